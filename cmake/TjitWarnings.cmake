@@ -1,0 +1,10 @@
+# tjit_configure(target): warnings, optimisation and sanitizers of our code.
+function(tjit_configure target)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wno-unused-parameter
+    -ffp-contract=off $<$<BOOL:${TJIT_WERROR}>:-Werror>)
+  if(TJIT_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${TJIT_SANITIZE}
+      -fno-omit-frame-pointer)
+    target_link_options(${target} PRIVATE -fsanitize=${TJIT_SANITIZE})
+  endif()
+endfunction()

@@ -1,0 +1,72 @@
+// tjit: makes eager libtorch programs fast by itself. The public interface.
+//
+// Three ways to switch it on:
+//   TJIT_AUTO_COMPILE=1 ./program          (linked or preloaded)
+//   tjit::enable();                        (whole process)
+//   { tjit::AutoCompile on; train(); }     (this scope)
+// and the program computes what it computed before, bit for bit.
+//
+// Threads: every function may be called from any thread. Functions that wait
+// for deferred work say so.
+// Ownership: nothing here keeps a reference to a tensor of the caller.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "tjit/export.h"
+#include "tjit/options.h"
+#include "tjit/stats.h"
+
+namespace tjit {
+
+// Switches tjit on for the whole process with `options`; the environment
+// (TJIT_*) wins over them. Wraps the CPU kernels at the first call (about
+// 50 ms). Calling it again changes the options.
+// THROWS: c10::Error if an option is out of range; the message lists what is
+// accepted.
+// Returns false, after saying why once on stderr, where tjit stays inert: the
+// loaded libtorch is not the one it was built for.
+TJIT_API bool enable(const Options& options = {});
+
+// Runs what is deferred on all threads, then switches tjit off: every op runs
+// its original kernel. What was learnt is kept for the next enable().
+TJIT_API void disable();
+
+// True between enable() and disable().
+TJIT_API bool is_enabled() noexcept;
+
+// Switches tjit on while it lives, and back to what was before after that.
+// Scope: kProcess, or kThread (other threads are left alone).
+class TJIT_API AutoCompile {
+ public:
+  enum class Scope : std::uint8_t { kThread, kProcess };
+  explicit AutoCompile(Scope scope = Scope::kThread,
+                       const Options& options = {});
+  ~AutoCompile();
+  AutoCompile(const AutoCompile&) = delete;
+  AutoCompile& operator=(const AutoCompile&) = delete;
+
+ private:
+  Scope scope_;
+  bool was_on_;
+};
+
+// Says that an iteration of the caller's loop ends here. Only a hint where to
+// cut the op stream of this thread; runs this thread's deferred ops.
+TJIT_API void mark_step();
+
+// Runs the deferred ops of all threads. Afterwards every tensor's bytes are
+// in memory, for readers that tjit cannot see (a debugger, a const pointer
+// taken earlier).
+TJIT_API void sync();
+
+// Runs what is deferred, then forgets every trace and gives its memory back.
+TJIT_API void clear();
+
+// Makes the op run at the call, always ("aten::add.Tensor", or "aten::add" for
+// all overloads, or "myops::" for a whole namespace).
+// THROWS: c10::Error if `name` is empty.
+TJIT_API void mark_opaque(std::string_view name);
+
+}  // namespace tjit
