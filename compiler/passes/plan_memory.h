@@ -1,0 +1,45 @@
+// Plans the memory of a segment: which steps must run at all, and where the
+// values that nobody owns any more lie in the arena.
+//
+// Stands last, when the order of the steps and the live-out mask are final.
+// A value that the program dropped while it was pending is not needed outside:
+// its step runs only if another needed step reads it, into an arena range that
+// is reused after its last reader (best fit over lifetimes, offsets are
+// multiples of 64).
+// Tested by: tests/compiler/plan_memory_test.cpp
+// Source: the greedy-by-size planner of Pisarchyk and Lee, "Efficient Memory
+// Management for Deep Neural Net Inference", 2020 (arXiv 2001.03288), 4.3.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace tjit {
+
+struct PlanStep {
+  std::vector<std::int32_t> reads;   // slots read
+  std::vector<std::int32_t> writes;  // slots written, born or in place
+};
+
+struct PlanSlot {
+  std::uint64_t bytes = 0;
+  std::int32_t born_step = -1;  // index into the steps; -1: exists before
+  bool live_out = true;         // somebody owns it after the segment
+};
+
+struct Placement {
+  std::int32_t slot = -1;
+  std::uint64_t offset = 0;  // into the arena
+};
+
+struct MemoryPlan {
+  std::vector<std::uint32_t> needed;  // steps that run, ascending
+  std::vector<Placement> placements;  // slots that lie in the arena
+  std::uint64_t arena_bytes = 0;
+};
+
+// REQUIRES: every slot number is an index into `slots`, or -1 (undefined).
+MemoryPlan PlanMemory(const std::vector<PlanStep>& steps,
+                      const std::vector<PlanSlot>& slots);
+
+}  // namespace tjit

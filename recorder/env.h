@@ -1,0 +1,33 @@
+// The environment of tjit, read once: the only getenv of the project.
+//
+// Tested by: tests/recorder/env_test.cpp
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace tjit {
+
+struct EnvOptions {
+  bool auto_compile = false;
+  bool has_compile_all = false, compile_all = false;
+  bool has_debug_compile = false, debug_compile = false;
+  bool has_hot_threshold = false;
+  long long hot_threshold = 0;
+  bool has_stress = false;
+  bool stress_hide = false;  // TJIT_STRESS=hide; only with has_stress
+  bool has_stats_path = false;
+  std::string stats_path;
+  std::string planted_defect;  // TJIT_PLANTED_DEFECT, test builds
+  // One sentence for each unknown TJIT_ name and each bad value, naming the
+  // variable, the value and what is accepted. The bad value is not used.
+  std::vector<std::string> complaints;
+};
+
+// Parses `environ`-like strings "NAME=value"; names without TJIT_ are skipped.
+EnvOptions ParseEnvironment(const char* const* environment);
+
+// ParseEnvironment of this process, parsed at the first call.
+const EnvOptions& Environment();
+
+}  // namespace tjit

@@ -1,0 +1,70 @@
+// One recorded op call, as plain data: what the op was, how its arguments lie
+// over which storages, what came out.
+//
+// Storages, not tensors, are numbered: a *slot* is one storage of a run, in
+// the order of first use. The same prefix of a run therefore gives the same
+// slots, whatever follows. An argument is (slot, geometry). In-place writes
+// do not change the slot.
+//
+//   y = mm(x, w); y += b     ->  step 0 mm  args s0 s1  result s2
+//                                step 1 add_ args s2(written) s3
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "recorder/schema_key.h"
+#include "recorder/tensor_meta.h"
+
+namespace tjit {
+
+inline constexpr std::int32_t kNoSlot = -1;  // undefined tensor
+
+enum class StepKind : std::uint8_t {
+  kDeferred,  // may be deferred and replayed
+  kAtCall,    // runs at the call; holds its place in the trace, nothing else
+};
+
+struct ArgRecord {
+  std::int32_t slot = kNoSlot;
+  bool written = false;
+  TensorGeometry geometry;
+};
+
+// A scalar argument of a step. `runtime` once two runs differed there;
+// `value_class` is compared either way (see value_class.h).
+struct ScalarRecord {
+  ScalarValue value;
+  std::uint32_t value_class = 0;
+  bool may_vary = false;  // the op computes the same formula for all values
+  bool runtime = false;   // a difference was seen
+};
+
+struct ResultRecord {
+  enum class Kind : std::uint8_t { kFresh, kAlias, kUndefined };
+  Kind kind = Kind::kFresh;
+  std::int32_t slot = kNoSlot;   // kFresh: the new slot
+  std::int32_t alias_arg = -1;   // kAlias: index into args
+  TensorGeometry geometry;       // kFresh
+};
+
+struct StepRecord {
+  OpId op = kNoOp;
+  StepKind kind = StepKind::kDeferred;
+  // Packed thread state: grad mode, inference mode and what else the runtime
+  // puts into a trace key.
+  std::uint32_t context = 0;
+  std::vector<ArgRecord> args;         // tensor arguments, lists flattened
+  std::vector<std::uint64_t> statics;  // all other arguments but scalars
+  std::vector<ScalarRecord> scalars;
+  std::vector<ResultRecord> results;
+};
+
+// One storage of a trace.
+struct SlotRecord {
+  std::uint64_t bytes = 0;      // size of the storage
+  std::int32_t born_step = -1;  // -1: external
+};
+
+}  // namespace tjit

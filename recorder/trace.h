@@ -1,0 +1,150 @@
+// A promoted sequence of steps, and the trie of all of them.
+//
+// The trie holds exact steps (sizes included): a path from the top is one
+// recorded run. A Trace is keyed without sizes; several paths (one for each
+// combination of sizes) may end in one Trace, and they share its hot count.
+//
+//   top -> mm[32,8] -> relu -> sum          ends trace 1
+//       -> mm[ 5,8] -> relu -> sum          ends trace 1 (another batch size)
+//                           -> mean         ends trace 2 (a sibling)
+//
+// Invariants: (1) Steps never change once published; only counters, links to
+// children and `runtime` marks of scalars do. (2) Nodes are freed only with
+// the whole store. (3) Bounded: kMaxTraceSteps per path, max_nodes per store.
+// Threads: readers follow atomic links without a lock; writers hold mutex_.
+// Tested by: tests/recorder/trace_test.cpp
+// Source: LuaJIT lj_trace.c (hot counts, penalties, side traces).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/synchronization/mutex.h"
+#include "recorder/bail.h"
+#include "recorder/op_record.h"
+
+namespace tjit {
+
+inline constexpr std::uint32_t kMaxTraceSteps = 32768;
+
+// Everything that decides whether two runs are the same program but for
+// sizes and run-time scalars. Compared in full; the hash only finds it.
+struct TraceKey {
+  std::vector<std::uint64_t> words;
+  std::uint64_t hash = 0;
+  bool operator==(const TraceKey& o) const {
+    return hash == o.hash && words == o.words;
+  }
+};
+
+struct Trace {
+  TraceKey key;
+  std::uint32_t id = 0;
+  std::uint32_t length = 0;          // steps
+  bool starts_at_boundary = false;   // entered only after a sync or mark_step
+  std::atomic<std::int64_t> sightings{0};
+  std::atomic<bool> hot{false};
+  std::atomic<std::int64_t> entries{0};
+  std::atomic<std::int64_t> completions{0};
+  // Penalty of LuaJIT's kind: `skip` more entries are let pass.
+  std::atomic<std::int64_t> penalty{0};
+  std::atomic<std::int64_t> skip{0};
+  std::atomic<bool> blacklisted{false};
+  std::atomic<std::int64_t> last_exit{0};  // BailReason
+};
+
+struct TraceNode {
+  StepRecord step;
+  TraceNode* parent = nullptr;
+  std::uint32_t id = 0;            // dense in the store
+  std::uint32_t depth = 0;         // steps before this one
+  std::uint32_t scalar_begin = 0;  // scalars of the steps before this one
+  // Slots first used by this step: [slot_begin, slot_begin + new_slots.size()).
+  std::uint32_t slot_begin = 0;
+  std::vector<SlotRecord> new_slots;
+
+  std::atomic<TraceNode*> first_child{nullptr};
+  std::atomic<TraceNode*> next_sibling{nullptr};
+  std::atomic<TraceNode*> likely{nullptr};  // child taken last
+  std::atomic<Trace*> ends{nullptr};        // a trace is complete here
+  std::atomic<Trace*> owner{nullptr};       // first trace through this node
+  std::atomic<bool> hot{false};             // on a path of a hot trace
+  std::shared_ptr<void> payload;            // the runtime's captured call
+
+  std::uint32_t slot_end() const {
+    return slot_begin + static_cast<std::uint32_t>(new_slots.size());
+  }
+};
+
+// One step to be added: the record, its new slots, the runtime's payload.
+struct NewStep {
+  StepRecord step;
+  std::vector<SlotRecord> new_slots;
+  std::shared_ptr<void> payload;
+};
+
+class TraceStore {
+ public:
+  explicit TraceStore(std::uint32_t max_nodes = 400000);
+  ~TraceStore();
+  TraceStore(const TraceStore&) = delete;
+  TraceStore& operator=(const TraceStore&) = delete;
+
+  // The node above all first steps; its step is empty.
+  TraceNode* top() { return top_; }
+
+  // Adds the path prefix..., steps... where `from` is the last common node
+  // (top() for a new path) and ends a trace there: the one with the same key
+  // if there is one, else a new one. Steps equal to existing children are
+  // shared. Returns null with *why set if the store or the path is full.
+  Trace* Insert(TraceNode* from, std::vector<NewStep> steps,
+                bool starts_at_boundary, BailReason* why)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Counts one complete sighting; makes the trace hot at `threshold` and
+  // marks the nodes of all its paths. Returns true if it became hot now.
+  bool CountSighting(Trace* trace, std::int64_t threshold)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Called when a run left the trace at `depth`; backs off exponentially,
+  // blacklists at the end. A complete run pays half of the penalty back.
+  void Penalize(Trace* trace, BailReason why);
+  void Reward(Trace* trace);
+  // True if this entry is to be let pass (and pays one unit of back-off).
+  bool ShouldSkip(Trace* trace);
+
+  std::uint32_t node_count() const;
+  std::vector<const Trace*> traces() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // The path of one end node of `trace` (the first one recorded).
+  std::vector<const TraceNode*> PathOf(const Trace* trace) const
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  TraceNode* NewNode(TraceNode* parent, NewStep step)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void MarkHot(Trace* trace) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const std::uint32_t max_nodes_;
+  mutable absl::Mutex mutex_;
+  TraceNode* top_;
+  std::atomic<std::uint32_t> node_count_{0};
+  std::vector<std::unique_ptr<TraceNode>> nodes_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<Trace>> traces_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<std::uint64_t, std::vector<Trace*>> by_hash_
+      ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<const Trace*, std::vector<TraceNode*>> ends_
+      ABSL_GUARDED_BY(mutex_);
+};
+
+// The key of a path: op schemas, dataflow over slots, overlap relation, dtype,
+// ndim, layout, key set, context, static arguments, scalar types, value
+// classes and guarded scalar bits; no sizes but zero-size and the broadcast
+// relation between the operands of one step.
+TraceKey MakeTraceKey(const std::vector<const StepRecord*>& steps);
+
+}  // namespace tjit
