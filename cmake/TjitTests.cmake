@@ -1,0 +1,55 @@
+# tjit_add_test(name SOURCES... [LIBS lib...] [TORCH_PCH] [SERIAL]
+#               [TIMEOUT seconds] [ENV NAME=value...] [LABELS label...])
+#
+# A GoogleTest program (gtest_main gives it its main) that is one ctest test.
+# SERIAL: it measures time or uses every core; nothing runs beside it.
+# TORCH_PCH: its sources include much of libtorch; they share one precompiled
+# header (cmake/TjitPch.cmake).
+include_guard(GLOBAL)
+
+find_package(GTest REQUIRED)
+
+function(tjit_add_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "TORCH_PCH;SERIAL" "TIMEOUT"
+    "SOURCES;LIBS;ENV;LABELS")
+  if(NOT arg_SOURCES)
+    set(arg_SOURCES ${arg_UNPARSED_ARGUMENTS})
+  endif()
+  add_executable(${name} ${arg_SOURCES})
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
+  target_link_libraries(${name} PRIVATE ${arg_LIBS} GTest::gmock
+    GTest::gtest_main)
+  tjit_configure(${name})
+  if(arg_TORCH_PCH)
+    tjit_torch_pch(${name})
+  endif()
+  add_test(NAME ${name} COMMAND ${name})
+  tjit_test_properties(${name} ${ARGN})
+endfunction()
+
+# tjit_add_script_test(name COMMAND... [SERIAL] [TIMEOUT] [ENV] [LABELS])
+# The same for a test that is a script.
+function(tjit_add_script_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "SERIAL" "TIMEOUT"
+    "COMMAND;ENV;LABELS")
+  add_test(NAME ${name} COMMAND ${arg_COMMAND})
+  tjit_test_properties(${name} ${ARGN})
+endfunction()
+
+# What both kinds share: time limit, neighbours, environment, labels.
+function(tjit_test_properties name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "TORCH_PCH;SERIAL" "TIMEOUT"
+    "SOURCES;LIBS;COMMAND;ENV;LABELS")
+  if(arg_SERIAL)
+    set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
+  endif()
+  if(arg_TIMEOUT)
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT})
+  endif()
+  if(arg_ENV)
+    set_tests_properties(${name} PROPERTIES ENVIRONMENT "${arg_ENV}")
+  endif()
+  if(arg_LABELS)
+    set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}")
+  endif()
+endfunction()
