@@ -1,0 +1,19 @@
+// Seams of the tests; compiled in under TJIT_PLANTED_DEFECTS.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "tjit/export.h"
+
+namespace tjit::testing {
+
+// While deferring, pretend a mismatch at op k of each run; -1: off.
+TJIT_API void SetForcedDrainAt(std::int64_t k);
+
+// Plants a defect by name (stale_scalar, lost_alias, wrong_live_out,
+// late_random_draw, late_error, other_thread_write, missed_exposure,
+// no_execute); "" for none. Returns false for an unknown name.
+TJIT_API bool SetPlantedDefect(std::string_view name);
+
+}  // namespace tjit::testing
