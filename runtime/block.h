@@ -1,0 +1,140 @@
+// tjit's CPU allocator: blocks of memory with a 64-byte header in front.
+//
+// The DataPtr's context is the data pointer itself and raw_deleter() is
+// ReleaseBlock, so libtorch sees a "simple" DataPtr (COW, oneDNN's glue and
+// _lazy_clone need that). The header tells where the bytes stand: ready, or
+// read or written by pending ops of a thread state.
+//
+//   | Block, 64 bytes | data, 64-byte aligned ...
+//
+// Blocks are recycled: free lists by size class, one set per thread with a
+// shared one behind, bounded by kMaxCachedBytes and by the peak of live bytes.
+// Every allocation and release is reported to profiledCPUMemoryReporter()
+// unless reports are off on this thread (the executor's own).
+//
+// Owners: the DataPtr (flag kProgram) and the pending ops of `owner`. The
+// deleter firing is the death notice: if pending ops need the block, it is
+// theirs and they free it (FreeBlock), else it is freed.
+//
+// Invariants: (1) The allocator and its lists are never destroyed. (2) A block
+// on a free list has no owner, no flags, run 0. (3) Zero bytes: null, no block.
+// Threads: allocation and release from any thread. `owner`, `run`, `slot` and
+// the pending flags change only under the owner state's mutex.
+// Tested by: tests/runtime/block_test.cpp
+#pragma once
+
+#include <c10/core/Allocator.h>
+#include <c10/core/StorageImpl.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace tjit::runtime {
+
+class ThreadState;
+
+struct alignas(64) Block {
+  enum Flag : std::uint8_t {
+    kProgram = 1,       // a DataPtr owns it
+    kExposed = 2,       // the program holds a raw pointer into it
+    kAdopted = 4,       // memory allocated before tjit; header in a side table
+    kPendingWrite = 8,  // a pending op writes it
+    kPendingRead = 16,  // a pending op reads it
+    kQuiet = 32,        // not reported to the memory reporter
+    kHidden = 64,       // TJIT_STRESS=hide: pages are protected
+  };
+
+  char* data = nullptr;
+  std::uint64_t bytes = 0;                    // as asked for
+  std::atomic<ThreadState*> owner{nullptr};   // whose pending ops need it
+  std::uint32_t run = 0;                      // run of `owner` it is bound in
+  std::int32_t slot = -1;                     // and its slot there
+  std::uint64_t last_use = 0;                 // stream position of last use
+  std::uint64_t last_write = 0;               // stream position, 0: none
+  std::uint32_t write_epoch = 0;              // bumped by every known write
+  std::uint16_t stream = 0;                   // whose positions those are
+  std::uint8_t size_class = 0;
+  std::atomic<std::uint8_t> flags{0};
+
+  bool Has(std::uint8_t mask) const {
+    return (flags.load(std::memory_order_relaxed) & mask) != 0;
+  }
+  void Set(std::uint8_t mask) {
+    flags.fetch_or(mask, std::memory_order_relaxed);
+  }
+  void Clear(std::uint8_t mask) {
+    flags.fetch_and(static_cast<std::uint8_t>(~mask),
+                    std::memory_order_relaxed);
+  }
+};
+static_assert(sizeof(Block) == 64);
+
+// Installs the allocator for CPU with priority over the default one. Once.
+void InstallAllocator();
+// Our allocator (for storages the runtime makes itself).
+c10::Allocator* BlockAllocator();
+
+// A new block with flag kProgram, not reported if `quiet`.
+// THROWS: c10::Error as DefaultCPUAllocator does when memory is out.
+Block* AllocateBlock(std::size_t bytes, bool quiet);
+// Gives a block back. REQUIRES: no owner.
+void FreeBlock(Block* block);
+
+// Deleters of our DataPtrs; both take the data pointer.
+void ReleaseBlock(void* data);
+void ReleaseAdopted(void* data);
+
+Block* AdoptedBlock(void* data);  // side table; null if unknown
+
+// The block behind a storage; null for foreign memory and empty storages, and
+// where the data pointer is not the block's own.
+inline Block* BlockOf(const c10::StorageImpl* storage) {
+  const c10::DataPtr& p =
+      const_cast<c10::StorageImpl*>(storage)->_mutable_data_ptr_no_checks();
+  void* data = p.get();
+  if (data == nullptr || p.get_context() != data) return nullptr;
+  if (p.get_deleter() == &ReleaseBlock) {
+    return reinterpret_cast<Block*>(static_cast<char*>(data) - sizeof(Block));
+  }
+  return p.get_deleter() == &ReleaseAdopted ? AdoptedBlock(data) : nullptr;
+}
+
+// Makes a block of a storage whose memory came from libtorch's default CPU
+// allocator before ours was installed: swaps the deleter, keeps the bytes and
+// the address. Returns null (and changes nothing) for all other memory.
+Block* AdoptStorage(c10::StorageImpl* storage);
+
+// The runtime's side of the deleter: returns true if pending ops take the
+// block over. Implemented in thread_state.cpp; called only if owner is set.
+bool TakeOverDeadBlock(Block* block);
+
+// While it lives, allocations on this thread are not reported.
+class QuietScope {
+ public:
+  QuietScope();
+  ~QuietScope();
+  QuietScope(const QuietScope&) = delete;
+  QuietScope& operator=(const QuietScope&) = delete;
+
+ private:
+  bool saved_;
+};
+
+// Live bytes (blocks that a DataPtr or pending ops own), and their peak.
+std::int64_t LiveBytes();
+std::int64_t PeakBytes();
+std::int64_t CachedBytes();
+void TrimCache();  // gives all cached blocks back to the system
+
+// TJIT_STRESS=hide: blocks get pages of their own from now on. REQUIRES:
+// called before the first allocation that is to be hidden.
+void EnableHiding();
+// Protects / unprotects the pages of the data. `op` names who wrote it and
+// must live as long as the process; the place of the hiding is kept (a short
+// backtrace), so that an illegal read ends the process with two stacks.
+// No-op for blocks without own pages. Returns true if it is hidden now.
+bool HideBlock(Block* block, const char* op);
+void RevealBlock(Block* block);
+
+}  // namespace tjit::runtime
