@@ -1,0 +1,218 @@
+// PlanMemory: which steps run, and that no two values which live at the same
+// time share a byte of the arena.
+#include "compiler/passes/plan_memory.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <string>
+
+namespace tjit {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+PlanSlot External(std::uint64_t bytes) { return {bytes, -1, true}; }
+PlanSlot Kept(std::uint64_t bytes, int born) { return {bytes, born, true}; }
+PlanSlot Dropped(std::uint64_t bytes, int born) { return {bytes, born, false}; }
+
+std::map<int, std::uint64_t> Offsets(const MemoryPlan& plan) {
+  std::map<int, std::uint64_t> offsets;
+  for (const Placement& p : plan.placements) offsets[p.slot] = p.offset;
+  return offsets;
+}
+
+TEST(PlanMemory, EmptySegmentNeedsNothing) {
+  const MemoryPlan plan = PlanMemory({}, {});
+  EXPECT_THAT(plan.needed, IsEmpty());
+  EXPECT_EQ(plan.arena_bytes, 0u);
+}
+
+TEST(PlanMemory, ChainKeepsOnlyTwoTemporaries) {
+  // s0 -> s1 -> s2 -> s3 -> s4, and only s4 is owned afterwards.
+  const MemoryPlan plan =
+      PlanMemory({{{0}, {1}}, {{1}, {2}}, {{2}, {3}}, {{3}, {4}}},
+                 {External(256), Dropped(256, 0), Dropped(256, 1),
+                  Dropped(256, 2), Kept(256, 3)});
+  EXPECT_THAT(plan.needed, ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(plan.arena_bytes, 512u);
+  const auto offsets = Offsets(plan);
+  EXPECT_EQ(offsets.size(), 3u);
+  EXPECT_EQ(offsets.count(4), 0u) << "a live value never lies in the arena";
+  EXPECT_NE(offsets.at(1), offsets.at(2));
+  EXPECT_EQ(offsets.at(1), offsets.at(3)) << "reused after its last reader";
+}
+
+TEST(PlanMemory, StepWhoseResultNobodyWantsDoesNotRun) {
+  const MemoryPlan plan =
+      PlanMemory({{{0}, {1}}, {{1}, {2}}, {{0}, {3}}},
+                 {External(64), Dropped(64, 0), Dropped(64, 1), Kept(64, 2)});
+  EXPECT_THAT(plan.needed, ElementsAre(2));
+  EXPECT_THAT(plan.placements, IsEmpty());
+  EXPECT_EQ(plan.arena_bytes, 0u);
+}
+
+TEST(PlanMemory, InPlaceWriteOfExternalAlwaysRuns) {
+  const MemoryPlan plan =
+      PlanMemory({{{0, 1}, {0}}}, {External(64), External(64)});
+  EXPECT_THAT(plan.needed, ElementsAre(0));
+}
+
+TEST(PlanMemory, ExternalThatWasDroppedIsWrittenOnlyForItsReaders) {
+  // s0 was dropped by the program while pending: step 0 writes it for step 1,
+  // step 2 writes it for nobody.
+  std::vector<PlanSlot> slots = {Dropped(64, -1), External(64), Kept(64, 1)};
+  const MemoryPlan plan =
+      PlanMemory({{{0, 1}, {0}}, {{0}, {2}}, {{0, 1}, {0}}}, slots);
+  EXPECT_THAT(plan.needed, ElementsAre(0, 1));
+  EXPECT_THAT(plan.placements, IsEmpty()) << "externals keep their address";
+}
+
+TEST(PlanMemory, EarlierPartialWritesStayNeeded) {
+  // s1 is born in step 0, a part of it overwritten in 1 (which does not read
+  // it), read in 2.
+  const MemoryPlan plan =
+      PlanMemory({{{0}, {1}}, {{0}, {1}}, {{1}, {2}}, {{0}, {1}}},
+                 {External(64), Dropped(64, 0), Kept(64, 2)});
+  EXPECT_THAT(plan.needed, ElementsAre(0, 1, 2));
+}
+
+TEST(PlanMemory, UnreadOutputOfNeededStepHasItsOwnRange) {
+  // max_pool2d: values are wanted, indices are not, both are written at once.
+  const MemoryPlan plan =
+      PlanMemory({{{0}, {1, 2}}, {{1}, {3}}},
+                 {External(640), Dropped(64, 0), Dropped(128, 0), Kept(64, 1)});
+  const auto offsets = Offsets(plan);
+  ASSERT_EQ(offsets.size(), 2u);
+  EXPECT_EQ(plan.arena_bytes, 192u);
+}
+
+TEST(PlanMemory, RangeOfADeadValueIsReusedBesideLivingOnes) {
+  // s1 dies in step 1; s2 and s4 live on while s5 does.
+  const std::vector<PlanSlot> slots = {
+      External(64),    Dropped(512, 0), Dropped(448, 0), Dropped(384, 0),
+      Dropped(128, 0), Dropped(400, 2), Kept(64, 3)};
+  const MemoryPlan plan = PlanMemory(
+      {{{0}, {1, 2, 3, 4}}, {{1, 3}, {6}}, {{0}, {5}}, {{2, 4, 5}, {6}}},
+      slots);
+  const auto offsets = Offsets(plan);
+  EXPECT_EQ(offsets.at(1), 0u);
+  EXPECT_EQ(offsets.at(2), 512u);
+  EXPECT_EQ(offsets.at(5), 0u) << "below s2, in the range that s1 left";
+  EXPECT_EQ(plan.arena_bytes, 512u + 448 + 384 + 128);
+}
+
+TEST(PlanMemory, ZeroBytesAndUndefinedSlots) {
+  const MemoryPlan plan =
+      PlanMemory({{{0, -1}, {1, -1}}, {{1}, {2}}},
+                 {External(64), Dropped(0, 0), Kept(64, 1)});
+  EXPECT_THAT(plan.needed, ElementsAre(0, 1));
+  ASSERT_EQ(plan.placements.size(), 1u);
+  EXPECT_EQ(plan.placements[0].offset, 0u);
+  EXPECT_EQ(plan.arena_bytes, 0u);
+}
+
+// Executes a program of mixing steps once with each value in memory of its
+// own and once as planned; the values that are owned afterwards must agree.
+struct Simulated {
+  std::vector<PlanStep> steps;
+  std::vector<PlanSlot> slots;
+};
+
+Simulated RandomProgram(std::mt19937* rng) {
+  Simulated p;
+  auto pick = [&](int n) { return static_cast<int>((*rng)() % n); };
+  const int externals = 1 + pick(4);
+  for (int s = 0; s < externals; ++s) {
+    p.slots.push_back({8u * (1 + pick(40)), -1, pick(4) != 0});
+  }
+  const int steps = 1 + pick(40);
+  for (int i = 0; i < steps; ++i) {
+    PlanStep step;
+    const int reads = pick(3);
+    for (int r = 0; r < reads; ++r) {
+      step.reads.push_back(pick(static_cast<int>(p.slots.size())));
+    }
+    if (pick(4) == 0) {  // in place, of the whole or of a part
+      const int target = pick(static_cast<int>(p.slots.size()));
+      step.writes.push_back(target);
+      if (pick(2) == 0) step.reads.push_back(target);
+    } else {
+      const int born = 1 + pick(2);
+      for (int b = 0; b < born; ++b) {
+        step.writes.push_back(static_cast<int>(p.slots.size()));
+        p.slots.push_back({8u * pick(40), i, pick(3) == 0});
+      }
+    }
+    p.steps.push_back(step);
+  }
+  return p;
+}
+
+// Writes words that depend on all that is read. A slot that is not born here
+// and not read keeps its odd words (a partial write).
+void Execute(const PlanStep& step, std::uint32_t index,
+             const std::vector<PlanSlot>& slots, char* const* memory) {
+  std::uint64_t mix = 0x9e3779b97f4a7c15u * (index + 1);
+  for (int s : step.reads) {
+    const auto* words = reinterpret_cast<const std::uint64_t*>(memory[s]);
+    for (std::uint64_t w = 0; w < slots[s].bytes / 8; ++w) {
+      mix = (mix ^ words[w]) * 0xbf58476d1ce4e5b9u + w;
+    }
+  }
+  for (int s : step.writes) {
+    auto* words = reinterpret_cast<std::uint64_t*>(memory[s]);
+    const bool is_born = slots[s].born_step == static_cast<int>(index);
+    for (std::uint64_t w = 0; w < slots[s].bytes / 8; w += is_born ? 1 : 2) {
+      words[w] = mix + w + static_cast<std::uint64_t>(s);
+    }
+  }
+}
+
+TEST(PlanMemory, RandomProgramsComputeTheSameAsWithoutSharing) {
+  std::mt19937 rng(20240501);
+  int shared = 0;
+  for (int round = 0; round < 2000; ++round) {
+    const Simulated p = RandomProgram(&rng);
+    const MemoryPlan plan = PlanMemory(p.steps, p.slots);
+    const std::size_t count = p.slots.size();
+    std::vector<std::vector<std::uint64_t>> own(count), planned(count);
+    std::vector<std::uint64_t> arena(plan.arena_bytes / 8 + 1, 0xdeadu);
+    std::vector<char*> own_ptr(count), plan_ptr(count);
+    std::uint64_t sum = 0;
+    for (std::size_t s = 0; s < count; ++s) {
+      own[s].assign(p.slots[s].bytes / 8 + 1, 7 * s);
+      planned[s] = own[s];
+      own_ptr[s] = reinterpret_cast<char*>(own[s].data());
+      plan_ptr[s] = reinterpret_cast<char*>(planned[s].data());
+    }
+    for (const Placement& q : plan.placements) {
+      ASSERT_EQ(q.offset % 64, 0u);
+      ASSERT_LE(q.offset + p.slots[q.slot].bytes, plan.arena_bytes);
+      ASSERT_FALSE(p.slots[q.slot].live_out);
+      plan_ptr[q.slot] = reinterpret_cast<char*>(arena.data()) + q.offset;
+      sum += (p.slots[q.slot].bytes + 63) / 64 * 64;
+    }
+    ASSERT_LE(plan.arena_bytes, sum);
+    shared += plan.arena_bytes < sum;
+    for (std::uint32_t i = 0; i < p.steps.size(); ++i) {
+      Execute(p.steps[i], i, p.slots, own_ptr.data());
+    }
+    for (std::uint32_t i : plan.needed) {
+      Execute(p.steps[i], i, p.slots, plan_ptr.data());
+    }
+    for (std::size_t s = 0; s < count; ++s) {
+      if (!p.slots[s].live_out) continue;
+      own[s].pop_back();
+      planned[s].pop_back();
+      ASSERT_EQ(own[s], planned[s]) << "round " << round << " slot " << s;
+    }
+  }
+  EXPECT_GT(shared, 500) << "the programs must make the planner share";
+}
+
+}  // namespace
+}  // namespace tjit
