@@ -12,14 +12,14 @@
 // Every allocation and release is reported to profiledCPUMemoryReporter()
 // unless reports are off on this thread (the executor's own).
 //
-// Owners: the DataPtr (flag kProgram) and the pending ops of `owner`. The
+// Owners: the DataPtr (`program`) and the pending ops of `owner`. The
 // deleter firing is the death notice: if pending ops need the block, it is
 // theirs and they free it (FreeBlock), else it is freed.
 //
 // Invariants: (1) The allocator and its lists are never destroyed. (2) A block
-// on a free list has no owner, no flags, run 0. (3) Zero bytes: null, no block.
-// Threads: allocation and release from any thread. `owner`, `run`, `slot` and
-// the pending flags change only under the owner state's mutex.
+// on a free list has no owner and all other fields cleared. (3) Zero bytes: null, no block.
+// Threads: allocation and release from any thread. `owner` and
+// `pending` change only under the owner state's mutex.
 // Tested by: tests/runtime/block_test.cpp
 #pragma once
 
@@ -35,38 +35,32 @@ namespace tjit::runtime {
 class ThreadState;
 
 struct alignas(64) Block {
-  enum Flag : std::uint8_t {
-    kProgram = 1,       // a DataPtr owns it
-    kExposed = 2,       // the program holds a raw pointer into it
-    kAdopted = 4,       // memory allocated before tjit; header in a side table
-    kPendingWrite = 8,  // a pending op writes it
-    kPendingRead = 16,  // a pending op reads it
-    kQuiet = 32,        // not reported to the memory reporter
-    kHidden = 64,       // TJIT_STRESS=hide: pages are protected
+  // What pending ops of `owner` do with the bytes; under the owner's mutex.
+  static constexpr std::uint8_t kPendingRead = 1;
+  static constexpr std::uint8_t kPendingWrite = 2;
+  // Fixed at allocation but for kHidden.
+  enum Kind : std::uint8_t {
+    kAdopted = 1,  // memory allocated before tjit; header in a side table
+    kQuiet = 2,    // not reported to the memory reporter
+    kPages = 4,    // has pages of its own (TJIT_STRESS=hide)
+    kHidden = 8,   // these pages are protected now
   };
 
   char* data = nullptr;
-  std::uint64_t bytes = 0;                    // as asked for
-  std::atomic<ThreadState*> owner{nullptr};   // whose pending ops need it
-  std::uint32_t run = 0;                      // run of `owner` it is bound in
-  std::int32_t slot = -1;                     // and its slot there
-  std::uint64_t last_use = 0;                 // stream position of last use
-  std::uint64_t last_write = 0;               // stream position, 0: none
-  std::uint32_t write_epoch = 0;              // bumped by every known write
-  std::uint16_t stream = 0;                   // whose positions those are
+  std::uint64_t bytes = 0;                   // as asked for
+  std::atomic<ThreadState*> owner{nullptr};  // whose pending ops need it
+  // Run (upper half) and slot (lower half) it was last bound to.
+  std::atomic<std::uint64_t> binding{0};
+  // Stream (upper 16 bits) and position there of the last use and the last
+  // write by a wrapped op; 0: none.
+  std::atomic<std::uint64_t> last_use{0};
+  std::atomic<std::uint64_t> last_write{0};
+  std::atomic<bool> program{false};     // a DataPtr owns it
+  std::atomic<bool> exposed{false};     // the program has a raw pointer into it
+  std::atomic<std::uint8_t> pending{0};
+  std::uint8_t kind = 0;
   std::uint8_t size_class = 0;
-  std::atomic<std::uint8_t> flags{0};
-
-  bool Has(std::uint8_t mask) const {
-    return (flags.load(std::memory_order_relaxed) & mask) != 0;
-  }
-  void Set(std::uint8_t mask) {
-    flags.fetch_or(mask, std::memory_order_relaxed);
-  }
-  void Clear(std::uint8_t mask) {
-    flags.fetch_and(static_cast<std::uint8_t>(~mask),
-                    std::memory_order_relaxed);
-  }
+  std::atomic<std::uint32_t> write_epoch{0};  // bumped by every known write
 };
 static_assert(sizeof(Block) == 64);
 
@@ -75,7 +69,7 @@ void InstallAllocator();
 // Our allocator (for storages the runtime makes itself).
 c10::Allocator* BlockAllocator();
 
-// A new block with flag kProgram, not reported if `quiet`.
+// A new block with `program` set, not reported if `quiet`.
 // THROWS: c10::Error as DefaultCPUAllocator does when memory is out.
 Block* AllocateBlock(std::size_t bytes, bool quiet);
 // Gives a block back. REQUIRES: no owner.
