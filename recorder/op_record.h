@@ -10,6 +10,7 @@
 //                                step 1 add_ args s2(written) s3
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -39,6 +40,15 @@ struct ScalarRecord {
   std::uint32_t value_class = 0;
   bool may_vary = false;  // the op computes the same formula for all values
   bool runtime = false;   // a difference was seen
+
+  // `runtime` of a published step: any thread may ask while another marks.
+  bool IsRuntime() const {
+    return std::atomic_ref<bool>(const_cast<bool&>(runtime))
+        .load(std::memory_order_relaxed);
+  }
+  void MarkRuntime() {
+    std::atomic_ref<bool>(runtime).store(true, std::memory_order_relaxed);
+  }
 };
 
 struct ResultRecord {

@@ -52,6 +52,7 @@ struct Trace {
   std::atomic<std::int64_t> entries{0};
   std::atomic<std::int64_t> completions{0};
   // Penalty of LuaJIT's kind: `skip` more entries are let pass.
+  std::atomic<std::int64_t> exits{0};  // counted by Penalize()
   std::atomic<std::int64_t> penalty{0};
   std::atomic<std::int64_t> skip{0};
   std::atomic<bool> blacklisted{false};
@@ -81,7 +82,7 @@ struct TraceNode {
   }
 };
 
-// One step to be added: the record, its new slots, the runtime's payload.
+// One step to be added.
 struct NewStep {
   StepRecord step;
   std::vector<SlotRecord> new_slots;
@@ -111,14 +112,14 @@ class TraceStore {
   bool CountSighting(Trace* trace, std::int64_t threshold)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Called when a run left the trace at `depth`; backs off exponentially,
-  // blacklists at the end. A complete run pays half of the penalty back.
+  // Called when a run left the trace; backs off exponentially, blacklists at
+  // the end. A complete run pays half of the penalty back.
   void Penalize(Trace* trace, BailReason why);
   void Reward(Trace* trace);
   // True if this entry is to be let pass (and pays one unit of back-off).
   bool ShouldSkip(Trace* trace);
 
-  std::uint32_t node_count() const;
+  std::uint32_t node_count() const;  // without top()
   std::vector<const Trace*> traces() const ABSL_LOCKS_EXCLUDED(mutex_);
   // The path of one end node of `trace` (the first one recorded).
   std::vector<const TraceNode*> PathOf(const Trace* trace) const
@@ -126,6 +127,14 @@ class TraceStore {
 
  private:
   TraceNode* NewNode(TraceNode* parent, NewStep step)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Returns the end node, null if the store is full; *branch is the first new
+  // node, not yet linked to its parent.
+  TraceNode* AddPath(TraceNode* from, std::vector<NewStep> steps,
+                     TraceNode** branch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Publish(TraceNode* node) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Trace* FindOrMakeTrace(TraceKey key, std::uint32_t length,
+                         bool starts_at_boundary)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MarkHot(Trace* trace) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

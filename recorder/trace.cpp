@@ -1,0 +1,293 @@
+#include "recorder/trace.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tjit {
+namespace {
+
+bool SameArg(const ArgRecord& a, const ArgRecord& b) {
+  return a.slot == b.slot && a.written == b.written && a.geometry == b.geometry;
+}
+
+bool SameResult(const ResultRecord& a, const ResultRecord& b) {
+  return a.kind == b.kind && a.slot == b.slot && a.alias_arg == b.alias_arg &&
+         a.geometry == b.geometry;
+}
+
+bool SameScalar(const ScalarRecord& a, const ScalarRecord& b) {
+  if (a.may_vary != b.may_vary || a.value_class != b.value_class) return false;
+  return a.may_vary ? a.value.type == b.value.type : a.value.SameBits(b.value);
+}
+
+bool SameSlot(const SlotRecord& a, const SlotRecord& b) {
+  return a.bytes == b.bytes && a.born_step == b.born_step;
+}
+
+template <typename T, typename Same>
+bool SameList(const std::vector<T>& a, const std::vector<T>& b, Same same) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), same);
+}
+
+bool SameStep(const StepRecord& a, const StepRecord& b) {
+  return a.op == b.op && a.kind == b.kind && a.context == b.context &&
+         a.statics == b.statics && SameList(a.args, b.args, SameArg) &&
+         SameList(a.scalars, b.scalars, SameScalar) &&
+         SameList(a.results, b.results, SameResult);
+}
+
+TraceNode* FindChild(const TraceNode* node, const NewStep& wanted) {
+  TraceNode* child = node->first_child.load(std::memory_order_acquire);
+  while (child != nullptr) {
+    if (SameStep(child->step, wanted.step) &&
+        SameList(child->new_slots, wanted.new_slots, SameSlot)) {
+      return child;
+    }
+    child = child->next_sibling.load(std::memory_order_acquire);
+  }
+  return nullptr;
+}
+
+// A scalar that may vary and was seen with another value is a run-time
+// argument from now on.
+void MergeScalars(TraceNode* node, const StepRecord& seen) {
+  for (std::size_t i = 0; i < seen.scalars.size(); ++i) {
+    ScalarRecord& known = node->step.scalars[i];
+    const bool differs = !known.value.SameBits(seen.scalars[i].value);
+    if (differs || seen.scalars[i].IsRuntime()) known.MarkRuntime();
+  }
+}
+
+// From the first step down to `end`.
+std::vector<TraceNode*> PathTo(TraceNode* end) {
+  std::vector<TraceNode*> path;
+  for (TraceNode* n = end; n->parent != nullptr; n = n->parent) {
+    path.push_back(n);
+  }
+  std::reverse(path.begin(), path.end());
+  return path;
+}
+
+// Back-off, see Note [Penalties].
+constexpr std::int64_t kFreeExits = 2;
+constexpr std::int64_t kMaxPenalty = 16;
+constexpr std::int64_t kBlacklistEntries = std::int64_t{1} << 20;
+
+// Between 0 and 1/4 of `range`: keeps two traces that make each other fail
+// from coming back together. The same at every run: seeded by what happened.
+std::int64_t Jitter(const Trace& trace, std::int64_t exits,
+                    std::int64_t range) {
+  std::uint64_t x = 0x9E3779B97F4A7C15ull ^ (std::uint64_t{trace.id} << 32) ^
+                    static_cast<std::uint64_t>(exits);
+  for (int round = 0; round < 3; ++round) {
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+  }
+  return static_cast<std::int64_t>(x % static_cast<std::uint64_t>(range / 4));
+}
+
+}  // namespace
+
+TraceStore::TraceStore(std::uint32_t max_nodes) : max_nodes_(max_nodes) {
+  absl::MutexLock lock(&mutex_);
+  nodes_.push_back(std::make_unique<TraceNode>());
+  top_ = nodes_.back().get();
+}
+
+TraceStore::~TraceStore() = default;
+
+TraceNode* TraceStore::NewNode(TraceNode* parent, NewStep step) {
+  auto node = std::make_unique<TraceNode>();
+  node->parent = parent;
+  node->step = std::move(step.step);
+  node->new_slots = std::move(step.new_slots);
+  node->payload = std::move(step.payload);
+  if (parent != top_) {
+    node->depth = parent->depth + 1;
+    node->scalar_begin =
+        parent->scalar_begin +
+        static_cast<std::uint32_t>(parent->step.scalars.size());
+    node->slot_begin = parent->slot_end();
+  }
+  node->id = static_cast<std::uint32_t>(nodes_.size());
+  nodes_.push_back(std::move(node));
+  node_count_.fetch_add(1, std::memory_order_relaxed);
+  return nodes_.back().get();
+}
+
+TraceNode* TraceStore::AddPath(TraceNode* from, std::vector<NewStep> steps,
+                               TraceNode** branch) {
+  TraceNode* node = from;
+  std::size_t i = 0;
+  for (; i < steps.size(); ++i) {
+    TraceNode* child = FindChild(node, steps[i]);
+    if (child == nullptr) break;
+    MergeScalars(child, steps[i].step);
+    node = child;
+  }
+  const std::size_t missing = steps.size() - i;
+  if (missing + node_count() > max_nodes_) return nullptr;
+  *branch = nullptr;
+  for (; i < steps.size(); ++i) {
+    TraceNode* parent = node;
+    node = NewNode(parent, std::move(steps[i]));
+    if (*branch == nullptr) {
+      *branch = node;
+    } else {
+      // Still private: nothing reaches the branch before Publish().
+      parent->first_child.store(node, std::memory_order_relaxed);
+    }
+  }
+  return node;
+}
+
+void TraceStore::Publish(TraceNode* node) {
+  TraceNode* parent = node->parent;
+  node->next_sibling.store(parent->first_child.load(std::memory_order_relaxed),
+                           std::memory_order_relaxed);
+  parent->first_child.store(node, std::memory_order_release);
+}
+
+Trace* TraceStore::FindOrMakeTrace(TraceKey key, std::uint32_t length,
+                                   bool starts_at_boundary) {
+  std::vector<Trace*>& same_hash = by_hash_[key.hash];
+  for (Trace* trace : same_hash) {
+    if (trace->key == key) return trace;
+  }
+  auto trace = std::make_unique<Trace>();
+  trace->key = std::move(key);
+  trace->id = static_cast<std::uint32_t>(traces_.size()) + 1;
+  trace->length = length;
+  trace->starts_at_boundary = starts_at_boundary;
+  traces_.push_back(std::move(trace));
+  same_hash.push_back(traces_.back().get());
+  return same_hash.back();
+}
+
+Trace* TraceStore::Insert(TraceNode* from, std::vector<NewStep> steps,
+                          bool starts_at_boundary, BailReason* why) {
+  const std::size_t before = from == top_ ? 0 : from->depth + 1;
+  const std::size_t length = before + steps.size();
+  if (length == 0 || length > kMaxTraceSteps) {
+    *why = length == 0 ? BailReason::kNotRepeated : BailReason::kTraceTooLong;
+    return nullptr;
+  }
+  absl::MutexLock lock(&mutex_);
+  TraceNode* branch = nullptr;
+  TraceNode* end = AddPath(from, std::move(steps), &branch);
+  if (end == nullptr) {
+    *why = BailReason::kStoreFull;
+    return nullptr;
+  }
+  const std::vector<TraceNode*> path = PathTo(end);
+  Trace* trace = end->ends.load(std::memory_order_relaxed);
+  if (trace == nullptr) {
+    std::vector<const StepRecord*> records;
+    records.reserve(path.size());
+    for (const TraceNode* n : path) records.push_back(&n->step);
+    trace = FindOrMakeTrace(MakeTraceKey(records),
+                            static_cast<std::uint32_t>(length),
+                            starts_at_boundary);
+    ends_[trace].push_back(end);
+    const bool is_hot = trace->hot.load(std::memory_order_relaxed);
+    for (TraceNode* n : path) {
+      if (n->owner.load(std::memory_order_relaxed) == nullptr) {
+        n->owner.store(trace, std::memory_order_release);
+      }
+      if (is_hot) n->hot.store(true, std::memory_order_release);
+    }
+    end->ends.store(trace, std::memory_order_release);
+  }
+  if (branch != nullptr) Publish(branch);
+  return trace;
+}
+
+bool TraceStore::CountSighting(Trace* trace, std::int64_t threshold) {
+  absl::MutexLock lock(&mutex_);
+  const std::int64_t seen =
+      trace->sightings.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (seen < threshold || trace->hot.load(std::memory_order_relaxed)) {
+    return false;
+  }
+  MarkHot(trace);
+  trace->hot.store(true, std::memory_order_release);
+  return true;
+}
+
+void TraceStore::MarkHot(Trace* trace) {
+  for (TraceNode* end : ends_[trace]) {
+    for (TraceNode* n = end; n != top_; n = n->parent) {
+      n->hot.store(true, std::memory_order_release);
+    }
+  }
+}
+
+// Note [Penalties]
+// Each exit adds 1 to the penalty, each complete run halves it, so the
+// penalty is about the number of exits since the last completion (at most
+// twice the exits per completion in the long run). The first kFreeExits cost
+// nothing: a last short batch or an evaluation per epoch must not switch off
+// a trace that completes a hundred times in between. From then on 2^penalty
+// entries are let pass, and past kMaxPenalty, if the trace completes more
+// rarely than it is left, kBlacklistEntries. A trace that comes back from the
+// blacklist starts with half the penalty: it gets a few tries, not sixteen.
+void TraceStore::Penalize(Trace* trace, BailReason why) {
+  trace->last_exit.store(static_cast<std::int64_t>(why),
+                         std::memory_order_relaxed);
+  const std::int64_t exits =
+      trace->exits.fetch_add(1, std::memory_order_relaxed) + 1;
+  const std::int64_t penalty =
+      trace->penalty.load(std::memory_order_relaxed) + 1;
+  const bool is_rare =
+      trace->completions.load(std::memory_order_relaxed) < exits;
+  if (penalty > kMaxPenalty && is_rare) {
+    trace->penalty.store(kMaxPenalty / 2, std::memory_order_relaxed);
+    trace->skip.store(kBlacklistEntries, std::memory_order_relaxed);
+    trace->blacklisted.store(true, std::memory_order_release);
+    return;
+  }
+  trace->penalty.store(std::min(penalty, kMaxPenalty),
+                       std::memory_order_relaxed);
+  if (penalty <= kFreeExits) return;
+  const std::int64_t skip = std::int64_t{1} << std::min(penalty, kMaxPenalty);
+  trace->skip.store(skip + Jitter(*trace, exits, skip),
+                    std::memory_order_relaxed);
+}
+
+void TraceStore::Reward(Trace* trace) {
+  const std::int64_t penalty = trace->penalty.load(std::memory_order_relaxed);
+  if (penalty != 0) {
+    trace->penalty.store(penalty / 2, std::memory_order_relaxed);
+  }
+}
+
+bool TraceStore::ShouldSkip(Trace* trace) {
+  const std::int64_t skip = trace->skip.load(std::memory_order_relaxed);
+  if (skip <= 0) return false;
+  trace->skip.store(skip - 1, std::memory_order_relaxed);
+  if (skip == 1) trace->blacklisted.store(false, std::memory_order_release);
+  return true;
+}
+
+std::uint32_t TraceStore::node_count() const {
+  return node_count_.load(std::memory_order_relaxed);
+}
+
+std::vector<const Trace*> TraceStore::traces() const {
+  absl::MutexLock lock(&mutex_);
+  std::vector<const Trace*> all;
+  all.reserve(traces_.size());
+  for (const auto& trace : traces_) all.push_back(trace.get());
+  return all;
+}
+
+std::vector<const TraceNode*> TraceStore::PathOf(const Trace* trace) const {
+  absl::MutexLock lock(&mutex_);
+  auto ends = ends_.find(trace);
+  if (ends == ends_.end()) return {};
+  const std::vector<TraceNode*> path = PathTo(ends->second.front());
+  return {path.begin(), path.end()};
+}
+
+}  // namespace tjit
