@@ -82,8 +82,6 @@ if(NOT TJIT_TORCH_ERROR AND NOT TARGET tjit::torch)
   add_library(tjit::torch INTERFACE IMPORTED GLOBAL)
   target_include_directories(tjit::torch INTERFACE ${TJIT_TORCH_INCLUDE_DIR}
     ${TJIT_TORCH_INCLUDE_DIR}/torch/csrc/api/include)
-  # A program may need libtorch only for what it registers when it loads.
-  target_link_options(tjit::torch INTERFACE LINKER:--no-as-needed)
   target_link_libraries(tjit::torch INTERFACE ${TJIT_LIB_torch}
     ${TJIT_LIB_torch_cpu} ${TJIT_LIB_c10})
 endif()
