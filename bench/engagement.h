@@ -1,0 +1,41 @@
+// What tjit did while a benchmark ran, for programs with and without tjit.
+//
+// How: each benchmark program is linked twice from the same objects, once
+// with engagement_tjit.cpp and libtjit, once with engagement_plain.cpp and
+// libtorch alone. The plain one is the eager peer: nothing of ours is in it.
+// Thread: the benchmark's own.
+// Tested by: tests in bench/CMakeLists.txt (an idle tjit fails them)
+#pragma once
+
+#include <cstdint>
+
+namespace tjit::bench {
+
+struct Engagement {
+  std::int64_t ops_seen = 0;
+  std::int64_t ops_deferred = 0;
+  std::int64_t ops_replayed = 0;
+  std::int64_t ops_drained = 0;
+  std::int64_t segments = 0;
+  std::int64_t flushes = 0;
+  std::int64_t sequences = 0;       // since the process started
+  std::int64_t median_segment = 0;  // ops; lower bound of its bin
+};
+
+// True if this program is linked to libtjit.
+bool IsLinked();
+// True if tjit is on now.
+bool IsEnabled();
+
+// Starts counting from zero. Call it when steady.
+void StartCounting();
+// What happened since StartCounting().
+Engagement Counted();
+
+// tjit's functions of the same names; nothing in the plain program.
+void Enable();
+void Disable();
+void MarkStep();
+void Sync();
+
+}  // namespace tjit::bench

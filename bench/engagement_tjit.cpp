@@ -1,0 +1,40 @@
+// Engagement read from tjit's counters.
+#include <tjit/tjit.h>
+
+#include "bench/engagement.h"
+
+namespace tjit::bench {
+namespace {
+
+tjit::Stats& Start() {
+  static tjit::Stats start;
+  return start;
+}
+
+}  // namespace
+
+bool IsLinked() { return true; }
+bool IsEnabled() { return tjit::is_enabled(); }
+void StartCounting() { Start() = tjit::stats(); }
+
+Engagement Counted() {
+  const tjit::Stats all = tjit::stats();
+  const tjit::Stats did = all - Start();
+  Engagement out;
+  out.ops_seen = did.ops_seen;
+  out.ops_deferred = did.ops_deferred;
+  out.ops_replayed = did.ops_replayed;
+  out.ops_drained = did.ops_drained;
+  out.segments = did.segments;
+  out.flushes = did.flush_count();
+  out.sequences = all.sequences;
+  out.median_segment = did.median_segment_length();
+  return out;
+}
+
+void Enable() { tjit::enable(); }
+void Disable() { tjit::disable(); }
+void MarkStep() { tjit::mark_step(); }
+void Sync() { tjit::sync(); }
+
+}  // namespace tjit::bench

@@ -1,0 +1,155 @@
+#include "bench/harness.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <benchmark/benchmark.h>
+#include <sys/resource.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "bench/engagement.h"
+
+namespace tjit::bench {
+namespace {
+
+constexpr std::int64_t kSettleSteps = 4;
+
+struct Flags {
+  int threads = 1;
+  bool mark_step = false;
+  bool enable_disable = false;
+};
+
+// A row's workload with what its warm-up told.
+struct Warm {
+  Workload workload;
+  std::string bits;
+  double warm_up_ms = 0;
+};
+
+// FNV-1a over the bytes of all tensors.
+std::string HashBits(const std::vector<at::Tensor>& tensors) {
+  std::uint64_t hash = 14695981039346656037ull;
+  for (const at::Tensor& tensor : tensors) {
+    const at::Tensor dense = tensor.detach().contiguous();
+    const auto* bytes = static_cast<const unsigned char*>(dense.data_ptr());
+    for (std::size_t i = 0; i < dense.nbytes(); ++i) {
+      hash = (hash ^ bytes[i]) * 1099511628211ull;
+    }
+  }
+  char text[32];
+  std::snprintf(text, sizeof text, "bits=%016llx",
+                static_cast<unsigned long long>(hash));
+  return text;
+}
+
+void RunSteps(const Workload& workload, std::int64_t count,
+              const Flags& flags) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    workload.step();
+    if (flags.mark_step) MarkStep();
+  }
+}
+
+std::unique_ptr<Warm> WarmUp(const Row& row, const Flags& flags) {
+  auto warm = std::make_unique<Warm>();
+  warm->workload = row.make();
+  if (flags.enable_disable) Enable();
+  const auto start = std::chrono::steady_clock::now();
+  RunSteps(warm->workload, row.warm_up_steps, flags);
+  const std::chrono::duration<double, std::milli> took =
+      std::chrono::steady_clock::now() - start;
+  warm->warm_up_ms = took.count();
+  // A copy is hashed: the workload's own memory must not become exposed.
+  std::vector<at::Tensor> copies;
+  for (const at::Tensor& tensor : warm->workload.result()) {
+    copies.push_back(tensor.detach().clone());
+  }
+  warm->bits = HashBits(copies);
+  if (flags.enable_disable) Disable();
+  // Back into the rhythm that the look at the result broke.
+  if (row.fixed_steps == 0) RunSteps(warm->workload, kSettleSteps, flags);
+  return warm;
+}
+
+void Report(benchmark::State& state, const Warm& warm) {
+  const auto per_step = [&](std::int64_t n) {
+    return static_cast<double>(n) / static_cast<double>(state.iterations());
+  };
+  const Engagement did = Counted();
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  state.counters["ops"] = per_step(did.ops_seen);
+  state.counters["deferred"] =
+      did.ops_seen == 0 ? 0.0
+                        : static_cast<double>(did.ops_deferred) /
+                              static_cast<double>(did.ops_seen);
+  state.counters["replayed"] =
+      did.ops_seen == 0 ? 0.0
+                        : static_cast<double>(did.ops_replayed) /
+                              static_cast<double>(did.ops_seen);
+  state.counters["drained"] = per_step(did.ops_drained);
+  state.counters["segments"] = per_step(did.segments);
+  state.counters["flushes"] = per_step(did.flushes);
+  state.counters["median_segment"] = static_cast<double>(did.median_segment);
+  state.counters["sequences"] = static_cast<double>(did.sequences);
+  state.counters["warm_up_ms"] = warm.warm_up_ms;
+  state.counters["peak_mb"] = static_cast<double>(usage.ru_maxrss) / 1024.0;
+  state.SetLabel(warm.bits);
+}
+
+void Register(const Row& row, const Flags& flags) {
+  // Google Benchmark calls the function several times with growing counts:
+  // the warm workload is kept between the calls.
+  auto warm = std::make_shared<std::unique_ptr<Warm>>();
+  auto* bench = benchmark::RegisterBenchmark(
+      row.name.c_str(), [row, flags, warm](benchmark::State& state) {
+        if (!*warm) *warm = WarmUp(row, flags);
+        const Workload& workload = (*warm)->workload;
+        StartCounting();
+        for (auto _ : state) {
+          workload.step();
+          if (flags.mark_step) MarkStep();
+        }
+        Report(state, **warm);
+      });
+  bench->UseRealTime()->Unit(benchmark::kMicrosecond);
+  if (row.fixed_steps != 0) bench->Iterations(row.fixed_steps);
+}
+
+}  // namespace
+
+int RunRows(int argc, char** argv, const std::vector<Row>& rows) {
+  benchmark::Initialize(&argc, argv);
+  Flags flags;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view arg = argv[i];
+    if (arg.starts_with("--threads=")) {
+      flags.threads = std::atoi(argv[i] + sizeof "--threads=" - 1);
+    } else if (arg == "--mark_step") {
+      flags.mark_step = true;
+    } else if (arg == "--enable_disable") {
+      flags.enable_disable = true;
+    } else {
+      std::fprintf(stderr,
+                   "%s: unknown flag %s; known: --threads=N --mark_step "
+                   "--enable_disable and Google Benchmark's\n",
+                   argv[0], argv[i]);
+      return 2;
+    }
+  }
+  at::set_num_threads(flags.threads);
+  benchmark::AddCustomContext("tjit_linked", IsLinked() ? "yes" : "no");
+  benchmark::AddCustomContext("tjit_enabled", IsEnabled() ? "yes" : "no");
+  for (const Row& row : rows) Register(row, flags);
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+  return 0;
+}
+
+}  // namespace tjit::bench

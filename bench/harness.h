@@ -1,0 +1,22 @@
+// Runs rows under Google Benchmark and reports what tjit did meanwhile.
+//
+// How: a row's workload is made once per process, runs its fixed warm-up
+// (during which tjit finds and promotes it), its result is hashed into the
+// label ("bits=..."), then it is timed. Counters cover the timed part only.
+// Flags beside Google Benchmark's: --threads=N (default 1), --mark_step
+// (tells tjit where a step ends), --enable_disable (switches tjit on for the
+// warm-up and off again for the timing).
+// Thread: one.
+// Tested by: tests in bench/CMakeLists.txt
+#pragma once
+
+#include <vector>
+
+#include "bench/workloads.h"
+
+namespace tjit::bench {
+
+// The body of main().
+int RunRows(int argc, char** argv, const std::vector<Row>& rows);
+
+}  // namespace tjit::bench

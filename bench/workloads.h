@@ -1,0 +1,67 @@
+// The workloads of the benchmark suite, as plain libtorch programs.
+//
+// A workload is a loop body with its state. It knows nothing of tjit: the
+// same function runs in the eager peers and under tjit, and its result is
+// compared bit for bit between them after `warm_up_steps`, a fixed number.
+// Invariants: (1) Seeds are fixed: equal step counts give equal results.
+// (2) A step takes no raw pointer, so nothing is exposed.
+// (3) The result of the last step is alive until the next one, as a program
+// that uses it would keep it.
+// Thread: one.
+// Tested by: bench/run.py, tests in bench/CMakeLists.txt
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace tjit::bench {
+
+struct Workload {
+  std::function<void()> step;
+  // Everything a step changes.
+  std::function<std::vector<at::Tensor>()> result;
+};
+
+struct Row {
+  std::string name;  // "row19/mlp-adam/optim"
+  std::function<Workload()> make;
+  // Steps before the results are compared and timing starts.
+  std::int64_t warm_up_steps = 64;
+  // Timed steps where more would change what is measured; 0: chosen by time.
+  std::int64_t fixed_steps = 0;
+};
+
+// f32 in [0, 1), seeded without the global generator, so that rows do not
+// depend on their order.
+at::Tensor Uniform(at::IntArrayRef sizes, std::uint64_t seed);
+
+// Who updates the parameters: torch::optim, or the fused kernel called by
+// hand (the better of the two is the baseline).
+enum class Optimizer : std::uint8_t { kTorchOptim, kFusedByHand };
+
+// Rows 1 and 9.
+std::vector<Row> InferenceRows();
+// Rows 18, 19 and 25.
+std::vector<Row> TrainingRows();
+// Row 27 a-c.
+std::vector<Row> NeverRows();
+// Row 26.
+std::vector<Row> OverheadRows();
+
+// Row 1: ten dependent add, mul, sub, f32 [n], inference mode.
+Workload Chain10(std::int64_t n);
+// Row 9: 16-32-32-4 ReLU, batch 8, no grad.
+Workload MlpTiny();
+// Row 18: 8-16-1 tanh, batch 4, MSE, SGD 0.01.
+Workload Pinn(Optimizer optimizer);
+// Row 19: 8-32-32-32-1 tanh, batch 32, MSE, Adam.
+Workload MlpAdam(Optimizer optimizer);
+// Row 25: 24-layer transformer, d=64, 4 heads, batch 4, seq 32,
+// cross-entropy, AdamW.
+Workload Deep(Optimizer optimizer);
+
+}  // namespace tjit::bench
