@@ -1,0 +1,319 @@
+#include "runtime/block.h"
+
+#include <c10/core/CPUAllocator.h>
+#include <c10/core/impl/alloc_cpu.h>
+#include <c10/util/Flags.h>
+#include <pthread.h>
+
+#include <array>
+#include <cstring>
+#include <mutex>
+#include <unordered_map>
+
+#include "runtime/block_cache.h"
+#include "runtime/placement.h"
+
+// Fill what is allocated, as libtorch's default allocator does.
+C10_DECLARE_bool(caffe2_cpu_allocator_do_zero_fill);
+C10_DECLARE_bool(caffe2_cpu_allocator_do_junk_fill);
+
+namespace tjit::runtime {
+namespace {
+
+// What the allocator looks at on this thread before anything else.
+struct ThreadScopes {
+  PlacementOffer* offers;
+  std::size_t offer_count;
+  bool quiet;
+};
+__thread ThreadScopes scopes __attribute__((tls_model("initial-exec"))) = {
+    nullptr, 0, false};
+
+constexpr auto kCpu = c10::DeviceType::CPU;
+
+c10::ProfiledCPUMemoryReporter& Reporter() {
+  static auto& reporter = c10::profiledCPUMemoryReporter();
+  return reporter;
+}
+
+Block* HeaderOf(void* data) {
+  return reinterpret_cast<Block*>(static_cast<char*>(data) - sizeof(Block));
+}
+
+// ------------------------------------------------------------ placement
+
+void* TakeOffer(std::size_t bytes) {
+  PlacementOffer* found = nullptr;
+  for (std::size_t i = 0; i < scopes.offer_count; ++i) {
+    PlacementOffer& offer = scopes.offers[i];
+    if (offer.bytes != bytes) continue;
+    if (found != nullptr) return nullptr;  // which one is not known
+    found = &offer;
+  }
+  if (found == nullptr || found->taken || found->data == nullptr) {
+    return nullptr;
+  }
+  found->taken = true;
+  return found->data;
+}
+
+bool MarkReleased(void* data) {
+  for (std::size_t i = 0; i < scopes.offer_count; ++i) {
+    PlacementOffer& offer = scopes.offers[i];
+    if (!offer.taken || offer.data != data) continue;
+    offer.released = true;
+    return true;
+  }
+  return false;
+}
+
+// Deleter of placed memory: it is the offer's owner's.
+void ReleasePlaced(void* data) { MarkReleased(data); }
+
+// ------------------------------------------------------------ allocation
+
+// The garbage of c10: NaN as floating point, large as an integer.
+void FillWithJunk(char* data, std::size_t bytes) {
+  constexpr std::uint64_t kJunk = 0x7fedbeef7fedbeefULL;
+  std::size_t done = 0;
+  for (; done + sizeof(kJunk) <= bytes; done += sizeof(kJunk)) {
+    std::memcpy(data + done, &kJunk, sizeof(kJunk));
+  }
+  std::memcpy(data + done, &kJunk, bytes - done);
+}
+
+void FillAsAsked(char* data, std::size_t bytes) {
+  if (FLAGS_caffe2_cpu_allocator_do_zero_fill) {
+    std::memset(data, 0, bytes);
+  } else if (FLAGS_caffe2_cpu_allocator_do_junk_fill) {
+    FillWithJunk(data, bytes);
+  }
+}
+
+void ResetHeader(Block* block, std::size_t bytes, bool quiet) {
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  block->bytes = bytes;
+  block->owner.store(nullptr, kRelaxed);
+  block->binding.store(0, kRelaxed);
+  block->last_use.store(0, kRelaxed);
+  block->last_write.store(0, kRelaxed);
+  block->program.store(true, kRelaxed);
+  block->exposed.store(false, kRelaxed);
+  block->pending.store(0, kRelaxed);
+  block->kind = static_cast<std::uint8_t>((block->kind & Block::kPages) |
+                                          (quiet ? Block::kQuiet : 0));
+  // Not back to 0: an epoch must not come twice for one address.
+  block->write_epoch.store(block->write_epoch.load(kRelaxed) + 1, kRelaxed);
+}
+
+class Allocator final : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(std::size_t bytes) override {
+    if (bytes == 0) return {nullptr, nullptr, &ReleaseBlock, kCpu};
+    if (scopes.offer_count != 0) {
+      if (void* placed = TakeOffer(bytes)) {
+        return {placed, placed, &ReleasePlaced, kCpu};
+      }
+    }
+    char* data = AllocateBlock(bytes, scopes.quiet)->data;
+    return {data, data, &ReleaseBlock, kCpu};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &ReleaseBlock; }
+  bool is_simple_data_ptr(const c10::DataPtr& data) const override {
+    return data.get() == data.get_context();
+  }
+  void copy_data(void* to, const void* from,
+                 std::size_t bytes) const override {
+    default_copy_data(to, from, bytes);
+  }
+};
+
+// ------------------------------------------------------------ adopted memory
+
+// Blocks of memory that libtorch's default allocator made, by data pointer.
+// A std::mutex because a forked child may unlock it.
+class SideTable {
+ public:
+  Block* Find(void* data) {
+    Shard& shard = ShardOf(data);
+    std::lock_guard lock(shard.mutex);
+    const auto it = shard.blocks.find(data);
+    return it == shard.blocks.end() ? nullptr : it->second;
+  }
+  void Insert(Block* block) {
+    Shard& shard = ShardOf(block->data);
+    std::lock_guard lock(shard.mutex);
+    shard.blocks.insert_or_assign(block->data, block);
+  }
+  void Erase(void* data) {
+    Shard& shard = ShardOf(data);
+    std::lock_guard lock(shard.mutex);
+    shard.blocks.erase(data);
+    removals.fetch_add(1, std::memory_order_release);
+  }
+  void LockAll() {
+    for (Shard& shard : shards_) shard.mutex.lock();
+  }
+  void UnlockAll() {
+    for (Shard& shard : shards_) shard.mutex.unlock();
+  }
+
+  // Bumped with every erased entry: what threads remember holds while it does.
+  std::atomic<std::uint64_t> removals{1};
+
+ private:
+  struct Shard {
+    std::mutex mutex;
+    std::unordered_map<void*, Block*> blocks;
+  };
+  Shard& ShardOf(void* data) {
+    return shards_[(reinterpret_cast<std::uintptr_t>(data) >> 6) % kShards];
+  }
+  static constexpr std::size_t kShards = 16;
+  std::array<Shard, kShards> shards_;
+};
+
+SideTable& Adopted() {
+  static auto* table = new SideTable;
+  return *table;
+}
+
+// The last lookups of this thread: parameters older than tjit are looked up
+// at every op.
+struct Remembered {
+  static constexpr std::size_t kEntries = 256;
+  std::uint64_t removals = 0;
+  std::array<std::pair<void*, Block*>, kEntries> entries{};
+
+  std::pair<void*, Block*>& Entry(void* data) {
+    const auto address = reinterpret_cast<std::uintptr_t>(data);
+    return entries[((address >> 6) ^ (address >> 14)) % kEntries];
+  }
+};
+thread_local Remembered remembered;
+
+}  // namespace
+
+void InstallAllocator() {
+  static const bool once = [] {
+    Adopted();
+    pthread_atfork([] { Adopted().LockAll(); }, [] { Adopted().UnlockAll(); },
+                   [] { Adopted().UnlockAll(); });
+    PrepareCacheForFork();
+    c10::SetAllocator(c10::DeviceType::CPU, BlockAllocator(), 1);
+    return true;
+  }();
+  (void)once;
+}
+
+c10::Allocator* BlockAllocator() {
+  static auto* allocator = new Allocator;
+  return allocator;
+}
+
+Block* AllocateBlock(std::size_t bytes, bool quiet) {
+  Block* block = nullptr;
+  try {
+    block = TakeBlock(bytes);
+  } catch (const c10::Error&) {
+    if (!quiet) Reporter().OutOfMemory(bytes);
+    throw;
+  }
+  ResetHeader(block, bytes, quiet);
+  UnpoisonData(block, bytes);
+  if (FLAGS_caffe2_cpu_allocator_do_zero_fill ||
+      FLAGS_caffe2_cpu_allocator_do_junk_fill) [[unlikely]] {
+    FillAsAsked(block->data, bytes);
+  }
+  if (!quiet) Reporter().New(block->data, bytes);
+  return block;
+}
+
+void FreeBlock(Block* block) {
+  if ((block->kind & Block::kAdopted) != 0) {
+    Adopted().Erase(block->data);
+    CountForeignLive(-static_cast<std::int64_t>(block->bytes));
+    c10::free_cpu(block->data);
+    delete block;
+    return;
+  }
+  if ((block->kind & Block::kPages) != 0) RevealBlock(block);
+  GiveBlock(block);
+}
+
+void ReleaseBlock(void* data) {
+  if (data == nullptr) return;
+  if (scopes.offer_count != 0 && MarkReleased(data)) return;
+  Block* block = HeaderOf(data);
+  if ((block->kind & Block::kQuiet) == 0) Reporter().Delete(data);
+  if (block->owner.load(std::memory_order_acquire) != nullptr &&
+      TakeOverDeadBlock(block)) {
+    return;
+  }
+  block->program.store(false, std::memory_order_relaxed);
+  FreeBlock(block);
+}
+
+void ReleaseAdopted(void* data) {
+  Block* block = AdoptedBlock(data);
+  Reporter().Delete(data);  // what the default deleter does besides freeing
+  if (block->owner.load(std::memory_order_acquire) != nullptr &&
+      TakeOverDeadBlock(block)) {
+    return;
+  }
+  FreeBlock(block);
+}
+
+Block* AdoptedBlock(void* data) {
+  Remembered& mine = remembered;
+  const std::uint64_t removals =
+      Adopted().removals.load(std::memory_order_acquire);
+  if (mine.removals != removals) {
+    mine.entries.fill({nullptr, nullptr});
+    mine.removals = removals;
+  }
+  auto& entry = mine.Entry(data);
+  if (entry.first != data) {
+    Block* block = Adopted().Find(data);
+    if (block == nullptr) return nullptr;
+    entry = {data, block};
+  }
+  return entry.second;
+}
+
+Block* AdoptStorage(c10::StorageImpl* storage) {
+  static const c10::DeleterFnPtr default_deleter =
+      c10::GetDefaultCPUAllocator()->raw_deleter();
+  c10::DataPtr& p = storage->_mutable_data_ptr_no_checks();
+  void* data = p.get();
+  if (data == nullptr || p.get_context() != data || !p.device().is_cpu() ||
+      p.get_deleter() != default_deleter) {
+    return nullptr;
+  }
+  auto* block = new Block;
+  block->data = static_cast<char*>(data);
+  block->bytes = storage->nbytes();
+  block->program.store(true, std::memory_order_relaxed);
+  block->kind = Block::kAdopted;
+  Adopted().Insert(block);
+  CountForeignLive(static_cast<std::int64_t>(block->bytes));
+  TORCH_INTERNAL_ASSERT(
+      p.compare_exchange_deleter(default_deleter, &ReleaseAdopted));
+  return block;
+}
+
+QuietScope::QuietScope() : saved_(scopes.quiet) { scopes.quiet = true; }
+QuietScope::~QuietScope() { scopes.quiet = saved_; }
+
+PlacementScope::PlacementScope(PlacementOffer* offers, std::size_t count)
+    : saved_(scopes.offers), saved_count_(scopes.offer_count) {
+  scopes.offers = offers;
+  scopes.offer_count = count;
+}
+
+PlacementScope::~PlacementScope() {
+  scopes.offers = saved_;
+  scopes.offer_count = saved_count_;
+}
+
+}  // namespace tjit::runtime

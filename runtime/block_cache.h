@@ -1,0 +1,162 @@
+// Where blocks come from and go to: size classes, free lists, the system.
+//
+// How: a request is rounded up to one of 248 size classes (multiples of 64 up
+// to 512 bytes, then eight per doubling: at most 12.5 % waste). A class has a
+// free list per thread and a shared one behind it; lists move in batches.
+//
+//   TakeBlock: own list | batch from the shared list | c10::alloc_cpu
+//   GiveBlock: own list | half of it to the shared list | the system
+//
+// Invariants: (1) Cached bytes <= max(kCacheFloor, peak - live): the process
+// never holds more than its own peak and the floor. Thread caches draw budgets
+// from that sum, so no thread has to ask on the fast path. What was used least
+// recently goes first. (2) A block on a list has its next in `last_use`, and
+// poisoned data under AddressSanitizer. (3) Nothing here is ever destroyed.
+// Threads: any. No lock on a hit in the thread's own list. Fork: the lock is
+// held across fork; lists of the parent's other threads are lost to the child.
+// Fork handlers that allocate must be registered after InstallAllocator().
+// Tested by: tests/runtime/block_test.cpp
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "runtime/block.h"
+
+namespace tjit::runtime {
+
+constexpr unsigned kSizeClasses = 248;      // up to 512 GiB
+constexpr std::uint8_t kUncachedClass = 255;  // larger: never cached
+constexpr std::size_t kMaxClassBytes = std::size_t{1} << 39;
+constexpr std::int64_t kCacheFloor = 64 << 20;
+constexpr std::int64_t kPublishBytes = 64 << 10;
+
+// REQUIRES: 0 < bytes <= kMaxClassBytes.
+constexpr unsigned SizeClassOf(std::size_t bytes) {
+  const std::size_t last = bytes - 1;
+  if (last < 512) return static_cast<unsigned>(last >> 6);
+  const unsigned log = static_cast<unsigned>(std::bit_width(last)) - 1;
+  return 8 + (log - 9) * 8 + static_cast<unsigned>((last >> (log - 3)) & 7);
+}
+
+inline constexpr std::array<std::int64_t, kSizeClasses> kClassBytes = [] {
+  std::array<std::int64_t, kSizeClasses> bytes{};
+  for (unsigned c = 0; c < 8; ++c) bytes[c] = 64 * (c + 1);
+  for (unsigned c = 8; c < kSizeClasses; ++c) {
+    bytes[c] = static_cast<std::int64_t>(9 + (c - 8) % 8) << ((c - 8) / 8 + 6);
+  }
+  return bytes;
+}();
+
+// Larger blocks go to the shared lists at once.
+constexpr unsigned kLocalClasses = SizeClassOf(std::size_t{256} << 10) + 1;
+
+struct FreeList {
+  Block* head = nullptr;
+  std::uint32_t count = 0;
+
+  void Push(Block* block) {
+    block->last_use.store(reinterpret_cast<std::uint64_t>(head),
+                          std::memory_order_relaxed);
+    head = block;
+    ++count;
+  }
+  Block* Pop() {  // REQUIRES: not empty
+    Block* block = head;
+    head = reinterpret_cast<Block*>(
+        block->last_use.load(std::memory_order_relaxed));
+    --count;
+    return block;
+  }
+};
+
+// One per thread. The counters are written by that thread alone, except
+// `budget`, which TrimCache() sets to 0 so that the thread gives up its lists.
+struct ThreadCache {
+  std::array<FreeList, kLocalClasses> lists;
+  std::atomic<std::int64_t> live{0};    // not yet in the shared count
+  std::atomic<std::int64_t> cached{0};  // bytes on `lists`
+  std::atomic<std::int64_t> budget{0};  // bytes that `lists` may hold
+};
+
+// A pointer, not the cache: static thread storage is short where libtjit is
+// loaded late.
+extern __thread ThreadCache* thread_cache
+    __attribute__((tls_model("initial-exec")));
+extern unsigned smallest_class;  // > 0 where blocks have pages of their own
+
+Block* TakeBlockSlowly(std::size_t bytes, unsigned size_class);
+void GiveBlockSlowly(Block* block);
+void PublishLive(ThreadCache* cache);
+
+inline void Add(std::atomic<std::int64_t>& sum, std::int64_t bytes) {
+  sum.store(sum.load(std::memory_order_relaxed) + bytes,
+            std::memory_order_relaxed);  // one writer
+}
+
+inline void CountLive(ThreadCache* cache, std::int64_t bytes) {
+  Add(cache->live, bytes);
+  const std::int64_t live = cache->live.load(std::memory_order_relaxed);
+  if (live > kPublishBytes || live < -kPublishBytes) PublishLive(cache);
+}
+
+inline unsigned LocalLimit(unsigned size_class) {
+  const std::int64_t bytes = kClassBytes[size_class];
+  return bytes <= 1 << 10 ? 256 : bytes <= 16 << 10 ? 64 : 16;
+}
+
+// A block for `bytes`: `data` and `size_class` set, the rest as it was left.
+// THROWS: c10::Error as c10::alloc_cpu does.
+inline Block* TakeBlock(std::size_t bytes) {
+  if (bytes > kMaxClassBytes) return TakeBlockSlowly(bytes, kUncachedClass);
+  unsigned c = SizeClassOf(bytes);
+  if (c < smallest_class) c = smallest_class;
+  ThreadCache* cache = thread_cache;
+  if (c >= kLocalClasses || cache == nullptr ||
+      cache->lists[c].head == nullptr) {
+    return TakeBlockSlowly(bytes, c);
+  }
+  Block* block = cache->lists[c].Pop();
+  Add(cache->cached, -kClassBytes[c]);
+  CountLive(cache, static_cast<std::int64_t>(bytes));
+  return block;
+}
+
+// For AddressSanitizer; no-ops without it.
+void PoisonData(Block* block);
+void UnpoisonData(Block* block, std::size_t bytes);
+
+// Takes a block back that is nobody's.
+inline void GiveBlock(Block* block) {
+  const unsigned c = block->size_class;
+  ThreadCache* cache = thread_cache;
+  if (c >= kLocalClasses || cache == nullptr ||
+      cache->lists[c].count >= LocalLimit(c) ||
+      cache->cached.load(std::memory_order_relaxed) + kClassBytes[c] >
+          cache->budget.load(std::memory_order_relaxed)) {
+    return GiveBlockSlowly(block);
+  }
+#if defined(__SANITIZE_ADDRESS__)
+  PoisonData(block);
+#endif
+  cache->lists[c].Push(block);
+  Add(cache->cached, kClassBytes[c]);
+  CountLive(cache, -static_cast<std::int64_t>(block->bytes));
+}
+
+// Adds to the live bytes without taking a block (adopted memory).
+void CountForeignLive(std::int64_t bytes);
+// Registers the fork handlers. Once.
+void PrepareCacheForFork();
+// From now on fresh blocks have pages of their own. See EnableHiding().
+void UsePages();
+
+// block_hide.cpp: memory with pages of its own, header in the page before the
+// data. Null if the system has none.
+void* MapPages(std::size_t data_bytes);
+void UnmapPages(Block* block, std::size_t data_bytes);
+
+}  // namespace tjit::runtime
