@@ -38,7 +38,7 @@ void Run(const std::string& data, int epochs, const std::string& dump) {
   torch::manual_seed(1);
   nn::Sequential net(nn::Conv2d(1, 16, 3), nn::BatchNorm2d(16), nn::ReLU(),
                      nn::MaxPool2d(2), nn::Flatten(), nn::Dropout(0.2),
-                     nn::Linear(144, 10));
+                     nn::Linear(144, 64), nn::ReLU(), nn::Linear(64, 10));
   torch::optim::Adam adam(net->parameters(), 5e-3);
   std::vector<float> losses, times;  // of every step
   const auto train_epoch = [&] {     // returns the median time in ms
