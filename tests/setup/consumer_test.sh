@@ -24,9 +24,9 @@ check_needed() {
     sed -n 's/.*(NEEDED).*\[\(lib\(tjit\|torch\|c10\)[^]]*\)\].*/\1/p')
   first=$(head -n 1 <<<"$needed")
   [[ $first == libtjit.so* ]] ||
-    fail "$1 asks for '$first' before libtjit: $(echo $needed)"
+    fail "$1 asks for '$first' before libtjit: ${needed//$'\n'/ }"
   grep -q '^libtorch_cpu\.so' <<<"$needed" ||
-    fail "$1 does not ask for libtorch_cpu: $(echo $needed)"
+    fail "$1 does not ask for libtorch_cpu: ${needed//$'\n'/ }"
 }
 
 cmake --install "$build" --prefix "$prefix" >"$scratch/install.log" ||

@@ -1,0 +1,334 @@
+# shellcheck shell=bash
+# What quickstart.sh and test.sh share: look for what a build needs, install
+# what is missing, find libtorch, configure and build.
+#
+# Every function says what it does on stdout. What cannot be had ends the
+# script with one sentence on stderr that starts with "tjit: " (Die), status 1.
+# Nothing depends on the caller's folder; all that is written lies in build/
+# and .venv/, which git ignores.
+# Tested by: tests/setup/setup_test.sh
+
+set -euo pipefail
+
+TJIT_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+readonly TJIT_ROOT
+readonly TORCH_MIN=2.13
+readonly TORCH_PIP=2.13.0
+readonly TORCH_CPU_INDEX=https://download.pytorch.org/whl/cpu
+
+# package | probe | needed by | why. A probe is a command, `cmake>=3.25`, or a
+# header. Needed by: all, test (only the tests), speed (nice to have).
+readonly PACKAGES=(
+  "g++|g++|all|the C++20 compiler"
+  "binutils|readelf|all|reads libtorch's build-ids"
+  "cmake|cmake>=3.25|all|the build system"
+  "ninja-build|ninja|all|runs the build"
+  "libabsl-dev|absl/container/flat_hash_map.h|all|Abseil: hash maps, locks"
+  "libxxhash-dev|xxhash.h|all|xxHash: keys of traces"
+  "libspdlog-dev|spdlog/spdlog.h|all|spdlog: output"
+  "libgtest-dev|gtest/gtest.h|all|GoogleTest"
+  "libgmock-dev|gmock/gmock.h|all|GoogleMock"
+  "libbenchmark-dev|benchmark/benchmark.h|all|Google Benchmark"
+  "python3|python3|all|finds or fetches libtorch, drives tests"
+  "valgrind|valgrind|test|counts instructions in tests"
+  "pkg-config|pkg-config|test|checks the installed tjit.pc"
+  "ccache|ccache|speed|makes the second build fast"
+)
+
+STEP=0
+readonly STEPS=5  # packages, libtorch, configure, build, then run or test
+# Step <text>: announces the next stage.
+Step() {
+  STEP=$((STEP + 1))
+  printf '\n[%d/%d] %s (after %d s)\n' "$STEP" "$STEPS" "$1" "$SECONDS"
+}
+
+Say() { printf '  %s\n' "$*"; }
+
+Die() {
+  printf '\ntjit: %s\n' "$*" >&2
+  exit 1
+}
+
+# Join <separator> <word>...
+Join() {
+  local separator=$1 joined=${2-} word
+  shift $(($# > 1 ? 2 : 1))
+  for word; do joined+=$separator$word; done
+  printf '%s' "$joined"
+}
+
+# VersionAtLeast <have> <want>
+VersionAtLeast() {
+  [[ $(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1) == "$2" ]]
+}
+
+# The prefixes that the caller named, one a line.
+Prefixes() {
+  tr : '\n' <<<"${CMAKE_PREFIX_PATH-}" | tr ';' '\n' | sed '/^$/d'
+}
+
+# HasHeader <header>: it lies where the compiler or CMake will look.
+HasHeader() {
+  local dir
+  while IFS= read -r dir; do
+    [[ -z $dir || ! -e $dir/$1 ]] || return 0
+  done < <(Prefixes | sed 's,$,/include,'; tr ':' '\n' \
+    <<<"${CPATH-}:${CPLUS_INCLUDE_PATH-}:/usr/local/include:/usr/include")
+  return 1
+}
+
+# HasProbe <probe>: see PACKAGES.
+HasProbe() {
+  local version
+  case $1 in
+    *.h) HasHeader "$1" ;;
+    g++) command -v "${CXX:-g++}" >/dev/null ;;
+    *'>='*)
+      version=$("${1%%>=*}" --version 2>/dev/null | sed -n '1s/[^0-9]*//p') &&
+        [[ -n $version ]] && VersionAtLeast "${version%% *}" "${1#*>=}"
+      ;;
+    *) command -v "$1" >/dev/null ;;
+  esac
+}
+
+# InstallPackages <package>...: by apt, as root or through sudo.
+InstallPackages() {
+  local list sudo=() verb=is
+  list=$(Join ', ' "$@")
+  (($# == 1)) || verb=are
+  command -v apt-get >/dev/null ||
+    Die "cannot build: $list $verb missing, and this system has no apt-get:" \
+      "install them (Debian's names) with its own tools, then run this again."
+  if ((EUID != 0)); then
+    if command -v sudo >/dev/null && { sudo -n true 2>/dev/null || [[ -t 0 ]]; }
+    then
+      sudo=(sudo)
+    else
+      Die "cannot build: $list $verb missing and installing needs root: run" \
+        "\`apt-get install $*\` as root, then this script again."
+    fi
+  fi
+  Say "apt-get install $*"
+  "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q update ||
+    Die "cannot build: apt-get update failed (see above), $list $verb missing."
+  "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get -q -y -o Dpkg::Use-Pty=0 install --no-install-recommends "$@" ||
+    Die "cannot build: apt-get could not install $list (see above)."
+}
+
+# EnsurePackages <all|test>: installs the packages that this use lacks.
+EnsurePackages() {
+  local use=$1 row package probe by why missing=() wanted=()
+  for row in "${PACKAGES[@]}"; do
+    IFS='|' read -r package probe by why <<<"$row"
+    [[ $by != test || $use == test ]] || continue
+    HasProbe "$probe" && continue
+    if [[ $by == speed ]]; then
+      wanted+=("$package")
+    else
+      missing+=("$package")
+    fi
+    Say "missing: $package, $why"
+  done
+  if ((${#missing[@]} == 0)) && ((${#wanted[@]} > 0)) && ((EUID != 0)); then
+    Say "going on without $(Join ', ' "${wanted[@]}")"
+  elif ((${#missing[@]} + ${#wanted[@]} > 0)); then
+    InstallPackages "${missing[@]}" "${wanted[@]}"
+    CheckInstalled "$use"
+  else
+    Say "all there"
+  fi
+}
+
+# CheckInstalled <use>: what apt brought may still be too old.
+CheckInstalled() {
+  local row package probe by why
+  for row in "${PACKAGES[@]}"; do
+    IFS='|' read -r package probe by why <<<"$row"
+    [[ $by == all || $by == "$1" ]] || continue
+    HasProbe "$probe" ||
+      Die "cannot build: $package was installed, yet $probe is not there;" \
+        "Debian 12 or newer is needed (this is $(SystemName))."
+  done
+}
+
+SystemName() {
+  # shellcheck disable=SC1091  # not ours
+  (. /etc/os-release 2>/dev/null && echo "$PRETTY_NAME") || uname -s
+}
+
+# TorchInclude <prefix>: the include folder of a libtorch there, or nothing.
+TorchInclude() {
+  local dir
+  for dir in "$1/include" "$1/torch/include"; do
+    if [[ -e $dir/ATen/ATen.h ]]; then
+      echo "$dir"
+      return
+    fi
+  done
+}
+
+# TorchVersion <include folder>: major.minor.patch.
+TorchVersion() {
+  local header
+  for header in torch/headeronly/version.h \
+    torch/csrc/api/include/torch/version.h; do
+    if [[ -e $1/$header ]]; then
+      sed -n 's/^#define TORCH_VERSION_\(MAJOR\|MINOR\|PATCH\) //p' \
+        "$1/$header" | paste -sd. -
+      return
+    fi
+  done
+}
+
+# TryTorch <prefix> <where>: sets TORCH_PREFIX if a libtorch that will do is
+# there. Says why if one is there that will not do.
+TryTorch() {
+  local include version
+  include=$(TorchInclude "$1")
+  [[ -n $include ]] || return 1
+  version=$(TorchVersion "$include")
+  if ! VersionAtLeast "${version:-0}" "$TORCH_MIN"; then
+    Say "libtorch ${version:-of unknown version} of $2 is older than" \
+      "$TORCH_MIN: looking on"
+    return 1
+  fi
+  if [[ -z $(compgen -G "${include%/*}/lib/libtorch_cpu.so" ||
+    compgen -G "${include%/*}/lib/*/libtorch_cpu.so") ]]; then
+    Say "libtorch $version of $2 has headers but no libtorch_cpu.so: looking on"
+    return 1
+  fi
+  TORCH_PREFIX=${include%/*}
+  Say "libtorch $version of $2: $TORCH_PREFIX"
+}
+
+# PythonTorch <python>: the folder of its torch package, or nothing. Not
+# imported: that takes seconds.
+PythonTorch() {
+  "$1" - 2>/dev/null <<'PYTHON' || true
+import importlib.util
+spec = importlib.util.find_spec("torch")
+if spec and spec.submodule_search_locations:
+    print(spec.submodule_search_locations[0])
+PYTHON
+}
+
+# FindTorch: sets TORCH_PREFIX; installs libtorch into .venv if there is none.
+FindTorch() {
+  local prefix
+  TORCH_PREFIX=
+  while IFS= read -r prefix; do
+    ! TryTorch "$prefix" CMAKE_PREFIX_PATH || return 0
+  done < <(Prefixes)
+  prefix=$(PythonTorch python3)
+  [[ -z $prefix ]] || ! TryTorch "$prefix" "the active Python" || return 0
+  ! TryTorch /usr "the system" || return 0
+  prefix=
+  [[ ! -x $TJIT_ROOT/.venv/bin/python ]] ||
+    prefix=$(PythonTorch "$TJIT_ROOT/.venv/bin/python")
+  [[ -z $prefix ]] || ! TryTorch "$prefix" .venv || return 0
+  InstallTorch
+  prefix=$(PythonTorch "$TJIT_ROOT/.venv/bin/python")
+  if [[ -z $prefix ]] || ! TryTorch "$prefix" .venv; then
+    Die "cannot build: pip installed torch, but .venv holds no libtorch."
+  fi
+}
+
+# InstallTorch: torch by pip into .venv, the CPU build if it can be had (the
+# default one for Linux brings gigabytes of CUDA, which tjit does not use).
+InstallTorch() {
+  local venv=$TJIT_ROOT/.venv pip
+  Say "no libtorch >= $TORCH_MIN in CMAKE_PREFIX_PATH, the active Python" \
+    "environment or the system:"
+  Say "installing torch $TORCH_PIP by pip into .venv (200 MB to fetch, 800 MB" \
+    "on disk)"
+  if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
+    python3 -c 'import ensurepip, venv' 2>/dev/null ||
+      InstallPackages python3-venv ca-certificates
+    rm -rf "$venv"
+    python3 -m venv "$venv" ||
+      Die "cannot build: python3 -m venv $venv failed (see above)."
+  fi
+  pip=("$venv/bin/python" -m pip --disable-pip-version-check install)
+  "${pip[@]}" "torch==$TORCH_PIP+cpu" 2>"$venv/pip.log" ||
+    { Say "no CPU build in the indexes that pip is set up for; trying" \
+      "$TORCH_CPU_INDEX"
+      "${pip[@]}" --retries 1 --extra-index-url "$TORCH_CPU_INDEX" \
+        "torch==$TORCH_PIP+cpu" 2>>"$venv/pip.log"; } ||
+    { Say "no CPU build there either; trying the default one"
+      "${pip[@]}" "torch==$TORCH_PIP"; } ||
+    Die "cannot build: pip could not install torch $TORCH_PIP (see above):" \
+      "is there a network, and a wheel for $(python3 --version 2>&1)?"
+}
+
+# DefaultJobs: one per core, as far as memory goes (a file that includes
+# libtorch takes up to 1.5 GB to compile).
+DefaultJobs() {
+  local cores memory
+  cores=$(nproc)
+  memory=$(awk '/^MemAvailable:/ {print int($2 / 1500000)}' /proc/meminfo)
+  ((memory >= 1)) || memory=1
+  echo $((cores < memory ? cores : memory))
+}
+
+# Build <preset> <jobs> [target]...: everything if no target is named.
+Build() {
+  local preset=$1 jobs=$2 configure=(--preset "$1"
+    "-DCMAKE_PREFIX_PATH=$TORCH_PREFIX")
+  shift 2
+  cd "$TJIT_ROOT"
+  [[ -e build/$preset/build.ninja ]] || configure+=(--fresh)
+  cmake "${configure[@]}" || Die "cannot build: cmake failed (see above)."
+  Step "Building preset $preset with $jobs jobs (the first time takes minutes)"
+  cmake --build --preset "$preset" --parallel "$jobs" ${1:+--target "$@"} ||
+    Die "cannot build: the compiler stopped (see above)."
+}
+
+# Prepare <all|test>: everything before the build.
+Prepare() {
+  Step "Looking for what the build needs"
+  EnsurePackages "$1"
+  Step "Looking for libtorch >= $TORCH_MIN"
+  FindTorch
+  Step "Configuring"
+}
+
+# Presets: those that build, on one line.
+Presets() {
+  sed -n 's/.*{"name": "\([a-z]*\)", "configurePreset.*/\1/p' \
+    "$TJIT_ROOT/CMakePresets.json" | paste -sd' ' -
+}
+
+# ParseArguments "$@": sets PRESET and JOBS; what follows `--` goes into REST.
+# Usage() must print the help.
+ParseArguments() {
+  PRESET=release
+  JOBS=$(DefaultJobs)
+  REST=()
+  while (($# > 0)); do
+    case $1 in
+      --preset=* | --jobs=*) set -- "${1%%=*}" "${1#*=}" "${@:2}" ;;
+    esac
+    case $1 in
+      --preset | --jobs | -j)
+        (($# > 1)) || Die "$1 needs a value (see --help)."
+        if [[ $1 == --preset ]]; then PRESET=$2; else JOBS=$2; fi
+        shift 2
+        ;;
+      -h | --help)
+        Usage
+        exit 0
+        ;;
+      --)
+        REST=("${@:2}")
+        break
+        ;;
+      *) Die "unknown argument '$1' (see --help)." ;;
+    esac
+  done
+  [[ $JOBS =~ ^[1-9][0-9]*$ ]] ||
+    Die "--jobs '$JOBS': a number of at least 1 is wanted."
+  [[ " $(Presets) " == *" $PRESET "* ]] ||
+    Die "--preset '$PRESET' is not one of: $(Presets)."
+}
