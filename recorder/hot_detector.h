@@ -2,21 +2,25 @@
 //
 // How: a ring of the last 2^16 tokens and the state {period p, run}. While p
 // holds, each token is compared with the one p ago; when the run reaches a
-// multiple of p (and at least 2 p tokens are known to repeat), a repetition
-// has closed. Otherwise the fingerprint of the last 8 tokens is looked up in a
-// last-position table, which proposes the next p.
+// multiple of p (so that at least 2 p tokens are known to repeat), a
+// repetition has closed. Otherwise the fingerprint of the last 8 tokens is
+// looked up in a last-position table, which proposes the next p; prefix
+// hashes tell at once how far back it has held already.
 //   a b c | a b c | a  ->  period 3 closes at the 6th token
 // The longest period wins: a repetition inside an iteration (one optimizer
 // loop per parameter, one block per layer) closes first, but a candidate must
 // hold a boundary (mark_step, else a sync point) if the stream has any, see
 // Note [Inner loops] in hot_detector.cpp.
 //
-// Invariants: (1) Observe() is O(1) and allocates nothing. (2) No clock: equal
-// streams give equal candidates. (3) Memory is fixed at construction.
+// Invariants: (1) Observe() is O(1) amortised and allocates nothing. (2) No
+// clock: equal streams give equal candidates. (3) Memory is fixed at
+// construction. (4) A hash only proposes: a candidate was compared in full.
 // Thread: one per ThreadState, no locking.
 // Tested by: tests/recorder/hot_detector_test.cpp
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -55,20 +59,72 @@ class HotDetector {
 
  private:
   struct Entry {
-    std::uint64_t fingerprint = 0;
-    std::uint64_t position = 0;
+    std::uint32_t fingerprint = 0;
+    std::uint32_t position = 0;
+  };
+  // A period that closed and broke without a candidate.
+  struct Inner {
+    std::uint64_t key = 0;
+    std::uint64_t last_end = 0;
+    std::uint32_t period = 0;  // 0: free
+    std::uint32_t breaks = 0;
+  };
+  struct Rotation {
+    std::uint64_t start = 0;
+    std::uint32_t primitive = 0;
   };
   static constexpr int kRingBits = 16;
   static constexpr int kTableBits = 15;
   static constexpr std::uint32_t kAnchor = 8;  // tokens in a fingerprint
+  static constexpr std::uint64_t kRing = std::uint64_t{1} << kRingBits;
+  static constexpr std::uint64_t kMask = kRing - 1;
+
+  std::uint64_t TokenAt(std::uint64_t position) const {
+    return tokens_[position & kMask];
+  }
+  void Push(std::uint64_t token, std::uint8_t flags);
+  std::uint32_t NoteFingerprint();
+  void Lose();
+  Candidate Search(std::uint32_t distance);
+  Candidate Propose(std::uint32_t distance);
+  Candidate SearchShort(std::uint64_t maybe);
+  Candidate Hold(std::uint32_t period, std::uint64_t run);
+  Candidate Close();
+  void FirstClose();
+  bool MayPromote() const;
+  Candidate Promote();
+  std::uint64_t CutOf(std::uint64_t least, bool* at_boundary) const;
+  std::uint64_t LeastAmong(std::uint8_t flag, std::uint64_t after) const;
+  Rotation LeastRotation() const;
+  Inner* FindInner();
+
+  std::uint64_t HashOf(std::uint64_t begin, std::uint64_t end) const;
+  bool Equal(std::uint64_t a, std::uint64_t b, std::uint64_t length) const;
+  std::uint64_t HeldFor(std::uint64_t period) const;
+  std::uint64_t CommonPrefix(std::uint64_t a, std::uint64_t b,
+                             std::uint64_t limit) const;
 
   std::uint64_t n_ = 0;
+  std::uint64_t hash_ = 0;   // of all tokens so far
+  std::uint64_t floor_ = 0;  // tokens before this one are not adjacent
   std::uint32_t period_ = 0;
-  std::uint64_t run_ = 0;
+  std::uint64_t run_ = 0;         // tokens that equal the one `period_` ago
+  std::uint64_t next_close_ = 0;  // the run at which a repetition closes
+  std::uint64_t eligible_ = 0;    // closings of this run that could promote
+  std::uint64_t run_key_ = 0;     // names the period, whatever its rotation
+  bool is_closed_ = false;        // FirstClose() ran for this run
+  bool inner_due_ = false;        // rule (c) holds for this period
+  std::uint64_t last_mark_ = 0;   // position + 1 of the last such token
+  std::uint64_t last_sync_ = 0;
+  std::uint64_t next_deep_ = 0;  // from here on older positions are tried too
+  std::uint64_t recent_ = 0;     // a byte for each of the last 8 tokens
+  std::array<Inner, 16> inner_;
   std::vector<std::uint64_t> tokens_;
   std::vector<std::uint64_t> prefix_;
   std::vector<std::uint8_t> flags_;
   std::vector<Entry> table_;
+  // From a position back to the one with the same fingerprint; 0: none.
+  std::vector<std::uint16_t> back_;
 };
 
 }  // namespace tjit
