@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
+#include <torch/version.h>
 
 #include <chrono>
 #include <cstdio>
@@ -146,6 +147,8 @@ int RunRows(int argc, char** argv, const std::vector<Row>& rows) {
   at::set_num_threads(flags.threads);
   benchmark::AddCustomContext("tjit_linked", IsLinked() ? "yes" : "no");
   benchmark::AddCustomContext("tjit_enabled", IsEnabled() ? "yes" : "no");
+  benchmark::AddCustomContext("libtorch", TORCH_VERSION);
+  benchmark::AddCustomContext("compiler", __VERSION__);
   for (const Row& row : rows) Register(row, flags);
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();

@@ -1,0 +1,482 @@
+#!/usr/bin/env python3
+"""Runs the benchmark suite and writes one table (Markdown) and JSON.
+
+How: every figure is measured in processes of their own, interleaved round by
+round (E, E+, tjit, ... , E, E+, tjit, ...), so that a machine that slows down
+slows all peers. A process makes its row's workload, warms up, and times it a
+few times; samples of all rounds give median and p10-p90, ratios are taken
+within a round. bench/README.md says how to read the table.
+
+  bench/run.py                   everything, under three minutes
+  bench/run.py --rows 9,18,19    some rows
+  bench/run.py --full            longer, more rounds, more variants
+  bench/run.py --check           exit status 1 if a target is missed
+"""
+import argparse
+import datetime
+import json
+import math
+import os
+import pathlib
+import platform
+import re
+import statistics
+import subprocess
+import sys
+from dataclasses import dataclass, field
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+TUNABLES = ("glibc.malloc.mmap_threshold=4294967296:"
+            "glibc.malloc.trim_threshold=17179869184")
+ON = {"TJIT_AUTO_COMPILE": "1"}
+NOTHING_RUNS = {**ON, "TJIT_PLANTED_DEFECT": "no_execute"}
+
+# Targets of the first release.
+MEAN_TARGET = 1.15  # geometric mean of rows 9, 18, 19, 25 against best E+
+ROW_TARGET = 0.95  # each of them
+NEVER_TARGET = 0.97  # row 27 against E, mean of its counts
+TEN_ADDS_TARGET = 0.65  # time of ten adds as one segment, against E
+RECORDING_TARGET_NS = 30  # per typed op of a stream that never repeats
+MEAN_ROWS = ("9", "18", "19", "25")
+
+
+@dataclass
+class Peer:
+    """A way to run a row: which program, flags and environment."""
+    name: str
+    linked: bool
+    env: dict = field(default_factory=dict)
+    flags: tuple = ()
+    fused: bool = False  # the row's fused-by-hand variant
+
+
+@dataclass
+class Point:
+    """One line of the table."""
+    row: str
+    label: str
+    program: str
+    benchmark: str
+    peers: list
+    fused: str = ""  # benchmark of the fused-by-hand variant
+    once: bool = False  # never repeated within a process
+    per_step: int = 1  # ops in a step, where the figure is per op
+
+
+E = Peer("E", False)
+E_PLUS = Peer("E+", False, {"GLIBC_TUNABLES": TUNABLES})
+E_FUSED = Peer("E+ fused", False, {"GLIBC_TUNABLES": TUNABLES}, fused=True)
+TJIT = Peer("tjit", True, ON)
+TJIT_FUSED = Peer("tjit fused", True, ON, fused=True)
+MARKED = Peer("tjit+mark", True, ON, ("--mark_step",))
+FLOOR = Peer("floor", True, NOTHING_RUNS)
+OFF = Peer("off", True)
+DISABLED = Peer("disabled", True, {}, ("--enable_disable",))
+RECORDING = Peer("recording", True, ON)
+DEFERRED = Peer("deferred", True, NOTHING_RUNS)
+REPLAYED = Peer("replayed", True, ON)
+
+
+def points(full):
+    """All lines of the table, in order."""
+    more = [MARKED] if full else []
+    plain = [E, E_PLUS, TJIT] + more
+    floor = [E, E_PLUS, TJIT, FLOOR] + more
+    train = [E, E_PLUS, E_FUSED, TJIT, TJIT_FUSED, FLOOR] + more
+    states = [E, OFF, DISABLED, DEFERRED, REPLAYED]
+    out = [
+        Point("1", f"chain10-{n}", "inference", f"row1/chain10-{n}", plain)
+        for n in ("64", "64k", "4M")
+    ]
+    out.append(Point("9", "mlp-tiny", "inference", "row9/mlp-tiny", floor))
+    for row, name in (("18", "pinn"), ("19", "mlp-adam"), ("25", "deep")):
+        out.append(Point(row, name, "training", f"row{row}/{name}/optim",
+                         train, fused=f"row{row}/{name}/fused"))
+    out += [
+        Point("26", "ten-adds", "dispatch_overhead", "row26/ten-adds", states,
+              per_step=10),
+        Point("26", "random-adds", "dispatch_overhead", "row26/random-adds",
+              [E, OFF, RECORDING], per_step=10),
+        Point("26", "ten-addmm", "dispatch_overhead", "row26/ten-addmm",
+              states, per_step=10),
+        Point("27a", "random-stream", "never", "row27a/random-stream", plain),
+        Point("27b", "growing-shapes", "never", "row27b/growing-shapes", plain,
+              once=True),
+        Point("27c", "fibonacci", "never", "row27c/fibonacci", plain),
+    ]
+    return out
+
+
+def run_once(programs, point, peer, options):
+    """One process. Returns {samples, bits, counters, context} or {error}."""
+    name = f"bench_{point.program}" + ("" if peer.linked else "_plain")
+    path = programs / name
+    if not path.exists():
+        return {"missing": f"{path} is not built"}
+    benchmark = point.fused if peer.fused else point.benchmark
+    env = {k: v for k, v in os.environ.items()
+           if not k.startswith("TJIT_") and k != "GLIBC_TUNABLES"}
+    env.update(peer.env)
+    command = [
+        str(path), f"--benchmark_filter=^{benchmark}/",
+        "--benchmark_format=json",
+        f"--benchmark_repetitions={1 if point.once else options.repetitions}",
+        f"--benchmark_min_time={options.min_time}",
+        f"--threads={options.threads}", *peer.flags
+    ]
+    done = subprocess.run(command, env=env, text=True, capture_output=True,
+                          timeout=600, check=False)
+    if done.returncode != 0:
+        return {"error": f"{name} {benchmark} as {peer.name} ended with status "
+                         f"{done.returncode}: {done.stderr.strip()[-300:]}"}
+    # A defect or option that this build does not know is said on stderr.
+    if "TJIT_PLANTED_DEFECT" in peer.env and (
+            "TJIT_PLANTED_DEFECT" in done.stderr):
+        return {"missing": done.stderr.strip()[-200:]}
+    return parse(done.stdout)
+
+
+def parse(text):
+    """Samples in us and counters from Google Benchmark's JSON."""
+    report = json.loads(text)
+    runs = [b for b in report["benchmarks"] if b["run_type"] == "iteration"]
+    if not runs:
+        return {"error": "no benchmark of that name"}
+    skip = {"name", "family_index", "per_family_instance_index", "run_name",
+            "run_type", "repetitions", "repetition_index", "threads",
+            "iterations", "real_time", "cpu_time", "time_unit", "label"}
+    counters = {key: statistics.median(run[key] for run in runs)
+                for key in runs[0] if key not in skip}
+    return {"samples": [run["real_time"] for run in runs],
+            "bits": runs[0].get("label", ""), "counters": counters,
+            "context": report["context"]}
+
+
+def measure(options, chosen):
+    """{(benchmark, peer name): {rounds: [[us]], bits, counters} or text}."""
+    results, context = {}, {}
+    for number in range(options.rounds):
+        for point in chosen:
+            for peer in point.peers:
+                key = (point.benchmark, peer.name)
+                known = results.setdefault(key, {"rounds": [], "bits": set()})
+                if "missing" in known or "error" in known:
+                    continue
+                got = run_once(options.programs, point, peer, options)
+                if "samples" not in got:
+                    known.update(got)
+                    continue
+                known["rounds"].append(got["samples"])
+                known["bits"].add(got["bits"])
+                known["counters"] = got["counters"]
+                context = got["context"]
+        print(f"round {number + 1} of {options.rounds} done",
+              file=sys.stderr, flush=True)
+    return results, context
+
+
+def quantile(samples, q):
+    """The q-quantile, by linear interpolation."""
+    ordered = sorted(samples)
+    at = q * (len(ordered) - 1)
+    low = math.floor(at)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (at - low) * (ordered[high] - ordered[low])
+
+
+def summary(result):
+    """Median and spread of all samples in us, or None."""
+    samples = [s for r in result.get("rounds", []) for s in r]
+    if not samples or "error" in result or "missing" in result:
+        return None
+    return {"median": quantile(samples, 0.5), "p10": quantile(samples, 0.1),
+            "p90": quantile(samples, 0.9), "samples": len(samples)}
+
+
+def ratio(base, other):
+    """Median over the rounds of base's time by other's, or None."""
+    if summary(base) is None or summary(other) is None:
+        return None
+    return statistics.median(
+        statistics.median(b) / statistics.median(o)
+        for b, o in zip(base["rounds"], other["rounds"]))
+
+
+def evaluate(point, results):
+    """One line of the table as a dictionary."""
+    of = {p.name: results[point.benchmark, p.name] for p in point.peers}
+    line = {"row": point.row, "label": point.label,
+            "per_step": point.per_step,
+            "us": {name: summary(r) for name, r in of.items()},
+            "counters": {n: r.get("counters") for n, r in of.items()},
+            "notes": [f"{n}: {r.get('error') or r.get('missing')}"
+                      for n, r in of.items() if "error" in r or "missing" in r],
+            "failed": [n for n, r in of.items() if "error" in r]}
+    eager = [n for n in ("E+", "E+ fused") if line["us"].get(n)]
+    if eager and "tjit" in of:
+        best = min(eager, key=lambda n: line["us"][n]["median"])
+        line["best"] = best
+        line["against_best"] = ratio(of[best], of["tjit"])
+        line["against_e_plus"] = ratio(of["E+"], of["tjit"])
+        line["floor_against_best"] = ratio(of[best], of.get("floor", {}))
+    for name in of:
+        line.setdefault("against_e", {})[name] = ratio(of["E"], of[name])
+    line["same_bits"] = same_bits(point, of)
+    counted = line["counters"].get("tjit") or line["counters"].get("replayed")
+    line["replayed"] = (counted or {}).get("replayed")
+    return line
+
+
+def same_bits(point, of):
+    """True if all peers that run the same program have the same result."""
+    found = {False: set(), True: set()}
+    for peer in point.peers:
+        if peer.env.get("TJIT_PLANTED_DEFECT") is None:
+            found[peer.fused] |= of[peer.name]["bits"]
+    return len(found[False]) == 1 and len(found[True]) <= 1
+
+
+def check(lines):
+    """The targets that are missed, as sentences."""
+    missed = []
+    for line in lines:
+        name = f"row {line['row']} {line['label']}"
+        missed += [f"{name}: {note}" for note in line["notes"]]
+        if not line["same_bits"]:
+            missed.append(f"{name}: tjit's bits differ from eager's")
+        if line["replayed"] is not None and not line["row"].startswith("27"):
+            if line["replayed"] < 0.5:
+                missed.append(f"{name}: tjit is idle, {line['replayed']:.0%} "
+                              "of the ops were replayed")
+    ours = [line for line in lines if line["row"] in MEAN_ROWS]
+    ratios = [line.get("against_best") for line in ours]
+    for line, value in zip(ours, ratios):
+        if value is not None and value < ROW_TARGET:
+            missed.append(f"row {line['row']}: {value:.2f}x of the best E+, "
+                          f"target {ROW_TARGET}")
+    mean = geometric_mean(ratios)
+    if len(ours) == len(MEAN_ROWS) and mean is not None and mean < MEAN_TARGET:
+        missed.append(f"rows {', '.join(MEAN_ROWS)}: geometric mean "
+                      f"{mean:.2f}x, target {MEAN_TARGET}")
+    return missed + check_never(lines) + check_overhead(lines)
+
+
+def check_never(lines):
+    """Row 27: the mean of its counts against E."""
+    ratios = [line["against_e"].get("tjit") for line in lines
+              if line["row"].startswith("27")]
+    ratios = [value for value in ratios if value is not None]
+    if ratios and statistics.mean(ratios) < NEVER_TARGET:
+        return [f"row 27: {statistics.mean(ratios):.3f}x of E in the mean, "
+                f"target {NEVER_TARGET}"]
+    return []
+
+
+def check_overhead(lines):
+    """Row 26: ten adds as one segment, and what recording costs."""
+    missed = []
+    for line in lines:
+        us = line["us"]
+        replayed = line["against_e"].get("replayed")
+        if line["label"] == "ten-adds" and replayed is not None:
+            if 1 / replayed > TEN_ADDS_TARGET:
+                missed.append(f"row 26 ten adds: {1 / replayed:.2f}x of "
+                              f"eager's time, target {TEN_ADDS_TARGET}")
+        if us.get("recording") and us.get("off"):
+            extra = 1000 * (us["recording"]["median"] - us["off"]["median"])
+            if extra / line["per_step"] > RECORDING_TARGET_NS:
+                missed.append(
+                    f"row 26 recording: {extra / line['per_step']:.0f} ns per "
+                    f"op, target {RECORDING_TARGET_NS}")
+    return missed
+
+
+def geometric_mean(values):
+    """None if one is missing: a missing figure is never a win."""
+    if not values or any(value is None for value in values):
+        return None
+    return statistics.geometric_mean(values)
+
+
+def cell(stats):
+    """'12.3 (12.1-12.9)' in us, or 'missing'."""
+    if stats is None:
+        return "missing"
+
+    def show(value):
+        if value >= 100:
+            return f"{value:,.0f}"
+        return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+    return (f"{show(stats['median'])} "
+            f"({show(stats['p10'])}-{show(stats['p90'])})")
+
+
+def times(value):
+    """'1.23x' or 'missing'."""
+    return "missing" if value is None else f"{value:.2f}x"
+
+
+def main_table(lines):
+    """Rows 1 to 25 and 27."""
+    out = ["| row | E | E+ | E+ fused | tjit | of best E+ | of E | "
+           "tjit fused | floor | ops a step | replayed | segments a step | "
+           "median segment | bits |",
+           "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|"]
+    for line in lines:
+        if line["row"] == "26":
+            continue
+        us = line["us"]
+        did = line["counters"].get("tjit") or {}
+
+        def of(name, us=us):
+            return cell(us[name]) if name in us else "-"
+
+        out.append(
+            f"| {line['row']} {line['label']} | {of('E')} | {of('E+')} | "
+            f"{of('E+ fused')} | {of('tjit')} | "
+            f"{times(line.get('against_best'))} | "
+            f"{times(line['against_e'].get('tjit'))} | {of('tjit fused')} | "
+            f"{of('floor')} | {did.get('ops', 0):,.0f} | "
+            f"{did.get('replayed', 0):.1%} | {did.get('segments', 0):.1f} | "
+            f"{did.get('median_segment', 0):.0f} | "
+            f"{'same' if line['same_bits'] else 'DIFFERENT'} |")
+        if "tjit+mark" in us:
+            out.append(f"| {line['row']} with mark_step | | | | "
+                       f"{of('tjit+mark')} | | "
+                       f"{times(line['against_e'].get('tjit+mark'))} | | | | "
+                       "| | | |")
+    return out
+
+
+def overhead_table(lines):
+    """Row 26, ns per op."""
+    states = ["E", "off", "disabled", "recording", "deferred", "replayed"]
+    out = ["| ns per op | not linked | linked, off | disabled after use | "
+           "recording | deferred, not run | replayed |",
+           "|---|---|---|---|---|---|---|"]
+    for line in lines:
+        if line["row"] != "26":
+            continue
+        cells = []
+        for state in states:
+            stats = line["us"].get(state)
+            if state not in line["us"]:
+                cells.append("-")
+            elif stats is None:
+                cells.append("missing")
+            else:
+                scale = 1000 / line["per_step"]
+                cells.append(cell({k: scale * stats[k]
+                                   for k in ("median", "p10", "p90")}))
+        out.append(f"| {line['label']} | " + " | ".join(cells) + " |")
+    return out if len(out) > 2 else []
+
+
+def machine(options, context):
+    """Where and with what this was measured."""
+    cpu = "unknown"
+    info = pathlib.Path("/proc/cpuinfo")
+    if info.exists():
+        found = re.search(r"model name\s*: (.*)", info.read_text())
+        cpu = found.group(1) if found else cpu
+    commit = subprocess.run(
+        ["git", "-C", str(ROOT), "describe", "--always", "--dirty",
+         "--abbrev=12"], text=True, capture_output=True, check=False)
+    return {"date": datetime.datetime.now(datetime.timezone.utc).strftime(
+                "%Y-%m-%d %H:%M UTC"),
+            "cpu": cpu, "cores": os.cpu_count(), "threads": options.threads,
+            "load": os.getloadavg()[0], "system": platform.platform(),
+            "libc": " ".join(platform.libc_ver()),
+            "libtorch": context.get("libtorch", "unknown"),
+            "compiler": context.get("compiler", "unknown"),
+            "commit": commit.stdout.strip() or "unknown",
+            "rounds": options.rounds, "repetitions": options.repetitions,
+            "min_time_s": options.min_time}
+
+
+def render(where, lines, missed):
+    """The whole report as Markdown."""
+    mean_lines = [line for line in lines if line["row"] in MEAN_ROWS]
+    out = ["# tjit benchmarks", ""]
+    out += [f"- {key}: {value}" for key, value in where.items()]
+    out += ["- peers T, A, I, J: missing", "",
+            "Microseconds a step, median (p10-p90). *of best E+*: time of the "
+            "better of E+ and E+ fused by tjit's, median over rounds; higher "
+            "is better.", ""]
+    out += main_table(lines) + [""]
+    if len(mean_lines) == len(MEAN_ROWS):
+        for key, name in (("against_best", "the best E+"),
+                          ("against_e_plus", "E+ with torch::optim"),
+                          ("floor_against_best",
+                           "the best E+ if no kernel were executed (floor)")):
+            mean = geometric_mean([line.get(key) for line in mean_lines])
+            out.append(f"Geometric mean of rows {', '.join(MEAN_ROWS)} against "
+                       f"{name}: {times(mean)}")
+            out.append("")
+    out += overhead_table(lines) + [""]
+    out += ["Targets missed:" if missed else "All targets are met.", ""]
+    out += [f"- {sentence}" for sentence in missed]
+    return "\n".join(out) + "\n"
+
+
+def parse_options():
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path,
+                        default=ROOT / "build" / "release",
+                        help="build folder (default: build/release)")
+    parser.add_argument("--out", type=pathlib.Path,
+                        help="where results.md and results.json go "
+                        "(default: <build>/bench-results)")
+    parser.add_argument("--rows", help="9,18,27a or 27 (default: all)")
+    parser.add_argument("--full", action="store_true", help="longer")
+    parser.add_argument("--check", action="store_true",
+                        help="exit status 1 if a target is missed")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--repetitions", type=int)
+    parser.add_argument("--min-time", type=float, dest="min_time")
+    options = parser.parse_args()
+    defaults = (10, 5, 0.2) if options.full else (3, 5, 0.04)
+    options.rounds = options.rounds or defaults[0]
+    options.repetitions = options.repetitions or defaults[1]
+    options.min_time = options.min_time or defaults[2]
+    options.programs = options.build / "bin"
+    options.out = options.out or options.build / "bench-results"
+    if not options.programs.is_dir():
+        parser.error(f"{options.programs} is not there: build first, or name "
+                     "the build folder with --build")
+    return parser, options
+
+
+def main():
+    """Returns the exit status."""
+    parser, options = parse_options()
+    chosen = points(options.full)
+    if options.rows:
+        wanted = options.rows.split(",")
+        known = {p.row for p in chosen} | {"27"}
+        for row in wanted:
+            if row not in known:
+                parser.error(f"row {row} is not known; rows: "
+                             f"{', '.join(sorted(known))}")
+        chosen = [p for p in chosen
+                  if p.row in wanted or p.row.rstrip("abc") in wanted]
+    results, context = measure(options, chosen)
+    lines = [evaluate(point, results) for point in chosen]
+    missed = check(lines)
+    where = machine(options, context)
+    options.out.mkdir(parents=True, exist_ok=True)
+    report = render(where, lines, missed)
+    (options.out / "results.md").write_text(report)
+    (options.out / "results.json").write_text(json.dumps(
+        {"machine": where, "rows": lines, "missed": missed}, indent=1))
+    print(report)
+    failed = any(line["failed"] for line in lines)
+    return 1 if failed or (options.check and missed) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,114 @@
+"""Each benchmark program runs, engages tjit and keeps eager's bits.
+
+Usage: bench_smoke_test.py FOLDER_OF_PROGRAMS [unittest arguments]
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROGRAMS = None
+# Rows that repeat: at least half of their timed ops must be replayed.
+REPEATING = {
+    "inference": {"row1/chain10-64", "row1/chain10-64k", "row9/mlp-tiny"},
+    "training": {"row18/pinn/optim", "row19/mlp-adam/optim",
+                 "row25/deep/optim", "row18/pinn/fused",
+                 "row19/mlp-adam/fused"},
+    "dispatch_overhead": {"row26/ten-adds", "row26/ten-addmm"},
+}
+# Rows that do not, or not for long: they must run and agree.
+NEVER = {
+    "dispatch_overhead": {"row26/random-adds"},
+    "never": {"row27a/random-stream", "row27b/growing-shapes",
+              "row27c/fibonacci"},
+}
+
+
+def environment(on):
+    env = {k: v for k, v in os.environ.items() if not k.startswith("TJIT_")}
+    if on:
+        env["TJIT_AUTO_COMPILE"] = "1"
+    return env
+
+
+def run(program, rows, on, *flags):
+    """{row: Google Benchmark's record} of one process."""
+    suffix = "" if on else "_plain"
+    done = subprocess.run(
+        [PROGRAMS / f"bench_{program}{suffix}", "--benchmark_format=json",
+         "--benchmark_min_time=0.001",
+         "--benchmark_filter=^(" + "|".join(sorted(rows)) + ")/", *flags],
+        env=environment(on), text=True, capture_output=True, timeout=300,
+        check=True)
+    report = json.loads(done.stdout)
+    assert report["context"]["tjit_enabled"] == ("yes" if on else "no"), report
+    found = {}
+    for record in report["benchmarks"]:
+        row = next(r for r in rows if record["name"].startswith(r + "/"))
+        found[row] = record
+    return found
+
+
+class BenchSmokeTest(unittest.TestCase):
+    def test_engages(self):
+        for program, rows in REPEATING.items():
+            on, off = run(program, rows, True), run(program, rows, False)
+            self.assertEqual(on.keys(), rows)
+            for row in rows:
+                with self.subTest(row):
+                    self.assertGreaterEqual(on[row]["replayed"], 0.5, on[row])
+                    self.assertEqual(on[row]["label"], off[row]["label"])
+                    self.assertEqual(off[row]["ops"], 0)
+
+    def test_never(self):
+        for program, rows in NEVER.items():
+            on, off = run(program, rows, True), run(program, rows, False)
+            self.assertEqual(on.keys(), rows)
+            for row in rows:
+                with self.subTest(row):
+                    self.assertGreater(on[row]["ops"], 0, on[row])
+                    self.assertEqual(on[row]["label"], off[row]["label"])
+
+    def test_disabled_after_use(self):
+        done = run("dispatch_overhead", {"row26/ten-adds"}, False)
+        again = subprocess.run(
+            [PROGRAMS / "bench_dispatch_overhead", "--benchmark_format=json",
+             "--benchmark_min_time=0.001", "--enable_disable",
+             "--benchmark_filter=row26/ten-adds"], env=environment(False),
+            text=True, capture_output=True, timeout=300, check=True)
+        record = json.loads(again.stdout)["benchmarks"][0]
+        self.assertEqual(record["label"], done["row26/ten-adds"]["label"])
+        self.assertEqual(record["replayed"], 0)
+        self.assertGreater(record["sequences"], 0, record)
+
+    def test_unknown_flag(self):
+        done = subprocess.run([PROGRAMS / "bench_never", "--nonsense"],
+                              text=True, capture_output=True, timeout=60,
+                              check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("unknown flag --nonsense", done.stderr)
+
+    def test_run_py(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run(
+                [sys.executable, ROOT / "bench" / "run.py", "--build",
+                 PROGRAMS.parent, "--rows", "9", "--rounds", "1",
+                 "--min-time", "0.001", "--out", folder],
+                text=True, capture_output=True, timeout=300, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            result = json.loads(
+                (pathlib.Path(folder) / "results.json").read_text())
+            line, = result["rows"]
+            self.assertTrue(line["same_bits"])
+            self.assertGreaterEqual(line["replayed"], 0.5)
+            self.assertIn("9 mlp-tiny",
+                          (pathlib.Path(folder) / "results.md").read_text())
+
+
+if __name__ == "__main__":
+    PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve()
+    unittest.main()
