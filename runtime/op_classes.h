@@ -1,0 +1,52 @@
+// How each operator may be treated, from its schema, its tags and a table.
+//
+// The schema says what is written and returned, tags say where values decide
+// shapes or are drawn at random; op_classes.def names what neither says.
+// Fails closed: an op that reads values out (a result that is no tensor), or
+// that writes without saying what, makes its inputs ready and runs at the
+// call; an op of a namespace other than aten is foreign.
+//
+// Thread: any; reads immutable tables. Used while wrapping only.
+// Tested by: tests/runtime/op_classes_test.cpp
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "runtime/op_entry.h"
+
+namespace tjit::runtime {
+
+// What decides whether the op throws, where values do.
+enum class ValueCheck : std::uint8_t {
+  kNone,        // values never make it throw
+  kUnknown,     // they may, and we cannot tell: run it at the call
+  kIntegral,    // only for integral dtypes (division by zero)
+  kIndices,     // integer tensors in argument `indices` index `self`'s dims;
+                // bool and byte masks decide the shape, and warn
+  kDimIndex,    // argument `index` indexes dim `dim` of `self`
+  kFlatIndex,   // argument `index` indexes the elements of `self`
+  kTarget,      // `target` is a class of `self`'s dim 1 (dim 0 if 1-D), or
+                // ignore_index
+  kUnitRange,   // elements of `self` must lie in [0, 1]
+};
+
+struct OpTraits {
+  OpClass op_class = OpClass::kPlain;
+  bool leave_alone = false;  // pure view or without bytes: do not wrap
+  bool may_warn = false;     // for the same sizes and dtypes now and then
+  ValueCheck value_check = ValueCheck::kNone;
+  // Schema arguments that it writes although the schema denies it.
+  std::vector<int> extra_writes;
+
+  bool may_throw_on_values() const {
+    return value_check != ValueCheck::kNone;
+  }
+};
+
+// REQUIRES: the operator has a schema.
+OpTraits TraitsOf(const c10::OperatorHandle& op);
+
+}  // namespace tjit::runtime
