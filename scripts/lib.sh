@@ -100,7 +100,7 @@ InstallPackages() {
   command -v apt-get >/dev/null ||
     Die "cannot build: $list $verb missing, and this system has no apt-get:" \
       "install them (Debian's names) with its own tools, then run this again."
-  if ((EUID != 0)); then
+  if (($(id -u) != 0)); then
     if command -v sudo >/dev/null && { sudo -n true 2>/dev/null || [[ -t 0 ]]; }
     then
       sudo=(sudo)
@@ -131,7 +131,7 @@ EnsurePackages() {
     fi
     Say "missing: $package, $why"
   done
-  if ((${#missing[@]} == 0)) && ((${#wanted[@]} > 0)) && ((EUID != 0)); then
+  if ((${#missing[@]} == 0)) && ((${#wanted[@]} > 0)) && (($(id -u) != 0)); then
     Say "going on without $(Join ', ' "${wanted[@]}")"
   elif ((${#missing[@]} + ${#wanted[@]} > 0)); then
     InstallPackages "${missing[@]}" "${wanted[@]}"

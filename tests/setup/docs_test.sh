@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Keeps the documents true: links lead somewhere, docs/options.md lists exactly
+# the variables that the code knows, and each row of docs/features.md that is
+# done or partly done names tests that exist.
+# Usage: docs_test.sh <project folder>
+set -uo pipefail
+cd "$1" || exit 1
+failures=0
+
+Fail() {
+  failures=$((failures + 1))
+  echo "FAILED: $*"
+}
+
+# --- links -------------------------------------------------------------------
+
+while IFS=: read -r file link; do
+  target=${link#](}
+  target=${target%%[)#]*}
+  [[ -z $target || -e $(dirname "$file")/$target ]] ||
+    Fail "$file links to $target, which is not there"
+done < <(grep -oE '\]\([^)]+\)' ./*.md docs/*.md ./*/README.md |
+  grep -vE '\]\(https?:')
+
+# --- docs/options.md ---------------------------------------------------------
+
+# The code names a variable as a string in env.cpp or a row of params.def.
+known=$( (grep -ohE '"TJIT_[A-Z_]*[A-Z]"' recorder/env.cpp
+  grep -ohE '\bTJIT_[A-Z_]*[A-Z]\b' recorder/params.def |
+    grep -vx TJIT_PARAM) | tr -d '"' | sort -u)
+listed=$(sed -n '/^Options of the build/q; s/^| `\(TJIT_[A-Z_]*\)`.*/\1/p' \
+  docs/options.md | sort -u)
+[[ $(wc -l <<<"$known") -ge 5 ]] || Fail "the code knows too few: $known"
+[[ $known == "$listed" ]] ||
+  Fail "docs/options.md (>) and recorder/ (<) differ:
+$(diff <(echo "$known") <(echo "$listed"))"
+
+# --- docs/features.md --------------------------------------------------------
+
+rows=0
+while IFS='|' read -r _ id _ state tests _; do
+  id=${id// /} state=${state# } state=${state% }
+  rows=$((rows + 1))
+  named=$(grep -oE '`[A-Za-z0-9_./]+`' <<<"$tests" | tr -d '`')
+  case $state in
+    'not yet') [[ -z $named ]] || Fail "$id is not yet, but names $named" ;;
+    done | partly*)
+      [[ -n $named ]] || Fail "$id is $state, but names no test"
+      for file in $named; do
+        [[ $file == tests/* && -e $file ]] || Fail "$id: no test $file"
+      done
+      ;;
+    *) Fail "$id: unknown state '$state'" ;;
+  esac
+done < <(sed 's/\\|/ /g' docs/features.md | grep -E '^\| [A-Z][0-9]+ \|')
+((rows == 83)) || Fail "docs/features.md has $rows rows, not 83"
+
+((failures == 0)) && echo "documents: ok"
+exit $((failures > 0))
