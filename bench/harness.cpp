@@ -24,6 +24,8 @@ struct Flags {
   int threads = 1;
   bool mark_step = false;
   bool enable_disable = false;
+  std::string row;
+  std::int64_t steps = 0;
 };
 
 // A row's workload with what its warm-up told.
@@ -123,28 +125,62 @@ void Register(const Row& row, const Flags& flags) {
   if (row.fixed_steps != 0) bench->Iterations(row.fixed_steps);
 }
 
+// Returns false if `arg` is none of ours.
+bool ParseFlag(std::string_view arg, Flags& flags) {
+  const auto value = [&](std::string_view name) {
+    return arg.starts_with(name) ? std::string(arg.substr(name.size())) : "";
+  };
+  if (const std::string text = value("--threads="); !text.empty()) {
+    flags.threads = std::atoi(text.c_str());
+  } else if (const std::string name = value("--row="); !name.empty()) {
+    flags.row = name;
+  } else if (const std::string text = value("--steps="); !text.empty()) {
+    flags.steps = std::atoll(text.c_str());
+  } else if (arg == "--mark_step") {
+    flags.mark_step = true;
+  } else if (arg == "--enable_disable") {
+    flags.enable_disable = true;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+// Returns the exit status.
+int CountSteps(const Flags& flags, const std::vector<Row>& rows) {
+  for (const Row& row : rows) {
+    if (row.name != flags.row) continue;
+    const std::unique_ptr<Warm> warm = WarmUp(row, flags);
+    CountedSteps(warm->workload, flags.steps);
+    std::printf("%s %s\n", row.name.c_str(), warm->bits.c_str());
+    return 0;
+  }
+  std::fprintf(stderr, "no row is called \"%s\"\n", flags.row.c_str());
+  return 2;
+}
+
 }  // namespace
+
+__attribute__((noinline)) void CountedSteps(const Workload& workload,
+                                            std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) workload.step();
+}
 
 int RunRows(int argc, char** argv, const std::vector<Row>& rows) {
   benchmark::Initialize(&argc, argv);
   Flags flags;
   for (int i = 1; i < argc; ++i) {
-    const std::string_view arg = argv[i];
-    if (arg.starts_with("--threads=")) {
-      flags.threads = std::atoi(argv[i] + sizeof "--threads=" - 1);
-    } else if (arg == "--mark_step") {
-      flags.mark_step = true;
-    } else if (arg == "--enable_disable") {
-      flags.enable_disable = true;
-    } else {
+    if (!ParseFlag(argv[i], flags)) {
       std::fprintf(stderr,
                    "%s: unknown flag %s; known: --threads=N --mark_step "
-                   "--enable_disable and Google Benchmark's\n",
+                   "--enable_disable --row=NAME --steps=N and Google "
+                   "Benchmark's\n",
                    argv[0], argv[i]);
       return 2;
     }
   }
   at::set_num_threads(flags.threads);
+  if (flags.steps > 0) return CountSteps(flags, rows);
   benchmark::AddCustomContext("tjit_linked", IsLinked() ? "yes" : "no");
   benchmark::AddCustomContext("tjit_enabled", IsEnabled() ? "yes" : "no");
   benchmark::AddCustomContext("libtorch", TORCH_VERSION);

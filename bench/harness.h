@@ -5,7 +5,8 @@
 // label ("bits=..."), then it is timed. Counters cover the timed part only.
 // Flags beside Google Benchmark's: --threads=N (default 1), --mark_step
 // (tells tjit where a step ends), --enable_disable (switches tjit on for the
-// warm-up and off again for the timing).
+// warm-up and off again for the timing), --row=NAME with --steps=N (no timing:
+// N steps of one row in CountedSteps(), for an instruction counter).
 // Thread: one.
 // Tested by: tests in bench/CMakeLists.txt
 #pragma once
@@ -15,6 +16,10 @@
 #include "bench/workloads.h"
 
 namespace tjit::bench {
+
+// Runs `count` steps and nothing else; never inlined, so that a profiler can
+// count what happens inside.
+void CountedSteps(const Workload& workload, std::int64_t count);
 
 // The body of main().
 int RunRows(int argc, char** argv, const std::vector<Row>& rows);
