@@ -129,11 +129,12 @@ class RandomStream {
 
   void InPlace(int size) {
     Tensor& target = fresh_[size][draw_.Below(kPool)];
+    // An operand without gradients: the target must not grow a history.
     const Tensor& other = inputs_[size][1 + 4 * draw_.Below(kPool / 4)];
     switch (draw_.Below(3)) {
       case 0: target.mul_(other); break;
-      case 1: target.sub_(other).clamp_(-2, 2); break;
-      default: target.add_(other).clamp_(-2, 2); break;
+      case 1: target.add_(other); break;
+      default: target.clamp_(-2, 2); break;
     }
   }
 
