@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace tjit {
 namespace {
 
-// Hashes are polynomials modulo the prime 2^61 - 1.
-constexpr std::uint64_t kPrime = (std::uint64_t{1} << 61) - 1;
-constexpr std::uint64_t kBase = 0x1E3779B97F4A7C15ull & kPrime;
 constexpr std::uint64_t kGolden = 0x9E3779B97F4A7C15ull;
 // Makes a token after mark_step() another one than the same op elsewhere, so
 // that the period of a stream is also that of its boundaries.
@@ -21,74 +19,16 @@ constexpr std::uint32_t kInnerBreaks = 16;
 constexpr std::uint64_t kInnerRun = 64;
 constexpr int kDeepTries = 4;
 constexpr std::uint64_t kDeepEvery = 32;
-constexpr std::uint64_t kDirect = 16;  // tokens compared before hashes are
-
-constexpr std::uint64_t Mod(std::uint64_t x) {
-  x = (x & kPrime) + (x >> 61);
-  return x >= kPrime ? x - kPrime : x;
-}
-
-constexpr std::uint64_t MulMod(std::uint64_t a, std::uint64_t b) {
-  __extension__ using Wide = unsigned __int128;
-  const Wide product = static_cast<Wide>(a) * b;
-  return Mod((static_cast<std::uint64_t>(product) & kPrime) +
-             static_cast<std::uint64_t>(product >> 61));
-}
-
-constexpr std::uint64_t SubMod(std::uint64_t a, std::uint64_t b) {
-  return a >= b ? a - b : a + kPrime - b;
-}
-
-// kBase^e for e up to 2^16 + 255 from two small tables.
-struct Powers {
-  std::array<std::uint64_t, 256> low{};
-  std::array<std::uint64_t, 257> high{};
-  constexpr Powers() {
-    low[0] = high[0] = 1;
-    for (std::size_t i = 1; i < 256; ++i) low[i] = MulMod(low[i - 1], kBase);
-    const std::uint64_t step = MulMod(low[255], kBase);
-    for (std::size_t i = 1; i < 257; ++i) high[i] = MulMod(high[i - 1], step);
-  }
-  constexpr std::uint64_t operator()(std::uint64_t e) const {
-    return MulMod(low[e & 255], high[e >> 8]);
-  }
-};
-constexpr Powers kPowers;
-constexpr std::uint64_t kAnchorPower = kPowers(8);
-
-// The longest length up to `limit` for which `holds`, which is true up to
-// some length and false past it. REQUIRES: holds(known).
-template <typename Holds>
-std::uint64_t Longest(std::uint64_t known, std::uint64_t limit, Holds holds) {
-  std::uint64_t bad = limit + 1;
-  while (known < limit) {
-    const std::uint64_t next = std::min(known * 2, limit);
-    if (!holds(next)) {
-      bad = next;
-      break;
-    }
-    known = next;
-  }
-  while (known + 1 < bad) {
-    const std::uint64_t middle = known + (bad - known) / 2;
-    (holds(middle) ? known : bad) = middle;
-  }
-  return known;
-}
 
 }  // namespace
 
 HotDetector::HotDetector()
-    : tokens_(kRing),
-      prefix_(kRing),
-      flags_(kRing),
-      table_(std::size_t{1} << kTableBits),
-      back_(kRing) {}
+    : flags_(kRing), table_(std::size_t{1} << kTableBits), back_(kRing) {}
 
 void HotDetector::Break() {
   period_ = 0;
   run_ = 0;
-  floor_ = n_;
+  floor_ = n();
 }
 
 HotDetector::Candidate HotDetector::Observe(std::uint64_t token,
@@ -97,10 +37,13 @@ HotDetector::Candidate HotDetector::Observe(std::uint64_t token,
   Push(token, flags);
   const std::uint32_t distance = NoteFingerprint();
   if (period_ != 0) {
-    if (TokenAt(n_ - 1 - period_) == token) {
-      if (++run_ < next_close_) return {};
-      next_close_ += period_;
-      return Close();
+    if (ring_[n() - 1 - period_] == token) {
+      if (++run_ >= next_close_) {
+        next_close_ += period_;
+        return Close();
+      }
+      const bool is_open = run_ < period_;
+      return is_open && flags != 0 ? Shorten(distance) : Candidate{};
     }
     Lose();
   }
@@ -108,27 +51,21 @@ HotDetector::Candidate HotDetector::Observe(std::uint64_t token,
 }
 
 void HotDetector::Push(std::uint64_t token, std::uint8_t flags) {
-  const std::uint64_t slot = n_ & kMask;
-  tokens_[slot] = token;
-  flags_[slot] = flags;
-  prefix_[slot] = hash_;
-  hash_ = Mod(MulMod(hash_, kBase) + Mod(token));
-  ++n_;
+  ring_.Push(token);
+  flags_[(n() - 1) & kMask] = flags;
   recent_ = recent_ << 8 | (token * kGolden) >> 56;
-  if (flags & kAfterMarkStep) last_mark_ = n_;
-  if (flags & kSync) last_sync_ = n_;
+  if (flags & kAfterMarkStep) last_mark_ = n();
+  if (flags & kSync) last_sync_ = n();
 }
 
 // Enters the last kAnchor tokens into the table. Returns how many tokens ago
 // they were there before, 0 if that is not known or too long ago.
 std::uint32_t HotDetector::NoteFingerprint() {
-  if (n_ < kAnchor) return 0;
-  const std::uint64_t hash =
-      SubMod(hash_, MulMod(prefix_[(n_ - kAnchor) & kMask], kAnchorPower)) *
-      kGolden;
+  if (n() < kAnchor) return 0;
+  const std::uint64_t hash = ring_.Fingerprint() * kGolden;
   Entry& entry = table_[hash >> (64 - kTableBits)];
   const auto fingerprint = static_cast<std::uint32_t>(hash >> 8);
-  const auto position = static_cast<std::uint32_t>(n_);
+  const auto position = static_cast<std::uint32_t>(n());
   std::uint32_t distance = 0;
   if (entry.fingerprint == fingerprint &&
       position - entry.position <= kMaxPeriod) {
@@ -136,24 +73,22 @@ std::uint32_t HotDetector::NoteFingerprint() {
   }
   entry.fingerprint = fingerprint;
   entry.position = position;
-  back_[(n_ - 1) & kMask] = static_cast<std::uint16_t>(distance);
+  back_[(n() - 1) & kMask] = static_cast<std::uint16_t>(distance);
   return distance;
 }
 
 // The period no longer holds.
 void HotDetector::Lose() {
-  const std::uint64_t repeated = run_ + period_;
-  if (is_closed_ && eligible_ == 0 && repeated >= kInnerRun &&
-      repeated >= 4 * std::uint64_t{period_}) {
+  if (is_closed_ && eligible_ == 0) {
     Inner* inner = FindInner();
     if (inner == nullptr) {
       inner = &*std::min_element(inner_.begin(), inner_.end(),
                                  [](const Inner& a, const Inner& b) {
                                    return a.last_end < b.last_end;
                                  });
-      *inner = {run_key_, n_, period_, 0};
+      *inner = {run_key_, n(), period_, 0};
     }
-    inner->last_end = n_;
+    inner->last_end = n();
     ++inner->breaks;
   }
   period_ = 0;
@@ -162,8 +97,8 @@ void HotDetector::Lose() {
 
 HotDetector::Candidate HotDetector::Search(std::uint32_t distance) {
   if (distance != 0) {
-    const Candidate candidate = Propose(distance);
-    if (period_ != 0) return candidate;
+    const Match match = BestMatch(distance);
+    if (match.run >= kAnchor) return Hold(match);
   }
   // Periods too short for a fingerprint. The newest token is the low byte.
   constexpr std::uint64_t kOnes = 0x0101010101010101ull;
@@ -174,50 +109,68 @@ HotDetector::Candidate HotDetector::Search(std::uint32_t distance) {
   return maybe != 0 ? SearchShort(maybe) : Candidate{};
 }
 
-// Of the last places with this fingerprint, takes the one that agrees
-// furthest back: inside an inner loop the nearest, past its end the same
-// place of the iteration before.
-HotDetector::Candidate HotDetector::Propose(std::uint32_t distance) {
-  const int tries = n_ >= next_deep_ ? kDeepTries : 1;
-  if (tries > 1) next_deep_ = n_ + kDeepEvery;
-  std::uint32_t best = 0;
-  std::uint64_t best_run = 0;
+// While a long period holds but has not closed yet, a shorter one may close
+// under it: two steps, something new, two steps. Looked for at boundaries,
+// where steps end.
+HotDetector::Candidate HotDetector::Shorten(std::uint32_t distance) {
+  const std::uint64_t boundary = BoundaryInUse();
+  if (distance == 0 || distance >= period_ || boundary != n()) return {};
+  const Match match = BestMatch(distance);
+  return match.run >= match.period && match.period < period_ ? Hold(match)
+                                                             : Candidate{};
+}
+
+// Of the last places with this fingerprint, the one that agrees furthest
+// back, those first that close a repetition: inside an inner loop the
+// nearest, past its end the same place of the iteration before.
+HotDetector::Match HotDetector::BestMatch(std::uint32_t distance) {
+  const int tries = n() >= next_deep_ ? kDeepTries : 1;
+  if (tries > 1) next_deep_ = n() + kDeepEvery;
+  Match best;
+  bool best_closes = false;
   for (int i = 0; i < tries; ++i) {
-    if (distance > kMaxPeriod || floor_ + distance > n_) break;
+    if (distance > kMaxPeriod || floor_ + distance > n()) break;
     const std::uint64_t run = HeldFor(distance);
-    if (run > best_run) {
-      best = distance;
-      best_run = run;
+    const bool closes = run >= distance;
+    if (std::pair(closes, run) > std::pair(best_closes, best.run)) {
+      best = {distance, run};
+      best_closes = closes;
     }
-    const std::uint32_t further = back_[(n_ - 1 - distance) & kMask];
+    const std::uint32_t further = back_[(n() - 1 - distance) & kMask];
     if (further == 0) break;
     distance += further;
   }
-  return best_run >= kAnchor ? Hold(best, best_run) : Candidate{};
+  return best;
 }
 
 HotDetector::Candidate HotDetector::SearchShort(std::uint64_t maybe) {
   for (; maybe != 0; maybe &= maybe - 1) {
     const auto p = static_cast<std::uint32_t>(std::countr_zero(maybe) / 8 + 1);
-    if (floor_ + 2 * p > n_) break;
+    if (floor_ + 2 * p > n()) break;
     std::uint32_t same = 0;
-    while (same < p && TokenAt(n_ - 1 - same) == TokenAt(n_ - 1 - same - p)) {
+    while (same < p && ring_[n() - 1 - same] == ring_[n() - 1 - same - p]) {
       ++same;
     }
-    if (same == p) return Hold(p, p);
+    if (same == p) return Hold({p, p});
   }
   return {};
 }
 
-HotDetector::Candidate HotDetector::Hold(std::uint32_t period,
-                                         std::uint64_t run) {
-  period_ = period;
-  run_ = run;
+HotDetector::Candidate HotDetector::Hold(Match match) {
+  period_ = match.period;
+  run_ = match.run;
   eligible_ = 0;
   is_closed_ = false;
   inner_due_ = false;
-  next_close_ = (run / period + 1) * period;
-  return run >= period ? Close() : Candidate{};
+  next_close_ = (run_ / period_ + 1) * period_;
+  return run_ >= period_ ? Close() : Candidate{};
+}
+
+// Position + 1 of the last boundary that an iteration must hold; one that is
+// no longer in the ring if there is none.
+std::uint64_t HotDetector::BoundaryInUse() const {
+  const std::uint64_t window = n() - std::min(n(), kRing);
+  return last_mark_ > window ? last_mark_ : last_sync_;
 }
 
 // Note [Inner loops]
@@ -227,16 +180,19 @@ HotDetector::Candidate HotDetector::Hold(std::uint32_t period,
 // (b) there is no such boundary in the last max(2 p, 4096) tokens, and as many
 //     tokens have repeated without a break: a loop per parameter or per layer
 //     inside a step ends before that, or the step is found first; or
-// (c) it has broken 16 times after a run of at least max(4 p, 64) tokens and
-//     no longer period closed around it: its trip count varies, so the
-//     iteration around it never repeats.
+// (c) it has closed and broken 16 times, at 64 tokens or more, and no longer
+//     period around it came three times: its trip count varies, so there is
+//     no iteration around it to be recorded. (Twice is not enough: with
+//     trip counts 9 and 5 the end of the first equals the second.)
 // A period of nothing but sync points has nothing to defer.
 //
 // Cost: what is O(p) happens at the first closing of a run, which has p tokens
 // to pay for it, and at the promotions, which come at the closings 2, 3, 4, 8,
 // 16, ... of a run (counted from the first that may promote).
 HotDetector::Candidate HotDetector::Close() {
+  const std::uint64_t twice = 2 * std::uint64_t{period_};
   if (!is_closed_ && run_ + period_ >= kInnerRun) FirstClose();
+  if (run_ >= twice && run_ < twice + period_) ThirdTime();
   if (!MayPromote()) return {};
   ++eligible_;
   const std::uint64_t closings = eligible_ + 1;
@@ -247,16 +203,20 @@ HotDetector::Candidate HotDetector::Close() {
 void HotDetector::FirstClose() {
   is_closed_ = true;
   run_key_ = period_;
-  for (std::uint64_t i = n_ - period_; i < n_; ++i) {
-    const std::uint64_t x = TokenAt(i) * kGolden;
+  for (std::uint64_t i = n() - period_; i < n(); ++i) {
+    const std::uint64_t x = ring_[i] * kGolden;
     run_key_ += (x ^ x >> 29) * kMarkSalt;  // the order does not matter
-  }
-  const std::uint64_t first = n_ - std::min(n_, run_ + period_);
-  for (Inner& inner : inner_) {
-    if (inner.period < period_ && inner.last_end > first) inner = {};
   }
   const Inner* inner = FindInner();
   inner_due_ = inner != nullptr && inner->breaks >= kInnerBreaks;
+}
+
+// The period came three times: forgets the loops inside.
+void HotDetector::ThirdTime() {
+  const std::uint64_t first = n() - std::min(n(), run_ + period_);
+  for (Inner& inner : inner_) {
+    if (inner.period < period_ && inner.last_end > first) inner = {};
+  }
 }
 
 HotDetector::Inner* HotDetector::FindInner() {
@@ -270,22 +230,21 @@ bool HotDetector::MayPromote() const {
   if (period_ < kAnchor) {
     std::uint8_t common = kSync;
     for (std::uint32_t i = 1; i <= period_; ++i) {
-      common &= flags_[(n_ - i) & kMask];
+      common &= flags_[(n() - i) & kMask];
     }
     if (common != 0) return false;
   }
-  const std::uint64_t window = n_ - std::min(n_, kRing);
-  const std::uint64_t boundary = last_mark_ > window ? last_mark_ : last_sync_;
-  if (boundary > window && boundary > n_ - period_) return true;
+  const std::uint64_t boundary = BoundaryInUse();
+  if (boundary > n() - period_) return true;
   if (inner_due_) return true;
   const std::uint64_t enough =
       std::max<std::uint64_t>(2 * std::uint64_t{period_}, kLongRun);
-  return run_ + period_ >= enough && boundary + enough <= n_;
+  return run_ + period_ >= enough && boundary + enough <= n();
 }
 
 HotDetector::Candidate HotDetector::Promote() {
-  for (std::uint64_t i = n_ - period_; i < n_; ++i) {
-    if (TokenAt(i) == TokenAt(i - period_)) continue;
+  for (std::uint64_t i = n() - period_; i < n(); ++i) {
+    if (ring_[i] == ring_[i - period_]) continue;
     Break();  // a hash was wrong
     return {};
   }
@@ -298,37 +257,37 @@ HotDetector::Candidate HotDetector::Promote() {
   Candidate candidate;
   candidate.period = period_;
   const std::uint64_t cut = CutOf(least.start, &candidate.cut_at_boundary);
-  const auto since = static_cast<std::uint32_t>((n_ - cut) % period_);
+  const auto since = static_cast<std::uint32_t>((n() - cut) % period_);
   candidate.until_cut = since == 0 ? 0 : period_ - since;
   return candidate;
 }
 
 // The position where an iteration begins, one that has been seen.
 std::uint64_t HotDetector::CutOf(std::uint64_t least, bool* at_boundary) const {
-  const std::uint64_t first = n_ - period_;
+  const std::uint64_t first = n() - period_;
   *at_boundary = last_mark_ > first || last_sync_ > first;
   if (last_mark_ > first) return LeastAmong(kAfterMarkStep, 0);
   if (last_sync_ > first) return LeastAmong(kSync, 1);
   const std::uint64_t fresh = LeastAmong(kFreshExternal, 0);
-  return fresh != n_ ? fresh : least;
+  return fresh != n() ? fresh : least;
 }
 
 // Of the positions `after` a token with `flag`, the one that begins the least
-// rotation; n_ if there is none. They are looked for in the last period and
+// rotation; n() if there is none. They are looked for in the last period and
 // answered for the one before, where all rotations lie in the ring.
 std::uint64_t HotDetector::LeastAmong(std::uint8_t flag,
                                       std::uint64_t after) const {
-  const std::uint64_t begin = n_ - 2 * std::uint64_t{period_};
-  std::uint64_t best = n_;
+  const std::uint64_t begin = n() - 2 * std::uint64_t{period_};
+  std::uint64_t best = n();
   for (std::uint64_t i = 0; i < period_; ++i) {
     if ((flags_[(begin + period_ + i) & kMask] & flag) == 0) continue;
     const std::uint64_t start = begin + (i + after) % period_;
-    if (best == n_) {
+    if (best == n()) {
       best = start;
       continue;
     }
-    const std::uint64_t same = CommonPrefix(start, best, period_ - 1);
-    if (TokenAt(start + same) < TokenAt(best + same)) best = start;
+    const std::uint64_t same = ring_.CommonPrefix(start, best, period_ - 1);
+    if (ring_[start + same] < ring_[best + same]) best = start;
   }
   return best;
 }
@@ -336,11 +295,11 @@ std::uint64_t HotDetector::LeastAmong(std::uint8_t flag,
 // Two starts race; the one whose rotation is greater jumps past what was
 // compared. If both survive, the period is a power of a shorter one.
 HotDetector::Rotation HotDetector::LeastRotation() const {
-  const std::uint64_t begin = n_ - 2 * std::uint64_t{period_};
+  const std::uint64_t begin = n() - 2 * std::uint64_t{period_};
   std::uint64_t i = 0, j = 1, same = 0;
   while (i < period_ && j < period_ && same < period_) {
-    const std::uint64_t a = TokenAt(begin + i + same);
-    const std::uint64_t b = TokenAt(begin + j + same);
+    const std::uint64_t a = ring_[begin + i + same];
+    const std::uint64_t b = ring_[begin + j + same];
     if (a == b) {
       ++same;
       continue;
@@ -358,43 +317,10 @@ HotDetector::Rotation HotDetector::LeastRotation() const {
   return least;
 }
 
-std::uint64_t HotDetector::HashOf(std::uint64_t begin,
-                                  std::uint64_t end) const {
-  const std::uint64_t to = end == n_ ? hash_ : prefix_[end & kMask];
-  return SubMod(to, MulMod(prefix_[begin & kMask], kPowers(end - begin)));
-}
-
-bool HotDetector::Equal(std::uint64_t a, std::uint64_t b,
-                        std::uint64_t length) const {
-  return HashOf(a, a + length) == HashOf(b, b + length);
-}
-
-// For how many tokens back each equals the one `period` before it.
-std::uint64_t HotDetector::HeldFor(std::uint64_t period) const {
-  const std::uint64_t limit =
-      std::min(kRing - period, n_ - floor_ - std::min(n_ - floor_, period));
-  std::uint64_t held = 0;
-  while (held < kDirect && held < limit &&
-         TokenAt(n_ - 1 - held) == TokenAt(n_ - 1 - held - period)) {
-    ++held;
-  }
-  if (held < kDirect) return held;
-  return Longest(held, limit, [&](std::uint64_t length) {
-    return Equal(n_ - length, n_ - length - period, length);
-  });
-}
-
-std::uint64_t HotDetector::CommonPrefix(std::uint64_t a, std::uint64_t b,
-                                        std::uint64_t limit) const {
-  std::uint64_t same = 0;
-  while (same < kDirect && same < limit &&
-         TokenAt(a + same) == TokenAt(b + same)) {
-    ++same;
-  }
-  if (same < kDirect) return same;
-  return Longest(same, limit, [&](std::uint64_t length) {
-    return Equal(a, b, length);
-  });
+// How long ago the tokens began to repeat at this distance.
+std::uint64_t HotDetector::HeldFor(std::uint32_t period) const {
+  const std::uint64_t known = std::min(n() - floor_, TokenRing::kSize);
+  return known <= period ? 0 : ring_.HeldFor(period, known - period);
 }
 
 }  // namespace tjit

@@ -24,6 +24,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "recorder/token_ring.h"
+
 namespace tjit {
 
 class HotDetector {
@@ -52,7 +54,7 @@ class HotDetector {
   std::uint32_t period() const { return period_; }
 
   // Tokens seen so far (the position of the next token).
-  std::uint64_t position() const { return n_; }
+  std::uint64_t position() const { return ring_.size(); }
 
   // Forgets period and run (after a replay, whose ops are not fed).
   void Break();
@@ -73,24 +75,30 @@ class HotDetector {
     std::uint64_t start = 0;
     std::uint32_t primitive = 0;
   };
-  static constexpr int kRingBits = 16;
+  // The tokens equal those `period` before them, `run` of them up to here.
+  struct Match {
+    std::uint32_t period = 0;
+    std::uint64_t run = 0;
+  };
   static constexpr int kTableBits = 15;
-  static constexpr std::uint32_t kAnchor = 8;  // tokens in a fingerprint
-  static constexpr std::uint64_t kRing = std::uint64_t{1} << kRingBits;
+  static constexpr std::uint32_t kAnchor = TokenRing::kAnchor;
+  static constexpr std::uint64_t kRing = TokenRing::kSize;
   static constexpr std::uint64_t kMask = kRing - 1;
 
-  std::uint64_t TokenAt(std::uint64_t position) const {
-    return tokens_[position & kMask];
-  }
+  std::uint64_t n() const { return ring_.size(); }
   void Push(std::uint64_t token, std::uint8_t flags);
   std::uint32_t NoteFingerprint();
   void Lose();
   Candidate Search(std::uint32_t distance);
-  Candidate Propose(std::uint32_t distance);
   Candidate SearchShort(std::uint64_t maybe);
-  Candidate Hold(std::uint32_t period, std::uint64_t run);
+  Candidate Shorten(std::uint32_t distance);
+  Match BestMatch(std::uint32_t distance);
+  std::uint64_t HeldFor(std::uint32_t period) const;
+  Candidate Hold(Match match);
   Candidate Close();
   void FirstClose();
+  void ThirdTime();
+  std::uint64_t BoundaryInUse() const;
   bool MayPromote() const;
   Candidate Promote();
   std::uint64_t CutOf(std::uint64_t least, bool* at_boundary) const;
@@ -98,14 +106,6 @@ class HotDetector {
   Rotation LeastRotation() const;
   Inner* FindInner();
 
-  std::uint64_t HashOf(std::uint64_t begin, std::uint64_t end) const;
-  bool Equal(std::uint64_t a, std::uint64_t b, std::uint64_t length) const;
-  std::uint64_t HeldFor(std::uint64_t period) const;
-  std::uint64_t CommonPrefix(std::uint64_t a, std::uint64_t b,
-                             std::uint64_t limit) const;
-
-  std::uint64_t n_ = 0;
-  std::uint64_t hash_ = 0;   // of all tokens so far
   std::uint64_t floor_ = 0;  // tokens before this one are not adjacent
   std::uint32_t period_ = 0;
   std::uint64_t run_ = 0;         // tokens that equal the one `period_` ago
@@ -119,8 +119,7 @@ class HotDetector {
   std::uint64_t next_deep_ = 0;  // from here on older positions are tried too
   std::uint64_t recent_ = 0;     // a byte for each of the last 8 tokens
   std::array<Inner, 16> inner_;
-  std::vector<std::uint64_t> tokens_;
-  std::vector<std::uint64_t> prefix_;
+  TokenRing ring_;
   std::vector<std::uint8_t> flags_;
   std::vector<Entry> table_;
   // From a position back to the one with the same fingerprint; 0: none.

@@ -1,0 +1,431 @@
+#include "recorder/hot_detector.h"
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/recorder/counting_new.h"
+#include "tests/recorder/stream.h"
+
+namespace tjit {
+namespace {
+
+// The iteration that a capture would record: `period` ops of `ops` from where
+// the candidate cuts.
+std::vector<std::uint64_t> Iteration(const Stream& ops, const Found& found) {
+  std::vector<std::uint64_t> tokens;
+  const std::size_t begin = found.after + found.candidate.until_cut;
+  for (std::size_t i = 0; i < found.candidate.period; ++i) {
+    tokens.push_back(ops.at(begin + i).token);
+  }
+  return tokens;
+}
+
+std::vector<std::uint64_t> Tokens(const Stream& ops) {
+  std::vector<std::uint64_t> tokens;
+  for (const Op& op : ops) tokens.push_back(op.token);
+  return tokens;
+}
+
+std::vector<std::uint64_t> BruteLeastRotation(std::vector<std::uint64_t> t) {
+  std::vector<std::uint64_t> best = t;
+  for (std::size_t i = 0; i < t.size(); ++i) {
+    std::rotate(t.begin(), t.begin() + 1, t.end());
+    best = std::min(best, t);
+  }
+  return best;
+}
+
+class HotDetectorTest : public ::testing::Test {
+ protected:
+  Stream Ops(std::size_t length, std::uint64_t kinds = 400) {
+    return RandomOps(rng_, length, kinds);
+  }
+  std::mt19937_64 rng_{1};
+  HotDetector detector_;
+};
+
+TEST_F(HotDetectorTest, ShortLoopClosesAtItsSecondEnd) {
+  for (std::size_t length = 1; length < 24; ++length) {
+    HotDetector detector;
+    const Stream step = Ops(length, 1u << 20) + SyncPoint();
+    const auto found = Feed(&detector, 2 * step);
+    ASSERT_EQ(found.size(), 1u) << length;
+    EXPECT_EQ(found[0].after, 2 * step.size());
+    EXPECT_EQ(found[0].candidate.period, step.size());
+    EXPECT_EQ(found[0].candidate.until_cut, 0u);
+    EXPECT_TRUE(found[0].candidate.cut_at_boundary);
+  }
+}
+
+TEST_F(HotDetectorTest, LongStepIsFoundAfterExactlyTwoPeriods) {
+  for (const bool marked : {false, true}) {
+    HotDetector detector;
+    Stream step = Ops(9999) + SyncPoint();
+    if (marked) step = AfterMarkStep(step);
+    const auto found = Feed(&detector, 2 * step);
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_EQ(found[0].after, 20000u);
+    EXPECT_EQ(found[0].candidate.period, 10000u);
+    EXPECT_EQ(found[0].candidate.until_cut, 0u);
+    EXPECT_EQ(detector.period(), 10000u);
+  }
+}
+
+TEST_F(HotDetectorTest, LongestPeriodIsFound) {
+  const Stream step = Ops(32767) + SyncPoint();
+  const auto found = Feed(&detector_, 2 * step);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].after, 65536u);
+  EXPECT_EQ(found[0].candidate.period, 32768u);
+  HotDetector other;
+  EXPECT_TRUE(Feed(&other, 3 * (Ops(32768) + SyncPoint())).empty());
+}
+
+TEST_F(HotDetectorTest, StepWithoutBoundaryNeedsFourThousandTokens) {
+  for (const std::size_t length : {3u, 100u, 2047u, 2048u, 10000u}) {
+    HotDetector detector;
+    const Stream step = Ops(length, 1u << 30);
+    const int times = static_cast<int>(4096 / length) + 2;
+    const auto found = Feed(&detector, times * step);
+    ASSERT_FALSE(found.empty()) << length;
+    const std::size_t enough = std::max<std::size_t>(2 * length, 4096);
+    EXPECT_GE(found[0].after, enough);
+    EXPECT_LT(found[0].after, enough + length);
+    EXPECT_EQ(found[0].candidate.period, length);
+    EXPECT_FALSE(found[0].candidate.cut_at_boundary);
+  }
+}
+
+TEST_F(HotDetectorTest, ComesBackAtTheClosings2_3_4_8_16) {
+  const Stream step = Ops(50) + SyncPoint();
+  std::vector<std::uint64_t> closings;
+  for (const Found& f : Feed(&detector_, 40 * step)) {
+    closings.push_back(f.after / step.size());
+  }
+  EXPECT_EQ(closings, (std::vector<std::uint64_t>{2, 3, 4, 8, 16, 32}));
+}
+
+TEST_F(HotDetectorTest, NestedLoopsAreFoundAsOne) {
+  const Stream layer = Ops(40);
+  const Stream step = Ops(30) + 24 * layer + Ops(20) + SyncPoint();
+  const auto found = Feed(&detector_, 6 * step);
+  ASSERT_FALSE(found.empty());
+  EXPECT_EQ(found[0].after, 2 * step.size());
+  for (const Found& f : found) EXPECT_EQ(f.candidate.period, step.size());
+}
+
+TEST_F(HotDetectorTest, StepThatBeginsWithItsInnerLoopIsFoundAsOne) {
+  const Stream layer = Ops(40);
+  const Stream step = 24 * layer + Ops(20) + SyncPoint();
+  const auto found = Feed(&detector_, 3 * step);
+  ASSERT_FALSE(found.empty());
+  EXPECT_EQ(found[0].after, 2 * step.size());
+  EXPECT_EQ(found[0].candidate.period, step.size());
+}
+
+// Two inner loops of the same ops with other trip counts: every fingerprint
+// occurs twice in a step.
+TEST_F(HotDetectorTest, SameInnerLoopTwiceInAStep) {
+  const Stream inner = Ops(40);
+  const Stream between = Ops(20) + SyncPoint();
+  const Stream step = 5 * inner + between + 7 * inner + between;
+  std::uint64_t first = 0;
+  for (const Found& f : Feed(&detector_, 5 * step)) {
+    if (first == 0 && f.candidate.period == step.size()) first = f.after;
+  }
+  EXPECT_GT(first, 0u);
+  EXPECT_LE(first, 3 * step.size());
+}
+
+TEST_F(HotDetectorTest, LoopPerParameterIsNotCutFromItsStep) {
+  const Stream update = Ops(12);
+  const Stream step =
+      AfterMarkStep(Ops(100)) + SyncPoint() + 161 * update + Ops(3);
+  const auto found = Feed(&detector_, 4 * step);
+  ASSERT_FALSE(found.empty());
+  EXPECT_EQ(found[0].after, 2 * step.size());
+  for (const Found& f : found) EXPECT_EQ(f.candidate.period, step.size());
+}
+
+TEST_F(HotDetectorTest, SyncPointsInAMarkedStepAreNoCandidates) {
+  const Stream inner = Ops(12) + SyncPoint();
+  const Stream step = AfterMarkStep(Ops(100)) + 20 * inner;
+  for (const Found& f : Feed(&detector_, 4 * step)) {
+    EXPECT_EQ(f.candidate.period, step.size());
+  }
+}
+
+TEST_F(HotDetectorTest, SameOpsBetweenMarkStepsAreOneStep) {
+  const Stream block = Ops(40);
+  const Stream step = AfterMarkStep(block) + 9 * block;
+  const auto found = Feed(&detector_, 3 * step);
+  ASSERT_FALSE(found.empty());
+  EXPECT_EQ(found[0].candidate.period, step.size());
+  EXPECT_EQ(found[0].candidate.until_cut, 0u);
+}
+
+TEST_F(HotDetectorTest, InnerLoopOfVaryingTripCountIsPromotedAlone) {
+  const Stream inner = Ops(40);
+  const Stream rest = Ops(30) + SyncPoint();
+  std::vector<int> promoted;
+  for (int step = 0; step < 60; ++step) {
+    const int trips = 2 + step * 37 % 60;  // never the same twice
+    for (const Found& f : Feed(&detector_, trips * inner + rest)) {
+      if (f.candidate.period != inner.size()) continue;
+      promoted.push_back(step);
+      EXPECT_FALSE(f.candidate.cut_at_boundary);
+    }
+  }
+  ASSERT_FALSE(promoted.empty());
+  EXPECT_GE(promoted[0], 16);
+}
+
+// Each pair of steps is followed by something new.
+TEST_F(HotDetectorTest, PairsOfStepsAreFound) {
+  const Stream layer = Ops(40);
+  const Stream step = 5 * layer + Ops(20) + SyncPoint();
+  for (int i = 0; i < 30; ++i) {
+    std::size_t pairs = 0;
+    for (const Found& f :
+         Feed(&detector_, 2 * step + Ops(20, std::uint64_t{1} << 40))) {
+      pairs += f.candidate.period == step.size();
+    }
+    EXPECT_EQ(pairs, 1u) << i;
+  }
+}
+
+TEST_F(HotDetectorTest, InnerLoopOfStepsThatRepeatIsNeverPromotedAlone) {
+  const Stream layer = Ops(40);
+  const Stream step = 5 * layer + Ops(20) + SyncPoint();
+  for (int i = 0; i < 100; ++i) {
+    for (const Found& f :
+         Feed(&detector_, 3 * step + Ops(20, std::uint64_t{1} << 40))) {
+      ASSERT_EQ(f.candidate.period, step.size()) << i;
+    }
+  }
+}
+
+TEST_F(HotDetectorTest, NoiseBeforeThePeriodDoesNotMatter) {
+  const Stream noise = Ops(5000, 1u << 30);
+  const Stream step = Ops(699) + SyncPoint();
+  const auto found = Feed(&detector_, noise + 2 * step);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].after, noise.size() + 2 * step.size());
+}
+
+TEST_F(HotDetectorTest, AlternatingVariantsAreFoundTogetherAndAlone) {
+  const Stream train = Ops(699) + SyncPoint();
+  const Stream eval = Ops(249) + SyncPoint();
+  const auto both = Feed(&detector_, 2 * (train + eval));
+  ASSERT_EQ(both.size(), 1u);
+  EXPECT_EQ(both[0].candidate.period, train.size() + eval.size());
+
+  HotDetector detector;
+  std::vector<std::uint32_t> periods;
+  for (const Found& f : Feed(&detector, 3 * (20 * train + 5 * eval))) {
+    periods.push_back(f.candidate.period);
+  }
+  EXPECT_NE(std::find(periods.begin(), periods.end(), 700u), periods.end());
+  EXPECT_NE(std::find(periods.begin(), periods.end(), 250u), periods.end());
+}
+
+TEST_F(HotDetectorTest, PhaseThatComesBackIsFoundWithinThreeSteps) {
+  const Stream train = Ops(699) + SyncPoint();
+  const Stream other = Ops(3000, 1u << 30);
+  Feed(&detector_, 40 * train + other);
+  const auto found = Feed(&detector_, 3 * train);
+  ASSERT_FALSE(found.empty());
+  EXPECT_EQ(found[0].candidate.period, train.size());
+}
+
+TEST_F(HotDetectorTest, OnePercentOfInsertedOps) {
+  const Stream step = Ops(29) + SyncPoint();
+  Stream ops;
+  for (const Op& op : 300 * step) {
+    ops.push_back(op);
+    if (rng_() % 100 == 0) ops = ops + Ops(1, 1u << 30);
+  }
+  int good = 0;
+  for (const Found& f : Feed(&detector_, ops)) {
+    good += f.candidate.period == step.size();
+  }
+  EXPECT_GE(good, 20);
+}
+
+TEST_F(HotDetectorTest, StreamThatNeverRepeatsHasNoCandidate) {
+  EXPECT_TRUE(Feed(&detector_, Ops(200000, 1u << 30)).empty());
+  HotDetector other;
+  EXPECT_TRUE(Feed(&other, Ops(200000, 20)).empty());
+}
+
+TEST_F(HotDetectorTest, SyncPointsAloneAreNoCandidate) {
+  EXPECT_TRUE(Feed(&detector_, 10000 * SyncPoint()).empty());
+}
+
+TEST_F(HotDetectorTest, PowerOfAShorterPeriodIsReduced) {
+  // The step is seen first with a gap that makes its double the nearest match.
+  const Stream step = Ops(100) + SyncPoint();
+  const Stream ops = 4 * step + Ops(1, 1u << 30) + 6 * step;
+  for (const Found& f : Feed(&detector_, ops)) {
+    EXPECT_EQ(f.candidate.period, step.size());
+  }
+  EXPECT_EQ(detector_.period(), step.size());
+}
+
+// Wherever the program is when tjit is switched on, the same iteration is cut.
+TEST_F(HotDetectorTest, CutDoesNotDependOnTheStart) {
+  const Stream plain = Ops(61, 7);
+  Stream marked = AfterMarkStep(plain);
+  Stream synced = plain;
+  for (const std::size_t i : {4u, 17u, 50u}) {
+    synced[i].flags = HotDetector::kSync;
+  }
+  Stream fresh = plain;
+  for (const std::size_t i : {9u, 33u}) {
+    fresh[i].flags = HotDetector::kFreshExternal;
+  }
+  for (const Stream& step : {plain, marked, synced, fresh}) {
+    std::vector<std::uint64_t> expected;
+    for (std::size_t skipped = 0; skipped < step.size(); ++skipped) {
+      HotDetector detector;
+      Stream ops = 100 * step;
+      ops.erase(ops.begin(), ops.begin() + static_cast<long>(skipped));
+      const auto found = Feed(&detector, ops);
+      ASSERT_FALSE(found.empty());
+      ASSERT_EQ(found[0].candidate.period, step.size());
+      const auto iteration = Iteration(ops, found[0]);
+      if (expected.empty()) expected = iteration;
+      EXPECT_EQ(iteration, expected) << skipped;
+    }
+  }
+}
+
+TEST_F(HotDetectorTest, MarkedStepBeginsAfterMarkStep) {
+  const Stream step = AfterMarkStep(Ops(10) + SyncPoint() + Ops(10));
+  const Stream ops = Ops(13, 1u << 30) + 4 * step;
+  const auto found = Feed(&detector_, ops);
+  ASSERT_FALSE(found.empty());
+  EXPECT_EQ(Iteration(ops, found[0]), Tokens(step));
+  EXPECT_TRUE(found[0].candidate.cut_at_boundary);
+}
+
+TEST_F(HotDetectorTest, StepBeginsAfterTheSyncPoint) {
+  const Stream step = Ops(20) + SyncPoint();
+  const Stream ops = step + step + step + step;
+  const Stream rotated(ops.begin() + 7, ops.end());
+  const auto found = Feed(&detector_, rotated);
+  ASSERT_FALSE(found.empty());
+  EXPECT_EQ(Iteration(rotated, found[0]), Tokens(step));
+}
+
+TEST_F(HotDetectorTest, StepWithoutBoundaryBeginsWithFreshData) {
+  Stream step = Ops(20, 1u << 30);
+  step[0].flags = HotDetector::kFreshExternal;
+  Stream ops = 300 * step;
+  ops.erase(ops.begin(), ops.begin() + 11);
+  const auto found = Feed(&detector_, ops);
+  ASSERT_FALSE(found.empty());
+  EXPECT_EQ(Iteration(ops, found[0]), Tokens(step));
+  EXPECT_FALSE(found[0].candidate.cut_at_boundary);
+}
+
+TEST_F(HotDetectorTest, OtherwiseTheLeastRotationIsCut) {
+  for (int round = 0; round < 50; ++round) {
+    HotDetector detector;
+    Stream step = Ops(2 + rng_() % 40, 1 + rng_() % 4);
+    const Stream ops = 3000 * step;
+    const auto found = Feed(&detector, ops);
+    if (found.empty()) continue;  // ends before 4096 tokens
+    auto expected = BruteLeastRotation(Tokens(step));
+    expected.resize(found[0].candidate.period);  // a power was reduced
+    EXPECT_EQ(Iteration(ops, found[0]), expected) << round;
+    EXPECT_EQ(step.size() % expected.size(), 0u);
+  }
+}
+
+TEST_F(HotDetectorTest, PeriodHoldsWhileItRepeats) {
+  const Stream step = Ops(50) + SyncPoint();
+  Feed(&detector_, 2 * step);
+  for (const Op& op : 3 * step) {
+    detector_.Observe(op.token, op.flags);
+    EXPECT_EQ(detector_.period(), step.size());
+  }
+  Feed(&detector_, Ops(1, 1u << 30));
+  EXPECT_EQ(detector_.period(), 0u);
+}
+
+TEST_F(HotDetectorTest, NothingRepeatsAcrossABreak) {
+  const Stream step = Ops(50) + SyncPoint();
+  Feed(&detector_, step);
+  detector_.Break();
+  EXPECT_EQ(detector_.period(), 0u);
+  EXPECT_TRUE(Feed(&detector_, step).empty());
+  EXPECT_EQ(detector_.period(), 0u);
+  const auto found = Feed(&detector_, step);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].candidate.period, step.size());
+
+  HotDetector half;  // a break inside an iteration
+  Feed(&half, step + Stream(step.begin(), step.begin() + 25));
+  half.Break();
+  EXPECT_TRUE(Feed(&half, Stream(step.begin() + 25, step.end())).empty());
+}
+
+TEST_F(HotDetectorTest, EqualStreamsGiveEqualCandidates) {
+  Stream ops;
+  for (int i = 0; i < 200; ++i) {
+    ops = ops + static_cast<int>(rng_() % 4) * Ops(1 + rng_() % 60, 5);
+    if (i % 3 == 0) ops = ops + SyncPoint();
+  }
+  HotDetector a, b;
+  const auto first = Feed(&a, 3 * ops), second = Feed(&b, 3 * ops);
+  ASSERT_FALSE(first.empty());
+  ASSERT_EQ(first.size(), second.size());
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    EXPECT_EQ(first[i].after, second[i].after);
+    EXPECT_EQ(first[i].candidate.period, second[i].candidate.period);
+    EXPECT_EQ(first[i].candidate.until_cut, second[i].candidate.until_cut);
+  }
+}
+
+// Each candidate is a true repetition, by comparing all of it.
+TEST_F(HotDetectorTest, CandidatesAreSquares) {
+  int candidates = 0;
+  for (int round = 0; round < 200; ++round) {
+    Stream ops;
+    for (int i = 0; i < 30; ++i) {
+      ops = ops + static_cast<int>(1 + rng_() % 6) * Ops(1 + rng_() % 50, 4);
+      if (rng_() % 2) ops = ops + SyncPoint();
+    }
+    HotDetector detector;
+    for (const Found& f : Feed(&detector, 4 * ops)) {
+      const Stream all = 4 * ops;
+      const std::size_t p = f.candidate.period;
+      for (std::size_t i = f.after - p; i < f.after; ++i) {
+        ASSERT_EQ(all[i].token, all[i - p].token);
+      }
+      EXPECT_LT(f.candidate.until_cut, p);
+      ++candidates;
+    }
+  }
+  EXPECT_GT(candidates, 200);
+}
+
+TEST_F(HotDetectorTest, ObserveAllocatesNothing) {
+  const Stream ops = 3 * (Ops(3000) + 20 * Ops(40) + SyncPoint()) +
+                     Ops(70000, 50) + 300 * Ops(20);
+  const std::int64_t before = AllocationCount();
+  int candidates = 0;
+  for (const Op& op : ops) {
+    candidates += detector_.Observe(op.token, op.flags).period != 0;
+  }
+  EXPECT_EQ(AllocationCount() - before, 0);
+  EXPECT_GT(candidates, 2);
+  EXPECT_GT(before, 0);  // the counter is connected
+}
+
+}  // namespace
+}  // namespace tjit
