@@ -10,7 +10,7 @@
 
 set -euo pipefail
 
-TJIT_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+TJIT_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 readonly TJIT_ROOT
 readonly TORCH_MIN=2.13
 readonly TORCH_PIP=2.13.0
@@ -278,7 +278,12 @@ Build() {
     "-DCMAKE_PREFIX_PATH=$TORCH_PREFIX")
   shift 2
   cd "$TJIT_ROOT"
-  [[ -e build/$preset/build.ninja ]] || configure+=(--fresh)
+  # A build folder that was moved, or never configured to the end, starts anew.
+  if [[ ! -e build/$preset/build.ninja ]] ||
+    ! grep -qsxF "CMAKE_HOME_DIRECTORY:INTERNAL=$TJIT_ROOT" \
+      "build/$preset/CMakeCache.txt"; then
+    configure+=(--fresh)
+  fi
   cmake "${configure[@]}" || Die "cannot build: cmake failed (see above)."
   Step "Building preset $preset with $jobs jobs (the first time takes minutes)"
   cmake --build --preset "$preset" --parallel "$jobs" ${1:+--target "$@"} ||
