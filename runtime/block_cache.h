@@ -158,5 +158,6 @@ void UsePages();
 // data. Null if the system has none.
 void* MapPages(std::size_t data_bytes);
 void UnmapPages(Block* block, std::size_t data_bytes);
+void RevealAllBlocks();
 
 }  // namespace tjit::runtime

@@ -191,4 +191,11 @@ void RevealBlock(Block* block) {
   if (IsHidden(block)) RevealEntry(&ring[NoteOf(block).index]);
 }
 
+void RevealAllBlocks() {
+  std::lock_guard lock(ring_mutex);
+  for (Hidden& entry : ring) {
+    if (entry.block.load() != nullptr) RevealEntry(&entry);
+  }
+}
+
 }  // namespace tjit::runtime
