@@ -12,6 +12,7 @@ set -euo pipefail
 
 TJIT_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 readonly TJIT_ROOT
+readonly SYSTEM=/usr
 readonly TORCH_MIN=2.13
 readonly TORCH_PIP=2.13.0
 readonly TORCH_CPU_INDEX=https://download.pytorch.org/whl/cpu
@@ -223,7 +224,7 @@ FindTorch() {
   done < <(Prefixes)
   prefix=$(PythonTorch python3)
   [[ -z $prefix ]] || ! TryTorch "$prefix" "the active Python" || return 0
-  ! TryTorch /usr "the system" || return 0
+  ! TryTorch "$SYSTEM" "the system" || return 0
   prefix=
   [[ ! -x $TJIT_ROOT/.venv/bin/python ]] ||
     prefix=$(PythonTorch "$TJIT_ROOT/.venv/bin/python")

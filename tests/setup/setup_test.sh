@@ -35,11 +35,14 @@ FakeTorch() {
 # Fresh: a project copy, a user without sudo, every tool and a libtorch there.
 Fresh() {
   local tool
-  rm -rf "${scratch:?}"/{bin,project,torch,old,python,site}
+  rm -rf "${scratch:?}"/{bin,project,torch,system,old,python,site}
   : >"$calls"
   mkdir -p "$scratch/bin" "$scratch/project"
   cp -r "$project/scripts" "$project/.ci" "$project/CMakePresets.json" \
     "$scratch/project/"
+  # This machine may have a libtorch of its own.
+  sed -i "s,^readonly SYSTEM=.*,readonly SYSTEM=$scratch/system," \
+    "$scratch/project/scripts/lib.sh"
   for tool in bash env dirname sed sort head tr paste awk nproc grep cat rm \
     mkdir uname touch chmod; do
     ln -s "$(command -v "$tool")" "$scratch/bin/$tool"
@@ -223,6 +226,11 @@ TestTorchOrder() {
   Called "-DCMAKE_PREFIX_PATH=$scratch/torch"
   PREFIX=$scratch/old Run scripts/test.sh
   Called "-DCMAKE_PREFIX_PATH=$scratch/python/torch"
+  Status 0
+  FakeTorch "$scratch/system" 2.14.1
+  StandIn python3 'exit 1'
+  PREFIX=$scratch/nowhere Run scripts/test.sh
+  Called "-DCMAKE_PREFIX_PATH=$scratch/system"
   Status 0
 }
 
