@@ -16,6 +16,7 @@ struct EnvOptions {
   long long hot_threshold = 0;
   bool has_stress = false;
   bool stress_hide = false;  // TJIT_STRESS=hide; only with has_stress
+  bool has_strict = false, strict = false;
   bool has_stats_path = false;
   std::string stats_path;
   std::string planted_defect;  // TJIT_PLANTED_DEFECT, test builds

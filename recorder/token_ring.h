@@ -61,7 +61,8 @@ class TokenRing {
 
   // A hash of the last kAnchor tokens. REQUIRES: there are so many.
   std::uint64_t Fingerprint() const {
-    constexpr std::uint64_t kPower = ring_hash::Power(ring_hash::kBase, kAnchor);
+    constexpr std::uint64_t kPower =
+        ring_hash::Power(ring_hash::kBase, kAnchor);
     const std::uint64_t before = prefix_[(size_ - kAnchor) % kSize];
     return ring_hash::SubMod(hash_, ring_hash::MulMod(before, kPower));
   }

@@ -51,7 +51,8 @@ inline std::vector<Found> Feed(HotDetector* detector, const Stream& ops) {
   std::vector<Found> found;
   for (const Op& op : ops) {
     const auto candidate = detector->Observe(op.token, op.flags);
-    if (candidate.period != 0) found.push_back({detector->position(), candidate});
+    if (candidate.period == 0) continue;
+    found.push_back({detector->position(), candidate});
   }
   return found;
 }

@@ -1,0 +1,173 @@
+#include "recorder/env.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+#include <string_view>
+
+namespace tjit {
+namespace {
+
+constexpr std::string_view kPrefix = "TJIT_";
+
+// From params.def: the range and the default of each option.
+#define TJIT_PARAM(type, field, name, initial, min, max, what) \
+  struct Param_##field {                                       \
+    static constexpr long long kDefault = initial;             \
+    static constexpr long long kMin = min;                     \
+    static constexpr long long kMax = max;                     \
+  };
+#include "recorder/params.def"
+#undef TJIT_PARAM
+
+bool ParseBool(std::string_view value, bool* out) {
+  if (value != "0" && value != "1") return false;
+  *out = value == "1";
+  return true;
+}
+
+bool SetAutoCompile(std::string_view value, EnvOptions* o) {
+  return ParseBool(value, &o->auto_compile);
+}
+
+bool SetCompileAll(std::string_view value, EnvOptions* o) {
+  o->has_compile_all = ParseBool(value, &o->compile_all);
+  return o->has_compile_all;
+}
+
+bool SetDebugCompile(std::string_view value, EnvOptions* o) {
+  o->has_debug_compile = ParseBool(value, &o->debug_compile);
+  return o->has_debug_compile;
+}
+
+bool SetHotThreshold(std::string_view value, EnvOptions* o) {
+  long long number = 0;
+  const char* end = value.data() + value.size();
+  const auto parsed = std::from_chars(value.data(), end, number);
+  if (parsed.ec != std::errc() || parsed.ptr != end) return false;
+  if (number < Param_hot_threshold::kMin) return false;
+  if (number > Param_hot_threshold::kMax) return false;
+  o->hot_threshold = number;
+  o->has_hot_threshold = true;
+  return true;
+}
+
+bool SetStress(std::string_view value, EnvOptions* o) {
+  if (value != "hide") return false;
+  o->has_stress = o->stress_hide = true;
+  return true;
+}
+
+bool SetStatsPath(std::string_view value, EnvOptions* o) {
+  if (value.empty()) return false;
+  o->stats_path = value;
+  o->has_stats_path = true;
+  return true;
+}
+
+bool SetStrict(std::string_view value, EnvOptions* o) {
+  o->has_strict = ParseBool(value, &o->strict);
+  return o->has_strict;
+}
+
+bool SetPlantedDefect(std::string_view value, EnvOptions* o) {
+  if (value.empty()) return false;
+  o->planted_defect = value;
+  return true;
+}
+
+std::string HotThresholdRange() {
+  return "a whole number from " + std::to_string(Param_hot_threshold::kMin) +
+         " to " + std::to_string(Param_hot_threshold::kMax) + " (default " +
+         std::to_string(Param_hot_threshold::kDefault) + ")";
+}
+
+struct Variable {
+  std::string_view name;
+  std::string accepted;
+  bool (*set)(std::string_view value, EnvOptions* options);
+};
+
+const std::vector<Variable>& Variables() {
+  static const auto& table = *new std::vector<Variable>{
+      {"TJIT_AUTO_COMPILE", "0 or 1", SetAutoCompile},
+      {"TJIT_COMPILE", "0 or 1", SetCompileAll},
+      {"TJIT_DEBUG_COMPILE", "0 or 1", SetDebugCompile},
+      {"TJIT_HOT_THRESHOLD", HotThresholdRange(), SetHotThreshold},
+      {"TJIT_PLANTED_DEFECT", "the name of a defect", SetPlantedDefect},
+      {"TJIT_STATS", "a path to write to", SetStatsPath},
+      {"TJIT_STRESS", "hide", SetStress},
+      {"TJIT_STRICT", "0 or 1", SetStrict},
+  };
+  return table;
+}
+
+// Levenshtein's distance.
+std::size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = row[0]++;
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t changed = diagonal + (a[i] != b[j]);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({changed, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+std::string UnknownName(std::string_view name) {
+  const Variable* nearest = nullptr;
+  std::size_t least = name.size() / 3;  // further is no typing mistake
+  std::string known;
+  for (const Variable& v : Variables()) {
+    if (!known.empty()) known += ", ";
+    known += v.name;
+    const std::size_t distance = EditDistance(name, v.name);
+    if (distance > least || (nearest != nullptr && distance == least)) continue;
+    least = distance;
+    nearest = &v;
+  }
+  std::string text = std::string(name) + " is not a variable of tjit";
+  if (nearest != nullptr) {
+    text += ", did you mean " + std::string(nearest->name) + "?";
+  }
+  return text + " (known: " + known + ")";
+}
+
+void ParseOne(std::string_view name, std::string_view value,
+              EnvOptions* options) {
+  for (const Variable& v : Variables()) {
+    if (v.name != name) continue;
+    if (v.set(value, options)) return;
+    options->complaints.push_back(std::string(name) + "=" +
+                                  std::string(value) +
+                                  " is not used, accepted is " + v.accepted);
+    return;
+  }
+  options->complaints.push_back(UnknownName(name));
+}
+
+}  // namespace
+
+EnvOptions ParseEnvironment(const char* const* environment) {
+  EnvOptions options;
+  for (; environment != nullptr && *environment != nullptr; ++environment) {
+    const std::string_view entry = *environment;
+    if (!entry.starts_with(kPrefix)) continue;
+    const std::size_t equals = entry.find('=');
+    if (equals == std::string_view::npos) continue;
+    ParseOne(entry.substr(0, equals), entry.substr(equals + 1), &options);
+  }
+  return options;
+}
+
+const EnvOptions& Environment() {
+  static const auto& options = *new EnvOptions(ParseEnvironment(environ));
+  return options;
+}
+
+}  // namespace tjit

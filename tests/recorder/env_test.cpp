@@ -1,0 +1,125 @@
+#include "recorder/env.h"
+
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tjit {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+EnvOptions Parse(std::vector<const char*> entries) {
+  entries.push_back(nullptr);
+  return ParseEnvironment(entries.data());
+}
+
+TEST(EnvTest, NothingIsSetByAnEmptyOrForeignEnvironment) {
+  for (const EnvOptions& o :
+       {Parse({}), Parse({"PATH=/bin", "XTJIT_COMPILE=1", "TJIT"}),
+        ParseEnvironment(nullptr)}) {
+    EXPECT_FALSE(o.auto_compile);
+    EXPECT_FALSE(o.has_compile_all);
+    EXPECT_FALSE(o.has_debug_compile);
+    EXPECT_FALSE(o.has_hot_threshold);
+    EXPECT_FALSE(o.has_stress);
+    EXPECT_FALSE(o.has_strict);
+    EXPECT_FALSE(o.has_stats_path);
+    EXPECT_THAT(o.complaints, IsEmpty());
+  }
+}
+
+TEST(EnvTest, EachVariableSetsItsOption) {
+  const EnvOptions o = Parse(
+      {"TJIT_AUTO_COMPILE=1", "TJIT_COMPILE=1", "TJIT_DEBUG_COMPILE=0",
+       "TJIT_HOT_THRESHOLD=25", "TJIT_STRESS=hide", "TJIT_STRICT=1",
+       "TJIT_STATS=/tmp/a=b.json", "TJIT_PLANTED_DEFECT=stale_scalar"});
+  EXPECT_TRUE(o.auto_compile);
+  EXPECT_TRUE(o.has_compile_all && o.compile_all);
+  EXPECT_TRUE(o.has_debug_compile && !o.debug_compile);
+  EXPECT_TRUE(o.has_hot_threshold);
+  EXPECT_EQ(o.hot_threshold, 25);
+  EXPECT_TRUE(o.has_stress && o.stress_hide);
+  EXPECT_TRUE(o.has_strict && o.strict);
+  EXPECT_TRUE(o.has_stats_path);
+  EXPECT_EQ(o.stats_path, "/tmp/a=b.json");
+  EXPECT_EQ(o.planted_defect, "stale_scalar");
+  EXPECT_THAT(o.complaints, IsEmpty());
+}
+
+TEST(EnvTest, BadValueIsNotUsedAndNamesWhatIsAccepted) {
+  const EnvOptions o = Parse(
+      {"TJIT_AUTO_COMPILE=yes", "TJIT_COMPILE=", "TJIT_HOT_THRESHOLD=1",
+       "TJIT_STRESS=late", "TJIT_STATS="});
+  EXPECT_FALSE(o.auto_compile);
+  EXPECT_FALSE(o.has_compile_all);
+  EXPECT_FALSE(o.has_hot_threshold);
+  EXPECT_FALSE(o.has_stress);
+  EXPECT_FALSE(o.has_stats_path);
+  EXPECT_THAT(
+      o.complaints,
+      ElementsAre(
+          AllOf(HasSubstr("TJIT_AUTO_COMPILE=yes"), HasSubstr("0 or 1")),
+          AllOf(HasSubstr("TJIT_COMPILE="), HasSubstr("0 or 1")),
+          AllOf(HasSubstr("TJIT_HOT_THRESHOLD=1"),
+                HasSubstr("a whole number from 2 to 1000000 (default 10)")),
+          AllOf(HasSubstr("TJIT_STRESS=late"), HasSubstr("accepted is hide")),
+          AllOf(HasSubstr("TJIT_STATS="), HasSubstr("path"))));
+}
+
+TEST(EnvTest, ThresholdIsAWholeNumberInItsRange) {
+  for (const char* entry :
+       {"TJIT_HOT_THRESHOLD=", "TJIT_HOT_THRESHOLD=ten",
+        "TJIT_HOT_THRESHOLD=10x", "TJIT_HOT_THRESHOLD= 10",
+        "TJIT_HOT_THRESHOLD=-3", "TJIT_HOT_THRESHOLD=2.5",
+        "TJIT_HOT_THRESHOLD=1000001",
+        "TJIT_HOT_THRESHOLD=99999999999999999999"}) {
+    const EnvOptions o = Parse({entry});
+    EXPECT_FALSE(o.has_hot_threshold) << entry;
+    EXPECT_EQ(o.complaints.size(), 1u) << entry;
+  }
+  EXPECT_EQ(Parse({"TJIT_HOT_THRESHOLD=2"}).hot_threshold, 2);
+  EXPECT_EQ(Parse({"TJIT_HOT_THRESHOLD=1000000"}).hot_threshold, 1000000);
+}
+
+TEST(EnvTest, UnknownNameSuggestsTheNearest) {
+  const EnvOptions o = Parse({"TJIT_AUTOCOMPILE=1", "TJIT_STRESSS=hide",
+                              "TJIT_ZEBRA_CROSSING=1", "TJIT_=1"});
+  EXPECT_FALSE(o.auto_compile);
+  EXPECT_FALSE(o.has_stress);
+  EXPECT_THAT(
+      o.complaints,
+      ElementsAre(
+          AllOf(HasSubstr("TJIT_AUTOCOMPILE is not a variable"),
+                HasSubstr("did you mean TJIT_AUTO_COMPILE?")),
+          HasSubstr("did you mean TJIT_STRESS?"),
+          AllOf(HasSubstr("TJIT_ZEBRA_CROSSING"), Not(HasSubstr("did you")),
+                HasSubstr("known: TJIT_AUTO_COMPILE, TJIT_COMPILE, ")),
+          HasSubstr("known: ")));
+}
+
+// Names of later versions: silence would look like success.
+TEST(EnvTest, NamesThatDoNotExistYetAreUnknown) {
+  for (const char* entry :
+       {"TJIT_BACKEND=llvm", "TJIT_SHADOW=1", "TJIT_CACHE_DIR=/tmp",
+        "TJIT_FAST_MATH=1", "TJIT_INSTRUCTION_LOG=log", "TJIT_CONFIG=a.yaml",
+        "TJIT_LOG=v", "TJIT_DUMP=ir", "TJIT_VERIFY=1"}) {
+    EXPECT_THAT(Parse({entry}).complaints,
+                ElementsAre(HasSubstr("is not a variable of tjit")))
+        << entry;
+  }
+}
+
+TEST(EnvTest, EnvironmentIsReadOnce) {
+  EXPECT_EQ(&Environment(), &Environment());
+}
+
+}  // namespace
+}  // namespace tjit
