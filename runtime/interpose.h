@@ -1,0 +1,41 @@
+// Interposition: libtjit exports functions of libtorch under their own mangled
+// names. Preloaded, or before libtorch on the link line, it gets every call
+// through the PLT, also those from inside libtorch_cpu; it does its part and
+// calls the next definition.
+//
+// Where the order is wrong nothing is interposed and nothing breaks, but const
+// reads go unseen (docs/limits.md): ActiveInterposers() tells.
+//
+// Interposed functions may be called before our static constructors have run,
+// and pass through while tjit is off.
+// Tested by: tests/runtime/interpose_test.cpp
+#pragma once
+
+#include <atomic>
+#include <string>
+
+#include "tjit/export.h"
+
+namespace tjit::runtime {
+
+// "62 of 62 interposed functions are active", and the names of those that are
+// not. For diagnostics; takes about a millisecond.
+std::string ActiveInterposers();
+// True if all are.
+bool InterpositionIsComplete();
+
+// The next definition of `symbol` after ours, kept in `cache`.
+// THROWS: c10::Error if there is none, which is also said once on stderr.
+void* NextDefinition(const char* symbol, std::atomic<void*>& cache);
+
+}  // namespace tjit::runtime
+
+// Defines an interposed function. `symbol` is its mangled name, so that what
+// we define and what we call next cannot differ. A member function takes its
+// object first. Inside, TJIT_NEXT(symbol) is the next definition.
+#define TJIT_INTERPOSED extern "C" TJIT_API
+#define TJIT_NEXT(symbol)                                             \
+  reinterpret_cast<decltype(&symbol)>([] {                            \
+    static std::atomic<void*> cache{nullptr};                         \
+    return ::tjit::runtime::NextDefinition(#symbol, cache);           \
+  }())

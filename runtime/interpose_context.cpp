@@ -1,0 +1,109 @@
+// Interposed setters of process-global state that CPU kernels read (hazard Z6):
+// what is pending runs before the change, with the old state.
+#include <ATen/Context.h>
+#include <c10/util/typeid.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/interpose.h"
+#include "runtime/materialize.h"
+
+namespace {
+
+void BeforeChange() {
+  if (tjit::runtime::MayHavePending()) {
+    tjit::runtime::FlushAllThreads(tjit::FlushReason::kContextChange);
+  }
+}
+
+}  // namespace
+
+#define TJIT_BOOL_SETTER(symbol)                                \
+  TJIT_INTERPOSED void symbol(at::Context* context, bool on) { \
+    BeforeChange();                                             \
+    TJIT_NEXT(symbol)(context, on);                             \
+  }
+#include "runtime/interposed.def"
+
+TJIT_INTERPOSED void _ZN2at15set_num_threadsEi(int threads) {
+  BeforeChange();
+  TJIT_NEXT(_ZN2at15set_num_threadsEi)(threads);
+}
+
+TJIT_INTERPOSED void _ZN3c1017set_default_dtypeEN6caffe28TypeMetaE(
+    caffe2::TypeMeta dtype) {
+  BeforeChange();
+  TJIT_NEXT(_ZN3c1017set_default_dtypeEN6caffe28TypeMetaE)(dtype);
+}
+
+TJIT_INTERPOSED void _ZN2at7Context10setQEngineEN3c107QEngineE(
+    at::Context* context, c10::QEngine engine) {
+  BeforeChange();
+  TJIT_NEXT(_ZN2at7Context10setQEngineEN3c107QEngineE)(context, engine);
+}
+
+// Static, and returns whether the CPU can.
+TJIT_INTERPOSED bool _ZN2at7Context16setFlushDenormalEb(bool on) {
+  BeforeChange();
+  return TJIT_NEXT(_ZN2at7Context16setFlushDenormalEb)(on);
+}
+
+TJIT_INTERPOSED void
+_ZN2at7Context19setFloat32PrecisionENS_14Float32BackendENS_9Float32OpENS_16Float32PrecisionE(
+    at::Context* context, at::Float32Backend backend, at::Float32Op op,
+    at::Float32Precision precision) {
+  BeforeChange();
+  TJIT_NEXT(
+      _ZN2at7Context19setFloat32PrecisionENS_14Float32BackendENS_9Float32OpENS_16Float32PrecisionE)
+  (context, backend, op, precision);
+}
+
+TJIT_INTERPOSED void _ZN2at7Context19setSDPPriorityOrderERKSt6vectorIlSaIlEE(
+    at::Context* context, const std::vector<std::int64_t>& order) {
+  BeforeChange();
+  TJIT_NEXT(_ZN2at7Context19setSDPPriorityOrderERKSt6vectorIlSaIlEE)
+  (context, order);
+}
+
+TJIT_INTERPOSED void
+_ZN2at7Context23setBlasPreferredBackendENS_11BlasBackendE(
+    at::Context* context, at::BlasBackend backend) {
+  BeforeChange();
+  TJIT_NEXT(_ZN2at7Context23setBlasPreferredBackendENS_11BlasBackendE)
+  (context, backend);
+}
+
+TJIT_INTERPOSED void
+_ZN2at7Context25setFloat32MatmulPrecisionERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE(
+    at::Context* context, const std::string& precision) {
+  BeforeChange();
+  TJIT_NEXT(
+      _ZN2at7Context25setFloat32MatmulPrecisionERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE)
+  (context, precision);
+}
+
+TJIT_INTERPOSED void
+_ZN2at7Context25setLinalgPreferredBackendENS_13LinalgBackendE(
+    at::Context* context, at::LinalgBackend backend) {
+  BeforeChange();
+  TJIT_NEXT(_ZN2at7Context25setLinalgPreferredBackendENS_13LinalgBackendE)
+  (context, backend);
+}
+
+TJIT_INTERPOSED void _ZN2at7Context26setDeterministicAlgorithmsEbb(
+    at::Context* context, bool on, bool warn_only) {
+  BeforeChange();
+  TJIT_NEXT(_ZN2at7Context26setDeterministicAlgorithmsEbb)
+  (context, on, warn_only);
+}
+
+TJIT_INTERPOSED void
+_ZN2at7Context30setCheckSparseTensorInvariantsESt8optionalIbE(
+    at::Context* context, std::optional<bool> on) {
+  BeforeChange();
+  TJIT_NEXT(_ZN2at7Context30setCheckSparseTensorInvariantsESt8optionalIbE)
+  (context, on);
+}

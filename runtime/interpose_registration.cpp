@@ -1,0 +1,26 @@
+// c10::Dispatcher::registerImpl: a kernel registered while tjit is on is
+// wrapped as it is registered (closed_table.h). Before that, and for our own
+// registrations, it is passed on as it is.
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "runtime/closed_table.h"
+#include "runtime/interpose.h"
+
+TJIT_INTERPOSED c10::RegistrationHandleRAII
+_ZN3c1010Dispatcher12registerImplENS_12OperatorNameESt8optionalINS_11DispatchKeyEENS_14KernelFunctionES2_INS_4impl12CppSignatureEESt10unique_ptrINS_14FunctionSchemaESt14default_deleteISA_EENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE(
+    c10::Dispatcher* self, c10::OperatorName name,
+    std::optional<c10::DispatchKey> key, c10::KernelFunction kernel,
+    std::optional<c10::impl::CppSignature> signature,
+    std::unique_ptr<c10::FunctionSchema> schema, std::string debug) {
+  if (key.has_value()) {
+    kernel = tjit::runtime::WrapLateKernel(name, *key, std::move(kernel));
+  }
+  return TJIT_NEXT(_ZN3c1010Dispatcher12registerImplENS_12OperatorNameESt8optionalINS_11DispatchKeyEENS_14KernelFunctionES2_INS_4impl12CppSignatureEESt10unique_ptrINS_14FunctionSchemaESt14default_deleteISA_EENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE)(
+      self, std::move(name), key, std::move(kernel), signature,
+      std::move(schema), std::move(debug));
+}
