@@ -1,0 +1,113 @@
+// The tool: differential --seeds 0..10000 --engine tier1 --jobs 1
+//
+//   --engine eager|tier1|drain  what is compared with eager
+//   --family NAME               only programs of this family
+//   --max-drains N              at most N drains per program
+//   --defect NAME               plant a defect (runtime/testing.h)
+//   --print                     print the programs, run nothing
+//   --shrink                    print failing programs shrunk
+//   --stop-after N              end after N failures
+//   --verbose                   one line per program
+// Exit status: 0 no difference, 1 some, 2 wrong arguments.
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "tests/differential/driver.h"
+#include "tests/differential/families.h"
+#include "tests/differential/generator.h"
+
+namespace tjit::differential {
+namespace {
+
+struct Arguments {
+  DriverConfig config;
+  bool print = false;
+  bool shrink = false;
+  bool verbose = false;
+  std::int64_t stop_after = 20;
+};
+
+// "a..b", or "a" for one.
+bool ParseSeeds(const std::string& text, DriverConfig& config) {
+  char* end = nullptr;
+  config.first = std::strtoull(text.c_str(), &end, 10);
+  config.last = config.first + 1;
+  if (std::string(end).rfind("..", 0) == 0) {
+    config.last = std::strtoull(end + 2, &end, 10);
+  }
+  return *end == '\0' && !text.empty();
+}
+
+bool ParseOne(const std::string& name, const std::string& value,
+              Arguments& arguments) {
+  DriverConfig& config = arguments.config;
+  if (name == "--seeds") return ParseSeeds(value, config);
+  if (name == "--engine") return ParseEngine(value, config.engine);
+  if (name == "--jobs") config.jobs = std::atoi(value.c_str());
+  if (name == "--max-drains") config.max_drains = std::atoi(value.c_str());
+  if (name == "--defect") config.defect = value;
+  if (name == "--stop-after") arguments.stop_after = std::atoi(value.c_str());
+  if (name == "--family") {
+    config.family = FamilyIndex(value);
+    return config.family >= 0;
+  }
+  return name == "--jobs" || name == "--max-drains" || name == "--defect" ||
+         name == "--stop-after";
+}
+
+bool Parse(int argc, char** argv, Arguments& arguments) {
+  for (int i = 1; i < argc; ++i) {
+    std::string name = argv[i];
+    if (name == "--print") {
+      arguments.print = true;
+    } else if (name == "--shrink") {
+      arguments.shrink = true;
+    } else if (name == "--verbose") {
+      arguments.verbose = true;
+    } else if (i + 1 >= argc || !ParseOne(name, argv[++i], arguments)) {
+      std::fprintf(stderr, "differential: cannot use %s\n", name.c_str());
+      return false;
+    }
+  }
+  return arguments.config.jobs > 0;
+}
+
+int Print(const DriverConfig& config) {
+  for (std::uint64_t seed = config.first; seed < config.last; ++seed) {
+    if (config.family >= 0 && FamilyOf(seed) != config.family) continue;
+    std::printf("%s\n", GenerateProgram(seed).ToString().c_str());
+  }
+  return 0;
+}
+
+int Main(int argc, char** argv) {
+  Arguments arguments;
+  if (!Parse(argc, argv, arguments)) return 2;
+  if (arguments.print) return Print(arguments.config);
+  std::int64_t failed = 0;
+  Summary summary =
+      RunSeeds(arguments.config, [&](const SeedResult& result) {
+        if (arguments.verbose) {
+          std::printf("seed %llu %s: %.2f of %lld\n",
+                      static_cast<unsigned long long>(result.seed),
+                      Families()[FamilyOf(result.seed)].name.data(),
+                      result.share, static_cast<long long>(result.ops));
+        }
+        return result.status == SeedResult::Status::kSame ||
+               ++failed < arguments.stop_after;
+      });
+  for (const SeedResult& result : summary.failures) {
+    std::printf("%s\n",
+                Report(arguments.config, result, arguments.shrink).c_str());
+  }
+  std::printf("%s\n", summary.ToString().c_str());
+  return summary.failed > 0 ? 1 : 0;
+}
+
+}  // namespace
+}  // namespace tjit::differential
+
+int main(int argc, char** argv) {
+  return tjit::differential::Main(argc, argv);
+}

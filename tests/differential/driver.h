@@ -1,0 +1,63 @@
+// Runs many seeds in child processes, so that a crash or a hang is one more
+// failing seed and not the end of the run.
+//
+// Thread: one at a time. The calling process must not have started threads.
+// Tested by: tests/differential/harness_test.cpp
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tests/differential/engine.h"
+
+namespace tjit::differential {
+
+struct DriverConfig {
+  std::uint64_t first = 0;
+  std::uint64_t last = 0;  // one past the end
+  Engine engine = Engine::kTier1;
+  int jobs = 1;
+  int max_drains = 1000000;  // per program
+  int family = -1;           // only this one
+  std::string defect;        // planted in every child
+  int seeds_per_child = 50;
+  int timeout_seconds = 120;  // per program
+};
+
+struct SeedResult {
+  enum class Status : std::uint8_t { kSame, kDiffers, kCrashed, kTimedOut };
+  std::uint64_t seed = 0;
+  Status status = Status::kSame;
+  bool is_counted = false;
+  double share = 0;
+  std::int64_t ops = 0;  // of the hot phase
+  int runs = 0;
+  std::string detail;  // what differs, or the signal
+};
+
+struct Summary {
+  std::int64_t programs = 0;
+  std::int64_t counted = 0;
+  std::int64_t runs = 0;
+  std::int64_t ops = 0;
+  std::int64_t failed = 0;
+  double share = 0;  // of all hot ops, in the engine
+  std::vector<SeedResult> failures;
+
+  std::string ToString() const;
+};
+
+// Runs seeds until `last`, or until `on_result` returns false.
+Summary RunSeeds(const DriverConfig& config,
+                 const std::function<bool(const SeedResult&)>& on_result = {});
+
+// Does `program` fail in a process of its own (as `status` says, at least)?
+SeedResult RunAlone(const DriverConfig& config, const Program& program);
+
+// The text of a failing seed: what differs, and the program, shrunk.
+std::string Report(const DriverConfig& config, const SeedResult& result,
+                   bool shrink);
+
+}  // namespace tjit::differential

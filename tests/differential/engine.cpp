@@ -1,0 +1,92 @@
+// See engine.h.
+#include "tests/differential/engine.h"
+
+#include <algorithm>
+
+#include "runtime/testing.h"
+#include "tests/differential/machine.h"
+#include "tjit/tjit.h"
+
+namespace tjit::differential {
+namespace {
+
+std::int64_t Share(const RunResult& result, Engine engine) {
+  return engine == Engine::kTier1 ? result.ops_replayed : result.ops_drained;
+}
+
+}  // namespace
+
+bool ParseEngine(std::string_view name, Engine& engine) {
+  if (name == "eager") {
+    engine = Engine::kEager;
+  } else if (name == "tier1") {
+    engine = Engine::kTier1;
+  } else if (name == "drain") {
+    engine = Engine::kForcedDrain;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+RunResult RunIn(Engine engine, const Program& program, std::int64_t drain_at) {
+  RunResult result;
+  if (engine == Engine::kEager) {
+    result.log = RunProgram(program);
+    return result;
+  }
+  Options options;
+  options.hot_threshold = 2;
+  if (!enable(options)) return result;
+  clear();
+  testing::SetForcedDrainAt(engine == Engine::kForcedDrain ? drain_at : -1);
+  Stats before;
+  Stats hot;
+  result.log = RunProgram(program, [&](std::int64_t it) {
+    if (it == program.iterations - kHotIterations) before = stats();
+    if (it != program.iterations) return;
+    sync();
+    hot = stats() - before;
+  });
+  testing::SetForcedDrainAt(-1);
+  disable();
+  result.ops_seen = hot.ops_seen;
+  result.ops_replayed = hot.ops_replayed;
+  result.ops_drained = hot.ops_drained;
+  return result;
+}
+
+Verdict Compare(Engine engine, const Program& program, int max_drains) {
+  Verdict verdict;
+  RunResult eager = RunIn(Engine::kEager, program);
+  auto run = [&](std::int64_t drain_at) {
+    RunResult tested = RunIn(engine, program, drain_at);
+    ++verdict.runs;
+    verdict.ops = tested.ops_seen;
+    double share = tested.ops_seen == 0
+                       ? 0
+                       : static_cast<double>(Share(tested, engine)) /
+                             static_cast<double>(tested.ops_seen);
+    verdict.share = std::max(verdict.share, share);
+    std::string difference = FirstDifference(eager.log, tested.log);
+    if (difference.empty()) return true;
+    if (drain_at >= 0) {
+      difference = "drained at op " + std::to_string(drain_at) + ": " +
+                   difference;
+    }
+    verdict.difference = difference;
+    return false;
+  };
+  if (engine != Engine::kForcedDrain) {
+    run(-1);
+  } else if (run(0)) {
+    std::int64_t ops = verdict.ops / kHotIterations;
+    std::int64_t step = std::max<std::int64_t>(1, ops / max_drains);
+    for (std::int64_t k = ops; k > 0 && run(k); k -= step) {
+    }
+  }
+  verdict.is_counted = verdict.share >= kCountedShare;
+  return verdict;
+}
+
+}  // namespace tjit::differential

@@ -1,0 +1,64 @@
+// Runs programs in the engines under test and compares them with eager.
+//
+// How: every run starts from tjit::clear() and the program's seed. Counters are
+// read before the hot phase (the last iterations) and after a sync() at the end.
+// Invariants:
+// (1) Outside RunIn() tjit is disabled.
+// (2) A comparison counts only if the engine ran at least kCountedShare of the
+//     ops of the hot phase; a silent fallback to eager proves nothing.
+// Thread: one at a time; the engines are process-wide.
+// Tested by: tests/differential/harness_test.cpp
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/differential/log.h"
+#include "tests/differential/program.h"
+
+namespace tjit::differential {
+
+enum class Engine : std::uint8_t {
+  kEager,
+  kTier1,
+  kForcedDrain,  // drains at op k of each run, for every k
+};
+
+inline constexpr double kCountedShare = 0.8;
+inline constexpr int kHotIterations = 8;
+
+// "eager", "tier1", "drain". False if `name` is none of them.
+bool ParseEngine(std::string_view name, Engine& engine);
+
+struct RunResult {
+  Log log;
+  std::int64_t ops_seen = 0;  // in the hot phase, as the following
+  std::int64_t ops_replayed = 0;
+  std::int64_t ops_drained = 0;
+};
+
+// One run of `program`. `drain_at` is used by kForcedDrain only.
+RunResult RunIn(Engine engine, const Program& program,
+                std::int64_t drain_at = -1);
+
+struct Verdict {
+  bool is_counted = false;
+  double share = 0;         // of the hot phase, in the engine
+  std::int64_t ops = 0;     // in the hot phase
+  int runs = 0;             // in the engine
+  std::string difference;   // "" if there is none
+};
+
+// Eager against `engine`. kForcedDrain tries each k below the number of ops of
+// an iteration, but at most `max_drains` of them, spread evenly; it counts if
+// the deepest drain reached the share.
+Verdict Compare(Engine engine, const Program& program, int max_drains);
+
+// Removes statements and simplifies as long as `fails` still holds.
+Program Shrink(const Program& program,
+               const std::function<bool(const Program&)>& fails);
+
+}  // namespace tjit::differential

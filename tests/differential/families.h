@@ -1,0 +1,38 @@
+// The families of programs: what each is about.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tests/differential/op_table.h"
+
+namespace tjit::differential {
+
+// Groups and their weights while a part of a body is made.
+using Phase = std::vector<std::pair<Group, int>>;
+
+struct Family {
+  std::string_view name;
+  int share;  // of the seeds, in percent
+  Phase phase;
+  // Set-up: which variables there are.
+  bool trains = false;
+  bool mixes_dtypes = false;
+  bool has_images = false;
+  bool has_blobs = false;
+  bool hands_over = false;  // statements on another thread
+  bool branches = false;
+  bool concurrent = false;
+};
+
+const std::vector<Family>& Families();
+
+// The family of a seed.
+int FamilyOf(std::uint64_t seed);
+
+// Index of the family called `name`, or -1.
+int FamilyIndex(std::string_view name);
+
+}  // namespace tjit::differential

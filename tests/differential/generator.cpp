@@ -1,0 +1,458 @@
+// See generator.h.
+#include "tests/differential/generator.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <set>
+
+#include "tests/differential/setup_builder.h"
+
+namespace tjit::differential {
+namespace {
+
+constexpr std::int64_t kMaxElements = 4096;
+constexpr double kMaxMagnitude = 1e4;
+
+bool IsTame(const at::Tensor& t) {
+  if (!at::isFloatingType(t.scalar_type()) || t.numel() == 0) return true;
+  at::NoGradGuard guard;
+  return t.detach().abs().max().to(at::kDouble).item<double>() <
+         kMaxMagnitude;  // false for NaN
+}
+
+bool SameMeta(const at::Tensor& a, const at::Tensor& b) {
+  return a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type() &&
+         a.requires_grad() == b.requires_grad() &&
+         a.is_inference() == b.is_inference();
+}
+
+ScalarExpr Const(double a) { return {.a = a}; }
+
+}  // namespace
+
+Generator::Generator(std::uint64_t seed)
+    : rng_(seed), family_(&Families()[FamilyOf(seed)]) {
+  program_.seed = seed;
+  program_.family = FamilyOf(seed);
+}
+
+Program Generator::Generate() {
+  for (int attempt = 0; attempt < 20; ++attempt) {
+    Begin();
+    // Even to look at a view can throw, once its base has been written.
+    try {
+      SetupBuilder(*this).Build();
+      AddBody();
+      for (int i = 0; i < 6 && !Clean(); ++i) {
+      }
+      if (IsUsable()) break;
+    } catch (const c10::Error&) {
+      continue;
+    }
+  }
+  machine_.reset();
+  return program_;
+}
+
+void Generator::Begin() {
+  Program fresh;
+  fresh.seed = program_.seed;
+  fresh.family = program_.family;
+  program_ = fresh;
+  program_.concurrent = family_->concurrent;
+  program_.mark_step = rng_.Chance(0.7);
+  program_.mark_in_scope = rng_.Chance(0.5);
+  if (rng_.Chance(0.1) && !program_.concurrent) {
+    program_.snapshot_every = static_cast<int>(rng_.Int(5, 9));
+  }
+  program_.read_mode = static_cast<ReadMode>(rng_.Int(0, 2));
+  params_.clear();
+  base_mode_ = Mode::kGrad;
+  if (!family_->trains && rng_.Chance(0.65)) {
+    base_mode_ = rng_.Chance(0.75) ? Mode::kNoGrad : Mode::kInference;
+  }
+  at::set_num_threads(1);
+  varying_share_ = rng_.Of<double>({0, 0.2, 0.2, 0.5});
+  scoped_share_ = rng_.Of<double>({1, 1, 0.7, 0});
+  at::manual_seed(program_.seed);
+  machine_ = std::make_unique<Machine>(program_, nullptr, 0);
+}
+
+int Generator::Choose(const std::vector<int>& ids) {
+  int size = static_cast<int>(ids.size());
+  if (rng_.Chance(0.5)) {
+    return ids[size - 1 - rng_.Int(0, std::min(size, 4) - 1)];
+  }
+  return ids[rng_.Int(0, size - 1)];
+}
+
+bool Generator::IsWritable(int id) {
+  for (int i = 0; i < program_.shared_vars; ++i) {
+    if (V(i).is_alias_of(V(id))) return false;
+  }
+  return true;
+}
+
+bool Generator::IsRebindable(int id) {
+  auto& state = machine_->state();
+  return V(id).defined() && !V(id).requires_grad() &&
+         id >= program_.shared_vars && !state.blobs.count(id) &&
+         !state.pointers.count(id);
+}
+
+bool Generator::ArgOf(Statement& st, const std::vector<int>& ids) {
+  if (ids.empty()) return false;
+  st.args.push_back(Choose(ids));
+  return true;
+}
+
+bool Generator::ArgWithPointer(Statement& st) {
+  std::vector<int> ids;
+  for (const auto& [id, p] : machine_->state().pointers) ids.push_back(id);
+  std::sort(ids.begin(), ids.end());
+  return ArgOf(st, ids);
+}
+
+bool Generator::ArgWithBlob(Statement& st) {
+  std::vector<int> ids;
+  for (const auto& [id, b] : machine_->state().blobs) ids.push_back(id);
+  std::sort(ids.begin(), ids.end());
+  return ArgOf(st, ids);
+}
+
+bool Generator::ArgTemporary(Statement& st) {
+  std::vector<int> ids;
+  for (int id = num_setup_vars_; id < program_.num_vars; ++id) {
+    if (V(id).defined()) ids.push_back(id);
+  }
+  return ArgOf(st, ids);
+}
+
+bool Generator::AreTwins(const Statement& st) {
+  int a = st.args[0];
+  int b = st.args[1];
+  return a != b && IsRebindable(a) && IsRebindable(b) &&
+         SameMeta(V(a), V(b)) && V(a).strides() == V(b).strides() &&
+         IsWritable(b);
+}
+
+void Generator::Vary(ScalarExpr& e) {
+  using Kind = ScalarExpr::Kind;
+  int choice = static_cast<int>(rng_.Int(0, program_.num_regs > 0 ? 5 : 4));
+  double base = e.a;
+  if (choice == 0) {
+    e.kind = Kind::kLinear;
+    e.b = base * 0.01;
+  } else if (choice == 1) {
+    e.kind = Kind::kInverse;
+  } else if (choice == 2) {
+    e.kind = Kind::kDecay;
+    e.b = 0.95;
+  } else if (choice == 3) {
+    e.kind = Kind::kCycle;
+    std::int64_t size = rng_.Int(2, 5);
+    for (std::int64_t i = 0; i < size; ++i) {
+      e.cycle.push_back(base * (1 - 0.1 * static_cast<double>(i)));
+    }
+  } else if (choice == 4) {
+    e.kind = Kind::kStep;
+    e.period = rng_.Int(3, 20);
+    e.b = base * 0.5;
+  } else {
+    e.kind = Kind::kReg;
+    e.period = rng_.Int(0, program_.num_regs - 1);
+    e.b = 1e-3;
+  }
+}
+
+void Generator::Scalar(Statement& st, Use use) {
+  static const std::vector<double> kExponents = {2,  2,    3,  0.5, -1,
+                                                 -2, -0.5, 1,  0,   1.7};
+  ScalarExpr e;
+  bool varies = rng_.Chance(varying_share_);
+  if (use == Use::kExponent || use == Use::kInteger) {
+    auto value = [&] {
+      return use == Use::kExponent ? rng_.Of(kExponents)
+                                   : static_cast<double>(rng_.Int(1, 3));
+    };
+    e.is_int = use == Use::kInteger;
+    e.a = value();
+    if (varies) {
+      e.kind = ScalarExpr::Kind::kCycle;
+      e.cycle = {e.a, value(), value()};
+    }
+    st.scalars.push_back(e);
+    return;
+  }
+  double unit = 0.05 * static_cast<double>(rng_.Int(1, 19));
+  e.a = use == Use::kFactor     ? 0.5 + unit
+        : use == Use::kAlpha    ? (unit - 0.5) * 0.3
+        : use == Use::kPositive ? 2 * unit
+                                : unit;
+  if (varies) Vary(e);
+  st.scalars.push_back(e);
+}
+
+void Generator::BindResults(Statement& st, int count) {
+  if (count == 1 && rng_.Chance(0.12)) {
+    std::vector<int> ids;
+    for (int id = 0; id < program_.num_vars; ++id) {
+      if (IsRebindable(id)) ids.push_back(id);
+    }
+    if (!ids.empty()) {
+      st.dst.push_back(Choose(ids));
+      return;
+    }
+  }
+  for (int i = 0; i < count; ++i) st.dst.push_back(program_.num_vars++);
+  machine_->state().vars.resize(program_.num_vars);
+}
+
+// In-place writes build no graph through variables that outlive an iteration.
+void Generator::ChooseMode(Statement& st) {
+  const OpSpec& spec = OpTable()[st.op];
+  if (spec.group == Group::kAutograd || spec.group == Group::kError) {
+    st.mode = Mode::kGrad;
+    return;
+  }
+  if (!spec.writes || st.mode != Mode::kGrad || st.args.empty()) return;
+  const at::Tensor& target = A(st, 0);
+  bool is_fresh = st.args[0] >= num_setup_vars_ && !target.is_view();
+  if (is_fresh && !(target.is_leaf() && target.requires_grad())) return;
+  for (int id : st.args) {
+    if (V(id).defined() && V(id).requires_grad()) st.mode = Mode::kNoGrad;
+  }
+}
+
+void Generator::Decorate(Statement& st) {
+  const OpSpec& spec = OpTable()[st.op];
+  st.mode = base_mode_;
+  if (rng_.Chance(0.04)) st.mode = static_cast<Mode>(rng_.Int(0, 2));
+  ChooseMode(st);
+  if (family_->hands_over && rng_.Chance(0.3)) st.on_worker = true;
+  bool is_effect = spec.num_dst == 0;
+  if (!is_effect || !rng_.Chance(family_->branches ? 0.4 : 0.04)) return;
+  std::int64_t mod = rng_.Of<std::int64_t>({2, 3, 3, 4, 7});
+  if (program_.num_regs > 0 && rng_.Chance(0.2)) {
+    st.guard = {Guard::Kind::kReg, 1, rng_.Int(0, program_.num_regs - 1)};
+  } else if (rng_.Chance(0.15)) {
+    st.guard = {Guard::Kind::kFrom, 1, rng_.Int(4, 20)};
+  } else {
+    st.guard = {Guard::Kind::kMod, mod, rng_.Int(0, mod - 1)};
+  }
+}
+
+bool Generator::IsAcceptable(const Statement& st,
+                             const std::vector<at::Tensor>& old) {
+  for (std::size_t i = 0; i < st.dst.size(); ++i) {
+    const at::Tensor& result = V(st.dst[i]);
+    if (!result.defined() || result.numel() > kMaxElements) return false;
+    if (result.dim() > 5 || !IsTame(result)) return false;
+    if (st.dst[i] >= num_setup_vars_) continue;
+    if (!SameMeta(result, old[i]) || result.strides() != old[i].strides()) {
+      return false;
+    }
+  }
+  return !OpTable()[st.op].writes || !V(st.args[0]).defined() ||
+         IsTame(V(st.args[0]));
+}
+
+bool Generator::TryAdd(Statement st) {
+  const OpSpec& spec = OpTable()[st.op];
+  std::vector<at::Tensor> old;
+  for (int id : st.dst) old.push_back(V(id));
+  Statement now = st;
+  now.guard = {};
+  now.on_worker = false;
+  bool ran = machine_->RunOne(now, -1, 0);
+  bool accepted = ran ? IsAcceptable(st, old) : spec.throws;
+  if (!accepted) {
+    for (std::size_t i = st.dst.size(); i-- > 0;) {
+      machine_->state().vars[st.dst[i]] = old[i];
+      if (st.dst[i] == program_.num_vars - 1 && !old[i].defined()) {
+        program_.num_vars--;
+        machine_->state().vars.pop_back();
+      }
+    }
+    return false;
+  }
+  program_.body.push_back(st);
+  if (family_->branches && st.dst.size() == 1 && rng_.Chance(0.25)) {
+    TryOtherwise(st);
+  }
+  return true;
+}
+
+// Makes the last statement conditional, with another for the other iterations.
+void Generator::TryOtherwise(const Statement& st) {
+  if (st.args.size() != 2) return;
+  Statement other = st;
+  std::swap(other.args[0], other.args[1]);
+  at::Tensor result = V(st.dst[0]);
+  bool ran = machine_->RunOne(other, -1, 0);
+  bool fits = ran && SameMeta(result, V(st.dst[0])) && IsTame(V(st.dst[0]));
+  machine_->state().vars[st.dst[0]] = result;
+  if (!fits) return;
+  std::int64_t mod = rng_.Of<std::int64_t>({2, 3, 7});
+  std::int64_t rem = rng_.Int(0, mod - 1);
+  program_.body.back().guard = {Guard::Kind::kNotMod, mod, rem};
+  other.guard = {Guard::Kind::kMod, mod, rem};
+  program_.body.push_back(other);
+}
+
+bool Generator::AddRandom(Group group) {
+  const auto& table = OpTable();
+  std::vector<int> ops;
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    bool fits = table[i].group == group &&
+                !(table[i].random && program_.concurrent);
+    if (fits) ops.push_back(static_cast<int>(i));
+  }
+  Statement st;
+  st.op = rng_.Of(ops);
+  int regs = program_.num_regs;
+  if (table[st.op].propose(*this, st)) {
+    BindResults(st, table[st.op].num_dst);
+    Decorate(st);
+    if (TryAdd(std::move(st))) return true;
+  }
+  program_.num_regs = regs;
+  return false;
+}
+
+void Generator::AddPhase(const Phase& phase, int count) {
+  int total = 0;
+  for (const auto& [group, weight] : phase) total += weight;
+  for (int tries = 0; count > 0 && tries < 400; ++tries) {
+    std::int64_t at = rng_.Int(0, total - 1);
+    for (const auto& [group, weight] : phase) {
+      at -= weight;
+      if (at >= 0) continue;
+      if (AddRandom(group)) --count;
+      break;
+    }
+  }
+}
+
+bool Generator::AddNamed(std::string_view name, std::vector<int> args,
+                         std::vector<ScalarExpr> scalars, Mode mode) {
+  Statement st;
+  st.op = OpIndex(name);
+  st.args = std::move(args);
+  st.scalars = std::move(scalars);
+  st.mode = mode;
+  int count = OpTable()[st.op].num_dst;
+  for (int i = 0; i < count; ++i) st.dst.push_back(program_.num_vars++);
+  machine_->state().vars.resize(program_.num_vars);
+  return TryAdd(std::move(st));
+}
+
+void Generator::AddUpdate(int param, int style) {
+  int grad = program_.num_vars;
+  if (!AddNamed("get_grad", {param}, {}, Mode::kNoGrad)) return;
+  ScalarExpr lr = Const(-0.05);
+  if (rng_.Chance(0.5)) Vary(lr);
+  if (style == 0) {
+    AddNamed("add_alpha_", {param, grad}, {lr}, Mode::kNoGrad);
+    return;
+  }
+  // As Adam: two moments that live in set-up variables of the same size.
+  std::vector<int> moments;
+  for (int id = 0; id < num_setup_vars_; ++id) {
+    if (IsRebindable(id) && V(id).sizes() == V(param).sizes() &&
+        V(id).scalar_type() == V(param).scalar_type() && IsWritable(id)) {
+      moments.push_back(id);
+    }
+  }
+  if (moments.size() < 2) return;
+  int m = moments[0];
+  int v = moments[1];
+  AddNamed("mul_scalar_", {m}, {Const(0.9)}, Mode::kNoGrad);
+  AddNamed("add_alpha_", {m, grad}, {Const(0.1)}, Mode::kNoGrad);
+  AddNamed("mul_scalar_", {v}, {Const(0.99)}, Mode::kNoGrad);
+  AddNamed("addcmul_", {v, grad, grad}, {Const(0.01)}, Mode::kNoGrad);
+  AddNamed("addcdiv_", {param, m, v}, {lr}, Mode::kNoGrad);
+}
+
+void Generator::AddTraining() {
+  static const std::vector<std::string_view> kLosses = {
+      "backward", "backward_mean_square", "backward_mean_square",
+      "backward_retain"};
+  AddPhase(family_->phase, static_cast<int>(rng_.Int(4, 12)));
+  AddPhase({{Group::kMatmul, 1}, {Group::kNn, 2}}, 1);
+  int losses = rng_.Chance(0.25) ? 2 : 1;
+  for (int tries = 0; losses > 0 && tries < 12; ++tries) {
+    std::vector<int> ids;
+    for (int id = num_setup_vars_; id < program_.num_vars; ++id) {
+      if (V(id).defined() && V(id).requires_grad() && !V(id).is_leaf()) {
+        ids.push_back(id);
+      }
+    }
+    if (ids.empty()) break;
+    if (AddNamed(rng_.Of(kLosses), {Choose(ids)}, {}, Mode::kGrad)) --losses;
+  }
+  if (rng_.Chance(0.25)) AddRandom(Group::kAutograd);
+  int style = static_cast<int>(rng_.Int(0, 1));
+  for (int param : params_) AddUpdate(param, style);
+  std::string_view zero = rng_.Chance(0.5) ? "zero_grad" : "reset_grad";
+  for (int param : params_) {
+    if (rng_.Chance(0.85)) AddNamed(zero, {param}, {}, Mode::kNoGrad);
+  }
+  AddPhase({{Group::kBinary, 1}, {Group::kInplace, 1}, {Group::kUnary, 1}},
+           static_cast<int>(rng_.Int(0, 3)));
+}
+
+void Generator::AddBody() {
+  if (rng_.Chance(0.3)) AddRandom(Group::kSync);  // a value to depend on
+  if (family_->trains) {
+    AddTraining();
+  } else {
+    int count = static_cast<int>(rng_.Int(8, 26));
+    AddPhase(family_->phase, count / 2);
+    if (rng_.Chance(0.07)) AddRandom(Group::kDynamic);
+    AddPhase(family_->phase, count - count / 2);
+  }
+  if (rng_.Chance(0.25)) AddRandom(Group::kSync);
+  if (rng_.Chance(0.1)) AddRandom(Group::kState);
+  for (int id = num_setup_vars_; id < program_.num_vars; ++id) {
+    if (rng_.Chance(scoped_share_)) program_.scoped.push_back(id);
+  }
+}
+
+bool Generator::Clean() {
+  Log log = RunProgram(program_);
+  std::set<int> bad;
+  for (const LogEntry& entry : log) {
+    if (entry.what != "exception" || entry.statement < 0) continue;
+    if (!OpTable()[program_.body[entry.statement].op].throws) {
+      bad.insert(entry.statement);
+    }
+  }
+  for (auto at = bad.rbegin(); at != bad.rend(); ++at) {
+    program_.body.erase(program_.body.begin() + *at);
+  }
+  return bad.empty();
+}
+
+bool Generator::IsUsable() {
+  if (program_.body.size() < 6) return false;
+  at::manual_seed(program_.seed);
+  Machine machine(program_, nullptr, 0);
+  machine.Setup(0, program_.setup.size());
+  for (std::int64_t it = 0; it < program_.iterations; ++it) machine.Iterate(it);
+  int wild = 0;
+  int defined = 0;
+  for (const at::Tensor& t : machine.state().vars) {
+    if (!t.defined()) continue;
+    ++defined;
+    if (!IsTame(t)) ++wild;
+  }
+  return wild * 5 <= defined;
+}
+
+Program GenerateProgram(std::uint64_t seed) {
+  return Generator(seed).Generate();
+}
+
+}  // namespace tjit::differential

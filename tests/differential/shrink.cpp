@@ -1,0 +1,95 @@
+// Makes a failing program smaller. See engine.h.
+#include <algorithm>
+
+#include "tests/differential/engine.h"
+
+namespace tjit::differential {
+namespace {
+
+// Tries `change` on a copy; keeps it if the copy still fails.
+template <typename Change>
+bool Try(Program& program, const std::function<bool(const Program&)>& fails,
+         Change change) {
+  Program smaller = program;
+  if (!change(smaller) || !fails(smaller)) return false;
+  program = std::move(smaller);
+  return true;
+}
+
+using Part = std::vector<Statement> Program::*;
+
+// Removes runs of statements, long ones first.
+bool RemoveStatements(Program& program, Part part,
+                      const std::function<bool(const Program&)>& fails) {
+  bool changed = false;
+  std::size_t length = std::max<std::size_t>(1, (program.*part).size() / 2);
+  for (; length > 0; length /= 2) {
+    std::size_t from = (program.*part).size();
+    while (from > 0) {
+      std::size_t begin = from > length ? from - length : 0;
+      changed |= Try(program, fails, [&](Program& p) {
+        auto& list = p.*part;
+        auto at = list.begin();
+        list.erase(at + static_cast<std::ptrdiff_t>(begin),
+                   at + static_cast<std::ptrdiff_t>(from));
+        return !(p.concurrent && part == &Program::setup);
+      });
+      from = begin;
+    }
+  }
+  return changed;
+}
+
+bool Simplify(Program& program,
+              const std::function<bool(const Program&)>& fails) {
+  bool changed = false;
+  for (std::size_t i = 0; i < program.body.size(); ++i) {
+    changed |= Try(program, fails, [&](Program& p) {
+      bool had = p.body[i].guard.kind != Guard::Kind::kAlways;
+      p.body[i].guard = {};
+      return had;
+    });
+    changed |= Try(program, fails, [&](Program& p) {
+      bool had = p.body[i].mode != Mode::kGrad;
+      p.body[i].mode = Mode::kGrad;
+      return had;
+    });
+    changed |= Try(program, fails, [&](Program& p) {
+      return std::exchange(p.body[i].on_worker, false);
+    });
+    for (std::size_t s = 0; s < program.body[i].scalars.size(); ++s) {
+      changed |= Try(program, fails, [&](Program& p) {
+        ScalarExpr& e = p.body[i].scalars[s];
+        bool had = e.kind != ScalarExpr::Kind::kConst;
+        e.kind = ScalarExpr::Kind::kConst;
+        return had;
+      });
+    }
+  }
+  changed |= Try(program, fails, [](Program& p) {
+    return std::exchange(p.snapshot_every, 0) != 0;
+  });
+  changed |= Try(program, fails, [](Program& p) {
+    return std::exchange(p.read_mode, ReadMode::kClone) != ReadMode::kClone;
+  });
+  changed |= Try(program, fails, [](Program& p) {
+    return !std::exchange(p.mark_step, true);
+  });
+  return changed;
+}
+
+}  // namespace
+
+Program Shrink(const Program& program,
+               const std::function<bool(const Program&)>& fails) {
+  Program smaller = program;
+  for (int round = 0; round < 4; ++round) {
+    bool changed = RemoveStatements(smaller, &Program::body, fails);
+    changed |= RemoveStatements(smaller, &Program::setup, fails);
+    changed |= Simplify(smaller, fails);
+    if (!changed) break;
+  }
+  return smaller;
+}
+
+}  // namespace tjit::differential
