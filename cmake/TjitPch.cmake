@@ -4,8 +4,9 @@
 # tjit_torch_pch(target [API])
 #   ATen and the dispatcher; with API the whole C++ API (torch/torch.h), which
 #   is worth it only for files that include that.
-# A library gets its own. Programs share one per kind: the flags of all our
-# programs are the same, and one file takes 18 s (API 32 s) and 0.4 GB.
+# Targets share: our flags are the same everywhere except that gcc compiles
+# libraries with -fPIC and programs with -fPIE, so there are at most two
+# headers of each kind (18 s, API 32 s, and 0.4 GB each), made on request.
 include_guard(GLOBAL)
 
 set(TJIT_PCH_ATEN <ATen/ATen.h> <ATen/core/dispatch/Dispatcher.h>
@@ -18,37 +19,45 @@ function(tjit_torch_pch target)
   if(arg_API)
     set(kind API)
   endif()
-  # Without it ccache would preprocess the whole header again on every miss.
-  target_compile_options(${target} PRIVATE
-    $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
   get_target_property(type ${target} TYPE)
-  if(type STREQUAL "EXECUTABLE")
-    tjit_pch_owner(${kind} owner)
-    target_precompile_headers(${target} REUSE_FROM ${owner})
-  else()
-    target_precompile_headers(${target} PRIVATE ${TJIT_PCH_${kind}})
-  endif()
+  tjit_pch_owner(${kind} ${type} owner)
+  target_precompile_headers(${target} REUSE_FROM ${owner})
+  tjit_pch_options(${target})
 endfunction()
 
-# The program that owns the header of `kind` which all programs share. Made at
-# the first request, so that a build without tests does not pay for it.
-function(tjit_pch_owner kind result)
-  string(TOLOWER tjit_pch_${kind} owner)
+# Without this ccache would preprocess all of libtorch again on every miss.
+function(tjit_pch_options target)
+  target_compile_options(${target} PRIVATE
+    $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+endfunction()
+
+# The target that compiles the header of `kind` for targets of `type`.
+function(tjit_pch_owner kind type result)
+  if(type STREQUAL "EXECUTABLE")
+    set(form program)
+  else()
+    set(form library)
+  endif()
+  string(TOLOWER tjit_pch_${kind}_${form} owner)
   set(${result} ${owner} PARENT_SCOPE)
   if(TARGET ${owner})
     return()
   endif()
   set(source ${CMAKE_BINARY_DIR}/pch/${owner}.cpp)
-  file(CONFIGURE OUTPUT ${source} CONTENT "int main() { return 0; }\n")
-  add_executable(${owner} EXCLUDE_FROM_ALL ${source})
-  set_target_properties(${owner} PROPERTIES
-    RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/pch)
+  if(form STREQUAL "program")
+    file(CONFIGURE OUTPUT ${source} CONTENT "int main() { return 0; }\n")
+    add_executable(${owner} EXCLUDE_FROM_ALL ${source})
+    set_target_properties(${owner} PROPERTIES
+      RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/pch)
+  else()
+    file(CONFIGURE OUTPUT ${source} CONTENT "")
+    add_library(${owner} OBJECT EXCLUDE_FROM_ALL ${source})
+  endif()
   # What tjit::torch brings, without linking it.
   target_include_directories(${owner} SYSTEM PRIVATE
     $<TARGET_PROPERTY:tjit::torch,INTERFACE_INCLUDE_DIRECTORIES>)
-  target_compile_options(${owner} PRIVATE
-    $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
   target_link_libraries(${owner} PRIVATE Threads::Threads)
   tjit_configure(${owner})
+  tjit_pch_options(${owner})
   target_precompile_headers(${owner} PRIVATE ${TJIT_PCH_${kind}})
 endfunction()
