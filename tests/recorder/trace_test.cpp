@@ -1,0 +1,362 @@
+#include "recorder/trace.h"
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "recorder/trace_verifier.h"
+#include "tests/recorder/path_builder.h"
+
+namespace tjit {
+namespace {
+
+// `ops` applied one after the other to one external.
+PathBuilder Chain(std::initializer_list<const char*> ops,
+                  std::int64_t size = 8) {
+  PathBuilder path;
+  int x = path.External(F32({size}));
+  for (const char* op : ops) x = path.Op(op, {x});
+  return path;
+}
+
+class TraceStoreTest : public ::testing::Test {
+ protected:
+  Trace* Insert(PathBuilder path) {
+    BailReason why = BailReason::kCount;
+    Trace* trace = store_.Insert(store_.top(), std::move(path.steps()), false,
+                                 &why);
+    EXPECT_NE(trace, nullptr) << BailName(why);
+    return trace;
+  }
+  std::vector<TraceNode*> Children(const TraceNode* node) {
+    std::vector<TraceNode*> children;
+    for (TraceNode* c = node->first_child; c != nullptr; c = c->next_sibling) {
+      children.push_back(c);
+    }
+    return children;
+  }
+  TraceStore store_;
+};
+
+TEST_F(TraceStoreTest, PathIsKeptAndNumbered) {
+  PathBuilder path;
+  const int x = path.External(F32({32, 8}));
+  const int w = path.External(F32({8, 4}));
+  const int h = path.Op("aten::mm", {x, w}, F32({32, 4}));
+  path.last().scalars = {FreeScalar(1), FreeScalar(2)};
+  path.InPlace("aten::add_.Tensor", {h, path.External(F32({4}))});
+  path.last().scalars = {FreeScalar(1)};
+  path.Op("aten::relu", {h});
+  Trace* trace = Insert(path);
+  EXPECT_EQ(trace->id, 1u);
+  EXPECT_EQ(trace->length, 3u);
+  EXPECT_EQ(store_.node_count(), 3u);
+
+  const auto nodes = store_.PathOf(trace);
+  ASSERT_EQ(nodes.size(), 3u);
+  EXPECT_EQ(VerifyPath(nodes), std::vector<std::string>());
+  EXPECT_EQ(nodes[0]->slot_begin, 0u);
+  EXPECT_EQ(nodes[1]->slot_begin, 3u);
+  EXPECT_EQ(nodes[2]->slot_begin, 4u);
+  EXPECT_EQ(nodes[2]->slot_end(), 5u);
+  EXPECT_EQ(nodes[1]->scalar_begin, 2u);
+  EXPECT_EQ(nodes[2]->scalar_begin, 3u);
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(nodes[i]->depth, i);
+    EXPECT_EQ(nodes[i]->id, i + 1);
+    EXPECT_EQ(nodes[i]->owner, trace);
+    EXPECT_EQ(nodes[i]->ends, i == 2 ? trace : nullptr);
+    EXPECT_FALSE(nodes[i]->hot);
+  }
+}
+
+TEST_F(TraceStoreTest, EqualStepsAreShared) {
+  Trace* a = Insert(Chain({"aten::relu", "aten::tanh", "aten::exp"}));
+  Trace* b = Insert(Chain({"aten::relu", "aten::tanh", "aten::neg"}));
+  EXPECT_NE(a, b);
+  EXPECT_EQ(store_.node_count(), 4u);
+  EXPECT_EQ(Insert(Chain({"aten::relu", "aten::tanh", "aten::exp"})), a);
+  EXPECT_EQ(store_.node_count(), 4u);
+  EXPECT_EQ(store_.PathOf(b)[1], store_.PathOf(a)[1]);
+  EXPECT_EQ(store_.PathOf(b)[1]->owner, a);
+  EXPECT_EQ(store_.PathOf(b)[2]->owner, b);
+  EXPECT_EQ(Children(store_.PathOf(a)[1]).size(), 2u);
+}
+
+TEST_F(TraceStoreTest, PrefixOfATraceIsATraceOfItsOwn) {
+  Trace* whole = Insert(Chain({"aten::relu", "aten::tanh"}));
+  Trace* prefix = Insert(Chain({"aten::relu"}));
+  EXPECT_NE(whole, prefix);
+  EXPECT_EQ(store_.PathOf(whole)[0]->ends, prefix);
+  EXPECT_EQ(store_.PathOf(whole)[0]->owner, whole);
+}
+
+TEST_F(TraceStoreTest, InsertGoesOnFromANode) {
+  Trace* a = Insert(Chain({"aten::relu", "aten::tanh", "aten::exp"}));
+  PathBuilder other = Chain({"aten::relu", "aten::tanh", "aten::neg"});
+  std::vector<NewStep> rest;
+  rest.push_back(std::move(other.steps()[2]));
+  auto* from = const_cast<TraceNode*>(store_.PathOf(a)[1]);
+  BailReason why;
+  Trace* b = store_.Insert(from, std::move(rest), false, &why);
+  ASSERT_NE(b, nullptr);
+  EXPECT_EQ(b->length, 3u);
+  EXPECT_EQ(b, Insert(Chain({"aten::relu", "aten::tanh", "aten::neg"})));
+  EXPECT_EQ(VerifyPath(store_.PathOf(b)), std::vector<std::string>());
+}
+
+struct Change {
+  const char* name;
+  void (*apply)(NewStep*);
+};
+
+const Change kDifferent[] = {
+    {"op", [](NewStep* s) { s->step.op = InternOp("aten::sin"); }},
+    {"kind", [](NewStep* s) { s->step.kind = StepKind::kAtCall; }},
+    {"context", [](NewStep* s) { s->step.context = 4; }},
+    {"arg slot", [](NewStep* s) { s->step.args[1].slot = 0; }},
+    {"arg written", [](NewStep* s) { s->step.args[1].written = true; }},
+    {"arg size", [](NewStep* s) { s->step.args[1].geometry.sizes[0] = 7; }},
+    {"arg stride", [](NewStep* s) { s->step.args[1].geometry.strides[0] = 2; }},
+    {"arg offset", [](NewStep* s) { s->step.args[1].geometry.offset = 1; }},
+    {"arg dtype", [](NewStep* s) { s->step.args[1].geometry.dtype = 3; }},
+    {"arg key set", [](NewStep* s) { s->step.args[1].geometry.key_set = 3; }},
+    {"static", [](NewStep* s) { s->step.statics[0] = 3; }},
+    {"baked bits", [](NewStep* s) { s->step.scalars[0].value.bits[0] = 3; }},
+    {"free type", [](NewStep* s) { s->step.scalars[1].value.type = 4; }},
+    {"free class", [](NewStep* s) { s->step.scalars[1].value_class = 3; }},
+    {"may vary", [](NewStep* s) { s->step.scalars[1].may_vary = false; }},
+    {"result size", [](NewStep* s) { s->step.results[0].geometry.sizes[0]--; }},
+    {"result kind",
+     [](NewStep* s) {
+       s->step.results[0].kind = ResultRecord::Kind::kUndefined;
+     }},
+    {"bytes of a new slot", [](NewStep* s) { s->new_slots[0].bytes += 4; }},
+};
+
+PathBuilder OneStep() {
+  PathBuilder path;
+  path.Op("aten::add.Tensor",
+          {path.External(F32({8})), path.External(F32({8}))});
+  path.last().statics = {1};
+  path.last().scalars = {BakedScalar(1), FreeScalar(1)};
+  return path;
+}
+
+TEST_F(TraceStoreTest, EveryFieldOfAStepMakesASibling) {
+  Insert(OneStep());
+  std::size_t siblings = 1;
+  for (const Change& change : kDifferent) {
+    PathBuilder path = OneStep();
+    change.apply(&path.steps()[0]);
+    Insert(path);
+    EXPECT_EQ(Children(store_.top()).size(), ++siblings) << change.name;
+  }
+}
+
+TEST_F(TraceStoreTest, FreeScalarThatVariesBecomesARunTimeArgument) {
+  Trace* trace = Insert(OneStep());
+  const StepRecord& step = store_.PathOf(trace)[0]->step;
+  Insert(OneStep());
+  EXPECT_FALSE(step.scalars[1].IsRuntime());
+  PathBuilder other = OneStep();
+  other.last().scalars[1] = FreeScalar(0.25);
+  EXPECT_EQ(Insert(other), trace);
+  EXPECT_EQ(store_.node_count(), 1u);
+  EXPECT_TRUE(step.scalars[1].IsRuntime());
+  EXPECT_FALSE(step.scalars[0].IsRuntime());
+}
+
+TEST_F(TraceStoreTest, OtherSizesAreAnotherPathOfTheSameTrace) {
+  Trace* trace = Insert(Chain({"aten::relu", "aten::tanh"}, 8));
+  EXPECT_EQ(Insert(Chain({"aten::relu", "aten::tanh"}, 5)), trace);
+  EXPECT_EQ(store_.node_count(), 4u);
+  EXPECT_EQ(store_.traces().size(), 1u);
+  EXPECT_EQ(store_.PathOf(trace)[0]->step.args[0].geometry.sizes[0], 8);
+}
+
+TEST_F(TraceStoreTest, SightingsMakeAllPathsHot) {
+  Trace* trace = Insert(Chain({"aten::relu", "aten::tanh"}, 8));
+  Insert(Chain({"aten::relu", "aten::tanh"}, 5));
+  Trace* other = Insert(Chain({"aten::relu", "aten::neg"}, 8));
+  EXPECT_FALSE(store_.CountSighting(trace, 3));
+  EXPECT_FALSE(store_.CountSighting(trace, 3));
+  EXPECT_FALSE(trace->hot);
+  EXPECT_TRUE(store_.CountSighting(trace, 3));
+  EXPECT_FALSE(store_.CountSighting(trace, 3));  // only once
+  EXPECT_EQ(trace->sightings, 4);
+  EXPECT_TRUE(trace->hot);
+  EXPECT_FALSE(other->hot);
+  for (TraceNode* first : Children(store_.top())) {
+    EXPECT_TRUE(first->hot);
+    for (TraceNode* second : Children(first)) {
+      EXPECT_EQ(second->hot, second->ends == trace);
+    }
+  }
+}
+
+TEST_F(TraceStoreTest, NewPathOfAHotTraceIsHot) {
+  Trace* trace = Insert(Chain({"aten::relu", "aten::tanh"}, 8));
+  store_.CountSighting(trace, 1);
+  Insert(Chain({"aten::relu", "aten::tanh"}, 5));
+  ASSERT_EQ(Children(store_.top()).size(), 2u);
+  for (TraceNode* first : Children(store_.top())) {
+    EXPECT_TRUE(first->hot);
+    EXPECT_TRUE(Children(first)[0]->hot);
+  }
+}
+
+TEST_F(TraceStoreTest, PayloadOfTheFirstInsertStays) {
+  auto payload = std::make_shared<int>(1);
+  PathBuilder path = Chain({"aten::relu"});
+  path.steps()[0].payload = payload;
+  Trace* trace = Insert(std::move(path));
+  PathBuilder again = Chain({"aten::relu"});
+  again.steps()[0].payload = std::make_shared<int>(2);
+  Insert(std::move(again));
+  EXPECT_EQ(store_.PathOf(trace)[0]->payload, payload);
+}
+
+TEST_F(TraceStoreTest, FullStoreTakesNothing) {
+  TraceStore small(3);
+  BailReason why = BailReason::kCount;
+  EXPECT_NE(small.Insert(small.top(),
+                         std::move(Chain({"aten::relu", "aten::tanh"}).steps()),
+                         false, &why),
+            nullptr);
+  PathBuilder second = Chain({"aten::relu", "aten::exp", "aten::neg"});
+  EXPECT_EQ(small.Insert(small.top(), std::move(second.steps()), false, &why),
+            nullptr);
+  EXPECT_EQ(why, BailReason::kStoreFull);
+  EXPECT_EQ(small.node_count(), 2u);
+  EXPECT_EQ(small.traces().size(), 1u);
+  PathBuilder third = Chain({"aten::relu", "aten::exp"});
+  EXPECT_NE(small.Insert(small.top(), std::move(third.steps()), false, &why),
+            nullptr);
+}
+
+TEST_F(TraceStoreTest, TooLongAndEmptyPathsAreRefused) {
+  BailReason why = BailReason::kCount;
+  EXPECT_EQ(store_.Insert(store_.top(), {}, false, &why), nullptr);
+  EXPECT_EQ(why, BailReason::kNotRepeated);
+  std::vector<NewStep> steps(kMaxTraceSteps + 1);
+  EXPECT_EQ(store_.Insert(store_.top(), std::move(steps), false, &why),
+            nullptr);
+  EXPECT_EQ(why, BailReason::kTraceTooLong);
+  EXPECT_EQ(store_.node_count(), 0u);
+}
+
+TEST_F(TraceStoreTest, BoundaryOfTheFirstRecordingIsKept) {
+  BailReason why;
+  Trace* trace = store_.Insert(
+      store_.top(), std::move(Chain({"aten::relu"}).steps()), true, &why);
+  EXPECT_TRUE(trace->starts_at_boundary);
+}
+
+class PenaltyTest : public TraceStoreTest {
+ protected:
+  void SetUp() override { trace_ = Insert(Chain({"aten::relu"})); }
+  // Enters until one entry is not skipped. Returns how many were.
+  std::int64_t Skipped() {
+    std::int64_t skipped = 0;
+    while (store_.ShouldSkip(trace_)) ++skipped;
+    return skipped;
+  }
+  void Exit() { store_.Penalize(trace_, BailReason::kOpDiffers); }
+  void Complete() {
+    ++trace_->completions;
+    store_.Reward(trace_);
+  }
+  Trace* trace_;
+};
+
+TEST_F(PenaltyTest, FewExitsAmongManyCompletionsNeverHurt) {
+  for (int epoch = 0; epoch < 50; ++epoch) {
+    for (int step = 0; step < 20; ++step) {
+      ASSERT_FALSE(store_.ShouldSkip(trace_));
+      Complete();
+    }
+    ASSERT_FALSE(store_.ShouldSkip(trace_));
+    Exit();  // the last short batch
+    ASSERT_FALSE(store_.ShouldSkip(trace_));
+    Exit();  // the evaluation
+  }
+  EXPECT_FALSE(trace_->blacklisted);
+  EXPECT_EQ(trace_->exits, 100);
+  EXPECT_EQ(trace_->last_exit, static_cast<int>(BailReason::kOpDiffers));
+}
+
+TEST_F(PenaltyTest, ExitsBackOffExponentiallyWithJitter) {
+  std::vector<std::int64_t> skipped;
+  for (int i = 0; i < 10; ++i) {
+    Exit();
+    skipped.push_back(Skipped());
+  }
+  EXPECT_EQ(skipped[0], 0);
+  EXPECT_EQ(skipped[1], 0);
+  bool has_jitter = false;
+  for (int i = 2; i < 10; ++i) {
+    const std::int64_t base = std::int64_t{1} << (i + 1);
+    EXPECT_GE(skipped[static_cast<std::size_t>(i)], base);
+    EXPECT_LE(skipped[static_cast<std::size_t>(i)], base + base / 4);
+    has_jitter |= skipped[static_cast<std::size_t>(i)] != base;
+  }
+  EXPECT_TRUE(has_jitter);
+}
+
+TEST_F(PenaltyTest, BackOffIsTheSameInEachRun) {
+  TraceStore other;
+  BailReason why;
+  Trace* twin = other.Insert(
+      other.top(), std::move(Chain({"aten::relu"}).steps()), false, &why);
+  for (int i = 0; i < 12; ++i) {
+    Exit();
+    other.Penalize(twin, BailReason::kOpDiffers);
+    EXPECT_EQ(trace_->skip, twin->skip);
+    trace_->skip = twin->skip = 0;
+  }
+}
+
+TEST_F(PenaltyTest, TraceThatNeverCompletesIsBlacklistedAndTriedAgain) {
+  int exits = 0;
+  while (!trace_->blacklisted) {
+    Skipped();
+    Exit();
+    ASSERT_LE(++exits, 20);
+  }
+  EXPECT_GT(exits, 10);
+  const std::int64_t first = Skipped();
+  EXPECT_GE(first, 1 << 20);
+  EXPECT_FALSE(trace_->blacklisted);
+  // Back on probation: sooner on the list again than the first time.
+  int again = 0;
+  while (!trace_->blacklisted) {
+    Skipped();
+    Exit();
+    ++again;
+  }
+  EXPECT_LT(again, exits);
+}
+
+TEST_F(PenaltyTest, TraceThatCompletesMoreOftenIsNotBlacklisted) {
+  for (int i = 0; i < 1000; ++i) Complete();
+  for (int i = 0; i < 100; ++i) {
+    Exit();
+    trace_->skip = 0;
+    EXPECT_FALSE(trace_->blacklisted);
+  }
+}
+
+TEST_F(PenaltyTest, CompletionsPayBack) {
+  for (int i = 0; i < 8; ++i) Exit();
+  Skipped();
+  EXPECT_EQ(trace_->penalty, 8);
+  for (int i = 0; i < 4; ++i) Complete();
+  EXPECT_EQ(trace_->penalty, 0);
+  Exit();
+  EXPECT_EQ(Skipped(), 0);
+}
+
+}  // namespace
+}  // namespace tjit
