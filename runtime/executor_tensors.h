@@ -24,6 +24,13 @@ class ExecutorTensors {
   at::Tensor Make(std::int32_t slot, std::uint64_t bytes,
                   const TensorGeometry& geometry);
 
+  // Where the storage of `slot` points now; null if no tensor uses it.
+  void* data_of(std::int32_t slot) const {
+    const auto index = static_cast<std::size_t>(slot);
+    if (index >= storages_.size() || !storages_[index]) return nullptr;
+    return storages_[index]->_mutable_data_ptr_no_checks().get();
+  }
+
   // Points the storage of `slot` at `data`. No-op for slots no tensor uses.
   void Bind(std::int32_t slot, void* data) {
     if (static_cast<std::size_t>(slot) < storages_.size() && storages_[slot]) {

@@ -29,6 +29,9 @@ enum class OpClass : std::uint8_t {
   kOpaque,    // mark_opaque(): runs at the call
 };
 
+// What decides whether the op throws, where values do.
+enum class ValueCheck : std::uint8_t;
+
 // One result of the schema, by position.
 struct ReturnInfo {
   int alias_arg = -1;    // schema argument it aliases (in place, out=); -1: new
@@ -46,12 +49,18 @@ struct OpEntry {
   bool typed = false;               // has an unboxed wrapper
   bool writes_anything = false;
   bool may_throw_on_values = false;  // index, gather, nll_loss, ...
+  ValueCheck value_check{};          // what decides it (op_classes.h)
   bool may_warn = false;
   // A schema argument that is written: one flag each, in schema order.
   std::vector<bool> writes;
   std::vector<ReturnInfo> returns;
   // Policy of each at::Scalar and double argument, in schema order.
   std::vector<ScalarPolicy> scalar_policies;
+
+  ScalarPolicy PolicyOfScalar(std::size_t index) const {
+    return index < scalar_policies.size() ? scalar_policies[index]
+                                          : ScalarPolicy::kBaked;
+  }
 };
 
 }  // namespace tjit::runtime

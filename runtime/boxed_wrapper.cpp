@@ -1,0 +1,173 @@
+#include "runtime/boxed_wrapper.h"
+
+#include <ATen/core/stack.h>
+#include <torch/library.h>
+
+#include <bit>
+
+#include "runtime/thread_state.h"
+
+namespace tjit::runtime {
+namespace {
+
+using torch::jit::Stack;
+
+// Packs one boxed argument. Lists and scalars by value, anything that cannot
+// be compared makes the call unrecordable.
+void PackValue(CallFrame& f, std::uint32_t i, const c10::IValue& v,
+               const c10::Argument& schema) {
+  const bool optional =
+      schema.real_type()->kind() == c10::TypeKind::OptionalType;
+  const c10::TypePtr type =
+      optional ? schema.real_type()->expectRef<c10::OptionalType>()
+                     .getElementType()
+               : schema.real_type();
+  const c10::TypeKind kind = type->kind();
+  if (kind == c10::TypeKind::TensorType) {
+    if (v.isTensor()) {
+      f.AddTensor(v.toTensor(), i);
+    } else {
+      f.AddUndefined(i);
+    }
+  } else if (kind == c10::TypeKind::NumberType ||
+             kind == c10::TypeKind::FloatType) {
+    if (v.isNone()) {
+      f.AddNoScalar();
+    } else if (v.isSymInt() || v.isSymFloat()) {
+      f.recordable = false;
+    } else {
+      f.AddScalar(v.toScalar());
+    }
+  } else if (v.isNone()) {
+    f.AddStatic(0x6e6f6e65);
+  } else if (v.isTensorList()) {
+    const c10::List<at::Tensor> list = v.toTensorList();
+    f.AddStatic(list.size());
+    for (const at::Tensor& t : list) f.AddTensor(t, i);
+  } else if (v.isInt() || v.isBool()) {
+    f.AddStatic(static_cast<std::uint64_t>(v.isInt() ? v.toInt() : v.toBool()));
+  } else if (v.isString()) {
+    f.AddString(v.toStringRef());
+  } else if (v.isDevice()) {
+    f.AddStatic(static_cast<std::uint64_t>(v.toDevice().type()) << 8 |
+                static_cast<std::uint8_t>(v.toDevice().index()));
+  } else if (v.isIntList()) {
+    const std::vector<std::int64_t> list = v.toIntVector();
+    f.AddStatic(list.size());
+    for (std::int64_t x : list) f.AddStatic(static_cast<std::uint64_t>(x));
+  } else if (v.isDoubleList()) {
+    const std::vector<double> list = v.toDoubleVector();
+    f.AddStatic(list.size());
+    for (double x : list) f.AddStatic(std::bit_cast<std::uint64_t>(x));
+  } else if (v.isBoolList()) {
+    const c10::List<bool> list = v.toBoolList();
+    f.AddStatic(list.size());
+    for (std::size_t k = 0; k < list.size(); ++k) f.AddStatic(list.get(k));
+  } else if (v.isList()) {
+    f.AddStatic(v.toListRef().size());
+    for (const c10::IValue& e : v.toListRef()) {
+      if (e.isTensor()) {
+        f.AddTensor(e.toTensor(), i);
+      } else if (e.isNone()) {
+        f.AddUndefined(i);
+      } else if (e.isScalar()) {
+        f.AddScalar(e.toScalar());
+      } else {
+        f.recordable = false;
+      }
+    }
+  } else {
+    f.recordable = false;
+  }
+}
+
+// Flattens the fresh results on the stack; false if one is no tensor.
+void CollectResults(const OpEntry& entry, const Stack& stack,
+                    std::size_t base, CallFrame& frame, ResultList& out) {
+  for (std::size_t j = base; j < stack.size(); ++j) {
+    const std::size_t r = j - base;
+    if (r < entry.returns.size() && entry.returns[r].alias_arg >= 0) continue;
+    const c10::IValue& v = stack[j];
+    if (v.isTensor()) {
+      out.Add(v.toTensor());
+    } else if (v.isTensorList()) {
+      for (const at::Tensor& t : v.toTensorList()) out.Add(t);
+    } else {
+      frame.recordable = false;
+    }
+  }
+}
+
+// Replaces the arguments on the stack by the results of a deferred call.
+void PushResults(const OpEntry& entry, CallFrame& frame, Stack* stack,
+                 std::size_t base) {
+  Stack results;
+  std::size_t next = 0;
+  for (const ReturnInfo& info : entry.returns) {
+    if (info.alias_arg >= 0) {
+      results.push_back((*stack)[base + info.alias_arg]);
+    } else if (info.is_list) {
+      c10::List<at::Tensor> list;
+      while (next < frame.results.size()) {
+        list.push_back(std::move(frame.results[next++]));
+      }
+      results.emplace_back(std::move(list));
+    } else {
+      results.emplace_back(std::move(frame.results[next++]));
+    }
+  }
+  stack->resize(base);
+  for (c10::IValue& v : results) stack->push_back(std::move(v));
+}
+
+class BoxedWrapper : public c10::OperatorKernel {
+ public:
+  explicit BoxedWrapper(OpEntry* entry) : entry_(entry) {}
+
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet ks,
+                  Stack* stack) {
+    ThreadState* state = ActiveState();
+    if (state == nullptr) {
+      entry_->kernel.callBoxed(entry_->handle, ks, stack);
+      return;
+    }
+    const auto& arguments = entry_->handle.schema().arguments();
+    const std::size_t base = stack->size() - arguments.size();
+    CallFrame frame(*entry_, ks);
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      PackValue(frame, static_cast<std::uint32_t>(i), (*stack)[base + i],
+                arguments[i]);
+    }
+    if (state->OnCall(frame) == Decision::kDeferred) {
+      PushResults(*entry_, frame, stack, base);
+      return;
+    }
+    RunEagerly(state, frame, ks, stack, base);
+  }
+
+ private:
+  void RunEagerly(ThreadState* state, CallFrame& frame, c10::DispatchKeySet ks,
+                  Stack* stack, std::size_t base) {
+    // Copies of the arguments keep `frame`'s tensors alive: the kernel drops
+    // them from the stack.
+    Stack arguments(stack->begin() + static_cast<std::ptrdiff_t>(base),
+                    stack->end());
+    EagerScope scope(state, frame);
+    entry_->kernel.callBoxed(entry_->handle, ks, stack);
+    CollectResults(*entry_, *stack, base, frame, scope.results());
+    scope.Finish(frame.wants_capture ? std::move(arguments) : Stack());
+  }
+
+  OpEntry* const entry_;
+};
+
+}  // namespace
+
+void RegisterBoxed(torch::Library* library, OpEntry* entry) {
+  entry->typed = false;
+  library->impl(entry->name.c_str() + sizeof("aten::") - 1,
+                torch::CppFunction::makeFromBoxedFunctor(
+                    std::make_unique<BoxedWrapper>(entry)));
+}
+
+}  // namespace tjit::runtime

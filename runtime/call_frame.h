@@ -1,0 +1,106 @@
+// One op call, flattened: what the wrappers hand to the thread state.
+//
+// Typed and boxed wrappers fill the same frame, so everything behind them is
+// written once. A frame lives on the stack of the wrapper and only points to
+// the caller's tensors.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/DispatchKeySet.h>
+#include <c10/core/Scalar.h>
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+
+#include "recorder/op_record.h"
+#include "runtime/op_entry.h"
+
+namespace tjit::runtime {
+
+// A growable array with room for N elements in place; elements are plain data.
+template <class T, std::uint32_t N>
+class FrameArray {
+ public:
+  FrameArray() = default;
+  FrameArray(const FrameArray&) = delete;
+  FrameArray& operator=(const FrameArray&) = delete;
+
+  void push_back(const T& v) {
+    if (size_ == capacity_) Grow();
+    data_[size_++] = v;
+  }
+  std::uint32_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  const T& operator[](std::uint32_t i) const { return data_[i]; }
+  const T* begin() const { return data_; }
+  const T* end() const { return data_ + size_; }
+  const T* data() const { return data_; }
+
+ private:
+  void Grow() {
+    auto bigger = std::make_unique<T[]>(capacity_ * 2);
+    std::memcpy(bigger.get(), data_, sizeof(T) * size_);
+    heap_ = std::move(bigger);
+    data_ = heap_.get();
+    capacity_ *= 2;
+  }
+  std::uint32_t size_ = 0;
+  std::uint32_t capacity_ = N;
+  alignas(T) unsigned char inline_[N * sizeof(T)];  // not initialised
+  T* data_ = reinterpret_cast<T*>(inline_);
+  std::unique_ptr<T[]> heap_;
+};
+
+struct TensorRef {
+  c10::TensorImpl* impl;    // null: undefined
+  std::uint32_t arg;        // schema argument
+  bool written;
+};
+
+// Type of a scalar argument that was not given (Scalar? = None).
+inline constexpr std::uint64_t kNoScalar = ~std::uint64_t{0};
+
+// Who must run the op, and with what result.
+enum class Decision : std::uint8_t {
+  kDeferred,  // results are in CallFrame::results
+  kEager,     // the wrapper runs the kernel, then calls AfterEager()
+};
+
+struct CallFrame {
+  CallFrame(const OpEntry& e, c10::DispatchKeySet k) : entry(e), key_set(k) {}
+
+  const OpEntry& entry;
+  c10::DispatchKeySet key_set;
+  FrameArray<TensorRef, 12> tensors;
+  FrameArray<std::uint64_t, 32> statics;
+  FrameArray<ScalarValue, 4> scalars;
+  // False: an argument of a kind that cannot be recorded (generator, storage,
+  // symbolic size): runs at the call.
+  bool recordable = true;
+  // Set by OnCall() if AfterEager() wants the boxed arguments.
+  bool wants_capture = false;
+  // Fresh results of a deferred call, in order; undefined where the schema's
+  // result is an alias.
+  std::vector<at::Tensor> results;
+
+  void AddTensor(const at::TensorBase& t, std::uint32_t arg) {
+    c10::TensorImpl* impl = t.defined() ? t.unsafeGetTensorImpl() : nullptr;
+    tensors.push_back({impl, arg, entry.writes[arg] != 0});
+  }
+  void AddUndefined(std::uint32_t arg) {
+    tensors.push_back({nullptr, arg, false});
+  }
+  void AddStatic(std::uint64_t word) { statics.push_back(word); }
+  void AddScalar(const at::Scalar& s);
+  void AddDouble(double d) {
+    ScalarValue v;
+    v.type = static_cast<std::uint64_t>(c10::ScalarType::Double);
+    std::memcpy(v.bits, &d, sizeof(d));
+    scalars.push_back(v);
+  }
+  void AddNoScalar() { scalars.push_back(ScalarValue{kNoScalar, {0, 0}}); }
+  void AddString(std::string_view s);
+};
+
+}  // namespace tjit::runtime

@@ -1,0 +1,194 @@
+#include "runtime/kernel_wrap.h"
+
+#include <torch/library.h>
+
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "runtime/boxed_wrapper.h"
+#include "runtime/closed_table.h"
+#include "runtime/op_classes.h"
+#include "runtime/torch_compat.h"
+#include "runtime/wrap_registry.h"
+
+namespace tjit::runtime {
+namespace {
+
+// CompositeExplicit ops that touch bytes themselves (hazards 2): wrapped at
+// the CPU key like kernels. `convolution` and its backward are one op each:
+// their insides take raw pointers between dispatches.
+const char* const kCompositesWithBytes[][2] = {
+    {"aten::copy_", ""},
+    {"aten::mkldnn_convolution", ""},
+    {"aten::_convolution", ""},
+    {"aten::convolution", ""},
+    {"aten::convolution_backward", ""},
+    {"aten::repeat", ""},
+    {"aten::_pack_padded_sequence", ""},
+    {"aten::_pad_packed_sequence", ""},
+    {"aten::_grid_sampler_2d_cpu_fallback", ""},
+    {"aten::_lazy_clone", ""},
+};
+
+struct Wrapped {
+  std::mutex mutex;
+  std::unordered_map<std::string, std::unique_ptr<OpEntry>> entries;
+  std::vector<std::unique_ptr<torch::Library>> libraries;
+  WrapCounts counts;
+};
+Wrapped& Table() {
+  static auto* table = new Wrapped;
+  return *table;
+}
+
+int AliasedArgument(const c10::FunctionSchema& schema,
+                    const c10::Argument& ret) {
+  if (ret.alias_info() == nullptr) return -1;
+  const auto& arguments = schema.arguments();
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const c10::AliasInfo* alias = arguments[i].alias_info();
+    if (alias != nullptr &&
+        alias->beforeSets() == ret.alias_info()->beforeSets()) {
+      return static_cast<int>(i);
+    }
+  }
+  return -1;
+}
+
+bool IsScalarLike(const c10::TypePtr& type) {
+  const c10::TypePtr t = type->kind() == c10::TypeKind::OptionalType
+                             ? type->expectRef<c10::OptionalType>()
+                                   .getElementType()
+                             : type;
+  return t->kind() == c10::TypeKind::NumberType ||
+         t->kind() == c10::TypeKind::FloatType;
+}
+
+std::unique_ptr<OpEntry> MakeEntry(const c10::OperatorHandle& op,
+                                   const OpTraits& traits) {
+  auto entry = std::make_unique<OpEntry>(op);
+  entry->kernel = compat::KernelOf(
+      op.getComputedKernelForDispatchKey(c10::DispatchKey::CPU));
+  entry->name = c10::toString(op.operator_name());
+  entry->id = InternOp(entry->name);
+  entry->op_class = traits.op_class;
+  entry->value_check = traits.value_check;
+  entry->may_throw_on_values = traits.may_throw_on_values();
+  entry->may_warn = traits.may_warn;
+  const c10::FunctionSchema& schema = op.schema();
+  for (const c10::Argument& a : schema.arguments()) {
+    entry->writes.push_back(a.alias_info() != nullptr &&
+                            a.alias_info()->isWrite());
+    if (IsScalarLike(a.real_type())) {
+      entry->scalar_policies.push_back(PolicyOf(
+          entry->id, static_cast<int>(entry->scalar_policies.size())));
+    }
+  }
+  for (int i : traits.extra_writes) entry->writes[i] = true;
+  for (bool w : entry->writes) entry->writes_anything |= w;
+  for (const c10::Argument& r : schema.returns()) {
+    entry->returns.push_back(
+        {AliasedArgument(schema, r),
+         r.type()->kind() == c10::TypeKind::ListType});
+  }
+  return entry;
+}
+
+using TypedByName =
+    std::unordered_map<std::string,
+                       void (*)(torch::Library&, OpEntry*)>;
+TypedByName TypedOps() {
+  std::vector<TypedOp> ops;
+  for (const auto add :
+       {&AddPointwise1Ops, &AddPointwise2Ops, &AddPointwise3Ops,
+        &AddPointwise4Ops, &AddNn1Ops, &AddNn2Ops, &AddNn3Ops, &AddLinear1Ops,
+        &AddLinear2Ops, &AddLinear3Ops}) {
+    add(&ops);
+  }
+  TypedByName by_name;
+  for (TypedOp& op : ops) by_name.emplace(op.name, op.register_wrapper);
+  return by_name;
+}
+
+void WrapOne(const c10::OperatorHandle& op, const TypedByName& typed,
+             torch::Library* library) {
+  Wrapped& table = Table();
+  const OpTraits traits = TraitsOf(op);
+  if (traits.leave_alone) {
+    ++table.counts.left_alone;
+    return;
+  }
+  std::string name = c10::toString(op.operator_name());
+  if (table.entries.count(name) != 0) return;
+  std::unique_ptr<OpEntry> entry = MakeEntry(op, traits);
+  const auto it = typed.find(name);
+  if (it != typed.end()) {
+    entry->typed = true;
+    it->second(*library, entry.get());
+    ++table.counts.typed;
+  } else {
+    RegisterBoxed(library, entry.get());
+    ++table.counts.boxed;
+  }
+  table.entries.emplace(std::move(name), std::move(entry));
+}
+
+}  // namespace
+
+void WrapKernels() {
+  Wrapped& table = Table();
+  std::lock_guard<std::mutex> lock(table.mutex);
+  QuietOverrides quiet;
+  c10::Dispatcher& dispatcher = c10::Dispatcher::singleton();
+  std::vector<c10::OperatorName> names =
+      dispatcher.getRegistrationsForDispatchKey(c10::DispatchKey::CPU);
+  for (const auto& name : kCompositesWithBytes) {
+    names.emplace_back(name[0], name[1]);
+  }
+  const TypedByName typed = TypedOps();
+  table.libraries.push_back(std::make_unique<torch::Library>(
+      torch::Library::IMPL, "aten", c10::DispatchKey::CPU, __FILE__, __LINE__));
+  for (const c10::OperatorName& name : names) {
+    if (name.getNamespace() != "aten") continue;
+    const auto op = dispatcher.findOp(name);
+    if (op.has_value() && op->hasSchema()) {
+      WrapOne(*op, typed, table.libraries.front().get());
+    }
+  }
+  InstallClosedTable(&table.libraries);
+}
+
+const OpEntry* FindEntry(std::string_view name) {
+  Wrapped& table = Table();
+  std::lock_guard<std::mutex> lock(table.mutex);
+  const auto it = table.entries.find(std::string(name));
+  return it == table.entries.end() ? nullptr : it->second.get();
+}
+
+std::size_t MarkOpaque(std::string_view pattern) {
+  Wrapped& table = Table();
+  std::lock_guard<std::mutex> lock(table.mutex);
+  std::size_t matched = 0;
+  for (auto& [name, entry] : table.entries) {
+    const std::string_view base =
+        std::string_view(name).substr(0, name.find('.'));
+    const bool whole_namespace = pattern.size() >= 2 &&
+                                 pattern.substr(pattern.size() - 2) == "::" &&
+                                 name.compare(0, pattern.size(), pattern) == 0;
+    if (!whole_namespace && name != pattern && base != pattern) continue;
+    ++matched;
+    if (entry->op_class == OpClass::kPlain) {
+      entry->op_class = OpClass::kOpaque;
+    }
+  }
+  return matched;
+}
+
+WrapCounts CountWrapped() {
+  Wrapped& table = Table();
+  std::lock_guard<std::mutex> lock(table.mutex);
+  return table.counts;
+}
+
+}  // namespace tjit::runtime

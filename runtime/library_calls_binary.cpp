@@ -1,0 +1,114 @@
+// Pointwise ops of two and three tensors, comparisons, lerp, addcmul.
+// Mirrors aten/src/ATen/native/{BinaryOps,PointwiseOps,Lerp,Pow}.cpp.
+#include <ATen/ops/add_native.h>
+#include <ATen/ops/addcdiv_native.h>
+#include <ATen/ops/addcmul_native.h>
+#include <ATen/ops/atan2_native.h>
+#include <ATen/ops/bitwise_and_native.h>
+#include <ATen/ops/bitwise_or_native.h>
+#include <ATen/ops/bitwise_xor_native.h>
+#include <ATen/ops/clamp_max_native.h>
+#include <ATen/ops/clamp_min_native.h>
+#include <ATen/ops/copysign_native.h>
+#include <ATen/ops/div_native.h>
+#include <ATen/ops/eq_native.h>
+#include <ATen/ops/fmax_native.h>
+#include <ATen/ops/fmin_native.h>
+#include <ATen/ops/fmod_native.h>
+#include <ATen/ops/ge_native.h>
+#include <ATen/ops/gt_native.h>
+#include <ATen/ops/hypot_native.h>
+#include <ATen/ops/le_native.h>
+#include <ATen/ops/lerp_native.h>
+#include <ATen/ops/logaddexp_native.h>
+#include <ATen/ops/logical_and_native.h>
+#include <ATen/ops/logical_or_native.h>
+#include <ATen/ops/logical_xor_native.h>
+#include <ATen/ops/lt_native.h>
+#include <ATen/ops/maximum_native.h>
+#include <ATen/ops/minimum_native.h>
+#include <ATen/ops/mul_native.h>
+#include <ATen/ops/ne_native.h>
+#include <ATen/ops/pow_native.h>
+#include <ATen/ops/remainder_native.h>
+#include <ATen/ops/sub_native.h>
+#include <ATen/ops/xlogy_native.h>
+
+#include "runtime/library_calls_structured.h"
+
+namespace tjit::runtime {
+namespace {
+
+namespace native = at::native;
+
+#define TJIT_ROWS3(a, b, c, kernel, purity)                 \
+  {"aten::" a, PrepareStructured<native::kernel, purity>},  \
+      {"aten::" b, PrepareStructured<native::kernel, purity>}, { \
+    "aten::" c, PrepareStructured<native::kernel, purity>   \
+  }
+#define TJIT_TENSOR(op, kernel) \
+  TJIT_ROWS3(#op ".Tensor", #op "_.Tensor", #op ".out", kernel, kPure)
+#define TJIT_PLAIN(op, kernel) \
+  TJIT_ROWS3(#op, #op "_", #op ".out", kernel, kPure)
+#define TJIT_COMPARE(op)                                                       \
+  TJIT_ROWS3(#op ".Tensor", #op "_.Tensor", #op ".Tensor_out",                 \
+             structured_##op##_Tensor_out, kPure),                             \
+      TJIT_ROWS3(#op ".Scalar", #op "_.Scalar", #op ".Scalar_out",             \
+                 structured_##op##_Scalar_out, kPureWrapped)
+
+constexpr FactoryRow kRows[] = {
+    TJIT_TENSOR(add, structured_ufunc_add_CPU),
+    TJIT_PLAIN(addcdiv, structured_addcdiv_out),
+    TJIT_PLAIN(addcmul, structured_addcmul_out),
+    TJIT_PLAIN(atan2, structured_atan2_out),
+    TJIT_ROWS3("bitwise_and.Tensor", "bitwise_and_.Tensor",
+               "bitwise_and.Tensor_out", structured_bitwise_and_out, kPure),
+    TJIT_ROWS3("bitwise_or.Tensor", "bitwise_or_.Tensor",
+               "bitwise_or.Tensor_out", structured_bitwise_or_out, kPure),
+    TJIT_ROWS3("bitwise_xor.Tensor", "bitwise_xor_.Tensor",
+               "bitwise_xor.Tensor_out", structured_bitwise_xor_out, kPure),
+    TJIT_ROWS3("clamp_max.Tensor", "clamp_max_.Tensor", "clamp_max.Tensor_out",
+               structured_clamp_max_Tensor_out, kPure),
+    TJIT_ROWS3("clamp_min.Tensor", "clamp_min_.Tensor", "clamp_min.Tensor_out",
+               structured_clamp_min_Tensor_out, kPure),
+    TJIT_TENSOR(copysign, structured_copysign_out),
+    TJIT_TENSOR(div, structured_div_out),
+    TJIT_ROWS3("div.Tensor_mode", "div_.Tensor_mode", "div.out_mode",
+               structured_div_out_mode, kPure),
+    TJIT_COMPARE(eq),
+    {"aten::fmax", PrepareStructured<native::structured_fmax_out, kPure>},
+    {"aten::fmin", PrepareStructured<native::structured_fmin_out, kPure>},
+    TJIT_ROWS3("fmod.Tensor", "fmod_.Tensor", "fmod.Tensor_out",
+               structured_fmod_out, kPure),
+    TJIT_COMPARE(ge),
+    TJIT_COMPARE(gt),
+    TJIT_PLAIN(hypot, structured_hypot_out),
+    TJIT_COMPARE(le),
+    TJIT_ROWS3("lerp.Scalar", "lerp_.Scalar", "lerp.Scalar_out",
+               structured_lerp_Scalar, kPure),
+    TJIT_ROWS3("lerp.Tensor", "lerp_.Tensor", "lerp.Tensor_out",
+               structured_lerp_Tensor, kPure),
+    {"aten::logaddexp",
+     PrepareStructured<native::structured_logaddexp_out, kPure>},
+    TJIT_COMPARE(lt),
+    {"aten::maximum", PrepareStructured<native::structured_maximum_out, kPure>},
+    {"aten::minimum", PrepareStructured<native::structured_minimum_out, kPure>},
+    TJIT_TENSOR(mul, structured_mul_out),
+    TJIT_COMPARE(ne),
+    // Exponents 0 and 1 fill and copy without the iterator.
+    TJIT_ROWS3("pow.Tensor_Scalar", "pow_.Scalar", "pow.Tensor_Scalar_out",
+               structured_pow_Tensor_Scalar_out, kReadsTensors),
+    TJIT_ROWS3("pow.Tensor_Tensor", "pow_.Tensor", "pow.Tensor_Tensor_out",
+               structured_pow_Tensor_Tensor_out, kPure),
+    TJIT_ROWS3("remainder.Tensor", "remainder_.Tensor", "remainder.Tensor_out",
+               structured_remainder_out, kPure),
+    TJIT_TENSOR(sub, structured_sub_out),
+    TJIT_ROWS3("xlogy.Tensor", "xlogy_.Tensor", "xlogy.OutTensor",
+               structured_xlogy_out, kPure),
+};
+
+}  // namespace
+
+c10::ArrayRef<FactoryRow> BinaryRows() { return kRows; }
+
+}  // namespace tjit::runtime

@@ -1,0 +1,133 @@
+// The boxed way: the original kernel as the program called it, over executor
+// tensors, its results placed where the plan wants them.
+//
+// A kernel that returns fresh tensors asks our allocator for their memory; the
+// planned address is offered for that request (placement.h). What lies
+// elsewhere afterwards is copied. A result that is not as recorded is an error
+// of ours: the caller has checked that the call is the recorded one.
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/library_calls_internal.h"
+#include "runtime/placement.h"
+
+namespace tjit::runtime {
+namespace {
+
+class BoxedStep final : public PreparedStep {
+ public:
+  BoxedStep(const Request& request);
+
+  void Run(char* const* slots, const ScalarValue* scalars) override;
+  bool is_boxed() const override { return true; }
+
+ private:
+  struct Fresh {
+    std::size_t result;  // flattened
+    std::int32_t slot;
+    std::uint64_t bytes;
+    TensorGeometry geometry;
+    int offer = -1;  // -1: its size is not unique among the results
+  };
+  void CheckAndPlace(const Fresh& fresh, const at::Tensor& result,
+                     char* const* slots) const;
+  [[noreturn]] void Fail(const Fresh& fresh, const char* what) const;
+
+  CapturedCall call_;
+  std::vector<at::Tensor> tensors_;
+  std::vector<Fresh> fresh_;
+  std::vector<PlacementOffer> offers_;
+  torch::jit::Stack stack_;
+};
+
+BoxedStep::BoxedStep(const Request& request)
+    : call_(request.call), tensors_(request.args) {
+  for (std::size_t i = 0; i < request.step.results.size(); ++i) {
+    const ResultRecord& r = request.step.results[i];
+    if (r.kind != ResultRecord::Kind::kFresh) continue;
+    fresh_.push_back({i, r.slot, request.slot_bytes[r.slot], r.geometry});
+  }
+  for (Fresh& f : fresh_) {
+    const bool is_unique =
+        std::count_if(fresh_.begin(), fresh_.end(), [&](const Fresh& o) {
+          return o.bytes == f.bytes;
+        }) == 1;
+    if (!is_unique || f.bytes == 0) continue;
+    f.offer = static_cast<int>(offers_.size());
+    offers_.push_back({});
+  }
+}
+
+void BoxedStep::Fail(const Fresh& fresh, const char* what) const {
+  TORCH_INTERNAL_ASSERT(false, "tjit: ", call_.entry->name, ": result ",
+                        fresh.result, " differs from the recorded one: ",
+                        what);
+}
+
+void BoxedStep::CheckAndPlace(const Fresh& fresh, const at::Tensor& result,
+                              char* const* slots) const {
+  const TensorGeometry& g = fresh.geometry;
+  if (!result.defined()) Fail(fresh, "undefined");
+  if (result.sizes() != c10::IntArrayRef(g.sizes, g.ndim)) {
+    Fail(fresh, "sizes");
+  }
+  if (result.strides() != c10::IntArrayRef(g.strides, g.ndim)) {
+    Fail(fresh, "strides");
+  }
+  if (result.storage_offset() != g.offset) Fail(fresh, "offset");
+  if (static_cast<std::uint8_t>(result.scalar_type()) != g.dtype) {
+    Fail(fresh, "dtype");
+  }
+  const c10::StorageImpl* storage = result.storage().unsafeGetStorageImpl();
+  if (storage->nbytes() < fresh.bytes) Fail(fresh, "storage size");
+  if (fresh.bytes == 0 || storage->data() == slots[fresh.slot]) return;
+  std::memcpy(slots[fresh.slot], storage->data(), fresh.bytes);
+}
+
+void BoxedStep::Run(char* const* slots, const ScalarValue* scalars) {
+  for (const Fresh& f : fresh_) {
+    if (f.offer >= 0) offers_[f.offer] = {f.bytes, slots[f.slot], false, false};
+  }
+  stack_ = FillArguments(call_, tensors_, scalars);
+  {
+    const PlacementScope scope(offers_.data(), offers_.size());
+    call_.entry->kernel.callBoxed(call_.entry->handle, call_.key_set, &stack_);
+  }
+  std::size_t flat = 0;
+  auto next = fresh_.begin();
+  auto place = [&](const at::Tensor& result) {
+    if (next != fresh_.end() && next->result == flat) {
+      CheckAndPlace(*next++, result, slots);
+    }
+    ++flat;
+  };
+  for (const c10::IValue& value : stack_) {
+    if (value.isTensor()) {
+      place(value.toTensor());
+    } else if (value.isTensorList()) {
+      for (const at::Tensor& t : value.toTensorVector()) place(t);
+    } else if (value.isNone()) {
+      place(at::Tensor());
+    }
+  }
+  if (next != fresh_.end()) Fail(*next, "missing");
+  stack_.clear();
+  for (const Fresh& f : fresh_) {
+    if (f.offer < 0 || !offers_[f.offer].taken) continue;
+    if (!offers_[f.offer].released) Fail(f, "its memory is still held");
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<PreparedStep> PrepareBoxed(
+    const StepRecord& step, const CapturedCall& call,
+    const std::vector<std::uint64_t>& slot_bytes, ExecutorTensors* tensors) {
+  return std::make_unique<BoxedStep>(
+      Request(step, call, slot_bytes, tensors));
+}
+
+}  // namespace tjit::runtime

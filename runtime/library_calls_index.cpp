@@ -1,0 +1,131 @@
+// Ops that pick elements: where, masked_fill, index_select, gather, cat, ...
+// Mirrors TensorAdvancedIndexing.cpp, TensorCompare.cpp and TensorShape.cpp.
+#include "runtime/dispatch_stub.h"
+
+#include <ATen/TensorIterator.h>
+#include <ATen/native/IndexKernel.h>
+#include <ATen/native/TensorCompare.h>
+#include <ATen/ops/cat_native.h>
+#include <ATen/ops/gather_native.h>
+#include <ATen/ops/index_select_native.h>
+#include <ATen/ops/scatter_add_native.h>
+#include <ATen/ops/scatter_native.h>
+#include <ATen/ops/tril_native.h>
+#include <ATen/ops/triu_native.h>
+#include <ATen/ops/where_native.h>
+
+#include "runtime/library_calls_native.h"
+#include "runtime/library_calls_structured.h"
+
+namespace tjit::runtime {
+namespace {
+
+namespace native = at::native;
+
+std::unique_ptr<PreparedStep> PrepareWhere(const Request& request) {
+  const at::Tensor& condition = request.args[0];
+  const at::Tensor& self = request.args[1];
+  const at::Tensor& other = request.args[2];
+  if (condition.scalar_type() != at::kBool) return nullptr;  // warns
+  if (self.scalar_type() != other.scalar_type()) {
+    return PrepareOutCall<&native::where_self_out>(request);
+  }
+  return PrepareIterator(
+      request,
+      [&] {
+        return at::TensorIteratorConfig()
+            .check_all_same_dtype(false)
+            .add_output(request.results[0])
+            .add_const_input(condition)
+            .add_const_input(self)
+            .add_const_input(other)
+            .build();
+      },
+      [](at::TensorIterator& it, const ScalarValue*) {
+        native::where_kernel(at::kCPU, it);
+      });
+}
+
+std::unique_ptr<PreparedStep> PrepareMaskedFill(const Request& request) {
+  const at::Tensor& self = request.args[0];
+  const at::Tensor& mask = request.args[1];
+  if (mask.scalar_type() != at::kBool) return nullptr;
+  if (request.step.args[0].slot == request.step.args[1].slot) return nullptr;
+  return PrepareIterator(
+      request,
+      [&] {
+        return at::TensorIteratorConfig()
+            .set_check_mem_overlap(false)
+            .check_all_same_dtype(false)
+            .resize_outputs(false)
+            .add_output(self)
+            .add_const_input(mask)
+            .build();
+      },
+      [](at::TensorIterator& it, const ScalarValue* scalars) {
+        native::masked_fill_stub(at::kCPU, it, DecodeScalar(scalars[0]));
+      });
+}
+
+// meta of cat works out how the pieces lie; that is kept.
+class CatStep final : public PreparedStep {
+ public:
+  using Kernel = structured::Kernel<native::structured_cat_out_cpu, 1>;
+  using Meta = decltype(std::declval<Kernel&>().meta(
+      std::declval<const at::ITensorListRef&>(), std::int64_t{}));
+
+  explicit CatStep(const Request& request)
+      : CatStep(ArgumentCursor{request}, request) {}
+  bool fits() const { return kernel_.fits(); }
+  void Run(char* const*, const ScalarValue*) override {
+    kernel_.impl(tensors_.Get(), meta_->dim, meta_->valid,
+                 meta_->all_contiguous, meta_->all_same_dtype,
+                 meta_->all_same_sizes_and_stride, meta_->memory_format,
+                 kernel_.outputs()[0]);
+  }
+
+ private:
+  CatStep(ArgumentCursor cursor, const Request& request)
+      : tensors_(&cursor),
+        kernel_({request.results[0]},
+                request.step.results[0].kind == ResultRecord::Kind::kFresh) {
+    const std::int64_t dim = cursor.NextValue().toInt();
+    meta_ = std::make_unique<Meta>(kernel_.meta(tensors_.Get(), dim));
+  }
+  Param<const at::ITensorListRef&> tensors_;
+  Kernel kernel_;
+  std::unique_ptr<Meta> meta_;
+};
+
+std::unique_ptr<PreparedStep> PrepareCat(const Request& request) {
+  const DummyMemory memory(request);
+  auto step = std::make_unique<CatStep>(request);
+  if (!step->fits()) return nullptr;
+  return step;
+}
+
+constexpr FactoryRow kRows[] = {
+    {"aten::cat", PrepareCat},
+    {"aten::cat.out", PrepareCat},
+    {"aten::gather", PrepareStructured<native::structured_gather_out>},
+    {"aten::index_select", PrepareOutCall<&native::index_select_out_cpu_>},
+    {"aten::masked_fill_.Scalar", PrepareMaskedFill},
+    {"aten::scatter.src", PrepareStructured<native::structured_scatter_src_out>},
+    {"aten::scatter.value",
+     PrepareStructured<native::structured_scatter_value_out>},
+    {"aten::scatter_.src",
+     PrepareStructured<native::structured_scatter_src_out>},
+    {"aten::scatter_.value",
+     PrepareStructured<native::structured_scatter_value_out>},
+    {"aten::scatter_add", PrepareStructured<native::structured_scatter_add>},
+    {"aten::scatter_add_", PrepareStructured<native::structured_scatter_add>},
+    {"aten::tril", PrepareStructured<native::structured_tril_cpu>},
+    {"aten::triu", PrepareStructured<native::structured_triu_cpu>},
+    {"aten::where.self", PrepareWhere},
+};
+
+}  // namespace
+
+c10::ArrayRef<FactoryRow> IndexRows() { return kRows; }
+
+}  // namespace tjit::runtime

@@ -1,0 +1,127 @@
+// Softmax, normalisation, pooling, losses. Mirrors SoftMax.cpp,
+// layer_norm.cpp, Normalization.cpp, DilatedMaxPool2d.cpp, LossNLL.cpp.
+#include "runtime/dispatch_stub.h"
+
+#include <ATen/native/layer_norm.h>
+#include <ATen/ops/_log_softmax_backward_data_native.h>
+#include <ATen/ops/_log_softmax_native.h>
+#include <ATen/ops/_softmax_backward_data_native.h>
+#include <ATen/ops/_softmax_native.h>
+#include <ATen/ops/max_pool2d_with_indices_backward_native.h>
+#include <ATen/ops/max_pool2d_with_indices_native.h>
+#include <ATen/ops/native_batch_norm_native.h>
+#include <ATen/ops/nll_loss_backward_native.h>
+#include <ATen/ops/nll_loss_forward_native.h>
+
+#include "runtime/library_calls_native.h"
+#include "runtime/library_calls_structured.h"
+
+namespace tjit::runtime {
+namespace {
+
+namespace native = at::native;
+
+bool IsContiguous(const at::Tensor& t) {
+  return !t.defined() || t.is_contiguous();
+}
+
+// M rows of N elements, as layer_norm sees a contiguous input.
+struct Rows {
+  Rows(const at::Tensor& input, std::size_t normalized_dims) {
+    const auto axis = static_cast<std::size_t>(input.dim()) - normalized_dims;
+    for (std::size_t d = 0; d < axis; ++d) m *= input.size(d);
+    for (std::size_t d = axis; d < axis + normalized_dims; ++d) {
+      n *= input.size(d);
+    }
+  }
+  std::int64_t m = 1;
+  std::int64_t n = 1;
+};
+
+// Arguments: input, normalized_shape, weight, bias, eps.
+class LayerNormStep final : public PreparedStep {
+ public:
+  explicit LayerNormStep(const Request& r)
+      : args_(r.args),
+        results_(r.results),
+        rows_(r.args[0], r.call.arguments[1].toListRef().size()) {}
+  void Run(char* const*, const ScalarValue* scalars) override {
+    native::LayerNormKernel(at::kCPU, args_[0], args_[1], args_[2], rows_.m,
+                            rows_.n, DecodeScalar(scalars[0]).toDouble(),
+                            &results_[0], &results_[1], &results_[2]);
+  }
+
+ private:
+  std::vector<at::Tensor> args_;
+  std::vector<at::Tensor> results_;
+  Rows rows_;
+};
+
+std::unique_ptr<PreparedStep> PrepareLayerNorm(const Request& request) {
+  for (const at::Tensor& t : request.args) {
+    if (!IsContiguous(t)) return nullptr;
+  }
+  for (const at::Tensor& t : request.results) {
+    if (!t.defined() || !t.is_contiguous()) return nullptr;
+  }
+  return std::make_unique<LayerNormStep>(request);
+}
+
+// Arguments: grad_out, input, normalized_shape, mean, rstd, weight, bias, mask.
+class LayerNormBackwardStep final : public PreparedStep {
+ public:
+  explicit LayerNormBackwardStep(const Request& r)
+      : args_(r.args),
+        results_(r.results),
+        rows_(r.args[1], r.call.arguments[2].toListRef().size()) {}
+  void Run(char* const*, const ScalarValue*) override {
+    native::LayerNormBackwardKernel(
+        at::kCPU, args_[0], args_[1], args_[2], args_[3], args_[4], rows_.m,
+        rows_.n, &results_[0], &results_[1], &results_[2]);
+  }
+
+ private:
+  std::vector<at::Tensor> args_;
+  std::vector<at::Tensor> results_;
+  Rows rows_;
+};
+
+std::unique_ptr<PreparedStep> PrepareLayerNormBackward(
+    const Request& request) {
+  for (const at::Tensor& t : request.args) {
+    if (!IsContiguous(t)) return nullptr;
+  }
+  for (const at::Tensor& t : request.results) {
+    if (!IsContiguous(t)) return nullptr;
+  }
+  return std::make_unique<LayerNormBackwardStep>(request);
+}
+
+constexpr FactoryRow kRows[] = {
+    {"aten::_log_softmax",
+     PrepareStructured<native::structured_log_softmax_cpu_out>},
+    {"aten::_log_softmax_backward_data",
+     PrepareStructured<native::structured_log_softmax_backward_cpu_out>},
+    {"aten::_softmax", PrepareStructured<native::structured_softmax_cpu_out>},
+    {"aten::_softmax_backward_data",
+     PrepareStructured<native::structured_softmax_backward_cpu_out>},
+    {"aten::max_pool2d_with_indices",
+     PrepareStructured<native::structured_max_pool2d_with_indices_out_cpu>},
+    {"aten::max_pool2d_with_indices_backward",
+     PrepareStructured<
+         native::structured_max_pool2d_with_indices_backward_out_cpu>},
+    {"aten::native_batch_norm",
+     PrepareOutCall<&native::batch_norm_cpu_out, 3>},
+    {"aten::native_layer_norm", PrepareLayerNorm},
+    {"aten::native_layer_norm_backward", PrepareLayerNormBackward},
+    {"aten::nll_loss_backward",
+     PrepareStructured<native::structured_nll_loss_backward_out_cpu>},
+    {"aten::nll_loss_forward",
+     PrepareStructured<native::structured_nll_loss_forward_out_cpu>},
+};
+
+}  // namespace
+
+c10::ArrayRef<FactoryRow> NnRows() { return kRows; }
+
+}  // namespace tjit::runtime

@@ -1,0 +1,225 @@
+// Reductions and the losses that end in one. Mirrors ReduceOps.cpp and
+// Loss.cpp: mean is sum and a division in place, mse_loss is a pointwise part
+// into scratch and then sum or mean.
+#include "runtime/dispatch_stub.h"
+
+#include <ATen/ScalarOps.h>
+#include <ATen/TensorIterator.h>
+#include <ATen/core/Reduction.h>
+#include <ATen/native/BinaryOps.h>
+#include <ATen/native/PointwiseOps.h>
+#include <ATen/native/ReduceOps.h>
+#include <ATen/native/ReduceOpsUtils.h>
+#include <ATen/ops/all_native.h>
+#include <ATen/ops/amax_native.h>
+#include <ATen/ops/amin_native.h>
+#include <ATen/ops/any_native.h>
+#include <ATen/ops/argmax_native.h>
+#include <ATen/ops/argmin_native.h>
+#include <ATen/ops/cumsum_native.h>
+#include <ATen/ops/mean_native.h>
+#include <ATen/ops/mse_loss_backward_native.h>
+#include <ATen/ops/mse_loss_native.h>
+#include <ATen/ops/prod_native.h>
+#include <ATen/ops/sum_native.h>
+
+#include "runtime/library_calls_native.h"
+#include "runtime/library_calls_structured.h"
+
+namespace tjit::runtime {
+namespace {
+
+namespace native = at::native;
+
+// Scratch that a step keeps between runs stays below this.
+constexpr std::int64_t kMaxScratchElements = 1 << 16;
+
+// Iterators that run one after the other.
+class ChainStep final : public PreparedStep {
+ public:
+  using Kernel = void (*)(at::TensorIterator&);
+
+  explicit ChainStep(const Request& request)
+      : args_(request.args), results_(request.results) {}
+  // False if an operand cannot be patched.
+  bool Add(const Request& request, at::TensorIterator iterator,
+           Kernel kernel) {
+    Part& part = parts_.emplace_back();
+    part.iterator = std::move(iterator);
+    part.kernel = kernel;
+    return part.patches.Plan(part.iterator, request,
+                             IteratorPatches::kConstant);
+  }
+  void Run(char* const* slots, const ScalarValue* scalars) override {
+    for (Part& part : parts_) {
+      part.patches.Apply(&part.iterator, slots, scalars);
+      part.kernel(part.iterator);
+    }
+  }
+
+ private:
+  struct Part {
+    at::TensorIterator iterator;
+    IteratorPatches patches;
+    Kernel kernel = nullptr;
+  };
+  // The iterators borrow these.
+  std::vector<at::Tensor> args_;
+  std::vector<at::Tensor> results_;
+  c10::SmallVector<Part, 2> parts_;
+};
+
+bool IsFullFloat(const at::Tensor& t) {
+  return t.scalar_type() == at::kFloat || t.scalar_type() == at::kDouble;
+}
+
+// `input` reduced into `result` over `dims`; the sum kernel clears its output
+// tensor itself.
+bool AddSum(ChainStep* chain, const Request& request, const at::Tensor& input,
+            at::OptionalIntArrayRef dims, bool keepdim,
+            const at::Tensor& result) {
+  at::TensorIterator iterator = at::meta::make_reduction_from_out_ty(
+      input, result, dims, keepdim, result.scalar_type());
+  return chain->Add(request, std::move(iterator), [](at::TensorIterator& it) {
+    native::sum_stub(at::kCPU, it);
+  });
+}
+
+// result /= count, as mean does after its sum.
+bool AddDivision(ChainStep* chain, const Request& request,
+                 const at::Tensor& result, std::int64_t count) {
+  at::Tensor out = result;
+  at::TensorIterator iterator = at::TensorIterator::binary_float_op(
+      out, result, native::wrapped_scalar_tensor(count));
+  return chain->Add(request, std::move(iterator), [](at::TensorIterator& it) {
+    native::div_true_stub(at::kCPU, it);
+  });
+}
+
+struct ReduceArguments {
+  explicit ReduceArguments(const Request& request)
+      : cursor{request}, self(&cursor), dims(&cursor), keepdim(&cursor) {}
+  ArgumentCursor cursor;
+  Param<const at::Tensor&> self;
+  Param<at::OptionalIntArrayRef> dims;
+  Param<bool> keepdim;
+};
+
+std::unique_ptr<PreparedStep> PrepareSum(const Request& request) {
+  const at::Tensor& result = request.results[0];
+  ReduceArguments a(request);
+  // Reduced floats are summed into a float32 buffer.
+  if (a.self.Get().scalar_type() != result.scalar_type() ||
+      c10::isReducedFloatingType(result.scalar_type())) {
+    return PrepareStructured<native::structured_sum_out>(request);
+  }
+  const DummyMemory memory(request);
+  auto chain = std::make_unique<ChainStep>(request);
+  if (!AddSum(chain.get(), request, a.self.Get(), a.dims.Get(),
+              a.keepdim.Get(), result)) {
+    return nullptr;
+  }
+  return chain;
+}
+
+std::unique_ptr<PreparedStep> PrepareMean(const Request& request) {
+  const at::Tensor& result = request.results[0];
+  ReduceArguments a(request);
+  const at::Tensor& self = a.self.Get();
+  if (self.scalar_type() != result.scalar_type() || !IsFullFloat(result)) {
+    return PrepareStructured<native::structured_mean_out>(request);
+  }
+  const at::OptionalIntArrayRef dims = a.dims.Get();
+  std::int64_t count = 1;
+  if (!dims.has_value() || dims->empty() || self.dim() == 0) {
+    count = self.numel();
+  } else {
+    for (std::int64_t d : *dims) count *= self.size(d);
+  }
+  const DummyMemory memory(request);
+  auto chain = std::make_unique<ChainStep>(request);
+  if (!AddSum(chain.get(), request, self, dims, a.keepdim.Get(), result) ||
+      !AddDivision(chain.get(), request, result, count)) {
+    return nullptr;
+  }
+  return chain;
+}
+
+std::unique_ptr<PreparedStep> PrepareMseLoss(const Request& request) {
+  const at::Tensor& result = request.results[0];
+  const at::Tensor& input = request.args[0];
+  const at::Tensor& target = request.args[1];
+  const std::int64_t reduction = request.call.arguments[2].toInt();
+  if (reduction == at::Reduction::None) {
+    return PrepareStructured<native::structured_mse_loss_out, kPure>(request);
+  }
+  if (!IsFullFloat(result) || input.scalar_type() != target.scalar_type()) {
+    return nullptr;
+  }
+  const DummyMemory memory(request);
+  auto chain = std::make_unique<ChainStep>(request);
+  at::Tensor scratch;
+  at::TensorIterator iterator =
+      at::TensorIterator::borrowing_binary_op(scratch, input, target);
+  // The iterator has made the scratch, and each part that uses it owns it.
+  const at::Tensor loss = iterator.output();
+  if (loss.numel() > kMaxScratchElements) return nullptr;
+  const bool is_ready =
+      chain->Add(request, std::move(iterator),
+                 [](at::TensorIterator& it) {
+                   native::mse_stub(at::kCPU, it);
+                 }) &&
+      AddSum(chain.get(), request, loss, at::IntArrayRef{}, false, result) &&
+      (reduction != at::Reduction::Mean ||
+       AddDivision(chain.get(), request, result, loss.numel()));
+  if (!is_ready) return nullptr;
+  return chain;
+}
+
+std::unique_ptr<PreparedStep> PrepareMseLossBackward(const Request& request) {
+  const at::Tensor& grad = request.args[0];
+  const at::Tensor& input = request.args[1];
+  const at::Tensor& target = request.args[2];
+  const bool is_mean =
+      request.call.arguments[3].toInt() == at::Reduction::Mean;
+  const at::Scalar norm =
+      is_mean ? 2. / static_cast<double>(input.numel()) : 2.;
+  return PrepareIterator(
+      request,
+      [&] {
+        return at::TensorIteratorConfig()
+            .add_output(request.results[0])
+            .add_const_input(input)
+            .add_const_input(target)
+            .add_const_input(grad)
+            .build();
+      },
+      [norm](at::TensorIterator& it, const ScalarValue*) {
+        native::mse_backward_stub(at::kCPU, it, norm);
+      });
+}
+
+constexpr FactoryRow kRows[] = {
+    {"aten::all", PrepareStructured<native::structured_all_all_out>},
+    {"aten::all.dim", PrepareStructured<native::structured_all_out>},
+    {"aten::amax", PrepareStructured<native::structured_amax_out>},
+    {"aten::amin", PrepareStructured<native::structured_amin_out>},
+    {"aten::any", PrepareStructured<native::structured_any_all_out>},
+    {"aten::any.dim", PrepareStructured<native::structured_any_out>},
+    {"aten::argmax", PrepareStructured<native::structured_argmax_out>},
+    {"aten::argmin", PrepareStructured<native::structured_argmin_out>},
+    {"aten::cumsum", PrepareStructured<native::structured_cumsum_out>},
+    {"aten::mean.dim", PrepareMean},
+    {"aten::mean.out", PrepareMean},
+    {"aten::mse_loss", PrepareMseLoss},
+    {"aten::mse_loss_backward", PrepareMseLossBackward},
+    {"aten::prod.dim_int", PrepareStructured<native::structured_prod_out>},
+    {"aten::sum.IntList_out", PrepareSum},
+    {"aten::sum.dim_IntList", PrepareSum},
+};
+
+}  // namespace
+
+c10::ArrayRef<FactoryRow> ReduceRows() { return kRows; }
+
+}  // namespace tjit::runtime

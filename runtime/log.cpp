@@ -1,0 +1,107 @@
+#include "runtime/log.h"
+
+#include <map>
+#include <mutex>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "recorder/log.h"
+#include "runtime/runtime.h"
+
+namespace tjit::runtime {
+namespace {
+
+bool On() { return Runtime::Get().debug_compile(); }
+
+// Run times of one trace, for the speed-up line.
+struct Times {
+  double eager_ns = 0, replay_ns = 0;
+  int eager_runs = 0, replay_runs = 0;
+  bool said = false;
+};
+// Runs that go into the mean of a side.
+constexpr int kRunsMeasured = 10;
+
+}  // namespace
+
+void LogWarning(std::string_view text) {
+  LogLine(LogLevel::kWarning, absl::StrCat("tjit: ", std::string(text)));
+}
+
+std::string Describe(const TraceStore& store, const Trace* trace,
+                     std::size_t limit) {
+  std::string text;
+  std::size_t n = 0;
+  for (const TraceNode* node : store.PathOf(trace)) {
+    if (n == limit) return text + " -> ...";
+    std::string_view name = OpName(node->step.op);
+    name.remove_prefix(name.find("::") + 2);
+    if (n++ != 0) text += " -> ";
+    text += name.substr(0, name.find('.'));
+  }
+  return text;
+}
+
+void LogHot(const TraceStore& store, const Trace* trace) {
+  if (!On()) return;
+  LogLine(LogLevel::kInfo,
+          absl::StrCat("[COMPILE] Detected hot sequence: ",
+                       Describe(store, trace), " (", trace->length,
+                       " ops, executed ", trace->sightings.load(), " times)"));
+}
+
+void LogPrepared(std::size_t steps, std::size_t direct, std::int64_t ns) {
+  if (!On()) return;
+  LogLine(LogLevel::kInfo,
+          absl::StrCat("[COMPILE] Compiling segment of ", steps,
+                       " ops for tier 1 (", direct, " as direct calls)"));
+  LogLine(LogLevel::kInfo, absl::StrFormat(
+                               "[COMPILE] Compilation complete (%.1f ms)",
+                               1e-6 * static_cast<double>(ns)));
+}
+
+void LogExit(const Trace& trace, const TraceNode& node, BailReason why) {
+  if (!On()) return;
+  LogLine(LogLevel::kInfo,
+          absl::StrCat("[COMPILE] Fallback: ", BailText(why), " (trace ",
+                       trace.id, " after op ", node.depth, ", ",
+                       std::string(OpName(node.step.op)), ")"));
+}
+
+void LogBail(BailReason why, std::uint32_t trace_id) {
+  if (!On()) return;
+  LogLine(LogLevel::kInfo, absl::StrCat("[COMPILE] Fallback: ", BailText(why),
+                                        " (trace ", trace_id, ")"));
+}
+
+void NoteRunTime(const Trace* trace, bool deferred, std::uint64_t ns) {
+  if (!On()) return;
+  static std::mutex mutex;
+  static auto* times = new std::map<const Trace*, Times>;
+  std::lock_guard<std::mutex> lock(mutex);
+  Times& t = (*times)[trace];
+  if (t.said) return;
+  // The first replay prepares the segment: not counted.
+  const bool first_replay = deferred && t.replay_runs++ == 0;
+  if (first_replay) return;
+  (deferred ? t.replay_ns : t.eager_ns) += static_cast<double>(ns);
+  if (!deferred) ++t.eager_runs;
+  if (t.eager_runs == 0 || t.replay_runs <= kRunsMeasured) return;
+  t.said = true;
+  const double eager_ns = t.eager_ns / t.eager_runs;
+  const double replay_ns = t.replay_ns / (t.replay_runs - 1);
+  LogLine(LogLevel::kInfo, absl::StrFormat("[COMPILE] Speedup: %.1fx on "
+                                           "subsequent executions",
+                                           eager_ns / replay_ns));
+}
+
+void LogStepThrew(const TraceNode& first, std::string_view what) {
+  LogLine(LogLevel::kError,
+          absl::StrCat("tjit: a deferred kernel threw in the segment that "
+                       "begins with ",
+                       std::string(OpName(first.step.op)), ": ", std::string(what),
+                       ". Please report this; TJIT_AUTO_COMPILE=0 switches "
+                       "tjit off."));
+}
+
+}  // namespace tjit::runtime

@@ -1,0 +1,32 @@
+// What the user sees on stderr: the `[COMPILE]` lines (TJIT_DEBUG_COMPILE) and
+// warnings. spdlog underneath; nothing is printed unasked but errors.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "recorder/bail.h"
+#include "recorder/trace.h"
+
+namespace tjit::runtime {
+
+// One line on stderr, always.
+void LogWarning(std::string_view text);
+
+// The [COMPILE] lines; no-ops unless debug_compile is on.
+void LogHot(const TraceStore& store, const Trace* trace);
+void LogPrepared(std::size_t steps, std::size_t direct, std::int64_t ns);
+void LogExit(const Trace& trace, const TraceNode& node, BailReason why);
+void LogBail(BailReason why, std::uint32_t trace_id);
+// Measured run times: prints the speed-up once per trace.
+void NoteRunTime(const Trace* trace, bool deferred, std::uint64_t ns);
+
+// A deferred kernel threw: a bug of ours or of a kernel; always said.
+void LogStepThrew(const TraceNode& first, std::string_view what);
+
+// "mm -> relu -> sum", at most `limit` names.
+std::string Describe(const TraceStore& store, const Trace* trace,
+                     std::size_t limit = 8);
+
+}  // namespace tjit::runtime

@@ -1,0 +1,265 @@
+#include "runtime/match.h"
+
+#include <c10/core/TensorImpl.h>
+
+#include <cstring>
+
+#include "runtime/testing_hooks.h"
+
+namespace tjit::runtime {
+namespace {
+
+using c10::DispatchKey;
+
+// Keys a plain tensor may have; anything else has a meaning of its own.
+const std::uint64_t kPlainKeys =
+    c10::DispatchKeySet({DispatchKey::CPU, DispatchKey::AutogradCPU,
+                         DispatchKey::ADInplaceOrView,
+                         DispatchKey::AutocastCPU, DispatchKey::Conjugate,
+                         DispatchKey::Negative})
+        .raw_repr();
+
+// Subclasses of TensorImpl have another vtable: their state is not ours to
+// rebuild.
+const void* PlainVtable() {
+  static const void* const table = [] {
+    const auto impl = c10::make_intrusive<c10::TensorImpl>(
+        c10::DispatchKeySet(DispatchKey::CPU), caffe2::TypeMeta::Make<float>(),
+        c10::Device(c10::kCPU));
+    return *reinterpret_cast<const void* const*>(impl.get());
+  }();
+  return table;
+}
+
+bool HasPlainVtable(const c10::TensorImpl* impl) {
+  static const void* const plain = PlainVtable();
+  return *reinterpret_cast<const void* const*>(impl) == plain;
+}
+
+// See SlotBinding::shift.
+std::int64_t ShiftOf(const c10::TensorImpl* impl, const TensorGeometry& g) {
+  return (impl->storage_offset() - g.offset) *
+         static_cast<std::int64_t>(g.itemsize);
+}
+
+bool SameMemory(const SlotBinding& slot, const c10::StorageImpl* storage) {
+  return slot.source == storage &&
+         std::memcmp(slot.block->data, storage->data(), slot.block->bytes) == 0;
+}
+
+}  // namespace
+
+c10::StorageImpl* StorageOf(const c10::TensorImpl* impl) {
+  return impl->has_storage()
+             ? impl->unsafe_storage().unsafeGetStorageImpl()
+             : nullptr;
+}
+
+bool IsPlain(const c10::TensorImpl* impl) {
+  return (impl->key_set().raw_repr() & ~kPlainKeys) == 0 &&
+         HasPlainVtable(impl) && impl->has_storage() &&
+         impl->layout() == c10::kStrided &&
+         !impl->has_symbolic_sizes_strides() && impl->dim() <= kMaxDims;
+}
+
+TensorGeometry GeometryOf(const c10::TensorImpl* impl) {
+  TensorGeometry g;
+  g.key_set = impl->key_set().raw_repr();
+  g.offset = impl->storage_offset();
+  g.dtype = static_cast<std::uint8_t>(
+      c10::typeMetaToScalarType(impl->dtype()));
+  g.itemsize = static_cast<std::uint8_t>(impl->itemsize());
+  g.ndim = static_cast<std::uint8_t>(impl->dim());
+  g.wrapped_number = impl->is_wrapped_number();
+  const c10::IntArrayRef sizes = impl->sizes();
+  const c10::IntArrayRef strides = impl->strides();
+  for (int d = 0; d < g.ndim; ++d) {
+    g.sizes[d] = sizes[d];
+    g.strides[d] = strides[d];
+  }
+  return g;
+}
+
+bool SameGeometry(const c10::TensorImpl* impl, const TensorGeometry& g) {
+  if (impl->key_set().raw_repr() != g.key_set || !HasPlainVtable(impl)) {
+    return false;
+  }
+  const c10::IntArrayRef sizes = impl->sizes();
+  if (sizes.size() != g.ndim ||
+      static_cast<std::uint8_t>(c10::typeMetaToScalarType(impl->dtype())) !=
+          g.dtype ||
+      impl->is_wrapped_number() != g.wrapped_number) {
+    return false;
+  }
+  const std::int64_t* size = sizes.data();
+  const std::int64_t* stride = impl->strides().data();
+  for (int d = 0; d < g.ndim; ++d) {
+    if (size[d] != g.sizes[d] || stride[d] != g.strides[d]) return false;
+  }
+  return true;
+}
+
+bool MatchShape(const CallFrame& frame, std::uint32_t context,
+                const StepRecord& step, BailReason* why) {
+  if (step.op != frame.entry.id) {
+    *why = BailReason::kOpDiffers;
+    return false;
+  }
+  if (step.context != context) {
+    *why = BailReason::kContextDiffers;
+    return false;
+  }
+  if (step.kind == StepKind::kAtCall) return true;
+  if (step.statics.size() != frame.statics.size() ||
+      step.args.size() != frame.tensors.size() ||
+      step.scalars.size() != frame.scalars.size() || !frame.recordable ||
+      std::memcmp(step.statics.data(), frame.statics.data(),
+                  step.statics.size() * sizeof(std::uint64_t)) != 0) {
+    *why = BailReason::kStaticDiffers;
+    return false;
+  }
+  for (std::uint32_t i = 0; i < step.scalars.size(); ++i) {
+    const ScalarRecord& recorded = step.scalars[i];
+    const ScalarValue& now = frame.scalars[i];
+    if (recorded.value.SameBits(now)) continue;
+    if (!recorded.may_vary || recorded.value.type != now.type ||
+        ValueClass(frame.entry.PolicyOfScalar(i), now) !=
+            recorded.value_class) {
+      *why = BailReason::kScalarDiffers;
+      return false;
+    }
+  }
+  for (std::uint32_t i = 0; i < step.args.size(); ++i) {
+    const c10::TensorImpl* impl = frame.tensors[i].impl;
+    const ArgRecord& arg = step.args[i];
+    if ((impl == nullptr) != (arg.slot == kNoSlot) ||
+        (impl != nullptr && !SameGeometry(impl, arg.geometry))) {
+      *why = BailReason::kMetaDiffers;
+      return false;
+    }
+  }
+  return true;
+}
+
+Access AccessOf(c10::StorageImpl* storage, bool written, Block** block) {
+  if (storage == nullptr) return Access::kNo;
+  Block* b = BlockOf(storage);
+  if (b == nullptr) b = AdoptStorage(storage);
+  *block = b;
+  if (b != nullptr &&
+      !(b->exposed.load(std::memory_order_relaxed) &&
+        !Planted(Defect::kMissedExposure))) {
+    return Access::kBlock;
+  }
+  if (written || storage->nbytes() > kMaxCopiedBytes ||
+      storage->data_ptr().get() == nullptr || storage->device() != c10::kCPU) {
+    return Access::kNo;
+  }
+  return Access::kCopy;
+}
+
+SlotBinding CopyBinding(const c10::StorageImpl* storage) {
+  SlotBinding slot;
+  slot.block = AllocateBlock(storage->nbytes(), /*quiet=*/true);
+  slot.block->program.store(false, std::memory_order_relaxed);
+  std::memcpy(slot.block->data, storage->data(), storage->nbytes());
+  slot.source = storage;
+  slot.copied = true;
+  return slot;
+}
+
+std::int32_t BoundSlot(const Run& run, const c10::StorageImpl* storage,
+                       const Block* block) {
+  if (block != nullptr && !block->exposed.load(std::memory_order_relaxed)) {
+    const std::uint64_t binding =
+        block->binding.load(std::memory_order_relaxed);
+    const auto slot = static_cast<std::uint32_t>(binding);
+    if (binding >> 32 == run.id) {
+      const bool bound =
+          slot < run.slots.size() && run.slots[slot].block == block;
+      return bound ? static_cast<std::int32_t>(slot) : -1;
+    }
+  }
+  // Copied memory, or a block that another thread has bound since.
+  for (std::size_t s = 0; s < run.slots.size(); ++s) {
+    const SlotBinding& slot = run.slots[s];
+    if (slot.copied ? slot.source == storage
+                    : (block != nullptr && slot.block == block)) {
+      return static_cast<std::int32_t>(s);
+    }
+  }
+  return -1;
+}
+
+void UnbindFrom(Run* run, std::size_t count) {
+  while (run->slots.size() > count) {
+    if (run->slots.back().copied) FreeBlock(run->slots.back().block);
+    run->slots.pop_back();
+  }
+}
+
+bool BindSlots(const CallFrame& frame, const TraceNode& node, Run* run,
+               BailReason* why) {
+  const std::size_t before = run->slots.size();
+  const auto fail = [&](BailReason reason) {
+    UnbindFrom(run, before);
+    *why = reason;
+    return false;
+  };
+  for (std::uint32_t i = 0; i < node.step.args.size(); ++i) {
+    const ArgRecord& arg = node.step.args[i];
+    if (arg.slot == kNoSlot) continue;
+    c10::StorageImpl* storage = StorageOf(frame.tensors[i].impl);
+    const auto s = static_cast<std::uint32_t>(arg.slot);
+    if (s < run->slots.size()) {
+      const SlotBinding& slot = run->slots[s];
+      if (ShiftOf(frame.tensors[i].impl, arg.geometry) != slot.shift) {
+        return fail(BailReason::kMetaDiffers);
+      }
+      if (slot.copied) {
+        if (arg.written || !SameMemory(slot, storage)) {
+          return fail(BailReason::kInputExposed);
+        }
+        continue;
+      }
+      const Block* block = BlockOf(storage);
+      if (slot.block != block || block == nullptr) {
+        if (!Planted(Defect::kLostAlias)) {
+          return fail(BailReason::kSlotDiffers);
+        }
+        continue;
+      }
+      if (block->exposed.load(std::memory_order_relaxed) &&
+          !Planted(Defect::kMissedExposure)) {
+        return fail(BailReason::kInputExposed);
+      }
+      continue;
+    }
+    Block* block = nullptr;
+    const Access access = AccessOf(storage, arg.written, &block);
+    if (access == Access::kNo) {
+      return fail(block != nullptr ? BailReason::kInputExposed
+                                   : BailReason::kInputForeign);
+    }
+    if (storage->nbytes() != node.new_slots[s - node.slot_begin].bytes) {
+      return fail(BailReason::kMetaDiffers);
+    }
+    if (!Planted(Defect::kLostAlias) &&
+        BoundSlot(*run, storage, block) >= 0) {
+      return fail(BailReason::kSlotDiffers);
+    }
+    if (access == Access::kCopy) {
+      run->slots.push_back(CopyBinding(storage));
+    } else {
+      SlotBinding slot;
+      slot.block = block;
+      run->slots.push_back(slot);
+      block->binding.store(run->BindingOf(s), std::memory_order_relaxed);
+    }
+    run->slots.back().shift =
+        ShiftOf(frame.tensors[i].impl, arg.geometry);
+  }
+  return true;
+}
+
+}  // namespace tjit::runtime

@@ -1,0 +1,54 @@
+// Compares a call with a recorded step, and binds storages to slots.
+#pragma once
+
+#include "recorder/bail.h"
+#include "recorder/trace.h"
+#include "runtime/call_frame.h"
+#include "runtime/run.h"
+
+namespace tjit::runtime {
+
+// Plain dense CPU tensors only: strided, no subclass, no functorch, sparse,
+// quantized, meta, symbolic sizes, at most kMaxDims dims.
+bool IsPlain(const c10::TensorImpl* impl);
+
+// The geometry of a plain tensor. REQUIRES: IsPlain(impl).
+TensorGeometry GeometryOf(const c10::TensorImpl* impl);
+
+// True if `impl` has this geometry, wherever in its storage it begins.
+bool SameGeometry(const c10::TensorImpl* impl, const TensorGeometry& g);
+
+c10::StorageImpl* StorageOf(const c10::TensorImpl* impl);
+
+// Everything of a step but which storages it uses: op, context, statics,
+// scalars, geometry. No side effects.
+bool MatchShape(const CallFrame& frame, std::uint32_t context,
+                const StepRecord& step, BailReason* why);
+
+// How the storage behind an argument may be used by a pending op.
+enum class Access : std::uint8_t {
+  kBlock,  // a block of ours
+  kCopy,   // small exposed or foreign memory, only read: copied at the call
+  kNo,     // must run at the call
+};
+Access AccessOf(c10::StorageImpl* storage, bool written, Block** block);
+inline constexpr std::uint64_t kMaxCopiedBytes = 4096;
+
+// Binds the storages of all arguments to the slots of the step, in order, and
+// checks those that are bound already. On a mismatch everything bound here is
+// taken back. `step.args` and `frame.tensors` have the same length.
+bool BindSlots(const CallFrame& frame, const TraceNode& node, Run* run,
+               BailReason* why);
+
+// The slot `storage` is bound to in this run, or -1.
+std::int32_t BoundSlot(const Run& run, const c10::StorageImpl* storage,
+                       const Block* block);
+
+// Takes the bindings from `count` on back (blocks keep a stale binding, which
+// BoundSlot() recognises).
+void UnbindFrom(Run* run, std::size_t count);
+
+// Makes a private copy of small memory; counted as held by the run.
+SlotBinding CopyBinding(const c10::StorageImpl* storage);
+
+}  // namespace tjit::runtime

@@ -1,0 +1,85 @@
+// The sync points, all of them:
+//   wrapped ops that run at the call      ThreadState::MakeReady
+//   end of a trace, mark_step, limits     ThreadState
+//   mutable pointers                      MaterializeHook
+//   const reads, printing, serialisation  interpose_readers.cpp
+//   changes of global state               interpose_context.cpp
+//   kernels at other keys and namespaces  closed_table.cpp
+//   sync(), disable(), clear(), fork, thread exit   Runtime
+#include "runtime/materialize.h"
+
+#include <ATen/Parallel.h>
+
+#include "runtime/deferred_storage.h"
+#include "runtime/match.h"
+#include "runtime/runtime.h"
+#include "runtime/thread_context.h"
+#include "runtime/thread_state.h"
+
+namespace tjit::runtime {
+namespace {
+
+void Materialize(const c10::StorageImpl* storage, bool write,
+                 FlushReason reason) {
+  if (storage == nullptr || !MayHavePending()) return;
+  Block* block = BlockOf(storage);
+  if (block == nullptr) return;
+  if ((block->kind & Block::kPages) != 0) RevealBlock(block);
+  ThreadState* owner = block->owner.load(std::memory_order_acquire);
+  if (owner == nullptr) return;
+  const std::uint8_t pending = block->pending.load(std::memory_order_relaxed);
+  if ((pending & Block::kPendingWrite) != 0 || (write && pending != 0)) {
+    owner->Flush(reason);
+  }
+}
+
+}  // namespace
+
+bool MayHavePending() noexcept {
+  return g_enabled.load(std::memory_order_relaxed) && t_context.inside == 0 &&
+         (Runtime::Get().AnyPending() || Runtime::Get().hiding());
+}
+
+void MaterializeForRead(c10::StorageImpl* storage, FlushReason reason) {
+  Materialize(storage, /*write=*/false, reason);
+}
+void MaterializeForWrite(c10::StorageImpl* storage, FlushReason reason) {
+  Materialize(storage, /*write=*/true, reason);
+}
+void MaterializeForRead(const c10::TensorImpl* tensor, FlushReason reason) {
+  if (tensor != nullptr) Materialize(StorageOf(tensor), false, reason);
+}
+void MaterializeForWrite(const c10::TensorImpl* tensor, FlushReason reason) {
+  if (tensor != nullptr) Materialize(StorageOf(tensor), true, reason);
+}
+
+void FlushThisThread(FlushReason reason) {
+  if (t_context.inside == 0 && t_context.state != nullptr) {
+    t_context.state->Flush(reason);
+  }
+}
+
+void FlushAllThreads(FlushReason reason) {
+  if (t_context.inside == 0) Runtime::Get().FlushAll(reason);
+}
+
+void MaterializeHook(c10::StorageImpl* storage) {
+  if (t_context.inside != 0 || at::in_parallel_region()) return;
+  Block* block = BlockOf(storage);
+  if (block == nullptr) return;
+  if ((block->kind & Block::kPages) != 0) RevealBlock(block);
+  if (ThreadState* owner = block->owner.load(std::memory_order_acquire)) {
+    owner->Flush(FlushReason::kMutablePointer);
+  }
+  const bool exposes = t_context.reader == 0;
+  if (exposes) block->exposed.store(true, std::memory_order_relaxed);
+  block->write_epoch.fetch_add(1, std::memory_order_relaxed);
+  if (t_context.state != nullptr) t_context.state->CountHook(exposes);
+}
+
+ReaderScope::ReaderScope() { ++t_context.reader; }
+ReaderScope::~ReaderScope() { --t_context.reader; }
+KernelScope::KernelScope() { ++t_context.inside; }
+KernelScope::~KernelScope() { --t_context.inside; }
+
+}  // namespace tjit::runtime

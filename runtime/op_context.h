@@ -1,0 +1,51 @@
+// Thread-local and process-global state that kernels read.
+//
+// Thread-local state (dispatch key sets, grad and inference mode) is interned:
+// a step carries a small id, equal ids mean equal state, and the executor sets
+// it before the step (hazard Z5). Process-global state (thread count, MXCSR,
+// deterministic mode, ...) is one word per segment (hazard Z6); the exported
+// setters flush before they change it, the word is the check behind them.
+#pragma once
+
+#include <c10/core/AutogradState.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <cstdint>
+
+namespace tjit::runtime {
+
+// The id of this thread's present state; 0 if it cannot be interned (more
+// than kMaxContexts different ones), which means: do not record.
+std::uint32_t CurrentContext();
+inline constexpr std::uint32_t kMaxContexts = 1024;
+
+// Sets the state behind `id` on this thread until it dies; Switch() changes to
+// another one, and does nothing if it is the same.
+class ContextScope {
+ public:
+  ContextScope();
+  ~ContextScope();
+  ContextScope(const ContextScope&) = delete;
+  ContextScope& operator=(const ContextScope&) = delete;
+  void Switch(std::uint32_t id);
+
+ private:
+  c10::impl::LocalDispatchKeySet saved_keys_;
+  c10::AutogradState saved_autograd_;
+  std::uint32_t current_ = 0;
+};
+
+// Process-global state that kernels read.
+struct GlobalContext {
+  int threads = 0;
+  unsigned mxcsr = 0;
+  bool deterministic = false;
+  bool deterministic_warn_only = false;
+  bool mkldnn = false;
+  bool operator==(const GlobalContext&) const = default;
+  static GlobalContext Now();
+  // Makes the process equal to this.
+  void Apply() const;
+};
+
+}  // namespace tjit::runtime

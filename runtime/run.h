@@ -1,0 +1,44 @@
+// One run along a path of the trace trie: which storage stands for which slot.
+//
+// Threads: `slots` and `pending` are read by other threads that flush, so they
+// change under the mutex of the ThreadState once ops are pending.
+#pragma once
+
+#include <c10/core/StorageImpl.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "recorder/trace.h"
+#include "runtime/block.h"
+
+namespace tjit::runtime {
+
+struct SlotBinding {
+  Block* block = nullptr;  // null: born pending and dropped by the program
+  // Identity where the value was copied at the call (exposed or foreign
+  // memory): the program's own first byte, and the storage.
+  const c10::StorageImpl* source = nullptr;
+  // Bytes between where the run's accesses lie and where the recorded ones
+  // did: a batch sliced out of one big tensor moves on with every step.
+  std::int64_t shift = 0;
+  bool copied = false;
+  bool held = false;          // the program dropped it; ours to free
+  bool owned = false;         // pending ops read or write it
+  bool born_pending = false;  // its first write is pending
+};
+
+struct Run {
+  std::uint32_t id = 0;
+  std::vector<SlotBinding> slots;
+  std::vector<ScalarValue> scalars;  // by TraceNode::scalar_begin
+  std::vector<TraceNode*> pending;   // contiguous part of the path
+  std::vector<std::uint32_t> owned;  // slots with `owned` set
+  std::uint64_t held_bytes = 0;
+
+  std::uint64_t BindingOf(std::uint32_t slot) const {
+    return std::uint64_t{id} << 32 | slot;
+  }
+};
+
+}  // namespace tjit::runtime

@@ -1,0 +1,149 @@
+#include "runtime/runtime.h"
+
+#include <ATen/Parallel.h>
+#include <pthread.h>
+
+#include "runtime/block.h"
+#include "runtime/build_check.h"
+#include "runtime/kernel_wrap.h"
+#include "runtime/log.h"
+#include "runtime/thread_context.h"
+
+namespace tjit::runtime {
+
+thread_local ThreadContext t_context
+    __attribute__((tls_model("initial-exec")));
+std::atomic<bool> g_enabled{false};
+std::atomic<bool> g_process_enabled{false};
+
+namespace {
+
+// Hands the state of a thread back when it ends. The main thread's pending
+// ops are dropped: kernels must not run while the process ends (hazard Z7).
+struct ThreadExit {
+  ThreadState* state = nullptr;
+  ~ThreadExit() {
+    if (state != nullptr && !main_thread) {
+      Runtime::Get().ReturnThreadState(state);
+    }
+    t_context.state = nullptr;
+    t_context.off = true;
+  }
+  bool main_thread = false;
+};
+thread_local ThreadExit t_exit;
+
+pthread_t g_main_thread;
+
+}  // namespace
+
+ThreadState* AcquireThreadState() {
+  ThreadContext& c = t_context;
+  if (!g_process_enabled.load(std::memory_order_relaxed) && c.scoped_on == 0) {
+    return nullptr;
+  }
+  if (c.state == nullptr) {
+    c.state = Runtime::Get().NewThreadState();
+    t_exit.state = c.state;
+    t_exit.main_thread = pthread_equal(pthread_self(), g_main_thread) != 0;
+  }
+  return c.state;
+}
+
+Runtime& Runtime::Get() {
+  static auto* runtime = new Runtime;
+  return *runtime;
+}
+
+Runtime::Runtime()
+    : root_ops_(std::make_unique<std::atomic<bool>[]>(kMaxOps)) {
+  stores_.push_back(std::make_unique<TraceStore>());
+  store_.store(stores_.back().get(), std::memory_order_release);
+}
+
+void Runtime::InstallOnce() {
+  if (installed_) return;
+  installed_ = true;
+  g_main_thread = pthread_self();
+  InstallAllocator();
+  WrapKernels();
+  pthread_atfork(
+      [] {
+        if (t_context.inside == 0) Get().FlushAll(FlushReason::kFork);
+      },
+      nullptr, nullptr);
+}
+
+bool Runtime::Enable(const Options& options, bool for_thread) {
+  TORCH_CHECK(options.hot_threshold >= 2 && options.hot_threshold <= 1000000,
+              "tjit: hot_threshold is ", options.hot_threshold,
+              "; accepted are 2 to 1000000");
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (inert_) return false;
+  if (!installed_) {
+    const std::string reason = WhyNotThisTorch();
+    if (!reason.empty()) {
+      inert_ = true;
+      LogWarning(reason);
+      return false;
+    }
+  }
+  if (options.stress == Stress::kHide && !hiding_.load()) EnableHiding();
+  InstallOnce();
+  hot_threshold_.store(options.hot_threshold);
+  compile_all_.store(options.compile_all);
+  debug_compile_.store(options.debug_compile);
+  hiding_.store(options.stress == Stress::kHide);
+  stats_path_ = options.stats_path;
+  if (!for_thread) g_process_enabled.store(true);
+  g_enabled.store(true);
+  return true;
+}
+
+void Runtime::Disable() {
+  FlushAll(FlushReason::kSyncCall);
+  g_process_enabled.store(false);
+  g_enabled.store(false);
+}
+
+void Runtime::Clear() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  stores_.push_back(std::make_unique<TraceStore>());
+  for (const auto& state : states_) state->Reset();
+  store_.store(stores_.back().get(), std::memory_order_release);
+  for (OpId op = 0; op < kMaxOps; ++op) {
+    root_ops_[op].store(false, std::memory_order_relaxed);
+  }
+  TrimCache();
+}
+
+ThreadState* Runtime::NewThreadState() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (!free_states_.empty()) {
+    ThreadState* state = free_states_.back();
+    free_states_.pop_back();
+    return state;
+  }
+  const auto stream = static_cast<std::uint16_t>(states_.size() + 1);
+  states_.push_back(std::make_unique<ThreadState>(this, stream));
+  return states_.back().get();
+}
+
+void Runtime::ReturnThreadState(ThreadState* state) {
+  state->Flush(FlushReason::kThreadExit);
+  state->Reset();
+  std::lock_guard<std::mutex> lock(mutex_);
+  free_states_.push_back(state);
+}
+
+void Runtime::FlushAll(FlushReason reason) {
+  if (!AnyPending()) return;
+  std::vector<ThreadState*> states;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (const auto& state : states_) states.push_back(state.get());
+  }
+  for (ThreadState* state : states) state->Flush(reason);
+}
+
+}  // namespace tjit::runtime

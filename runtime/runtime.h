@@ -1,0 +1,93 @@
+// Owns the trace store, the thread states and the options; the only singleton.
+//
+// Never destroyed: deleters of the program's tensors may fire after main().
+// Tested by: tests/runtime/runtime_test.cpp
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "recorder/trace.h"
+#include "runtime/thread_state.h"
+#include "tjit/options.h"
+#include "tjit/stats.h"
+
+namespace tjit::runtime {
+
+class Runtime {
+ public:
+  static Runtime& Get();
+
+  // See tjit.h. `for_thread`: only threads inside AutoCompile(kThread).
+  bool Enable(const Options& options, bool for_thread);
+  void Disable();
+  void Clear();
+
+  // The state of a thread that has none yet; handed back when it ends.
+  ThreadState* NewThreadState();
+  void ReturnThreadState(ThreadState* state);
+
+  void FlushAll(FlushReason reason);
+  bool AnyPending() const {
+    return pending_threads_.load(std::memory_order_relaxed) != 0;
+  }
+  void NotePending(bool has_pending) {
+    pending_threads_.fetch_add(has_pending ? 1 : -1,
+                               std::memory_order_relaxed);
+  }
+
+  TraceStore& store() { return *store_.load(std::memory_order_acquire); }
+  bool hiding() const { return hiding_.load(std::memory_order_relaxed); }
+  std::int64_t hot_threshold() const {
+    return hot_threshold_.load(std::memory_order_relaxed);
+  }
+  bool compile_all() const {
+    return compile_all_.load(std::memory_order_relaxed);
+  }
+  bool debug_compile() const {
+    return debug_compile_.load(std::memory_order_relaxed);
+  }
+
+  // True if some path of the store starts with `op`.
+  bool IsRootOp(OpId op) const {
+    return op < kMaxOps && root_ops_[op].load(std::memory_order_relaxed);
+  }
+  void NoteRootOp(OpId op) {
+    if (op < kMaxOps) root_ops_[op].store(true, std::memory_order_relaxed);
+  }
+
+  Stats Collect();
+  Counters& process_counters() { return process_counters_; }
+  const std::string& stats_path() const { return stats_path_; }
+
+ private:
+  static constexpr OpId kMaxOps = 16384;
+
+  Runtime();
+  void InstallOnce();
+
+  std::mutex mutex_;  // guards states_, free_states_, Enable and Disable
+  std::vector<std::unique_ptr<ThreadState>> states_;
+  std::vector<ThreadState*> free_states_;
+  std::atomic<TraceStore*> store_;
+  // Stores that Clear() replaced; threads may still look at their nodes.
+  std::vector<std::unique_ptr<TraceStore>> stores_;
+  std::unique_ptr<std::atomic<bool>[]> root_ops_;
+  std::atomic<int> pending_threads_{0};
+  std::atomic<bool> hiding_{false};
+  std::atomic<std::int64_t> hot_threshold_{10};
+  std::atomic<bool> compile_all_{false};
+  std::atomic<bool> debug_compile_{false};
+  std::string stats_path_;
+  bool installed_ = false;
+  bool inert_ = false;
+  Counters process_counters_;
+};
+
+// Writes the statistics to TJIT_STATS; says so if it cannot.
+void WriteStatsFile();
+
+}  // namespace tjit::runtime

@@ -1,0 +1,162 @@
+#include "tjit/stats.h"
+
+#include <cstring>
+#include <fstream>
+
+#include "runtime/block.h"
+#include "runtime/log.h"
+#include "runtime/runtime.h"
+
+namespace tjit {
+namespace {
+
+constexpr std::size_t kFlushReasons =
+    static_cast<std::size_t>(FlushReason::kCount);
+constexpr std::size_t kBailReasons =
+    static_cast<std::size_t>(BailReason::kCount);
+
+void Add(Stats* sum, const Counters& c) {
+#define TJIT_COUNTER(name, what) sum->name += c.name.value();
+#include "recorder/counters.def"
+#undef TJIT_COUNTER
+  for (std::size_t i = 0; i < kFlushReasons; ++i) {
+    sum->flushes[i] += c.flushes[i].value();
+  }
+  for (std::size_t i = 0; i < kBailReasons; ++i) {
+    sum->side_exits[i] += c.side_exits[i].value();
+  }
+  for (std::size_t i = 0; i < sum->segment_length.size(); ++i) {
+    sum->segment_length[i] += c.segment_length[i].value();
+    sum->segment_ops[i] += c.segment_ops[i].value();
+  }
+}
+
+// "name": {"reason": n, ...} with the reasons that are not 0.
+template <class NameOf>
+void AppendReasons(std::string* out, const char* name,
+                   const std::vector<std::int64_t>& values, NameOf name_of) {
+  *out += std::string(",\n  \"") + name + "\": {";
+  const char* separator = "";
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (values[i] == 0) continue;
+    *out += std::string(separator) + "\"" + name_of(i) +
+            "\": " + std::to_string(values[i]);
+    separator = ", ";
+  }
+  *out += "}";
+}
+
+void AppendBins(std::string* out, const char* name,
+                const std::array<std::int64_t, 20>& bins) {
+  *out += std::string(",\n  \"") + name + "\": [";
+  for (std::size_t i = 0; i < bins.size(); ++i) {
+    *out += (i != 0 ? ", " : "") + std::to_string(bins[i]);
+  }
+  *out += "]";
+}
+
+}  // namespace
+
+std::int64_t Stats::flush_count() const {
+  std::int64_t sum = 0;
+  for (std::int64_t n : flushes) sum += n;
+  return sum;
+}
+
+std::int64_t Stats::flush_count(const std::string& name) const {
+  for (std::size_t i = 0; i < flushes.size(); ++i) {
+    if (name == FlushName(static_cast<FlushReason>(i))) return flushes[i];
+  }
+  return 0;
+}
+
+std::int64_t Stats::side_exit_count(const std::string& name) const {
+  for (std::size_t i = 0; i < side_exits.size(); ++i) {
+    if (name == BailName(static_cast<BailReason>(i))) return side_exits[i];
+  }
+  return 0;
+}
+
+std::int64_t Stats::median_segment_length() const {
+  std::int64_t total = 0;
+  for (std::int64_t n : segment_ops) total += n;
+  if (total == 0) return 0;
+  std::int64_t below = 0;
+  for (std::size_t i = 0; i < segment_ops.size(); ++i) {
+    below += segment_ops[i];
+    if (2 * below >= total) return std::int64_t{1} << i;
+  }
+  return 0;
+}
+
+Stats Stats::operator-(const Stats& earlier) const {
+  Stats d = *this;
+#define TJIT_COUNTER(name, what) d.name -= earlier.name;
+#include "recorder/counters.def"
+#undef TJIT_COUNTER
+  d.memory_peak_bytes = memory_peak_bytes;
+  for (std::size_t i = 0; i < earlier.flushes.size(); ++i) {
+    d.flushes[i] -= earlier.flushes[i];
+  }
+  for (std::size_t i = 0; i < earlier.side_exits.size(); ++i) {
+    d.side_exits[i] -= earlier.side_exits[i];
+  }
+  for (std::size_t i = 0; i < segment_length.size(); ++i) {
+    d.segment_length[i] -= earlier.segment_length[i];
+    d.segment_ops[i] -= earlier.segment_ops[i];
+  }
+  return d;
+}
+
+std::string Stats::to_json() const {
+  std::string out = "{";
+  const char* separator = "\n";
+#define TJIT_COUNTER(name, what)                                  \
+  out += std::string(separator) + "  \"" #name "\": " +           \
+         std::to_string(name);                                    \
+  separator = ",\n";
+#include "recorder/counters.def"
+#undef TJIT_COUNTER
+  AppendReasons(&out, "flushes", flushes, [](std::size_t i) {
+    return FlushName(static_cast<FlushReason>(i));
+  });
+  AppendReasons(&out, "side_exits", side_exits, [](std::size_t i) {
+    return BailName(static_cast<BailReason>(i));
+  });
+  AppendBins(&out, "segment_length", segment_length);
+  AppendBins(&out, "segment_ops", segment_ops);
+  out += ",\n  \"median_segment_length\": " +
+         std::to_string(median_segment_length()) + "\n}\n";
+  return out;
+}
+
+namespace runtime {
+
+Stats Runtime::Collect() {
+  Stats sum;
+  sum.flushes.assign(kFlushReasons, 0);
+  sum.side_exits.assign(kBailReasons, 0);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (const auto& state : states_) Add(&sum, state->counters());
+  }
+  sum.trace_steps = store().node_count();
+  sum.memory_peak_bytes = PeakBytes();
+  return sum;
+}
+
+void WriteStatsFile() {
+  const std::string& path = Runtime::Get().stats_path();
+  if (path.empty()) return;
+  std::ofstream file(path);
+  file << Runtime::Get().Collect().to_json();
+  file.close();
+  if (!file) {
+    LogWarning("TJIT_STATS: cannot write \"" + path +
+               "\": " + std::strerror(errno) +
+               "; the counters of this run are lost");
+  }
+}
+
+}  // namespace runtime
+}  // namespace tjit

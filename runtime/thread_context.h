@@ -1,0 +1,41 @@
+// The thread-local words that every wrapper looks at, and the global switch.
+//
+// Model "initial-exec": one load, no call. libtjit is loaded at program start
+// (linked or preloaded), where static TLS is there to be had.
+#pragma once
+
+#include <atomic>
+
+namespace tjit::runtime {
+
+class ThreadState;
+
+struct ThreadContext {
+  ThreadState* state = nullptr;
+  ThreadState* held = nullptr;  // the state whose mutex this thread holds
+  int inside = 0;               // kernels running on this thread
+  int reader = 0;               // known readers running on this thread
+  bool off = false;             // this thread is left alone
+  // Under AutoCompile(kThread): on although the process is not.
+  int scoped_on = 0;
+};
+
+extern thread_local ThreadContext t_context
+    __attribute__((tls_model("initial-exec")));
+
+// True while any thread may record. Off: wrappers do nothing else.
+extern std::atomic<bool> g_enabled;
+// True if threads take part by default (not only scoped ones).
+extern std::atomic<bool> g_process_enabled;
+
+// The state of this thread if it takes part and no kernel runs, else null.
+ThreadState* AcquireThreadState();
+
+inline ThreadState* ActiveState() {
+  if (!g_enabled.load(std::memory_order_relaxed)) return nullptr;
+  ThreadContext& c = t_context;
+  if (c.inside != 0 || c.off) return nullptr;
+  return AcquireThreadState();
+}
+
+}  // namespace tjit::runtime

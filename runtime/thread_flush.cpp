@@ -1,0 +1,327 @@
+// The half of ThreadState that other threads may reach: deferring, ownership
+// of blocks, flushing and draining. All of it runs under mutex_.
+#include <ATen/detail/FunctionTraits.h>
+#include <ATen/record_function.h>
+#include <ATen/ops/empty.h>
+#include <c10/core/TensorImpl.h>
+#include <c10/util/Exception.h>
+
+#include <bit>
+
+#include "runtime/deferred_storage.h"
+#include "runtime/log.h"
+#include "runtime/match.h"
+#include "runtime/runtime.h"
+#include "runtime/testing_hooks.h"
+#include "runtime/thread_state.h"
+
+namespace tjit::runtime {
+namespace {
+
+constexpr std::size_t kMaxPending = 4096;
+constexpr std::uint64_t kMaxHeldBytes = 64ull << 20;
+
+class Mute : public c10::WarningHandler {
+ public:
+  void process(const c10::Warning&) override {}
+};
+
+// What the executor switches off while it runs (design 3): observers,
+// warnings, allocation reports, our own wrappers.
+class ExecutorScope {
+ public:
+  ExecutorScope() : saved_(c10::WarningUtils::get_warning_handler()) {
+    static auto* mute = new Mute;
+    c10::WarningUtils::set_warning_handler(mute);
+    ++t_context.inside;
+  }
+  ~ExecutorScope() {
+    --t_context.inside;
+    c10::WarningUtils::set_warning_handler(saved_);
+  }
+  ExecutorScope(const ExecutorScope&) = delete;
+  ExecutorScope& operator=(const ExecutorScope&) = delete;
+
+ private:
+  c10::WarningHandler* saved_;
+  at::DisableRecordFunctionGuard no_observers_;
+  QuietScope quiet_;
+};
+
+// Makes the process as it was when the ops were deferred.
+class GlobalContextScope {
+ public:
+  explicit GlobalContextScope(const GlobalContext& then)
+      : now_(GlobalContext::Now()), differs_(!(now_ == then)) {
+    if (differs_) then.Apply();
+  }
+  ~GlobalContextScope() {
+    if (differs_) now_.Apply();
+  }
+  GlobalContextScope(const GlobalContextScope&) = delete;
+  GlobalContextScope& operator=(const GlobalContextScope&) = delete;
+
+ private:
+  const GlobalContext now_;
+  const bool differs_;
+};
+
+}  // namespace
+
+StateLock::StateLock(ThreadState* state)
+    : state_(state),
+      outer_(t_context.held),
+      locked_(t_context.held != state) {
+  if (!locked_) return;
+  state_->mutex_.lock();
+  t_context.held = state_;
+}
+
+StateLock::~StateLock() { Unlock(); }
+
+void StateLock::Unlock() {
+  if (!locked_) return;
+  locked_ = false;
+  t_context.held = outer_;
+  state_->mutex_.unlock();
+}
+
+void ThreadState::OwnSlot(std::uint32_t s, std::uint8_t pending) {
+  SlotBinding& slot = run_.slots[s];
+  if (slot.copied) return;
+  Block* block = slot.block;
+  const std::uint8_t now = block->pending.load(std::memory_order_relaxed);
+  block->pending.store(now | pending, std::memory_order_relaxed);
+}
+
+at::Tensor ThreadState::MakeDeferred(const ResultRecord& result,
+                                     std::uint64_t bytes) {
+  Block* block = AllocateBlock(bytes, /*quiet=*/false);
+  auto storage = c10::make_intrusive<c10::StorageImpl>(
+      c10::StorageImpl::use_byte_size_t(), c10::SymInt(bytes),
+      c10::DataPtr(block->data, block->data, &ReleaseBlock,
+                   c10::Device(c10::kCPU)),
+      BlockAllocator(), /*resizable=*/true);
+  storage->set_materializer(&MaterializeHook);
+  const TensorGeometry& g = result.geometry;
+  at::Tensor t = at::detail::make_tensor_base<c10::TensorImpl>(
+      c10::Storage(std::move(storage)),
+      c10::DispatchKeySet(c10::DispatchKey::CPU),
+      c10::scalarTypeToTypeMeta(static_cast<c10::ScalarType>(g.dtype)));
+  t.unsafeGetTensorImpl()->set_sizes_and_strides(
+      c10::IntArrayRef(g.sizes, g.ndim), c10::IntArrayRef(g.strides, g.ndim));
+  const auto s = static_cast<std::uint32_t>(run_.slots.size());
+  SlotBinding slot;
+  slot.block = block;
+  slot.owned = true;
+  slot.born_pending = true;
+  run_.slots.push_back(slot);
+  run_.owned.push_back(s);
+  block->binding.store(run_.BindingOf(s), std::memory_order_relaxed);
+  block->pending.store(Block::kPendingWrite, std::memory_order_relaxed);
+  block->owner.store(this, std::memory_order_release);
+  return t;
+}
+
+void ThreadState::Defer(CallFrame& frame, TraceNode* node) {
+  if (run_.pending.empty()) {
+    pending_global_ = GlobalContext::Now();
+    runtime_->NotePending(true);
+  }
+  run_deferred_ = true;
+  at_boundary_ = false;
+  const StepRecord& step = node->step;
+  run_.scalars.resize(node->scalar_begin + step.scalars.size());
+  for (std::uint32_t i = 0; i < step.scalars.size(); ++i) {
+    run_.scalars[node->scalar_begin + i] =
+        Planted(Defect::kStaleScalar) ? step.scalars[i].value
+                                      : frame.scalars[i];
+  }
+  for (std::uint32_t i = 0; i < step.args.size(); ++i) {
+    const ArgRecord& arg = step.args[i];
+    if (arg.slot == kNoSlot) continue;
+    OwnSlot(arg.slot, arg.written ? Block::kPendingRead | Block::kPendingWrite
+                                  : Block::kPendingRead);
+    if (run_.slots[arg.slot].block != nullptr && !run_.slots[arg.slot].copied) {
+      ArmStorage(StorageOf(frame.tensors[i].impl), run_.slots[arg.slot].block);
+    }
+  }
+  for (const ResultRecord& r : step.results) {
+    if (r.kind == ResultRecord::Kind::kAlias) continue;
+    if (r.kind == ResultRecord::Kind::kUndefined) {
+      frame.results.emplace_back();
+      continue;
+    }
+    frame.results.push_back(
+        MakeDeferred(r, node->new_slots[r.slot - node->slot_begin].bytes));
+  }
+  run_.pending.push_back(node);
+  pending_count_.store(static_cast<std::uint32_t>(run_.pending.size()),
+                       std::memory_order_relaxed);
+  counters_.ops_deferred.Add();
+  if (run_.pending.size() >= kMaxPending) {
+    FlushLocked(FlushReason::kQueueFull);
+  } else if (run_.held_bytes > kMaxHeldBytes) {
+    FlushLocked(FlushReason::kHeldMemory);
+  }
+}
+
+void ThreadState::MakeReady(const CallFrame& frame) {
+  if (!runtime_->AnyPending()) return;
+  const OpClass op_class = frame.entry.op_class;
+  if (op_class == OpClass::kMetadata) return;
+  FlushReason reason = FlushReason::kOpAtCall;
+  if (op_class == OpClass::kSync) reason = FlushReason::kItem;
+  if (op_class == OpClass::kRandom) {
+    if (Planted(Defect::kLateRandomDraw)) return;
+    reason = FlushReason::kRandomDependency;
+  }
+  for (const TensorRef& ref : frame.tensors) {
+    if (ref.impl == nullptr) continue;
+    const c10::StorageImpl* storage = StorageOf(ref.impl);
+    if (storage == nullptr || !ref.impl->device().is_cpu()) {
+      runtime_->FlushAll(FlushReason::kForeignKey);
+      return;
+    }
+    const Block* block = BlockOf(storage);
+    if (block == nullptr) continue;
+    ThreadState* owner = block->owner.load(std::memory_order_acquire);
+    if (owner == nullptr ||
+        (owner != this && Planted(Defect::kOtherThreadWrite))) {
+      continue;
+    }
+    const std::uint8_t pending =
+        block->pending.load(std::memory_order_relaxed);
+    if ((pending & Block::kPendingWrite) != 0 ||
+        (ref.written && pending != 0)) {
+      owner->Flush(owner == this ? reason : FlushReason::kOtherThread);
+    }
+  }
+}
+
+void ThreadState::Flush(FlushReason reason) {
+  if (!has_pending()) return;
+  StateLock lock(this);
+  FlushLocked(reason);
+}
+
+void ThreadState::FlushLocked(FlushReason reason) {
+  const std::size_t ops = run_.pending.size();
+  if (ops == 0) return;
+  counters_.flushes[static_cast<std::size_t>(reason)].Add();
+  std::exception_ptr out_of_memory;
+  {
+    GlobalContextScope global(pending_global_);
+    ExecutorScope executor;
+    try {
+      segments_.For(run_).Execute(run_, &counters_);
+    } catch (const c10::OutOfMemoryError&) {
+      out_of_memory = std::current_exception();
+    } catch (const std::bad_alloc&) {
+      out_of_memory = std::current_exception();
+    } catch (const std::exception& e) {
+      counters_.side_exits[static_cast<std::size_t>(BailReason::kStepThrew)]
+          .Add();
+      LogStepThrew(*run_.pending.front(), e.what());
+    }
+  }
+  counters_.segments.Add();
+  counters_.replays_tier1.Add();
+  counters_.ops_replayed.Add(static_cast<std::int64_t>(ops));
+  const std::size_t bin = std::min<std::size_t>(std::bit_width(ops) - 1, 19);
+  counters_.segment_length[bin].Add();
+  counters_.segment_ops[bin].Add(static_cast<std::int64_t>(ops));
+  AfterFlushLocked();
+  if (out_of_memory != nullptr) std::rethrow_exception(out_of_memory);
+}
+
+void ThreadState::DrainLocked() {
+  const std::size_t ops = run_.pending.size();
+  if (ops == 0) return;
+  counters_.flushes[static_cast<std::size_t>(FlushReason::kMismatch)].Add();
+  {
+    GlobalContextScope global(pending_global_);
+    ExecutorScope executor;
+    try {
+      segments_.For(run_).Drain(run_, &counters_);
+    } catch (const std::exception& e) {
+      counters_.side_exits[static_cast<std::size_t>(BailReason::kStepThrew)]
+          .Add();
+      LogStepThrew(*run_.pending.front(), e.what());
+    }
+  }
+  counters_.ops_drained.Add(static_cast<std::int64_t>(ops));
+  AfterFlushLocked();
+}
+
+void ThreadState::AfterFlushLocked() {
+  for (const std::uint32_t s : run_.owned) {
+    SlotBinding& slot = run_.slots[s];
+    slot.owned = false;
+    slot.born_pending = false;
+    Block* block = slot.block;
+    if (block == nullptr) continue;
+    if ((block->pending.load(std::memory_order_relaxed) &
+         Block::kPendingWrite) != 0) {
+      block->write_epoch.fetch_add(1, std::memory_order_relaxed);
+    }
+    block->pending.store(0, std::memory_order_relaxed);
+    block->owner.store(nullptr, std::memory_order_release);
+    if (slot.held) {
+      slot.held = false;
+      slot.block = nullptr;
+      FreeBlock(block);
+    }
+  }
+  run_.owned.clear();
+  run_.pending.clear();
+  run_.held_bytes = 0;
+  pending_count_.store(0, std::memory_order_relaxed);
+  runtime_->NotePending(false);
+}
+
+bool ThreadState::TakeOver(Block* block) {
+  StateLock lock(this);
+  if (block->owner.load(std::memory_order_acquire) != this) return false;
+  auto s = static_cast<std::uint32_t>(
+      block->binding.load(std::memory_order_relaxed));
+  if (s >= run_.slots.size() || run_.slots[s].block != block) {
+    // Bound by another thread since; ours is found the slow way.
+    for (const std::uint32_t owned : run_.owned) {
+      if (run_.slots[owned].block == block) s = owned;
+    }
+  }
+  SlotBinding& slot = run_.slots[s];
+  if (slot.born_pending) {
+    slot.block = nullptr;
+    block->owner.store(nullptr, std::memory_order_relaxed);
+    block->pending.store(0, std::memory_order_relaxed);
+    return false;
+  }
+  slot.held = true;
+  block->program.store(false, std::memory_order_relaxed);
+  run_.held_bytes += block->bytes;
+  return true;
+}
+
+bool TakeOverDeadBlock(Block* block) {
+  ThreadState* owner = block->owner.load(std::memory_order_acquire);
+  return owner != nullptr && owner->TakeOver(block);
+}
+
+void ThreadState::Reset() {
+  StateLock lock(this);
+  FlushLocked(FlushReason::kSyncCall);
+  UnbindFrom(&run_, 0);
+  cursor_ = nullptr;
+  eager_node_ = nullptr;
+  root_ = nullptr;
+  capture_.Stop();
+  scheduled_ = {};
+  exits_.clear();
+  detector_.Break();
+  at_boundary_ = true;
+  segments_.Clear();
+}
+
+}  // namespace tjit::runtime

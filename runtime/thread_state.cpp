@@ -1,0 +1,460 @@
+#include "runtime/thread_state.h"
+
+#include <ATen/Parallel.h>
+
+#include <chrono>
+
+#include "runtime/deferred_storage.h"
+#include "runtime/log.h"
+#include "runtime/match.h"
+#include "runtime/runtime.h"
+#include "runtime/testing_hooks.h"
+#include "runtime/token.h"
+
+namespace tjit::runtime {
+namespace {
+
+// A branch that does not come back to a known root within this many steps is
+// given up.
+constexpr std::size_t kMaxBranchSteps = kMaxTraceSteps;
+
+std::uint64_t NowNs() {
+  return static_cast<std::uint64_t>(
+      std::chrono::steady_clock::now().time_since_epoch().count());
+}
+
+// The n-th miss is looked into for n = 1, 2, 4, 8, ...
+bool IsPowerOfTwo(std::uint32_t n) { return (n & (n - 1)) == 0; }
+
+}  // namespace
+
+ThreadState::ThreadState(Runtime* runtime, std::uint16_t stream)
+    : runtime_(runtime), stream_(stream) {}
+
+Decision ThreadState::OnCall(CallFrame& frame) {
+  if (frame.entry.op_class == OpClass::kEmpty) return Decision::kEager;
+  counters_.ops_seen.Add();
+  if (runtime_->hiding()) RevealArguments(frame);
+  if (at::in_parallel_region()) {
+    counters_.ops_eager.Add();
+    MakeReady(frame);
+    return Decision::kEager;
+  }
+  context_ = CurrentContext();
+  Decision decision = Decision::kEager;
+  if (!runtime_->hiding()) {
+    if (capture_.active()) MaybeEndCapture(frame);
+    if (cursor_ != nullptr && TryFollow(frame, &decision)) return decision;
+    if (!capture_.active() && runtime_->IsRootOp(frame.entry.id) &&
+        TryEnter(frame, &decision)) {
+      return decision;
+    }
+  }
+  return RunEagerly(frame);
+}
+
+Decision ThreadState::RunEagerly(CallFrame& frame) {
+  counters_.ops_eager.Add();
+  if (!runtime_->hiding()) {
+    MaybeStartCapture(frame);
+    ObserveToken(frame, HotDetector::kPlain);
+    if (capture_.active()) {
+      capture_.Before(frame, context_);
+      frame.wants_capture = true;
+    }
+  }
+  MakeReady(frame);
+  return Decision::kEager;
+}
+
+void ThreadState::ObserveToken(const CallFrame& frame, std::uint8_t flags) {
+  bool fresh = false;
+  const std::uint64_t token =
+      TokenOf(frame, context_, stream_, detector_.position() + 1, &fresh);
+  if (fresh) flags |= HotDetector::kFreshExternal;
+  if (frame.entry.op_class == OpClass::kSync) flags |= HotDetector::kSync;
+  if (after_mark_step_) flags |= HotDetector::kAfterMarkStep;
+  after_mark_step_ = false;
+  const HotDetector::Candidate candidate = detector_.Observe(token, flags);
+  if (candidate.period != 0) OnCandidate(candidate);
+  const std::uint32_t period =
+      capture_.active() ? capture_.length() : scheduled_.period;
+  if (period != 0 && detector_.period() != period) {
+    scheduled_ = {};
+    if (capture_.active()) AbandonCapture();
+  }
+}
+
+void ThreadState::OnCandidate(const HotDetector::Candidate& candidate) {
+  if (capture_.active() || scheduled_.period != 0) return;
+  if (candidate.period > kMaxTraceSteps) return;
+  if (cursor_ != nullptr) {
+    const Trace* trace = cursor_->owner.load(std::memory_order_relaxed);
+    if (trace == nullptr || candidate.period <= trace->length) return;
+  }
+  scheduled_ = {candidate.until_cut, candidate.period,
+                candidate.cut_at_boundary};
+}
+
+void ThreadState::MaybeStartCapture(const CallFrame& frame) {
+  if (capture_.active()) return;
+  if (scheduled_.period != 0) {
+    if (scheduled_.wait-- != 0) return;
+    const Scheduled s = scheduled_;
+    scheduled_ = {};
+    counters_.sequences.Add();
+    BeginRun();
+    StartCapture(runtime_->store().top(), s.period, s.boundary);
+  } else if (runtime_->compile_all() && at_boundary_) {
+    BeginRun();
+    StartCapture(runtime_->store().top(), 0, true);
+  }
+}
+
+void ThreadState::StartCapture(TraceNode* from, std::uint32_t length,
+                               bool boundary) {
+  capture_.Start(from, length, boundary, &run_);
+}
+
+void ThreadState::MaybeEndCapture(const CallFrame& frame) {
+  if (capture_.length() != 0 || capture_.size() == 0) return;
+  if (capture_.size() > kMaxBranchSteps) {
+    AbandonCapture();
+    return;
+  }
+  if (capture_.at_boundary() && !at_boundary_) return;
+  if (runtime_->compile_all() && at_boundary_) {
+    FinishCapture();
+    return;
+  }
+  if (!runtime_->IsRootOp(frame.entry.id)) return;
+  BailReason why;
+  const TraceNode* top = runtime_->store().top();
+  for (const TraceNode* n = top->first_child.load(std::memory_order_acquire);
+       n != nullptr; n = n->next_sibling.load(std::memory_order_acquire)) {
+    if (MatchShape(frame, context_, n->step, &why)) {
+      FinishCapture();
+      return;
+    }
+  }
+}
+
+void ThreadState::AbandonCapture() {
+  capture_.Stop();
+  UnbindFrom(&run_, 0);
+}
+
+void ThreadState::FinishCapture() {
+  const bool fresh = capture_.length() != 0;
+  const bool boundary = capture_.at_boundary();
+  TraceNode* from = capture_.from();
+  TraceStore& store = runtime_->store();
+  std::vector<NewStep> steps = capture_.Take();
+  UnbindFrom(&run_, 0);
+  const bool from_top = from == store.top();
+  const OpId first_op = steps.front().step.op;
+  BailReason why = BailReason::kCount;
+  Trace* trace = store.Insert(from, std::move(steps), boundary, &why);
+  if (trace == nullptr) {
+    counters_.side_exits[static_cast<std::size_t>(why)].Add();
+    LogBail(why, 0);
+    return;
+  }
+  if (from_top) runtime_->NoteRootOp(first_op);
+  const bool new_trace = trace->sightings.load(std::memory_order_relaxed) == 0;
+  if (new_trace) {
+    counters_.traces.Add();
+    if (!fresh) counters_.sequences.Add();
+  }
+  // The two periods that closed before the capture were sightings as well.
+  const int sightings = fresh && new_trace ? 3 : 1;
+  const std::int64_t threshold =
+      runtime_->compile_all() ? 1 : runtime_->hot_threshold();
+  for (int i = 0; i < sightings; ++i) {
+    if (store.CountSighting(trace, threshold)) LogHot(store, trace);
+  }
+}
+
+void ThreadState::BeginRun() {
+  UnbindFrom(&run_, 0);
+  ++run_.id;
+  run_.scalars.clear();
+  run_deferred_ = false;
+  eager_node_ = nullptr;
+}
+
+bool ThreadState::TryEnter(CallFrame& frame, Decision* decision) {
+  TraceStore& store = runtime_->store();
+  TraceNode* top = store.top();
+  bool same_op = false;
+  for (TraceNode* n = top->first_child.load(std::memory_order_acquire);
+       n != nullptr; n = n->next_sibling.load(std::memory_order_acquire)) {
+    if (n->step.op != frame.entry.id) continue;
+    Trace* trace = n->owner.load(std::memory_order_acquire);
+    if (trace == nullptr || (trace->starts_at_boundary && !at_boundary_)) {
+      continue;
+    }
+    same_op |= trace->hot.load(std::memory_order_relaxed);
+    BailReason why;
+    if (!MatchShape(frame, context_, n->step, &why)) continue;
+    if (store.ShouldSkip(trace)) continue;
+    BeginRun();
+    cursor_ = top;
+    root_ = n;
+    scheduled_ = {};
+    run_began_ns_ = NowNs();
+    if (TryFollow(frame, decision)) return true;
+    return false;
+  }
+  // A hot trace begins with this op, but not with these sizes: recorded once.
+  if (same_op && capture_.active() == false &&
+      IsPowerOfTwo(++exits_[frame.entry.id | 0x80000000u])) {
+    BeginRun();
+    StartCapture(top, 0, at_boundary_);
+  }
+  return false;
+}
+
+TraceNode* ThreadState::FindChild(TraceNode* from, CallFrame& frame,
+                                  BailReason* why) {
+  TraceNode* likely = from->likely.load(std::memory_order_relaxed);
+  const auto matches = [&](TraceNode* n) {
+    return MatchShape(frame, context_, n->step, why) &&
+           (n->step.kind == StepKind::kAtCall ||
+            BindSlots(frame, *n, &run_, why));
+  };
+  if (from == runtime_->store().top()) likely = root_;
+  if (likely != nullptr && matches(likely)) return likely;
+  const BailReason first_why = *why;
+  for (TraceNode* n = from->first_child.load(std::memory_order_acquire);
+       n != nullptr; n = n->next_sibling.load(std::memory_order_acquire)) {
+    if (n != likely && matches(n)) return n;
+  }
+  if (likely != nullptr) *why = first_why;
+  return nullptr;
+}
+
+bool ThreadState::ClaimSlots(const TraceNode* node) {
+  const std::size_t owned_before = run_.owned.size();
+  for (const ArgRecord& arg : node->step.args) {
+    if (arg.slot == kNoSlot) continue;
+    SlotBinding& slot = run_.slots[arg.slot];
+    if (slot.owned || slot.copied) continue;
+    ThreadState* none = nullptr;
+    if (!slot.block->owner.compare_exchange_strong(
+            none, this, std::memory_order_acq_rel)) {
+      while (run_.owned.size() > owned_before) {
+        SlotBinding& claimed = run_.slots[run_.owned.back()];
+        claimed.owned = false;
+        claimed.block->owner.store(nullptr, std::memory_order_release);
+        run_.owned.pop_back();
+      }
+      return false;
+    }
+    slot.owned = true;
+    run_.owned.push_back(static_cast<std::uint32_t>(arg.slot));
+  }
+  return true;
+}
+
+void ThreadState::FlushForeignOwners(const CallFrame& frame) {
+  for (const TensorRef& ref : frame.tensors) {
+    if (ref.impl == nullptr) continue;
+    const c10::StorageImpl* storage = StorageOf(ref.impl);
+    if (storage == nullptr) continue;
+    Block* block = BlockOf(storage);
+    if (block == nullptr) continue;
+    ThreadState* owner = block->owner.load(std::memory_order_acquire);
+    if (owner != nullptr && owner != this) {
+      owner->Flush(FlushReason::kOtherThread);
+    }
+  }
+}
+
+bool ThreadState::TryFollow(CallFrame& frame, Decision* decision) {
+  BailReason why = BailReason::kOpDiffers;
+  TraceNode* node = nullptr;
+  const bool forced = run_deferred_ && ForcedDrainAt() >= 0 &&
+                      cursor_->parent != nullptr &&
+                      cursor_->depth + 1 == ForcedDrainAt();
+  while (!forced) {
+    StateLock lock(this);
+    const std::size_t slots_before = run_.slots.size();
+    node = FindChild(cursor_, frame, &why);
+    if (node == nullptr) break;
+    const bool defers = node->hot.load(std::memory_order_relaxed) &&
+                        node->step.kind == StepKind::kDeferred;
+    if (defers && !ClaimSlots(node)) {
+      UnbindFrom(&run_, slots_before);
+      lock.Unlock();
+      FlushForeignOwners(frame);
+      continue;
+    }
+    *decision = Take(frame, node);
+    break;
+  }
+  if (node != nullptr) {
+    if (*decision == Decision::kEager) MakeReady(frame);
+    return true;
+  }
+  if (cursor_->parent != nullptr &&
+      cursor_->ends.load(std::memory_order_acquire) != nullptr && !forced) {
+    FinishRun(FlushReason::kSegmentEnd);
+  } else {
+    LeaveTrace(why);
+  }
+  return false;
+}
+
+Decision ThreadState::Take(CallFrame& frame, TraceNode* node) {
+  if (cursor_ != runtime_->store().top()) {
+    if (cursor_->likely.load(std::memory_order_relaxed) != node) {
+      cursor_->likely.store(node, std::memory_order_relaxed);
+    }
+  }
+  cursor_ = node;
+  if (node->step.kind == StepKind::kDeferred &&
+      node->hot.load(std::memory_order_relaxed)) {
+    Defer(frame, node);
+    return Decision::kDeferred;
+  }
+  counters_.ops_eager.Add();
+  if (node->step.kind == StepKind::kAtCall) {
+    if (!run_deferred_) ObserveToken(frame, HotDetector::kPlain);
+    return Decision::kEager;
+  }
+  FlushLocked(FlushReason::kSegmentEnd);
+  ObserveToken(frame, HotDetector::kPlain);
+  eager_node_ = node;
+  return Decision::kEager;
+}
+
+void ThreadState::FinishRun(FlushReason reason) {
+  {
+    StateLock lock(this);
+    FlushLocked(reason);
+    UnbindFrom(&run_, 0);
+  }
+  Trace* trace = cursor_->ends.load(std::memory_order_acquire);
+  TraceStore& store = runtime_->store();
+  cursor_ = nullptr;
+  at_boundary_ = true;
+  store.Reward(trace);
+  NoteRunTime(trace, run_deferred_, NowNs() - run_began_ns_);
+  const std::int64_t threshold =
+      runtime_->compile_all() ? 1 : runtime_->hot_threshold();
+  if (store.CountSighting(trace, threshold)) LogHot(store, trace);
+}
+
+void ThreadState::LeaveTrace(BailReason why) {
+  TraceNode* node = cursor_;
+  cursor_ = nullptr;
+  eager_node_ = nullptr;
+  {
+    StateLock lock(this);
+    DrainLocked();
+  }
+  if (node->parent == nullptr) return;  // nothing had matched yet
+  Trace* trace = node->owner.load(std::memory_order_acquire);
+  if (run_deferred_) {
+    counters_.side_exits[static_cast<std::size_t>(why)].Add();
+    runtime_->store().Penalize(trace, why);
+    LogExit(*trace, *node, why);
+    detector_.Break();
+  }
+  const std::uint32_t exits = ++exits_[node->id];
+  if (exits >= 2 && IsPowerOfTwo(exits) && !capture_.active()) {
+    StartCapture(node, 0, trace->starts_at_boundary);
+  } else {
+    UnbindFrom(&run_, 0);
+  }
+}
+
+void ThreadState::AfterEager(CallFrame& frame, const ResultList& results,
+                             torch::jit::Stack boxed) {
+  for (c10::TensorImpl* impl : results.items()) Arm(impl);
+  if (frame.entry.op_class == OpClass::kEmpty) return;
+  for (const TensorRef& ref : frame.tensors) Arm(ref.impl);
+  if (runtime_->hiding()) {
+    HideResults(frame, results.items());
+    return;
+  }
+  if (at::in_parallel_region()) return;
+  if (frame.wants_capture && capture_.active()) {
+    capture_.After(frame, results.items(), std::move(boxed));
+  }
+  if (eager_node_ != nullptr) BindEagerResults(results);
+  NoteWrites(frame, results);
+  at_boundary_ = frame.entry.op_class == OpClass::kSync;
+  if (capture_.active() && capture_.complete()) {
+    FinishCapture();
+    at_boundary_ = true;  // the next period begins here
+  }
+}
+
+void ThreadState::BindEagerResults(const ResultList& results) {
+  const TraceNode* node = eager_node_;
+  eager_node_ = nullptr;
+  std::uint32_t i = 0;
+  for (const ResultRecord& r : node->step.results) {
+    if (r.kind == ResultRecord::Kind::kAlias) continue;
+    const c10::TensorImpl* impl =
+        i < results.items().size() ? results.items()[i] : nullptr;
+    ++i;
+    if (r.kind == ResultRecord::Kind::kUndefined) continue;
+    Block* block = impl != nullptr && SameGeometry(impl, r.geometry)
+                       ? BlockOf(StorageOf(impl))
+                       : nullptr;
+    if (block == nullptr) {
+      LeaveTrace(BailReason::kMetaDiffers);
+      return;
+    }
+    SlotBinding slot;
+    slot.block = block;
+    block->binding.store(
+        run_.BindingOf(static_cast<std::uint32_t>(run_.slots.size())),
+        std::memory_order_relaxed);
+    run_.slots.push_back(slot);
+  }
+}
+
+void ThreadState::NoteWrites(const CallFrame& frame,
+                             const ResultList& results) {
+  const std::uint64_t stamp = PositionStamp(stream_, detector_.position());
+  for (const TensorRef& ref : frame.tensors) {
+    if (ref.written && ref.impl != nullptr) NoteWrite(ref.impl, stamp);
+  }
+  for (const c10::TensorImpl* impl : results.items()) {
+    if (impl != nullptr) NoteWrite(impl, stamp);
+  }
+}
+
+void ThreadState::OnThrow(CallFrame& frame) {
+  capture_.Discard();
+  for (const TensorRef& ref : frame.tensors) Arm(ref.impl);
+  if (eager_node_ != nullptr) {
+    eager_node_ = nullptr;
+    LeaveTrace(BailReason::kCallThrew);
+  }
+}
+
+void ThreadState::OnMarkStep() {
+  if (capture_.active() && capture_.length() == 0 && capture_.size() != 0) {
+    FinishCapture();
+  }
+  if (cursor_ != nullptr && cursor_->parent != nullptr &&
+      cursor_->ends.load(std::memory_order_acquire) != nullptr) {
+    FinishRun(FlushReason::kMarkStep);
+  } else {
+    Flush(FlushReason::kMarkStep);
+  }
+  after_mark_step_ = true;
+  at_boundary_ = true;
+}
+
+void ThreadState::CountHook(bool exposed) {
+  counters_.hooks_fired.Add();
+  if (exposed) counters_.blocks_exposed.Add();
+}
+
+}  // namespace tjit::runtime

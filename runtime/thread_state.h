@@ -1,0 +1,208 @@
+// The state machine of one thread: records tokens, follows hot traces,
+// defers, and falls back.
+//
+//   kIdle       no trace is followed: every op becomes a token; a closed
+//               period starts a capture, the first op of a trace a run
+//   kFollowing  the cursor is on a node of the trie: an op that matches a
+//               child is counted (the trace is not hot yet) or deferred
+//   capturing   (beside either) steps are recorded in full for the store
+//
+// A mismatch at depth k drains the pending ops eagerly, in order, and the op
+// goes on as if nothing had been followed.
+//
+// Invariants: (1) ops_seen = ops_eager + ops_replayed + ops_drained + pending.
+// (2) Pending ops are a contiguous part of the run's path. (3) Nothing is
+// changed before a step has matched completely (Note [Guards before side
+// effects]). (4) A state is never destroyed; a thread that ends hands it back
+// with nothing pending.
+// Threads: everything belongs to the owning thread but what mutex_ guards:
+// run_.pending and what flushing needs; other threads flush through Flush().
+// Tested by: tests/runtime/thread_state_test.cpp
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "recorder/counters.h"
+#include "recorder/hot_detector.h"
+#include "recorder/trace.h"
+#include "runtime/call_frame.h"
+#include "runtime/capture.h"
+#include "runtime/op_context.h"
+#include "runtime/run.h"
+#include "runtime/segment.h"
+#include "runtime/thread_context.h"
+
+namespace tjit::runtime {
+
+class Runtime;
+
+// Results of an eager call, flattened; null where undefined.
+class ResultList {
+ public:
+  void Add(const at::Tensor& t) {
+    items_.push_back(t.defined() ? t.unsafeGetTensorImpl() : nullptr);
+  }
+  const FrameArray<c10::TensorImpl*, 8>& items() const { return items_; }
+
+ private:
+  FrameArray<c10::TensorImpl*, 8> items_;
+};
+
+class ThreadState {
+ public:
+  ThreadState(Runtime* runtime, std::uint16_t stream);
+  ThreadState(const ThreadState&) = delete;
+  ThreadState& operator=(const ThreadState&) = delete;
+
+  // A wrapped op was called. kDeferred: done, results in the frame.
+  Decision OnCall(CallFrame& frame);
+  // The eager kernel has run. `boxed` holds the call's arguments if the frame
+  // wants_capture.
+  void AfterEager(CallFrame& frame, const ResultList& results,
+                  torch::jit::Stack boxed);
+  void OnThrow(CallFrame& frame);
+  void OnMarkStep();
+
+  // Runs what is pending. From any thread, outside kernels.
+  void Flush(FlushReason reason);
+  // Runs what is pending and forgets cursor, capture and prepared segments.
+  void Reset();
+  // The deleter of a block with pending ops of this state fired.
+  bool TakeOver(Block* block);
+  bool has_pending() const {
+    return pending_count_.load(std::memory_order_relaxed) != 0;
+  }
+
+  Counters& counters() { return counters_; }
+  // A mutable pointer into `block` was handed out.
+  void CountHook(bool exposed);
+
+ private:
+  friend class StateLock;
+
+  // Idle: tokens, candidates, entry of traces.
+  Decision RunEagerly(CallFrame& frame);
+  Decision AtCall(CallFrame& frame);
+  void ObserveToken(const CallFrame& frame, std::uint8_t extra_flags);
+  bool TryEnter(CallFrame& frame, Decision* decision);
+  void OnCandidate(const HotDetector::Candidate& candidate);
+
+  // Following.
+  bool TryFollow(CallFrame& frame, Decision* decision);
+  TraceNode* FindChild(TraceNode* from, CallFrame& frame, BailReason* why);
+  // Makes this state the owner of the step's blocks; false if another thread
+  // owns one.
+  bool ClaimSlots(const TraceNode* node);
+  void FlushForeignOwners(const CallFrame& frame);
+  Decision Take(CallFrame& frame, TraceNode* node);
+  void Defer(CallFrame& frame, TraceNode* node);
+  at::Tensor MakeDeferred(const ResultRecord& result, std::uint64_t bytes);
+  void OwnSlot(std::uint32_t slot, std::uint8_t pending);
+  void BindEagerResults(const ResultList& results);
+  void NoteWrites(const CallFrame& frame, const ResultList& results);
+  void FinishRun(FlushReason reason);
+  void LeaveTrace(BailReason why);
+  void BeginRun();
+
+  // Capturing.
+  void MaybeStartCapture(const CallFrame& frame);
+  void MaybeEndCapture(const CallFrame& frame);
+  void StartCapture(TraceNode* from, std::uint32_t length, bool boundary);
+  void FinishCapture();
+  void AbandonCapture();
+
+  // Makes the arguments of an eager op ready: flushes their owners.
+  void MakeReady(const CallFrame& frame);
+
+  // REQUIRES (both): mutex_ held.
+  void FlushLocked(FlushReason reason);
+  void DrainLocked();
+  void AfterFlushLocked();
+
+  // TJIT_STRESS=hide.
+  static void RevealArguments(const CallFrame& frame);
+  void HideResults(const CallFrame& frame,
+                   const FrameArray<c10::TensorImpl*, 8>& results);
+
+  Runtime* const runtime_;
+  const std::uint16_t stream_;
+  Counters counters_;
+
+  HotDetector detector_;
+  bool at_boundary_ = true;      // a sync or mark_step came just before
+  bool after_mark_step_ = false;
+  std::uint32_t context_ = 0;    // of the present call
+
+  // A candidate waits for its phase: ops to let pass, then steps to capture.
+  struct Scheduled {
+    std::uint32_t wait = 0;
+    std::uint32_t period = 0;
+    bool boundary = false;
+  } scheduled_;
+  Capture capture_;
+
+  TraceNode* cursor_ = nullptr;   // last matched node; null: idle
+  TraceNode* eager_node_ = nullptr;  // matched, running eagerly now
+  TraceNode* root_ = nullptr;     // first node of the last completed path
+  bool run_deferred_ = false;     // an op of this run was deferred
+  std::uint64_t run_began_ns_ = 0;
+  Run run_;
+  absl::flat_hash_map<std::uint32_t, std::uint32_t> exits_;  // by node id
+
+  std::mutex mutex_;
+  std::atomic<std::uint32_t> pending_count_{0};
+  GlobalContext pending_global_;
+  SegmentCache segments_;
+};
+
+// Holds the mutex of a state and notes it in t_context, so that deleters that
+// fire under it do not lock again.
+class StateLock {
+ public:
+  explicit StateLock(ThreadState* state);
+  ~StateLock();
+  StateLock(const StateLock&) = delete;
+  StateLock& operator=(const StateLock&) = delete;
+  void Unlock();
+
+ private:
+  ThreadState* const state_;
+  ThreadState* const outer_;
+  bool locked_;
+};
+
+// Around the eager kernel of a wrapped call.
+class EagerScope {
+ public:
+  EagerScope(ThreadState* state, CallFrame& frame)
+      : state_(state), frame_(frame) {
+    ++t_context.inside;
+  }
+  ~EagerScope() {
+    if (finished_) return;
+    --t_context.inside;
+    state_->OnThrow(frame_);
+  }
+  EagerScope(const EagerScope&) = delete;
+  EagerScope& operator=(const EagerScope&) = delete;
+
+  ResultList& results() { return results_; }
+  void Finish(torch::jit::Stack boxed = {}) {
+    finished_ = true;
+    --t_context.inside;
+    state_->AfterEager(frame_, results_, std::move(boxed));
+  }
+
+ private:
+  ThreadState* const state_;
+  CallFrame& frame_;
+  ResultList results_;
+  bool finished_ = false;
+};
+
+}  // namespace tjit::runtime

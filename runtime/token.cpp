@@ -1,0 +1,96 @@
+#include "runtime/token.h"
+
+#include <c10/core/StorageImpl.h>
+
+#include "runtime/block.h"
+#include "runtime/match.h"
+
+namespace tjit::runtime {
+namespace {
+
+constexpr std::uint64_t kPrime = 0x9E3779B97F4A7C15ull;
+
+inline std::uint64_t Mix(std::uint64_t h, std::uint64_t word) {
+  h = (h ^ word) * kPrime;
+  return h ^ (h >> 29);
+}
+
+// Classes of a source, told apart in the lowest bits.
+constexpr std::uint64_t kForeignSource = 1;
+constexpr std::uint64_t kFreshSource = 2;
+constexpr std::uint64_t kWrittenSource = 3;
+constexpr std::uint64_t kUsedSource = 4;
+
+std::uint64_t SourceOf(Block* block, std::uint16_t stream,
+                       std::uint64_t position, bool* fresh) {
+  const std::uint64_t written =
+      block->last_write.load(std::memory_order_relaxed);
+  const std::uint64_t used = block->last_use.load(std::memory_order_relaxed);
+  const std::uint64_t now = PositionStamp(stream, position);
+  block->last_use.store(now, std::memory_order_relaxed);
+  if (written >> 48 == stream && written != 0) {
+    return kWrittenSource | (now - written) << 3;
+  }
+  if (used >> 48 == stream && used != 0) {
+    return kUsedSource | (now - used) << 3;
+  }
+  *fresh = true;
+  return kFreshSource;
+}
+
+// Contiguous, channels-last, transposed or other: from the flags TensorImpl
+// keeps anyway.
+std::uint64_t LayoutBits(const c10::TensorImpl* impl) {
+  if (impl->is_contiguous()) return 0;
+  if (impl->is_strides_like_channels_last()) return 1;
+  const c10::IntArrayRef strides = impl->strides();
+  const std::size_t n = strides.size();
+  return n >= 2 && strides[n - 2] == 1 ? 2 : 3;
+}
+
+}  // namespace
+
+std::uint64_t TokenOf(const CallFrame& frame, std::uint32_t context,
+                      std::uint16_t stream, std::uint64_t position,
+                      bool* fresh) {
+  std::uint64_t h = Mix(kPrime, std::uint64_t{frame.entry.id} << 32 | context);
+  for (const TensorRef& ref : frame.tensors) {
+    const c10::TensorImpl* impl = ref.impl;
+    if (impl == nullptr || !IsPlain(impl)) {
+      h = Mix(h, impl == nullptr ? 7 : 8);
+      continue;
+    }
+    std::uint64_t word =
+        static_cast<std::uint64_t>(c10::typeMetaToScalarType(impl->dtype())) |
+        static_cast<std::uint64_t>(impl->dim()) << 8 | LayoutBits(impl) << 16 |
+        std::uint64_t{impl->numel() == 0} << 20 |
+        std::uint64_t{impl->is_wrapped_number()} << 21;
+    word ^= impl->key_set().raw_repr() << 24;
+    h = Mix(h, word);
+    Block* block = BlockOf(StorageOf(impl));
+    h = Mix(h, block == nullptr ? kForeignSource
+                                : SourceOf(block, stream, position, fresh));
+  }
+  for (const std::uint64_t word : frame.statics) h = Mix(h, word);
+  for (std::uint32_t i = 0; i < frame.scalars.size(); ++i) {
+    const ScalarPolicy policy = frame.entry.PolicyOfScalar(i);
+    const ScalarValue& v = frame.scalars[i];
+    h = Mix(h, v.type);
+    if (v.type == kNoScalar) continue;
+    h = policy == ScalarPolicy::kBaked
+            ? Mix(Mix(h, v.bits[0]), v.bits[1])
+            : Mix(h, ValueClass(policy, v));
+  }
+  return h;
+}
+
+void NoteWrite(const c10::TensorImpl* impl, std::uint64_t stamp) {
+  const c10::StorageImpl* storage = StorageOf(impl);
+  if (storage == nullptr) return;
+  if (Block* block = BlockOf(storage)) {
+    block->last_write.store(stamp, std::memory_order_relaxed);
+    block->write_epoch.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+}  // namespace tjit::runtime

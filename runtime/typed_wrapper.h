@@ -1,0 +1,189 @@
+// The unboxed wrapper of one op, from its at::_ops declaration.
+//
+// A wrapper that is off costs a load, a compare and the call of the original
+// kernel. Note [Guards before side effects]: everything that may refuse to
+// defer runs before anything is changed.
+#pragma once
+
+#include <ATen/core/boxing/impl/boxing.h>
+#include <torch/library.h>
+
+#include <tuple>
+#include <utility>
+
+#include "runtime/pack.h"
+#include "runtime/thread_state.h"
+#include "runtime/wrap_registry.h"
+
+namespace tjit::runtime {
+
+// Views of an eager call's results, and results of a deferred one.
+template <class R>
+struct Results;
+// Plain values (bool, at::Scalar): such an op is never deferred.
+template <class R>
+  requires(std::is_same_v<R, bool> || std::is_same_v<R, at::Scalar>)
+struct Results<R> {
+  static void Collect(const R&, ResultList&) {}
+  template <class Args>
+  static R Take(CallFrame&, Args&) {
+    TORCH_INTERNAL_ASSERT(false, "tjit deferred an op that returns a value");
+  }
+};
+template <>
+struct Results<at::Tensor> {
+  static void Collect(const at::Tensor& r, ResultList& out) { out.Add(r); }
+  template <class Args>
+  static at::Tensor Take(CallFrame& f, Args&) {
+    return std::move(f.results[0]);
+  }
+};
+template <>
+struct Results<std::vector<at::Tensor>> {
+  static void Collect(const std::vector<at::Tensor>& r, ResultList& out) {
+    for (const at::Tensor& t : r) out.Add(t);
+  }
+  template <class Args>
+  static std::vector<at::Tensor> Take(CallFrame& f, Args&) {
+    return std::move(f.results);
+  }
+};
+template <class... T>
+  requires(std::is_same_v<T, at::Tensor> && ...)
+struct Results<std::tuple<T...>> {
+  using Tuple = std::tuple<T...>;
+  static void Collect(const Tuple& r, ResultList& out) {
+    std::apply([&](const T&... t) { (out.Add(t), ...); }, r);
+  }
+  template <class Args>
+  static Tuple Take(CallFrame& f, Args&) {
+    return Unpack(f, std::index_sequence_for<T...>{});
+  }
+
+ private:
+  template <std::size_t... I>
+  static Tuple Unpack(CallFrame& f, std::index_sequence<I...>) {
+    return Tuple(std::move(f.results[I])...);
+  }
+};
+
+// The mutable tensor arguments, in order: what an in-place or out= op returns.
+template <std::size_t K, class Args, std::size_t I = 0>
+at::Tensor& MutableArg(Args& args) {
+  using Arg = std::tuple_element_t<I, Args>;
+  if constexpr (std::is_same_v<Arg, at::Tensor&>) {
+    if constexpr (K == 0) {
+      return std::get<I>(args);
+    } else {
+      return MutableArg<K - 1, Args, I + 1>(args);
+    }
+  } else {
+    return MutableArg<K, Args, I + 1>(args);
+  }
+}
+template <>
+struct Results<at::Tensor&> {
+  static void Collect(const at::Tensor&, ResultList&) {}
+  template <class Args>
+  static at::Tensor& Take(CallFrame&, Args& args) {
+    return MutableArg<0>(args);
+  }
+};
+template <>
+struct Results<const at::Tensor&> {
+  static void Collect(const at::Tensor&, ResultList&) {}
+  template <class Args>
+  static const at::Tensor& Take(CallFrame&, Args& args) {
+    return std::get<0>(args);
+  }
+};
+template <class... T>
+  requires(sizeof...(T) > 0 && (std::is_same_v<T, at::Tensor&> && ...))
+struct Results<std::tuple<T...>> {
+  using Tuple = std::tuple<T...>;
+  static void Collect(const Tuple&, ResultList&) {}
+  template <class Args>
+  static Tuple Take(CallFrame&, Args& args) {
+    return Unpack(args, std::index_sequence_for<T...>{});
+  }
+
+ private:
+  template <class Args, std::size_t... I>
+  static Tuple Unpack(Args& args, std::index_sequence<I...>) {
+    return Tuple(MutableArg<I>(args)...);
+  }
+};
+
+template <class Op, class Schema = typename Op::schema>
+struct TypedWrapper;
+
+template <class Op, class R, class... A>
+struct TypedWrapper<Op, R(A...)> {
+  inline static OpEntry* entry = nullptr;
+
+  static R Call(c10::DispatchKeySet ks, A... args) {
+    ThreadState* state = ActiveState();
+    if (state == nullptr) [[likely]] {
+      return entry->kernel.template call<R, A...>(entry->handle, ks,
+                                                  std::forward<A>(args)...);
+    }
+    return CallActive(state, ks, std::forward<A>(args)...);
+  }
+
+  // Registers the wrapper over the present CPU kernel of the op.
+  static void Register(torch::Library& library, OpEntry* e) {
+    entry = e;
+    library.impl(e->name.c_str() + sizeof("aten::") - 1,
+                 TORCH_FN((&TypedWrapper::Call)));
+  }
+
+ private:
+  [[gnu::noinline]] static R CallActive(ThreadState* state,
+                                        c10::DispatchKeySet ks, A... args) {
+    CallFrame frame(*entry, ks);
+    PackAll(frame, std::index_sequence_for<A...>{}, args...);
+    if (state->OnCall(frame) == Decision::kDeferred) {
+      if constexpr (std::is_void_v<R>) {
+        return;
+      } else {
+        std::tuple<A&...> refs(args...);
+        return Results<R>::Take(frame, refs);
+      }
+    }
+    EagerScope scope(state, frame);
+    if constexpr (std::is_void_v<R>) {
+      entry->kernel.template call<R, A...>(entry->handle, ks, args...);
+      Finish(scope, frame, args...);
+    } else {
+      R result =
+          entry->kernel.template call<R, A...>(entry->handle, ks, args...);
+      Results<R>::Collect(result, scope.results());
+      Finish(scope, frame, args...);
+      return result;
+    }
+  }
+
+  static void Finish(EagerScope& scope, CallFrame& frame, A&... args) {
+    if (frame.wants_capture) {
+      scope.Finish(c10::impl::boxArgs<A...>(args...));
+    } else {
+      scope.Finish();
+    }
+  }
+
+  template <std::size_t... I>
+  static void PackAll(CallFrame& f, std::index_sequence<I...>,
+                      const std::remove_reference_t<A>&... args) {
+    (Pack(f, static_cast<std::uint32_t>(I), args), ...);
+  }
+};
+
+// Appends `Op` to the list of typed ops.
+template <class Op>
+void AddTyped(std::vector<TypedOp>* ops) {
+  std::string name = Op::name;
+  if (*Op::overload_name != '\0') name.append(".").append(Op::overload_name);
+  ops->push_back({std::move(name), &TypedWrapper<Op>::Register});
+}
+
+}  // namespace tjit::runtime

@@ -1,0 +1,32 @@
+// The list of ops that have an unboxed wrapper, filled by typed_ops_*.cpp.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/op_entry.h"
+
+namespace torch {
+class Library;
+}
+
+namespace tjit::runtime {
+
+struct TypedOp {
+  std::string name;  // "aten::add.Tensor"
+  void (*register_wrapper)(torch::Library& library, OpEntry* entry);
+};
+
+// One for each typed_ops_*.cpp.
+void AddPointwise1Ops(std::vector<TypedOp>* ops);
+void AddPointwise2Ops(std::vector<TypedOp>* ops);
+void AddPointwise3Ops(std::vector<TypedOp>* ops);
+void AddPointwise4Ops(std::vector<TypedOp>* ops);
+void AddNn1Ops(std::vector<TypedOp>* ops);
+void AddNn2Ops(std::vector<TypedOp>* ops);
+void AddNn3Ops(std::vector<TypedOp>* ops);
+void AddLinear1Ops(std::vector<TypedOp>* ops);
+void AddLinear2Ops(std::vector<TypedOp>* ops);
+void AddLinear3Ops(std::vector<TypedOp>* ops);
+
+}  // namespace tjit::runtime
