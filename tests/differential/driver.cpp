@@ -59,6 +59,7 @@ bool Decode(const std::string& line, SeedResult& result) {
 }
 
 Verdict RunOne(const DriverConfig& config, const Program& program) {
+  if (config.compare) return config.compare(program);
   testing::SetPlantedDefect(config.defect);
   Verdict verdict = Compare(config.engine, program, config.max_drains);
   testing::SetPlantedDefect("");

@@ -24,6 +24,8 @@ struct DriverConfig {
   std::string defect;        // planted in every child
   int seeds_per_child = 50;
   int timeout_seconds = 120;  // per program
+  // What a child does with a program; Compare() if empty.
+  std::function<Verdict(const Program&)> compare;
 };
 
 struct SeedResult {

@@ -1,7 +1,7 @@
 // Runs programs in the engines under test and compares them with eager.
 //
 // How: every run starts from tjit::clear() and the program's seed. Counters are
-// read before the hot phase (the last iterations) and after a sync() at the end.
+// read before and after the hot phase (the last iterations), without a flush.
 // Invariants:
 // (1) Outside RunIn() tjit is disabled.
 // (2) A comparison counts only if the engine ran at least kCountedShare of the
@@ -35,7 +35,7 @@ bool ParseEngine(std::string_view name, Engine& engine);
 
 struct RunResult {
   Log log;
-  std::int64_t ops_seen = 0;  // in the hot phase, as the following
+  std::int64_t ops_seen = 0;  // executed in the hot phase, as the following
   std::int64_t ops_replayed = 0;
   std::int64_t ops_drained = 0;
 };

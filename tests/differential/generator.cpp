@@ -68,6 +68,7 @@ void Generator::Begin() {
   }
   program_.read_mode = static_cast<ReadMode>(rng_.Int(0, 2));
   params_.clear();
+  batches_.clear();
   base_mode_ = Mode::kGrad;
   if (!family_->trains && rng_.Chance(0.65)) {
     base_mode_ = rng_.Chance(0.75) ? Mode::kNoGrad : Mode::kInference;
@@ -336,15 +337,20 @@ void Generator::AddPhase(const Phase& phase, int count) {
 }
 
 bool Generator::AddNamed(std::string_view name, std::vector<int> args,
-                         std::vector<ScalarExpr> scalars, Mode mode) {
+                         std::vector<ScalarExpr> scalars, Mode mode,
+                         int dst) {
   Statement st;
   st.op = OpIndex(name);
   st.args = std::move(args);
   st.scalars = std::move(scalars);
   st.mode = mode;
-  int count = OpTable()[st.op].num_dst;
-  for (int i = 0; i < count; ++i) st.dst.push_back(program_.num_vars++);
-  machine_->state().vars.resize(program_.num_vars);
+  if (dst >= 0) {
+    st.dst.push_back(dst);
+  } else {
+    int count = OpTable()[st.op].num_dst;
+    for (int i = 0; i < count; ++i) st.dst.push_back(program_.num_vars++);
+    machine_->state().vars.resize(program_.num_vars);
+  }
   return TryAdd(std::move(st));
 }
 
@@ -381,6 +387,7 @@ void Generator::AddTraining() {
       "backward_retain"};
   AddPhase(family_->phase, static_cast<int>(rng_.Int(4, 12)));
   AddPhase({{Group::kMatmul, 1}, {Group::kNn, 2}}, 1);
+  if (rng_.Chance(0.2)) AddRandom(Group::kAutograd);
   int losses = rng_.Chance(0.25) ? 2 : 1;
   for (int tries = 0; losses > 0 && tries < 12; ++tries) {
     std::vector<int> ids;
@@ -403,7 +410,22 @@ void Generator::AddTraining() {
            static_cast<int>(rng_.Int(0, 3)));
 }
 
+// Each iteration sees other values, as it would of a data loader.
+void Generator::AddFreshData() {
+  int input = program_.shared_vars;
+  if (!batches_.empty() && IsRebindable(input) && rng_.Chance(0.8)) {
+    AddNamed("next_batch", batches_, {}, base_mode_, input);
+  } else if (rng_.Chance(0.7)) {
+    ScalarExpr step = {.kind = ScalarExpr::Kind::kLinear, .a = 0.1, .b = 0.01};
+    AddNamed("mul_scalar_", {input}, {Const(0.9)}, Mode::kNoGrad);
+    AddNamed("add_scalar_", {input}, {step}, Mode::kNoGrad);
+  } else if (family_->name == "random") {
+    AddNamed("normal_", {input}, {}, Mode::kNoGrad);
+  }
+}
+
 void Generator::AddBody() {
+  AddFreshData();
   if (rng_.Chance(0.3)) AddRandom(Group::kSync);  // a value to depend on
   if (family_->trains) {
     AddTraining();

@@ -74,10 +74,12 @@ class Generator {
   void AddBody();
   void AddPhase(const Phase& phase, int count);
   bool AddRandom(Group group);
+  void AddFreshData();
   void AddTraining();
   void AddUpdate(int param, int style);
+  // Binds `dst`, or new variables where the row has results and dst is -1.
   bool AddNamed(std::string_view name, std::vector<int> args,
-                std::vector<ScalarExpr> scalars, Mode mode);
+                std::vector<ScalarExpr> scalars, Mode mode, int dst = -1);
   bool TryAdd(Statement st);
   void TryOtherwise(const Statement& st);
   bool IsAcceptable(const Statement& st, const std::vector<at::Tensor>& old);
@@ -95,6 +97,7 @@ class Generator {
   std::unique_ptr<Machine> machine_;
   int num_setup_vars_ = 0;
   std::vector<int> params_;
+  std::vector<int> batches_;  // three inputs of one size, or none
   Mode base_mode_ = Mode::kGrad;
   double varying_share_ = 0.3;
   double scoped_share_ = 1;

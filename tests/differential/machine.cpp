@@ -156,6 +156,8 @@ void Machine::Iterate(std::int64_t it) {
   if (program_.snapshot_every > 0 && it % program_.snapshot_every == 1) {
     Snapshot(state_, it, ReadMode::kClone, !program_.concurrent);
   }
+  // The last iteration's variables are read before they die.
+  if (it + 1 == program_.iterations) return;
   for (auto id = program_.scoped.rbegin(); id != program_.scoped.rend(); ++id) {
     state_.vars[*id] = at::Tensor();
   }

@@ -310,6 +310,11 @@ void AddLifetimes(std::vector<OpSpec>& table) {
                      return SameSize<Float, 1>(g, st) && g.AreTwins(st);
                    },
                    [](Context& c) { std::swap(c.Var(0), c.Var(1)); }, 0, true});
+  table.push_back({"next_batch", Group::kState,
+                   "$d0 = std::array{$0, $1, $2}[it % 3];",
+                   [](Generator&, Statement&) { return false; },
+                   [](Context& c) { c.Out(c.T(static_cast<int>(c.it() % 3))); },
+                   1});
   table.push_back({"either", Group::kState,
                    "$d0 = it % $i0 == 0 ? $0 : $1;",
                    [](Generator& g, Statement& st) {

@@ -204,7 +204,7 @@ std::string Program::ToString() const {
     text += "  " + differential::ToString(st) + "\n";
   }
   if (mark_step && mark_in_scope) text += "  tjit::mark_step();\n";
-  text += "}";
+  text += "  if (it == " + std::to_string(iterations - 1) + ") read_all();\n}";
   if (mark_step && !mark_in_scope) text += "  // mark_step() after the scope";
   if (snapshot_every > 0) {
     text += "  // all variables are read every " +

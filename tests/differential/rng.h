@@ -8,14 +8,10 @@ namespace tjit::differential {
 
 class Rng {
  public:
-  explicit Rng(std::uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15u + 1) {}
+  // Neighbouring seeds start far apart in the one sequence that there is.
+  explicit Rng(std::uint64_t seed) : state_(Mix(seed + kStep)) {}
 
-  std::uint64_t Next() {  // splitmix64
-    std::uint64_t z = (state_ += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-  }
+  std::uint64_t Next() { return Mix(state_ += kStep); }  // splitmix64
   // In [lo, hi].
   std::int64_t Int(std::int64_t lo, std::int64_t hi) {
     return lo + static_cast<std::int64_t>(
@@ -29,6 +25,13 @@ class Rng {
   }
 
  private:
+  static constexpr std::uint64_t kStep = 0x9e3779b97f4a7c15u;
+  static std::uint64_t Mix(std::uint64_t z) {
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+  }
+
   std::uint64_t state_;
 };
 

@@ -139,8 +139,13 @@ void SetupBuilder::Build() {
   if (family.has_images) Images();
   if (family.mixes_dtypes) Dtypes();
   if (family.has_blobs) Raw();
-  if (family.name == "indexing" || g_.rng_.Chance(0.15)) Indices();
+  bool indexes = family.name == "indexing" || family.name == "errors";
+  if (indexes || g_.rng_.Chance(0.15)) Indices();
   Aliases(family.name == "views" ? 4 : static_cast<int>(g_.rng_.Int(0, 2)));
+  if (g_.rng_.Chance(0.5)) {
+    g_.batches_ = {Make("input", {n_, m_}), Make("input", {n_, m_}),
+                   Make("input", {n_, m_})};
+  }
   g_.num_setup_vars_ = g_.program_.num_vars;
 }
 

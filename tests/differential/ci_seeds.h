@@ -1,0 +1,17 @@
+// The seeds that CI runs. They are fixed; so is what must come of them.
+#pragma once
+
+#include <cstdint>
+
+namespace tjit::differential {
+
+// Tier 1: seeds [0, kCiSeeds), of which so many must count.
+inline constexpr std::uint64_t kCiSeeds = 1300;
+inline constexpr std::int64_t kCiCounted = 1000;
+
+// Forced drain: at most kCiDrains ops k for each program.
+inline constexpr std::uint64_t kCiDrainSeeds = 300;
+inline constexpr std::int64_t kCiDrainCounted = 200;
+inline constexpr int kCiDrains = 8;
+
+}  // namespace tjit::differential

@@ -1,0 +1,46 @@
+// What CI runs of the random programs: eager against tier 1, and against a
+// drain at op k, over fixed seeds. The tool `differential` runs more of them.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+#include "tests/differential/ci_seeds.h"
+#include "tests/differential/driver.h"
+
+namespace tjit::differential {
+namespace {
+
+// How many failing programs are printed.
+constexpr std::int64_t kMaxReports = 3;
+
+void ExpectSame(const DriverConfig& config, std::int64_t min_counted) {
+  std::int64_t failed = 0;
+  Summary summary = RunSeeds(config, [&](const SeedResult& result) {
+    return result.status == SeedResult::Status::kSame ||
+           ++failed < kMaxReports;
+  });
+  std::printf("%s\n", summary.ToString().c_str());
+  for (const SeedResult& failure : summary.failures) {
+    ADD_FAILURE() << Report(config, failure, /*shrink=*/true);
+  }
+  EXPECT_GE(summary.counted, min_counted);
+  EXPECT_GE(summary.share, kCountedShare);
+}
+
+TEST(DifferentialTest, Tier1) {
+  DriverConfig config;
+  config.last = kCiSeeds;
+  config.engine = Engine::kTier1;
+  ExpectSame(config, kCiCounted);
+}
+
+TEST(DifferentialTest, ForcedDrain) {
+  DriverConfig config;
+  config.last = kCiDrainSeeds;
+  config.engine = Engine::kForcedDrain;
+  config.max_drains = kCiDrains;
+  ExpectSame(config, kCiDrainCounted);
+}
+
+}  // namespace
+}  // namespace tjit::differential

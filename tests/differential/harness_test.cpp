@@ -1,0 +1,219 @@
+// The harness itself: it generates what it promises, finds no difference where
+// there is none, and sees every kind of wrong execution.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <set>
+
+#include "tests/differential/driver.h"
+#include "tests/differential/generator.h"
+#include "tests/differential/machine.h"
+
+namespace tjit::differential {
+namespace {
+
+using Kind = Mutation::Kind;
+
+TEST(GeneratorTest, SameSeedSameProgram) {
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    EXPECT_EQ(GenerateProgram(seed).ToString(),
+              GenerateProgram(seed).ToString());
+  }
+}
+
+TEST(GeneratorTest, NeighbouringSeedsDiffer) {
+  std::set<std::string> texts;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    std::string text = GenerateProgram(seed).ToString();
+    texts.insert(text.substr(text.find('\n')));
+  }
+  EXPECT_EQ(texts.size(), 60u);
+}
+
+TEST(GeneratorTest, EveryRowIsGenerated) {
+  std::vector<int> uses(OpTable().size(), 0);
+  for (std::uint64_t seed = 0; seed < 1200; ++seed) {
+    Program program = GenerateProgram(seed);
+    for (const Statement& st : program.setup) ++uses[st.op];
+    for (const Statement& st : program.body) ++uses[st.op];
+  }
+  for (std::size_t i = 0; i < uses.size(); ++i) {
+    EXPECT_GT(uses[i], 0) << OpTable()[i].name;
+  }
+}
+
+TEST(GeneratorTest, ProgramsThrowOnlyWhereTheyShould) {
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    Program program = GenerateProgram(seed);
+    for (const LogEntry& entry : RunProgram(program)) {
+      if (entry.what != "exception") continue;
+      ASSERT_GE(entry.statement, 0) << seed << ": " << entry.text;
+      EXPECT_TRUE(OpTable()[program.body[entry.statement].op].throws)
+          << seed << ": " << entry.text;
+    }
+  }
+}
+
+TEST(HarnessTest, EagerEqualsEager) {
+  for (std::uint64_t seed = 0; seed < 150; ++seed) {
+    Program program = GenerateProgram(seed);
+    EXPECT_EQ(FirstDifference(RunProgram(program), RunProgram(program)), "")
+        << program.ToString();
+  }
+}
+
+// Does `st` use what the statement before it computed?
+bool DependsOn(const Statement& st, const Statement& before) {
+  if (OpTable()[before.op].group == Group::kView) return false;
+  for (int id : before.dst) {
+    for (int arg : st.args) {
+      if (arg == id) return true;
+    }
+  }
+  return false;
+}
+
+bool CanShow(Kind kind, const Program& program, std::size_t index) {
+  const Statement& st = program.body[index];
+  const OpSpec& spec = OpTable()[st.op];
+  if (st.guard.kind != Guard::Kind::kAlways) return false;
+  switch (kind) {
+    case Kind::kStaleScalar: {
+      double change = 0;
+      for (const ScalarExpr& e : st.scalars) {
+        if (e.kind == ScalarExpr::Kind::kReg) return false;
+        std::int64_t last = program.iterations - 1;
+        change += e.Value(0, {}) - e.Value(last, {});
+      }
+      return change != 0 && spec.group == Group::kScalar;
+    }
+    case Kind::kLoseAlias:
+      return st.args.size() > 1 && (spec.name == "copy_" ||
+                                    spec.name == "lerp_");
+    case Kind::kSkip:
+      return spec.group == Group::kSync || spec.group == Group::kRandom;
+    case Kind::kSwap:
+      return spec.num_dst > 0 && DependsOn(st, program.body[index - 1]);
+    default:
+      return spec.num_dst > 0 && spec.group == Group::kBinary;
+  }
+}
+
+// The share of mutated programs in which a difference shows. Not all can: what
+// is overwritten, clamped or dropped is not seen by the program either.
+double CaughtShare(Kind kind) {
+  int tried = 0;
+  int caught = 0;
+  for (std::uint64_t seed = 0; seed < 400 && tried < 60; ++seed) {
+    Program program = GenerateProgram(seed);
+    if (program.concurrent) continue;
+    for (std::size_t i = 1; i < program.body.size(); ++i) {
+      if (!CanShow(kind, program, i)) continue;
+      Mutation mutation = {kind, static_cast<int>(i), program.iterations / 2};
+      Log log = RunProgram(program, {}, mutation);
+      ++tried;
+      caught += !FirstDifference(RunProgram(program), log).empty();
+      break;
+    }
+  }
+  EXPECT_GE(tried, 20);
+  return static_cast<double>(caught) / tried;
+}
+
+TEST(HarnessTest, SeesASkippedStatement) {
+  EXPECT_GT(CaughtShare(Kind::kSkip), 0.9);
+}
+TEST(HarnessTest, SeesAStaleScalar) {
+  EXPECT_GT(CaughtShare(Kind::kStaleScalar), 0.7);
+}
+TEST(HarnessTest, SeesSwappedStatements) {
+  EXPECT_GT(CaughtShare(Kind::kSwap), 0.7);
+}
+TEST(HarnessTest, SeesAFlippedBit) {
+  EXPECT_GT(CaughtShare(Kind::kFlipBit), 0.7);
+}
+TEST(HarnessTest, SeesALostAlias) {
+  EXPECT_GT(CaughtShare(Kind::kLoseAlias), 0.7);
+}
+
+TEST(LogTest, ComparesBytesNotValues) {
+  Log nan = {{0, 1, "v0 elements", "", std::string("\x01\0\xc0\x7f", 4), 4}};
+  Log other = {{0, 1, "v0 elements", "", std::string("\x02\0\xc0\x7f", 4), 4}};
+  EXPECT_EQ(FirstDifference(nan, nan), "");
+  EXPECT_NE(FirstDifference(nan, other), "");
+}
+
+TEST(LogTest, SeesMissingAndLateEntries) {
+  LogEntry a = {0, 1, "exception", "one", "", 1};
+  LogEntry b = {0, 2, "exception", "one", "", 1};
+  EXPECT_NE(FirstDifference({a}, {}), "");
+  EXPECT_NE(FirstDifference({}, {a}), "");
+  EXPECT_NE(FirstDifference({a}, {b}), "");
+}
+
+TEST(ShrinkTest, KeepsWhatMatters) {
+  Program program = GenerateProgram(0);
+  int op = program.body[program.body.size() / 2].op;
+  auto has_op = [&](const Program& p) {
+    for (const Statement& st : p.body) {
+      if (st.op == op) return true;
+    }
+    return false;
+  };
+  Program small = Shrink(program, has_op);
+  EXPECT_EQ(small.body.size(), 1u);
+  EXPECT_TRUE(small.setup.empty());
+}
+
+// --- The driver ---
+
+DriverConfig Seeds(std::uint64_t last,
+                   std::function<Verdict(const Program&)> compare) {
+  DriverConfig config;
+  config.last = last;
+  config.seeds_per_child = 4;
+  config.compare = std::move(compare);
+  return config;
+}
+
+TEST(DriverTest, ReportsDifferences) {
+  Summary summary = RunSeeds(Seeds(6, [](const Program& program) {
+    Verdict verdict;
+    verdict.is_counted = program.seed != 1;
+    if (program.seed == 3) verdict.difference = "two\nlines";
+    return verdict;
+  }));
+  EXPECT_EQ(summary.programs, 6);
+  EXPECT_EQ(summary.counted, 5);
+  ASSERT_EQ(summary.failed, 1);
+  EXPECT_EQ(summary.failures[0].seed, 3u);
+  EXPECT_EQ(summary.failures[0].detail, "two\nlines");
+}
+
+TEST(DriverTest, GoesOnAfterACrash) {
+  Summary summary = RunSeeds(Seeds(8, [](const Program& program) {
+    if (program.seed == 2) std::raise(SIGKILL);
+    return Verdict{};
+  }));
+  EXPECT_EQ(summary.programs, 8);
+  ASSERT_EQ(summary.failed, 1);
+  EXPECT_EQ(summary.failures[0].seed, 2u);
+  EXPECT_EQ(summary.failures[0].status, SeedResult::Status::kCrashed);
+}
+
+TEST(DriverTest, EndsWhatHangs) {
+  DriverConfig config = Seeds(3, [](const Program& program) {
+    if (program.seed == 1) pause();
+    return Verdict{};
+  });
+  config.timeout_seconds = 2;
+  Summary summary = RunSeeds(config);
+  EXPECT_EQ(summary.programs, 3);
+  ASSERT_EQ(summary.failed, 1);
+  EXPECT_EQ(summary.failures[0].seed, 1u);
+  EXPECT_EQ(summary.failures[0].status, SeedResult::Status::kTimedOut);
+}
+
+}  // namespace
+}  // namespace tjit::differential
