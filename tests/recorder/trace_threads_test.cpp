@@ -13,6 +13,14 @@
 namespace tjit {
 namespace {
 
+// ThreadSanitizer does not see into the mutex of an Abseil that was built
+// without it: there, one writer, so that all it has to judge are the readers.
+#ifdef __SANITIZE_THREAD__
+constexpr int kWriters = 1;
+#else
+constexpr int kWriters = 2;
+#endif
+
 constexpr int kOps = 4, kLength = 6;
 
 // The path whose steps are the digits of `number` in base kOps.
@@ -75,7 +83,7 @@ TEST(TraceThreadsTest, ReadersNeedNoLock) {
     });
   }
   std::vector<std::thread> writers;
-  for (int id = 0; id < 2; ++id) {
+  for (int id = 0; id < kWriters; ++id) {
     writers.emplace_back([&, id] {
       for (int i = 0; i < 1500; ++i) {
         BailReason why;
