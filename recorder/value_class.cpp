@@ -78,12 +78,13 @@ constexpr double kLimits[] = {
     std::numeric_limits<double>::max()};
 
 std::uint32_t RangeOf(double v) {
+  if (std::fabs(v) <= kLimits[0]) return 0;  // nearly always
   constexpr auto kCount = static_cast<std::uint32_t>(std::size(kLimits));
   if (std::isnan(v)) return 2 * kCount + 2;  // clamp fills with NaN
   const auto above = static_cast<std::uint32_t>(
       std::lower_bound(std::begin(kLimits), std::end(kLimits), std::fabs(v)) -
       std::begin(kLimits));
-  return above == 0 ? 0 : 2 * above + (v < 0 ? 1 : 0);
+  return 2 * above + (v < 0 ? 1 : 0);
 }
 
 // `v` as a float type with `digits` of mantissa (the implicit one counts) and
@@ -94,31 +95,61 @@ double RoundTo(double v, int digits, int least_exponent) {
   return std::scalbn(std::nearbyint(std::scalbn(v, -ulp)), ulp);
 }
 
-// The index of `v` among the values with a formula of their own, 0 if it is
-// none of them.
-std::uint32_t Special(ScalarPolicy policy, double v) {
-  static constexpr double kPowers[] = {0.5, 2, 3, -0.5, -1, -2, 0, 1};
+constexpr double kPowers[] = {0.5, 2, 3, -0.5, -1, -2, 0, 1};
+constexpr double kZeroAndOne[] = {0, 1};
+
+// The values with a formula of their own; lerp's is an interval.
+struct Specials {
+  const double* values;
+  std::uint32_t count;
+};
+Specials SpecialsOf(ScalarPolicy policy) {
   switch (policy) {
-    case kPow:
-      for (std::uint32_t i = 0; i < std::size(kPowers); ++i) {
-        if (v == kPowers[i]) return i + 1;
-      }
-      return 0;
-    case kZeroOne: return v == 0 ? 1 : v == 1 ? 2 : 0;
-    case kZero: return v == 0 ? 1 : 0;
-    case kLerp: return std::fabs(v) < 0.5 ? 1 : 0;
-    default: return 0;
+    case kPow: return {kPowers, std::size(kPowers)};
+    case kZeroOne: return {kZeroAndOne, 2};
+    case kZero: return {kZeroAndOne, 1};
+    default: return {nullptr, 0};
   }
+}
+
+// The number of `v` among the special ones, 0 if it is none.
+std::uint32_t Special(ScalarPolicy policy, double v) {
+  if (policy == kLerp) return std::fabs(v) < 0.5 ? 1 : 0;
+  const Specials specials = SpecialsOf(policy);
+  for (std::uint32_t i = 0; i < specials.count; ++i) {
+    if (v == specials.values[i]) return i + 1;
+  }
+  return 0;
+}
+
+// True if some element type may round `v` to a special value that it is not.
+bool IsNearSpecial(ScalarPolicy policy, double v) {
+  constexpr double kNear = 0x1p-6;  // BFloat16 has 8 bits
+  if (policy == kLerp) return std::fabs(std::fabs(v) - 0.5) < kNear;
+  const Specials specials = SpecialsOf(policy);
+  for (std::uint32_t i = 0; i < specials.count; ++i) {
+    const double s = specials.values[i];
+    // Half has nothing between 0 and 2^-24.
+    const double near = s == 0 ? 0x1p-20 : kNear * std::fabs(s);
+    if (std::fabs(v - s) < near) return true;
+  }
+  return false;
 }
 
 // A kernel may compare before or after it rounds to the element type: a pow
 // of BFloat16 takes 2.001 for 2. So a value and what each type makes of it
 // have a digit each.
 std::uint32_t SpecialAtEachRounding(ScalarPolicy policy, double v) {
-  const double rounded[] = {v, RoundTo(v, 24, -149), RoundTo(v, 8, -133),
+  constexpr std::uint32_t kBase = 9;
+  const std::uint32_t exact = Special(policy, v);
+  const bool is_exact = policy != kLerp && exact != 0;
+  if (is_exact || !IsNearSpecial(policy, v)) {
+    return exact * (1 + kBase * (1 + kBase * (1 + kBase)));
+  }
+  const double rounded[] = {RoundTo(v, 24, -149), RoundTo(v, 8, -133),
                             RoundTo(v, 11, -24)};
-  std::uint32_t digits = 0;
-  for (const double r : rounded) digits = digits * 9 + Special(policy, r);
+  std::uint32_t digits = exact;
+  for (const double r : rounded) digits = digits * kBase + Special(policy, r);
   return digits;
 }
 

@@ -113,6 +113,30 @@ TEST(ValueClassTest, ValuesThatRoundToASpecialOneAreApart) {
             ValueClass(ScalarPolicy::kZero, Double(1)));
 }
 
+float ToBFloat16(double v) {
+  const auto f = static_cast<float>(v);
+  std::uint32_t bits;
+  std::memcpy(&bits, &f, sizeof(f));
+  bits += 0x7FFF + (bits >> 16 & 1);
+  bits &= 0xFFFF0000;
+  float rounded;
+  std::memcpy(&rounded, &bits, sizeof(f));
+  return rounded;
+}
+
+// A value has the class of no special one exactly if no type rounds it to one.
+TEST(ValueClassTest, NeighboursOfSpecialValues) {
+  const std::uint32_t other = ValueClass(ScalarPolicy::kPow, Double(1.7));
+  for (const double special : {0.5, 2.0, 3.0, -0.5, -1.0, -2.0, 1.0}) {
+    for (int i = -400; i <= 400; ++i) {
+      const double v = special * (1 + i * 0x1p-14);
+      EXPECT_EQ(ValueClass(ScalarPolicy::kPow, Double(v)) == other,
+                ToBFloat16(v) != special)
+          << v;
+    }
+  }
+}
+
 TEST(ValueClassTest, BetaOfAProduct) {
   const auto c = [](double v) {
     return ValueClass(ScalarPolicy::kZeroOne, Double(v));
