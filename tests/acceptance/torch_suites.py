@@ -1,0 +1,196 @@
+"""Runs libtorch's own C++ tests with libtjit preloaded and compares.
+
+What it proves: the tests of torch/bin/test_api that pass without tjit pass
+with every result hidden until it is legally read (TJIT_STRESS=hide), and with
+tjit on at the lowest threshold; the counters show that results were hidden
+and ops replayed, so that a pass cannot come from tjit doing nothing.
+
+A test that ends the process is reported with the end of its output, and the
+run goes on behind it.
+
+Usage: torch_suites.py TORCH_FOLDER LIBTJIT [unittest arguments]
+       TORCH_SUITES_FILTER=RNNTest.* ...   some tests only (to find a bug)
+"""
+import concurrent.futures
+import functools
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TORCH = LIBTJIT = None
+SUITE = "test_api"
+FILTER = os.environ.get("TORCH_SUITES_FILTER", "*")
+EXCLUDED = "*CUDA*:*MultiGPU*"
+SHARDS = 2
+MAX_CRASHES = 20
+LINE = re.compile(r"^\[ +(RUN|OK|FAILED|SKIPPED) +\] ([\w./]+)", re.M)
+
+
+class Outcome:
+    """What a run of the suite showed: test names, and counters summed."""
+
+    def __init__(self):
+        self.passed = set()
+        self.failed = {}  # name -> end of the output
+        self.stats = {}
+
+    def add(self, other):
+        self.passed |= other.passed
+        self.failed.update(other.failed)
+        for name, value in other.stats.items():
+            if isinstance(value, int):
+                self.stats[name] = self.stats.get(name, 0) + value
+
+
+def environment(folder, **extra):
+    """The caller's environment without its TJIT_ variables."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith("TJIT_")}
+    # One thread each: the tests' tensors are tiny, and waiting threads spin.
+    env.update(OMP_NUM_THREADS="1", TMPDIR=folder, **extra)
+    return env
+
+
+def list_tests():
+    command = [TORCH / "bin" / SUITE, "--gtest_list_tests",
+               f"--gtest_filter={FILTER}-{EXCLUDED}"]
+    text = subprocess.run(command, check=True, text=True, timeout=60,
+                          capture_output=True).stdout
+    names, group = [], ""
+    for line in text.splitlines():
+        name = line.split("#")[0].strip()
+        if line.startswith("  "):
+            names.append(group + name)
+        elif name.endswith("."):
+            group = name
+    return names
+
+
+def read(output, outcome):
+    """Sorts the tests of one process by result; returns the one it died in."""
+    running, begin = None, 0
+    for match in LINE.finditer(output):
+        what, name = match.groups()
+        if what == "RUN":
+            running, begin = name, match.start()
+            continue
+        if name != running:
+            continue  # the summary at the end
+        if what == "FAILED":
+            outcome.failed[name] = output[begin:match.end()][-3000:]
+        else:
+            outcome.passed.add(name)
+        running = None
+    if running:
+        outcome.failed[running] = output[begin:][-6000:]
+    return running
+
+
+def run_tests(names, folder, extra):
+    """Runs `names` in one process, or more where one dies."""
+    outcome = Outcome()
+    names = list(names)
+    for attempt in range(MAX_CRASHES):
+        if not names:
+            break
+        stats = pathlib.Path(folder) / f"stats{attempt}.json"
+        env = environment(folder, **extra)
+        if extra:
+            env.update(LD_PRELOAD=str(LIBTJIT), TJIT_STATS=str(stats))
+        process = subprocess.run(
+            [TORCH / "bin" / SUITE, "--gtest_color=no",
+             "--gtest_filter=" + ":".join(names)],
+            env=env, cwd=folder, text=True, errors="replace", check=False,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=1500)
+        before = len(outcome.passed) + len(outcome.failed)
+        died_in = read(process.stdout, outcome)
+        if stats.exists():
+            step = Outcome()
+            step.stats = json.loads(stats.read_text())
+            outcome.add(step)
+        if died_in is None and process.returncode not in (0, 1):
+            outcome.failed["(exit of the process)"] = process.stdout[-6000:]
+        if len(outcome.passed) + len(outcome.failed) == before:
+            outcome.failed["(start of the process)"] = process.stdout[-6000:]
+            break
+        names = [n for n in names
+                 if n not in outcome.passed and n not in outcome.failed]
+    return outcome
+
+
+def run_suite(**extra):
+    """Runs all tests in SHARDS processes at a time."""
+    names = list_tests()
+    outcome = Outcome()
+    with tempfile.TemporaryDirectory() as folder, \
+            concurrent.futures.ThreadPoolExecutor(SHARDS) as pool:
+        parts = []
+        for i in range(SHARDS):
+            part = pathlib.Path(folder) / str(i)
+            part.mkdir()
+            parts.append(pool.submit(run_tests, names[i::SHARDS], str(part),
+                                     extra))
+        for part in parts:
+            outcome.add(part.result())
+    return outcome
+
+
+@functools.lru_cache(maxsize=None)
+def plain():
+    return run_suite()
+
+
+class SuiteCase(unittest.TestCase):
+    """What both modes have in common."""
+
+    def compare(self, **extra):
+        expected = plain()
+        self.assertGreater(len(expected.passed), 0)
+        got = run_suite(**extra)
+        lost = sorted(expected.passed - got.passed)
+        text = "".join(
+            f"\n--- {name}\n{got.failed.get(name, '(not run)')}\n"
+            for name in lost)
+        crash = [n for n in got.failed if n.startswith("(")]
+        text += "".join(f"\n--- {n}\n{got.failed[n]}\n" for n in crash)
+        print(f"{SUITE}: {len(expected.passed)} tests pass without tjit, "
+              f"{len(got.passed & expected.passed)} of them with "
+              + " ".join(f"{k}={v}" for k, v in extra.items()))
+        self.assertFalse(lost or crash,
+                         f"{len(lost)} tests no longer pass:{text}")
+        return got.stats
+
+
+class HideTest(SuiteCase):
+    def test_every_result_hidden(self):
+        stats = self.compare(TJIT_AUTO_COMPILE="1", TJIT_STRESS="hide")
+        print(f"{stats.get('ops_hidden')} ops had their results hidden")
+        self.assertGreater(stats.get("ops_hidden", 0),
+                           100_000 if FILTER == "*" else 0)
+
+
+class ReplayTest(SuiteCase):
+    def test_lowest_threshold(self):
+        stats = self.compare(TJIT_AUTO_COMPILE="1", TJIT_HOT_THRESHOLD="2")
+        print(f"{stats.get('ops_replayed')} of {stats.get('ops_seen')} ops "
+              "were replayed")
+        self.assertGreater(stats.get("ops_replayed", 0),
+                           100_000 if FILTER == "*" else 0)
+        self.assertEqual(
+            stats["ops_seen"],
+            stats["ops_eager"] + stats["ops_replayed"] + stats["ops_drained"])
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
+    TORCH = pathlib.Path(sys.argv.pop(1)).resolve()
+    LIBTJIT = pathlib.Path(sys.argv.pop(1)).resolve()
+    for needed in (TORCH / "bin" / SUITE, LIBTJIT):
+        if not needed.exists():
+            sys.exit(f"torch_suites.py: {needed} is not there")
+    unittest.main(verbosity=2)
