@@ -27,20 +27,11 @@
 #include "absl/synchronization/mutex.h"
 #include "recorder/bail.h"
 #include "recorder/op_record.h"
+#include "recorder/trace_key.h"
 
 namespace tjit {
 
 inline constexpr std::uint32_t kMaxTraceSteps = 32768;
-
-// Everything that decides whether two runs are the same program but for
-// sizes and run-time scalars. Compared in full; the hash only finds it.
-struct TraceKey {
-  std::vector<std::uint64_t> words;
-  std::uint64_t hash = 0;
-  bool operator==(const TraceKey& o) const {
-    return hash == o.hash && words == o.words;
-  }
-};
 
 struct Trace {
   TraceKey key;
@@ -99,10 +90,9 @@ class TraceStore {
   // The node above all first steps; its step is empty.
   TraceNode* top() { return top_; }
 
-  // Adds the path prefix..., steps... where `from` is the last common node
-  // (top() for a new path) and ends a trace there: the one with the same key
-  // if there is one, else a new one. Steps equal to existing children are
-  // shared. Returns null with *why set if the store or the path is full.
+  // Adds the path `from`, steps... and ends a trace there: the one with the
+  // same key if there is one, else a new one. Steps equal to existing children
+  // are shared. Returns null with *why set if the store or the path is full.
   Trace* Insert(TraceNode* from, std::vector<NewStep> steps,
                 bool starts_at_boundary, BailReason* why)
       ABSL_LOCKS_EXCLUDED(mutex_);
@@ -116,7 +106,7 @@ class TraceStore {
   // the end. A complete run pays half of the penalty back.
   void Penalize(Trace* trace, BailReason why);
   void Reward(Trace* trace);
-  // True if this entry is to be let pass (and pays one unit of back-off).
+  // True if this entry is to be let pass; pays one unit of back-off.
   bool ShouldSkip(Trace* trace);
 
   std::uint32_t node_count() const;  // without top()
@@ -149,11 +139,5 @@ class TraceStore {
   absl::flat_hash_map<const Trace*, std::vector<TraceNode*>> ends_
       ABSL_GUARDED_BY(mutex_);
 };
-
-// The key of a path: op schemas, dataflow over slots, overlap relation, dtype,
-// ndim, layout, key set, context, static arguments, scalar types, value
-// classes and guarded scalar bits; no sizes but zero-size and the broadcast
-// relation between the operands of one step.
-TraceKey MakeTraceKey(const std::vector<const StepRecord*>& steps);
 
 }  // namespace tjit

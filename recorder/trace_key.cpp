@@ -1,18 +1,15 @@
-// MakeTraceKey: what two runs must have in common to be one trace.
-//
-// The key is a list of words, each list preceded by its length, so that no
-// two different runs give the same words. Sizes are not in it; what depends on
-// sizes and yet decides which program it is, is: layout classes, which
-// dims an op broadcasts, and which accesses to a written storage meet.
-// Tested by: tests/recorder/trace_key_test.cpp
+// A key is a list of words, each list in it preceded by its length, so that
+// no two different runs give the same words. Sizes are not in it; what depends
+// on sizes and yet decides which program it is, is: layout classes, which dims
+// an op broadcasts, and which accesses to a written storage meet.
+#include "recorder/trace_key.h"
+
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include <algorithm>
-#include <limits>
+#include <iterator>
 #include <utility>
-
-#include "recorder/trace.h"
 
 namespace tjit {
 namespace {
