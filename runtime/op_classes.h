@@ -19,18 +19,18 @@
 
 namespace tjit::runtime {
 
-// What decides whether the op throws, where values do.
+// What decides whether the op throws, where values do. Argument 0 is what is
+// indexed, but for kTargetOfGrad. See value_checks.h.
 enum class ValueCheck : std::uint8_t {
-  kNone,        // values never make it throw
-  kUnknown,     // they may, and we cannot tell: run it at the call
-  kIntegral,    // only for integral dtypes (division by zero)
-  kIndices,     // integer tensors in argument `indices` index `self`'s dims;
-                // bool and byte masks decide the shape, and warn
-  kDimIndex,    // argument `index` indexes dim `dim` of `self`
-  kFlatIndex,   // argument `index` indexes the elements of `self`
-  kTarget,      // `target` is a class of `self`'s dim 1 (dim 0 if 1-D), or
-                // ignore_index
-  kUnitRange,   // elements of `self` must lie in [0, 1]
+  kNone,          // values never make it throw
+  kUnknown,       // they may, and we cannot tell: run it at the call
+  kIntegral,      // only for integral dtypes (division by zero)
+  kIndices,       // the integer tensors of argument 1 index the dims in turn;
+                  // bool and byte masks decide the shape, and warn
+  kDimIndex,      // argument 2 indexes the dim that argument 1 names
+  kFlatIndex,     // argument 1 indexes the elements
+  kTarget,        // argument 1 names classes: dim 1, or dim 0 of a vector
+  kTargetOfGrad,  // the same with arguments 1 and 2
 };
 
 struct OpTraits {

@@ -1,0 +1,148 @@
+#include "runtime/value_checks.h"
+
+#include <c10/core/ScalarType.h>
+#include <c10/core/StorageImpl.h>
+#include <c10/core/TensorImpl.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "runtime/block.h"
+#include "runtime/op_classes.h"
+
+namespace tjit::runtime {
+namespace {
+
+// The `nth` tensor given for schema argument `arg`; null if there is none.
+const c10::TensorImpl* TensorOf(const CallFrame& frame, std::uint32_t arg,
+                                int nth = 0) {
+  for (const TensorRef& ref : frame.tensors) {
+    if (ref.arg == arg && nth-- == 0) return ref.impl;
+  }
+  return nullptr;
+}
+
+bool IsReady(const c10::TensorImpl* t) {
+  if (!t->has_storage()) return false;
+  const c10::StorageImpl* storage = t->unsafe_storage().unsafeGetStorageImpl();
+  if (storage == nullptr || storage->device_type() != c10::kCPU) return false;
+  const Block* block = BlockOf(storage);
+  return block == nullptr || (block->pending.load(std::memory_order_acquire) &
+                              Block::kPendingWrite) == 0;
+}
+
+template <class T>
+bool InRangeFrom(const T* data, c10::IntArrayRef sizes,
+                 c10::IntArrayRef strides, std::int64_t low,
+                 std::int64_t high) {
+  if (sizes.empty()) return *data >= low && *data < high;
+  for (std::int64_t i = 0; i < sizes[0]; ++i) {
+    if (!InRangeFrom(data + i * strides[0], sizes.slice(1), strides.slice(1),
+                     low, high)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+template <class T>
+bool AllInRange(const c10::TensorImpl* t, std::int64_t low,
+                std::int64_t high) {
+  const auto* storage = static_cast<const char*>(
+      t->unsafe_storage().unsafeGetStorageImpl()->data());
+  const T* data = reinterpret_cast<const T*>(storage) + t->storage_offset();
+  if (!t->is_contiguous_default(c10::MemoryFormat::Contiguous)) {
+    return InRangeFrom(data, t->sizes(), t->strides(), low, high);
+  }
+  bool all = true;  // no early end: the loop is vectorised
+  for (std::int64_t i = 0; i < t->numel(); ++i) {
+    all &= data[i] >= low && data[i] < high;
+  }
+  return all;
+}
+
+// True if `t` holds integers, all in [low, high), and they are there.
+bool IndicesPass(const c10::TensorImpl* t, std::int64_t low,
+                 std::int64_t high) {
+  if (t == nullptr || t->numel() > kMaxCheckedElements || !IsReady(t)) {
+    return false;
+  }
+  if (t->numel() == 0) return true;
+  const auto dtype = c10::typeMetaToScalarType(t->dtype());
+  if (dtype == c10::kLong) return AllInRange<std::int64_t>(t, low, high);
+  if (dtype == c10::kInt) return AllInRange<std::int32_t>(t, low, high);
+  return false;
+}
+
+bool DimIndexPasses(const CallFrame& frame) {
+  const c10::TensorImpl* self = TensorOf(frame, 0);
+  if (self == nullptr || frame.statics.empty()) return false;
+  const auto ndim = static_cast<std::int64_t>(self->dim());
+  auto dim = static_cast<std::int64_t>(frame.statics[0]);
+  if (dim < 0) dim += std::max<std::int64_t>(ndim, 1);
+  if (dim < 0 || dim >= std::max<std::int64_t>(ndim, 1)) return false;
+  const std::int64_t size = ndim == 0 ? 1 : self->size(dim);
+  return IndicesPass(TensorOf(frame, 2), 0, size);
+}
+
+bool IndexListPasses(const CallFrame& frame) {
+  const c10::TensorImpl* self = TensorOf(frame, 0);
+  if (self == nullptr) return false;
+  std::int64_t dim = 0;
+  for (const TensorRef& ref : frame.tensors) {
+    if (ref.arg != 1) continue;
+    if (dim >= self->dim()) return false;
+    const std::int64_t size = self->size(dim++);
+    if (ref.impl != nullptr && !IndicesPass(ref.impl, -size, size)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool TargetPasses(const CallFrame& frame, std::uint32_t self_arg) {
+  const c10::TensorImpl* self = TensorOf(frame, self_arg);
+  if (self == nullptr || self->dim() == 0) return false;
+  return IndicesPass(TensorOf(frame, self_arg + 1), 0,
+                     self->size(self->dim() == 1 ? 0 : 1));
+}
+
+bool AllFloating(const CallFrame& frame) {
+  return std::all_of(frame.tensors.begin(), frame.tensors.end(),
+                     [](const TensorRef& ref) {
+                       return ref.impl == nullptr ||
+                              !c10::isIntegralType(
+                                  c10::typeMetaToScalarType(ref.impl->dtype()),
+                                  /*includeBool=*/true);
+                     });
+}
+
+}  // namespace
+
+bool ValuesPass(const CallFrame& frame) {
+  switch (frame.entry.value_check) {
+    case ValueCheck::kNone:
+      return true;
+    case ValueCheck::kUnknown:
+      return false;
+    case ValueCheck::kIntegral:
+      return AllFloating(frame);
+    case ValueCheck::kIndices:
+      return IndexListPasses(frame);
+    case ValueCheck::kDimIndex:
+      return DimIndexPasses(frame);
+    case ValueCheck::kFlatIndex: {
+      const c10::TensorImpl* self = TensorOf(frame, 0);
+      return self != nullptr &&
+             IndicesPass(TensorOf(frame, 1), -self->numel(), self->numel());
+    }
+    case ValueCheck::kTarget:
+      return TargetPasses(frame, 0);
+    case ValueCheck::kTargetOfGrad:
+      return TargetPasses(frame, 1);
+  }
+  return false;
+}
+
+}  // namespace tjit::runtime

@@ -1,0 +1,151 @@
+// Each check against what eager does with the same values: where eager throws
+// ValuesPass() is false, and it is true for what programs do.
+#include "runtime/value_checks.h"
+
+#include <ATen/Functions.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "runtime/block.h"
+#include "runtime/op_classes.h"
+
+namespace tjit::runtime {
+
+bool TakeOverDeadBlock(Block*) { return false; }
+
+namespace {
+
+class ValueChecksTest : public testing::Test {
+ protected:
+  ValueChecksTest() { InstallAllocator(); }
+
+  // The frame of a call; `tensors` by schema argument.
+  static bool Passes(const std::string& name,
+                     const std::vector<std::pair<int, at::Tensor>>& tensors,
+                     const std::vector<std::int64_t>& statics = {}) {
+    const std::size_t dot = name.find('.');
+    OpEntry entry(c10::Dispatcher::singleton().findSchemaOrThrow(
+        name.substr(0, dot).c_str(),
+        dot == std::string::npos ? "" : name.substr(dot + 1).c_str()));
+    entry.value_check = TraitsOf(entry.handle).value_check;
+    entry.writes.assign(entry.handle.schema().arguments().size(), false);
+    CallFrame frame(entry, c10::DispatchKeySet());
+    for (const auto& [arg, tensor] : tensors) {
+      frame.AddTensor(tensor, static_cast<std::uint32_t>(arg));
+    }
+    for (std::int64_t s : statics) {
+      frame.AddStatic(static_cast<std::uint64_t>(s));
+    }
+    return ValuesPass(frame);
+  }
+};
+
+at::Tensor Ints(const std::vector<std::int64_t>& values) {
+  return at::tensor(values, c10::kLong);
+}
+
+TEST_F(ValueChecksTest, OpsThatNeverThrow) {
+  EXPECT_TRUE(Passes("aten::add.Tensor", {{0, at::ones({2})}}));
+  EXPECT_FALSE(Passes("aten::histc", {{0, at::ones({2})}}));
+}
+
+TEST_F(ValueChecksTest, IndexOfADim) {
+  const at::Tensor x = at::ones({3, 5});
+  const auto passes = [&](std::vector<std::int64_t> index, std::int64_t dim) {
+    return Passes("aten::index_select", {{0, x}, {2, Ints(index)}}, {dim});
+  };
+  EXPECT_TRUE(passes({0, 4}, 1));
+  EXPECT_TRUE(passes({0, 4}, -1));
+  EXPECT_TRUE(passes({}, 0));
+  EXPECT_FALSE(passes({0, 4}, 0));
+  EXPECT_THROW(at::index_select(x, 0, Ints({0, 4})), c10::Error);
+  EXPECT_FALSE(passes({-1}, 0));
+  EXPECT_THROW(at::index_select(x, 0, Ints({-1})), c10::Error);
+  EXPECT_FALSE(passes({0}, 7));
+  EXPECT_TRUE(Passes("aten::gather",
+                     {{0, x}, {2, Ints({2, 2}).expand({1, 2}).t()}}, {0, 0}));
+  EXPECT_FALSE(Passes("aten::scatter_add",
+                      {{0, x}, {2, Ints({3}).expand({2, 1})}}, {0}));
+}
+
+TEST_F(ValueChecksTest, ListsOfIndices) {
+  const at::Tensor x = at::ones({3, 5});
+  const char* index = "aten::index.Tensor";
+  EXPECT_TRUE(Passes(index, {{0, x}, {1, Ints({-3, 2})}}, {1}));
+  EXPECT_FALSE(Passes(index, {{0, x}, {1, Ints({3})}}, {1}));
+  EXPECT_THROW(at::index(x, {Ints({3})}), c10::Error);
+  EXPECT_TRUE(
+      Passes(index, {{0, x}, {1, at::Tensor()}, {1, Ints({-5, 4})}}, {2}));
+  EXPECT_FALSE(Passes(index, {{0, x}, {1, Ints({2})}, {1, Ints({5})}}, {2}));
+  // Masks decide the shape.
+  EXPECT_FALSE(Passes(index, {{0, x}, {1, at::ones({3}, c10::kBool)}}, {1}));
+  EXPECT_FALSE(Passes(index, {{0, x}, {1, at::ones({3}, c10::kByte)}}, {1}));
+  EXPECT_TRUE(Passes("aten::_index_put_impl_",
+                     {{0, x}, {1, Ints({0})}, {2, at::ones({})}}, {1}));
+}
+
+TEST_F(ValueChecksTest, FlatIndices) {
+  const at::Tensor x = at::ones({3, 5});
+  EXPECT_TRUE(Passes("aten::take", {{0, x}, {1, Ints({-15, 14})}}));
+  EXPECT_FALSE(Passes("aten::take", {{0, x}, {1, Ints({15})}}));
+  EXPECT_THROW(at::take(x, Ints({15})), c10::Error);
+}
+
+TEST_F(ValueChecksTest, Targets) {
+  const at::Tensor x = at::zeros({2, 3});
+  const auto passes = [&](std::vector<std::int64_t> target) {
+    return Passes("aten::nll_loss_forward", {{0, x}, {1, Ints(target)}},
+                  {1, -100});
+  };
+  EXPECT_TRUE(passes({0, 2}));
+  EXPECT_FALSE(passes({0, 3}));
+  EXPECT_THROW(at::nll_loss(x, Ints({0, 3})), c10::Error);
+  EXPECT_FALSE(passes({0, -100}));  // legal, but runs at the call
+  EXPECT_TRUE(Passes("aten::nll_loss_backward",
+                     {{0, at::ones({})}, {1, x}, {2, Ints({0, 2})}}));
+  EXPECT_FALSE(Passes("aten::nll_loss_backward",
+                      {{0, at::ones({})}, {1, x}, {2, Ints({0, 3})}}));
+  EXPECT_TRUE(Passes("aten::nll_loss2d_forward",
+                     {{0, at::zeros({1, 3, 1, 2})}, {1, Ints({0, 2})}}));
+}
+
+TEST_F(ValueChecksTest, DivisionByZeroNeedsIntegers) {
+  EXPECT_TRUE(Passes("aten::remainder.Tensor",
+                     {{0, at::ones({2})}, {1, at::zeros({2})}}));
+  EXPECT_FALSE(Passes("aten::remainder.Tensor",
+                      {{0, Ints({1})}, {1, Ints({0})}}));
+  EXPECT_THROW(at::remainder(Ints({1}), Ints({0})), c10::Error);
+}
+
+TEST_F(ValueChecksTest, WhatIsPendingIsNotKnown) {
+  const at::Tensor x = at::ones({3});
+  const at::Tensor index = Ints({0});
+  Block* block = BlockOf(index.storage().unsafeGetStorageImpl());
+  ASSERT_NE(block, nullptr);
+  EXPECT_TRUE(Passes("aten::take", {{0, x}, {1, index}}));
+  block->pending = Block::kPendingWrite;
+  EXPECT_FALSE(Passes("aten::take", {{0, x}, {1, index}}));
+  block->pending = Block::kPendingRead;
+  EXPECT_TRUE(Passes("aten::take", {{0, x}, {1, index}}));
+  block->pending = 0;
+}
+
+TEST_F(ValueChecksTest, LongIndicesAreNotRead) {
+  const at::Tensor x = at::ones({3});
+  EXPECT_FALSE(Passes(
+      "aten::take",
+      {{0, x}, {1, at::zeros({kMaxCheckedElements + 1}, c10::kLong)}}));
+}
+
+TEST_F(ValueChecksTest, OtherIndexTypes) {
+  const at::Tensor x = at::ones({3});
+  EXPECT_TRUE(Passes("aten::index_select",
+                     {{0, x}, {2, Ints({2}).to(c10::kInt)}}, {0}));
+  EXPECT_FALSE(Passes("aten::index_select",
+                      {{0, x}, {2, at::ones({1})}}, {0}));
+}
+
+}  // namespace
+}  // namespace tjit::runtime
