@@ -248,28 +248,22 @@ HotDetector::Candidate HotDetector::Promote() {
     Break();  // a hash was wrong
     return {};
   }
-  const Rotation least = LeastRotation();
-  if (least.primitive != period_) {
-    period_ = least.primitive;
-    run_ = HeldFor(period_);
-    next_close_ = (run_ / period_ + 1) * period_;
-  }
   Candidate candidate;
   candidate.period = period_;
-  const std::uint64_t cut = CutOf(least.start, &candidate.cut_at_boundary);
+  const std::uint64_t cut = Cut(&candidate.cut_at_boundary);
   const auto since = static_cast<std::uint32_t>((n() - cut) % period_);
   candidate.until_cut = since == 0 ? 0 : period_ - since;
   return candidate;
 }
 
 // The position where an iteration begins, one that has been seen.
-std::uint64_t HotDetector::CutOf(std::uint64_t least, bool* at_boundary) const {
+std::uint64_t HotDetector::Cut(bool* at_boundary) const {
   const std::uint64_t first = n() - period_;
   *at_boundary = last_mark_ > first || last_sync_ > first;
   if (last_mark_ > first) return LeastAmong(kAfterMarkStep, 0);
   if (last_sync_ > first) return LeastAmong(kSync, 1);
   const std::uint64_t fresh = LeastAmong(kFreshExternal, 0);
-  return fresh != n() ? fresh : least;
+  return fresh != n() ? fresh : LeastRotation();
 }
 
 // Of the positions `after` a token with `flag`, the one that begins the least
@@ -293,8 +287,8 @@ std::uint64_t HotDetector::LeastAmong(std::uint8_t flag,
 }
 
 // Two starts race; the one whose rotation is greater jumps past what was
-// compared. If both survive, the period is a power of a shorter one.
-HotDetector::Rotation HotDetector::LeastRotation() const {
+// compared.
+std::uint64_t HotDetector::LeastRotation() const {
   const std::uint64_t begin = n() - 2 * std::uint64_t{period_};
   std::uint64_t i = 0, j = 1, same = 0;
   while (i < period_ && j < period_ && same < period_) {
@@ -308,13 +302,7 @@ HotDetector::Rotation HotDetector::LeastRotation() const {
     if (i == j) ++j;
     same = 0;
   }
-  Rotation least;
-  least.start = begin + std::min(i, j);
-  least.primitive = period_;
-  if (same == period_ && i != j) {
-    least.primitive = static_cast<std::uint32_t>(i > j ? i - j : j - i);
-  }
-  return least;
+  return begin + std::min(i, j);
 }
 
 // How long ago the tokens began to repeat at this distance.

@@ -71,10 +71,6 @@ class HotDetector {
     std::uint32_t period = 0;  // 0: free
     std::uint32_t breaks = 0;
   };
-  struct Rotation {
-    std::uint64_t start = 0;
-    std::uint32_t primitive = 0;
-  };
   // The tokens equal those `period` before them, `run` of them up to here.
   struct Match {
     std::uint32_t period = 0;
@@ -101,9 +97,9 @@ class HotDetector {
   std::uint64_t BoundaryInUse() const;
   bool MayPromote() const;
   Candidate Promote();
-  std::uint64_t CutOf(std::uint64_t least, bool* at_boundary) const;
+  std::uint64_t Cut(bool* at_boundary) const;
   std::uint64_t LeastAmong(std::uint8_t flag, std::uint64_t after) const;
-  Rotation LeastRotation() const;
+  std::uint64_t LeastRotation() const;
   Inner* FindInner();
 
   std::uint64_t floor_ = 0;  // tokens before this one are not adjacent

@@ -265,8 +265,7 @@ TEST_F(HotDetectorTest, SyncPointsAloneAreNoCandidate) {
   EXPECT_TRUE(Feed(&detector_, 10000 * SyncPoint()).empty());
 }
 
-TEST_F(HotDetectorTest, PowerOfAShorterPeriodIsReduced) {
-  // The step is seen first with a gap that makes its double the nearest match.
+TEST_F(HotDetectorTest, ShortestPeriodIsTakenAfterAGap) {
   const Stream step = Ops(100) + SyncPoint();
   const Stream ops = 4 * step + Ops(1, 1u << 30) + 6 * step;
   for (const Found& f : Feed(&detector_, ops)) {
@@ -340,7 +339,7 @@ TEST_F(HotDetectorTest, OtherwiseTheLeastRotationIsCut) {
     const auto found = Feed(&detector, ops);
     if (found.empty()) continue;  // ends before 4096 tokens
     auto expected = BruteLeastRotation(Tokens(step));
-    expected.resize(found[0].candidate.period);  // a power was reduced
+    expected.resize(found[0].candidate.period);  // `step` may be a power
     EXPECT_EQ(Iteration(ops, found[0]), expected) << round;
     EXPECT_EQ(step.size() % expected.size(), 0u);
   }

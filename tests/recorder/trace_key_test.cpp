@@ -194,6 +194,20 @@ TEST(TraceKeyTest, OverlapOfReadsIsNotInTheKey) {
   EXPECT_EQ(PartsKey(8, 8, false), PartsKey(8, 4, false));
 }
 
+TEST(TraceKeyTest, OverlapOfReadsApartFromTheWriteIsNotInTheKey) {
+  const auto key = [](std::int64_t offset) {
+    PathBuilder path;
+    const int base = path.External(F32({32}));
+    path.InPlace("aten::relu_", {path.View(base, F32({8}))});
+    path.Op("aten::tanh", {path.View(base, WithStrides(F32({8}), {1}, 8))});
+    path.Op("aten::exp",
+            {path.View(base, WithStrides(F32({8}), {1}, offset))});
+    return KeyOf(path);
+  };
+  EXPECT_EQ(key(16), key(12));
+  EXPECT_FALSE(key(16) == key(4));
+}
+
 TEST(TraceKeyTest, WriteToAPartOfAFreshResultIsInTheKey) {
   const auto key = [](std::int64_t offset) {
     PathBuilder path;
@@ -209,18 +223,20 @@ TEST(TraceKeyTest, WriteToAPartOfAFreshResultIsInTheKey) {
 
 // More views of one written storage than pairs are kept for.
 TEST(TraceKeyTest, ManyViewsFallBackToExactGeometry) {
-  const auto key = [](std::int64_t step) {
+  const auto key = [](int moved) {
     PathBuilder path;
     const int base = path.External(F32({40000}));
     for (int i = 0; i < 1500; ++i) {
+      const int offset = 4 * i + (i == moved ? 1 : 0);
       path.InPlace("aten::zero_",
-                   {path.View(base, WithStrides(F32({2}), {1}, i * step))});
+                   {path.View(base, WithStrides(F32({2}), {1}, offset))});
     }
     return KeyOf(path);
   };
-  EXPECT_EQ(key(2), key(2));
-  EXPECT_FALSE(key(2) == key(3));
-  EXPECT_LT(key(2).words.size(), 100000u);
+  EXPECT_EQ(key(-1), key(-1));
+  EXPECT_FALSE(key(-1) == key(10));
+  EXPECT_FALSE(key(-1) == key(1400));
+  EXPECT_LT(key(-1).words.size(), 100000u);
 }
 
 }  // namespace
