@@ -5,29 +5,25 @@
 #include <cstddef>
 
 namespace tjit {
-namespace {
-
-using ring_hash::kBase;
-using ring_hash::MulMod;
-using ring_hash::SubMod;
-
-constexpr std::uint64_t kDirect = 16;  // tokens compared before hashes are
 
 // kBase^e for e up to 2^16 + 255 from two small tables.
-struct Powers {
+struct TokenRing::Powers {
   std::array<std::uint64_t, 256> low{};
   std::array<std::uint64_t, 257> high{};
   constexpr Powers() {
     low[0] = high[0] = 1;
-    for (std::size_t i = 1; i < 256; ++i) low[i] = MulMod(low[i - 1], kBase);
-    const std::uint64_t step = MulMod(low[255], kBase);
-    for (std::size_t i = 1; i < 257; ++i) high[i] = MulMod(high[i - 1], step);
+    for (std::size_t i = 1; i < 256; ++i) low[i] = low[i - 1] * kBase;
+    const std::uint64_t step = low[255] * kBase;
+    for (std::size_t i = 1; i < 257; ++i) high[i] = high[i - 1] * step;
   }
   constexpr std::uint64_t operator()(std::uint64_t e) const {
-    return MulMod(low[e & 255], high[e >> 8]);
+    return low[e & 255] * high[e >> 8];
   }
 };
-constexpr Powers kPowers;
+
+namespace {
+
+constexpr std::uint64_t kDirect = 16;  // tokens compared before hashes are
 
 // The longest length up to `limit` for which `holds`, which is true up to
 // some length and false past it. REQUIRES: holds(known).
@@ -52,8 +48,9 @@ std::uint64_t Longest(std::uint64_t known, std::uint64_t limit, Holds holds) {
 }  // namespace
 
 std::uint64_t TokenRing::HashOf(std::uint64_t begin, std::uint64_t end) const {
+  static constexpr Powers kPowers;
   const std::uint64_t to = end == size_ ? hash_ : prefix_[end % kSize];
-  return SubMod(to, MulMod(prefix_[begin % kSize], kPowers(end - begin)));
+  return to - prefix_[begin % kSize] * kPowers(end - begin);
 }
 
 bool TokenRing::Equal(std::uint64_t a, std::uint64_t b,

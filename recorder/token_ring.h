@@ -10,33 +10,6 @@
 #include <vector>
 
 namespace tjit {
-namespace ring_hash {
-
-// Hashes are polynomials modulo the prime 2^61 - 1.
-inline constexpr std::uint64_t kPrime = (std::uint64_t{1} << 61) - 1;
-inline constexpr std::uint64_t kBase = 0x1E3779B97F4A7C15ull & kPrime;
-
-constexpr std::uint64_t Mod(std::uint64_t x) {
-  x = (x & kPrime) + (x >> 61);
-  return x >= kPrime ? x - kPrime : x;
-}
-
-constexpr std::uint64_t MulMod(std::uint64_t a, std::uint64_t b) {
-  __extension__ using Wide = unsigned __int128;
-  const Wide product = static_cast<Wide>(a) * b;
-  return Mod((static_cast<std::uint64_t>(product) & kPrime) +
-             static_cast<std::uint64_t>(product >> 61));
-}
-
-constexpr std::uint64_t SubMod(std::uint64_t a, std::uint64_t b) {
-  return a >= b ? a - b : a + kPrime - b;
-}
-
-constexpr std::uint64_t Power(std::uint64_t base, int exponent) {
-  return exponent == 0 ? 1 : MulMod(base, Power(base, exponent - 1));
-}
-
-}  // namespace ring_hash
 
 class TokenRing {
  public:
@@ -48,8 +21,7 @@ class TokenRing {
   void Push(std::uint64_t token) {
     tokens_[size_ % kSize] = token;
     prefix_[size_ % kSize] = hash_;
-    hash_ = ring_hash::Mod(ring_hash::MulMod(hash_, ring_hash::kBase) +
-                           ring_hash::Mod(token));
+    hash_ = hash_ * kBase + token;
     ++size_;
   }
 
@@ -61,14 +33,12 @@ class TokenRing {
 
   // A hash of the last kAnchor tokens. REQUIRES: there are so many.
   std::uint64_t Fingerprint() const {
-    constexpr std::uint64_t kPower =
-        ring_hash::Power(ring_hash::kBase, kAnchor);
-    const std::uint64_t before = prefix_[(size_ - kAnchor) % kSize];
-    return ring_hash::SubMod(hash_, ring_hash::MulMod(before, kPower));
+    static_assert(kAnchor == 8);
+    return hash_ - prefix_[(size_ - kAnchor) % kSize] * kBase8;
   }
 
   // For how many tokens back, at most `limit`, each equals the one `period`
-  // before it. Up to hash collisions past the first few.
+  // before it. Past the first few by their hashes.
   std::uint64_t HeldFor(std::uint64_t period, std::uint64_t limit) const;
 
   // The first position at or after which [a, a + limit) and [b, b + limit)
@@ -77,6 +47,15 @@ class TokenRing {
                              std::uint64_t limit) const;
 
  private:
+  // Hashes are polynomials modulo 2^64: one multiplication each. There are
+  // streams of two tokens that collide (Thue-Morse words), so a hash only
+  // proposes.
+  static constexpr std::uint64_t kBase = 0x9E3779B97F4A7C15ull;
+  static constexpr std::uint64_t kBase2 = kBase * kBase;
+  static constexpr std::uint64_t kBase4 = kBase2 * kBase2;
+  static constexpr std::uint64_t kBase8 = kBase4 * kBase4;
+  struct Powers;
+
   std::uint64_t HashOf(std::uint64_t begin, std::uint64_t end) const;
   bool Equal(std::uint64_t a, std::uint64_t b, std::uint64_t length) const;
 

@@ -1,6 +1,7 @@
 #include "recorder/hot_detector.h"
 
 #include <algorithm>
+#include <bit>
 #include <random>
 #include <string>
 #include <vector>
@@ -411,6 +412,30 @@ TEST_F(HotDetectorTest, CandidatesAreSquares) {
     }
   }
   EXPECT_GT(candidates, 200);
+}
+
+// Words of two letters on which polynomial hashes modulo 2^64 collide:
+// whatever they propose, no candidate may be wrong.
+TEST_F(HotDetectorTest, ThueMorseWordsCannotFoolIt) {
+  Stream ops;
+  const Stream a = Ops(1, 1u << 30), b = Ops(1, 1u << 30);
+  for (std::uint64_t i = 0; i < 1u << 16; ++i) {
+    ops.push_back((std::popcount(i) & 1) != 0 ? b[0] : a[0]);
+  }
+  ops = ops + SyncPoint() + ops + SyncPoint() + ops;
+  const auto is_square = [&](const Found& f) {
+    const std::size_t p = f.candidate.period;
+    for (std::size_t i = f.after - p; i < f.after; ++i) {
+      if (ops[i].token != ops[i - p].token) return false;
+    }
+    return true;
+  };
+  for (const Found& f : Feed(&detector_, ops)) EXPECT_TRUE(is_square(f));
+  // And it still works.
+  const Stream step = Ops(50) + SyncPoint();
+  const auto found = Feed(&detector_, 3 * step);
+  ASSERT_FALSE(found.empty());
+  EXPECT_EQ(found.back().candidate.period, step.size());
 }
 
 TEST_F(HotDetectorTest, ObserveAllocatesNothing) {
