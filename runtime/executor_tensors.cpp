@@ -36,11 +36,10 @@ at::Tensor ExecutorTensors::Make(std::int32_t slot, std::uint64_t bytes,
   const c10::InferenceMode mode(!keys.has(c10::DispatchKey::ADInplaceOrView));
   auto impl = c10::make_intrusive<c10::TensorImpl>(
       c10::Storage(storage), keys,
-      c10::scalarTypeToTypeMeta(
-          static_cast<c10::ScalarType>(geometry.dtype)));
-  impl->set_sizes_and_strides(
-      c10::IntArrayRef(geometry.sizes, geometry.ndim),
-      c10::IntArrayRef(geometry.strides, geometry.ndim), geometry.offset);
+      c10::scalarTypeToTypeMeta(static_cast<c10::ScalarType>(geometry.dtype)));
+  impl->set_sizes_and_strides(c10::IntArrayRef(geometry.sizes, geometry.ndim),
+                              c10::IntArrayRef(geometry.strides, geometry.ndim),
+                              geometry.offset);
   if (geometry.wrapped_number) impl->set_wrapped_number(true);
   return at::Tensor(std::move(impl));
 }

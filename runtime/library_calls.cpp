@@ -123,8 +123,8 @@ torch::jit::Stack FillArguments(const CapturedCall& call,
   for (std::size_t i = 0; i < stack.size(); ++i) {
     refill.One(*arguments[i].real_type(), &stack[i]);
   }
-  TORCH_INTERNAL_ASSERT(refill.next_tensor == tensors.size(),
-                        call.entry->name, ": tensor arguments do not match");
+  TORCH_INTERNAL_ASSERT(refill.next_tensor == tensors.size(), call.entry->name,
+                        ": tensor arguments do not match");
   return stack;
 }
 
@@ -167,8 +167,8 @@ bool ConvertElement(c10::ScalarType from, const void* source,
                     c10::ScalarType to, void* target) {
   if (c10::isComplexType(from) || c10::isComplexType(to)) return false;
   switch (to) {
-#define TJIT_CONVERT(type, name)                                          \
-  case c10::ScalarType::name:                                             \
+#define TJIT_CONVERT(type, name)                                           \
+  case c10::ScalarType::name:                                              \
     *static_cast<type*>(target) = c10::fetch_and_cast<type>(from, source); \
     return true;
     AT_FORALL_SCALAR_TYPES_AND3(Bool, Half, BFloat16, TJIT_CONVERT)
@@ -262,9 +262,9 @@ DummyMemory::DummyMemory(const Request& request) : tensors_(request.tensors) {
   std::vector<std::uint64_t> offsets;
   for (std::int32_t s : used) {
     offsets.push_back(bytes_);
-    bytes_ += (request.slot_bytes[s] + kAlignment - 1) / kAlignment *
-                  kAlignment +
-              kAlignment;
+    bytes_ +=
+        (request.slot_bytes[s] + kAlignment - 1) / kAlignment * kAlignment +
+        kAlignment;
   }
   if (bytes_ == 0) return;
   if (is_small()) {

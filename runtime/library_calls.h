@@ -32,8 +32,8 @@ namespace tjit::runtime {
 // replaced by an undefined one: what recording keeps of non-tensor arguments.
 struct CapturedCall {
   const OpEntry* entry = nullptr;
-  c10::DispatchKeySet key_set;       // of the call
-  torch::jit::Stack arguments;       // in schema order
+  c10::DispatchKeySet key_set;  // of the call
+  torch::jit::Stack arguments;  // in schema order
 };
 
 // Puts `tensors` (flattened in schema order: Tensor, Tensor?, Tensor[] and

@@ -41,19 +41,19 @@ namespace {
 
 namespace native = at::native;
 
-#define TJIT_ROWS3(a, b, c, kernel, purity)                 \
-  {"aten::" a, PrepareStructured<native::kernel, purity>},  \
+#define TJIT_ROWS3(a, b, c, kernel, purity)                      \
+  {"aten::" a, PrepareStructured<native::kernel, purity>},       \
       {"aten::" b, PrepareStructured<native::kernel, purity>}, { \
-    "aten::" c, PrepareStructured<native::kernel, purity>   \
+    "aten::" c, PrepareStructured<native::kernel, purity>        \
   }
 #define TJIT_TENSOR(op, kernel) \
   TJIT_ROWS3(#op ".Tensor", #op "_.Tensor", #op ".out", kernel, kPure)
 #define TJIT_PLAIN(op, kernel) \
   TJIT_ROWS3(#op, #op "_", #op ".out", kernel, kPure)
-#define TJIT_COMPARE(op)                                                       \
-  TJIT_ROWS3(#op ".Tensor", #op "_.Tensor", #op ".Tensor_out",                 \
-             structured_##op##_Tensor_out, kPure),                             \
-      TJIT_ROWS3(#op ".Scalar", #op "_.Scalar", #op ".Scalar_out",             \
+#define TJIT_COMPARE(op)                                           \
+  TJIT_ROWS3(#op ".Tensor", #op "_.Tensor", #op ".Tensor_out",     \
+             structured_##op##_Tensor_out, kPure),                 \
+      TJIT_ROWS3(#op ".Scalar", #op "_.Scalar", #op ".Scalar_out", \
                  structured_##op##_Scalar_out, kPureWrapped)
 
 constexpr FactoryRow kRows[] = {

@@ -52,9 +52,8 @@ BoxedStep::BoxedStep(const Request& request)
   }
   for (Fresh& f : fresh_) {
     const bool is_unique =
-        std::count_if(fresh_.begin(), fresh_.end(), [&](const Fresh& o) {
-          return o.bytes == f.bytes;
-        }) == 1;
+        std::count_if(fresh_.begin(), fresh_.end(),
+                      [&](const Fresh& o) { return o.bytes == f.bytes; }) == 1;
     if (!is_unique || f.bytes == 0) continue;
     f.offer = static_cast<int>(offers_.size());
     offers_.push_back({});
@@ -63,8 +62,7 @@ BoxedStep::BoxedStep(const Request& request)
 
 void BoxedStep::Fail(const Fresh& fresh, const char* what) const {
   TORCH_INTERNAL_ASSERT(false, "tjit: ", call_.entry->name, ": result ",
-                        fresh.result, " differs from the recorded one: ",
-                        what);
+                        fresh.result, " differs from the recorded one: ", what);
 }
 
 void BoxedStep::CheckAndPlace(const Fresh& fresh, const at::Tensor& result,
@@ -126,8 +124,7 @@ void BoxedStep::Run(char* const* slots, const ScalarValue* scalars) {
 std::unique_ptr<PreparedStep> PrepareBoxed(
     const StepRecord& step, const CapturedCall& call,
     const std::vector<std::uint64_t>& slot_bytes, ExecutorTensors* tensors) {
-  return std::make_unique<BoxedStep>(
-      Request(step, call, slot_bytes, tensors));
+  return std::make_unique<BoxedStep>(Request(step, call, slot_bytes, tensors));
 }
 
 }  // namespace tjit::runtime

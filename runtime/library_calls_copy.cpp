@@ -1,16 +1,13 @@
 // copy_, fill_, zero_. Mirrors aten/src/ATen/native/{Copy,Fill}.cpp; a copy
 // between equal dtypes has the same bits whatever the algorithm.
-#include "runtime/dispatch_stub.h"
-
 #include <ATen/TensorIterator.h>
-#include <ATen/native/Copy.h>
-#include <ATen/native/Fill.h>
 #include <ATen/ops/copy_native.h>
 
 #include <algorithm>
 #include <cstring>
 
 #include "runtime/library_calls_native.h"
+#include "runtime/native_stubs.h"
 
 namespace tjit::runtime {
 namespace {

@@ -1,10 +1,6 @@
 // Ops that pick elements: where, masked_fill, index_select, gather, cat, ...
 // Mirrors TensorAdvancedIndexing.cpp, TensorCompare.cpp and TensorShape.cpp.
-#include "runtime/dispatch_stub.h"
-
 #include <ATen/TensorIterator.h>
-#include <ATen/native/IndexKernel.h>
-#include <ATen/native/TensorCompare.h>
 #include <ATen/ops/cat_native.h>
 #include <ATen/ops/gather_native.h>
 #include <ATen/ops/index_select_native.h>
@@ -16,6 +12,7 @@
 
 #include "runtime/library_calls_native.h"
 #include "runtime/library_calls_structured.h"
+#include "runtime/native_stubs.h"
 
 namespace tjit::runtime {
 namespace {
@@ -110,7 +107,8 @@ constexpr FactoryRow kRows[] = {
     {"aten::gather", PrepareStructured<native::structured_gather_out>},
     {"aten::index_select", PrepareOutCall<&native::index_select_out_cpu_>},
     {"aten::masked_fill_.Scalar", PrepareMaskedFill},
-    {"aten::scatter.src", PrepareStructured<native::structured_scatter_src_out>},
+    {"aten::scatter.src",
+     PrepareStructured<native::structured_scatter_src_out>},
     {"aten::scatter.value",
      PrepareStructured<native::structured_scatter_value_out>},
     {"aten::scatter_.src",

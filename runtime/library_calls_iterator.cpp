@@ -1,6 +1,5 @@
 #include "runtime/library_calls_iterator.h"
 
-
 namespace tjit::runtime {
 
 bool IteratorPatches::Plan(const at::TensorIteratorBase& it,
@@ -24,8 +23,7 @@ bool IteratorPatches::Plan(const at::TensorIteratorBase& it,
             : kNoSlot;
     if (from_slot == kNoSlot && scalar == kConstant) continue;
     if (op.is_output || tensor.numel() != 1) return false;
-    Converted c{i, from_slot, 0, c10::ScalarType::Undefined,
-                op.current_dtype};
+    Converted c{i, from_slot, 0, c10::ScalarType::Undefined, op.current_dtype};
     if (from_slot != kNoSlot) {
       c.byte_offset = original.storage_offset() *
                       static_cast<std::int64_t>(original.itemsize());

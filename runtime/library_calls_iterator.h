@@ -17,9 +17,10 @@ namespace tjit::runtime {
 
 // What a kernel looks at.
 enum Purity : std::uint8_t {
-  kReadsTensors,  // also at tensors, its own or those of the iterator
-  kPure,          // at nothing but its iterator and scalars
-  kPureWrapped,   // the same; its only scalar is an operand of the iterator
+  kReadsTensors,    // also at tensors, its own or those of the iterator
+  kComputesInMeta,  // meta copies or computes: it runs each time
+  kPure,            // at nothing but its iterator and scalars
+  kPureWrapped,     // the same; its only scalar is an operand of the iterator
 };
 
 class IteratorPatches {

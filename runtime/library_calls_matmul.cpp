@@ -73,8 +73,7 @@ std::optional<bool> IsTransposed(const Matrix& x, int major, std::int64_t rows,
   if (x.strides[major] == 1 && x.strides[1 - major] >= std::max(one, rows)) {
     return false;
   }
-  if (x.strides[1 - major] == 1 &&
-      x.strides[major] >= std::max(one, columns)) {
+  if (x.strides[1 - major] == 1 && x.strides[major] >= std::max(one, columns)) {
     return true;
   }
   return std::nullopt;
@@ -157,10 +156,9 @@ class GemmStep final : public PreparedStep {
     }
     const Layout& l = layout_;
     FindGemm<T>()(l.transpose_a ? "t" : "n", l.transpose_b ? "t" : "n", &l.m,
-                  &l.n, &l.k, &alpha,
-                  reinterpret_cast<const T*>(a_.In(slots)), &l.lda,
-                  reinterpret_cast<const T*>(b_.In(slots)), &l.ldb, &beta,
-                  reinterpret_cast<T*>(c), &l.ldc);
+                  &l.n, &l.k, &alpha, reinterpret_cast<const T*>(a_.In(slots)),
+                  &l.lda, reinterpret_cast<const T*>(b_.In(slots)), &l.ldb,
+                  &beta, reinterpret_cast<T*>(c), &l.ldc);
   }
   bool uses_tensors() const override { return false; }
 
@@ -287,19 +285,17 @@ std::unique_ptr<PreparedStep> PrepareGemm(const Product& p) {
       PlanLayout(Matrix(mat1), Matrix(mat2), Matrix(result));
   const std::optional<Bias> bias = PlanBias(p, result);
   if (!layout.has_value() || !bias.has_value()) return nullptr;
-  const std::int64_t flops =
-      std::int64_t{layout->m} * layout->n * layout->k;
+  const std::int64_t flops = std::int64_t{layout->m} * layout->n * layout->k;
   if (flops > kMaxTriedFlops) return nullptr;
   auto step = std::make_unique<GemmStep<T>>(
       *layout, p.request.arg_address(p.first + (layout->swapped ? 1 : 0)),
       p.request.arg_address(p.first + (layout->swapped ? 0 : 1)),
       p.request.result_address(0), *bias, p.is_addmm);
   static Verdicts verdicts;
-  const bool is_same =
-      verdicts.Of(*layout, sizeof(T) == 8, p.is_addmm, [&] {
-        const std::unique_ptr<PreparedStep> eager = Structured(p);
-        return eager != nullptr && Try(p, eager.get()) == Try(p, step.get());
-      });
+  const bool is_same = verdicts.Of(*layout, sizeof(T) == 8, p.is_addmm, [&] {
+    const std::unique_ptr<PreparedStep> eager = Structured(p);
+    return eager != nullptr && Try(p, eager.get()) == Try(p, step.get());
+  });
   if (!is_same) return nullptr;
   return step;
 }
@@ -327,8 +323,10 @@ constexpr FactoryRow kRows[] = {
     {"aten::addmm_", PrepareAddmm},
     {"aten::addmv", PrepareStructured<native::structured_addmv_out_cpu>},
     {"aten::addmv_", PrepareStructured<native::structured_addmv_out_cpu>},
-    {"aten::baddbmm", PrepareStructured<native::structured_baddbmm_out_cpu>},
-    {"aten::baddbmm_", PrepareStructured<native::structured_baddbmm_out_cpu>},
+    {"aten::baddbmm",
+     PrepareStructured<native::structured_baddbmm_out_cpu, kComputesInMeta>},
+    {"aten::baddbmm_",
+     PrepareStructured<native::structured_baddbmm_out_cpu, kComputesInMeta>},
     {"aten::bmm", PrepareStructured<native::structured_bmm_out_cpu>},
     {"aten::bmm.out", PrepareStructured<native::structured_bmm_out_cpu>},
     {"aten::mm", PrepareMm},

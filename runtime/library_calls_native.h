@@ -92,9 +92,8 @@ class IteratorStep final : public PreparedStep {
         purity_(purity) {}
 
   bool Plan(const Request& request) {
-    return patches_.Plan(
-        iterator_, request,
-        purity_ == kPureWrapped ? 0 : IteratorPatches::kNone);
+    return patches_.Plan(iterator_, request,
+                         purity_ == kPureWrapped ? 0 : IteratorPatches::kNone);
   }
   void Run(char* const* slots, const ScalarValue* scalars) override {
     patches_.Apply(&iterator_, slots, scalars);
@@ -119,8 +118,8 @@ std::unique_ptr<PreparedStep> PrepareIterator(const Request& request,
                                               Build build, F fn,
                                               Purity purity = kPure) {
   const DummyMemory memory(request);
-  auto step =
-      std::make_unique<IteratorStep<F>>(request, build(), std::move(fn), purity);
+  auto step = std::make_unique<IteratorStep<F>>(request, build(), std::move(fn),
+                                                purity);
   if (!step->Plan(request)) return nullptr;
   return step;
 }

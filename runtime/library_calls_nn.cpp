@@ -1,8 +1,5 @@
 // Softmax, normalisation, pooling, losses. Mirrors SoftMax.cpp,
 // layer_norm.cpp, Normalization.cpp, DilatedMaxPool2d.cpp, LossNLL.cpp.
-#include "runtime/dispatch_stub.h"
-
-#include <ATen/native/layer_norm.h>
 #include <ATen/ops/_log_softmax_backward_data_native.h>
 #include <ATen/ops/_log_softmax_native.h>
 #include <ATen/ops/_softmax_backward_data_native.h>
@@ -15,6 +12,7 @@
 
 #include "runtime/library_calls_native.h"
 #include "runtime/library_calls_structured.h"
+#include "runtime/native_stubs.h"
 
 namespace tjit::runtime {
 namespace {
@@ -75,9 +73,9 @@ class LayerNormBackwardStep final : public PreparedStep {
         results_(r.results),
         rows_(r.args[1], r.call.arguments[2].toListRef().size()) {}
   void Run(char* const*, const ScalarValue*) override {
-    native::LayerNormBackwardKernel(
-        at::kCPU, args_[0], args_[1], args_[2], args_[3], args_[4], rows_.m,
-        rows_.n, &results_[0], &results_[1], &results_[2]);
+    native::LayerNormBackwardKernel(at::kCPU, args_[0], args_[1], args_[2],
+                                    args_[3], args_[4], rows_.m, rows_.n,
+                                    &results_[0], &results_[1], &results_[2]);
   }
 
  private:
@@ -86,8 +84,7 @@ class LayerNormBackwardStep final : public PreparedStep {
   Rows rows_;
 };
 
-std::unique_ptr<PreparedStep> PrepareLayerNormBackward(
-    const Request& request) {
+std::unique_ptr<PreparedStep> PrepareLayerNormBackward(const Request& request) {
   for (const at::Tensor& t : request.args) {
     if (!IsContiguous(t)) return nullptr;
   }
@@ -110,8 +107,7 @@ constexpr FactoryRow kRows[] = {
     {"aten::max_pool2d_with_indices_backward",
      PrepareStructured<
          native::structured_max_pool2d_with_indices_backward_out_cpu>},
-    {"aten::native_batch_norm",
-     PrepareOutCall<&native::batch_norm_cpu_out, 3>},
+    {"aten::native_batch_norm", PrepareOutCall<&native::batch_norm_cpu_out, 3>},
     {"aten::native_layer_norm", PrepareLayerNorm},
     {"aten::native_layer_norm_backward", PrepareLayerNormBackward},
     {"aten::nll_loss_backward",

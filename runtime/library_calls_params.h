@@ -29,9 +29,7 @@ struct ArgumentCursor {
   std::size_t tensor = 0;    // flattened tensor argument
   std::size_t scalar = 0;    // scalar argument
 
-  const c10::IValue& NextValue() {
-    return request.call.arguments[argument++];
-  }
+  const c10::IValue& NextValue() { return request.call.arguments[argument++]; }
   const at::Tensor& NextTensor() {
     ++argument;
     return request.args[tensor++];

@@ -1,15 +1,9 @@
 // Reductions and the losses that end in one. Mirrors ReduceOps.cpp and
 // Loss.cpp: mean is sum and a division in place, mse_loss is a pointwise part
 // into scratch and then sum or mean.
-#include "runtime/dispatch_stub.h"
-
 #include <ATen/ScalarOps.h>
 #include <ATen/TensorIterator.h>
 #include <ATen/core/Reduction.h>
-#include <ATen/native/BinaryOps.h>
-#include <ATen/native/PointwiseOps.h>
-#include <ATen/native/ReduceOps.h>
-#include <ATen/native/ReduceOpsUtils.h>
 #include <ATen/ops/all_native.h>
 #include <ATen/ops/amax_native.h>
 #include <ATen/ops/amin_native.h>
@@ -25,6 +19,7 @@
 
 #include "runtime/library_calls_native.h"
 #include "runtime/library_calls_structured.h"
+#include "runtime/native_stubs.h"
 
 namespace tjit::runtime {
 namespace {
@@ -42,8 +37,7 @@ class ChainStep final : public PreparedStep {
   explicit ChainStep(const Request& request)
       : args_(request.args), results_(request.results) {}
   // False if an operand cannot be patched.
-  bool Add(const Request& request, at::TensorIterator iterator,
-           Kernel kernel) {
+  bool Add(const Request& request, at::TensorIterator iterator, Kernel kernel) {
     Part& part = parts_.emplace_back();
     part.iterator = std::move(iterator);
     part.kernel = kernel;
@@ -115,8 +109,8 @@ std::unique_ptr<PreparedStep> PrepareSum(const Request& request) {
   }
   const DummyMemory memory(request);
   auto chain = std::make_unique<ChainStep>(request);
-  if (!AddSum(chain.get(), request, a.self.Get(), a.dims.Get(),
-              a.keepdim.Get(), result)) {
+  if (!AddSum(chain.get(), request, a.self.Get(), a.dims.Get(), a.keepdim.Get(),
+              result)) {
     return nullptr;
   }
   return chain;
@@ -165,10 +159,9 @@ std::unique_ptr<PreparedStep> PrepareMseLoss(const Request& request) {
   const at::Tensor loss = iterator.output();
   if (loss.numel() > kMaxScratchElements) return nullptr;
   const bool is_ready =
-      chain->Add(request, std::move(iterator),
-                 [](at::TensorIterator& it) {
-                   native::mse_stub(at::kCPU, it);
-                 }) &&
+      chain->Add(
+          request, std::move(iterator),
+          [](at::TensorIterator& it) { native::mse_stub(at::kCPU, it); }) &&
       AddSum(chain.get(), request, loss, at::IntArrayRef{}, false, result) &&
       (reduction != at::Reduction::Mean ||
        AddDivision(chain.get(), request, result, loss.numel()));
@@ -180,8 +173,7 @@ std::unique_ptr<PreparedStep> PrepareMseLossBackward(const Request& request) {
   const at::Tensor& grad = request.args[0];
   const at::Tensor& input = request.args[1];
   const at::Tensor& target = request.args[2];
-  const bool is_mean =
-      request.call.arguments[3].toInt() == at::Reduction::Mean;
+  const bool is_mean = request.call.arguments[3].toInt() == at::Reduction::Mean;
   const at::Scalar norm =
       is_mean ? 2. / static_cast<double>(input.numel()) : 2.;
   return PrepareIterator(

@@ -50,10 +50,12 @@ template <class S, std::size_t N = kOutputs<S>>
 class Kernel final : public S {
  public:
   Kernel(std::array<at::Tensor, N> outputs, bool is_functional)
-      : outputs_(std::move(outputs)), is_functional_(is_functional) {}
+      : outputs_(std::move(outputs)), is_functional_(is_functional) {
+    if (!is_functional_) known_ = outputs_;
+  }
 
   const at::Tensor& maybe_get_output(std::int64_t i) override {
-    return is_functional_ && !is_set_[i] ? undefined_ : outputs_[i];
+    return known_[i];
   }
   void set_output_strided(std::int64_t i, at::IntArrayRef sizes,
                           at::IntArrayRef strides,
@@ -80,11 +82,10 @@ class Kernel final : public S {
  private:
   void Check(std::int64_t i, at::IntArrayRef sizes,
              const at::TensorOptions& options) {
-    is_set_[i] = true;
+    known_[i] = outputs_[i];
     if (!outputs_[i].defined() || outputs_[i].sizes() != sizes ||
-        (is_functional_ &&
-         outputs_[i].scalar_type() != at::typeMetaToScalarType(
-                                          options.dtype()))) {
+        (is_functional_ && outputs_[i].scalar_type() !=
+                               at::typeMetaToScalarType(options.dtype()))) {
       fits_ = false;
     }
   }
@@ -99,8 +100,7 @@ class Kernel final : public S {
   }
 
   std::array<at::Tensor, N> outputs_;
-  at::Tensor undefined_;
-  std::array<bool, N> is_set_{};
+  std::array<at::Tensor, N> known_;
   bool is_functional_;
   bool fits_ = true;
 };
@@ -121,7 +121,7 @@ class Step final : public PreparedStep {
 
   void Run(char* const* slots, const ScalarValue* scalars) override {
     params_.Update(scalars);
-    if (kHasIterator<S> && !kernel_) {
+    if (!kernel_) {
       Kernel<S> kernel(outputs_, is_functional_);
       CallMeta(&kernel);
       CallImpl(&kernel);
@@ -164,6 +164,10 @@ bool Step<S>::Prepare(const Request& request, Purity purity) {
     return false;
   }
   if (!kernel_->fits()) return false;
+  if (purity == kComputesInMeta) {
+    kernel_.reset();
+    return true;
+  }
   if constexpr (kHasIterator<S>) {
     const int scalar = purity == kPureWrapped ? 0 : IteratorPatches::kNone;
     if (PreparePatches(request, scalar, memory.is_small())) {
@@ -176,8 +180,7 @@ bool Step<S>::Prepare(const Request& request, Purity purity) {
 }
 
 template <class S>
-bool Step<S>::PreparePatches(const Request& request, int scalar,
-                             bool may_try) {
+bool Step<S>::PreparePatches(const Request& request, int scalar, bool may_try) {
   if constexpr (kHasIterator<S>) {
     if (!patches_.Plan(*kernel_, request, scalar)) return false;
     // Kernels that read a one-element operand as a scalar remove it.

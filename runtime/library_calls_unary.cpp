@@ -82,19 +82,19 @@ struct ReluKernel : native::structured_clamp_min_out {
   at::Scalar zero_ = 0;
 };
 
-#define TJIT_ROWS(op, kernel, purity)                                \
-  {"aten::" #op, PrepareStructured<kernel, purity>},                 \
-      {"aten::" #op "_", PrepareStructured<kernel, purity>}, {       \
-    "aten::" #op ".out", PrepareStructured<kernel, purity>           \
+#define TJIT_ROWS(op, kernel, purity)                          \
+  {"aten::" #op, PrepareStructured<kernel, purity>},           \
+      {"aten::" #op "_", PrepareStructured<kernel, purity>}, { \
+    "aten::" #op ".out", PrepareStructured<kernel, purity>     \
   }
 #define TJIT_UNARY(op) TJIT_ROWS(op, native::structured_##op##_out, kPure)
 // Copies integers without an iterator.
-#define TJIT_ROUND(op) TJIT_ROWS(op, native::structured_##op##_out, kReadsTensors)
-#define TJIT_BACKWARD(op, out)                                           \
-  {"aten::" #op, PrepareStructured<native::structured_##op##_out, kPure>}, \
-  {                                                                      \
-    "aten::" #op "." #out,                                               \
-        PrepareStructured<native::structured_##op##_out, kPure>          \
+#define TJIT_ROUND(op) \
+  TJIT_ROWS(op, native::structured_##op##_out, kReadsTensors)
+#define TJIT_BACKWARD(op, out)                                               \
+  {"aten::" #op, PrepareStructured<native::structured_##op##_out, kPure>}, { \
+    "aten::" #op "." #out,                                                   \
+        PrepareStructured<native::structured_##op##_out, kPure>              \
   }
 
 constexpr FactoryRow kRows[] = {

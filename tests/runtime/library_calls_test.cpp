@@ -1,0 +1,344 @@
+// The ops outside the pointwise tables: copies, reductions, products,
+// normalisation, losses, indexing; each against eager, and which of them must
+// not fall back to the boxed way.
+#include <ATen/ops/scalar_tensor.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/runtime/make_tensors.h"
+#include "tests/runtime/recorded_call.h"
+
+namespace tjit::runtime::testing {
+namespace {
+
+using Ints = std::vector<std::int64_t>;
+
+enum class Way { kDirect, kBoxed };
+
+struct Case {
+  std::string name;
+  std::string what;
+  Maker maker;
+  Way way = Way::kDirect;
+};
+
+#define TJIT_CALL(...)                     \
+  [=](int seed) {                          \
+    Data d(seed);                          \
+    return torch::jit::Stack{__VA_ARGS__}; \
+  }
+
+const c10::IValue kNone;
+const std::int64_t kMean = 1;
+const std::int64_t kSum = 2;
+
+void AddCopies(std::vector<Case>* cases) {
+  const at::ScalarType dtypes[] = {at::kFloat, at::kDouble, at::kBFloat16,
+                                   at::kLong,  at::kHalf,   at::kBool};
+  for (at::ScalarType to : dtypes) {
+    for (at::ScalarType from : dtypes) {
+      cases->push_back(
+          {"aten::copy_", std::string(at::toString(to)) + at::toString(from),
+           TJIT_CALL(d.Dense({7, 9}, to), d.Dense({7, 9}, from), false)});
+    }
+  }
+  for (const char* to : {"dense", "strided", "transposed"}) {
+    for (const char* from :
+         {"dense", "strided", "transposed", "expanded", "row", "scalar"}) {
+      cases->push_back(
+          {"aten::copy_", std::string(to) + " " + from,
+           TJIT_CALL(d.Laid(to, {6, 10}), d.Laid(from, {6, 10}), false)});
+    }
+  }
+  cases->push_back(
+      {"aten::copy_", "blocked transpose",
+       TJIT_CALL(d.Dense({70, 80}), d.Laid("transposed", {70, 80}), false)});
+  cases->push_back({"aten::copy_", "large",
+                    TJIT_CALL(d.Dense({40000}), d.Dense({40000}), false)});
+  cases->push_back({"aten::copy_", "channels last",
+                    TJIT_CALL(d.Dense({2, 3, 4, 4}),
+                              d.Laid("channels_last", {2, 3, 4, 4}), false)});
+  for (const char* to : {"dense", "strided", "transposed", "scalar"}) {
+    cases->push_back({"aten::zero_", to, TJIT_CALL(d.Laid(to, {6, 10}))});
+    cases->push_back({"aten::fill_.Scalar", to,
+                      TJIT_CALL(d.Laid(to, {6, 10}), d.Uniform())});
+    cases->push_back({"aten::fill_.Tensor", to,
+                      TJIT_CALL(d.Laid(to, {6, 10}), d.Dense({}))});
+  }
+  cases->push_back({"aten::zero_", "large", TJIT_CALL(d.Dense({40000}))});
+}
+
+void AddReductions(std::vector<Case>* cases) {
+  for (at::ScalarType t : {at::kFloat, at::kDouble, at::kBFloat16}) {
+    for (const char* layout : {"dense", "transposed", "strided"}) {
+      for (const char* op : {"aten::sum.dim_IntList", "aten::mean.dim"}) {
+        for (const Ints& dims : {Ints{}, Ints{0}, Ints{-1}, Ints{0, 1}}) {
+          for (bool keep : {false, true}) {
+            // bfloat16 means go through a float32 copy.
+            const std::string what =
+                std::string(layout) + " " + at::toString(t) + " dims " +
+                std::to_string(dims.size()) + (keep ? " keep" : "");
+            cases->push_back(
+                {op, what,
+                 TJIT_CALL(d.Laid(layout, {9, 33}, t), dims, keep, kNone)});
+          }
+        }
+        cases->push_back(
+            {op, "large",
+             TJIT_CALL(d.Laid(layout, {210, 200}, t), Ints{}, false, kNone)});
+        cases->push_back(
+            {op, "large rows",
+             TJIT_CALL(d.Laid(layout, {210, 200}, t), Ints{0}, false, kNone)});
+      }
+      for (std::int64_t reduction : {std::int64_t{0}, kMean, kSum}) {
+        if (t == at::kBFloat16) continue;
+        cases->push_back({"aten::mse_loss", layout,
+                          TJIT_CALL(d.Laid(layout, {9, 33}, t),
+                                    d.Dense({9, 33}, t), reduction)});
+        cases->push_back(
+            {"aten::mse_loss_backward", layout,
+             TJIT_CALL(reduction == 0 ? d.Dense({9, 33}, t) : d.Dense({}, t),
+                       d.Laid(layout, {9, 33}, t), d.Dense({9, 33}, t),
+                       reduction)});
+      }
+    }
+    cases->push_back(
+        {"aten::sum.dim_IntList", "dtype",
+         TJIT_CALL(d.Dense({8, 8}, at::kBFloat16), Ints{}, false, 6)});
+    cases->push_back(
+        {"aten::argmax", "rows", TJIT_CALL(d.Dense({9, 33}, t), 1, false)});
+    cases->push_back(
+        {"aten::argmax", "all", TJIT_CALL(d.Dense({9, 33}, t), kNone, false)});
+    cases->push_back(
+        {"aten::amax", "rows", TJIT_CALL(d.Dense({9, 33}, t), Ints{1}, true)});
+    cases->push_back(
+        {"aten::cumsum", "rows", TJIT_CALL(d.Dense({9, 33}, t), 1, kNone)});
+  }
+  cases->push_back(
+      {"aten::sum.dim_IntList", "of bools",
+       TJIT_CALL(d.Dense({9, 33}, at::kBool), Ints{}, false, kNone)});
+  cases->push_back(
+      {"aten::sum.dim_IntList", "of integers",
+       TJIT_CALL(d.Dense({9, 33}, at::kLong), Ints{1}, false, kNone)});
+}
+
+void AddProducts(std::vector<Case>* cases) {
+  const Ints sizes[] = {{8, 32, 32}, {4, 8, 16},  {1, 32, 8},
+                        {8, 1, 8},   {8, 32, 1},  {1, 1, 1},
+                        {32, 32, 1}, {33, 17, 5}, {64, 400, 70}};
+  for (at::ScalarType t : {at::kFloat, at::kDouble, at::kBFloat16}) {
+    for (const Ints& s : sizes) {
+      // oneDNN compiles a kernel for each bfloat16 product.
+      if (t == at::kBFloat16 && &s - sizes > 1) break;
+      const std::int64_t m = s[0], k = s[1], n = s[2];
+      for (const char* a : {"dense", "transposed", "strided"}) {
+        for (const char* b : {"dense", "transposed"}) {
+          const std::string what = std::string(a) + " " + b + " " +
+                                   std::to_string(m) + "x" + std::to_string(k) +
+                                   "x" + std::to_string(n);
+          cases->push_back(
+              {"aten::mm", what,
+               TJIT_CALL(d.Laid(a, {m, k}, t), d.Laid(b, {k, n}, t))});
+          for (double beta : {1.0, 0.0}) {
+            cases->push_back(
+                {"aten::addmm", what,
+                 TJIT_CALL(d.Dense({n}, t), d.Laid(a, {m, k}, t),
+                           d.Laid(b, {k, n}, t), beta, 1.0 + seed)});
+          }
+          cases->push_back(
+              {"aten::addmm", what + " full bias",
+               TJIT_CALL(d.Laid(a, {m, n}, t), d.Laid(a, {m, k}, t),
+                         d.Laid(b, {k, n}, t), 0.5, 1.0)});
+          cases->push_back({"aten::addmm", what + " column bias",
+                            TJIT_CALL(d.Dense({m, 1}, t), d.Laid(a, {m, k}, t),
+                                      d.Laid(b, {k, n}, t), 1.0, 1.0)});
+          cases->push_back(
+              {"aten::addmm_", what,
+               TJIT_CALL(d.Laid(b, {m, n}, t), d.Laid(a, {m, k}, t),
+                         d.Laid(b, {k, n}, t), 1.0, 0.5)});
+          cases->push_back(
+              {"aten::bmm", what,
+               TJIT_CALL(d.Laid(a, {3, m, k}, t), d.Laid(b, {3, k, n}, t))});
+          cases->push_back(
+              {"aten::baddbmm", what,
+               TJIT_CALL(d.Dense({3, m, n}, t), d.Laid(a, {3, m, k}, t),
+                         d.Laid(b, {3, k, n}, t), 1.0, 0.5)});
+        }
+      }
+      cases->push_back({"aten::addmv", "",
+                        TJIT_CALL(d.Dense({m}, t), d.Dense({m, k}, t),
+                                  d.Dense({k}, t), 1.0, 1.0)});
+    }
+  }
+}
+
+void AddNn(std::vector<Case>* cases) {
+  const Ints two = {2, 2}, one = {1, 1}, zero = {0, 0};
+  for (at::ScalarType t : {at::kFloat, at::kDouble, at::kBFloat16}) {
+    const auto code = static_cast<std::int64_t>(t);
+    for (const char* op : {"aten::_softmax", "aten::_log_softmax"}) {
+      cases->push_back({op, "", TJIT_CALL(d.Dense({16, 10}, t), 1, false)});
+      cases->push_back({op, "", TJIT_CALL(d.Dense({4, 7, 5}, t), 1, false)});
+      cases->push_back(
+          {op, "", TJIT_CALL(d.Laid("strided", {4, 7, 5}, t), -1, false)});
+    }
+    for (const char* op :
+         {"aten::_softmax_backward_data", "aten::_log_softmax_backward_data"}) {
+      cases->push_back(
+          {op, "",
+           TJIT_CALL(d.Dense({16, 10}, t), d.Dense({16, 10}, t), 1, code)});
+      cases->push_back(
+          {op, "",
+           TJIT_CALL(d.Dense({4, 7, 5}, t), d.Dense({4, 7, 5}, t), 1, code)});
+    }
+    for (std::int64_t reduction : {std::int64_t{0}, kMean, kSum}) {
+      cases->push_back({"aten::nll_loss_forward", "",
+                        TJIT_CALL(d.Dense({16, 10}, t), d.Index({16}, 10),
+                                  kNone, reduction, -100)});
+      cases->push_back(
+          {"aten::nll_loss_backward", "",
+           TJIT_CALL(reduction == 0 ? d.Dense({16}, t) : d.Dense({}, t),
+                     d.Dense({16, 10}, t), d.Index({16}, 10), kNone, reduction,
+                     -100, at::scalar_tensor(16, t))});
+    }
+    cases->push_back({"aten::native_layer_norm", "",
+                      TJIT_CALL(d.Dense({4, 6, 64}, t), Ints{64},
+                                d.Dense({64}, t), d.Dense({64}, t), 1e-5)});
+    cases->push_back(
+        {"aten::native_layer_norm", "no weight",
+         TJIT_CALL(d.Dense({4, 6, 33}, t), Ints({6, 33}), kNone, kNone, 1e-5)});
+    cases->push_back(
+        {"aten::native_layer_norm_backward", "",
+         TJIT_CALL(d.Dense({4, 6, 64}, t), d.Dense({4, 6, 64}, t), Ints{64},
+                   d.Dense({4, 6, 1}, t), d.Positive({4, 6, 1}, t),
+                   d.Dense({64}, t), d.Dense({64}, t),
+                   c10::List<bool>({true, true, true}))});
+    cases->push_back({"aten::native_layer_norm_backward", "only the input",
+                      TJIT_CALL(d.Dense({4, 6, 64}, t), d.Dense({4, 6, 64}, t),
+                                Ints{64}, d.Dense({4, 6, 1}, t),
+                                d.Positive({4, 6, 1}, t), d.Dense({64}, t),
+                                kNone, c10::List<bool>({true, false, false}))});
+    for (const char* layout : {"dense", "channels_last"}) {
+      for (bool train : {true, false}) {
+        cases->push_back(
+            {"aten::native_batch_norm", layout,
+             TJIT_CALL(d.Laid(layout, {4, 3, 6, 6}, t), d.Dense({3}, t),
+                       d.Dense({3}, t), d.Dense({3}, t), d.Positive({3}, t),
+                       train, 0.1, 1e-5)});
+      }
+      cases->push_back(
+          {"aten::native_batch_norm_backward", layout,
+           TJIT_CALL(d.Dense({4, 3, 6, 6}, t), d.Laid(layout, {4, 3, 6, 6}, t),
+                     d.Dense({3}, t), d.Dense({3}, t), d.Positive({3}, t),
+                     d.Dense({3}, t), d.Positive({3}, t), true, 1e-5,
+                     c10::List<bool>({true, true, true})),
+           Way::kBoxed});
+      cases->push_back({"aten::max_pool2d_with_indices", layout,
+                        TJIT_CALL(d.Laid(layout, {2, 3, 8, 8}, t), two, two,
+                                  zero, one, false)});
+      cases->push_back(
+          {"aten::max_pool2d_with_indices_backward", layout,
+           TJIT_CALL(d.Dense({2, 3, 4, 4}, t), d.Laid(layout, {2, 3, 8, 8}, t),
+                     two, two, zero, one, false, d.Index({2, 3, 4, 4}, 64))});
+      cases->push_back(
+          {"aten::convolution", layout,
+           TJIT_CALL(d.Laid(layout, {2, 3, 8, 8}, t), d.Dense({4, 3, 3, 3}, t),
+                     d.Dense({4}, t), one, one, one, false, zero, 1),
+           Way::kBoxed});
+      cases->push_back(
+          {"aten::convolution_backward", layout,
+           TJIT_CALL(d.Dense({2, 4, 8, 8}, t), d.Laid(layout, {2, 3, 8, 8}, t),
+                     d.Dense({4, 3, 3, 3}, t), Ints{4}, one, one, one, false,
+                     zero, 1, c10::List<bool>({true, true, true})),
+           Way::kBoxed});
+    }
+  }
+}
+
+void AddIndexing(std::vector<Case>* cases) {
+  for (at::ScalarType t : {at::kFloat, at::kBFloat16, at::kLong}) {
+    cases->push_back({"aten::where.self", "",
+                      TJIT_CALL(d.Dense({6, 9}, at::kBool), d.Dense({6, 9}, t),
+                                d.Dense({9}, t))});
+    cases->push_back({"aten::where.self", "scalar",
+                      TJIT_CALL(d.Dense({6, 9}, at::kBool), d.Dense({6, 9}, t),
+                                d.Laid("wrapped", {}, t))});
+    cases->push_back(
+        {"aten::masked_fill_.Scalar", "",
+         TJIT_CALL(d.Dense({6, 9}, t), d.Dense({6, 1}, at::kBool), 1 + seed)});
+    cases->push_back({"aten::index_select", "rows",
+                      TJIT_CALL(d.Dense({20, 8}, t), 0, d.Index({33}, 20))});
+    cases->push_back({"aten::index_select", "columns",
+                      TJIT_CALL(d.Dense({8, 20}, t), 1, d.Index({3}, 20))});
+    cases->push_back(
+        {"aten::gather", "",
+         TJIT_CALL(d.Dense({8, 20}, t), 1, d.Index({8, 3}, 20), false)});
+    cases->push_back({"aten::scatter.src", "",
+                      TJIT_CALL(d.Dense({8, 20}, t), 1, d.Index({8, 1}, 20),
+                                d.Dense({8, 1}, t))});
+    cases->push_back(
+        {"aten::scatter_.value", "",
+         TJIT_CALL(d.Dense({8, 20}, t), 1, d.Index({8, 3}, 20), 1 + seed)});
+    cases->push_back({"aten::tril", "", TJIT_CALL(d.Dense({9, 9}, t), 0)});
+    for (std::int64_t dim : {0, 1}) {
+      cases->push_back({"aten::cat", "",
+                        TJIT_CALL(c10::List<at::Tensor>(
+                                      {d.Dense({6, 5}, t), d.Dense({6, 5}, t),
+                                       d.Laid("transposed", {6, 5}, t)}),
+                                  dim)});
+    }
+    cases->push_back(
+        {"aten::index.Tensor", "",
+         TJIT_CALL(d.Dense({20, 8}, t), c10::List<std::optional<at::Tensor>>(
+                                            {std::nullopt, d.Index({5}, 8)})),
+         Way::kBoxed});
+  }
+  cases->push_back(
+      {"aten::embedding_dense_backward", "",
+       TJIT_CALL(d.Dense({16, 8}), d.Index({16}, 12), 12, -1, false),
+       Way::kBoxed});
+}
+
+void CheckCases(const std::vector<Case>& cases) {
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.name + " " + c.what);
+    RecordedCall call(c.name, c.maker);
+    EXPECT_EQ(call.step().is_boxed(), c.way == Way::kBoxed);
+    for (int seed = 1; seed < 3; ++seed) {
+      ASSERT_EQ(call.Compare(&call.step(), seed), "") << "seed " << seed;
+      ASSERT_EQ(call.Compare(&call.boxed(), seed), "")
+          << "boxed, seed " << seed;
+    }
+  }
+}
+
+TEST(LibraryCalls, Copies) {
+  std::vector<Case> cases;
+  AddCopies(&cases);
+  CheckCases(cases);
+}
+TEST(LibraryCalls, Reductions) {
+  std::vector<Case> cases;
+  AddReductions(&cases);
+  CheckCases(cases);
+}
+TEST(LibraryCalls, Products) {
+  std::vector<Case> cases;
+  AddProducts(&cases);
+  CheckCases(cases);
+}
+TEST(LibraryCalls, Nn) {
+  std::vector<Case> cases;
+  AddNn(&cases);
+  CheckCases(cases);
+}
+TEST(LibraryCalls, Indexing) {
+  std::vector<Case> cases;
+  AddIndexing(&cases);
+  CheckCases(cases);
+}
+
+}  // namespace
+}  // namespace tjit::runtime::testing
