@@ -49,7 +49,7 @@ struct alignas(64) Block {
   char* data = nullptr;
   std::uint64_t bytes = 0;                   // as asked for
   std::atomic<ThreadState*> owner{nullptr};  // whose pending ops need it
-  // Run (upper half) and slot (lower half) it was last bound to.
+  // Stream, run and slot it was last bound to (Run::BindingOf); 0: none.
   std::atomic<std::uint64_t> binding{0};
   // Stream (upper 16 bits) and position there of the last use and the last
   // write by a wrapped op; 0: none.

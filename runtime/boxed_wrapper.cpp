@@ -5,7 +5,7 @@
 
 #include <bit>
 
-#include "runtime/thread_state.h"
+#include "runtime/eager_scope.h"
 
 namespace tjit::runtime {
 namespace {
@@ -138,7 +138,7 @@ class BoxedWrapper : public c10::OperatorKernel {
       PackValue(frame, static_cast<std::uint32_t>(i), (*stack)[base + i],
                 arguments[i]);
     }
-    if (state->OnCall(frame) == Decision::kDeferred) {
+    if (OnCall(state, frame) == Decision::kDeferred) {
       PushResults(*entry_, frame, stack, base);
       return;
     }

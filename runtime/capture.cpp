@@ -3,6 +3,7 @@
 #include "runtime/library_calls.h"
 #include "runtime/match.h"
 #include "runtime/testing_hooks.h"
+#include "runtime/value_checks.h"
 
 namespace tjit::runtime {
 namespace {
@@ -111,8 +112,11 @@ void Capture::MakeAtCall(NewStep* step) {
 
 bool Capture::RecordArguments(const CallFrame& frame, NewStep* step) {
   if (frame.entry.op_class != OpClass::kPlain || !frame.recordable ||
-      frame.tensors.empty() || frame.entry.may_warn ||
-      (frame.entry.may_throw_on_values && !Planted(Defect::kLateError))) {
+      frame.tensors.empty()) {
+    return false;
+  }
+  if ((frame.entry.may_throw_on_values || frame.entry.may_warn) &&
+      !Planted(Defect::kLateError) && !ValuesPass(frame)) {
     return false;
   }
   for (const TensorRef& ref : frame.tensors) {

@@ -170,13 +170,17 @@ SlotBinding CopyBinding(const c10::StorageImpl* storage) {
 
 std::int32_t BoundSlot(const Run& run, const c10::StorageImpl* storage,
                        const Block* block) {
-  if (block != nullptr && !block->exposed.load(std::memory_order_relaxed)) {
+  const bool exposed =
+      block == nullptr || block->exposed.load(std::memory_order_relaxed);
+  if (!exposed) {
     const std::uint64_t binding =
         block->binding.load(std::memory_order_relaxed);
-    const auto slot = static_cast<std::uint32_t>(binding);
-    if (binding >> 32 == run.id) {
-      const bool bound =
-          slot < run.slots.size() && run.slots[slot].block == block;
+    if (binding == 0) return -1;  // allocated since
+    const auto slot = static_cast<std::uint32_t>(binding & Run::kSlotMask);
+    if (binding >> 48 == run.stream) {
+      const bool bound = binding == run.BindingOf(slot) &&
+                         slot < run.slots.size() &&
+                         run.slots[slot].block == block;
       return bound ? static_cast<std::int32_t>(slot) : -1;
     }
   }

@@ -29,6 +29,9 @@ struct SlotBinding {
 };
 
 struct Run {
+  explicit Run(std::uint16_t s) : stream(s) {}
+
+  const std::uint16_t stream;  // of the thread state
   std::uint32_t id = 0;
   std::vector<SlotBinding> slots;
   std::vector<ScalarValue> scalars;  // by TraceNode::scalar_begin
@@ -36,8 +39,10 @@ struct Run {
   std::vector<std::uint32_t> owned;  // slots with `owned` set
   std::uint64_t held_bytes = 0;
 
+  // The word in Block::binding: stream (16 bits), run (24), slot (24).
+  static constexpr std::uint64_t kSlotMask = (1u << 24) - 1;
   std::uint64_t BindingOf(std::uint32_t slot) const {
-    return std::uint64_t{id} << 32 | slot;
+    return std::uint64_t{stream} << 48 | (id & kSlotMask) << 24 | slot;
   }
 };
 

@@ -284,7 +284,7 @@ bool ThreadState::TakeOver(Block* block) {
   StateLock lock(this);
   if (block->owner.load(std::memory_order_acquire) != this) return false;
   auto s = static_cast<std::uint32_t>(
-      block->binding.load(std::memory_order_relaxed));
+      block->binding.load(std::memory_order_relaxed) & Run::kSlotMask);
   if (s >= run_.slots.size() || run_.slots[s].block != block) {
     // Bound by another thread since; ours is found the slow way.
     for (const std::uint32_t owned : run_.owned) {

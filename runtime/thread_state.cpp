@@ -10,6 +10,7 @@
 #include "runtime/runtime.h"
 #include "runtime/testing_hooks.h"
 #include "runtime/token.h"
+#include "runtime/value_checks.h"
 
 namespace tjit::runtime {
 namespace {
@@ -28,8 +29,17 @@ bool IsPowerOfTwo(std::uint32_t n) { return (n & (n - 1)) == 0; }
 
 }  // namespace
 
+Decision OnCall(ThreadState* state, CallFrame& frame) {
+  return state->OnCall(frame);
+}
+void AfterEager(ThreadState* state, CallFrame& frame,
+                const ResultList& results, torch::jit::Stack boxed) {
+  state->AfterEager(frame, results, std::move(boxed));
+}
+void OnThrow(ThreadState* state, CallFrame& frame) { state->OnThrow(frame); }
+
 ThreadState::ThreadState(Runtime* runtime, std::uint16_t stream)
-    : runtime_(runtime), stream_(stream) {}
+    : runtime_(runtime), stream_(stream), run_(stream) {}
 
 Decision ThreadState::OnCall(CallFrame& frame) {
   if (frame.entry.op_class == OpClass::kEmpty) return Decision::kEager;
@@ -44,8 +54,15 @@ Decision ThreadState::OnCall(CallFrame& frame) {
   Decision decision = Decision::kEager;
   if (!runtime_->hiding()) {
     if (capture_.active()) MaybeEndCapture(frame);
+    if (cursor_ != nullptr && !run_deferred_ && scheduled_.period != 0 &&
+        scheduled_.wait == 0) {
+      // A longer period was found around the trace that is followed.
+      cursor_ = nullptr;
+      UnbindFrom(&run_, 0);
+    }
     if (cursor_ != nullptr && TryFollow(frame, &decision)) return decision;
-    if (!capture_.active() && runtime_->IsRootOp(frame.entry.id) &&
+    const bool due = scheduled_.period != 0 && scheduled_.wait == 0;
+    if (!capture_.active() && !due && runtime_->IsRootOp(frame.entry.id) &&
         TryEnter(frame, &decision)) {
       return decision;
     }
@@ -75,6 +92,7 @@ void ThreadState::ObserveToken(const CallFrame& frame, std::uint8_t flags) {
   if (frame.entry.op_class == OpClass::kSync) flags |= HotDetector::kSync;
   if (after_mark_step_) flags |= HotDetector::kAfterMarkStep;
   after_mark_step_ = false;
+  if (scheduled_.wait != 0) --scheduled_.wait;
   const HotDetector::Candidate candidate = detector_.Observe(token, flags);
   if (candidate.period != 0) OnCandidate(candidate);
   const std::uint32_t period =
@@ -99,7 +117,7 @@ void ThreadState::OnCandidate(const HotDetector::Candidate& candidate) {
 void ThreadState::MaybeStartCapture(const CallFrame& frame) {
   if (capture_.active()) return;
   if (scheduled_.period != 0) {
-    if (scheduled_.wait-- != 0) return;
+    if (scheduled_.wait != 0) return;
     const Scheduled s = scheduled_;
     scheduled_ = {};
     counters_.sequences.Add();
@@ -219,9 +237,14 @@ TraceNode* ThreadState::FindChild(TraceNode* from, CallFrame& frame,
                                   BailReason* why) {
   TraceNode* likely = from->likely.load(std::memory_order_relaxed);
   const auto matches = [&](TraceNode* n) {
-    return MatchShape(frame, context_, n->step, why) &&
-           (n->step.kind == StepKind::kAtCall ||
-            BindSlots(frame, *n, &run_, why));
+    if (!MatchShape(frame, context_, n->step, why)) return false;
+    if (n->step.kind == StepKind::kAtCall) return true;
+    if (frame.entry.may_throw_on_values && !ValuesPass(frame) &&
+        !Planted(Defect::kLateError)) {
+      *why = BailReason::kValuesUnchecked;
+      return false;
+    }
+    return BindSlots(frame, *n, &run_, why);
   };
   if (from == runtime_->store().top()) likely = root_;
   if (likely != nullptr && matches(likely)) return likely;

@@ -32,6 +32,7 @@
 #include "recorder/trace.h"
 #include "runtime/call_frame.h"
 #include "runtime/capture.h"
+#include "runtime/eager_scope.h"
 #include "runtime/op_context.h"
 #include "runtime/run.h"
 #include "runtime/segment.h"
@@ -40,18 +41,6 @@
 namespace tjit::runtime {
 
 class Runtime;
-
-// Results of an eager call, flattened; null where undefined.
-class ResultList {
- public:
-  void Add(const at::Tensor& t) {
-    items_.push_back(t.defined() ? t.unsafeGetTensorImpl() : nullptr);
-  }
-  const FrameArray<c10::TensorImpl*, 8>& items() const { return items_; }
-
- private:
-  FrameArray<c10::TensorImpl*, 8> items_;
-};
 
 class ThreadState {
  public:
@@ -174,35 +163,6 @@ class StateLock {
   ThreadState* const state_;
   ThreadState* const outer_;
   bool locked_;
-};
-
-// Around the eager kernel of a wrapped call.
-class EagerScope {
- public:
-  EagerScope(ThreadState* state, CallFrame& frame)
-      : state_(state), frame_(frame) {
-    ++t_context.inside;
-  }
-  ~EagerScope() {
-    if (finished_) return;
-    --t_context.inside;
-    state_->OnThrow(frame_);
-  }
-  EagerScope(const EagerScope&) = delete;
-  EagerScope& operator=(const EagerScope&) = delete;
-
-  ResultList& results() { return results_; }
-  void Finish(torch::jit::Stack boxed = {}) {
-    finished_ = true;
-    --t_context.inside;
-    state_->AfterEager(frame_, results_, std::move(boxed));
-  }
-
- private:
-  ThreadState* const state_;
-  CallFrame& frame_;
-  ResultList results_;
-  bool finished_ = false;
 };
 
 }  // namespace tjit::runtime

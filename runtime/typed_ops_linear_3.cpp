@@ -2,11 +2,9 @@
 #include "runtime/typed_wrapper.h"
 #include "runtime/wrap_registry.h"
 
-#include <ATen/ops/normal_ops.h>
 #include <ATen/ops/prod_ops.h>
 #include <ATen/ops/put_ops.h>
 #include <ATen/ops/random_ops.h>
-#include <ATen/ops/range_ops.h>
 #include <ATen/ops/roll_ops.h>
 #include <ATen/ops/scatter_ops.h>
 #include <ATen/ops/scatter_add_ops.h>
@@ -25,52 +23,36 @@
 namespace tjit::runtime {
 
 void AddLinear3Ops(std::vector<TypedOp>* ops) {
-  AddTyped<at::_ops::normal_float_Tensor>(ops);
-  AddTyped<at::_ops::normal_float_Tensor_out>(ops);
-  AddTyped<at::_ops::normal_>(ops);
-  AddTyped<at::_ops::prod>(ops);
   AddTyped<at::_ops::prod_dim_int>(ops);
-  AddTyped<at::_ops::prod_int_out>(ops);
   AddTyped<at::_ops::put_>(ops);
   AddTyped<at::_ops::random_>(ops);
   AddTyped<at::_ops::random__from>(ops);
   AddTyped<at::_ops::random__to>(ops);
-  AddTyped<at::_ops::range_out>(ops);
   AddTyped<at::_ops::roll>(ops);
   AddTyped<at::_ops::scatter_reduce>(ops);
-  AddTyped<at::_ops::scatter_reduce_out>(ops);
   AddTyped<at::_ops::scatter_src>(ops);
-  AddTyped<at::_ops::scatter_src_out>(ops);
   AddTyped<at::_ops::scatter_value>(ops);
-  AddTyped<at::_ops::scatter_value_out>(ops);
   AddTyped<at::_ops::scatter_value_reduce>(ops);
-  AddTyped<at::_ops::scatter_value_reduce_out>(ops);
   AddTyped<at::_ops::scatter__reduce>(ops);
   AddTyped<at::_ops::scatter__src>(ops);
   AddTyped<at::_ops::scatter__value>(ops);
   AddTyped<at::_ops::scatter__value_reduce>(ops);
   AddTyped<at::_ops::scatter_add>(ops);
-  AddTyped<at::_ops::scatter_add_out>(ops);
   AddTyped<at::_ops::scatter_add_>(ops);
   AddTyped<at::_ops::sort_stable>(ops);
   AddTyped<at::_ops::sort_values_stable>(ops);
   AddTyped<at::_ops::std_correction>(ops);
-  AddTyped<at::_ops::std_correction_out>(ops);
   AddTyped<at::_ops::sum_IntList_out>(ops);
   AddTyped<at::_ops::sum_dim_IntList>(ops);
   AddTyped<at::_ops::take>(ops);
-  AddTyped<at::_ops::take_out>(ops);
   AddTyped<at::_ops::topk>(ops);
   AddTyped<at::_ops::topk_values>(ops);
   AddTyped<at::_ops::tril>(ops);
-  AddTyped<at::_ops::tril_out>(ops);
   AddTyped<at::_ops::tril_>(ops);
   AddTyped<at::_ops::triu>(ops);
-  AddTyped<at::_ops::triu_out>(ops);
   AddTyped<at::_ops::triu_>(ops);
   AddTyped<at::_ops::uniform_>(ops);
   AddTyped<at::_ops::var_correction>(ops);
-  AddTyped<at::_ops::var_correction_out>(ops);
   AddTyped<at::_ops::var_mean_correction>(ops);
   AddTyped<at::_ops::vdot>(ops);
 }

@@ -24,7 +24,6 @@
 #include <ATen/ops/gelu_ops.h>
 #include <ATen/ops/gelu_backward_ops.h>
 #include <ATen/ops/glu_ops.h>
-#include <ATen/ops/hardsigmoid_ops.h>
 
 namespace tjit::runtime {
 
@@ -38,40 +37,24 @@ void AddNn1Ops(std::vector<TypedOp>* ops) {
   AddTyped<at::_ops::_fused_sgd_>(ops);
   AddTyped<at::_ops::_fused_sgd__tensor_lr>(ops);
   AddTyped<at::_ops::_log_softmax>(ops);
-  AddTyped<at::_ops::_log_softmax_out>(ops);
   AddTyped<at::_ops::_log_softmax_backward_data>(ops);
-  AddTyped<at::_ops::_log_softmax_backward_data_out>(ops);
   AddTyped<at::_ops::_scaled_dot_product_flash_attention_for_cpu>(ops);
   AddTyped<at::_ops::_softmax>(ops);
-  AddTyped<at::_ops::_softmax_out>(ops);
   AddTyped<at::_ops::_softmax_backward_data>(ops);
-  AddTyped<at::_ops::_softmax_backward_data_out>(ops);
   AddTyped<at::_ops::avg_pool2d>(ops);
-  AddTyped<at::_ops::avg_pool2d_out>(ops);
   AddTyped<at::_ops::avg_pool2d_backward>(ops);
-  AddTyped<at::_ops::avg_pool2d_backward_grad_input>(ops);
   AddTyped<at::_ops::binary_cross_entropy>(ops);
-  AddTyped<at::_ops::binary_cross_entropy_out>(ops);
   AddTyped<at::_ops::binary_cross_entropy_backward>(ops);
-  AddTyped<at::_ops::binary_cross_entropy_backward_grad_input>(ops);
   AddTyped<at::_ops::convolution>(ops);
   AddTyped<at::_ops::convolution_backward>(ops);
   AddTyped<at::_ops::elu>(ops);
-  AddTyped<at::_ops::elu_out>(ops);
   AddTyped<at::_ops::elu_>(ops);
   AddTyped<at::_ops::elu_backward>(ops);
-  AddTyped<at::_ops::elu_backward_grad_input>(ops);
   AddTyped<at::_ops::embedding_dense_backward>(ops);
   AddTyped<at::_ops::gelu>(ops);
-  AddTyped<at::_ops::gelu_out>(ops);
   AddTyped<at::_ops::gelu_>(ops);
   AddTyped<at::_ops::gelu_backward>(ops);
-  AddTyped<at::_ops::gelu_backward_grad_input>(ops);
   AddTyped<at::_ops::glu>(ops);
-  AddTyped<at::_ops::glu_out>(ops);
-  AddTyped<at::_ops::hardsigmoid>(ops);
-  AddTyped<at::_ops::hardsigmoid_out>(ops);
-  AddTyped<at::_ops::hardsigmoid_>(ops);
 }
 
 }  // namespace tjit::runtime

@@ -20,67 +20,53 @@
 #include <ATen/ops/clamp_min_ops.h>
 #include <ATen/ops/copy_ops.h>
 #include <ATen/ops/cos_ops.h>
+#include <ATen/ops/cosh_ops.h>
 
 namespace tjit::runtime {
 
 void AddPointwise1Ops(std::vector<TypedOp>* ops) {
   AddTyped<at::_ops::abs_out>(ops);
   AddTyped<at::_ops::acos>(ops);
-  AddTyped<at::_ops::acos_out>(ops);
   AddTyped<at::_ops::acos_>(ops);
   AddTyped<at::_ops::add_Tensor>(ops);
   AddTyped<at::_ops::add_out>(ops);
   AddTyped<at::_ops::add__Tensor>(ops);
   AddTyped<at::_ops::addcdiv>(ops);
-  AddTyped<at::_ops::addcdiv_out>(ops);
   AddTyped<at::_ops::addcdiv_>(ops);
   AddTyped<at::_ops::addcmul>(ops);
-  AddTyped<at::_ops::addcmul_out>(ops);
   AddTyped<at::_ops::addcmul_>(ops);
   AddTyped<at::_ops::asin>(ops);
-  AddTyped<at::_ops::asin_out>(ops);
   AddTyped<at::_ops::asin_>(ops);
   AddTyped<at::_ops::atan>(ops);
-  AddTyped<at::_ops::atan_out>(ops);
   AddTyped<at::_ops::atan2>(ops);
-  AddTyped<at::_ops::atan2_out>(ops);
   AddTyped<at::_ops::atan2_>(ops);
   AddTyped<at::_ops::atan_>(ops);
   AddTyped<at::_ops::bitwise_and_Tensor>(ops);
-  AddTyped<at::_ops::bitwise_and_Tensor_out>(ops);
   AddTyped<at::_ops::bitwise_and__Tensor>(ops);
   AddTyped<at::_ops::bitwise_not>(ops);
-  AddTyped<at::_ops::bitwise_not_out>(ops);
   AddTyped<at::_ops::bitwise_not_>(ops);
   AddTyped<at::_ops::bitwise_or_Tensor>(ops);
-  AddTyped<at::_ops::bitwise_or_Tensor_out>(ops);
   AddTyped<at::_ops::bitwise_or__Tensor>(ops);
   AddTyped<at::_ops::bitwise_xor_Tensor>(ops);
-  AddTyped<at::_ops::bitwise_xor_Tensor_out>(ops);
   AddTyped<at::_ops::bitwise_xor__Tensor>(ops);
   AddTyped<at::_ops::ceil>(ops);
-  AddTyped<at::_ops::ceil_out>(ops);
   AddTyped<at::_ops::ceil_>(ops);
   AddTyped<at::_ops::clamp>(ops);
   AddTyped<at::_ops::clamp_Tensor>(ops);
-  AddTyped<at::_ops::clamp_Tensor_out>(ops);
-  AddTyped<at::_ops::clamp_out>(ops);
   AddTyped<at::_ops::clamp_>(ops);
   AddTyped<at::_ops::clamp__Tensor>(ops);
   AddTyped<at::_ops::clamp_max>(ops);
   AddTyped<at::_ops::clamp_max_Tensor>(ops);
-  AddTyped<at::_ops::clamp_max_Tensor_out>(ops);
-  AddTyped<at::_ops::clamp_max_out>(ops);
   AddTyped<at::_ops::clamp_max_>(ops);
   AddTyped<at::_ops::clamp_max__Tensor>(ops);
   AddTyped<at::_ops::clamp_min>(ops);
   AddTyped<at::_ops::clamp_min_Tensor>(ops);
-  AddTyped<at::_ops::clamp_min_Tensor_out>(ops);
-  AddTyped<at::_ops::clamp_min_out>(ops);
   AddTyped<at::_ops::clamp_min_>(ops);
   AddTyped<at::_ops::clamp_min__Tensor>(ops);
   AddTyped<at::_ops::copy_>(ops);
   AddTyped<at::_ops::cos>(ops);
+  AddTyped<at::_ops::cos_>(ops);
+  AddTyped<at::_ops::cosh>(ops);
 }
 
 }  // namespace tjit::runtime

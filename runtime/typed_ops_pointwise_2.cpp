@@ -2,7 +2,6 @@
 #include "runtime/typed_wrapper.h"
 #include "runtime/wrap_registry.h"
 
-#include <ATen/ops/cos_ops.h>
 #include <ATen/ops/cosh_ops.h>
 #include <ATen/ops/div_ops.h>
 #include <ATen/ops/eq_ops.h>
@@ -22,10 +21,6 @@
 namespace tjit::runtime {
 
 void AddPointwise2Ops(std::vector<TypedOp>* ops) {
-  AddTyped<at::_ops::cos_out>(ops);
-  AddTyped<at::_ops::cos_>(ops);
-  AddTyped<at::_ops::cosh>(ops);
-  AddTyped<at::_ops::cosh_out>(ops);
   AddTyped<at::_ops::cosh_>(ops);
   AddTyped<at::_ops::div_Tensor>(ops);
   AddTyped<at::_ops::div_Tensor_mode>(ops);
@@ -40,45 +35,34 @@ void AddPointwise2Ops(std::vector<TypedOp>* ops) {
   AddTyped<at::_ops::eq__Scalar>(ops);
   AddTyped<at::_ops::eq__Tensor>(ops);
   AddTyped<at::_ops::erf>(ops);
-  AddTyped<at::_ops::erf_out>(ops);
   AddTyped<at::_ops::erf_>(ops);
   AddTyped<at::_ops::erfc>(ops);
-  AddTyped<at::_ops::erfc_out>(ops);
   AddTyped<at::_ops::erfc_>(ops);
   AddTyped<at::_ops::exp>(ops);
   AddTyped<at::_ops::exp_out>(ops);
   AddTyped<at::_ops::exp2>(ops);
-  AddTyped<at::_ops::exp2_out>(ops);
   AddTyped<at::_ops::exp2_>(ops);
   AddTyped<at::_ops::exp_>(ops);
   AddTyped<at::_ops::expm1>(ops);
-  AddTyped<at::_ops::expm1_out>(ops);
   AddTyped<at::_ops::expm1_>(ops);
   AddTyped<at::_ops::fill__Scalar>(ops);
   AddTyped<at::_ops::fill__Tensor>(ops);
   AddTyped<at::_ops::floor>(ops);
-  AddTyped<at::_ops::floor_out>(ops);
   AddTyped<at::_ops::floor_>(ops);
   AddTyped<at::_ops::fmod_Tensor>(ops);
-  AddTyped<at::_ops::fmod_Tensor_out>(ops);
   AddTyped<at::_ops::fmod__Tensor>(ops);
   AddTyped<at::_ops::frac>(ops);
-  AddTyped<at::_ops::frac_out>(ops);
   AddTyped<at::_ops::frac_>(ops);
   AddTyped<at::_ops::ge_Scalar>(ops);
-  AddTyped<at::_ops::ge_Scalar_out>(ops);
   AddTyped<at::_ops::ge_Tensor>(ops);
-  AddTyped<at::_ops::ge_Tensor_out>(ops);
   AddTyped<at::_ops::ge__Scalar>(ops);
   AddTyped<at::_ops::ge__Tensor>(ops);
   AddTyped<at::_ops::gt_Scalar>(ops);
-  AddTyped<at::_ops::gt_Scalar_out>(ops);
   AddTyped<at::_ops::gt_Tensor>(ops);
-  AddTyped<at::_ops::gt_Tensor_out>(ops);
   AddTyped<at::_ops::gt__Scalar>(ops);
   AddTyped<at::_ops::gt__Tensor>(ops);
   AddTyped<at::_ops::hypot>(ops);
-  AddTyped<at::_ops::hypot_out>(ops);
+  AddTyped<at::_ops::hypot_>(ops);
 }
 
 }  // namespace tjit::runtime

@@ -2,7 +2,6 @@
 #include "runtime/typed_wrapper.h"
 #include "runtime/wrap_registry.h"
 
-#include <ATen/ops/hypot_ops.h>
 #include <ATen/ops/isnan_ops.h>
 #include <ATen/ops/le_ops.h>
 #include <ATen/ops/lerp_ops.h>
@@ -10,10 +9,6 @@
 #include <ATen/ops/log10_ops.h>
 #include <ATen/ops/log1p_ops.h>
 #include <ATen/ops/log2_ops.h>
-#include <ATen/ops/logical_and_ops.h>
-#include <ATen/ops/logical_not_ops.h>
-#include <ATen/ops/logical_or_ops.h>
-#include <ATen/ops/logical_xor_ops.h>
 #include <ATen/ops/lt_ops.h>
 #include <ATen/ops/masked_fill_ops.h>
 #include <ATen/ops/maximum_ops.h>
@@ -26,55 +21,37 @@
 namespace tjit::runtime {
 
 void AddPointwise3Ops(std::vector<TypedOp>* ops) {
-  AddTyped<at::_ops::hypot_>(ops);
   AddTyped<at::_ops::isnan>(ops);
   AddTyped<at::_ops::le_Scalar>(ops);
-  AddTyped<at::_ops::le_Scalar_out>(ops);
   AddTyped<at::_ops::le_Tensor>(ops);
-  AddTyped<at::_ops::le_Tensor_out>(ops);
   AddTyped<at::_ops::le__Scalar>(ops);
   AddTyped<at::_ops::le__Tensor>(ops);
   AddTyped<at::_ops::lerp_Scalar>(ops);
-  AddTyped<at::_ops::lerp_Scalar_out>(ops);
   AddTyped<at::_ops::lerp_Tensor>(ops);
-  AddTyped<at::_ops::lerp_Tensor_out>(ops);
   AddTyped<at::_ops::lerp__Scalar>(ops);
   AddTyped<at::_ops::lerp__Tensor>(ops);
   AddTyped<at::_ops::log>(ops);
   AddTyped<at::_ops::log_out>(ops);
   AddTyped<at::_ops::log10>(ops);
-  AddTyped<at::_ops::log10_out>(ops);
   AddTyped<at::_ops::log10_>(ops);
   AddTyped<at::_ops::log1p>(ops);
-  AddTyped<at::_ops::log1p_out>(ops);
   AddTyped<at::_ops::log1p_>(ops);
   AddTyped<at::_ops::log2>(ops);
-  AddTyped<at::_ops::log2_out>(ops);
   AddTyped<at::_ops::log2_>(ops);
   AddTyped<at::_ops::log_>(ops);
-  AddTyped<at::_ops::logical_and_out>(ops);
-  AddTyped<at::_ops::logical_not_out>(ops);
-  AddTyped<at::_ops::logical_or_out>(ops);
-  AddTyped<at::_ops::logical_xor_out>(ops);
   AddTyped<at::_ops::lt_Scalar>(ops);
-  AddTyped<at::_ops::lt_Scalar_out>(ops);
   AddTyped<at::_ops::lt_Tensor>(ops);
-  AddTyped<at::_ops::lt_Tensor_out>(ops);
   AddTyped<at::_ops::lt__Scalar>(ops);
   AddTyped<at::_ops::lt__Tensor>(ops);
   AddTyped<at::_ops::masked_fill__Scalar>(ops);
   AddTyped<at::_ops::masked_fill__Tensor>(ops);
   AddTyped<at::_ops::maximum>(ops);
-  AddTyped<at::_ops::maximum_out>(ops);
   AddTyped<at::_ops::minimum>(ops);
-  AddTyped<at::_ops::minimum_out>(ops);
   AddTyped<at::_ops::mul_Tensor>(ops);
   AddTyped<at::_ops::mul_out>(ops);
   AddTyped<at::_ops::mul__Tensor>(ops);
   AddTyped<at::_ops::ne_Scalar>(ops);
-  AddTyped<at::_ops::ne_Scalar_out>(ops);
   AddTyped<at::_ops::ne_Tensor>(ops);
-  AddTyped<at::_ops::ne_Tensor_out>(ops);
   AddTyped<at::_ops::ne__Scalar>(ops);
   AddTyped<at::_ops::ne__Tensor>(ops);
   AddTyped<at::_ops::neg>(ops);
@@ -83,6 +60,9 @@ void AddPointwise3Ops(std::vector<TypedOp>* ops) {
   AddTyped<at::_ops::pow_Scalar>(ops);
   AddTyped<at::_ops::pow_Scalar_out>(ops);
   AddTyped<at::_ops::pow_Tensor_Scalar>(ops);
+  AddTyped<at::_ops::pow_Tensor_Scalar_out>(ops);
+  AddTyped<at::_ops::pow_Tensor_Tensor>(ops);
+  AddTyped<at::_ops::pow_Tensor_Tensor_out>(ops);
 }
 
 }  // namespace tjit::runtime

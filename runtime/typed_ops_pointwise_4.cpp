@@ -25,41 +25,29 @@
 namespace tjit::runtime {
 
 void AddPointwise4Ops(std::vector<TypedOp>* ops) {
-  AddTyped<at::_ops::pow_Tensor_Scalar_out>(ops);
-  AddTyped<at::_ops::pow_Tensor_Tensor>(ops);
-  AddTyped<at::_ops::pow_Tensor_Tensor_out>(ops);
   AddTyped<at::_ops::pow__Scalar>(ops);
   AddTyped<at::_ops::pow__Tensor>(ops);
   AddTyped<at::_ops::reciprocal>(ops);
-  AddTyped<at::_ops::reciprocal_out>(ops);
   AddTyped<at::_ops::reciprocal_>(ops);
   AddTyped<at::_ops::remainder_Scalar_Tensor>(ops);
   AddTyped<at::_ops::remainder_Tensor>(ops);
-  AddTyped<at::_ops::remainder_Tensor_out>(ops);
   AddTyped<at::_ops::remainder__Tensor>(ops);
   AddTyped<at::_ops::repeat>(ops);
   AddTyped<at::_ops::round>(ops);
   AddTyped<at::_ops::round_decimals>(ops);
-  AddTyped<at::_ops::round_decimals_out>(ops);
-  AddTyped<at::_ops::round_out>(ops);
   AddTyped<at::_ops::round_>(ops);
   AddTyped<at::_ops::round__decimals>(ops);
   AddTyped<at::_ops::rsqrt>(ops);
-  AddTyped<at::_ops::rsqrt_out>(ops);
   AddTyped<at::_ops::rsqrt_>(ops);
   AddTyped<at::_ops::sigmoid>(ops);
   AddTyped<at::_ops::sigmoid_out>(ops);
   AddTyped<at::_ops::sigmoid_>(ops);
   AddTyped<at::_ops::sign>(ops);
-  AddTyped<at::_ops::sign_out>(ops);
   AddTyped<at::_ops::sign_>(ops);
   AddTyped<at::_ops::signbit>(ops);
-  AddTyped<at::_ops::signbit_out>(ops);
   AddTyped<at::_ops::sin>(ops);
-  AddTyped<at::_ops::sin_out>(ops);
   AddTyped<at::_ops::sin_>(ops);
   AddTyped<at::_ops::sinh>(ops);
-  AddTyped<at::_ops::sinh_out>(ops);
   AddTyped<at::_ops::sinh_>(ops);
   AddTyped<at::_ops::sqrt>(ops);
   AddTyped<at::_ops::sqrt_out>(ops);
@@ -68,16 +56,13 @@ void AddPointwise4Ops(std::vector<TypedOp>* ops) {
   AddTyped<at::_ops::sub_out>(ops);
   AddTyped<at::_ops::sub__Tensor>(ops);
   AddTyped<at::_ops::tan>(ops);
-  AddTyped<at::_ops::tan_out>(ops);
   AddTyped<at::_ops::tan_>(ops);
   AddTyped<at::_ops::tanh>(ops);
   AddTyped<at::_ops::tanh_out>(ops);
   AddTyped<at::_ops::tanh_>(ops);
   AddTyped<at::_ops::trunc>(ops);
-  AddTyped<at::_ops::trunc_out>(ops);
   AddTyped<at::_ops::trunc_>(ops);
   AddTyped<at::_ops::where_self>(ops);
-  AddTyped<at::_ops::where_self_out>(ops);
   AddTyped<at::_ops::xlogy_OutTensor>(ops);
   AddTyped<at::_ops::xlogy_Tensor>(ops);
   AddTyped<at::_ops::xlogy__Tensor>(ops);

@@ -11,8 +11,8 @@
 #include <tuple>
 #include <utility>
 
+#include "runtime/eager_scope.h"
 #include "runtime/pack.h"
-#include "runtime/thread_state.h"
 #include "runtime/wrap_registry.h"
 
 namespace tjit::runtime {
@@ -142,7 +142,7 @@ struct TypedWrapper<Op, R(A...)> {
                                         c10::DispatchKeySet ks, A... args) {
     CallFrame frame(*entry, ks);
     PackAll(frame, std::index_sequence_for<A...>{}, args...);
-    if (state->OnCall(frame) == Decision::kDeferred) {
+    if (OnCall(state, frame) == Decision::kDeferred) {
       if constexpr (std::is_void_v<R>) {
         return;
       } else {

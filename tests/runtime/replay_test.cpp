@@ -1,0 +1,251 @@
+// End to end through the public interface: loops are recorded, deferred and
+// replayed, with eager's bits. Every test asserts by counters that it was so.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+#include <tjit/tjit.h>
+
+#include <cstring>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "runtime/testing.h"
+
+namespace tjit {
+namespace {
+
+bool SameBits(const at::Tensor& a, const at::Tensor& b) {
+  const at::Tensor x = a.detach().contiguous(), y = b.detach().contiguous();
+  return x.scalar_type() == y.scalar_type() && x.sizes() == y.sizes() &&
+         (x.numel() == 0 ||
+          std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) ==
+              0);
+}
+
+Options Fast() {
+  Options o;
+  o.hot_threshold = 2;
+  return o;
+}
+
+// Runs `loop` eagerly and under tjit; returns the counters of the second run.
+Stats Compare(const std::function<std::vector<at::Tensor>()>& loop) {
+  torch::manual_seed(1);
+  disable();
+  const std::vector<at::Tensor> eager = loop();
+  clear();
+  torch::manual_seed(1);
+  EXPECT_TRUE(enable(Fast()));
+  const Stats before = stats();
+  const std::vector<at::Tensor> ours = loop();
+  sync();
+  const Stats after = stats();
+  disable();
+  EXPECT_EQ(eager.size(), ours.size());
+  for (std::size_t i = 0; i < eager.size() && i < ours.size(); ++i) {
+    EXPECT_TRUE(SameBits(eager[i], ours[i])) << "result " << i;
+  }
+  const Stats d = after - before;
+  EXPECT_EQ(d.ops_seen, d.ops_eager + d.ops_replayed + d.ops_drained);
+  return d;
+}
+
+TEST(Replay, LoopWithItem) {
+  const Stats d = Compare([] {
+    at::Tensor x = torch::randn({8, 8}), w = torch::randn({8, 8});
+    for (int i = 0; i < 40; ++i) {
+      x = torch::tanh(torch::mm(x, w)) + 0.5;
+      x = x / x.abs().sum();
+      (void)x.sum().item<float>();
+    }
+    return std::vector<at::Tensor>{x};
+  });
+  EXPECT_GT(d.ops_replayed, d.ops_seen / 2) << d.to_json();
+}
+
+TEST(Replay, LoopWithMarkStep) {
+  const Stats d = Compare([] {
+    at::Tensor x = torch::randn({16}), y = torch::randn({16});
+    for (int i = 0; i < 40; ++i) {
+      y = x * y + 0.25;
+      x = torch::sigmoid(y) - x;
+      x.mul_(1.5).add_(y, -0.5);
+      mark_step();
+    }
+    return std::vector<at::Tensor>{x, y};
+  });
+  EXPECT_GT(d.ops_replayed, d.ops_seen / 2) << d.to_json();
+}
+
+TEST(Replay, ScalarsThatVaryAreNotFrozen) {
+  const Stats d = Compare([] {
+    at::Tensor x = torch::ones({16});
+    for (int i = 0; i < 40; ++i) {
+      x = x.add(torch::ones({16}), 0.01 * i);
+      x = x * (1.0 + 0.001 * i);
+      mark_step();
+    }
+    return std::vector<at::Tensor>{x};
+  });
+  EXPECT_GT(d.ops_replayed, d.ops_seen / 2) << d.to_json();
+}
+
+TEST(Replay, TrainingStepWithAdam) {
+  const Stats d = Compare([] {
+    torch::nn::Sequential net(torch::nn::Linear(8, 32), torch::nn::Tanh(),
+                              torch::nn::Linear(32, 1));
+    torch::optim::Adam opt(net->parameters(), 1e-3);
+    at::Tensor x = torch::randn({32, 8}), y = torch::randn({32, 1});
+    for (int i = 0; i < 40; ++i) {
+      opt.zero_grad();
+      at::Tensor loss = torch::mse_loss(net->forward(x), y);
+      loss.backward();
+      opt.step();
+      (void)loss.item<float>();
+    }
+    return net->parameters();
+  });
+  EXPECT_GT(d.ops_replayed, d.ops_seen * 6 / 10) << d.to_json();
+  EXPECT_GE(d.median_segment_length(), 32) << d.to_json();
+}
+
+TEST(Replay, TrainingStepWithoutSyncPoint) {
+  const Stats d = Compare([] {
+    torch::nn::Linear net(4, 2);
+    at::Tensor x = torch::randn({16, 4}), y = torch::randn({16, 2});
+    torch::optim::SGD opt(net->parameters(), 0.05);
+    for (int i = 0; i < 400; ++i) {
+      opt.zero_grad();
+      torch::mse_loss(net->forward(x), y).backward();
+      opt.step();
+    }
+    return net->parameters();
+  });
+  EXPECT_GT(d.ops_replayed, d.ops_seen / 5) << d.to_json();
+}
+
+TEST(Replay, SlicesOfOneTensorAreOneTrace) {
+  const Stats d = Compare([] {
+    at::Tensor data = torch::randn({640, 8}), w = torch::randn({8, 8});
+    at::Tensor sum = torch::zeros({8, 8});
+    for (int i = 0; i < 40; ++i) {
+      at::Tensor batch = data.narrow(0, 16 * i, 16);
+      sum = sum + torch::mm(batch.t(), torch::mm(batch, w));
+      mark_step();
+    }
+    return std::vector<at::Tensor>{sum};
+  });
+  EXPECT_GT(d.ops_replayed, d.ops_seen / 2) << d.to_json();
+}
+
+TEST(Replay, AnotherBatchSizeRunsEagerlyOnce) {
+  const Stats d = Compare([] {
+    at::Tensor w = torch::randn({8, 8}), acc = torch::zeros({8});
+    for (int i = 0; i < 60; ++i) {
+      at::Tensor x = torch::ones({i % 10 == 9 ? 3 : 16, 8});
+      acc = acc + torch::tanh(torch::mm(x, w)).sum(0);
+      mark_step();
+    }
+    return std::vector<at::Tensor>{acc};
+  });
+  EXPECT_GT(d.ops_replayed, d.ops_seen / 2) << d.to_json();
+}
+
+TEST(Replay, ThePathMayChange) {
+  const Stats d = Compare([] {
+    at::Tensor x = torch::randn({32}), y = torch::randn({32});
+    for (int i = 0; i < 90; ++i) {
+      x = x * 0.5 + y;
+      x = i % 3 == 0 ? torch::tanh(x) : torch::sin(x);
+      y = i % 7 == 0 ? x - y : y - x;
+      mark_step();
+    }
+    return std::vector<at::Tensor>{x, y};
+  });
+  EXPECT_GT(d.ops_replayed, 0) << d.to_json();
+}
+
+TEST(Replay, ForcedDrainGivesTheSameBits) {
+  for (int k = 1; k < 5; ++k) {
+    testing::SetForcedDrainAt(k);
+    const Stats d = Compare([] {
+      at::Tensor x = torch::randn({8}), y = torch::randn({8});
+      for (int i = 0; i < 20; ++i) {
+        y = y * 0.5 + x;
+        x = torch::tanh(y) - x;
+        x.add_(0.125);
+        mark_step();
+      }
+      return std::vector<at::Tensor>{x, y};
+    });
+    testing::SetForcedDrainAt(-1);
+    EXPECT_GT(d.ops_drained, 0) << "k = " << k << d.to_json();
+  }
+}
+
+TEST(Replay, RandomOpsDrawAtTheCall) {
+  const Stats d = Compare([] {
+    at::Tensor n = torch::empty({64}), x = torch::randn({64});
+    at::Tensor acc = torch::zeros({64});
+    for (int i = 0; i < 40; ++i) {
+      n.normal_();
+      at::Tensor y = x + n;
+      n.normal_();
+      acc = acc + y * n;
+      mark_step();
+    }
+    return std::vector<at::Tensor>{acc, n};
+  });
+  EXPECT_GT(d.ops_replayed, d.ops_seen / 4) << d.to_json();
+  EXPECT_GT(d.flush_count("random_dependency"), 0) << d.to_json();
+}
+
+TEST(Replay, RawPointerWritesAreSeen) {
+  const Stats d = Compare([] {
+    at::Tensor in = torch::zeros({4096}), acc = torch::zeros({4096});
+    for (int i = 0; i < 40; ++i) {
+      in.data_ptr<float>()[i] = static_cast<float>(i);
+      acc = acc + in;
+      in.data_ptr<float>()[i + 1] = 77;
+      acc = acc * 1.0625 - 0.5;
+      mark_step();
+    }
+    return std::vector<at::Tensor>{acc};
+  });
+  EXPECT_GT(d.ops_replayed, 0) << d.to_json();
+}
+
+TEST(Replay, TwoThreadsShareWeights) {
+  Compare([] {
+    at::Tensor w = torch::randn({8, 8});
+    std::vector<at::Tensor> out(2);
+    const auto body = [&](int t) {
+      torch::NoGradGuard no_grad;
+      at::Tensor x = torch::full({8, 8}, 0.25 * (t + 1));
+      for (int i = 0; i < 100; ++i) {
+        x = torch::tanh(torch::mm(x, w)) + 0.125;
+        mark_step();
+      }
+      out[t] = x;
+    };
+    std::thread a(body, 0), b(body, 1);
+    a.join();
+    b.join();
+    return out;
+  });
+}
+
+TEST(Replay, OffAgainLeavesEverythingReady) {
+  ASSERT_TRUE(enable(Fast()));
+  at::Tensor x = torch::ones({8});
+  for (int i = 0; i < 20; ++i) {
+    x = x * 1.5 - 0.5;
+    mark_step();
+  }
+  x = x * 1.5 - 0.5;
+  disable();
+  EXPECT_EQ(x.const_data_ptr<float>()[3], 1.0f);
+}
+
+}  // namespace
+}  // namespace tjit
