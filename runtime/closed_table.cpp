@@ -180,9 +180,12 @@ void MakeReady(const at::Tensor& t) {
   }
 }
 
-// Lengths as the composite wants them, and ready.
+// Lengths as the composite wants them, and ready; those that it refuses stay.
 at::Tensor ReadyLengths(at::Tensor lengths) {
-  if (!lengths.defined() || !lengths.is_cpu()) return lengths;
+  if (!lengths.defined() || !lengths.is_cpu() ||
+      !c10::isIntegralType(lengths.scalar_type(), /*includeBool=*/false)) {
+    return lengths;
+  }
   lengths = lengths.to(c10::kLong).contiguous();
   MakeReady(lengths);
   return lengths;

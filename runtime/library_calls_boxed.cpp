@@ -90,10 +90,9 @@ void BoxedStep::Run(char* const* slots, const ScalarValue* scalars) {
     if (f.offer >= 0) offers_[f.offer] = {f.bytes, slots[f.slot], false, false};
   }
   stack_ = FillArguments(call_, tensors_, scalars);
-  {
-    const PlacementScope scope(offers_.data(), offers_.size());
-    call_.entry->kernel.callBoxed(call_.entry->handle, call_.key_set, &stack_);
-  }
+  // Until the results are dropped: only then is a release noted.
+  const PlacementScope scope(offers_.data(), offers_.size());
+  call_.entry->kernel.callBoxed(call_.entry->handle, call_.key_set, &stack_);
   std::size_t flat = 0;
   auto next = fresh_.begin();
   auto place = [&](const at::Tensor& result) {

@@ -16,7 +16,7 @@ struct PlacementOffer {
   std::size_t bytes = 0;
   void* data = nullptr;
   bool taken = false;     // an allocation was served with it
-  bool released = false;  // and given back since
+  bool released = false;  // and given back since, within the scope
 };
 
 // Installs `offers[0, count)` on this thread; the array belongs to the caller.

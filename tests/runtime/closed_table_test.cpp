@@ -172,6 +172,9 @@ TEST_F(ClosedTableTest, CtcLossReadsConvertedLengths) {
   EXPECT_EQ(seen.reads.size(), 2u);
   EXPECT_THAT(seen.reads, Contains(target_lengths.unsafeGetTensorImpl()));
   EXPECT_THAT(seen.reads, Not(Contains(log_probs.unsafeGetTensorImpl())));
+  EXPECT_THROW(at::ctc_loss(log_probs, targets, at::full({1}, 5.f),
+                            target_lengths),
+               c10::Error);
 }
 
 // ------------------------------------------------------------ late kernels
