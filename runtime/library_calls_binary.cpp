@@ -9,6 +9,7 @@
 #include <ATen/ops/bitwise_xor_native.h>
 #include <ATen/ops/clamp_max_native.h>
 #include <ATen/ops/clamp_min_native.h>
+#include <ATen/ops/clamp_native.h>
 #include <ATen/ops/copysign_native.h>
 #include <ATen/ops/div_native.h>
 #include <ATen/ops/eq_native.h>
@@ -21,9 +22,6 @@
 #include <ATen/ops/le_native.h>
 #include <ATen/ops/lerp_native.h>
 #include <ATen/ops/logaddexp_native.h>
-#include <ATen/ops/logical_and_native.h>
-#include <ATen/ops/logical_or_native.h>
-#include <ATen/ops/logical_xor_native.h>
 #include <ATen/ops/lt_native.h>
 #include <ATen/ops/maximum_native.h>
 #include <ATen/ops/minimum_native.h>
@@ -67,6 +65,8 @@ constexpr FactoryRow kRows[] = {
                "bitwise_or.Tensor_out", structured_bitwise_or_out, kPure),
     TJIT_ROWS3("bitwise_xor.Tensor", "bitwise_xor_.Tensor",
                "bitwise_xor.Tensor_out", structured_bitwise_xor_out, kPure),
+    TJIT_ROWS3("clamp.Tensor", "clamp_.Tensor", "clamp.Tensor_out",
+               structured_clamp_Tensor_out, kReadsTensors),
     TJIT_ROWS3("clamp_max.Tensor", "clamp_max_.Tensor", "clamp_max.Tensor_out",
                structured_clamp_max_Tensor_out, kPure),
     TJIT_ROWS3("clamp_min.Tensor", "clamp_min_.Tensor", "clamp_min.Tensor_out",
@@ -96,6 +96,8 @@ constexpr FactoryRow kRows[] = {
     TJIT_TENSOR(mul, structured_mul_out),
     TJIT_COMPARE(ne),
     // Exponents 0 and 1 fill and copy without the iterator.
+    {"aten::pow.Scalar", PrepareStructured<native::structured_pow_Scalar_out,
+                                           kReadsTensors>},
     TJIT_ROWS3("pow.Tensor_Scalar", "pow_.Scalar", "pow.Tensor_Scalar_out",
                structured_pow_Tensor_Scalar_out, kReadsTensors),
     TJIT_ROWS3("pow.Tensor_Tensor", "pow_.Tensor", "pow.Tensor_Tensor_out",

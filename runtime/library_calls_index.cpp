@@ -1,9 +1,12 @@
 // Ops that pick elements: where, masked_fill, index_select, gather, cat, ...
 // Mirrors TensorAdvancedIndexing.cpp, TensorCompare.cpp and TensorShape.cpp.
 #include <ATen/TensorIterator.h>
+#include <ATen/WrapDimUtils.h>
 #include <ATen/ops/cat_native.h>
 #include <ATen/ops/gather_native.h>
+#include <ATen/ops/index_add_native.h>
 #include <ATen/ops/index_select_native.h>
+#include <ATen/ops/masked_fill_native.h>
 #include <ATen/ops/scatter_add_native.h>
 #include <ATen/ops/scatter_native.h>
 #include <ATen/ops/tril_native.h>
@@ -101,12 +104,35 @@ std::unique_ptr<PreparedStep> PrepareCat(const Request& request) {
   return step;
 }
 
+// impl takes the dim that meta has wrapped.
+struct IndexAddKernel : native::structured_index_add_cpu_out {
+  using Base = native::structured_index_add_cpu_out;
+  void meta(const at::Tensor& self, std::int64_t dim, const at::Tensor& index,
+            const at::Tensor& source, const at::Scalar& alpha) {
+    Base::meta(self, dim, index, source, alpha);
+  }
+  void impl(const at::Tensor& self, std::int64_t dim, const at::Tensor& index,
+            const at::Tensor& source, const at::Scalar& alpha,
+            const at::Tensor& out) {
+    Base::impl(self, at::maybe_wrap_dim(dim, self.dim()), index, source, alpha,
+               out);
+  }
+};
+
+using MaskedFillTensor = at::Tensor& (*)(at::Tensor&, const at::Tensor&,
+                                         const at::Tensor&);
+
 constexpr FactoryRow kRows[] = {
     {"aten::cat", PrepareCat},
     {"aten::cat.out", PrepareCat},
     {"aten::gather", PrepareStructured<native::structured_gather_out>},
+    {"aten::index_add", PrepareStructured<IndexAddKernel>},
+    {"aten::index_add_", PrepareStructured<IndexAddKernel>},
     {"aten::index_select", PrepareOutCall<&native::index_select_out_cpu_>},
     {"aten::masked_fill_.Scalar", PrepareMaskedFill},
+    {"aten::masked_fill_.Tensor",
+     PrepareInPlaceCall<static_cast<MaskedFillTensor>(
+         &native::masked_fill__cpu)>},
     {"aten::scatter.src",
      PrepareStructured<native::structured_scatter_src_out>},
     {"aten::scatter.value",
@@ -118,7 +144,9 @@ constexpr FactoryRow kRows[] = {
     {"aten::scatter_add", PrepareStructured<native::structured_scatter_add>},
     {"aten::scatter_add_", PrepareStructured<native::structured_scatter_add>},
     {"aten::tril", PrepareStructured<native::structured_tril_cpu>},
+    {"aten::tril_", PrepareStructured<native::structured_tril_cpu>},
     {"aten::triu", PrepareStructured<native::structured_triu_cpu>},
+    {"aten::triu_", PrepareStructured<native::structured_triu_cpu>},
     {"aten::where.self", PrepareWhere},
 };
 

@@ -4,11 +4,20 @@
 #include <ATen/ops/_log_softmax_native.h>
 #include <ATen/ops/_softmax_backward_data_native.h>
 #include <ATen/ops/_softmax_native.h>
+#include <ATen/ops/adaptive_avg_pool2d_native.h>
+#include <ATen/ops/avg_pool2d_backward_native.h>
+#include <ATen/ops/avg_pool2d_native.h>
+#include <ATen/ops/binary_cross_entropy_backward_native.h>
+#include <ATen/ops/binary_cross_entropy_native.h>
+#include <ATen/ops/glu_native.h>
 #include <ATen/ops/max_pool2d_with_indices_backward_native.h>
 #include <ATen/ops/max_pool2d_with_indices_native.h>
 #include <ATen/ops/native_batch_norm_native.h>
 #include <ATen/ops/nll_loss_backward_native.h>
 #include <ATen/ops/nll_loss_forward_native.h>
+#include <ATen/ops/upsample_bilinear2d_native.h>
+#include <ATen/ops/upsample_nearest2d_backward_native.h>
+#include <ATen/ops/upsample_nearest2d_native.h>
 
 #include "runtime/library_calls_native.h"
 #include "runtime/library_calls_structured.h"
@@ -94,7 +103,34 @@ std::unique_ptr<PreparedStep> PrepareLayerNormBackward(const Request& request) {
   return std::make_unique<LayerNormBackwardStep>(request);
 }
 
+// meta of avg_pool2d splits its lists; impl takes the parts.
+struct AvgPool2dKernel : native::structured_avg_pool2d_out_cpu {
+  using Base = native::structured_avg_pool2d_out_cpu;
+  using Parts = decltype(std::declval<Base&>().meta(
+      std::declval<const at::Tensor&>(), at::IntArrayRef{}, at::IntArrayRef{},
+      at::IntArrayRef{}, false, false, std::nullopt));
+
+  void meta(const at::Tensor& self, at::IntArrayRef kernel,
+            at::IntArrayRef stride, at::IntArrayRef padding, bool ceil_mode,
+            bool count_padding, std::optional<std::int64_t> divisor) {
+    parts_ = std::make_unique<Parts>(Base::meta(
+        self, kernel, stride, padding, ceil_mode, count_padding, divisor));
+  }
+  void impl(const at::Tensor& self, at::IntArrayRef, at::IntArrayRef,
+            at::IntArrayRef, bool ceil_mode, bool count_padding,
+            std::optional<std::int64_t> divisor, const at::Tensor& out) {
+    Base::impl(self, parts_->kH, parts_->kW, parts_->dH, parts_->dW,
+               parts_->padH, parts_->padW, ceil_mode, count_padding, divisor,
+               out);
+  }
+
+ private:
+  std::unique_ptr<Parts> parts_;
+};
+
 constexpr FactoryRow kRows[] = {
+    {"aten::_adaptive_avg_pool2d",
+     PrepareOutCall<&native::adaptive_avg_pool2d_out_cpu>},
     {"aten::_log_softmax",
      PrepareStructured<native::structured_log_softmax_cpu_out>},
     {"aten::_log_softmax_backward_data",
@@ -102,6 +138,14 @@ constexpr FactoryRow kRows[] = {
     {"aten::_softmax", PrepareStructured<native::structured_softmax_cpu_out>},
     {"aten::_softmax_backward_data",
      PrepareStructured<native::structured_softmax_backward_cpu_out>},
+    {"aten::avg_pool2d", PrepareStructured<AvgPool2dKernel>},
+    {"aten::avg_pool2d_backward",
+     PrepareStructured<native::structured_avg_pool2d_backward_out_cpu>},
+    {"aten::binary_cross_entropy",
+     PrepareOutCall<&native::binary_cross_entropy_out_cpu>},
+    {"aten::binary_cross_entropy_backward",
+     PrepareOutCall<&native::binary_cross_entropy_backward_out_cpu>},
+    {"aten::glu", PrepareStructured<native::structured_glu_out>},
     {"aten::max_pool2d_with_indices",
      PrepareStructured<native::structured_max_pool2d_with_indices_out_cpu>},
     {"aten::max_pool2d_with_indices_backward",
@@ -114,6 +158,13 @@ constexpr FactoryRow kRows[] = {
      PrepareStructured<native::structured_nll_loss_backward_out_cpu>},
     {"aten::nll_loss_forward",
      PrepareStructured<native::structured_nll_loss_forward_out_cpu>},
+    {"aten::upsample_bilinear2d",
+     PrepareStructured<native::structured_upsample_bilinear2d_out_cpu>},
+    {"aten::upsample_nearest2d",
+     PrepareStructured<native::structured_upsample_nearest2d_out_cpu>},
+    {"aten::upsample_nearest2d_backward",
+     PrepareStructured<
+         native::structured_upsample_nearest2d_backward_out_cpu>},
 };
 
 }  // namespace

@@ -104,10 +104,15 @@ template <>
 struct Param<const at::Scalar&> {
   static constexpr bool kIsScalar = true;
   explicit Param(ArgumentCursor* c)
-      : index(c->scalar), value(DecodeScalar(c->NextScalar())) {}
-  void Update(const ScalarValue* s) { value = DecodeScalar(s[index]); }
+      : index(c->scalar), seen(c->NextScalar()), value(DecodeScalar(seen)) {}
+  void Update(const ScalarValue* s) {
+    if (s[index].SameBits(seen)) return;
+    seen = s[index];
+    value = DecodeScalar(seen);
+  }
   const at::Scalar& Get() { return value; }
   std::size_t index;
+  ScalarValue seen;
   at::Scalar value;
 };
 
@@ -141,6 +146,37 @@ struct Param<double> {
   double Get() { return value; }
   std::size_t index;
   double value;
+};
+
+// Optional double and Scalar.
+template <class T>
+struct OptionalNumber {
+  static constexpr bool kIsScalar = true;
+  explicit OptionalNumber(ArgumentCursor* c) : index(c->scalar) {
+    const ScalarValue& v = c->NextScalar();
+    if (!IsNoScalar(v)) Set(v);
+  }
+  void Update(const ScalarValue* s) {
+    if (value.has_value()) Set(s[index]);
+  }
+  void Set(const ScalarValue& v) {
+    if constexpr (std::is_same_v<T, double>) {
+      value = DecodeScalar(v).toDouble();
+    } else {
+      value = DecodeScalar(v);
+    }
+  }
+  const std::optional<T>& Get() { return value; }
+  std::size_t index;
+  std::optional<T> value;
+};
+template <>
+struct Param<std::optional<double>> : OptionalNumber<double> {
+  using OptionalNumber::OptionalNumber;
+};
+template <>
+struct Param<const std::optional<at::Scalar>&> : OptionalNumber<at::Scalar> {
+  using OptionalNumber::OptionalNumber;
 };
 
 template <class T>

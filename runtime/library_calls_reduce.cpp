@@ -3,6 +3,7 @@
 // into scratch and then sum or mean.
 #include <ATen/ScalarOps.h>
 #include <ATen/TensorIterator.h>
+#include <ATen/WrapDimUtils.h>
 #include <ATen/core/Reduction.h>
 #include <ATen/ops/all_native.h>
 #include <ATen/ops/amax_native.h>
@@ -10,12 +11,21 @@
 #include <ATen/ops/any_native.h>
 #include <ATen/ops/argmax_native.h>
 #include <ATen/ops/argmin_native.h>
+#include <ATen/ops/cumprod_native.h>
 #include <ATen/ops/cumsum_native.h>
+#include <ATen/ops/linalg_vector_norm_native.h>
+#include <ATen/ops/max_native.h>
 #include <ATen/ops/mean_native.h>
+#include <ATen/ops/min_native.h>
 #include <ATen/ops/mse_loss_backward_native.h>
 #include <ATen/ops/mse_loss_native.h>
+#include <ATen/ops/norm_native.h>
 #include <ATen/ops/prod_native.h>
+#include <ATen/ops/sort_native.h>
+#include <ATen/ops/std_native.h>
 #include <ATen/ops/sum_native.h>
+#include <ATen/ops/topk_native.h>
+#include <ATen/ops/var_native.h>
 
 #include "runtime/library_calls_native.h"
 #include "runtime/library_calls_structured.h"
@@ -191,6 +201,23 @@ std::unique_ptr<PreparedStep> PrepareMseLossBackward(const Request& request) {
       });
 }
 
+// max and min along a dim: impl takes the dim that meta has wrapped.
+template <class S>
+struct AlongDim : S {
+  void meta(const at::Tensor& self, std::int64_t dim, bool keepdim) {
+    S::meta(self, dim, keepdim);
+  }
+  void impl(const at::Tensor& self, std::int64_t dim, bool keepdim,
+            const at::Tensor& values, const at::Tensor& indices) {
+    S::impl(self, at::maybe_wrap_dim(dim, self.dim()), keepdim, values,
+            indices);
+  }
+};
+
+using Correction = const std::optional<at::Scalar>&;
+using DeviationOut = at::Tensor& (*)(const at::Tensor&, at::OptionalIntArrayRef,
+                                     Correction, bool, at::Tensor&);
+
 constexpr FactoryRow kRows[] = {
     {"aten::all", PrepareStructured<native::structured_all_all_out>},
     {"aten::all.dim", PrepareStructured<native::structured_all_out>},
@@ -200,14 +227,28 @@ constexpr FactoryRow kRows[] = {
     {"aten::any.dim", PrepareStructured<native::structured_any_out>},
     {"aten::argmax", PrepareStructured<native::structured_argmax_out>},
     {"aten::argmin", PrepareStructured<native::structured_argmin_out>},
+    {"aten::cumprod", PrepareStructured<native::structured_cumprod_out>},
     {"aten::cumsum", PrepareStructured<native::structured_cumsum_out>},
+    {"aten::linalg_vector_norm",
+     PrepareStructured<native::structured_linalg_vector_norm_out>},
+    {"aten::max.dim", PrepareStructured<AlongDim<native::structured_max_out>>},
     {"aten::mean.dim", PrepareMean},
     {"aten::mean.out", PrepareMean},
+    {"aten::min.dim", PrepareStructured<AlongDim<native::structured_min_out>>},
     {"aten::mse_loss", PrepareMseLoss},
     {"aten::mse_loss_backward", PrepareMseLossBackward},
+    {"aten::norm.ScalarOpt_dim",
+     PrepareStructured<native::structured_norm_out>},
     {"aten::prod.dim_int", PrepareStructured<native::structured_prod_out>},
+    {"aten::sort.stable",
+     PrepareStructured<native::structured_sort_stable_out>},
+    {"aten::std.correction",
+     PrepareOutCall<static_cast<DeviationOut>(&native::std_out)>},
     {"aten::sum.IntList_out", PrepareSum},
     {"aten::sum.dim_IntList", PrepareSum},
+    {"aten::topk", PrepareStructured<native::structured_topk_out_cpu>},
+    {"aten::var.correction",
+     PrepareOutCall<static_cast<DeviationOut>(&native::var_out)>},
 };
 
 }  // namespace

@@ -202,6 +202,8 @@ bool Step<S>::PreparePatches(const Request& request, int scalar, bool may_try) {
 template <class S, Purity kPurity = kReadsTensors>
 std::unique_ptr<PreparedStep> PrepareStructured(const Request& request) {
   constexpr std::size_t kOutputs = structured::kOutputs<S>;
+  static_assert(std::is_void_v<typename structured::Meta<S>::Result>,
+                "impl takes what meta computed: wrap the kernel");
   if (request.results.size() != kOutputs) return nullptr;
   std::array<at::Tensor, kOutputs> outputs;
   bool is_functional = true;

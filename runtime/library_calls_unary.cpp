@@ -28,17 +28,23 @@
 #include <ATen/ops/gelu_backward_native.h>
 #include <ATen/ops/gelu_native.h>
 #include <ATen/ops/hardshrink_native.h>
+#include <ATen/ops/hardsigmoid_backward_native.h>
 #include <ATen/ops/hardsigmoid_native.h>
+#include <ATen/ops/hardswish_backward_native.h>
 #include <ATen/ops/hardswish_native.h>
+#include <ATen/ops/hardtanh_backward_native.h>
 #include <ATen/ops/hardtanh_native.h>
 #include <ATen/ops/leaky_relu_backward_native.h>
 #include <ATen/ops/leaky_relu_native.h>
+#include <ATen/ops/lgamma_native.h>
 #include <ATen/ops/log10_native.h>
 #include <ATen/ops/log1p_native.h>
 #include <ATen/ops/log2_native.h>
 #include <ATen/ops/log_native.h>
-#include <ATen/ops/logical_not_native.h>
+#include <ATen/ops/log_sigmoid_backward_native.h>
+#include <ATen/ops/log_sigmoid_forward_native.h>
 #include <ATen/ops/mish_native.h>
+#include <ATen/ops/ne_native.h>
 #include <ATen/ops/neg_native.h>
 #include <ATen/ops/reciprocal_native.h>
 #include <ATen/ops/round_native.h>
@@ -47,12 +53,14 @@
 #include <ATen/ops/sigmoid_backward_native.h>
 #include <ATen/ops/sigmoid_native.h>
 #include <ATen/ops/sign_native.h>
+#include <ATen/ops/signbit_native.h>
 #include <ATen/ops/silu_backward_native.h>
 #include <ATen/ops/silu_native.h>
 #include <ATen/ops/sin_native.h>
 #include <ATen/ops/sinh_native.h>
 #include <ATen/ops/softplus_backward_native.h>
 #include <ATen/ops/softplus_native.h>
+#include <ATen/ops/softshrink_native.h>
 #include <ATen/ops/sqrt_native.h>
 #include <ATen/ops/tan_native.h>
 #include <ATen/ops/tanh_backward_native.h>
@@ -82,6 +90,16 @@ struct ReluKernel : native::structured_clamp_min_out {
   at::Scalar zero_ = 0;
 };
 
+// isnan(x) is x != x in eager.
+struct IsNanKernel : native::structured_ne_Tensor_out {
+  void meta(const at::Tensor& self) {
+    native::structured_ne_Tensor_out::meta(self, self);
+  }
+  void impl(const at::Tensor& self, const at::Tensor& out) {
+    native::structured_ne_Tensor_out::impl(self, self, out);
+  }
+};
+
 #define TJIT_ROWS(op, kernel, purity)                          \
   {"aten::" #op, PrepareStructured<kernel, purity>},           \
       {"aten::" #op "_", PrepareStructured<kernel, purity>}, { \
@@ -98,6 +116,7 @@ struct ReluKernel : native::structured_clamp_min_out {
   }
 
 constexpr FactoryRow kRows[] = {
+    {"aten::abs.out", PrepareOutCall<&native::abs_out>},
     TJIT_UNARY(acos),
     TJIT_UNARY(acosh),
     TJIT_UNARY(asin),
@@ -127,29 +146,51 @@ constexpr FactoryRow kRows[] = {
     {"aten::hardshrink",
      PrepareStructured<native::structured_hardshrink_out, kPure>},
     TJIT_UNARY(hardsigmoid),
+    TJIT_BACKWARD(hardsigmoid_backward, grad_input),
+    {"aten::hardswish", PrepareOutCall<&native::hardswish_out>},
+    {"aten::hardswish_", PrepareInPlaceCall<&native::hardswish_>},
+    {"aten::hardswish_backward",
+     PrepareOutCall<&native::hardswish_backward_out>},
+    {"aten::hardtanh", PrepareOutCall<&native::hardtanh_out>},
+    {"aten::hardtanh_", PrepareInPlaceCall<&native::hardtanh_>},
+    {"aten::hardtanh_backward",
+     PrepareOutCall<&native::hardtanh_backward_out>},
+    {"aten::isnan", PrepareStructured<IsNanKernel, kPure>},
     TJIT_UNARY(leaky_relu),
     TJIT_BACKWARD(leaky_relu_backward, grad_input),
+    TJIT_UNARY(lgamma),
     TJIT_UNARY(log),
     TJIT_UNARY(log10),
     TJIT_UNARY(log1p),
     TJIT_UNARY(log2),
+    {"aten::log_sigmoid_backward",
+     PrepareOutCall<&native::log_sigmoid_backward_cpu_out>},
+    {"aten::log_sigmoid_forward",
+     PrepareOutCall<&native::log_sigmoid_forward_out_cpu, 2>},
     TJIT_UNARY(mish),
     TJIT_UNARY(neg),
     TJIT_UNARY(reciprocal),
     {"aten::relu", PrepareStructured<ReluKernel>},
     {"aten::relu_", PrepareStructured<ReluKernel>},
     TJIT_ROUND(round),
+    {"aten::round.decimals",
+     PrepareStructured<native::structured_round_decimals_out>},
+    {"aten::round_.decimals",
+     PrepareStructured<native::structured_round_decimals_out>},
     TJIT_UNARY(rsqrt),
     TJIT_UNARY(sgn),
     TJIT_UNARY(sigmoid),
     TJIT_BACKWARD(sigmoid_backward, grad_input),
     TJIT_UNARY(sign),
+    {"aten::signbit", PrepareStructured<native::structured_signbit_out>},
     TJIT_UNARY(silu),
     TJIT_BACKWARD(silu_backward, grad_input),
     TJIT_UNARY(sin),
     TJIT_UNARY(sinh),
     TJIT_UNARY(softplus),
     TJIT_BACKWARD(softplus_backward, grad_input),
+    {"aten::softshrink",
+     PrepareStructured<native::structured_softshrink_out, kPure>},
     TJIT_UNARY(sqrt),
     TJIT_UNARY(tan),
     TJIT_UNARY(tanh),

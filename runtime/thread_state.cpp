@@ -239,7 +239,7 @@ TraceNode* ThreadState::FindChild(TraceNode* from, CallFrame& frame,
   const auto matches = [&](TraceNode* n) {
     if (!MatchShape(frame, context_, n->step, why)) return false;
     if (n->step.kind == StepKind::kAtCall) return true;
-    if (frame.entry.may_throw_on_values && !ValuesPass(frame) &&
+    if (frame.entry.may_throw_on_values && !ValuesPassWhenReady(frame) &&
         !Planted(Defect::kLateError)) {
       *why = BailReason::kValuesUnchecked;
       return false;
@@ -255,6 +255,14 @@ TraceNode* ThreadState::FindChild(TraceNode* from, CallFrame& frame,
   }
   if (likely != nullptr) *why = first_why;
   return nullptr;
+}
+
+bool ThreadState::ValuesPassWhenReady(const CallFrame& frame) {
+  if (ValuesPass(frame)) return true;
+  if (run_.pending.empty()) return false;
+  // The operand that decides may be pending itself.
+  FlushLocked(FlushReason::kValueCheck);
+  return ValuesPass(frame);
 }
 
 bool ThreadState::ClaimSlots(const TraceNode* node) {

@@ -84,6 +84,8 @@ class ThreadState {
   // Following.
   bool TryFollow(CallFrame& frame, Decision* decision);
   TraceNode* FindChild(TraceNode* from, CallFrame& frame, BailReason* why);
+  // REQUIRES: mutex_ held.
+  bool ValuesPassWhenReady(const CallFrame& frame);
   // Makes this state the owner of the step's blocks; false if another thread
   // owns one.
   bool ClaimSlots(const TraceNode* node);

@@ -28,12 +28,14 @@ std::uint64_t SourceOf(Block* block, std::uint16_t stream,
   const std::uint64_t used = block->last_use.load(std::memory_order_relaxed);
   const std::uint64_t now = PositionStamp(stream, position);
   block->last_use.store(now, std::memory_order_relaxed);
-  if (written >> 48 == stream && written != 0) {
+  // The last touch, not the last write: the distance to the write of data that
+  // is only read from then on grows with every step, and no period would close.
+  const bool seen_written = written != 0 && written >> 48 == stream;
+  const bool seen_used = used != 0 && used >> 48 == stream;
+  if (seen_written && (!seen_used || written >= used)) {
     return kWrittenSource | (now - written) << 3;
   }
-  if (used >> 48 == stream && used != 0) {
-    return kUsedSource | (now - used) << 3;
-  }
+  if (seen_used) return kUsedSource | (now - used) << 3;
   *fresh = true;
   return kFreshSource;
 }

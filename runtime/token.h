@@ -1,8 +1,8 @@
 // The 64-bit token of one op call: the op and where its arguments come from.
 //
 // Sources are distances in the stream: how many ops ago this storage was
-// written, or, never written, last used. In a loop all of them repeat with the
-// period, so equal tokens mean equal dataflow and a - b is not b - a. Sizes
+// touched last, and whether that was a write. In a loop all of them repeat with
+// the period, so equal tokens mean equal dataflow and a - b is not b - a. Sizes
 // are not part of it, only ndim, dtype, layout and key set.
 // Tested by: tests/runtime/token_test.cpp
 #pragma once
