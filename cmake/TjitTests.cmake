@@ -16,7 +16,9 @@ function(tjit_add_test name)
     set(arg_SOURCES ${arg_UNPARSED_ARGUMENTS})
   endif()
   add_executable(${name} ${arg_SOURCES})
-  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
+  # Tests may include everything, with or without linking libtjit.
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}
+    ${CMAKE_SOURCE_DIR}/runtime/include ${CMAKE_BINARY_DIR}/include)
   target_link_libraries(${name} PRIVATE ${arg_LIBS} GTest::gmock
     GTest::gtest_main)
   tjit_configure(${name})
