@@ -96,8 +96,8 @@ constexpr FactoryRow kRows[] = {
     TJIT_TENSOR(mul, structured_mul_out),
     TJIT_COMPARE(ne),
     // Exponents 0 and 1 fill and copy without the iterator.
-    {"aten::pow.Scalar", PrepareStructured<native::structured_pow_Scalar_out,
-                                           kReadsTensors>},
+    {"aten::pow.Scalar",
+     PrepareStructured<native::structured_pow_Scalar_out, kReadsTensors>},
     TJIT_ROWS3("pow.Tensor_Scalar", "pow_.Scalar", "pow.Tensor_Scalar_out",
                structured_pow_Tensor_Scalar_out, kReadsTensors),
     TJIT_ROWS3("pow.Tensor_Tensor", "pow_.Tensor", "pow.Tensor_Tensor_out",

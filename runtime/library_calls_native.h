@@ -5,6 +5,7 @@
 #include <ATen/TensorIterator.h>
 #include <c10/util/Exception.h>
 
+#include <array>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -50,17 +51,22 @@ class Step final : public PreparedStep {
       std::apply([&](auto&... out) { kFn(a..., out...); }, results);
     });
     for (std::size_t i = 0; i < kOut; ++i) {
-      TORCH_INTERNAL_ASSERT(results[i].is_same(results_[i]),
-                            "an out function replaced its result");
+      TORCH_INTERNAL_ASSERT(
+          results[i].is_same(results_[i]) && results[i].numel() == numels_[i],
+          "an out function replaced its result");
     }
   }
 
  private:
   Step(ArgumentCursor cursor, const Request& request) : params_(&cursor) {
-    for (std::size_t i = 0; i < kOut; ++i) results_[i] = request.results[i];
+    for (std::size_t i = 0; i < kOut; ++i) {
+      results_[i] = request.results[i];
+      numels_[i] = results_[i].numel();
+    }
   }
   Params params_;
   std::array<at::Tensor, kOut> results_;
+  std::array<std::int64_t, kOut> numels_;
 };
 
 }  // namespace native_call

@@ -1,5 +1,6 @@
 // Softmax, normalisation, pooling, losses. Mirrors SoftMax.cpp,
 // layer_norm.cpp, Normalization.cpp, DilatedMaxPool2d.cpp, LossNLL.cpp.
+#include <ATen/core/Reduction.h>
 #include <ATen/ops/_log_softmax_backward_data_native.h>
 #include <ATen/ops/_log_softmax_native.h>
 #include <ATen/ops/_softmax_backward_data_native.h>
@@ -9,7 +10,6 @@
 #include <ATen/ops/avg_pool2d_native.h>
 #include <ATen/ops/binary_cross_entropy_backward_native.h>
 #include <ATen/ops/binary_cross_entropy_native.h>
-#include <ATen/ops/glu_native.h>
 #include <ATen/ops/max_pool2d_with_indices_backward_native.h>
 #include <ATen/ops/max_pool2d_with_indices_native.h>
 #include <ATen/ops/native_batch_norm_native.h>
@@ -128,6 +128,13 @@ struct AvgPool2dKernel : native::structured_avg_pool2d_out_cpu {
   std::unique_ptr<Parts> parts_;
 };
 
+// Reduced losses resize their result on the way.
+std::unique_ptr<PreparedStep> PrepareBinaryCrossEntropy(
+    const Request& request) {
+  if (request.call.arguments[3].toInt() != at::Reduction::None) return nullptr;
+  return PrepareOutCall<&native::binary_cross_entropy_out_cpu>(request);
+}
+
 constexpr FactoryRow kRows[] = {
     {"aten::_adaptive_avg_pool2d",
      PrepareOutCall<&native::adaptive_avg_pool2d_out_cpu>},
@@ -141,11 +148,9 @@ constexpr FactoryRow kRows[] = {
     {"aten::avg_pool2d", PrepareStructured<AvgPool2dKernel>},
     {"aten::avg_pool2d_backward",
      PrepareStructured<native::structured_avg_pool2d_backward_out_cpu>},
-    {"aten::binary_cross_entropy",
-     PrepareOutCall<&native::binary_cross_entropy_out_cpu>},
+    {"aten::binary_cross_entropy", PrepareBinaryCrossEntropy},
     {"aten::binary_cross_entropy_backward",
      PrepareOutCall<&native::binary_cross_entropy_backward_out_cpu>},
-    {"aten::glu", PrepareStructured<native::structured_glu_out>},
     {"aten::max_pool2d_with_indices",
      PrepareStructured<native::structured_max_pool2d_with_indices_out_cpu>},
     {"aten::max_pool2d_with_indices_backward",
@@ -163,8 +168,7 @@ constexpr FactoryRow kRows[] = {
     {"aten::upsample_nearest2d",
      PrepareStructured<native::structured_upsample_nearest2d_out_cpu>},
     {"aten::upsample_nearest2d_backward",
-     PrepareStructured<
-         native::structured_upsample_nearest2d_backward_out_cpu>},
+     PrepareStructured<native::structured_upsample_nearest2d_backward_out_cpu>},
 };
 
 }  // namespace

@@ -10,8 +10,8 @@ namespace tjit::runtime::testing {
 namespace {
 
 // Arguments: T tensor, P positive tensor, S scalar that varies (double, or
-// integer for integer tensors), I scalar that varies within [2, 5], B a bool
-// tensor, "none" etc. as below.
+// integer for integer tensors), N None, m -0.5, d 2, b false, t "tanh",
+// n "none", f "floor".
 struct Spec {
   const char* name;
   const char* arguments;
@@ -56,8 +56,11 @@ Maker MakerFor(const Spec& spec, const std::vector<std::string>& layouts,
             stack.emplace_back(std::int64_t{1} + seed % 3);
           }
           break;
-        case 'D':  // a float argument
-          stack.emplace_back(0.25 + data.Uniform() / 4);
+        case 'm':
+          stack.emplace_back(-0.5);
+          break;
+        case 'd':
+          stack.emplace_back(2);
           break;
         case 'N':
           stack.emplace_back();
@@ -188,28 +191,39 @@ const Spec kSpecs[] = {
     {"aten::gelu_backward", "TTt"},
     {"aten::hardshrink", "TS"},
     TJIT_BOTH("hardsigmoid", "T"),
+    {"aten::hardsigmoid_backward", "TT"},
+    TJIT_BOTH("hardswish", "T"),
+    {"aten::hardswish_backward", "TT"},
+    TJIT_BOTH("hardtanh", "TmS"),
+    {"aten::hardtanh_backward", "TTmS"},
+    {"aten::isnan", "T"},
     TJIT_BOTH("leaky_relu", "TS"),
     {"aten::leaky_relu_backward", "TTSb"},
+    TJIT_BOTH("lgamma", "P"),
     TJIT_BOTH("log", "P"),
     TJIT_BOTH("log10", "P"),
     TJIT_BOTH("log1p", "P"),
     TJIT_BOTH("log2", "P"),
+    {"aten::log_sigmoid_forward", "T"},
     TJIT_BOTH("mish", "T"),
     TJIT_BOTH("neg", "T"),
     TJIT_BOTH("reciprocal", "T"),
     TJIT_BOTH("relu", "T"),
     TJIT_BOTH("round", "T"),
+    TJIT_BOTH2("round", "decimals", "Td"),
     TJIT_BOTH("rsqrt", "P"),
     TJIT_BOTH("sgn", "T"),
     TJIT_BOTH("sigmoid", "T"),
     {"aten::sigmoid_backward", "TT"},
     TJIT_BOTH("sign", "T"),
+    {"aten::signbit", "T"},
     TJIT_BOTH("silu", "T"),
     {"aten::silu_backward", "TT"},
     TJIT_BOTH("sin", "T"),
     TJIT_BOTH("sinh", "T"),
     {"aten::softplus", "TSS"},
     {"aten::softplus_backward", "TTSS"},
+    {"aten::softshrink", "TS"},
     TJIT_BOTH("sqrt", "P"),
     TJIT_BOTH("tan", "T"),
     TJIT_BOTH("tanh", "T"),
@@ -225,6 +239,7 @@ const Spec kSpecs[] = {
     TJIT_BOTH2("bitwise_and", "Tensor", "TT"),
     TJIT_BOTH2("bitwise_or", "Tensor", "TT"),
     TJIT_BOTH2("bitwise_xor", "Tensor", "TT"),
+    TJIT_BOTH2("clamp", "Tensor", "TTT"),
     TJIT_BOTH2("clamp_max", "Tensor", "TT"),
     TJIT_BOTH2("clamp_min", "Tensor", "TT"),
     TJIT_BOTH2("copysign", "Tensor", "TT"),
@@ -252,6 +267,7 @@ const Spec kSpecs[] = {
     TJIT_BOTH2("mul", "Tensor", "TT"),
     TJIT_BOTH2("ne", "Tensor", "TT"),
     TJIT_BOTH2("ne", "Scalar", "TS"),
+    {"aten::pow.Scalar", "SP"},
     {"aten::pow.Tensor_Scalar", "PS"},
     {"aten::pow_.Scalar", "PS"},
     TJIT_BOTH2("sub", "Tensor", "TTS"),

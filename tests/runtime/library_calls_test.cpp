@@ -7,11 +7,15 @@
 #include <string>
 #include <vector>
 
+#include "runtime/block.h"
 #include "tests/runtime/make_tensors.h"
 #include "tests/runtime/recorded_call.h"
 
 namespace tjit::runtime::testing {
 namespace {
+
+// Placement needs our allocator; all memory comes from it.
+const bool kInstalled = (InstallAllocator(), true);
 
 using Ints = std::vector<std::int64_t>;
 
@@ -193,7 +197,25 @@ void AddNn(std::vector<Case>* cases) {
           {op, "",
            TJIT_CALL(d.Dense({4, 7, 5}, t), d.Dense({4, 7, 5}, t), 1, code)});
     }
+    cases->push_back({"aten::log_sigmoid_backward", "",
+                      TJIT_CALL(d.Dense({9, 33}, t), d.Dense({9, 33}, t),
+                                d.Dense({9, 33}, t))});
+    // meta of glu leaves an iterator over tensors that it has freed.
+    cases->push_back(
+        {"aten::glu", "", TJIT_CALL(d.Dense({16, 10}, t), -1), Way::kBoxed});
     for (std::int64_t reduction : {std::int64_t{0}, kMean, kSum}) {
+      auto probability = [](Data* d, at::ScalarType t) {
+        return d->Positive({16}, t).mul(0.45);
+      };
+      cases->push_back(
+          {"aten::binary_cross_entropy", "",
+           TJIT_CALL(probability(&d, t), probability(&d, t), kNone, reduction),
+           reduction == 0 ? Way::kDirect : Way::kBoxed});
+      cases->push_back(
+          {"aten::binary_cross_entropy_backward", "",
+           TJIT_CALL(reduction == 0 ? d.Dense({16}, t) : d.Dense({}, t),
+                     probability(&d, t), probability(&d, t), kNone,
+                     reduction)});
       cases->push_back({"aten::nll_loss_forward", "",
                         TJIT_CALL(d.Dense({16, 10}, t), d.Index({16}, 10),
                                   kNone, reduction, -100)});
@@ -259,6 +281,14 @@ void AddNn(std::vector<Case>* cases) {
 
 void AddIndexing(std::vector<Case>* cases) {
   for (at::ScalarType t : {at::kFloat, at::kBFloat16, at::kLong}) {
+    for (const char* op : {"aten::index_add", "aten::index_add_"}) {
+      cases->push_back({op, "",
+                        TJIT_CALL(d.Dense({6, 9}, t), -2, d.Index({4}, 6),
+                                  d.Dense({4, 9}, t), 1 + seed)});
+    }
+    cases->push_back({"aten::masked_fill_.Tensor", "",
+                      TJIT_CALL(d.Dense({6, 9}, t), d.Dense({6, 1}, at::kBool),
+                                d.Dense({}, t))});
     cases->push_back({"aten::where.self", "",
                       TJIT_CALL(d.Dense({6, 9}, at::kBool), d.Dense({6, 9}, t),
                                 d.Dense({9}, t))});
