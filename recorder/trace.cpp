@@ -203,6 +203,28 @@ Trace* TraceStore::Insert(TraceNode* from, std::vector<NewStep> steps,
   return trace;
 }
 
+Trace* TraceStore::Find(TraceNode* from, const std::vector<NewStep>& steps) {
+  const std::size_t before = from == top_ ? 0 : from->depth + 1;
+  absl::MutexLock lock(&mutex_);
+  const bool has_length = std::any_of(
+      traces_.begin(), traces_.end(), [&](const std::unique_ptr<Trace>& t) {
+        return t->length == before + steps.size();
+      });
+  if (!has_length) return nullptr;
+  std::vector<const StepRecord*> records;
+  if (from != top_) {
+    for (const TraceNode* n : PathTo(from)) records.push_back(&n->step);
+  }
+  for (const NewStep& s : steps) records.push_back(&s.step);
+  const TraceKey key = MakeTraceKey(records);
+  const auto it = by_hash_.find(key.hash);
+  if (it == by_hash_.end()) return nullptr;
+  for (Trace* t : it->second) {
+    if (t->key == key) return t;
+  }
+  return nullptr;
+}
+
 bool TraceStore::CountSighting(Trace* trace, std::int64_t threshold) {
   absl::MutexLock lock(&mutex_);
   const std::int64_t seen =

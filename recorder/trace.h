@@ -97,6 +97,10 @@ class TraceStore {
                 bool starts_at_boundary, BailReason* why)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // The trace that the path from..., steps... would end, if there is one.
+  Trace* Find(TraceNode* from, const std::vector<NewStep>& steps)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
   // Counts one complete sighting; makes the trace hot at `threshold` and
   // marks the nodes of all its paths. Returns true if it became hot now.
   bool CountSighting(Trace* trace, std::int64_t threshold)

@@ -32,6 +32,7 @@ class Capture {
   std::uint32_t length() const { return length_; }
   bool at_boundary() const { return at_boundary_; }
   std::size_t size() const { return steps_.size(); }
+  const std::vector<NewStep>& steps() const { return steps_; }
   bool complete() const { return length_ != 0 && steps_.size() == length_; }
 
   // Before the eager kernel runs: arguments as they are now.

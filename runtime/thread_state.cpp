@@ -145,6 +145,12 @@ void ThreadState::MaybeEndCapture(const CallFrame& frame) {
     FinishCapture();
     return;
   }
+  // The same sequence with other sizes is complete where its trace is.
+  if (at_boundary_ &&
+      runtime_->store().Find(capture_.from(), capture_.steps()) != nullptr) {
+    FinishCapture();
+    return;
+  }
   if (!runtime_->IsRootOp(frame.entry.id)) return;
   BailReason why;
   const TraceNode* top = runtime_->store().top();
@@ -216,6 +222,7 @@ bool ThreadState::TryEnter(CallFrame& frame, Decision* decision) {
     BailReason why;
     if (!MatchShape(frame, context_, n->step, &why)) continue;
     if (store.ShouldSkip(trace)) continue;
+    trace->entries.fetch_add(1, std::memory_order_relaxed);
     BeginRun();
     cursor_ = top;
     root_ = n;
@@ -370,7 +377,12 @@ void ThreadState::FinishRun(FlushReason reason) {
   TraceStore& store = runtime_->store();
   cursor_ = nullptr;
   at_boundary_ = true;
+  // Exits are charged to the owner of the node, on a shared prefix the first
+  // trace recorded there: a run that completes pays both back.
   store.Reward(trace);
+  Trace* owner = root_->owner.load(std::memory_order_acquire);
+  if (owner != nullptr && owner != trace) store.Reward(owner);
+  trace->completions.fetch_add(1, std::memory_order_relaxed);
   NoteRunTime(trace, run_deferred_, NowNs() - run_began_ns_);
   const std::int64_t threshold =
       runtime_->compile_all() ? 1 : runtime_->hot_threshold();
