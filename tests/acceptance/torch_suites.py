@@ -28,6 +28,8 @@ FILTER = os.environ.get("TORCH_SUITES_FILTER", "*")
 EXCLUDED = "*CUDA*:*MultiGPU*"
 SHARDS = 2
 MAX_CRASHES = 20
+# Side exits that only a fault of tjit can cause (bail_reasons.def).
+FAULTS = ("thunk_failed", "step_threw", "result_moved")
 LINE = re.compile(r"^\[ +(RUN|OK|FAILED|SKIPPED) +\] ([\w./]+)", re.M)
 
 
@@ -45,6 +47,9 @@ class Outcome:
         for name, value in other.stats.items():
             if isinstance(value, int):
                 self.stats[name] = self.stats.get(name, 0) + value
+        for reason, times in other.stats.get("side_exits", {}).items():
+            exits = self.stats.setdefault("side_exits", {})
+            exits[reason] = exits.get(reason, 0) + times
 
 
 def environment(folder, **extra):
@@ -180,6 +185,9 @@ class ReplayTest(SuiteCase):
               "were replayed")
         self.assertGreater(stats.get("ops_replayed", 0),
                            100_000 if FILTER == "*" else 0)
+        exits = stats.get("side_exits", {})
+        print("side exits:", exits)
+        self.assertFalse([why for why in FAULTS if why in exits])
         self.assertEqual(
             stats["ops_seen"],
             stats["ops_eager"] + stats["ops_replayed"] + stats["ops_drained"])
