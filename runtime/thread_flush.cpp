@@ -319,7 +319,7 @@ void ThreadState::Reset() {
   capture_.Stop();
   scheduled_ = {};
   exits_.clear();
-  detector_.Break();
+  detector_ = HotDetector();
   at_boundary_ = true;
   segments_.Clear();
 }

@@ -1,11 +1,14 @@
 // End to end through the public interface: loops are recorded, deferred and
 // replayed, with eager's bits. Every test asserts by counters that it was so.
+#include <ATen/record_function.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 #include <tjit/tjit.h>
 
 #include <cstring>
 #include <functional>
+#include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -114,7 +117,7 @@ TEST(Replay, TrainingStepWithoutSyncPoint) {
     torch::nn::Linear net(4, 2);
     at::Tensor x = torch::randn({16, 4}), y = torch::randn({16, 2});
     torch::optim::SGD opt(net->parameters(), 0.05);
-    for (int i = 0; i < 400; ++i) {
+    for (int i = 0; i < 1200; ++i) {
       opt.zero_grad();
       torch::mse_loss(net->forward(x), y).backward();
       opt.step();
@@ -233,6 +236,91 @@ TEST(Replay, TwoThreadsShareWeights) {
     b.join();
     return out;
   });
+}
+
+// The ops that an independent observer sees in a residual network, whose
+// gradients fan in: autograd steals or adds in place by use counts, which
+// deferring must not change.
+std::vector<std::string> ResidualOps(int steps) {
+  static thread_local std::vector<std::string>* seen = nullptr;
+  std::vector<std::string> ops;
+  torch::manual_seed(0);
+  std::vector<at::Tensor> weights;
+  for (int i = 0; i < 4; ++i) {
+    weights.push_back(torch::randn({32, 32}).div_(8).requires_grad_());
+  }
+  const at::Tensor x = torch::randn({16, 32});
+  const auto handle = at::addGlobalCallback(
+      at::RecordFunctionCallback(
+          [](const at::RecordFunction& f)
+              -> std::unique_ptr<at::ObserverContext> {
+            if (seen != nullptr) seen->push_back(f.name());
+            return nullptr;
+          })
+          .scopes({at::RecordScope::FUNCTION}));
+  for (int step = 0; step < steps; ++step) {
+    if (step == steps - 1) seen = &ops;
+    at::Tensor y = x;
+    for (const at::Tensor& w : weights) y = y + torch::relu(torch::mm(y, w));
+    at::Tensor loss = (y + y * y).pow(2).mean();
+    loss.backward();
+    {
+      torch::NoGradGuard no_grad;
+      for (at::Tensor& w : weights) {
+        w.sub_(w.grad(), 0.01);
+        w.mutable_grad() = at::Tensor();
+      }
+    }
+    mark_step();
+  }
+  seen = nullptr;
+  at::removeCallback(handle);
+  return ops;
+}
+
+TEST(Replay, ObserversSeeTheSameOpStream) {
+  disable();
+  const std::vector<std::string> off = ResidualOps(3);
+  clear();
+  Options recording = Fast();
+  recording.hot_threshold = 1000000;
+  ASSERT_TRUE(enable(recording));
+  const Stats before = stats();
+  EXPECT_EQ(ResidualOps(8), off);
+  EXPECT_EQ((stats() - before).ops_deferred, 0);
+  clear();
+  ASSERT_TRUE(enable(Fast()));
+  EXPECT_EQ(ResidualOps(8), off);
+  EXPECT_GT((stats() - before).ops_replayed, 50);
+  disable();
+  EXPECT_GT(off.size(), 50u);
+}
+
+TEST(Replay, ErrorsAreThrownAtTheCall) {
+  const Stats d = Compare([] {
+    at::Tensor x = torch::randn({8, 8});
+    int caught = 0;
+    for (int i = 0; i < 40; ++i) {
+      x = torch::tanh(x * 1.25);
+      if (i % 10 == 5) {
+        try {
+          torch::mm(x, torch::ones({3, 3}));
+        } catch (const c10::Error&) {
+          ++caught;
+        }
+        try {
+          x.index_select(0, torch::full({1}, 99, torch::kLong));
+        } catch (const c10::Error&) {
+          ++caught;
+        }
+      }
+      x = x - 0.125;
+      mark_step();
+    }
+    EXPECT_EQ(caught, 8);
+    return std::vector<at::Tensor>{x};
+  });
+  EXPECT_GT(d.ops_replayed, 0) << d.to_json();
 }
 
 TEST(Replay, OffAgainLeavesEverythingReady) {
