@@ -147,7 +147,8 @@ _ZN2at18TensorIteratorBase5buildERNS_20TensorIteratorConfigE(
   if (MustLook()) MakeOperandsReady(*self);
 }
 
-// torch::jit::save_mobile_module_to_bytes(...)
+// torch::jit::save_mobile_module_to_bytes(...): runs __getstate__ and copies
+// what it returned, so its ops must not be deferred either.
 TJIT_INTERPOSED torch::jit::DetachedBuffer::UniqueDetachedBuffer
 _ZN5torch3jit27save_mobile_module_to_bytesERKNS0_6mobile6ModuleERKSt13unordered_mapINSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEESB_St4hashISB_ESt8equal_toISB_ESaISt4pairIKSB_SB_EEESM_RKSt6vectorIN3c106IValueESaISP_EE(
     const torch::jit::mobile::Module& module,
@@ -155,16 +156,18 @@ _ZN5torch3jit27save_mobile_module_to_bytesERKNS0_6mobile6ModuleERKSt13unordered_
     const torch::jit::ExtraFilesMap& jit_sources,
     const std::vector<c10::IValue>& jit_constants) {
   runtime::MakeAllReady(FlushReason::kConstRead);
+  runtime::KernelScope inside;
   return TJIT_NEXT(_ZN5torch3jit27save_mobile_module_to_bytesERKNS0_6mobile6ModuleERKSt13unordered_mapINSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEESB_St4hashISB_ESt8equal_toISB_ESaISt4pairIKSB_SB_EEESM_RKSt6vectorIN3c106IValueESaISP_EE)(
       module, extra_files, jit_sources, jit_constants);
 }
 
-// torch::jit::save_mobile_module_to_func(...)
+// torch::jit::save_mobile_module_to_func(...): the same
 TJIT_INTERPOSED void
 _ZN5torch3jit26save_mobile_module_to_funcERKNS0_6mobile6ModuleERKSt8functionIFmPKvmEE(
     const torch::jit::mobile::Module& module,
     const std::function<std::size_t(const void*, std::size_t)>& writer) {
   runtime::MakeAllReady(FlushReason::kConstRead);
+  runtime::KernelScope inside;
   TJIT_NEXT(_ZN5torch3jit26save_mobile_module_to_funcERKNS0_6mobile6ModuleERKSt8functionIFmPKvmEE)
   (module, writer);
 }

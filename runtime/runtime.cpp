@@ -18,8 +18,11 @@ std::atomic<bool> g_process_enabled{false};
 
 namespace {
 
-// Hands the state of a thread back when it ends. The main thread's pending
-// ops are dropped: kernels must not run while the process ends (hazard Z7).
+// Hands the state of a thread back when it ends, with what is pending: kernels
+// must not run here, libtorch's own thread-local objects may be gone already
+// (seen: a crash in RecordFunction's). Whoever needs the values flushes them;
+// the thread that gets the state next does it at the latest. The main thread's
+// pending ops are dropped (hazard Z7).
 struct ThreadExit {
   ThreadState* state = nullptr;
   ~ThreadExit() {
@@ -118,20 +121,26 @@ void Runtime::Clear() {
 }
 
 ThreadState* Runtime::NewThreadState() {
-  std::lock_guard<std::mutex> lock(mutex_);
-  if (!free_states_.empty()) {
-    ThreadState* state = free_states_.back();
-    free_states_.pop_back();
-    return state;
+  ThreadState* reused = nullptr;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!free_states_.empty()) {
+      reused = free_states_.back();
+      free_states_.pop_back();
+    }
   }
+  if (reused != nullptr) {
+    reused->Flush(FlushReason::kThreadExit);
+    reused->Reset();
+    return reused;
+  }
+  std::lock_guard<std::mutex> lock(mutex_);
   const auto stream = static_cast<std::uint16_t>(states_.size() + 1);
   states_.push_back(std::make_unique<ThreadState>(this, stream));
   return states_.back().get();
 }
 
 void Runtime::ReturnThreadState(ThreadState* state) {
-  state->Flush(FlushReason::kThreadExit);
-  state->Reset();
   std::lock_guard<std::mutex> lock(mutex_);
   free_states_.push_back(state);
 }

@@ -321,6 +321,7 @@ void ThreadState::Reset() {
   exits_.clear();
   detector_ = HotDetector();
   at_boundary_ = true;
+  after_mark_step_ = false;
   segments_.Clear();
 }
 

@@ -380,7 +380,9 @@ void ThreadState::FinishRun(FlushReason reason) {
   // Exits are charged to the owner of the node, on a shared prefix the first
   // trace recorded there: a run that completes pays both back.
   store.Reward(trace);
-  Trace* owner = root_->owner.load(std::memory_order_acquire);
+  Trace* owner = root_ == nullptr
+                     ? nullptr
+                     : root_->owner.load(std::memory_order_acquire);
   if (owner != nullptr && owner != trace) store.Reward(owner);
   trace->completions.fetch_add(1, std::memory_order_relaxed);
   NoteRunTime(trace, run_deferred_, NowNs() - run_began_ns_);

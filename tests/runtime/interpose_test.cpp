@@ -68,6 +68,8 @@ void MaterializeHook(c10::StorageImpl*) {
 }
 ReaderScope::ReaderScope() { ++t_context.reader; }
 ReaderScope::~ReaderScope() { --t_context.reader; }
+KernelScope::KernelScope() { ++t_context.inside; }
+KernelScope::~KernelScope() { --t_context.inside; }
 bool TakeOverDeadBlock(Block*) { return false; }
 c10::KernelFunction WrapLateKernel(const c10::OperatorName& name,
                                    c10::DispatchKey,

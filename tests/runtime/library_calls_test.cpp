@@ -370,5 +370,62 @@ TEST(LibraryCalls, Indexing) {
   CheckCases(cases);
 }
 
+// What a training step of a small network is made of runs without a single
+// tensor of the executor: patched iterators, BLAS, memmove. A silent fallback
+// to the next best way would still be right, but several times slower.
+TEST(LibraryCalls, SmallTrainingStepUsesNoTensors) {
+  const std::vector<Case> cases = {
+      {"aten::add.Tensor", "bias",
+       TJIT_CALL(d.Dense({8, 32}), d.Dense({32}), 1.0)},
+      {"aten::add_.Tensor", "scalar",
+       TJIT_CALL(d.Dense({32, 8}), d.Laid("wrapped", {}), 1.0)},
+      {"aten::addcdiv_", "",
+       TJIT_CALL(d.Dense({32, 8}), d.Dense({32, 8}), d.Positive({32, 8}),
+                 -0.01 * seed)},
+      {"aten::addcmul_", "",
+       TJIT_CALL(d.Dense({32, 8}), d.Dense({32, 8}), d.Dense({32, 8}), 0.001)},
+      {"aten::addmm", "",
+       TJIT_CALL(d.Dense({32}), d.Dense({8, 16}),
+                 d.Laid("transposed", {16, 32}), 1, 1)},
+      {"aten::copy_", "", TJIT_CALL(d.Dense({32, 8}), d.Dense({32, 8}), false)},
+      {"aten::div.Tensor", "",
+       TJIT_CALL(d.Dense({32, 8}), d.Laid("wrapped", {}))},
+      {"aten::fill_.Scalar", "", TJIT_CALL(d.Dense({}), 1.0)},
+      {"aten::lerp_.Scalar", "",
+       TJIT_CALL(d.Dense({32, 8}), d.Dense({32, 8}), 0.1)},
+      {"aten::mm", "gradient of the weight",
+       TJIT_CALL(d.Laid("transposed", {32, 8}), d.Dense({8, 16}))},
+      {"aten::mm", "gradient of the input",
+       TJIT_CALL(d.Dense({8, 32}), d.Dense({32, 16}))},
+      {"aten::mse_loss_backward", "",
+       TJIT_CALL(d.Dense({}), d.Dense({8, 1}), d.Dense({8, 1}), kMean)},
+      {"aten::mul_.Tensor", "",
+       TJIT_CALL(d.Dense({32, 8}), d.Laid("wrapped", {}))},
+      {"aten::relu", "", TJIT_CALL(d.Dense({8, 32}))},
+      {"aten::sqrt", "", TJIT_CALL(d.Positive({32, 8}))},
+      {"aten::tanh", "", TJIT_CALL(d.Dense({8, 32}))},
+      {"aten::tanh_backward", "",
+       TJIT_CALL(d.Dense({8, 32}), d.Dense({8, 32}))},
+      {"aten::threshold_backward", "",
+       TJIT_CALL(d.Dense({8, 32}), d.Dense({8, 32}), 0)},
+      {"aten::zero_", "", TJIT_CALL(d.Dense({32, 8}))},
+  };
+  for (const Case& c : cases) {
+    RecordedCall call(c.name, c.maker);
+    EXPECT_FALSE(call.step().uses_tensors()) << c.name << " " << c.what;
+    EXPECT_EQ(call.Compare(&call.step(), 1), "") << c.name << " " << c.what;
+  }
+}
+
+// A result that is not as recorded is reported.
+TEST(LibraryCalls, BoxedStepRefusesOtherResults) {
+  const Maker small = TJIT_CALL(d.Dense({20, 8}), 0, d.Index({5}, 20));
+  RecordedCall call("aten::index_select", small);
+  StepRecord record = call.record();
+  record.results[0].geometry.sizes[0] = 6;
+  EXPECT_NE(call.RunBoxed(record), "");
+  EXPECT_EQ(call.RunBoxed(call.record()), "");
+}
+
 }  // namespace
 }  // namespace tjit::runtime::testing

@@ -4,6 +4,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/clone.h>
 #include <ATen/ops/from_blob.h>
+#include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -288,6 +289,19 @@ std::string RecordedCall::Compare(PreparedStep* step, int seed) {
     if (Elements(got) != Elements(expected[i])) {
       return "result " + std::to_string(i) + " differs";
     }
+  }
+  return "";
+}
+
+std::string RecordedCall::RunBoxed(const StepRecord& record) {
+  Compare(&boxed(), 1);  // binds the slots
+  const std::unique_ptr<PreparedStep> step =
+      PrepareBoxed(record, call_, slot_bytes_, &tensors_);
+  const at::AutoDispatchBelowADInplaceOrView below;
+  try {
+    step->Run(slots_.data(), scalars_.data());
+  } catch (const c10::Error& e) {
+    return e.what_without_backtrace();
   }
   return "";
 }

@@ -33,6 +33,9 @@ class RecordedCall {
   // same bits and no argument but the written ones changed; else what differs.
   std::string Compare(PreparedStep* step, int seed);
 
+  // Runs the boxed way with `record` instead. What it throws, or "".
+  std::string RunBoxed(const StepRecord& record);
+
   // For benchmarks: runs `step` again over the memory of the last Compare().
   void RunAgain(PreparedStep* step) {
     step->Run(slots_.data(), scalars_.data());
