@@ -3,10 +3,12 @@
 //   --engine eager|tier1|drain  what is compared with eager
 //   --family NAME               only programs of this family
 //   --max-drains N              at most N drains per program
+//   --iterations N              of each loop, instead of the program's own
 //   --defect NAME               plant a defect (runtime/testing.h)
 //   --print                     print the programs, run nothing
 //   --shrink                    print failing programs shrunk
 //   --stop-after N              end after N failures
+//   --stats                     print the counters of each hot phase
 //   --verbose                   one line per program
 // Exit status: 0 no difference, 1 some, 2 wrong arguments.
 #include <cstdio>
@@ -47,13 +49,14 @@ bool ParseOne(const std::string& name, const std::string& value,
   if (name == "--jobs") config.jobs = std::atoi(value.c_str());
   if (name == "--max-drains") config.max_drains = std::atoi(value.c_str());
   if (name == "--defect") config.defect = value;
+  if (name == "--iterations") config.iterations = std::atoi(value.c_str());
   if (name == "--stop-after") arguments.stop_after = std::atoi(value.c_str());
   if (name == "--family") {
     config.family = FamilyIndex(value);
     return config.family >= 0;
   }
   return name == "--jobs" || name == "--max-drains" || name == "--defect" ||
-         name == "--stop-after";
+         name == "--iterations" || name == "--stop-after";
 }
 
 bool Parse(int argc, char** argv, Arguments& arguments) {
@@ -63,6 +66,8 @@ bool Parse(int argc, char** argv, Arguments& arguments) {
       arguments.print = true;
     } else if (name == "--shrink") {
       arguments.shrink = true;
+    } else if (name == "--stats") {
+      arguments.config.print_stats = true;
     } else if (name == "--verbose") {
       arguments.verbose = true;
     } else if (i + 1 >= argc || !ParseOne(name, argv[++i], arguments)) {

@@ -58,11 +58,24 @@ bool Decode(const std::string& line, SeedResult& result) {
   return !text.bad();
 }
 
+Program Generate(const DriverConfig& config, std::uint64_t seed) {
+  Program program = GenerateProgram(seed);
+  if (config.iterations > kHotIterations) {
+    program.iterations = config.iterations;
+  }
+  return program;
+}
+
 Verdict RunOne(const DriverConfig& config, const Program& program) {
   if (config.compare) return config.compare(program);
   testing::SetPlantedDefect(config.defect);
   Verdict verdict = Compare(config.engine, program, config.max_drains);
   testing::SetPlantedDefect("");
+  if (config.print_stats) {
+    std::fprintf(stderr, "seed %llu %s\n",
+                 static_cast<unsigned long long>(program.seed),
+                 verdict.stats_json.c_str());
+  }
   return verdict;
 }
 
@@ -102,7 +115,7 @@ Child StartSeeds(const DriverConfig& config, std::uint64_t first,
     for (std::uint64_t seed = first; seed < end; ++seed) {
       if (config.family >= 0 && FamilyOf(seed) != config.family) continue;
       WriteAll(fd, "B " + std::to_string(seed) + "\n");
-      WriteAll(fd, Encode(seed, RunOne(config, GenerateProgram(seed))));
+      WriteAll(fd, Encode(seed, RunOne(config, Generate(config, seed))));
     }
   });
   child.next = first;
@@ -275,7 +288,7 @@ SeedResult RunAlone(const DriverConfig& config, const Program& program) {
 
 std::string Report(const DriverConfig& config, const SeedResult& result,
                    bool shrink) {
-  Program program = GenerateProgram(result.seed);
+  Program program = Generate(config, result.seed);
   std::string text = "seed " + std::to_string(result.seed) + ": " +
                      result.detail + "\n";
   DriverConfig quick = config;

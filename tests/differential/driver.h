@@ -20,8 +20,10 @@ struct DriverConfig {
   Engine engine = Engine::kTier1;
   int jobs = 1;
   int max_drains = 1000000;  // per program
+  int iterations = 0;        // of each loop; 0: as generated
   int family = -1;           // only this one
   std::string defect;        // planted in every child
+  bool print_stats = false;  // the counters of each program, on stderr
   int seeds_per_child = 50;
   int timeout_seconds = 120;  // per program
   // What a child does with a program; Compare() if empty.

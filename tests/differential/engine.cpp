@@ -50,6 +50,7 @@ RunResult RunIn(Engine engine, const Program& program, std::int64_t drain_at) {
   disable();
   // What is still pending has run in no engine yet.
   result.ops_seen = hot.ops_eager + hot.ops_replayed + hot.ops_drained;
+  result.stats_json = hot.to_json();
   result.ops_replayed = hot.ops_replayed;
   result.ops_drained = hot.ops_drained;
   return result;
@@ -62,6 +63,7 @@ Verdict Compare(Engine engine, const Program& program, int max_drains) {
     RunResult tested = RunIn(engine, program, drain_at);
     ++verdict.runs;
     verdict.ops = tested.ops_seen;
+    verdict.stats_json = tested.stats_json;
     double share = tested.ops_seen == 0
                        ? 0
                        : static_cast<double>(Share(tested, engine)) /

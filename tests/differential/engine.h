@@ -38,6 +38,7 @@ struct RunResult {
   std::int64_t ops_seen = 0;  // executed in the hot phase, as the following
   std::int64_t ops_replayed = 0;
   std::int64_t ops_drained = 0;
+  std::string stats_json;  // all counters of the hot phase
 };
 
 // One run of `program`. `drain_at` is used by kForcedDrain only.
@@ -50,6 +51,7 @@ struct Verdict {
   std::int64_t ops = 0;     // in the hot phase
   int runs = 0;             // in the engine
   std::string difference;   // "" if there is none
+  std::string stats_json;   // of the last run
 };
 
 // Eager against `engine`. kForcedDrain tries each k below the number of ops of

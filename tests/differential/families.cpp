@@ -46,7 +46,7 @@ std::vector<Family> MakeFamilies() {
                            {G::kUnary, 8}, {G::kShape, 8}, {G::kView, 6}}});
   all.push_back({.name = "random",
                  .share = 8,
-                 .phase = {{G::kRandom, 22}, {G::kBinary, 24}, {G::kUnary, 14},
+                 .phase = {{G::kRandom, 9}, {G::kBinary, 30}, {G::kUnary, 18},
                            {G::kInplace, 16}, {G::kScalar, 8}, {G::kSeed, 1},
                            {G::kView, 6}, {G::kReduce, 4}}});
   all.push_back({.name = "branches",

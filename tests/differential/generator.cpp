@@ -44,6 +44,7 @@ Program Generator::Generate() {
     try {
       SetupBuilder(*this).Build();
       AddBody();
+      SetIterations();
       for (int i = 0; i < 6 && !Clean(); ++i) {
       }
       if (IsUsable()) break;
@@ -61,9 +62,9 @@ void Generator::Begin() {
   fresh.family = program_.family;
   program_ = fresh;
   program_.concurrent = family_->concurrent;
-  program_.mark_step = rng_.Chance(0.7);
+  program_.mark_step = rng_.Chance(0.85);
   program_.mark_in_scope = rng_.Chance(0.5);
-  if (rng_.Chance(0.1) && !program_.concurrent) {
+  if (rng_.Chance(0.06) && program_.mark_step && !program_.concurrent) {
     program_.snapshot_every = static_cast<int>(rng_.Int(5, 9));
   }
   program_.read_mode = static_cast<ReadMode>(rng_.Int(0, 2));
@@ -74,6 +75,12 @@ void Generator::Begin() {
     base_mode_ = rng_.Chance(0.75) ? Mode::kNoGrad : Mode::kInference;
   }
   at::set_num_threads(1);
+  beat_ = 1;
+  if (family_->branches) {
+    beat_ = rng_.Of<std::int64_t>({2, 3, 4, 7});
+  } else if (rng_.Chance(0.25)) {
+    beat_ = rng_.Int(2, 3);
+  }
   varying_share_ = rng_.Of<double>({0, 0.2, 0.2, 0.5});
   scoped_share_ = rng_.Of<double>({1, 1, 0.7, 0});
   at::manual_seed(program_.seed);
@@ -152,8 +159,7 @@ void Generator::Vary(ScalarExpr& e) {
     e.b = 0.95;
   } else if (choice == 3) {
     e.kind = Kind::kCycle;
-    std::int64_t size = rng_.Int(2, 5);
-    for (std::int64_t i = 0; i < size; ++i) {
+    for (std::int64_t i = 0; i < std::max<std::int64_t>(beat_, 2); ++i) {
       e.cycle.push_back(base * (1 - 0.1 * static_cast<double>(i)));
     }
   } else if (choice == 4) {
@@ -179,9 +185,14 @@ void Generator::Scalar(Statement& st, Use use) {
     };
     e.is_int = use == Use::kInteger;
     e.a = value();
-    if (varies) {
+    if (varies && beat_ > 1) {
       e.kind = ScalarExpr::Kind::kCycle;
-      e.cycle = {e.a, value(), value()};
+      e.cycle.resize(static_cast<std::size_t>(beat_));
+      for (double& x : e.cycle) x = value();
+    } else if (varies) {
+      e.kind = ScalarExpr::Kind::kStep;
+      e.period = rng_.Int(3, 20);
+      e.b = value();
     }
     st.scalars.push_back(e);
     return;
@@ -231,16 +242,19 @@ void Generator::Decorate(Statement& st) {
   st.mode = base_mode_;
   if (rng_.Chance(0.04)) st.mode = static_cast<Mode>(rng_.Int(0, 2));
   ChooseMode(st);
-  if (family_->hands_over && rng_.Chance(0.3)) st.on_worker = true;
+  if (family_->hands_over && rng_.Chance(0.08)) st.on_worker = true;
+  if (spec.throws) {  // in few iterations: each ends what was followed
+    st.guard = {Guard::Kind::kMod, 13, rng_.Int(0, 12)};
+    return;
+  }
   bool is_effect = spec.num_dst == 0;
   if (!is_effect || !rng_.Chance(family_->branches ? 0.4 : 0.04)) return;
-  std::int64_t mod = rng_.Of<std::int64_t>({2, 3, 3, 4, 7});
   if (program_.num_regs > 0 && rng_.Chance(0.2)) {
     st.guard = {Guard::Kind::kReg, 1, rng_.Int(0, program_.num_regs - 1)};
   } else if (rng_.Chance(0.15)) {
     st.guard = {Guard::Kind::kFrom, 1, rng_.Int(4, 20)};
-  } else {
-    st.guard = {Guard::Kind::kMod, mod, rng_.Int(0, mod - 1)};
+  } else if (beat_ > 1) {
+    st.guard = {Guard::Kind::kMod, beat_, rng_.Int(0, beat_ - 1)};
   }
 }
 
@@ -295,10 +309,9 @@ void Generator::TryOtherwise(const Statement& st) {
   bool fits = ran && SameMeta(result, V(st.dst[0])) && IsTame(V(st.dst[0]));
   machine_->state().vars[st.dst[0]] = result;
   if (!fits) return;
-  std::int64_t mod = rng_.Of<std::int64_t>({2, 3, 7});
-  std::int64_t rem = rng_.Int(0, mod - 1);
-  program_.body.back().guard = {Guard::Kind::kNotMod, mod, rem};
-  other.guard = {Guard::Kind::kMod, mod, rem};
+  std::int64_t rem = rng_.Int(0, beat_ - 1);
+  program_.body.back().guard = {Guard::Kind::kNotMod, beat_, rem};
+  other.guard = {Guard::Kind::kMod, beat_, rem};
   program_.body.push_back(other);
 }
 
@@ -413,7 +426,7 @@ void Generator::AddTraining() {
 // Each iteration sees other values, as it would of a data loader.
 void Generator::AddFreshData() {
   int input = program_.shared_vars;
-  if (!batches_.empty() && IsRebindable(input) && rng_.Chance(0.8)) {
+  if (!batches_.empty() && IsRebindable(input)) {
     AddNamed("next_batch", batches_, {}, base_mode_, input);
   } else if (rng_.Chance(0.7)) {
     ScalarExpr step = {.kind = ScalarExpr::Kind::kLinear, .a = 0.1, .b = 0.01};
@@ -439,6 +452,17 @@ void Generator::AddBody() {
   if (rng_.Chance(0.1)) AddRandom(Group::kState);
   for (int id = num_setup_vars_; id < program_.num_vars; ++id) {
     if (rng_.Chance(scoped_share_)) program_.scoped.push_back(id);
+  }
+}
+
+// Enough for tjit to find the loop and to run it for a while. Branches make
+// the period long; a loop without mark_step() must repeat 4,096 ops or so.
+void Generator::SetIterations() {
+  std::int64_t size = static_cast<std::int64_t>(program_.body.size());
+  program_.iterations = family_->branches ? 72 : 40;
+  if (!program_.mark_step) {
+    std::int64_t count = 6000 / std::max<std::int64_t>(size, 6);
+    program_.iterations = static_cast<int>(count);
   }
 }
 

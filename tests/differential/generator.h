@@ -87,6 +87,7 @@ class Generator {
   void ChooseMode(Statement& st);
   void Decorate(Statement& st);
   void Vary(ScalarExpr& e);
+  void SetIterations();
   // Drops statements that throw in some iteration. False if one did.
   bool Clean();
   bool IsUsable();
@@ -99,6 +100,9 @@ class Generator {
   std::vector<int> params_;
   std::vector<int> batches_;  // three inputs of one size, or none
   Mode base_mode_ = Mode::kGrad;
+  // What changes from iteration to iteration by cases does so with one period,
+  // or the whole would hardly ever repeat.
+  std::int64_t beat_ = 1;
   double varying_share_ = 0.3;
   double scoped_share_ = 1;
 };

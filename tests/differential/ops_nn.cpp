@@ -79,16 +79,12 @@ void AddLayers(std::vector<OpSpec>& table) {
                    },
                    1});
   table.push_back({"batch_norm_train", Group::kNn,
-                   "$d0 = at::batch_norm($0, $1, $2, $3, $4, true, $s0, 1e-5, "
+                   "$d0 = at::batch_norm($0, $1, $2, $3, $4, true, 0.1, 1e-5, "
                    "false);",
-                   [](Generator& g, Statement& st) {
-                     if (!ProposeBatchNorm(g, st)) return false;
-                     g.Scalar(st, Use::kFraction);
-                     return true;
-                   },
+                   ProposeBatchNorm,
                    [](Context& c) {
                      c.Out(at::batch_norm(c.T(0), c.T(1), c.T(2), c.T(3),
-                                          c.T(4), true, c.D(0), 1e-5, false));
+                                          c.T(4), true, 0.1, 1e-5, false));
                    },
                    1});
   table.push_back({"batch_norm_eval", Group::kNn,

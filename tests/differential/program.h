@@ -70,7 +70,7 @@ enum class ReadMode : std::uint8_t { kClone, kMutablePointer, kSyncConst };
 struct Program {
   std::uint64_t seed = 0;
   int family = 0;
-  int iterations = 24;
+  int iterations = 40;
   std::vector<Statement> setup;
   std::vector<Statement> body;
   int num_vars = 0;

@@ -142,7 +142,8 @@ void SetupBuilder::Build() {
   bool indexes = family.name == "indexing" || family.name == "errors";
   if (indexes || g_.rng_.Chance(0.15)) Indices();
   Aliases(family.name == "views" ? 4 : static_cast<int>(g_.rng_.Int(0, 2)));
-  if (g_.rng_.Chance(0.5)) {
+  bool may_cycle = g_.beat_ == 1 || g_.beat_ == 3;
+  if (may_cycle && g_.rng_.Chance(0.5)) {
     g_.batches_ = {Make("input", {n_, m_}), Make("input", {n_, m_}),
                    Make("input", {n_, m_})};
   }
