@@ -57,6 +57,9 @@ struct ResultRecord {
   std::int32_t slot = kNoSlot;   // kFresh: the new slot
   std::int32_t alias_arg = -1;   // kAlias: index into args
   TensorGeometry geometry;       // kFresh
+  // Version counter of a fresh result: kernels that finish it in place by ops
+  // of their own (mean, var) leave one above 0.
+  std::uint32_t version = 0;
 };
 
 struct StepRecord {

@@ -221,6 +221,9 @@ bool Capture::RecordResults(const CallFrame& frame,
     if (block == nullptr) return false;
     r.kind = ResultRecord::Kind::kFresh;
     r.geometry = GeometryOf(impl);
+    if (!impl->is_inference()) {
+      r.version = impl->version_counter().current_version();
+    }
     r.slot = AddSlot(block, StorageOf(impl)->nbytes(), /*born=*/true, step);
     step->step.results.push_back(r);
   }

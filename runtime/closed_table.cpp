@@ -1,5 +1,6 @@
 #include "runtime/closed_table.h"
 
+#include <ATen/TensorSubclassLikeUtils.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
 #include <torch/library.h>
@@ -162,13 +163,16 @@ class TensorGiver final : public c10::OperatorKernel {
 
 // ------------------------------------------------------------ composites
 
-bool NeedsGrad(const Stack& stack, std::size_t base) {
-  return at::GradMode::is_enabled() && stack[base].toTensor().requires_grad();
+// max_pool1d reads the bytes of plain CPU tensors that need no gradient, and
+// calls other ops for all else (the condition of its source).
+bool PoolReads(const at::Tensor& t) {
+  return t.is_cpu() && !(t.requires_grad() && at::GradMode::is_enabled()) &&
+         !t._fw_grad(0).defined() && !at::isTensorSubclassLike(t);
 }
 
 // A composite of aten that reads bytes itself. `Kind`: what it reads.
 enum class Composite : std::uint8_t {
-  kPool,     // the first argument, unless autograd needs it decomposed
+  kPool,     // the first argument, where PoolReads() it
   kIndices,  // the second argument; views of the first
   kLengths,  // arguments 2 and 3, converted to int64
   kAll,      // everything; runs as a kernel
@@ -199,7 +203,8 @@ class CompositeKernel final : public c10::OperatorKernel {
   void operator()(const OperatorHandle& op, c10::DispatchKeySet keys,
                   Stack* stack) {
     const std::size_t base = FirstArgument(op, *stack);
-    if (!TakesPart() || (kind_ == Composite::kPool && NeedsGrad(*stack, base))) {
+    if (!TakesPart() || (kind_ == Composite::kPool &&
+                         !PoolReads((*stack)[base].toTensor()))) {
       return kernel_.callBoxed(op, keys, stack);
     }
     RearmScope rearm(op, stack);

@@ -156,7 +156,6 @@ constexpr FactoryRow kRows[] = {
     {"aten::max_pool2d_with_indices_backward",
      PrepareStructured<
          native::structured_max_pool2d_with_indices_backward_out_cpu>},
-    {"aten::native_batch_norm", PrepareOutCall<&native::batch_norm_cpu_out, 3>},
     {"aten::native_layer_norm", PrepareLayerNorm},
     {"aten::native_layer_norm_backward", PrepareLayerNormBackward},
     {"aten::nll_loss_backward",

@@ -8,6 +8,8 @@
 #include <atomic>
 #include <mutex>
 
+#include "runtime/materialize.h"
+
 namespace tjit::runtime {
 namespace {
 
@@ -104,7 +106,10 @@ void ContextScope::Switch(std::uint32_t id) {
   s.set_view_replay_enabled((e.autograd & 16) != 0);
 }
 
+// The getters and setters below are interposed or call interposed ones (the
+// first get_num_threads() of a thread sets it): no flush from in here.
 GlobalContext GlobalContext::Now() {
+  const KernelScope no_flush;
   at::Context& c = at::globalContext();
   GlobalContext g;
   g.threads = at::get_num_threads();
@@ -116,6 +121,7 @@ GlobalContext GlobalContext::Now() {
 }
 
 void GlobalContext::Apply() const {
+  const KernelScope no_flush;
   const GlobalContext now = Now();
   at::Context& c = at::globalContext();
   if (now.deterministic != deterministic ||

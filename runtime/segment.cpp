@@ -1,5 +1,7 @@
 #include "runtime/segment.h"
 
+#include <c10/util/Exception.h>
+
 #include <algorithm>
 
 #include "runtime/testing_hooks.h"
@@ -55,9 +57,19 @@ PreparedSegment::PreparedSegment(const std::vector<TraceNode*>& nodes)
 
 void PreparedSegment::PrepareAll(Counters* counters) {
   std::vector<std::uint8_t> bound(slot_bytes_.size(), 0);
+  ContextScope scope;  // probes run kernels
   for (const TraceNode* node : nodes_) {
+    scope.Switch(node->step.context);
     const auto& call = *static_cast<const CapturedCall*>(node->payload.get());
-    steps_.push_back(PrepareStep(node->step, call, slot_bytes_, &tensors_));
+    try {
+      steps_.push_back(PrepareStep(node->step, call, slot_bytes_, &tensors_));
+    } catch (const c10::Error&) {
+      // Stricter than eager (an out variant that checks overlap): run it as
+      // the program would.
+      counters->side_exits[static_cast<std::size_t>(BailReason::kThunkFailed)]
+          .Add();
+      steps_.push_back(PrepareBoxed(node->step, call, slot_bytes_, &tensors_));
+    }
     const PreparedStep& step = *steps_.back();
     (step.is_boxed() ? counters->thunks_boxed : counters->thunks_direct).Add();
     tier_steps_.push_back({steps_.back().get(), this, node->step.context});

@@ -8,7 +8,8 @@
 
 namespace tjit::testing {
 
-// While deferring, pretend a mismatch at op k of each run; -1: off.
+// While deferring, drain as after a mismatch whenever more than k ops are
+// pending, and wherever they would be flushed; the run goes on. -1: off.
 TJIT_API void SetForcedDrainAt(std::int64_t k);
 
 // Plants a defect by name (stale_scalar, lost_alias, wrong_live_out,

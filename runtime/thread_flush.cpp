@@ -110,6 +110,9 @@ at::Tensor ThreadState::MakeDeferred(const ResultRecord& result,
       c10::scalarTypeToTypeMeta(static_cast<c10::ScalarType>(g.dtype)));
   t.unsafeGetTensorImpl()->set_sizes_and_strides(
       c10::IntArrayRef(g.sizes, g.ndim), c10::IntArrayRef(g.strides, g.ndim));
+  for (std::uint32_t i = 0; i < result.version; ++i) {
+    t.unsafeGetTensorImpl()->bump_version();
+  }
   const auto s = static_cast<std::uint32_t>(run_.slots.size());
   SlotBinding slot;
   slot.block = block;
@@ -159,7 +162,10 @@ void ThreadState::Defer(CallFrame& frame, TraceNode* node) {
   pending_count_.store(static_cast<std::uint32_t>(run_.pending.size()),
                        std::memory_order_relaxed);
   counters_.ops_deferred.Add();
-  if (run_.pending.size() >= kMaxPending) {
+  if (ForcedDrainAt() >= 0 &&
+      static_cast<std::int64_t>(run_.pending.size()) > ForcedDrainAt()) {
+    DrainLocked();
+  } else if (run_.pending.size() >= kMaxPending) {
     FlushLocked(FlushReason::kQueueFull);
   } else if (run_.held_bytes > kMaxHeldBytes) {
     FlushLocked(FlushReason::kHeldMemory);
@@ -208,6 +214,10 @@ void ThreadState::Flush(FlushReason reason) {
 void ThreadState::FlushLocked(FlushReason reason) {
   const std::size_t ops = run_.pending.size();
   if (ops == 0) return;
+  if (ForcedDrainAt() >= 0) {
+    DrainLocked();
+    return;
+  }
   counters_.flushes[static_cast<std::size_t>(reason)].Add();
   std::exception_ptr out_of_memory;
   {

@@ -312,10 +312,7 @@ void ThreadState::FlushForeignOwners(const CallFrame& frame) {
 bool ThreadState::TryFollow(CallFrame& frame, Decision* decision) {
   BailReason why = BailReason::kOpDiffers;
   TraceNode* node = nullptr;
-  const bool forced = run_deferred_ && ForcedDrainAt() >= 0 &&
-                      cursor_->parent != nullptr &&
-                      cursor_->depth + 1 == ForcedDrainAt();
-  while (!forced) {
+  for (;;) {
     StateLock lock(this);
     const std::size_t slots_before = run_.slots.size();
     node = FindChild(cursor_, frame, &why);
@@ -336,7 +333,7 @@ bool ThreadState::TryFollow(CallFrame& frame, Decision* decision) {
     return true;
   }
   if (cursor_->parent != nullptr &&
-      cursor_->ends.load(std::memory_order_acquire) != nullptr && !forced) {
+      cursor_->ends.load(std::memory_order_acquire) != nullptr) {
     FinishRun(FlushReason::kSegmentEnd);
   } else {
     LeaveTrace(why);

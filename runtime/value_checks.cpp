@@ -118,6 +118,16 @@ bool AllFloating(const CallFrame& frame) {
                      });
 }
 
+// index_put_ on a tensor whose elements share memory warns.
+bool WarnsOfExpanded(const CallFrame& frame) {
+  const TensorRef& self = frame.tensors[0];
+  if (!self.written || self.impl == nullptr) return false;
+  for (std::int64_t d = 0; d < self.impl->dim(); ++d) {
+    if (self.impl->stride(d) == 0 && self.impl->size(d) > 1) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 bool ValuesPass(const CallFrame& frame) {
@@ -129,7 +139,7 @@ bool ValuesPass(const CallFrame& frame) {
     case ValueCheck::kIntegral:
       return AllFloating(frame);
     case ValueCheck::kIndices:
-      return IndexListPasses(frame);
+      return !WarnsOfExpanded(frame) && IndexListPasses(frame);
     case ValueCheck::kDimIndex:
       return DimIndexPasses(frame);
     case ValueCheck::kFlatIndex: {
