@@ -139,7 +139,7 @@ TEST_F(ClosedTableTest, PassesThroughInsideKernelsAndWhileOff) {
 
 // ------------------------------------------------------------ composites
 
-TEST_F(ClosedTableTest, MaxPool1dReadsItsInputUnlessAutogradNeedsIt) {
+TEST_F(ClosedTableTest, MaxPool1dReadsItsInputUnlessItDecomposes) {
   at::Tensor x = at::ones({1, 2, 8});
   seen = Seen();
   const at::Tensor y = at::max_pool1d(x, 2);
@@ -148,6 +148,7 @@ TEST_F(ClosedTableTest, MaxPool1dReadsItsInputUnlessAutogradNeedsIt) {
   x.set_requires_grad(true);
   seen = Seen();
   EXPECT_TRUE(at::max_pool1d(x, 2).requires_grad());
+  EXPECT_TRUE(at::max_pool1d(at::ones({1, 2, 8}, at::Device(c10::kMeta)), 2).is_meta());
   EXPECT_THAT(seen.reads, IsEmpty());
 }
 
