@@ -146,8 +146,7 @@ void ThreadState::MaybeEndCapture(const CallFrame& frame) {
     return;
   }
   // The same sequence with other sizes is complete where its trace is.
-  if (at_boundary_ &&
-      runtime_->store().Find(capture_.from(), capture_.steps()) != nullptr) {
+  if (runtime_->store().Find(capture_.from(), capture_.steps()) != nullptr) {
     FinishCapture();
     return;
   }

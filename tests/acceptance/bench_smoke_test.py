@@ -32,6 +32,7 @@ def environment(on):
     env = {k: v for k, v in os.environ.items() if not k.startswith("TJIT_")}
     if on:
         env["TJIT_AUTO_COMPILE"] = "1"
+        env["TJIT_HOT_THRESHOLD"] = "2"
     return env
 
 
@@ -40,7 +41,7 @@ def run(program, rows, on, *flags):
     suffix = "" if on else "_plain"
     done = subprocess.run(
         [PROGRAMS / f"bench_{program}{suffix}", "--benchmark_format=json",
-         "--benchmark_min_time=0.001",
+         "--benchmark_min_time=0.5",
          "--benchmark_filter=^(" + "|".join(sorted(rows)) + ")/", *flags],
         env=environment(on), text=True, capture_output=True, timeout=300,
         check=True)
@@ -77,7 +78,7 @@ class BenchSmokeTest(unittest.TestCase):
         done = run("dispatch_overhead", {"row26/ten-adds"}, False)
         again = subprocess.run(
             [PROGRAMS / "bench_dispatch_overhead", "--benchmark_format=json",
-             "--benchmark_min_time=0.001", "--enable_disable",
+             "--benchmark_min_time=0.5", "--enable_disable",
              "--benchmark_filter=row26/ten-adds"], env=environment(False),
             text=True, capture_output=True, timeout=300, check=True)
         record = json.loads(again.stdout)["benchmarks"][0]

@@ -248,7 +248,8 @@ void AddNn(std::vector<Case>* cases) {
             {"aten::native_batch_norm", layout,
              TJIT_CALL(d.Laid(layout, {4, 3, 6, 6}, t), d.Dense({3}, t),
                        d.Dense({3}, t), d.Dense({3}, t), d.Positive({3}, t),
-                       train, 0.1, 1e-5)});
+                       train, 0.1, 1e-5),
+             Way::kBoxed});
       }
       cases->push_back(
           {"aten::native_batch_norm_backward", layout,
