@@ -242,7 +242,9 @@ void Generator::Decorate(Statement& st) {
   st.mode = base_mode_;
   if (rng_.Chance(0.04)) st.mode = static_cast<Mode>(rng_.Int(0, 2));
   ChooseMode(st);
-  if (family_->hands_over && rng_.Chance(0.08)) st.on_worker = true;
+  if (family_->hands_over && rng_.Chance(0.08)) {
+    st.worker_every = rng_.Chance(0.3) ? 1 : 13;
+  }
   if (spec.throws) {  // in few iterations: each ends what was followed
     st.guard = {Guard::Kind::kMod, 13, rng_.Int(0, 12)};
     return;
@@ -279,7 +281,7 @@ bool Generator::TryAdd(Statement st) {
   for (int id : st.dst) old.push_back(V(id));
   Statement now = st;
   now.guard = {};
-  now.on_worker = false;
+  now.worker_every = 0;
   bool ran = machine_->RunOne(now, -1, 0);
   bool accepted = ran ? IsAcceptable(st, old) : spec.throws;
   if (!accepted) {
@@ -458,12 +460,14 @@ void Generator::AddBody() {
 // Enough for tjit to find the loop and to run it for a while. Branches make
 // the period long; a loop without mark_step() must repeat 4,096 ops or so.
 void Generator::SetIterations() {
-  std::int64_t size = static_cast<std::int64_t>(program_.body.size());
   program_.iterations = family_->branches ? 72 : 40;
-  if (!program_.mark_step) {
-    std::int64_t count = 6000 / std::max<std::int64_t>(size, 6);
-    program_.iterations = static_cast<int>(count);
+  if (program_.mark_step) return;
+  int ops = 0;
+  for (const Statement& st : program_.body) {
+    Group group = OpTable()[st.op].group;
+    ops += group != Group::kView && group != Group::kState;
   }
+  program_.iterations = 6500 / std::max(ops, 6);
 }
 
 bool Generator::Clean() {

@@ -45,7 +45,7 @@ class Generator {
   Rng& rng() { return rng_; }
   const at::Tensor& V(int id) { return machine_->state().vars[id]; }
   const at::Tensor& A(const Statement& st, int i) { return V(st.args[i]); }
-  // Appends a defined variable for which `fits` holds; recent ones are likelier.
+  // Appends a defined variable for which `fits` holds, rather a recent one.
   template <typename Fits>
   bool Arg(Statement& st, Fits fits);
   // The same for an argument that is written.

@@ -196,7 +196,7 @@ void Machine::RunMutated(int index, std::int64_t it) {
 bool Machine::RunOne(const Statement& st, int index, std::int64_t it) {
   if (!st.guard.Holds(it, state_.regs)) return true;
   threw_ = false;
-  if (st.on_worker) {
+  if (st.OnWorker(it)) {
     if (!worker_) worker_ = std::make_unique<Worker>();
     worker_->Run([&] { Execute(st, index, it, it); });
   } else {

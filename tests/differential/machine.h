@@ -8,7 +8,7 @@
 // (1) The machine calls the public interface of tjit only for mark_step() and
 //     sync(); whether tjit is on is the caller's business (engine.h).
 // (2) An exception ends its statement, not the program.
-// Thread: a Machine is used by one thread; its statements with `on_worker` run
+// Thread: a Machine is used by one thread; its statements with OnWorker() run
 // on a thread of its own that it waits for.
 // Tested by: tests/differential/harness_test.cpp
 #pragma once

@@ -31,7 +31,8 @@ void AddInputs(std::vector<OpSpec>& table) {
                                        at::kLong));
                    },
                    1});
-  table.push_back({"mask", Group::kSetup, "$d0 = at::rand($l0, gen) > 0.5;", Never,
+  table.push_back({"mask", Group::kSetup, "$d0 = at::rand($l0, gen) > 0.5;",
+                   Never,
                    [](Context& c) {
                      c.Out(at::rand(c.List(0), c.state().generator) > 0.5);
                    },

@@ -40,10 +40,10 @@ void AddRandom(std::vector<OpSpec>& table) {
                      c.T(0).uniform_(-1, 1, c.state().generator);
                    },
                    0, true});
-  table.push_back({"bernoulli_", Group::kRandom, "$0.bernoulli_($s0, gen);",
-                   IntoScalar<Float, Use::kFraction>,
+  table.push_back({"bernoulli_", Group::kRandom, "$0.bernoulli_(0.3, gen);",
+                   Into<Float>,
                    [](Context& c) {
-                     c.T(0).bernoulli_(c.D(0), c.state().generator);
+                     c.T(0).bernoulli_(0.3, c.state().generator);
                    },
                    0, true});
   table.push_back({"bernoulli", Group::kRandom,
@@ -55,7 +55,8 @@ void AddRandom(std::vector<OpSpec>& table) {
                    1});
   table.push_back({"random_dropout", Group::kRandom,
                    "$d0 = at::dropout($0, 0.25, true);", One<Float>,
-                   [](Context& c) { c.Out(at::dropout(c.T(0), 0.25, true)); }, 1, false, false, true});
+                   [](Context& c) { c.Out(at::dropout(c.T(0), 0.25, true)); },
+                   1, false, false, true});
   table.push_back({"rand_like", Group::kRandom, "$d0 = at::rand_like($0);",
                    One<Float>,
                    [](Context& c) { c.Out(at::rand_like(c.T(0))); }, 1, false,

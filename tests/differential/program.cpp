@@ -179,7 +179,15 @@ std::string ToString(const Statement& st) {
   if (st.mode == Mode::kInference) {
     out = "{ c10::InferenceMode g; " + out + " }";
   }
-  if (st.on_worker) out = "std::thread([&] { " + out + " }).join();";
+  if (st.worker_every > 0) {
+    std::string there = "std::thread([&] { " + out + " }).join();";
+    if (st.worker_every > 1) {
+      there = "if (it % " + std::to_string(st.worker_every) +
+              " == " + std::to_string(st.worker_every - 1) + ") " + there +
+              " else { " + out + " }";
+    }
+    out = there;
+  }
   return st.guard.ToString() + out;
 }
 

@@ -61,7 +61,13 @@ struct Statement {
   std::vector<ScalarExpr> scalars;
   Guard guard;
   Mode mode = Mode::kGrad;
-  bool on_worker = false;  // another thread runs it; this one waits
+  // Another thread runs it, and this one waits, in the iterations where
+  // it % worker_every is worker_every - 1; 0: never.
+  std::int64_t worker_every = 0;
+
+  bool OnWorker(std::int64_t it) const {
+    return worker_every > 0 && it % worker_every == worker_every - 1;
+  }
 };
 
 // How the final values are read.

@@ -55,7 +55,7 @@ bool Simplify(Program& program,
       return had;
     });
     changed |= Try(program, fails, [&](Program& p) {
-      return std::exchange(p.body[i].on_worker, false);
+      return std::exchange(p.body[i].worker_every, 0) != 0;
     });
     for (std::size_t s = 0; s < program.body[i].scalars.size(); ++s) {
       changed |= Try(program, fails, [&](Program& p) {
