@@ -211,7 +211,12 @@ c10::Allocator* BlockAllocator() {
   return allocator;
 }
 
+bool ReportsAllocations() {
+  return FLAGS_caffe2_report_cpu_memory_usage || c10::memoryProfilingEnabled();
+}
+
 Block* AllocateBlock(std::size_t bytes, bool quiet) {
+  const bool reported = !quiet && ReportsAllocations();
   Block* block = nullptr;
   try {
     block = TakeBlock(bytes);
@@ -219,13 +224,13 @@ Block* AllocateBlock(std::size_t bytes, bool quiet) {
     if (!quiet) Reporter().OutOfMemory(bytes);
     throw;
   }
-  ResetHeader(block, bytes, quiet);
+  ResetHeader(block, bytes, !reported);
   UnpoisonData(block, bytes);
   if (FLAGS_caffe2_cpu_allocator_do_zero_fill ||
       FLAGS_caffe2_cpu_allocator_do_junk_fill) [[unlikely]] {
     FillAsAsked(block->data, bytes);
   }
-  if (!quiet) Reporter().New(block->data, bytes);
+  if (reported) Reporter().New(block->data, bytes);
   return block;
 }
 

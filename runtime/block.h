@@ -10,6 +10,7 @@
 // Blocks are recycled: free lists by size class, one set per thread with a
 // shared one behind, bounded by kMaxCachedBytes and by the peak of live bytes.
 // Every allocation and release is reported to profiledCPUMemoryReporter()
+// while it has a listener (it keeps nothing of what it is told without one),
 // unless reports are off on this thread (the executor's own).
 //
 // Owners: the DataPtr (`program`) and the pending ops of `owner`. The
@@ -41,7 +42,7 @@ struct alignas(64) Block {
   // Fixed at allocation but for kHidden.
   enum Kind : std::uint8_t {
     kAdopted = 1,  // memory allocated before tjit; header in a side table
-    kQuiet = 2,    // not reported to the memory reporter
+    kQuiet = 2,    // the memory reporter was not told of it
     kPages = 4,    // has pages of its own (TJIT_STRESS=hide)
     kHidden = 8,   // these pages are protected now
   };
@@ -68,6 +69,9 @@ static_assert(sizeof(Block) == 64);
 void InstallAllocator();
 // Our allocator (for storages the runtime makes itself).
 c10::Allocator* BlockAllocator();
+
+// True if somebody on this thread or a flag wants to know of allocations.
+bool ReportsAllocations();
 
 // A new block with `program` set, not reported if `quiet`.
 // THROWS: c10::Error as DefaultCPUAllocator does when memory is out.

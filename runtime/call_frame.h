@@ -8,6 +8,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/DispatchKeySet.h>
 #include <c10/core/Scalar.h>
+#include <c10/util/SmallVector.h>
 
 #include <cstdint>
 #include <cstring>
@@ -82,7 +83,7 @@ struct CallFrame {
   bool wants_capture = false;
   // Fresh results of a deferred call, in order; undefined where the schema's
   // result is an alias.
-  std::vector<at::Tensor> results;
+  c10::SmallVector<at::Tensor, 2> results;
 
   void AddTensor(const at::TensorBase& t, std::uint32_t arg) {
     c10::TensorImpl* impl = t.defined() ? t.unsafeGetTensorImpl() : nullptr;

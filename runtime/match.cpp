@@ -19,23 +19,6 @@ const std::uint64_t kPlainKeys =
                          DispatchKey::Negative})
         .raw_repr();
 
-// Subclasses of TensorImpl have another vtable: their state is not ours to
-// rebuild.
-const void* PlainVtable() {
-  static const void* const table = [] {
-    const auto impl = c10::make_intrusive<c10::TensorImpl>(
-        c10::DispatchKeySet(DispatchKey::CPU), caffe2::TypeMeta::Make<float>(),
-        c10::Device(c10::kCPU));
-    return *reinterpret_cast<const void* const*>(impl.get());
-  }();
-  return table;
-}
-
-bool HasPlainVtable(const c10::TensorImpl* impl) {
-  static const void* const plain = PlainVtable();
-  return *reinterpret_cast<const void* const*>(impl) == plain;
-}
-
 // See SlotBinding::shift.
 std::int64_t ShiftOf(const c10::TensorImpl* impl, const TensorGeometry& g) {
   return (impl->storage_offset() - g.offset) *
@@ -49,11 +32,12 @@ bool SameMemory(const SlotBinding& slot, const c10::StorageImpl* storage) {
 
 }  // namespace
 
-c10::StorageImpl* StorageOf(const c10::TensorImpl* impl) {
-  return impl->has_storage()
-             ? impl->unsafe_storage().unsafeGetStorageImpl()
-             : nullptr;
-}
+const void* const g_plain_vtable = [] {
+  const auto impl = c10::make_intrusive<c10::TensorImpl>(
+      c10::DispatchKeySet(DispatchKey::CPU), caffe2::TypeMeta::Make<float>(),
+      c10::Device(c10::kCPU));
+  return *reinterpret_cast<const void* const*>(impl.get());
+}();
 
 bool IsPlain(const c10::TensorImpl* impl) {
   return (impl->key_set().raw_repr() & ~kPlainKeys) == 0 &&
@@ -80,24 +64,20 @@ TensorGeometry GeometryOf(const c10::TensorImpl* impl) {
   return g;
 }
 
-bool SameGeometry(const c10::TensorImpl* impl, const TensorGeometry& g) {
-  if (impl->key_set().raw_repr() != g.key_set || !HasPlainVtable(impl)) {
-    return false;
-  }
-  const c10::IntArrayRef sizes = impl->sizes();
-  if (sizes.size() != g.ndim ||
-      static_cast<std::uint8_t>(c10::typeMetaToScalarType(impl->dtype())) !=
-          g.dtype ||
-      impl->is_wrapped_number() != g.wrapped_number) {
-    return false;
-  }
-  const std::int64_t* size = sizes.data();
-  const std::int64_t* stride = impl->strides().data();
-  for (int d = 0; d < g.ndim; ++d) {
-    if (size[d] != g.sizes[d] || stride[d] != g.strides[d]) return false;
+namespace {
+
+// A handful of words just written one by one: memcmp() would load them wider
+// than they were stored, and wait for the stores.
+bool SameWords(const std::vector<std::uint64_t>& recorded,
+               const FrameArray<std::uint64_t, 32>& now) {
+  if (recorded.size() != now.size()) return false;
+  for (std::uint32_t i = 0; i < now.size(); ++i) {
+    if (recorded[i] != now[i]) return false;
   }
   return true;
 }
+
+}  // namespace
 
 bool MatchShape(const CallFrame& frame, std::uint32_t context,
                 const StepRecord& step, BailReason* why) {
@@ -110,11 +90,9 @@ bool MatchShape(const CallFrame& frame, std::uint32_t context,
     return false;
   }
   if (step.kind == StepKind::kAtCall) return true;
-  if (step.statics.size() != frame.statics.size() ||
-      step.args.size() != frame.tensors.size() ||
+  if (step.args.size() != frame.tensors.size() ||
       step.scalars.size() != frame.scalars.size() || !frame.recordable ||
-      std::memcmp(step.statics.data(), frame.statics.data(),
-                  step.statics.size() * sizeof(std::uint64_t)) != 0) {
+      !SameWords(step.statics, frame.statics)) {
     *why = BailReason::kStaticDiffers;
     return false;
   }

@@ -1,6 +1,10 @@
 // Compares a call with a recorded step, and binds storages to slots.
 #pragma once
 
+#include <c10/core/ScalarType.h>
+#include <c10/core/StorageImpl.h>
+#include <c10/core/TensorImpl.h>
+
 #include "recorder/bail.h"
 #include "recorder/trace.h"
 #include "runtime/call_frame.h"
@@ -15,10 +19,41 @@ bool IsPlain(const c10::TensorImpl* impl);
 // The geometry of a plain tensor. REQUIRES: IsPlain(impl).
 TensorGeometry GeometryOf(const c10::TensorImpl* impl);
 
-// True if `impl` has this geometry, wherever in its storage it begins.
-bool SameGeometry(const c10::TensorImpl* impl, const TensorGeometry& g);
+// The vtable of c10::TensorImpl itself: subclasses have another one, and state
+// that is not ours to rebuild.
+extern const void* const g_plain_vtable;
+inline bool HasPlainVtable(const c10::TensorImpl* impl) {
+  return *reinterpret_cast<const void* const*>(impl) == g_plain_vtable;
+}
 
-c10::StorageImpl* StorageOf(const c10::TensorImpl* impl);
+// True if `impl` has this geometry, wherever in its storage it begins.
+inline bool SameGeometry(const c10::TensorImpl* impl,
+                         const TensorGeometry& g) {
+  if (impl->key_set().raw_repr() != g.key_set || !HasPlainVtable(impl)) {
+    return false;
+  }
+  const c10::IntArrayRef sizes = impl->sizes();
+  if (sizes.size() != g.ndim ||
+      static_cast<std::uint8_t>(c10::typeMetaToScalarType(impl->dtype())) !=
+          g.dtype ||
+      impl->is_wrapped_number() != g.wrapped_number) {
+    return false;
+  }
+  const std::int64_t* size = sizes.data();
+  const std::int64_t* stride = impl->strides().data();
+  for (int d = 0; d < g.ndim; ++d) {
+    if (size[d] != g.sizes[d] || stride[d] != g.strides[d]) return false;
+  }
+  return true;
+}
+
+inline c10::StorageImpl* StorageOf(const c10::TensorImpl* impl) {
+  if (HasPlainVtable(impl)) {
+    return impl->unsafe_storage().unsafeGetStorageImpl();
+  }
+  return impl->has_storage() ? impl->unsafe_storage().unsafeGetStorageImpl()
+                             : nullptr;
+}
 
 // Everything of a step but which storages it uses: op, context, statics,
 // scalars, geometry. No side effects.

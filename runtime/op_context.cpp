@@ -41,11 +41,18 @@ std::uint8_t AutogradBits(const c10::AutogradState& s) {
       s.get_view_replay_enabled() << 4);
 }
 
-ContextEntry Now() {
-  const c10::impl::PODLocalDispatchKeySet& keys =
-      c10::impl::raw_local_dispatch_key_set;
-  return {keys.included().raw_repr(), keys.excluded().raw_repr(),
-          AutogradBits(c10::AutogradState::get_tls_state())};
+// Where this thread's state lies: libtorch's thread-local objects stay where
+// they are, and finding them costs a call each.
+struct ThreadView {
+  const c10::impl::PODLocalDispatchKeySet* keys = nullptr;
+  const c10::AutogradState* autograd = nullptr;
+  std::uint32_t last = 0;  // the id found last
+};
+thread_local ThreadView view __attribute__((tls_model("initial-exec")));
+
+ContextEntry Now(const ThreadView& v) {
+  return {v.keys->included().raw_repr(), v.keys->excluded().raw_repr(),
+          AutogradBits(*v.autograd)};
 }
 
 std::uint32_t Find(const ContextTable& table, const ContextEntry& e) {
@@ -59,11 +66,14 @@ std::uint32_t Find(const ContextTable& table, const ContextEntry& e) {
 }  // namespace
 
 std::uint32_t CurrentContext() {
-  static thread_local std::uint32_t last
-      __attribute__((tls_model("initial-exec"))) = 0;
+  ThreadView& v = view;
+  if (v.keys == nullptr) [[unlikely]] {
+    v.keys = &c10::impl::raw_local_dispatch_key_set;
+    v.autograd = &c10::AutogradState::get_tls_state();
+  }
   ContextTable& table = Table();
-  const ContextEntry now = Now();
-  if (last != 0 && table.entries[last] == now) return last;
+  const ContextEntry now = Now(v);
+  if (v.last != 0 && table.entries[v.last] == now) return v.last;
   std::uint32_t id = Find(table, now);
   if (id == 0) {
     std::lock_guard<std::mutex> lock(table.mutex);
@@ -76,7 +86,7 @@ std::uint32_t CurrentContext() {
       id = n;
     }
   }
-  last = id;
+  v.last = id;
   return id;
 }
 

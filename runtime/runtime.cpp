@@ -68,6 +68,7 @@ void Runtime::InstallOnce() {
   if (installed_) return;
   installed_ = true;
   g_main_thread = pthread_self();
+  OwnerLock::Prepare();
   InstallAllocator();
   WrapKernels();
   pthread_atfork(

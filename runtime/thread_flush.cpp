@@ -7,6 +7,7 @@
 #include <c10/util/Exception.h>
 
 #include <bit>
+#include <optional>
 
 #include "runtime/deferred_storage.h"
 #include "runtime/log.h"
@@ -33,6 +34,7 @@ class ExecutorScope {
   ExecutorScope() : saved_(c10::WarningUtils::get_warning_handler()) {
     static auto* mute = new Mute;
     c10::WarningUtils::set_warning_handler(mute);
+    if (at::hasCallbacks()) no_observers_.emplace();
     ++t_context.inside;
   }
   ~ExecutorScope() {
@@ -44,7 +46,9 @@ class ExecutorScope {
 
  private:
   c10::WarningHandler* saved_;
-  at::DisableRecordFunctionGuard no_observers_;
+  // Observers are rare, and the guard makes the thread's next op look for them
+  // anew.
+  std::optional<at::DisableRecordFunctionGuard> no_observers_;
   QuietScope quiet_;
 };
 
@@ -68,24 +72,6 @@ class GlobalContextScope {
 
 }  // namespace
 
-StateLock::StateLock(ThreadState* state)
-    : state_(state),
-      outer_(t_context.held),
-      locked_(t_context.held != state) {
-  if (!locked_) return;
-  state_->mutex_.lock();
-  t_context.held = state_;
-}
-
-StateLock::~StateLock() { Unlock(); }
-
-void StateLock::Unlock() {
-  if (!locked_) return;
-  locked_ = false;
-  t_context.held = outer_;
-  state_->mutex_.unlock();
-}
-
 void ThreadState::OwnSlot(std::uint32_t s, std::uint8_t pending) {
   SlotBinding& slot = run_.slots[s];
   if (slot.copied) return;
@@ -96,7 +82,7 @@ void ThreadState::OwnSlot(std::uint32_t s, std::uint8_t pending) {
 
 at::Tensor ThreadState::MakeDeferred(const ResultRecord& result,
                                      std::uint64_t bytes) {
-  Block* block = AllocateBlock(bytes, /*quiet=*/false);
+  Block* block = AllocateBlock(bytes, /*quiet=*/!pending_reports_);
   auto storage = c10::make_intrusive<c10::StorageImpl>(
       c10::StorageImpl::use_byte_size_t(), c10::SymInt(bytes),
       c10::DataPtr(block->data, block->data, &ReleaseBlock,
@@ -129,6 +115,7 @@ at::Tensor ThreadState::MakeDeferred(const ResultRecord& result,
 void ThreadState::Defer(CallFrame& frame, TraceNode* node) {
   if (run_.pending.empty()) {
     pending_global_ = GlobalContext::Now();
+    pending_reports_ = ReportsAllocations();
     runtime_->NotePending(true);
   }
   run_deferred_ = true;

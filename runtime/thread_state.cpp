@@ -226,7 +226,7 @@ bool ThreadState::TryEnter(CallFrame& frame, Decision* decision) {
     cursor_ = top;
     root_ = n;
     scheduled_ = {};
-    run_began_ns_ = NowNs();
+    run_began_ns_ = runtime_->debug_compile() ? NowNs() : 0;
     if (TryFollow(frame, decision)) return true;
     return false;
   }
@@ -381,7 +381,9 @@ void ThreadState::FinishRun(FlushReason reason) {
                      : root_->owner.load(std::memory_order_acquire);
   if (owner != nullptr && owner != trace) store.Reward(owner);
   trace->completions.fetch_add(1, std::memory_order_relaxed);
-  NoteRunTime(trace, run_deferred_, NowNs() - run_began_ns_);
+  if (run_began_ns_ != 0) {
+    NoteRunTime(trace, run_deferred_, NowNs() - run_began_ns_);
+  }
   const std::int64_t threshold =
       runtime_->compile_all() ? 1 : runtime_->hot_threshold();
   if (store.CountSighting(trace, threshold)) LogHot(store, trace);

@@ -23,7 +23,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -34,6 +33,7 @@
 #include "runtime/capture.h"
 #include "runtime/eager_scope.h"
 #include "runtime/op_context.h"
+#include "runtime/owner_lock.h"
 #include "runtime/run.h"
 #include "runtime/segment.h"
 #include "runtime/thread_context.h"
@@ -145,9 +145,10 @@ class ThreadState {
   Run run_;
   absl::flat_hash_map<std::uint32_t, std::uint32_t> exits_;  // by node id
 
-  std::mutex mutex_;
+  OwnerLock mutex_;
   std::atomic<std::uint32_t> pending_count_{0};
   GlobalContext pending_global_;
+  bool pending_reports_ = false;  // allocations are reported
   SegmentCache segments_;
 };
 
@@ -155,16 +156,38 @@ class ThreadState {
 // fire under it do not lock again.
 class StateLock {
  public:
-  explicit StateLock(ThreadState* state);
-  ~StateLock();
+  explicit StateLock(ThreadState* state)
+      : state_(state),
+        outer_(t_context.held),
+        locked_(outer_ != state),
+        owner_(t_context.state == state) {
+    if (!locked_) return;
+    if (owner_) {
+      state_->mutex_.LockAsOwner();
+    } else {
+      state_->mutex_.LockAsOther();
+    }
+    t_context.held = state_;
+  }
+  ~StateLock() { Unlock(); }
   StateLock(const StateLock&) = delete;
   StateLock& operator=(const StateLock&) = delete;
-  void Unlock();
+  void Unlock() {
+    if (!locked_) return;
+    locked_ = false;
+    t_context.held = outer_;
+    if (owner_) {
+      state_->mutex_.UnlockAsOwner();
+    } else {
+      state_->mutex_.UnlockAsOther();
+    }
+  }
 
  private:
   ThreadState* const state_;
   ThreadState* const outer_;
   bool locked_;
+  const bool owner_;
 };
 
 }  // namespace tjit::runtime

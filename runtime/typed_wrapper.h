@@ -8,6 +8,7 @@
 #include <ATen/core/boxing/impl/boxing.h>
 #include <torch/library.h>
 
+#include <iterator>
 #include <tuple>
 #include <utility>
 
@@ -45,7 +46,8 @@ struct Results<std::vector<at::Tensor>> {
   }
   template <class Args>
   static std::vector<at::Tensor> Take(CallFrame& f, Args&) {
-    return std::move(f.results);
+    return {std::make_move_iterator(f.results.begin()),
+            std::make_move_iterator(f.results.end())};
   }
 };
 template <class... T>
