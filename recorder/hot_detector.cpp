@@ -23,7 +23,10 @@ constexpr std::uint64_t kDeepEvery = 32;
 }  // namespace
 
 HotDetector::HotDetector()
-    : flags_(kRing), table_(std::size_t{1} << kTableBits), back_(kRing) {}
+    : flags_(kRing),
+      live_(kRing),
+      table_(std::size_t{1} << kTableBits),
+      back_(kRing) {}
 
 void HotDetector::Break() {
   period_ = 0;
@@ -32,9 +35,10 @@ void HotDetector::Break() {
 }
 
 HotDetector::Candidate HotDetector::Observe(std::uint64_t token,
-                                            std::uint8_t flags) {
+                                            std::uint8_t flags,
+                                            std::int64_t live) {
   if (flags & kAfterMarkStep) token ^= kMarkSalt;
-  Push(token, flags);
+  Push(token, flags, live);
   const std::uint32_t distance = NoteFingerprint();
   if (period_ != 0) {
     if (ring_[n() - 1 - period_] == token) {
@@ -50,8 +54,10 @@ HotDetector::Candidate HotDetector::Observe(std::uint64_t token,
   return Search(distance);
 }
 
-void HotDetector::Push(std::uint64_t token, std::uint8_t flags) {
+void HotDetector::Push(std::uint64_t token, std::uint8_t flags,
+                       std::int64_t live) {
   ring_.Push(token);
+  live_[(n() - 1) & kMask] = static_cast<std::int32_t>(live);
   flags_[(n() - 1) & kMask] = flags;
   recent_ = recent_ << 8 | (token * kGolden) >> 56;
   if (flags & kAfterMarkStep) last_mark_ = n();
@@ -263,7 +269,13 @@ std::uint64_t HotDetector::Cut(bool* at_boundary) const {
   if (last_mark_ > first) return LeastAmong(kAfterMarkStep, 0);
   if (last_sync_ > first) return LeastAmong(kSync, 1);
   const std::uint64_t fresh = LeastAmong(kFreshExternal, 0);
-  return fresh != n() ? fresh : LeastRotation();
+  return fresh != n() ? fresh : FewestLive();
+}
+
+// Takes `start` if its rotation is less than that of `best`.
+void HotDetector::TakeLess(std::uint64_t start, std::uint64_t* best) const {
+  const std::uint64_t same = ring_.CommonPrefix(start, *best, period_ - 1);
+  if (ring_[start + same] < ring_[*best + same]) *best = start;
 }
 
 // Of the positions `after` a token with `flag`, the one that begins the least
@@ -278,31 +290,33 @@ std::uint64_t HotDetector::LeastAmong(std::uint8_t flag,
     const std::uint64_t start = begin + (i + after) % period_;
     if (best == n()) {
       best = start;
-      continue;
+    } else {
+      TakeLess(start, &best);
     }
-    const std::uint64_t same = ring_.CommonPrefix(start, best, period_ - 1);
-    if (ring_[start + same] < ring_[best + same]) best = start;
   }
   return best;
 }
 
-// Two starts race; the one whose rotation is greater jumps past what was
-// compared.
-std::uint64_t HotDetector::LeastRotation() const {
+// Where fewest values are alive an iteration ends: between the optimizer and
+// the next forward pass, not inside the loop over the parameters, whose
+// rounds look alike. Of equals the least rotation, so that one loop is one
+// trace however it was met.
+std::uint64_t HotDetector::FewestLive() const {
   const std::uint64_t begin = n() - 2 * std::uint64_t{period_};
-  std::uint64_t i = 0, j = 1, same = 0;
-  while (i < period_ && j < period_ && same < period_) {
-    const std::uint64_t a = ring_[begin + i + same];
-    const std::uint64_t b = ring_[begin + j + same];
-    if (a == b) {
-      ++same;
-      continue;
+  const auto live = [&](std::uint64_t i) {
+    return live_[(begin + period_ + i) & kMask];
+  };
+  std::uint64_t best = n();
+  std::int32_t fewest = 0;
+  for (std::uint64_t i = 0; i < period_; ++i) {
+    if (best == n() || live(i) < fewest) {
+      best = begin + i;
+      fewest = live(i);
+    } else if (live(i) == fewest) {
+      TakeLess(begin + i, &best);
     }
-    (a > b ? i : j) += same + 1;
-    if (i == j) ++j;
-    same = 0;
   }
-  return begin + std::min(i, j);
+  return best;
 }
 
 // How long ago the tokens began to repeat at this distance.

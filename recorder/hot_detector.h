@@ -45,9 +45,11 @@ class HotDetector {
 
   HotDetector();
 
-  // Feeds one token. Returns a candidate when a repetition that may be
-  // promoted has just closed, else period 0.
-  Candidate Observe(std::uint64_t token, std::uint8_t flags);
+  // Feeds one token. `live`: how many values are alive before the op, up to a
+  // constant. Returns a candidate when a repetition that may be promoted has
+  // just closed, else period 0.
+  Candidate Observe(std::uint64_t token, std::uint8_t flags,
+                    std::int64_t live = 0);
 
   // The period that currently holds, 0 if none: a capture of a candidate goes
   // on only while this stays what it was.
@@ -82,7 +84,7 @@ class HotDetector {
   static constexpr std::uint64_t kMask = kRing - 1;
 
   std::uint64_t n() const { return ring_.size(); }
-  void Push(std::uint64_t token, std::uint8_t flags);
+  void Push(std::uint64_t token, std::uint8_t flags, std::int64_t live);
   std::uint32_t NoteFingerprint();
   void Lose();
   Candidate Search(std::uint32_t distance);
@@ -99,7 +101,8 @@ class HotDetector {
   Candidate Promote();
   std::uint64_t Cut(bool* at_boundary) const;
   std::uint64_t LeastAmong(std::uint8_t flag, std::uint64_t after) const;
-  std::uint64_t LeastRotation() const;
+  std::uint64_t FewestLive() const;
+  void TakeLess(std::uint64_t start, std::uint64_t* best) const;
   Inner* FindInner();
 
   std::uint64_t floor_ = 0;  // tokens before this one are not adjacent
@@ -117,6 +120,7 @@ class HotDetector {
   std::array<Inner, 16> inner_;
   TokenRing ring_;
   std::vector<std::uint8_t> flags_;
+  std::vector<std::int32_t> live_;
   std::vector<Entry> table_;
   // From a position back to the one with the same fingerprint; 0: none.
   std::vector<std::uint16_t> back_;

@@ -119,6 +119,9 @@ class QuietScope {
   bool saved_;
 };
 
+// Blocks that this thread allocated less those that it freed.
+std::int64_t BlocksOfThread();
+
 // Live bytes (blocks that a DataPtr or pending ops own), and their peak.
 std::int64_t LiveBytes();
 std::int64_t PeakBytes();

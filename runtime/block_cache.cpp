@@ -396,6 +396,10 @@ void GiveBlockSlowly(Block* block) {
   Shared().Give(block, cache);
 }
 
+std::int64_t BlocksOfThread() {
+  return thread_cache == nullptr ? 0 : thread_cache->blocks;
+}
+
 std::int64_t LiveBytes() { return Shared().Live(); }
 std::int64_t PeakBytes() { return Shared().Peak(); }
 std::int64_t CachedBytes() { return Shared().Cached(); }

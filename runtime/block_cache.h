@@ -80,6 +80,7 @@ struct ThreadCache {
   std::atomic<std::int64_t> live{0};    // not yet in the shared count
   std::atomic<std::int64_t> cached{0};  // bytes on `lists`
   std::atomic<std::int64_t> budget{0};  // bytes that `lists` may hold
+  std::int64_t blocks = 0;  // taken less given back by this thread
 };
 
 // A pointer, not the cache: static thread storage is short where libtjit is
@@ -98,6 +99,7 @@ inline void Add(std::atomic<std::int64_t>& sum, std::int64_t bytes) {
 }
 
 inline void CountLive(ThreadCache* cache, std::int64_t bytes) {
+  cache->blocks += bytes > 0 ? 1 : -1;
   Add(cache->live, bytes);
   const std::int64_t live = cache->live.load(std::memory_order_relaxed);
   if (live > kPublishBytes || live < -kPublishBytes) PublishLive(cache);

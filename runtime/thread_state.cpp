@@ -93,7 +93,8 @@ void ThreadState::ObserveToken(const CallFrame& frame, std::uint8_t flags) {
   if (after_mark_step_) flags |= HotDetector::kAfterMarkStep;
   after_mark_step_ = false;
   if (scheduled_.wait != 0) --scheduled_.wait;
-  const HotDetector::Candidate candidate = detector_.Observe(token, flags);
+  const HotDetector::Candidate candidate =
+      detector_.Observe(token, flags, BlocksOfThread());
   if (candidate.period != 0) OnCandidate(candidate);
   const std::uint32_t period =
       capture_.active() ? capture_.length() : scheduled_.period;

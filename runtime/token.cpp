@@ -70,8 +70,13 @@ std::uint64_t TokenOf(const CallFrame& frame, std::uint32_t context,
     word ^= impl->key_set().raw_repr() << 24;
     h = Mix(h, word);
     Block* block = BlockOf(StorageOf(impl));
-    h = Mix(h, block == nullptr ? kForeignSource
-                                : SourceOf(block, stream, position, fresh));
+    // No data comes in by a number in a tensor's clothes, made for the call,
+    // nor by empty memory that the call fills.
+    bool is_new = false;
+    h = Mix(h, block == nullptr
+                   ? kForeignSource
+                   : SourceOf(block, stream, position, &is_new));
+    *fresh |= is_new && !ref.written && !impl->is_wrapped_number();
   }
   for (const std::uint64_t word : frame.statics) h = Mix(h, word);
   for (std::uint32_t i = 0; i < frame.scalars.size(); ++i) {
