@@ -83,7 +83,7 @@ class DummyMemory {
   char* const* slots() const { return slots_.data(); }
 
  private:
-  static constexpr std::uint64_t kSmallBytes = 64 << 10;
+  static constexpr std::uint64_t kSmallBytes = 4 << 20;
 
   ExecutorTensors* tensors_;
   std::vector<std::pair<std::int32_t, void*>> former_;

@@ -134,10 +134,11 @@ PreparedSegment::Variant& PreparedSegment::VariantFor(const Run& run,
   std::vector<ProgramStep> program;
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const bool plain = !steps_[i]->uses_tensors();
+    const auto [hot, hot_bytes] = steps_[i]->hot();
     program.push_back(
         {plain ? &PreparedStep::Thunk : &RunTierStep,
          plain ? static_cast<void*>(steps_[i].get()) : &tier_steps_[i],
-         nodes_[i]->scalar_begin});
+         nodes_[i]->scalar_begin, hot, static_cast<std::uint32_t>(hot_bytes)});
   }
   counters->memory_plans.Add();
   variants_.push_back(
