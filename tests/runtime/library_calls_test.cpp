@@ -59,6 +59,16 @@ void AddCopies(std::vector<Case>* cases) {
   cases->push_back(
       {"aten::copy_", "blocked transpose",
        TJIT_CALL(d.Dense({70, 80}), d.Laid("transposed", {70, 80}), false)});
+  for (std::int64_t head : {8, 16, 32, 64, 24}) {
+    cases->push_back(
+        {"aten::copy_", "heads of " + std::to_string(head),
+         TJIT_CALL(d.Dense({2, 3, 5, head}),
+                   d.Dense({2, 5, 3, head}).transpose(1, 2), false)});
+    cases->push_back(
+        {"aten::copy_", "into heads of " + std::to_string(head),
+         TJIT_CALL(d.Dense({2, 5, 3, head}).transpose(1, 2),
+                   d.Dense({2, 3, 5, head}), false)});
+  }
   cases->push_back({"aten::copy_", "large",
                     TJIT_CALL(d.Dense({40000}), d.Dense({40000}), false)});
   cases->push_back({"aten::copy_", "channels last",
