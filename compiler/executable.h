@@ -28,9 +28,6 @@ struct ProgramStep {
   StepFn fn = nullptr;
   void* state = nullptr;           // not owned
   std::uint32_t scalar_begin = 0;  // into the scalars of the run
-  // What a run of the step reads first, for prefetching; may be null.
-  const void* hot = nullptr;
-  std::uint32_t hot_bytes = 0;
 };
 
 class Executable {

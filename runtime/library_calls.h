@@ -19,7 +19,6 @@
 #include <ATen/core/stack.h>
 
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "compiler/executable.h"
@@ -53,16 +52,8 @@ class PreparedStep {
   virtual void Run(char* const* slots, const ScalarValue* scalars) = 0;
   // True if Run() uses executor tensors: their slots are bound before the run.
   virtual bool uses_tensors() const { return true; }
-  // Memory that Run() reads first, for prefetching.
-  virtual std::pair<const void*, std::size_t> hot() const { return {}; }
   // True for the boxed fallback.
   virtual bool is_boxed() const { return false; }
-
-  // A StepFn over a PreparedStep.
-  static void Thunk(void* state, char* const* slots,
-                    const ScalarValue* scalars) {
-    static_cast<PreparedStep*>(state)->Run(slots, scalars);
-  }
 };
 
 // Prepares `step`. `slot_bytes[s]` is the storage size of every slot used by

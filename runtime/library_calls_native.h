@@ -106,9 +106,6 @@ class IteratorStep final : public PreparedStep {
     fn_(iterator_, scalars);
   }
   bool uses_tensors() const override { return purity_ == kReadsTensors; }
-  std::pair<const void*, std::size_t> hot() const override {
-    return {this, sizeof(*this)};
-  }
 
  private:
   // The iterator borrows these.

@@ -133,9 +133,6 @@ class Step final : public PreparedStep {
     CallImpl(kernel_.get());
   }
   bool uses_tensors() const override { return uses_tensors_; }
-  std::pair<const void*, std::size_t> hot() const override {
-    return {kernel_.get(), kernel_ ? sizeof(Kernel<S>) : 0};
-  }
 
  private:
   void CallMeta(Kernel<S>* kernel) {

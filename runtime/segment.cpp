@@ -34,8 +34,9 @@ class TemporaryBlocks {
 
 }  // namespace
 
-PreparedSegment::PreparedSegment(const std::vector<TraceNode*>& nodes)
-    : nodes_(nodes) {
+PreparedSegment::PreparedSegment(const std::vector<TraceNode*>& nodes,
+                                 StepClasses* classes)
+    : nodes_(nodes), classes_(classes) {
   std::vector<const TraceNode*> path;
   for (const TraceNode* n = nodes.back(); n != nullptr; n = n->parent) {
     path.push_back(n);
@@ -56,34 +57,25 @@ PreparedSegment::PreparedSegment(const std::vector<TraceNode*>& nodes)
 }
 
 void PreparedSegment::PrepareAll(Counters* counters) {
-  std::vector<std::uint8_t> bound(slot_bytes_.size(), 0);
   ContextScope scope;  // probes run kernels
+  std::vector<std::int32_t> slots;
+  std::size_t most = 0;
   for (const TraceNode* node : nodes_) {
     scope.Switch(node->step.context);
-    const auto& call = *static_cast<const CapturedCall*>(node->payload.get());
-    try {
-      steps_.push_back(PrepareStep(node->step, call, slot_bytes_, &tensors_));
-    } catch (const c10::Error&) {
-      // Stricter than eager (an out variant that checks overlap): run it as
-      // the program would.
-      counters->side_exits[static_cast<std::size_t>(BailReason::kThunkFailed)]
-          .Add();
-      steps_.push_back(PrepareBoxed(node->step, call, slot_bytes_, &tensors_));
-    }
-    const PreparedStep& step = *steps_.back();
-    (step.is_boxed() ? counters->thunks_boxed : counters->thunks_direct).Add();
-    tier_steps_.push_back({steps_.back().get(), this, node->step.context});
-    if (!step.uses_tensors()) continue;
-    for (const ArgRecord& a : node->step.args) {
-      if (a.slot != kNoSlot) bound[a.slot] = 1;
-    }
-    for (const ResultRecord& r : node->step.results) {
-      if (r.slot != kNoSlot) bound[r.slot] = 1;
-    }
+    BoundStep step;
+    step.step_class = classes_->For(*node, slot_bytes_, &slots, counters);
+    step.segment = this;
+    step.context = node->step.context;
+    step.first_slot = static_cast<std::uint32_t>(slot_map_.size());
+    step.slot_count = static_cast<std::uint32_t>(slots.size());
+    slot_map_.insert(slot_map_.end(), slots.begin(), slots.end());
+    most = std::max(most, slots.size());
+    steps_.push_back(step);
+    (step.step_class->prepared().is_boxed() ? counters->thunks_boxed
+                                            : counters->thunks_direct)
+        .Add();
   }
-  for (std::size_t s = 0; s < bound.size(); ++s) {
-    if (bound[s]) tensor_slots_.push_back(static_cast<std::int32_t>(s));
-  }
+  step_slots_.resize(most);
 }
 
 std::vector<PlanStep> PreparedSegment::PlanSteps() const {
@@ -133,12 +125,9 @@ PreparedSegment::Variant& PreparedSegment::VariantFor(const Run& run,
   }
   std::vector<ProgramStep> program;
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    const bool plain = !steps_[i]->uses_tensors();
-    const auto [hot, hot_bytes] = steps_[i]->hot();
-    program.push_back(
-        {plain ? &PreparedStep::Thunk : &RunTierStep,
-         plain ? static_cast<void*>(steps_[i].get()) : &tier_steps_[i],
-         nodes_[i]->scalar_begin, hot, static_cast<std::uint32_t>(hot_bytes)});
+    const bool tensors = steps_[i].step_class->prepared().uses_tensors();
+    program.push_back({tensors ? &RunOverTensors : &RunDirect, &steps_[i],
+                       nodes_[i]->scalar_begin});
   }
   counters->memory_plans.Add();
   variants_.push_back(
@@ -147,11 +136,27 @@ PreparedSegment::Variant& PreparedSegment::VariantFor(const Run& run,
   return variants_.back();
 }
 
-void PreparedSegment::RunTierStep(void* state, char* const* slots,
-                                  const ScalarValue* scalars) {
-  const auto* tier = static_cast<const TierStep*>(state);
-  tier->segment->scope_->Switch(tier->context);
-  tier->step->Run(slots, scalars);
+char* const* PreparedSegment::SlotsOf(const BoundStep& step,
+                                      char* const* slots) {
+  const std::int32_t* map = slot_map_.data() + step.first_slot;
+  char** mine = step_slots_.data();
+  for (std::uint32_t i = 0; i < step.slot_count; ++i) mine[i] = slots[map[i]];
+  return mine;
+}
+
+void PreparedSegment::RunDirect(void* state, char* const* slots,
+                                const ScalarValue* scalars) {
+  const auto& step = *static_cast<const BoundStep*>(state);
+  step.step_class->prepared().Run(step.segment->SlotsOf(step, slots), scalars);
+}
+
+void PreparedSegment::RunOverTensors(void* state, char* const* slots,
+                                     const ScalarValue* scalars) {
+  const auto& step = *static_cast<const BoundStep*>(state);
+  step.segment->scope_->Switch(step.context);
+  char* const* mine = step.segment->SlotsOf(step, slots);
+  step.step_class->Bind(mine);
+  step.step_class->prepared().Run(mine, scalars);
 }
 
 void PreparedSegment::FillPointers(const Run& run) {
@@ -180,35 +185,28 @@ void PreparedSegment::Execute(const Run& run, Counters* counters) {
       pointers_[s] = temporary.New(slot_bytes_[s]);
     }
   }
-  for (std::int32_t s : tensor_slots_) tensors_.Bind(s, pointers_[s]);
   ContextScope scope;
   scope_ = &scope;
   variant.executable->Run(pointers_.data(), run.scalars.data(), arena);
 }
 
 void PreparedSegment::Drain(const Run& run, Counters* counters) {
-  if (boxed_.empty()) {
-    for (const TraceNode* node : nodes_) {
-      const auto& call =
-          *static_cast<const CapturedCall*>(node->payload.get());
-      boxed_.push_back(PrepareBoxed(node->step, call, slot_bytes_, &tensors_));
-    }
-  }
+  if (steps_.empty()) PrepareAll(counters);
   FillPointers(run);
   TemporaryBlocks temporary;
   for (std::size_t s = 0; s < pointers_.size(); ++s) {
     if (pointers_[s] == nullptr && born_[s] >= 0) {
       pointers_[s] = temporary.New(slot_bytes_[s]);
     }
-    if (pointers_[s] != nullptr) {
-      tensors_.Bind(static_cast<std::int32_t>(s), pointers_[s]);
-    }
   }
   ContextScope scope;
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    scope.Switch(nodes_[i]->step.context);
-    boxed_[i]->Run(pointers_.data(),
-                   run.scalars.data() + nodes_[i]->scalar_begin);
+    const BoundStep& step = steps_[i];
+    scope.Switch(step.context);
+    char* const* mine = SlotsOf(step, pointers_.data());
+    step.step_class->Bind(mine);
+    step.step_class->boxed().Run(
+        mine, run.scalars.data() + nodes_[i]->scalar_begin);
   }
 }
 
@@ -217,7 +215,8 @@ PreparedSegment& SegmentCache::For(const Run& run) {
                             run.pending.front()->depth;
   std::unique_ptr<PreparedSegment>& segment = segments_[key];
   if (segment == nullptr) {
-    segment = std::make_unique<PreparedSegment>(run.pending);
+    segment =
+        std::make_unique<PreparedSegment>(run.pending, &classes_);
   }
   return *segment;
 }

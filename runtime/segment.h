@@ -14,17 +14,17 @@
 #include "compiler/executable.h"
 #include "recorder/counters.h"
 #include "recorder/trace.h"
-#include "runtime/executor_tensors.h"
-#include "runtime/library_calls.h"
 #include "runtime/op_context.h"
 #include "runtime/run.h"
+#include "runtime/step_class.h"
 
 namespace tjit::runtime {
 
 class PreparedSegment {
  public:
-  // `nodes` is run.pending: deferred steps of one path, in order.
-  explicit PreparedSegment(const std::vector<TraceNode*>& nodes);
+  // `nodes` is run.pending: deferred steps of one path, in order. `classes`
+  // outlives this.
+  PreparedSegment(const std::vector<TraceNode*>& nodes, StepClasses* classes);
 
   // Runs the segment over the storages of `run`: tier 1.
   void Execute(const Run& run, Counters* counters);
@@ -32,19 +32,26 @@ class PreparedSegment {
   void Drain(const Run& run, Counters* counters);
 
  private:
-  struct TierStep {
-    PreparedStep* step = nullptr;
+  // A step of the segment: a class, and the segment's slots for its own,
+  // slot_map_[first_slot, ...).
+  struct BoundStep {
+    StepClass* step_class = nullptr;
     PreparedSegment* segment = nullptr;
     std::uint32_t context = 0;
+    std::uint32_t first_slot = 0;
+    std::uint32_t slot_count = 0;
   };
   struct Variant {
     std::vector<std::uint8_t> live;  // by slot
     std::unique_ptr<Executable> executable;
   };
 
-  static void RunTierStep(void* state, char* const* slots,
-                          const ScalarValue* scalars);
+  static void RunDirect(void* state, char* const* slots,
+                        const ScalarValue* scalars);
+  static void RunOverTensors(void* state, char* const* slots,
+                             const ScalarValue* scalars);
   void PrepareAll(Counters* counters);
+  char* const* SlotsOf(const BoundStep& step, char* const* slots);
   Variant& VariantFor(const Run& run, Counters* counters);
   std::vector<PlanStep> PlanSteps() const;
   std::vector<PlanSlot> PlanSlots(const std::vector<std::uint8_t>& live) const;
@@ -54,11 +61,10 @@ class PreparedSegment {
   std::vector<TraceNode*> nodes_;
   std::vector<std::uint64_t> slot_bytes_;  // by slot of the path
   std::vector<std::int32_t> born_;         // by slot: index into nodes_, or -1
-  ExecutorTensors tensors_;
-  std::vector<std::unique_ptr<PreparedStep>> steps_;
-  std::vector<std::unique_ptr<PreparedStep>> boxed_;  // for drains; lazy
-  std::vector<TierStep> tier_steps_;
-  std::vector<std::int32_t> tensor_slots_;  // slots to bind before a run
+  StepClasses* const classes_;
+  std::vector<BoundStep> steps_;
+  std::vector<std::int32_t> slot_map_;
+  std::vector<char*> step_slots_;  // of the step that runs
   std::vector<Variant> variants_;
   std::vector<char*> pointers_;
   std::vector<std::uint8_t> live_;
@@ -69,12 +75,16 @@ class SegmentCache {
  public:
   // The segment of run.pending; made at first use.
   PreparedSegment& For(const Run& run);
-  void Clear() { segments_.clear(); }
+  void Clear() {
+    segments_.clear();
+    classes_.Clear();
+  }
 
  private:
   // Key: id of the last node, depth of the first.
   absl::flat_hash_map<std::uint64_t, std::unique_ptr<PreparedSegment>>
       segments_;
+  StepClasses classes_;
 };
 
 }  // namespace tjit::runtime

@@ -7,7 +7,7 @@
 set -euo pipefail
 
 # The C++ library and the system (one word), Abseil, spdlog, xxHash.
-readonly PLAIN='[a-z0-9_]+(\.h)?|(sys|sanitizer)/.+|(absl|spdlog)/.+'
+readonly PLAIN='[a-z0-9_]+(\.h)?|(sys|linux|sanitizer)/.+|(absl|spdlog)/.+'
 readonly TORCH='(ATen|c10|torch)/.+'
 
 # Allowed <file>: what it may include, a regular expression for the whole name.

@@ -125,7 +125,7 @@ TEST_F(BlockTest, ARecycledBlockHasACleanHeader) {
   EXPECT_EQ(second->last_use, 0u);
   EXPECT_EQ(second->last_write, 0u);
   EXPECT_EQ(second->pending, 0);
-  EXPECT_EQ(second->kind, 0);
+  EXPECT_EQ(second->kind, Block::kQuiet);  // nobody wants to know
   EXPECT_TRUE(second->program);
   EXPECT_GT(second->write_epoch, epoch);
   FreeBlock(second);
