@@ -17,6 +17,10 @@ constexpr std::uint32_t kMaxPeriod = 32768;
 constexpr std::uint64_t kLongRun = 4096;
 constexpr std::uint32_t kInnerBreaks = 16;
 constexpr std::uint64_t kInnerRun = 64;
+// Rule (d): sync points beside marks.
+constexpr std::uint64_t kPatientPeriods = 4;
+constexpr std::uint64_t kPatientTokens = 512;
+constexpr std::uint64_t kMostPeriods = 32;
 constexpr int kDeepTries = 4;
 constexpr std::uint64_t kDeepEvery = 32;
 
@@ -54,13 +58,21 @@ HotDetector::Candidate HotDetector::Observe(std::uint64_t token,
   return Search(distance);
 }
 
+bool HotDetector::Expects(std::uint64_t token, std::uint8_t flags) const {
+  if (flags & kAfterMarkStep) token ^= kMarkSalt;
+  return period_ != 0 && ring_[n() - period_] == token;
+}
+
 void HotDetector::Push(std::uint64_t token, std::uint8_t flags,
                        std::int64_t live) {
   ring_.Push(token);
   live_[(n() - 1) & kMask] = static_cast<std::int32_t>(live);
   flags_[(n() - 1) & kMask] = flags;
   recent_ = recent_ << 8 | (token * kGolden) >> 56;
-  if (flags & kAfterMarkStep) last_mark_ = n();
+  if (flags & kAfterMarkStep) {
+    mark_gap_ = last_mark_ == 0 ? 0 : n() - last_mark_;
+    last_mark_ = n();
+  }
   if (flags & kSync) last_sync_ = n();
 }
 
@@ -168,6 +180,7 @@ HotDetector::Candidate HotDetector::Hold(Match match) {
   eligible_ = 0;
   is_closed_ = false;
   inner_due_ = false;
+  is_known_ = false;
   next_close_ = (run_ / period_ + 1) * period_;
   return run_ >= period_ ? Close() : Candidate{};
 }
@@ -189,7 +202,12 @@ std::uint64_t HotDetector::BoundaryInUse() const {
 // (c) it has closed and broken 16 times, at 64 tokens or more, and no longer
 //     period around it came three times: its trip count varies, so there is
 //     no iteration around it to be recorded. (Twice is not enough: with
-//     trip counts 9 and 5 the end of the first equals the second.)
+//     trip counts 9 and 5 the end of the first equals the second); or
+// (d) it holds a sync point, no mark_step came for twice as long as between the
+//     last two, and it has repeated for 4 periods and 512 tokens, at most for
+//     32 periods: a phase of the program does without mark_step; or
+// (e) it has been promoted before, in whatever rotation: the loop is back with
+//     other sizes, or after something else.
 // A period of nothing but sync points has nothing to defer.
 //
 // Cost: what is O(p) happens at the first closing of a run, which has p tokens
@@ -215,6 +233,8 @@ void HotDetector::FirstClose() {
   }
   const Inner* inner = FindInner();
   inner_due_ = inner != nullptr && inner->breaks >= kInnerBreaks;
+  is_known_ = std::find(promoted_.begin(), promoted_.end(), run_key_) !=
+              promoted_.end();
 }
 
 // The period came three times: forgets the loops inside.
@@ -242,10 +262,17 @@ bool HotDetector::MayPromote() const {
   }
   const std::uint64_t boundary = BoundaryInUse();
   if (boundary > n() - period_) return true;
-  if (inner_due_) return true;
+  if (inner_due_ || is_known_) return true;
+  if (last_sync_ > n() - period_ && IsPatient()) return true;
   const std::uint64_t enough =
       std::max<std::uint64_t>(2 * std::uint64_t{period_}, kLongRun);
   return run_ + period_ >= enough && boundary + enough <= n();
+}
+
+bool HotDetector::IsPatient() const {
+  const std::uint64_t least = std::max(
+      {kPatientPeriods * period_, kPatientTokens, 2 * mark_gap_});
+  return run_ + period_ >= std::min(least, kMostPeriods * period_);
 }
 
 HotDetector::Candidate HotDetector::Promote() {
@@ -253,6 +280,10 @@ HotDetector::Candidate HotDetector::Promote() {
     if (ring_[i] == ring_[i - period_]) continue;
     Break();  // a hash was wrong
     return {};
+  }
+  if (is_closed_ && !is_known_) {
+    is_known_ = true;
+    promoted_[next_promoted_++ % promoted_.size()] = run_key_;
   }
   Candidate candidate;
   candidate.period = period_;

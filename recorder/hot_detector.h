@@ -55,6 +55,9 @@ class HotDetector {
   // on only while this stays what it was.
   std::uint32_t period() const { return period_; }
 
+  // True if this token would carry on the period that holds.
+  bool Expects(std::uint64_t token, std::uint8_t flags) const;
+
   // Tokens seen so far (the position of the next token).
   std::uint64_t position() const { return ring_.size(); }
 
@@ -98,6 +101,7 @@ class HotDetector {
   void ThirdTime();
   std::uint64_t BoundaryInUse() const;
   bool MayPromote() const;
+  bool IsPatient() const;
   Candidate Promote();
   std::uint64_t Cut(bool* at_boundary) const;
   std::uint64_t LeastAmong(std::uint8_t flag, std::uint64_t after) const;
@@ -113,11 +117,15 @@ class HotDetector {
   std::uint64_t run_key_ = 0;     // names the period, whatever its rotation
   bool is_closed_ = false;        // FirstClose() ran for this run
   bool inner_due_ = false;        // rule (c) holds for this period
+  bool is_known_ = false;         // rule (e) holds for this period
   std::uint64_t last_mark_ = 0;   // position + 1 of the last such token
   std::uint64_t last_sync_ = 0;
+  std::uint64_t mark_gap_ = 0;    // between the last two; 0: not known
   std::uint64_t next_deep_ = 0;  // from here on older positions are tried too
   std::uint64_t recent_ = 0;     // a byte for each of the last 8 tokens
   std::array<Inner, 16> inner_;
+  std::array<std::uint64_t, 64> promoted_{};  // keys of periods
+  std::uint32_t next_promoted_ = 0;
   TokenRing ring_;
   std::vector<std::uint8_t> flags_;
   std::vector<std::int32_t> live_;

@@ -159,6 +159,52 @@ TEST_F(HotDetectorTest, SyncPointsInAMarkedStepAreNoCandidates) {
   }
 }
 
+// One mark_step() at the start of a phase, and sync points from then on.
+TEST_F(HotDetectorTest, LoopOfSyncPointsIsFoundAfterOneMarkStep) {
+  for (const std::size_t length : {4u, 49u, 699u, 9999u}) {
+    HotDetector detector;
+    const Stream start = AfterMarkStep(Ops(5, 1u << 30));
+    const Stream step = Ops(length, 1u << 30) + SyncPoint();
+    const std::size_t enough = std::min<std::size_t>(
+        32 * step.size(), std::max<std::size_t>(4 * step.size(), 512));
+    const auto found = Feed(&detector, start + 33 * step);
+    ASSERT_FALSE(found.empty()) << length;
+    EXPECT_LE(found[0].after, start.size() + enough + step.size());
+    EXPECT_EQ(found[0].candidate.period, step.size());
+    EXPECT_EQ(found[0].candidate.until_cut, 0u);
+    EXPECT_TRUE(found[0].candidate.cut_at_boundary);
+  }
+}
+
+TEST_F(HotDetectorTest, EvaluationIsFoundAfterMarkedTraining) {
+  const Stream train = AfterMarkStep(Ops(700));
+  const Stream eval = Ops(249) + SyncPoint();
+  Feed(&detector_, 20 * train);
+  std::size_t promoted = 0;
+  std::uint64_t first = 0;
+  for (const Found& f : Feed(&detector_, 20 * eval)) {
+    if (f.candidate.period != eval.size()) continue;
+    if (promoted++ == 0) first = f.after - 20 * train.size();
+  }
+  EXPECT_GE(promoted, 2u);
+  EXPECT_LE(first, 8 * eval.size());
+}
+
+TEST_F(HotDetectorTest, PromotedPeriodComesBackAtItsSecondEnd) {
+  const Stream step = Ops(70, 1u << 30), other = Ops(3, 1u << 30);
+  const auto found = Feed(&detector_, 60 * step);
+  ASSERT_FALSE(found.empty());
+  detector_.Break();
+  // Whatever the rotation.
+  Stream again = 3 * step;
+  again.erase(again.begin(), again.begin() + 31);
+  const auto back = Feed(&detector_, again);
+  ASSERT_FALSE(back.empty());
+  EXPECT_EQ(back[0].candidate.period, step.size());
+  EXPECT_EQ(back[0].after - 60 * step.size(), 2 * step.size());
+  EXPECT_TRUE(Feed(&detector_, 100 * other).empty());  // another one does not
+}
+
 TEST_F(HotDetectorTest, SameOpsBetweenMarkStepsAreOneStep) {
   const Stream block = Ops(40);
   const Stream step = AfterMarkStep(block) + 9 * block;
