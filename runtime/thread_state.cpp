@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "runtime/deferred_storage.h"
@@ -14,10 +15,6 @@
 
 namespace tjit::runtime {
 namespace {
-
-// A branch that does not come back to a known root within this many steps is
-// given up.
-constexpr std::size_t kMaxBranchSteps = kMaxTraceSteps;
 
 std::uint64_t NowNs() {
   return static_cast<std::uint64_t>(
@@ -54,15 +51,14 @@ Decision ThreadState::OnCall(CallFrame& frame) {
   Decision decision = Decision::kEager;
   if (!runtime_->hiding()) {
     if (capture_.active()) MaybeEndCapture(frame);
-    if (cursor_ != nullptr && !run_deferred_ && scheduled_.period != 0 &&
-        scheduled_.wait == 0) {
+    if (cursor_ != nullptr && !run_deferred_ && capture_is_due()) {
       // A longer period was found around the trace that is followed.
       cursor_ = nullptr;
       UnbindFrom(&run_, 0);
     }
     if (cursor_ != nullptr && TryFollow(frame, &decision)) return decision;
-    const bool due = scheduled_.period != 0 && scheduled_.wait == 0;
-    if (!capture_.active() && !due && runtime_->IsRootOp(frame.entry.id) &&
+    if (!capture_.active() && runtime_->IsRootOp(frame.entry.id) &&
+        !(capture_is_due() && IsExpected(frame)) &&
         TryEnter(frame, &decision)) {
       return decision;
     }
@@ -73,8 +69,9 @@ Decision ThreadState::OnCall(CallFrame& frame) {
 Decision ThreadState::RunEagerly(CallFrame& frame) {
   counters_.ops_eager.Add();
   if (!runtime_->hiding()) {
-    MaybeStartCapture(frame);
+    const bool due = capture_is_due();
     ObserveToken(frame, HotDetector::kPlain);
+    MaybeStartCapture(due);
     if (capture_.active()) {
       capture_.Before(frame, context_);
       frame.wants_capture = true;
@@ -95,18 +92,31 @@ void ThreadState::ObserveToken(const CallFrame& frame, std::uint8_t flags) {
   if (scheduled_.wait != 0) --scheduled_.wait;
   const HotDetector::Candidate candidate =
       detector_.Observe(token, flags, BlocksOfThread());
-  if (candidate.period != 0) OnCandidate(candidate);
-  const std::uint32_t period =
-      capture_.active() ? capture_.length() : scheduled_.period;
-  if (period != 0 && detector_.period() != period) {
-    scheduled_ = {};
-    if (capture_.active()) AbandonCapture();
+  if (scheduled_.period != detector_.period()) scheduled_ = {};
+  if (capture_.active() && capture_.length() != 0 &&
+      capture_.length() != detector_.period()) {
+    AbandonCapture();
   }
+  if (candidate.period != 0) OnCandidate(candidate);
+}
+
+// REQUIRES: the period that was scheduled or is captured has held so far.
+bool ThreadState::IsExpected(const CallFrame& frame) {
+  const std::uint64_t token =
+      PeekToken(frame, context_, stream_, detector_.position() + 1);
+  return detector_.Expects(token, after_mark_step_
+                                      ? HotDetector::kAfterMarkStep
+                                      : HotDetector::kPlain);
 }
 
 void ThreadState::OnCandidate(const HotDetector::Candidate& candidate) {
-  if (capture_.active() || scheduled_.period != 0) return;
-  if (candidate.period > kMaxTraceSteps) return;
+  if (scheduled_.period != 0 || candidate.period > kMaxTraceSteps) return;
+  if (capture_.active()) {
+    // An open capture that has been through the loop twice has missed its end.
+    const std::size_t twice = 2 * std::size_t{candidate.period};
+    if (capture_.length() != 0 || capture_.size() + 1 < twice) return;
+    AbandonCapture();
+  }
   if (cursor_ != nullptr) {
     const Trace* trace = cursor_->owner.load(std::memory_order_relaxed);
     if (trace == nullptr || candidate.period <= trace->length) return;
@@ -115,10 +125,10 @@ void ThreadState::OnCandidate(const HotDetector::Candidate& candidate) {
                 candidate.cut_at_boundary};
 }
 
-void ThreadState::MaybeStartCapture(const CallFrame& frame) {
+void ThreadState::MaybeStartCapture(bool due) {
   if (capture_.active()) return;
   if (scheduled_.period != 0) {
-    if (scheduled_.wait != 0) return;
+    if (!due) return;
     const Scheduled s = scheduled_;
     scheduled_ = {};
     counters_.sequences.Add();
@@ -131,16 +141,50 @@ void ThreadState::MaybeStartCapture(const CallFrame& frame) {
 }
 
 void ThreadState::StartCapture(TraceNode* from, std::uint32_t length,
-                               bool boundary) {
+                               bool boundary, std::size_t open_limit) {
+  open_limit_ = open_limit;
   capture_.Start(from, length, boundary, &run_);
 }
 
+// Note [Ends of a capture]
+// A capture of known length ends there, with the period, or where a hot trace
+// begins that the period does not hold: its replays are not in the stream.
+// An open one ends
+// (1) at a boundary, if it began at one and the steps are a known trace with
+//     other sizes, or the program is at a known root;
+// (2) without boundaries, at the same two places, but after no more steps than
+//     the trace has whose sizes were missed;
+// (3) at mark_step;
+// (4) at a loop: when a period has closed twice in it, see OnCandidate();
+// (5) after kMaxTraceSteps.
 void ThreadState::MaybeEndCapture(const CallFrame& frame) {
-  if (capture_.length() != 0 || capture_.size() == 0) return;
-  if (capture_.size() > kMaxBranchSteps) {
-    AbandonCapture();
+  if (capture_.size() == 0) return;
+  if (capture_.length() != 0) {
+    if (IsHotRoot(frame) && !IsExpected(frame)) FinishCapture();
     return;
   }
+  EndOpenCapture(frame);
+  if (capture_.active() && capture_.size() >= open_limit_) AbandonCapture();
+}
+
+bool ThreadState::IsHotRoot(const CallFrame& frame) const {
+  if (!runtime_->IsRootOp(frame.entry.id)) return false;
+  BailReason why;
+  const TraceNode* top = runtime_->store().top();
+  for (const TraceNode* n = top->first_child.load(std::memory_order_acquire);
+       n != nullptr; n = n->next_sibling.load(std::memory_order_acquire)) {
+    const Trace* trace = n->owner.load(std::memory_order_acquire);
+    if (trace != nullptr && n->hot.load(std::memory_order_relaxed) &&
+        (!trace->starts_at_boundary || at_boundary_) &&
+        trace->skip.load(std::memory_order_relaxed) <= 0 &&
+        MatchShape(frame, context_, n->step, &why)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void ThreadState::EndOpenCapture(const CallFrame& frame) {
   if (capture_.at_boundary() && !at_boundary_) return;
   if (runtime_->compile_all() && at_boundary_) {
     FinishCapture();
@@ -210,7 +254,8 @@ void ThreadState::BeginRun() {
 bool ThreadState::TryEnter(CallFrame& frame, Decision* decision) {
   TraceStore& store = runtime_->store();
   TraceNode* top = store.top();
-  bool same_op = false;
+  std::uint32_t missed = 0;  // steps of the longest hot trace with this op
+  bool missed_at_boundary = false;
   for (TraceNode* n = top->first_child.load(std::memory_order_acquire);
        n != nullptr; n = n->next_sibling.load(std::memory_order_acquire)) {
     if (n->step.op != frame.entry.id) continue;
@@ -218,7 +263,10 @@ bool ThreadState::TryEnter(CallFrame& frame, Decision* decision) {
     if (trace == nullptr || (trace->starts_at_boundary && !at_boundary_)) {
       continue;
     }
-    same_op |= trace->hot.load(std::memory_order_relaxed);
+    if (trace->hot.load(std::memory_order_relaxed)) {
+      missed = std::max(missed, trace->length);
+      missed_at_boundary |= trace->starts_at_boundary;
+    }
     BailReason why;
     if (!MatchShape(frame, context_, n->step, &why)) continue;
     if (store.ShouldSkip(trace)) continue;
@@ -226,16 +274,20 @@ bool ThreadState::TryEnter(CallFrame& frame, Decision* decision) {
     BeginRun();
     cursor_ = top;
     root_ = n;
-    scheduled_ = {};
+    // What is replayed does not move a candidate's phase.
+    if (!n->hot.load(std::memory_order_relaxed)) scheduled_ = {};
     run_began_ns_ = runtime_->debug_compile() ? NowNs() : 0;
     if (TryFollow(frame, decision)) return true;
     return false;
   }
   // A hot trace begins with this op, but not with these sizes: recorded once.
-  if (same_op && capture_.active() == false &&
+  // Elsewhere than at a boundary or after a run it is only an op like that.
+  if (missed != 0 && at_boundary_ && scheduled_.period == 0 &&
       IsPowerOfTwo(++exits_[frame.entry.id | 0x80000000u])) {
     BeginRun();
-    StartCapture(top, 0, at_boundary_);
+    detector_.Break();
+    StartCapture(top, 0, missed_at_boundary,
+                 missed_at_boundary ? kMaxTraceSteps : missed);
   }
   return false;
 }

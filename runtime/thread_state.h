@@ -101,9 +101,16 @@ class ThreadState {
   void BeginRun();
 
   // Capturing.
-  void MaybeStartCapture(const CallFrame& frame);
+  bool capture_is_due() const {
+    return scheduled_.period != 0 && scheduled_.wait == 0;
+  }
+  bool IsExpected(const CallFrame& frame);
+  bool IsHotRoot(const CallFrame& frame) const;
+  void MaybeStartCapture(bool due);
   void MaybeEndCapture(const CallFrame& frame);
-  void StartCapture(TraceNode* from, std::uint32_t length, bool boundary);
+  void EndOpenCapture(const CallFrame& frame);
+  void StartCapture(TraceNode* from, std::uint32_t length, bool boundary,
+                    std::size_t open_limit = kMaxTraceSteps);
   void FinishCapture();
   void AbandonCapture();
 
@@ -136,6 +143,7 @@ class ThreadState {
     bool boundary = false;
   } scheduled_;
   Capture capture_;
+  std::size_t open_limit_ = 0;  // steps of an open capture
 
   TraceNode* cursor_ = nullptr;   // last matched node; null: idle
   TraceNode* eager_node_ = nullptr;  // matched, running eagerly now

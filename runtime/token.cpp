@@ -91,6 +91,28 @@ std::uint64_t TokenOf(const CallFrame& frame, std::uint32_t context,
   return h;
 }
 
+std::uint64_t PeekToken(const CallFrame& frame, std::uint32_t context,
+                        std::uint16_t stream, std::uint64_t position) {
+  struct Use {
+    Block* block;
+    std::uint64_t last;
+  };
+  FrameArray<Use, 12> uses;
+  for (const TensorRef& ref : frame.tensors) {
+    if (ref.impl == nullptr || !IsPlain(ref.impl)) continue;
+    if (Block* block = BlockOf(StorageOf(ref.impl))) {
+      uses.push_back({block, block->last_use.load(std::memory_order_relaxed)});
+    }
+  }
+  bool fresh = false;
+  const std::uint64_t token =
+      TokenOf(frame, context, stream, position, &fresh);
+  for (const Use& use : uses) {
+    use.block->last_use.store(use.last, std::memory_order_relaxed);
+  }
+  return token;
+}
+
 void NoteWrite(const c10::TensorImpl* impl, std::uint64_t stamp) {
   const c10::StorageImpl* storage = StorageOf(impl);
   if (storage == nullptr) return;

@@ -25,6 +25,10 @@ std::uint64_t TokenOf(const CallFrame& frame, std::uint32_t context,
                       std::uint16_t stream, std::uint64_t position,
                       bool* fresh);
 
+// What TokenOf() would answer; notes nothing.
+std::uint64_t PeekToken(const CallFrame& frame, std::uint32_t context,
+                        std::uint16_t stream, std::uint64_t position);
+
 // Notes that the storage of `impl` was written at `stamp`.
 void NoteWrite(const c10::TensorImpl* impl, std::uint64_t stamp);
 

@@ -1,0 +1,302 @@
+// Streams that repeat end up replayed, whatever they do around it: other
+// sizes, alternating variants, few boundaries or boundaries of two kinds.
+#include <gtest/gtest.h>
+#include <tjit/tjit.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace tjit {
+namespace {
+
+int sync_points = 0;
+
+// Reads a value: the one op of a step that is never replayed.
+void SyncPoint(const at::Tensor& x) {
+  ++sync_points;
+  (void)x.sum().item<float>();
+}
+
+// Runs step(0), step(1), ... eagerly and under tjit and compares the last
+// result's bits. From step `warm` on at least 95 % of the ops must be replayed,
+// sync points left out.
+void ExpectReplayed(
+    int warm, int steps,
+    const std::function<std::function<at::Tensor(int)>()>& make) {
+  const auto run = [&](Stats* at_warm) {
+    const auto step = make();
+    at::Tensor last;
+    for (int i = 0; i < steps; ++i) {
+      if (i == warm) {
+        *at_warm = stats();
+        sync_points = 0;
+      }
+      last = step(i);
+    }
+    return last;
+  };
+  Stats before;
+  disable();
+  const at::Tensor eager = run(&before);
+  clear();
+  Options options;
+  options.hot_threshold = 4;
+  EXPECT_TRUE(enable(options));
+  const at::Tensor ours = run(&before);
+  sync();
+  const Stats d = stats() - before;
+  disable();
+  EXPECT_EQ(eager.nbytes(), ours.nbytes());
+  EXPECT_EQ(std::memcmp(eager.const_data_ptr(), ours.const_data_ptr(),
+                        eager.nbytes()),
+            0);
+  const auto ops = static_cast<double>(d.ops_seen - sync_points);
+  EXPECT_GT(ops, 0);
+  EXPECT_GE(static_cast<double>(d.ops_replayed) / ops, 0.95) << d.to_json();
+}
+
+// Ten ops on `n` floats, without any boundary.
+at::Tensor Chain(const at::Tensor& a, const at::Tensor& b) {
+  const at::NoGradGuard no_grad;
+  at::Tensor x = a + b;
+  x = x * b;
+  x = x - a;
+  x = x + a;
+  x = x * a;
+  x = x - b;
+  x = x + b;
+  x = x * b;
+  x = x - a;
+  return x + b;
+}
+
+at::Tensor Adds(const at::Tensor& a, const at::Tensor& b) {
+  const at::NoGradGuard no_grad;
+  at::Tensor x = a;
+  for (int i = 0; i < 10; ++i) x = x + b;
+  return x;
+}
+
+// The sizes of `of` in turn, `each` steps long.
+std::function<std::function<at::Tensor(int)>()> SizesInTurn(
+    std::vector<std::int64_t> of, int each,
+    at::Tensor (*body)(const at::Tensor&, const at::Tensor&)) {
+  return [=] {
+    std::vector<at::Tensor> a, b;
+    torch::manual_seed(1);
+    for (const std::int64_t n : of) {
+      a.push_back(torch::rand({n}));
+      b.push_back(torch::rand({n}));
+    }
+    return [=, out = at::Tensor()](int i) mutable {
+      const std::size_t k = static_cast<std::size_t>(i / each) % of.size();
+      out = body(a[k], b[k]);
+      return out;
+    };
+  };
+}
+
+TEST(Engagement, AnotherSizeWithoutBoundary) {
+  ExpectReplayed(630, 900, SizesInTurn({64, 65536}, 600, &Chain));
+}
+
+TEST(Engagement, AnotherSizeOfEqualOpsWithoutBoundary) {
+  ExpectReplayed(630, 900, SizesInTurn({64, 65536}, 600, &Adds));
+}
+
+TEST(Engagement, ManySizesInTurnWithoutBoundary) {
+  ExpectReplayed(4 * 600, 8 * 600,
+                SizesInTurn({64, 4096, 128, 1024}, 600, &Chain));
+}
+
+// A step of two halves that begin alike, each with its own sync point.
+TEST(Engagement, AnotherSizeAtTheWrongBoundary) {
+  ExpectReplayed(80, 120, [] {
+    torch::manual_seed(1);
+    at::Tensor x = torch::rand({64}), y = torch::rand({256});
+    return [=](int i) mutable {
+      at::Tensor& z = i < 60 ? x : y;
+      z = z * 0.5;
+      z = z.sin();
+      SyncPoint(z);
+      if (i == 60) return z;  // the other size begins with the second half
+      z = z * 0.5;
+      z = z.cos() - 0.25;
+      SyncPoint(z);
+      return z;
+    };
+  });
+}
+
+TEST(Engagement, AfterOneMarkStepASyncLoop) {
+  ExpectReplayed(30, 200, [] {
+    torch::manual_seed(1);
+    mark_step();
+    at::Tensor x = torch::rand({64});
+    return [=](int) mutable {
+      for (int k = 0; k < 30; ++k) x = x.sin() + 0.5;
+      SyncPoint(x);
+      return x;
+    };
+  });
+}
+
+TEST(Engagement, MarkedTrainingThenUnmarkedEvaluation) {
+  ExpectReplayed(80, 200, [] {
+    torch::manual_seed(1);
+    at::Tensor x = torch::rand({64});
+    return [=](int i) mutable {
+      if (i < 60) {
+        for (int k = 0; k < 40; ++k) x = x * 0.5 + 0.25;
+        mark_step();
+        return x;
+      }
+      for (int k = 0; k < 20; ++k) x = x.sin() + 0.5;
+      SyncPoint(x);
+      return x;
+    };
+  });
+}
+
+enum class End { kSync, kMark, kNone };
+
+// Steps "A" and "B" in the order of `word`, over and over.
+std::function<std::function<at::Tensor(int)>()> Variants(const char* word,
+                                                         End end) {
+  return [=] {
+    torch::manual_seed(1);
+    at::Tensor w = torch::rand({8, 8}), x = torch::rand({8, 8});
+    const std::size_t length = std::strlen(word);
+    return [=](int i) mutable {
+      const at::NoGradGuard no_grad;
+      switch (word[static_cast<std::size_t>(i) % length]) {
+        case 'A':
+          x = torch::mm(x, w).tanh() + 0.5;
+          x = x * x - 0.25;
+          break;
+        case 'B':  // begins with another op
+          x = (x - 1.5).cos() * w;
+          x = torch::mm(x, w).sigmoid() + x;
+          break;
+        default:  // begins with A's op
+          x = torch::mm(x, w).sin() * 0.5;
+          x = x + w;
+      }
+      if (end == End::kSync) SyncPoint(x);
+      if (end == End::kMark) mark_step();
+      return x;
+    };
+  };
+}
+
+struct Case {
+  const char* word;
+  End end;
+};
+
+// As a name of tests: runs of equal letters by their length.
+std::string NameOf(const Case& c) {
+  std::string name;
+  const std::string word = c.word;
+  for (std::size_t i = 0; i < word.size();) {
+    const std::size_t end = std::min(word.find_first_not_of(word[i], i),
+                                     word.size());
+    name += word[i] + std::to_string(end - i);
+    i = end;
+  }
+  constexpr const char* kEnds[] = {"Sync", "Mark", "None"};
+  return name + kEnds[static_cast<int>(c.end)];
+}
+
+class EngagementOf : public ::testing::TestWithParam<Case> {};
+
+TEST_P(EngagementOf, Variants) {
+  ExpectReplayed(1500, 2100, Variants(GetParam().word, GetParam().end));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Words, EngagementOf,
+    ::testing::Values(Case{"AB", End::kSync}, Case{"AAB", End::kSync},
+                      Case{"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAB", End::kSync},
+                      Case{"AAAABBCAAAABC", End::kSync},
+                      Case{"AB", End::kMark}, Case{"AAB", End::kMark},
+                      Case{"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAB", End::kMark},
+                      Case{"AAAABBCAAAABC", End::kMark},
+                      Case{"AB", End::kNone}, Case{"AAB", End::kNone}),
+    [](const auto& info) { return NameOf(info.param); });
+
+// A is hot before B first comes, and B comes once in a while.
+TEST(Engagement, VariantThatComesLate) {
+  ExpectReplayed(600, 900, [] {
+    const auto only_a = Variants("A", End::kSync)();
+    const auto with_b = Variants("AAB", End::kSync)();
+    return [=](int i) { return i < 100 ? only_a(i) : with_b(i); };
+  });
+}
+
+// Shuffled batches with a short last one, then an evaluation.
+TEST(Engagement, TrainingEvaluationAndAShortBatch) {
+  for (const bool marked : {false, true}) {
+    ExpectReplayed(14 * 20, 14 * 40, [=] {
+      torch::manual_seed(1);
+      at::Tensor w = torch::rand({8, 8}), data = torch::rand({16 * 11, 8});
+      return [=](int i) mutable {
+        const at::NoGradGuard no_grad;
+        const int k = i % 14;
+        if (k < 10) {
+          const at::Tensor x = data.narrow(0, 16 * k, k == 9 ? 5 : 16);
+          const at::Tensor y = torch::mm(x, w).tanh();
+          w = w - torch::mm(x.t(), y * 0.125) * 0.01;
+          SyncPoint(y);
+          if (marked) mark_step();
+          return w;
+        }
+        const at::Tensor x = data.narrow(0, 16 * (k - 10), 16);
+        SyncPoint(torch::mm(x.cos(), w).relu());
+        return w;
+      };
+    });
+  }
+}
+
+// Steps of 10,000 ops: the third is captured.
+TEST(Engagement, LongStepIsFoundAfterTwoPeriods) {
+  clear();
+  ASSERT_TRUE(enable());
+  std::mt19937_64 rng(1);
+  std::vector<int> ops(10000);
+  for (int& op : ops) op = static_cast<int>(rng() % 4);
+  at::Tensor x = torch::rand({4}).abs();
+  const auto run = [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      switch (ops[i]) {
+        case 0: x = x.sin(); break;
+        case 1: x = x.cos(); break;
+        case 2: x = x.tanh(); break;
+        default: x = x.abs();
+      }
+    }
+  };
+  const Stats before = stats();
+  for (int step = 0; step < 2; ++step) {
+    mark_step();
+    run(0, ops.size());
+  }
+  EXPECT_EQ((stats() - before).sequences, 0);
+  mark_step();
+  run(0, 1);
+  EXPECT_EQ((stats() - before).sequences, 1);
+  run(1, ops.size());
+  const Stats d = stats() - before;
+  EXPECT_EQ(d.sequences, 1);
+  EXPECT_EQ(d.traces, 1);
+  disable();
+}
+
+}  // namespace
+}  // namespace tjit
