@@ -81,9 +81,9 @@ Workload TenAddmm() {
 
 std::vector<Row> OverheadRows() {
   return {
-      {"row26/ten-adds", TenAdds},
+      {"row26/ten-adds", TenAdds, 500},
       {"row26/random-adds", RandomAdds},
-      {"row26/ten-addmm", TenAddmm},
+      {"row26/ten-addmm", TenAddmm, 500},
   };
 }
 
