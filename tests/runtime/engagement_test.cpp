@@ -264,6 +264,80 @@ TEST(Engagement, TrainingEvaluationAndAShortBatch) {
   }
 }
 
+// A size drawn for each step.
+TEST(Engagement, SizesMixed) {
+  for (const End end : {End::kSync, End::kMark}) {
+    SCOPED_TRACE(static_cast<int>(end));
+    ExpectReplayed(1500, 2100, [=] {
+      torch::manual_seed(1);
+      std::vector<at::Tensor> a, b;
+      for (const std::int64_t n : {64, 96, 200}) {
+        a.push_back(torch::rand({n}));
+        b.push_back(torch::rand({n}));
+      }
+      return [=, rng = std::mt19937_64(1), out = at::Tensor()](int) mutable {
+        const std::size_t k = rng() % 3;
+        out = Chain(a[k], b[k]);
+        if (end == End::kSync) SyncPoint(out);
+        if (end == End::kMark) mark_step();
+        return out;
+      };
+    });
+  }
+}
+
+TEST(Engagement, VariantsMixed) {
+  for (const End end : {End::kSync, End::kMark}) {
+    SCOPED_TRACE(static_cast<int>(end));
+    std::mt19937_64 rng(1);
+    std::string word;
+    for (int i = 0; i < 2100; ++i) word += "AABBC"[rng() % 5];
+    ExpectReplayed(1500, 2100, Variants(word.c_str(), end));
+  }
+}
+
+// An inner loop of varying trip count, hot alone, inside a step.
+TEST(Engagement, StepAroundALoopOfVaryingTripCount) {
+  for (const End end : {End::kSync, End::kMark}) {
+    SCOPED_TRACE(static_cast<int>(end));
+    ExpectReplayed(300, 600, [=] {
+      torch::manual_seed(1);
+      at::Tensor w = torch::rand({8, 8}), x = torch::rand({8, 8});
+      return [=, rng = std::mt19937_64(1)](int) mutable {
+        const at::NoGradGuard no_grad;
+        x = torch::relu(x * 0.5) + w;
+        x = x.sin() - 0.25;
+        const int trips = static_cast<int>(10 + rng() % 50);
+        for (int k = 0; k < trips; ++k) {
+          x = torch::mm(x, w).tanh() * 0.5;
+          x = x + w;
+        }
+        x = x.cos() * w - 0.5;
+        x = x.sigmoid();
+        if (end == End::kSync) SyncPoint(x);
+        if (end == End::kMark) mark_step();
+        return x;
+      };
+    });
+  }
+}
+
+// A training loop with a log line every few steps, whose ops are others.
+TEST(Engagement, LogLineEveryFewSteps) {
+  ExpectReplayed(300, 600, [=] {
+    torch::manual_seed(1);
+    const auto train = Variants("A", End::kMark)();
+    return [=](int i) {
+      at::Tensor x = train(i);
+      if (i % 7 == 0) {
+        SyncPoint(x.abs());
+        SyncPoint((x * x).sqrt());
+      }
+      return x;
+    };
+  });
+}
+
 // Steps of 10,000 ops: the third is captured.
 TEST(Engagement, LongStepIsFoundAfterTwoPeriods) {
   clear();
