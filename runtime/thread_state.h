@@ -17,7 +17,7 @@
 // with what is pending, which runs where it is needed.
 // Threads: everything belongs to the owning thread but what mutex_ guards:
 // run_.pending and what flushing needs; other threads flush through Flush().
-// Tested by: tests/runtime/thread_state_test.cpp
+// Tested by: tests/runtime/{engagement,replay}_test.cpp
 #pragma once
 
 #include <atomic>
