@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "recorder/step_shape.h"
+
 namespace tjit {
 namespace {
 
@@ -146,6 +148,13 @@ void TraceStore::Publish(TraceNode* node) {
   TraceNode* parent = node->parent;
   node->next_sibling.store(parent->first_child.load(std::memory_order_relaxed),
                            std::memory_order_relaxed);
+  if (parent == top_) {
+    std::atomic<TraceNode*>& roots =
+        roots_[ShapeOf(node->step) % kRootBuckets];
+    node->next_root.store(roots.load(std::memory_order_relaxed),
+                          std::memory_order_relaxed);
+    roots.store(node, std::memory_order_release);
+  }
   parent->first_child.store(node, std::memory_order_release);
 }
 

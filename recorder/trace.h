@@ -16,7 +16,9 @@
 // Source: LuaJIT lj_trace.c (hot counts, penalties, side traces).
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -62,6 +64,7 @@ struct TraceNode {
 
   std::atomic<TraceNode*> first_child{nullptr};
   std::atomic<TraceNode*> next_sibling{nullptr};
+  std::atomic<TraceNode*> next_root{nullptr};  // first steps: same bucket
   std::atomic<TraceNode*> likely{nullptr};  // child taken last
   std::atomic<Trace*> ends{nullptr};        // a trace is complete here
   std::atomic<Trace*> owner{nullptr};       // first trace through this node
@@ -89,6 +92,12 @@ class TraceStore {
 
   // The node above all first steps; its step is empty.
   TraceNode* top() { return top_; }
+
+  // The first steps whose shape (see step_shape.h) may be this one: a list by
+  // next_root, newest first.
+  TraceNode* RootsOf(std::uint64_t shape) const {
+    return roots_[shape % kRootBuckets].load(std::memory_order_acquire);
+  }
 
   // Adds the path `from`, steps... and ends a trace there: the one with the
   // same key if there is one, else a new one. Steps equal to existing children
@@ -132,9 +141,12 @@ class TraceStore {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MarkHot(Trace* trace) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  static constexpr std::size_t kRootBuckets = 1021;
+
   const std::uint32_t max_nodes_;
   mutable absl::Mutex mutex_;
   TraceNode* top_;
+  std::array<std::atomic<TraceNode*>, kRootBuckets> roots_{};
   std::atomic<std::uint32_t> node_count_{0};
   std::vector<std::unique_ptr<TraceNode>> nodes_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<Trace>> traces_ ABSL_GUARDED_BY(mutex_);

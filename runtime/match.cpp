@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "recorder/step_shape.h"
 #include "runtime/testing_hooks.h"
 
 namespace tjit::runtime {
@@ -117,6 +118,21 @@ bool MatchShape(const CallFrame& frame, std::uint32_t context,
     }
   }
   return true;
+}
+
+std::uint64_t ShapeOf(const CallFrame& frame, std::uint32_t context) {
+  StepShape shape(frame.entry.id, context);
+  for (const TensorRef& ref : frame.tensors) {
+    if (ref.impl == nullptr || !HasPlainVtable(ref.impl)) {
+      shape.AddNoTensor();
+      continue;
+    }
+    shape.AddTensor(static_cast<std::uint8_t>(
+                        c10::typeMetaToScalarType(ref.impl->dtype())),
+                    ref.impl->sizes().size(), ref.impl->sizes().data(),
+                    ref.impl->strides().data());
+  }
+  return shape.hash();
 }
 
 Access AccessOf(c10::StorageImpl* storage, bool written, Block** block) {

@@ -60,6 +60,9 @@ inline c10::StorageImpl* StorageOf(const c10::TensorImpl* impl) {
 bool MatchShape(const CallFrame& frame, std::uint32_t context,
                 const StepRecord& step, BailReason* why);
 
+// The step shape (recorder/step_shape.h) of a call.
+std::uint64_t ShapeOf(const CallFrame& frame, std::uint32_t context);
+
 // How the storage behind an argument may be used by a pending op.
 enum class Access : std::uint8_t {
   kBlock,  // a block of ours

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "recorder/step_shape.h"
 #include "runtime/deferred_storage.h"
 #include "runtime/log.h"
 #include "runtime/match.h"
@@ -167,21 +168,28 @@ void ThreadState::MaybeEndCapture(const CallFrame& frame) {
   if (capture_.active() && capture_.size() >= open_limit_) AbandonCapture();
 }
 
-bool ThreadState::IsHotRoot(const CallFrame& frame) const {
-  if (!runtime_->IsRootOp(frame.entry.id)) return false;
+template <class Accept>
+TraceNode* ThreadState::FindRoot(const CallFrame& frame,
+                                 Accept accept) const {
   BailReason why;
-  const TraceNode* top = runtime_->store().top();
-  for (const TraceNode* n = top->first_child.load(std::memory_order_acquire);
-       n != nullptr; n = n->next_sibling.load(std::memory_order_acquire)) {
-    const Trace* trace = n->owner.load(std::memory_order_acquire);
-    if (trace != nullptr && n->hot.load(std::memory_order_relaxed) &&
-        (!trace->starts_at_boundary || at_boundary_) &&
-        trace->skip.load(std::memory_order_relaxed) <= 0 &&
-        MatchShape(frame, context_, n->step, &why)) {
-      return true;
+  for (const std::uint64_t shape :
+       {ShapeOf(frame, context_), AtCallShape(frame.entry.id, context_)}) {
+    for (TraceNode* n = runtime_->store().RootsOf(shape); n != nullptr;
+         n = n->next_root.load(std::memory_order_acquire)) {
+      if (MatchShape(frame, context_, n->step, &why) && accept(n)) return n;
     }
   }
-  return false;
+  return nullptr;
+}
+
+bool ThreadState::IsHotRoot(const CallFrame& frame) const {
+  if (!runtime_->IsRootOp(frame.entry.id)) return false;
+  return FindRoot(frame, [&](const TraceNode* n) {
+           const Trace* trace = n->owner.load(std::memory_order_acquire);
+           return trace != nullptr && n->hot.load(std::memory_order_relaxed) &&
+                  (!trace->starts_at_boundary || at_boundary_) &&
+                  trace->skip.load(std::memory_order_relaxed) <= 0;
+         }) != nullptr;
 }
 
 void ThreadState::EndOpenCapture(const CallFrame& frame) {
@@ -195,15 +203,9 @@ void ThreadState::EndOpenCapture(const CallFrame& frame) {
     FinishCapture();
     return;
   }
-  if (!runtime_->IsRootOp(frame.entry.id)) return;
-  BailReason why;
-  const TraceNode* top = runtime_->store().top();
-  for (const TraceNode* n = top->first_child.load(std::memory_order_acquire);
-       n != nullptr; n = n->next_sibling.load(std::memory_order_acquire)) {
-    if (MatchShape(frame, context_, n->step, &why)) {
-      FinishCapture();
-      return;
-    }
+  if (runtime_->IsRootOp(frame.entry.id) &&
+      FindRoot(frame, [](const TraceNode*) { return true; }) != nullptr) {
+    FinishCapture();
   }
 }
 
@@ -253,43 +255,53 @@ void ThreadState::BeginRun() {
 
 bool ThreadState::TryEnter(CallFrame& frame, Decision* decision) {
   TraceStore& store = runtime_->store();
-  TraceNode* top = store.top();
-  std::uint32_t missed = 0;  // steps of the longest hot trace with this op
-  bool missed_at_boundary = false;
-  for (TraceNode* n = top->first_child.load(std::memory_order_acquire);
-       n != nullptr; n = n->next_sibling.load(std::memory_order_acquire)) {
-    if (n->step.op != frame.entry.id) continue;
+  TraceNode* root = FindRoot(frame, [&](const TraceNode* n) {
     Trace* trace = n->owner.load(std::memory_order_acquire);
-    if (trace == nullptr || (trace->starts_at_boundary && !at_boundary_)) {
-      continue;
-    }
-    if (trace->hot.load(std::memory_order_relaxed)) {
+    return trace != nullptr && (!trace->starts_at_boundary || at_boundary_) &&
+           !store.ShouldSkip(trace);
+  });
+  if (root == nullptr) {
+    NoteMissedRoot(frame);
+    return false;
+  }
+  root->owner.load(std::memory_order_relaxed)
+      ->entries.fetch_add(1, std::memory_order_relaxed);
+  BeginRun();
+  cursor_ = store.top();
+  root_ = root;
+  // What is replayed does not move a candidate's phase.
+  if (!root->hot.load(std::memory_order_relaxed)) scheduled_ = {};
+  run_began_ns_ = runtime_->debug_compile() ? NowNs() : 0;
+  return TryFollow(frame, decision);
+}
+
+// A hot trace may begin with this op, in other sizes: these are recorded once.
+// Elsewhere than at a boundary or after a run it is only an op like that.
+void ThreadState::NoteMissedRoot(const CallFrame& frame) {
+  if (!at_boundary_ || scheduled_.period != 0) return;
+  std::uint32_t& misses = exits_[frame.entry.id | 0x80000000u];
+  if (misses != 0 && !IsPowerOfTwo(misses + 1)) {
+    ++misses;
+    return;
+  }
+  std::uint32_t missed = 0;  // steps of the longest such trace
+  bool missed_at_boundary = false;
+  TraceNode* top = runtime_->store().top();
+  for (const TraceNode* n = top->first_child.load(std::memory_order_acquire);
+       n != nullptr; n = n->next_sibling.load(std::memory_order_acquire)) {
+    const Trace* trace = n->owner.load(std::memory_order_acquire);
+    if (n->step.op == frame.entry.id && trace != nullptr &&
+        trace->hot.load(std::memory_order_relaxed)) {
       missed = std::max(missed, trace->length);
       missed_at_boundary |= trace->starts_at_boundary;
     }
-    BailReason why;
-    if (!MatchShape(frame, context_, n->step, &why)) continue;
-    if (store.ShouldSkip(trace)) continue;
-    trace->entries.fetch_add(1, std::memory_order_relaxed);
-    BeginRun();
-    cursor_ = top;
-    root_ = n;
-    // What is replayed does not move a candidate's phase.
-    if (!n->hot.load(std::memory_order_relaxed)) scheduled_ = {};
-    run_began_ns_ = runtime_->debug_compile() ? NowNs() : 0;
-    if (TryFollow(frame, decision)) return true;
-    return false;
   }
-  // A hot trace begins with this op, but not with these sizes: recorded once.
-  // Elsewhere than at a boundary or after a run it is only an op like that.
-  if (missed != 0 && at_boundary_ && scheduled_.period == 0 &&
-      IsPowerOfTwo(++exits_[frame.entry.id | 0x80000000u])) {
-    BeginRun();
-    detector_.Break();
-    StartCapture(top, 0, missed_at_boundary,
-                 missed_at_boundary ? kMaxTraceSteps : missed);
-  }
-  return false;
+  if (missed == 0) return;
+  ++misses;
+  BeginRun();
+  detector_.Break();
+  StartCapture(top, 0, missed_at_boundary,
+               missed_at_boundary ? kMaxTraceSteps : missed);
 }
 
 TraceNode* ThreadState::FindChild(TraceNode* from, CallFrame& frame,
@@ -305,7 +317,15 @@ TraceNode* ThreadState::FindChild(TraceNode* from, CallFrame& frame,
     }
     return BindSlots(frame, *n, &run_, why);
   };
-  if (from == runtime_->store().top()) likely = root_;
+  if (from == runtime_->store().top()) {
+    if (matches(root_)) return root_;
+    const BailReason first_why = *why;
+    TraceNode* other = FindRoot(frame, [&](TraceNode* n) {
+      return n != root_ && matches(n);
+    });
+    if (other == nullptr) *why = first_why;
+    return other;
+  }
   if (likely != nullptr && matches(likely)) return likely;
   const BailReason first_why = *why;
   for (TraceNode* n = from->first_child.load(std::memory_order_acquire);

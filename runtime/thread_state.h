@@ -79,6 +79,10 @@ class ThreadState {
   Decision AtCall(CallFrame& frame);
   void ObserveToken(const CallFrame& frame, std::uint8_t extra_flags);
   bool TryEnter(CallFrame& frame, Decision* decision);
+  // The first root that matches the shape of the call and is accepted.
+  template <class Accept>
+  TraceNode* FindRoot(const CallFrame& frame, Accept accept) const;
+  void NoteMissedRoot(const CallFrame& frame);
   void OnCandidate(const HotDetector::Candidate& candidate);
 
   // Following.
