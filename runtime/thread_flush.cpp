@@ -315,6 +315,8 @@ void ThreadState::Reset() {
   root_ = nullptr;
   capture_.Stop();
   scheduled_ = {};
+  failed_captures_ = 0;
+  no_capture_before_ = 0;
   exits_.clear();
   detector_ = HotDetector();
   at_boundary_ = true;

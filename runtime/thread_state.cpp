@@ -111,7 +111,10 @@ bool ThreadState::IsExpected(const CallFrame& frame) {
 }
 
 void ThreadState::OnCandidate(const HotDetector::Candidate& candidate) {
-  if (scheduled_.period != 0 || candidate.period > kMaxTraceSteps) return;
+  if (scheduled_.period != 0 || candidate.period > kMaxTraceSteps ||
+      detector_.position() < no_capture_before_) {
+    return;
+  }
   if (capture_.active()) {
     // An open capture that has been through the loop twice has missed its end.
     const std::size_t twice = 2 * std::size_t{candidate.period};
@@ -209,7 +212,16 @@ void ThreadState::EndOpenCapture(const CallFrame& frame) {
   }
 }
 
+// A stream full of repetitions that never last (a Fibonacci word) would be
+// captured again and again for nothing: each failure in a row doubles the
+// number of ops before the next try.
 void ThreadState::AbandonCapture() {
+  constexpr std::uint64_t kLongestPause = 1 << 16;
+  failed_captures_ = std::min(failed_captures_ + 1, 16u);
+  const std::uint64_t pause = std::uint64_t{capture_.size()}
+                              << failed_captures_;
+  no_capture_before_ =
+      detector_.position() + std::min(pause, kLongestPause);
   capture_.Stop();
   UnbindFrom(&run_, 0);
 }
@@ -230,6 +242,7 @@ void ThreadState::FinishCapture() {
     LogBail(why, 0);
     return;
   }
+  failed_captures_ = 0;
   if (from_top) runtime_->NoteRootOp(first_op);
   const bool new_trace = trace->sightings.load(std::memory_order_relaxed) == 0;
   if (new_trace) {

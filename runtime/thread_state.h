@@ -147,6 +147,8 @@ class ThreadState {
     bool boundary = false;
   } scheduled_;
   Capture capture_;
+  std::uint32_t failed_captures_ = 0;    // in a row
+  std::uint64_t no_capture_before_ = 0;  // position in the stream
   std::size_t open_limit_ = 0;  // steps of an open capture
 
   TraceNode* cursor_ = nullptr;   // last matched node; null: idle
