@@ -12,6 +12,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <string>
 
 #include "tjit/export.h"
@@ -27,6 +28,12 @@ bool InterpositionIsComplete();
 // The next definition of `symbol` after ours, kept in `cache`.
 // THROWS: c10::Error if there is none, which is also said once on stderr.
 void* NextDefinition(const char* symbol, std::atomic<void*>& cache);
+
+// libtorch's default dtype (a c10::ScalarType), kept up to date by the
+// interposed setter: asking for it is a call, and every op needs it.
+extern std::atomic<std::uint8_t> g_default_dtype;
+// Looks it up.
+void NoteDefaultDtype();
 
 }  // namespace tjit::runtime
 

@@ -1,6 +1,7 @@
 // Interposed setters of process-global state that CPU kernels read (hazard Z6):
 // what is pending runs before the change, with the old state.
 #include <ATen/Context.h>
+#include <c10/core/DefaultDtype.h>
 #include <c10/util/typeid.h>
 
 #include <cstdint>
@@ -10,6 +11,19 @@
 
 #include "runtime/interpose.h"
 #include "runtime/materialize.h"
+
+namespace tjit::runtime {
+
+std::atomic<std::uint8_t> g_default_dtype{
+    static_cast<std::uint8_t>(c10::ScalarType::Float)};
+
+void NoteDefaultDtype() {
+  g_default_dtype.store(
+      static_cast<std::uint8_t>(c10::get_default_dtype_as_scalartype()),
+      std::memory_order_relaxed);
+}
+
+}  // namespace tjit::runtime
 
 namespace {
 
@@ -37,6 +51,7 @@ TJIT_INTERPOSED void _ZN3c1017set_default_dtypeEN6caffe28TypeMetaE(
     caffe2::TypeMeta dtype) {
   BeforeChange();
   TJIT_NEXT(_ZN3c1017set_default_dtypeEN6caffe28TypeMetaE)(dtype);
+  tjit::runtime::NoteDefaultDtype();
 }
 
 TJIT_INTERPOSED void _ZN2at7Context10setQEngineEN3c107QEngineE(

@@ -8,7 +8,9 @@
 #include <atomic>
 #include <mutex>
 
+#include "runtime/interpose.h"
 #include "runtime/materialize.h"
+#include "runtime/torch_compat.h"
 
 namespace tjit::runtime {
 namespace {
@@ -20,6 +22,7 @@ struct ContextEntry {
   std::uint64_t included = 0;
   std::uint64_t excluded = 0;
   std::uint8_t autograd = 0;
+  std::uint8_t default_dtype = 0;  // decides the dtype of results
   bool operator==(const ContextEntry&) const = default;
 };
 
@@ -52,7 +55,8 @@ thread_local ThreadView view __attribute__((tls_model("initial-exec")));
 
 ContextEntry Now(const ThreadView& v) {
   return {v.keys->included().raw_repr(), v.keys->excluded().raw_repr(),
-          AutogradBits(*v.autograd)};
+          AutogradBits(*v.autograd),
+          g_default_dtype.load(std::memory_order_relaxed)};
 }
 
 std::uint32_t Find(const ContextTable& table, const ContextEntry& e) {
@@ -116,31 +120,83 @@ void ContextScope::Switch(std::uint32_t id) {
   s.set_view_replay_enabled((e.autograd & 16) != 0);
 }
 
+namespace {
+
+// The parts of the word, from bit 0 up, as Now() adds and Apply() takes them.
+// Not there: the switches of scaled dot product attention, read before any
+// kernel is chosen, and those that only GPU code reads.
+constexpr unsigned kMxcsrBits = 10, kThreadBits = 16, kPrecisionBits = 3;
+constexpr unsigned kMxcsrShift = 6;  // the control bits are the upper ones
+
+class WordWriter {
+ public:
+  void Add(std::uint64_t value, unsigned bits) {
+    word_ |= (value & ((std::uint64_t{1} << bits) - 1)) << at_;
+    at_ += bits;
+  }
+  std::uint64_t word() const { return word_; }
+
+ private:
+  std::uint64_t word_ = 0;
+  unsigned at_ = 0;
+};
+
+class WordReader {
+ public:
+  explicit WordReader(std::uint64_t word) : word_(word) {}
+  unsigned Next(unsigned bits) {
+    const auto v = static_cast<unsigned>(word_ & ((1u << bits) - 1));
+    word_ >>= bits;
+    return v;
+  }
+
+ private:
+  std::uint64_t word_;
+};
+
+}  // namespace
+
 // The getters and setters below are interposed or call interposed ones (the
 // first get_num_threads() of a thread sets it): no flush from in here.
 GlobalContext GlobalContext::Now() {
   const KernelScope no_flush;
-  at::Context& c = at::globalContext();
-  GlobalContext g;
-  g.threads = at::get_num_threads();
-  g.mxcsr = _mm_getcsr() & kMxcsrControl;
-  g.deterministic = c.deterministicAlgorithms();
-  g.deterministic_warn_only = c.deterministicAlgorithmsWarnOnly();
-  g.mkldnn = c.userEnabledMkldnn();
-  return g;
+  const at::Context& c = at::globalContext();
+  WordWriter w;
+  w.Add(_mm_getcsr() >> kMxcsrShift, kMxcsrBits);
+  w.Add(static_cast<std::uint64_t>(at::get_num_threads()), kThreadBits);
+  w.Add(c.deterministicAlgorithms(), 1);
+  w.Add(c.deterministicAlgorithmsWarnOnly(), 1);
+  w.Add(c.userEnabledMkldnn(), 1);
+  w.Add(c.deterministicMkldnn(), 1);
+  w.Add(c.userEnabledNNPACK(), 1);
+  w.Add(c.allowFP16ReductionCPU(), 1);
+  w.Add(c.deterministicFillUninitializedMemory(), 1);
+  for (const at::Float32Precision* p : compat::CpuFloat32Precisions()) {
+    w.Add(static_cast<std::uint64_t>(*p), kPrecisionBits);
+  }
+  return {w.word()};
 }
 
 void GlobalContext::Apply() const {
   const KernelScope no_flush;
-  const GlobalContext now = Now();
   at::Context& c = at::globalContext();
-  if (now.deterministic != deterministic ||
-      now.deterministic_warn_only != deterministic_warn_only) {
-    c.setDeterministicAlgorithms(deterministic, deterministic_warn_only);
+  WordReader r(word);
+  _mm_setcsr((_mm_getcsr() & ~kMxcsrControl) | r.Next(kMxcsrBits)
+                                                   << kMxcsrShift);
+  const auto threads = static_cast<int>(r.Next(kThreadBits));
+  if (threads != at::get_num_threads()) at::set_num_threads(threads);
+  const bool deterministic = r.Next(1) != 0, warn_only = r.Next(1) != 0;
+  c.setDeterministicAlgorithms(deterministic, warn_only);
+  c.setUserEnabledMkldnn(r.Next(1) != 0);
+  c.setDeterministicMkldnn(r.Next(1) != 0);
+  c.setUserEnabledNNPACK(r.Next(1) != 0);
+  c.setAllowFP16ReductionCPU(r.Next(1) != 0);
+  c.setDeterministicFillUninitializedMemory(r.Next(1) != 0);
+  // Not by their setter, which warns or throws where eager's own state came
+  // about in another order.
+  for (at::Float32Precision* p : compat::CpuFloat32Precisions()) {
+    *p = static_cast<at::Float32Precision>(r.Next(kPrecisionBits));
   }
-  if (now.mkldnn != mkldnn) c.setUserEnabledMkldnn(mkldnn);
-  if (now.threads != threads) at::set_num_threads(threads);
-  if (now.mxcsr != mxcsr) _mm_setcsr((_mm_getcsr() & ~kMxcsrControl) | mxcsr);
 }
 
 }  // namespace tjit::runtime

@@ -1,10 +1,12 @@
 // Thread-local and process-global state that kernels read.
 //
-// Thread-local state (dispatch key sets, grad and inference mode) is interned:
-// a step carries a small id, equal ids mean equal state, and the executor sets
-// it before the step (hazard Z5). Process-global state (thread count, MXCSR,
-// deterministic mode, ...) is one word per segment (hazard Z6); the exported
-// setters flush before they change it, the word is the check behind them.
+// Thread-local state (dispatch key sets, grad and inference mode), and the
+// default dtype with it, is interned: a step carries a small id, equal ids
+// mean equal state, and the executor sets it before the step (hazard Z5).
+// Process-global state (thread count, MXCSR, float32 precisions, ...) is one
+// word per segment (hazard Z6); the exported setters flush before they change
+// it, the word is the check behind them.
+// Tested by: tests/runtime/global_state_test.cpp
 #pragma once
 
 #include <c10/core/AutogradState.h>
@@ -35,13 +37,11 @@ class ContextScope {
   std::uint32_t current_ = 0;
 };
 
-// Process-global state that kernels read.
+// Process-global state that kernels read, one word: MXCSR, thread count,
+// deterministic and oneDNN switches, float32 precisions. Equal words mean that
+// a kernel takes the same way; prepared steps belong to one word.
 struct GlobalContext {
-  int threads = 0;
-  unsigned mxcsr = 0;
-  bool deterministic = false;
-  bool deterministic_warn_only = false;
-  bool mkldnn = false;
+  std::uint64_t word = 0;
   bool operator==(const GlobalContext&) const = default;
   static GlobalContext Now();
   // Makes the process equal to this.

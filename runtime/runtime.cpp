@@ -5,6 +5,7 @@
 
 #include "runtime/block.h"
 #include "runtime/build_check.h"
+#include "runtime/interpose.h"
 #include "runtime/kernel_wrap.h"
 #include "runtime/log.h"
 #include "runtime/thread_context.h"
@@ -70,6 +71,7 @@ void Runtime::InstallOnce() {
   g_main_thread = pthread_self();
   OwnerLock::Prepare();
   InstallAllocator();
+  NoteDefaultDtype();
   WrapKernels();
   pthread_atfork(
       [] {

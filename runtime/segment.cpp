@@ -210,9 +210,11 @@ void PreparedSegment::Drain(const Run& run, Counters* counters) {
   }
 }
 
-PreparedSegment& SegmentCache::For(const Run& run) {
-  const std::uint64_t key = std::uint64_t{run.pending.back()->id} << 32 |
-                            run.pending.front()->depth;
+PreparedSegment& SegmentCache::For(const Run& run,
+                                   const GlobalContext& global) {
+  const Key key{std::uint64_t{run.pending.back()->id} << 32 |
+                    run.pending.front()->depth,
+                global.word};
   std::unique_ptr<PreparedSegment>& segment = segments_[key];
   if (segment == nullptr) {
     segment =

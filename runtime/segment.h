@@ -71,19 +71,22 @@ class PreparedSegment {
   ContextScope* scope_ = nullptr;  // of the run in progress
 };
 
+// Steps are prepared for the way that kernels take now (a product that rounds
+// to bfloat16 is another call), so a segment belongs to one GlobalContext too.
 class SegmentCache {
  public:
-  // The segment of run.pending; made at first use.
-  PreparedSegment& For(const Run& run);
+  // The segment of run.pending under `global`, which is in force; made at
+  // first use.
+  PreparedSegment& For(const Run& run, const GlobalContext& global);
   void Clear() {
     segments_.clear();
     classes_.Clear();
   }
 
  private:
-  // Key: id of the last node, depth of the first.
-  absl::flat_hash_map<std::uint64_t, std::unique_ptr<PreparedSegment>>
-      segments_;
+  // Id of the last node, depth of the first; the word of the context.
+  using Key = std::pair<std::uint64_t, std::uint64_t>;
+  absl::flat_hash_map<Key, std::unique_ptr<PreparedSegment>> segments_;
   StepClasses classes_;
 };
 

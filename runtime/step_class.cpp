@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/op_context.h"
+
 namespace tjit::runtime {
 namespace {
 
@@ -44,6 +46,7 @@ std::string KeyOf(const StepRecord& step, const CapturedCall& call,
   key.Add(static_cast<const void*>(call.entry));
   key.Add(call.key_set.raw_repr());
   key.Add(step.context);
+  key.Add(GlobalContext::Now().word);
   key.Add(step.args.size());
   for (const ArgRecord& arg : step.args) {
     key.Add(arg.slot);

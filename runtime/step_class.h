@@ -64,7 +64,8 @@ class StepClass {
 class StepClasses {
  public:
   // The class of a node's step, prepared; `slots` gets the step's slots in the
-  // order of the class. REQUIRES: the step's context is set on this thread.
+  // order of the class. REQUIRES: the step's context is set on this thread,
+  // and the process's state is the one that the step is to run under.
   StepClass* For(const TraceNode& node,
                  const std::vector<std::uint64_t>& slot_bytes,
                  std::vector<std::int32_t>* slots, Counters* counters);

@@ -211,7 +211,7 @@ void ThreadState::FlushLocked(FlushReason reason) {
     GlobalContextScope global(pending_global_);
     ExecutorScope executor;
     try {
-      segments_.For(run_).Execute(run_, &counters_);
+      segments_.For(run_, pending_global_).Execute(run_, &counters_);
     } catch (const c10::OutOfMemoryError&) {
       out_of_memory = std::current_exception();
     } catch (const std::bad_alloc&) {
@@ -240,7 +240,7 @@ void ThreadState::DrainLocked() {
     GlobalContextScope global(pending_global_);
     ExecutorScope executor;
     try {
-      segments_.For(run_).Drain(run_, &counters_);
+      segments_.For(run_, pending_global_).Drain(run_, &counters_);
     } catch (const std::exception& e) {
       counters_.side_exits[static_cast<std::size_t>(BailReason::kStepThrew)]
           .Add();

@@ -1,11 +1,16 @@
 // Differences between libtorch versions, and nothing else.
 //
 // 2.13 keeps the KernelFunction of a SafeKernelFunction private; from 2.14 on
-// kernelFunction() returns it. Explicit instantiation may name private members
-// ([temp.spec.general]/6), which is what the accessor below rests on.
+// kernelFunction() returns it. The float32 precisions of at::Context have
+// getters, but those walk a hash map each time (11 ns). Explicit instantiation
+// may name private members ([temp.spec.general]/6), which is what the
+// accessors below rest on.
 #pragma once
 
+#include <ATen/Context.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+
+#include <array>
 
 namespace tjit::compat {
 
@@ -37,6 +42,32 @@ const c10::KernelFunction& KernelOf(const Safe& safe) {
   } else {
     return PrivateKernel(KernelTag{}, safe);
   }
+}
+
+template <auto Member>
+struct ContextAccess {
+  friend auto& PrivatePrecisions(at::Context& context) {
+    return context.*Member;
+  }
+};
+auto& PrivatePrecisions(at::Context& context);
+template struct ContextAccess<&at::Context::fp32_precision>;
+
+// Where at::Context keeps the float32 precisions that CPU kernels ask for:
+// generic, then oneDNN's (all, convolution, RNN, product). An entry that was
+// not set inherits; entries are never removed, so the places stay.
+inline const std::array<at::Float32Precision*, 5>& CpuFloat32Precisions() {
+  using at::Float32Backend, at::Float32Op;
+  static const std::array<at::Float32Precision*, 5> places = [] {
+    auto& map = PrivatePrecisions(at::globalContext());
+    return std::array<at::Float32Precision*, 5>{
+        &map[{Float32Backend::GENERIC, Float32Op::ALL}],
+        &map[{Float32Backend::MKLDNN, Float32Op::ALL}],
+        &map[{Float32Backend::MKLDNN, Float32Op::CONV}],
+        &map[{Float32Backend::MKLDNN, Float32Op::RNN}],
+        &map[{Float32Backend::MKLDNN, Float32Op::MATMUL}]};
+  }();
+  return places;
 }
 
 }  // namespace tjit::compat
