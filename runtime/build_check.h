@@ -3,7 +3,7 @@
 // tjit reaches into libtorch's inline code and private layouts, so another
 // build is another program. Build-ids of libtorch_cpu and libc10 are recorded
 // at build time (cmake/TjitTorch.cmake).
-// Tested by: tests/runtime/build_check_test.cpp
+// Tested by: tests/error/bad_setup_test.py
 #pragma once
 
 #include <string>

@@ -76,6 +76,7 @@ void Runtime::InstallOnce() {
   pthread_atfork(
       [] {
         if (t_context.inside == 0) Get().FlushAll(FlushReason::kFork);
+        Get().stats_file_.BeforeFork(Get().Collect());
       },
       nullptr, nullptr);
 }
@@ -127,6 +128,7 @@ ThreadState* Runtime::NewThreadState() {
   ThreadState* reused = nullptr;
   {
     std::lock_guard<std::mutex> lock(mutex_);
+    stats_file_.Claim(stats_path_);
     if (!free_states_.empty()) {
       reused = free_states_.back();
       free_states_.pop_back();

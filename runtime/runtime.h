@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "recorder/trace.h"
+#include "runtime/stats_file.h"
 #include "runtime/thread_state.h"
 #include "tjit/options.h"
 #include "tjit/stats.h"
@@ -61,7 +62,7 @@ class Runtime {
 
   Stats Collect();
   Counters& process_counters() { return process_counters_; }
-  const std::string& stats_path() const { return stats_path_; }
+  void WriteStats() { stats_file_.Write(stats_path_, Collect()); }
 
  private:
   static constexpr OpId kMaxOps = 16384;
@@ -82,12 +83,13 @@ class Runtime {
   std::atomic<bool> compile_all_{false};
   std::atomic<bool> debug_compile_{false};
   std::string stats_path_;
+  StatsFile stats_file_;
   bool installed_ = false;
   bool inert_ = false;
   Counters process_counters_;
 };
 
-// Writes the statistics to TJIT_STATS; says so if it cannot.
+// Writes the statistics to TJIT_STATS (stats_file.h).
 void WriteStatsFile();
 
 }  // namespace tjit::runtime

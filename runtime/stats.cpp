@@ -1,8 +1,5 @@
 #include "tjit/stats.h"
 
-#include <cstring>
-#include <fstream>
-
 #include "runtime/block.h"
 #include "runtime/log.h"
 #include "runtime/runtime.h"
@@ -145,18 +142,7 @@ Stats Runtime::Collect() {
   return sum;
 }
 
-void WriteStatsFile() {
-  const std::string& path = Runtime::Get().stats_path();
-  if (path.empty()) return;
-  std::ofstream file(path);
-  file << Runtime::Get().Collect().to_json();
-  file.close();
-  if (!file) {
-    LogWarning("TJIT_STATS: cannot write \"" + path +
-               "\": " + std::strerror(errno) +
-               "; the counters of this run are lost");
-  }
-}
+void WriteStatsFile() { Runtime::Get().WriteStats(); }
 
 }  // namespace runtime
 }  // namespace tjit

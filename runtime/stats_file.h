@@ -1,0 +1,45 @@
+// The file that TJIT_STATS names, and which process writes it.
+//
+// Variables are inherited, so wrappers (timeout, a shell), children and forks
+// all load tjit with the same path. The first process in which tjit sees an op
+// holds the file, locked, until it ends. Another one that sees ops meanwhile
+// writes PATH.PID; so does a forked child, with what it did after the fork. A
+// process that saw no op writes its zeros only if nobody wrote since it began.
+//
+// A path that cannot be written is said once, at the first op.
+// Thread: under Runtime::mutex_, and at exit.
+// Tested by: tests/error/bad_setup_test.py
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "tjit/stats.h"
+
+namespace tjit::runtime {
+
+class StatsFile {
+ public:
+  StatsFile();
+  StatsFile(const StatsFile&) = delete;
+  StatsFile& operator=(const StatsFile&) = delete;
+
+  // tjit sees ops in this process; `path` may be empty.
+  void Claim(const std::string& path);
+  // The process is about to fork.
+  void BeforeFork(const Stats& now) { at_fork_ = now; }
+  // The process ends.
+  void Write(const std::string& path, const Stats& stats);
+
+ private:
+  void WriteTo(int fd, const std::string& path, const std::string& text);
+
+  const pid_t pid_;
+  const timespec began_;
+  std::string claimed_;  // path asked for last; may be lost to another process
+  int fd_ = -1;          // of claimed_, or of PATH.PID
+  Stats at_fork_;
+};
+
+}  // namespace tjit::runtime

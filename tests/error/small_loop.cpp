@@ -1,0 +1,51 @@
+// A loop of a few ops for bad_setup_test.py. It prints the sum of its last
+// values and ends with status 7.
+//
+// small_loop       the loop
+// small_loop fork  a forked child runs the loop too, before
+// small_loop exec  the same program started as a child, while this one runs
+#include <ATen/ops/add.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/sum.h>
+#include <ATen/ops/tanh.h>
+#include <sys/wait.h>
+#include <tjit/tjit.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+namespace {
+
+float Loop() {
+  at::Tensor x = at::ones({16}), y = x;
+  for (int i = 0; i < 200; ++i) {
+    y = at::add(x, y, 0.125);
+    x = at::tanh(at::add(y, x));
+    tjit::mark_step();
+  }
+  return at::sum(x).item<float>();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string mode = argc > 1 ? argv[1] : "";
+  // The second time nothing new is to be said.
+  if (tjit::is_enabled() || std::getenv("TJIT_AUTO_COMPILE") != nullptr) {
+    tjit::enable();
+  }
+  const float first = Loop();
+  if (!mode.empty()) {
+    const pid_t child = fork();
+    if (child == 0 && mode == "exec") execl(argv[0], argv[0], nullptr);
+    if (child == 0) std::exit(Loop() == first ? 0 : 1);
+    int status = 0;
+    waitpid(child, &status, 0);
+    const int expected = mode == "exec" ? 7 : 0;
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != expected) return 1;
+  }
+  std::printf("%a\n", first);
+  return 7;
+}
