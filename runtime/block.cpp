@@ -25,9 +25,10 @@ struct ThreadScopes {
   PlacementOffer* offers;
   std::size_t offer_count;
   bool quiet;
+  std::int64_t failed;  // allocations
 };
 __thread ThreadScopes scopes __attribute__((tls_model("initial-exec"))) = {
-    nullptr, 0, false};
+    nullptr, 0, false, 0};
 
 constexpr auto kCpu = c10::DeviceType::CPU;
 
@@ -221,6 +222,7 @@ Block* AllocateBlock(std::size_t bytes, bool quiet) {
   try {
     block = TakeBlock(bytes);
   } catch (const c10::Error&) {
+    ++scopes.failed;
     if (!quiet) Reporter().OutOfMemory(bytes);
     throw;
   }
@@ -233,6 +235,8 @@ Block* AllocateBlock(std::size_t bytes, bool quiet) {
   if (reported) Reporter().New(block->data, bytes);
   return block;
 }
+
+std::int64_t FailedAllocations() { return scopes.failed; }
 
 void FreeBlock(Block* block) {
   if ((block->kind & Block::kAdopted) != 0) {

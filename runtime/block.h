@@ -76,6 +76,8 @@ bool ReportsAllocations();
 // A new block with `program` set, not reported if `quiet`.
 // THROWS: c10::Error as DefaultCPUAllocator does when memory is out.
 Block* AllocateBlock(std::size_t bytes, bool quiet);
+// How many of these threw on this thread.
+std::int64_t FailedAllocations();
 // Gives a block back. REQUIRES: no owner.
 void FreeBlock(Block* block);
 

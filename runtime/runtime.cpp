@@ -75,7 +75,12 @@ void Runtime::InstallOnce() {
   WrapKernels();
   pthread_atfork(
       [] {
-        if (t_context.inside == 0) Get().FlushAll(FlushReason::kFork);
+        try {
+          if (t_context.inside == 0) Get().FlushAll(FlushReason::kFork);
+        } catch (const std::exception& e) {
+          // Both processes have it pending then, and memory of their own.
+          LogWarning(std::string("fork() leaves ops pending: ") + e.what());
+        }
         Get().stats_file_.BeforeFork(Get().Collect());
       },
       nullptr, nullptr);

@@ -58,6 +58,8 @@ PreparedSegment::PreparedSegment(const std::vector<TraceNode*>& nodes,
 
 void PreparedSegment::PrepareAll(Counters* counters) {
   ContextScope scope;  // probes run kernels
+  steps_.clear();      // an attempt before may have thrown
+  slot_map_.clear();
   std::vector<std::int32_t> slots;
   std::size_t most = 0;
   for (const TraceNode* node : nodes_) {
@@ -168,7 +170,8 @@ void PreparedSegment::FillPointers(const Run& run) {
 }
 
 void PreparedSegment::Execute(const Run& run, Counters* counters) {
-  if (steps_.empty()) PrepareAll(counters);
+  has_begun_ = false;
+  if (steps_.size() != nodes_.size()) PrepareAll(counters);
   Variant& variant = VariantFor(run, counters);
   FillPointers(run);
   if (Planted(Defect::kNoExecute)) return;
@@ -187,11 +190,13 @@ void PreparedSegment::Execute(const Run& run, Counters* counters) {
   }
   ContextScope scope;
   scope_ = &scope;
+  has_begun_ = true;
   variant.executable->Run(pointers_.data(), run.scalars.data(), arena);
 }
 
 void PreparedSegment::Drain(const Run& run, Counters* counters) {
-  if (steps_.empty()) PrepareAll(counters);
+  has_begun_ = false;
+  if (steps_.size() != nodes_.size()) PrepareAll(counters);
   FillPointers(run);
   TemporaryBlocks temporary;
   for (std::size_t s = 0; s < pointers_.size(); ++s) {
@@ -200,6 +205,7 @@ void PreparedSegment::Drain(const Run& run, Counters* counters) {
     }
   }
   ContextScope scope;
+  has_begun_ = true;
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const BoundStep& step = steps_[i];
     scope.Switch(step.context);

@@ -30,6 +30,9 @@ class PreparedSegment {
   void Execute(const Run& run, Counters* counters);
   // Runs every step through the eager kernel: the fallback.
   void Drain(const Run& run, Counters* counters);
+  // False if the last of these two threw before it ran a step: the run is as
+  // it was.
+  bool has_begun() const { return has_begun_; }
 
  private:
   // A step of the segment: a class, and the segment's slots for its own,
@@ -69,6 +72,7 @@ class PreparedSegment {
   std::vector<char*> pointers_;
   std::vector<std::uint8_t> live_;
   ContextScope* scope_ = nullptr;  // of the run in progress
+  bool has_begun_ = false;
 };
 
 // Steps are prepared for the way that kernels take now (a product that rounds

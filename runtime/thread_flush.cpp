@@ -7,6 +7,7 @@
 #include <c10/util/Exception.h>
 
 #include <bit>
+#include <exception>
 #include <optional>
 
 #include "runtime/deferred_storage.h"
@@ -112,7 +113,37 @@ at::Tensor ThreadState::MakeDeferred(const ResultRecord& result,
   return t;
 }
 
-void ThreadState::Defer(CallFrame& frame, TraceNode* node) {
+void ThreadState::MakeResults(CallFrame& frame, const TraceNode* node) {
+  for (const ResultRecord& r : node->step.results) {
+    if (r.kind == ResultRecord::Kind::kAlias) continue;
+    if (r.kind == ResultRecord::Kind::kUndefined) {
+      frame.results.emplace_back();
+      continue;
+    }
+    frame.results.push_back(
+        MakeDeferred(r, node->new_slots[r.slot - node->slot_begin].bytes));
+  }
+}
+
+// The op's place in the run goes, and what it alone claimed; older slots that
+// it claimed are let go with the next flush.
+void ThreadState::UndoDefer(CallFrame& frame, const TraceNode* node) {
+  for (std::size_t s = node->slot_begin; s < run_.slots.size(); ++s) {
+    const SlotBinding& slot = run_.slots[s];
+    if (!slot.owned) continue;
+    slot.block->pending.store(0, std::memory_order_relaxed);
+    slot.block->owner.store(nullptr, std::memory_order_release);
+  }
+  std::erase_if(run_.owned, [node](std::uint32_t s) {
+    return s >= node->slot_begin;
+  });
+  frame.results.clear();
+  UnbindFrom(&run_, node->slot_begin);
+  cursor_ = node->parent;
+  if (run_.pending.empty()) AfterFlushLocked();
+}
+
+bool ThreadState::Defer(CallFrame& frame, TraceNode* node) {
   if (run_.pending.empty()) {
     pending_global_ = GlobalContext::Now();
     pending_reports_ = ReportsAllocations();
@@ -136,27 +167,26 @@ void ThreadState::Defer(CallFrame& frame, TraceNode* node) {
       ArmStorage(StorageOf(frame.tensors[i].impl), run_.slots[arg.slot].block);
     }
   }
-  for (const ResultRecord& r : step.results) {
-    if (r.kind == ResultRecord::Kind::kAlias) continue;
-    if (r.kind == ResultRecord::Kind::kUndefined) {
-      frame.results.emplace_back();
-      continue;
-    }
-    frame.results.push_back(
-        MakeDeferred(r, node->new_slots[r.slot - node->slot_begin].bytes));
+  try {
+    MakeResults(frame, node);
+  } catch (const std::exception&) {
+    UndoDefer(frame, node);
+    return false;
   }
   run_.pending.push_back(node);
   pending_count_.store(static_cast<std::uint32_t>(run_.pending.size()),
                        std::memory_order_relaxed);
   counters_.ops_deferred.Add();
+  // Without memory they stay pending; the next sync point says so.
   if (ForcedDrainAt() >= 0 &&
       static_cast<std::int64_t>(run_.pending.size()) > ForcedDrainAt()) {
-    DrainLocked();
+    static_cast<void>(DrainPending());
   } else if (run_.pending.size() >= kMaxPending) {
-    FlushLocked(FlushReason::kQueueFull);
+    static_cast<void>(RunPending(FlushReason::kQueueFull));
   } else if (run_.held_bytes > kMaxHeldBytes) {
-    FlushLocked(FlushReason::kHeldMemory);
+    static_cast<void>(RunPending(FlushReason::kHeldMemory));
   }
+  return true;
 }
 
 void ThreadState::MakeReady(const CallFrame& frame) {
@@ -199,29 +229,39 @@ void ThreadState::Flush(FlushReason reason) {
 }
 
 void ThreadState::FlushLocked(FlushReason reason) {
-  const std::size_t ops = run_.pending.size();
-  if (ops == 0) return;
-  if (ForcedDrainAt() >= 0) {
-    DrainLocked();
-    return;
+  if (const std::exception_ptr error = RunPending(reason)) {
+    std::rethrow_exception(error);
   }
-  counters_.flushes[static_cast<std::size_t>(reason)].Add();
+}
+
+void ThreadState::DrainLocked() {
+  if (const std::exception_ptr error = DrainPending()) {
+    std::rethrow_exception(error);
+  }
+}
+
+std::exception_ptr ThreadState::RunPending(FlushReason reason) {
+  const std::size_t ops = run_.pending.size();
+  if (ops == 0) return nullptr;
+  if (ForcedDrainAt() >= 0) return DrainPending();
   std::exception_ptr out_of_memory;
   {
     GlobalContextScope global(pending_global_);
     ExecutorScope executor;
+    PreparedSegment& segment = segments_.For(run_, pending_global_);
+    const std::int64_t failed = FailedAllocations();
     try {
-      segments_.For(run_, pending_global_).Execute(run_, &counters_);
-    } catch (const c10::OutOfMemoryError&) {
-      out_of_memory = std::current_exception();
-    } catch (const std::bad_alloc&) {
-      out_of_memory = std::current_exception();
+      segment.Execute(run_, &counters_);
     } catch (const std::exception& e) {
-      counters_.side_exits[static_cast<std::size_t>(BailReason::kStepThrew)]
-          .Add();
-      LogStepThrew(*run_.pending.front(), e.what());
+      if (FailedAllocations() == failed) {
+        NoteStepThrew(e);
+      } else {
+        out_of_memory = std::current_exception();
+        if (!segment.has_begun()) return out_of_memory;
+      }
     }
   }
+  counters_.flushes[static_cast<std::size_t>(reason)].Add();
   counters_.segments.Add();
   counters_.replays_tier1.Add();
   counters_.ops_replayed.Add(static_cast<std::int64_t>(ops));
@@ -229,26 +269,38 @@ void ThreadState::FlushLocked(FlushReason reason) {
   counters_.segment_length[bin].Add();
   counters_.segment_ops[bin].Add(static_cast<std::int64_t>(ops));
   AfterFlushLocked();
-  if (out_of_memory != nullptr) std::rethrow_exception(out_of_memory);
+  return out_of_memory;
 }
 
-void ThreadState::DrainLocked() {
+std::exception_ptr ThreadState::DrainPending() {
   const std::size_t ops = run_.pending.size();
-  if (ops == 0) return;
-  counters_.flushes[static_cast<std::size_t>(FlushReason::kMismatch)].Add();
+  if (ops == 0) return nullptr;
+  std::exception_ptr out_of_memory;
   {
     GlobalContextScope global(pending_global_);
     ExecutorScope executor;
+    PreparedSegment& segment = segments_.For(run_, pending_global_);
+    const std::int64_t failed = FailedAllocations();
     try {
-      segments_.For(run_, pending_global_).Drain(run_, &counters_);
+      segment.Drain(run_, &counters_);
     } catch (const std::exception& e) {
-      counters_.side_exits[static_cast<std::size_t>(BailReason::kStepThrew)]
-          .Add();
-      LogStepThrew(*run_.pending.front(), e.what());
+      if (FailedAllocations() == failed) {
+        NoteStepThrew(e);
+      } else {
+        out_of_memory = std::current_exception();
+        if (!segment.has_begun()) return out_of_memory;
+      }
     }
   }
+  counters_.flushes[static_cast<std::size_t>(FlushReason::kMismatch)].Add();
   counters_.ops_drained.Add(static_cast<std::int64_t>(ops));
   AfterFlushLocked();
+  return out_of_memory;
+}
+
+void ThreadState::NoteStepThrew(const std::exception& e) {
+  counters_.side_exits[static_cast<std::size_t>(BailReason::kStepThrew)].Add();
+  LogStepThrew(*run_.pending.front(), e.what());
 }
 
 void ThreadState::AfterFlushLocked() {

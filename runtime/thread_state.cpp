@@ -28,7 +28,12 @@ bool IsPowerOfTwo(std::uint32_t n) { return (n & (n - 1)) == 0; }
 }  // namespace
 
 Decision OnCall(ThreadState* state, CallFrame& frame) {
-  return state->OnCall(frame);
+  try {
+    return state->OnCall(frame);
+  } catch (const std::exception&) {  // what was pending lacked memory
+    state->CountThrow();
+    throw;
+  }
 }
 void AfterEager(ThreadState* state, CallFrame& frame,
                 const ResultList& results, torch::jit::Stack boxed) {
@@ -465,15 +470,24 @@ Decision ThreadState::Take(CallFrame& frame, TraceNode* node) {
   if (node->step.kind == StepKind::kDeferred &&
       node->hot.load(std::memory_order_relaxed)) {
     if (node->depth >= kPrefetchFrom) PrefetchAfter(node);
-    Defer(frame, node);
-    return Decision::kDeferred;
+    if (Defer(frame, node)) return Decision::kDeferred;
+    // Its memory cannot be had: what is pending may free some, and the eager
+    // kernel succeeds then or throws what it throws without us.
+    counters_.ops_eager.Add();
+    FlushLocked(FlushReason::kHeldMemory);
+    LeaveTraceLocked(BailReason::kOutOfMemory);
+    return Decision::kEager;
   }
   counters_.ops_eager.Add();
   if (node->step.kind == StepKind::kAtCall) {
     if (!run_deferred_) ObserveToken(frame, HotDetector::kPlain);
     return Decision::kEager;
   }
-  FlushLocked(FlushReason::kSegmentEnd);
+  if (const std::exception_ptr e = RunPending(FlushReason::kSegmentEnd)) {
+    UnbindFrom(&run_, node->slot_begin);
+    cursor_ = node->parent;
+    std::rethrow_exception(e);
+  }
   ObserveToken(frame, HotDetector::kPlain);
   eager_node_ = node;
   return Decision::kEager;
@@ -506,13 +520,15 @@ void ThreadState::FinishRun(FlushReason reason) {
 }
 
 void ThreadState::LeaveTrace(BailReason why) {
+  StateLock lock(this);
+  LeaveTraceLocked(why);
+}
+
+void ThreadState::LeaveTraceLocked(BailReason why) {
   TraceNode* node = cursor_;
+  DrainLocked();  // if it throws, the thread is still where it was
   cursor_ = nullptr;
   eager_node_ = nullptr;
-  {
-    StateLock lock(this);
-    DrainLocked();
-  }
   if (node->parent == nullptr) return;  // nothing had matched yet
   Trace* trace = node->owner.load(std::memory_order_acquire);
   if (run_deferred_) {
@@ -609,6 +625,14 @@ void ThreadState::OnMarkStep() {
   }
   after_mark_step_ = true;
   at_boundary_ = true;
+}
+
+void ThreadState::CountThrow() {
+  const auto pending = static_cast<std::int64_t>(run_.pending.size());
+  counters_.ops_eager.Add(counters_.ops_seen.value() -
+                          counters_.ops_eager.value() -
+                          counters_.ops_replayed.value() -
+                          counters_.ops_drained.value() - pending);
 }
 
 void ThreadState::CountHook(bool exposed) {

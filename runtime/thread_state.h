@@ -68,6 +68,8 @@ class ThreadState {
   }
 
   Counters& counters() { return counters_; }
+  // A call threw before it was decided: it counts as an eager one.
+  void CountThrow();
   // A mutable pointer into `block` was handed out.
   void CountHook(bool exposed);
 
@@ -95,13 +97,17 @@ class ThreadState {
   bool ClaimSlots(const TraceNode* node);
   void FlushForeignOwners(const CallFrame& frame);
   Decision Take(CallFrame& frame, TraceNode* node);
-  void Defer(CallFrame& frame, TraceNode* node);
+  // False if there is no memory for the results: nothing has changed then.
+  bool Defer(CallFrame& frame, TraceNode* node);
+  void MakeResults(CallFrame& frame, const TraceNode* node);
+  void UndoDefer(CallFrame& frame, const TraceNode* node);
   at::Tensor MakeDeferred(const ResultRecord& result, std::uint64_t bytes);
   void OwnSlot(std::uint32_t slot, std::uint8_t pending);
   void BindEagerResults(const ResultList& results);
   void NoteWrites(const CallFrame& frame, const ResultList& results);
   void FinishRun(FlushReason reason);
   void LeaveTrace(BailReason why);
+  void LeaveTraceLocked(BailReason why);
   void BeginRun();
 
   // Capturing.
@@ -122,8 +128,14 @@ class ThreadState {
   void MakeReady(const CallFrame& frame);
 
   // REQUIRES (both): mutex_ held.
+  // THROW what allocation threw. If no op has run yet, all stay pending: the
+  // program may free memory and go on.
   void FlushLocked(FlushReason reason);
   void DrainLocked();
+  // The same, returned instead of thrown.
+  std::exception_ptr RunPending(FlushReason reason);
+  std::exception_ptr DrainPending();
+  void NoteStepThrew(const std::exception& e);
   void AfterFlushLocked();
 
   // TJIT_STRESS=hide.

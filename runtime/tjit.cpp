@@ -81,12 +81,19 @@ AutoCompile::AutoCompile(Scope scope, const Options& options)
 }
 
 AutoCompile::~AutoCompile() {
-  if (scope_ == Scope::kThread) {
-    runtime::FlushThisThread(FlushReason::kSyncCall);
-    --runtime::t_context.scoped_on;
-  } else if (!was_on_) {
-    disable();
+  try {
+    if (scope_ == Scope::kThread) {
+      runtime::FlushThisThread(FlushReason::kSyncCall);
+    } else if (!was_on_) {
+      disable();
+    }
+  } catch (const std::exception& e) {
+    runtime::LogWarning(
+        std::string("the end of tjit::AutoCompile leaves ops pending until "
+                    "their results are read: ") +
+        e.what());
   }
+  if (scope_ == Scope::kThread) --runtime::t_context.scoped_on;
 }
 
 void mark_step() {
