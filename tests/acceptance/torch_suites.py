@@ -117,7 +117,7 @@ def run_tests(names, folder, extra):
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=1500)
         before = len(outcome.passed) + len(outcome.failed)
         died_in = read(process.stdout, outcome)
-        if stats.exists():
+        if stats.exists() and stats.stat().st_size:
             step = Outcome()
             step.stats = json.loads(stats.read_text())
             outcome.add(step)
