@@ -25,10 +25,11 @@ class ResultList {
   FrameArray<c10::TensorImpl*, 8> items_;
 };
 
-// ThreadState::OnCall, AfterEager and OnThrow.
+// ThreadState::OnCall, AfterEager and OnThrow. `boxed`: the call's arguments if
+// the frame wants_capture, else null.
 Decision OnCall(ThreadState* state, CallFrame& frame);
 void AfterEager(ThreadState* state, CallFrame& frame,
-                const ResultList& results, torch::jit::Stack boxed);
+                const ResultList& results, torch::jit::Stack* boxed);
 void OnThrow(ThreadState* state, CallFrame& frame);
 
 // Around the eager kernel of a wrapped call.
@@ -47,13 +48,16 @@ class EagerScope {
   EagerScope& operator=(const EagerScope&) = delete;
 
   ResultList& results() { return results_; }
-  void Finish(torch::jit::Stack boxed = {}) {
-    finished_ = true;
-    --t_context.inside;
-    AfterEager(state_, frame_, results_, std::move(boxed));
-  }
+  void Finish() { Finish(nullptr); }
+  void Finish(torch::jit::Stack boxed) { Finish(&boxed); }
 
  private:
+  void Finish(torch::jit::Stack* boxed) {
+    finished_ = true;
+    --t_context.inside;
+    AfterEager(state_, frame_, results_, boxed);
+  }
+
   ThreadState* const state_;
   CallFrame& frame_;
   ResultList results_;

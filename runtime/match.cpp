@@ -12,14 +12,6 @@ namespace {
 
 using c10::DispatchKey;
 
-// Keys a plain tensor may have; anything else has a meaning of its own.
-const std::uint64_t kPlainKeys =
-    c10::DispatchKeySet({DispatchKey::CPU, DispatchKey::AutogradCPU,
-                         DispatchKey::ADInplaceOrView,
-                         DispatchKey::AutocastCPU, DispatchKey::Conjugate,
-                         DispatchKey::Negative})
-        .raw_repr();
-
 // See SlotBinding::shift.
 std::int64_t ShiftOf(const c10::TensorImpl* impl, const TensorGeometry& g) {
   return (impl->storage_offset() - g.offset) *
@@ -40,12 +32,12 @@ const void* const g_plain_vtable = [] {
   return *reinterpret_cast<const void* const*>(impl.get());
 }();
 
-bool IsPlain(const c10::TensorImpl* impl) {
-  return (impl->key_set().raw_repr() & ~kPlainKeys) == 0 &&
-         HasPlainVtable(impl) && impl->has_storage() &&
-         impl->layout() == c10::kStrided &&
-         !impl->has_symbolic_sizes_strides() && impl->dim() <= kMaxDims;
-}
+const std::uint64_t kPlainKeys =
+    c10::DispatchKeySet({DispatchKey::CPU, DispatchKey::AutogradCPU,
+                         DispatchKey::ADInplaceOrView,
+                         DispatchKey::AutocastCPU, DispatchKey::Conjugate,
+                         DispatchKey::Negative})
+        .raw_repr();
 
 TensorGeometry GeometryOf(const c10::TensorImpl* impl) {
   TensorGeometry g;

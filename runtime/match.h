@@ -12,10 +12,6 @@
 
 namespace tjit::runtime {
 
-// Plain dense CPU tensors only: strided, no subclass, no functorch, sparse,
-// quantized, meta, symbolic sizes, at most kMaxDims dims.
-bool IsPlain(const c10::TensorImpl* impl);
-
 // The geometry of a plain tensor. REQUIRES: IsPlain(impl).
 TensorGeometry GeometryOf(const c10::TensorImpl* impl);
 
@@ -24,6 +20,18 @@ TensorGeometry GeometryOf(const c10::TensorImpl* impl);
 extern const void* const g_plain_vtable;
 inline bool HasPlainVtable(const c10::TensorImpl* impl) {
   return *reinterpret_cast<const void* const*>(impl) == g_plain_vtable;
+}
+
+// Keys a plain tensor may have; anything else has a meaning of its own.
+extern const std::uint64_t kPlainKeys;
+
+// Plain dense CPU tensors only: strided, no subclass, no functorch, sparse,
+// quantized, meta, symbolic sizes, at most kMaxDims dims.
+inline bool IsPlain(const c10::TensorImpl* impl) {
+  return (impl->key_set().raw_repr() & ~kPlainKeys) == 0 &&
+         HasPlainVtable(impl) && impl->unsafe_storage() &&
+         !impl->has_symbolic_sizes_strides() &&
+         impl->sizes().size() <= kMaxDims;
 }
 
 // True if `impl` has this geometry, wherever in its storage it begins.

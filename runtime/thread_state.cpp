@@ -36,8 +36,8 @@ Decision OnCall(ThreadState* state, CallFrame& frame) {
   }
 }
 void AfterEager(ThreadState* state, CallFrame& frame,
-                const ResultList& results, torch::jit::Stack boxed) {
-  state->AfterEager(frame, results, std::move(boxed));
+                const ResultList& results, torch::jit::Stack* boxed) {
+  state->AfterEager(frame, results, boxed);
 }
 void OnThrow(ThreadState* state, CallFrame& frame) { state->OnThrow(frame); }
 
@@ -546,7 +546,7 @@ void ThreadState::LeaveTraceLocked(BailReason why) {
 }
 
 void ThreadState::AfterEager(CallFrame& frame, const ResultList& results,
-                             torch::jit::Stack boxed) {
+                             torch::jit::Stack* boxed) {
   for (c10::TensorImpl* impl : results.items()) Arm(impl);
   if (frame.entry.op_class == OpClass::kEmpty) return;
   for (const TensorRef& ref : frame.tensors) Arm(ref.impl);
@@ -556,7 +556,7 @@ void ThreadState::AfterEager(CallFrame& frame, const ResultList& results,
   }
   if (at::in_parallel_region()) return;
   if (frame.wants_capture && capture_.active()) {
-    capture_.After(frame, results.items(), std::move(boxed));
+    capture_.After(frame, results.items(), std::move(*boxed));
   }
   if (eager_node_ != nullptr) BindEagerResults(results);
   NoteWrites(frame, results);

@@ -53,7 +53,7 @@ class ThreadState {
   // The eager kernel has run. `boxed` holds the call's arguments if the frame
   // wants_capture.
   void AfterEager(CallFrame& frame, const ResultList& results,
-                  torch::jit::Stack boxed);
+                  torch::jit::Stack* boxed);
   void OnThrow(CallFrame& frame);
   void OnMarkStep();
 
