@@ -101,6 +101,8 @@ void ResetHeader(Block* block, std::size_t bytes, bool quiet) {
   block->program.store(true, kRelaxed);
   block->exposed.store(false, kRelaxed);
   block->pending.store(0, kRelaxed);
+  block->switches.store(0, kRelaxed);
+  block->shared_use.store(0, kRelaxed);
   block->kind = static_cast<std::uint8_t>((block->kind & Block::kPages) |
                                           (quiet ? Block::kQuiet : 0));
   // Not back to 0: an epoch must not come twice for one address.
@@ -260,7 +262,7 @@ void ReleaseBlock(void* data) {
     return;
   }
   block->program.store(false, std::memory_order_relaxed);
-  FreeBlock(block);
+  if (!block->DieWithReaders()) FreeBlock(block);
 }
 
 void ReleaseAdopted(void* data) {
@@ -270,7 +272,7 @@ void ReleaseAdopted(void* data) {
       TakeOverDeadBlock(block)) {
     return;
   }
-  FreeBlock(block);
+  if (!block->DieWithReaders()) FreeBlock(block);
 }
 
 Block* AdoptedBlock(void* data) {
@@ -299,6 +301,10 @@ Block* AdoptStorage(c10::StorageImpl* storage) {
       p.get_deleter() != default_deleter) {
     return nullptr;
   }
+  // Several threads may meet the same weights first.
+  static std::mutex mutex;
+  std::lock_guard lock(mutex);
+  if (p.get_deleter() == &ReleaseAdopted) return AdoptedBlock(data);
   auto* block = new Block;
   block->data = static_cast<char*>(data);
   block->bytes = storage->nbytes();

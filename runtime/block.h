@@ -17,6 +17,13 @@
 // deleter firing is the death notice: if pending ops need the block, it is
 // theirs and they free it (FreeBlock), else it is freed.
 //
+// Shared readers: a block that several threads keep reading (the weights of an
+// inference server) has no owner while it is only read, but counts the states
+// whose pending ops read it. Who writes takes `owner` first and then looks at
+// the count, who reads counts itself first and then looks at `owner`: one of
+// two sees the other, gives way and flushes. A block that dies with readers is
+// freed by the last of them.
+//
 // Invariants: (1) The allocator and its lists are never destroyed. (2) A block
 // on a free list has no owner and all other fields cleared. (3) Zero bytes: null, no block.
 // Threads: allocation and release from any thread. `owner` and
@@ -61,7 +68,36 @@ struct alignas(64) Block {
   std::atomic<std::uint8_t> pending{0};
   std::uint8_t kind = 0;
   std::uint8_t size_class = 0;
+  std::atomic<std::uint8_t> switches{0};  // between streams that touched it
   std::atomic<std::uint32_t> write_epoch{0};  // bumped by every known write
+  std::atomic<std::uint32_t> shared_use{0};   // readers, and kDead
+
+  static constexpr std::uint32_t kDead = 1u << 31;  // the program dropped it
+  static constexpr std::uint8_t kSwitchesOfShared = 3;
+
+  bool is_shared() const {
+    return switches.load(std::memory_order_relaxed) >= kSwitchesOfShared;
+  }
+  // Another stream touched it than the one before.
+  void NoteSwitch() {
+    const std::uint8_t n = switches.load(std::memory_order_relaxed);
+    if (n < kSwitchesOfShared) {
+      switches.store(n + 1, std::memory_order_relaxed);
+    }
+  }
+  bool has_readers() const {
+    return shared_use.load(std::memory_order_seq_cst) != 0;
+  }
+  void AddReader() { shared_use.fetch_add(1, std::memory_order_seq_cst); }
+  // True if it is the caller's to free: the last reader of a dead block.
+  bool DropReader() {
+    return shared_use.fetch_sub(1, std::memory_order_acq_rel) == (kDead | 1);
+  }
+  // The program dropped it. True if readers keep it.
+  bool DieWithReaders() {
+    return has_readers() &&
+           shared_use.fetch_or(kDead, std::memory_order_acq_rel) != 0;
+  }
 };
 static_assert(sizeof(Block) == 64);
 

@@ -38,6 +38,14 @@ void DropTensors(torch::jit::Stack* stack) {
   }
 }
 
+bool IsExpanded(const c10::TensorImpl* impl) {
+  const c10::IntArrayRef sizes = impl->sizes(), strides = impl->strides();
+  for (std::size_t d = 0; d < sizes.size(); ++d) {
+    if (strides[d] == 0 && sizes[d] > 1) return true;
+  }
+  return false;
+}
+
 // A result that nothing else refers to, over a block of its own.
 Block* FreshBlock(const c10::TensorImpl* impl, const Run& run) {
   if (!IsPlain(impl) || impl->storage_offset() != 0 || impl->numel() == 0 ||
@@ -49,6 +57,7 @@ Block* FreshBlock(const c10::TensorImpl* impl, const Run& run) {
   if (block == nullptr || impl->unsafe_storage().use_count() != 1 ||
       block->exposed.load(std::memory_order_relaxed) ||
       block->owner.load(std::memory_order_acquire) != nullptr ||
+      block->has_readers() ||
       BoundSlot(run, storage, block) >= 0) {
     return nullptr;
   }
@@ -87,7 +96,7 @@ std::int32_t Capture::AddSlot(Block* block, std::uint64_t bytes, bool born,
   binding.block = block;
   run_->slots.push_back(binding);
   if (block != nullptr) {
-    block->binding.store(run_->BindingOf(slot), std::memory_order_relaxed);
+    run_->Note(block, static_cast<std::uint32_t>(slot));
   }
   SlotRecord record;
   record.bytes = bytes;
@@ -127,6 +136,8 @@ bool Capture::RecordArguments(const CallFrame& frame, NewStep* step) {
       continue;
     }
     if (!IsPlain(ref.impl) || ref.impl->numel() == 0) return false;
+    // Kernels throw or warn where a write meets itself.
+    if (ref.written && IsExpanded(ref.impl)) return false;
     c10::StorageImpl* storage = StorageOf(ref.impl);
     Block* block = nullptr;
     const Access access = AccessOf(storage, ref.written, &block);

@@ -158,7 +158,13 @@ std::int32_t BoundSlot(const Run& run, const c10::StorageImpl* storage,
                        const Block* block) {
   const bool exposed =
       block == nullptr || block->exposed.load(std::memory_order_relaxed);
-  if (!exposed) {
+  if (!exposed && block->is_shared()) {
+    const auto it = run.shared_slots.find(block);
+    if (it != run.shared_slots.end() && it->second < run.slots.size() &&
+        run.slots[it->second].block == block) {
+      return static_cast<std::int32_t>(it->second);
+    }
+  } else if (!exposed) {
     const std::uint64_t binding =
         block->binding.load(std::memory_order_relaxed);
     if (binding == 0) return -1;  // allocated since
@@ -170,7 +176,8 @@ std::int32_t BoundSlot(const Run& run, const c10::StorageImpl* storage,
       return bound ? static_cast<std::int32_t>(slot) : -1;
     }
   }
-  // Copied memory, or a block that another thread has bound since.
+  // Copied memory, or a block that another thread has bound since or that was
+  // not shared yet when it was bound.
   for (std::size_t s = 0; s < run.slots.size(); ++s) {
     const SlotBinding& slot = run.slots[s];
     if (slot.copied ? slot.source == storage
@@ -182,6 +189,7 @@ std::int32_t BoundSlot(const Run& run, const c10::StorageImpl* storage,
 }
 
 void UnbindFrom(Run* run, std::size_t count) {
+  if (count == 0) run->shared_slots.clear();
   while (run->slots.size() > count) {
     if (run->slots.back().copied) FreeBlock(run->slots.back().block);
     run->slots.pop_back();
@@ -244,7 +252,7 @@ bool BindSlots(const CallFrame& frame, const TraceNode& node, Run* run,
       SlotBinding slot;
       slot.block = block;
       run->slots.push_back(slot);
-      block->binding.store(run->BindingOf(s), std::memory_order_relaxed);
+      run->Note(block, s);
     }
     run->slots.back().shift =
         ShiftOf(frame.tensors[i].impl, arg.geometry);

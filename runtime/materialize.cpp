@@ -19,12 +19,22 @@
 namespace tjit::runtime {
 namespace {
 
+void FlushReaders(const Block* block, FlushReason reason) {
+  if (!block->has_readers()) return;
+  if (t_context.state != nullptr) {
+    t_context.state->FlushReaders(block, reason);
+  } else {
+    Runtime::Get().FlushAll(reason);
+  }
+}
+
 void Materialize(const c10::StorageImpl* storage, bool write,
                  FlushReason reason) {
   if (storage == nullptr || !MayHavePending()) return;
   Block* block = BlockOf(storage);
   if (block == nullptr) return;
   if ((block->kind & Block::kPages) != 0) RevealBlock(block);
+  if (write) FlushReaders(block, reason);
   ThreadState* owner = block->owner.load(std::memory_order_acquire);
   if (owner == nullptr) return;
   const std::uint8_t pending = block->pending.load(std::memory_order_relaxed);
@@ -71,6 +81,7 @@ void MaterializeHook(c10::StorageImpl* storage) {
   if (ThreadState* owner = block->owner.load(std::memory_order_acquire)) {
     owner->Flush(FlushReason::kMutablePointer);
   }
+  FlushReaders(block, FlushReason::kMutablePointer);
   const bool exposes = t_context.reader == 0;
   if (exposes) block->exposed.store(true, std::memory_order_relaxed);
   block->write_epoch.fetch_add(1, std::memory_order_relaxed);

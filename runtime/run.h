@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "recorder/trace.h"
 #include "runtime/block.h"
 
@@ -25,6 +26,7 @@ struct SlotBinding {
   bool copied = false;
   bool held = false;          // the program dropped it; ours to free
   bool owned = false;         // pending ops read or write it
+  bool reader = false;        // pending ops read it, others may too
   bool born_pending = false;  // its first write is pending
 };
 
@@ -37,12 +39,23 @@ struct Run {
   std::vector<ScalarValue> scalars;  // by TraceNode::scalar_begin
   std::vector<TraceNode*> pending;   // contiguous part of the path
   std::vector<std::uint32_t> owned;  // slots with `owned` set
+  std::vector<std::uint32_t> readers;  // slots with `reader` set
+  // Slots of shared blocks, whose binding words other threads overwrite.
+  absl::flat_hash_map<const Block*, std::uint32_t> shared_slots;
   std::uint64_t held_bytes = 0;
 
   // The word in Block::binding: stream (16 bits), run (24), slot (24).
   static constexpr std::uint64_t kSlotMask = (1u << 24) - 1;
   std::uint64_t BindingOf(std::uint32_t slot) const {
     return std::uint64_t{stream} << 48 | (id & kSlotMask) << 24 | slot;
+  }
+  // Notes that slot `slot` is this block.
+  void Note(Block* block, std::uint32_t slot) {
+    if (block->is_shared()) {
+      shared_slots[block] = slot;
+    } else {
+      block->binding.store(BindingOf(slot), std::memory_order_relaxed);
+    }
   }
 };
 

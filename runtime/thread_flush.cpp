@@ -75,7 +75,7 @@ class GlobalContextScope {
 
 void ThreadState::OwnSlot(std::uint32_t s, std::uint8_t pending) {
   SlotBinding& slot = run_.slots[s];
-  if (slot.copied) return;
+  if (slot.copied || !slot.owned) return;  // readers are only counted
   Block* block = slot.block;
   const std::uint8_t now = block->pending.load(std::memory_order_relaxed);
   block->pending.store(now | pending, std::memory_order_relaxed);
@@ -136,6 +136,13 @@ void ThreadState::UndoDefer(CallFrame& frame, const TraceNode* node) {
   }
   std::erase_if(run_.owned, [node](std::uint32_t s) {
     return s >= node->slot_begin;
+  });
+  std::erase_if(run_.readers, [&](std::uint32_t s) {
+    if (s < node->slot_begin) return false;
+    run_.slots[s].reader = false;
+    // The program still owns it: it is an argument of the call.
+    static_cast<void>(run_.slots[s].block->DropReader());
+    return true;
   });
   frame.results.clear();
   UnbindFrom(&run_, node->slot_begin);
@@ -208,6 +215,9 @@ void ThreadState::MakeReady(const CallFrame& frame) {
     }
     const Block* block = BlockOf(storage);
     if (block == nullptr) continue;
+    if (ref.written && !Planted(Defect::kOtherThreadWrite)) {
+      FlushReaders(block, reason);
+    }
     ThreadState* owner = block->owner.load(std::memory_order_acquire);
     if (owner == nullptr ||
         (owner != this && Planted(Defect::kOtherThreadWrite))) {
@@ -304,6 +314,14 @@ void ThreadState::NoteStepThrew(const std::exception& e) {
 }
 
 void ThreadState::AfterFlushLocked() {
+  for (const std::uint32_t s : run_.readers) {
+    SlotBinding& slot = run_.slots[s];
+    slot.reader = false;
+    if (!slot.block->DropReader()) continue;
+    FreeBlock(slot.block);
+    slot.block = nullptr;
+  }
+  run_.readers.clear();
   for (const std::uint32_t s : run_.owned) {
     SlotBinding& slot = run_.slots[s];
     slot.owned = false;

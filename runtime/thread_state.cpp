@@ -364,24 +364,67 @@ bool ThreadState::ValuesPassWhenReady(const CallFrame& frame) {
 
 bool ThreadState::ClaimSlots(const TraceNode* node) {
   const std::size_t owned_before = run_.owned.size();
+  const std::size_t readers_before = run_.readers.size();
   for (const ArgRecord& arg : node->step.args) {
-    if (arg.slot == kNoSlot) continue;
-    SlotBinding& slot = run_.slots[arg.slot];
-    if (slot.owned || slot.copied) continue;
+    if (arg.slot == kNoSlot || run_.slots[arg.slot].copied) continue;
+    const auto s = static_cast<std::uint32_t>(arg.slot);
+    if (arg.written ? ClaimToWrite(s) : ClaimToRead(s)) continue;
+    while (run_.owned.size() > owned_before) {
+      SlotBinding& claimed = run_.slots[run_.owned.back()];
+      claimed.owned = false;
+      claimed.block->owner.store(nullptr, std::memory_order_release);
+      run_.owned.pop_back();
+    }
+    while (run_.readers.size() > readers_before) {
+      SlotBinding& read = run_.slots[run_.readers.back()];
+      read.reader = false;
+      // The program still owns it: it is an argument of the call.
+      static_cast<void>(read.block->DropReader());
+      run_.readers.pop_back();
+    }
+    return false;
+  }
+  return true;
+}
+
+// Note [Shared readers] in block.h: own first, then look at the readers.
+bool ThreadState::ClaimToWrite(std::uint32_t s) {
+  SlotBinding& slot = run_.slots[s];
+  if (!slot.owned) {
     ThreadState* none = nullptr;
     if (!slot.block->owner.compare_exchange_strong(
-            none, this, std::memory_order_acq_rel)) {
-      while (run_.owned.size() > owned_before) {
-        SlotBinding& claimed = run_.slots[run_.owned.back()];
-        claimed.owned = false;
-        claimed.block->owner.store(nullptr, std::memory_order_release);
-        run_.owned.pop_back();
-      }
+            none, this, std::memory_order_seq_cst)) {
       return false;
     }
     slot.owned = true;
-    run_.owned.push_back(static_cast<std::uint32_t>(arg.slot));
+    run_.owned.push_back(s);
   }
+  const std::uint32_t mine = slot.reader ? 1 : 0;
+  return slot.block->shared_use.load(std::memory_order_seq_cst) == mine;
+}
+
+bool ThreadState::ClaimToRead(std::uint32_t s) {
+  SlotBinding& slot = run_.slots[s];
+  if (slot.owned || slot.reader) return true;
+  Block* block = slot.block;
+  if (block->is_shared()) {
+    block->AddReader();
+    slot.reader = true;
+    run_.readers.push_back(s);
+    const ThreadState* owner = block->owner.load(std::memory_order_seq_cst);
+    return owner == nullptr || owner == this;
+  }
+  ThreadState* none = nullptr;
+  if (!block->owner.compare_exchange_strong(none, this,
+                                            std::memory_order_seq_cst)) {
+    if ((block->pending.load(std::memory_order_relaxed) &
+         Block::kPendingWrite) == 0) {
+      block->NoteSwitch();
+    }
+    return false;
+  }
+  slot.owned = true;
+  run_.owned.push_back(s);
   return true;
 }
 
@@ -396,7 +439,15 @@ void ThreadState::FlushForeignOwners(const CallFrame& frame) {
     if (owner != nullptr && owner != this) {
       owner->Flush(FlushReason::kOtherThread);
     }
+    if (ref.written) FlushReaders(block, FlushReason::kOtherThread);
   }
+}
+
+// Who reads a shared block is not known, only how many.
+void ThreadState::FlushReaders(const Block* block, FlushReason reason) {
+  if (!block->has_readers()) return;
+  Flush(reason);
+  if (block->has_readers()) runtime_->FlushAll(FlushReason::kOtherThread);
 }
 
 bool ThreadState::TryFollow(CallFrame& frame, Decision* decision) {
@@ -586,9 +637,7 @@ void ThreadState::BindEagerResults(const ResultList& results) {
     }
     SlotBinding slot;
     slot.block = block;
-    block->binding.store(
-        run_.BindingOf(static_cast<std::uint32_t>(run_.slots.size())),
-        std::memory_order_relaxed);
+    run_.Note(block, static_cast<std::uint32_t>(run_.slots.size()));
     run_.slots.push_back(slot);
   }
 }

@@ -59,6 +59,8 @@ class ThreadState {
 
   // Runs what is pending. From any thread, outside kernels.
   void Flush(FlushReason reason);
+  // Runs what pending ops of any thread read of `block`.
+  void FlushReaders(const Block* block, FlushReason reason);
   // Runs what is pending and forgets cursor, capture and prepared segments.
   void Reset();
   // The deleter of a block with pending ops of this state fired.
@@ -95,6 +97,8 @@ class ThreadState {
   // Makes this state the owner of the step's blocks; false if another thread
   // owns one.
   bool ClaimSlots(const TraceNode* node);
+  bool ClaimToWrite(std::uint32_t slot);
+  bool ClaimToRead(std::uint32_t slot);
   void FlushForeignOwners(const CallFrame& frame);
   Decision Take(CallFrame& frame, TraceNode* node);
   // False if there is no memory for the results: nothing has changed then.

@@ -20,14 +20,18 @@ constexpr std::uint64_t kForeignSource = 1;
 constexpr std::uint64_t kFreshSource = 2;
 constexpr std::uint64_t kWrittenSource = 3;
 constexpr std::uint64_t kUsedSource = 4;
+constexpr std::uint64_t kSharedSource = 5;
 
 std::uint64_t SourceOf(Block* block, std::uint16_t stream,
                        std::uint64_t position, bool* fresh) {
+  // Where it stands in another thread's stream says nothing about this one.
+  if (block->is_shared()) return kSharedSource;
   const std::uint64_t written =
       block->last_write.load(std::memory_order_relaxed);
   const std::uint64_t used = block->last_use.load(std::memory_order_relaxed);
   const std::uint64_t now = PositionStamp(stream, position);
   block->last_use.store(now, std::memory_order_relaxed);
+  if (used != 0 && used >> 48 != stream) block->NoteSwitch();
   // The last touch, not the last write: the distance to the write of data that
   // is only read from then on grows with every step, and no period would close.
   const bool seen_written = written != 0 && written >> 48 == stream;
