@@ -12,33 +12,10 @@ namespace {
 
 using torch::jit::Stack;
 
-// Packs one boxed argument. Lists and scalars by value, anything that cannot
-// be compared makes the call unrecordable.
-void PackValue(CallFrame& f, std::uint32_t i, const c10::IValue& v,
-               const c10::Argument& schema) {
-  const bool optional =
-      schema.real_type()->kind() == c10::TypeKind::OptionalType;
-  const c10::TypePtr type =
-      optional ? schema.real_type()->expectRef<c10::OptionalType>()
-                     .getElementType()
-               : schema.real_type();
-  const c10::TypeKind kind = type->kind();
-  if (kind == c10::TypeKind::TensorType) {
-    if (v.isTensor()) {
-      f.AddTensor(v.toTensor(), i);
-    } else {
-      f.AddUndefined(i);
-    }
-  } else if (kind == c10::TypeKind::NumberType ||
-             kind == c10::TypeKind::FloatType) {
-    if (v.isNone()) {
-      f.AddNoScalar();
-    } else if (v.isSymInt() || v.isSymFloat()) {
-      f.recordable = false;
-    } else {
-      f.AddScalar(v.toScalar());
-    }
-  } else if (v.isNone()) {
+// Packs an argument whose type says little: lists by value, anything that
+// cannot be compared makes the call unrecordable.
+void PackOther(CallFrame& f, std::uint32_t i, const c10::IValue& v) {
+  if (v.isNone()) {
     f.AddStatic(0x6e6f6e65);
   } else if (v.isTensorList()) {
     const c10::List<at::Tensor> list = v.toTensorList();
@@ -52,7 +29,7 @@ void PackValue(CallFrame& f, std::uint32_t i, const c10::IValue& v,
     f.AddStatic(static_cast<std::uint64_t>(v.toDevice().type()) << 8 |
                 static_cast<std::uint8_t>(v.toDevice().index()));
   } else if (v.isIntList()) {
-    const std::vector<std::int64_t> list = v.toIntVector();
+    const c10::List<std::int64_t> list = v.toIntList();
     f.AddStatic(list.size());
     for (std::int64_t x : list) f.AddStatic(static_cast<std::uint64_t>(x));
   } else if (v.isDoubleList()) {
@@ -78,6 +55,31 @@ void PackValue(CallFrame& f, std::uint32_t i, const c10::IValue& v,
     }
   } else {
     f.recordable = false;
+  }
+}
+
+// Packs one boxed argument.
+void PackValue(CallFrame& f, std::uint32_t i, const c10::IValue& v) {
+  switch (f.entry.argument_kinds[i]) {
+    case ArgumentKind::kTensor:
+      if (v.isTensor()) {
+        f.AddTensor(v.toTensor(), i);
+      } else {
+        f.AddUndefined(i);
+      }
+      return;
+    case ArgumentKind::kScalar:
+      if (v.isNone()) {
+        f.AddNoScalar();
+      } else if (v.isSymInt() || v.isSymFloat()) {
+        f.recordable = false;
+      } else {
+        f.AddScalar(v.toScalar());
+      }
+      return;
+    case ArgumentKind::kOther:
+      PackOther(f, i, v);
+      return;
   }
 }
 
@@ -120,6 +122,21 @@ void PushResults(const OpEntry& entry, CallFrame& frame, Stack* stack,
   for (c10::IValue& v : results) stack->push_back(std::move(v));
 }
 
+// Holds the tensors of a frame.
+class KeptTensors {
+ public:
+  explicit KeptTensors(const CallFrame& frame) {
+    for (const TensorRef& ref : frame.tensors) {
+      if (ref.impl == nullptr) continue;
+      kept_.push_back(
+          c10::intrusive_ptr<c10::TensorImpl>::reclaim_copy(ref.impl));
+    }
+  }
+
+ private:
+  c10::SmallVector<c10::intrusive_ptr<c10::TensorImpl>, 12> kept_;
+};
+
 class BoxedWrapper : public c10::OperatorKernel {
  public:
   explicit BoxedWrapper(OpEntry* entry) : entry_(entry) {}
@@ -131,12 +148,11 @@ class BoxedWrapper : public c10::OperatorKernel {
       entry_->kernel.callBoxed(entry_->handle, ks, stack);
       return;
     }
-    const auto& arguments = entry_->handle.schema().arguments();
-    const std::size_t base = stack->size() - arguments.size();
+    const std::size_t count = entry_->argument_kinds.size();
+    const std::size_t base = stack->size() - count;
     CallFrame frame(*entry_, ks);
-    for (std::size_t i = 0; i < arguments.size(); ++i) {
-      PackValue(frame, static_cast<std::uint32_t>(i), (*stack)[base + i],
-                arguments[i]);
+    for (std::size_t i = 0; i < count; ++i) {
+      PackValue(frame, static_cast<std::uint32_t>(i), (*stack)[base + i]);
     }
     if (OnCall(state, frame) == Decision::kDeferred) {
       PushResults(*entry_, frame, stack, base);
@@ -148,14 +164,17 @@ class BoxedWrapper : public c10::OperatorKernel {
  private:
   void RunEagerly(ThreadState* state, CallFrame& frame, c10::DispatchKeySet ks,
                   Stack* stack, std::size_t base) {
-    // Copies of the arguments keep `frame`'s tensors alive: the kernel drops
-    // them from the stack.
-    Stack arguments(stack->begin() + static_cast<std::ptrdiff_t>(base),
-                    stack->end());
+    // `frame` points to the arguments, which the kernel drops from the stack.
+    const KeptTensors kept(frame);
+    Stack arguments;
+    if (frame.wants_capture) {
+      arguments.assign(stack->begin() + static_cast<std::ptrdiff_t>(base),
+                       stack->end());
+    }
     EagerScope scope(state, frame);
     entry_->kernel.callBoxed(entry_->handle, ks, stack);
     CollectResults(*entry_, *stack, base, frame, scope.results());
-    scope.Finish(frame.wants_capture ? std::move(arguments) : Stack());
+    scope.Finish(std::move(arguments));
   }
 
   OpEntry* const entry_;

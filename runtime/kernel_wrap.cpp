@@ -56,13 +56,20 @@ int AliasedArgument(const c10::FunctionSchema& schema,
   return -1;
 }
 
-bool IsScalarLike(const c10::TypePtr& type) {
+ArgumentKind KindOf(const c10::TypePtr& type) {
   const c10::TypePtr t = type->kind() == c10::TypeKind::OptionalType
                              ? type->expectRef<c10::OptionalType>()
                                    .getElementType()
                              : type;
-  return t->kind() == c10::TypeKind::NumberType ||
-         t->kind() == c10::TypeKind::FloatType;
+  switch (t->kind()) {
+    case c10::TypeKind::TensorType:
+      return ArgumentKind::kTensor;
+    case c10::TypeKind::NumberType:
+    case c10::TypeKind::FloatType:
+      return ArgumentKind::kScalar;
+    default:
+      return ArgumentKind::kOther;
+  }
 }
 
 std::unique_ptr<OpEntry> MakeEntry(const c10::OperatorHandle& op,
@@ -80,7 +87,8 @@ std::unique_ptr<OpEntry> MakeEntry(const c10::OperatorHandle& op,
   for (const c10::Argument& a : schema.arguments()) {
     entry->writes.push_back(a.alias_info() != nullptr &&
                             a.alias_info()->isWrite());
-    if (IsScalarLike(a.real_type())) {
+    entry->argument_kinds.push_back(KindOf(a.real_type()));
+    if (entry->argument_kinds.back() == ArgumentKind::kScalar) {
       entry->scalar_policies.push_back(PolicyOf(
           entry->id, static_cast<int>(entry->scalar_policies.size())));
     }
@@ -101,9 +109,12 @@ using TypedByName =
 TypedByName TypedOps() {
   std::vector<TypedOp> ops;
   for (const auto add :
-       {&AddPointwise1Ops, &AddPointwise2Ops, &AddPointwise3Ops,
-        &AddPointwise4Ops, &AddNn1Ops, &AddNn2Ops, &AddNn3Ops, &AddLinear1Ops,
-        &AddLinear2Ops, &AddLinear3Ops}) {
+       {&AddLinear1Ops, &AddLinear2Ops, &AddLinear3Ops, &AddLinear4Ops,
+        &AddLinear5Ops, &AddLinear6Ops, &AddNn1Ops, &AddNn2Ops, &AddNn3Ops,
+        &AddNn4Ops, &AddNn5Ops, &AddNn6Ops, &AddNn7Ops, &AddPointwise1Ops,
+        &AddPointwise2Ops, &AddPointwise3Ops, &AddPointwise4Ops,
+        &AddPointwise5Ops, &AddPointwise6Ops, &AddPointwise7Ops,
+        &AddSpecial1Ops}) {
     add(&ops);
   }
   TypedByName by_name;
@@ -147,6 +158,7 @@ void WrapKernels() {
     names.emplace_back(name[0], name[1]);
   }
   const TypedByName typed = TypedOps();
+  table.counts.listed = typed.size();
   table.libraries.push_back(std::make_unique<torch::Library>(
       torch::Library::IMPL, "aten", c10::DispatchKey::CPU, __FILE__, __LINE__));
   for (const c10::OperatorName& name : names) {

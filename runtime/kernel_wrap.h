@@ -26,6 +26,7 @@ const OpEntry* FindEntry(std::string_view name);
 std::size_t MarkOpaque(std::string_view pattern);
 
 struct WrapCounts {
+  std::size_t listed = 0;  // in typed_ops_*.cpp
   std::size_t typed = 0;
   std::size_t boxed = 0;
   std::size_t left_alone = 0;

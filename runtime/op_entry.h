@@ -32,6 +32,13 @@ enum class OpClass : std::uint8_t {
 // What decides whether the op throws, where values do.
 enum class ValueCheck : std::uint8_t;
 
+// What a schema argument is packed as; only boxed wrappers need to know.
+enum class ArgumentKind : std::uint8_t {
+  kTensor,  // Tensor, Tensor?
+  kScalar,  // Scalar, float, optional ones
+  kOther,   // by what the value is
+};
+
 // One result of the schema, by position.
 struct ReturnInfo {
   int alias_arg = -1;    // schema argument it aliases (in place, out=); -1: new
@@ -51,6 +58,7 @@ struct OpEntry {
   bool may_throw_on_values = false;  // index, gather, nll_loss, ...
   ValueCheck value_check{};          // what decides it (op_classes.h)
   bool may_warn = false;
+  std::vector<ArgumentKind> argument_kinds;  // in schema order
   // A schema argument that is written: one flag each, in schema order.
   std::vector<bool> writes;
   std::vector<ReturnInfo> returns;

@@ -1,4 +1,4 @@
-// Typed wrappers: linear ops, part 2 of 3.
+// Typed wrappers: linear ops, part 2 of 6.
 #include "runtime/typed_wrapper.h"
 #include "runtime/wrap_registry.h"
 

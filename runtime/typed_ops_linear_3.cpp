@@ -1,4 +1,4 @@
-// Typed wrappers: linear ops, part 3 of 3.
+// Typed wrappers: linear ops, part 3 of 6.
 #include "runtime/typed_wrapper.h"
 #include "runtime/wrap_registry.h"
 

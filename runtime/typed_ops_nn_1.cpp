@@ -1,4 +1,4 @@
-// Typed wrappers: nn ops, part 1 of 3.
+// Typed wrappers: nn ops, part 1 of 7.
 #include "runtime/typed_wrapper.h"
 #include "runtime/wrap_registry.h"
 

@@ -1,4 +1,4 @@
-// Typed wrappers: pointwise ops, part 4 of 4.
+// Typed wrappers: pointwise ops, part 4 of 7.
 #include "runtime/typed_wrapper.h"
 #include "runtime/wrap_registry.h"
 

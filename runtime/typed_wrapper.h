@@ -1,5 +1,8 @@
 // The unboxed wrapper of one op, from its at::_ops declaration.
 //
+// All ops of one C++ signature share one instantiation, which is what compile
+// time is spent on: the typed_ops_*.cpp list like with like.
+//
 // A wrapper that is off costs a load, a compare and the call of the original
 // kernel. Note [Guards before side effects]: everything that may refuse to
 // defer runs before anything is changed.
@@ -69,26 +72,33 @@ struct Results<std::tuple<T...>> {
   }
 };
 
-// The mutable tensor arguments, in order: what an in-place or out= op returns.
-template <std::size_t K, class Args, std::size_t I = 0>
-at::Tensor& MutableArg(Args& args) {
-  using Arg = std::tuple_element_t<I, Args>;
-  if constexpr (std::is_same_v<Arg, at::Tensor&>) {
-    if constexpr (K == 0) {
-      return std::get<I>(args);
-    } else {
-      return MutableArg<K - 1, Args, I + 1>(args);
-    }
-  } else {
-    return MutableArg<K, Args, I + 1>(args);
-  }
+// What an in-place or out= op returns: the argument that the schema names.
+inline void TakeMutable(at::Tensor& arg, bool wanted, at::Tensor** found) {
+  if (wanted) *found = &arg;
+}
+template <class T>
+void TakeMutable(const T&, bool, at::Tensor**) {}
+template <class Args>
+at::Tensor& AliasedArg(const CallFrame& f, std::size_t result, Args& args) {
+  at::Tensor* found = nullptr;
+  int i = 0;
+  std::apply(
+      [&, wanted = f.entry.returns[result].alias_arg](auto&... arg) {
+        (TakeMutable(arg, i++ == wanted, &found), ...);
+      },
+      args);
+  return *found;
 }
 template <>
 struct Results<at::Tensor&> {
   static void Collect(const at::Tensor&, ResultList&) {}
   template <class Args>
-  static at::Tensor& Take(CallFrame&, Args& args) {
-    return MutableArg<0>(args);
+  static at::Tensor& Take(CallFrame& f, Args& args) {
+    if constexpr (std::is_same_v<std::tuple_element_t<0, Args>, at::Tensor&>) {
+      return std::get<0>(args);
+    } else {
+      return AliasedArg(f, 0, args);
+    }
   }
 };
 template <>
@@ -105,44 +115,43 @@ struct Results<std::tuple<T...>> {
   using Tuple = std::tuple<T...>;
   static void Collect(const Tuple&, ResultList&) {}
   template <class Args>
-  static Tuple Take(CallFrame&, Args& args) {
-    return Unpack(args, std::index_sequence_for<T...>{});
+  static Tuple Take(CallFrame& f, Args& args) {
+    return Unpack(f, args, std::index_sequence_for<T...>{});
   }
 
  private:
   template <class Args, std::size_t... I>
-  static Tuple Unpack(Args& args, std::index_sequence<I...>) {
-    return Tuple(MutableArg<I>(args)...);
+  static Tuple Unpack(CallFrame& f, Args& args, std::index_sequence<I...>) {
+    return Tuple(AliasedArg(f, I, args)...);
   }
 };
 
-template <class Op, class Schema = typename Op::schema>
-struct TypedWrapper;
+template <class Schema>
+class TypedWrapper;
 
-template <class Op, class R, class... A>
-struct TypedWrapper<Op, R(A...)> {
-  inline static OpEntry* entry = nullptr;
+template <class R, class... A>
+class TypedWrapper<R(A...)> {
+ public:
+  explicit TypedWrapper(OpEntry* entry) : entry_(entry) {}
 
-  static R Call(c10::DispatchKeySet ks, A... args) {
+  R operator()(c10::DispatchKeySet ks, A... args) {
     ThreadState* state = ActiveState();
     if (state == nullptr) [[likely]] {
-      return entry->kernel.template call<R, A...>(entry->handle, ks,
-                                                  std::forward<A>(args)...);
+      return entry_->kernel.template call<R, A...>(entry_->handle, ks,
+                                                   std::forward<A>(args)...);
     }
     return CallActive(state, ks, std::forward<A>(args)...);
   }
 
-  // Registers the wrapper over the present CPU kernel of the op.
+  // Registers a wrapper over the present CPU kernel of the op.
   static void Register(torch::Library& library, OpEntry* e) {
-    entry = e;
-    library.impl(e->name.c_str() + sizeof("aten::") - 1,
-                 TORCH_FN((&TypedWrapper::Call)));
+    library.impl(e->name.c_str() + sizeof("aten::") - 1, TypedWrapper(e));
   }
 
  private:
-  [[gnu::noinline]] static R CallActive(ThreadState* state,
-                                        c10::DispatchKeySet ks, A... args) {
-    CallFrame frame(*entry, ks);
+  [[gnu::noinline]] R CallActive(ThreadState* state, c10::DispatchKeySet ks,
+                                 A... args) {
+    CallFrame frame(*entry_, ks);
     PackAll(frame, std::index_sequence_for<A...>{}, args...);
     if (OnCall(state, frame) == Decision::kDeferred) {
       if constexpr (std::is_void_v<R>) {
@@ -154,11 +163,11 @@ struct TypedWrapper<Op, R(A...)> {
     }
     EagerScope scope(state, frame);
     if constexpr (std::is_void_v<R>) {
-      entry->kernel.template call<R, A...>(entry->handle, ks, args...);
+      entry_->kernel.template call<R, A...>(entry_->handle, ks, args...);
       Finish(scope, frame, args...);
     } else {
       R result =
-          entry->kernel.template call<R, A...>(entry->handle, ks, args...);
+          entry_->kernel.template call<R, A...>(entry_->handle, ks, args...);
       Results<R>::Collect(result, scope.results());
       Finish(scope, frame, args...);
       return result;
@@ -178,6 +187,8 @@ struct TypedWrapper<Op, R(A...)> {
                       const std::remove_reference_t<A>&... args) {
     (Pack(f, static_cast<std::uint32_t>(I), args), ...);
   }
+
+  OpEntry* entry_;
 };
 
 // Appends `Op` to the list of typed ops.
@@ -185,7 +196,7 @@ template <class Op>
 void AddTyped(std::vector<TypedOp>* ops) {
   std::string name = Op::name;
   if (*Op::overload_name != '\0') name.append(".").append(Op::overload_name);
-  ops->push_back({std::move(name), &TypedWrapper<Op>::Register});
+  ops->push_back({std::move(name), &TypedWrapper<typename Op::schema>::Register});
 }
 
 }  // namespace tjit::runtime

@@ -94,6 +94,50 @@ TEST(Replay, ScalarsThatVaryAreNotFrozen) {
   EXPECT_GT(d.ops_replayed, d.ops_seen / 2) << d.to_json();
 }
 
+// Of an op that writes more than its results the schema says which is which.
+TEST(Replay, OutOpsReturnTheirResults) {
+  const Stats d = Compare([] {
+    const at::Tensor x = torch::randn({4, 3, 5}), w = torch::randn({3});
+    at::Tensor mean = torch::zeros({3}), var = torch::ones({3});
+    at::Tensor out = torch::empty({4, 3, 5}), m = torch::empty({3});
+    at::Tensor s = torch::empty({3}), y = x;
+    for (int i = 0; i < 40; ++i) {
+      const auto results = at::_native_batch_norm_legit_out(
+          out, m, s, y, w, w, mean, var, true, 0.1, 1e-5);
+      EXPECT_EQ(&std::get<0>(results), &out);
+      EXPECT_EQ(&std::get<1>(results), &m);
+      EXPECT_EQ(&std::get<2>(results), &s);
+      EXPECT_EQ(&at::fmax_out(s, m, w), &s);
+      y = std::get<0>(results) + x;
+      mark_step();
+    }
+    return std::vector<at::Tensor>{y, mean, var, m, s};
+  });
+  EXPECT_GT(d.ops_replayed, d.ops_seen * 8 / 10) << d.to_json();
+}
+
+// One small loop through wrappers of many signatures.
+TEST(Replay, OpsOfManySignatures) {
+  const Stats d = Compare([] {
+    at::Tensor x = torch::randn({2, 4, 6, 6}), sum = torch::zeros({});
+    const at::Tensor index = torch::tensor({3, 1, 0});
+    for (int i = 0; i < 40; ++i) {
+      at::Tensor y = at::reflection_pad2d(x, {1, 1, 1, 1});
+      y = at::upsample_bicubic2d(y, {6, 6}, false);
+      y = at::fmax(y, x).logit(0.1).sinc();
+      y = at::floor_divide(y, at::full_like(y, 0.25)) + at::logaddexp(x, y);
+      y = at::index_copy(y, 2, index, y.slice(2, 0, 3));
+      y = at::scatter_reduce(y, 3, at::zeros_like(y, at::kLong), x, "amax");
+      const auto [least, most] = at::aminmax(y, 3);
+      sum = sum + at::nansum(most - least) + at::trace(y[0][0]);
+      x = at::rsub(at::renorm(y, 2, 0, 1.5), x, 0.5);
+      mark_step();
+    }
+    return std::vector<at::Tensor>{x, sum};
+  });
+  EXPECT_GT(d.ops_replayed, d.ops_seen / 2) << d.to_json();
+}
+
 TEST(Replay, TrainingStepWithAdam) {
   const Stats d = Compare([] {
     torch::nn::Sequential net(torch::nn::Linear(8, 32), torch::nn::Tanh(),
