@@ -32,6 +32,10 @@ bool SetAutoCompile(std::string_view value, EnvOptions* o) {
   return ParseBool(value, &o->auto_compile);
 }
 
+bool SetBless(std::string_view value, EnvOptions* o) {
+  return ParseBool(value, &o->bless);
+}
+
 bool SetCompileAll(std::string_view value, EnvOptions* o) {
   o->has_compile_all = ParseBool(value, &o->compile_all);
   return o->has_compile_all;
@@ -67,11 +71,6 @@ bool SetStatsPath(std::string_view value, EnvOptions* o) {
   return true;
 }
 
-bool SetStrict(std::string_view value, EnvOptions* o) {
-  o->has_strict = ParseBool(value, &o->strict);
-  return o->has_strict;
-}
-
 bool SetPlantedDefect(std::string_view value, EnvOptions* o) {
   if (value.empty()) return false;
   o->planted_defect = value;
@@ -93,13 +92,13 @@ struct Variable {
 const std::vector<Variable>& Variables() {
   static const auto& table = *new std::vector<Variable>{
       {"TJIT_AUTO_COMPILE", "0 or 1", SetAutoCompile},
+      {"TJIT_BLESS", "0 or 1", SetBless},
       {"TJIT_COMPILE", "0 or 1", SetCompileAll},
       {"TJIT_DEBUG_COMPILE", "0 or 1", SetDebugCompile},
       {"TJIT_HOT_THRESHOLD", HotThresholdRange(), SetHotThreshold},
       {"TJIT_PLANTED_DEFECT", "the name of a defect", SetPlantedDefect},
       {"TJIT_STATS", "a path to write to", SetStatsPath},
       {"TJIT_STRESS", "hide", SetStress},
-      {"TJIT_STRICT", "0 or 1", SetStrict},
   };
   return table;
 }

@@ -16,9 +16,9 @@ struct EnvOptions {
   long long hot_threshold = 0;
   bool has_stress = false;
   bool stress_hide = false;  // TJIT_STRESS=hide; only with has_stress
-  bool has_strict = false, strict = false;
   bool has_stats_path = false;
   std::string stats_path;
+  bool bless = false;  // TJIT_BLESS, tests that rewrite what they expect
   std::string planted_defect;  // TJIT_PLANTED_DEFECT, test builds
   // One sentence for each unknown TJIT_ name and each bad value, naming the
   // variable, the value and what is accepted. The bad value is not used.

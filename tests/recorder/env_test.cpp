@@ -30,7 +30,6 @@ TEST(EnvTest, NothingIsSetByAnEmptyOrForeignEnvironment) {
     EXPECT_FALSE(o.has_debug_compile);
     EXPECT_FALSE(o.has_hot_threshold);
     EXPECT_FALSE(o.has_stress);
-    EXPECT_FALSE(o.has_strict);
     EXPECT_FALSE(o.has_stats_path);
     EXPECT_THAT(o.complaints, IsEmpty());
   }
@@ -39,7 +38,7 @@ TEST(EnvTest, NothingIsSetByAnEmptyOrForeignEnvironment) {
 TEST(EnvTest, EachVariableSetsItsOption) {
   const EnvOptions o = Parse(
       {"TJIT_AUTO_COMPILE=1", "TJIT_COMPILE=1", "TJIT_DEBUG_COMPILE=0",
-       "TJIT_HOT_THRESHOLD=25", "TJIT_STRESS=hide", "TJIT_STRICT=1",
+       "TJIT_HOT_THRESHOLD=25", "TJIT_STRESS=hide", "TJIT_BLESS=1",
        "TJIT_STATS=/tmp/a=b.json", "TJIT_PLANTED_DEFECT=stale_scalar"});
   EXPECT_TRUE(o.auto_compile);
   EXPECT_TRUE(o.has_compile_all && o.compile_all);
@@ -47,7 +46,7 @@ TEST(EnvTest, EachVariableSetsItsOption) {
   EXPECT_TRUE(o.has_hot_threshold);
   EXPECT_EQ(o.hot_threshold, 25);
   EXPECT_TRUE(o.has_stress && o.stress_hide);
-  EXPECT_TRUE(o.has_strict && o.strict);
+  EXPECT_TRUE(o.bless);
   EXPECT_TRUE(o.has_stats_path);
   EXPECT_EQ(o.stats_path, "/tmp/a=b.json");
   EXPECT_EQ(o.planted_defect, "stale_scalar");
@@ -110,7 +109,7 @@ TEST(EnvTest, NamesThatDoNotExistYetAreUnknown) {
   for (const char* entry :
        {"TJIT_BACKEND=llvm", "TJIT_SHADOW=1", "TJIT_CACHE_DIR=/tmp",
         "TJIT_FAST_MATH=1", "TJIT_INSTRUCTION_LOG=log", "TJIT_CONFIG=a.yaml",
-        "TJIT_LOG=v", "TJIT_DUMP=ir", "TJIT_VERIFY=1"}) {
+        "TJIT_LOG=v", "TJIT_DUMP=ir", "TJIT_VERIFY=1", "TJIT_STRICT=1"}) {
     EXPECT_THAT(Parse({entry}).complaints,
                 ElementsAre(HasSubstr("is not a variable of tjit")))
         << entry;
