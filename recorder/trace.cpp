@@ -1,9 +1,12 @@
 #include "recorder/trace.h"
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
+#include "recorder/log.h"
 #include "recorder/step_shape.h"
+#include "recorder/trace_verifier.h"
 
 namespace tjit {
 namespace {
@@ -68,6 +71,16 @@ std::vector<TraceNode*> PathTo(TraceNode* end) {
   }
   std::reverse(path.begin(), path.end());
   return path;
+}
+
+// Debug builds: a path that breaks a rule is a bug of whoever recorded it.
+[[maybe_unused]] bool IsSound(const std::vector<TraceNode*>& path) {
+  const std::vector<std::string> violations =
+      VerifyPath(std::vector<const TraceNode*>(path.begin(), path.end()));
+  for (const std::string& violation : violations) {
+    LogLine(LogLevel::kError, "tjit: a recorded path is broken: " + violation);
+  }
+  return violations.empty();
 }
 
 // Back-off, see Note [Penalties].
@@ -190,6 +203,7 @@ Trace* TraceStore::Insert(TraceNode* from, std::vector<NewStep> steps,
     return nullptr;
   }
   const std::vector<TraceNode*> path = PathTo(end);
+  assert(IsSound(path) && "see trace_verifier.h for the rules");
   Trace* trace = end->ends.load(std::memory_order_relaxed);
   if (trace == nullptr) {
     std::vector<const StepRecord*> records;

@@ -15,6 +15,7 @@
 // (7) Only a scalar that may vary is a run-time scalar.
 // (8) At most kMaxTraceSteps steps.
 // Nodes: (9) depth, slot_begin, scalar_begin and parent agree with the path.
+// Debug builds check every path that a store takes in (trace.cpp).
 // Tested by: tests/recorder/trace_verifier_test.cpp
 #pragma once
 
