@@ -113,9 +113,18 @@ struct Change {
 
 const Change kDifferent[] = {
     {"op", [](NewStep* s) { s->step.op = InternOp("aten::sin"); }},
-    {"kind", [](NewStep* s) { s->step.kind = StepKind::kAtCall; }},
+    {"kind",
+     [](NewStep* s) {
+       s->step = {.op = s->step.op, .kind = StepKind::kAtCall};
+       s->new_slots.clear();
+     }},
     {"context", [](NewStep* s) { s->step.context = 4; }},
-    {"arg slot", [](NewStep* s) { s->step.args[1].slot = 0; }},
+    {"arg slot",
+     [](NewStep* s) {
+       s->step.args[1].slot = 0;
+       s->step.results[0].slot = 1;
+       s->new_slots.erase(s->new_slots.begin());
+     }},
     {"arg written", [](NewStep* s) { s->step.args[1].written = true; }},
     {"arg size", [](NewStep* s) { s->step.args[1].geometry.sizes[0] = 7; }},
     {"arg stride", [](NewStep* s) { s->step.args[1].geometry.strides[0] = 2; }},
@@ -130,7 +139,8 @@ const Change kDifferent[] = {
     {"result size", [](NewStep* s) { s->step.results[0].geometry.sizes[0]--; }},
     {"result kind",
      [](NewStep* s) {
-       s->step.results[0].kind = ResultRecord::Kind::kUndefined;
+       s->step.results[0] = {.kind = ResultRecord::Kind::kUndefined};
+       s->new_slots.pop_back();
      }},
     {"bytes of a new slot", [](NewStep* s) { s->new_slots[0].bytes += 4; }},
 };
@@ -138,7 +148,7 @@ const Change kDifferent[] = {
 PathBuilder OneStep() {
   PathBuilder path;
   path.Op("aten::add.Tensor",
-          {path.External(F32({8})), path.External(F32({8}))});
+          {path.External(F32({8}), 256), path.External(F32({8}), 256)});
   path.last().statics = {1};
   path.last().scalars = {BakedScalar(1), FreeScalar(1)};
   return path;
@@ -235,6 +245,14 @@ TEST_F(TraceStoreTest, FullStoreTakesNothing) {
   EXPECT_NE(small.Insert(small.top(), std::move(third.steps()), false, &why),
             nullptr);
 }
+
+#ifndef NDEBUG
+TEST_F(TraceStoreTest, DebugBuildsVerifyPaths) {
+  PathBuilder path = Chain({"aten::relu", "aten::tanh"});
+  path.last().args[0].slot = 7;
+  EXPECT_DEATH(Insert(std::move(path)), "a recorded path is broken: %1 arg 0");
+}
+#endif
 
 TEST_F(TraceStoreTest, TooLongAndEmptyPathsAreRefused) {
   BailReason why = BailReason::kCount;
