@@ -35,11 +35,18 @@ struct Wrapped {
   std::mutex mutex;
   std::unordered_map<std::string, std::unique_ptr<OpEntry>> entries;
   std::vector<std::unique_ptr<torch::Library>> libraries;
+  std::vector<std::string> opaque;  // patterns of MarkOpaque()
   WrapCounts counts;
 };
 Wrapped& Table() {
   static auto* table = new Wrapped;
   return *table;
+}
+
+// "ns::op.overload", "ns::op" for all overloads, "ns::" for all of it.
+bool Names(std::string_view pattern, std::string_view name) {
+  return pattern == name || pattern == name.substr(0, name.find('.')) ||
+         (pattern.ends_with("::") && name.starts_with(pattern));
 }
 
 int AliasedArgument(const c10::FunctionSchema& schema,
@@ -122,6 +129,10 @@ TypedByName TypedOps() {
   return by_name;
 }
 
+void MakeOpaque(OpEntry* entry) {
+  if (entry->op_class == OpClass::kPlain) entry->op_class = OpClass::kOpaque;
+}
+
 void WrapOne(const c10::OperatorHandle& op, const TypedByName& typed,
              torch::Library* library) {
   Wrapped& table = Table();
@@ -133,6 +144,9 @@ void WrapOne(const c10::OperatorHandle& op, const TypedByName& typed,
   std::string name = c10::toString(op.operator_name());
   if (table.entries.count(name) != 0) return;
   std::unique_ptr<OpEntry> entry = MakeEntry(op, traits);
+  for (const std::string& pattern : table.opaque) {
+    if (Names(pattern, name)) MakeOpaque(entry.get());
+  }
   const auto it = typed.find(name);
   if (it != typed.end()) {
     entry->typed = true;
@@ -181,18 +195,12 @@ const OpEntry* FindEntry(std::string_view name) {
 std::size_t MarkOpaque(std::string_view pattern) {
   Wrapped& table = Table();
   std::lock_guard<std::mutex> lock(table.mutex);
+  table.opaque.emplace_back(pattern);
   std::size_t matched = 0;
   for (auto& [name, entry] : table.entries) {
-    const std::string_view base =
-        std::string_view(name).substr(0, name.find('.'));
-    const bool whole_namespace = pattern.size() >= 2 &&
-                                 pattern.substr(pattern.size() - 2) == "::" &&
-                                 name.compare(0, pattern.size(), pattern) == 0;
-    if (!whole_namespace && name != pattern && base != pattern) continue;
+    if (!Names(pattern, name)) continue;
     ++matched;
-    if (entry->op_class == OpClass::kPlain) {
-      entry->op_class = OpClass::kOpaque;
-    }
+    MakeOpaque(entry.get());
   }
   return matched;
 }

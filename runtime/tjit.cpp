@@ -110,7 +110,8 @@ void mark_opaque(std::string_view name) {
   TORCH_CHECK(!name.empty(),
               "tjit::mark_opaque: the name is empty; give \"ns::op.overload\", "
               "\"ns::op\" or \"ns::\"");
-  runtime::MarkOpaque(name);
+  // Traces that defer it are to be forgotten.
+  if (runtime::MarkOpaque(name) != 0) clear();
 }
 
 Stats stats() { return Runtime::Get().Collect(); }

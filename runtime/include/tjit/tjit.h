@@ -65,7 +65,8 @@ TJIT_API void sync();
 TJIT_API void clear();
 
 // Makes the op run at the call, always ("aten::add.Tensor", or "aten::add" for
-// all overloads, or "myops::" for a whole namespace).
+// all overloads, or "myops::" for a whole namespace). Before or after enable();
+// after it, every trace is forgotten as by clear().
 // THROWS: c10::Error if `name` is empty.
 TJIT_API void mark_opaque(std::string_view name);
 
