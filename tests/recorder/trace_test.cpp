@@ -115,7 +115,10 @@ const Change kDifferent[] = {
     {"op", [](NewStep* s) { s->step.op = InternOp("aten::sin"); }},
     {"kind",
      [](NewStep* s) {
-       s->step = {.op = s->step.op, .kind = StepKind::kAtCall};
+       const OpId op = s->step.op;
+       s->step = StepRecord();
+       s->step.op = op;
+       s->step.kind = StepKind::kAtCall;
        s->new_slots.clear();
      }},
     {"context", [](NewStep* s) { s->step.context = 4; }},
@@ -139,7 +142,8 @@ const Change kDifferent[] = {
     {"result size", [](NewStep* s) { s->step.results[0].geometry.sizes[0]--; }},
     {"result kind",
      [](NewStep* s) {
-       s->step.results[0] = {.kind = ResultRecord::Kind::kUndefined};
+       s->step.results[0] = ResultRecord();
+       s->step.results[0].kind = ResultRecord::Kind::kUndefined;
        s->new_slots.pop_back();
      }},
     {"bytes of a new slot", [](NewStep* s) { s->new_slots[0].bytes += 4; }},
