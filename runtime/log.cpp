@@ -50,14 +50,20 @@ void LogHot(const TraceStore& store, const Trace* trace) {
                        " ops, executed ", trace->sightings.load(), " times)"));
 }
 
-void LogPrepared(std::size_t steps, std::size_t direct, std::int64_t ns) {
+void LogPreparing(const TraceNode& first, std::size_t steps) {
   if (!On()) return;
   LogLine(LogLevel::kInfo,
           absl::StrCat("[COMPILE] Compiling segment of ", steps,
-                       " ops for tier 1 (", direct, " as direct calls)"));
-  LogLine(LogLevel::kInfo, absl::StrFormat(
-                               "[COMPILE] Compilation complete (%.1f ms)",
-                               1e-6 * static_cast<double>(ns)));
+                       " ops for tier 1 (from op ", first.depth, ", ",
+                       std::string(OpName(first.step.op)), ")"));
+}
+
+void LogPrepared(std::size_t direct, std::size_t steps, std::uint64_t ns) {
+  if (!On()) return;
+  LogLine(LogLevel::kInfo,
+          absl::StrFormat("[COMPILE] Compilation complete (%.1f ms), %d of %d "
+                          "ops as direct calls",
+                          1e-6 * static_cast<double>(ns), direct, steps));
 }
 
 void LogExit(const Trace& trace, const TraceNode& node, BailReason why) {

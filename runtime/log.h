@@ -16,7 +16,8 @@ void LogWarning(std::string_view text);
 
 // The [COMPILE] lines; no-ops unless debug_compile is on.
 void LogHot(const TraceStore& store, const Trace* trace);
-void LogPrepared(std::size_t steps, std::size_t direct, std::int64_t ns);
+void LogPreparing(const TraceNode& first, std::size_t steps);
+void LogPrepared(std::size_t direct, std::size_t steps, std::uint64_t ns);
 void LogExit(const Trace& trace, const TraceNode& node, BailReason why);
 void LogBail(BailReason why, std::uint32_t trace_id);
 // Measured run times: prints the speed-up once per trace.

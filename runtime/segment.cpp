@@ -3,7 +3,11 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <chrono>
 
+#include "absl/strings/str_cat.h"
+#include "recorder/schema_key.h"
+#include "runtime/log.h"
 #include "runtime/testing_hooks.h"
 
 namespace tjit::runtime {
@@ -57,11 +61,14 @@ PreparedSegment::PreparedSegment(const std::vector<TraceNode*>& nodes,
 }
 
 void PreparedSegment::PrepareAll(Counters* counters) {
+  LogPreparing(*nodes_.front(), nodes_.size());
+  const auto began = std::chrono::steady_clock::now();
   ContextScope scope;  // probes run kernels
   steps_.clear();      // an attempt before may have thrown
   slot_map_.clear();
   std::vector<std::int32_t> slots;
   std::size_t most = 0;
+  std::size_t direct = 0;
   for (const TraceNode* node : nodes_) {
     scope.Switch(node->step.context);
     BoundStep step;
@@ -73,11 +80,15 @@ void PreparedSegment::PrepareAll(Counters* counters) {
     slot_map_.insert(slot_map_.end(), slots.begin(), slots.end());
     most = std::max(most, slots.size());
     steps_.push_back(step);
-    (step.step_class->prepared().is_boxed() ? counters->thunks_boxed
-                                            : counters->thunks_direct)
-        .Add();
+    const bool boxed = step.step_class->prepared().is_boxed();
+    (boxed ? counters->thunks_boxed : counters->thunks_direct).Add();
+    direct += boxed ? 0 : 1;
   }
   step_slots_.resize(most);
+  const std::chrono::nanoseconds took =
+      std::chrono::steady_clock::now() - began;
+  LogPrepared(direct, steps_.size(),
+              static_cast<std::uint64_t>(took.count()));
 }
 
 std::vector<PlanStep> PreparedSegment::PlanSteps() const {
@@ -214,6 +225,42 @@ void PreparedSegment::Drain(const Run& run, Counters* counters) {
     step.step_class->boxed().Run(
         mine, run.scalars.data() + nodes_[i]->scalar_begin);
   }
+}
+
+std::string PreparedSegment::ToText() const {
+  std::string text = absl::StrCat("segment ops=", nodes_.size(), "\n");
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    absl::StrAppend(&text, "  %", nodes_[i]->depth, " ",
+                    std::string(OpName(nodes_[i]->step.op)),
+                    steps_[i].step_class->prepared().is_boxed()
+                        ? ": the eager kernel\n"
+                        : ": direct call\n");
+  }
+  for (const Variant& v : variants_) {
+    const MemoryPlan& plan = v.executable->plan();
+    absl::StrAppend(&text, "  plan for survivors");
+    for (std::size_t s = 0; s < v.live.size(); ++s) {
+      if (v.live[s] && born_[s] >= 0) absl::StrAppend(&text, " s", s);
+    }
+    absl::StrAppend(&text, ": ", plan.needed.size(), " ops run, arena ",
+                    plan.arena_bytes, " bytes");
+    for (const Placement& p : plan.placements) {
+      absl::StrAppend(&text, ", s", p.slot, " at ", p.offset);
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+std::string SegmentCache::ToText() const {
+  std::vector<std::string> texts;
+  for (const auto& [key, segment] : segments_) {
+    texts.push_back(segment->ToText());
+  }
+  std::sort(texts.begin(), texts.end());
+  std::string all;
+  for (const std::string& text : texts) all += text;
+  return all;
 }
 
 PreparedSegment& SegmentCache::For(const Run& run,

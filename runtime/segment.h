@@ -2,11 +2,12 @@
 // per (path, begin), with one memory plan per observed live-out mask.
 //
 // Thread: one cache per ThreadState; used under its mutex.
-// Tested by: tests/runtime/thread_state_test.cpp, tests/differential/
+// Tested by: tests/runtime/walkthrough_test.cpp, tests/differential/
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -33,6 +34,8 @@ class PreparedSegment {
   // False if the last of these two threw before it ran a step: the run is as
   // it was.
   bool has_begun() const { return has_begun_; }
+  // How each step runs, and the memory plans made so far.
+  std::string ToText() const;
 
  private:
   // A step of the segment: a class, and the segment's slots for its own,
@@ -82,6 +85,8 @@ class SegmentCache {
   // The segment of run.pending under `global`, which is in force; made at
   // first use.
   PreparedSegment& For(const Run& run, const GlobalContext& global);
+  // All segments; the same at every run.
+  std::string ToText() const;
   void Clear() {
     segments_.clear();
     classes_.Clear();

@@ -165,12 +165,19 @@ bool ThreadState::Defer(CallFrame& frame, TraceNode* node) {
         Planted(Defect::kStaleScalar) ? step.scalars[i].value
                                       : frame.scalars[i];
   }
+  // Slots are numbered by first use: from here on they are new.
+  auto next_slot = static_cast<std::int32_t>(node->slot_begin);
   for (std::uint32_t i = 0; i < step.args.size(); ++i) {
     const ArgRecord& arg = step.args[i];
     if (arg.slot == kNoSlot) continue;
     OwnSlot(arg.slot, arg.written ? Block::kPendingRead | Block::kPendingWrite
                                   : Block::kPendingRead);
-    if (run_.slots[arg.slot].block != nullptr && !run_.slots[arg.slot].copied) {
+    if (run_.slots[arg.slot].copied) {
+      if (arg.slot >= next_slot) {
+        counters_.inputs_copied.Add();
+        next_slot = arg.slot + 1;
+      }
+    } else if (run_.slots[arg.slot].block != nullptr) {
       ArmStorage(StorageOf(frame.tensors[i].impl), run_.slots[arg.slot].block);
     }
   }
@@ -374,6 +381,11 @@ bool ThreadState::TakeOver(Block* block) {
 bool TakeOverDeadBlock(Block* block) {
   ThreadState* owner = block->owner.load(std::memory_order_acquire);
   return owner != nullptr && owner->TakeOver(block);
+}
+
+std::string ThreadState::SegmentsToText() {
+  StateLock lock(this);
+  return segments_.ToText();
 }
 
 void ThreadState::Reset() {

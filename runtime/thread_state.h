@@ -23,6 +23,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -70,6 +71,8 @@ class ThreadState {
   }
 
   Counters& counters() { return counters_; }
+  // The prepared segments, as text.
+  std::string SegmentsToText();
   // A call threw before it was decided: it counts as an eager one.
   void CountThrow();
   // A mutable pointer into `block` was handed out.
