@@ -2,7 +2,8 @@
 
 What it proves: a stats path that cannot be written (no such folder, a folder,
 a full disk) is named on stderr, a libtorch other than the one built for makes
-tjit inert; output and exit status stay those of the program alone. Processes
+tjit inert, an unknown TJIT_ name or a bad value is said with what is accepted;
+output and exit status stay those of the program alone. Processes
 that inherit TJIT_STATS do not overwrite each other's counters.
 
 Usage: bad_setup_test.py SMALL_LOOP LIBTJIT TORCH_FOLDER [unittest arguments]
@@ -90,6 +91,26 @@ class StatsPathTest(Case):
                 # Each ran the loop once.
                 self.assertEqual(childs["ops_seen"], own["ops_seen"])
                 self.assertGreater(childs["ops_replayed"], 100)
+
+
+class EnvironmentTest(Case):
+    def test_unknown_names_and_bad_values_are_said_once(self):
+        done = self.run_loop(TJIT_HOT_TRESHOLD="3", TJIT_STRESS="hid",
+                             TJIT_STATS="s.json")
+        self.check_same(done)
+        self.assertEqual(done.stderr.count("\n"), 2, done.stderr)
+        self.assertIn("tjit: TJIT_HOT_TRESHOLD is not a variable of tjit, did "
+                      "you mean TJIT_HOT_THRESHOLD? (known: TJIT_AUTO_COMPILE, "
+                      , done.stderr)
+        self.assertIn("tjit: TJIT_STRESS=hid is not used, accepted is hide\n",
+                      done.stderr)
+        self.assertGreater(self.counters("s.json")["ops_replayed"], 100)
+
+    def test_said_even_where_tjit_stays_off(self):
+        done = self.run_loop(on=False, TJIT_AUTO_COMPILE="yes")
+        self.check_same(done)
+        self.assertEqual(done.stderr, "tjit: TJIT_AUTO_COMPILE=yes is not "
+                         "used, accepted is 0 or 1\n")
 
 
 class OtherTorchTest(Case):
