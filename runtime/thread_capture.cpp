@@ -1,0 +1,179 @@
+// The part of ThreadState that captures: where a candidate's steps begin to be
+// recorded, where that ends, and what becomes of them.
+#include <algorithm>
+#include <bit>
+#include <vector>
+
+#include "runtime/find_root.h"
+#include "runtime/log.h"
+#include "runtime/match.h"
+#include "runtime/runtime.h"
+#include "runtime/thread_state.h"
+
+namespace tjit::runtime {
+
+void ThreadState::OnCandidate(const HotDetector::Candidate& candidate) {
+  if (scheduled_.period != 0 || candidate.period > kMaxTraceSteps ||
+      detector_.position() < no_capture_before_) {
+    return;
+  }
+  if (capture_.active()) {
+    // An open capture that has been through the loop twice has missed its end.
+    const std::size_t twice = 2 * std::size_t{candidate.period};
+    if (capture_.length() != 0 || capture_.size() + 1 < twice) return;
+    AbandonCapture();
+  }
+  if (cursor_ != nullptr) {
+    const Trace* trace = cursor_->owner.load(std::memory_order_relaxed);
+    if (trace == nullptr || candidate.period <= trace->length) return;
+  }
+  scheduled_ = {candidate.until_cut, candidate.period,
+                candidate.cut_at_boundary};
+}
+
+void ThreadState::MaybeStartCapture(bool due) {
+  if (capture_.active()) return;
+  if (scheduled_.period != 0) {
+    if (!due) return;
+    const Scheduled s = scheduled_;
+    scheduled_ = {};
+    counters_.sequences.Add();
+    BeginRun();
+    StartCapture(runtime_->store().top(), s.period, s.boundary);
+  } else if (runtime_->compile_all() && at_boundary_) {
+    BeginRun();
+    StartCapture(runtime_->store().top(), 0, true);
+  }
+}
+
+void ThreadState::StartCapture(TraceNode* from, std::uint32_t length,
+                               bool boundary, std::size_t open_limit) {
+  open_limit_ = open_limit;
+  capture_.Start(from, length, boundary, &run_);
+}
+
+// Note [Ends of a capture]
+// A capture of known length ends there, with the period, or where a hot trace
+// begins that the period does not hold: its replays are not in the stream.
+// An open one ends
+// (1) at a boundary, if it began at one and the steps are a known trace with
+//     other sizes, or the program is at a known root;
+// (2) without boundaries, at the same two places, but after no more steps than
+//     the trace has whose sizes were missed;
+// (3) at mark_step;
+// (4) at a loop: when a period has closed twice in it, see OnCandidate();
+// (5) after kMaxTraceSteps.
+void ThreadState::MaybeEndCapture(const CallFrame& frame) {
+  if (capture_.size() == 0) return;
+  if (capture_.length() != 0) {
+    if (IsHotRoot(frame) && !IsExpected(frame)) FinishCapture();
+    return;
+  }
+  EndOpenCapture(frame);
+  if (capture_.active() && capture_.size() >= open_limit_) AbandonCapture();
+}
+
+bool ThreadState::IsHotRoot(const CallFrame& frame) const {
+  if (!runtime_->IsRootOp(frame.entry.id)) return false;
+  return FindRoot(frame, [&](const TraceNode* n) {
+           const Trace* trace = n->owner.load(std::memory_order_acquire);
+           return trace != nullptr && n->hot.load(std::memory_order_relaxed) &&
+                  (!trace->starts_at_boundary || at_boundary_) &&
+                  trace->skip.load(std::memory_order_relaxed) <= 0;
+         }) != nullptr;
+}
+
+void ThreadState::EndOpenCapture(const CallFrame& frame) {
+  if (capture_.at_boundary() && !at_boundary_) return;
+  if (runtime_->compile_all() && at_boundary_) {
+    FinishCapture();
+    return;
+  }
+  // The same sequence with other sizes is complete where its trace is.
+  if (runtime_->store().Find(capture_.from(), capture_.steps()) != nullptr) {
+    FinishCapture();
+    return;
+  }
+  if (runtime_->IsRootOp(frame.entry.id) &&
+      FindRoot(frame, [](const TraceNode*) { return true; }) != nullptr) {
+    FinishCapture();
+  }
+}
+
+// A stream full of repetitions that never last (a Fibonacci word) would be
+// captured again and again for nothing: each failure in a row doubles the
+// number of ops before the next try.
+void ThreadState::AbandonCapture() {
+  constexpr std::uint64_t kLongestPause = 1 << 16;
+  failed_captures_ = std::min(failed_captures_ + 1, 16u);
+  const std::uint64_t pause = std::uint64_t{capture_.size()}
+                              << failed_captures_;
+  no_capture_before_ =
+      detector_.position() + std::min(pause, kLongestPause);
+  capture_.Stop();
+  UnbindFrom(&run_, 0);
+}
+
+void ThreadState::FinishCapture() {
+  const bool fresh = capture_.length() != 0;
+  const bool boundary = capture_.at_boundary();
+  TraceNode* from = capture_.from();
+  TraceStore& store = runtime_->store();
+  std::vector<NewStep> steps = capture_.Take();
+  UnbindFrom(&run_, 0);
+  const bool from_top = from == store.top();
+  const OpId first_op = steps.front().step.op;
+  BailReason why = BailReason::kCount;
+  Trace* trace = store.Insert(from, std::move(steps), boundary, &why);
+  if (trace == nullptr) {
+    counters_.side_exits[static_cast<std::size_t>(why)].Add();
+    LogBail(why, 0);
+    return;
+  }
+  failed_captures_ = 0;
+  if (from_top) runtime_->NoteRootOp(first_op);
+  const bool new_trace = trace->sightings.load(std::memory_order_relaxed) == 0;
+  if (new_trace) {
+    counters_.traces.Add();
+    if (!fresh) counters_.sequences.Add();
+  }
+  // The two periods that closed before the capture were sightings as well.
+  const int sightings = fresh && new_trace ? 3 : 1;
+  const std::int64_t threshold =
+      runtime_->compile_all() ? 1 : runtime_->hot_threshold();
+  for (int i = 0; i < sightings; ++i) {
+    if (store.CountSighting(trace, threshold)) LogHot(store, trace);
+  }
+}
+
+// A hot trace may begin with this op, in other sizes: these are recorded once.
+// Elsewhere than at a boundary or after a run it is only an op like that.
+void ThreadState::NoteMissedRoot(const CallFrame& frame) {
+  if (!at_boundary_ || scheduled_.period != 0) return;
+  std::uint32_t& misses = exits_[frame.entry.id | 0x80000000u];
+  // Looked into at the misses 1, 2, 4, 8, ...
+  if (misses != 0 && !std::has_single_bit(misses + 1)) {
+    ++misses;
+    return;
+  }
+  std::uint32_t missed = 0;  // steps of the longest such trace
+  bool missed_at_boundary = false;
+  TraceNode* top = runtime_->store().top();
+  for (const TraceNode* n = top->first_child.load(std::memory_order_acquire);
+       n != nullptr; n = n->next_sibling.load(std::memory_order_acquire)) {
+    const Trace* trace = n->owner.load(std::memory_order_acquire);
+    if (n->step.op == frame.entry.id && trace != nullptr &&
+        trace->hot.load(std::memory_order_relaxed)) {
+      missed = std::max(missed, trace->length);
+      missed_at_boundary |= trace->starts_at_boundary;
+    }
+  }
+  if (missed == 0) return;
+  ++misses;
+  BeginRun();
+  detector_.Break();
+  StartCapture(top, 0, missed_at_boundary,
+               missed_at_boundary ? kMaxTraceSteps : missed);
+}
+
+}  // namespace tjit::runtime
