@@ -105,7 +105,7 @@ std::int64_t Jitter(const Trace& trace, std::int64_t exits,
 }  // namespace
 
 TraceStore::TraceStore(std::uint32_t max_nodes) : max_nodes_(max_nodes) {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard<std::mutex> lock(mutex_);
   nodes_.push_back(std::make_unique<TraceNode>());
   top_ = nodes_.back().get();
 }
@@ -195,7 +195,7 @@ Trace* TraceStore::Insert(TraceNode* from, std::vector<NewStep> steps,
     *why = length == 0 ? BailReason::kNotRepeated : BailReason::kTraceTooLong;
     return nullptr;
   }
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard<std::mutex> lock(mutex_);
   TraceNode* branch = nullptr;
   TraceNode* end = AddPath(from, std::move(steps), &branch);
   if (end == nullptr) {
@@ -228,7 +228,7 @@ Trace* TraceStore::Insert(TraceNode* from, std::vector<NewStep> steps,
 
 Trace* TraceStore::Find(TraceNode* from, const std::vector<NewStep>& steps) {
   const std::size_t before = from == top_ ? 0 : from->depth + 1;
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard<std::mutex> lock(mutex_);
   const bool has_length = std::any_of(
       traces_.begin(), traces_.end(), [&](const std::unique_ptr<Trace>& t) {
         return t->length == before + steps.size();
@@ -249,7 +249,11 @@ Trace* TraceStore::Find(TraceNode* from, const std::vector<NewStep>& steps) {
 }
 
 bool TraceStore::CountSighting(Trace* trace, std::int64_t threshold) {
-  absl::MutexLock lock(&mutex_);
+  if (trace->hot.load(std::memory_order_acquire)) {
+    trace->sightings.fetch_add(1, std::memory_order_relaxed);
+    return false;
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
   const std::int64_t seen =
       trace->sightings.fetch_add(1, std::memory_order_relaxed) + 1;
   if (seen < threshold || trace->hot.load(std::memory_order_relaxed)) {
@@ -320,7 +324,7 @@ std::uint32_t TraceStore::node_count() const {
 }
 
 std::vector<const Trace*> TraceStore::traces() const {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard<std::mutex> lock(mutex_);
   std::vector<const Trace*> all;
   all.reserve(traces_.size());
   for (const auto& trace : traces_) all.push_back(trace.get());
@@ -328,7 +332,7 @@ std::vector<const Trace*> TraceStore::traces() const {
 }
 
 std::vector<const TraceNode*> TraceStore::PathOf(const Trace* trace) const {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard<std::mutex> lock(mutex_);
   auto ends = ends_.find(trace);
   if (ends == ends_.end()) return {};
   const std::vector<TraceNode*> path = PathTo(ends->second.front());

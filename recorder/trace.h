@@ -21,12 +21,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
-#include "absl/synchronization/mutex.h"
 #include "recorder/bail.h"
 #include "recorder/op_record.h"
 #include "recorder/trace_key.h"
@@ -103,17 +102,14 @@ class TraceStore {
   // same key if there is one, else a new one. Steps equal to existing children
   // are shared. Returns null with *why set if the store or the path is full.
   Trace* Insert(TraceNode* from, std::vector<NewStep> steps,
-                bool starts_at_boundary, BailReason* why)
-      ABSL_LOCKS_EXCLUDED(mutex_);
+                bool starts_at_boundary, BailReason* why);
 
   // The trace that the path from..., steps... would end, if there is one.
-  Trace* Find(TraceNode* from, const std::vector<NewStep>& steps)
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  Trace* Find(TraceNode* from, const std::vector<NewStep>& steps);
 
   // Counts one complete sighting; makes the trace hot at `threshold` and
   // marks the nodes of all its paths. Returns true if it became hot now.
-  bool CountSighting(Trace* trace, std::int64_t threshold)
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  bool CountSighting(Trace* trace, std::int64_t threshold);
 
   // Called when a run left the trace; backs off exponentially, blacklists at
   // the end. A complete run pays half of the penalty back.
@@ -122,38 +118,37 @@ class TraceStore {
   // True if this entry is to be let pass; pays one unit of back-off.
   bool ShouldSkip(Trace* trace);
 
+  void LockForFork() { mutex_.lock(); }
+  void UnlockAfterFork() { mutex_.unlock(); }
+
   std::uint32_t node_count() const;  // without top()
-  std::vector<const Trace*> traces() const ABSL_LOCKS_EXCLUDED(mutex_);
+  std::vector<const Trace*> traces() const;
   // The path of one end node of `trace` (the first one recorded).
-  std::vector<const TraceNode*> PathOf(const Trace* trace) const
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  std::vector<const TraceNode*> PathOf(const Trace* trace) const;
 
  private:
-  TraceNode* NewNode(TraceNode* parent, NewStep step)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  TraceNode* NewNode(TraceNode* parent, NewStep step);
   // Returns the end node, null if the store is full; *branch is the first new
   // node, not yet linked to its parent.
   TraceNode* AddPath(TraceNode* from, std::vector<NewStep> steps,
-                     TraceNode** branch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Publish(TraceNode* node) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+                     TraceNode** branch);
+  void Publish(TraceNode* node);
   Trace* FindOrMakeTrace(TraceKey key, std::uint32_t length,
-                         bool starts_at_boundary)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void MarkHot(Trace* trace) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+                         bool starts_at_boundary);
+  void MarkHot(Trace* trace);
 
   static constexpr std::size_t kRootBuckets = 1021;
 
   const std::uint32_t max_nodes_;
-  mutable absl::Mutex mutex_;
+  // A std::mutex because a forked child may unlock it.
+  mutable std::mutex mutex_;
   TraceNode* top_;
   std::array<std::atomic<TraceNode*>, kRootBuckets> roots_{};
   std::atomic<std::uint32_t> node_count_{0};
-  std::vector<std::unique_ptr<TraceNode>> nodes_ ABSL_GUARDED_BY(mutex_);
-  std::vector<std::unique_ptr<Trace>> traces_ ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_map<std::uint64_t, std::vector<Trace*>> by_hash_
-      ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_map<const Trace*, std::vector<TraceNode*>> ends_
-      ABSL_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<TraceNode>> nodes_;
+  std::vector<std::unique_ptr<Trace>> traces_;
+  absl::flat_hash_map<std::uint64_t, std::vector<Trace*>> by_hash_;
+  absl::flat_hash_map<const Trace*, std::vector<TraceNode*>> ends_;
 };
 
 }  // namespace tjit

@@ -14,7 +14,7 @@ TraceNode* ThreadState::FindRoot(const CallFrame& frame,
   BailReason why;
   for (const std::uint64_t shape :
        {ShapeOf(frame, context_), AtCallShape(frame.entry.id, context_)}) {
-    for (TraceNode* n = runtime_->store().RootsOf(shape); n != nullptr;
+    for (TraceNode* n = store_->RootsOf(shape); n != nullptr;
          n = n->next_root.load(std::memory_order_acquire)) {
       if (MatchShape(frame, context_, n->step, &why) && accept(n)) return n;
     }

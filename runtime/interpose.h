@@ -35,6 +35,11 @@ extern std::atomic<std::uint8_t> g_default_dtype;
 // Looks it up.
 void NoteDefaultDtype();
 
+// The switches of at::Context that decide how kernels lay their results out
+// (GlobalContext without threads and MXCSR), kept up to date in the same way.
+extern std::atomic<std::uint64_t> g_global_flags;
+void NoteGlobalFlags();
+
 }  // namespace tjit::runtime
 
 // Defines an interposed function. `symbol` is its mangled name, so that what

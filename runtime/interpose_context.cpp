@@ -11,11 +11,14 @@
 
 #include "runtime/interpose.h"
 #include "runtime/materialize.h"
+#include "runtime/thread_context.h"
 
 namespace tjit::runtime {
 
 std::atomic<std::uint8_t> g_default_dtype{
     static_cast<std::uint8_t>(c10::ScalarType::Float)};
+
+std::atomic<std::uint64_t> g_global_flags{0};
 
 void NoteDefaultDtype() {
   g_default_dtype.store(
@@ -27,42 +30,52 @@ void NoteDefaultDtype() {
 
 namespace {
 
-void BeforeChange() {
-  if (tjit::runtime::MayHavePending()) {
-    tjit::runtime::FlushAllThreads(tjit::FlushReason::kContextChange);
+class Change {
+ public:
+  Change() {
+    if (tjit::runtime::MayHavePending()) {
+      tjit::runtime::FlushAllThreads(tjit::FlushReason::kContextChange);
+    }
   }
-}
+  ~Change() {
+    if (tjit::runtime::g_enabled.load(std::memory_order_relaxed)) {
+      tjit::runtime::NoteGlobalFlags();
+    }
+  }
+  Change(const Change&) = delete;
+  Change& operator=(const Change&) = delete;
+};
 
 }  // namespace
 
 #define TJIT_BOOL_SETTER(symbol)                                \
   TJIT_INTERPOSED void symbol(at::Context* context, bool on) { \
-    BeforeChange();                                             \
+    const Change change;                                        \
     TJIT_NEXT(symbol)(context, on);                             \
   }
 #include "runtime/interposed.def"
 
 TJIT_INTERPOSED void _ZN2at15set_num_threadsEi(int threads) {
-  BeforeChange();
+  const Change change;
   TJIT_NEXT(_ZN2at15set_num_threadsEi)(threads);
 }
 
 TJIT_INTERPOSED void _ZN3c1017set_default_dtypeEN6caffe28TypeMetaE(
     caffe2::TypeMeta dtype) {
-  BeforeChange();
+  const Change change;
   TJIT_NEXT(_ZN3c1017set_default_dtypeEN6caffe28TypeMetaE)(dtype);
   tjit::runtime::NoteDefaultDtype();
 }
 
 TJIT_INTERPOSED void _ZN2at7Context10setQEngineEN3c107QEngineE(
     at::Context* context, c10::QEngine engine) {
-  BeforeChange();
+  const Change change;
   TJIT_NEXT(_ZN2at7Context10setQEngineEN3c107QEngineE)(context, engine);
 }
 
 // Static, and returns whether the CPU can.
 TJIT_INTERPOSED bool _ZN2at7Context16setFlushDenormalEb(bool on) {
-  BeforeChange();
+  const Change change;
   return TJIT_NEXT(_ZN2at7Context16setFlushDenormalEb)(on);
 }
 
@@ -70,7 +83,7 @@ TJIT_INTERPOSED void
 _ZN2at7Context19setFloat32PrecisionENS_14Float32BackendENS_9Float32OpENS_16Float32PrecisionE(
     at::Context* context, at::Float32Backend backend, at::Float32Op op,
     at::Float32Precision precision) {
-  BeforeChange();
+  const Change change;
   TJIT_NEXT(
       _ZN2at7Context19setFloat32PrecisionENS_14Float32BackendENS_9Float32OpENS_16Float32PrecisionE)
   (context, backend, op, precision);
@@ -78,7 +91,7 @@ _ZN2at7Context19setFloat32PrecisionENS_14Float32BackendENS_9Float32OpENS_16Float
 
 TJIT_INTERPOSED void _ZN2at7Context19setSDPPriorityOrderERKSt6vectorIlSaIlEE(
     at::Context* context, const std::vector<std::int64_t>& order) {
-  BeforeChange();
+  const Change change;
   TJIT_NEXT(_ZN2at7Context19setSDPPriorityOrderERKSt6vectorIlSaIlEE)
   (context, order);
 }
@@ -86,7 +99,7 @@ TJIT_INTERPOSED void _ZN2at7Context19setSDPPriorityOrderERKSt6vectorIlSaIlEE(
 TJIT_INTERPOSED void
 _ZN2at7Context23setBlasPreferredBackendENS_11BlasBackendE(
     at::Context* context, at::BlasBackend backend) {
-  BeforeChange();
+  const Change change;
   TJIT_NEXT(_ZN2at7Context23setBlasPreferredBackendENS_11BlasBackendE)
   (context, backend);
 }
@@ -94,7 +107,7 @@ _ZN2at7Context23setBlasPreferredBackendENS_11BlasBackendE(
 TJIT_INTERPOSED void
 _ZN2at7Context25setFloat32MatmulPrecisionERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE(
     at::Context* context, const std::string& precision) {
-  BeforeChange();
+  const Change change;
   TJIT_NEXT(
       _ZN2at7Context25setFloat32MatmulPrecisionERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE)
   (context, precision);
@@ -103,14 +116,14 @@ _ZN2at7Context25setFloat32MatmulPrecisionERKNSt7__cxx1112basic_stringIcSt11char_
 TJIT_INTERPOSED void
 _ZN2at7Context25setLinalgPreferredBackendENS_13LinalgBackendE(
     at::Context* context, at::LinalgBackend backend) {
-  BeforeChange();
+  const Change change;
   TJIT_NEXT(_ZN2at7Context25setLinalgPreferredBackendENS_13LinalgBackendE)
   (context, backend);
 }
 
 TJIT_INTERPOSED void _ZN2at7Context26setDeterministicAlgorithmsEbb(
     at::Context* context, bool on, bool warn_only) {
-  BeforeChange();
+  const Change change;
   TJIT_NEXT(_ZN2at7Context26setDeterministicAlgorithmsEbb)
   (context, on, warn_only);
 }
@@ -118,7 +131,7 @@ TJIT_INTERPOSED void _ZN2at7Context26setDeterministicAlgorithmsEbb(
 TJIT_INTERPOSED void
 _ZN2at7Context30setCheckSparseTensorInvariantsESt8optionalIbE(
     at::Context* context, std::optional<bool> on) {
-  BeforeChange();
+  const Change change;
   TJIT_NEXT(_ZN2at7Context30setCheckSparseTensorInvariantsESt8optionalIbE)
   (context, on);
 }

@@ -26,11 +26,7 @@ namespace {
 using tjit::FlushReason;
 namespace runtime = tjit::runtime;
 
-// False in workers of a parallel region, too: a thread that flushes has made
-// their inputs ready and waits for them.
-bool MustLook() {
-  return runtime::MayHavePending() && !at::in_parallel_region();
-}
+bool MustLook() { return runtime::MayHavePending(); }
 
 c10::TensorImpl* ImplOf(const at::TensorBase& t) {
   return t.defined() ? t.unsafeGetTensorImpl() : nullptr;

@@ -11,8 +11,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
+#include <unordered_map>
 
-#include "absl/container/flat_hash_map.h"
 #include "runtime/library_calls_internal.h"
 
 namespace tjit::runtime {
@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::uint64_t kAlignment = 64;
 
-using FactoryMap = absl::flat_hash_map<std::string_view, Factory>;
+using FactoryMap = std::unordered_map<std::string_view, Factory>;
 
 FactoryMap MakeFactories() {
   FactoryMap map;

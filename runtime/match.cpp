@@ -188,6 +188,17 @@ std::int32_t BoundSlot(const Run& run, const c10::StorageImpl* storage,
   return -1;
 }
 
+// The address alone does not tell: after a flush in mid-run a value may die and
+// its block be given out again.
+static bool IsBoundTo(const Run& run, const Block* block, std::uint32_t s) {
+  if (run.slots[s].block != block) return false;
+  if (!block->is_shared()) {
+    return block->binding.load(std::memory_order_relaxed) == run.BindingOf(s);
+  }
+  const auto it = run.shared_slots.find(block);
+  return it != run.shared_slots.end() && it->second == s;
+}
+
 void UnbindFrom(Run* run, std::size_t count) {
   if (count == 0) run->shared_slots.clear();
   while (run->slots.size() > count) {
@@ -221,7 +232,7 @@ bool BindSlots(const CallFrame& frame, const TraceNode& node, Run* run,
         continue;
       }
       const Block* block = BlockOf(storage);
-      if (slot.block != block || block == nullptr) {
+      if (block == nullptr || !IsBoundTo(*run, block, s)) {
         if (!Planted(Defect::kLostAlias)) {
           return fail(BailReason::kSlotDiffers);
         }

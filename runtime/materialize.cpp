@@ -28,6 +28,13 @@ void FlushReaders(const Block* block, FlushReason reason) {
   }
 }
 
+// True for workers of the kernels that `owner` runs just now: it has made
+// their inputs ready and waits for them.
+bool IsWorkerOf(const ThreadState* owner) {
+  return at::in_parallel_region() &&
+         owner->flushing() == ThreadState::Flushing::kYes;
+}
+
 void Materialize(const c10::StorageImpl* storage, bool write,
                  FlushReason reason) {
   if (storage == nullptr || !MayHavePending()) return;
@@ -36,7 +43,7 @@ void Materialize(const c10::StorageImpl* storage, bool write,
   if ((block->kind & Block::kPages) != 0) RevealBlock(block);
   if (write) FlushReaders(block, reason);
   ThreadState* owner = block->owner.load(std::memory_order_acquire);
-  if (owner == nullptr) return;
+  if (owner == nullptr || IsWorkerOf(owner)) return;
   const std::uint8_t pending = block->pending.load(std::memory_order_relaxed);
   if ((pending & Block::kPendingWrite) != 0 || (write && pending != 0)) {
     owner->Flush(reason);
@@ -74,11 +81,17 @@ void FlushAllThreads(FlushReason reason) {
 }
 
 void MaterializeHook(c10::StorageImpl* storage) {
-  if (t_context.inside != 0 || at::in_parallel_region()) return;
+  if (t_context.inside != 0) return;
   Block* block = BlockOf(storage);
   if (block == nullptr) return;
+  if (at::in_parallel_region() &&
+      block->owner.load(std::memory_order_acquire) == nullptr &&
+      !block->has_readers()) {
+    return;  // most likely a worker of an eager kernel
+  }
   if ((block->kind & Block::kPages) != 0) RevealBlock(block);
   if (ThreadState* owner = block->owner.load(std::memory_order_acquire)) {
+    if (IsWorkerOf(owner)) return;
     owner->Flush(FlushReason::kMutablePointer);
   }
   FlushReaders(block, FlushReason::kMutablePointer);

@@ -23,6 +23,7 @@ struct ContextEntry {
   std::uint64_t excluded = 0;
   std::uint8_t autograd = 0;
   std::uint8_t default_dtype = 0;  // decides the dtype of results
+  std::uint64_t flags = 0;         // and their strides, see g_global_flags
   bool operator==(const ContextEntry&) const = default;
 };
 
@@ -56,7 +57,8 @@ thread_local ThreadView view __attribute__((tls_model("initial-exec")));
 ContextEntry Now(const ThreadView& v) {
   return {v.keys->included().raw_repr(), v.keys->excluded().raw_repr(),
           AutogradBits(*v.autograd),
-          g_default_dtype.load(std::memory_order_relaxed)};
+          g_default_dtype.load(std::memory_order_relaxed),
+          g_global_flags.load(std::memory_order_relaxed)};
 }
 
 std::uint32_t Find(const ContextTable& table, const ContextEntry& e) {
@@ -155,6 +157,11 @@ class WordReader {
 };
 
 }  // namespace
+
+void NoteGlobalFlags() {
+  g_global_flags.store(GlobalContext::Now().word >> (kMxcsrBits + kThreadBits),
+                       std::memory_order_relaxed);
+}
 
 // The getters and setters below are interposed or call interposed ones (the
 // first get_num_threads() of a thread sets it): no flush from in here.

@@ -44,6 +44,10 @@ pthread_t g_main_thread;
 ThreadState* AcquireThreadState() {
   ThreadContext& c = t_context;
   if (!g_process_enabled.load(std::memory_order_relaxed) && c.scoped_on == 0) {
+    // What it is about to read may be another thread's.
+    if (Runtime::Get().AnyPending()) {
+      Runtime::Get().FlushAll(FlushReason::kOtherThread);
+    }
     return nullptr;
   }
   if (c.state == nullptr) {
@@ -82,8 +86,22 @@ void Runtime::InstallOnce() {
           LogWarning(std::string("fork() leaves ops pending: ") + e.what());
         }
         Get().stats_file_.BeforeFork(Get().Collect());
+        Get().LockForFork();
       },
-      nullptr, nullptr);
+      [] { Get().UnlockAfterFork(); }, [] { Get().UnlockAfterFork(); });
+}
+
+// The child has only the thread that forks: no lock may be another's.
+void Runtime::LockForFork() {
+  mutex_.lock();
+  for (const auto& state : states_) state->LockForFork();
+  store().LockForFork();
+}
+
+void Runtime::UnlockAfterFork() {
+  store().UnlockAfterFork();
+  for (const auto& state : states_) state->UnlockAfterFork();
+  mutex_.unlock();
 }
 
 bool Runtime::Enable(const Options& options, bool for_thread) {
@@ -107,22 +125,26 @@ bool Runtime::Enable(const Options& options, bool for_thread) {
   debug_compile_.store(options.debug_compile);
   hiding_.store(options.stress == Stress::kHide);
   stats_path_ = options.stats_path;
+  NoteGlobalFlags();
+  may_defer_.store(true);
   if (!for_thread) g_process_enabled.store(true);
   g_enabled.store(true);
   return true;
 }
 
 void Runtime::Disable() {
-  FlushAll(FlushReason::kSyncCall);
+  may_defer_.store(false, std::memory_order_seq_cst);
+  FlushAllSurely(FlushReason::kSyncCall);
   g_process_enabled.store(false);
   g_enabled.store(false);
 }
 
 void Runtime::Clear() {
   std::lock_guard<std::mutex> lock(mutex_);
+  // Each thread looks at its next op and starts over by itself.
   stores_.push_back(std::make_unique<TraceStore>());
-  for (const auto& state : states_) state->Reset();
   store_.store(stores_.back().get(), std::memory_order_release);
+  for (const auto& state : states_) state->Flush(FlushReason::kSyncCall);
   for (OpId op = 0; op < kMaxOps; ++op) {
     root_ops_[op].store(false, std::memory_order_relaxed);
   }
@@ -156,13 +178,16 @@ void Runtime::ReturnThreadState(ThreadState* state) {
 }
 
 void Runtime::FlushAll(FlushReason reason) {
-  if (!AnyPending()) return;
+  if (AnyPending()) FlushAllSurely(reason);
+}
+
+void Runtime::FlushAllSurely(FlushReason reason) {
   std::vector<ThreadState*> states;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     for (const auto& state : states_) states.push_back(state.get());
   }
-  for (ThreadState* state : states) state->Flush(reason);
+  for (ThreadState* state : states) state->FlushSurely(reason);
 }
 
 }  // namespace tjit::runtime

@@ -32,6 +32,8 @@ class Runtime {
   void ReturnThreadState(ThreadState* state);
 
   void FlushAll(FlushReason reason);
+  // The same, and waits for ops that are just being deferred.
+  void FlushAllSurely(FlushReason reason);
   bool AnyPending() const {
     return pending_threads_.load(std::memory_order_relaxed) != 0;
   }
@@ -41,6 +43,8 @@ class Runtime {
   }
 
   TraceStore& store() { return *store_.load(std::memory_order_acquire); }
+  // False while disable() waits for what is pending.
+  bool may_defer() const { return may_defer_.load(std::memory_order_relaxed); }
   bool hiding() const { return hiding_.load(std::memory_order_relaxed); }
   std::int64_t hot_threshold() const {
     return hot_threshold_.load(std::memory_order_relaxed);
@@ -69,6 +73,8 @@ class Runtime {
 
   Runtime();
   void InstallOnce();
+  void LockForFork();
+  void UnlockAfterFork();
 
   std::mutex mutex_;  // guards states_, free_states_, Enable and Disable
   std::vector<std::unique_ptr<ThreadState>> states_;
@@ -78,6 +84,7 @@ class Runtime {
   std::vector<std::unique_ptr<TraceStore>> stores_;
   std::unique_ptr<std::atomic<bool>[]> root_ops_;
   std::atomic<int> pending_threads_{0};
+  std::atomic<bool> may_defer_{true};
   std::atomic<bool> hiding_{false};
   std::atomic<std::int64_t> hot_threshold_{10};
   std::atomic<bool> compile_all_{false};

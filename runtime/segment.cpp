@@ -55,9 +55,15 @@ PreparedSegment::PreparedSegment(const std::vector<TraceNode*>& nodes,
     for (const ResultRecord& r : nodes_[i]->step.results) {
       if (r.kind == ResultRecord::Kind::kFresh) {
         born_[r.slot] = static_cast<std::int32_t>(i);
+        used_.push_back(r.slot);
       }
     }
+    for (const ArgRecord& a : nodes_[i]->step.args) {
+      if (a.slot != kNoSlot) used_.push_back(a.slot);
+    }
   }
+  std::sort(used_.begin(), used_.end());
+  used_.erase(std::unique(used_.begin(), used_.end()), used_.end());
 }
 
 void PreparedSegment::PrepareAll(Counters* counters) {
@@ -119,7 +125,7 @@ std::vector<PlanSlot> PreparedSegment::PlanSlots(
 PreparedSegment::Variant& PreparedSegment::VariantFor(const Run& run,
                                                       Counters* counters) {
   live_.assign(slot_bytes_.size(), 0);
-  for (std::size_t s = 0; s < live_.size(); ++s) {
+  for (const std::int32_t s : used_) {
     live_[s] = run.slots[s].block != nullptr && !run.slots[s].held;
   }
   if (Planted(Defect::kWrongLiveOut)) {
@@ -131,7 +137,7 @@ PreparedSegment::Variant& PreparedSegment::VariantFor(const Run& run,
     if (v.live == live_) return v;
   }
   if (variants_.size() >= kMaxVariants) {
-    std::fill(live_.begin(), live_.end(), 1);
+    for (const std::int32_t s : used_) live_[s] = 1;
     for (Variant& v : variants_) {
       if (v.live == live_) return v;
     }
@@ -174,7 +180,7 @@ void PreparedSegment::RunOverTensors(void* state, char* const* slots,
 
 void PreparedSegment::FillPointers(const Run& run) {
   pointers_.assign(slot_bytes_.size(), nullptr);
-  for (std::size_t s = 0; s < pointers_.size(); ++s) {
+  for (const std::int32_t s : used_) {
     const SlotBinding& slot = run.slots[s];
     if (slot.block != nullptr) pointers_[s] = slot.block->data + slot.shift;
   }
@@ -268,12 +274,15 @@ PreparedSegment& SegmentCache::For(const Run& run,
   const Key key{std::uint64_t{run.pending.back()->id} << 32 |
                     run.pending.front()->depth,
                 global.word};
-  std::unique_ptr<PreparedSegment>& segment = segments_[key];
-  if (segment == nullptr) {
-    segment =
-        std::make_unique<PreparedSegment>(run.pending, &classes_);
+  const auto found = segments_.find(key);
+  if (found != segments_.end()) return *found->second;
+  auto segment = std::make_unique<PreparedSegment>(run.pending, &classes_);
+  if (weight_ + segment->weight() > kMaxWeight) {
+    segments_.clear();
+    weight_ = 0;
   }
-  return *segment;
+  weight_ += segment->weight();
+  return *segments_.emplace(key, std::move(segment)).first->second;
 }
 
 }  // namespace tjit::runtime

@@ -34,6 +34,7 @@ class PreparedSegment {
   // False if the last of these two threw before it ran a step: the run is as
   // it was.
   bool has_begun() const { return has_begun_; }
+  std::size_t weight() const { return slot_bytes_.size() + nodes_.size(); }
   // How each step runs, and the memory plans made so far.
   std::string ToText() const;
 
@@ -67,6 +68,9 @@ class PreparedSegment {
   std::vector<TraceNode*> nodes_;
   std::vector<std::uint64_t> slot_bytes_;  // by slot of the path
   std::vector<std::int32_t> born_;         // by slot: index into nodes_, or -1
+  // Slots that these steps read or write. Others may be gone: what an earlier
+  // segment of the run has finished is the program's alone.
+  std::vector<std::int32_t> used_;
   StepClasses* const classes_;
   std::vector<BoundStep> steps_;
   std::vector<std::int32_t> slot_map_;
@@ -89,13 +93,19 @@ class SegmentCache {
   std::string ToText() const;
   void Clear() {
     segments_.clear();
+    weight_ = 0;
     classes_.Clear();
   }
 
  private:
   // Id of the last node, depth of the first; the word of the context.
   using Key = std::pair<std::uint64_t, std::uint64_t>;
+  // Flushes at varying places make a segment each; all go when they are too
+  // many.
+  static constexpr std::size_t kMaxWeight = 1 << 20;
+
   absl::flat_hash_map<Key, std::unique_ptr<PreparedSegment>> segments_;
+  std::size_t weight_ = 0;  // slots and steps of all segments
   StepClasses classes_;
 };
 

@@ -108,13 +108,13 @@ StepClass* StepClasses::For(const TraceNode& node,
   std::vector<std::uint64_t> bytes;
   for (const std::int32_t slot : *slots) bytes.push_back(slot_bytes[slot]);
   const auto& call = *static_cast<const CapturedCall*>(node.payload.get());
-  std::unique_ptr<StepClass>& found = classes_[KeyOf(step, call, bytes)];
-  if (found == nullptr) {
-    found = std::make_unique<StepClass>(std::move(step), node.payload,
-                                        std::move(bytes));
-    found->Prepare(counters);
-  }
-  return found.get();
+  std::string key = KeyOf(step, call, bytes);
+  const auto found = classes_.find(key);
+  if (found != classes_.end()) return found->second.get();
+  auto made = std::make_unique<StepClass>(std::move(step), node.payload,
+                                          std::move(bytes));
+  made->Prepare(counters);
+  return classes_.emplace(std::move(key), std::move(made)).first->second.get();
 }
 
 }  // namespace tjit::runtime

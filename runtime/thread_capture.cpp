@@ -39,10 +39,10 @@ void ThreadState::MaybeStartCapture(bool due) {
     scheduled_ = {};
     counters_.sequences.Add();
     BeginRun();
-    StartCapture(runtime_->store().top(), s.period, s.boundary);
+    StartCapture(store_->top(), s.period, s.boundary);
   } else if (runtime_->compile_all() && at_boundary_) {
     BeginRun();
-    StartCapture(runtime_->store().top(), 0, true);
+    StartCapture(store_->top(), 0, true);
   }
 }
 
@@ -90,7 +90,7 @@ void ThreadState::EndOpenCapture(const CallFrame& frame) {
     return;
   }
   // The same sequence with other sizes is complete where its trace is.
-  if (runtime_->store().Find(capture_.from(), capture_.steps()) != nullptr) {
+  if (store_->Find(capture_.from(), capture_.steps()) != nullptr) {
     FinishCapture();
     return;
   }
@@ -118,7 +118,7 @@ void ThreadState::FinishCapture() {
   const bool fresh = capture_.length() != 0;
   const bool boundary = capture_.at_boundary();
   TraceNode* from = capture_.from();
-  TraceStore& store = runtime_->store();
+  TraceStore& store = *store_;
   std::vector<NewStep> steps = capture_.Take();
   UnbindFrom(&run_, 0);
   const bool from_top = from == store.top();
@@ -158,7 +158,7 @@ void ThreadState::NoteMissedRoot(const CallFrame& frame) {
   }
   std::uint32_t missed = 0;  // steps of the longest such trace
   bool missed_at_boundary = false;
-  TraceNode* top = runtime_->store().top();
+  TraceNode* top = store_->top();
   for (const TraceNode* n = top->first_child.load(std::memory_order_acquire);
        n != nullptr; n = n->next_sibling.load(std::memory_order_acquire)) {
     const Trace* trace = n->owner.load(std::memory_order_acquire);

@@ -1,6 +1,7 @@
 // The half of ThreadState that other threads may reach: deferring, ownership
 // of blocks, flushing and draining. All of it runs under mutex_.
 #include <ATen/detail/FunctionTraits.h>
+#include <ATen/Parallel.h>
 #include <ATen/record_function.h>
 #include <ATen/ops/empty.h>
 #include <c10/core/TensorImpl.h>
@@ -51,6 +52,23 @@ class ExecutorScope {
   // anew.
   std::optional<at::DisableRecordFunctionGuard> no_observers_;
   QuietScope quiet_;
+};
+
+// Says that a state runs what is pending, see ThreadState::Flushing.
+class FlushingScope {
+ public:
+  explicit FlushingScope(std::atomic<ThreadState::Flushing>* flushing)
+      : flushing_(flushing) {
+    flushing_->store(at::in_parallel_region()
+                         ? ThreadState::Flushing::kInRegion
+                         : ThreadState::Flushing::kYes);
+  }
+  ~FlushingScope() { flushing_->store(ThreadState::Flushing::kNo); }
+  FlushingScope(const FlushingScope&) = delete;
+  FlushingScope& operator=(const FlushingScope&) = delete;
+
+ private:
+  std::atomic<ThreadState::Flushing>* const flushing_;
 };
 
 // Makes the process as it was when the ops were deferred.
@@ -240,9 +258,30 @@ void ThreadState::MakeReady(const CallFrame& frame) {
 }
 
 void ThreadState::Flush(FlushReason reason) {
-  if (!has_pending()) return;
+  if (has_pending()) FlushSurely(reason);
+}
+
+void ThreadState::FlushSurely(FlushReason reason) {
   StateLock lock(this);
   FlushLocked(reason);
+}
+
+void ThreadState::LockForFork() {
+  if (t_context.held == this) return;
+  if (t_context.state == this) {
+    mutex_.LockAsOwner();
+  } else {
+    mutex_.LockAsOther();
+  }
+}
+
+void ThreadState::UnlockAfterFork() {
+  if (t_context.held == this) return;
+  if (t_context.state == this) {
+    mutex_.UnlockAsOwner();
+  } else {
+    mutex_.UnlockAsOther();
+  }
 }
 
 void ThreadState::FlushLocked(FlushReason reason) {
@@ -265,16 +304,21 @@ std::exception_ptr ThreadState::RunPending(FlushReason reason) {
   {
     GlobalContextScope global(pending_global_);
     ExecutorScope executor;
-    PreparedSegment& segment = segments_.For(run_, pending_global_);
+    const FlushingScope flushing(&flushing_);
     const std::int64_t failed = FailedAllocations();
+    PreparedSegment* segment = nullptr;
     try {
-      segment.Execute(run_, &counters_);
+      segment = &segments_.For(run_, pending_global_);
+      segment->Execute(run_, &counters_);
     } catch (const std::exception& e) {
+      // Nothing has run: all of it stays pending.
+      if (segment == nullptr || !segment->has_begun()) {
+        return std::current_exception();
+      }
       if (FailedAllocations() == failed) {
         NoteStepThrew(e);
       } else {
         out_of_memory = std::current_exception();
-        if (!segment.has_begun()) return out_of_memory;
       }
     }
   }
@@ -296,16 +340,21 @@ std::exception_ptr ThreadState::DrainPending() {
   {
     GlobalContextScope global(pending_global_);
     ExecutorScope executor;
-    PreparedSegment& segment = segments_.For(run_, pending_global_);
+    const FlushingScope flushing(&flushing_);
     const std::int64_t failed = FailedAllocations();
+    PreparedSegment* segment = nullptr;
     try {
-      segment.Drain(run_, &counters_);
+      segment = &segments_.For(run_, pending_global_);
+      segment->Drain(run_, &counters_);
     } catch (const std::exception& e) {
+      // Nothing has run: all of it stays pending.
+      if (segment == nullptr || !segment->has_begun()) {
+        return std::current_exception();
+      }
       if (FailedAllocations() == failed) {
         NoteStepThrew(e);
       } else {
         out_of_memory = std::current_exception();
-        if (!segment.has_begun()) return out_of_memory;
       }
     }
   }
@@ -400,10 +449,16 @@ void ThreadState::Reset() {
   failed_captures_ = 0;
   no_capture_before_ = 0;
   exits_.clear();
-  detector_ = HotDetector();
+  detector_.Break();
   at_boundary_ = true;
   after_mark_step_ = false;
+}
+
+void ThreadState::StartOver() {
+  Reset();
+  StateLock lock(this);
   segments_.Clear();
+  store_ = &runtime_->store();
 }
 
 }  // namespace tjit::runtime

@@ -39,10 +39,14 @@ void AfterEager(ThreadState* state, CallFrame& frame,
 void OnThrow(ThreadState* state, CallFrame& frame) { state->OnThrow(frame); }
 
 ThreadState::ThreadState(Runtime* runtime, std::uint16_t stream)
-    : runtime_(runtime), stream_(stream), run_(stream) {}
+    : runtime_(runtime),
+      stream_(stream),
+      store_(&runtime->store()),
+      run_(stream) {}
 
 Decision ThreadState::OnCall(CallFrame& frame) {
   if (frame.entry.op_class == OpClass::kEmpty) return Decision::kEager;
+  if (store_ != &runtime_->store()) [[unlikely]] StartOver();
   counters_.ops_seen.Add();
   if (runtime_->hiding()) RevealArguments(frame);
   if (at::in_parallel_region()) {
@@ -121,7 +125,7 @@ void ThreadState::BeginRun() {
 }
 
 bool ThreadState::TryEnter(CallFrame& frame, Decision* decision) {
-  TraceStore& store = runtime_->store();
+  TraceStore& store = *store_;
   TraceNode* root = FindRoot(frame, [&](const TraceNode* n) {
     Trace* trace = n->owner.load(std::memory_order_acquire);
     return trace != nullptr && (!trace->starts_at_boundary || at_boundary_) &&
@@ -155,7 +159,7 @@ TraceNode* ThreadState::FindChild(TraceNode* from, CallFrame& frame,
     }
     return BindSlots(frame, *n, &run_, why);
   };
-  if (from == runtime_->store().top()) {
+  if (from == store_->top()) {
     if (matches(root_)) return root_;
     const BailReason first_why = *why;
     TraceNode* other = FindRoot(frame, [&](TraceNode* n) {
@@ -279,14 +283,15 @@ bool ThreadState::TryFollow(CallFrame& frame, Decision* decision) {
     node = FindChild(cursor_, frame, &why);
     if (node == nullptr) break;
     const bool defers = node->hot.load(std::memory_order_relaxed) &&
-                        node->step.kind == StepKind::kDeferred;
+                        node->step.kind == StepKind::kDeferred &&
+                        runtime_->may_defer();
     if (defers && !ClaimSlots(node)) {
       UnbindFrom(&run_, slots_before);
       lock.Unlock();
       FlushForeignOwners(frame);
       continue;
     }
-    *decision = Take(frame, node);
+    *decision = Take(frame, node, defers);
     break;
   }
   if (node != nullptr) {
@@ -331,15 +336,14 @@ constexpr std::uint32_t kPrefetchFrom = 256;
 
 }  // namespace
 
-Decision ThreadState::Take(CallFrame& frame, TraceNode* node) {
-  if (cursor_ != runtime_->store().top()) {
+Decision ThreadState::Take(CallFrame& frame, TraceNode* node, bool defers) {
+  if (cursor_ != store_->top()) {
     if (cursor_->likely.load(std::memory_order_relaxed) != node) {
       cursor_->likely.store(node, std::memory_order_relaxed);
     }
   }
   cursor_ = node;
-  if (node->step.kind == StepKind::kDeferred &&
-      node->hot.load(std::memory_order_relaxed)) {
+  if (defers) {
     if (node->depth >= kPrefetchFrom) PrefetchAfter(node);
     if (Defer(frame, node)) return Decision::kDeferred;
     // Its memory cannot be had: what is pending may free some, and the eager
@@ -371,7 +375,7 @@ void ThreadState::FinishRun(FlushReason reason) {
     UnbindFrom(&run_, 0);
   }
   Trace* trace = cursor_->ends.load(std::memory_order_acquire);
-  TraceStore& store = runtime_->store();
+  TraceStore& store = *store_;
   cursor_ = nullptr;
   at_boundary_ = true;
   // Exits are charged to the owner of the node, on a shared prefix the first
@@ -404,7 +408,7 @@ void ThreadState::LeaveTraceLocked(BailReason why) {
   Trace* trace = node->owner.load(std::memory_order_acquire);
   if (run_deferred_) {
     counters_.side_exits[static_cast<std::size_t>(why)].Add();
-    runtime_->store().Penalize(trace, why);
+    store_->Penalize(trace, why);
     LogExit(*trace, *node, why);
     detector_.Break();
   }

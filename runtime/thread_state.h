@@ -62,10 +62,23 @@ class ThreadState {
   void Flush(FlushReason reason);
   // Runs what pending ops of any thread read of `block`.
   void FlushReaders(const Block* block, FlushReason reason);
-  // Runs what is pending and forgets cursor, capture and prepared segments.
+  // The same where an op of the owner may just be on its way.
+  void FlushSurely(FlushReason reason);
+  // Around fork(): no other thread is inside, in parent and child.
+  void LockForFork();
+  void UnlockAfterFork();
+  // Runs what is pending and forgets cursor and capture. The owner's.
   void Reset();
+  // The same, and takes the present store.
+  void StartOver();
   // The deleter of a block with pending ops of this state fired.
   bool TakeOver(Block* block);
+  // Whether what is pending runs just now; workers of the kernels that run
+  // must not wait for it. A flush inside a parallel region has no workers.
+  enum class Flushing : std::uint8_t { kNo, kYes, kInRegion };
+  Flushing flushing() const {
+    return flushing_.load(std::memory_order_acquire);
+  }
   bool has_pending() const {
     return pending_count_.load(std::memory_order_relaxed) != 0;
   }
@@ -103,7 +116,7 @@ class ThreadState {
   bool ClaimToWrite(std::uint32_t slot);
   bool ClaimToRead(std::uint32_t slot);
   void FlushForeignOwners(const CallFrame& frame);
-  Decision Take(CallFrame& frame, TraceNode* node);
+  Decision Take(CallFrame& frame, TraceNode* node, bool defers);
   // False if there is no memory for the results: nothing has changed then.
   bool Defer(CallFrame& frame, TraceNode* node);
   void MakeResults(CallFrame& frame, const TraceNode* node);
@@ -152,6 +165,7 @@ class ThreadState {
 
   Runtime* const runtime_;
   const std::uint16_t stream_;
+  TraceStore* store_;  // the owner's; Clear() makes a new one
   Counters counters_;
 
   HotDetector detector_;
@@ -180,6 +194,7 @@ class ThreadState {
 
   OwnerLock mutex_;
   std::atomic<std::uint32_t> pending_count_{0};
+  std::atomic<Flushing> flushing_{Flushing::kNo};
   GlobalContext pending_global_;
   bool pending_reports_ = false;  // allocations are reported
   SegmentCache segments_;

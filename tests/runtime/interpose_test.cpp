@@ -52,6 +52,7 @@ thread_local ThreadContext t_context
     __attribute__((tls_model("initial-exec")));
 
 bool MayHavePending() noexcept { return seen.pending; }
+void NoteGlobalFlags() {}
 void MaterializeForRead(c10::StorageImpl* s, FlushReason) {
   seen.reads.push_back(s);
 }
