@@ -8,7 +8,9 @@
 #include <array>
 #include <cstring>
 #include <mutex>
+#include <new>
 #include <unordered_map>
+#include <utility>
 
 #include "runtime/block_cache.h"
 #include "runtime/placement.h"
@@ -193,7 +195,26 @@ struct Remembered {
     return entries[((address >> 6) ^ (address >> 14)) % kEntries];
   }
 };
-thread_local Remembered remembered;
+// A pointer: static thread storage is short where libtjit is loaded late.
+thread_local Remembered* remembered = nullptr;
+thread_local bool remembered_ended = false;
+
+struct RememberedOwner {
+  ~RememberedOwner() {
+    delete std::exchange(remembered, nullptr);
+    remembered_ended = true;
+  }
+};
+
+// Null on a thread that ends, and where there is no memory.
+Remembered* RememberedOfThread() {
+  if (remembered == nullptr && !remembered_ended) {
+    remembered = new (std::nothrow) Remembered;
+    static thread_local RememberedOwner owner;
+    (void)owner;
+  }
+  return remembered;
+}
 
 }  // namespace
 
@@ -276,14 +297,15 @@ void ReleaseAdopted(void* data) {
 }
 
 Block* AdoptedBlock(void* data) {
-  Remembered& mine = remembered;
+  Remembered* mine = RememberedOfThread();
+  if (mine == nullptr) return Adopted().Find(data);
   const std::uint64_t removals =
       Adopted().removals.load(std::memory_order_acquire);
-  if (mine.removals != removals) {
-    mine.entries.fill({nullptr, nullptr});
-    mine.removals = removals;
+  if (mine->removals != removals) {
+    mine->entries.fill({nullptr, nullptr});
+    mine->removals = removals;
   }
-  auto& entry = mine.Entry(data);
+  auto& entry = mine->Entry(data);
   if (entry.first != data) {
     Block* block = Adopted().Find(data);
     if (block == nullptr) return nullptr;

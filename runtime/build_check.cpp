@@ -1,10 +1,8 @@
 #include "runtime/build_check.h"
 
-#include <elf.h>
 #include <link.h>
 
-#include <cstring>
-
+#include "runtime/build_id.h"
 #include "tjit_build_ids.h"
 
 namespace tjit::runtime {
@@ -15,36 +13,6 @@ struct Search {
   std::string id;
 };
 
-// Reads the build-id note of one loaded object.
-std::string BuildIdOf(const dl_phdr_info* info) {
-  for (int i = 0; i < info->dlpi_phnum; ++i) {
-    const ElfW(Phdr)& header = info->dlpi_phdr[i];
-    if (header.p_type != PT_NOTE) continue;
-    const auto* p =
-        reinterpret_cast<const char*>(info->dlpi_addr + header.p_vaddr);
-    const char* end = p + header.p_memsz;
-    while (p + sizeof(ElfW(Nhdr)) <= end) {
-      ElfW(Nhdr) note;
-      std::memcpy(&note, p, sizeof(note));
-      const char* name = p + sizeof(note);
-      const char* desc = name + ((note.n_namesz + 3) & ~3u);
-      if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
-          std::memcmp(name, "GNU", 4) == 0) {
-        static const char kHex[] = "0123456789abcdef";
-        std::string id;
-        for (unsigned k = 0; k < note.n_descsz; ++k) {
-          const auto byte = static_cast<unsigned char>(desc[k]);
-          id += kHex[byte >> 4];
-          id += kHex[byte & 15];
-        }
-        return id;
-      }
-      p = desc + ((note.n_descsz + 3) & ~3u);
-    }
-  }
-  return {};
-}
-
 int Visit(dl_phdr_info* info, std::size_t, void* data) {
   auto* search = static_cast<Search*>(data);
   const std::string_view path = info->dlpi_name;
@@ -52,7 +20,7 @@ int Visit(dl_phdr_info* info, std::size_t, void* data) {
       path.substr(path.size() - search->name.size()) != search->name) {
     return 0;
   }
-  search->id = BuildIdOf(info);
+  search->id = BuildIdOf(info).hex;
   return 1;
 }
 

@@ -25,7 +25,9 @@ std::string ActiveInterposers();
 // True if all are.
 bool InterpositionIsComplete();
 
-// The next definition of `symbol` after ours, kept in `cache`.
+// The next definition of `symbol` after ours, kept in `cache`. Loaded late by
+// the preload shim too: RTLD_NEXT then searches our own scope, which begins
+// with us and has libtorch, but not the shim (preload/preload.h).
 // THROWS: c10::Error if there is none, which is also said once on stderr.
 void* NextDefinition(const char* symbol, std::atomic<void*>& cache);
 

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/StorageImpl.h>
 #include <c10/util/ArrayRef.h>
+#include <dlfcn.h>
 #include <torch/csrc/jit/serialization/flatbuffer_serializer.h>
 #include <torch/csrc/jit/serialization/pickler.h>
 
@@ -13,6 +14,7 @@
 #include <functional>
 #include <iosfwd>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/closed_table.h"
@@ -43,6 +45,12 @@ void ArmAgain(const at::TensorBase& t) {
       runtime::t_context.inside == 0) {
     runtime::Arm(ImplOf(t));
   }
+}
+
+bool LiesInTorchPython(const void* address) {
+  Dl_info info;
+  return dladdr(address, &info) != 0 &&
+         std::string_view(info.dli_fname).ends_with("/libtorch_python.so");
 }
 
 // A reader that lets go of the pointers it takes: they expose nothing, and the
@@ -176,6 +184,16 @@ _ZN6caffe29serialize19PyTorchStreamWriter11writeRecordERKNSt7__cxx1112basic_stri
   runtime::MakeAllReady(FlushReason::kConstRead);
   TJIT_NEXT(_ZN6caffe29serialize19PyTorchStreamWriter11writeRecordERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEPKvmb)
   (self, name, data, bytes, compress);
+}
+
+// at::Tensor at::_ops::resolve_neg::call(const Tensor&): what libtorch_python
+// calls last before it reads the bytes for Tensor.tolist(), inline.
+TJIT_INTERPOSED at::Tensor _ZN2at4_ops11resolve_neg4callERKNS_6TensorE(
+    const at::Tensor& tensor) {
+  if (MustLook() && LiesInTorchPython(__builtin_return_address(0))) {
+    ReadyToRead(tensor);
+  }
+  return TJIT_NEXT(_ZN2at4_ops11resolve_neg4callERKNS_6TensorE)(tensor);
 }
 
 // AOTInductor's stable interface: int32_t f(AtenTensorHandle, const void**)

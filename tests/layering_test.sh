@@ -18,6 +18,10 @@ Allowed() {
     recorder/*) echo "$PLAIN|recorder/[^/]+" ;;
     compiler/llvm/*) echo "$PLAIN|recorder/[^/]+|compiler/.+|llvm/.+" ;;
     compiler/*) echo "$PLAIN|recorder/[^/]+|compiler/.+" ;;
+    runtime/preload/*)
+      echo "[a-z0-9_]+(\.h)?|sys/.+|runtime/preload/.+|runtime/build_id\.h|\
+runtime/interposed\.def"
+      ;;
     runtime/include/*) echo "$PLAIN|$TORCH|tjit/.+" ;;
     runtime/*)
       echo "$PLAIN|$TORCH|recorder/[^/]+|compiler/[^/]+|runtime/.+|tjit/.+"
@@ -81,6 +85,8 @@ Planted compiler/llvm/a.cpp '#include <c10/core/Scalar.h>'
 Planted runtime/a.cpp '#include <llvm/IR/IRBuilder.h>'
 Planted runtime/a.cpp '#include "compiler/passes/plan_memory.h"'
 Planted runtime/a.cpp '#include "tests/runtime/helper.h"'
+Planted runtime/preload/a.cpp '#include <c10/util/Exception.h>'
+Planted runtime/preload/a.cpp '#include "runtime/interpose.h"'
 Planted runtime/include/tjit/a.h '#include "recorder/trace.h"'
 Planted examples/a.cpp '#include "runtime/block.h"'
 Planted bench/a.cpp '#include "recorder/trace.h"'

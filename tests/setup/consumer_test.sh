@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs a built tjit into a scratch folder and uses it from there as a
-# stranger would: once by find_package(tjit), once by pkg-config. Either
+# stranger would: by `tjit run`, by find_package(tjit) and by pkg-config. Every
 # program must run, and libtjit must stand before libtorch among the libraries
 # it asks for, although the CMake project names libtorch first.
 # Usage: consumer_test.sh <build folder>
@@ -44,6 +44,16 @@ cmake --build "$scratch/cmake" >"$scratch/build.log" || {
 check_needed "$scratch/cmake/consumer"
 "$scratch/cmake/consumer" || fail "the CMake consumer failed"
 echo "find_package(tjit): ok"
+
+# The installed command finds its shim, and the shim libtjit.so.
+"$prefix/bin/tjit" run --stats="$scratch/stats.json" -- \
+  "$build/bin/unmodified_loop" >/dev/null 2>"$scratch/run.log" && status=0 ||
+  status=$?
+[[ $status == 7 && ! -s $scratch/run.log ]] ||
+  fail "the installed tjit run: status $status, $(cat "$scratch/run.log")"
+grep -q '"ops_replayed": [1-9]' "$scratch/stats.json" ||
+  fail "the installed tjit run replays nothing"
+echo "tjit run: ok"
 
 pc=$(find "$prefix" -name tjit.pc)
 [[ -n $pc ]] || fail "no tjit.pc was installed"

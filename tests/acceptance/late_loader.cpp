@@ -1,0 +1,33 @@
+// A program that does not link libtorch and loads it late, for run_test.py.
+//
+// late_loader LIBRARY      dlopen(LIBRARY, RTLD_LOCAL), then the loop in it;
+//                          a name without a slash is found by our RUNPATH
+// late_loader fork-first LIBRARY   the same in a forked child
+// late_loader torch LIBRARY        only loads it
+#include <dlfcn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <string_view>
+
+int main(int argc, char** argv) {
+  const std::string_view mode = argc > 2 ? argv[1] : "";
+  if (argc < 2) return 1;
+  if (mode == "fork-first") {
+    const pid_t child = fork();
+    if (child != 0) {
+      int status = 0;
+      waitpid(child, &status, 0);
+      return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+    }
+  }
+  void* library = dlopen(argv[argc - 1], RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    std::fprintf(stderr, "%s\n", dlerror());
+    return 1;
+  }
+  if (mode == "torch") return 0;
+  auto* run = reinterpret_cast<int (*)()>(dlsym(library, "RunUnmodifiedLoop"));
+  return run == nullptr ? 1 : run();
+}

@@ -1,0 +1,361 @@
+"""`tjit run -- program` changes nothing but the speed.
+
+What it proves: programs that know nothing of tjit (linked to libtorch, loading
+it late by path, by name, in a forked child, a Python training loop) compute
+the same bits under it and replay most of their ops; exit status, signals,
+stdin, arguments and children are the program's own; programs without libtorch
+load nothing and start as fast; every bad command line ends with a sentence;
+another libtorch leaves tjit inert, said once; the libraries export nothing of
+third parties.
+
+Usage: run_test.py TJIT_COMMAND BIN_FOLDER LIB_FOLDER TORCH_FOLDER
+                   [unittest arguments]
+"""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import zipfile
+
+TJIT = BIN = LIB = TORCH = None
+HERE = pathlib.Path(__file__).resolve().parent
+USAGE, CANNOT_RUN, NOT_FOUND = 2, 126, 127
+
+
+def environment(**extra):
+    """Without any TJIT_ variable of the caller's."""
+    env = {k: v for k, v in os.environ.items()
+           if not k.startswith("TJIT_") and k != "LD_PRELOAD"}
+    env.update(OMP_NUM_THREADS="1", OMP_WAIT_POLICY="passive", **extra)
+    return env
+
+
+def run(*command, **extra):
+    return subprocess.run([str(c) for c in command], env=environment(**extra),
+                          text=True, capture_output=True, timeout=120,
+                          check=False)
+
+
+def tjit_run(*command, options=(), **extra):
+    return run(TJIT, "run", *options, "--", *command, **extra)
+
+
+def torch_python():
+    """The interpreter whose torch is the one tjit is built for, or None."""
+    beside = [parent / "bin" / "python3" for parent in TORCH.parents]
+    for python in [*(p for p in beside if p.exists()), sys.executable]:
+        done = run(python, "-W", "ignore", "-c",
+                   "import torch; print(torch.__path__[0])")
+        if done.returncode == 0 and (
+                pathlib.Path(done.stdout.strip()).resolve() == TORCH):
+            return python
+    return None
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def check_same_and_replays(self, *command, share=0.8):
+        """The same with and without, and most ops replayed."""
+        plain = run(*command)
+        stats = self.folder / "stats.json"
+        done = tjit_run(*command, options=[f"--stats={stats}"])
+        self.assertEqual(done.stderr, plain.stderr)
+        self.assertEqual(done.returncode, plain.returncode)
+        self.assertEqual(done.stdout, plain.stdout)
+        self.assertNotEqual(done.stdout, "")
+        did = json.loads(stats.read_text())
+        self.assertGreater(did["ops_seen"], 1000)
+        self.assertGreaterEqual(did["ops_replayed"], share * did["ops_seen"],
+                                did)
+        return plain
+
+
+class UnmodifiedProgramTest(Case):
+    def test_linked(self):
+        done = self.check_same_and_replays(BIN / "unmodified_loop")
+        self.assertEqual(done.returncode, 7)
+
+    def test_digits(self):
+        """As with the API: the same parameters, as much replayed."""
+        results = {}
+        for name, command in (("off", []), ("api", []),
+                              ("run", [TJIT, "run", "--"])):
+            stats = self.folder / f"{name}.json"
+            on = {"TJIT_AUTO_COMPILE": "1"} if name == "api" else {}
+            done = run(*command, BIN / "digits",
+                       HERE.parents[1] / "examples" / "data" / "digits.csv",
+                       "3", self.folder / name, TJIT_STATS=str(stats), **on)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            with zipfile.ZipFile(self.folder / name) as archive:
+                tensors = {n.split("/", 1)[1]: archive.read(n)
+                           for n in archive.namelist() if "/data/" in n}
+            results[name] = tensors, json.loads(stats.read_text())
+        self.assertGreaterEqual(len(results["off"][0]), 30)
+        for name in ("api", "run"):
+            self.assertEqual(results[name][0], results["off"][0], name)
+        self.assertEqual(results["off"][1]["ops_replayed"], 0)
+        self.assertGreater(results["run"][1]["ops_replayed"], 3000)
+        self.assertGreaterEqual(results["run"][1]["ops_replayed"],
+                                results["api"][1]["ops_replayed"])
+
+    def test_linked_to_tjit_too(self):
+        done = tjit_run(BIN / "small_loop")
+        self.assertEqual((done.returncode, done.stderr), (7, ""))
+        self.assertEqual(done.stdout, run(BIN / "small_loop").stdout)
+
+    def test_loaded_late_by_path(self):
+        self.check_same_and_replays(BIN / "late_loader",
+                                    LIB / "libunmodified_loop_library.so")
+
+    def test_loaded_late_by_name(self):
+        # Only the program's RUNPATH finds it.
+        self.check_same_and_replays(BIN / "late_loader",
+                                    "libunmodified_loop_library.so")
+
+    def test_loaded_late_in_a_forked_child(self):
+        self.check_same_and_replays(BIN / "late_loader", "fork-first",
+                                    LIB / "libunmodified_loop_library.so")
+
+    def test_switched_off(self):
+        done = tjit_run(BIN / "unmodified_loop", TJIT_AUTO_COMPILE="0",
+                        TJIT_STATS=str(self.folder / "s.json"))
+        self.assertEqual(done.stdout, run(BIN / "unmodified_loop").stdout)
+        self.assertFalse((self.folder / "s.json").exists())
+
+    def test_python(self):
+        python = torch_python()
+        if python is None:
+            self.skipTest(f"no Python interpreter imports the torch in {TORCH}")
+        self.check_same_and_replays(python, "-W", "ignore",
+                                    HERE / "train_mlp.py")
+
+
+class PassThroughTest(Case):
+    def test_exit_status(self):
+        for status in (0, 1, 2, 126, 255):
+            done = tjit_run("sh", "-c", f"exit {status}")
+            self.assertEqual(done.returncode, status)
+            self.assertEqual(done.stderr, "")
+
+    def test_signal(self):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGKILL):
+            child = subprocess.Popen([TJIT, "run", "--", "sleep", "60"],
+                                     env=environment())
+            # It is the same process, so the signal reaches the program.
+            while not pathlib.Path(f"/proc/{child.pid}/comm").read_text(
+                    ).startswith("sleep"):
+                time.sleep(0.01)
+            child.send_signal(number)
+            self.assertEqual(child.wait(60), -number)
+
+    def test_stdin_and_arguments(self):
+        done = subprocess.run([TJIT, "run", "--", "cat", "-", "--", "-"],
+                              input="a\nb", env=environment(), text=True,
+                              capture_output=True, timeout=60, check=False)
+        self.assertEqual((done.returncode, done.stdout), (0, "a\nb"))
+        done = tjit_run("printf", "%s|", "--help", "", "a b", "--")
+        self.assertEqual(done.stdout, "--help||a b|--|")
+
+    def test_children(self):
+        # A shell, and in it one child without libtorch and one with it.
+        plain = run(BIN / "unmodified_loop").stdout
+        stats = self.folder / "s.json"
+        done = tjit_run("sh", "-c", 'echo x | cat; "$0"; exit $?',
+                        BIN / "unmodified_loop", options=[f"--stats={stats}"])
+        self.assertEqual((done.returncode, done.stderr), (7, ""))
+        self.assertEqual(done.stdout, "x\n" + plain)
+        self.assertGreater(json.loads(stats.read_text())["ops_replayed"], 1000)
+        self.assertEqual([p.name for p in self.folder.iterdir()], ["s.json"])
+
+    def test_keeps_what_is_preloaded(self):
+        done = tjit_run("sh", "-c", 'echo "$LD_PRELOAD"',
+                        LD_PRELOAD="libm.so.6")
+        self.assertEqual(done.stdout.strip(),
+                         f"{LIB / 'libtjit_preload.so'}:libm.so.6")
+
+    def test_options(self):
+        done = tjit_run("env", options=["--compile", "--debug",
+                                        "--hot-threshold=3"], TJIT_STATS="a")
+        for line in ("TJIT_COMPILE=1", "TJIT_DEBUG_COMPILE=1", "TJIT_STATS=a",
+                     "TJIT_HOT_THRESHOLD=3", "TJIT_AUTO_COMPILE=1"):
+            self.assertIn(line, done.stdout.splitlines())
+
+
+class WithoutTorchTest(Case):
+    def test_loads_nothing(self):
+        done = tjit_run("cat", "/proc/self/maps")
+        self.assertIn("libtjit_preload.so", done.stdout)
+        for library in ("libtjit.so", "libtorch", "libc10", "libstdc++"):
+            self.assertNotIn(library, done.stdout)
+
+    def test_start_up_time(self):
+        def seconds(env):
+            begin = time.perf_counter()
+            subprocess.run(["/bin/true"], env=env, check=True)
+            return time.perf_counter() - begin
+
+        without = environment()
+        under = environment(LD_PRELOAD=str(LIB / "libtjit_preload.so"))
+        times = [(seconds(without), seconds(under)) for _ in range(200)]
+        differences = [b - a for a, b in times]
+        self.assertLess(statistics.median(differences), 2e-3)
+
+
+class BadInputTest(Case):
+    def check(self, status, text, *command):
+        done = run(TJIT, *command)
+        self.assertEqual(done.returncode, status, done.stderr)
+        self.assertIn(text, done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        self.assertEqual(done.stdout, "")
+
+    def test_usage(self):
+        self.check(USAGE, "no subcommand given")
+        self.check(USAGE, "accepted are run, --help and --version, not rum",
+                   "rum")
+        self.check(USAGE, "no program given", "run")
+        self.check(USAGE, "no program given", "run", "--")
+        self.check(USAGE, "unknown option --fast; accepted are --help, "
+                   "--compile, --debug, --hot-threshold=N, --stats=FILE",
+                   "run", "--fast", "--", "true")
+        self.check(USAGE, "--stats needs a value: --stats=FILE",
+                   "run", "--stats", "--", "true")
+        self.check(USAGE, "--debug takes no value", "run", "--debug=1", "true")
+        self.check(USAGE, "--hot-threshold=1 is not used, accepted is a whole "
+                   "number from 2 to 1000000", "run", "--hot-threshold=1",
+                   "true")
+
+    def test_programs_that_cannot_be_run(self):
+        plain = self.folder / "plain"
+        plain.write_text("#!/bin/sh\n")
+        no_interpreter = self.folder / "script"
+        no_interpreter.write_text("#!/no/such/interpreter\n")
+        no_interpreter.chmod(0o755)
+        self.check(NOT_FOUND, f"cannot run {self.folder}/none: No such file",
+                   "run", "--", self.folder / "none")
+        self.check(NOT_FOUND, "cannot run no-such-program: No such file",
+                   "run", "--", "no-such-program")
+        self.check(NOT_FOUND, f"cannot run {no_interpreter}: No such file",
+                   "run", "--", no_interpreter)
+        self.check(CANNOT_RUN, f"cannot run {plain}: Permission denied",
+                   "run", "--", plain)
+        self.check(CANNOT_RUN, f"cannot run {self.folder}: Permission denied",
+                   "run", "--", self.folder)
+
+    def test_static_program_runs_untouched(self):
+        done = tjit_run(BIN / "static_program")
+        self.assertEqual((done.returncode, done.stdout), (3, "static\n"))
+        self.assertIn("runs without tjit: it is statically linked",
+                      done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1)
+
+    def test_shim_is_missing(self):
+        (self.folder / "bin").mkdir()
+        lonely = self.folder / "bin" / "tjit"
+        shutil.copy(TJIT, lonely)
+        done = run(lonely, "run", "--", "true")
+        self.assertEqual(done.returncode, CANNOT_RUN)
+        self.assertIn("is tjit installed completely?", done.stderr)
+
+    def test_libtjit_is_missing(self):
+        shutil.copy(LIB / "libtjit_preload.so", self.folder)
+        done = run(BIN / "unmodified_loop", TJIT_AUTO_COMPILE="1",
+                   LD_PRELOAD=str(self.folder / "libtjit_preload.so"))
+        self.assertEqual(done.stdout, run(BIN / "unmodified_loop").stdout)
+        self.assertEqual(done.returncode, 7)
+        self.assertIn("tjit: inert: ", done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+
+    def test_help_and_version(self):
+        for command in (["--help"], ["run", "--help"], ["--version"]):
+            done = run(TJIT, *command)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertRegex(done.stdout, r"^tjit \d+\.\d+\.\d+\n$")
+        self.assertIn("--stats=FILE", run(TJIT, "run", "--help").stdout)
+
+
+class OtherTorchTest(Case):
+    def fake(self, **files):
+        """A libtorch_cpu.so of another build, with files beside lib/."""
+        lib = self.folder / "lib"
+        lib.mkdir(exist_ok=True)
+        shutil.copy(BIN / "other_torch" / "libtorch_cpu.so", lib)
+        for name, text in files.items():
+            (self.folder / name.replace("_py", ".py").replace(
+                "build_", "build-")).write_text(text)
+        return lib / "libtorch_cpu.so"
+
+    def check_inert(self, library, text):
+        done = tjit_run(BIN / "late_loader", "torch", library,
+                        LD_DEBUG="files", LD_DEBUG_OUTPUT=str(
+                            self.folder / "debug"))
+        self.assertEqual((done.returncode, done.stdout), (0, ""))
+        self.assertIn("tjit: inert: " + text, done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        # It looked before it loaded anything.
+        loaded = "".join(p.read_text() for p in self.folder.glob("debug*"))
+        self.assertIn("libtorch_cpu.so", loaded)
+        self.assertNotIn("libtjit.so", loaded)
+
+    def test_too_old(self):
+        for files in ({"version_py": "__version__ = '2.12.1+cpu'\n"},
+                      {"build_version": "1.13.0\n"}):
+            with self.subTest(files):
+                library = self.fake(**files)
+                version = "2.12.1+cpu" if "version_py" in files else "1.13.0"
+                self.check_inert(library, f"libtorch {version} ({library}) is "
+                                 "too old: tjit needs 2.13 or newer")
+                (self.folder / "version.py").unlink(missing_ok=True)
+
+    def test_another_build(self):
+        library = self.fake(version_py="__version__ = '2.13.0'\n")
+        self.check_inert(library, f"this process loads {library} with "
+                         "build-id ")
+
+
+class ExportsTest(Case):
+    def names(self, library):
+        done = run("nm", "-DC", "--defined-only", library)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return [line.split(maxsplit=2)[2] for line in done.stdout.splitlines()]
+
+    def test_no_third_party_symbol(self):
+        for library in ("libtjit.so", "libtjit_preload.so"):
+            names = self.names(LIB / library)
+            self.assertGreater(len(names), 90)
+            for name in names:
+                for word in ("absl", "spdlog", "fmt::", "XXH", "xxh"):
+                    self.assertNotIn(word, name)
+
+    def test_shim_needs_libc_alone(self):
+        done = run("readelf", "-d", LIB / "libtjit_preload.so")
+        needed = [line for line in done.stdout.splitlines()
+                  if "(NEEDED)" in line]
+        for line in needed:
+            self.assertRegex(line, r"lib(c|dl)\.so|ld-linux")
+
+    def test_libtjit_can_be_loaded_late(self):
+        # glibc keeps 1664 bytes of static thread storage for all libraries
+        # that come late; torch's own libgomp takes some.
+        done = run("readelf", "-lW", LIB / "libtjit.so")
+        tls = [line.split() for line in done.stdout.splitlines()
+               if line.split()[:1] == ["TLS"]]
+        self.assertLess(int(tls[0][5], 16), 512)
+
+
+if __name__ == "__main__":
+    TJIT, BIN, LIB, TORCH = (pathlib.Path(p).resolve()
+                             for p in sys.argv[1:5])
+    del sys.argv[1:5]
+    unittest.main()

@@ -1,0 +1,37 @@
+// tjit: the command line. Each subcommand is a file of its own.
+// Tested by: tests/acceptance/run_test.py
+#include <cstdio>
+#include <string_view>
+
+#include "tools/tjit/run_command.h"
+
+namespace {
+
+constexpr char kHelp[] =
+    "usage: tjit run [options] -- program [arguments]\n"
+    "       tjit --help | --version\n"
+    "\n"
+    "Makes programs that use libtorch fast without changing them.\n"
+    "`tjit run --help` lists the options of a subcommand.\n";
+
+int UsageError(const char* what, const char* word) {
+  std::fprintf(stderr, "tjit: %s%s; try `tjit --help`\n", what, word);
+  return tjit::tools::kUsageStatus;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2) return UsageError("no subcommand given", "");
+  const std::string_view word = argv[1];
+  if (word == "run") return tjit::tools::RunCommand(argc - 2, argv + 2);
+  if (word == "--help" || word == "-h" || word == "help") {
+    std::fputs(kHelp, stdout);
+    return 0;
+  }
+  if (word == "--version") {
+    std::puts("tjit " TJIT_VERSION);
+    return 0;
+  }
+  return UsageError("accepted are run, --help and --version, not ", argv[1]);
+}
