@@ -37,6 +37,9 @@ extern std::atomic<std::uint8_t> g_default_dtype;
 // Looks it up.
 void NoteDefaultDtype();
 
+// at::in_parallel_region() itself, which is interposed.
+bool InParallelRegion();
+
 // The switches of at::Context that decide how kernels lay their results out
 // (GlobalContext without threads and MXCSR), kept up to date in the same way.
 extern std::atomic<std::uint64_t> g_global_flags;

@@ -37,8 +37,11 @@ class Change {
       tjit::runtime::FlushAllThreads(tjit::FlushReason::kContextChange);
     }
   }
+  // Not for changes that tjit makes itself, nor inside the getters (the first
+  // get_num_threads() of a thread sets it).
   ~Change() {
-    if (tjit::runtime::g_enabled.load(std::memory_order_relaxed)) {
+    if (tjit::runtime::g_enabled.load(std::memory_order_relaxed) &&
+        tjit::runtime::t_context.inside == 0) {
       tjit::runtime::NoteGlobalFlags();
     }
   }
@@ -54,6 +57,19 @@ class Change {
     TJIT_NEXT(symbol)(context, on);                             \
   }
 #include "runtime/interposed.def"
+
+// at::parallel_for asks this before a region begins: a segment that runs
+// inside one runs with other threads than eager's, and other bits.
+TJIT_INTERPOSED bool _ZN2at18in_parallel_regionEv() {
+  if (tjit::runtime::MayHavePending() && !tjit::runtime::InParallelRegion()) {
+    tjit::runtime::FlushThisThread(tjit::FlushReason::kContextChange);
+  }
+  return tjit::runtime::InParallelRegion();
+}
+
+bool tjit::runtime::InParallelRegion() {
+  return TJIT_NEXT(_ZN2at18in_parallel_regionEv)();
+}
 
 TJIT_INTERPOSED void _ZN2at15set_num_threadsEi(int threads) {
   const Change change;

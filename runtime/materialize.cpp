@@ -15,6 +15,7 @@
 #include "runtime/runtime.h"
 #include "runtime/thread_context.h"
 #include "runtime/thread_state.h"
+#include "runtime/interpose.h"
 
 namespace tjit::runtime {
 namespace {
@@ -31,7 +32,7 @@ void FlushReaders(const Block* block, FlushReason reason) {
 // True for workers of the kernels that `owner` runs just now: it has made
 // their inputs ready and waits for them.
 bool IsWorkerOf(const ThreadState* owner) {
-  return at::in_parallel_region() &&
+  return InParallelRegion() &&
          owner->flushing() == ThreadState::Flushing::kYes;
 }
 
@@ -84,7 +85,7 @@ void MaterializeHook(c10::StorageImpl* storage) {
   if (t_context.inside != 0) return;
   Block* block = BlockOf(storage);
   if (block == nullptr) return;
-  if (at::in_parallel_region() &&
+  if (InParallelRegion() &&
       block->owner.load(std::memory_order_acquire) == nullptr &&
       !block->has_readers()) {
     return;  // most likely a worker of an eager kernel

@@ -17,6 +17,7 @@
 #include "runtime/runtime.h"
 #include "runtime/testing_hooks.h"
 #include "runtime/thread_state.h"
+#include "runtime/interpose.h"
 
 namespace tjit::runtime {
 namespace {
@@ -59,7 +60,7 @@ class FlushingScope {
  public:
   explicit FlushingScope(std::atomic<ThreadState::Flushing>* flushing)
       : flushing_(flushing) {
-    flushing_->store(at::in_parallel_region()
+    flushing_->store(InParallelRegion()
                          ? ThreadState::Flushing::kInRegion
                          : ThreadState::Flushing::kYes);
   }

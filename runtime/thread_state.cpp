@@ -13,6 +13,7 @@
 #include "runtime/testing_hooks.h"
 #include "runtime/token.h"
 #include "runtime/value_checks.h"
+#include "runtime/interpose.h"
 
 namespace tjit::runtime {
 namespace {
@@ -49,7 +50,7 @@ Decision ThreadState::OnCall(CallFrame& frame) {
   if (store_ != &runtime_->store()) [[unlikely]] StartOver();
   counters_.ops_seen.Add();
   if (runtime_->hiding()) RevealArguments(frame);
-  if (at::in_parallel_region()) {
+  if (InParallelRegion()) {
     counters_.ops_eager.Add();
     MakeReady(frame);
     return Decision::kEager;
@@ -429,7 +430,7 @@ void ThreadState::AfterEager(CallFrame& frame, const ResultList& results,
     HideResults(frame, results.items());
     return;
   }
-  if (at::in_parallel_region()) return;
+  if (InParallelRegion()) return;
   if (frame.wants_capture && capture_.active()) {
     capture_.After(frame, results.items(), std::move(*boxed));
   }

@@ -53,6 +53,7 @@ thread_local ThreadContext t_context
 
 bool MayHavePending() noexcept { return seen.pending; }
 void NoteGlobalFlags() {}
+void FlushThisThread(FlushReason) {}
 void MaterializeForRead(c10::StorageImpl* s, FlushReason) {
   seen.reads.push_back(s);
 }
