@@ -41,7 +41,7 @@ void NoteDefaultDtype();
 bool InParallelRegion();
 
 // The switches of at::Context that decide how kernels lay their results out
-// (GlobalContext without threads and MXCSR), kept up to date in the same way.
+// (oneDNN, NNPACK), kept up to date in the same way.
 extern std::atomic<std::uint64_t> g_global_flags;
 void NoteGlobalFlags();
 

@@ -159,8 +159,13 @@ class WordReader {
 }  // namespace
 
 void NoteGlobalFlags() {
-  g_global_flags.store(GlobalContext::Now().word >> (kMxcsrBits + kThreadBits),
-                       std::memory_order_relaxed);
+  const KernelScope no_flush;
+  const at::Context& c = at::globalContext();
+  WordWriter flags;
+  flags.Add(c.userEnabledMkldnn(), 1);
+  flags.Add(c.deterministicMkldnn(), 1);
+  flags.Add(c.userEnabledNNPACK(), 1);
+  g_global_flags.store(flags.word(), std::memory_order_relaxed);
 }
 
 // The getters and setters below are interposed or call interposed ones (the

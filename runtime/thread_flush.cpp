@@ -459,6 +459,7 @@ void ThreadState::StartOver() {
   Reset();
   StateLock lock(this);
   segments_.Clear();
+  detector_ = HotDetector();
   store_ = &runtime_->store();
 }
 
