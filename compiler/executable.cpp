@@ -4,6 +4,7 @@
 #include <utility>
 
 namespace tjit {
+
 Executable::Executable(const std::vector<ProgramStep>& steps, MemoryPlan plan)
     : plan_(std::move(plan)) {
   steps_.reserve(plan_.needed.size());

@@ -154,26 +154,43 @@ SlotBinding CopyBinding(const c10::StorageImpl* storage) {
   return slot;
 }
 
+namespace {
+
+// The slot that was noted for `block` in this run, or -1. The address alone
+// does not tell: after a flush in mid-run a value may die and its block be
+// given out again.
+std::int32_t NotedSlot(const Run& run, const Block* block) {
+  std::uint32_t slot = 0;
+  if (block->is_shared()) {
+    const auto it = run.shared_slots.find(block);
+    if (it == run.shared_slots.end()) return -1;
+    slot = it->second;
+  } else {
+    const std::uint64_t binding =
+        block->binding.load(std::memory_order_relaxed);
+    slot = static_cast<std::uint32_t>(binding & Run::kSlotMask);
+    if (binding != run.BindingOf(slot)) return -1;
+  }
+  const bool bound =
+      slot < run.slots.size() && run.slots[slot].block == block;
+  return bound ? static_cast<std::int32_t>(slot) : -1;
+}
+
+}  // namespace
+
 std::int32_t BoundSlot(const Run& run, const c10::StorageImpl* storage,
                        const Block* block) {
   const bool exposed =
       block == nullptr || block->exposed.load(std::memory_order_relaxed);
-  if (!exposed && block->is_shared()) {
-    const auto it = run.shared_slots.find(block);
-    if (it != run.shared_slots.end() && it->second < run.slots.size() &&
-        run.slots[it->second].block == block) {
-      return static_cast<std::int32_t>(it->second);
-    }
-  } else if (!exposed) {
+  if (!exposed) {
+    const std::int32_t slot = NotedSlot(run, block);
+    if (slot >= 0) return slot;
     const std::uint64_t binding =
         block->binding.load(std::memory_order_relaxed);
-    if (binding == 0) return -1;  // allocated since
-    const auto slot = static_cast<std::uint32_t>(binding & Run::kSlotMask);
-    if (binding >> 48 == run.stream) {
-      const bool bound = binding == run.BindingOf(slot) &&
-                         slot < run.slots.size() &&
-                         run.slots[slot].block == block;
-      return bound ? static_cast<std::int32_t>(slot) : -1;
+    // Allocated since, or bound by this thread in another run.
+    if (!block->is_shared() &&
+        (binding == 0 || binding >> 48 == run.stream)) {
+      return -1;
     }
   }
   // Copied memory, or a block that another thread has bound since or that was
@@ -186,17 +203,6 @@ std::int32_t BoundSlot(const Run& run, const c10::StorageImpl* storage,
     }
   }
   return -1;
-}
-
-// The address alone does not tell: after a flush in mid-run a value may die and
-// its block be given out again.
-static bool IsBoundTo(const Run& run, const Block* block, std::uint32_t s) {
-  if (run.slots[s].block != block) return false;
-  if (!block->is_shared()) {
-    return block->binding.load(std::memory_order_relaxed) == run.BindingOf(s);
-  }
-  const auto it = run.shared_slots.find(block);
-  return it != run.shared_slots.end() && it->second == s;
 }
 
 void UnbindFrom(Run* run, std::size_t count) {
@@ -232,7 +238,7 @@ bool BindSlots(const CallFrame& frame, const TraceNode& node, Run* run,
         continue;
       }
       const Block* block = BlockOf(storage);
-      if (block == nullptr || !IsBoundTo(*run, block, s)) {
+      if (block == nullptr || NotedSlot(*run, block) != arg.slot) {
         if (!Planted(Defect::kLostAlias)) {
           return fail(BailReason::kSlotDiffers);
         }

@@ -196,10 +196,7 @@ void PreparedSegment::Execute(const Run& run, Counters* counters) {
   char* arena = nullptr;
   const MemoryPlan& plan = variant.executable->plan();
   if (plan.arena_bytes != 0) arena = temporary.New(plan.arena_bytes);
-  for (const Placement& p : plan.placements) {
-    pointers_[p.slot] = arena + p.offset;
-  }
-  for (std::size_t s = 0; s < pointers_.size(); ++s) {
+  for (const std::int32_t s : used_) {
     // Dropped, but this plan (made for more survivors) writes it.
     if (pointers_[s] == nullptr && variant.live[s] && born_[s] >= 0) {
       pointers_[s] = temporary.New(slot_bytes_[s]);
@@ -216,7 +213,7 @@ void PreparedSegment::Drain(const Run& run, Counters* counters) {
   if (steps_.size() != nodes_.size()) PrepareAll(counters);
   FillPointers(run);
   TemporaryBlocks temporary;
-  for (std::size_t s = 0; s < pointers_.size(); ++s) {
+  for (const std::int32_t s : used_) {
     if (pointers_[s] == nullptr && born_[s] >= 0) {
       pointers_[s] = temporary.New(slot_bytes_[s]);
     }

@@ -301,28 +301,8 @@ std::exception_ptr ThreadState::RunPending(FlushReason reason) {
   const std::size_t ops = run_.pending.size();
   if (ops == 0) return nullptr;
   if (ForcedDrainAt() >= 0) return DrainPending();
-  std::exception_ptr out_of_memory;
-  {
-    GlobalContextScope global(pending_global_);
-    ExecutorScope executor;
-    const FlushingScope flushing(&flushing_);
-    const std::int64_t failed = FailedAllocations();
-    PreparedSegment* segment = nullptr;
-    try {
-      segment = &segments_.For(run_, pending_global_);
-      segment->Execute(run_, &counters_);
-    } catch (const std::exception& e) {
-      // Nothing has run: all of it stays pending.
-      if (segment == nullptr || !segment->has_begun()) {
-        return std::current_exception();
-      }
-      if (FailedAllocations() == failed) {
-        NoteStepThrew(e);
-      } else {
-        out_of_memory = std::current_exception();
-      }
-    }
-  }
+  const Attempt attempt = TrySegment(&PreparedSegment::Execute);
+  if (!attempt.has_run) return attempt.error;
   counters_.flushes[static_cast<std::size_t>(reason)].Add();
   counters_.segments.Add();
   counters_.replays_tier1.Add();
@@ -331,38 +311,38 @@ std::exception_ptr ThreadState::RunPending(FlushReason reason) {
   counters_.segment_length[bin].Add();
   counters_.segment_ops[bin].Add(static_cast<std::int64_t>(ops));
   AfterFlushLocked();
-  return out_of_memory;
+  return attempt.error;
 }
 
 std::exception_ptr ThreadState::DrainPending() {
   const std::size_t ops = run_.pending.size();
   if (ops == 0) return nullptr;
-  std::exception_ptr out_of_memory;
-  {
-    GlobalContextScope global(pending_global_);
-    ExecutorScope executor;
-    const FlushingScope flushing(&flushing_);
-    const std::int64_t failed = FailedAllocations();
-    PreparedSegment* segment = nullptr;
-    try {
-      segment = &segments_.For(run_, pending_global_);
-      segment->Drain(run_, &counters_);
-    } catch (const std::exception& e) {
-      // Nothing has run: all of it stays pending.
-      if (segment == nullptr || !segment->has_begun()) {
-        return std::current_exception();
-      }
-      if (FailedAllocations() == failed) {
-        NoteStepThrew(e);
-      } else {
-        out_of_memory = std::current_exception();
-      }
-    }
-  }
+  const Attempt attempt = TrySegment(&PreparedSegment::Drain);
+  if (!attempt.has_run) return attempt.error;
   counters_.flushes[static_cast<std::size_t>(FlushReason::kMismatch)].Add();
   counters_.ops_drained.Add(static_cast<std::int64_t>(ops));
   AfterFlushLocked();
-  return out_of_memory;
+  return attempt.error;
+}
+
+ThreadState::Attempt ThreadState::TrySegment(
+    void (PreparedSegment::*way)(const Run&, Counters*)) {
+  GlobalContextScope global(pending_global_);
+  ExecutorScope executor;
+  const FlushingScope flushing(&flushing_);
+  const std::int64_t failed = FailedAllocations();
+  PreparedSegment* segment = nullptr;
+  try {
+    segment = &segments_.For(run_, pending_global_);
+    (segment->*way)(run_, &counters_);
+  } catch (const std::exception& e) {
+    const bool has_run = segment != nullptr && segment->has_begun();
+    if (!has_run || FailedAllocations() != failed) {
+      return {has_run, std::current_exception()};
+    }
+    NoteStepThrew(e);
+  }
+  return {true, nullptr};
 }
 
 void ThreadState::NoteStepThrew(const std::exception& e) {

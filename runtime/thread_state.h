@@ -155,6 +155,13 @@ class ThreadState {
   // The same, returned instead of thrown.
   std::exception_ptr RunPending(FlushReason reason);
   std::exception_ptr DrainPending();
+  // Runs or drains what is pending. `has_run` is false if no step began: then
+  // all of it stays pending. `error`: memory that could not be had.
+  struct Attempt {
+    bool has_run = false;
+    std::exception_ptr error;
+  };
+  Attempt TrySegment(void (PreparedSegment::*way)(const Run&, Counters*));
   void NoteStepThrew(const std::exception& e);
   void AfterFlushLocked();
 
