@@ -74,6 +74,7 @@ TEST_F(OddMomentsTest, AParallelRegionReadsPendingValues) {
     }
   });
   EXPECT_EQ(wrong.load(), 0);
+  EXPECT_EQ((stats() - before).ops_replayed, 5);
 }
 
 // Other threads run ops while one calls `function` again and again.
@@ -141,6 +142,7 @@ TEST_F(OddMomentsTest, AThreadOutsideTheScopeReadsPendingValues) {
   EXPECT_EQ((stats() - before).ops_deferred, 4);
   at::Tensor got;
   std::thread([&] { got = at::cat({y, a}); }).join();
+  EXPECT_EQ((stats() - before).ops_replayed, 4);
   EXPECT_TRUE(at::equal(got, want));
 }
 
@@ -189,6 +191,7 @@ TEST_F(OddMomentsTest, ForkWhileAnotherThreadRuns) {
                 60),
             0);
   EXPECT_EQ(failed, 0);
+  EXPECT_GT(stats().ops_replayed, 100);
 }
 
 }  // namespace
