@@ -281,7 +281,7 @@ void TraceStore::MarkHot(Trace* trace) {
 // entries are let pass, and past kMaxPenalty, if the trace completes more
 // rarely than it is left, kBlacklistEntries. A trace that comes back from the
 // blacklist starts with half the penalty: it gets a few tries, not sixteen.
-void TraceStore::Penalize(Trace* trace, BailReason why) {
+bool TraceStore::Penalize(Trace* trace, BailReason why) {
   trace->last_exit.store(static_cast<std::int64_t>(why),
                          std::memory_order_relaxed);
   const std::int64_t exits =
@@ -294,14 +294,15 @@ void TraceStore::Penalize(Trace* trace, BailReason why) {
     trace->penalty.store(kMaxPenalty / 2, std::memory_order_relaxed);
     trace->skip.store(kBlacklistEntries, std::memory_order_relaxed);
     trace->blacklisted.store(true, std::memory_order_release);
-    return;
+    return true;
   }
   trace->penalty.store(std::min(penalty, kMaxPenalty),
                        std::memory_order_relaxed);
-  if (penalty <= kFreeExits) return;
+  if (penalty <= kFreeExits) return false;
   const std::int64_t skip = std::int64_t{1} << std::min(penalty, kMaxPenalty);
   trace->skip.store(skip + Jitter(*trace, exits, skip),
                     std::memory_order_relaxed);
+  return false;
 }
 
 void TraceStore::Reward(Trace* trace) {

@@ -112,8 +112,9 @@ class TraceStore {
   bool CountSighting(Trace* trace, std::int64_t threshold);
 
   // Called when a run left the trace; backs off exponentially, blacklists at
-  // the end. A complete run pays half of the penalty back.
-  void Penalize(Trace* trace, BailReason why);
+  // the end; returns true if it is blacklisted now. A complete run pays half of
+  // the penalty back.
+  bool Penalize(Trace* trace, BailReason why);
   void Reward(Trace* trace);
   // True if this entry is to be let pass; pays one unit of back-off.
   bool ShouldSkip(Trace* trace);

@@ -101,11 +101,11 @@ void NoteRunTime(const Trace* trace, bool deferred, std::uint64_t ns) {
                                            eager_ns / replay_ns));
 }
 
-void LogStepThrew(const TraceNode& first, std::string_view what) {
+void LogStepThrew(const TraceNode& step, std::string_view what) {
   LogLine(LogLevel::kError,
-          absl::StrCat("tjit: a deferred kernel threw in the segment that "
-                       "begins with ",
-                       std::string(OpName(first.step.op)), ": ", std::string(what),
+          absl::StrCat("tjit: the deferred kernel of ",
+                       std::string(OpName(step.step.op)),
+                       " threw: ", std::string(what),
                        ". Please report this; TJIT_AUTO_COMPILE=0 switches "
                        "tjit off."));
 }

@@ -24,7 +24,7 @@ void LogBail(BailReason why, std::uint32_t trace_id);
 void NoteRunTime(const Trace* trace, bool deferred, std::uint64_t ns);
 
 // A deferred kernel threw: a bug of ours or of a kernel; always said.
-void LogStepThrew(const TraceNode& first, std::string_view what);
+void LogStepThrew(const TraceNode& step, std::string_view what);
 
 // "mm -> relu -> sum", at most `limit` names.
 std::string Describe(const TraceStore& store, const Trace* trace,

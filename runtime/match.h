@@ -94,7 +94,7 @@ std::int32_t BoundSlot(const Run& run, const c10::StorageImpl* storage,
 // BoundSlot() recognises).
 void UnbindFrom(Run* run, std::size_t count);
 
-// Makes a private copy of small memory; counted as held by the run.
+// Makes a private copy of small memory.
 SlotBinding CopyBinding(const c10::StorageImpl* storage);
 
 }  // namespace tjit::runtime

@@ -8,14 +8,13 @@
 //   sync(), disable(), clear(), fork, thread exit   Runtime
 #include "runtime/materialize.h"
 
-#include <ATen/Parallel.h>
 
 #include "runtime/deferred_storage.h"
+#include "runtime/interpose.h"
 #include "runtime/match.h"
 #include "runtime/runtime.h"
 #include "runtime/thread_context.h"
 #include "runtime/thread_state.h"
-#include "runtime/interpose.h"
 
 namespace tjit::runtime {
 namespace {

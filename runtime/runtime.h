@@ -1,7 +1,7 @@
 // Owns the trace store, the thread states and the options; the only singleton.
 //
 // Never destroyed: deleters of the program's tensors may fire after main().
-// Tested by: tests/runtime/runtime_test.cpp
+// Tested by: tests/runtime/front_door_test.cpp, odd_moments_test.cpp
 #pragma once
 
 #include <atomic>

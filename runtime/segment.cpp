@@ -157,6 +157,9 @@ PreparedSegment::Variant& PreparedSegment::VariantFor(const Run& run,
 
 char* const* PreparedSegment::SlotsOf(const BoundStep& step,
                                       char* const* slots) {
+  running_ = &step;
+  TORCH_CHECK(!Planted(Defect::kStepThrows) || &step != &steps_.back(),
+              "planted");
   const std::int32_t* map = slot_map_.data() + step.first_slot;
   char** mine = step_slots_.data();
   for (std::uint32_t i = 0; i < step.slot_count; ++i) mine[i] = slots[map[i]];

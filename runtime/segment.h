@@ -34,6 +34,10 @@ class PreparedSegment {
   // False if the last of these two threw before it ran a step: the run is as
   // it was.
   bool has_begun() const { return has_begun_; }
+  // The step that ran last: the one that threw, if one of these two did.
+  const TraceNode& running() const {
+    return *nodes_[running_ == nullptr ? 0 : running_ - steps_.data()];
+  }
   std::size_t weight() const { return slot_bytes_.size() + nodes_.size(); }
   // How each step runs, and the memory plans made so far.
   std::string ToText() const;
@@ -80,6 +84,7 @@ class PreparedSegment {
   std::vector<std::uint8_t> live_;
   ContextScope* scope_ = nullptr;  // of the run in progress
   bool has_begun_ = false;
+  const BoundStep* running_ = nullptr;
 };
 
 // Steps are prepared for the way that kernels take now (a product that rounds

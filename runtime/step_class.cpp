@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/op_context.h"
+#include "runtime/testing_hooks.h"
 
 namespace tjit::runtime {
 namespace {
@@ -82,6 +83,7 @@ StepClass::StepClass(StepRecord step, std::shared_ptr<void> call,
 
 void StepClass::Prepare(Counters* counters) {
   try {
+    TORCH_CHECK(!Planted(Defect::kThunkFails), "planted");
     prepared_ = PrepareStep(step_, call(), bytes_, &tensors_);
   } catch (const c10::Error&) {
     // Stricter than eager (an out variant that checks overlap): run it as the

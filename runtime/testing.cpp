@@ -28,6 +28,8 @@ bool SetPlantedDefect(std::string_view name) {
       {"other_thread_write", Defect::kOtherThreadWrite},
       {"missed_exposure", Defect::kMissedExposure},
       {"no_execute", Defect::kNoExecute},
+      {"thunk_fails", Defect::kThunkFails},
+      {"step_throws", Defect::kStepThrows},
   };
   for (const auto& d : kDefects) {
     if (d.name != name) continue;

@@ -14,7 +14,7 @@ TJIT_API void SetForcedDrainAt(std::int64_t k);
 
 // Plants a defect by name (stale_scalar, lost_alias, wrong_live_out,
 // late_random_draw, late_error, other_thread_write, missed_exposure,
-// no_execute); "" for none. Returns false for an unknown name.
+// no_execute, thunk_fails, step_throws); "" for none. Returns false for an unknown name.
 TJIT_API bool SetPlantedDefect(std::string_view name);
 
 }  // namespace tjit::testing

@@ -17,6 +17,8 @@ enum class Defect : std::uint8_t {
   kOtherThreadWrite,
   kMissedExposure,
   kNoExecute,
+  kThunkFails,
+  kStepThrows,
 };
 
 #if defined(TJIT_PLANTED_DEFECTS)

@@ -126,8 +126,7 @@ void ThreadState::FinishCapture() {
   BailReason why = BailReason::kCount;
   Trace* trace = store.Insert(from, std::move(steps), boundary, &why);
   if (trace == nullptr) {
-    counters_.side_exits[static_cast<std::size_t>(why)].Add();
-    LogBail(why, 0);
+    CountBail(why, 0);
     return;
   }
   failed_captures_ = 0;

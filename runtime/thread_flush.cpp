@@ -1,7 +1,6 @@
 // The half of ThreadState that other threads may reach: deferring, ownership
 // of blocks, flushing and draining. All of it runs under mutex_.
 #include <ATen/detail/FunctionTraits.h>
-#include <ATen/Parallel.h>
 #include <ATen/record_function.h>
 #include <ATen/ops/empty.h>
 #include <c10/core/TensorImpl.h>
@@ -12,12 +11,12 @@
 #include <optional>
 
 #include "runtime/deferred_storage.h"
+#include "runtime/interpose.h"
 #include "runtime/log.h"
 #include "runtime/match.h"
 #include "runtime/runtime.h"
 #include "runtime/testing_hooks.h"
 #include "runtime/thread_state.h"
-#include "runtime/interpose.h"
 
 namespace tjit::runtime {
 namespace {
@@ -340,14 +339,20 @@ ThreadState::Attempt ThreadState::TrySegment(
     if (!has_run || FailedAllocations() != failed) {
       return {has_run, std::current_exception()};
     }
-    NoteStepThrew(e);
+    NoteStepThrew(segment->running(), e);
   }
   return {true, nullptr};
 }
 
-void ThreadState::NoteStepThrew(const std::exception& e) {
+void ThreadState::NoteStepThrew(const TraceNode& step,
+                                const std::exception& e) {
   counters_.side_exits[static_cast<std::size_t>(BailReason::kStepThrew)].Add();
-  LogStepThrew(*run_.pending.front(), e.what());
+  LogStepThrew(step, e.what());
+}
+
+void ThreadState::CountBail(BailReason why, std::uint32_t trace_id) {
+  counters_.side_exits[static_cast<std::size_t>(why)].Add();
+  LogBail(why, trace_id);
 }
 
 void ThreadState::AfterFlushLocked() {

@@ -1,19 +1,18 @@
 #include "runtime/thread_state.h"
 
-#include <ATen/Parallel.h>
 
 #include <bit>
 #include <chrono>
 
 #include "runtime/deferred_storage.h"
 #include "runtime/find_root.h"
+#include "runtime/interpose.h"
 #include "runtime/log.h"
 #include "runtime/match.h"
 #include "runtime/runtime.h"
 #include "runtime/testing_hooks.h"
 #include "runtime/token.h"
 #include "runtime/value_checks.h"
-#include "runtime/interpose.h"
 
 namespace tjit::runtime {
 namespace {
@@ -409,8 +408,9 @@ void ThreadState::LeaveTraceLocked(BailReason why) {
   Trace* trace = node->owner.load(std::memory_order_acquire);
   if (run_deferred_) {
     counters_.side_exits[static_cast<std::size_t>(why)].Add();
-    store_->Penalize(trace, why);
+    const bool blacklisted = store_->Penalize(trace, why);
     LogExit(*trace, *node, why);
+    if (blacklisted) CountBail(BailReason::kBlacklisted, trace->id);
     detector_.Break();
   }
   const std::uint32_t exits = ++exits_[node->id];

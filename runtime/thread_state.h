@@ -162,7 +162,8 @@ class ThreadState {
     std::exception_ptr error;
   };
   Attempt TrySegment(void (PreparedSegment::*way)(const Run&, Counters*));
-  void NoteStepThrew(const std::exception& e);
+  void NoteStepThrew(const TraceNode& step, const std::exception& e);
+  void CountBail(BailReason why, std::uint32_t trace_id);
   void AfterFlushLocked();
 
   // TJIT_STRESS=hide.

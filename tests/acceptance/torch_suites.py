@@ -33,7 +33,7 @@ LEAST_OPS = 1_000_000 if (SUITE, FILTER) == ("test_api", "*") else 0
 SHARDS = 2
 MAX_CRASHES = 20
 # Side exits that only a fault of tjit can cause (bail_reasons.def).
-FAULTS = ("thunk_failed", "step_threw", "result_moved")
+FAULTS = ("thunk_failed", "step_threw")
 LINE = re.compile(r"^\[ +(RUN|OK|FAILED|SKIPPED) +\] ([\w./]+)", re.M)
 
 

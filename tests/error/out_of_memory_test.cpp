@@ -130,6 +130,33 @@ TEST_F(OutOfMemoryTest, ADeferredOpWithoutABlockThrowsAtTheCall) {
   EXPECT_GE((stats() - then).ops_replayed, 5);
 }
 
+// The beginning is deferred, the branch is recorded but not hot yet: its
+// kernel runs at the call and throws there.
+TEST_F(OutOfMemoryTest, AKernelOfABranchThatIsNotHotYet) {
+  const auto other_end = [](Program* p) {
+    p->Small();
+    p->total = at::sum(at::add(p->row, p->column));
+    p->column = at::add(p->column, p->total, 1e-9);
+    mark_step();
+  };
+  Start();
+  for (int i = 0; i < 2; ++i) other_end(&program_);
+  {
+    const NoMemory none;
+    EXPECT_NE(ErrorOf([&] { other_end(&program_); }), "");
+  }
+  const Stats then = stats() - before_;
+  EXPECT_EQ(then.side_exit_count("call_threw"), 1) << then.to_json();
+  program_.total = at::sum(at::add(program_.row, program_.column));
+  program_.column = at::add(program_.column, program_.total, 1e-9);
+  const float value = program_.Value();
+  disable();
+  Program eager;
+  for (int i = 0; i < 13; ++i) eager.Step();
+  for (int i = 0; i < 3; ++i) other_end(&eager);
+  EXPECT_EQ(value, eager.Value());
+}
+
 TEST_F(OutOfMemoryTest, AFirstOpWithoutABlock) {
   const float expected = Eager(14);
   Start();
