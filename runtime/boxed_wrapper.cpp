@@ -1,11 +1,13 @@
 #include "runtime/boxed_wrapper.h"
 
 #include <ATen/core/stack.h>
+#include <c10/core/impl/COW.h>
 #include <torch/library.h>
 
 #include <bit>
 
 #include "runtime/eager_scope.h"
+#include "runtime/materialize.h"
 
 namespace tjit::runtime {
 namespace {
@@ -180,13 +182,36 @@ class BoxedWrapper : public c10::OperatorKernel {
   OpEntry* const entry_;
 };
 
+// A storage has room for one hook, and copy-on-write wants it: ours goes, also
+// while tjit is off. What comes out is not ours to arm.
+class LazyCloneWrapper : public BoxedWrapper {
+ public:
+  using BoxedWrapper::BoxedWrapper;
+
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet ks,
+                  Stack* stack) {
+    const at::Tensor& t = stack->back().toTensor();
+    c10::StorageImpl* storage = t.storage().unsafeGetStorageImpl();
+    MaterializeForWrite(storage, FlushReason::kOpAtCall);
+    if (!c10::impl::cow::is_cow_data_ptr(storage->data_ptr())) {
+      storage->clear_materializer();
+    }
+    BoxedWrapper::operator()(op, ks, stack);
+  }
+};
+
 }  // namespace
 
 void RegisterBoxed(torch::Library* library, OpEntry* entry) {
   entry->typed = false;
-  library->impl(entry->name.c_str() + sizeof("aten::") - 1,
-                torch::CppFunction::makeFromBoxedFunctor(
-                    std::make_unique<BoxedWrapper>(entry)));
+  const char* name = entry->name.c_str() + sizeof("aten::") - 1;
+  if (entry->name == "aten::_lazy_clone") {
+    library->impl(name, torch::CppFunction::makeFromBoxedFunctor(
+                            std::make_unique<LazyCloneWrapper>(entry)));
+    return;
+  }
+  library->impl(name, torch::CppFunction::makeFromBoxedFunctor(
+                          std::make_unique<BoxedWrapper>(entry)));
 }
 
 }  // namespace tjit::runtime

@@ -141,6 +141,28 @@ class UnmodifiedProgramTest(Case):
                                     HERE / "train_mlp.py")
 
 
+class PendingReadsTest(Case):
+    def test_every_way_to_look_into_a_tensor(self):
+        python = torch_python()
+        if python is None:
+            self.skipTest(f"no Python interpreter imports the torch in {TORCH}")
+        program = [python, "-W", "ignore", HERE / "pending_reads.py"]
+        plain = run(*program)
+        done = tjit_run(*program, LIB / "libpending_count.so",
+                        options=["--hot-threshold=2"])
+        for result in plain, done:
+            self.assertEqual(result.returncode, 0, result.stderr)
+        plain, done = ({name: (value, int(pending)) for name, value, pending in
+                        map(str.split, result.stdout.splitlines())}
+                       for result in (plain, done))
+        self.assertGreater(len(plain), 60)
+        self.assertEqual(plain.keys(), done.keys())
+        for name, (value, pending) in done.items():
+            with self.subTest(name):
+                self.assertEqual(value, plain[name][0])
+                self.assertEqual(pending, 5)
+
+
 class PassThroughTest(Case):
     def test_exit_status(self):
         for status in (0, 1, 2, 126, 255):
