@@ -22,8 +22,9 @@ set_target_properties(tjit PROPERTIES INSTALL_RPATH "${TJIT_TORCH_LIB_DIR}")
 
 set(TJIT_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/tjit)
 install(TARGETS tjit EXPORT tjitTargets)
-# The command finds the shim, and the shim libtjit.so, by where they lie.
-install(TARGETS tjit_command tjit_preload)
+# The command finds the shim, the shim libtjit.so, and that libtjit_yaml.so by
+# where they lie.
+install(TARGETS tjit_command tjit_preload tjit_yaml)
 install(DIRECTORY runtime/include/tjit
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN *.h)
 # The tables that public headers include.

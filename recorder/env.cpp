@@ -2,10 +2,9 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <charconv>
-#include <iterator>
-#include <string_view>
+
+#include "recorder/nearest_name.h"
 
 namespace tjit {
 namespace {
@@ -29,7 +28,8 @@ bool ParseBool(std::string_view value, bool* out) {
 }
 
 bool SetAutoCompile(std::string_view value, EnvOptions* o) {
-  return ParseBool(value, &o->auto_compile);
+  o->has_auto_compile = ParseBool(value, &o->auto_compile);
+  return o->has_auto_compile;
 }
 
 bool SetBless(std::string_view value, EnvOptions* o) {
@@ -39,6 +39,11 @@ bool SetBless(std::string_view value, EnvOptions* o) {
 bool SetCompileAll(std::string_view value, EnvOptions* o) {
   o->has_compile_all = ParseBool(value, &o->compile_all);
   return o->has_compile_all;
+}
+
+bool SetConfig(std::string_view value, EnvOptions* o) {
+  o->config_path = value;
+  return !value.empty();
 }
 
 bool SetDebugCompile(std::string_view value, EnvOptions* o) {
@@ -71,6 +76,10 @@ bool SetStatsPath(std::string_view value, EnvOptions* o) {
   return true;
 }
 
+bool SetPrintConfig(std::string_view value, EnvOptions* o) {
+  return ParseBool(value, &o->print_config);
+}
+
 bool SetPlantedDefect(std::string_view value, EnvOptions* o) {
   if (value.empty()) return false;
   o->planted_defect = value;
@@ -94,63 +103,56 @@ const std::vector<Variable>& Variables() {
       {"TJIT_AUTO_COMPILE", "0 or 1", SetAutoCompile},
       {"TJIT_BLESS", "0 or 1", SetBless},
       {"TJIT_COMPILE", "0 or 1", SetCompileAll},
+      {"TJIT_CONFIG", "a path to read", SetConfig},
       {"TJIT_DEBUG_COMPILE", "0 or 1", SetDebugCompile},
       {"TJIT_HOT_THRESHOLD", HotThresholdRange(), SetHotThreshold},
       {"TJIT_PLANTED_DEFECT", "the name of a defect", SetPlantedDefect},
+      {"TJIT_PRINT_CONFIG", "0 or 1", SetPrintConfig},
       {"TJIT_STATS", "a path to write to", SetStatsPath},
       {"TJIT_STRESS", "hide", SetStress},
   };
   return table;
 }
 
-// Levenshtein's distance.
-std::size_t EditDistance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = row[0]++;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t changed = diagonal + (a[i] != b[j]);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({changed, row[j] + 1, row[j + 1] + 1});
-    }
-  }
-  return row.back();
-}
-
 std::string UnknownName(std::string_view name) {
-  const Variable* nearest = nullptr;
-  std::size_t least = name.size() / 3;  // further is no typing mistake
-  std::string known;
-  for (const Variable& v : Variables()) {
-    if (!known.empty()) known += ", ";
-    known += v.name;
-    const std::size_t distance = EditDistance(name, v.name);
-    if (distance > least || (nearest != nullptr && distance == least)) continue;
-    least = distance;
-    nearest = &v;
-  }
-  std::string text = std::string(name) + " is not a variable of tjit";
-  if (nearest != nullptr) {
-    text += ", did you mean " + std::string(nearest->name) + "?";
-  }
-  return text + " (known: " + known + ")";
+  return std::string(name) + " is not a variable of tjit" +
+         DidYouMean(name, VariableNames());
 }
 
 void ParseOne(std::string_view name, std::string_view value,
               EnvOptions* options) {
-  for (const Variable& v : Variables()) {
-    if (v.name != name) continue;
-    if (v.set(value, options)) return;
-    options->complaints.push_back(std::string(name) + "=" +
-                                  std::string(value) +
-                                  " is not used, accepted is " + v.accepted);
-    return;
+  std::string accepted;
+  switch (SetByVariable(name, value, options, &accepted)) {
+    case SetResult::kSet:
+      return;
+    case SetResult::kBadValue:
+      options->complaints.push_back(std::string(name) + "=" +
+                                    std::string(value) +
+                                    " is not used, accepted is " + accepted);
+      return;
+    case SetResult::kUnknown:
+      options->complaints.push_back(UnknownName(name));
+      return;
   }
-  options->complaints.push_back(UnknownName(name));
 }
 
 }  // namespace
+
+std::vector<std::string_view> VariableNames() {
+  std::vector<std::string_view> names;
+  for (const Variable& v : Variables()) names.push_back(v.name);
+  return names;
+}
+
+SetResult SetByVariable(std::string_view name, std::string_view value,
+                        EnvOptions* options, std::string* accepted) {
+  for (const Variable& v : Variables()) {
+    if (v.name != name) continue;
+    *accepted = v.accepted;
+    return v.set(value, options) ? SetResult::kSet : SetResult::kBadValue;
+  }
+  return SetResult::kUnknown;
+}
 
 EnvOptions ParseEnvironment(const char* const* environment) {
   EnvOptions options;

@@ -3,13 +3,15 @@
 // Tested by: tests/recorder/env_test.cpp
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tjit {
 
 struct EnvOptions {
-  bool auto_compile = false;
+  bool has_auto_compile = false, auto_compile = false;
   bool has_compile_all = false, compile_all = false;
   bool has_debug_compile = false, debug_compile = false;
   bool has_hot_threshold = false;
@@ -18,12 +20,22 @@ struct EnvOptions {
   bool stress_hide = false;  // TJIT_STRESS=hide; only with has_stress
   bool has_stats_path = false;
   std::string stats_path;
+  std::string config_path;    // TJIT_CONFIG
+  bool print_config = false;  // TJIT_PRINT_CONFIG
   bool bless = false;  // TJIT_BLESS, tests that rewrite what they expect
   std::string planted_defect;  // TJIT_PLANTED_DEFECT, test builds
   // One sentence for each unknown TJIT_ name and each bad value, naming the
   // variable, the value and what is accepted. The bad value is not used.
   std::vector<std::string> complaints;
 };
+
+// Names of all variables, sorted.
+std::vector<std::string_view> VariableNames();
+
+// Sets what a variable of that value sets. *accepted gets what it accepts.
+enum class SetResult : std::uint8_t { kSet, kUnknown, kBadValue };
+SetResult SetByVariable(std::string_view name, std::string_view value,
+                        EnvOptions* options, std::string* accepted);
 
 // Parses `environ`-like strings "NAME=value"; names without TJIT_ are skipped.
 EnvOptions ParseEnvironment(const char* const* environment);

@@ -4,6 +4,7 @@
 #include <c10/util/Exception.h>
 
 #include "recorder/env.h"
+#include "runtime/configuration.h"
 #include "runtime/kernel_wrap.h"
 #include "runtime/log.h"
 #include "runtime/materialize.h"
@@ -14,40 +15,21 @@
 namespace tjit {
 namespace {
 
+using runtime::Complain;
+using runtime::IsOnAtLoad;
+using runtime::Resolve;
 using runtime::Runtime;
-
-// The caller's options with what the environment says over them.
-Options WithEnvironment(Options options) {
-  const EnvOptions& env = Environment();
-  if (env.has_hot_threshold) options.hot_threshold = env.hot_threshold;
-  if (env.has_compile_all) options.compile_all = env.compile_all;
-  if (env.has_debug_compile) options.debug_compile = env.debug_compile;
-  if (env.has_stats_path) options.stats_path = env.stats_path;
-  if (env.has_stress && env.stress_hide) options.stress = Stress::kHide;
-  return options;
-}
-
-// Says what is wrong with the environment, once, when tjit is first used.
-void Complain() {
-  static const bool said = [] {
-    for (const std::string& text : Environment().complaints) {
-      runtime::LogWarning(text);
-    }
-    return true;
-  }();
-  static_cast<void>(said);
-}
 
 struct AtLoad {
   AtLoad() {
     const EnvOptions& env = Environment();
-    if (!env.complaints.empty()) Complain();
+    Complain();
     if (!env.planted_defect.empty() &&
         !testing::SetPlantedDefect(env.planted_defect)) {
       runtime::LogWarning("TJIT_PLANTED_DEFECT: unknown defect \"" +
                           env.planted_defect + "\"");
     }
-    if (env.auto_compile || (env.has_stress && env.stress_hide)) enable();
+    if (IsOnAtLoad()) enable();
   }
   ~AtLoad() {
     runtime::g_enabled.store(false);
@@ -60,7 +42,7 @@ AtLoad at_load;
 
 bool enable(const Options& options) {
   Complain();
-  return Runtime::Get().Enable(WithEnvironment(options), /*for_thread=*/false);
+  return Runtime::Get().Enable(Resolve(options), /*for_thread=*/false);
 }
 
 void disable() { Runtime::Get().Disable(); }
@@ -77,7 +59,7 @@ AutoCompile::AutoCompile(Scope scope, const Options& options)
   Complain();
   const bool for_thread = scope == Scope::kThread;
   if (for_thread) ++runtime::t_context.scoped_on;
-  Runtime::Get().Enable(WithEnvironment(options), for_thread);
+  Runtime::Get().Enable(Resolve(options), for_thread);
 }
 
 AutoCompile::~AutoCompile() {

@@ -27,6 +27,7 @@ readonly PACKAGES=(
   "libabsl-dev|absl/container/flat_hash_map.h|all|Abseil: hash maps, locks"
   "libxxhash-dev|xxhash.h|all|xxHash: keys of traces"
   "libspdlog-dev|spdlog/spdlog.h|all|spdlog: output"
+  "libyaml-cpp-dev|yaml-cpp/yaml.h|all|yaml-cpp: files of options"
   "libgtest-dev|gtest/gtest.h|all|GoogleTest"
   "libgmock-dev|gmock/gmock.h|all|GoogleMock"
   "libbenchmark-dev|benchmark/benchmark.h|all|Google Benchmark"

@@ -3,6 +3,7 @@
 //
 // small_loop       the loop
 // small_loop fork  a forked child runs the loop too, before
+// small_loop ten   with tjit on, and the threshold said to be 10
 // small_loop exec  the same program started as a child, while this one runs
 #include <ATen/ops/add.h>
 #include <ATen/ops/ones.h>
@@ -31,9 +32,14 @@ float Loop() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::string mode = argc > 1 ? argv[1] : "";
+  std::string mode = argc > 1 ? argv[1] : "";
+  if (mode == "ten") {
+    tjit::enable({.hot_threshold = 10});
+    mode.clear();
+  }
   // The second time nothing new is to be said.
-  if (tjit::is_enabled() || std::getenv("TJIT_AUTO_COMPILE") != nullptr) {
+  if (argc == 1 &&
+      (tjit::is_enabled() || std::getenv("TJIT_AUTO_COMPILE") != nullptr)) {
     tjit::enable();
   }
   const float first = Loop();

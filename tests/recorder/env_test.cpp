@@ -39,6 +39,7 @@ TEST(EnvTest, EachVariableSetsItsOption) {
   const EnvOptions o = Parse(
       {"TJIT_AUTO_COMPILE=1", "TJIT_COMPILE=1", "TJIT_DEBUG_COMPILE=0",
        "TJIT_HOT_THRESHOLD=25", "TJIT_STRESS=hide", "TJIT_BLESS=1",
+       "TJIT_CONFIG=a.yaml", "TJIT_PRINT_CONFIG=1",
        "TJIT_STATS=/tmp/a=b.json", "TJIT_PLANTED_DEFECT=stale_scalar"});
   EXPECT_TRUE(o.auto_compile);
   EXPECT_TRUE(o.has_compile_all && o.compile_all);
@@ -47,6 +48,8 @@ TEST(EnvTest, EachVariableSetsItsOption) {
   EXPECT_EQ(o.hot_threshold, 25);
   EXPECT_TRUE(o.has_stress && o.stress_hide);
   EXPECT_TRUE(o.bless);
+  EXPECT_EQ(o.config_path, "a.yaml");
+  EXPECT_TRUE(o.print_config);
   EXPECT_TRUE(o.has_stats_path);
   EXPECT_EQ(o.stats_path, "/tmp/a=b.json");
   EXPECT_EQ(o.planted_defect, "stale_scalar");
@@ -108,8 +111,8 @@ TEST(EnvTest, UnknownNameSuggestsTheNearest) {
 TEST(EnvTest, NamesThatDoNotExistYetAreUnknown) {
   for (const char* entry :
        {"TJIT_BACKEND=llvm", "TJIT_SHADOW=1", "TJIT_CACHE_DIR=/tmp",
-        "TJIT_FAST_MATH=1", "TJIT_INSTRUCTION_LOG=log", "TJIT_CONFIG=a.yaml",
-        "TJIT_LOG=v", "TJIT_DUMP=ir", "TJIT_VERIFY=1", "TJIT_STRICT=1"}) {
+        "TJIT_FAST_MATH=1", "TJIT_INSTRUCTION_LOG=log", "TJIT_LOG=v",
+        "TJIT_DUMP=ir", "TJIT_VERIFY=1", "TJIT_STRICT=1"}) {
     EXPECT_THAT(Parse({entry}).complaints,
                 ElementsAre(HasSubstr("is not a variable of tjit")))
         << entry;

@@ -27,10 +27,14 @@ struct Option {
 constexpr Option kOptions[] = {
     {"--compile", nullptr, "TJIT_COMPILE",
      "promote a sequence after its first full run"},
+    {"--config", "FILE", "TJIT_CONFIG",
+     "read options from that file: YAML, docs/options.md has the keys"},
     {"--debug", nullptr, "TJIT_DEBUG_COMPILE",
      "write [COMPILE] lines to stderr"},
     {"--hot-threshold", "N", "TJIT_HOT_THRESHOLD",
      "complete sightings of a sequence before its ops are deferred"},
+    {"--print-config", nullptr, "TJIT_PRINT_CONFIG",
+     "write each option and where it comes from to stderr"},
     {"--stats", "FILE", "TJIT_STATS",
      "write the counters there as JSON at the end"},
 };
@@ -81,6 +85,16 @@ const Option* FindOption(std::string_view name) {
   return nullptr;
 }
 
+// A file to read is the same for children that work in other folders.
+std::string FromAnywhere(const std::string& name, const std::string& value) {
+  char here[PATH_MAX];
+  if (name != "--config" || value[0] == '/' ||
+      getcwd(here, sizeof(here)) == nullptr) {
+    return value;
+  }
+  return std::string(here) + "/" + value;
+}
+
 // Sets the variable of one option, --name or --name=value. Returns what is
 // wrong with it, else "".
 std::string Apply(std::string_view word) {
@@ -105,7 +119,7 @@ std::string Apply(std::string_view word) {
            std::to_string(kMinThreshold) + " to " +
            std::to_string(kMaxThreshold);
   }
-  setenv(option->variable, value.c_str(), /*overwrite=*/1);
+  setenv(option->variable, FromAnywhere(name, value).c_str(), 1);
   return {};
 }
 

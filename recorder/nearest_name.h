@@ -1,0 +1,16 @@
+// What a mistyped name was probably meant to be.
+// Tested by: tests/recorder/env_test.cpp, tests/recorder/config_test.cpp
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tjit {
+
+// ", did you mean b? (known: a, b, c)"; the question only where one of `known`
+// is near.
+std::string DidYouMean(std::string_view name,
+                       const std::vector<std::string_view>& known);
+
+}  // namespace tjit

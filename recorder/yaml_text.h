@@ -1,0 +1,31 @@
+// Reads YAML by yaml-cpp, behind an interface of plain C.
+//
+// Built as a library of its own, libtjit_yaml.so, which libtjit.so loads only
+// if TJIT_CONFIG is set: Debian's yaml-cpp comes for sharing alone, its symbols
+// carry no version, and a program may bring another one. The interface passes
+// no object of C++, so the two sides need not share an allocator.
+//
+// Thread: any.
+// Tested by: tests/recorder/config_test.cpp, tests/error/config_test.py
+#pragma once
+
+#include <cstddef>
+
+extern "C" {
+
+// Lines and columns count from 1.
+struct TjitYamlSink {
+  void* context;
+  // One `key: value` of the top. `value` is null if it is a list or a map;
+  // `is_text` if it is quoted.
+  void (*entry)(void* context, const char* key, const char* value, bool is_text,
+                int line, int column);
+  // What is wrong with the text; it has no entries then.
+  void (*error)(void* context, const char* what, int line, int column);
+};
+
+// Throws nothing.
+void tjit_read_yaml(const char* text, std::size_t bytes,
+                    const TjitYamlSink* sink);
+
+}  // extern "C"

@@ -1,0 +1,185 @@
+#include "runtime/configuration.h"
+
+#include <dlfcn.h>
+
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "recorder/log.h"
+#include "runtime/log.h"
+
+namespace tjit::runtime {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int kOwnSymbolsFirst = 0;  // sanitizers cannot be bypassed
+#else
+constexpr int kOwnSymbolsFirst = RTLD_DEEPBIND;
+#endif
+
+// The reader of the libtjit_yaml.so that lies beside this library; null, and
+// *why says why, if it cannot be had.
+decltype(&tjit_read_yaml) LoadReader(std::string* why) {
+  Dl_info info;
+  std::string path = "libtjit_yaml.so";
+  if (dladdr(reinterpret_cast<void*>(&Configured), &info) != 0) {
+    const std::string_view self = info.dli_fname;
+    path.insert(0, self.substr(0, self.rfind('/') + 1));
+  }
+  // Not closed: what yaml-cpp keeps in static objects lives in it.
+  void* library =
+      dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | kOwnSymbolsFirst);
+  void* reader =
+      library == nullptr ? nullptr : dlsym(library, "tjit_read_yaml");
+  if (reader == nullptr) *why = dlerror();
+  return reinterpret_cast<decltype(&tjit_read_yaml)>(reader);
+}
+
+ConfigFile Load() {
+  const std::string& path = Environment().config_path;
+  if (path.empty()) return {};
+  std::string text;
+  std::string why = ReadConfig(path, &text);
+  decltype(&tjit_read_yaml) reader = nullptr;
+  if (why.empty()) reader = LoadReader(&why);
+  if (reader != nullptr) return ParseConfig(path, text, reader);
+  ConfigFile none;
+  none.options.complaints.push_back("TJIT_CONFIG: cannot read \"" + path +
+                                    "\": " + why + "; no option is taken " +
+                                    "from it");
+  return none;
+}
+
+std::string ToText(std::int64_t value) { return std::to_string(value); }
+std::string ToText(bool value) { return value ? "true" : "false"; }
+std::string ToText(Stress value) {
+  return value == Stress::kHide ? "hide" : "none";
+}
+std::string ToText(const std::string& value) { return "\"" + value + "\""; }
+
+// Settles one option after the other and notes where each comes from.
+class Resolver {
+ public:
+  template <class T, class BuiltIn>
+  void Take(const char* key, bool in_environment, const T& environment,
+            T* option, BuiltIn built_in) {
+    std::string from = "set by the program";
+    if (in_environment) {
+      *option = environment;
+      from = VariableOfKey(key);
+    } else if (*option == T(internal::FromFile(key, built_in))) {
+      from = Origin(key);
+    }
+    Note(key, ToText(*option), from);
+  }
+
+  void Note(const char* key, const std::string& value,
+            const std::string& from) {
+    lines_ += "\n[CONFIG] " + std::string(key) + " = " + value + " (" + from +
+              ")";
+  }
+
+  // Where the value of an option that the program does not set comes from.
+  static std::string Origin(const char* key) {
+    const auto& where = Configured().where;
+    const auto found = where.find(key);
+    return found == where.end() ? "default" : found->second;
+  }
+
+  std::string lines() const { return lines_.substr(1); }
+
+ private:
+  std::string lines_;
+};
+
+void PrintOnce(const std::string& lines) {
+  static std::mutex mutex;
+  static auto* printed = new std::string;
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (lines == *printed) return;
+  *printed = lines;
+  LogLine(LogLevel::kInfo, lines);
+}
+
+}  // namespace
+
+const ConfigFile& Configured() {
+  static const auto& file = *new ConfigFile(Load());
+  return file;
+}
+
+void Complain() {
+  static const bool said = [] {
+    for (const std::string& text : Environment().complaints) LogWarning(text);
+    for (const std::string& text : Configured().options.complaints) {
+      LogWarning(text);
+    }
+    return true;
+  }();
+  static_cast<void>(said);
+}
+
+bool IsOnAtLoad() {
+  const EnvOptions& env = Environment();
+  const EnvOptions& file = Configured().options;
+  if (env.has_stress ? env.stress_hide : file.stress_hide) return true;
+  return env.has_auto_compile ? env.auto_compile : file.auto_compile;
+}
+
+Options Resolve(Options o) {
+  const EnvOptions& env = Environment();
+  Resolver r;
+  r.Note("auto_compile", ToText(IsOnAtLoad()),
+         env.has_auto_compile ? "TJIT_AUTO_COMPILE"
+                              : Resolver::Origin("auto_compile"));
+  r.Take("compile_all", env.has_compile_all, env.compile_all, &o.compile_all,
+         false);
+  r.Take("debug_compile", env.has_debug_compile, env.debug_compile,
+         &o.debug_compile, false);
+  r.Take("hot_threshold", env.has_hot_threshold,
+         std::int64_t{env.hot_threshold}, &o.hot_threshold, std::int64_t{10});
+  r.Take("stats_path", env.has_stats_path, env.stats_path, &o.stats_path, "");
+  r.Take("stress", env.has_stress,
+         env.stress_hide ? Stress::kHide : Stress::kNone, &o.stress,
+         Stress::kNone);
+  if (env.print_config) PrintOnce(r.lines());
+  return o;
+}
+
+}  // namespace tjit::runtime
+
+namespace tjit::internal {
+namespace {
+
+const EnvOptions& File() { return runtime::Configured().options; }
+
+}  // namespace
+
+std::int64_t FromFile(const char* key, std::int64_t built_in) {
+  const bool is_threshold = std::string_view(key) == "hot_threshold";
+  return is_threshold && File().has_hot_threshold ? File().hot_threshold
+                                                  : built_in;
+}
+
+bool FromFile(const char* key, bool built_in) {
+  const std::string_view name = key;
+  if (name == "compile_all" && File().has_compile_all) {
+    return File().compile_all;
+  }
+  if (name == "debug_compile" && File().has_debug_compile) {
+    return File().debug_compile;
+  }
+  return built_in;
+}
+
+Stress FromFile(const char*, Stress built_in) {
+  return File().stress_hide ? Stress::kHide : built_in;
+}
+
+std::string FromFile(const char* key, const char* built_in) {
+  const bool is_stats = std::string_view(key) == "stats_path";
+  return is_stats && File().has_stats_path ? File().stats_path : built_in;
+}
+
+}  // namespace tjit::internal
