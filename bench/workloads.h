@@ -46,9 +46,9 @@ enum class Optimizer : std::uint8_t { kTorchOptim, kFusedByHand };
 
 // Rows 1 and 9.
 std::vector<Row> InferenceRows();
-// Rows 18, 19 and 25.
+// Rows 18, 19, 24 and 25.
 std::vector<Row> TrainingRows();
-// Row 27 a-c.
+// Row 27 a-d.
 std::vector<Row> NeverRows();
 // Row 26.
 std::vector<Row> OverheadRows();
@@ -61,6 +61,9 @@ Workload MlpTiny();
 Workload Pinn(Optimizer optimizer);
 // Row 19: 8-32-32-32-1 tanh, batch 32, MSE, Adam.
 Workload MlpAdam(Optimizer optimizer);
+// Row 24: transformer block, d=128, 4 heads, batch 8, seq 64, AdamW. A step is
+// ten training steps and an evaluation that reads its loss.
+Workload Block(Optimizer optimizer);
 // Row 25: 24-layer transformer, d=64, 4 heads, batch 4, seq 32,
 // cross-entropy, AdamW.
 Workload Deep(Optimizer optimizer);

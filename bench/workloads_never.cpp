@@ -1,5 +1,5 @@
 // Row 27: streams that tjit must not slow down, because nothing in them
-// repeats for long.
+// repeats for long, or not in the order it came before.
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
@@ -227,6 +227,52 @@ Workload FibonacciRow() {
   return {[s] { s->Step(); }, [s] { return s->Result(); }};
 }
 
+// Row 27d: four variants of a step, another one every three steps, in an order
+// that is drawn. No sync point, no mark_step.
+class Variants {
+ public:
+  Variants() : x_(Uniform({32, 32}, 1)), w_(Uniform({32, 32}, 2)) {}
+
+  // 12 variants, 3 steps each.
+  void Step() {
+    const at::NoGradGuard no_grad;
+    for (int i = 0; i < 12; ++i) {
+      const std::uint32_t variant = draw_.Below(4);
+      for (int step = 0; step < 3; ++step) One(variant);
+    }
+  }
+
+  std::vector<Tensor> Result() const { return {x_}; }
+
+ private:
+  void One(std::uint32_t variant) {
+    switch (variant) {
+      case 0:
+        x_ = at::tanh(at::mm(x_, w_) * 0.125 + x_);
+        break;
+      case 1:
+        x_ = at::relu(at::sigmoid(x_ - w_) - 0.25) * w_ + x_ * 0.5;
+        break;
+      case 2:
+        x_ = at::mm(x_, w_) * 0.0625 - w_;
+        x_ = at::abs(at::tanh(x_));
+        break;
+      default:
+        x_ = at::maximum(x_ * w_, w_ - x_) * 0.75;
+        x_ = at::sigmoid(x_ + w_);
+        break;
+    }
+  }
+
+  Draw draw_;
+  Tensor x_, w_;
+};
+
+Workload VariantsRow() {
+  auto s = std::make_shared<Variants>();
+  return {[s] { s->Step(); }, [s] { return s->Result(); }};
+}
+
 }  // namespace
 
 std::vector<Row> NeverRows() {
@@ -234,6 +280,7 @@ std::vector<Row> NeverRows() {
       {"row27a/random-stream", RandomStreamRow, 8},
       {"row27b/growing-shapes", GrowingShapes, 4, 60},
       {"row27c/fibonacci", FibonacciRow, 64},
+      {"row27d/variants", VariantsRow, 256},
   };
 }
 

@@ -16,7 +16,7 @@ PROGRAMS = None
 REPEATING = {
     "inference": {"row1/chain10-64", "row1/chain10-64k", "row9/mlp-tiny"},
     "training": {"row18/pinn/optim", "row19/mlp-adam/optim",
-                 "row25/deep/optim", "row18/pinn/fused",
+                 "row24/block/optim", "row25/deep/optim", "row18/pinn/fused",
                  "row19/mlp-adam/fused"},
     "dispatch_overhead": {"row26/ten-adds", "row26/ten-addmm"},
 }
@@ -24,7 +24,7 @@ REPEATING = {
 NEVER = {
     "dispatch_overhead": {"row26/random-adds"},
     "never": {"row27a/random-stream", "row27b/growing-shapes",
-              "row27c/fibonacci"},
+              "row27c/fibonacci", "row27d/variants"},
 }
 
 
