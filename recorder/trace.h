@@ -69,7 +69,16 @@ struct TraceNode {
   std::atomic<Trace*> owner{nullptr};       // first trace through this node
   std::atomic<bool> hot{false};             // on a path of a hot trace
   std::shared_ptr<void> payload;            // the runtime's captured call
+  // Results, by bit: dead when a segment ran, alive in some run.
+  std::atomic<std::uint32_t> died{0};
+  std::atomic<std::uint32_t> lived{0};
 
+  // True if result `i` was dead in every run so far.
+  bool Dies(std::uint32_t i) const {
+    return i < 32 && ((died.load(std::memory_order_relaxed) &
+                       ~lived.load(std::memory_order_relaxed)) >>
+                      i & 1) != 0;
+  }
   std::uint32_t slot_end() const {
     return slot_begin + static_cast<std::uint32_t>(new_slots.size());
   }

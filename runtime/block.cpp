@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "runtime/block_cache.h"
+#include "runtime/faulting_block.h"
 #include "runtime/placement.h"
 
 // Fill what is allocated, as libtorch's default allocator does.
@@ -105,7 +106,9 @@ void ResetHeader(Block* block, std::size_t bytes, bool quiet) {
   block->pending.store(0, kRelaxed);
   block->switches.store(0, kRelaxed);
   block->shared_use.store(0, kRelaxed);
-  block->kind = static_cast<std::uint8_t>((block->kind & Block::kPages) |
+  constexpr std::uint8_t kKept =
+      Block::kPages | Block::kSlot | Block::kFaulting;
+  block->kind = static_cast<std::uint8_t>((block->kind & kKept) |
                                           (quiet ? Block::kQuiet : 0));
   // Not back to 0: an epoch must not come twice for one address.
   block->write_epoch.store(block->write_epoch.load(kRelaxed) + 1, kRelaxed);
@@ -259,6 +262,24 @@ Block* AllocateBlock(std::size_t bytes, bool quiet) {
   return block;
 }
 
+Block* AllocateDyingBlock(std::size_t bytes, bool quiet) {
+  Block* block = MayFault(bytes) ? TakeFaultingSlot(bytes) : nullptr;
+  if (block == nullptr) return AllocateBlock(bytes, quiet);
+  const bool reported = !quiet && ReportsAllocations();
+  ResetHeader(block, bytes, !reported);
+  if (reported) Reporter().New(block->data, bytes);
+  return block;
+}
+
+void EnsureMemorySlowly(Block* block) {
+  if (MapFaultingSlot(block)) {
+    CountForeignLive(static_cast<std::int64_t>(block->bytes));
+    return;
+  }
+  ++scopes.failed;
+  ThrowOutOfMemory(block->bytes);
+}
+
 std::int64_t FailedAllocations() { return scopes.failed; }
 
 void FreeBlock(Block* block) {
@@ -268,6 +289,12 @@ void FreeBlock(Block* block) {
     c10::free_cpu(block->data);
     delete block;
     return;
+  }
+  if ((block->kind & Block::kSlot) != 0) {
+    if ((block->kind & Block::kFaulting) == 0) {
+      CountForeignLive(-static_cast<std::int64_t>(block->bytes));
+    }
+    return GiveFaultingSlot(block);
   }
   if ((block->kind & Block::kPages) != 0) RevealBlock(block);
   GiveBlock(block);

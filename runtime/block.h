@@ -47,12 +47,14 @@ struct alignas(64) Block {
   // What pending ops of `owner` do with the bytes; under the owner's mutex.
   static constexpr std::uint8_t kPendingRead = 1;
   static constexpr std::uint8_t kPendingWrite = 2;
-  // Fixed at allocation but for kHidden.
+  // Fixed at allocation but for kHidden and kFaulting.
   enum Kind : std::uint8_t {
     kAdopted = 1,  // memory allocated before tjit; header in a side table
     kQuiet = 2,    // the memory reporter was not told of it
     kPages = 4,    // has pages of its own (TJIT_STRESS=hide)
     kHidden = 8,   // these pages are protected now
+    kSlot = 16,      // lies in a slot of faulting_block.h
+    kFaulting = 32,  // which has no memory now
   };
 
   char* data = nullptr;
@@ -113,6 +115,14 @@ bool ReportsAllocations();
 // A new block with `program` set, not reported if `quiet`.
 // THROWS: c10::Error as DefaultCPUAllocator does when memory is out.
 Block* AllocateBlock(std::size_t bytes, bool quiet);
+// The same for a value that will most likely be dropped unread: it may have
+// an address only (faulting_block.h) until EnsureMemory() is called.
+Block* AllocateDyingBlock(std::size_t bytes, bool quiet);
+// Gives a block without memory some. THROWS: as AllocateBlock().
+void EnsureMemorySlowly(Block* block);
+inline void EnsureMemory(Block* block) {
+  if ((block->kind & Block::kFaulting) != 0) EnsureMemorySlowly(block);
+}
 // How many of these threw on this thread.
 std::int64_t FailedAllocations();
 // Gives a block back. REQUIRES: no owner.

@@ -314,14 +314,6 @@ void* SystemMemory(std::size_t bytes) {
   }
 }
 
-// Says that there is no memory for `bytes` as eager would.
-[[noreturn]] void ThrowOutOfMemory(std::size_t bytes) {
-  c10::free_cpu(c10::alloc_cpu(bytes));  // throws, unless `bytes` just fits
-  TORCH_CHECK(false, "DefaultCPUAllocator: can't allocate memory: you tried to "
-              "allocate ", bytes, " bytes. Error code 12 (Cannot allocate "
-              "memory)");
-}
-
 Block* FreshBlock(std::size_t bytes, unsigned size_class) {
   if (bytes > (std::size_t{1} << 62)) ThrowOutOfMemory(bytes);
   std::size_t room = size_class == kUncachedClass
@@ -345,6 +337,13 @@ Block* FreshBlock(std::size_t bytes, unsigned size_class) {
 }
 
 }  // namespace
+
+void ThrowOutOfMemory(std::size_t bytes) {
+  c10::free_cpu(c10::alloc_cpu(bytes));  // throws, unless `bytes` just fits
+  TORCH_CHECK(false, "DefaultCPUAllocator: can't allocate memory: you tried to "
+              "allocate ", bytes, " bytes. Error code 12 (Cannot allocate "
+              "memory)");
+}
 
 void PoisonData([[maybe_unused]] Block* block) {
 #if defined(__SANITIZE_ADDRESS__)

@@ -149,6 +149,8 @@ inline void GiveBlock(Block* block) {
   CountLive(cache, -static_cast<std::int64_t>(block->bytes));
 }
 
+// Says that there is no memory for `bytes` as eager would.
+[[noreturn]] void ThrowOutOfMemory(std::size_t bytes);
 // Adds to the live bytes without taking a block (adopted memory).
 void CountForeignLive(std::int64_t bytes);
 // Registers the fork handlers. Once.

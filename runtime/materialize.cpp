@@ -3,14 +3,18 @@
 //   end of a trace, mark_step, limits     ThreadState
 //   mutable pointers                      MaterializeHook
 //   const reads, printing, serialisation  interpose_readers.cpp
+//   reads that nothing announces          FaultIn (faulting_block.h)
 //   changes of global state               interpose_context.cpp
 //   kernels at other keys and namespaces  closed_table.cpp
 //   sync(), disable(), clear(), fork, thread exit   Runtime
 #include "runtime/materialize.h"
 
+#include <exception>
+#include <string>
 
 #include "runtime/deferred_storage.h"
 #include "runtime/interpose.h"
+#include "runtime/log.h"
 #include "runtime/match.h"
 #include "runtime/runtime.h"
 #include "runtime/thread_context.h"
@@ -99,6 +103,27 @@ void MaterializeHook(c10::StorageImpl* storage) {
   if (exposes) block->exposed.store(true, std::memory_order_relaxed);
   block->write_epoch.fetch_add(1, std::memory_order_relaxed);
   if (t_context.state != nullptr) t_context.state->CountHook(exposes);
+}
+
+bool FaultIn(Block* block) {
+  ThreadState* owner = block->owner.load(std::memory_order_acquire);
+  if (owner != nullptr) {
+    // Its own flush has given memory to what it touches.
+    if (owner == t_context.state &&
+        owner->flushing() == ThreadState::Flushing::kYes) {
+      return false;
+    }
+    block->exposed.store(true, std::memory_order_relaxed);
+    try {
+      owner->Flush(FlushReason::kFault);
+    } catch (const std::exception& e) {
+      LogWarning(std::string("tjit: memory was touched that a pending op had "
+                             "yet to fill, and it cannot run: ") +
+                 e.what());
+      return false;
+    }
+  }
+  return (block->kind & Block::kFaulting) == 0;
 }
 
 ReaderScope::ReaderScope() { ++t_context.reader; }

@@ -9,6 +9,7 @@
 #include <c10/core/TensorImpl.h>
 
 #include "recorder/bail.h"
+#include "runtime/block.h"
 
 namespace tjit::runtime {
 
@@ -26,6 +27,10 @@ void MaterializeForWrite(const c10::TensorImpl* tensor, FlushReason reason);
 // Runs the pending ops of this thread / of all threads.
 void FlushThisThread(FlushReason reason);
 void FlushAllThreads(FlushReason reason);
+
+// Somebody touched a block that has no memory yet, and nothing announced it:
+// runs what is to fill it and marks it as exposed. False if it has none then.
+bool FaultIn(Block* block);
 
 // While it lives on this thread, the materialiser hook flushes but does not
 // mark blocks as exposed: a known reader that lets go of the pointer.

@@ -5,9 +5,11 @@
 
 #include "runtime/block.h"
 #include "runtime/build_check.h"
+#include "runtime/faulting_block.h"
 #include "runtime/interpose.h"
 #include "runtime/kernel_wrap.h"
 #include "runtime/log.h"
+#include "runtime/materialize.h"
 #include "runtime/thread_context.h"
 
 namespace tjit::runtime {
@@ -75,6 +77,7 @@ void Runtime::InstallOnce() {
   g_main_thread = pthread_self();
   OwnerLock::Prepare();
   InstallAllocator();
+  InstallFaultHandler(&FaultIn);
   NoteDefaultDtype();
   WrapKernels();
   pthread_atfork(

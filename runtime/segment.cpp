@@ -122,6 +122,20 @@ std::vector<PlanSlot> PreparedSegment::PlanSlots(
   return slots;
 }
 
+// What died in every run so far gets no memory when it is deferred next time.
+void PreparedSegment::NoteSurvivors() const {
+  for (TraceNode* node : nodes_) {
+    std::uint32_t died = 0, lived = 0;
+    for (std::size_t i = 0; i < node->step.results.size() && i < 32; ++i) {
+      const ResultRecord& r = node->step.results[i];
+      if (r.kind != ResultRecord::Kind::kFresh) continue;
+      (live_[r.slot] != 0 ? lived : died) |= 1u << i;
+    }
+    if (died != 0) node->died.fetch_or(died, std::memory_order_relaxed);
+    if (lived != 0) node->lived.fetch_or(lived, std::memory_order_relaxed);
+  }
+}
+
 PreparedSegment::Variant& PreparedSegment::VariantFor(const Run& run,
                                                       Counters* counters) {
   live_.assign(slot_bytes_.size(), 0);
@@ -142,6 +156,7 @@ PreparedSegment::Variant& PreparedSegment::VariantFor(const Run& run,
       if (v.live == live_) return v;
     }
   }
+  NoteSurvivors();
   std::vector<ProgramStep> program;
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const bool tensors = steps_[i].step_class->prepared().uses_tensors();
@@ -185,7 +200,9 @@ void PreparedSegment::FillPointers(const Run& run) {
   pointers_.assign(slot_bytes_.size(), nullptr);
   for (const std::int32_t s : used_) {
     const SlotBinding& slot = run.slots[s];
-    if (slot.block != nullptr) pointers_[s] = slot.block->data + slot.shift;
+    if (slot.block == nullptr) continue;
+    EnsureMemory(slot.block);
+    pointers_[s] = slot.block->data + slot.shift;
   }
 }
 

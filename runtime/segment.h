@@ -63,6 +63,7 @@ class PreparedSegment {
                              const ScalarValue* scalars);
   void PrepareAll(Counters* counters);
   char* const* SlotsOf(const BoundStep& step, char* const* slots);
+  void NoteSurvivors() const;
   Variant& VariantFor(const Run& run, Counters* counters);
   std::vector<PlanStep> PlanSteps() const;
   std::vector<PlanSlot> PlanSlots(const std::vector<std::uint8_t>& live) const;

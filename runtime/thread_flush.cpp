@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "runtime/deferred_storage.h"
+#include "runtime/faulting_block.h"
 #include "runtime/interpose.h"
 #include "runtime/log.h"
 #include "runtime/match.h"
@@ -100,8 +101,10 @@ void ThreadState::OwnSlot(std::uint32_t s, std::uint8_t pending) {
 }
 
 at::Tensor ThreadState::MakeDeferred(const ResultRecord& result,
-                                     std::uint64_t bytes) {
-  Block* block = AllocateBlock(bytes, /*quiet=*/!pending_reports_);
+                                     std::uint64_t bytes, bool dies) {
+  const bool quiet = !pending_reports_;
+  Block* block = dies && MayFault(bytes) ? AllocateDyingBlock(bytes, quiet)
+                                         : AllocateBlock(bytes, quiet);
   auto storage = c10::make_intrusive<c10::StorageImpl>(
       c10::StorageImpl::use_byte_size_t(), c10::SymInt(bytes),
       c10::DataPtr(block->data, block->data, &ReleaseBlock,
@@ -132,14 +135,16 @@ at::Tensor ThreadState::MakeDeferred(const ResultRecord& result,
 }
 
 void ThreadState::MakeResults(CallFrame& frame, const TraceNode* node) {
-  for (const ResultRecord& r : node->step.results) {
+  for (std::uint32_t i = 0; i < node->step.results.size(); ++i) {
+    const ResultRecord& r = node->step.results[i];
     if (r.kind == ResultRecord::Kind::kAlias) continue;
     if (r.kind == ResultRecord::Kind::kUndefined) {
       frame.results.emplace_back();
       continue;
     }
     frame.results.push_back(
-        MakeDeferred(r, node->new_slots[r.slot - node->slot_begin].bytes));
+        MakeDeferred(r, node->new_slots[r.slot - node->slot_begin].bytes,
+                     node->Dies(i)));
   }
 }
 

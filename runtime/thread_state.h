@@ -121,7 +121,8 @@ class ThreadState {
   bool Defer(CallFrame& frame, TraceNode* node);
   void MakeResults(CallFrame& frame, const TraceNode* node);
   void UndoDefer(CallFrame& frame, const TraceNode* node);
-  at::Tensor MakeDeferred(const ResultRecord& result, std::uint64_t bytes);
+  at::Tensor MakeDeferred(const ResultRecord& result, std::uint64_t bytes,
+                          bool dies);
   void OwnSlot(std::uint32_t slot, std::uint8_t pending);
   void BindEagerResults(const ResultList& results);
   void NoteWrites(const CallFrame& frame, const ResultList& results);
