@@ -36,7 +36,6 @@ void AddLinear4Ops(std::vector<TypedOp>* ops) {
   AddTyped<at::_ops::baddbmm_out>(ops);
   AddTyped<at::_ops::cauchy_>(ops);
   AddTyped<at::_ops::cholesky_inverse_out>(ops);
-  AddTyped<at::_ops::cholesky_out>(ops);
   AddTyped<at::_ops::digamma>(ops);
   AddTyped<at::_ops::digamma_out>(ops);
   AddTyped<at::_ops::geqrf>(ops);

@@ -28,7 +28,6 @@ void AddLinear5Ops(std::vector<TypedOp>* ops) {
   AddTyped<at::_ops::bucketize_Scalar>(ops);
   AddTyped<at::_ops::bucketize_Tensor>(ops);
   AddTyped<at::_ops::bucketize_Tensor_out>(ops);
-  AddTyped<at::_ops::cholesky>(ops);
   AddTyped<at::_ops::cholesky_inverse>(ops);
   AddTyped<at::_ops::cumprod_out>(ops);
   AddTyped<at::_ops::cumsum_out>(ops);
