@@ -7,7 +7,7 @@ slows all peers. A process makes its row's workload, warms up, and times it a
 few times; samples of all rounds give median and p10-p90, ratios are taken
 within a round. bench/README.md says how to read the table.
 
-  bench/run.py                   everything, under three minutes
+  bench/run.py                   everything, about six minutes
   bench/run.py --rows 9,18,19    some rows
   bench/run.py --full            longer, more rounds, more variants
   bench/run.py --check           exit status 1 if a target is missed
@@ -39,6 +39,26 @@ NEVER_TARGET = 0.97  # row 27 against E, mean of its counts
 TEN_ADDS_TARGET = 0.65  # time of ten adds as one segment, against E
 RECORDING_TARGET_NS = 30  # per typed op of a stream that never repeats
 MEAN_ROWS = ("9", "18", "19", "25")
+
+# (row, program, names): without variants, measured as E, E+ and tjit.
+SIMPLE_ROWS = (
+    ("2", "kernels", "add4"),
+    ("3", "kernels", "poly"),
+    ("4", "kernels", "transc-64k transc-1M"),
+    ("5", "kernels", "bf16-gelu"),
+    ("6", "kernels", "softmax-mask-s softmax-mask-l"),
+    ("7", "kernels", "ln-gelu-res-128 ln-gelu-res-4096"),
+    ("8", "kernels", "reduce-sum reduce-meanvar"),
+    ("10", "dense", "mlp-mnist-64 mlp-mnist-sweep"),
+    ("11", "dense", "lstm-ops"),
+    ("12", "dense", "decode-tok"),
+    ("13", "science", "rate-triple-1 rate-triple-1024 rate-triple-64k"),
+    ("14", "science",
+     "elasticity-1 elasticity-1024 elasticity-32768"),
+    ("15", "science", "radial-return-1024"),
+    ("16", "science", "cahn-hilliard-200"),
+    ("17", "science", "lbm-10 lbm-512"),
+)
 
 
 @dataclass
@@ -93,6 +113,9 @@ def points(full):
         Point("1", f"chain10-{n}", "inference", f"row1/chain10-{n}", plain)
         for n in ("64", "64k", "4M")
     ]
+    for row, program, names in SIMPLE_ROWS:
+        out += [Point(row, name, program, f"row{row}/{name}", plain)
+                for name in names.split()]
     out.append(Point("9", "mlp-tiny", "inference", "row9/mlp-tiny", floor))
     for row, name in (("18", "pinn"), ("19", "mlp-adam"), ("24", "block"),
                       ("25", "deep")):

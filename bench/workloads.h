@@ -46,6 +46,12 @@ enum class Optimizer : std::uint8_t { kTorchOptim, kFusedByHand };
 
 // Rows 1 and 9.
 std::vector<Row> InferenceRows();
+// Rows 2 to 8.
+std::vector<Row> KernelRows();
+// Rows 10 to 12.
+std::vector<Row> DenseRows();
+// Rows 13 to 17.
+std::vector<Row> ScienceRows();
 // Rows 18, 19, 24 and 25.
 std::vector<Row> TrainingRows();
 // Row 27 a-d.
@@ -55,8 +61,40 @@ std::vector<Row> OverheadRows();
 
 // Row 1: ten dependent add, mul, sub, f32 [n], inference mode.
 Workload Chain10(std::int64_t n);
+// Row 2: c=a+b, d=c+b, e=d+c, f=a+e, f32 [100, 100].
+Workload Add4();
+// Row 3: a*b + c + log(a+0.1) + a^4 - b^3, f32 [2000, 2000].
+Workload Poly();
+// Row 4: tanh(a*b+1)*sigmoid(b) + exp(-a*a), f32 [n].
+Workload Transcendental(std::int64_t n);
+// Row 5: gelu(x*s+b)*y, bf16 [1024, 1024].
+Workload Bf16Gelu();
+// Row 6: softmax(x/8 + mask, -1), f32 `sizes`, mask of the last two.
+Workload SoftmaxMask(std::vector<std::int64_t> sizes);
+// Row 7: gelu(layer_norm(x)) + x, f32 [rows, 768].
+Workload NormGeluResidual(std::int64_t rows);
+// Row 8: (x*x).sum(-1), f32 [1024, 1024]; mean and var over dim 0, [4096, 512].
+Workload ReduceSum();
+Workload MeanVar();
 // Row 9: 16-32-32-4 ReLU, batch 8, no grad.
 Workload MlpTiny();
+// Row 10: 784-512-512-10 ReLU, f32, no grad, the batches one after the other.
+Workload MlpMnist(std::vector<std::int64_t> batches);
+// Row 11: LSTM cell from basic ops, hidden 128, batch 16, 50 steps.
+Workload LstmOps();
+// Row 12: transformer d=128, 4 layers, 4 heads, context 64: a token a call
+// into a cache that is written in place; prefill of 32 when it is full.
+Workload DecodeToken();
+// Row 13: (a-an)/(t-tn) for three a, f64 [batch].
+Workload RateTriple(std::int64_t batch);
+// Row 14: linear elasticity, 100 ramp steps, strain f64 [batch, 6].
+Workload Elasticity(std::int64_t batch);
+// Row 15: J2 radial return, Newton on gamma f64 [batch] with a host test.
+Workload RadialReturn(std::int64_t batch);
+// Row 16: Cahn-Hilliard, semi-implicit in Fourier space, f64 [side, side].
+Workload CahnHilliard(std::int64_t side);
+// Row 17: D2Q9 lattice Boltzmann (BGK), f32 [9, side, side].
+Workload LatticeBoltzmann(std::int64_t side);
 // Row 18: 8-16-1 tanh, batch 4, MSE, SGD 0.01.
 Workload Pinn(Optimizer optimizer);
 // Row 19: 8-32-32-32-1 tanh, batch 32, MSE, Adam.

@@ -19,6 +19,10 @@ REPEATING = {
                  "row24/block/optim", "row25/deep/optim", "row18/pinn/fused",
                  "row19/mlp-adam/fused"},
     "dispatch_overhead": {"row26/ten-adds", "row26/ten-addmm"},
+    "kernels": {"row2/add4", "row4/transc-64k", "row8/reduce-sum"},
+    "dense": {"row11/lstm-ops", "row12/decode-tok"},
+    "science": {"row14/elasticity-1", "row15/radial-return-1024",
+                "row17/lbm-10"},
 }
 # Rows that do not, or not for long: they must run and agree.
 NEVER = {
