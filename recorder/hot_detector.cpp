@@ -287,6 +287,8 @@ HotDetector::Candidate HotDetector::Promote() {
   }
   Candidate candidate;
   candidate.period = period_;
+  candidate.times = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(run_ / period_ + 1, 1u << 16));
   const std::uint64_t cut = Cut(&candidate.cut_at_boundary);
   const auto since = static_cast<std::uint32_t>((n() - cut) % period_);
   candidate.until_cut = since == 0 ? 0 : period_ - since;

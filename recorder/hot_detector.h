@@ -41,6 +41,7 @@ class HotDetector {
     std::uint32_t period = 0;     // ops; 0: nothing closed
     std::uint32_t until_cut = 0;  // ops to let pass before the phase begins
     bool cut_at_boundary = false; // the phase begins after a sync or mark_step
+    std::uint32_t times = 0;      // how often it has come without a break
   };
 
   HotDetector();
@@ -54,6 +55,8 @@ class HotDetector {
   // The period that currently holds, 0 if none: a capture of a candidate goes
   // on only while this stays what it was.
   std::uint32_t period() const { return period_; }
+  // How many tokens have equalled those a period before them.
+  std::uint64_t run() const { return run_; }
 
   // True if this token would carry on the period that holds.
   bool Expects(std::uint64_t token, std::uint8_t flags) const;

@@ -6,11 +6,26 @@
 
 #include "runtime/find_root.h"
 #include "runtime/log.h"
+#include "runtime/loop_state.h"
 #include "runtime/match.h"
 #include "runtime/runtime.h"
 #include "runtime/thread_state.h"
 
 namespace tjit::runtime {
+
+namespace {
+
+// A loop of fewer ops is captured as several iterations, up to a segment of
+// this length; not where a boundary comes with each.
+constexpr std::uint32_t kTinyLoop = 32;
+constexpr std::uint32_t kMergedOps = 64;
+
+std::uint32_t IterationsOf(const HotDetector::Candidate& candidate) {
+  if (candidate.cut_at_boundary || candidate.period >= kTinyLoop) return 1;
+  return (kMergedOps + candidate.period - 1) / candidate.period;
+}
+
+}  // namespace
 
 void ThreadState::OnCandidate(const HotDetector::Candidate& candidate) {
   if (scheduled_.period != 0 || candidate.period > kMaxTraceSteps ||
@@ -28,7 +43,8 @@ void ThreadState::OnCandidate(const HotDetector::Candidate& candidate) {
     if (trace == nullptr || candidate.period <= trace->length) return;
   }
   scheduled_ = {candidate.until_cut, candidate.period,
-                candidate.cut_at_boundary};
+                candidate.cut_at_boundary, candidate.times,
+                IterationsOf(candidate)};
 }
 
 void ThreadState::MaybeStartCapture(bool due) {
@@ -39,7 +55,9 @@ void ThreadState::MaybeStartCapture(bool due) {
     scheduled_ = {};
     counters_.sequences.Add();
     BeginRun();
-    StartCapture(store_->top(), s.period, s.boundary);
+    StartCapture(store_->top(), s.period * s.iterations, s.boundary);
+    loops_->period = s.period;
+    loops_->sightings = s.times;
   } else if (runtime_->compile_all() && at_boundary_) {
     BeginRun();
     StartCapture(store_->top(), 0, true);
@@ -49,6 +67,7 @@ void ThreadState::MaybeStartCapture(bool due) {
 void ThreadState::StartCapture(TraceNode* from, std::uint32_t length,
                                bool boundary, std::size_t open_limit) {
   open_limit_ = open_limit;
+  loops_->to_fork = false;
   capture_.Start(from, length, boundary, &run_);
 }
 
@@ -62,14 +81,17 @@ void ThreadState::StartCapture(TraceNode* from, std::uint32_t length,
 //     the trace has whose sizes were missed;
 // (3) at mark_step;
 // (4) at a loop: when a period has closed twice in it, see OnCandidate();
-// (5) after kMaxTraceSteps.
+// (5) after kMaxTraceSteps;
+// (6) at a fork, if the stream is starving: see Note [Stretches].
 void ThreadState::MaybeEndCapture(const CallFrame& frame) {
   if (capture_.size() == 0) return;
   if (capture_.length() != 0) {
     if (IsHotRoot(frame) && !IsExpected(frame)) FinishCapture();
     return;
   }
-  EndOpenCapture(frame);
+  if (!loops_->to_fork || capture_.from() != store_->top()) {
+    EndOpenCapture(frame);
+  }
   if (capture_.active() && capture_.size() >= open_limit_) AbandonCapture();
 }
 
@@ -121,14 +143,23 @@ void ThreadState::FinishCapture() {
   TraceStore& store = *store_;
   std::vector<NewStep> steps = capture_.Take();
   UnbindFrom(&run_, 0);
+  if (fresh) {
+    TrimToIterations(&steps);
+    loops_->last_period = detector_.position();
+  }
   const bool from_top = from == store.top();
   const OpId first_op = steps.front().step.op;
   BailReason why = BailReason::kCount;
+  const std::size_t iterations =
+      fresh ? std::max(steps.size() / loops_->period, std::size_t{1}) : 1;
+  std::vector<NewStep> merged;  // a copy, where there is more than one
+  if (iterations > 1) merged = steps;
   Trace* trace = store.Insert(from, std::move(steps), boundary, &why);
   if (trace == nullptr) {
     CountBail(why, 0);
     return;
   }
+  EndAtIterations(from, merged, boundary);
   failed_captures_ = 0;
   if (from_top) runtime_->NoteRootOp(first_op);
   const bool new_trace = trace->sightings.load(std::memory_order_relaxed) == 0;
@@ -136,11 +167,12 @@ void ThreadState::FinishCapture() {
     counters_.traces.Add();
     if (!fresh) counters_.sequences.Add();
   }
-  // The two periods that closed before the capture were sightings as well.
-  const int sightings = fresh && new_trace ? 3 : 1;
+  // The periods that closed before the capture were sightings as well.
+  const std::size_t sightings =
+      fresh && new_trace ? loops_->sightings + iterations : 1;
   const std::int64_t threshold =
       runtime_->compile_all() ? 1 : runtime_->hot_threshold();
-  for (int i = 0; i < sightings; ++i) {
+  for (std::size_t i = 0; i < sightings; ++i) {
     if (store.CountSighting(trace, threshold)) LogHot(store, trace);
   }
 }

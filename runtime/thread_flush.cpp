@@ -14,6 +14,7 @@
 #include "runtime/faulting_block.h"
 #include "runtime/interpose.h"
 #include "runtime/log.h"
+#include "runtime/loop_state.h"
 #include "runtime/match.h"
 #include "runtime/runtime.h"
 #include "runtime/testing_hooks.h"
@@ -441,6 +442,7 @@ void ThreadState::Reset() {
   no_capture_before_ = 0;
   exits_.clear();
   detector_.Break();
+  loops_->due = false;
   at_boundary_ = true;
   after_mark_step_ = false;
 }
@@ -450,6 +452,7 @@ void ThreadState::StartOver() {
   StateLock lock(this);
   segments_.Clear();
   detector_ = HotDetector();
+  *loops_ = LoopState();
   store_ = &runtime_->store();
 }
 

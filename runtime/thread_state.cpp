@@ -8,6 +8,7 @@
 #include "runtime/find_root.h"
 #include "runtime/interpose.h"
 #include "runtime/log.h"
+#include "runtime/loop_state.h"
 #include "runtime/match.h"
 #include "runtime/runtime.h"
 #include "runtime/testing_hooks.h"
@@ -42,7 +43,10 @@ ThreadState::ThreadState(Runtime* runtime, std::uint16_t stream)
     : runtime_(runtime),
       stream_(stream),
       store_(&runtime->store()),
+      loops_(std::make_unique<LoopState>()),
       run_(stream) {}
+
+ThreadState::~ThreadState() = default;
 
 Decision ThreadState::OnCall(CallFrame& frame) {
   if (frame.entry.op_class == OpClass::kEmpty) return Decision::kEager;
@@ -77,8 +81,13 @@ Decision ThreadState::RunEagerly(CallFrame& frame) {
   counters_.ops_eager.Add();
   if (!runtime_->hiding()) {
     const bool due = capture_is_due();
+    const bool stretch_due = loops_->due;
     ObserveToken(frame, HotDetector::kPlain);
-    if (due || runtime_->compile_all()) MaybeStartCapture(due);
+    if (due || runtime_->compile_all()) {
+      MaybeStartCapture(due);
+    } else if (stretch_due) {
+      MaybeStartStretch();
+    }
     if (capture_.active()) {
       capture_.Before(frame, context_);
       frame.wants_capture = true;
@@ -101,9 +110,10 @@ void ThreadState::ObserveToken(const CallFrame& frame, std::uint8_t flags) {
       detector_.Observe(token, flags, BlocksOfThread());
   if (scheduled_.period != detector_.period()) scheduled_ = {};
   if (capture_.active() && capture_.length() != 0 &&
-      capture_.length() != detector_.period()) {
-    AbandonCapture();
+      loops_->period != detector_.period()) {
+    OnBrokenPeriod();
   }
+  NoteKind(frame);
   if (candidate.period != 0) OnCandidate(candidate);
 }
 
@@ -378,6 +388,7 @@ void ThreadState::FinishRun(FlushReason reason) {
   TraceStore& store = *store_;
   cursor_ = nullptr;
   at_boundary_ = true;
+  NoteRunEnd();
   // Exits are charged to the owner of the node, on a shared prefix the first
   // trace recorded there: a run that completes pays both back.
   store.Reward(trace);
@@ -399,16 +410,32 @@ void ThreadState::LeaveTrace(BailReason why) {
   LeaveTraceLocked(why);
 }
 
+// An exit that recurs is the end of a shorter run: its segment is prepared
+// once. Others are drained.
+bool ThreadState::IsUsualExit(const TraceNode* node) const {
+  constexpr std::uint32_t kUsual = 3;
+  constexpr std::size_t kWorthPreparing = 4;
+  const auto exits = exits_.find(node->id);
+  return exits != exits_.end() && exits->second >= kUsual &&
+         run_.pending.size() >= kWorthPreparing;
+}
+
 void ThreadState::LeaveTraceLocked(BailReason why) {
   TraceNode* node = cursor_;
-  DrainLocked();  // if it throws, the thread is still where it was
+  const bool usual = IsUsualExit(node);
+  // If it throws, the thread is still where it was.
+  if (usual) {
+    FlushLocked(FlushReason::kSegmentEnd);
+  } else {
+    DrainLocked();
+  }
   cursor_ = nullptr;
   eager_node_ = nullptr;
   if (node->parent == nullptr) return;  // nothing had matched yet
   Trace* trace = node->owner.load(std::memory_order_acquire);
   if (run_deferred_) {
     counters_.side_exits[static_cast<std::size_t>(why)].Add();
-    const bool blacklisted = store_->Penalize(trace, why);
+    const bool blacklisted = !usual && store_->Penalize(trace, why);
     LogExit(*trace, *node, why);
     if (blacklisted) CountBail(BailReason::kBlacklisted, trace->id);
     detector_.Break();
@@ -416,6 +443,7 @@ void ThreadState::LeaveTraceLocked(BailReason why) {
   const std::uint32_t exits = ++exits_[node->id];
   if (exits >= 2 && std::has_single_bit(exits) && !capture_.active()) {
     StartCapture(node, 0, trace->starts_at_boundary);
+    loops_->to_fork = !trace->starts_at_boundary && IsStarving();
   } else {
     UnbindFrom(&run_, 0);
   }
@@ -441,6 +469,7 @@ void ThreadState::AfterEager(CallFrame& frame, const ResultList& results,
     FinishCapture();
     at_boundary_ = true;  // the next period begins here
   }
+  MaybeEndStretch();
 }
 
 void ThreadState::BindEagerResults(const ResultList& results) {

@@ -41,11 +41,13 @@
 
 namespace tjit::runtime {
 
+struct LoopState;
 class Runtime;
 
 class ThreadState {
  public:
   ThreadState(Runtime* runtime, std::uint16_t stream);
+  ~ThreadState();
   ThreadState(const ThreadState&) = delete;
   ThreadState& operator=(const ThreadState&) = delete;
 
@@ -129,7 +131,15 @@ class ThreadState {
   void FinishRun(FlushReason reason);
   void LeaveTrace(BailReason why);
   void LeaveTraceLocked(BailReason why);
+  bool IsUsualExit(const TraceNode* node) const;
   void BeginRun();
+
+  // Stretches, see Note [Stretches] in thread_loops.cpp.
+  void NoteKind(const CallFrame& frame);
+  void NoteRunEnd();
+  bool IsStarving() const;
+  void MaybeStartStretch();
+  void MaybeEndStretch();
 
   // Capturing.
   bool capture_is_due() const {
@@ -144,6 +154,10 @@ class ThreadState {
                     std::size_t open_limit = kMaxTraceSteps);
   void FinishCapture();
   void AbandonCapture();
+  void OnBrokenPeriod();
+  void TrimToIterations(std::vector<NewStep>* steps) const;
+  void EndAtIterations(TraceNode* from, const std::vector<NewStep>& steps,
+                       bool boundary);
 
   // Makes the arguments of an eager op ready: flushes their owners.
   void MakeReady(const CallFrame& frame);
@@ -178,6 +192,7 @@ class ThreadState {
   Counters counters_;
 
   HotDetector detector_;
+  std::unique_ptr<LoopState> loops_;
   bool at_boundary_ = true;      // a sync or mark_step came just before
   bool after_mark_step_ = false;
   std::uint32_t context_ = 0;    // of the present call
@@ -187,6 +202,8 @@ class ThreadState {
     std::uint32_t wait = 0;
     std::uint32_t period = 0;
     bool boundary = false;
+    std::uint32_t times = 0;       // it has come, before
+    std::uint32_t iterations = 1;  // to be captured as one trace
   } scheduled_;
   Capture capture_;
   std::uint32_t failed_captures_ = 0;    // in a row

@@ -338,6 +338,219 @@ TEST(Engagement, LogLineEveryFewSteps) {
   });
 }
 
+// --- Without any sync point or mark_step, and never in the same order ------
+// Nothing periodic is found for 32,768 ops; then the stream is cut at its
+// forks.
+
+TEST(Engagement, VariantsMixedWithoutBoundary) {
+  for (const char* of : {"AB", "AAB", "ABC"}) {
+    SCOPED_TRACE(of);
+    std::mt19937_64 rng(1);
+    std::string word;
+    for (int i = 0; i < 12000; ++i) word += of[rng() % std::strlen(of)];
+    ExpectReplayed(9000, 12000, Variants(word.c_str(), End::kNone));
+  }
+}
+
+TEST(Engagement, FiveVariantsMixedWithoutBoundary) {
+  ExpectReplayed(9000, 12000, [] {
+    torch::manual_seed(1);
+    at::Tensor w = torch::rand({8, 8}), x = torch::rand({8, 8});
+    return [=, rng = std::mt19937_64(1)](int) mutable {
+      const at::NoGradGuard no_grad;
+      switch (rng() % 5) {
+        case 0: x = (torch::mm(x, w).tanh() + 0.5) * x - 0.25; break;
+        case 1: x = torch::mm((x - 1.5).cos() * w, w).sigmoid() + x; break;
+        case 2: x = torch::mm(x, w).sin() * 0.5 + w; break;
+        case 3: x = (x.exp().neg().sigmoid() - w).relu() + 0.25; break;
+        default: x = torch::mm(w, x).relu().sqrt() * 0.5 + w * x; break;
+      }
+      return x;
+    };
+  });
+}
+
+TEST(Engagement, SizesMixedWithoutBoundary) {
+  ExpectReplayed(5000, 7000, [] {
+    torch::manual_seed(1);
+    std::vector<at::Tensor> a, b;
+    for (int i = 0; i < 10; ++i) {
+      a.push_back(torch::rand({64 + 32 * i}));
+      b.push_back(torch::rand({64 + 32 * i}));
+    }
+    return [=, rng = std::mt19937_64(1), out = at::Tensor()](int) mutable {
+      const std::size_t k = rng() % a.size();
+      out = Chain(a[k], b[k]);
+      return out;
+    };
+  });
+}
+
+// The same body over batches in an order that is drawn: no token repeats where
+// a batch comes in.
+TEST(Engagement, BatchesMixed) {
+  for (const End end : {End::kSync, End::kMark, End::kNone}) {
+    SCOPED_TRACE(static_cast<int>(end));
+    ExpectReplayed(9000, 12000, [=] {
+      torch::manual_seed(1);
+      std::vector<at::Tensor> batches;
+      for (int i = 0; i < 20; ++i) batches.push_back(torch::rand({64}));
+      at::Tensor w = torch::rand({64});
+      return [=, rng = std::mt19937_64(1)](int) mutable {
+        const at::NoGradGuard no_grad;
+        const at::Tensor& batch = batches[rng() % batches.size()];
+        const at::Tensor x = (batch * w + batch).tanh() * 0.5;
+        w = w - x * 0.01;
+        if (end == End::kSync) SyncPoint(w);
+        if (end == End::kMark) mark_step();
+        return w;
+      };
+    });
+  }
+}
+
+// Loops in loops, all trip counts drawn.
+TEST(Engagement, LoopsInLoopsOfVaryingTripCount) {
+  for (const End end : {End::kSync, End::kMark, End::kNone}) {
+    SCOPED_TRACE(static_cast<int>(end));
+    ExpectReplayed(1500, 2000, [=] {
+      torch::manual_seed(1);
+      at::Tensor w = torch::rand({8, 8}), x = torch::rand({8, 8});
+      return [=, rng = std::mt19937_64(1)](int) mutable {
+        const at::NoGradGuard no_grad;
+        for (int outer = 0; outer < 3; ++outer) {
+          for (std::uint64_t n = 2 + rng() % 3; n != 0; --n) {
+            x = torch::mm(x, w).tanh() * 0.5;
+            x = x + w;
+          }
+          x = x.cos() * w - 0.5;
+        }
+        x = x.sigmoid().sqrt() + w;
+        if (end == End::kSync) SyncPoint(x);
+        if (end == End::kMark) mark_step();
+        return x;
+      };
+    });
+  }
+}
+
+// --- Loops with boundaries ---------------------------------------------------
+
+// Training with an evaluation every ten steps that reads its loss.
+TEST(Engagement, EvaluationEveryTenSteps) {
+  for (const End end : {End::kSync, End::kMark, End::kNone}) {
+    SCOPED_TRACE(static_cast<int>(end));
+    ExpectReplayed(200, 400, [=] {
+      torch::manual_seed(1);
+      at::Tensor w = torch::rand({8, 8});
+      const at::Tensor x = torch::rand({8, 8});
+      return [=](int i) mutable {
+        const at::NoGradGuard no_grad;
+        const at::Tensor y = torch::mm(x, w).tanh();
+        w = w - torch::mm(x.t(), y * 0.125) * 0.01;
+        if (end == End::kSync) SyncPoint(y);
+        if (end == End::kMark) mark_step();
+        if (i % 10 == 9) SyncPoint(torch::mm(x.cos(), w).relu() - x);
+        return w;
+      };
+    });
+  }
+}
+
+// A loop without boundary that prints a value every hundredth step: the period
+// is the hundred steps.
+TEST(Engagement, PrintEveryHundredSteps) {
+  ExpectReplayed(1000, 1600, [] {
+    const auto step = Variants("A", End::kNone)();
+    return [=](int i) {
+      at::Tensor x = step(i);
+      if (i % 100 == 99) SyncPoint(x);
+      return x;
+    };
+  });
+}
+
+// A host test for convergence in each iteration, after a number of them that
+// depends on the data.
+TEST(Engagement, NewtonUntilConvergence) {
+  ExpectReplayed(200, 600, [] {
+    torch::manual_seed(1);
+    const at::Tensor a = torch::rand({64}) + 0.5;
+    return [=, rng = std::mt19937_64(1)](int) mutable {
+      const at::NoGradGuard no_grad;
+      const at::Tensor target = a * 0.5 + 0.25;
+      at::Tensor x = target.sqrt();
+      for (std::uint64_t n = 3 + rng() % 5; n != 0; --n) {
+        x = x - (x * x - target) / (x * 2.0);
+        SyncPoint(x * x - target);
+      }
+      return x;
+    };
+  });
+}
+
+// --- Tiny loops --------------------------------------------------------------
+
+// Runs `steps` iterations and answers what happened in the second half.
+Stats SecondHalf(int steps, const std::function<void()>& step) {
+  clear();
+  EXPECT_TRUE(enable());
+  for (int i = 0; i < steps / 2; ++i) step();
+  const Stats before = stats();
+  for (int i = steps / 2; i < steps; ++i) step();
+  sync();
+  const Stats d = stats() - before;
+  disable();
+  return d;
+}
+
+double OpsOfASegment(const Stats& d) {
+  return static_cast<double>(d.ops_replayed) / static_cast<double>(d.segments);
+}
+
+// Iterations that feed one another become one segment.
+TEST(TinyLoop, IterationsAreMerged) {
+  const at::NoGradGuard no_grad;
+  at::Tensor x = torch::rand({64});
+  const Stats d = SecondHalf(6000, [&] { x = x.sin().add(0.5).mul(0.75); });
+  EXPECT_GE(d.ops_replayed, 0.99 * 3 * 3000) << d.to_json();
+  EXPECT_GE(OpsOfASegment(d), 60) << d.to_json();
+  EXPECT_EQ(d.ops_drained, 0);
+}
+
+// Others are not: all results but the last would be dead.
+TEST(TinyLoop, IterationsThatStandAloneAreNotMerged) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor a = torch::rand({64});
+  at::Tensor x;
+  const Stats d = SecondHalf(6000, [&] { x = a.sin().add(0.5).mul(0.75); });
+  EXPECT_GE(d.ops_replayed, 0.99 * 3 * 3000) << d.to_json();
+  EXPECT_LE(OpsOfASegment(d), 3.1) << d.to_json();
+}
+
+// It may end after any iteration, and within one: the same bits, and no op is
+// drained once each way out has come a few times.
+TEST(TinyLoop, MayEndAnywhere) {
+  for (const int rest : {0, 1, 2}) {
+    SCOPED_TRACE(rest);
+    ExpectReplayed(1500, 2500, [=] {
+      torch::manual_seed(1);
+      at::Tensor w = torch::rand({8, 8}), x = torch::rand({8, 8});
+      return [=, rng = std::mt19937_64(1)](int) mutable {
+        const at::NoGradGuard no_grad;
+        for (std::uint64_t n = 30 + rng() % 20; n != 0; --n) {
+          x = (x.sin() + w) * 0.75;
+        }
+        if (rest > 0) x = x.sin();
+        if (rest > 1) x = x + w;
+        x = torch::mm(x, w).tanh();
+        x = x.cos() - w;
+        return x;
+      };
+    });
+  }
+}
+
 // Steps of 10,000 ops: the third is captured.
 TEST(Engagement, LongStepIsFoundAfterTwoPeriods) {
   clear();

@@ -1,0 +1,29 @@
+// What a thread knows of its loops beside the period that holds: the forks of
+// its stream, and how the present capture is to end.
+// Thread: belongs to one ThreadState. Tested by:
+// tests/runtime/engagement_test.cpp
+#pragma once
+
+#include <cstdint>
+
+#include "recorder/stretch_finder.h"
+
+namespace tjit::runtime {
+
+struct LoopState {
+  StretchFinder stretches;
+  StretchFinder::Next next = StretchFinder::Next::kUnknown;
+  // Position in the stream where a period was captured last.
+  std::uint64_t last_period = 0;
+  bool due = false;      // a stretch begins with the next op
+  bool to_fork = false;  // the open capture ends at the next fork
+  std::uint32_t failures = 0;  // captures of stretches in a row
+  std::uint64_t no_stretch_before = 0;
+
+  // The capture of a period: iterations of so many ops, and how often they had
+  // come when it was found.
+  std::uint32_t period = 0;
+  std::uint32_t sightings = 0;
+};
+
+}  // namespace tjit::runtime

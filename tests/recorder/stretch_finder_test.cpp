@@ -1,0 +1,126 @@
+#include "recorder/stretch_finder.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/recorder/counting_new.h"
+
+namespace tjit {
+namespace {
+
+using Next = StretchFinder::Next;
+
+// Feeds letters as kinds; answers for each what was known after it.
+std::vector<Next> Feed(StretchFinder* finder, const std::string& word) {
+  std::vector<Next> known;
+  for (const char c : word) {
+    known.push_back(finder->Observe(static_cast<std::uint64_t>(c), 0));
+  }
+  return known;
+}
+
+std::size_t Count(const std::vector<Next>& known, Next what) {
+  std::size_t count = 0;
+  for (const Next next : known) count += next == what;
+  return count;
+}
+
+// The words in an order that is drawn.
+std::string Shuffled(const std::vector<std::string>& words, int times) {
+  std::mt19937_64 rng(1);
+  std::string all;
+  for (int i = 0; i < times; ++i) all += words[rng() % words.size()];
+  return all;
+}
+
+TEST(StretchFinderTest, ForksAreTheEndsOfVariants) {
+  StretchFinder finder;
+  const std::vector<std::string> variants = {"abcdefg", "hijkl", "mnopqrst"};
+  Feed(&finder, Shuffled(variants, 300));
+  std::mt19937_64 rng(2);
+  for (int i = 0; i < 100; ++i) {
+    const std::string& word = variants[rng() % 3];
+    const std::vector<Next> known = Feed(&finder, word);
+    for (std::size_t k = 0; k + 1 < word.size(); ++k) {
+      EXPECT_EQ(known[k], Next::kSure) << word << k;
+    }
+    EXPECT_EQ(known.back(), Next::kFork) << word;
+  }
+}
+
+TEST(StretchFinderTest, ALoopOfVaryingTripCountForksAfterItsBody) {
+  StretchFinder finder;
+  std::mt19937_64 rng(1);
+  const auto step = [&] {
+    std::string word = "pqrs";
+    for (std::uint64_t n = 1 + rng() % 6; n != 0; --n) word += "abcde";
+    return word + "xyz";
+  };
+  for (int i = 0; i < 200; ++i) Feed(&finder, step());
+  for (int i = 0; i < 50; ++i) {
+    const std::string word = step();
+    const std::vector<Next> known = Feed(&finder, word);
+    for (std::size_t k = 0; k < word.size(); ++k) {
+      EXPECT_EQ(known[k], word[k] == 'e' ? Next::kFork : Next::kSure)
+          << word << k;
+    }
+  }
+}
+
+TEST(StretchFinderTest, OneInsertedOpMakesNoFork) {
+  StretchFinder finder;
+  std::string loop;
+  for (int i = 0; i < 25; ++i) loop += "abcdefgh";
+  Feed(&finder, loop + "z" + loop);
+  EXPECT_EQ(Count(Feed(&finder, "abcdefgh"), Next::kFork), 0u);
+}
+
+// After 512 ops without any, where fewest values are alive.
+TEST(StretchFinderTest, ALoopWithoutForkIsGivenOne) {
+  StretchFinder finder;
+  const std::string body = "abcdefgh";
+  const auto feed = [&](int times) {
+    std::string forks;
+    for (int i = 0; i < times; ++i) {
+      for (const char c : body) {
+        const std::int64_t live = c == 'd' ? 3 : 5;  // before it
+        const Next next = finder.Observe(static_cast<std::uint64_t>(c), live);
+        if (next == Next::kFork) forks += c;
+      }
+    }
+    return forks;
+  };
+  EXPECT_EQ(feed(60), "");
+  feed(20);
+  EXPECT_EQ(feed(5), "ccccc");
+}
+
+TEST(StretchFinderTest, AVeryShortLoopIsGivenNone) {
+  StretchFinder finder;
+  EXPECT_EQ(Count(Feed(&finder, std::string(5000, 'a')), Next::kFork), 0u);
+}
+
+TEST(StretchFinderTest, AStreamThatNeverRepeatsHasNoFork) {
+  StretchFinder finder;
+  std::mt19937_64 rng(1);
+  int forks = 0;
+  for (int i = 0; i < 200000; ++i) {
+    forks += finder.Observe(rng() % 60, 0) == Next::kFork;
+  }
+  EXPECT_LT(forks, 20);
+}
+
+TEST(StretchFinderTest, AllocatesNothing) {
+  StretchFinder finder;
+  std::mt19937_64 rng(1);
+  const std::int64_t before = AllocationCount();
+  for (int i = 0; i < 100000; ++i) finder.Observe(rng() % 7, 0);
+  EXPECT_EQ(AllocationCount(), before);
+}
+
+}  // namespace
+}  // namespace tjit
