@@ -145,4 +145,14 @@ void ThreadState::EndAtIterations(TraceNode* from,
   }
 }
 
+// An exit that recurs is the end of a shorter run: its segment is prepared
+// once. Others are drained.
+bool ThreadState::IsUsualExit(const TraceNode* node) const {
+  constexpr std::uint32_t kUsual = 3;
+  constexpr std::size_t kWorthPreparing = 4;
+  const auto exits = exits_.find(node->id);
+  return exits != exits_.end() && exits->second >= kUsual &&
+         run_.pending.size() >= kWorthPreparing;
+}
+
 }  // namespace tjit::runtime
