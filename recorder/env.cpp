@@ -63,9 +63,47 @@ bool SetHotThreshold(std::string_view value, EnvOptions* o) {
   return true;
 }
 
+bool SetShadow(std::string_view value, EnvOptions* o) {
+  o->has_shadow = ParseBool(value, &o->shadow);
+  return o->has_shadow;
+}
+
+bool SetStrict(std::string_view value, EnvOptions* o) {
+  o->has_strict = ParseBool(value, &o->strict);
+  return o->has_strict;
+}
+
+// The bit of one mode, "shuffle:SEED" included; 0 for an unknown one.
+unsigned StressMode(std::string_view mode, EnvOptions* o) {
+  constexpr std::string_view kSeeded = "shuffle:";
+  if (mode == "hide") return kStressHide;
+  if (mode == "late") return kStressLate;
+  if (mode == "check") return kStressCheck;
+  if (mode == "shuffle") return kStressShuffle;
+  if (!mode.starts_with(kSeeded)) return 0;
+  mode.remove_prefix(kSeeded.size());
+  const char* end = mode.data() + mode.size();
+  const auto parsed = std::from_chars(mode.data(), end, o->shuffle_seed);
+  if (parsed.ec != std::errc() || parsed.ptr != end) return 0;
+  if (o->shuffle_seed < 0) return 0;
+  o->has_shuffle_seed = true;
+  return kStressShuffle;
+}
+
+// "late,shuffle:7". hide forbids what the others need, pending ops.
 bool SetStress(std::string_view value, EnvOptions* o) {
-  if (value != "hide") return false;
-  o->has_stress = o->stress_hide = true;
+  unsigned modes = 0;
+  while (true) {
+    const std::size_t comma = value.find(',');
+    const unsigned mode = StressMode(value.substr(0, comma), o);
+    if (mode == 0) return false;
+    modes |= mode;
+    if (comma == std::string_view::npos) break;
+    value.remove_prefix(comma + 1);
+  }
+  if ((modes & kStressHide) != 0 && modes != kStressHide) return false;
+  o->has_stress = true;
+  o->stress = modes;
   return true;
 }
 
@@ -108,8 +146,13 @@ const std::vector<Variable>& Variables() {
       {"TJIT_HOT_THRESHOLD", HotThresholdRange(), SetHotThreshold},
       {"TJIT_PLANTED_DEFECT", "the name of a defect", SetPlantedDefect},
       {"TJIT_PRINT_CONFIG", "0 or 1", SetPrintConfig},
+      {"TJIT_SHADOW", "0 or 1", SetShadow},
       {"TJIT_STATS", "a path to write to", SetStatsPath},
-      {"TJIT_STRESS", "hide", SetStress},
+      {"TJIT_STRESS",
+       "hide, or some of late, check, shuffle, shuffle:SEED with commas "
+       "between",
+       SetStress},
+      {"TJIT_STRICT", "0 or 1", SetStrict},
   };
   return table;
 }

@@ -10,14 +10,22 @@
 
 namespace tjit {
 
+// The modes of TJIT_STRESS.
+inline constexpr unsigned kStressHide = 1, kStressLate = 2, kStressCheck = 4,
+                          kStressShuffle = 8;
+
 struct EnvOptions {
   bool has_auto_compile = false, auto_compile = false;
   bool has_compile_all = false, compile_all = false;
   bool has_debug_compile = false, debug_compile = false;
   bool has_hot_threshold = false;
   long long hot_threshold = 0;
+  bool has_shadow = false, shadow = false;
+  bool has_strict = false, strict = false;
   bool has_stress = false;
-  bool stress_hide = false;  // TJIT_STRESS=hide; only with has_stress
+  unsigned stress = 0;  // TJIT_STRESS, kStress... bits; only with has_stress
+  bool has_shuffle_seed = false;
+  long long shuffle_seed = 0;  // TJIT_STRESS=shuffle:SEED
   bool has_stats_path = false;
   std::string stats_path;
   std::string config_path;    // TJIT_CONFIG

@@ -291,9 +291,7 @@ bool TraceStore::Penalize(Trace* trace, BailReason why) {
   const bool is_rare =
       trace->completions.load(std::memory_order_relaxed) < exits;
   if (penalty > kMaxPenalty && is_rare) {
-    trace->penalty.store(kMaxPenalty / 2, std::memory_order_relaxed);
-    trace->skip.store(kBlacklistEntries, std::memory_order_relaxed);
-    trace->blacklisted.store(true, std::memory_order_release);
+    Blacklist(trace, why);
     return true;
   }
   trace->penalty.store(std::min(penalty, kMaxPenalty),
@@ -303,6 +301,14 @@ bool TraceStore::Penalize(Trace* trace, BailReason why) {
   trace->skip.store(skip + Jitter(*trace, exits, skip),
                     std::memory_order_relaxed);
   return false;
+}
+
+void TraceStore::Blacklist(Trace* trace, BailReason why) {
+  trace->last_exit.store(static_cast<std::int64_t>(why),
+                         std::memory_order_relaxed);
+  trace->penalty.store(kMaxPenalty / 2, std::memory_order_relaxed);
+  trace->skip.store(kBlacklistEntries, std::memory_order_relaxed);
+  trace->blacklisted.store(true, std::memory_order_release);
 }
 
 void TraceStore::Reward(Trace* trace) {

@@ -125,6 +125,8 @@ class TraceStore {
   // the penalty back.
   bool Penalize(Trace* trace, BailReason why);
   void Reward(Trace* trace);
+  // The trace gave wrong results: it is not entered again for very long.
+  void Blacklist(Trace* trace, BailReason why);
   // True if this entry is to be let pass; pays one unit of back-off.
   bool ShouldSkip(Trace* trace);
 

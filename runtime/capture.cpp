@@ -46,7 +46,8 @@ bool IsExpanded(const c10::TensorImpl* impl) {
   return false;
 }
 
-// A result that nothing else refers to, over a block of its own.
+}  // namespace
+
 Block* FreshBlock(const c10::TensorImpl* impl, const Run& run) {
   if (!IsPlain(impl) || impl->storage_offset() != 0 || impl->numel() == 0 ||
       impl->is_conj() || impl->is_neg()) {
@@ -63,8 +64,6 @@ Block* FreshBlock(const c10::TensorImpl* impl, const Run& run) {
   }
   return block;
 }
-
-}  // namespace
 
 void Capture::Start(TraceNode* from, std::uint32_t length, bool at_boundary,
                     Run* run) {

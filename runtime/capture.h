@@ -19,6 +19,10 @@
 
 namespace tjit::runtime {
 
+// The block of a result that a pending op may have: a new storage of ours that
+// nothing else refers to. Null for any other.
+Block* FreshBlock(const c10::TensorImpl* impl, const Run& run);
+
 class Capture {
  public:
   // `from`: node that the new steps follow. `length`: steps to record, or 0

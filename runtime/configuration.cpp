@@ -51,10 +51,26 @@ ConfigFile Load() {
   return none;
 }
 
+static_assert(static_cast<unsigned>(Stress::kHide) == kStressHide &&
+              static_cast<unsigned>(Stress::kLate) == kStressLate &&
+              static_cast<unsigned>(Stress::kCheck) == kStressCheck &&
+              static_cast<unsigned>(Stress::kShuffle) == kStressShuffle);
+
 std::string ToText(std::int64_t value) { return std::to_string(value); }
 std::string ToText(bool value) { return value ? "true" : "false"; }
 std::string ToText(Stress value) {
-  return value == Stress::kHide ? "hide" : "none";
+  const auto modes = static_cast<unsigned>(value);
+  std::string text;
+  const auto add = [&](unsigned mode, const char* name) {
+    if ((modes & mode) == 0) return;
+    if (!text.empty()) text += ",";
+    text += name;
+  };
+  add(kStressHide, "hide");
+  add(kStressLate, "late");
+  add(kStressCheck, "check");
+  add(kStressShuffle, "shuffle");
+  return text.empty() ? "none" : text;
 }
 std::string ToText(const std::string& value) { return "\"" + value + "\""; }
 
@@ -123,7 +139,7 @@ void Complain() {
 bool IsOnAtLoad() {
   const EnvOptions& env = Environment();
   const EnvOptions& file = Configured().options;
-  if (env.has_stress ? env.stress_hide : file.stress_hide) return true;
+  if ((env.has_stress ? env.stress : file.stress) != 0) return true;
   return env.has_auto_compile ? env.auto_compile : file.auto_compile;
 }
 
@@ -139,10 +155,12 @@ Options Resolve(Options o) {
          &o.debug_compile, false);
   r.Take("hot_threshold", env.has_hot_threshold,
          std::int64_t{env.hot_threshold}, &o.hot_threshold, std::int64_t{10});
+  r.Take("shadow", env.has_shadow, env.shadow, &o.shadow, false);
   r.Take("stats_path", env.has_stats_path, env.stats_path, &o.stats_path, "");
   r.Take("stress", env.has_stress,
-         env.stress_hide ? Stress::kHide : Stress::kNone, &o.stress,
-         Stress::kNone);
+         static_cast<Stress>(env.stress), &o.stress, Stress::kNone);
+  r.Take("strict", env.has_strict, env.strict, &o.strict, false);
+  if (env.has_shuffle_seed) o.shuffle_seed = env.shuffle_seed;
   if (env.print_config) PrintOnce(r.lines());
   return o;
 }
@@ -157,7 +175,11 @@ const EnvOptions& File() { return runtime::Configured().options; }
 }  // namespace
 
 std::int64_t FromFile(const char* key, std::int64_t built_in) {
-  const bool is_threshold = std::string_view(key) == "hot_threshold";
+  const std::string_view name = key;
+  if (name == "shuffle_seed" && File().has_shuffle_seed) {
+    return File().shuffle_seed;
+  }
+  const bool is_threshold = name == "hot_threshold";
   return is_threshold && File().has_hot_threshold ? File().hot_threshold
                                                   : built_in;
 }
@@ -170,11 +192,13 @@ bool FromFile(const char* key, bool built_in) {
   if (name == "debug_compile" && File().has_debug_compile) {
     return File().debug_compile;
   }
+  if (name == "shadow" && File().has_shadow) return File().shadow;
+  if (name == "strict" && File().has_strict) return File().strict;
   return built_in;
 }
 
 Stress FromFile(const char*, Stress built_in) {
-  return File().stress_hide ? Stress::kHide : built_in;
+  return File().has_stress ? static_cast<Stress>(File().stress) : built_in;
 }
 
 std::string FromFile(const char* key, const char* built_in) {

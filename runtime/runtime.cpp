@@ -108,6 +108,9 @@ void Runtime::UnlockAfterFork() {
 }
 
 bool Runtime::Enable(const Options& options, bool for_thread) {
+  TORCH_CHECK(options.stress == Stress::kHide ||
+                  (static_cast<unsigned>(options.stress) & kModeHide) == 0,
+              "tjit: Stress::kHide cannot be combined with other modes");
   TORCH_CHECK(options.hot_threshold >= 2 && options.hot_threshold <= 1000000,
               "tjit: hot_threshold is ", options.hot_threshold,
               "; accepted are 2 to 1000000");
@@ -121,12 +124,18 @@ bool Runtime::Enable(const Options& options, bool for_thread) {
       return false;
     }
   }
-  if (options.stress == Stress::kHide && !hiding_.load()) EnableHiding();
+  const unsigned modes = ModesOf(options);
+  if ((modes & kModeHide) != 0 && !hiding()) EnableHiding();
   InstallOnce();
   hot_threshold_.store(options.hot_threshold);
   compile_all_.store(options.compile_all);
   debug_compile_.store(options.debug_compile);
-  hiding_.store(options.stress == Stress::kHide);
+  if ((modes & kModeShuffle) != 0) {
+    shuffle_seed_ = SeedOfShuffle(static_cast<std::uint64_t>(options.shuffle_seed));
+  }
+  // Threads begin afresh with each enable() that names a mode.
+  modes_epoch_ += kModeEpoch;
+  modes_.store(modes == 0 ? 0 : modes | modes_epoch_);
   stats_path_ = options.stats_path;
   NoteGlobalFlags();
   may_defer_.store(true);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "recorder/trace.h"
+#include "runtime/modes.h"
 #include "runtime/stats_file.h"
 #include "runtime/thread_state.h"
 #include "tjit/options.h"
@@ -45,7 +46,11 @@ class Runtime {
   TraceStore& store() { return *store_.load(std::memory_order_acquire); }
   // False while disable() waits for what is pending.
   bool may_defer() const { return may_defer_.load(std::memory_order_relaxed); }
-  bool hiding() const { return hiding_.load(std::memory_order_relaxed); }
+  // Test modes and TJIT_SHADOW, TJIT_STRICT (modes.h), and a number that each
+  // enable() raises; 0: none.
+  unsigned modes() const { return modes_.load(std::memory_order_relaxed); }
+  bool hiding() const { return (modes() & kModeHide) != 0; }
+  std::uint64_t shuffle_seed() const { return shuffle_seed_; }
   std::int64_t hot_threshold() const {
     return hot_threshold_.load(std::memory_order_relaxed);
   }
@@ -85,7 +90,9 @@ class Runtime {
   std::unique_ptr<std::atomic<bool>[]> root_ops_;
   std::atomic<int> pending_threads_{0};
   std::atomic<bool> may_defer_{true};
-  std::atomic<bool> hiding_{false};
+  std::atomic<unsigned> modes_{0};
+  unsigned modes_epoch_ = 0;
+  std::uint64_t shuffle_seed_ = 0;
   std::atomic<std::int64_t> hot_threshold_{10};
   std::atomic<bool> compile_all_{false};
   std::atomic<bool> debug_compile_{false};

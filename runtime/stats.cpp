@@ -86,6 +86,13 @@ std::int64_t Stats::median_segment_length() const {
   return 0;
 }
 
+double Stats::mean_queue_length() const {
+  const std::int64_t flushed = flush_count();
+  return flushed == 0 ? 0
+                      : static_cast<double>(ops_replayed + ops_drained) /
+                            static_cast<double>(flushed);
+}
+
 Stats Stats::operator-(const Stats& earlier) const {
   Stats d = *this;
 #define TJIT_COUNTER(name, what) d.name -= earlier.name;
@@ -123,7 +130,9 @@ std::string Stats::to_json() const {
   AppendBins(&out, "segment_length", segment_length);
   AppendBins(&out, "segment_ops", segment_ops);
   out += ",\n  \"median_segment_length\": " +
-         std::to_string(median_segment_length()) + "\n}\n";
+         std::to_string(median_segment_length()) +
+         ",\n  \"queue_length\": " + std::to_string(mean_queue_length()) +
+         "\n}\n";
   return out;
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/op_context.h"
+#include "runtime/strict.h"
 #include "runtime/testing_hooks.h"
 
 namespace tjit::runtime {
@@ -88,8 +89,7 @@ void StepClass::Prepare(Counters* counters) {
   } catch (const c10::Error&) {
     // Stricter than eager (an out variant that checks overlap): run it as the
     // program would.
-    counters->side_exits[static_cast<std::size_t>(BailReason::kThunkFailed)]
-        .Add();
+    NoteBail(counters, BailReason::kThunkFailed, step_.op);
     prepared_ = PrepareBoxed(step_, call(), bytes_, &tensors_);
   }
 }

@@ -70,6 +70,7 @@ class StepClasses {
                  const std::vector<std::uint64_t>& slot_bytes,
                  std::vector<std::int32_t>* slots, Counters* counters);
   void Clear() { classes_.clear(); }
+  std::size_t size() const { return classes_.size(); }
 
  private:
   absl::flat_hash_map<std::string, std::unique_ptr<StepClass>> classes_;

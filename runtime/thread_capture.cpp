@@ -9,6 +9,7 @@
 #include "runtime/loop_state.h"
 #include "runtime/match.h"
 #include "runtime/runtime.h"
+#include "runtime/strict.h"
 #include "runtime/thread_state.h"
 
 namespace tjit::runtime {
@@ -156,7 +157,7 @@ void ThreadState::FinishCapture() {
   if (iterations > 1) merged = steps;
   Trace* trace = store.Insert(from, std::move(steps), boundary, &why);
   if (trace == nullptr) {
-    CountBail(why, 0);
+    CountBail(why, 0, first_op);
     return;
   }
   EndAtIterations(from, merged, boundary);

@@ -16,7 +16,9 @@
 #include "runtime/log.h"
 #include "runtime/loop_state.h"
 #include "runtime/match.h"
+#include "runtime/mode_state.h"
 #include "runtime/runtime.h"
+#include "runtime/strict.h"
 #include "runtime/testing_hooks.h"
 #include "runtime/thread_state.h"
 
@@ -174,14 +176,17 @@ void ThreadState::UndoDefer(CallFrame& frame, const TraceNode* node) {
   if (run_.pending.empty()) AfterFlushLocked();
 }
 
-bool ThreadState::Defer(CallFrame& frame, TraceNode* node) {
-  if (run_.pending.empty()) {
-    pending_global_ = GlobalContext::Now();
-    pending_reports_ = ReportsAllocations();
-    runtime_->NotePending(true);
-  }
+void ThreadState::BeginPending() {
   run_deferred_ = true;
   at_boundary_ = false;
+  if (!run_.pending.empty()) return;
+  pending_global_ = GlobalContext::Now();
+  pending_reports_ = ReportsAllocations();
+  runtime_->NotePending(true);
+}
+
+void ThreadState::OwnArguments(const CallFrame& frame,
+                                      const TraceNode* node) {
   const StepRecord& step = node->step;
   run_.scalars.resize(node->scalar_begin + step.scalars.size());
   for (std::uint32_t i = 0; i < step.scalars.size(); ++i) {
@@ -205,12 +210,9 @@ bool ThreadState::Defer(CallFrame& frame, TraceNode* node) {
       ArmStorage(StorageOf(frame.tensors[i].impl), run_.slots[arg.slot].block);
     }
   }
-  try {
-    MakeResults(frame, node);
-  } catch (const std::exception&) {
-    UndoDefer(frame, node);
-    return false;
-  }
+}
+
+void ThreadState::AddPending(TraceNode* node) {
   run_.pending.push_back(node);
   pending_count_.store(static_cast<std::uint32_t>(run_.pending.size()),
                        std::memory_order_relaxed);
@@ -224,6 +226,18 @@ bool ThreadState::Defer(CallFrame& frame, TraceNode* node) {
   } else if (run_.held_bytes > kMaxHeldBytes) {
     static_cast<void>(RunPending(FlushReason::kHeldMemory));
   }
+}
+
+bool ThreadState::Defer(CallFrame& frame, TraceNode* node) {
+  BeginPending();
+  OwnArguments(frame, node);
+  try {
+    MakeResults(frame, node);
+  } catch (const std::exception&) {
+    UndoDefer(frame, node);
+    return false;
+  }
+  AddPending(node);
   return true;
 }
 
@@ -306,7 +320,7 @@ std::exception_ptr ThreadState::RunPending(FlushReason reason) {
   const std::size_t ops = run_.pending.size();
   if (ops == 0) return nullptr;
   if (ForcedDrainAt() >= 0) return DrainPending();
-  const Attempt attempt = TrySegment(&PreparedSegment::Execute);
+  const Attempt attempt = TrySegment(&PreparedSegment::Execute, reason);
   if (!attempt.has_run) return attempt.error;
   counters_.flushes[static_cast<std::size_t>(reason)].Add();
   counters_.segments.Add();
@@ -322,7 +336,8 @@ std::exception_ptr ThreadState::RunPending(FlushReason reason) {
 std::exception_ptr ThreadState::DrainPending() {
   const std::size_t ops = run_.pending.size();
   if (ops == 0) return nullptr;
-  const Attempt attempt = TrySegment(&PreparedSegment::Drain);
+  const Attempt attempt =
+      TrySegment(&PreparedSegment::Drain, FlushReason::kMismatch);
   if (!attempt.has_run) return attempt.error;
   counters_.flushes[static_cast<std::size_t>(FlushReason::kMismatch)].Add();
   counters_.ops_drained.Add(static_cast<std::int64_t>(ops));
@@ -331,14 +346,15 @@ std::exception_ptr ThreadState::DrainPending() {
 }
 
 ThreadState::Attempt ThreadState::TrySegment(
-    void (PreparedSegment::*way)(const Run&, Counters*)) {
+    void (PreparedSegment::*way)(const Run&, Counters*), FlushReason reason) {
   GlobalContextScope global(pending_global_);
   ExecutorScope executor;
   const FlushingScope flushing(&flushing_);
   const std::int64_t failed = FailedAllocations();
   PreparedSegment* segment = nullptr;
   try {
-    segment = &segments_.For(run_, pending_global_);
+    segment = modes_ == nullptr ? &segments_.For(run_, pending_global_)
+                                : &SegmentInMode();
     (segment->*way)(run_, &counters_);
   } catch (const std::exception& e) {
     const bool has_run = segment != nullptr && segment->has_begun();
@@ -347,17 +363,18 @@ ThreadState::Attempt ThreadState::TrySegment(
     }
     NoteStepThrew(segment->running(), e);
   }
+  if (modes_ != nullptr) CompareTwins(reason);
   return {true, nullptr};
 }
 
 void ThreadState::NoteStepThrew(const TraceNode& step,
                                 const std::exception& e) {
-  counters_.side_exits[static_cast<std::size_t>(BailReason::kStepThrew)].Add();
+  NoteBail(&counters_, BailReason::kStepThrew, step.step.op);
   LogStepThrew(step, e.what());
 }
 
-void ThreadState::CountBail(BailReason why, std::uint32_t trace_id) {
-  counters_.side_exits[static_cast<std::size_t>(why)].Add();
+void ThreadState::CountBail(BailReason why, std::uint32_t trace_id, OpId op) {
+  NoteBail(&counters_, why, op);
   LogBail(why, trace_id);
 }
 

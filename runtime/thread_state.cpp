@@ -10,7 +10,9 @@
 #include "runtime/log.h"
 #include "runtime/loop_state.h"
 #include "runtime/match.h"
+#include "runtime/mode_state.h"
 #include "runtime/runtime.h"
+#include "runtime/strict.h"
 #include "runtime/testing_hooks.h"
 #include "runtime/token.h"
 #include "runtime/value_checks.h"
@@ -52,46 +54,45 @@ Decision ThreadState::OnCall(CallFrame& frame) {
   if (frame.entry.op_class == OpClass::kEmpty) return Decision::kEager;
   if (store_ != &runtime_->store()) [[unlikely]] StartOver();
   counters_.ops_seen.Add();
-  if (runtime_->hiding()) RevealArguments(frame);
+  if (runtime_->modes() != 0) [[unlikely]] return OnCallInMode(frame);
   if (InParallelRegion()) {
     counters_.ops_eager.Add();
     MakeReady(frame);
     return Decision::kEager;
   }
   context_ = CurrentContext();
+  return Decide(frame);
+}
+
+Decision ThreadState::Decide(CallFrame& frame) {
   Decision decision = Decision::kEager;
-  if (!runtime_->hiding()) {
-    if (capture_.active()) MaybeEndCapture(frame);
-    if (cursor_ != nullptr && !run_deferred_ && capture_is_due()) {
-      // A longer period was found around the trace that is followed.
-      cursor_ = nullptr;
-      UnbindFrom(&run_, 0);
-    }
-    if (cursor_ != nullptr && TryFollow(frame, &decision)) return decision;
-    if (!capture_.active() && runtime_->IsRootOp(frame.entry.id) &&
-        !(capture_is_due() && IsExpected(frame)) &&
-        TryEnter(frame, &decision)) {
-      return decision;
-    }
+  if (capture_.active()) MaybeEndCapture(frame);
+  if (cursor_ != nullptr && !run_deferred_ && capture_is_due()) {
+    // A longer period was found around the trace that is followed.
+    cursor_ = nullptr;
+    UnbindFrom(&run_, 0);
+  }
+  if (cursor_ != nullptr && TryFollow(frame, &decision)) return decision;
+  if (!capture_.active() && runtime_->IsRootOp(frame.entry.id) &&
+      !(capture_is_due() && IsExpected(frame)) && TryEnter(frame, &decision)) {
+    return decision;
   }
   return RunEagerly(frame);
 }
 
 Decision ThreadState::RunEagerly(CallFrame& frame) {
   counters_.ops_eager.Add();
-  if (!runtime_->hiding()) {
-    const bool due = capture_is_due();
-    const bool stretch_due = loops_->due;
-    ObserveToken(frame, HotDetector::kPlain);
-    if (due || runtime_->compile_all()) {
-      MaybeStartCapture(due);
-    } else if (stretch_due) {
-      MaybeStartStretch();
-    }
-    if (capture_.active()) {
-      capture_.Before(frame, context_);
-      frame.wants_capture = true;
-    }
+  const bool due = capture_is_due();
+  const bool stretch_due = loops_->due;
+  ObserveToken(frame, HotDetector::kPlain);
+  if (due || runtime_->compile_all()) {
+    MaybeStartCapture(due);
+  } else if (stretch_due) {
+    MaybeStartStretch();
+  }
+  if (capture_.active()) {
+    capture_.Before(frame, context_);
+    frame.wants_capture = true;
   }
   MakeReady(frame);
   return Decision::kEager;
@@ -196,10 +197,10 @@ bool ThreadState::ValuesPassWhenReady(const CallFrame& frame) {
   return ValuesPass(frame);
 }
 
-bool ThreadState::ClaimSlots(const TraceNode* node) {
+bool ThreadState::ClaimSlots(const StepRecord& step) {
   const std::size_t owned_before = run_.owned.size();
   const std::size_t readers_before = run_.readers.size();
-  for (const ArgRecord& arg : node->step.args) {
+  for (const ArgRecord& arg : step.args) {
     if (arg.slot == kNoSlot || run_.slots[arg.slot].copied) continue;
     const auto s = static_cast<std::uint32_t>(arg.slot);
     if (arg.written ? ClaimToWrite(s) : ClaimToRead(s)) continue;
@@ -295,17 +296,22 @@ bool ThreadState::TryFollow(CallFrame& frame, Decision* decision) {
     const bool defers = node->hot.load(std::memory_order_relaxed) &&
                         node->step.kind == StepKind::kDeferred &&
                         runtime_->may_defer();
-    if (defers && !ClaimSlots(node)) {
+    if (defers && !ClaimSlots(node->step)) {
       UnbindFrom(&run_, slots_before);
       lock.Unlock();
       FlushForeignOwners(frame);
       continue;
     }
     *decision = Take(frame, node, defers);
+    if (*decision == Decision::kDeferred) return true;
+    if (modes_ != nullptr && modes_->shadowed != nullptr) {
+      OpenShadow(std::move(lock));
+      return true;
+    }
     break;
   }
   if (node != nullptr) {
-    if (*decision == Decision::kEager) MakeReady(frame);
+    MakeReady(frame);
     return true;
   }
   if (cursor_->parent != nullptr &&
@@ -346,14 +352,22 @@ constexpr std::uint32_t kPrefetchFrom = 256;
 
 }  // namespace
 
-Decision ThreadState::Take(CallFrame& frame, TraceNode* node, bool defers) {
+inline void ThreadState::MoveCursor(TraceNode* node) {
   if (cursor_ != store_->top()) {
     if (cursor_->likely.load(std::memory_order_relaxed) != node) {
       cursor_->likely.store(node, std::memory_order_relaxed);
     }
   }
   cursor_ = node;
+}
+
+Decision ThreadState::Take(CallFrame& frame, TraceNode* node, bool defers) {
+  MoveCursor(node);
   if (defers) {
+    if (modes_ != nullptr && (modes_->modes & kModeShadow) != 0) [[unlikely]] {
+      modes_->shadowed = node;
+      return Decision::kEager;
+    }
     if (node->depth >= kPrefetchFrom) PrefetchAfter(node);
     if (Defer(frame, node)) return Decision::kDeferred;
     // Its memory cannot be had: what is pending may free some, and the eager
@@ -424,10 +438,12 @@ void ThreadState::LeaveTraceLocked(BailReason why) {
   if (node->parent == nullptr) return;  // nothing had matched yet
   Trace* trace = node->owner.load(std::memory_order_acquire);
   if (run_deferred_) {
-    counters_.side_exits[static_cast<std::size_t>(why)].Add();
+    NoteBail(&counters_, why, node->step.op);
     const bool blacklisted = !usual && store_->Penalize(trace, why);
     LogExit(*trace, *node, why);
-    if (blacklisted) CountBail(BailReason::kBlacklisted, trace->id);
+    if (blacklisted) {
+      CountBail(BailReason::kBlacklisted, trace->id, node->step.op);
+    }
     detector_.Break();
   }
   const std::uint32_t exits = ++exits_[node->id];
@@ -444,8 +460,7 @@ void ThreadState::AfterEager(CallFrame& frame, const ResultList& results,
   for (c10::TensorImpl* impl : results.items()) Arm(impl);
   if (frame.entry.op_class == OpClass::kEmpty) return;
   for (const TensorRef& ref : frame.tensors) Arm(ref.impl);
-  if (runtime_->hiding()) {
-    HideResults(frame, results.items());
+  if (runtime_->modes() != 0 && AfterEagerInMode(frame, results, boxed)) {
     return;
   }
   if (InParallelRegion()) return;
@@ -500,6 +515,7 @@ void ThreadState::NoteWrites(const CallFrame& frame,
 void ThreadState::OnThrow(CallFrame& frame) {
   capture_.Discard();
   for (const TensorRef& ref : frame.tensors) Arm(ref.impl);
+  if (modes_ != nullptr) OnThrowInMode(frame);
   if (eager_node_ != nullptr) {
     eager_node_ = nullptr;
     LeaveTrace(BailReason::kCallThrew);
@@ -507,6 +523,7 @@ void ThreadState::OnThrow(CallFrame& frame) {
 }
 
 void ThreadState::OnMarkStep() {
+  ThrowKeptFailure(&counters_);
   if (capture_.active() && capture_.length() == 0 && capture_.size() != 0) {
     FinishCapture();
   }
@@ -518,6 +535,7 @@ void ThreadState::OnMarkStep() {
   }
   after_mark_step_ = true;
   at_boundary_ = true;
+  ThrowKeptFailure(&counters_);
 }
 
 void ThreadState::CountThrow() {

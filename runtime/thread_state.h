@@ -24,6 +24,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -43,6 +44,9 @@ namespace tjit::runtime {
 
 struct LoopState;
 class Runtime;
+class StateLock;
+struct Difference;
+struct ModeState;
 
 class ThreadState {
  public:
@@ -96,9 +100,10 @@ class ThreadState {
  private:
   friend class StateLock;
 
+  Decision Decide(CallFrame& frame);
+
   // Idle: tokens, candidates, entry of traces.
   Decision RunEagerly(CallFrame& frame);
-  Decision AtCall(CallFrame& frame);
   void ObserveToken(const CallFrame& frame, std::uint8_t extra_flags);
   bool TryEnter(CallFrame& frame, Decision* decision);
   // The first root that matches the shape of the call and is accepted.
@@ -114,14 +119,19 @@ class ThreadState {
   bool ValuesPassWhenReady(const CallFrame& frame);
   // Makes this state the owner of the step's blocks; false if another thread
   // owns one.
-  bool ClaimSlots(const TraceNode* node);
+  bool ClaimSlots(const StepRecord& step);
   bool ClaimToWrite(std::uint32_t slot);
   bool ClaimToRead(std::uint32_t slot);
   void FlushForeignOwners(const CallFrame& frame);
   Decision Take(CallFrame& frame, TraceNode* node, bool defers);
+  void MoveCursor(TraceNode* node);
   // False if there is no memory for the results: nothing has changed then.
   bool Defer(CallFrame& frame, TraceNode* node);
+  // The parts of Defer().
+  void BeginPending();
+  void OwnArguments(const CallFrame& frame, const TraceNode* node);
   void MakeResults(CallFrame& frame, const TraceNode* node);
+  void AddPending(TraceNode* node);
   void UndoDefer(CallFrame& frame, const TraceNode* node);
   at::Tensor MakeDeferred(const ResultRecord& result, std::uint64_t bytes,
                           bool dies);
@@ -176,10 +186,39 @@ class ThreadState {
     bool has_run = false;
     std::exception_ptr error;
   };
-  Attempt TrySegment(void (PreparedSegment::*way)(const Run&, Counters*));
+  Attempt TrySegment(void (PreparedSegment::*way)(const Run&, Counters*),
+                     FlushReason reason);
   void NoteStepThrew(const TraceNode& step, const std::exception& e);
-  void CountBail(BailReason why, std::uint32_t trace_id);
+  void CountBail(BailReason why, std::uint32_t trace_id, OpId op);
   void AfterFlushLocked();
+
+  // While a mode of modes.h is on: modes.cpp, late.cpp, shadow.cpp.
+  ModeState& ModesOn(unsigned modes);
+  Decision OnCallInMode(CallFrame& frame);
+  // True if nothing is left to be done for the call.
+  bool AfterEagerInMode(CallFrame& frame, const ResultList& results,
+                        torch::jit::Stack* boxed);
+  void OnThrowInMode(CallFrame& frame);
+  Decision AtCall(CallFrame& frame);
+  Decision CallLate(CallFrame& frame);
+  void BeginLateRun();
+  bool HasStaleCopy(const CallFrame& frame) const;
+  bool RecordLate(CallFrame& frame);
+  TraceNode* RecordedLate(CallFrame& frame, const ResultList& results,
+                          torch::jit::Stack* boxed);
+  void OpenCallFor(const StepRecord& step, TraceNode* node,
+                   std::size_t slots_before, StateLock lock);
+  void OpenShadow(StateLock lock);
+  void CloseCall(CallFrame& frame, const ResultList& results,
+                 torch::jit::Stack* boxed);
+  void GiveUpCall(CallFrame& frame, bool threw);
+  void GiveUpCall(CallFrame& frame, const std::vector<SlotBinding>& bound);
+  void EndOpenCall();
+  void OwnResult(std::uint32_t slot);
+  bool BindShadowResults(const TraceNode* node, const ResultList& results);
+  PreparedSegment& SegmentInMode();
+  void CompareTwins(FlushReason reason);
+  void NoteMismatch(const Difference& difference);
 
   // TJIT_STRESS=hide.
   static void RevealArguments(const CallFrame& frame);
@@ -224,6 +263,7 @@ class ThreadState {
   GlobalContext pending_global_;
   bool pending_reports_ = false;  // allocations are reported
   SegmentCache segments_;
+  std::unique_ptr<ModeState> modes_;  // null until a mode was on
 };
 
 // Holds the mutex of a state and notes it in t_context, so that deleters that
@@ -243,6 +283,11 @@ class StateLock {
     }
     t_context.held = state_;
   }
+  StateLock(StateLock&& other) noexcept
+      : state_(other.state_),
+        outer_(other.outer_),
+        locked_(std::exchange(other.locked_, false)),
+        owner_(other.owner_) {}
   ~StateLock() { Unlock(); }
   StateLock(const StateLock&) = delete;
   StateLock& operator=(const StateLock&) = delete;

@@ -9,6 +9,7 @@
 #include "runtime/log.h"
 #include "runtime/materialize.h"
 #include "runtime/runtime.h"
+#include "runtime/strict.h"
 #include "runtime/testing.h"
 #include "runtime/thread_context.h"
 
@@ -33,6 +34,7 @@ struct AtLoad {
   }
   ~AtLoad() {
     runtime::g_enabled.store(false);
+    runtime::SayKeptFailures();
     runtime::WriteStatsFile();
   }
 };
@@ -84,7 +86,12 @@ void mark_step() {
   }
 }
 
-void sync() { runtime::FlushAllThreads(FlushReason::kSyncCall); }
+void sync() {
+  runtime::FlushAllThreads(FlushReason::kSyncCall);
+  if (runtime::ThreadState* state = runtime::ActiveState()) {
+    runtime::ThrowKeptFailure(&state->counters());
+  }
+}
 
 void clear() { Runtime::Get().Clear(); }
 

@@ -208,8 +208,12 @@ class PassThroughTest(Case):
 
     def test_options(self):
         done = tjit_run("env", options=["--compile", "--debug",
-                                        "--hot-threshold=3"], TJIT_STATS="a")
+                                        "--hot-threshold=3", "--shadow",
+                                        "--strict", "--stress=late,shuffle:3"],
+                        TJIT_STATS="a")
         for line in ("TJIT_COMPILE=1", "TJIT_DEBUG_COMPILE=1", "TJIT_STATS=a",
+                     "TJIT_SHADOW=1", "TJIT_STRICT=1",
+                     "TJIT_STRESS=late,shuffle:3",
                      "TJIT_HOT_THRESHOLD=3", "TJIT_AUTO_COMPILE=1"):
             self.assertIn(line, done.stdout.splitlines())
 
@@ -250,7 +254,8 @@ class BadInputTest(Case):
         self.check(USAGE, "no program given", "run", "--")
         self.check(USAGE, "unknown option --fast; accepted are --help, "
                    "--compile, --config=FILE, --debug, --hot-threshold=N, "
-                   "--print-config, --stats=FILE",
+                   "--print-config, --shadow, --stats=FILE, --stress=MODES, "
+                   "--strict",
                    "run", "--fast", "--", "true")
         self.check(USAGE, "--stats needs a value: --stats=FILE",
                    "run", "--stats", "--", "true")
@@ -258,6 +263,11 @@ class BadInputTest(Case):
         self.check(USAGE, "--hot-threshold=1 is not used, accepted is a whole "
                    "number from 2 to 1000000", "run", "--hot-threshold=1",
                    "true")
+        for modes in ("hide,late", "later", "shuffle:", "late,"):
+            self.check(USAGE, f"--stress={modes} is not used, accepted is "
+                       "hide, or some of late, check, shuffle, shuffle:SEED "
+                       "with commas between", "run", f"--stress={modes}",
+                       "true")
 
     def test_programs_that_cannot_be_run(self):
         plain = self.folder / "plain"

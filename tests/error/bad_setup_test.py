@@ -102,8 +102,9 @@ class EnvironmentTest(Case):
         self.assertIn("tjit: TJIT_HOT_TRESHOLD is not a variable of tjit, did "
                       "you mean TJIT_HOT_THRESHOLD? (known: TJIT_AUTO_COMPILE, "
                       , done.stderr)
-        self.assertIn("tjit: TJIT_STRESS=hid is not used, accepted is hide\n",
-                      done.stderr)
+        self.assertIn("tjit: TJIT_STRESS=hid is not used, accepted is hide, or "
+                      "some of late, check, shuffle, shuffle:SEED with commas "
+                      "between\n", done.stderr)
         self.assertGreater(self.counters("s.json")["ops_replayed"], 100)
 
     def test_said_even_where_tjit_stays_off(self):

@@ -89,8 +89,10 @@ class ConfigTest(unittest.TestCase):
              "[CONFIG] compile_all = false (tjit.yaml:3:14)",
              "[CONFIG] debug_compile = false (default)",
              "[CONFIG] hot_threshold = 10 (set by the program)",
+             "[CONFIG] shadow = false (default)",
              '[CONFIG] stats_path = "s.json" (TJIT_STATS)',
-             "[CONFIG] stress = none (default)"])
+             "[CONFIG] stress = none (default)",
+             "[CONFIG] strict = false (default)"])
 
     def test_tjit_run(self):
         self.file.write_text("hot_threshold: 3\nstats_path: s.json\n")

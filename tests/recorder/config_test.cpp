@@ -41,7 +41,7 @@ TEST(ConfigTest, EachKeySetsItsOption) {
   EXPECT_TRUE(o.has_hot_threshold);
   EXPECT_EQ(o.hot_threshold, 25);
   EXPECT_EQ(o.stats_path, "/tmp/5");
-  EXPECT_TRUE(o.has_stress && o.stress_hide);
+  EXPECT_TRUE(o.has_stress && o.stress == kStressHide);
   EXPECT_EQ(f.where.at("hot_threshold"), "a.yaml:5:18");
   EXPECT_EQ(f.where.size(), 6u);
 }
@@ -119,7 +119,7 @@ TEST(ConfigTest, AnUnknownKeySuggestsTheNearest) {
           AllOf(StartsWith("TJIT_CONFIG: a.yaml:1:15: \"hot_treshold\" is not "
                            "an option of tjit, did you mean hot_threshold? "
                            "(known: auto_compile, "),
-                HasSubstr("stress)")),
+                HasSubstr("strict)")),
           AllOf(HasSubstr("\"zebra\""), Not(HasSubstr("did you"))),
           HasSubstr("a.yaml:3:13: \"TJIT_STATS\" is not an option")));
 }

@@ -40,13 +40,17 @@ TEST(EnvTest, EachVariableSetsItsOption) {
       {"TJIT_AUTO_COMPILE=1", "TJIT_COMPILE=1", "TJIT_DEBUG_COMPILE=0",
        "TJIT_HOT_THRESHOLD=25", "TJIT_STRESS=hide", "TJIT_BLESS=1",
        "TJIT_CONFIG=a.yaml", "TJIT_PRINT_CONFIG=1",
+       "TJIT_SHADOW=1", "TJIT_STRICT=1",
        "TJIT_STATS=/tmp/a=b.json", "TJIT_PLANTED_DEFECT=stale_scalar"});
   EXPECT_TRUE(o.auto_compile);
   EXPECT_TRUE(o.has_compile_all && o.compile_all);
   EXPECT_TRUE(o.has_debug_compile && !o.debug_compile);
   EXPECT_TRUE(o.has_hot_threshold);
   EXPECT_EQ(o.hot_threshold, 25);
-  EXPECT_TRUE(o.has_stress && o.stress_hide);
+  EXPECT_TRUE(o.has_stress);
+  EXPECT_EQ(o.stress, kStressHide);
+  EXPECT_TRUE(o.has_shadow && o.shadow);
+  EXPECT_TRUE(o.has_strict && o.strict);
   EXPECT_TRUE(o.bless);
   EXPECT_EQ(o.config_path, "a.yaml");
   EXPECT_TRUE(o.print_config);
@@ -59,11 +63,11 @@ TEST(EnvTest, EachVariableSetsItsOption) {
 TEST(EnvTest, BadValueIsNotUsedAndNamesWhatIsAccepted) {
   const EnvOptions o = Parse(
       {"TJIT_AUTO_COMPILE=yes", "TJIT_COMPILE=", "TJIT_HOT_THRESHOLD=1",
-       "TJIT_STRESS=late", "TJIT_STATS="});
+       "TJIT_SHADOW=on", "TJIT_STRESS=soon", "TJIT_STRICT=2", "TJIT_STATS="});
   EXPECT_FALSE(o.auto_compile);
   EXPECT_FALSE(o.has_compile_all);
   EXPECT_FALSE(o.has_hot_threshold);
-  EXPECT_FALSE(o.has_stress);
+  EXPECT_FALSE(o.has_stress || o.has_shadow || o.has_strict);
   EXPECT_FALSE(o.has_stats_path);
   EXPECT_THAT(
       o.complaints,
@@ -72,8 +76,32 @@ TEST(EnvTest, BadValueIsNotUsedAndNamesWhatIsAccepted) {
           AllOf(HasSubstr("TJIT_COMPILE="), HasSubstr("0 or 1")),
           AllOf(HasSubstr("TJIT_HOT_THRESHOLD=1"),
                 HasSubstr("a whole number from 2 to 1000000 (default 10)")),
-          AllOf(HasSubstr("TJIT_STRESS=late"), HasSubstr("accepted is hide")),
+          AllOf(HasSubstr("TJIT_SHADOW=on"), HasSubstr("0 or 1")),
+          AllOf(HasSubstr("TJIT_STRESS=soon"),
+                HasSubstr("accepted is hide, or some of late, check, shuffle, "
+                          "shuffle:SEED with commas between")),
+          AllOf(HasSubstr("TJIT_STRICT=2"), HasSubstr("0 or 1")),
           AllOf(HasSubstr("TJIT_STATS="), HasSubstr("path"))));
+}
+
+TEST(EnvTest, StressModesCombineButHideDoesNot) {
+  EXPECT_EQ(Parse({"TJIT_STRESS=late"}).stress, kStressLate);
+  EXPECT_EQ(Parse({"TJIT_STRESS=check,late"}).stress,
+            kStressCheck | kStressLate);
+  const EnvOptions seeded = Parse({"TJIT_STRESS=late,shuffle:42"});
+  EXPECT_EQ(seeded.stress, kStressLate | kStressShuffle);
+  EXPECT_TRUE(seeded.has_shuffle_seed);
+  EXPECT_EQ(seeded.shuffle_seed, 42u);
+  EXPECT_FALSE(Parse({"TJIT_STRESS=shuffle"}).has_shuffle_seed);
+  for (const char* entry :
+       {"TJIT_STRESS=", "TJIT_STRESS=late,", "TJIT_STRESS=,late",
+        "TJIT_STRESS=hide,late", "TJIT_STRESS=shuffle:",
+        "TJIT_STRESS=shuffle:x", "TJIT_STRESS=shuffle:-1",
+        "TJIT_STRESS=late:3", "TJIT_STRESS=late check"}) {
+    const EnvOptions o = Parse({entry});
+    EXPECT_FALSE(o.has_stress) << entry;
+    EXPECT_EQ(o.complaints.size(), 1u) << entry;
+  }
 }
 
 TEST(EnvTest, ThresholdIsAWholeNumberInItsRange) {
@@ -110,9 +138,9 @@ TEST(EnvTest, UnknownNameSuggestsTheNearest) {
 // Names of later versions: silence would look like success.
 TEST(EnvTest, NamesThatDoNotExistYetAreUnknown) {
   for (const char* entry :
-       {"TJIT_BACKEND=llvm", "TJIT_SHADOW=1", "TJIT_CACHE_DIR=/tmp",
-        "TJIT_FAST_MATH=1", "TJIT_INSTRUCTION_LOG=log", "TJIT_LOG=v",
-        "TJIT_DUMP=ir", "TJIT_VERIFY=1", "TJIT_STRICT=1"}) {
+       {"TJIT_BACKEND=llvm", "TJIT_CACHE_DIR=/tmp", "TJIT_FAST_MATH=1",
+        "TJIT_INSTRUCTION_LOG=log", "TJIT_LOG=v", "TJIT_DUMP=ir",
+        "TJIT_VERIFY=1"}) {
     EXPECT_THAT(Parse({entry}).complaints,
                 ElementsAre(HasSubstr("is not a variable of tjit")))
         << entry;

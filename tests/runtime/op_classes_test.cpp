@@ -114,6 +114,8 @@ TEST(OpClassesTest, ThrowersAndWarners) {
 TEST(OpClassesTest, SchemasThatLie) {
   EXPECT_THAT(Traits("aten::native_batch_norm").extra_writes,
               ElementsAre(3, 4));
+  EXPECT_THAT(Traits("aten::mkldnn_rnn_layer_backward").extra_writes,
+              ElementsAre(22));
   EXPECT_THAT(Traits("aten::native_batch_norm", "out").extra_writes,
               ElementsAre(3, 4));
   EXPECT_THAT(Traits("aten::batch_norm_update_stats").extra_writes,

@@ -35,8 +35,14 @@ constexpr Option kOptions[] = {
      "complete sightings of a sequence before its ops are deferred"},
     {"--print-config", nullptr, "TJIT_PRINT_CONFIG",
      "write each option and where it comes from to stderr"},
+    {"--shadow", nullptr, "TJIT_SHADOW",
+     "run eagerly too and compare bit by bit"},
     {"--stats", "FILE", "TJIT_STATS",
      "write the counters there as JSON at the end"},
+    {"--stress", "MODES", "TJIT_STRESS",
+     "test modes: hide, or some of late, check, shuffle[:SEED]"},
+    {"--strict", nullptr, "TJIT_STRICT",
+     "make each unexpected fallback an error"},
 };
 
 // As recorder/params.def has it.
@@ -48,6 +54,27 @@ bool IsThreshold(const std::string& value) {
   const auto parsed = std::from_chars(value.data(), end, number);
   return parsed.ec == std::errc() && parsed.ptr == end &&
          number >= kMinThreshold && number <= kMaxThreshold;
+}
+
+// As recorder/env.cpp has it.
+bool IsStress(std::string_view value) {
+  constexpr std::string_view kSeeded = "shuffle:";
+  if (value == "hide") return true;
+  for (;;) {
+    const std::size_t comma = value.find(',');
+    std::string_view mode = value.substr(0, comma);
+    if (mode.starts_with(kSeeded)) {
+      mode.remove_prefix(kSeeded.size());
+      if (mode.empty() ||
+          mode.find_first_not_of("0123456789") != std::string_view::npos) {
+        return false;
+      }
+    } else if (mode != "late" && mode != "check" && mode != "shuffle") {
+      return false;
+    }
+    if (comma == std::string_view::npos) return true;
+    value.remove_prefix(comma + 1);
+  }
 }
 
 void PrintHelp() {
@@ -118,6 +145,11 @@ std::string Apply(std::string_view word) {
            " is not used, accepted is a whole number from " +
            std::to_string(kMinThreshold) + " to " +
            std::to_string(kMaxThreshold);
+  }
+  if (name == "--stress" && !IsStress(value)) {
+    return name + "=" + value +
+           " is not used, accepted is hide, or some of late, check, shuffle, "
+           "shuffle:SEED with commas between";
   }
   setenv(option->variable, FromAnywhere(name, value).c_str(), 1);
   return {};

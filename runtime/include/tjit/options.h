@@ -11,10 +11,25 @@
 
 namespace tjit {
 
-// Test modes (TJIT_STRESS). kHide hides every result of a wrapped op until it
-// is legally read, so that a reader tjit does not know ends in an error with
-// two stacks instead of wrong numbers.
-enum class Stress : std::uint8_t { kNone, kHide };
+// Test modes (TJIT_STRESS); several may be combined with |, but kHide.
+// kHide     hides every result of a wrapped op until it is legally read, so
+//           that a reader tjit does not know ends in an error with two stacks
+//           instead of wrong numbers
+// kLate     defers every op that may be deferred from its first sighting, and
+//           compares what it gives with eager's bits when it runs
+// kCheck    looks whether an op changes what its schema says it only reads
+// kShuffle  runs what is pending at random points
+enum class Stress : std::uint8_t {
+  kNone = 0,
+  kHide = 1,
+  kLate = 2,
+  kCheck = 4,
+  kShuffle = 8,
+};
+constexpr Stress operator|(Stress a, Stress b) {
+  return static_cast<Stress>(static_cast<unsigned>(a) |
+                             static_cast<unsigned>(b));
+}
 
 namespace internal {
 // What the file of TJIT_CONFIG says for an option, else `built_in`.
@@ -31,8 +46,17 @@ struct Options {
   bool compile_all = internal::FromFile("compile_all", false);
   // `[COMPILE]` lines on stderr (TJIT_DEBUG_COMPILE).
   bool debug_compile = internal::FromFile("debug_compile", false);
-  // Test mode (TJIT_STRESS=hide).
+  // Runs what is replayed eagerly too and compares bit by bit; a sequence that
+  // differs is reported and not replayed again (TJIT_SHADOW).
+  bool shadow = internal::FromFile("shadow", false);
+  // Each unexpected fallback is a c10::Error that names op and reason, at the
+  // op that caused it or the next one (TJIT_STRICT).
+  bool strict = internal::FromFile("strict", false);
+  // Test modes (TJIT_STRESS).
   Stress stress = internal::FromFile("stress", Stress::kNone);
+  // Stress::kShuffle: the same points for the same seed; 0: by the clock.
+  std::int64_t shuffle_seed =
+      internal::FromFile("shuffle_seed", std::int64_t{0});
   // Where the counters go at exit, as JSON (TJIT_STATS); empty: nowhere.
   std::string stats_path = internal::FromFile("stats_path", "");
 };

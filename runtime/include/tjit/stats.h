@@ -36,6 +36,9 @@ struct TJIT_API Stats {
   // replayed op ran: 64 means "64 ops or more". 0 if none ran.
   std::int64_t median_segment_length() const;
 
+  // Ops that were pending in the mean when pending ops ran.
+  double mean_queue_length() const;
+
   // What happened between `earlier` and this. memory_peak_bytes is this one's.
   Stats operator-(const Stats& earlier) const;
 

@@ -1,0 +1,127 @@
+// The way of an op while a mode is on, see modes.h.
+#include "runtime/modes.h"
+
+#include <chrono>
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/interpose.h"
+#include "runtime/log.h"
+#include "runtime/mode_state.h"
+#include "runtime/runtime.h"
+#include "runtime/strict.h"
+
+namespace tjit::runtime {
+namespace {
+
+constexpr std::size_t kMaxSaid = 20;
+
+// xorshift64*.
+std::uint64_t NextRandom(std::uint64_t* state) {
+  std::uint64_t x = *state;
+  x ^= x >> 12;
+  x ^= x << 25;
+  x ^= x >> 27;
+  *state = x;
+  return x * 0x2545F4914F6CDD1Dull;
+}
+
+// Before an op what is pending runs with this probability.
+constexpr std::uint64_t kFlushOneIn = 8;
+
+}  // namespace
+
+void SayFinding(std::string_view text) {
+  static std::mutex mutex;
+  static auto* said = new std::set<std::string, std::less<>>;
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (said->size() > kMaxSaid || !said->emplace(text).second) return;
+  LogWarning(said->size() <= kMaxSaid ? text
+                                      : "more findings are only counted");
+}
+
+std::uint64_t SeedOfShuffle(std::uint64_t given) {
+  const std::uint64_t seed =
+      given != 0 ? given
+                 : static_cast<std::uint64_t>(std::chrono::steady_clock::now()
+                                                  .time_since_epoch()
+                                                  .count()) |
+                       1;
+  LogWarning(absl::StrCat("TJIT_STRESS=shuffle:", seed,
+                          " flushes at the same points again"));
+  return seed;
+}
+
+ThreadState::~ThreadState() = default;
+
+ModeState& ThreadState::ModesOn(unsigned modes) {
+  if (modes_ == nullptr) modes_ = std::make_unique<ModeState>();
+  if (modes_->modes != modes) {
+    Reset();  // what one mode has begun is not another's to go on with
+    modes_->modes = modes;
+    modes_->random = (runtime_->shuffle_seed() ^
+                      (std::uint64_t{stream_} * 0x9E3779B97F4A7C15ull)) |
+                     1;
+  }
+  return *modes_;
+}
+
+Decision ThreadState::OnCallInMode(CallFrame& frame) {
+  const unsigned modes = runtime_->modes();
+  ModeState& mine = ModesOn(modes);
+  ThrowKeptFailure(&counters_);
+  if ((modes & kModeHide) != 0) RevealArguments(frame);
+  if (InParallelRegion()) return AtCall(frame);
+  if ((modes & kModeShuffle) != 0 &&
+      NextRandom(&mine.random) % kFlushOneIn == 0) {
+    Flush(FlushReason::kShuffle);
+  }
+  context_ = CurrentContext();
+  Decision decision = Decision::kEager;
+  if ((modes & kModeLate) != 0) {
+    decision = CallLate(frame);
+  } else if ((modes & (kModeHide | kModeCheck)) != 0) {
+    decision = AtCall(frame);
+  } else {
+    decision = Decide(frame);
+  }
+  // An open call goes first: its failure comes with the next op.
+  if (!mine.open && HasKeptFailure(&counters_)) {
+    OnThrow(frame);
+    ThrowKeptFailure(&counters_);
+  }
+  mine.checking =
+      decision == Decision::kEager && (modes & kModeCheck) != 0;
+  if (mine.checking) mine.check.Before(frame);
+  return decision;
+}
+
+bool ThreadState::AfterEagerInMode(CallFrame& frame, const ResultList& results,
+                                   torch::jit::Stack* boxed) {
+  const unsigned modes = runtime_->modes();
+  if (modes_ != nullptr && modes_->checking) {
+    modes_->checking = false;
+    counters_.ops_checked.Add();
+    const std::string finding = modes_->check.After(frame);
+    if (!finding.empty()) {
+      counters_.check_failures.Add();
+      SayFinding(
+          absl::StrCat("TJIT_STRESS=check: ", frame.entry.name, " ", finding));
+    }
+  }
+  if ((modes & kModeHide) != 0) HideResults(frame, results.items());
+  if (modes_ != nullptr && modes_->open) {
+    CloseCall(frame, results, boxed);
+    return true;
+  }
+  return (modes & (kModeHide | kModeLate | kModeCheck)) != 0;
+}
+
+void ThreadState::OnThrowInMode(CallFrame& frame) {
+  modes_->checking = false;
+  if (modes_->open) GiveUpCall(frame, /*threw=*/true);
+}
+
+}  // namespace tjit::runtime

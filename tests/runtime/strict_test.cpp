@@ -1,0 +1,139 @@
+// TJIT_STRICT: an unexpected fallback is an error with op and reason, at the
+// op, at mark_step() or at sync(); expected ones are none.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <torch/library.h>
+
+#include <functional>
+#include <stdexcept>
+#include <string>
+
+#include "runtime/testing.h"
+#include "tjit/tjit.h"
+
+namespace tjit {
+namespace {
+
+// A kernel that throws late, which no kernel of libtorch does.
+bool g_throws = false;
+at::Tensor Trace(const at::Tensor& t) {
+  if (g_throws) throw std::runtime_error("thrown late");
+  return at::sum(t);
+}
+TORCH_LIBRARY_IMPL(aten, CPU, m) { m.impl("trace", Trace); }
+
+class StrictTest : public ::testing::Test {
+ protected:
+  void TearDown() override {
+    g_throws = false;
+    testing::SetPlantedDefect("");
+    disable();
+    clear();
+    enable();
+    disable();
+  }
+  static void Enable(bool strict, bool shadow = false) {
+    Options options;
+    options.hot_threshold = 2;
+    options.strict = strict;
+    options.shadow = shadow;
+    ASSERT_TRUE(enable(options));
+  }
+  at::Tensor Step() {
+    return at::sum(at::mul(at::trace(at::add(t_, t_)), t_));
+  }
+  void WarmUp() {
+    for (int i = 0; i < 20; ++i) {
+      Step();
+      mark_step();
+    }
+    const Stats before = stats();
+    loss_ = Step();
+    ASSERT_EQ((stats() - before).ops_deferred, 4);
+  }
+  // What `function` throws.
+  static std::string Error(const std::function<void()>& function) {
+    try {
+      function();
+    } catch (const c10::Error& e) {
+      return e.what_without_backtrace();
+    }
+    return "";
+  }
+  const at::Tensor t_ = at::ones({4, 4});
+  at::Tensor loss_;
+};
+
+constexpr char kText[] = "a deferred kernel threw (step_threw)";
+
+TEST_F(StrictTest, SyncThrows) {
+  Enable(true);
+  WarmUp();
+  g_throws = true;
+  const std::string text = Error([] { sync(); });
+  EXPECT_NE(text.find(kText), std::string::npos) << text;
+  EXPECT_NE(text.find("at aten::"), std::string::npos) << text;
+  EXPECT_EQ(Error([] { sync(); }), "");  // once
+}
+
+TEST_F(StrictTest, MarkStepThrows) {
+  Enable(true);
+  WarmUp();
+  g_throws = true;
+  EXPECT_NE(Error([] { mark_step(); }).find(kText), std::string::npos);
+}
+
+TEST_F(StrictTest, TheOpThatNeedsTheValueThrows) {
+  Enable(true);
+  WarmUp();
+  g_throws = true;
+  EXPECT_NE(Error([&] { loss_.item<float>(); }).find(kText), std::string::npos);
+  g_throws = false;
+  EXPECT_EQ(Error([&] { Step().item<float>(); }), "");
+  const Stats s = stats();
+  EXPECT_EQ(s.ops_seen, s.ops_eager + s.ops_replayed + s.ops_drained);
+}
+
+// Where nothing may be thrown the error waits for the next op.
+TEST_F(StrictTest, AReaderDoesNotThrowTheNextOpDoes) {
+  Enable(true);
+  WarmUp();
+  g_throws = true;
+  EXPECT_EQ(Error([&] { loss_.const_data_ptr<float>(); }), "");
+  EXPECT_NE(Error([&] { at::add(t_, t_); }).find(kText), std::string::npos);
+}
+
+TEST_F(StrictTest, OffItIsOnlyCounted) {
+  Enable(false);
+  WarmUp();
+  const Stats before = stats();
+  g_throws = true;
+  EXPECT_EQ(Error([] { sync(); }), "");
+  EXPECT_EQ((stats() - before).side_exit_count("step_threw"), 1);
+}
+
+TEST_F(StrictTest, ExpectedFallbacksAreNoErrors) {
+  Enable(true);
+  WarmUp();
+  const Stats before = stats();
+  EXPECT_EQ(Error([&] {
+              at::add(t_, t_);
+              at::mul(t_, t_);  // the trace goes on with another op
+              sync();
+            }),
+            "");
+  EXPECT_GT((stats() - before).side_exit_count("op_differs"), 0);
+}
+
+TEST_F(StrictTest, AShadowMismatchIsUnexpected) {
+  if (!testing::SetPlantedDefect("no_execute")) GTEST_SKIP() << "not built in";
+  Enable(true, /*shadow=*/true);
+  std::string text;
+  for (int i = 0; i < 30 && text.empty(); ++i) {
+    text = Error([&] { Step().item<float>(); });
+  }
+  EXPECT_NE(text.find("(shadow_mismatch)"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace tjit
