@@ -18,7 +18,17 @@ _ZN3c1010Dispatcher12registerImplENS_12OperatorNameESt8optionalINS_11DispatchKey
     std::optional<c10::impl::CppSignature> signature,
     std::unique_ptr<c10::FunctionSchema> schema, std::string debug) {
   if (key.has_value()) {
+    const bool takes_symbols = kernel.isValidSymUnboxed();
     kernel = tjit::runtime::WrapLateKernel(name, *key, std::move(kernel));
+    if (takes_symbols && !kernel.isValidSymUnboxed()) {
+      // The dispatcher takes a boxed kernel for one without SymInt: it would
+      // refuse the schema here, and callers that pass integers later.
+      signature.reset();
+      if (schema != nullptr) {
+        schema = std::make_unique<c10::FunctionSchema>(
+            schema->cloneWithRealTypes(/*with_symint=*/false));
+      }
+    }
   }
   return TJIT_NEXT(_ZN3c1010Dispatcher12registerImplENS_12OperatorNameESt8optionalINS_11DispatchKeyEENS_14KernelFunctionES2_INS_4impl12CppSignatureEESt10unique_ptrINS_14FunctionSchemaESt14default_deleteISA_EENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE)(
       self, std::move(name), key, std::move(kernel), signature,
