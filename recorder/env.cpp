@@ -118,6 +118,11 @@ bool SetPrintConfig(std::string_view value, EnvOptions* o) {
   return ParseBool(value, &o->print_config);
 }
 
+bool SetInstructionLog(std::string_view value, EnvOptions* o) {
+  o->instruction_log_path = value;
+  return !value.empty();
+}
+
 bool SetPlantedDefect(std::string_view value, EnvOptions* o) {
   if (value.empty()) return false;
   o->planted_defect = value;
@@ -144,6 +149,7 @@ const std::vector<Variable>& Variables() {
       {"TJIT_CONFIG", "a path to read", SetConfig},
       {"TJIT_DEBUG_COMPILE", "0 or 1", SetDebugCompile},
       {"TJIT_HOT_THRESHOLD", HotThresholdRange(), SetHotThreshold},
+      {"TJIT_INSTRUCTION_LOG", "a path to write to", SetInstructionLog},
       {"TJIT_PLANTED_DEFECT", "the name of a defect", SetPlantedDefect},
       {"TJIT_PRINT_CONFIG", "0 or 1", SetPrintConfig},
       {"TJIT_SHADOW", "0 or 1", SetShadow},

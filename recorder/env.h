@@ -30,6 +30,7 @@ struct EnvOptions {
   std::string stats_path;
   std::string config_path;    // TJIT_CONFIG
   bool print_config = false;  // TJIT_PRINT_CONFIG
+  std::string instruction_log_path;  // empty: none
   bool bless = false;  // TJIT_BLESS, tests that rewrite what they expect
   std::string planted_defect;  // TJIT_PLANTED_DEFECT, test builds
   // One sentence for each unknown TJIT_ name and each bad value, naming the

@@ -6,10 +6,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "recorder/log.h"
+#include "runtime/instruction_log.h"
 #include "runtime/runtime.h"
 
 namespace tjit::runtime {
 namespace {
+
+// What this thread prepares, for the row that says it is done.
+thread_local const TraceNode* t_prepares = nullptr;
 
 bool On() { return Runtime::Get().debug_compile(); }
 
@@ -42,7 +46,19 @@ std::string Describe(const TraceStore& store, const Trace* trace,
   return text;
 }
 
+void LogFound(const Trace* trace) {
+  if (!InstructionLogOn()) return;
+  LogTraceEvent(LogEvent::kDetect, "Found", trace,
+                absl::StrCat("ops=", trace->length));
+}
+
 void LogHot(const TraceStore& store, const Trace* trace) {
+  if (InstructionLogOn()) {
+    LogTraceEvent(LogEvent::kDetect, "Promoted", trace,
+                  absl::StrCat("ops=", trace->length, " executed=",
+                               trace->sightings.load(), " ",
+                               Describe(store, trace)));
+  }
   if (!On()) return;
   LogLine(LogLevel::kInfo,
           absl::StrCat("[COMPILE] Detected hot sequence: ",
@@ -51,6 +67,11 @@ void LogHot(const TraceStore& store, const Trace* trace) {
 }
 
 void LogPreparing(const TraceNode& first, std::size_t steps) {
+  if (InstructionLogOn()) {
+    t_prepares = &first;
+    LogTraceEvent(LogEvent::kCompile, "Starting", first.owner.load(),
+                  absl::StrCat("ops=", steps, " tier=1"));
+  }
   if (!On()) return;
   LogLine(LogLevel::kInfo,
           absl::StrCat("[COMPILE] Compiling segment of ", steps,
@@ -59,6 +80,11 @@ void LogPreparing(const TraceNode& first, std::size_t steps) {
 }
 
 void LogPrepared(std::size_t direct, std::size_t steps, std::uint64_t ns) {
+  if (InstructionLogOn() && t_prepares != nullptr) {
+    LogTraceEvent(LogEvent::kCompile, "Complete", t_prepares->owner.load(),
+                  absl::StrCat("ops=", steps, " direct=", direct), ns);
+    t_prepares = nullptr;
+  }
   if (!On()) return;
   LogLine(LogLevel::kInfo,
           absl::StrFormat("[COMPILE] Compilation complete (%.1f ms), %d of %d "
@@ -67,6 +93,12 @@ void LogPrepared(std::size_t direct, std::size_t steps, std::uint64_t ns) {
 }
 
 void LogExit(const Trace& trace, const TraceNode& node, BailReason why) {
+  if (InstructionLogOn()) {
+    LogTraceEvent(LogEvent::kExit, "Side exit", &trace,
+                  absl::StrCat("after=", node.depth + 1, " ",
+                               std::string(OpName(node.step.op)),
+                               " reason=", BailName(why)));
+  }
   if (!On()) return;
   LogLine(LogLevel::kInfo,
           absl::StrCat("[COMPILE] Fallback: ", BailText(why), " (trace ",

@@ -14,7 +14,11 @@ namespace tjit::runtime {
 // One line on stderr, always.
 void LogWarning(std::string_view text);
 
-// The [COMPILE] lines; no-ops unless debug_compile is on.
+// A sequence was recorded for the first time: the instruction log only.
+void LogFound(const Trace* trace);
+
+// The [COMPILE] lines, where debug_compile is on, and the rows of the
+// instruction log, where that is on.
 void LogHot(const TraceStore& store, const Trace* trace);
 void LogPreparing(const TraceNode& first, std::size_t steps);
 void LogPrepared(std::size_t direct, std::size_t steps, std::uint64_t ns);

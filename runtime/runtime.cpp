@@ -6,6 +6,7 @@
 #include "runtime/block.h"
 #include "runtime/build_check.h"
 #include "runtime/faulting_block.h"
+#include "runtime/instruction_log.h"
 #include "runtime/interpose.h"
 #include "runtime/kernel_wrap.h"
 #include "runtime/log.h"
@@ -50,7 +51,7 @@ ThreadState* AcquireThreadState() {
     if (Runtime::Get().AnyPending()) {
       Runtime::Get().FlushAll(FlushReason::kOtherThread);
     }
-    return nullptr;
+    return InstructionLogOn() ? LogOnlyState() : nullptr;
   }
   if (c.state == nullptr) {
     c.state = Runtime::Get().NewThreadState();
@@ -91,7 +92,11 @@ void Runtime::InstallOnce() {
         Get().stats_file_.BeforeFork(Get().Collect());
         Get().LockForFork();
       },
-      [] { Get().UnlockAfterFork(); }, [] { Get().UnlockAfterFork(); });
+      [] { Get().UnlockAfterFork(); },
+      [] {
+        Get().UnlockAfterFork();
+        ForgetInstructionLogInChild();
+      });
 }
 
 // The child has only the thread that forks: no lock may be another's.
@@ -99,12 +104,31 @@ void Runtime::LockForFork() {
   mutex_.lock();
   for (const auto& state : states_) state->LockForFork();
   store().LockForFork();
+  LockInstructionLogForFork();
 }
 
 void Runtime::UnlockAfterFork() {
+  UnlockInstructionLogAfterFork();
   store().UnlockAfterFork();
   for (const auto& state : states_) state->UnlockAfterFork();
   mutex_.unlock();
+}
+
+// False, said once, where this libtorch is another one.
+bool Runtime::MayInstall() {
+  if (installed_ || inert_) return !inert_;
+  const std::string reason = WhyNotThisTorch();
+  inert_ = !reason.empty();
+  if (inert_) LogWarning(reason);
+  return !inert_;
+}
+
+void Runtime::StartLog(const std::string& path) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (!MayInstall()) return;
+  InstallOnce();
+  StartInstructionLog(path);
+  g_enabled.store(true);
 }
 
 bool Runtime::Enable(const Options& options, bool for_thread) {
@@ -115,15 +139,7 @@ bool Runtime::Enable(const Options& options, bool for_thread) {
               "tjit: hot_threshold is ", options.hot_threshold,
               "; accepted are 2 to 1000000");
   std::lock_guard<std::mutex> lock(mutex_);
-  if (inert_) return false;
-  if (!installed_) {
-    const std::string reason = WhyNotThisTorch();
-    if (!reason.empty()) {
-      inert_ = true;
-      LogWarning(reason);
-      return false;
-    }
-  }
+  if (!MayInstall()) return false;
   const unsigned modes = ModesOf(options);
   if ((modes & kModeHide) != 0 && !hiding()) EnableHiding();
   InstallOnce();
@@ -148,7 +164,7 @@ void Runtime::Disable() {
   may_defer_.store(false, std::memory_order_seq_cst);
   FlushAllSurely(FlushReason::kSyncCall);
   g_process_enabled.store(false);
-  g_enabled.store(false);
+  g_enabled.store(InstructionLogOn());
 }
 
 void Runtime::Clear() {

@@ -26,6 +26,8 @@ class Runtime {
   // See tjit.h. `for_thread`: only threads inside AutoCompile(kThread).
   bool Enable(const Options& options, bool for_thread);
   void Disable();
+  // The instruction log, whether tjit is on or not (instruction_log.h).
+  void StartLog(const std::string& path);
   void Clear();
 
   // The state of a thread that has none yet; handed back when it ends.
@@ -77,6 +79,7 @@ class Runtime {
   static constexpr OpId kMaxOps = 16384;
 
   Runtime();
+  bool MayInstall();
   void InstallOnce();
   void LockForFork();
   void UnlockAfterFork();

@@ -166,6 +166,7 @@ void ThreadState::FinishCapture() {
   const bool new_trace = trace->sightings.load(std::memory_order_relaxed) == 0;
   if (new_trace) {
     counters_.traces.Add();
+    LogFound(trace);
     if (!fresh) counters_.sequences.Add();
   }
   // The periods that closed before the capture were sightings as well.

@@ -12,6 +12,7 @@
 
 #include "runtime/deferred_storage.h"
 #include "runtime/faulting_block.h"
+#include "runtime/instruction_log.h"
 #include "runtime/interpose.h"
 #include "runtime/log.h"
 #include "runtime/loop_state.h"
@@ -320,7 +321,10 @@ std::exception_ptr ThreadState::RunPending(FlushReason reason) {
   const std::size_t ops = run_.pending.size();
   if (ops == 0) return nullptr;
   if (ForcedDrainAt() >= 0) return DrainPending();
-  const Attempt attempt = TrySegment(&PreparedSegment::Execute, reason);
+  const Attempt attempt = [&] {
+    const SegmentRow row(LogEvent::kReplay, run_, reason);
+    return TrySegment(&PreparedSegment::Execute, reason);
+  }();
   if (!attempt.has_run) return attempt.error;
   counters_.flushes[static_cast<std::size_t>(reason)].Add();
   counters_.segments.Add();
@@ -336,8 +340,10 @@ std::exception_ptr ThreadState::RunPending(FlushReason reason) {
 std::exception_ptr ThreadState::DrainPending() {
   const std::size_t ops = run_.pending.size();
   if (ops == 0) return nullptr;
-  const Attempt attempt =
-      TrySegment(&PreparedSegment::Drain, FlushReason::kMismatch);
+  const Attempt attempt = [&] {
+    const SegmentRow row(LogEvent::kDrain, run_, FlushReason::kMismatch);
+    return TrySegment(&PreparedSegment::Drain, FlushReason::kMismatch);
+  }();
   if (!attempt.has_run) return attempt.error;
   counters_.flushes[static_cast<std::size_t>(FlushReason::kMismatch)].Add();
   counters_.ops_drained.Add(static_cast<std::int64_t>(ops));

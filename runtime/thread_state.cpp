@@ -6,6 +6,7 @@
 
 #include "runtime/deferred_storage.h"
 #include "runtime/find_root.h"
+#include "runtime/instruction_log.h"
 #include "runtime/interpose.h"
 #include "runtime/log.h"
 #include "runtime/loop_state.h"
@@ -27,7 +28,34 @@ std::uint64_t NowNs() {
 
 }  // namespace
 
+namespace {
+
+// OnCall() with a row for the op.
+Decision OnLoggedCall(ThreadState* state, CallFrame& frame) {
+  Decision decision = Decision::kEager;
+  if (state != LogOnlyState()) {
+    try {
+      decision = state->OnCall(frame);
+    } catch (const std::exception&) {
+      state->CountThrow();
+      LogEagerCall(frame);
+      LogThrow();
+      throw;
+    }
+  }
+  if (frame.entry.op_class == OpClass::kEmpty) return decision;
+  if (decision == Decision::kDeferred) {
+    LogDeferredCall(frame);
+  } else {
+    LogEagerCall(frame);
+  }
+  return decision;
+}
+
+}  // namespace
+
 Decision OnCall(ThreadState* state, CallFrame& frame) {
+  if (InstructionLogOn()) [[unlikely]] return OnLoggedCall(state, frame);
   try {
     return state->OnCall(frame);
   } catch (const std::exception&) {  // what was pending lacked memory
@@ -37,9 +65,21 @@ Decision OnCall(ThreadState* state, CallFrame& frame) {
 }
 void AfterEager(ThreadState* state, CallFrame& frame,
                 const ResultList& results, torch::jit::Stack* boxed) {
+  if (InstructionLogOn()) [[unlikely]] {
+    if (frame.entry.op_class != OpClass::kEmpty) {
+      LogEagerResults(frame, results);
+    }
+    if (state == LogOnlyState()) return;
+  }
   state->AfterEager(frame, results, boxed);
 }
-void OnThrow(ThreadState* state, CallFrame& frame) { state->OnThrow(frame); }
+void OnThrow(ThreadState* state, CallFrame& frame) {
+  if (InstructionLogOn()) [[unlikely]] {
+    if (frame.entry.op_class != OpClass::kEmpty) LogThrow();
+    if (state == LogOnlyState()) return;
+  }
+  state->OnThrow(frame);
+}
 
 ThreadState::ThreadState(Runtime* runtime, std::uint16_t stream)
     : runtime_(runtime),

@@ -5,6 +5,7 @@
 
 #include "recorder/env.h"
 #include "runtime/configuration.h"
+#include "runtime/instruction_log.h"
 #include "runtime/kernel_wrap.h"
 #include "runtime/log.h"
 #include "runtime/materialize.h"
@@ -30,11 +31,15 @@ struct AtLoad {
       runtime::LogWarning("TJIT_PLANTED_DEFECT: unknown defect \"" +
                           env.planted_defect + "\"");
     }
+    if (!env.instruction_log_path.empty()) {
+      Runtime::Get().StartLog(env.instruction_log_path);
+    }
     if (IsOnAtLoad()) enable();
   }
   ~AtLoad() {
     runtime::g_enabled.store(false);
     runtime::SayKeptFailures();
+    runtime::CloseInstructionLog();
     runtime::WriteStatsFile();
   }
 };
@@ -81,9 +86,8 @@ AutoCompile::~AutoCompile() {
 }
 
 void mark_step() {
-  if (runtime::ThreadState* state = runtime::ActiveState()) {
-    state->OnMarkStep();
-  }
+  runtime::ThreadState* state = runtime::ActiveState();
+  if (state != nullptr && state != runtime::LogOnlyState()) state->OnMarkStep();
 }
 
 void sync() {

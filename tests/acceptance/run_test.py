@@ -248,14 +248,14 @@ class BadInputTest(Case):
 
     def test_usage(self):
         self.check(USAGE, "no subcommand given")
-        self.check(USAGE, "accepted are run, --help and --version, not rum",
+        self.check(USAGE, "accepted are run, log, --help and --version, not rum",
                    "rum")
         self.check(USAGE, "no program given", "run")
         self.check(USAGE, "no program given", "run", "--")
         self.check(USAGE, "unknown option --fast; accepted are --help, "
                    "--compile, --config=FILE, --debug, --hot-threshold=N, "
-                   "--print-config, --shadow, --stats=FILE, --stress=MODES, "
-                   "--strict",
+                   "--log=FILE, --print-config, --shadow, --stats=FILE, "
+                   "--stress=MODES, --strict",
                    "run", "--fast", "--", "true")
         self.check(USAGE, "--stats needs a value: --stats=FILE",
                    "run", "--stats", "--", "true")

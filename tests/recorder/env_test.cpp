@@ -41,7 +41,8 @@ TEST(EnvTest, EachVariableSetsItsOption) {
        "TJIT_HOT_THRESHOLD=25", "TJIT_STRESS=hide", "TJIT_BLESS=1",
        "TJIT_CONFIG=a.yaml", "TJIT_PRINT_CONFIG=1",
        "TJIT_SHADOW=1", "TJIT_STRICT=1",
-       "TJIT_STATS=/tmp/a=b.json", "TJIT_PLANTED_DEFECT=stale_scalar"});
+       "TJIT_STATS=/tmp/a=b.json", "TJIT_PLANTED_DEFECT=stale_scalar",
+       "TJIT_INSTRUCTION_LOG=a b.log"});
   EXPECT_TRUE(o.auto_compile);
   EXPECT_TRUE(o.has_compile_all && o.compile_all);
   EXPECT_TRUE(o.has_debug_compile && !o.debug_compile);
@@ -57,13 +58,15 @@ TEST(EnvTest, EachVariableSetsItsOption) {
   EXPECT_TRUE(o.has_stats_path);
   EXPECT_EQ(o.stats_path, "/tmp/a=b.json");
   EXPECT_EQ(o.planted_defect, "stale_scalar");
+  EXPECT_EQ(o.instruction_log_path, "a b.log");
   EXPECT_THAT(o.complaints, IsEmpty());
 }
 
 TEST(EnvTest, BadValueIsNotUsedAndNamesWhatIsAccepted) {
   const EnvOptions o = Parse(
       {"TJIT_AUTO_COMPILE=yes", "TJIT_COMPILE=", "TJIT_HOT_THRESHOLD=1",
-       "TJIT_SHADOW=on", "TJIT_STRESS=soon", "TJIT_STRICT=2", "TJIT_STATS="});
+       "TJIT_SHADOW=on", "TJIT_STRESS=soon", "TJIT_STRICT=2", "TJIT_STATS=",
+       "TJIT_INSTRUCTION_LOG="});
   EXPECT_FALSE(o.auto_compile);
   EXPECT_FALSE(o.has_compile_all);
   EXPECT_FALSE(o.has_hot_threshold);
@@ -81,7 +84,8 @@ TEST(EnvTest, BadValueIsNotUsedAndNamesWhatIsAccepted) {
                 HasSubstr("accepted is hide, or some of late, check, shuffle, "
                           "shuffle:SEED with commas between")),
           AllOf(HasSubstr("TJIT_STRICT=2"), HasSubstr("0 or 1")),
-          AllOf(HasSubstr("TJIT_STATS="), HasSubstr("path"))));
+          AllOf(HasSubstr("TJIT_STATS="), HasSubstr("path")),
+          AllOf(HasSubstr("TJIT_INSTRUCTION_LOG="), HasSubstr("path"))));
 }
 
 TEST(EnvTest, StressModesCombineButHideDoesNot) {
@@ -139,8 +143,7 @@ TEST(EnvTest, UnknownNameSuggestsTheNearest) {
 TEST(EnvTest, NamesThatDoNotExistYetAreUnknown) {
   for (const char* entry :
        {"TJIT_BACKEND=llvm", "TJIT_CACHE_DIR=/tmp", "TJIT_FAST_MATH=1",
-        "TJIT_INSTRUCTION_LOG=log", "TJIT_LOG=v", "TJIT_DUMP=ir",
-        "TJIT_VERIFY=1"}) {
+        "TJIT_LOG=v", "TJIT_DUMP=ir", "TJIT_VERIFY=1"}) {
     EXPECT_THAT(Parse({entry}).complaints,
                 ElementsAre(HasSubstr("is not a variable of tjit")))
         << entry;

@@ -3,12 +3,14 @@
 #include <cstdio>
 #include <string_view>
 
+#include "tools/tjit/log_command.h"
 #include "tools/tjit/run_command.h"
 
 namespace {
 
 constexpr char kHelp[] =
     "usage: tjit run [options] -- program [arguments]\n"
+    "       tjit log [options] FILE\n"
     "       tjit --help | --version\n"
     "\n"
     "Makes programs that use libtorch fast without changing them.\n"
@@ -25,6 +27,7 @@ int main(int argc, char** argv) {
   if (argc < 2) return UsageError("no subcommand given", "");
   const std::string_view word = argv[1];
   if (word == "run") return tjit::tools::RunCommand(argc - 2, argv + 2);
+  if (word == "log") return tjit::tools::LogCommand(argc - 2, argv + 2);
   if (word == "--help" || word == "-h" || word == "help") {
     std::fputs(kHelp, stdout);
     return 0;
@@ -33,5 +36,5 @@ int main(int argc, char** argv) {
     std::puts("tjit " TJIT_VERSION);
     return 0;
   }
-  return UsageError("accepted are run, --help and --version, not ", argv[1]);
+  return UsageError("accepted are run, log, --help and --version, not ", argv[1]);
 }

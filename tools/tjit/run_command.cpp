@@ -33,6 +33,8 @@ constexpr Option kOptions[] = {
      "write [COMPILE] lines to stderr"},
     {"--hot-threshold", "N", "TJIT_HOT_THRESHOLD",
      "complete sightings of a sequence before its ops are deferred"},
+    {"--log", "FILE", "TJIT_INSTRUCTION_LOG",
+     "write a row per op there; `tjit log FILE` prints them"},
     {"--print-config", nullptr, "TJIT_PRINT_CONFIG",
      "write each option and where it comes from to stderr"},
     {"--shadow", nullptr, "TJIT_SHADOW",

@@ -1,0 +1,142 @@
+#include "recorder/instruction_log_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "recorder/log.h"
+
+namespace tjit {
+
+LogFile::~LogFile() { Abandon(); }
+
+bool LogFile::Open(const std::string& path, bool is_child) {
+  const std::lock_guard lock(mutex_);
+  fd_ = is_child ? -1 : OpenLocked(path);
+  if (is_child || (fd_ < 0 && errno == EWOULDBLOCK)) {
+    fd_ = OpenLocked(absl::StrCat(path, ".", getpid()));
+  }
+  if (!Empty() || !Extend(0)) return false;
+  void* page = mmap(nullptr, kLogPageBytes, PROT_READ | PROT_WRITE,
+                    MAP_SHARED | MAP_POPULATE, fd_, 0);
+  if (page == MAP_FAILED) {
+    Stop(std::strerror(errno));
+    return false;
+  }
+  header_ = static_cast<LogFileHeader*>(page);
+  header_->version = kLogVersion;
+  header_->chunk_bytes = kLogChunkBytes;
+  header_->pid = static_cast<std::uint32_t>(getpid());
+  std::memcpy(header_->magic, kLogMagic, sizeof(kLogMagic));
+  return true;
+}
+
+// The file, ours alone where it is a file; else -1 and errno, EWOULDBLOCK if
+// another process has it.
+int LogFile::OpenLocked(const std::string& path) {
+  path_ = path;
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) {
+    return fd;
+  }
+  close(fd);
+  errno = EWOULDBLOCK;
+  return -1;
+}
+
+bool LogFile::Empty() {
+  struct stat file {};
+  if (fd_ < 0 || fstat(fd_, &file) != 0) {
+    Stop(std::strerror(errno));
+    return false;
+  }
+  if (!S_ISREG(file.st_mode)) {
+    Stop("not a regular file");
+    return false;
+  }
+  if (ftruncate(fd_, 0) == 0) return true;
+  Stop(std::strerror(errno));
+  return false;
+}
+
+// Makes room for so many chunks: a page of a mapped file that the disk has no
+// room for would be a SIGBUS at the store.
+// REQUIRES: mutex_ held.
+bool LogFile::Extend(std::uint32_t chunks) {
+  const auto begin = static_cast<off_t>(
+      chunks == 0 ? 0
+                  : kLogPageBytes + std::uint64_t{chunks - 1} * kLogChunkBytes);
+  const off_t bytes = chunks == 0 ? kLogPageBytes : kLogChunkBytes;
+  rlimit limit{};
+  // Past this limit the kernel would not only refuse but send a SIGXFSZ.
+  int error = 0;
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+      static_cast<rlim_t>(begin + bytes) > limit.rlim_cur) {
+    error = EFBIG;
+  }
+  if (error == 0) error = posix_fallocate(fd_, begin, bytes);
+  if (error == 0) return true;
+  Stop(std::strerror(error));
+  return false;
+}
+
+// Said once: after it the log has ended.
+void LogFile::Stop(const std::string& why) {
+  const bool begun = header_ != nullptr && header_->chunks != 0;
+  LogLine(LogLevel::kWarning,
+          absl::StrCat("tjit: TJIT_INSTRUCTION_LOG: cannot write \"", path_,
+                       "\": ", why,
+                       begun ? "; the log ends here, the program goes on"
+                             : "; this run is not logged"));
+  ended_ = true;
+  // The lock stays with what is mapped: nobody may empty the file yet.
+  if (header_ != nullptr) {
+    header_->end = static_cast<std::uint32_t>(LogEnd::kNoSpace);
+  } else if (fd_ >= 0) {
+    close(std::exchange(fd_, -1));
+  }
+}
+
+void LogFile::Close() {
+  const std::lock_guard lock(mutex_);
+  if (header_ != nullptr && !ended_) {
+    header_->end = static_cast<std::uint32_t>(LogEnd::kClosed);
+  }
+  ended_ = true;
+}
+
+void LogFile::Abandon() {
+  if (header_ != nullptr) {
+    munmap(std::exchange(header_, nullptr), kLogPageBytes);
+  }
+  if (fd_ >= 0) close(std::exchange(fd_, -1));
+}
+
+LogRecord* LogFile::NewChunk(const LogChunkHeader& header) {
+  const std::lock_guard lock(mutex_);
+  if (ended_ || !Extend(header_->chunks + 1)) return nullptr;
+  void* chunk =
+      mmap(nullptr, kLogChunkBytes, PROT_READ | PROT_WRITE,
+           MAP_SHARED | MAP_POPULATE, fd_,
+           static_cast<off_t>(kLogPageBytes +
+                              std::uint64_t{header_->chunks} * kLogChunkBytes));
+  if (chunk == MAP_FAILED) {
+    Stop(std::strerror(errno));
+    return nullptr;
+  }
+  std::memcpy(chunk, &header, sizeof(header));
+  std::atomic_ref<std::uint32_t>(header_->chunks)
+      .store(header_->chunks + 1, std::memory_order_release);
+  return static_cast<LogRecord*>(chunk);
+}
+
+}  // namespace tjit

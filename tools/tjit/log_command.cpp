@@ -1,0 +1,198 @@
+#include "tools/tjit/log_command.h"
+
+#include <fnmatch.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "recorder/instruction_log_reader.h"
+#include "tools/tjit/log_summary.h"
+#include "tools/tjit/run_command.h"
+
+namespace tjit::tools {
+namespace {
+
+constexpr int kDecimals = 3, kMicroDecimals = 6;
+constexpr std::chrono::milliseconds kPollEvery(100);
+
+struct Wanted {
+  std::string op, event, source;
+  double from_s = 0, to_s = std::numeric_limits<double>::infinity();
+  bool follow = false, summary = false, micros = false;
+  std::string file;
+};
+
+constexpr char kHelp[] =
+    "usage: tjit log [options] FILE\n\n"
+    "Prints the rows of an instruction log (TJIT_INSTRUCTION_LOG, or\n"
+    "tjit run --log=FILE): time | #number | event | source | command | bytes "
+    "|\n"
+    "details. (COMPILED) marks an op that ran later, with its sequence.\n\n"
+    "  --op=GLOB        only ops of this name: aten::mm, 'add*'\n"
+    "  --event=EVENT    only OP, DETECT, COMPILE, REPLAY, DRAIN or EXIT\n"
+    "  --source=SOURCE  only rows of a thread: MAIN, T1, WORKER\n"
+    "  --from=SECONDS   only rows from this time on\n"
+    "  --to=SECONDS     only rows before this time\n"
+    "  --micros         times with six decimals\n"
+    "  --follow         go on while the program runs\n"
+    "  --summary        ops by time, sequences, and the share compiled\n";
+constexpr char kAccepted[] =
+    "accepted are --help, --op=GLOB, --event=EVENT, --source=SOURCE, "
+    "--from=SECONDS, --to=SECONDS, --micros, --follow, --summary";
+
+int UsageError(const std::string& text) {
+  std::fprintf(stderr, "tjit log: %s\n", text.c_str());
+  return kUsageStatus;
+}
+
+// What is wrong with the value, else "".
+std::string SetSeconds(const std::string& name, const std::string& value,
+                       double* out) {
+  char* end = nullptr;
+  *out = std::strtod(value.c_str(), &end);
+  if (*end == 's') ++end;
+  if (*end == '\0' && std::isfinite(*out) && *out >= 0) return {};
+  return name + "=" + value +
+         " is not used, accepted is a number of seconds from 0 on: 1.5";
+}
+
+std::string SetEvent(const std::string& value, std::string* out) {
+  std::string known;
+  for (int i = 0; i < static_cast<int>(LogEvent::kCount); ++i) {
+    const std::string name = LogEventName(static_cast<LogEvent>(i));
+    if (name == value) *out = value;
+    known += (i == 0 ? "" : ", ") + name;
+  }
+  if (*out == value) return {};
+  return "--event=" + value + " is not used, accepted are " + known;
+}
+
+// Sets one option. Returns what is wrong with it, else "".
+std::string Apply(const std::string& word, Wanted* wanted) {
+  const std::size_t equals = word.find('=');
+  const std::string name = word.substr(0, equals);
+  const bool has_value = equals != std::string::npos;
+  const std::string value = has_value ? word.substr(equals + 1) : "";
+  bool* flag = name == "--follow"    ? &wanted->follow
+               : name == "--summary" ? &wanted->summary
+               : name == "--micros"  ? &wanted->micros
+                                     : nullptr;
+  if (flag != nullptr) {
+    *flag = true;
+    return has_value ? name + " takes no value" : "";
+  }
+  if (name != "--op" && name != "--event" && name != "--source" &&
+      name != "--from" && name != "--to") {
+    return "unknown option " + name + "; " + kAccepted;
+  }
+  if (value.empty()) return name + " needs a value: " + name + "=...";
+  if (name == "--event") return SetEvent(value, &wanted->event);
+  if (name == "--from") return SetSeconds(name, value, &wanted->from_s);
+  if (name == "--to") return SetSeconds(name, value, &wanted->to_s);
+  (name == "--op" ? wanted->op : wanted->source) = value;
+  return {};
+}
+
+bool Matches(const Wanted& wanted, const LogRow& row) {
+  const double at_s = 1e-9 * static_cast<double>(row.time_ns);
+  if (at_s < wanted.from_s || at_s >= wanted.to_s) return false;
+  if (!wanted.event.empty() && wanted.event != LogEventName(row.event)) {
+    return false;
+  }
+  if (!wanted.source.empty() && wanted.source != row.source) return false;
+  if (wanted.op.empty()) return true;
+  if (row.event != LogEvent::kOp) return false;
+  // "mm" stands for "aten::mm".
+  const std::size_t colons = row.command.find("::");
+  const std::size_t name = colons == std::string::npos ? 0 : colons + 2;
+  return fnmatch(wanted.op.c_str(), row.command.c_str(), 0) == 0 ||
+         fnmatch(wanted.op.c_str(), row.command.c_str() + name, 0) == 0;
+}
+
+// All rows that are there. `is_live`: those that are finished.
+void Take(const Wanted& wanted, bool is_live, InstructionLog* log,
+          LogSummary* summary) {
+  LogRow row;
+  while (log->Next(is_live, &row)) {
+    if (!Matches(wanted, row)) continue;
+    if (wanted.summary) {
+      summary->Add(row);
+    } else {
+      std::puts(
+          ToText(row, wanted.micros ? kMicroDecimals : kDecimals).c_str());
+    }
+  }
+}
+
+int Print(const Wanted& wanted) {
+  InstructionLog log;
+  std::string why;
+  switch (log.Open(wanted.file, &why)) {
+    case InstructionLog::Opened::kYes:
+      break;
+    case InstructionLog::Opened::kUnreadable:
+      return UsageError("cannot read " + wanted.file + ": " + why);
+    case InstructionLog::Opened::kNotALog:
+      return UsageError(wanted.file + " cannot be printed: " + why);
+  }
+  LogSummary summary;
+  while (wanted.follow && !log.HasEnded()) {
+    Take(wanted, /*is_live=*/true, &log, &summary);
+    std::fflush(stdout);
+    if (std::ferror(stdout) != 0) return kDamagedStatus;
+    std::this_thread::sleep_for(kPollEvery);
+    log.Update();
+  }
+  log.Update();
+  Take(wanted, /*is_live=*/false, &log, &summary);
+  if (wanted.summary) summary.Print();
+  std::fflush(stdout);
+  if (log.end() == LogEnd::kNoSpace) {
+    std::fprintf(stderr,
+                 "tjit log: the program went on after the last row: it could "
+                 "not write more\n");
+  } else if (log.end() == LogEnd::kRunning && log.HasEnded()) {
+    std::fprintf(stderr,
+                 "tjit log: the program ended without closing the log (killed, "
+                 "crashed or _exit): the last row is what it did then\n");
+  }
+  for (const std::string& sentence : log.Damage()) {
+    std::fprintf(stderr, "tjit log: %s: %s\n", wanted.file.c_str(),
+                 sentence.c_str());
+  }
+  return log.Damage().empty() ? 0 : kDamagedStatus;
+}
+
+}  // namespace
+
+int LogCommand(int count, char** arguments) {
+  Wanted wanted;
+  for (int i = 0; i < count; ++i) {
+    const std::string word = arguments[i];
+    if (word == "--help" || word == "-h") {
+      std::fputs(kHelp, stdout);
+      return 0;
+    }
+    if (word.starts_with("--")) {
+      const std::string wrong = Apply(word, &wanted);
+      if (!wrong.empty()) return UsageError(wrong);
+    } else if (wanted.file.empty()) {
+      wanted.file = word;
+    } else {
+      return UsageError("one file at a time, not " + wanted.file + " and " +
+                        word);
+    }
+  }
+  if (wanted.file.empty()) {
+    return UsageError("no file given: tjit log [options] FILE");
+  }
+  return Print(wanted);
+}
+
+}  // namespace tjit::tools

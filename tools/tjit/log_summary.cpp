@@ -1,0 +1,119 @@
+#include "tools/tjit/log_summary.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+#include <vector>
+
+namespace tjit::tools {
+namespace {
+
+// The value of " name=value " in the details; empty if there is none.
+std::string ValueOf(const std::string& details, const std::string& name) {
+  std::size_t at = details.find(name + "=");
+  if (at == std::string::npos) return {};
+  at += name.size() + 1;
+  return details.substr(at, details.find(' ', at) - at);
+}
+
+// What is behind the last name=value of a DETECT row: the ops.
+std::string OpsOf(const std::string& details) {
+  const std::size_t last = details.rfind('=');
+  const std::size_t space = details.find(' ', last);
+  return space == std::string::npos ? "" : details.substr(space + 1);
+}
+
+double Percent(double part, double whole) {
+  return whole == 0 ? 0 : 100 * part / whole;
+}
+
+}  // namespace
+
+void LogSummary::Add(const LogRow& row) {
+  last_ns_ = std::max(last_ns_, row.time_ns);
+  if (row.event == LogEvent::kOp) {
+    Op& op = ops_[row.command];
+    ++op.calls;
+    op.compiled += row.is_compiled ? 1 : 0;
+    op.bytes += row.bytes;
+    op.eager_ns += row.took_ns;
+    return;
+  }
+  Sequence& s = sequences_[ValueOf(row.details, "sequence")];
+  switch (row.event) {
+    case LogEvent::kReplay:
+      ++s.replays;
+      s.replayed_ops +=
+          std::strtoull(ValueOf(row.details, "ops").c_str(), nullptr, 10);
+      s.replay_ns += row.took_ns;
+      break;
+    case LogEvent::kDrain:
+      ++s.drains;
+      s.drain_ns += row.took_ns;
+      break;
+    case LogEvent::kCompile:
+      s.compile_ns += row.took_ns;
+      break;
+    case LogEvent::kExit:
+      ++s.exits;
+      break;
+    case LogEvent::kDetect:
+      if (const std::string ops = OpsOf(row.details); !ops.empty()) {
+        s.what = ops;
+      }
+      break;
+    case LogEvent::kOp:
+    case LogEvent::kCount:
+      break;
+  }
+}
+
+void LogSummary::Print() const {
+  Op all;
+  std::vector<std::pair<std::string, Op>> ops(ops_.begin(), ops_.end());
+  for (const auto& [name, op] : ops) {
+    all.calls += op.calls;
+    all.compiled += op.compiled;
+    all.bytes += op.bytes;
+    all.eager_ns += op.eager_ns;
+  }
+  double replay_ns = 0;
+  for (const auto& [id, s] : sequences_) replay_ns += s.replay_ns;
+  std::printf("%" PRIu64 " ops in %.3f s: %" PRIu64
+              " compiled (%.1f %%), %.3f ms eager, %.3f ms replayed\n",
+              all.calls, 1e-9 * static_cast<double>(last_ns_), all.compiled,
+              Percent(static_cast<double>(all.compiled),
+                      static_cast<double>(all.calls)),
+              1e-6 * all.eager_ns, 1e-6 * replay_ns);
+  std::stable_sort(ops.begin(), ops.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.second.eager_ns, a.second.calls) >
+           std::pair(b.second.eager_ns, b.second.calls);
+  });
+  std::printf("\n%10s %10s %14s %12s  op\n", "calls", "compiled", "bytes",
+              "eager ms");
+  for (const auto& [name, op] : ops) {
+    std::printf("%10" PRIu64 " %10" PRIu64 " %14" PRIu64 " %12.3f  %s\n",
+                op.calls, op.compiled, op.bytes, 1e-6 * op.eager_ns,
+                name.c_str());
+  }
+  if (sequences_.empty()) return;
+  std::printf("\n%10s %10s %12s %10s %8s %8s  sequence\n", "replays", "ops",
+              "replay ms", "compile ms", "drains", "exits");
+  std::vector<std::pair<std::string, Sequence>> sequences(sequences_.begin(),
+                                                          sequences_.end());
+  std::stable_sort(sequences.begin(), sequences.end(),
+                   [](const auto& a, const auto& b) {
+                     return a.second.replay_ns > b.second.replay_ns;
+                   });
+  for (const auto& [id, s] : sequences) {
+    std::printf("%10" PRIu64 " %10" PRIu64 " %12.3f %10.3f %8" PRIu64
+                " %8" PRIu64 "  %s %s\n",
+                s.replays, s.replayed_ops, 1e-6 * s.replay_ns,
+                1e-6 * s.compile_ns, s.drains, s.exits, id.c_str(),
+                s.what.c_str());
+  }
+}
+
+}  // namespace tjit::tools

@@ -1,0 +1,36 @@
+// Sums an instruction log up: ops by count, bytes and time, sequences by
+// replays, and the share of ops that were compiled.
+// Tested by: tests/acceptance/log_test.py
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "recorder/instruction_log_reader.h"
+
+namespace tjit::tools {
+
+class LogSummary {
+ public:
+  void Add(const LogRow& row);
+  // On stdout.
+  void Print() const;
+
+ private:
+  struct Op {
+    std::uint64_t calls = 0, compiled = 0, bytes = 0;
+    double eager_ns = 0;  // of those that ran at the call
+  };
+  struct Sequence {
+    std::uint64_t replays = 0, replayed_ops = 0, drains = 0, exits = 0;
+    double replay_ns = 0, compile_ns = 0, drain_ns = 0;
+    std::string what;
+  };
+
+  std::map<std::string, Op> ops_;
+  std::map<std::string, Sequence> sequences_;
+  std::uint64_t last_ns_ = 0;
+};
+
+}  // namespace tjit::tools
