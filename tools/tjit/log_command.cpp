@@ -153,7 +153,10 @@ int Print(const Wanted& wanted) {
   Take(wanted, /*is_live=*/false, &log, &summary);
   if (wanted.summary) summary.Print();
   std::fflush(stdout);
-  if (log.end() == LogEnd::kNoSpace) {
+  const bool is_damaged = !log.Damage().empty();
+  if (is_damaged) {
+    // What the header says of the end is the lesser news.
+  } else if (log.end() == LogEnd::kNoSpace) {
     std::fprintf(stderr,
                  "tjit log: the program went on after the last row: it could "
                  "not write more\n");
@@ -166,7 +169,7 @@ int Print(const Wanted& wanted) {
     std::fprintf(stderr, "tjit log: %s: %s\n", wanted.file.c_str(),
                  sentence.c_str());
   }
-  return log.Damage().empty() ? 0 : kDamagedStatus;
+  return is_damaged ? kDamagedStatus : 0;
 }
 
 }  // namespace
