@@ -23,12 +23,14 @@ import re
 import statistics
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass, field
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TUNABLES = ("glibc.malloc.mmap_threshold=4294967296:"
             "glibc.malloc.trim_threshold=17179869184")
 ON = {"TJIT_AUTO_COMPILE": "1"}
+LOG = pathlib.Path(tempfile.gettempdir()) / f"tjit-bench-{os.getpid()}.log"
 NOTHING_RUNS = {**ON, "TJIT_PLANTED_DEFECT": "no_execute"}
 
 # Targets of the first release.
@@ -38,6 +40,7 @@ BLOCK_TARGET = 1.0  # row 24 against best E+
 NEVER_TARGET = 0.97  # row 27 against E, mean of its counts
 TEN_ADDS_TARGET = 0.65  # time of ten adds as one segment, against E
 RECORDING_TARGET_NS = 30  # per typed op of a stream that never repeats
+LOG_TARGET = 1.3  # time of row 19 with the instruction log, against without
 MEAN_ROWS = ("9", "18", "19", "25")
 
 # (row, program, names): without variants, measured as E, E+ and tjit.
@@ -90,6 +93,8 @@ E_FUSED = Peer("E+ fused", False, {"GLIBC_TUNABLES": TUNABLES}, fused=True)
 TJIT = Peer("tjit", True, ON)
 TJIT_FUSED = Peer("tjit fused", True, ON, fused=True)
 MARKED = Peer("tjit+mark", True, ON, ("--mark_step",))
+LOGGED = Peer("tjit+log", True, {**ON, "TJIT_INSTRUCTION_LOG": str(LOG)})
+LOGGED_OFF = Peer("E+log", True, {"TJIT_INSTRUCTION_LOG": str(LOG)})
 FLOOR = Peer("floor", True, NOTHING_RUNS)
 OFF = Peer("off", True)
 DISABLED = Peer("disabled", True, {}, ("--enable_disable",))
@@ -120,7 +125,8 @@ def points(full):
     for row, name in (("18", "pinn"), ("19", "mlp-adam"), ("24", "block"),
                       ("25", "deep")):
         out.append(Point(row, name, "training", f"row{row}/{name}/optim",
-                         train, fused=f"row{row}/{name}/fused"))
+                         train + ([LOGGED, LOGGED_OFF] if row == "19" else []),
+                         fused=f"row{row}/{name}/fused"))
     out += [
         Point("26", "ten-adds", "dispatch_overhead", "row26/ten-adds", states,
               per_step=10),
@@ -257,6 +263,10 @@ def evaluate(point, results):
         line["floor_against_best"] = ratio(of[best], of.get("floor", {}))
     for name in of:
         line.setdefault("against_e", {})[name] = ratio(of["E"], of[name])
+    line["log_costs"] = {
+        logged: ratio(of[logged], of[plain])
+        for logged, plain in (("tjit+log", "tjit"), ("E+log", "E"))
+        if logged in of}
     line["same_bits"] = same_bits(point, of)
     counted = line["counters"].get("tjit") or line["counters"].get("replayed")
     line["replayed"] = (counted or {}).get("replayed")
@@ -299,7 +309,19 @@ def check(lines):
     if len(ours) == len(MEAN_ROWS) and mean is not None and mean < MEAN_TARGET:
         missed.append(f"rows {', '.join(MEAN_ROWS)}: geometric mean "
                       f"{mean:.2f}x, target {MEAN_TARGET}")
-    return missed + check_never(lines) + check_overhead(lines)
+    return (missed + check_never(lines) + check_overhead(lines) +
+            check_log(lines))
+
+
+def check_log(lines):
+    """Row 19 with the instruction log, tjit on and off."""
+    missed = []
+    for line in lines:
+        for name, value in line.get("log_costs", {}).items():
+            if value is not None and value > LOG_TARGET:
+                missed.append(f"row {line['row']} {name}: {value:.2f}x of the "
+                              f"time without the log, target {LOG_TARGET}")
+    return missed
 
 
 def check_never(lines):
@@ -391,6 +413,16 @@ def main_table(lines):
     return out
 
 
+def log_lines(lines):
+    """What the instruction log costs, where it was measured."""
+    out = []
+    for line in lines:
+        for name, value in line.get("log_costs", {}).items():
+            out += [f"Row {line['row']} as {name}: {cell(line['us'][name])} us "
+                    f"a step, {times(value)} of the time without the log", ""]
+    return out
+
+
 def overhead_table(lines):
     """Row 26, ns per op."""
     states = ["E", "off", "disabled", "recording", "deferred", "replayed"]
@@ -456,7 +488,7 @@ def render(where, lines, missed):
             out.append(f"Geometric mean of rows {', '.join(MEAN_ROWS)} against "
                        f"{name}: {times(mean)}")
             out.append("")
-    out += overhead_table(lines) + [""]
+    out += log_lines(lines) + overhead_table(lines) + [""]
     out += ["Targets missed:" if missed else "All targets are met.", ""]
     out += [f"- {sentence}" for sentence in missed]
     return "\n".join(out) + "\n"
@@ -506,7 +538,11 @@ def main():
                              f"{', '.join(sorted(known))}")
         chosen = [p for p in chosen
                   if p.row in wanted or p.row.rstrip("abcd") in wanted]
-    results, context = measure(options, chosen)
+    try:
+        results, context = measure(options, chosen)
+    finally:
+        for path in LOG.parent.glob(LOG.name + "*"):
+            path.unlink()
     lines = [evaluate(point, results) for point in chosen]
     missed = check(lines)
     where = machine(options, context)

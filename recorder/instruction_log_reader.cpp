@@ -150,8 +150,14 @@ std::vector<std::string> InstructionLog::Damage() const {
                                  " of ", whole,
                                  " bytes are missing, with the rows in them"));
   }
-  if (damaged_ != 0) {
-    found.push_back(absl::StrCat(damaged_, " records are damaged"));
+  std::uint64_t damaged = damaged_;
+  for (const auto& [number, stream] : streams_) {
+    // Behind a chunk of the stream that is not there.
+    damaged += static_cast<std::uint64_t>(std::distance(
+        stream.chunks.upper_bound(stream.ordinal), stream.chunks.end()));
+  }
+  if (damaged != 0) {
+    found.push_back(absl::StrCat(damaged, " records or chunks are damaged"));
   }
   return found;
 }

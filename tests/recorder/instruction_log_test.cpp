@@ -305,17 +305,22 @@ TEST_F(InstructionLogTest, DamagedBytes) {
   }
   const std::string bytes = Bytes(path_);
   const std::size_t used = bytes.find_last_not_of('\0') + 1;
-  bool found = false;
+  const auto damage_with = [&](std::size_t n, char value) {
+    std::string damaged = bytes;
+    damaged[n] = value;
+    Write(path_, damaged);
+    return ReadAll(path_).damage;
+  };
   for (std::size_t n = sizeof(kLogMagic); n < used; ++n) {
     if (n == 64) n = kLogPageBytes;
     for (const char value : {'\xff', '\0', '\x7f'}) {
-      std::string damaged = bytes;
-      damaged[n] = value;
-      Write(path_, damaged);
-      found |= !ReadAll(path_).damage.empty();
+      damage_with(n, value);
     }
   }
-  EXPECT_TRUE(found);
+  // The magic word, the number of the chunk, the kind of the first record.
+  for (const std::size_t n : {0, 8, 24}) {
+    EXPECT_THAT(damage_with(kLogPageBytes + n, '\xff'), SizeIs(1)) << n;
+  }
 }
 
 TEST_F(InstructionLogTest, OtherFilesAreNoLogs) {
