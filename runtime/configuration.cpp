@@ -143,6 +143,11 @@ bool IsOnAtLoad() {
   return env.has_auto_compile ? env.auto_compile : file.auto_compile;
 }
 
+const std::string& InstructionLogPath() {
+  const std::string& path = Environment().instruction_log_path;
+  return path.empty() ? Configured().options.instruction_log_path : path;
+}
+
 Options Resolve(Options o) {
   const EnvOptions& env = Environment();
   Resolver r;
@@ -155,6 +160,9 @@ Options Resolve(Options o) {
          &o.debug_compile, false);
   r.Take("hot_threshold", env.has_hot_threshold,
          std::int64_t{env.hot_threshold}, &o.hot_threshold, std::int64_t{10});
+  r.Note("instruction_log", ToText(InstructionLogPath()),
+         env.instruction_log_path.empty() ? Resolver::Origin("instruction_log")
+                                          : "TJIT_INSTRUCTION_LOG");
   r.Take("shadow", env.has_shadow, env.shadow, &o.shadow, false);
   r.Take("stats_path", env.has_stats_path, env.stats_path, &o.stats_path, "");
   r.Take("stress", env.has_stress,

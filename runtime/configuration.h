@@ -10,6 +10,8 @@
 // Tested by: tests/error/config_test.py, tests/recorder/config_test.cpp
 #pragma once
 
+#include <string>
+
 #include "recorder/config.h"
 #include "tjit/options.h"
 
@@ -23,6 +25,9 @@ void Complain();
 
 // True if environment or file switch tjit on when it is loaded.
 bool IsOnAtLoad();
+
+// Where the instruction log goes, by environment or file; empty: nowhere.
+const std::string& InstructionLogPath();
 
 // The program's options with what the environment says over them. With
 // TJIT_PRINT_CONFIG=1 it writes them to stderr, unless they are as before:

@@ -31,9 +31,8 @@ struct AtLoad {
       runtime::LogWarning("TJIT_PLANTED_DEFECT: unknown defect \"" +
                           env.planted_defect + "\"");
     }
-    if (!env.instruction_log_path.empty()) {
-      Runtime::Get().StartLog(env.instruction_log_path);
-    }
+    const std::string& log = runtime::InstructionLogPath();
+    if (!log.empty()) Runtime::Get().StartLog(log);
     if (IsOnAtLoad()) enable();
   }
   ~AtLoad() {

@@ -163,6 +163,15 @@ class RowsTest(Case):
                 self.log("--op=mm", "a.log")[0],
                 r"aten::mm \| 0 B \| f32\[2,3\], f32\[2,3\] \(THREW\)$")
 
+    def test_path_from_a_file_of_options(self):
+        (self.folder / "tjit.yaml").write_text("instruction_log: b.log\n")
+        done = subprocess.run(
+            [BIN / "small_loop"], cwd=self.folder, text=True, timeout=60,
+            capture_output=True, check=False,
+            env=environment(TJIT_CONFIG="tjit.yaml"))
+        self.assertEqual((done.returncode, done.stderr), (STATUS, ""))
+        self.assertEqual(len(ops(self.log("b.log"))), 603)
+
     def test_linked_to_tjit(self):
         # small_loop calls the API; its log begins with libtjit.
         log = self.folder / "api.log"

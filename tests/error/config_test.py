@@ -89,6 +89,7 @@ class ConfigTest(unittest.TestCase):
              "[CONFIG] compile_all = false (tjit.yaml:3:14)",
              "[CONFIG] debug_compile = false (default)",
              "[CONFIG] hot_threshold = 10 (set by the program)",
+             '[CONFIG] instruction_log = "" (default)',
              "[CONFIG] shadow = false (default)",
              '[CONFIG] stats_path = "s.json" (TJIT_STATS)',
              "[CONFIG] stress = none (default)",

@@ -31,6 +31,7 @@ TEST(ConfigTest, EachKeySetsItsOption) {
       "compile_all: false\n"
       "debug_compile: true\n"
       "hot_threshold:   25\n"
+      "instruction_log: a.log\n"
       "stats_path: \"/tmp/5\"\n"
       "stress: hide\n");
   const EnvOptions& o = f.options;
@@ -40,10 +41,11 @@ TEST(ConfigTest, EachKeySetsItsOption) {
   EXPECT_TRUE(o.has_debug_compile && o.debug_compile);
   EXPECT_TRUE(o.has_hot_threshold);
   EXPECT_EQ(o.hot_threshold, 25);
+  EXPECT_EQ(o.instruction_log_path, "a.log");
   EXPECT_EQ(o.stats_path, "/tmp/5");
   EXPECT_TRUE(o.has_stress && o.stress == kStressHide);
   EXPECT_EQ(f.where.at("hot_threshold"), "a.yaml:5:18");
-  EXPECT_EQ(f.where.size(), 6u);
+  EXPECT_EQ(f.where.size(), 7u);
 }
 
 TEST(ConfigTest, NothingIsSetByAFileOfNothing) {
