@@ -54,7 +54,6 @@ std::uint64_t SeedOfShuffle(std::uint64_t given) {
   return seed;
 }
 
-ThreadState::~ThreadState() = default;
 
 ModeState& ThreadState::ModesOn(unsigned modes) {
   if (modes_ == nullptr) modes_ = std::make_unique<ModeState>();
