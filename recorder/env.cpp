@@ -153,7 +153,8 @@ const std::vector<Variable>& Variables() {
       {"TJIT_PLANTED_DEFECT", "the name of a defect", SetPlantedDefect},
       {"TJIT_PRINT_CONFIG", "0 or 1", SetPrintConfig},
       {"TJIT_SHADOW", "0 or 1", SetShadow},
-      {"TJIT_STATS", "a path to write to", SetStatsPath},
+      {"TJIT_STATS", "a path to write to, or - for a report on stderr",
+       SetStatsPath},
       {"TJIT_STRESS",
        "hide, or some of late, check, shuffle, shuffle:SEED with commas "
        "between",

@@ -28,6 +28,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "recorder/bail.h"
 #include "recorder/op_record.h"
+#include "recorder/run_times.h"
 #include "recorder/trace_key.h"
 
 namespace tjit {
@@ -49,6 +50,24 @@ struct Trace {
   std::atomic<std::int64_t> skip{0};
   std::atomic<bool> blacklisted{false};
   std::atomic<std::int64_t> last_exit{0};  // BailReason
+
+  // For `tjit explain`. Runs that left it, by BailReason, deferred or not.
+  std::array<std::atomic<std::int64_t>,
+             static_cast<std::size_t>(BailReason::kCount)>
+      left{};
+  std::atomic<std::int64_t> eager_completions{0};  // of the completions
+  std::atomic<bool> prepared{false};  // a replay was complete
+  RunTimes eager_times, replay_times;
+
+  // The clock is read for all of the first entries and for some of the rest.
+  static bool IsMeasured(std::int64_t entry) {
+    return entry < 64 || entry % 16 == 0;
+  }
+  void NoteTime(bool replayed, std::uint64_t ns) {
+    // The first replay prepares the segment.
+    if (replayed && !prepared.exchange(true, std::memory_order_relaxed)) return;
+    (replayed ? replay_times : eager_times).Add(ns);
+  }
 };
 
 struct TraceNode {

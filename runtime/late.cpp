@@ -56,7 +56,7 @@ bool CopyChanged(const SlotBinding& slot, const c10::StorageImpl* storage) {
 }  // namespace
 
 Decision ThreadState::AtCall(CallFrame& frame) {
-  counters_.ops_eager.Add();
+  CountEager(frame);
   MakeReady(frame);
   return Decision::kEager;
 }

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <vector>
 
+#include "recorder/explanation.h"
 #include "recorder/trace.h"
 #include "runtime/modes.h"
 #include "runtime/stats_file.h"
@@ -73,7 +74,9 @@ class Runtime {
 
   Stats Collect();
   Counters& process_counters() { return process_counters_; }
-  void WriteStats() { stats_file_.Write(stats_path_, Collect()); }
+  // What there is to say about it (explain.cpp).
+  Explanation Explain(const Stats& stats);
+  void WriteStats();
 
  private:
   static constexpr OpId kMaxOps = 16384;
@@ -81,6 +84,7 @@ class Runtime {
   Runtime();
   bool MayInstall();
   void InstallOnce();
+  std::vector<ExplainedOp> EagerOps();
   void LockForFork();
   void UnlockAfterFork();
 

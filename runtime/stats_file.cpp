@@ -9,11 +9,13 @@
 #include <cstring>
 #include <ctime>
 
+#include "recorder/log.h"
 #include "runtime/log.h"
 
 namespace tjit::runtime {
 namespace {
 
+constexpr char kReport[] = "-";
 constexpr int kFlags = O_WRONLY | O_CREAT | O_CLOEXEC;
 
 timespec Now() {
@@ -39,6 +41,11 @@ int Open(const std::string& path) {
   return fd;
 }
 
+std::string WithoutLastNewline(std::string text) {
+  if (!text.empty()) text.pop_back();
+  return text;
+}
+
 bool WrittenSince(const std::string& path, const timespec& then) {
   struct stat file {};
   if (stat(path.c_str(), &file) != 0 || !S_ISREG(file.st_mode)) return false;
@@ -52,7 +59,7 @@ bool WrittenSince(const std::string& path, const timespec& then) {
 StatsFile::StatsFile() : pid_(getpid()), began_(Now()) {}
 
 void StatsFile::Claim(const std::string& path) {
-  if (path.empty() || path == claimed_ || getpid() != pid_) return;
+  if (path.empty() || path == kReport || path == claimed_ || getpid() != pid_) return;
   if (fd_ >= 0) close(fd_);
   claimed_ = path;
   fd_ = open(path.c_str(), kFlags, 0666);
@@ -68,19 +75,27 @@ void StatsFile::Claim(const std::string& path) {
   if (ftruncate(fd_, 0) != 0) SayLost(path);
 }
 
-void StatsFile::Write(const std::string& path, const Stats& stats) {
+void StatsFile::Write(const std::string& path, const Stats& stats,
+                      const Explainer& explain) {
   if (path.empty()) return;
-  if (getpid() != pid_) {
-    const Stats mine = stats - at_fork_;
-    if (mine.ops_seen == 0) return;
+  const bool is_child = getpid() != pid_;
+  const Stats mine = is_child ? stats - at_fork_ : stats;
+  if (is_child && mine.ops_seen == 0) return;
+  const Explanation explanation = explain(mine);
+  if (path == kReport) {
+    LogLine(LogLevel::kInfo, WithoutLastNewline(ToText(explanation)));
+    return;
+  }
+  const std::string json = WithLists(mine.to_json(), explanation);
+  if (is_child) {
     const std::string own = OwnName(path);
-    return WriteTo(Open(own), own, mine.to_json());
+    return WriteTo(Open(own), own, json);
   }
   if (path != claimed_) {
     if (stats.ops_seen == 0 && WrittenSince(path, began_)) return;
     Claim(path);
   }
-  WriteTo(fd_, path, stats.to_json());
+  WriteTo(fd_, path, json);
   fd_ = -1;
   claimed_.clear();
 }

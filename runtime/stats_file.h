@@ -6,6 +6,9 @@
 // writes PATH.PID; so does a forked child, with what it did after the fork. A
 // process that saw no op writes its zeros only if nobody wrote since it began.
 //
+// The path "-" stands for a readable report on stderr, from each process that
+// saw ops and from one that saw none but is no child of such a one.
+//
 // A path that cannot be written is said once, at the first op.
 // Thread: under Runtime::mutex_, and at exit.
 // Tested by: tests/error/bad_setup_test.py
@@ -13,8 +16,10 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <string>
 
+#include "recorder/explanation.h"
 #include "tjit/stats.h"
 
 namespace tjit::runtime {
@@ -30,7 +35,9 @@ class StatsFile {
   // The process is about to fork.
   void BeforeFork(const Stats& now) { at_fork_ = now; }
   // The process ends.
-  void Write(const std::string& path, const Stats& stats);
+  using Explainer = std::function<Explanation(const Stats&)>;
+  void Write(const std::string& path, const Stats& stats,
+             const Explainer& explain);
 
  private:
   void WriteTo(int fd, const std::string& path, const std::string& text);

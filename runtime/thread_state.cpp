@@ -96,7 +96,7 @@ Decision ThreadState::OnCall(CallFrame& frame) {
   counters_.ops_seen.Add();
   if (runtime_->modes() != 0) [[unlikely]] return OnCallInMode(frame);
   if (InParallelRegion()) {
-    counters_.ops_eager.Add();
+    CountEager(frame);
     MakeReady(frame);
     return Decision::kEager;
   }
@@ -121,7 +121,7 @@ Decision ThreadState::Decide(CallFrame& frame) {
 }
 
 Decision ThreadState::RunEagerly(CallFrame& frame) {
-  counters_.ops_eager.Add();
+  CountEager(frame);
   const bool due = capture_is_due();
   const bool stretch_due = loops_->due;
   ObserveToken(frame, HotDetector::kPlain);
@@ -186,14 +186,17 @@ bool ThreadState::TryEnter(CallFrame& frame, Decision* decision) {
     NoteMissedRoot(frame);
     return false;
   }
-  root->owner.load(std::memory_order_relaxed)
-      ->entries.fetch_add(1, std::memory_order_relaxed);
+  const std::int64_t entry =
+      root->owner.load(std::memory_order_relaxed)
+          ->entries.fetch_add(1, std::memory_order_relaxed);
   BeginRun();
   cursor_ = store.top();
   root_ = root;
   // What is replayed does not move a candidate's phase.
   if (!root->hot.load(std::memory_order_relaxed)) scheduled_ = {};
-  run_began_ns_ = runtime_->debug_compile() ? NowNs() : 0;
+  const bool measured =
+      Trace::IsMeasured(entry) || runtime_->debug_compile();
+  run_began_ns_ = measured ? NowNs() : 0;
   return TryFollow(frame, decision);
 }
 
@@ -412,12 +415,12 @@ Decision ThreadState::Take(CallFrame& frame, TraceNode* node, bool defers) {
     if (Defer(frame, node)) return Decision::kDeferred;
     // Its memory cannot be had: what is pending may free some, and the eager
     // kernel succeeds then or throws what it throws without us.
-    counters_.ops_eager.Add();
+    CountEager(frame);
     FlushLocked(FlushReason::kHeldMemory);
     LeaveTraceLocked(BailReason::kOutOfMemory);
     return Decision::kEager;
   }
-  counters_.ops_eager.Add();
+  CountEager(frame);
   if (node->step.kind == StepKind::kAtCall) {
     if (!run_deferred_) ObserveToken(frame, HotDetector::kPlain);
     return Decision::kEager;
@@ -451,8 +454,13 @@ void ThreadState::FinishRun(FlushReason reason) {
                      : root_->owner.load(std::memory_order_acquire);
   if (owner != nullptr && owner != trace) store.Reward(owner);
   trace->completions.fetch_add(1, std::memory_order_relaxed);
+  if (!run_deferred_) {
+    trace->eager_completions.fetch_add(1, std::memory_order_relaxed);
+  }
   if (run_began_ns_ != 0) {
-    NoteRunTime(trace, run_deferred_, NowNs() - run_began_ns_);
+    const std::uint64_t ns = NowNs() - run_began_ns_;
+    trace->NoteTime(run_deferred_, ns);
+    NoteRunTime(trace, run_deferred_, ns);
   }
   const std::int64_t threshold =
       runtime_->compile_all() ? 1 : runtime_->hot_threshold();
@@ -477,6 +485,8 @@ void ThreadState::LeaveTraceLocked(BailReason why) {
   eager_node_ = nullptr;
   if (node->parent == nullptr) return;  // nothing had matched yet
   Trace* trace = node->owner.load(std::memory_order_acquire);
+  trace->left[static_cast<std::size_t>(why)].fetch_add(
+      1, std::memory_order_relaxed);
   if (run_deferred_) {
     NoteBail(&counters_, why, node->step.op);
     const bool blacklisted = !usual && store_->Penalize(trace, why);

@@ -30,6 +30,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "recorder/counters.h"
 #include "recorder/hot_detector.h"
+#include "recorder/op_counts.h"
 #include "recorder/trace.h"
 #include "runtime/call_frame.h"
 #include "runtime/capture.h"
@@ -90,6 +91,8 @@ class ThreadState {
   }
 
   Counters& counters() { return counters_; }
+  // Calls that ran eagerly, by op.
+  const OpCounts& eager_ops() const { return eager_ops_; }
   // The prepared segments, as text.
   std::string SegmentsToText();
   // A call threw before it was decided: it counts as an eager one.
@@ -101,7 +104,10 @@ class ThreadState {
   friend class StateLock;
 
   Decision Decide(CallFrame& frame);
-
+  void CountEager(const CallFrame& frame) {
+    counters_.ops_eager.Add();
+    eager_ops_.Add(frame.entry.id);
+  }
   // Idle: tokens, candidates, entry of traces.
   Decision RunEagerly(CallFrame& frame);
   void ObserveToken(const CallFrame& frame, std::uint8_t extra_flags);
@@ -229,6 +235,7 @@ class ThreadState {
   const std::uint16_t stream_;
   TraceStore* store_;  // the owner's; Clear() makes a new one
   Counters counters_;
+  OpCounts eager_ops_;
 
   HotDetector detector_;
   std::unique_ptr<LoopState> loops_;

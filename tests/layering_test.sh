@@ -28,7 +28,7 @@ runtime/interposed\.def"
       echo "$PLAIN|$TORCH|recorder/[^/]+|compiler/[^/]+|runtime/.+|tjit/.+"
       ;;
     examples/*) echo "$PLAIN|$TORCH|tjit/.+" ;;
-    tools/*) echo "$PLAIN|$TORCH|recorder/[^/]+|tools/.+|tjit/.+" ;;
+    tools/*) echo "$PLAIN|$TORCH|yaml-cpp/.+|recorder/[^/]+|tools/.+|tjit/.+" ;;
     bench/*) echo "$PLAIN|$TORCH|benchmark/.+|bench/.+|tjit/.+" ;;
   esac
 }

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <string_view>
 
+#include "tools/tjit/explain_command.h"
 #include "tools/tjit/log_command.h"
 #include "tools/tjit/run_command.h"
 
@@ -10,11 +11,13 @@ namespace {
 
 constexpr char kHelp[] =
     "usage: tjit run [options] -- program [arguments]\n"
+    "       tjit explain FILE\n"
     "       tjit log [options] FILE\n"
     "       tjit --help | --version\n"
     "\n"
     "Makes programs that use libtorch fast without changing them.\n"
-    "`tjit run --help` lists the options of a subcommand.\n";
+    "`tjit run --help` lists the options of a subcommand. `tjit explain` "
+    "prints what a\nfile of TJIT_STATS says about a run.\n";
 
 int UsageError(const char* what, const char* word) {
   std::fprintf(stderr, "tjit: %s%s; try `tjit --help`\n", what, word);
@@ -27,6 +30,7 @@ int main(int argc, char** argv) {
   if (argc < 2) return UsageError("no subcommand given", "");
   const std::string_view word = argv[1];
   if (word == "run") return tjit::tools::RunCommand(argc - 2, argv + 2);
+  if (word == "explain") return tjit::tools::ExplainCommand(argc - 2, argv + 2);
   if (word == "log") return tjit::tools::LogCommand(argc - 2, argv + 2);
   if (word == "--help" || word == "-h" || word == "help") {
     std::fputs(kHelp, stdout);
@@ -36,5 +40,6 @@ int main(int argc, char** argv) {
     std::puts("tjit " TJIT_VERSION);
     return 0;
   }
-  return UsageError("accepted are run, log, --help and --version, not ", argv[1]);
+  return UsageError("accepted are run, explain, log, --help and --version, "
+                    "not ", argv[1]);
 }

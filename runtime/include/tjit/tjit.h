@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "tjit/export.h"
@@ -69,5 +70,11 @@ TJIT_API void clear();
 // after it, every trace is forgotten as by clear().
 // THROWS: c10::Error if `name` is empty.
 TJIT_API void mark_opaque(std::string_view name);
+
+// What tjit did so far and why not more, as lines for people: every sequence
+// with its state, length, replays and time won, the ops that ran eagerly most,
+// what made deferred ops run. `tjit explain` prints the same from a file of
+// TJIT_STATS. Does not flush; a few milliseconds.
+TJIT_API std::string explain();
 
 }  // namespace tjit

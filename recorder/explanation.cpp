@@ -1,0 +1,280 @@
+#include "recorder/explanation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <string_view>
+#include <utility>
+
+#include "recorder/bail.h"
+
+namespace tjit {
+namespace {
+
+constexpr std::size_t kMaxSequences = 20;
+constexpr std::size_t kMaxOps = 10;
+
+template <class... Args>
+std::string Format(const char* format, Args... args) {
+  char buffer[256];
+  std::snprintf(buffer, sizeof(buffer), format, args...);
+  return buffer;
+}
+
+std::string Text(std::int64_t n) { return std::to_string(n); }
+
+std::string Times(std::int64_t n) {
+  return n == 1 ? "once" : Text(n) + " times";
+}
+
+std::string Duration(std::int64_t ns) {
+  const double size = std::abs(static_cast<double>(ns));
+  if (size < 1e6) return Format("%.4g us", 1e-3 * size);
+  if (size < 1e9) return Format("%.4g ms", 1e-6 * size);
+  return Format("%.4g s", 1e-9 * size);
+}
+
+std::int64_t Get(const CountsByName& counts, const std::string& name) {
+  const auto found = counts.find(name);
+  return found == counts.end() ? 0 : found->second;
+}
+
+using Reasons = std::vector<std::pair<std::string, std::int64_t>>;
+
+// The largest first, equal ones by name.
+Reasons Sorted(const CountsByName& counts) {
+  Reasons reasons(counts.begin(), counts.end());
+  std::stable_sort(
+      reasons.begin(), reasons.end(),
+      [](const auto& a, const auto& b) { return a.second > b.second; });
+  return reasons;
+}
+
+template <class Reason>
+std::string TextOf(const std::string& name, const char* (*name_of)(Reason),
+                   const char* (*text_of)(Reason)) {
+  for (int i = 0; i < static_cast<int>(Reason::kCount); ++i) {
+    const auto reason = static_cast<Reason>(i);
+    if (name == name_of(reason)) return text_of(reason);
+  }
+  return name;
+}
+
+std::string BailTextOf(const std::string& name) {
+  return TextOf<BailReason>(name, &BailName, &BailText);
+}
+
+std::string FlushTextOf(const std::string& name) {
+  return TextOf<FlushReason>(name, &FlushName, &FlushText);
+}
+
+std::string Left(const ExplainedSequence& s) {
+  std::int64_t all = 0;
+  std::string reasons;
+  for (const auto& [name, count] : Sorted(s.left)) {
+    all += count;
+    if (!reasons.empty()) reasons += "; ";
+    reasons += BailTextOf(name);
+    if (s.left.size() > 1) reasons += " (" + Text(count) + ")";
+  }
+  return "left " + Times(all) + ": " + reasons;
+}
+
+// What happened to a sequence, or what is missing until something does.
+std::string Story(const ExplainedSequence& s) {
+  std::string text = "seen " + Times(s.sightings);
+  if (s.state == kStateSeen) {
+    return "seen " + Text(s.sightings) + " of " + Text(s.threshold) +
+           " times, then its ops are deferred";
+  }
+  if (s.state == kStateHot) {
+    text += "; since then it has not run to its end";
+  } else if (s.state == kStatePaused) {
+    text += "; left so often lately that it is not tried the next " +
+            Times(s.skip);
+  } else if (s.state == kStateBlacklisted) {
+    text += "; left more often than it ran to its end: not tried the next " +
+            Times(s.skip);
+  }
+  return text + ", replayed " + Times(s.replays);
+}
+
+std::string Measured(const ExplainedSequence& s) {
+  if (s.replays == 0) return {};
+  if (s.eager_ns == 0 || s.replay_ns == 0) {
+    return "time won is not known: too few runs were measured";
+  }
+  return Duration(s.replay_ns) + " instead of " + Duration(s.eager_ns) +
+         " a run, about " + Duration(s.won_ns()) +
+         (s.won_ns() < 0 ? " lost" : " won");
+}
+
+std::string AtCall(const ExplainedSequence& s) {
+  std::int64_t steps = 0;
+  std::string names;
+  for (const auto& [name, count] : Sorted(s.at_call)) {
+    steps += count;
+    if (!names.empty()) names += ", ";
+    names += name;
+  }
+  return Text(steps) + (steps == 1 ? " op runs" : " ops run") +
+         " at the call: " + names;
+}
+
+void AppendSequence(std::string* out, const ExplainedSequence& s) {
+  *out += Format("  %-3s ", Text(s.id).c_str()) + s.state + ", " +
+          Text(s.ops) + (s.ops == 1 ? " op: " : " ops: ") + s.first_ops + "\n";
+  const auto line = [out](const std::string& text) {
+    if (!text.empty()) *out += "        " + text + "\n";
+  };
+  line(Story(s));
+  line(Measured(s));
+  if (!s.at_call.empty()) line(AtCall(s));
+  if (!s.left.empty()) line(Left(s));
+}
+
+// No sequence is there: why.
+std::string WhyNone(const Explanation& e) {
+  if (Get(e.counters, "ops_seen") == 0) {
+    return "tjit saw no op: is it switched on (tjit run, TJIT_AUTO_COMPILE=1), "
+           "and does this process compute with libtorch on the CPU?\n";
+  }
+  const std::int64_t found = Get(e.counters, "sequences");
+  if (found == 0) {
+    return "no sequence: no stretch of ops repeated for long enough (one in "
+           "which no value is read\n  and no tjit::mark_step() comes must "
+           "repeat for 4096 ops)\n";
+  }
+  return "no sequence: " + Text(found) +
+         " began to repeat, and none went on while it was recorded\n";
+}
+
+void AppendSequences(std::string* out, const Explanation& e) {
+  if (e.sequences.empty()) {
+    *out += WhyNone(e);
+    return;
+  }
+  std::vector<const ExplainedSequence*> order;
+  for (const ExplainedSequence& s : e.sequences) order.push_back(&s);
+  std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
+    return std::pair(a->replays * a->ops, a->sightings * a->ops) >
+           std::pair(b->replays * b->ops, b->sightings * b->ops);
+  });
+  *out += Text(static_cast<std::int64_t>(order.size())) +
+          (order.size() == 1 ? " sequence:\n" : " sequences:\n");
+  for (std::size_t i = 0; i < std::min(order.size(), kMaxSequences); ++i) {
+    AppendSequence(out, *order[i]);
+  }
+  if (order.size() > kMaxSequences) {
+    *out += "  and " +
+            Text(static_cast<std::int64_t>(order.size() - kMaxSequences)) +
+            " that replayed less\n";
+  }
+}
+
+void AppendReasons(std::string* out, const char* title,
+                   const CountsByName& counts,
+                   std::string (*text_of)(const std::string&)) {
+  if (counts.empty()) return;
+  *out += title;
+  for (const auto& [name, count] : Sorted(counts)) {
+    *out += Format("  %8lld  ", static_cast<long long>(count)) +
+            text_of(name) + " [" + name + "]\n";
+  }
+}
+
+void AppendOps(std::string* out, const Explanation& e) {
+  if (e.eager_ops.empty()) return;
+  *out += "ops that ran eagerly most:\n";
+  for (std::size_t i = 0; i < std::min(e.eager_ops.size(), kMaxOps); ++i) {
+    const ExplainedOp& op = e.eager_ops[i];
+    *out += Format("  %8lld  ", static_cast<long long>(op.calls)) + op.name;
+    if (!op.why.empty()) *out += ": " + op.why;
+    *out += "\n";
+  }
+}
+
+std::string Quoted(const std::string& text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += c;
+  }
+  quoted += '"';
+  return quoted;
+}
+
+std::string Json(const CountsByName& counts) {
+  std::string json = "{";
+  for (const auto& [name, count] : counts) {
+    if (json.size() > 1) json += ", ";
+    json += Quoted(name) + ": " + Text(count);
+  }
+  return json + "}";
+}
+
+std::string Json(const ExplainedSequence& s) {
+  return "{\"id\": " + Text(s.id) + ", \"ops\": " + Text(s.ops) +
+         ", \"first_ops\": " + Quoted(s.first_ops) +
+         ", \"state\": " + Quoted(s.state) +
+         ", \"sightings\": " + Text(s.sightings) +
+         ", \"threshold\": " + Text(s.threshold) +
+         ", \"replays\": " + Text(s.replays) + ", \"skip\": " + Text(s.skip) +
+         ", \"eager_ns\": " + Text(s.eager_ns) +
+         ", \"replay_ns\": " + Text(s.replay_ns) +
+         ", \"won_ns\": " + Text(s.won_ns()) + ", \"left\": " + Json(s.left) +
+         ", \"at_call\": " + Json(s.at_call) + "}";
+}
+
+std::string Json(const ExplainedOp& op) {
+  return "{\"name\": " + Quoted(op.name) + ", \"calls\": " + Text(op.calls) +
+         ", \"why\": " + Quoted(op.why) + "}";
+}
+
+template <class T>
+std::string JsonList(const std::vector<T>& items) {
+  std::string json = "[";
+  for (const T& item : items) {
+    json += json.size() > 1 ? ",\n    " : "\n    ";
+    json += Json(item);
+  }
+  return json + (items.empty() ? "]" : "\n  ]");
+}
+
+}  // namespace
+
+std::string ToText(const Explanation& e) {
+  const std::int64_t seen = Get(e.counters, "ops_seen");
+  const std::int64_t replayed = Get(e.counters, "ops_replayed");
+  const double percent = seen == 0 ? 0
+                                   : 100.0 * static_cast<double>(replayed) /
+                                         static_cast<double>(seen);
+  std::string text = "tjit: " + Text(seen) + " ops were called: " +
+                     Text(replayed) + Format(" replayed (%.1f %%), ", percent) +
+                     Text(Get(e.counters, "ops_eager")) + " ran eagerly, " +
+                     Text(Get(e.counters, "ops_drained")) +
+                     " were deferred and run eagerly after all\n";
+  AppendSequences(&text, e);
+  AppendOps(&text, e);
+  AppendReasons(&text, "tjit did not go on because:\n", e.left, &BailTextOf);
+  AppendReasons(&text, "deferred ops were run because:\n", e.flushes,
+                &FlushTextOf);
+  const std::int64_t exposed = Get(e.counters, "blocks_exposed");
+  if (exposed != 0) {
+    text += "the program took raw pointers to " + Text(exposed) +
+            " tensors: ops on them are not deferred (" +
+            Text(Get(e.counters, "inputs_copied")) +
+            " small inputs were copied instead)\n";
+  }
+  return text;
+}
+
+std::string WithLists(std::string stats_json, const Explanation& explanation) {
+  const std::size_t end = stats_json.rfind("\n}");
+  stats_json.resize(end);
+  return stats_json + ",\n  \"sequence_details\": " +
+         JsonList(explanation.sequences) +
+         ",\n  \"eager_ops\": " + JsonList(explanation.eager_ops) + "\n}\n";
+}
+
+}  // namespace tjit

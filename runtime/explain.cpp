@@ -1,0 +1,156 @@
+// Runtime::Explain: what all threads and the store know, see
+// recorder/explanation.h. Nothing of it is on the way of an op but the counts.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "recorder/explanation.h"
+#include "runtime/kernel_wrap.h"
+#include "runtime/log.h"
+#include "runtime/runtime.h"
+#include "tjit/tjit.h"
+
+namespace tjit {
+namespace runtime {
+namespace {
+
+// More than these are in nobody's interest.
+constexpr std::size_t kMaxSequences = 1000;
+constexpr std::size_t kMaxOps = 100;
+
+CountsByName Flushes(const Stats& stats) {
+  CountsByName counts;
+  for (std::size_t i = 0; i < stats.flushes.size(); ++i) {
+    if (stats.flushes[i] == 0) continue;
+    counts[FlushName(static_cast<FlushReason>(i))] = stats.flushes[i];
+  }
+  return counts;
+}
+
+CountsByName Exits(const Stats& stats) {
+  CountsByName counts;
+  for (std::size_t i = 0; i < stats.side_exits.size(); ++i) {
+    if (stats.side_exits[i] == 0) continue;
+    counts[BailName(static_cast<BailReason>(i))] = stats.side_exits[i];
+  }
+  return counts;
+}
+
+const char* StateOf(const Trace& trace, std::int64_t replays) {
+  if (!trace.hot.load(std::memory_order_relaxed)) return kStateSeen;
+  if (trace.blacklisted.load(std::memory_order_relaxed)) {
+    return kStateBlacklisted;
+  }
+  if (trace.skip.load(std::memory_order_relaxed) > 0) return kStatePaused;
+  return replays == 0 ? kStateHot : kStateCompiled;
+}
+
+ExplainedSequence ExplainOne(const TraceStore& store, const Trace& trace,
+                             std::int64_t threshold) {
+  ExplainedSequence s;
+  s.id = trace.id;
+  s.ops = trace.length;
+  s.first_ops = Describe(store, &trace, 6);
+  s.sightings = trace.sightings.load(std::memory_order_relaxed);
+  s.threshold = threshold;
+  // The second first: a run counts there after it counts here.
+  const std::int64_t eager =
+      trace.eager_completions.load(std::memory_order_relaxed);
+  s.replays = std::max<std::int64_t>(
+      trace.completions.load(std::memory_order_relaxed) - eager, 0);
+  s.skip = trace.skip.load(std::memory_order_relaxed);
+  s.state = StateOf(trace, s.replays);
+  s.eager_ns = static_cast<std::int64_t>(trace.eager_times.Median());
+  s.replay_ns = static_cast<std::int64_t>(trace.replay_times.Median());
+  for (std::size_t i = 0; i < trace.left.size(); ++i) {
+    const std::int64_t n = trace.left[i].load(std::memory_order_relaxed);
+    if (n != 0) s.left[BailName(static_cast<BailReason>(i))] = n;
+  }
+  for (const TraceNode* node : store.PathOf(&trace)) {
+    if (node->step.kind != StepKind::kAtCall) continue;
+    ++s.at_call[std::string(OpName(node->step.op))];
+  }
+  return s;
+}
+
+std::string WhyEager(const std::string& name) {
+  const OpEntry* entry = FindEntry(name);
+  switch (entry == nullptr ? OpClass::kForeign : entry->op_class) {
+    case OpClass::kPlain:
+    case OpClass::kEmpty:
+      return "";
+    case OpClass::kSync:
+      return "reads values";
+    case OpClass::kRandom:
+      return "draws random numbers at the call";
+    case OpClass::kMetadata:
+      return "changes sizes only";
+    case OpClass::kResize:
+      return "resizes at the call";
+    case OpClass::kReader:
+      return "reads bytes in its own way";
+    case OpClass::kForeign:
+      return "not one of libtorch's CPU kernels";
+    case OpClass::kOpaque:
+      return "tjit::mark_opaque()";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::vector<ExplainedOp> Runtime::EagerOps() {
+  std::vector<std::int64_t> calls(OpCounts::kMaxOps);
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const auto& state : states_) {
+      for (OpId op = 0; op < OpCounts::kMaxOps; ++op) {
+        calls[op] += state->eager_ops().value(op);
+      }
+    }
+  }
+  std::vector<ExplainedOp> ops;
+  for (OpId op = 0; op < OpCounts::kMaxOps; ++op) {
+    if (calls[op] == 0) continue;
+    const std::string name(OpName(op));
+    ops.push_back({name, calls[op], ""});
+  }
+  std::stable_sort(ops.begin(), ops.end(), [](const auto& a, const auto& b) {
+    return a.calls > b.calls;
+  });
+  if (ops.size() > kMaxOps) ops.resize(kMaxOps);
+  for (ExplainedOp& op : ops) op.why = WhyEager(op.name);
+  return ops;
+}
+
+Explanation Runtime::Explain(const Stats& stats) {
+  Explanation e;
+#define TJIT_COUNTER(name, what) e.counters[#name] = stats.name;
+#include "recorder/counters.def"
+#undef TJIT_COUNTER
+  e.flushes = Flushes(stats);
+  e.left = Exits(stats);
+  const std::int64_t threshold = compile_all() ? 1 : hot_threshold();
+  const TraceStore& traces = store();
+  for (const Trace* trace : traces.traces()) {
+    if (e.sequences.size() == kMaxSequences) break;
+    e.sequences.push_back(ExplainOne(traces, *trace, threshold));
+  }
+  e.eager_ops = EagerOps();
+  return e;
+}
+
+void Runtime::WriteStats() {
+  stats_file_.Write(stats_path_, Collect(), [this](const Stats& stats) {
+    return Explain(stats);
+  });
+}
+
+}  // namespace runtime
+
+std::string explain() {
+  runtime::Runtime& runtime = runtime::Runtime::Get();
+  return ToText(runtime.Explain(runtime.Collect()));
+}
+
+}  // namespace tjit

@@ -1,0 +1,94 @@
+"""The examples: each does what its first lines say.
+
+What it proves: examples/unmodified.cpp and examples/train.py print the same
+under `tjit run` and replay most of their ops; examples/embed.cpp replays by
+the API alone, and what it prints of it agrees with TJIT_STATS.
+
+Usage: examples_test.py TJIT_COMMAND BIN_FOLDER TORCH_FOLDER EXAMPLES_FOLDER
+                        [unittest arguments]
+"""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TJIT = BIN = TORCH = EXAMPLES = None
+
+
+def run(*command, **variables):
+    env = {k: v for k, v in os.environ.items()
+           if not k.startswith("TJIT_") and k != "LD_PRELOAD"}
+    env.update(OMP_NUM_THREADS="1", OMP_WAIT_POLICY="passive", **variables)
+    return subprocess.run([str(c) for c in command], env=env, text=True,
+                          capture_output=True, timeout=120, check=False)
+
+
+def torch_python():
+    """The interpreter whose torch is the one tjit is built for, or None."""
+    beside = [parent / "bin" / "python3" for parent in TORCH.parents]
+    for python in [*(p for p in beside if p.exists()), sys.executable]:
+        done = run(python, "-W", "ignore", "-c",
+                   "import torch; print(torch.__path__[0])")
+        if done.returncode == 0 and (
+                pathlib.Path(done.stdout.strip()).resolve() == TORCH):
+            return python
+    return None
+
+
+class ExamplesTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.stats = pathlib.Path(folder.name) / "stats.json"
+
+    def check_same_under_tjit(self, *command):
+        plain = run(*command)
+        self.assertEqual((plain.returncode, plain.stderr), (0, ""))
+        self.assertNotEqual(plain.stdout, "")
+        done = run(TJIT, "run", f"--stats={self.stats}", "--", *command)
+        self.assertEqual((done.returncode, done.stdout, done.stderr),
+                         (0, plain.stdout, ""))
+        did = json.loads(self.stats.read_text())
+        self.assertGreaterEqual(did["ops_replayed"], 0.8 * did["ops_seen"])
+
+    def test_unmodified(self):
+        self.check_same_under_tjit(BIN / "unmodified")
+        slope, intercept = re.findall(r"(?:slope|intercept) (\S+?),?\s",
+                                      run(BIN / "unmodified").stdout)
+        self.assertAlmostEqual(float.fromhex(slope), 3, delta=0.1)
+        self.assertAlmostEqual(float.fromhex(intercept), 0.5, delta=0.1)
+
+    def test_train_py(self):
+        python = torch_python()
+        if python is None:
+            self.skipTest(f"no Python interpreter imports the torch in {TORCH}")
+        self.check_same_under_tjit(python, "-W", "ignore",
+                                   EXAMPLES / "train.py")
+
+    def test_embed(self):
+        done = run(BIN / "embed", TJIT_STATS=str(self.stats))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        loss, counts, report = done.stdout.split("\n", 2)
+        did = json.loads(self.stats.read_text())
+        replayed, seen = did["ops_replayed"], did["ops_seen"]
+        self.assertEqual(counts, f"{replayed} of {seen} ops were replayed")
+        self.assertGreaterEqual(replayed, 0.9 * seen)
+        # The same text as from the file: times apart, a millisecond older.
+        told = run(TJIT, "explain", self.stats).stdout
+        self.assertEqual(report, told)
+        self.assertIn(" compiled, ", told)
+        # The environment wins, and nothing but the speed changes.
+        eager = run(BIN / "embed", TJIT_HOT_THRESHOLD="100000")
+        self.assertEqual(eager.stdout.split("\n")[0], loss)
+        self.assertIn("\n0 of ", eager.stdout)
+
+
+if __name__ == "__main__":
+    TJIT, BIN, TORCH, EXAMPLES = (pathlib.Path(p).resolve()
+                                  for p in sys.argv[1:5])
+    del sys.argv[1:5]
+    unittest.main()

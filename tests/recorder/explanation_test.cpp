@@ -1,0 +1,144 @@
+// Checks the text of every state of a sequence, and what is said where there
+// is none: "why is this not compiled?" has an answer in each.
+#include "recorder/explanation.h"
+
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "recorder/run_times.h"
+
+namespace tjit {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+Explanation Of(const ExplainedSequence& s) {
+  Explanation e;
+  e.counters = {{"ops_seen", 200}, {"ops_replayed", 150}, {"ops_eager", 48},
+                {"ops_drained", 2}, {"sequences", 1}};
+  e.sequences = {s};
+  return e;
+}
+
+ExplainedSequence Sequence(const char* state) {
+  ExplainedSequence s;
+  s.id = 3;
+  s.ops = 9;
+  s.first_ops = "mm -> relu";
+  s.state = state;
+  s.sightings = 25;
+  s.threshold = 10;
+  return s;
+}
+
+TEST(ExplanationTest, ACompiledSequenceSaysWhatItWon) {
+  ExplainedSequence s = Sequence(kStateCompiled);
+  s.replays = 15;
+  s.eager_ns = 53000;
+  s.replay_ns = 41500;
+  s.at_call = {{"aten::item", 2}, {"aten::rand", 1}};
+  s.left = {{"scalar_differs", 2}, {"op_differs", 1}};
+  EXPECT_EQ(ToText(Of(s)),
+            "tjit: 200 ops were called: 150 replayed (75.0 %), 48 ran eagerly, "
+            "2 were deferred and run eagerly after all\n"
+            "1 sequence:\n"
+            "  3   compiled, 9 ops: mm -> relu\n"
+            "        seen 25 times, replayed 15 times\n"
+            "        41.5 us instead of 53 us a run, about 172.5 us won\n"
+            "        3 ops run at the call: aten::item, aten::rand\n"
+            "        left 3 times: a guarded scalar differs (2); another op was "
+            "called (1)\n");
+  s.replay_ns = 0;
+  EXPECT_EQ(s.won_ns(), 0);
+  EXPECT_THAT(ToText(Of(s)), HasSubstr("time won is not known"));
+  s.replay_ns = 63000;
+  EXPECT_THAT(ToText(Of(s)), HasSubstr("about 150 us lost"));
+}
+
+TEST(ExplanationTest, EachOtherStateSaysWhatIsMissing) {
+  ExplainedSequence s = Sequence(kStateSeen);
+  s.sightings = 7;
+  EXPECT_THAT(ToText(Of(s)), HasSubstr("seen, 9 ops: mm -> relu\n        "
+                                       "seen 7 of 10 times, then its ops are "
+                                       "deferred\n"));
+  EXPECT_THAT(ToText(Of(Sequence(kStateHot))),
+              HasSubstr("since then it has not run to its end"));
+  s = Sequence(kStatePaused);
+  s.skip = 12;
+  s.left = {{"slot_differs", 4}};
+  EXPECT_THAT(ToText(Of(s)), HasSubstr("it is not tried the next 12 times"));
+  EXPECT_THAT(ToText(Of(s)),
+              HasSubstr("left 4 times: another storage was passed\n"));
+  s.state = kStateBlacklisted;
+  EXPECT_THAT(ToText(Of(s)), HasSubstr("left more often than it ran"));
+}
+
+TEST(ExplanationTest, WithoutASequenceItSaysWhy) {
+  Explanation e;
+  EXPECT_THAT(ToText(e), HasSubstr("tjit saw no op: is it switched on"));
+  e.counters["ops_seen"] = 5;
+  EXPECT_THAT(ToText(e), HasSubstr("no stretch of ops repeated for long enough"));
+  e.counters["sequences"] = 2;
+  EXPECT_THAT(ToText(e), HasSubstr("2 began to repeat, and none went on"));
+}
+
+TEST(ExplanationTest, ReasonsComeInTheirOrderAndOpsAsTheyAre) {
+  Explanation e;
+  e.eager_ops = {{"aten::item", 30, "reads values"}, {"aten::mm", 8, ""}};
+  e.flushes = {{"item", 3}, {"mark_step", 40}};
+  e.left = {{"made_up", 1}};
+  e.counters["blocks_exposed"] = 2;
+  EXPECT_THAT(
+      ToText(e),
+      HasSubstr("ops that ran eagerly most:\n"
+                "        30  aten::item: reads values\n"
+                "         8  aten::mm\n"
+                "tjit did not go on because:\n"
+                "         1  made_up [made_up]\n"
+                "deferred ops were run because:\n"
+                "        40  tjit::mark_step() [mark_step]\n"
+                "         3  item(), equal, nonzero: a value was read [item]\n"
+                "the program took raw pointers to 2 tensors"));
+}
+
+TEST(ExplanationTest, ManySequencesAreCutOffWhatReplayedMostFirst) {
+  Explanation e = Of(Sequence(kStateCompiled));
+  for (int i = 0; i < 30; ++i) {
+    e.sequences.push_back(Sequence(kStateCompiled));
+    e.sequences.back().replays = i;
+    e.sequences.back().first_ops = "op" + std::to_string(i);
+  }
+  const std::string text = ToText(e);
+  EXPECT_THAT(text, HasSubstr("31 sequences:\n  3   compiled, 9 ops: op29\n"));
+  EXPECT_THAT(text, HasSubstr("  and 11 that replayed less\n"));
+  EXPECT_THAT(text, Not(HasSubstr("op9\n")));
+}
+
+TEST(ExplanationTest, ListsJoinTheObjectOfTheCounters) {
+  Explanation e = Of(Sequence(kStateSeen));
+  e.sequences[0].first_ops = "a\"b\\c";
+  e.sequences[0].left = {{"op_differs", 1}};
+  const std::string json = WithLists("{\n  \"ops_seen\": 3\n}\n", e);
+  EXPECT_THAT(json, StartsWith("{\n  \"ops_seen\": 3,\n  "
+                               "\"sequence_details\": [\n    {\"id\": 3, "));
+  EXPECT_THAT(json, HasSubstr("\"first_ops\": \"a\\\"b\\\\c\""));
+  EXPECT_THAT(json, HasSubstr("\"left\": {\"op_differs\": 1}"));
+  EXPECT_THAT(json, HasSubstr("\"eager_ops\": []\n}\n"));
+}
+
+TEST(RunTimesTest, TheMedianOfTheLastOnes) {
+  RunTimes times;
+  EXPECT_EQ(times.Median(), 0u);
+  times.Add(1000000);
+  EXPECT_EQ(times.Median(), 1000000u);
+  for (int i = 0; i < 6; ++i) times.Add(10);
+  EXPECT_EQ(times.Median(), 10u);
+  for (int i = 0; i < 15; ++i) times.Add(20);
+  EXPECT_EQ(times.Median(), 20u);
+}
+
+}  // namespace
+}  // namespace tjit
