@@ -6,6 +6,7 @@
 #include <torch/library.h>
 
 #include <array>
+#include <atomic>
 #include <mutex>
 #include <set>
 #include <string>
@@ -14,6 +15,7 @@
 
 #include "runtime/block_cache.h"
 #include "runtime/deferred_storage.h"
+#include "runtime/log.h"
 #include "runtime/materialize.h"
 #include "runtime/thread_context.h"
 #include "runtime/torch_compat.h"
@@ -364,6 +366,19 @@ void MakeAllReady(FlushReason reason) {
   RevealAllBlocks();
 }
 
+namespace {
+
+// Once: the second op of a library comes with the first.
+void SayReplacedLate(const std::string& op) {
+  static std::atomic<bool> said{false};
+  if (said.exchange(true)) return;
+  LogWarning("another library replaces the CPU kernel of " + op +
+             " while tjit is on: such ops run at the call, and what is "
+             "deferred runs before them");
+}
+
+}  // namespace
+
 c10::KernelFunction WrapLateKernel(const c10::OperatorName& name,
                                    DispatchKey key,
                                    c10::KernelFunction kernel) {
@@ -374,6 +389,9 @@ c10::KernelFunction WrapLateKernel(const c10::OperatorName& name,
   // A program's own kernel of an aten op at the CPU key stands in front of our
   // wrapper: foreign, too.
   if (key != DispatchKey::CPU && !IsOurBusiness(name, key)) return kernel;
+  if (key == DispatchKey::CPU && name.getNamespace() == "aten") {
+    SayReplacedLate(c10::toString(name));
+  }
   return c10::KernelFunction::makeFromBoxedKernel(
       Wrap(name, std::move(kernel)));
 }

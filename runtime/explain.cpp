@@ -92,7 +92,7 @@ std::string WhyEager(const std::string& name) {
     case OpClass::kForeign:
       return "not one of libtorch's CPU kernels";
     case OpClass::kOpaque:
-      return "tjit::mark_opaque()";
+      return "tjit::mark_opaque(), or a kernel that is not libtorch's";
   }
   return "";
 }

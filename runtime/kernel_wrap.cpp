@@ -8,6 +8,7 @@
 
 #include "runtime/boxed_wrapper.h"
 #include "runtime/closed_table.h"
+#include "runtime/log.h"
 #include "runtime/op_classes.h"
 #include "runtime/torch_compat.h"
 #include "runtime/wrap_registry.h"
@@ -35,7 +36,8 @@ struct Wrapped {
   std::mutex mutex;
   std::unordered_map<std::string, std::unique_ptr<OpEntry>> entries;
   std::vector<std::unique_ptr<torch::Library>> libraries;
-  std::vector<std::string> opaque;  // patterns of MarkOpaque()
+  std::vector<std::string> opaque;    // patterns of MarkOpaque()
+  std::vector<std::string> replaced;  // ops with another library's kernel
   WrapCounts counts;
 };
 Wrapped& Table() {
@@ -133,6 +135,27 @@ void MakeOpaque(OpEntry* entry) {
   if (entry->op_class == OpClass::kPlain) entry->op_class = OpClass::kOpaque;
 }
 
+// True if the kernel is not libtorch's own: somebody else overrides kernels,
+// too. libtorch registers each once, and none for a composite.
+bool IsReplaced(const c10::OperatorHandle& op) {
+  for (const auto& composite : kCompositesWithBytes) {
+    if (op.operator_name() == c10::OperatorName(composite[0], composite[1])) {
+      return op.hasKernelForDispatchKey(c10::DispatchKey::CPU);
+    }
+  }
+  return op.dumpState().find("\nCPU (inactive): ") != std::string::npos;
+}
+
+void SayReplaced(const std::vector<std::string>& ops) {
+  if (ops.empty()) return;
+  std::string names = ops.front();
+  for (std::size_t i = 1; i < ops.size() && i < 5; ++i) names += ", " + ops[i];
+  if (ops.size() > 5) names += ", ...";
+  LogWarning("another library has replaced CPU kernels of libtorch (" +
+             std::to_string(ops.size()) + ": " + names +
+             "): they run at the call, the ops around them are replayed");
+}
+
 void WrapOne(const c10::OperatorHandle& op, const TypedByName& typed,
              torch::Library* library) {
   Wrapped& table = Table();
@@ -144,6 +167,11 @@ void WrapOne(const c10::OperatorHandle& op, const TypedByName& typed,
   std::string name = c10::toString(op.operator_name());
   if (table.entries.count(name) != 0) return;
   std::unique_ptr<OpEntry> entry = MakeEntry(op, traits);
+  // What our direct calls would run is not what was registered.
+  if (IsReplaced(op)) {
+    MakeOpaque(entry.get());
+    table.replaced.push_back(name);
+  }
   for (const std::string& pattern : table.opaque) {
     if (Names(pattern, name)) MakeOpaque(entry.get());
   }
@@ -183,6 +211,7 @@ void WrapKernels() {
     }
   }
   InstallClosedTable(&table.libraries);
+  SayReplaced(table.replaced);
 }
 
 const OpEntry* FindEntry(std::string_view name) {

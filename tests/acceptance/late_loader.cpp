@@ -4,6 +4,8 @@
 //                          a name without a slash is found by our RUNPATH
 // late_loader fork-first LIBRARY   the same in a forked child
 // late_loader torch LIBRARY        only loads it
+// late_loader twice OTHER LIBRARY  loads OTHER when the loop's is loaded
+// late_loader dlmopen LIBRARY      into a namespace of its own
 #include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,12 +24,19 @@ int main(int argc, char** argv) {
       return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
     }
   }
-  void* library = dlopen(argv[argc - 1], RTLD_NOW | RTLD_LOCAL);
+  void* library =
+      mode == "dlmopen"
+          ? dlmopen(LM_ID_NEWLM, argv[argc - 1], RTLD_NOW | RTLD_LOCAL)
+          : dlopen(argv[argc - 1], RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     std::fprintf(stderr, "%s\n", dlerror());
     return 1;
   }
   if (mode == "torch") return 0;
+  if (mode == "twice" && dlopen(argv[2], RTLD_NOW | RTLD_LOCAL) == nullptr) {
+    std::fprintf(stderr, "%s\n", dlerror());
+    return 1;
+  }
   auto* run = reinterpret_cast<int (*)()>(dlsym(library, "RunUnmodifiedLoop"));
   return run == nullptr ? 1 : run();
 }

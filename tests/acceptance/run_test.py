@@ -352,6 +352,40 @@ class OtherTorchTest(Case):
                                  "too old: tjit needs 2.13 or newer")
                 (self.folder / "version.py").unlink(missing_ok=True)
 
+    def test_loaded_twice(self):
+        # The second one is only a file of the name, under a soname of its own
+        # so that it is not taken for the first.
+        library = self.fake()
+        data = library.read_bytes()
+        self.assertEqual(data.count(b"\0libtorch_cpu.so\0"), 1)
+        library.write_bytes(data.replace(b"\0libtorch_cpu.so\0",
+                                         b"\0libtorch_two.so\0"))
+        expected = run(BIN / "unmodified_loop")
+        done = tjit_run(BIN / "unmodified_loop", LD_PRELOAD=str(library))
+        self.assertEqual((done.returncode, done.stdout),
+                         (7, expected.stdout))
+        self.assertIn("tjit: inert: this process has loaded libtorch_cpu.so 2 "
+                      "times, the last from ", done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+
+    def test_another_one_comes_later(self):
+        # tjit serves the first one, and goes on.
+        stats = self.folder / "s.json"
+        done = tjit_run(BIN / "late_loader", "twice", self.fake(),
+                        LIB / "libunmodified_loop_library.so",
+                        options=[f"--stats={stats}"])
+        self.assertEqual((done.returncode, done.stderr), (7, ""))
+        self.assertEqual(done.stdout, run(BIN / "unmodified_loop").stdout)
+        self.assertGreater(json.loads(stats.read_text())["ops_replayed"], 1000)
+
+    def test_in_a_namespace_of_its_own(self):
+        # Nothing is preloaded there.
+        library = LIB / "libunmodified_loop_library.so"
+        plain = run(BIN / "late_loader", "dlmopen", library)
+        done = tjit_run(BIN / "late_loader", "dlmopen", library)
+        self.assertEqual((done.returncode, done.stdout, done.stderr),
+                         (plain.returncode, plain.stdout, plain.stderr))
+
     def test_another_build(self):
         library = self.fake(version_py="__version__ = '2.13.0'\n")
         self.check_inert(library, f"this process loads {library} with "

@@ -12,6 +12,7 @@
 
 #include "runtime/block.h"
 #include "runtime/deferred_storage.h"
+#include "runtime/log.h"
 #include "runtime/materialize.h"
 #include "runtime/thread_context.h"
 
@@ -22,6 +23,7 @@ namespace tjit::runtime {
 struct Seen {
   std::vector<const void*> reads;
   std::vector<FlushReason> flushes;
+  std::vector<std::string> warnings;
 };
 Seen seen;
 
@@ -36,6 +38,7 @@ void MaterializeForRead(const c10::TensorImpl* t, FlushReason) {
   if (t != nullptr) seen.reads.push_back(t);
 }
 void FlushAllThreads(FlushReason reason) { seen.flushes.push_back(reason); }
+void LogWarning(std::string_view text) { seen.warnings.emplace_back(text); }
 void MaterializeHook(c10::StorageImpl*) {}
 ReaderScope::ReaderScope() { ++t_context.reader; }
 ReaderScope::~ReaderScope() { --t_context.reader; }
@@ -207,8 +210,9 @@ TEST_F(ClosedTableTest, ALateKernelOverOneOfAten) {
   {
     torch::Library kernels(torch::Library::IMPL, "aten", c10::DispatchKey::CPU,
                            __FILE__, __LINE__);
-    kernels.impl("relu", &Twice);
     seen = Seen();
+    kernels.impl("relu", &Twice);
+    EXPECT_THAT(seen.warnings, ElementsAre(testing::HasSubstr("aten::relu")));
     EXPECT_EQ(at::relu(at::ones({2})).sum().item<float>(), 4);
     EXPECT_THAT(seen.flushes, ElementsAre(FlushReason::kForeignKey));
   }
