@@ -53,6 +53,16 @@ echo "find_package(tjit): ok"
   fail "the installed tjit run: status $status, $(cat "$scratch/run.log")"
 grep -q '"ops_replayed": [1-9]' "$scratch/stats.json" ||
   fail "the installed tjit run replays nothing"
+# ... and libtjit.so the reader of options.
+echo 'hot_threshold: 3' >"$scratch/tjit.yaml"
+"$prefix/bin/tjit" run --config="$scratch/tjit.yaml" --print-config -- \
+  "$build/bin/unmodified_loop" >/dev/null 2>"$scratch/run.log" || true
+grep -qF "[CONFIG] hot_threshold = 3 ($scratch/tjit.yaml:1:16)" \
+  "$scratch/run.log" ||
+  fail "the installed tjit run reads no options: $(cat "$scratch/run.log")"
+"$prefix/bin/tjit" explain "$scratch/stats.json" >"$scratch/explained" &&
+  grep -q ' compiled, ' "$scratch/explained" ||
+  fail "the installed tjit explain: $(cat "$scratch/explained")"
 echo "tjit run: ok"
 
 pc=$(find "$prefix" -name tjit.pc)
