@@ -171,7 +171,7 @@ void ThreadState::GiveUpCall(CallFrame& frame,
       }
     }
   }
-  counters_.ops_eager.Add();
+  CountEager(frame);
   EndOpenCall();
   if (node != nullptr) {
     cursor_ = node->parent;

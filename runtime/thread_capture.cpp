@@ -133,7 +133,7 @@ void ThreadState::AbandonCapture() {
                               << failed_captures_;
   no_capture_before_ =
       detector_.position() + std::min(pause, kLongestPause);
-  CountBail(BailReason::kNotRepeated, 0);
+  CountBail(BailReason::kNotRepeated, 0, kNoOp);
   capture_.Stop();
   UnbindFrom(&run_, 0);
 }

@@ -4,7 +4,6 @@
 #include <ATen/Parallel.h>
 #include <ATen/TensorAccessor.h>
 #include <ATen/TensorIterator.h>
-#include <ATen/native/cpu/Loops.h>
 #include <gtest/gtest.h>
 #include <tjit/tjit.h>
 #include <torch/torch.h>
@@ -63,7 +62,19 @@ at::Tensor OwnLoop(const at::Tensor& y) {
                               .add_output(out)
                               .add_const_input(y)
                               .build();
-  at::native::cpu_kernel(it, [](float v) { return v * 3; });
+  it.serial_for_each(
+      [](char** data, const std::int64_t* strides, std::int64_t columns,
+         std::int64_t rows) {
+        for (std::int64_t i = 0; i < rows; ++i) {
+          for (std::int64_t j = 0; j < columns; ++j) {
+            float v = 0;
+            std::memcpy(&v, data[1] + i * strides[3] + j * strides[1], 4);
+            v *= 3;
+            std::memcpy(data[0] + i * strides[2] + j * strides[0], &v, 4);
+          }
+        }
+      },
+      {0, it.numel()});
   return out;
 }
 
