@@ -2,10 +2,8 @@
 // op, at mark_step() or at sync(); expected ones are none.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
-#include <torch/library.h>
 
 #include <functional>
-#include <stdexcept>
 #include <string>
 
 #include "runtime/testing.h"
@@ -14,18 +12,15 @@
 namespace tjit {
 namespace {
 
-// A kernel that throws late, which no kernel of libtorch does.
-bool g_throws = false;
-at::Tensor Trace(const at::Tensor& t) {
-  if (g_throws) throw std::runtime_error("thrown late");
-  return at::sum(t);
+// Deferred kernels throw while it is on, which none of libtorch's does.
+void SetThrows(bool on) {
+  ASSERT_TRUE(testing::SetPlantedDefect(on ? "step_throws" : ""))
+      << "built without TJIT_PLANTED_DEFECTS";
 }
-TORCH_LIBRARY_IMPL(aten, CPU, m) { m.impl("trace", Trace); }
 
 class StrictTest : public ::testing::Test {
  protected:
   void TearDown() override {
-    g_throws = false;
     testing::SetPlantedDefect("");
     disable();
     clear();
@@ -69,7 +64,7 @@ constexpr char kText[] = "a deferred kernel threw (step_threw)";
 TEST_F(StrictTest, SyncThrows) {
   Enable(true);
   WarmUp();
-  g_throws = true;
+  SetThrows(true);
   const std::string text = Error([] { sync(); });
   EXPECT_NE(text.find(kText), std::string::npos) << text;
   EXPECT_NE(text.find("at aten::"), std::string::npos) << text;
@@ -79,16 +74,16 @@ TEST_F(StrictTest, SyncThrows) {
 TEST_F(StrictTest, MarkStepThrows) {
   Enable(true);
   WarmUp();
-  g_throws = true;
+  SetThrows(true);
   EXPECT_NE(Error([] { mark_step(); }).find(kText), std::string::npos);
 }
 
 TEST_F(StrictTest, TheOpThatNeedsTheValueThrows) {
   Enable(true);
   WarmUp();
-  g_throws = true;
+  SetThrows(true);
   EXPECT_NE(Error([&] { loss_.item<float>(); }).find(kText), std::string::npos);
-  g_throws = false;
+  SetThrows(false);
   EXPECT_EQ(Error([&] { Step().item<float>(); }), "");
   const Stats s = stats();
   EXPECT_EQ(s.ops_seen, s.ops_eager + s.ops_replayed + s.ops_drained);
@@ -98,7 +93,7 @@ TEST_F(StrictTest, TheOpThatNeedsTheValueThrows) {
 TEST_F(StrictTest, AReaderDoesNotThrowTheNextOpDoes) {
   Enable(true);
   WarmUp();
-  g_throws = true;
+  SetThrows(true);
   EXPECT_EQ(Error([&] { loss_.const_data_ptr<float>(); }), "");
   EXPECT_NE(Error([&] { at::add(t_, t_); }).find(kText), std::string::npos);
 }
@@ -107,7 +102,7 @@ TEST_F(StrictTest, OffItIsOnlyCounted) {
   Enable(false);
   WarmUp();
   const Stats before = stats();
-  g_throws = true;
+  SetThrows(true);
   EXPECT_EQ(Error([] { sync(); }), "");
   EXPECT_EQ((stats() - before).side_exit_count("step_threw"), 1);
 }

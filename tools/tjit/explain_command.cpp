@@ -59,7 +59,9 @@ Explanation Read(std::istream& file) {
   Explanation e;
   for (const auto& item : top) {
     if (!item.second.IsScalar()) continue;
-    e.counters[item.first.as<std::string>()] = item.second.as<std::int64_t>();
+    const auto name = item.first.as<std::string>();
+    if (name == "queue_length") continue;  // a mean, no counter
+    e.counters[name] = item.second.as<std::int64_t>();
   }
   e.flushes = Counts(top["flushes"]);
   e.left = Counts(top["side_exits"]);
