@@ -32,6 +32,14 @@ const char* const kCompositesWithBytes[][2] = {
     {"aten::_lazy_clone", ""},
 };
 
+// CompositeExplicit ops that pass an empty result to their out variant. That
+// one would resize it, so it runs at the call; the op as a whole need not.
+const char* const kCompositesOverOut[][2] = {
+    {"aten::abs", ""},         {"aten::logical_and", ""},
+    {"aten::logical_not", ""}, {"aten::logical_or", ""},
+    {"aten::logical_xor", ""}, {"aten::logsumexp", ""},
+};
+
 struct Wrapped {
   std::mutex mutex;
   std::unordered_map<std::string, std::unique_ptr<OpEntry>> entries;
@@ -197,6 +205,9 @@ void WrapKernels() {
   std::vector<c10::OperatorName> names =
       dispatcher.getRegistrationsForDispatchKey(c10::DispatchKey::CPU);
   for (const auto& name : kCompositesWithBytes) {
+    names.emplace_back(name[0], name[1]);
+  }
+  for (const auto& name : kCompositesOverOut) {
     names.emplace_back(name[0], name[1]);
   }
   const TypedByName typed = TypedOps();

@@ -116,6 +116,7 @@ struct IsNanKernel : native::structured_ne_Tensor_out {
   }
 
 constexpr FactoryRow kRows[] = {
+    {"aten::abs", PrepareOutCall<&native::abs_out>},
     {"aten::abs.out", PrepareOutCall<&native::abs_out>},
     TJIT_UNARY(acos),
     TJIT_UNARY(acosh),

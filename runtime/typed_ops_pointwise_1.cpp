@@ -25,6 +25,7 @@
 namespace tjit::runtime {
 
 void AddPointwise1Ops(std::vector<TypedOp>* ops) {
+  AddTyped<at::_ops::abs>(ops);
   AddTyped<at::_ops::abs_out>(ops);
   AddTyped<at::_ops::acos>(ops);
   AddTyped<at::_ops::acos_>(ops);

@@ -43,6 +43,7 @@ void AddPointwise5Ops(std::vector<TypedOp>* ops) {
   AddTyped<at::_ops::log10_out>(ops);
   AddTyped<at::_ops::log1p_out>(ops);
   AddTyped<at::_ops::log2_out>(ops);
+  AddTyped<at::_ops::logical_not>(ops);
   AddTyped<at::_ops::logical_not_out>(ops);
   AddTyped<at::_ops::max_unary_out>(ops);
   AddTyped<at::_ops::min_unary_out>(ops);

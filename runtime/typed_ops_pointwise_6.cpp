@@ -43,8 +43,11 @@ void AddPointwise6Ops(std::vector<TypedOp>* ops) {
   AddTyped<at::_ops::logaddexp2>(ops);
   AddTyped<at::_ops::logaddexp2_out>(ops);
   AddTyped<at::_ops::logaddexp_out>(ops);
+  AddTyped<at::_ops::logical_and>(ops);
   AddTyped<at::_ops::logical_and_out>(ops);
+  AddTyped<at::_ops::logical_or>(ops);
   AddTyped<at::_ops::logical_or_out>(ops);
+  AddTyped<at::_ops::logical_xor>(ops);
   AddTyped<at::_ops::logical_xor_out>(ops);
   AddTyped<at::_ops::lt_Tensor_out>(ops);
   AddTyped<at::_ops::maximum_out>(ops);

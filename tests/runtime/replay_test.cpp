@@ -138,6 +138,23 @@ TEST(Replay, OpsOfManySignatures) {
   EXPECT_GT(d.ops_replayed, d.ops_seen / 2) << d.to_json();
 }
 
+// Their out variants resize an empty result, which runs at the call.
+TEST(Replay, OpsThatFillAnEmptyResult) {
+  const Stats d = Compare([] {
+    at::Tensor x = torch::randn({6, 6});
+    for (int i = 0; i < 40; ++i) {
+      const at::Tensor a = at::abs(x), b = x > 0.25;
+      const at::Tensor c = at::logical_or(at::logical_not(b), a > 1);
+      const at::Tensor d = at::logical_xor(at::logical_and(b, c), a > 0.5);
+      x = at::where(d, a, x) - at::logsumexp(x, {1}, true);
+      mark_step();
+    }
+    return std::vector<at::Tensor>{x};
+  });
+  EXPECT_GT(d.ops_replayed, d.ops_seen * 6 / 10) << d.to_json();
+  EXPECT_EQ(d.flush_count("op_at_call"), 0) << d.to_json();
+}
+
 TEST(Replay, TrainingStepWithAdam) {
   const Stats d = Compare([] {
     torch::nn::Sequential net(torch::nn::Linear(8, 32), torch::nn::Tanh(),
