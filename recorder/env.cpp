@@ -4,6 +4,7 @@
 
 #include <charconv>
 
+#include "recorder/log.h"
 #include "recorder/nearest_name.h"
 
 namespace tjit {
@@ -123,6 +124,13 @@ bool SetInstructionLog(std::string_view value, EnvOptions* o) {
   return !value.empty();
 }
 
+bool SetLog(std::string_view value, EnvOptions* o) {
+  std::uint32_t channels = 0;
+  if (!ParseLogChannels(value, &channels)) return false;
+  o->log = value;
+  return true;
+}
+
 bool SetPlantedDefect(std::string_view value, EnvOptions* o) {
   if (value.empty()) return false;
   o->planted_defect = value;
@@ -150,6 +158,10 @@ const std::vector<Variable>& Variables() {
       {"TJIT_DEBUG_COMPILE", "0 or 1", SetDebugCompile},
       {"TJIT_HOT_THRESHOLD", HotThresholdRange(), SetHotThreshold},
       {"TJIT_INSTRUCTION_LOG", "a path to write to", SetInstructionLog},
+      {"TJIT_LOG",
+       "some of " + LogChannelNames() +
+           " with commas between, a minus before what is to be off",
+       SetLog},
       {"TJIT_PLANTED_DEFECT", "the name of a defect", SetPlantedDefect},
       {"TJIT_PRINT_CONFIG", "0 or 1", SetPrintConfig},
       {"TJIT_SHADOW", "0 or 1", SetShadow},

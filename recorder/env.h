@@ -28,6 +28,7 @@ struct EnvOptions {
   long long shuffle_seed = 0;  // TJIT_STRESS=shuffle:SEED
   bool has_stats_path = false;
   std::string stats_path;
+  std::string log;            // TJIT_LOG, valid; empty: not given
   std::string config_path;    // TJIT_CONFIG
   bool print_config = false;  // TJIT_PRINT_CONFIG
   std::string instruction_log_path;  // empty: none

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "recorder/log.h"
 #include "runtime/instruction_log.h"
+#include "runtime/run.h"
 #include "runtime/runtime.h"
 
 namespace tjit::runtime {
@@ -15,7 +16,9 @@ namespace {
 // What this thread prepares, for the row that says it is done.
 thread_local const TraceNode* t_prepares = nullptr;
 
-bool On() { return Runtime::Get().debug_compile(); }
+bool On() {
+  return Runtime::Get().debug_compile() || LogsTo(LogChannel::kCompile);
+}
 
 // Run times of one trace, for the speed-up line.
 struct Times {
@@ -29,6 +32,7 @@ constexpr int kRunsMeasured = 10;
 }  // namespace
 
 void LogWarning(std::string_view text) {
+  if (!LogsTo(LogChannel::kWarning)) return;
   LogLine(LogLevel::kWarning, absl::StrCat("tjit: ", std::string(text)));
 }
 
@@ -44,6 +48,33 @@ std::string Describe(const TraceStore& store, const Trace* trace,
     text += name.substr(0, name.find('.'));
   }
   return text;
+}
+
+void SayProposed(std::uint32_t period, std::uint32_t until_cut,
+                 bool at_boundary) {
+  LogLine(LogLevel::kInfo,
+          absl::StrCat("[DETECT] A period of ", period, " ops repeats; it is "
+                       "captured from the op after ", until_cut,
+                       at_boundary ? " more, a boundary" : " more"));
+}
+
+void SayAbandoned(std::size_t ops) {
+  LogLine(LogLevel::kInfo, absl::StrCat("[DETECT] A capture of ", ops,
+                                        " ops came to nothing"));
+}
+
+void SayFlush(const Run& run, FlushReason reason, bool drained) {
+  LogLine(LogLevel::kInfo,
+          absl::StrCat("[FLUSH] ", run.pending.size(), " ops from ",
+                       std::string(OpName(run.pending.front()->step.op)),
+                       drained ? " drained: " : ": ", FlushText(reason)));
+}
+
+void SayExposed(std::uint64_t bytes, bool by_fault) {
+  LogLine(LogLevel::kInfo,
+          absl::StrCat("[MEMORY] A tensor of ", bytes, " bytes is exposed: ",
+                       by_fault ? "its memory was touched unannounced"
+                                : "the program took a pointer to write"));
 }
 
 void LogFound(const Trace* trace) {

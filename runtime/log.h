@@ -11,6 +11,8 @@
 
 namespace tjit::runtime {
 
+struct Run;
+
 // One line on stderr, always.
 void LogWarning(std::string_view text);
 
@@ -26,6 +28,13 @@ void LogExit(const Trace& trace, const TraceNode& node, BailReason why);
 void LogBail(BailReason why, std::uint32_t trace_id);
 // Measured run times: prints the speed-up once per trace.
 void NoteRunTime(const Trace* trace, bool deferred, std::uint64_t ns);
+
+// TJIT_LOG. REQUIRES: LogsTo() the channel (detect, flush, memory).
+void SayProposed(std::uint32_t period, std::uint32_t until_cut,
+                 bool at_boundary);
+void SayAbandoned(std::size_t ops);
+void SayFlush(const Run& run, FlushReason reason, bool drained);
+void SayExposed(std::uint64_t bytes, bool by_fault);
 
 // A deferred kernel threw: a bug of ours or of a kernel; always said.
 void LogStepThrew(const TraceNode& step, std::string_view what);

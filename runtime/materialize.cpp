@@ -12,6 +12,7 @@
 #include <exception>
 #include <string>
 
+#include "recorder/log.h"
 #include "runtime/deferred_storage.h"
 #include "runtime/interpose.h"
 #include "runtime/log.h"
@@ -100,7 +101,10 @@ void MaterializeHook(c10::StorageImpl* storage) {
   }
   FlushReaders(block, FlushReason::kMutablePointer);
   const bool exposes = t_context.reader == 0;
-  if (exposes) block->exposed.store(true, std::memory_order_relaxed);
+  if (exposes && !block->exposed.exchange(true, std::memory_order_relaxed) &&
+      LogsTo(LogChannel::kMemory)) {
+    SayExposed(block->bytes, /*by_fault=*/false);
+  }
   block->write_epoch.fetch_add(1, std::memory_order_relaxed);
   if (t_context.state != nullptr) t_context.state->CountHook(exposes);
 }
@@ -114,6 +118,7 @@ bool FaultIn(Block* block) {
       return false;
     }
     block->exposed.store(true, std::memory_order_relaxed);
+    if (LogsTo(LogChannel::kMemory)) SayExposed(block->bytes, true);
     try {
       owner->Flush(FlushReason::kFault);
     } catch (const std::exception& e) {

@@ -4,6 +4,7 @@
 #include <bit>
 #include <vector>
 
+#include "recorder/log.h"
 #include "runtime/find_root.h"
 #include "runtime/log.h"
 #include "runtime/loop_state.h"
@@ -46,6 +47,10 @@ void ThreadState::OnCandidate(const HotDetector::Candidate& candidate) {
   scheduled_ = {candidate.until_cut, candidate.period,
                 candidate.cut_at_boundary, candidate.times,
                 IterationsOf(candidate)};
+  if (LogsTo(LogChannel::kDetect)) {
+    SayProposed(candidate.period, candidate.until_cut,
+                candidate.cut_at_boundary);
+  }
 }
 
 void ThreadState::MaybeStartCapture(bool due) {
@@ -134,6 +139,7 @@ void ThreadState::AbandonCapture() {
   no_capture_before_ =
       detector_.position() + std::min(pause, kLongestPause);
   CountBail(BailReason::kNotRepeated, 0, kNoOp);
+  if (LogsTo(LogChannel::kDetect)) SayAbandoned(capture_.size());
   capture_.Stop();
   UnbindFrom(&run_, 0);
 }

@@ -10,6 +10,7 @@
 #include <exception>
 #include <optional>
 
+#include "recorder/log.h"
 #include "runtime/deferred_storage.h"
 #include "runtime/faulting_block.h"
 #include "runtime/instruction_log.h"
@@ -321,6 +322,7 @@ std::exception_ptr ThreadState::RunPending(FlushReason reason) {
   const std::size_t ops = run_.pending.size();
   if (ops == 0) return nullptr;
   if (ForcedDrainAt() >= 0) return DrainPending();
+  if (LogsTo(LogChannel::kFlush)) SayFlush(run_, reason, /*drained=*/false);
   const Attempt attempt = [&] {
     const SegmentRow row(LogEvent::kReplay, run_, reason);
     return TrySegment(&PreparedSegment::Execute, reason);
@@ -340,6 +342,9 @@ std::exception_ptr ThreadState::RunPending(FlushReason reason) {
 std::exception_ptr ThreadState::DrainPending() {
   const std::size_t ops = run_.pending.size();
   if (ops == 0) return nullptr;
+  if (LogsTo(LogChannel::kFlush)) {
+    SayFlush(run_, FlushReason::kMismatch, /*drained=*/true);
+  }
   const Attempt attempt = [&] {
     const SegmentRow row(LogEvent::kDrain, run_, FlushReason::kMismatch);
     return TrySegment(&PreparedSegment::Drain, FlushReason::kMismatch);

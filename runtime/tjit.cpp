@@ -4,6 +4,7 @@
 #include <c10/util/Exception.h>
 
 #include "recorder/env.h"
+#include "recorder/log.h"
 #include "runtime/configuration.h"
 #include "runtime/instruction_log.h"
 #include "runtime/kernel_wrap.h"
@@ -25,6 +26,10 @@ using runtime::Runtime;
 struct AtLoad {
   AtLoad() {
     const EnvOptions& env = Environment();
+    std::uint32_t channels = g_log_channels.load();
+    if (!env.log.empty() && ParseLogChannels(env.log, &channels)) {
+      g_log_channels.store(channels);
+    }
     Complain();
     if (!env.planted_defect.empty() &&
         !testing::SetPlantedDefect(env.planted_defect)) {

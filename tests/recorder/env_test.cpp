@@ -143,7 +143,7 @@ TEST(EnvTest, UnknownNameSuggestsTheNearest) {
 TEST(EnvTest, NamesThatDoNotExistYetAreUnknown) {
   for (const char* entry :
        {"TJIT_BACKEND=llvm", "TJIT_CACHE_DIR=/tmp", "TJIT_FAST_MATH=1",
-        "TJIT_LOG=v", "TJIT_DUMP=ir", "TJIT_VERIFY=1"}) {
+        "TJIT_DUMP=ir", "TJIT_VERIFY=1"}) {
     EXPECT_THAT(Parse({entry}).complaints,
                 ElementsAre(HasSubstr("is not a variable of tjit")))
         << entry;

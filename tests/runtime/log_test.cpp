@@ -8,10 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "recorder/log.h"
+
 namespace tjit {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -62,6 +65,42 @@ TEST(CompileLines, TellTheLifeOfATrace) {
           HasSubstr("[COMPILE] Compilation complete ("),
           AllOf(HasSubstr("[COMPILE] Fallback: "),
                 HasSubstr("(trace 1 after op 1, aten::relu)"))));
+}
+
+// The channels of TJIT_LOG, one by one.
+TEST(LogChannels, SayWhatTheyAreFor) {
+  const auto lines = [](LogChannel channel) {
+    const std::uint32_t before = g_log_channels.load();
+    g_log_channels.store(1u << static_cast<unsigned>(channel));
+    const std::vector<std::string> said = LinesOf(false);
+    g_log_channels.store(before);
+    return said;
+  };
+  EXPECT_THAT(lines(LogChannel::kCompile),
+              Contains(HasSubstr("[COMPILE] Detected hot sequence: ")));
+  EXPECT_THAT(lines(LogChannel::kDetect),
+              Contains(HasSubstr("[DETECT] A period of 3 ops repeats")));
+  const std::vector<std::string> flushes = lines(LogChannel::kFlush);
+  EXPECT_GT(flushes.size(), 20u);
+  EXPECT_THAT(flushes, Contains("[FLUSH] 3 ops from aten::mm: "
+                                "tjit::mark_step()"));
+  EXPECT_THAT(flushes, Contains("[FLUSH] 2 ops from aten::mm drained: the "
+                                "program left the trace"));
+}
+
+TEST(LogChannels, MemorySaysWhoseBytesAreExposed) {
+  testing::internal::CaptureStderr();
+  ASSERT_TRUE(enable());
+  const std::uint32_t before = g_log_channels.load();
+  g_log_channels.store(1u << static_cast<unsigned>(LogChannel::kMemory));
+  const at::Tensor t = at::add(at::ones({4}), 1);
+  t.data_ptr<float>();
+  t.data_ptr<float>();
+  g_log_channels.store(before);
+  disable();
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "[MEMORY] A tensor of 16 bytes is exposed: the program took a "
+            "pointer to write\n");
 }
 
 TEST(CompileLines, NothingIsSaidUnasked) {
