@@ -3,6 +3,7 @@
 #include <cstring>
 #include <iterator>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
@@ -162,6 +163,22 @@ std::string DtypeName(std::uint8_t dtype) {
     return kDtypes[dtype];
   }
   return absl::StrCat("t", dtype);
+}
+
+bool DtypeByName(std::string_view name, std::uint8_t* dtype) {
+  for (std::size_t i = 0; i < std::size(kDtypes); ++i) {
+    if (kDtypes[i] == nullptr || name != kDtypes[i]) continue;
+    *dtype = static_cast<std::uint8_t>(i);
+    return true;
+  }
+  int number = -1;
+  if (name.substr(0, 1) != "t" ||
+      !absl::SimpleAtoi(std::string(name.substr(1)), &number) || number < 0 ||
+      number > 255 || DtypeName(static_cast<std::uint8_t>(number)) != name) {
+    return false;
+  }
+  *dtype = static_cast<std::uint8_t>(number);
+  return true;
 }
 
 std::string ToText(const TensorGeometry& g) {

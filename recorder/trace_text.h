@@ -14,11 +14,13 @@
 // 7, `*` did vary; `@3` context, where it is not that of the step before;
 // `call` runs at the call; `'` a wrapped number; `ks=` the key set, where it
 // is not that of the tensor before.
-// The same steps give the same text: no addresses, no counters that move.
+// The same steps give the same text: no addresses, no counters that move. The
+// text parses back to the same text: see trace_parse.h.
 // Tested by: tests/recorder/trace_text_test.cpp
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "recorder/trace.h"
@@ -27,6 +29,8 @@ namespace tjit {
 
 // "f32", "bool"; "t37" for a dtype without a name here.
 std::string DtypeName(std::uint8_t dtype);
+// The way back. False if there is no such name.
+bool DtypeByName(std::string_view name, std::uint8_t* dtype);
 
 // "f32[32,8]" and what is not ordinary about it.
 std::string ToText(const TensorGeometry& geometry);
