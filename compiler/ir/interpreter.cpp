@@ -1,0 +1,274 @@
+#include "compiler/ir/interpreter.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/ir/interpreter_ops.h"
+#include "compiler/ir/run_memory.h"
+
+namespace tjit::ir {
+namespace {
+
+class Machine : public RunMemory {
+ public:
+  Machine(const Function& f, const RunArguments& arguments, const Hooks& hooks)
+      : RunMemory(f, arguments, hooks), f_(f), hooks_(hooks) {}
+
+  std::string Run() {
+    if (Bind()) {
+      for (const Instruction& in : f_.body) {
+        if (!Execute(in)) break;
+      }
+    }
+    if (error().empty()) Finish();
+    return error();
+  }
+
+ private:
+  bool Execute(const Instruction& in) {
+    switch (InfoOf(in.op).family) {
+      case Family::kPointwise:
+        return Pointwise(in);
+      case Family::kReduce:
+        return InfoOf(ValueOf(in.operands[0].value).dtype).kind ==
+                       DTypeKind::kFloat
+                   ? Reduce<double>(in)
+                   : Reduce<std::int64_t>(in);
+      case Family::kRow:
+        return Row(in);
+      case Family::kData:
+        return Data(in);
+      case Family::kCall:
+        return Call(in);
+    }
+    return false;
+  }
+
+  // The element type that a pointwise op computes for.
+  DType ElementType(const Instruction& in) const {
+    if (InfoOf(in.op).type_rule == TypeRule::kCompare) {
+      for (const Operand& operand : in.operands) {
+        if (operand.is_tensor()) return ValueOf(operand.value).dtype;
+      }
+    }
+    return ValueOf(in.results[0]).dtype;
+  }
+
+  bool Pointwise(const Instruction& in) {
+    const DType dtype = ElementType(in);
+    switch (InfoOf(dtype).compute) {
+      case Compute::kInt:
+        return PointwiseAs<std::int64_t>(in, dtype);
+      case Compute::kFloat:
+        return PointwiseAs<float>(in, dtype);
+      case Compute::kDouble:
+        return PointwiseAs<double>(in, dtype);
+    }
+    return false;
+  }
+
+  template <class T>
+  bool PointwiseAs(const Instruction& in, DType dtype) {
+    Extents extents;
+    if (!Evaluate(in.results[0], ValueOf(in.results[0]).layout, &extents)) {
+      return false;
+    }
+    const auto n = static_cast<std::size_t>(extents.numel());
+    std::vector<T> arrays[4], result(n);
+    const T* pointers[4] = {};
+    for (std::size_t i = 0; i < in.operands.size(); ++i) {
+      const Operand& operand = in.operands[i];
+      if (!operand.is_tensor()) {
+        T value = ScalarAs<T>(ScalarOf(operand.scalar));
+        if (InfoOf(in.op).operands[i] == 'r') {
+          char rounded[8];
+          Store(dtype, value, rounded);
+          value = Load<T>(dtype, rounded);
+        }
+        arrays[i].assign(n, value);
+      } else if (!Gather(operand, &arrays[i])) {
+        return false;
+      }
+      pointers[i] = arrays[i].data();
+    }
+    EvalPointwise<T>(in.op, pointers, static_cast<int>(in.operands.size()),
+                     result.data(), extents.numel(), hooks_);
+    return Define(in.results[0], result);
+  }
+
+  template <class A>
+  bool Reduce(const Instruction& in) {
+    const Operand& operand = in.operands[0];
+    Extents all, kept, reduced;
+    if (!Access(operand, &all)) return false;
+    kept.offset = all.offset;
+    for (std::size_t d = 0; d < all.sizes.size(); ++d) {
+      const bool is_reduced = std::find(in.dims.begin(), in.dims.end(),
+                                        static_cast<int>(d)) != in.dims.end();
+      Extents& part = is_reduced ? reduced : kept;
+      part.sizes.push_back(all.sizes[d]);
+      part.strides.push_back(all.strides[d]);
+    }
+    const std::vector<std::int64_t> starts = OffsetsOf(kept);
+    const std::vector<std::int64_t> group = OffsetsOf(reduced);
+    if (group.empty() && !starts.empty() && NeedsElements(in.op)) {
+      return Fail(in.results[0],
+                  absl::StrCat(InfoOf(in.op).name, " of nothing"));
+    }
+    const double parameter =
+        in.operands.size() > 1
+            ? ScalarAs<double>(ScalarOf(in.operands[1].scalar))
+            : 0;
+    const DType dtype = ValueOf(operand.value).dtype;
+    const char* data = MemoryOf(operand.value).data;
+    std::vector<A> row(group.size()), result;
+    for (const std::int64_t start : starts) {
+      for (std::size_t i = 0; i < group.size(); ++i) {
+        row[i] =
+            Load<A>(dtype, data + (start + group[i]) * InfoOf(dtype).bytes);
+      }
+      result.push_back(EvalReduce<A>(
+          in.op, row.data(), static_cast<std::int64_t>(row.size()), parameter));
+    }
+    return Define(in.results[0], result);
+  }
+
+  bool Row(const Instruction& in) {
+    Extents extents;
+    if (!Evaluate(in.results[0], ValueOf(in.results[0]).layout, &extents)) {
+      return false;
+    }
+    const auto dim = static_cast<std::size_t>(in.dims[0]);
+    const auto n = static_cast<std::size_t>(extents.sizes[dim]);
+    std::size_t inner = 1;
+    for (std::size_t d = dim + 1; d < extents.sizes.size(); ++d) {
+      inner *= static_cast<std::size_t>(extents.sizes[d]);
+    }
+    std::vector<double> operands[2];
+    for (std::size_t k = 0; k < in.operands.size(); ++k) {
+      if (!Gather(in.operands[k], &operands[k])) return false;
+    }
+    std::vector<double> result(operands[0].size()), rows[2], out(n);
+    const double* pointers[2] = {};
+    for (std::size_t start = 0; start < result.size(); ++start) {
+      if (start / inner % n != 0) continue;
+      for (std::size_t k = 0; k < in.operands.size(); ++k) {
+        rows[k].resize(n);
+        for (std::size_t i = 0; i < n; ++i) {
+          rows[k][i] = operands[k][start + i * inner];
+        }
+        pointers[k] = rows[k].data();
+      }
+      EvalRow(in.op, pointers, out.data(), static_cast<std::int64_t>(n));
+      for (std::size_t i = 0; i < n; ++i) result[start + i * inner] = out[i];
+    }
+    return Define(in.results[0], result);
+  }
+
+  bool Data(const Instruction& in) {
+    const ValueId id = in.results[0];
+    if (in.op == Op::kUpdate) return Update(in);
+    if (in.op == Op::kTo) {
+      switch (InfoOf(ValueOf(in.operands[0].value).dtype).compute) {
+        case Compute::kInt:
+          return Convert<std::int64_t>(in);
+        case Compute::kFloat:
+          return Convert<float>(in);
+        case Compute::kDouble:
+          return Convert<double>(in);
+      }
+    }
+    Extents extents;
+    if (!Evaluate(id, ValueOf(id).layout, &extents)) return false;
+    const auto n = static_cast<std::size_t>(extents.numel());
+    const ScalarValue value = ScalarOf(in.operands[0].scalar);
+    if (value.type == InfoOf(DType::kF64).number) {
+      return Define(id, std::vector<double>(n, ScalarAs<double>(value)));
+    }
+    return Define(id,
+                  std::vector<std::int64_t>(n, ScalarAs<std::int64_t>(value)));
+  }
+
+  template <class T>
+  bool Convert(const Instruction& in) {
+    std::vector<T> elements;
+    return Gather(in.operands[0], &elements) && Define(in.results[0], elements);
+  }
+
+  bool Update(const Instruction& in) {
+    const Operand& base = in.operands[0];
+    Extents extents;
+    std::vector<char> bytes;
+    if (!GatherBytes(in.operands[1], &bytes) ||
+        !Allocate(in.results[0], &extents)) {
+      return false;
+    }
+    Memory& memory = MemoryOf(in.results[0]);
+    if (!memory.own.empty()) {
+      std::memcpy(memory.data, MemoryOf(base.value).data, memory.own.size());
+    }
+    return Scatter(base, bytes, memory.data);
+  }
+
+  bool Call(const Instruction& in) {
+    CallSite site;
+    site.instruction = &in;
+    std::size_t written = 0;
+    for (const Operand& operand : in.operands) written += operand.written;
+    const std::size_t fresh = in.results.size() - written;
+    for (std::size_t i = 0; i < fresh; ++i) {
+      CallArgument result;
+      if (!Allocate(in.results[i], &result.extents)) return false;
+      result.is_tensor = true;
+      result.dtype = ValueOf(in.results[i]).dtype;
+      result.data = MemoryOf(in.results[i]).data;
+      site.results.push_back(std::move(result));
+    }
+    std::size_t next = fresh;
+    for (const Operand& operand : in.operands) {
+      CallArgument argument;
+      argument.is_tensor = operand.is_tensor();
+      if (!argument.is_tensor) {
+        argument.scalar = ScalarOf(operand.scalar);
+      } else if (!CallTensor(operand,
+                             operand.written ? in.results[next++] : kNoValue,
+                             &argument)) {
+        return false;
+      }
+      site.operands.push_back(std::move(argument));
+    }
+    if (!hooks_.call) return Fail(absl::StrCat("nobody runs ", in.callee));
+    const std::string wrong = hooks_.call(site);
+    return wrong.empty() || Fail(absl::StrCat(in.callee, ": ", wrong));
+  }
+
+  bool CallTensor(const Operand& operand, ValueId result,
+                  CallArgument* argument) {
+    if (!Access(operand, &argument->extents)) return false;
+    argument->dtype = ValueOf(operand.value).dtype;
+    argument->data = MemoryOf(operand.value).data;
+    if (result == kNoValue) return true;
+    Extents extents;
+    if (!Allocate(result, &extents)) return false;
+    Memory& memory = MemoryOf(result);
+    if (!memory.own.empty()) {
+      std::memcpy(memory.data, argument->data, memory.own.size());
+    }
+    argument->data = memory.data;
+    return true;
+  }
+
+  const Function& f_;
+  const Hooks& hooks_;
+};
+
+}  // namespace
+
+std::string Interpret(const Function& function, const RunArguments& arguments,
+                      const Hooks& hooks) {
+  return Machine(function, arguments, hooks).Run();
+}
+
+}  // namespace tjit::ir

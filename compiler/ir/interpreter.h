@@ -1,0 +1,79 @@
+// Runs a function over plain memory, op by op: the oracle of the compiler.
+//
+// How: every value gets memory of its own; an op gathers its operands through
+// their accesses into rows of the compute type, computes element by element
+// (eval_pointwise.h, eval_reduce.h) and rounds to the element type when it
+// stores. Write-backs and returned values are written at the end. Slow and
+// plain; nothing is shared with generated code but ops.def.
+//
+// Contract: arithmetic ops have eager's bits. Math functions have the bits of
+// std:: or of the math hook. Reductions and row ops add in double, in
+// row-major order: eager's own order is the library's, so compare exactly only
+// what is exact. NaNs are NaNs, of no certain bits.
+// Tested by: tests/compiler/ir_interpreter_test.cpp, tests/filetests/ir/run_*
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "compiler/ir/ir.h"
+#include "recorder/tensor_meta.h"
+
+namespace tjit::ir {
+
+// Memory of `elements` elements, however aligned.
+struct Buffer {
+  char* data = nullptr;
+  std::int64_t elements = 0;
+};
+
+// A geometry with numbers.
+struct Extents {
+  std::vector<std::int64_t> sizes, strides;
+  std::int64_t offset = 0;
+
+  std::int64_t numel() const;
+};
+
+// What a call sees.
+struct CallArgument {
+  bool is_tensor = false;
+  DType dtype = DType::kF32;
+  Extents extents;       // over data
+  char* data = nullptr;  // of an operand that is written: its new content
+  ScalarValue scalar;
+};
+struct CallSite {
+  const Instruction* instruction = nullptr;
+  std::vector<CallArgument> operands;
+  std::vector<CallArgument> results;  // the fresh ones, to be filled
+};
+
+struct Hooks {
+  // Computes n elements of a float op in the compute type (float or double)
+  // from one array per operand; returns false to have std:: do it.
+  std::function<bool(Op op, Compute compute, const void* const* in, void* out,
+                     std::int64_t n)>
+      math;
+  // Runs a library call. Returns "" or what is wrong.
+  std::function<std::string(const CallSite& site)> call;
+  // A value with more elements is an error, not an allocation.
+  std::int64_t max_elements = std::int64_t{1} << 26;
+};
+
+struct RunArguments {
+  std::vector<std::int64_t> symbols;  // one per symbol, >= 0
+  std::vector<Buffer> externals;      // one per external; may overlap
+  std::vector<ScalarValue> scalars;   // one per scalar argument
+  std::vector<Buffer> returns;        // one per returned value, as it lies
+};
+
+// Runs the function. Returns "" if it did; else what is wrong, and nothing was
+// written. REQUIRES: Verify(function) is empty.
+std::string Interpret(const Function& function, const RunArguments& arguments,
+                      const Hooks& hooks = {});
+
+}  // namespace tjit::ir

@@ -1,0 +1,56 @@
+#include "compiler/ir/ir.h"
+
+#include <cstring>
+#include <utility>
+
+namespace tjit::ir {
+
+Geometry Contiguous(Sizes sizes) {
+  Geometry geometry;
+  geometry.strides = ContiguousStrides(sizes);
+  geometry.sizes = std::move(sizes);
+  return geometry;
+}
+
+const char* Name(ScalarType type) {
+  switch (type) {
+    case ScalarType::kI64:
+      return "i64";
+    case ScalarType::kF64:
+      return "f64";
+    case ScalarType::kBool:
+      return "bool";
+  }
+  return "?";
+}
+
+Scalar Constant(double value) {
+  Scalar scalar;
+  std::memcpy(&scalar.bits, &value, sizeof(value));
+  return scalar;
+}
+
+Scalar Constant(std::int64_t value) {
+  Scalar scalar;
+  scalar.type = ScalarType::kI64;
+  scalar.bits = static_cast<std::uint64_t>(value);
+  return scalar;
+}
+
+Scalar Constant(bool value) {
+  Scalar scalar;
+  scalar.type = ScalarType::kBool;
+  scalar.bits = value ? 1 : 0;
+  return scalar;
+}
+
+Operand Whole(const Function& function, ValueId id) {
+  Operand operand;
+  operand.value = id;
+  operand.access = function.values[static_cast<std::size_t>(id)].layout;
+  return operand;
+}
+
+Size ExtentOf(const Value& value) { return Product(value.layout.sizes); }
+
+}  // namespace tjit::ir

@@ -1,0 +1,289 @@
+#include "tests/compiler/ir_random.h"
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+#include <utility>
+
+#include "compiler/ir/builder.h"
+
+namespace tjit::ir {
+namespace {
+
+class Generator {
+ public:
+  Generator(std::uint64_t seed, const RandomOptions& options)
+      : random_(seed), options_(options) {}
+
+  Function Run() {
+    for (int i = 0; i < 4; ++i) {
+      b_.External(AnyDType(), Product(AnySizes()) + Size(Below(3)));
+    }
+    number_ = b_.ScalarArgument(ScalarType::kF64);
+    integer_ = b_.ScalarArgument(ScalarType::kI64);
+    for (int i = 0; i < options_.instructions; ++i) Step();
+    const Function& f = b_.function();
+    for (ValueId id = f.externals; id < static_cast<int>(f.values.size());
+         ++id) {
+      b_.Return(id);
+    }
+    for (int i = Below(3); i > 0; --i) {
+      const Operand to = b_.Use(Below(f.externals));
+      b_.Write(to, Tensor(TypeOf(to.value), to.access.sizes));
+    }
+    return b_.Finish();
+  }
+
+ private:
+  int Below(int n) { return static_cast<int>(random_() % std::uint64_t(n)); }
+  bool Chance(int percent) { return Below(100) < percent; }
+
+  DType AnyDType() {
+    return Chance(50) ? DType::kF32 : static_cast<DType>(Below(kDTypeCount));
+  }
+  DType DTypeOf(DTypeSet set) {
+    DType dtype = AnyDType();
+    while (!Contains(set, dtype)) dtype = AnyDType();
+    return dtype;
+  }
+  DType TypeOf(ValueId id) const {
+    return b_.function().values[static_cast<std::size_t>(id)].dtype;
+  }
+
+  Sizes AnySizes() {
+    const Size choice[] = {Size::Symbol(0), Size::Symbol(1), 1, 3,
+                           Size::Symbol(0) + Size(1)};
+    Sizes sizes;
+    for (int d = Below(4); d > 0; --d) sizes.push_back(choice[Below(5)]);
+    return sizes;
+  }
+
+  Operand ScalarFor(DType dtype) {
+    switch (InfoOf(dtype).kind) {
+      case DTypeKind::kBool:
+        return Builder::Use(Constant(Chance(50)));
+      case DTypeKind::kInt:
+        return Chance(30) ? Builder::Use(integer_)
+                          : Builder::Use(Constant(std::int64_t{Below(7)} - 3));
+      case DTypeKind::kFloat:
+        break;
+    }
+    if (Chance(30)) return Builder::Use(number_);
+    return Builder::Use(Constant(Below(17) / 4.0 - 2));
+  }
+
+  // An operand of this type and these sizes, over some value.
+  Operand Tensor(DType dtype, const Sizes& sizes) {
+    std::vector<Operand> fits;
+    const Function& f = b_.function();
+    for (ValueId id = 0; id < static_cast<int>(f.values.size()); ++id) {
+      if (TypeOf(id) != dtype) continue;
+      AddFits(id, sizes, &fits);
+    }
+    if (fits.empty() || Chance(5)) {
+      return b_.Use(
+          b_.EmitAs({dtype, Contiguous(sizes)}, Op::kFull, {ScalarFor(dtype)}));
+    }
+    return fits[static_cast<std::size_t>(Below(static_cast<int>(fits.size())))];
+  }
+
+  // The ways to see value `id` with these sizes.
+  void AddFits(ValueId id, const Sizes& sizes, std::vector<Operand>* fits) {
+    const Operand whole = b_.Use(id);
+    const Geometry& own = whole.access;
+    if (own.sizes == sizes) fits->push_back(whole);
+    if (own.sizes.size() == 2 && sizes.size() == 2) {
+      Geometry swapped = own;
+      std::swap(swapped.sizes[0], swapped.sizes[1]);
+      std::swap(swapped.strides[0], swapped.strides[1]);
+      if (swapped.sizes == sizes) fits->push_back(b_.View(id, swapped));
+    }
+    const Size extent = Product(own.sizes), wanted = Product(sizes);
+    if (extent == wanted) fits->push_back(b_.View(id, sizes));
+    if (extent == wanted + Size(1)) {  // all but the first
+      Geometry rest = Contiguous(sizes);
+      rest.offset = 1;
+      fits->push_back(b_.View(id, rest));
+    }
+    const bool is_suffix =
+        own.sizes.size() < sizes.size() &&
+        std::equal(own.sizes.begin(), own.sizes.end(),
+                   sizes.end() - static_cast<std::ptrdiff_t>(own.sizes.size()));
+    if (is_suffix) fits->push_back(Builder::Broadcast(whole, sizes));
+    // Its first element everywhere.
+    if (Chance(10) && !(id < b_.function().externals)) {
+      Geometry first = Contiguous(sizes);
+      first.strides.assign(sizes.size(), Size(0));
+      fits->push_back(b_.View(id, first));
+    }
+  }
+
+  void Step() {
+    const Op op = static_cast<Op>(Below(kOpCount));
+    switch (InfoOf(op).family) {
+      case Family::kPointwise:
+        return Pointwise(op);
+      case Family::kReduce:
+        return Reduce(op);
+      case Family::kRow:
+        return Row(op);
+      case Family::kData:
+        return Data(op);
+      case Family::kCall:
+        return Call();
+    }
+  }
+
+  void Pointwise(Op op) {
+    const OpInfo& info = InfoOf(op);
+    const DType dtype = DTypeOf(info.dtypes);
+    const Sizes sizes = AnySizes();
+    std::vector<Operand> operands;
+    bool has_tensor = false;
+    for (const char* kind = info.operands; *kind != '\0'; ++kind) {
+      const bool is_scalar = *kind == 's' || *kind == 'r' ||
+                             (*kind == 'x' && has_tensor && Chance(30));
+      if (*kind == 'c') {
+        operands.push_back(Tensor(DType::kBool, sizes));
+      } else if (is_scalar) {
+        operands.push_back(ScalarFor(dtype));
+      } else {
+        operands.push_back(Tensor(dtype, sizes));
+        has_tensor = true;
+      }
+    }
+    b_.Emit(op, std::move(operands));
+  }
+
+  void Reduce(Op op) {
+    const DType dtype = DTypeOf(InfoOf(op).dtypes);
+    const Sizes sizes = AnySizes();
+    std::vector<int> dims;
+    for (std::size_t d = 0; d < sizes.size(); ++d) {
+      if (Chance(50)) dims.push_back(static_cast<int>(d));
+    }
+    std::vector<Operand> operands = {Tensor(dtype, sizes)};
+    if (InfoOf(op).operands[1] == 's') {
+      operands.push_back(Builder::Use(Constant(double(Below(3)))));
+    }
+    b_.Emit(op, std::move(operands), std::move(dims), Chance(50));
+  }
+
+  void Row(Op op) {
+    const DType dtype = DTypeOf(InfoOf(op).dtypes);
+    Sizes sizes = AnySizes();
+    if (sizes.empty()) sizes.push_back(Size::Symbol(1));
+    std::vector<Operand> operands;
+    for (const char* kind = InfoOf(op).operands; *kind != '\0'; ++kind) {
+      operands.push_back(Tensor(dtype, sizes));
+    }
+    const int dim = Below(static_cast<int>(sizes.size()));
+    b_.Emit(op, std::move(operands), {dim});
+  }
+
+  void Data(Op op) {
+    const DType dtype = AnyDType();
+    if (op == Op::kUpdate) {
+      if (!options_.updates) return;
+      const ValueId base = Below(static_cast<int>(b_.function().values.size()));
+      const Operand to = b_.Use(base);
+      const Operand from = Tensor(TypeOf(base), to.access.sizes);
+      b_.Emit(op, {to, from});
+      return;
+    }
+    const Sizes sizes = AnySizes();
+    const Value type = {dtype, Contiguous(sizes)};
+    b_.EmitAs(type, op,
+              {op == Op::kFull ? ScalarFor(dtype) : Tensor(AnyDType(), sizes)});
+  }
+
+  void Call() {
+    if (!options_.calls) return;
+    const Sizes sizes = AnySizes();
+    Operand written = b_.Use(Below(b_.function().externals));
+    written.written = true;
+    b_.Call("test::twice", Below(100), {{DType::kF32, Contiguous(sizes)}},
+            {Tensor(DType::kF32, sizes), written});
+  }
+
+  std::mt19937_64 random_;
+  const RandomOptions options_;
+  Builder b_{"random", 2};
+  Scalar number_, integer_;
+};
+
+}  // namespace
+
+Function RandomFunction(std::uint64_t seed, const RandomOptions& options) {
+  return Generator(seed, options).Run();
+}
+
+RandomRun::RandomRun(const Function& function, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  for (int i = 0; i < function.symbols; ++i) {
+    arguments.symbols.push_back(std::int64_t(random() % 4) + 1);
+  }
+  const auto buffer_of = [&](ValueId id, bool is_filled) {
+    const Value& value = function.values[static_cast<std::size_t>(id)];
+    const int item = InfoOf(value.dtype).bytes;
+    const std::int64_t n =
+        ExtentOf(value).Evaluate(arguments.symbols).value_or(0);
+    memory_.emplace_back(static_cast<std::size_t>(n * item), '\0');
+    for (std::int64_t i = 0; i < n && is_filled; ++i) {
+      Store(value.dtype, double(random() % 41) / 8 - 2,
+            memory_.back().data() + i * item);
+    }
+    return Buffer{memory_.back().data(), n};
+  };
+  for (ValueId id = 0; id < function.externals; ++id) {
+    arguments.externals.push_back(buffer_of(id, true));
+  }
+  for (const ScalarType type : function.scalars) {
+    ScalarValue value;
+    value.type = type == ScalarType::kF64 ? 7 : 4;
+    const double number = double(random() % 17) / 4 - 2;
+    if (type == ScalarType::kF64) {
+      std::memcpy(&value.bits[0], &number, sizeof(number));
+    } else {
+      value.bits[0] = random() % 2;
+    }
+    arguments.scalars.push_back(value);
+  }
+  for (const ValueId id : function.returns) {
+    arguments.returns.push_back(buffer_of(id, false));
+  }
+}
+
+std::string RandomRun::Bytes() const {
+  std::string bytes;
+  for (const std::string& memory : memory_) bytes += memory;
+  return bytes;
+}
+
+std::string RunTestCall(const CallSite& site) {
+  if (site.instruction->callee != "test::twice") return "unknown";
+  // Calls f on the offset of every element, row-major.
+  const auto each = [](const Extents& e, auto f) {
+    for (std::int64_t i = 0; i < e.numel(); ++i) {
+      std::int64_t at = e.offset, rest = i;
+      for (std::size_t d = e.sizes.size(); d-- > 0;) {
+        at += rest % e.sizes[d] * e.strides[d];
+        rest /= e.sizes[d];
+      }
+      f(i, at);
+    }
+  };
+  const CallArgument& in = site.operands[0];
+  const CallArgument& out = site.results[0];
+  each(in.extents, [&](std::int64_t i, std::int64_t at) {
+    StoreAs(2 * LoadAs<float>(in.data + at * 4), out.data + i * 4);
+  });
+  const CallArgument& zeroed = site.operands[1];
+  each(zeroed.extents, [&](std::int64_t, std::int64_t at) {
+    Store(zeroed.dtype, std::int64_t{0},
+          zeroed.data + at * InfoOf(zeroed.dtype).bytes);
+  });
+  return "";
+}
+
+}  // namespace tjit::ir

@@ -1,0 +1,46 @@
+// Random well-typed functions, for tests that compare two ways of running or
+// transforming them.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "compiler/ir/interpreter.h"
+#include "compiler/ir/ir.h"
+
+namespace tjit::ir {
+
+struct RandomOptions {
+  int instructions = 12;
+  bool calls = true;  // a hook for "test::twice" must be there
+  bool updates = true;
+};
+
+// The same seed gives the same function. It verifies; it has symbols n0, n1,
+// which must be bound to at least 1, externals of several dtypes, two scalar
+// arguments, accesses that transpose, slice and broadcast, updates, calls,
+// write-backs, and returns every value that an instruction made.
+Function RandomFunction(std::uint64_t seed, const RandomOptions& options = {});
+
+// Memory and arguments for one run of any function.
+class RandomRun {
+ public:
+  // Small numbers by `seed`; every symbol is 1 to 4.
+  RandomRun(const Function& function, std::uint64_t seed);
+  RandomRun(const RandomRun&) = delete;
+
+  RunArguments arguments;
+  // All bytes behind externals and returned values.
+  std::string Bytes() const;
+
+ private:
+  std::deque<std::string> memory_;
+};
+
+// Runs "test::twice": result = 2 * operand 0, and operand 1, if it is written,
+// becomes 0 where it is accessed.
+std::string RunTestCall(const CallSite& site);
+
+}  // namespace tjit::ir
