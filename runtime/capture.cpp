@@ -1,5 +1,6 @@
 #include "runtime/capture.h"
 
+#include "runtime/copied_slot.h"
 #include "runtime/library_calls.h"
 #include "runtime/match.h"
 #include "runtime/testing_hooks.h"
@@ -143,6 +144,10 @@ bool Capture::RecordArguments(const CallFrame& frame, NewStep* step) {
     if (access == Access::kNo) return false;
     arg.geometry = GeometryOf(ref.impl);
     arg.slot = BoundSlot(*run_, storage, block);
+    if (arg.slot >= 0 && run_->slots[arg.slot].copied &&
+        !CopyHolds(run_->slots[arg.slot], storage)) {
+      arg.slot = kNoSlot;  // what the program has there now is another value
+    }
     if (arg.slot < 0) {
       arg.slot = AddSlot(access == Access::kBlock ? block : nullptr,
                          storage->nbytes(), /*born=*/false, step);

@@ -5,8 +5,7 @@
 // on eager's bits (twins.h). The record becomes a one-off node, the nodes of
 // what is pending a one-off segment, and that runs, plans its memory and is
 // drained like any other. A run ends with every flush.
-#include <cstring>
-
+#include "runtime/copied_slot.h"
 #include "runtime/match.h"
 #include "runtime/mode_state.h"
 #include "runtime/runtime.h"
@@ -47,10 +46,7 @@ void UseFirstScalars(LateRecords* late, NewStep* step) {
 }
 
 bool CopyChanged(const SlotBinding& slot, const c10::StorageImpl* storage) {
-  return slot.copied && slot.source == storage &&
-         (storage->nbytes() != slot.block->bytes ||
-          std::memcmp(slot.block->data, storage->data(), slot.block->bytes) !=
-              0);
+  return slot.copied && slot.source == storage && !CopyHolds(slot, storage);
 }
 
 }  // namespace

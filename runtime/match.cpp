@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "recorder/step_shape.h"
+#include "runtime/copied_slot.h"
 #include "runtime/testing_hooks.h"
 
 namespace tjit::runtime {
@@ -18,12 +19,12 @@ std::int64_t ShiftOf(const c10::TensorImpl* impl, const TensorGeometry& g) {
          static_cast<std::int64_t>(g.itemsize);
 }
 
-bool SameMemory(const SlotBinding& slot, const c10::StorageImpl* storage) {
-  return slot.source == storage &&
+}  // namespace
+
+bool CopyHolds(const SlotBinding& slot, const c10::StorageImpl* storage) {
+  return slot.source == storage && storage->nbytes() == slot.block->bytes &&
          std::memcmp(slot.block->data, storage->data(), slot.block->bytes) == 0;
 }
-
-}  // namespace
 
 const void* const g_plain_vtable = [] {
   const auto impl = c10::make_intrusive<c10::TensorImpl>(
@@ -194,8 +195,8 @@ std::int32_t BoundSlot(const Run& run, const c10::StorageImpl* storage,
     }
   }
   // Copied memory, or a block that another thread has bound since or that was
-  // not shared yet when it was bound.
-  for (std::size_t s = 0; s < run.slots.size(); ++s) {
+  // not shared yet when it was bound. The last copy is the one that may hold.
+  for (std::size_t s = run.slots.size(); s-- > 0;) {
     const SlotBinding& slot = run.slots[s];
     if (slot.copied ? slot.source == storage
                     : (block != nullptr && slot.block == block)) {
@@ -232,7 +233,7 @@ bool BindSlots(const CallFrame& frame, const TraceNode& node, Run* run,
         return fail(BailReason::kMetaDiffers);
       }
       if (slot.copied) {
-        if (arg.written || !SameMemory(slot, storage)) {
+        if (arg.written || !CopyHolds(slot, storage)) {
           return fail(BailReason::kInputExposed);
         }
         continue;
@@ -259,8 +260,11 @@ bool BindSlots(const CallFrame& frame, const TraceNode& node, Run* run,
     if (storage->nbytes() != node.new_slots[s - node.slot_begin].bytes) {
       return fail(BailReason::kMetaDiffers);
     }
-    if (!Planted(Defect::kLostAlias) &&
-        BoundSlot(*run, storage, block) >= 0) {
+    const std::int32_t bound = BoundSlot(*run, storage, block);
+    // Two copies are only read, and of two moments: no aliases.
+    const bool copied_twice = bound >= 0 && access == Access::kCopy &&
+                              run->slots[bound].copied;
+    if (bound >= 0 && !copied_twice && !Planted(Defect::kLostAlias)) {
       return fail(BailReason::kSlotDiffers);
     }
     if (access == Access::kCopy) {
