@@ -49,13 +49,18 @@ std::atomic_ref<std::uint8_t> KindOf(Block* block) {
   return std::atomic_ref<std::uint8_t>(block->kind);
 }
 
+// By kill(), raise() and the like: no access that would fault again.
+bool WasSent(const siginfo_t* info) { return info->si_code <= 0; }
+
 void PassOn(int signal_number, siginfo_t* info, void* context) {
   if ((previous_action.sa_flags & SA_SIGINFO) != 0) {
     return previous_action.sa_sigaction(signal_number, info, context);
   }
-  if (previous_action.sa_handler == SIG_DFL ||
-      previous_action.sa_handler == SIG_IGN) {
+  const bool ignores = previous_action.sa_handler == SIG_IGN;
+  if (ignores && WasSent(info)) return;
+  if (ignores || previous_action.sa_handler == SIG_DFL) {
     signal(signal_number, SIG_DFL);  // and the access faults again
+    if (WasSent(info)) raise(signal_number);
     return;
   }
   previous_action.sa_handler(signal_number);
@@ -75,7 +80,7 @@ Block* SlotAt(const void* address) {
 
 void OnFault(int signal_number, siginfo_t* info, void* context) {
   const int saved = errno;
-  Block* block = SlotAt(info->si_addr);
+  Block* block = WasSent(info) ? nullptr : SlotAt(info->si_addr);
   if (block == nullptr || !fault_handler(block)) {
     PassOn(signal_number, info, context);
   }

@@ -199,5 +199,18 @@ TEST_F(FaultingBlockTest, OtherFaultsArePassedOn) {
       ::testing::KilledBySignal(SIGSEGV), "");
 }
 
+// The signal that somebody sends has no access behind it that faults again.
+TEST_F(FaultingBlockTest, ASignalThatWasSentKills) {
+  (void)Step();
+  const auto ends = [](auto send) {
+    send();
+    _exit(0);
+  };
+  EXPECT_EXIT(ends([] { raise(SIGSEGV); }),
+              ::testing::KilledBySignal(SIGSEGV), "");
+  EXPECT_EXIT(ends([] { kill(getpid(), SIGSEGV); }),
+              ::testing::KilledBySignal(SIGSEGV), "");
+}
+
 }  // namespace
 }  // namespace tjit
