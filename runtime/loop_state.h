@@ -15,6 +15,7 @@ struct LoopState {
   StretchFinder::Next next = StretchFinder::Next::kUnknown;
   // Position in the stream where a period was captured last.
   std::uint64_t last_period = 0;
+  std::uint64_t learn_from = 0;   // position from which forks are learnt
   bool due = false;      // a stretch begins with the next op
   bool to_fork = false;  // the open capture ends at the next fork
   std::uint32_t failures = 0;  // captures of stretches in a row

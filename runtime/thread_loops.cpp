@@ -14,6 +14,11 @@ namespace {
 
 // Three steps of 10,000 ops: what has a period is found before that.
 constexpr std::uint64_t kStarvingOps = 32768;
+// Forks are learnt for so many ops, the first time so that half of them lie
+// before the stream starves. If no stretch came of it, there is a pause seven
+// times as long: a stream that never repeats pays an eighth.
+constexpr std::uint64_t kLearningOps = 16384;
+constexpr std::uint64_t kLearningPause = 7 * kLearningOps;
 // A period that has held as long may close yet.
 constexpr std::uint64_t kLongRun = 512;
 constexpr std::size_t kLongestStretch = 4096;
@@ -58,6 +63,7 @@ bool FeedOneAnother(const std::vector<NewStep>& steps, std::size_t period) {
 // before is given up, with a pause that doubles: a stream that never repeats
 // costs tokens, not records.
 void ThreadState::NoteKind(const CallFrame& frame) {
+  if (!IsLearning()) return;
   std::uint64_t kind = std::uint64_t{frame.entry.id} << 32 | context_;
   if (!frame.tensors.empty()) {
     const c10::TensorImpl* impl = frame.tensors[0].impl;
@@ -70,8 +76,27 @@ void ThreadState::NoteKind(const CallFrame& frame) {
   loops.due = loops.next == StretchFinder::Next::kFork && IsStarving();
 }
 
+bool ThreadState::IsLearning() {
+  LoopState& loops = *loops_;
+  const std::uint64_t position = detector_.position();
+  const std::uint64_t first =
+      loops.last_period + kStarvingOps - kLearningOps / 2;
+  loops.learn_from = std::max(loops.learn_from, first);
+  if (position < loops.learn_from) {
+    loops.due = false;
+    loops.next = StretchFinder::Next::kUnknown;
+    return false;
+  }
+  if (position >= loops.learn_from + kLearningOps) {
+    loops.learn_from = position + kLearningPause;
+    return IsLearning();
+  }
+  return true;
+}
+
 void ThreadState::NoteRunEnd() {
   LoopState& loops = *loops_;
+  if (!IsLearning()) return;
   if (run_deferred_) loops.stretches.Restart(BlocksOfThread());
   loops.due = IsStarving();
 }
@@ -97,6 +122,7 @@ void ThreadState::MaybeEndStretch() {
   if (loops.next == StretchFinder::Next::kFork &&
       (is_branch || capture_.size() >= StretchFinder::kShortest)) {
     loops.failures = 0;
+    loops.learn_from = detector_.position();  // there may be more
     FinishCapture();
     at_boundary_ = true;  // the next stretch begins here
     return;

@@ -151,6 +151,7 @@ class ThreadState {
   void BeginRun();
 
   // Stretches, see Note [Stretches] in thread_loops.cpp.
+  bool IsLearning();
   void NoteKind(const CallFrame& frame);
   void NoteRunEnd();
   bool IsStarving() const;
