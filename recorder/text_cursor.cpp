@@ -70,7 +70,8 @@ bool TextCursor::TakeQuoted(std::string* text) {
   return true;
 }
 
-bool TextCursor::TakeInteger(std::int64_t* value) {
+template <class T>
+bool TextCursor::TakeNumber(T* value) {
   SkipBlanks();
   const std::from_chars_result read =
       std::from_chars(text_.data() + at_, text_.data() + text_.size(), *value);
@@ -80,6 +81,12 @@ bool TextCursor::TakeInteger(std::int64_t* value) {
   if (read.ec != std::errc()) return Fail("expected a number");
   at_ = static_cast<std::size_t>(read.ptr - text_.data());
   return ok();
+}
+
+bool TextCursor::TakeInteger(std::int64_t* value) { return TakeNumber(value); }
+
+bool TextCursor::TakeUnsigned(std::uint64_t* value) {
+  return TakeNumber(value);
 }
 
 bool TextCursor::TakeDouble(double* value) {

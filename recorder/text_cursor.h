@@ -31,6 +31,7 @@ class TextCursor {
   bool TakeQuoted(std::string* text);
   // Decimal. Errors if there is none or it does not fit.
   bool TakeInteger(std::int64_t* value);
+  bool TakeUnsigned(std::uint64_t* value);
   // A floating-point number or inf. Errors if there is none.
   bool TakeDouble(double* value);
   bool TakeHex(std::uint64_t* value);
@@ -49,6 +50,9 @@ class TextCursor {
   std::string_view rest() const { return text_.substr(at_); }
 
  private:
+  template <class T>
+  bool TakeNumber(T* value);
+
   std::string_view text_;
   std::size_t at_ = 0;
   std::string error_;

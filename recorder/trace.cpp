@@ -6,6 +6,8 @@
 
 #include "recorder/log.h"
 #include "recorder/step_shape.h"
+#include "recorder/trace_parse.h"
+#include "recorder/trace_text.h"
 #include "recorder/trace_verifier.h"
 
 namespace tjit {
@@ -81,6 +83,18 @@ std::vector<TraceNode*> PathTo(TraceNode* end) {
     LogLine(LogLevel::kError, "tjit: a recorded path is broken: " + violation);
   }
   return violations.empty();
+}
+
+// Debug builds: the text of every path leads back to the same text.
+[[maybe_unused]] bool ParsesBack(const std::vector<TraceNode*>& path) {
+  const std::vector<const TraceNode*> nodes(path.begin(), path.end());
+  const std::string text = ToText(StepsOf(nodes), SlotsOf(nodes));
+  ParsedTrace parsed;
+  std::string error;
+  if (ParseTrace(text, &parsed, &error) && ToText(parsed) == text) return true;
+  LogLine(LogLevel::kError,
+          "tjit: a path does not parse back: " + error + "\n" + text);
+  return false;
 }
 
 // Back-off, see Note [Penalties].
@@ -204,6 +218,7 @@ Trace* TraceStore::Insert(TraceNode* from, std::vector<NewStep> steps,
   }
   const std::vector<TraceNode*> path = PathTo(end);
   assert(IsSound(path) && "see trace_verifier.h for the rules");
+  assert(ParsesBack(path) && "see trace_text.h for the form");
   Trace* trace = end->ends.load(std::memory_order_relaxed);
   if (trace == nullptr) {
     std::vector<const StepRecord*> records;

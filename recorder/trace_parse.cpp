@@ -57,15 +57,13 @@ class Parser {
   // s2: born %0 512 bytes
   bool Slot() {
     SlotRecord slot;
-    std::int64_t bytes = 0;
     if (!Next("s", t_.slots.size()) || !c_.Take(":")) return false;
     if (!c_.Try("external")) {
       std::int64_t step = 0;
       if (!c_.Take("born %") || !Number(INT32_MAX, &step)) return false;
       slot.born_step = static_cast<std::int32_t>(step);
     }
-    if (!Number(INT64_MAX, &bytes) || !c_.Take("bytes")) return false;
-    slot.bytes = static_cast<std::uint64_t>(bytes);
+    if (!c_.TakeUnsigned(&slot.bytes) || !c_.Take("bytes")) return false;
     t_.slots.push_back(slot);
     return c_.TakeEndOfLine();
   }
@@ -196,13 +194,12 @@ class Parser {
     }
     if (c_.Try("b:true")) return Set(value, kBool, 1, 0);
     if (c_.Try("b:false")) return Set(value, kBool, 0, 0);
-    std::int64_t type = 0;
-    std::uint64_t low = 0, high = 0;
-    if (!c_.Take("t") || !Number(INT32_MAX, &type) || !c_.Take(":") ||
+    std::uint64_t type = 0, low = 0, high = 0;
+    if (!c_.Take("t") || !c_.TakeUnsigned(&type) || !c_.Take(":") ||
         !c_.TakeHex(&low) || !c_.Take(",") || !c_.TakeHex(&high)) {
       return false;
     }
-    return Set(value, static_cast<std::uint64_t>(type), low, high);
+    return Set(value, type, low, high);
   }
 
   static bool Set(ScalarValue* value, std::uint64_t type, std::uint64_t low,

@@ -2,15 +2,17 @@
 //
 // How: every value gets memory of its own; an op gathers its operands through
 // their accesses into rows of the compute type, computes element by element
-// (eval_pointwise.h, eval_reduce.h) and rounds to the element type when it
+// (the eval_ files) and rounds to the element type when it
 // stores. Write-backs and returned values are written at the end. Slow and
 // plain; nothing is shared with generated code but ops.def.
 //
-// Contract: arithmetic ops have eager's bits. Math functions have the bits of
+// Contract: arithmetic ops have eager's bits (but for the exceptions that
+// ops.def lists). Math functions have the bits of
 // std:: or of the math hook. Reductions and row ops add in double, in
 // row-major order: eager's own order is the library's, so compare exactly only
 // what is exact. NaNs are NaNs, of no certain bits.
-// Tested by: tests/compiler/ir_interpreter_test.cpp, tests/filetests/ir/run_*
+// Tested by: tests/compiler/ir_interpreter_test.cpp, tests/filetests/ir/run_*,
+// tests/runtime/ir_against_eager_test.cpp
 #pragma once
 
 #include <cstdint>

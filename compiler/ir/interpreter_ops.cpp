@@ -2,8 +2,10 @@
 
 #include <type_traits>
 
+#include "compiler/ir/eval_functions.h"
 #include "compiler/ir/eval_pointwise.h"
 #include "compiler/ir/eval_reduce.h"
+#include "compiler/ir/eval_row.h"
 
 namespace tjit::ir {
 namespace {

@@ -21,12 +21,14 @@ PathBuilder Everything() {
   step.kind = StepKind::kAtCall;
   step.context = 0x1f;
   step.statics = {1, 255};
-  ScalarRecord boolean, complex = BakedScalar(1), unknown;
+  ScalarRecord boolean, complex = BakedScalar(1), unknown, absent;
   boolean.value = {11, {1, 0}};
   complex.value.type = 10;
   complex.value.bits[1] = BakedScalar(-2).value.bits[0];
   unknown.value = {29, {15, 0}};
-  step.scalars = {BakedScalar(0.1), FreeScalar(3), boolean, complex, unknown};
+  absent.value.type = ~std::uint64_t{0};
+  step.scalars = {BakedScalar(0.1), FreeScalar(3), boolean,
+                  complex,          unknown,       absent};
   step.scalars[1].value_class = 7;
   step.scalars[1].runtime = true;
   ResultRecord undefined;
