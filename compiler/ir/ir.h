@@ -18,7 +18,7 @@
 // value, and the write-backs at the end put results into the externals, in
 // order, after everything was read. Returned values are those that the caller
 // gave memory to. What the IR has no op for is a `call` of a library function,
-// in the midst of the others.
+// in the midst of the others; calls stay, in their order, whoever reads them.
 // The rules are those of verifier.h; text form: ir_text.h; docs/ir.md.
 // Tested by: tests/compiler/ir_verifier_test.cpp, tests/filetests/
 // Source: Cranelift (verifier as specification, text form).

@@ -7,6 +7,21 @@
 #include "absl/strings/str_cat.h"
 
 namespace tjit::ir {
+namespace {
+
+std::uint8_t NumberOf(ScalarType type) {
+  switch (type) {
+    case ScalarType::kI64:
+      return InfoOf(DType::kI64).number;
+    case ScalarType::kF64:
+      return InfoOf(DType::kF64).number;
+    case ScalarType::kBool:
+      return InfoOf(DType::kBool).number;
+  }
+  return 0;
+}
+
+}  // namespace
 
 // Where the elements of a geometry lie, in row-major order.
 std::vector<std::int64_t> OffsetsOf(const Extents& e) {
@@ -52,9 +67,7 @@ ScalarValue RunMemory::ScalarOf(const Scalar& scalar) const {
   }
   ScalarValue value;
   value.bits[0] = scalar.bits;
-  value.type = scalar.type == ScalarType::kF64   ? InfoOf(DType::kF64).number
-               : scalar.type == ScalarType::kI64 ? InfoOf(DType::kI64).number
-                                                 : InfoOf(DType::kBool).number;
+  value.type = NumberOf(scalar.type);
   return value;
 }
 
@@ -67,6 +80,10 @@ bool RunMemory::Bind() {
   }
   for (const std::int64_t symbol : arguments_.symbols) {
     if (symbol < 0) return Fail("a symbol is negative");
+  }
+  for (std::size_t i = 0; i < f_.scalars.size(); ++i) {
+    if (arguments_.scalars[i].type == NumberOf(f_.scalars[i])) continue;
+    return Fail(absl::StrCat("$", i, " is not ", Name(f_.scalars[i])));
   }
   memory_.resize(f_.values.size());
   for (ValueId id = 0; id < f_.externals; ++id) {

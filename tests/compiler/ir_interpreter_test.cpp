@@ -273,6 +273,10 @@ TEST(IrInterpreterTest, ArgumentsAreChecked) {
   EXPECT_EQ(error, "%1: has too many elements");
   RunOn("%1 = neg f32[n0] %0\nreturn %1\n", {1, 2}, 1, &error);
   EXPECT_EQ(error, "%1: is returned into another number of elements");
+  RunArguments integer;
+  integer.scalars = {ScalarValue{4, {1, 0}}};
+  EXPECT_EQ(Interpret(Parsed("func f() {\nscalar $0: f64\n}\n"), integer),
+            "$0 is not f64");
   EXPECT_EQ(Interpret(Parsed("func f(n0) {\n}\n"), {}),
             "not the arguments of this function");
 }

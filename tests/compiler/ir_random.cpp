@@ -240,7 +240,9 @@ RandomRun::RandomRun(const Function& function, std::uint64_t seed) {
   }
   for (const ScalarType type : function.scalars) {
     ScalarValue value;
-    value.type = type == ScalarType::kF64 ? 7 : 4;
+    value.type = type == ScalarType::kF64   ? 7
+                 : type == ScalarType::kI64 ? 4
+                                            : 11;
     const double number = double(random() % 17) / 4 - 2;
     if (type == ScalarType::kF64) {
       std::memcpy(&value.bits[0], &number, sizeof(number));

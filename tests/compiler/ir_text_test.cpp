@@ -100,14 +100,14 @@ TEST(IrTextTest, NoEditCrashes) {
   const std::string text = kSample;
   Function f;
   std::string error;
-  int wrong = 0, unsound = 0;
+  int wrong = 0, sound = 0, unsound = 0;
   const auto check = [&](const std::string& edited) {
     if (!Parse(edited, &f, &error)) {
       EXPECT_NE(error.find(": "), std::string::npos);
       ++wrong;
       return;
     }
-    unsound += Verify(f).empty() ? 0 : 1;
+    ++(Verify(f).empty() ? sound : unsound);
     const std::string canonical = Print(f);
     ASSERT_EQ(Canonical(canonical), canonical) << edited;
   };
@@ -121,6 +121,7 @@ TEST(IrTextTest, NoEditCrashes) {
     }
   }
   EXPECT_GT(wrong, 1000);
+  EXPECT_GT(sound, 100);
   EXPECT_GT(unsound, 100);
 }
 

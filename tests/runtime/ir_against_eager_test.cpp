@@ -16,13 +16,13 @@
 #include "compiler/ir/ir_text.h"
 #include "compiler/ir/verifier.h"
 #include "gtest/gtest.h"
+#include "tests/runtime/ir_eager_cases.h"
 
 namespace tjit::ir {
 namespace {
 
 using at::Scalar;
 using at::Tensor;
-using Tensors = std::vector<Tensor>;
 
 // Vectors and a tail, for eager's f32 on AVX-512; whole vectors of f16 and
 // bf16, for whose tails eager rounds otherwise (see ops.def).
@@ -101,102 +101,6 @@ std::string Difference(const Tensor& is, const Tensor& should) {
   return "";
 }
 
-struct Case {
-  const char* op;
-  // %0 to %2 are tensors of the dtype, %3 one of bool; S, A are scalars.
-  const char* operands;
-  std::function<Tensor(const Tensors&, const Scalar&)> eager;
-};
-
-#define TJIT_EAGER(...)                             \
-  [](const Tensors& x, const Scalar& s) -> Tensor { \
-    (void)s;                                        \
-    return __VA_ARGS__;                             \
-  }
-
-const std::vector<Case>& BitExact() {
-  static const auto* const cases = new std::vector<Case>{
-      {"add", "%0, %1, S", TJIT_EAGER(at::add(x[0], x[1], s))},
-      {"sub", "%0, %1, S", TJIT_EAGER(at::sub(x[0], x[1], s))},
-      {"mul", "%0, %1", TJIT_EAGER(at::mul(x[0], x[1]))},
-      {"mul", "%0, S", TJIT_EAGER(at::mul(x[0], s))},
-      {"div", "%0, %1", TJIT_EAGER(at::div(x[0], x[1]))},
-      {"neg", "%0", TJIT_EAGER(at::neg(x[0]))},
-      {"abs", "%0", TJIT_EAGER(at::abs(x[0]))},
-      {"sign", "%0", TJIT_EAGER(at::sign(x[0]))},
-      {"reciprocal", "%0", TJIT_EAGER(at::reciprocal(x[0]))},
-      {"square", "%0", TJIT_EAGER(at::square(x[0]))},
-      {"floor", "%0", TJIT_EAGER(at::floor(x[0]))},
-      {"ceil", "%0", TJIT_EAGER(at::ceil(x[0]))},
-      {"trunc", "%0", TJIT_EAGER(at::trunc(x[0]))},
-      {"round", "%0", TJIT_EAGER(at::round(x[0]))},
-      {"addcmul", "%0, %1, %2, S",
-       TJIT_EAGER(at::addcmul(x[0], x[1], x[2], s))},
-      {"addcdiv", "%0, %1, %2, S",
-       TJIT_EAGER(at::addcdiv(x[0], x[1], x[2], s))},
-      {"lerp", "%0, %1, S", TJIT_EAGER(at::lerp(x[0], x[1], s))},
-      {"lerp", "%0, %1, %2", TJIT_EAGER(at::lerp(x[0], x[1], x[2]))},
-      {"maximum", "%0, %1", TJIT_EAGER(at::maximum(x[0], x[1]))},
-      {"minimum", "%0, %1", TJIT_EAGER(at::minimum(x[0], x[1]))},
-      {"clamp", "%0, %1, %2", TJIT_EAGER(at::clamp(x[0], x[1], x[2]))},
-      {"where", "%3, %0, %1", TJIT_EAGER(at::where(x[3], x[0], x[1]))},
-      {"relu", "%0", TJIT_EAGER(at::relu(x[0]))},
-      {"leaky_relu", "%0, S", TJIT_EAGER(at::leaky_relu(x[0], s))},
-      {"threshold", "%0, %0, S, 7", TJIT_EAGER(at::threshold(x[0], s, 7))},
-      {"eq", "%0, %1", TJIT_EAGER(at::eq(x[0], x[1]))},
-      {"ne", "%0, %1", TJIT_EAGER(at::ne(x[0], x[1]))},
-      {"lt", "%0, %1", TJIT_EAGER(at::lt(x[0], x[1]))},
-      {"le", "%0, S", TJIT_EAGER(at::le(x[0], s))},
-      {"gt", "%0, %1", TJIT_EAGER(at::gt(x[0], x[1]))},
-      {"ge", "%0, S", TJIT_EAGER(at::ge(x[0], s))},
-      {"isnan", "%0", TJIT_EAGER(at::isnan(x[0]))},
-      {"logical_not", "%0", TJIT_EAGER(at::logical_not(x[0]))},
-      {"logical_and", "%0, %1", TJIT_EAGER(at::logical_and(x[0], x[1]))},
-      {"logical_or", "%0, %1", TJIT_EAGER(at::logical_or(x[0], x[1]))},
-      {"logical_xor", "%0, %1", TJIT_EAGER(at::logical_xor(x[0], x[1]))},
-      {"bit_and", "%0, %1", TJIT_EAGER(at::bitwise_and(x[0], x[1]))},
-      {"bit_or", "%0, %1", TJIT_EAGER(at::bitwise_or(x[0], x[1]))},
-      {"bit_xor", "%0, %1", TJIT_EAGER(at::bitwise_xor(x[0], x[1]))},
-      {"sigmoid_backward", "%0, %1",
-       TJIT_EAGER(at::sigmoid_backward(x[0], x[1]))},
-      {"tanh_backward", "%0, %1", TJIT_EAGER(at::tanh_backward(x[0], x[1]))},
-  };
-  return *cases;
-}
-
-// Through std::, so only nearly: eager has its own exp, a sqrt of doubles that
-// does not always round correctly, an fmod that gives up on large quotients.
-const std::vector<Case>& Functions() {
-  static const auto* const cases = new std::vector<Case>{
-      {"fmod", "%0, %1", TJIT_EAGER(at::fmod(x[0], x[1]))},
-      {"remainder", "%0, %1", TJIT_EAGER(at::remainder(x[0], x[1]))},
-      {"sqrt", "%0", TJIT_EAGER(at::sqrt(x[0]))},
-      {"rsqrt", "%0", TJIT_EAGER(at::rsqrt(x[0]))},
-      {"exp", "%0", TJIT_EAGER(at::exp(x[0]))},
-      {"exp2", "%0", TJIT_EAGER(at::exp2(x[0]))},
-      {"expm1", "%0", TJIT_EAGER(at::expm1(x[0]))},
-      {"log", "%0", TJIT_EAGER(at::log(x[0]))},
-      {"log2", "%0", TJIT_EAGER(at::log2(x[0]))},
-      {"log10", "%0", TJIT_EAGER(at::log10(x[0]))},
-      {"log1p", "%0", TJIT_EAGER(at::log1p(x[0]))},
-      {"sin", "%0", TJIT_EAGER(at::sin(x[0]))},
-      {"cos", "%0", TJIT_EAGER(at::cos(x[0]))},
-      {"tan", "%0", TJIT_EAGER(at::tan(x[0]))},
-      {"asin", "%0", TJIT_EAGER(at::asin(x[0]))},
-      {"acos", "%0", TJIT_EAGER(at::acos(x[0]))},
-      {"atan", "%0", TJIT_EAGER(at::atan(x[0]))},
-      {"atan2", "%0, %1", TJIT_EAGER(at::atan2(x[0], x[1]))},
-      {"sinh", "%0", TJIT_EAGER(at::sinh(x[0]))},
-      {"cosh", "%0", TJIT_EAGER(at::cosh(x[0]))},
-      {"tanh", "%0", TJIT_EAGER(at::tanh(x[0]))},
-      {"erf", "%0", TJIT_EAGER(at::erf(x[0]))},
-      {"erfc", "%0", TJIT_EAGER(at::erfc(x[0]))},
-      {"sigmoid", "%0", TJIT_EAGER(at::sigmoid(x[0]))},
-      {"pow", "%0, %1", TJIT_EAGER(at::pow(x[0], x[1]))},
-  };
-  return *cases;
-}
-
 // Where eager rounds otherwise: sigmoid_backward of f16 after each of its three
 // operations (lowering makes three ops of it).
 bool IsOtherwise(const std::string& op, DType dtype) {
@@ -254,7 +158,7 @@ bool IsHalf(DType dtype) {
 }
 
 TEST(IrAgainstEagerTest, ArithmeticHasEagersBits) {
-  ForEach(BitExact(), [](const Case& c, Op op, DType dtype) {
+  ForEach(BitExactCases(), [](const Case& c, Op op, DType dtype) {
     const std::int64_t n = IsHalf(dtype) ? kWholeVectors : kElements;
     const auto [is, should] = Both(c, op, dtype, n);
     EXPECT_EQ(Difference(is, should), "");
@@ -263,7 +167,7 @@ TEST(IrAgainstEagerTest, ArithmeticHasEagersBits) {
 
 // Only add and sub with alpha differ in the tail, by a rounding of the product.
 TEST(IrAgainstEagerTest, TailsOfHalfTypes) {
-  ForEach(BitExact(), [](const Case& c, Op op, DType dtype) {
+  ForEach(BitExactCases(), [](const Case& c, Op op, DType dtype) {
     if (!IsHalf(dtype)) return;
     const auto [is, should] = Both(c, op, dtype, kElements);
     if (op != Op::kAdd && op != Op::kSub) {
@@ -282,7 +186,7 @@ TEST(IrAgainstEagerTest, TailsOfHalfTypes) {
 }
 
 TEST(IrAgainstEagerTest, FunctionsAreNearEagers) {
-  ForEach(Functions(), [](const Case& c, Op op, DType dtype) {
+  ForEach(FunctionCases(), [](const Case& c, Op op, DType dtype) {
     const bool with_special = op != Op::kFmod && op != Op::kRemainder;
     const auto [is, should] = Both(c, op, dtype, kElements, with_special);
     const double tolerance = dtype == DType::kF64   ? 1e-13
@@ -296,8 +200,8 @@ TEST(IrAgainstEagerTest, FunctionsAreNearEagers) {
 
 TEST(IrAgainstEagerTest, EveryPointwiseOpIsHere) {
   std::set<std::string> listed;
-  for (const Case& c : BitExact()) listed.insert(c.op);
-  for (const Case& c : Functions()) listed.insert(c.op);
+  for (const Case& c : BitExactCases()) listed.insert(c.op);
+  for (const Case& c : FunctionCases()) listed.insert(c.op);
   for (int i = 0; i < kOpCount; ++i) {
     const OpInfo& info = InfoOf(static_cast<Op>(i));
     if (info.family != Family::kPointwise) continue;
