@@ -5,7 +5,8 @@
 // was followed so far when a branch is recorded. A step that cannot be
 // deferred becomes a kAtCall step, which only holds its place.
 //
-// Thread: belongs to one ThreadState. Tested by: tests/runtime/capture_test.cpp
+// Thread: belongs to one ThreadState.
+// Tested by: tests/runtime/replay_test.cpp, tests/runtime/engagement_test.cpp
 #pragma once
 
 #include <ATen/core/stack.h>

@@ -14,7 +14,7 @@
 // owns; where they differ the block gets eager's bits.
 //
 // Invariants: a slot has a twin exactly while a pending op writes it.
-// Threads: under the mutex of the state. Tested by: tests/runtime/twins_test.cpp
+// Threads: under the mutex of the state. Tested by: tests/runtime/modes_test.cpp
 #pragma once
 
 #include <cstdint>
