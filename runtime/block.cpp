@@ -110,8 +110,6 @@ void ResetHeader(Block* block, std::size_t bytes, bool quiet) {
       Block::kPages | Block::kSlot | Block::kFaulting;
   block->kind = static_cast<std::uint8_t>((block->kind & kKept) |
                                           (quiet ? Block::kQuiet : 0));
-  // Not back to 0: an epoch must not come twice for one address.
-  block->write_epoch.store(block->write_epoch.load(kRelaxed) + 1, kRelaxed);
 }
 
 class Allocator final : public c10::Allocator {

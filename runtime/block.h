@@ -72,7 +72,6 @@ struct alignas(64) Block {
   std::uint8_t kind = 0;
   std::uint8_t size_class = 0;
   std::atomic<std::uint8_t> switches{0};  // between streams that touched it
-  std::atomic<std::uint32_t> write_epoch{0};  // bumped by every known write
   std::atomic<std::uint32_t> shared_use{0};   // readers, and kDead
 
   static constexpr std::uint32_t kDead = 1u << 31;  // the program dropped it

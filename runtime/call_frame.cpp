@@ -10,7 +10,7 @@ void CallFrame::AddScalar(const at::Scalar& s) {
     AddNoScalar();
     return;
   }
-  scalars.push_back(EncodeScalar(s));
+  EncodeScalar(s, &scalars.Append());
 }
 
 void CallFrame::AddString(std::string_view s) {

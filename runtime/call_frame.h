@@ -27,9 +27,12 @@ class FrameArray {
   FrameArray(const FrameArray&) = delete;
   FrameArray& operator=(const FrameArray&) = delete;
 
-  void push_back(const T& v) {
+  void push_back(const T& v) { Append() = v; }
+  // A new element, to be filled where it lies: a value built elsewhere in
+  // parts and copied as a whole waits for its parts to reach the cache.
+  T& Append() {
     if (size_ == capacity_) Grow();
-    data_[size_++] = v;
+    return data_[size_++];
   }
   std::uint32_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
@@ -95,10 +98,10 @@ struct CallFrame {
   void AddStatic(std::uint64_t word) { statics.push_back(word); }
   void AddScalar(const at::Scalar& s);
   void AddDouble(double d) {
-    ScalarValue v;
+    ScalarValue& v = scalars.Append();
     v.type = static_cast<std::uint64_t>(c10::ScalarType::Double);
     std::memcpy(v.bits, &d, sizeof(d));
-    scalars.push_back(v);
+    v.bits[1] = 0;
   }
   void AddNoScalar() { scalars.push_back(ScalarValue{kNoScalar, {0, 0}}); }
   void AddString(std::string_view s);

@@ -26,7 +26,8 @@ inline void ArmStorage(c10::StorageImpl* storage, const Block* block) {
 
 // Arms the storage of `impl` if it is one of ours. Null is skipped.
 inline void Arm(const c10::TensorImpl* impl) {
-  if (impl == nullptr || !impl->has_storage()) return;
+  // has_storage() is virtual: what has none has a null one.
+  if (impl == nullptr) return;
   c10::StorageImpl* storage = impl->unsafe_storage().unsafeGetStorageImpl();
   if (storage == nullptr || storage->has_materializer()) return;
   if (const Block* block = BlockOf(storage)) ArmStorage(storage, block);

@@ -128,22 +128,22 @@ torch::jit::Stack FillArguments(const CapturedCall& call,
   return stack;
 }
 
-ScalarValue EncodeScalar(const at::Scalar& s) {
-  ScalarValue v;
-  v.type = static_cast<std::uint64_t>(s.type());
-  if (s.isComplex()) {
+void EncodeScalar(const at::Scalar& s, ScalarValue* v) {
+  const c10::ScalarType type = s.type();
+  v->type = static_cast<std::uint64_t>(type);
+  v->bits[1] = 0;
+  if (type == c10::ScalarType::Double) {
+    const double d = s.toDouble();
+    std::memcpy(v->bits, &d, sizeof(d));
+  } else if (s.isComplex()) {
     const c10::complex<double> z = s.toComplexDouble();
     const double parts[2] = {z.real(), z.imag()};
-    std::memcpy(v.bits, parts, sizeof(parts));
-  } else if (s.isFloatingPoint()) {
-    const double d = s.toDouble();
-    std::memcpy(v.bits, &d, sizeof(d));
+    std::memcpy(v->bits, parts, sizeof(parts));
   } else if (s.isBoolean()) {
-    v.bits[0] = s.toBool() ? 1 : 0;
+    v->bits[0] = s.toBool() ? 1 : 0;
   } else {
-    v.bits[0] = static_cast<std::uint64_t>(s.toLong());
+    v->bits[0] = static_cast<std::uint64_t>(s.toLong());
   }
-  return v;
 }
 
 at::Scalar DecodeScalar(const ScalarValue& v) {

@@ -69,7 +69,7 @@ std::unique_ptr<PreparedStep> PrepareBoxed(
     const std::vector<std::uint64_t>& slot_bytes, ExecutorTensors* tensors);
 
 // Encoding of an at::Scalar or double argument.
-ScalarValue EncodeScalar(const at::Scalar& s);
+void EncodeScalar(const at::Scalar& s, ScalarValue* v);
 at::Scalar DecodeScalar(const ScalarValue& v);
 
 }  // namespace tjit::runtime

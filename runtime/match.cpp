@@ -270,9 +270,7 @@ bool BindSlots(const CallFrame& frame, const TraceNode& node, Run* run,
     if (access == Access::kCopy) {
       run->slots.push_back(CopyBinding(storage));
     } else {
-      SlotBinding slot;
-      slot.block = block;
-      run->slots.push_back(slot);
+      run->slots.emplace_back().block = block;
       run->Note(block, s);
     }
     run->slots.back().shift =

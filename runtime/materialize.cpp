@@ -105,7 +105,6 @@ void MaterializeHook(c10::StorageImpl* storage) {
       LogsTo(LogChannel::kMemory)) {
     SayExposed(block->bytes, /*by_fault=*/false);
   }
-  block->write_epoch.fetch_add(1, std::memory_order_relaxed);
   if (t_context.state != nullptr) t_context.state->CountHook(exposes);
 }
 

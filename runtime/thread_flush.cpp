@@ -127,11 +127,10 @@ at::Tensor ThreadState::MakeDeferred(const ResultRecord& result,
     t.unsafeGetTensorImpl()->bump_version();
   }
   const auto s = static_cast<std::uint32_t>(run_.slots.size());
-  SlotBinding slot;
+  SlotBinding& slot = run_.slots.emplace_back();
   slot.block = block;
   slot.owned = true;
   slot.born_pending = true;
-  run_.slots.push_back(slot);
   run_.owned.push_back(s);
   block->binding.store(run_.BindingOf(s), std::memory_order_relaxed);
   block->pending.store(Block::kPendingWrite, std::memory_order_relaxed);
@@ -404,10 +403,6 @@ void ThreadState::AfterFlushLocked() {
     slot.born_pending = false;
     Block* block = slot.block;
     if (block == nullptr) continue;
-    if ((block->pending.load(std::memory_order_relaxed) &
-         Block::kPendingWrite) != 0) {
-      block->write_epoch.fetch_add(1, std::memory_order_relaxed);
-    }
     block->pending.store(0, std::memory_order_relaxed);
     block->owner.store(nullptr, std::memory_order_release);
     if (slot.held) {

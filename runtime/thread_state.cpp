@@ -544,10 +544,8 @@ void ThreadState::BindEagerResults(const ResultList& results) {
       LeaveTrace(BailReason::kMetaDiffers);
       return;
     }
-    SlotBinding slot;
-    slot.block = block;
     run_.Note(block, static_cast<std::uint32_t>(run_.slots.size()));
-    run_.slots.push_back(slot);
+    run_.slots.emplace_back().block = block;
   }
 }
 

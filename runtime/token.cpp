@@ -122,7 +122,6 @@ void NoteWrite(const c10::TensorImpl* impl, std::uint64_t stamp) {
   if (storage == nullptr) return;
   if (Block* block = BlockOf(storage)) {
     block->last_write.store(stamp, std::memory_order_relaxed);
-    block->write_epoch.fetch_add(1, std::memory_order_relaxed);
   }
 }
 

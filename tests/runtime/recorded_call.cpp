@@ -63,7 +63,9 @@ void Visit(const c10::Type& type, const c10::IValue& value, T&& on_tensor,
       if (value.isNone()) {
         on_scalar(ScalarValue{~std::uint64_t{0}, {0, 0}});
       } else {
-        on_scalar(EncodeScalar(value.toScalar()));
+        ScalarValue encoded;
+        EncodeScalar(value.toScalar(), &encoded);
+        on_scalar(encoded);
       }
       return;
     default:
