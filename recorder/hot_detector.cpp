@@ -82,12 +82,13 @@ std::uint32_t HotDetector::NoteFingerprint() {
   if (n() < kAnchor) return 0;
   const std::uint64_t hash = ring_.Fingerprint() * kGolden;
   Entry& entry = table_[hash >> (64 - kTableBits)];
-  const auto fingerprint = static_cast<std::uint32_t>(hash >> 8);
-  const auto position = static_cast<std::uint32_t>(n());
+  const auto fingerprint = static_cast<std::uint16_t>(hash >> 8);
+  const auto position = static_cast<std::uint16_t>(n());
   std::uint32_t distance = 0;
-  if (entry.fingerprint == fingerprint &&
-      position - entry.position <= kMaxPeriod) {
-    distance = position - entry.position;
+  if (entry.fingerprint == fingerprint) {
+    // Modulo 2^16, as the positions: what is older is found out by comparing.
+    distance = static_cast<std::uint16_t>(position - entry.position);
+    if (distance > kMaxPeriod) distance = 0;
   }
   entry.fingerprint = fingerprint;
   entry.position = position;

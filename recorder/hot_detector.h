@@ -68,9 +68,11 @@ class HotDetector {
   void Break();
 
  private:
+  // Small, so that the table stays in the second-level cache beside the
+  // program's own data: every op of a stream that never repeats looks into it.
   struct Entry {
-    std::uint32_t fingerprint = 0;
-    std::uint32_t position = 0;
+    std::uint16_t fingerprint = 0;
+    std::uint16_t position = 0;
   };
   // A period that closed and broke without a candidate.
   struct Inner {

@@ -84,6 +84,9 @@ struct CallFrame {
   bool recordable = true;
   // Set by OnCall() if AfterEager() wants the boxed arguments.
   bool wants_capture = false;
+  // Set by OnCall(): a worker of a parallel region calls, whose ops are no
+  // part of the stream.
+  bool in_region = false;
   // Fresh results of a deferred call, in order; undefined where the schema's
   // result is an alias.
   c10::SmallVector<at::Tensor, 2> results;

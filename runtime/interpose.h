@@ -54,5 +54,8 @@ void NoteGlobalFlags();
 #define TJIT_NEXT(symbol)                                             \
   reinterpret_cast<decltype(&symbol)>([] {                            \
     static std::atomic<void*> cache{nullptr};                         \
-    return ::tjit::runtime::NextDefinition(#symbol, cache);           \
+    void* known = cache.load(std::memory_order_acquire);              \
+    return known != nullptr                                           \
+               ? known                                                \
+               : ::tjit::runtime::NextDefinition(#symbol, cache);     \
   }())

@@ -72,7 +72,10 @@ Decision ThreadState::OnCallInMode(CallFrame& frame) {
   ModeState& mine = ModesOn(modes);
   ThrowKeptFailure(&counters_);
   if ((modes & kModeHide) != 0) RevealArguments(frame);
-  if (InParallelRegion()) return AtCall(frame);
+  if (InParallelRegion()) {
+    frame.in_region = true;
+    return AtCall(frame);
+  }
   if ((modes & kModeShuffle) != 0 &&
       NextRandom(&mine.random) % kFlushOneIn == 0) {
     Flush(FlushReason::kShuffle);

@@ -96,6 +96,7 @@ Decision ThreadState::OnCall(CallFrame& frame) {
   counters_.ops_seen.Add();
   if (runtime_->modes() != 0) [[unlikely]] return OnCallInMode(frame);
   if (InParallelRegion()) {
+    frame.in_region = true;
     CountEager(frame);
     MakeReady(frame);
     return Decision::kEager;
@@ -513,7 +514,7 @@ void ThreadState::AfterEager(CallFrame& frame, const ResultList& results,
   if (runtime_->modes() != 0 && AfterEagerInMode(frame, results, boxed)) {
     return;
   }
-  if (InParallelRegion()) return;
+  if (frame.in_region) return;
   if (frame.wants_capture && capture_.active()) {
     capture_.After(frame, results.items(), std::move(*boxed));
   }
