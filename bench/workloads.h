@@ -30,7 +30,7 @@ struct Row {
   std::string name;  // "row19/mlp-adam/optim"
   std::function<Workload()> make;
   // Steps before the results are compared and timing starts. A loop without
-  // sync point or mark_step() is found after 4,096 ops.
+  // sync point or mark_step() is found after 4,096 ops or 2^30 elements.
   std::int64_t warm_up_steps = 64;
   // Timed steps where more would change what is measured; 0: chosen by time.
   std::int64_t fixed_steps = 0;

@@ -68,7 +68,7 @@ std::vector<Row> InferenceRows() {
   return {
       {"row1/chain10-64", [] { return Chain10(64); }, 500},
       {"row1/chain10-64k", [] { return Chain10(65536); }, 500},
-      {"row1/chain10-4M", [] { return Chain10(4194304); }, 16},
+      {"row1/chain10-4M", [] { return Chain10(4194304); }, 64},
       {"row9/mlp-tiny", MlpTiny, 1000},
   };
 }

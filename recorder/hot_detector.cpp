@@ -15,6 +15,8 @@ constexpr std::uint64_t kMarkSalt = 0xD6E8FEB86659FD93ull;
 constexpr std::uint32_t kMaxPeriod = 32768;
 // Rules (b) and (c) of Note [Inner loops].
 constexpr std::uint64_t kLongRun = 4096;
+constexpr std::int64_t kHeavyRun = std::int64_t{1} << 30;  // elements
+constexpr std::uint64_t kHeavyPeriods = 16;
 constexpr std::uint32_t kInnerBreaks = 16;
 constexpr std::uint64_t kInnerRun = 64;
 // Rule (d): sync points beside marks.
@@ -40,12 +42,14 @@ void HotDetector::Break() {
 
 HotDetector::Candidate HotDetector::Observe(std::uint64_t token,
                                             std::uint8_t flags,
-                                            std::int64_t live) {
+                                            std::int64_t live,
+                                            std::int64_t elements) {
   if (flags & kAfterMarkStep) token ^= kMarkSalt;
   Push(token, flags, live);
   const std::uint32_t distance = NoteFingerprint();
   if (period_ != 0) {
     if (ring_[n() - 1 - period_] == token) {
+      elements_ += elements;
       if (++run_ >= next_close_) {
         next_close_ += period_;
         return Close();
@@ -178,6 +182,7 @@ HotDetector::Candidate HotDetector::SearchShort(std::uint64_t maybe) {
 HotDetector::Candidate HotDetector::Hold(Match match) {
   period_ = match.period;
   run_ = match.run;
+  elements_ = 0;
   eligible_ = 0;
   is_closed_ = false;
   inner_due_ = false;
@@ -199,7 +204,9 @@ std::uint64_t HotDetector::BoundaryInUse() const {
 //     one was seen in the last 2^16 tokens, else a sync point if one was; or
 // (b) there is no such boundary in the last max(2 p, 4096) tokens, and as many
 //     tokens have repeated without a break: a loop per parameter or per layer
-//     inside a step ends before that, or the step is found first; or
+//     inside a step ends before that, or the step is found first. Or it came
+//     16 times and its ops had 2^30 elements: half a second of one loop is
+//     worth a trace whatever is around it; or
 // (c) it has closed and broken 16 times, at 64 tokens or more, and no longer
 //     period around it came three times: its trip count varies, so there is
 //     no iteration around it to be recorded. (Twice is not enough: with
@@ -267,7 +274,12 @@ bool HotDetector::MayPromote() const {
   if (last_sync_ > n() - period_ && IsPatient()) return true;
   const std::uint64_t enough =
       std::max<std::uint64_t>(2 * std::uint64_t{period_}, kLongRun);
-  return run_ + period_ >= enough && boundary + enough <= n();
+  if (run_ + period_ >= enough && boundary + enough <= n()) return true;
+  return IsHeavy() && boundary + run_ + period_ <= n();
+}
+
+bool HotDetector::IsHeavy() const {
+  return elements_ >= kHeavyRun && run_ + period_ >= kHeavyPeriods * period_;
 }
 
 bool HotDetector::IsPatient() const {

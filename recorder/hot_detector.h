@@ -47,10 +47,10 @@ class HotDetector {
   HotDetector();
 
   // Feeds one token. `live`: how many values are alive before the op, up to a
-  // constant. Returns a candidate when a repetition that may be promoted has
-  // just closed, else period 0.
+  // constant; `elements`: of all its arguments. Returns a candidate when a
+  // repetition that may be promoted has just closed, else period 0.
   Candidate Observe(std::uint64_t token, std::uint8_t flags,
-                    std::int64_t live = 0);
+                    std::int64_t live = 0, std::int64_t elements = 0);
 
   // The period that currently holds, 0 if none: a capture of a candidate goes
   // on only while this stays what it was.
@@ -107,6 +107,7 @@ class HotDetector {
   std::uint64_t BoundaryInUse() const;
   bool MayPromote() const;
   bool IsPatient() const;
+  bool IsHeavy() const;
   Candidate Promote();
   std::uint64_t Cut(bool* at_boundary) const;
   std::uint64_t LeastAmong(std::uint8_t flag, std::uint64_t after) const;
@@ -118,6 +119,7 @@ class HotDetector {
   std::uint32_t period_ = 0;
   std::uint64_t run_ = 0;         // tokens that equal the one `period_` ago
   std::uint64_t next_close_ = 0;  // the run at which a repetition closes
+  std::int64_t elements_ = 0;   // since this run was found
   std::uint64_t eligible_ = 0;    // closings of this run that could promote
   std::uint64_t run_key_ = 0;     // names the period, whatever its rotation
   bool is_closed_ = false;        // FirstClose() ran for this run

@@ -140,16 +140,16 @@ Decision ThreadState::RunEagerly(CallFrame& frame) {
 }
 
 void ThreadState::ObserveToken(const CallFrame& frame, std::uint8_t flags) {
-  bool fresh = false;
+  TokenNotes notes;
   const std::uint64_t token =
-      TokenOf(frame, context_, stream_, detector_.position() + 1, &fresh);
-  if (fresh) flags |= HotDetector::kFreshExternal;
+      TokenOf(frame, context_, stream_, detector_.position() + 1, &notes);
+  if (notes.fresh) flags |= HotDetector::kFreshExternal;
   if (frame.entry.op_class == OpClass::kSync) flags |= HotDetector::kSync;
   if (after_mark_step_) flags |= HotDetector::kAfterMarkStep;
   after_mark_step_ = false;
   if (scheduled_.wait != 0) --scheduled_.wait;
   const HotDetector::Candidate candidate =
-      detector_.Observe(token, flags, BlocksOfThread());
+      detector_.Observe(token, flags, BlocksOfThread(), notes.elements);
   if (scheduled_.period != detector_.period()) scheduled_ = {};
   if (capture_.active() && capture_.length() != 0 &&
       loops_->period != detector_.period()) {

@@ -58,7 +58,7 @@ std::uint64_t LayoutBits(const c10::TensorImpl* impl) {
 
 std::uint64_t TokenOf(const CallFrame& frame, std::uint32_t context,
                       std::uint16_t stream, std::uint64_t position,
-                      bool* fresh) {
+                      TokenNotes* notes) {
   std::uint64_t h = Mix(kPrime, std::uint64_t{frame.entry.id} << 32 | context);
   for (const TensorRef& ref : frame.tensors) {
     const c10::TensorImpl* impl = ref.impl;
@@ -66,10 +66,12 @@ std::uint64_t TokenOf(const CallFrame& frame, std::uint32_t context,
       h = Mix(h, impl == nullptr ? 7 : 8);
       continue;
     }
+    const std::int64_t elements = impl->numel();
+    notes->elements += elements;
     std::uint64_t word =
         static_cast<std::uint64_t>(c10::typeMetaToScalarType(impl->dtype())) |
         static_cast<std::uint64_t>(impl->dim()) << 8 | LayoutBits(impl) << 16 |
-        std::uint64_t{impl->numel() == 0} << 20 |
+        std::uint64_t{elements == 0} << 20 |
         std::uint64_t{impl->is_wrapped_number()} << 21;
     word ^= impl->key_set().raw_repr() << 24;
     h = Mix(h, word);
@@ -80,7 +82,7 @@ std::uint64_t TokenOf(const CallFrame& frame, std::uint32_t context,
     h = Mix(h, block == nullptr
                    ? kForeignSource
                    : SourceOf(block, stream, position, &is_new));
-    *fresh |= is_new && !ref.written && !impl->is_wrapped_number();
+    notes->fresh |= is_new && !ref.written && !impl->is_wrapped_number();
   }
   for (const std::uint64_t word : frame.statics) h = Mix(h, word);
   for (std::uint32_t i = 0; i < frame.scalars.size(); ++i) {
@@ -108,9 +110,9 @@ std::uint64_t PeekToken(const CallFrame& frame, std::uint32_t context,
       uses.push_back({block, block->last_use.load(std::memory_order_relaxed)});
     }
   }
-  bool fresh = false;
+  TokenNotes notes;
   const std::uint64_t token =
-      TokenOf(frame, context, stream, position, &fresh);
+      TokenOf(frame, context, stream, position, &notes);
   for (const Use& use : uses) {
     use.block->last_use.store(use.last, std::memory_order_relaxed);
   }

@@ -19,11 +19,16 @@ inline std::uint64_t PositionStamp(std::uint16_t stream,
   return std::uint64_t{stream} << 48 | (position & ((1ull << 48) - 1));
 }
 
-// Also notes the use of every argument at `position`. *fresh is set if an
-// argument has never been seen by this stream.
+// What else TokenOf() sees.
+struct TokenNotes {
+  bool fresh = false;         // an argument has never been seen by this stream
+  std::int64_t elements = 0;  // of all tensor arguments
+};
+
+// Also notes the use of every argument at `position`.
 std::uint64_t TokenOf(const CallFrame& frame, std::uint32_t context,
                       std::uint16_t stream, std::uint64_t position,
-                      bool* fresh);
+                      TokenNotes* notes);
 
 // What TokenOf() would answer; notes nothing.
 std::uint64_t PeekToken(const CallFrame& frame, std::uint32_t context,

@@ -100,6 +100,30 @@ TEST_F(HotDetectorTest, StepWithoutBoundaryNeedsFourThousandTokens) {
   }
 }
 
+// Ten ops of 4 Mi elements take too long to wait for 4,096 of them.
+TEST_F(HotDetectorTest, HeavyStepWithoutBoundaryNeedsItsElements) {
+  const Stream step = Ops(10);
+  constexpr std::int64_t kElements = std::int64_t{1} << 22;
+  std::uint64_t found = 0;
+  for (const Op& op : 64 * step) {
+    const auto candidate =
+        detector_.Observe(op.token, op.flags, 0, kElements);
+    if (candidate.period != 0 && found == 0) found = detector_.position();
+  }
+  EXPECT_GE(found, (1u << 30) / kElements);
+  EXPECT_LE(found, (1u << 30) / kElements + 3 * step.size());
+}
+
+// Twelve layers of a step are not cut from it, however big they are.
+TEST_F(HotDetectorTest, HeavyLayersAreNotCutFromTheirStep) {
+  const Stream step = 12 * Ops(20) + Ops(10) + SyncPoint();
+  for (const Op& op : 3 * step) {
+    const auto candidate =
+        detector_.Observe(op.token, op.flags, 0, std::int64_t{1} << 24);
+    if (candidate.period != 0) EXPECT_EQ(candidate.period, step.size());
+  }
+}
+
 TEST_F(HotDetectorTest, ComesBackAtTheClosings2_3_4_8_16) {
   const Stream step = Ops(50) + SyncPoint();
   std::vector<std::uint64_t> closings;
