@@ -264,11 +264,20 @@ Trace* TraceStore::Find(TraceNode* from, const std::vector<NewStep>& steps) {
 }
 
 bool TraceStore::CountSighting(Trace* trace, std::int64_t threshold) {
+  const std::uint64_t now = clock_.load(std::memory_order_relaxed) + 1;
+  clock_.store(now, std::memory_order_relaxed);
   if (trace->hot.load(std::memory_order_acquire)) {
     trace->sightings.fetch_add(1, std::memory_order_relaxed);
     return false;
   }
   const std::lock_guard<std::mutex> lock(mutex_);
+  const std::uint64_t halvings =
+      (now - std::min(now, trace->sighted_at)) / kHalfLife;
+  trace->sightings.store(
+      trace->sightings.load(std::memory_order_relaxed) >>
+          std::min<std::uint64_t>(halvings, 63),
+      std::memory_order_relaxed);
+  trace->sighted_at = now;
   const std::int64_t seen =
       trace->sightings.fetch_add(1, std::memory_order_relaxed) + 1;
   if (seen < threshold || trace->hot.load(std::memory_order_relaxed)) {

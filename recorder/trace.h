@@ -41,6 +41,7 @@ struct Trace {
   std::uint32_t length = 0;          // steps
   bool starts_at_boundary = false;   // entered only after a sync or mark_step
   std::atomic<std::int64_t> sightings{0};
+  std::uint64_t sighted_at = 0;      // TraceStore's clock, of the last one
   std::atomic<bool> hot{false};
   std::atomic<std::int64_t> entries{0};
   std::atomic<std::int64_t> completions{0};
@@ -112,6 +113,8 @@ struct NewStep {
 
 class TraceStore {
  public:
+  static constexpr std::uint64_t kHalfLife = 1 << 16;
+
   explicit TraceStore(std::uint32_t max_nodes = 400000);
   ~TraceStore();
   TraceStore(const TraceStore&) = delete;
@@ -136,7 +139,9 @@ class TraceStore {
   Trace* Find(TraceNode* from, const std::vector<NewStep>& steps);
 
   // Counts one complete sighting; makes the trace hot at `threshold` and
-  // marks the nodes of all its paths. Returns true if it became hot now.
+  // marks the nodes of all its paths. Returns true if it became hot now. Until
+  // it is hot the count is halved for every kHalfLife sightings of any trace
+  // that came in between: what is rare does not add up.
   bool CountSighting(Trace* trace, std::int64_t threshold);
 
   // Called when a run left the trace; backs off exponentially, blacklists at
@@ -176,6 +181,9 @@ class TraceStore {
   TraceNode* top_;
   std::array<std::atomic<TraceNode*>, kRootBuckets> roots_{};
   std::atomic<std::uint32_t> node_count_{0};
+  // Sightings of all traces. Threads may lose some to one another: it only
+  // says how long ago something was, about.
+  std::atomic<std::uint64_t> clock_{0};
   std::vector<std::unique_ptr<TraceNode>> nodes_;
   std::vector<std::unique_ptr<Trace>> traces_;
   absl::flat_hash_map<std::uint64_t, std::vector<Trace*>> by_hash_;

@@ -210,6 +210,25 @@ TEST_F(TraceStoreTest, SightingsMakeAllPathsHot) {
   }
 }
 
+TEST_F(TraceStoreTest, RareSightingsDoNotAddUp) {
+  Trace* common = Insert(Chain({"aten::relu", "aten::tanh"}, 8));
+  Trace* rare = Insert(Chain({"aten::relu", "aten::neg"}, 8));
+  ASSERT_TRUE(store_.CountSighting(common, 1));
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_FALSE(store_.CountSighting(rare, 3)) << i;
+    for (std::uint64_t n = 0; n < 2 * TraceStore::kHalfLife; ++n) {
+      store_.CountSighting(common, 1);
+    }
+  }
+  // As often as once in a thousand, an evaluation per epoch, it does.
+  int sightings = 0;
+  for (bool hot = false; !hot && sightings < 20; ++sightings) {
+    hot = store_.CountSighting(rare, 3);
+    for (int n = 0; n < 1000; ++n) store_.CountSighting(common, 1);
+  }
+  EXPECT_LE(sightings, 3);
+}
+
 TEST_F(TraceStoreTest, NewPathOfAHotTraceIsHot) {
   Trace* trace = Insert(Chain({"aten::relu", "aten::tanh"}, 8));
   store_.CountSighting(trace, 1);

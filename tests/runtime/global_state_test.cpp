@@ -5,6 +5,7 @@
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/autocast_mode.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/div.h>
 #include <ATen/ops/linear.h>
@@ -48,6 +49,7 @@ class GlobalStateTest : public testing::Test {
                           Float32Precision::NONE);
     c.setDeterministicAlgorithms(false, false);
     c.setUserEnabledMkldnn(true);
+    at::autocast::set_autocast_enabled(at::kCPU, false);
     c10::set_default_dtype(caffe2::TypeMeta::Make<float>());
     at::set_num_threads(1);
     _mm_setcsr(mxcsr_);
@@ -102,6 +104,26 @@ TEST_F(GlobalStateTest, ProductsFollowTheMatmulPrecision) {
       const char* const precisions[] = {"highest", "medium", "high"};
       at::globalContext().setFloat32MatmulPrecision(precisions[i / 10 % 3]);
     });
+  });
+}
+
+// Autocast casts above the kernels: what they get is another stream, in
+// bfloat16.
+TEST_F(GlobalStateTest, ProductsFollowAutocast) {
+  Compare([] {
+    Tensors results;
+    const at::Tensor x = at::randn({48, 48}), w = at::randn({48, 48});
+    for (int i = 0; i < 40; ++i) {
+      at::autocast::set_autocast_enabled(at::kCPU, i % 10 >= 5);
+      results.push_back(at::tanh(at::mm(x, w)));
+      results.push_back(at::add(results.back(), x, 0.25));
+      mark_step();
+    }
+    at::autocast::set_autocast_enabled(at::kCPU, false);
+    at::autocast::clear_cache();
+    EXPECT_EQ(results[8].scalar_type(), at::kFloat);
+    EXPECT_EQ(results[10].scalar_type(), at::kBFloat16);
+    return results;
   });
 }
 
