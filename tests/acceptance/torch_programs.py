@@ -24,9 +24,13 @@ TORCH = LIBTJIT = None
 ONLY = [n for n in os.environ.get("TORCH_PROGRAMS", "").split(",") if n]
 PASSED = re.compile(r"^\[ +OK +\] ([\w./]+)", re.M)
 SECONDS = 200  # of one program
+# Draw with an unseeded generator and fail now and then without tjit too (2 of
+# 200 runs: a tie that rounds the other way). They may try again by themselves.
+UNSEEDED = {"quantized_test: TestQTensor.QuantizePerChannel4d"}
+TRIES = 4
 
 
-def run_program(path, extra):
+def run_program(path, extra, only="*"):
     """The tests that pass and the status, as a set of strings; counters."""
     with tempfile.TemporaryDirectory() as folder:
         env = {k: v for k, v in os.environ.items()
@@ -37,7 +41,8 @@ def run_program(path, extra):
             env.update(LD_PRELOAD=str(LIBTJIT), TJIT_STATS=str(stats))
         try:
             done = subprocess.run(
-                [path, "--gtest_color=no"], env=env, cwd=folder, text=True,
+                [path, "--gtest_color=no", f"--gtest_filter={only}"], env=env,
+                cwd=folder, text=True,
                 errors="replace", check=False, timeout=SECONDS,
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT)
@@ -72,12 +77,19 @@ def plain():
     return run_all()
 
 
+def passes_alone(name, extra):
+    program, test = name.split(": ")
+    return any(name in run_program(TORCH / "test" / program, extra, test)[0]
+               for _ in range(TRIES))
+
+
 class ProgramsTest(unittest.TestCase):
     def compare(self, **extra):
         expected = plain()[0]
         self.assertTrue(expected)
         passed, sums, outputs = run_all(**extra)
-        lost = sorted(expected - passed)
+        lost = [name for name in sorted(expected - passed)
+                if name not in UNSEEDED or not passes_alone(name, extra)]
         print(f"{len(expected)} results without tjit, "
               f"{len(expected & passed)} of them with "
               + " ".join(f"{k}={v}" for k, v in extra.items()))
