@@ -7,7 +7,9 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/ops/add.h>
+#include <ATen/ops/conj.h>
 #include <ATen/ops/div.h>
+#include <ATen/ops/imag.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
@@ -15,6 +17,7 @@
 #include <ATen/ops/randn.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/tanh.h>
+#include <ATen/ops/view_as_real.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 #include <tjit/tjit.h>
@@ -123,6 +126,22 @@ TEST_F(GlobalStateTest, ProductsFollowAutocast) {
     at::autocast::clear_cache();
     EXPECT_EQ(results[8].scalar_type(), at::kFloat);
     EXPECT_EQ(results[10].scalar_type(), at::kBFloat16);
+    return results;
+  });
+}
+
+// A conjugate or negative view is the same storage with a bit in its key set.
+TEST_F(GlobalStateTest, ConjugateAndNegativeViewsAreNotTheirTensors) {
+  Compare([] {
+    Tensors results;
+    const at::Tensor z = at::randn({48}, at::kComplexFloat), x = at::randn({48});
+    for (int i = 0; i < 40; ++i) {
+      const at::Tensor turned = i % 2 == 0 ? z : z.conj();
+      results.push_back(at::view_as_real(at::add(turned, turned, 0.5)));
+      results.push_back(at::add(x, at::imag(turned)));
+      for (int k = 0; k < 4; ++k) results.push_back(at::tanh(results.back()));
+      mark_step();
+    }
     return results;
   });
 }
