@@ -31,7 +31,7 @@ inline bool InstructionLogOn() {
 
 // Rows from now on, into `path`.
 void StartInstructionLog(const std::string& path);
-// The process ends.
+// The process ends. InstructionLogOn() stays: calls are in kernels.
 void CloseInstructionLog();
 
 // What ActiveState() returns on a thread that takes no part while the log is

@@ -234,6 +234,17 @@ class ProcessesTest(Case):
             self.assertRegex(rows[-1], r"aten::add\.Tensor \| 0 B \| "
                              r"f32\[16\], f32\[16\] \(UNFINISHED\)$")
 
+    def test_the_program_ends_while_a_thread_is_in_a_kernel(self):
+        for on in (True, False):
+            with self.subTest(on=on):
+                done = self.run_loop(f"{on}.log", "exit", on=on)
+                self.assertEqual(done.returncode, STATUS, done.stderr)
+                self.assertEqual(done.stdout, EXPECTED)
+                rows = self.log("--source=T1", f"{on}.log")
+                self.assertEqual(len(rows), 2, rows)
+                self.assertIn("aten::sum", rows[0])
+                self.assertIn("aten::set_", rows[1])
+
 
 class BadPathTest(Case):
     def check_same(self, done):

@@ -6,6 +6,7 @@
 //   kill, abort                   ends so after the loop
 //   segv                          in the kernel of an op
 //   slow                          prints a line, waits for one, runs it again
+//   exit                          main ends while a thread is in a kernel
 #include <ATen/ops/add.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/mm.h>
@@ -16,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -62,7 +64,42 @@ void Throw() {
   }
 }
 
+// `exit`: the thread stays in the kernel of set_(), which drops memory, until
+// every destructor of a static object has run.
+std::atomic<bool> in_kernel{false}, all_gone{false}, returned{false};
+
+void WaitFor(const std::atomic<bool>& flag) {
+  for (int ms = 0; !flag && ms < 60000; ++ms) usleep(1000);
+}
+
+void DropInKernel(void*) {
+  in_kernel = true;
+  WaitFor(all_gone);
+}
+
+void StayInKernel() {
+  static float memory[16];
+  at::Tensor t = at::from_blob(memory, {16}, DropInKernel);
+  at::sum(t);
+  t.set_();
+  returned = true;
+}
+
+// Registered before any library and as nobody's own, so it runs behind their
+// destructors.
+void AtTheEnd(int, void*) {
+  all_gone = true;
+  if (in_kernel) WaitFor(returned);
+}
+void Register() { on_exit(AtTheEnd, nullptr); }
+[[gnu::section(".preinit_array"), gnu::used]] void (*const kRegister)() =
+    &Register;
+
 void Run(const std::string& mode) {
+  if (mode == "exit") {
+    std::thread(StayInKernel).detach();
+    WaitFor(in_kernel);
+  }
   if (mode == "fork") InAChild();
   if (mode == "throw") Throw();
   if (mode == "kill") std::raise(SIGKILL);
