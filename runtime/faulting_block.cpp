@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <array>
@@ -52,9 +53,28 @@ std::atomic_ref<std::uint8_t> KindOf(Block* block) {
 // By kill(), raise() and the like: no access that would fault again.
 bool WasSent(const siginfo_t* info) { return info->si_code <= 0; }
 
+// As the system would have called it; it has chosen the stack already.
+void CallPrevious(int signal_number, siginfo_t* info, void* context) {
+  const struct sigaction previous = previous_action;
+  if ((previous.sa_flags & SA_RESETHAND) != 0) {
+    previous_action.sa_flags = 0;
+    previous_action.sa_handler = SIG_DFL;
+  }
+  sigset_t blocked = previous.sa_mask;
+  if ((previous.sa_flags & SA_NODEFER) == 0) sigaddset(&blocked, signal_number);
+  sigset_t before;
+  pthread_sigmask(SIG_BLOCK, &blocked, &before);
+  if ((previous.sa_flags & SA_SIGINFO) != 0) {
+    previous.sa_sigaction(signal_number, info, context);
+  } else {
+    previous.sa_handler(signal_number);
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
 void PassOn(int signal_number, siginfo_t* info, void* context) {
   if ((previous_action.sa_flags & SA_SIGINFO) != 0) {
-    return previous_action.sa_sigaction(signal_number, info, context);
+    return CallPrevious(signal_number, info, context);
   }
   const bool ignores = previous_action.sa_handler == SIG_IGN;
   if (ignores && WasSent(info)) return;
@@ -63,7 +83,7 @@ void PassOn(int signal_number, siginfo_t* info, void* context) {
     if (WasSent(info)) raise(signal_number);
     return;
   }
-  previous_action.sa_handler(signal_number);
+  CallPrevious(signal_number, info, context);
 }
 
 Block* SlotAt(const void* address) {
@@ -78,20 +98,71 @@ Block* SlotAt(const void* address) {
   return nullptr;
 }
 
+// A stack for kernels, which need more than an alternate one has.
+constexpr std::size_t kStackBytes = 8 << 20;
+
+struct Service {
+  Block* block = nullptr;
+  bool served = false;
+  ucontext_t there, back;
+};
+
+// On the new stack. A fault in a kernel must not begin at the top of the
+// alternate one, where OnFault() still stands.
+void Serve(unsigned high, unsigned low) {
+  auto* service = reinterpret_cast<Service*>(std::uintptr_t{high} << 32 | low);
+  stack_t none{}, alternate{};
+  none.ss_flags = SS_DISABLE;
+  sigaltstack(&none, &alternate);
+  service->served = fault_handler(service->block);
+  sigaltstack(&alternate, nullptr);
+}
+
+bool ServeOnNewStack(Block* block) {
+  void* map = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (map == MAP_FAILED) return false;
+  auto* service = new (map) Service;
+  service->block = block;
+  getcontext(&service->there);
+  service->there.uc_stack.ss_sp = service + 1;
+  service->there.uc_stack.ss_size = kStackBytes - sizeof(Service);
+  service->there.uc_link = &service->back;
+  const auto at = reinterpret_cast<std::uintptr_t>(service);
+  makecontext(&service->there, reinterpret_cast<void (*)()>(&Serve), 2,
+              static_cast<unsigned>(at >> 32), static_cast<unsigned>(at));
+  swapcontext(&service->back, &service->there);
+  const bool served = service->served;
+  munmap(map, kStackBytes);
+  return served;
+}
+
+bool IsOnAlternateStack() {
+  stack_t now{};
+  return sigaltstack(nullptr, &now) == 0 && (now.ss_flags & SS_ONSTACK) != 0;
+}
+
+bool FillIn(Block* block) {
+  return IsOnAlternateStack() ? ServeOnNewStack(block) : fault_handler(block);
+}
+
 void OnFault(int signal_number, siginfo_t* info, void* context) {
   const int saved = errno;
   Block* block = WasSent(info) ? nullptr : SlotAt(info->si_addr);
-  if (block == nullptr || !fault_handler(block)) {
+  if (block == nullptr || !FillIn(block)) {
     PassOn(signal_number, info, context);
   }
   errno = saved;
 }
 
-// On the stack of the thread: kernels need more than an alternate one has.
+// On the alternate stack where the handler before ours wants it, which may be
+// there for a stack that overflows.
 void InstallSignalHandler() {
+  sigaction(SIGSEGV, nullptr, &previous_action);
   struct sigaction action {};
   action.sa_sigaction = &OnFault;
-  action.sa_flags = SA_SIGINFO | SA_NODEFER;
+  action.sa_flags =
+      SA_SIGINFO | SA_NODEFER | (previous_action.sa_flags & SA_ONSTACK);
   sigemptyset(&action.sa_mask);
   sigaction(SIGSEGV, &action, &previous_action);
 }

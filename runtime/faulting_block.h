@@ -11,6 +11,10 @@
 // saves; above, memory that cannot be had is better said at the call. A slot
 // is two mappings (vm.max_map_count allows 65,530), so there are at most 4,096.
 //
+// A fault that is none of ours goes to the handler that was there before, with
+// its mask and on its stack. Where that is the alternate one, what is pending
+// runs on a new stack: kernels need more.
+//
 // Threads: any; the fault handler takes no lock of this file.
 // Tested by: tests/runtime/faulting_block_test.cpp
 #pragma once

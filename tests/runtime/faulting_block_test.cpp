@@ -212,5 +212,127 @@ TEST_F(FaultingBlockTest, ASignalThatWasSentKills) {
               ::testing::KilledBySignal(SIGSEGV), "");
 }
 
+// A handler of the program's from before us, in a new process: ours comes with
+// the first value that has no memory.
+class EarlierHandlerTest : public FaultingBlockTest {
+ protected:
+  void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+
+  // REQUIRES (all below): in the process that is to end.
+  static void Install(void (*handler)(int, siginfo_t*, void*), int flags) {
+    struct sigaction action {};
+    action.sa_sigaction = handler;
+    action.sa_flags = SA_SIGINFO | flags;
+    sigemptyset(&action.sa_mask);
+    sigaddset(&action.sa_mask, SIGUSR1);
+    sigaction(SIGSEGV, &action, nullptr);
+  }
+  // Nothing may be written below it.
+  static void UseAlternateStack(std::size_t bytes) {
+    auto* guard = static_cast<char*>(mmap(nullptr, kGuard + bytes, PROT_NONE,
+                                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    stack_t stack{};
+    stack.ss_sp = guard + kGuard;
+    stack.ss_size = bytes;
+    if (mprotect(stack.ss_sp, bytes, PROT_READ | PROT_WRITE) != 0 ||
+        sigaltstack(&stack, nullptr) != 0) {
+      _exit(1);
+    }
+  }
+  // Then there is a value without memory.
+  Values Defer() {
+    FaultingBlockTest::SetUp();
+    Values v = Step();
+    if (HasFailure() || Since().ops_replayed != 0 ||
+        ResidentAt(Unseen(v.y)) != 0) {
+      _exit(1);
+    }
+    return v;
+  }
+  static void TouchNothing() {
+    void* nothing = mmap(nullptr, kGuard, PROT_NONE,
+                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    *static_cast<volatile int*>(nothing) = 1;
+  }
+  static bool IsBlocked(int signal_number) {
+    sigset_t now;
+    sigprocmask(SIG_BLOCK, nullptr, &now);
+    return sigismember(&now, signal_number) == 1;
+  }
+
+  static constexpr std::size_t kGuard = 1 << 20;
+  static constexpr int kCalled = 42;
+};
+
+// Goes down until the stack ends.
+int Overflow(volatile char* above) {
+  volatile char frame[1 << 14];
+  frame[0] = *above;
+  return *above == 0 ? Overflow(frame) + frame[0] : 0;
+}
+
+TEST_F(EarlierHandlerTest, OfAStackThatOverflows) {
+  EXPECT_EXIT(
+      {
+        UseAlternateStack(64 << 10);
+        Install([](int, siginfo_t*, void*) { _exit(kCalled); }, SA_ONSTACK);
+        const Values v = Defer();
+        volatile char first = 0;
+        Overflow(&first);
+      },
+      ::testing::ExitedWithCode(kCalled), "");
+}
+
+// Kernels would not fit on its stack, and it must not be called.
+TEST_F(EarlierHandlerTest, OnASmallStackAndTheValueIsThere) {
+  EXPECT_EXIT(
+      {
+        UseAlternateStack(static_cast<std::size_t>(MINSIGSTKSZ) + (12 << 10));
+        Install([](int, siginfo_t*, void*) { _exit(1); }, SA_ONSTACK);
+        const Values v = Defer();
+        const bool same =
+            SameBits(Unseen(v.y), want_.y) && SameBits(Unseen(v.z), want_.z);
+        _exit(same && Since().flush_count("fault") == 1 ? 0 : 2);
+      },
+      ::testing::ExitedWithCode(0), "");
+}
+
+TEST_F(EarlierHandlerTest, IsCalledWithTheSignalsBlockedThatItWants) {
+  EXPECT_EXIT(
+      {
+        Install(
+            [](int, siginfo_t*, void*) {
+              _exit(IsBlocked(SIGSEGV) && IsBlocked(SIGUSR1) ? kCalled : 1);
+            },
+            0);
+        const Values v = Defer();
+        TouchNothing();
+      },
+      ::testing::ExitedWithCode(kCalled), "");
+  EXPECT_EXIT(
+      {
+        Install(
+            [](int, siginfo_t*, void*) {
+              _exit(!IsBlocked(SIGSEGV) && IsBlocked(SIGUSR1) ? kCalled : 1);
+            },
+            SA_NODEFER);
+        const Values v = Defer();
+        TouchNothing();
+      },
+      ::testing::ExitedWithCode(kCalled), "");
+}
+
+// It returns, and the access that faults again kills.
+TEST_F(EarlierHandlerTest, IsCalledOnceIfItWantsThat) {
+  EXPECT_EXIT(
+      {
+        Install([](int, siginfo_t*, void*) { (void)!write(2, "once\n", 5); },
+                SA_RESETHAND);
+        const Values v = Defer();
+        TouchNothing();
+      },
+      ::testing::KilledBySignal(SIGSEGV), "^once\n$");
+}
+
 }  // namespace
 }  // namespace tjit
