@@ -2,6 +2,7 @@
 #include "runtime/modes.h"
 
 #include <chrono>
+#include <exception>
 #include <mutex>
 #include <set>
 #include <string>
@@ -54,7 +55,6 @@ std::uint64_t SeedOfShuffle(std::uint64_t given) {
   return seed;
 }
 
-
 ModeState& ThreadState::ModesOn(unsigned modes) {
   if (modes_ == nullptr) modes_ = std::make_unique<ModeState>();
   if (modes_->modes != modes) {
@@ -89,8 +89,10 @@ Decision ThreadState::OnCallInMode(CallFrame& frame) {
   } else {
     decision = Decide(frame);
   }
-  // An open call goes first: its failure comes with the next op.
-  if (!mine.open && HasKeptFailure(&counters_)) {
+  // What has happened already, open or pending, is no error any more: that
+  // comes with the next op.
+  if (decision == Decision::kEager && !mine.open &&
+      HasKeptFailure(&counters_)) {
     OnThrow(frame);
     ThrowKeptFailure(&counters_);
   }
@@ -102,28 +104,38 @@ Decision ThreadState::OnCallInMode(CallFrame& frame) {
 
 bool ThreadState::AfterEagerInMode(CallFrame& frame, const ResultList& results,
                                    torch::jit::Stack* boxed) {
-  const unsigned modes = runtime_->modes();
-  if (modes_ != nullptr && modes_->checking) {
-    modes_->checking = false;
+  if (modes_ == nullptr) return false;
+  ModeState& mine = *modes_;  // the runtime's may have changed meanwhile
+  if (mine.checking) {
+    mine.checking = false;
     counters_.ops_checked.Add();
-    const std::string finding = modes_->check.After(frame);
+    const std::string finding = mine.check.After(frame);
     if (!finding.empty()) {
       counters_.check_failures.Add();
       SayFinding(
           absl::StrCat("TJIT_STRESS=check: ", frame.entry.name, " ", finding));
     }
   }
-  if ((modes & kModeHide) != 0) HideResults(frame, results.items());
-  if (modes_ != nullptr && modes_->open) {
+  if ((mine.modes & kModeHide) != 0 && runtime_->hiding()) {
+    HideResults(frame, results.items());
+  }
+  if (mine.open) {
     CloseCall(frame, results, boxed);
     return true;
   }
-  return (modes & (kModeHide | kModeLate | kModeCheck)) != 0;
+  return (mine.modes & (kModeHide | kModeLate | kModeCheck)) != 0;
 }
 
 void ThreadState::OnThrowInMode(CallFrame& frame) {
   modes_->checking = false;
-  if (modes_->open) GiveUpCall(frame, /*threw=*/true);
+  if (!modes_->open) return;
+  try {
+    GiveUpCall(frame, /*threw=*/true);
+  } catch (const std::exception& e) {
+    // The kernel's own error is on its way.
+    LogWarning(absl::StrCat("what was pending before ", frame.entry.name,
+                            " cannot run: ", e.what()));
+  }
 }
 
 }  // namespace tjit::runtime

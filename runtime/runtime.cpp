@@ -149,9 +149,10 @@ bool Runtime::Enable(const Options& options, bool for_thread) {
   if ((modes & kModeShuffle) != 0) {
     shuffle_seed_ = SeedOfShuffle(static_cast<std::uint64_t>(options.shuffle_seed));
   }
-  // Threads begin afresh with each enable() that names a mode.
-  modes_epoch_ += kModeEpoch;
-  modes_.store(modes == 0 ? 0 : modes | modes_epoch_);
+  // Threads begin afresh with each enable() that names a mode. The number stays
+  // when modes end: each thread has to leave them by itself.
+  if (modes != 0) modes_epoch_ += kModeEpoch;
+  modes_.store(modes | modes_epoch_);
   stats_path_ = options.stats_path;
   NoteGlobalFlags();
   may_defer_.store(true);
@@ -168,14 +169,18 @@ void Runtime::Disable() {
 }
 
 void Runtime::Clear() {
-  std::lock_guard<std::mutex> lock(mutex_);
-  // Each thread looks at its next op and starts over by itself.
-  stores_.push_back(std::make_unique<TraceStore>());
-  store_.store(stores_.back().get(), std::memory_order_release);
-  for (const auto& state : states_) state->Flush(FlushReason::kSyncCall);
-  for (OpId op = 0; op < kMaxOps; ++op) {
-    root_ops_[op].store(false, std::memory_order_relaxed);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    // Before threads come that note the roots of the new store.
+    for (OpId op = 0; op < kMaxOps; ++op) {
+      root_ops_[op].store(false, std::memory_order_relaxed);
+    }
+    // Each thread looks at its next op and starts over by itself.
+    stores_.push_back(std::make_unique<TraceStore>());
+    store_.store(stores_.back().get(), std::memory_order_release);
   }
+  // Without the mutex: kernels run, which may wait for a thread that needs it.
+  FlushAll(FlushReason::kSyncCall);
   TrimCache();
 }
 

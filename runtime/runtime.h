@@ -50,7 +50,7 @@ class Runtime {
   // False while disable() waits for what is pending.
   bool may_defer() const { return may_defer_.load(std::memory_order_relaxed); }
   // Test modes and TJIT_SHADOW, TJIT_STRICT (modes.h), and a number that each
-  // enable() raises; 0: none.
+  // such enable() raises; 0: none so far.
   unsigned modes() const { return modes_.load(std::memory_order_relaxed); }
   bool hiding() const { return (modes() & kModeHide) != 0; }
   std::uint64_t shuffle_seed() const { return shuffle_seed_; }

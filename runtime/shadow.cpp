@@ -6,6 +6,7 @@
 // up (the kernel threw, or its results are not what a pending op may have):
 // then what is pending runs first, and what the kernel wrote is put behind it.
 #include <cstring>
+#include <exception>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/log.h"
@@ -137,6 +138,7 @@ void ThreadState::GiveUpCall(CallFrame& frame, bool threw) {
 }
 
 // `bound`: the slots that only this op has.
+// THROWS: what allocation threw where pending ops could not run.
 void ThreadState::GiveUpCall(CallFrame& frame,
                              const std::vector<SlotBinding>& bound) {
   TraceNode* node = modes_->open->node;
@@ -155,13 +157,17 @@ void ThreadState::GiveUpCall(CallFrame& frame,
     const bool dead = slot.reader && slot.block->DropReader();
     if (slot.held || dead) FreeBlock(slot.block);
   }
+  std::exception_ptr error;
   if (run_.pending.empty()) {
     runtime_->NotePending(true);
     AfterFlushLocked();
   } else {
-    static_cast<void>(RunPending(FlushReason::kOpAtCall));
+    error = RunPending(FlushReason::kOpAtCall);
   }
+  // Without memory they stay pending, and the op has never been.
+  const bool stays = !run_.pending.empty();
   for (const TensorRef& ref : frame.tensors) {
+    if (stays) break;
     if (ref.impl == nullptr || !ref.written) continue;
     const c10::StorageImpl* storage = StorageOf(ref.impl);
     const Block* block = storage != nullptr ? BlockOf(storage) : nullptr;
@@ -173,10 +179,9 @@ void ThreadState::GiveUpCall(CallFrame& frame,
   }
   CountEager(frame);
   EndOpenCall();
-  if (node != nullptr) {
-    cursor_ = node->parent;
-    LeaveTrace(BailReason::kMetaDiffers);
-  }
+  if (node != nullptr) cursor_ = node->parent;
+  if (node != nullptr && !stays) LeaveTrace(BailReason::kMetaDiffers);
+  if (error != nullptr) std::rethrow_exception(error);
 }
 
 void ThreadState::NoteMismatch(const Difference& difference) {

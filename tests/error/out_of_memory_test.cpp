@@ -21,10 +21,10 @@ namespace {
 
 constexpr std::int64_t kSide = 4096;  // a result of 64 MiB
 
-// While it lives, no block of 64 MiB can be had.
+// While it lives, no block of so many bytes (64 MiB) can be had.
 class NoMemory {
  public:
-  NoMemory() {
+  explicit NoMemory(std::int64_t side = kSide) {
     getrlimit(RLIMIT_AS, &saved_);
     std::int64_t pages = 0;
     std::ifstream("/proc/self/statm") >> pages;
@@ -33,7 +33,7 @@ class NoMemory {
     setrlimit(RLIMIT_AS, &limit);
     // What tjit's allocator still has.
     try {
-      for (;;) taken_.push_back(at::empty({kSide, kSide}));
+      for (;;) taken_.push_back(at::empty({side, side}));
     } catch (const c10::Error&) {
       EXPECT_LT(taken_.size(), 16u);
     }
@@ -221,6 +221,42 @@ TEST_F(OutOfMemoryTest, AMismatchWithoutMemoryCanBeTriedAgain) {
   other = at::tanh(program_.row);
   program_.column = at::add(program_.column, program_.total, 1e-9);
   EXPECT_EQ(program_.Value(), expected);
+}
+
+// Eager throws while an op runs in TJIT_SHADOW, and what was pending before it
+// cannot run either: it stays pending.
+TEST_F(OutOfMemoryTest, UnderShadowAnOpThatThrowsLeavesTheOthersPending) {
+  constexpr std::int64_t kMid = 3200;  // 39 MiB; twins may hold 64
+  const at::Tensor row = at::ones({1, kMid}), column = at::ones({kMid, 1});
+  at::Tensor sum;
+  const auto begin = [&] { sum = at::sum(at::mul(row, column)); };
+  const auto end = [&] { return at::sum(at::add(row, column)); };
+  Options options;
+  options.hot_threshold = 2;
+  options.shadow = true;
+  clear();
+  ASSERT_TRUE(enable(options));
+  for (int i = 0; i < 12; ++i) {
+    begin();
+    EXPECT_EQ(end().item<float>(), 2.0f * kMid * kMid);
+    mark_step();
+  }
+  const Stats before = stats();
+  begin();
+  ASSERT_EQ((stats() - before).ops_deferred, 2);
+  {
+    const NoMemory none(kMid);
+    const std::string error = ErrorOf([&] { end(); });
+    EXPECT_NE(error.find("can't allocate memory"), std::string::npos) << error;
+    EXPECT_EQ((stats() - before).ops_replayed, 0);
+  }
+  EXPECT_EQ(end().item<float>(), 2.0f * kMid * kMid);
+  EXPECT_EQ(sum.item<float>(), 1.0f * kMid * kMid);
+  sync();
+  const Stats d = stats();
+  EXPECT_EQ(d.ops_seen, d.ops_eager + d.ops_replayed + d.ops_drained);
+  options.shadow = false;
+  ASSERT_TRUE(enable(options));
 }
 
 }  // namespace

@@ -98,6 +98,31 @@ TEST_F(StrictTest, AReaderDoesNotThrowTheNextOpDoes) {
   EXPECT_NE(Error([&] { at::add(t_, t_); }).find(kText), std::string::npos);
 }
 
+// The op is pending when its check of values has made an earlier one fail: it
+// is done once, and the error is the next op's.
+TEST_F(StrictTest, AnOpThatWasDeferredDoesNotThrow) {
+  Enable(true);
+  at::Tensor sum = at::zeros({4, 4});
+  const at::Tensor zero = at::zeros({1}, at::kLong), row = at::ones({1, 4});
+  const auto step = [&] {
+    const at::Tensor index = at::add(zero, zero);
+    loss_ = at::mul(t_, t_);
+    return Error([&] { sum.index_add_(0, index, row); });
+  };
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_EQ(step(), "");
+    mark_step();
+  }
+  const Stats before = stats();
+  SetThrows(true);
+  EXPECT_EQ(step(), "");
+  EXPECT_EQ((stats() - before).ops_deferred, 3);
+  EXPECT_EQ((stats() - before).flush_count("value_check"), 1);
+  SetThrows(false);
+  EXPECT_NE(Error([&] { at::add(t_, t_); }).find(kText), std::string::npos);
+  EXPECT_EQ(sum.const_data_ptr<float>()[0], 21);
+}
+
 TEST_F(StrictTest, OffItIsOnlyCounted) {
   Enable(false);
   WarmUp();
