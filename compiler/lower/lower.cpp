@@ -1,0 +1,158 @@
+#include "compiler/lower/lower.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "compiler/ir/builder.h"
+#include "compiler/ir/verifier.h"
+#include "compiler/lower/op_rules.h"
+#include "compiler/lower/step_lowering.h"
+
+namespace tjit {
+namespace lower {
+namespace {
+
+class GroupLowering {
+ public:
+  GroupLowering(absl::Span<const GroupStep> steps,
+                absl::Span<const GroupSlot> slots)
+      : steps_(steps), slots_(slots) {}
+
+  // With numbers for sizes first, which says whether it can be done and which
+  // sizes belong together; then with symbols.
+  bool Run(Lowered* lowered, std::string* reason) {
+    if (!Once(lowered, reason)) return false;
+    Lowered symbolic;
+    sizes_.Solve();
+    if (sizes_.symbols().empty()) return true;
+    if (Once(&symbolic, reason) && Verify(symbolic.function).empty()) {
+      symbolic.symbols = sizes_.symbols();
+      *lowered = std::move(symbolic);
+    }
+    reason->clear();
+    return true;
+  }
+
+ private:
+  bool Once(Lowered* lowered, std::string* reason) {
+    sizes_.Restart();
+    *lowered = Lowered();
+    ir::Builder builder("group", static_cast<int>(sizes_.symbols().size()));
+    Storages storages(&builder, &sizes_);
+    std::vector<StepPlaces> places;
+    if (!MakePlaces(&storages, &places, reason)) return false;
+    storages.MakeExternals(lowered);
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+      StepLowering step(steps_[i], static_cast<std::int32_t>(i), places[i],
+                        &builder, &sizes_, &storages, &lowered->scalars);
+      const OpRule* rule = RuleOf(steps_[i].op);
+      if (rule == nullptr) return Fail(i, "is not lowered", reason);
+      if (!rule->lower(step, *rule)) return Fail(i, step.reason(), reason);
+    }
+    storages.Finish(lowered);
+    lowered->function = builder.Finish();
+    return true;
+  }
+
+  bool MakePlaces(Storages* storages, std::vector<StepPlaces>* places,
+                  std::string* reason) {
+    for (const GroupSlot& slot : slots_) {
+      if (!storages->AddSlot(slot, reason)) return false;
+    }
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+      const StepRecord& record = *steps_[i].record;
+      if (record.kind != StepKind::kDeferred) {
+        return Fail(i, "runs at the call", reason);
+      }
+      StepPlaces& mine = places->emplace_back();
+      std::string why;
+      for (std::size_t a = 0; a < record.args.size() && why.empty(); ++a) {
+        const ArgRecord& arg = record.args[a];
+        Place& place = mine.args.emplace_back();
+        if (arg.slot == kNoSlot) continue;
+        place = PlaceOf(arg.slot, arg.geometry);
+        for (int d = 0; d < arg.geometry.ndim; ++d) {
+          place.dims.push_back(sizes_.Argument(
+              arg.geometry.sizes[d],
+              {static_cast<std::int32_t>(i), static_cast<std::int32_t>(a), d}));
+        }
+        why = storages->AddUse(place, arg.written);
+      }
+      for (std::size_t r = 0; r < record.results.size() && why.empty(); ++r) {
+        const ResultRecord& result = record.results[r];
+        Place& place = mine.results.emplace_back();
+        if (result.kind != ResultRecord::Kind::kFresh) continue;
+        place = PlaceOf(result.slot, result.geometry);
+        for (int d = 0; d < result.geometry.ndim; ++d) {
+          place.dims.push_back(sizes_.Result(result.geometry.sizes[d]));
+        }
+        why = storages->AddBirth(place);
+      }
+      if (!why.empty()) return Fail(i, why, reason);
+    }
+    return true;
+  }
+
+  static Place PlaceOf(std::int32_t slot, const TensorGeometry& geometry) {
+    Place place;
+    place.slot = slot;
+    place.geometry = &geometry;
+    return place;
+  }
+
+  bool Fail(std::size_t step, const std::string& why, std::string* reason) {
+    *reason = absl::StrCat("%", step, " ", std::string(steps_[step].op), ": ", why);
+    return false;
+  }
+
+  absl::Span<const GroupStep> steps_;
+  absl::Span<const GroupSlot> slots_;
+  SizeVars sizes_;
+};
+
+// The slots of one step alone, as small as its uses allow.
+std::vector<GroupSlot> SlotsOf(const StepRecord& record) {
+  absl::flat_hash_map<std::int32_t, std::size_t> index;
+  std::vector<GroupSlot> slots;
+  const auto add = [&](std::int32_t slot, const TensorGeometry& g, bool born) {
+    if (slot == kNoSlot || g.numel() == 0) return;
+    if (index.emplace(slot, slots.size()).second) {
+      slots.push_back({slot, 0, born, true});
+    }
+    GroupSlot& mine = slots[index.at(slot)];
+    const auto bytes = static_cast<std::uint64_t>(
+        (ReachOf(g).last + 1) * static_cast<std::int64_t>(g.itemsize));
+    mine.bytes = std::max(mine.bytes, bytes);
+  };
+  for (const ArgRecord& arg : record.args) add(arg.slot, arg.geometry, false);
+  for (const ResultRecord& result : record.results) {
+    if (result.kind == ResultRecord::Kind::kFresh) {
+      add(result.slot, result.geometry, true);
+    }
+  }
+  return slots;
+}
+
+}  // namespace
+}  // namespace lower
+
+bool Lower(absl::Span<const GroupStep> steps, absl::Span<const GroupSlot> slots,
+           Lowered* lowered, std::string* reason) {
+  return lower::GroupLowering(steps, slots).Run(lowered, reason);
+}
+
+std::string WhyNotLowered(const GroupStep& step) {
+  if (lower::RuleOf(step.op) == nullptr) {
+    return absl::StrCat("%0 ", std::string(step.op), ": is not lowered");
+  }
+  Lowered lowered;
+  std::string reason;
+  Lower({step}, lower::SlotsOf(*step.record), &lowered, &reason);
+  return reason;
+}
+
+bool CanLower(const GroupStep& step) { return WhyNotLowered(step).empty(); }
+
+}  // namespace tjit

@@ -1,0 +1,44 @@
+#include "compiler/lower/op_rules.h"
+
+#include <algorithm>
+
+#include "absl/container/flat_hash_map.h"
+
+namespace tjit::lower {
+namespace {
+
+using Rules = absl::flat_hash_map<std::string_view, const OpRule*>;
+
+Rules* MakeRules() {
+  auto* rules = new Rules;
+  for (const auto family : {PointwiseRules()}) {
+    for (const OpRule& rule : family) {
+      for (const std::string_view name :
+           {rule.functional, rule.in_place, rule.out}) {
+        if (!name.empty()) rules->emplace(name, &rule);
+      }
+    }
+  }
+  return rules;
+}
+
+const Rules& AllRules() {
+  static const Rules* const rules = MakeRules();
+  return *rules;
+}
+
+}  // namespace
+
+const OpRule* RuleOf(std::string_view op) {
+  const auto found = AllRules().find(op);
+  return found == AllRules().end() ? nullptr : found->second;
+}
+
+std::vector<std::string_view> LoweredOps() {
+  std::vector<std::string_view> names;
+  for (const auto& [name, rule] : AllRules()) names.push_back(name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace tjit::lower

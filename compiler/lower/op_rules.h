@@ -1,0 +1,35 @@
+// Which ops are lowered, and how: one table per family of ops.
+//
+// A rule is a function and its parameters; the functional, the in-place and
+// the out= form of an op share it, since a StepLowering knows where results
+// go. `spec` names the operands of the IR op in order: a digit is a tensor
+// argument, `a`, `b`, `c` are scalars 0, 1, 2, `Z` is the constant 0.
+// Tested by: tests/compiler/lower_test.cpp (names),
+// tests/runtime/lower_against_eager_test.cpp (bits)
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "compiler/ir/op.h"
+
+namespace tjit::lower {
+
+class StepLowering;
+
+struct OpRule {
+  std::string_view functional, in_place, out;  // empty: there is none
+  bool (*lower)(StepLowering& s, const OpRule& rule) = nullptr;
+  ir::Op op = ir::Op::kTo;
+  const char* spec = "";
+};
+
+absl::Span<const OpRule> PointwiseRules();  // pointwise.cpp
+
+// Null if the op is not lowered.
+const OpRule* RuleOf(std::string_view op);
+// All names, sorted.
+std::vector<std::string_view> LoweredOps();
+
+}  // namespace tjit::lower

@@ -1,0 +1,108 @@
+// One step while it is lowered: what the rules of the op families work with.
+//
+//   Node a, b;
+//   return s.Into(0) && s.Tensor(0, &a) && s.Tensor(1, &b) &&
+//          s.Store(s.Apply(Op::kMaximum, {a, b}));
+//
+// A rule says where a result goes (Into), loads tensors and scalars as nodes,
+// applies IR ops to them and stores. Apply() broadcasts its operands to the
+// destination's sizes. What returns bool returns false after Refuse().
+// A list op does that once per element.
+// Tested by: tests/compiler/lower_test.cpp
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compiler/lower/storages.h"
+
+namespace tjit::lower {
+
+// A tensor or scalar in the making.
+struct Node {
+  ir::Operand operand;
+  ir::DType dtype = ir::DType::kF32;  // of a scalar: as the program gave it
+  Dims dims;
+  bool is_number = false;  // a scalar, or a 0-dim tensor that wraps one
+};
+
+// A step with its variables; made for all steps before any is lowered.
+struct StepPlaces {
+  std::vector<Place> args;     // slot kNoSlot: undefined
+  std::vector<Place> results;  // fresh ones; else slot kNoSlot
+};
+
+class StepLowering {
+ public:
+  StepLowering(const GroupStep& step, std::int32_t index,
+               const StepPlaces& places, ir::Builder* builder, SizeVars* sizes,
+               Storages* storages, std::vector<ScalarSource>* scalars)
+      : step_(step), index_(index), places_(places), builder_(*builder),
+        sizes_(*sizes), storages_(*storages), scalars_(*scalars) {}
+
+  const StepRecord& record() const { return *step_.record; }
+  std::size_t arg_count() const { return places_.args.size(); }
+  std::uint64_t Static(std::size_t index) const {
+    return index < record().statics.size() ? record().statics[index] : 0;
+  }
+
+  // Sets the reason and returns false.
+  bool Refuse(std::string why);
+  const std::string& reason() const { return reason_; }
+
+  // Where the next Store() goes: result number `result`, or, where the op has
+  // no results, the written argument `arg`.
+  bool Into(std::size_t result);
+  bool IntoArgument(std::size_t arg);
+  ir::DType target_dtype() const { return target_dtype_; }
+  const Dims& target_dims() const { return target_.dims; }
+  // A result that the step makes has the common dtype of its operands.
+  bool target_is_fresh() const { return target_is_fresh_; }
+
+  bool Tensor(std::size_t arg, Node* node);
+  bool Scalar(std::size_t index, Node* node);
+  bool HasScalar(std::size_t index) const;
+  // The value of a scalar that never varied; false if there is none.
+  bool BakedScalar(std::size_t index, double* value) const;
+  static Node Number(double value);
+  static Node Number(std::int64_t value);
+
+  // The type that eager computes in, from the operands that count. Integers
+  // become the default dtype if `is_for_floats`.
+  bool CommonDType(const std::vector<Node>& nodes, bool is_for_floats,
+                   ir::DType* dtype);
+  // A tensor node of the dtype; scalars stay as they are.
+  Node Convert(const Node& node, ir::DType dtype);
+
+  // Operands broadcast to the destination; tensors of one dtype.
+  Node Apply(ir::Op op, const std::vector<Node>& nodes);
+  // full, or a comparison of scalars: the dtype is given.
+  Node ApplyAs(ir::DType dtype, ir::Op op, const std::vector<Node>& nodes);
+  // Sizes that an op's result depends on otherwise than by broadcasting.
+  void Fix(const Dims& dims) { sizes_.Fix(dims); }
+
+  // Puts the node into the destination, converted and broadcast to it.
+  bool Store(const Node& node);
+
+ private:
+  bool SetTarget(const Place& place, bool is_fresh);
+  Node Broadcast(const Node& node);
+  ir::Value TargetValue(ir::DType dtype) const;
+
+  const GroupStep& step_;
+  const std::int32_t index_;
+  const StepPlaces& places_;
+  ir::Builder& builder_;
+  SizeVars& sizes_;
+  Storages& storages_;
+  std::vector<ScalarSource>& scalars_;
+
+  Place target_;
+  bool target_is_fresh_ = false;
+  ir::DType target_dtype_ = ir::DType::kF32;
+  std::vector<std::size_t> loaded_;  // arguments, since Into()
+  std::vector<ir::ValueId> made_;    // by Apply(), since Into()
+  std::string reason_;
+};
+
+}  // namespace tjit::lower

@@ -1,0 +1,312 @@
+#include "tests/runtime/recorded_group.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "compiler/ir/interpreter.h"
+#include "compiler/ir/ir_text.h"
+#include "compiler/ir/verifier.h"
+
+namespace tjit::testing {
+namespace {
+
+TensorGeometry GeometryOf(const at::Tensor& t) {
+  TensorGeometry g;
+  g.key_set = t.key_set().raw_repr();
+  g.offset = t.storage_offset();
+  g.dtype = static_cast<std::uint8_t>(t.scalar_type());
+  g.ndim = static_cast<std::uint8_t>(t.dim());
+  g.itemsize = static_cast<std::uint8_t>(t.itemsize());
+  g.wrapped_number = t.unsafeGetTensorImpl()->is_wrapped_number();
+  std::copy(t.sizes().begin(), t.sizes().end(), g.sizes);
+  std::copy(t.strides().begin(), t.strides().end(), g.strides);
+  return g;
+}
+
+std::string BytesOf(const at::Tensor& t) {
+  return std::string(static_cast<const char*>(t.storage().data()),
+                     t.storage().nbytes());
+}
+
+ScalarValue Encode(const at::Scalar& s) {
+  ScalarValue value;
+  value.type = static_cast<std::uint64_t>(s.type());
+  if (s.isFloatingPoint()) {
+    const double number = s.toDouble();
+    std::memcpy(&value.bits[0], &number, sizeof(number));
+  } else {
+    value.bits[0] = static_cast<std::uint64_t>(s.toLong());
+  }
+  return value;
+}
+
+at::Tensor Eager(ir::Op op, const at::Tensor& x) {
+  switch (op) {
+    case ir::Op::kExp:
+      return at::exp(x);
+    case ir::Op::kExpm1:
+      return at::expm1(x);
+    case ir::Op::kLog:
+      return at::log(x);
+    case ir::Op::kLog2:
+      return at::log2(x);
+    case ir::Op::kLog10:
+      return at::log10(x);
+    case ir::Op::kLog1p:
+      return at::log1p(x);
+    case ir::Op::kSin:
+      return at::sin(x);
+    case ir::Op::kCos:
+      return at::cos(x);
+    case ir::Op::kTan:
+      return at::tan(x);
+    case ir::Op::kAsin:
+      return at::asin(x);
+    case ir::Op::kAcos:
+      return at::acos(x);
+    case ir::Op::kAtan:
+      return at::atan(x);
+    case ir::Op::kTanh:
+      return at::tanh(x);
+    case ir::Op::kErf:
+      return at::erf(x);
+    case ir::Op::kErfc:
+      return at::erfc(x);
+    case ir::Op::kSqrt:
+      return at::sqrt(x);
+    default:
+      return at::Tensor();
+  }
+}
+
+bool EagersFunctions(ir::Op op, ir::Compute compute, const void* const* in,
+                     void* out, std::int64_t n) {
+  const auto dtype = compute == ir::Compute::kFloat ? at::kFloat : at::kDouble;
+  const at::Tensor x = at::empty({n}, dtype);
+  if (n == 0) return false;
+  std::memcpy(x.data_ptr(), in[0], x.nbytes());
+  const at::Tensor y = Eager(op, x);
+  if (!y.defined()) return false;
+  std::memcpy(out, y.data_ptr(), y.nbytes());
+  return true;
+}
+
+// The first element of two storages that differs, or "".
+std::string Difference(const std::string& is, const std::string& should,
+                       at::ScalarType type) {
+  const std::size_t item = c10::elementSize(type);
+  if (is.size() != should.size()) return "sizes differ";
+  ir::DType dtype;
+  ir::DTypeByNumber(static_cast<std::uint8_t>(type), &dtype);
+  for (std::size_t i = 0; i + item <= is.size(); i += item) {
+    if (is.compare(i, item, should, i, item) == 0) continue;
+    const auto a = ir::Load<double>(dtype, is.data() + i);
+    const auto b = ir::Load<double>(dtype, should.data() + i);
+    if (a != a && b != b) continue;
+    return absl::StrCat("element ", i / item, " is ", a, ", eager ", b);
+  }
+  return "";
+}
+
+}  // namespace
+
+std::int32_t RecordedGroup::SlotOf(const at::Tensor& t, bool is_born) {
+  for (std::size_t s = 0; s < slots_.size(); ++s) {
+    if (slots_[s].keeper.storage().unsafeGetStorageImpl() ==
+        t.storage().unsafeGetStorageImpl()) {
+      return static_cast<std::int32_t>(s);
+    }
+  }
+  slots_.push_back({t, BytesOf(t), is_born, true});
+  return static_cast<std::int32_t>(slots_.size()) - 1;
+}
+
+void RecordedGroup::RecordValue(const c10::IValue& value, bool is_number,
+                                bool is_written, StepRecord* step) {
+  if (value.isTensor() || (value.isNone() && !is_number)) {
+    ArgRecord& arg = step->args.emplace_back();
+    if (value.isNone() || !value.toTensor().defined()) return;
+    const at::Tensor t = value.toTensor();
+    arg = {SlotOf(t, false), is_written, GeometryOf(t)};
+    kept_.push_back(t);
+  } else if (is_number) {
+    ScalarRecord& scalar = step->scalars.emplace_back();
+    scalar.may_vary = true;
+    if (value.isNone()) {
+      scalar.value.type = ~std::uint64_t{0};
+    } else {
+      scalar.value = Encode(value.toScalar());
+    }
+  } else if (value.isList()) {
+    const auto list = value.toListRef();
+    step->statics.push_back(list.size());
+    for (const c10::IValue& element : list) {
+      RecordValue(element, element.isScalar() && !element.isInt(), is_written,
+                  step);
+    }
+  } else if (value.isInt() || value.isBool()) {
+    step->statics.push_back(
+        static_cast<std::uint64_t>(value.isInt() ? value.toInt()
+                                                 : value.toBool()));
+  }
+}
+
+at::Tensor RecordedGroup::Call(const std::string& op,
+                               torch::jit::Stack arguments) {
+  const auto dot = op.find('.');
+  const c10::OperatorHandle handle =
+      c10::Dispatcher::singleton().findSchemaOrThrow(
+          op.substr(0, dot).c_str(),
+          dot == std::string::npos ? "" : op.substr(dot + 1).c_str());
+  const auto& schema = handle.schema().arguments();
+  StepRecord step;
+  step.op = InternOp(op);
+  for (std::size_t i = arguments.size(); i < schema.size(); ++i) {
+    arguments.push_back(schema[i].default_value().value_or(c10::IValue()));
+  }
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const c10::TypePtr type = schema[i].real_type();
+    const auto kind = type->kind() == c10::TypeKind::OptionalType
+                          ? type->expectRef<c10::OptionalType>()
+                                .getElementType()
+                                ->kind()
+                          : type->kind();
+    const bool is_number = kind == c10::TypeKind::NumberType ||
+                           kind == c10::TypeKind::FloatType;
+    const c10::AliasInfo* alias = schema[i].alias_info();
+    if (arguments[i].isNone() && !is_number &&
+        kind != c10::TypeKind::TensorType) {
+      step.statics.push_back(0x6e6f6e65);
+      continue;
+    }
+    RecordValue(arguments[i], is_number, alias != nullptr && alias->isWrite(),
+                &step);
+  }
+  std::vector<at::Tensor> tensors;
+  for (const c10::IValue& v : arguments) {
+    if (v.isTensor()) tensors.push_back(v.toTensor());
+  }
+  torch::jit::Stack stack = arguments;
+  handle.callBoxed(&stack);
+  results_.clear();
+  for (const c10::IValue& v : stack) {
+    if (v.isTensorList()) {
+      for (const at::Tensor& t : v.toTensorVector()) results_.push_back(t);
+    } else if (v.isTensor()) {
+      results_.push_back(v.toTensor());
+    }
+  }
+  for (const at::Tensor& t : results_) {
+    ResultRecord& result = step.results.emplace_back();
+    std::size_t arg = 0;
+    for (const at::Tensor& argument : tensors) {
+      if (argument.is_same(t)) {
+        result.kind = ResultRecord::Kind::kAlias;
+        result.alias_arg = static_cast<std::int32_t>(arg);
+      }
+      ++arg;
+    }
+    if (result.kind == ResultRecord::Kind::kAlias) continue;
+    result.slot = SlotOf(t, true);
+    result.geometry = GeometryOf(t);
+    kept_.push_back(t);
+  }
+  steps_.push_back(std::move(step));
+  names_.push_back(op);
+  return results_.empty() ? at::Tensor() : results_[0];
+}
+
+void RecordedGroup::MakeScalarsRuntime() {
+  for (ScalarRecord& scalar : steps_.back().scalars) scalar.MarkRuntime();
+}
+
+void RecordedGroup::Drop(const at::Tensor& tensor) {
+  slots_[static_cast<std::size_t>(SlotOf(tensor, false))].is_needed = false;
+}
+
+std::string RecordedGroup::Lower() {
+  std::vector<GroupStep> steps;
+  std::vector<GroupSlot> slots;
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    steps.push_back({&steps_[i], names_[i]});
+  }
+  for (std::size_t s = 0; s < slots_.size(); ++s) {
+    slots.push_back({static_cast<std::int32_t>(s), slots_[s].before.size(),
+                     slots_[s].is_born, slots_[s].is_needed});
+  }
+  std::string reason;
+  lowered_ = Lowered();
+  if (!tjit::Lower(steps, slots, &lowered_, &reason)) return reason;
+  const std::vector<std::string> violations = Verify(lowered_.function);
+  if (!violations.empty()) {
+    return violations[0] + "\n" + Print(lowered_.function);
+  }
+  // What is lowered in a group is claimed alone.
+  for (const GroupStep& step : steps) {
+    const std::string why = WhyNotLowered(step);
+    if (!why.empty()) return "alone: " + why;
+  }
+  return "";
+}
+
+std::string RecordedGroup::ExpectRefused(const std::string& why) {
+  const std::string reason = Lower();
+  return !reason.empty() && absl::StrContains(reason, why)
+             ? ""
+             : "expected '" + why + "', got '" + reason + "'";
+}
+
+std::string RecordedGroup::Compare() {
+  const std::string reason = Lower();
+  return reason.empty() ? CompareWith(lowered_) : reason;
+}
+
+std::string RecordedGroup::CompareWith(const Lowered& lowered) {
+  ir::RunArguments run;
+  for (const SizeSource& s : lowered.symbols) {
+    run.symbols.push_back(steps_[static_cast<std::size_t>(s.step)]
+                              .args[static_cast<std::size_t>(s.arg)]
+                              .geometry.sizes[s.dim]);
+  }
+  for (const ScalarSource& s : lowered.scalars) {
+    run.scalars.push_back(steps_[static_cast<std::size_t>(s.step)]
+                              .scalars[static_cast<std::size_t>(s.index)]
+                              .value);
+  }
+  std::vector<std::string> memory;
+  for (const Slot& slot : slots_) {
+    memory.push_back(slot.is_born ? std::string(slot.before.size(), '\x5a')
+                                  : slot.before);
+  }
+  const auto buffer = [&](std::int32_t slot) {
+    const auto s = static_cast<std::size_t>(slot);
+    return ir::Buffer{memory[s].data(),
+                      static_cast<std::int64_t>(
+                          memory[s].size() /
+                          slots_[s].keeper.dtype().itemsize())};
+  };
+  for (const std::int32_t s : lowered.external_slots) {
+    run.externals.push_back(buffer(s));
+  }
+  for (const std::int32_t s : lowered.return_slots) {
+    run.returns.push_back(buffer(s));
+  }
+  ir::Hooks hooks;
+  hooks.math = EagersFunctions;
+  std::string error = ir::Interpret(lowered.function, run, hooks);
+  for (std::size_t s = 0; s < slots_.size() && error.empty(); ++s) {
+    if (!slots_[s].is_needed) continue;
+    error = Difference(memory[s], BytesOf(slots_[s].keeper),
+                       slots_[s].keeper.scalar_type());
+    if (!error.empty()) error = absl::StrCat("s", s, " ", error);
+  }
+  return error.empty() ? "" : error + "\n" + Print(lowered.function);
+}
+
+}  // namespace tjit::testing
