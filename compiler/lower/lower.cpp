@@ -48,7 +48,6 @@ class GroupLowering {
       StepLowering step(steps_[i], static_cast<std::int32_t>(i), places[i],
                         &builder, &sizes_, &storages, &lowered->scalars);
       const OpRule* rule = RuleOf(steps_[i].op);
-      if (rule == nullptr) return Fail(i, "is not lowered", reason);
       if (!rule->lower(step, *rule)) return Fail(i, step.reason(), reason);
     }
     storages.Finish(lowered);
@@ -63,6 +62,8 @@ class GroupLowering {
     }
     for (std::size_t i = 0; i < steps_.size(); ++i) {
       const StepRecord& record = *steps_[i].record;
+      const OpRule* rule = RuleOf(steps_[i].op);
+      if (rule == nullptr) return Fail(i, "is not lowered", reason);
       if (record.kind != StepKind::kDeferred) {
         return Fail(i, "runs at the call", reason);
       }
@@ -78,7 +79,9 @@ class GroupLowering {
               arg.geometry.sizes[d],
               {static_cast<std::int32_t>(i), static_cast<std::int32_t>(a), d}));
         }
-        why = storages->AddUse(place, arg.written);
+        if (arg.written || rule->reads_arguments) {
+          why = storages->AddUse(place, arg.written);
+        }
       }
       for (std::size_t r = 0; r < record.results.size() && why.empty(); ++r) {
         const ResultRecord& result = record.results[r];

@@ -3,7 +3,9 @@
 // A rule is a function and its parameters; the functional, the in-place and
 // the out= form of an op share it, since a StepLowering knows where results
 // go. `spec` names the operands of the IR op in order: a digit is a tensor
-// argument, `a`, `b`, `c` are scalars 0, 1, 2, `Z` is the constant 0.
+// argument, `a`, `b`, `c` are scalars 0, 1, 2, `Z` is the constant 0, `O` 1.
+// For an element of a list: a digit is a list, `*` the element's own scalar,
+// `T` the one tensor behind the lists.
 // Tested by: tests/compiler/lower_test.cpp (names),
 // tests/runtime/lower_against_eager_test.cpp (bits)
 #pragma once
@@ -23,9 +25,19 @@ struct OpRule {
   bool (*lower)(StepLowering& s, const OpRule& rule) = nullptr;
   ir::Op op = ir::Op::kTo;
   const char* spec = "";
+  // False: the tensors give sizes and dtype, their bytes are not read.
+  bool reads_arguments = true;
 };
 
-absl::Span<const OpRule> PointwiseRules();  // pointwise.cpp
+absl::Span<const OpRule> PointwiseRules();
+absl::Span<const OpRule> CompositeRules();
+absl::Span<const OpRule> DataRules();
+absl::Span<const OpRule> ListRules();
+absl::Span<const OpRule> ReduceRules();
+
+// Lowers one IR op over the operands of `spec`, in the type that eager computes
+// in. Refuses where eager's bits are not those of the op.
+bool LowerSpec(StepLowering& s, ir::Op op, const char* spec);
 
 // Null if the op is not lowered.
 const OpRule* RuleOf(std::string_view op);

@@ -5,125 +5,23 @@
 // softshrink, exp2, sinh, cosh, atanh, atan2, general pow, fmod and remainder
 // (f32), maximum, minimum and clamp by tensors (0 against -0, floats only),
 // hardtanh_backward.
-#include <vector>
-
 #include "compiler/lower/op_rules.h"
 #include "compiler/lower/step_lowering.h"
 
 namespace tjit::lower {
 namespace {
 
-using ir::DType;
-using ir::DTypeKind;
 using ir::Op;
 
-bool IsFloat(DType dtype) { return InfoOf(dtype).kind == DTypeKind::kFloat; }
-
-bool IsHalf(DType dtype) {
-  return dtype == DType::kF16 || dtype == DType::kBF16;
-}
-
-// The nodes of a spec.
-bool Load(StepLowering& s, const char* spec, std::vector<Node>* nodes) {
-  for (const char* c = spec; *c != '\0'; ++c) {
-    Node node;
-    if (*c >= '0' && *c <= '9') {
-      if (!s.Tensor(static_cast<std::size_t>(*c - '0'), &node)) return false;
-    } else if (*c == 'Z') {
-      node = StepLowering::Number(std::int64_t{0});
-    } else if (!s.Scalar(static_cast<std::size_t>(*c - 'a'), &node)) {
-      return false;
-    }
-    nodes->push_back(node);
-  }
-  return true;
-}
-
-// Halves are computed in float and rounded by more rules than these; what
-// only moves or compares them is the same everywhere.
-bool TakesHalves(Op op, const std::vector<Node>& nodes) {
-  const ir::OpInfo& info = InfoOf(op);
-  if (info.type_rule == ir::TypeRule::kWhere) return true;
-  if (info.type_rule != ir::TypeRule::kCompare) return false;
-  for (const Node& node : nodes) {
-    if (!node.operand.is_tensor()) return false;
-  }
-  return true;
-}
-
-// Converts the operands of `op` to the type that eager computes in.
-bool Unify(StepLowering& s, Op op, std::vector<Node>* nodes) {
-  const ir::OpInfo& info = InfoOf(op);
-  std::vector<Node> common;
-  for (std::size_t i = 0; i < nodes->size(); ++i) {
-    const char kind = info.operands[i];
-    if (kind == 'x' || kind == 't') common.push_back((*nodes)[i]);
-  }
-  DType dtype = DType::kF32;
-  if (!s.CommonDType(common, info.dtypes == ir::DTypeSet::kFloat, &dtype)) {
-    return false;
-  }
-  if (!Contains(info.dtypes, dtype)) {
-    return s.Refuse("has no such arithmetic in the IR");
-  }
-  if (IsHalf(dtype) && !TakesHalves(op, *nodes)) {
-    return s.Refuse("computes in a half type");
-  }
-  for (std::size_t i = 0; i < nodes->size(); ++i) {
-    Node& node = (*nodes)[i];
-    const char kind = info.operands[i];
-    if (kind == 'c') {
-      if (node.dtype != DType::kBool) return s.Refuse("has a mask of numbers");
-    } else if (node.operand.is_tensor()) {
-      node = s.Convert(node, dtype);
-    } else if (!IsFloat(dtype) && IsFloat(node.dtype)) {
-      return s.Refuse("has a fraction in arithmetic of integers");
-    } else if (dtype == DType::kBool && node.dtype != DType::kBool &&
-               kind != 'r') {
-      return s.Refuse("has a number in arithmetic of booleans");
-    }
-  }
-  return true;
-}
-
 bool Simple(StepLowering& s, const OpRule& rule) {
-  std::vector<Node> nodes;
-  return s.Into(0) && Load(s, rule.spec, &nodes) && Unify(s, rule.op, &nodes) &&
-         s.Store(s.Apply(rule.op, nodes));
-}
-
-// Eager's integers and halves are not the formula of floats.
-bool FloatsOnly(StepLowering& s, const OpRule& rule) {
-  Node first;
-  if (!s.Into(0) || !s.Tensor(0, &first)) return false;
-  if (!IsFloat(first.dtype)) return s.Refuse("is not of floats");
-  return Simple(s, rule);
-}
-
-// -0 and 0 are equal, and which one wins depends on the place in eager.
-bool IntegersOnly(StepLowering& s, const OpRule& rule) {
-  Node first;
-  if (!s.Into(0) || !s.Tensor(0, &first)) return false;
-  if (IsFloat(first.dtype)) {
-    return s.Refuse("has bits that depend on the place of an element");
-  }
-  return Simple(s, rule);
+  return LowerSpec(s, rule.op, rule.spec);
 }
 
 // clamp(x, min, max), each of which may be absent.
 bool Clamp(StepLowering& s, const OpRule& rule) {
-  OpRule bound = rule;
-  if (s.HasScalar(0) && s.HasScalar(1)) {
-    bound.op = Op::kClamp;
-    bound.spec = "0ab";
-  } else if (s.HasScalar(0)) {
-    bound.op = Op::kMaximum;
-    bound.spec = "0a";
-  } else {
-    bound.op = Op::kMinimum;
-    bound.spec = "0b";
-  }
-  return Simple(s, bound);
+  if (s.HasScalar(0) && s.HasScalar(1)) return LowerSpec(s, rule.op, "0ab");
+  return s.HasScalar(0) ? LowerSpec(s, Op::kMaximum, "0a")
+                        : LowerSpec(s, Op::kMinimum, "0b");
 }
 
 #define TJIT_UNARY(name, rule, op)                                         \
@@ -150,10 +48,10 @@ constexpr OpRule kRules[] = {
     {"aten::mul.Scalar", "aten::mul_.Scalar", "aten::mul.Scalar_out", Simple, Op::kMul, "0a"},
     {"aten::div.Tensor", "aten::div_.Tensor", "aten::div.out", Simple, Op::kDiv, "01"},
     {"aten::div.Scalar", "aten::div_.Scalar", "aten::div.Scalar_out", Simple, Op::kDiv, "0a"},
-    {"aten::addcmul", "aten::addcmul_", "aten::addcmul.out", FloatsOnly, Op::kAddcmul, "012a"},
-    {"aten::addcdiv", "aten::addcdiv_", "aten::addcdiv.out", FloatsOnly, Op::kAddcdiv, "012a"},
-    {"aten::lerp.Scalar", "aten::lerp_.Scalar", "aten::lerp.Scalar_out", FloatsOnly, Op::kLerp, "01a"},
-    {"aten::lerp.Tensor", "aten::lerp_.Tensor", "aten::lerp.Tensor_out", FloatsOnly, Op::kLerp, "012"},
+    {"aten::addcmul", "aten::addcmul_", "aten::addcmul.out", Simple, Op::kAddcmul, "012a"},
+    {"aten::addcdiv", "aten::addcdiv_", "aten::addcdiv.out", Simple, Op::kAddcdiv, "012a"},
+    {"aten::lerp.Scalar", "aten::lerp_.Scalar", "aten::lerp.Scalar_out", Simple, Op::kLerp, "01a"},
+    {"aten::lerp.Tensor", "aten::lerp_.Tensor", "aten::lerp.Tensor_out", Simple, Op::kLerp, "012"},
     TJIT_UNARY("neg", Simple, kNeg),
     TJIT_UNARY("abs", Simple, kAbs),
     TJIT_UNARY("sign", Simple, kSign),
@@ -161,24 +59,24 @@ constexpr OpRule kRules[] = {
     TJIT_UNARY("reciprocal", Simple, kReciprocal),
     TJIT_UNARY("sqrt", Simple, kSqrt),
     TJIT_UNARY("rsqrt", Simple, kRsqrt),
-    TJIT_UNARY("floor", FloatsOnly, kFloor),
-    TJIT_UNARY("ceil", FloatsOnly, kCeil),
-    TJIT_UNARY("trunc", FloatsOnly, kTrunc),
-    TJIT_UNARY("round", FloatsOnly, kRound),
+    TJIT_UNARY("floor", Simple, kFloor),
+    TJIT_UNARY("ceil", Simple, kCeil),
+    TJIT_UNARY("trunc", Simple, kTrunc),
+    TJIT_UNARY("round", Simple, kRound),
     {"aten::relu", "aten::relu_", "aten::relu.out", Simple, Op::kRelu, "0"},
     {"aten::clamp", "aten::clamp_", "aten::clamp.out", Clamp, Op::kClamp, ""},
     {"aten::hardtanh", "aten::hardtanh_", "aten::hardtanh.out", Clamp, Op::kClamp, ""},
     {"aten::clamp_min", "aten::clamp_min_", "aten::clamp_min.out", Simple, Op::kMaximum, "0a"},
     {"aten::clamp_max", "aten::clamp_max_", "aten::clamp_max.out", Simple, Op::kMinimum, "0a"},
-    {"aten::maximum", "", "aten::maximum.out", IntegersOnly, Op::kMaximum, "01"},
-    {"aten::minimum", "", "aten::minimum.out", IntegersOnly, Op::kMinimum, "01"},
+    {"aten::maximum", "", "aten::maximum.out", Simple, Op::kMaximum, "01"},
+    {"aten::minimum", "", "aten::minimum.out", Simple, Op::kMinimum, "01"},
     {"aten::where.self", "", "aten::where.self_out", Simple, Op::kWhere, "012"},
     {"aten::masked_fill.Scalar", "aten::masked_fill_.Scalar", "aten::masked_fill.Scalar_out", Simple, Op::kWhere, "1a0"},
-    {"aten::leaky_relu", "aten::leaky_relu_", "aten::leaky_relu.out", FloatsOnly, Op::kLeakyRelu, "0a"},
+    {"aten::leaky_relu", "aten::leaky_relu_", "aten::leaky_relu.out", Simple, Op::kLeakyRelu, "0a"},
     {"aten::threshold", "aten::threshold_", "aten::threshold.out", Simple, Op::kThreshold, "00ab"},
     {"aten::threshold_backward", "", "aten::threshold_backward.grad_input", Simple, Op::kThreshold, "10aZ"},
-    {"aten::tanh_backward", "", "aten::tanh_backward.grad_input", FloatsOnly, Op::kTanhBackward, "01"},
-    {"aten::sigmoid_backward", "", "aten::sigmoid_backward.grad_input", FloatsOnly, Op::kSigmoidBackward, "01"},
+    {"aten::tanh_backward", "", "aten::tanh_backward.grad_input", Simple, Op::kTanhBackward, "01"},
+    {"aten::sigmoid_backward", "", "aten::sigmoid_backward.grad_input", Simple, Op::kSigmoidBackward, "01"},
     TJIT_COMPARE("eq", kEq),
     TJIT_COMPARE("ne", kNe),
     TJIT_COMPARE("lt", kLt),

@@ -55,6 +55,8 @@ bool StepLowering::SetTarget(const Place& place, bool is_fresh) {
 }
 
 bool StepLowering::Into(std::size_t result) {
+  result = result * elements_ + element_;
+  if (record().results.empty()) return IntoArgument(result);
   if (result >= record().results.size()) return Refuse("has no such result");
   const ResultRecord& r = record().results[result];
   if (r.kind == ResultRecord::Kind::kFresh) {
@@ -75,6 +77,14 @@ bool StepLowering::IntoArgument(std::size_t arg) {
 }
 
 bool StepLowering::Tensor(std::size_t arg, Node* node) {
+  return Load(arg * elements_ + element_, node);
+}
+
+bool StepLowering::SharedTensor(Node* node) {
+  return Load(arg_count() - 1, node);
+}
+
+bool StepLowering::Load(std::size_t arg, Node* node) {
   if (arg >= arg_count() || places_.args[arg].slot == kNoSlot) {
     return Refuse(absl::StrCat("has no tensor ", arg));
   }
@@ -226,6 +236,48 @@ Node StepLowering::Apply(Op op, const std::vector<Node>& nodes) {
   }
   if (info.type_rule == ir::TypeRule::kCompare) dtype = DType::kBool;
   return ApplyAs(dtype, op, nodes);
+}
+
+Node StepLowering::Reduce(Op op, const Node& node, const std::vector<int>& dims,
+                          bool keepdim) {
+  // What is left of the operand is the target.
+  std::size_t left = 0;
+  for (std::size_t d = 0; d < node.dims.size(); ++d) {
+    const bool is_reduced =
+        std::find(dims.begin(), dims.end(), static_cast<int>(d)) != dims.end();
+    if (!is_reduced) sizes_.Relate(target_.dims[left], node.dims[d]);
+    if (!is_reduced || keepdim) ++left;
+  }
+  Node result;
+  result.dims = target_.dims;
+  made_.push_back(builder_.Emit(op, {node.operand}, dims, keepdim));
+  result.operand = builder_.Use(made_.back());
+  result.dtype = builder_.function().values.back().dtype;
+  return result;
+}
+
+bool StepLowering::IsBroadcast(const Node& node) const {
+  if (!node.operand.is_tensor()) return true;
+  const std::size_t added = target_.dims.size() - node.dims.size();
+  for (std::size_t d = 0; d < target_.dims.size(); ++d) {
+    if (target_.dims[d].size == 1) continue;
+    if (d < added || node.dims[d - added].size == 1 ||
+        node.operand.access.strides[d - added] == ir::Size(0)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void StepLowering::RelateTarget(std::size_t arg) {
+  if (arg >= arg_count()) return;
+  const Dims& dims = places_.args[arg].dims;
+  if (dims.size() != target_.dims.size()) return;
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    if (dims[d].size == target_.dims[d].size) {
+      sizes_.Relate(dims[d], target_.dims[d]);
+    }
+  }
 }
 
 bool StepLowering::Store(const Node& node) {

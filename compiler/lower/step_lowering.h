@@ -46,6 +46,13 @@ class StepLowering {
     return index < record().statics.size() ? record().statics[index] : 0;
   }
 
+  // The element of the lists that tensors, results and `*` are of.
+  void SetElement(std::size_t element, std::size_t count) {
+    element_ = element;
+    elements_ = count;
+  }
+  std::size_t element() const { return element_; }
+
   // Sets the reason and returns false.
   bool Refuse(std::string why);
   const std::string& reason() const { return reason_; }
@@ -60,6 +67,7 @@ class StepLowering {
   bool target_is_fresh() const { return target_is_fresh_; }
 
   bool Tensor(std::size_t arg, Node* node);
+  bool SharedTensor(Node* node);  // the last argument
   bool Scalar(std::size_t index, Node* node);
   bool HasScalar(std::size_t index) const;
   // The value of a scalar that never varied; false if there is none.
@@ -78,14 +86,22 @@ class StepLowering {
   Node Apply(ir::Op op, const std::vector<Node>& nodes);
   // full, or a comparison of scalars: the dtype is given.
   Node ApplyAs(ir::DType dtype, ir::Op op, const std::vector<Node>& nodes);
+  Node Reduce(ir::Op op, const Node& node, const std::vector<int>& dims,
+              bool keepdim);
+
+  // True if the destination has some element of the node several times.
+  bool IsBroadcast(const Node& node) const;
   // Sizes that an op's result depends on otherwise than by broadcasting.
   void Fix(const Dims& dims) { sizes_.Fix(dims); }
+  // The target has the sizes of argument `arg`, if they are equal.
+  void RelateTarget(std::size_t arg);
 
   // Puts the node into the destination, converted and broadcast to it.
   bool Store(const Node& node);
 
  private:
   bool SetTarget(const Place& place, bool is_fresh);
+  bool Load(std::size_t arg, Node* node);
   Node Broadcast(const Node& node);
   ir::Value TargetValue(ir::DType dtype) const;
 
@@ -97,6 +113,7 @@ class StepLowering {
   Storages& storages_;
   std::vector<ScalarSource>& scalars_;
 
+  std::size_t element_ = 0, elements_ = 1;
   Place target_;
   bool target_is_fresh_ = false;
   ir::DType target_dtype_ = ir::DType::kF32;

@@ -1,0 +1,156 @@
+// Ops that are several IR ops, each with a rounding of its own, as in eager's
+// kernels.
+// Source: aten/src/ATen/native/cpu of libtorch 2.13 (PowKernel.cpp,
+// Activation.cpp, BinaryOpsKernel.cpp, PointwiseOpsKernel.cpp).
+#include <vector>
+
+#include "compiler/lower/op_rules.h"
+#include "compiler/lower/step_lowering.h"
+
+namespace tjit::lower {
+namespace {
+
+using ir::DType;
+using ir::Op;
+
+// Tensors 0 to `count`, all of one type, f32 or f64, which is the target's.
+bool Floats(StepLowering& s, std::size_t count, std::vector<Node>* nodes) {
+  if (!s.Into(0)) return false;
+  const DType dtype = s.target_dtype();
+  if (dtype != DType::kF32 && dtype != DType::kF64) {
+    return s.Refuse("computes in another type than f32 and f64");
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    Node node;
+    if (!s.Tensor(i, &node)) return false;
+    if (node.dtype != dtype) return s.Refuse("has operands of several types");
+    nodes->push_back(node);
+  }
+  return true;
+}
+
+Node Sub(StepLowering& s, const Node& a, const Node& b) {
+  return s.Apply(Op::kSub, {a, b, StepLowering::Number(std::int64_t{1})});
+}
+
+Node Mul(StepLowering& s, const Node& a, const Node& b) {
+  return s.Apply(Op::kMul, {a, b});
+}
+
+// The exponents that eager has formulas for; the others are a function whose
+// bits depend on the place of an element.
+bool Pow(StepLowering& s, const OpRule&) {
+  std::vector<Node> x;
+  double exponent = 0;
+  if (!Floats(s, 1, &x)) return false;
+  if (!s.BakedScalar(0, &exponent)) return s.Refuse("has a varying exponent");
+  if (exponent == 0) return s.Store(StepLowering::Number(1.0));
+  if (exponent == 1) return s.Store(x[0]);
+  if (exponent == 0.5) return s.Store(s.Apply(Op::kSqrt, x));
+  if (exponent == -0.5) return s.Store(s.Apply(Op::kRsqrt, x));
+  if (exponent == -1) return s.Store(s.Apply(Op::kReciprocal, x));
+  const bool is_known = exponent == 2 || exponent == 3 || exponent == -2;
+  if (!is_known) return s.Refuse("has an exponent without a formula");
+  const Node square = Mul(s, x[0], x[0]);
+  if (exponent == 2) return s.Store(square);
+  return s.Store(exponent == 3 ? Mul(s, square, x[0])
+                               : s.Apply(Op::kReciprocal, {square}));
+}
+
+bool Frac(StepLowering& s, const OpRule&) {
+  std::vector<Node> x;
+  return Floats(s, 1, &x) &&
+         s.Store(Sub(s, x[0], s.Apply(Op::kTrunc, {x[0]})));
+}
+
+// (gradient, input, slope, is_result)
+bool LeakyReluBackward(StepLowering& s, const OpRule&) {
+  std::vector<Node> x;
+  Node slope;
+  if (!Floats(s, 2, &x) || !s.Scalar(0, &slope)) return false;
+  const Node is_positive = s.Apply(Op::kGt, {x[1], StepLowering::Number(0.0)});
+  return s.Store(
+      s.Apply(Op::kWhere, {is_positive, x[0], Mul(s, x[0], slope)}));
+}
+
+enum Reduction : std::uint64_t { kNone = 0, kMean = 1, kSum = 2 };
+
+// (input, target, reduction)
+bool MseLoss(StepLowering& s, const OpRule&) {
+  std::vector<Node> x;
+  if (s.Static(0) != kNone) return s.Refuse("reduces");
+  if (!Floats(s, 2, &x)) return false;
+  const Node difference = Sub(s, x[0], x[1]);
+  return s.Store(Mul(s, difference, difference));
+}
+
+// (gradient, input, target, reduction): 2 / n * (input - target) * gradient
+bool MseLossBackward(StepLowering& s, const OpRule&) {
+  std::vector<Node> x;
+  if (!Floats(s, 3, &x)) return false;
+  double factor = 2;
+  if (s.Static(0) == kMean) {
+    s.Fix(x[1].dims);
+    double count = 1;
+    for (const Dim& dim : x[1].dims) count *= static_cast<double>(dim.size);
+    factor /= count;
+  }
+  const Node difference = Sub(s, x[1], x[2]);
+  const Node scaled = Mul(s, difference, StepLowering::Number(factor));
+  return s.Store(Mul(s, scaled, x[0]));
+}
+
+// (gradient, mask, scale)
+bool DropoutBackward(StepLowering& s, const OpRule&) {
+  std::vector<Node> x;
+  Node mask, scale;
+  if (!Floats(s, 1, &x) || !s.Tensor(1, &mask) || !s.Scalar(0, &scale)) {
+    return false;
+  }
+  if (mask.dtype != DType::kBool) return s.Refuse("has a mask of numbers");
+  const Node kept = Mul(s, x[0], s.Convert(mask, x[0].dtype));
+  return s.Store(Mul(s, kept, scale));
+}
+
+// min(max(x + 3, 0), 6)
+Node Ramp(StepLowering& s, const Node& x) {
+  const Node moved =
+      s.Apply(Op::kAdd, {x, StepLowering::Number(3.0),
+                         StepLowering::Number(std::int64_t{1})});
+  return s.Apply(Op::kClamp, {moved, StepLowering::Number(0.0),
+                              StepLowering::Number(6.0)});
+}
+
+bool Hardsigmoid(StepLowering& s, const OpRule&) {
+  std::vector<Node> x;
+  return Floats(s, 1, &x) &&
+         s.Store(s.Apply(Op::kDiv, {Ramp(s, x[0]), StepLowering::Number(6.0)}));
+}
+
+bool Hardswish(StepLowering& s, const OpRule&) {
+  std::vector<Node> x;
+  if (!Floats(s, 1, &x)) return false;
+  return s.Store(s.Apply(
+      Op::kDiv, {Mul(s, x[0], Ramp(s, x[0])), StepLowering::Number(6.0)}));
+}
+
+constexpr OpRule kRules[] = {
+    {"aten::pow.Tensor_Scalar", "aten::pow_.Scalar",
+     "aten::pow.Tensor_Scalar_out", Pow},
+    {"aten::frac", "aten::frac_", "aten::frac.out", Frac},
+    {"aten::leaky_relu_backward", "", "aten::leaky_relu_backward.grad_input",
+     LeakyReluBackward},
+    {"aten::mse_loss", "", "aten::mse_loss.out", MseLoss},
+    {"aten::mse_loss_backward", "", "aten::mse_loss_backward.grad_input",
+     MseLossBackward},
+    {"aten::native_dropout_backward", "", "", DropoutBackward},
+    {"aten::hardsigmoid", "aten::hardsigmoid_", "aten::hardsigmoid.out",
+     Hardsigmoid},
+    {"aten::hardswish", "aten::hardswish_", "aten::hardswish.out", Hardswish},
+};
+
+}  // namespace
+
+absl::Span<const OpRule> CompositeRules() { return kRules; }
+
+}  // namespace tjit::lower

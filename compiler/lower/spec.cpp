@@ -1,0 +1,133 @@
+// LowerSpec(): operands, promotion, and where an op is not claimed.
+#include <vector>
+
+#include "compiler/lower/op_rules.h"
+#include "compiler/lower/step_lowering.h"
+
+namespace tjit::lower {
+namespace {
+
+using ir::DType;
+using ir::DTypeKind;
+using ir::Op;
+
+bool IsFloat(DType dtype) { return InfoOf(dtype).kind == DTypeKind::kFloat; }
+
+bool IsHalf(DType dtype) {
+  return dtype == DType::kF16 || dtype == DType::kBF16;
+}
+
+// The nodes of a spec.
+bool Load(StepLowering& s, const char* spec, std::vector<Node>* nodes) {
+  for (const char* c = spec; *c != '\0'; ++c) {
+    Node node;
+    bool is_there = true;
+    if (*c >= '0' && *c <= '9') {
+      is_there = s.Tensor(static_cast<std::size_t>(*c - '0'), &node);
+    } else if (*c == 'T') {
+      is_there = s.SharedTensor(&node);
+    } else if (*c == 'Z' || *c == 'O') {
+      node = StepLowering::Number(std::int64_t{*c == 'O'});
+    } else {
+      is_there = s.Scalar(
+          *c == '*' ? s.element() : static_cast<std::size_t>(*c - 'a'), &node);
+    }
+    if (!is_there) return false;
+    nodes->push_back(node);
+  }
+  return true;
+}
+
+// Halves are computed in float and rounded by more rules than these; what
+// only moves or compares them is the same everywhere.
+bool TakesHalves(Op op, const std::vector<Node>& nodes) {
+  const ir::OpInfo& info = InfoOf(op);
+  if (info.type_rule == ir::TypeRule::kWhere) return true;
+  if (info.type_rule != ir::TypeRule::kCompare) return false;
+  for (const Node& node : nodes) {
+    if (!node.operand.is_tensor()) return false;
+  }
+  return true;
+}
+
+bool IsConstantOne(const Node& node) {
+  return !node.operand.is_tensor() && node.operand.scalar.is_constant() &&
+         (node.operand.scalar == ir::Constant(std::int64_t{1}) ||
+          node.operand.scalar == ir::Constant(1.0));
+}
+
+// Eager's formulas for other types than those of the IR op.
+bool Claims(StepLowering& s, Op op, DType dtype,
+            const std::vector<Node>& nodes) {
+  switch (op) {
+    case Op::kAddcmul:
+    case Op::kAddcdiv:
+    case Op::kLerp:
+    case Op::kFloor:
+    case Op::kCeil:
+    case Op::kTrunc:
+    case Op::kRound:
+    case Op::kLeakyRelu:
+      return IsFloat(nodes[0].dtype) || s.Refuse("is not of floats");
+    case Op::kMaximum:
+    case Op::kMinimum:
+      // -0 and 0 are equal, and which one wins depends on the place.
+      return !IsFloat(dtype) || !nodes[1].operand.is_tensor() ||
+             s.Refuse("has bits that depend on the place of an element");
+    case Op::kAdd:
+    case Op::kSub:
+      // Where the same element is added everywhere, eager's tail multiplies it
+      // by alpha once, and rounds.
+      return !IsFloat(dtype) || IsConstantOne(nodes[2]) ||
+             !s.IsBroadcast(nodes[1]) ||
+             s.Refuse("adds a broadcast operand times alpha");
+    default:
+      return true;
+  }
+}
+
+// Converts the operands of `op` to the type that eager computes in.
+bool Unify(StepLowering& s, Op op, std::vector<Node>* nodes) {
+  const ir::OpInfo& info = InfoOf(op);
+  std::vector<Node> common;
+  for (std::size_t i = 0; i < nodes->size(); ++i) {
+    const char kind = info.operands[i];
+    if (kind == 'x' || kind == 't') common.push_back((*nodes)[i]);
+  }
+  DType dtype = DType::kF32;
+  if (!s.CommonDType(common, info.dtypes == ir::DTypeSet::kFloat, &dtype)) {
+    return false;
+  }
+  if (!Contains(info.dtypes, dtype)) {
+    return s.Refuse("has no such arithmetic in the IR");
+  }
+  if (IsHalf(dtype) && !TakesHalves(op, *nodes)) {
+    return s.Refuse("computes in a half type");
+  }
+  if (!Claims(s, op, dtype, *nodes)) return false;
+  for (std::size_t i = 0; i < nodes->size(); ++i) {
+    Node& node = (*nodes)[i];
+    const char kind = info.operands[i];
+    if (kind == 'c') {
+      if (node.dtype != DType::kBool) return s.Refuse("has a mask of numbers");
+    } else if (node.operand.is_tensor()) {
+      node = s.Convert(node, dtype);
+    } else if (!IsFloat(dtype) && IsFloat(node.dtype)) {
+      return s.Refuse("has a fraction in arithmetic of integers");
+    } else if (dtype == DType::kBool && node.dtype != DType::kBool &&
+               kind != 'r') {
+      return s.Refuse("has a number in arithmetic of booleans");
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+bool LowerSpec(StepLowering& s, ir::Op op, const char* spec) {
+  std::vector<Node> nodes;
+  return s.Into(0) && Load(s, spec, &nodes) && Unify(s, op, &nodes) &&
+         s.Store(s.Apply(op, nodes));
+}
+
+}  // namespace tjit::lower
