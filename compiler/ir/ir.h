@@ -54,6 +54,8 @@ Geometry Contiguous(Sizes sizes);
 struct Value {
   DType dtype = DType::kF32;
   Geometry layout;  // offset 0
+
+  bool operator==(const Value& o) const = default;
 };
 
 enum class ScalarType : std::uint8_t { kI64, kF64, kBool };

@@ -11,6 +11,7 @@
 #include "compiler/ir/interpreter.h"
 #include "compiler/ir/ir_text.h"
 #include "compiler/ir/verifier.h"
+#include "compiler/passes/passes.h"
 #include "recorder/trace_parse.h"
 #include "recorder/trace_text.h"
 #include "recorder/trace_verifier.h"
@@ -156,6 +157,23 @@ std::string RunTrace(const FileTest& test) {
   return "there is no test '" + test.action + "' of a trace";
 }
 
+// The function behind the passes that the first line names, or all of them.
+std::string RunPassesOf(const FileTest& test, const ir::Function& function) {
+  std::vector<PassInfo> passes;
+  for (const std::string& name : test.arguments) {
+    if (PassByName(name) == nullptr) return "there is no pass '" + name + "'";
+    passes.push_back(*PassByName(name));
+  }
+  if (passes.empty()) passes = Passes();
+  PassOptions options;
+  options.verify = true;
+  ir::Function after = function;
+  const std::string error = RunPasses(passes, &after, options);
+  if (!error.empty()) return error;
+  const std::string text = Print(after);
+  return text == Print(function) ? "(unchanged)" : text;
+}
+
 std::string RunFunction(const FileTest& test) {
   ir::Function function;
   std::string error;
@@ -166,6 +184,7 @@ std::string RunFunction(const FileTest& test) {
     return Violations(violations);
   }
   if (test.action == "run") return Run(function, test.head).Text();
+  if (test.action == "pass") return RunPassesOf(test, function);
   return "there is no test '" + test.action + "' of a function";
 }
 
@@ -181,6 +200,9 @@ FileTest SplitFileTest(const std::string& text) {
   std::istringstream words(text);
   std::string semicolon, word;
   words >> semicolon >> word >> test.action;
+  std::getline(words, word);
+  words = std::istringstream(word);
+  while (words >> word) test.arguments.push_back(word);
   return test;
 }
 

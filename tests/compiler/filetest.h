@@ -11,6 +11,8 @@
 // *.ir     parse   the error, or the canonical text
 //          verify  the violations, or "verified"
 //          run     (verified first) returned values and externals written
+//          pass [NAME...]  (verified first) the function behind these passes,
+//                  without names behind all of them; "(unchanged)" if it is
 // *.trace  parse   the error, or the canonical text
 //          verify  the violations, or "verified"
 // With TJIT_BLESS=1 the output is rewritten; the diff is the review.
@@ -18,11 +20,13 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace tjit {
 
 struct FileTest {
   std::string action;
+  std::vector<std::string> arguments;  // words behind the action
   std::string head;    // lines before the output
   std::string output;  // as the file has it
 };

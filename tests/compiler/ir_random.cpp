@@ -25,7 +25,7 @@ class Generator {
     const Function& f = b_.function();
     for (ValueId id = f.externals; id < static_cast<int>(f.values.size());
          ++id) {
-      b_.Return(id);
+      if (options_.returned == 100 || Chance(options_.returned)) b_.Return(id);
     }
     for (int i = Below(3); i > 0; --i) {
       const Operand to = b_.Use(Below(f.externals));
@@ -119,6 +119,7 @@ class Generator {
   }
 
   void Step() {
+    if (options_.repeats > 0 && Chance(options_.repeats)) return Repeat();
     const Op op = static_cast<Op>(Below(kOpCount));
     switch (InfoOf(op).family) {
       case Family::kPointwise:
@@ -131,6 +132,20 @@ class Generator {
         return Data(op);
       case Family::kCall:
         return Call();
+    }
+  }
+
+  void Repeat() {
+    const Function& f = b_.function();
+    if (f.body.empty()) return;
+    const Instruction in = f.body[static_cast<std::size_t>(
+        Below(static_cast<int>(f.body.size())))];
+    if (in.op == Op::kCall) return;
+    if (in.op == Op::kFull || in.op == Op::kTo) {
+      const Value type = f.values[static_cast<std::size_t>(in.results[0])];
+      b_.EmitAs(type, in.op, in.operands);
+    } else {
+      b_.Emit(in.op, in.operands, in.dims, in.keepdim);
     }
   }
 

@@ -16,12 +16,14 @@ struct RandomOptions {
   int instructions = 12;
   bool calls = true;  // a hook for "test::twice" must be there
   bool updates = true;
+  int repeats = 0;     // percent of instructions that repeat an earlier one
+  int returned = 100;  // percent of the values that are returned
 };
 
 // The same seed gives the same function. It verifies; it has symbols n0, n1,
 // which must be bound to at least 1, externals of several dtypes, two scalar
 // arguments, accesses that transpose, slice and broadcast, updates, calls,
-// write-backs, and returns every value that an instruction made.
+// write-backs, and returns the values that instructions made.
 Function RandomFunction(std::uint64_t seed, const RandomOptions& options = {});
 
 // Memory and arguments for one run of any function.

@@ -1,0 +1,47 @@
+#include "compiler/passes/passes.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "compiler/ir/verifier.h"
+#include "compiler/passes/cse.h"
+#include "compiler/passes/dce.h"
+#include "compiler/passes/fold.h"
+
+namespace tjit {
+
+const std::vector<PassInfo>& Passes() {
+  static const std::vector<PassInfo> passes = {
+      {"fold", Fold, "computes what is constant, moves constants into scalars"},
+      {"cse", EliminateCommon, "computes equal things once"},
+      {"dce", EliminateDead, "drops what nobody reads"},
+  };
+  return passes;
+}
+
+const PassInfo* PassByName(std::string_view name) {
+  for (const PassInfo& pass : Passes()) {
+    if (name == pass.name) return &pass;
+  }
+  return nullptr;
+}
+
+std::string RunPasses(const std::vector<PassInfo>& passes,
+                      ir::Function* function, const PassOptions& options) {
+  for (const PassInfo& pass : passes) {
+    ir::Function after = pass.run(*function);
+    if (options.verify) {
+      const std::vector<std::string> violations = ir::Verify(after);
+      if (!violations.empty()) {
+        return absl::StrCat("pass ", pass.name, ": ",
+                            absl::StrJoin(violations, "; "));
+      }
+    }
+    if (options.observer) options.observer(pass, *function, after);
+    *function = std::move(after);
+  }
+  return "";
+}
+
+}  // namespace tjit
