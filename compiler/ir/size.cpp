@@ -31,6 +31,14 @@ Size Size::Invalid() {
   return size;
 }
 
+bool Size::is_never_negative() const {
+  if (!is_valid_ || constant_ < 0) return false;
+  for (const Term& term : terms_) {
+    if (term.coefficient < 0) return false;
+  }
+  return true;
+}
+
 int Size::max_symbol() const {
   int max = -1;
   for (const Term& term : terms_) {

@@ -49,6 +49,8 @@ class Size {
   bool is_constant() const { return is_valid_ && terms_.empty(); }
   // The number. REQUIRES: is_constant().
   std::int64_t constant() const { return constant_; }
+  // No term and no constant is: so for all symbols, which are >= 0, it is not.
+  bool is_never_negative() const;
   // The highest symbol, -1 without any.
   int max_symbol() const;
 

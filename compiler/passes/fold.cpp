@@ -78,12 +78,12 @@ class Folder {
       const Operand use = ir::Builder::Use(scalar);
       operands.push_back(
           operand.is_tensor()
-              ? b.Use(b.EmitAs({r_.function()
-                                    .values[static_cast<std::size_t>(
-                                        operand.value)]
-                                    .dtype,
-                                ir::Contiguous({})},
-                               Op::kFull, {use}))
+              ? b.Use(b.EmitAs(
+                    {r_.function()
+                         .values[static_cast<std::size_t>(operand.value)]
+                         .dtype,
+                     ir::Contiguous({})},
+                    Op::kFull, {use}))
               : use);
     }
     const DType dtype =

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/ir/verifier.h"
+#include "compiler/passes/copy_out.h"
 #include "compiler/passes/cse.h"
 #include "compiler/passes/dce.h"
 #include "compiler/passes/fold.h"
@@ -16,6 +17,7 @@ const std::vector<PassInfo>& Passes() {
       {"fold", Fold, "computes what is constant, moves constants into scalars"},
       {"cse", EliminateCommon, "computes equal things once"},
       {"dce", EliminateDead, "drops what nobody reads"},
+      {"copy_out", CopyOut, "gives what goes out a value of its own"},
   };
   return passes;
 }

@@ -59,7 +59,7 @@ class Rewriter {
  private:
   const ir::Function& old_;
   ir::Function new_;
-  std::vector<ir::ValueId> map_;   // by old value
+  std::vector<ir::ValueId> map_;  // by old value
   std::vector<ir::Value> types_;  // by old value
 };
 

@@ -11,7 +11,10 @@
 #include "compiler/ir/interpreter.h"
 #include "compiler/ir/ir_text.h"
 #include "compiler/ir/verifier.h"
+#include "compiler/passes/copy_out.h"
+#include "compiler/passes/form_loops.h"
 #include "compiler/passes/passes.h"
+#include "compiler/passes/verify_loops.h"
 #include "recorder/trace_parse.h"
 #include "recorder/trace_text.h"
 #include "recorder/trace_verifier.h"
@@ -174,6 +177,16 @@ std::string RunPassesOf(const FileTest& test, const ir::Function& function) {
   return text == Print(function) ? "(unchanged)" : text;
 }
 
+// The loops of the function, as it is but for copies of what goes out.
+std::string LoopsOf(const ir::Function& function) {
+  const ir::Function ready = CopyOut(function);
+  LoopPlan plan;
+  const std::string why_not = FormLoops(ready, &plan);
+  if (!why_not.empty()) return why_not;
+  const std::vector<std::string> violations = VerifyLoops(ready, plan);
+  return violations.empty() ? Print(ready, plan) : Violations(violations);
+}
+
 std::string RunFunction(const FileTest& test) {
   ir::Function function;
   std::string error;
@@ -185,6 +198,7 @@ std::string RunFunction(const FileTest& test) {
   }
   if (test.action == "run") return Run(function, test.head).Text();
   if (test.action == "pass") return RunPassesOf(test, function);
+  if (test.action == "loops") return LoopsOf(function);
   return "there is no test '" + test.action + "' of a function";
 }
 

@@ -13,6 +13,7 @@
 //          run     (verified first) returned values and externals written
 //          pass [NAME...]  (verified first) the function behind these passes,
 //                  without names behind all of them; "(unchanged)" if it is
+//          loops   (verified first) the plan of loops, verified; or why none
 // *.trace  parse   the error, or the canonical text
 //          verify  the violations, or "verified"
 // With TJIT_BLESS=1 the output is rewritten; the diff is the review.
@@ -27,8 +28,8 @@ namespace tjit {
 struct FileTest {
   std::string action;
   std::vector<std::string> arguments;  // words behind the action
-  std::string head;    // lines before the output
-  std::string output;  // as the file has it
+  std::string head;                    // lines before the output
+  std::string output;                  // as the file has it
 };
 
 // Splits the text of a file.

@@ -17,7 +17,10 @@ class Generator {
 
   Function Run() {
     for (int i = 0; i < 4; ++i) {
-      b_.External(AnyDType(), Product(AnySizes()) + Size(Below(3)));
+      const DType dtype = AnyDType();
+      b_.External(dtype, options_.parts > 0
+                             ? Product(part_) * Size(2) + Size(2)
+                             : Product(AnySizes()) + Size(Below(3)));
     }
     number_ = b_.ScalarArgument(ScalarType::kF64);
     integer_ = b_.ScalarArgument(ScalarType::kI64);
@@ -27,8 +30,12 @@ class Generator {
          ++id) {
       if (options_.returned == 100 || Chance(options_.returned)) b_.Return(id);
     }
-    for (int i = Below(3); i > 0; --i) {
-      const Operand to = b_.Use(Below(f.externals));
+    for (int i = Below(options_.writes + 1); i > 0; --i) {
+      const ValueId external = Below(f.externals);
+      const Operand to =
+          options_.parts > 0
+              ? b_.View(external, Parts()[static_cast<std::size_t>(Below(9))])
+              : b_.Use(external);
       b_.Write(to, Tensor(TypeOf(to.value), to.access.sizes));
     }
     return b_.Finish();
@@ -39,6 +46,7 @@ class Generator {
   bool Chance(int percent) { return Below(100) < percent; }
 
   DType AnyDType() {
+    if (options_.parts > 0 && Chance(options_.parts)) return DType::kF32;
     return Chance(50) ? DType::kF32 : static_cast<DType>(Below(kDTypeCount));
   }
   DType DTypeOf(DTypeSet set) {
@@ -50,7 +58,17 @@ class Generator {
     return b_.function().values[static_cast<std::size_t>(id)].dtype;
   }
 
+  // Ways to see a part of an external that has 2 * 3 * n0 + 2 elements.
+  std::vector<Geometry> Parts() const {
+    const Size n = part_[0];
+    return {
+        {part_, {3, 1}, 0},           {part_, {3, 1}, 1}, {part_, {3, 1}, 2},
+        {part_, {3, 1}, n * Size(3)}, {part_, {6, 2}, 0}, {part_, {6, 2}, 1},
+        {part_, {6, 1}, 3},           {part_, {1, n}, 0}, {part_, {0, 1}, 0}};
+  }
+
   Sizes AnySizes() {
+    if (options_.parts > 0 && Chance(options_.parts)) return part_;
     const Size choice[] = {Size::Symbol(0), Size::Symbol(1), 1, 3,
                            Size::Symbol(0) + Size(1)};
     Sizes sizes;
@@ -91,6 +109,10 @@ class Generator {
   void AddFits(ValueId id, const Sizes& sizes, std::vector<Operand>* fits) {
     const Operand whole = b_.Use(id);
     const Geometry& own = whole.access;
+    const bool is_external = b_.function().IsExternal(id);
+    if (options_.parts > 0 && is_external && sizes == part_ && Chance(30)) {
+      for (Geometry& part : Parts()) fits->push_back(b_.View(id, part));
+    }
     if (own.sizes == sizes) fits->push_back(whole);
     if (own.sizes.size() == 2 && sizes.size() == 2) {
       Geometry swapped = own;
@@ -221,6 +243,7 @@ class Generator {
             {Tensor(DType::kF32, sizes), written});
   }
 
+  const Sizes part_ = {Size::Symbol(0), 3};
   std::mt19937_64 random_;
   const RandomOptions options_;
   Builder b_{"random", 2};

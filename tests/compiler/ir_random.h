@@ -18,6 +18,11 @@ struct RandomOptions {
   bool updates = true;
   int repeats = 0;     // percent of instructions that repeat an earlier one
   int returned = 100;  // percent of the values that are returned
+  int writes = 2;      // at most
+  // Percent of the tensors that are [n0,3] in f32, over externals that are
+  // twice as large: shifted, interleaved and transposed parts, which
+  // write-backs replace. 0: anything of any size.
+  int parts = 0;
 };
 
 // The same seed gives the same function. It verifies; it has symbols n0, n1,

@@ -45,9 +45,9 @@ TEST(PassesTest, APassThatBreaksARuleIsNamed) {
   const std::string before = Print(f);
   PassOptions options;
   options.verify = true;
-  const std::string error = RunPasses(
-      {{"broken", DropResult, "drops an instruction, not its value"}}, &f,
-      options);
+  const std::string error =
+      RunPasses({{"broken", DropResult, "drops an instruction, not its value"}},
+                &f, options);
   EXPECT_EQ(error.rfind("pass broken: ", 0), 0u) << error;
   EXPECT_NE(error.find("(rule 1)"), std::string::npos) << error;
   EXPECT_EQ(Print(f), before);

@@ -20,6 +20,7 @@ ir::RandomOptions Options(std::uint64_t seed) {
 }  // namespace
 
 std::uint64_t FirstSeed() {
+  if (!GTEST_FLAG_GET(shuffle)) return 0;
   return std::uint64_t(testing::UnitTest::GetInstance()->random_seed()) *
          1000000;
 }

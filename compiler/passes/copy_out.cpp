@@ -1,0 +1,48 @@
+#include "compiler/passes/copy_out.h"
+
+#include <utility>
+#include <vector>
+
+#include "compiler/passes/rewriter.h"
+
+namespace tjit {
+
+ir::Function CopyOut(const ir::Function& function) {
+  Rewriter r(function);
+  for (const ir::Instruction& in : function.body) r.Keep(in);
+  const auto copy = [&](const ir::Operand& from, ir::Geometry layout) {
+    ir::Instruction to;
+    to.op = ir::Op::kTo;
+    to.operands = {from};
+    const ir::DType dtype =
+        r.function().values[static_cast<std::size_t>(from.value)].dtype;
+    return r.EmitFresh(std::move(to), {dtype, std::move(layout)});
+  };
+  std::vector<ir::WriteBack> writes;
+  for (const ir::WriteBack& old : function.writes) {
+    ir::WriteBack write = {r.Map(old.to), r.Map(old.from)};
+    if (r.function().IsExternal(write.from.value) ||
+        !IsWhole(r.function(), write.from)) {
+      const ir::ValueId id =
+          copy(write.from, ir::Contiguous(write.from.access.sizes));
+      write.from = Whole(r.function(), id);
+    }
+    writes.push_back(std::move(write));
+  }
+  std::vector<ir::ValueId> returns;
+  std::vector<char> is_returned(r.function().values.size(), 0);
+  for (const ir::ValueId old : function.returns) {
+    ir::ValueId id = r.Map(old);
+    char& is_taken = is_returned[static_cast<std::size_t>(id)];
+    if (r.function().IsExternal(id) || is_taken != 0) {
+      const ir::Operand whole = Whole(r.function(), id);
+      id = copy(whole, whole.access);
+    } else {
+      is_taken = 1;
+    }
+    returns.push_back(id);
+  }
+  return r.FinishWith(std::move(writes), std::move(returns));
+}
+
+}  // namespace tjit

@@ -1,0 +1,287 @@
+#include "compiler/passes/form_loops.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/ir/ir_text.h"
+#include "compiler/passes/access_facts.h"
+#include "compiler/passes/fuse.h"
+#include "compiler/passes/rewriter.h"
+
+namespace tjit {
+namespace {
+
+using ir::Geometry;
+using ir::Instruction;
+using ir::Operand;
+using ir::ValueId;
+
+constexpr int kAtTheEnd = std::numeric_limits<int>::max();
+
+// Gives values homes and write-backs a loop.
+class Planner {
+ public:
+  Planner(const ir::Function& f, LoopPlan* plan) : f_(f), plan_(*plan) {}
+
+  void Run() {
+    plan_ = LoopPlan();
+    plan_.loops = Fuse(f_);
+    loop_of_.assign(f_.values.size(), -1);
+    needs_home_.assign(f_.values.size(), 0);
+    for (std::size_t l = 0; l < plan_.loops.size(); ++l) {
+      for (const int i : plan_.loops[l].instructions) {
+        for (const ValueId id : At(i).results) {
+          loop_of_[static_cast<std::size_t>(id)] = static_cast<int>(l);
+        }
+      }
+    }
+    for (std::size_t l = 0; l < plan_.loops.size(); ++l) {
+      FindLoads(static_cast<int>(l));
+    }
+    for (const ir::WriteBack& write : f_.writes) PlaceWrite(write);
+    GiveHomes();
+    AddStores();
+  }
+
+ private:
+  struct Access {
+    int loop;
+    ValueId external;
+    Geometry geometry;
+  };
+
+  const Instruction& At(int i) const {
+    return f_.body[static_cast<std::size_t>(i)];
+  }
+  const ir::Value& ValueOf(ValueId id) const {
+    return f_.values[static_cast<std::size_t>(id)];
+  }
+
+  void FindLoads(int loop) {
+    for (const int i :
+         plan_.loops[static_cast<std::size_t>(loop)].instructions) {
+      const Instruction& in = At(i);
+      for (std::size_t k = 0; k < in.operands.size(); ++k) {
+        const Operand& operand = in.operands[k];
+        if (!operand.is_tensor()) continue;
+        if (!f_.IsExternal(operand.value)) {
+          if (loop_of_[static_cast<std::size_t>(operand.value)] != loop) {
+            needs_home_[static_cast<std::size_t>(operand.value)] = 1;
+          }
+          continue;
+        }
+        const bool is_base = in.op == ir::Op::kUpdate && k == 0;
+        loads_.push_back(
+            {loop, operand.value,
+             is_base ? ValueOf(operand.value).layout : operand.access});
+      }
+    }
+  }
+
+  // The loop that computes the value may write it: nobody reads what was there
+  // afterwards, and no later write-back comes before.
+  bool CanWriteIn(int loop, const ir::WriteBack& write) const {
+    const LoopKind kind = plan_.loops[static_cast<std::size_t>(loop)].kind;
+    if (kind == LoopKind::kUpdate || !IsInjective(write.to.access))
+      return false;
+    for (const Access& load : loads_) {
+      if (load.external != write.to.value || load.loop < loop) continue;
+      const bool is_own_element = load.loop == loop &&
+                                  kind == LoopKind::kPointwise &&
+                                  load.geometry == write.to.access;
+      if (!is_own_element && !AreDisjoint(load.geometry, write.to.access)) {
+        return false;
+      }
+    }
+    for (const Access& earlier : placed_) {
+      if (earlier.external != write.to.value || earlier.loop < loop) continue;
+      const bool is_same =
+          earlier.loop == loop && earlier.geometry == write.to.access;
+      if (!is_same && !AreDisjoint(earlier.geometry, write.to.access)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  void PlaceWrite(const ir::WriteBack& write) {
+    const int loop = loop_of_[static_cast<std::size_t>(write.from.value)];
+    const bool is_direct = CanWriteIn(loop, write);
+    placed_.push_back(
+        {is_direct ? loop : kAtTheEnd, write.to.value, write.to.access});
+    if (!is_direct) needs_home_[static_cast<std::size_t>(write.from.value)] = 1;
+  }
+
+  // The value may be read back from where write-back `w` puts it.
+  bool IsHome(std::size_t w) const {
+    const Geometry& to = f_.writes[w].to.access;
+    if (placed_[w].loop == kAtTheEnd ||
+        to.strides != ValueOf(f_.writes[w].from.value).layout.strides) {
+      return false;
+    }
+    for (std::size_t i = 0; i < placed_.size(); ++i) {
+      if (i != w && placed_[i].external == placed_[w].external &&
+          !AreDisjoint(placed_[i].geometry, to)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  void GiveHomes() {
+    plan_.homes.assign(f_.values.size(), Home());
+    const auto home_of = [&](ValueId id) -> Home& {
+      return plan_.homes[static_cast<std::size_t>(id)];
+    };
+    for (ValueId id = 0; id < f_.externals; ++id) home_of(id).memory = id;
+    for (std::size_t k = 0; k < f_.returns.size(); ++k) {
+      home_of(f_.returns[k]).memory = f_.externals + static_cast<int>(k);
+    }
+    for (std::size_t w = 0; w < f_.writes.size(); ++w) {
+      const ValueId id = f_.writes[w].from.value;
+      Home& home = home_of(id);
+      const bool is_needed = needs_home_[static_cast<std::size_t>(id)] != 0;
+      if (home.memory >= 0 || !is_needed || !IsHome(w)) continue;
+      home = {f_.writes[w].to.value, f_.writes[w].to.access.offset};
+    }
+    for (ValueId id = f_.externals; id < static_cast<int>(f_.values.size());
+         ++id) {
+      const bool is_update = loop_of_[static_cast<std::size_t>(id)] >= 0 &&
+                             KindAt(id) == LoopKind::kUpdate;
+      const bool needs_home =
+          needs_home_[static_cast<std::size_t>(id)] != 0 || is_update;
+      if (home_of(id).memory >= 0 || !needs_home) continue;
+      home_of(id).memory =
+          f_.externals +
+          static_cast<int>(f_.returns.size() + plan_.scratch.size());
+      plan_.scratch.push_back(id);
+    }
+  }
+
+  LoopKind KindAt(ValueId id) const {
+    return plan_
+        .loops[static_cast<std::size_t>(loop_of_[static_cast<std::size_t>(id)])]
+        .kind;
+  }
+
+  void AddStores() {
+    for (Loop& loop : plan_.loops) {
+      for (const int i : loop.instructions) {
+        const ValueId id = At(i).results[0];
+        const Home& home = plan_.homes[static_cast<std::size_t>(id)];
+        if (home.memory < f_.externals) continue;
+        loop.stores.push_back({id, home.memory, ValueOf(id).layout});
+      }
+    }
+    for (std::size_t w = 0; w < f_.writes.size(); ++w) {
+      const ir::WriteBack& write = f_.writes[w];
+      LoopStore store = {write.from.value, write.to.value, write.to.access};
+      if (placed_[w].loop != kAtTheEnd) {
+        plan_.loops[static_cast<std::size_t>(placed_[w].loop)].stores.push_back(
+            std::move(store));
+        continue;
+      }
+      Loop copy;
+      copy.sizes = write.to.access.sizes;
+      copy.in_order = !IsInjective(write.to.access);
+      copy.stores.push_back(std::move(store));
+      copies_.push_back(std::move(copy));
+    }
+    for (Loop& copy : copies_) plan_.loops.push_back(std::move(copy));
+  }
+
+  const ir::Function& f_;
+  LoopPlan& plan_;
+  std::vector<int> loop_of_;      // by value; -1: external
+  std::vector<char> needs_home_;  // by value
+  std::vector<Access> loads_;     // of externals
+  std::vector<Access> placed_;    // write-backs, in order
+  std::vector<Loop> copies_;
+};
+
+std::string WhyNot(const ir::Function& f) {
+  for (const Instruction& in : f.body) {
+    if (in.op == ir::Op::kCall) return absl::StrCat("calls ", in.callee);
+  }
+  for (const ir::WriteBack& write : f.writes) {
+    if (f.IsExternal(write.from.value) || !IsWhole(f, write.from)) {
+      return "a write-back has no value of its own: CopyOut() has not run";
+    }
+  }
+  std::vector<ValueId> returns = f.returns;
+  std::sort(returns.begin(), returns.end());
+  const bool is_own =
+      (returns.empty() || !f.IsExternal(returns.front())) &&
+      std::adjacent_find(returns.begin(), returns.end()) == returns.end();
+  return is_own ? ""
+                : "a return has no value of its own: CopyOut() has not run";
+}
+
+std::string MemoryText(const ir::Function& f, std::int32_t memory) {
+  const int returns = static_cast<int>(f.returns.size());
+  if (memory < f.externals) return absl::StrCat("%", memory);
+  memory -= f.externals;
+  return memory < returns ? absl::StrCat("return ", memory)
+                          : absl::StrCat("scratch ", memory - returns);
+}
+
+std::string GeometryText(const Geometry& g) {
+  std::string text = absl::StrCat("[", ToText(g.sizes), "]");
+  if (g.strides != ir::ContiguousStrides(g.sizes)) {
+    absl::StrAppend(&text, "(", ToText(g.strides), ")");
+  }
+  if (g.offset != ir::Size(0)) absl::StrAppend(&text, "+", g.offset.ToText());
+  return text;
+}
+
+}  // namespace
+
+const char* Name(LoopKind kind) {
+  switch (kind) {
+    case LoopKind::kPointwise:
+      return "pointwise";
+    case LoopKind::kReduce:
+      return "reduce";
+    case LoopKind::kRow:
+      return "row";
+    case LoopKind::kUpdate:
+      return "update";
+  }
+  return "?";
+}
+
+std::string FormLoops(const ir::Function& function, LoopPlan* plan) {
+  std::string why_not = WhyNot(function);
+  if (why_not.empty()) Planner(function, plan).Run();
+  return why_not;
+}
+
+std::string Print(const ir::Function& function, const LoopPlan& plan) {
+  std::string text;
+  for (const Loop& loop : plan.loops) {
+    absl::StrAppend(&text, "loop ", Name(loop.kind), " [", ToText(loop.sizes),
+                    "]", loop.in_order ? " in order" : "", "\n");
+    for (const int i : loop.instructions) {
+      absl::StrAppend(
+          &text, "  ",
+          Print(function, function.body[static_cast<std::size_t>(i)]), "\n");
+    }
+    for (const LoopStore& store : loop.stores) {
+      absl::StrAppend(&text, "  store ", MemoryText(function, store.memory),
+                      GeometryText(store.to), " = %", store.value, "\n");
+    }
+  }
+  for (ValueId id = function.externals;
+       id < static_cast<int>(plan.homes.size()); ++id) {
+    const Home& home = plan.homes[static_cast<std::size_t>(id)];
+    if (home.memory < 0 || home.memory >= function.externals) continue;
+    absl::StrAppend(&text, "%", id, " lies in ",
+                    MemoryText(function, home.memory), "+",
+                    home.offset.ToText(), "\n");
+  }
+  return text;
+}
+
+}  // namespace tjit

@@ -1,0 +1,85 @@
+// Cuts a function into loops: which instructions run in which loop, over which
+// iteration space, and which values get memory.
+//
+//   %2 = mul f32[n0,8] %0[n0,8], 2.0      loop pointwise [n0,8]
+//   %3 = relu f32[n0,8] %2                  %2 = mul ..., %3 = relu ...
+//   %4 = sum f32[n0] %3 dims=[1]            store return 0[n0,8] = %3
+//   write %1 = %4                         loop reduce [n0,8]
+//   return %3                               %4 = sum f32[n0] %3 dims=[1]
+//                                           store %1[n0] = %4
+//
+// Stands behind all passes, before code generation. A loop runs through its
+// sizes in row-major order; element i of an operand that the loop itself made
+// is element i in a register, anything else is loaded from the memory behind
+// the value (its home), through the operand's access. Stores come behind the
+// instructions. Fused are producers with consumers that read them as they lie,
+// and siblings that read the same operand, over equal sizes; a reduce or row op
+// takes with it the pointwise instructions that only it reads. A write-back is
+// done by the loop that computes the value if nobody misses the old content
+// (the rules: verify_loops.h), else by a copy loop at the end, in order.
+//
+// Memory is numbered: externals, then returned values, then scratch.
+// REQUIRES of whoever runs a plan: externals, returned values and scratch do
+// not overlap each other.
+// Tested by: tests/compiler/form_loops_test.cpp, tests/filetests/ir/loops_*.ir
+// Source: greedy fusion by edges as in XLA's instruction fusion and Inductor's
+// scheduler; loops as units of scheduling as in Halide's compute_at.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "compiler/ir/ir.h"
+
+namespace tjit {
+
+enum class LoopKind : std::uint8_t {
+  kPointwise,  // iterations are independent: any order, vectors, threads
+  kReduce,     // pointwise instructions, the last is a reduce op
+  kRow,        // pointwise instructions, the last is a row op
+  kUpdate,     // one `update`: its first operand is copied whole to the home
+               // of the result, then the elements of the second replace
+};
+const char* Name(LoopKind kind);
+
+// A loop puts a value into memory: element i of the value, which the loop
+// made, or which lies in its home (copies), goes to element i of `to`.
+struct LoopStore {
+  ir::ValueId value = ir::kNoValue;
+  std::int32_t memory = -1;
+  ir::Geometry to;  // over the memory; sizes are those of the value
+};
+
+struct Loop {
+  LoopKind kind = LoopKind::kPointwise;
+  ir::Sizes sizes;                // of the operands for reduce, row and update
+  std::vector<int> instructions;  // indices into body, ascending; empty: copies
+  std::vector<LoopStore> stores;  // in this order
+  // Iterations must run in row-major order, on one thread: a store may put two
+  // elements into one place.
+  bool in_order = false;
+};
+
+// Where the first element of a value lies that is read from memory or returned.
+// No memory: it is in registers alone.
+struct Home {
+  std::int32_t memory = -1;
+  ir::Size offset;  // in elements; not 0 only for parts of an external
+};
+
+struct LoopPlan {
+  std::vector<Loop> loops;           // in order
+  std::vector<Home> homes;           // by value; those of externals included
+  std::vector<ir::ValueId> scratch;  // value of each scratch memory
+};
+
+// Returns "" and a plan that VerifyLoops() accepts, or why there is none: the
+// function has a call, or CopyOut() (copy_out.h) has not run.
+// REQUIRES: Verify(function) is empty.
+std::string FormLoops(const ir::Function& function, LoopPlan* plan);
+
+// For people and filetests.
+std::string Print(const ir::Function& function, const LoopPlan& plan);
+
+}  // namespace tjit

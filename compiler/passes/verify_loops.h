@@ -1,0 +1,43 @@
+// The rules of a plan. A violation is a bug of FormLoops().
+//
+// Instructions:
+// (1) Every instruction is in exactly one loop, in ascending order. A reduce,
+//     row or update op is the last of its loop, which has its kind; an update
+//     is alone. All others are pointwise, over the sizes of the loop.
+// (2) An operand that the same loop makes is made before it, by a pointwise
+//     instruction, and read as it lies (not by an update). Any other has a home
+//     that an earlier loop filled, or is external.
+// Memory:
+// (3) The home of an external is its memory; of a value in other memory, some
+//     store puts it there, as it lies. What no one stores has no home. Each
+//     scratch memory belongs to one value.
+// (4) A store is of a value that its loop makes, or (loops without
+//     instructions) of one that an earlier loop put into its home; its sizes
+//     are those of the value, and of the loop if that is pointwise.
+// (5) A returned value is stored once into its memory as it lies; each
+//     write-back is one store to where it goes; there are no other stores to
+//     returned values and externals.
+// Order (accesses that are not proved disjoint count as overlapping):
+// (6) Nobody reads elements of an external, as the external or as a value that
+//     has its home there, behind a store that replaces them.
+// (7) Overlapping stores to an external come in the order of the write-backs.
+// (8) Iterations are independent: in a loop that is not `in_order` a store is
+//     injective; what a loop loads from the memory that it stores to, and two
+//     stores to one memory, are the same element in the same iteration
+//     (pointwise loops) or disjoint. An update's result has memory of its own.
+// Tested by: tests/compiler/form_loops_test.cpp
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compiler/passes/form_loops.h"
+
+namespace tjit {
+
+// Returns all violations: "loop 2 (rule 6): ...". REQUIRES: Verify(function)
+// is empty and CopyOut() has run. Total in the plan.
+std::vector<std::string> VerifyLoops(const ir::Function& function,
+                                     const LoopPlan& plan);
+
+}  // namespace tjit
