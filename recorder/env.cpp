@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <charconv>
+#include <iterator>
 
 #include "recorder/log.h"
 #include "recorder/nearest_name.h"
@@ -31,6 +32,13 @@ bool ParseBool(std::string_view value, bool* out) {
 bool SetAutoCompile(std::string_view value, EnvOptions* o) {
   o->has_auto_compile = ParseBool(value, &o->auto_compile);
   return o->has_auto_compile;
+}
+
+constexpr const char* kBackends[] = {"replay", "interpreter", "llvm"};
+
+bool SetBackend(std::string_view value, EnvOptions* o) {
+  o->has_backend = ParseBackend(value, &o->backend);
+  return o->has_backend;
 }
 
 bool SetBless(std::string_view value, EnvOptions* o) {
@@ -152,6 +160,7 @@ struct Variable {
 const std::vector<Variable>& Variables() {
   static const auto& table = *new std::vector<Variable>{
       {"TJIT_AUTO_COMPILE", "0 or 1", SetAutoCompile},
+      {"TJIT_BACKEND", "replay, interpreter or llvm", SetBackend},
       {"TJIT_BLESS", "0 or 1", SetBless},
       {"TJIT_COMPILE", "0 or 1", SetCompileAll},
       {"TJIT_CONFIG", "a path to read", SetConfig},
@@ -199,6 +208,19 @@ void ParseOne(std::string_view name, std::string_view value,
 }
 
 }  // namespace
+
+bool ParseBackend(std::string_view name, BackendName* backend) {
+  for (std::size_t i = 0; i < std::size(kBackends); ++i) {
+    if (name != kBackends[i]) continue;
+    *backend = static_cast<BackendName>(i);
+    return true;
+  }
+  return false;
+}
+
+const char* NameOf(BackendName backend) {
+  return kBackends[static_cast<std::size_t>(backend)];
+}
 
 std::vector<std::string_view> VariableNames() {
   std::vector<std::string_view> names;

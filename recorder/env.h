@@ -10,12 +10,20 @@
 
 namespace tjit {
 
+// The values of TJIT_BACKEND.
+enum class BackendName : std::uint8_t { kReplay, kInterpreter, kLlvm };
+// Sets *backend; false for an unknown name.
+bool ParseBackend(std::string_view name, BackendName* backend);
+const char* NameOf(BackendName backend);
+
 // The modes of TJIT_STRESS.
 inline constexpr unsigned kStressHide = 1, kStressLate = 2, kStressCheck = 4,
                           kStressShuffle = 8;
 
 struct EnvOptions {
   bool has_auto_compile = false, auto_compile = false;
+  bool has_backend = false;
+  BackendName backend = BackendName::kReplay;  // TJIT_BACKEND
   bool has_compile_all = false, compile_all = false;
   bool has_debug_compile = false, debug_compile = false;
   bool has_hot_threshold = false;

@@ -179,8 +179,34 @@ void AppendReasons(std::string* out, const char* title,
   *out += title;
   for (const auto& [name, count] : Sorted(counts)) {
     *out += Format("  %8lld  ", static_cast<long long>(count)) +
-            text_of(name) + " [" + name + "]\n";
+            text_of(name) +
+            (text_of(name) == name ? "" : " [" + name + "]") + "\n";
   }
+}
+
+// What tier 2 did, and why not more.
+void AppendKernels(std::string* out, const Explanation& e) {
+  const std::int64_t compiled = Get(e.counters, "kernels_compiled");
+  const std::int64_t groups = Get(e.counters, "groups_run");
+  if (compiled != 0 || groups != 0) {
+    *out += "compiled code: " + Text(compiled) +
+            (compiled == 1 ? " kernel in " : " kernels in ") +
+            Duration(Get(e.counters, "compile_ns")) + "; ran " +
+            Times(groups) + " for " + Text(Get(e.counters, "steps_fused")) +
+            " ops\n";
+  }
+  const std::int64_t again = Get(e.counters, "recompiles");
+  if (again != 0) {
+    *out += "compiled again, as a scalar was not always the same: " +
+            Times(again) + "\n";
+  }
+  const std::int64_t off = Get(e.counters, "tier2_switched_off");
+  if (off != 0) {
+    *out += "switched off, as library calls are as fast: " + Text(off) +
+            (off == 1 ? " segment\n" : " segments\n");
+  }
+  AppendReasons(out, "groups of ops stay library calls because:\n",
+                e.not_compiled, [](const std::string& text) { return text; });
 }
 
 void AppendOps(std::string* out, const Explanation& e) {
@@ -255,6 +281,7 @@ std::string ToText(const Explanation& e) {
                      Text(Get(e.counters, "ops_drained")) +
                      " were deferred and run eagerly after all\n";
   AppendSequences(&text, e);
+  AppendKernels(&text, e);
   AppendOps(&text, e);
   AppendReasons(&text, "tjit did not go on because:\n", e.left, &BailTextOf);
   AppendReasons(&text, "deferred ops were run because:\n", e.flushes,
@@ -274,6 +301,7 @@ std::string WithLists(std::string stats_json, const Explanation& explanation) {
   stats_json.resize(end);
   return stats_json + ",\n  \"sequence_details\": " +
          JsonList(explanation.sequences) +
+         ",\n  \"not_compiled\": " + Json(explanation.not_compiled) +
          ",\n  \"eager_ops\": " + JsonList(explanation.eager_ops) + "\n}\n";
 }
 

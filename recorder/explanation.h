@@ -55,6 +55,7 @@ struct Explanation {
   CountsByName counters;  // of counters.def
   CountsByName flushes;   // by the name of a FlushReason
   CountsByName left;      // by the name of a BailReason
+  CountsByName not_compiled;  // groups of ops, by what stood against it
   std::vector<ExplainedSequence> sequences;
   std::vector<ExplainedOp> eager_ops;
 };

@@ -56,6 +56,16 @@ static_assert(static_cast<unsigned>(Stress::kHide) == kStressHide &&
               static_cast<unsigned>(Stress::kCheck) == kStressCheck &&
               static_cast<unsigned>(Stress::kShuffle) == kStressShuffle);
 
+static_assert(static_cast<unsigned>(Backend::kReplay) ==
+                  static_cast<unsigned>(BackendName::kReplay) &&
+              static_cast<unsigned>(Backend::kInterpreter) ==
+                  static_cast<unsigned>(BackendName::kInterpreter) &&
+              static_cast<unsigned>(Backend::kLlvm) ==
+                  static_cast<unsigned>(BackendName::kLlvm));
+
+std::string ToText(Backend value) {
+  return NameOf(static_cast<BackendName>(value));
+}
 std::string ToText(std::int64_t value) { return std::to_string(value); }
 std::string ToText(bool value) { return value ? "true" : "false"; }
 std::string ToText(Stress value) {
@@ -154,6 +164,8 @@ Options Resolve(Options o) {
   r.Note("auto_compile", ToText(IsOnAtLoad()),
          env.has_auto_compile ? "TJIT_AUTO_COMPILE"
                               : Resolver::Origin("auto_compile"));
+  r.Take("backend", env.has_backend, static_cast<Backend>(env.backend),
+         &o.backend, Backend::kReplay);
   r.Take("compile_all", env.has_compile_all, env.compile_all, &o.compile_all,
          false);
   r.Take("debug_compile", env.has_debug_compile, env.debug_compile,
@@ -207,6 +219,10 @@ bool FromFile(const char* key, bool built_in) {
 
 Stress FromFile(const char*, Stress built_in) {
   return File().has_stress ? static_cast<Stress>(File().stress) : built_in;
+}
+
+Backend FromFile(const char*, Backend built_in) {
+  return File().has_backend ? static_cast<Backend>(File().backend) : built_in;
 }
 
 std::string FromFile(const char* key, const char* built_in) {

@@ -8,6 +8,7 @@
 #include "runtime/kernel_wrap.h"
 #include "runtime/log.h"
 #include "runtime/runtime.h"
+#include "runtime/tier2.h"
 #include "tjit/tjit.h"
 
 namespace tjit {
@@ -130,6 +131,7 @@ Explanation Runtime::Explain(const Stats& stats) {
 #undef TJIT_COUNTER
   e.flushes = Flushes(stats);
   e.left = Exits(stats);
+  e.not_compiled = tier2_->Failures();
   const std::int64_t threshold = compile_all() ? 1 : hot_threshold();
   const TraceStore& traces = store();
   for (const Trace* trace : traces.traces()) {

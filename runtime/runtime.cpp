@@ -12,6 +12,7 @@
 #include "runtime/log.h"
 #include "runtime/materialize.h"
 #include "runtime/thread_context.h"
+#include "runtime/tier2.h"
 
 namespace tjit::runtime {
 
@@ -67,7 +68,8 @@ Runtime& Runtime::Get() {
 }
 
 Runtime::Runtime()
-    : root_ops_(std::make_unique<std::atomic<bool>[]>(kMaxOps)) {
+    : root_ops_(std::make_unique<std::atomic<bool>[]>(kMaxOps)),
+      tier2_(new Tier2) {
   stores_.push_back(std::make_unique<TraceStore>());
   store_.store(stores_.back().get(), std::memory_order_release);
 }
@@ -92,9 +94,9 @@ void Runtime::InstallOnce() {
         Get().stats_file_.BeforeFork(Get().Collect());
         Get().LockForFork();
       },
-      [] { Get().UnlockAfterFork(); },
+      [] { Get().UnlockAfterFork(/*is_child=*/false); },
       [] {
-        Get().UnlockAfterFork();
+        Get().UnlockAfterFork(/*is_child=*/true);
         ForgetInstructionLogInChild();
       });
 }
@@ -104,11 +106,13 @@ void Runtime::LockForFork() {
   mutex_.lock();
   for (const auto& state : states_) state->LockForFork();
   store().LockForFork();
+  tier2_->LockForFork();
   LockInstructionLogForFork();
 }
 
-void Runtime::UnlockAfterFork() {
+void Runtime::UnlockAfterFork(bool is_child) {
   UnlockInstructionLogAfterFork();
+  tier2_->UnlockAfterFork(is_child);
   store().UnlockAfterFork();
   for (const auto& state : states_) state->UnlockAfterFork();
   mutex_.unlock();
@@ -153,6 +157,7 @@ bool Runtime::Enable(const Options& options, bool for_thread) {
   // when modes end: each thread has to leave them by itself.
   if (modes != 0) modes_epoch_ += kModeEpoch;
   modes_.store(modes | modes_epoch_);
+  tier2_->SetBackend(options.backend);
   stats_path_ = options.stats_path;
   NoteGlobalFlags();
   may_defer_.store(true);
@@ -164,6 +169,7 @@ bool Runtime::Enable(const Options& options, bool for_thread) {
 void Runtime::Disable() {
   may_defer_.store(false, std::memory_order_seq_cst);
   FlushAllSurely(FlushReason::kSyncCall);
+  tier2_->DropQueued();
   g_process_enabled.store(false);
   g_enabled.store(InstructionLogOn());
 }
@@ -181,6 +187,7 @@ void Runtime::Clear() {
   }
   // Without the mutex: kernels run, which may wait for a thread that needs it.
   FlushAll(FlushReason::kSyncCall);
+  tier2_->Forget();
   TrimCache();
 }
 

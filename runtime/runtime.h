@@ -20,6 +20,8 @@
 
 namespace tjit::runtime {
 
+class Tier2;
+
 class Runtime {
  public:
   static Runtime& Get();
@@ -72,6 +74,9 @@ class Runtime {
     if (op < kMaxOps) root_ops_[op].store(true, std::memory_order_relaxed);
   }
 
+  // Compiles segments in the background; off unless the backend has code.
+  Tier2& tier2() { return *tier2_; }
+
   Stats Collect();
   Counters& process_counters() { return process_counters_; }
   // What there is to say about it (explain.cpp).
@@ -82,11 +87,12 @@ class Runtime {
   static constexpr OpId kMaxOps = 16384;
 
   Runtime();
+  ~Runtime() = delete;
   bool MayInstall();
   void InstallOnce();
   std::vector<ExplainedOp> EagerOps();
   void LockForFork();
-  void UnlockAfterFork();
+  void UnlockAfterFork(bool is_child);
 
   std::mutex mutex_;  // guards states_, free_states_, Enable and Disable
   std::vector<std::unique_ptr<ThreadState>> states_;
@@ -108,6 +114,7 @@ class Runtime {
   bool installed_ = false;
   bool inert_ = false;
   Counters process_counters_;
+  Tier2* const tier2_;
 };
 
 // Writes the statistics to TJIT_STATS (stats_file.h).

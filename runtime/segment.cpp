@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "recorder/schema_key.h"
 #include "runtime/log.h"
+#include "runtime/segment_tier2.h"
 #include "runtime/testing_hooks.h"
 
 namespace tjit::runtime {
@@ -65,6 +66,8 @@ PreparedSegment::PreparedSegment(const std::vector<TraceNode*>& nodes,
   std::sort(used_.begin(), used_.end());
   used_.erase(std::unique(used_.begin(), used_.end()), used_.end());
 }
+
+PreparedSegment::~PreparedSegment() = default;
 
 void PreparedSegment::PrepareAll(Counters* counters) {
   LogPreparing(*nodes_.front(), nodes_.size());
@@ -158,16 +161,19 @@ PreparedSegment::Variant& PreparedSegment::VariantFor(const Run& run,
   }
   NoteSurvivors();
   std::vector<ProgramStep> program;
-  for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    const bool tensors = steps_[i].step_class->prepared().uses_tensors();
-    program.push_back({tensors ? &RunOverTensors : &RunDirect, &steps_[i],
-                       nodes_[i]->scalar_begin});
-  }
+  for (std::size_t i = 0; i < nodes_.size(); ++i) program.push_back(StepOf(i));
   counters->memory_plans.Add();
-  variants_.push_back(
-      {live_, std::make_unique<Executable>(
-                  program, PlanMemory(PlanSteps(), PlanSlots(live_)))});
-  return variants_.back();
+  Variant& made = variants_.emplace_back();
+  made.live = live_;
+  made.executable = std::make_unique<Executable>(
+      program, PlanMemory(PlanSteps(), PlanSlots(live_)));
+  return made;
+}
+
+ProgramStep PreparedSegment::StepOf(std::size_t i) {
+  const bool tensors = steps_[i].step_class->prepared().uses_tensors();
+  return {tensors ? &RunOverTensors : &RunDirect, &steps_[i],
+          nodes_[i]->scalar_begin};
 }
 
 char* const* PreparedSegment::SlotsOf(const BoundStep& step,
@@ -212,10 +218,11 @@ void PreparedSegment::Execute(const Run& run, Counters* counters) {
   Variant& variant = VariantFor(run, counters);
   FillPointers(run);
   if (Planted(Defect::kNoExecute)) return;
+  Tier2Variant::Running tier2(this, &variant, run, counters);
   TemporaryBlocks temporary;
   char* arena = nullptr;
-  const MemoryPlan& plan = variant.executable->plan();
-  if (plan.arena_bytes != 0) arena = temporary.New(plan.arena_bytes);
+  const std::uint64_t bytes = tier2.arena_bytes();
+  if (bytes != 0) arena = temporary.New(bytes);
   for (const std::int32_t s : used_) {
     // Dropped, but this plan (made for more survivors) writes it.
     if (pointers_[s] == nullptr && variant.live[s] && born_[s] >= 0) {
@@ -225,7 +232,7 @@ void PreparedSegment::Execute(const Run& run, Counters* counters) {
   ContextScope scope;
   scope_ = &scope;
   has_begun_ = true;
-  variant.executable->Run(pointers_.data(), run.scalars.data(), arena);
+  tier2.Run(pointers_.data(), run.scalars.data(), arena);
 }
 
 void PreparedSegment::Drain(const Run& run, Counters* counters) {

@@ -1,8 +1,11 @@
 // Prepared segments: the executable form of a contiguous part of a path, one
-// per (path, begin), with one memory plan per observed live-out mask.
+// per (path, begin), with one memory plan per observed live-out mask. A variant
+// that runs often is compiled in the background (tier2.h): its program is
+// replaced by one in which groups of steps are one compiled kernel each.
 //
 // Thread: one cache per ThreadState; used under its mutex.
-// Tested by: tests/runtime/walkthrough_test.cpp, tests/differential/
+// Tested by: tests/runtime/walkthrough_test.cpp, tests/differential/,
+// tests/runtime/tier2_test.cpp
 #pragma once
 
 #include <cstdint>
@@ -21,13 +24,16 @@
 
 namespace tjit::runtime {
 
+struct Tier2Variant;
+
 class PreparedSegment {
  public:
   // `nodes` is run.pending: deferred steps of one path, in order. `classes`
   // outlives this.
   PreparedSegment(const std::vector<TraceNode*>& nodes, StepClasses* classes);
+  ~PreparedSegment();
 
-  // Runs the segment over the storages of `run`: tier 1.
+  // Runs the segment over the storages of `run`: tier 1 or 2.
   void Execute(const Run& run, Counters* counters);
   // Runs every step through the eager kernel: the fallback.
   void Drain(const Run& run, Counters* counters);
@@ -55,7 +61,9 @@ class PreparedSegment {
   struct Variant {
     std::vector<std::uint8_t> live;  // by slot
     std::unique_ptr<Executable> executable;
+    std::unique_ptr<Tier2Variant> tier2;  // null until it is switched on
   };
+  friend struct Tier2Variant;
 
   static void RunDirect(void* state, char* const* slots,
                         const ScalarValue* scalars);
@@ -65,6 +73,7 @@ class PreparedSegment {
   char* const* SlotsOf(const BoundStep& step, char* const* slots);
   void NoteSurvivors() const;
   Variant& VariantFor(const Run& run, Counters* counters);
+  ProgramStep StepOf(std::size_t i);
   std::vector<PlanStep> PlanSteps() const;
   std::vector<PlanSlot> PlanSlots(const std::vector<std::uint8_t>& live) const;
   // First bytes of all slots; those without a block stay null.

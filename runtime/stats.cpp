@@ -3,6 +3,7 @@
 #include "runtime/block.h"
 #include "runtime/log.h"
 #include "runtime/runtime.h"
+#include "runtime/tier2.h"
 
 namespace tjit {
 namespace {
@@ -146,6 +147,7 @@ Stats Runtime::Collect() {
     std::lock_guard<std::mutex> lock(mutex_);
     for (const auto& state : states_) Add(&sum, state->counters());
   }
+  Add(&sum, tier2_->counters());
   sum.trace_steps = store().node_count();
   sum.memory_peak_bytes = PeakBytes();
   return sum;

@@ -1,6 +1,8 @@
 #include "runtime/testing.h"
 
+#include "runtime/runtime.h"
 #include "runtime/testing_hooks.h"
+#include "runtime/tier2.h"
 
 namespace tjit {
 #if defined(TJIT_PLANTED_DEFECTS)
@@ -30,6 +32,9 @@ bool SetPlantedDefect(std::string_view name) {
       {"no_execute", Defect::kNoExecute},
       {"thunk_fails", Defect::kThunkFails},
       {"step_throws", Defect::kStepThrows},
+      {"stale_kernel_scalar", Defect::kStaleKernelScalar},
+      {"lost_write_back", Defect::kLostWriteBack},
+      {"early_publication", Defect::kEarlyPublication},
   };
   for (const auto& d : kDefects) {
     if (d.name != name) continue;
@@ -40,8 +45,12 @@ bool SetPlantedDefect(std::string_view name) {
 }
 
 }  // namespace testing
+namespace testing {
+void WaitForCompiler() { runtime::Runtime::Get().tier2().WaitUntilIdle(); }
+}  // namespace testing
 #else
 namespace testing {
+void WaitForCompiler() {}
 void SetForcedDrainAt(std::int64_t) {}
 bool SetPlantedDefect(std::string_view name) { return name.empty(); }
 }  // namespace testing

@@ -19,6 +19,9 @@ enum class Defect : std::uint8_t {
   kNoExecute,
   kThunkFails,
   kStepThrows,
+  kStaleKernelScalar,
+  kLostWriteBack,
+  kEarlyPublication,
 };
 
 #if defined(TJIT_PLANTED_DEFECTS)

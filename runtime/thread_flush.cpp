@@ -329,7 +329,6 @@ std::exception_ptr ThreadState::RunPending(FlushReason reason) {
   if (!attempt.has_run) return attempt.error;
   counters_.flushes[static_cast<std::size_t>(reason)].Add();
   counters_.segments.Add();
-  counters_.replays_tier1.Add();
   counters_.ops_replayed.Add(static_cast<std::int64_t>(ops));
   const std::size_t bin = std::min<std::size_t>(std::bit_width(ops) - 1, 19);
   counters_.segment_length[bin].Add();

@@ -14,6 +14,7 @@
 #include "runtime/strict.h"
 #include "runtime/testing.h"
 #include "runtime/thread_context.h"
+#include "runtime/tier2.h"
 
 namespace tjit {
 namespace {
@@ -42,6 +43,7 @@ struct AtLoad {
   }
   ~AtLoad() {
     runtime::g_enabled.store(false);
+    Runtime::Get().tier2().Stop();
     runtime::SayKeptFailures();
     runtime::CloseInstructionLog();
     runtime::WriteStatsFile();

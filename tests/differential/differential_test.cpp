@@ -34,6 +34,13 @@ TEST(DifferentialTest, Tier1) {
   ExpectSame(config, kCiCounted);
 }
 
+TEST(DifferentialTest, Interpreter) {
+  DriverConfig config;
+  config.last = kCiInterpreterSeeds;
+  config.engine = Engine::kInterpreter;
+  ExpectSame(config, kCiInterpreterCounted);
+}
+
 TEST(DifferentialTest, ForcedDrain) {
   DriverConfig config;
   config.last = kCiDrainSeeds;

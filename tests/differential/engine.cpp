@@ -11,7 +11,8 @@ namespace tjit::differential {
 namespace {
 
 std::int64_t Share(const RunResult& result, Engine engine) {
-  return engine == Engine::kTier1 ? result.ops_replayed : result.ops_drained;
+  return engine == Engine::kForcedDrain ? result.ops_drained
+                                        : result.ops_replayed;
 }
 
 }  // namespace
@@ -21,6 +22,8 @@ bool ParseEngine(std::string_view name, Engine& engine) {
     engine = Engine::kEager;
   } else if (name == "tier1") {
     engine = Engine::kTier1;
+  } else if (name == "interpreter") {
+    engine = Engine::kInterpreter;
   } else if (name == "drain") {
     engine = Engine::kForcedDrain;
   } else {
@@ -37,12 +40,15 @@ RunResult RunIn(Engine engine, const Program& program, std::int64_t drain_at) {
   }
   Options options;
   options.hot_threshold = 2;
+  const bool is_compiled = engine == Engine::kInterpreter;
+  if (is_compiled) options.backend = Backend::kInterpreter;
   if (!enable(options)) return result;
   clear();
   testing::SetForcedDrainAt(engine == Engine::kForcedDrain ? drain_at : -1);
   Stats before;
   Stats hot;
   result.log = RunProgram(program, [&](std::int64_t it) {
+    if (is_compiled) testing::WaitForCompiler();
     if (it == program.iterations - kHotIterations) before = stats();
     if (it == program.iterations) hot = stats() - before;
   });
@@ -53,6 +59,7 @@ RunResult RunIn(Engine engine, const Program& program, std::int64_t drain_at) {
   result.stats_json = hot.to_json();
   result.ops_replayed = hot.ops_replayed;
   result.ops_drained = hot.ops_drained;
+  result.ops_fused = hot.steps_fused;
   return result;
 }
 
@@ -69,6 +76,10 @@ Verdict Compare(Engine engine, const Program& program, int max_drains) {
                        : static_cast<double>(Share(tested, engine)) /
                              static_cast<double>(tested.ops_seen);
     verdict.share = std::max(verdict.share, share);
+    if (tested.ops_seen != 0) {
+      verdict.fused_share = static_cast<double>(tested.ops_fused) /
+                            static_cast<double>(tested.ops_seen);
+    }
     std::string difference = FirstDifference(eager.log, tested.log);
     if (difference.empty()) return true;
     if (drain_at >= 0) {
@@ -86,7 +97,9 @@ Verdict Compare(Engine engine, const Program& program, int max_drains) {
     for (std::int64_t k = ops; k > 0 && run(k); k -= step) {
     }
   }
-  verdict.is_counted = verdict.share >= kCountedShare;
+  verdict.is_counted =
+      verdict.share >= kCountedShare &&
+      (engine != Engine::kInterpreter || verdict.fused_share >= kFusedShare);
   return verdict;
 }
 

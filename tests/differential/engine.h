@@ -24,13 +24,16 @@ namespace tjit::differential {
 enum class Engine : std::uint8_t {
   kEager,
   kTier1,
+  kInterpreter,  // tier 2, groups interpreted
   kForcedDrain,  // drains at op k of each run, for every k
 };
 
 inline constexpr double kCountedShare = 0.8;
+// kInterpreter counts if groups ran that share of the ops besides.
+inline constexpr double kFusedShare = 0.1;
 inline constexpr int kHotIterations = 8;
 
-// "eager", "tier1", "drain". False if `name` is none of them.
+// "eager", "tier1", "interpreter", "drain". False if `name` is none of them.
 bool ParseEngine(std::string_view name, Engine& engine);
 
 struct RunResult {
@@ -38,6 +41,7 @@ struct RunResult {
   std::int64_t ops_seen = 0;  // executed in the hot phase, as the following
   std::int64_t ops_replayed = 0;
   std::int64_t ops_drained = 0;
+  std::int64_t ops_fused = 0;  // of the replayed ones
   std::string stats_json;  // all counters of the hot phase
 };
 
@@ -48,6 +52,7 @@ RunResult RunIn(Engine engine, const Program& program,
 struct Verdict {
   bool is_counted = false;
   double share = 0;         // of the hot phase, in the engine
+  double fused_share = 0;   // of that, in compiled groups
   std::int64_t ops = 0;     // in the hot phase
   int runs = 0;             // in the engine
   std::string difference;   // "" if there is none

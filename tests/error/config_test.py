@@ -86,6 +86,7 @@ class ConfigTest(unittest.TestCase):
         self.assertEqual(
             done.stderr.splitlines(),
             ["[CONFIG] auto_compile = false (default)",
+             "[CONFIG] backend = replay (default)",
              "[CONFIG] compile_all = false (tjit.yaml:3:14)",
              "[CONFIG] debug_compile = false (default)",
              "[CONFIG] hot_threshold = 10 (set by the program)",

@@ -28,6 +28,7 @@ TEST(ConfigTest, EachKeySetsItsOption) {
   const ConfigFile f = Parse(
       "# what we use\n"
       "auto_compile: true\n"
+      "backend: interpreter\n"
       "compile_all: false\n"
       "debug_compile: true\n"
       "hot_threshold:   25\n"
@@ -37,6 +38,7 @@ TEST(ConfigTest, EachKeySetsItsOption) {
   const EnvOptions& o = f.options;
   EXPECT_THAT(o.complaints, IsEmpty());
   EXPECT_TRUE(o.has_auto_compile && o.auto_compile);
+  EXPECT_TRUE(o.has_backend && o.backend == BackendName::kInterpreter);
   EXPECT_TRUE(o.has_compile_all && !o.compile_all);
   EXPECT_TRUE(o.has_debug_compile && o.debug_compile);
   EXPECT_TRUE(o.has_hot_threshold);
@@ -44,8 +46,8 @@ TEST(ConfigTest, EachKeySetsItsOption) {
   EXPECT_EQ(o.instruction_log_path, "a.log");
   EXPECT_EQ(o.stats_path, "/tmp/5");
   EXPECT_TRUE(o.has_stress && o.stress == kStressHide);
-  EXPECT_EQ(f.where.at("hot_threshold"), "a.yaml:5:18");
-  EXPECT_EQ(f.where.size(), 7u);
+  EXPECT_EQ(f.where.at("hot_threshold"), "a.yaml:6:18");
+  EXPECT_EQ(f.where.size(), 8u);
 }
 
 TEST(ConfigTest, NothingIsSetByAFileOfNothing) {

@@ -37,13 +37,14 @@ TEST(EnvTest, NothingIsSetByAnEmptyOrForeignEnvironment) {
 
 TEST(EnvTest, EachVariableSetsItsOption) {
   const EnvOptions o = Parse(
-      {"TJIT_AUTO_COMPILE=1", "TJIT_COMPILE=1", "TJIT_DEBUG_COMPILE=0",
+      {"TJIT_AUTO_COMPILE=1", "TJIT_BACKEND=llvm", "TJIT_COMPILE=1", "TJIT_DEBUG_COMPILE=0",
        "TJIT_HOT_THRESHOLD=25", "TJIT_STRESS=hide", "TJIT_BLESS=1",
        "TJIT_CONFIG=a.yaml", "TJIT_PRINT_CONFIG=1",
        "TJIT_SHADOW=1", "TJIT_STRICT=1",
        "TJIT_STATS=/tmp/a=b.json", "TJIT_PLANTED_DEFECT=stale_scalar",
        "TJIT_INSTRUCTION_LOG=a b.log"});
   EXPECT_TRUE(o.auto_compile);
+  EXPECT_TRUE(o.has_backend && o.backend == BackendName::kLlvm);
   EXPECT_TRUE(o.has_compile_all && o.compile_all);
   EXPECT_TRUE(o.has_debug_compile && !o.debug_compile);
   EXPECT_TRUE(o.has_hot_threshold);

@@ -34,6 +34,29 @@ ExplainedSequence Sequence(const char* state) {
   return s;
 }
 
+TEST(ExplanationTest, CompiledCodeAndWhatIsNone) {
+  Explanation e = Of(Sequence(kStateCompiled));
+  EXPECT_THAT(ToText(e), Not(HasSubstr("compiled code")));
+  e.counters["kernels_compiled"] = 2;
+  e.counters["compile_ns"] = 3500000;
+  e.counters["groups_run"] = 40;
+  e.counters["steps_fused"] = 200;
+  e.counters["recompiles"] = 1;
+  e.counters["tier2_switched_off"] = 1;
+  e.not_compiled = {{"step 3, aten::x: odd strides", 2}};
+  EXPECT_THAT(
+      ToText(e),
+      HasSubstr("compiled code: 2 kernels in 3.5 ms; ran 40 times for 200 "
+                "ops\n"
+                "compiled again, as a scalar was not always the same: once\n"
+                "switched off, as library calls are as fast: 1 segment\n"
+                "groups of ops stay library calls because:\n"
+                "         2  step 3, aten::x: odd strides\n"));
+  EXPECT_THAT(WithLists("{\n  \"a\": 1\n}\n", e),
+              HasSubstr("\"not_compiled\": {\"step 3, aten::x: odd strides\": "
+                        "2}"));
+}
+
 TEST(ExplanationTest, ACompiledSequenceSaysWhatItWon) {
   ExplainedSequence s = Sequence(kStateCompiled);
   s.replays = 15;

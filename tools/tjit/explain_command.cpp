@@ -65,6 +65,7 @@ Explanation Read(std::istream& file) {
   }
   e.flushes = Counts(top["flushes"]);
   e.left = Counts(top["side_exits"]);
+  e.not_compiled = Counts(top["not_compiled"]);
   for (const auto& node : top["sequence_details"]) {
     e.sequences.push_back(Sequence(node));
   }

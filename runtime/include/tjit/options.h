@@ -31,17 +31,27 @@ constexpr Stress operator|(Stress a, Stress b) {
                              static_cast<unsigned>(b));
 }
 
+// What runs a sequence that repeats (TJIT_BACKEND).
+// kReplay       library calls without the dispatcher
+// kInterpreter  that, and groups of ops in the compiler's interpreter: slow, a
+//               check of the compiler
+// kLlvm         that, and groups of ops as machine code
+enum class Backend : std::uint8_t { kReplay, kInterpreter, kLlvm };
+
 namespace internal {
 // What the file of TJIT_CONFIG says for an option, else `built_in`.
 TJIT_API std::int64_t FromFile(const char* key, std::int64_t built_in);
 TJIT_API bool FromFile(const char* key, bool built_in);
 TJIT_API Stress FromFile(const char* key, Stress built_in);
+TJIT_API Backend FromFile(const char* key, Backend built_in);
 TJIT_API std::string FromFile(const char* key, const char* built_in);
 }  // namespace internal
 
 struct Options {
   // Complete sightings of a sequence before its ops are deferred. At least 2.
   std::int64_t hot_threshold = internal::FromFile("hot_threshold", std::int64_t{10});
+  // What runs sequences that repeat (TJIT_BACKEND).
+  Backend backend = internal::FromFile("backend", Backend::kReplay);
   // Promote every sequence after its first full run (TJIT_COMPILE).
   bool compile_all = internal::FromFile("compile_all", false);
   // `[COMPILE]` lines on stderr (TJIT_DEBUG_COMPILE).

@@ -1,0 +1,213 @@
+#include "compiler/segment_code.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/ir/ir_text.h"
+#include "compiler/ir/verifier.h"
+#include "compiler/lower/partition.h"
+
+namespace tjit {
+namespace {
+
+PartitionStep DescribeStep(const SegmentStep& step) {
+  PartitionStep p;
+  p.is_lowerable = CanLower({&step.record, step.op});
+  p.is_list = step.op.find("_foreach_") != std::string_view::npos ||
+              step.op.find("_fused_") != std::string_view::npos;
+  for (const ArgRecord& arg : step.record.args) {
+    if (arg.slot == kNoSlot) continue;
+    p.reads.push_back(arg.slot);
+    if (arg.written) p.writes.push_back(arg.slot);
+    p.elements = std::max(p.elements, arg.geometry.numel());
+  }
+  for (const ResultRecord& result : step.record.results) {
+    if (result.kind != ResultRecord::Kind::kFresh) continue;
+    p.writes.push_back(result.slot);
+    p.elements = std::max(p.elements, result.geometry.numel());
+  }
+  return p;
+}
+
+class SegmentCompiler {
+ public:
+  SegmentCompiler(const SegmentInput& input, Engine* engine,
+                  KernelCache* cache, const CompileLimits& limits)
+      : input_(input), engine_(engine), cache_(cache), limits_(limits) {}
+
+  SegmentCode Run() {
+    for (const SegmentStep& step : input_.steps) {
+      steps_.push_back(DescribeStep(step));
+    }
+    CountUses();
+    for (const PartitionItem& item : Partition(steps_)) {
+      CompiledGroup group;
+      if (item.is_group && CompileGroup(item.steps, &group)) {
+        code_.order.push_back(
+            {static_cast<std::int32_t>(code_.groups.size()), 0});
+        code_.steps_fused += static_cast<std::int64_t>(group.steps.size());
+        code_.groups.push_back(std::move(group));
+        continue;
+      }
+      for (const std::uint32_t s : item.steps) {
+        code_.order.push_back({-1, input_.steps[s].index});
+      }
+    }
+    return std::move(code_);
+  }
+
+ private:
+  // Steps that use a slot, each counted once.
+  void CountUses() {
+    uses_.assign(input_.slots.size(), 0);
+    for (const PartitionStep& step : steps_) {
+      for (const std::int32_t slot : SlotsOf(step)) ++uses_[slot];
+    }
+  }
+
+  static std::vector<std::int32_t> SlotsOf(const PartitionStep& step) {
+    std::vector<std::int32_t> slots = step.reads;
+    slots.insert(slots.end(), step.writes.begin(), step.writes.end());
+    std::sort(slots.begin(), slots.end());
+    slots.erase(std::unique(slots.begin(), slots.end()), slots.end());
+    return slots;
+  }
+
+  // Every slot of the group, and whether something behind it needs it.
+  std::vector<GroupSlot> GroupSlots(const std::vector<std::uint32_t>& steps) {
+    absl::flat_hash_map<std::int32_t, std::uint32_t> here;
+    std::vector<std::int32_t> born;
+    for (const std::uint32_t s : steps) {
+      for (const std::int32_t slot : SlotsOf(steps_[s])) ++here[slot];
+      for (const ResultRecord& r : input_.steps[s].record.results) {
+        if (r.kind == ResultRecord::Kind::kFresh) born.push_back(r.slot);
+      }
+    }
+    std::vector<GroupSlot> slots;
+    for (const auto& [slot, uses] : here) {
+      const SegmentSlot& info = input_.slots[slot];
+      GroupSlot g;
+      g.slot = slot;
+      g.bytes = info.bytes;
+      g.born_here = std::find(born.begin(), born.end(), slot) != born.end();
+      g.needed_after = info.live_out || uses_[slot] > uses;
+      slots.push_back(g);
+    }
+    std::sort(slots.begin(), slots.end(),
+              [](const auto& a, const auto& b) { return a.slot < b.slot; });
+    return slots;
+  }
+
+  bool Fail(std::string reason) {
+    ++code_.failed;
+    code_.reasons.push_back(std::move(reason));
+    return false;
+  }
+
+  bool CompileGroup(const std::vector<std::uint32_t>& steps,
+                    CompiledGroup* group) {
+    if (limits_.stop != nullptr && limits_.stop->load()) {
+      return Fail("tjit stopped compiling");
+    }
+    if (std::chrono::steady_clock::now() > limits_.deadline) {
+      return Fail("the sequence took longer to compile than it may");
+    }
+    std::vector<GroupStep> lowering;
+    for (const std::uint32_t s : steps) {
+      lowering.push_back({&input_.steps[s].record, input_.steps[s].op});
+    }
+    Lowered lowered;
+    std::string reason;
+    if (!Lower(lowering, GroupSlots(steps), &lowered, &reason)) {
+      return Fail(std::move(reason));
+    }
+    bool was_there = false;
+    const KernelCache::Entry& entry =
+        cache_->For(lowered.function, engine_, &was_there);
+    if (entry.kernel == nullptr) return Fail(entry.why_not);
+    group->kernel = entry.kernel;
+    if (!Bind(steps, lowered, group, &reason)) return Fail(std::move(reason));
+    ++(was_there ? code_.reused : code_.compiled);
+    return true;
+  }
+
+  // Where the group finds its memory, sizes and scalars in a run.
+  bool Bind(const std::vector<std::uint32_t>& steps, const Lowered& lowered,
+            CompiledGroup* group, std::string* why) {
+    for (const std::uint32_t s : steps) {
+      group->steps.push_back(input_.steps[s].index);
+    }
+    group->reads = lowered.external_slots;
+    for (const ir::WriteBack& write : lowered.function.writes) {
+      group->writes.push_back(
+          lowered.external_slots[static_cast<std::size_t>(write.to.value)]);
+    }
+    group->writes.insert(group->writes.end(), lowered.return_slots.begin(),
+                         lowered.return_slots.end());
+    group->memory = lowered.external_slots;
+    group->memory.insert(group->memory.end(), lowered.return_slots.begin(),
+                         lowered.return_slots.end());
+    for (const SizeSource& source : lowered.symbols) {
+      const StepRecord& record = input_.steps[steps[source.step]].record;
+      group->symbols.push_back(
+          record.args[source.arg].geometry.sizes[source.dim]);
+    }
+    BindScalars(steps, lowered, group);
+    const std::int64_t scratch =
+        group->kernel->ScratchBytes(group->symbols, why);
+    if (scratch < 0) return false;
+    group->scratch_bytes = static_cast<std::uint64_t>(scratch);
+    return true;
+  }
+
+  void BindScalars(const std::vector<std::uint32_t>& steps,
+                   const Lowered& lowered, CompiledGroup* group) {
+    for (const ScalarSource& source : lowered.scalars) {
+      group->scalars.push_back(input_.steps[steps[source.step]].scalar_begin +
+                               static_cast<std::uint32_t>(source.index));
+    }
+    for (const std::uint32_t s : steps) {
+      const SegmentStep& step = input_.steps[s];
+      for (std::uint32_t i = 0; i < step.record.scalars.size(); ++i) {
+        const ScalarRecord& scalar = step.record.scalars[i];
+        if (!scalar.may_vary || scalar.runtime) continue;
+        group->baked.push_back({step.scalar_begin + i, scalar.value});
+      }
+    }
+  }
+
+  const SegmentInput& input_;
+  Engine* const engine_;
+  KernelCache* const cache_;
+  const CompileLimits limits_;
+  std::vector<PartitionStep> steps_;
+  std::vector<std::uint32_t> uses_;  // by slot: steps that use it
+  SegmentCode code_;
+};
+
+}  // namespace
+
+const KernelCache::Entry& KernelCache::For(const ir::Function& function,
+                                           Engine* engine, bool* was_there) {
+  std::string text = absl::StrCat(engine->name(), "\n", ir::Print(function));
+  const auto found = entries_.find(text);
+  *was_there = found != entries_.end();
+  if (*was_there) return found->second;
+  if (entries_.size() >= kMaxEntries) entries_.clear();
+  Entry entry;
+  const std::vector<std::string> wrong = ir::Verify(function);
+  if (wrong.empty()) {
+    entry.kernel = engine->Compile(function, &entry.why_not);
+  } else {
+    entry.why_not = "lowering made a function that is none: " + wrong[0];
+  }
+  return entries_.emplace(std::move(text), std::move(entry)).first->second;
+}
+
+SegmentCode CompileSegment(const SegmentInput& input, Engine* engine,
+                           KernelCache* cache, const CompileLimits& limits) {
+  return SegmentCompiler(input, engine, cache, limits).Run();
+}
+
+}  // namespace tjit

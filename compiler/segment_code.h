@@ -1,0 +1,108 @@
+// From the steps of a segment to groups with a kernel each: what the worker of
+// tier 2 does for one job.
+//
+//   steps -> Partition -> per group: Lower -> (passes) -> Engine::Compile
+//
+// Kernels are kept by the text of their function, so that equal groups (layers
+// of a net, batches of other sizes) share one; so are failures, which are not
+// tried again. A group without a kernel stays library calls, in its place.
+//
+// Invariant: running `order` has the effect of the steps in their order.
+// Thread: a KernelCache belongs to one thread at a time; input and result are
+// plain data.
+// Tested by: tests/compiler/segment_code_test.cpp
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "compiler/kernel.h"
+#include "compiler/lower/lower.h"
+#include "recorder/op_record.h"
+
+namespace tjit {
+
+// One step that is to run.
+struct SegmentStep {
+  StepRecord record;
+  std::string_view op;             // lives as long as the process
+  std::uint32_t index = 0;         // in the segment
+  std::uint32_t scalar_begin = 0;  // into the scalars of the run
+};
+
+struct SegmentSlot {
+  std::uint64_t bytes = 0;
+  bool live_out = true;
+};
+
+struct SegmentInput {
+  std::vector<SegmentStep> steps;
+  std::vector<SegmentSlot> slots;  // by slot
+};
+
+// A scalar that was compiled in although the op allows others: the kernel
+// serves runs with this value.
+struct BakedScalar {
+  std::uint32_t index = 0;  // into the scalars of the run
+  ScalarValue value;
+};
+
+struct CompiledGroup {
+  std::vector<std::uint32_t> steps;  // of the segment
+  std::shared_ptr<const Kernel> kernel;
+  std::vector<std::int32_t> memory;    // slots: externals, returned values
+  std::vector<std::uint32_t> scalars;  // into the scalars of the run
+  std::vector<std::int64_t> symbols;
+  std::vector<BakedScalar> baked;
+  std::vector<std::int32_t> reads, writes;  // slots
+  std::uint64_t scratch_bytes = 0;
+};
+
+// A place in the new order: a group, or a step of the segment (group < 0).
+struct CodeItem {
+  std::int32_t group = -1;
+  std::uint32_t step = 0;
+};
+
+struct SegmentCode {
+  std::vector<CodeItem> order;
+  std::vector<CompiledGroup> groups;
+  std::int64_t steps_fused = 0;
+  std::int64_t compiled = 0, reused = 0, failed = 0;
+  std::vector<std::string> reasons;  // of the groups that failed
+};
+
+class KernelCache {
+ public:
+  struct Entry {
+    std::shared_ptr<const Kernel> kernel;
+    std::string why_not;  // null kernel
+  };
+  // The kernel of `function`, compiled unless it was before (*was_there).
+  const Entry& For(const ir::Function& function, Engine* engine,
+                   bool* was_there);
+  void Clear() { entries_.clear(); }
+
+ private:
+  static constexpr std::size_t kMaxEntries = 4096;
+
+  absl::flat_hash_map<std::string, Entry> entries_;
+};
+
+// What a compilation must keep to.
+struct CompileLimits {
+  std::chrono::steady_clock::time_point deadline =
+      std::chrono::steady_clock::time_point::max();
+  const std::atomic<bool>* stop = nullptr;  // set: give up
+};
+
+SegmentCode CompileSegment(const SegmentInput& input, Engine* engine,
+                           KernelCache* cache, const CompileLimits& limits);
+
+}  // namespace tjit

@@ -1,0 +1,317 @@
+#include "runtime/segment_tier2.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "recorder/log.h"
+#include "recorder/schema_key.h"
+#include "runtime/runtime.h"
+#include "runtime/testing_hooks.h"
+
+namespace tjit::runtime {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kMaxRecompiles = 3;
+// Before the code of a variant is asked for it has taken as long at tier 1 as
+// compiling it will take, at a guess.
+constexpr std::uint64_t kCompileNs = 1'000'000;
+constexpr std::uint64_t kCompileNsPerStep = 100'000;
+// Runs at tier 2 that are measured; the first ones still warm up.
+constexpr int kFirstMeasured = 2;
+constexpr int kLastMeasured = 16;
+
+bool Says() {
+  return Runtime::Get().debug_compile() || LogsTo(LogChannel::kCompile);
+}
+
+void Say(const std::string& text) {
+  if (Says()) LogLine(LogLevel::kInfo, "[COMPILE] " + text);
+}
+
+// Other threads may mark scalars meanwhile.
+StepRecord CopyOf(const StepRecord& step) {
+  StepRecord copy;
+  copy.op = step.op;
+  copy.kind = step.kind;
+  copy.context = step.context;
+  copy.args = step.args;
+  copy.statics = step.statics;
+  copy.results = step.results;
+  for (const ScalarRecord& scalar : step.scalars) {
+    copy.scalars.push_back({scalar.value, scalar.value_class, scalar.may_vary,
+                            scalar.IsRuntime()});
+  }
+  return copy;
+}
+
+}  // namespace
+
+Tier2Variant::Running::Running(PreparedSegment* segment,
+                               PreparedSegment::Variant* variant,
+                               const tjit::runtime::Run& run,
+                               Counters* counters)
+    : segment_(segment), variant_(variant), counters_(counters) {
+  if (Runtime::Get().tier2().engine() != nullptr &&
+      variant->executable->step_count() > 1) {
+    if (variant->tier2 == nullptr) {
+      variant->tier2 = std::make_unique<Tier2Variant>();
+    }
+    tier2_ = variant->tier2.get();
+    is_compiled_ = tier2_->Prepare(segment, variant, run, counters);
+  }
+  if (!is_compiled_) {
+    counters->replays_tier1.Add();
+    return;
+  }
+  counters->replays_tier2.Add();
+  counters->groups_run.Add(static_cast<std::int64_t>(tier2_->groups_.size()));
+  counters->steps_fused.Add(tier2_->task_->code.steps_fused);
+}
+
+std::uint64_t Tier2Variant::Running::arena_bytes() const {
+  return is_compiled_
+             ? tier2_->executable_->arena_bytes() + tier2_->scratch_bytes_
+             : variant_->executable->arena_bytes();
+}
+
+void Tier2Variant::Running::Run(char** slots, const ScalarValue* scalars,
+                                char* arena) {
+  const Executable* executable = variant_->executable.get();
+  if (is_compiled_) {
+    executable = tier2_->executable_.get();
+    tier2_->scratch_ = arena + executable->arena_bytes();
+  }
+  const bool measured =
+      tier2_ != nullptr && tier2_->state_ != State::kOff &&
+      (!is_compiled_ || tier2_->tier2_runs_ <= kLastMeasured);
+  if (!measured) return executable->Run(slots, scalars, arena);
+  const auto began = Clock::now();
+  executable->Run(slots, scalars, arena);
+  const std::chrono::nanoseconds took = Clock::now() - began;
+  tier2_->NoteTime(is_compiled_, static_cast<std::uint64_t>(took.count()),
+                   counters_);
+}
+
+// The defect of a lost write-back: what the group writes of another segment or
+// the program is put back.
+class Tier2Variant::OldContent {
+ public:
+  OldContent(bool planted, const PreparedSegment& segment,
+             const CompiledGroup& group, char* const* slots) {
+    if (!planted) return;
+    for (const std::int32_t slot : group.writes) {
+      if (segment.born_[slot] >= 0) continue;
+      saved_.emplace_back(
+          slots[slot], std::string(slots[slot], segment.slot_bytes_[slot]));
+    }
+  }
+  ~OldContent() {
+    for (const auto& [data, bytes] : saved_) {
+      std::memcpy(data, bytes.data(), bytes.size());
+    }
+  }
+  OldContent(const OldContent&) = delete;
+  OldContent& operator=(const OldContent&) = delete;
+
+ private:
+  std::vector<std::pair<char*, std::string>> saved_;
+};
+
+void Tier2Variant::RunGroup(void* state, char* const* slots,
+                            const ScalarValue* scalars) {
+  auto& group = *static_cast<BoundGroup*>(state);
+  const CompiledGroup& code = *group.code;
+  group.segment->running_ = group.first;
+  for (std::size_t i = 0; i < code.memory.size(); ++i) {
+    group.memory[i] = slots[code.memory[i]];
+  }
+  if (!group.has_run || !Planted(Defect::kStaleKernelScalar)) {
+    for (std::size_t i = 0; i < code.scalars.size(); ++i) {
+      group.scalars[i] = scalars[code.scalars[i]];
+    }
+  }
+  group.has_run = true;
+  const OldContent old(Planted(Defect::kLostWriteBack), *group.segment, code,
+                       slots);
+  code.kernel->Run(group.memory.data(), code.symbols, group.scalars.data(),
+                   *group.scratch);
+}
+
+bool Tier2Variant::Prepare(PreparedSegment* segment,
+                           PreparedSegment::Variant* variant,
+                           const tjit::runtime::Run& run,
+                           Counters* /*counters*/) {
+  Engine* const engine = Runtime::Get().tier2().engine();
+  if (engine != engine_) {
+    SwitchOff();
+    engine_ = engine;
+    state_ = State::kCounting;
+    recompiles_ = 0;
+  }
+  if (state_ == State::kCounting) {
+    ++runs_;
+    const auto steps = variant->executable->step_count();
+    if (IsTimeToAsk(steps)) Ask(segment, variant, /*is_again=*/false);
+    return false;
+  }
+  if (state_ == State::kAsked) PickUp(segment, variant);
+  if (state_ != State::kCompiled) return false;
+  const std::string_view stale = StaleScalar(*segment, run);
+  if (!stale.empty()) {
+    SwitchOff();
+    if (++recompiles_ > kMaxRecompiles) {
+      Say(absl::StrCat("Fallback: library calls, as the segment was compiled ",
+                       kMaxRecompiles, " times again"));
+      return false;
+    }
+    Say(absl::StrCat("Recompiling: a scalar of ", std::string(stale),
+                     " is not always the same"));
+    Ask(segment, variant, /*is_again=*/true);
+    return false;
+  }
+  return !IsShifted(run);
+}
+
+bool Tier2Variant::IsTimeToAsk(std::size_t steps) const {
+  if (runs_ < 2) return false;
+  if (!engine_->is_for_speed() || Runtime::Get().compile_all()) return true;
+  return tier1_ns_ > kCompileNs + kCompileNsPerStep * steps;
+}
+
+void Tier2Variant::Ask(PreparedSegment* segment,
+                       PreparedSegment::Variant* variant, bool is_again) {
+  SegmentInput input;
+  for (const std::uint32_t i : variant->executable->plan().needed) {
+    const TraceNode& node = *segment->nodes_[i];
+    input.steps.push_back({CopyOf(node.step), OpName(node.step.op), i,
+                           node.scalar_begin});
+  }
+  for (std::size_t s = 0; s < segment->slot_bytes_.size(); ++s) {
+    input.slots.push_back({segment->slot_bytes_[s], variant->live[s] != 0});
+  }
+  Say(absl::StrCat("Compiling segment of ", input.steps.size(),
+                   " ops for tier 2 (from op ", segment->nodes_[0]->depth,
+                   ", ", std::string(OpName(segment->nodes_[0]->step.op)),
+                   ")"));
+  task_ = Runtime::Get().tier2().Ask(std::move(input), is_again);
+  state_ = task_ == nullptr ? State::kCounting : State::kAsked;
+}
+
+void Tier2Variant::PickUp(PreparedSegment* segment,
+                          PreparedSegment::Variant* variant) {
+  const auto state = task_->state.load(std::memory_order_acquire);
+  if (state == CompileTask::State::kDropped) {
+    task_ = nullptr;
+    state_ = State::kCounting;
+    return;
+  }
+  if (state == CompileTask::State::kWaiting) {
+    if (!Planted(Defect::kEarlyPublication)) return;
+    // What a program without its steps would be.
+    task_ = std::make_shared<CompileTask>();
+  } else if (task_->code.groups.empty()) {
+    SwitchOff();
+    return;
+  }
+  Build(segment, variant);
+  state_ = State::kCompiled;
+  tier2_runs_ = 0;
+}
+
+void Tier2Variant::Build(PreparedSegment* segment,
+                         PreparedSegment::Variant* variant) {
+  const SegmentCode& code = task_->code;
+  groups_.resize(code.groups.size());
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    const CompiledGroup& group = code.groups[g];
+    groups_[g] = {segment, &segment->steps_[group.steps[0]], &group, {}, {},
+                  false, &scratch_};
+    groups_[g].memory.resize(group.memory.size());
+    groups_[g].scalars.resize(group.scalars.size());
+    scratch_bytes_ = std::max(scratch_bytes_, group.scratch_bytes);
+    for (const std::int32_t slot : group.writes) {
+      if (segment->born_[slot] < 0) written_.push_back(slot);
+    }
+  }
+  const std::vector<PlanStep> plan_steps = segment->PlanSteps();
+  std::vector<PlanStep> plan;
+  std::vector<ProgramStep> program;
+  for (const CodeItem& item : code.order) {
+    if (item.group < 0) {
+      plan.push_back(plan_steps[item.step]);
+      program.push_back(segment->StepOf(item.step));
+      continue;
+    }
+    const CompiledGroup& group = code.groups[item.group];
+    plan.push_back({group.reads, group.writes});
+    program.push_back({&RunGroup, &groups_[item.group], 0});
+  }
+  executable_ = std::make_unique<Executable>(
+      program, PlanMemory(plan, segment->PlanSlots(variant->live)));
+}
+
+std::string_view Tier2Variant::StaleScalar(
+    const PreparedSegment& segment, const tjit::runtime::Run& run) const {
+  if (Planted(Defect::kStaleKernelScalar)) return {};
+  for (const BoundGroup& group : groups_) {
+    for (const BakedScalar& baked : group.code->baked) {
+      if (run.scalars[baked.index].SameBits(baked.value)) continue;
+      for (const std::uint32_t i : group.code->steps) {
+        const TraceNode& node = *segment.nodes_[i];
+        if (baked.index - node.scalar_begin < node.step.scalars.size()) {
+          return OpName(node.step.op);
+        }
+      }
+    }
+  }
+  return {};
+}
+
+bool Tier2Variant::IsShifted(const tjit::runtime::Run& run) const {
+  return std::any_of(written_.begin(), written_.end(), [&](std::int32_t s) {
+    return run.slots[s].shift != 0;
+  });
+}
+
+void Tier2Variant::NoteTime(bool compiled, std::uint64_t ns,
+                            Counters* counters) {
+  if (!compiled) {
+    tier1_ns_ += ns;
+    tier1_times_.Add(ns);
+    return;
+  }
+  if (tier2_runs_++ < kFirstMeasured) return;
+  tier2_times_.Add(ns);
+  if (tier2_runs_ <= kLastMeasured) return;
+  const std::uint64_t before = tier1_times_.Median();
+  const std::uint64_t now = tier2_times_.Median();
+  const bool pays = now < before || !engine_->is_for_speed();
+  Say(absl::StrFormat("%s a segment of %d ops takes %.1f us at tier 2 instead "
+                      "of %.1f us",
+                      pays ? "Measured:" : "Fallback: library calls, as",
+                      task_->input.steps.size(),
+                      1e-3 * static_cast<double>(now),
+                      1e-3 * static_cast<double>(before)));
+  if (pays) return;
+  counters->tier2_switched_off.Add();
+  SwitchOff();
+}
+
+void Tier2Variant::SwitchOff() {
+  state_ = State::kOff;
+  executable_.reset();
+  groups_.clear();
+  written_.clear();
+  scratch_bytes_ = 0;
+  task_ = nullptr;
+  tier1_ns_ = 0;
+  runs_ = 0;
+}
+
+}  // namespace tjit::runtime

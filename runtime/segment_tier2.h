@@ -1,0 +1,91 @@
+// What a variant of a prepared segment has for tier 2: counts its runs, asks
+// for code, picks it up, looks before each run whether the code may serve it,
+// measures whether it pays.
+//
+//   counting --often enough--> asked --done--> compiled --does not pay--> off
+//                                 ^               |
+//                                 +--a compiled-in scalar varies
+//
+// Invariants: (1) Code runs only where every scalar that was compiled in has
+// that value, and what a group writes lies where it was recorded. Else the run
+// is one of tier 1. (2) At most kMaxRecompiles per variant.
+// Thread: the segment's. Tested by: tests/runtime/tier2_test.cpp
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "recorder/run_times.h"
+#include "runtime/segment.h"
+#include "runtime/tier2.h"
+
+namespace tjit::runtime {
+
+struct Tier2Variant {
+  // One run of a variant, at tier 2 if it may be.
+  class Running {
+   public:
+    Running(PreparedSegment* segment, PreparedSegment::Variant* variant,
+            const Run& run, Counters* counters);
+    std::uint64_t arena_bytes() const;
+    void Run(char** slots, const ScalarValue* scalars, char* arena);
+
+   private:
+    PreparedSegment* const segment_;
+    PreparedSegment::Variant* const variant_;
+    Counters* const counters_;
+    Tier2Variant* tier2_ = nullptr;  // null: switched off
+    bool is_compiled_ = false;       // this run
+  };
+
+ private:
+  enum class State : std::uint8_t { kCounting, kAsked, kCompiled, kOff };
+  struct BoundGroup {
+    PreparedSegment* segment = nullptr;
+    const PreparedSegment::BoundStep* first = nullptr;
+    const CompiledGroup* code = nullptr;
+    std::vector<char*> memory;
+    std::vector<ScalarValue> scalars;
+    bool has_run = false;
+    char* const* scratch = nullptr;
+  };
+
+  class OldContent;
+
+  static void RunGroup(void* state, char* const* slots,
+                       const ScalarValue* scalars);
+  // True if this run is one of tier 2.
+  bool Prepare(PreparedSegment* segment, PreparedSegment::Variant* variant,
+               const tjit::runtime::Run& run, Counters* counters);
+  bool IsTimeToAsk(std::size_t steps) const;
+  void Ask(PreparedSegment* segment, PreparedSegment::Variant* variant,
+           bool is_again);
+  void PickUp(PreparedSegment* segment, PreparedSegment::Variant* variant);
+  void Build(PreparedSegment* segment, PreparedSegment::Variant* variant);
+  // The op whose scalar is not the one that was compiled in, "" if there is
+  // none.
+  std::string_view StaleScalar(const PreparedSegment& segment,
+                               const tjit::runtime::Run& run) const;
+  bool IsShifted(const tjit::runtime::Run& run) const;
+  void NoteTime(bool compiled, std::uint64_t ns, Counters* counters);
+  void SwitchOff();
+
+  State state_ = State::kCounting;
+  Engine* engine_ = nullptr;  // that all of this is about
+  std::shared_ptr<CompileTask> task_;
+  std::unique_ptr<Executable> executable_;
+  std::vector<BoundGroup> groups_;
+  std::vector<std::int32_t> written_;  // external slots that groups write
+  std::uint64_t scratch_bytes_ = 0;
+  char* scratch_ = nullptr;  // of the run in progress
+  std::int64_t runs_ = 0;
+  std::uint64_t tier1_ns_ = 0;
+  RunTimes tier1_times_, tier2_times_;
+  int tier2_runs_ = 0;
+  int recompiles_ = 0;
+};
+
+}  // namespace tjit::runtime

@@ -1,0 +1,222 @@
+#include "runtime/tier2.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <chrono>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "recorder/log.h"
+#include "runtime/log.h"
+#include "runtime/runtime.h"
+#include "runtime/thread_context.h"
+
+namespace tjit::runtime {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kIdle{2};
+// What one segment may take; the groups left then stay library calls.
+constexpr std::chrono::seconds kBudget{2};
+
+// Blocks what the program has handlers for, but not what the kernel sends for
+// the thread's own doing.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS}) {
+      sigdelset(&all, own);
+    }
+    pthread_sigmask(SIG_SETMASK, &all, &saved_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &saved_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t saved_;
+};
+
+void Log(const CompileTask& task) {
+  if (!Runtime::Get().debug_compile() && !LogsTo(LogChannel::kCompile)) return;
+  const SegmentCode& code = task.code;
+  LogLine(LogLevel::kInfo,
+          absl::StrFormat("[COMPILE] Compilation complete (%.1f ms, %s): %d of "
+                          "%d ops in %d groups, %d kernels compiled, %d reused",
+                          1e-6 * static_cast<double>(task.ns),
+                          task.engine->name(), code.steps_fused,
+                          task.input.steps.size(), code.groups.size(),
+                          code.compiled, code.reused));
+  for (const std::string& reason : code.reasons) {
+    LogLine(LogLevel::kInfo, "[COMPILE] Fallback: library calls for a group: " +
+                                 reason);
+  }
+}
+
+}  // namespace
+
+void Tier2::SetBackend(Backend backend) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::unique_ptr<Engine>& engine = engines_[backend];
+  if (engine == nullptr && backend == Backend::kInterpreter) {
+    engine = MakeInterpreterEngine();
+  }
+  if (engine == nullptr && backend == Backend::kLlvm) {
+    static bool said = false;
+    if (!std::exchange(said, true)) {
+      LogWarning("TJIT_BACKEND=llvm: this build has no code generator; "
+                 "sequences are replayed by library calls");
+    }
+  }
+  engine_.store(engine.get());
+}
+
+std::shared_ptr<CompileTask> Tier2::Ask(SegmentInput input, bool is_again) {
+  auto task = std::make_shared<CompileTask>();
+  task->input = std::move(input);
+  task->engine = engine();
+  task->is_again = is_again;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (task->engine == nullptr || is_stopped_ || queue_.size() >= kMaxQueued ||
+      !StartWorker()) {
+    return nullptr;
+  }
+  queue_.push_back(task);
+  changed_->notify_all();
+  return task;
+}
+
+// REQUIRES: mutex_ is held.
+bool Tier2::StartWorker() {
+  if (has_worker_) return true;
+  if (cannot_start_) return false;
+  try {
+    const SignalsBlocked blocked;
+    std::thread([this] { Work(); }).detach();
+    has_worker_ = true;
+  } catch (const std::system_error& e) {
+    cannot_start_ = true;
+    LogWarning(std::string("no thread for compiling can be had (") + e.what() +
+               "); sequences are replayed by library calls");
+  }
+  return has_worker_;
+}
+
+void Tier2::Work() {
+  pthread_setname_np(pthread_self(), "tjit-compile");
+  t_context.off = true;  // what runs here is no part of the program
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!is_stopped_) {
+    if (is_paused_ || queue_.empty()) {
+      const bool woken =
+          changed_->wait_for(lock, kIdle) == std::cv_status::no_timeout;
+      if (!woken && !is_paused_ && queue_.empty()) break;
+      continue;
+    }
+    const std::shared_ptr<CompileTask> task = std::move(queue_.front());
+    queue_.pop_front();
+    if (std::exchange(forget_, false)) kernels_.Clear();
+    is_busy_ = true;
+    lock.unlock();
+    Compile(task.get());
+    lock.lock();
+    for (const std::string& reason : task->code.reasons) {
+      if (failures_.size() < kMaxReasons || failures_.contains(reason)) {
+        ++failures_[reason];
+      }
+    }
+    task->state.store(CompileTask::State::kDone, std::memory_order_release);
+    is_busy_ = false;
+    changed_->notify_all();
+  }
+  has_worker_ = false;
+  changed_->notify_all();
+}
+
+void Tier2::Compile(CompileTask* task) {
+  const auto began = Clock::now();
+  CompileLimits limits;
+  limits.deadline = began + kBudget;
+  limits.stop = &give_up_;
+  try {
+    task->code =
+        CompileSegment(task->input, task->engine, &kernels_, limits);
+  } catch (const std::exception& e) {  // no memory
+    task->code = SegmentCode();
+    task->code.failed = 1;
+    task->code.reasons.emplace_back(e.what());
+  }
+  task->ns = std::chrono::nanoseconds(Clock::now() - began).count();
+  counters_.compile_ns.Add(task->ns);
+  counters_.kernels_compiled.Add(task->code.compiled);
+  counters_.kernels_reused.Add(task->code.reused);
+  counters_.compiles_failed.Add(task->code.failed);
+  if (task->is_again) counters_.recompiles.Add();
+  Log(*task);
+}
+
+// REQUIRES: mutex_ is held.
+void Tier2::DropQueuedLocked() {
+  for (const auto& task : queue_) {
+    task->state.store(CompileTask::State::kDropped, std::memory_order_release);
+  }
+  queue_.clear();
+}
+
+void Tier2::DropQueued() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  DropQueuedLocked();
+}
+
+void Tier2::Forget() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  DropQueuedLocked();
+  failures_.clear();
+  forget_ = true;
+}
+
+void Tier2::Stop() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  is_stopped_ = true;
+  give_up_.store(true);
+  DropQueuedLocked();
+  changed_->notify_all();
+  changed_->wait(lock, [this] { return !has_worker_; });
+}
+
+void Tier2::LockForFork() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  is_paused_ = true;
+  changed_->wait(lock, [this] { return !is_busy_; });
+  lock.release();  // until UnlockAfterFork()
+}
+
+void Tier2::UnlockAfterFork(bool is_child) {
+  is_paused_ = false;
+  if (is_child) {
+    has_worker_ = false;
+    // The parent's worker may wait on the old one.
+    changed_ = new std::condition_variable;
+    DropQueuedLocked();
+  }
+  changed_->notify_all();
+  mutex_.unlock();
+}
+
+std::map<std::string, std::int64_t> Tier2::Failures() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return failures_;
+}
+
+void Tier2::WaitUntilIdle() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_->wait(lock, [this] { return !is_busy_ && queue_.empty(); });
+}
+
+}  // namespace tjit::runtime

@@ -1,0 +1,97 @@
+// Tier 2 of the process: which engine, a queue of segments to compile, and the
+// one thread that compiles them.
+//
+// A variant of a prepared segment asks once; its task holds plain data (copies
+// of the steps), is compiled on the worker and published by one atomic store.
+// The executing thread looks at its next run. Both hold the task, so either
+// may go first: a segment that is thrown out, a thread that ends, clear().
+//
+// The worker is started by the first task, blocks the program's signals, ends
+// after two seconds without work (so that it keeps no process alive), is
+// waited for at exit and stands still around fork(); the child starts its own.
+// Invariants: (1) A task's code does not change once it is done. (2) At most
+// kMaxQueued tasks wait; what comes then is asked for again later.
+// Thread: any; mutex_ guards the queue. Never taken with a state's mutex
+// wanted.
+// Tested by: tests/runtime/tier2_test.cpp
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "compiler/segment_code.h"
+#include "recorder/counters.h"
+#include "tjit/options.h"
+
+namespace tjit::runtime {
+
+struct CompileTask {
+  enum class State : std::uint8_t { kWaiting, kDone, kDropped };
+
+  SegmentInput input;  // the worker's
+  Engine* engine = nullptr;
+  bool is_again = false;
+  SegmentCode code;    // the asker's, once it is done
+  std::int64_t ns = 0;
+  std::atomic<State> state{State::kWaiting};
+};
+
+class Tier2 {
+ public:
+  // enable(): what compiles from now on.
+  void SetBackend(Backend backend);
+  // Null: nothing is compiled.
+  Engine* engine() const { return engine_.load(std::memory_order_relaxed); }
+
+  // Queues `input`; null if the queue is full or no thread can be had.
+  std::shared_ptr<CompileTask> Ask(SegmentInput input, bool is_again);
+  // disable(): what waits is dropped; its askers may ask again.
+  void DropQueued();
+  // clear(): kernels and failures are forgotten.
+  void Forget();
+  // At exit: waits for the kernel that is being compiled and ends the worker.
+  void Stop();
+  void LockForFork();
+  void UnlockAfterFork(bool is_child);
+
+  // Written by the worker.
+  const Counters& counters() const { return counters_; }
+  // Why groups of ops were not compiled, and how often.
+  std::map<std::string, std::int64_t> Failures();
+  // Waits until nothing is queued or compiled (tests).
+  void WaitUntilIdle();
+
+ private:
+  static constexpr std::size_t kMaxQueued = 256;
+  static constexpr std::size_t kMaxReasons = 100;
+
+  bool StartWorker();
+  void Work();
+  void Compile(CompileTask* task);
+  void DropQueuedLocked();
+
+  std::atomic<Engine*> engine_{nullptr};
+  std::mutex mutex_;
+  // By pointer: the child of a fork takes a new one.
+  std::condition_variable* changed_ = new std::condition_variable;
+  std::deque<std::shared_ptr<CompileTask>> queue_;
+  bool has_worker_ = false;
+  bool is_busy_ = false;
+  bool is_paused_ = false;
+  bool is_stopped_ = false;
+  bool cannot_start_ = false;
+  bool forget_ = false;
+  std::atomic<bool> give_up_{false};
+  std::map<std::string, std::int64_t> failures_;
+  std::map<Backend, std::unique_ptr<Engine>> engines_;
+  KernelCache kernels_;  // the worker's
+  Counters counters_;
+};
+
+}  // namespace tjit::runtime

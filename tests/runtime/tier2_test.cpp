@@ -1,0 +1,239 @@
+// Tier 2 end to end, with the interpreter as its engine: hot segments run with
+// compiled groups in them, give eager's bits, and survive what happens to
+// segments, threads and processes meanwhile.
+#include <ATen/ops/add.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/sub.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <tjit/tjit.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "runtime/testing.h"
+
+namespace tjit {
+namespace {
+
+constexpr int kSteps = 400;
+
+Options WithInterpreter() {
+  Options options;
+  options.hot_threshold = 4;
+  options.backend = Backend::kInterpreter;
+  return options;
+}
+
+bool SameBits(const at::Tensor& a, const at::Tensor& b) {
+  return a.sizes() == b.sizes() && a.nbytes() == b.nbytes() &&
+         std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
+}
+
+// Five pointwise ops with a matrix product among them, and one in place.
+at::Tensor Step(const at::Tensor& x, const at::Tensor& w, double alpha = 1) {
+  at::Tensor a = at::add(x, w, alpha);
+  at::Tensor m = at::mm(x, w);
+  at::Tensor b = at::mul(a, m);
+  b.sub_(x);
+  return at::mul(at::add(b, a), w);
+}
+
+using Program = std::function<at::Tensor(int step)>;
+
+// Runs the program's steps; each run of `make` starts it from the beginning.
+std::vector<at::Tensor> RunSteps(const std::function<Program()>& make,
+                                 int steps = kSteps, bool slowly = true) {
+  const Program program = make();
+  std::vector<at::Tensor> results;
+  for (int i = 0; i < steps; ++i) {
+    results.push_back(program(i).clone());
+    mark_step();
+    // The worker gets its turn.
+    if (slowly && i % 20 == 19) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+  }
+  return results;
+}
+
+class Tier2Test : public ::testing::Test {
+ protected:
+  void TearDown() override {
+    testing::SetPlantedDefect("");
+    testing::SetForcedDrainAt(-1);
+    disable();
+    clear();
+  }
+
+  // Runs the program eagerly and under tjit; counts steps whose bits differ.
+  int Differences(const std::function<Program()>& make) {
+    const std::vector<at::Tensor> eager = RunSteps(make);
+    const Stats before = stats();
+    EXPECT_TRUE(enable(WithInterpreter()));
+    const std::vector<at::Tensor> ours = RunSteps(make);
+    sync();
+    stats_ = stats() - before;
+    disable();
+    int differences = 0;
+    for (int i = 0; i < kSteps; ++i) {
+      differences += SameBits(eager[i], ours[i]) ? 0 : 1;
+    }
+    return differences;
+  }
+
+  Stats stats_;
+};
+
+std::function<Program()> PlainLoop() {
+  const at::Tensor x = at::rand({16, 16});
+  const at::Tensor w = at::rand({16, 16});
+  return [=] { return [=](int) { return Step(x, w); }; };
+}
+
+TEST_F(Tier2Test, GroupsRunAndGiveTheBitsOfEager) {
+  EXPECT_EQ(Differences(PlainLoop()), 0);
+  EXPECT_GT(stats_.replays_tier2, 100) << stats_.to_json();
+  EXPECT_GT(stats_.replays_tier1, 0);
+  EXPECT_EQ(stats_.replays_tier1 + stats_.replays_tier2, stats_.segments);
+  EXPECT_GE(stats_.groups_run, stats_.replays_tier2);
+  EXPECT_GE(stats_.steps_fused, 4 * stats_.groups_run);
+  EXPECT_GE(stats_.kernels_compiled, 1);
+  EXPECT_GT(stats_.compile_ns, 0);
+  EXPECT_EQ(stats_.compiles_failed, 0);
+  EXPECT_EQ(stats_.recompiles, 0);
+}
+
+TEST_F(Tier2Test, NothingIsCompiledByDefault) {
+  Options options = WithInterpreter();
+  options.backend = Backend::kReplay;
+  const Stats before = stats();
+  EXPECT_TRUE(enable(options));
+  RunSteps(PlainLoop());
+  disable();
+  const Stats d = stats() - before;
+  EXPECT_GT(d.replays_tier1, 100);
+  EXPECT_EQ(d.replays_tier2 + d.groups_run + d.kernels_compiled, 0);
+}
+
+// State that lives from step to step and is written in place.
+std::function<Program()> Momentum() {
+  return [] {
+    const at::Tensor state = at::full({32}, 1.0);
+    const at::Tensor velocity = at::full({32}, 0.5);
+    return [=](int) {
+      velocity.mul_(at::full({32}, 0.75));
+      velocity.add_(at::mul(state, state), -0.125);
+      state.add_(velocity, 0.25);
+      return at::add(state, velocity);
+    };
+  };
+}
+
+TEST_F(Tier2Test, WhatIsWrittenInPlaceIsWrittenBack) {
+  EXPECT_EQ(Differences(Momentum()), 0);
+  EXPECT_GT(stats_.groups_run, 100) << stats_.to_json();
+}
+
+// A scalar that is always the same while the segment is compiled, and then
+// differs at every step.
+std::function<Program()> LateScalar() {
+  const at::Tensor x = at::rand({16, 16});
+  const at::Tensor w = at::rand({16, 16});
+  return [=] {
+    return [=](int i) { return Step(x, w, i < kSteps / 2 ? 0.5 : 0.01 * i); };
+  };
+}
+
+TEST_F(Tier2Test, AScalarThatWasCompiledInIsLookedAt) {
+  EXPECT_EQ(Differences(LateScalar()), 0);
+  EXPECT_GE(stats_.recompiles, 1) << stats_.to_json();
+  EXPECT_GT(stats_.groups_run, kSteps / 2);
+}
+
+TEST_F(Tier2Test, PlantedDefectsShow) {
+  testing::SetPlantedDefect("stale_kernel_scalar");
+  EXPECT_GT(Differences(LateScalar()), 0);
+  clear();
+  testing::SetPlantedDefect("lost_write_back");
+  EXPECT_GT(Differences(Momentum()), 0);
+  clear();
+  testing::SetPlantedDefect("early_publication");
+  EXPECT_GT(Differences(PlainLoop()), 0);
+}
+
+TEST_F(Tier2Test, DrainsAndShadowsWork) {
+  testing::SetForcedDrainAt(3);
+  EXPECT_EQ(Differences(PlainLoop()), 0);
+  EXPECT_GT(stats_.ops_drained, 100);
+  testing::SetForcedDrainAt(-1);
+  clear();
+  Options options = WithInterpreter();
+  options.shadow = true;
+  const Stats before = stats();
+  EXPECT_TRUE(enable(options));
+  RunSteps(PlainLoop());
+  sync();
+  const Stats d = stats() - before;
+  EXPECT_GT(d.groups_run, 50) << d.to_json();
+  EXPECT_GT(d.shadow_checks, 100);
+  EXPECT_EQ(d.shadow_mismatches, 0);
+}
+
+// Everything that asked may be gone before the worker has finished.
+TEST_F(Tier2Test, WhoAskedMayGo) {
+  for (int round = 0; round < 20; ++round) {
+    EXPECT_TRUE(enable(WithInterpreter()));
+    std::thread([&] { RunSteps(PlainLoop(), 20 + round, false); }).join();
+    if (round % 2 == 0) clear();
+    if (round % 3 == 0) disable();
+  }
+  EXPECT_EQ(Differences(PlainLoop()), 0);
+  EXPECT_GT(stats_.groups_run, 100);
+}
+
+TEST_F(Tier2Test, ThreadsCompileTheSameLoopOnce) {
+  EXPECT_TRUE(enable(WithInterpreter()));
+  const Stats before = stats();
+  const auto program = PlainLoop();
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] { RunSteps(program); });
+  }
+  for (std::thread& t : threads) t.join();
+  const Stats d = stats() - before;
+  EXPECT_GT(d.groups_run, 400) << d.to_json();
+  EXPECT_GE(d.kernels_reused, 3);
+}
+
+TEST_F(Tier2Test, AForkedChildCompilesForItself) {
+  EXPECT_TRUE(enable(WithInterpreter()));
+  const auto program = PlainLoop();
+  const at::Tensor expected = RunSteps(program, 30, false).back();
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const Stats before = stats();
+    // Another loop, so that the child's own worker is needed.
+    const bool same = SameBits(RunSteps(program).back(), expected);
+    RunSteps(Momentum());
+    const Stats d = stats() - before;
+    _exit(same && d.groups_run > 100 && d.kernels_compiled > 0 ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  const Stats before = stats();
+  EXPECT_TRUE(SameBits(RunSteps(program).back(), expected));
+  EXPECT_GT((stats() - before).groups_run, 100);
+}
+
+}  // namespace
+}  // namespace tjit
