@@ -211,10 +211,11 @@ void Tier2Variant::PickUp(PreparedSegment* segment,
     state_ = State::kCounting;
     return;
   }
-  if (state == CompileTask::State::kWaiting) {
-    if (!Planted(Defect::kEarlyPublication)) return;
-    // What a program without its steps would be.
+  if (Planted(Defect::kEarlyPublication)) {
+    // A program that has no steps yet.
     task_ = std::make_shared<CompileTask>();
+  } else if (state == CompileTask::State::kWaiting) {
+    return;
   } else if (task_->code.groups.empty()) {
     SwitchOff();
     return;
@@ -258,19 +259,21 @@ void Tier2Variant::Build(PreparedSegment* segment,
 
 std::string_view Tier2Variant::StaleScalar(
     const PreparedSegment& segment, const tjit::runtime::Run& run) const {
+  OpId stale = kNoOp;
   if (Planted(Defect::kStaleKernelScalar)) return {};
   for (const BoundGroup& group : groups_) {
     for (const BakedScalar& baked : group.code->baked) {
       if (run.scalars[baked.index].SameBits(baked.value)) continue;
       for (const std::uint32_t i : group.code->steps) {
-        const TraceNode& node = *segment.nodes_[i];
-        if (baked.index - node.scalar_begin < node.step.scalars.size()) {
-          return OpName(node.step.op);
-        }
+        TraceNode& node = *segment.nodes_[i];
+        const std::uint32_t index = baked.index - node.scalar_begin;
+        if (index >= node.step.scalars.size()) continue;
+        node.step.scalars[index].MarkRuntime();
+        stale = node.step.op;
       }
     }
   }
-  return {};
+  return stale == kNoOp ? std::string_view() : OpName(stale);
 }
 
 bool Tier2Variant::IsShifted(const tjit::runtime::Run& run) const {

@@ -65,8 +65,8 @@ struct Tier2Variant {
            bool is_again);
   void PickUp(PreparedSegment* segment, PreparedSegment::Variant* variant);
   void Build(PreparedSegment* segment, PreparedSegment::Variant* variant);
-  // The op whose scalar is not the one that was compiled in, "" if there is
-  // none.
+  // An op whose scalar is not the one that was compiled in, "" if there is
+  // none. Marks these scalars, so that they are arguments of the next kernel.
   std::string_view StaleScalar(const PreparedSegment& segment,
                                const tjit::runtime::Run& run) const;
   bool IsShifted(const tjit::runtime::Run& run) const;

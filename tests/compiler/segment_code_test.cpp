@@ -1,0 +1,226 @@
+// CompileSegment: equal groups share a kernel, failures are remembered, limits
+// are kept, and the result says where a run finds memory, sizes and scalars.
+#include "compiler/segment_code.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tjit {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using ::testing::UnorderedElementsAre;
+
+constexpr std::uint8_t kFloat = 6;
+constexpr std::uint64_t kDouble = 7;
+
+TensorGeometry Row(std::int64_t n) {
+  TensorGeometry g;
+  g.dtype = kFloat;
+  g.ndim = 1;
+  g.itemsize = 4;
+  g.sizes[0] = n;
+  g.strides[0] = 1;
+  return g;
+}
+
+ScalarValue Double(double value) {
+  return {kDouble, {std::bit_cast<std::uint64_t>(value), 0}};
+}
+
+// Builds segments of n floats by slot; slots that no step makes are externals.
+class Segment {
+ public:
+  explicit Segment(std::int64_t n) : n_(n) {}
+
+  // out = op(a, b); out < 0: in place of a.
+  Segment& Step(std::string_view op, int a, int b, int out,
+                std::vector<ScalarRecord> scalars = {}) {
+    SegmentStep step;
+    step.op = op;
+    step.index = static_cast<std::uint32_t>(input_.steps.size());
+    step.scalar_begin = scalars_;
+    step.record.args = {{a, out < 0, Row(n_)}, {b, false, Row(n_)}};
+    ResultRecord result;
+    result.geometry = Row(n_);
+    if (out < 0) {
+      result.kind = ResultRecord::Kind::kAlias;
+      result.alias_arg = 0;
+    } else {
+      result.slot = out;
+    }
+    step.record.results = {result};
+    scalars_ += static_cast<std::uint32_t>(scalars.size());
+    step.record.scalars = std::move(scalars);
+    input_.steps.push_back(std::move(step));
+    for (const int slot : {a, b, out}) {
+      while (static_cast<int>(input_.slots.size()) <= slot) {
+        input_.slots.push_back({static_cast<std::uint64_t>(4 * n_), true});
+      }
+    }
+    return *this;
+  }
+  Segment& Add(int a, int b, int out, ScalarRecord alpha = Fixed(1)) {
+    return Step(out < 0 ? "aten::add_.Tensor" : "aten::add.Tensor", a, b, out,
+                {alpha});
+  }
+  Segment& Mul(int a, int b, int out) {
+    return Step("aten::mul.Tensor", a, b, out);
+  }
+  Segment& Foreign(int a, int b, int out) {
+    return Step("aten::dot", a, b, out);
+  }
+  Segment& Dies(int slot) {
+    input_.slots[slot].live_out = false;
+    return *this;
+  }
+  static ScalarRecord Fixed(double value) {
+    return {Double(value), 0, false, false};
+  }
+  static ScalarRecord Varying(double value, bool runtime) {
+    return {Double(value), 0, true, runtime};
+  }
+  const SegmentInput& input() const { return input_; }
+
+ private:
+  const std::int64_t n_;
+  std::uint32_t scalars_ = 0;
+  SegmentInput input_;
+};
+
+class CountingEngine : public Engine {
+ public:
+  const char* name() const override { return "counting"; }
+  bool is_for_speed() const override { return true; }
+  std::shared_ptr<const Kernel> Compile(const ir::Function& function,
+                                        std::string* why) override {
+    ++asked;
+    if (fails) {
+      *why = "planted";
+      return nullptr;
+    }
+    return interpreter_->Compile(function, why);
+  }
+
+  int asked = 0;
+  bool fails = false;
+
+ private:
+  std::unique_ptr<Engine> interpreter_ = MakeInterpreterEngine();
+};
+
+class SegmentCodeTest : public ::testing::Test {
+ protected:
+  SegmentCode Compile(const Segment& segment, const CompileLimits& limits = {}) {
+    return CompileSegment(segment.input(), &engine_, &cache_, limits);
+  }
+
+  CountingEngine engine_;
+  KernelCache cache_;
+};
+
+// s2 = s0 + s1; s3 = dot(s0, s1); s4 = s2 * s3
+Segment Mixed(std::int64_t n = 8) {
+  return Segment(n).Add(0, 1, 2).Foreign(0, 1, 3).Mul(2, 3, 4);
+}
+
+TEST_F(SegmentCodeTest, CallsStayAndTheRestIsAGroup) {
+  Segment segment = Mixed();
+  segment.Dies(2);
+  const SegmentCode code = Compile(segment);
+  ASSERT_THAT(code.order, SizeIs(2));
+  EXPECT_EQ(code.order[0].group, -1);
+  EXPECT_EQ(code.order[0].step, 1u);
+  EXPECT_EQ(code.order[1].group, 0);
+  ASSERT_THAT(code.groups, SizeIs(1));
+  const CompiledGroup& group = code.groups[0];
+  EXPECT_THAT(group.steps, ElementsAre(0, 2));
+  EXPECT_THAT(group.reads, UnorderedElementsAre(0, 1, 3));
+  EXPECT_THAT(group.writes, ElementsAre(4));  // s2 stays in the group
+  EXPECT_THAT(group.memory, SizeIs(4));
+  EXPECT_EQ(group.memory.back(), 4);
+  EXPECT_EQ(code.steps_fused, 2);
+  EXPECT_EQ(code.compiled, 1);
+  EXPECT_THAT(code.reasons, IsEmpty());
+}
+
+TEST_F(SegmentCodeTest, TheKernelComputesTheGroup) {
+  Segment segment(4);
+  segment.Add(0, 1, 2, Segment::Varying(0.5, true)).Add(0, 2, -1);
+  segment.Dies(2);
+  const SegmentCode code = Compile(segment);
+  ASSERT_THAT(code.groups, SizeIs(1));
+  const CompiledGroup& group = code.groups[0];
+  EXPECT_THAT(group.scalars, ElementsAre(0));
+  EXPECT_THAT(group.baked, IsEmpty());
+  EXPECT_THAT(group.writes, ElementsAre(0));
+  float s0[] = {1, 2, 3, 4}, s1[] = {10, 20, 30, 40};
+  std::vector<char*> memory;
+  for (const std::int32_t slot : group.memory) {
+    memory.push_back(reinterpret_cast<char*>(slot == 0 ? s0 : s1));
+  }
+  const ScalarValue alpha = Double(2);
+  group.kernel->Run(memory.data(), group.symbols, &alpha, nullptr);
+  EXPECT_THAT(s0, ElementsAre(22, 44, 66, 88));
+}
+
+TEST_F(SegmentCodeTest, EqualGroupsAndOtherSizesShareAKernel) {
+  EXPECT_EQ(Compile(Mixed()).compiled, 1);
+  const SegmentCode again = Compile(Mixed());
+  EXPECT_EQ(again.compiled, 0);
+  EXPECT_EQ(again.reused, 1);
+  const SegmentCode larger = Compile(Mixed(500));
+  EXPECT_EQ(larger.reused, 1);
+  ASSERT_THAT(larger.groups, SizeIs(1));
+  EXPECT_THAT(larger.groups[0].symbols, ElementsAre(500));
+  EXPECT_EQ(engine_.asked, 1);
+  cache_.Clear();
+  EXPECT_EQ(Compile(Mixed()).compiled, 1);
+}
+
+TEST_F(SegmentCodeTest, AFailureIsRememberedWithItsReason) {
+  engine_.fails = true;
+  for (int i = 0; i < 3; ++i) {
+    const SegmentCode code = Compile(Mixed());
+    EXPECT_THAT(code.groups, IsEmpty());
+    EXPECT_THAT(code.order, SizeIs(3));
+    EXPECT_EQ(code.failed, 1);
+    EXPECT_THAT(code.reasons, ElementsAre("planted"));
+  }
+  EXPECT_EQ(engine_.asked, 1);
+}
+
+TEST_F(SegmentCodeTest, LimitsAreKept) {
+  CompileLimits limits;
+  limits.deadline = std::chrono::steady_clock::now();
+  const SegmentCode late = Compile(Mixed(), limits);
+  EXPECT_THAT(late.reasons, ElementsAre(HasSubstr("took longer")));
+  const std::atomic<bool> stop{true};
+  const SegmentCode stopped = Compile(Mixed(), {.stop = &stop});
+  EXPECT_THAT(stopped.reasons, ElementsAre(HasSubstr("stopped")));
+  EXPECT_EQ(engine_.asked, 0);
+}
+
+TEST_F(SegmentCodeTest, AScalarThatMayVaryIsNamedWhereItWasCompiledIn) {
+  Segment segment(8);
+  segment.Add(0, 1, 2, Segment::Fixed(2))
+      .Add(2, 1, 3, Segment::Varying(3, false))
+      .Add(3, 1, 4, Segment::Varying(4, true));
+  const SegmentCode code = Compile(segment);
+  ASSERT_THAT(code.groups, SizeIs(1));
+  ASSERT_THAT(code.groups[0].baked, SizeIs(1));
+  EXPECT_EQ(code.groups[0].baked[0].index, 1u);
+  EXPECT_TRUE(code.groups[0].baked[0].value.SameBits(Double(3)));
+  EXPECT_THAT(code.groups[0].scalars, ElementsAre(2));
+}
+
+}  // namespace
+}  // namespace tjit
