@@ -18,7 +18,8 @@ readonly TORCH_PIP=2.13.0
 readonly TORCH_CPU_INDEX=https://download.pytorch.org/whl/cpu
 
 # package | probe | needed by | why. A probe is a command, `cmake>=3.25`, or a
-# header. Needed by: all, test (only the tests), speed (nice to have).
+# header. Needed by: all, test (only the tests), optional (built without it if
+# apt has none).
 readonly PACKAGES=(
   "g++|g++|all|the C++20 compiler"
   "binutils|readelf|all|reads libtorch's build-ids"
@@ -34,7 +35,8 @@ readonly PACKAGES=(
   "python3|python3|all|finds or fetches libtorch, drives tests"
   "valgrind|valgrind|test|counts instructions in tests"
   "pkg-config|pkg-config|test|checks the installed tjit.pc"
-  "ccache|ccache|speed|makes the second build fast"
+  "llvm-19-dev|llvm-config-19|optional|LLVM: compiles hot segments"
+  "ccache|ccache|optional|makes the second build fast"
 )
 
 STEP=0
@@ -114,9 +116,25 @@ InstallPackages() {
   Say "apt-get install $*"
   "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q update ||
     Die "cannot build: apt-get update failed (see above), $list $verb missing."
-  "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive \
-    apt-get -q -y -o Dpkg::Use-Pty=0 install --no-install-recommends "$@" ||
+  AptInstall "$@" ||
     Die "cannot build: apt-get could not install $list (see above)."
+}
+
+# AptInstall <package>...: `sudo` is the caller's.
+AptInstall() {
+  "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get -q -y -o Dpkg::Use-Pty=0 install --no-install-recommends "$@"
+}
+
+# InstallOptional <package>...: one by one, by whoever may install; what apt
+# lacks stays away.
+InstallOptional() {
+  local package sudo=()
+  (($(id -u) == 0)) || sudo=(sudo)
+  for package; do
+    Say "apt-get install $package"
+    AptInstall "$package" || Say "going on without $package"
+  done
 }
 
 # EnsurePackages <all|test>: installs the packages that this use lacks.
@@ -126,7 +144,7 @@ EnsurePackages() {
     IFS='|' read -r package probe by why <<<"$row"
     [[ $by != test || $use == test ]] || continue
     HasProbe "$probe" && continue
-    if [[ $by == speed ]]; then
+    if [[ $by == optional ]]; then
       wanted+=("$package")
     else
       missing+=("$package")
@@ -136,8 +154,13 @@ EnsurePackages() {
   if ((${#missing[@]} == 0)) && ((${#wanted[@]} > 0)) && (($(id -u) != 0)); then
     Say "going on without $(Join ', ' "${wanted[@]}")"
   elif ((${#missing[@]} + ${#wanted[@]} > 0)); then
-    InstallPackages "${missing[@]}" "${wanted[@]}"
-    CheckInstalled "$use"
+    if ((${#missing[@]} > 0)); then
+      InstallPackages "${missing[@]}"
+      CheckInstalled "$use"
+    else
+      apt-get -q update || Say "apt-get update failed"
+    fi
+    InstallOptional "${wanted[@]}"
   else
     Say "all there"
   fi

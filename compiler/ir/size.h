@@ -47,10 +47,12 @@ class Size {
 
   bool is_valid() const { return is_valid_; }
   bool is_constant() const { return is_valid_ && terms_.empty(); }
-  // The number. REQUIRES: is_constant().
+  // The number, or the term without symbols.
   std::int64_t constant() const { return constant_; }
   // No term and no constant is: so for all symbols, which are >= 0, it is not.
   bool is_never_negative() const;
+  // The terms with symbols.
+  const std::vector<Term>& terms() const { return terms_; }
   // The highest symbol, -1 without any.
   int max_symbol() const;
 

@@ -147,9 +147,11 @@ class Generator {
       case Family::kPointwise:
         return Pointwise(op);
       case Family::kReduce:
-        return Reduce(op);
+        if (options_.reductions) Reduce(op);
+        return;
       case Family::kRow:
-        return Row(op);
+        if (options_.reductions) Row(op);
+        return;
       case Family::kData:
         return Data(op);
       case Family::kCall:

@@ -16,6 +16,7 @@ struct RandomOptions {
   int instructions = 12;
   bool calls = true;  // a hook for "test::twice" must be there
   bool updates = true;
+  bool reductions = true;  // and row ops
   int repeats = 0;     // percent of instructions that repeat an earlier one
   int returned = 100;  // percent of the values that are returned
   int writes = 2;      // at most

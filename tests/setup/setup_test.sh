@@ -47,7 +47,8 @@ Fresh() {
     mkdir uname touch chmod; do
     ln -s "$(command -v "$tool")" "$scratch/bin/$tool"
   done
-  for tool in g++ readelf ninja valgrind pkg-config ccache apt-get; do
+  for tool in g++ readelf ninja valgrind pkg-config ccache \
+    llvm-config-19 apt-get; do
     StandIn "$tool"
   done
   StandIn python3 'exit 1'
@@ -214,6 +215,20 @@ TestCcacheIsOptional() {
   Run scripts/test.sh
   Status 0
   Says "going on without ccache"
+}
+
+TestLlvmIsOptional() {
+  Fresh
+  User 0
+  rm "$scratch/bin/g++" "$scratch/bin/llvm-config-19"
+  StandIn apt-get '[[ $* != *llvm* ]] || exit 100
+[[ $* != *g++* ]] || { touch '"$scratch/bin/g++; chmod +x $scratch/bin/g++"'; }'
+  Run scripts/test.sh
+  Status 0
+  Says "missing: llvm-19-dev, LLVM: compiles hot segments"
+  Called "--no-install-recommends g++"
+  Called "--no-install-recommends llvm-19-dev"
+  Says "going on without llvm-19-dev"
 }
 
 TestTorchOrder() {

@@ -1,0 +1,116 @@
+// The C ABI of libtjit_llvm.so, the only way in: a function of the IR as text
+// goes in, machine code comes out.
+//
+// A kernel is one or more loops, to be run in order; each runs over [begin,
+// end) of its own outermost dim, in parts on any number of threads (but what
+// is in_order in one):
+//
+//   for each loop: parallel_for(0, extent, [&](begin, end) {
+//     loop(memory, symbols, scalars, begin, end); })
+//
+// memory: the externals, the returned values, then scratch, in the order of
+// the function. No two of them may overlap, nor may an external that is
+// written be passed twice. No alignment is asked for.
+// Errors are texts: functions that can fail return 0 for success, and take a
+// buffer for the message, cut to its size.
+// Thread: every function may be called from any thread; compiling is done by
+// one at a time.
+// Tested by: tests/compiler/llvm_kernel_test.cpp, llvm_errors_test.cpp
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+extern "C" {
+
+constexpr std::int32_t kTjitLlvmAbi = 1;
+
+// The layout of ScalarValue (recorder/tensor_meta.h).
+struct TjitScalar {
+  std::uint64_t type;
+  std::uint64_t bits[2];
+};
+
+using TjitKernelFn = void (*)(char* const* memory, const std::int64_t* symbols,
+                              const TjitScalar* scalars, std::int64_t begin,
+                              std::int64_t end);
+
+// How a math function of the process is called.
+enum TjitMathKind : std::int32_t {
+  kTjitMathVmlF32 = 0,  // void f(n, in..., out, mode) over arrays
+  kTjitMathVmlF64,
+  kTjitMathF32x4,  // one vector per operand in registers, as SLEEF
+  kTjitMathF32x8,
+  kTjitMathF32x16,
+  kTjitMathF64x2,
+  kTjitMathF64x4,
+  kTjitMathF64x8,
+  kTjitMathKindCount,
+};
+
+struct TjitMath {
+  const char* op;  // name in ops.def: "exp"
+  std::int32_t kind;
+  void* address;
+  std::int64_t mode;  // VML's last argument
+};
+
+enum TjitLlvmFlag : std::uint32_t {
+  kTjitLlvmDumpIr = 1,          // fills TjitKernel::dump: LLVM's IR,
+  kTjitLlvmDumpAssembly = 2,    // and the assembly
+  kTjitLlvmPerfMap = 4,         // names in /tmp/perf-<pid>.map
+  kTjitLlvmPlantInvalid = 8,    // tests: a module that does not verify
+  kTjitLlvmPlantFatal = 16,     // tests: LLVM gives up while it compiles
+  kTjitLlvmPlantNoCode = 32,    // tests: the system forbids executable pages
+  kTjitLlvmPlantNoMemory = 64,  // tests: no pages for code are left
+};
+
+struct TjitLlvmOptions {
+  std::int32_t abi;          // kTjitLlvmAbi
+  std::int32_t vector_bits;  // 512, 256 or 128 at most; 0: all the machine has
+  std::uint32_t flags;
+  std::int32_t math_count;
+  const TjitMath* math;
+};
+
+struct TjitKernel {
+  void* handle;  // for tjit_llvm_free and tjit_llvm_shape
+  std::int32_t loop_count;
+  std::int32_t scratch_count;
+  const TjitKernelFn* loops;
+  const std::uint8_t* in_order;  // by loop: 1: in one part, on one thread
+  std::size_t code_bytes;        // of pages in the process
+  const char* dump;              // "" unless asked for
+};
+
+// What one run needs, for given symbols. Arrays as long as the counts.
+struct TjitShape {
+  std::int64_t* extents;        // by loop: of its outermost dim
+  std::int64_t* elements;       // by loop: of its iteration space
+  std::int64_t* scratch_bytes;  // by scratch value
+};
+
+using TjitLlvmCompileFn = std::int32_t (*)(const char* ir_text,
+                                           const TjitLlvmOptions* options,
+                                           TjitKernel* kernel, char* error,
+                                           std::size_t error_bytes);
+using TjitLlvmShapeFn = std::int32_t (*)(void* handle,
+                                         const std::int64_t* symbols,
+                                         const TjitShape* shape, char* error,
+                                         std::size_t error_bytes);
+using TjitLlvmFreeFn = void (*)(void* handle);
+
+struct TjitLlvmApi {
+  std::int32_t abi;
+  const char* version;  // of LLVM
+  TjitLlvmCompileFn compile;
+  // Fails if an access would leave its memory.
+  TjitLlvmShapeFn shape;
+  // REQUIRES: no loop of the kernel is running.
+  TjitLlvmFreeFn free;
+};
+
+// The one exported function.
+using TjitLlvmApiFn = const TjitLlvmApi* (*)();
+
+}  // extern "C"

@@ -1,0 +1,177 @@
+// The C ABI (abi.h) over the generator.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "compiler/ir/ir_text.h"
+#include "compiler/ir/verifier.h"
+#include "compiler/llvm/abi.h"
+#include "compiler/llvm/engine.h"
+#include "compiler/llvm/kernel_shape.h"
+#include "compiler/passes/copy_out.h"
+#include "compiler/passes/form_loops.h"
+#include "llvm/Config/llvm-config.h"
+#include "llvm/IR/LLVMContext.h"
+
+extern "C" {
+// Of the compiler's own library; only their addresses are wanted.
+void __extendhfsf2();
+void __truncsfhf2();
+}
+
+namespace tjit::llvm_backend {
+namespace {
+
+struct Kernel {
+  ir::Function function;
+  LoopPlan plan;
+  std::vector<LoopCode> codes;
+  LoadedCode code;
+  std::vector<TjitKernelFn> loops;
+  std::vector<std::uint8_t> in_order;
+  std::string dump;
+};
+
+// What the code generator calls where the machine has no instruction for it:
+// fma without FMA, halves without F16C, rounding without SSE4.1.
+void AddOwnFunctions(SymbolTable* symbols) {
+  const auto add = [symbols](const char* name, auto* function) {
+    (*symbols)[name] = reinterpret_cast<void*>(function);
+  };
+  using F32 = float (*)(float);
+  using F64 = double (*)(double);
+  add("memcpy", &std::memcpy);
+  add("memset", &std::memset);
+  add("fmaf", static_cast<float (*)(float, float, float)>(&::fmaf));
+  add("fma", static_cast<double (*)(double, double, double)>(&::fma));
+  add("__extendhfsf2", &__extendhfsf2);
+  add("__truncsfhf2", &__truncsfhf2);
+  add("floorf", static_cast<F32>(&::floorf));
+  add("floor", static_cast<F64>(&::floor));
+  add("ceilf", static_cast<F32>(&::ceilf));
+  add("ceil", static_cast<F64>(&::ceil));
+  add("truncf", static_cast<F32>(&::truncf));
+  add("trunc", static_cast<F64>(&::trunc));
+  add("nearbyintf", static_cast<F32>(&::nearbyintf));
+  add("nearbyint", static_cast<F64>(&::nearbyint));
+}
+
+// The function as its loops see it.
+std::string Plan(const char* text, Kernel* kernel) {
+  ir::Function function;
+  std::string error;
+  if (!ir::Parse(text, &function, &error)) return error;
+  const std::vector<std::string> violations = ir::Verify(function);
+  if (!violations.empty()) return absl::StrJoin(violations, "; ");
+  kernel->function = CopyOut(function);
+  return FormLoops(kernel->function, &kernel->plan);
+}
+
+std::string Generate(const TjitLlvmOptions& options, Kernel* kernel,
+                     llvm::Module* module) {
+  const VectorTarget target = TargetFor(options.vector_bits);
+  const MathTable math(options.math, options.math_count, 8 * target.bytes);
+  for (const Loop& loop : kernel->plan.loops) {
+    const std::string error = MakeLoopCodes(kernel->function, kernel->plan,
+                                            loop, math, &kernel->codes);
+    if (!error.empty()) return error;
+  }
+  for (std::size_t i = 0; i < kernel->codes.size(); ++i) {
+    EmitLoop(kernel->codes[i], math, target, LoopName(kernel->function, i),
+             module);
+    kernel->in_order.push_back(kernel->codes[i].in_order);
+  }
+  return "";
+}
+
+std::string CompileText(const char* text, const TjitLlvmOptions& options,
+                        Kernel* kernel) {
+  if (options.abi != kTjitLlvmAbi) {
+    return absl::StrCat("the caller's ABI is ", options.abi, ", this one's ",
+                        kTjitLlvmAbi);
+  }
+  std::string error = Plan(text, kernel);
+  if (!error.empty()) return error;
+  llvm::LLVMContext context;
+  llvm::Module module(kernel->function.name, context);
+  error = Generate(options, kernel, &module);
+  if (!error.empty()) return error;
+  if ((options.flags & kTjitLlvmPlantInvalid) != 0) {
+    module.begin()->getEntryBlock().getTerminator()->eraseFromParent();
+  }
+  AddOwnFunctions(&kernel->code.symbols);
+  for (int i = 0; i < options.math_count; ++i) {
+    kernel->code.symbols[MathTable::SymbolOf(i)] = options.math[i].address;
+  }
+  error = Compile(&module, {options.flags, options.vector_bits}, &kernel->code,
+                  &kernel->dump);
+  for (std::size_t i = 0; error.empty() && i < kernel->codes.size(); ++i) {
+    kernel->loops.push_back(kernel->code.Find(LoopName(kernel->function, i)));
+  }
+  return error;
+}
+
+std::int32_t Report(const std::string& what, char* error,
+                    std::size_t error_bytes) {
+  if (what.empty()) return 0;
+  if (error_bytes > 0) {
+    const std::size_t n = std::min(what.size(), error_bytes - 1);
+    std::memcpy(error, what.data(), n);
+    error[n] = '\0';
+  }
+  return 1;
+}
+
+std::int32_t CompileKernel(const char* ir_text, const TjitLlvmOptions* options,
+                           TjitKernel* out, char* error,
+                           std::size_t error_bytes) {
+  static std::mutex one_at_a_time;
+  const std::scoped_lock lock(one_at_a_time);
+  *out = {};
+  auto kernel = std::make_unique<Kernel>();
+  std::string what;
+  try {
+    what = CatchFatal([&] { return CompileText(ir_text, *options, &*kernel); });
+  } catch (const std::exception& e) {
+    what = e.what();
+  }
+  if (!what.empty()) return Report(what, error, error_bytes);
+  out->loop_count = static_cast<std::int32_t>(kernel->loops.size());
+  out->scratch_count = static_cast<std::int32_t>(kernel->plan.scratch.size());
+  out->loops = kernel->loops.data();
+  out->in_order = kernel->in_order.data();
+  out->code_bytes = kernel->code.memory->bytes();
+  out->dump = kernel->dump.c_str();
+  out->handle = kernel.release();
+  return 0;
+}
+
+std::int32_t ShapeKernel(void* handle, const std::int64_t* symbols,
+                         const TjitShape* shape, char* error,
+                         std::size_t error_bytes) {
+  const Kernel& kernel = *static_cast<const Kernel*>(handle);
+  return Report(EvaluateShape(kernel.function, kernel.plan, kernel.codes,
+                              symbols, *shape),
+                error, error_bytes);
+}
+
+void FreeKernel(void* handle) { delete static_cast<Kernel*>(handle); }
+
+constexpr TjitLlvmApi kApi = {kTjitLlvmAbi, LLVM_VERSION_STRING, CompileKernel,
+                              ShapeKernel, FreeKernel};
+
+}  // namespace
+}  // namespace tjit::llvm_backend
+
+extern "C" __attribute__((visibility("default"))) const TjitLlvmApi*
+tjit_llvm_api() {
+  return &tjit::llvm_backend::kApi;
+}

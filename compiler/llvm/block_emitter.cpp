@@ -1,0 +1,221 @@
+#include "compiler/llvm/block_emitter.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "compiler/llvm/lane_ops.h"
+#include "llvm/IR/Module.h"
+
+namespace tjit::llvm_backend {
+
+using ir::DType;
+using llvm::Value;
+
+Value* LaneNumbers(Builder& b, int lanes) {
+  std::vector<std::uint64_t> numbers(static_cast<std::size_t>(lanes));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return llvm::ConstantDataVector::get(b.getContext(), numbers);
+}
+
+BlockEmitter::BlockEmitter(const LoopContext& loop, const Row& row,
+                           const Block& block)
+    : loop_(loop),
+      code_(loop.code),
+      row_(row),
+      block_(block),
+      b_(loop.frame.builder()),
+      types_(b_, block.lanes),
+      raw_(loop.code.accesses.size()),
+      loaded_(loop.code.accesses.size()) {}
+
+void BlockEmitter::Run() {
+  const Phases& phases = loop_.phases;
+  for (std::size_t i = 0; i < code_.steps.size(); ++i) {
+    const Step& step = code_.steps[i];
+    if (phases.of_step[i] != block_.phase || step.is_array_call) continue;
+    registers_[step.result] = Compute(step);
+    const auto buffer = phases.buffer_of_value.find(step.result);
+    if (buffer == phases.buffer_of_value.end()) continue;
+    StoreBuffer(buffer->second, registers_[step.result]);
+  }
+  if (block_.phase == 0) {
+    for (const auto& [access, buffer] : phases.buffer_of_access) {
+      StoreBuffer(buffer, Load(access));
+    }
+  }
+  std::vector<Value*> raw(code_.stores.size());
+  for (std::size_t i = 0; i < raw.size(); ++i) {
+    const StoreTo& store = code_.stores[i];
+    if (phases.of_store[i] != block_.phase) continue;
+    const bool is_copy = store.source.kind == Source::Kind::kAccess;
+    raw[i] = is_copy ? LoadRaw(store.source.access)
+                     : types_.ToMemory(store.dtype,
+                                       Read(store.source, store.dtype, false));
+  }
+  for (std::size_t i = 0; i < raw.size(); ++i) {
+    if (raw[i] != nullptr) Store(code_.stores[i].access, raw[i]);
+  }
+}
+
+Value* BlockEmitter::Compute(const Step& step) {
+  if (step.op == ir::Op::kFull) {
+    return loop_.frame.Fill(step.sources[0].scalar, step.result_dtype,
+                            block_.lanes);
+  }
+  if (step.op == ir::Op::kTo) {
+    return types_.Convert(step.dtype, step.result_dtype,
+                          Read(step.sources[0], step.dtype, false));
+  }
+  const char* kinds = ir::InfoOf(step.op).operands;
+  Value* x[4] = {};
+  for (std::size_t i = 0; i < step.sources.size(); ++i) {
+    x[i] = Read(step.sources[i], kinds[i] == 'c' ? DType::kBool : step.dtype,
+                kinds[i] == 'r');
+  }
+  if (step.math >= 0) return types_.Round(step.dtype, CallVector(step, x));
+  return EmitOp(types_, step.op, step.dtype, x);
+}
+
+Value* BlockEmitter::Read(const Source& source, DType dtype, bool rounded) {
+  switch (source.kind) {
+    case Source::Kind::kScalar:
+      return loop_.frame.Scalar(source.scalar, dtype, rounded, block_.lanes);
+    case Source::Kind::kAccess:
+      return Load(source.access);
+    case Source::Kind::kRegister:
+      break;
+  }
+  Value*& value = registers_[source.value];
+  if (value == nullptr) {
+    value = LoadBuffer(loop_.phases.buffer_of_value.at(source.value));
+  }
+  return value;
+}
+
+BlockEmitter::Place BlockEmitter::PlaceOf(int access_index) {
+  const auto a = static_cast<std::size_t>(access_index);
+  const MemoryAccess& access = code_.accesses[a];
+  llvm::Type* element = types_.MemoryType(access.dtype);
+  Place place{nullptr, types_.Lanes(element),
+              llvm::Align(InfoOf(access.dtype).bytes),
+              block_.lanes == 1 || access.strides.back() == ir::Size(1)};
+  Value* stride = loop_.frame.Number(access.strides.back());
+  place.pointer = b_.CreateInBoundsGEP(element, row_.starts[a],
+                                       b_.CreateMul(block_.index, stride));
+  if (place.is_row) return place;
+  place.pointer = b_.CreateInBoundsGEP(
+      element, place.pointer,
+      b_.CreateMul(LaneNumbers(b_, block_.lanes), types_.Splat(stride)));
+  return place;
+}
+
+Value* BlockEmitter::LoadRaw(int access) {
+  Value*& raw = raw_[static_cast<std::size_t>(access)];
+  if (raw != nullptr) return raw;
+  const Place place = PlaceOf(access);
+  if (!place.is_row) {
+    raw = b_.CreateMaskedGather(place.type, place.pointer, place.align,
+                                block_.mask);
+  } else if (block_.mask != nullptr) {
+    raw =
+        b_.CreateMaskedLoad(place.type, place.pointer, place.align, block_.mask,
+                            llvm::Constant::getNullValue(place.type));
+  } else {
+    raw = b_.CreateAlignedLoad(place.type, place.pointer, place.align);
+  }
+  return raw;
+}
+
+Value* BlockEmitter::Load(int access) {
+  const auto a = static_cast<std::size_t>(access);
+  if (loaded_[a] != nullptr) return loaded_[a];
+  loaded_[a] =
+      row_.uniforms[a] != nullptr
+          ? types_.Splat(row_.uniforms[a])
+          : types_.FromMemory(code_.accesses[a].dtype, LoadRaw(access));
+  return loaded_[a];
+}
+
+void BlockEmitter::Store(int access, Value* raw) {
+  const Place place = PlaceOf(access);
+  if (!place.is_row) {
+    b_.CreateMaskedScatter(raw, place.pointer, place.align, block_.mask);
+  } else if (block_.mask != nullptr) {
+    b_.CreateMaskedStore(raw, place.pointer, place.align, block_.mask);
+  } else {
+    b_.CreateAlignedStore(raw, place.pointer, place.align);
+  }
+}
+
+// Buffers hold registers, bool as bytes. They are longer than a tile by one
+// block, so a block at the end of a row needs no mask: what it writes too much
+// is replaced by the next row.
+Value* BlockEmitter::BufferPlace(int buffer) {
+  const DType dtype = loop_.phases.buffers[static_cast<std::size_t>(buffer)];
+  llvm::Type* element = types_.RegisterType(dtype);
+  if (element->isIntegerTy(1)) element = b_.getInt8Ty();
+  return b_.CreateInBoundsGEP(element,
+                              loop_.buffers[static_cast<std::size_t>(buffer)],
+                              b_.CreateAdd(row_.tile_offset, block_.index));
+}
+
+Value* BlockEmitter::LoadBuffer(int buffer) {
+  const DType dtype = loop_.phases.buffers[static_cast<std::size_t>(buffer)];
+  const bool is_bool = dtype == DType::kBool;
+  llvm::Type* element = is_bool ? b_.getInt8Ty() : types_.RegisterType(dtype);
+  Value* raw = b_.CreateAlignedLoad(types_.Lanes(element), BufferPlace(buffer),
+                                    llvm::Align(is_bool ? 1 : 4));
+  return is_bool ? types_.FromMemory(dtype, raw) : raw;
+}
+
+void BlockEmitter::StoreBuffer(int buffer, Value* value) {
+  const DType dtype = loop_.phases.buffers[static_cast<std::size_t>(buffer)];
+  const bool is_bool = dtype == DType::kBool;
+  b_.CreateAlignedStore(is_bool ? types_.ToMemory(dtype, value) : value,
+                        BufferPlace(buffer), llvm::Align(is_bool ? 1 : 4));
+}
+
+// Vectors of the function's own width: parts of the block's, or the block's
+// repeated.
+Value* BlockEmitter::CallVector(const Step& step, Value* const* x) {
+  const int width = loop_.math.LanesOf(step.math);
+  const LaneTypes wide(b_, width);
+  llvm::Type* type = wide.Lanes(
+      loop_.math.IsDouble(step.math) ? b_.getDoubleTy() : b_.getFloatTy());
+  const std::vector<llvm::Type*> parameters(step.sources.size(), type);
+  llvm::Module* module = loop_.frame.function()->getParent();
+  const llvm::FunctionCallee callee = module->getOrInsertFunction(
+      MathTable::SymbolOf(step.math),
+      llvm::FunctionType::get(type, parameters, false));
+  const int lanes = block_.lanes;
+  Value* result = nullptr;
+  for (int from = 0; from < lanes; from += width) {
+    std::vector<int> part(static_cast<std::size_t>(width));
+    for (int i = 0; i < width; ++i) {
+      part[static_cast<std::size_t>(i)] = (from + i) % lanes;
+    }
+    std::vector<Value*> arguments;
+    for (std::size_t k = 0; k < step.sources.size(); ++k) {
+      arguments.push_back(lanes == 1 ? wide.Splat(x[k])
+                                     : b_.CreateShuffleVector(x[k], part));
+    }
+    Value* out = b_.CreateCall(callee, arguments);
+    if (lanes == 1) return b_.CreateExtractElement(out, std::uint64_t{0});
+    std::vector<int> joined(
+        static_cast<std::size_t>(std::max(std::min(from + width, lanes), 1)));
+    if (result == nullptr) {
+      std::iota(joined.begin(), joined.end(), 0);
+      result = b_.CreateShuffleVector(out, joined);
+      continue;
+    }
+    // Both to the same width, then side by side.
+    std::vector<int> widened(static_cast<std::size_t>(from), -1);
+    std::iota(widened.begin(), widened.begin() + std::min(width, from), 0);
+    std::iota(joined.begin(), joined.end(), 0);
+    result = b_.CreateShuffleVector(
+        result, b_.CreateShuffleVector(out, widened), joined);
+  }
+  return result;
+}
+
+}  // namespace tjit::llvm_backend

@@ -1,0 +1,78 @@
+// Generates the vector code for some elements of a row: one phase of a loop's
+// steps (phases.h), all loads before the first store.
+// Tested by: tests/compiler/llvm_kernel_test.cpp, llvm_math_test.cpp
+#pragma once
+
+#include <unordered_map>
+#include <vector>
+
+#include "compiler/llvm/frame.h"
+#include "compiler/llvm/loop_code.h"
+#include "compiler/llvm/phases.h"
+
+namespace tjit::llvm_backend {
+
+// A loop while it is generated.
+struct LoopContext {
+  const LoopCode& code;
+  const Phases& phases;
+  const MathTable& math;
+  Frame& frame;
+  std::vector<llvm::Value*> buffers;  // of the tile, by number
+};
+
+// One row of the iteration space: all but the innermost index are fixed.
+struct Row {
+  std::vector<llvm::Value*> starts;    // by access: address of element 0
+  std::vector<llvm::Value*> uniforms;  // by access: register, if stride is 0
+  llvm::Value* tile_offset = nullptr;  // buffer index of element 0
+};
+
+// `lanes` elements of a row from index on; without mask all of them.
+struct Block {
+  int lanes = 1;
+  llvm::Value* index = nullptr;
+  llvm::Value* mask = nullptr;
+  int phase = 0;
+};
+
+// 0, 1, 2, ...
+llvm::Value* LaneNumbers(Builder& b, int lanes);
+
+class BlockEmitter {
+ public:
+  BlockEmitter(const LoopContext& loop, const Row& row, const Block& block);
+
+  void Run();
+
+ private:
+  // Where the lanes are: the first one's address where they lie side by side.
+  struct Place {
+    llvm::Value* pointer;
+    llvm::Type* type;  // of the lanes in memory
+    llvm::Align align;
+    bool is_row;
+  };
+
+  llvm::Value* Compute(const Step& step);
+  llvm::Value* Read(const Source& source, ir::DType dtype, bool rounded);
+  Place PlaceOf(int access);
+  llvm::Value* LoadRaw(int access);
+  llvm::Value* Load(int access);
+  void Store(int access, llvm::Value* raw);
+  llvm::Value* BufferPlace(int buffer);
+  llvm::Value* LoadBuffer(int buffer);
+  void StoreBuffer(int buffer, llvm::Value* value);
+  llvm::Value* CallVector(const Step& step, llvm::Value* const* x);
+
+  const LoopContext& loop_;
+  const LoopCode& code_;
+  const Row& row_;
+  const Block block_;
+  Builder& b_;
+  const LaneTypes types_;
+  std::unordered_map<ir::ValueId, llvm::Value*> registers_;
+  std::vector<llvm::Value*> raw_, loaded_;  // by access
+};
+
+}  // namespace tjit::llvm_backend

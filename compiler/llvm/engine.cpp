@@ -1,0 +1,233 @@
+#include "compiler/llvm/engine.h"
+
+#include <unistd.h>
+
+#include <csetjmp>
+#include <cstdio>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ExecutionEngine/JITEventListener.h"
+#include "llvm/ExecutionEngine/RuntimeDyld.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Verifier.h"
+#include "llvm/MC/MCContext.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Object/ObjectFile.h"
+#include "llvm/Support/ErrorHandling.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/TargetParser/Host.h"
+#include "llvm/Transforms/Utils/Cloning.h"
+
+namespace tjit::llvm_backend {
+namespace {
+
+using llvm::TargetMachine;
+
+thread_local std::jmp_buf* t_back = nullptr;
+thread_local std::string* t_fatal = nullptr;
+
+void OnFatal(void*, const char* reason, bool) {
+  if (t_back == nullptr) return;  // not one of ours: LLVM aborts
+  *t_fatal = absl::StrCat("LLVM gave up: ", reason);
+  std::longjmp(*t_back, 1);
+}
+
+const llvm::StringMap<bool>& HostFeatures() {
+  static const llvm::StringMap<bool> features = llvm::sys::getHostCPUFeatures();
+  return features;
+}
+
+int HostVectorBits() {
+  // Masked bytes and words need BW, narrow ones VL.
+  const auto has = [](const char* name) { return HostFeatures().lookup(name); };
+  if (has("avx512f") && has("avx512bw") && has("avx512vl") && has("avx512dq")) {
+    return 512;
+  }
+  return has("avx2") && has("fma") ? 256 : 128;
+}
+
+int BitsFor(int vector_bits) {
+  const int host = HostVectorBits();
+  return vector_bits == 0 || vector_bits > host ? host : vector_bits;
+}
+
+// The host's features without those of wider vectors.
+std::string FeaturesFor(int bits) {
+  std::string text;
+  for (const auto& feature : HostFeatures()) {
+    const llvm::StringRef name = feature.getKey();
+    const bool is_wide = name.starts_with("avx512") || name == "evex512" ||
+                         name.starts_with("avx10") || name.starts_with("amx");
+    const bool is_avx = name.starts_with("avx") || name == "fma" ||
+                        name == "f16c" || name == "fma4" || name == "xop" ||
+                        name == "vaes" || name == "vpclmulqdq" ||
+                        name == "sha512" || name == "sm3" || name == "sm4";
+    const bool is_off = (bits < 512 && is_wide) || (bits < 256 && is_avx);
+    absl::StrAppend(&text, text.empty() ? "" : ",",
+                    feature.getValue() && !is_off ? "+" : "-", name.str());
+  }
+  return text;
+}
+
+TargetMachine* MachineFor(int bits, std::string* error) {
+  static auto* machines = new std::map<int, std::unique_ptr<TargetMachine>>();
+  std::unique_ptr<TargetMachine>& machine = (*machines)[bits];
+  if (machine != nullptr) return machine.get();
+  llvm::InitializeNativeTarget();
+  llvm::InitializeNativeTargetAsmPrinter();
+  const std::string triple = llvm::sys::getProcessTriple();
+  const llvm::Target* target =
+      llvm::TargetRegistry::lookupTarget(triple, *error);
+  if (target == nullptr) return nullptr;
+  llvm::TargetOptions options;
+  options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
+  machine.reset(target->createTargetMachine(
+      triple, llvm::sys::getHostCPUName(), FeaturesFor(bits), options,
+      llvm::Reloc::PIC_, llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default,
+      /*JIT=*/true));
+  if (machine == nullptr) *error = "no code generator for " + triple;
+  return machine.get();
+}
+
+std::string EmitObject(TargetMachine* machine, llvm::Module* module,
+                       llvm::SmallVectorImpl<char>* object) {
+  llvm::legacy::PassManager passes;
+  llvm::MCContext* context = nullptr;
+  llvm::raw_svector_ostream stream(*object);
+  if (machine->addPassesToEmitMC(passes, context, stream)) {
+    return "LLVM emits no objects for this machine";
+  }
+  passes.run(*module);
+  return "";
+}
+
+std::string Assembly(TargetMachine* machine, const llvm::Module& module) {
+  const auto copy = llvm::CloneModule(module);
+  llvm::SmallString<0> text;
+  llvm::raw_svector_ostream stream(text);
+  llvm::legacy::PassManager passes;
+  if (machine->addPassesToEmitFile(passes, stream, nullptr,
+                                   llvm::CodeGenFileType::AssemblyFile)) {
+    return "";
+  }
+  passes.run(*copy);
+  return text.str().str();
+}
+
+std::uint64_t KeyOf(const LoadedCode& code) {
+  return reinterpret_cast<std::uintptr_t>(&code);
+}
+
+llvm::JITEventListener* Debugger() {
+  return llvm::JITEventListener::createGDBRegistrationListener();
+}
+
+// Lines of perf's map: where each loop lies, and its name.
+void AppendPerfMap(const llvm::Module& module, const LoadedCode& code) {
+  const std::string path = absl::StrCat("/tmp/perf-", getpid(), ".map");
+  std::FILE* file = std::fopen(path.c_str(), "ae");
+  if (file == nullptr) return;
+  for (const llvm::Function& f : module) {
+    if (f.isDeclaration()) continue;
+    const auto start =
+        reinterpret_cast<std::uintptr_t>(code.Find(f.getName().str()));
+    const std::size_t end = reinterpret_cast<std::uintptr_t>(
+        code.linker
+            ->getSectionContent(code.linker->getSymbolSectionID(f.getName()))
+            .end());
+    std::fprintf(file, "%zx %zx %s\n", std::size_t{start}, end - start,
+                 f.getName().str().c_str());
+  }
+  std::fclose(file);
+}
+
+std::string Load(const llvm::SmallVectorImpl<char>& bytes,
+                 const CompileRequest& request, LoadedCode* code) {
+  const llvm::MemoryBufferRef buffer(
+      llvm::StringRef(bytes.data(), bytes.size()), "kernel");
+  auto object = llvm::object::ObjectFile::createObjectFile(buffer);
+  if (!object) return llvm::toString(object.takeError());
+  code->memory = std::make_unique<CodeMemory>(code->symbols);
+  std::string error = code->memory->Reserve(
+      bytes.size(), (request.flags & kTjitLlvmPlantNoMemory) != 0);
+  if (!error.empty()) return error;
+  code->linker =
+      std::make_unique<llvm::RuntimeDyld>(*code->memory, *code->memory);
+  const auto info = code->linker->loadObject(**object);
+  if (code->linker->hasError()) return code->linker->getErrorString().str();
+  code->linker->resolveRelocations();
+  if (!code->memory->missing().empty()) {
+    return absl::StrCat("the code calls ", code->memory->missing(),
+                        ", which is not in the table");
+  }
+  if (code->linker->hasError()) return code->linker->getErrorString().str();
+  Debugger()->notifyObjectLoaded(KeyOf(*code), **object, *info);
+  code->is_registered = true;
+  return code->memory->Seal((request.flags & kTjitLlvmPlantNoCode) != 0);
+}
+
+}  // namespace
+
+VectorTarget TargetFor(int vector_bits) {
+  const int bits = BitsFor(vector_bits);
+  return {bits / 8, bits == 512};
+}
+
+LoadedCode::~LoadedCode() {
+  if (is_registered) Debugger()->notifyFreeingObject(KeyOf(*this));
+}
+
+TjitKernelFn LoadedCode::Find(const std::string& name) const {
+  return reinterpret_cast<TjitKernelFn>(linker->getSymbolLocalAddress(name));
+}
+
+std::string Compile(llvm::Module* module, const CompileRequest& request,
+                    LoadedCode* code, std::string* dump) {
+  std::string error;
+  TargetMachine* machine = MachineFor(BitsFor(request.vector_bits), &error);
+  if (machine == nullptr) return error;
+  module->setTargetTriple(machine->getTargetTriple().str());
+  module->setDataLayout(machine->createDataLayout());
+  llvm::raw_string_ostream why(error);
+  if (llvm::verifyModule(*module, &why)) {
+    return absl::StrCat("LLVM does not accept the module: ", error);
+  }
+  if ((request.flags & kTjitLlvmDumpIr) != 0) {
+    llvm::raw_string_ostream(*dump) << *module;
+  }
+  if ((request.flags & kTjitLlvmDumpAssembly) != 0) {
+    dump->append(Assembly(machine, *module));
+  }
+  if ((request.flags & kTjitLlvmPlantFatal) != 0) {
+    llvm::report_fatal_error("planted by a test");
+  }
+  llvm::SmallVector<char, 0> object;
+  error = EmitObject(machine, module, &object);
+  if (error.empty()) error = Load(object, request, code);
+  if (error.empty() && (request.flags & kTjitLlvmPerfMap) != 0) {
+    AppendPerfMap(*module, *code);
+  }
+  return error;
+}
+
+std::string CatchFatal(const std::function<std::string()>& work) {
+  static const bool is_installed = [] {
+    llvm::install_fatal_error_handler(OnFatal);
+    return true;
+  }();
+  static_cast<void>(is_installed);
+  std::string fatal, result;
+  std::jmp_buf back;
+  t_fatal = &fatal;
+  t_back = &back;
+  if (setjmp(back) == 0) result = work();
+  t_back = nullptr;
+  return fatal.empty() ? result : fatal;
+}
+
+}  // namespace tjit::llvm_backend

@@ -1,0 +1,60 @@
+// From a module of LLVM's IR to machine code in memory.
+//
+// How: the target machine emits an object file into a buffer (one per kernel),
+// RuntimeDyld places it. No pass of LLVM's optimiser runs: the generators emit
+// what is to be executed, the code generator selects and schedules.
+// What LLVM treats as fatal is caught by its error handler and a long jump
+// back: what the failed compile had allocated is lost.
+// Thread: Compile() by one thread at a time.
+// Tested by: tests/compiler/llvm_errors_test.cpp
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/llvm/abi.h"
+#include "compiler/llvm/code_memory.h"
+#include "compiler/llvm/loop_emitter.h"
+#include "llvm/IR/Module.h"
+
+namespace llvm {
+class RuntimeDyld;
+class TargetMachine;
+}  // namespace llvm
+
+namespace tjit::llvm_backend {
+
+// The machine's widest vectors, restricted to `vector_bits` (0: not).
+VectorTarget TargetFor(int vector_bits);
+
+class LoadedCode {
+ public:
+  LoadedCode() = default;
+  LoadedCode(const LoadedCode&) = delete;
+  ~LoadedCode();
+
+  SymbolTable symbols;
+  std::unique_ptr<CodeMemory> memory;
+  std::unique_ptr<llvm::RuntimeDyld> linker;
+  bool is_registered = false;  // with gdb
+
+  // REQUIRES: the module defined it.
+  TjitKernelFn Find(const std::string& name) const;
+};
+
+struct CompileRequest {
+  std::uint32_t flags = 0;  // TjitLlvmFlag
+  int vector_bits = 0;
+};
+
+// Compiles the module. "" or what is wrong; *dump gets what flags ask for.
+std::string Compile(llvm::Module* module, const CompileRequest& request,
+                    LoadedCode* code, std::string* dump);
+
+// Runs `work`; a fatal error of LLVM meanwhile is its result.
+std::string CatchFatal(const std::function<std::string()>& work);
+
+}  // namespace tjit::llvm_backend

@@ -1,0 +1,153 @@
+#include "compiler/llvm/frame.h"
+
+#include <cstddef>
+
+#include "compiler/ir/dtype.h"
+#include "compiler/llvm/abi.h"
+
+namespace tjit::llvm_backend {
+
+using ir::DType;
+using ir::ScalarType;
+using llvm::Value;
+
+Frame::Frame(llvm::Module& module, const std::string& name)
+    : function_(nullptr),
+      entry_(module.getContext()),
+      body_(module.getContext()) {
+  llvm::Type* pointer = entry_.getPtrTy();
+  llvm::Type* index = entry_.getInt64Ty();
+  auto* type = llvm::FunctionType::get(
+      entry_.getVoidTy(), {pointer, pointer, pointer, index, index}, false);
+  function_ = llvm::Function::Create(type, llvm::Function::ExternalLinkage,
+                                     name, module);
+  function_->addFnAttr(llvm::Attribute::NoUnwind);
+  function_->addFnAttr("prefer-vector-width", "512");
+  function_->addFnAttr("min-legal-vector-width", "512");
+  auto& context = module.getContext();
+  auto* entry = llvm::BasicBlock::Create(context, "", function_);
+  auto* body = llvm::BasicBlock::Create(context, "", function_);
+  entry_.SetInsertPoint(entry);
+  entry_.SetInsertPoint(entry_.CreateBr(body));
+  body_.SetInsertPoint(body);
+}
+
+llvm::BasicBlock* Frame::NewBlock() {
+  return llvm::BasicBlock::Create(function_->getContext(), "", function_);
+}
+
+Frame::LoopBlocks Frame::BeginFor(Value* from, Value* to) {
+  LoopBlocks blocks{NewBlock(), NewBlock(), nullptr, to};
+  llvm::BasicBlock* before = body_.GetInsertBlock();
+  body_.CreateCondBr(body_.CreateICmpSLT(from, to), blocks.body, blocks.done);
+  body_.SetInsertPoint(blocks.body);
+  blocks.index = body_.CreatePHI(body_.getInt64Ty(), 2);
+  blocks.index->addIncoming(from, before);
+  return blocks;
+}
+
+void Frame::EndFor(const LoopBlocks& blocks, Value* step) {
+  Value* next = body_.CreateNSWAdd(blocks.index, step);
+  blocks.index->addIncoming(next, body_.GetInsertBlock());
+  body_.CreateCondBr(body_.CreateICmpSLT(next, blocks.to), blocks.body,
+                     blocks.done);
+  body_.SetInsertPoint(blocks.done);
+}
+
+Value* Frame::Array(int bytes) {
+  auto* type = llvm::ArrayType::get(entry_.getInt8Ty(),
+                                    static_cast<std::uint64_t>(bytes));
+  llvm::AllocaInst* array = entry_.CreateAlloca(type);
+  array->setAlignment(llvm::Align(64));
+  return array;
+}
+
+Value* Frame::Memory(int index) {
+  Value*& pointer = memory_[index];
+  if (pointer == nullptr) {
+    pointer = entry_.CreateLoad(
+        entry_.getPtrTy(), entry_.CreateConstInBoundsGEP1_64(
+                               entry_.getPtrTy(), function_->getArg(0), index));
+  }
+  return pointer;
+}
+
+Value* Frame::Symbol(int index) {
+  Value*& value = symbols_[index];
+  if (value == nullptr) {
+    value = entry_.CreateLoad(
+        entry_.getInt64Ty(),
+        entry_.CreateConstInBoundsGEP1_64(entry_.getInt64Ty(),
+                                          function_->getArg(1), index));
+  }
+  return value;
+}
+
+Value* Frame::Number(const ir::Size& size) {
+  if (size.is_constant()) return entry_.getInt64(size.constant());
+  Value*& value = numbers_[size.ToText()];
+  if (value != nullptr) return value;
+  Value* sum = entry_.getInt64(size.constant());
+  for (const ir::Size::Term& term : size.terms()) {
+    Value* product = entry_.getInt64(term.coefficient);
+    for (const std::uint16_t symbol : term.symbols) {
+      product = entry_.CreateMul(product, Symbol(symbol));
+    }
+    sum = entry_.CreateAdd(sum, product);
+  }
+  value = sum;
+  return value;
+}
+
+Value* Frame::Bits(const ir::Scalar& scalar) {
+  const bool is_float = scalar.type == ScalarType::kF64;
+  if (scalar.is_constant()) {
+    Value* bits = entry_.getInt64(scalar.bits);
+    return is_float ? entry_.CreateBitCast(bits, entry_.getDoubleTy()) : bits;
+  }
+  Value*& value = arguments_[scalar.argument];
+  if (value == nullptr) {
+    value = entry_.CreateLoad(
+        is_float ? entry_.getDoubleTy() : entry_.getInt64Ty(),
+        entry_.CreateConstInBoundsGEP1_64(
+            entry_.getInt8Ty(), function_->getArg(2),
+            sizeof(TjitScalar) * static_cast<std::size_t>(scalar.argument) +
+                offsetof(TjitScalar, bits)));
+  }
+  return value;
+}
+
+Value* Frame::Scalar(const ir::Scalar& scalar, DType dtype, bool rounded,
+                     int lanes) {
+  Value*& value = scalars_[{scalar.argument, scalar.bits, int(scalar.type),
+                            int(dtype), rounded, lanes}];
+  if (value != nullptr) return value;
+  const LaneTypes one(entry_, 1);
+  const bool is_float = scalar.type == ScalarType::kF64;
+  DType compute = dtype;
+  switch (InfoOf(dtype).kind) {
+    case ir::DTypeKind::kBool:
+      break;
+    case ir::DTypeKind::kInt:
+      compute = DType::kI64;
+      break;
+    case ir::DTypeKind::kFloat:
+      if (dtype != DType::kF64) compute = DType::kF32;
+      break;
+  }
+  Value* number =
+      one.Convert(is_float ? DType::kF64 : DType::kI64, compute, Bits(scalar));
+  if (rounded) number = one.Round(dtype, number);
+  value = LaneTypes(entry_, lanes).Splat(number);
+  return value;
+}
+
+Value* Frame::Fill(const ir::Scalar& scalar, DType dtype, int lanes) {
+  const LaneTypes one(entry_, 1);
+  const bool is_float = scalar.type == ScalarType::kF64;
+  return LaneTypes(entry_, lanes)
+      .Splat(one.Convert(is_float ? DType::kF64 : DType::kI64, dtype,
+                         Bits(scalar)));
+}
+
+}  // namespace tjit::llvm_backend

@@ -1,0 +1,108 @@
+#include "compiler/llvm/kernel_shape.h"
+
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+
+namespace tjit::llvm_backend {
+namespace {
+
+using ir::Function;
+
+class Evaluator {
+ public:
+  Evaluator(const Function& f, const LoopPlan& plan,
+            const std::int64_t* symbols)
+      : f_(f),
+        plan_(plan),
+        symbols_(symbols, static_cast<std::size_t>(f.symbols)) {}
+
+  const std::string& error() const { return error_; }
+
+  std::int64_t Number(const ir::Size& size) {
+    const std::optional<std::int64_t> n = size.Evaluate(symbols_);
+    if (n && *n >= 0) return *n;
+    Fail(absl::StrCat(size.ToText(), " is negative or too large"));
+    return 0;
+  }
+
+  std::int64_t Elements(const ir::Sizes& sizes) {
+    std::int64_t n = 1;
+    for (const ir::Size& size : sizes) {
+      if (__builtin_mul_overflow(n, Number(size), &n)) {
+        Fail("too many elements");
+        return 0;
+      }
+    }
+    return n;
+  }
+
+  std::int64_t Bytes(ir::ValueId id) {
+    const ir::Value& value = f_.values[static_cast<std::size_t>(id)];
+    return Elements(value.layout.sizes) * InfoOf(value.dtype).bytes;
+  }
+
+  // The access lies within its value.
+  void Check(const LoopCode& code, const MemoryAccess& access) {
+    std::int64_t last = Number(access.offset);
+    for (std::size_t d = 0; d < code.sizes.size(); ++d) {
+      const std::int64_t size = Number(code.sizes[d]);
+      if (size == 0) return;
+      std::int64_t reach = 0;
+      if (__builtin_mul_overflow(size - 1, Number(access.strides[d]), &reach) ||
+          __builtin_add_overflow(last, reach, &last)) {
+        return Fail("an access reaches too far");
+      }
+    }
+    const ir::ValueId id = ValueAt(access.memory);
+    const ir::Value& value = f_.values[static_cast<std::size_t>(id)];
+    const std::int64_t extent = Elements(value.layout.sizes);
+    if (last >= extent) {
+      Fail(absl::StrCat("%", id, ": an access reaches element ", last, " of ",
+                        extent));
+    }
+  }
+
+ private:
+  void Fail(std::string what) {
+    if (error_.empty()) error_ = std::move(what);
+  }
+
+  ir::ValueId ValueAt(int memory) const {
+    if (memory < f_.externals) return memory;
+    auto rest = static_cast<std::size_t>(memory - f_.externals);
+    if (rest < f_.returns.size()) return f_.returns[rest];
+    return plan_.scratch[rest - f_.returns.size()];
+  }
+
+  const Function& f_;
+  const LoopPlan& plan_;
+  const absl::Span<const std::int64_t> symbols_;
+  std::string error_;
+};
+
+}  // namespace
+
+std::string LoopName(const Function& f, std::size_t loop) {
+  return loop == 0 ? absl::StrCat("tjit_", f.name)
+                   : absl::StrCat("tjit_", f.name, "_", loop);
+}
+
+std::string EvaluateShape(const Function& f, const LoopPlan& plan,
+                          const std::vector<LoopCode>& codes,
+                          const std::int64_t* symbols, const TjitShape& shape) {
+  Evaluator evaluator(f, plan, symbols);
+  for (std::size_t i = 0; i < codes.size(); ++i) {
+    shape.extents[i] = evaluator.Number(codes[i].sizes[0]);
+    shape.elements[i] = evaluator.Elements(codes[i].sizes);
+    for (const MemoryAccess& access : codes[i].accesses) {
+      evaluator.Check(codes[i], access);
+    }
+  }
+  for (std::size_t i = 0; i < plan.scratch.size(); ++i) {
+    shape.scratch_bytes[i] = evaluator.Bytes(plan.scratch[i]);
+  }
+  return evaluator.error();
+}
+
+}  // namespace tjit::llvm_backend

@@ -1,0 +1,20 @@
+// What one run of a kernel needs, for given sizes; no LLVM.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compiler/llvm/abi.h"
+#include "compiler/llvm/loop_code.h"
+
+namespace tjit::llvm_backend {
+
+// Name of a generated function: of the function and the loop.
+std::string LoopName(const ir::Function& f, std::size_t loop);
+
+// Fills the arrays of *shape. "" or which access leaves its memory.
+std::string EvaluateShape(const ir::Function& f, const LoopPlan& plan,
+                          const std::vector<LoopCode>& codes,
+                          const std::int64_t* symbols, const TjitShape& shape);
+
+}  // namespace tjit::llvm_backend

@@ -1,0 +1,205 @@
+#include "compiler/llvm/loop_code.h"
+
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/llvm/native_ops.h"
+
+namespace tjit::llvm_backend {
+namespace {
+
+using ir::DType;
+using ir::Function;
+using ir::Geometry;
+using ir::Instruction;
+using ir::Operand;
+using ir::ValueId;
+
+// The element type that a pointwise op computes for.
+DType ElementType(const Function& f, const Instruction& in) {
+  const auto dtype_of = [&](ValueId id) {
+    return f.values[static_cast<std::size_t>(id)].dtype;
+  };
+  const bool is_of_operand =
+      in.op == ir::Op::kTo || InfoOf(in.op).type_rule == ir::TypeRule::kCompare;
+  for (const Operand& operand : in.operands) {
+    if (is_of_operand && operand.is_tensor()) return dtype_of(operand.value);
+  }
+  return dtype_of(in.results[0]);
+}
+
+class Resolver {
+ public:
+  Resolver(const Function& f, const LoopPlan& plan, const MathTable& math,
+           const ir::Sizes& sizes, bool in_order)
+      : f_(f), plan_(plan), math_(math), sizes_(sizes) {
+    code_.in_order = in_order;
+  }
+
+  std::string Run(const Loop& loop, LoopCode* code) {
+    for (const int i : loop.instructions) {
+      const auto& results = f_.body[static_cast<std::size_t>(i)].results;
+      computed_.insert(results.begin(), results.end());
+    }
+    // What is stored comes first: the first access orders the dims.
+    for (const LoopStore& store : loop.stores) {
+      AddStore(AccessAt(store.memory, ValueOf(store.value).dtype, store.to),
+               Whole(f_, store.value));
+    }
+    for (const int i : loop.instructions) {
+      AddStep(f_.body[static_cast<std::size_t>(i)]);
+    }
+    return Finish(code);
+  }
+
+  // from, to where `home` with the geometry `to` is.
+  std::string RunCopy(const Operand& from, ValueId home, Geometry to,
+                      LoopCode* code) {
+    const Home& place = HomeOf(home);
+    to.offset = to.offset + place.offset;
+    AddStore(AccessAt(place.memory, ValueOf(home).dtype, to), from);
+    return Finish(code);
+  }
+
+ private:
+  const ir::Value& ValueOf(ValueId id) const {
+    return f_.values[static_cast<std::size_t>(id)];
+  }
+  const Home& HomeOf(ValueId id) const {
+    return plan_.homes[static_cast<std::size_t>(id)];
+  }
+  void Fail(std::string why) {
+    if (error_.empty()) error_ = std::move(why);
+  }
+
+  std::string Finish(LoopCode* code) {
+    LoopShape shape = MakeLoopShape(sizes_, geometries_, code_.in_order);
+    code_.sizes = std::move(shape.sizes);
+    for (std::size_t a = 0; a < code_.accesses.size(); ++a) {
+      code_.accesses[a].strides = std::move(shape.strides[a]);
+    }
+    *code = std::move(code_);
+    return error_;
+  }
+
+  void AddStore(int access, const Operand& from) {
+    StoreTo to;
+    to.access = access;
+    to.dtype = ValueOf(from.value).dtype;
+    to.source = SourceOf(from);
+    code_.stores.push_back(to);
+  }
+
+  int AccessAt(int memory, DType dtype, const Geometry& g) {
+    if (memory < 0) Fail("a value that is loaded or stored has no memory");
+    if (g.sizes != sizes_) {
+      Fail(absl::StrCat("an access has sizes [", ToText(g.sizes),
+                        "] in a loop over [", ToText(sizes_), "]"));
+    }
+    for (std::size_t a = 0; a < geometries_.size(); ++a) {
+      if (code_.accesses[a].memory == memory && geometries_[a] == g) {
+        return static_cast<int>(a);
+      }
+    }
+    MemoryAccess access;
+    access.memory = memory;
+    access.is_external = memory < f_.externals;
+    access.dtype = dtype;
+    access.offset = g.offset;
+    code_.accesses.push_back(std::move(access));
+    geometries_.push_back(g);
+    return static_cast<int>(geometries_.size()) - 1;
+  }
+
+  Source SourceOf(const Operand& operand) {
+    Source source;
+    if (!operand.is_tensor()) {
+      source.scalar = operand.scalar;
+      return source;
+    }
+    if (computed_.contains(operand.value)) {
+      source.kind = Source::Kind::kRegister;
+      source.value = operand.value;
+      return source;
+    }
+    const Home& home = HomeOf(operand.value);
+    Geometry access = operand.access;
+    access.offset = access.offset + home.offset;
+    source.kind = Source::Kind::kAccess;
+    source.access = AccessAt(home.memory, ValueOf(operand.value).dtype, access);
+    return source;
+  }
+
+  void AddStep(const Instruction& in) {
+    Step step;
+    step.op = in.op;
+    step.result = in.results[0];
+    step.result_dtype = ValueOf(step.result).dtype;
+    step.dtype = ElementType(f_, in);
+    for (const Operand& operand : in.operands) {
+      step.sources.push_back(SourceOf(operand));
+    }
+    ChooseFunction(&step);
+    code_.steps.push_back(std::move(step));
+  }
+
+  void ChooseFunction(Step* step) {
+    step->math = math_.Find(step->op, step->dtype);
+    if (step->math < 0) {
+      if (!IsNative(step->op)) {
+        Fail(absl::StrCat("%", step->result, ": no function for ",
+                          ir::InfoOf(step->op).name, " of ",
+                          Name(step->dtype)));
+      }
+      return;
+    }
+    step->is_array_call = math_.IsArray(step->math);
+    for (const Source& source : step->sources) {
+      if (step->is_array_call && source.kind == Source::Kind::kScalar) {
+        Fail(absl::StrCat("%", step->result, ": ", ir::InfoOf(step->op).name,
+                          " takes no scalar from an array function"));
+      }
+    }
+  }
+
+  const Function& f_;
+  const LoopPlan& plan_;
+  const MathTable& math_;
+  const ir::Sizes& sizes_;
+  std::set<ValueId> computed_;
+  std::vector<Geometry> geometries_;  // by access
+  LoopCode code_;
+  std::string error_;
+};
+
+}  // namespace
+
+std::string MakeLoopCodes(const Function& f, const LoopPlan& plan,
+                          const Loop& loop, const MathTable& math,
+                          std::vector<LoopCode>* codes) {
+  const auto resolver = [&](const ir::Sizes& sizes, bool in_order) {
+    codes->emplace_back();
+    return Resolver(f, plan, math, sizes, in_order);
+  };
+  if (loop.kind == LoopKind::kPointwise) {
+    auto pointwise = resolver(loop.sizes, loop.in_order);
+    return pointwise.Run(loop, &codes->back());
+  }
+  const Instruction& in =
+      f.body[static_cast<std::size_t>(loop.instructions.back())];
+  const ValueId result = in.results[0];
+  if (loop.kind != LoopKind::kUpdate) {
+    return absl::StrCat("%", result, ": ", ir::InfoOf(in.op).name,
+                        " is not generated");
+  }
+  const ir::Value& base = f.values[static_cast<std::size_t>(result)];
+  auto whole = resolver(base.layout.sizes, false);
+  const std::string error = whole.RunCopy(Whole(f, in.operands[0].value),
+                                          result, base.layout, &codes->back());
+  if (!error.empty()) return error;
+  auto part = resolver(loop.sizes, loop.in_order);
+  return part.RunCopy(in.operands[1], result, in.operands[0].access,
+                      &codes->back());
+}
+
+}  // namespace tjit::llvm_backend

@@ -1,0 +1,63 @@
+// What one loop reads, computes and writes, with every operand resolved to
+// memory, a register or a scalar; no LLVM yet.
+//
+// Tested by: tests/compiler/llvm_kernel_test.cpp
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compiler/ir/ir.h"
+#include "compiler/llvm/loop_shape.h"
+#include "compiler/llvm/math_table.h"
+#include "compiler/passes/form_loops.h"
+
+namespace tjit::llvm_backend {
+
+// Element [i0, i1, ...] of the loop lies at offset + i0 * strides[0] + ...
+struct MemoryAccess {
+  int memory = 0;  // index into the kernel's memory
+  bool is_external = false;
+  ir::DType dtype = ir::DType::kF32;
+  ir::Size offset;
+  ir::Sizes strides;  // by dim of the loop
+};
+
+struct Source {
+  enum class Kind { kRegister, kAccess, kScalar } kind = Kind::kScalar;
+  ir::ValueId value = ir::kNoValue;  // kRegister
+  int access = -1;                   // kAccess
+  ir::Scalar scalar;                 // kScalar
+};
+
+struct Step {
+  ir::Op op = ir::Op::kTo;
+  ir::ValueId result = ir::kNoValue;
+  ir::DType result_dtype = ir::DType::kF32;
+  ir::DType dtype = ir::DType::kF32;  // that it computes for; of To: the source
+  std::vector<Source> sources;
+  int math = -1;  // index into the math table
+  bool is_array_call = false;
+};
+
+struct StoreTo {
+  int access = -1;
+  ir::DType dtype = ir::DType::kF32;
+  Source source;
+};
+
+struct LoopCode {
+  ir::Sizes sizes;  // outermost first
+  std::vector<MemoryAccess> accesses;
+  std::vector<Step> steps;
+  std::vector<StoreTo> stores;
+  bool in_order = false;  // on one thread
+};
+
+// The codes of a loop, to run in order: one, but two of an update. Returns ""
+// or why they cannot be generated.
+std::string MakeLoopCodes(const ir::Function& f, const LoopPlan& plan,
+                          const Loop& loop, const MathTable& math,
+                          std::vector<LoopCode>* codes);
+
+}  // namespace tjit::llvm_backend

@@ -1,0 +1,68 @@
+#include "compiler/llvm/loop_shape.h"
+
+#include <cstddef>
+
+namespace tjit::llvm_backend {
+namespace {
+
+using ir::Geometry;
+using ir::Size;
+using ir::Sizes;
+
+// The dims of `g` that are not of size 1, those with the greatest strides
+// first: each next one has the stride that the ones within it fill. What does
+// not lie densely stays in the order that it has.
+std::vector<std::size_t> DimsInOrder(const Sizes& sizes, const Geometry* g) {
+  std::vector<std::size_t> left;
+  for (std::size_t d = 0; d < sizes.size(); ++d) {
+    if (sizes[d] != Size(1)) left.push_back(d);
+  }
+  if (g == nullptr) return left;
+  const std::vector<std::size_t> as_given = left;
+  std::vector<std::size_t> order(left.size());
+  Size expected = 1;
+  for (std::size_t place = left.size(); place-- > 0;) {
+    std::size_t next = left.size();
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      if (g->strides[left[i]] == expected) next = i;
+    }
+    if (next == left.size()) return as_given;
+    order[place] = left[next];
+    expected = expected * sizes[left[next]];
+    left.erase(left.begin() + static_cast<std::ptrdiff_t>(next));
+  }
+  return order;
+}
+
+}  // namespace
+
+LoopShape MakeLoopShape(const Sizes& sizes,
+                        const std::vector<Geometry>& accesses, bool in_order) {
+  LoopShape shape;
+  shape.strides.resize(accesses.size());
+  const auto order = DimsInOrder(
+      sizes, accesses.empty() || in_order ? nullptr : accesses.data());
+  for (const std::size_t d : order) {
+    bool merges =
+        !shape.sizes.empty() && (shape.sizes.back() * sizes[d]).is_valid();
+    for (std::size_t a = 0; a < accesses.size() && merges; ++a) {
+      merges = shape.strides[a].back() == accesses[a].strides[d] * sizes[d];
+    }
+    if (merges) {
+      shape.sizes.back() = shape.sizes.back() * sizes[d];
+    } else {
+      shape.sizes.push_back(sizes[d]);
+    }
+    for (std::size_t a = 0; a < accesses.size(); ++a) {
+      if (!merges) shape.strides[a].emplace_back();
+      shape.strides[a].back() = accesses[a].strides[d];
+    }
+  }
+  if (shape.sizes.empty()) {
+    shape.sizes.emplace_back(1);
+    for (Sizes& strides : shape.strides) strides.emplace_back(0);
+  }
+  return shape;
+}
+
+}  // namespace tjit::llvm_backend

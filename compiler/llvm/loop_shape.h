@@ -1,0 +1,33 @@
+// The loop nest of one iteration space: few dims, so that the innermost is as
+// long as it can be.
+//
+// Dims of constant size 1 go. The others are put in the order in which the
+// first stored tensor lies, and two neighbours become one where every access
+// lies densely over them:
+//
+//   [n0,8]: (8,1) (8,1)   -> [n0*8]: (1) (1)
+//   [n0,8]: (8,1) (0,1)   -> the same two dims
+//   [n0,8]: (1,n0) (1,n0) -> [n0*8]: (1) (1)
+//
+// The order of a loop's iterations is free, unless it is asked to be kept.
+// Tested by: tests/compiler/llvm_loop_shape_test.cpp
+#pragma once
+
+#include <vector>
+
+#include "compiler/ir/ir.h"
+
+namespace tjit::llvm_backend {
+
+struct LoopShape {
+  ir::Sizes sizes;                 // outermost first, at least one
+  std::vector<ir::Sizes> strides;  // by access, then by dim
+};
+
+// accesses: all of the same sizes, which those of the space are; the first one
+// is the stored tensor. `in_order`: elements stay in row-major order.
+LoopShape MakeLoopShape(const ir::Sizes& sizes,
+                        const std::vector<ir::Geometry>& accesses,
+                        bool in_order);
+
+}  // namespace tjit::llvm_backend

@@ -1,0 +1,43 @@
+// The caller's table of math functions, and which one an op takes.
+//
+// Note [Functions]. What eager computes for exp or tanh are the bits of one
+// library's function, so nothing is generated for such an op: the kernel calls
+// the function that the caller found in the process. An entry of the table
+// comes before what could be generated as well (sqrt). Two kinds:
+// - array functions (VML) run over a tile that lies in the first-level cache,
+//   see phases.h. Only for f32 and f64 themselves.
+// - vector functions (SLEEF) take and return registers, in the midst of the
+//   block; f16 and bf16 use those of f32 and round.
+// Tested by: tests/compiler/llvm_math_test.cpp
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compiler/ir/ir.h"
+#include "compiler/llvm/abi.h"
+
+namespace tjit::llvm_backend {
+
+class MathTable {
+ public:
+  MathTable(const TjitMath* entries, int count, int vector_bits);
+
+  // Index of the first entry for the op that the vectors allow, or -1.
+  int Find(ir::Op op, ir::DType dtype) const;
+  const TjitMath& at(int index) const {
+    return entries_[static_cast<std::size_t>(index)];
+  }
+  bool IsArray(int index) const;
+  // Of a vector function.
+  int LanesOf(int index) const;
+  bool IsDouble(int index) const;
+
+  static std::string SymbolOf(int index);
+
+ private:
+  std::vector<TjitMath> entries_;
+  int vector_bits_;
+};
+
+}  // namespace tjit::llvm_backend

@@ -1,0 +1,118 @@
+#include "tests/compiler/llvm_math.h"
+
+#include <algorithm>
+
+#include "compiler/ir/eval_functions.h"
+#include "compiler/ir/eval_pointwise.h"
+
+namespace tjit::ir {
+namespace {
+
+template <class F, class T>
+void Array(int n, const T* in, T* out, std::int64_t mode) {
+  ArrayCalls& calls = Calls();
+  ++calls.count;
+  calls.longest = std::max<std::int64_t>(calls.longest, n);
+  calls.wrong_modes += mode != kTestMode;
+  for (int i = 0; i < n; ++i) out[i] = F::template Eval<T>(in + i);
+}
+
+template <class T, int kBytes>
+struct VectorOf {
+  using Type __attribute__((vector_size(kBytes))) = T;
+};
+
+// Bodies are the same; only a function that may use the registers takes its
+// vectors in them.
+#define TJIT_VECTOR_FUNCTIONS(name, bytes, features)           \
+  template <class F, class T>                                  \
+  struct name {                                                \
+    using V = typename VectorOf<T, bytes>::Type;               \
+    __attribute__((target(features))) static V One(V a) {      \
+      for (std::size_t i = 0; i < (bytes) / sizeof(T); ++i) {  \
+        const T x[2] = {a[i], T(0)};                           \
+        a[i] = F::template Eval<T>(x);                         \
+      }                                                        \
+      return a;                                                \
+    }                                                          \
+    __attribute__((target(features))) static V Two(V a, V b) { \
+      for (std::size_t i = 0; i < (bytes) / sizeof(T); ++i) {  \
+        const T x[2] = {a[i], b[i]};                           \
+        a[i] = F::template Eval<T>(x);                         \
+      }                                                        \
+      return a;                                                \
+    }                                                          \
+  };
+TJIT_VECTOR_FUNCTIONS(Narrow, 16, "sse2")
+TJIT_VECTOR_FUNCTIONS(Middle, 32, "avx2")
+TJIT_VECTOR_FUNCTIONS(Wide, 64, "avx512f")
+#undef TJIT_VECTOR_FUNCTIONS
+
+template <class Function>
+TjitMath Entry(const char* op, TjitMathKind kind, Function* function) {
+  return {op, kind, reinterpret_cast<void*>(function), kTestMode};
+}
+
+// The widest first, as the first entry that fits is taken.
+template <class F>
+void AddVectors(const char* op, bool is_binary, std::vector<TjitMath>* table) {
+  const auto add = [&]<class V>(TjitMathKind kind, V) {
+    table->push_back(is_binary ? Entry(op, kind, &V::Two)
+                               : Entry(op, kind, &V::One));
+  };
+  add(kTjitMathF32x16, Wide<F, float>());
+  add(kTjitMathF32x8, Middle<F, float>());
+  add(kTjitMathF32x4, Narrow<F, float>());
+  add(kTjitMathF64x8, Wide<F, double>());
+  add(kTjitMathF64x4, Middle<F, double>());
+  add(kTjitMathF64x2, Narrow<F, double>());
+}
+
+template <class F>
+void AddArrays(const char* op, std::vector<TjitMath>* table) {
+  table->push_back(Entry(op, kTjitMathVmlF32, &Array<F, float>));
+  table->push_back(Entry(op, kTjitMathVmlF64, &Array<F, double>));
+}
+
+#define TJIT_UNARY(f)                                                         \
+  f(Exp, "exp") f(Exp2, "exp2") f(Expm1, "expm1") f(Log, "log")               \
+      f(Log2, "log2") f(Log10, "log10") f(Log1p, "log1p") f(Sin, "sin")       \
+          f(Cos, "cos") f(Tan, "tan") f(Asin, "asin") f(Acos, "acos")         \
+              f(Atan, "atan") f(Sinh, "sinh") f(Cosh, "cosh") f(Tanh, "tanh") \
+                  f(Erf, "erf") f(Erfc, "erfc") f(Sigmoid, "sigmoid")
+
+}  // namespace
+
+ArrayCalls& Calls() {
+  static ArrayCalls calls;
+  return calls;
+}
+
+const std::vector<TjitMath>& VectorMath() {
+  static const auto* table = [] {
+    auto* made = new std::vector<TjitMath>;
+#define TJIT_ADD(F, name) AddVectors<eval::F>(name, false, made);
+    TJIT_UNARY(TJIT_ADD)
+#undef TJIT_ADD
+    AddVectors<eval::Pow>("pow", true, made);
+    AddVectors<eval::Atan2>("atan2", true, made);
+    AddVectors<eval::Fmod>("fmod", true, made);
+    AddVectors<eval::Remainder>("remainder", true, made);
+    return made;
+  }();
+  return *table;
+}
+
+const std::vector<TjitMath>& ArrayAndVectorMath() {
+  static const auto* table = [] {
+    auto* made = new std::vector<TjitMath>;
+#define TJIT_ADD(F, name) AddArrays<eval::F>(name, made);
+    TJIT_UNARY(TJIT_ADD)
+#undef TJIT_ADD
+    made->insert(made->end(), VectorMath().begin(), VectorMath().end());
+    return made;
+  }();
+  return *table;
+}
+
+}  // namespace tjit::ir

@@ -1,0 +1,25 @@
+// A table of math functions for kernels: the interpreter's own, so that both
+// have the same bits.
+#pragma once
+
+#include <vector>
+
+#include "compiler/llvm/abi.h"
+
+namespace tjit::ir {
+
+// All functions of ops.def: array functions of f32 and f64 for ops of one
+// operand, vector functions of all widths for all ops. Lives forever.
+const std::vector<TjitMath>& ArrayAndVectorMath();
+const std::vector<TjitMath>& VectorMath();
+
+// Calls of array functions since the program began, and the longest.
+struct ArrayCalls {
+  int count = 0;
+  std::int64_t longest = 0;
+  std::int64_t wrong_modes = 0;
+};
+ArrayCalls& Calls();
+inline constexpr std::int64_t kTestMode = 0x140102;
+
+}  // namespace tjit::ir

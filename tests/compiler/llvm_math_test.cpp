@@ -1,0 +1,164 @@
+// Functions of the process in kernels: over tiles and in registers.
+#include "tests/compiler/llvm_math.h"
+
+#include "gtest/gtest.h"
+#include "tests/compiler/llvm_testing.h"
+
+namespace tjit::ir {
+namespace {
+
+TjitLlvmOptions With(const std::vector<TjitMath>& math, int vector_bits = 0) {
+  TjitLlvmOptions options = DefaultOptions();
+  options.math = math.data();
+  options.math_count = static_cast<std::int32_t>(math.size());
+  options.vector_bits = vector_bits;
+  return options;
+}
+
+// All lengths, with tables of either kind, on all widths.
+void ExpectSame(const std::string& text) {
+  const Function f = Parsed(text);
+  for (const auto* math : {&ArrayAndVectorMath(), &VectorMath()}) {
+    for (const int bits : {512, 256, 128}) {
+      const CompiledKernel kernel(f, With(*math, bits));
+      ASSERT_EQ(kernel.error(), "") << text;
+      for (const std::int64_t n : Lengths()) {
+        ASSERT_EQ(Compare(f, kernel, {n}, static_cast<std::uint64_t>(n)), "")
+            << n << " elements, " << bits << " bits\n"
+            << text;
+      }
+      ASSERT_EQ(Compare(f, kernel, {3000}, 5, {}, 7), "") << text;
+    }
+  }
+}
+
+constexpr const char kExp[] = R"(func f(n0) {
+  external %0: f32[n0]
+  %1 = exp f32[n0] %0
+  return %1
+})";
+
+TEST(LlvmMathTest, OneFunction) { ExpectSame(kExp); }
+
+TEST(LlvmMathTest, FunctionsBetweenArithmetic) {
+  ExpectSame(R"(func f(n0) {
+  external %0: f32[n0]
+  external %1: f64[n0]
+  external %2: bool[n0]
+  %3 = mul f32[n0] %0, 0.1
+  %4 = exp f32[n0] %3
+  %5 = lt bool[n0] %4, 1.0
+  %6 = tanh f32[n0] %4
+  %7 = add f32[n0] %6, %3, 1.0
+  %8 = where f32[n0] %5, %7, %0
+  %9 = log f64[n0] %1
+  %10 = to f32[n0] %9
+  %11 = log f32[n0] %8
+  %12 = mul f32[n0] %11, %10
+  %13 = logical_and bool[n0] %2, %5
+  write %0[n0] = %12
+  return %4
+  return %13
+})");
+}
+
+// Rows shorter and longer than a tile, of operands that repeat.
+TEST(LlvmMathTest, TilesOverRows) {
+  const Function f = Parsed(R"(func f(n0, n1) {
+  external %0: f32[n0*n1]
+  external %1: f32[n1]
+  external %2: f32[n0]
+  %3 = add f32[n0,n1] %0[n0,n1], %1[n0,n1](0,1), 1.0
+  %4 = exp f32[n0,n1] %3
+  %5 = mul f32[n0,n1] %4, %2[n0,n1](1,0)
+  %6 = tanh f32[n0,n1] %5
+  %7 = sub f32[n0,n1] %6, %0[n0,n1], 1.0
+  write %0[n0,n1] = %7
+  return %5
+})");
+  for (const int bits : {512, 256, 128}) {
+    const CompiledKernel kernel(f, With(ArrayAndVectorMath(), bits));
+    ASSERT_EQ(kernel.error(), "");
+    for (const std::int64_t rows : {0, 1, 3, 200}) {
+      for (const std::int64_t columns : {0, 1, 5, 16, 40, 1023, 1100}) {
+        Calls() = {};
+        ASSERT_EQ(Compare(f, kernel, {rows, columns}, 3), "")
+            << rows << " rows of " << columns;
+        ASSERT_EQ(Compare(f, kernel, {rows, columns}, 3, {}, 3), "");
+        EXPECT_EQ(Calls().wrong_modes, 0);
+        // Short rows share a call.
+        if (rows == 200 && columns == 5) {
+          EXPECT_GT(Calls().longest, 200);
+        }
+        if (rows > 0 && columns > 0) {
+          EXPECT_GE(Calls().count, 2);
+        }
+      }
+    }
+  }
+}
+
+TEST(LlvmMathTest, NarrowFloatsUseVectorFunctions) {
+  for (const char* type : {"f16", "bf16"}) {
+    std::string text = kExp;
+    for (std::size_t at; (at = text.find("f32")) != std::string::npos;) {
+      text.replace(at, 3, type);
+    }
+    Calls() = {};
+    ExpectSame(text);
+    EXPECT_EQ(Calls().count, 0);
+  }
+}
+
+TEST(LlvmMathTest, TwoOperandsAndScalars) {
+  ExpectSame(R"(func f(n0) {
+  external %0: f32[n0]
+  external %1: f64[n0]
+  scalar $0: f64
+  %2 = pow f32[n0] %0, 2.5
+  %3 = atan2 f32[n0] %0, %2
+  %4 = fmod f64[n0] %1, $0
+  %5 = remainder f64[n0] %4, 0.3
+  return %3
+  return %5
+})");
+}
+
+TEST(LlvmMathTest, RefusesWhatIsNotInTheTable) {
+  const std::vector<TjitMath> tanh_only = {
+      {"tanh", kTjitMathVmlF32, nullptr, 0}};
+  EXPECT_EQ(CompiledKernel(kExp, With(tanh_only)).error(),
+            "%1: no function for exp of f32");
+  // Vectors that the kernel may not use.
+  const std::vector<TjitMath> wide = {{"exp", kTjitMathF32x16, nullptr, 0}};
+  EXPECT_EQ(CompiledKernel(kExp, With(wide, 256)).error(),
+            "%1: no function for exp of f32");
+  EXPECT_EQ(CompiledKernel(R"(func f(n0) {
+  external %0: f32[n0]
+  %1 = pow f32[n0] %0, 2.5
+  return %1
+})",
+                           With({{"pow", kTjitMathVmlF32, nullptr, 0}}))
+                .error(),
+            "%1: pow takes no scalar from an array function");
+}
+
+// An entry of the table comes before the instruction.
+TEST(LlvmMathTest, TheTableComesFirst) {
+  const auto seven = +[](int n, const double*, double* out, std::int64_t) {
+    for (int i = 0; i < n; ++i) out[i] = 7;
+  };
+  const std::vector<TjitMath> math = {
+      {"sqrt", kTjitMathVmlF64, reinterpret_cast<void*>(seven), 0}};
+  const Function f = Parsed(R"(func f(n0) {
+  external %0: f64[n0]
+  %1 = sqrt f64[n0] %0
+  return %1
+})");
+  KernelRun run(f, {5}, 1);
+  ASSERT_EQ(CompiledKernel(f, With(math)).Run(run.arguments), "");
+  EXPECT_EQ(LoadAs<double>(run.arguments.returns[0].data + 32), 7);
+}
+
+}  // namespace
+}  // namespace tjit::ir
