@@ -1,44 +1,64 @@
 // The engine of TJIT_BACKEND=interpreter.
 #include <limits>
+#include <map>
 #include <stdexcept>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "compiler/ir/interpreter.h"
 #include "compiler/kernel.h"
 
 namespace tjit {
 namespace {
 
+using Entries = std::map<std::pair<ir::Op, ir::Compute>, const TjitMath*>;
+
 class InterpretedKernel : public Kernel {
  public:
-  explicit InterpretedKernel(ir::Function function)
-      : function_(std::move(function)) {}
-
-  std::int64_t ScratchBytes(const std::vector<std::int64_t>& symbols,
-                            std::string* why) const override {
-    std::vector<ir::Buffer> buffers;
-    if (Fill(nullptr, symbols, &buffers)) return 0;
-    *why = "a size is too large";
-    return -1;
+  InterpretedKernel(ir::Function function, MathFunctions* functions)
+      : function_(std::move(function)), functions_(functions) {
+    if (functions == nullptr) return;
+    for (const ir::Instruction& in : function_.body) {
+      const ir::DType dtype = TypeOf(in);
+      if (!functions->IsFunction(in.op, dtype)) continue;
+      entries_[{in.op, InfoOf(dtype).compute}] = functions->For(in.op, dtype);
+    }
   }
 
-  void Run(char* const* memory, const std::vector<std::int64_t>& symbols,
-           const ScalarValue* scalars, char* /*scratch*/) const override {
+  bool Shape(KernelShape* shape, std::string* why) const override {
+    std::vector<ir::Buffer> buffers;
+    if (Fill(nullptr, shape->symbols, &buffers)) return true;
+    *why = "a size is too large";
+    return false;
+  }
+
+  void Run(char* const* memory, const KernelShape& shape,
+           const ScalarValue* scalars) const override {
     ir::RunArguments arguments;
-    arguments.symbols = symbols;
+    arguments.symbols = shape.symbols;
     arguments.scalars.assign(scalars, scalars + function_.scalars.size());
-    Fill(memory, symbols, &arguments.externals);
-    const auto first_return =
-        arguments.externals.begin() + function_.externals;
+    Fill(memory, shape.symbols, &arguments.externals);
+    const auto first_return = arguments.externals.begin() + function_.externals;
     arguments.returns.assign(first_return, arguments.externals.end());
     arguments.externals.erase(first_return, arguments.externals.end());
     ir::Hooks hooks;
     hooks.max_elements = std::numeric_limits<std::int64_t>::max();
+    hooks.math = [this](ir::Op op, ir::Compute compute, const void* const* in,
+                        void* out, std::int64_t n) {
+      const auto found = entries_.find({op, compute});
+      if (found == entries_.end() || found->second == nullptr) return false;
+      functions_->Call(*found->second, in[0], out, n);
+      return true;
+    };
     const std::string wrong = ir::Interpret(function_, arguments, hooks);
     if (!wrong.empty()) throw std::logic_error(wrong);
   }
 
  private:
+  ir::DType TypeOf(const ir::Instruction& in) const {
+    return function_.values[static_cast<std::size_t>(in.results[0])].dtype;
+  }
+
   // Externals, then returned values. `memory` may be null.
   bool Fill(char* const* memory, const std::vector<std::int64_t>& symbols,
             std::vector<ir::Buffer>* buffers) const {
@@ -65,22 +85,48 @@ class InterpretedKernel : public Kernel {
   }
 
   const ir::Function function_;
+  MathFunctions* const functions_;
+  Entries entries_;
 };
 
 class InterpreterEngine : public Engine {
  public:
+  explicit InterpreterEngine(MathFunctions* functions)
+      : functions_(functions) {}
+
   const char* name() const override { return "interpreter"; }
   bool is_for_speed() const override { return false; }
+  std::string WhyNot(const ir::Function& function) override {
+    return functions_ == nullptr ? "" : MissingFunction(function, functions_);
+  }
   std::shared_ptr<const Kernel> Compile(const ir::Function& function,
                                         std::string* /*why*/) override {
-    return std::make_shared<InterpretedKernel>(function);
+    return std::make_shared<InterpretedKernel>(function, functions_);
   }
+
+ private:
+  MathFunctions* const functions_;
 };
 
 }  // namespace
 
-std::unique_ptr<Engine> MakeInterpreterEngine() {
-  return std::make_unique<InterpreterEngine>();
+std::string MissingFunction(const ir::Function& f, MathFunctions* functions) {
+  for (const ir::Instruction& in : f.body) {
+    if (in.results.size() != 1) continue;
+    const ir::DType dtype =
+        f.values[static_cast<std::size_t>(in.results[0])].dtype;
+    if (!functions->IsFunction(in.op, dtype) ||
+        functions->For(in.op, dtype) != nullptr) {
+      continue;
+    }
+    return absl::StrCat("no function of this libtorch has eager's bits for ",
+                        InfoOf(in.op).name, " of ", InfoOf(dtype).name);
+  }
+  return "";
+}
+
+std::unique_ptr<Engine> MakeInterpreterEngine(MathFunctions* functions) {
+  return std::make_unique<InterpreterEngine>(functions);
 }
 
 }  // namespace tjit

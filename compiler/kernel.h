@@ -11,25 +11,34 @@
 #include <vector>
 
 #include "compiler/ir/ir.h"
+#include "compiler/math_functions.h"
 #include "recorder/tensor_meta.h"
 
 namespace tjit {
+
+// A kernel for certain sizes.
+struct KernelShape {
+  std::vector<std::int64_t> symbols;
+  // By loop of the kernel: of its outermost dim, and of them how many are
+  // worth a thread of their own.
+  std::vector<std::int64_t> extents, grains;
+  // Memory that a run needs besides, by value: offsets, multiples of 64.
+  std::vector<std::uint64_t> scratch;
+  std::uint64_t scratch_bytes = 0;
+};
 
 class Kernel {
  public:
   virtual ~Kernel() = default;
 
-  // Bytes that Run() needs besides, for these sizes; -1 and *why if it cannot
-  // serve them.
-  virtual std::int64_t ScratchBytes(const std::vector<std::int64_t>& symbols,
-                                    std::string* why) const = 0;
-  // `memory`: first bytes of the externals, then of the returned values, which
-  // do not overlap; `scratch` is aligned to 64. Gives eager's bits, and throws
-  // nothing but out-of-memory, before it writes. REQUIRES: ScratchBytes() took
-  // these symbols.
-  virtual void Run(char* const* memory,
-                   const std::vector<std::int64_t>& symbols,
-                   const ScalarValue* scalars, char* scratch) const = 0;
+  // Fills all of *shape for its symbols. False, and *why says why, if the
+  // kernel cannot serve them.
+  virtual bool Shape(KernelShape* shape, std::string* why) const = 0;
+  // `memory`: first bytes of the externals, the returned values and scratch,
+  // none of which overlap. Gives eager's bits, and throws nothing but
+  // out-of-memory, before it writes. REQUIRES: Shape() made the shape.
+  virtual void Run(char* const* memory, const KernelShape& shape,
+                   const ScalarValue* scalars) const = 0;
 };
 
 class Engine {
@@ -40,6 +49,8 @@ class Engine {
   // True if its kernels are meant to be faster than library calls: those that
   // are not get switched off.
   virtual bool is_for_speed() const = 0;
+  // Quick: "" unless the engine cannot compile what is in this function.
+  virtual std::string WhyNot(const ir::Function& function) = 0;
   // Null, and *why says why, if it cannot. REQUIRES: Verify() is content, and
   // there are no calls.
   virtual std::shared_ptr<const Kernel> Compile(const ir::Function& function,
@@ -47,6 +58,7 @@ class Engine {
 };
 
 // Kernels that are interpreted: the oracle, run in place of machine code.
-std::unique_ptr<Engine> MakeInterpreterEngine();
+// `functions` outlives it; null: those of std::.
+std::unique_ptr<Engine> MakeInterpreterEngine(MathFunctions* functions);
 
 }  // namespace tjit

@@ -7,13 +7,13 @@
 #include "compiler/ir/ir_text.h"
 #include "compiler/ir/verifier.h"
 #include "compiler/lower/partition.h"
+#include "compiler/passes/passes.h"
 
 namespace tjit {
 namespace {
 
 PartitionStep DescribeStep(const SegmentStep& step) {
   PartitionStep p;
-  p.is_lowerable = CanLower({&step.record, step.op});
   p.is_list = step.op.find("_foreach_") != std::string_view::npos ||
               step.op.find("_fused_") != std::string_view::npos;
   for (const ArgRecord& arg : step.record.args) {
@@ -41,6 +41,9 @@ class SegmentCompiler {
       steps_.push_back(DescribeStep(step));
     }
     CountUses();
+    for (std::uint32_t s = 0; s < steps_.size(); ++s) {
+      steps_[s].is_lowerable = CanCompile(s);
+    }
     for (const PartitionItem& item : Partition(steps_)) {
       CompiledGroup group;
       if (item.is_group && CompileGroup(item.steps, &group)) {
@@ -72,6 +75,16 @@ class SegmentCompiler {
     std::sort(slots.begin(), slots.end());
     slots.erase(std::unique(slots.begin(), slots.end()), slots.end());
     return slots;
+  }
+
+  // A group of this step alone could be compiled.
+  bool CanCompile(std::uint32_t s) {
+    const GroupStep step{&input_.steps[s].record, input_.steps[s].op};
+    if (!CanLower(step)) return false;
+    Lowered lowered;
+    std::string reason;
+    return Lower({step}, GroupSlots({s}), &lowered, &reason) &&
+           engine_->WhyNot(lowered.function).empty();
   }
 
   // Every slot of the group, and whether something behind it needs it.
@@ -150,15 +163,11 @@ class SegmentCompiler {
                          lowered.return_slots.end());
     for (const SizeSource& source : lowered.symbols) {
       const StepRecord& record = input_.steps[steps[source.step]].record;
-      group->symbols.push_back(
+      group->shape.symbols.push_back(
           record.args[source.arg].geometry.sizes[source.dim]);
     }
     BindScalars(steps, lowered, group);
-    const std::int64_t scratch =
-        group->kernel->ScratchBytes(group->symbols, why);
-    if (scratch < 0) return false;
-    group->scratch_bytes = static_cast<std::uint64_t>(scratch);
-    return true;
+    return group->kernel->Shape(&group->shape, why);
   }
 
   void BindScalars(const std::vector<std::uint32_t>& steps,
@@ -197,10 +206,14 @@ const KernelCache::Entry& KernelCache::For(const ir::Function& function,
   if (entries_.size() >= kMaxEntries) entries_.clear();
   Entry entry;
   const std::vector<std::string> wrong = ir::Verify(function);
-  if (wrong.empty()) {
-    entry.kernel = engine->Compile(function, &entry.why_not);
-  } else {
+  ir::Function simpler = function;
+  if (!wrong.empty()) {
     entry.why_not = "lowering made a function that is none: " + wrong[0];
+  } else {
+    entry.why_not = RunPasses(Passes(), &simpler);
+  }
+  if (entry.why_not.empty()) {
+    entry.kernel = engine->Compile(simpler, &entry.why_not);
   }
   return entries_.emplace(std::move(text), std::move(entry)).first->second;
 }

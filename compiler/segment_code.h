@@ -1,7 +1,7 @@
 // From the steps of a segment to groups with a kernel each: what the worker of
 // tier 2 does for one job.
 //
-//   steps -> Partition -> per group: Lower -> (passes) -> Engine::Compile
+//   steps -> Partition -> per group: Lower -> passes -> Engine::Compile
 //
 // Kernels are kept by the text of their function, so that equal groups (layers
 // of a net, batches of other sizes) share one; so are failures, which are not
@@ -58,10 +58,9 @@ struct CompiledGroup {
   std::shared_ptr<const Kernel> kernel;
   std::vector<std::int32_t> memory;    // slots: externals, returned values
   std::vector<std::uint32_t> scalars;  // into the scalars of the run
-  std::vector<std::int64_t> symbols;
+  KernelShape shape;
   std::vector<BakedScalar> baked;
   std::vector<std::int32_t> reads, writes;  // slots
-  std::uint64_t scratch_bytes = 0;
 };
 
 // A place in the new order: a group, or a step of the segment (group < 0).

@@ -136,11 +136,14 @@ void Tier2Variant::RunGroup(void* state, char* const* slots,
       group.scalars[i] = scalars[code.scalars[i]];
     }
   }
+  for (std::size_t i = 0; i < code.shape.scratch.size(); ++i) {
+    group.memory[code.memory.size() + i] =
+        *group.scratch + code.shape.scratch[i];
+  }
   group.has_run = true;
   const OldContent old(Planted(Defect::kLostWriteBack), *group.segment, code,
                        slots);
-  code.kernel->Run(group.memory.data(), code.symbols, group.scalars.data(),
-                   *group.scratch);
+  code.kernel->Run(group.memory.data(), code.shape, group.scalars.data());
 }
 
 bool Tier2Variant::Prepare(PreparedSegment* segment,
@@ -233,9 +236,9 @@ void Tier2Variant::Build(PreparedSegment* segment,
     const CompiledGroup& group = code.groups[g];
     groups_[g] = {segment, &segment->steps_[group.steps[0]], &group, {}, {},
                   false, &scratch_};
-    groups_[g].memory.resize(group.memory.size());
+    groups_[g].memory.resize(group.memory.size() + group.shape.scratch.size());
     groups_[g].scalars.resize(group.scalars.size());
-    scratch_bytes_ = std::max(scratch_bytes_, group.scratch_bytes);
+    scratch_bytes_ = std::max(scratch_bytes_, group.shape.scratch_bytes);
     for (const std::int32_t slot : group.writes) {
       if (segment->born_[slot] < 0) written_.push_back(slot);
     }

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_format.h"
 #include "recorder/log.h"
+#include "runtime/llvm_engine.h"
 #include "runtime/log.h"
 #include "runtime/runtime.h"
 #include "runtime/thread_context.h"
@@ -65,14 +66,10 @@ void Tier2::SetBackend(Backend backend) {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::unique_ptr<Engine>& engine = engines_[backend];
   if (engine == nullptr && backend == Backend::kInterpreter) {
-    engine = MakeInterpreterEngine();
+    engine = MakeInterpreterEngine(&functions_);
   }
   if (engine == nullptr && backend == Backend::kLlvm) {
-    static bool said = false;
-    if (!std::exchange(said, true)) {
-      LogWarning("TJIT_BACKEND=llvm: this build has no code generator; "
-                 "sequences are replayed by library calls");
-    }
+    engine = MakeLlvmEngine(&functions_);
   }
   engine_.store(engine.get());
 }

@@ -27,6 +27,7 @@
 
 #include "compiler/segment_code.h"
 #include "recorder/counters.h"
+#include "runtime/math_probe.h"
 #include "tjit/options.h"
 
 namespace tjit::runtime {
@@ -89,6 +90,7 @@ class Tier2 {
   bool forget_ = false;
   std::atomic<bool> give_up_{false};
   std::map<std::string, std::int64_t> failures_;
+  MathProbe functions_;
   std::map<Backend, std::unique_ptr<Engine>> engines_;
   KernelCache kernels_;  // the worker's
   Counters counters_;

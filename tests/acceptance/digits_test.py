@@ -100,6 +100,16 @@ class DigitsTest(unittest.TestCase):
             different = [n for n in off if off[n] != on[n]]
             self.assertEqual(different, [], f"with {threads} thread(s)")
 
+    def test_same_bits_with_compiled_groups(self):
+        done = run(self.folder.name, True, dump="groups",
+                   TJIT_BACKEND="interpreter", TJIT_STATS="groups.stats.json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        off, on = records(self.path("off1")), records(self.path("groups"))
+        self.assertEqual([n for n in off if off[n] != on[n]], [])
+        stats = json.loads(self.path("groups.stats.json").read_text())
+        self.assertGreater(stats["groups_run"], EPOCHS * STEPS, stats)
+        self.assertGreater(stats["steps_fused"], 0.2 * stats["ops_replayed"])
+
     def test_same_lines(self):
         for threads in (1, 2):
             self.assertEqual(

@@ -100,6 +100,12 @@ class CountingEngine : public Engine {
  public:
   const char* name() const override { return "counting"; }
   bool is_for_speed() const override { return true; }
+  std::string WhyNot(const ir::Function& function) override {
+    for (const ir::Instruction& in : function.body) {
+      if (in.op == refused) return "refused";
+    }
+    return "";
+  }
   std::shared_ptr<const Kernel> Compile(const ir::Function& function,
                                         std::string* why) override {
     ++asked;
@@ -112,9 +118,10 @@ class CountingEngine : public Engine {
 
   int asked = 0;
   bool fails = false;
+  ir::Op refused = ir::Op::kCall;
 
  private:
-  std::unique_ptr<Engine> interpreter_ = MakeInterpreterEngine();
+  std::unique_ptr<Engine> interpreter_ = MakeInterpreterEngine(nullptr);
 };
 
 class SegmentCodeTest : public ::testing::Test {
@@ -168,7 +175,7 @@ TEST_F(SegmentCodeTest, TheKernelComputesTheGroup) {
     memory.push_back(reinterpret_cast<char*>(slot == 0 ? s0 : s1));
   }
   const ScalarValue alpha = Double(2);
-  group.kernel->Run(memory.data(), group.symbols, &alpha, nullptr);
+  group.kernel->Run(memory.data(), group.shape, &alpha);
   EXPECT_THAT(s0, ElementsAre(22, 44, 66, 88));
 }
 
@@ -180,7 +187,7 @@ TEST_F(SegmentCodeTest, EqualGroupsAndOtherSizesShareAKernel) {
   const SegmentCode larger = Compile(Mixed(500));
   EXPECT_EQ(larger.reused, 1);
   ASSERT_THAT(larger.groups, SizeIs(1));
-  EXPECT_THAT(larger.groups[0].symbols, ElementsAre(500));
+  EXPECT_THAT(larger.groups[0].shape.symbols, ElementsAre(500));
   EXPECT_EQ(engine_.asked, 1);
   cache_.Clear();
   EXPECT_EQ(Compile(Mixed()).compiled, 1);
@@ -196,6 +203,16 @@ TEST_F(SegmentCodeTest, AFailureIsRememberedWithItsReason) {
     EXPECT_THAT(code.reasons, ElementsAre("planted"));
   }
   EXPECT_EQ(engine_.asked, 1);
+}
+
+TEST_F(SegmentCodeTest, WhatTheEngineRefusesIsNoPartOfAGroup) {
+  engine_.refused = ir::Op::kMul;
+  Segment segment(8);
+  segment.Add(0, 1, 2).Mul(2, 1, 3).Add(3, 1, 4).Add(4, 1, 5);
+  const SegmentCode code = Compile(segment);
+  ASSERT_THAT(code.groups, SizeIs(1));
+  EXPECT_THAT(code.groups[0].steps, ElementsAre(2, 3));
+  EXPECT_THAT(code.order, SizeIs(3));
 }
 
 TEST_F(SegmentCodeTest, LimitsAreKept) {

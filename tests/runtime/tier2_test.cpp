@@ -1,12 +1,7 @@
 // Tier 2 end to end, with the interpreter as its engine: hot segments run with
 // compiled groups in them, give eager's bits, and survive what happens to
 // segments, threads and processes meanwhile.
-#include <ATen/ops/add.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/mm.h>
-#include <ATen/ops/mul.h>
-#include <ATen/ops/rand.h>
-#include <ATen/ops/sub.h>
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <tjit/tjit.h>
@@ -70,10 +65,14 @@ class Tier2Test : public ::testing::Test {
   }
 
   // Runs the program eagerly and under tjit; counts steps whose bits differ.
-  int Differences(const std::function<Program()>& make) {
+  int Differences(const std::function<Program()>& make,
+                  Backend backend = Backend::kInterpreter) {
     const std::vector<at::Tensor> eager = RunSteps(make);
     const Stats before = stats();
-    EXPECT_TRUE(enable(WithInterpreter()));
+    Options options = WithInterpreter();
+    options.backend = backend;
+    options.compile_all = backend == Backend::kLlvm;  // without a threshold
+    EXPECT_TRUE(enable(options));
     const std::vector<at::Tensor> ours = RunSteps(make);
     sync();
     stats_ = stats() - before;
@@ -136,6 +135,44 @@ std::function<Program()> Momentum() {
 TEST_F(Tier2Test, WhatIsWrittenInPlaceIsWrittenBack) {
   EXPECT_EQ(Differences(Momentum()), 0);
   EXPECT_GT(stats_.groups_run, 100) << stats_.to_json();
+}
+
+TEST_F(Tier2Test, MachineCodeGivesTheBitsOfEager) {
+  for (const auto& make : {PlainLoop(), Momentum()}) {
+    EXPECT_EQ(Differences(make, Backend::kLlvm), 0);
+    EXPECT_GE(stats_.kernels_compiled, 1) << stats_.to_json();
+    EXPECT_EQ(stats_.compiles_failed, 0);
+    // Compiled code that does not pay is given up.
+    EXPECT_GT(stats_.groups_run, 10);
+    clear();
+  }
+}
+
+// Math functions, broadcasting, views, other types, comparisons.
+std::function<Program()> ManyOps() {
+  at::manual_seed(1);
+  const at::Tensor x = at::randn({37, 19});
+  const at::Tensor row = at::randn({19});
+  const at::Tensor d = at::randn({37, 19}, at::kDouble);
+  return [=] {
+    return [=](int) {
+      at::Tensor a = at::tanh(at::add(x, row));
+      a = at::mul(at::exp(at::mul(a, x)), at::gt(x, 0));
+      const at::Tensor t = at::sub(a.t(), x.t()).t();
+      at::Tensor b = at::sqrt(at::abs(at::add(d, t)));
+      b.slice(0, 3, 20).mul_(2);
+      return at::where(at::lt(b, 1), b, at::log(at::add(b, 1)));
+    };
+  };
+}
+
+TEST_F(Tier2Test, ManyOpsInBothEngines) {
+  for (const Backend backend : {Backend::kInterpreter, Backend::kLlvm}) {
+    EXPECT_EQ(Differences(ManyOps(), backend), 0);
+    EXPECT_GT(stats_.groups_run, 10) << stats_.to_json();
+    EXPECT_GT(stats_.steps_fused, 8 * stats_.groups_run);
+    clear();
+  }
 }
 
 // A scalar that is always the same while the segment is compiled, and then

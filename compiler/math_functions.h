@@ -1,0 +1,31 @@
+// The math functions of the process that have eager's bits. What eager computes
+// for exp or tanh are the bits of one library's function, so kernels call that
+// one, found and checked by whoever can call eager (runtime/math_probe.h).
+// Tested by: tests/runtime/math_probe_test.cpp
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "compiler/ir/ir.h"
+#include "compiler/llvm/abi.h"
+
+namespace tjit {
+
+class MathFunctions {
+ public:
+  virtual ~MathFunctions() = default;
+  // Null if no function has the bits of eager for all inputs. The op takes one
+  // operand and is one that IsFunction(). Lives as long as this.
+  virtual const TjitMath* For(ir::Op op, ir::DType dtype) = 0;
+  // Computes n elements; `in` and `out` may be the same.
+  virtual void Call(const TjitMath& function, const void* in, void* out,
+                    std::int64_t n) const = 0;
+  // True for ops of this type that are computed by a function of a library.
+  virtual bool IsFunction(ir::Op op, ir::DType dtype) const = 0;
+};
+
+// "" if each function that `f` needs is there; else which is not.
+std::string MissingFunction(const ir::Function& f, MathFunctions* functions);
+
+}  // namespace tjit

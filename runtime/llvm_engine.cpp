@@ -1,0 +1,156 @@
+#include "runtime/llvm_engine.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/ir/ir_text.h"
+#include "compiler/llvm/abi.h"
+#include "compiler/llvm/loader.h"
+#include "runtime/log.h"
+
+namespace tjit::runtime {
+namespace {
+
+// Elements that are worth a thread: what ATen takes for pointwise ops.
+constexpr std::int64_t kGrain = at::internal::GRAIN_SIZE;
+constexpr std::size_t kErrorBytes = 512;
+
+static_assert(sizeof(TjitScalar) == sizeof(ScalarValue));
+
+class LlvmKernel : public Kernel {
+ public:
+  LlvmKernel(const TjitLlvmApi* api, const TjitKernel& kernel)
+      : api_(api), kernel_(kernel) {}
+  ~LlvmKernel() override { api_->free(kernel_.handle); }
+  LlvmKernel(const LlvmKernel&) = delete;
+  LlvmKernel& operator=(const LlvmKernel&) = delete;
+
+  bool Shape(KernelShape* shape, std::string* why) const override {
+    const auto loops = static_cast<std::size_t>(kernel_.loop_count);
+    const auto values = static_cast<std::size_t>(kernel_.scratch_count);
+    shape->extents.resize(loops);
+    std::vector<std::int64_t> elements(loops), bytes(values);
+    const TjitShape out{shape->extents.data(), elements.data(), bytes.data()};
+    char error[kErrorBytes] = "";
+    if (api_->shape(kernel_.handle, shape->symbols.data(), &out, error,
+                    sizeof(error)) != 0) {
+      *why = error;
+      return false;
+    }
+    for (std::size_t i = 0; i < loops; ++i) {
+      const std::int64_t row =
+          elements[i] / std::max<std::int64_t>(1, shape->extents[i]);
+      const bool in_order = kernel_.in_order[i] != 0;
+      shape->grains.push_back(
+          in_order ? shape->extents[i]
+                   : kGrain / std::max<std::int64_t>(1, row) + 1);
+    }
+    for (const std::int64_t n : bytes) {
+      shape->scratch.push_back(shape->scratch_bytes);
+      shape->scratch_bytes += (static_cast<std::uint64_t>(n) + 63) / 64 * 64;
+    }
+    return true;
+  }
+
+  void Run(char* const* memory, const KernelShape& shape,
+           const ScalarValue* scalars) const override {
+    const auto* values = reinterpret_cast<const TjitScalar*>(scalars);
+    for (std::size_t i = 0; i < shape.extents.size(); ++i) {
+      const TjitKernelFn loop = kernel_.loops[i];
+      const std::int64_t extent = shape.extents[i];
+      if (extent <= shape.grains[i]) {
+        loop(memory, shape.symbols.data(), values, 0, extent);
+        continue;
+      }
+      at::parallel_for(0, extent, shape.grains[i],
+                       [&](std::int64_t begin, std::int64_t end) {
+                         loop(memory, shape.symbols.data(), values, begin,
+                              end);
+                       });
+    }
+  }
+
+ private:
+  const TjitLlvmApi* const api_;
+  const TjitKernel kernel_;
+};
+
+class LlvmEngine : public Engine {
+ public:
+  explicit LlvmEngine(MathFunctions* functions) : functions_(functions) {}
+
+  const char* name() const override { return "llvm"; }
+  bool is_for_speed() const override { return true; }
+
+  std::string WhyNot(const ir::Function& function) override {
+    if (!IsLoaded()) return why_not_;
+    for (const ir::Instruction& in : function.body) {
+      const ir::OpInfo& op = InfoOf(in.op);
+      if (op.family == ir::Family::kPointwise ||
+          op.family == ir::Family::kData) {
+        continue;
+      }
+      return absl::StrCat(op.name, " is a library call");
+    }
+    return MissingFunction(function, functions_);
+  }
+
+  std::shared_ptr<const Kernel> Compile(const ir::Function& function,
+                                        std::string* why) override {
+    const std::vector<TjitMath> math = MathOf(function);
+    TjitLlvmOptions options{};
+    options.abi = kTjitLlvmAbi;
+    options.math = math.data();
+    options.math_count = static_cast<std::int32_t>(math.size());
+    TjitKernel kernel{};
+    char error[kErrorBytes] = "";
+    if (api_->compile(ir::Print(function).c_str(), &options, &kernel, error,
+                      sizeof(error)) != 0) {
+      *why = error;
+      return nullptr;
+    }
+    return std::make_shared<LlvmKernel>(api_, kernel);
+  }
+
+ private:
+  bool IsLoaded() {
+    if (api_ != nullptr || !why_not_.empty()) return api_ != nullptr;
+    api_ = LlvmApi(&why_not_);
+    if (api_ == nullptr) {
+      LogWarning("TJIT_BACKEND=llvm: " + why_not_ +
+                 "; sequences are replayed by library calls");
+    }
+    return api_ != nullptr;
+  }
+
+  std::vector<TjitMath> MathOf(const ir::Function& function) {
+    std::set<const TjitMath*> used;
+    for (const ir::Instruction& in : function.body) {
+      const ir::DType dtype =
+          function.values[static_cast<std::size_t>(in.results[0])].dtype;
+      if (!functions_->IsFunction(in.op, dtype)) continue;
+      const TjitMath* math = functions_->For(in.op, dtype);
+      if (math != nullptr) used.insert(math);
+    }
+    std::vector<TjitMath> math;
+    for (const TjitMath* m : used) math.push_back(*m);
+    return math;
+  }
+
+  const TjitLlvmApi* api_ = nullptr;  // the worker's, as all of this
+  std::string why_not_;
+  MathFunctions* const functions_;
+};
+
+}  // namespace
+
+std::unique_ptr<Engine> MakeLlvmEngine(MathFunctions* functions) {
+  return std::make_unique<LlvmEngine>(functions);
+}
+
+}  // namespace tjit::runtime

@@ -1,0 +1,17 @@
+// The engine of TJIT_BACKEND=llvm: kernels of libtjit_llvm.so, run on the
+// threads of libtorch.
+// Tested by: tests/runtime/tier2_test.cpp
+#pragma once
+
+#include <memory>
+
+#include "compiler/kernel.h"
+
+namespace tjit::runtime {
+
+// The library is loaded at the first use, on the worker: a process in which
+// nothing gets hot does not pay for it. Where it cannot be had the engine says
+// so once and refuses everything. `functions` outlives the engine.
+std::unique_ptr<Engine> MakeLlvmEngine(MathFunctions* functions);
+
+}  // namespace tjit::runtime

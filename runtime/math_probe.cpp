@@ -1,0 +1,236 @@
+#include "runtime/math_probe.h"
+
+#include <ATen/ATen.h>
+#include <dlfcn.h>
+#include <immintrin.h>
+
+#include <array>
+#include <bit>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace tjit::runtime {
+namespace {
+
+using ir::DType;
+using ir::Op;
+
+// VML_HA | VML_FTZDAZ_OFF | VML_ERRMODE_IGNORE, as ATen's vml.h has it.
+constexpr std::int64_t kVmlMode = 0x2 | 0x140000 | 0x100;
+
+struct Function {
+  Op op;
+  at::Tensor (*eager)(const at::Tensor& x);
+  const char* vml;    // behind vms and vmd; empty: none
+  const char* sleef;  // behind Sleef_; empty: none
+};
+
+const Function kFunctions[] = {
+    {Op::kExp, at::exp, "Exp", "exp"},
+    {Op::kExpm1, at::expm1, "Expm1", "expm1"},
+    {Op::kLog, at::log, "Ln", "log"},
+    {Op::kLog2, at::log2, "Log2", "log2"},
+    {Op::kLog10, at::log10, "Log10", "log10"},
+    {Op::kLog1p, at::log1p, "Log1p", "log1p"},
+    {Op::kSin, at::sin, "Sin", "sin"},
+    {Op::kCos, at::cos, "Cos", "cos"},
+    {Op::kTan, at::tan, "Tan", "tan"},
+    {Op::kAsin, at::asin, "Asin", "asin"},
+    {Op::kAcos, at::acos, "Acos", "acos"},
+    {Op::kAtan, at::atan, "Atan", "atan"},
+    {Op::kTanh, at::tanh, "Tanh", "tanh"},
+    {Op::kErf, at::erf, "Erf", "erf"},
+    {Op::kErfc, at::erfc, "Erfc", "erfc"},
+    {Op::kSqrt, at::sqrt, "Sqrt", ""},
+};
+
+const Function* FunctionOf(Op op) {
+  for (const Function& f : kFunctions) {
+    if (f.op == op) return &f;
+  }
+  return nullptr;
+}
+
+// In libtorch_cpu, which may be loaded for itself alone.
+void* Symbol(const std::string& name) {
+  static void* const library = []() -> void* {
+    Dl_info info;
+    void* inside = reinterpret_cast<void*>(
+        static_cast<at::Tensor (*)(const at::Tensor&)>(&at::exp));
+    if (dladdr(inside, &info) == 0) return nullptr;
+    return dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);
+  }();
+  return dlsym(library == nullptr ? RTLD_DEFAULT : library, name.c_str());
+}
+
+template <class T>
+T Read(std::uint64_t bits) {
+  if constexpr (sizeof(T) == 4) {
+    return std::bit_cast<T>(static_cast<std::uint32_t>(bits >> 32));
+  } else {
+    return std::bit_cast<T>(bits);
+  }
+}
+
+// Inputs; the count is no multiple of a vector's width.
+template <class T>
+std::vector<T> Battery() {
+  std::vector<T> x = {T(0), -T(0), T(1), T(-1), T(0.5), T(-0.5), T(2), T(88.7),
+                      T(-87.4), T(-103.9), T(709.7), T(-745.2)};
+  using Limits = std::numeric_limits<T>;
+  for (const T v : {Limits::infinity(), Limits::quiet_NaN(), Limits::min(),
+                    Limits::max(), Limits::denorm_min(), Limits::epsilon()}) {
+    x.push_back(v);
+    x.push_back(-v);
+  }
+  std::mt19937_64 random(7);
+  for (int i = 0; i < 4000; ++i) x.push_back(Read<T>(random()));
+  for (const double scale : {1e-30, 1e-6, 1e-2, 1.0, 8.0, 100.0, 1e4, 1e10}) {
+    std::uniform_real_distribution<double> uniform(-scale, scale);
+    for (int i = 0; i < 1500; ++i) x.push_back(static_cast<T>(uniform(random)));
+  }
+  for (int i = -500; i < 500; ++i) x.push_back(T(1) + i * Limits::epsilon());
+  x.resize(x.size() - (x.size() % 16) + 5, T(0.75));
+  return x;
+}
+
+template <class T>
+bool SameBits(const T* a, const T* b, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) {
+    if (std::memcmp(a + i, b + i, sizeof(T)) == 0) continue;
+    if (a[i] == a[i] || b[i] == b[i]) return false;
+  }
+  return true;
+}
+
+template <class T>
+void CallVml(const TjitMath& f, const void* in, void* out, std::int64_t n) {
+  using Fn = void (*)(int, const T*, T*, std::int64_t);
+  constexpr std::int64_t kMost = 1 << 20;
+  for (std::int64_t i = 0; i < n; i += kMost) {
+    reinterpret_cast<Fn>(f.address)(
+        static_cast<int>(std::min(kMost, n - i)),
+        static_cast<const T*>(in) + i, static_cast<T*>(out) + i, f.mode);
+  }
+}
+
+// One vector after the other, the last one filled up.
+#define TJIT_CALL_SLEEF(name, target_name, T, V, lanes)                     \
+  __attribute__((target(target_name))) void name(                           \
+      const TjitMath& f, const void* in, void* out, std::int64_t n) {       \
+    const auto function = reinterpret_cast<V (*)(V)>(f.address);            \
+    const auto* x = static_cast<const T*>(in);                              \
+    auto* y = static_cast<T*>(out);                                         \
+    for (std::int64_t i = 0; i < n; i += lanes) {                           \
+      const std::size_t bytes =                                             \
+          sizeof(T) * static_cast<std::size_t>(                             \
+                          std::min<std::int64_t>(lanes, n - i));            \
+      V v = {};                                                             \
+      std::memcpy(&v, x + i, bytes);                                        \
+      v = function(v);                                                      \
+      std::memcpy(y + i, &v, bytes);                                        \
+    }                                                                       \
+  }
+TJIT_CALL_SLEEF(CallF32x8, "avx2,fma", float, __m256, 8)
+TJIT_CALL_SLEEF(CallF32x16, "avx512f", float, __m512, 16)
+TJIT_CALL_SLEEF(CallF64x4, "avx2,fma", double, __m256d, 4)
+TJIT_CALL_SLEEF(CallF64x8, "avx512f", double, __m512d, 8)
+#undef TJIT_CALL_SLEEF
+
+void CallAny(const TjitMath& f, const void* in, void* out, std::int64_t n) {
+  switch (f.kind) {
+    case kTjitMathVmlF32:
+      return CallVml<float>(f, in, out, n);
+    case kTjitMathVmlF64:
+      return CallVml<double>(f, in, out, n);
+    case kTjitMathF32x8:
+      return CallF32x8(f, in, out, n);
+    case kTjitMathF32x16:
+      return CallF32x16(f, in, out, n);
+    case kTjitMathF64x4:
+      return CallF64x4(f, in, out, n);
+    case kTjitMathF64x8:
+      return CallF64x8(f, in, out, n);
+    default:
+      return;
+  }
+}
+
+std::vector<TjitMath> Candidates(const Function& f, bool is_double) {
+  std::vector<TjitMath> all;
+  const char* const name = InfoOf(f.op).name;
+  const auto add = [&](const std::string& symbol, std::int32_t kind,
+                       std::int64_t mode) {
+    void* const address = Symbol(symbol);
+    if (address != nullptr) all.push_back({name, kind, address, mode});
+  };
+  add(std::string(is_double ? "vmd" : "vms") + f.vml,
+      is_double ? kTjitMathVmlF64 : kTjitMathVmlF32, kVmlMode);
+  if (*f.sleef == '\0') return all;
+  const std::string sleef = std::string("Sleef_") + f.sleef;
+  const bool wide = __builtin_cpu_supports("avx512f") != 0;
+  if (!wide && __builtin_cpu_supports("avx2") == 0) return all;
+  for (const char* accuracy : {"_u10", "_u15", "_u35"}) {
+    if (is_double) {
+      add(sleef + (wide ? "d8" : "d4") + accuracy,
+          wide ? kTjitMathF64x8 : kTjitMathF64x4, 0);
+    } else {
+      add(sleef + (wide ? "f16" : "f8") + accuracy,
+          wide ? kTjitMathF32x16 : kTjitMathF32x8, 0);
+    }
+  }
+  return all;
+}
+
+template <class T>
+std::optional<TjitMath> Probe(const Function& f) {
+  const at::NoGradGuard no_grad;
+  static const std::vector<T>& x = *new std::vector<T>(Battery<T>());
+  const auto n = static_cast<std::int64_t>(x.size());
+  const at::Tensor input =
+      at::empty({n}, sizeof(T) == 8 ? at::kDouble : at::kFloat);
+  std::memcpy(input.data_ptr(), x.data(), x.size() * sizeof(T));
+  const at::Tensor eager = f.eager(input);
+  std::vector<T> y(x.size());
+  for (const TjitMath& candidate : Candidates(f, sizeof(T) == 8)) {
+    CallAny(candidate, x.data(), y.data(), n);
+    if (SameBits(y.data(), eager.const_data_ptr<T>(), y.size())) {
+      return candidate;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool MathProbe::IsFunction(Op op, DType dtype) const {
+  // The processor's square root is exact, and eager's own for floats.
+  if (op == Op::kSqrt) return dtype == DType::kF64 && Symbol("vmdSqrt");
+  return FunctionOf(op) != nullptr;
+}
+
+const TjitMath* MathProbe::For(Op op, DType dtype) {
+  const Function* f = FunctionOf(op);
+  if (f == nullptr || (dtype != DType::kF32 && dtype != DType::kF64)) {
+    return nullptr;
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  auto found = found_.find({op, dtype});
+  if (found == found_.end()) {
+    found = found_
+                .emplace(std::pair(op, dtype), dtype == DType::kF64
+                                                   ? Probe<double>(*f)
+                                                   : Probe<float>(*f))
+                .first;
+  }
+  return found->second ? &*found->second : nullptr;
+}
+
+void MathProbe::Call(const TjitMath& function, const void* in, void* out,
+                     std::int64_t n) const {
+  CallAny(function, in, out, n);
+}
+
+}  // namespace tjit::runtime

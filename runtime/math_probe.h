@@ -1,0 +1,34 @@
+// Finds, for each math function, the library function of this process that has
+// eager's bits: MKL's VML or SLEEF, both exported by libtorch_cpu.
+//
+// How: eager computes a battery of bit patterns (specials, denormals, ordinary
+// numbers of all magnitudes), each candidate does the same, and the first whose
+// bits agree everywhere (any NaN for any NaN) is taken. Done once for each
+// function and type, when a kernel first needs it: some 0.2 ms.
+// Thread: any. REQUIRES: For() is not called inside a kernel, and the thread
+// takes no part in recording.
+// Tested by: tests/runtime/math_probe_test.cpp
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "compiler/math_functions.h"
+
+namespace tjit::runtime {
+
+class MathProbe : public MathFunctions {
+ public:
+  const TjitMath* For(ir::Op op, ir::DType dtype) override;
+  void Call(const TjitMath& function, const void* in, void* out,
+            std::int64_t n) const override;
+  bool IsFunction(ir::Op op, ir::DType dtype) const override;
+
+ private:
+  std::mutex mutex_;
+  std::map<std::pair<ir::Op, ir::DType>, std::optional<TjitMath>> found_;
+};
+
+}  // namespace tjit::runtime

@@ -1,0 +1,73 @@
+// MathProbe: what it finds has eager's bits, on other inputs than it probed
+// with and for any length; what is not there is not claimed.
+#include "runtime/math_probe.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+namespace tjit::runtime {
+namespace {
+
+using ir::DType;
+using ir::Op;
+
+struct Case {
+  Op op;
+  at::Tensor (*eager)(const at::Tensor& x);
+};
+
+const Case kCases[] = {
+    {Op::kExp, at::exp},     {Op::kExpm1, at::expm1}, {Op::kLog, at::log},
+    {Op::kLog2, at::log2},   {Op::kLog10, at::log10}, {Op::kLog1p, at::log1p},
+    {Op::kSin, at::sin},     {Op::kCos, at::cos},     {Op::kTan, at::tan},
+    {Op::kAsin, at::asin},   {Op::kAcos, at::acos},   {Op::kAtan, at::atan},
+    {Op::kTanh, at::tanh},   {Op::kErf, at::erf},     {Op::kErfc, at::erfc},
+};
+
+int Differences(const at::Tensor& a, const at::Tensor& b) {
+  return (~(a.eq(b) | (a.isnan() & b.isnan()))).sum().item<int>() +
+         a.signbit().ne(b.signbit()).logical_and(~a.isnan()).sum().item<int>();
+}
+
+TEST(MathProbe, WhatItFindsHasTheBitsOfEager) {
+  MathProbe probe;
+  int found = 0;
+  at::manual_seed(3);
+  for (const Case& c : kCases) {
+    for (const DType dtype : {DType::kF32, DType::kF64}) {
+      EXPECT_TRUE(probe.IsFunction(c.op, dtype));
+      const TjitMath* f = probe.For(c.op, dtype);
+      if (f == nullptr) continue;
+      ++found;
+      EXPECT_EQ(probe.For(c.op, dtype), f);
+      const auto type = dtype == DType::kF32 ? at::kFloat : at::kDouble;
+      for (const double scale : {1e-3, 1.0, 30.0, 1e5}) {
+        for (const int n : {1, 7, 64, 1001}) {
+          const at::Tensor x = scale * at::randn({n}, type);
+          at::Tensor y = at::empty_like(x);
+          probe.Call(*f, x.const_data_ptr(), y.data_ptr(), n);
+          EXPECT_EQ(Differences(y, c.eager(x)), 0)
+              << InfoOf(c.op).name << " " << InfoOf(dtype).name << " " << n;
+          at::Tensor z = x.clone();
+          probe.Call(*f, z.const_data_ptr(), z.data_ptr(), n);
+          EXPECT_EQ(Differences(z, y), 0) << "in place";
+        }
+      }
+    }
+  }
+  std::printf("%d of 30 functions found\n", found);
+  EXPECT_GE(found, 20);
+}
+
+TEST(MathProbe, ClaimsNothingElse) {
+  MathProbe probe;
+  EXPECT_FALSE(probe.IsFunction(Op::kAdd, DType::kF32));
+  EXPECT_FALSE(probe.IsFunction(Op::kSqrt, DType::kF32));
+  EXPECT_EQ(probe.For(Op::kAdd, DType::kF32), nullptr);
+  EXPECT_EQ(probe.For(Op::kExp, DType::kF16), nullptr);
+}
+
+}  // namespace
+}  // namespace tjit::runtime
