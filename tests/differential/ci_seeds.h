@@ -9,10 +9,11 @@ namespace tjit::differential {
 inline constexpr std::uint64_t kCiSeeds = 1300;
 inline constexpr std::int64_t kCiCounted = 1000;
 
-// Tier 2 with the interpreter. Programs of ops that are not lowered do not
-// count.
+// Tier 2. Programs of ops that are not lowered do not count.
 inline constexpr std::uint64_t kCiInterpreterSeeds = 400;
 inline constexpr std::int64_t kCiInterpreterCounted = 50;
+inline constexpr std::uint64_t kCiLlvmSeeds = 150;
+inline constexpr std::int64_t kCiLlvmCounted = 20;
 
 // Forced drain: at most kCiDrains ops k for each program.
 inline constexpr std::uint64_t kCiDrainSeeds = 300;

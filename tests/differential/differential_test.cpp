@@ -41,6 +41,13 @@ TEST(DifferentialTest, Interpreter) {
   ExpectSame(config, kCiInterpreterCounted);
 }
 
+TEST(DifferentialTest, Llvm) {
+  DriverConfig config;
+  config.last = kCiLlvmSeeds;
+  config.engine = Engine::kLlvm;
+  ExpectSame(config, kCiLlvmCounted);
+}
+
 TEST(DifferentialTest, ForcedDrain) {
   DriverConfig config;
   config.last = kCiDrainSeeds;

@@ -10,6 +10,10 @@
 namespace tjit::differential {
 namespace {
 
+bool IsCompiled(Engine engine) {
+  return engine == Engine::kInterpreter || engine == Engine::kLlvm;
+}
+
 std::int64_t Share(const RunResult& result, Engine engine) {
   return engine == Engine::kForcedDrain ? result.ops_drained
                                         : result.ops_replayed;
@@ -24,6 +28,8 @@ bool ParseEngine(std::string_view name, Engine& engine) {
     engine = Engine::kTier1;
   } else if (name == "interpreter") {
     engine = Engine::kInterpreter;
+  } else if (name == "llvm") {
+    engine = Engine::kLlvm;
   } else if (name == "drain") {
     engine = Engine::kForcedDrain;
   } else {
@@ -40,8 +46,12 @@ RunResult RunIn(Engine engine, const Program& program, std::int64_t drain_at) {
   }
   Options options;
   options.hot_threshold = 2;
-  const bool is_compiled = engine == Engine::kInterpreter;
-  if (is_compiled) options.backend = Backend::kInterpreter;
+  const bool is_compiled = IsCompiled(engine);
+  if (engine == Engine::kInterpreter) options.backend = Backend::kInterpreter;
+  if (engine == Engine::kLlvm) {
+    options.backend = Backend::kLlvm;
+    options.compile_all = true;  // does not wait until it pays
+  }
   if (!enable(options)) return result;
   clear();
   testing::SetForcedDrainAt(engine == Engine::kForcedDrain ? drain_at : -1);
@@ -99,7 +109,7 @@ Verdict Compare(Engine engine, const Program& program, int max_drains) {
   }
   verdict.is_counted =
       verdict.share >= kCountedShare &&
-      (engine != Engine::kInterpreter || verdict.fused_share >= kFusedShare);
+      (!IsCompiled(engine) || verdict.fused_share >= kFusedShare);
   return verdict;
 }
 
