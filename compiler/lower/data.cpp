@@ -30,7 +30,6 @@ bool Fill(StepLowering& s, const OpRule& rule) {
 
 constexpr OpRule kRules[] = {
     {"", "aten::copy_", "", Copy, Op::kTo, "1"},
-    {"aten::copy", "", "", Copy, Op::kTo, "1"},
     {"aten::clone", "", "", Copy, Op::kTo, "0"},
     {"aten::_to_copy", "", "", Copy, Op::kTo, "0"},
     {"", "aten::fill_.Tensor", "", Copy, Op::kTo, "1"},

@@ -69,7 +69,6 @@ constexpr OpRule kRules[] = {
     TJIT_FOREACH("addcdiv", ".Scalar", kAddcdiv, "012a"),
     TJIT_FOREACH("addcdiv", ".ScalarList", kAddcdiv, "012*"),
     TJIT_FOREACH("lerp", ".Scalar", kLerp, "01a"),
-    TJIT_FOREACH("lerp", ".List", kLerp, "012"),
     TJIT_FOREACH("clamp_min", ".Scalar", kMaximum, "0a"),
     TJIT_FOREACH("clamp_max", ".Scalar", kMinimum, "0a"),
     TJIT_FOREACH_UNARY("abs", kAbs),

@@ -3,7 +3,7 @@
 // Left out because eager's bits depend on where an element lies (measured:
 // whole vectors against the tail): sigmoid, silu, gelu, softplus, elu, mish,
 // softshrink, exp2, sinh, cosh, atanh, atan2, general pow, fmod and remainder
-// (f32), maximum, minimum and clamp by tensors (0 against -0, floats only),
+// (f32), lerp by tensors, maximum, minimum and clamp by tensors (0 against -0, floats only),
 // hardtanh_backward.
 #include "compiler/lower/op_rules.h"
 #include "compiler/lower/step_lowering.h"
@@ -51,7 +51,6 @@ constexpr OpRule kRules[] = {
     {"aten::addcmul", "aten::addcmul_", "aten::addcmul.out", Simple, Op::kAddcmul, "012a"},
     {"aten::addcdiv", "aten::addcdiv_", "aten::addcdiv.out", Simple, Op::kAddcdiv, "012a"},
     {"aten::lerp.Scalar", "aten::lerp_.Scalar", "aten::lerp.Scalar_out", Simple, Op::kLerp, "01a"},
-    {"aten::lerp.Tensor", "aten::lerp_.Tensor", "aten::lerp.Tensor_out", Simple, Op::kLerp, "012"},
     TJIT_UNARY("neg", Simple, kNeg),
     TJIT_UNARY("abs", Simple, kAbs),
     TJIT_UNARY("sign", Simple, kSign),

@@ -1,4 +1,5 @@
 // LowerSpec(): operands, promotion, and where an op is not claimed.
+#include <cmath>
 #include <vector>
 
 #include "compiler/lower/op_rules.h"
@@ -52,8 +53,18 @@ bool TakesHalves(Op op, const std::vector<Node>& nodes) {
 
 bool IsConstantOne(const Node& node) {
   return !node.operand.is_tensor() && node.operand.scalar.is_constant() &&
-         (node.operand.scalar == ir::Constant(std::int64_t{1}) ||
-          node.operand.scalar == ir::Constant(1.0));
+         node.recorded == 1;
+}
+
+// A weight of 1 between 0 and -0: which of them comes out depends on the place.
+// A weight that varies stays on its side of 0.5 (value_classes.def).
+bool ClaimsLerp(StepLowering& s, const std::vector<Node>& nodes) {
+  const Node& weight = nodes[2];
+  if (!IsFloat(nodes[0].dtype)) return s.Refuse("is not of floats");
+  if (weight.operand.is_tensor()) return s.Refuse("has a tensor of weights");
+  return std::abs(weight.recorded) < 0.5 ||
+         (weight.operand.scalar.is_constant() && weight.recorded != 1) ||
+         s.Refuse("has a weight that is or may be 1");
 }
 
 // Eager's formulas for other types than those of the IR op.
@@ -62,22 +73,25 @@ bool Claims(StepLowering& s, Op op, DType dtype,
   switch (op) {
     case Op::kAddcmul:
     case Op::kAddcdiv:
-    case Op::kLerp:
     case Op::kFloor:
     case Op::kCeil:
     case Op::kTrunc:
     case Op::kRound:
     case Op::kLeakyRelu:
       return IsFloat(nodes[0].dtype) || s.Refuse("is not of floats");
+    case Op::kLerp:
+      return ClaimsLerp(s, nodes);
     case Op::kMaximum:
     case Op::kMinimum:
       // -0 and 0 are equal, and which one wins depends on the place.
       return !IsFloat(dtype) || !nodes[1].operand.is_tensor() ||
              s.Refuse("has bits that depend on the place of an element");
+    // Where the operand of a product is one element for a whole row, eager's
+    // tail multiplies once, and rounds.
+    case Op::kTanhBackward:
+      return !s.IsBroadcast(nodes[1]) || s.Refuse("has a broadcast result");
     case Op::kAdd:
     case Op::kSub:
-      // Where the same element is added everywhere, eager's tail multiplies it
-      // by alpha once, and rounds.
       return !IsFloat(dtype) || IsConstantOne(nodes[2]) ||
              !s.IsBroadcast(nodes[1]) ||
              s.Refuse("adds a broadcast operand times alpha");

@@ -17,6 +17,15 @@ using ir::ScalarType;
 
 namespace {
 
+double ValueOf(const ScalarValue& scalar) {
+  if (scalar.type == InfoOf(DType::kF64).number) {
+    double value = 0;
+    std::memcpy(&value, &scalar.bits[0], sizeof(value));
+    return value;
+  }
+  return static_cast<double>(static_cast<std::int64_t>(scalar.bits[0]));
+}
+
 // The type of a recorded scalar; false for complex and absent ones.
 bool TypeOf(const ScalarValue& value, ScalarType* type, DType* dtype) {
   if (value.type > 0xff ||
@@ -106,12 +115,7 @@ bool StepLowering::HasScalar(std::size_t index) const {
 
 bool StepLowering::BakedScalar(std::size_t index, double* value) const {
   if (!HasScalar(index) || record().scalars[index].IsRuntime()) return false;
-  const ScalarValue& scalar = record().scalars[index].value;
-  if (scalar.type == InfoOf(DType::kF64).number) {
-    std::memcpy(value, &scalar.bits[0], sizeof(*value));
-  } else {
-    *value = static_cast<double>(static_cast<std::int64_t>(scalar.bits[0]));
-  }
+  *value = ValueOf(record().scalars[index].value);
   return true;
 }
 
@@ -137,6 +141,7 @@ bool StepLowering::Scalar(std::size_t index, Node* node) {
   node->operand = ir::Builder::Use(scalar);
   node->dims.clear();
   node->is_number = true;
+  node->recorded = ValueOf(record.value);
   return true;
 }
 
@@ -145,6 +150,7 @@ Node StepLowering::Number(double value) {
   node.operand = ir::Builder::Use(ir::Constant(value));
   node.dtype = DType::kF64;
   node.is_number = true;
+  node.recorded = value;
   return node;
 }
 
@@ -153,6 +159,7 @@ Node StepLowering::Number(std::int64_t value) {
   node.operand = ir::Builder::Use(ir::Constant(value));
   node.dtype = DType::kI64;
   node.is_number = true;
+  node.recorded = static_cast<double>(value);
   return node;
 }
 

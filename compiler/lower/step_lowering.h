@@ -24,6 +24,7 @@ struct Node {
   ir::DType dtype = ir::DType::kF32;  // of a scalar: as the program gave it
   Dims dims;
   bool is_number = false;  // a scalar, or a 0-dim tensor that wraps one
+  double recorded = 0;     // of a scalar: its value when it was recorded
 };
 
 // A step with its variables; made for all steps before any is lowered.

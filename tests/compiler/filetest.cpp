@@ -11,6 +11,7 @@
 #include "compiler/ir/interpreter.h"
 #include "compiler/ir/ir_text.h"
 #include "compiler/ir/verifier.h"
+#include "compiler/lower/lower.h"
 #include "compiler/passes/copy_out.h"
 #include "compiler/passes/form_loops.h"
 #include "compiler/passes/passes.h"
@@ -149,6 +150,57 @@ class Run {
   std::string text_;
 };
 
+// The line "; dropped = s1 s3": slots that nobody reads afterwards.
+bool IsDropped(const std::string& head, std::size_t slot) {
+  const std::string start = "; dropped =";
+  const std::size_t at = head.find(start);
+  if (at == std::string::npos) return false;
+  std::istringstream words(
+      head.substr(at + start.size(), head.find('\n', at) - at - start.size()));
+  std::string word;
+  while (words >> word) {
+    if (word == absl::StrCat("s", slot)) return true;
+  }
+  return false;
+}
+
+// All steps as one group: where its arguments come from, and the function.
+std::string LowerTrace(const ParsedTrace& trace, const std::string& head) {
+  std::vector<GroupStep> steps;
+  for (const StepRecord& step : trace.steps) {
+    steps.push_back({&step, OpName(step.op)});
+  }
+  std::vector<GroupSlot> slots;
+  for (std::size_t s = 0; s < trace.slots.size(); ++s) {
+    slots.push_back({static_cast<std::int32_t>(s), trace.slots[s].bytes,
+                     trace.slots[s].born_step >= 0, !IsDropped(head, s)});
+  }
+  Lowered lowered;
+  std::string reason;
+  if (!Lower(steps, slots, &lowered, &reason)) return "refused: " + reason;
+  std::string text;
+  for (std::size_t i = 0; i < lowered.symbols.size(); ++i) {
+    const SizeSource& s = lowered.symbols[i];
+    absl::StrAppend(&text, "n", i, ": %", s.step, " arg ", s.arg, " dim ",
+                    s.dim, "\n");
+  }
+  for (std::size_t i = 0; i < lowered.scalars.size(); ++i) {
+    absl::StrAppend(&text, "$", i, ": %", lowered.scalars[i].step, " scalar ",
+                    lowered.scalars[i].index, "\n");
+  }
+  text += "externals:";
+  for (const std::int32_t s : lowered.external_slots) {
+    absl::StrAppend(&text, " s", s);
+  }
+  text += "\nreturns:";
+  for (const std::int32_t s : lowered.return_slots) {
+    absl::StrAppend(&text, " s", s);
+  }
+  const std::vector<std::string> violations = Verify(lowered.function);
+  return absl::StrCat(text, "\n", Print(lowered.function),
+                      absl::StrJoin(violations, "\n"));
+}
+
 std::string RunTrace(const FileTest& test) {
   ParsedTrace trace;
   std::string error;
@@ -157,6 +209,7 @@ std::string RunTrace(const FileTest& test) {
   if (test.action == "verify") {
     return Violations(VerifyPath(trace.records(), trace.slots));
   }
+  if (test.action == "lower") return LowerTrace(trace, test.head);
   return "there is no test '" + test.action + "' of a trace";
 }
 

@@ -16,6 +16,8 @@
 //          loops   (verified first) the plan of loops, verified; or why none
 // *.trace  parse   the error, or the canonical text
 //          verify  the violations, or "verified"
+//          lower   the steps as one group: the function, or the refusal;
+//                  `; dropped = s1 s3` names slots that nobody reads then
 // With TJIT_BLESS=1 the output is rewritten; the diff is the review.
 // Tested by: tests/compiler/filetest_test.cpp
 #pragma once

@@ -4,15 +4,19 @@
 #include <ATen/ATen.h>
 #include <c10/core/DispatchKeySet.h>
 
-#include <functional>
+#include <algorithm>
+#include <cstring>
 #include <limits>
-#include <random>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/lower/geometry.h"
+#include "compiler/lower/op_rules.h"
 #include "gtest/gtest.h"
+#include "tests/runtime/lower_numbers.h"
 #include "tests/runtime/recorded_group.h"
 
 namespace tjit::testing {
@@ -21,51 +25,8 @@ namespace {
 using at::Scalar;
 using at::Tensor;
 
-// Random numbers, and those at which formulas differ.
-Tensor Numbers(at::IntArrayRef sizes, at::ScalarType type, std::uint64_t seed) {
-  const double inf = std::numeric_limits<double>::infinity();
-  const double special[] = {0,    -0.0,  1,      -1,     inf,  -inf, inf - inf,
-                            0.5,  -0.5,  2,      1e-40,  -1e-40, 1e30, -3e38,
-                            5e-324, 88.8, -104.0, 1e300};
-  std::mt19937_64 random(seed);
-  Tensor t = at::empty(sizes, at::kDouble);
-  for (std::int64_t i = 0; i < t.numel(); ++i) {
-    const std::uint64_t pick = random();
-    t.data_ptr<double>()[i] =
-        !at::isFloatingType(type) ? static_cast<double>(pick % 200) - 99
-        : pick % 4 == 0           ? special[pick / 4 % std::size(special)]
-                                  : static_cast<double>(pick % 100000) / 12345 - 4;
-  }
-  if (type == at::kByte) t.abs_();
-  return t.to(type);
-}
-
-// The same numbers, lying otherwise.
-enum class Lay { kDense, kStrided, kTransposed, kOffset };
-constexpr Lay kLays[] = {Lay::kDense, Lay::kStrided, Lay::kTransposed,
-                         Lay::kOffset};
-Tensor Laid(const Tensor& t, Lay lay) {
-  const std::int64_t n = t.size(0), m = t.size(1);
-  Tensor view;
-  switch (lay) {
-    case Lay::kDense:
-      return t.clone();
-    case Lay::kStrided:
-      view = at::zeros({n, 2 * m}, t.options()).slice(1, 0, 2 * m, 2);
-      break;
-    case Lay::kTransposed:
-      view = at::zeros({m, n}, t.options()).t();
-      break;
-    case Lay::kOffset:
-      view = at::zeros({n + 2, m}, t.options()).slice(0, 1, n + 1);
-      break;
-  }
-  view.copy_(t);
-  return view;
-}
-
 // One op in a table: letters are T tensor, M mask, S scalar, 0 to 9 an integer,
-// h 0.5, m -0.5, q 0.3.
+// h 0.5, m -0.5, d 1.25, j -1.0, k -2, f false, N None.
 struct OpCase {
   const char* op;
   const char* arguments;
@@ -75,9 +36,9 @@ struct OpCase {
 const OpCase kFloatOps[] = {
     {"aten::add.Tensor", "TTS", true},
     {"aten::add.Tensor", "TT1", true},
-    {"aten::add.Scalar", "TSS", true},
+    {"aten::add.Scalar", "TS1", true},
     {"aten::sub.Tensor", "TTS", true},
-    {"aten::sub.Scalar", "TSS", true},
+    {"aten::sub.Scalar", "TS1", true},
     {"aten::rsub.Tensor", "TTS", true},
     {"aten::rsub.Scalar", "TSS", true},
     {"aten::mul.Tensor", "TT", true},
@@ -89,7 +50,7 @@ const OpCase kFloatOps[] = {
     {"aten::addcdiv", "TTTS", false},
     {"aten::lerp.Scalar", "TTS", false},
     {"aten::lerp.Scalar", "TTh", false},
-    {"aten::lerp.Tensor", "TTT", false},
+    {"aten::lerp.Scalar", "TT3", false},
     {"aten::neg", "T", true},
     {"aten::abs", "T", true},
     {"aten::sign", "T", true},
@@ -150,6 +111,30 @@ const OpCase kFloatOps[] = {
     {"aten::erf", "T", true},
     {"aten::erfc", "T", true},
 };
+const OpCase kComposites[] = {
+    {"aten::pow.Tensor_Scalar", "T0", false},
+    {"aten::pow.Tensor_Scalar", "T1", false},
+    {"aten::pow.Tensor_Scalar", "T2", false},
+    {"aten::pow.Tensor_Scalar", "T3", false},
+    {"aten::pow.Tensor_Scalar", "Th", false},
+    {"aten::pow.Tensor_Scalar", "Tm", false},
+    {"aten::pow.Tensor_Scalar", "Tj", false},
+    {"aten::pow.Tensor_Scalar", "Tk", false},
+    {"aten::frac", "T", false},
+    {"aten::leaky_relu_backward", "TTSf", false},
+    {"aten::mse_loss", "TT0", false},
+    {"aten::mse_loss_backward", "TTT0", false},
+    {"aten::mse_loss_backward", "TTT1", false},
+    {"aten::mse_loss_backward", "TTT2", false},
+    {"aten::native_dropout_backward", "TMd", false},
+    {"aten::hardsigmoid", "T", false},
+    {"aten::hardswish", "T", false},
+    {"aten::clone", "T", true},
+    {"aten::zeros_like", "T", true},
+    {"aten::ones_like", "T", true},
+    {"aten::full_like", "TS", true},
+    {"aten::fill.Scalar", "TS", true},
+};
 const OpCase kIntegerOps[] = {
     {"aten::maximum", "TT", true},
     {"aten::minimum", "TT", true},
@@ -191,6 +176,18 @@ torch::jit::Stack ArgumentsOf(const OpCase& c, at::ScalarType type,
       case 'm':
         stack.emplace_back(-0.5);
         break;
+      case 'd':
+        stack.emplace_back(1.25);
+        break;
+      case 'j':
+        stack.emplace_back(-1.0);
+        break;
+      case 'k':
+        stack.emplace_back(std::int64_t{-2});
+        break;
+      case 'f':
+        stack.emplace_back(false);
+        break;
       default:
         stack.emplace_back(std::int64_t{*a - '0'});
     }
@@ -198,23 +195,146 @@ torch::jit::Stack ArgumentsOf(const OpCase& c, at::ScalarType type,
   return stack;
 }
 
+// Eager's own in-place and out= forms of the call. "" if there is no rule.
+std::string CheckForms(const lower::OpRule& rule, const torch::jit::Stack& stack,
+                       const Tensor& result, Lay lay) {
+  if (!rule.in_place.empty() && !rule.functional.empty()) {
+    torch::jit::Stack arguments = stack;
+    const Tensor self = arguments[0].toTensor().clone();
+    arguments[0] = self;
+    RecordedGroup group;
+    try {
+      group.Call(std::string(rule.in_place), arguments);
+      const std::string difference = group.Compare();
+      if (!difference.empty()) return difference;
+    } catch (const c10::Error& error) {
+      // An integer tensor that takes no fractions.
+    }
+  }
+  if (rule.out.empty()) return "";
+  torch::jit::Stack arguments = stack;
+  Tensor out = at::full_like(result, 9);
+  if (out.dim() == 2) out = Laid(out, lay);
+  arguments.emplace_back(out);
+  RecordedGroup group;
+  group.Call(std::string(rule.out), arguments);
+  const std::string difference = group.Compare();
+  // Nothing shows what the default dtype is.
+  return absl::StrContains(difference, "default dtype") ? "" : difference;
+}
+
 // The op on its own: lengths around eager's vectors, all ways to lie.
 void CheckOp(const OpCase& c, at::ScalarType type) {
   SCOPED_TRACE(absl::StrCat(c.op, " ", c.arguments, " ", at::toString(type)));
+  std::uint64_t seed = 17;
   for (const Lay lay : kLays) {
     for (const auto& sizes : std::vector<std::vector<std::int64_t>>{
              {1, 1}, {1, 7}, {3, 5}, {2, 16}, {1, 70}, {7, 33}}) {
       RecordedGroup group;
+      std::string difference;
       try {
-        group.Call(c.op, ArgumentsOf(c, type, sizes, lay, 17));
+        const torch::jit::Stack stack = ArgumentsOf(c, type, sizes, lay, seed++);
+        const Tensor result = group.Call(c.op, stack);
+        difference = group.Compare();
+        if (difference.empty()) {
+          difference = CheckForms(*lower::RuleOf(c.op), stack, result, lay);
+        }
       } catch (const c10::Error& error) {
-        ADD_FAILURE() << error.what_without_backtrace();
-        return;
+        difference = error.what_without_backtrace();
       }
-      const std::string difference = group.Compare();
       EXPECT_EQ(difference, "") << "lay " << static_cast<int>(lay);
       if (!difference.empty()) return;
     }
+  }
+}
+
+// All combinations of special elements, for all special scalars.
+void CheckSpecial(const OpCase& c, at::ScalarType type) {
+  const double inf = std::numeric_limits<double>::infinity();
+  const double tiny = type == at::kFloat ? 1e-40 : 1e-310;
+  const double big = type == at::kFloat ? 3.4e38 : 1.7e308;
+  const Tensor special = at::tensor(
+      {0.0, -0.0, inf - inf, inf, -inf, 1.0, -1.0, 0.5, 3.0, -3.0, 0.3, tiny,
+       -tiny, big, -big, 7.25},
+      at::TensorOptions(type));
+  const double scalars[] = {0.0, -0.0, 1.0, -1.0, 0.3, 2.0, -3.0, inf, -inf,
+                            inf - inf, 1e-40};
+  std::int64_t tensors = 0, numbers = 0;
+  for (const char* a = c.arguments; *a != '\0'; ++a) {
+    tensors += *a == 'T';
+    numbers += *a == 'S';
+  }
+  std::int64_t n = 1;
+  for (std::int64_t i = 0; i < tensors; ++i) n *= special.numel();
+  const std::size_t picks = numbers == 0 ? 1 : std::size(scalars);
+  for (std::size_t pick = 0; pick < picks; ++pick) {
+    torch::jit::Stack stack = ArgumentsOf(c, type, {1, n}, Lay::kDense, 3);
+    std::int64_t repeat = 1, number = 0;
+    for (std::size_t i = 0; i < stack.size(); ++i) {
+      if (c.arguments[i] == 'S') {
+        stack[i] = scalars[(pick + 3 * number++) % std::size(scalars)];
+      }
+      if (c.arguments[i] != 'T') continue;
+      stack[i] = special.repeat_interleave(repeat)
+                     .repeat({n / repeat / special.numel()})
+                     .view({1, n});
+      repeat *= special.numel();
+    }
+    RecordedGroup group;
+    try {
+      group.Call(c.op, stack);
+    } catch (const c10::Error& error) {
+      continue;  // eager takes no such scalar
+    }
+    const std::string difference = group.Compare();
+    if (absl::StrContains(difference, "may be 1")) continue;  // refused
+    EXPECT_EQ(difference, "") << "scalar " << scalars[pick];
+    if (!difference.empty()) return;
+  }
+}
+
+TEST(LowerAgainstEagerTest, SpecialElementsAndScalars) {
+  for (const auto type : {at::kFloat, at::kDouble}) {
+    for (const OpCase& c : kFloatOps) {
+      SCOPED_TRACE(absl::StrCat(c.op, " ", c.arguments, " ", at::toString(type)));
+      CheckSpecial(c, type);
+    }
+    for (const OpCase& c : kComposites) {
+      SCOPED_TRACE(absl::StrCat(c.op, " ", c.arguments, " ", at::toString(type)));
+      CheckSpecial(c, type);
+    }
+  }
+}
+
+Tensor Smaller(const Tensor& t, const std::string& shape) {
+  if (shape == "0d") return t.select(0, 0).select(0, 0).clone();
+  if (shape == "row") return t.select(0, 0).clone();
+  if (shape == "column") return t.slice(1, 0, 1).clone();
+  return t.slice(1, 0, 1).clone().expand(t.sizes());
+}
+
+void CheckBroadcast(const OpCase& c, at::ScalarType type, std::size_t small,
+                    const std::string& shape) {
+  SCOPED_TRACE(absl::StrCat(c.op, " ", c.arguments, " ", at::toString(type),
+                            " ", shape, " ", small));
+  for (const auto& sizes : std::vector<std::vector<std::int64_t>>{
+           {3, 70}, {1, 70}, {5, 33}, {9, 16}, {70, 1}, {1, 1}}) {
+    torch::jit::Stack stack = ArgumentsOf(c, type, sizes, Lay::kDense, 40);
+    std::size_t tensor = 0;
+    for (std::size_t i = 0; i < stack.size(); ++i) {
+      if (c.arguments[i] != 'T' || tensor++ != small) continue;
+      stack[i] = Smaller(stack[i].toTensor(), shape);
+    }
+    RecordedGroup group;
+    try {
+      group.Call(c.op, stack);
+    } catch (const c10::Error& error) {
+      return;  // eager broadcasts nothing here
+    }
+    const std::string difference = group.Compare();
+    if (absl::StrContains(difference, "broadcast")) return;  // refused
+    EXPECT_EQ(difference, "");
+    if (!difference.empty()) return;
   }
 }
 
@@ -222,6 +342,30 @@ TEST(LowerAgainstEagerTest, FloatOps) {
   for (const OpCase& c : kFloatOps) {
     CheckOp(c, at::kFloat);
     CheckOp(c, at::kDouble);
+  }
+}
+
+TEST(LowerAgainstEagerTest, CompositesAndData) {
+  for (const OpCase& c : kComposites) {
+    CheckOp(c, at::kFloat);
+    CheckOp(c, at::kDouble);
+    if (c.for_integers) CheckOp(c, at::kInt);
+  }
+}
+
+// One operand after another has fewer dims or a dim of size 1, or stride 0.
+TEST(LowerAgainstEagerTest, BroadcastOperands) {
+  for (const OpCase& c : kFloatOps) {
+    const auto tensors = static_cast<std::size_t>(
+        std::count(c.arguments, c.arguments + std::strlen(c.arguments), 'T'));
+    if (tensors < 2) continue;
+    for (const auto type : {at::kFloat, at::kDouble}) {
+      for (std::size_t small = 0; small < tensors; ++small) {
+        for (const char* shape : {"0d", "row", "column", "expanded"}) {
+          CheckBroadcast(c, type, small, shape);
+        }
+      }
+    }
   }
 }
 
@@ -234,26 +378,76 @@ TEST(LowerAgainstEagerTest, IntegerOps) {
   }
 }
 
+// The arguments of a list op, from its spec and its overload.
+torch::jit::Stack ListArguments(const lower::OpRule& rule,
+                                const std::string& name) {
+  const std::string spec = rule.spec;
+  std::size_t lists = name.find("copy") == std::string::npos ? 1 : 2;
+  for (const char c : spec) {
+    if (c >= '0' && c <= '9') lists = std::max<std::size_t>(lists, c - '0' + 1);
+  }
+  torch::jit::Stack stack;
+  for (std::size_t l = 0; l < lists; ++l) {
+    std::vector<Tensor> list;
+    for (std::int64_t i = 0; i < 3; ++i) {
+      list.push_back(Numbers({i + 2, 5}, at::kFloat, l * 10 + i));
+    }
+    stack.emplace_back(list);
+  }
+  if (spec.find('T') != std::string::npos) {
+    stack.emplace_back(at::scalar_tensor(0.7));
+  }
+  if (spec.find('a') != std::string::npos) {
+    stack.emplace_back(absl::StrContains(spec, "T") ? 1.0 : 0.3);
+  }
+  if (spec.find('*') != std::string::npos) {
+    c10::impl::GenericList scalars(c10::NumberType::get());
+    for (const double number : {0.3, 0.5, -2.0}) scalars.push_back(number);
+    stack.emplace_back(scalars);
+  }
+  return stack;
+}
+
+TEST(LowerAgainstEagerTest, ListOps) {
+  for (const lower::OpRule& rule : lower::ListRules()) {
+    for (const std::string_view view : {rule.functional, rule.in_place}) {
+      if (view.empty()) continue;
+      const std::string name(view);
+      SCOPED_TRACE(name);
+      RecordedGroup group;
+      try {
+        group.Call(name, ListArguments(rule, name));
+        EXPECT_EQ(group.Compare(), "");
+      } catch (const c10::Error& error) {
+        ADD_FAILURE() << error.what_without_backtrace();
+      }
+    }
+  }
+}
+
+// What the tables above do not have is in lower_groups_test.cpp.
+TEST(LowerAgainstEagerTest, EveryRuleHasACase) {
+  std::set<std::string_view> cases = {"aten::copy_", "aten::zero_",
+                                      "aten::_to_copy", "aten::fill_.Tensor",
+                                      "aten::new_zeros", "aten::new_ones",
+                                      "aten::new_full"};
+  for (const OpCase& c : kFloatOps) cases.insert(c.op);
+  for (const OpCase& c : kComposites) cases.insert(c.op);
+  for (const OpCase& c : kIntegerOps) cases.insert(c.op);
+  for (const auto family : {lower::PointwiseRules(), lower::CompositeRules(),
+                            lower::DataRules()}) {
+    for (const lower::OpRule& rule : family) {
+      const auto name = rule.functional.empty() ? rule.in_place : rule.functional;
+      EXPECT_EQ(cases.count(name), 1u) << name;
+    }
+  }
+}
+
 TEST(LowerAgainstEagerTest, KeySetsOfViewsThatAreNotTheirBytes) {
   EXPECT_EQ(c10::DispatchKeySet(c10::DispatchKey::Negative).raw_repr(),
             lower::kNegativeKey);
   EXPECT_EQ(c10::DispatchKeySet(c10::DispatchKey::Conjugate).raw_repr(),
             lower::kConjugateKey);
-}
-
-TEST(LowerAgainstEagerTest, AChain) {
-  const Tensor x = Numbers({5, 7}, at::kFloat, 1), w = Numbers({5, 7}, at::kFloat, 2);
-  RecordedGroup group;
-  Tensor y = group.Call("aten::mul.Tensor", {x, w});
-  group.Call("aten::add_.Tensor", {y, x, 0.5});
-  group.Drop(y);
-  Tensor z = group.Call("aten::relu", {y});
-  group.Call("aten::sub_.Tensor", {w, z, 0.1});
-  group.MakeScalarsRuntime();
-  EXPECT_EQ(group.Compare(), "");
-  EXPECT_EQ(group.lowered().function.scalars.size(), 1u);
-  EXPECT_EQ(group.lowered().symbols.size(), 2u);
-  EXPECT_EQ(group.lowered().return_slots.size(), 1u);
 }
 
 }  // namespace

@@ -1,0 +1,55 @@
+// Tensors for the tests of lowering: numbers at which formulas differ, lying in
+// different ways.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <limits>
+#include <random>
+
+namespace tjit::testing {
+
+// Random numbers, and those at which formulas differ.
+inline at::Tensor Numbers(at::IntArrayRef sizes, at::ScalarType type, std::uint64_t seed) {
+  const double inf = std::numeric_limits<double>::infinity();
+  const double special[] = {0,    -0.0,  1,      -1,     inf,  -inf, inf - inf,
+                            0.5,  -0.5,  2,      1e-40,  -1e-40, 1e30, -3e38,
+                            5e-324, 88.8, -104.0, 1e300};
+  std::mt19937_64 random(seed);
+  at::Tensor t = at::empty(sizes, at::kDouble);
+  for (std::int64_t i = 0; i < t.numel(); ++i) {
+    const std::uint64_t pick = random();
+    t.data_ptr<double>()[i] =
+        !at::isFloatingType(type) ? static_cast<double>(pick % 200) - 99
+        : pick % 4 == 0           ? special[pick / 4 % std::size(special)]
+                                  : static_cast<double>(pick % 100000) / 12345 - 4;
+  }
+  if (type == at::kByte) t.abs_();
+  return t.to(type);
+}
+
+// The same numbers, lying otherwise.
+enum class Lay { kDense, kStrided, kTransposed, kOffset };
+constexpr Lay kLays[] = {Lay::kDense, Lay::kStrided, Lay::kTransposed,
+                         Lay::kOffset};
+inline at::Tensor Laid(const at::Tensor& t, Lay lay) {
+  const std::int64_t n = t.size(0), m = t.size(1);
+  at::Tensor view;
+  switch (lay) {
+    case Lay::kDense:
+      return t.clone();
+    case Lay::kStrided:
+      view = at::zeros({n, 2 * m}, t.options()).slice(1, 0, 2 * m, 2);
+      break;
+    case Lay::kTransposed:
+      view = at::zeros({m, n}, t.options()).t();
+      break;
+    case Lay::kOffset:
+      view = at::zeros({n + 2, m}, t.options()).slice(0, 1, n + 1);
+      break;
+  }
+  view.copy_(t);
+  return view;
+}
+
+}  // namespace tjit::testing
