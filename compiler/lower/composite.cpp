@@ -59,8 +59,7 @@ bool Pow(StepLowering& s, const OpRule&) {
 
 bool Frac(StepLowering& s, const OpRule&) {
   std::vector<Node> x;
-  return Floats(s, 1, &x) &&
-         s.Store(Sub(s, x[0], s.Apply(Op::kTrunc, {x[0]})));
+  return Floats(s, 1, &x) && s.Store(Sub(s, x[0], s.Apply(Op::kTrunc, {x[0]})));
 }
 
 // (gradient, input, slope, is_result)
@@ -69,8 +68,7 @@ bool LeakyReluBackward(StepLowering& s, const OpRule&) {
   Node slope;
   if (!Floats(s, 2, &x) || !s.Scalar(0, &slope)) return false;
   const Node is_positive = s.Apply(Op::kGt, {x[1], StepLowering::Number(0.0)});
-  return s.Store(
-      s.Apply(Op::kWhere, {is_positive, x[0], Mul(s, x[0], slope)}));
+  return s.Store(s.Apply(Op::kWhere, {is_positive, x[0], Mul(s, x[0], slope)}));
 }
 
 enum Reduction : std::uint64_t { kNone = 0, kMean = 1, kSum = 2 };
@@ -114,11 +112,10 @@ bool DropoutBackward(StepLowering& s, const OpRule&) {
 
 // min(max(x + 3, 0), 6)
 Node Ramp(StepLowering& s, const Node& x) {
-  const Node moved =
-      s.Apply(Op::kAdd, {x, StepLowering::Number(3.0),
-                         StepLowering::Number(std::int64_t{1})});
-  return s.Apply(Op::kClamp, {moved, StepLowering::Number(0.0),
-                              StepLowering::Number(6.0)});
+  const Node moved = s.Apply(Op::kAdd, {x, StepLowering::Number(3.0),
+                                        StepLowering::Number(std::int64_t{1})});
+  return s.Apply(Op::kClamp,
+                 {moved, StepLowering::Number(0.0), StepLowering::Number(6.0)});
 }
 
 bool Hardsigmoid(StepLowering& s, const OpRule&) {

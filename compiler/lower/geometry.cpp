@@ -64,9 +64,8 @@ std::vector<int> DimsByStride(const TensorGeometry& g) {
   for (int d = 0; d < g.ndim; ++d) {
     if (g.sizes[d] != 1) dims.push_back(d);
   }
-  std::stable_sort(dims.begin(), dims.end(), [&](int a, int b) {
-    return g.strides[a] > g.strides[b];
-  });
+  std::stable_sort(dims.begin(), dims.end(),
+                   [&](int a, int b) { return g.strides[a] > g.strides[b]; });
   return dims;
 }
 

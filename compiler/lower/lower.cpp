@@ -106,7 +106,8 @@ class GroupLowering {
   }
 
   bool Fail(std::size_t step, const std::string& why, std::string* reason) {
-    *reason = absl::StrCat("%", step, " ", std::string(steps_[step].op), ": ", why);
+    *reason =
+        absl::StrCat("%", step, " ", std::string(steps_[step].op), ": ", why);
     return false;
   }
 

@@ -40,8 +40,8 @@ struct GroupStep {
 // Every slot that a step of the group uses.
 struct GroupSlot {
   std::int32_t slot = kNoSlot;
-  std::uint64_t bytes = 0;    // of the storage
-  bool born_here = false;     // a fresh result of one of the steps
+  std::uint64_t bytes = 0;  // of the storage
+  bool born_here = false;   // a fresh result of one of the steps
   // Its content is read after the group, or may be. If false, a born slot gets
   // no memory, and a change to one from outside is not written back.
   bool needed_after = true;
@@ -83,8 +83,7 @@ std::string WhyNotLowered(const GroupStep& step);
 // arguments, the others constants.
 // REQUIRES: the steps are sound (trace_verifier.h) and `slots` has all of
 // theirs, with the right bytes.
-bool Lower(absl::Span<const GroupStep> steps,
-           absl::Span<const GroupSlot> slots, Lowered* lowered,
-           std::string* reason);
+bool Lower(absl::Span<const GroupStep> steps, absl::Span<const GroupSlot> slots,
+           Lowered* lowered, std::string* reason);
 
 }  // namespace tjit

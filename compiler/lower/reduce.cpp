@@ -15,8 +15,8 @@ using ir::Op;
 
 // The reduced dims, ascending, from the static arguments of the overload:
 // `-` none, `d` a dim, `l` a list of dims (empty: all), then keepdim.
-bool DimsOf(StepLowering& s, const char* form, int ndim,
-            std::vector<int>* dims, bool* keepdim) {
+bool DimsOf(StepLowering& s, const char* form, int ndim, std::vector<int>* dims,
+            bool* keepdim) {
   std::size_t next = 0;
   std::vector<int> given;
   if (form[0] != '-') {

@@ -175,8 +175,7 @@ bool StepLowering::CommonDType(const std::vector<Node>& nodes,
   }
   const std::optional<DType> common = promotion.Common();
   const bool is_default =
-      !common ||
-      (is_for_floats && InfoOf(*common).kind != DTypeKind::kFloat);
+      !common || (is_for_floats && InfoOf(*common).kind != DTypeKind::kFloat);
   if (!is_default) {
     *dtype = *common;
     return true;
@@ -201,8 +200,8 @@ Node StepLowering::Convert(const Node& node, DType dtype) {
   value.layout = ir::Contiguous(node.operand.access.sizes);
   Node converted = node;
   converted.dtype = dtype;
-  converted.operand = builder_.Use(
-      builder_.EmitAs(std::move(value), Op::kTo, {node.operand}));
+  converted.operand =
+      builder_.Use(builder_.EmitAs(std::move(value), Op::kTo, {node.operand}));
   return converted;
 }
 
@@ -214,8 +213,7 @@ Node StepLowering::Broadcast(const Node& node) {
   }
   Node wide = node;
   wide.dims = target_.dims;
-  wide.operand =
-      ir::Builder::Broadcast(node.operand, sizes_.Of(target_.dims));
+  wide.operand = ir::Builder::Broadcast(node.operand, sizes_.Of(target_.dims));
   return wide;
 }
 
@@ -227,8 +225,7 @@ Node StepLowering::ApplyAs(DType dtype, Op op, const std::vector<Node>& nodes) {
   Node result;
   result.dtype = dtype;
   result.dims = target_.dims;
-  made_.push_back(
-      builder_.EmitAs(TargetValue(dtype), op, std::move(operands)));
+  made_.push_back(builder_.EmitAs(TargetValue(dtype), op, std::move(operands)));
   result.operand = builder_.Use(made_.back());
   return result;
 }
@@ -304,12 +301,10 @@ bool StepLowering::Store(const Node& node) {
       std::find(made_.begin(), made_.end(), node.operand.value) !=
           made_.end() &&
       node.operand.access == target.layout;
-  const Node stored = is_made
-                          ? node
-                          : ApplyAs(target_dtype_,
-                                    node.operand.is_tensor() ? Op::kTo
-                                                             : Op::kFull,
-                                    {node});
+  const Node stored =
+      is_made ? node
+              : ApplyAs(target_dtype_,
+                        node.operand.is_tensor() ? Op::kTo : Op::kFull, {node});
   storages_.Write(target_, stored.operand.value);
   return true;
 }

@@ -38,8 +38,13 @@ class StepLowering {
   StepLowering(const GroupStep& step, std::int32_t index,
                const StepPlaces& places, ir::Builder* builder, SizeVars* sizes,
                Storages* storages, std::vector<ScalarSource>* scalars)
-      : step_(step), index_(index), places_(places), builder_(*builder),
-        sizes_(*sizes), storages_(*storages), scalars_(*scalars) {}
+      : step_(step),
+        index_(index),
+        places_(places),
+        builder_(*builder),
+        sizes_(*sizes),
+        storages_(*storages),
+        scalars_(*scalars) {}
 
   const StepRecord& record() const { return *step_.record; }
   std::size_t arg_count() const { return places_.args.size(); }

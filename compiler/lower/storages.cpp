@@ -35,7 +35,8 @@ std::string Storages::AddBirth(const Place& place) {
   c.is_born = true;
   return Covers(*place.geometry, c.elements)
              ? ""
-             : absl::StrCat("s", place.slot, " is larger than the result in it");
+             : absl::StrCat("s", place.slot,
+                            " is larger than the result in it");
 }
 
 Storages::Content& Storages::ContentOf(const Place& place) {
@@ -64,8 +65,7 @@ std::string Storages::Add(const Place& place, bool is_written, bool is_birth) {
   if (g.numel() == 0) return where + " has no elements";
   if (c.dtype == ir::DType::kCount) {
     c.dtype = dtype;
-    c.elements =
-        static_cast<std::int64_t>(c.slot.bytes / InfoOf(dtype).bytes);
+    c.elements = static_cast<std::int64_t>(c.slot.bytes / InfoOf(dtype).bytes);
     c.reach = ReachOf(g);
   } else if (c.dtype != dtype) {
     return absl::StrCat(where, " is used as ", Name(c.dtype), " and as ",
@@ -81,8 +81,8 @@ std::string Storages::Add(const Place& place, bool is_written, bool is_birth) {
     c.base = place;
   }
   if (is_written && !covers) {
-    if (!IsInjective(g)) return where + " is written through a view that " +
-                                "meets itself";
+    if (!IsInjective(g))
+      return where + " is written through a view that " + "meets itself";
     c.has_parts = true;
   }
   return "";
@@ -166,8 +166,8 @@ Geometry Storages::AccessOf(Content* c, const Place& place) {
   }
   access.offset = g.offset - c->origin;
   if (c->has_base) {
-    if (SameElements(*c->base.geometry, g) && c->base.dims.size() ==
-                                                  place.dims.size()) {
+    if (SameElements(*c->base.geometry, g) &&
+        c->base.dims.size() == place.dims.size()) {
       for (std::size_t d = 0; d < place.dims.size(); ++d) {
         sizes_.Relate(c->base.dims[d], place.dims[d]);
       }

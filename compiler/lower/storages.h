@@ -64,7 +64,7 @@ class Storages {
     GroupSlot slot;
     std::int64_t elements = 0;
     ir::DType dtype = ir::DType::kCount;
-    Reach reach;          // of all uses
+    Reach reach;  // of all uses
     bool is_born = false;
     bool has_base = false;
     bool has_parts = false;  // a part is written, or uses differ

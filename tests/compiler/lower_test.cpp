@@ -117,8 +117,7 @@ TEST(LowerSizesTest, OneSymbolForRelatedDims) {
   const auto make = [&] {
     sizes.Restart();
     return Dims{sizes.Argument(5, {0, 0, 0}), sizes.Argument(1, {0, 0, 1}),
-                sizes.Result(5), sizes.Argument(7, {1, 0, 0}),
-                sizes.Result(9)};
+                sizes.Result(5), sizes.Argument(7, {1, 0, 0}), sizes.Result(9)};
   };
   Dims dims = make();
   sizes.Relate(dims[2], dims[0]);

@@ -157,8 +157,7 @@ torch::jit::Stack ArgumentsOf(const OpCase& c, at::ScalarType type,
                                 seed % 2 == 0 ? lay : Lay::kDense));
         break;
       case 'M':
-        stack.emplace_back(
-            Laid(Numbers(sizes, at::kChar, ++seed).gt(0), lay));
+        stack.emplace_back(Laid(Numbers(sizes, at::kChar, ++seed).gt(0), lay));
         break;
       case 'S':
         if (at::isFloatingType(type)) {
@@ -196,8 +195,9 @@ torch::jit::Stack ArgumentsOf(const OpCase& c, at::ScalarType type,
 }
 
 // Eager's own in-place and out= forms of the call. "" if there is no rule.
-std::string CheckForms(const lower::OpRule& rule, const torch::jit::Stack& stack,
-                       const Tensor& result, Lay lay) {
+std::string CheckForms(const lower::OpRule& rule,
+                       const torch::jit::Stack& stack, const Tensor& result,
+                       Lay lay) {
   if (!rule.in_place.empty() && !rule.functional.empty()) {
     torch::jit::Stack arguments = stack;
     const Tensor self = arguments[0].toTensor().clone();
@@ -233,7 +233,8 @@ void CheckOp(const OpCase& c, at::ScalarType type) {
       RecordedGroup group;
       std::string difference;
       try {
-        const torch::jit::Stack stack = ArgumentsOf(c, type, sizes, lay, seed++);
+        const torch::jit::Stack stack =
+            ArgumentsOf(c, type, sizes, lay, seed++);
         const Tensor result = group.Call(c.op, stack);
         difference = group.Compare();
         if (difference.empty()) {
@@ -253,12 +254,12 @@ void CheckSpecial(const OpCase& c, at::ScalarType type) {
   const double inf = std::numeric_limits<double>::infinity();
   const double tiny = type == at::kFloat ? 1e-40 : 1e-310;
   const double big = type == at::kFloat ? 3.4e38 : 1.7e308;
-  const Tensor special = at::tensor(
-      {0.0, -0.0, inf - inf, inf, -inf, 1.0, -1.0, 0.5, 3.0, -3.0, 0.3, tiny,
-       -tiny, big, -big, 7.25},
-      at::TensorOptions(type));
-  const double scalars[] = {0.0, -0.0, 1.0, -1.0, 0.3, 2.0, -3.0, inf, -inf,
-                            inf - inf, 1e-40};
+  const Tensor special =
+      at::tensor({0.0, -0.0, inf - inf, inf, -inf, 1.0, -1.0, 0.5, 3.0, -3.0,
+                  0.3, tiny, -tiny, big, -big, 7.25},
+                 at::TensorOptions(type));
+  const double scalars[] = {0.0,  -0.0, 1.0,  -1.0,      0.3,  2.0,
+                            -3.0, inf,  -inf, inf - inf, 1e-40};
   std::int64_t tensors = 0, numbers = 0;
   for (const char* a = c.arguments; *a != '\0'; ++a) {
     tensors += *a == 'T';
@@ -296,11 +297,13 @@ void CheckSpecial(const OpCase& c, at::ScalarType type) {
 TEST(LowerAgainstEagerTest, SpecialElementsAndScalars) {
   for (const auto type : {at::kFloat, at::kDouble}) {
     for (const OpCase& c : kFloatOps) {
-      SCOPED_TRACE(absl::StrCat(c.op, " ", c.arguments, " ", at::toString(type)));
+      SCOPED_TRACE(
+          absl::StrCat(c.op, " ", c.arguments, " ", at::toString(type)));
       CheckSpecial(c, type);
     }
     for (const OpCase& c : kComposites) {
-      SCOPED_TRACE(absl::StrCat(c.op, " ", c.arguments, " ", at::toString(type)));
+      SCOPED_TRACE(
+          absl::StrCat(c.op, " ", c.arguments, " ", at::toString(type)));
       CheckSpecial(c, type);
     }
   }
@@ -427,17 +430,18 @@ TEST(LowerAgainstEagerTest, ListOps) {
 
 // What the tables above do not have is in lower_groups_test.cpp.
 TEST(LowerAgainstEagerTest, EveryRuleHasACase) {
-  std::set<std::string_view> cases = {"aten::copy_", "aten::zero_",
-                                      "aten::_to_copy", "aten::fill_.Tensor",
+  std::set<std::string_view> cases = {"aten::copy_",     "aten::zero_",
+                                      "aten::_to_copy",  "aten::fill_.Tensor",
                                       "aten::new_zeros", "aten::new_ones",
                                       "aten::new_full"};
   for (const OpCase& c : kFloatOps) cases.insert(c.op);
   for (const OpCase& c : kComposites) cases.insert(c.op);
   for (const OpCase& c : kIntegerOps) cases.insert(c.op);
-  for (const auto family : {lower::PointwiseRules(), lower::CompositeRules(),
-                            lower::DataRules()}) {
+  for (const auto family :
+       {lower::PointwiseRules(), lower::CompositeRules(), lower::DataRules()}) {
     for (const lower::OpRule& rule : family) {
-      const auto name = rule.functional.empty() ? rule.in_place : rule.functional;
+      const auto name =
+          rule.functional.empty() ? rule.in_place : rule.functional;
       EXPECT_EQ(cases.count(name), 1u) << name;
     }
   }

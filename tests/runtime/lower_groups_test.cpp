@@ -20,7 +20,8 @@ Tensor Floats(at::IntArrayRef sizes, std::uint64_t seed) {
 }
 
 TEST(LowerGroupsTest, AChain) {
-  const Tensor x = Numbers({5, 7}, at::kFloat, 1), w = Numbers({5, 7}, at::kFloat, 2);
+  const Tensor x = Numbers({5, 7}, at::kFloat, 1),
+               w = Numbers({5, 7}, at::kFloat, 2);
   RecordedGroup group;
   Tensor y = group.Call("aten::mul.Tensor", {x, w});
   group.Call("aten::add_.Tensor", {y, x, 0.5});
@@ -33,7 +34,6 @@ TEST(LowerGroupsTest, AChain) {
   EXPECT_EQ(group.lowered().symbols.size(), 2u);
   EXPECT_EQ(group.lowered().return_slots.size(), 1u);
 }
-
 
 TEST(LowerGroupsTest, WrappedNumbersAndZeroDims) {
   for (const auto type : {at::kFloat, at::kDouble, at::kInt}) {
@@ -52,9 +52,11 @@ TEST(LowerGroupsTest, WrappedNumbersAndZeroDims) {
 }
 
 TEST(LowerGroupsTest, TypesMix) {
-  const Tensor f = Numbers({3, 5}, at::kFloat, 1), d = Numbers({3, 5}, at::kDouble, 2),
-               i = Numbers({3, 5}, at::kInt, 3), u = Numbers({3, 5}, at::kByte, 4),
-               b = i.gt(0), h = f.to(at::kHalf);
+  const Tensor f = Numbers({3, 5}, at::kFloat, 1),
+               d = Numbers({3, 5}, at::kDouble, 2),
+               i = Numbers({3, 5}, at::kInt, 3),
+               u = Numbers({3, 5}, at::kByte, 4), b = i.gt(0),
+               h = f.to(at::kHalf);
   RecordedGroup group;
   group.Call("aten::add.Tensor", {f, d, 0.3});
   group.Call("aten::add_.Tensor", {f, d, 0.3});
@@ -94,14 +96,14 @@ TEST(LowerGroupsTest, PartsThatMeet) {
   Tensor u = Floats({7, 9}, 1);
   RecordedGroup group;
   const auto inner = u.slice(0, 1, 6).slice(1, 1, 8);
-  Tensor sum = group.Call("aten::add.Tensor",
-                          {u.slice(0, 2, 7).slice(1, 1, 8),
-                           u.slice(0, 0, 5).slice(1, 1, 8), 1});
+  Tensor sum = group.Call(
+      "aten::add.Tensor",
+      {u.slice(0, 2, 7).slice(1, 1, 8), u.slice(0, 0, 5).slice(1, 1, 8), 1});
   group.Call("aten::mul_.Scalar", {sum, 0.25});
   group.Call("aten::copy_", {inner, sum});
-  Tensor again = group.Call("aten::sub.Tensor",
-                            {u.slice(0, 2, 7).slice(1, 1, 8),
-                             u.slice(0, 0, 5).slice(1, 1, 8), 1});
+  Tensor again = group.Call(
+      "aten::sub.Tensor",
+      {u.slice(0, 2, 7).slice(1, 1, 8), u.slice(0, 0, 5).slice(1, 1, 8), 1});
   group.Call("aten::add_.Tensor", {inner, again, 1});
   group.Call("aten::mul.Tensor", {u, u});
   group.Call("aten::zero_", {u.select(0, 0)});
@@ -140,8 +142,8 @@ TEST(LowerGroupsTest, StepsThatMeetThemselvesAreRefused) {
   {
     // Eager does not see that these meet.
     RecordedGroup group;
-    group.Call("aten::mul_.Tensor",
-               {x.slice(0, 1, 6).slice(1, 1, 6), x.slice(0, 0, 5).slice(1, 0, 5)});
+    group.Call("aten::mul_.Tensor", {x.slice(0, 1, 6).slice(1, 1, 6),
+                                     x.slice(0, 0, 5).slice(1, 0, 5)});
     EXPECT_EQ(group.ExpectRefused("element by element"), "");
   }
   {
@@ -163,18 +165,21 @@ TEST(LowerGroupsTest, WhatIsNotClaimed) {
   EXPECT_NE(refused("aten::pow.Tensor_Scalar", {x, 1.5}), "");
   EXPECT_NE(refused("aten::add.Scalar", {x, 0.5, 0.3}), "");
   EXPECT_NE(refused("aten::mul.Tensor", {h, h}), "");
-  EXPECT_NE(refused("aten::amax", {x, std::vector<std::int64_t>{1}, false}), "");
+  EXPECT_NE(refused("aten::amax", {x, std::vector<std::int64_t>{1}, false}),
+            "");
   EXPECT_NE(refused("aten::sigmoid", {x}), "");
   EXPECT_NE(refused("aten::lerp.Scalar", {x, y, 1.0}), "");
   EXPECT_NE(refused("aten::mse_loss", {x, y, 1}), "");
   EXPECT_NE(refused("aten::add.Tensor", {x.to(at::kComplexFloat), y, 1}), "");
   EXPECT_NE(refused("aten::mul.Tensor", {at::_neg_view(x), y}), "");
   EXPECT_EQ(refused("aten::eq.Tensor", {h, h}), "");
-  EXPECT_EQ(refused("aten::amax", {i, std::vector<std::int64_t>{1}, false}), "");
+  EXPECT_EQ(refused("aten::amax", {i, std::vector<std::int64_t>{1}, false}),
+            "");
 }
 
 TEST(LowerGroupsTest, Reductions) {
-  const Tensor x = Numbers({5, 7, 3}, at::kFloat, 1), i = Numbers({5, 7, 3}, at::kInt, 3),
+  const Tensor x = Numbers({5, 7, 3}, at::kFloat, 1),
+               i = Numbers({5, 7, 3}, at::kInt, 3),
                u = Numbers({5, 7, 3}, at::kByte, 5);
   const std::vector<std::int64_t> dims = {-1, 0};
   RecordedGroup group;

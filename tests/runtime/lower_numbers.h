@@ -10,11 +10,12 @@
 namespace tjit::testing {
 
 // Random numbers, and those at which formulas differ.
-inline at::Tensor Numbers(at::IntArrayRef sizes, at::ScalarType type, std::uint64_t seed) {
+inline at::Tensor Numbers(at::IntArrayRef sizes, at::ScalarType type,
+                          std::uint64_t seed) {
   const double inf = std::numeric_limits<double>::infinity();
-  const double special[] = {0,    -0.0,  1,      -1,     inf,  -inf, inf - inf,
-                            0.5,  -0.5,  2,      1e-40,  -1e-40, 1e30, -3e38,
-                            5e-324, 88.8, -104.0, 1e300};
+  const double special[] = {0,         -0.0,  1,      -1,   inf,    -inf,
+                            inf - inf, 0.5,   -0.5,   2,    1e-40,  -1e-40,
+                            1e30,      -3e38, 5e-324, 88.8, -104.0, 1e300};
   std::mt19937_64 random(seed);
   at::Tensor t = at::empty(sizes, at::kDouble);
   for (std::int64_t i = 0; i < t.numel(); ++i) {
@@ -22,7 +23,7 @@ inline at::Tensor Numbers(at::IntArrayRef sizes, at::ScalarType type, std::uint6
     t.data_ptr<double>()[i] =
         !at::isFloatingType(type) ? static_cast<double>(pick % 200) - 99
         : pick % 4 == 0           ? special[pick / 4 % std::size(special)]
-                                  : static_cast<double>(pick % 100000) / 12345 - 4;
+                        : static_cast<double>(pick % 100000) / 12345 - 4;
   }
   if (type == at::kByte) t.abs_();
   return t.to(type);

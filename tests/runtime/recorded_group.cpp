@@ -151,9 +151,8 @@ void RecordedGroup::RecordValue(const c10::IValue& value, bool is_number,
                   step);
     }
   } else if (value.isInt() || value.isBool()) {
-    step->statics.push_back(
-        static_cast<std::uint64_t>(value.isInt() ? value.toInt()
-                                                 : value.toBool()));
+    step->statics.push_back(static_cast<std::uint64_t>(
+        value.isInt() ? value.toInt() : value.toBool()));
   }
 }
 
@@ -172,13 +171,12 @@ at::Tensor RecordedGroup::Call(const std::string& op,
   }
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const c10::TypePtr type = schema[i].real_type();
-    const auto kind = type->kind() == c10::TypeKind::OptionalType
-                          ? type->expectRef<c10::OptionalType>()
-                                .getElementType()
-                                ->kind()
-                          : type->kind();
-    const bool is_number = kind == c10::TypeKind::NumberType ||
-                           kind == c10::TypeKind::FloatType;
+    const auto kind =
+        type->kind() == c10::TypeKind::OptionalType
+            ? type->expectRef<c10::OptionalType>().getElementType()->kind()
+            : type->kind();
+    const bool is_number =
+        kind == c10::TypeKind::NumberType || kind == c10::TypeKind::FloatType;
     const c10::AliasInfo* alias = schema[i].alias_info();
     if (arguments[i].isNone() && !is_number &&
         kind != c10::TypeKind::TensorType) {
@@ -286,10 +284,10 @@ std::string RecordedGroup::CompareWith(const Lowered& lowered) {
   }
   const auto buffer = [&](std::int32_t slot) {
     const auto s = static_cast<std::size_t>(slot);
-    return ir::Buffer{memory[s].data(),
-                      static_cast<std::int64_t>(
-                          memory[s].size() /
-                          slots_[s].keeper.dtype().itemsize())};
+    return ir::Buffer{
+        memory[s].data(),
+        static_cast<std::int64_t>(memory[s].size() /
+                                  slots_[s].keeper.dtype().itemsize())};
   };
   for (const std::int32_t s : lowered.external_slots) {
     run.externals.push_back(buffer(s));
