@@ -39,21 +39,43 @@ bool Load(StepLowering& s, const char* spec, std::vector<Node>* nodes) {
   return true;
 }
 
-// Halves are computed in float and rounded by more rules than these; what
-// only moves or compares them is the same everywhere.
-bool TakesHalves(Op op, const std::vector<Node>& nodes) {
-  const ir::OpInfo& info = InfoOf(op);
-  if (info.type_rule == ir::TypeRule::kWhere) return true;
-  if (info.type_rule != ir::TypeRule::kCompare) return false;
-  for (const Node& node : nodes) {
-    if (!node.operand.is_tensor()) return false;
-  }
-  return true;
-}
-
 bool IsConstantOne(const Node& node) {
   return !node.operand.is_tensor() && node.operand.scalar.is_constant() &&
          node.recorded == 1;
+}
+
+// Halves are computed in float and rounded. Claimed where that is one rounding
+// of operands that are halves themselves: eager takes other scalars unrounded,
+// and the product of an add with alpha rounded or not, by the place.
+bool TakesHalves(Op op, DType dtype, const std::vector<Node>& nodes) {
+  const ir::OpInfo& info = InfoOf(op);
+  if (info.type_rule == ir::TypeRule::kWhere) return true;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (info.operands[i] == 'x' &&
+        (!nodes[i].operand.is_tensor() || nodes[i].dtype != dtype)) {
+      return false;
+    }
+  }
+  switch (op) {
+    case Op::kAdd:
+    case Op::kSub:
+      return IsConstantOne(nodes[2]);
+    case Op::kMul:
+    case Op::kDiv:
+    case Op::kNeg:
+    case Op::kAbs:
+    case Op::kSign:
+    case Op::kReciprocal:
+    case Op::kFloor:
+    case Op::kCeil:
+    case Op::kTrunc:
+    case Op::kRound:
+    case Op::kRelu:
+    case Op::kThreshold:
+      return true;
+    default:
+      return info.type_rule == ir::TypeRule::kCompare;
+  }
 }
 
 // A weight of 1 between 0 and -0: which of them comes out depends on the place.
@@ -115,7 +137,7 @@ bool Unify(StepLowering& s, Op op, std::vector<Node>* nodes) {
   if (!Contains(info.dtypes, dtype)) {
     return s.Refuse("has no such arithmetic in the IR");
   }
-  if (IsHalf(dtype) && !TakesHalves(op, *nodes)) {
+  if (IsHalf(dtype) && !TakesHalves(op, dtype, *nodes)) {
     return s.Refuse("computes in a half type");
   }
   if (!Claims(s, op, dtype, *nodes)) return false;

@@ -348,6 +348,37 @@ TEST(LowerAgainstEagerTest, FloatOps) {
   }
 }
 
+// What is not of whole half operands is refused.
+TEST(LowerAgainstEagerTest, HalfTypes) {
+  const OpCase cases[] = {
+      {"aten::add.Tensor", "TT1", false},
+      {"aten::sub.Tensor", "TT1", false},
+      {"aten::mul.Tensor", "TT", false},
+      {"aten::div.Tensor", "TT", false},
+      {"aten::neg", "T", false},
+      {"aten::abs", "T", false},
+      {"aten::sign", "T", false},
+      {"aten::reciprocal", "T", false},
+      {"aten::round", "T", false},
+      {"aten::relu", "T", false},
+      {"aten::threshold_backward", "TT0", false},
+      {"aten::where.self", "MTT", false},
+      {"aten::lt.Tensor", "TT", false},
+      {"aten::isnan", "T", false},
+      {"aten::logical_and", "TT", false},
+      {"aten::clone", "T", false},
+      {"aten::fill.Scalar", "TS", false},
+  };
+  for (const auto type : {at::kHalf, at::kBFloat16}) {
+    for (const OpCase& c : cases) CheckOp(c, type);
+    for (const OpCase& c : kFloatOps) {
+      RecordedGroup group;
+      group.Call(c.op, ArgumentsOf(c, type, {3, 70}, Lay::kDense, 5));
+      if (group.Lower().empty()) CheckOp(c, type);
+    }
+  }
+}
+
 TEST(LowerAgainstEagerTest, CompositesAndData) {
   for (const OpCase& c : kComposites) {
     CheckOp(c, at::kFloat);

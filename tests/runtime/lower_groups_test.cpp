@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/ir/ir_text.h"
 #include "gtest/gtest.h"
 #include "tests/runtime/lower_numbers.h"
 #include "tests/runtime/recorded_group.h"
@@ -164,7 +165,9 @@ TEST(LowerGroupsTest, WhatIsNotClaimed) {
   EXPECT_NE(refused("aten::maximum", {x, y}), "");
   EXPECT_NE(refused("aten::pow.Tensor_Scalar", {x, 1.5}), "");
   EXPECT_NE(refused("aten::add.Scalar", {x, 0.5, 0.3}), "");
-  EXPECT_NE(refused("aten::mul.Tensor", {h, h}), "");
+  EXPECT_NE(refused("aten::mul.Scalar", {h, 0.3}), "");
+  EXPECT_NE(refused("aten::add.Tensor", {h, h, 0.3}), "");
+  EXPECT_NE(refused("aten::exp", {h}), "");
   EXPECT_NE(refused("aten::amax", {x, std::vector<std::int64_t>{1}, false}),
             "");
   EXPECT_NE(refused("aten::sigmoid", {x}), "");
@@ -281,6 +284,34 @@ TEST(LowerGroupsTest, SymbolsHoldForOtherSizes) {
   for (const std::int64_t batch : {5, 70, 2}) {
     RecordedGroup other;
     Layer(&other, batch);
+    EXPECT_EQ(other.CompareWith(recorded.lowered()), "") << batch;
+    // One kernel for all of them: lowered alone, each gives the same text.
+    EXPECT_EQ(other.Lower(), "");
+    EXPECT_EQ(Print(other.lowered().function),
+              Print(recorded.lowered().function));
+  }
+}
+
+// A gradient that a full sum expanded, and a parameter in a flat buffer.
+void ExpandedAndFlat(RecordedGroup* group, std::int64_t batch) {
+  const Tensor x = Floats({batch, 8}, 1), flat = Floats({500}, 2),
+               one = at::ones({});
+  const Tensor parameter = flat.slice(0, 100, 100 + batch);
+  group->Call("aten::fill_.Scalar", {one, 1.0});
+  Tensor y = group->Call("aten::threshold_backward",
+                         {one.expand({batch, 8}), x, 0});
+  group->Call("aten::add_.Tensor", {parameter, y.select(1, 0), -0.1});
+  group->Call("aten::mul_.Scalar", {parameter, 0.5});
+}
+
+TEST(LowerGroupsTest, SymbolsOfExpandedAndPartialTensors) {
+  RecordedGroup recorded;
+  ExpandedAndFlat(&recorded, 32);
+  ASSERT_EQ(recorded.Compare(), "");
+  EXPECT_EQ(recorded.lowered().symbols.size(), 2u);
+  for (const std::int64_t batch : {5, 70}) {
+    RecordedGroup other;
+    ExpandedAndFlat(&other, batch);
     EXPECT_EQ(other.CompareWith(recorded.lowered()), "") << batch;
   }
 }
