@@ -67,6 +67,7 @@ std::string Storages::Add(const Place& place, bool is_written, bool is_birth) {
     c.dtype = dtype;
     c.elements = static_cast<std::int64_t>(c.slot.bytes / InfoOf(dtype).bytes);
     c.reach = ReachOf(g);
+    c.first_use = &g;
   } else if (c.dtype != dtype) {
     return absl::StrCat(where, " is used as ", Name(c.dtype), " and as ",
                         Name(dtype));
@@ -75,6 +76,7 @@ std::string Storages::Add(const Place& place, bool is_written, bool is_birth) {
   if (reach.last >= c.elements) return where + " is shorter than its use";
   c.reach.first = std::min(c.reach.first, reach.first);
   c.reach.last = std::max(c.reach.last, reach.last);
+  c.has_several |= !SameElements(*c.first_use, g);
   const bool covers = Covers(g, c.elements);
   if (covers && !c.has_base) {
     c.has_base = true;
@@ -175,7 +177,12 @@ Geometry Storages::AccessOf(Content* c, const Place& place) {
     }
     RelateToBase(c, place, &access);
   } else if (c->has_parts) {
-    sizes_.Fix(place.dims);
+    // Written parts stay apart and do not meet themselves: one part alone may
+    // be longer or shorter.
+    const std::vector<int> order = DimsByStride(g);
+    for (std::size_t i = c->has_several ? 0 : 1; i < order.size(); ++i) {
+      sizes_.Fix(place.dims[static_cast<std::size_t>(order[i])]);
+    }
   }
   access.sizes = sizes_.Of(place.dims);
   return access;

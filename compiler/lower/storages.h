@@ -67,7 +67,9 @@ class Storages {
     Reach reach;  // of all uses
     bool is_born = false;
     bool has_base = false;
-    bool has_parts = false;  // a part is written, or uses differ
+    bool has_parts = false;    // a part is written
+    bool has_several = false;  // not all uses are the same elements
+    const TensorGeometry* first_use = nullptr;
     Place base;
     ir::ValueId external = ir::kNoValue;
     ir::ValueId whole = ir::kNoValue;  // elements from `origin` on

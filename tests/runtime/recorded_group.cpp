@@ -204,7 +204,8 @@ at::Tensor RecordedGroup::Call(const std::string& op,
     ResultRecord& result = step.results.emplace_back();
     std::size_t arg = 0;
     for (const at::Tensor& argument : tensors) {
-      if (argument.is_same(t)) {
+      if (argument.is_same(t) && result.alias_arg < 0 &&
+          step.args[arg].written) {
         result.kind = ResultRecord::Kind::kAlias;
         result.alias_arg = static_cast<std::int32_t>(arg);
       }
