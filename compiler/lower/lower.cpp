@@ -61,41 +61,55 @@ class GroupLowering {
       if (!storages->AddSlot(slot, reason)) return false;
     }
     for (std::size_t i = 0; i < steps_.size(); ++i) {
-      const StepRecord& record = *steps_[i].record;
-      const OpRule* rule = RuleOf(steps_[i].op);
-      if (rule == nullptr) return Fail(i, "is not lowered", reason);
-      if (record.kind != StepKind::kDeferred) {
-        return Fail(i, "runs at the call", reason);
-      }
       StepPlaces& mine = places->emplace_back();
       std::string why;
-      for (std::size_t a = 0; a < record.args.size() && why.empty(); ++a) {
-        const ArgRecord& arg = record.args[a];
-        Place& place = mine.args.emplace_back();
-        if (arg.slot == kNoSlot) continue;
-        place = PlaceOf(arg.slot, arg.geometry);
-        for (int d = 0; d < arg.geometry.ndim; ++d) {
-          place.dims.push_back(sizes_.Argument(
-              arg.geometry.sizes[d],
-              {static_cast<std::int32_t>(i), static_cast<std::int32_t>(a), d}));
-        }
-        if (arg.written || rule->reads_arguments) {
-          why = storages->AddUse(place, arg.written);
-        }
+      if (RuleOf(steps_[i].op) == nullptr) {
+        why = "is not lowered";
+      } else if (steps_[i].record->kind != StepKind::kDeferred) {
+        why = "runs at the call";
+      } else {
+        why = AddArguments(i, storages, &mine);
       }
-      for (std::size_t r = 0; r < record.results.size() && why.empty(); ++r) {
-        const ResultRecord& result = record.results[r];
-        Place& place = mine.results.emplace_back();
-        if (result.kind != ResultRecord::Kind::kFresh) continue;
-        place = PlaceOf(result.slot, result.geometry);
-        for (int d = 0; d < result.geometry.ndim; ++d) {
-          place.dims.push_back(sizes_.Result(result.geometry.sizes[d]));
-        }
-        why = storages->AddBirth(place);
-      }
+      if (why.empty()) why = AddResults(*steps_[i].record, storages, &mine);
       if (!why.empty()) return Fail(i, why, reason);
     }
     return true;
+  }
+
+  std::string AddArguments(std::size_t step, Storages* storages,
+                           StepPlaces* places) {
+    const StepRecord& record = *steps_[step].record;
+    const bool reads = RuleOf(steps_[step].op)->reads_arguments;
+    std::string why;
+    for (std::size_t a = 0; a < record.args.size() && why.empty(); ++a) {
+      const ArgRecord& arg = record.args[a];
+      Place& place = places->args.emplace_back();
+      if (arg.slot == kNoSlot) continue;
+      place = PlaceOf(arg.slot, arg.geometry);
+      for (int d = 0; d < arg.geometry.ndim; ++d) {
+        place.dims.push_back(sizes_.Argument(
+            arg.geometry.sizes[d], {static_cast<std::int32_t>(step),
+                                    static_cast<std::int32_t>(a), d}));
+      }
+      if (arg.written || reads) why = storages->AddUse(place, arg.written);
+    }
+    return why;
+  }
+
+  std::string AddResults(const StepRecord& record, Storages* storages,
+                         StepPlaces* places) {
+    std::string why;
+    for (std::size_t r = 0; r < record.results.size() && why.empty(); ++r) {
+      const ResultRecord& result = record.results[r];
+      Place& place = places->results.emplace_back();
+      if (result.kind != ResultRecord::Kind::kFresh) continue;
+      place = PlaceOf(result.slot, result.geometry);
+      for (int d = 0; d < result.geometry.ndim; ++d) {
+        place.dims.push_back(sizes_.Result(result.geometry.sizes[d]));
+      }
+      why = storages->AddBirth(place);
+    }
+    return why;
   }
 
   static Place PlaceOf(std::int32_t slot, const TensorGeometry& geometry) {

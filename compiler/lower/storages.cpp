@@ -115,49 +115,56 @@ Geometry Storages::Dense(const Place& place) const {
   return layout;
 }
 
-// True if every dim of `place` is one of the base's, from its first element.
-// Else relates what does not matter (the outermost dim) and fixes the rest.
-bool Storages::RelateToBase(Content* c, const Place& place, Geometry* access) {
-  const TensorGeometry& g = *place.geometry;
-  const TensorGeometry& base = *c->base.geometry;
-  const Geometry layout = Dense(c->base);
+// Which dim of the base each dim is (its size and its stride are the same), in
+// the order of the base's strides; -1: none.
+std::vector<int> Storages::BaseDims(const Content& c,
+                                    const TensorGeometry& g) const {
+  const TensorGeometry& base = *c.base.geometry;
   const std::vector<int> order = DimsByStride(base);
-  std::vector<bool> is_related(place.dims.size(), false);
-  bool all = g.offset == 0;
-  bool is_outermost_related = order.empty();
-  for (std::size_t d = 0; d < place.dims.size(); ++d) {
-    if (g.sizes[d] == 1) continue;
+  std::vector<int> found;
+  for (int d = 0; d < g.ndim; ++d) {
     const auto same = std::find_if(order.begin(), order.end(), [&](int b) {
       return base.sizes[b] == g.sizes[d] && base.strides[b] == g.strides[d];
     });
-    const bool is_outermost = same != order.end() && same == order.begin();
-    if (same != order.end()) {
-      is_related[d] = true;
-      access->strides[d] = layout.strides[static_cast<std::size_t>(*same)];
-      is_outermost_related |= is_outermost;
-    }
-    all &= same != order.end() || g.strides[d] == 0;
+    found.push_back(same == order.end() || g.sizes[d] == 1
+                        ? -1
+                        : static_cast<int>(same - order.begin()));
+  }
+  return found;
+}
+
+// If all dims of `place` are dims of the base, from its first element on, they
+// are related, whatever the sizes. Else only the outermost dim, which no stride
+// and no offset inside of it depends on, may be, and the rest is fixed.
+void Storages::RelateToBase(Content* c, const Place& place, Geometry* access) {
+  const TensorGeometry& g = *place.geometry;
+  const Geometry layout = Dense(c->base);
+  const std::vector<int> order = DimsByStride(*c->base.geometry);
+  const std::vector<int> found = BaseDims(*c, g);
+  const auto base_dim = [&](int position) {
+    return static_cast<std::size_t>(order[static_cast<std::size_t>(position)]);
+  };
+  bool all = g.offset == 0;
+  for (std::size_t d = 0; d < found.size(); ++d) {
+    all &= found[d] >= 0 || g.sizes[d] == 1 || g.strides[d] == 0;
   }
   const bool is_inside =
-      order.empty() || g.offset < base.strides[order.front()];
-  for (std::size_t d = 0; d < place.dims.size(); ++d) {
-    if (g.sizes[d] == 1 || (g.strides[d] == 0 && all)) continue;
-    const auto same = std::find_if(order.begin(), order.end(), [&](int b) {
-      return base.sizes[b] == g.sizes[d] && base.strides[b] == g.strides[d];
-    });
-    if (all || (is_related[d] && same == order.begin() && is_inside)) {
-      sizes_.Relate(c->base.dims[static_cast<std::size_t>(*same)],
-                    place.dims[d]);
+      order.empty() || g.offset < c->base.geometry->strides[order.front()];
+  bool is_outermost_related = false;
+  for (std::size_t d = 0; d < found.size(); ++d) {
+    if (g.sizes[d] == 1 || (all && found[d] < 0)) continue;
+    if (all || (found[d] == 0 && is_inside)) {
+      sizes_.Relate(c->base.dims[base_dim(found[d])], place.dims[d]);
+      access->strides[d] = layout.strides[base_dim(found[d])];
+      is_outermost_related |= found[d] == 0;
     } else {
       sizes_.Fix(place.dims[d]);
     }
   }
-  if (all) return true;
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    if (i == 0 && is_outermost_related && is_inside) continue;
+  if (all) return;
+  for (std::size_t i = is_outermost_related ? 1 : 0; i < order.size(); ++i) {
     sizes_.Fix(c->base.dims[static_cast<std::size_t>(order[i])]);
   }
-  return false;
 }
 
 Geometry Storages::AccessOf(Content* c, const Place& place) {

@@ -83,7 +83,8 @@ class Storages {
   Content& ContentOf(const Place& place);
   // An access to the whole; relates or fixes sizes.
   ir::Geometry AccessOf(Content* c, const Place& place);
-  bool RelateToBase(Content* c, const Place& place, ir::Geometry* access);
+  void RelateToBase(Content* c, const Place& place, ir::Geometry* access);
+  std::vector<int> BaseDims(const Content& c, const TensorGeometry& g) const;
   Region* RegionOf(Content* c, const TensorGeometry& g);
   bool MeetsRegion(const Content& c, const TensorGeometry& g) const;
   void Merge(Content* c);

@@ -16,6 +16,7 @@
 #include "compiler/lower/geometry.h"
 #include "compiler/lower/op_rules.h"
 #include "gtest/gtest.h"
+#include "tests/runtime/lower_cases.h"
 #include "tests/runtime/lower_numbers.h"
 #include "tests/runtime/recorded_group.h"
 
@@ -24,124 +25,6 @@ namespace {
 
 using at::Scalar;
 using at::Tensor;
-
-// One op in a table: letters are T tensor, M mask, S scalar, 0 to 9 an integer,
-// h 0.5, m -0.5, d 1.25, j -1.0, k -2, f false, N None.
-struct OpCase {
-  const char* op;
-  const char* arguments;
-  bool for_integers;
-};
-
-const OpCase kFloatOps[] = {
-    {"aten::add.Tensor", "TTS", true},
-    {"aten::add.Tensor", "TT1", true},
-    {"aten::add.Scalar", "TS1", true},
-    {"aten::sub.Tensor", "TTS", true},
-    {"aten::sub.Scalar", "TS1", true},
-    {"aten::rsub.Tensor", "TTS", true},
-    {"aten::rsub.Scalar", "TSS", true},
-    {"aten::mul.Tensor", "TT", true},
-    {"aten::mul.Scalar", "TS", true},
-    {"aten::div.Tensor", "TT", true},
-    {"aten::div.Scalar", "TS", true},
-    {"aten::addcmul", "TTTS", false},
-    {"aten::addcmul", "TTT1", false},
-    {"aten::addcdiv", "TTTS", false},
-    {"aten::lerp.Scalar", "TTS", false},
-    {"aten::lerp.Scalar", "TTh", false},
-    {"aten::lerp.Scalar", "TT3", false},
-    {"aten::neg", "T", true},
-    {"aten::abs", "T", true},
-    {"aten::sign", "T", true},
-    {"aten::sgn", "T", true},
-    {"aten::reciprocal", "T", true},
-    {"aten::sqrt", "T", true},
-    {"aten::rsqrt", "T", true},
-    {"aten::floor", "T", false},
-    {"aten::ceil", "T", false},
-    {"aten::trunc", "T", false},
-    {"aten::round", "T", false},
-    {"aten::relu", "T", true},
-    {"aten::clamp", "TmS", false},
-    {"aten::clamp", "T03", true},
-    {"aten::clamp", "TNS", true},
-    {"aten::clamp", "TSN", true},
-    {"aten::clamp_min", "T0", true},
-    {"aten::clamp_max", "T0", true},
-    {"aten::hardtanh", "Tm1", false},
-    {"aten::where.self", "MTT", true},
-    {"aten::masked_fill.Scalar", "TMS", true},
-    {"aten::leaky_relu", "TS", false},
-    {"aten::threshold", "TSS", true},
-    {"aten::threshold_backward", "TTS", true},
-    {"aten::threshold_backward", "TT0", true},
-    {"aten::tanh_backward", "TT", false},
-    {"aten::sigmoid_backward", "TT", false},
-    {"aten::eq.Tensor", "TT", true},
-    {"aten::eq.Scalar", "T1", true},
-    {"aten::ne.Tensor", "TT", true},
-    {"aten::ne.Scalar", "TS", true},
-    {"aten::lt.Tensor", "TT", true},
-    {"aten::lt.Scalar", "TS", true},
-    {"aten::le.Tensor", "TT", true},
-    {"aten::le.Scalar", "TS", true},
-    {"aten::gt.Tensor", "TT", true},
-    {"aten::gt.Scalar", "TS", true},
-    {"aten::ge.Tensor", "TT", true},
-    {"aten::ge.Scalar", "TS", true},
-    {"aten::logical_not", "T", true},
-    {"aten::logical_and", "TT", true},
-    {"aten::logical_or", "TT", true},
-    {"aten::logical_xor", "TT", true},
-    {"aten::isnan", "T", true},
-    {"aten::exp", "T", true},
-    {"aten::expm1", "T", true},
-    {"aten::log", "T", true},
-    {"aten::log2", "T", true},
-    {"aten::log10", "T", true},
-    {"aten::log1p", "T", true},
-    {"aten::sin", "T", true},
-    {"aten::cos", "T", true},
-    {"aten::tan", "T", true},
-    {"aten::asin", "T", true},
-    {"aten::acos", "T", true},
-    {"aten::atan", "T", true},
-    {"aten::tanh", "T", true},
-    {"aten::erf", "T", true},
-    {"aten::erfc", "T", true},
-};
-const OpCase kComposites[] = {
-    {"aten::pow.Tensor_Scalar", "T0", false},
-    {"aten::pow.Tensor_Scalar", "T1", false},
-    {"aten::pow.Tensor_Scalar", "T2", false},
-    {"aten::pow.Tensor_Scalar", "T3", false},
-    {"aten::pow.Tensor_Scalar", "Th", false},
-    {"aten::pow.Tensor_Scalar", "Tm", false},
-    {"aten::pow.Tensor_Scalar", "Tj", false},
-    {"aten::pow.Tensor_Scalar", "Tk", false},
-    {"aten::frac", "T", false},
-    {"aten::leaky_relu_backward", "TTSf", false},
-    {"aten::mse_loss", "TT0", false},
-    {"aten::mse_loss_backward", "TTT0", false},
-    {"aten::mse_loss_backward", "TTT1", false},
-    {"aten::mse_loss_backward", "TTT2", false},
-    {"aten::native_dropout_backward", "TMd", false},
-    {"aten::hardsigmoid", "T", false},
-    {"aten::hardswish", "T", false},
-    {"aten::clone", "T", true},
-    {"aten::zeros_like", "T", true},
-    {"aten::ones_like", "T", true},
-    {"aten::full_like", "TS", true},
-    {"aten::fill.Scalar", "TS", true},
-};
-const OpCase kIntegerOps[] = {
-    {"aten::maximum", "TT", true},
-    {"aten::minimum", "TT", true},
-    {"aten::bitwise_and.Tensor", "TT", true},
-    {"aten::bitwise_or.Tensor", "TT", true},
-    {"aten::bitwise_xor.Tensor", "TT", true},
-};
 
 torch::jit::Stack ArgumentsOf(const OpCase& c, at::ScalarType type,
                               at::IntArrayRef sizes, Lay lay,
@@ -296,12 +179,12 @@ void CheckSpecial(const OpCase& c, at::ScalarType type) {
 
 TEST(LowerAgainstEagerTest, SpecialElementsAndScalars) {
   for (const auto type : {at::kFloat, at::kDouble}) {
-    for (const OpCase& c : kFloatOps) {
+    for (const OpCase& c : PointwiseCases()) {
       SCOPED_TRACE(
           absl::StrCat(c.op, " ", c.arguments, " ", at::toString(type)));
       CheckSpecial(c, type);
     }
-    for (const OpCase& c : kComposites) {
+    for (const OpCase& c : CompositeCases()) {
       SCOPED_TRACE(
           absl::StrCat(c.op, " ", c.arguments, " ", at::toString(type)));
       CheckSpecial(c, type);
@@ -342,36 +225,37 @@ void CheckBroadcast(const OpCase& c, at::ScalarType type, std::size_t small,
 }
 
 TEST(LowerAgainstEagerTest, FloatOps) {
-  for (const OpCase& c : kFloatOps) {
+  for (const OpCase& c : PointwiseCases()) {
     CheckOp(c, at::kFloat);
     CheckOp(c, at::kDouble);
   }
 }
 
+TEST(LowerAgainstEagerTest, Booleans) {
+  int checked = 0;
+  for (const std::vector<OpCase>& cases :
+       {PointwiseCases(), CompositeCases(), IntegerCases()}) {
+    for (const OpCase& c : cases) {
+      SCOPED_TRACE(absl::StrCat(c.op, " ", c.arguments));
+      RecordedGroup group;
+      try {
+        group.Call(c.op, ArgumentsOf(c, at::kBool, {3, 7}, Lay::kDense, 5));
+      } catch (const c10::Error& error) {
+        continue;  // not of booleans
+      }
+      if (!group.Lower().empty()) continue;
+      EXPECT_EQ(group.Compare(), "");
+      ++checked;
+    }
+  }
+  EXPECT_GT(checked, 30);
+}
+
 // What is not of whole half operands is refused.
 TEST(LowerAgainstEagerTest, HalfTypes) {
-  const OpCase cases[] = {
-      {"aten::add.Tensor", "TT1", false},
-      {"aten::sub.Tensor", "TT1", false},
-      {"aten::mul.Tensor", "TT", false},
-      {"aten::div.Tensor", "TT", false},
-      {"aten::neg", "T", false},
-      {"aten::abs", "T", false},
-      {"aten::sign", "T", false},
-      {"aten::reciprocal", "T", false},
-      {"aten::round", "T", false},
-      {"aten::relu", "T", false},
-      {"aten::threshold_backward", "TT0", false},
-      {"aten::where.self", "MTT", false},
-      {"aten::lt.Tensor", "TT", false},
-      {"aten::isnan", "T", false},
-      {"aten::logical_and", "TT", false},
-      {"aten::clone", "T", false},
-      {"aten::fill.Scalar", "TS", false},
-  };
   for (const auto type : {at::kHalf, at::kBFloat16}) {
-    for (const OpCase& c : cases) CheckOp(c, type);
-    for (const OpCase& c : kFloatOps) {
+    for (const OpCase& c : HalfCases()) CheckOp(c, type);
+    for (const OpCase& c : PointwiseCases()) {
       RecordedGroup group;
       group.Call(c.op, ArgumentsOf(c, type, {3, 70}, Lay::kDense, 5));
       if (group.Lower().empty()) CheckOp(c, type);
@@ -380,7 +264,7 @@ TEST(LowerAgainstEagerTest, HalfTypes) {
 }
 
 TEST(LowerAgainstEagerTest, CompositesAndData) {
-  for (const OpCase& c : kComposites) {
+  for (const OpCase& c : CompositeCases()) {
     CheckOp(c, at::kFloat);
     CheckOp(c, at::kDouble);
     if (c.for_integers) CheckOp(c, at::kInt);
@@ -389,7 +273,7 @@ TEST(LowerAgainstEagerTest, CompositesAndData) {
 
 // One operand after another has fewer dims or a dim of size 1, or stride 0.
 TEST(LowerAgainstEagerTest, BroadcastOperands) {
-  for (const OpCase& c : kFloatOps) {
+  for (const OpCase& c : PointwiseCases()) {
     const auto tensors = static_cast<std::size_t>(
         std::count(c.arguments, c.arguments + std::strlen(c.arguments), 'T'));
     if (tensors < 2) continue;
@@ -404,11 +288,11 @@ TEST(LowerAgainstEagerTest, BroadcastOperands) {
 }
 
 TEST(LowerAgainstEagerTest, IntegerOps) {
-  for (const auto type : {at::kLong, at::kInt, at::kByte}) {
-    for (const OpCase& c : kFloatOps) {
+  for (const auto type : {at::kLong, at::kInt, at::kShort, at::kByte}) {
+    for (const OpCase& c : PointwiseCases()) {
       if (c.for_integers) CheckOp(c, type);
     }
-    for (const OpCase& c : kIntegerOps) CheckOp(c, type);
+    for (const OpCase& c : IntegerCases()) CheckOp(c, type);
   }
 }
 
@@ -465,9 +349,9 @@ TEST(LowerAgainstEagerTest, EveryRuleHasACase) {
                                       "aten::_to_copy",  "aten::fill_.Tensor",
                                       "aten::new_zeros", "aten::new_ones",
                                       "aten::new_full"};
-  for (const OpCase& c : kFloatOps) cases.insert(c.op);
-  for (const OpCase& c : kComposites) cases.insert(c.op);
-  for (const OpCase& c : kIntegerOps) cases.insert(c.op);
+  for (const OpCase& c : PointwiseCases()) cases.insert(c.op);
+  for (const OpCase& c : CompositeCases()) cases.insert(c.op);
+  for (const OpCase& c : IntegerCases()) cases.insert(c.op);
   for (const auto family :
        {lower::PointwiseRules(), lower::CompositeRules(), lower::DataRules()}) {
     for (const lower::OpRule& rule : family) {

@@ -62,6 +62,7 @@ TEST(LowerGroupsTest, TypesMix) {
   group.Call("aten::add.Tensor", {f, d, 0.3});
   group.Call("aten::add_.Tensor", {f, d, 0.3});
   group.Call("aten::mul.Tensor", {i, f});
+  group.Call("aten::mul.out", {f, f, d});
   group.Call("aten::mul.Tensor", {b, f});
   group.Call("aten::mul.Tensor", {u, i});
   group.Call("aten::div.Tensor", {i, u});
@@ -298,8 +299,8 @@ void ExpandedAndFlat(RecordedGroup* group, std::int64_t batch) {
                one = at::ones({});
   const Tensor parameter = flat.slice(0, 100, 100 + batch);
   group->Call("aten::fill_.Scalar", {one, 1.0});
-  Tensor y = group->Call("aten::threshold_backward",
-                         {one.expand({batch, 8}), x, 0});
+  Tensor y =
+      group->Call("aten::threshold_backward", {one.expand({batch, 8}), x, 0});
   group->Call("aten::add_.Tensor", {parameter, y.select(1, 0), -0.1});
   group->Call("aten::mul_.Scalar", {parameter, 0.5});
 }

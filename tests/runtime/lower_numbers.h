@@ -26,6 +26,7 @@ inline at::Tensor Numbers(at::IntArrayRef sizes, at::ScalarType type,
                         : static_cast<double>(pick % 100000) / 12345 - 4;
   }
   if (type == at::kByte) t.abs_();
+  if (type == at::kBool) t.clamp_min_(0);
   return t.to(type);
 }
 

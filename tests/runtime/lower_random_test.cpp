@@ -34,8 +34,8 @@ class RandomGroup {
 
  private:
   int Pick(int low, int high) {
-    return low + static_cast<int>(random_() % static_cast<std::uint64_t>(
-                                                  high - low + 1));
+    return low + static_cast<int>(random_() %
+                                  static_cast<std::uint64_t>(high - low + 1));
   }
 
   // A view of size [4, 6], or something that broadcasts to it.

@@ -9,7 +9,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "compiler/ir/interpreter.h"
 #include "compiler/ir/ir_text.h"
 #include "compiler/ir/verifier.h"
 
@@ -156,56 +155,39 @@ void RecordedGroup::RecordValue(const c10::IValue& value, bool is_number,
   }
 }
 
-at::Tensor RecordedGroup::Call(const std::string& op,
-                               torch::jit::Stack arguments) {
-  const auto dot = op.find('.');
-  const c10::OperatorHandle handle =
-      c10::Dispatcher::singleton().findSchemaOrThrow(
-          op.substr(0, dot).c_str(),
-          dot == std::string::npos ? "" : op.substr(dot + 1).c_str());
-  const auto& schema = handle.schema().arguments();
-  StepRecord step;
-  step.op = InternOp(op);
-  for (std::size_t i = arguments.size(); i < schema.size(); ++i) {
-    arguments.push_back(schema[i].default_value().value_or(c10::IValue()));
-  }
+// The arguments of the step, in schema order.
+void RecordedGroup::RecordArguments(const c10::FunctionSchema& schema,
+                                    const torch::jit::Stack& arguments,
+                                    StepRecord* step) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const c10::TypePtr type = schema[i].real_type();
+    const c10::Argument& argument = schema.arguments()[i];
+    const c10::TypePtr type = argument.real_type();
     const auto kind =
         type->kind() == c10::TypeKind::OptionalType
             ? type->expectRef<c10::OptionalType>().getElementType()->kind()
             : type->kind();
     const bool is_number =
         kind == c10::TypeKind::NumberType || kind == c10::TypeKind::FloatType;
-    const c10::AliasInfo* alias = schema[i].alias_info();
+    const bool is_written =
+        argument.alias_info() != nullptr && argument.alias_info()->isWrite();
     if (arguments[i].isNone() && !is_number &&
         kind != c10::TypeKind::TensorType) {
-      step.statics.push_back(0x6e6f6e65);
-      continue;
-    }
-    RecordValue(arguments[i], is_number, alias != nullptr && alias->isWrite(),
-                &step);
-  }
-  std::vector<at::Tensor> tensors;
-  for (const c10::IValue& v : arguments) {
-    if (v.isTensor()) tensors.push_back(v.toTensor());
-  }
-  torch::jit::Stack stack = arguments;
-  handle.callBoxed(&stack);
-  results_.clear();
-  for (const c10::IValue& v : stack) {
-    if (v.isTensorList()) {
-      for (const at::Tensor& t : v.toTensorVector()) results_.push_back(t);
-    } else if (v.isTensor()) {
-      results_.push_back(v.toTensor());
+      step->statics.push_back(0x6e6f6e65);  // as a boxed wrapper does
+    } else {
+      RecordValue(arguments[i], is_number, is_written, step);
     }
   }
+}
+
+void RecordedGroup::RecordResults(const torch::jit::Stack& arguments,
+                                  StepRecord* step) {
   for (const at::Tensor& t : results_) {
-    ResultRecord& result = step.results.emplace_back();
+    ResultRecord& result = step->results.emplace_back();
     std::size_t arg = 0;
-    for (const at::Tensor& argument : tensors) {
-      if (argument.is_same(t) && result.alias_arg < 0 &&
-          step.args[arg].written) {
+    for (const c10::IValue& v : arguments) {
+      if (!v.isTensor()) continue;
+      if (v.toTensor().is_same(t) && result.alias_arg < 0 &&
+          step->args[arg].written) {
         result.kind = ResultRecord::Kind::kAlias;
         result.alias_arg = static_cast<std::int32_t>(arg);
       }
@@ -216,6 +198,33 @@ at::Tensor RecordedGroup::Call(const std::string& op,
     result.geometry = GeometryOf(t);
     kept_.push_back(t);
   }
+}
+
+at::Tensor RecordedGroup::Call(const std::string& op,
+                               torch::jit::Stack arguments) {
+  const auto dot = op.find('.');
+  const c10::OperatorHandle handle =
+      c10::Dispatcher::singleton().findSchemaOrThrow(
+          op.substr(0, dot).c_str(),
+          dot == std::string::npos ? "" : op.substr(dot + 1).c_str());
+  const auto& schema = handle.schema().arguments();
+  for (std::size_t i = arguments.size(); i < schema.size(); ++i) {
+    arguments.push_back(schema[i].default_value().value_or(c10::IValue()));
+  }
+  StepRecord step;
+  step.op = InternOp(op);
+  RecordArguments(handle.schema(), arguments, &step);
+  torch::jit::Stack stack = arguments;
+  handle.callBoxed(&stack);
+  results_.clear();
+  for (const c10::IValue& v : stack) {
+    if (v.isTensorList()) {
+      for (const at::Tensor& t : v.toTensorVector()) results_.push_back(t);
+    } else if (v.isTensor()) {
+      results_.push_back(v.toTensor());
+    }
+  }
+  RecordResults(arguments, &step);
   steps_.push_back(std::move(step));
   names_.push_back(op);
   return results_.empty() ? at::Tensor() : results_[0];
@@ -266,7 +275,8 @@ std::string RecordedGroup::Compare() {
   return reason.empty() ? CompareWith(lowered_) : reason;
 }
 
-std::string RecordedGroup::CompareWith(const Lowered& lowered) {
+ir::RunArguments RecordedGroup::ArgumentsOf(const Lowered& lowered,
+                                            std::vector<std::string>* memory) {
   ir::RunArguments run;
   for (const SizeSource& s : lowered.symbols) {
     run.symbols.push_back(steps_[static_cast<std::size_t>(s.step)]
@@ -278,17 +288,16 @@ std::string RecordedGroup::CompareWith(const Lowered& lowered) {
                               .scalars[static_cast<std::size_t>(s.index)]
                               .value);
   }
-  std::vector<std::string> memory;
   for (const Slot& slot : slots_) {
-    memory.push_back(slot.is_born ? std::string(slot.before.size(), '\x5a')
-                                  : slot.before);
+    memory->push_back(slot.is_born ? std::string(slot.before.size(), '\x5a')
+                                   : slot.before);
   }
   const auto buffer = [&](std::int32_t slot) {
     const auto s = static_cast<std::size_t>(slot);
-    return ir::Buffer{
-        memory[s].data(),
-        static_cast<std::int64_t>(memory[s].size() /
-                                  slots_[s].keeper.dtype().itemsize())};
+    std::string& bytes = (*memory)[s];
+    const std::size_t item = slots_[s].keeper.dtype().itemsize();
+    return ir::Buffer{bytes.data(),
+                      static_cast<std::int64_t>(bytes.size() / item)};
   };
   for (const std::int32_t s : lowered.external_slots) {
     run.externals.push_back(buffer(s));
@@ -296,6 +305,12 @@ std::string RecordedGroup::CompareWith(const Lowered& lowered) {
   for (const std::int32_t s : lowered.return_slots) {
     run.returns.push_back(buffer(s));
   }
+  return run;
+}
+
+std::string RecordedGroup::CompareWith(const Lowered& lowered) {
+  std::vector<std::string> memory;
+  const ir::RunArguments run = ArgumentsOf(lowered, &memory);
   ir::Hooks hooks;
   hooks.math = EagersFunctions;
   std::string error = ir::Interpret(lowered.function, run, hooks);

@@ -12,12 +12,14 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <ATen/core/function_schema.h>
 #include <ATen/core/stack.h>
 
 #include <deque>
 #include <string>
 #include <vector>
 
+#include "compiler/ir/interpreter.h"
 #include "compiler/lower/lower.h"
 
 namespace tjit::testing {
@@ -52,6 +54,12 @@ class RecordedGroup {
     bool is_needed = true;
   };
   std::int32_t SlotOf(const at::Tensor& t, bool is_born);
+  void RecordArguments(const c10::FunctionSchema& schema,
+                       const torch::jit::Stack& arguments, StepRecord* step);
+  void RecordResults(const torch::jit::Stack& arguments, StepRecord* step);
+  // Memory as it was before the group; `memory` owns it.
+  ir::RunArguments ArgumentsOf(const Lowered& lowered,
+                               std::vector<std::string>* memory);
   void RecordValue(const c10::IValue& value, bool is_number, bool is_written,
                    StepRecord* step);
 
