@@ -9,15 +9,19 @@
 #include "compiler/passes/cse.h"
 #include "compiler/passes/dce.h"
 #include "compiler/passes/fold.h"
+#include "compiler/passes/peephole.h"
+#include "compiler/passes/simplify_access.h"
 
 namespace tjit {
 
 const std::vector<PassInfo>& Passes() {
   static const std::vector<PassInfo> passes = {
       {"fold", Fold, "computes what is constant, moves constants into scalars"},
+      {"peephole", Peephole, "the same bits from less; reads behind copies"},
       {"cse", EliminateCommon, "computes equal things once"},
       {"dce", EliminateDead, "drops what nobody reads"},
       {"copy_out", CopyOut, "gives what goes out a value of its own"},
+      {"simplify_access", SimplifyAccess, "iterates over fewer dims"},
   };
   return passes;
 }

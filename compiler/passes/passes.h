@@ -1,15 +1,17 @@
 // The passes over the IR, in their order, and what runs them.
 //
-//   fold -> peephole -> cse -> dce: each takes a function and gives one that
-//   computes the same bits (verified before and after). form_loops.h stands
-//   behind them and makes loops of what is left.
+//   fold -> peephole -> cse -> dce -> copy_out -> simplify_access
+//
+// each take a function and give one that computes the same bits (verified
+// before and after). form_loops.h stands behind them and makes loops of what is
+// left.
 //
 // A pass is one function of one header, which says why it stands where it does.
 // It is total over verified functions, deterministic, and keeps: the externals,
-// the scalars, the symbols, the number of returned values with their types, and
-// every bit that Interpret() gives, whatever the hooks are (only which NaN it
-// is may change).
-// Tested by: tests/compiler/passes_test.cpp (random functions),
+// the scalars, the symbols, the number of returned values and their memory (a
+// type may have fewer dims), and every bit that Interpret() gives, whatever the
+// hooks are (only which NaN it is may change). Tested by:
+// tests/compiler/passes_test.cpp (random functions),
 // tests/filetests/ir/pass_*.ir
 // Source: Cranelift (verifier between passes), style of one pass a file.
 #pragma once

@@ -32,10 +32,9 @@ class Generator {
     }
     for (int i = Below(options_.writes + 1); i > 0; --i) {
       const ValueId external = Below(f.externals);
-      const Operand to =
-          options_.parts > 0
-              ? b_.View(external, Parts()[static_cast<std::size_t>(Below(9))])
-              : b_.Use(external);
+      const Operand to = options_.parts > 0 && Chance(80)
+                             ? b_.View(external, AnyPart())
+                             : b_.Use(external);
       b_.Write(to, Tensor(TypeOf(to.value), to.access.sizes));
     }
     return b_.Finish();
@@ -66,6 +65,8 @@ class Generator {
         {part_, {3, 1}, n * Size(3)}, {part_, {6, 2}, 0}, {part_, {6, 2}, 1},
         {part_, {6, 1}, 3},           {part_, {1, n}, 0}, {part_, {0, 1}, 0}};
   }
+
+  Geometry AnyPart() { return Parts()[static_cast<std::size_t>(Below(9))]; }
 
   Sizes AnySizes() {
     if (options_.parts > 0 && Chance(options_.parts)) return part_;
@@ -224,8 +225,10 @@ class Generator {
     const DType dtype = AnyDType();
     if (op == Op::kUpdate) {
       if (!options_.updates) return;
-      const ValueId base = Below(static_cast<int>(b_.function().values.size()));
-      const Operand to = b_.Use(base);
+      const int values = static_cast<int>(b_.function().values.size());
+      const bool is_part = options_.parts > 0 && Chance(50);
+      const ValueId base = Below(is_part ? b_.function().externals : values);
+      const Operand to = is_part ? b_.View(base, AnyPart()) : b_.Use(base);
       const Operand from = Tensor(TypeOf(base), to.access.sizes);
       b_.Emit(op, {to, from});
       return;

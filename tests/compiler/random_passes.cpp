@@ -14,6 +14,7 @@ ir::RandomOptions Options(std::uint64_t seed) {
   options.instructions = 4 + static_cast<int>(seed % 12);
   options.repeats = 20;
   options.returned = 30;
+  options.parts = seed % 2 == 0 ? 80 : 0;
   return options;
 }
 

@@ -1,0 +1,273 @@
+#include "compiler/passes/simplify_access.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "compiler/passes/fuse.h"
+#include "compiler/passes/rewriter.h"
+
+namespace tjit {
+namespace {
+
+using ir::Geometry;
+using ir::Instruction;
+using ir::Size;
+using ir::ValueId;
+
+// What a group of instructions does with its dims.
+struct Shape {
+  ir::Sizes sizes;
+  bool is_fixed = false;
+  std::vector<char> is_dropped;  // by dim: has size 1
+  std::vector<char> is_merged;   // by dim: goes into the next dim that stays
+};
+
+// The dims of `g` that stay, merged.
+Geometry Apply(const Shape& shape, const Geometry& g) {
+  Geometry out;
+  out.offset = g.offset;
+  Size size = 1;
+  for (std::size_t d = 0; d < g.sizes.size(); ++d) {
+    if (shape.is_dropped[d] != 0) continue;
+    size = size * g.sizes[d];
+    if (shape.is_merged[d] != 0) continue;
+    out.sizes.push_back(size);
+    out.strides.push_back(g.strides[d]);
+    size = 1;
+  }
+  return out;
+}
+
+class Merger {
+ public:
+  explicit Merger(const ir::Function& f)
+      : f_(f), definitions_(Definitions(f)), group_(f.body.size()) {
+    std::iota(group_.begin(), group_.end(), 0);
+  }
+
+  ir::Function Run() {
+    for (std::size_t i = 0; i < f_.body.size(); ++i) Group(i);
+    shapes_.resize(f_.body.size());
+    for (std::size_t i = 0; i < f_.body.size(); ++i) {
+      Begin(static_cast<int>(i));
+    }
+    for (std::size_t i = 0; i < f_.body.size(); ++i) {
+      Constrain(static_cast<int>(i));
+    }
+    for (const ir::WriteBack& write : f_.writes) Constrain(write);
+    Rewriter r(f_);
+    for (std::size_t i = 0; i < f_.body.size(); ++i) {
+      Rewrite(static_cast<int>(i), &r);
+    }
+    std::vector<ir::WriteBack> writes;
+    for (const ir::WriteBack& write : f_.writes) {
+      writes.push_back(Rewritten(write, r));
+    }
+    std::vector<ValueId> returns = f_.returns;
+    for (ValueId& id : returns) id = r.Map(id);
+    return r.FinishWith(std::move(writes), std::move(returns));
+  }
+
+ private:
+  const Instruction& At(int i) const {
+    return f_.body[static_cast<std::size_t>(i)];
+  }
+  const Geometry& LayoutOf(ValueId id) const {
+    return f_.values[static_cast<std::size_t>(id)].layout;
+  }
+  static bool TakesPart(const Instruction& in) {
+    return in.op != ir::Op::kCall && in.op != ir::Op::kUpdate;
+  }
+
+  int Find(int i) {
+    int& group = group_[static_cast<std::size_t>(i)];
+    if (group != i) group = Find(group);
+    return group;
+  }
+  Shape& ShapeOf(int i) { return shapes_[static_cast<std::size_t>(Find(i))]; }
+
+  // Those that hand over elements in registers belong together.
+  void Group(std::size_t i) {
+    const Instruction& in = f_.body[i];
+    if (!TakesPart(in)) return;
+    for (std::size_t k = 0; k < in.operands.size(); ++k) {
+      if (!in.operands[k].is_tensor() || !TakesRegister(f_, in, k)) continue;
+      const int producer =
+          definitions_[static_cast<std::size_t>(in.operands[k].value)];
+      if (producer < 0 || LoopKindOf(At(producer)) != LoopKind::kPointwise ||
+          !TakesPart(At(producer))) {
+        continue;
+      }
+      group_[static_cast<std::size_t>(Find(producer))] =
+          Find(static_cast<int>(i));
+    }
+  }
+
+  // Everything is dropped and merged, until something is against it.
+  void Begin(int i) {
+    const Instruction& in = At(i);
+    FixBases(in);
+    if (!TakesPart(in)) return;
+    Shape& shape = ShapeOf(i);
+    const ir::Sizes sizes = LoopSizesOf(f_, in);
+    if (shape.sizes.empty()) {
+      shape.sizes = sizes;
+      shape.is_merged.assign(sizes.size(), 1);
+      for (const Size& size : sizes)
+        shape.is_dropped.push_back(size == Size(1));
+    }
+    if (shape.sizes != sizes || sizes.empty()) {
+      shape.is_fixed = true;
+    } else if (InfoOf(in.op).takes_dims()) {
+      for (const int dim : in.dims) {
+        shape.is_dropped[static_cast<std::size_t>(dim)] = 0;
+      }
+    }
+  }
+
+  // What an instruction replaces parts of keeps its type.
+  void FixBases(const Instruction& in) {
+    for (std::size_t k = 0; k < in.operands.size(); ++k) {
+      const ir::Operand& operand = in.operands[k];
+      const bool is_base = in.op == ir::Op::kUpdate && k == 0;
+      if (!operand.is_tensor() || (!is_base && !operand.written)) continue;
+      const int i = definitions_[static_cast<std::size_t>(operand.value)];
+      if (i >= 0) ShapeOf(i).is_fixed = true;
+    }
+  }
+
+  void Constrain(int i) {
+    const Instruction& in = At(i);
+    if (!TakesPart(in)) return;
+    Shape& shape = ShapeOf(i);
+    if (shape.is_fixed) return;
+    for (const ir::Operand& operand : in.operands) {
+      if (operand.is_tensor()) Constrain(operand.access, &shape);
+    }
+    if (LoopKindOf(in) != LoopKind::kReduce) {
+      Constrain(LayoutOf(in.results[0]), &shape);
+    } else if (in.keepdim || !AreKeptDimsDense(in)) {
+      shape.is_fixed = true;
+    }
+    if (InfoOf(in.op).takes_dims()) KeepDims(in, &shape);
+  }
+
+  // The result of a reduction lies row-major, so that its dims merge.
+  bool AreKeptDimsDense(const Instruction& in) const {
+    const Geometry& layout = LayoutOf(in.results[0]);
+    return layout == ir::Contiguous(layout.sizes);
+  }
+
+  // Dims that are reduced (or the row) merge with their like only.
+  static void KeepDims(const Instruction& in, Shape* shape) {
+    const auto is_listed = [&](std::size_t d) {
+      return std::find(in.dims.begin(), in.dims.end(), static_cast<int>(d)) !=
+             in.dims.end();
+    };
+    for (std::size_t d = 0; d < shape->sizes.size(); ++d) {
+      const std::size_t next = NextOf(*shape, d);
+      if (next < shape->sizes.size() && is_listed(d) != is_listed(next)) {
+        shape->is_merged[d] = 0;
+      }
+    }
+  }
+
+  // The next dim that stays.
+  static std::size_t NextOf(const Shape& shape, std::size_t d) {
+    do {
+      ++d;
+    } while (d < shape.sizes.size() && shape.is_dropped[d] != 0);
+    return d;
+  }
+
+  // Dim d goes into the next one if it lies behind it here too.
+  static void Constrain(const Geometry& g, Shape* shape) {
+    for (std::size_t d = 0; d < g.sizes.size(); ++d) {
+      const std::size_t next = NextOf(*shape, d);
+      if (next == g.sizes.size() ||
+          g.strides[d] != g.sizes[next] * g.strides[next]) {
+        shape->is_merged[d] = 0;
+      }
+    }
+  }
+
+  void Constrain(const ir::WriteBack& write) {
+    const int i = definitions_[static_cast<std::size_t>(write.from.value)];
+    if (i < 0 || !TakesPart(At(i))) return;
+    Shape& shape = ShapeOf(i);
+    const bool is_own =
+        IsWhole(f_, write.from) && LoopKindOf(At(i)) != LoopKind::kReduce;
+    if (!is_own) shape.is_fixed = true;
+    if (!shape.is_fixed) Constrain(write.to.access, &shape);
+  }
+
+  void Rewrite(int i, Rewriter* r) {
+    Instruction in = r->Mapped(At(i));
+    Shape& shape = ShapeOf(i);
+    if (TakesPart(in) && !shape.is_fixed) {
+      for (ir::Operand& operand : in.operands) {
+        if (operand.is_tensor()) operand.access = Apply(shape, operand.access);
+      }
+      ir::Value type = f_.values[static_cast<std::size_t>(in.results[0])];
+      if (LoopKindOf(in) == LoopKind::kReduce) {
+        type.layout = ir::Contiguous(ReducedSizes(in, shape));
+      } else {
+        type.layout = Apply(shape, type.layout);
+      }
+      in.dims = NewDims(in.dims, shape);
+      r->Retype(in.results[0], std::move(type));
+    }
+    r->Emit(std::move(in));
+  }
+
+  static std::vector<int> NewDims(const std::vector<int>& dims,
+                                  const Shape& shape) {
+    std::vector<int> out;
+    int now = 0;
+    for (std::size_t d = 0; d < shape.sizes.size(); ++d) {
+      if (shape.is_dropped[d] != 0) continue;
+      const bool is_listed = std::find(dims.begin(), dims.end(),
+                                       static_cast<int>(d)) != dims.end();
+      if (is_listed && (out.empty() || out.back() != now)) out.push_back(now);
+      if (shape.is_merged[d] == 0) ++now;
+    }
+    return out;
+  }
+
+  static ir::Sizes ReducedSizes(const Instruction& in, const Shape& shape) {
+    const ir::Sizes sizes = Apply(shape, ir::Contiguous(shape.sizes)).sizes;
+    const std::vector<int> dims = NewDims(in.dims, shape);
+    ir::Sizes kept;
+    for (std::size_t d = 0; d < sizes.size(); ++d) {
+      if (std::find(dims.begin(), dims.end(), static_cast<int>(d)) ==
+          dims.end()) {
+        kept.push_back(sizes[d]);
+      }
+    }
+    return kept;
+  }
+
+  ir::WriteBack Rewritten(const ir::WriteBack& write, const Rewriter& r) {
+    ir::WriteBack out = {r.Map(write.to), r.Map(write.from)};
+    const int i = definitions_[static_cast<std::size_t>(write.from.value)];
+    if (i < 0 || !TakesPart(At(i)) || ShapeOf(i).is_fixed) return out;
+    out.to.access = Apply(ShapeOf(i), write.to.access);
+    out.from.access = Apply(ShapeOf(i), write.from.access);
+    return out;
+  }
+
+  const ir::Function& f_;
+  const std::vector<int> definitions_;
+  std::vector<int> group_;     // by instruction: union-find
+  std::vector<Shape> shapes_;  // by group
+};
+
+}  // namespace
+
+ir::Function SimplifyAccess(const ir::Function& function) {
+  return Merger(function).Run();
+}
+
+}  // namespace tjit
