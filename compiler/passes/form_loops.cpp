@@ -30,6 +30,8 @@ class Planner {
     plan_.loops = Fuse(f_);
     loop_of_.assign(f_.values.size(), -1);
     needs_home_.assign(f_.values.size(), 0);
+    loads_.resize(static_cast<std::size_t>(f_.externals));
+    placed_.resize(static_cast<std::size_t>(f_.externals));
     for (std::size_t l = 0; l < plan_.loops.size(); ++l) {
       for (const int i : plan_.loops[l].instructions) {
         for (const ValueId id : At(i).results) {
@@ -46,9 +48,9 @@ class Planner {
   }
 
  private:
+  // A load from an external, or a write-back to it (kAtTheEnd: no loop's).
   struct Access {
     int loop;
-    ValueId external;
     Geometry geometry;
   };
 
@@ -73,9 +75,8 @@ class Planner {
           continue;
         }
         const bool is_base = in.op == ir::Op::kUpdate && k == 0;
-        loads_.push_back(
-            {loop, operand.value,
-             is_base ? ValueOf(operand.value).layout : operand.access});
+        loads_[static_cast<std::size_t>(operand.value)].push_back(
+            {loop, is_base ? ValueOf(operand.value).layout : operand.access});
       }
     }
   }
@@ -86,8 +87,9 @@ class Planner {
     const LoopKind kind = plan_.loops[static_cast<std::size_t>(loop)].kind;
     if (kind == LoopKind::kUpdate || !IsInjective(write.to.access))
       return false;
-    for (const Access& load : loads_) {
-      if (load.external != write.to.value || load.loop < loop) continue;
+    const auto external = static_cast<std::size_t>(write.to.value);
+    for (const Access& load : loads_[external]) {
+      if (load.loop < loop) continue;
       const bool is_own_element = load.loop == loop &&
                                   kind == LoopKind::kPointwise &&
                                   load.geometry == write.to.access;
@@ -95,8 +97,8 @@ class Planner {
         return false;
       }
     }
-    for (const Access& earlier : placed_) {
-      if (earlier.external != write.to.value || earlier.loop < loop) continue;
+    for (const Access& earlier : placed_[external]) {
+      if (earlier.loop < loop) continue;
       const bool is_same =
           earlier.loop == loop && earlier.geometry == write.to.access;
       if (!is_same && !AreDisjoint(earlier.geometry, write.to.access)) {
@@ -109,25 +111,24 @@ class Planner {
   void PlaceWrite(const ir::WriteBack& write) {
     const int loop = loop_of_[static_cast<std::size_t>(write.from.value)];
     const bool is_direct = CanWriteIn(loop, write);
-    placed_.push_back(
-        {is_direct ? loop : kAtTheEnd, write.to.value, write.to.access});
+    write_loops_.push_back(is_direct ? loop : kAtTheEnd);
+    placed_[static_cast<std::size_t>(write.to.value)].push_back(
+        {write_loops_.back(), write.to.access});
     if (!is_direct) needs_home_[static_cast<std::size_t>(write.from.value)] = 1;
   }
 
   // The value may be read back from where write-back `w` puts it.
   bool IsHome(std::size_t w) const {
-    const Geometry& to = f_.writes[w].to.access;
-    if (placed_[w].loop == kAtTheEnd ||
-        to.strides != ValueOf(f_.writes[w].from.value).layout.strides) {
+    const Operand& to = f_.writes[w].to;
+    if (write_loops_[w] == kAtTheEnd ||
+        to.access.strides != ValueOf(f_.writes[w].from.value).layout.strides) {
       return false;
     }
-    for (std::size_t i = 0; i < placed_.size(); ++i) {
-      if (i != w && placed_[i].external == placed_[w].external &&
-          !AreDisjoint(placed_[i].geometry, to)) {
-        return false;
-      }
+    int overlapping = 0;  // itself is one
+    for (const Access& write : placed_[static_cast<std::size_t>(to.value)]) {
+      overlapping += !AreDisjoint(write.geometry, to.access);
     }
-    return true;
+    return overlapping == 1;
   }
 
   void GiveHomes() {
@@ -178,8 +179,8 @@ class Planner {
     for (std::size_t w = 0; w < f_.writes.size(); ++w) {
       const ir::WriteBack& write = f_.writes[w];
       LoopStore store = {write.from.value, write.to.value, write.to.access};
-      if (placed_[w].loop != kAtTheEnd) {
-        plan_.loops[static_cast<std::size_t>(placed_[w].loop)].stores.push_back(
+      if (write_loops_[w] != kAtTheEnd) {
+        plan_.loops[static_cast<std::size_t>(write_loops_[w])].stores.push_back(
             std::move(store));
         continue;
       }
@@ -194,10 +195,11 @@ class Planner {
 
   const ir::Function& f_;
   LoopPlan& plan_;
-  std::vector<int> loop_of_;      // by value; -1: external
-  std::vector<char> needs_home_;  // by value
-  std::vector<Access> loads_;     // of externals
-  std::vector<Access> placed_;    // write-backs, in order
+  std::vector<int> loop_of_;                 // by value; -1: external
+  std::vector<char> needs_home_;             // by value
+  std::vector<std::vector<Access>> loads_;   // by external
+  std::vector<std::vector<Access>> placed_;  // by external, in order
+  std::vector<int> write_loops_;             // by write-back
   std::vector<Loop> copies_;
 };
 

@@ -1,6 +1,7 @@
 #include "compiler/passes/fuse.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -20,8 +21,11 @@ constexpr std::size_t kMaxLoopInstructions = 256;
 // Siblings share one operand; beyond this many streams the hardware's
 // prefetchers have nothing left to give.
 constexpr std::size_t kMaxSiblingStreams = 16;
-constexpr std::size_t kMaxVisited = 2000;
+// Siblings with more than this between them stay apart.
+constexpr std::size_t kMaxVisited = 500;
 constexpr std::size_t kMaxEarlierReaders = 8;
+
+constexpr int kNone = std::numeric_limits<int>::max();
 
 struct Use {
   int instruction;  // -1: a write-back or a return
@@ -55,7 +59,11 @@ class Fuser {
   }
 
   std::vector<Loop> Run() {
-    for (std::size_t i = 0; i < f_.body.size(); ++i) MergeProducers(i);
+    for (std::size_t i = 0; i < f_.body.size(); ++i) {
+      present_ = static_cast<int>(i);
+      MergeProducers(i);
+    }
+    present_ = kNone;
     for (std::size_t i = 0; i < f_.body.size(); ++i) MergePrologue(i);
     for (ValueId id = 0; id < static_cast<int>(f_.values.size()); ++id) {
       MergeReaders(id);
@@ -85,7 +93,9 @@ class Fuser {
     }
   }
 
-  // Some loops beside `from` and `to` lie on a way between them.
+  // Some loop lies on a way from `from` to `to`. While producers are merged,
+  // instructions behind the present one are loops of their own, from which no
+  // way leads back.
   bool HasDetour(int from, int to) {
     absl::flat_hash_set<int> visited = {from, to};
     std::vector<int> next = {from};
@@ -97,9 +107,11 @@ class Fuser {
         if (use.instruction < 0) return;
         const int user = LoopOf(use.instruction);
         found |= user == to && loop != from;
-        if (visited.insert(user).second) next.push_back(user);
+        const bool is_beyond = LoopAt(user).instructions.size() == 1 &&
+                               LoopAt(user).instructions[0] > present_;
+        if (!is_beyond && visited.insert(user).second) next.push_back(user);
       });
-      found |= visited.size() > kMaxVisited;
+      found |= visited.size() > kMaxVisited && present_ == kNone;
     }
     return found;
   }
@@ -113,12 +125,19 @@ class Fuser {
     return needs;
   }
 
-  bool CanMerge(int a, int b) {
+  bool FitsOne(int a, int b) {
     return a != b && LoopAt(a).sizes == LoopAt(b).sizes &&
            LoopAt(a).instructions.size() + LoopAt(b).instructions.size() <=
-               kMaxLoopInstructions &&
-           !NeedsMemory(a, b) && !NeedsMemory(b, a) && !HasDetour(a, b) &&
-           !HasDetour(b, a);
+               kMaxLoopInstructions;
+  }
+  // There is an edge from the producer, so no way back (loops have no cycle).
+  bool CanMergeProducer(int producer, int user) {
+    return FitsOne(producer, user) && !NeedsMemory(producer, user) &&
+           !HasDetour(producer, user);
+  }
+  bool CanMergeSiblings(int a, int b) {
+    return FitsOne(a, b) && !NeedsMemory(a, b) && !NeedsMemory(b, a) &&
+           !HasDetour(a, b) && !HasDetour(b, a);
   }
 
   // The larger one takes the other in; its kind is that of `b`.
@@ -153,7 +172,7 @@ class Fuser {
       const int producer = ProducerOf(in.operands[k]);
       const int own = LoopOf(static_cast<int>(i));
       if (producer < 0 || !IsPointwise(producer) || !IsPointwise(own)) continue;
-      if (TakesRegister(f_, in, k) && CanMerge(producer, own)) {
+      if (TakesRegister(f_, in, k) && CanMergeProducer(producer, own)) {
         Merge(producer, own);
       }
     }
@@ -201,7 +220,7 @@ class Fuser {
         const int a = LoopOf(earlier), b = LoopOf(reader);
         if (a == b) break;
         if (IsPointwise(a) && ReadAlike(id, earlier, reader) &&
-            StreamsOf(a, b) <= kMaxSiblingStreams && CanMerge(a, b)) {
+            StreamsOf(a, b) <= kMaxSiblingStreams && CanMergeSiblings(a, b)) {
           Merge(a, b);
           break;
         }
@@ -226,7 +245,7 @@ class Fuser {
         const int user = use.instruction < 0 ? -1 : LoopOf(use.instruction);
         is_private &= user == root || user == producer;
       });
-      if (is_private && CanMerge(producer, root)) Merge(producer, root);
+      if (is_private && CanMergeProducer(producer, root)) Merge(producer, root);
     }
   }
 
@@ -302,6 +321,7 @@ class Fuser {
   std::vector<std::vector<Use>> uses_;  // by value
   std::vector<Loop> loops_;             // by first instruction; empty: merged
   std::vector<int> loop_of_;            // by instruction
+  int present_ = kNone;                 // see HasDetour()
 };
 
 }  // namespace

@@ -110,6 +110,51 @@ TEST(FormLoopsTest, WhatHasNoPlanSaysWhy) {
   EXPECT_EQ(FormLoops(CopyOut(g), &plan), "");
 }
 
+// Two kinds of update over many parameters, one after the other.
+Function TwoOptimizers(int parameters) {
+  ir::Builder b("step");
+  std::vector<ValueId> externals;
+  for (int i = 0; i < 2 * parameters; ++i) {
+    externals.push_back(b.External(DType::kF32, 8 * (i + 1)));
+  }
+  for (int i = 0; i < 2 * parameters; ++i) {
+    const ir::Operand x = b.Use(externals[static_cast<std::size_t>(i)]);
+    ValueId y = b.Emit(Op::kMul, {x, ir::Builder::Use(ir::Constant(0.5))});
+    if (i % 2 == 0) y = b.Emit(Op::kNeg, {b.Use(y)});
+    b.Write(x, b.Use(y));
+  }
+  return b.Finish();
+}
+
+TEST(FormLoopsTest, LoopsOfTheSameKindStandTogether) {
+  const Function f = TwoOptimizers(10);
+  LoopPlan plan;
+  ASSERT_EQ(FormLoops(f, &plan), "");
+  ASSERT_EQ(plan.loops.size(), 20u);
+  EXPECT_TRUE(plan.scratch.empty());
+  for (std::size_t l = 0; l < plan.loops.size(); ++l) {
+    EXPECT_EQ(plan.loops[l].instructions.size(), l < 10 ? 2u : 1u);
+    EXPECT_EQ(plan.loops[l].stores.size(), 1u);
+  }
+}
+
+// A chain through every block of a long step is fused up to the limit.
+TEST(FormLoopsTest, LongChainsAreFused) {
+  ir::Builder b("chain");
+  ValueId x = b.External(DType::kF32, 64);
+  for (int i = 0; i < 5000; ++i) {
+    x = b.Emit(Op::kAdd,
+               {b.Use(x), b.Use(0), ir::Builder::Use(ir::Constant(1.0))});
+  }
+  b.Return(x);
+  const Function f = b.Finish();
+  LoopPlan plan;
+  ASSERT_EQ(FormLoops(f, &plan), "");
+  EXPECT_EQ(plan.loops.size(), 20u);  // of 256 instructions at most
+  EXPECT_EQ(plan.scratch.size(), 19u);
+  EXPECT_TRUE(VerifyLoops(f, plan).empty());
+}
+
 // Every violation that a changed plan has must name one of the rules, and no
 // changed plan that verifies may give other bits.
 void PlantDefects(const Function& f, std::uint64_t seed, int* seen) {
