@@ -9,6 +9,7 @@
 #include "compiler/passes/cse.h"
 #include "compiler/passes/dce.h"
 #include "compiler/passes/fold.h"
+#include "compiler/passes/order_dims.h"
 #include "compiler/passes/peephole.h"
 #include "compiler/passes/simplify_access.h"
 
@@ -21,6 +22,7 @@ const std::vector<PassInfo>& Passes() {
       {"cse", EliminateCommon, "computes equal things once"},
       {"dce", EliminateDead, "drops what nobody reads"},
       {"copy_out", CopyOut, "gives what goes out a value of its own"},
+      {"order_dims", OrderDims, "iterates in the order of memory"},
       {"simplify_access", SimplifyAccess, "iterates over fewer dims"},
   };
   return passes;

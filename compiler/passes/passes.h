@@ -1,6 +1,7 @@
 // The passes over the IR, in their order, and what runs them.
 //
-//   fold -> peephole -> cse -> dce -> copy_out -> simplify_access
+//   fold -> peephole -> cse -> dce -> copy_out -> order_dims ->
+//   simplify_access
 //
 // each take a function and give one that computes the same bits (verified
 // before and after). form_loops.h stands behind them and makes loops of what is
@@ -9,9 +10,9 @@
 // A pass is one function of one header, which says why it stands where it does.
 // It is total over verified functions, deterministic, and keeps: the externals,
 // the scalars, the symbols, the number of returned values and their memory (a
-// type may have fewer dims), and every bit that Interpret() gives, whatever the
-// hooks are (only which NaN it is may change). Tested by:
-// tests/compiler/passes_test.cpp (random functions),
+// type may have fewer dims, in another order), and every bit that Interpret()
+// gives, whatever the hooks are (only which NaN it is may change).
+// Tested by: tests/compiler/passes_test.cpp (random functions),
 // tests/filetests/ir/pass_*.ir
 // Source: Cranelift (verifier between passes), style of one pass a file.
 #pragma once

@@ -1,11 +1,11 @@
 #include "compiler/passes/simplify_access.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 #include <vector>
 
 #include "compiler/passes/fuse.h"
+#include "compiler/passes/groups.h"
 #include "compiler/passes/rewriter.h"
 
 namespace tjit {
@@ -43,13 +43,13 @@ Geometry Apply(const Shape& shape, const Geometry& g) {
 class Merger {
  public:
   explicit Merger(const ir::Function& f)
-      : f_(f), definitions_(Definitions(f)), group_(f.body.size()) {
-    std::iota(group_.begin(), group_.end(), 0);
-  }
+      : f_(f), groups_(f), shapes_(f.body.size()) {}
 
   ir::Function Run() {
-    for (std::size_t i = 0; i < f_.body.size(); ++i) Group(i);
-    shapes_.resize(f_.body.size());
+    for (const ValueId base : groups_.bases()) {
+      const int maker = groups_.MakerOf(base);
+      if (maker >= 0) ShapeOf(maker).is_fixed = true;
+    }
     for (std::size_t i = 0; i < f_.body.size(); ++i) {
       Begin(static_cast<int>(i));
     }
@@ -77,39 +77,14 @@ class Merger {
   const Geometry& LayoutOf(ValueId id) const {
     return f_.values[static_cast<std::size_t>(id)].layout;
   }
-  static bool TakesPart(const Instruction& in) {
-    return in.op != ir::Op::kCall && in.op != ir::Op::kUpdate;
-  }
-
-  int Find(int i) {
-    int& group = group_[static_cast<std::size_t>(i)];
-    if (group != i) group = Find(group);
-    return group;
-  }
-  Shape& ShapeOf(int i) { return shapes_[static_cast<std::size_t>(Find(i))]; }
-
-  // Those that hand over elements in registers belong together.
-  void Group(std::size_t i) {
-    const Instruction& in = f_.body[i];
-    if (!TakesPart(in)) return;
-    for (std::size_t k = 0; k < in.operands.size(); ++k) {
-      if (!in.operands[k].is_tensor() || !TakesRegister(f_, in, k)) continue;
-      const int producer =
-          definitions_[static_cast<std::size_t>(in.operands[k].value)];
-      if (producer < 0 || LoopKindOf(At(producer)) != LoopKind::kPointwise ||
-          !TakesPart(At(producer))) {
-        continue;
-      }
-      group_[static_cast<std::size_t>(Find(producer))] =
-          Find(static_cast<int>(i));
-    }
+  Shape& ShapeOf(int i) {
+    return shapes_[static_cast<std::size_t>(groups_.Find(i))];
   }
 
   // Everything is dropped and merged, until something is against it.
   void Begin(int i) {
     const Instruction& in = At(i);
-    FixBases(in);
-    if (!TakesPart(in)) return;
+    if (!Groups::HasDims(in)) return;
     Shape& shape = ShapeOf(i);
     const ir::Sizes sizes = LoopSizesOf(f_, in);
     if (shape.sizes.empty()) {
@@ -127,20 +102,9 @@ class Merger {
     }
   }
 
-  // What an instruction replaces parts of keeps its type.
-  void FixBases(const Instruction& in) {
-    for (std::size_t k = 0; k < in.operands.size(); ++k) {
-      const ir::Operand& operand = in.operands[k];
-      const bool is_base = in.op == ir::Op::kUpdate && k == 0;
-      if (!operand.is_tensor() || (!is_base && !operand.written)) continue;
-      const int i = definitions_[static_cast<std::size_t>(operand.value)];
-      if (i >= 0) ShapeOf(i).is_fixed = true;
-    }
-  }
-
   void Constrain(int i) {
     const Instruction& in = At(i);
-    if (!TakesPart(in)) return;
+    if (!Groups::HasDims(in)) return;
     Shape& shape = ShapeOf(i);
     if (shape.is_fixed) return;
     for (const ir::Operand& operand : in.operands) {
@@ -194,8 +158,8 @@ class Merger {
   }
 
   void Constrain(const ir::WriteBack& write) {
-    const int i = definitions_[static_cast<std::size_t>(write.from.value)];
-    if (i < 0 || !TakesPart(At(i))) return;
+    const int i = groups_.MakerOf(write.from.value);
+    if (i < 0) return;
     Shape& shape = ShapeOf(i);
     const bool is_own =
         IsWhole(f_, write.from) && LoopKindOf(At(i)) != LoopKind::kReduce;
@@ -206,7 +170,7 @@ class Merger {
   void Rewrite(int i, Rewriter* r) {
     Instruction in = r->Mapped(At(i));
     Shape& shape = ShapeOf(i);
-    if (TakesPart(in) && !shape.is_fixed) {
+    if (Groups::HasDims(in) && !shape.is_fixed) {
       for (ir::Operand& operand : in.operands) {
         if (operand.is_tensor()) operand.access = Apply(shape, operand.access);
       }
@@ -251,16 +215,15 @@ class Merger {
 
   ir::WriteBack Rewritten(const ir::WriteBack& write, const Rewriter& r) {
     ir::WriteBack out = {r.Map(write.to), r.Map(write.from)};
-    const int i = definitions_[static_cast<std::size_t>(write.from.value)];
-    if (i < 0 || !TakesPart(At(i)) || ShapeOf(i).is_fixed) return out;
+    const int i = groups_.MakerOf(write.from.value);
+    if (i < 0 || ShapeOf(i).is_fixed) return out;
     out.to.access = Apply(ShapeOf(i), write.to.access);
     out.from.access = Apply(ShapeOf(i), write.from.access);
     return out;
   }
 
   const ir::Function& f_;
-  const std::vector<int> definitions_;
-  std::vector<int> group_;     // by instruction: union-find
+  Groups groups_;
   std::vector<Shape> shapes_;  // by group
 };
 

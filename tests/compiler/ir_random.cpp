@@ -37,10 +37,38 @@ class Generator {
                              : b_.Use(external);
       b_.Write(to, Tensor(TypeOf(to.value), to.access.sizes));
     }
-    return b_.Finish();
+    Function function = b_.Finish();
+    if (options_.parts > 0) Transpose(&function);
+    return function;
   }
 
  private:
+  // Some results lie column by column; who read them as they lay still does.
+  void Transpose(Function* f) {
+    std::vector<char> is_base(f->values.size(), 0);
+    for (const Instruction& in : f->body) {
+      if (in.op == Op::kUpdate) is_base[Index(in.operands[0].value)] = 1;
+    }
+    for (const Instruction& in : f->body) {
+      if (InfoOf(in.op).family != Family::kPointwise || !Chance(30)) continue;
+      const ValueId id = in.results[0];
+      Geometry& layout = f->values[Index(id)].layout;
+      if (layout.sizes.size() != 2 || is_base[Index(id)] != 0) continue;
+      const Geometry old = layout;
+      layout.strides = {1, layout.sizes[0]};
+      const auto move = [&](Operand* operand) {
+        if (operand->value == id && operand->access == old) {
+          operand->access = layout;
+        }
+      };
+      for (Instruction& reader : f->body) {
+        for (Operand& operand : reader.operands) move(&operand);
+      }
+      for (WriteBack& write : f->writes) move(&write.from);
+    }
+  }
+  static std::size_t Index(ValueId id) { return static_cast<std::size_t>(id); }
+
   int Below(int n) { return static_cast<int>(random_() % std::uint64_t(n)); }
   bool Chance(int percent) { return Below(100) < percent; }
 

@@ -1,0 +1,53 @@
+#include "compiler/passes/groups.h"
+
+#include <numeric>
+
+#include "compiler/passes/fuse.h"
+#include "compiler/passes/rewriter.h"
+
+namespace tjit {
+
+using ir::Instruction;
+
+Groups::Groups(const ir::Function& function)
+    : f_(function),
+      definitions_(Definitions(function)),
+      group_(function.body.size()) {
+  std::iota(group_.begin(), group_.end(), 0);
+  for (std::size_t i = 0; i < f_.body.size(); ++i) {
+    const Instruction& in = f_.body[i];
+    for (std::size_t k = 0; k < in.operands.size(); ++k) {
+      const ir::Operand& operand = in.operands[k];
+      if (!operand.is_tensor()) continue;
+      const bool is_base = in.op == ir::Op::kUpdate && k == 0;
+      if (is_base || operand.written) bases_.push_back(operand.value);
+      if (!HasDims(in) || !TakesRegister(f_, in, k)) continue;
+      const int maker = MakerOf(operand.value);
+      if (maker < 0 || LoopKindOf(f_.body[static_cast<std::size_t>(maker)]) !=
+                           LoopKind::kPointwise) {
+        continue;
+      }
+      group_[static_cast<std::size_t>(Find(maker))] = Find(static_cast<int>(i));
+    }
+  }
+}
+
+int Groups::Find(int i) {
+  while (group_[static_cast<std::size_t>(i)] != i) {
+    int& group = group_[static_cast<std::size_t>(i)];
+    group = group_[static_cast<std::size_t>(group)];  // halves the way
+    i = group;
+  }
+  return i;
+}
+
+bool Groups::HasDims(const Instruction& in) {
+  return in.op != ir::Op::kCall && in.op != ir::Op::kUpdate;
+}
+
+int Groups::MakerOf(ir::ValueId value) const {
+  const int i = definitions_[static_cast<std::size_t>(value)];
+  return i >= 0 && HasDims(f_.body[static_cast<std::size_t>(i)]) ? i : -1;
+}
+
+}  // namespace tjit
