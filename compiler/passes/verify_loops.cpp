@@ -256,7 +256,9 @@ class PlanVerifier {
       Report(l, 2, absl::StrCat("reads %", id, ", which is in no memory"));
       return;
     }
+    // An access lies within its value, though that may not be provable.
     const Geometry from = LayoutIn(home, access);
+    const Geometry all = LayoutIn(home, ValueOf(id).layout);
     bool is_behind_own = f_.IsExternal(id);  // its own store makes it
     for (const Touch& store : stores_) {
       if (!is_behind_own) {
@@ -267,7 +269,10 @@ class PlanVerifier {
       if (store.loop > l || store.memory != home.memory) continue;
       const bool is_own_element = store.loop == l && store.to == from &&
                                   LoopAt(l).kind == LoopKind::kPointwise;
-      if (is_own_element || AreDisjoint(store.to, from)) continue;
+      if (is_own_element || AreDisjoint(store.to, from) ||
+          AreDisjoint(store.to, all)) {
+        continue;
+      }
       Report(l, store.loop == l ? 8 : 6,
              absl::StrCat("reads %", id, ", which loop ", store.loop,
                           " replaces"));

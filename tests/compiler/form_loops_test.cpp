@@ -138,6 +138,26 @@ TEST(FormLoopsTest, LoopsOfTheSameKindStandTogether) {
   }
 }
 
+// %2[] is not provably beside %0[n0]+n0 (n0 might be 0), but %2 is, of which it
+// is an element.
+TEST(FormLoopsTest, APartOfAValueLiesWithinIt) {
+  const Size n = Size::Symbol(0);
+  ir::Builder b("f", 1);
+  const ValueId x = b.External(DType::kF32, n * Size(2));
+  const ValueId y = b.External(DType::kF32, n);
+  const ValueId z = b.Emit(Op::kNeg, {b.Use(y)});
+  const ValueId u = b.Emit(Op::kAbs, {b.View(y, ir::Geometry{{n}, {0}, 0})});
+  const ValueId first = b.Emit(Op::kSin, {b.View(z, ir::Sizes{})});
+  b.Write(b.View(x, ir::Geometry{{n}, {1}, n}), b.Use(u));
+  b.Write(b.View(x, ir::Sizes{n}), b.Use(z));
+  b.Return(first);
+  const Function f = b.Finish();
+  LoopPlan plan;
+  ASSERT_EQ(FormLoops(f, &plan), "");
+  EXPECT_EQ(plan.homes[static_cast<std::size_t>(z)].memory, x);
+  EXPECT_EQ(absl::StrJoin(VerifyLoops(f, plan), "\n"), "") << Print(f, plan);
+}
+
 // A chain through every block of a long step is fused up to the limit.
 TEST(FormLoopsTest, LongChainsAreFused) {
   ir::Builder b("chain");
