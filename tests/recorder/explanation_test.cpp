@@ -120,7 +120,7 @@ TEST(ExplanationTest, ReasonsComeInTheirOrderAndOpsAsTheyAre) {
                 "        30  aten::item: reads values\n"
                 "         8  aten::mm\n"
                 "tjit did not go on because:\n"
-                "         1  made_up [made_up]\n"
+                "         1  made_up\n"
                 "deferred ops were run because:\n"
                 "        40  tjit::mark_step() [mark_step]\n"
                 "         3  item(), equal, nonzero: a value was read [item]\n"
