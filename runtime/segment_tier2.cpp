@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "recorder/log.h"
 #include "recorder/schema_key.h"
+#include "runtime/instruction_log.h"
 #include "runtime/runtime.h"
 #include "runtime/testing_hooks.h"
 
@@ -32,6 +33,11 @@ bool Says() {
 
 void Say(const std::string& text) {
   if (Says()) LogLine(LogLevel::kInfo, "[COMPILE] " + text);
+}
+
+std::int64_t StepsOf(const SegmentCode& code) {
+  return code.steps_fused +
+         static_cast<std::int64_t>(code.order.size() - code.groups.size());
 }
 
 // Other threads may mark scalars meanwhile.
@@ -198,7 +204,12 @@ void Tier2Variant::Ask(PreparedSegment* segment,
   for (std::size_t s = 0; s < segment->slot_bytes_.size(); ++s) {
     input.slots.push_back({segment->slot_bytes_[s], variant->live[s] != 0});
   }
-  Say(absl::StrCat("Compiling segment of ", input.steps.size(),
+  const std::size_t steps = input.steps.size();
+  if (InstructionLogOn()) {
+    LogTraceEvent(LogEvent::kCompile, "Starting", segment->nodes_[0]->owner,
+                  absl::StrCat("ops=", steps, " tier=2"));
+  }
+  Say(absl::StrCat("Compiling segment of ", steps,
                    " ops for tier 2 (from op ", segment->nodes_[0]->depth,
                    ", ", std::string(OpName(segment->nodes_[0]->step.op)),
                    ")"));
@@ -219,9 +230,15 @@ void Tier2Variant::PickUp(PreparedSegment* segment,
     task_ = std::make_shared<CompileTask>();
   } else if (state == CompileTask::State::kWaiting) {
     return;
-  } else if (task_->code.groups.empty()) {
-    SwitchOff();
-    return;
+  } else {
+    const SegmentCode& code = task_->code;
+    if (InstructionLogOn()) {
+      LogTraceEvent(LogEvent::kCompile, "Complete", segment->nodes_[0]->owner,
+                    absl::StrCat("groups=", code.groups.size(),
+                                 " fused=", code.steps_fused, " tier=2"),
+                    static_cast<std::uint64_t>(task_->ns));
+    }
+    if (code.groups.empty()) return SwitchOff();
   }
   Build(segment, variant);
   state_ = State::kCompiled;
@@ -301,7 +318,7 @@ void Tier2Variant::NoteTime(bool compiled, std::uint64_t ns,
   Say(absl::StrFormat("%s a segment of %d ops takes %.1f us at tier 2 instead "
                       "of %.1f us",
                       pays ? "Measured:" : "Fallback: library calls, as",
-                      task_->input.steps.size(),
+                      StepsOf(task_->code),
                       1e-3 * static_cast<double>(now),
                       1e-3 * static_cast<double>(before)));
   if (pays) return;

@@ -156,6 +156,7 @@ void Tier2::Compile(CompileTask* task) {
   counters_.compiles_failed.Add(task->code.failed);
   if (task->is_again) counters_.recompiles.Add();
   Log(*task);
+  task->input = SegmentInput();
 }
 
 // REQUIRES: mutex_ is held.

@@ -126,7 +126,8 @@ class CountingEngine : public Engine {
 
 class SegmentCodeTest : public ::testing::Test {
  protected:
-  SegmentCode Compile(const Segment& segment, const CompileLimits& limits = {}) {
+  SegmentCode Compile(const Segment& segment,
+                      const CompileLimits& limits = {}) {
     return CompileSegment(segment.input(), &engine_, &cache_, limits);
   }
 

@@ -1,9 +1,10 @@
-// A loop of a few ops for bad_setup_test.py. It prints the sum of its last
+// A loop of a few ops for the tests of this folder. It prints the sum of its last
 // values and ends with status 7.
 //
 // small_loop       the loop
 // small_loop fork  a forked child runs the loop too, before
 // small_loop ten   with tjit on, and the threshold said to be 10
+// small_loop slow  the loop a hundred times, with time for other threads
 // small_loop exec  the same program started as a child, while this one runs
 #include <ATen/ops/add.h>
 #include <ATen/ops/ones.h>
@@ -42,6 +43,11 @@ int main(int argc, char** argv) {
       (tjit::is_enabled() || std::getenv("TJIT_AUTO_COMPILE") != nullptr)) {
     tjit::enable();
   }
+  for (int i = 0; mode == "slow" && i < 100; ++i) {
+    Loop();
+    usleep(2000);
+  }
+  if (mode == "slow") mode.clear();
   const float first = Loop();
   if (!mode.empty()) {
     const pid_t child = fork();

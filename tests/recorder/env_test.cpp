@@ -67,7 +67,8 @@ TEST(EnvTest, BadValueIsNotUsedAndNamesWhatIsAccepted) {
   const EnvOptions o = Parse(
       {"TJIT_AUTO_COMPILE=yes", "TJIT_COMPILE=", "TJIT_HOT_THRESHOLD=1",
        "TJIT_SHADOW=on", "TJIT_STRESS=soon", "TJIT_STRICT=2", "TJIT_STATS=",
-       "TJIT_INSTRUCTION_LOG="});
+       "TJIT_INSTRUCTION_LOG=", "TJIT_BACKEND=torchscript"});
+  EXPECT_FALSE(o.has_backend);
   EXPECT_FALSE(o.auto_compile);
   EXPECT_FALSE(o.has_compile_all);
   EXPECT_FALSE(o.has_hot_threshold);
@@ -86,7 +87,9 @@ TEST(EnvTest, BadValueIsNotUsedAndNamesWhatIsAccepted) {
                           "shuffle:SEED with commas between")),
           AllOf(HasSubstr("TJIT_STRICT=2"), HasSubstr("0 or 1")),
           AllOf(HasSubstr("TJIT_STATS="), HasSubstr("path")),
-          AllOf(HasSubstr("TJIT_INSTRUCTION_LOG="), HasSubstr("path"))));
+          AllOf(HasSubstr("TJIT_INSTRUCTION_LOG="), HasSubstr("path")),
+          AllOf(HasSubstr("TJIT_BACKEND=torchscript"),
+                HasSubstr("replay, interpreter or llvm"))));
 }
 
 TEST(EnvTest, StressModesCombineButHideDoesNot) {
