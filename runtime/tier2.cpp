@@ -1,9 +1,11 @@
 #include "runtime/tier2.h"
 
+#include <ATen/Version.h>
 #include <pthread.h>
 #include <signal.h>
 
 #include <chrono>
+#include <string>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -44,6 +46,21 @@ class SignalsBlocked {
   sigset_t saved_;
 };
 
+// Lowering claims the roundings of eager's AVX2 and AVX-512 kernels, where a
+// product and a sum are one. Other kernels round twice.
+bool KernelsContract() {
+  const std::string capability = at::get_cpu_capability();
+  if (capability == "AVX2" || capability == "AVX512") return true;
+  static bool said = false;
+  if (!std::exchange(said, true)) {
+    LogWarning("libtorch runs its " + capability +
+               " kernels, whose roundings compiled code has not; sequences are "
+               "replayed by library calls. For compiled code run on a CPU with "
+               "AVX2, without ATEN_CPU_CAPABILITY=default");
+  }
+  return false;
+}
+
 void Log(const CompileTask& task) {
   if (!Runtime::Get().debug_compile() && !LogsTo(LogChannel::kCompile)) return;
   const SegmentCode& code = task.code;
@@ -71,7 +88,8 @@ void Tier2::SetBackend(Backend backend) {
   if (engine == nullptr && backend == Backend::kLlvm) {
     engine = MakeLlvmEngine(&functions_);
   }
-  engine_.store(engine.get());
+  const bool is_usable = engine != nullptr && KernelsContract();
+  engine_.store(is_usable ? engine.get() : nullptr);
 }
 
 std::shared_ptr<CompileTask> Tier2::Ask(SegmentInput input, bool is_again) {
@@ -142,8 +160,7 @@ void Tier2::Compile(CompileTask* task) {
   limits.deadline = began + kBudget;
   limits.stop = &give_up_;
   try {
-    task->code =
-        CompileSegment(task->input, task->engine, &kernels_, limits);
+    task->code = CompileSegment(task->input, task->engine, &kernels_, limits);
   } catch (const std::exception& e) {  // no memory
     task->code = SegmentCode();
     task->code.failed = 1;
