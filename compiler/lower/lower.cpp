@@ -20,6 +20,14 @@ class GroupLowering {
                 absl::Span<const GroupSlot> slots)
       : steps_(steps), slots_(slots) {}
 
+  // "" if it can be done; else why not.
+  std::string Check() {
+    Lowered lowered;
+    std::string reason;
+    Once(&lowered, &reason);
+    return reason;
+  }
+
   // With numbers for sizes first, which says whether it can be done and which
   // sizes belong together; then with symbols.
   bool Run(Lowered* lowered, std::string* reason) {
@@ -165,10 +173,8 @@ std::string WhyNotLowered(const GroupStep& step) {
   if (lower::RuleOf(step.op) == nullptr) {
     return absl::StrCat("%0 ", std::string(step.op), ": is not lowered");
   }
-  Lowered lowered;
-  std::string reason;
-  Lower({step}, lower::SlotsOf(*step.record), &lowered, &reason);
-  return reason;
+  const std::vector<GroupSlot> slots = lower::SlotsOf(*step.record);
+  return lower::GroupLowering(absl::MakeConstSpan(&step, 1), slots).Check();
 }
 
 bool CanLower(const GroupStep& step) { return WhyNotLowered(step).empty(); }

@@ -134,6 +134,32 @@ TEST(LowerGroupsTest, PartsOfABornStorage) {
   EXPECT_EQ(group.Compare(), "");
 }
 
+void ChannelsLast(RecordedGroup* group, std::int64_t batch,
+                  std::int64_t width) {
+  const Tensor x = Floats({batch, 3, 4, width}, 1)
+                       .contiguous(at::MemoryFormat::ChannelsLast),
+               scale = Floats({3, 1, 1}, 2);
+  Tensor y = group->Call("aten::mul.Tensor", {x, scale});
+  ASSERT_TRUE(y.is_contiguous(at::MemoryFormat::ChannelsLast));
+  group->Call("aten::relu_", {y});
+  Tensor z = group->Call(
+      "aten::add.Tensor",
+      {y, x.permute({0, 2, 3, 1}).contiguous().permute({0, 3, 1, 2}), 1});
+  group->Call("aten::threshold_backward", {z, y, 0});
+  group->Call("aten::clone", {z.permute({2, 0, 3, 1})});
+  group->Drop(y);
+}
+
+TEST(LowerGroupsTest, ResultsLieAsEagersDo) {
+  RecordedGroup recorded;
+  ChannelsLast(&recorded, 2, 5);
+  ASSERT_EQ(recorded.Compare(), "");
+  EXPECT_EQ(recorded.lowered().symbols.size(), 4u);
+  RecordedGroup other;
+  ChannelsLast(&other, 3, 17);
+  EXPECT_EQ(other.CompareWith(recorded.lowered()), "");
+}
+
 TEST(LowerGroupsTest, StepsThatMeetThemselvesAreRefused) {
   Tensor x = Floats({6, 6}, 1);
   {
