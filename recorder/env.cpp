@@ -139,6 +139,10 @@ bool SetLog(std::string_view value, EnvOptions* o) {
   return true;
 }
 
+bool SetVerify(std::string_view value, EnvOptions* o) {
+  return ParseBool(value, &o->verify);
+}
+
 bool SetPlantedDefect(std::string_view value, EnvOptions* o) {
   if (value.empty()) return false;
   o->planted_defect = value;
@@ -181,6 +185,7 @@ const std::vector<Variable>& Variables() {
        "between",
        SetStress},
       {"TJIT_STRICT", "0 or 1", SetStrict},
+      {"TJIT_VERIFY", "0 or 1", SetVerify},
   };
   return table;
 }

@@ -41,6 +41,7 @@ struct EnvOptions {
   bool print_config = false;  // TJIT_PRINT_CONFIG
   std::string instruction_log_path;  // empty: none
   bool bless = false;  // TJIT_BLESS, tests that rewrite what they expect
+  bool verify = false;  // TJIT_VERIFY, the IR after each pass
   std::string planted_defect;  // TJIT_PLANTED_DEFECT, test builds
   // One sentence for each unknown TJIT_ name and each bad value, naming the
   // variable, the value and what is accepted. The bad value is not used.

@@ -12,6 +12,7 @@
 #include "compiler/passes/order_dims.h"
 #include "compiler/passes/peephole.h"
 #include "compiler/passes/simplify_access.h"
+#include "recorder/env.h"
 
 namespace tjit {
 
@@ -33,6 +34,14 @@ const PassInfo* PassByName(std::string_view name) {
     if (name == pass.name) return &pass;
   }
   return nullptr;
+}
+
+bool VerifiesPasses() {
+#ifdef NDEBUG
+  return Environment().verify;
+#else
+  return true;
+#endif
 }
 
 std::string RunPasses(const std::vector<PassInfo>& passes,

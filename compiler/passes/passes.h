@@ -37,14 +37,11 @@ const std::vector<PassInfo>& Passes();
 // Null if there is none of that name.
 const PassInfo* PassByName(std::string_view name);
 
-#ifdef NDEBUG
-inline constexpr bool kVerifyPasses = false;
-#else
-inline constexpr bool kVerifyPasses = true;
-#endif
+// In debug builds, and with TJIT_VERIFY=1.
+bool VerifiesPasses();
 
 struct PassOptions {
-  bool verify = kVerifyPasses;  // after each pass
+  bool verify = VerifiesPasses();  // after each pass
   // Sees the function before and behind each pass.
   std::function<void(const PassInfo& pass, const ir::Function& before,
                      const ir::Function& after)>

@@ -8,6 +8,7 @@
 #include "compiler/ir/builder.h"
 #include "compiler/ir/ir_text.h"
 #include "gtest/gtest.h"
+#include "recorder/env.h"
 #include "tests/compiler/ir_random.h"
 #include "tests/compiler/random_passes.h"
 
@@ -60,6 +61,14 @@ Function AddsOne(const Function& function) {
     in.operands[2] = ir::Builder::Use(ir::Constant(std::int64_t{7}));
   }
   return wrong;
+}
+
+TEST(PassesTest, VerifiesInDebugBuildsAndOnRequest) {
+#ifdef NDEBUG
+  EXPECT_EQ(PassOptions().verify, Environment().verify);
+#else
+  EXPECT_TRUE(PassOptions().verify);
+#endif
 }
 
 // The comparison itself: a planted wrong pass is seen.

@@ -40,7 +40,7 @@ TEST(EnvTest, EachVariableSetsItsOption) {
       {"TJIT_AUTO_COMPILE=1", "TJIT_BACKEND=llvm", "TJIT_COMPILE=1", "TJIT_DEBUG_COMPILE=0",
        "TJIT_HOT_THRESHOLD=25", "TJIT_STRESS=hide", "TJIT_BLESS=1",
        "TJIT_CONFIG=a.yaml", "TJIT_PRINT_CONFIG=1",
-       "TJIT_SHADOW=1", "TJIT_STRICT=1",
+       "TJIT_SHADOW=1", "TJIT_STRICT=1", "TJIT_VERIFY=1",
        "TJIT_STATS=/tmp/a=b.json", "TJIT_PLANTED_DEFECT=stale_scalar",
        "TJIT_INSTRUCTION_LOG=a b.log"});
   EXPECT_TRUE(o.auto_compile);
@@ -54,6 +54,7 @@ TEST(EnvTest, EachVariableSetsItsOption) {
   EXPECT_TRUE(o.has_shadow && o.shadow);
   EXPECT_TRUE(o.has_strict && o.strict);
   EXPECT_TRUE(o.bless);
+  EXPECT_TRUE(o.verify);
   EXPECT_EQ(o.config_path, "a.yaml");
   EXPECT_TRUE(o.print_config);
   EXPECT_TRUE(o.has_stats_path);
@@ -146,8 +147,7 @@ TEST(EnvTest, UnknownNameSuggestsTheNearest) {
 // Names of later versions: silence would look like success.
 TEST(EnvTest, NamesThatDoNotExistYetAreUnknown) {
   for (const char* entry :
-       {"TJIT_CACHE_DIR=/tmp", "TJIT_FAST_MATH=1", "TJIT_DUMP=ir",
-        "TJIT_VERIFY=1"}) {
+       {"TJIT_CACHE_DIR=/tmp", "TJIT_FAST_MATH=1", "TJIT_DUMP=ir"}) {
     EXPECT_THAT(Parse({entry}).complaints,
                 ElementsAre(HasSubstr("is not a variable of tjit")))
         << entry;
