@@ -5,9 +5,12 @@
 // end) of its own outermost dim, in parts on any number of threads (but what
 // is in_order in one):
 //
-//   for each loop: parallel_for(0, extent, [&](begin, end) {
-//     loop(memory, symbols, scalars, begin, end); })
+//   shape(handle, symbols, {extents, elements, scratch_bytes, numbers});
+//   for each loop i: parallel_for(0, extents[i], [&](begin, end) {
+//     loops[i].run(memory, numbers + loops[i].first_number, scalars, begin,
+//                  end); })
 //
+// numbers: what the code must know of the sizes; valid for these symbols.
 // memory: the externals, the returned values, then scratch, in the order of
 // the function. No two of them may overlap, nor may an external that is
 // written be passed twice. No alignment is asked for.
@@ -23,7 +26,7 @@
 
 extern "C" {
 
-constexpr std::int32_t kTjitLlvmAbi = 1;
+constexpr std::int32_t kTjitLlvmAbi = 2;
 
 // The layout of ScalarValue (recorder/tensor_meta.h).
 struct TjitScalar {
@@ -31,7 +34,7 @@ struct TjitScalar {
   std::uint64_t bits[2];
 };
 
-using TjitKernelFn = void (*)(char* const* memory, const std::int64_t* symbols,
+using TjitKernelFn = void (*)(char* const* memory, const std::int64_t* numbers,
                               const TjitScalar* scalars, std::int64_t begin,
                               std::int64_t end);
 
@@ -73,14 +76,20 @@ struct TjitLlvmOptions {
   const TjitMath* math;
 };
 
+struct TjitLoop {
+  TjitKernelFn run;
+  std::int32_t first_number;
+  std::int32_t in_order;  // 1: in one part, on one thread
+};
+
 struct TjitKernel {
   void* handle;  // for tjit_llvm_free and tjit_llvm_shape
   std::int32_t loop_count;
   std::int32_t scratch_count;
-  const TjitKernelFn* loops;
-  const std::uint8_t* in_order;  // by loop: 1: in one part, on one thread
-  std::size_t code_bytes;        // of pages in the process
-  const char* dump;              // "" unless asked for
+  std::int32_t number_count;
+  const TjitLoop* loops;
+  std::size_t code_bytes;  // of new pages; 0 if other kernels had all loops
+  const char* dump;        // "" unless asked for
 };
 
 // What one run needs, for given symbols. Arrays as long as the counts.
@@ -88,6 +97,7 @@ struct TjitShape {
   std::int64_t* extents;        // by loop: of its outermost dim
   std::int64_t* elements;       // by loop: of its iteration space
   std::int64_t* scratch_bytes;  // by scratch value
+  std::int64_t* numbers;        // number_count
 };
 
 using TjitLlvmCompileFn = std::int32_t (*)(const char* ir_text,

@@ -3,9 +3,10 @@
 #include <cmath>
 #include <cstring>
 #include <exception>
+#include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,9 +35,10 @@ struct Kernel {
   ir::Function function;
   LoopPlan plan;
   std::vector<LoopCode> codes;
-  LoadedCode code;
-  std::vector<TjitKernelFn> loops;
-  std::vector<std::uint8_t> in_order;
+  std::vector<SharedLoop> shared;
+  std::set<std::shared_ptr<const LoadedCode>> code;  // of the loops
+  std::vector<TjitLoop> loops;
+  std::size_t code_bytes = 0;
   std::string dump;
 };
 
@@ -75,46 +77,100 @@ std::string Plan(const char* text, Kernel* kernel) {
   return FormLoops(kernel->function, &kernel->plan);
 }
 
-std::string Generate(const TjitLlvmOptions& options, Kernel* kernel,
-                     llvm::Module* module) {
-  const VectorTarget target = TargetFor(options.vector_bits);
-  const MathTable math(options.math, options.math_count, 8 * target.bytes);
+std::string Resolve(const MathTable& math, Kernel* kernel) {
   for (const Loop& loop : kernel->plan.loops) {
     const std::string error = MakeLoopCodes(kernel->function, kernel->plan,
                                             loop, math, &kernel->codes);
     if (!error.empty()) return error;
   }
-  for (std::size_t i = 0; i < kernel->codes.size(); ++i) {
-    EmitLoop(kernel->codes[i], math, target, LoopName(kernel->function, i),
-             module);
-    kernel->in_order.push_back(kernel->codes[i].in_order);
+  for (const LoopCode& code : kernel->codes) {
+    const std::string error =
+        ShareLoop(code, math, &kernel->shared.emplace_back());
+    if (!error.empty()) return error;
   }
   return "";
 }
 
+// Code of loops that some kernel has, by signature.
+struct Existing {
+  std::weak_ptr<const LoadedCode> code;
+  TjitKernelFn run;
+};
+using LoopTable = std::map<std::string, Existing>;
+
+// Generates and compiles the loops that are not in the table, into the table.
+std::string CompileNew(const TjitLlvmOptions& options, const MathTable& math,
+                       const std::vector<std::string>& keys, LoopTable* table,
+                       Kernel* kernel) {
+  llvm::LLVMContext context;
+  llvm::Module module(kernel->function.name, context);
+  std::map<std::string, std::string> names;  // by key
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (table->contains(keys[i]) || names.contains(keys[i])) continue;
+    names[keys[i]] = LoopName(kernel->function, i);
+    EmitLoop(kernel->shared[i], math, TargetFor(options.vector_bits),
+             names[keys[i]], &module);
+  }
+  if (names.empty()) return "";
+  if ((options.flags & kTjitLlvmPlantInvalid) != 0) {
+    module.begin()->getEntryBlock().getTerminator()->eraseFromParent();
+  }
+  auto code = std::make_shared<LoadedCode>();
+  AddOwnFunctions(&code->symbols);
+  for (int i = 0; i < options.math_count; ++i) {
+    code->symbols[MathTable::SymbolOf(i)] = options.math[i].address;
+  }
+  std::string error = Compile(&module, {options.flags, options.vector_bits},
+                              code.get(), &kernel->dump);
+  if (!error.empty()) return error;
+  kernel->code.insert(code);
+  kernel->code_bytes = code->memory->bytes();
+  for (const auto& [key, name] : names) {
+    (*table)[key] = {code, code->Find(name)};
+  }
+  return "";
+}
+
+// By key; loops that exist are held by the kernel from here on.
+std::vector<std::string> FindLoops(const TjitLlvmOptions& options,
+                                   LoopTable* table, Kernel* kernel) {
+  std::vector<std::string> keys;
+  for (const SharedLoop& loop : kernel->shared) {
+    keys.push_back(absl::StrCat(options.flags, "/", options.vector_bits, "/",
+                                loop.signature));
+    const auto found = table->find(keys.back());
+    if (found == table->end()) continue;
+    auto code = found->second.code.lock();
+    if (code == nullptr) {
+      table->erase(found);
+    } else {
+      kernel->code.insert(std::move(code));
+    }
+  }
+  return keys;
+}
+
+// One thread at a time.
 std::string CompileText(const char* text, const TjitLlvmOptions& options,
                         Kernel* kernel) {
+  static auto* table = new LoopTable;
   if (options.abi != kTjitLlvmAbi) {
     return absl::StrCat("the caller's ABI is ", options.abi, ", this one's ",
                         kTjitLlvmAbi);
   }
+  const MathTable math(options.math, options.math_count,
+                       8 * TargetFor(options.vector_bits).bytes);
   std::string error = Plan(text, kernel);
+  if (error.empty()) error = Resolve(math, kernel);
   if (!error.empty()) return error;
-  llvm::LLVMContext context;
-  llvm::Module module(kernel->function.name, context);
-  error = Generate(options, kernel, &module);
-  if (!error.empty()) return error;
-  if ((options.flags & kTjitLlvmPlantInvalid) != 0) {
-    module.begin()->getEntryBlock().getTerminator()->eraseFromParent();
-  }
-  AddOwnFunctions(&kernel->code.symbols);
-  for (int i = 0; i < options.math_count; ++i) {
-    kernel->code.symbols[MathTable::SymbolOf(i)] = options.math[i].address;
-  }
-  error = Compile(&module, {options.flags, options.vector_bits}, &kernel->code,
-                  &kernel->dump);
-  for (std::size_t i = 0; error.empty() && i < kernel->codes.size(); ++i) {
-    kernel->loops.push_back(kernel->code.Find(LoopName(kernel->function, i)));
+  std::erase_if(*table, [](const auto& e) { return e.second.code.expired(); });
+  const std::vector<std::string> keys = FindLoops(options, table, kernel);
+  error = CompileNew(options, math, keys, table, kernel);
+  std::int32_t first = 0;
+  for (std::size_t i = 0; error.empty() && i < keys.size(); ++i) {
+    kernel->loops.push_back(
+        {table->at(keys[i]).run, first, kernel->codes[i].in_order});
+    first += kernel->shared[i].number_count();
   }
   return error;
 }
@@ -146,9 +202,11 @@ std::int32_t CompileKernel(const char* ir_text, const TjitLlvmOptions* options,
   if (!what.empty()) return Report(what, error, error_bytes);
   out->loop_count = static_cast<std::int32_t>(kernel->loops.size());
   out->scratch_count = static_cast<std::int32_t>(kernel->plan.scratch.size());
+  for (const SharedLoop& loop : kernel->shared) {
+    out->number_count += loop.number_count();
+  }
   out->loops = kernel->loops.data();
-  out->in_order = kernel->in_order.data();
-  out->code_bytes = kernel->code.memory->bytes();
+  out->code_bytes = kernel->code_bytes;
   out->dump = kernel->dump.c_str();
   out->handle = kernel.release();
   return 0;
@@ -159,7 +217,7 @@ std::int32_t ShapeKernel(void* handle, const std::int64_t* symbols,
                          std::size_t error_bytes) {
   const Kernel& kernel = *static_cast<const Kernel*>(handle);
   return Report(EvaluateShape(kernel.function, kernel.plan, kernel.codes,
-                              symbols, *shape),
+                              kernel.shared, symbols, *shape),
                 error, error_bytes);
 }
 

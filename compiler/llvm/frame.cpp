@@ -11,10 +11,13 @@ using ir::DType;
 using ir::ScalarType;
 using llvm::Value;
 
-Frame::Frame(llvm::Module& module, const std::string& name)
+Frame::Frame(llvm::Module& module, const std::string& name,
+             const SharedLoop& loop)
     : function_(nullptr),
       entry_(module.getContext()),
-      body_(module.getContext()) {
+      body_(module.getContext()),
+      first_scalar_(loop.memory.size()),
+      first_size_(first_scalar_ + loop.scalars.size()) {
   llvm::Type* pointer = entry_.getPtrTy();
   llvm::Type* index = entry_.getInt64Ty();
   auto* type = llvm::FunctionType::get(
@@ -62,18 +65,8 @@ Value* Frame::Array(int bytes) {
   return array;
 }
 
-Value* Frame::Memory(int index) {
-  Value*& pointer = memory_[index];
-  if (pointer == nullptr) {
-    pointer = entry_.CreateLoad(
-        entry_.getPtrTy(), entry_.CreateConstInBoundsGEP1_64(
-                               entry_.getPtrTy(), function_->getArg(0), index));
-  }
-  return pointer;
-}
-
-Value* Frame::Symbol(int index) {
-  Value*& value = symbols_[index];
+Value* Frame::LoopNumber(std::size_t index) {
+  Value*& value = numbers_[index];
   if (value == nullptr) {
     value = entry_.CreateLoad(
         entry_.getInt64Ty(),
@@ -83,20 +76,20 @@ Value* Frame::Symbol(int index) {
   return value;
 }
 
+Value* Frame::Memory(int index) {
+  Value*& pointer = memory_[index];
+  if (pointer == nullptr) {
+    pointer = entry_.CreateLoad(
+        entry_.getPtrTy(),
+        entry_.CreateInBoundsGEP(entry_.getPtrTy(), function_->getArg(0),
+                                 LoopNumber(static_cast<std::size_t>(index))));
+  }
+  return pointer;
+}
+
 Value* Frame::Number(const ir::Size& size) {
   if (size.is_constant()) return entry_.getInt64(size.constant());
-  Value*& value = numbers_[size.ToText()];
-  if (value != nullptr) return value;
-  Value* sum = entry_.getInt64(size.constant());
-  for (const ir::Size::Term& term : size.terms()) {
-    Value* product = entry_.getInt64(term.coefficient);
-    for (const std::uint16_t symbol : term.symbols) {
-      product = entry_.CreateMul(product, Symbol(symbol));
-    }
-    sum = entry_.CreateAdd(sum, product);
-  }
-  value = sum;
-  return value;
+  return LoopNumber(first_size_ + static_cast<std::size_t>(size.max_symbol()));
 }
 
 Value* Frame::Bits(const ir::Scalar& scalar) {
@@ -107,12 +100,15 @@ Value* Frame::Bits(const ir::Scalar& scalar) {
   }
   Value*& value = arguments_[scalar.argument];
   if (value == nullptr) {
+    Value* index =
+        LoopNumber(first_scalar_ + static_cast<std::size_t>(scalar.argument));
+    Value* scalars = entry_.CreateInBoundsGEP(
+        llvm::ArrayType::get(entry_.getInt64Ty(), sizeof(TjitScalar) / 8),
+        function_->getArg(2), index);
     value = entry_.CreateLoad(
         is_float ? entry_.getDoubleTy() : entry_.getInt64Ty(),
-        entry_.CreateConstInBoundsGEP1_64(
-            entry_.getInt8Ty(), function_->getArg(2),
-            sizeof(TjitScalar) * static_cast<std::size_t>(scalar.argument) +
-                offsetof(TjitScalar, bits)));
+        entry_.CreateConstInBoundsGEP1_64(entry_.getInt8Ty(), scalars,
+                                          offsetof(TjitScalar, bits)));
   }
   return value;
 }

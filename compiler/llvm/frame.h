@@ -1,6 +1,6 @@
 // The frame of one generated loop function: its parameters, and what is
-// computed once at entry: pointers, sizes and strides from the symbols, and
-// scalars as registers.
+// computed once at entry: pointers, sizes and strides from the numbers of the
+// loop (Note [Shared loops] in shared_loop.h), and scalars as registers.
 #pragma once
 
 #include <map>
@@ -8,15 +8,15 @@
 #include <tuple>
 
 #include "compiler/llvm/lane_types.h"
-#include "compiler/llvm/loop_code.h"
+#include "compiler/llvm/shared_loop.h"
 #include "llvm/IR/Module.h"
 
 namespace tjit::llvm_backend {
 
 class Frame {
  public:
-  // Begins the function `name`; builder() stands behind the entry.
-  Frame(llvm::Module& module, const std::string& name);
+  // Begins the function of `loop`; builder() stands behind the entry.
+  Frame(llvm::Module& module, const std::string& name, const SharedLoop& loop);
 
   llvm::Function* function() const { return function_; }
   Builder& builder() { return body_; }
@@ -63,15 +63,16 @@ class Frame {
   LoopBlocks BeginFor(llvm::Value* from, llvm::Value* to);
   void EndFor(const LoopBlocks& blocks, llvm::Value* step);
   llvm::BasicBlock* NewBlock();
-  llvm::Value* Symbol(int index);
+  llvm::Value* LoopNumber(std::size_t index);
   // The 64 bits as their type says: a register of f64 or i64.
   llvm::Value* Bits(const ir::Scalar& scalar);
 
   llvm::Function* function_;
   Builder entry_;  // in front of the entry block's branch
   Builder body_;
-  std::map<int, llvm::Value*> memory_, symbols_, arguments_;
-  std::map<std::string, llvm::Value*> numbers_;
+  const std::size_t first_scalar_, first_size_;  // of the numbers
+  std::map<int, llvm::Value*> memory_, arguments_;
+  std::map<std::size_t, llvm::Value*> numbers_;
   using ScalarKey = std::tuple<int, std::uint64_t, int, int, int, int>;
   std::map<ScalarKey, llvm::Value*> scalars_;
 };

@@ -1,5 +1,6 @@
 #include "compiler/llvm/kernel_shape.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -90,6 +91,7 @@ std::string LoopName(const Function& f, std::size_t loop) {
 
 std::string EvaluateShape(const Function& f, const LoopPlan& plan,
                           const std::vector<LoopCode>& codes,
+                          const std::vector<SharedLoop>& shared,
                           const std::int64_t* symbols, const TjitShape& shape) {
   Evaluator evaluator(f, plan, symbols);
   for (std::size_t i = 0; i < codes.size(); ++i) {
@@ -98,6 +100,12 @@ std::string EvaluateShape(const Function& f, const LoopPlan& plan,
     for (const MemoryAccess& access : codes[i].accesses) {
       evaluator.Check(codes[i], access);
     }
+  }
+  std::int64_t* number = shape.numbers;
+  for (const SharedLoop& loop : shared) {
+    number = std::copy(loop.memory.begin(), loop.memory.end(), number);
+    number = std::copy(loop.scalars.begin(), loop.scalars.end(), number);
+    for (const ir::Size& size : loop.sizes) *number++ = evaluator.Number(size);
   }
   for (std::size_t i = 0; i < plan.scratch.size(); ++i) {
     shape.scratch_bytes[i] = evaluator.Bytes(plan.scratch[i]);

@@ -6,6 +6,7 @@
 
 #include "compiler/llvm/abi.h"
 #include "compiler/llvm/loop_code.h"
+#include "compiler/llvm/shared_loop.h"
 
 namespace tjit::llvm_backend {
 
@@ -15,6 +16,7 @@ std::string LoopName(const ir::Function& f, std::size_t loop);
 // Fills the arrays of *shape. "" or which access leaves its memory.
 std::string EvaluateShape(const ir::Function& f, const LoopPlan& plan,
                           const std::vector<LoopCode>& codes,
+                          const std::vector<SharedLoop>& shared,
                           const std::int64_t* symbols, const TjitShape& shape);
 
 }  // namespace tjit::llvm_backend

@@ -267,11 +267,11 @@ class LoopEmitter {
 
 }  // namespace
 
-void EmitLoop(const LoopCode& code, const MathTable& math,
+void EmitLoop(const SharedLoop& loop, const MathTable& math,
               const VectorTarget& target, const std::string& name,
               llvm::Module* module) {
-  Frame frame(*module, name);
-  LoopEmitter(code, math, target, frame).Run();
+  Frame frame(*module, name, loop);
+  LoopEmitter(loop.code, math, target, frame).Run();
 }
 
 }  // namespace tjit::llvm_backend

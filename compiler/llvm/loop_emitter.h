@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "compiler/llvm/loop_code.h"
+#include "compiler/llvm/shared_loop.h"
 #include "llvm/IR/Module.h"
 
 namespace tjit::llvm_backend {
@@ -15,7 +15,7 @@ struct VectorTarget {
   bool has_masks = true;  // AVX-512: the tail is a masked vector
 };
 
-void EmitLoop(const LoopCode& code, const MathTable& math,
+void EmitLoop(const SharedLoop& loop, const MathTable& math,
               const VectorTarget& target, const std::string& name,
               llvm::Module* module);
 

@@ -151,7 +151,8 @@ TEST(LlvmErrorsTest, PerfSeesTheNames) {
   std::uint64_t start = 0, bytes = 0;
   std::string name;
   file >> std::hex >> start >> bytes >> name;
-  EXPECT_EQ(start, reinterpret_cast<std::uintptr_t>(kernel.kernel().loops[0]));
+  EXPECT_EQ(start,
+            reinterpret_cast<std::uintptr_t>(kernel.kernel().loops[0].run));
   EXPECT_GT(bytes, 50u);
   EXPECT_LT(bytes, 4000u);
   EXPECT_EQ(name, "tjit_adds");

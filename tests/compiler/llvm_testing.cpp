@@ -124,7 +124,10 @@ std::string CompiledKernel::Run(const RunArguments& arguments,
   const auto loops = static_cast<std::size_t>(kernel_.loop_count);
   std::vector<std::int64_t> extents(loops), elements(loops),
       bytes(static_cast<std::size_t>(kernel_.scratch_count));
-  const TjitShape shape = {extents.data(), elements.data(), bytes.data()};
+  std::vector<std::int64_t> numbers(
+      static_cast<std::size_t>(kernel_.number_count));
+  const TjitShape shape = {extents.data(), elements.data(), bytes.data(),
+                           numbers.data()};
   char error[1000] = "";
   if (Api().shape(kernel_.handle, arguments.symbols.data(), &shape, error,
                   sizeof(error)) != 0) {
@@ -144,9 +147,9 @@ std::string CompiledKernel::Run(const RunArguments& arguments,
       reinterpret_cast<const TjitScalar*>(arguments.scalars.data());
   for (std::size_t i = 0; i < loops; ++i) {
     for (int part = 0; part < parts; ++part) {
-      kernel_.loops[i](memory.data(), arguments.symbols.data(), scalars,
-                       extents[i] * part / parts,
-                       extents[i] * (part + 1) / parts);
+      const TjitLoop& loop = kernel_.loops[i];
+      loop.run(memory.data(), numbers.data() + loop.first_number, scalars,
+               extents[i] * part / parts, extents[i] * (part + 1) / parts);
     }
   }
   return "";

@@ -1,0 +1,114 @@
+#include "compiler/llvm/shared_loop.h"
+
+#include <cstdint>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+
+namespace tjit::llvm_backend {
+namespace {
+
+using ir::Size;
+
+class Sharer {
+ public:
+  Sharer(const MathTable& math, SharedLoop* shared)
+      : math_(math), shared_(*shared) {}
+
+  std::string Run(const LoopCode& code) {
+    shared_.code = code;
+    absl::StrAppend(&text_, code.sizes.size(), "d");
+    for (Size& size : shared_.code.sizes) Replace(&size, false);
+    for (MemoryAccess& access : shared_.code.accesses) {
+      access.memory = IndexOf(access.memory, &memory_, &shared_.memory);
+      absl::StrAppend(&text_, "\nm", access.memory,
+                      access.is_external ? "e" : "i", int(access.dtype), "+");
+      Replace(&access.offset, false);
+      for (std::size_t d = 0; d < access.strides.size(); ++d) {
+        Replace(&access.strides[d], d + 1 == access.strides.size());
+      }
+    }
+    for (Step& step : shared_.code.steps) AddStep(&step);
+    for (StoreTo& store : shared_.code.stores) {
+      absl::StrAppend(&text_, "\ns", store.access, ":", int(store.dtype));
+      AddSource(&store.source);
+    }
+    shared_.signature = std::move(text_);
+    return shared_.sizes.size() < Size::kMaxSymbols ? "" : "too many sizes";
+  }
+
+ private:
+  // The place of `value` in *list, where it is put if it is new.
+  static int IndexOf(int value, std::map<int, int>* places,
+                     std::vector<int>* list) {
+    const auto [place, is_new] =
+        places->try_emplace(value, static_cast<int>(list->size()));
+    if (is_new) list->push_back(value);
+    return place->second;
+  }
+
+  void Replace(Size* size, bool is_inner_stride) {
+    const bool stays =
+        *size == Size(0) || (is_inner_stride && *size == Size(1));
+    if (stays) {
+      absl::StrAppend(&text_, "=", size->constant());
+      return;
+    }
+    const auto [place, is_new] = sizes_.try_emplace(
+        size->ToText(), static_cast<int>(shared_.sizes.size()));
+    if (is_new) shared_.sizes.push_back(*size);
+    absl::StrAppend(&text_, "n", place->second);
+    *size = place->second < Size::kMaxSymbols ? Size::Symbol(place->second)
+                                              : Size(0);
+  }
+
+  void AddStep(Step* step) {
+    absl::StrAppend(&text_, "\n", int(step->op), ":", int(step->result_dtype),
+                    ":", int(step->dtype));
+    if (step->math >= 0) {
+      const TjitMath& math = math_.at(step->math);
+      absl::StrAppend(&text_, "f", math.kind, ":",
+                      reinterpret_cast<std::uintptr_t>(math.address), ":",
+                      math.mode);
+    }
+    for (Source& source : step->sources) AddSource(&source);
+    step->result = IndexOf(step->result, &values_, &value_list_);
+  }
+
+  void AddSource(Source* source) {
+    switch (source->kind) {
+      case Source::Kind::kRegister:
+        source->value = IndexOf(source->value, &values_, &value_list_);
+        absl::StrAppend(&text_, " r", source->value);
+        return;
+      case Source::Kind::kAccess:
+        absl::StrAppend(&text_, " a", source->access);
+        return;
+      case Source::Kind::kScalar:
+        break;
+    }
+    ir::Scalar& scalar = source->scalar;
+    if (scalar.is_constant()) {
+      absl::StrAppend(&text_, " c", int(scalar.type), ":", scalar.bits);
+    } else {
+      scalar.argument = IndexOf(scalar.argument, &scalars_, &shared_.scalars);
+      absl::StrAppend(&text_, " $", int(scalar.type), ":", scalar.argument);
+    }
+  }
+
+  const MathTable& math_;
+  SharedLoop& shared_;
+  std::map<int, int> memory_, scalars_, values_;
+  std::vector<int> value_list_;
+  std::map<std::string, int> sizes_;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string ShareLoop(const LoopCode& code, const MathTable& math,
+                      SharedLoop* shared) {
+  return Sharer(math, shared).Run(code);
+}
+
+}  // namespace tjit::llvm_backend

@@ -1,0 +1,88 @@
+// Loops that differ in sizes and places only share their code.
+#include <memory>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "tests/compiler/llvm_testing.h"
+
+namespace tjit::ir {
+namespace {
+
+// The same update of `count` parameters, of sizes of their own.
+Function Updates(int count, int first_size, const char* factor) {
+  std::string text = "func f(n0) {\n";
+  const auto size = [&](int i) {
+    return i == 0 ? std::string("n0") : absl::StrCat(first_size + 3 * i);
+  };
+  for (int i = 0; i < 2 * count; ++i) {
+    absl::StrAppend(&text, "external %", i, ": f32[", size(i / 2), "]\n");
+  }
+  absl::StrAppend(&text, "scalar $0: f64\nscalar $1: f64\n");
+  for (int i = 0; i < count; ++i) {
+    absl::StrAppend(&text, "%", 2 * count + i, " = add f32[", size(i), "] %",
+                    2 * i, ", %", 2 * i + 1, ", ", factor, i % 2, "\n");
+  }
+  for (int i = 0; i < count; ++i) {
+    absl::StrAppend(&text, "write %", 2 * i, "[", size(i), "] = %",
+                    2 * count + i, "\n");
+  }
+  return Parsed(text + "}");
+}
+
+int FunctionsOf(const CompiledKernel& kernel) {
+  std::set<TjitKernelFn> functions;
+  for (int i = 0; i < kernel.kernel().loop_count; ++i) {
+    functions.insert(kernel.kernel().loops[i].run);
+  }
+  return static_cast<int>(functions.size());
+}
+
+TEST(LlvmShareTest, LoopsOfOneKernel) {
+  const Function f = Updates(30, 5, "$");
+  const CompiledKernel kernel(f);
+  ASSERT_EQ(kernel.error(), "");
+  EXPECT_EQ(kernel.kernel().loop_count, 30);
+  EXPECT_EQ(FunctionsOf(kernel), 1);
+  for (const std::int64_t n : {0, 1, 100}) {
+    EXPECT_EQ(Compare(f, kernel, {n}, 3), "");
+  }
+}
+
+TEST(LlvmShareTest, LoopsOfSeveralKernels) {
+  const Function f = Updates(3, 5, "$"), g = Updates(8, 40, "$");
+  auto first = std::make_unique<CompiledKernel>(f);
+  EXPECT_GT(first->kernel().code_bytes, 0u);
+  const CompiledKernel second(g);
+  EXPECT_EQ(second.kernel().code_bytes, 0u);
+  EXPECT_EQ(second.kernel().loops[0].run, first->kernel().loops[0].run);
+  first.reset();  // its code stays
+  EXPECT_EQ(Compare(g, second, {7}, 3), "");
+}
+
+TEST(LlvmShareTest, WhatDecidesTheCodeIsNotShared) {
+  const CompiledKernel scalars(Updates(4, 5, "$"));
+  const CompiledKernel constants(Updates(4, 5, "0."));
+  EXPECT_EQ(FunctionsOf(constants), 2);  // 0.0 and 0.1
+  EXPECT_GT(constants.kernel().code_bytes, 0u);
+  TjitLlvmOptions options = DefaultOptions();
+  options.vector_bits = 128;
+  const CompiledKernel narrow(Updates(4, 5, "$"), options);
+  EXPECT_NE(narrow.kernel().loops[0].run, scalars.kernel().loops[0].run);
+  // A stride of 1 and one of 2, a repeated element and a row.
+  const char* kReads[] = {"(1)", "(2)", "(0)", "+1"};
+  std::set<TjitKernelFn> functions;
+  std::vector<std::unique_ptr<CompiledKernel>> kernels;
+  for (const char* read : kReads) {
+    const Function f = Parsed(absl::StrCat(
+        "func f(n0) {\nexternal %0: f32[n0*2+1]\n%1 = neg f32[n0] %0[n0]", read,
+        "\nreturn %1\n}"));
+    kernels.push_back(std::make_unique<CompiledKernel>(f));
+    functions.insert(kernels.back()->kernel().loops[0].run);
+    EXPECT_EQ(Compare(f, *kernels.back(), {33}, 3), "");
+  }
+  EXPECT_EQ(functions.size(), 4u);
+}
+
+}  // namespace
+}  // namespace tjit::ir
