@@ -22,6 +22,8 @@ struct KernelShape {
   // By loop of the kernel: of its outermost dim, and of them how many are
   // worth a thread of their own.
   std::vector<std::int64_t> extents, grains;
+  // What the kernel keeps of the sizes.
+  std::vector<std::int64_t> numbers;
   // Memory that a run needs besides, by value: offsets, multiples of 64.
   std::vector<std::uint64_t> scratch;
   std::uint64_t scratch_bytes = 0;
@@ -56,6 +58,9 @@ class Engine {
   virtual std::shared_ptr<const Kernel> Compile(const ir::Function& function,
                                                 std::string* why) = 0;
 };
+
+// Of the IR (ir/ir_text.h), for engines that take text.
+std::string TextOf(const ir::Function& function);
 
 // Kernels that are interpreted: the oracle, run in place of machine code.
 // `functions` outlives it; null: those of std::.

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/ir/ir_text.h"
 #include "compiler/llvm/abi.h"
 #include "compiler/llvm/loader.h"
 #include "runtime/log.h"
@@ -35,7 +34,9 @@ class LlvmKernel : public Kernel {
     const auto values = static_cast<std::size_t>(kernel_.scratch_count);
     shape->extents.resize(loops);
     std::vector<std::int64_t> elements(loops), bytes(values);
-    const TjitShape out{shape->extents.data(), elements.data(), bytes.data()};
+    shape->numbers.resize(static_cast<std::size_t>(kernel_.number_count));
+    const TjitShape out{shape->extents.data(), elements.data(), bytes.data(),
+                        shape->numbers.data()};
     char error[kErrorBytes] = "";
     if (api_->shape(kernel_.handle, shape->symbols.data(), &out, error,
                     sizeof(error)) != 0) {
@@ -45,7 +46,7 @@ class LlvmKernel : public Kernel {
     for (std::size_t i = 0; i < loops; ++i) {
       const std::int64_t row =
           elements[i] / std::max<std::int64_t>(1, shape->extents[i]);
-      const bool in_order = kernel_.in_order[i] != 0;
+      const bool in_order = kernel_.loops[i].in_order != 0;
       shape->grains.push_back(
           in_order ? shape->extents[i]
                    : kGrain / std::max<std::int64_t>(1, row) + 1);
@@ -61,16 +62,16 @@ class LlvmKernel : public Kernel {
            const ScalarValue* scalars) const override {
     const auto* values = reinterpret_cast<const TjitScalar*>(scalars);
     for (std::size_t i = 0; i < shape.extents.size(); ++i) {
-      const TjitKernelFn loop = kernel_.loops[i];
+      const TjitLoop& loop = kernel_.loops[i];
+      const std::int64_t* numbers = shape.numbers.data() + loop.first_number;
       const std::int64_t extent = shape.extents[i];
       if (extent <= shape.grains[i]) {
-        loop(memory, shape.symbols.data(), values, 0, extent);
+        loop.run(memory, numbers, values, 0, extent);
         continue;
       }
       at::parallel_for(0, extent, shape.grains[i],
                        [&](std::int64_t begin, std::int64_t end) {
-                         loop(memory, shape.symbols.data(), values, begin,
-                              end);
+                         loop.run(memory, numbers, values, begin, end);
                        });
     }
   }
@@ -109,7 +110,7 @@ class LlvmEngine : public Engine {
     options.math_count = static_cast<std::int32_t>(math.size());
     TjitKernel kernel{};
     char error[kErrorBytes] = "";
-    if (api_->compile(ir::Print(function).c_str(), &options, &kernel, error,
+    if (api_->compile(TextOf(function).c_str(), &options, &kernel, error,
                       sizeof(error)) != 0) {
       *why = error;
       return nullptr;
