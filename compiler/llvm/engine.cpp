@@ -15,6 +15,7 @@
 #include "llvm/MC/MCContext.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Object/ObjectFile.h"
+#include "llvm/Support/CommandLine.h"
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/TargetSelect.h"
@@ -78,6 +79,9 @@ TargetMachine* MachineFor(int bits, std::string* error) {
   static auto* machines = new std::map<int, std::unique_ptr<TargetMachine>>();
   std::unique_ptr<TargetMachine>& machine = (*machines)[bits];
   if (machine != nullptr) return machine.get();
+  // Induction variables are simple here, and this pass costs a tenth.
+  const char* const arguments[] = {"tjit", "-disable-lsr"};
+  llvm::cl::ParseCommandLineOptions(2, arguments, "", &llvm::nulls());
   llvm::InitializeNativeTarget();
   llvm::InitializeNativeTargetAsmPrinter();
   const std::string triple = llvm::sys::getProcessTriple();

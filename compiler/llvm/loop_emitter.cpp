@@ -17,6 +17,10 @@ using llvm::Value;
 constexpr int kTileBytes = 16 << 10;
 constexpr int kMinTile = 64;
 constexpr int kMaxTile = 1024;
+// Of a loop that reads columns where it writes rows: a line of the cache that
+// holds part of one column is used up before the next ones replace it.
+constexpr int kBlockRows = 16;
+constexpr int kBlockColumns = 32;
 
 class LoopEmitter {
  public:
@@ -28,11 +32,12 @@ class LoopEmitter {
         b_(frame.builder()),
         phases_(MakePhases(code)),
         loop_{code, phases_, math, frame, {}},
-        lanes_(LanesOf(code, target)) {}
+        lanes_(LanesOf(code, target)),
+        is_transposing_(!phases_.uses_tiles() && Transposes(code)) {}
 
   void Run() {
-    if (phases_.uses_tiles()) {
-      MakeBuffers();
+    if (phases_.uses_tiles() || is_transposing_) {
+      if (phases_.uses_tiles()) MakeBuffers();
       OuterDims(0, code_.sizes.size() > 1 ? 2 : 1, [&] { Tiles(); });
     } else {
       OuterDims(0, 1, [&] {
@@ -60,6 +65,16 @@ class LoopEmitter {
     for (const MemoryAccess& access : code.accesses) consider(access.dtype);
     for (const Step& step : code.steps) consider(step.result_dtype);
     return target.bytes / bytes;
+  }
+
+  static bool Transposes(const LoopCode& code) {
+    const std::size_t dims = code.sizes.size();
+    if (dims < 2 || code.in_order) return false;
+    return std::any_of(code.accesses.begin(), code.accesses.end(),
+                       [&](const MemoryAccess& a) {
+                         return a.strides[dims - 2] == ir::Size(1) &&
+                                a.strides[dims - 1] != ir::Size(0);
+                       });
   }
 
   Range RangeOf(std::size_t dim) {
@@ -96,11 +111,13 @@ class LoopEmitter {
     return is_float && dtype != DType::kF64 ? 4 : 8;
   }
 
-  // Rows of columns, so many at a time that a tile is full. One dim: one row.
+  // Rows of columns, so many at a time that a tile is full (one dim: one row),
+  // or blocks of some rows and columns.
   void Tiles() {
     const std::size_t dims = code_.sizes.size();
     const Range columns = RangeOf(dims - 1);
-    Value* size = b_.getInt64(static_cast<std::uint64_t>(tile_));
+    Value* size = b_.getInt64(
+        static_cast<std::uint64_t>(is_transposing_ ? kBlockColumns : tile_));
     Value* width = Min(b_.CreateSub(columns.to, columns.from), size);
     frame_.If(b_.CreateICmpSGT(width, b_.getInt64(0)), [&] {
       const auto tile_row = [&](Value* first_row, Value* rows) {
@@ -111,7 +128,8 @@ class LoopEmitter {
       };
       if (dims == 1) return tile_row(nullptr, b_.getInt64(1));
       const Range rows = RangeOf(dims - 2);
-      Value* height = b_.CreateUDiv(size, width);
+      Value* height = is_transposing_ ? b_.getInt64(kBlockRows)
+                                      : b_.CreateUDiv(size, width);
       frame_.For(rows.from, rows.to, height, [&](Value* first) {
         tile_row(first, Min(b_.CreateSub(rows.to, first), height));
       });
@@ -261,6 +279,7 @@ class LoopEmitter {
   const Phases phases_;
   LoopContext loop_;
   const int lanes_;
+  const bool is_transposing_;
   int tile_ = 0;               // elements
   std::vector<Value*> outer_;  // indices of the dims around
 };

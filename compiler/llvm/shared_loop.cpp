@@ -24,9 +24,7 @@ class Sharer {
       absl::StrAppend(&text_, "\nm", access.memory,
                       access.is_external ? "e" : "i", int(access.dtype), "+");
       Replace(&access.offset, false);
-      for (std::size_t d = 0; d < access.strides.size(); ++d) {
-        Replace(&access.strides[d], d + 1 == access.strides.size());
-      }
+      for (Size& stride : access.strides) Replace(&stride, true);
     }
     for (Step& step : shared_.code.steps) AddStep(&step);
     for (StoreTo& store : shared_.code.stores) {
@@ -47,9 +45,8 @@ class Sharer {
     return place->second;
   }
 
-  void Replace(Size* size, bool is_inner_stride) {
-    const bool stays =
-        *size == Size(0) || (is_inner_stride && *size == Size(1));
+  void Replace(Size* size, bool is_stride) {
+    const bool stays = *size == Size(0) || (is_stride && *size == Size(1));
     if (stays) {
       absl::StrAppend(&text_, "=", size->constant());
       return;
