@@ -4,9 +4,12 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/headeronly/version.h>
 #include <torch/library.h>
 
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tjit::runtime {
@@ -40,6 +43,15 @@ std::vector<std::string> TableNames() {
   return names;
 }
 
+// Names of the table that a later libtorch has no more: they went in 2.MINOR.
+bool IsGone(const std::string& name) {
+  constexpr std::pair<std::string_view, int> kGone[] = {{"aten::cholesky", 14}};
+  for (const auto& [gone, minor] : kGone) {
+    if (name == gone) return TORCH_VERSION_MINOR >= minor;
+  }
+  return false;
+}
+
 TEST(OpClassesTest, EveryNameInTheTableExists) {
   std::vector<std::string> bases;
   std::vector<std::string> full;
@@ -49,7 +61,11 @@ TEST(OpClassesTest, EveryNameInTheTableExists) {
   }
   for (const std::string& name : TableNames()) {
     const bool is_exact = name.find('.') != std::string::npos;
-    EXPECT_THAT(is_exact ? full : bases, testing::Contains(name));
+    if (IsGone(name)) {
+      EXPECT_THAT(bases, testing::Not(testing::Contains(name)));
+    } else {
+      EXPECT_THAT(is_exact ? full : bases, testing::Contains(name));
+    }
   }
 }
 
