@@ -61,10 +61,22 @@ TEST(MathProbe, WhatItFindsHasTheBitsOfEager) {
   EXPECT_GE(found, 20);
 }
 
+// On AVX-512 0.6 % of MKL's square roots are not the nearest float.
+TEST(MathProbe, TheSquareRootIsEagersNotTheProcessors) {
+  MathProbe probe;
+  if (!probe.IsFunction(Op::kSqrt, DType::kF32)) GTEST_SKIP() << "no MKL";
+  const TjitMath* f = probe.For(Op::kSqrt, DType::kF32);
+  ASSERT_NE(f, nullptr);
+  at::manual_seed(4);
+  const at::Tensor x = at::rand({1 << 18}) + 0.5;
+  at::Tensor y = at::empty_like(x);
+  probe.Call(*f, x.const_data_ptr(), y.data_ptr(), x.numel());
+  EXPECT_EQ(Differences(y, at::sqrt(x)), 0);
+}
+
 TEST(MathProbe, ClaimsNothingElse) {
   MathProbe probe;
   EXPECT_FALSE(probe.IsFunction(Op::kAdd, DType::kF32));
-  EXPECT_FALSE(probe.IsFunction(Op::kSqrt, DType::kF32));
   EXPECT_EQ(probe.For(Op::kAdd, DType::kF32), nullptr);
   EXPECT_EQ(probe.For(Op::kExp, DType::kF16), nullptr);
 }
