@@ -320,7 +320,10 @@ bool IsNative(Op op) {
 
 Value* EmitOp(const LaneTypes& types, Op op, DType dtype, Value* const* x) {
   Builder& b = types.builder();
-  if (op == Op::kWhere) return b.CreateSelect(x[0], x[1], x[2]);
+  // A scalar operand is not rounded yet.
+  if (op == Op::kWhere) {
+    return types.Round(dtype, b.CreateSelect(x[0], x[1], x[2]));
+  }
   Value* result = nullptr;
   switch (ir::InfoOf(dtype).kind) {
     case DTypeKind::kBool:

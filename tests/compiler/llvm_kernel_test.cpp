@@ -110,6 +110,29 @@ TEST(LlvmKernelTest, EveryNativeOpOfEveryType) {
   EXPECT_GT(kernels, 200);
 }
 
+// Scalars that no narrow type holds, between ops: every result is rounded.
+TEST(LlvmKernelTest, ScalarsBeyondTheirType) {
+  for (const char* type : {"bf16", "f16", "i8", "u8", "i32"}) {
+    const bool is_float = type[0] == 'b' || type[0] == 'f';
+    const std::string scalar = is_float ? "0.1" : "4294967599";
+    for (const char* op : {"where", "maximum", "clamp", "threshold", "add"}) {
+      std::string in = absl::StrCat("%0, ", scalar);
+      if (op == std::string("where")) in = absl::StrCat("%1, ", in);
+      if (op == std::string("clamp")) absl::StrAppend(&in, ", ", scalar);
+      if (op == std::string("threshold")) {
+        in = absl::StrCat("%0, %0, ", scalar, ", ", scalar);
+      }
+      if (op == std::string("add")) absl::StrAppend(&in, ", ", scalar);
+      ExpectSame(absl::StrCat(
+          "func f(n0) {\n  external %0: ", type,
+          "[n0]\n  external %1: bool[n0]\n  %2 = ", op, " ", type, "[n0] ", in,
+          "\n  %3 = mul ", type, "[n0] %2, ", is_float ? "3.0" : "3",
+          "\n  %4 = lt bool[n0] %2, ", scalar, "\n  %5 = to f64[n0] %2\n",
+          "  return %3\n  return %4\n  return %5\n}"));
+    }
+  }
+}
+
 TEST(LlvmKernelTest, CompileTimes) {
   std::string text =
       "func f(n0) {\n  external %0: f32[n0]\n"
