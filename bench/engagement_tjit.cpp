@@ -27,6 +27,7 @@ Engagement Counted() {
   out.ops_drained = did.ops_drained;
   out.segments = did.segments;
   out.flushes = did.flush_count();
+  out.steps_fused = did.steps_fused;
   out.sequences = all.sequences;
   out.median_segment = did.median_segment_length();
   return out;

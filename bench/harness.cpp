@@ -26,6 +26,7 @@ struct Flags {
   bool enable_disable = false;
   std::string row;
   std::int64_t steps = 0;
+  std::int64_t settle_ms = 0;
 };
 
 // A row's workload with what its warm-up told.
@@ -59,7 +60,19 @@ void RunSteps(const Workload& workload, std::int64_t count,
   }
 }
 
+// Another workload of the row, until what is compiled in the background is
+// there: the one that is measured then has its code from the first steps on.
+void Settle(const Row& row, const Flags& flags) {
+  const Workload workload = row.make();
+  const auto end = std::chrono::steady_clock::now() +
+                   std::chrono::milliseconds(flags.settle_ms);
+  do {
+    RunSteps(workload, kSettleSteps, flags);
+  } while (std::chrono::steady_clock::now() < end);
+}
+
 std::unique_ptr<Warm> WarmUp(const Row& row, const Flags& flags) {
+  if (flags.settle_ms != 0) Settle(row, flags);
   auto warm = std::make_unique<Warm>();
   warm->workload = row.make();
   if (flags.enable_disable) Enable();
@@ -95,6 +108,10 @@ void Report(benchmark::State& state, const Warm& warm) {
   state.counters["replayed"] =
       did.ops_seen == 0 ? 0.0
                         : static_cast<double>(did.ops_replayed) /
+                              static_cast<double>(did.ops_seen);
+  state.counters["fused"] =
+      did.ops_seen == 0 ? 0.0
+                        : static_cast<double>(did.steps_fused) /
                               static_cast<double>(did.ops_seen);
   state.counters["drained"] = per_step(did.ops_drained);
   state.counters["segments"] = per_step(did.segments);
@@ -136,6 +153,8 @@ bool ParseFlag(std::string_view arg, Flags& flags) {
     flags.row = name;
   } else if (const std::string text = value("--steps="); !text.empty()) {
     flags.steps = std::atoll(text.c_str());
+  } else if (const std::string text = value("--settle_ms="); !text.empty()) {
+    flags.settle_ms = std::atoll(text.c_str());
   } else if (arg == "--mark_step") {
     flags.mark_step = true;
   } else if (arg == "--enable_disable") {
@@ -173,8 +192,8 @@ int RunRows(int argc, char** argv, const std::vector<Row>& rows) {
     if (!ParseFlag(argv[i], flags)) {
       std::fprintf(stderr,
                    "%s: unknown flag %s; known: --threads=N --mark_step "
-                   "--enable_disable --row=NAME --steps=N and Google "
-                   "Benchmark's\n",
+                   "--enable_disable --row=NAME --steps=N "
+                   "--settle_ms=N and Google Benchmark's\n",
                    argv[0], argv[i]);
       return 2;
     }

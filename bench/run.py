@@ -9,6 +9,7 @@ within a round. bench/README.md says how to read the table.
 
   bench/run.py                   everything, about six minutes
   bench/run.py --rows 9,18,19    some rows
+  bench/run.py --compiled        machine code too
   bench/run.py --full            longer, more rounds, more variants
   bench/run.py --check           exit status 1 if a target is missed
 """
@@ -92,6 +93,8 @@ E_PLUS = Peer("E+", False, {"GLIBC_TUNABLES": TUNABLES})
 E_FUSED = Peer("E+ fused", False, {"GLIBC_TUNABLES": TUNABLES}, fused=True)
 TJIT = Peer("tjit", True, ON)
 TJIT_FUSED = Peer("tjit fused", True, ON, fused=True)
+TJIT_LLVM = Peer("tjit llvm", True, {**ON, "TJIT_BACKEND": "llvm"},
+                 ("--settle_ms=1500",))
 MARKED = Peer("tjit+mark", True, ON, ("--mark_step",))
 LOGGED = Peer("tjit+log", True, {**ON, "TJIT_INSTRUCTION_LOG": str(LOG)})
 LOGGED_OFF = Peer("E+log", True, {"TJIT_INSTRUCTION_LOG": str(LOG)})
@@ -103,9 +106,9 @@ DEFERRED = Peer("deferred", True, NOTHING_RUNS)
 REPLAYED = Peer("replayed", True, ON)
 
 
-def points(full):
+def points(full, compiled):
     """All lines of the table, in order."""
-    more = [MARKED] if full else []
+    more = ([MARKED] if full else []) + ([TJIT_LLVM] if compiled else [])
     plain = [E, E_PLUS, TJIT] + more
     floor = [E, E_PLUS, TJIT, FLOOR] + more
     train = [E, E_PLUS, E_FUSED, TJIT, TJIT_FUSED, FLOOR] + more
@@ -260,6 +263,7 @@ def evaluate(point, results):
         line["best"] = best
         line["against_best"] = ratio(of[best], of["tjit"])
         line["against_e_plus"] = ratio(of["E+"], of["tjit"])
+        line["llvm_against_best"] = ratio(of[best], of.get("tjit llvm", {}))
         line["floor_against_best"] = ratio(of[best], of.get("floor", {}))
     for name in of:
         line.setdefault("against_e", {})[name] = ratio(of["E"], of[name])
@@ -405,6 +409,14 @@ def main_table(lines):
             f"{did.get('replayed', 0):.1%} | {did.get('segments', 0):.1f} | "
             f"{did.get('median_segment', 0):.0f} | "
             f"{'same' if line['same_bits'] else 'DIFFERENT'} |")
+        if "tjit llvm" in us:
+            ran = line["counters"].get("tjit llvm") or {}
+            out.append(f"| {line['row']} with machine code | | | | "
+                       f"{of('tjit llvm')} | "
+                       f"{times(line.get('llvm_against_best'))} | "
+                       f"{times(line['against_e'].get('tjit llvm'))} | | | | "
+                       f"{ran.get('fused', 0):.1%} fused | "
+                       f"{ran.get('segments', 0):.1f} | | |")
         if "tjit+mark" in us:
             out.append(f"| {line['row']} with mark_step | | | | "
                        f"{of('tjit+mark')} | | "
@@ -498,6 +510,8 @@ def parse_options():
     """The command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--compiled", action="store_true",
+                        help="machine code too: tjit llvm")
     parser.add_argument("--build", type=pathlib.Path,
                         default=ROOT / "build" / "release",
                         help="build folder (default: build/release)")
@@ -528,7 +542,7 @@ def parse_options():
 def main():
     """Returns the exit status."""
     parser, options = parse_options()
-    chosen = points(options.full)
+    chosen = points(options.full, options.compiled)
     if options.rows:
         wanted = options.rows.split(",")
         known = {p.row for p in chosen} | {"27"}

@@ -116,7 +116,7 @@ Workload MeanVar() {
 std::vector<Row> KernelRows() {
   return {
       {"row2/add4", Add4, 1100},
-      {"row3/poly", Poly, 16},
+      {"row3/poly", Poly, 600},
       {"row4/transc-64k", [] { return Transcendental(65536); }, 600},
       {"row4/transc-1M", [] { return Transcendental(1048576); }, 16},
       {"row5/bf16-gelu", Bf16Gelu},

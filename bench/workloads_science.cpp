@@ -195,7 +195,7 @@ std::vector<Row> ScienceRows() {
       {"row15/radial-return-1024", [] { return RadialReturn(1024); }},
       {"row16/cahn-hilliard-200", [] { return CahnHilliard(200); }, 200},
       {"row17/lbm-10", [] { return LatticeBoltzmann(10); }, 200},
-      {"row17/lbm-512", [] { return LatticeBoltzmann(512); }, 16},
+      {"row17/lbm-512", [] { return LatticeBoltzmann(512); }, 96},
   };
 }
 
