@@ -7,6 +7,7 @@
 #include <tjit/tjit.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <thread>
@@ -144,6 +145,32 @@ TEST_F(Tier2Test, MachineCodeGivesTheBitsOfEager) {
     EXPECT_EQ(stats_.compiles_failed, 0);
     // Compiled code that does not pay is given up.
     EXPECT_GT(stats_.groups_run, 10);
+    clear();
+  }
+}
+
+// Adam's update; MKL's square root differs from the processor's.
+std::function<Program()> Adam() {
+  at::manual_seed(2);
+  const at::Tensor start = at::randn({50, 72}), gradient = at::randn({50, 72});
+  return [=] {
+    const at::Tensor p = start.clone();
+    const at::Tensor m = at::zeros_like(p), v = at::zeros_like(p);
+    return [=](int i) {
+      const at::Tensor g = at::mul(p, gradient);
+      m.mul_(0.9).add_(g, 0.1);
+      v.mul_(0.999).addcmul_(g, g, 0.001);
+      const double bias = 1 - std::pow(0.999, i + 1);
+      p.addcdiv_(m, (v.sqrt() / std::sqrt(bias)).add_(1e-8), -0.01 / bias);
+      return p;
+    };
+  };
+}
+
+TEST_F(Tier2Test, AnOptimizerInBothEngines) {
+  for (const Backend backend : {Backend::kInterpreter, Backend::kLlvm}) {
+    EXPECT_EQ(Differences(Adam(), backend), 0);
+    EXPECT_GT(stats_.groups_run, 10) << stats_.to_json();
     clear();
   }
 }
