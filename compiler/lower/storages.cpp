@@ -175,8 +175,11 @@ Geometry Storages::AccessOf(Content* c, const Place& place) {
   }
   access.offset = g.offset - c->origin;
   if (c->has_base) {
+    // Dims of size 1 may stand elsewhere: x[1,n] is not x[n,1].
     if (SameElements(*c->base.geometry, g) &&
-        c->base.dims.size() == place.dims.size()) {
+        std::equal(place.dims.begin(), place.dims.end(),
+                   c->base.dims.begin(), c->base.dims.end(),
+                   [](const Dim& a, const Dim& b) { return a.size == b.size; })) {
       for (std::size_t d = 0; d < place.dims.size(); ++d) {
         sizes_.Relate(c->base.dims[d], place.dims[d]);
       }

@@ -202,6 +202,26 @@ TEST_F(Tier2Test, ManyOpsInBothEngines) {
   }
 }
 
+// x[1,n] and x[n,1] are the same elements in the same order, and broadcast
+// another way.
+std::function<Program()> ColumnAndRow() {
+  at::manual_seed(2);
+  const at::Tensor column = at::randn({5, 1});
+  const at::Tensor other = at::randn({5});
+  return [=] {
+    return [=](int) {
+      const at::Tensor row = column.transpose(0, 1);
+      const at::Tensor small = at::div(row, at::add(at::abs(row), 1));
+      return at::add(at::add(other, column), small);
+    };
+  };
+}
+
+TEST_F(Tier2Test, AColumnIsNotTakenForARow) {
+  EXPECT_EQ(Differences(ColumnAndRow()), 0);
+  EXPECT_GT(stats_.groups_run, 10) << stats_.to_json();
+}
+
 // A scalar that is always the same while the segment is compiled, and then
 // differs at every step.
 std::function<Program()> LateScalar() {
