@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compiler/ir/ir.h"
@@ -41,6 +42,8 @@ class Kernel {
   // out-of-memory, before it writes. REQUIRES: Shape() made the shape.
   virtual void Run(char* const* memory, const KernelShape& shape,
                    const ScalarValue* scalars) const = 0;
+  // LLVM's IR and the assembly, if the engine was made to keep them.
+  virtual std::string_view CodeText() const { return {}; }
 };
 
 class Engine {

@@ -8,6 +8,7 @@
 #include "compiler/ir/verifier.h"
 #include "compiler/lower/partition.h"
 #include "compiler/passes/passes.h"
+#include "compiler/segment_dump.h"
 
 namespace tjit {
 namespace {
@@ -33,8 +34,13 @@ PartitionStep DescribeStep(const SegmentStep& step) {
 class SegmentCompiler {
  public:
   SegmentCompiler(const SegmentInput& input, Engine* engine,
-                  KernelCache* cache, const CompileLimits& limits)
-      : input_(input), engine_(engine), cache_(cache), limits_(limits) {}
+                  KernelCache* cache, const CompileLimits& limits,
+                  SegmentDump* dump)
+      : input_(input),
+        engine_(engine),
+        cache_(cache),
+        limits_(limits),
+        dump_(dump) {}
 
   SegmentCode Run() {
     for (const SegmentStep& step : input_.steps) {
@@ -112,7 +118,8 @@ class SegmentCompiler {
     return slots;
   }
 
-  bool Fail(std::string reason) {
+  bool Fail(const std::vector<std::uint32_t>& steps, std::string reason) {
+    if (dump_ != nullptr) dump_->AddFailure(steps, reason);
     ++code_.failed;
     code_.reasons.push_back(std::move(reason));
     return false;
@@ -121,10 +128,10 @@ class SegmentCompiler {
   bool CompileGroup(const std::vector<std::uint32_t>& steps,
                     CompiledGroup* group) {
     if (limits_.stop != nullptr && limits_.stop->load()) {
-      return Fail("tjit stopped compiling");
+      return Fail(steps, "tjit stopped compiling");
     }
     if (std::chrono::steady_clock::now() > limits_.deadline) {
-      return Fail("the sequence took longer to compile than it may");
+      return Fail(steps, "the sequence took longer to compile than it may");
     }
     std::vector<GroupStep> lowering;
     for (const std::uint32_t s : steps) {
@@ -133,14 +140,19 @@ class SegmentCompiler {
     Lowered lowered;
     std::string reason;
     if (!Lower(lowering, GroupSlots(steps), &lowered, &reason)) {
-      return Fail(std::move(reason));
+      return Fail(steps, std::move(reason));
+    }
+    if (dump_ != nullptr) {
+      group->dump_number = dump_->BeginGroup(steps, lowered);
     }
     bool was_there = false;
     const KernelCache::Entry& entry =
-        cache_->For(lowered.function, engine_, &was_there);
-    if (entry.kernel == nullptr) return Fail(entry.why_not);
+        cache_->For(lowered.function, engine_, &was_there, dump_);
+    if (entry.kernel == nullptr) return Fail(steps, entry.why_not);
     group->kernel = entry.kernel;
-    if (!Bind(steps, lowered, group, &reason)) return Fail(std::move(reason));
+    if (!Bind(steps, lowered, group, &reason)) {
+      return Fail(steps, std::move(reason));
+    }
     ++(was_there ? code_.reused : code_.compiled);
     return true;
   }
@@ -190,37 +202,70 @@ class SegmentCompiler {
   Engine* const engine_;
   KernelCache* const cache_;
   const CompileLimits limits_;
+  SegmentDump* const dump_;  // may be null
   std::vector<PartitionStep> steps_;
   std::vector<std::uint32_t> uses_;  // by slot: steps that use it
   SegmentCode code_;
 };
 
-}  // namespace
+PassOptions OptionsFor(SegmentDump* dump) {
+  PassOptions options;
+  if (dump == nullptr) return options;
+  options.observer = [dump](const PassInfo& pass, const ir::Function& before,
+                            const ir::Function& after) {
+    dump->AddPass(pass.name, before, after);
+  };
+  return options;
+}
 
-const KernelCache::Entry& KernelCache::For(const ir::Function& function,
-                                           Engine* engine, bool* was_there) {
-  std::string text = absl::StrCat(engine->name(), "\n", ir::Print(function));
-  const auto found = entries_.find(text);
-  *was_there = found != entries_.end();
-  if (*was_there) return found->second;
-  if (entries_.size() >= kMaxEntries) entries_.clear();
-  Entry entry;
+KernelCache::Entry Compile(const ir::Function& function, Engine* engine,
+                           SegmentDump* dump) {
+  KernelCache::Entry entry;
   const std::vector<std::string> wrong = ir::Verify(function);
   ir::Function simpler = function;
   if (!wrong.empty()) {
     entry.why_not = "lowering made a function that is none: " + wrong[0];
   } else {
-    entry.why_not = RunPasses(Passes(), &simpler);
+    entry.why_not = RunPasses(Passes(), &simpler, OptionsFor(dump));
   }
   if (entry.why_not.empty()) {
+    simpler.name = KernelName(simpler);
+    if (dump != nullptr) dump->AddFinal(simpler);
     entry.kernel = engine->Compile(simpler, &entry.why_not);
   }
-  return entries_.emplace(std::move(text), std::move(entry)).first->second;
+  if (dump != nullptr) {
+    entry.dumped = dump->where();
+    if (entry.kernel != nullptr) dump->AddCode(entry.kernel->CodeText());
+  }
+  return entry;
+}
+
+}  // namespace
+
+const KernelCache::Entry& KernelCache::For(const ir::Function& function,
+                                           Engine* engine, bool* was_there,
+                                           SegmentDump* dump) {
+  std::string text = absl::StrCat(engine->name(), "\n", ir::Print(function));
+  const auto found = entries_.find(text);
+  *was_there = found != entries_.end();
+  if (*was_there) {
+    if (dump != nullptr && found->second.kernel != nullptr) {
+      dump->AddReuse(found->second.dumped);
+    }
+    return found->second;
+  }
+  if (entries_.size() >= kMaxEntries) entries_.clear();
+  return entries_.emplace(std::move(text), Compile(function, engine, dump))
+      .first->second;
 }
 
 SegmentCode CompileSegment(const SegmentInput& input, Engine* engine,
-                           KernelCache* cache, const CompileLimits& limits) {
-  return SegmentCompiler(input, engine, cache, limits).Run();
+                           KernelCache* cache, const CompileLimits& limits,
+                           SegmentDump* dump) {
+  SegmentCode code =
+      SegmentCompiler(input, engine, cache, limits, dump).Run();
+  if (dump != nullptr) code.dump_number = dump->number();
+  return code;
 }
 
 }  // namespace tjit

@@ -28,6 +28,8 @@
 
 namespace tjit {
 
+class SegmentDump;  // segment_dump.h
+
 // One step that is to run.
 struct SegmentStep {
   StepRecord record;
@@ -61,6 +63,7 @@ struct CompiledGroup {
   KernelShape shape;
   std::vector<BakedScalar> baked;
   std::vector<std::int32_t> reads, writes;  // slots
+  int dump_number = 0;                      // of the group in TJIT_DUMP
 };
 
 // A place in the new order: a group, or a step of the segment (group < 0).
@@ -72,6 +75,7 @@ struct CodeItem {
 struct SegmentCode {
   std::vector<CodeItem> order;
   std::vector<CompiledGroup> groups;
+  int dump_number = 0;  // of the segment in TJIT_DUMP
   std::int64_t steps_fused = 0;
   std::int64_t compiled = 0, reused = 0, failed = 0;
   std::vector<std::string> reasons;  // of the groups that failed
@@ -82,10 +86,11 @@ class KernelCache {
   struct Entry {
     std::shared_ptr<const Kernel> kernel;
     std::string why_not;  // null kernel
+    std::string dumped;   // where; "" without a dump
   };
   // The kernel of `function`, compiled unless it was before (*was_there).
   const Entry& For(const ir::Function& function, Engine* engine,
-                   bool* was_there);
+                   bool* was_there, SegmentDump* dump);
   void Clear() { entries_.clear(); }
 
  private:
@@ -101,7 +106,9 @@ struct CompileLimits {
   const std::atomic<bool>* stop = nullptr;  // set: give up
 };
 
+// `dump`: gets what is made on the way, if there is one.
 SegmentCode CompileSegment(const SegmentInput& input, Engine* engine,
-                           KernelCache* cache, const CompileLimits& limits);
+                           KernelCache* cache, const CompileLimits& limits,
+                           SegmentDump* dump = nullptr);
 
 }  // namespace tjit

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <iterator>
 
@@ -60,6 +61,41 @@ bool SetDebugCompile(std::string_view value, EnvOptions* o) {
   return o->has_debug_compile;
 }
 
+constexpr std::string_view kDumpNames[] = {
+#define TJIT_DUMP_PART(suffix, name, what) name,
+#include "recorder/dump_parts.def"
+#undef TJIT_DUMP_PART
+};
+
+constexpr unsigned kAllDumpParts = (1u << std::size(kDumpNames)) - 1;
+
+// "ir,passes", or "all".
+bool SetDump(std::string_view value, EnvOptions* o) {
+  unsigned parts = 0;
+  while (true) {
+    const std::size_t comma = value.find(',');
+    const std::string_view word = value.substr(0, comma);
+    const auto* found =
+        std::find(std::begin(kDumpNames), std::end(kDumpNames), word);
+    if (found != std::end(kDumpNames)) {
+      parts |= 1u << (found - std::begin(kDumpNames));
+    } else if (word == "all") {
+      parts |= kAllDumpParts;
+    } else {
+      return false;
+    }
+    if (comma == std::string_view::npos) break;
+    value.remove_prefix(comma + 1);
+  }
+  o->dump = parts;
+  return true;
+}
+
+bool SetDumpPath(std::string_view value, EnvOptions* o) {
+  o->dump_path = value;
+  return !value.empty();
+}
+
 bool SetHotThreshold(std::string_view value, EnvOptions* o) {
   long long number = 0;
   const char* end = value.data() + value.size();
@@ -70,6 +106,11 @@ bool SetHotThreshold(std::string_view value, EnvOptions* o) {
   o->hot_threshold = number;
   o->has_hot_threshold = true;
   return true;
+}
+
+bool SetPerfMap(std::string_view value, EnvOptions* o) {
+  o->has_perf_map = ParseBool(value, &o->perf_map);
+  return o->has_perf_map;
 }
 
 bool SetShadow(std::string_view value, EnvOptions* o) {
@@ -169,12 +210,18 @@ const std::vector<Variable>& Variables() {
       {"TJIT_COMPILE", "0 or 1", SetCompileAll},
       {"TJIT_CONFIG", "a path to read", SetConfig},
       {"TJIT_DEBUG_COMPILE", "0 or 1", SetDebugCompile},
+      {"TJIT_DUMP",
+       "all, or some of " + DumpPartNames(kAllDumpParts) +
+           " with commas between",
+       SetDump},
+      {"TJIT_DUMP_FILE", "a path to write to", SetDumpPath},
       {"TJIT_HOT_THRESHOLD", HotThresholdRange(), SetHotThreshold},
       {"TJIT_INSTRUCTION_LOG", "a path to write to", SetInstructionLog},
       {"TJIT_LOG",
        "some of " + LogChannelNames() +
            " with commas between, a minus before what is to be off",
        SetLog},
+      {"TJIT_PERF_MAP", "0 or 1", SetPerfMap},
       {"TJIT_PLANTED_DEFECT", "the name of a defect", SetPlantedDefect},
       {"TJIT_PRINT_CONFIG", "0 or 1", SetPrintConfig},
       {"TJIT_SHADOW", "0 or 1", SetShadow},
@@ -213,6 +260,16 @@ void ParseOne(std::string_view name, std::string_view value,
 }
 
 }  // namespace
+
+std::string DumpPartNames(unsigned parts) {
+  std::string names;
+  for (std::size_t i = 0; i < std::size(kDumpNames); ++i) {
+    if ((parts >> i & 1) == 0) continue;
+    if (!names.empty()) names += ", ";
+    names += kDumpNames[i];
+  }
+  return names.empty() ? "none" : names;
+}
 
 bool ParseBackend(std::string_view name, BackendName* backend) {
   for (std::size_t i = 0; i < std::size(kBackends); ++i) {

@@ -16,6 +16,19 @@ enum class BackendName : std::uint8_t { kReplay, kInterpreter, kLlvm };
 bool ParseBackend(std::string_view name, BackendName* backend);
 const char* NameOf(BackendName backend);
 
+// The parts of TJIT_DUMP.
+enum DumpPart : unsigned {
+#define TJIT_DUMP_PART(suffix, name, what) kDump##suffix##Bit,
+#include "recorder/dump_parts.def"
+#undef TJIT_DUMP_PART
+#define TJIT_DUMP_PART(suffix, name, what) \
+  kDump##suffix = 1u << kDump##suffix##Bit,
+#include "recorder/dump_parts.def"
+#undef TJIT_DUMP_PART
+};
+// Names of some of them with commas between; "none".
+std::string DumpPartNames(unsigned parts);
+
 // The modes of TJIT_STRESS.
 inline constexpr unsigned kStressHide = 1, kStressLate = 2, kStressCheck = 4,
                           kStressShuffle = 8;
@@ -26,8 +39,11 @@ struct EnvOptions {
   BackendName backend = BackendName::kReplay;  // TJIT_BACKEND
   bool has_compile_all = false, compile_all = false;
   bool has_debug_compile = false, debug_compile = false;
+  unsigned dump = 0;      // TJIT_DUMP, DumpPart bits; 0: not given
+  std::string dump_path;  // TJIT_DUMP_FILE; empty: not given
   bool has_hot_threshold = false;
   long long hot_threshold = 0;
+  bool has_perf_map = false, perf_map = false;
   bool has_shadow = false, shadow = false;
   bool has_strict = false, strict = false;
   bool has_stress = false;

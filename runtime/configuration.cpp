@@ -158,6 +158,21 @@ const std::string& InstructionLogPath() {
   return path.empty() ? Configured().options.instruction_log_path : path;
 }
 
+unsigned DumpParts() {
+  const unsigned parts = Environment().dump;
+  return parts != 0 ? parts : Configured().options.dump;
+}
+
+const std::string& DumpPath() {
+  const std::string& path = Environment().dump_path;
+  return path.empty() ? Configured().options.dump_path : path;
+}
+
+bool WritesPerfMap() {
+  const EnvOptions& env = Environment();
+  return env.has_perf_map ? env.perf_map : Configured().options.perf_map;
+}
+
 Options Resolve(Options o) {
   const EnvOptions& env = Environment();
   Resolver r;
@@ -170,11 +185,18 @@ Options Resolve(Options o) {
          false);
   r.Take("debug_compile", env.has_debug_compile, env.debug_compile,
          &o.debug_compile, false);
+  r.Note("dump", DumpPartNames(DumpParts()),
+         env.dump != 0 ? "TJIT_DUMP" : Resolver::Origin("dump"));
+  r.Note("dump_file", ToText(DumpPath()),
+         env.dump_path.empty() ? Resolver::Origin("dump_file")
+                               : "TJIT_DUMP_FILE");
   r.Take("hot_threshold", env.has_hot_threshold,
          std::int64_t{env.hot_threshold}, &o.hot_threshold, std::int64_t{10});
   r.Note("instruction_log", ToText(InstructionLogPath()),
          env.instruction_log_path.empty() ? Resolver::Origin("instruction_log")
                                           : "TJIT_INSTRUCTION_LOG");
+  r.Note("perf_map", ToText(WritesPerfMap()),
+         env.has_perf_map ? "TJIT_PERF_MAP" : Resolver::Origin("perf_map"));
   r.Take("shadow", env.has_shadow, env.shadow, &o.shadow, false);
   r.Take("stats_path", env.has_stats_path, env.stats_path, &o.stats_path, "");
   r.Take("stress", env.has_stress,

@@ -29,6 +29,11 @@ bool IsOnAtLoad();
 // Where the instruction log goes, by environment or file; empty: nowhere.
 const std::string& InstructionLogPath();
 
+// TJIT_DUMP, TJIT_DUMP_FILE and TJIT_PERF_MAP, by environment or file.
+unsigned DumpParts();
+const std::string& DumpPath();
+bool WritesPerfMap();
+
 // The program's options with what the environment says over them. With
 // TJIT_PRINT_CONFIG=1 it writes them to stderr, unless they are as before:
 //   [CONFIG] hot_threshold = 5 (tjit.yaml:3:16)

@@ -76,6 +76,8 @@ class LlvmKernel : public Kernel {
     }
   }
 
+  std::string_view CodeText() const override { return kernel_.dump; }
+
  private:
   const TjitLlvmApi* const api_;
   const TjitKernel kernel_;
@@ -83,7 +85,8 @@ class LlvmKernel : public Kernel {
 
 class LlvmEngine : public Engine {
  public:
-  explicit LlvmEngine(MathFunctions* functions) : functions_(functions) {}
+  LlvmEngine(MathFunctions* functions, std::uint32_t flags)
+      : functions_(functions), flags_(flags) {}
 
   const char* name() const override { return "llvm"; }
   bool is_for_speed() const override { return true; }
@@ -106,6 +109,7 @@ class LlvmEngine : public Engine {
     const std::vector<TjitMath> math = MathOf(function);
     TjitLlvmOptions options{};
     options.abi = kTjitLlvmAbi;
+    options.flags = flags_;
     options.math = math.data();
     options.math_count = static_cast<std::int32_t>(math.size());
     TjitKernel kernel{};
@@ -146,12 +150,14 @@ class LlvmEngine : public Engine {
   const TjitLlvmApi* api_ = nullptr;  // the worker's, as all of this
   std::string why_not_;
   MathFunctions* const functions_;
+  const std::uint32_t flags_;
 };
 
 }  // namespace
 
-std::unique_ptr<Engine> MakeLlvmEngine(MathFunctions* functions) {
-  return std::make_unique<LlvmEngine>(functions);
+std::unique_ptr<Engine> MakeLlvmEngine(MathFunctions* functions,
+                                       std::uint32_t flags) {
+  return std::make_unique<LlvmEngine>(functions, flags);
 }
 
 }  // namespace tjit::runtime

@@ -3,6 +3,7 @@
 // Tested by: tests/runtime/tier2_test.cpp
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "compiler/kernel.h"
@@ -11,7 +12,9 @@ namespace tjit::runtime {
 
 // The library is loaded at the first use, on the worker: a process in which
 // nothing gets hot does not pay for it. Where it cannot be had the engine says
-// so once and refuses everything. `functions` outlives the engine.
-std::unique_ptr<Engine> MakeLlvmEngine(MathFunctions* functions);
+// so once and refuses everything. `functions` outlives the engine; `flags`:
+// TjitLlvmFlag, for all kernels.
+std::unique_ptr<Engine> MakeLlvmEngine(MathFunctions* functions,
+                                       std::uint32_t flags);
 
 }  // namespace tjit::runtime

@@ -7,6 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "compiler/segment_dump.h"
+#include "recorder/env.h"
 #include "recorder/log.h"
 #include "recorder/schema_key.h"
 #include "runtime/instruction_log.h"
@@ -275,6 +277,21 @@ void Tier2Variant::Build(PreparedSegment* segment,
   }
   executable_ = std::make_unique<Executable>(
       program, PlanMemory(plan, segment->PlanSlots(variant->live)));
+  DumpFile* const dump = Runtime::Get().tier2().dump();
+  if (dump != nullptr && dump->Wants(kDumpPlan)) Dump(*segment, dump);
+}
+
+void Tier2Variant::Dump(const PreparedSegment& segment, DumpFile* file) const {
+  const SegmentCode& code = task_->code;
+  std::vector<std::string> items;
+  for (const CodeItem& item : code.order) {
+    items.push_back(
+        item.group < 0
+            ? absl::StrCat("call ", std::string(OpName(
+                                        segment.nodes_[item.step]->step.op)))
+            : absl::StrCat("group ", code.groups[item.group].dump_number));
+  }
+  DumpPlan(file, code.dump_number, items, executable_->plan(), scratch_bytes_);
 }
 
 std::string_view Tier2Variant::StaleScalar(

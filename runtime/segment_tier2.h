@@ -65,6 +65,7 @@ struct Tier2Variant {
            bool is_again);
   void PickUp(PreparedSegment* segment, PreparedSegment::Variant* variant);
   void Build(PreparedSegment* segment, PreparedSegment::Variant* variant);
+  void Dump(const PreparedSegment& segment, DumpFile* file) const;
   // An op whose scalar is not the one that was compiled in, "" if there is
   // none. Marks these scalars, so that they are arguments of the next kernel.
   std::string_view StaleScalar(const PreparedSegment& segment,

@@ -5,13 +5,18 @@
 #include <signal.h>
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "compiler/llvm/abi.h"
+#include "compiler/segment_dump.h"
+#include "recorder/env.h"
 #include "recorder/log.h"
+#include "runtime/configuration.h"
 #include "runtime/llvm_engine.h"
 #include "runtime/log.h"
 #include "runtime/runtime.h"
@@ -61,6 +66,14 @@ bool KernelsContract() {
   return false;
 }
 
+std::uint32_t LlvmFlags() {
+  std::uint32_t flags = 0;
+  if (WritesPerfMap()) flags |= kTjitLlvmPerfMap;
+  if ((DumpParts() & kDumpLlvm) != 0) flags |= kTjitLlvmDumpIr;
+  if ((DumpParts() & kDumpAsm) != 0) flags |= kTjitLlvmDumpAssembly;
+  return flags;
+}
+
 void Log(const CompileTask& task) {
   if (!Runtime::Get().debug_compile() && !LogsTo(LogChannel::kCompile)) return;
   const SegmentCode& code = task.code;
@@ -81,12 +94,15 @@ void Log(const CompileTask& task) {
 
 void Tier2::SetBackend(Backend backend) {
   const std::lock_guard<std::mutex> lock(mutex_);
+  if (dump_ == nullptr && DumpParts() != 0) {
+    dump_ = std::make_unique<DumpFile>(DumpParts(), DumpPath());
+  }
   std::unique_ptr<Engine>& engine = engines_[backend];
   if (engine == nullptr && backend == Backend::kInterpreter) {
     engine = MakeInterpreterEngine(&functions_);
   }
   if (engine == nullptr && backend == Backend::kLlvm) {
-    engine = MakeLlvmEngine(&functions_);
+    engine = MakeLlvmEngine(&functions_, LlvmFlags());
   }
   const bool is_usable = engine != nullptr && KernelsContract();
   engine_.store(is_usable ? engine.get() : nullptr);
@@ -160,7 +176,10 @@ void Tier2::Compile(CompileTask* task) {
   limits.deadline = began + kBudget;
   limits.stop = &give_up_;
   try {
-    task->code = CompileSegment(task->input, task->engine, &kernels_, limits);
+    std::optional<SegmentDump> dump;
+    if (dump_ != nullptr) dump.emplace(dump_.get(), task->input);
+    task->code = CompileSegment(task->input, task->engine, &kernels_, limits,
+                                dump ? &*dump : nullptr);
   } catch (const std::exception& e) {  // no memory
     task->code = SegmentCode();
     task->code.failed = 1;

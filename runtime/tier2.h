@@ -27,6 +27,7 @@
 
 #include "compiler/segment_code.h"
 #include "recorder/counters.h"
+#include "recorder/dump_file.h"
 #include "runtime/math_probe.h"
 #include "tjit/options.h"
 
@@ -49,6 +50,9 @@ class Tier2 {
   void SetBackend(Backend backend);
   // Null: nothing is compiled.
   Engine* engine() const { return engine_.load(std::memory_order_relaxed); }
+
+  // Where TJIT_DUMP goes; null: it was not asked for.
+  DumpFile* dump() const { return dump_.get(); }
 
   // Queues `input`; null if the queue is full or no thread can be had.
   std::shared_ptr<CompileTask> Ask(SegmentInput input, bool is_again);
@@ -91,6 +95,7 @@ class Tier2 {
   std::atomic<bool> give_up_{false};
   std::map<std::string, std::int64_t> failures_;
   MathProbe functions_;
+  std::unique_ptr<DumpFile> dump_;  // made by the first SetBackend()
   std::map<Backend, std::unique_ptr<Engine>> engines_;
   KernelCache kernels_;  // the worker's
   Counters counters_;

@@ -29,7 +29,8 @@ runtime/interposed\.def"
 compiler/llvm/(abi|loader)\.h"
       ;;
     examples/*) echo "$PLAIN|$TORCH|tjit/.+" ;;
-    tools/*) echo "$PLAIN|$TORCH|yaml-cpp/.+|recorder/[^/]+|tools/.+|tjit/.+" ;;
+    tools/*) echo "$PLAIN|$TORCH|yaml-cpp/.+|recorder/[^/]+|compiler/[^/]+|\
+tools/.+|tjit/.+" ;;
     bench/*) echo "$PLAIN|$TORCH|benchmark/.+|bench/.+|tjit/.+" ;;
   esac
 }

@@ -32,6 +32,11 @@ std::string Print(const Function& function);
 // One instruction of it, without the end of line.
 std::string Print(const Function& function, const Instruction& instruction);
 
+// Parts of it: "f32[n0,8](1,n0)", "[n0,8](0,1)+8", "$0".
+std::string ToText(const Value& type);
+std::string ToText(const Geometry& geometry);
+std::string ToText(const Scalar& scalar);
+
 // Parses one function; says "line:column: what" in *error and returns false if
 // the text is none. Syntax only: Verify() knows the rest, but a parsed
 // operand always names an earlier value.

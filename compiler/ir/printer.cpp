@@ -20,7 +20,36 @@ std::string DoubleText(std::uint64_t bits) {
   return text;
 }
 
-std::string ScalarText(const Scalar& scalar) {
+std::string OperandText(const Function& function, const Operand& operand) {
+  if (!operand.is_tensor()) return ToText(operand.scalar);
+  std::string text =
+      absl::StrCat(operand.written ? "!" : "", "%", operand.value);
+  const auto index = static_cast<std::size_t>(operand.value);
+  if (operand.access != function.values[index].layout) {
+    text += ToText(operand.access);
+  }
+  return text;
+}
+
+std::string HeadText(const Function& f) {
+  std::string text = absl::StrCat("func ", f.name, "(");
+  for (int i = 0; i < f.symbols; ++i) {
+    absl::StrAppend(&text, i == 0 ? "n" : ", n", i);
+  }
+  text += ") {\n";
+  for (int i = 0; i < f.externals; ++i) {
+    absl::StrAppend(&text, "  external %", i, ": ",
+                    ToText(f.values[static_cast<std::size_t>(i)]), "\n");
+  }
+  for (std::size_t i = 0; i < f.scalars.size(); ++i) {
+    absl::StrAppend(&text, "  scalar $", i, ": ", Name(f.scalars[i]), "\n");
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string ToText(const Scalar& scalar) {
   if (!scalar.is_constant()) return absl::StrCat("$", scalar.argument);
   switch (scalar.type) {
     case ScalarType::kI64:
@@ -33,7 +62,7 @@ std::string ScalarText(const Scalar& scalar) {
   return "?";
 }
 
-std::string GeometryText(const Geometry& g) {
+std::string ToText(const Geometry& g) {
   std::string text = absl::StrCat("[", ToText(g.sizes), "]");
   if (g.strides != ContiguousStrides(g.sizes)) {
     absl::StrAppend(&text, "(", ToText(g.strides), ")");
@@ -42,38 +71,9 @@ std::string GeometryText(const Geometry& g) {
   return text;
 }
 
-std::string OperandText(const Function& function, const Operand& operand) {
-  if (!operand.is_tensor()) return ScalarText(operand.scalar);
-  std::string text =
-      absl::StrCat(operand.written ? "!" : "", "%", operand.value);
-  const auto index = static_cast<std::size_t>(operand.value);
-  if (operand.access != function.values[index].layout) {
-    text += GeometryText(operand.access);
-  }
-  return text;
+std::string ToText(const Value& value) {
+  return absl::StrCat(Name(value.dtype), ToText(value.layout));
 }
-
-std::string TypeText(const Value& value) {
-  return absl::StrCat(Name(value.dtype), GeometryText(value.layout));
-}
-
-std::string HeadText(const Function& f) {
-  std::string text = absl::StrCat("func ", f.name, "(");
-  for (int i = 0; i < f.symbols; ++i) {
-    absl::StrAppend(&text, i == 0 ? "n" : ", n", i);
-  }
-  text += ") {\n";
-  for (int i = 0; i < f.externals; ++i) {
-    absl::StrAppend(&text, "  external %", i, ": ",
-                    TypeText(f.values[static_cast<std::size_t>(i)]), "\n");
-  }
-  for (std::size_t i = 0; i < f.scalars.size(); ++i) {
-    absl::StrAppend(&text, "  scalar $", i, ": ", Name(f.scalars[i]), "\n");
-  }
-  return text;
-}
-
-}  // namespace
 
 std::string Print(const Function& function, const Instruction& in) {
   std::string text;
@@ -86,7 +86,7 @@ std::string Print(const Function& function, const Instruction& in) {
   before = " ";
   for (const ValueId id : in.results) {
     absl::StrAppend(&text, before,
-                    TypeText(function.values[static_cast<std::size_t>(id)]));
+                    ToText(function.values[static_cast<std::size_t>(id)]));
     before = ", ";
   }
   if (in.op == Op::kCall) {

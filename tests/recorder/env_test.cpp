@@ -38,6 +38,7 @@ TEST(EnvTest, NothingIsSetByAnEmptyOrForeignEnvironment) {
 TEST(EnvTest, EachVariableSetsItsOption) {
   const EnvOptions o = Parse(
       {"TJIT_AUTO_COMPILE=1", "TJIT_BACKEND=llvm", "TJIT_COMPILE=1", "TJIT_DEBUG_COMPILE=0",
+       "TJIT_DUMP=plan,ir", "TJIT_DUMP_FILE=a.dump", "TJIT_PERF_MAP=1",
        "TJIT_HOT_THRESHOLD=25", "TJIT_STRESS=hide", "TJIT_BLESS=1",
        "TJIT_CONFIG=a.yaml", "TJIT_PRINT_CONFIG=1",
        "TJIT_SHADOW=1", "TJIT_STRICT=1", "TJIT_VERIFY=1",
@@ -47,6 +48,9 @@ TEST(EnvTest, EachVariableSetsItsOption) {
   EXPECT_TRUE(o.has_backend && o.backend == BackendName::kLlvm);
   EXPECT_TRUE(o.has_compile_all && o.compile_all);
   EXPECT_TRUE(o.has_debug_compile && !o.debug_compile);
+  EXPECT_EQ(o.dump, kDumpPlan | kDumpIr);
+  EXPECT_EQ(o.dump_path, "a.dump");
+  EXPECT_TRUE(o.has_perf_map && o.perf_map);
   EXPECT_TRUE(o.has_hot_threshold);
   EXPECT_EQ(o.hot_threshold, 25);
   EXPECT_TRUE(o.has_stress);
@@ -111,6 +115,29 @@ TEST(EnvTest, StressModesCombineButHideDoesNot) {
     EXPECT_FALSE(o.has_stress) << entry;
     EXPECT_EQ(o.complaints.size(), 1u) << entry;
   }
+}
+
+TEST(EnvTest, PartsOfADump) {
+  EXPECT_EQ(Parse({"TJIT_DUMP=asm"}).dump, kDumpAsm);
+  EXPECT_EQ(Parse({"TJIT_DUMP=trace,trace,loops"}).dump,
+            kDumpTrace | kDumpLoops);
+  const unsigned all = Parse({"TJIT_DUMP=all"}).dump;
+  EXPECT_EQ(all, Parse({"TJIT_DUMP=trace,ir,passes,loops,plan,llvm,asm"}).dump);
+  EXPECT_EQ(DumpPartNames(all), "trace, ir, passes, loops, plan, llvm, asm");
+  EXPECT_EQ(DumpPartNames(0), "none");
+  for (const char* entry : {"TJIT_DUMP=", "TJIT_DUMP=ir,", "TJIT_DUMP=,ir",
+                            "TJIT_DUMP=IR", "TJIT_DUMP=ir passes"}) {
+    const EnvOptions o = Parse({entry});
+    EXPECT_EQ(o.dump, 0u) << entry;
+    EXPECT_THAT(o.complaints,
+                ElementsAre(HasSubstr("accepted is all, or some of trace, ir, "
+                                      "passes, loops, plan, llvm, asm with "
+                                      "commas between")));
+  }
+  EXPECT_THAT(Parse({"TJIT_DUMP_FILE="}).complaints,
+              ElementsAre(HasSubstr("accepted is a path to write to")));
+  EXPECT_THAT(Parse({"TJIT_PERF_MAP=yes"}).complaints,
+              ElementsAre(HasSubstr("TJIT_PERF_MAP=yes is not used")));
 }
 
 TEST(EnvTest, ThresholdIsAWholeNumberInItsRange) {

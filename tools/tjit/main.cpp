@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "tools/tjit/explain_command.h"
+#include "tools/tjit/graph_command.h"
 #include "tools/tjit/log_command.h"
 #include "tools/tjit/run_command.h"
 
@@ -12,6 +13,7 @@ namespace {
 constexpr char kHelp[] =
     "usage: tjit run [options] -- program [arguments]\n"
     "       tjit explain FILE\n"
+    "       tjit graph [options] FILE\n"
     "       tjit log [options] FILE\n"
     "       tjit --help | --version\n"
     "\n"
@@ -31,6 +33,7 @@ int main(int argc, char** argv) {
   const std::string_view word = argv[1];
   if (word == "run") return tjit::tools::RunCommand(argc - 2, argv + 2);
   if (word == "explain") return tjit::tools::ExplainCommand(argc - 2, argv + 2);
+  if (word == "graph") return tjit::tools::GraphCommand(argc - 2, argv + 2);
   if (word == "log") return tjit::tools::LogCommand(argc - 2, argv + 2);
   if (word == "--help" || word == "-h" || word == "help") {
     std::fputs(kHelp, stdout);
@@ -40,6 +43,6 @@ int main(int argc, char** argv) {
     std::puts("tjit " TJIT_VERSION);
     return 0;
   }
-  return UsageError("accepted are run, explain, log, --help and --version, "
+  return UsageError("accepted are run, explain, graph, log, --help and --version, "
                     "not ", argv[1]);
 }

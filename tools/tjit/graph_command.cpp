@@ -1,0 +1,165 @@
+#include "tools/tjit/graph_command.h"
+
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/dump_reader.h"
+#include "compiler/graph.h"
+#include "tools/tjit/run_command.h"
+
+namespace tjit::tools {
+namespace {
+
+constexpr char kUsage[] =
+    "usage: tjit graph [options] FILE\n\n"
+    "Prints the functions of FILE: what a run wrote as TJIT_DUMP_FILE=FILE "
+    "(with\nTJIT_DUMP=ir or passes), or a function of the compiler's IR. "
+    "-: standard input.\n\n"
+    "  --text    with names and readers behind each line (the default)\n"
+    "  --dot     a graph for Graphviz\n"
+    "  --svg     a picture\n"
+    "  --list    a numbered line for each function\n"
+    "  --pick=N  only function number N; --dot and --svg take one\n"
+    "  --help    this text\n";
+
+enum class Form { kText, kDot, kSvg, kList };
+
+struct Request {
+  Form form = Form::kText;
+  std::size_t pick = 0;  // 0: all
+  std::string path;
+};
+
+int Fail(const std::string& text) {
+  std::fprintf(stderr, "tjit graph: %s\n", text.c_str());
+  return kUsageStatus;
+}
+
+bool SetForm(std::string_view option, Form* form) {
+  if (option == "--text") *form = Form::kText;
+  else if (option == "--dot") *form = Form::kDot;
+  else if (option == "--svg") *form = Form::kSvg;
+  else if (option == "--list") *form = Form::kList;
+  else return false;
+  return true;
+}
+
+// "" or what is wrong.
+std::string Parse(int count, char** arguments, Request* request) {
+  constexpr std::string_view kPick = "--pick=";
+  for (int i = 0; i < count; ++i) {
+    const std::string_view word = arguments[i];
+    if (SetForm(word, &request->form)) continue;
+    if (word.starts_with(kPick)) {
+      const char* begin = word.data() + kPick.size();
+      const char* end = word.data() + word.size();
+      const auto parsed = std::from_chars(begin, end, request->pick);
+      if (parsed.ec == std::errc() && parsed.ptr == end && request->pick > 0) {
+        continue;
+      }
+      return std::string(word) + ": accepted is a number from 1 on";
+    }
+    if (word.starts_with("-") && word != "-") {
+      return "unknown option " + std::string(word) + "; accepted are --text, "
+             "--dot, --svg, --list, --pick=N and --help";
+    }
+    if (!request->path.empty()) {
+      return "one file is wanted: tjit graph [options] FILE";
+    }
+    request->path = word;
+  }
+  return request->path.empty() ? "no file given: tjit graph [options] FILE"
+                               : "";
+}
+
+// "" or what is wrong.
+std::string Read(const std::string& path, std::string* text) {
+  std::ostringstream all;
+  errno = 0;
+  if (path == "-") {
+    all << std::cin.rdbuf();
+  } else {
+    std::ifstream file(path);
+    if (!file || (!(all << file.rdbuf()) && errno != 0)) {
+      return "cannot read " + path + ": " + std::strerror(errno);
+    }
+  }
+  *text = all.str();
+  return "";
+}
+
+std::string TitleOf(const DumpedFunction& f) {
+  return f.title.empty() ? "func " + f.function.name : f.title;
+}
+
+void List(const std::vector<DumpedFunction>& functions) {
+  for (std::size_t i = 0; i < functions.size(); ++i) {
+    std::printf("%zu: %s, %zu ops\n", i + 1, TitleOf(functions[i]).c_str(),
+                functions[i].function.body.size());
+  }
+}
+
+void PrintText(const DumpedFunction& f) {
+  if (!f.title.empty()) std::printf("; ==== %s\n", f.title.c_str());
+  for (const auto& [what, name] : f.names) {
+    std::printf("; name %s = %s\n", what.c_str(), name.c_str());
+  }
+  std::fputs(ToListing(f).c_str(), stdout);
+}
+
+int Print(const Request& request, std::vector<DumpedFunction> functions) {
+  const std::size_t count = functions.size();
+  if (request.pick > count) {
+    return Fail(request.path + " has " + std::to_string(count) +
+                " functions, not " + std::to_string(request.pick));
+  }
+  if (request.form == Form::kList) {
+    List(functions);
+    return 0;
+  }
+  if (request.pick > 0) functions = {functions[request.pick - 1]};
+  if (request.form == Form::kText) {
+    for (const DumpedFunction& f : functions) PrintText(f);
+    return 0;
+  }
+  if (functions.size() > 1) {
+    return Fail(request.path + " has " + std::to_string(count) +
+                " functions: choose one with --pick=N; --list shows them");
+  }
+  const Graph graph = GraphOf(functions[0]);
+  std::fputs((request.form == Form::kDot ? ToDot(graph) : ToSvg(graph)).c_str(),
+             stdout);
+  return 0;
+}
+
+}  // namespace
+
+int GraphCommand(int count, char** arguments) {
+  for (int i = 0; i < count; ++i) {
+    const std::string_view word = arguments[i];
+    if (word != "--help" && word != "-h") continue;
+    std::fputs(kUsage, stdout);
+    return 0;
+  }
+  Request request;
+  std::string wrong = Parse(count, arguments, &request);
+  if (!wrong.empty()) return Fail(wrong);
+  std::string text;
+  wrong = Read(request.path, &text);
+  if (!wrong.empty()) return Fail(wrong);
+  std::vector<DumpedFunction> functions;
+  if (!ReadFunctions(text, &functions, &wrong)) {
+    return Fail(request.path + ":" + wrong);
+  }
+  return Print(request, std::move(functions));
+}
+
+}  // namespace tjit::tools
