@@ -6,9 +6,16 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/segment_dump.h"
+#include "recorder/env.h"
 
 namespace tjit {
 namespace {
@@ -16,6 +23,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
 
@@ -238,6 +246,65 @@ TEST_F(SegmentCodeTest, AScalarThatMayVaryIsNamedWhereItWasCompiledIn) {
   EXPECT_EQ(code.groups[0].baked[0].index, 1u);
   EXPECT_TRUE(code.groups[0].baked[0].value.SameBits(Double(3)));
   EXPECT_THAT(code.groups[0].scalars, ElementsAre(2));
+}
+
+class SegmentDumpTest : public SegmentCodeTest {
+ protected:
+  // The text of `parts`, for all of the segments in turn.
+  std::string Dump(unsigned parts, const std::vector<Segment>& segments) {
+    const std::string path = testing::TempDir() + "segment_dump_test.txt";
+    {
+      DumpFile file(parts, path);
+      file.Write("");
+      for (const Segment& segment : segments) {
+        SegmentDump dump(&file, segment.input());
+        last_ = CompileSegment(segment.input(), &engine_, &cache_, {}, &dump);
+      }
+    }
+    std::ifstream file(path);
+    std::string text{std::istreambuf_iterator<char>(file), {}};
+    std::remove(path.c_str());
+    return text;
+  }
+
+  SegmentCode last_;
+};
+
+TEST_F(SegmentDumpTest, FunctionsHaveNamesAndEqualOnesShareAKernel) {
+  const std::string text = Dump(kDumpIr, {Mixed(), Mixed()});
+  EXPECT_THAT(text, HasSubstr("; ==== segment 1 group 1 lowered\n"
+                              "; group of %0 aten::add.Tensor, %2 "
+                              "aten::mul.Tensor\n"
+                              "; name %0 = s0\n"));
+  EXPECT_THAT(text, HasSubstr("; ==== segment 1 group 1 final\n"
+                              "func add_mul("));
+  EXPECT_THAT(text, HasSubstr("; ==== segment 2 group 1 kernel\n"
+                              "(that of segment 1 group 1, the same "
+                              "function)\n"));
+  EXPECT_THAT(text, Not(HasSubstr(" trace\n")));
+  EXPECT_EQ(last_.dump_number, 2);
+  ASSERT_THAT(last_.groups, SizeIs(1));
+  EXPECT_EQ(last_.groups[0].dump_number, 1);
+}
+
+TEST_F(SegmentDumpTest, PassesThatChangeNothingSaySo) {
+  const std::string text = Dump(kDumpPasses, {Mixed()});
+  EXPECT_THAT(text, HasSubstr("; ==== segment 1 group 1 pass cse\n"
+                              "(unchanged)\n"));
+  EXPECT_THAT(text, HasSubstr("; ==== segment 1 group 1 pass "
+                              "simplify_access\n"));
+}
+
+TEST_F(SegmentDumpTest, FailuresAreThereEachTime) {
+  engine_.fails = true;
+  const std::string text = Dump(kDumpAsm, {Mixed(), Mixed()});
+  for (const char* segment : {"1", "2"}) {
+    EXPECT_THAT(text, HasSubstr(absl::StrCat(
+                          "; ==== segment ", segment,
+                          " not compiled\n; group of %0 aten::add.Tensor, %2 "
+                          "aten::mul.Tensor\nplanted\n")));
+  }
+  EXPECT_THAT(text, Not(HasSubstr(" kernel\n")));
 }
 
 }  // namespace
