@@ -5,6 +5,8 @@
 namespace tjit {
 namespace {
 
+constexpr int kLabelHeight = 10, kLabelRows = 3;
+
 constexpr char kStyle[] =
     "<style>\n"
     "text { font: 12px monospace; text-anchor: middle; }\n"
@@ -43,8 +45,9 @@ const char* ClassOf(GraphNodeKind kind) {
   return "";
 }
 
+// `row`: of its label, so that labels at one box do not cover each other.
 void AddEdge(const GraphEdge& edge, const std::vector<GraphPoint>& points,
-             std::string* text) {
+             int row, std::string* text) {
   absl::StrAppend(text, "<path d=\"M", points[0].x, ",", points[0].y);
   for (std::size_t i = 1; i < points.size(); ++i) {
     const GraphPoint &a = points[i - 1], &b = points[i];
@@ -57,7 +60,7 @@ void AddEdge(const GraphEdge& edge, const std::vector<GraphPoint>& points,
   // Beside the tip.
   const GraphPoint &a = points[points.size() - 2], &b = points.back();
   absl::StrAppend(text, "<text class=\"access\" x=\"", (a.x + 3 * b.x) / 4,
-                  "\" y=\"", b.y - 8, "\">", Escaped(edge.label), "</text>\n");
+                  "\" y=\"", b.y - 8 - row * kLabelHeight, "\">", Escaped(edge.label), "</text>\n");
 }
 
 void AddNode(const GraphNode& node, const GraphBox& box, std::string* text) {
@@ -83,8 +86,12 @@ std::string ToSvg(const Graph& graph) {
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"", layout.width,
       "\" height=\"", layout.height, "\">\n");
   absl::StrAppend(&text, "<title>", Escaped(graph.title), "</title>\n", kStyle);
+  std::vector<int> rows(graph.nodes.size());
   for (std::size_t i = 0; i < graph.edges.size(); ++i) {
-    AddEdge(graph.edges[i], layout.routes[i], &text);
+    const GraphEdge& edge = graph.edges[i];
+    int& row = rows[static_cast<std::size_t>(edge.to)];
+    AddEdge(edge, layout.routes[i], row % kLabelRows, &text);
+    if (!edge.label.empty()) ++row;
   }
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     AddNode(graph.nodes[i], layout.boxes[i], &text);
