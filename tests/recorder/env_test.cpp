@@ -174,7 +174,7 @@ TEST(EnvTest, UnknownNameSuggestsTheNearest) {
 // Names of later versions: silence would look like success.
 TEST(EnvTest, NamesThatDoNotExistYetAreUnknown) {
   for (const char* entry :
-       {"TJIT_CACHE_DIR=/tmp", "TJIT_FAST_MATH=1", "TJIT_DUMP=ir"}) {
+       {"TJIT_CACHE_DIR=/tmp", "TJIT_FAST_MATH=1", "TJIT_OPT_LIMIT=3"}) {
     EXPECT_THAT(Parse({entry}).complaints,
                 ElementsAre(HasSubstr("is not a variable of tjit")))
         << entry;
