@@ -48,9 +48,9 @@ function(tjit_test_properties name)
   if(arg_TIMEOUT)
     set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT})
   endif()
-  if(arg_ENV)
-    set_tests_properties(${name} PROPERTIES ENVIRONMENT "${arg_ENV}")
-  endif()
+  # No test reads what another has compiled, or writes to the user's cache.
+  set_tests_properties(${name} PROPERTIES ENVIRONMENT
+    "TJIT_CACHE_DIR=off;XDG_CACHE_HOME=${CMAKE_BINARY_DIR}/user_cache;${arg_ENV}")
   if(arg_LABELS)
     set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}")
   endif()

@@ -37,6 +37,8 @@ class Kernel {
   // Fills all of *shape for its symbols. False, and *why says why, if the
   // kernel cannot serve them.
   virtual bool Shape(KernelShape* shape, std::string* why) const = 0;
+  // False if all its code was there before, in the process or on disk.
+  virtual bool is_generated() const { return true; }
   // `memory`: first bytes of the externals, the returned values and scratch,
   // none of which overlap. Gives eager's bits, and throws nothing but
   // out-of-memory, before it writes. REQUIRES: Shape() made the shape.

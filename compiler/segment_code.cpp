@@ -153,7 +153,8 @@ class SegmentCompiler {
     if (!Bind(steps, lowered, group, &reason)) {
       return Fail(steps, std::move(reason));
     }
-    ++(was_there ? code_.reused : code_.compiled);
+    const bool is_new = !was_there && entry.kernel->is_generated();
+    ++(is_new ? code_.compiled : code_.reused);
     return true;
   }
 

@@ -13,6 +13,13 @@ namespace tjit {
 namespace {
 
 constexpr std::string_view kPrefix = "TJIT_";
+constexpr std::string_view kXdg = "XDG_CACHE_HOME=", kHome = "HOME=";
+
+// Relative folders are not used, as the XDG specification has it.
+std::string UserCacheDir(std::string_view xdg, std::string_view home) {
+  if (xdg.starts_with('/')) return std::string(xdg) + "/tjit";
+  return home.starts_with('/') ? std::string(home) + "/.cache/tjit" : "";
+}
 
 // From params.def: the range and the default of each option.
 #define TJIT_PARAM(type, field, name, initial, min, max, what) \
@@ -44,6 +51,13 @@ bool SetBackend(std::string_view value, EnvOptions* o) {
 
 bool SetBless(std::string_view value, EnvOptions* o) {
   return ParseBool(value, &o->bless);
+}
+
+// Empty as in a script whose variable is not set: no cache, not the default.
+bool SetCacheDir(std::string_view value, EnvOptions* o) {
+  o->cache_dir = value.empty() ? kCacheOff : value;
+  o->has_cache_dir = true;
+  return true;
 }
 
 bool SetCompileAll(std::string_view value, EnvOptions* o) {
@@ -207,6 +221,7 @@ const std::vector<Variable>& Variables() {
       {"TJIT_AUTO_COMPILE", "0 or 1", SetAutoCompile},
       {"TJIT_BACKEND", "replay, interpreter or llvm", SetBackend},
       {"TJIT_BLESS", "0 or 1", SetBless},
+      {"TJIT_CACHE_DIR", "a folder, or off", SetCacheDir},
       {"TJIT_COMPILE", "0 or 1", SetCompileAll},
       {"TJIT_CONFIG", "a path to read", SetConfig},
       {"TJIT_DEBUG_COMPILE", "0 or 1", SetDebugCompile},
@@ -302,13 +317,17 @@ SetResult SetByVariable(std::string_view name, std::string_view value,
 
 EnvOptions ParseEnvironment(const char* const* environment) {
   EnvOptions options;
+  std::string_view xdg, home;
   for (; environment != nullptr && *environment != nullptr; ++environment) {
     const std::string_view entry = *environment;
+    if (entry.starts_with(kXdg)) xdg = entry.substr(kXdg.size());
+    if (entry.starts_with(kHome)) home = entry.substr(kHome.size());
     if (!entry.starts_with(kPrefix)) continue;
     const std::size_t equals = entry.find('=');
     if (equals == std::string_view::npos) continue;
     ParseOne(entry.substr(0, equals), entry.substr(equals + 1), &options);
   }
+  options.user_cache_dir = UserCacheDir(xdg, home);
   return options;
 }
 

@@ -33,10 +33,19 @@ std::string DumpPartNames(unsigned parts);
 inline constexpr unsigned kStressHide = 1, kStressLate = 2, kStressCheck = 4,
                           kStressShuffle = 8;
 
+// The value of TJIT_CACHE_DIR for no cache.
+inline constexpr std::string_view kCacheOff = "off";
+
 struct EnvOptions {
   bool has_auto_compile = false, auto_compile = false;
   bool has_backend = false;
   BackendName backend = BackendName::kReplay;  // TJIT_BACKEND
+  // TJIT_CACHE_DIR: a folder or kCacheOff; only with has_cache_dir.
+  bool has_cache_dir = false;
+  std::string cache_dir;
+  // The folder of the user's caches for tjit, by XDG_CACHE_HOME and HOME;
+  // empty if there is none.
+  std::string user_cache_dir;
   bool has_compile_all = false, compile_all = false;
   bool has_debug_compile = false, debug_compile = false;
   unsigned dump = 0;      // TJIT_DUMP, DumpPart bits; 0: not given

@@ -195,6 +195,13 @@ void AppendKernels(std::string* out, const Explanation& e) {
             Times(groups) + " for " + Text(Get(e.counters, "steps_fused")) +
             " ops\n";
   }
+  const std::int64_t hits = Get(e.counters, "cache_hits");
+  const std::int64_t misses = Get(e.counters, "cache_misses");
+  if (hits + misses != 0) {
+    *out += "code on disk: " + Text(hits) + " of " + Text(hits + misses) +
+            " loops found, " + Text(Get(e.counters, "cache_writes")) +
+            " written\n";
+  }
   const std::int64_t again = Get(e.counters, "recompiles");
   if (again != 0) {
     *out += "compiled again, as a scalar was not always the same: " +

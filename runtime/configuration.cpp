@@ -181,6 +181,13 @@ Options Resolve(Options o) {
                               : Resolver::Origin("auto_compile"));
   r.Take("backend", env.has_backend, static_cast<Backend>(env.backend),
          &o.backend, Backend::kReplay);
+  if (!env.has_cache_dir && o.cache_dir.empty()) {
+    o.cache_dir = env.user_cache_dir.empty() ? std::string(kCacheOff)
+                                             : env.user_cache_dir;
+    r.Note("cache_dir", ToText(o.cache_dir), "default");
+  } else {
+    r.Take("cache_dir", env.has_cache_dir, env.cache_dir, &o.cache_dir, "");
+  }
   r.Take("compile_all", env.has_compile_all, env.compile_all, &o.compile_all,
          false);
   r.Take("debug_compile", env.has_debug_compile, env.debug_compile,
@@ -248,7 +255,9 @@ Backend FromFile(const char*, Backend built_in) {
 }
 
 std::string FromFile(const char* key, const char* built_in) {
-  const bool is_stats = std::string_view(key) == "stats_path";
+  const std::string_view name = key;
+  if (name == "cache_dir" && File().has_cache_dir) return File().cache_dir;
+  const bool is_stats = name == "stats_path";
   return is_stats && File().has_stats_path ? File().stats_path : built_in;
 }
 

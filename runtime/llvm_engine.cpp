@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/llvm/abi.h"
 #include "compiler/llvm/loader.h"
+#include "runtime/build_check.h"
 #include "runtime/log.h"
 
 namespace tjit::runtime {
@@ -28,6 +29,8 @@ class LlvmKernel : public Kernel {
   ~LlvmKernel() override { api_->free(kernel_.handle); }
   LlvmKernel(const LlvmKernel&) = delete;
   LlvmKernel& operator=(const LlvmKernel&) = delete;
+
+  bool is_generated() const override { return kernel_.generated_count > 0; }
 
   bool Shape(KernelShape* shape, std::string* why) const override {
     const auto loops = static_cast<std::size_t>(kernel_.loop_count);
@@ -83,10 +86,57 @@ class LlvmKernel : public Kernel {
   const TjitKernel kernel_;
 };
 
+// The cache as libtjit_llvm.so sees it: keys get that library's build-id, so
+// that another build of the generator never finds what this one has stored.
+class CacheOfLibrary {
+ public:
+  explicit CacheOfLibrary(const std::atomic<cache::ObjectCache*>* cache)
+      : cache_(cache) {}
+
+  // Null if there is none, or nothing tells one build from another.
+  const TjitObjectCache* get() {
+    current_ = cache_->load();
+    if (current_ == nullptr) return nullptr;
+    if (build_.empty()) build_ = LoadedBuildId("libtjit_llvm.so");
+    return build_.empty() ? nullptr : &callbacks_;
+  }
+
+ private:
+  std::string KeyOf(const char* key, std::size_t bytes) const {
+    return absl::StrCat("libtjit_llvm ", build_, "\n",
+                        std::string(key, bytes));
+  }
+
+  static std::int32_t Find(void* state, const char* key, std::size_t key_bytes,
+                           const char** object, std::size_t* object_bytes) {
+    auto* self = static_cast<CacheOfLibrary*>(state);
+    if (!self->current_->Find(self->KeyOf(key, key_bytes), &self->found_)) {
+      return 0;
+    }
+    *object = self->found_.data();
+    *object_bytes = self->found_.size();
+    return 1;
+  }
+
+  static void Store(void* state, const char* key, std::size_t key_bytes,
+                    const char* object, std::size_t object_bytes) {
+    auto* self = static_cast<CacheOfLibrary*>(state);
+    self->current_->Store(self->KeyOf(key, key_bytes),
+                          {object, object_bytes});
+  }
+
+  const std::atomic<cache::ObjectCache*>* const cache_;
+  cache::ObjectCache* current_ = nullptr;  // of the kernel being compiled
+  const TjitObjectCache callbacks_{this, &Find, &Store};
+  std::string build_;
+  std::string found_;
+};
+
 class LlvmEngine : public Engine {
  public:
-  LlvmEngine(MathFunctions* functions, std::uint32_t flags)
-      : functions_(functions), flags_(flags) {}
+  LlvmEngine(MathFunctions* functions, std::uint32_t flags,
+             const std::atomic<cache::ObjectCache*>* cache)
+      : functions_(functions), flags_(flags), cache_(cache) {}
 
   const char* name() const override { return "llvm"; }
   bool is_for_speed() const override { return true; }
@@ -112,6 +162,7 @@ class LlvmEngine : public Engine {
     options.flags = flags_;
     options.math = math.data();
     options.math_count = static_cast<std::int32_t>(math.size());
+    options.cache = cache_.get();
     TjitKernel kernel{};
     char error[kErrorBytes] = "";
     if (api_->compile(TextOf(function).c_str(), &options, &kernel, error,
@@ -151,13 +202,15 @@ class LlvmEngine : public Engine {
   std::string why_not_;
   MathFunctions* const functions_;
   const std::uint32_t flags_;
+  CacheOfLibrary cache_;
 };
 
 }  // namespace
 
-std::unique_ptr<Engine> MakeLlvmEngine(MathFunctions* functions,
-                                       std::uint32_t flags) {
-  return std::make_unique<LlvmEngine>(functions, flags);
+std::unique_ptr<Engine> MakeLlvmEngine(
+    MathFunctions* functions, std::uint32_t flags,
+    const std::atomic<cache::ObjectCache*>* cache) {
+  return std::make_unique<LlvmEngine>(functions, flags, cache);
 }
 
 }  // namespace tjit::runtime

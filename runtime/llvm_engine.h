@@ -3,18 +3,22 @@
 // Tested by: tests/runtime/tier2_test.cpp
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
+#include "compiler/cache/object_cache.h"
 #include "compiler/kernel.h"
 
 namespace tjit::runtime {
 
 // The library is loaded at the first use, on the worker: a process in which
 // nothing gets hot does not pay for it. Where it cannot be had the engine says
-// so once and refuses everything. `functions` outlives the engine; `flags`:
-// TjitLlvmFlag, for all kernels.
-std::unique_ptr<Engine> MakeLlvmEngine(MathFunctions* functions,
-                                       std::uint32_t flags);
+// so once and refuses everything. `functions` and `cache` outlive the engine;
+// `flags`: TjitLlvmFlag, for all kernels; *cache is where code is kept, null:
+// nowhere.
+std::unique_ptr<Engine> MakeLlvmEngine(
+    MathFunctions* functions, std::uint32_t flags,
+    const std::atomic<cache::ObjectCache*>* cache);
 
 }  // namespace tjit::runtime

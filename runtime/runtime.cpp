@@ -157,7 +157,7 @@ bool Runtime::Enable(const Options& options, bool for_thread) {
   // when modes end: each thread has to leave them by itself.
   if (modes != 0) modes_epoch_ += kModeEpoch;
   modes_.store(modes | modes_epoch_);
-  tier2_->SetBackend(options.backend);
+  tier2_->SetBackend(options.backend, options.cache_dir);
   stats_path_ = options.stats_path;
   NoteGlobalFlags();
   may_defer_.store(true);

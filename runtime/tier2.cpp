@@ -4,7 +4,9 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <array>
 #include <chrono>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -74,16 +76,37 @@ std::uint32_t LlvmFlags() {
   return flags;
 }
 
-void Log(const CompileTask& task) {
+// What one task took from the cache on disk.
+class CacheUse {
+ public:
+  explicit CacheUse(const cache::ObjectCache* cache) : cache_(cache) {
+    if (cache_ == nullptr) return;
+    before_ = {cache_->hits(), cache_->misses(), cache_->writes()};
+  }
+  std::int64_t hits() const { return cache_ ? cache_->hits() - before_[0] : 0; }
+  std::int64_t misses() const {
+    return cache_ ? cache_->misses() - before_[1] : 0;
+  }
+  std::int64_t writes() const {
+    return cache_ ? cache_->writes() - before_[2] : 0;
+  }
+
+ private:
+  const cache::ObjectCache* const cache_;
+  std::array<std::int64_t, 3> before_{};
+};
+
+void Log(const CompileTask& task, const CacheUse& use) {
   if (!Runtime::Get().debug_compile() && !LogsTo(LogChannel::kCompile)) return;
   const SegmentCode& code = task.code;
   LogLine(LogLevel::kInfo,
           absl::StrFormat("[COMPILE] Compilation complete (%.1f ms, %s): %d of "
-                          "%d ops in %d groups, %d kernels compiled, %d reused",
+                          "%d ops in %d groups, %d kernels compiled, %d "
+                          "reused; cache: %d hits, %d misses",
                           1e-6 * static_cast<double>(task.ns),
                           task.engine->name(), code.steps_fused,
                           task.input.steps.size(), code.groups.size(),
-                          code.compiled, code.reused));
+                          code.compiled, code.reused, use.hits(), use.misses()));
   for (const std::string& reason : code.reasons) {
     LogLine(LogLevel::kInfo, "[COMPILE] Fallback: library calls for a group: " +
                                  reason);
@@ -92,17 +115,31 @@ void Log(const CompileTask& task) {
 
 }  // namespace
 
-void Tier2::SetBackend(Backend backend) {
+// REQUIRES: mutex_ is held.
+cache::ObjectCache* Tier2::CacheFor(const std::string& folder) {
+  if (folder == kCacheOff) return nullptr;
+  std::unique_ptr<cache::ObjectCache>& cache = caches_[folder];
+  if (cache == nullptr) {
+    std::error_code none;  // then the folder as it was given
+    const auto path = std::filesystem::absolute(folder, none);
+    cache = std::make_unique<cache::ObjectCache>(
+        none ? folder : path.string(), &LogWarning);
+  }
+  return cache.get();
+}
+
+void Tier2::SetBackend(Backend backend, const std::string& cache_dir) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (dump_ == nullptr && DumpParts() != 0) {
     dump_ = std::make_unique<DumpFile>(DumpParts(), DumpPath());
   }
+  cache_.store(CacheFor(cache_dir));
   std::unique_ptr<Engine>& engine = engines_[backend];
   if (engine == nullptr && backend == Backend::kInterpreter) {
     engine = MakeInterpreterEngine(&functions_);
   }
   if (engine == nullptr && backend == Backend::kLlvm) {
-    engine = MakeLlvmEngine(&functions_, LlvmFlags());
+    engine = MakeLlvmEngine(&functions_, LlvmFlags(), &cache_);
   }
   const bool is_usable = engine != nullptr && KernelsContract();
   engine_.store(is_usable ? engine.get() : nullptr);
@@ -175,6 +212,7 @@ void Tier2::Compile(CompileTask* task) {
   CompileLimits limits;
   limits.deadline = began + kBudget;
   limits.stop = &give_up_;
+  const CacheUse use(cache_.load());
   try {
     std::optional<SegmentDump> dump;
     if (dump_ != nullptr) dump.emplace(dump_.get(), task->input);
@@ -191,7 +229,10 @@ void Tier2::Compile(CompileTask* task) {
   counters_.kernels_reused.Add(task->code.reused);
   counters_.compiles_failed.Add(task->code.failed);
   if (task->is_again) counters_.recompiles.Add();
-  Log(*task);
+  counters_.cache_hits.Add(use.hits());
+  counters_.cache_misses.Add(use.misses());
+  counters_.cache_writes.Add(use.writes());
+  Log(*task, use);
   task->input = SegmentInput();
 }
 

@@ -25,6 +25,7 @@
 #include <mutex>
 #include <string>
 
+#include "compiler/cache/object_cache.h"
 #include "compiler/segment_code.h"
 #include "recorder/counters.h"
 #include "recorder/dump_file.h"
@@ -46,8 +47,9 @@ struct CompileTask {
 
 class Tier2 {
  public:
-  // enable(): what compiles from now on.
-  void SetBackend(Backend backend);
+  // enable(): what compiles from now on, and the folder where machine code is
+  // kept ("off": nowhere).
+  void SetBackend(Backend backend, const std::string& cache_dir);
   // Null: nothing is compiled.
   Engine* engine() const { return engine_.load(std::memory_order_relaxed); }
 
@@ -76,6 +78,7 @@ class Tier2 {
   static constexpr std::size_t kMaxQueued = 256;
   static constexpr std::size_t kMaxReasons = 100;
 
+  cache::ObjectCache* CacheFor(const std::string& folder);
   bool StartWorker();
   void Work();
   void Compile(CompileTask* task);
@@ -97,6 +100,9 @@ class Tier2 {
   MathProbe functions_;
   std::unique_ptr<DumpFile> dump_;  // made by the first SetBackend()
   std::map<Backend, std::unique_ptr<Engine>> engines_;
+  // By folder; the worker's but for the pointer.
+  std::map<std::string, std::unique_ptr<cache::ObjectCache>> caches_;
+  std::atomic<cache::ObjectCache*> cache_{nullptr};
   KernelCache kernels_;  // the worker's
   Counters counters_;
 };

@@ -26,11 +26,13 @@ runtime/interposed\.def"
     runtime/include/*) echo "$PLAIN|$TORCH|tjit/.+" ;;
     runtime/*)
       echo "$PLAIN|$TORCH|recorder/[^/]+|compiler/[^/]+|runtime/.+|tjit/.+|\
-compiler/llvm/(abi|loader)\.h"
+compiler/(llvm/(abi|loader)|cache/object_cache)\.h"
       ;;
     examples/*) echo "$PLAIN|$TORCH|tjit/.+" ;;
-    tools/*) echo "$PLAIN|$TORCH|yaml-cpp/.+|recorder/[^/]+|compiler/[^/]+|\
-tools/.+|tjit/.+" ;;
+    tools/*)
+      echo "$PLAIN|$TORCH|yaml-cpp/.+|recorder/[^/]+|tools/.+|tjit/.+|\
+compiler/[^/]+|compiler/cache/(entry|folder)\.h"
+      ;;
     bench/*) echo "$PLAIN|$TORCH|benchmark/.+|bench/.+|tjit/.+" ;;
   esac
 }

@@ -26,7 +26,7 @@
 
 extern "C" {
 
-constexpr std::int32_t kTjitLlvmAbi = 2;
+constexpr std::int32_t kTjitLlvmAbi = 3;
 
 // The layout of ScalarValue (recorder/tensor_meta.h).
 struct TjitScalar {
@@ -68,12 +68,24 @@ enum TjitLlvmFlag : std::uint32_t {
   kTjitLlvmPlantNoMemory = 64,  // tests: no pages for code are left
 };
 
+// Where machine code is kept from process to process. A key names all that
+// decides an object but the version of this library, which the caller adds.
+struct TjitObjectCache {
+  void* state;
+  // 1 if there is one: *object is valid until the next call.
+  std::int32_t (*find)(void* state, const char* key, std::size_t key_bytes,
+                       const char** object, std::size_t* object_bytes);
+  void (*store)(void* state, const char* key, std::size_t key_bytes,
+                const char* object, std::size_t object_bytes);
+};
+
 struct TjitLlvmOptions {
   std::int32_t abi;          // kTjitLlvmAbi
   std::int32_t vector_bits;  // 512, 256 or 128 at most; 0: all the machine has
   std::uint32_t flags;
   std::int32_t math_count;
   const TjitMath* math;
+  const TjitObjectCache* cache;  // null: none
 };
 
 struct TjitLoop {
@@ -87,6 +99,7 @@ struct TjitKernel {
   std::int32_t loop_count;
   std::int32_t scratch_count;
   std::int32_t number_count;
+  std::int32_t generated_count;  // loops; the others' code was there or cached
   const TjitLoop* loops;
   std::size_t code_bytes;  // of new pages; 0 if other kernels had all loops
   const char* dump;        // "" unless asked for

@@ -39,6 +39,7 @@ struct Kernel {
   std::set<std::shared_ptr<const LoadedCode>> code;  // of the loops
   std::vector<TjitLoop> loops;
   std::size_t code_bytes = 0;
+  std::int32_t generated = 0;  // loops
   std::string dump;
 };
 
@@ -98,46 +99,117 @@ struct Existing {
 };
 using LoopTable = std::map<std::string, Existing>;
 
-// Generates and compiles the loops that are not in the table, into the table.
-std::string CompileNew(const TjitLlvmOptions& options, const MathTable& math,
-                       const std::vector<std::string>& keys, LoopTable* table,
-                       Kernel* kernel) {
-  llvm::LLVMContext context;
-  llvm::Module module(kernel->function.name, context);
-  std::map<std::string, std::string> names;  // by key
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    if (table->contains(keys[i]) || names.contains(keys[i])) continue;
-    names[keys[i]] = LoopName(kernel->function, i);
-    EmitLoop(kernel->shared[i], math, TargetFor(options.vector_bits),
-             names[keys[i]], &module);
+// The name of a loop's function and its object, as the caller's cache has them.
+struct NamedObject {
+  std::string name, object;
+};
+
+constexpr std::uint32_t kPlanted = kTjitLlvmPlantInvalid | kTjitLlvmPlantFatal |
+                                   kTjitLlvmPlantNoCode |
+                                   kTjitLlvmPlantNoMemory;
+constexpr std::uint32_t kDumps = kTjitLlvmDumpIr | kTjitLlvmDumpAssembly;
+
+// Loops that are not in the table, one after the other: found in the caller's
+// cache or generated, then placed.
+class Maker {
+ public:
+  Maker(const TjitLlvmOptions& options, const MathTable& math, Kernel* kernel)
+      : options_(options),
+        math_(math),
+        request_{options.flags, options.vector_bits},
+        kernel_(kernel) {}
+
+  // Fills *existing for loop `i`. "" or what is wrong.
+  std::string Make(std::size_t i, Existing* existing) {
+    const SharedLoop& loop = kernel_->shared[i];
+    const std::string key =
+        absl::StrCat("LLVM ", LLVM_VERSION_STRING, "\n",
+                     TargetText(options_.vector_bits), "\n", loop.signature);
+    NamedObject made;
+    std::string error = "not kept";
+    if (Find(key, &made)) error = Place(made, existing);
+    if (error.empty()) return "";
+    made = {LoopName(kernel_->function, i), ""};
+    error = Generate(loop, &made);
+    if (error.empty()) error = Place(made, existing);
+    if (!error.empty()) return error;
+    ++kernel_->generated;
+    Store(key, made);
+    return "";
   }
-  if (names.empty()) return "";
-  if ((options.flags & kTjitLlvmPlantInvalid) != 0) {
-    module.begin()->getEntryBlock().getTerminator()->eraseFromParent();
+
+ private:
+  bool Find(const std::string& key, NamedObject* made) {
+    const bool is_wanted = (options_.flags & (kPlanted | kDumps)) == 0;
+    const TjitObjectCache* cache = options_.cache;
+    const char* bytes = nullptr;
+    std::size_t count = 0;
+    if (cache == nullptr || !is_wanted ||
+        cache->find(cache->state, key.data(), key.size(), &bytes, &count) ==
+            0) {
+      return false;
+    }
+    const std::string_view all(bytes, count);
+    const std::size_t end = all.find('\0');
+    if (end == std::string_view::npos) return false;
+    *made = {std::string(all.substr(0, end)), std::string(all.substr(end + 1))};
+    return true;
   }
-  auto code = std::make_shared<LoadedCode>();
-  AddOwnFunctions(&code->symbols);
-  for (int i = 0; i < options.math_count; ++i) {
-    code->symbols[MathTable::SymbolOf(i)] = options.math[i].address;
+
+  void Store(const std::string& key, const NamedObject& made) {
+    const TjitObjectCache* cache = options_.cache;
+    if (cache == nullptr || (options_.flags & kPlanted) != 0) return;
+    std::string bytes = made.name;
+    bytes.push_back('\0');
+    bytes += made.object;
+    cache->store(cache->state, key.data(), key.size(), bytes.data(),
+                 bytes.size());
   }
-  std::string error = Compile(&module, {options.flags, options.vector_bits},
-                              code.get(), &kernel->dump);
-  if (!error.empty()) return error;
-  kernel->code.insert(code);
-  kernel->code_bytes = code->memory->bytes();
-  for (const auto& [key, name] : names) {
-    (*table)[key] = {code, code->Find(name)};
+
+  std::string Generate(const SharedLoop& loop, NamedObject* made) {
+    llvm::LLVMContext context;
+    llvm::Module module(kernel_->function.name, context);
+    EmitLoop(loop, math_, TargetFor(options_.vector_bits), made->name, &module);
+    if ((options_.flags & kTjitLlvmPlantInvalid) != 0) {
+      module.begin()->getEntryBlock().getTerminator()->eraseFromParent();
+    }
+    return Compile(&module, request_, &made->object, &kernel_->dump);
   }
-  return "";
-}
+
+  std::string Place(const NamedObject& made, Existing* existing) {
+    auto code = std::make_shared<LoadedCode>();
+    AddOwnFunctions(&code->symbols);
+    for (int i = 0; i < options_.math_count; ++i) {
+      code->symbols.try_emplace(math_.SymbolOf(i), math_.at(i).address);
+    }
+    const std::string error =
+        Load(made.object, request_, {made.name}, code.get());
+    if (!error.empty()) return error;
+    *existing = {code, code->Find(made.name)};
+    kernel_->code_bytes += code->memory->bytes();
+    kernel_->code.insert(std::move(code));
+    return "";
+  }
+
+  const TjitLlvmOptions& options_;
+  const MathTable& math_;
+  const CompileRequest request_;
+  Kernel* const kernel_;
+};
 
 // By key; loops that exist are held by the kernel from here on.
 std::vector<std::string> FindLoops(const TjitLlvmOptions& options,
-                                   LoopTable* table, Kernel* kernel) {
+                                   const MathTable& math, LoopTable* table,
+                                   Kernel* kernel) {
   std::vector<std::string> keys;
   for (const SharedLoop& loop : kernel->shared) {
     keys.push_back(absl::StrCat(options.flags, "/", options.vector_bits, "/",
                                 loop.signature));
+    for (const int function : loop.functions) {
+      absl::StrAppend(
+          &keys.back(), "@",
+          reinterpret_cast<std::uintptr_t>(math.at(function).address));
+    }
     const auto found = table->find(keys.back());
     if (found == table->end()) continue;
     auto code = found->second.code.lock();
@@ -164,12 +236,20 @@ std::string CompileText(const char* text, const TjitLlvmOptions& options,
   if (error.empty()) error = Resolve(math, kernel);
   if (!error.empty()) return error;
   std::erase_if(*table, [](const auto& e) { return e.second.code.expired(); });
-  const std::vector<std::string> keys = FindLoops(options, table, kernel);
-  error = CompileNew(options, math, keys, table, kernel);
+  const std::vector<std::string> keys =
+      FindLoops(options, math, table, kernel);
+  Maker maker(options, math, kernel);
   std::int32_t first = 0;
-  for (std::size_t i = 0; error.empty() && i < keys.size(); ++i) {
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    auto found = table->find(keys[i]);
+    if (found == table->end()) {
+      Existing made;
+      error = maker.Make(i, &made);
+      if (!error.empty()) return error;
+      found = table->emplace(keys[i], std::move(made)).first;
+    }
     kernel->loops.push_back(
-        {table->at(keys[i]).run, first, kernel->codes[i].in_order});
+        {found->second.run, first, kernel->codes[i].in_order});
     first += kernel->shared[i].number_count();
   }
   return error;
@@ -205,6 +285,7 @@ std::int32_t CompileKernel(const char* ir_text, const TjitLlvmOptions* options,
   for (const SharedLoop& loop : kernel->shared) {
     out->number_count += loop.number_count();
   }
+  out->generated_count = kernel->generated;
   out->loops = kernel->loops.data();
   out->code_bytes = kernel->code_bytes;
   out->dump = kernel->dump.c_str();

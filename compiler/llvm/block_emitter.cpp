@@ -185,7 +185,7 @@ Value* BlockEmitter::CallVector(const Step& step, Value* const* x) {
   const std::vector<llvm::Type*> parameters(step.sources.size(), type);
   llvm::Module* module = loop_.frame.function()->getParent();
   const llvm::FunctionCallee callee = module->getOrInsertFunction(
-      MathTable::SymbolOf(step.math),
+      loop_.math.SymbolOf(step.math),
       llvm::FunctionType::get(type, parameters, false));
   const int lanes = block_.lanes;
   Value* result = nullptr;

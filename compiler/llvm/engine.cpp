@@ -132,26 +132,24 @@ llvm::JITEventListener* Debugger() {
 }
 
 // Lines of perf's map: where each loop lies, and its name.
-void AppendPerfMap(const llvm::Module& module, const LoadedCode& code) {
+void AppendPerfMap(const std::vector<std::string>& names,
+                   const LoadedCode& code) {
   const std::string path = absl::StrCat("/tmp/perf-", getpid(), ".map");
   std::FILE* file = std::fopen(path.c_str(), "ae");
   if (file == nullptr) return;
-  for (const llvm::Function& f : module) {
-    if (f.isDeclaration()) continue;
-    const auto start =
-        reinterpret_cast<std::uintptr_t>(code.Find(f.getName().str()));
+  for (const std::string& name : names) {
+    const auto start = reinterpret_cast<std::uintptr_t>(code.Find(name));
     const std::size_t end = reinterpret_cast<std::uintptr_t>(
-        code.linker
-            ->getSectionContent(code.linker->getSymbolSectionID(f.getName()))
+        code.linker->getSectionContent(code.linker->getSymbolSectionID(name))
             .end());
     std::fprintf(file, "%zx %zx %s\n", std::size_t{start}, end - start,
-                 f.getName().str().c_str());
+                 name.c_str());
   }
   std::fclose(file);
 }
 
-std::string Load(const llvm::SmallVectorImpl<char>& bytes,
-                 const CompileRequest& request, LoadedCode* code) {
+std::string Place(const std::string& bytes, const CompileRequest& request,
+                  LoadedCode* code) {
   const llvm::MemoryBufferRef buffer(
       llvm::StringRef(bytes.data(), bytes.size()), "kernel");
   auto object = llvm::object::ObjectFile::createObjectFile(buffer);
@@ -182,6 +180,13 @@ VectorTarget TargetFor(int vector_bits) {
   return {bits / 8, bits == 512};
 }
 
+std::string TargetText(int vector_bits) {
+  const int bits = BitsFor(vector_bits);
+  return absl::StrCat(llvm::sys::getProcessTriple(), " ",
+                      llvm::sys::getHostCPUName().str(), " ", bits,
+                      " bits ", FeaturesFor(bits));
+}
+
 LoadedCode::~LoadedCode() {
   if (is_registered) Debugger()->notifyFreeingObject(KeyOf(*this));
 }
@@ -191,7 +196,7 @@ TjitKernelFn LoadedCode::Find(const std::string& name) const {
 }
 
 std::string Compile(llvm::Module* module, const CompileRequest& request,
-                    LoadedCode* code, std::string* dump) {
+                    std::string* object, std::string* dump) {
   std::string error;
   TargetMachine* machine = MachineFor(BitsFor(request.vector_bits), &error);
   if (machine == nullptr) return error;
@@ -210,11 +215,22 @@ std::string Compile(llvm::Module* module, const CompileRequest& request,
   if ((request.flags & kTjitLlvmPlantFatal) != 0) {
     llvm::report_fatal_error("planted by a test");
   }
-  llvm::SmallVector<char, 0> object;
-  error = EmitObject(machine, module, &object);
-  if (error.empty()) error = Load(object, request, code);
+  llvm::SmallVector<char, 0> bytes;
+  error = EmitObject(machine, module, &bytes);
+  object->assign(bytes.data(), bytes.size());
+  return error;
+}
+
+std::string Load(const std::string& object, const CompileRequest& request,
+                 const std::vector<std::string>& names, LoadedCode* code) {
+  std::string error = Place(object, request, code);
+  for (const std::string& name : names) {
+    if (error.empty() && code->Find(name) == nullptr) {
+      error = absl::StrCat("the object has no function ", name);
+    }
+  }
   if (error.empty() && (request.flags & kTjitLlvmPerfMap) != 0) {
-    AppendPerfMap(*module, *code);
+    AppendPerfMap(names, *code);
   }
   return error;
 }

@@ -50,9 +50,18 @@ struct CompileRequest {
   int vector_bits = 0;
 };
 
-// Compiles the module. "" or what is wrong; *dump gets what flags ask for.
+// The target that code is generated for, with all its features.
+std::string TargetText(int vector_bits);
+
+// Compiles the module to an object. "" or what is wrong; *dump gets what flags
+// ask for.
 std::string Compile(llvm::Module* module, const CompileRequest& request,
-                    LoadedCode* code, std::string* dump);
+                    std::string* object, std::string* dump);
+
+// Places an object, whose functions are called `names`; code->symbols has what
+// it calls. "" or what is wrong.
+std::string Load(const std::string& object, const CompileRequest& request,
+                 const std::vector<std::string>& names, LoadedCode* code);
 
 // Runs `work`; a fatal error of LLVM meanwhile is its result.
 std::string CatchFatal(const std::function<std::string()>& work);

@@ -185,7 +185,7 @@ class LoopEmitter {
     types.push_back(b_.getInt64Ty());
     llvm::Module* module = frame_.function()->getParent();
     b_.CreateCall(module->getOrInsertFunction(
-                      MathTable::SymbolOf(step.math),
+                      loop_.math.SymbolOf(step.math),
                       llvm::FunctionType::get(b_.getVoidTy(), types, false)),
                   arguments);
   }

@@ -52,8 +52,9 @@ bool MathTable::IsDouble(int index) const {
   return InfoOfKind(at(index)).is_double;
 }
 
-std::string MathTable::SymbolOf(int index) {
-  return absl::StrCat("tjit_math_", index);
+std::string MathTable::SymbolOf(int index) const {
+  const TjitMath& entry = at(index);
+  return absl::StrCat("tjit_", entry.op, "_", entry.kind, "_", entry.mode);
 }
 
 }  // namespace tjit::llvm_backend

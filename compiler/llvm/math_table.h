@@ -33,7 +33,9 @@ class MathTable {
   int LanesOf(int index) const;
   bool IsDouble(int index) const;
 
-  static std::string SymbolOf(int index);
+  // The name that code calls it by; says nothing of the address, so that
+  // objects can be kept.
+  std::string SymbolOf(int index) const;
 
  private:
   std::vector<TjitMath> entries_;

@@ -63,10 +63,8 @@ class Sharer {
     absl::StrAppend(&text_, "\n", int(step->op), ":", int(step->result_dtype),
                     ":", int(step->dtype));
     if (step->math >= 0) {
-      const TjitMath& math = math_.at(step->math);
-      absl::StrAppend(&text_, "f", math.kind, ":",
-                      reinterpret_cast<std::uintptr_t>(math.address), ":",
-                      math.mode);
+      absl::StrAppend(&text_, "f", math_.SymbolOf(step->math));
+      shared_.functions.push_back(step->math);
     }
     for (Source& source : step->sources) AddSource(&source);
     step->result = IndexOf(step->result, &values_, &value_list_);

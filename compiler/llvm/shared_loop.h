@@ -26,6 +26,8 @@ struct SharedLoop {
   std::vector<int> memory;
   std::vector<int> scalars;
   ir::Sizes sizes;
+  std::vector<int> functions;  // of the math table, by address not shared
+  // All that decides the code but the target; the same in every process.
   std::string signature;
 
   int number_count() const {

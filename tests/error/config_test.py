@@ -82,11 +82,13 @@ class ConfigTest(unittest.TestCase):
     def test_printed_on_request(self):
         self.file.write_text("# ours\nhot_threshold: 12\ncompile_all: false\n")
         done = self.run_loop("ten", TJIT_CONFIG="tjit.yaml",
-                             TJIT_PRINT_CONFIG="1", TJIT_STATS="s.json")
+                             TJIT_PRINT_CONFIG="1", TJIT_STATS="s.json",
+                             XDG_CACHE_HOME=str(self.folder))
         self.assertEqual(
             done.stderr.splitlines(),
             ["[CONFIG] auto_compile = false (default)",
              "[CONFIG] backend = replay (default)",
+             f'[CONFIG] cache_dir = "{self.folder}/tjit" (default)',
              "[CONFIG] compile_all = false (tjit.yaml:3:14)",
              "[CONFIG] debug_compile = false (default)",
              "[CONFIG] dump = none (default)",

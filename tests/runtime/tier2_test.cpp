@@ -24,6 +24,7 @@ Options WithInterpreter() {
   Options options;
   options.hot_threshold = 4;
   options.backend = Backend::kInterpreter;
+  options.cache_dir = "off";  // what is compiled is counted
   return options;
 }
 

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <string_view>
 
+#include "tools/tjit/cache_command.h"
 #include "tools/tjit/explain_command.h"
 #include "tools/tjit/graph_command.h"
 #include "tools/tjit/log_command.h"
@@ -15,11 +16,13 @@ constexpr char kHelp[] =
     "       tjit explain FILE\n"
     "       tjit graph [options] FILE\n"
     "       tjit log [options] FILE\n"
+    "       tjit cache list|verify|clear [DIR]\n"
     "       tjit --help | --version\n"
     "\n"
     "Makes programs that use libtorch fast without changing them.\n"
     "`tjit run --help` lists the options of a subcommand. `tjit explain` "
-    "prints what a\nfile of TJIT_STATS says about a run.\n";
+    "prints what a\nfile of TJIT_STATS says about a run, `tjit cache` "
+    "what code is kept on disk.\n";
 
 int UsageError(const char* what, const char* word) {
   std::fprintf(stderr, "tjit: %s%s; try `tjit --help`\n", what, word);
@@ -35,6 +38,7 @@ int main(int argc, char** argv) {
   if (word == "explain") return tjit::tools::ExplainCommand(argc - 2, argv + 2);
   if (word == "graph") return tjit::tools::GraphCommand(argc - 2, argv + 2);
   if (word == "log") return tjit::tools::LogCommand(argc - 2, argv + 2);
+  if (word == "cache") return tjit::tools::CacheCommand(argc - 2, argv + 2);
   if (word == "--help" || word == "-h" || word == "help") {
     std::fputs(kHelp, stdout);
     return 0;
@@ -43,6 +47,6 @@ int main(int argc, char** argv) {
     std::puts("tjit " TJIT_VERSION);
     return 0;
   }
-  return UsageError("accepted are run, explain, graph, log, --help and --version, "
-                    "not ", argv[1]);
+  return UsageError("accepted are run, explain, graph, log, cache, --help "
+                    "and --version, not ", argv[1]);
 }

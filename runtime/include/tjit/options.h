@@ -52,6 +52,9 @@ struct Options {
   std::int64_t hot_threshold = internal::FromFile("hot_threshold", std::int64_t{10});
   // What runs sequences that repeat (TJIT_BACKEND).
   Backend backend = internal::FromFile("backend", Backend::kReplay);
+  // Where compiled code is kept for later processes (TJIT_CACHE_DIR): a folder,
+  // "off" for none, or empty for the user's cache folder.
+  std::string cache_dir = internal::FromFile("cache_dir", "");
   // Promote every sequence after its first full run (TJIT_COMPILE).
   bool compile_all = internal::FromFile("compile_all", false);
   // `[COMPILE]` lines on stderr (TJIT_DEBUG_COMPILE).

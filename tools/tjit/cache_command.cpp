@@ -1,0 +1,156 @@
+#include "tools/tjit/cache_command.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/cache/entry.h"
+#include "compiler/cache/folder.h"
+#include "recorder/env.h"
+#include "tools/tjit/run_command.h"
+
+namespace tjit::tools {
+namespace {
+
+using Files = std::vector<cache::FileInfo>;
+
+constexpr char kUsage[] =
+    "usage: tjit cache list|verify|clear [DIR]\n\n"
+    "  list    the entries: bytes, when they were last used (to the hour), "
+    "name\n"
+    "  verify  reads every entry; status 1 if some would not be used\n"
+    "  clear   removes the entries, and nothing else in the folder\n\n"
+    "DIR is the folder of compiled code; without it that of TJIT_CACHE_DIR, "
+    "else\n$XDG_CACHE_HOME/tjit or ~/.cache/tjit.\n";
+
+int Fail(const std::string& text) {
+  std::fprintf(stderr, "tjit cache: %s\n", text.c_str());
+  return kUsageStatus;
+}
+
+// The folder that programs use, "" if there is none.
+std::string DefaultFolder() {
+  const EnvOptions& env = Environment();
+  if (!env.has_cache_dir) return env.user_cache_dir;
+  return env.cache_dir == kCacheOff ? "" : env.cache_dir;
+}
+
+// "" or what is wrong with the entry.
+std::string Verify(const std::string& folder, const std::string& name) {
+  std::string bytes;
+  bool is_there = false;
+  std::string error = cache::Read(folder + "/" + name, &bytes, &is_there);
+  cache::Entry entry;
+  if (error.empty() && is_there) error = cache::Decode(bytes, &entry);
+  if (error.empty() && is_there && cache::FileNameOf(entry.key) != name) {
+    error = "it is that of another key";
+  }
+  return error;
+}
+
+void PrintSum(std::size_t count, std::uint64_t bytes, const char* what,
+              const std::string& folder) {
+  std::printf("%zu %s, %.1f MiB, %s %s\n", count,
+              count == 1 ? "entry" : "entries",
+              static_cast<double>(bytes) / (1 << 20), what, folder.c_str());
+}
+
+std::uint64_t Sum(const Files& files) {
+  std::uint64_t sum = 0;
+  for (const cache::FileInfo& file : files) sum += file.bytes;
+  return sum;
+}
+
+int ListAll(const std::string& folder, const Files& files) {
+  for (const cache::FileInfo& file : files) {
+    const std::time_t used = file.used;
+    std::tm local;
+    char text[32] = "?";
+    if (localtime_r(&used, &local) != nullptr) {
+      std::strftime(text, sizeof(text), "%Y-%m-%d %H:%M", &local);
+    }
+    std::printf("%10llu  %s  %s\n", static_cast<unsigned long long>(file.bytes),
+                text, file.name.c_str());
+  }
+  PrintSum(files.size(), Sum(files), "in", folder);
+  return 0;
+}
+
+int VerifyAll(const std::string& folder, const Files& files) {
+  int bad = 0;
+  for (const cache::FileInfo& file : files) {
+    const std::string error = Verify(folder, file.name);
+    if (error.empty()) continue;
+    ++bad;
+    std::printf("%s: %s\n", file.name.c_str(), error.c_str());
+  }
+  PrintSum(files.size(), Sum(files), "in", folder);
+  if (bad == 0) return 0;
+  std::printf("%d of them would not be used; programs remove them, and so does "
+              "tjit cache clear\n", bad);
+  return kBadEntriesStatus;
+}
+
+int ClearAll(const std::string& folder, const Files& files) {
+  for (const cache::FileInfo& file : files) {
+    const std::string path = folder + "/" + file.name;
+    if (unlink(path.c_str()) == 0 || errno == ENOENT) continue;
+    return Fail("cannot remove " + path + ": " + std::strerror(errno));
+  }
+  PrintSum(files.size(), Sum(files), "removed from", folder);
+  return 0;
+}
+
+struct Action {
+  std::string_view name;
+  int (*run)(const std::string& folder, const Files& files);
+};
+constexpr Action kActions[] = {
+    {"list", ListAll}, {"verify", VerifyAll}, {"clear", ClearAll}};
+
+int Run(const Action& action, std::string folder) {
+  if (folder.empty()) folder = DefaultFolder();
+  if (folder.empty()) {
+    return Fail("there is no cache: TJIT_CACHE_DIR is off, or HOME is not set; "
+                "name the folder: tjit cache " + std::string(action.name) +
+                " DIR");
+  }
+  bool is_there = false;
+  std::string error = cache::CheckFolder(folder, &is_there);
+  Files files;
+  if (error.empty() && is_there) error = cache::List(folder, &files);
+  if (!error.empty()) return Fail("cannot use " + folder + ": " + error);
+  return action.run(folder, files);
+}
+
+}  // namespace
+
+int CacheCommand(int count, char** arguments) {
+  const std::string_view first = count == 0 ? "" : arguments[0];
+  if (first == "--help" || first == "-h") {
+    std::fputs(kUsage, stdout);
+    return 0;
+  }
+  for (const Action& action : kActions) {
+    if (first != action.name) continue;
+    if (count > 2) return Fail("one folder is wanted");
+    if (count == 2 && arguments[1][0] == '-') {
+      return Fail("unknown option " + std::string(arguments[1]) +
+                  "; accepted is a folder");
+    }
+    return Run(action, count == 2 ? arguments[1] : "");
+  }
+  return Fail(count == 0
+                  ? "no action given; accepted are list, verify and clear"
+                  : "accepted are list, verify, clear and --help, not " +
+                        std::string(first));
+}
+
+}  // namespace tjit::tools
