@@ -17,7 +17,7 @@ class Sharer {
 
   std::string Run(const LoopCode& code) {
     shared_.code = code;
-    absl::StrAppend(&text_, code.sizes.size(), "d");
+    absl::StrAppend(&text_, code.sizes.size(), code.in_order ? "o" : "d");
     for (Size& size : shared_.code.sizes) Replace(&size, false);
     for (MemoryAccess& access : shared_.code.accesses) {
       access.memory = IndexOf(access.memory, &memory_, &shared_.memory);
