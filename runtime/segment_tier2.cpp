@@ -25,9 +25,6 @@ constexpr int kMaxRecompiles = 3;
 // compiling it will take, at a guess.
 constexpr std::uint64_t kCompileNs = 1'000'000;
 constexpr std::uint64_t kCompileNsPerStep = 100'000;
-// Runs at tier 2 that are measured; the first ones still warm up.
-constexpr int kFirstMeasured = 2;
-constexpr int kLastMeasured = 16;
 
 bool Says() {
   return Runtime::Get().debug_compile() || LogsTo(LogChannel::kCompile);
@@ -97,7 +94,7 @@ void Tier2Variant::Running::Run(char** slots, const ScalarValue* scalars,
   }
   const bool measured =
       tier2_ != nullptr && tier2_->state_ != State::kOff &&
-      (!is_compiled_ || tier2_->tier2_runs_ <= kLastMeasured);
+      !tier2_->trial_->is_over();
   if (!measured) return executable->Run(slots, scalars, arena);
   const auto began = Clock::now();
   executable->Run(slots, scalars, arena);
@@ -164,6 +161,7 @@ bool Tier2Variant::Prepare(PreparedSegment* segment,
     engine_ = engine;
     state_ = State::kCounting;
     recompiles_ = 0;
+    StartTrial();
   }
   if (state_ == State::kCounting) {
     ++runs_;
@@ -183,10 +181,18 @@ bool Tier2Variant::Prepare(PreparedSegment* segment,
     }
     Say(absl::StrCat("Recompiling: a scalar of ", std::string(stale),
                      " is not always the same"));
+    StartTrial();
     Ask(segment, variant, /*is_again=*/true);
     return false;
   }
-  return !IsShifted(run);
+  return trial_->wants_code() && !IsShifted(run);
+}
+
+// An engine that is not meant to be fast has no trial, nor does compile_all,
+// whose users want to see the code run.
+void Tier2Variant::StartTrial() {
+  const bool is_tried = engine_ != nullptr && engine_->is_for_speed();
+  trial_.emplace(is_tried && !Runtime::Get().compile_all());
 }
 
 bool Tier2Variant::IsTimeToAsk(std::size_t steps) const {
@@ -244,7 +250,6 @@ void Tier2Variant::PickUp(PreparedSegment* segment,
   }
   Build(segment, variant);
   state_ = State::kCompiled;
-  tier2_runs_ = 0;
 }
 
 void Tier2Variant::Build(PreparedSegment* segment,
@@ -321,23 +326,16 @@ bool Tier2Variant::IsShifted(const tjit::runtime::Run& run) const {
 
 void Tier2Variant::NoteTime(bool compiled, std::uint64_t ns,
                             Counters* counters) {
-  if (!compiled) {
-    tier1_ns_ += ns;
-    tier1_times_.Add(ns);
-    return;
-  }
-  if (tier2_runs_++ < kFirstMeasured) return;
-  tier2_times_.Add(ns);
-  if (tier2_runs_ <= kLastMeasured) return;
-  const std::uint64_t before = tier1_times_.Median();
-  const std::uint64_t now = tier2_times_.Median();
-  const bool pays = now < before || !engine_->is_for_speed();
+  if (!compiled) tier1_ns_ += ns;
+  trial_->Add(compiled, ns);
+  if (!trial_->is_over()) return;
+  const bool pays = trial_->pays() || !engine_->is_for_speed();
   Say(absl::StrFormat("%s a segment of %d ops takes %.1f us at tier 2 instead "
                       "of %.1f us",
                       pays ? "Measured:" : "Fallback: library calls, as",
                       StepsOf(task_->code),
-                      1e-3 * static_cast<double>(now),
-                      1e-3 * static_cast<double>(before)));
+                      1e-3 * static_cast<double>(trial_->with_ns()),
+                      1e-3 * static_cast<double>(trial_->without_ns())));
   if (pays) return;
   counters->tier2_switched_off.Add();
   SwitchOff();

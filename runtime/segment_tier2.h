@@ -1,6 +1,6 @@
 // What a variant of a prepared segment has for tier 2: counts its runs, asks
 // for code, picks it up, looks before each run whether the code may serve it,
-// measures whether it pays.
+// measures whether it pays (code_trial.h).
 //
 //   counting --often enough--> asked --done--> compiled --does not pay--> off
 //                                 ^               |
@@ -14,11 +14,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "recorder/run_times.h"
+#include "recorder/code_trial.h"
 #include "runtime/segment.h"
 #include "runtime/tier2.h"
 
@@ -72,6 +73,7 @@ struct Tier2Variant {
                                const tjit::runtime::Run& run) const;
   bool IsShifted(const tjit::runtime::Run& run) const;
   void NoteTime(bool compiled, std::uint64_t ns, Counters* counters);
+  void StartTrial();
   void SwitchOff();
 
   State state_ = State::kCounting;
@@ -84,8 +86,7 @@ struct Tier2Variant {
   char* scratch_ = nullptr;  // of the run in progress
   std::int64_t runs_ = 0;
   std::uint64_t tier1_ns_ = 0;
-  RunTimes tier1_times_, tier2_times_;
-  int tier2_runs_ = 0;
+  std::optional<CodeTrial> trial_;  // of engine_
   int recompiles_ = 0;
 };
 

@@ -1,0 +1,65 @@
+// Whether compiled code pays: runs with it and without it take turns, so that
+// a machine that slows down slows both, and their medians are compared.
+//
+// On a busy machine one comparison says little where both take about as long:
+// code that loses is tried again, and given up when it has lost three times
+// running. Code that won once stays.
+//
+//   while (!trial.is_over()) { run with code if trial.wants_code(); Add(); }
+//
+// Thread: that of the segment. Tested by: tests/recorder/code_trial_test.cpp
+#pragma once
+
+#include <cstdint>
+
+#include "recorder/run_times.h"
+
+namespace tjit {
+
+class CodeTrial {
+ public:
+  // `takes_turns` is false where every run is to have the code: it is compared
+  // with the runs before it.
+  explicit CodeTrial(bool takes_turns) : takes_turns_(takes_turns) {}
+
+  bool is_over() const { return is_over_; }
+  bool wants_code() const { return !takes_turns_ || is_over_ || !has_turn_; }
+
+  // A run that took `ns`. Before the code is there, too.
+  void Add(bool with_code, std::uint64_t ns) {
+    if (!with_code) {
+      without_.Add(ns);
+      has_turn_ = false;
+      return;
+    }
+    has_turn_ = true;
+    if (is_over_ || runs_++ < kWarmUp) return;
+    with_.Add(ns);
+    if (runs_ < kWarmUp + kMeasured) return;
+    runs_ = 0;
+    is_over_ = with_ns() < without_ns() || ++lost_ == kMaxLost;
+  }
+
+  // Medians of the last comparison. Not inlined: gcc 12 then takes the sort in
+  // Median() for one of more elements than there are.
+  [[gnu::noinline]] std::uint64_t with_ns() const { return with_.Median(); }
+  [[gnu::noinline]] std::uint64_t without_ns() const {
+    return without_.Median();
+  }
+  // REQUIRES: is_over().
+  bool pays() const { return lost_ < kMaxLost; }
+
+ private:
+  static constexpr int kWarmUp = 2;
+  static constexpr int kMeasured = 15;  // all that RunTimes keeps
+  static constexpr int kMaxLost = 3;
+
+  bool takes_turns_;
+  bool is_over_ = false;
+  bool has_turn_ = false;  // of a run without the code
+  int runs_ = 0;           // with the code, of this comparison
+  int lost_ = 0;
+  RunTimes with_, without_;
+};
+
+}  // namespace tjit

@@ -1,0 +1,76 @@
+// Which code a trial keeps, on a machine that is quiet and on one that is not.
+#include "recorder/code_trial.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+namespace tjit {
+namespace {
+
+// Runs until the trial is over; the time of run i is cost(with code, i).
+int RunTrial(CodeTrial* trial,
+             const std::function<std::uint64_t(bool, int)>& cost) {
+  int runs = 0;
+  for (; !trial->is_over() && runs < 1000; ++runs) {
+    const bool with_code = trial->wants_code();
+    trial->Add(with_code, cost(with_code, runs));
+  }
+  return runs;
+}
+
+TEST(CodeTrialTest, FasterCodeStays) {
+  CodeTrial trial(/*takes_turns=*/true);
+  const int runs = RunTrial(&trial, [](bool with_code, int) {
+    return with_code ? 900u : 1000u;
+  });
+  EXPECT_TRUE(trial.pays());
+  EXPECT_EQ(trial.with_ns(), 900u);
+  EXPECT_EQ(trial.without_ns(), 1000u);
+  EXPECT_LT(runs, 40);
+  EXPECT_TRUE(trial.wants_code());
+}
+
+TEST(CodeTrialTest, SlowerCodeGoesAfterThreeComparisons) {
+  CodeTrial trial(/*takes_turns=*/true);
+  const int runs = RunTrial(&trial, [](bool with_code, int) {
+    return with_code ? 1000u : 1000u;
+  });
+  EXPECT_TRUE(trial.is_over());
+  EXPECT_FALSE(trial.pays());
+  EXPECT_GT(runs, 3 * 2 * 15);
+  EXPECT_LT(runs, 120);
+}
+
+TEST(CodeTrialTest, AMachineThatSlowsDownSlowsBoth) {
+  CodeTrial trial(/*takes_turns=*/true);
+  for (int i = 0; i < 20; ++i) trial.Add(/*with_code=*/false, 1000);
+  RunTrial(&trial, [](bool with_code, int) {
+    return with_code ? 4500u : 5000u;
+  });
+  EXPECT_TRUE(trial.pays());
+}
+
+TEST(CodeTrialTest, OneUnluckyComparisonDoesNotDecide) {
+  CodeTrial trial(/*takes_turns=*/true);
+  RunTrial(&trial, [](bool with_code, int i) {
+    return with_code ? (i < 40 ? 1100u : 900u) : 1000u;
+  });
+  EXPECT_TRUE(trial.is_over());
+  EXPECT_TRUE(trial.pays());
+}
+
+TEST(CodeTrialTest, WithoutTurnsEveryRunHasTheCode) {
+  CodeTrial trial(/*takes_turns=*/false);
+  trial.Add(/*with_code=*/false, 1000);
+  int without = 0;
+  RunTrial(&trial, [&](bool with_code, int) {
+    without += with_code ? 0 : 1;
+    return std::uint64_t{900};
+  });
+  EXPECT_EQ(without, 0);
+  EXPECT_TRUE(trial.pays());
+}
+
+}  // namespace
+}  // namespace tjit
