@@ -1,5 +1,6 @@
-// Ops that pick elements: where, masked_fill, index_select, gather, cat, ...
+// Ops that pick elements: where, masked_fill, index_select, gather, cat, roll
 // Mirrors TensorAdvancedIndexing.cpp, TensorCompare.cpp and TensorShape.cpp.
+#include <ATen/Parallel.h>
 #include <ATen/TensorIterator.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/cat_native.h>
@@ -12,6 +13,9 @@
 #include <ATen/ops/tril_native.h>
 #include <ATen/ops/triu_native.h>
 #include <ATen/ops/where_native.h>
+
+#include <algorithm>
+#include <cstring>
 
 #include "runtime/library_calls_native.h"
 #include "runtime/library_calls_structured.h"
@@ -104,6 +108,94 @@ std::unique_ptr<PreparedStep> PrepareCat(const Request& request) {
   return step;
 }
 
+// roll of a dense tensor, in one pass over runs of bytes; eager's makes a copy
+// per dim that it rolls.
+class RollStep final : public PreparedStep {
+ public:
+  // Element i of a dim goes to (i + shift) % size.
+  struct RolledDim {
+    std::int64_t size, shift, stride;  // bytes
+  };
+
+  RollStep(SlotAddress to, SlotAddress from, std::vector<RolledDim> dims)
+      : to_(to), from_(from), dims_(std::move(dims)) {}
+
+  void Run(char* const* slots, const ScalarValue*) override {
+    char* const to = to_.In(slots);
+    const char* const from = from_.In(slots);
+    const std::int64_t grain =
+        at::internal::GRAIN_SIZE / std::max<std::int64_t>(1, dims_[0].stride);
+    at::parallel_for(0, dims_[0].size, grain + 1,
+                     [&](std::int64_t begin, std::int64_t end) {
+                       Move(0, begin, end, to, from);
+                     });
+  }
+  bool uses_tensors() const override { return false; }
+
+ private:
+  // Elements [begin, end) of a dim, in two stretches: those that stay before
+  // the end and those that come round to the front.
+  void Move(std::size_t dim, std::int64_t begin, std::int64_t end, char* to,
+            const char* from) const {
+    const RolledDim& d = dims_[dim];
+    const std::int64_t round = std::clamp(d.size - d.shift, begin, end);
+    MoveStretch(dim, round - begin, to + (begin + d.shift) * d.stride,
+                from + begin * d.stride);
+    MoveStretch(dim, end - round, to + (round + d.shift - d.size) * d.stride,
+                from + round * d.stride);
+  }
+
+  void MoveStretch(std::size_t dim, std::int64_t count, char* to,
+                   const char* from) const {
+    const std::int64_t stride = dims_[dim].stride;
+    if (count == 0) return;
+    if (dim + 1 == dims_.size()) {
+      std::memcpy(to, from, static_cast<std::size_t>(count * stride));
+      return;
+    }
+    for (std::int64_t i = 0; i < count; ++i) {
+      Move(dim + 1, 0, dims_[dim + 1].size, to + i * stride,
+           from + i * stride);
+    }
+  }
+
+  SlotAddress to_, from_;
+  std::vector<RolledDim> dims_;  // the last one that is rolled comes last
+};
+
+// (self, shifts, dims): without dims over all elements in a row.
+std::unique_ptr<PreparedStep> PrepareRoll(const Request& request) {
+  const at::Tensor& self = request.args[0];
+  if (request.step.results[0].kind != ResultRecord::Kind::kFresh ||
+      !self.is_contiguous() || !request.results[0].is_contiguous() ||
+      self.scalar_type() != request.results[0].scalar_type()) {
+    return nullptr;
+  }
+  const auto given = request.call.arguments[1].toDimVector();
+  const auto dims = request.call.arguments[2].toDimVector();
+  std::vector<RollStep::RolledDim> rolled;
+  std::int64_t stride = static_cast<std::int64_t>(self.element_size());
+  if (dims.empty()) {
+    rolled.push_back({self.numel(), given[0], stride});
+  } else {
+    rolled.resize(static_cast<std::size_t>(self.dim()));
+    for (std::int64_t d = self.dim() - 1; d >= 0; --d) {
+      rolled[static_cast<std::size_t>(d)] = {self.size(d), 0, stride};
+      stride *= self.size(d);
+    }
+    for (std::size_t i = 0; i < dims.size(); ++i) {
+      const auto d = at::maybe_wrap_dim(dims[i], self.dim());
+      rolled[static_cast<std::size_t>(d)].shift += given[i];
+    }
+  }
+  for (RollStep::RolledDim& d : rolled) {
+    d.shift = (d.shift % d.size + d.size) % d.size;
+  }
+  while (rolled.size() > 1 && rolled.back().shift == 0) rolled.pop_back();
+  return std::make_unique<RollStep>(request.result_address(0),
+                                    request.arg_address(0), std::move(rolled));
+}
+
 // impl takes the dim that meta has wrapped.
 struct IndexAddKernel : native::structured_index_add_cpu_out {
   using Base = native::structured_index_add_cpu_out;
@@ -133,6 +225,7 @@ constexpr FactoryRow kRows[] = {
     {"aten::masked_fill_.Tensor",
      PrepareInPlaceCall<static_cast<MaskedFillTensor>(
          &native::masked_fill__cpu)>},
+    {"aten::roll", PrepareRoll},
     {"aten::scatter.src",
      PrepareStructured<native::structured_scatter_src_out>},
     {"aten::scatter.value",

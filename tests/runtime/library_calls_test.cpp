@@ -330,6 +330,21 @@ void AddIndexing(std::vector<Case>* cases) {
                                        d.Laid("transposed", {6, 5}, t)}),
                                   dim)});
     }
+    for (const auto& [shifts, dims] : std::vector<std::pair<Ints, Ints>>{
+             {{2}, {0}}, {{-3}, {1}}, {{1, 2}, {0, 1}}, {{0, -1}, {0, -1}},
+             {{4, 5}, {2, 2}}, {{20, -40, 3}, {0, 1, 2}}, {{7}, {}}}) {
+      cases->push_back({"aten::roll", "",
+                        TJIT_CALL(d.Dense({6, 5, 4}, t), shifts, dims)});
+    }
+    cases->push_back({"aten::roll", "large",
+                      TJIT_CALL(d.Dense({210, 200}, t), Ints{9, -7},
+                                Ints{0, 1})});
+    cases->push_back({"aten::roll", "one element",
+                      TJIT_CALL(d.Dense({1}, t), Ints{3}, Ints{0})});
+    cases->push_back({"aten::roll", "transposed",
+                      TJIT_CALL(d.Laid("transposed", {6, 5}, t), Ints{1},
+                                Ints{0}),
+                      Way::kBoxed});
     cases->push_back(
         {"aten::index.Tensor", "",
          TJIT_CALL(d.Dense({20, 8}, t), c10::List<std::optional<at::Tensor>>(
