@@ -193,7 +193,7 @@ std::vector<Row> ScienceRows() {
       {"row14/elasticity-1024", [] { return Elasticity(1024); }},
       {"row14/elasticity-32768", [] { return Elasticity(32768); }, 16},
       {"row15/radial-return-1024", [] { return RadialReturn(1024); }},
-      {"row16/cahn-hilliard-200", [] { return CahnHilliard(200); }, 200},
+      {"row16/cahn-hilliard-200", [] { return CahnHilliard(200); }, 440},
       {"row17/lbm-10", [] { return LatticeBoltzmann(10); }, 200},
       {"row17/lbm-512", [] { return LatticeBoltzmann(512); }, 96},
   };
