@@ -40,7 +40,8 @@ struct Kernel {
   std::vector<TjitLoop> loops;
   std::size_t code_bytes = 0;
   std::int32_t generated = 0;  // loops
-  std::string dump;
+  CodeDump code_dump;
+  std::string dump;  // both of these
 };
 
 // What the code generator calls where the machine has no instruction for it:
@@ -173,7 +174,7 @@ class Maker {
     if ((options_.flags & kTjitLlvmPlantInvalid) != 0) {
       module.begin()->getEntryBlock().getTerminator()->eraseFromParent();
     }
-    return Compile(&module, request_, &made->object, &kernel_->dump);
+    return Compile(&module, request_, &made->object, &kernel_->code_dump);
   }
 
   std::string Place(const NamedObject& made, Existing* existing) {
@@ -288,6 +289,7 @@ std::int32_t CompileKernel(const char* ir_text, const TjitLlvmOptions* options,
   out->generated_count = kernel->generated;
   out->loops = kernel->loops.data();
   out->code_bytes = kernel->code_bytes;
+  kernel->dump = kernel->code_dump.ir + kernel->code_dump.assembly;
   out->dump = kernel->dump.c_str();
   out->handle = kernel.release();
   return 0;

@@ -196,7 +196,7 @@ TjitKernelFn LoadedCode::Find(const std::string& name) const {
 }
 
 std::string Compile(llvm::Module* module, const CompileRequest& request,
-                    std::string* object, std::string* dump) {
+                    std::string* object, CodeDump* dump) {
   std::string error;
   TargetMachine* machine = MachineFor(BitsFor(request.vector_bits), &error);
   if (machine == nullptr) return error;
@@ -207,10 +207,10 @@ std::string Compile(llvm::Module* module, const CompileRequest& request,
     return absl::StrCat("LLVM does not accept the module: ", error);
   }
   if ((request.flags & kTjitLlvmDumpIr) != 0) {
-    llvm::raw_string_ostream(*dump) << *module;
+    llvm::raw_string_ostream(dump->ir) << *module;
   }
   if ((request.flags & kTjitLlvmDumpAssembly) != 0) {
-    dump->append(Assembly(machine, *module));
+    dump->assembly += Assembly(machine, *module);
   }
   if ((request.flags & kTjitLlvmPlantFatal) != 0) {
     llvm::report_fatal_error("planted by a test");

@@ -53,10 +53,14 @@ struct CompileRequest {
 // The target that code is generated for, with all its features.
 std::string TargetText(int vector_bits);
 
-// Compiles the module to an object. "" or what is wrong; *dump gets what flags
-// ask for.
+// What flags ask for, of all modules of a kernel.
+struct CodeDump {
+  std::string ir, assembly;
+};
+
+// Compiles the module to an object. "" or what is wrong; *dump gets more.
 std::string Compile(llvm::Module* module, const CompileRequest& request,
-                    std::string* object, std::string* dump);
+                    std::string* object, CodeDump* dump);
 
 // Places an object, whose functions are called `names`; code->symbols has what
 // it calls. "" or what is wrong.
