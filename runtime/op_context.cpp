@@ -51,6 +51,10 @@ struct ThreadView {
   const c10::impl::PODLocalDispatchKeySet* keys = nullptr;
   const c10::AutogradState* autograd = nullptr;
   std::uint32_t last = 0;  // the id found last
+  // Of the id found last, as they lie in libtorch.
+  std::uint64_t included = 0, excluded = 0, flags = 0;
+  std::uint8_t autograd_bits = 0;
+  std::uint8_t default_dtype = 0;
 };
 thread_local ThreadView view __attribute__((tls_model("initial-exec")));
 
@@ -71,15 +75,36 @@ std::uint32_t Find(const ContextTable& table, const ContextEntry& e) {
 
 }  // namespace
 
+namespace {
+
+bool IsAsBefore(const ThreadView& v) {
+  return v.last != 0 && v.keys->included().raw_repr() == v.included &&
+         v.keys->excluded().raw_repr() == v.excluded &&
+         AutogradBits(*v.autograd) == v.autograd_bits &&
+         g_default_dtype.load(std::memory_order_relaxed) == v.default_dtype &&
+         g_global_flags.load(std::memory_order_relaxed) == v.flags;
+}
+
+void Remember(ThreadView* v, const ContextEntry& now, std::uint32_t id) {
+  v->last = id;
+  v->included = now.included;
+  v->excluded = now.excluded;
+  v->flags = now.flags;
+  v->autograd_bits = now.autograd;
+  v->default_dtype = now.default_dtype;
+}
+
+}  // namespace
+
 std::uint32_t CurrentContext() {
   ThreadView& v = view;
   if (v.keys == nullptr) [[unlikely]] {
     v.keys = &c10::impl::raw_local_dispatch_key_set;
     v.autograd = &c10::AutogradState::get_tls_state();
   }
+  if (IsAsBefore(v)) [[likely]] return v.last;
   ContextTable& table = Table();
   const ContextEntry now = Now(v);
-  if (v.last != 0 && table.entries[v.last] == now) return v.last;
   std::uint32_t id = Find(table, now);
   if (id == 0) {
     std::lock_guard<std::mutex> lock(table.mutex);
@@ -92,7 +117,7 @@ std::uint32_t CurrentContext() {
       id = n;
     }
   }
-  v.last = id;
+  Remember(&v, now, id);
   return id;
 }
 

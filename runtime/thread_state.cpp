@@ -155,7 +155,14 @@ void ThreadState::ObserveToken(const CallFrame& frame, std::uint8_t flags) {
       loops_->period != detector_.period()) {
     OnBrokenPeriod();
   }
-  NoteKind(frame);
+  // Most of the time forks are not learnt; NoteKind() would find out with calls.
+  LoopState& loops = *loops_;
+  if (detector_.position() >= loops.learn_from) {
+    NoteKind(frame);
+  } else {
+    loops.due = false;
+    loops.next = StretchFinder::Next::kUnknown;
+  }
   if (candidate.period != 0) OnCandidate(candidate);
 }
 
