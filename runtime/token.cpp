@@ -60,6 +60,7 @@ std::uint64_t TokenOf(const CallFrame& frame, std::uint32_t context,
                       std::uint16_t stream, std::uint64_t position,
                       TokenNotes* notes) {
   std::uint64_t h = Mix(kPrime, std::uint64_t{frame.entry.id} << 32 | context);
+  TokenNotes seen;  // in registers: what is behind `notes` may alias
   for (const TensorRef& ref : frame.tensors) {
     const c10::TensorImpl* impl = ref.impl;
     if (impl == nullptr || !IsPlain(impl)) {
@@ -67,7 +68,7 @@ std::uint64_t TokenOf(const CallFrame& frame, std::uint32_t context,
       continue;
     }
     const std::int64_t elements = impl->numel();
-    notes->elements += elements;
+    seen.elements += elements;
     std::uint64_t word =
         static_cast<std::uint64_t>(c10::typeMetaToScalarType(impl->dtype())) |
         static_cast<std::uint64_t>(impl->dim()) << 8 | LayoutBits(impl) << 16 |
@@ -82,7 +83,7 @@ std::uint64_t TokenOf(const CallFrame& frame, std::uint32_t context,
     h = Mix(h, block == nullptr
                    ? kForeignSource
                    : SourceOf(block, stream, position, &is_new));
-    notes->fresh |= is_new && !ref.written && !impl->is_wrapped_number();
+    seen.fresh |= is_new && !ref.written && !impl->is_wrapped_number();
   }
   for (const std::uint64_t word : frame.statics) h = Mix(h, word);
   for (std::uint32_t i = 0; i < frame.scalars.size(); ++i) {
@@ -94,6 +95,7 @@ std::uint64_t TokenOf(const CallFrame& frame, std::uint32_t context,
             ? Mix(Mix(h, v.bits[0]), v.bits[1])
             : Mix(h, ValueClass(policy, v));
   }
+  *notes = seen;
   return h;
 }
 
