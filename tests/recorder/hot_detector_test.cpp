@@ -120,7 +120,9 @@ TEST_F(HotDetectorTest, HeavyLayersAreNotCutFromTheirStep) {
   for (const Op& op : 3 * step) {
     const auto candidate =
         detector_.Observe(op.token, op.flags, 0, std::int64_t{1} << 24);
-    if (candidate.period != 0) EXPECT_EQ(candidate.period, step.size());
+    if (candidate.period != 0) {
+      EXPECT_EQ(candidate.period, step.size());
+    }
   }
 }
 
