@@ -178,9 +178,9 @@ void AppendReasons(std::string* out, const char* title,
   if (counts.empty()) return;
   *out += title;
   for (const auto& [name, count] : Sorted(counts)) {
-    *out += Format("  %8lld  ", static_cast<long long>(count)) +
-            text_of(name) +
-            (text_of(name) == name ? "" : " [" + name + "]") + "\n";
+    const std::string text = text_of(name);
+    *out += Format("  %8lld  ", static_cast<long long>(count)) + text +
+            (text == name ? "" : " [" + name + "]") + "\n";
   }
 }
 

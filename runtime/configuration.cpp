@@ -7,26 +7,17 @@
 #include <string_view>
 
 #include "recorder/log.h"
+#include "recorder/sibling_library.h"
 #include "runtime/log.h"
 
 namespace tjit::runtime {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int kOwnSymbolsFirst = 0;  // sanitizers cannot be bypassed
-#else
-constexpr int kOwnSymbolsFirst = RTLD_DEEPBIND;
-#endif
-
 // The reader of the libtjit_yaml.so that lies beside this library; null, and
 // *why says why, if it cannot be had.
 decltype(&tjit_read_yaml) LoadReader(std::string* why) {
-  Dl_info info;
-  std::string path = "libtjit_yaml.so";
-  if (dladdr(reinterpret_cast<void*>(&Configured), &info) != 0) {
-    const std::string_view self = info.dli_fname;
-    path.insert(0, self.substr(0, self.rfind('/') + 1));
-  }
+  const std::string path =
+      FolderOfCode(reinterpret_cast<void*>(&Configured)) + "libtjit_yaml.so";
   // Not closed: what yaml-cpp keeps in static objects lives in it.
   void* library =
       dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | kOwnSymbolsFirst);

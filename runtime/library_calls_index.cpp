@@ -167,7 +167,8 @@ class RollStep final : public PreparedStep {
 std::unique_ptr<PreparedStep> PrepareRoll(const Request& request) {
   const at::Tensor& self = request.args[0];
   if (request.step.results[0].kind != ResultRecord::Kind::kFresh ||
-      !self.is_contiguous() || !request.results[0].is_contiguous() ||
+      self.numel() == 0 || !self.is_contiguous() ||
+      !request.results[0].is_contiguous() ||
       self.scalar_type() != request.results[0].scalar_type()) {
     return nullptr;
   }

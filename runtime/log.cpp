@@ -16,10 +16,6 @@ namespace {
 // What this thread prepares, for the row that says it is done.
 thread_local const TraceNode* t_prepares = nullptr;
 
-bool On() {
-  return Runtime::Get().debug_compile() || LogsTo(LogChannel::kCompile);
-}
-
 // Run times of one trace, for the speed-up line.
 struct Times {
   double eager_ns = 0, replay_ns = 0;
@@ -30,6 +26,15 @@ struct Times {
 constexpr int kRunsMeasured = 10;
 
 }  // namespace
+
+bool SaysCompile() {
+  return Runtime::Get().debug_compile() || LogsTo(LogChannel::kCompile);
+}
+
+void SayCompile(std::string_view text) {
+  if (!SaysCompile()) return;
+  LogLine(LogLevel::kInfo, absl::StrCat("[COMPILE] ", std::string(text)));
+}
 
 void LogWarning(std::string_view text) {
   if (!LogsTo(LogChannel::kWarning)) return;
@@ -90,7 +95,7 @@ void LogHot(const TraceStore& store, const Trace* trace) {
                                trace->sightings.load(), " ",
                                Describe(store, trace)));
   }
-  if (!On()) return;
+  if (!SaysCompile()) return;
   LogLine(LogLevel::kInfo,
           absl::StrCat("[COMPILE] Detected hot sequence: ",
                        Describe(store, trace), " (", trace->length,
@@ -103,7 +108,7 @@ void LogPreparing(const TraceNode& first, std::size_t steps) {
     LogTraceEvent(LogEvent::kCompile, "Starting", first.owner.load(),
                   absl::StrCat("ops=", steps, " tier=1"));
   }
-  if (!On()) return;
+  if (!SaysCompile()) return;
   LogLine(LogLevel::kInfo,
           absl::StrCat("[COMPILE] Compiling segment of ", steps,
                        " ops for tier 1 (from op ", first.depth, ", ",
@@ -116,7 +121,7 @@ void LogPrepared(std::size_t direct, std::size_t steps, std::uint64_t ns) {
                   absl::StrCat("ops=", steps, " direct=", direct), ns);
     t_prepares = nullptr;
   }
-  if (!On()) return;
+  if (!SaysCompile()) return;
   LogLine(LogLevel::kInfo,
           absl::StrFormat("[COMPILE] Compilation complete (%.1f ms), %d of %d "
                           "ops as direct calls",
@@ -130,7 +135,7 @@ void LogExit(const Trace& trace, const TraceNode& node, BailReason why) {
                                std::string(OpName(node.step.op)),
                                " reason=", BailName(why)));
   }
-  if (!On()) return;
+  if (!SaysCompile()) return;
   LogLine(LogLevel::kInfo,
           absl::StrCat("[COMPILE] Fallback: ", BailText(why), " (trace ",
                        trace.id, " after op ", node.depth, ", ",
@@ -138,13 +143,13 @@ void LogExit(const Trace& trace, const TraceNode& node, BailReason why) {
 }
 
 void LogBail(BailReason why, std::uint32_t trace_id) {
-  if (!On()) return;
+  if (!SaysCompile()) return;
   LogLine(LogLevel::kInfo, absl::StrCat("[COMPILE] Fallback: ", BailText(why),
                                         " (trace ", trace_id, ")"));
 }
 
 void NoteRunTime(const Trace* trace, bool deferred, std::uint64_t ns) {
-  if (!On()) return;
+  if (!SaysCompile()) return;
   static std::mutex mutex;
   static auto* times = new std::map<const Trace*, Times>;
   std::lock_guard<std::mutex> lock(mutex);

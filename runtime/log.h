@@ -16,6 +16,10 @@ struct Run;
 // One line on stderr, always.
 void LogWarning(std::string_view text);
 
+// True if somebody wants the [COMPILE] lines; one of them, if so.
+bool SaysCompile();
+void SayCompile(std::string_view text);
+
 // A sequence was recorded for the first time: the instruction log only.
 void LogFound(const Trace* trace);
 

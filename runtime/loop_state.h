@@ -25,6 +25,12 @@ struct LoopState {
   // come when it was found.
   std::uint32_t period = 0;
   std::uint32_t sightings = 0;
+
+  // No forks are learnt at this op.
+  void LearnNothing() {
+    due = false;
+    next = StretchFinder::Next::kUnknown;
+  }
 };
 
 }  // namespace tjit::runtime

@@ -9,9 +9,9 @@
 #include "absl/strings/str_format.h"
 #include "compiler/segment_dump.h"
 #include "recorder/env.h"
-#include "recorder/log.h"
 #include "recorder/schema_key.h"
 #include "runtime/instruction_log.h"
+#include "runtime/log.h"
 #include "runtime/runtime.h"
 #include "runtime/testing_hooks.h"
 
@@ -25,14 +25,6 @@ constexpr int kMaxRecompiles = 3;
 // compiling it will take, at a guess.
 constexpr std::uint64_t kCompileNs = 1'000'000;
 constexpr std::uint64_t kCompileNsPerStep = 100'000;
-
-bool Says() {
-  return Runtime::Get().debug_compile() || LogsTo(LogChannel::kCompile);
-}
-
-void Say(const std::string& text) {
-  if (Says()) LogLine(LogLevel::kInfo, "[COMPILE] " + text);
-}
 
 std::int64_t StepsOf(const SegmentCode& code) {
   return code.steps_fused +
@@ -68,7 +60,7 @@ Tier2Variant::Running::Running(PreparedSegment* segment,
       variant->tier2 = std::make_unique<Tier2Variant>();
     }
     tier2_ = variant->tier2.get();
-    is_compiled_ = tier2_->Prepare(segment, variant, run, counters);
+    is_compiled_ = tier2_->Prepare(segment, variant, run);
   }
   if (!is_compiled_) {
     counters->replays_tier1.Add();
@@ -153,8 +145,7 @@ void Tier2Variant::RunGroup(void* state, char* const* slots,
 
 bool Tier2Variant::Prepare(PreparedSegment* segment,
                            PreparedSegment::Variant* variant,
-                           const tjit::runtime::Run& run,
-                           Counters* /*counters*/) {
+                           const tjit::runtime::Run& run) {
   Engine* const engine = Runtime::Get().tier2().engine();
   if (engine != engine_) {
     SwitchOff();
@@ -175,12 +166,13 @@ bool Tier2Variant::Prepare(PreparedSegment* segment,
   if (!stale.empty()) {
     SwitchOff();
     if (++recompiles_ > kMaxRecompiles) {
-      Say(absl::StrCat("Fallback: library calls, as the segment was compiled ",
+      SayCompile(
+          absl::StrCat("Fallback: library calls, as the segment was compiled ",
                        kMaxRecompiles, " times again"));
       return false;
     }
-    Say(absl::StrCat("Recompiling: a scalar of ", std::string(stale),
-                     " is not always the same"));
+    SayCompile(absl::StrCat("Recompiling: a scalar of ", std::string(stale),
+                            " is not always the same"));
     StartTrial();
     Ask(segment, variant, /*is_again=*/true);
     return false;
@@ -217,10 +209,10 @@ void Tier2Variant::Ask(PreparedSegment* segment,
     LogTraceEvent(LogEvent::kCompile, "Starting", segment->nodes_[0]->owner,
                   absl::StrCat("ops=", steps, " tier=2"));
   }
-  Say(absl::StrCat("Compiling segment of ", steps,
-                   " ops for tier 2 (from op ", segment->nodes_[0]->depth,
-                   ", ", std::string(OpName(segment->nodes_[0]->step.op)),
-                   ")"));
+  SayCompile(
+      absl::StrCat("Compiling segment of ", steps, " ops for tier 2 (from op ",
+                   segment->nodes_[0]->depth, ", ",
+                   std::string(OpName(segment->nodes_[0]->step.op)), ")"));
   task_ = Runtime::Get().tier2().Ask(std::move(input), is_again);
   state_ = task_ == nullptr ? State::kCounting : State::kAsked;
 }
@@ -330,12 +322,12 @@ void Tier2Variant::NoteTime(bool compiled, std::uint64_t ns,
   trial_->Add(compiled, ns);
   if (!trial_->is_over()) return;
   const bool pays = trial_->pays() || !engine_->is_for_speed();
-  Say(absl::StrFormat("%s a segment of %d ops takes %.1f us at tier 2 instead "
-                      "of %.1f us",
-                      pays ? "Measured:" : "Fallback: library calls, as",
-                      StepsOf(task_->code),
-                      1e-3 * static_cast<double>(trial_->with_ns()),
-                      1e-3 * static_cast<double>(trial_->without_ns())));
+  SayCompile(absl::StrFormat(
+      "%s a segment of %d ops takes %.1f us at tier 2 instead "
+      "of %.1f us",
+      pays ? "Measured:" : "Fallback: library calls, as", StepsOf(task_->code),
+      1e-3 * static_cast<double>(trial_->with_ns()),
+      1e-3 * static_cast<double>(trial_->without_ns())));
   if (pays) return;
   counters->tier2_switched_off.Add();
   SwitchOff();

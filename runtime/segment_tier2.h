@@ -60,7 +60,7 @@ struct Tier2Variant {
                        const ScalarValue* scalars);
   // True if this run is one of tier 2.
   bool Prepare(PreparedSegment* segment, PreparedSegment::Variant* variant,
-               const tjit::runtime::Run& run, Counters* counters);
+               const tjit::runtime::Run& run);
   bool IsTimeToAsk(std::size_t steps) const;
   void Ask(PreparedSegment* segment, PreparedSegment::Variant* variant,
            bool is_again);

@@ -83,8 +83,7 @@ bool ThreadState::IsLearning() {
       loops.last_period + kStarvingOps - kLearningOps / 2;
   loops.learn_from = std::max(loops.learn_from, first);
   if (position < loops.learn_from) {
-    loops.due = false;
-    loops.next = StretchFinder::Next::kUnknown;
+    loops.LearnNothing();
     return false;
   }
   if (position >= loops.learn_from + kLearningOps) {

@@ -160,8 +160,7 @@ void ThreadState::ObserveToken(const CallFrame& frame, std::uint8_t flags) {
   if (detector_.position() >= loops.learn_from) {
     NoteKind(frame);
   } else {
-    loops.due = false;
-    loops.next = StretchFinder::Next::kUnknown;
+    loops.LearnNothing();
   }
   if (candidate.period != 0) OnCandidate(candidate);
 }

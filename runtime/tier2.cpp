@@ -17,7 +17,6 @@
 #include "compiler/llvm/abi.h"
 #include "compiler/segment_dump.h"
 #include "recorder/env.h"
-#include "recorder/log.h"
 #include "runtime/configuration.h"
 #include "runtime/llvm_engine.h"
 #include "runtime/log.h"
@@ -97,19 +96,16 @@ class CacheUse {
 };
 
 void Log(const CompileTask& task, const CacheUse& use) {
-  if (!Runtime::Get().debug_compile() && !LogsTo(LogChannel::kCompile)) return;
+  if (!SaysCompile()) return;
   const SegmentCode& code = task.code;
-  LogLine(LogLevel::kInfo,
-          absl::StrFormat("[COMPILE] Compilation complete (%.1f ms, %s): %d of "
-                          "%d ops in %d groups, %d kernels compiled, %d "
-                          "reused; cache: %d hits, %d misses",
-                          1e-6 * static_cast<double>(task.ns),
-                          task.engine->name(), code.steps_fused,
-                          task.input.steps.size(), code.groups.size(),
-                          code.compiled, code.reused, use.hits(), use.misses()));
+  SayCompile(absl::StrFormat(
+      "Compilation complete (%.1f ms, %s): %d of %d ops in %d groups, %d "
+      "kernels compiled, %d reused; cache: %d hits, %d misses",
+      1e-6 * static_cast<double>(task.ns), task.engine->name(),
+      code.steps_fused, task.input.steps.size(), code.groups.size(),
+      code.compiled, code.reused, use.hits(), use.misses()));
   for (const std::string& reason : code.reasons) {
-    LogLine(LogLevel::kInfo, "[COMPILE] Fallback: library calls for a group: " +
-                                 reason);
+    SayCompile("Fallback: library calls for a group: " + reason);
   }
 }
 

@@ -56,6 +56,12 @@ Value* EmitBool(Builder& b, Op op, Value* const* x) {
   }
 }
 
+// Of truth values, whatever they were made of.
+Value* EmitLogic(Builder& b, Op op, Value* x, Value* y) {
+  if (op == Op::kLogicalAnd) return b.CreateAnd(x, y);
+  return op == Op::kLogicalOr ? b.CreateOr(x, y) : b.CreateXor(x, y);
+}
+
 // u8 ... i64: registers of i64, arithmetic modulo 2^64.
 class IntOps {
  public:
@@ -133,11 +139,9 @@ class IntOps {
       case Op::kLogicalNot:
         return b_.CreateICmpEQ(x_[0], zero_);
       case Op::kLogicalAnd:
-        return b_.CreateAnd(IsTrue(x_[0]), IsTrue(x_[1]));
       case Op::kLogicalOr:
-        return b_.CreateOr(IsTrue(x_[0]), IsTrue(x_[1]));
       case Op::kLogicalXor:
-        return b_.CreateXor(IsTrue(x_[0]), IsTrue(x_[1]));
+        return EmitLogic(b_, op, IsTrue(x_[0]), IsTrue(x_[1]));
       default:
         return nullptr;
     }
@@ -257,11 +261,9 @@ class FloatOps {
       case Op::kLogicalNot:
         return b_.CreateFCmpOEQ(x_[0], zero_);
       case Op::kLogicalAnd:
-        return b_.CreateAnd(IsTrue(x_[0]), IsTrue(x_[1]));
       case Op::kLogicalOr:
-        return b_.CreateOr(IsTrue(x_[0]), IsTrue(x_[1]));
       case Op::kLogicalXor:
-        return b_.CreateXor(IsTrue(x_[0]), IsTrue(x_[1]));
+        return EmitLogic(b_, op, IsTrue(x_[0]), IsTrue(x_[1]));
       default:
         return nullptr;
     }

@@ -3,27 +3,15 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
-#include <string_view>
-
 #include "absl/strings/str_cat.h"
+#include "recorder/sibling_library.h"
 
 namespace tjit {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int kOwnSymbolsFirst = 0;  // sanitizers cannot be bypassed
-#else
-constexpr int kOwnSymbolsFirst = RTLD_DEEPBIND;
-#endif
-
 // Beside the library that holds this code, or in ../lib of a program that does.
 std::string PathOfLibrary() {
-  Dl_info info;
-  std::string folder;
-  if (dladdr(reinterpret_cast<void*>(&LlvmApi), &info) != 0) {
-    const std::string_view self = info.dli_fname;
-    folder = self.substr(0, self.rfind('/') + 1);
-  }
+  const std::string folder = FolderOfCode(reinterpret_cast<void*>(&LlvmApi));
   const std::string beside = absl::StrCat(folder, "libtjit_llvm.so");
   const std::string in_lib = absl::StrCat(folder, "../lib/libtjit_llvm.so");
   return access(in_lib.c_str(), F_OK) == 0 && access(beside.c_str(), F_OK) != 0

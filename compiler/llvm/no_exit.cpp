@@ -5,7 +5,7 @@
 // method called"). The library is never unloaded, and what they hold is the
 // process's memory: nothing is lost. The linker binds the calls of LLVM's
 // archives to this definition, which nobody else sees.
-// Tested by: tests/acceptance/backend_test.py
+// Tested by: tests/error/backend_test.py
 extern "C" [[gnu::visibility("hidden")]] int __cxa_atexit(void (*)(void*),
                                                           void*, void*) {
   return 0;

@@ -20,17 +20,11 @@ import sys
 import tempfile
 import unittest
 
+from clean_environment import environment
+
 TJIT = BIN = None
 EXPECTED = None  # what cached_loop prints
 USAGE, BAD = 2, 1
-
-
-def environment(**extra):
-    """Without any TJIT_ variable of the caller's."""
-    env = {k: v for k, v in os.environ.items()
-           if not k.startswith("TJIT_") and k != "LD_PRELOAD"}
-    env.update(OMP_NUM_THREADS="1", OMP_WAIT_POLICY="passive", **extra)
-    return env
 
 
 class Case(unittest.TestCase):

@@ -18,6 +18,8 @@ import tempfile
 import unittest
 import xml.dom.minidom
 
+from clean_environment import environment
+
 TJIT = BIN = DOCUMENT = None
 USAGE = 2
 PARTS = ("trace", "ir", "passes", "loops", "plan", "llvm", "asm")
@@ -27,10 +29,8 @@ PASSES = ("fold", "peephole", "cse", "dce", "copy_out", "order_dims",
 
 
 def run(*command, stdin=None, **variables):
-    env = {k: v for k, v in os.environ.items()
-           if not k.startswith("TJIT_") and k != "LD_PRELOAD"}
-    env.update(OMP_NUM_THREADS="1", OMP_WAIT_POLICY="passive", **variables)
-    return subprocess.run([str(c) for c in command], env=env, text=True,
+    return subprocess.run([str(c) for c in command],
+                          env=environment(**variables), text=True,
                           input=stdin, capture_output=True, timeout=120,
                           check=False)
 

@@ -9,7 +9,6 @@ are named, status 2.
 Usage: explain_test.py TJIT_COMMAND BIN_FOLDER [unittest arguments]
 """
 import json
-import os
 import pathlib
 import re
 import subprocess
@@ -17,15 +16,15 @@ import sys
 import tempfile
 import unittest
 
+from clean_environment import environment
+
 TJIT = BIN = None
 USAGE = 2
 
 
 def run(*command, **variables):
-    env = {k: v for k, v in os.environ.items()
-           if not k.startswith("TJIT_") and k != "LD_PRELOAD"}
-    env.update(OMP_NUM_THREADS="1", OMP_WAIT_POLICY="passive", **variables)
-    return subprocess.run([str(c) for c in command], env=env, text=True,
+    return subprocess.run([str(c) for c in command],
+                          env=environment(**variables), text=True,
                           capture_output=True, timeout=120, check=False)
 
 

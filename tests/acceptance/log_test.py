@@ -10,7 +10,6 @@ and sums up, and says of files that are cut short or no logs what is wrong.
 Usage: log_test.py TJIT_COMMAND BIN_FOLDER [unittest arguments]
 """
 import json
-import os
 import pathlib
 import re
 import signal
@@ -20,6 +19,8 @@ import tempfile
 import time
 import unittest
 
+from clean_environment import environment
+
 TJIT = BIN = None
 HERE = pathlib.Path(__file__).resolve().parent
 DIGITS = HERE.parents[1] / "examples" / "data" / "digits.csv"
@@ -27,14 +28,6 @@ STATUS, USAGE, DAMAGED = 7, 2, 1
 # Of one Loop() of logged_program.cpp: fill_, then 5 a step.
 OPS = 1001
 EXPECTED = None  # what logged_program prints
-
-
-def environment(**extra):
-    """Without any TJIT_ variable of the caller's."""
-    env = {k: v for k, v in os.environ.items()
-           if not k.startswith("TJIT_") and k != "LD_PRELOAD"}
-    env.update(OMP_NUM_THREADS="1", OMP_WAIT_POLICY="passive", **extra)
-    return env
 
 
 class Case(unittest.TestCase):

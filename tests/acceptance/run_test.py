@@ -12,7 +12,6 @@ Usage: run_test.py TJIT_COMMAND BIN_FOLDER LIB_FOLDER TORCH_FOLDER
                    [unittest arguments]
 """
 import json
-import os
 import pathlib
 import shutil
 import signal
@@ -24,17 +23,11 @@ import time
 import unittest
 import zipfile
 
+from clean_environment import environment
+
 TJIT = BIN = LIB = TORCH = None
 HERE = pathlib.Path(__file__).resolve().parent
 USAGE, CANNOT_RUN, NOT_FOUND = 2, 126, 127
-
-
-def environment(**extra):
-    """Without any TJIT_ variable of the caller's."""
-    env = {k: v for k, v in os.environ.items()
-           if not k.startswith("TJIT_") and k != "LD_PRELOAD"}
-    env.update(OMP_NUM_THREADS="1", OMP_WAIT_POLICY="passive", **extra)
-    return env
 
 
 def run(*command, **extra):

@@ -11,9 +11,12 @@
 #include <cstring>
 
 #include "runtime/torch_compat.h"
+#include "tests/runtime/tensor_geometry.h"
 
 namespace tjit::runtime::testing {
 namespace {
+
+using tjit::testing::GeometryOf;
 
 OpEntry MakeEntry(const std::string& name) {
   OpEntry entry(FindOp(name));
@@ -21,19 +24,6 @@ OpEntry MakeEntry(const std::string& name) {
       entry.handle.getComputedKernelForDispatchKey(c10::DispatchKey::CPU));
   entry.name = name;
   return entry;
-}
-
-TensorGeometry GeometryOf(const at::Tensor& t) {
-  TensorGeometry g;
-  g.key_set = t.key_set().raw_repr();
-  g.offset = t.storage_offset();
-  g.dtype = static_cast<std::uint8_t>(t.scalar_type());
-  g.ndim = static_cast<std::uint8_t>(t.dim());
-  g.itemsize = static_cast<std::uint8_t>(t.itemsize());
-  g.wrapped_number = t.unsafeGetTensorImpl()->is_wrapped_number();
-  std::copy(t.sizes().begin(), t.sizes().end(), g.sizes);
-  std::copy(t.strides().begin(), t.strides().end(), g.strides);
-  return g;
 }
 
 // Calls `on_tensor` for each tensor argument (undefined for None) and

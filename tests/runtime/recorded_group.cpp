@@ -11,22 +11,10 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/ir_text.h"
 #include "compiler/ir/verifier.h"
+#include "tests/runtime/tensor_geometry.h"
 
 namespace tjit::testing {
 namespace {
-
-TensorGeometry GeometryOf(const at::Tensor& t) {
-  TensorGeometry g;
-  g.key_set = t.key_set().raw_repr();
-  g.offset = t.storage_offset();
-  g.dtype = static_cast<std::uint8_t>(t.scalar_type());
-  g.ndim = static_cast<std::uint8_t>(t.dim());
-  g.itemsize = static_cast<std::uint8_t>(t.itemsize());
-  g.wrapped_number = t.unsafeGetTensorImpl()->is_wrapped_number();
-  std::copy(t.sizes().begin(), t.sizes().end(), g.sizes);
-  std::copy(t.strides().begin(), t.strides().end(), g.strides);
-  return g;
-}
 
 std::string BytesOf(const at::Tensor& t) {
   return std::string(static_cast<const char*>(t.storage().data()),

@@ -1,0 +1,10 @@
+"""The environment that tests give to the programs they run."""
+import os
+
+
+def environment(**extra):
+    """Without any TJIT_ variable of the caller's."""
+    env = {k: v for k, v in os.environ.items()
+           if not k.startswith("TJIT_") and k != "LD_PRELOAD"}
+    env.update(OMP_NUM_THREADS="1", OMP_WAIT_POLICY="passive", **extra)
+    return env
