@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+
 namespace tjit {
 namespace {
 
@@ -30,10 +32,10 @@ std::string Text(const std::vector<PartitionItem>& items) {
   for (const PartitionItem& item : items) {
     std::string steps;
     for (const std::uint32_t s : item.steps) {
-      steps += (steps.empty() ? "" : " ") + std::to_string(s);
+      absl::StrAppend(&steps, steps.empty() ? "" : " ", s);
     }
-    text += (text.empty() ? "" : " ") +
-            (item.is_group ? "{" + steps + "}" : steps);
+    if (item.is_group) steps = absl::StrCat("{", steps, "}");
+    absl::StrAppend(&text, text.empty() ? "" : " ", steps);
   }
   return text;
 }
