@@ -280,7 +280,10 @@ void EnsureMemorySlowly(Block* block) {
 
 std::int64_t FailedAllocations() { return scopes.failed; }
 
-void FreeBlock(Block* block) {
+namespace {
+
+// What did not come from the cache.
+[[gnu::noinline]] void FreeOther(Block* block) {
   if ((block->kind & Block::kAdopted) != 0) {
     Adopted().Erase(block->data);
     CountForeignLive(-static_cast<std::int64_t>(block->bytes));
@@ -294,7 +297,15 @@ void FreeBlock(Block* block) {
     }
     return GiveFaultingSlot(block);
   }
-  if ((block->kind & Block::kPages) != 0) RevealBlock(block);
+  RevealBlock(block);
+  GiveBlock(block);
+}
+
+}  // namespace
+
+void FreeBlock(Block* block) {
+  constexpr unsigned kOther = Block::kAdopted | Block::kSlot | Block::kPages;
+  if ((block->kind & kOther) != 0) [[unlikely]] return FreeOther(block);
   GiveBlock(block);
 }
 

@@ -345,18 +345,15 @@ void ThrowOutOfMemory(std::size_t bytes) {
               "memory)");
 }
 
-void PoisonData([[maybe_unused]] Block* block) {
 #if defined(__SANITIZE_ADDRESS__)
+void PoisonData(Block* block) {
   ASAN_POISON_MEMORY_REGION(block->data, RoomOf(*block));
-#endif
 }
 
-void UnpoisonData([[maybe_unused]] Block* block,
-                  [[maybe_unused]] std::size_t bytes) {
-#if defined(__SANITIZE_ADDRESS__)
+void UnpoisonData(Block* block, std::size_t bytes) {
   ASAN_UNPOISON_MEMORY_REGION(block->data, bytes);
-#endif
 }
+#endif
 
 void PublishLive(ThreadCache* cache) {
   const std::int64_t live = cache->live.load(std::memory_order_relaxed);

@@ -127,9 +127,14 @@ inline Block* TakeBlock(std::size_t bytes) {
   return block;
 }
 
-// For AddressSanitizer; no-ops without it.
+// For AddressSanitizer.
+#if defined(__SANITIZE_ADDRESS__)
 void PoisonData(Block* block);
 void UnpoisonData(Block* block, std::size_t bytes);
+#else
+inline void PoisonData(Block*) {}
+inline void UnpoisonData(Block*, std::size_t) {}
+#endif
 
 // Takes a block back that is nobody's.
 inline void GiveBlock(Block* block) {
@@ -141,9 +146,7 @@ inline void GiveBlock(Block* block) {
           cache->budget.load(std::memory_order_relaxed)) {
     return GiveBlockSlowly(block);
   }
-#if defined(__SANITIZE_ADDRESS__)
   PoisonData(block);
-#endif
   cache->lists[c].Push(block);
   Add(cache->cached, kClassBytes[c]);
   CountLive(cache, -static_cast<std::int64_t>(block->bytes));

@@ -90,10 +90,11 @@ bool MatchShape(const CallFrame& frame, std::uint32_t context,
     *why = BailReason::kStaticDiffers;
     return false;
   }
-  for (std::uint32_t i = 0; i < step.scalars.size(); ++i) {
-    const ScalarRecord& recorded = step.scalars[i];
-    const ScalarValue& now = frame.scalars[i];
+  const ScalarValue* scalar = frame.scalars.begin();
+  for (const ScalarRecord& recorded : step.scalars) {
+    const ScalarValue& now = *scalar++;
     if (recorded.value.SameBits(now)) continue;
+    const auto i = static_cast<std::uint32_t>(&now - frame.scalars.begin());
     if (!recorded.may_vary || recorded.value.type != now.type ||
         ValueClass(frame.entry.PolicyOfScalar(i), now) !=
             recorded.value_class) {
@@ -101,11 +102,13 @@ bool MatchShape(const CallFrame& frame, std::uint32_t context,
       return false;
     }
   }
-  for (std::uint32_t i = 0; i < step.args.size(); ++i) {
-    const c10::TensorImpl* impl = frame.tensors[i].impl;
-    const ArgRecord& arg = step.args[i];
-    if ((impl == nullptr) != (arg.slot == kNoSlot) ||
-        (impl != nullptr && !SameGeometry(impl, arg.geometry))) {
+  const TensorRef* ref = frame.tensors.begin();
+  for (const ArgRecord& arg : step.args) {
+    const c10::TensorImpl* impl = (ref++)->impl;
+    const bool matches = impl == nullptr ? arg.slot == kNoSlot
+                                         : arg.slot != kNoSlot &&
+                                               SameGeometry(impl, arg.geometry);
+    if (!matches) {
       *why = BailReason::kMetaDiffers;
       return false;
     }
@@ -239,7 +242,11 @@ bool BindSlots(const CallFrame& frame, const TraceNode& node, Run* run,
         continue;
       }
       const Block* block = BlockOf(storage);
-      if (block == nullptr || NotedSlot(*run, block) != arg.slot) {
+      // What pending ops own is not given out again: no need for its binding.
+      const bool is_bound =
+          block != nullptr && (slot.owned ? slot.block == block
+                                          : NotedSlot(*run, block) == arg.slot);
+      if (!is_bound) {
         if (!Planted(Defect::kLostAlias)) {
           return fail(BailReason::kSlotDiffers);
         }

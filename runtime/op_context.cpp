@@ -96,13 +96,15 @@ void Remember(ThreadView* v, const ContextEntry& now, std::uint32_t id) {
 
 }  // namespace
 
-std::uint32_t CurrentContext() {
+namespace {
+
+// The id of what is set now, kept for the next call.
+[[gnu::noinline]] std::uint32_t ChangedContext() {
   ThreadView& v = view;
-  if (v.keys == nullptr) [[unlikely]] {
+  if (v.keys == nullptr) {
     v.keys = &c10::impl::raw_local_dispatch_key_set;
     v.autograd = &c10::AutogradState::get_tls_state();
   }
-  if (IsAsBefore(v)) [[likely]] return v.last;
   ContextTable& table = Table();
   const ContextEntry now = Now(v);
   std::uint32_t id = Find(table, now);
@@ -119,6 +121,13 @@ std::uint32_t CurrentContext() {
   }
   Remember(&v, now, id);
   return id;
+}
+
+}  // namespace
+
+std::uint32_t CurrentContext() {
+  const ThreadView& v = view;
+  return IsAsBefore(v) ? v.last : ChangedContext();
 }
 
 ContextScope::ContextScope()

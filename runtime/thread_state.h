@@ -141,7 +141,6 @@ class ThreadState {
   void UndoDefer(CallFrame& frame, const TraceNode* node);
   at::Tensor MakeDeferred(const ResultRecord& result, std::uint64_t bytes,
                           bool dies);
-  void OwnSlot(std::uint32_t slot, std::uint8_t pending);
   void BindEagerResults(const ResultList& results);
   void NoteWrites(const CallFrame& frame, const ResultList& results);
   void FinishRun(FlushReason reason);

@@ -1,0 +1,167 @@
+// The half of ThreadState that defers an op: its arguments are kept as they
+// are, its results exist without bytes. All of it runs under mutex_.
+#include <c10/core/TensorImpl.h>
+
+#include "runtime/deferred_storage.h"
+#include "runtime/faulting_block.h"
+#include "runtime/match.h"
+#include "runtime/runtime.h"
+#include "runtime/testing_hooks.h"
+#include "runtime/thread_state.h"
+
+namespace tjit::runtime {
+namespace {
+
+constexpr std::size_t kMaxPending = 4096;
+constexpr std::uint64_t kMaxHeldBytes = 64ull << 20;
+
+void NotePendingUse(Block* block, std::uint8_t use) {
+  const std::uint8_t now = block->pending.load(std::memory_order_relaxed);
+  block->pending.store(now | use, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+at::Tensor ThreadState::MakeDeferred(const ResultRecord& result,
+                                     std::uint64_t bytes, bool dies) {
+  const bool quiet = !pending_reports_;
+  Block* block = dies && MayFault(bytes) ? AllocateDyingBlock(bytes, quiet)
+                                         : AllocateBlock(bytes, quiet);
+  auto storage = c10::make_intrusive<c10::StorageImpl>(
+      c10::StorageImpl::use_byte_size_t(), c10::SymInt(bytes),
+      c10::DataPtr(block->data, block->data, &ReleaseBlock,
+                   c10::Device(c10::kCPU)),
+      BlockAllocator(), /*resizable=*/true);
+  storage->set_materializer(&MaterializeHook);
+  const TensorGeometry& g = result.geometry;
+  at::Tensor t = at::detail::make_tensor_base<c10::TensorImpl>(
+      c10::Storage(std::move(storage)),
+      c10::DispatchKeySet(c10::DispatchKey::CPU),
+      c10::scalarTypeToTypeMeta(static_cast<c10::ScalarType>(g.dtype)));
+  t.unsafeGetTensorImpl()->set_sizes_and_strides(
+      c10::IntArrayRef(g.sizes, g.ndim), c10::IntArrayRef(g.strides, g.ndim));
+  for (std::uint32_t i = 0; i < result.version; ++i) {
+    t.unsafeGetTensorImpl()->bump_version();
+  }
+  const auto s = static_cast<std::uint32_t>(run_.slots.size());
+  SlotBinding& slot = run_.slots.emplace_back();
+  slot.block = block;
+  slot.owned = true;
+  slot.born_pending = true;
+  run_.owned.push_back(s);
+  block->binding.store(run_.BindingOf(s), std::memory_order_relaxed);
+  block->pending.store(Block::kPendingWrite, std::memory_order_relaxed);
+  block->owner.store(this, std::memory_order_release);
+  return t;
+}
+
+void ThreadState::MakeResults(CallFrame& frame, const TraceNode* node) {
+  for (std::uint32_t i = 0; i < node->step.results.size(); ++i) {
+    const ResultRecord& r = node->step.results[i];
+    if (r.kind == ResultRecord::Kind::kAlias) continue;
+    if (r.kind == ResultRecord::Kind::kUndefined) {
+      frame.results.emplace_back();
+      continue;
+    }
+    frame.results.push_back(MakeDeferred(
+        r, node->new_slots[r.slot - node->slot_begin].bytes, node->Dies(i)));
+  }
+}
+
+// The op's place in the run goes, and what it alone claimed; older slots that
+// it claimed are let go with the next flush.
+void ThreadState::UndoDefer(CallFrame& frame, const TraceNode* node) {
+  for (std::size_t s = node->slot_begin; s < run_.slots.size(); ++s) {
+    const SlotBinding& slot = run_.slots[s];
+    if (!slot.owned) continue;
+    slot.block->pending.store(0, std::memory_order_relaxed);
+    slot.block->owner.store(nullptr, std::memory_order_release);
+  }
+  std::erase_if(run_.owned,
+                [node](std::uint32_t s) { return s >= node->slot_begin; });
+  std::erase_if(run_.readers, [&](std::uint32_t s) {
+    if (s < node->slot_begin) return false;
+    run_.slots[s].reader = false;
+    // The program still owns it: it is an argument of the call.
+    static_cast<void>(run_.slots[s].block->DropReader());
+    return true;
+  });
+  frame.results.clear();
+  UnbindFrom(&run_, node->slot_begin);
+  cursor_ = node->parent;
+  if (run_.pending.empty()) AfterFlushLocked();
+}
+
+void ThreadState::BeginPending() {
+  run_deferred_ = true;
+  at_boundary_ = false;
+  if (!run_.pending.empty()) return;
+  pending_global_ = GlobalContext::Now();
+  pending_reports_ = ReportsAllocations();
+  runtime_->NotePending(true);
+}
+
+void ThreadState::OwnArguments(const CallFrame& frame, const TraceNode* node) {
+  const StepRecord& step = node->step;
+  const auto scalars = static_cast<std::uint32_t>(step.scalars.size());
+  if (scalars != 0) run_.scalars.resize(node->scalar_begin + scalars);
+  for (std::uint32_t i = 0; i < scalars; ++i) {
+    run_.scalars[node->scalar_begin + i] = Planted(Defect::kStaleScalar)
+                                               ? step.scalars[i].value
+                                               : frame.scalars[i];
+  }
+  // Slots are numbered by first use: from here on they are new.
+  auto next_slot = static_cast<std::int32_t>(node->slot_begin);
+  const TensorRef* ref = frame.tensors.begin();
+  for (const ArgRecord& arg : step.args) {
+    const c10::TensorImpl* impl = (ref++)->impl;
+    if (arg.slot == kNoSlot) continue;
+    const SlotBinding& slot = run_.slots[static_cast<std::size_t>(arg.slot)];
+    if (slot.copied) {
+      if (arg.slot >= next_slot) {
+        counters_.inputs_copied.Add();
+        next_slot = arg.slot + 1;
+      }
+      continue;
+    }
+    if (slot.block == nullptr) continue;
+    if (slot.owned) {  // readers are only counted
+      NotePendingUse(slot.block,
+                     arg.written ? Block::kPendingRead | Block::kPendingWrite
+                                 : Block::kPendingRead);
+    }
+    ArmStorage(StorageOf(impl), slot.block);
+  }
+}
+
+void ThreadState::AddPending(TraceNode* node) {
+  run_.pending.push_back(node);
+  pending_count_.store(static_cast<std::uint32_t>(run_.pending.size()),
+                       std::memory_order_relaxed);
+  counters_.ops_deferred.Add();
+  // Without memory they stay pending; the next sync point says so.
+  if (ForcedDrainAt() >= 0 &&
+      static_cast<std::int64_t>(run_.pending.size()) > ForcedDrainAt()) {
+    static_cast<void>(DrainPending());
+  } else if (run_.pending.size() >= kMaxPending) {
+    static_cast<void>(RunPending(FlushReason::kQueueFull));
+  } else if (run_.held_bytes > kMaxHeldBytes) {
+    static_cast<void>(RunPending(FlushReason::kHeldMemory));
+  }
+}
+
+// One call deep: every op of a replayed program comes through here.
+[[gnu::flatten]] bool ThreadState::Defer(CallFrame& frame, TraceNode* node) {
+  BeginPending();
+  OwnArguments(frame, node);
+  try {
+    MakeResults(frame, node);
+  } catch (const std::exception&) {
+    UndoDefer(frame, node);
+    return false;
+  }
+  AddPending(node);
+  return true;
+}
+
+}  // namespace tjit::runtime
