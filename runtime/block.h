@@ -152,7 +152,7 @@ inline Block* BlockOf(const c10::StorageImpl* storage) {
 Block* AdoptStorage(c10::StorageImpl* storage);
 
 // The runtime's side of the deleter: returns true if pending ops take the
-// block over. Implemented in thread_state.cpp; called only if owner is set.
+// block over. Implemented in thread_flush.cpp; called only if owner is set.
 bool TakeOverDeadBlock(Block* block);
 
 // While it lives, allocations on this thread are not reported.
