@@ -56,7 +56,7 @@ void RunSteps(const Workload& workload, std::int64_t count,
               const Flags& flags) {
   for (std::int64_t i = 0; i < count; ++i) {
     workload.step();
-    if (flags.mark_step) MarkStep();
+    if (flags.mark_step || workload.uses_results) MarkStep();
   }
 }
 
@@ -131,10 +131,11 @@ void Register(const Row& row, const Flags& flags) {
       row.name.c_str(), [row, flags, warm](benchmark::State& state) {
         if (!*warm) *warm = WarmUp(row, flags);
         const Workload& workload = (*warm)->workload;
+        const bool marks = flags.mark_step || workload.uses_results;
         StartCounting();
         for (auto _ : state) {
           workload.step();
-          if (flags.mark_step) MarkStep();
+          if (marks) MarkStep();
         }
         Report(state, **warm);
       });

@@ -24,6 +24,10 @@ struct Workload {
   std::function<void()> step;
   // Everything a step changes.
   std::function<std::vector<at::Tensor>()> result;
+  // The program needs the result of each step, and says where one ends
+  // (mark_step): without, what the next step replaces unread need not be
+  // computed at all, and the row would measure that.
+  bool uses_results = false;
 };
 
 struct Row {

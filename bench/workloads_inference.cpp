@@ -38,6 +38,7 @@ Workload Chain10(std::int64_t n) {
     s->out = x + s->b;
   };
   workload.result = [s] { return std::vector<at::Tensor>{s->out}; };
+  workload.uses_results = true;
   return workload;
 }
 

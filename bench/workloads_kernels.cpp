@@ -40,6 +40,7 @@ Workload Function(Tensors inputs,
     s->out = compute(s->in);
   };
   workload.result = [s] { return s->out; };
+  workload.uses_results = true;
   return workload;
 }
 

@@ -56,6 +56,7 @@ Workload RateTriple(std::int64_t batch) {
     }
   };
   workload.result = [s] { return s->rates; };
+  workload.uses_results = true;
   return workload;
 }
 
