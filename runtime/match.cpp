@@ -9,17 +9,8 @@
 #include "runtime/testing_hooks.h"
 
 namespace tjit::runtime {
-namespace {
 
 using c10::DispatchKey;
-
-// See SlotBinding::shift.
-std::int64_t ShiftOf(const c10::TensorImpl* impl, const TensorGeometry& g) {
-  return (impl->storage_offset() - g.offset) *
-         static_cast<std::int64_t>(g.itemsize);
-}
-
-}  // namespace
 
 bool CopyHolds(const SlotBinding& slot, const c10::StorageImpl* storage) {
   return slot.source == storage && storage->nbytes() == slot.block->bytes &&
@@ -58,20 +49,12 @@ TensorGeometry GeometryOf(const c10::TensorImpl* impl) {
   return g;
 }
 
-namespace {
-
-// A handful of words just written one by one: memcmp() would load them wider
-// than they were stored, and wait for the stores.
-bool SameWords(const std::vector<std::uint64_t>& recorded,
-               const FrameArray<std::uint64_t, 32>& now) {
-  if (recorded.size() != now.size()) return false;
-  for (std::uint32_t i = 0; i < now.size(); ++i) {
-    if (recorded[i] != now[i]) return false;
-  }
-  return true;
+bool MayBecome(const CallFrame& frame, std::uint32_t i,
+               const ScalarRecord& recorded) {
+  const ScalarValue& now = frame.scalars[i];
+  return recorded.may_vary && recorded.value.type == now.type &&
+         ValueClass(frame.entry.PolicyOfScalar(i), now) == recorded.value_class;
 }
-
-}  // namespace
 
 bool MatchShape(const CallFrame& frame, std::uint32_t context,
                 const StepRecord& step, BailReason* why) {
@@ -90,14 +73,8 @@ bool MatchShape(const CallFrame& frame, std::uint32_t context,
     *why = BailReason::kStaticDiffers;
     return false;
   }
-  const ScalarValue* scalar = frame.scalars.begin();
-  for (const ScalarRecord& recorded : step.scalars) {
-    const ScalarValue& now = *scalar++;
-    if (recorded.value.SameBits(now)) continue;
-    const auto i = static_cast<std::uint32_t>(&now - frame.scalars.begin());
-    if (!recorded.may_vary || recorded.value.type != now.type ||
-        ValueClass(frame.entry.PolicyOfScalar(i), now) !=
-            recorded.value_class) {
+  for (std::uint32_t i = 0; i < frame.scalars.size(); ++i) {
+    if (!MatchesScalar(frame, i, step.scalars[i])) {
       *why = BailReason::kScalarDiffers;
       return false;
     }

@@ -63,6 +63,33 @@ inline c10::StorageImpl* StorageOf(const c10::TensorImpl* impl) {
                              : nullptr;
 }
 
+// See SlotBinding::shift.
+inline std::int64_t ShiftOf(const c10::TensorImpl* impl,
+                            const TensorGeometry& g) {
+  return (impl->storage_offset() - g.offset) *
+         static_cast<std::int64_t>(g.itemsize);
+}
+
+// A handful of words just written one by one: memcmp() would load them wider
+// than they were stored, and wait for the stores.
+inline bool SameWords(const std::vector<std::uint64_t>& recorded,
+                      const FrameArray<std::uint64_t, 32>& now) {
+  if (recorded.size() != now.size()) return false;
+  for (std::uint32_t i = 0; i < now.size(); ++i) {
+    if (recorded[i] != now[i]) return false;
+  }
+  return true;
+}
+
+// True if scalar `i` of the call may stand where another value was recorded.
+bool MayBecome(const CallFrame& frame, std::uint32_t i,
+               const ScalarRecord& recorded);
+inline bool MatchesScalar(const CallFrame& frame, std::uint32_t i,
+                          const ScalarRecord& recorded) {
+  return recorded.value.SameBits(frame.scalars[i]) ||
+         MayBecome(frame, i, recorded);
+}
+
 // Everything of a step but which storages it uses: op, context, statics,
 // scalars, geometry. No side effects.
 bool MatchShape(const CallFrame& frame, std::uint32_t context,

@@ -220,6 +220,18 @@ inline void ThreadState::MoveCursor(TraceNode* node) {
   cursor_ = node;
 }
 
+Decision ThreadState::TakeDeferred(CallFrame& frame, TraceNode* node) {
+  if (node->depth >= kPrefetchFrom) PrefetchAfter(node);
+  if (Defer(frame, node)) [[likely]]
+    return Decision::kDeferred;
+  // Its memory cannot be had: what is pending may free some, and the eager
+  // kernel succeeds then or throws what it throws without us.
+  CountEager(frame);
+  FlushLocked(FlushReason::kHeldMemory);
+  LeaveTraceLocked(BailReason::kOutOfMemory);
+  return Decision::kEager;
+}
+
 Decision ThreadState::Take(CallFrame& frame, TraceNode* node, bool defers) {
   MoveCursor(node);
   if (defers) {
@@ -227,14 +239,7 @@ Decision ThreadState::Take(CallFrame& frame, TraceNode* node, bool defers) {
       modes_->shadowed = node;
       return Decision::kEager;
     }
-    if (node->depth >= kPrefetchFrom) PrefetchAfter(node);
-    if (Defer(frame, node)) return Decision::kDeferred;
-    // Its memory cannot be had: what is pending may free some, and the eager
-    // kernel succeeds then or throws what it throws without us.
-    CountEager(frame);
-    FlushLocked(FlushReason::kHeldMemory);
-    LeaveTraceLocked(BailReason::kOutOfMemory);
-    return Decision::kEager;
+    return TakeDeferred(frame, node);
   }
   CountEager(frame);
   if (node->step.kind == StepKind::kAtCall) {
@@ -249,6 +254,92 @@ Decision ThreadState::Take(CallFrame& frame, TraceNode* node, bool defers) {
   ObserveToken(frame, HotDetector::kPlain);
   eager_node_ = node;
   return Decision::kEager;
+}
+
+namespace {
+
+// Op, context, static arguments and scalars, as MatchShape().
+inline bool MatchesCall(const CallFrame& frame, std::uint32_t context,
+                        const StepRecord& step) {
+  if (step.op != frame.entry.id || step.context != context ||
+      step.args.size() != frame.tensors.size() ||
+      step.scalars.size() != frame.scalars.size() || !frame.recordable ||
+      !SameWords(step.statics, frame.statics)) {
+    return false;
+  }
+  std::uint32_t i = 0;
+  for (const ScalarRecord& recorded : step.scalars) {
+    if (!MatchesScalar(frame, i++, recorded)) return false;
+  }
+  return true;
+}
+
+// True if the storage owns this block of ours.
+inline bool Holds(const c10::StorageImpl* storage, const Block* block) {
+  if (storage == nullptr) return false;
+  const c10::DataPtr& p =
+      const_cast<c10::StorageImpl*>(storage)->_mutable_data_ptr_no_checks();
+  return p.get() == block->data && p.get_context() == block->data &&
+         (p.get_deleter() == &ReleaseBlock ||
+          p.get_deleter() == &ReleaseAdopted);
+}
+
+}  // namespace
+
+// True if pending ops own the argument already, in the slot of the step. What
+// they own is not given out again, so that its address tells it.
+inline bool ThreadState::IsOwned(const c10::TensorImpl* impl,
+                                 const ArgRecord& arg) const {
+  const auto s = static_cast<std::uint32_t>(arg.slot);
+  if (s >= run_.slots.size()) return false;
+  const SlotBinding& slot = run_.slots[s];
+  const Block* block = slot.block;
+  return slot.owned && !slot.copied && block != nullptr &&
+         !block->exposed.load(std::memory_order_relaxed) &&
+         Holds(impl->unsafe_storage().unsafeGetStorageImpl(), block) &&
+         ShiftOf(impl, arg.geometry) == slot.shift &&
+         (!arg.written || block->shared_use.load(std::memory_order_seq_cst) ==
+                              (slot.reader ? 1u : 0u));
+}
+
+bool ThreadState::FollowUsual(CallFrame& frame, Decision* decision) {
+  TraceNode* node = cursor_->likely.load(std::memory_order_relaxed);
+  if (node == nullptr || !node->hot.load(std::memory_order_relaxed) ||
+      node->step.kind != StepKind::kDeferred ||
+      frame.entry.may_throw_on_values || modes_ != nullptr ||
+      capture_.active() || !runtime_->may_defer() ||
+      (!run_deferred_ && capture_is_due())) {
+    return false;
+  }
+  StateLock lock(this);
+  const StepRecord& step = node->step;
+  if (!MatchesCall(frame, context_, step)) return false;
+  bool is_owned = true;
+  const TensorRef* ref = frame.tensors.begin();
+  for (const ArgRecord& arg : step.args) {
+    const c10::TensorImpl* impl = (ref++)->impl;
+    if (impl == nullptr || arg.slot == kNoSlot) {
+      if (impl != nullptr || arg.slot != kNoSlot) return false;
+      continue;
+    }
+    if (!SameGeometry(impl, arg.geometry)) return false;
+    is_owned = is_owned && IsOwned(impl, arg);
+  }
+  if (!is_owned) {
+    const std::size_t slots_before = run_.slots.size();
+    BailReason why = BailReason::kOpDiffers;
+    if (!BindSlots(frame, *node, &run_, &why)) return false;
+    if (!ClaimSlots(step)) {
+      UnbindFrom(&run_, slots_before);
+      return false;
+    }
+  }
+  cursor_ = node;
+  *decision = TakeDeferred(frame, node);
+  if (*decision == Decision::kDeferred) return true;
+  lock.Unlock();
+  MakeReady(frame);
+  return true;
 }
 
 }  // namespace tjit::runtime

@@ -102,6 +102,8 @@ Decision ThreadState::OnCall(CallFrame& frame) {
     return Decision::kEager;
   }
   context_ = CurrentContext();
+  Decision decision = Decision::kEager;
+  if (cursor_ != nullptr && FollowUsual(frame, &decision)) return decision;
   return Decide(frame);
 }
 

@@ -120,6 +120,9 @@ class ThreadState {
 
   // Following.
   bool TryFollow(CallFrame& frame, Decision* decision);
+  // The same for the usual step; false, and nothing has changed, for others.
+  bool FollowUsual(CallFrame& frame, Decision* decision);
+  bool IsOwned(const c10::TensorImpl* impl, const ArgRecord& arg) const;
   TraceNode* FindChild(TraceNode* from, CallFrame& frame, BailReason* why);
   // REQUIRES: mutex_ held.
   bool ValuesPassWhenReady(const CallFrame& frame);
@@ -130,6 +133,7 @@ class ThreadState {
   bool ClaimToRead(std::uint32_t slot);
   void FlushForeignOwners(const CallFrame& frame);
   Decision Take(CallFrame& frame, TraceNode* node, bool defers);
+  Decision TakeDeferred(CallFrame& frame, TraceNode* node);
   void MoveCursor(TraceNode* node);
   // False if there is no memory for the results: nothing has changed then.
   bool Defer(CallFrame& frame, TraceNode* node);
