@@ -183,7 +183,10 @@ int CountSteps(const Flags& flags, const std::vector<Row>& rows) {
 
 __attribute__((noinline)) void CountedSteps(const Workload& workload,
                                             std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) workload.step();
+  for (std::int64_t i = 0; i < count; ++i) {
+    workload.step();
+    if (workload.uses_results) MarkStep();
+  }
 }
 
 int RunRows(int argc, char** argv, const std::vector<Row>& rows) {
