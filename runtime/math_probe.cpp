@@ -1,7 +1,6 @@
 #include "runtime/math_probe.h"
 
 #include <ATen/ATen.h>
-#include <dlfcn.h>
 #include <immintrin.h>
 
 #include <array>
@@ -10,6 +9,8 @@
 #include <random>
 #include <string>
 #include <vector>
+
+#include "runtime/libtorch_symbol.h"
 
 namespace tjit::runtime {
 namespace {
@@ -51,13 +52,6 @@ const Function* FunctionOf(Op op) {
     if (f.op == op) return &f;
   }
   return nullptr;
-}
-
-// In libtorch_cpu, which may be loaded for itself alone.
-void* Symbol(const std::string& name) {
-  static void* const library =
-      dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);
-  return dlsym(library == nullptr ? RTLD_DEFAULT : library, name.c_str());
 }
 
 template <class T>
@@ -158,7 +152,7 @@ std::vector<TjitMath> Candidates(const Function& f, bool is_double) {
   const char* const name = InfoOf(f.op).name;
   const auto add = [&](const std::string& symbol, std::int32_t kind,
                        std::int64_t mode) {
-    void* const address = Symbol(symbol);
+    void* const address = LibtorchSymbol(symbol.c_str());
     if (address != nullptr) all.push_back({name, kind, address, mode});
   };
   add(std::string(is_double ? "vmd" : "vms") + f.vml,
@@ -204,13 +198,14 @@ bool MathProbe::IsFunction(Op op, DType dtype) const {
   // MKL's square root is not always the exact one of the processor: of the
   // floats between 0.5 and 8, 0.6 % differ.
   if (op == Op::kSqrt) {
-    return (dtype == DType::kF64 && Symbol("vmdSqrt")) ||
-           (dtype == DType::kF32 && Symbol("vmsSqrt"));
+    return (dtype == DType::kF64 && LibtorchSymbol("vmdSqrt")) ||
+           (dtype == DType::kF32 && LibtorchSymbol("vmsSqrt"));
   }
   return FunctionOf(op) != nullptr;
 }
 
 const TjitMath* MathProbe::For(Op op, DType dtype) {
+  if (RowProbe::RowOpOf(op)) return rows_.For(op, dtype);
   const Function* f = FunctionOf(op);
   if (f == nullptr || (dtype != DType::kF32 && dtype != DType::kF64)) {
     return nullptr;

@@ -26,7 +26,7 @@
 
 extern "C" {
 
-constexpr std::int32_t kTjitLlvmAbi = 3;
+constexpr std::int32_t kTjitLlvmAbi = 4;
 
 // The layout of ScalarValue (recorder/tensor_meta.h).
 struct TjitScalar {
@@ -48,8 +48,16 @@ enum TjitMathKind : std::int32_t {
   kTjitMathF64x2,
   kTjitMathF64x4,
   kTjitMathF64x8,
+  kTjitRowF32,  // TjitRowFn, over whole rows
+  kTjitRowF64,
   kTjitMathKindCount,
 };
+
+// A function of whole rows: `rows` of them, of n elements each, side by side
+// (both are at least 1). b is null for ops of one operand. out: one element per
+// row of reductions, else rows like the operands', which may be `a` itself.
+using TjitRowFn = void (*)(std::int64_t rows, std::int64_t n, const void* a,
+                           const void* b, void* out);
 
 struct TjitMath {
   const char* op;  // name in ops.def: "exp"

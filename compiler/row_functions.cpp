@@ -1,0 +1,57 @@
+#include "compiler/row_functions.h"
+
+namespace tjit {
+
+const char* NameOf(RowOp op) {
+  switch (op) {
+    case RowOp::kSum:
+      return "sum";
+    case RowOp::kMean:
+      return "mean";
+    case RowOp::kAmax:
+      return "amax";
+    case RowOp::kAmin:
+      return "amin";
+    case RowOp::kSoftmax:
+      return "softmax";
+    case RowOp::kLogSoftmax:
+      return "log_softmax";
+    case RowOp::kSoftmaxBackward:
+      return "softmax_backward";
+    case RowOp::kLogSoftmaxBackward:
+      return "log_softmax_backward";
+    case RowOp::kMoments:
+      return "moments";
+    case RowOp::kColumnSum:
+      return "column_sum";
+  }
+  return "";
+}
+
+// A reduction of 32768 elements or more is split among the threads: by its
+// results where there are several, which leaves rows whole but moves the
+// groups of columns that are added up together; else in the midst of the row.
+//
+// softmax_backward keeps its order, but libtorch has its loop twice, for one
+// thread and for several, and of floats its compiler contracted the rest of a
+// row in the former only. That is the one that the functions repeat.
+bool RowOrderHolds(RowOp op, bool is_double, std::int64_t rows, std::int64_t n,
+                   int threads) {
+  constexpr std::int64_t kGrain = 32768;
+  if (threads <= 1) return true;
+  switch (op) {
+    case RowOp::kSum:
+    case RowOp::kMean:
+    case RowOp::kAmax:
+    case RowOp::kAmin:
+      return rows > 1 || n < kGrain;
+    case RowOp::kColumnSum:
+      return rows * n < kGrain;
+    case RowOp::kSoftmaxBackward:
+      return rows == 1 || is_double;
+    default:
+      return true;
+  }
+}
+
+}  // namespace tjit

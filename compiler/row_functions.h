@@ -1,0 +1,76 @@
+// Sums, extremes, softmax and the like over whole rows, with the bits that
+// eager computes: the same additions in the same order.
+//
+// How: eager's order depends on the vectors that its kernels were compiled
+// for, and not all of them were compiled for the processor's widest; so each
+// function is here for three instruction sets, and with and without products
+// that are not rounded before they are added (as libtorch's compiler made of
+// x * y + z). runtime/row_probe.h compares them with eager and takes one that
+// agrees; none, and the op stays a library call. No header of the C++ library,
+// as the files that are compiled for one instruction set include this.
+// Invariants: (1) A row's result does not depend on the other rows. (2) No
+// allocation, no state but the addresses in RowMath.
+// Thread: any, once the addresses are there.
+// Tested by: tests/compiler/row_functions_test.cpp,
+// tests/runtime/row_functions_against_eager_test.cpp
+#pragma once
+
+#include "compiler/llvm/abi.h"
+
+namespace tjit {
+
+// What `b` and `out` are, where TjitRowFn does not say it.
+enum class RowOp {
+  kSum,
+  kMean,
+  kAmax,
+  kAmin,
+  kSoftmax,
+  kLogSoftmax,
+  kSoftmaxBackward,     // a: the gradient, b: the result
+  kLogSoftmaxBackward,  // the same
+  kMoments,    // b: one number, eps; out: mean and 1 / sqrt(variance + eps)
+               // of each row, side by side
+  kColumnSum,  // out: n elements, the sums over all rows
+};
+constexpr int kRowOpCount = 10;
+
+// The name of ops.def, or a name of its own.
+const char* NameOf(RowOp op);
+
+// Functions of one vector each, in the registers of their table.
+struct RowMath {
+  void* exp_f32;
+  void* exp_f64;
+  void* log_f32;
+  void* log_f64;
+};
+
+struct RowFunction {
+  RowOp op;
+  bool is_double;
+  bool contracts;
+  bool needs_math;
+  TjitRowFn run;
+};
+
+struct RowTable {
+  const char* capability;  // as at::get_cpu_capability() names it
+  const RowFunction* functions;
+  int count;
+  // To be filled before a function that needs it runs; null: libm's serve.
+  RowMath* math;
+};
+
+extern const RowTable kPlainRows;   // any processor
+extern const RowTable kAvx2Rows;    // with AVX2 and FMA
+extern const RowTable kAvx512Rows;  // with AVX-512F
+
+// False where eager adds up in another order than the row function, which is a
+// matter of threads: it may split a row among them. `rows` and `n` as the
+// function gets them, all rows of the tensor, contiguous; `threads` as eager
+// has them.
+bool RowOrderHolds(RowOp op, bool is_double, std::int64_t rows, std::int64_t n,
+                   int threads);
+
+}  // namespace tjit

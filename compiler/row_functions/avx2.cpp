@@ -1,0 +1,83 @@
+// Row functions in vectors of 32 bytes. Compiled for AVX2 with FMA.
+#include <immintrin.h>
+
+#include "compiler/row_functions/rows.h"
+
+namespace tjit::rows {
+namespace {
+
+RowMath g_math{};
+
+// The masks of the first n lanes begin n before the middle.
+constexpr std::int32_t kFirst8[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+constexpr std::int64_t kFirst4[8] = {-1, -1, -1, -1};
+
+struct Avx2 {
+  static constexpr int kBytes = 32;
+  static constexpr bool kTree = true;
+  static constexpr bool kHasFma = true;
+  using F32 = VectorOf<float, kBytes>::Type;
+  using F64 = VectorOf<double, kBytes>::Type;
+
+  static __m256i First8(int n) {
+    return _mm256_loadu_si256(
+        reinterpret_cast<const __m256i*>(kFirst8 + 8 - n));
+  }
+  static __m256i First4(int n) {
+    return _mm256_loadu_si256(
+        reinterpret_cast<const __m256i*>(kFirst4 + 4 - n));
+  }
+  static F32 LoadPart(const float* x, int n) {
+    return _mm256_maskload_ps(x, First8(n));
+  }
+  static F64 LoadPart(const double* x, int n) {
+    return _mm256_maskload_pd(x, First4(n));
+  }
+  static void StorePart(float* x, int n, F32 v) {
+    _mm256_maskstore_ps(x, First8(n), v);
+  }
+  static void StorePart(double* x, int n, F64 v) {
+    _mm256_maskstore_pd(x, First4(n), v);
+  }
+  static F32 FirstOf(int n, F32 a, F32 b) {
+    return _mm256_blendv_ps(b, a, _mm256_castsi256_ps(First8(n)));
+  }
+  static F64 FirstOf(int n, F64 a, F64 b) {
+    return _mm256_blendv_pd(b, a, _mm256_castsi256_pd(First4(n)));
+  }
+  static F32 Fma(F32 a, F32 b, F32 c) { return _mm256_fmadd_ps(a, b, c); }
+  static F64 Fma(F64 a, F64 b, F64 c) { return _mm256_fmadd_pd(a, b, c); }
+  static float Fma(float a, float b, float c) {
+    return __builtin_fmaf(a, b, c);
+  }
+  static double Fma(double a, double b, double c) {
+    return __builtin_fma(a, b, c);
+  }
+  static float Sqrt(float x) { return __builtin_sqrtf(x); }
+  static double Sqrt(double x) { return __builtin_sqrt(x); }
+
+  static F32 Exp(F32 v) { return Call(g_math.exp_f32, v); }
+  static F64 Exp(F64 v) { return Call(g_math.exp_f64, v); }
+  static F32 Log(F32 v) { return Call(g_math.log_f32, v); }
+  static F64 Log(F64 v) { return Call(g_math.log_f64, v); }
+
+ private:
+  static F32 Call(void* function, F32 v) {
+    return reinterpret_cast<F32 (*)(F32)>(function)(v);
+  }
+  static F64 Call(void* function, F64 v) {
+    return reinterpret_cast<F64 (*)(F64)>(function)(v);
+  }
+};
+
+constexpr FunctionList kFunctions = AllRows<Avx2>();
+
+}  // namespace
+}  // namespace tjit::rows
+
+namespace tjit {
+
+constexpr RowTable kAvx2Rows = {"AVX2", rows::kFunctions.at,
+                                rows::kFunctions.count, &rows::g_math};
+
+}  // namespace tjit

@@ -1,0 +1,93 @@
+// The table of row functions of one Isa.
+//
+// Note [Contraction]. libtorch's compiler contracts x * y + z to one rounding
+// where the processor can, but not where the sum is carried around a loop: the
+// whole vectors of a row are multiplied, rounded and added, the rest that fills
+// no vector is contracted. Whether it did so at all is for the probe to find.
+// Tested by: tests/compiler/row_functions_test.cpp
+#pragma once
+
+#include "compiler/row_functions.h"
+#include "compiler/row_functions/columns.h"
+#include "compiler/row_functions/moments.h"
+#include "compiler/row_functions/softmax.h"
+
+namespace tjit::rows {
+namespace {
+
+// One function of the table: the rows one after the other.
+template <class Isa, class T, RowOp op, bool kContracts>
+void Run(std::int64_t rows, std::int64_t n, const void* a, const void* b,
+         void* out) {
+  const T* x = static_cast<const T*>(a);
+  [[maybe_unused]] const T* y = static_cast<const T*>(b);
+  T* z = static_cast<T*>(out);
+  if constexpr (op == RowOp::kLogSoftmax) {
+    return LogSoftmaxOfRows<Isa, T>(rows, n, x, z);
+  }
+  for (std::int64_t i = 0; i < rows; ++i, x += n) {
+    if constexpr (op == RowOp::kSum) {
+      z[i] = SumOfRow<Isa, T>(x, n);
+    } else if constexpr (op == RowOp::kMean) {
+      z[i] = SumOfRow<Isa, T>(x, n) / static_cast<T>(n);
+    } else if constexpr (op == RowOp::kAmax || op == RowOp::kAmin) {
+      constexpr bool kMax = op == RowOp::kAmax;
+      z[i] = ExtremeOf<Isa, T, kMax>(x, n);
+      if (z[i] == 0) z[i] = SignedExtremeOf<Isa, T, kMax>(x, n);
+    } else if constexpr (op == RowOp::kSoftmax) {
+      SoftmaxOfRow<Isa, T>(x, n, z + i * n);
+    } else if constexpr (op == RowOp::kSoftmaxBackward) {
+      SoftmaxBackwardOfRow<Isa, T, kContracts>(x, y + i * n, n, z + i * n);
+    } else if constexpr (op == RowOp::kLogSoftmaxBackward) {
+      LogSoftmaxBackwardOfRow<Isa, T, kContracts>(x, y + i * n, n, z + i * n);
+    } else if constexpr (op == RowOp::kMoments) {
+      MomentsOfRow<Isa, T, kContracts>(x, n, *y, z + 2 * i);
+    }
+  }
+}
+
+struct FunctionList {
+  constexpr void Add(const RowFunction& function) { at[count++] = function; }
+  RowFunction at[26] = {};
+  int count = 0;
+};
+
+template <class Isa, class T, RowOp op, bool kContracts = false>
+constexpr void Add(FunctionList* list, bool needs_math = false) {
+  list->Add({op, sizeof(T) == 8, kContracts, needs_math,
+             Run<Isa, T, op, kContracts>});
+}
+
+template <class Isa, class T, bool kContracts>
+constexpr void AddContracting(FunctionList* list) {
+  Add<Isa, T, RowOp::kSoftmaxBackward, kContracts>(list);
+  Add<Isa, T, RowOp::kLogSoftmaxBackward, kContracts>(list, true);
+  Add<Isa, T, RowOp::kMoments, kContracts>(list);
+}
+
+template <class Isa, class T>
+constexpr void AddAll(FunctionList* list) {
+  Add<Isa, T, RowOp::kSum>(list);
+  Add<Isa, T, RowOp::kMean>(list);
+  Add<Isa, T, RowOp::kAmax>(list);
+  Add<Isa, T, RowOp::kAmin>(list);
+  Add<Isa, T, RowOp::kSoftmax>(list, true);
+  Add<Isa, T, RowOp::kLogSoftmax>(list, true);
+  if constexpr (Isa::kHasFma) AddContracting<Isa, T, true>(list);
+  AddContracting<Isa, T, false>(list);
+  list->Add(
+      {RowOp::kColumnSum, sizeof(T) == 8, false, false, RunColumns<Isa, T>});
+}
+
+// All functions of one Isa; of two that differ in contracting, the one that
+// does is first.
+template <class Isa>
+constexpr FunctionList AllRows() {
+  FunctionList list;
+  AddAll<Isa, float>(&list);
+  AddAll<Isa, double>(&list);
+  return list;
+}
+
+}  // namespace
+}  // namespace tjit::rows

@@ -1,0 +1,126 @@
+// Softmax, log_softmax and their gradients of rows. They go over a row as eager
+// does: one vector after the other into one accumulator, the lanes folded at
+// the end, rows shorter than a vector one number after the other. A row's
+// greatest element is only subtracted, so the sign of a zero does not matter.
+// Tested by: tests/compiler/row_functions_test.cpp
+#pragma once
+
+#include "compiler/row_functions/extremes.h"
+
+namespace tjit::rows {
+namespace {
+
+// Adds up values that come by vectors. value(i, count) are those of the
+// elements from i on; step(sum, i, count) adds them to the sum.
+template <class Isa, class T, class Value, class Step>
+inline T SumInTurn(std::int64_t n, const Value& value, const Step& step) {
+  constexpr int kWidth = kLanes<Isa, T>;
+  if (n < kWidth) {
+    T lane[kWidth];
+    Store<Isa, T>(lane, value(0, static_cast<int>(n)));
+    T sum = lane[0];
+    for (int i = 1; i < n; ++i) sum += lane[i];
+    return sum;
+  }
+  Vector<Isa, T> sum = value(0, kWidth);
+  std::int64_t i = kWidth;
+  for (; i + kWidth <= n; i += kWidth) sum = step(sum, i, kWidth);
+  if (i < n) {
+    const int rest = static_cast<int>(n - i);
+    sum = Isa::FirstOf(rest, step(sum, i, rest), sum);
+  }
+  return FoldLanes<Isa, T>(sum, Plus());
+}
+
+template <class Isa, class T, class Value>
+inline T SumInTurn(std::int64_t n, const Value& value) {
+  return SumInTurn<Isa, T>(
+      n, value, [&](const Vector<Isa, T>& sum, std::int64_t i, int count) {
+        return sum + value(i, count);
+      });
+}
+
+template <class Isa, class T>
+inline void SoftmaxOfRow(const T* x, std::int64_t n, T* y) {
+  const T greatest = ExtremeOf<Isa, T, true>(x, n);
+  const T sum = SumInTurn<Isa, T>(n, [&](std::int64_t i, int count) {
+    const Vector<Isa, T> e =
+        Isa::Exp(LoadSome<Isa, T>(x + i, count) - greatest);
+    StoreSome<Isa, T>(y + i, count, e);
+    return e;
+  });
+  const T factor = 1 / sum;
+  ForVectors<Isa, T>(n, [&](std::int64_t i, int count) {
+    StoreSome<Isa, T>(y + i, count, LoadSome<Isa, T>(y + i, count) * factor);
+  });
+}
+
+// As many short rows at once as a vector has lanes: one logarithm for all.
+template <class Isa, class T>
+inline void LogSoftmaxOfRows(std::int64_t rows, std::int64_t n, const T* x,
+                             T* y) {
+  constexpr int kWidth = kLanes<Isa, T>;
+  constexpr std::int64_t kShort = 256;
+  const std::int64_t block = n <= kShort ? kWidth : 1;
+  for (std::int64_t done = 0; done < rows; done += block) {
+    const std::int64_t left = rows - done;
+    const int count = static_cast<int>(left < block ? left : block);
+    T greatest[kWidth] = {};
+    T log_sum[kWidth] = {};
+    for (int row = 0; row < count; ++row) {
+      const T* in = x + row * n;
+      greatest[row] = ExtremeOf<Isa, T, true>(in, n);
+      log_sum[row] = SumInTurn<Isa, T>(n, [&](std::int64_t i, int some) {
+        return Isa::Exp(LoadSome<Isa, T>(in + i, some) - greatest[row]);
+      });
+    }
+    Store<Isa, T>(log_sum, Isa::Log(Load<Isa, T>(log_sum)));
+    for (int row = 0; row < count; ++row, x += n, y += n) {
+      ForVectors<Isa, T>(n, [&](std::int64_t i, int some) {
+        StoreSome<Isa, T>(
+            y + i, some,
+            LoadSome<Isa, T>(x + i, some) - greatest[row] - log_sum[row]);
+      });
+    }
+  }
+}
+
+template <class Isa, class T, bool kContracts>
+inline void SoftmaxBackwardOfRow(const T* grad, const T* y, std::int64_t n,
+                                 T* out) {
+  const T sum = SumInTurn<Isa, T>(
+      n,
+      [&](std::int64_t i, int count) {
+        return LoadSome<Isa, T>(grad + i, count) *
+               LoadSome<Isa, T>(y + i, count);
+      },
+      [&](const Vector<Isa, T>& sum, std::int64_t i, int count) {
+        const auto a = LoadSome<Isa, T>(grad + i, count);
+        const auto b = LoadSome<Isa, T>(y + i, count);
+        if (count == kLanes<Isa, T>) return sum + a * b;
+        return MulAdd<Isa, kContracts>(a, b, sum);
+      });
+  ForVectors<Isa, T>(n, [&](std::int64_t i, int count) {
+    StoreSome<Isa, T>(out + i, count,
+                      (LoadSome<Isa, T>(grad + i, count) - sum) *
+                          LoadSome<Isa, T>(y + i, count));
+  });
+}
+
+template <class Isa, class T, bool kContracts>
+inline void LogSoftmaxBackwardOfRow(const T* grad, const T* y, std::int64_t n,
+                                    T* out) {
+  const T sum = SumInTurn<Isa, T>(n, [&](std::int64_t i, int count) {
+    return LoadSome<Isa, T>(grad + i, count);
+  });
+  const Vector<Isa, T> minus_sum = -Splat<Isa, T>(sum);
+  ForVectors<Isa, T>(n, [&](std::int64_t i, int count) {
+    const Vector<Isa, T> e = Isa::Exp(LoadSome<Isa, T>(y + i, count));
+    StoreSome<Isa, T>(out + i, count,
+                      MulAdd<Isa, kContracts>(
+                          e, minus_sum, LoadSome<Isa, T>(grad + i, count)));
+  });
+}
+
+}  // namespace
+}  // namespace tjit::rows

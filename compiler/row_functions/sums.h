@@ -1,0 +1,90 @@
+// The sum of one row, with eager's order of additions: over units, vectors or
+// single numbers, in four interleaved ways; each way adds up 16 or more units,
+// these sums are added up again, and so on over four levels.
+// Tested by: tests/compiler/row_functions_test.cpp
+#pragma once
+
+#include "compiler/row_functions/lanes.h"
+
+namespace tjit::rows {
+namespace {
+
+inline int CeilLog2(std::int64_t x) {
+  if (x <= 2) return 1;
+  return 64 - __builtin_clzll(static_cast<unsigned long long>(x - 1));
+}
+
+// total[way] = the sum of unit(i, way) for i < n.
+template <class U, int kWays, class Unit>
+[[gnu::always_inline]] inline void Cascade(std::int64_t n, const Unit& unit,
+                                           U (&total)[kWays]) {
+  constexpr int kLevels = 4;
+  if (n < 16) {  // one level: nothing is ever carried
+    for (U& sum : total) sum = U{};
+    for (std::int64_t i = 0; i < n; ++i) {
+      for (int way = 0; way < kWays; ++way) total[way] += unit(i, way);
+    }
+    return;
+  }
+  const int power = CeilLog2(n) / kLevels < 4 ? 4 : CeilLog2(n) / kLevels;
+  const std::int64_t step = std::int64_t{1} << power;
+  U level[kLevels][kWays];
+  for (auto& sums : level) {
+    for (U& sum : sums) sum = U{};
+  }
+  std::int64_t i = 0;
+  while (i + step <= n) {
+    U sum[kWays];
+    for (int way = 0; way < kWays; ++way) sum[way] = level[0][way];
+    for (const std::int64_t end = i + step; i < end; ++i) {
+      for (int way = 0; way < kWays; ++way) sum[way] += unit(i, way);
+    }
+    for (int way = 0; way < kWays; ++way) level[0][way] = sum[way];
+    for (int at = 1; at < kLevels; ++at) {
+      for (int way = 0; way < kWays; ++way) {
+        level[at][way] += level[at - 1][way];
+        level[at - 1][way] = U{};
+      }
+      if ((i & ((step - 1) << (at * power))) != 0) break;
+    }
+  }
+  for (; i < n; ++i) {
+    for (int way = 0; way < kWays; ++way) level[0][way] += unit(i, way);
+  }
+  for (int at = 1; at < kLevels; ++at) {
+    for (int way = 0; way < kWays; ++way) level[0][way] += level[at][way];
+  }
+  for (int way = 0; way < kWays; ++way) total[way] = level[0][way];
+}
+
+// The sum of unit(i) for i < n.
+template <class U, class Unit>
+[[gnu::always_inline]] inline U SumOfUnits(std::int64_t n, const Unit& unit) {
+  constexpr int kWays = 4;
+  U total[kWays];
+  Cascade(
+      n / kWays, [&](std::int64_t i, int way) { return unit(i * kWays + way); },
+      total);
+  for (std::int64_t i = n / kWays * kWays; i < n; ++i) total[0] += unit(i);
+  for (int way = 1; way < kWays; ++way) total[0] += total[way];
+  return total[0];
+}
+
+template <class Isa, class T>
+inline T SumOfRow(const T* x, std::int64_t n) {
+  constexpr int kWidth = kLanes<Isa, T>;
+  if (n < kWidth) {
+    return SumOfUnits<T>(n, [&](std::int64_t i) { return x[i]; });
+  }
+  const Vector<Isa, T> sum = SumOfUnits<Vector<Isa, T>>(
+      n / kWidth, [&](std::int64_t i) { return Load<Isa, T>(x + i * kWidth); });
+  T all = 0;
+  for (std::int64_t i = n / kWidth * kWidth; i < n; ++i) all += x[i];
+  T lane[kWidth];
+  Store<Isa, T>(lane, sum);
+  for (int i = 0; i < kWidth; ++i) all += lane[i];
+  return all;
+}
+
+}  // namespace
+}  // namespace tjit::rows

@@ -1,0 +1,243 @@
+#include "runtime/row_probe.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "runtime/libtorch_symbol.h"
+
+namespace tjit::runtime {
+namespace {
+
+constexpr double kEps = 1e-5;
+
+struct Shape {
+  std::int64_t rows;
+  std::int64_t n;
+};
+
+// Rows shorter than a vector, of a few with and without a rest, and of all
+// levels of the sums; all below the size that eager splits among threads.
+std::vector<Shape> Shapes() {
+  std::vector<Shape> shapes;
+  for (std::int64_t n = 1; n <= 70; ++n) shapes.push_back({1 + n % 3, n});
+  for (const std::int64_t n : {127, 128, 257, 512, 768, 1000, 1024, 1025}) {
+    shapes.push_back({17, n});
+  }
+  for (const std::int64_t n : {4096, 4111, 10000}) shapes.push_back({3, n});
+  return shapes;
+}
+
+enum class Values { kOrdinary, kWide, kZeros, kSpecial };
+
+// Not at::randn: the program's random numbers are its own.
+template <class T>
+void Fill(Values kind, std::mt19937* random, T* x, std::int64_t n) {
+  using Limits = std::numeric_limits<T>;
+  std::normal_distribution<T> normal;
+  for (std::int64_t i = 0; i < n; ++i) {
+    x[i] = normal(*random);
+    if (kind == Values::kWide) x[i] *= 40;
+    if (kind == Values::kZeros && (*random)() % 4 != 0) x[i] = T(0);
+  }
+  if (kind == Values::kZeros) {
+    // Of one sign, so that a zero is the extreme of most rows.
+    const T sign = (*random)() % 2 == 0 ? T(1) : T(-1);
+    for (std::int64_t i = 0; i < n; ++i) {
+      x[i] = std::abs(x[i]) * sign;
+      if (x[i] == 0 && (*random)() % 2 == 0) x[i] = -x[i];
+    }
+  }
+  if (kind == Values::kSpecial) {
+    const T special[] = {Limits::infinity(), -Limits::infinity(),
+                         Limits::quiet_NaN(), Limits::max(),
+                         Limits::denorm_min()};
+    for (std::int64_t i = 0; i <= n / 64; ++i) {
+      x[(*random)() % static_cast<std::uint64_t>(n)] = special[(*random)() % 5];
+    }
+  }
+}
+
+// What eager computes, in the layout of the row function.
+at::Tensor Eager(RowOp op, const at::Tensor& a, const at::Tensor& b) {
+  switch (op) {
+    case RowOp::kSum:
+      return at::sum(a, {-1});
+    case RowOp::kMean:
+      return at::mean(a, {-1});
+    case RowOp::kAmax:
+      return at::amax(a, {-1});
+    case RowOp::kAmin:
+      return at::amin(a, {-1});
+    case RowOp::kSoftmax:
+      return at::_softmax(a, -1, false);
+    case RowOp::kLogSoftmax:
+      return at::_log_softmax(a, -1, false);
+    case RowOp::kSoftmaxBackward:
+      return at::_softmax_backward_data(a, b, -1, a.scalar_type());
+    case RowOp::kLogSoftmaxBackward:
+      return at::_log_softmax_backward_data(a, b, -1, a.scalar_type());
+    case RowOp::kMoments: {
+      const auto [y, mean, rstd] =
+          at::native_layer_norm(a, {a.size(1)}, {}, {}, kEps);
+      return at::stack({mean.flatten(), rstd.flatten()}, 1);
+    }
+    case RowOp::kColumnSum:
+      return at::sum(a, {0});
+  }
+  return {};
+}
+
+template <class T>
+bool SameBits(const T* a, const T* b, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    if (std::memcmp(a + i, b + i, sizeof(T)) == 0) continue;
+    if (a[i] == a[i] || b[i] == b[i]) return false;
+  }
+  return true;
+}
+
+// The addresses of SLEEF; false if one is missing.
+bool FillMath(RowMath* math, bool wide) {
+  static std::mutex mutex;
+  const std::lock_guard<std::mutex> lock(mutex);
+  math->exp_f32 = LibtorchSymbol(wide ? "Sleef_expf16_u10" : "Sleef_expf8_u10");
+  math->exp_f64 = LibtorchSymbol(wide ? "Sleef_expd8_u10" : "Sleef_expd4_u10");
+  math->log_f32 = LibtorchSymbol(wide ? "Sleef_logf16_u10" : "Sleef_logf8_u10");
+  math->log_f64 = LibtorchSymbol(wide ? "Sleef_logd8_u10" : "Sleef_logd4_u10");
+  return math->exp_f32 != nullptr && math->exp_f64 != nullptr &&
+         math->log_f32 != nullptr && math->log_f64 != nullptr;
+}
+
+// All that this processor runs, eager's own capability first.
+std::vector<const RowFunction*> Candidates(RowOp op, bool is_double) {
+  std::vector<const RowTable*> tables = {&kPlainRows};
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    tables.insert(tables.begin(), &kAvx2Rows);
+  }
+  if (__builtin_cpu_supports("avx512f")) {
+    tables.insert(tables.begin(), &kAvx512Rows);
+  }
+  const std::string capability = at::get_cpu_capability();
+  std::stable_partition(tables.begin(), tables.end(), [&](const RowTable* t) {
+    return capability == t->capability;
+  });
+  std::vector<const RowFunction*> found;
+  for (const RowTable* table : tables) {
+    const bool has_math =
+        table->math == nullptr || FillMath(table->math, table == &kAvx512Rows);
+    for (int i = 0; i < table->count; ++i) {
+      const RowFunction& f = table->functions[i];
+      if (f.op == op && f.is_double == is_double &&
+          (has_math || !f.needs_math)) {
+        found.push_back(&f);
+      }
+    }
+  }
+  return found;
+}
+
+template <class T>
+at::Tensor Operand(Values kind, const Shape& shape, std::mt19937* random) {
+  at::Tensor x = at::empty({shape.rows, shape.n},
+                           sizeof(T) == 8 ? at::kDouble : at::kFloat);
+  for (std::int64_t row = 0; row < shape.rows; ++row) {
+    Fill(kind, random, x.mutable_data_ptr<T>() + row * shape.n, shape.n);
+  }
+  return x;
+}
+
+template <class T>
+const RowFunction* Probe(RowOp op) {
+  const at::NoGradGuard no_grad;
+  std::vector<const RowFunction*> left = Candidates(op, sizeof(T) == 8);
+  std::mt19937 random(7);
+  const T eps = static_cast<T>(kEps);
+  const int threads = at::get_num_threads();
+  for (Shape shape : Shapes()) {
+    if (!RowOrderHolds(op, sizeof(T) == 8, shape.rows, shape.n, threads)) {
+      shape.rows = 1;
+    }
+    for (const Values kind :
+         {Values::kOrdinary, Values::kWide, Values::kZeros, Values::kSpecial}) {
+      const at::Tensor a = Operand<T>(kind, shape, &random);
+      const at::Tensor b = Operand<T>(kind, shape, &random);
+      const at::Tensor eager = Eager(op, a, b);
+      at::Tensor got = at::empty_like(eager);
+      std::erase_if(left, [&](const RowFunction* f) {
+        f->run(shape.rows, shape.n, a.const_data_ptr(),
+               op == RowOp::kMoments ? &eps : b.const_data_ptr(),
+               got.data_ptr());
+        return !SameBits(got.const_data_ptr<T>(), eager.const_data_ptr<T>(),
+                         got.numel());
+      });
+      if (left.empty()) return nullptr;
+    }
+  }
+  return left.front();
+}
+
+}  // namespace
+
+std::optional<RowOp> RowProbe::RowOpOf(ir::Op op) {
+  switch (op) {
+    case ir::Op::kSum:
+      return RowOp::kSum;
+    case ir::Op::kMean:
+      return RowOp::kMean;
+    case ir::Op::kAmax:
+      return RowOp::kAmax;
+    case ir::Op::kAmin:
+      return RowOp::kAmin;
+    case ir::Op::kSoftmax:
+      return RowOp::kSoftmax;
+    case ir::Op::kLogSoftmax:
+      return RowOp::kLogSoftmax;
+    case ir::Op::kSoftmaxBackward:
+      return RowOp::kSoftmaxBackward;
+    case ir::Op::kLogSoftmaxBackward:
+      return RowOp::kLogSoftmaxBackward;
+    default:
+      return std::nullopt;
+  }
+}
+
+const RowProbe::Found& RowProbe::FindLocked(RowOp op, bool is_double) {
+  const auto [at, is_new] = found_.try_emplace({op, is_double});
+  Found& found = at->second;
+  if (is_new) {
+    found.function = is_double ? Probe<double>(op) : Probe<float>(op);
+    if (found.function != nullptr) {
+      found.entry = {NameOf(op), is_double ? kTjitRowF64 : kTjitRowF32,
+                     reinterpret_cast<void*>(found.function->run), 0};
+    }
+  }
+  return found;
+}
+
+const RowFunction* RowProbe::Find(RowOp op, bool is_double) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return FindLocked(op, is_double).function;
+}
+
+const TjitMath* RowProbe::For(ir::Op op, ir::DType dtype) {
+  const std::optional<RowOp> row_op = RowOpOf(op);
+  if (!row_op || (dtype != ir::DType::kF32 && dtype != ir::DType::kF64)) {
+    return nullptr;
+  }
+  const bool is_double = dtype == ir::DType::kF64;
+  if (!RowOrderHolds(*row_op, is_double, 2, 2, 2)) return nullptr;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const Found& found = FindLocked(*row_op, is_double);
+  return found.function == nullptr ? nullptr : &found.entry;
+}
+
+}  // namespace tjit::runtime

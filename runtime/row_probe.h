@@ -1,0 +1,47 @@
+// Finds, for each row function, the one of compiler/row_functions.h that has
+// eager's bits in this process, if there is one.
+//
+// How: eager and all candidates compute rows of many lengths, with ordinary
+// numbers, zeros of both signs, infinities and NaN; who differs once is out.
+// Eager's own capability is asked first, as most kernels are compiled for it.
+// Done once for each function and type, when it is first needed: 2 to 10 ms.
+// Thread: any. REQUIRES: as MathProbe.
+// Tested by: tests/runtime/row_functions_against_eager_test.cpp
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "compiler/math_functions.h"
+#include "compiler/row_functions.h"
+
+namespace tjit::runtime {
+
+class RowProbe {
+ public:
+  // Null if no function has the bits of eager wherever RowOrderHolds. Lives as
+  // long as this.
+  const RowFunction* Find(RowOp op, bool is_double);
+
+  // The same as an entry of the table of math functions. Null also for what is
+  // no row op of f32 or f64, and for one whose short rows eager computes
+  // differently with more threads: a kernel serves any number of them.
+  const TjitMath* For(ir::Op op, ir::DType dtype);
+
+  // The row function that computes an op of the IR over its last dim.
+  static std::optional<RowOp> RowOpOf(ir::Op op);
+
+ private:
+  struct Found {
+    const RowFunction* function;
+    TjitMath entry;
+  };
+  const Found& FindLocked(RowOp op, bool is_double);
+
+  std::mutex mutex_;
+  std::map<std::pair<RowOp, bool>, Found> found_;
+};
+
+}  // namespace tjit::runtime

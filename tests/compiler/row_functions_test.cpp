@@ -1,0 +1,277 @@
+// Row functions by themselves: what their results are where rounding plays no
+// part, that rows do not depend on one another, and how tables agree.
+#include "compiler/row_functions.h"
+
+#include <gtest/gtest.h>
+#include <immintrin.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <vector>
+
+namespace tjit {
+namespace {
+
+// Stand-ins for SLEEF: libm's functions, lane by lane.
+#define TJIT_LANES(name, target_name, V, T, function) \
+  __attribute__((target(target_name))) V name(V v) {  \
+    T lane[sizeof(V) / sizeof(T)];                    \
+    std::memcpy(lane, &v, sizeof(v));                 \
+    for (T & x : lane) x = function(x);               \
+    std::memcpy(&v, lane, sizeof(v));                 \
+    return v;                                         \
+  }
+TJIT_LANES(ExpF32x8, "avx2", __m256, float, std::exp)
+TJIT_LANES(ExpF64x4, "avx2", __m256d, double, std::exp)
+TJIT_LANES(LogF32x8, "avx2", __m256, float, std::log)
+TJIT_LANES(LogF64x4, "avx2", __m256d, double, std::log)
+TJIT_LANES(ExpF32x16, "avx512f", __m512, float, std::exp)
+TJIT_LANES(ExpF64x8, "avx512f", __m512d, double, std::exp)
+TJIT_LANES(LogF32x16, "avx512f", __m512, float, std::log)
+TJIT_LANES(LogF64x8, "avx512f", __m512d, double, std::log)
+#undef TJIT_LANES
+
+template <class F>
+void* Address(F* function) {
+  return reinterpret_cast<void*>(function);
+}
+
+// Those that this processor runs.
+std::vector<const RowTable*> Tables() {
+  std::vector<const RowTable*> tables;
+  tables.reserve(3);
+  tables.push_back(&kPlainRows);
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    *kAvx2Rows.math = {Address(ExpF32x8), Address(ExpF64x4), Address(LogF32x8),
+                       Address(LogF64x4)};
+    tables.push_back(&kAvx2Rows);
+  }
+  if (__builtin_cpu_supports("avx512f")) {
+    *kAvx512Rows.math = {Address(ExpF32x16), Address(ExpF64x8),
+                         Address(LogF32x16), Address(LogF64x8)};
+    tables.push_back(&kAvx512Rows);
+  }
+  return tables;
+}
+
+const std::int64_t kLengths[] = {
+    1,  2,  3,   4,   5,   7,   8,   9,   15,  16,  17,   31,   33,   63,
+    64, 65, 100, 127, 128, 129, 255, 256, 257, 511, 1000, 1024, 4097, 70000};
+
+std::string NameOfFunction(const RowTable& table, const RowFunction& f) {
+  return std::string(table.capability) + " " + NameOf(f.op) +
+         (f.is_double ? " f64" : " f32") + (f.contracts ? " contracting" : "");
+}
+
+// Calls test(f, T()) for each function of an op.
+template <class Test>
+void ForAll(RowOp op, const Test& test) {
+  for (const RowTable* table : Tables()) {
+    for (int i = 0; i < table->count; ++i) {
+      const RowFunction& f = table->functions[i];
+      if (f.op != op) continue;
+      SCOPED_TRACE(NameOfFunction(*table, f));
+      if (f.is_double) {
+        test(f, double());
+      } else {
+        test(f, float());
+      }
+    }
+  }
+}
+
+// Integers that sum up without rounding.
+template <class T>
+std::vector<T> Integers(std::int64_t n, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<T> x(static_cast<std::size_t>(n));
+  for (T& v : x) v = static_cast<T>(static_cast<int>(random() % 201) - 100);
+  return x;
+}
+
+TEST(RowFunctionsTest, EachTableHasAllOps) {
+  for (const RowTable* table : Tables()) {
+    int seen[kRowOpCount][2] = {};
+    for (int i = 0; i < table->count; ++i) {
+      const RowFunction& f = table->functions[i];
+      ++seen[static_cast<int>(f.op)][f.is_double ? 1 : 0];
+      EXPECT_STRNE(NameOf(f.op), "");
+    }
+    for (const auto& types : seen) {
+      EXPECT_GE(types[0], 1) << table->capability;
+      EXPECT_GE(types[1], 1) << table->capability;
+    }
+  }
+}
+
+TEST(RowFunctionsTest, SumsAndMeansOfIntegersAreExact) {
+  for (const RowOp op : {RowOp::kSum, RowOp::kMean}) {
+    ForAll(op, [&](const RowFunction& f, auto zero) {
+      using T = decltype(zero);
+      for (const std::int64_t n : kLengths) {
+        const std::vector<T> x = Integers<T>(3 * n, 1);
+        T sums[3];
+        f.run(3, n, x.data(), nullptr, sums);
+        for (int row = 0; row < 3; ++row) {
+          T sum = std::accumulate(x.begin() + row * n,
+                                  x.begin() + (row + 1) * n, T(0));
+          if (op == RowOp::kMean) sum /= static_cast<T>(n);
+          EXPECT_EQ(sums[row], sum) << n;
+        }
+      }
+    });
+  }
+}
+
+TEST(RowFunctionsTest, SumsOfColumnsAreExact) {
+  ForAll(RowOp::kColumnSum, [](const RowFunction& f, auto zero) {
+    using T = decltype(zero);
+    for (const std::int64_t n : {1, 3, 8, 21, 64, 100, 300}) {
+      for (const std::int64_t rows : {1, 5, 16, 17, 70, 1000}) {
+        const std::vector<T> x = Integers<T>(rows * n, 2);
+        std::vector<T> sums(static_cast<std::size_t>(n));
+        f.run(rows, n, x.data(), nullptr, sums.data());
+        for (std::int64_t j = 0; j < n; ++j) {
+          T sum = 0;
+          for (std::int64_t i = 0; i < rows; ++i) {
+            sum += x[static_cast<std::size_t>(i * n + j)];
+          }
+          ASSERT_EQ(sums[static_cast<std::size_t>(j)], sum) << n << " " << rows;
+        }
+      }
+    }
+  });
+}
+
+TEST(RowFunctionsTest, ExtremesAreTheExtremesAndNanIfThereIsOne) {
+  for (const bool is_max : {true, false}) {
+    ForAll(is_max ? RowOp::kAmax : RowOp::kAmin, [&](const RowFunction& f,
+                                                     auto zero) {
+      using T = decltype(zero);
+      for (const std::int64_t n : kLengths) {
+        std::vector<T> x = Integers<T>(n, 3);
+        T got;
+        f.run(1, n, x.data(), nullptr, &got);
+        EXPECT_EQ(got, is_max ? *std::max_element(x.begin(), x.end())
+                              : *std::min_element(x.begin(), x.end()));
+        for (const std::int64_t at : {std::int64_t{0}, n / 2, n - 1}) {
+          std::vector<T> y = x;
+          y[static_cast<std::size_t>(at)] = std::numeric_limits<T>::quiet_NaN();
+          f.run(1, n, y.data(), nullptr, &got);
+          EXPECT_TRUE(std::isnan(got)) << n << " at " << at;
+        }
+      }
+    });
+  }
+}
+
+TEST(RowFunctionsTest, SoftmaxSumsUpToOneAndLogSoftmaxIsItsLogarithm) {
+  for (const RowTable* table : Tables()) {
+    for (int i = 0; i < table->count; ++i) {
+      const RowFunction& f = table->functions[i];
+      if (f.op != RowOp::kSoftmax || !f.is_double) continue;
+      const RowFunction& log = table->functions[i + 1];
+      ASSERT_EQ(log.op, RowOp::kLogSoftmax);
+      for (const std::int64_t n : {1, 3, 8, 9, 100, 1000}) {
+        std::vector<double> x = Integers<double>(2 * n, 4);
+        std::vector<double> y(x.size()), z(x.size());
+        f.run(2, n, x.data(), nullptr, y.data());
+        log.run(2, n, x.data(), nullptr, z.data());
+        EXPECT_NEAR(std::accumulate(y.begin(), y.begin() + n, 0.0), 1, 1e-12);
+        for (std::size_t j = 0; j < y.size(); ++j) {
+          EXPECT_NEAR(y[j], std::exp(z[j]), 1e-12 * y[j]);
+        }
+      }
+    }
+  }
+}
+
+TEST(RowFunctionsTest, MomentsOfTheSameNumberAreThatAndOneOverRootOfEps) {
+  ForAll(RowOp::kMoments, [](const RowFunction& f, auto zero) {
+    using T = decltype(zero);
+    const T eps = T(0.25);
+    for (const std::int64_t n : kLengths) {
+      const std::vector<T> x(static_cast<std::size_t>(2 * n), T(3));
+      T got[4];
+      f.run(2, n, x.data(), &eps, got);
+      EXPECT_EQ(got[0], 3) << n;
+      EXPECT_EQ(got[1], 2) << n;
+      EXPECT_EQ(got[2], 3) << n;
+      EXPECT_EQ(got[3], 2) << n;
+    }
+  });
+}
+
+// Also of the rows that log_softmax takes together.
+TEST(RowFunctionsTest, ARowIsTheSameAloneAndAmongOthers) {
+  for (int op = 0; op < kRowOpCount; ++op) {
+    if (static_cast<RowOp>(op) == RowOp::kColumnSum) continue;
+    ForAll(static_cast<RowOp>(op), [&](const RowFunction& f, auto zero) {
+      using T = decltype(zero);
+      const bool is_row = f.op >= RowOp::kSoftmax && f.op != RowOp::kMoments;
+      for (const std::int64_t n : {1, 5, 16, 37, 300}) {
+        constexpr std::int64_t kRows = 35;
+        std::mt19937 random(5);
+        std::normal_distribution<T> normal;
+        std::vector<T> x(static_cast<std::size_t>(kRows * n));
+        for (T& v : x) v = normal(random);
+        const std::vector<T> b(x.size(), T(0.01));
+        const std::int64_t width =
+            is_row ? n : (f.op == RowOp::kMoments ? 2 : 1);
+        std::vector<T> all(static_cast<std::size_t>(kRows * width));
+        std::vector<T> one(static_cast<std::size_t>(width));
+        f.run(kRows, n, x.data(), b.data(), all.data());
+        for (std::int64_t row = 0; row < kRows; ++row) {
+          f.run(1, n, x.data() + row * n, b.data(), one.data());
+          ASSERT_EQ(std::memcmp(one.data(), all.data() + row * width,
+                                one.size() * sizeof(T)),
+                    0)
+              << "row " << row << " n " << n;
+        }
+      }
+    });
+  }
+}
+
+// Vectors of the same width: the order is the same.
+TEST(RowFunctionsTest, Avx2AddsUpAsPlainDoes) {
+  const std::vector<const RowTable*> tables = Tables();
+  if (tables.size() < 2) GTEST_SKIP() << "no AVX2";
+  std::mt19937 random(6);
+  std::normal_distribution<float> normal;
+  for (const std::int64_t n : kLengths) {
+    std::vector<float> x(static_cast<std::size_t>(n));
+    for (float& v : x) v = normal(random);
+    float sums[2];
+    ASSERT_EQ(tables[0]->functions[0].op, RowOp::kSum);
+    ASSERT_EQ(tables[1]->functions[0].op, RowOp::kSum);
+    tables[0]->functions[0].run(1, n, x.data(), nullptr, &sums[0]);
+    tables[1]->functions[0].run(1, n, x.data(), nullptr, &sums[1]);
+    EXPECT_EQ(std::memcmp(&sums[0], &sums[1], sizeof(float)), 0) << n;
+  }
+}
+
+TEST(RowFunctionsTest, EagersOrderIsARowsOwnButForThreads) {
+  EXPECT_TRUE(RowOrderHolds(RowOp::kSum, false, 1, 32767, 2));
+  EXPECT_FALSE(RowOrderHolds(RowOp::kSum, false, 1, 32768, 2));
+  EXPECT_TRUE(RowOrderHolds(RowOp::kSum, false, 1, 32768, 1));
+  EXPECT_TRUE(RowOrderHolds(RowOp::kSum, false, 2, 32768, 2));
+  EXPECT_FALSE(RowOrderHolds(RowOp::kAmax, false, 1, 100000, 8));
+  EXPECT_TRUE(RowOrderHolds(RowOp::kSoftmax, false, 1, 100000, 8));
+  EXPECT_TRUE(RowOrderHolds(RowOp::kSoftmaxBackward, false, 10, 10, 1));
+  EXPECT_FALSE(RowOrderHolds(RowOp::kSoftmaxBackward, false, 10, 10, 2));
+  EXPECT_TRUE(RowOrderHolds(RowOp::kSoftmaxBackward, true, 10, 10, 2));
+  EXPECT_TRUE(RowOrderHolds(RowOp::kColumnSum, false, 10, 1000, 8));
+  EXPECT_FALSE(RowOrderHolds(RowOp::kColumnSum, false, 100, 1000, 8));
+  EXPECT_TRUE(RowOrderHolds(RowOp::kSoftmaxBackward, false, 10, 10, 1));
+  EXPECT_FALSE(RowOrderHolds(RowOp::kSoftmaxBackward, false, 10, 10, 2));
+  EXPECT_TRUE(RowOrderHolds(RowOp::kSoftmaxBackward, true, 10, 10, 2));
+  EXPECT_TRUE(RowOrderHolds(RowOp::kColumnSum, false, 100, 1000, 1));
+}
+
+}  // namespace
+}  // namespace tjit

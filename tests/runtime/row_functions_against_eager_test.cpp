@@ -1,0 +1,209 @@
+// Row functions against eager: the same bits for all lengths, with one and two
+// threads, wherever RowOrderHolds says so. Runs once for each capability that
+// libtorch has kernels for (ATEN_CPU_CAPABILITY).
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
+#include <ATen/core/grad_mode.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "runtime/row_probe.h"
+
+namespace tjit::runtime {
+namespace {
+
+constexpr double kEps = 1e-5;
+
+RowProbe& TheProbe() {
+  static RowProbe& probe = *new RowProbe;
+  return probe;
+}
+
+at::Tensor Eager(RowOp op, const at::Tensor& a, const at::Tensor& b) {
+  switch (op) {
+    case RowOp::kSum:
+      return a.sum(-1);
+    case RowOp::kMean:
+      return a.mean(-1);
+    case RowOp::kAmax:
+      return a.amax(-1);
+    case RowOp::kAmin:
+      return a.amin(-1);
+    case RowOp::kSoftmax:
+      return at::softmax(a, -1);
+    case RowOp::kLogSoftmax:
+      return at::log_softmax(a, -1);
+    case RowOp::kSoftmaxBackward:
+      return at::_softmax_backward_data(a, b, -1, a.scalar_type());
+    case RowOp::kLogSoftmaxBackward:
+      return at::_log_softmax_backward_data(a, b, -1, a.scalar_type());
+    case RowOp::kMoments: {
+      const auto all = at::native_layer_norm(a, {a.size(1)}, {}, {}, kEps);
+      return at::cat({std::get<1>(all), std::get<2>(all)}, 1);
+    }
+    case RowOp::kColumnSum:
+      return a.sum(0);
+  }
+  return {};
+}
+
+at::Tensor Computed(const RowFunction& f, const at::Tensor& a,
+                    const at::Tensor& b, const at::Tensor& like) {
+  at::Tensor out = at::empty_like(like);
+  const at::Tensor eps = at::full({1}, kEps, a.options());
+  f.run(a.size(0), a.size(1), a.const_data_ptr(),
+        f.op == RowOp::kMoments ? eps.const_data_ptr() : b.const_data_ptr(),
+        out.data_ptr());
+  return out;
+}
+
+// Elements whose bits differ, but for NaN and NaN.
+std::int64_t Differences(const at::Tensor& a, const at::Tensor& b) {
+  const auto bits = a.scalar_type() == at::kDouble ? at::kLong : at::kInt;
+  const at::Tensor differ = a.view(bits).ne(b.view(bits));
+  return differ.logical_and(~(a.isnan() & b.isnan())).sum().item<int64_t>();
+}
+
+at::Tensor Numbers(std::int64_t rows, std::int64_t n, at::ScalarType type) {
+  at::Tensor x = at::randn({rows, n}, type);
+  switch (n % 5) {
+    case 1:
+      return x * 50;
+    case 2:  // zeros of both signs are the greatest
+      return at::where(at::rand({rows, n}).gt(0.5), x.clamp_max(0),
+                       at::full({}, -0.0, type));
+    case 3:
+      x.view(-1)[n / 2] = -INFINITY;
+      x.view(-1)[0] = rows % 2 == 0 ? NAN : 1e30;
+      return x;
+    default:
+      return x;
+  }
+}
+
+// Operands such as the op gets them: of a backward, the second one is what the
+// forward has computed.
+void Compare(RowOp op, bool is_double, std::int64_t rows, std::int64_t n) {
+  const RowFunction* f = TheProbe().Find(op, is_double);
+  ASSERT_NE(f, nullptr);
+  if (!RowOrderHolds(op, is_double, rows, n, at::get_num_threads())) return;
+  const auto type = is_double ? at::kDouble : at::kFloat;
+  const at::Tensor a = Numbers(rows, n, type);
+  const at::Tensor b = op == RowOp::kLogSoftmaxBackward
+                           ? at::log_softmax(at::randn_like(a), -1)
+                           : at::softmax(at::randn_like(a), -1);
+  const at::Tensor eager = Eager(op, a, b);
+  EXPECT_EQ(Differences(Computed(*f, a, b, eager), eager), 0)
+      << NameOf(op) << (is_double ? " f64" : " f32") << " rows " << rows
+      << " n " << n << " threads " << at::get_num_threads();
+}
+
+class RowFunctions : public testing::TestWithParam<std::tuple<int, bool>> {
+ protected:
+  void SetUp() override {
+    at::manual_seed(11);
+    op_ = static_cast<RowOp>(std::get<0>(GetParam()));
+    is_double_ = std::get<1>(GetParam());
+  }
+  void TearDown() override { at::set_num_threads(1); }
+
+  const at::NoGradGuard no_grad_;
+  RowOp op_;
+  bool is_double_;
+};
+
+TEST_P(RowFunctions, AreFound) {
+  EXPECT_NE(TheProbe().Find(op_, is_double_), nullptr)
+      << NameOf(op_) << " at " << at::get_cpu_capability();
+}
+
+TEST_P(RowFunctions, HaveTheBitsOfEagerForAllLengths) {
+  for (std::int64_t n = 1; n <= 300; ++n) {
+    at::set_num_threads(1 + static_cast<int>(n % 2));
+    Compare(op_, is_double_, 1 + n % 4, n);
+    if (n % 3 == 0) Compare(op_, is_double_, 19, n);
+  }
+}
+
+TEST_P(RowFunctions, HaveTheBitsOfEagerForLongRows) {
+  for (const int threads : {1, 2}) {
+    at::set_num_threads(threads);
+    for (const std::int64_t n :
+         {511, 512, 768, 1000, 1024, 1037, 4096, 10000, 16384, 65539}) {
+      Compare(op_, is_double_, 1, n);
+      Compare(op_, is_double_, 3, n);
+    }
+    Compare(op_, is_double_, 200, 1024);
+    Compare(op_, is_double_, 20000, 3);
+    Compare(op_, is_double_, 20000, 6);
+  }
+}
+
+TEST_P(RowFunctions, MayWriteOverTheirOperand) {
+  if (op_ < RowOp::kSoftmax || op_ > RowOp::kLogSoftmaxBackward) return;
+  const RowFunction* f = TheProbe().Find(op_, is_double_);
+  ASSERT_NE(f, nullptr);
+  const auto type = is_double_ ? at::kDouble : at::kFloat;
+  for (const std::int64_t n : {3, 16, 75, 1000}) {
+    const at::Tensor a = at::randn({19, n}, type);
+    const at::Tensor b = at::softmax(at::randn({19, n}, type), -1);
+    const at::Tensor out = Computed(*f, a, b, a);
+    at::Tensor over = a.clone();
+    f->run(19, n, over.const_data_ptr(), b.const_data_ptr(), over.data_ptr());
+    EXPECT_EQ(Differences(over, out), 0) << NameOf(op_) << " n " << n;
+  }
+}
+
+std::string NameOfCase(
+    const testing::TestParamInfo<std::tuple<int, bool>>& info) {
+  return std::string(NameOf(static_cast<RowOp>(std::get<0>(info.param)))) +
+         (std::get<1>(info.param) ? "_f64" : "_f32");
+}
+
+INSTANTIATE_TEST_SUITE_P(All, RowFunctions,
+                         testing::Combine(testing::Range(0, kRowOpCount),
+                                          testing::Bool()),
+                         NameOfCase);
+
+// Where RowOrderHolds says that it does not, it does not: else the condition
+// would refuse for nothing.
+TEST(RowOrder, IsAnotherOneWhereEagerSplitsRows) {
+  at::manual_seed(5);
+  at::set_num_threads(2);
+  const RowFunction* f = TheProbe().Find(RowOp::kSum, false);
+  ASSERT_NE(f, nullptr);
+  EXPECT_FALSE(RowOrderHolds(RowOp::kSum, false, 1, 100000, 2));
+  std::int64_t differ = 0;
+  for (int i = 0; i < 20; ++i) {
+    const at::Tensor a = at::randn({1, 100000});
+    const at::Tensor eager = a.sum(-1);
+    differ += Differences(Computed(*f, a, a, eager), eager);
+  }
+  at::set_num_threads(1);
+  EXPECT_GT(differ, 0);
+}
+
+TEST(RowProbeTable, HasAnEntryForEachRowOpOfTheIr) {
+  for (const ir::Op op : {ir::Op::kSum, ir::Op::kAmin, ir::Op::kSoftmax,
+                          ir::Op::kLogSoftmaxBackward}) {
+    for (const ir::DType dtype : {ir::DType::kF32, ir::DType::kF64}) {
+      const TjitMath* entry = TheProbe().For(op, dtype);
+      ASSERT_NE(entry, nullptr);
+      EXPECT_STREQ(entry->op, InfoOf(op).name);
+      EXPECT_EQ(entry->kind,
+                dtype == ir::DType::kF64 ? kTjitRowF64 : kTjitRowF32);
+      EXPECT_EQ(TheProbe().For(op, dtype), entry);
+    }
+  }
+  // With two threads it has other bits.
+  EXPECT_EQ(TheProbe().For(ir::Op::kSoftmaxBackward, ir::DType::kF32), nullptr);
+  EXPECT_NE(TheProbe().For(ir::Op::kSoftmaxBackward, ir::DType::kF64), nullptr);
+  EXPECT_EQ(TheProbe().For(ir::Op::kSum, ir::DType::kF16), nullptr);
+  EXPECT_EQ(TheProbe().For(ir::Op::kAdd, ir::DType::kF32), nullptr);
+  EXPECT_EQ(TheProbe().For(ir::Op::kProd, ir::DType::kF32), nullptr);
+}
+
+}  // namespace
+}  // namespace tjit::runtime
