@@ -90,8 +90,7 @@ class Planner {
     const auto external = static_cast<std::size_t>(write.to.value);
     for (const Access& load : loads_[external]) {
       if (load.loop < loop) continue;
-      const bool is_own_element = load.loop == loop &&
-                                  kind == LoopKind::kPointwise &&
+      const bool is_own_element = load.loop == loop && RunsInParts(kind) &&
                                   load.geometry == write.to.access;
       if (!is_own_element && !AreDisjoint(load.geometry, write.to.access)) {
         return false;
@@ -244,6 +243,8 @@ const char* Name(LoopKind kind) {
   switch (kind) {
     case LoopKind::kPointwise:
       return "pointwise";
+    case LoopKind::kRows:
+      return "rows";
     case LoopKind::kReduce:
       return "reduce";
     case LoopKind::kRow:

@@ -3,20 +3,33 @@
 //
 //   %2 = mul f32[n0,8] %0[n0,8], 2.0      loop pointwise [n0,8]
 //   %3 = relu f32[n0,8] %2                  %2 = mul ..., %3 = relu ...
-//   %4 = sum f32[n0] %3 dims=[1]            store return 0[n0,8] = %3
+//   %4 = sum f32[8] %3 dims=[0]             store return 0[n0,8] = %3
 //   write %1 = %4                         loop reduce [n0,8]
-//   return %3                               %4 = sum f32[n0] %3 dims=[1]
-//                                           store %1[n0] = %4
+//   return %3                               %4 = sum f32[8] %3 dims=[0]
+//                                           store %1[8] = %4
 //
 // Stands behind all passes, before code generation. A loop runs through its
 // sizes in row-major order; element i of an operand that the loop itself made
 // is element i in a register, anything else is loaded from the memory behind
 // the value (its home), through the operand's access. Stores come behind the
 // instructions. Fused are producers with consumers that read them as they lie,
-// and siblings that read the same operand, over equal sizes; a reduce or row op
-// takes with it the pointwise instructions that only it reads. A write-back is
+// and siblings that read the same operand, over equal sizes. A write-back is
 // done by the loop that computes the value if nobody misses the old content
 // (the rules: verify_loops.h), else by a copy loop at the end, in order.
+//
+// Note [Rows]. Reductions and row ops along the last dim take part in this: a
+// *rows* loop has, besides what is computed for each element, values that there
+// is one of per row, which the elements of the row read with stride 0. So the
+// prologue and the epilogue of a softmax, and several reductions over the same
+// rows, are one loop:
+//
+//   loop rows [n0,n1]
+//     %2 = amax f32[n0] %0[n0,n1] dims=[1]       of the row
+//     %3 = sub f32[n0,n1] %0[n0,n1], %2[n0,n1](1,0), 1
+//     %4 = exp f32[n0,n1] %3
+//     %5 = sum f32[n0] %4 dims=[1]               of the row
+//     %6 = div f32[n0,n1] %4, %5[n0,n1](1,0)
+//     store return 0[n0,n1] = %6
 //
 // Memory is numbered: externals, then returned values, then scratch.
 // REQUIRES of whoever runs a plan: externals, returned values and scratch do
@@ -36,8 +49,10 @@ namespace tjit {
 
 enum class LoopKind : std::uint8_t {
   kPointwise,  // iterations are independent: any order, vectors, threads
-  kReduce,     // pointwise instructions, the last is a reduce op
-  kRow,        // pointwise instructions, the last is a row op
+  kRows,       // rows are independent: pointwise instructions of elements and
+               // of rows, reduce and row ops along the last dim
+  kReduce,     // pointwise instructions, the last is a reduce op of other dims
+  kRow,        // pointwise instructions, the last is a row op of another dim
   kUpdate,     // one `update`: its first operand is copied whole to the home
                // of the result, then the elements of the second replace
 };
@@ -53,7 +68,7 @@ struct LoopStore {
 
 struct Loop {
   LoopKind kind = LoopKind::kPointwise;
-  ir::Sizes sizes;                // of the operands for reduce, row and update
+  ir::Sizes sizes;                // of the operands but for pointwise
   std::vector<int> instructions;  // indices into body, ascending; empty: copies
   std::vector<LoopStore> stores;  // in this order
   // Iterations must run in row-major order, on one thread: a store may put two

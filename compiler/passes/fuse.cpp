@@ -30,6 +30,7 @@ constexpr int kNone = std::numeric_limits<int>::max();
 struct Use {
   int instruction;  // -1: a write-back or a return
   bool is_register;
+  bool is_row;  // ReadsRow()
 };
 
 class Fuser {
@@ -48,14 +49,15 @@ class Fuser {
       loops_[i].instructions = {static_cast<int>(i)};
       for (std::size_t k = 0; k < in.operands.size(); ++k) {
         if (!in.operands[k].is_tensor()) continue;
-        AddUse(in.operands[k].value,
-               {static_cast<int>(i), TakesRegister(f, in, k)});
+        AddUse(
+            in.operands[k].value,
+            {static_cast<int>(i), TakesRegister(f, in, k), ReadsRow(f, in, k)});
       }
     }
     for (const ir::WriteBack& write : f.writes) {
-      AddUse(write.from.value, {-1, false});
+      AddUse(write.from.value, {-1, false, false});
     }
-    for (const ValueId id : f.returns) AddUse(id, {-1, false});
+    for (const ValueId id : f.returns) AddUse(id, {-1, false, false});
   }
 
   std::vector<Loop> Run() {
@@ -117,17 +119,25 @@ class Fuser {
   }
 
   bool NeedsMemory(int from, int to) {
+    const bool have_rows = IsRows(from) || IsRows(to);
     bool needs = false;
     EachUse(from, [&](const Use& use) {
+      const bool is_handed_over = use.is_register || (have_rows && use.is_row);
       needs |= use.instruction >= 0 && LoopOf(use.instruction) == to &&
-               !use.is_register;
+               !is_handed_over;
     });
     return needs;
   }
 
   bool FitsOne(int a, int b) {
-    return a != b && LoopAt(a).sizes == LoopAt(b).sizes &&
-           LoopAt(a).instructions.size() + LoopAt(b).instructions.size() <=
+    const Loop& x = LoopAt(a);
+    const Loop& y = LoopAt(b);
+    const bool fit =
+        x.sizes == y.sizes ||
+        (IsRows(a) && IsPointwise(b) && AreRowsOf(y.sizes, x.sizes)) ||
+        (IsPointwise(a) && IsRows(b) && AreRowsOf(x.sizes, y.sizes));
+    return a != b && fit &&
+           x.instructions.size() + y.instructions.size() <=
                kMaxLoopInstructions;
   }
   // There is an edge from the producer, so no way back (loops have no cycle).
@@ -140,9 +150,12 @@ class Fuser {
            !HasDetour(a, b) && !HasDetour(b, a);
   }
 
-  // The larger one takes the other in; its kind is that of `b`.
+  // The larger one takes the other in; it is over rows if one of them is, else
+  // of the kind of `b`.
   void Merge(int a, int b) {
-    const LoopKind kind = LoopAt(b).kind;
+    const int kept = IsRows(a) ? a : b;
+    const LoopKind kind = LoopAt(kept).kind;
+    const ir::Sizes sizes = LoopAt(kept).sizes;
     if (LoopAt(a).instructions.size() > LoopAt(b).instructions.size()) {
       std::swap(a, b);
     }
@@ -153,11 +166,14 @@ class Fuser {
     }
     LoopAt(a).instructions.clear();
     LoopAt(b).kind = kind;
+    LoopAt(b).sizes = sizes;
   }
 
   bool IsPointwise(int loop) {
     return LoopAt(loop).kind == LoopKind::kPointwise;
   }
+  bool IsRows(int loop) { return LoopAt(loop).kind == LoopKind::kRows; }
+  bool IsInParts(int loop) { return RunsInParts(LoopAt(loop).kind); }
 
   // The loop of the instruction that makes the operand; -1 for an external.
   int ProducerOf(const Operand& operand) const {
@@ -171,8 +187,10 @@ class Fuser {
     for (std::size_t k = 0; k < in.operands.size(); ++k) {
       const int producer = ProducerOf(in.operands[k]);
       const int own = LoopOf(static_cast<int>(i));
-      if (producer < 0 || !IsPointwise(producer) || !IsPointwise(own)) continue;
-      if (TakesRegister(f_, in, k) && CanMergeProducer(producer, own)) {
+      if (producer < 0 || !IsInParts(producer) || !IsInParts(own)) continue;
+      const bool may_hand_over =
+          TakesRegister(f_, in, k) || ReadsRow(f_, in, k);
+      if (may_hand_over && CanMergeProducer(producer, own)) {
         Merge(producer, own);
       }
     }
@@ -212,14 +230,14 @@ class Fuser {
     const std::vector<Use>& readers = uses_[static_cast<std::size_t>(id)];
     for (std::size_t i = 1; i < readers.size(); ++i) {
       const int reader = readers[i].instruction;
-      if (reader < 0 || !IsPointwise(LoopOf(reader))) continue;
+      if (reader < 0 || !IsInParts(LoopOf(reader))) continue;
       const std::size_t first =
           i > kMaxEarlierReaders ? i - kMaxEarlierReaders : 0;
       for (std::size_t k = first; k < i; ++k) {
         const int earlier = readers[k].instruction;
         const int a = LoopOf(earlier), b = LoopOf(reader);
         if (a == b) break;
-        if (IsPointwise(a) && ReadAlike(id, earlier, reader) &&
+        if (IsInParts(a) && ReadAlike(id, earlier, reader) &&
             StreamsOf(a, b) <= kMaxSiblingStreams && CanMergeSiblings(a, b)) {
           Merge(a, b);
           break;
@@ -228,7 +246,7 @@ class Fuser {
     }
   }
 
-  // A reduce or row op takes in what only it reads.
+  // A reduce or row op of other dims takes in what only it reads.
   void MergePrologue(std::size_t i) {
     const Instruction& in = f_.body[i];
     const int own = LoopOf(static_cast<int>(i));
@@ -328,11 +346,12 @@ class Fuser {
 
 LoopKind LoopKindOf(const Instruction& in) {
   if (in.op == ir::Op::kUpdate) return LoopKind::kUpdate;
+  const bool is_of_rows = IsAlongRows(in) && !in.keepdim;
   switch (InfoOf(in.op).family) {
     case ir::Family::kReduce:
-      return LoopKind::kReduce;
+      return is_of_rows ? LoopKind::kRows : LoopKind::kReduce;
     case ir::Family::kRow:
-      return LoopKind::kRow;
+      return is_of_rows ? LoopKind::kRows : LoopKind::kRow;
     default:
       return LoopKind::kPointwise;
   }
@@ -349,6 +368,32 @@ bool TakesRegister(const ir::Function& function, const Instruction& in,
                    std::size_t operand) {
   return LoopKindOf(in) != LoopKind::kUpdate &&
          IsWhole(function, in.operands[operand]);
+}
+
+bool IsAlongRows(const Instruction& in) {
+  return in.dims.size() == 1 &&
+         in.dims[0] + 1 == static_cast<int>(in.operands[0].access.sizes.size());
+}
+
+bool AreRowsOf(const ir::Sizes& rows, const ir::Sizes& all) {
+  return rows.size() + 1 == all.size() &&
+         std::equal(rows.begin(), rows.end(), all.begin());
+}
+
+bool ReadsRow(const ir::Function& function, const Instruction& in,
+              std::size_t operand) {
+  const Operand& read = in.operands[operand];
+  if (!read.is_tensor() || LoopKindOf(in) != LoopKind::kPointwise) return false;
+  const ir::Geometry& layout =
+      function.values[static_cast<std::size_t>(read.value)].layout;
+  return AreRowsOf(layout.sizes, read.access.sizes) &&
+         AreRowsOf(layout.strides, read.access.strides) &&
+         read.access.strides.back() == ir::Size(0) &&
+         read.access.offset == layout.offset;
+}
+
+bool RunsInParts(LoopKind kind) {
+  return kind == LoopKind::kPointwise || kind == LoopKind::kRows;
 }
 
 std::vector<Loop> Fuse(const ir::Function& function) {

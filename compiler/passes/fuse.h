@@ -2,11 +2,12 @@
 // the first half of FormLoops() (form_loops.h has the whole).
 //
 // How: every instruction begins as a cluster. Clusters merge along an edge that
-// hands over element i in iteration i, if no other way leads from one to the
-// other (a cycle) and no other edge between them needs memory; then reduce and
-// row ops take the clusters that only they read; then siblings merge that read
-// one operand. What is left is sorted by dependences, by program order, and so
-// that loops of the same kind (the same update of many parameters) stand
+// hands over element i in iteration i, or to rows loops what there is one of
+// per row, if no other way leads from one to the other (a cycle) and no other
+// edge between them needs memory; then reduce and row ops of other dims than
+// the last take the clusters that only they read; then siblings merge that
+// read one operand. What is left is sorted by dependences, by program order,
+// and so that loops of the same kind (the same update of many parameters) stand
 // together.
 // Tested by: tests/compiler/form_loops_test.cpp
 #pragma once
@@ -29,5 +30,16 @@ ir::Sizes LoopSizesOf(const ir::Function& function, const ir::Instruction& in);
 // same loop has made.
 bool TakesRegister(const ir::Function& function, const ir::Instruction& in,
                    std::size_t operand);
+
+// The reduce or row op goes along the last dim.
+bool IsAlongRows(const ir::Instruction& in);
+// Note [Rows] in form_loops.h. True if each element of the pointwise
+// instruction reads what the value has for its row: all dims but the last.
+bool ReadsRow(const ir::Function& function, const ir::Instruction& in,
+              std::size_t operand);
+// `rows` is `all` without its last dim.
+bool AreRowsOf(const ir::Sizes& rows, const ir::Sizes& all);
+// True of loops that may run in any order of their iterations or rows.
+bool RunsInParts(LoopKind kind);
 
 }  // namespace tjit

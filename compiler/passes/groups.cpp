@@ -21,15 +21,20 @@ Groups::Groups(const ir::Function& function)
       if (!operand.is_tensor()) continue;
       const bool is_base = in.op == ir::Op::kUpdate && k == 0;
       if (is_base || operand.written) bases_.push_back(operand.value);
-      if (!HasDims(in) || !TakesRegister(f_, in, k)) continue;
       const int maker = MakerOf(operand.value);
-      if (maker < 0 || LoopKindOf(f_.body[static_cast<std::size_t>(maker)]) !=
-                           LoopKind::kPointwise) {
-        continue;
-      }
+      if (maker < 0 || !HasDims(in) || !IsHandedOver(maker, in, k)) continue;
       group_[static_cast<std::size_t>(Find(maker))] = Find(static_cast<int>(i));
     }
   }
+}
+
+// Element by element, or of a row (Note [Rows] in form_loops.h).
+bool Groups::IsHandedOver(int maker, const Instruction& in,
+                          std::size_t operand) const {
+  const Instruction& made = f_.body[static_cast<std::size_t>(maker)];
+  if (IsAlongRows(made)) return LoopSizesOf(f_, in) == LoopSizesOf(f_, made);
+  return LoopKindOf(made) == LoopKind::kPointwise &&
+         TakesRegister(f_, in, operand);
 }
 
 int Groups::Find(int i) {

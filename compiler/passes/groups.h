@@ -25,6 +25,9 @@ class Groups {
   const std::vector<ir::ValueId>& bases() const { return bases_; }
 
  private:
+  bool IsHandedOver(int maker, const ir::Instruction& in,
+                    std::size_t operand) const;
+
   const ir::Function& f_;
   const std::vector<int> definitions_;
   std::vector<int> group_;  // by instruction: union-find

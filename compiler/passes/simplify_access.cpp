@@ -110,15 +110,20 @@ class Merger {
     for (const ir::Operand& operand : in.operands) {
       if (operand.is_tensor()) Constrain(operand.access, &shape);
     }
-    if (LoopKindOf(in) != LoopKind::kReduce) {
+    if (!IsReduction(in)) {
       Constrain(LayoutOf(in.results[0]), &shape);
-    } else if (in.keepdim || !AreKeptDimsDense(in)) {
+    } else if (!AreKeptDimsDense(in)) {
       shape.is_fixed = true;
     }
     if (InfoOf(in.op).takes_dims()) KeepDims(in, &shape);
   }
 
-  // The result of a reduction lies row-major, so that its dims merge.
+  static bool IsReduction(const Instruction& in) {
+    return InfoOf(in.op).family == ir::Family::kReduce;
+  }
+
+  // The result of a reduction lies row-major, so that its dims merge, and those
+  // that keepdim has left may go.
   bool AreKeptDimsDense(const Instruction& in) const {
     const Geometry& layout = LayoutOf(in.results[0]);
     return layout == ir::Contiguous(layout.sizes);
@@ -161,8 +166,7 @@ class Merger {
     const int i = groups_.MakerOf(write.from.value);
     if (i < 0) return;
     Shape& shape = ShapeOf(i);
-    const bool is_own =
-        IsWhole(f_, write.from) && LoopKindOf(At(i)) != LoopKind::kReduce;
+    const bool is_own = IsWhole(f_, write.from) && !IsReduction(At(i));
     if (!is_own) shape.is_fixed = true;
     if (!shape.is_fixed) Constrain(write.to.access, &shape);
   }
@@ -175,8 +179,9 @@ class Merger {
         if (operand.is_tensor()) operand.access = Apply(shape, operand.access);
       }
       ir::Value type = f_.values[static_cast<std::size_t>(in.results[0])];
-      if (LoopKindOf(in) == LoopKind::kReduce) {
+      if (IsReduction(in)) {
         type.layout = ir::Contiguous(ReducedSizes(in, shape));
+        in.keepdim = false;
       } else {
         type.layout = Apply(shape, type.layout);
       }

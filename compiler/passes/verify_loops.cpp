@@ -87,8 +87,7 @@ class PlanVerifier {
       last = i;
       const bool is_root = k + 1 == loop.instructions.size();
       const LoopKind kind = LoopKindOf(At(i));
-      if (kind != (is_root ? loop.kind : LoopKind::kPointwise) ||
-          LoopSizesOf(f_, At(i)) != loop.sizes) {
+      if (!Belongs(loop, i, is_root)) {
         Report(l, 1, absl::StrCat("instruction ", i, " does not belong here"));
       }
       if (kind == LoopKind::kUpdate && loop.instructions.size() > 1) {
@@ -103,13 +102,30 @@ class PlanVerifier {
     }
   }
 
+  bool Belongs(const Loop& loop, int i, bool is_root) const {
+    const LoopKind kind = LoopKindOf(At(i));
+    const ir::Sizes sizes = LoopSizesOf(f_, At(i));
+    if (loop.kind != LoopKind::kRows) {
+      return kind == (is_root ? loop.kind : LoopKind::kPointwise) &&
+             sizes == loop.sizes;
+    }
+    return RunsInParts(kind) &&
+           (sizes == loop.sizes ||
+            (kind == LoopKind::kPointwise && AreRowsOf(sizes, loop.sizes)));
+  }
+
+  bool TakesFromLoop(int l, const Instruction& in, std::size_t operand) const {
+    return TakesRegister(f_, in, operand) ||
+           (LoopAt(l).kind == LoopKind::kRows && ReadsRow(f_, in, operand));
+  }
+
   void CheckRegisters(int l, int i) {
     const Instruction& in = At(i);
     for (std::size_t k = 0; k < in.operands.size(); ++k) {
       const Operand& operand = in.operands[k];
       if (!operand.is_tensor() || f_.IsExternal(operand.value)) continue;
       const int made_in = made_in_[Index(operand.value)];
-      if (made_in < 0 || (made_in == l && !TakesRegister(f_, in, k))) {
+      if (made_in < 0 || (made_in == l && !TakesFromLoop(l, in, k))) {
         Report(l, 2,
                absl::StrCat("%", operand.value, " is no register for %",
                             in.results[0]));
@@ -267,8 +283,8 @@ class PlanVerifier {
         continue;
       }
       if (store.loop > l || store.memory != home.memory) continue;
-      const bool is_own_element = store.loop == l && store.to == from &&
-                                  LoopAt(l).kind == LoopKind::kPointwise;
+      const bool is_own_element =
+          store.loop == l && store.to == from && RunsInParts(LoopAt(l).kind);
       if (is_own_element || AreDisjoint(store.to, from) ||
           AreDisjoint(store.to, all)) {
         continue;

@@ -3,10 +3,12 @@
 // Instructions:
 // (1) Every instruction is in exactly one loop, in ascending order. A reduce,
 //     row or update op is the last of its loop, which has its kind; an update
-//     is alone. All others are pointwise, over the sizes of the loop.
-// (2) An operand that the same loop makes is made before it, by a pointwise
-//     instruction, and read as it lies (not by an update). Any other has a home
-//     that an earlier loop filled, or is external.
+//     is alone. All others are pointwise, over the sizes of the loop. In a rows
+//     loop there are any number of reduce and row ops along the last dim, and
+//     pointwise instructions over the sizes without that dim as well.
+// (2) An operand that the same loop makes is made before it and read as it lies
+//     (not by an update), or in a rows loop with stride 0 along the row. Any
+//     other has a home that an earlier loop filled, or is external.
 // Memory:
 // (3) The home of an external is its memory; of a value in other memory, some
 //     store puts it there, as it lies. What no one stores has no home. Each
@@ -24,7 +26,8 @@
 // (8) Iterations are independent: in a loop that is not `in_order` a store is
 //     injective; what a loop loads from the memory that it stores to, and two
 //     stores to one memory, are the same element in the same iteration
-//     (pointwise loops) or disjoint. An update's result has memory of its own.
+//     (pointwise and rows loops) or disjoint. An update's result has memory of
+//     its own.
 // Tested by: tests/compiler/form_loops_test.cpp
 #pragma once
 

@@ -2,6 +2,7 @@
 // order and with however many lanes their loops run; planted defects are seen.
 #include "compiler/passes/form_loops.h"
 
+#include <set>
 #include <string>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "compiler/ir/builder.h"
 #include "compiler/ir/ir_text.h"
 #include "compiler/passes/copy_out.h"
+#include "compiler/passes/fuse.h"
 #include "compiler/passes/verify_loops.h"
 #include "gtest/gtest.h"
 #include "tests/compiler/ir_random.h"
@@ -23,6 +25,25 @@ using ir::Function;
 using ir::Op;
 using ir::Size;
 using ir::ValueId;
+
+// Rows loops in which an element reads what the loop has made for its row.
+std::size_t CountHandedOver(const Function& f, const LoopPlan& plan) {
+  std::size_t count = 0;
+  for (const Loop& loop : plan.loops) {
+    std::set<ValueId> made;
+    bool is_handed_over = false;
+    for (const int i : loop.instructions) {
+      const ir::Instruction& in = f.body[static_cast<std::size_t>(i)];
+      for (std::size_t k = 0; k < in.operands.size(); ++k) {
+        is_handed_over |=
+            ReadsRow(f, in, k) && made.contains(in.operands[k].value);
+      }
+      made.insert(in.results[0]);
+    }
+    count += is_handed_over;
+  }
+  return count;
+}
 
 // "", or where the plan gives other bits than the interpreter.
 std::string Difference(const Function& f, const LoopPlan& plan,
@@ -50,6 +71,7 @@ ir::RandomOptions Options(std::uint64_t seed) {
   options.instructions = 4 + static_cast<int>(seed % 16);
   options.returned = seed % 2 == 0 ? 20 : 60;
   options.parts = seed % 3 == 0 ? 0 : 80;
+  options.rows = seed % 3 == 0 ? 50 : 0;
   options.writes = 4;
   return options;
 }
@@ -63,7 +85,7 @@ Function AnyFunction(std::uint64_t seed, bool with_passes) {
 }
 
 TEST(FormLoopsTest, PlansOfRandomFunctionsGiveTheBitsOfTheInterpreter) {
-  std::size_t instructions = 0, loops = 0, kept = 0, in_externals = 0;
+  std::size_t instructions = 0, loops = 0, kept = 0, in_externals = 0, rows = 0;
   for (int i = 0; i < 5000; ++i) {
     const std::uint64_t seed = FirstSeed() + std::uint64_t(i);
     const Function f = AnyFunction(seed, i % 2 == 0);
@@ -77,6 +99,7 @@ TEST(FormLoopsTest, PlansOfRandomFunctionsGiveTheBitsOfTheInterpreter) {
         << Print(f) << Print(f, plan);
     instructions += f.body.size();
     loops += plan.loops.size();
+    rows += CountHandedOver(f, plan);
     for (const auto& home : plan.homes) kept += home.memory < 0;
     for (std::size_t id = static_cast<std::size_t>(f.externals);
          id < plan.homes.size(); ++id) {
@@ -88,6 +111,7 @@ TEST(FormLoopsTest, PlansOfRandomFunctionsGiveTheBitsOfTheInterpreter) {
   EXPECT_LT(loops, instructions * 9 / 10);
   EXPECT_GT(kept, instructions / 10);
   EXPECT_GT(in_externals, 20u);
+  EXPECT_GT(rows, 50u);
 }
 
 TEST(FormLoopsTest, WhatHasNoPlanSaysWhy) {

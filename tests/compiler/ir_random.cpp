@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "compiler/ir/builder.h"
+#include "compiler/passes/fuse.h"
 
 namespace tjit::ir {
 namespace {
@@ -161,6 +162,12 @@ class Generator {
         std::equal(own.sizes.begin(), own.sizes.end(),
                    sizes.end() - static_cast<std::ptrdiff_t>(own.sizes.size()));
     if (is_suffix) fits->push_back(Builder::Broadcast(whole, sizes));
+    if (AreRowsOf(own.sizes, sizes)) {
+      Geometry row = own;
+      row.sizes = sizes;
+      row.strides.emplace_back(0);
+      fits->push_back(b_.View(id, row));
+    }
     // Its first element everywhere.
     if (Chance(10) && !(id < b_.function().externals)) {
       Geometry first = Contiguous(sizes);
@@ -171,6 +178,7 @@ class Generator {
 
   void Step() {
     if (options_.repeats > 0 && Chance(options_.repeats)) return Repeat();
+    if (options_.rows > 0 && Chance(options_.rows)) return AlongRows();
     const Op op = static_cast<Op>(Below(kOpCount));
     switch (InfoOf(op).family) {
       case Family::kPointwise:
@@ -186,6 +194,26 @@ class Generator {
       case Family::kCall:
         return Call();
     }
+  }
+
+  // Along the last dim, with the functions that kernels have for rows.
+  void AlongRows() {
+    constexpr Op kOps[] = {Op::kSum,
+                           Op::kMean,
+                           Op::kAmax,
+                           Op::kAmin,
+                           Op::kSoftmax,
+                           Op::kLogSoftmax,
+                           Op::kSoftmaxBackward,
+                           Op::kLogSoftmaxBackward};
+    const Op op = kOps[Below(8)];
+    const DType dtype = Chance(70) ? DType::kF32 : DType::kF64;
+    const Sizes sizes = {Size::Symbol(0), Size::Symbol(1)};
+    std::vector<Operand> operands;
+    for (const char* kind = InfoOf(op).operands; *kind != '\0'; ++kind) {
+      operands.push_back(Tensor(dtype, sizes));
+    }
+    b_.Emit(op, std::move(operands), {1});
   }
 
   void Repeat() {

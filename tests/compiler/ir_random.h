@@ -16,7 +16,8 @@ struct RandomOptions {
   int instructions = 12;
   bool calls = true;  // a hook for "test::twice" must be there
   bool updates = true;
-  bool reductions = true;  // and row ops
+  bool reductions = true;  // and row ops, of any dims
+  int rows = 0;        // percent of instructions along the last dim of [n0,n1]
   int repeats = 0;     // percent of instructions that repeat an earlier one
   int returned = 100;  // percent of the values that are returned
   int writes = 2;      // at most

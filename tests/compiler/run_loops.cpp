@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/builder.h"
+#include "compiler/passes/fuse.h"
 
 namespace tjit {
 namespace {
@@ -113,8 +114,17 @@ class LoopMachine {
 
   void RunLanes(const Loop& loop, const std::vector<std::int64_t>& lanes) {
     registers_.clear();
+    std::vector<std::int64_t> rows;
+    if (loop.kind == LoopKind::kRows) {
+      ir::Sizes sizes = loop.sizes;
+      sizes.pop_back();
+      rows.resize(static_cast<std::size_t>(Number(ir::Product(sizes))));
+      std::iota(rows.begin(), rows.end(), 0);
+    }
     for (const int i : loop.instructions) {
-      Execute(f_.body[static_cast<std::size_t>(i)], lanes);
+      const Instruction& in = f_.body[static_cast<std::size_t>(i)];
+      const bool is_of_rows = AreRowsOf(LoopSizesOf(f_, in), loop.sizes);
+      Execute(in, is_of_rows ? rows : lanes);
     }
     for (const LoopStore& store : loop.stores) {
       const auto in_register = registers_.find(store.value);
@@ -142,8 +152,19 @@ class LoopMachine {
 
   Bytes Load(const Operand& operand, const std::vector<std::int64_t>& lanes) {
     const auto in_register = registers_.find(operand.value);
-    if (in_register != registers_.end()) return in_register->second;
     Bytes bytes;
+    if (in_register != registers_.end()) {
+      const Bytes& made = in_register->second;
+      const ir::Sizes& sizes = ValueOf(operand.value).layout.sizes;
+      if (!AreRowsOf(sizes, operand.access.sizes)) return made;
+      const auto item = static_cast<std::size_t>(ItemOf(operand.value));
+      const auto n =
+          static_cast<std::size_t>(Number(operand.access.sizes.back()));
+      for (std::size_t i = 0; i < lanes.size(); ++i) {
+        bytes.append(made, i / n * item, item);
+      }
+      return bytes;
+    }
     for (const std::int64_t i : lanes) {
       bytes.append(Home(operand.value, operand.access, i),
                    static_cast<std::size_t>(ItemOf(operand.value)));
