@@ -135,7 +135,7 @@ struct TjitLlvmApi {
   std::int32_t abi;
   const char* version;  // of LLVM
   TjitLlvmCompileFn compile;
-  // Fails if an access would leave its memory.
+  // Fails if an access would leave its memory, or a row is too long.
   TjitLlvmShapeFn shape;
   // REQUIRES: no loop of the kernel is running.
   TjitLlvmFreeFn free;

@@ -32,7 +32,10 @@ void BlockEmitter::Run() {
   const Phases& phases = loop_.phases;
   for (std::size_t i = 0; i < code_.steps.size(); ++i) {
     const Step& step = code_.steps[i];
-    if (phases.of_step[i] != block_.phase || step.is_array_call) continue;
+    if (phases.of_step[i] != block_.phase || step.is_array_call ||
+        step.is_of_row != block_.is_of_row) {
+      continue;
+    }
     registers_[step.result] = Compute(step);
     const auto buffer = phases.buffer_of_value.find(step.result);
     if (buffer == phases.buffer_of_value.end()) continue;
@@ -40,13 +43,18 @@ void BlockEmitter::Run() {
   }
   if (block_.phase == 0) {
     for (const auto& [access, buffer] : phases.buffer_of_access) {
+      const auto a = static_cast<std::size_t>(access);
+      if (code_.accesses[a].is_of_row != block_.is_of_row) continue;
       StoreBuffer(buffer, Load(access));
     }
   }
   std::vector<Value*> raw(code_.stores.size());
   for (std::size_t i = 0; i < raw.size(); ++i) {
     const StoreTo& store = code_.stores[i];
-    if (phases.of_store[i] != block_.phase) continue;
+    if (phases.of_store[i] != block_.phase ||
+        store.is_of_row != block_.is_of_row) {
+      continue;
+    }
     const bool is_copy = store.source.kind == Source::Kind::kAccess;
     raw[i] = is_copy ? LoadRaw(store.source.access)
                      : types_.ToMemory(store.dtype,
@@ -76,6 +84,10 @@ Value* BlockEmitter::Compute(const Step& step) {
   return EmitOp(types_, step.op, step.dtype, x);
 }
 
+Value* BlockEmitter::LoadValue(ir::ValueId value) {
+  return LoadBuffer(loop_.phases.buffer_of_value.at(value));
+}
+
 Value* BlockEmitter::Read(const Source& source, DType dtype, bool rounded) {
   switch (source.kind) {
     case Source::Kind::kScalar:
@@ -86,8 +98,12 @@ Value* BlockEmitter::Read(const Source& source, DType dtype, bool rounded) {
       break;
   }
   Value*& value = registers_[source.value];
-  if (value == nullptr) {
-    value = LoadBuffer(loop_.phases.buffer_of_value.at(source.value));
+  if (value != nullptr) return value;
+  const auto of_row = row_.values.find(source.value);
+  if (of_row != row_.values.end()) {
+    value = types_.Splat(of_row->second);
+  } else {
+    value = LoadValue(source.value);
   }
   return value;
 }
@@ -98,8 +114,8 @@ BlockEmitter::Place BlockEmitter::PlaceOf(int access_index) {
   llvm::Type* element = types_.MemoryType(access.dtype);
   Place place{nullptr, types_.Lanes(element),
               llvm::Align(InfoOf(access.dtype).bytes),
-              block_.lanes == 1 || access.strides.back() == ir::Size(1)};
-  Value* stride = loop_.frame.Number(access.strides.back());
+              block_.lanes == 1 || access.strides[row_.dim] == ir::Size(1)};
+  Value* stride = loop_.frame.Number(access.strides[row_.dim]);
   place.pointer = b_.CreateInBoundsGEP(element, row_.starts[a],
                                        b_.CreateMul(block_.index, stride));
   if (place.is_row) return place;
@@ -147,11 +163,15 @@ void BlockEmitter::Store(int access, Value* raw) {
   }
 }
 
+DType BlockEmitter::DTypeOf(int buffer) const {
+  return loop_.phases.buffers[static_cast<std::size_t>(buffer)].dtype;
+}
+
 // Buffers hold registers, bool as bytes. They are longer than a tile by one
 // block, so a block at the end of a row needs no mask: what it writes too much
 // is replaced by the next row.
 Value* BlockEmitter::BufferPlace(int buffer) {
-  const DType dtype = loop_.phases.buffers[static_cast<std::size_t>(buffer)];
+  const DType dtype = DTypeOf(buffer);
   llvm::Type* element = types_.RegisterType(dtype);
   if (element->isIntegerTy(1)) element = b_.getInt8Ty();
   return b_.CreateInBoundsGEP(element,
@@ -160,7 +180,7 @@ Value* BlockEmitter::BufferPlace(int buffer) {
 }
 
 Value* BlockEmitter::LoadBuffer(int buffer) {
-  const DType dtype = loop_.phases.buffers[static_cast<std::size_t>(buffer)];
+  const DType dtype = DTypeOf(buffer);
   const bool is_bool = dtype == DType::kBool;
   llvm::Type* element = is_bool ? b_.getInt8Ty() : types_.RegisterType(dtype);
   Value* raw = b_.CreateAlignedLoad(types_.Lanes(element), BufferPlace(buffer),
@@ -169,7 +189,7 @@ Value* BlockEmitter::LoadBuffer(int buffer) {
 }
 
 void BlockEmitter::StoreBuffer(int buffer, Value* value) {
-  const DType dtype = loop_.phases.buffers[static_cast<std::size_t>(buffer)];
+  const DType dtype = DTypeOf(buffer);
   const bool is_bool = dtype == DType::kBool;
   b_.CreateAlignedStore(is_bool ? types_.ToMemory(dtype, value) : value,
                         BufferPlace(buffer), llvm::Align(is_bool ? 1 : 4));

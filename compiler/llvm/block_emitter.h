@@ -3,6 +3,7 @@
 // Tested by: tests/compiler/llvm_kernel_test.cpp, llvm_math_test.cpp
 #pragma once
 
+#include <map>
 #include <unordered_map>
 #include <vector>
 
@@ -21,10 +22,15 @@ struct LoopContext {
   std::vector<llvm::Value*> buffers;  // of the tile, by number
 };
 
-// One row of the iteration space: all but the innermost index are fixed.
+// One row of the iteration space: all but one index are fixed.
 struct Row {
+  std::size_t dim = 0;  // of that index
+
   std::vector<llvm::Value*> starts;    // by access: address of element 0
   std::vector<llvm::Value*> uniforms;  // by access: register, if stride is 0
+  // Registers that are the same for the whole row, of values that there is one
+  // of per row.
+  std::map<ir::ValueId, llvm::Value*> values;
   llvm::Value* tile_offset = nullptr;  // buffer index of element 0
 };
 
@@ -34,6 +40,7 @@ struct Block {
   llvm::Value* index = nullptr;
   llvm::Value* mask = nullptr;
   int phase = 0;
+  bool is_of_row = false;  // the code of rows, else of elements
 };
 
 // 0, 1, 2, ...
@@ -44,6 +51,8 @@ class BlockEmitter {
   BlockEmitter(const LoopContext& loop, const Row& row, const Block& block);
 
   void Run();
+  // Lanes from `index` on of a value that lies in a buffer.
+  llvm::Value* LoadValue(ir::ValueId value);
 
  private:
   // Where the lanes are: the first one's address where they lie side by side.
@@ -60,6 +69,7 @@ class BlockEmitter {
   llvm::Value* LoadRaw(int access);
   llvm::Value* Load(int access);
   void Store(int access, llvm::Value* raw);
+  ir::DType DTypeOf(int buffer) const;
   llvm::Value* BufferPlace(int buffer);
   llvm::Value* LoadBuffer(int buffer);
   void StoreBuffer(int buffer, llvm::Value* value);

@@ -65,6 +65,14 @@ Value* Frame::Array(int bytes) {
   return array;
 }
 
+Value* Frame::Array(Value* bytes) {
+  // More than a page: touched in order, so that a stack's guard is met.
+  function_->addFnAttr("probe-stack", "inline-asm");
+  llvm::AllocaInst* array = body_.CreateAlloca(body_.getInt8Ty(), bytes);
+  array->setAlignment(llvm::Align(64));
+  return array;
+}
+
 Value* Frame::LoopNumber(std::size_t index) {
   Value*& value = numbers_[index];
   if (value == nullptr) {

@@ -34,6 +34,8 @@ class Frame {
 
   // Memory of this call of the function.
   llvm::Value* Array(int bytes);
+  // The same, where builder() stands: not in a loop.
+  llvm::Value* Array(llvm::Value* bytes);
 
   // for (i = from; i < to; i += step) body(i), where builder() stands.
   template <class Body>

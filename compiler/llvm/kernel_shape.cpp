@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/llvm/phases.h"
 
 namespace tjit::llvm_backend {
 namespace {
@@ -64,6 +65,16 @@ class Evaluator {
     }
   }
 
+  void CheckRow(const LoopCode& code) {
+    const std::int64_t n = Number(code.sizes.back());
+    const int bytes = TileElementBytes(MakePhases(code));
+    if (n < 1) Fail("a row has no elements");
+    if (n > kMaxRowBytes / std::max(bytes, 1)) {
+      Fail(absl::StrCat("a row of ", n, " elements takes more than ",
+                        kMaxRowBytes, " bytes"));
+    }
+  }
+
  private:
   void Fail(std::string what) {
     if (error_.empty()) error_ = std::move(what);
@@ -97,6 +108,7 @@ std::string EvaluateShape(const Function& f, const LoopPlan& plan,
   for (std::size_t i = 0; i < codes.size(); ++i) {
     shape.extents[i] = evaluator.Number(codes[i].sizes[0]);
     shape.elements[i] = evaluator.Elements(codes[i].sizes);
+    if (codes[i].is_rows) evaluator.CheckRow(codes[i]);
     for (const MemoryAccess& access : codes[i].accesses) {
       evaluator.Check(codes[i], access);
     }

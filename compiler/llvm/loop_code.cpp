@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/llvm/native_ops.h"
+#include "compiler/passes/fuse.h"
 
 namespace tjit::llvm_backend {
 namespace {
@@ -31,9 +32,10 @@ DType ElementType(const Function& f, const Instruction& in) {
 class Resolver {
  public:
   Resolver(const Function& f, const LoopPlan& plan, const MathTable& math,
-           const ir::Sizes& sizes, bool in_order)
+           const ir::Sizes& sizes, bool in_order, bool is_rows)
       : f_(f), plan_(plan), math_(math), sizes_(sizes) {
     code_.in_order = in_order;
+    code_.is_rows = is_rows;
   }
 
   std::string Run(const Loop& loop, LoopCode* code) {
@@ -73,7 +75,9 @@ class Resolver {
   }
 
   std::string Finish(LoopCode* code) {
-    LoopShape shape = MakeLoopShape(sizes_, geometries_, code_.in_order);
+    LoopShape shape = code_.is_rows
+                          ? MakeRowsShape(sizes_, geometries_)
+                          : MakeLoopShape(sizes_, geometries_, code_.in_order);
     code_.sizes = std::move(shape.sizes);
     for (std::size_t a = 0; a < code_.accesses.size(); ++a) {
       code_.accesses[a].strides = std::move(shape.strides[a]);
@@ -87,17 +91,24 @@ class Resolver {
     to.access = access;
     to.dtype = ValueOf(from.value).dtype;
     to.source = SourceOf(from);
+    to.is_of_row = code_.accesses[static_cast<std::size_t>(access)].is_of_row;
     code_.stores.push_back(to);
   }
 
-  int AccessAt(int memory, DType dtype, const Geometry& g) {
+  int AccessAt(int memory, DType dtype, Geometry g) {
+    const bool is_of_row = code_.is_rows && AreRowsOf(g.sizes, sizes_);
+    if (is_of_row) {
+      g.sizes.push_back(sizes_.back());
+      g.strides.emplace_back(0);
+    }
     if (memory < 0) Fail("a value that is loaded or stored has no memory");
     if (g.sizes != sizes_) {
       Fail(absl::StrCat("an access has sizes [", ToText(g.sizes),
                         "] in a loop over [", ToText(sizes_), "]"));
     }
     for (std::size_t a = 0; a < geometries_.size(); ++a) {
-      if (code_.accesses[a].memory == memory && geometries_[a] == g) {
+      if (code_.accesses[a].memory == memory && geometries_[a] == g &&
+          code_.accesses[a].is_of_row == is_of_row) {
         return static_cast<int>(a);
       }
     }
@@ -106,6 +117,7 @@ class Resolver {
     access.is_external = memory < f_.externals;
     access.dtype = dtype;
     access.offset = g.offset;
+    access.is_of_row = is_of_row;
     code_.accesses.push_back(std::move(access));
     geometries_.push_back(g);
     return static_cast<int>(geometries_.size()) - 1;
@@ -140,6 +152,8 @@ class Resolver {
       step.sources.push_back(SourceOf(operand));
     }
     ChooseFunction(&step);
+    step.is_of_row =
+        code_.is_rows && AreRowsOf(ValueOf(step.result).layout.sizes, sizes_);
     code_.steps.push_back(std::move(step));
   }
 
@@ -154,6 +168,7 @@ class Resolver {
       return;
     }
     step->is_array_call = math_.IsArray(step->math);
+    step->is_row_call = math_.IsRow(step->math);
     for (const Source& source : step->sources) {
       if (step->is_array_call && source.kind == Source::Kind::kScalar) {
         Fail(absl::StrCat("%", step->result, ": ", ir::InfoOf(step->op).name,
@@ -177,13 +192,14 @@ class Resolver {
 std::string MakeLoopCodes(const Function& f, const LoopPlan& plan,
                           const Loop& loop, const MathTable& math,
                           std::vector<LoopCode>* codes) {
+  const bool is_rows = loop.kind == LoopKind::kRows;
   const auto resolver = [&](const ir::Sizes& sizes, bool in_order) {
     codes->emplace_back();
-    return Resolver(f, plan, math, sizes, in_order);
+    return Resolver(f, plan, math, sizes, in_order, is_rows);
   };
-  if (loop.kind == LoopKind::kPointwise) {
-    auto pointwise = resolver(loop.sizes, loop.in_order);
-    return pointwise.Run(loop, &codes->back());
+  if (loop.kind == LoopKind::kPointwise || is_rows) {
+    auto in_parts = resolver(loop.sizes, loop.in_order);
+    return in_parts.Run(loop, &codes->back());
   }
   const Instruction& in =
       f.body[static_cast<std::size_t>(loop.instructions.back())];

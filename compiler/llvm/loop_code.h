@@ -21,6 +21,7 @@ struct MemoryAccess {
   ir::DType dtype = ir::DType::kF32;
   ir::Size offset;
   ir::Sizes strides;  // by dim of the loop
+  bool is_of_row = false;  // read or written once per row; the last stride is 0
 };
 
 struct Source {
@@ -37,21 +38,27 @@ struct Step {
   ir::DType dtype = ir::DType::kF32;  // that it computes for; of To: the source
   std::vector<Source> sources;
   int math = -1;  // index into the math table
-  bool is_array_call = false;
+  bool is_array_call = false;  // of a row function too
+  bool is_row_call = false;    // of a row function, over elements
+  bool is_of_row = false;      // the result has one element per row
 };
 
 struct StoreTo {
   int access = -1;
   ir::DType dtype = ir::DType::kF32;
   Source source;
+  bool is_of_row = false;
 };
 
+// Of a rows loop (Note [Rows] in form_loops.h) the last dim is the row, and
+// there is one before it.
 struct LoopCode {
   ir::Sizes sizes;  // outermost first
   std::vector<MemoryAccess> accesses;
   std::vector<Step> steps;
   std::vector<StoreTo> stores;
   bool in_order = false;  // on one thread
+  bool is_rows = false;
 };
 
 // The codes of a loop, to run in order: one, but two of an update. Returns ""

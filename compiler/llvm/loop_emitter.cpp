@@ -17,6 +17,7 @@ using llvm::Value;
 constexpr int kTileBytes = 16 << 10;
 constexpr int kMinTile = 64;
 constexpr int kMaxTile = 1024;
+constexpr int kMaxTileRows = 1024;  // of a rows loop
 // Of a loop that reads columns where it writes rows: a line of the cache that
 // holds part of one column is used up before the next ones replace it.
 constexpr int kBlockRows = 16;
@@ -36,13 +37,16 @@ class LoopEmitter {
         is_transposing_(!phases_.uses_tiles() && Transposes(code)) {}
 
   void Run() {
-    if (phases_.uses_tiles() || is_transposing_) {
+    if (code_.is_rows) {
+      MakeRowBuffers();
+      OuterDims(0, 2, [&] { RowTiles(); });
+    } else if (phases_.uses_tiles() || is_transposing_) {
       if (phases_.uses_tiles()) MakeBuffers();
       OuterDims(0, code_.sizes.size() > 1 ? 2 : 1, [&] { Tiles(); });
     } else {
       OuterDims(0, 1, [&] {
         const Range range = RangeOf(code_.sizes.size() - 1);
-        Columns(range.from, range.to, nullptr, 0);
+        Columns({range.from, range.to, nullptr, 0});
       });
     }
     b_.CreateRetVoid();
@@ -52,6 +56,15 @@ class LoopEmitter {
   struct Range {
     Value* from;
     Value* to;
+  };
+  // Indices [from, to) of the dim behind those of outer_, in one phase.
+  struct Piece {
+    Value* from;
+    Value* to;
+    Value* tile_offset;  // buffer index of element 0
+    int phase;
+    bool is_of_row = false;
+    Value* row = nullptr;  // of a rows loop: index in the tile
   };
 
   // As many as fit a register; narrow types do not widen the block.
@@ -95,20 +108,37 @@ class LoopEmitter {
   }
 
   void MakeBuffers() {
-    int bytes = 0;  // of one element in all buffers
-    for (const DType dtype : phases_.buffers) bytes += RegisterBytes(dtype);
-    tile_ =
-        std::clamp(kTileBytes / bytes / lanes_ * lanes_, kMinTile, kMaxTile);
-    for (const DType dtype : phases_.buffers) {
+    tile_ = TileElements();
+    for (const TileBuffer& buffer : phases_.buffers) {
       loop_.buffers.push_back(
-          frame_.Array((tile_ + lanes_) * RegisterBytes(dtype)));
+          frame_.Array((tile_ + lanes_) * RegisterBytes(buffer.dtype)));
     }
   }
 
-  static int RegisterBytes(DType dtype) {
-    if (dtype == DType::kBool) return 1;
-    const bool is_float = InfoOf(dtype).kind == ir::DTypeKind::kFloat;
-    return is_float && dtype != DType::kF64 ? 4 : 8;
+  int TileElements() const {
+    const int bytes = std::max(TileElementBytes(phases_), 1);
+    return std::clamp(kTileBytes / bytes / lanes_ * lanes_, kMinTile, kMaxTile);
+  }
+
+  // As many rows as a tile has elements for, or one that is longer.
+  void MakeRowBuffers() {
+    Value* length = RowLength();
+    Value* one = Number(1);
+    Value* rows = b_.CreateUDiv(Number(TileElements()), length);
+    rows = b_.CreateSelect(b_.CreateICmpSLT(rows, one), one, rows);
+    tile_rows_ = Min(rows, Number(kMaxTileRows));
+    Value* elements = b_.CreateMul(tile_rows_, length);
+    for (const TileBuffer& buffer : phases_.buffers) {
+      Value* count = b_.CreateAdd(buffer.is_of_row ? tile_rows_ : elements,
+                                  Number(lanes_));
+      loop_.buffers.push_back(frame_.Array(
+          b_.CreateMul(count, Number(RegisterBytes(buffer.dtype)))));
+    }
+  }
+
+  Value* RowLength() { return frame_.Number(code_.sizes.back()); }
+  Value* Number(int number) {
+    return b_.getInt64(static_cast<std::uint64_t>(number));
   }
 
   // Rows of columns, so many at a time that a tile is full (one dim: one row),
@@ -136,17 +166,60 @@ class LoopEmitter {
     });
   }
 
+  // The rows of a rows loop.
+  void RowTiles() {
+    const Range rows = RangeOf(code_.sizes.size() - 2);
+    frame_.For(rows.from, rows.to, tile_rows_, [&](Value* first) {
+      RowTile(first, Min(b_.CreateSub(rows.to, first), tile_rows_));
+    });
+  }
+
+  // Some of them: phase by phase the code of rows, the code of elements, then
+  // the calls.
+  void RowTile(Value* first_row, Value* rows) {
+    Value* length = RowLength();
+    Value* elements = b_.CreateMul(rows, length);
+    Value* zero = Number(0);
+    for (int phase = 0; phase < phases_.count; ++phase) {
+      if (!CodeOf(code_, phases_, phase, true).is_empty) {
+        Columns({first_row, b_.CreateAdd(first_row, rows),
+                 b_.CreateNeg(first_row), phase, true});
+      }
+      const PhaseCode code = CodeOf(code_, phases_, phase, false);
+      if (!code.is_empty && code.is_dense) {
+        outer_.push_back(first_row);
+        Columns({zero, elements, zero, phase});
+        outer_.pop_back();
+      } else if (!code.is_empty) {
+        frame_.For(zero, rows, Number(1), [&](Value* row) {
+          outer_.push_back(b_.CreateAdd(first_row, row));
+          Columns({zero, length, b_.CreateMul(row, length), phase, false, row});
+          outer_.pop_back();
+        });
+      }
+      for (std::size_t i = 0; i < code_.steps.size(); ++i) {
+        const Step& step = code_.steps[i];
+        if (phases_.of_step[i] != phase || !step.is_array_call) continue;
+        if (step.is_row_call) {
+          CallRows(step, first_row, rows);
+        } else {
+          CallArray(step, first_row, step.is_of_row ? rows : elements);
+        }
+      }
+    }
+  }
+
   // One tile: phase by phase the vector code of its rows, then the calls.
   void Tile(Value* first_row, Value* rows, Value* first, Value* count) {
     Value* elements = b_.CreateMul(rows, count);
     for (int phase = 0; phase < phases_.count; ++phase) {
-      if (HasVectorCode(phase)) {
+      if (!CodeOf(code_, phases_, phase, false).is_empty) {
         frame_.For(b_.getInt64(0), rows, b_.getInt64(1), [&](Value* row) {
           if (first_row != nullptr) {
             outer_.push_back(b_.CreateAdd(first_row, row));
           }
           Value* offset = b_.CreateSub(b_.CreateMul(row, count), first);
-          Columns(first, b_.CreateAdd(first, count), offset, phase);
+          Columns({first, b_.CreateAdd(first, count), offset, phase});
           if (first_row != nullptr) outer_.pop_back();
         });
       }
@@ -159,15 +232,19 @@ class LoopEmitter {
     }
   }
 
-  bool HasVectorCode(int phase) const {
-    if (phase == 0 && !phases_.buffer_of_access.empty()) return true;
-    for (std::size_t i = 0; i < code_.steps.size(); ++i) {
-      if (phases_.of_step[i] == phase && !code_.steps[i].is_array_call) {
-        return true;
-      }
+  // A TjitRowFn.
+  void CallRows(const Step& step, Value* first_row, Value* rows) {
+    llvm::Type* pointer = b_.getPtrTy();
+    std::vector<Value*> arguments = {rows, RowLength()};
+    for (const Source& source : step.sources) {
+      arguments.push_back(ArrayOf(source, first_row));
     }
-    return std::find(phases_.of_store.begin(), phases_.of_store.end(), phase) !=
-           phases_.of_store.end();
+    if (step.sources.size() == 1) {
+      arguments.push_back(llvm::ConstantPointerNull::get(b_.getPtrTy()));
+    }
+    arguments.push_back(BufferOf(phases_.buffer_of_value.at(step.result)));
+    Call(step, {b_.getInt64Ty(), b_.getInt64Ty(), pointer, pointer, pointer},
+         arguments);
   }
 
   // void f(n, in..., out, mode)
@@ -183,6 +260,11 @@ class LoopEmitter {
         b_.getInt64(static_cast<std::uint64_t>(loop_.math.at(step.math).mode)));
     types.push_back(b_.getPtrTy());
     types.push_back(b_.getInt64Ty());
+    Call(step, types, arguments);
+  }
+
+  void Call(const Step& step, const std::vector<llvm::Type*>& types,
+            const std::vector<Value*>& arguments) {
     llvm::Module* module = frame_.function()->getParent();
     b_.CreateCall(module->getOrInsertFunction(
                       loop_.math.SymbolOf(step.math),
@@ -203,35 +285,53 @@ class LoopEmitter {
     }
     const auto a = static_cast<std::size_t>(source.access);
     const MemoryAccess& access = code_.accesses[a];
-    return b_.CreateInBoundsGEP(
-        LaneTypes(b_, 1).MemoryType(access.dtype), frame_.Memory(access.memory),
-        b_.CreateAdd(frame_.Number(access.offset), first));
+    outer_.push_back(first);
+    Value* offset = OffsetOf(access);
+    outer_.pop_back();
+    return b_.CreateInBoundsGEP(LaneTypes(b_, 1).MemoryType(access.dtype),
+                                frame_.Memory(access.memory), offset);
+  }
+
+  // At the indices of outer_.
+  Value* OffsetOf(const MemoryAccess& access) {
+    Value* offset = frame_.Number(access.offset);
+    for (std::size_t d = 0; d < outer_.size(); ++d) {
+      offset = b_.CreateAdd(
+          offset, b_.CreateMul(outer_[d], frame_.Number(access.strides[d])));
+    }
+    return offset;
   }
 
   Value* Min(Value* a, Value* b) {
     return b_.CreateSelect(b_.CreateICmpSLT(b, a), b, a);
   }
 
-  Row MakeRow(Value* tile_offset) {
+  Row MakeRow(const Piece& piece) {
     Row row;
-    row.tile_offset = tile_offset;
+    row.dim = outer_.size();
+    row.tile_offset = piece.tile_offset;
+    row.starts.resize(code_.accesses.size());
     row.uniforms.resize(code_.accesses.size());
     const LaneTypes one(b_, 1);
-    for (std::size_t a = 0; a < code_.accesses.size(); ++a) {
+    const PhaseCode code = CodeOf(code_, phases_, piece.phase, piece.is_of_row);
+    for (const int index : code.accesses) {
+      const auto a = static_cast<std::size_t>(index);
       const MemoryAccess& access = code_.accesses[a];
-      Value* offset = frame_.Number(access.offset);
-      for (std::size_t d = 0; d < outer_.size(); ++d) {
-        offset = b_.CreateAdd(
-            offset, b_.CreateMul(outer_[d], frame_.Number(access.strides[d])));
-      }
       llvm::Type* element = one.MemoryType(access.dtype);
-      row.starts.push_back(
-          b_.CreateInBoundsGEP(element, frame_.Memory(access.memory), offset));
-      if (access.strides.back() != ir::Size(0) || IsStored(a)) continue;
+      row.starts[a] = b_.CreateInBoundsGEP(
+          element, frame_.Memory(access.memory), OffsetOf(access));
+      if (access.strides[row.dim] != ir::Size(0) || IsStored(a)) continue;
       row.uniforms[a] = one.FromMemory(
           access.dtype,
-          b_.CreateAlignedLoad(element, row.starts.back(),
+          b_.CreateAlignedLoad(element, row.starts[a],
                                llvm::Align(InfoOf(access.dtype).bytes)));
+    }
+    if (piece.row == nullptr) return row;
+    Row in_buffers;
+    in_buffers.tile_offset = b_.getInt64(0);
+    for (const ir::ValueId value : code.row_values) {
+      row.values[value] =
+          BlockEmitter(loop_, in_buffers, {1, piece.row}).LoadValue(value);
     }
     return row;
   }
@@ -245,21 +345,26 @@ class LoopEmitter {
 
   // One phase of elements [from, to) of the row outer_. In an empty row
   // nothing is loaded: there may be nothing to load.
-  void Columns(Value* from, Value* to, Value* tile_offset, int phase) {
+  void Columns(const Piece& piece) {
+    Value* const from = piece.from;
+    Value* const to = piece.to;
+    Block block{lanes_, nullptr, nullptr, piece.phase, piece.is_of_row};
     frame_.If(b_.CreateICmpSLT(from, to), [&] {
-      const Row row = MakeRow(tile_offset);
+      const Row row = MakeRow(piece);
       Value* count = b_.CreateSub(to, from);
       Value* vectors = b_.CreateAnd(count, b_.getInt64(-std::uint64_t(lanes_)));
       Value* middle = b_.CreateAdd(from, vectors);
-      Blocks(row, from, middle, {lanes_, nullptr, nullptr, phase});
+      Blocks(row, from, middle, block);
       if (!target_.has_masks) {
-        return Blocks(row, middle, to, {1, nullptr, nullptr, phase});
+        block.lanes = 1;
+        return Blocks(row, middle, to, block);
       }
       frame_.If(b_.CreateICmpSLT(middle, to), [&] {
         // What is left, in the first lanes of one vector.
         Value* left = LaneTypes(b_, lanes_).Splat(b_.CreateSub(to, middle));
-        Value* mask = b_.CreateICmpSLT(LaneNumbers(b_, lanes_), left);
-        BlockEmitter(loop_, row, {lanes_, middle, mask, phase}).Run();
+        block.mask = b_.CreateICmpSLT(LaneNumbers(b_, lanes_), left);
+        block.index = middle;
+        BlockEmitter(loop_, row, block).Run();
       });
     });
   }
@@ -281,6 +386,7 @@ class LoopEmitter {
   const int lanes_;
   const bool is_transposing_;
   int tile_ = 0;               // elements
+  Value* tile_rows_ = nullptr;  // of a rows loop
   std::vector<Value*> outer_;  // indices of the dims around
 };
 

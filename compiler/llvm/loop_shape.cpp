@@ -65,4 +65,21 @@ LoopShape MakeLoopShape(const Sizes& sizes,
   return shape;
 }
 
+LoopShape MakeRowsShape(const Sizes& sizes,
+                        const std::vector<Geometry>& accesses) {
+  const std::size_t row = sizes.size() - 1;
+  std::vector<Geometry> around = accesses;
+  for (Geometry& g : around) {
+    g.sizes.pop_back();
+    g.strides.pop_back();
+  }
+  LoopShape shape =
+      MakeLoopShape(Sizes(sizes.begin(), sizes.end() - 1), around, true);
+  shape.sizes.push_back(sizes[row]);
+  for (std::size_t a = 0; a < accesses.size(); ++a) {
+    shape.strides[a].push_back(accesses[a].strides[row]);
+  }
+  return shape;
+}
+
 }  // namespace tjit::llvm_backend

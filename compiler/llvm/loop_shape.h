@@ -30,4 +30,8 @@ LoopShape MakeLoopShape(const ir::Sizes& sizes,
                         const std::vector<ir::Geometry>& accesses,
                         bool in_order);
 
+// Of a rows loop: the last dim is the row, and there is at least one before it.
+LoopShape MakeRowsShape(const ir::Sizes& sizes,
+                        const std::vector<ir::Geometry>& accesses);
+
 }  // namespace tjit::llvm_backend

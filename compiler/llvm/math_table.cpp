@@ -11,10 +11,13 @@ struct KindInfo {
   bool is_array;
   bool is_double;
   int lanes;
+  bool is_row = false;
 };
 constexpr KindInfo kKinds[kTjitMathKindCount] = {
-    {true, false, 0},   {true, true, 0},  {false, false, 4}, {false, false, 8},
-    {false, false, 16}, {false, true, 2}, {false, true, 4},  {false, true, 8}};
+    {true, false, 0},     {true, true, 0},    {false, false, 4},
+    {false, false, 8},    {false, false, 16}, {false, true, 2},
+    {false, true, 4},     {false, true, 8},   {true, false, 0, true},
+    {true, true, 0, true}};
 
 const KindInfo& InfoOfKind(const TjitMath& entry) {
   return kKinds[static_cast<std::size_t>(entry.kind)];
@@ -47,6 +50,7 @@ int MathTable::Find(ir::Op op, ir::DType dtype) const {
 bool MathTable::IsArray(int index) const {
   return InfoOfKind(at(index)).is_array;
 }
+bool MathTable::IsRow(int index) const { return InfoOfKind(at(index)).is_row; }
 int MathTable::LanesOf(int index) const { return InfoOfKind(at(index)).lanes; }
 bool MathTable::IsDouble(int index) const {
   return InfoOfKind(at(index)).is_double;

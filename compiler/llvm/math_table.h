@@ -3,11 +3,13 @@
 // Note [Functions]. What eager computes for exp or tanh are the bits of one
 // library's function, so nothing is generated for such an op: the kernel calls
 // the function that the caller found in the process. An entry of the table
-// comes before what could be generated as well (sqrt). Two kinds:
+// comes before what could be generated as well (sqrt). Three kinds:
 // - array functions (VML) run over a tile that lies in the first-level cache,
 //   see phases.h. Only for f32 and f64 themselves.
 // - vector functions (SLEEF) take and return registers, in the midst of the
 //   block; f16 and bf16 use those of f32 and round.
+// - row functions (reductions and row ops) run over some whole rows, see
+//   phases.h. Only for f32 and f64 themselves.
 // Tested by: tests/compiler/llvm_math_test.cpp
 #pragma once
 
@@ -28,7 +30,8 @@ class MathTable {
   const TjitMath& at(int index) const {
     return entries_[static_cast<std::size_t>(index)];
   }
-  bool IsArray(int index) const;
+  bool IsArray(int index) const;  // or a row function
+  bool IsRow(int index) const;
   // Of a vector function.
   int LanesOf(int index) const;
   bool IsDouble(int index) const;

@@ -27,7 +27,7 @@ class Cutter {
           code_.accesses[static_cast<std::size_t>(store.access)];
       const int phase = access.is_external ? last : PhaseToRead(store.source);
       phases_.of_store.push_back(phase);
-      NeedIn(phase, store.source);
+      NeedIn(phase, store.source, store.is_of_row);
     }
     phases_.count = last + 1;
     return std::move(phases_);
@@ -37,6 +37,7 @@ class Cutter {
   struct Made {
     int phase;
     bool by_call;
+    bool is_of_row;
     ir::DType dtype;
   };
 
@@ -58,17 +59,21 @@ class Cutter {
       if (step.is_array_call) {
         BufferFor(source);
       } else {
-        NeedIn(phase, source);
+        NeedIn(phase, source, step.is_of_row);
       }
     }
-    made_[step.result] = {phase, step.is_array_call, step.result_dtype};
+    made_[step.result] = {phase, step.is_array_call, step.is_of_row,
+                          step.result_dtype};
     phases_.of_step.push_back(phase);
     if (step.is_array_call) BufferOfValue(step.result);
   }
 
-  void NeedIn(int phase, const Source& source) {
+  void NeedIn(int phase, const Source& source, bool is_of_row) {
     if (source.kind != Kind::kRegister) return;
-    if (made_.at(source.value).phase < phase) BufferOfValue(source.value);
+    const Made& made = made_.at(source.value);
+    if (made.phase < phase || made.is_of_row != is_of_row) {
+      BufferOfValue(source.value);
+    }
   }
 
   void BufferFor(const Source& source) {
@@ -77,16 +82,18 @@ class Cutter {
     const auto& access =
         code_.accesses[static_cast<std::size_t>(source.access)];
     if (phases_.buffer_of_access.contains(source.access)) return;
-    phases_.buffer_of_access[source.access] = NewBuffer(access.dtype);
+    phases_.buffer_of_access[source.access] =
+        NewBuffer({access.dtype, access.is_of_row});
   }
 
   void BufferOfValue(ir::ValueId value) {
     if (phases_.buffer_of_value.contains(value)) return;
-    phases_.buffer_of_value[value] = NewBuffer(made_.at(value).dtype);
+    const Made& made = made_.at(value);
+    phases_.buffer_of_value[value] = NewBuffer({made.dtype, made.is_of_row});
   }
 
-  int NewBuffer(ir::DType dtype) {
-    phases_.buffers.push_back(dtype);
+  int NewBuffer(TileBuffer buffer) {
+    phases_.buffers.push_back(buffer);
     return static_cast<int>(phases_.buffers.size()) - 1;
   }
 
@@ -95,11 +102,77 @@ class Cutter {
   Phases phases_;
 };
 
+void AddSource(const Source& source, const std::set<ir::ValueId>& of_row,
+               PhaseCode* mine) {
+  mine->is_empty = false;
+  if (source.kind == Kind::kAccess) mine->accesses.insert(source.access);
+  if (source.kind == Kind::kRegister && of_row.contains(source.value)) {
+    mine->row_values.insert(source.value);
+  }
+}
+
+bool IsDense(const LoopCode& code, int access) {
+  const std::size_t row = code.sizes.size() - 1;
+  const ir::Sizes& strides =
+      code.accesses[static_cast<std::size_t>(access)].strides;
+  if (strides[row] == ir::Size(0)) return strides[row - 1] == ir::Size(0);
+  return strides[row] == ir::Size(1) && strides[row - 1] == code.sizes[row];
+}
+
 }  // namespace
+
+PhaseCode CodeOf(const LoopCode& code, const Phases& phases, int phase,
+                 bool is_of_row) {
+  PhaseCode mine;
+  std::set<ir::ValueId> of_row;  // that the code of elements may read
+  for (std::size_t i = 0; i < code.steps.size(); ++i) {
+    const Step& step = code.steps[i];
+    if (step.is_of_row && !is_of_row) of_row.insert(step.result);
+    if (phases.of_step[i] != phase || step.is_array_call ||
+        step.is_of_row != is_of_row) {
+      continue;
+    }
+    for (const Source& source : step.sources) AddSource(source, of_row, &mine);
+  }
+  for (std::size_t i = 0; i < code.stores.size(); ++i) {
+    const StoreTo& store = code.stores[i];
+    if (phases.of_store[i] != phase || store.is_of_row != is_of_row) continue;
+    AddSource(store.source, of_row, &mine);
+    mine.accesses.insert(store.access);
+  }
+  for (const auto& [access, buffer] : phases.buffer_of_access) {
+    const auto a = static_cast<std::size_t>(access);
+    if (phase != 0 || code.accesses[a].is_of_row != is_of_row) continue;
+    mine.is_empty = false;
+    mine.accesses.insert(access);
+  }
+  if (!code.is_rows) return mine;
+  mine.is_dense = mine.row_values.empty();
+  for (const int access : mine.accesses) {
+    mine.is_dense = mine.is_dense && IsDense(code, access);
+  }
+  return mine;
+}
+
+int RegisterBytes(ir::DType dtype) {
+  if (dtype == ir::DType::kBool) return 1;
+  const bool is_float = InfoOf(dtype).kind == ir::DTypeKind::kFloat;
+  return is_float && dtype != ir::DType::kF64 ? 4 : 8;
+}
 
 bool IsDirect(const LoopCode& code, int access) {
   const MemoryAccess& a = code.accesses[static_cast<std::size_t>(access)];
-  return code.sizes.size() == 1 && a.strides.back() == ir::Size(1);
+  if (a.strides.back() != ir::Size(1)) return false;
+  if (!code.is_rows) return code.sizes.size() == 1;
+  return a.strides[code.sizes.size() - 2] == code.sizes.back();
+}
+
+int TileElementBytes(const Phases& phases) {
+  int bytes = 0;
+  for (const TileBuffer& buffer : phases.buffers) {
+    if (!buffer.is_of_row) bytes += RegisterBytes(buffer.dtype);
+  }
+  return bytes;
 }
 
 Phases MakePhases(const LoopCode& code) { return Cutter(code).Run(); }

@@ -11,22 +11,33 @@
 //
 // Stores to externals wait for the last phase: what they replace may be loaded
 // in any. A loop without array functions is one phase, without tiles.
+//
+// A rows loop (Note [Rows] in form_loops.h) calls row functions, and its tiles
+// are some whole rows. What there is one of per row lies in buffers with one
+// element per row. In each phase the code of rows comes before that of
+// elements, which may read what it has put there.
 // Tested by: tests/compiler/llvm_math_test.cpp
 #pragma once
 
 #include <map>
+#include <set>
 #include <vector>
 
 #include "compiler/llvm/loop_code.h"
 
 namespace tjit::llvm_backend {
 
+struct TileBuffer {
+  ir::DType dtype;
+  bool is_of_row;
+};
+
 struct Phases {
   int count = 1;
   std::vector<int> of_step;   // by step; of calls: behind which they run
   std::vector<int> of_store;  // by store
   // Buffers, numbered; those of accesses are filled in phase 0.
-  std::vector<ir::DType> buffers;
+  std::vector<TileBuffer> buffers;
   std::map<ir::ValueId, int> buffer_of_value;
   std::map<int, int> buffer_of_access;
 
@@ -35,7 +46,28 @@ struct Phases {
 
 Phases MakePhases(const LoopCode& code);
 
-// An array function may read the access where it lies.
+// The vector code of one phase, of rows or of elements.
+struct PhaseCode {
+  bool is_empty = true;
+  std::set<int> accesses;            // loaded and stored
+  std::set<ir::ValueId> row_values;  // with one element per row, that the
+                                     // code of elements reads
+  bool is_dense = true;  // the rows of a tile may run as one long row
+};
+PhaseCode CodeOf(const LoopCode& code, const Phases& phases, int phase,
+                 bool is_of_row);
+
+// An array or row function may read the access where it lies.
 bool IsDirect(const LoopCode& code, int access);
+
+// Of one element in a buffer.
+int RegisterBytes(ir::DType dtype);
+
+// Bytes of one element in all buffers but those with one element per row.
+int TileElementBytes(const Phases& phases);
+
+// So long a row may be, in bytes by TileElementBytes(): the second-level cache,
+// and the stack of any thread, hold it.
+inline constexpr int kMaxRowBytes = 512 << 10;
 
 }  // namespace tjit::llvm_backend

@@ -17,12 +17,14 @@ class Sharer {
 
   std::string Run(const LoopCode& code) {
     shared_.code = code;
-    absl::StrAppend(&text_, code.sizes.size(), code.in_order ? "o" : "d");
+    absl::StrAppend(&text_, code.sizes.size(), code.in_order ? "o" : "d",
+                    code.is_rows ? "r" : "");
     for (Size& size : shared_.code.sizes) Replace(&size, false);
     for (MemoryAccess& access : shared_.code.accesses) {
       access.memory = IndexOf(access.memory, &memory_, &shared_.memory);
       absl::StrAppend(&text_, "\nm", access.memory,
-                      access.is_external ? "e" : "i", int(access.dtype), "+");
+                      access.is_external ? "e" : "i", int(access.dtype),
+                      access.is_of_row ? "r+" : "+");
       Replace(&access.offset, false);
       for (Size& stride : access.strides) Replace(&stride, true);
     }
@@ -61,7 +63,7 @@ class Sharer {
 
   void AddStep(Step* step) {
     absl::StrAppend(&text_, "\n", int(step->op), ":", int(step->result_dtype),
-                    ":", int(step->dtype));
+                    ":", int(step->dtype), step->is_of_row ? "r" : "");
     if (step->math >= 0) {
       absl::StrAppend(&text_, "f", math_.SymbolOf(step->math));
       shared_.functions.push_back(step->math);

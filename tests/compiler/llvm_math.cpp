@@ -4,6 +4,8 @@
 
 #include "compiler/ir/eval_functions.h"
 #include "compiler/ir/eval_pointwise.h"
+#include "compiler/ir/eval_reduce.h"
+#include "compiler/ir/eval_row.h"
 
 namespace tjit::ir {
 namespace {
@@ -81,7 +83,72 @@ void AddArrays(const char* op, std::vector<TjitMath>* table) {
               f(Atan, "atan") f(Sinh, "sinh") f(Cosh, "cosh") f(Tanh, "tanh") \
                   f(Erf, "erf") f(Erfc, "erfc") f(Sigmoid, "sigmoid")
 
+void CountRows(std::int64_t rows) {
+  ArrayCalls& calls = Calls();
+  ++calls.row_count;
+  calls.most_rows = std::max(calls.most_rows, rows);
+}
+
+template <class F, class T>
+void ReduceRows(std::int64_t rows, std::int64_t n, const void* a, const void*,
+                void* out) {
+  CountRows(rows);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const T* row = static_cast<const T*>(a) + r * n;
+    const std::vector<double> x(row, row + n);
+    static_cast<T*>(out)[r] =
+        static_cast<T>(F::template Eval<double>(x.data(), n, 0));
+  }
+}
+
+template <class F, class T>
+void MapRows(std::int64_t rows, std::int64_t n, const void* a, const void* b,
+             void* out) {
+  CountRows(rows);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const T* x = static_cast<const T*>(a) + r * n;
+    const T* y = b == nullptr ? x : static_cast<const T*>(b) + r * n;
+    const std::vector<double> in[2] = {{x, x + n}, {y, y + n}};
+    const double* const rows_in[2] = {in[0].data(), in[1].data()};
+    std::vector<double> row(static_cast<std::size_t>(n));
+    F::Eval(rows_in, row.data(), n);
+    std::copy(row.begin(), row.end(), static_cast<T*>(out) + r * n);
+  }
+}
+
+#define TJIT_ADD_ROWS(how, F, name)                                           \
+  made->push_back(                                                            \
+      {name, kTjitRowF32, reinterpret_cast<void*>(&how<eval::F, float>), 0}); \
+  made->push_back(                                                            \
+      {name, kTjitRowF64, reinterpret_cast<void*>(&how<eval::F, double>), 0});
+
 }  // namespace
+
+const std::vector<TjitMath>& RowMath() {
+  static const auto* table = [] {
+    auto* made = new std::vector<TjitMath>;
+    TJIT_ADD_ROWS(ReduceRows, Sum, "sum")
+    TJIT_ADD_ROWS(ReduceRows, Mean, "mean")
+    TJIT_ADD_ROWS(ReduceRows, Amax, "amax")
+    TJIT_ADD_ROWS(ReduceRows, Amin, "amin")
+    TJIT_ADD_ROWS(MapRows, Softmax, "softmax")
+    TJIT_ADD_ROWS(MapRows, LogSoftmax, "log_softmax")
+    TJIT_ADD_ROWS(MapRows, SoftmaxBackward, "softmax_backward")
+    TJIT_ADD_ROWS(MapRows, LogSoftmaxBackward, "log_softmax_backward")
+    return made;
+  }();
+  return *table;
+}
+
+const std::vector<TjitMath>& ArrayVectorAndRowMath() {
+  static const auto* table = [] {
+    auto* made = new std::vector<TjitMath>(RowMath());
+    made->insert(made->end(), ArrayAndVectorMath().begin(),
+                 ArrayAndVectorMath().end());
+    return made;
+  }();
+  return *table;
+}
 
 ArrayCalls& Calls() {
   static ArrayCalls calls;

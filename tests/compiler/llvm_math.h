@@ -13,11 +13,17 @@ namespace tjit::ir {
 const std::vector<TjitMath>& ArrayAndVectorMath();
 const std::vector<TjitMath>& VectorMath();
 
-// Calls of array functions since the program began, and the longest.
+// Row functions in the interpreter's order, and the two above with them.
+const std::vector<TjitMath>& RowMath();
+const std::vector<TjitMath>& ArrayVectorAndRowMath();
+
+// Calls of array and row functions since the program began, and the longest.
 struct ArrayCalls {
   int count = 0;
   std::int64_t longest = 0;
   std::int64_t wrong_modes = 0;
+  int row_count = 0;  // of row functions, and the most rows at once
+  std::int64_t most_rows = 0;
 };
 ArrayCalls& Calls();
 inline constexpr std::int64_t kTestMode = 0x140102;

@@ -12,8 +12,9 @@ namespace {
 
 TjitLlvmOptions WithMath(int vector_bits) {
   TjitLlvmOptions options = DefaultOptions();
-  options.math = ArrayAndVectorMath().data();
-  options.math_count = static_cast<std::int32_t>(ArrayAndVectorMath().size());
+  options.math = ArrayVectorAndRowMath().data();
+  options.math_count =
+      static_cast<std::int32_t>(ArrayVectorAndRowMath().size());
   options.vector_bits = vector_bits;
   return options;
 }
@@ -49,6 +50,24 @@ TEST(LlvmRandomTest, ReturningAll) {
   RandomOptions random;
   random.returned = 30;
   RunSeeds(0, 512, random);
+}
+
+TEST(LlvmRandomTest, Rows) {
+  RandomOptions random;
+  random.returned = 30;
+  random.rows = 40;
+  RunSeeds(4000, 512, random);
+  RunSeeds(5000, 256, random);
+  RunSeeds(6000, 128, random);
+}
+
+TEST(LlvmRandomTest, RowsOfPartsWrittenBack) {
+  RandomOptions random;
+  random.parts = 50;
+  random.writes = 4;
+  random.returned = 30;
+  random.rows = 30;
+  RunSeeds(7000, 512, random);
 }
 
 TEST(LlvmRandomTest, Avx2) {
