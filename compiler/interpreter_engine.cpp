@@ -7,11 +7,16 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/interpreter.h"
 #include "compiler/kernel.h"
+#include "compiler/passes/fuse.h"
 
 namespace tjit {
 namespace {
 
 using Entries = std::map<std::pair<ir::Op, ir::Compute>, const TjitMath*>;
+
+ir::DType TypeOf(const ir::Function& f, const ir::Instruction& in) {
+  return f.values[static_cast<std::size_t>(in.results[0])].dtype;
+}
 
 class InterpretedKernel : public Kernel {
  public:
@@ -19,9 +24,9 @@ class InterpretedKernel : public Kernel {
       : function_(std::move(function)), functions_(functions) {
     if (functions == nullptr) return;
     for (const ir::Instruction& in : function_.body) {
-      const ir::DType dtype = TypeOf(in);
-      if (!functions->IsFunction(in.op, dtype)) continue;
-      entries_[{in.op, InfoOf(dtype).compute}] = functions->For(in.op, dtype);
+      const TjitMath* entry = FunctionFor(function_, in, functions);
+      if (entry == nullptr) continue;
+      entries_[{in.op, InfoOf(TypeOf(function_, in)).compute}] = entry;
     }
   }
 
@@ -50,15 +55,19 @@ class InterpretedKernel : public Kernel {
       functions_->Call(*found->second, in[0], out, n);
       return true;
     };
+    hooks.rows = [this](ir::Op op, ir::DType dtype, std::int64_t rows,
+                        std::int64_t n, const void* a, const void* b,
+                        void* out) {
+      const auto found = entries_.find({op, InfoOf(dtype).compute});
+      if (found == entries_.end()) return false;
+      reinterpret_cast<TjitRowFn>(found->second->address)(rows, n, a, b, out);
+      return true;
+    };
     const std::string wrong = ir::Interpret(function_, arguments, hooks);
     if (!wrong.empty()) throw std::logic_error(wrong);
   }
 
  private:
-  ir::DType TypeOf(const ir::Instruction& in) const {
-    return function_.values[static_cast<std::size_t>(in.results[0])].dtype;
-  }
-
   // Externals, then returned values. `memory` may be null.
   bool Fill(char* const* memory, const std::vector<std::int64_t>& symbols,
             std::vector<ir::Buffer>* buffers) const {
@@ -110,15 +119,28 @@ class InterpreterEngine : public Engine {
 
 }  // namespace
 
+bool IsOfRows(const ir::Function& f, const ir::Instruction& in) {
+  const ir::Family family = InfoOf(in.op).family;
+  if (family != ir::Family::kReduce && family != ir::Family::kRow) return false;
+  const ir::DType dtype = TypeOf(f, in);
+  return InfoOf(dtype).kind == ir::DTypeKind::kFloat && IsAlongRows(in);
+}
+
+const TjitMath* FunctionFor(const ir::Function& f, const ir::Instruction& in,
+                            MathFunctions* functions) {
+  if (in.results.size() != 1) return nullptr;
+  const ir::DType dtype = TypeOf(f, in);
+  const bool needs_one = functions->IsFunction(in.op, dtype) || IsOfRows(f, in);
+  return needs_one ? functions->For(in.op, dtype) : nullptr;
+}
+
 std::string MissingFunction(const ir::Function& f, MathFunctions* functions) {
   for (const ir::Instruction& in : f.body) {
     if (in.results.size() != 1) continue;
-    const ir::DType dtype =
-        f.values[static_cast<std::size_t>(in.results[0])].dtype;
-    if (!functions->IsFunction(in.op, dtype) ||
-        functions->For(in.op, dtype) != nullptr) {
-      continue;
-    }
+    const ir::DType dtype = TypeOf(f, in);
+    const bool needs_one =
+        functions->IsFunction(in.op, dtype) || IsOfRows(f, in);
+    if (!needs_one || functions->For(in.op, dtype) != nullptr) continue;
     return absl::StrCat("no function of this libtorch has eager's bits for ",
                         InfoOf(in.op).name, " of ", InfoOf(dtype).name);
   }

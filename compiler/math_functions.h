@@ -16,7 +16,8 @@ class MathFunctions {
  public:
   virtual ~MathFunctions() = default;
   // Null if no function has the bits of eager for all inputs. The op takes one
-  // operand and is one that IsFunction(). Lives as long as this.
+  // operand and is one that IsFunction(), or one of rows (IsOfRows(); the
+  // function is a TjitRowFn). Lives as long as this.
   virtual const TjitMath* For(ir::Op op, ir::DType dtype) = 0;
   // Computes n elements; `in` and `out` may be the same.
   virtual void Call(const TjitMath& function, const void* in, void* out,
@@ -24,6 +25,14 @@ class MathFunctions {
   // True for ops of this type that are computed by a function of a library.
   virtual bool IsFunction(ir::Op op, ir::DType dtype) const = 0;
 };
+
+// The op is a reduction or a row op that a function of whole rows computes.
+bool IsOfRows(const ir::Function& f, const ir::Instruction& in);
+
+// The function that the instruction needs, of those that it may need; null if
+// it needs none.
+const TjitMath* FunctionFor(const ir::Function& f, const ir::Instruction& in,
+                            MathFunctions* functions);
 
 // "" if each function that `f` needs is there; else which is not.
 std::string MissingFunction(const ir::Function& f, MathFunctions* functions);

@@ -146,7 +146,7 @@ class LlvmEngine : public Engine {
     for (const ir::Instruction& in : function.body) {
       const ir::OpInfo& op = InfoOf(in.op);
       if (op.family == ir::Family::kPointwise ||
-          op.family == ir::Family::kData) {
+          op.family == ir::Family::kData || IsOfRows(function, in)) {
         continue;
       }
       return absl::StrCat(op.name, " is a library call");
@@ -187,10 +187,7 @@ class LlvmEngine : public Engine {
   std::vector<TjitMath> MathOf(const ir::Function& function) {
     std::set<const TjitMath*> used;
     for (const ir::Instruction& in : function.body) {
-      const ir::DType dtype =
-          function.values[static_cast<std::size_t>(in.results[0])].dtype;
-      if (!functions_->IsFunction(in.op, dtype)) continue;
-      const TjitMath* math = functions_->For(in.op, dtype);
+      const TjitMath* math = FunctionFor(function, in, functions_);
       if (math != nullptr) used.insert(math);
     }
     std::vector<TjitMath> math;

@@ -32,12 +32,13 @@ class Machine : public RunMemory {
       case Family::kPointwise:
         return Pointwise(in);
       case Family::kReduce:
+        if (HasRowsHook(in)) return Rows(in);
         return InfoOf(ValueOf(in.operands[0].value).dtype).kind ==
                        DTypeKind::kFloat
                    ? Reduce<double>(in)
                    : Reduce<std::int64_t>(in);
       case Family::kRow:
-        return Row(in);
+        return HasRowsHook(in) ? Rows(in) : Row(in);
       case Family::kData:
         return Data(in);
       case Family::kCall:
@@ -131,6 +132,42 @@ class Machine : public RunMemory {
       }
       result.push_back(EvalReduce<A>(
           in.op, row.data(), static_cast<std::int64_t>(row.size()), parameter));
+    }
+    return Define(in.results[0], result);
+  }
+
+  // Along the last dim, with a hook for it.
+  bool HasRowsHook(const Instruction& in) const {
+    const DType dtype = ValueOf(in.operands[0].value).dtype;
+    const auto dims = static_cast<int>(in.operands[0].access.sizes.size());
+    return hooks_.rows && (dtype == DType::kF32 || dtype == DType::kF64) &&
+           in.dims == std::vector<int>{dims - 1};
+  }
+
+  bool Rows(const Instruction& in) {
+    const DType dtype = ValueOf(in.operands[0].value).dtype;
+    return dtype == DType::kF32 ? RowsAs<float>(in, dtype)
+                                : RowsAs<double>(in, dtype);
+  }
+
+  template <class T>
+  bool RowsAs(const Instruction& in, DType dtype) {
+    Extents extents;
+    std::vector<T> operands[2];
+    if (!Access(in.operands[0], &extents)) return false;
+    for (std::size_t k = 0; k < in.operands.size() && k < 2; ++k) {
+      const bool is_tensor = in.operands[k].is_tensor();
+      if (is_tensor && !Gather(in.operands[k], &operands[k])) return false;
+    }
+    const std::int64_t n = extents.sizes.back();
+    const std::int64_t rows = n == 0 ? 0 : extents.numel() / n;
+    const bool is_reduction = InfoOf(in.op).family == Family::kReduce;
+    std::vector<T> result(
+        static_cast<std::size_t>(is_reduction ? rows : rows * n));
+    const void* second = operands[1].empty() ? nullptr : operands[1].data();
+    if (rows == 0 || !hooks_.rows(in.op, dtype, rows, n, operands[0].data(),
+                                  second, result.data())) {
+      return is_reduction ? Reduce<double>(in) : Row(in);
     }
     return Define(in.results[0], result);
   }

@@ -9,8 +9,8 @@
 // Contract: arithmetic ops have eager's bits (but for the exceptions that
 // ops.def lists). Math functions have the bits of
 // std:: or of the math hook. Reductions and row ops add in double, in
-// row-major order: eager's own order is the library's, so compare exactly only
-// what is exact. NaNs are NaNs, of no certain bits.
+// row-major order, but for the rows hook: eager's own order is the library's,
+// so compare exactly only what is exact. NaNs are NaNs, of no certain bits.
 // Tested by: tests/compiler/ir_interpreter_test.cpp, tests/filetests/ir/run_*,
 // tests/runtime/ir_against_eager_test.cpp
 #pragma once
@@ -60,6 +60,12 @@ struct Hooks {
   std::function<bool(Op op, Compute compute, const void* const* in, void* out,
                      std::int64_t n)>
       math;
+  // Computes a reduction or a row op along the last dim of f32 or f64: `rows`
+  // rows of n elements, from one array per operand (null: none); returns false
+  // to have it done in double.
+  std::function<bool(Op op, DType dtype, std::int64_t rows, std::int64_t n,
+                     const void* a, const void* b, void* out)>
+      rows;
   // Runs a library call. Returns "" or what is wrong.
   std::function<std::string(const CallSite& site)> call;
   // A value with more elements is an error, not an allocation.

@@ -34,6 +34,7 @@ absl::Span<const OpRule> CompositeRules();
 absl::Span<const OpRule> DataRules();
 absl::Span<const OpRule> ListRules();
 absl::Span<const OpRule> ReduceRules();
+absl::Span<const OpRule> RowRules();
 
 // Lowers one IR op over the operands of `spec`, in the type that eager computes
 // in. Refuses where eager's bits are not those of the op.

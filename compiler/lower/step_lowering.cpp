@@ -260,6 +260,17 @@ Node StepLowering::Reduce(Op op, const Node& node, const std::vector<int>& dims,
   return result;
 }
 
+Node StepLowering::AlongDim(Op op, const std::vector<Node>& nodes, int dim) {
+  std::vector<Operand> operands;
+  for (const Node& node : nodes) operands.push_back(Broadcast(node).operand);
+  Node result;
+  result.dtype = nodes[0].dtype;
+  result.dims = target_.dims;
+  made_.push_back(builder_.Emit(op, std::move(operands), {dim}));
+  result.operand = builder_.Use(made_.back());
+  return result;
+}
+
 bool StepLowering::IsBroadcast(const Node& node) const {
   if (!node.operand.is_tensor()) return true;
   const std::size_t added = target_.dims.size() - node.dims.size();

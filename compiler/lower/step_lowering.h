@@ -95,6 +95,9 @@ class StepLowering {
   Node Reduce(ir::Op op, const Node& node, const std::vector<int>& dims,
               bool keepdim);
 
+  // A row op: the operands have the destination's sizes.
+  Node AlongDim(ir::Op op, const std::vector<Node>& nodes, int dim);
+
   // True if the destination has some element of the node several times.
   bool IsBroadcast(const Node& node) const;
   // Sizes that an op's result depends on otherwise than by broadcasting.

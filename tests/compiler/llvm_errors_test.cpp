@@ -83,6 +83,12 @@ TEST(LlvmErrorsTest, WhatIsNotGeneratedIsNamed) {
   %1 = sum f32[] %0 dims=[0]
   return %1
 })"),
+              HasSubstr("no function for sum of f32"));
+  EXPECT_THAT(ErrorOf(R"(func f(n0) {
+  external %0: f32[n0*8]
+  %1 = sum f32[8] %0[n0,8] dims=[0]
+  return %1
+})"),
               HasSubstr("sum is not generated"));
   EXPECT_THAT(ErrorOf(R"(func f(n0) {
   external %0: f32[n0]

@@ -84,6 +84,49 @@ bool EagersFunctions(ir::Op op, ir::Compute compute, const void* const* in,
   return true;
 }
 
+// Each row on its own, so that what is lowered must not depend on others.
+at::Tensor EagersRow(ir::Op op, const at::Tensor& a, const at::Tensor& b) {
+  switch (op) {
+    case ir::Op::kSum:
+      return at::sum(a, -1);
+    case ir::Op::kMean:
+      return at::mean(a, -1);
+    case ir::Op::kAmax:
+      return at::amax(a, -1);
+    case ir::Op::kAmin:
+      return at::amin(a, -1);
+    case ir::Op::kSoftmax:
+      return at::softmax(a, -1);
+    case ir::Op::kLogSoftmax:
+      return at::log_softmax(a, -1);
+    case ir::Op::kSoftmaxBackward:
+      return at::_softmax_backward_data(a, b, -1, a.scalar_type());
+    case ir::Op::kLogSoftmaxBackward:
+      return at::_log_softmax_backward_data(a, b, -1, a.scalar_type());
+    default:
+      return at::Tensor();
+  }
+}
+
+bool EagersRows(ir::Op op, ir::DType dtype, std::int64_t rows, std::int64_t n,
+                const void* a, const void* b, void* out) {
+  const auto type = dtype == ir::DType::kF32 ? at::kFloat : at::kDouble;
+  const auto row_of = [&](const void* data, std::int64_t row) {
+    const at::Tensor x = at::zeros({1, n}, type);
+    if (data == nullptr) return x;
+    std::memcpy(x.data_ptr(), static_cast<const char*>(data) + row * x.nbytes(),
+                x.nbytes());
+    return x;
+  };
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const at::Tensor y = EagersRow(op, row_of(a, row), row_of(b, row));
+    if (!y.defined()) return false;
+    std::memcpy(static_cast<char*>(out) + row * y.nbytes(), y.data_ptr(),
+                y.nbytes());
+  }
+  return true;
+}
+
 // The first element of two storages that differs, or "".
 std::string Difference(const std::string& is, const std::string& should,
                        at::ScalarType type) {
@@ -301,6 +344,7 @@ std::string RecordedGroup::CompareWith(const Lowered& lowered) {
   const ir::RunArguments run = ArgumentsOf(lowered, &memory);
   ir::Hooks hooks;
   hooks.math = EagersFunctions;
+  hooks.rows = EagersRows;
   std::string error = ir::Interpret(lowered.function, run, hooks);
   for (std::size_t s = 0; s < slots_.size() && error.empty(); ++s) {
     if (!slots_[s].is_needed) continue;
