@@ -79,9 +79,9 @@ TEST(LowerRowsTest, ReductionsOnSeveralThreads) {
   const int before = at::get_num_threads();
   for (const int threads : {1, 2, 3}) {
     at::set_num_threads(threads);
-    ExpectReduced(Numbers({150, 500}, at::kFloat, 3), "150 rows");
+    ExpectReduced(Numbers({70, 500}, at::kFloat, 3), "150 rows");
     ExpectReduced(Numbers({20, 2000}, at::kDouble, 4), "20 rows");
-    ExpectReduced(Numbers({2, 9000, 3}, at::kDouble, 5), "short rows");
+    ExpectReduced(Numbers({2, 6000, 3}, at::kDouble, 5), "short rows");
   }
   at::set_num_threads(before);
 }

@@ -84,6 +84,11 @@ bool EagersFunctions(ir::Op op, ir::Compute compute, const void* const* in,
   return true;
 }
 
+// Of those that are called here with optional arguments.
+bool HasTypedWrapper(const std::string& op) {
+  return op == "aten::sum" || op == "aten::mean";
+}
+
 // Each row on its own, so that what is lowered must not depend on others.
 at::Tensor EagersRow(ir::Op op, const at::Tensor& a, const at::Tensor& b) {
   switch (op) {
@@ -201,8 +206,16 @@ void RecordedGroup::RecordArguments(const c10::FunctionSchema& schema,
         kind == c10::TypeKind::NumberType || kind == c10::TypeKind::FloatType;
     const bool is_written =
         argument.alias_info() != nullptr && argument.alias_info()->isWrite();
-    if (arguments[i].isNone() && !is_number &&
-        kind != c10::TypeKind::TensorType) {
+    const bool is_static = !is_number && kind != c10::TypeKind::TensorType;
+    const bool is_optional = type->kind() == c10::TypeKind::OptionalType;
+    if (is_static && is_optional && HasTypedWrapper(schema.name())) {
+      step->statics.push_back(!arguments[i].isNone());
+      if (!arguments[i].isNone()) {
+        RecordValue(arguments[i], is_number, is_written, step);
+      } else if (kind != c10::TypeKind::ListType) {
+        step->statics.push_back(0);
+      }
+    } else if (arguments[i].isNone() && is_static) {
       step->statics.push_back(0x6e6f6e65);  // as a boxed wrapper does
     } else {
       RecordValue(arguments[i], is_number, is_written, step);
