@@ -39,7 +39,12 @@ class LoopEmitter {
   void Run() {
     if (code_.is_rows) {
       MakeRowBuffers();
-      OuterDims(0, 2, [&] { RowTiles(); });
+      OuterDims(0, 2, [&] {
+        const Range rows = RangeOf(code_.sizes.size() - 2);
+        frame_.For(rows.from, rows.to, tile_rows_, [&](Value* first) {
+          RowTile(first, Min(b_.CreateSub(rows.to, first), tile_rows_));
+        });
+      });
     } else if (phases_.uses_tiles() || is_transposing_) {
       if (phases_.uses_tiles()) MakeBuffers();
       OuterDims(0, code_.sizes.size() > 1 ? 2 : 1, [&] { Tiles(); });
@@ -166,16 +171,8 @@ class LoopEmitter {
     });
   }
 
-  // The rows of a rows loop.
-  void RowTiles() {
-    const Range rows = RangeOf(code_.sizes.size() - 2);
-    frame_.For(rows.from, rows.to, tile_rows_, [&](Value* first) {
-      RowTile(first, Min(b_.CreateSub(rows.to, first), tile_rows_));
-    });
-  }
-
-  // Some of them: phase by phase the code of rows, the code of elements, then
-  // the calls.
+  // Some rows of a rows loop: phase by phase the code of rows, the code of
+  // elements, then the calls.
   void RowTile(Value* first_row, Value* rows) {
     Value* length = RowLength();
     Value* elements = b_.CreateMul(rows, length);

@@ -122,9 +122,8 @@ class Fuser {
     const bool have_rows = IsRows(from) || IsRows(to);
     bool needs = false;
     EachUse(from, [&](const Use& use) {
-      const bool is_handed_over = use.is_register || (have_rows && use.is_row);
       needs |= use.instruction >= 0 && LoopOf(use.instruction) == to &&
-               !is_handed_over;
+               !use.is_register && !(have_rows && use.is_row);
     });
     return needs;
   }
@@ -150,8 +149,7 @@ class Fuser {
            !HasDetour(a, b) && !HasDetour(b, a);
   }
 
-  // The larger one takes the other in; it is over rows if one of them is, else
-  // of the kind of `b`.
+  // The larger one takes the other in; rows win over the kind of `b`.
   void Merge(int a, int b) {
     const int kept = IsRows(a) ? a : b;
     const LoopKind kind = LoopAt(kept).kind;
@@ -188,9 +186,8 @@ class Fuser {
       const int producer = ProducerOf(in.operands[k]);
       const int own = LoopOf(static_cast<int>(i));
       if (producer < 0 || !IsInParts(producer) || !IsInParts(own)) continue;
-      const bool may_hand_over =
-          TakesRegister(f_, in, k) || ReadsRow(f_, in, k);
-      if (may_hand_over && CanMergeProducer(producer, own)) {
+      if ((TakesRegister(f_, in, k) || ReadsRow(f_, in, k)) &&
+          CanMergeProducer(producer, own)) {
         Merge(producer, own);
       }
     }
