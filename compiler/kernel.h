@@ -48,6 +48,8 @@ class Kernel {
   virtual std::string_view CodeText() const { return {}; }
 };
 
+class StepEngine;  // step_engine.h
+
 class Engine {
  public:
   virtual ~Engine() = default;
@@ -56,6 +58,9 @@ class Engine {
   // True if its kernels are meant to be faster than library calls: those that
   // are not get switched off.
   virtual bool is_for_speed() const = 0;
+  // Not null: this engine takes recorded steps as they are, and is asked for
+  // nothing below.
+  virtual StepEngine* steps() { return nullptr; }
   // Quick: "" unless the engine cannot compile what is in this function.
   virtual std::string WhyNot(const ir::Function& function) = 0;
   // Null, and *why says why, if it cannot. REQUIRES: Verify() is content, and

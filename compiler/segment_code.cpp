@@ -9,6 +9,7 @@
 #include "compiler/lower/partition.h"
 #include "compiler/passes/passes.h"
 #include "compiler/segment_dump.h"
+#include "compiler/step_engine.h"
 
 namespace tjit {
 namespace {
@@ -49,24 +50,72 @@ class SegmentCompiler {
     CountUses();
     for (std::uint32_t s = 0; s < steps_.size(); ++s) {
       steps_[s].is_lowerable = CanCompile(s);
+      // Loops want steps of equal extent together, graphs all that may be.
+      if (engine_->steps() != nullptr) steps_[s].elements = 0;
     }
     for (const PartitionItem& item : Partition(steps_)) {
-      CompiledGroup group;
-      if (item.is_group && CompileGroup(item.steps, &group)) {
-        code_.order.push_back(
-            {static_cast<std::int32_t>(code_.groups.size()), 0});
-        code_.steps_fused += static_cast<std::int64_t>(group.steps.size());
-        code_.groups.push_back(std::move(group));
-        continue;
-      }
-      for (const std::uint32_t s : item.steps) {
-        code_.order.push_back({-1, input_.steps[s].index});
+      if (!item.is_group) {
+        AddCalls(item.steps);
+      } else if (engine_->steps() == nullptr) {
+        AddGroup(item.steps);
+      } else {
+        for (const auto& part : ByContext(item.steps)) AddStepGroup(part);
       }
     }
     return std::move(code_);
   }
 
  private:
+  void AddCalls(const std::vector<std::uint32_t>& steps) {
+    for (const std::uint32_t s : steps) {
+      code_.order.push_back({-1, input_.steps[s].index});
+    }
+  }
+
+  void AddGroup(const std::vector<std::uint32_t>& steps) {
+    CompiledGroup group;
+    if (!KeepsLimits(steps) || !CompileGroup(steps, &group)) {
+      return AddCalls(steps);
+    }
+    Append(std::move(group));
+  }
+
+  void Append(CompiledGroup group) {
+    code_.order.push_back({static_cast<std::int32_t>(code_.groups.size()), 0});
+    code_.steps_fused += static_cast<std::int64_t>(group.steps.size());
+    code_.groups.push_back(std::move(group));
+  }
+
+  // Steps that go alone may not go together: then in two groups.
+  void AddStepGroup(const std::vector<std::uint32_t>& steps) {
+    if (!KeepsLimits(steps)) return AddCalls(steps);
+    CompiledGroup group;
+    std::string why;
+    if (CompileSteps(steps, &group, &why)) return Append(std::move(group));
+    if (steps.size() == 1) {
+      Fail(steps, std::move(why));
+      return AddCalls(steps);
+    }
+    const auto half = steps.begin() + (steps.size() + 1) / 2;
+    AddStepGroup({steps.begin(), half});
+    AddStepGroup({half, steps.end()});
+  }
+
+  // Cut where the context changes.
+  std::vector<std::vector<std::uint32_t>> ByContext(
+      const std::vector<std::uint32_t>& steps) const {
+    std::vector<std::vector<std::uint32_t>> parts;
+    for (const std::uint32_t s : steps) {
+      const std::uint32_t context = input_.steps[s].record.context;
+      if (parts.empty() ||
+          input_.steps[parts.back()[0]].record.context != context) {
+        parts.emplace_back();
+      }
+      parts.back().push_back(s);
+    }
+    return parts;
+  }
+
   // Steps that use a slot, each counted once.
   void CountUses() {
     uses_.assign(input_.slots.size(), 0);
@@ -85,12 +134,40 @@ class SegmentCompiler {
 
   // A group of this step alone could be compiled.
   bool CanCompile(std::uint32_t s) {
+    if (engine_->steps() != nullptr) return CanTakeStep(s);
     const GroupStep step{&input_.steps[s].record, input_.steps[s].op};
     if (!CanLower(step)) return false;
     Lowered lowered;
     std::string reason;
     return Lower({step}, GroupSlots({s}), &lowered, &reason) &&
            engine_->WhyNot(lowered.function).empty();
+  }
+
+  bool CanTakeStep(std::uint32_t s) {
+    std::string why = engine_->steps()->WhyNot(MakeStepGroup({s}));
+    return why.empty() || Fail({s}, std::move(why));
+  }
+
+  StepGroup MakeStepGroup(const std::vector<std::uint32_t>& steps) {
+    StepGroup group;
+    group.slots = GroupSlots(steps);
+    for (const GroupSlot& slot : group.slots) {
+      if (!slot.born_here) {
+        group.externals.push_back(slot.slot);
+      } else if (slot.needed_after) {
+        group.returns.push_back(slot.slot);
+      }
+    }
+    for (const std::uint32_t s : steps) {
+      const SegmentStep& step = input_.steps[s];
+      for (std::size_t i = 0; i < step.record.scalars.size(); ++i) {
+        if (!step.record.scalars[i].IsRuntime()) continue;
+        group.scalars.push_back({static_cast<std::int32_t>(group.steps.size()),
+                                 static_cast<std::int32_t>(i)});
+      }
+      group.steps.push_back(&step);
+    }
+    return group;
   }
 
   // Every slot of the group, and whether something behind it needs it.
@@ -125,14 +202,18 @@ class SegmentCompiler {
     return false;
   }
 
-  bool CompileGroup(const std::vector<std::uint32_t>& steps,
-                    CompiledGroup* group) {
+  bool KeepsLimits(const std::vector<std::uint32_t>& steps) {
     if (limits_.stop != nullptr && limits_.stop->load()) {
       return Fail(steps, "tjit stopped compiling");
     }
     if (std::chrono::steady_clock::now() > limits_.deadline) {
       return Fail(steps, "the sequence took longer to compile than it may");
     }
+    return true;
+  }
+
+  bool CompileGroup(const std::vector<std::uint32_t>& steps,
+                    CompiledGroup* group) {
     std::vector<GroupStep> lowering;
     for (const std::uint32_t s : steps) {
       lowering.push_back({&input_.steps[s].record, input_.steps[s].op});
@@ -158,12 +239,37 @@ class SegmentCompiler {
     return true;
   }
 
+  bool CompileSteps(const std::vector<std::uint32_t>& steps,
+                    CompiledGroup* group, std::string* why) {
+    const StepGroup input = MakeStepGroup(steps);
+    group->kernel = engine_->steps()->Compile(input, why);
+    if (group->kernel == nullptr) return false;
+    if (dump_ != nullptr) {
+      group->dump_number =
+          dump_->AddStepGroup(steps, group->kernel->CodeText());
+    }
+    group->reads = input.externals;
+    group->writes = input.returns;
+    for (const std::int32_t slot : input.externals) {
+      const auto writes = [&](std::uint32_t s) {
+        const std::vector<std::int32_t>& w = steps_[s].writes;
+        return std::find(w.begin(), w.end(), slot) != w.end();
+      };
+      if (std::any_of(steps.begin(), steps.end(), writes)) {
+        group->writes.push_back(slot);
+      }
+    }
+    group->memory = input.externals;
+    group->memory.insert(group->memory.end(), input.returns.begin(),
+                         input.returns.end());
+    BindScalars(steps, input.scalars, group);
+    ++code_.compiled;
+    return true;
+  }
+
   // Where the group finds its memory, sizes and scalars in a run.
   bool Bind(const std::vector<std::uint32_t>& steps, const Lowered& lowered,
             CompiledGroup* group, std::string* why) {
-    for (const std::uint32_t s : steps) {
-      group->steps.push_back(input_.steps[s].index);
-    }
     group->reads = lowered.external_slots;
     for (const ir::WriteBack& write : lowered.function.writes) {
       group->writes.push_back(
@@ -179,18 +285,20 @@ class SegmentCompiler {
       group->shape.symbols.push_back(
           record.args[source.arg].geometry.sizes[source.dim]);
     }
-    BindScalars(steps, lowered, group);
+    BindScalars(steps, lowered.scalars, group);
     return group->kernel->Shape(&group->shape, why);
   }
 
   void BindScalars(const std::vector<std::uint32_t>& steps,
-                   const Lowered& lowered, CompiledGroup* group) {
-    for (const ScalarSource& source : lowered.scalars) {
+                   const std::vector<ScalarSource>& scalars,
+                   CompiledGroup* group) {
+    for (const ScalarSource& source : scalars) {
       group->scalars.push_back(input_.steps[steps[source.step]].scalar_begin +
                                static_cast<std::uint32_t>(source.index));
     }
     for (const std::uint32_t s : steps) {
       const SegmentStep& step = input_.steps[s];
+      group->steps.push_back(step.index);
       for (std::uint32_t i = 0; i < step.record.scalars.size(); ++i) {
         const ScalarRecord& scalar = step.record.scalars[i];
         if (!scalar.may_vary || scalar.runtime) continue;

@@ -3,6 +3,8 @@
 //
 //   steps -> Partition -> per group: Lower -> passes -> Engine::Compile
 //
+// An engine over steps (step_engine.h) gets the group as it was recorded.
+//
 // Kernels are kept by the text of their function, so that equal groups (layers
 // of a net, batches of other sizes) share one; so are failures, which are not
 // tried again. A group without a kernel stays library calls, in its place.
@@ -34,6 +36,7 @@ class SegmentDump;  // segment_dump.h
 struct SegmentStep {
   StepRecord record;
   std::string_view op;             // lives as long as the process
+  std::shared_ptr<void> call;      // the runtime's captured call
   std::uint32_t index = 0;         // in the segment
   std::uint32_t scalar_begin = 0;  // into the scalars of the run
 };

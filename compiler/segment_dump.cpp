@@ -79,6 +79,17 @@ int SegmentDump::BeginGroup(const std::vector<std::uint32_t>& steps,
   return groups_;
 }
 
+int SegmentDump::AddStepGroup(const std::vector<std::uint32_t>& steps,
+                              std::string_view graph) {
+  ++groups_;
+  if (file_->Wants(kDumpTorchscript)) {
+    Heading(absl::StrCat(where(), " torchscript"));
+    text_ += GroupText(steps);
+    text_ += graph;
+  }
+  return groups_;
+}
+
 void SegmentDump::AddNames(const std::vector<std::uint32_t>& steps,
                            const Lowered& lowered) {
   names_ += GroupText(steps);

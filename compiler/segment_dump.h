@@ -42,6 +42,9 @@ class SegmentDump {
   // Returns its number. `steps`: indices into the input's.
   int BeginGroup(const std::vector<std::uint32_t>& steps,
                  const Lowered& lowered);
+  // The same for an engine over steps, with what it made of them.
+  int AddStepGroup(const std::vector<std::uint32_t>& steps,
+                   std::string_view graph);
   void AddPass(const std::string& pass, const ir::Function& before,
                const ir::Function& after);
   // Behind all passes, and its loops.

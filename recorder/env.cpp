@@ -42,7 +42,8 @@ bool SetAutoCompile(std::string_view value, EnvOptions* o) {
   return o->has_auto_compile;
 }
 
-constexpr const char* kBackends[] = {"replay", "interpreter", "llvm"};
+constexpr const char* kBackends[] = {"replay", "interpreter", "llvm",
+                                     "torchscript"};
 
 bool SetBackend(std::string_view value, EnvOptions* o) {
   o->has_backend = ParseBackend(value, &o->backend);
@@ -219,7 +220,7 @@ struct Variable {
 const std::vector<Variable>& Variables() {
   static const auto& table = *new std::vector<Variable>{
       {"TJIT_AUTO_COMPILE", "0 or 1", SetAutoCompile},
-      {"TJIT_BACKEND", "replay, interpreter or llvm", SetBackend},
+      {"TJIT_BACKEND", "replay, interpreter, llvm or torchscript", SetBackend},
       {"TJIT_BLESS", "0 or 1", SetBless},
       {"TJIT_CACHE_DIR", "a folder, or off", SetCacheDir},
       {"TJIT_COMPILE", "0 or 1", SetCompileAll},

@@ -11,7 +11,12 @@
 namespace tjit {
 
 // The values of TJIT_BACKEND.
-enum class BackendName : std::uint8_t { kReplay, kInterpreter, kLlvm };
+enum class BackendName : std::uint8_t {
+  kReplay,
+  kInterpreter,
+  kLlvm,
+  kTorchscript
+};
 // Sets *backend; false for an unknown name.
 bool ParseBackend(std::string_view name, BackendName* backend);
 const char* NameOf(BackendName backend);

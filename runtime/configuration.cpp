@@ -52,7 +52,9 @@ static_assert(static_cast<unsigned>(Backend::kReplay) ==
               static_cast<unsigned>(Backend::kInterpreter) ==
                   static_cast<unsigned>(BackendName::kInterpreter) &&
               static_cast<unsigned>(Backend::kLlvm) ==
-                  static_cast<unsigned>(BackendName::kLlvm));
+                  static_cast<unsigned>(BackendName::kLlvm) &&
+              static_cast<unsigned>(Backend::kTorchscript) ==
+                  static_cast<unsigned>(BackendName::kTorchscript));
 
 std::string ToText(Backend value) {
   return NameOf(static_cast<BackendName>(value));

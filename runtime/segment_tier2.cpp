@@ -198,8 +198,8 @@ void Tier2Variant::Ask(PreparedSegment* segment,
   SegmentInput input;
   for (const std::uint32_t i : variant->executable->plan().needed) {
     const TraceNode& node = *segment->nodes_[i];
-    input.steps.push_back({CopyOf(node.step), OpName(node.step.op), i,
-                           node.scalar_begin});
+    input.steps.push_back({CopyOf(node.step), OpName(node.step.op),
+                           node.payload, i, node.scalar_begin});
   }
   for (std::size_t s = 0; s < segment->slot_bytes_.size(); ++s) {
     input.slots.push_back({segment->slot_bytes_[s], variant->live[s] != 0});

@@ -22,6 +22,7 @@
 #include "runtime/log.h"
 #include "runtime/runtime.h"
 #include "runtime/thread_context.h"
+#include "runtime/torchscript_engine.h"
 
 namespace tjit::runtime {
 namespace {
@@ -137,7 +138,11 @@ void Tier2::SetBackend(Backend backend, const std::string& cache_dir) {
   if (engine == nullptr && backend == Backend::kLlvm) {
     engine = MakeLlvmEngine(&functions_, LlvmFlags(), &cache_);
   }
-  const bool is_usable = engine != nullptr && KernelsContract();
+  if (engine == nullptr && backend == Backend::kTorchscript) {
+    engine = MakeTorchscriptEngine();
+  }
+  const bool is_usable =
+      engine != nullptr && (engine->steps() != nullptr || KernelsContract());
   engine_.store(is_usable ? engine.get() : nullptr);
 }
 

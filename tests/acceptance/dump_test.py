@@ -3,7 +3,7 @@
 What it proves: a program with TJIT_BACKEND=llvm dumps the trace, the functions
 before and behind each pass, loops, plan, LLVM's IR and assembly of every
 segment, and computes what it computes without; the functions parse back and
-become text, DOT and well-formed SVG; the example of docs/looking-inside.md is
+become text, DOT and well-formed SVG; TJIT_BACKEND=torchscript dumps graphs; the example of docs/looking-inside.md is
 what comes out; each part alone gives no other; bad values, files that cannot
 be written or read are named; TJIT_PERF_MAP names kernels.
 
@@ -22,7 +22,8 @@ from clean_environment import environment
 
 TJIT = BIN = DOCUMENT = None
 USAGE = 2
-PARTS = ("trace", "ir", "passes", "loops", "plan", "llvm", "asm")
+PARTS = ("trace", "ir", "passes", "loops", "plan", "llvm", "asm",
+         "torchscript")
 ON = {"TJIT_AUTO_COMPILE": "1", "TJIT_COMPILE": "1", "TJIT_BACKEND": "llvm"}
 PASSES = ("fold", "peephole", "cse", "dce", "copy_out", "order_dims",
           "simplify_access")
@@ -101,10 +102,11 @@ class DumpTest(Case):
     def test_each_part_alone(self):
         titles = {"trace": "trace", "ir": "lowered|final", "passes": "pass .*",
                   "loops": "loops", "plan": "plan", "llvm": "llvm",
-                  "asm": "asm"}
+                  "asm": "asm", "torchscript": "torchscript"}
         for part in PARTS:
             with self.subTest(part):
-                text, _ = self.dump(part)
+                backend = part if part == "torchscript" else "llvm"
+                text, _ = self.dump(part, TJIT_BACKEND=backend)
                 found = [title for title, _ in sections(text)]
                 self.assertGreater(len(found), 0)
                 for title in found:
@@ -117,6 +119,19 @@ class DumpTest(Case):
         found = dict(sections(text))
         self.assertIn("func ", found["segment 1 group 1 final"])
         self.assertTrue(found["segment 1 group 1 llvm"].startswith("(none: "))
+
+    def test_the_graphs_of_torchscript(self):
+        eager = run(BIN / "dumped_loop")
+        text, printed = self.dump("all", TJIT_BACKEND="torchscript")
+        self.assertEqual(printed, eager.stdout)
+        found = dict(sections(text))
+        self.assertNotIn("segment 1 group 1 lowered", found)
+        self.assertNotIn("segment 1 group 1 llvm", found)
+        graph = found["segment 1 group 1 torchscript"]
+        self.assertRegex(graph, r"^; group of %0 aten::\w+, (.*, )?%\d+ aten::mm")
+        self.assertRegex(graph, r"\ngraph\(%s\d+ : Float\(")
+        self.assertRegex(graph, r" = aten::relu\(%s\d+\)\n")
+        self.assertIn("  group 1\n", found["segment 1 plan"])
 
     def test_nothing_is_compiled_by_replay(self):
         done = run(BIN / "dumped_loop", **{**ON, "TJIT_BACKEND": "replay"},
@@ -240,6 +255,8 @@ class DocumentTest(Case):
         functions = [t for t, c in sections(text) if "\nfunc " in "\n" + c]
         pick = functions.index("segment 1 group 1 final") + 1
         found["graph"] = self.graph(f"--pick={pick}", self.file)
+        text, _ = self.dump("torchscript", TJIT_BACKEND="torchscript")
+        found["torchscript"] = sections(text)[0][1]
         document = DOCUMENT.read_text()
 
         def block(match):

@@ -14,6 +14,8 @@ inline constexpr std::uint64_t kCiInterpreterSeeds = 400;
 inline constexpr std::int64_t kCiInterpreterCounted = 50;
 inline constexpr std::uint64_t kCiLlvmSeeds = 150;
 inline constexpr std::int64_t kCiLlvmCounted = 20;
+inline constexpr std::uint64_t kCiTorchscriptSeeds = 300;
+inline constexpr std::int64_t kCiTorchscriptCounted = 200;
 
 // Forced drain: at most kCiDrains ops k for each program.
 inline constexpr std::uint64_t kCiDrainSeeds = 300;

@@ -1,6 +1,7 @@
 // The tool: differential --seeds 0..10000 --engine tier1 --jobs 1
 //
-//   --engine eager|tier1|interpreter|llvm|drain  what is compared with eager
+//   --engine eager|tier1|interpreter|llvm|torchscript|drain
+//                                             what is compared with eager
 //   --family NAME               only programs of this family
 //   --max-drains N              at most N drains per program
 //   --iterations N              of each loop, instead of the program's own

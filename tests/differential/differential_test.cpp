@@ -48,6 +48,13 @@ TEST(DifferentialTest, Llvm) {
   ExpectSame(config, kCiLlvmCounted);
 }
 
+TEST(DifferentialTest, Torchscript) {
+  DriverConfig config;
+  config.last = kCiTorchscriptSeeds;
+  config.engine = Engine::kTorchscript;
+  ExpectSame(config, kCiTorchscriptCounted);
+}
+
 TEST(DifferentialTest, ForcedDrain) {
   DriverConfig config;
   config.last = kCiDrainSeeds;

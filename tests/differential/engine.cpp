@@ -11,7 +11,8 @@ namespace tjit::differential {
 namespace {
 
 bool IsCompiled(Engine engine) {
-  return engine == Engine::kInterpreter || engine == Engine::kLlvm;
+  return engine == Engine::kInterpreter || engine == Engine::kLlvm ||
+         engine == Engine::kTorchscript;
 }
 
 std::int64_t Share(const RunResult& result, Engine engine) {
@@ -30,6 +31,8 @@ bool ParseEngine(std::string_view name, Engine& engine) {
     engine = Engine::kInterpreter;
   } else if (name == "llvm") {
     engine = Engine::kLlvm;
+  } else if (name == "torchscript") {
+    engine = Engine::kTorchscript;
   } else if (name == "drain") {
     engine = Engine::kForcedDrain;
   } else {
@@ -48,6 +51,7 @@ RunResult RunIn(Engine engine, const Program& program, std::int64_t drain_at) {
   options.hot_threshold = 2;
   const bool is_compiled = IsCompiled(engine);
   if (engine == Engine::kInterpreter) options.backend = Backend::kInterpreter;
+  if (engine == Engine::kTorchscript) options.backend = Backend::kTorchscript;
   if (engine == Engine::kLlvm) {
     options.backend = Backend::kLlvm;
     options.compile_all = true;  // does not wait until it pays

@@ -26,15 +26,17 @@ enum class Engine : std::uint8_t {
   kTier1,
   kInterpreter,  // tier 2, groups interpreted
   kLlvm,         // tier 2, groups as machine code
+  kTorchscript,  // tier 2, groups as graphs of TorchScript
   kForcedDrain,  // drains at op k of each run, for every k
 };
 
 inline constexpr double kCountedShare = 0.8;
-// The two of tier 2 count if groups ran that share of the ops besides.
+// Those of tier 2 count if groups ran that share of the ops besides.
 inline constexpr double kFusedShare = 0.1;
 inline constexpr int kHotIterations = 8;
 
-// "eager", "tier1", "interpreter", "llvm", "drain". False if `name` is none of them.
+// "eager", "tier1", "interpreter", "llvm", "torchscript", "drain". False if
+// `name` is none of them.
 bool ParseEngine(std::string_view name, Engine& engine);
 
 struct RunResult {

@@ -83,10 +83,10 @@ TEST(EnvTest, TheFolderOfTheUsersCaches) {
 }
 
 TEST(EnvTest, BadValueIsNotUsedAndNamesWhatIsAccepted) {
-  const EnvOptions o = Parse(
-      {"TJIT_AUTO_COMPILE=yes", "TJIT_COMPILE=", "TJIT_HOT_THRESHOLD=1",
-       "TJIT_SHADOW=on", "TJIT_STRESS=soon", "TJIT_STRICT=2", "TJIT_STATS=",
-       "TJIT_INSTRUCTION_LOG=", "TJIT_BACKEND=torchscript"});
+  const EnvOptions o =
+      Parse({"TJIT_AUTO_COMPILE=yes", "TJIT_COMPILE=", "TJIT_HOT_THRESHOLD=1",
+             "TJIT_SHADOW=on", "TJIT_STRESS=soon", "TJIT_STRICT=2",
+             "TJIT_STATS=", "TJIT_INSTRUCTION_LOG=", "TJIT_BACKEND=gpu"});
   EXPECT_FALSE(o.has_backend);
   EXPECT_FALSE(o.auto_compile);
   EXPECT_FALSE(o.has_compile_all);
@@ -107,8 +107,8 @@ TEST(EnvTest, BadValueIsNotUsedAndNamesWhatIsAccepted) {
           AllOf(HasSubstr("TJIT_STRICT=2"), HasSubstr("0 or 1")),
           AllOf(HasSubstr("TJIT_STATS="), HasSubstr("path")),
           AllOf(HasSubstr("TJIT_INSTRUCTION_LOG="), HasSubstr("path")),
-          AllOf(HasSubstr("TJIT_BACKEND=torchscript"),
-                HasSubstr("replay, interpreter or llvm"))));
+          AllOf(HasSubstr("TJIT_BACKEND=gpu"),
+                HasSubstr("replay, interpreter, llvm or torchscript"))));
 }
 
 TEST(EnvTest, StressModesCombineButHideDoesNot) {
@@ -136,8 +136,11 @@ TEST(EnvTest, PartsOfADump) {
   EXPECT_EQ(Parse({"TJIT_DUMP=trace,trace,loops"}).dump,
             kDumpTrace | kDumpLoops);
   const unsigned all = Parse({"TJIT_DUMP=all"}).dump;
-  EXPECT_EQ(all, Parse({"TJIT_DUMP=trace,ir,passes,loops,plan,llvm,asm"}).dump);
-  EXPECT_EQ(DumpPartNames(all), "trace, ir, passes, loops, plan, llvm, asm");
+  EXPECT_EQ(all, Parse({"TJIT_DUMP=trace,ir,passes,loops,plan,llvm,asm,"
+                        "torchscript"})
+                     .dump);
+  EXPECT_EQ(DumpPartNames(all),
+            "trace, ir, passes, loops, plan, llvm, asm, torchscript");
   EXPECT_EQ(DumpPartNames(0), "none");
   for (const char* entry : {"TJIT_DUMP=", "TJIT_DUMP=ir,", "TJIT_DUMP=,ir",
                             "TJIT_DUMP=IR", "TJIT_DUMP=ir passes"}) {
@@ -145,8 +148,8 @@ TEST(EnvTest, PartsOfADump) {
     EXPECT_EQ(o.dump, 0u) << entry;
     EXPECT_THAT(o.complaints,
                 ElementsAre(HasSubstr("accepted is all, or some of trace, ir, "
-                                      "passes, loops, plan, llvm, asm with "
-                                      "commas between")));
+                                      "passes, loops, plan, llvm, asm, "
+                                      "torchscript with commas between")));
   }
   EXPECT_THAT(Parse({"TJIT_DUMP_FILE="}).complaints,
               ElementsAre(HasSubstr("accepted is a path to write to")));

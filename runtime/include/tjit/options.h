@@ -36,7 +36,14 @@ constexpr Stress operator|(Stress a, Stress b) {
 // kInterpreter  that, and groups of ops in the compiler's interpreter: slow, a
 //               check of the compiler
 // kLlvm         that, and groups of ops as machine code
-enum class Backend : std::uint8_t { kReplay, kInterpreter, kLlvm };
+// kTorchscript  that, and groups of ops in TorchScript's interpreter: slow, for
+//               looking at the graphs and for a second opinion
+enum class Backend : std::uint8_t {
+  kReplay,
+  kInterpreter,
+  kLlvm,
+  kTorchscript
+};
 
 namespace internal {
 // What the file of TJIT_CONFIG says for an option, else `built_in`.
