@@ -19,6 +19,7 @@ struct Engagement {
   std::int64_t segments = 0;
   std::int64_t flushes = 0;
   std::int64_t steps_fused = 0;     // ops that ran in compiled code
+  std::int64_t steps_dead = 0;      // replayed ops that nothing needed
   std::int64_t sequences = 0;       // since the process started
   std::int64_t median_segment = 0;  // ops; lower bound of its bin
 };

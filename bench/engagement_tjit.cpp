@@ -28,6 +28,7 @@ Engagement Counted() {
   out.segments = did.segments;
   out.flushes = did.flush_count();
   out.steps_fused = did.steps_fused;
+  out.steps_dead = did.steps_dead;
   out.sequences = all.sequences;
   out.median_segment = did.median_segment_length();
   return out;

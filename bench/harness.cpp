@@ -109,10 +109,15 @@ void Report(benchmark::State& state, const Warm& warm) {
       did.ops_seen == 0 ? 0.0
                         : static_cast<double>(did.ops_replayed) /
                               static_cast<double>(did.ops_seen);
-  state.counters["fused"] =
-      did.ops_seen == 0 ? 0.0
-                        : static_cast<double>(did.steps_fused) /
-                              static_cast<double>(did.ops_seen);
+  // Of the ops that ran: what nobody needs runs at no tier.
+  const std::int64_t ran = did.ops_seen - did.steps_dead;
+  state.counters["fused"] = ran == 0 ? 0.0
+                                     : static_cast<double>(did.steps_fused) /
+                                           static_cast<double>(ran);
+  state.counters["dead"] = did.ops_seen == 0
+                               ? 0.0
+                               : static_cast<double>(did.steps_dead) /
+                                     static_cast<double>(did.ops_seen);
   state.counters["drained"] = per_step(did.ops_drained);
   state.counters["segments"] = per_step(did.segments);
   state.counters["flushes"] = per_step(did.flushes);

@@ -415,7 +415,8 @@ def main_table(lines):
                        f"{of('tjit llvm')} | "
                        f"{times(line.get('llvm_against_best'))} | "
                        f"{times(line['against_e'].get('tjit llvm'))} | | | | "
-                       f"{ran.get('fused', 0):.1%} fused | "
+                       f"{ran.get('fused', 0):.1%} fused, "
+                       f"{ran.get('dead', 0):.1%} dead | "
                        f"{ran.get('segments', 0):.1f} | | |")
         if "tjit+mark" in us:
             out.append(f"| {line['row']} with mark_step | | | | "

@@ -22,6 +22,7 @@ class CodeTrial {
   // with the runs before it.
   explicit CodeTrial(bool takes_turns) : takes_turns_(takes_turns) {}
 
+  bool takes_turns() const { return takes_turns_; }
   bool is_over() const { return is_over_; }
   bool wants_code() const { return !takes_turns_ || is_over_ || !has_turn_; }
 

@@ -184,6 +184,40 @@ void AppendReasons(std::string* out, const char* title,
   }
 }
 
+// "; ran 400 times for 1600 ops, 80.0 % of those that ran".
+std::string FusedText(const Explanation& e) {
+  const std::int64_t fused = Get(e.counters, "steps_fused");
+  const std::int64_t ran =
+      Get(e.counters, "ops_replayed") - Get(e.counters, "steps_dead");
+  std::string text = "; ran " + Times(Get(e.counters, "groups_run")) + " for " +
+                     Text(fused) + " ops";
+  if (ran <= 0) return text;
+  return text +
+         Format(", %.1f %% of the replayed ones that ran",
+                100.0 * static_cast<double>(fused) / static_cast<double>(ran));
+}
+
+void AppendSegments(std::string* out, const Explanation& e) {
+  if (e.compiled_segments.empty()) return;
+  std::vector<const ExplainedCode*> order;
+  for (const ExplainedCode& code : e.compiled_segments) {
+    order.push_back(&code);
+  }
+  std::stable_sort(
+      order.begin(), order.end(), [](const auto* a, const auto* b) {
+        return a->library_ns - a->compiled_ns > b->library_ns - b->compiled_ns;
+      });
+  *out += "segments measured with compiled code and with library calls:\n";
+  for (std::size_t i = 0; i < std::min(order.size(), kMaxSequences); ++i) {
+    *out += "  " + ToText(*order[i]) + "\n";
+  }
+  if (order.size() > kMaxSequences) {
+    *out += "  and " +
+            Text(static_cast<std::int64_t>(order.size() - kMaxSequences)) +
+            " that won less\n";
+  }
+}
+
 // What tier 2 did, and why not more.
 void AppendKernels(std::string* out, const Explanation& e) {
   const std::int64_t compiled = Get(e.counters, "kernels_compiled");
@@ -191,10 +225,9 @@ void AppendKernels(std::string* out, const Explanation& e) {
   if (compiled != 0 || groups != 0) {
     *out += "compiled code: " + Text(compiled) +
             (compiled == 1 ? " kernel in " : " kernels in ") +
-            Duration(Get(e.counters, "compile_ns")) + "; ran " +
-            Times(groups) + " for " + Text(Get(e.counters, "steps_fused")) +
-            " ops\n";
+            Duration(Get(e.counters, "compile_ns")) + FusedText(e) + "\n";
   }
+  AppendSegments(out, e);
   const std::int64_t hits = Get(e.counters, "cache_hits");
   const std::int64_t misses = Get(e.counters, "cache_misses");
   if (hits + misses != 0) {
@@ -259,6 +292,16 @@ std::string Json(const ExplainedSequence& s) {
          ", \"at_call\": " + Json(s.at_call) + "}";
 }
 
+std::string Json(const ExplainedCode& code) {
+  return "{\"ops\": " + Text(code.ops) +
+         ", \"first_op\": " + Quoted(code.first_op) +
+         ", \"pays\": " + (code.pays ? "true" : "false") +
+         ", \"compile_ns\": " + Text(code.compile_ns) +
+         ", \"library_ns\": " + Text(code.library_ns) +
+         ", \"compiled_ns\": " + Text(code.compiled_ns) +
+         ", \"break_even_runs\": " + Text(code.break_even_runs()) + "}";
+}
+
 std::string Json(const ExplainedOp& op) {
   return "{\"name\": " + Quoted(op.name) + ", \"calls\": " + Text(op.calls) +
          ", \"why\": " + Quoted(op.why) + "}";
@@ -276,6 +319,18 @@ std::string JsonList(const std::vector<T>& items) {
 
 }  // namespace
 
+std::string ToText(const ExplainedCode& code) {
+  std::string text =
+      Text(code.ops) + (code.ops == 1 ? " op" : " ops") + " from " +
+      code.first_op + ": " + Duration(code.compiled_ns) + " a run instead of " +
+      Duration(code.library_ns) + ", compiled in " + Duration(code.compile_ns);
+  if (!code.pays) return text + ": switched off";
+  const std::int64_t runs = code.break_even_runs();
+  if (runs == 0) return text + ", which no number of runs wins back";
+  return text + ", which " + Text(runs) +
+         (runs == 1 ? " run wins back" : " runs win back");
+}
+
 std::string ToText(const Explanation& e) {
   const std::int64_t seen = Get(e.counters, "ops_seen");
   const std::int64_t replayed = Get(e.counters, "ops_replayed");
@@ -287,6 +342,11 @@ std::string ToText(const Explanation& e) {
                      Text(Get(e.counters, "ops_eager")) + " ran eagerly, " +
                      Text(Get(e.counters, "ops_drained")) +
                      " were deferred and run eagerly after all\n";
+  const std::int64_t dead = Get(e.counters, "steps_dead");
+  if (dead != 0) {
+    text += "of the replayed ops " + Text(dead) +
+            " did not run, as nothing needed their results\n";
+  }
   AppendSequences(&text, e);
   AppendKernels(&text, e);
   AppendOps(&text, e);
@@ -306,8 +366,10 @@ std::string ToText(const Explanation& e) {
 std::string WithLists(std::string stats_json, const Explanation& explanation) {
   const std::size_t end = stats_json.rfind("\n}");
   stats_json.resize(end);
-  return stats_json + ",\n  \"sequence_details\": " +
-         JsonList(explanation.sequences) +
+  return stats_json +
+         ",\n  \"sequence_details\": " + JsonList(explanation.sequences) +
+         ",\n  \"compiled_segments\": " +
+         JsonList(explanation.compiled_segments) +
          ",\n  \"not_compiled\": " + Json(explanation.not_compiled) +
          ",\n  \"eager_ops\": " + JsonList(explanation.eager_ops) + "\n}\n";
 }

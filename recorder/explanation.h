@@ -45,6 +45,24 @@ inline constexpr char kStateCompiled[] = "compiled";  // replayed
 inline constexpr char kStatePaused[] = "paused";      // left too often lately
 inline constexpr char kStateBlacklisted[] = "blacklisted";
 
+// A segment that was compiled, and whose runs were measured with the compiled
+// code and with library calls.
+struct ExplainedCode {
+  std::int64_t ops = 0;  // that run
+  std::string first_op;
+  bool pays = false;  // else it was switched off
+  std::int64_t compile_ns = 0;
+  // Medians of a run.
+  std::int64_t library_ns = 0;
+  std::int64_t compiled_ns = 0;
+
+  // Runs after which the time of compiling is won back; 0: never.
+  std::int64_t break_even_runs() const {
+    const std::int64_t saved = library_ns - compiled_ns;
+    return pays && saved > 0 ? (compile_ns + saved - 1) / saved : 0;
+  }
+};
+
 struct ExplainedOp {
   std::string name;
   std::int64_t calls = 0;  // that ran eagerly
@@ -57,13 +75,19 @@ struct Explanation {
   CountsByName left;      // by the name of a BailReason
   CountsByName not_compiled;  // groups of ops, by what stood against it
   std::vector<ExplainedSequence> sequences;
+  std::vector<ExplainedCode> compiled_segments;
   std::vector<ExplainedOp> eager_ops;
 };
+
+// "9 ops from aten::mul: 1.7 us a run instead of 5.6 us, compiled in 30 ms,
+// which 7693 runs win back".
+std::string ToText(const ExplainedCode& code);
 
 // Lines, each with its newline.
 std::string ToText(const Explanation& explanation);
 
-// `stats_json` (Stats::to_json) with the lists "sequence_details" and "eager_ops".
+// `stats_json` (Stats::to_json) with the lists "sequence_details",
+// "compiled_segments" and "eager_ops".
 std::string WithLists(std::string stats_json, const Explanation& explanation);
 
 }  // namespace tjit

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "compiler/segment_dump.h"
 #include "recorder/env.h"
+#include "recorder/explanation.h"
 #include "recorder/schema_key.h"
 #include "runtime/instruction_log.h"
 #include "runtime/log.h"
@@ -54,6 +55,8 @@ Tier2Variant::Running::Running(PreparedSegment* segment,
                                const tjit::runtime::Run& run,
                                Counters* counters)
     : segment_(segment), variant_(variant), counters_(counters) {
+  counters->steps_dead.Add(static_cast<std::int64_t>(
+      segment->nodes_.size() - variant->executable->step_count()));
   if (Runtime::Get().tier2().engine() != nullptr &&
       variant->executable->step_count() > 1) {
     if (variant->tier2 == nullptr) {
@@ -91,8 +94,8 @@ void Tier2Variant::Running::Run(char** slots, const ScalarValue* scalars,
   const auto began = Clock::now();
   executable->Run(slots, scalars, arena);
   const std::chrono::nanoseconds took = Clock::now() - began;
-  tier2_->NoteTime(is_compiled_, static_cast<std::uint64_t>(took.count()),
-                   counters_);
+  tier2_->NoteTime(*segment_, is_compiled_,
+                   static_cast<std::uint64_t>(took.count()), counters_);
 }
 
 // The defect of a lost write-back: what the group writes of another segment or
@@ -316,21 +319,32 @@ bool Tier2Variant::IsShifted(const tjit::runtime::Run& run) const {
   });
 }
 
-void Tier2Variant::NoteTime(bool compiled, std::uint64_t ns,
-                            Counters* counters) {
+void Tier2Variant::NoteTime(const PreparedSegment& segment, bool compiled,
+                            std::uint64_t ns, Counters* counters) {
   if (!compiled) tier1_ns_ += ns;
   trial_->Add(compiled, ns);
   if (!trial_->is_over()) return;
   const bool pays = trial_->pays() || !engine_->is_for_speed();
-  SayCompile(absl::StrFormat(
-      "%s a segment of %d ops takes %.1f us at tier 2 instead "
-      "of %.1f us",
-      pays ? "Measured:" : "Fallback: library calls, as", StepsOf(task_->code),
-      1e-3 * static_cast<double>(trial_->with_ns()),
-      1e-3 * static_cast<double>(trial_->without_ns())));
+  // Without turns the other side is the first runs, which are slow.
+  if (trial_->takes_turns() || !pays) SayMeasured(segment, pays);
   if (pays) return;
   counters->tier2_switched_off.Add();
   SwitchOff();
+}
+
+void Tier2Variant::SayMeasured(const PreparedSegment& segment,
+                               bool pays) const {
+  ExplainedCode code;
+  code.ops = StepsOf(task_->code);
+  code.first_op = std::string(OpName(segment.nodes_[0]->step.op));
+  code.pays = pays;
+  code.compile_ns = task_->ns;
+  code.library_ns = static_cast<std::int64_t>(trial_->without_ns());
+  code.compiled_ns = static_cast<std::int64_t>(trial_->with_ns());
+  SayCompile(absl::StrCat(pays ? "Measured: a segment of "
+                               : "Fallback: library calls, a segment of ",
+                          ToText(code)));
+  Runtime::Get().tier2().NoteMeasured(std::move(code));
 }
 
 void Tier2Variant::SwitchOff() {

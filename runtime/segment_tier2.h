@@ -72,7 +72,9 @@ struct Tier2Variant {
   std::string_view StaleScalar(const PreparedSegment& segment,
                                const tjit::runtime::Run& run) const;
   bool IsShifted(const tjit::runtime::Run& run) const;
-  void NoteTime(bool compiled, std::uint64_t ns, Counters* counters);
+  void NoteTime(const PreparedSegment& segment, bool compiled, std::uint64_t ns,
+                Counters* counters);
+  void SayMeasured(const PreparedSegment& segment, bool pays) const;
   void StartTrial();
   void SwitchOff();
 

@@ -254,6 +254,7 @@ void Tier2::Forget() {
   const std::lock_guard<std::mutex> lock(mutex_);
   DropQueuedLocked();
   failures_.clear();
+  measured_.clear();
   forget_ = true;
 }
 
@@ -288,6 +289,16 @@ void Tier2::UnlockAfterFork(bool is_child) {
 std::map<std::string, std::int64_t> Tier2::Failures() {
   const std::lock_guard<std::mutex> lock(mutex_);
   return failures_;
+}
+
+void Tier2::NoteMeasured(ExplainedCode code) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (measured_.size() < kMaxMeasured) measured_.push_back(std::move(code));
+}
+
+std::vector<ExplainedCode> Tier2::Measured() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return measured_;
 }
 
 void Tier2::WaitUntilIdle() {

@@ -24,11 +24,13 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "compiler/cache/object_cache.h"
 #include "compiler/segment_code.h"
 #include "recorder/counters.h"
 #include "recorder/dump_file.h"
+#include "recorder/explanation.h"
 #include "runtime/math_probe.h"
 #include "tjit/options.h"
 
@@ -71,12 +73,16 @@ class Tier2 {
   const Counters& counters() const { return counters_; }
   // Why groups of ops were not compiled, and how often.
   std::map<std::string, std::int64_t> Failures();
+  // What was measured of a compiled segment, for Explain(); of the first ones.
+  void NoteMeasured(ExplainedCode code);
+  std::vector<ExplainedCode> Measured();
   // Waits until nothing is queued or compiled (tests).
   void WaitUntilIdle();
 
  private:
   static constexpr std::size_t kMaxQueued = 256;
   static constexpr std::size_t kMaxReasons = 100;
+  static constexpr std::size_t kMaxMeasured = 1000;
 
   cache::ObjectCache* CacheFor(const std::string& folder);
   bool StartWorker();
@@ -97,6 +103,7 @@ class Tier2 {
   bool forget_ = false;
   std::atomic<bool> give_up_{false};
   std::map<std::string, std::int64_t> failures_;
+  std::vector<ExplainedCode> measured_;
   MathProbe functions_;
   std::unique_ptr<DumpFile> dump_;  // made by the first SetBackend()
   std::map<Backend, std::unique_ptr<Engine>> engines_;

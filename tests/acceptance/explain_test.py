@@ -73,6 +73,23 @@ class ExplainTest(Case):
         self.assertEqual(sum(op["calls"] for op in did["eager_ops"]),
                          did["ops_eager"])
 
+    def test_a_compiled_segment_says_when_it_has_paid(self):
+        did, text = self.explain()
+        self.assertEqual(did["compiled_segments"], [])
+        self.assertNotIn("segments measured", text)
+        did["compiled_segments"] = [
+            {"ops": 9, "first_op": "aten::mul", "pays": pays,
+             "compile_ns": 30000000, "library_ns": 5600, "compiled_ns": ns,
+             "break_even_runs": 0} for pays, ns in ((True, 1700), (False, 5700))]
+        self.stats.write_text(json.dumps(did))
+        told = run(TJIT, "explain", self.stats)
+        self.assertIn(
+            "segments measured with compiled code and with library calls:\n"
+            "  9 ops from aten::mul: 1.7 us a run instead of 5.6 us, compiled "
+            "in 30 ms, which 7693 runs win back\n"
+            "  9 ops from aten::mul: 5.7 us a run instead of 5.6 us, compiled "
+            "in 30 ms: switched off\n", told.stdout)
+
     def test_not_seen_often_enough(self):
         _, text = self.explain("--hot-threshold=1000")
         self.assertRegex(text, r"seen, 14 ops: .*\n *seen (29\d|300) of 1000 "

@@ -40,14 +40,15 @@ TEST(ExplanationTest, CompiledCodeAndWhatIsNone) {
   e.counters["kernels_compiled"] = 2;
   e.counters["compile_ns"] = 3500000;
   e.counters["groups_run"] = 40;
-  e.counters["steps_fused"] = 200;
+  e.counters["steps_fused"] = 60;
+  e.counters["steps_dead"] = 50;
   e.counters["recompiles"] = 1;
   e.counters["tier2_switched_off"] = 1;
   e.not_compiled = {{"step 3, aten::x: odd strides", 2}};
   EXPECT_THAT(
       ToText(e),
-      HasSubstr("compiled code: 2 kernels in 3.5 ms; ran 40 times for 200 "
-                "ops\n"
+      HasSubstr("compiled code: 2 kernels in 3.5 ms; ran 40 times for 60 "
+                "ops, 60.0 % of the replayed ones that ran\n"
                 "compiled again, as a scalar was not always the same: once\n"
                 "switched off, as library calls are as fast: 1 segment\n"
                 "groups of ops stay library calls because:\n"
@@ -55,6 +56,40 @@ TEST(ExplanationTest, CompiledCodeAndWhatIsNone) {
   EXPECT_THAT(WithLists("{\n  \"a\": 1\n}\n", e),
               HasSubstr("\"not_compiled\": {\"step 3, aten::x: odd strides\": "
                         "2}"));
+}
+
+TEST(ExplanationTest, OpsThatNothingNeedsAreSaid) {
+  Explanation e = Of(Sequence(kStateCompiled));
+  EXPECT_THAT(ToText(e), Not(HasSubstr("did not run")));
+  e.counters["steps_dead"] = 50;
+  EXPECT_THAT(ToText(e), HasSubstr("of the replayed ops 50 did not run, as "
+                                   "nothing needed their results\n"));
+}
+
+TEST(ExplanationTest, ACompiledSegmentSaysWhenItHasPaid) {
+  ExplainedCode code;
+  code.ops = 9;
+  code.first_op = "aten::mul";
+  code.pays = true;
+  code.compile_ns = 30'000'000;
+  code.library_ns = 5600;
+  code.compiled_ns = 1700;
+  EXPECT_EQ(code.break_even_runs(), 7693);
+  EXPECT_EQ(ToText(code),
+            "9 ops from aten::mul: 1.7 us a run instead of 5.6 us, compiled in "
+            "30 ms, which 7693 runs win back");
+  Explanation e = Of(Sequence(kStateCompiled));
+  e.compiled_segments = {code};
+  const std::string lines = ToText(code);
+  EXPECT_THAT(ToText(e), HasSubstr("library calls:\n  " + lines + "\n"));
+  EXPECT_THAT(WithLists("{\n  \"a\": 1\n}\n", e),
+              HasSubstr("\"compiled_ns\": 1700, \"break_even_runs\": 7693}"));
+  code.compiled_ns = 5600;  // one that is not there for speed
+  EXPECT_EQ(code.break_even_runs(), 0);
+  EXPECT_THAT(ToText(code), HasSubstr("no number of runs wins back"));
+  code.pays = false;
+  EXPECT_EQ(code.break_even_runs(), 0);
+  EXPECT_THAT(ToText(code), HasSubstr("30 ms: switched off"));
 }
 
 TEST(ExplanationTest, ACompiledSequenceSaysWhatItWon) {

@@ -127,6 +127,53 @@ TEST_F(Tier2Test, PlantedDefectsShow) {
   EXPECT_GT(Differences(PlainLoop()), 0);
 }
 
+// Code that is there for speed is measured; this segment has six steps and the
+// copy of what they give.
+TEST_F(Tier2Test, WhatWasMeasuredIsExplained) {
+  Options options = WithInterpreter();
+  options.backend = Backend::kLlvm;
+  EXPECT_TRUE(enable(options));
+  const Program step = PlainLoop()();
+  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  const auto explained = [] {
+    return explain().find("  7 ops from aten::add.Tensor: ") !=
+           std::string::npos;
+  };
+  EXPECT_FALSE(explained());
+  while (!explained() && std::chrono::steady_clock::now() < end) {
+    for (int i = 0; i < kSteps; ++i) {
+      const at::Tensor result = step(i).clone();
+      mark_step();
+    }
+  }
+  EXPECT_THAT(explain(),
+              ::testing::ContainsRegex("a run instead of .*, compiled in "
+                                       ".*(: switched off|wins? back)\n"));
+  clear();
+  EXPECT_FALSE(explained());
+}
+
+TEST_F(Tier2Test, AnInterpreterIsNotMeasured) {
+  EXPECT_EQ(Differences(PlainLoop()), 0);
+  EXPECT_EQ(stats_.steps_dead, 0);
+  EXPECT_THAT(explain(), Not(::testing::HasSubstr("compiled in")));
+}
+
+// The tangent is dropped before anything could read it; the other seven run.
+TEST_F(Tier2Test, OpsThatNothingNeedsAreCounted) {
+  const auto make = [program = PlainLoop()] {
+    return [step = program()](int i) {
+      const at::Tensor result = step(i);
+      at::tan(result);
+      return result;
+    };
+  };
+  EXPECT_EQ(Differences(make), 0);
+  EXPECT_GT(stats_.steps_dead, kSteps / 2) << stats_.to_json();
+  EXPECT_EQ(stats_.steps_dead, stats_.segments);
+  EXPECT_EQ(8 * stats_.steps_dead, stats_.ops_replayed);
+}
+
 // Everything that asked may be gone before the worker has finished.
 TEST_F(Tier2Test, WhoAskedMayGo) {
   for (int round = 0; round < 20; ++round) {

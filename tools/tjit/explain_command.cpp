@@ -50,6 +50,17 @@ ExplainedSequence Sequence(const YAML::Node& node) {
   return s;
 }
 
+ExplainedCode Code(const YAML::Node& node) {
+  ExplainedCode code;
+  code.ops = node["ops"].as<std::int64_t>();
+  code.first_op = node["first_op"].as<std::string>();
+  code.pays = node["pays"].as<bool>();
+  code.compile_ns = node["compile_ns"].as<std::int64_t>();
+  code.library_ns = node["library_ns"].as<std::int64_t>();
+  code.compiled_ns = node["compiled_ns"].as<std::int64_t>();
+  return code;
+}
+
 // JSON is YAML. THROWS: YAML::Exception, std::runtime_error.
 Explanation Read(std::istream& file) {
   const YAML::Node top = YAML::Load(file);
@@ -68,6 +79,9 @@ Explanation Read(std::istream& file) {
   e.not_compiled = Counts(top["not_compiled"]);
   for (const auto& node : top["sequence_details"]) {
     e.sequences.push_back(Sequence(node));
+  }
+  for (const auto& node : top["compiled_segments"]) {
+    e.compiled_segments.push_back(Code(node));
   }
   for (const auto& node : top["eager_ops"]) {
     e.eager_ops.push_back({node["name"].as<std::string>(),
