@@ -6,6 +6,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <random>
@@ -26,44 +27,74 @@ struct Shape {
 
 // Rows shorter than a vector, of a few with and without a rest, and of all
 // levels of the sums; all below the size that eager splits among threads.
-std::vector<Shape> Shapes() {
+std::vector<Shape> ShapesOfRows() {
   std::vector<Shape> shapes;
   for (std::int64_t n = 1; n <= 70; ++n) shapes.push_back({1 + n % 3, n});
+  shapes.push_back({37, 17});
   for (const std::int64_t n : {127, 128, 257, 512, 768, 1000, 1024, 1025}) {
-    shapes.push_back({17, n});
+    shapes.push_back({3, n});
   }
-  for (const std::int64_t n : {4096, 4111, 10000}) shapes.push_back({3, n});
+  for (const std::int64_t n : {4096, 10000}) shapes.push_back({2, n});
   return shapes;
 }
 
-enum class Values { kOrdinary, kWide, kZeros, kSpecial };
+// The same for columns: each number of them, with few and many rows.
+std::vector<Shape> ShapesOfColumns() {
+  std::vector<Shape> shapes;
+  for (std::int64_t n = 1; n <= 70; ++n) shapes.push_back({n * 7 % 150 + 2, n});
+  for (const std::int64_t n : {1, 2, 6, 11, 31}) shapes.push_back({1000, n});
+  for (const std::int64_t n : {100, 128, 1000}) shapes.push_back({29, n});
+  return shapes;
+}
 
-// Not at::randn: the program's random numbers are its own.
+enum class Values { kOrdinary, kWide, kZerosAbove, kZerosBelow, kSpecial };
+constexpr int kValuesCount = 5;
+
+// Not at::randn: the program's random numbers are its own. Half of the zeros
+// are -0, and beside them is nothing of the other sign: a zero is the extreme
+// of many rows. A cube has all bits of the type, and magnitudes differ: each
+// addition rounds.
 template <class T>
-void Fill(Values kind, std::mt19937* random, T* x, std::int64_t n) {
+T Value(Values kind, std::mt19937* random) {
   using Limits = std::numeric_limits<T>;
-  std::normal_distribution<T> normal;
-  for (std::int64_t i = 0; i < n; ++i) {
-    x[i] = normal(*random);
-    if (kind == Values::kWide) x[i] *= 40;
-    if (kind == Values::kZeros && (*random)() % 4 != 0) x[i] = T(0);
+  constexpr T kSpecial[] = {Limits::infinity(), -Limits::infinity(),
+                            Limits::quiet_NaN(), Limits::max(),
+                            Limits::denorm_min()};
+  const std::uint32_t bits = (*random)();
+  const T root = static_cast<T>(static_cast<std::int32_t>(bits)) / T(1 << 30);
+  const T x = root * root * root;
+  switch (kind) {
+    case Values::kOrdinary:
+      return x;
+    case Values::kWide:
+      return x * 40;
+    case Values::kZerosAbove:
+      return bits % 4 == 0 ? -std::abs(x) : std::copysign(T(0), x);
+    case Values::kZerosBelow:
+      return bits % 4 == 0 ? std::abs(x) : std::copysign(T(0), x);
+    case Values::kSpecial:
+      return bits % 128 == 0 ? kSpecial[bits / 128 % 5] : x;
   }
-  if (kind == Values::kZeros) {
-    // Of one sign, so that a zero is the extreme of most rows.
-    const T sign = (*random)() % 2 == 0 ? T(1) : T(-1);
-    for (std::int64_t i = 0; i < n; ++i) {
-      x[i] = std::abs(x[i]) * sign;
-      if (x[i] == 0 && (*random)() % 2 == 0) x[i] = -x[i];
+  return x;
+}
+
+// Operands are cut out of these, at different places.
+constexpr std::int64_t kPoolSize = 1 << 15;
+template <class T>
+const std::vector<T>& Pool(Values kind) {
+  static const auto& pools = *new std::vector<std::vector<T>>([] {
+    std::mt19937 random(7);
+    std::vector<std::vector<T>> all(kValuesCount);
+    for (int k = 0; k < kValuesCount; ++k) {
+      std::vector<T>& pool = all[static_cast<std::size_t>(k)];
+      pool.reserve(kPoolSize);
+      for (std::int64_t i = 0; i < kPoolSize; ++i) {
+        pool.push_back(Value<T>(static_cast<Values>(k), &random));
+      }
     }
-  }
-  if (kind == Values::kSpecial) {
-    const T special[] = {Limits::infinity(), -Limits::infinity(),
-                         Limits::quiet_NaN(), Limits::max(),
-                         Limits::denorm_min()};
-    for (std::int64_t i = 0; i <= n / 64; ++i) {
-      x[(*random)() % static_cast<std::uint64_t>(n)] = special[(*random)() % 5];
-    }
-  }
+    return all;
+  }());
+  return pools[static_cast<std::size_t>(kind)];
 }
 
 // What eager computes, in the layout of the row function.
@@ -146,43 +177,50 @@ std::vector<const RowFunction*> Candidates(RowOp op, bool is_double) {
 }
 
 template <class T>
-at::Tensor Operand(Values kind, const Shape& shape, std::mt19937* random) {
+at::Tensor Operand(Values kind, const Shape& shape, std::int64_t* place) {
+  const std::vector<T>& pool = Pool<T>(kind);
+  const std::int64_t n = shape.rows * shape.n;
   at::Tensor x = at::empty({shape.rows, shape.n},
                            sizeof(T) == 8 ? at::kDouble : at::kFloat);
-  for (std::int64_t row = 0; row < shape.rows; ++row) {
-    Fill(kind, random, x.mutable_data_ptr<T>() + row * shape.n, shape.n);
-  }
+  *place = (*place + 97) % (kPoolSize - n);
+  std::memcpy(x.data_ptr(), pool.data() + *place,
+              static_cast<std::size_t>(n) * sizeof(T));
   return x;
+}
+
+// Which of the candidates have eager's bits for these operands.
+template <class T>
+void Sieve(RowOp op, const at::Tensor& a, const at::Tensor& b,
+           std::vector<const RowFunction*>* left) {
+  const T eps = static_cast<T>(kEps);
+  const void* second = op == RowOp::kMoments ? &eps : b.const_data_ptr();
+  const at::Tensor eager = Eager(op, a, b);
+  at::Tensor got = at::empty_like(eager);
+  std::erase_if(*left, [&](const RowFunction* f) {
+    f->run(a.size(0), a.size(1), a.const_data_ptr(), second, got.data_ptr());
+    return !SameBits(got.const_data_ptr<T>(), eager.const_data_ptr<T>(),
+                     got.numel());
+  });
 }
 
 template <class T>
 const RowFunction* Probe(RowOp op) {
   const at::NoGradGuard no_grad;
   std::vector<const RowFunction*> left = Candidates(op, sizeof(T) == 8);
-  std::mt19937 random(7);
-  const T eps = static_cast<T>(kEps);
+  std::int64_t place = 0;
   const int threads = at::get_num_threads();
-  for (Shape shape : Shapes()) {
+  for (Shape shape :
+       op == RowOp::kColumnSum ? ShapesOfColumns() : ShapesOfRows()) {
     if (!RowOrderHolds(op, sizeof(T) == 8, shape.rows, shape.n, threads)) {
       shape.rows = 1;
     }
-    for (const Values kind :
-         {Values::kOrdinary, Values::kWide, Values::kZeros, Values::kSpecial}) {
-      const at::Tensor a = Operand<T>(kind, shape, &random);
-      const at::Tensor b = Operand<T>(kind, shape, &random);
-      const at::Tensor eager = Eager(op, a, b);
-      at::Tensor got = at::empty_like(eager);
-      std::erase_if(left, [&](const RowFunction* f) {
-        f->run(shape.rows, shape.n, a.const_data_ptr(),
-               op == RowOp::kMoments ? &eps : b.const_data_ptr(),
-               got.data_ptr());
-        return !SameBits(got.const_data_ptr<T>(), eager.const_data_ptr<T>(),
-                         got.numel());
-      });
-      if (left.empty()) return nullptr;
+    for (int kind = 0; kind < kValuesCount && !left.empty(); ++kind) {
+      const at::Tensor a = Operand<T>(static_cast<Values>(kind), shape, &place);
+      const at::Tensor b = Operand<T>(static_cast<Values>(kind), shape, &place);
+      Sieve<T>(op, a, b, &left);
     }
   }
-  return left.front();
+  return left.empty() ? nullptr : left.front();
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 // How: eager and all candidates compute rows of many lengths, with ordinary
 // numbers, zeros of both signs, infinities and NaN; who differs once is out.
 // Eager's own capability is asked first, as most kernels are compiled for it.
-// Done once for each function and type, when it is first needed: 2 to 10 ms.
+// Done once for each function and type, when it is first needed: 1 to 3 ms.
 // Thread: any. REQUIRES: as MathProbe.
 // Tested by: tests/runtime/row_functions_against_eager_test.cpp
 #pragma once
