@@ -179,6 +179,11 @@ bool SetStatsPath(std::string_view value, EnvOptions* o) {
   return true;
 }
 
+bool SetProfile(std::string_view value, EnvOptions* o) {
+  o->profile_path = value;
+  return !value.empty();
+}
+
 bool SetPrintConfig(std::string_view value, EnvOptions* o) {
   return ParseBool(value, &o->print_config);
 }
@@ -240,6 +245,7 @@ const std::vector<Variable>& Variables() {
       {"TJIT_PERF_MAP", "0 or 1", SetPerfMap},
       {"TJIT_PLANTED_DEFECT", "the name of a defect", SetPlantedDefect},
       {"TJIT_PRINT_CONFIG", "0 or 1", SetPrintConfig},
+      {"TJIT_PROFILE", "a file, or off", SetProfile},
       {"TJIT_SHADOW", "0 or 1", SetShadow},
       {"TJIT_STATS", "a path to write to, or - for a report on stderr",
        SetStatsPath},

@@ -74,6 +74,23 @@ struct StepRecord {
   std::vector<ResultRecord> results;
 };
 
+// Of a published step: other threads may mark its scalars meanwhile.
+inline StepRecord CopyOf(const StepRecord& step) {
+  StepRecord copy;
+  copy.op = step.op;
+  copy.kind = step.kind;
+  copy.context = step.context;
+  copy.args = step.args;
+  copy.statics = step.statics;
+  copy.results = step.results;
+  copy.scalars.reserve(step.scalars.size());
+  for (const ScalarRecord& scalar : step.scalars) {
+    copy.scalars.push_back({scalar.value, scalar.value_class, scalar.may_vary,
+                            scalar.IsRuntime()});
+  }
+  return copy;
+}
+
 // One storage of a trace.
 struct SlotRecord {
   std::uint64_t bytes = 0;      // size of the storage

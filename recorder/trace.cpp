@@ -370,4 +370,17 @@ std::vector<const TraceNode*> TraceStore::PathOf(const Trace* trace) const {
   return {path.begin(), path.end()};
 }
 
+std::vector<std::vector<const TraceNode*>> TraceStore::PathsOf(
+    const Trace* trace) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<std::vector<const TraceNode*>> paths;
+  const auto ends = ends_.find(trace);
+  if (ends == ends_.end()) return paths;
+  for (TraceNode* end : ends->second) {
+    const std::vector<TraceNode*> path = PathTo(end);
+    paths.emplace_back(path.begin(), path.end());
+  }
+  return paths;
+}
+
 }  // namespace tjit

@@ -43,6 +43,7 @@ struct Trace {
   std::atomic<std::int64_t> sightings{0};
   std::uint64_t sighted_at = 0;      // TraceStore's clock, of the last one
   std::atomic<bool> hot{false};
+  std::atomic<bool> known{false};    // hot because a profile says so
   std::atomic<std::int64_t> entries{0};
   std::atomic<std::int64_t> completions{0};
   // Penalty of LuaJIT's kind: `skip` more entries are let pass.
@@ -161,6 +162,8 @@ class TraceStore {
   std::vector<const Trace*> traces() const;
   // The path of one end node of `trace` (the first one recorded).
   std::vector<const TraceNode*> PathOf(const Trace* trace) const;
+  // All of them, in the order in which they were recorded.
+  std::vector<std::vector<const TraceNode*>> PathsOf(const Trace* trace) const;
 
  private:
   TraceNode* NewNode(TraceNode* parent, NewStep step);

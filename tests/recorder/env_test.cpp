@@ -41,7 +41,7 @@ TEST(EnvTest, EachVariableSetsItsOption) {
        "TJIT_COMPILE=1", "TJIT_DEBUG_COMPILE=0",
        "TJIT_DUMP=plan,ir", "TJIT_DUMP_FILE=a.dump", "TJIT_PERF_MAP=1",
        "TJIT_HOT_THRESHOLD=25", "TJIT_STRESS=hide", "TJIT_BLESS=1",
-       "TJIT_CONFIG=a.yaml", "TJIT_PRINT_CONFIG=1",
+       "TJIT_PROFILE=a.tjitprofile", "TJIT_CONFIG=a.yaml", "TJIT_PRINT_CONFIG=1",
        "TJIT_SHADOW=1", "TJIT_STRICT=1", "TJIT_VERIFY=1",
        "TJIT_STATS=/tmp/a=b.json", "TJIT_PLANTED_DEFECT=stale_scalar",
        "TJIT_INSTRUCTION_LOG=a b.log"});
@@ -58,6 +58,7 @@ TEST(EnvTest, EachVariableSetsItsOption) {
   EXPECT_EQ(o.hot_threshold, 25);
   EXPECT_TRUE(o.has_stress);
   EXPECT_EQ(o.stress, kStressHide);
+  EXPECT_EQ(o.profile_path, "a.tjitprofile");
   EXPECT_TRUE(o.has_shadow && o.shadow);
   EXPECT_TRUE(o.has_strict && o.strict);
   EXPECT_TRUE(o.bless);
@@ -153,6 +154,8 @@ TEST(EnvTest, PartsOfADump) {
   }
   EXPECT_THAT(Parse({"TJIT_DUMP_FILE="}).complaints,
               ElementsAre(HasSubstr("accepted is a path to write to")));
+  EXPECT_THAT(Parse({"TJIT_PROFILE="}).complaints,
+              ElementsAre(HasSubstr("accepted is a file, or off")));
   EXPECT_THAT(Parse({"TJIT_PERF_MAP=yes"}).complaints,
               ElementsAre(HasSubstr("TJIT_PERF_MAP=yes is not used")));
 }
