@@ -166,6 +166,11 @@ bool WritesPerfMap() {
   return env.has_perf_map ? env.perf_map : Configured().options.perf_map;
 }
 
+const std::string& ProfilePath() {
+  const std::string& path = Environment().profile_path;
+  return path.empty() ? Configured().options.profile_path : path;
+}
+
 Options Resolve(Options o) {
   const EnvOptions& env = Environment();
   Resolver r;
@@ -197,6 +202,9 @@ Options Resolve(Options o) {
                                           : "TJIT_INSTRUCTION_LOG");
   r.Note("perf_map", ToText(WritesPerfMap()),
          env.has_perf_map ? "TJIT_PERF_MAP" : Resolver::Origin("perf_map"));
+  r.Note("profile", ToText(ProfilePath()),
+         env.profile_path.empty() ? Resolver::Origin("profile")
+                                  : "TJIT_PROFILE");
   r.Take("shadow", env.has_shadow, env.shadow, &o.shadow, false);
   r.Take("stats_path", env.has_stats_path, env.stats_path, &o.stats_path, "");
   r.Take("stress", env.has_stress,

@@ -34,6 +34,9 @@ unsigned DumpParts();
 const std::string& DumpPath();
 bool WritesPerfMap();
 
+// TJIT_PROFILE, by environment or file; empty: the cache folder.
+const std::string& ProfilePath();
+
 // The program's options with what the environment says over them. With
 // TJIT_PRINT_CONFIG=1 it writes them to stderr, unless they are as before:
 //   [CONFIG] hot_threshold = 5 (tjit.yaml:3:16)

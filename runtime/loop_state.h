@@ -6,6 +6,10 @@
 
 #include <cstdint>
 
+#include <cstddef>
+
+#include "absl/container/flat_hash_map.h"
+#include "recorder/profile.h"
 #include "recorder/stretch_finder.h"
 
 namespace tjit::runtime {
@@ -25,6 +29,19 @@ struct LoopState {
   // come when it was found.
   std::uint32_t period = 0;
   std::uint32_t sightings = 0;
+
+  // The present capture walks a profile (null: it does not).
+  const Profile* profile = nullptr;
+  const KnownNode* known_root = nullptr;
+  const KnownNode* known = nullptr;  // the last step; null: none yet
+  std::size_t known_size = 0;        // steps up to there
+  std::size_t complete = 0;          // steps of the longest sequence so far
+  struct Tries {
+    std::size_t wasted = 0;  // steps that were recorded for nothing
+    int failures = 0;
+    bool is_done = false;
+  };
+  absl::flat_hash_map<const KnownNode*, Tries> tries;  // by first step
 
   // No forks are learnt at this op.
   void LearnNothing() {

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <mutex>
 
+#include "runtime/context_words.h"
 #include "runtime/interpose.h"
 #include "runtime/materialize.h"
 #include "runtime/torch_compat.h"
@@ -98,6 +99,20 @@ void Remember(ThreadView* v, const ContextEntry& now, std::uint32_t id) {
 
 namespace {
 
+std::uint32_t Intern(const ContextEntry& entry) {
+  ContextTable& table = Table();
+  std::uint32_t id = Find(table, entry);
+  if (id != 0) return id;
+  const std::lock_guard<std::mutex> lock(table.mutex);
+  id = Find(table, entry);
+  if (id != 0) return id;
+  const std::uint32_t n = table.count.load(std::memory_order_relaxed);
+  if (n == kMaxContexts) return 0;
+  table.entries[n] = entry;
+  table.count.store(n + 1, std::memory_order_release);
+  return n;
+}
+
 // The id of what is set now, kept for the next call.
 [[gnu::noinline]] std::uint32_t ChangedContext() {
   ThreadView& v = view;
@@ -105,25 +120,31 @@ namespace {
     v.keys = &c10::impl::raw_local_dispatch_key_set;
     v.autograd = &c10::AutogradState::get_tls_state();
   }
-  ContextTable& table = Table();
   const ContextEntry now = Now(v);
-  std::uint32_t id = Find(table, now);
-  if (id == 0) {
-    std::lock_guard<std::mutex> lock(table.mutex);
-    id = Find(table, now);
-    if (id == 0) {
-      const std::uint32_t n = table.count.load(std::memory_order_relaxed);
-      if (n == kMaxContexts) return 0;
-      table.entries[n] = now;
-      table.count.store(n + 1, std::memory_order_release);
-      id = n;
-    }
-  }
+  const std::uint32_t id = Intern(now);
+  if (id == 0) return 0;
   Remember(&v, now, id);
   return id;
 }
 
 }  // namespace
+
+std::vector<std::uint64_t> WordsOfContext(std::uint32_t context) {
+  const ContextTable& table = Table();
+  if (context == 0 || context >= table.count.load(std::memory_order_acquire)) {
+    return {};
+  }
+  const ContextEntry& e = table.entries[context];
+  return {e.included, e.excluded, e.autograd, e.default_dtype, e.flags};
+}
+
+std::uint32_t ContextOfWords(const std::vector<std::uint64_t>& words) {
+  if (words.size() != 5 || words[2] > UINT8_MAX || words[3] > UINT8_MAX) {
+    return 0;
+  }
+  return Intern({words[0], words[1], static_cast<std::uint8_t>(words[2]),
+                 static_cast<std::uint8_t>(words[3]), words[4]});
+}
 
 std::uint32_t CurrentContext() {
   const ThreadView& v = view;

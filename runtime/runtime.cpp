@@ -6,6 +6,7 @@
 #include "runtime/block.h"
 #include "runtime/build_check.h"
 #include "runtime/faulting_block.h"
+#include "runtime/hot_profile.h"
 #include "runtime/instruction_log.h"
 #include "runtime/interpose.h"
 #include "runtime/kernel_wrap.h"
@@ -69,7 +70,8 @@ Runtime& Runtime::Get() {
 
 Runtime::Runtime()
     : root_ops_(std::make_unique<std::atomic<bool>[]>(kMaxOps)),
-      tier2_(new Tier2) {
+      tier2_(new Tier2),
+      hot_profile_(new HotProfile) {
   stores_.push_back(std::make_unique<TraceStore>());
   store_.store(stores_.back().get(), std::memory_order_release);
 }
@@ -107,11 +109,13 @@ void Runtime::LockForFork() {
   for (const auto& state : states_) state->LockForFork();
   store().LockForFork();
   tier2_->LockForFork();
+  hot_profile_->LockForFork();
   LockInstructionLogForFork();
 }
 
 void Runtime::UnlockAfterFork(bool is_child) {
   UnlockInstructionLogAfterFork();
+  hot_profile_->UnlockAfterFork();
   tier2_->UnlockAfterFork(is_child);
   store().UnlockAfterFork();
   for (const auto& state : states_) state->UnlockAfterFork();
@@ -158,6 +162,7 @@ bool Runtime::Enable(const Options& options, bool for_thread) {
   if (modes != 0) modes_epoch_ += kModeEpoch;
   modes_.store(modes | modes_epoch_);
   tier2_->SetBackend(options.backend, options.cache_dir);
+  hot_profile_->Configure(options.cache_dir);
   stats_path_ = options.stats_path;
   NoteGlobalFlags();
   may_defer_.store(true);
@@ -188,6 +193,7 @@ void Runtime::Clear() {
   // Without the mutex: kernels run, which may wait for a thread that needs it.
   FlushAll(FlushReason::kSyncCall);
   tier2_->Forget();
+  hot_profile_->Forget();
   TrimCache();
 }
 
@@ -196,6 +202,7 @@ ThreadState* Runtime::NewThreadState() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     stats_file_.Claim(stats_path_);
+    hot_profile_->OnFirstOp(tier2_);
     if (!free_states_.empty()) {
       reused = free_states_.back();
       free_states_.pop_back();

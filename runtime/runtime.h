@@ -20,6 +20,7 @@
 
 namespace tjit::runtime {
 
+class HotProfile;
 class Tier2;
 
 class Runtime {
@@ -76,6 +77,8 @@ class Runtime {
 
   // Compiles segments in the background; off unless the backend has code.
   Tier2& tier2() { return *tier2_; }
+  // Sequences that were hot in earlier processes.
+  HotProfile& hot_profile() { return *hot_profile_; }
 
   Stats Collect();
   Counters& process_counters() { return process_counters_; }
@@ -115,6 +118,7 @@ class Runtime {
   bool inert_ = false;
   Counters process_counters_;
   Tier2* const tier2_;
+  HotProfile* const hot_profile_;
 };
 
 // Writes the statistics to TJIT_STATS (stats_file.h).

@@ -11,6 +11,7 @@
 #include "recorder/env.h"
 #include "recorder/explanation.h"
 #include "recorder/schema_key.h"
+#include "runtime/hot_profile.h"
 #include "runtime/instruction_log.h"
 #include "runtime/log.h"
 #include "runtime/runtime.h"
@@ -30,22 +31,6 @@ constexpr std::uint64_t kCompileNsPerStep = 100'000;
 std::int64_t StepsOf(const SegmentCode& code) {
   return code.steps_fused +
          static_cast<std::int64_t>(code.order.size() - code.groups.size());
-}
-
-// Other threads may mark scalars meanwhile.
-StepRecord CopyOf(const StepRecord& step) {
-  StepRecord copy;
-  copy.op = step.op;
-  copy.kind = step.kind;
-  copy.context = step.context;
-  copy.args = step.args;
-  copy.statics = step.statics;
-  copy.results = step.results;
-  for (const ScalarRecord& scalar : step.scalars) {
-    copy.scalars.push_back({scalar.value, scalar.value_class, scalar.may_vary,
-                            scalar.IsRuntime()});
-  }
-  return copy;
 }
 
 }  // namespace
@@ -160,7 +145,7 @@ bool Tier2Variant::Prepare(PreparedSegment* segment,
   if (state_ == State::kCounting) {
     ++runs_;
     const auto steps = variant->executable->step_count();
-    if (IsTimeToAsk(steps)) Ask(segment, variant, /*is_again=*/false);
+    if (IsTimeToAsk(*segment, steps)) Ask(segment, variant, /*is_again=*/false);
     return false;
   }
   if (state_ == State::kAsked) PickUp(segment, variant);
@@ -190,8 +175,14 @@ void Tier2Variant::StartTrial() {
   trial_.emplace(is_tried && !Runtime::Get().compile_all());
 }
 
-bool Tier2Variant::IsTimeToAsk(std::size_t steps) const {
+// What a profile knows has paid for its code in an earlier process.
+bool Tier2Variant::IsTimeToAsk(const PreparedSegment& segment,
+                               std::size_t steps) const {
   if (runs_ < 2) return false;
+  const Trace* trace = segment.nodes_[0]->owner.load(std::memory_order_acquire);
+  if (trace != nullptr && trace->known.load(std::memory_order_relaxed)) {
+    return true;
+  }
   if (!engine_->is_for_speed() || Runtime::Get().compile_all()) return true;
   return tier1_ns_ > kCompileNs + kCompileNsPerStep * steps;
 }
@@ -207,6 +198,7 @@ void Tier2Variant::Ask(PreparedSegment* segment,
   for (std::size_t s = 0; s < segment->slot_bytes_.size(); ++s) {
     input.slots.push_back({segment->slot_bytes_[s], variant->live[s] != 0});
   }
+  NoteCode(*segment, *variant);
   const std::size_t steps = input.steps.size();
   if (InstructionLogOn()) {
     LogTraceEvent(LogEvent::kCompile, "Starting", segment->nodes_[0]->owner,
@@ -218,6 +210,23 @@ void Tier2Variant::Ask(PreparedSegment* segment,
                    std::string(OpName(segment->nodes_[0]->step.op)), ")"));
   task_ = Runtime::Get().tier2().Ask(std::move(input), is_again);
   state_ = task_ == nullptr ? State::kCounting : State::kAsked;
+}
+
+// For the profile.
+void Tier2Variant::NoteCode(const PreparedSegment& segment,
+                            const PreparedSegment::Variant& variant) {
+  ProfileSegment code;
+  code.begin = segment.nodes_.front()->depth;
+  for (std::uint32_t s = 0; s < variant.live.size(); ++s) {
+    if (variant.live[s] != 0) code.live.push_back(s);
+  }
+  std::vector<std::uint8_t> runs(segment.nodes_.size(), 0);
+  for (const std::uint32_t i : variant.executable->plan().needed) runs[i] = 1;
+  for (std::uint32_t i = 0; i < runs.size(); ++i) {
+    if (runs[i] == 0) code.dropped.push_back(i);
+  }
+  Runtime::Get().hot_profile().NoteCode(segment.nodes_.back(),
+                                        std::move(code));
 }
 
 void Tier2Variant::PickUp(PreparedSegment* segment,

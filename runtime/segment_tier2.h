@@ -61,9 +61,11 @@ struct Tier2Variant {
   // True if this run is one of tier 2.
   bool Prepare(PreparedSegment* segment, PreparedSegment::Variant* variant,
                const tjit::runtime::Run& run);
-  bool IsTimeToAsk(std::size_t steps) const;
+  bool IsTimeToAsk(const PreparedSegment& segment, std::size_t steps) const;
   void Ask(PreparedSegment* segment, PreparedSegment::Variant* variant,
            bool is_again);
+  static void NoteCode(const PreparedSegment& segment,
+                       const PreparedSegment::Variant& variant);
   void PickUp(PreparedSegment* segment, PreparedSegment::Variant* variant);
   void Build(PreparedSegment* segment, PreparedSegment::Variant* variant);
   void Dump(const PreparedSegment& segment, DumpFile* file) const;

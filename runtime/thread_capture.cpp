@@ -35,6 +35,7 @@ void ThreadState::OnCandidate(const HotDetector::Candidate& candidate) {
     return;
   }
   if (capture_.active()) {
+    if (loops_->profile != nullptr) return;
     // An open capture that has been through the loop twice has missed its end.
     const std::size_t twice = 2 * std::size_t{candidate.period};
     if (capture_.length() != 0 || capture_.size() + 1 < twice) return;
@@ -74,6 +75,7 @@ void ThreadState::StartCapture(TraceNode* from, std::uint32_t length,
                                bool boundary, std::size_t open_limit) {
   open_limit_ = open_limit;
   loops_->to_fork = false;
+  loops_->profile = nullptr;
   capture_.Start(from, length, boundary, &run_);
 }
 
@@ -89,8 +91,10 @@ void ThreadState::StartCapture(TraceNode* from, std::uint32_t length,
 // (4) at a loop: when a period has closed twice in it, see OnCandidate();
 // (5) after kMaxTraceSteps;
 // (6) at a fork, if the stream is starving: see Note [Stretches].
+// One that walks a profile ends where that says: see Note [Known sequences].
 void ThreadState::MaybeEndCapture(const CallFrame& frame) {
   if (capture_.size() == 0) return;
+  if (loops_->profile != nullptr) return EndKnown(frame);
   if (capture_.length() != 0) {
     if (IsHotRoot(frame) && !IsExpected(frame)) FinishCapture();
     return;
@@ -145,6 +149,11 @@ void ThreadState::AbandonCapture() {
 }
 
 void ThreadState::FinishCapture() {
+  if (loops_->profile != nullptr) {
+    // mark_step: a known sequence may hold several.
+    if (loops_->complete == capture_.size()) FinishKnown();
+    return;
+  }
   const bool fresh = capture_.length() != 0;
   const bool boundary = capture_.at_boundary();
   TraceNode* from = capture_.from();
@@ -160,6 +169,7 @@ void ThreadState::FinishCapture() {
   BailReason why = BailReason::kCount;
   const std::size_t iterations =
       fresh ? std::max(steps.size() / loops_->period, std::size_t{1}) : 1;
+  const bool known = MarkKnown(from, &steps);
   std::vector<NewStep> merged;  // a copy, where there is more than one
   if (iterations > 1) merged = steps;
   Trace* trace = store.Insert(from, std::move(steps), boundary, &why);
@@ -176,6 +186,7 @@ void ThreadState::FinishCapture() {
     LogFound(trace);
     if (!fresh) counters_.sequences.Add();
   }
+  if (known) Promote(trace);
   // The periods that closed before the capture were sightings as well.
   const std::size_t sightings =
       fresh && new_trace ? loops_->sightings + iterations : 1;

@@ -6,6 +6,7 @@
 
 #include "runtime/deferred_storage.h"
 #include "runtime/find_root.h"
+#include "runtime/hot_profile.h"
 #include "runtime/instruction_log.h"
 #include "runtime/interpose.h"
 #include "runtime/log.h"
@@ -130,8 +131,11 @@ Decision ThreadState::RunEagerly(CallFrame& frame) {
   ObserveToken(frame, HotDetector::kPlain);
   if (due || runtime_->compile_all()) {
     MaybeStartCapture(due);
-  } else if (stretch_due) {
-    MaybeStartStretch();
+  } else {
+    if (runtime_->hot_profile().known() != nullptr) [[unlikely]] {
+      MaybeStartKnown(frame);
+    }
+    if (stretch_due) MaybeStartStretch();
   }
   if (capture_.active()) {
     capture_.Before(frame, context_);
@@ -295,7 +299,8 @@ void ThreadState::AfterEager(CallFrame& frame, const ResultList& results,
   NoteWrites(frame, results);
   at_boundary_ = frame.entry.op_class == OpClass::kSync;
   if (!capture_.active()) return;
-  if (capture_.complete()) {
+  if (loops_->profile != nullptr) [[unlikely]] FollowKnown();
+  if (capture_.active() && capture_.complete()) {
     FinishCapture();
     at_boundary_ = true;  // the next period begins here
   }

@@ -161,6 +161,15 @@ class ThreadState {
   void MaybeStartStretch();
   void MaybeEndStretch();
 
+  // Sequences of a profile, see Note [Known sequences] in thread_known.cpp.
+  void MaybeStartKnown(const CallFrame& frame);
+  void FollowKnown();
+  void EndKnown(const CallFrame& frame);
+  void FinishKnown();
+  void GiveUpKnown();
+  bool MarkKnown(const TraceNode* from, std::vector<NewStep>* steps) const;
+  void Promote(Trace* trace);
+
   // Capturing.
   bool capture_is_due() const {
     return scheduled_.period != 0 && scheduled_.wait == 0;

@@ -161,6 +161,16 @@ std::shared_ptr<CompileTask> Tier2::Ask(SegmentInput input, bool is_again) {
   return task;
 }
 
+bool Tier2::Post(std::function<void()> job) {
+  auto task = std::make_shared<CompileTask>();
+  task->job = std::move(job);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (is_stopped_ || !StartWorker()) return false;
+  queue_.push_back(task);
+  changed_->notify_all();
+  return true;
+}
+
 // REQUIRES: mutex_ is held.
 bool Tier2::StartWorker() {
   if (has_worker_) return true;
@@ -193,7 +203,11 @@ void Tier2::Work() {
     if (std::exchange(forget_, false)) kernels_.Clear();
     is_busy_ = true;
     lock.unlock();
-    Compile(task.get());
+    if (task->job != nullptr) {
+      task->job();
+    } else {
+      Compile(task.get());
+    }
     lock.lock();
     for (const std::string& reason : task->code.reasons) {
       if (failures_.size() < kMaxReasons || failures_.contains(reason)) {

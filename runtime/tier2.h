@@ -20,6 +20,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -45,6 +46,7 @@ struct CompileTask {
   SegmentCode code;    // the asker's, once it is done
   std::int64_t ns = 0;
   std::atomic<State> state{State::kWaiting};
+  std::function<void()> job;  // what is done instead, if it is not null
 };
 
 class Tier2 {
@@ -60,6 +62,8 @@ class Tier2 {
 
   // Queues `input`; null if the queue is full or no thread can be had.
   std::shared_ptr<CompileTask> Ask(SegmentInput input, bool is_again);
+  // Runs `job` on the worker; false if no thread can be had.
+  bool Post(std::function<void()> job);
   // disable(): what waits is dropped; its askers may ask again.
   void DropQueued();
   // clear(): kernels and failures are forgotten.
@@ -69,6 +73,11 @@ class Tier2 {
   void LockForFork();
   void UnlockAfterFork(bool is_child);
 
+  // What is wrong with the cache folder was said. Behind Stop().
+  bool CacheHasWarned() const {
+    const cache::ObjectCache* cache = cache_.load();
+    return cache != nullptr && cache->has_warned();
+  }
   // Written by the worker.
   const Counters& counters() const { return counters_; }
   // Why groups of ops were not compiled, and how often.

@@ -6,6 +6,7 @@
 #include "recorder/env.h"
 #include "recorder/log.h"
 #include "runtime/configuration.h"
+#include "runtime/hot_profile.h"
 #include "runtime/instruction_log.h"
 #include "runtime/kernel_wrap.h"
 #include "runtime/log.h"
@@ -46,6 +47,8 @@ struct AtLoad {
     Runtime::Get().tier2().Stop();
     runtime::SayKeptFailures();
     runtime::CloseInstructionLog();
+    Runtime::Get().hot_profile().SaveAtExit(
+        Runtime::Get().store(), Runtime::Get().tier2().CacheHasWarned());
     runtime::WriteStatsFile();
   }
 };
@@ -111,6 +114,14 @@ void mark_opaque(std::string_view name) {
               "\"ns::op\" or \"ns::\"");
   // Traces that defer it are to be forgotten.
   if (runtime::MarkOpaque(name) != 0) clear();
+}
+
+std::int64_t prewarm(const std::string& file) {
+  return Runtime::Get().hot_profile().Prewarm(file, &Runtime::Get().tier2());
+}
+
+std::int64_t save_profile(const std::string& file) {
+  return Runtime::Get().hot_profile().Save(file, Runtime::Get().store());
 }
 
 Stats stats() { return Runtime::Get().Collect(); }

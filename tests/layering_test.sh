@@ -26,7 +26,7 @@ runtime/interposed\.def"
     runtime/include/*) echo "$PLAIN|$TORCH|tjit/.+" ;;
     runtime/*)
       echo "$PLAIN|$TORCH|recorder/[^/]+|compiler/[^/]+|runtime/.+|tjit/.+|\
-compiler/(llvm/(abi|loader)|cache/object_cache)\.h"
+compiler/(llvm/(abi|loader)|cache/(entry|folder|object_cache))\.h"
       ;;
     examples/*) echo "$PLAIN|$TORCH|tjit/.+" ;;
     tools/*)

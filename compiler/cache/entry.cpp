@@ -27,14 +27,16 @@ constexpr std::size_t kSummed = offsetof(EntryHeader, format);
 
 }  // namespace
 
-std::string FileNameOf(std::string_view key) {
+std::string FileNameOf(std::string_view key, std::string_view suffix) {
   const XXH128_hash_t hash = XXH3_128bits(key.data(), key.size());
   return absl::StrFormat("%016x%016x", hash.high64, hash.low64) +
-         std::string(kSuffix);
+         std::string(suffix);
 }
 
 bool IsFileName(std::string_view name) {
-  return name.size() == kDigits + kSuffix.size() && name.ends_with(kSuffix) &&
+  if (name.size() < kDigits) return false;
+  const std::string_view suffix = name.substr(kDigits);
+  return (suffix == kSuffix || suffix == kProfileSuffix) &&
          std::all_of(name.begin(), name.begin() + kDigits, [](char c) {
            return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
          });

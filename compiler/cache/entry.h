@@ -15,13 +15,16 @@
 namespace tjit::cache {
 
 inline constexpr std::string_view kSuffix = ".tjitobj";
+// An entry whose object is a hot profile (recorder/profile_text.h).
+inline constexpr std::string_view kProfileSuffix = ".tjitprofile";
 
 struct Entry {
   std::string_view key, object;
 };
 
 // "0123...ef.tjitobj", 32 digits.
-std::string FileNameOf(std::string_view key);
+std::string FileNameOf(std::string_view key,
+                       std::string_view suffix = kSuffix);
 bool IsFileName(std::string_view name);
 
 std::string Encode(const Entry& entry);

@@ -38,6 +38,8 @@ class ObjectCache {
   bool Find(std::string_view key, std::string* object);
   void Store(std::string_view key, std::string_view object);
 
+  // What is wrong with the folder was said.
+  bool has_warned() const { return is_refused_ || cannot_write_; }
   const std::string& folder() const { return folder_; }
   std::int64_t hits() const { return hits_; }
   std::int64_t misses() const { return misses_; }

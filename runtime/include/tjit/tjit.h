@@ -62,6 +62,20 @@ TJIT_API void mark_step();
 // taken earlier).
 TJIT_API void sync();
 
+// Says what repeats before it has been seen: reads the sequences that an
+// earlier process promoted (`file`, written by save_profile() or
+// TJIT_PROFILE), and has their machine code made ready by the backend that
+// enable() has chosen. Each is replayed from its second run on instead of after
+// hot_threshold sightings. Only a hint: every op is compared as always. Waits
+// for the compiler. Returns the number of sequences.
+// THROWS: c10::Error that names file and cause: there is none, it is damaged,
+// or another build of tjit or libtorch wrote it.
+TJIT_API std::int64_t prewarm(const std::string& file);
+
+// Writes the sequences that are replayed now for prewarm(). Replaces the file.
+// Returns their number. THROWS: c10::Error if it cannot be written.
+TJIT_API std::int64_t save_profile(const std::string& file);
+
 // Runs what is deferred, then forgets every trace and gives its memory back.
 TJIT_API void clear();
 

@@ -1,0 +1,241 @@
+#include "runtime/hot_profile.h"
+
+#include <c10/util/Exception.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "recorder/env.h"
+#include "recorder/profile_text.h"
+#include "runtime/configuration.h"
+#include "runtime/log.h"
+#include "runtime/tier2.h"
+
+namespace tjit::runtime {
+namespace {
+
+// It has been replayed, and not because of an error given up since.
+bool IsWorthKeeping(const Trace& trace) {
+  return trace.hot.load(std::memory_order_acquire) &&
+         !trace.blacklisted.load(std::memory_order_relaxed) &&
+         trace.completions.load(std::memory_order_relaxed) >
+             trace.eager_completions.load(std::memory_order_relaxed);
+}
+
+// False if `known` has all of it.
+bool HasNews(const Profile& profile, const Profile& known) {
+  for (const KnownNode* end : profile.ends()) {
+    const KnownPath path = Profile::PathTo(end);
+    std::vector<const StepRecord*> steps;
+    for (const StepRecord& step : path.steps) steps.push_back(&step);
+    const KnownNode* node = known.Find(steps);
+    if (node == nullptr || !node->ends) return true;
+    for (std::size_t i = path.steps.size(); i-- > 0; node = node->parent) {
+      for (const ProfileSegment& s : path.segments[i]) {
+        if (node->segments.size() < Profile::kMaxSegmentsPerNode &&
+            std::find(node->segments.begin(), node->segments.end(), s) ==
+                node->segments.end()) {
+          return true;
+        }
+      }
+    }
+  }
+  return false;
+}
+
+// The steps of a compiled part of `path` that ends with step `end`, as the
+// segment itself would give them to the compiler.
+SegmentInput InputOf(const KnownPath& path, std::size_t end,
+                     const ProfileSegment& segment) {
+  SegmentInput input;
+  std::uint32_t scalar_begin = 0, index = 0;
+  std::size_t slots = 0;
+  for (std::size_t i = 0; i <= end; ++i) {
+    const StepRecord& step = path.steps[i];
+    for (const ArgRecord& a : step.args) {
+      slots = std::max(slots, static_cast<std::size_t>(a.slot + 1));
+    }
+    for (const ResultRecord& r : step.results) {
+      slots = std::max(slots, static_cast<std::size_t>(r.slot + 1));
+    }
+    if (i >= segment.begin && step.kind == StepKind::kDeferred) {
+      if (!std::binary_search(segment.dropped.begin(), segment.dropped.end(),
+                              index)) {
+        input.steps.push_back({step, OpName(step.op), index, scalar_begin});
+      }
+      ++index;
+    }
+    scalar_begin += static_cast<std::uint32_t>(step.scalars.size());
+  }
+  for (std::size_t s = 0; s < slots; ++s) {
+    input.slots.push_back(
+        {path.slots[s].bytes,
+         std::binary_search(segment.live.begin(), segment.live.end(), s)});
+  }
+  return input;
+}
+
+// Has all segments of the profile compiled, each once.
+void Compile(const Profile& profile, Tier2* tier2) {
+  absl::flat_hash_set<const KnownNode*> seen;
+  for (const KnownNode* end : profile.ends()) {
+    const KnownPath path = Profile::PathTo(end);
+    const KnownNode* node = end;
+    for (std::size_t i = path.steps.size(); i-- > 0; node = node->parent) {
+      if (!seen.insert(node).second) continue;
+      for (const ProfileSegment& segment : node->segments) {
+        SegmentInput input = InputOf(path, i, segment);
+        if (tier2->Ask(input, /*is_again=*/false) != nullptr) continue;
+        tier2->WaitUntilIdle();  // the queue was full
+        tier2->Ask(std::move(input), /*is_again=*/false);
+      }
+    }
+  }
+  tier2->WaitUntilIdle();
+}
+
+bool IsThere(const ProfilePlace& place) {
+  struct stat info;
+  return !place.name.empty() && stat(place.path().c_str(), &info) == 0;
+}
+
+}  // namespace
+
+HotProfile::HotProfile() : pid_(getpid()) {}
+
+void HotProfile::Configure(const std::string& cache_dir) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::string& file = ProfilePath();
+  if (file == kCacheOff) {
+    place_ = ProfilePlace();
+  } else if (!file.empty()) {
+    place_ = PlaceOf(file);
+  } else if (IsOnAtLoad() && cache_dir != kCacheOff) {
+    place_ = PlaceInCache(cache_dir);
+  } else {
+    place_ = ProfilePlace();
+  }
+}
+
+void HotProfile::OnFirstOp(Tier2* tier2) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (was_read_ || !IsThere(place_)) return;
+    was_read_ = true;
+  }
+  tier2->Post([this] { Load(); });
+}
+
+void HotProfile::Load() {
+  ProfilePlace place;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    place = place_;
+  }
+  auto profile = std::make_unique<Profile>();
+  bool is_there = false;
+  const std::string error = ReadProfile(place, /*any_program=*/false,
+                                        profile.get(), &is_there);
+  if (error.empty()) return Publish(std::move(profile));
+  LogWarning(absl::StrCat("the profile ", place.path(), " is not used: ", error,
+                          "; it is written anew when the program ends"));
+}
+
+void HotProfile::Publish(std::unique_ptr<Profile> profile) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (const Profile* known = known_.load(std::memory_order_relaxed)) {
+    for (const KnownNode* end : known->ends()) {
+      if (!profile->Add(Profile::PathTo(end)).empty()) break;  // it is full
+    }
+  }
+  if (profile->empty()) return;
+  profiles_.push_back(std::move(profile));
+  known_.store(profiles_.back().get(), std::memory_order_release);
+}
+
+void HotProfile::NoteCode(const TraceNode* last, ProfileSegment segment) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (code_.size() >= kMaxCode) return;
+  for (const auto& [node, known] : code_) {
+    if (node == last && known == segment) return;
+  }
+  code_.emplace_back(last, std::move(segment));
+}
+
+void HotProfile::Forget() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  known_.store(nullptr, std::memory_order_release);
+  code_.clear();
+}
+
+void HotProfile::Collect(const TraceStore& store, Profile* profile) {
+  absl::flat_hash_map<const TraceNode*, std::vector<ProfileSegment>> code;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const auto& [node, segment] : code_) code[node].push_back(segment);
+  }
+  for (const Trace* trace : store.traces()) {
+    if (!IsWorthKeeping(*trace)) continue;
+    for (const std::vector<const TraceNode*>& nodes : store.PathsOf(trace)) {
+      KnownPath path;
+      path.at_boundary = trace->starts_at_boundary;
+      for (const TraceNode* node : nodes) {
+        path.steps.push_back(CopyOf(node->step));
+        path.slots.insert(path.slots.end(), node->new_slots.begin(),
+                          node->new_slots.end());
+        const auto found = code.find(node);
+        path.segments.emplace_back();
+        if (found != code.end()) path.segments.back() = found->second;
+      }
+      // What the text cannot show is left out, and what has no room.
+      if (ParsesBack(path)) profile->Add(std::move(path));
+    }
+  }
+}
+
+std::int64_t HotProfile::Prewarm(const std::string& file, Tier2* tier2) {
+  const ProfilePlace place = PlaceOf(file);
+  auto profile = std::make_unique<Profile>();
+  bool is_there = false;
+  std::string error =
+      ReadProfile(place, /*any_program=*/true, profile.get(), &is_there);
+  if (error.empty() && !is_there) error = "there is no such file";
+  TORCH_CHECK(error.empty(), "tjit::prewarm: cannot use \"", file, "\": ",
+              error, "; tjit::save_profile and TJIT_PROFILE write such files");
+  const auto count = static_cast<std::int64_t>(profile->ends().size());
+  if (tier2->engine() != nullptr) Compile(*profile, tier2);
+  Publish(std::move(profile));
+  return count;
+}
+
+std::int64_t HotProfile::Save(const std::string& file,
+                              const TraceStore& store) {
+  Profile profile;
+  Collect(store, &profile);
+  const auto count = static_cast<std::int64_t>(profile.ends().size());
+  const std::string error =
+      WriteProfile(PlaceOf(file), /*merges=*/false, &profile);
+  TORCH_CHECK(error.empty(), "tjit::save_profile: cannot write \"", file,
+              "\": ", error);
+  return count;
+}
+
+void HotProfile::SaveAtExit(const TraceStore& store, bool has_warned) {
+  if (place_.name.empty() || getpid() != pid_) return;
+  Profile profile;
+  Collect(store, &profile);
+  if (profile.empty()) return;
+  const Profile* known = this->known();
+  if (known != nullptr && !HasNews(profile, *known) && IsThere(place_)) return;
+  const std::string error = WriteProfile(place_, /*merges=*/true, &profile);
+  if (error.empty() || (place_.is_cache && has_warned)) return;
+  LogWarning(absl::StrCat("cannot write the profile ", place_.path(), ": ",
+                          error, "; the next run learns anew. TJIT_PROFILE "
+                          "names another file, or is off"));
+}
+
+}  // namespace tjit::runtime

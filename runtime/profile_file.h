@@ -1,0 +1,38 @@
+// The file of a hot profile: an entry of the cache folder whose object is the
+// text of profile_text.h, and whose key names the program and the builds of
+// libtorch and tjit.
+//
+// Thread: any, and any process: files are replaced as a whole, and writers that
+// put theirs together with what is there wait for one another.
+// Tested by: tests/runtime/hot_profile_test.cpp,
+// tests/acceptance/profile_test.py
+#pragma once
+
+#include <string>
+
+#include "recorder/profile.h"
+
+namespace tjit::runtime {
+
+struct ProfilePlace {
+  std::string folder, name;  // no name: nowhere
+  bool is_cache = false;     // the cache folder
+  std::string path() const { return folder + "/" + name; }
+};
+
+// The file that belongs to this program in a cache folder.
+ProfilePlace PlaceInCache(const std::string& folder);
+// A file that the user has named.
+ProfilePlace PlaceOf(const std::string& file);
+
+// Adds what the file has. Returns "" or what is wrong with it. *is_there: false
+// if there is none, which is not wrong. `any_program`: it may be another one's.
+std::string ReadProfile(const ProfilePlace& place, bool any_program,
+                        Profile* profile, bool* is_there);
+
+// Replaces the file; `merges`: what it had and `profile` has not is kept, as
+// far as there is room. Returns "" or why not.
+std::string WriteProfile(const ProfilePlace& place, bool merges,
+                         Profile* profile);
+
+}  // namespace tjit::runtime
