@@ -30,7 +30,8 @@ from dataclasses import dataclass, field
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TUNABLES = ("glibc.malloc.mmap_threshold=4294967296:"
             "glibc.malloc.trim_threshold=17179869184")
-ON = {"TJIT_AUTO_COMPILE": "1"}
+# What a process does must not depend on those before it.
+ON = {"TJIT_AUTO_COMPILE": "1", "TJIT_PROFILE": "off"}
 LOG = pathlib.Path(tempfile.gettempdir()) / f"tjit-bench-{os.getpid()}.log"
 NOTHING_RUNS = {**ON, "TJIT_PLANTED_DEFECT": "no_execute"}
 

@@ -86,6 +86,7 @@ class Parser {
     if (!c.Take(kContext) || !c.TakeUnsigned(&number)) return c.error();
     do {
       std::uint64_t word = 0;
+      c.SkipBlanks();
       if (!c.TakeHex(&word)) return c.error();
       words.push_back(word);
     } while (c.Try(","));
@@ -210,7 +211,8 @@ std::string ToText(
 bool ParsesBack(const KnownPath& path) {
   ParsedTrace trace;
   std::string error;
-  const std::string text = ToText({path.at_boundary, path.steps, path.slots, {}});
+  const std::string text =
+      ToText({path.at_boundary, path.steps, path.slots, {}});
   if (!ParseTrace(text, &trace, &error)) return false;
   for (std::size_t i = 0; i < path.steps.size(); ++i) {
     if (!Resembles(path.steps[i], trace.steps[i])) return false;

@@ -36,6 +36,7 @@ def environment(on):
     env = {k: v for k, v in os.environ.items() if not k.startswith("TJIT_")}
     if on:
         env["TJIT_AUTO_COMPILE"] = "1"
+        env["TJIT_PROFILE"] = "off"
         env["TJIT_HOT_THRESHOLD"] = "2"
     return env
 

@@ -3,8 +3,11 @@ import os
 
 
 def environment(**extra):
-    """Without any TJIT_ variable of the caller's."""
+    """Without any TJIT_ variable of the caller's, and without a profile: what a
+    process does must not depend on those that ran before."""
     env = {k: v for k, v in os.environ.items()
            if not k.startswith("TJIT_") and k != "LD_PRELOAD"}
-    env.update(OMP_NUM_THREADS="1", OMP_WAIT_POLICY="passive", **extra)
+    env.update(OMP_NUM_THREADS="1", OMP_WAIT_POLICY="passive",
+               TJIT_PROFILE="off")
+    env.update(extra)
     return env

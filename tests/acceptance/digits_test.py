@@ -28,7 +28,8 @@ def run(folder, on, threads=1, data=None, epochs=EPOCHS, dump=None, **extra):
     """Runs the program without any TJIT_ variable of the caller's."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("TJIT_")}
     # Waiting threads sleep: spinning ones starve each other on a busy machine.
-    env.update(OMP_NUM_THREADS=str(threads), OMP_WAIT_POLICY="passive")
+    env.update(OMP_NUM_THREADS=str(threads), OMP_WAIT_POLICY="passive",
+               TJIT_PROFILE="off")
     if on:
         env["TJIT_AUTO_COMPILE"] = "1"
     env.update(extra)

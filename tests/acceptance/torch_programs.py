@@ -36,7 +36,8 @@ def run_program(path, extra, only="*"):
         env = {k: v for k, v in os.environ.items()
                if not k.startswith("TJIT_")}
         stats = pathlib.Path(folder) / "stats.json"
-        env.update(OMP_NUM_THREADS="1", TMPDIR=folder, **extra)
+        env.update(OMP_NUM_THREADS="1", TMPDIR=folder, TJIT_PROFILE="off",
+                   **extra)
         if extra:
             env.update(LD_PRELOAD=str(LIBTJIT), TJIT_STATS=str(stats))
         try:

@@ -63,7 +63,8 @@ def environment(folder, **extra):
     """The caller's environment without its TJIT_ variables."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("TJIT_")}
     # One thread each: the tests' tensors are tiny, and waiting threads spin.
-    env.update(OMP_NUM_THREADS="1", TMPDIR=folder, **extra)
+    env.update(OMP_NUM_THREADS="1", TMPDIR=folder, TJIT_PROFILE="off",
+               **extra)
     return env
 
 

@@ -32,7 +32,7 @@ class Case(unittest.TestCase):
 
     def run_loop(self, *arguments, on=True, command=(), **extra):
         env = {k: v for k, v in os.environ.items() if not k.startswith("TJIT_")}
-        env.update(OMP_NUM_THREADS="1", **extra)
+        env.update(OMP_NUM_THREADS="1", TJIT_PROFILE="off", **extra)
         if on:
             env.update(TJIT_AUTO_COMPILE="1", TJIT_HOT_THRESHOLD="2")
         return subprocess.run([*command, PROGRAM, *arguments], env=env,

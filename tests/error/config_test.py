@@ -29,7 +29,7 @@ class ConfigTest(unittest.TestCase):
     def run_loop(self, *mode, command=(), **variables):
         env = {k: v for k, v in os.environ.items()
                if not k.startswith("TJIT_")}
-        env.update(OMP_NUM_THREADS="1", **variables)
+        env.update(OMP_NUM_THREADS="1", TJIT_PROFILE="off", **variables)
         done = subprocess.run([*command, PROGRAM, *mode], env=env,
                               cwd=self.folder, text=True, capture_output=True,
                               timeout=60, check=False)
@@ -96,6 +96,7 @@ class ConfigTest(unittest.TestCase):
              "[CONFIG] hot_threshold = 10 (set by the program)",
              '[CONFIG] instruction_log = "" (default)',
              "[CONFIG] perf_map = false (default)",
+             '[CONFIG] profile = "off" (TJIT_PROFILE)',
              "[CONFIG] shadow = false (default)",
              '[CONFIG] stats_path = "s.json" (TJIT_STATS)',
              "[CONFIG] stress = none (default)",

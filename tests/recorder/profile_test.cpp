@@ -182,7 +182,8 @@ TEST(ProfileTest, WhatIsWrongIsNamedWithItsLine) {
     return Parse(changed, &none);
   };
   EXPECT_THAT(error_of("trace 0", "race 0"), HasSubstr("expected context"));
-  EXPECT_THAT(error_of("context 1", "context 9"), HasSubstr("context 1 is not"));
+  EXPECT_THAT(error_of("context 1", "context 9"),
+              HasSubstr("context 1 is not"));
   EXPECT_THAT(error_of("f32[4]", "f31[4]"), HasSubstr("no dtype 'f31'"));
   EXPECT_THAT(error_of("live 1", "live 9"), HasSubstr("not there"));
   EXPECT_THAT(error_of("segment 0 1", "segment 0 7"),

@@ -14,6 +14,7 @@
 #include "compiler/cache/entry.h"
 #include "compiler/cache/folder.h"
 #include "recorder/env.h"
+#include "recorder/profile_text.h"
 #include "tools/tjit/run_command.h"
 
 namespace tjit::tools {
@@ -24,11 +25,11 @@ using Files = std::vector<cache::FileInfo>;
 constexpr char kUsage[] =
     "usage: tjit cache list|verify|clear [DIR]\n\n"
     "  list    the entries: bytes, when they were last used (to the hour), "
-    "name\n"
+    "name,\n          of a hot profile its sequences and program\n"
     "  verify  reads every entry; status 1 if some would not be used\n"
     "  clear   removes the entries, and nothing else in the folder\n\n"
-    "DIR is the folder of compiled code; without it that of TJIT_CACHE_DIR, "
-    "else\n$XDG_CACHE_HOME/tjit or ~/.cache/tjit.\n";
+    "DIR is the folder of compiled code and hot profiles; without it that "
+    "of\nTJIT_CACHE_DIR, else $XDG_CACHE_HOME/tjit or ~/.cache/tjit.\n";
 
 int Fail(const std::string& text) {
   std::fprintf(stderr, "tjit cache: %s\n", text.c_str());
@@ -42,6 +43,17 @@ std::string DefaultFolder() {
   return env.cache_dir == kCacheOff ? "" : env.cache_dir;
 }
 
+bool IsProfile(std::string_view name) {
+  return name.ends_with(cache::kProfileSuffix);
+}
+
+// The sequences of a profile: "" or what is wrong with it. What contexts stand
+// for does not matter here.
+std::string ReadSequences(std::string_view text, Profile* profile) {
+  return ParseProfile(
+      text, [](const ContextWords&) { return 1u; }, profile);
+}
+
 // "" or what is wrong with the entry.
 std::string Verify(const std::string& folder, const std::string& name) {
   std::string bytes;
@@ -49,10 +61,37 @@ std::string Verify(const std::string& folder, const std::string& name) {
   std::string error = cache::Read(folder + "/" + name, &bytes, &is_there);
   cache::Entry entry;
   if (error.empty() && is_there) error = cache::Decode(bytes, &entry);
-  if (error.empty() && is_there && cache::FileNameOf(entry.key) != name) {
-    error = "it is that of another key";
+  if (!error.empty() || !is_there) return error;
+  const std::string_view suffix =
+      IsProfile(name) ? cache::kProfileSuffix : cache::kSuffix;
+  if (cache::FileNameOf(entry.key, suffix) != name) {
+    return "it is that of another key";
   }
-  return error;
+  Profile profile;
+  return IsProfile(name) ? ReadSequences(entry.object, &profile) : "";
+}
+
+// "  2 sequences of /bin/program", "" for what is no profile or damaged.
+std::string Contents(const std::string& folder, const std::string& name) {
+  constexpr std::string_view kProgram = "\nprogram ";
+  if (!IsProfile(name)) return "";
+  std::string bytes;
+  bool is_there = false;
+  cache::Entry entry;
+  Profile profile;
+  if (!cache::Read(folder + "/" + name, &bytes, &is_there).empty() ||
+      !cache::Decode(bytes, &entry).empty() ||
+      !ReadSequences(entry.object, &profile).empty()) {
+    return "  damaged";
+  }
+  const std::size_t count = profile.ends().size();
+  std::string text = "  " + std::to_string(count);
+  text += count == 1 ? " sequence of " : " sequences of ";
+  const std::size_t begin = entry.key.find(kProgram);
+  if (begin == std::string_view::npos) return text + "?";
+  std::string_view program = entry.key.substr(begin + kProgram.size());
+  program = program.substr(0, program.find_first_of(" \n"));
+  return text.append(program);
 }
 
 void PrintSum(std::size_t count, std::uint64_t bytes, const char* what,
@@ -76,8 +115,9 @@ int ListAll(const std::string& folder, const Files& files) {
     if (localtime_r(&used, &local) != nullptr) {
       std::strftime(text, sizeof(text), "%Y-%m-%d %H:%M", &local);
     }
-    std::printf("%10llu  %s  %s\n", static_cast<unsigned long long>(file.bytes),
-                text, file.name.c_str());
+    std::printf("%10llu  %s  %s%s\n",
+                static_cast<unsigned long long>(file.bytes), text,
+                file.name.c_str(), Contents(folder, file.name).c_str());
   }
   PrintSum(files.size(), Sum(files), "in", folder);
   return 0;

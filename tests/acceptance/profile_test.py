@@ -1,0 +1,263 @@
+"""Hot profiles: the second process of a program does not learn anew.
+
+What it proves: a process that ends writes what it promoted into the cache
+folder (or TJIT_PROFILE), the next one replays it after a step instead of after
+TJIT_HOT_THRESHOLD sightings and, with TJIT_BACKEND=llvm, compiles nothing, all
+with eager's bits; it writes nothing where there is nothing new; off is off;
+several programs, several processes at once; what is damaged, cut, another
+build's, a folder or a file that cannot be written to, is said once and changes
+nothing else; `tjit cache` lists, verifies and clears profiles.
+
+Usage: profile_test.py TJIT_COMMAND BIN_FOLDER [unittest arguments]
+"""
+import json
+import os
+import pathlib
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from clean_environment import environment
+
+TJIT = BIN = None
+EXPECTED = None  # what cached_loop prints
+BAD = 1
+THRESHOLD = 40  # of the 60 steps of each of three loops
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.cache = self.folder / "cache"
+
+    def start(self, name="stats", *, prepare=None, program="cached_loop",
+              **extra):
+        env = environment(TJIT_AUTO_COMPILE="1", TJIT_STATS=name,
+                          TJIT_HOT_THRESHOLD=str(THRESHOLD),
+                          TJIT_CACHE_DIR=str(self.cache))
+        del env["TJIT_PROFILE"]
+        env.update(extra)
+        return subprocess.Popen([BIN / program], text=True, cwd=self.folder,
+                                stdout=subprocess.PIPE, preexec_fn=prepare,
+                                stderr=subprocess.PIPE, env=env)
+
+    def finish(self, process, name="stats"):
+        """Counters and stderr of a program that gave eager's bits."""
+        out, err = process.communicate(timeout=120)
+        self.assertEqual((process.returncode, out), (0, EXPECTED), err)
+        return json.loads((self.folder / name).read_text()), err
+
+    def run_loop(self, **extra):
+        return self.finish(self.start(**extra))
+
+    def check_cold(self, **extra):
+        did, err = self.run_loop(**extra)
+        self.assertEqual(did["traces_known"], 0)
+        self.assertGreater(did["ops_replayed"], 100)
+        self.assertLess(did["ops_replayed"], did["ops_seen"] / 2)
+        return did, err
+
+    def check_warm(self, **extra):
+        did, err = self.run_loop(**extra)
+        self.assertGreaterEqual(did["traces_known"], 3)
+        self.assertGreater(did["ops_replayed"], did["ops_seen"] * 0.9)
+        return did, err
+
+    def profiles(self):
+        return sorted(self.cache.glob("*.tjitprofile"))
+
+    def profile(self):
+        path, = self.profiles()
+        return path
+
+
+class ProfileTest(Case):
+    def test_the_second_process_does_not_learn_anew(self):
+        self.assertEqual(self.check_cold()[1], "")
+        before = self.profile().stat()
+        self.assertEqual(self.check_warm()[1], "")
+        # It had no news.
+        self.assertEqual(self.profile().stat().st_ino, before.st_ino)
+
+    def test_nor_does_it_compile(self):
+        llvm = {"TJIT_BACKEND": "llvm"}
+        cold, _ = self.check_cold(**llvm)
+        self.assertGreater(cold["kernels_compiled"], 2)
+        warm, err = self.check_warm(**llvm)
+        self.assertEqual(err, "")
+        self.assertEqual(warm["kernels_compiled"], 0)
+        self.assertEqual(warm["cache_misses"], 0)
+        self.assertEqual(warm["recompiles"], 0)
+        self.assertGreater(warm["cache_hits"], 2)
+        self.assertGreater(warm["groups_run"], cold["groups_run"])
+
+    def test_a_file_of_its_own(self):
+        self.check_cold(TJIT_PROFILE="mine")
+        self.assertTrue((self.folder / "mine").is_file())
+        self.assertEqual(self.profiles(), [])
+        self.check_warm(TJIT_PROFILE=str(self.folder / "mine"))
+        self.check_cold()
+        # By a link, too, which stays one.
+        (self.folder / "link").symlink_to("mine")
+        self.check_warm(TJIT_PROFILE="link")
+        self.assertTrue((self.folder / "link").is_symlink())
+
+    def test_off(self):
+        for off in ({"TJIT_PROFILE": "off"}, {"TJIT_CACHE_DIR": "off"}):
+            for _ in range(2):
+                self.assertEqual(self.check_cold(**off)[1], "")
+        self.assertFalse(self.cache.exists())
+
+    def test_the_folder_of_the_user(self):
+        home = {"HOME": str(self.folder), "XDG_CACHE_HOME": ""}
+        env = environment(TJIT_AUTO_COMPILE="1", TJIT_STATS="stats",
+                          TJIT_HOT_THRESHOLD=str(THRESHOLD), **home)
+        del env["TJIT_PROFILE"]
+        for _ in range(2):
+            subprocess.run([BIN / "cached_loop"], env=env, cwd=self.folder,
+                           check=True, capture_output=True, timeout=120)
+        did = json.loads((self.folder / "stats").read_text())
+        self.assertGreaterEqual(did["traces_known"], 3)
+        self.cache = self.folder / ".cache" / "tjit"
+        self.assertEqual(self.profile().stat().st_mode & 0o777, 0o600)
+
+    def test_each_program_has_its_own(self):
+        self.check_cold()
+        other = self.folder / "other_program"
+        other.write_bytes((BIN / "cached_loop").read_bytes())
+        other.chmod(0o700)
+        did, _ = self.finish(self.start(program=other))
+        self.assertEqual(did["traces_known"], 0)
+        self.assertEqual(len(self.profiles()), 2)
+
+    def test_processes_at_once(self):
+        processes = [self.start(f"stats{i}") for i in range(3)]
+        for i, process in enumerate(processes):
+            self.assertEqual(self.finish(process, f"stats{i}")[1], "")
+        self.assertEqual([p.suffix for p in self.cache.iterdir()],
+                         [".tjitprofile"])
+        self.check_warm()
+
+
+class BadFileTest(Case):
+    def check_healed(self, what, **extra):
+        """Said once, learnt anew and replaced."""
+        _, err = self.check_cold(**extra)
+        self.assertRegex(err, what)
+        self.assertEqual(err.count("\n"), 1, err)
+        self.assertEqual(self.check_warm(**extra)[1], "")
+
+    def test_damaged(self):
+        self.check_cold()
+        data = bytearray(self.profile().read_bytes())
+        data[len(data) // 2] ^= 1
+        self.profile().write_bytes(data)
+        self.check_healed("the profile .* is not used: its checksum is wrong; "
+                          "it is written anew")
+
+    def test_cut(self):
+        self.check_cold()
+        self.profile().write_bytes(self.profile().read_bytes()[:1000])
+        self.check_healed("it is cut short")
+
+    def test_no_profile_at_all(self):
+        file = self.folder / "mine"
+        file.write_text("something else, long enough for a header of a file\n")
+        self.check_healed("it is no entry of tjit's cache",
+                          TJIT_PROFILE="mine")
+
+    def test_a_folder_in_its_place(self):
+        (self.folder / "mine").mkdir()
+        _, err = self.check_cold(TJIT_PROFILE="mine")
+        self.assertIn("is not used: it is no file", err)
+        self.assertIn("cannot write the profile", err)
+
+    def test_a_file_that_cannot_be_written(self):
+        _, err = self.check_cold(TJIT_PROFILE="/proc/none/mine")
+        self.assertRegex(err, "cannot write the profile /proc/none/mine: No "
+                         "such file.*TJIT_PROFILE names another file")
+        self.assertEqual(err.count("\n"), 1, err)
+
+    def test_no_folder_can_be_made(self):
+        self.cache = pathlib.Path("/proc/tjit")
+        for backend in ("replay", "llvm"):
+            _, err = self.check_cold(TJIT_BACKEND=backend)
+            self.assertIn("cannot write", err)
+            self.assertEqual(err.count("\n"), 1, err)
+
+    def test_a_folder_that_everybody_may_write_to(self):
+        self.check_cold()
+        self.cache.chmod(0o777)
+        _, err = self.check_cold()
+        self.assertIn("every user may write to it", err)
+        self.assertEqual(err.count("\n"), 1, err)
+        self.cache.chmod(0o700)
+        self.check_warm()
+
+    def test_a_folder_for_reading_only(self):
+        self.check_cold()
+
+        def become_nobody():
+            if os.geteuid() == 0:
+                os.setuid(12345)
+
+        if os.geteuid() == 0:
+            for path in [self.folder, self.cache, self.profile()]:
+                os.chown(path, 12345, 12345)
+        self.cache.chmod(0o500)
+        did, err = self.finish(self.start("mine", prepare=become_nobody),
+                               "mine")
+        self.cache.chmod(0o700)
+        # Read as any other, and nothing is new.
+        self.assertGreaterEqual(did["traces_known"], 3)
+        self.assertEqual(err, "")
+
+    def test_a_full_disk(self):
+        def small_files():
+            signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))
+
+        process = self.start("-", prepare=small_files)
+        out, err = process.communicate(timeout=120)
+        self.assertEqual((process.returncode, out), (0, EXPECTED), err)
+        self.assertEqual(err.count("cannot write the profile"), 1, err)
+        self.assertIn("File too large", err)
+        self.assertEqual(list(self.cache.iterdir()), [])
+
+
+class CommandTest(Case):
+    def command(self, action, status=0):
+        done = subprocess.run([TJIT, "cache", action, self.cache], text=True,
+                              env=environment(), capture_output=True,
+                              timeout=60, check=False)
+        self.assertEqual(done.returncode, status, done.stderr)
+        return done.stdout
+
+    def test_list_verify_clear(self):
+        self.check_cold(TJIT_BACKEND="llvm")
+        path = self.profile()
+        line, = [t for t in self.command("list").splitlines()
+                 if path.name in t]
+        self.assertRegex(line, rf"  {path.name}  \d+ sequences of "
+                         rf"{BIN}/cached_loop$")
+        self.assertIn("entries, ", self.command("verify"))
+        path.write_bytes(path.read_bytes()[:-1])
+        self.assertIn(f"{path.name}: it is cut short\n",
+                      self.command("verify", BAD))
+        self.assertIn(f"{path.name}  damaged\n", self.command("list"))
+        self.command("clear")
+        self.assertEqual(list(self.cache.iterdir()), [])
+
+
+if __name__ == "__main__":
+    TJIT = pathlib.Path(sys.argv.pop(1)).resolve()
+    BIN = pathlib.Path(sys.argv.pop(1)).resolve()
+    EXPECTED = subprocess.run([BIN / "cached_loop"], env=environment(),
+                              text=True, capture_output=True,
+                              check=True).stdout
+    unittest.main()
