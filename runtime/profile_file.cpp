@@ -2,11 +2,14 @@
 
 #include <fcntl.h>
 #include <link.h>
+#include <pthread.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cstdint>
+#include <ctime>
 #include <filesystem>
 #include <system_error>
 #include <thread>
@@ -102,6 +105,31 @@ class FolderLock {
   const int fd_;
 };
 
+// A file larger than the process may write is an error like any other, not the
+// program's end.
+class FileSizeSignalBlocked {
+ public:
+  FileSizeSignalBlocked() {
+    sigemptyset(&signal_);
+    sigaddset(&signal_, SIGXFSZ);
+    sigset_t pending;
+    sigpending(&pending);
+    was_pending_ = sigismember(&pending, SIGXFSZ) != 0;
+    pthread_sigmask(SIG_BLOCK, &signal_, &saved_);
+  }
+  ~FileSizeSignalBlocked() {
+    const timespec now{};
+    if (!was_pending_) sigtimedwait(&signal_, nullptr, &now);
+    pthread_sigmask(SIG_SETMASK, &saved_, nullptr);
+  }
+  FileSizeSignalBlocked(const FileSizeSignalBlocked&) = delete;
+  FileSizeSignalBlocked& operator=(const FileSizeSignalBlocked&) = delete;
+
+ private:
+  sigset_t signal_, saved_;
+  bool was_pending_ = false;
+};
+
 std::string CheckCacheFolder(const ProfilePlace& place) {
   bool is_there = false;
   std::string error = cache::MakeFolder(place.folder);
@@ -162,6 +190,7 @@ std::string WriteProfile(const ProfilePlace& place, bool merges,
     }
   }
   const std::string text = ToText(*profile, &WordsOfContext);
+  const FileSizeSignalBlocked blocked;
   return cache::Write(place.folder, place.name,
                       cache::Encode({KeyOfProcess().text(), text}));
 }

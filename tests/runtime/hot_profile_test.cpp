@@ -55,12 +55,21 @@ Program Marked() {
   };
 }
 
-// No boundaries: several iterations are one sequence.
+// No boundaries, and no op twice.
 Program Unmarked() {
+  using Unary = at::Tensor (*)(const at::Tensor&);
+  static constexpr Unary kOps[] = {
+      at::sin,    at::cos,   at::tanh,  at::abs,   at::neg,   at::sigmoid,
+      at::relu,   at::floor, at::ceil,  at::round, at::trunc, at::erf,
+      at::atan,   at::asinh, at::expm1, at::sign,  at::erfc,  at::sinh,
+      at::exp,    at::cosh,  at::log1p, at::exp2,  at::sqrt,  at::rsqrt,
+      at::lgamma, at::frac,  at::log,   at::log2,  at::log10, at::reciprocal};
   at::manual_seed(1);
   const at::Tensor b = at::randn({16});
   return [b, x = at::randn({16})](int) mutable {
-    for (int i = 0; i < 40; ++i) x = at::sub(at::mul(at::add(x, b), 0.5), b);
+    x = at::sub(at::mul(at::add(x, b), 0.5), b);
+    for (const Unary op : kOps) x = op(x);
+    x = at::nan_to_num(x);
     return x;
   };
 }
@@ -75,6 +84,17 @@ Program Batches() {
     at::Tensor y = at::relu(at::mm(x, w));
     y = at::add(y, x, 1.0 + i);
     w.mul_(0.999);
+    mark_step();
+    return y;
+  };
+}
+
+// A scalar varies, which code that was compiled anew takes as an argument.
+Program Varying() {
+  at::manual_seed(1);
+  const at::Tensor x = at::randn({8, 8}), w = at::randn({8, 8});
+  return [=](int i) {
+    const at::Tensor y = at::relu(at::add(at::mul(x, w), x, 2.0 + i % 50));
     mark_step();
     return y;
   };
@@ -207,7 +227,7 @@ TEST_F(HotProfileTest, EachBackend) {
 }
 
 TEST_F(HotProfileTest, CodeIsThereBeforeTheFirstStep) {
-  for (const Make& make : {Make(&Marked), Make(&Batches)}) {
+  for (const Make& make : {Make(&Marked), Make(&Varying)}) {
     enable(With(Backend::kInterpreter));
     const Outcome cold = RunSteps(make);
     EXPECT_GT(cold.stats.kernels_compiled, 0);
