@@ -32,8 +32,8 @@ std::string ToText(const KnownPath& path) {
   for (std::size_t end = 0; end < path.segments.size(); ++end) {
     for (const ProfileSegment& s : path.segments[end]) {
       absl::StrAppend(&text, std::string(kSegment), " ", s.begin, " ", end,
-                      " live", Numbers(s.live), " dropped",
-                      Numbers(s.dropped), "\n");
+                      " live", Numbers(s.live), " dropped", Numbers(s.dropped),
+                      "\n");
     }
   }
   return text;
@@ -134,10 +134,9 @@ class Parser {
     TextCursor c(line);
     ProfileSegment segment;
     std::uint64_t begin = 0, end = 0;
-    if (!c.Take(kSegment) || !c.TakeUnsigned(&begin) ||
-        !c.TakeUnsigned(&end) || !c.Take("live") ||
-        !List(&c, path_.slots.size(), &segment.live) || !c.Take("dropped") ||
-        !List(&c, path_.steps.size(), &segment.dropped) ||
+    if (!c.Take(kSegment) || !c.TakeUnsigned(&begin) || !c.TakeUnsigned(&end) ||
+        !c.Take("live") || !List(&c, path_.slots.size(), &segment.live) ||
+        !c.Take("dropped") || !List(&c, path_.steps.size(), &segment.dropped) ||
         !c.TakeEndOfLine()) {
       return c.error();
     }
@@ -152,15 +151,14 @@ class Parser {
   // Ascending numbers below `limit`, or none.
   static bool List(TextCursor* c, std::size_t limit,
                    std::vector<std::uint32_t>* numbers) {
-    if (c->Sees("dropped") || c->rest().find_first_not_of(" \n") ==
-                                  std::string_view::npos) {
+    if (c->Sees("dropped") ||
+        c->rest().find_first_not_of(" \n") == std::string_view::npos) {
       return true;
     }
     do {
       std::uint64_t number = 0;
       if (!c->TakeUnsigned(&number)) return false;
-      if (number >= limit ||
-          (!numbers->empty() && number <= numbers->back())) {
+      if (number >= limit || (!numbers->empty() && number <= numbers->back())) {
         return c->Fail("a number that is not there, or not ascending");
       }
       numbers->push_back(static_cast<std::uint32_t>(number));

@@ -138,8 +138,8 @@ void HotProfile::Load() {
   }
   auto profile = std::make_unique<Profile>();
   bool is_there = false;
-  const std::string error = ReadProfile(place, /*any_program=*/false,
-                                        profile.get(), &is_there);
+  const std::string error =
+      ReadProfile(place, /*any_program=*/false, profile.get(), &is_there);
   if (error.empty()) return Publish(std::move(profile));
   LogWarning(absl::StrCat("the profile ", place.path(), " is not used: ", error,
                           "; it is written anew when the program ends"));
@@ -204,8 +204,9 @@ std::int64_t HotProfile::Prewarm(const std::string& file, Tier2* tier2) {
   std::string error =
       ReadProfile(place, /*any_program=*/true, profile.get(), &is_there);
   if (error.empty() && !is_there) error = "there is no such file";
-  TORCH_CHECK(error.empty(), "tjit::prewarm: cannot use \"", file, "\": ",
-              error, "; tjit::save_profile and TJIT_PROFILE write such files");
+  TORCH_CHECK(error.empty(), "tjit::prewarm: cannot use \"", file,
+              "\": ", error,
+              "; tjit::save_profile and TJIT_PROFILE write such files");
   const auto count = static_cast<std::int64_t>(profile->ends().size());
   if (tier2->engine() != nullptr) Compile(*profile, tier2);
   Publish(std::move(profile));
@@ -234,7 +235,8 @@ void HotProfile::SaveAtExit(const TraceStore& store, bool has_warned) {
   const std::string error = WriteProfile(place_, /*merges=*/true, &profile);
   if (error.empty() || (place_.is_cache && has_warned)) return;
   LogWarning(absl::StrCat("cannot write the profile ", place_.path(), ": ",
-                          error, "; the next run learns anew. TJIT_PROFILE "
+                          error,
+                          "; the next run learns anew. TJIT_PROFILE "
                           "names another file, or is off"));
 }
 

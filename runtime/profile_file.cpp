@@ -52,7 +52,7 @@ int Visit(dl_phdr_info* info, std::size_t, void* data) {
 }
 
 struct Key {
-  std::string builds;   // libtorch and tjit
+  std::string builds;  // libtorch and tjit
   std::string program;
   std::string text() const { return builds + program; }
 };
@@ -66,8 +66,7 @@ const Key& KeyOfProcess() {
     return Key{absl::StrCat("tjit profile 1\nlibtorch ",
                             LoadedBuildId("/libtorch_cpu.so"), "\ntjit ",
                             ids.tjit, "\n"),
-               absl::StrCat("program ", path.string(), " ", ids.program,
-                            "\n")};
+               absl::StrCat("program ", path.string(), " ", ids.program, "\n")};
   }());
   return key;
 }

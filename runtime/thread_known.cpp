@@ -126,11 +126,11 @@ void ThreadState::FinishKnown() {
   MarkKnown(store_->top(), &steps);
   const OpId first_op = steps.front().step.op;
   for (const std::size_t end : ends) {
-    std::vector<NewStep> some(
-        steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(end));
+    std::vector<NewStep> some(steps.begin(),
+                              steps.begin() + static_cast<std::ptrdiff_t>(end));
     BailReason why = BailReason::kCount;
-    Trace* trace = store_->Insert(store_->top(), std::move(some), boundary,
-                                  &why);
+    Trace* trace =
+        store_->Insert(store_->top(), std::move(some), boundary, &why);
     if (trace == nullptr) return CountBail(why, 0, first_op);
     runtime_->NoteRootOp(first_op);
     if (trace->sightings.load(std::memory_order_relaxed) == 0) {
