@@ -58,7 +58,8 @@ struct EnvOptions {
   bool has_hot_threshold = false;
   long long hot_threshold = 0;
   bool has_perf_map = false, perf_map = false;
-  std::string profile_path;  // TJIT_PROFILE: a file or kCacheOff; empty: neither
+  // TJIT_PROFILE: a file or kCacheOff; empty: not given.
+  std::string profile_path;
   bool has_shadow = false, shadow = false;
   bool has_strict = false, strict = false;
   bool has_stress = false;

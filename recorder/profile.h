@@ -71,7 +71,9 @@ class Profile {
   std::string Add(KnownPath path);
 
   // True if some sequence begins with `op`.
-  bool IsRootOp(OpId op) const { return op < root_ops_.size() && root_ops_[op]; }
+  bool IsRootOp(OpId op) const {
+    return op < root_ops_.size() && root_ops_[op];
+  }
   // First steps of this shape (step_shape.h); null: there are none.
   const std::vector<KnownNode*>* RootsOf(std::uint64_t shape) const;
   // What follows `from` (null: the first steps) and resembles `step`; or null.
