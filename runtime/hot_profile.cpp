@@ -65,7 +65,8 @@ SegmentInput InputOf(const KnownPath& path, std::size_t end,
     if (i >= segment.begin && step.kind == StepKind::kDeferred) {
       if (!std::binary_search(segment.dropped.begin(), segment.dropped.end(),
                               index)) {
-        input.steps.push_back({step, OpName(step.op), index, scalar_begin});
+        input.steps.push_back(
+            {step, OpName(step.op), nullptr, index, scalar_begin});
       }
       ++index;
     }
