@@ -12,7 +12,8 @@ using Rules = absl::flat_hash_map<std::string_view, const OpRule*>;
 Rules* MakeRules() {
   auto* rules = new Rules;
   for (const auto family : {PointwiseRules(), CompositeRules(), DataRules(),
-                            ListRules(), ReduceRules(), RowRules()}) {
+                            JoinRules(), ListRules(), ReduceRules(),
+                            RowRules()}) {
     for (const OpRule& rule : family) {
       for (const std::string_view name :
            {rule.functional, rule.in_place, rule.out}) {

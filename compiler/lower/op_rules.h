@@ -32,6 +32,7 @@ struct OpRule {
 absl::Span<const OpRule> PointwiseRules();
 absl::Span<const OpRule> CompositeRules();
 absl::Span<const OpRule> DataRules();
+absl::Span<const OpRule> JoinRules();
 absl::Span<const OpRule> ListRules();
 absl::Span<const OpRule> ReduceRules();
 absl::Span<const OpRule> RowRules();

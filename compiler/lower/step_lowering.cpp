@@ -271,6 +271,27 @@ Node StepLowering::AlongDim(Op op, const std::vector<Node>& nodes, int dim) {
   return result;
 }
 
+Node StepLowering::Join(std::vector<Part> parts) {
+  const ir::Value target = TargetValue(target_dtype_);
+  ir::ValueId whole = builder_.EmitAs(
+      target, Op::kFull, {ir::Builder::Use(ir::Constant(std::int64_t{0}))});
+  for (Part& part : parts) {
+    ir::Geometry to = target.layout;
+    to.sizes = part.operand.access.sizes;
+    for (std::size_t d = 0; d < part.starts.size(); ++d) {
+      to.offset = to.offset + ir::Size(part.starts[d]) * to.strides[d];
+    }
+    whole = builder_.Emit(Op::kUpdate, {builder_.View(whole, std::move(to)),
+                                        std::move(part.operand)});
+  }
+  made_.push_back(whole);
+  Node result;
+  result.dtype = target_dtype_;
+  result.dims = target_.dims;
+  result.operand = builder_.Use(whole);
+  return result;
+}
+
 bool StepLowering::IsBroadcast(const Node& node) const {
   if (!node.operand.is_tensor()) return true;
   const std::size_t added = target_.dims.size() - node.dims.size();

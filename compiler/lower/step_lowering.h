@@ -98,6 +98,14 @@ class StepLowering {
   // A row op: the operands have the destination's sizes.
   Node AlongDim(ir::Op op, const std::vector<Node>& nodes, int dim);
 
+  // A value that lies as the destination, made of parts that cover it: the
+  // elements of `operand` from `starts` on, one per dim.
+  struct Part {
+    ir::Operand operand;
+    std::vector<std::int64_t> starts;
+  };
+  Node Join(std::vector<Part> parts);
+
   // True if the destination has some element of the node several times.
   bool IsBroadcast(const Node& node) const;
   // Sizes that an op's result depends on otherwise than by broadcasting.

@@ -3,13 +3,27 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/passes/joins.h"
 #include "compiler/passes/rewriter.h"
 
 namespace tjit {
 
+namespace {
+
+// By instruction: an update that is a part of a join.
+std::vector<char> PartsOfJoins(const ir::Function& function) {
+  std::vector<char> is_part(function.body.size(), 0);
+  for (const JoinParts& join : FindJoins(function).of) {
+    for (const int part : join.parts)
+      is_part[static_cast<std::size_t>(part)] = 1;
+  }
+  return is_part;
+}
+
+}  // namespace
+
 ir::Function CopyOut(const ir::Function& function) {
   Rewriter r(function);
-  for (const ir::Instruction& in : function.body) r.Keep(in);
   const auto copy = [&](const ir::Operand& from, ir::Geometry layout) {
     ir::Instruction to;
     to.op = ir::Op::kTo;
@@ -18,6 +32,16 @@ ir::Function CopyOut(const ir::Function& function) {
         r.function().values[static_cast<std::size_t>(from.value)].dtype;
     return r.EmitFresh(std::move(to), {dtype, std::move(layout)});
   };
+  const std::vector<char> is_part = PartsOfJoins(function);
+  for (std::size_t i = 0; i < function.body.size(); ++i) {
+    ir::Instruction in = r.Mapped(function.body[i]);
+    if (is_part[i] != 0 && !IsOwnPart(r.function(), in)) {
+      const ir::Operand from = in.operands[1];
+      const ir::ValueId id = copy(from, ir::Contiguous(from.access.sizes));
+      in.operands[1] = Whole(r.function(), id);
+    }
+    r.Emit(std::move(in));
+  }
   std::vector<ir::WriteBack> writes;
   for (const ir::WriteBack& old : function.writes) {
     ir::WriteBack write = {r.Map(old.to), r.Map(old.from)};

@@ -8,6 +8,7 @@
 #include "compiler/ir/ir_text.h"
 #include "compiler/passes/access_facts.h"
 #include "compiler/passes/fuse.h"
+#include "compiler/passes/joins.h"
 #include "compiler/passes/rewriter.h"
 
 namespace tjit {
@@ -23,13 +24,16 @@ constexpr int kAtTheEnd = std::numeric_limits<int>::max();
 // Gives values homes and write-backs a loop.
 class Planner {
  public:
-  Planner(const ir::Function& f, LoopPlan* plan) : f_(f), plan_(*plan) {}
+  Planner(const ir::Function& f, LoopPlan* plan)
+      : f_(f), plan_(*plan), joins_(FindJoins(f)) {}
 
   void Run() {
     plan_ = LoopPlan();
     plan_.loops = Fuse(f_);
+    DropJoins();
     loop_of_.assign(f_.values.size(), -1);
     needs_home_.assign(f_.values.size(), 0);
+    is_in_join_.assign(f_.values.size(), 0);
     loads_.resize(static_cast<std::size_t>(f_.externals));
     placed_.resize(static_cast<std::size_t>(f_.externals));
     for (std::size_t l = 0; l < plan_.loops.size(); ++l) {
@@ -59,6 +63,30 @@ class Planner {
   }
   const ir::Value& ValueOf(ValueId id) const {
     return f_.values[static_cast<std::size_t>(id)];
+  }
+
+  const JoinParts& JoinOf(ValueId id) const {
+    return joins_.of[static_cast<std::size_t>(id)];
+  }
+
+  // Joins have no loops of their own. What fills them waits for nothing, so
+  // that it comes before all parts; nobody reads it in registers.
+  void DropJoins() {
+    std::vector<Loop> fills, others;
+    std::vector<char> is_fill(f_.body.size(), 0);
+    for (const JoinParts& join : joins_.of) {
+      if (join.fill >= 0) is_fill[static_cast<std::size_t>(join.fill)] = 1;
+    }
+    for (Loop& loop : plan_.loops) {
+      std::erase_if(loop.instructions, [&](int i) {
+        return joins_.is_skipped[static_cast<std::size_t>(i)] != 0;
+      });
+      if (loop.instructions.empty()) continue;
+      const auto first = static_cast<std::size_t>(loop.instructions[0]);
+      (is_fill[first] != 0 ? fills : others).push_back(std::move(loop));
+    }
+    plan_.loops = std::move(fills);
+    for (Loop& loop : others) plan_.loops.push_back(std::move(loop));
   }
 
   void FindLoads(int loop) {
@@ -109,7 +137,7 @@ class Planner {
 
   void PlaceWrite(const ir::WriteBack& write) {
     const int loop = loop_of_[static_cast<std::size_t>(write.from.value)];
-    const bool is_direct = CanWriteIn(loop, write);
+    const bool is_direct = loop >= 0 && CanWriteIn(loop, write);
     write_loops_.push_back(is_direct ? loop : kAtTheEnd);
     placed_[static_cast<std::size_t>(write.to.value)].push_back(
         {write_loops_.back(), write.to.access});
@@ -146,17 +174,43 @@ class Planner {
       if (home.memory >= 0 || !is_needed || !IsHome(w)) continue;
       home = {f_.writes[w].to.value, f_.writes[w].to.access.offset};
     }
+    GiveScratch(/*is_join=*/true);
+    HomeParts();
+    GiveScratch(/*is_join=*/false);
+  }
+
+  void GiveScratch(bool is_join) {
     for (ValueId id = f_.externals; id < static_cast<int>(f_.values.size());
          ++id) {
+      if (JoinOf(id).is_join() != is_join) continue;
       const bool is_update = loop_of_[static_cast<std::size_t>(id)] >= 0 &&
                              KindAt(id) == LoopKind::kUpdate;
       const bool needs_home =
           needs_home_[static_cast<std::size_t>(id)] != 0 || is_update;
-      if (home_of(id).memory >= 0 || !needs_home) continue;
-      home_of(id).memory =
-          f_.externals +
-          static_cast<int>(f_.returns.size() + plan_.scratch.size());
+      Home& home = plan_.homes[static_cast<std::size_t>(id)];
+      if (home.memory >= 0 || !needs_home) continue;
+      home.memory = f_.externals +
+                    static_cast<int>(f_.returns.size() + plan_.scratch.size());
       plan_.scratch.push_back(id);
+    }
+  }
+
+  // A part may be read from where it lies in the join.
+  void HomeParts() {
+    for (ValueId id = f_.externals; id < static_cast<int>(f_.values.size());
+         ++id) {
+      const Home& join = plan_.homes[static_cast<std::size_t>(id)];
+      for (const int i : JoinOf(id).parts) {
+        const Operand& to = At(i).operands[0];
+        const ValueId part = At(i).operands[1].value;
+        Home& home = plan_.homes[static_cast<std::size_t>(part)];
+        if (join.memory >= 0 && home.memory < 0 &&
+            needs_home_[static_cast<std::size_t>(part)] != 0 &&
+            to.access.strides == ValueOf(part).layout.strides) {
+          home = {join.memory, to.access.offset};
+          is_in_join_[static_cast<std::size_t>(part)] = 1;
+        }
+      }
     }
   }
 
@@ -171,10 +225,14 @@ class Planner {
       for (const int i : loop.instructions) {
         const ValueId id = At(i).results[0];
         const Home& home = plan_.homes[static_cast<std::size_t>(id)];
-        if (home.memory < f_.externals) continue;
+        const bool is_elsewhere =
+            home.memory < f_.externals ||
+            is_in_join_[static_cast<std::size_t>(id)] != 0;
+        if (is_elsewhere) continue;
         loop.stores.push_back({id, home.memory, ValueOf(id).layout});
       }
     }
+    StoreParts();
     for (std::size_t w = 0; w < f_.writes.size(); ++w) {
       const ir::WriteBack& write = f_.writes[w];
       LoopStore store = {write.from.value, write.to.value, write.to.access};
@@ -192,8 +250,31 @@ class Planner {
     for (Loop& copy : copies_) plan_.loops.push_back(std::move(copy));
   }
 
+  void StoreParts() {
+    const auto store = [&](ValueId value, std::int32_t memory,
+                           const Geometry& to) {
+      const int loop = loop_of_[static_cast<std::size_t>(value)];
+      plan_.loops[static_cast<std::size_t>(loop)].stores.push_back(
+          {value, memory, to});
+    };
+    for (ValueId id = f_.externals; id < static_cast<int>(f_.values.size());
+         ++id) {
+      const JoinParts& join = JoinOf(id);
+      const Home& home = plan_.homes[static_cast<std::size_t>(id)];
+      if (!join.is_join() || home.memory < 0) continue;
+      if (join.fill >= 0) {
+        store(At(join.fill).results[0], home.memory, ValueOf(id).layout);
+      }
+      for (const int i : join.parts) {
+        store(At(i).operands[1].value, home.memory, At(i).operands[0].access);
+      }
+    }
+  }
+
   const ir::Function& f_;
   LoopPlan& plan_;
+  const Joins joins_;
+  std::vector<char> is_in_join_;             // by value: has its home there
   std::vector<int> loop_of_;                 // by value; -1: external
   std::vector<char> needs_home_;             // by value
   std::vector<std::vector<Access>> loads_;   // by external
@@ -209,6 +290,13 @@ std::string WhyNot(const ir::Function& f) {
   for (const ir::WriteBack& write : f.writes) {
     if (f.IsExternal(write.from.value) || !IsWhole(f, write.from)) {
       return "a write-back has no value of its own: CopyOut() has not run";
+    }
+  }
+  for (const JoinParts& join : FindJoins(f).of) {
+    for (const int i : join.parts) {
+      if (!IsOwnPart(f, f.body[static_cast<std::size_t>(i)])) {
+        return "a part has no value of its own: CopyOut() has not run";
+      }
     }
   }
   std::vector<ValueId> returns = f.returns;

@@ -17,6 +17,9 @@
 // done by the loop that computes the value if nobody misses the old content
 // (the rules: verify_loops.h), else by a copy loop at the end, in order.
 //
+// A value that updates make of parts (joins.h) has no loop: the loops that make
+// the parts store them right into its memory.
+//
 // Note [Rows]. Reductions and row ops along the last dim take part in this: a
 // *rows* loop has, besides what is computed for each element, values that there
 // is one of per row, which the elements of the row read with stride 0. So the
@@ -80,7 +83,7 @@ struct Loop {
 // No memory: it is in registers alone.
 struct Home {
   std::int32_t memory = -1;
-  ir::Size offset;  // in elements; not 0 only for parts of an external
+  ir::Size offset;  // in elements; not 0 only for parts of something
 };
 
 struct LoopPlan {

@@ -67,21 +67,15 @@ class Orderer {
   ir::Function Run() {
     for (const ir::ValueId base : groups_.bases()) Fix(groups_.MakerOf(base));
     for (int i = 0; i < static_cast<int>(f_.body.size()); ++i) Vote(i);
-    for (const ir::WriteBack& write : f_.writes) {
-      // Which of two elements in one place wins depends on the order.
-      if (!IsWhole(f_, write.from) || !IsInjective(write.to.access)) {
-        Fix(groups_.MakerOf(write.from.value));
-      }
+    for (const Instruction& in : f_.body) {
+      if (IsUpdate(in)) Look(PartOf(in));
     }
+    for (const ir::WriteBack& write : f_.writes) Look(write);
     Rewriter r(f_);
     for (int i = 0; i < static_cast<int>(f_.body.size()); ++i) Rewrite(i, &r);
     std::vector<ir::WriteBack> writes;
     for (const ir::WriteBack& write : f_.writes) {
-      writes.push_back({r.Map(write.to), r.Map(write.from)});
-      const int maker = groups_.MakerOf(write.from.value);
-      if (maker < 0 || !IsMoved(maker)) continue;
-      writes.back().to.access = Apply(OrderAt(maker), write.to.access);
-      writes.back().from.access = Apply(OrderAt(maker), write.from.access);
+      writes.push_back(Rewritten(write, r));
     }
     std::vector<ir::ValueId> returns = f_.returns;
     for (ir::ValueId& id : returns) id = r.Map(id);
@@ -103,6 +97,31 @@ class Orderer {
     if (i >= 0) is_fixed_[static_cast<std::size_t>(groups_.Find(i))] = 1;
   }
 
+  // An update puts a value somewhere, as a write-back does.
+  static bool IsUpdate(const Instruction& in) {
+    return in.op == ir::Op::kUpdate;
+  }
+  static ir::WriteBack PartOf(const Instruction& update) {
+    return {update.operands[0], update.operands[1]};
+  }
+
+  void Look(const ir::WriteBack& write) {
+    // Which of two elements in one place wins depends on the order.
+    if (!IsWhole(f_, write.from) || !IsInjective(write.to.access)) {
+      Fix(groups_.MakerOf(write.from.value));
+    }
+  }
+
+  ir::WriteBack Rewritten(const ir::WriteBack& write, const Rewriter& r) {
+    ir::WriteBack out = {r.Map(write.to), r.Map(write.from)};
+    const int maker = groups_.MakerOf(write.from.value);
+    if (maker >= 0 && IsMoved(maker)) {
+      out.to.access = Apply(OrderAt(maker), write.to.access);
+      out.from.access = Apply(OrderAt(maker), write.from.access);
+    }
+    return out;
+  }
+
   void Vote(int i) {
     const Instruction& in = At(i);
     if (!Groups::HasDims(in)) return;
@@ -119,6 +138,11 @@ class Orderer {
 
   void Rewrite(int i, Rewriter* r) {
     Instruction in = r->Mapped(At(i));
+    if (IsUpdate(in)) {
+      ir::WriteBack part = Rewritten(PartOf(At(i)), *r);
+      in.operands = {std::move(part.to), std::move(part.from)};
+      return r->Emit(std::move(in));
+    }
     if (Groups::HasDims(in) && IsMoved(i)) {
       const Order& order = OrderAt(i);
       for (ir::Operand& operand : in.operands) {

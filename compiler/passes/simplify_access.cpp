@@ -56,6 +56,9 @@ class Merger {
     for (std::size_t i = 0; i < f_.body.size(); ++i) {
       Constrain(static_cast<int>(i));
     }
+    for (const Instruction& in : f_.body) {
+      if (IsUpdate(in)) Constrain(PartOf(in));
+    }
     for (const ir::WriteBack& write : f_.writes) Constrain(write);
     Rewriter r(f_);
     for (std::size_t i = 0; i < f_.body.size(); ++i) {
@@ -171,8 +174,21 @@ class Merger {
     if (!shape.is_fixed) Constrain(write.to.access, &shape);
   }
 
+  // An update puts a value somewhere, as a write-back does.
+  static bool IsUpdate(const Instruction& in) {
+    return in.op == ir::Op::kUpdate;
+  }
+  static ir::WriteBack PartOf(const Instruction& update) {
+    return {update.operands[0], update.operands[1]};
+  }
+
   void Rewrite(int i, Rewriter* r) {
     Instruction in = r->Mapped(At(i));
+    if (IsUpdate(in)) {
+      ir::WriteBack part = Rewritten(PartOf(At(i)), *r);
+      in.operands = {std::move(part.to), std::move(part.from)};
+      return r->Emit(std::move(in));
+    }
     Shape& shape = ShapeOf(i);
     if (Groups::HasDims(in) && !shape.is_fixed) {
       for (ir::Operand& operand : in.operands) {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/passes/access_facts.h"
 #include "compiler/passes/fuse.h"
+#include "compiler/passes/joins.h"
 #include "compiler/passes/rewriter.h"
 
 namespace tjit {
@@ -21,6 +22,7 @@ class PlanVerifier {
   PlanVerifier(const ir::Function& f, const LoopPlan& plan)
       : f_(f),
         plan_(plan),
+        joins_(FindJoins(f)),
         memories_(static_cast<std::size_t>(f.externals) + f.returns.size() +
                   plan.scratch.size()),
         made_in_(f.values.size(), -1),
@@ -34,9 +36,12 @@ class PlanVerifier {
     for (int l = 0; l < static_cast<int>(plan_.loops.size()); ++l) {
       CheckInstructions(l);
     }
-    for (const Instruction& in : f_.body) {
-      if (made_in_[Index(in.results[0])] < 0) {
-        Report(absl::StrCat("%", in.results[0]), 1, "is in no loop");
+    for (std::size_t i = 0; i < f_.body.size(); ++i) {
+      const ValueId id = f_.body[i].results[0];
+      const bool is_made = made_in_[Index(id)] >= 0;
+      if (is_made != (joins_.is_skipped[i] == 0)) {
+        Report(absl::StrCat("%", id), 1,
+               is_made ? "is a join, but in a loop" : "is in no loop");
       }
     }
     if (!violations_.empty()) return std::move(violations_);
@@ -44,6 +49,7 @@ class PlanVerifier {
       CheckStores(l);
     }
     if (!violations_.empty()) return std::move(violations_);
+    CheckJoins();
     CheckHomes();
     CheckOutputs();
     for (int l = 0; l < static_cast<int>(plan_.loops.size()); ++l) {
@@ -125,6 +131,7 @@ class PlanVerifier {
       const Operand& operand = in.operands[k];
       if (!operand.is_tensor() || f_.IsExternal(operand.value)) continue;
       const int made_in = made_in_[Index(operand.value)];
+      if (JoinOf(operand.value).is_join()) continue;
       if (made_in < 0 || (made_in == l && !TakesFromLoop(l, in, k))) {
         Report(l, 2,
                absl::StrCat("%", operand.value, " is no register for %",
@@ -147,7 +154,10 @@ class PlanVerifier {
       }
       const bool is_copy = loop.instructions.empty();
       const int made_in = made_in_[Index(store.value)];
-      if (is_copy ? filled_in_[Index(store.value)] < 0 : made_in != l) {
+      const bool is_there = is_copy ? filled_in_[Index(store.value)] >= 0 ||
+                                          JoinOf(store.value).is_join()
+                                    : made_in == l;
+      if (!is_there) {
         Report(l, 4, absl::StrCat("has no %", store.value, " to store"));
       }
       const ir::Sizes& sizes = ValueOf(store.value).layout.sizes;
@@ -171,6 +181,52 @@ class PlanVerifier {
     return access;
   }
 
+  const JoinParts& JoinOf(ValueId id) const { return joins_.of[Index(id)]; }
+
+  // A store of a part of the join, or of what fills it.
+  bool IsPartStore(ValueId join, const Touch& store) const {
+    const JoinParts& parts = JoinOf(join);
+    if (parts.fill >= 0 && At(parts.fill).results[0] == store.value &&
+        store.to == ValueOf(join).layout) {
+      return true;
+    }
+    return std::any_of(parts.parts.begin(), parts.parts.end(), [&](int i) {
+      return At(i).operands[1].value == store.value &&
+             At(i).operands[0].access == store.to;
+    });
+  }
+
+  // Every part of a join that has a home is stored there once, what fills it
+  // before them. Nothing else is.
+  void CheckJoins() {
+    for (ValueId id = f_.externals; id < static_cast<int>(f_.values.size());
+         ++id) {
+      const JoinParts& join = JoinOf(id);
+      const Home& home = plan_.homes[Index(id)];
+      if (!join.is_join() || home.memory < 0) continue;
+      std::size_t stores = 0;
+      int filled =
+          join.fill < 0 ? -1 : made_in_[Index(At(join.fill).results[0])];
+      for (const Touch& store : stores_) {
+        if (store.memory != home.memory) continue;
+        const bool is_fill =
+            join.fill >= 0 && store.value == At(join.fill).results[0];
+        if (!IsPartStore(id, store) || (!is_fill && store.loop <= filled)) {
+          Report(store.loop, 5,
+                 absl::StrCat("stores %", store.value, " into join %", id));
+        }
+        ++stores;
+        filled_in_[Index(id)] = std::max(filled_in_[Index(id)], store.loop);
+      }
+      if (stores != join.parts.size() + (join.fill >= 0 ? 1 : 0)) {
+        Report(absl::StrCat("%", id), 5, "is not joined of its parts");
+      }
+      if (home.memory < f_.externals || home.offset != ir::Size(0)) {
+        Report(absl::StrCat("%", id), 3, "is a join without its own memory");
+      }
+    }
+  }
+
   // Rule 3.
   void CheckHomes() {
     for (ValueId id = 0; id < static_cast<int>(f_.values.size()); ++id) {
@@ -186,7 +242,8 @@ class PlanVerifier {
     const int first = f_.externals + static_cast<int>(f_.returns.size());
     for (const Touch& store : stores_) {
       if (store.memory < first) continue;
-      if (plan_.scratch[Index(store.memory - first)] != store.value) {
+      const ValueId owner = plan_.scratch[Index(store.memory - first)];
+      if (owner != store.value && !IsPartStore(owner, store)) {
         Report(
             store.loop, 3,
             absl::StrCat("stores %", store.value, " into another's scratch"));
@@ -199,6 +256,12 @@ class PlanVerifier {
     for (std::size_t k = 0; k < f_.returns.size(); ++k) {
       const ValueId id = f_.returns[k];
       const int memory = f_.externals + static_cast<int>(k);
+      if (JoinOf(id).is_join()) {
+        if (plan_.homes[Index(id)].memory != memory) {
+          Report(absl::StrCat("return ", k), 5, "is a join elsewhere");
+        }
+        continue;
+      }
       int right = 0, wrong = 0;
       for (const Touch& store : stores_) {
         if (store.memory != memory) continue;
@@ -272,6 +335,7 @@ class PlanVerifier {
       Report(l, 2, absl::StrCat("reads %", id, ", which is in no memory"));
       return;
     }
+    if (JoinOf(id).is_join()) return;  // nobody else stores there
     // An access lies within its value, though that may not be provable.
     const Geometry from = LayoutIn(home, access);
     const Geometry all = LayoutIn(home, ValueOf(id).layout);
@@ -328,6 +392,7 @@ class PlanVerifier {
 
   const ir::Function& f_;
   const LoopPlan& plan_;
+  const Joins joins_;
   const std::size_t memories_;
   std::vector<int> made_in_;    // by value: loop
   std::vector<int> filled_in_;  // by value: loop that fills its home

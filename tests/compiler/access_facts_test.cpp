@@ -52,6 +52,19 @@ std::vector<std::int64_t> Places(const Geometry& g) {
   return places;
 }
 
+// The parts of a grid that is rolled in two dims.
+TEST(AccessFactsTest, QuartersOfAGridAreDisjoint) {
+  const Geometry quarters[] = {{{3, 4}, {10, 1}, 0},
+                               {{3, 6}, {10, 1}, 4},
+                               {{7, 4}, {10, 1}, 30},
+                               {{7, 6}, {10, 1}, 34}};
+  for (const Geometry& a : quarters) {
+    for (const Geometry& b : quarters) {
+      EXPECT_EQ(AreDisjoint(a, b), &a != &b);
+    }
+  }
+}
+
 // Every proof holds, for small accesses with numbers.
 TEST(AccessFactsTest, WhatIsProvedIsTrue) {
   std::mt19937_64 random(1);

@@ -281,6 +281,7 @@ class Generator {
     const DType dtype = AnyDType();
     if (op == Op::kUpdate) {
       if (!options_.updates) return;
+      if (Chance(40)) return Join(dtype);
       const int values = static_cast<int>(b_.function().values.size());
       const bool is_part = options_.parts > 0 && Chance(50);
       const ValueId base = Below(is_part ? b_.function().externals : values);
@@ -293,6 +294,24 @@ class Generator {
     const Value type = {dtype, Contiguous(sizes)};
     b_.EmitAs(type, op,
               {op == Op::kFull ? ScalarFor(dtype) : Tensor(AnyDType(), sizes)});
+  }
+
+  // Two parts, one behind or beside the other, over what they cover or nearly
+  // do.
+  void Join(DType dtype) {
+    const bool is_beside = Chance(50), is_filled = Chance(30);
+    const Size more = is_filled ? 1 : 0, rows = part_[0];
+    const Sizes sizes = is_beside ? Sizes{rows, Size(6) + more}
+                                  : Sizes{rows * Size(2) + more, 3};
+    Geometry to = Contiguous(sizes);
+    to.sizes = part_;
+    ValueId whole =
+        b_.EmitAs({dtype, Contiguous(sizes)}, Op::kFull, {ScalarFor(dtype)});
+    for (int i = 0; i < 2; ++i) {
+      if (i == 1) to.offset = is_beside ? Size(3) : rows * Size(3);
+      if (is_filled && Chance(50)) to.offset = to.offset + to.strides[1];
+      whole = b_.Emit(Op::kUpdate, {b_.View(whole, to), Tensor(dtype, part_)});
+    }
   }
 
   void Call() {

@@ -132,7 +132,8 @@ TEST(LowerSizesTest, OneSymbolForRelatedDims) {
 TEST(LowerRulesTest, NamesAreGivenOnce) {
   std::size_t names = 0;
   for (const auto family : {PointwiseRules(), CompositeRules(), DataRules(),
-                            ListRules(), ReduceRules(), RowRules()}) {
+                            JoinRules(), ListRules(), ReduceRules(),
+                            RowRules()}) {
     for (const OpRule& rule : family) {
       for (const std::string_view name :
            {rule.functional, rule.in_place, rule.out}) {

@@ -94,6 +94,66 @@ TEST(LowerGroupsTest, PartsOfAStorageFromOutside) {
   EXPECT_EQ(group.lowered().function.writes.size(), 2u);
 }
 
+TEST(LowerGroupsTest, Joins) {
+  for (const auto type : {at::kFloat, at::kDouble, at::kInt, at::kBool}) {
+    const Tensor a = Numbers({3, 5}, at::kFloat, 1).to(type),
+                 b = Numbers({4, 5}, at::kFloat, 2).to(type),
+                 c = Numbers({5, 3}, at::kFloat, 3).to(type);
+    RecordedGroup group;
+    const Tensor rows =
+        group.Call("aten::cat", {std::vector<Tensor>{a, b, c.t(), a}, 0});
+    group.Call("aten::cat", {std::vector<Tensor>{a.t(), c, b.t()}, -1});
+    group.Call("aten::cat", {std::vector<Tensor>{b}, 1});
+    group.Call(
+        "aten::cat",
+        {std::vector<Tensor>{rows.slice(0, 0, 2), rows.slice(0, 5, 9)}, 0});
+    EXPECT_EQ(group.Compare(), "") << at::toString(type);
+  }
+  const Tensor last =
+      Floats({2, 3, 4, 5}, 1).contiguous(at::MemoryFormat::ChannelsLast);
+  RecordedGroup group;
+  group.Call("aten::cat", {std::vector<Tensor>{last, last.neg()}, 1});
+  EXPECT_EQ(group.Compare(), "");
+  RecordedGroup types;
+  types.Call("aten::cat", {std::vector<Tensor>{last, last.to(at::kDouble)}, 1});
+  EXPECT_EQ(types.ExpectRefused("several types"), "");
+}
+
+TEST(LowerGroupsTest, Rolls) {
+  using List = std::vector<std::int64_t>;
+  const Tensor x = Floats({3, 6, 7}, 1), line = Floats({11}, 2);
+  RecordedGroup group;
+  for (const std::int64_t shift : {0, 1, -1, 5, -13, 600}) {
+    group.Call("aten::roll", {x, List{shift}, List{1}});
+    group.Call("aten::roll", {x, List{shift, 2}, List{-1, 0}});
+    group.Call("aten::roll", {x, List{shift, 1, 2}, List{1, 1, 2}});
+    group.Call("aten::roll", {x.select(0, 1), List{shift, 1}, List{0, 1}});
+    group.Call("aten::roll", {x.select(2, 1).t(), List{shift}, List{0}});
+    group.Call("aten::roll", {line, List{shift}, List{0}});
+  }
+  EXPECT_EQ(group.Compare(), "");
+  RecordedGroup flat;
+  flat.Call("aten::roll", {x, List{3}, List{}});
+  EXPECT_EQ(flat.ExpectRefused("rolls all dims as one"), "");
+}
+
+// Other sizes of what is not joined along: the same function.
+TEST(LowerGroupsTest, JoinsServeOtherSizes) {
+  const auto record = [](std::int64_t n, RecordedGroup* group) {
+    const Tensor a = Floats({n, 5}, 1), b = Floats({n, 3}, 2);
+    const Tensor sum = group->Call("aten::add.Tensor", {a, a, 1});
+    group->Call("aten::cat", {std::vector<Tensor>{sum, b}, 1});
+    group->Call("aten::roll", {sum, std::vector<std::int64_t>{2},
+                               std::vector<std::int64_t>{1}});
+  };
+  RecordedGroup one, other;
+  record(4, &one);
+  record(9, &other);
+  EXPECT_EQ(one.Compare(), "");
+  EXPECT_EQ(one.lowered().function.symbols, 1);
+  EXPECT_EQ(other.CompareWith(one.lowered()), "");
+}
+
 TEST(LowerGroupsTest, PartsThatMeet) {
   Tensor u = Floats({7, 9}, 1);
   RecordedGroup group;
