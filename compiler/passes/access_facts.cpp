@@ -50,6 +50,17 @@ Geometry WithoutFirstDim(const Geometry& g) {
   return rest;
 }
 
+Geometry WithoutOnes(const Geometry& g) {
+  Geometry rest;
+  rest.offset = g.offset;
+  for (std::size_t d = 0; d < g.sizes.size(); ++d) {
+    if (g.sizes[d] == Size(1)) continue;
+    rest.sizes.push_back(g.sizes[d]);
+    rest.strides.push_back(g.strides[d]);
+  }
+  return rest;
+}
+
 bool IsConstant(const Geometry& g) {
   bool is_constant = g.offset.is_constant();
   for (const Size& size : g.sizes) is_constant &= size.is_constant();
@@ -122,7 +133,8 @@ bool IsInjective(const Geometry& access) {
   return CanNest(std::move(dims), 0);
 }
 
-bool AreDisjoint(const Geometry& a, const Geometry& b) {
+bool AreDisjoint(const Geometry& first, const Geometry& second) {
+  const Geometry a = WithoutOnes(first), b = WithoutOnes(second);
   const Size last_a = a.offset + SpanOf(a), last_b = b.offset + SpanOf(b);
   if (IsLess(last_a, b.offset) || IsLess(last_b, a.offset)) return true;
   if (IsConstant(a) && IsConstant(b) && AreDisjointBoxes(a, b)) return true;

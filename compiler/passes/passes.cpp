@@ -12,6 +12,7 @@
 #include "compiler/passes/order_dims.h"
 #include "compiler/passes/peephole.h"
 #include "compiler/passes/simplify_access.h"
+#include "compiler/passes/split_parts.h"
 #include "recorder/env.h"
 
 namespace tjit {
@@ -20,6 +21,7 @@ const std::vector<PassInfo>& Passes() {
   static const std::vector<PassInfo> passes = {
       {"fold", Fold, "computes what is constant, moves constants into scalars"},
       {"peephole", Peephole, "the same bits from less; reads behind copies"},
+      {"split_parts", SplitParts, "computes parts where they are read"},
       {"cse", EliminateCommon, "computes equal things once"},
       {"dce", EliminateDead, "drops what nobody reads"},
       {"copy_out", CopyOut, "gives what goes out a value of its own"},

@@ -1,6 +1,6 @@
 // The passes over the IR, in their order, and what runs them.
 //
-//   fold -> peephole -> cse -> dce -> copy_out -> order_dims ->
+//   fold -> peephole -> split_parts -> cse -> dce -> copy_out -> order_dims ->
 //   simplify_access
 //
 // each take a function and give one that computes the same bits (verified

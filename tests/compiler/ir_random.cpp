@@ -98,6 +98,7 @@ class Generator {
   Geometry AnyPart() { return Parts()[static_cast<std::size_t>(Below(9))]; }
 
   Sizes AnySizes() {
+    if (options_.parts > 0 && Chance(20)) return wide_;
     if (options_.parts > 0 && Chance(options_.parts)) return part_;
     const Size choice[] = {Size::Symbol(0), Size::Symbol(1), 1, 3,
                            Size::Symbol(0) + Size(1)};
@@ -144,6 +145,11 @@ class Generator {
       for (Geometry& part : Parts()) fits->push_back(b_.View(id, part));
     }
     if (own.sizes == sizes) fits->push_back(whole);
+    if (own.sizes == wide_ && sizes == part_) {
+      for (const int first : {0, 3, 0, 3, 1}) {
+        fits->push_back(b_.View(id, {part_, {6, 1}, first}));
+      }
+    }
     if (own.sizes.size() == 2 && sizes.size() == 2) {
       Geometry swapped = own;
       std::swap(swapped.sizes[0], swapped.sizes[1]);
@@ -324,6 +330,7 @@ class Generator {
   }
 
   const Sizes part_ = {Size::Symbol(0), 3};
+  const Sizes wide_ = {Size::Symbol(0), 6};
   std::mt19937_64 random_;
   const RandomOptions options_;
   Builder b_{"random", 2};

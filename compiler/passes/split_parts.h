@@ -1,0 +1,27 @@
+// Computes a value where its parts are read, if only parts of it are, none
+// twice; and puts the parts of a join within a join where they end up.
+//
+//   %2 = exp f32[4,6] %0[4,6]              %2 = exp f32[4,1] %0[4,1](6,1)+5
+//   %3 = full f32[4,6] 0                   %3 = exp f32[4,5] %0[4,5](6,1)
+//   %4 = update f32[4,6] %3[4,1](6,1),     %4 = full f32[4,6] 0
+//            %2[4,1](6,1)+5           ->   %5 = update f32[4,6] %4[4,1](6,1),
+//            %2
+//   %5 = update f32[4,6] %4[4,5](6,1)+1,   %6 = update f32[4,6] %5[4,5](6,1)+1,
+//            %2[4,5](6,1)                             %3
+//
+// What produces a rolled, joined or chunked value then fuses with what becomes
+// of its parts, and the value itself has no memory. Nothing is computed twice.
+// Stands behind peephole, which forwards reads to the parts of joins, and
+// before cse and order_dims: parts are seen as boxes, as long as dims are those
+// of the program.
+// Tested by: tests/compiler/passes_test.cpp,
+// tests/filetests/ir/pass_split_parts.ir
+#pragma once
+
+#include "compiler/ir/ir.h"
+
+namespace tjit {
+
+ir::Function SplitParts(const ir::Function& function);
+
+}  // namespace tjit
