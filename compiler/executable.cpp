@@ -13,7 +13,9 @@ Executable::Executable(const std::vector<ProgramStep>& steps, MemoryPlan plan)
 
 void Executable::Run(char** slots, const ScalarValue* scalars,
                      char* arena) const {
-  for (const Placement& p : plan_.placements) slots[p.slot] = arena + p.offset;
+  for (const Placement& p : plan_.placements) {
+    slots[p.slot] = (p.host < 0 ? arena : slots[p.host]) + p.offset;
+  }
   for (const ProgramStep& step : steps_) {
     step.fn(step.state, slots, scalars + step.scalar_begin);
   }

@@ -6,7 +6,8 @@
 // later from the code generator, both in this form.
 //
 // Invariants: (1) Run() allocates nothing. (2) A slot that dies inside the
-// segment gets its address from the arena, every other from the caller.
+// segment gets its address from the arena, or within a slot that is born later,
+// every other from the caller.
 // Thread: one run at a time per Executable (steps hold prepared state).
 // Tested by: tests/compiler/executable_test.cpp
 #pragma once

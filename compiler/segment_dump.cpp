@@ -179,8 +179,9 @@ void DumpPlan(DumpFile* file, int number, const std::vector<std::string>& items,
   absl::StrAppend(&text, "  arena of ", plan.arena_bytes,
                   " bytes and scratch of ", scratch_bytes, "\n");
   for (const Placement& placement : plan.placements) {
-    absl::StrAppend(&text, "  s", placement.slot, " at ", placement.offset,
-                    "\n");
+    absl::StrAppend(&text, "  s", placement.slot, " at ", placement.offset);
+    if (placement.host >= 0) absl::StrAppend(&text, " in s", placement.host);
+    text += "\n";
   }
   file->Write(text);
 }

@@ -276,6 +276,7 @@ std::string PreparedSegment::ToText() const {
                     plan.arena_bytes, " bytes");
     for (const Placement& p : plan.placements) {
       absl::StrAppend(&text, ", s", p.slot, " at ", p.offset);
+      if (p.host >= 0) absl::StrAppend(&text, " in s", p.host);
     }
     text += "\n";
   }

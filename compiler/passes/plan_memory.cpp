@@ -96,15 +96,59 @@ std::uint64_t BestFit(const std::vector<Placed>& placed, const Lifetime& life,
   return found ? best : end;
 }
 
-}  // namespace
+constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
+// Each value looks at so many hosts.
+constexpr std::size_t kMaxHosts = 64;
 
-MemoryPlan PlanMemory(const std::vector<PlanStep>& steps,
-                      const std::vector<PlanSlot>& slots) {
-  MemoryPlan plan;
-  plan.needed = NeededSteps(steps, slots);
-  const std::vector<Lifetime> lives =
-      Lifetimes(steps, plan.needed, slots.size());
+// Memory that values are put into: the arena, or a host's, until that is born.
+struct Region {
+  std::int32_t host = -1;
+  std::uint64_t bytes = kNoLimit;
+  std::uint32_t until = std::numeric_limits<std::uint32_t>::max();
+  std::vector<Placed> placed;  // sorted by begin
 
+  // The place of a value that fits in; false if there is none.
+  bool Place(const Lifetime& life, std::uint64_t size, std::uint64_t* offset) {
+    if (life.last >= until) return false;
+    const std::uint64_t rounded = RoundUp(size);
+    *offset = rounded == 0 ? 0 : BestFit(placed, life, rounded);
+    if (bytes != kNoLimit && *offset + size > bytes) return false;
+    if (rounded == 0) return true;
+    const Placed entry{*offset, *offset + rounded, life};
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), entry,
+                                   [](const Placed& a, const Placed& b) {
+                                     return a.begin < b.begin;
+                                   }),
+                  entry);
+    return true;
+  }
+};
+
+// The largest values that survive and are born here, the smallest first.
+std::vector<Region> Hosts(const std::vector<PlanSlot>& slots,
+                          const std::vector<Lifetime>& lives,
+                          std::uint64_t min_bytes) {
+  std::vector<Region> hosts;
+  for (std::size_t s = 0; s < slots.size(); ++s) {
+    const bool is_host = slots[s].born_step >= 0 && slots[s].live_out &&
+                         lives[s].is_used && slots[s].bytes >= min_bytes;
+    if (!is_host) continue;
+    hosts.push_back(
+        {static_cast<std::int32_t>(s), slots[s].bytes, lives[s].first, {}});
+  }
+  std::stable_sort(
+      hosts.begin(), hosts.end(),
+      [](const Region& a, const Region& b) { return a.bytes < b.bytes; });
+  if (hosts.size() > kMaxHosts) {
+    hosts.erase(hosts.begin(),
+                hosts.end() - static_cast<std::ptrdiff_t>(kMaxHosts));
+  }
+  return hosts;
+}
+
+// Values that die inside the segment, the largest first.
+std::vector<std::int32_t> Temporaries(const std::vector<PlanSlot>& slots,
+                                      const std::vector<Lifetime>& lives) {
   std::vector<std::int32_t> order;
   for (std::size_t s = 0; s < slots.size(); ++s) {
     if (slots[s].born_step >= 0 && !slots[s].live_out && lives[s].is_used) {
@@ -115,20 +159,35 @@ MemoryPlan PlanMemory(const std::vector<PlanStep>& steps,
                    [&](std::int32_t a, std::int32_t b) {
                      return slots[a].bytes > slots[b].bytes;
                    });
-  std::vector<Placed> placed;
-  for (std::int32_t s : order) {
-    const std::uint64_t bytes = RoundUp(slots[s].bytes);
-    const std::uint64_t offset =
-        bytes == 0 ? 0 : BestFit(placed, lives[s], bytes);
-    plan.placements.push_back({s, offset});
-    if (bytes == 0) continue;
-    const Placed entry{offset, offset + bytes, lives[s]};
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), entry,
-                                   [](const Placed& a, const Placed& b) {
-                                     return a.begin < b.begin;
-                                   }),
-                  entry);
-    plan.arena_bytes = std::max(plan.arena_bytes, offset + bytes);
+  return order;
+}
+
+}  // namespace
+
+MemoryPlan PlanMemory(const std::vector<PlanStep>& steps,
+                      const std::vector<PlanSlot>& slots,
+                      std::uint64_t min_hosted_bytes) {
+  MemoryPlan plan;
+  plan.needed = NeededSteps(steps, slots);
+  const std::vector<Lifetime> lives =
+      Lifetimes(steps, plan.needed, slots.size());
+  std::vector<Region> hosts = Hosts(slots, lives, min_hosted_bytes);
+  Region arena;
+  for (const std::int32_t s : Temporaries(slots, lives)) {
+    const std::uint64_t bytes = slots[s].bytes;
+    std::uint64_t offset = 0;
+    Region* region = &arena;
+    for (Region& host : hosts) {
+      if (bytes < min_hosted_bytes || bytes > host.bytes) continue;
+      if (!host.Place(lives[s], bytes, &offset)) continue;
+      region = &host;
+      break;
+    }
+    if (region == &arena) {
+      arena.Place(lives[s], bytes, &offset);
+      plan.arena_bytes = std::max(plan.arena_bytes, offset + RoundUp(bytes));
+    }
+    plan.placements.push_back({s, offset, region->host});
   }
   return plan;
 }

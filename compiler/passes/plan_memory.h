@@ -5,7 +5,8 @@
 // A value that the program dropped while it was pending is not needed outside:
 // its step runs only if another needed step reads it, into an arena range that
 // is reused after its last reader (best fit over lifetimes, offsets are
-// multiples of 64).
+// multiples of 64). A larger one lies, if it can, in memory that is there
+// anyway and still empty: that of a value which survives and is born later.
 // Tested by: tests/compiler/plan_memory_test.cpp
 // Source: the greedy-by-size planner of Pisarchyk and Lee, "Efficient Memory
 // Management for Deep Neural Net Inference", 2020 (arXiv 2001.03288), 4.3.
@@ -29,7 +30,8 @@ struct PlanSlot {
 
 struct Placement {
   std::int32_t slot = -1;
-  std::uint64_t offset = 0;  // into the arena
+  std::uint64_t offset = 0;  // into the arena, or
+  std::int32_t host = -1;    // into the memory of this slot
 };
 
 struct MemoryPlan {
@@ -38,8 +40,12 @@ struct MemoryPlan {
   std::uint64_t arena_bytes = 0;
 };
 
+// Smaller values stay together in the arena, which the first cache holds.
+inline constexpr std::uint64_t kMinHostedBytes = 4096;
+
 // REQUIRES: every slot number is an index into `slots`, or -1 (undefined).
 MemoryPlan PlanMemory(const std::vector<PlanStep>& steps,
-                      const std::vector<PlanSlot>& slots);
+                      const std::vector<PlanSlot>& slots,
+                      std::uint64_t min_hosted_bytes = kMinHostedBytes);
 
 }  // namespace tjit

@@ -66,6 +66,27 @@ TEST_F(ExecutableTest, RunsNeededStepsWithTheirScalars) {
   EXPECT_EQ(slots[2], nullptr) << "a slot that nobody needs has no address";
 }
 
+TEST_F(ExecutableTest, ATemporaryMayLieInALaterResult) {
+  const MemoryPlan plan =
+      PlanMemory({{{0}, {1}}, {{1}, {2}}, {{2}, {3}}},
+                 {{8, -1, true}, {8, 0, false}, {8, 1, false}, {8, 2, true}},
+                 /*min_hosted_bytes=*/0);
+  AddStep states[3] = {{0, 1}, {1, 2}, {2, 3}};
+  std::vector<ProgramStep> program;
+  for (AddStep& state : states) program.push_back({&AddStep::Run, &state, 0});
+  const Executable executable(program, plan);
+  EXPECT_EQ(executable.arena_bytes(), 64u);
+  alignas(64) char arena[64];
+  const ScalarValue scalars[] = {Scalar(1)};
+  double in = 5, out = 0;
+  char* slots[] = {reinterpret_cast<char*>(&in), nullptr, nullptr,
+                   reinterpret_cast<char*>(&out)};
+  executable.Run(slots, scalars, arena);
+  EXPECT_EQ(out, 8);
+  EXPECT_EQ(slots[1], reinterpret_cast<char*>(&out));
+  EXPECT_EQ(slots[2], arena);
+}
+
 TEST_F(ExecutableTest, AddressesAndScalarsAreThoseOfTheRun) {
   const Executable executable(program_, plan_);
   for (int run = 0; run < 3; ++run) {

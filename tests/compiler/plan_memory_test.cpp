@@ -115,6 +115,28 @@ TEST(PlanMemory, ZeroBytesAndUndefinedSlots) {
   EXPECT_EQ(plan.arena_bytes, 0u);
 }
 
+TEST(PlanMemory, LargeTemporariesLieInSurvivorsThatAreBornLater) {
+  // s0 -> s1 -> s2 -> s3, which survives: s1 is dead when s3 is born, s2 not.
+  const MemoryPlan plan = PlanMemory(
+      {{{0}, {1}}, {{1}, {2}}, {{2}, {3}}},
+      {External(64), Dropped(8192, 0), Dropped(8192, 1), Kept(8192, 2)});
+  ASSERT_EQ(plan.placements.size(), 2u);
+  EXPECT_EQ(plan.placements[0].slot, 1);
+  EXPECT_EQ(plan.placements[0].host, 3);
+  EXPECT_EQ(plan.placements[1].host, -1);
+  EXPECT_EQ(plan.arena_bytes, 8192u);
+}
+
+TEST(PlanMemory, AHostHasRoomAndIsStillEmpty) {
+  // s3 is too small, s4 was there before, s1 is read beside s5.
+  const MemoryPlan plan =
+      PlanMemory({{{0}, {1}}, {{1}, {2}}, {{2}, {3, 4}}, {{1, 2}, {5}}},
+                 {External(64), Dropped(8192, 0), Dropped(8200, 1),
+                  Kept(8191, 2), External(9000), Kept(9000, 3)});
+  for (const Placement& p : plan.placements) EXPECT_EQ(p.host, -1);
+  EXPECT_EQ(plan.arena_bytes, 8192u + 8256u);
+}
+
 // Executes a program of mixing steps once with each value in memory of its
 // own and once as planned; the values that are owned afterwards must agree.
 struct Simulated {
@@ -174,10 +196,11 @@ void Execute(const PlanStep& step, std::uint32_t index,
 
 TEST(PlanMemory, RandomProgramsComputeTheSameAsWithoutSharing) {
   std::mt19937 rng(20240501);
-  int shared = 0;
+  int shared = 0, hosted = 0;
   for (int round = 0; round < 2000; ++round) {
     const Simulated p = RandomProgram(&rng);
-    const MemoryPlan plan = PlanMemory(p.steps, p.slots);
+    const std::uint64_t min_hosted = round % 2 == 0 ? 0 : kMinHostedBytes;
+    const MemoryPlan plan = PlanMemory(p.steps, p.slots, min_hosted);
     const std::size_t count = p.slots.size();
     std::vector<std::vector<std::uint64_t>> own(count), planned(count);
     std::vector<std::uint64_t> arena(plan.arena_bytes / 8 + 1, 0xdeadu);
@@ -191,9 +214,14 @@ TEST(PlanMemory, RandomProgramsComputeTheSameAsWithoutSharing) {
     }
     for (const Placement& q : plan.placements) {
       ASSERT_EQ(q.offset % 64, 0u);
-      ASSERT_LE(q.offset + p.slots[q.slot].bytes, plan.arena_bytes);
+      ASSERT_LE(q.offset + p.slots[q.slot].bytes,
+                q.host < 0 ? plan.arena_bytes : p.slots[q.host].bytes);
       ASSERT_FALSE(p.slots[q.slot].live_out);
-      plan_ptr[q.slot] = reinterpret_cast<char*>(arena.data()) + q.offset;
+      hosted += q.host >= 0;
+      plan_ptr[q.slot] =
+          (q.host < 0 ? reinterpret_cast<char*>(arena.data())
+                      : plan_ptr[static_cast<std::size_t>(q.host)]) +
+          q.offset;
       sum += (p.slots[q.slot].bytes + 63) / 64 * 64;
     }
     ASSERT_LE(plan.arena_bytes, sum);
@@ -211,6 +239,7 @@ TEST(PlanMemory, RandomProgramsComputeTheSameAsWithoutSharing) {
       ASSERT_EQ(own[s], planned[s]) << "round " << round << " slot " << s;
     }
   }
+  EXPECT_GT(hosted, 500) << "and put values into survivors";
   EXPECT_GT(shared, 500) << "the programs must make the planner share";
 }
 
