@@ -80,6 +80,56 @@ TEST_F(Tier2Test, ManyOpsInBothEngines) {
   }
 }
 
+// A field that moves on a torus and is joined of its planes; pads and chunks.
+std::function<Program()> RolledPlanes() {
+  at::manual_seed(3);
+  const at::Tensor field = at::rand({3, 9, 12});
+  return [=] {
+    return [=](int) {
+      const at::Tensor hit = at::relu(at::sub(at::mul(field, field), 0.25));
+      const at::Tensor moved =
+          at::stack({at::roll(hit[0], {1, -1}, {0, 1}),
+                     at::roll(hit[1], {0, 2}, {0, 1}), at::neg(hit[2])});
+      const at::Tensor padded = at::constant_pad_nd(at::abs(moved), {1, 2}, 3);
+      const auto halves = at::chunk(at::mul(padded, 0.5), 3, 2);
+      return at::cat({halves[2], at::add(halves[0], halves[1])}, 2);
+    };
+  };
+}
+
+TEST_F(Tier2Test, RollsAndJoinsInBothEngines) {
+  for (const Backend backend : {Backend::kInterpreter, Backend::kLlvm}) {
+    EXPECT_EQ(Differences(RolledPlanes(), backend), 0);
+    EXPECT_EQ(stats_.compiles_failed, 0);
+    EXPECT_GT(stats_.groups_run, 10) << stats_.to_json();
+    // Everything is one group, with rolls, cats and the padding.
+    EXPECT_GE(stats_.steps_fused, 12 * stats_.groups_run);
+    clear();
+  }
+}
+
+// Matrix products between large temporaries, of which one survives.
+std::function<Program()> LargeTemporaries() {
+  at::manual_seed(4);
+  const at::Tensor x = at::randn({64, 64}), w = at::randn({64, 64});
+  return [=] {
+    return [=](int) {
+      const at::Tensor a = at::mm(x, w), b = at::mm(a.relu(), w);
+      return at::mm(at::tanh(b), x);
+    };
+  };
+}
+
+TEST_F(Tier2Test, TemporariesInSurvivorsGiveTheBitsOfEager) {
+  for (const Backend backend :
+       {Backend::kReplay, Backend::kInterpreter, Backend::kLlvm}) {
+    EXPECT_EQ(Differences(LargeTemporaries(), backend), 0);
+    EXPECT_GT(stats_.segments, 100) << stats_.to_json();
+    EXPECT_GT(stats_.memory_plans, 0);
+    clear();
+  }
+}
+
 // x[1,n] and x[n,1] are the same elements in the same order, and broadcast
 // another way.
 std::function<Program()> ColumnAndRow() {
