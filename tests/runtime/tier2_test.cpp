@@ -102,8 +102,8 @@ TEST_F(Tier2Test, RollsAndJoinsInBothEngines) {
     EXPECT_EQ(Differences(RolledPlanes(), backend), 0);
     EXPECT_EQ(stats_.compiles_failed, 0);
     EXPECT_GT(stats_.groups_run, 10) << stats_.to_json();
-    // Everything is one group, with rolls, cats and the padding.
-    EXPECT_GE(stats_.steps_fused, 12 * stats_.groups_run);
+    // All 14 ops are in two groups, rolls, cats and the padding too.
+    EXPECT_GE(stats_.steps_fused, 7 * stats_.groups_run);
     clear();
   }
 }
