@@ -86,7 +86,7 @@ Function AnyFunction(std::uint64_t seed, bool with_passes) {
 
 TEST(FormLoopsTest, PlansOfRandomFunctionsGiveTheBitsOfTheInterpreter) {
   std::size_t instructions = 0, loops = 0, kept = 0, in_externals = 0, rows = 0;
-  for (int i = 0; i < 5000; ++i) {
+  for (int i = 0; i < 6500; ++i) {
     const std::uint64_t seed = FirstSeed() + std::uint64_t(i);
     const Function f = AnyFunction(seed, i % 2 == 0);
     LoopPlan plan;
