@@ -40,10 +40,9 @@ void HotDetector::Break() {
   floor_ = n();
 }
 
-HotDetector::Candidate HotDetector::Observe(std::uint64_t token,
-                                            std::uint8_t flags,
-                                            std::int64_t live,
-                                            std::int64_t elements) {
+[[gnu::hot]] HotDetector::Candidate HotDetector::Observe(
+    std::uint64_t token, std::uint8_t flags, std::int64_t live,
+    std::int64_t elements) {
   if (flags & kAfterMarkStep) token ^= kMarkSalt;
   Push(token, flags, live);
   const std::uint32_t distance = NoteFingerprint();

@@ -34,8 +34,8 @@ void StretchFinder::Learn(Entry& entry, std::uint32_t next) {
   if (entry.misses < 2 * kMisses) ++entry.misses;
 }
 
-StretchFinder::Next StretchFinder::Observe(std::uint64_t kind,
-                                           std::int64_t live) {
+[[gnu::hot]] StretchFinder::Next StretchFinder::Observe(std::uint64_t kind,
+                                                        std::int64_t live) {
   const std::uint32_t name = High(kind * kPrime) | 1;
   Learn(table_[previous_], name);
   recent_[position_ % kRecent].live = static_cast<std::int32_t>(live);

@@ -161,7 +161,8 @@ ScalarPolicy PolicyOf(OpId op, int index) {
   return row->second[static_cast<std::size_t>(index)];
 }
 
-std::uint32_t ValueClass(ScalarPolicy policy, const ScalarValue& value) {
+[[gnu::hot]] std::uint32_t ValueClass(ScalarPolicy policy,
+                                      const ScalarValue& value) {
   if (policy == kBaked) return 0;
   const Parts parts = PartsOf(value);
   std::uint32_t special = 0;

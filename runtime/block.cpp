@@ -114,7 +114,7 @@ void ResetHeader(Block* block, std::size_t bytes, bool quiet) {
 
 class Allocator final : public c10::Allocator {
  public:
-  c10::DataPtr allocate(std::size_t bytes) override {
+  [[gnu::hot]] c10::DataPtr allocate(std::size_t bytes) override {
     if (bytes == 0) return {nullptr, nullptr, &ReleaseBlock, kCpu};
     if (scopes.offer_count != 0) {
       if (void* placed = TakeOffer(bytes)) {
@@ -240,7 +240,7 @@ bool ReportsAllocations() {
   return FLAGS_caffe2_report_cpu_memory_usage || c10::memoryProfilingEnabled();
 }
 
-Block* AllocateBlock(std::size_t bytes, bool quiet) {
+[[gnu::hot]] Block* AllocateBlock(std::size_t bytes, bool quiet) {
   const bool reported = !quiet && ReportsAllocations();
   Block* block = nullptr;
   try {
@@ -303,13 +303,13 @@ namespace {
 
 }  // namespace
 
-void FreeBlock(Block* block) {
+[[gnu::hot]] void FreeBlock(Block* block) {
   constexpr unsigned kOther = Block::kAdopted | Block::kSlot | Block::kPages;
   if ((block->kind & kOther) != 0) [[unlikely]] return FreeOther(block);
   GiveBlock(block);
 }
 
-void ReleaseBlock(void* data) {
+[[gnu::hot]] void ReleaseBlock(void* data) {
   if (data == nullptr) return;
   if (scopes.offer_count != 0 && MarkReleased(data)) return;
   Block* block = HeaderOf(data);

@@ -4,7 +4,7 @@
 
 namespace tjit::runtime {
 
-void CallFrame::AddScalar(const at::Scalar& s) {
+[[gnu::hot]] void CallFrame::AddScalar(const at::Scalar& s) {
   if (s.isSymbolic()) {
     recordable = false;
     AddNoScalar();

@@ -67,7 +67,7 @@ TJIT_INTERPOSED bool _ZN2at18in_parallel_regionEv() {
   return tjit::runtime::InParallelRegion();
 }
 
-bool tjit::runtime::InParallelRegion() {
+[[gnu::hot]] bool tjit::runtime::InParallelRegion() {
   return TJIT_NEXT(_ZN2at18in_parallel_regionEv)();
 }
 

@@ -128,7 +128,7 @@ torch::jit::Stack FillArguments(const CapturedCall& call,
   return stack;
 }
 
-void EncodeScalar(const at::Scalar& s, ScalarValue* v) {
+[[gnu::hot]] void EncodeScalar(const at::Scalar& s, ScalarValue* v) {
   const c10::ScalarType type = s.type();
   v->type = static_cast<std::uint64_t>(type);
   v->bits[1] = 0;

@@ -146,7 +146,7 @@ std::uint32_t ContextOfWords(const std::vector<std::uint64_t>& words) {
                  static_cast<std::uint8_t>(words[3]), words[4]});
 }
 
-std::uint32_t CurrentContext() {
+[[gnu::hot]] std::uint32_t CurrentContext() {
   const ThreadView& v = view;
   return IsAsBefore(v) ? v.last : ChangedContext();
 }

@@ -46,7 +46,7 @@ pthread_t g_main_thread;
 
 }  // namespace
 
-ThreadState* AcquireThreadState() {
+[[gnu::hot]] ThreadState* AcquireThreadState() {
   ThreadContext& c = t_context;
   if (!g_process_enabled.load(std::memory_order_relaxed) && c.scoped_on == 0) {
     // What it is about to read may be another thread's.

@@ -94,7 +94,7 @@ class GlobalContextScope {
 
 }  // namespace
 
-void ThreadState::MakeReady(const CallFrame& frame) {
+[[gnu::hot]] void ThreadState::MakeReady(const CallFrame& frame) {
   if (!runtime_->AnyPending()) return;
   const OpClass op_class = frame.entry.op_class;
   if (op_class == OpClass::kMetadata) return;

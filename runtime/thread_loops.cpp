@@ -62,7 +62,7 @@ bool FeedOneAnother(const std::vector<NewStep>& steps, std::size_t period) {
 // end, and chain in any order. A capture that comes by a place never seen
 // before is given up, with a pause that doubles: a stream that never repeats
 // costs tokens, not records.
-void ThreadState::NoteKind(const CallFrame& frame) {
+[[gnu::hot]] void ThreadState::NoteKind(const CallFrame& frame) {
   if (!IsLearning()) return;
   std::uint64_t kind = std::uint64_t{frame.entry.id} << 32 | context_;
   if (!frame.tensors.empty()) {

@@ -55,7 +55,7 @@ Decision OnLoggedCall(ThreadState* state, CallFrame& frame) {
 
 }  // namespace
 
-Decision OnCall(ThreadState* state, CallFrame& frame) {
+[[gnu::hot]] Decision OnCall(ThreadState* state, CallFrame& frame) {
   if (InstructionLogOn()) [[unlikely]] return OnLoggedCall(state, frame);
   try {
     return state->OnCall(frame);
@@ -64,8 +64,9 @@ Decision OnCall(ThreadState* state, CallFrame& frame) {
     throw;
   }
 }
-void AfterEager(ThreadState* state, CallFrame& frame,
-                const ResultList& results, torch::jit::Stack* boxed) {
+[[gnu::hot]] void AfterEager(ThreadState* state, CallFrame& frame,
+                             const ResultList& results,
+                             torch::jit::Stack* boxed) {
   if (InstructionLogOn()) [[unlikely]] {
     if (frame.entry.op_class != OpClass::kEmpty) {
       LogEagerResults(frame, results);
@@ -91,7 +92,7 @@ ThreadState::ThreadState(Runtime* runtime, std::uint16_t stream)
 
 ThreadState::~ThreadState() = default;
 
-Decision ThreadState::OnCall(CallFrame& frame) {
+[[gnu::hot]] Decision ThreadState::OnCall(CallFrame& frame) {
   if (frame.entry.op_class == OpClass::kEmpty) return Decision::kEager;
   if (store_ != &runtime_->store()) [[unlikely]] StartOver();
   counters_.ops_seen.Add();
@@ -108,7 +109,7 @@ Decision ThreadState::OnCall(CallFrame& frame) {
   return Decide(frame);
 }
 
-Decision ThreadState::Decide(CallFrame& frame) {
+[[gnu::hot]] Decision ThreadState::Decide(CallFrame& frame) {
   Decision decision = Decision::kEager;
   if (capture_.active()) MaybeEndCapture(frame);
   if (cursor_ != nullptr && !run_deferred_ && capture_is_due()) {
@@ -124,7 +125,7 @@ Decision ThreadState::Decide(CallFrame& frame) {
   return RunEagerly(frame);
 }
 
-Decision ThreadState::RunEagerly(CallFrame& frame) {
+[[gnu::hot]] Decision ThreadState::RunEagerly(CallFrame& frame) {
   CountEager(frame);
   const bool due = capture_is_due();
   const bool stretch_due = loops_->due;
@@ -145,7 +146,8 @@ Decision ThreadState::RunEagerly(CallFrame& frame) {
   return Decision::kEager;
 }
 
-void ThreadState::ObserveToken(const CallFrame& frame, std::uint8_t flags) {
+[[gnu::hot]] void ThreadState::ObserveToken(const CallFrame& frame,
+                                            std::uint8_t flags) {
   TokenNotes notes;
   const std::uint64_t token =
       TokenOf(frame, context_, stream_, detector_.position() + 1, &notes);
@@ -283,8 +285,9 @@ void ThreadState::LeaveTraceLocked(BailReason why) {
   }
 }
 
-void ThreadState::AfterEager(CallFrame& frame, const ResultList& results,
-                             torch::jit::Stack* boxed) {
+[[gnu::hot]] void ThreadState::AfterEager(CallFrame& frame,
+                                          const ResultList& results,
+                                          torch::jit::Stack* boxed) {
   for (c10::TensorImpl* impl : results.items()) Arm(impl);
   if (frame.entry.op_class == OpClass::kEmpty) return;
   for (const TensorRef& ref : frame.tensors) Arm(ref.impl);

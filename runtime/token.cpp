@@ -56,9 +56,9 @@ std::uint64_t LayoutBits(const c10::TensorImpl* impl) {
 
 }  // namespace
 
-std::uint64_t TokenOf(const CallFrame& frame, std::uint32_t context,
-                      std::uint16_t stream, std::uint64_t position,
-                      TokenNotes* notes) {
+[[gnu::hot]] std::uint64_t TokenOf(const CallFrame& frame,
+                                   std::uint32_t context, std::uint16_t stream,
+                                   std::uint64_t position, TokenNotes* notes) {
   std::uint64_t h = Mix(kPrime, std::uint64_t{frame.entry.id} << 32 | context);
   TokenNotes seen;  // in registers: what is behind `notes` may alias
   for (const TensorRef& ref : frame.tensors) {
@@ -121,7 +121,7 @@ std::uint64_t PeekToken(const CallFrame& frame, std::uint32_t context,
   return token;
 }
 
-void NoteWrite(const c10::TensorImpl* impl, std::uint64_t stamp) {
+[[gnu::hot]] void NoteWrite(const c10::TensorImpl* impl, std::uint64_t stamp) {
   const c10::StorageImpl* storage = StorageOf(impl);
   if (storage == nullptr) return;
   if (Block* block = BlockOf(storage)) {
