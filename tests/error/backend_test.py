@@ -29,7 +29,9 @@ class BackendTest(unittest.TestCase):
     def run_loop(self, *mode, **variables):
         env = {k: v for k, v in os.environ.items()
                if not k.startswith("TJIT_")}
-        env.update(OMP_NUM_THREADS="1", TJIT_PROFILE="off", **variables)
+        env.update(OMP_NUM_THREADS="1", TJIT_CACHE_DIR="off",
+                   TJIT_PROFILE="off")
+        env.update(variables)
         done = subprocess.run([PROGRAM, *mode], env=env, cwd=self.folder,
                               text=True, capture_output=True, timeout=100,
                               check=False)
