@@ -228,6 +228,14 @@ std::int64_t HotProfile::Save(const std::string& file,
 
 void HotProfile::SaveAtExit(const TraceStore& store, bool has_warned) {
   if (place_.name.empty() || getpid() != pid_) return;
+  try {
+    SaveNews(store, has_warned);
+  } catch (const std::exception& e) {  // no memory; the program ends as it does
+    LogWarning(absl::StrCat("no profile is written: ", e.what()));
+  }
+}
+
+void HotProfile::SaveNews(const TraceStore& store, bool has_warned) {
   Profile profile;
   Collect(store, &profile);
   if (profile.empty()) return;

@@ -64,6 +64,7 @@ class HotProfile {
   static constexpr std::size_t kMaxCode = 4096;
 
   void Load();
+  void SaveNews(const TraceStore& store, bool has_warned);
   void Publish(std::unique_ptr<Profile> profile);
   // What is hot now.
   void Collect(const TraceStore& store, Profile* profile);

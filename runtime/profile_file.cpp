@@ -178,6 +178,13 @@ std::string WriteProfile(const ProfilePlace& place, bool merges,
   std::string error;
   if (place.is_cache) error = CheckCacheFolder(place);
   if (!error.empty()) return error;
+  // A rename would put a file in the place of a device or a pipe.
+  std::error_code code;
+  const auto there = std::filesystem::symlink_status(place.path(), code);
+  if (std::filesystem::exists(there) &&
+      !std::filesystem::is_regular_file(there)) {
+    return "it is no file";
+  }
   const FolderLock lock(place.folder);
   Profile old;
   bool is_there = false;

@@ -204,7 +204,11 @@ void Tier2::Work() {
     is_busy_ = true;
     lock.unlock();
     if (task->job != nullptr) {
-      task->job();
+      try {
+        task->job();
+      } catch (const std::exception& e) {  // no memory: nothing is known
+        LogWarning(std::string("the profile is not used: ") + e.what());
+      }
     } else {
       Compile(task.get());
     }
