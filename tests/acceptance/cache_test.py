@@ -10,7 +10,6 @@ that write at once change nothing but what is compiled, and are said once;
 Usage: cache_test.py TJIT_COMMAND BIN_FOLDER [unittest arguments]
 """
 import json
-import os
 import pathlib
 import re
 import resource
@@ -20,7 +19,7 @@ import sys
 import tempfile
 import unittest
 
-from clean_environment import environment
+from clean_environment import environment, heed_modes
 
 TJIT = BIN = None
 EXPECTED = None  # what cached_loop prints
@@ -176,16 +175,8 @@ class CacheTest(Case):
         for path in self.entries()[:2]:
             path.unlink()
 
-        def become_nobody():
-            if os.geteuid() == 0:
-                os.setuid(12345)
-
-        # Whoever may not write: root may everywhere.
-        if os.geteuid() == 0:
-            for path in [self.folder, self.cache, *self.entries()]:
-                os.chown(path, 12345, 12345)
         self.cache.chmod(0o500)
-        process = self.start("mine", prepare=become_nobody)
+        process = self.start("mine", prepare=heed_modes)
         did, err = self.finish(process, "mine")
         self.cache.chmod(0o700)
         self.assertRegex(err, "cannot write to the cache folder .*TJIT_CACHE_"

@@ -11,7 +11,6 @@ nothing else; `tjit cache` lists, verifies and clears profiles.
 Usage: profile_test.py TJIT_COMMAND BIN_FOLDER [unittest arguments]
 """
 import json
-import os
 import pathlib
 import resource
 import signal
@@ -20,7 +19,7 @@ import sys
 import tempfile
 import unittest
 
-from clean_environment import environment
+from clean_environment import environment, heed_modes
 
 TJIT = BIN = None
 EXPECTED = None  # what cached_loop prints
@@ -206,15 +205,8 @@ class BadFileTest(Case):
     def test_a_folder_for_reading_only(self):
         self.check_cold()
 
-        def become_nobody():
-            if os.geteuid() == 0:
-                os.setuid(12345)
-
-        if os.geteuid() == 0:
-            for path in [self.folder, self.cache, self.profile()]:
-                os.chown(path, 12345, 12345)
         self.cache.chmod(0o500)
-        did, err = self.finish(self.start("mine", prepare=become_nobody),
+        did, err = self.finish(self.start("mine", prepare=heed_modes),
                                "mine")
         self.cache.chmod(0o700)
         # Read as any other, and nothing is new.
