@@ -2,23 +2,16 @@
 #include <immintrin.h>
 
 #include "compiler/row_functions/rows.h"
+#include "compiler/row_functions/sleef_lanes.h"
 
 namespace tjit::rows {
 namespace {
-
-RowMath g_math{};
 
 // The masks of the first n lanes begin n before the middle.
 constexpr std::int32_t kFirst8[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
 constexpr std::int64_t kFirst4[8] = {-1, -1, -1, -1};
 
-struct Avx2 {
-  static constexpr int kBytes = 32;
-  static constexpr bool kTree = true;
-  static constexpr bool kHasFma = true;
-  using F32 = VectorOf<float, kBytes>::Type;
-  using F64 = VectorOf<double, kBytes>::Type;
-
+struct Avx2 : SleefLanes<32> {
   static __m256i First8(int n) {
     return _mm256_loadu_si256(
         reinterpret_cast<const __m256i*>(kFirst8 + 8 - n));
@@ -47,27 +40,7 @@ struct Avx2 {
   }
   static F32 Fma(F32 a, F32 b, F32 c) { return _mm256_fmadd_ps(a, b, c); }
   static F64 Fma(F64 a, F64 b, F64 c) { return _mm256_fmadd_pd(a, b, c); }
-  static float Fma(float a, float b, float c) {
-    return __builtin_fmaf(a, b, c);
-  }
-  static double Fma(double a, double b, double c) {
-    return __builtin_fma(a, b, c);
-  }
-  static float Sqrt(float x) { return __builtin_sqrtf(x); }
-  static double Sqrt(double x) { return __builtin_sqrt(x); }
-
-  static F32 Exp(F32 v) { return Call(g_math.exp_f32, v); }
-  static F64 Exp(F64 v) { return Call(g_math.exp_f64, v); }
-  static F32 Log(F32 v) { return Call(g_math.log_f32, v); }
-  static F64 Log(F64 v) { return Call(g_math.log_f64, v); }
-
- private:
-  static F32 Call(void* function, F32 v) {
-    return reinterpret_cast<F32 (*)(F32)>(function)(v);
-  }
-  static F64 Call(void* function, F64 v) {
-    return reinterpret_cast<F64 (*)(F64)>(function)(v);
-  }
+  using SleefLanes::Fma;
 };
 
 constexpr FunctionList kFunctions = AllRows<Avx2>();

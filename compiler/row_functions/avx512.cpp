@@ -2,19 +2,12 @@
 #include <immintrin.h>
 
 #include "compiler/row_functions/rows.h"
+#include "compiler/row_functions/sleef_lanes.h"
 
 namespace tjit::rows {
 namespace {
 
-RowMath g_math{};
-
-struct Avx512 {
-  static constexpr int kBytes = 64;
-  static constexpr bool kTree = true;
-  static constexpr bool kHasFma = true;
-  using F32 = VectorOf<float, kBytes>::Type;
-  using F64 = VectorOf<double, kBytes>::Type;
-
+struct Avx512 : SleefLanes<64> {
   static __mmask16 First16(int n) {
     return static_cast<__mmask16>((1u << n) - 1);
   }
@@ -40,27 +33,7 @@ struct Avx512 {
   }
   static F32 Fma(F32 a, F32 b, F32 c) { return _mm512_fmadd_ps(a, b, c); }
   static F64 Fma(F64 a, F64 b, F64 c) { return _mm512_fmadd_pd(a, b, c); }
-  static float Fma(float a, float b, float c) {
-    return __builtin_fmaf(a, b, c);
-  }
-  static double Fma(double a, double b, double c) {
-    return __builtin_fma(a, b, c);
-  }
-  static float Sqrt(float x) { return __builtin_sqrtf(x); }
-  static double Sqrt(double x) { return __builtin_sqrt(x); }
-
-  static F32 Exp(F32 v) { return Call(g_math.exp_f32, v); }
-  static F64 Exp(F64 v) { return Call(g_math.exp_f64, v); }
-  static F32 Log(F32 v) { return Call(g_math.log_f32, v); }
-  static F64 Log(F64 v) { return Call(g_math.log_f64, v); }
-
- private:
-  static F32 Call(void* function, F32 v) {
-    return reinterpret_cast<F32 (*)(F32)>(function)(v);
-  }
-  static F64 Call(void* function, F64 v) {
-    return reinterpret_cast<F64 (*)(F64)>(function)(v);
-  }
+  using SleefLanes::Fma;
 };
 
 constexpr FunctionList kFunctions = AllRows<Avx512>();
