@@ -67,25 +67,17 @@ bool MatchShape(const CallFrame& frame, std::uint32_t context,
     return false;
   }
   if (step.kind == StepKind::kAtCall) return true;
-  if (step.args.size() != frame.tensors.size() ||
-      step.scalars.size() != frame.scalars.size() || !frame.recordable ||
-      !SameWords(step.statics, frame.statics)) {
+  if (!MatchesStatics(frame, step)) {
     *why = BailReason::kStaticDiffers;
     return false;
   }
-  for (std::uint32_t i = 0; i < frame.scalars.size(); ++i) {
-    if (!MatchesScalar(frame, i, step.scalars[i])) {
-      *why = BailReason::kScalarDiffers;
-      return false;
-    }
+  if (!MatchesScalars(frame, step)) {
+    *why = BailReason::kScalarDiffers;
+    return false;
   }
   const TensorRef* ref = frame.tensors.begin();
   for (const ArgRecord& arg : step.args) {
-    const c10::TensorImpl* impl = (ref++)->impl;
-    const bool matches = impl == nullptr ? arg.slot == kNoSlot
-                                         : arg.slot != kNoSlot &&
-                                               SameGeometry(impl, arg.geometry);
-    if (!matches) {
+    if (!MatchesArg((ref++)->impl, arg)) {
       *why = BailReason::kMetaDiffers;
       return false;
     }

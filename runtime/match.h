@@ -90,6 +90,26 @@ inline bool MatchesScalar(const CallFrame& frame, std::uint32_t i,
          MayBecome(frame, i, recorded);
 }
 
+// The parts of MatchShape(), of calls of the step's op in its context.
+inline bool MatchesStatics(const CallFrame& frame, const StepRecord& step) {
+  return step.args.size() == frame.tensors.size() &&
+         step.scalars.size() == frame.scalars.size() && frame.recordable &&
+         SameWords(step.statics, frame.statics);
+}
+// REQUIRES: MatchesStatics().
+inline bool MatchesScalars(const CallFrame& frame, const StepRecord& step) {
+  std::uint32_t i = 0;
+  for (const ScalarRecord& recorded : step.scalars) {
+    if (!MatchesScalar(frame, i++, recorded)) return false;
+  }
+  return true;
+}
+// `impl` may be null: undefined.
+inline bool MatchesArg(const c10::TensorImpl* impl, const ArgRecord& arg) {
+  if (impl == nullptr) return arg.slot == kNoSlot;
+  return arg.slot != kNoSlot && SameGeometry(impl, arg.geometry);
+}
+
 // Everything of a step but which storages it uses: op, context, statics,
 // scalars, geometry. No side effects.
 bool MatchShape(const CallFrame& frame, std::uint32_t context,

@@ -258,22 +258,6 @@ Decision ThreadState::Take(CallFrame& frame, TraceNode* node, bool defers) {
 
 namespace {
 
-// Op, context, static arguments and scalars, as MatchShape().
-inline bool MatchesCall(const CallFrame& frame, std::uint32_t context,
-                        const StepRecord& step) {
-  if (step.op != frame.entry.id || step.context != context ||
-      step.args.size() != frame.tensors.size() ||
-      step.scalars.size() != frame.scalars.size() || !frame.recordable ||
-      !SameWords(step.statics, frame.statics)) {
-    return false;
-  }
-  std::uint32_t i = 0;
-  for (const ScalarRecord& recorded : step.scalars) {
-    if (!MatchesScalar(frame, i++, recorded)) return false;
-  }
-  return true;
-}
-
 // True if the storage owns this block of ours.
 inline bool Holds(const c10::StorageImpl* storage, const Block* block) {
   if (storage == nullptr) return false;
@@ -313,17 +297,16 @@ bool ThreadState::FollowUsual(CallFrame& frame, Decision* decision) {
   }
   StateLock lock(this);
   const StepRecord& step = node->step;
-  if (!MatchesCall(frame, context_, step)) return false;
+  if (step.op != frame.entry.id || step.context != context_ ||
+      !MatchesStatics(frame, step) || !MatchesScalars(frame, step)) {
+    return false;
+  }
   bool is_owned = true;
   const TensorRef* ref = frame.tensors.begin();
   for (const ArgRecord& arg : step.args) {
     const c10::TensorImpl* impl = (ref++)->impl;
-    if (impl == nullptr || arg.slot == kNoSlot) {
-      if (impl != nullptr || arg.slot != kNoSlot) return false;
-      continue;
-    }
-    if (!SameGeometry(impl, arg.geometry)) return false;
-    is_owned = is_owned && IsOwned(impl, arg);
+    if (!MatchesArg(impl, arg)) return false;
+    is_owned = is_owned && (impl == nullptr || IsOwned(impl, arg));
   }
   if (!is_owned) {
     const std::size_t slots_before = run_.slots.size();
