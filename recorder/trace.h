@@ -72,27 +72,39 @@ struct Trace {
   }
 };
 
-struct TraceNode {
-  StepRecord step;
-  TraceNode* parent = nullptr;
-  std::uint32_t id = 0;            // dense in the store
+// What the runtime keeps at a node beside what was recorded.
+struct NodeExtra {
+  virtual ~NodeExtra() = default;
+};
+
+struct alignas(64) TraceNode {
+  TraceNode() = default;
+  ~TraceNode() { delete extra.load(std::memory_order_relaxed); }
+  TraceNode(const TraceNode&) = delete;
+  TraceNode& operator=(const TraceNode&) = delete;
+
+  // What is read of each step that is followed, in one line of the cache.
+  std::atomic<TraceNode*> likely{nullptr};  // child taken last
+  std::atomic<NodeExtra*> extra{nullptr};   // owned; set once
+  // Results, by bit: dead when a segment ran, alive in some run.
+  std::atomic<std::uint32_t> died{0};
+  std::atomic<std::uint32_t> lived{0};
   std::uint32_t depth = 0;         // steps before this one
   std::uint32_t scalar_begin = 0;  // scalars of the steps before this one
   // Slots first used by this step: [slot_begin, slot_begin + new_slots.size()).
   std::uint32_t slot_begin = 0;
-  std::vector<SlotRecord> new_slots;
+  std::uint32_t id = 0;          // dense in the store
+  std::atomic<bool> hot{false};  // on a path of a hot trace
 
+  TraceNode* parent = nullptr;
+  StepRecord step;
+  std::vector<SlotRecord> new_slots;
   std::atomic<TraceNode*> first_child{nullptr};
   std::atomic<TraceNode*> next_sibling{nullptr};
   std::atomic<TraceNode*> next_root{nullptr};  // first steps: same bucket
-  std::atomic<TraceNode*> likely{nullptr};  // child taken last
   std::atomic<Trace*> ends{nullptr};        // a trace is complete here
   std::atomic<Trace*> owner{nullptr};       // first trace through this node
-  std::atomic<bool> hot{false};             // on a path of a hot trace
   std::shared_ptr<void> payload;            // the runtime's captured call
-  // Results, by bit: dead when a segment ran, alive in some run.
-  std::atomic<std::uint32_t> died{0};
-  std::atomic<std::uint32_t> lived{0};
 
   // True if result `i` was dead in every run so far.
   bool Dies(std::uint32_t i) const {

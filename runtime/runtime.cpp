@@ -17,7 +17,7 @@
 
 namespace tjit::runtime {
 
-thread_local ThreadContext t_context
+constinit thread_local ThreadContext t_context
     __attribute__((tls_model("initial-exec")));
 std::atomic<bool> g_enabled{false};
 std::atomic<bool> g_process_enabled{false};

@@ -9,6 +9,7 @@
 #include <exception>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/compact_step.h"
 #include "runtime/log.h"
 #include "runtime/match.h"
 #include "runtime/mode_state.h"
@@ -111,7 +112,8 @@ void ThreadState::CloseCall(CallFrame& frame, const ResultList& results,
   }
   modes_->twins.SwapOut(run_);
   BeginPending();
-  OwnArguments(frame, node);
+  OwnArguments(frame, node,
+               *CompactStep::Make(node, !frame.entry.may_throw_on_values));
   for (const ResultRecord& r : node->step.results) {
     if (r.kind == ResultRecord::Kind::kFresh) {
       OwnResult(static_cast<std::uint32_t>(r.slot));

@@ -20,7 +20,7 @@ struct ThreadContext {
   int scoped_on = 0;
 };
 
-extern thread_local ThreadContext t_context
+extern constinit thread_local ThreadContext t_context
     __attribute__((tls_model("initial-exec")));
 
 // True while any thread may record. Off: wrappers do nothing else.

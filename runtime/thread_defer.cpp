@@ -2,6 +2,7 @@
 // are, its results exist without bytes. All of it runs under mutex_.
 #include <c10/core/TensorImpl.h>
 
+#include "runtime/compact_step.h"
 #include "runtime/deferred_storage.h"
 #include "runtime/faulting_block.h"
 #include "runtime/match.h"
@@ -22,9 +23,9 @@ void NotePendingUse(Block* block, std::uint8_t use) {
 
 }  // namespace
 
-at::Tensor ThreadState::MakeDeferred(const ResultRecord& result,
-                                     std::uint64_t bytes, bool dies) {
+at::Tensor ThreadState::MakeDeferred(const CompactResult& result, bool dies) {
   const bool quiet = !pending_reports_;
+  const std::uint64_t bytes = result.bytes;
   Block* block = dies && MayFault(bytes) ? AllocateDyingBlock(bytes, quiet)
                                          : AllocateBlock(bytes, quiet);
   auto storage = c10::make_intrusive<c10::StorageImpl>(
@@ -33,16 +34,8 @@ at::Tensor ThreadState::MakeDeferred(const ResultRecord& result,
                    c10::Device(c10::kCPU)),
       BlockAllocator(), /*resizable=*/true);
   storage->set_materializer(&MaterializeHook);
-  const TensorGeometry& g = result.geometry;
-  at::Tensor t = at::detail::make_tensor_base<c10::TensorImpl>(
-      c10::Storage(std::move(storage)),
-      c10::DispatchKeySet(c10::DispatchKey::CPU),
-      c10::scalarTypeToTypeMeta(static_cast<c10::ScalarType>(g.dtype)));
-  t.unsafeGetTensorImpl()->set_sizes_and_strides(
-      c10::IntArrayRef(g.sizes, g.ndim), c10::IntArrayRef(g.strides, g.ndim));
-  for (std::uint32_t i = 0; i < result.version; ++i) {
-    t.unsafeGetTensorImpl()->bump_version();
-  }
+  at::Tensor t = MakeTensor(*result.form, c10::Storage(std::move(storage)),
+                            result.version);
   const auto s = static_cast<std::uint32_t>(run_.slots.size());
   SlotBinding& slot = run_.slots.emplace_back();
   slot.block = block;
@@ -55,16 +48,16 @@ at::Tensor ThreadState::MakeDeferred(const ResultRecord& result,
   return t;
 }
 
-void ThreadState::MakeResults(CallFrame& frame, const TraceNode* node) {
-  for (std::uint32_t i = 0; i < node->step.results.size(); ++i) {
-    const ResultRecord& r = node->step.results[i];
-    if (r.kind == ResultRecord::Kind::kAlias) continue;
-    if (r.kind == ResultRecord::Kind::kUndefined) {
+void ThreadState::MakeResults(CallFrame& frame, const TraceNode* node,
+                              const CompactStep& step) {
+  const CompactResult* result = step.results();
+  for (std::uint32_t i = 0; i < step.result_count(); ++i, ++result) {
+    if (result->kind == ResultRecord::Kind::kAlias) continue;
+    if (result->kind == ResultRecord::Kind::kUndefined) {
       frame.results.emplace_back();
       continue;
     }
-    frame.results.push_back(MakeDeferred(
-        r, node->new_slots[r.slot - node->slot_begin].bytes, node->Dies(i)));
+    frame.results.push_back(MakeDeferred(*result, node->Dies(i)));
   }
 }
 
@@ -101,36 +94,39 @@ void ThreadState::BeginPending() {
   runtime_->NotePending(true);
 }
 
-void ThreadState::OwnArguments(const CallFrame& frame, const TraceNode* node) {
-  const StepRecord& step = node->step;
-  const auto scalars = static_cast<std::uint32_t>(step.scalars.size());
-  if (scalars != 0) run_.scalars.resize(node->scalar_begin + scalars);
-  for (std::uint32_t i = 0; i < scalars; ++i) {
-    run_.scalars[node->scalar_begin + i] = Planted(Defect::kStaleScalar)
-                                               ? step.scalars[i].value
-                                               : frame.scalars[i];
+void ThreadState::OwnArguments(const CallFrame& frame, const TraceNode* node,
+                               const CompactStep& step) {
+  if (step.scalar_count() != 0) {
+    // Those of steps that ran eagerly are not there.
+    if (run_.scalars.size() != node->scalar_begin) {
+      run_.scalars.resize(node->scalar_begin);
+    }
+    const ScalarValue* value =
+        Planted(Defect::kStaleScalar) ? step.scalars() : frame.scalars.data();
+    const ScalarValue* const end = value + step.scalar_count();
+    while (value != end) run_.scalars.push_back(*value++);
   }
   // Slots are numbered by first use: from here on they are new.
   auto next_slot = static_cast<std::int32_t>(node->slot_begin);
   const TensorRef* ref = frame.tensors.begin();
-  for (const ArgRecord& arg : step.args) {
-    const c10::TensorImpl* impl = (ref++)->impl;
-    if (arg.slot == kNoSlot) continue;
-    const SlotBinding& slot = run_.slots[static_cast<std::size_t>(arg.slot)];
+  const CompactArg* const end = step.args() + step.arg_count();
+  for (const CompactArg* arg = step.args(); arg != end; ++arg, ++ref) {
+    if (arg->slot == kNoSlot) continue;
+    const SlotBinding& slot = run_.slots[static_cast<std::size_t>(arg->slot)];
     if (slot.copied) {
-      if (arg.slot >= next_slot) {
+      if (arg->slot >= next_slot) {
         counters_.inputs_copied.Add();
-        next_slot = arg.slot + 1;
+        next_slot = arg->slot + 1;
       }
       continue;
     }
     if (slot.block == nullptr) continue;
     if (slot.owned) {  // readers are only counted
       NotePendingUse(slot.block,
-                     arg.written ? Block::kPendingRead | Block::kPendingWrite
-                                 : Block::kPendingRead);
+                     arg->written ? Block::kPendingRead | Block::kPendingWrite
+                                  : Block::kPendingRead);
     }
-    ArmStorage(StorageOf(impl), slot.block);
+    ArmStorage(StorageOf(ref->impl), slot.block);
   }
 }
 
@@ -153,9 +149,11 @@ void ThreadState::AddPending(TraceNode* node) {
 // One call deep: every op of a replayed program comes through here.
 [[gnu::flatten]] bool ThreadState::Defer(CallFrame& frame, TraceNode* node) {
   BeginPending();
-  OwnArguments(frame, node);
   try {
-    MakeResults(frame, node);
+    const CompactStep& step =
+        *CompactStep::Make(node, !frame.entry.may_throw_on_values);
+    OwnArguments(frame, node, step);
+    MakeResults(frame, node, step);
   } catch (const std::exception&) {
     UndoDefer(frame, node);
     return false;

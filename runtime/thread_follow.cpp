@@ -3,6 +3,7 @@
 //
 // Every op of a replayed program comes through here, so what is usual stands
 // first: the likely child, arguments that are bound and owned already.
+#include "runtime/compact_step.h"
 #include "runtime/find_root.h"
 #include "runtime/interpose.h"
 #include "runtime/log.h"
@@ -185,24 +186,20 @@ bool ThreadState::TryFollow(CallFrame& frame, Decision* decision) {
 namespace {
 
 // In a trace of thousands of steps the next one has left the cache since the
-// last run. The pipeline is two steps long: what the next one points to, and
-// the one after that itself.
+// last run. The pipeline is two steps long: what the next one reads, and the
+// node after that.
 void PrefetchAfter(const TraceNode* node) {
   constexpr std::size_t kLine = 64;
-  const auto prefetch = [](const void* begin, std::size_t bytes) {
-    const auto* p = static_cast<const char*>(begin);
-    for (std::size_t i = 0; i < bytes; i += kLine) __builtin_prefetch(p + i);
-  };
   const TraceNode* next = node->likely.load(std::memory_order_relaxed);
   if (next == nullptr) return;
-  const StepRecord& step = next->step;
-  prefetch(step.args.data(), step.args.size() * sizeof(ArgRecord));
-  prefetch(step.results.data(), step.results.size() * sizeof(ResultRecord));
-  prefetch(step.statics.data(), step.statics.size() * sizeof(std::uint64_t));
-  prefetch(step.scalars.data(), step.scalars.size() * sizeof(ScalarRecord));
-  prefetch(next->new_slots.data(), sizeof(SlotRecord));
+  if (const CompactStep* step = CompactStep::Of(*next)) {
+    const auto* p = reinterpret_cast<const char*>(step);
+    __builtin_prefetch(p);
+    __builtin_prefetch(p + kLine);
+    __builtin_prefetch(p + 2 * kLine);
+  }
   if (const TraceNode* later = next->likely.load(std::memory_order_relaxed)) {
-    prefetch(later, sizeof(*later));
+    __builtin_prefetch(later);
   }
 }
 
@@ -258,14 +255,13 @@ Decision ThreadState::Take(CallFrame& frame, TraceNode* node, bool defers) {
 
 namespace {
 
-// True if the storage owns this block of ours.
+// True if the storage owns this block, which lives. Its address is nobody
+// else's, but the program may have made a DataPtr of it that owns nothing.
 inline bool Holds(const c10::StorageImpl* storage, const Block* block) {
   if (storage == nullptr) return false;
   const c10::DataPtr& p =
       const_cast<c10::StorageImpl*>(storage)->_mutable_data_ptr_no_checks();
-  return p.get() == block->data && p.get_context() == block->data &&
-         (p.get_deleter() == &ReleaseBlock ||
-          p.get_deleter() == &ReleaseAdopted);
+  return p.get() == block->data && p.get_context() == block->data;
 }
 
 }  // namespace
@@ -273,46 +269,74 @@ inline bool Holds(const c10::StorageImpl* storage, const Block* block) {
 // True if pending ops own the argument already, in the slot of the step. What
 // they own is not given out again, so that its address tells it.
 inline bool ThreadState::IsOwned(const c10::TensorImpl* impl,
-                                 const ArgRecord& arg) const {
+                                 const CompactArg& arg) const {
   const auto s = static_cast<std::uint32_t>(arg.slot);
   if (s >= run_.slots.size()) return false;
   const SlotBinding& slot = run_.slots[s];
   const Block* block = slot.block;
-  return slot.owned && !slot.copied && block != nullptr &&
+  return slot.owned && !slot.copied && !slot.held && block != nullptr &&
          !block->exposed.load(std::memory_order_relaxed) &&
          Holds(impl->unsafe_storage().unsafeGetStorageImpl(), block) &&
-         ShiftOf(impl, arg.geometry) == slot.shift &&
+         ShiftOf(impl, arg.form->geometry) == slot.shift &&
          (!arg.written || block->shared_use.load(std::memory_order_seq_cst) ==
                               (slot.reader ? 1u : 0u));
+}
+
+// True if the call is the step but for the storages it uses; `is_owned`: for
+// these too, and pending ops own them.
+inline bool ThreadState::IsUsual(const CallFrame& frame, const TraceNode& node,
+                                 const CompactStep& step,
+                                 bool* is_owned) const {
+  if (step.op() != frame.entry.id || step.context() != context_ ||
+      step.arg_count() != frame.tensors.size() ||
+      step.scalar_count() != frame.scalars.size() ||
+      step.static_count() != frame.statics.size() || !frame.recordable) {
+    return false;
+  }
+  for (std::uint32_t i = 0; i < step.static_count(); ++i) {
+    if (step.statics()[i] != frame.statics[i]) return false;
+  }
+  for (std::uint32_t i = 0; i < step.scalar_count(); ++i) {
+    if (!step.scalars()[i].SameBits(frame.scalars[i]) &&
+        !MayBecome(frame, i, node.step.scalars[i])) {
+      return false;
+    }
+  }
+  *is_owned = true;
+  const TensorRef* ref = frame.tensors.begin();
+  const CompactArg* const end = step.args() + step.arg_count();
+  for (const CompactArg* arg = step.args(); arg != end; ++arg) {
+    const c10::TensorImpl* impl = (ref++)->impl;
+    if (impl == nullptr || arg->form == nullptr) {
+      if (impl != nullptr || arg->form != nullptr) return false;
+      continue;
+    }
+    if (!HasBytesOf(impl, *arg->form) &&
+        !SameGeometry(impl, arg->form->geometry)) {
+      return false;
+    }
+    *is_owned = *is_owned && IsOwned(impl, *arg);
+  }
+  return true;
 }
 
 bool ThreadState::FollowUsual(CallFrame& frame, Decision* decision) {
   TraceNode* node = cursor_->likely.load(std::memory_order_relaxed);
   if (node == nullptr || !node->hot.load(std::memory_order_relaxed) ||
-      node->step.kind != StepKind::kDeferred ||
-      frame.entry.may_throw_on_values || modes_ != nullptr ||
-      capture_.active() || !runtime_->may_defer() ||
+      modes_ != nullptr || capture_.active() || !runtime_->may_defer() ||
       (!run_deferred_ && capture_is_due())) {
     return false;
   }
+  const CompactStep* step = CompactStep::Of(*node);
+  if (step == nullptr || !step->follows_usually()) return false;
   StateLock lock(this);
-  const StepRecord& step = node->step;
-  if (step.op != frame.entry.id || step.context != context_ ||
-      !MatchesStatics(frame, step) || !MatchesScalars(frame, step)) {
-    return false;
-  }
-  bool is_owned = true;
-  const TensorRef* ref = frame.tensors.begin();
-  for (const ArgRecord& arg : step.args) {
-    const c10::TensorImpl* impl = (ref++)->impl;
-    if (!MatchesArg(impl, arg)) return false;
-    is_owned = is_owned && (impl == nullptr || IsOwned(impl, arg));
-  }
+  bool is_owned = false;
+  if (!IsUsual(frame, *node, *step, &is_owned)) return false;
   if (!is_owned) {
     const std::size_t slots_before = run_.slots.size();
     BailReason why = BailReason::kOpDiffers;
     if (!BindSlots(frame, *node, &run_, &why)) return false;
-    if (!ClaimSlots(step)) {
+    if (!ClaimSlots(node->step)) {
       UnbindFrom(&run_, slots_before);
       return false;
     }

@@ -43,6 +43,9 @@
 
 namespace tjit::runtime {
 
+struct CompactArg;
+struct CompactResult;
+class CompactStep;
 struct LoopState;
 class Runtime;
 class StateLock;
@@ -122,7 +125,9 @@ class ThreadState {
   bool TryFollow(CallFrame& frame, Decision* decision);
   // The same for the usual step; false, and nothing has changed, for others.
   bool FollowUsual(CallFrame& frame, Decision* decision);
-  bool IsOwned(const c10::TensorImpl* impl, const ArgRecord& arg) const;
+  bool IsUsual(const CallFrame& frame, const TraceNode& node,
+               const CompactStep& step, bool* is_owned) const;
+  bool IsOwned(const c10::TensorImpl* impl, const CompactArg& arg) const;
   TraceNode* FindChild(TraceNode* from, CallFrame& frame, BailReason* why);
   // REQUIRES: mutex_ held.
   bool ValuesPassWhenReady(const CallFrame& frame);
@@ -139,12 +144,13 @@ class ThreadState {
   bool Defer(CallFrame& frame, TraceNode* node);
   // The parts of Defer().
   void BeginPending();
-  void OwnArguments(const CallFrame& frame, const TraceNode* node);
-  void MakeResults(CallFrame& frame, const TraceNode* node);
+  void OwnArguments(const CallFrame& frame, const TraceNode* node,
+                    const CompactStep& step);
+  void MakeResults(CallFrame& frame, const TraceNode* node,
+                   const CompactStep& step);
   void AddPending(TraceNode* node);
   void UndoDefer(CallFrame& frame, const TraceNode* node);
-  at::Tensor MakeDeferred(const ResultRecord& result, std::uint64_t bytes,
-                          bool dies);
+  at::Tensor MakeDeferred(const CompactResult& result, bool dies);
   void BindEagerResults(const ResultList& results);
   void NoteWrites(const CallFrame& frame, const ResultList& results);
   void FinishRun(FlushReason reason);

@@ -1,0 +1,66 @@
+#include "runtime/compact_step.h"
+
+#include <algorithm>
+#include <new>
+
+namespace tjit::runtime {
+
+static_assert(sizeof(CompactStep) % alignof(CompactArg) == 0);
+static_assert(std::is_trivially_destructible_v<CompactArg> &&
+              std::is_trivially_destructible_v<CompactResult> &&
+              std::is_trivially_destructible_v<ScalarValue>);
+
+const TensorForm* CompactStep::Keep(const TensorGeometry& geometry) {
+  forms_.push_back(FormOf(geometry));
+  return forms_.back().get();
+}
+
+void CompactStep::Fill(const TraceNode& node) {
+  const StepRecord& step = node.step;
+  auto* arg = const_cast<CompactArg*>(args());
+  for (const ArgRecord& a : step.args) {
+    const TensorForm* form = a.slot == kNoSlot ? nullptr : Keep(a.geometry);
+    new (arg++) CompactArg{form, a.slot, a.written};
+  }
+  auto* result = const_cast<CompactResult*>(results());
+  for (const ResultRecord& r : step.results) {
+    CompactResult made{nullptr, 0, r.version, r.kind};
+    if (r.kind == ResultRecord::Kind::kFresh) {
+      const auto slot = static_cast<std::uint32_t>(r.slot) - node.slot_begin;
+      made.form = Keep(r.geometry);
+      made.bytes = node.new_slots[slot].bytes;
+    }
+    new (result++) CompactResult(made);
+  }
+  auto* scalar = const_cast<ScalarValue*>(scalars());
+  for (const ScalarRecord& s : step.scalars)
+    new (scalar++) ScalarValue(s.value);
+  std::copy(step.statics.begin(), step.statics.end(),
+            const_cast<std::uint64_t*>(statics()));
+}
+
+const CompactStep* CompactStep::MakeNew(TraceNode* node, bool follows_usually) {
+  const StepRecord& step = node->step;
+  const std::size_t bytes = sizeof(CompactStep) +
+                            step.args.size() * sizeof(CompactArg) +
+                            step.results.size() * sizeof(CompactResult) +
+                            step.scalars.size() * sizeof(ScalarValue) +
+                            step.statics.size() * sizeof(std::uint64_t);
+  std::unique_ptr<CompactStep> made(new (::operator new(bytes)) CompactStep());
+  made->op_ = step.op;
+  made->context_ = step.context;
+  made->arg_count_ = static_cast<std::uint32_t>(step.args.size());
+  made->result_count_ = static_cast<std::uint32_t>(step.results.size());
+  made->scalar_count_ = static_cast<std::uint32_t>(step.scalars.size());
+  made->static_count_ = static_cast<std::uint32_t>(step.statics.size());
+  made->follows_usually_ = follows_usually;
+  made->Fill(*node);
+  NodeExtra* none = nullptr;
+  if (!node->extra.compare_exchange_strong(none, made.get(),
+                                           std::memory_order_acq_rel)) {
+    return static_cast<const CompactStep*>(none);
+  }
+  return made.release();
+}
+
+}  // namespace tjit::runtime

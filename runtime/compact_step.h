@@ -1,0 +1,85 @@
+// What following and deferring read of a step, in one piece of memory: a
+// recorded step is spread over five vectors and a kilobyte, and a training
+// step of thousands of ops reads all of them once.
+//
+//   | CompactStep | args | results | scalars | statics |
+//
+// Made when a step is deferred for the first time, from what never changes of
+// a published step. Owned by the node.
+// Threads: read by any; several may make it, the first one stays.
+// Tested by: tests/runtime/compact_step_test.cpp
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "recorder/trace.h"
+#include "runtime/tensor_form.h"
+
+namespace tjit::runtime {
+
+struct CompactArg {
+  const TensorForm* form;  // null: undefined
+  std::int32_t slot;
+  bool written;
+};
+
+struct CompactResult {
+  const TensorForm* form;  // of a fresh result
+  std::uint64_t bytes;     // of its storage
+  std::uint32_t version;
+  ResultRecord::Kind kind;
+};
+
+class CompactStep final : public NodeExtra {
+ public:
+  // The one of `node`, null if it has none yet.
+  static const CompactStep* Of(const TraceNode& node) {
+    return static_cast<const CompactStep*>(
+        node.extra.load(std::memory_order_acquire));
+  }
+  // The same, made if need be. `follows_usually`: the op has no check of
+  // values.
+  static const CompactStep* Make(TraceNode* node, bool follows_usually) {
+    const CompactStep* made = Of(*node);
+    return made != nullptr ? made : MakeNew(node, follows_usually);
+  }
+
+  OpId op() const { return op_; }
+  std::uint32_t context() const { return context_; }
+  std::uint32_t arg_count() const { return arg_count_; }
+  std::uint32_t result_count() const { return result_count_; }
+  std::uint32_t scalar_count() const { return scalar_count_; }
+  std::uint32_t static_count() const { return static_count_; }
+  bool follows_usually() const { return follows_usually_; }
+
+  const CompactArg* args() const {
+    return reinterpret_cast<const CompactArg*>(this + 1);
+  }
+  const CompactResult* results() const {
+    return reinterpret_cast<const CompactResult*>(args() + arg_count_);
+  }
+  const ScalarValue* scalars() const {
+    return reinterpret_cast<const ScalarValue*>(results() + result_count_);
+  }
+  const std::uint64_t* statics() const {
+    return reinterpret_cast<const std::uint64_t*>(scalars() + scalar_count_);
+  }
+
+  static void operator delete(void* p) { ::operator delete(p); }
+
+ private:
+  CompactStep() = default;
+  static const CompactStep* MakeNew(TraceNode* node, bool follows_usually);
+  void Fill(const TraceNode& node);
+  const TensorForm* Keep(const TensorGeometry& geometry);
+
+  OpId op_;
+  std::uint32_t context_;
+  std::uint32_t arg_count_, result_count_, scalar_count_, static_count_;
+  bool follows_usually_;
+  std::vector<std::shared_ptr<const TensorForm>> forms_;
+};
+
+}  // namespace tjit::runtime
