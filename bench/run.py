@@ -31,7 +31,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 TUNABLES = ("glibc.malloc.mmap_threshold=4294967296:"
             "glibc.malloc.trim_threshold=17179869184")
 # What a process does must not depend on those before it.
-ON = {"TJIT_AUTO_COMPILE": "1", "TJIT_PROFILE": "off"}
+ON = {"TJIT_AUTO_COMPILE": "1", "TJIT_PROFILE": "off",
+      "TJIT_BACKEND": "replay"}
 LOG = pathlib.Path(tempfile.gettempdir()) / f"tjit-bench-{os.getpid()}.log"
 NOTHING_RUNS = {**ON, "TJIT_PLANTED_DEFECT": "no_execute"}
 

@@ -44,7 +44,7 @@ inline constexpr std::string_view kCacheOff = "off";
 struct EnvOptions {
   bool has_auto_compile = false, auto_compile = false;
   bool has_backend = false;
-  BackendName backend = BackendName::kReplay;  // TJIT_BACKEND
+  BackendName backend = BackendName::kLlvm;  // TJIT_BACKEND
   // TJIT_CACHE_DIR: a folder or kCacheOff; only with has_cache_dir.
   bool has_cache_dir = false;
   std::string cache_dir;

@@ -178,7 +178,7 @@ Options Resolve(Options o) {
          env.has_auto_compile ? "TJIT_AUTO_COMPILE"
                               : Resolver::Origin("auto_compile"));
   r.Take("backend", env.has_backend, static_cast<Backend>(env.backend),
-         &o.backend, Backend::kReplay);
+         &o.backend, Backend::kLlvm);
   if (!env.has_cache_dir && o.cache_dir.empty()) {
     o.cache_dir = env.user_cache_dir.empty() ? std::string(kCacheOff)
                                              : env.user_cache_dir;

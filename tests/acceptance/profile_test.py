@@ -38,7 +38,8 @@ class Case(unittest.TestCase):
               **extra):
         env = environment(TJIT_AUTO_COMPILE="1", TJIT_STATS=name,
                           TJIT_HOT_THRESHOLD=str(THRESHOLD),
-                          TJIT_CACHE_DIR=str(self.cache))
+                          TJIT_CACHE_DIR=str(self.cache),
+                          TJIT_BACKEND="replay")
         del env["TJIT_PROFILE"]
         env.update(extra)
         return subprocess.Popen([BIN / program], text=True, cwd=self.folder,

@@ -87,7 +87,7 @@ class ConfigTest(unittest.TestCase):
         self.assertEqual(
             done.stderr.splitlines(),
             ["[CONFIG] auto_compile = false (default)",
-             "[CONFIG] backend = replay (default)",
+             "[CONFIG] backend = llvm (default)",
              f'[CONFIG] cache_dir = "{self.folder}/tjit" (default)',
              "[CONFIG] compile_all = false (tjit.yaml:3:14)",
              "[CONFIG] debug_compile = false (default)",

@@ -58,7 +58,7 @@ struct Options {
   // Complete sightings of a sequence before its ops are deferred. At least 2.
   std::int64_t hot_threshold = internal::FromFile("hot_threshold", std::int64_t{10});
   // What runs sequences that repeat (TJIT_BACKEND).
-  Backend backend = internal::FromFile("backend", Backend::kReplay);
+  Backend backend = internal::FromFile("backend", Backend::kLlvm);
   // Where compiled code is kept for later processes (TJIT_CACHE_DIR): a folder,
   // "off" for none, or empty for the user's cache folder.
   std::string cache_dir = internal::FromFile("cache_dir", "");
