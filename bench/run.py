@@ -65,6 +65,18 @@ SIMPLE_ROWS = (
     ("16", "science", "cahn-hilliard-200"),
     ("17", "science", "lbm-10 lbm-512"),
 )
+TRAINING_ROWS = (
+    ("18", "training", "pinn"),
+    ("19", "training", "mlp-adam"),
+    ("20", "products", "mlp-gt"),
+    ("21", "products", "mlp-large"),
+    ("22", "products", "adam-100x1k"),
+    ("22", "products", "adam-4x1M"),
+    ("23", "products", "mnist-cnn"),
+    ("23", "products", "mnist-cnn-norm"),
+    ("24", "training", "block"),
+    ("25", "training", "deep"),
+)
 
 
 @dataclass
@@ -127,9 +139,8 @@ def points(full, compiled):
         out += [Point(row, name, program, f"row{row}/{name}", plain)
                 for name in names.split()]
     out.append(Point("9", "mlp-tiny", "inference", "row9/mlp-tiny", floor))
-    for row, name in (("18", "pinn"), ("19", "mlp-adam"), ("24", "block"),
-                      ("25", "deep")):
-        out.append(Point(row, name, "training", f"row{row}/{name}/optim",
+    for row, program, name in TRAINING_ROWS:
+        out.append(Point(row, name, program, f"row{row}/{name}/optim",
                          train + ([LOGGED, LOGGED_OFF] if row == "19" else []),
                          fused=f"row{row}/{name}/fused"))
     out += [

@@ -58,6 +58,8 @@ std::vector<Row> DenseRows();
 std::vector<Row> ScienceRows();
 // Rows 18, 19, 24 and 25.
 std::vector<Row> TrainingRows();
+// Rows 20 to 23.
+std::vector<Row> ProductRows();
 // Row 27 a-d.
 std::vector<Row> NeverRows();
 // Row 26.
@@ -103,6 +105,16 @@ Workload LatticeBoltzmann(std::int64_t side);
 Workload Pinn(Optimizer optimizer);
 // Row 19: 8-32-32-32-1 tanh, batch 32, MSE, Adam.
 Workload MlpAdam(Optimizer optimizer);
+// Row 20: 784-256-10 ReLU, batch 128, MSE, SGD 0.01.
+Workload MlpGt(Optimizer optimizer);
+// Row 21: 784-256-256-10 ReLU, batch 64, cross-entropy, Adam.
+Workload MlpLarge(Optimizer optimizer);
+// Row 22: an Adam step alone, of `tensors` f32 [elements].
+Workload AdamOnly(std::int64_t tensors, std::int64_t elements,
+                  Optimizer optimizer);
+// Row 23: conv32-relu-pool-conv64-relu-pool-dropout 0.5-linear, 3x3, f32
+// [128, 1, 28, 28], cross-entropy, Adam; with batch norms in the variant.
+Workload MnistCnn(bool with_norm, Optimizer optimizer);
 // Row 24: transformer block, d=128, 4 heads, batch 8, seq 64, AdamW. A step is
 // ten training steps and an evaluation that reads its loss.
 Workload Block(Optimizer optimizer);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "bench/training.h"
 #include "bench/workloads.h"
 
 namespace tjit::bench {
@@ -14,120 +15,20 @@ namespace {
 namespace nn = torch::nn;
 using torch::Tensor;
 
-// The update rules of the three rows, each by torch::optim and by the fused
-// kernel called by hand.
-class Updater {
- public:
-  virtual ~Updater() = default;
-  virtual void ZeroGrad() = 0;
-  virtual void Step() = 0;
-};
-
-class TorchOptim : public Updater {
- public:
-  explicit TorchOptim(std::unique_ptr<torch::optim::Optimizer> optimizer)
-      : optimizer_(std::move(optimizer)) {}
-  void ZeroGrad() override { optimizer_->zero_grad(); }
-  void Step() override { optimizer_->step(); }
-
- private:
-  std::unique_ptr<torch::optim::Optimizer> optimizer_;
-};
-
-enum class Rule : std::uint8_t { kSgd, kAdam, kAdamW };
-
-class FusedByHand : public Updater {
- public:
-  FusedByHand(std::vector<Tensor> parameters, Rule rule)
-      : parameters_(std::move(parameters)), rule_(rule) {
-    for (const Tensor& p : parameters_) {
-      if (rule_ == Rule::kSgd) break;
-      averages_.push_back(torch::zeros_like(p));
-      squares_.push_back(torch::zeros_like(p));
-      steps_.push_back(torch::zeros({}));
-    }
-  }
-  void ZeroGrad() override {
-    for (Tensor& p : parameters_) p.mutable_grad().reset();
-  }
-  void Step() override {
-    const torch::NoGradGuard no_grad;
-    std::vector<Tensor> grads;
-    grads.reserve(parameters_.size());
-    for (const Tensor& p : parameters_) grads.push_back(p.grad());
-    if (rule_ == Rule::kSgd) {
-      at::_fused_sgd_(parameters_, grads, {}, 0.0, 0.0, 0.01, 0.0, false,
-                      false, true);
-      return;
-    }
-    at::_foreach_add_(steps_, 1);
-    if (rule_ == Rule::kAdam) {
-      at::_fused_adam_(parameters_, grads, averages_, squares_, {}, steps_,
-                       1e-3, 0.9, 0.999, 0.0, 1e-8, false, false);
-    } else {
-      at::_fused_adamw_(parameters_, grads, averages_, squares_, {}, steps_,
-                        1e-3, 0.9, 0.999, 1e-2, 1e-8, false, false);
-    }
-  }
-
- private:
-  std::vector<Tensor> parameters_, averages_, squares_, steps_;
-  Rule rule_;
-};
-
-std::unique_ptr<Updater> MakeUpdater(std::vector<Tensor> parameters, Rule rule,
-                                     Optimizer optimizer) {
-  if (optimizer == Optimizer::kFusedByHand) {
-    return std::make_unique<FusedByHand>(std::move(parameters), rule);
-  }
-  namespace optim = torch::optim;
-  std::unique_ptr<optim::Optimizer> made;
-  switch (rule) {
-    case Rule::kSgd:
-      made = std::make_unique<optim::SGD>(parameters, optim::SGDOptions(0.01));
-      break;
-    case Rule::kAdam:
-      made =
-          std::make_unique<optim::Adam>(parameters, optim::AdamOptions(1e-3));
-      break;
-    case Rule::kAdamW:
-      made =
-          std::make_unique<optim::AdamW>(parameters, optim::AdamWOptions(1e-3));
-      break;
-  }
-  return std::make_unique<TorchOptim>(std::move(made));
-}
-
 // A fully connected net with tanh between its layers, trained on one batch.
 Workload TanhNet(const std::vector<std::int64_t>& widths, std::int64_t batch,
                  Rule rule, Optimizer optimizer) {
-  struct State {
-    nn::Sequential net;
-    std::unique_ptr<Updater> updater;
-    Tensor x, y, loss;
-  };
   torch::manual_seed(1);
-  auto s = std::make_shared<State>();
+  nn::Sequential net;
   for (std::size_t i = 0; i + 1 < widths.size(); ++i) {
-    if (i > 0) s->net->push_back(nn::Tanh());
-    s->net->push_back(nn::Linear(widths[i], widths[i + 1]));
+    if (i > 0) net->push_back(nn::Tanh());
+    net->push_back(nn::Linear(widths[i], widths[i + 1]));
   }
-  s->updater = MakeUpdater(s->net->parameters(), rule, optimizer);
-  s->x = torch::randn({batch, widths.front()});
-  s->y = torch::randn({batch, widths.back()});
-  Workload workload;
-  workload.step = [s] {
-    s->updater->ZeroGrad();
-    s->loss = torch::mse_loss(s->net->forward(s->x), s->y);
-    s->loss.backward();
-    s->updater->Step();
-  };
-  workload.result = [s] {
-    std::vector<Tensor> out = s->net->parameters();
-    out.push_back(s->loss);
-    return out;
-  };
-  return workload;
+  const Tensor x = torch::randn({batch, widths.front()});
+  const Tensor y = torch::randn({batch, widths.back()});
+  return TrainingStep(net->parameters(), rule, optimizer, [=]() mutable {
+    return torch::mse_loss(net->forward(x), y);
+  });
 }
 
 // Sizes of a transformer. Activations are f32 [batch, length, width].
@@ -188,8 +89,8 @@ struct TransformerImpl : nn::Module {
       layers.push_back(
           register_module("layer" + std::to_string(i), Layer(kDeep)));
     }
-    norm = register_module(
-        "norm", nn::LayerNorm(nn::LayerNormOptions({kDeep.width})));
+    norm = register_module("norm",
+                           nn::LayerNorm(nn::LayerNormOptions({kDeep.width})));
     head = register_module("head", nn::Linear(kDeep.width, kVocabulary));
     mask = register_buffer("mask", CausalMask(kDeep.length));
   }
@@ -262,39 +163,23 @@ Workload Block(Optimizer optimizer) {
 }
 
 Workload Deep(Optimizer optimizer) {
-  struct State {
-    Transformer net;
-    std::unique_ptr<Updater> updater;
-    Tensor ids, next, loss;
-  };
   torch::manual_seed(1);
-  auto s = std::make_shared<State>();
-  s->updater = MakeUpdater(s->net->parameters(), Rule::kAdamW, optimizer);
+  Transformer net;
   const std::int64_t places = kDeep.batch * kDeep.length;
-  s->ids = torch::randint(kVocabulary, {kDeep.batch, kDeep.length},
-                          torch::kLong);
-  s->next = torch::randint(kVocabulary, {places}, torch::kLong);
-  Workload workload;
-  workload.step = [s] {
-    s->updater->ZeroGrad();
-    s->loss = torch::cross_entropy_loss(s->net->forward(s->ids), s->next);
-    s->loss.backward();
-    s->updater->Step();
-  };
-  workload.result = [s] {
-    std::vector<Tensor> out = s->net->parameters();
-    out.push_back(s->loss);
-    return out;
-  };
-  return workload;
+  const Tensor ids =
+      torch::randint(kVocabulary, {kDeep.batch, kDeep.length}, torch::kLong);
+  const Tensor next = torch::randint(kVocabulary, {places}, torch::kLong);
+  return TrainingStep(
+      net->parameters(), Rule::kAdamW, optimizer, [=]() mutable {
+        return torch::cross_entropy_loss(net->forward(ids), next);
+      });
 }
 
 std::vector<Row> TrainingRows() {
   std::vector<Row> rows;
   for (const Optimizer optimizer :
        {Optimizer::kTorchOptim, Optimizer::kFusedByHand}) {
-    const std::string tail =
-        optimizer == Optimizer::kTorchOptim ? "/optim" : "/fused";
+    const std::string tail = NameOf(optimizer);
     rows.push_back({"row18/pinn" + tail, [=] { return Pinn(optimizer); }});
     rows.push_back(
         {"row19/mlp-adam" + tail, [=] { return MlpAdam(optimizer); }});

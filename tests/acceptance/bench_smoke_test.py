@@ -15,6 +15,8 @@ PROGRAMS = None
 # Rows that repeat: at least half of their timed ops must be replayed.
 REPEATING = {
     "inference": {"row1/chain10-64", "row1/chain10-64k", "row9/mlp-tiny"},
+    "products": {"row20/mlp-gt/optim", "row21/mlp-large/fused",
+                 "row22/adam-100x1k/optim", "row22/adam-4x1M/fused"},
     "training": {"row18/pinn/optim", "row19/mlp-adam/optim",
                  "row24/block/optim", "row25/deep/optim", "row18/pinn/fused",
                  "row19/mlp-adam/fused"},
