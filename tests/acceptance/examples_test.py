@@ -16,6 +16,8 @@ import sys
 import tempfile
 import unittest
 
+from torch_python import torch_python
+
 TJIT = BIN = TORCH = EXAMPLES = None
 
 
@@ -25,18 +27,6 @@ def run(*command, **variables):
     env.update(OMP_NUM_THREADS="1", OMP_WAIT_POLICY="passive", **variables)
     return subprocess.run([str(c) for c in command], env=env, text=True,
                           capture_output=True, timeout=120, check=False)
-
-
-def torch_python():
-    """The interpreter whose torch is the one tjit is built for, or None."""
-    beside = [parent / "bin" / "python3" for parent in TORCH.parents]
-    for python in [*(p for p in beside if p.exists()), sys.executable]:
-        done = run(python, "-W", "ignore", "-c",
-                   "import torch; print(torch.__path__[0])")
-        if done.returncode == 0 and (
-                pathlib.Path(done.stdout.strip()).resolve() == TORCH):
-            return python
-    return None
 
 
 class ExamplesTest(unittest.TestCase):
@@ -63,7 +53,7 @@ class ExamplesTest(unittest.TestCase):
         self.assertAlmostEqual(float.fromhex(intercept), 0.5, delta=0.1)
 
     def test_train_py(self):
-        python = torch_python()
+        python = torch_python(TORCH)
         if python is None:
             self.skipTest(f"no Python interpreter imports the torch in {TORCH}")
         self.check_same_under_tjit(python, "-W", "ignore",

@@ -24,6 +24,7 @@ import unittest
 import zipfile
 
 from clean_environment import environment
+from torch_python import torch_python
 
 TJIT = BIN = LIB = TORCH = None
 HERE = pathlib.Path(__file__).resolve().parent
@@ -38,18 +39,6 @@ def run(*command, **extra):
 
 def tjit_run(*command, options=(), **extra):
     return run(TJIT, "run", *options, "--", *command, **extra)
-
-
-def torch_python():
-    """The interpreter whose torch is the one tjit is built for, or None."""
-    beside = [parent / "bin" / "python3" for parent in TORCH.parents]
-    for python in [*(p for p in beside if p.exists()), sys.executable]:
-        done = run(python, "-W", "ignore", "-c",
-                   "import torch; print(torch.__path__[0])")
-        if done.returncode == 0 and (
-                pathlib.Path(done.stdout.strip()).resolve() == TORCH):
-            return python
-    return None
 
 
 class Case(unittest.TestCase):
@@ -127,7 +116,7 @@ class UnmodifiedProgramTest(Case):
         self.assertFalse((self.folder / "s.json").exists())
 
     def test_python(self):
-        python = torch_python()
+        python = torch_python(TORCH)
         if python is None:
             self.skipTest(f"no Python interpreter imports the torch in {TORCH}")
         self.check_same_and_replays(python, "-W", "ignore",
@@ -136,7 +125,7 @@ class UnmodifiedProgramTest(Case):
 
 class PendingReadsTest(Case):
     def test_every_way_to_look_into_a_tensor(self):
-        python = torch_python()
+        python = torch_python(TORCH)
         if python is None:
             self.skipTest(f"no Python interpreter imports the torch in {TORCH}")
         program = [python, "-W", "ignore", HERE / "pending_reads.py"]
