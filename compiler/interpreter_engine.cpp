@@ -12,7 +12,7 @@
 namespace tjit {
 namespace {
 
-using Entries = std::map<std::pair<ir::Op, ir::Compute>, const TjitMath*>;
+using Entries = std::map<std::pair<ir::Op, ir::DType>, const TjitMath*>;
 
 ir::DType TypeOf(const ir::Function& f, const ir::Instruction& in) {
   return f.values[static_cast<std::size_t>(in.results[0])].dtype;
@@ -26,7 +26,7 @@ class InterpretedKernel : public Kernel {
     for (const ir::Instruction& in : function_.body) {
       const TjitMath* entry = FunctionFor(function_, in, functions);
       if (entry == nullptr) continue;
-      entries_[{in.op, InfoOf(TypeOf(function_, in)).compute}] = entry;
+      entries_[{in.op, TypeOf(function_, in)}] = entry;
     }
   }
 
@@ -48,17 +48,17 @@ class InterpretedKernel : public Kernel {
     arguments.externals.erase(first_return, arguments.externals.end());
     ir::Hooks hooks;
     hooks.max_elements = std::numeric_limits<std::int64_t>::max();
-    hooks.math = [this](ir::Op op, ir::Compute compute, const void* const* in,
+    hooks.math = [this](ir::Op op, ir::DType dtype, const void* const* in,
                         void* out, std::int64_t n) {
-      const auto found = entries_.find({op, compute});
+      const auto found = entries_.find({op, dtype});
       if (found == entries_.end() || found->second == nullptr) return false;
-      functions_->Call(*found->second, in[0], out, n);
+      functions_->Call(*found->second, in, out, n);
       return true;
     };
     hooks.rows = [this](ir::Op op, ir::DType dtype, std::int64_t rows,
                         std::int64_t n, const void* a, const void* b,
                         void* out) {
-      const auto found = entries_.find({op, InfoOf(dtype).compute});
+      const auto found = entries_.find({op, dtype});
       if (found == entries_.end()) return false;
       reinterpret_cast<TjitRowFn>(found->second->address)(rows, n, a, b, out);
       return true;

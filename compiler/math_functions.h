@@ -15,12 +15,14 @@ namespace tjit {
 class MathFunctions {
  public:
   virtual ~MathFunctions() = default;
-  // Null if no function has the bits of eager for all inputs. The op takes one
-  // operand and is one that IsFunction(), or one of rows (IsOfRows(); the
-  // function is a TjitRowFn). Lives as long as this.
+  // Null if no function has the bits of eager for all inputs. The op is one
+  // that IsFunction(), or one of rows (IsOfRows(); the function is a
+  // TjitRowFn). Lives as long as this.
   virtual const TjitMath* For(ir::Op op, ir::DType dtype) = 0;
-  // Computes n elements; `in` and `out` may be the same.
-  virtual void Call(const TjitMath& function, const void* in, void* out,
+  // Computes n elements, all that there are, from one array of them per
+  // operand, scalars repeated; halves are floats. Of an op with one operand, in
+  // and out may be the same.
+  virtual void Call(const TjitMath& function, const void* const* in, void* out,
                     std::int64_t n) const = 0;
   // True for ops of this type that are computed by a function of a library.
   virtual bool IsFunction(ir::Op op, ir::DType dtype) const = 0;

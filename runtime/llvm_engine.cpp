@@ -12,6 +12,7 @@
 #include "compiler/llvm/loader.h"
 #include "runtime/build_check.h"
 #include "runtime/log.h"
+#include "runtime/tail_functions.h"
 
 namespace tjit::runtime {
 namespace {
@@ -72,8 +73,10 @@ class LlvmKernel : public Kernel {
         loop.run(memory, numbers, values, 0, extent);
         continue;
       }
+      const int threads = TailThreads::Current();
       at::parallel_for(0, extent, shape.grains[i],
                        [&](std::int64_t begin, std::int64_t end) {
+                         const TailThreads as_eager(threads);
                          loop.run(memory, numbers, values, begin, end);
                        });
     }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/libtorch_symbol.h"
+#include "runtime/tail_functions.h"
 
 namespace tjit::runtime {
 namespace {
@@ -201,30 +202,38 @@ bool MathProbe::IsFunction(Op op, DType dtype) const {
     return (dtype == DType::kF64 && LibtorchSymbol("vmdSqrt")) ||
            (dtype == DType::kF32 && LibtorchSymbol("vmsSqrt"));
   }
-  return FunctionOf(op) != nullptr;
+  return FunctionOf(op) != nullptr || IsTailFunction(op, dtype);
 }
 
 const TjitMath* MathProbe::For(Op op, DType dtype) {
   if (RowProbe::RowOpOf(op)) return rows_.For(op, dtype);
   const Function* f = FunctionOf(op);
-  if (f == nullptr || (dtype != DType::kF32 && dtype != DType::kF64)) {
+  const bool is_tail = IsTailFunction(op, dtype);
+  if (!is_tail &&
+      (f == nullptr || (dtype != DType::kF32 && dtype != DType::kF64))) {
     return nullptr;
   }
   const std::lock_guard<std::mutex> lock(mutex_);
   auto found = found_.find({op, dtype});
   if (found == found_.end()) {
-    found = found_
-                .emplace(std::pair(op, dtype), dtype == DType::kF64
-                                                   ? Probe<double>(*f)
-                                                   : Probe<float>(*f))
-                .first;
+    std::optional<TjitMath> function;
+    if (is_tail) {
+      function = FindTailFunction(op, dtype);
+    } else {
+      function = dtype == DType::kF64 ? Probe<double>(*f) : Probe<float>(*f);
+    }
+    found = found_.emplace(std::pair(op, dtype), function).first;
   }
   return found->second ? &*found->second : nullptr;
 }
 
-void MathProbe::Call(const TjitMath& function, const void* in, void* out,
+void MathProbe::Call(const TjitMath& function, const void* const* in, void* out,
                      std::int64_t n) const {
-  CallAny(function, in, out, n);
+  if (function.kind >= kTjitTailF32 && function.kind <= kTjitTailF16) {
+    CallTailFunction(function, in, out, n);
+  } else {
+    CallAny(function, in[0], out, n);
+  }
 }
 
 }  // namespace tjit::runtime

@@ -4,8 +4,9 @@
 // How: eager computes a battery of bit patterns (specials, denormals, ordinary
 // numbers of all magnitudes), each candidate does the same, and the first whose
 // bits agree everywhere (any NaN for any NaN) is taken. Done once for each
-// function and type, when a kernel first needs it: some 0.2 ms. Ops over whole
-// rows are row_probe.h's.
+// function and type, when a kernel first needs it: some 0.2 ms. Ops whose bits
+// depend on the place of an element come from tail_functions.h,
+// ops over whole rows from row_probe.h.
 // Thread: any. REQUIRES: For() is not called inside a kernel, and the thread
 // takes no part in recording.
 // Tested by: tests/runtime/math_probe_test.cpp
@@ -25,7 +26,7 @@ class MathProbe : public MathFunctions {
  public:
   const TjitMath* For(ir::Op op, ir::DType dtype) override;
   // REQUIRES: `function` is not one of rows.
-  void Call(const TjitMath& function, const void* in, void* out,
+  void Call(const TjitMath& function, const void* const* in, void* out,
             std::int64_t n) const override;
   bool IsFunction(ir::Op op, ir::DType dtype) const override;
 

@@ -11,12 +11,15 @@
 #define HAVE_AVX2_CPU_DEFINITION
 #endif
 
+#include <ATen/native/Activation.h>
 #include <ATen/native/BinaryOps.h>
 #include <ATen/native/Copy.h>
 #include <ATen/native/Fill.h>
 #include <ATen/native/IndexKernel.h>
 #include <ATen/native/PointwiseOps.h>
+#include <ATen/native/Pow.h>
 #include <ATen/native/ReduceOps.h>
 #include <ATen/native/ReduceOpsUtils.h>
 #include <ATen/native/TensorCompare.h>
+#include <ATen/native/UnaryOps.h>
 #include <ATen/native/layer_norm.h>

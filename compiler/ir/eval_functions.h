@@ -12,6 +12,44 @@
 
 namespace tjit::ir::eval {
 
+constexpr double kGeluBeta = M_SQRT2 * M_2_SQRTPI * 0.5;
+constexpr double kGeluKappa = 0.044715;
+
+template <class T>
+T GeluTanhOf(T x) {
+  const T inner = T(kGeluBeta) * (x + T(kGeluKappa) * (x * x * x));
+  return T(0.5) * x * (T(1) + std::tanh(inner));
+}
+
+template <class T>
+T GeluBackwardOf(T gradient, T x) {
+  const T cdf = T(0.5) * (T(1) + std::erf(x * T(M_SQRT1_2)));
+  const T pdf = T(M_2_SQRTPI * M_SQRT1_2 * 0.5) * std::exp(x * x * T(-0.5));
+  return gradient * (cdf + x * pdf);
+}
+
+template <class T>
+T GeluTanhBackwardOf(T gradient, T x) {
+  const T inner = T(kGeluBeta) * (x + T(kGeluKappa) * (x * x * x));
+  const T t = std::tanh(inner);
+  const T slope = T(kGeluBeta) * (T(1) + T(3) * T(kGeluKappa) * (x * x));
+  return gradient *
+         (T(0.5) * (T(1) + t) + T(0.5) * x * ((T(1) - t * t) * slope));
+}
+
+template <class T>
+T SiluBackwardOf(T gradient, T x) {
+  const T s = T(1) / (T(1) + std::exp(-x));
+  return gradient * s * (T(1) + x * (T(1) - s));
+}
+
+template <class T>
+T MishBackwardOf(T gradient, T x) {
+  const T s = T(1) / (T(1) + std::exp(-x));
+  const T t = std::tanh(std::log1p(std::exp(x)));
+  return gradient * (t + x * s * (T(1) - t * t));
+}
+
 TJIT_IR_EVAL(Exp, std::exp(x[0]))
 TJIT_IR_EVAL(Exp2, std::exp2(x[0]))
 TJIT_IR_EVAL(Expm1, std::expm1(x[0]))
@@ -32,7 +70,25 @@ TJIT_IR_EVAL(Tanh, std::tanh(x[0]))
 TJIT_IR_EVAL(Erf, std::erf(x[0]))
 TJIT_IR_EVAL(Erfc, std::erfc(x[0]))
 TJIT_IR_EVAL(Sigmoid, T(1) / (T(1) + std::exp(-x[0])))
+TJIT_IR_EVAL(Silu, x[0] / (T(1) + std::exp(-x[0])))
+TJIT_IR_EVAL(Mish, x[0] * std::tanh(std::log1p(std::exp(x[0]))))
+TJIT_IR_EVAL(Gelu, x[0] * T(0.5) * (T(1) + std::erf(x[0] * T(M_SQRT1_2))))
+TJIT_IR_EVAL(GeluTanh, GeluTanhOf(x[0]))
+TJIT_IR_EVAL(Softplus, x[0] * x[1] > x[2]
+                           ? x[0]
+                           : std::log1p(std::exp(x[0] * x[1])) / x[1])
+TJIT_IR_EVAL(Elu, x[0] < T(0) ? std::expm1(x[0] * x[3]) * (x[1] * x[2])
+                              : x[0] * x[2])
 TJIT_IR_EVAL(Pow, std::pow(x[0], x[1]))
+TJIT_IR_EVAL(PowScalar, std::pow(x[0], x[1]))
+TJIT_IR_EVAL(SiluBackward, SiluBackwardOf(x[0], x[1]))
+TJIT_IR_EVAL(MishBackward, MishBackwardOf(x[0], x[1]))
+TJIT_IR_EVAL(GeluBackward, GeluBackwardOf(x[0], x[1]))
+TJIT_IR_EVAL(GeluTanhBackward, GeluTanhBackwardOf(x[0], x[1]))
+TJIT_IR_EVAL(SoftplusBackward, x[1] * x[2] > x[3]
+                                   ? x[0]
+                                   : x[0] * std::exp(x[1] * x[2]) /
+                                         (std::exp(x[1] * x[2]) + T(1)))
 TJIT_IR_EVAL(SigmoidBackward, x[0] * (T(1) - x[1]) * x[1])
 TJIT_IR_EVAL(TanhBackward, x[0] * std::fma(-x[1], x[1], T(1)))
 

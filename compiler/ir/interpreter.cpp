@@ -94,8 +94,9 @@ class Machine : public RunMemory {
       }
       pointers[i] = arrays[i].data();
     }
-    EvalPointwise<T>(in.op, pointers, static_cast<int>(in.operands.size()),
-                     result.data(), extents.numel(), hooks_);
+    EvalPointwise<T>(in.op, dtype, pointers,
+                     static_cast<int>(in.operands.size()), result.data(),
+                     extents.numel(), hooks_);
     return Define(in.results[0], result);
   }
 

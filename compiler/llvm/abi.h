@@ -26,7 +26,7 @@
 
 extern "C" {
 
-constexpr std::int32_t kTjitLlvmAbi = 4;
+constexpr std::int32_t kTjitLlvmAbi = 5;
 
 // The layout of ScalarValue (recorder/tensor_meta.h).
 struct TjitScalar {
@@ -50,6 +50,11 @@ enum TjitMathKind : std::int32_t {
   kTjitMathF64x8,
   kTjitRowF32,  // TjitRowFn, over whole rows
   kTjitRowF64,
+  // TjitTailFn, Note [Tails] in math_table.h; halves are floats in the arrays.
+  kTjitTailF32,
+  kTjitTailF64,
+  kTjitTailBF16,
+  kTjitTailF16,
   kTjitMathKindCount,
 };
 
@@ -58,6 +63,12 @@ enum TjitMathKind : std::int32_t {
 // row of reductions, else rows like the operands', which may be `a` itself.
 using TjitRowFn = void (*)(std::int64_t rows, std::int64_t n, const void* a,
                            const void* b, void* out);
+
+// Elements first to first + n of `total` that lie one behind the other. b: null
+// of ops of one tensor; s, t, u: the op's scalars in order, 0 beyond.
+using TjitTailFn = void (*)(std::int64_t n, const void* a, const void* b,
+                            void* out, std::int64_t first, std::int64_t total,
+                            double s, double t, double u);
 
 struct TjitMath {
   const char* op;  // name in ops.def: "exp"

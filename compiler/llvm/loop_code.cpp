@@ -75,9 +75,14 @@ class Resolver {
   }
 
   std::string Finish(LoopCode* code) {
+    bool keeps_order = code_.in_order;
+    for (const Step& step : code_.steps) keeps_order |= step.is_tail_call;
+    if (code_.is_rows && keeps_order && !code_.in_order) {
+      return "a loop over rows has an op that is told its place";
+    }
     LoopShape shape = code_.is_rows
                           ? MakeRowsShape(sizes_, geometries_)
-                          : MakeLoopShape(sizes_, geometries_, code_.in_order);
+                          : MakeLoopShape(sizes_, geometries_, keeps_order);
     code_.sizes = std::move(shape.sizes);
     for (std::size_t a = 0; a < code_.accesses.size(); ++a) {
       code_.accesses[a].strides = std::move(shape.strides[a]);
@@ -169,8 +174,12 @@ class Resolver {
     }
     step->is_array_call = math_.IsArray(step->math);
     step->is_row_call = math_.IsRow(step->math);
-    for (const Source& source : step->sources) {
-      if (step->is_array_call && source.kind == Source::Kind::kScalar) {
+    step->is_tail_call = math_.IsTail(step->math);
+    const char* kinds = ir::InfoOf(step->op).operands;
+    for (std::size_t i = 0; i < step->sources.size(); ++i) {
+      const bool is_allowed = step->is_tail_call && kinds[i] == 's';
+      if (step->is_array_call && !is_allowed &&
+          step->sources[i].kind == Source::Kind::kScalar) {
         Fail(absl::StrCat("%", step->result, ": ", ir::InfoOf(step->op).name,
                           " takes no scalar from an array function"));
       }

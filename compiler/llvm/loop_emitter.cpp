@@ -122,7 +122,8 @@ class LoopEmitter {
 
   int TileElements() const {
     const int bytes = std::max(TileElementBytes(phases_), 1);
-    return std::clamp(kTileBytes / bytes / lanes_ * lanes_, kMinTile, kMaxTile);
+    return std::clamp(kTileBytes / bytes / kMinTile * kMinTile, kMinTile,
+                      kMaxTile);
   }
 
   // As many rows as a tile has elements for, or one that is longer.
@@ -224,7 +225,11 @@ class LoopEmitter {
         if (phases_.of_step[i] != phase || !code_.steps[i].is_array_call) {
           continue;
         }
-        CallArray(code_.steps[i], first, elements);
+        if (code_.steps[i].is_tail_call) {
+          CallTail(code_.steps[i], first_row, first, elements);
+        } else {
+          CallArray(code_.steps[i], first, elements);
+        }
       }
     }
   }
@@ -240,7 +245,9 @@ class LoopEmitter {
       arguments.push_back(llvm::ConstantPointerNull::get(b_.getPtrTy()));
     }
     arguments.push_back(BufferOf(phases_.buffer_of_value.at(step.result)));
-    Call(step, {b_.getInt64Ty(), b_.getInt64Ty(), pointer, pointer, pointer},
+    CallFunction(
+        step.math,
+        {b_.getInt64Ty(), b_.getInt64Ty(), pointer, pointer, pointer},
          arguments);
   }
 
@@ -257,14 +264,60 @@ class LoopEmitter {
         b_.getInt64(static_cast<std::uint64_t>(loop_.math.at(step.math).mode)));
     types.push_back(b_.getPtrTy());
     types.push_back(b_.getInt64Ty());
-    Call(step, types, arguments);
+    CallFunction(step.math, types, arguments);
   }
 
-  void Call(const Step& step, const std::vector<llvm::Type*>& types,
-            const std::vector<Value*>& arguments) {
+  // TjitTailFn (abi.h)
+  void CallTail(const Step& step, Value* first_row, Value* first,
+                Value* elements) {
+    llvm::Type* pointer = b_.getPtrTy();
+    llvm::Type* i64 = b_.getInt64Ty();
+    llvm::Type* f64 = b_.getDoubleTy();
+    Value* null = llvm::ConstantPointerNull::get(b_.getPtrTy());
+    Value* zero = llvm::ConstantFP::get(f64, 0);
+    std::vector<Value*> tensors, scalars;
+    for (const Source& source : step.sources) {
+      if (source.kind == Source::Kind::kScalar) {
+        scalars.push_back(frame_.Scalar(source.scalar, DType::kF64, false, 1));
+      } else {
+        tensors.push_back(ArrayOf(source, first));
+      }
+    }
+    tensors.resize(2, null);
+    scalars.resize(3, zero);
+    Value* out = BufferOf(phases_.buffer_of_value.at(step.result));
+    CallFunction(
+        step.math, {i64, pointer, pointer, pointer, i64, i64, f64, f64, f64},
+        {elements, tensors[0], tensors[1], out, PlaceOf(first_row, first),
+         ElementCount(), scalars[0], scalars[1], scalars[2]});
+  }
+
+  // Of the tile's first element, in row-major order.
+  Value* PlaceOf(Value* first_row, Value* first) {
+    std::vector<Value*> indices = outer_;
+    if (first_row != nullptr) indices.push_back(first_row);
+    indices.push_back(first);
+    Value* place = indices[0];
+    for (std::size_t d = 1; d < indices.size(); ++d) {
+      place = b_.CreateAdd(b_.CreateMul(place, frame_.Number(code_.sizes[d])),
+                           indices[d]);
+    }
+    return place;
+  }
+
+  Value* ElementCount() {
+    Value* count = b_.getInt64(1);
+    for (const ir::Size& size : code_.sizes) {
+      count = b_.CreateMul(count, frame_.Number(size));
+    }
+    return count;
+  }
+
+  void CallFunction(int math, const std::vector<llvm::Type*>& types,
+                    const std::vector<Value*>& arguments) {
     llvm::Module* module = frame_.function()->getParent();
     b_.CreateCall(module->getOrInsertFunction(
-                      loop_.math.SymbolOf(step.math),
+                      loop_.math.SymbolOf(math),
                       llvm::FunctionType::get(b_.getVoidTy(), types, false)),
                   arguments);
   }

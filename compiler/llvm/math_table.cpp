@@ -3,21 +3,29 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/ir/dtype.h"
 
 namespace tjit::llvm_backend {
 namespace {
 
+using ir::DType;
+
 struct KindInfo {
   bool is_array;
-  bool is_double;
+  bool is_tail;
+  DType dtype;
   int lanes;
   bool is_row = false;
 };
 constexpr KindInfo kKinds[kTjitMathKindCount] = {
-    {true, false, 0},     {true, true, 0},    {false, false, 4},
-    {false, false, 8},    {false, false, 16}, {false, true, 2},
-    {false, true, 4},     {false, true, 8},   {true, false, 0, true},
-    {true, true, 0, true}};
+    {true, false, DType::kF32, 0},   {true, false, DType::kF64, 0},
+    {false, false, DType::kF32, 4},  {false, false, DType::kF32, 8},
+    {false, false, DType::kF32, 16}, {false, false, DType::kF64, 2},
+    {false, false, DType::kF64, 4},  {false, false, DType::kF64, 8},
+    {true, false, DType::kF32, 0, true}, {true, false, DType::kF64, 0, true},
+    {true, true, DType::kF32, 0},    {true, true, DType::kF64, 0},
+    {true, true, DType::kBF16, 0},   {true, true, DType::kF16, 0},
+};
 
 const KindInfo& InfoOfKind(const TjitMath& entry) {
   return kKinds[static_cast<std::size_t>(entry.kind)];
@@ -30,15 +38,14 @@ MathTable::MathTable(const TjitMath* entries, int count, int vector_bits)
 
 int MathTable::Find(ir::Op op, ir::DType dtype) const {
   if (InfoOf(dtype).kind != ir::DTypeKind::kFloat) return -1;
-  const bool is_double = dtype == ir::DType::kF64;
   const bool is_narrow = InfoOf(dtype).bytes == 2;
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const TjitMath& entry = entries_[i];
     if (entry.kind < 0 || entry.kind >= kTjitMathKindCount) continue;
     const KindInfo& kind = InfoOfKind(entry);
-    const int bits = kind.lanes * (kind.is_double ? 64 : 32);
-    if (kind.is_double != is_double || bits > vector_bits_ ||
-        (kind.is_array && is_narrow) ||
+    const bool fits = kind.dtype == dtype || (is_narrow && !kind.is_array &&
+                                              kind.dtype == DType::kF32);
+    if (!fits || kind.lanes * InfoOf(kind.dtype).bytes * 8 > vector_bits_ ||
         std::strcmp(entry.op, ir::InfoOf(op).name) != 0) {
       continue;
     }
@@ -51,9 +58,12 @@ bool MathTable::IsArray(int index) const {
   return InfoOfKind(at(index)).is_array;
 }
 bool MathTable::IsRow(int index) const { return InfoOfKind(at(index)).is_row; }
+bool MathTable::IsTail(int index) const {
+  return InfoOfKind(at(index)).is_tail;
+}
 int MathTable::LanesOf(int index) const { return InfoOfKind(at(index)).lanes; }
 bool MathTable::IsDouble(int index) const {
-  return InfoOfKind(at(index)).is_double;
+  return InfoOfKind(at(index)).dtype == DType::kF64;
 }
 
 std::string MathTable::SymbolOf(int index) const {

@@ -3,13 +3,22 @@
 // Note [Functions]. What eager computes for exp or tanh are the bits of one
 // library's function, so nothing is generated for such an op: the kernel calls
 // the function that the caller found in the process. An entry of the table
-// comes before what could be generated as well (sqrt). Three kinds:
+// comes before what could be generated as well (sqrt). Kinds:
 // - array functions (VML) run over a tile that lies in the first-level cache,
 //   see phases.h. Only for f32 and f64 themselves.
 // - vector functions (SLEEF) take and return registers, in the midst of the
 //   block; f16 and bf16 use those of f32 and round.
 // - row functions (reductions and row ops) run over some whole rows, see
 //   phases.h. Only for f32 and f64 themselves.
+//
+// Note [Tails]. Eager runs sigmoid, silu, gelu and others in two formulas: one
+// for whole vectors, and another one for the elements behind the last of them,
+// in each part of the tensor that a thread gets. So the bits of an element
+// depend on its place, and tail functions are told it:
+// - tail functions are array functions that get the number of the tile's first
+//   element and of all elements. Lowering asks for them only where eager runs
+//   over one flat array (lower/tail.cpp), and a loop with one of them keeps the
+//   order of its dims.
 // Tested by: tests/compiler/llvm_math_test.cpp
 #pragma once
 
@@ -32,6 +41,7 @@ class MathTable {
   }
   bool IsArray(int index) const;  // or a row function
   bool IsRow(int index) const;
+  bool IsTail(int index) const;  // an array function that is told the place
   // Of a vector function.
   int LanesOf(int index) const;
   bool IsDouble(int index) const;

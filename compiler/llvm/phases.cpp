@@ -162,7 +162,9 @@ int RegisterBytes(ir::DType dtype) {
 
 bool IsDirect(const LoopCode& code, int access) {
   const MemoryAccess& a = code.accesses[static_cast<std::size_t>(access)];
-  if (a.strides.back() != ir::Size(1)) return false;
+  if (a.strides.back() != ir::Size(1) || InfoOf(a.dtype).bytes <= 2) {
+    return false;
+  }
   if (!code.is_rows) return code.sizes.size() == 1;
   return a.strides[code.sizes.size() - 2] == code.sizes.back();
 }

@@ -57,7 +57,8 @@ struct PhaseCode {
 PhaseCode CodeOf(const LoopCode& code, const Phases& phases, int phase,
                  bool is_of_row);
 
-// An array or row function may read the access where it lies.
+// An array or row function may read the access where it lies: halves are
+// floats in its arrays.
 bool IsDirect(const LoopCode& code, int access);
 
 // Of one element in a buffer.

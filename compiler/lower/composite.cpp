@@ -37,8 +37,7 @@ Node Mul(StepLowering& s, const Node& a, const Node& b) {
   return s.Apply(Op::kMul, {a, b});
 }
 
-// The exponents that eager has formulas for; the others are a function whose
-// bits depend on the place of an element.
+// The exponents that eager has formulas for, and the others.
 bool Pow(StepLowering& s, const OpRule&) {
   std::vector<Node> x;
   double exponent = 0;
@@ -50,7 +49,7 @@ bool Pow(StepLowering& s, const OpRule&) {
   if (exponent == -0.5) return s.Store(s.Apply(Op::kRsqrt, x));
   if (exponent == -1) return s.Store(s.Apply(Op::kReciprocal, x));
   const bool is_known = exponent == 2 || exponent == 3 || exponent == -2;
-  if (!is_known) return s.Refuse("has an exponent without a formula");
+  if (!is_known) return LowerFlat(s, Op::kPowScalar, "0a");
   const Node square = Mul(s, x[0], x[0]);
   if (exponent == 2) return s.Store(square);
   return s.Store(exponent == 3 ? Mul(s, square, x[0])

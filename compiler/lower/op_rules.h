@@ -36,10 +36,13 @@ absl::Span<const OpRule> JoinRules();
 absl::Span<const OpRule> ListRules();
 absl::Span<const OpRule> ReduceRules();
 absl::Span<const OpRule> RowRules();
+absl::Span<const OpRule> TailRules();
 
 // Lowers one IR op over the operands of `spec`, in the type that eager computes
 // in. Refuses where eager's bits are not those of the op.
 bool LowerSpec(StepLowering& s, ir::Op op, const char* spec);
+// The same for an op whose bits depend on the place of an element (tail.cpp).
+bool LowerFlat(StepLowering& s, ir::Op op, const char* spec);
 
 // Null if the op is not lowered.
 const OpRule* RuleOf(std::string_view op);

@@ -1,10 +1,9 @@
 // Ops that are one IR op over their arguments, described by a spec.
 //
 // Left out because eager's bits depend on where an element lies (measured:
-// whole vectors against the tail): sigmoid, silu, gelu, softplus, elu, mish,
-// softshrink, exp2, sinh, cosh, atanh, atan2, general pow, fmod and remainder
-// (f32), lerp by tensors, maximum, minimum and clamp by tensors (0 against -0,
-// floats only), hardtanh_backward.
+// whole vectors against the tail), and not in tail.cpp either: softshrink,
+// atanh, atan2, fmod and remainder (f32), lerp by tensors, maximum, minimum and
+// clamp by tensors (0 against -0, floats only), hardtanh_backward.
 #include "compiler/lower/op_rules.h"
 #include "compiler/lower/step_lowering.h"
 

@@ -72,9 +72,15 @@ bool TakesHalves(Op op, DType dtype, const std::vector<Node>& nodes) {
     case Op::kRound:
     case Op::kRelu:
     case Op::kThreshold:
+    case Op::kExp2:
+    case Op::kSinh:
+    case Op::kCosh:
+    case Op::kSigmoid:
+    case Op::kPow:
       return true;
-    default:
-      return info.type_rule == ir::TypeRule::kCompare;
+    default:  // the ops of tail.cpp, which take whole tensors
+      return info.type_rule == ir::TypeRule::kCompare ||
+             (op >= Op::kSilu && op <= Op::kSoftplusBackward);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/ir/dtype.h"
 #include "compiler/ir/eval_functions.h"
 #include "compiler/ir/eval_pointwise.h"
 #include "compiler/ir/eval_reduce.h"
@@ -75,6 +76,47 @@ void AddArrays(const char* op, std::vector<TjitMath>* table) {
   table->push_back(Entry(op, kTjitMathVmlF32, &Array<F, float>));
   table->push_back(Entry(op, kTjitMathVmlF64, &Array<F, double>));
 }
+
+// Halves are floats in the arrays, rounded.
+template <class F, DType kType, class T>
+void Tail(std::int64_t n, const void* a, const void* b, void* out,
+          std::int64_t first, std::int64_t total, double s, double t,
+          double u) {
+  ArrayCalls& calls = Calls();
+  ++calls.count;
+  calls.wrong_places += first < 0 || n <= 0 || first + n > total;
+  const auto* x = static_cast<const T*>(a);
+  const auto* y = static_cast<const T*>(b);
+  for (std::int64_t i = 0; i < n; ++i) {
+    std::vector<T> operands = {x[i]};
+    if (y != nullptr) operands.push_back(y[i]);
+    for (const double scalar : {s, t, u}) {
+      operands.push_back(static_cast<T>(scalar));
+    }
+    char rounded[8];
+    Store(kType, F::template Eval<T>(operands.data()), rounded);
+    static_cast<T*>(out)[i] = Load<T>(kType, rounded);
+  }
+}
+
+template <class F>
+void AddTails(const char* op, std::vector<TjitMath>* table) {
+  const auto add = [&](TjitMathKind kind, TjitTailFn function) {
+    table->push_back({op, kind, reinterpret_cast<void*>(function), 0});
+  };
+  add(kTjitTailF32, &Tail<F, DType::kF32, float>);
+  add(kTjitTailF64, &Tail<F, DType::kF64, double>);
+  add(kTjitTailBF16, &Tail<F, DType::kBF16, float>);
+  add(kTjitTailF16, &Tail<F, DType::kF16, float>);
+}
+
+#define TJIT_TAILS(f)                                                       \
+  f(Silu, "silu") f(Mish, "mish") f(Gelu, "gelu") f(GeluTanh, "gelu_tanh")  \
+      f(Softplus, "softplus") f(Elu, "elu") f(PowScalar, "pow_scalar")      \
+          f(SiluBackward, "silu_backward") f(MishBackward, "mish_backward") \
+              f(GeluBackward, "gelu_backward")                              \
+                  f(GeluTanhBackward, "gelu_tanh_backward")                 \
+                      f(SoftplusBackward, "softplus_backward")
 
 #define TJIT_UNARY(f)                                                         \
   f(Exp, "exp") f(Exp2, "exp2") f(Expm1, "expm1") f(Log, "log")               \
@@ -175,6 +217,9 @@ const std::vector<TjitMath>& ArrayAndVectorMath() {
     auto* made = new std::vector<TjitMath>;
 #define TJIT_ADD(F, name) AddArrays<eval::F>(name, made);
     TJIT_UNARY(TJIT_ADD)
+#undef TJIT_ADD
+#define TJIT_ADD(F, name) AddTails<eval::F>(name, made);
+    TJIT_TAILS(TJIT_ADD)
 #undef TJIT_ADD
     made->insert(made->end(), VectorMath().begin(), VectorMath().end());
     return made;

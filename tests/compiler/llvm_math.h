@@ -9,7 +9,8 @@
 namespace tjit::ir {
 
 // All functions of ops.def: array functions of f32 and f64 for ops of one
-// operand, vector functions of all widths for all ops. Lives forever.
+// operand, tail functions of all float types for those with a tail, vector
+// functions of all widths for the others. Lives forever.
 const std::vector<TjitMath>& ArrayAndVectorMath();
 const std::vector<TjitMath>& VectorMath();
 
@@ -24,6 +25,7 @@ struct ArrayCalls {
   std::int64_t wrong_modes = 0;
   int row_count = 0;  // of row functions, and the most rows at once
   std::int64_t most_rows = 0;
+  std::int64_t wrong_places = 0;  // told to tail functions
 };
 ArrayCalls& Calls();
 inline constexpr std::int64_t kTestMode = 0x140102;

@@ -124,6 +124,101 @@ TEST(LlvmMathTest, TwoOperandsAndScalars) {
 })");
 }
 
+TEST(LlvmMathTest, TailFunctions) {
+  for (const char* type : {"f32", "f64", "bf16", "f16"}) {
+    std::string text = R"(func f(n0) {
+  external %0: T[n0]
+  external %1: T[n0]
+  scalar $0: f64
+  %2 = mul T[n0] %0, %1
+  %3 = silu T[n0] %2
+  %4 = softplus T[n0] %0, $0, 1.5
+  %5 = elu T[n0] %3, 0.5, 2.0, $0
+  %6 = add T[n0] %5, %4, 1.0
+  %7 = softplus_backward T[n0] %6, %1, 0.75, 2.0
+  %8 = gelu_backward T[n0] %7, %3
+  write %1[n0] = %7
+  return %8
+})";
+    for (std::size_t at; (at = text.find("T[")) != std::string::npos;) {
+      text.replace(at, 1, type);
+    }
+    const Function f = Parsed(text);
+    for (const int bits : {512, 256, 128}) {
+      const CompiledKernel kernel(f, With(ArrayAndVectorMath(), bits));
+      ASSERT_EQ(kernel.error(), "") << text;
+      Calls() = {};
+      for (const std::int64_t n : Lengths()) {
+        ASSERT_EQ(Compare(f, kernel, {n}, static_cast<std::uint64_t>(n)), "")
+            << n << " elements, " << bits << " bits\n"
+            << text;
+      }
+      ASSERT_EQ(Compare(f, kernel, {3000}, 5, {}, 7), "") << text;
+      EXPECT_GT(Calls().count, 100);
+      EXPECT_EQ(Calls().wrong_places, 0);
+    }
+  }
+}
+
+// out[i] is the place.
+void Place(std::int64_t n, const void*, const void*, void* out,
+           std::int64_t first, std::int64_t total, double, double, double) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    static_cast<double*>(out)[i] =
+        static_cast<double>(total * 10000 + first + i);
+  }
+}
+
+// In row-major order of the op's own dims, whatever else the loop does: rows
+// that repeat, a result that lies transposed, three dims, parts.
+TEST(LlvmMathTest, TailFunctionsAreToldThePlace) {
+  const std::vector<TjitMath> math = {
+      {"silu", kTjitTailF64, reinterpret_cast<void*>(Place), 0}};
+  for (const char* text : {R"(func f(n0, n1) {
+  external %0: f64[n0*n1]
+  external %1: f64[n1]
+  %2 = add f64[n0,n1] %0[n0,n1], %1[n0,n1](0,1), 1.0
+  %3 = silu f64[n0,n1] %2
+  return %3
+})",
+                           R"(func f(n0, n1) {
+  external %0: f64[n0*n1]
+  external %1: f64[n0*n1]
+  %2 = silu f64[n0,n1] %0[n0,n1]
+  %3 = mul f64[n0,n1] %2, 2.0
+  write %1[n0,n1](1,n0) = %3
+  return %2
+})",
+                           R"(func f(n0, n1) {
+  external %0: f64[n0*n1*3]
+  external %1: f64[n0*n1]
+  %2 = add f64[n0,3,n1] %0[n0,3,n1], %1[n0,3,n1](n1,0,1), 1.0
+  %3 = silu f64[n0,3,n1] %2
+  return %3
+})"}) {
+    const Function f = Parsed(text);
+    const CompiledKernel kernel(f, With(math));
+    ASSERT_EQ(kernel.error(), "") << text;
+    for (const auto& [rows, columns] :
+         {std::pair<std::int64_t, std::int64_t>{1, 1},
+          {3, 50},
+          {400, 7},
+          {2, 2500},
+          {16, 64}}) {
+      for (const int parts : {1, 3}) {
+        KernelRun run(f, {rows, columns}, 1);
+        ASSERT_EQ(kernel.Run(run.arguments, parts), "");
+        const Buffer& out = run.arguments.returns[0];
+        for (std::int64_t i = 0; i < out.elements; ++i) {
+          ASSERT_EQ(LoadAs<double>(out.data + 8 * i),
+                    static_cast<double>(out.elements * 10000 + i))
+              << text << rows << " rows of " << columns;
+        }
+      }
+    }
+  }
+}
+
 TEST(LlvmMathTest, RefusesWhatIsNotInTheTable) {
   const std::vector<TjitMath> tanh_only = {
       {"tanh", kTjitMathVmlF32, nullptr, 0}};

@@ -146,4 +146,29 @@ const std::vector<OpCase>& HalfCases() {
   return *cases;
 }
 
+const std::vector<OpCase>& TailCases() {
+  static const auto* const cases = new std::vector<OpCase>{
+      {"aten::sigmoid", "T", false},
+      {"aten::silu", "T", false},
+      {"aten::mish", "T", false},
+      {"aten::gelu", "Tn", false},
+      {"aten::gelu", "Tt", false},
+      {"aten::softplus", "Tdh", false},
+      {"aten::softplus", "TSS", false},
+      {"aten::elu", "TdhS", false},
+      {"aten::elu", "T111", false},
+      {"aten::exp2", "T", false},
+      {"aten::sinh", "T", false},
+      {"aten::cosh", "T", false},
+      {"aten::pow.Tensor_Tensor", "TT", false},
+      {"aten::pow.Tensor_Scalar", "Td", false},
+      {"aten::silu_backward", "TT", false},
+      {"aten::mish_backward", "TT", false},
+      {"aten::gelu_backward", "TTn", false},
+      {"aten::gelu_backward", "TTt", false},
+      {"aten::softplus_backward", "TTdh", false},
+  };
+  return *cases;
+}
+
 }  // namespace tjit::testing

@@ -6,7 +6,7 @@
 namespace tjit::testing {
 
 // Letters of `arguments`: T tensor, M mask, S scalar, 0 to 9 an integer, h 0.5,
-// m -0.5, d 1.25, j -1.0, k -2, f false, N None.
+// m -0.5, d 1.25, j -1.0, k -2, f false, N None, n "none", t "tanh".
 struct OpCase {
   const char* op;
   const char* arguments;
@@ -17,5 +17,6 @@ const std::vector<OpCase>& PointwiseCases();
 const std::vector<OpCase>& CompositeCases();  // and copies and fills
 const std::vector<OpCase>& IntegerCases();    // of integers alone
 const std::vector<OpCase>& HalfCases();
+const std::vector<OpCase>& TailCases();  // of tensors that lie flat
 
 }  // namespace tjit::testing

@@ -63,7 +63,7 @@ class RandomGroup {
     const Tensor a = View(false), b = View(true);
     try {
       Tensor result;
-      switch (Pick(0, 7)) {
+      switch (Pick(0, 9)) {
         case 0:
           result = group_.Call("aten::mul.Tensor", {a, b});
           break;
@@ -88,6 +88,15 @@ class RandomGroup {
           break;
         case 7:
           result = group_.Call("aten::rsub.Scalar", {a, number, 1});
+          break;
+        case 8:  // by the place of an element
+          if (a.is_contiguous()) result = group_.Call("aten::silu", {a});
+          break;
+        case 9:
+          if (a.is_contiguous() && b.is_contiguous() &&
+              b.sizes() == a.sizes()) {
+            result = group_.Call("aten::gelu_backward", {a, b, "tanh"});
+          }
           break;
       }
       if (!result.defined()) return;

@@ -47,11 +47,13 @@ TEST(MathProbe, WhatItFindsHasTheBitsOfEager) {
         for (const int n : {1, 7, 64, 1001}) {
           const at::Tensor x = scale * at::randn({n}, type);
           at::Tensor y = at::empty_like(x);
-          probe.Call(*f, x.const_data_ptr(), y.data_ptr(), n);
+          const void* in = x.const_data_ptr();
+          probe.Call(*f, &in, y.data_ptr(), n);
           EXPECT_EQ(Differences(y, c.eager(x)), 0)
               << InfoOf(c.op).name << " " << InfoOf(dtype).name << " " << n;
           at::Tensor z = x.clone();
-          probe.Call(*f, z.const_data_ptr(), z.data_ptr(), n);
+          in = z.const_data_ptr();
+          probe.Call(*f, &in, z.data_ptr(), n);
           EXPECT_EQ(Differences(z, y), 0) << "in place";
         }
       }
@@ -70,7 +72,8 @@ TEST(MathProbe, TheSquareRootIsEagersNotTheProcessors) {
   at::manual_seed(4);
   const at::Tensor x = at::rand({1 << 18}) + 0.5;
   at::Tensor y = at::empty_like(x);
-  probe.Call(*f, x.const_data_ptr(), y.data_ptr(), x.numel());
+  const void* in = x.const_data_ptr();
+  probe.Call(*f, &in, y.data_ptr(), x.numel());
   EXPECT_EQ(Differences(y, at::sqrt(x)), 0);
 }
 

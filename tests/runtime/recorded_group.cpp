@@ -72,14 +72,65 @@ at::Tensor Eager(ir::Op op, const at::Tensor& x) {
   }
 }
 
-bool EagersFunctions(ir::Op op, ir::Compute compute, const void* const* in,
+// Ops of several operands, and those whose bits depend on the place.
+at::Tensor EagerOfMany(ir::Op op, const std::vector<at::Tensor>& x) {
+  const auto s = [&](std::size_t i) { return x[i][0].item(); };
+  switch (op) {
+    case ir::Op::kSigmoid:
+      return at::sigmoid(x[0]);
+    case ir::Op::kSilu:
+      return at::silu(x[0]);
+    case ir::Op::kMish:
+      return at::mish(x[0]);
+    case ir::Op::kGelu:
+      return at::gelu(x[0]);
+    case ir::Op::kGeluTanh:
+      return at::gelu(x[0], "tanh");
+    case ir::Op::kSoftplus:
+      return at::softplus(x[0], s(1), s(2));
+    case ir::Op::kElu:
+      return at::elu(x[0], s(1), s(2), s(3));
+    case ir::Op::kExp2:
+      return at::exp2(x[0]);
+    case ir::Op::kSinh:
+      return at::sinh(x[0]);
+    case ir::Op::kCosh:
+      return at::cosh(x[0]);
+    case ir::Op::kPow:
+      return at::pow(x[0], x[1]);
+    case ir::Op::kPowScalar:
+      return at::pow(x[0], s(1));
+    case ir::Op::kSiluBackward:
+      return at::silu_backward(x[0], x[1]);
+    case ir::Op::kMishBackward:
+      return at::mish_backward(x[0], x[1]);
+    case ir::Op::kGeluBackward:
+      return at::gelu_backward(x[0], x[1]);
+    case ir::Op::kGeluTanhBackward:
+      return at::gelu_backward(x[0], x[1], "tanh");
+    case ir::Op::kSoftplusBackward:
+      return at::softplus_backward(x[0], x[1], s(2), s(3));
+    default:
+      return at::Tensor();
+  }
+}
+
+bool EagersFunctions(ir::Op op, ir::DType dtype, const void* const* in,
                      void* out, std::int64_t n) {
-  const auto dtype = compute == ir::Compute::kFloat ? at::kFloat : at::kDouble;
-  const at::Tensor x = at::empty({n}, dtype);
   if (n == 0) return false;
-  std::memcpy(x.data_ptr(), in[0], x.nbytes());
-  const at::Tensor y = Eager(op, x);
+  const bool is_double = InfoOf(dtype).compute == ir::Compute::kDouble;
+  const auto wide = is_double ? at::kDouble : at::kFloat;
+  const auto type = static_cast<at::ScalarType>(InfoOf(dtype).number);
+  std::vector<at::Tensor> x;
+  for (const char* kind = InfoOf(op).operands; *kind != '\0'; ++kind) {
+    x.push_back(at::empty({n}, wide));
+    std::memcpy(x.back().data_ptr(), in[x.size() - 1], x.back().nbytes());
+    if (*kind != 's') x.back() = x.back().to(type);
+  }
+  at::Tensor y = Eager(op, x[0]);
+  if (!y.defined()) y = EagerOfMany(op, x);
   if (!y.defined()) return false;
+  y = y.to(wide);
   std::memcpy(out, y.data_ptr(), y.nbytes());
   return true;
 }
@@ -184,6 +235,14 @@ void RecordedGroup::RecordValue(const c10::IValue& value, bool is_number,
     for (const c10::IValue& element : list) {
       RecordValue(element, element.isScalar() && !element.isInt(), is_written,
                   step);
+    }
+  } else if (value.isString()) {  // as CallFrame::AddString()
+    const std::string& text = value.toStringRef();
+    step->statics.push_back(text.size());
+    for (std::size_t i = 0; i < text.size(); i += 8) {
+      std::uint64_t& word = step->statics.emplace_back(0);
+      std::memcpy(&word, text.data() + i,
+                  std::min<std::size_t>(8, text.size() - i));
     }
   } else if (value.isInt() || value.isBool()) {
     step->statics.push_back(static_cast<std::uint64_t>(

@@ -1,0 +1,197 @@
+// Tail functions: tile by tile, in any tiles and for any number of threads,
+// eager's bits; and where eager cuts.
+#include "runtime/tail_functions.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+#include <vector>
+
+namespace tjit::runtime {
+namespace {
+
+using at::Tensor;
+using ir::DType;
+using ir::Op;
+
+struct Case {
+  Op op;
+  bool is_binary;
+  std::function<Tensor(const Tensor& a, const Tensor& b)> eager;
+  double s = 0, t = 0, u = 0;
+};
+
+const std::vector<Case>& Cases() {
+  static const auto* const cases = new std::vector<Case>{
+      {Op::kSigmoid, false, [](auto& a, auto&) { return at::sigmoid(a); }},
+      {Op::kSilu, false, [](auto& a, auto&) { return at::silu(a); }},
+      {Op::kMish, false, [](auto& a, auto&) { return at::mish(a); }},
+      {Op::kGelu, false, [](auto& a, auto&) { return at::gelu(a); }},
+      {Op::kGeluTanh, false,
+       [](auto& a, auto&) { return at::gelu(a, "tanh"); }},
+      {Op::kSoftplus, false,
+       [](auto& a, auto&) { return at::softplus(a, 1.3, 0.7); }, 1.3, 0.7},
+      {Op::kElu, false,
+       [](auto& a, auto&) { return at::elu(a, 0.9, 1.1, 1.3); }, 0.9, 1.1, 1.3},
+      {Op::kExp2, false, [](auto& a, auto&) { return at::exp2(a); }},
+      {Op::kSinh, false, [](auto& a, auto&) { return at::sinh(a); }},
+      {Op::kCosh, false, [](auto& a, auto&) { return at::cosh(a); }},
+      {Op::kPowScalar, false, [](auto& a, auto&) { return at::pow(a, 2.7); },
+       2.7},
+      {Op::kPow, true, [](auto& a, auto& b) { return at::pow(a, b); }},
+      {Op::kSiluBackward, true,
+       [](auto& a, auto& b) { return at::silu_backward(a, b); }},
+      {Op::kMishBackward, true,
+       [](auto& a, auto& b) { return at::mish_backward(a, b); }},
+      {Op::kGeluBackward, true,
+       [](auto& a, auto& b) { return at::gelu_backward(a, b); }},
+      {Op::kGeluTanhBackward, true,
+       [](auto& a, auto& b) { return at::gelu_backward(a, b, "tanh"); }},
+      {Op::kSoftplusBackward, true,
+       [](auto& a, auto& b) { return at::softplus_backward(a, b, 1.3, 0.7); },
+       1.3, 0.7},
+  };
+  return *cases;
+}
+
+const std::pair<DType, at::ScalarType> kTypes[] = {
+    {DType::kF32, at::kFloat},
+    {DType::kF64, at::kDouble},
+    {DType::kBF16, at::kBFloat16}};
+
+Tensor Numbers(std::int64_t n, at::ScalarType type) {
+  Tensor x = at::randn({n}, at::kDouble) * 3;
+  const double inf = std::numeric_limits<double>::infinity();
+  for (std::int64_t i = 0; i < n; i += 97) x[i] = i % 2 == 0 ? inf : -0.0;
+  return x.to(type);
+}
+
+// In tiles of so many elements; in the arrays halves are floats.
+Tensor InTiles(const TjitMath& f, const Case& c, const Tensor& a,
+               const Tensor& b, std::int64_t step) {
+  const auto wide = a.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const Tensor x = a.to(wide), y = b.to(wide);
+  Tensor out = at::empty_like(x);
+  const auto item = static_cast<std::int64_t>(x.itemsize());
+  for (std::int64_t i = 0; i < x.numel(); i += step) {
+    const auto place = [&](const Tensor& t) {
+      return static_cast<char*>(t.data_ptr()) + i * item;
+    };
+    reinterpret_cast<TjitTailFn>(f.address)(
+        std::min(step, x.numel() - i), place(x),
+        c.is_binary ? place(y) : nullptr, place(out), i, x.numel(), c.s, c.t,
+        c.u);
+  }
+  return out.to(a.scalar_type());
+}
+
+std::int64_t Differences(const Tensor& a, const Tensor& b) {
+  const auto bits = a.itemsize() == 8   ? at::kLong
+                    : a.itemsize() == 4 ? at::kInt
+                                        : at::kShort;
+  const Tensor differs = a.view(bits).ne(b.view(bits));
+  return differs.logical_and(~a.isnan().logical_and(b.isnan()))
+      .sum()
+      .item<std::int64_t>();
+}
+
+class TailFunctionsTest : public ::testing::Test {
+ protected:
+  // Checks all ops; returns how many were.
+  int Check(std::int64_t n, std::int64_t step) {
+    int checked = 0;
+    for (const Case& c : Cases()) {
+      for (const auto& [dtype, type] : kTypes) {
+        const auto f = FindTailFunction(c.op, dtype);
+        if (!f) continue;
+        ++checked;
+        const Tensor a = Numbers(n, type), b = Numbers(n, type);
+        EXPECT_EQ(Differences(InTiles(*f, c, a, b, step), c.eager(a, b)), 0)
+            << InfoOf(c.op).name << " " << InfoOf(dtype).name << ", " << n
+            << " elements, tiles of " << step << ", " << at::get_num_threads()
+            << " threads";
+      }
+    }
+    return checked;
+  }
+  void SetUp() override {
+    at::set_num_threads(1);
+    at::manual_seed(5);
+  }
+  void TearDown() override { at::set_num_threads(1); }
+};
+
+// Gelu by erf is oneDNN's but for f64.
+TEST_F(TailFunctionsTest, AreFoundForAllTypes) {
+  EXPECT_EQ(Check(70, 70), 17 * 3 - 2 * 2);
+  EXPECT_FALSE(FindTailFunction(Op::kSigmoid, DType::kF16));
+  EXPECT_FALSE(FindTailFunction(Op::kExp, DType::kF32));
+  EXPECT_TRUE(IsTailFunction(Op::kSigmoid, DType::kF16));
+  EXPECT_FALSE(IsTailFunction(Op::kTanh, DType::kF32));
+}
+
+TEST_F(TailFunctionsTest, AllLengths) {
+  for (const Case& c : Cases()) {
+    for (const auto& [dtype, type] : kTypes) {
+      const auto f = FindTailFunction(c.op, dtype);
+      if (!f) continue;
+      for (std::int64_t n = 1; n <= 70; ++n) {
+        const Tensor a = Numbers(n, type), b = Numbers(n, type);
+        const Tensor eager = c.eager(a, b);
+        for (const std::int64_t step : {std::int64_t{1}, std::int64_t{13}, n}) {
+          ASSERT_EQ(Differences(InTiles(*f, c, a, b, step), eager), 0)
+              << InfoOf(c.op).name << " " << InfoOf(dtype).name << " " << n;
+        }
+      }
+    }
+  }
+}
+
+// Around the sizes at which eager begins to use threads, and at which parts of
+// two and three threads end within a block.
+TEST_F(TailFunctionsTest, ChunksOfThreads) {
+  for (const int threads : {1, 2, 3}) {
+    at::set_num_threads(threads);
+    for (const std::int64_t n :
+         {16384, 16385, 16413, 32768, 32829, 40062, 65537, 100155}) {
+      Check(n, n % 2 == 0 ? 1024 : 1000);
+      Check(n, n);
+    }
+  }
+}
+
+TEST_F(TailFunctionsTest, ThreadsAreThoseOfTheCaller) {
+  const Case& c = Cases()[2];  // mish: a fifth of all bits differ
+  const auto f = FindTailFunction(c.op, DType::kF32);
+  ASSERT_TRUE(f);
+  const Tensor a = Numbers(40062, at::kFloat);
+  const Tensor one = c.eager(a, a);
+  at::set_num_threads(2);
+  const Tensor two = c.eager(a, a);
+  EXPECT_GT(Differences(one, two), 0) << "the chunks' tails show";
+  EXPECT_EQ(Differences(InTiles(*f, c, a, a, 1024), two), 0);
+  {
+    const TailThreads as_one(1);
+    EXPECT_EQ(Differences(InTiles(*f, c, a, a, 1024), one), 0);
+  }
+  at::set_num_threads(1);
+  {
+    const TailThreads as_two(2);
+    EXPECT_EQ(Differences(InTiles(*f, c, a, a, 1024), two), 0);
+  }
+}
+
+TEST_F(TailFunctionsTest, TheCutsOfEager) {
+  EXPECT_EQ(TailChunk(100, 32768, 4), 100);
+  EXPECT_EQ(TailChunk(32768, 32768, 4), 32768);
+  EXPECT_EQ(TailChunk(32769, 32768, 4), 16385);
+  EXPECT_EQ(TailChunk(100000, 32768, 1), 100000);
+  EXPECT_EQ(TailChunk(100000, 32768, 4), 25000);
+  EXPECT_EQ(TailChunk(100000, 32768, 2), 50000);
+}
+
+}  // namespace
+}  // namespace tjit::runtime

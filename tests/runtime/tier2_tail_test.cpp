@@ -1,0 +1,185 @@
+// Ops whose bits depend on the place of an element, in compiled kernels end to
+// end: between two other ops in one group, for one and two threads, with
+// eager's bits.
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+#include <tjit/tjit.h>
+
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "runtime/testing.h"
+
+namespace tjit {
+namespace {
+
+using at::Tensor;
+using Unary = std::function<Tensor(const Tensor& x, const Tensor& w)>;
+
+struct Case {
+  const char* name;
+  Unary op;
+};
+
+const std::vector<Case>& Cases() {
+  static const auto* const cases = new std::vector<Case>{
+      {"sigmoid", [](auto& x, auto&) { return at::sigmoid(x); }},
+      {"silu", [](auto& x, auto&) { return at::silu(x); }},
+      {"mish", [](auto& x, auto&) { return at::mish(x); }},
+      {"gelu tanh", [](auto& x, auto&) { return at::gelu(x, "tanh"); }},
+      {"softplus", [](auto& x, auto&) { return at::softplus(x, 1.5, 3); }},
+      {"elu", [](auto& x, auto&) { return at::elu(x); }},
+      {"exp2", [](auto& x, auto&) { return at::exp2(x); }},
+      {"pow scalar", [](auto& x, auto&) { return at::pow(x, 2.5); }},
+      {"pow", [](auto& x, auto& w) { return at::pow(x, w); }},
+      {"silu_backward",
+       [](auto& x, auto& w) { return at::silu_backward(x, w); }},
+      {"gelu_backward tanh",
+       [](auto& x, auto& w) { return at::gelu_backward(x, w, "tanh"); }},
+      {"softplus_backward",
+       [](auto& x, auto& w) { return at::softplus_backward(x, w, 1.5, 3); }},
+  };
+  return *cases;
+}
+
+bool SameBits(const Tensor& a, const Tensor& b) {
+  return a.sizes() == b.sizes() &&
+         std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
+}
+
+class Tier2TailTest : public ::testing::Test {
+ protected:
+  void SetUp() override { at::set_num_threads(1); }
+  void TearDown() override {
+    disable();
+    clear();
+    at::set_num_threads(1);
+  }
+
+  // Steps whose bits differ, of `step` run until its group is machine code.
+  int Differences(const std::function<Tensor()>& step, int steps = 24) {
+    const Tensor eager = step().clone();
+    Options options;
+    options.hot_threshold = 2;
+    options.backend = Backend::kLlvm;
+    options.compile_all = true;
+    options.cache_dir = "off";
+    const Stats before = stats();
+    EXPECT_TRUE(enable(options));
+    int differences = 0;
+    for (int i = 0; i < steps; ++i) {
+      const Tensor ours = step();
+      differences += SameBits(ours, eager) ? 0 : 1;
+      mark_step();
+      testing::WaitForCompiler();
+    }
+    stats_ = stats() - before;
+    disable();
+    clear();
+    return differences;
+  }
+
+  Stats stats_;
+};
+
+// All three ops of the step are one group.
+TEST_F(Tier2TailTest, FusedWithEagersBits) {
+  for (const Case& c : Cases()) {
+    for (const auto type : {at::kFloat, at::kDouble}) {
+      for (const std::int64_t n : {1, 31, 70, 2021}) {
+        const Tensor x = at::rand({n}, type) + 0.1, w = at::rand({n}, type);
+        EXPECT_EQ(
+            Differences([&] { return at::add(c.op(at::mul(x, w), w), x); }), 0)
+            << c.name << " " << n;
+        EXPECT_GT(stats_.groups_run, 3) << c.name << stats_.to_json();
+        EXPECT_EQ(stats_.steps_fused, 3 * stats_.groups_run) << c.name;
+      }
+    }
+  }
+}
+
+// Eager's chunks and the kernel's parts are of different sizes.
+TEST_F(Tier2TailTest, TwoThreads) {
+  for (const int threads : {1, 2}) {
+    at::set_num_threads(threads);
+    for (const std::int64_t n : {32829, 40062, 100123}) {
+      for (const char* name :
+           {"sigmoid", "mish", "gelu tanh", "silu_backward"}) {
+        const Case* c = nullptr;
+        for (const Case& known : Cases()) {
+          if (std::string(known.name) == name) c = &known;
+        }
+        ASSERT_NE(c, nullptr);
+        const Tensor x = at::rand({n}) + 0.1, w = at::rand({n});
+        EXPECT_EQ(Differences(
+                      [&] { return at::add(c->op(at::mul(x, w), w), x); }, 14),
+                  0)
+            << name << " " << n << ", " << threads << " threads";
+        EXPECT_EQ(stats_.steps_fused, 3 * stats_.groups_run) << name;
+        EXPECT_GT(stats_.groups_run, 3) << stats_.to_json();
+      }
+    }
+  }
+}
+
+// A bias makes rows of the loop; the op's own operands are flat.
+TEST_F(Tier2TailTest, RowsAndHalves) {
+  for (const auto type : {at::kFloat, at::kBFloat16}) {
+    for (const std::int64_t columns : {5, 33, 1500}) {
+      const Tensor x = at::randn({30, columns}).to(type);
+      const Tensor bias = at::randn({columns}).to(type);
+      EXPECT_EQ(Differences(
+                    [&] { return at::mul(at::silu(at::add(x, bias)), bias); }),
+                0)
+          << columns;
+      EXPECT_EQ(stats_.steps_fused, 3 * stats_.groups_run);
+      EXPECT_GT(stats_.groups_run, 3) << stats_.to_json();
+    }
+  }
+}
+
+// What is not flat stays a library call, with its bits.
+TEST_F(Tier2TailTest, StridedAndBroadcastOperandsAreLibraryCalls) {
+  const Tensor wide = at::randn({40, 70}), w = at::randn({40, 35});
+  const Tensor strided = wide.slice(1, 0, 70, 2);
+  EXPECT_EQ(Differences([&] { return at::add(at::sigmoid(strided), w); }), 0);
+  const Tensor base = at::rand({40, 35}) + 0.1, row = at::rand({35});
+  EXPECT_EQ(Differences([&] { return at::add(at::pow(base, row), w); }), 0);
+  const Tensor t = at::randn({35, 40}).t();
+  EXPECT_EQ(Differences([&] { return at::add(at::silu(t), w); }), 0);
+}
+
+// The number of threads may change while the kernel stays.
+TEST_F(Tier2TailTest, ThreadsThatChange) {
+  const Tensor x = at::randn({40062}), w = at::randn({40062});
+  const auto step = [&] { return at::add(at::mish(at::mul(x, w)), x); };
+  std::vector<Tensor> eager;
+  for (const int threads : {1, 2}) {
+    at::set_num_threads(threads);
+    eager.push_back(step().clone());
+  }
+  ASSERT_FALSE(SameBits(eager[0], eager[1]));
+  Options options;
+  options.hot_threshold = 2;
+  options.backend = Backend::kLlvm;
+  options.compile_all = true;
+  options.cache_dir = "off";
+  const Stats before = stats();
+  ASSERT_TRUE(enable(options));
+  for (int i = 0; i < 60; ++i) {
+    const int threads = 1 + i / 10 % 2;
+    at::set_num_threads(threads);
+    EXPECT_TRUE(SameBits(step(), eager[static_cast<std::size_t>(threads) - 1]))
+        << i;
+    mark_step();
+    testing::WaitForCompiler();
+  }
+  const Stats d = stats() - before;
+  EXPECT_GT(d.groups_run, 30) << d.to_json();
+}
+
+}  // namespace
+}  // namespace tjit
