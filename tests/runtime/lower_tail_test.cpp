@@ -75,6 +75,8 @@ TEST(LowerTailTest, FlatTensorsHaveTheBitsOfEager) {
     for (const auto type : {at::kFloat, at::kDouble, at::kBFloat16}) {
       SCOPED_TRACE(
           absl::StrCat(c.op, " ", c.arguments, " ", at::toString(type)));
+      const bool is_pow_scalar = std::string(c.op) == "aten::pow.Tensor_Scalar";
+      if (is_pow_scalar && type == at::kBFloat16) continue;  // refused
       for (std::int64_t n = 1; n <= 70; ++n) {
         ASSERT_EQ(Check(c, type, {1, n}), "") << n;
       }
