@@ -49,10 +49,10 @@ class InterpretedKernel : public Kernel {
     ir::Hooks hooks;
     hooks.max_elements = std::numeric_limits<std::int64_t>::max();
     hooks.math = [this](ir::Op op, ir::DType dtype, const void* const* in,
-                        void* out, std::int64_t n) {
+                        const double* scalars, void* out, std::int64_t n) {
       const auto found = entries_.find({op, dtype});
       if (found == entries_.end() || found->second == nullptr) return false;
-      functions_->Call(*found->second, in, out, n);
+      functions_->Call(*found->second, in, scalars, out, n);
       return true;
     };
     hooks.rows = [this](ir::Op op, ir::DType dtype, std::int64_t rows,

@@ -19,11 +19,11 @@ class MathFunctions {
   // that IsFunction(), or one of rows (IsOfRows(); the function is a
   // TjitRowFn). Lives as long as this.
   virtual const TjitMath* For(ir::Op op, ir::DType dtype) = 0;
-  // Computes n elements, all that there are, from one array of them per
-  // operand, scalars repeated; halves are floats. Of an op with one operand, in
-  // and out may be the same.
-  virtual void Call(const TjitMath& function, const void* const* in, void* out,
-                    std::int64_t n) const = 0;
+  // Computes n elements, all that there are, from one array of them per tensor
+  // operand, and the scalar ones; halves are floats. Of an op with one operand,
+  // in and out may be the same.
+  virtual void Call(const TjitMath& function, const void* const* in,
+                    const double* scalars, void* out, std::int64_t n) const = 0;
   // True for ops of this type that are computed by a function of a library.
   virtual bool IsFunction(ir::Op op, ir::DType dtype) const = 0;
 };

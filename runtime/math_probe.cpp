@@ -227,10 +227,10 @@ const TjitMath* MathProbe::For(Op op, DType dtype) {
   return found->second ? &*found->second : nullptr;
 }
 
-void MathProbe::Call(const TjitMath& function, const void* const* in, void* out,
-                     std::int64_t n) const {
+void MathProbe::Call(const TjitMath& function, const void* const* in,
+                     const double* scalars, void* out, std::int64_t n) const {
   if (function.kind >= kTjitTailF32 && function.kind <= kTjitTailF16) {
-    CallTailFunction(function, in, out, n);
+    CallTailFunction(function, in, scalars, out, n);
   } else {
     CallAny(function, in[0], out, n);
   }

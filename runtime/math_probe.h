@@ -26,8 +26,8 @@ class MathProbe : public MathFunctions {
  public:
   const TjitMath* For(ir::Op op, ir::DType dtype) override;
   // REQUIRES: `function` is not one of rows.
-  void Call(const TjitMath& function, const void* const* in, void* out,
-            std::int64_t n) const override;
+  void Call(const TjitMath& function, const void* const* in,
+            const double* scalars, void* out, std::int64_t n) const override;
   bool IsFunction(ir::Op op, ir::DType dtype) const override;
 
  private:

@@ -10,7 +10,8 @@
 namespace tjit::runtime {
 namespace {
 
-constexpr double kScalars[] = {0.75, 1.5, 1.25};
+// Not floats: some tails of eager take them as doubles.
+constexpr double kScalars[] = {0.7, 1.6, 1.3};
 
 bool SameBits(const at::Tensor& a, const at::Tensor& b) {
   const std::size_t item = a.itemsize();

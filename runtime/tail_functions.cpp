@@ -312,7 +312,7 @@ std::optional<TjitMath> FindTailFunction(Op op, DType dtype) {
 }
 
 void CallTailFunction(const TjitMath& function, const void* const* in,
-                      void* out, std::int64_t n) {
+                      const double* scalars, void* out, std::int64_t n) {
   const TailOp* const op =
       std::find_if(std::begin(kOps), std::end(kOps), [&](const TailOp& o) {
         return std::strcmp(InfoOf(o.op).name, function.op) == 0;
@@ -320,11 +320,7 @@ void CallTailFunction(const TjitMath& function, const void* const* in,
   const int tensors = op->is_binary ? 2 : 1;
   const int operands = static_cast<int>(std::strlen(InfoOf(op->op).operands));
   double s[3] = {};
-  for (int i = tensors; i < operands && n > 0; ++i) {
-    s[i - tensors] = function.kind == kTjitTailF64
-                         ? *static_cast<const double*>(in[i])
-                         : *static_cast<const float*>(in[i]);
-  }
+  std::copy(scalars + tensors, scalars + operands, s);
   reinterpret_cast<TjitTailFn>(function.address)(
       n, in[0], op->is_binary ? in[1] : nullptr, out, 0, n, s[0], s[1], s[2]);
 }

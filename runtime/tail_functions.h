@@ -20,8 +20,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "compiler/ir/op.h"
 #include "compiler/llvm/abi.h"
+#include "compiler/math_functions.h"
 
 namespace tjit::runtime {
 
@@ -38,7 +38,7 @@ std::optional<TjitMath> FindTailFunction(ir::Op op, ir::DType dtype);
 
 // Runs over all n elements; operands as in MathFunctions::Call().
 void CallTailFunction(const TjitMath& function, const void* const* in,
-                      void* out, std::int64_t n);
+                      const double* scalars, void* out, std::int64_t n);
 
 // While it lives, tail functions on this thread are parts of what a thread does
 // for which eager would use so many threads. Without one: this thread's own.

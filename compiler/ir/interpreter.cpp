@@ -79,10 +79,12 @@ class Machine : public RunMemory {
     const auto n = static_cast<std::size_t>(extents.numel());
     std::vector<T> arrays[4], result(n);
     const T* pointers[4] = {};
+    double scalars[4] = {};
     for (std::size_t i = 0; i < in.operands.size(); ++i) {
       const Operand& operand = in.operands[i];
       if (!operand.is_tensor()) {
         T value = ScalarAs<T>(ScalarOf(operand.scalar));
+        scalars[i] = ScalarAs<double>(ScalarOf(operand.scalar));
         if (InfoOf(in.op).operands[i] == 'r') {
           char rounded[8];
           Store(dtype, value, rounded);
@@ -94,7 +96,7 @@ class Machine : public RunMemory {
       }
       pointers[i] = arrays[i].data();
     }
-    EvalPointwise<T>(in.op, dtype, pointers,
+    EvalPointwise<T>(in.op, dtype, pointers, scalars,
                      static_cast<int>(in.operands.size()), result.data(),
                      extents.numel(), hooks_);
     return Define(in.results[0], result);

@@ -57,9 +57,10 @@ struct CallSite {
 struct Hooks {
   // Computes all n elements of a float op, in row-major order, in the compute
   // type of `dtype` (float or double), from one array per operand, scalars
-  // repeated; returns false to have std:: do it.
-  std::function<bool(Op op, DType dtype, const void* const* in, void* out,
-                     std::int64_t n)>
+  // repeated; `scalars` are these as the program gave them, by operand. Returns
+  // false to have std:: do it.
+  std::function<bool(Op op, DType dtype, const void* const* in,
+                     const double* scalars, void* out, std::int64_t n)>
       math;
   // Computes a reduction or a row op along the last dim of f32 or f64: `rows`
   // rows of n elements, from one array per operand (null: none); returns false

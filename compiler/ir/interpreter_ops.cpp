@@ -65,20 +65,21 @@ constexpr RowFn kRow[] = {
 };
 
 template <class T>
-bool Hooked(Op op, DType dtype, const T* const* in, T* out, std::int64_t n,
-            const Hooks& hooks) {
+bool Hooked(Op op, DType dtype, const T* const* in, const double* scalars,
+            T* out, std::int64_t n, const Hooks& hooks) {
   if (eval::kIsInt<T> || !hooks.math) return false;
   const void* arrays[4];
   for (int i = 0; i < 4; ++i) arrays[i] = in[i];
-  return hooks.math(op, dtype, arrays, out, n);
+  return hooks.math(op, dtype, arrays, scalars, out, n);
 }
 
 }  // namespace
 
 template <class T>
-void EvalPointwise(Op op, DType dtype, const T* const* in, int operands, T* out,
-                   std::int64_t n, const Hooks& hooks) {
-  if (Hooked(op, dtype, in, out, n, hooks)) return;
+void EvalPointwise(Op op, DType dtype, const T* const* in,
+                   const double* scalars, int operands, T* out, std::int64_t n,
+                   const Hooks& hooks) {
+  if (Hooked(op, dtype, in, scalars, out, n, hooks)) return;
   const PointwiseFn<T> fn = kPointwise<T>[static_cast<int>(op)];
   T x[4] = {};
   for (std::int64_t i = 0; i < n; ++i) {
@@ -101,12 +102,13 @@ void EvalRow(Op op, const double* const* in, double* out, std::int64_t n) {
   kRow[static_cast<int>(op)](in, out, n);
 }
 
-template void EvalPointwise(Op, DType, const std::int64_t* const*, int,
-                            std::int64_t*, std::int64_t, const Hooks&);
-template void EvalPointwise(Op, DType, const float* const*, int, float*,
-                            std::int64_t, const Hooks&);
-template void EvalPointwise(Op, DType, const double* const*, int, double*,
-                            std::int64_t, const Hooks&);
+template void EvalPointwise(Op, DType, const std::int64_t* const*,
+                            const double*, int, std::int64_t*, std::int64_t,
+                            const Hooks&);
+template void EvalPointwise(Op, DType, const float* const*, const double*, int,
+                            float*, std::int64_t, const Hooks&);
+template void EvalPointwise(Op, DType, const double* const*, const double*, int,
+                            double*, std::int64_t, const Hooks&);
 template std::int64_t EvalReduce(Op, const std::int64_t*, std::int64_t, double);
 template double EvalReduce(Op, const double*, std::int64_t, double);
 

@@ -9,10 +9,12 @@
 namespace tjit::ir {
 
 // out[i] = op(in[0][i], in[1][i], ...). T is int64_t, float or double.
+// `scalars`: as in Hooks::math.
 // REQUIRES: the op is pointwise and for the dtypes behind T.
 template <class T>
-void EvalPointwise(Op op, DType dtype, const T* const* in, int operands, T* out,
-                   std::int64_t n, const Hooks& hooks);
+void EvalPointwise(Op op, DType dtype, const T* const* in,
+                   const double* scalars, int operands, T* out, std::int64_t n,
+                   const Hooks& hooks);
 
 // One group of a reduction. A is int64_t or double. REQUIRES: n > 0 if
 // NeedsElements(op).

@@ -232,8 +232,8 @@ TEST(IrInterpreterTest, WriteBacksComeLastAndInOrder) {
 
 TEST(IrInterpreterTest, CallsAndTheMathHook) {
   Hooks hooks;
-  hooks.math = [](Op op, DType dtype, const void* const* in, void* out,
-                  std::int64_t n) {
+  hooks.math = [](Op op, DType dtype, const void* const* in,
+                  const double* /*scalars*/, void* out, std::int64_t n) {
     if (op != Op::kExp || dtype != DType::kF32) return false;
     for (std::int64_t i = 0; i < n; ++i) {
       static_cast<float*>(out)[i] = static_cast<const float*>(in[0])[i] + 100;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "compiler/ir/interpreter.h"
@@ -187,13 +188,20 @@ TEST(IrAgainstEagerTest, TailsOfHalfTypes) {
 
 TEST(IrAgainstEagerTest, FunctionsAreNearEagers) {
   ForEach(FunctionCases(), [](const Case& c, Op op, DType dtype) {
-    const bool with_special = op != Op::kFmod && op != Op::kRemainder;
+    // Eager's gelu is far off at infinities, and its slope, the difference of
+    // two numbers near 1, is good to some 1e-6 (by erf through 7.1.26 of
+    // Abramowitz and Stegun).
+    const bool is_gelu = absl::StartsWith(c.op, "gelu");
+    // The exponent of a half's power is a half in eager's vectors.
+    const bool with_special = op != Op::kFmod && op != Op::kRemainder &&
+                              op != Op::kPowScalar && !is_gelu;
     const auto [is, should] = Both(c, op, dtype, kElements, with_special);
     const double tolerance = dtype == DType::kF64   ? 1e-13
                              : dtype == DType::kF32 ? 1e-5
                              : dtype == DType::kF16 ? 1e-3
                                                     : 1e-2;
-    EXPECT_TRUE(at::allclose(is, should, tolerance, 1e-7, true))
+    const double floor = is_gelu ? 4e-6 : 1e-7;
+    EXPECT_TRUE(at::allclose(is, should, tolerance, floor, true))
         << is << should;
   });
 }

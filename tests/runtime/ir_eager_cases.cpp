@@ -90,7 +90,21 @@ const std::vector<Case>& FunctionCases() {
       {"erf", "%0", TJIT_EAGER(at::erf(x[0]))},
       {"erfc", "%0", TJIT_EAGER(at::erfc(x[0]))},
       {"sigmoid", "%0", TJIT_EAGER(at::sigmoid(x[0]))},
+      {"silu", "%0", TJIT_EAGER(at::silu(x[0]))},
+      {"mish", "%0", TJIT_EAGER(at::mish(x[0]))},
+      {"gelu", "%0", TJIT_EAGER(at::gelu(x[0]))},
+      {"gelu_tanh", "%0", TJIT_EAGER(at::gelu(x[0], "tanh"))},
+      {"softplus", "%0, S, 2", TJIT_EAGER(at::softplus(x[0], s, 2))},
+      {"elu", "%0, S, 2, 0.5", TJIT_EAGER(at::elu(x[0], s, 2, 0.5))},
       {"pow", "%0, %1", TJIT_EAGER(at::pow(x[0], x[1]))},
+      {"pow_scalar", "%0, S", TJIT_EAGER(at::pow(x[0], s))},
+      {"silu_backward", "%0, %1", TJIT_EAGER(at::silu_backward(x[0], x[1]))},
+      {"mish_backward", "%0, %1", TJIT_EAGER(at::mish_backward(x[0], x[1]))},
+      {"gelu_backward", "%0, %1", TJIT_EAGER(at::gelu_backward(x[0], x[1]))},
+      {"gelu_tanh_backward", "%0, %1",
+       TJIT_EAGER(at::gelu_backward(x[0], x[1], "tanh"))},
+      {"softplus_backward", "%0, %1, S, 2",
+       TJIT_EAGER(at::softplus_backward(x[0], x[1], s, 2))},
   };
   return *cases;
 }

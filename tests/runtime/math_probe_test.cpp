@@ -48,12 +48,12 @@ TEST(MathProbe, WhatItFindsHasTheBitsOfEager) {
           const at::Tensor x = scale * at::randn({n}, type);
           at::Tensor y = at::empty_like(x);
           const void* in = x.const_data_ptr();
-          probe.Call(*f, &in, y.data_ptr(), n);
+          probe.Call(*f, &in, nullptr, y.data_ptr(), n);
           EXPECT_EQ(Differences(y, c.eager(x)), 0)
               << InfoOf(c.op).name << " " << InfoOf(dtype).name << " " << n;
           at::Tensor z = x.clone();
           in = z.const_data_ptr();
-          probe.Call(*f, &in, z.data_ptr(), n);
+          probe.Call(*f, &in, nullptr, z.data_ptr(), n);
           EXPECT_EQ(Differences(z, y), 0) << "in place";
         }
       }
@@ -73,7 +73,7 @@ TEST(MathProbe, TheSquareRootIsEagersNotTheProcessors) {
   const at::Tensor x = at::rand({1 << 18}) + 0.5;
   at::Tensor y = at::empty_like(x);
   const void* in = x.const_data_ptr();
-  probe.Call(*f, &in, y.data_ptr(), x.numel());
+  probe.Call(*f, &in, nullptr, y.data_ptr(), x.numel());
   EXPECT_EQ(Differences(y, at::sqrt(x)), 0);
 }
 

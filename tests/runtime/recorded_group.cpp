@@ -73,8 +73,8 @@ at::Tensor Eager(ir::Op op, const at::Tensor& x) {
 }
 
 // Ops of several operands, and those whose bits depend on the place.
-at::Tensor EagerOfMany(ir::Op op, const std::vector<at::Tensor>& x) {
-  const auto s = [&](std::size_t i) { return x[i][0].item(); };
+at::Tensor EagerOfMany(ir::Op op, const std::vector<at::Tensor>& x,
+                       const double* s) {
   switch (op) {
     case ir::Op::kSigmoid:
       return at::sigmoid(x[0]);
@@ -87,9 +87,9 @@ at::Tensor EagerOfMany(ir::Op op, const std::vector<at::Tensor>& x) {
     case ir::Op::kGeluTanh:
       return at::gelu(x[0], "tanh");
     case ir::Op::kSoftplus:
-      return at::softplus(x[0], s(1), s(2));
+      return at::softplus(x[0], s[1], s[2]);
     case ir::Op::kElu:
-      return at::elu(x[0], s(1), s(2), s(3));
+      return at::elu(x[0], s[1], s[2], s[3]);
     case ir::Op::kExp2:
       return at::exp2(x[0]);
     case ir::Op::kSinh:
@@ -99,7 +99,7 @@ at::Tensor EagerOfMany(ir::Op op, const std::vector<at::Tensor>& x) {
     case ir::Op::kPow:
       return at::pow(x[0], x[1]);
     case ir::Op::kPowScalar:
-      return at::pow(x[0], s(1));
+      return at::pow(x[0], s[1]);
     case ir::Op::kSiluBackward:
       return at::silu_backward(x[0], x[1]);
     case ir::Op::kMishBackward:
@@ -109,14 +109,14 @@ at::Tensor EagerOfMany(ir::Op op, const std::vector<at::Tensor>& x) {
     case ir::Op::kGeluTanhBackward:
       return at::gelu_backward(x[0], x[1], "tanh");
     case ir::Op::kSoftplusBackward:
-      return at::softplus_backward(x[0], x[1], s(2), s(3));
+      return at::softplus_backward(x[0], x[1], s[2], s[3]);
     default:
       return at::Tensor();
   }
 }
 
 bool EagersFunctions(ir::Op op, ir::DType dtype, const void* const* in,
-                     void* out, std::int64_t n) {
+                     const double* scalars, void* out, std::int64_t n) {
   if (n == 0) return false;
   const bool is_double = InfoOf(dtype).compute == ir::Compute::kDouble;
   const auto wide = is_double ? at::kDouble : at::kFloat;
@@ -125,10 +125,10 @@ bool EagersFunctions(ir::Op op, ir::DType dtype, const void* const* in,
   for (const char* kind = InfoOf(op).operands; *kind != '\0'; ++kind) {
     x.push_back(at::empty({n}, wide));
     std::memcpy(x.back().data_ptr(), in[x.size() - 1], x.back().nbytes());
-    if (*kind != 's') x.back() = x.back().to(type);
+    x.back() = x.back().to(type);
   }
   at::Tensor y = Eager(op, x[0]);
-  if (!y.defined()) y = EagerOfMany(op, x);
+  if (!y.defined()) y = EagerOfMany(op, x, scalars);
   if (!y.defined()) return false;
   y = y.to(wide);
   std::memcpy(out, y.data_ptr(), y.nbytes());

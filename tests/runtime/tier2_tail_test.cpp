@@ -30,17 +30,17 @@ const std::vector<Case>& Cases() {
       {"silu", [](auto& x, auto&) { return at::silu(x); }},
       {"mish", [](auto& x, auto&) { return at::mish(x); }},
       {"gelu tanh", [](auto& x, auto&) { return at::gelu(x, "tanh"); }},
-      {"softplus", [](auto& x, auto&) { return at::softplus(x, 1.5, 3); }},
+      {"softplus", [](auto& x, auto&) { return at::softplus(x, 1.7, 3.1); }},
       {"elu", [](auto& x, auto&) { return at::elu(x); }},
       {"exp2", [](auto& x, auto&) { return at::exp2(x); }},
-      {"pow scalar", [](auto& x, auto&) { return at::pow(x, 2.5); }},
+      {"pow scalar", [](auto& x, auto&) { return at::pow(x, 1.7); }},
       {"pow", [](auto& x, auto& w) { return at::pow(x, w); }},
       {"silu_backward",
        [](auto& x, auto& w) { return at::silu_backward(x, w); }},
       {"gelu_backward tanh",
        [](auto& x, auto& w) { return at::gelu_backward(x, w, "tanh"); }},
       {"softplus_backward",
-       [](auto& x, auto& w) { return at::softplus_backward(x, w, 1.5, 3); }},
+       [](auto& x, auto& w) { return at::softplus_backward(x, w, 1.7, 3.1); }},
   };
   return *cases;
 }
