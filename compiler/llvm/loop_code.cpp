@@ -75,11 +75,8 @@ class Resolver {
   }
 
   std::string Finish(LoopCode* code) {
-    bool keeps_order = code_.in_order;
+    bool keeps_order = code_.in_order;  // as loops over rows do
     for (const Step& step : code_.steps) keeps_order |= step.is_tail_call;
-    if (code_.is_rows && keeps_order && !code_.in_order) {
-      return "a loop over rows has an op that is told its place";
-    }
     LoopShape shape = code_.is_rows
                           ? MakeRowsShape(sizes_, geometries_)
                           : MakeLoopShape(sizes_, geometries_, keeps_order);

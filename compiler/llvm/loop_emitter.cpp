@@ -200,6 +200,10 @@ class LoopEmitter {
         if (phases_.of_step[i] != phase || !step.is_array_call) continue;
         if (step.is_row_call) {
           CallRows(step, first_row, rows);
+        } else if (step.is_tail_call) {
+          Value* first = step.is_of_row ? nullptr : zero;
+          CallTail(step, first_row, step.is_of_row ? rows : elements,
+                   PlaceOf(first_row, first), ElementCount(step.is_of_row));
         } else {
           CallArray(step, first_row, step.is_of_row ? rows : elements);
         }
@@ -226,7 +230,8 @@ class LoopEmitter {
           continue;
         }
         if (code_.steps[i].is_tail_call) {
-          CallTail(code_.steps[i], first_row, first, elements);
+          CallTail(code_.steps[i], first, elements, PlaceOf(first_row, first),
+                   ElementCount(false));
         } else {
           CallArray(code_.steps[i], first, elements);
         }
@@ -267,9 +272,9 @@ class LoopEmitter {
     CallFunction(step.math, types, arguments);
   }
 
-  // TjitTailFn (abi.h)
-  void CallTail(const Step& step, Value* first_row, Value* first,
-                Value* elements) {
+  // TjitTailFn (abi.h). `place`: of the first of the elements, of `total`.
+  void CallTail(const Step& step, Value* first, Value* elements, Value* place,
+                Value* total) {
     llvm::Type* pointer = b_.getPtrTy();
     llvm::Type* i64 = b_.getInt64Ty();
     llvm::Type* f64 = b_.getDoubleTy();
@@ -286,17 +291,19 @@ class LoopEmitter {
     tensors.resize(2, null);
     scalars.resize(3, zero);
     Value* out = BufferOf(phases_.buffer_of_value.at(step.result));
-    CallFunction(
-        step.math, {i64, pointer, pointer, pointer, i64, i64, f64, f64, f64},
-        {elements, tensors[0], tensors[1], out, PlaceOf(first_row, first),
-         ElementCount(), scalars[0], scalars[1], scalars[2]});
+    CallFunction(step.math,
+                 {i64, pointer, pointer, pointer, i64, i64, f64, f64, f64},
+                 {elements, tensors[0], tensors[1], out, place, total,
+                  scalars[0], scalars[1], scalars[2]});
   }
 
-  // Of the tile's first element, in row-major order.
+  // Of the tile's first element, in row-major order; without `first`, of its
+  // row among the rows.
   Value* PlaceOf(Value* first_row, Value* first) {
     std::vector<Value*> indices = outer_;
     if (first_row != nullptr) indices.push_back(first_row);
-    indices.push_back(first);
+    if (first != nullptr) indices.push_back(first);
+    if (indices.empty()) return b_.getInt64(0);
     Value* place = indices[0];
     for (std::size_t d = 1; d < indices.size(); ++d) {
       place = b_.CreateAdd(b_.CreateMul(place, frame_.Number(code_.sizes[d])),
@@ -305,10 +312,11 @@ class LoopEmitter {
     return place;
   }
 
-  Value* ElementCount() {
+  Value* ElementCount(bool is_of_rows) {
     Value* count = b_.getInt64(1);
-    for (const ir::Size& size : code_.sizes) {
-      count = b_.CreateMul(count, frame_.Number(size));
+    for (std::size_t d = 0; d < code_.sizes.size() - (is_of_rows ? 1 : 0);
+         ++d) {
+      count = b_.CreateMul(count, frame_.Number(code_.sizes[d]));
     }
     return count;
   }
