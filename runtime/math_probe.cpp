@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/half_tables.h"
 #include "runtime/libtorch_symbol.h"
 #include "runtime/tail_functions.h"
 
@@ -47,6 +48,8 @@ const Function kFunctions[] = {
     {Op::kErfc, at::erfc, "Erfc", "erfc"},
     {Op::kSqrt, at::sqrt, "Sqrt", ""},
 };
+
+static_assert(std::size(kFunctions) <= kHalfTables);
 
 const Function* FunctionOf(Op op) {
   for (const Function& f : kFunctions) {
@@ -132,6 +135,7 @@ TJIT_CALL_SLEEF(CallF64x8, "avx512f", double, __m512d, 8)
 void CallAny(const TjitMath& f, const void* in, void* out, std::int64_t n) {
   switch (f.kind) {
     case kTjitMathVmlF32:
+    case kTjitMathBF16:
       return CallVml<float>(f, in, out, n);
     case kTjitMathVmlF64:
       return CallVml<double>(f, in, out, n);
@@ -209,16 +213,15 @@ const TjitMath* MathProbe::For(Op op, DType dtype) {
   if (RowProbe::RowOpOf(op)) return rows_.For(op, dtype);
   const Function* f = FunctionOf(op);
   const bool is_tail = IsTailFunction(op, dtype);
-  if (!is_tail &&
-      (f == nullptr || (dtype != DType::kF32 && dtype != DType::kF64))) {
-    return nullptr;
-  }
+  if (!is_tail && (f == nullptr || dtype == DType::kF16)) return nullptr;
   const std::lock_guard<std::mutex> lock(mutex_);
   auto found = found_.find({op, dtype});
   if (found == found_.end()) {
     std::optional<TjitMath> function;
     if (is_tail) {
       function = FindTailFunction(op, dtype);
+    } else if (dtype == DType::kBF16) {
+      function = FindHalfTable(static_cast<int>(f - kFunctions), op, f->eager);
     } else {
       function = dtype == DType::kF64 ? Probe<double>(*f) : Probe<float>(*f);
     }

@@ -55,6 +55,7 @@ enum TjitMathKind : std::int32_t {
   kTjitTailF64,
   kTjitTailBF16,
   kTjitTailF16,
+  kTjitMathBF16,  // as VML's; halves are floats in the arrays
   kTjitMathKindCount,
 };
 

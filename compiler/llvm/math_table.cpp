@@ -18,13 +18,14 @@ struct KindInfo {
   bool is_row = false;
 };
 constexpr KindInfo kKinds[kTjitMathKindCount] = {
-    {true, false, DType::kF32, 0},   {true, false, DType::kF64, 0},
-    {false, false, DType::kF32, 4},  {false, false, DType::kF32, 8},
-    {false, false, DType::kF32, 16}, {false, false, DType::kF64, 2},
-    {false, false, DType::kF64, 4},  {false, false, DType::kF64, 8},
+    {true, false, DType::kF32, 0},       {true, false, DType::kF64, 0},
+    {false, false, DType::kF32, 4},      {false, false, DType::kF32, 8},
+    {false, false, DType::kF32, 16},     {false, false, DType::kF64, 2},
+    {false, false, DType::kF64, 4},      {false, false, DType::kF64, 8},
     {true, false, DType::kF32, 0, true}, {true, false, DType::kF64, 0, true},
-    {true, true, DType::kF32, 0},    {true, true, DType::kF64, 0},
-    {true, true, DType::kBF16, 0},   {true, true, DType::kF16, 0},
+    {true, true, DType::kF32, 0},        {true, true, DType::kF64, 0},
+    {true, true, DType::kBF16, 0},       {true, true, DType::kF16, 0},
+    {true, false, DType::kBF16, 0},
 };
 
 const KindInfo& InfoOfKind(const TjitMath& entry) {
@@ -39,19 +40,20 @@ MathTable::MathTable(const TjitMath* entries, int count, int vector_bits)
 int MathTable::Find(ir::Op op, ir::DType dtype) const {
   if (InfoOf(dtype).kind != ir::DTypeKind::kFloat) return -1;
   const bool is_narrow = InfoOf(dtype).bytes == 2;
+  int found = -1;
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const TjitMath& entry = entries_[i];
     if (entry.kind < 0 || entry.kind >= kTjitMathKindCount) continue;
     const KindInfo& kind = InfoOfKind(entry);
-    const bool fits = kind.dtype == dtype || (is_narrow && !kind.is_array &&
-                                              kind.dtype == DType::kF32);
-    if (!fits || kind.lanes * InfoOf(kind.dtype).bytes * 8 > vector_bits_ ||
+    if (kind.lanes * InfoOf(kind.dtype).bytes * 8 > vector_bits_ ||
         std::strcmp(entry.op, ir::InfoOf(op).name) != 0) {
       continue;
     }
-    return static_cast<int>(i);
+    if (kind.dtype == dtype) return static_cast<int>(i);
+    const bool fits = is_narrow && !kind.is_array && kind.dtype == DType::kF32;
+    if (fits && found < 0) found = static_cast<int>(i);
   }
-  return -1;
+  return found;
 }
 
 bool MathTable::IsArray(int index) const {

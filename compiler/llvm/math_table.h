@@ -5,9 +5,9 @@
 // the function that the caller found in the process. An entry of the table
 // comes before what could be generated as well (sqrt). Kinds:
 // - array functions (VML) run over a tile that lies in the first-level cache,
-//   see phases.h. Only for f32 and f64 themselves.
+//   see phases.h. For f32 and f64 themselves, and tables for bf16.
 // - vector functions (SLEEF) take and return registers, in the midst of the
-//   block; f16 and bf16 use those of f32 and round.
+//   block; f16 and bf16 use those of f32 and round where there is no table.
 // - row functions (reductions and row ops) run over some whole rows, see
 //   phases.h. Only for f32 and f64 themselves.
 //

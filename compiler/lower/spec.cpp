@@ -45,8 +45,9 @@ bool IsConstantOne(const Node& node) {
 }
 
 // Halves are computed in float and rounded. Claimed where that is one rounding
-// of operands that are halves themselves: eager takes other scalars unrounded,
-// and the product of an add with alpha rounded or not, by the place.
+// of operands that are halves themselves: eager takes other scalars unrounded
+// or, in some in-place forms, rounded, and the product of an add with alpha
+// rounded or not, by the place.
 bool TakesHalves(Op op, DType dtype, const std::vector<Node>& nodes) {
   const ir::OpInfo& info = InfoOf(op);
   if (info.type_rule == ir::TypeRule::kWhere) return true;
@@ -77,7 +78,24 @@ bool TakesHalves(Op op, DType dtype, const std::vector<Node>& nodes) {
     case Op::kCosh:
     case Op::kSigmoid:
     case Op::kPow:
+    case Op::kSqrt:
       return true;
+    case Op::kExp:
+    case Op::kExpm1:
+    case Op::kLog:
+    case Op::kLog2:
+    case Op::kLog10:
+    case Op::kLog1p:
+    case Op::kSin:
+    case Op::kCos:
+    case Op::kTan:
+    case Op::kAsin:
+    case Op::kAcos:
+    case Op::kAtan:
+    case Op::kTanh:
+    case Op::kErf:
+    case Op::kErfc:
+      return dtype == DType::kBF16;  // by tables
     default:  // the ops of tail.cpp, which take whole tensors
       return info.type_rule == ir::TypeRule::kCompare ||
              (op >= Op::kSilu && op <= Op::kSoftplusBackward);

@@ -63,6 +63,33 @@ TEST(MathProbe, WhatItFindsHasTheBitsOfEager) {
   EXPECT_GE(found, 20);
 }
 
+// All numbers there are, in an order in which no vector is as when the tables
+// were filled.
+TEST(MathProbe, TablesOfBF16) {
+  MathProbe probe;
+  int found = 0;
+  at::manual_seed(5);
+  const at::Tensor x = at::randperm(1 << 16, at::kInt)
+                           .to(at::kShort)
+                           .view(at::kBFloat16)
+                           .contiguous();
+  const at::Tensor wide = x.to(at::kFloat);
+  for (const Case& c : kCases) {
+    const TjitMath* f = probe.For(c.op, DType::kBF16);
+    if (f == nullptr) continue;
+    ++found;
+    EXPECT_EQ(f->kind, kTjitMathBF16);
+    for (const std::int64_t n : {std::int64_t{77}, x.numel()}) {
+      at::Tensor y = at::empty({n});
+      const void* in = wide.const_data_ptr();
+      probe.Call(*f, &in, nullptr, y.data_ptr(), n);
+      EXPECT_EQ(Differences(y.to(at::kBFloat16), c.eager(x.slice(0, 0, n))), 0)
+          << InfoOf(c.op).name << " " << n;
+    }
+  }
+  EXPECT_EQ(found, 15);
+}
+
 // On AVX-512 0.6 % of MKL's square roots are not the nearest float.
 TEST(MathProbe, TheSquareRootIsEagersNotTheProcessors) {
   MathProbe probe;
