@@ -11,7 +11,10 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "compiler/gelu_functions.h"
+#include "runtime/half_tables.h"
 #include "runtime/native_stubs.h"
 #include "runtime/tail_check.h"
 
@@ -205,16 +208,35 @@ struct TailOp {
 
 enum class Grain : std::uint8_t { kUsual, kGelu };
 
-// Gelu by erf is oneDNN's in eager, but for f64.
-template <Kernel kKernel, Grain kGrain = Grain::kUsual, bool kOnlyF64 = false>
+template <Kernel kKernel, Grain kGrain = Grain::kUsual>
 constexpr TailOp Make(Op op, bool is_binary, TailEager eager) {
-  TailOp made = {op, is_binary, eager, {}};
-  made.functions[1] = Tail<kKernel, kGrain == Grain::kGelu, 1>;
-  if (!kOnlyF64) {
-    made.functions[0] = Tail<kKernel, kGrain == Grain::kGelu, 0>;
-    made.functions[2] = Tail<kKernel, kGrain == Grain::kGelu, 2>;
-  }
-  return made;
+  constexpr bool kIsGelu = kGrain == Grain::kGelu;
+  return {op,
+          is_binary,
+          eager,
+          {Tail<kKernel, kIsGelu, 0>, Tail<kKernel, kIsGelu, 1>,
+           Tail<kKernel, kIsGelu, 2>}};
+}
+
+// Eager hands tensors of more than one element to oneDNN where it may.
+template <TjitTailFn kByOneDnn, TjitTailFn kOtherwise>
+void ByOneDnn(std::int64_t n, const void* a, const void* b, void* out,
+              std::int64_t first, std::int64_t total, double s, double t,
+              double u) {
+  const bool is_by_onednn =
+      total > 1 && at::globalContext().userEnabledMkldnn();
+  (is_by_onednn ? kByOneDnn : kOtherwise)(n, a, b, out, first, total, s, t, u);
+}
+
+// Gelu by erf: of f64 as the others.
+template <Kernel kKernel, Grain kGrain, TjitTailFn kF32, TjitTailFn kBF16>
+constexpr TailOp MakeByErf(Op op, bool is_binary, TailEager eager) {
+  constexpr bool kIsGelu = kGrain == Grain::kGelu;
+  return {op,
+          is_binary,
+          eager,
+          {ByOneDnn<kF32, Tail<kKernel, kIsGelu, 0>>, Tail<kKernel, kIsGelu, 1>,
+           ByOneDnn<kBF16, Tail<kKernel, kIsGelu, 2>>}};
 }
 
 #define TJIT_STUB(...)                          \
@@ -236,8 +258,9 @@ const TailOp kOps[] = {
                                          TJIT_EAGER(at::silu(a))),
     Make<TJIT_STUB(mish_stub(kCpu, it))>(Op::kMish, false,
                                          TJIT_EAGER(at::mish(a))),
-    Make<TJIT_STUB(GeluKernel(kCpu, it, native::GeluType::None)), Grain::kGelu,
-         true>(Op::kGelu, false, TJIT_EAGER(at::gelu(a))),
+    MakeByErf<TJIT_STUB(GeluKernel(kCpu, it, native::GeluType::None)),
+              Grain::kGelu, GeluF32, GeluBF16>(Op::kGelu, false,
+                                               TJIT_EAGER(at::gelu(a))),
     Make<TJIT_STUB(GeluKernel(kCpu, it, native::GeluType::Tanh)), Grain::kGelu>(
         Op::kGeluTanh, false, TJIT_EAGER(at::gelu(a, "tanh"))),
     Make<TJIT_STUB(softplus_stub(kCpu, it, s[0], s[1]))>(
@@ -258,9 +281,9 @@ const TailOp kOps[] = {
         Op::kSiluBackward, true, TJIT_EAGER(at::silu_backward(a, b))),
     Make<TJIT_STUB(mish_backward_stub(kCpu, it))>(
         Op::kMishBackward, true, TJIT_EAGER(at::mish_backward(a, b))),
-    Make<TJIT_STUB(GeluBackwardKernel(kCpu, it, native::GeluType::None)),
-         Grain::kUsual, true>(Op::kGeluBackward, true,
-                              TJIT_EAGER(at::gelu_backward(a, b))),
+    MakeByErf<TJIT_STUB(GeluBackwardKernel(kCpu, it, native::GeluType::None)),
+              Grain::kUsual, GeluBackwardF32, GeluBackwardBF16>(
+        Op::kGeluBackward, true, TJIT_EAGER(at::gelu_backward(a, b))),
     Make<TJIT_STUB(GeluBackwardKernel(kCpu, it, native::GeluType::Tanh))>(
         Op::kGeluTanhBackward, true,
         TJIT_EAGER(at::gelu_backward(a, b, "tanh"))),
@@ -279,6 +302,21 @@ const TailOp* TailOpOf(Op op) {
 int TypeOf(DType dtype) {
   const auto* found = std::find(kDTypes, kDTypes + kTypes, dtype);
   return found == kDTypes + kTypes ? -1 : static_cast<int>(found - kDTypes);
+}
+
+// False if eager does without oneDNN now.
+bool PrepareOneDnn() {
+  if (!HasGeluFormulas() || !at::globalContext().userEnabledMkldnn()) {
+    return false;
+  }
+  static const std::vector<std::uint16_t>& results = *[] {
+    auto* table = new std::vector<std::uint16_t>(1 << 16);
+    FillHalfTable([](const at::Tensor& x) { return at::gelu(x); },
+                  table->data());
+    return table;
+  }();
+  SetGeluTable(results.data());
+  return true;
 }
 
 }  // namespace
@@ -303,6 +341,10 @@ std::optional<TjitMath> FindTailFunction(Op op, DType dtype) {
     return std::nullopt;
   }
   const at::NoGradGuard no_grad;
+  const bool is_by_erf = op == Op::kGelu || op == Op::kGeluBackward;
+  if (is_by_erf && dtype != DType::kF64 && !PrepareOneDnn()) {
+    return std::nullopt;
+  }
   if (!TilesHaveBitsOfEager(tail->functions[type], tail->eager, tail->is_binary,
                             kTorchTypes[type])) {
     return std::nullopt;

@@ -142,6 +142,76 @@ TEST_F(Tier2TailTest, RowsAndHalves) {
   }
 }
 
+// Gelu by erf is oneDNN's in eager; of one element it is not.
+TEST_F(Tier2TailTest, GeluOfBF16) {
+  for (const std::int64_t n : {1, 2, 31, 2021, 40062}) {
+    const auto make = [&] { return at::randn({n}).to(at::kBFloat16); };
+    const Tensor x = make(), s = make(), b = make(), y = make();
+    EXPECT_EQ(Differences([&] {
+                return at::mul(at::gelu(at::add(at::mul(x, s), b)), y);
+              }),
+              0)
+        << n;
+    EXPECT_EQ(stats_.steps_fused, 4 * stats_.groups_run) << n;
+    EXPECT_GT(stats_.groups_run, 3) << stats_.to_json();
+    EXPECT_EQ(Differences([&] { return at::mul(at::gelu_backward(x, s), y); }),
+              0)
+        << n;
+    EXPECT_EQ(stats_.steps_fused, 2 * stats_.groups_run) << n;
+    EXPECT_EQ(
+        Differences([&] { return at::mul(at::exp(at::tanh(x)).sqrt(), y); }), 0)
+        << n;
+    EXPECT_EQ(stats_.steps_fused, 4 * stats_.groups_run) << n;
+  }
+}
+
+TEST_F(Tier2TailTest, GeluBackwardOfFloats) {
+  for (const std::int64_t n : {1, 2, 31, 2021, 40062}) {
+    const Tensor g = at::randn({n}), x = at::randn({n}) * 3;
+    EXPECT_EQ(Differences([&] {
+                return at::add(at::gelu_backward(at::mul(g, x), x), g);
+              }),
+              0)
+        << n;
+    EXPECT_EQ(stats_.steps_fused, 3 * stats_.groups_run) << n;
+    EXPECT_GT(stats_.groups_run, 3) << stats_.to_json();
+  }
+}
+
+// The kernel goes the way that eager goes while it runs.
+TEST_F(Tier2TailTest, OneDnnSwitchedOff) {
+  at::globalContext().setUserEnabledMkldnn(false);
+  for (const auto type : {at::kFloat, at::kBFloat16}) {
+    const Tensor g = at::randn({2021}).to(type), x = at::randn({2021}).to(type);
+    EXPECT_EQ(Differences([&] { return at::add(at::gelu_backward(g, x), g); }),
+              0);
+    EXPECT_EQ(Differences([&] { return at::add(at::gelu(x), g); }), 0);
+  }
+  at::globalContext().setUserEnabledMkldnn(true);
+}
+
+// In loops over rows: behind a function of whole rows, and of its results.
+TEST_F(Tier2TailTest, BehindFunctionsOfRows) {
+  for (const std::int64_t rows : {1, 7, 30, 400}) {
+    for (const std::int64_t columns : {5, 33, 1500}) {
+      const Tensor x = at::randn({rows, columns});
+      EXPECT_EQ(
+          Differences([&] { return at::mul(at::silu(at::softmax(x, 1)), x); }),
+          0)
+          << rows << " rows of " << columns;
+      EXPECT_EQ(stats_.steps_fused, 3 * stats_.groups_run);
+      EXPECT_GT(stats_.groups_run, 3) << stats_.to_json();
+      EXPECT_EQ(Differences([&] {
+                  return at::mul(at::sigmoid(at::sum(x, {1}, true)), x);
+                }),
+                0)
+          << rows << " rows of " << columns;
+      EXPECT_EQ(stats_.steps_fused, 3 * stats_.groups_run);
+      EXPECT_GT(stats_.groups_run, 3) << stats_.to_json();
+    }
+  }
+}
+
 // What is not flat stays a library call, with its bits.
 TEST_F(Tier2TailTest, StridedAndBroadcastOperandsAreLibraryCalls) {
   const Tensor wide = at::randn({40, 70}), w = at::randn({40, 35});
