@@ -250,10 +250,9 @@ class LoopEmitter {
       arguments.push_back(llvm::ConstantPointerNull::get(b_.getPtrTy()));
     }
     arguments.push_back(BufferOf(phases_.buffer_of_value.at(step.result)));
-    CallFunction(
-        step.math,
-        {b_.getInt64Ty(), b_.getInt64Ty(), pointer, pointer, pointer},
-         arguments);
+    CallFunction(step.math,
+                 {b_.getInt64Ty(), b_.getInt64Ty(), pointer, pointer, pointer},
+                 arguments);
   }
 
   // void f(n, in..., out, mode)
