@@ -1,6 +1,5 @@
 #include "compiler/gelu_functions.h"
 
-#include <atomic>
 #include <bit>
 
 namespace tjit {
@@ -125,22 +124,11 @@ bool RoundsToNormal() {
   return does;
 }
 
-std::atomic<const std::uint16_t*> g_table = nullptr;
-
 }  // namespace
 
 TJIT_GELU_FUNCTION(GeluF32) {
   const auto run = HasAvx512() ? Forward512 : Forward256;
   run(n, static_cast<const float*>(a), static_cast<float*>(out));
-}
-
-TJIT_GELU_FUNCTION(GeluBF16) {
-  const std::uint16_t* const table = g_table.load(std::memory_order_relaxed);
-  const auto* const x = static_cast<const float*>(a);
-  auto* const y = static_cast<float*>(out);
-  for (std::int64_t i = 0; i < n; ++i) {
-    y[i] = FromBits(std::uint32_t{table[BitsOf(x[i]) >> 16]} << 16);
-  }
 }
 
 TJIT_GELU_FUNCTION(GeluBackwardF32) {
@@ -153,10 +141,6 @@ TJIT_GELU_FUNCTION(GeluBackwardBF16) {
   GeluBackwardF32(n, a, b, out, first, total, 0, 0, 0);
   const auto round = HasAvx512() ? Round512 : Round256;
   round(n, RoundsToNormal(), static_cast<float*>(out));
-}
-
-void SetGeluTable(const std::uint16_t* results) {
-  g_table.store(results, std::memory_order_relaxed);
 }
 
 bool HasGeluFormulas() {

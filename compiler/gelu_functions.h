@@ -2,13 +2,12 @@
 // contiguous f32 and bf16 tensors: every element by one formula, wherever it
 // lies. For kernels, as tail functions (abi.h) that need no place.
 //
-// How: f32 by formula 7.1.26 of Abramowitz and Stegun, with the roundings of
+// How: by formula 7.1.26 of Abramowitz and Stegun, with the roundings of
 // oneDNN's code for processors with FMA. Its forward for AVX-512 has another
 // formula, which is not here: the probe refuses ours, and the op stays a
-// library call. Of bf16 there are 65,536 numbers: the forward is a table that
-// the caller has eager fill.
+// library call. The forward of bf16 is one of runtime/half_tables.h.
 // Invariants: (1) No torch header. (2) The arrays of an op may be the same one.
-// Thread: any, once the table is there.
+// Thread: any.
 // Tested by: tests/runtime/tail_functions_test.cpp
 // Source: oneDNN 3.12, src/cpu/x64/injectors (order of the operations); the
 // polynomial of exp is also in ATen/cpu/vec/vec512/vec512_float.h (exp_u20).
@@ -25,13 +24,9 @@ namespace tjit {
             [[maybe_unused]] std::int64_t total, double, double, double)
 
 TJIT_GELU_FUNCTION(GeluF32);
-TJIT_GELU_FUNCTION(GeluBF16);  // REQUIRES: SetGeluTable()
 // a: the gradient, b: the input.
 TJIT_GELU_FUNCTION(GeluBackwardF32);
 TJIT_GELU_FUNCTION(GeluBackwardBF16);
-
-// Eager's bf16 results by the bits of the input; not copied.
-void SetGeluTable(const std::uint16_t* results);
 
 // True if this processor has what the formulas need.
 bool HasGeluFormulas();

@@ -49,8 +49,6 @@ const Function kFunctions[] = {
     {Op::kSqrt, at::sqrt, "Sqrt", ""},
 };
 
-static_assert(std::size(kFunctions) <= kHalfTables);
-
 const Function* FunctionOf(Op op) {
   for (const Function& f : kFunctions) {
     if (f.op == op) return &f;
@@ -221,7 +219,7 @@ const TjitMath* MathProbe::For(Op op, DType dtype) {
     if (is_tail) {
       function = FindTailFunction(op, dtype);
     } else if (dtype == DType::kBF16) {
-      function = FindHalfTable(static_cast<int>(f - kFunctions), op, f->eager);
+      function = FindHalfTable(op);
     } else {
       function = dtype == DType::kF64 ? Probe<double>(*f) : Probe<float>(*f);
     }

@@ -7,11 +7,11 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cstring>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "compiler/gelu_functions.h"
 #include "runtime/half_tables.h"
@@ -228,6 +228,16 @@ void ByOneDnn(std::int64_t n, const void* a, const void* b, void* out,
   (is_by_onednn ? kByOneDnn : kOtherwise)(n, a, b, out, first, total, s, t, u);
 }
 
+std::atomic<HalfTableFn> g_gelu = nullptr;
+
+void GeluBF16(std::int64_t n, const void* a, const void* /*b*/, void* out,
+              std::int64_t /*first*/, std::int64_t /*total*/, double, double,
+              double) {
+  g_gelu.load(std::memory_order_relaxed)(static_cast<int>(n),
+                                         static_cast<const float*>(a),
+                                         static_cast<float*>(out), 0);
+}
+
 // Gelu by erf: of f64 as the others.
 template <Kernel kKernel, Grain kGrain, TjitTailFn kF32, TjitTailFn kBF16>
 constexpr TailOp MakeByErf(Op op, bool is_binary, TailEager eager) {
@@ -309,13 +319,8 @@ bool PrepareOneDnn() {
   if (!HasGeluFormulas() || !at::globalContext().userEnabledMkldnn()) {
     return false;
   }
-  static const std::vector<std::uint16_t>& results = *[] {
-    auto* table = new std::vector<std::uint16_t>(1 << 16);
-    FillHalfTable([](const at::Tensor& x) { return at::gelu(x); },
-                  table->data());
-    return table;
-  }();
-  SetGeluTable(results.data());
+  const auto table = FindHalfTable(Op::kGelu);
+  if (table) g_gelu = reinterpret_cast<HalfTableFn>(table->address);
   return true;
 }
 
@@ -343,6 +348,9 @@ std::optional<TjitMath> FindTailFunction(Op op, DType dtype) {
   const at::NoGradGuard no_grad;
   const bool is_by_erf = op == Op::kGelu || op == Op::kGeluBackward;
   if (is_by_erf && dtype != DType::kF64 && !PrepareOneDnn()) {
+    return std::nullopt;
+  }
+  if (op == Op::kGelu && dtype == DType::kBF16 && g_gelu == nullptr) {
     return std::nullopt;
   }
   if (!TilesHaveBitsOfEager(tail->functions[type], tail->eager, tail->is_binary,

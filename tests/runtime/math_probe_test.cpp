@@ -4,6 +4,7 @@
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <immintrin.h>
 
 #include <cstring>
 
@@ -88,6 +89,28 @@ TEST(MathProbe, TablesOfBF16) {
     }
   }
   EXPECT_EQ(found, 15);
+}
+
+// With other rounding, or denormals as zeros, as eager under the same.
+TEST(MathProbe, TablesInUnusualArithmetic) {
+  MathProbe probe;
+  const at::Tensor bits = at::arange(1 << 16, at::kInt).to(at::kShort);
+  const at::Tensor x = bits.view(at::kBFloat16), wide = x.to(at::kFloat);
+  const unsigned usual = _mm_getcsr();
+  for (const unsigned mode : {0x8040U, 0x8000U, 0x0040U, 0x2000U, 0x6000U}) {
+    for (const Case& c : kCases) {
+      const TjitMath* f = probe.For(c.op, DType::kBF16);
+      if (f == nullptr) continue;
+      at::Tensor y = at::empty_like(wide);
+      const void* in = wide.const_data_ptr();
+      _mm_setcsr(usual | mode);
+      probe.Call(*f, &in, nullptr, y.data_ptr(), x.numel());
+      const at::Tensor eager = c.eager(x);
+      _mm_setcsr(usual);
+      EXPECT_EQ(Differences(y.to(at::kBFloat16), eager), 0)
+          << InfoOf(c.op).name << " " << mode;
+    }
+  }
 }
 
 // On AVX-512 0.6 % of MKL's square roots are not the nearest float.

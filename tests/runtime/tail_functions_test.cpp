@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
+#include <immintrin.h>
 
 #include <cstring>
 #include <functional>
@@ -202,6 +203,25 @@ TEST_F(TailFunctionsTest, GeluByErfOfAllSizes) {
       const Tensor x = c.op == Op::kGelu ? a : at::randn({kCount}).to(type);
       EXPECT_EQ(Differences(InTiles(*f, c, x, b, 1000), c.eager(x, b)), 0)
           << InfoOf(c.op).name << " " << InfoOf(dtype).name;
+    }
+  }
+}
+
+// MXCSR: denormals as zeros, rounding up.
+TEST_F(TailFunctionsTest, InUnusualArithmetic) {
+  const unsigned usual = _mm_getcsr();
+  for (const Case& c : Cases()) {
+    for (const auto& [dtype, type] : kTypes) {
+      const auto f = FindTailFunction(c.op, dtype);
+      if (!f) continue;
+      const Tensor a = Numbers(2021, type), b = Numbers(2021, type) * 1e-36;
+      for (const unsigned mode : {0x8040U, 0x4000U}) {
+        _mm_setcsr(usual | mode);
+        const Tensor eager = c.eager(a, b), ours = InTiles(*f, c, a, b, 100);
+        _mm_setcsr(usual);
+        EXPECT_EQ(Differences(ours, eager), 0)
+            << InfoOf(c.op).name << " " << InfoOf(dtype).name << " " << mode;
+      }
     }
   }
 }
