@@ -9,17 +9,21 @@ namespace {
 // vectors of; without FMA they would be calls.
 #define TJIT_INLINE [[gnu::always_inline]] inline
 
+constexpr std::uint32_t kSign = 0x80000000;
+
 TJIT_INLINE std::uint32_t BitsOf(float x) {
   return std::bit_cast<std::uint32_t>(x);
 }
 TJIT_INLINE float FromBits(std::uint32_t bits) {
   return std::bit_cast<float>(bits);
 }
+// Not as -x, which the compiler might move out of a product: where rounding is
+// not to nearest that is another number.
+TJIT_INLINE float Minus(float x) { return FromBits(BitsOf(x) ^ kSign); }
 TJIT_INLINE float Fma(float a, float b, float c) {
   return __builtin_fmaf(a, b, c);
 }
 
-constexpr std::uint32_t kSign = 0x80000000;
 constexpr float kSqrtHalf = 0x1.6a09e6p-1F;
 constexpr float kOneOverSqrtPi = 0x1.20dd74p-1F;
 
@@ -52,18 +56,18 @@ TJIT_INLINE float Erf(float x, float exp) {
   p = Fma(p, t, 1.421413741F);
   p = Fma(p, t, -0.284496736F);
   p = Fma(p, t, 0.254829592F);
-  return FromBits(BitsOf(Fma(-exp * t, p, 1)) ^ (BitsOf(x) & kSign));
+  return FromBits(BitsOf(Fma(Minus(exp) * t, p, 1)) ^ (BitsOf(x) & kSign));
 }
 
 TJIT_INLINE float Gelu(float x) {
   const float r = x * kSqrtHalf;
   const float half = x * 0.5F;
-  return Fma(Erf(r, Exp(-(r * r))), half, half);
+  return Fma(Erf(r, Exp(Minus(r * r))), half, half);
 }
 
 TJIT_INLINE float GeluBackward(float gradient, float x) {
   const float r = x * kSqrtHalf;
-  const float exp = Exp(-(r * r));
+  const float exp = Exp(Minus(r * r));
   const float slope = r * kOneOverSqrtPi * exp + 0.5F;
   return Fma(Erf(r, exp), 0.5F, slope) * gradient;
 }
