@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <immintrin.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <vector>
@@ -127,8 +128,10 @@ class TailFunctionsTest : public ::testing::Test {
 
 // Gelu by erf is oneDNN's but for f64; its formula for AVX-512 is not ours.
 TEST_F(TailFunctionsTest, AreFoundForAllTypes) {
-  EXPECT_EQ(Check(70, 70) + (FindTailFunction(Op::kGelu, DType::kF32) ? 0 : 1),
-            17 * 3);
+  const bool is_found = FindTailFunction(Op::kGelu, DType::kF32).has_value();
+  EXPECT_EQ(Check(70, 70), 17 * 3 - (is_found ? 0 : 1));
+  const char* const most = std::getenv("ONEDNN_MAX_CPU_ISA");
+  EXPECT_TRUE(is_found || most == nullptr);
   EXPECT_FALSE(FindTailFunction(Op::kSigmoid, DType::kF16));
   EXPECT_FALSE(FindTailFunction(Op::kExp, DType::kF32));
   EXPECT_TRUE(IsTailFunction(Op::kSigmoid, DType::kF16));
