@@ -203,7 +203,7 @@ struct TailOp {
   Op op;
   bool is_binary;
   TailEager eager;
-  TjitTailFn functions[kTypes];  // null: eager has other kernels
+  TjitTailFn functions[kTypes];
 };
 
 enum class Grain : std::uint8_t { kUsual, kGelu };
@@ -342,9 +342,7 @@ std::optional<TjitMath> FindTailFunction(Op op, DType dtype) {
                                            kTjitTailBF16};
   const TailOp* const tail = TailOpOf(op);
   const int type = TypeOf(dtype);
-  if (tail == nullptr || type < 0 || tail->functions[type] == nullptr) {
-    return std::nullopt;
-  }
+  if (tail == nullptr || type < 0) return std::nullopt;
   const at::NoGradGuard no_grad;
   const bool is_by_erf = op == Op::kGelu || op == Op::kGeluBackward;
   if (is_by_erf && dtype != DType::kF64 && !PrepareOneDnn()) {
