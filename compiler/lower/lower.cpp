@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/builder.h"
 #include "compiler/ir/verifier.h"
+#include "compiler/lower/batch_of_one.h"
 #include "compiler/lower/op_rules.h"
 #include "compiler/lower/step_lowering.h"
 
@@ -29,9 +30,10 @@ class GroupLowering {
   }
 
   // With numbers for sizes first, which says whether it can be done and which
-  // sizes belong together; then with symbols.
-  bool Run(Lowered* lowered, std::string* reason) {
+  // sizes belong together; then with symbols. `numbers`: gets the first.
+  bool Run(Lowered* lowered, std::string* reason, Lowered* numbers) {
     if (!Once(lowered, reason)) return false;
+    if (numbers != nullptr) *numbers = *lowered;
     Lowered symbolic;
     sizes_.Solve();
     if (sizes_.symbols().empty()) return true;
@@ -166,7 +168,21 @@ std::vector<GroupSlot> SlotsOf(const StepRecord& record) {
 
 bool Lower(absl::Span<const GroupStep> steps, absl::Span<const GroupSlot> slots,
            Lowered* lowered, std::string* reason) {
-  return lower::GroupLowering(steps, slots).Run(lowered, reason);
+  lower::LongerBatch longer;
+  if (!lower::MakeLongerBatch(steps, slots, &longer)) {
+    return lower::GroupLowering(steps, slots).Run(lowered, reason, nullptr);
+  }
+  Lowered numbers, general;
+  if (!lower::GroupLowering(steps, slots).Run(lowered, reason, &numbers)) {
+    return false;
+  }
+  std::string no_matter;
+  if (lower::GroupLowering(longer.steps, longer.slots)
+          .Run(&general, &no_matter, nullptr) &&
+      lower::IsInstance(general, steps, numbers)) {
+    *lowered = std::move(general);
+  }
+  return true;
 }
 
 std::string WhyNotLowered(const GroupStep& step) {

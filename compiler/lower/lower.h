@@ -14,9 +14,10 @@
 //
 // Sizes: a recorded size > 1 that comes from a tensor argument is a symbol,
 // one symbol for all dims that an op relates; a size that an offset or a
-// stride of the recording depends on stays a number, so does 1. The function
-// holds for every binding of its symbols. Equal text of two functions
-// (ir_text.h) means that one kernel serves both.
+// stride of the recording depends on stays a number, so does 1, but for the
+// first dim of a batch of one (batch_of_one.h). The function holds for every
+// binding of its symbols. Equal text of two functions (ir_text.h) means that
+// one kernel serves both.
 // Tested by: tests/compiler/lower_test.cpp, tests/filetests/lower/,
 // tests/runtime/lower_against_eager_test.cpp
 #pragma once
