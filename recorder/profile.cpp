@@ -87,7 +87,10 @@ std::string Profile::Add(KnownPath path) {
   for (const StepRecord& step : path.steps) records.push_back(&step);
   const std::vector<std::string> broken = VerifyPath(records, path.slots);
   if (!broken.empty()) return broken.front();
-  if (nodes_.size() + path.steps.size() > kMaxNodes) return "there is no room";
+  if (nodes_.size() + path.steps.size() > kMaxNodes ||
+      steps_ + path.steps.size() > kMaxSteps) {
+    return "there is no room";
+  }
   std::vector<std::vector<SlotRecord>> slots = NewSlots(path);
   path.segments.resize(path.steps.size());
   KnownNode* node = nullptr;
@@ -116,6 +119,7 @@ std::string Profile::Add(KnownPath path) {
   root_ops_[op] = true;
   if (node->ends) return "";
   node->ends = true;
+  steps_ += path.steps.size();
   node->at_boundary = path.at_boundary;
   ends_.push_back(node);
   return "";

@@ -8,7 +8,8 @@
 // out), and a wrong profile costs time only.
 //
 // Invariants: (1) Children of a node do not resemble one another. (2) At most
-// kMaxNodes nodes. (3) Every path has passed VerifyPath().
+// kMaxNodes nodes, and kMaxSteps steps of all paths together, since each path
+// is written out in full. (3) Every path has passed VerifyPath().
 // Thread: any, after the last Add().
 // Tested by: tests/recorder/profile_test.cpp
 #pragma once
@@ -61,6 +62,7 @@ bool Resembles(const StepRecord& step, const StepRecord& known);
 class Profile {
  public:
   static constexpr std::size_t kMaxNodes = 100000;
+  static constexpr std::size_t kMaxSteps = 100000;
   static constexpr std::size_t kMaxSegmentsPerNode = 8;
 
   Profile() = default;
@@ -91,6 +93,7 @@ class Profile {
   absl::flat_hash_map<std::uint64_t, std::vector<KnownNode*>> roots_;
   std::vector<bool> root_ops_;
   std::vector<KnownNode*> ends_;
+  std::size_t steps_ = 0;  // of all paths
 };
 
 }  // namespace tjit

@@ -43,8 +43,8 @@ class Parser {
  public:
   Parser(std::string_view text,
          const std::function<std::uint32_t(const ContextWords&)>& context_of,
-         Profile* profile)
-      : text_(text), context_of_(context_of), profile_(*profile) {}
+         Profile* profile, const std::atomic<bool>* stop)
+      : text_(text), context_of_(context_of), profile_(*profile), stop_(stop) {}
 
   std::string Run() {
     std::string error;
@@ -96,6 +96,7 @@ class Parser {
 
   // The header and all lines that are indented below it.
   std::string Trace() {
+    if (stop_ != nullptr && stop_->load()) return "reading was stopped";
     std::string error = AddPath();
     if (!error.empty()) return error;
     std::size_t lines = 1;
@@ -176,6 +177,7 @@ class Parser {
   std::size_t line_ = 1, begun_ = 1;
   const std::function<std::uint32_t(const ContextWords&)>& context_of_;
   Profile& profile_;
+  const std::atomic<bool>* const stop_;  // may be null
   absl::flat_hash_map<std::uint64_t, std::uint32_t> contexts_;
   bool has_path_ = false, is_foreign_ = false;
   KnownPath path_;
@@ -221,8 +223,8 @@ bool ParsesBack(const KnownPath& path) {
 std::string ParseProfile(
     std::string_view text,
     const std::function<std::uint32_t(const ContextWords&)>& context_of,
-    Profile* profile) {
-  return Parser(text, context_of, profile).Run();
+    Profile* profile, const std::atomic<bool>* stop) {
+  return Parser(text, context_of, profile, stop).Run();
 }
 
 }  // namespace tjit

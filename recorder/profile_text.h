@@ -12,6 +12,7 @@
 // Tested by: tests/recorder/profile_test.cpp
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -34,10 +35,11 @@ bool ParsesBack(const KnownPath& path);
 
 // Adds the sequences of `text`. `context_of`: the context of this process with
 // these words, 0 if there is none: its sequences are left out. Returns "" or
-// the first error, "line: what"; what comes before it was added.
+// the first error, "line: what"; what comes before it was added. `stop`: set by
+// another thread, ends it before the next sequence with an error.
 std::string ParseProfile(
     std::string_view text,
     const std::function<std::uint32_t(const ContextWords&)>& context_of,
-    Profile* profile);
+    Profile* profile, const std::atomic<bool>* stop = nullptr);
 
 }  // namespace tjit

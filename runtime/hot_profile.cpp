@@ -26,25 +26,45 @@ bool IsWorthKeeping(const Trace& trace) {
              trace.eager_completions.load(std::memory_order_relaxed);
 }
 
-// False if `known` has all of it.
-bool HasNews(const Profile& profile, const Profile& known) {
-  for (const KnownNode* end : profile.ends()) {
-    const KnownPath path = Profile::PathTo(end);
-    std::vector<const StepRecord*> steps;
-    for (const StepRecord& step : path.steps) steps.push_back(&step);
-    const KnownNode* node = known.Find(steps);
-    if (node == nullptr || !node->ends) return true;
-    for (std::size_t i = path.steps.size(); i-- > 0; node = node->parent) {
-      for (const ProfileSegment& s : path.segments[i]) {
-        if (node->segments.size() < Profile::kMaxSegmentsPerNode &&
-            std::find(node->segments.begin(), node->segments.end(), s) ==
-                node->segments.end()) {
-          return true;
-        }
+using Nodes = std::vector<const TraceNode*>;
+using CodeByNode =
+    absl::flat_hash_map<const TraceNode*, std::vector<ProfileSegment>>;
+
+// True if `known` has the sequence and its compiled parts.
+bool IsKnown(const Profile& known, const Nodes& nodes, const CodeByNode& code) {
+  std::vector<const StepRecord*> steps;
+  for (const TraceNode* node : nodes) steps.push_back(&node->step);
+  const KnownNode* end = known.Find(steps);
+  if (end == nullptr || !end->ends) return false;
+  for (std::size_t i = nodes.size(); i-- > 0; end = end->parent) {
+    const auto found = code.find(nodes[i]);
+    if (found == code.end() ||
+        end->segments.size() >= Profile::kMaxSegmentsPerNode) {
+      continue;
+    }
+    for (const ProfileSegment& segment : found->second) {
+      if (std::find(end->segments.begin(), end->segments.end(), segment) ==
+          end->segments.end()) {
+        return false;
       }
     }
   }
-  return false;
+  return true;
+}
+
+KnownPath PathOf(const Trace& trace, const Nodes& nodes,
+                 const CodeByNode& code) {
+  KnownPath path;
+  path.at_boundary = trace.starts_at_boundary;
+  for (const TraceNode* node : nodes) {
+    path.steps.push_back(CopyOf(node->step));
+    path.slots.insert(path.slots.end(), node->new_slots.begin(),
+                      node->new_slots.end());
+    const auto found = code.find(node);
+    path.segments.emplace_back();
+    if (found != code.end()) path.segments.back() = found->second;
+  }
+  return path;
 }
 
 // The steps of a compiled part of `path` that ends with step `end`, as the
@@ -123,39 +143,52 @@ void HotProfile::Configure(const std::string& cache_dir) {
 }
 
 void HotProfile::OnFirstOp(Tier2* tier2) {
+  int clears = 0;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (was_read_ || !IsThere(place_)) return;
     was_read_ = true;
+    clears = clears_;
   }
-  tier2->Post([this] { Load(); });
+  tier2->Post([this, clears](const std::atomic<bool>& hurry) {
+    return Load(clears, hurry);
+  });
 }
 
-void HotProfile::Load() {
+bool HotProfile::Load(int clears, const std::atomic<bool>& stop) {
   ProfilePlace place;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
+    if (clears != clears_) return true;
     place = place_;
   }
   auto profile = std::make_unique<Profile>();
   bool is_there = false;
-  const std::string error =
-      ReadProfile(place, /*any_program=*/false, profile.get(), &is_there);
-  if (error.empty()) return Publish(std::move(profile));
-  LogWarning(absl::StrCat("the profile ", place.path(), " is not used: ", error,
-                          "; it is written anew when the program ends"));
+  const std::string error = ReadProfile(place, /*any_program=*/false,
+                                        profile.get(), &is_there, &stop);
+  if (!error.empty() && stop.load()) return false;
+  if (!error.empty()) {
+    LogWarning(absl::StrCat("the profile ", place.path(),
+                            " is not used: ", error,
+                            "; it is written anew when the program ends"));
+    return true;
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (clears == clears_) in_file_ = Publish(std::move(profile));
+  return true;
 }
 
-void HotProfile::Publish(std::unique_ptr<Profile> profile) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+// REQUIRES: mutex_ is held.
+const Profile* HotProfile::Publish(std::unique_ptr<Profile> profile) {
   if (const Profile* known = known_.load(std::memory_order_relaxed)) {
     for (const KnownNode* end : known->ends()) {
       if (!profile->Add(Profile::PathTo(end)).empty()) break;  // it is full
     }
   }
-  if (profile->empty()) return;
+  if (profile->empty()) return nullptr;
   profiles_.push_back(std::move(profile));
   known_.store(profiles_.back().get(), std::memory_order_release);
+  return profiles_.back().get();
 }
 
 void HotProfile::NoteCode(const TraceNode* last, ProfileSegment segment) {
@@ -169,29 +202,26 @@ void HotProfile::NoteCode(const TraceNode* last, ProfileSegment segment) {
 
 void HotProfile::Forget() {
   const std::lock_guard<std::mutex> lock(mutex_);
+  ++clears_;
   known_.store(nullptr, std::memory_order_release);
   code_.clear();
 }
 
-void HotProfile::Collect(const TraceStore& store, Profile* profile) {
-  absl::flat_hash_map<const TraceNode*, std::vector<ProfileSegment>> code;
+void HotProfile::Collect(const TraceStore& store, const Profile* known,
+                         Profile* profile) {
+  CodeByNode code;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     for (const auto& [node, segment] : code_) code[node].push_back(segment);
   }
+  std::size_t steps = 0;
   for (const Trace* trace : store.traces()) {
     if (!IsWorthKeeping(*trace)) continue;
-    for (const std::vector<const TraceNode*>& nodes : store.PathsOf(trace)) {
-      KnownPath path;
-      path.at_boundary = trace->starts_at_boundary;
-      for (const TraceNode* node : nodes) {
-        path.steps.push_back(CopyOf(node->step));
-        path.slots.insert(path.slots.end(), node->new_slots.begin(),
-                          node->new_slots.end());
-        const auto found = code.find(node);
-        path.segments.emplace_back();
-        if (found != code.end()) path.segments.back() = found->second;
-      }
+    for (const Nodes& nodes : store.PathsOf(trace)) {
+      steps += nodes.size();
+      if (steps > Profile::kMaxSteps) return;
+      if (known != nullptr && IsKnown(*known, nodes, code)) continue;
+      KnownPath path = PathOf(*trace, nodes, code);
       // What the text cannot show is left out, and what has no room.
       if (ParsesBack(path)) profile->Add(std::move(path));
     }
@@ -210,6 +240,7 @@ std::int64_t HotProfile::Prewarm(const std::string& file, Tier2* tier2) {
               "; tjit::save_profile and TJIT_PROFILE write such files");
   const auto count = static_cast<std::int64_t>(profile->ends().size());
   if (tier2->engine() != nullptr) Compile(*profile, tier2);
+  const std::lock_guard<std::mutex> lock(mutex_);
   Publish(std::move(profile));
   return count;
 }
@@ -217,7 +248,7 @@ std::int64_t HotProfile::Prewarm(const std::string& file, Tier2* tier2) {
 std::int64_t HotProfile::Save(const std::string& file,
                               const TraceStore& store) {
   Profile profile;
-  Collect(store, &profile);
+  Collect(store, /*known=*/nullptr, &profile);
   const auto count = static_cast<std::int64_t>(profile.ends().size());
   const std::string error =
       WriteProfile(PlaceOf(file), /*merges=*/false, &profile);
@@ -237,10 +268,8 @@ void HotProfile::SaveAtExit(const TraceStore& store, bool has_warned) {
 
 void HotProfile::SaveNews(const TraceStore& store, bool has_warned) {
   Profile profile;
-  Collect(store, &profile);
+  Collect(store, IsThere(place_) ? in_file_ : nullptr, &profile);
   if (profile.empty()) return;
-  const Profile* known = this->known();
-  if (known != nullptr && !HasNews(profile, *known) && IsThere(place_)) return;
   const std::string error = WriteProfile(place_, /*merges=*/true, &profile);
   if (error.empty() || (place_.is_cache && has_warned)) return;
   LogWarning(absl::StrCat("cannot write the profile ", place_.path(), ": ",

@@ -11,7 +11,7 @@
 // what is wrong is said once, and the file is replaced.
 // Thread: any. Reading is done by the worker of tier 2.
 // Tested by: tests/runtime/hot_profile_test.cpp,
-// tests/acceptance/profile_test.py
+// tests/runtime/worker_jobs_test.cpp, tests/acceptance/profile_test.py
 #pragma once
 
 #include <sys/types.h>
@@ -63,16 +63,22 @@ class HotProfile {
  private:
   static constexpr std::size_t kMaxCode = 4096;
 
-  void Load();
+  // False if it was stopped. `clears`: clear() calls before it was asked for;
+  // what comes behind another one is not published.
+  bool Load(int clears, const std::atomic<bool>& stop);
   void SaveNews(const TraceStore& store, bool has_warned);
-  void Publish(std::unique_ptr<Profile> profile);
-  // What is hot now.
-  void Collect(const TraceStore& store, Profile* profile);
+  // Returns it; null if there is nothing in it.
+  const Profile* Publish(std::unique_ptr<Profile> profile);
+  // What is hot now and not in `known`, if that is not null. Looks at no more
+  // steps than a profile may have: a program must not be long in ending.
+  void Collect(const TraceStore& store, const Profile* known, Profile* profile);
 
   const pid_t pid_;
   std::atomic<const Profile*> known_{nullptr};
   std::mutex mutex_;  // guards what follows; taken last
   bool was_read_ = false;
+  int clears_ = 0;
+  const Profile* in_file_ = nullptr;  // what was read, one of profiles_
   ProfilePlace place_;
   std::vector<std::unique_ptr<Profile>> profiles_;
   std::vector<std::pair<const TraceNode*, ProfileSegment>> code_;

@@ -104,6 +104,27 @@ class FolderLock {
   const int fd_;
 };
 
+// What an open descriptor of the process is named by; a file behind it is the
+// program's own, whose end would be cut off by one in its place.
+bool IsStream(std::filesystem::path path) {
+  constexpr int kMaxLinks = 40;
+  std::error_code none;
+  for (int i = 0; i < kMaxLinks; ++i) {
+    path = path.lexically_normal();
+    const std::string text = path.string();
+    if (text == "/dev/stdin" || text == "/dev/stdout" ||
+        text == "/dev/stderr" || text.starts_with("/dev/fd/") ||
+        (text.starts_with("/proc/") &&
+         text.find("/fd/") != std::string::npos)) {
+      return true;
+    }
+    const auto target = std::filesystem::read_symlink(path, none);
+    if (none) return false;
+    path = path.parent_path() / target;
+  }
+  return false;
+}
+
 // A file larger than the process may write is an error like any other, not the
 // program's end.
 class FileSizeSignalBlocked {
@@ -149,15 +170,20 @@ ProfilePlace PlaceOf(const std::string& file) {
   std::error_code none;  // then as it was given
   std::filesystem::path path = std::filesystem::absolute(file, none);
   if (none) path = file;
+  if (IsStream(path)) {
+    return {path.parent_path().string(), path.filename().string(), false, true};
+  }
   // A link stays one: what it leads to is replaced.
   const auto target = std::filesystem::weakly_canonical(path, none);
   if (!none) path = target;
-  return {path.parent_path().string(), path.filename().string(), false};
+  return {path.parent_path().string(), path.filename().string(), false, false};
 }
 
 std::string ReadProfile(const ProfilePlace& place, bool any_program,
-                        Profile* profile, bool* is_there) {
+                        Profile* profile, bool* is_there,
+                        const std::atomic<bool>* stop) {
   *is_there = false;
+  if (place.is_stream) return "it is no file";
   if (place.is_cache &&
       (!cache::CheckFolder(place.folder, is_there).empty() || !*is_there)) {
     *is_there = false;
@@ -170,7 +196,7 @@ std::string ReadProfile(const ProfilePlace& place, bool any_program,
   error = cache::Decode(bytes, &entry);
   if (error.empty()) error = WhyForeign(entry.key, any_program);
   if (!error.empty()) return error;
-  return ParseProfile(entry.object, &ContextOfWords, profile);
+  return ParseProfile(entry.object, &ContextOfWords, profile, stop);
 }
 
 std::string WriteProfile(const ProfilePlace& place, bool merges,
@@ -178,6 +204,7 @@ std::string WriteProfile(const ProfilePlace& place, bool merges,
   std::string error;
   if (place.is_cache) error = CheckCacheFolder(place);
   if (!error.empty()) return error;
+  if (place.is_stream) return "it is no file";
   // A rename would put a file in the place of a device or a pipe.
   std::error_code code;
   const auto there = std::filesystem::symlink_status(place.path(), code);

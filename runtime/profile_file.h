@@ -8,6 +8,7 @@
 // tests/acceptance/profile_test.py
 #pragma once
 
+#include <atomic>
 #include <string>
 
 #include "recorder/profile.h"
@@ -17,6 +18,7 @@ namespace tjit::runtime {
 struct ProfilePlace {
   std::string folder, name;  // no name: nowhere
   bool is_cache = false;     // the cache folder
+  bool is_stream = false;    // /dev/stdout and its like: no file of its own
   std::string path() const { return folder + "/" + name; }
 };
 
@@ -27,8 +29,10 @@ ProfilePlace PlaceOf(const std::string& file);
 
 // Adds what the file has. Returns "" or what is wrong with it. *is_there: false
 // if there is none, which is not wrong. `any_program`: it may be another one's.
+// `stop`: set by another thread, gives up with an error.
 std::string ReadProfile(const ProfilePlace& place, bool any_program,
-                        Profile* profile, bool* is_there);
+                        Profile* profile, bool* is_there,
+                        const std::atomic<bool>* stop = nullptr);
 
 // Replaces the file; `merges`: what it had and `profile` has not is kept, as
 // far as there is room. Returns "" or why not.

@@ -161,7 +161,7 @@ std::shared_ptr<CompileTask> Tier2::Ask(SegmentInput input, bool is_again) {
   return task;
 }
 
-bool Tier2::Post(std::function<void()> job) {
+bool Tier2::Post(WorkerJob job) {
   auto task = std::make_shared<CompileTask>();
   task->job = std::move(job);
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -203,16 +203,19 @@ void Tier2::Work() {
     if (std::exchange(forget_, false)) kernels_.Clear();
     is_busy_ = true;
     lock.unlock();
+    bool is_done = true;
     if (task->job != nullptr) {
-      try {
-        task->job();
-      } catch (const std::exception& e) {  // no memory: nothing is known
-        LogWarning(std::string("the profile is not used: ") + e.what());
-      }
+      is_done = DoJob(task.get());
     } else {
       Compile(task.get());
     }
     lock.lock();
+    if (!is_done && !is_stopped_) {
+      queue_.push_front(task);
+      is_busy_ = false;
+      changed_->notify_all();
+      continue;
+    }
     for (const std::string& reason : task->code.reasons) {
       if (failures_.size() < kMaxReasons || failures_.contains(reason)) {
         ++failures_[reason];
@@ -224,6 +227,15 @@ void Tier2::Work() {
   }
   has_worker_ = false;
   changed_->notify_all();
+}
+
+bool Tier2::DoJob(CompileTask* task) {
+  try {
+    return task->job(hurry_);
+  } catch (const std::exception& e) {  // no memory: nothing is known
+    LogWarning(std::string("the profile is not used: ") + e.what());
+  }
+  return true;
 }
 
 void Tier2::Compile(CompileTask* task) {
@@ -256,21 +268,22 @@ void Tier2::Compile(CompileTask* task) {
 }
 
 // REQUIRES: mutex_ is held.
-void Tier2::DropQueuedLocked() {
-  for (const auto& task : queue_) {
+void Tier2::DropQueuedLocked(bool with_jobs) {
+  std::erase_if(queue_, [&](const std::shared_ptr<CompileTask>& task) {
+    if (task->job != nullptr && !with_jobs) return false;
     task->state.store(CompileTask::State::kDropped, std::memory_order_release);
-  }
-  queue_.clear();
+    return true;
+  });
 }
 
 void Tier2::DropQueued() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  DropQueuedLocked();
+  DropQueuedLocked(/*with_jobs=*/false);
 }
 
 void Tier2::Forget() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  DropQueuedLocked();
+  DropQueuedLocked(/*with_jobs=*/false);
   failures_.clear();
   measured_.clear();
   forget_ = true;
@@ -280,7 +293,8 @@ void Tier2::Stop() {
   std::unique_lock<std::mutex> lock(mutex_);
   is_stopped_ = true;
   give_up_.store(true);
-  DropQueuedLocked();
+  hurry_.store(true);
+  DropQueuedLocked(/*with_jobs=*/true);
   changed_->notify_all();
   changed_->wait(lock, [this] { return !has_worker_; });
 }
@@ -288,17 +302,20 @@ void Tier2::Stop() {
 void Tier2::LockForFork() {
   std::unique_lock<std::mutex> lock(mutex_);
   is_paused_ = true;
+  hurry_.store(true);
   changed_->wait(lock, [this] { return !is_busy_; });
   lock.release();  // until UnlockAfterFork()
 }
 
 void Tier2::UnlockAfterFork(bool is_child) {
   is_paused_ = false;
+  hurry_.store(is_stopped_);
   if (is_child) {
     has_worker_ = false;
     // The parent's worker may wait on the old one.
     changed_ = new std::condition_variable;
-    DropQueuedLocked();
+    DropQueuedLocked(/*with_jobs=*/false);
+    if (!queue_.empty()) StartWorker();
   }
   changed_->notify_all();
   mutex_.unlock();

@@ -13,7 +13,7 @@
 // kMaxQueued tasks wait; what comes then is asked for again later.
 // Thread: any; mutex_ guards the queue. Never taken with a state's mutex
 // wanted.
-// Tested by: tests/runtime/tier2_test.cpp
+// Tested by: tests/runtime/tier2_test.cpp, tests/runtime/worker_jobs_test.cpp
 #pragma once
 
 #include <atomic>
@@ -37,6 +37,10 @@
 
 namespace tjit::runtime {
 
+// False if it ended before it was done, because `hurry` was set: it is done
+// again later.
+using WorkerJob = std::function<bool(const std::atomic<bool>& hurry)>;
+
 struct CompileTask {
   enum class State : std::uint8_t { kWaiting, kDone, kDropped };
 
@@ -46,7 +50,7 @@ struct CompileTask {
   SegmentCode code;    // the asker's, once it is done
   std::int64_t ns = 0;
   std::atomic<State> state{State::kWaiting};
-  std::function<void()> job;  // what is done instead, if it is not null
+  WorkerJob job;  // what is done instead, if it is not null
 };
 
 class Tier2 {
@@ -63,12 +67,13 @@ class Tier2 {
   // Queues `input`; null if the queue is full or no thread can be had.
   std::shared_ptr<CompileTask> Ask(SegmentInput input, bool is_again);
   // Runs `job` on the worker; false if no thread can be had.
-  bool Post(std::function<void()> job);
-  // disable(): what waits is dropped; its askers may ask again.
+  bool Post(WorkerJob job);
+  // disable(): what waits is dropped but for jobs; its askers may ask again.
   void DropQueued();
   // clear(): kernels and failures are forgotten.
   void Forget();
   // At exit: waits for the kernel that is being compiled and ends the worker.
+  // Jobs are stopped, and dropped; LockForFork() stops them as well.
   void Stop();
   void LockForFork();
   void UnlockAfterFork(bool is_child);
@@ -96,8 +101,9 @@ class Tier2 {
   cache::ObjectCache* CacheFor(const std::string& folder);
   bool StartWorker();
   void Work();
+  bool DoJob(CompileTask* task);
   void Compile(CompileTask* task);
-  void DropQueuedLocked();
+  void DropQueuedLocked(bool with_jobs);
 
   std::atomic<Engine*> engine_{nullptr};
   std::mutex mutex_;
@@ -111,6 +117,7 @@ class Tier2 {
   bool cannot_start_ = false;
   bool forget_ = false;
   std::atomic<bool> give_up_{false};
+  std::atomic<bool> hurry_{false};  // a fork or the exit waits
   std::map<std::string, std::int64_t> failures_;
   std::vector<ExplainedCode> measured_;
   MathProbe functions_;

@@ -100,6 +100,18 @@ class ProfileTest(Case):
         self.assertGreater(warm["cache_hits"], 2)
         self.assertGreater(warm["groups_run"], 2)
 
+    def test_what_is_new_is_added(self):
+        self.check_cold()
+        before = self.profile().stat()
+        llvm = {"TJIT_BACKEND": "llvm"}
+        # Known sequences, and now their code.
+        self.check_warm(TJIT_COMPILE="1", **llvm)
+        self.assertNotEqual(self.profile().stat().st_ino, before.st_ino)
+        before = self.profile().stat()
+        warm, _ = self.check_warm(**llvm)
+        self.assertEqual(warm["kernels_compiled"], 0)
+        self.assertEqual(self.profile().stat().st_ino, before.st_ino)
+
     def test_a_file_of_its_own(self):
         self.check_cold(TJIT_PROFILE="mine")
         self.assertTrue((self.folder / "mine").is_file())
@@ -180,6 +192,22 @@ class BadFileTest(Case):
         _, err = self.check_cold(TJIT_PROFILE="mine")
         self.assertIn("is not used: it is no file", err)
         self.assertIn("cannot write the profile", err)
+
+    def test_a_file_behind_an_open_descriptor(self):
+        # Not one of its own: what the program has written there stays.
+        for name in ("/dev/stdout", "/proc/self/fd/1", "/dev/fd/1", "link"):
+            (self.folder / "link").unlink(missing_ok=True)
+            (self.folder / "link").symlink_to("/dev/stdout")
+            env = environment(TJIT_AUTO_COMPILE="1", TJIT_PROFILE=name,
+                              TJIT_HOT_THRESHOLD=str(THRESHOLD),
+                              TJIT_CACHE_DIR="off")
+            with open(self.folder / "out", "w") as out:
+                done = subprocess.run([BIN / "cached_loop"], text=True,
+                                      stdout=out, stderr=subprocess.PIPE,
+                                      cwd=self.folder, env=env, timeout=120,
+                                      check=True)
+            self.assertIn("it is no file", done.stderr)
+            self.assertEqual((self.folder / "out").read_text(), EXPECTED)
 
     def test_a_file_that_cannot_be_written(self):
         _, err = self.check_cold(TJIT_PROFILE="/proc/none/mine")

@@ -2,6 +2,7 @@
 // one.
 #include "recorder/profile.h"
 
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -120,6 +121,32 @@ TEST(ProfileTest, PathsShareSteps) {
   EXPECT_EQ(roots->front()->longest, 4u);
   EXPECT_TRUE(profile.IsRootOp(InternOp("aten::mul.Tensor")));
   EXPECT_FALSE(profile.IsRootOp(InternOp("aten::relu")));
+}
+
+// Paths that share their steps are written out one by one.
+TEST(ProfileTest, StepsOfAllPathsAreBounded) {
+  Profile profile;
+  std::size_t steps = 0, longest = 0;
+  std::string why;
+  for (int more = 0; why.empty() && more < 1000; ++more) {
+    const KnownPath path = PathOf(Chain(more));
+    longest = path.steps.size();
+    why = profile.Add(path);
+    if (why.empty()) steps += longest;
+  }
+  EXPECT_EQ(why, "there is no room");
+  EXPECT_LE(steps, Profile::kMaxSteps);
+  EXPECT_GT(steps + longest, Profile::kMaxSteps);
+}
+
+TEST(ProfileTest, ReadingCanBeStopped) {
+  Profile profile, back;
+  ASSERT_EQ(profile.Add(PathOf(Chain())), "");
+  const std::atomic<bool> stop{true};
+  const auto none = [](const ContextWords&) { return 0; };
+  EXPECT_THAT(ParseProfile(Text(profile), none, &back, &stop),
+              HasSubstr("reading was stopped"));
+  EXPECT_TRUE(back.empty());
 }
 
 TEST(ProfileTest, ABrokenPathIsNotAdded) {

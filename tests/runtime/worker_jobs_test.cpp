@@ -1,0 +1,140 @@
+// Jobs of the worker, of which reading a profile is one: they survive
+// disable(), clear() and fork(), and neither a fork nor the exit waits for
+// their end. TJIT_PROFILE names the file (CMakeLists.txt).
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <thread>
+
+#include "runtime/configuration.h"
+#include "runtime/hot_profile.h"
+#include "runtime/tier2.h"
+#include "tests/recorder/path_builder.h"
+
+namespace tjit::runtime {
+namespace {
+
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+
+void Sleep() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
+
+// A job that does not end by itself the first time.
+class LongJob {
+ public:
+  WorkerJob Get() {
+    return [this](const std::atomic<bool>& hurry) {
+      if (++runs_ > 1) return true;
+      has_begun_ = true;
+      const auto latest = steady_clock::now() + seconds(60);
+      while (!hurry && steady_clock::now() < latest) Sleep();
+      return false;
+    };
+  }
+  void WaitUntilBegun() const {
+    while (!has_begun_) Sleep();
+  }
+  int runs() const { return runs_; }
+
+ private:
+  std::atomic<int> runs_{0};
+  std::atomic<bool> has_begun_{false};
+};
+
+class WorkerJobsTest : public ::testing::Test {
+ protected:
+  ~WorkerJobsTest() override {
+    go_on_ = true;
+    tier2_.Stop();
+    std::remove(ProfilePath().c_str());
+  }
+
+  // Until GoOn() the worker has something else to do.
+  void KeepBusy() {
+    tier2_.Post([this](const std::atomic<bool>&) {
+      while (!go_on_) Sleep();
+      return true;
+    });
+  }
+  void GoOn() {
+    go_on_ = true;
+    tier2_.WaitUntilIdle();
+  }
+
+  // The worker is busy when the first op comes.
+  void MeetFirstOp(HotProfile* profile) {
+    ASSERT_NE(ProfilePath(), "") << "TJIT_PROFILE is to name a file";
+    PathBuilder builder;
+    int x = builder.External(F32({4}));
+    for (int i = 0; i < 3; ++i) x = builder.Op("aten::relu", {x});
+    KnownPath path;
+    path.slots = builder.slots();
+    for (const NewStep& step : builder.steps()) path.steps.push_back(step.step);
+    Profile written;
+    ASSERT_EQ(written.Add(path), "");
+    ASSERT_EQ(WriteProfile(PlaceOf(ProfilePath()), false, &written), "");
+    profile->Configure("off");
+    KeepBusy();
+    profile->OnFirstOp(&tier2_);
+  }
+
+  Tier2 tier2_;
+  std::atomic<bool> go_on_{false};
+};
+
+TEST_F(WorkerJobsTest, AProfileIsReadAfterDisable) {
+  HotProfile profile;
+  MeetFirstOp(&profile);
+  tier2_.DropQueued();
+  GoOn();
+  ASSERT_NE(profile.known(), nullptr);
+  EXPECT_EQ(profile.known()->ends().size(), 1u);
+}
+
+TEST_F(WorkerJobsTest, AProfileThatIsReadBehindClearIsNotUsed) {
+  HotProfile profile;
+  MeetFirstOp(&profile);
+  tier2_.Forget();
+  profile.Forget();
+  GoOn();
+  EXPECT_EQ(profile.known(), nullptr);
+}
+
+TEST_F(WorkerJobsTest, AForkDoesNotWaitAndBothProcessesDoTheJob) {
+  LongJob job;
+  ASSERT_TRUE(tier2_.Post(job.Get()));
+  job.WaitUntilBegun();
+  const auto began = steady_clock::now();
+  tier2_.LockForFork();
+  const pid_t child = fork();
+  tier2_.UnlockAfterFork(child == 0);
+  if (child == 0) {
+    tier2_.WaitUntilIdle();
+    _exit(job.runs() == 2 ? 0 : 1);
+  }
+  tier2_.WaitUntilIdle();
+  EXPECT_EQ(job.runs(), 2);
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_LT(steady_clock::now() - began, seconds(30));
+}
+
+TEST_F(WorkerJobsTest, TheExitDoesNotWait) {
+  LongJob job;
+  ASSERT_TRUE(tier2_.Post(job.Get()));
+  job.WaitUntilBegun();
+  const auto began = steady_clock::now();
+  tier2_.Stop();
+  EXPECT_LT(steady_clock::now() - began, seconds(30));
+  EXPECT_EQ(job.runs(), 1);
+}
+
+}  // namespace
+}  // namespace tjit::runtime
