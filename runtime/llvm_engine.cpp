@@ -207,6 +207,24 @@ class LlvmEngine : public Engine {
 
 }  // namespace
 
+bool PrepareLlvm() {
+  std::string why_not;  // the engine says it
+  const TjitLlvmApi* const api = LlvmApi(&why_not);
+  if (api == nullptr) return false;
+  TjitLlvmOptions options{};
+  options.abi = kTjitLlvmAbi;
+  TjitKernel kernel{};
+  char error[kErrorBytes] = "";
+  const char* const smallest =
+      "func prepare(n0) {\n  external %0: f32[n0]\n"
+      "  %1 = mul f32[n0] %0, %0\n  return %1\n}\n";
+  if (api->compile(smallest, &options, &kernel, error, sizeof(error)) != 0) {
+    return false;
+  }
+  api->free(kernel.handle);
+  return true;
+}
+
 std::unique_ptr<Engine> MakeLlvmEngine(
     MathFunctions* functions, std::uint32_t flags,
     const std::atomic<cache::ObjectCache*>* cache) {

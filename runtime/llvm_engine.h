@@ -21,4 +21,8 @@ std::unique_ptr<Engine> MakeLlvmEngine(
     MathFunctions* functions, std::uint32_t flags,
     const std::atomic<cache::ObjectCache*>* cache);
 
+// Loads the library and compiles a smallest kernel, for what only the first one
+// pays: half of its time and more. On the worker; false if it could not.
+bool PrepareLlvm();
+
 }  // namespace tjit::runtime

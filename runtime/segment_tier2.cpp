@@ -1,6 +1,7 @@
 #include "runtime/segment_tier2.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "recorder/schema_key.h"
 #include "runtime/hot_profile.h"
 #include "runtime/instruction_log.h"
+#include "runtime/llvm_engine.h"
 #include "runtime/log.h"
 #include "runtime/runtime.h"
 #include "runtime/testing_hooks.h"
@@ -27,6 +29,21 @@ constexpr int kMaxRecompiles = 3;
 // compiling it will take, at a guess.
 constexpr std::uint64_t kCompileNs = 1'000'000;
 constexpr std::uint64_t kCompileNsPerStep = 100'000;
+
+// Once a segment is half way to being compiled: LLVM is loaded and has made its
+// tables by the time it is asked, which is most of what a first kernel takes.
+void PrepareEngine(Engine* engine) {
+  static std::atomic<bool> is_prepared{false};
+  if (is_prepared.load(std::memory_order_relaxed) ||
+      std::string_view(engine->name()) != "llvm" ||
+      is_prepared.exchange(true)) {
+    return;
+  }
+  Runtime::Get().tier2().Post([](const std::atomic<bool>& hurry) {
+    if (!hurry) PrepareLlvm();
+    return true;
+  });
+}
 
 std::int64_t StepsOf(const SegmentCode& code) {
   return code.steps_fused +
@@ -184,7 +201,9 @@ bool Tier2Variant::IsTimeToAsk(const PreparedSegment& segment,
     return true;
   }
   if (!engine_->is_for_speed() || Runtime::Get().compile_all()) return true;
-  return tier1_ns_ > kCompileNs + kCompileNsPerStep * steps;
+  const std::uint64_t enough = kCompileNs + kCompileNsPerStep * steps;
+  if (2 * tier1_ns_ > enough) PrepareEngine(engine_);
+  return tier1_ns_ > enough;
 }
 
 void Tier2Variant::Ask(PreparedSegment* segment,

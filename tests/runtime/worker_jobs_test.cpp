@@ -12,8 +12,10 @@
 #include <string>
 #include <thread>
 
+#include "compiler/llvm/loader.h"
 #include "runtime/configuration.h"
 #include "runtime/hot_profile.h"
+#include "runtime/llvm_engine.h"
 #include "runtime/tier2.h"
 #include "tests/recorder/path_builder.h"
 
@@ -124,6 +126,13 @@ TEST_F(WorkerJobsTest, AForkDoesNotWaitAndBothProcessesDoTheJob) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
   EXPECT_LT(steady_clock::now() - began, seconds(30));
+}
+
+// What the first kernel need not wait for.
+TEST_F(WorkerJobsTest, LlvmIsPrepared) {
+  std::string why_not;
+  const bool is_there = LlvmApi(&why_not) != nullptr;
+  EXPECT_EQ(PrepareLlvm(), is_there) << why_not;
 }
 
 TEST_F(WorkerJobsTest, TheExitDoesNotWait) {
