@@ -34,6 +34,14 @@ void StartCounting();
 // What happened since StartCounting().
 Engagement Counted();
 
+// Counts the bytes of CPU tensors. REQUIRES: called before the first of them.
+void CountMemory();
+// The largest sum of live bytes at libtorch's CPU allocator since the last
+// StartPeak(). With tjit: blocks that a tensor, a deferred op or a segment that
+// runs holds, and that have memory.
+void StartPeak();
+std::int64_t PeakBytes();
+
 // tjit's functions of the same names; nothing in the plain program.
 void Enable();
 void Disable();

@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "bench/engagement.h"
+#include "bench/memory_use.h"
 
 namespace tjit::bench {
 namespace {
@@ -27,6 +28,7 @@ struct Flags {
   std::string row;
   std::int64_t steps = 0;
   std::int64_t settle_ms = 0;
+  bool memory = false;
 };
 
 // A row's workload with what its warm-up told.
@@ -165,16 +167,47 @@ bool ParseFlag(std::string_view arg, Flags& flags) {
     flags.mark_step = true;
   } else if (arg == "--enable_disable") {
     flags.enable_disable = true;
+  } else if (arg == "--memory") {
+    flags.memory = true;
   } else {
     return false;
   }
   return true;
 }
 
+// What the steps of a row need, as one line of JSON.
+void PrintMemory(const Row& row, const Flags& flags) {
+  const std::unique_ptr<Warm> warm = WarmUp(row, flags);
+  StartCounting();
+  StartPeak();
+  RunSteps(warm->workload, row.fixed_steps != 0 ? row.fixed_steps : flags.steps,
+           flags);
+  const std::int64_t peak = PeakBytes();
+  const Engagement did = Counted();
+  const Resident resident = ResidentMemory();
+  std::printf(
+      "{\"row\": \"%s\", \"label\": \"%s\", \"peak_bytes\": %lld, "
+      "\"resident_peak\": %lld, \"resident\": %lld, \"generator\": %lld, "
+      "\"code\": %lld, \"ops\": %lld, \"replayed\": %lld, "
+      "\"fused\": %lld}\n",
+      row.name.c_str(), warm->bits.c_str(), static_cast<long long>(peak),
+      static_cast<long long>(resident.peak),
+      static_cast<long long>(resident.now),
+      static_cast<long long>(resident.generator),
+      static_cast<long long>(resident.code),
+      static_cast<long long>(did.ops_seen),
+      static_cast<long long>(did.ops_replayed),
+      static_cast<long long>(did.steps_fused));
+}
+
 // Returns the exit status.
 int CountSteps(const Flags& flags, const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     if (row.name != flags.row) continue;
+    if (flags.memory) {
+      PrintMemory(row, flags);
+      return 0;
+    }
     const std::unique_ptr<Warm> warm = WarmUp(row, flags);
     CountedSteps(warm->workload, flags.steps);
     std::printf("%s %s\n", row.name.c_str(), warm->bits.c_str());
@@ -202,11 +235,12 @@ int RunRows(int argc, char** argv, const std::vector<Row>& rows) {
       std::fprintf(stderr,
                    "%s: unknown flag %s; known: --threads=N --mark_step "
                    "--enable_disable --row=NAME --steps=N "
-                   "--settle_ms=N and Google Benchmark's\n",
+                   "--settle_ms=N --memory and Google Benchmark's\n",
                    argv[0], argv[i]);
       return 2;
     }
   }
+  if (flags.memory) CountMemory();
   at::set_num_threads(flags.threads);
   if (flags.steps > 0) return CountSteps(flags, rows);
   benchmark::AddCustomContext("tjit_linked", IsLinked() ? "yes" : "no");

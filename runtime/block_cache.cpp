@@ -19,6 +19,7 @@ namespace tjit::runtime {
 __thread ThreadCache* thread_cache
     __attribute__((tls_model("initial-exec"))) = nullptr;
 unsigned smallest_class = 0;
+std::atomic<std::int64_t> publish_bytes{64 << 10};
 
 namespace {
 
@@ -64,6 +65,7 @@ class SharedCache {
   void Leave(ThreadCache* cache);
   std::int64_t Live();
   std::int64_t Peak();
+  void ResetPeak();
   std::int64_t Cached();
   void LockForFork() { mutex_.lock(); }
   void UnlockAfterFork() { mutex_.unlock(); }
@@ -101,6 +103,7 @@ class SharedCache {
   std::uint64_t clock_ = 0;
   std::atomic<std::int64_t> live_{0};
   std::atomic<std::int64_t> peak_{0};
+  std::atomic<std::int64_t> told_peak_{0};  // since ResetPeak()
 };
 
 SharedCache& Shared() {
@@ -210,8 +213,10 @@ void SharedCache::Fit() {
 
 void SharedCache::AddLive(std::int64_t bytes) {
   const std::int64_t live = live_.fetch_add(bytes) + bytes;
-  std::int64_t peak = peak_.load(std::memory_order_relaxed);
-  while (live > peak && !peak_.compare_exchange_weak(peak, live)) {
+  for (std::atomic<std::int64_t>* sum : {&peak_, &told_peak_}) {
+    std::int64_t peak = sum->load(std::memory_order_relaxed);
+    while (live > peak && !sum->compare_exchange_weak(peak, live)) {
+    }
   }
 }
 
@@ -264,7 +269,16 @@ std::int64_t SharedCache::Live() {
 
 std::int64_t SharedCache::Peak() {
   const std::int64_t live = Live();
-  return std::max(peak_.load(), live);
+  return std::max(told_peak_.load(), live);
+}
+
+void SharedCache::ResetPeak() {
+  publish_bytes.store(-1, std::memory_order_relaxed);
+  {
+    std::lock_guard lock(mutex_);
+    if (thread_cache != nullptr) AddLive(thread_cache->live.exchange(0));
+  }
+  told_peak_.store(Live());
 }
 
 std::int64_t SharedCache::Cached() {
@@ -399,6 +413,7 @@ void GiveBlockSlowly(Block* block) {
 std::int64_t LiveBytes() { return Shared().Live(); }
 std::int64_t PeakBytes() { return Shared().Peak(); }
 std::int64_t CachedBytes() { return Shared().Cached(); }
+void ResetPeak() { Shared().ResetPeak(); }
 void TrimCache() { Shared().Trim(); }
 
 void UsePages() {

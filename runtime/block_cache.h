@@ -32,7 +32,6 @@ constexpr unsigned kSizeClasses = 248;      // up to 512 GiB
 constexpr std::uint8_t kUncachedClass = 255;  // larger: never cached
 constexpr std::size_t kMaxClassBytes = std::size_t{1} << 39;
 constexpr std::int64_t kCacheFloor = 64 << 20;
-constexpr std::int64_t kPublishBytes = 64 << 10;
 
 // REQUIRES: 0 < bytes <= kMaxClassBytes.
 constexpr unsigned SizeClassOf(std::size_t bytes) {
@@ -88,6 +87,8 @@ struct ThreadCache {
 extern __thread ThreadCache* thread_cache
     __attribute__((tls_model("initial-exec")));
 extern unsigned smallest_class;  // > 0 where blocks have pages of their own
+// Live bytes that a thread keeps to itself; -1: none (ResetPeak()).
+extern std::atomic<std::int64_t> publish_bytes;
 
 Block* TakeBlockSlowly(std::size_t bytes, unsigned size_class);
 void GiveBlockSlowly(Block* block);
@@ -102,7 +103,8 @@ inline void CountLive(ThreadCache* cache, std::int64_t bytes) {
   cache->blocks += bytes > 0 ? 1 : -1;
   Add(cache->live, bytes);
   const std::int64_t live = cache->live.load(std::memory_order_relaxed);
-  if (live > kPublishBytes || live < -kPublishBytes) PublishLive(cache);
+  const std::int64_t most = publish_bytes.load(std::memory_order_relaxed);
+  if (live > most || live < -most) PublishLive(cache);
 }
 
 inline unsigned LocalLimit(unsigned size_class) {
@@ -156,6 +158,8 @@ inline void GiveBlock(Block* block) {
 [[noreturn]] void ThrowOutOfMemory(std::size_t bytes);
 // Adds to the live bytes without taking a block (adopted memory).
 void CountForeignLive(std::int64_t bytes);
+// The peak that PeakBytes() tells starts anew, and is exact from now on.
+void ResetPeak();
 // Registers the fork handlers. Once.
 void PrepareCacheForFork();
 // From now on fresh blocks have pages of their own. See EnableHiding().

@@ -5,6 +5,7 @@
 
 #include "recorder/env.h"
 #include "recorder/log.h"
+#include "runtime/block_cache.h"
 #include "runtime/configuration.h"
 #include "runtime/hot_profile.h"
 #include "runtime/instruction_log.h"
@@ -107,6 +108,8 @@ void sync() {
 }
 
 void clear() { Runtime::Get().Clear(); }
+
+void reset_memory_peak() { runtime::ResetPeak(); }
 
 void mark_opaque(std::string_view name) {
   TORCH_CHECK(!name.empty(),

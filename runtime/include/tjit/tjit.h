@@ -79,6 +79,10 @@ TJIT_API std::int64_t save_profile(const std::string& file);
 // Runs what is deferred, then forgets every trace and gives its memory back.
 TJIT_API void clear();
 
+// Starts stats().memory_peak_bytes anew, at what is live now, and counts every
+// byte from now on (until then threads tell of 64 KiB at a time).
+TJIT_API void reset_memory_peak();
+
 // Makes the op run at the call, always ("aten::add.Tensor", or "aten::add" for
 // all overloads, or "myops::" for a whole namespace). Before or after enable();
 // after it, every trace is forgotten as by clear().
