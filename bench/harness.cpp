@@ -180,6 +180,7 @@ void PrintMemory(const Row& row, const Flags& flags) {
   const std::unique_ptr<Warm> warm = WarmUp(row, flags);
   StartCounting();
   StartPeak();
+  const std::int64_t kept = PeakBytes();
   RunSteps(warm->workload, row.fixed_steps != 0 ? row.fixed_steps : flags.steps,
            flags);
   const std::int64_t peak = PeakBytes();
@@ -187,11 +188,12 @@ void PrintMemory(const Row& row, const Flags& flags) {
   const Resident resident = ResidentMemory();
   std::printf(
       "{\"row\": \"%s\", \"label\": \"%s\", \"peak_bytes\": %lld, "
+      "\"kept_bytes\": %lld, "
       "\"resident_peak\": %lld, \"resident\": %lld, \"generator\": %lld, "
       "\"code\": %lld, \"ops\": %lld, \"replayed\": %lld, "
       "\"fused\": %lld}\n",
       row.name.c_str(), warm->bits.c_str(), static_cast<long long>(peak),
-      static_cast<long long>(resident.peak),
+      static_cast<long long>(kept), static_cast<long long>(resident.peak),
       static_cast<long long>(resident.now),
       static_cast<long long>(resident.generator),
       static_cast<long long>(resident.code),

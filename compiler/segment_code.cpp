@@ -10,6 +10,7 @@
 #include "compiler/passes/passes.h"
 #include "compiler/segment_dump.h"
 #include "compiler/step_engine.h"
+#include "recorder/overwrite.h"
 
 namespace tjit {
 namespace {
@@ -119,9 +120,21 @@ class SegmentCompiler {
   // Steps that use a slot, each counted once.
   void CountUses() {
     uses_.assign(input_.slots.size(), 0);
-    for (const PartitionStep& step : steps_) {
-      for (const std::int32_t slot : SlotsOf(step)) ++uses_[slot];
+    for (std::uint32_t s = 0; s < steps_.size(); ++s) {
+      for (const std::int32_t slot : SlotsOf(steps_[s])) {
+        if (uses_[slot]++ == 0 && Fills(input_.steps[s].record, slot)) {
+          filled_by_.emplace(slot, s);
+        }
+      }
     }
+  }
+
+  // True if a slot that nobody owns afterwards begins with this step.
+  bool Fills(const StepRecord& record, std::int32_t slot) const {
+    const SegmentSlot& info = input_.slots[slot];
+    return engine_->steps() == nullptr && !info.live_out &&
+           !record.args.empty() && record.args[0].slot == slot &&
+           OverwritesAll(record, record.args[0], info.bytes);
   }
 
   static std::vector<std::int32_t> SlotsOf(const PartitionStep& step) {
@@ -178,6 +191,12 @@ class SegmentCompiler {
       for (const std::int32_t slot : SlotsOf(steps_[s])) ++here[slot];
       for (const ResultRecord& r : input_.steps[s].record.results) {
         if (r.kind == ResultRecord::Kind::kFresh) born.push_back(r.slot);
+      }
+      for (const ArgRecord& a : input_.steps[s].record.args) {
+        const auto filled = filled_by_.find(a.slot);
+        if (filled != filled_by_.end() && filled->second == s) {
+          born.push_back(a.slot);
+        }
       }
     }
     std::vector<GroupSlot> slots;
@@ -314,6 +333,9 @@ class SegmentCompiler {
   SegmentDump* const dump_;  // may be null
   std::vector<PartitionStep> steps_;
   std::vector<std::uint32_t> uses_;  // by slot: steps that use it
+  // Slots from outside of which only what a step of the segment fills is used,
+  // and that step.
+  absl::flat_hash_map<std::int32_t, std::uint32_t> filled_by_;
   SegmentCode code_;
 };
 

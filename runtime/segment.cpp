@@ -120,7 +120,8 @@ std::vector<PlanSlot> PreparedSegment::PlanSlots(
     const std::vector<std::uint8_t>& live) const {
   std::vector<PlanSlot> slots(slot_bytes_.size());
   for (std::size_t s = 0; s < slots.size(); ++s) {
-    slots[s] = {slot_bytes_[s], born_[s], live[s] != 0};
+    slots[s] = {slot_bytes_[s], live[s] == kFilledHere ? 0 : born_[s],
+                live[s] == kSurvives};
   }
   return slots;
 }
@@ -132,7 +133,7 @@ void PreparedSegment::NoteSurvivors() const {
     for (std::size_t i = 0; i < node->step.results.size() && i < 32; ++i) {
       const ResultRecord& r = node->step.results[i];
       if (r.kind != ResultRecord::Kind::kFresh) continue;
-      (live_[r.slot] != 0 ? lived : died) |= 1u << i;
+      (live_[r.slot] == kSurvives ? lived : died) |= 1u << i;
     }
     if (died != 0) node->died.fetch_or(died, std::memory_order_relaxed);
     if (lived != 0) node->lived.fetch_or(lived, std::memory_order_relaxed);
@@ -143,18 +144,21 @@ PreparedSegment::Variant& PreparedSegment::VariantFor(const Run& run,
                                                       Counters* counters) {
   live_.assign(slot_bytes_.size(), 0);
   for (const std::int32_t s : used_) {
-    live_[s] = run.slots[s].block != nullptr && !run.slots[s].held;
+    const SlotBinding& slot = run.slots[s];
+    live_[s] = slot.block != nullptr ? (slot.held ? kDies : kSurvives)
+               : born_[s] < 0        ? kFilledHere
+                                     : kDies;
   }
   if (Planted(Defect::kWrongLiveOut)) {
     for (std::size_t s = 0; s < live_.size(); ++s) {
-      if (born_[s] >= 0 && s % 7 == 3) live_[s] = 0;
+      if (born_[s] >= 0 && s % 7 == 3) live_[s] = kDies;
     }
   }
   for (Variant& v : variants_) {
     if (v.live == live_) return v;
   }
   if (variants_.size() >= kMaxVariants) {
-    for (const std::int32_t s : used_) live_[s] = 1;
+    for (const std::int32_t s : used_) live_[s] = kSurvives;
     for (Variant& v : variants_) {
       if (v.live == live_) return v;
     }
@@ -225,7 +229,7 @@ void PreparedSegment::Execute(const Run& run, Counters* counters) {
   if (bytes != 0) arena = temporary.New(bytes);
   for (const std::int32_t s : used_) {
     // Dropped, but this plan (made for more survivors) writes it.
-    if (pointers_[s] == nullptr && variant.live[s] && born_[s] >= 0) {
+    if (pointers_[s] == nullptr && variant.live[s] == kSurvives) {
       pointers_[s] = temporary.New(slot_bytes_[s]);
     }
   }
@@ -241,7 +245,7 @@ void PreparedSegment::Drain(const Run& run, Counters* counters) {
   FillPointers(run);
   TemporaryBlocks temporary;
   for (const std::int32_t s : used_) {
-    if (pointers_[s] == nullptr && born_[s] >= 0) {
+    if (pointers_[s] == nullptr) {
       pointers_[s] = temporary.New(slot_bytes_[s]);
     }
   }
@@ -270,7 +274,9 @@ std::string PreparedSegment::ToText() const {
     const MemoryPlan& plan = v.executable->plan();
     absl::StrAppend(&text, "  plan for survivors");
     for (std::size_t s = 0; s < v.live.size(); ++s) {
-      if (v.live[s] && born_[s] >= 0) absl::StrAppend(&text, " s", s);
+      if (v.live[s] == kSurvives && born_[s] >= 0) {
+        absl::StrAppend(&text, " s", s);
+      }
     }
     absl::StrAppend(&text, ": ", plan.needed.size(), " ops run, arena ",
                     plan.arena_bytes, " bytes");

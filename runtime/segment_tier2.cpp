@@ -215,7 +215,8 @@ void Tier2Variant::Ask(PreparedSegment* segment,
                            node.payload, i, node.scalar_begin});
   }
   for (std::size_t s = 0; s < segment->slot_bytes_.size(); ++s) {
-    input.slots.push_back({segment->slot_bytes_[s], variant->live[s] != 0});
+    input.slots.push_back(
+        {segment->slot_bytes_[s], variant->live[s] == kSurvives});
   }
   NoteCode(*segment, *variant);
   const std::size_t steps = input.steps.size();
@@ -237,7 +238,7 @@ void Tier2Variant::NoteCode(const PreparedSegment& segment,
   ProfileSegment code;
   code.begin = segment.nodes_.front()->depth;
   for (std::uint32_t s = 0; s < variant.live.size(); ++s) {
-    if (variant.live[s] != 0) code.live.push_back(s);
+    if (variant.live[s] == kSurvives) code.live.push_back(s);
   }
   std::vector<std::uint8_t> runs(segment.nodes_.size(), 0);
   for (const std::uint32_t i : variant.executable->plan().needed) runs[i] = 1;

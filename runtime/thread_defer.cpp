@@ -2,6 +2,7 @@
 // are, its results exist without bytes. All of it runs under mutex_.
 #include <c10/core/TensorImpl.h>
 
+#include "recorder/overwrite.h"
 #include "runtime/compact_step.h"
 #include "runtime/deferred_storage.h"
 #include "runtime/faulting_block.h"
@@ -19,6 +20,14 @@ constexpr std::uint64_t kMaxHeldBytes = 64ull << 20;
 void NotePendingUse(Block* block, std::uint8_t use) {
   const std::uint8_t now = block->pending.load(std::memory_order_relaxed);
   block->pending.store(now | use, std::memory_order_relaxed);
+}
+
+// True if neither a pending step nor this one needs what is in the memory of
+// the slot, which the step writes (overwrite.h).
+inline bool BeginsAnew(const StepRecord& step, const SlotBinding& slot) {
+  return !slot.reader && slot.shift == 0 &&
+         slot.block->pending.load(std::memory_order_relaxed) == 0 &&
+         OverwritesAll(step, step.args[0], slot.block->bytes);
 }
 
 }  // namespace
@@ -79,6 +88,12 @@ void ThreadState::UndoDefer(CallFrame& frame, const TraceNode* node) {
     static_cast<void>(run_.slots[s].block->DropReader());
     return true;
   });
+  // What the op would have filled is not, so it is the program's as it stands.
+  for (const ArgRecord& arg : node->step.args) {
+    if (arg.written && arg.slot != kNoSlot) {
+      run_.slots[static_cast<std::size_t>(arg.slot)].born_pending = false;
+    }
+  }
   frame.results.clear();
   UnbindFrom(&run_, node->slot_begin);
   cursor_ = node->parent;
@@ -112,7 +127,7 @@ void ThreadState::OwnArguments(const CallFrame& frame, const TraceNode* node,
   const CompactArg* const end = step.args() + step.arg_count();
   for (const CompactArg* arg = step.args(); arg != end; ++arg, ++ref) {
     if (arg->slot == kNoSlot) continue;
-    const SlotBinding& slot = run_.slots[static_cast<std::size_t>(arg->slot)];
+    SlotBinding& slot = run_.slots[static_cast<std::size_t>(arg->slot)];
     if (slot.copied) {
       if (arg->slot >= next_slot) {
         counters_.inputs_copied.Add();
@@ -122,6 +137,11 @@ void ThreadState::OwnArguments(const CallFrame& frame, const TraceNode* node,
     }
     if (slot.block == nullptr) continue;
     if (slot.owned) {  // readers are only counted
+      // Twins keep what was there.
+      if (arg->written && arg == step.args() && modes_ == nullptr &&
+          BeginsAnew(node->step, slot)) {
+        slot.born_pending = true;
+      }
       NotePendingUse(slot.block,
                      arg->written ? Block::kPendingRead | Block::kPendingWrite
                                   : Block::kPendingRead);

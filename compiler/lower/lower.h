@@ -42,7 +42,9 @@ struct GroupStep {
 struct GroupSlot {
   std::int32_t slot = kNoSlot;
   std::uint64_t bytes = 0;  // of the storage
-  bool born_here = false;   // a fresh result of one of the steps
+  // A fresh result of one of the steps, or filled by the first one that uses
+  // it (recorder/overwrite.h).
+  bool born_here = false;
   // Its content is read after the group, or may be. If false, a born slot gets
   // no memory, and a change to one from outside is not written back.
   bool needed_after = true;

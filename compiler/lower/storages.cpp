@@ -52,9 +52,6 @@ std::string Storages::Add(const Place& place, bool is_written, bool is_birth) {
   const std::string where = absl::StrCat("s", place.slot);
   if (index_.count(place.slot) == 0) return where + " is not given";
   Content& c = ContentOf(place);
-  if (c.slot.born_here && !c.is_born && !is_birth) {
-    return where + " is used before it is born";
-  }
   ir::DType dtype;
   if (!ir::DTypeByNumber(g.dtype, &dtype)) {
     return absl::StrCat(where, " has a dtype that the IR has not");
@@ -78,6 +75,10 @@ std::string Storages::Add(const Place& place, bool is_written, bool is_birth) {
   c.reach.last = std::max(c.reach.last, reach.last);
   c.has_several |= !SameElements(*c.first_use, g);
   const bool covers = Covers(g, c.elements);
+  if (c.slot.born_here && !c.is_born && !is_birth) {
+    if (!is_written || !covers) return where + " is used before it is born";
+    c.is_born = true;  // filled
+  }
   if (covers && !c.has_base) {
     c.has_base = true;
     c.base = place;
