@@ -57,13 +57,14 @@ SIMPLE_ROWS = (
     ("8", "kernels", "reduce-sum reduce-meanvar"),
     ("10", "dense", "mlp-mnist-64 mlp-mnist-sweep"),
     ("11", "dense", "lstm-ops"),
-    ("12", "dense", "decode-tok"),
+    ("12", "dense", "decode-tok prefill-32"),
     ("13", "science", "rate-triple-1 rate-triple-1024 rate-triple-64k"),
     ("14", "science",
      "elasticity-1 elasticity-1024 elasticity-32768"),
     ("15", "science", "radial-return-1024"),
-    ("16", "science", "cahn-hilliard-200"),
-    ("17", "science", "lbm-10 lbm-512"),
+    ("16", "science",
+     "cahn-hilliard-20 cahn-hilliard-200 cahn-hilliard-100^3"),
+    ("17", "science", "lbm-10 lbm-512 lbm-mrt-10 lbm-mrt-512"),
 )
 TRAINING_ROWS = (
     ("18", "training", "pinn"),
@@ -176,7 +177,7 @@ def run_once(programs, point, peer, options):
            if not k.startswith("TJIT_") and k != "GLIBC_TUNABLES"}
     env.update(peer.env)
     command = [
-        str(path), f"--benchmark_filter=^{benchmark}/",
+        str(path), f"--benchmark_filter=^{re.escape(benchmark)}/",
         "--benchmark_format=json",
         f"--benchmark_repetitions={1 if point.once else options.repetitions}",
         f"--benchmark_min_time={options.min_time}",

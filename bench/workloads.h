@@ -91,16 +91,20 @@ Workload LstmOps();
 // Row 12: transformer d=128, 4 layers, 4 heads, context 64: a token a call
 // into a cache that is written in place; prefill of 32 when it is full.
 Workload DecodeToken();
+// Its prefill alone: 32 tokens a call.
+Workload Prefill();
 // Row 13: (a-an)/(t-tn) for three a, f64 [batch].
 Workload RateTriple(std::int64_t batch);
 // Row 14: linear elasticity, 100 ramp steps, strain f64 [batch, 6].
 Workload Elasticity(std::int64_t batch);
 // Row 15: J2 radial return, Newton on gamma f64 [batch] with a host test.
 Workload RadialReturn(std::int64_t batch);
-// Row 16: Cahn-Hilliard, semi-implicit in Fourier space, f64 [side, side].
-Workload CahnHilliard(std::int64_t side);
+// Row 16: Cahn-Hilliard, semi-implicit in Fourier space, f64 `sizes`.
+Workload CahnHilliard(std::vector<std::int64_t> sizes);
 // Row 17: D2Q9 lattice Boltzmann (BGK), f32 [9, side, side].
 Workload LatticeBoltzmann(std::int64_t side);
+// The same with several relaxation times: three products of 9 x 9 matrices.
+Workload LatticeBoltzmannMrt(std::int64_t side);
 // Row 18: 8-16-1 tanh, batch 4, MSE, SGD 0.01.
 Workload Pinn(Optimizer optimizer);
 // Row 19: 8-32-32-32-1 tanh, batch 32, MSE, Adam.

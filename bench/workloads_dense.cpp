@@ -168,12 +168,35 @@ Workload DecodeToken() {
   return workload;
 }
 
+Workload Prefill() {
+  constexpr std::int64_t kTokens = 32;
+  struct State {
+    Decoder net;
+    at::Tensor prompt, out;
+  };
+  auto s = std::make_shared<State>();
+  s->prompt = Uniform({kTokens, Decoder::kWidth}, 100);
+  Workload workload;
+  workload.step = [s] {
+    const at::NoGradGuard no_grad;
+    s->out = s->net.Forward(s->prompt, 0);
+  };
+  workload.result = [s] { return Tensors{s->out}; };
+  workload.uses_results = true;
+  return workload;
+}
+
 std::vector<Row> DenseRows() {
   return {
       {"row10/mlp-mnist-64", [] { return MlpMnist({64}); }, 900},
-      {"row10/mlp-mnist-sweep", [] { return MlpMnist({1, 8, 32, 128}); }, 250},
+      {"row10/mlp-mnist-sweep",
+       [] {
+         return MlpMnist({1, 8, 32, 128});
+       },
+       250},
       {"row11/lstm-ops", LstmOps},
       {"row12/decode-tok", DecodeToken, 640},
+      {"row12/prefill-32", Prefill, 64},
   };
 }
 

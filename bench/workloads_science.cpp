@@ -1,26 +1,23 @@
-// Rows 13 to 17: simulation codes in f64 (row 17: f32), without gradients.
+// Rows 13 to 16: simulation codes in f64, without gradients.
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/einsum.h>
 #include <ATen/ops/exp.h>
 #include <ATen/ops/fft_fftfreq.h>
-#include <ATen/ops/fft_irfft2.h>
-#include <ATen/ops/fft_rfft2.h>
+#include <ATen/ops/fft_irfftn.h>
 #include <ATen/ops/fft_rfftfreq.h>
+#include <ATen/ops/fft_rfftn.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
-#include <ATen/ops/roll.h>
-#include <ATen/ops/stack.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
-#include <array>
 #include <cmath>
 #include <memory>
+#include <optional>
 
 #include "bench/workloads.h"
 
@@ -112,7 +109,7 @@ Workload RadialReturn(std::int64_t batch) {
   return workload;
 }
 
-Workload CahnHilliard(std::int64_t side) {
+Workload CahnHilliard(std::vector<std::int64_t> sizes) {
   struct State {
     at::Tensor c, k2, k4;
     double dt = 0;
@@ -120,68 +117,36 @@ Workload CahnHilliard(std::int64_t side) {
   };
   constexpr int kGrowing = 40;  // steps until dt starts again
   auto s = std::make_shared<State>();
-  s->c = 0.5 + 0.02 * (Doubles({side, side}, 1) - 0.5);
+  s->c = 0.5 + 0.02 * (Doubles(sizes, 1) - 0.5);
   const auto options = at::TensorOptions(at::kDouble);
-  const at::Tensor ky = at::fft_fftfreq(side, 1.0, options) * (2 * M_PI);
-  const at::Tensor kx = at::fft_rfftfreq(side, 1.0, options) * (2 * M_PI);
-  s->k2 = ky.pow(2).unsqueeze(1) + kx.pow(2).unsqueeze(0);
+  const at::Tensor last =
+      at::fft_rfftfreq(sizes.back(), 1.0, options) * (2 * M_PI);
+  s->k2 = last.pow(2);
+  std::vector<std::int64_t> dims = {static_cast<std::int64_t>(sizes.size()) -
+                                    1};
+  for (std::int64_t d = dims[0]; d-- > 0;) {
+    at::Tensor k =
+        at::fft_fftfreq(sizes[static_cast<std::size_t>(d)], 1.0, options) *
+        (2 * M_PI);
+    for (std::size_t i = 0; i < dims.size(); ++i) k = k.unsqueeze(-1);
+    s->k2 = k.pow(2) + s->k2;
+    dims.insert(dims.begin(), d);
+  }
   s->k4 = s->k2.pow(2);
   Workload workload;
-  workload.step = [s, side] {
+  workload.step = [s, sizes, dims] {
     const at::NoGradGuard no_grad;
     s->dt = s->steps++ % kGrowing == 0 ? 1e-3 : 1.1 * s->dt;
     const at::Tensor low = s->c - 0.3, high = 0.7 - s->c;
     const at::Tensor mu = 10 * low * high.pow(2) - 10 * low.pow(2) * high;
-    const at::Tensor change = -5 * s->k2 * at::fft_rfft2(mu);
+    const at::Tensor change =
+        -5 * s->k2 * at::fft_rfftn(mu, std::nullopt, dims);
     const at::Tensor next =
-        (at::fft_rfft2(s->c) + s->dt * change) / (1 + 10 * s->dt * s->k4);
-    s->c = at::fft_irfft2(next, at::IntArrayRef{side, side});
+        (at::fft_rfftn(s->c, std::nullopt, dims) + s->dt * change) /
+        (1 + 10 * s->dt * s->k4);
+    s->c = at::fft_irfftn(next, at::IntArrayRef(sizes), dims);
   };
   workload.result = [s] { return Tensors{s->c}; };
-  return workload;
-}
-
-Workload LatticeBoltzmann(std::int64_t side) {
-  static constexpr std::array<std::array<int, 2>, 9> kVelocities = {
-      {{0, 0}, {1, 0}, {0, 1}, {-1, 0}, {0, -1}, {1, 1}, {-1, 1}, {-1, -1},
-       {1, -1}}};
-  constexpr double kOmega = 1.2;
-  struct State {
-    at::Tensor f, cx, cy, weights;
-  };
-  auto s = std::make_shared<State>();
-  std::vector<float> cx, cy;
-  for (const auto& v : kVelocities) {
-    cx.push_back(static_cast<float>(v[0]));
-    cy.push_back(static_cast<float>(v[1]));
-  }
-  s->cx = at::tensor(cx).view({9, 1, 1});
-  s->cy = at::tensor(cy).view({9, 1, 1});
-  const std::vector<float> weights = {4.f / 9,  1.f / 9,  1.f / 9,
-                                      1.f / 9,  1.f / 9,  1.f / 36,
-                                      1.f / 36, 1.f / 36, 1.f / 36};
-  s->weights = at::tensor(weights).view({9, 1, 1});
-  s->f = s->weights * (1 + 0.01 * Uniform({9, side, side}, 1));
-  Workload workload;
-  workload.step = [s] {
-    const at::NoGradGuard no_grad;
-    const at::Tensor rho = s->f.sum(0);
-    const at::Tensor ux = (s->f * s->cx).sum(0) / rho;
-    const at::Tensor uy = (s->f * s->cy).sum(0) / rho;
-    const at::Tensor cu = s->cx * ux + s->cy * uy;
-    const at::Tensor square = ux * ux + uy * uy;
-    const at::Tensor equilibrium =
-        s->weights * rho * (1 + 3 * cu + 4.5 * cu * cu - 1.5 * square);
-    const at::Tensor collided = s->f - kOmega * (s->f - equilibrium);
-    Tensors moved;
-    for (std::size_t i = 0; i < kVelocities.size(); ++i) {
-      moved.push_back(at::roll(collided[static_cast<std::int64_t>(i)],
-                               {kVelocities[i][1], kVelocities[i][0]},
-                               {0, 1}));
-    }
-    s->f = at::stack(moved);
-  };
-  workload.result = [s] { return Tensors{s->f}; };
   return workload;
 }
 
@@ -194,9 +159,25 @@ std::vector<Row> ScienceRows() {
       {"row14/elasticity-1024", [] { return Elasticity(1024); }},
       {"row14/elasticity-32768", [] { return Elasticity(32768); }, 16},
       {"row15/radial-return-1024", [] { return RadialReturn(1024); }},
-      {"row16/cahn-hilliard-200", [] { return CahnHilliard(200); }, 440},
+      {"row16/cahn-hilliard-20",
+       [] {
+         return CahnHilliard({20, 20});
+       },
+       640},
+      {"row16/cahn-hilliard-200",
+       [] {
+         return CahnHilliard({200, 200});
+       },
+       440},
+      {"row16/cahn-hilliard-100^3",
+       [] {
+         return CahnHilliard({100, 100, 100});
+       },
+       96},
       {"row17/lbm-10", [] { return LatticeBoltzmann(10); }, 200},
       {"row17/lbm-512", [] { return LatticeBoltzmann(512); }, 96},
+      {"row17/lbm-mrt-10", [] { return LatticeBoltzmannMrt(10); }, 240},
+      {"row17/lbm-mrt-512", [] { return LatticeBoltzmannMrt(512); }, 96},
   };
 }
 

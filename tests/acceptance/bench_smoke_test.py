@@ -22,9 +22,10 @@ REPEATING = {
                  "row19/mlp-adam/fused"},
     "dispatch_overhead": {"row26/ten-adds", "row26/ten-addmm"},
     "kernels": {"row2/add4", "row4/transc-64k", "row8/reduce-sum"},
-    "dense": {"row11/lstm-ops", "row12/decode-tok"},
+    "dense": {"row11/lstm-ops", "row12/decode-tok", "row12/prefill-32"},
     "science": {"row14/elasticity-1", "row15/radial-return-1024",
-                "row17/lbm-10"},
+                "row16/cahn-hilliard-20", "row17/lbm-10",
+                "row17/lbm-mrt-10"},
 }
 # Rows that do not, or not for long: they must run and agree.
 NEVER = {
@@ -92,6 +93,33 @@ class BenchSmokeTest(unittest.TestCase):
         self.assertEqual(record["label"], done["row26/ten-adds"]["label"])
         self.assertEqual(record["replayed"], 0)
         self.assertGreater(record["sequences"], 0, record)
+
+    def test_memory(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run(
+                [sys.executable, ROOT / "bench" / "memory.py", "--build",
+                 PROGRAMS.parent, "--rows", "2,4", "--steps", "12",
+                 "--out", folder],
+                text=True, capture_output=True, timeout=300, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            result = json.loads(
+                (pathlib.Path(folder) / "memory.json").read_text())
+        for line in result["rows"]:
+            with self.subTest(line["label"]):
+                of = line["peers"]
+                self.assertTrue(line["same_bits"])
+                self.assertEqual(of["E"]["replayed"], 0)
+                for name in ("tjit", "tjit llvm"):
+                    peer = of[name]
+                    self.assertGreaterEqual(2 * peer["replayed"], peer["ops"])
+                    # What pending ops keep is counted, too.
+                    self.assertLess(line["of_eager"][name], 1.05, peer)
+                    self.assertGreater(peer["resident"], peer["peak_bytes"])
+                self.assertGreater(of["tjit llvm"]["generator"], 1 << 20)
+                self.assertEqual(of["tjit"]["generator"], 0)
+        # Eager: inputs, the last result and what the ops make; exactly.
+        self.assertEqual(result["rows"][0]["peers"]["E"]["peak_bytes"],
+                         7 * 40_000)
 
     def test_unknown_flag(self):
         done = subprocess.run([PROGRAMS / "bench_never", "--nonsense"],
