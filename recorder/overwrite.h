@@ -6,7 +6,8 @@
 // and the segment puts the value where it puts its own temporaries, or keeps it
 // in the registers of a kernel.
 //
-// Thread: any. Tested by: tests/runtime/dropped_memory_test.cpp
+// Thread: any. Tested by: tests/recorder/overwrite_test.cpp,
+// tests/runtime/dropped_memory_test.cpp
 #pragma once
 
 #include <cstdint>

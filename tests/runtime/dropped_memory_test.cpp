@@ -93,7 +93,7 @@ TEST_P(DroppedMemory, CopiesAreFreeWhenTheyAreDropped) {
     }
     return sum.sum(0);
   });
-  EXPECT_LT(peak, 10 * kBytes) << "of " << kCopies << " copies";
+  EXPECT_LT(peak, 12 * kBytes) << "of " << kCopies << " copies";
 }
 
 TEST_P(DroppedMemory, FilledAndChangedInPlaceAndRead) {
@@ -110,7 +110,10 @@ TEST_P(DroppedMemory, FilledAndChangedInPlaceAndRead) {
     }
     return sum.sum(0);
   });
-  EXPECT_LT(peak, 10 * kBytes) << "of " << 2 * kCopies << " buffers";
+  // The loops of a generated kernel have their scratch side by side.
+  const bool has_scratch = GetParam().backend == Backend::kLlvm;
+  EXPECT_LT(peak, (has_scratch ? 50 : 10) * kBytes)
+      << "of " << 2 * kCopies << " buffers";
 }
 
 // The old content is read, or a part of it stays.

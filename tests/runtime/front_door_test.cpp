@@ -225,6 +225,22 @@ TEST(FrontDoor, ExposedInputsAreCopiedAndCounted) {
   EXPECT_LE(d.inputs_copied, 20) << d.to_json();
 }
 
+TEST(FrontDoor, ThePeakOfMemoryStartsAnewAndIsExact) {
+  ASSERT_TRUE(enable(Fast()));
+  static_cast<void>(at::empty({1 << 20}));
+  reset_memory_peak();
+  const std::int64_t kept = stats().memory_peak_bytes;
+  {
+    const at::Tensor small = at::empty({10});
+    EXPECT_EQ(stats().memory_peak_bytes, kept + 40);
+    const at::Tensor other = at::empty({100});
+  }
+  EXPECT_EQ(stats().memory_peak_bytes, kept + 440);
+  reset_memory_peak();
+  EXPECT_EQ(stats().memory_peak_bytes, kept);
+  disable();
+}
+
 TEST(AutoCompileTest, AThreadsScope) {
   clear();
   disable();
