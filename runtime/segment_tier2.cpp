@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "compiler/passes/order_steps.h"
 #include "compiler/segment_dump.h"
 #include "recorder/env.h"
 #include "recorder/explanation.h"
@@ -292,20 +293,29 @@ void Tier2Variant::Build(PreparedSegment* segment,
     }
   }
   const std::vector<PlanStep> plan_steps = segment->PlanSteps();
-  std::vector<PlanStep> plan;
-  std::vector<ProgramStep> program;
+  std::vector<PlanStep> unordered;
   for (const CodeItem& item : code.order) {
     if (item.group < 0) {
-      plan.push_back(plan_steps[item.step]);
-      program.push_back(segment->StepOf(item.step));
-      continue;
+      unordered.push_back(plan_steps[item.step]);
+    } else {
+      const CompiledGroup& group = code.groups[item.group];
+      unordered.push_back({group.reads, group.writes});
     }
-    const CompiledGroup& group = code.groups[item.group];
-    plan.push_back({group.reads, group.writes});
-    program.push_back({&RunGroup, &groups_[item.group], 0});
   }
-  executable_ = std::make_unique<Executable>(
-      program, PlanMemory(plan, segment->PlanSlots(variant->live)));
+  const std::vector<PlanSlot> slots = segment->PlanSlots(variant->live);
+  std::vector<PlanStep> plan;
+  std::vector<ProgramStep> program;
+  order_.clear();
+  for (const std::uint32_t i : OrderSteps(unordered, slots)) {
+    const CodeItem& item = order_.emplace_back(code.order[i]);
+    plan.push_back(std::move(unordered[i]));
+    if (item.group < 0) {
+      program.push_back(segment->StepOf(item.step));
+    } else {
+      program.push_back({&RunGroup, &groups_[item.group], 0});
+    }
+  }
+  executable_ = std::make_unique<Executable>(program, PlanMemory(plan, slots));
   DumpFile* const dump = Runtime::Get().tier2().dump();
   if (dump != nullptr && dump->Wants(kDumpPlan)) Dump(*segment, dump);
 }
@@ -313,7 +323,7 @@ void Tier2Variant::Build(PreparedSegment* segment,
 void Tier2Variant::Dump(const PreparedSegment& segment, DumpFile* file) const {
   const SegmentCode& code = task_->code;
   std::vector<std::string> items;
-  for (const CodeItem& item : code.order) {
+  for (const CodeItem& item : order_) {
     items.push_back(
         item.group < 0
             ? absl::StrCat("call ", std::string(OpName(
@@ -380,6 +390,7 @@ void Tier2Variant::SwitchOff() {
   state_ = State::kOff;
   executable_.reset();
   groups_.clear();
+  order_.clear();
   written_.clear();
   scratch_bytes_ = 0;
   task_ = nullptr;

@@ -90,6 +90,7 @@ struct Tier2Variant {
   std::shared_ptr<CompileTask> task_;
   std::unique_ptr<Executable> executable_;
   std::vector<BoundGroup> groups_;
+  std::vector<CodeItem> order_;        // as the program runs them
   std::vector<std::int32_t> written_;  // external slots that groups write
   std::uint64_t scratch_bytes_ = 0;
   char* scratch_ = nullptr;  // of the run in progress
