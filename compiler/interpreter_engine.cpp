@@ -8,6 +8,7 @@
 #include "compiler/ir/interpreter.h"
 #include "compiler/kernel.h"
 #include "compiler/passes/fuse.h"
+#include "compiler/row_functions.h"
 
 namespace tjit {
 namespace {
@@ -26,7 +27,8 @@ class InterpretedKernel : public Kernel {
     for (const ir::Instruction& in : function_.body) {
       const TjitMath* entry = FunctionFor(function_, in, functions);
       if (entry == nullptr) continue;
-      entries_[{in.op, TypeOf(function_, in)}] = entry;
+      auto& entries = IsOfColumns(function_, in) ? column_entries_ : entries_;
+      entries[{in.op, TypeOf(function_, in)}] = entry;
     }
   }
 
@@ -55,19 +57,31 @@ class InterpretedKernel : public Kernel {
       functions_->Call(*found->second, in, scalars, out, n);
       return true;
     };
-    hooks.rows = [this](ir::Op op, ir::DType dtype, std::int64_t rows,
-                        std::int64_t n, const void* a, const void* b,
-                        void* out) {
-      const auto found = entries_.find({op, dtype});
-      if (found == entries_.end()) return false;
-      reinterpret_cast<TjitRowFn>(found->second->address)(rows, n, a, b, out);
-      return true;
-    };
+    hooks.rows = [this](const ir::RowsCall& call) { return Rows(call); };
     const std::string wrong = ir::Interpret(function_, arguments, hooks);
     if (!wrong.empty()) throw std::logic_error(wrong);
   }
 
  private:
+  bool Rows(const ir::RowsCall& call) const {
+    const auto& entries = call.are_columns ? column_entries_ : entries_;
+    const auto found = entries.find({call.op, call.dtype});
+    if (found == entries.end()) return false;
+    void* address = found->second->address;
+    if (call.are_columns) {
+      RunColumns(reinterpret_cast<TjitColumnFn>(address), call.rows, call.n,
+                 call.a, call.number, call.out);
+      return true;
+    }
+    const bool is_mean = call.op == ir::Op::kNormMean;
+    const TjitRowNumber number{call.number, is_mean ? call.out : nullptr};
+    const bool has_number = is_mean || InfoOf(call.op).operands[1] == 's';
+    reinterpret_cast<TjitRowFn>(address)(call.rows, call.n, call.a,
+                                         has_number ? &number : call.b,
+                                         is_mean ? nullptr : call.out);
+    return true;
+  }
+
   // Externals, then returned values. `memory` may be null.
   bool Fill(char* const* memory, const std::vector<std::int64_t>& symbols,
             std::vector<ir::Buffer>* buffers) const {
@@ -95,7 +109,7 @@ class InterpretedKernel : public Kernel {
 
   const ir::Function function_;
   MathFunctions* const functions_;
-  Entries entries_;
+  Entries entries_, column_entries_;
 };
 
 class InterpreterEngine : public Engine {
@@ -126,23 +140,46 @@ bool IsOfRows(const ir::Function& f, const ir::Instruction& in) {
   return InfoOf(dtype).kind == ir::DTypeKind::kFloat && IsAlongRows(in);
 }
 
+bool IsOfColumns(const ir::Function& f, const ir::Instruction& in) {
+  return InfoOf(in.op).family == ir::Family::kReduce &&
+         InfoOf(TypeOf(f, in)).kind == ir::DTypeKind::kFloat &&
+         IsAlongColumns(in);
+}
+
+namespace {
+
+// Also where there is none.
+bool NeedsFunction(const ir::Function& f, const ir::Instruction& in,
+                   MathFunctions* functions, const TjitMath** function) {
+  *function = nullptr;
+  if (in.results.size() != 1) return false;
+  const ir::DType dtype = TypeOf(f, in);
+  if (IsOfColumns(f, in)) {
+    *function = functions->ForColumns(in.op, dtype);
+    return true;
+  }
+  if (!functions->IsFunction(in.op, dtype) && !IsOfRows(f, in)) return false;
+  *function = functions->For(in.op, dtype);
+  return true;
+}
+
+}  // namespace
+
 const TjitMath* FunctionFor(const ir::Function& f, const ir::Instruction& in,
                             MathFunctions* functions) {
-  if (in.results.size() != 1) return nullptr;
-  const ir::DType dtype = TypeOf(f, in);
-  const bool needs_one = functions->IsFunction(in.op, dtype) || IsOfRows(f, in);
-  return needs_one ? functions->For(in.op, dtype) : nullptr;
+  const TjitMath* function = nullptr;
+  NeedsFunction(f, in, functions, &function);
+  return function;
 }
 
 std::string MissingFunction(const ir::Function& f, MathFunctions* functions) {
   for (const ir::Instruction& in : f.body) {
-    if (in.results.size() != 1) continue;
-    const ir::DType dtype = TypeOf(f, in);
-    const bool needs_one =
-        functions->IsFunction(in.op, dtype) || IsOfRows(f, in);
-    if (!needs_one || functions->For(in.op, dtype) != nullptr) continue;
+    const TjitMath* function = nullptr;
+    if (!NeedsFunction(f, in, functions, &function) || function != nullptr) {
+      continue;
+    }
     return absl::StrCat("no function of this libtorch has eager's bits for ",
-                        InfoOf(in.op).name, " of ", InfoOf(dtype).name);
+                        InfoOf(in.op).name, " of ", InfoOf(TypeOf(f, in)).name);
   }
   return "";
 }

@@ -19,6 +19,8 @@ class MathFunctions {
   // that IsFunction(), or one of rows (IsOfRows(); the function is a
   // TjitRowFn). Lives as long as this.
   virtual const TjitMath* For(ir::Op op, ir::DType dtype) = 0;
+  // The same for a reduction of columns (IsOfColumns()): a TjitColumnFn.
+  virtual const TjitMath* ForColumns(ir::Op op, ir::DType dtype) = 0;
   // Computes n elements, all that there are, from one array of them per tensor
   // operand, and the scalar ones; halves are floats. Of an op with one operand,
   // in and out may be the same.
@@ -30,6 +32,8 @@ class MathFunctions {
 
 // The op is a reduction or a row op that a function of whole rows computes.
 bool IsOfRows(const ir::Function& f, const ir::Instruction& in);
+// The op is a reduction of floats over all dims but the last.
+bool IsOfColumns(const ir::Function& f, const ir::Instruction& in);
 
 // The function that the instruction needs, of those that it may need; null if
 // it needs none.

@@ -1,5 +1,7 @@
 #include "compiler/row_functions.h"
 
+#include <new>
+
 namespace tjit {
 
 const char* NameOf(RowOp op) {
@@ -21,9 +23,17 @@ const char* NameOf(RowOp op) {
     case RowOp::kLogSoftmaxBackward:
       return "log_softmax_backward";
     case RowOp::kMoments:
-      return "moments";
+      return "norm_rstd";
+    case RowOp::kVar:
+    case RowOp::kColumnVar:
+      return "var";
+    case RowOp::kStd:
+    case RowOp::kColumnStd:
+      return "std";
     case RowOp::kColumnSum:
-      return "column_sum";
+      return "sum";
+    case RowOp::kColumnMean:
+      return "mean";
   }
   return "";
 }
@@ -31,6 +41,9 @@ const char* NameOf(RowOp op) {
 // A reduction of 32768 elements or more is split among the threads: by its
 // results where there are several, which leaves rows whole but moves the
 // groups of columns that are added up together; else in the midst of the row.
+//
+// var goes through the elements one after the other, unless they alone are
+// enough to be split.
 //
 // softmax_backward keeps its order, but libtorch has its loop twice, for one
 // thread and for several, and of floats its compiler contracted the rest of a
@@ -45,13 +58,32 @@ bool RowOrderHolds(RowOp op, bool is_double, std::int64_t rows, std::int64_t n,
     case RowOp::kAmax:
     case RowOp::kAmin:
       return rows > 1 || n < kGrain;
+    case RowOp::kVar:
+    case RowOp::kStd:
+      return n < kGrain;
     case RowOp::kColumnSum:
+    case RowOp::kColumnMean:
       return rows * n < kGrain;
+    case RowOp::kColumnVar:
+    case RowOp::kColumnStd:
+      return rows < kGrain;
     case RowOp::kSoftmaxBackward:
       return rows == 1 || is_double;
     default:
       return true;
   }
+}
+
+void RunColumns(TjitColumnFn f, std::int64_t rows, std::int64_t n,
+                const void* a, double number, void* out) {
+  constexpr std::align_val_t kAlign{alignof(TjitColumnState)};
+  const auto bytes = static_cast<std::size_t>(TjitColumnBytes(n));
+  void* memory = ::operator new(bytes, kAlign);
+  auto* state = new (memory) TjitColumnState{number, rows, 0};
+  f(0, n, nullptr, state, nullptr);
+  if (rows > 0) f(rows, n, a, state, nullptr);
+  f(0, n, nullptr, state, out);
+  ::operator delete(memory, kAlign);
 }
 
 }  // namespace tjit

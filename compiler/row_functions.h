@@ -29,11 +29,16 @@ enum class RowOp {
   kLogSoftmax,
   kSoftmaxBackward,     // a: the gradient, b: the result
   kLogSoftmaxBackward,  // the same
-  kMoments,    // b: one number, eps; out: mean and 1 / sqrt(variance + eps)
-               // of each row, side by side
-  kColumnSum,  // out: n elements, the sums over all rows
+  kMoments,             // b: TjitRowNumber, eps; out: 1 / sqrt(variance + eps)
+  kVar,                 // b: TjitRowNumber, the correction
+  kStd,                 // the same
+  kColumnSum,           // from here on those over columns, TjitColumnFn
+  kColumnMean,
+  kColumnVar,  // number: the correction
+  kColumnStd,
 };
-constexpr int kRowOpCount = 10;
+constexpr int kRowOpCount = 15;
+constexpr bool IsOfColumns(RowOp op) { return op >= RowOp::kColumnSum; }
 
 // The name of ops.def, or a name of its own.
 const char* NameOf(RowOp op);
@@ -51,8 +56,13 @@ struct RowFunction {
   bool is_double;
   bool contracts;
   bool needs_math;
-  TjitRowFn run;
+  TjitRowFn run;  // null: run_columns
+  TjitColumnFn run_columns = nullptr;
 };
+
+// All rows at once.
+void RunColumns(TjitColumnFn f, std::int64_t rows, std::int64_t n,
+                const void* a, double number, void* out);
 
 struct RowTable {
   const char* capability;  // as at::get_cpu_capability() names it

@@ -148,7 +148,8 @@ class SegmentCompiler {
   // A group of this step alone could be compiled.
   bool CanCompile(std::uint32_t s) {
     if (engine_->steps() != nullptr) return CanTakeStep(s);
-    const GroupStep step{&input_.steps[s].record, input_.steps[s].op};
+    const GroupStep step{&input_.steps[s].record, input_.steps[s].op,
+                         input_.threads};
     if (!CanLower(step)) return false;
     Lowered lowered;
     std::string reason;
@@ -235,7 +236,8 @@ class SegmentCompiler {
                     CompiledGroup* group) {
     std::vector<GroupStep> lowering;
     for (const std::uint32_t s : steps) {
-      lowering.push_back({&input_.steps[s].record, input_.steps[s].op});
+      lowering.push_back(
+          {&input_.steps[s].record, input_.steps[s].op, input_.threads});
     }
     Lowered lowered;
     std::string reason;

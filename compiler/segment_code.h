@@ -49,6 +49,7 @@ struct SegmentSlot {
 struct SegmentInput {
   std::vector<SegmentStep> steps;
   std::vector<SegmentSlot> slots;  // by slot
+  int threads = 0;                 // that eager has here; 0: any number
 };
 
 // A scalar that was compiled in although the op allows others: the kernel

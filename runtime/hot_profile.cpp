@@ -1,5 +1,6 @@
 #include "runtime/hot_profile.h"
 
+#include <ATen/Parallel.h>
 #include <c10/util/Exception.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -72,6 +73,7 @@ KnownPath PathOf(const Trace& trace, const Nodes& nodes,
 SegmentInput InputOf(const KnownPath& path, std::size_t end,
                      const ProfileSegment& segment) {
   SegmentInput input;
+  input.threads = at::get_num_threads();  // as long as the program sets none
   std::uint32_t scalar_begin = 0, index = 0;
   std::size_t slots = 0;
   for (std::size_t i = 0; i <= end; ++i) {

@@ -25,6 +25,9 @@ namespace tjit::runtime {
 class MathProbe : public MathFunctions {
  public:
   const TjitMath* For(ir::Op op, ir::DType dtype) override;
+  const TjitMath* ForColumns(ir::Op op, ir::DType dtype) override {
+    return rows_.ForColumns(op, dtype);
+  }
   // REQUIRES: `function` is not one of rows.
   void Call(const TjitMath& function, const void* const* in,
             const double* scalars, void* out, std::int64_t n) const override;

@@ -19,6 +19,7 @@ namespace tjit::runtime {
 namespace {
 
 constexpr double kEps = 1e-5;
+constexpr std::int64_t kCorrection = 1;
 
 struct Shape {
   std::int64_t rows;
@@ -41,8 +42,8 @@ std::vector<Shape> ShapesOfRows() {
 // The same for columns: each number of them, with few and many rows.
 std::vector<Shape> ShapesOfColumns() {
   std::vector<Shape> shapes;
-  for (std::int64_t n = 1; n <= 70; ++n) shapes.push_back({n * 7 % 150 + 2, n});
-  for (const std::int64_t n : {1, 2, 6, 11, 31}) shapes.push_back({1000, n});
+  for (std::int64_t n = 2; n <= 70; ++n) shapes.push_back({n * 7 % 150 + 2, n});
+  for (const std::int64_t n : {2, 6, 11, 31}) shapes.push_back({1000, n});
   for (const std::int64_t n : {100, 128, 1000}) shapes.push_back({29, n});
   return shapes;
 }
@@ -119,10 +120,20 @@ at::Tensor Eager(RowOp op, const at::Tensor& a, const at::Tensor& b) {
     case RowOp::kMoments: {
       const auto [y, mean, rstd] =
           at::native_layer_norm(a, {a.size(1)}, {}, {}, kEps);
-      return at::stack({mean.flatten(), rstd.flatten()}, 1);
+      return at::stack({mean.flatten(), rstd.flatten()});
     }
+    case RowOp::kVar:
+      return at::var(a, at::IntArrayRef{-1}, kCorrection, false);
+    case RowOp::kStd:
+      return at::std(a, at::IntArrayRef{-1}, kCorrection, false);
     case RowOp::kColumnSum:
       return at::sum(a, {0});
+    case RowOp::kColumnMean:
+      return at::mean(a, {0});
+    case RowOp::kColumnVar:
+      return at::var(a, at::IntArrayRef{0}, kCorrection, false);
+    case RowOp::kColumnStd:
+      return at::std(a, at::IntArrayRef{0}, kCorrection, false);
   }
   return {};
 }
@@ -188,16 +199,32 @@ at::Tensor Operand(Values kind, const Shape& shape, std::int64_t* place) {
   return x;
 }
 
+void Compute(const RowFunction& f, const at::Tensor& a, const at::Tensor& b,
+             at::Tensor& out) {
+  const std::int64_t rows = a.size(0);
+  const std::int64_t n = a.size(1);
+  if (IsOfColumns(f.op)) {
+    RunColumns(f.run_columns, rows, n, a.const_data_ptr(), kCorrection,
+               out.data_ptr());
+  } else if (f.op == RowOp::kMoments) {
+    const TjitRowNumber eps{kEps, out[0].data_ptr()};
+    f.run(rows, n, a.const_data_ptr(), &eps, out[1].data_ptr());
+  } else if (f.op == RowOp::kVar || f.op == RowOp::kStd) {
+    const TjitRowNumber correction{kCorrection, nullptr};
+    f.run(rows, n, a.const_data_ptr(), &correction, out.data_ptr());
+  } else {
+    f.run(rows, n, a.const_data_ptr(), b.const_data_ptr(), out.data_ptr());
+  }
+}
+
 // Which of the candidates have eager's bits for these operands.
 template <class T>
 void Sieve(RowOp op, const at::Tensor& a, const at::Tensor& b,
            std::vector<const RowFunction*>* left) {
-  const T eps = static_cast<T>(kEps);
-  const void* second = op == RowOp::kMoments ? &eps : b.const_data_ptr();
   const at::Tensor eager = Eager(op, a, b);
   at::Tensor got = at::empty_like(eager);
   std::erase_if(*left, [&](const RowFunction* f) {
-    f->run(a.size(0), a.size(1), a.const_data_ptr(), second, got.data_ptr());
+    Compute(*f, a, b, got);
     return !SameBits(got.const_data_ptr<T>(), eager.const_data_ptr<T>(),
                      got.numel());
   });
@@ -209,8 +236,10 @@ const RowFunction* Probe(RowOp op) {
   std::vector<const RowFunction*> left = Candidates(op, sizeof(T) == 8);
   std::int64_t place = 0;
   const int threads = at::get_num_threads();
-  for (Shape shape :
-       op == RowOp::kColumnSum ? ShapesOfColumns() : ShapesOfRows()) {
+  for (Shape shape : IsOfColumns(op) ? ShapesOfColumns() : ShapesOfRows()) {
+    // The variance of all elements is another function of eager's.
+    const bool is_var = op == RowOp::kVar || op == RowOp::kStd;
+    if (is_var) shape.rows = std::max<std::int64_t>(shape.rows, 2);
     if (!RowOrderHolds(op, sizeof(T) == 8, shape.rows, shape.n, threads)) {
       shape.rows = 1;
     }
@@ -243,10 +272,46 @@ std::optional<RowOp> RowProbe::RowOpOf(ir::Op op) {
       return RowOp::kSoftmaxBackward;
     case ir::Op::kLogSoftmaxBackward:
       return RowOp::kLogSoftmaxBackward;
+    case ir::Op::kVar:
+      return RowOp::kVar;
+    case ir::Op::kStd:
+      return RowOp::kStd;
+    case ir::Op::kNormMean:
+    case ir::Op::kNormRstd:
+      return RowOp::kMoments;
     default:
       return std::nullopt;
   }
 }
+
+std::optional<RowOp> RowProbe::ColumnOpOf(ir::Op op) {
+  switch (op) {
+    case ir::Op::kSum:
+      return RowOp::kColumnSum;
+    case ir::Op::kMean:
+      return RowOp::kColumnMean;
+    case ir::Op::kVar:
+      return RowOp::kColumnVar;
+    case ir::Op::kStd:
+      return RowOp::kColumnStd;
+    default:
+      return std::nullopt;
+  }
+}
+
+namespace {
+
+TjitMath EntryOf(const RowFunction& f) {
+  const char* name = NameOf(f.op);
+  if (IsOfColumns(f.op)) {
+    return {name, f.is_double ? kTjitColumnF64 : kTjitColumnF32,
+            reinterpret_cast<void*>(f.run_columns), 0};
+  }
+  return {name, f.is_double ? kTjitRowF64 : kTjitRowF32,
+          reinterpret_cast<void*>(f.run), 0};
+}
+
+}  // namespace
 
 const RowProbe::Found& RowProbe::FindLocked(RowOp op, bool is_double) {
   const auto [at, is_new] = found_.try_emplace({op, is_double});
@@ -254,8 +319,9 @@ const RowProbe::Found& RowProbe::FindLocked(RowOp op, bool is_double) {
   if (is_new) {
     found.function = is_double ? Probe<double>(op) : Probe<float>(op);
     if (found.function != nullptr) {
-      found.entry = {NameOf(op), is_double ? kTjitRowF64 : kTjitRowF32,
-                     reinterpret_cast<void*>(found.function->run), 0};
+      found.entry = EntryOf(*found.function);
+      found.mean_entry = found.entry;
+      found.mean_entry.op = InfoOf(ir::Op::kNormMean).name;
     }
   }
   return found;
@@ -268,14 +334,26 @@ const RowFunction* RowProbe::Find(RowOp op, bool is_double) {
 
 const TjitMath* RowProbe::For(ir::Op op, ir::DType dtype) {
   const std::optional<RowOp> row_op = RowOpOf(op);
-  if (!row_op || (dtype != ir::DType::kF32 && dtype != ir::DType::kF64)) {
-    return nullptr;
-  }
+  if (!row_op) return nullptr;
   const bool is_double = dtype == ir::DType::kF64;
   if (!RowOrderHolds(*row_op, is_double, 2, 2, 2)) return nullptr;
+  const Found* found = FoundFor(*row_op, dtype);
+  if (found == nullptr) return nullptr;
+  return op == ir::Op::kNormMean ? &found->mean_entry : &found->entry;
+}
+
+const TjitMath* RowProbe::ForColumns(ir::Op op, ir::DType dtype) {
+  const std::optional<RowOp> column_op = ColumnOpOf(op);
+  if (!column_op) return nullptr;
+  const Found* found = FoundFor(*column_op, dtype);
+  return found == nullptr ? nullptr : &found->entry;
+}
+
+const RowProbe::Found* RowProbe::FoundFor(RowOp op, ir::DType dtype) {
+  if (dtype != ir::DType::kF32 && dtype != ir::DType::kF64) return nullptr;
   const std::lock_guard<std::mutex> lock(mutex_);
-  const Found& found = FindLocked(*row_op, is_double);
-  return found.function == nullptr ? nullptr : &found.entry;
+  const Found& found = FindLocked(op, dtype == ir::DType::kF64);
+  return found.function == nullptr ? nullptr : &found;
 }
 
 }  // namespace tjit::runtime

@@ -30,14 +30,21 @@ class RowProbe {
   // differently with more threads: a kernel serves any number of them.
   const TjitMath* For(ir::Op op, ir::DType dtype);
 
-  // The row function that computes an op of the IR over its last dim.
+  // The same over all dims but the last.
+  const TjitMath* ForColumns(ir::Op op, ir::DType dtype);
+
+  // The row function that computes an op of the IR over its last dim, and over
+  // all but the last.
   static std::optional<RowOp> RowOpOf(ir::Op op);
+  static std::optional<RowOp> ColumnOpOf(ir::Op op);
 
  private:
   struct Found {
     const RowFunction* function;
     TjitMath entry;
+    TjitMath mean_entry;  // of kMoments: the same as norm_mean
   };
+  const Found* FoundFor(RowOp op, ir::DType dtype);
   const Found& FindLocked(RowOp op, bool is_double);
 
   std::mutex mutex_;

@@ -1,5 +1,7 @@
 #include "runtime/segment_tier2.h"
 
+#include <ATen/Parallel.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -210,6 +212,7 @@ bool Tier2Variant::IsTimeToAsk(const PreparedSegment& segment,
 void Tier2Variant::Ask(PreparedSegment* segment,
                        PreparedSegment::Variant* variant, bool is_again) {
   SegmentInput input;
+  input.threads = at::get_num_threads();  // the segment's own, while it runs
   for (const std::uint32_t i : variant->executable->plan().needed) {
     const TraceNode& node = *segment->nodes_[i];
     input.steps.push_back({CopyOf(node.step), OpName(node.step.op),

@@ -48,6 +48,22 @@ struct Var {
   }
 };
 
+struct Std {
+  template <class A>
+  static A Eval(const A* x, std::int64_t n, double correction) {
+    return std::sqrt(Var::Eval(x, n, correction));
+  }
+};
+
+struct NormMean : Mean {};
+
+struct NormRstd {
+  template <class A>
+  static A Eval(const A* x, std::int64_t n, double eps) {
+    return 1 / std::sqrt(Var::Eval(x, n, 0) + eps);
+  }
+};
+
 struct Norm {
   template <class A>
   static A Eval(const A* x, std::int64_t n, double p) {

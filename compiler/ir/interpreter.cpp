@@ -139,12 +139,20 @@ class Machine : public RunMemory {
     return Define(in.results[0], result);
   }
 
-  // Along the last dim, with a hook for it.
+  // A reduction over all dims but the last.
+  static bool AreColumns(const Instruction& in) {
+    const std::size_t dims = in.operands[0].access.sizes.size();
+    return InfoOf(in.op).family == Family::kReduce && dims > 1 &&
+           in.dims.size() == dims - 1 &&
+           in.dims.back() == static_cast<int>(dims) - 2;
+  }
+
+  // Along the last dim or over columns, with a hook for it.
   bool HasRowsHook(const Instruction& in) const {
     const DType dtype = ValueOf(in.operands[0].value).dtype;
     const auto dims = static_cast<int>(in.operands[0].access.sizes.size());
     return hooks_.rows && (dtype == DType::kF32 || dtype == DType::kF64) &&
-           in.dims == std::vector<int>{dims - 1};
+           (in.dims == std::vector<int>{dims - 1} || AreColumns(in));
   }
 
   bool Rows(const Instruction& in) {
@@ -165,11 +173,18 @@ class Machine : public RunMemory {
     const std::int64_t n = extents.sizes.back();
     const std::int64_t rows = n == 0 ? 0 : extents.numel() / n;
     const bool is_reduction = InfoOf(in.op).family == Family::kReduce;
-    std::vector<T> result(
-        static_cast<std::size_t>(is_reduction ? rows : rows * n));
+    const bool are_columns = AreColumns(in);
+    std::vector<T> result(static_cast<std::size_t>(are_columns    ? n
+                                                   : is_reduction ? rows
+                                                                  : rows * n));
     const void* second = operands[1].empty() ? nullptr : operands[1].data();
-    if (rows == 0 || !hooks_.rows(in.op, dtype, rows, n, operands[0].data(),
-                                  second, result.data())) {
+    const bool has_number =
+        in.operands.size() > 1 && !in.operands[1].is_tensor();
+    const double number =
+        has_number ? ScalarAs<double>(ScalarOf(in.operands[1].scalar)) : 0;
+    if (rows == 0 ||
+        !hooks_.rows({in.op, dtype, are_columns, rows, n, operands[0].data(),
+                      second, number, result.data()})) {
       return is_reduction ? Reduce<double>(in) : Row(in);
     }
     return Define(in.results[0], result);

@@ -54,6 +54,19 @@ struct CallSite {
   std::vector<CallArgument> results;  // the fresh ones, to be filled
 };
 
+// `rows` rows of n elements, from one array per operand (null: none).
+struct RowsCall {
+  Op op;
+  DType dtype;
+  bool are_columns;  // the rows are added up, not their elements
+  std::int64_t rows;
+  std::int64_t n;
+  const void* a;
+  const void* b;
+  double number;  // the op's scalar, if it has one
+  void* out;
+};
+
 struct Hooks {
   // Computes all n elements of a float op, in row-major order, in the compute
   // type of `dtype` (float or double), from one array per operand, scalars
@@ -62,12 +75,9 @@ struct Hooks {
   std::function<bool(Op op, DType dtype, const void* const* in,
                      const double* scalars, void* out, std::int64_t n)>
       math;
-  // Computes a reduction or a row op along the last dim of f32 or f64: `rows`
-  // rows of n elements, from one array per operand (null: none); returns false
-  // to have it done in double.
-  std::function<bool(Op op, DType dtype, std::int64_t rows, std::int64_t n,
-                     const void* a, const void* b, void* out)>
-      rows;
+  // Computes a reduction or a row op along the last dim of f32 or f64, or a
+  // reduction over all but the last; returns false to have it done in double.
+  std::function<bool(const RowsCall& call)> rows;
   // Runs a library call. Returns "" or what is wrong.
   std::function<std::string(const CallSite& site)> call;
   // A value with more elements is an error, not an allocation.

@@ -26,7 +26,7 @@
 
 extern "C" {
 
-constexpr std::int32_t kTjitLlvmAbi = 5;
+constexpr std::int32_t kTjitLlvmAbi = 6;
 
 // The layout of ScalarValue (recorder/tensor_meta.h).
 struct TjitScalar {
@@ -55,7 +55,9 @@ enum TjitMathKind : std::int32_t {
   kTjitTailF64,
   kTjitTailBF16,
   kTjitTailF16,
-  kTjitMathBF16,  // as VML's; halves are floats in the arrays
+  kTjitMathBF16,   // as VML's; halves are floats in the arrays
+  kTjitColumnF32,  // TjitColumnFn, over whole columns
+  kTjitColumnF64,
   kTjitMathKindCount,
 };
 
@@ -70,6 +72,35 @@ using TjitRowFn = void (*)(std::int64_t rows, std::int64_t n, const void* a,
 using TjitTailFn = void (*)(std::int64_t n, const void* a, const void* b,
                             void* out, std::int64_t first, std::int64_t total,
                             double s, double t, double u);
+
+// b of an op with a scalar (var, norm_rstd). norm_mean and norm_rstd are one
+// function: out is for what the latter computes, `mean` for the former; either
+// may be null.
+struct TjitRowNumber {
+  double number;
+  void* mean;
+};
+
+// Reductions of n columns, whose rows come in order, some at a time: `a` null
+// is the beginning, `out` not null the end, which takes n elements.
+//
+//   state = {number, all rows}; f(0, n, null, state, null);
+//   f(rows, n, a, state, null) for some rows, side by side, and so on;
+//   f(0, n, null, state, out)
+//
+// The function's own part lies behind the state, TjitColumnBytes(n) in all.
+struct alignas(64) TjitColumnState {
+  double number;      // the scalar of the op, if it has one
+  std::int64_t rows;  // of all calls together
+  std::int64_t done;
+};
+using TjitColumnFn = void (*)(std::int64_t rows, std::int64_t n, const void* a,
+                              TjitColumnState* state, void* out);
+constexpr std::int64_t kTjitColumnBytes = 32;             // of each column
+constexpr std::int64_t kTjitColumnStateBytes = 12 << 10;  // besides
+constexpr std::int64_t TjitColumnBytes(std::int64_t n) {
+  return kTjitColumnStateBytes + kTjitColumnBytes * n;
+}
 
 struct TjitMath {
   const char* op;  // name in ops.def: "exp"

@@ -56,18 +56,24 @@ class Evaluator {
         return Fail("an access reaches too far");
       }
     }
-    const ir::ValueId id = ValueAt(access.memory);
-    const ir::Value& value = f_.values[static_cast<std::size_t>(id)];
-    const std::int64_t extent = Elements(value.layout.sizes);
-    if (last >= extent) {
-      Fail(absl::StrCat("%", id, ": an access reaches element ", last, " of ",
-                        extent));
+    CheckReach(access.memory, last);
+  }
+  void Check(const LoopCode& code, const ColumnStore& store) {
+    std::int64_t last = 0;
+    if (__builtin_mul_overflow(Number(code.sizes.back()) - 1,
+                               Number(store.stride), &last) ||
+        __builtin_add_overflow(last, Number(store.offset), &last)) {
+      return Fail("an access reaches too far");
     }
+    CheckReach(store.memory, last);
   }
 
   void CheckRow(const LoopCode& code) {
     const std::int64_t n = Number(code.sizes.back());
-    const int bytes = TileElementBytes(MakePhases(code));
+    int bytes = TileElementBytes(MakePhases(code));
+    for (const Step& step : code.steps) {
+      if (step.is_column_call) bytes += kColumnStateBytes;
+    }
     if (n < 1) Fail("a row has no elements");
     if (n > kMaxRowBytes / std::max(bytes, 1)) {
       Fail(absl::StrCat("a row of ", n, " elements takes more than ",
@@ -78,6 +84,16 @@ class Evaluator {
  private:
   void Fail(std::string what) {
     if (error_.empty()) error_ = std::move(what);
+  }
+
+  void CheckReach(int memory, std::int64_t last) {
+    const ir::ValueId id = ValueAt(memory);
+    const ir::Value& value = f_.values[static_cast<std::size_t>(id)];
+    const std::int64_t extent = Elements(value.layout.sizes);
+    if (last >= extent) {
+      Fail(absl::StrCat("%", id, ": an access reaches element ", last, " of ",
+                        extent));
+    }
   }
 
   ir::ValueId ValueAt(int memory) const {
@@ -111,6 +127,9 @@ std::string EvaluateShape(const Function& f, const LoopPlan& plan,
     if (codes[i].is_rows) evaluator.CheckRow(codes[i]);
     for (const MemoryAccess& access : codes[i].accesses) {
       evaluator.Check(codes[i], access);
+    }
+    for (const ColumnStore& store : codes[i].column_stores) {
+      evaluator.Check(codes[i], store);
     }
   }
   std::int64_t* number = shape.numbers;

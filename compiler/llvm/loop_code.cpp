@@ -32,19 +32,27 @@ DType ElementType(const Function& f, const Instruction& in) {
 class Resolver {
  public:
   Resolver(const Function& f, const LoopPlan& plan, const MathTable& math,
-           const ir::Sizes& sizes, bool in_order, bool is_rows)
+           const ir::Sizes& sizes, bool in_order, LoopKind kind)
       : f_(f), plan_(plan), math_(math), sizes_(sizes) {
     code_.in_order = in_order;
-    code_.is_rows = is_rows;
+    code_.is_columns = kind == LoopKind::kColumns;
+    code_.is_rows = kind == LoopKind::kRows || code_.is_columns;
   }
 
   std::string Run(const Loop& loop, LoopCode* code) {
     for (const int i : loop.instructions) {
-      const auto& results = f_.body[static_cast<std::size_t>(i)].results;
-      computed_.insert(results.begin(), results.end());
+      const Instruction& in = f_.body[static_cast<std::size_t>(i)];
+      computed_.insert(in.results.begin(), in.results.end());
+      if (IsOfColumns(in)) columns_.insert(in.results[0]);
     }
     // What is stored comes first: the first access orders the dims.
     for (const LoopStore& store : loop.stores) {
+      if (columns_.contains(store.value)) {
+        code_.column_stores.push_back(
+            {store.value, store.memory, ValueOf(store.value).dtype,
+             store.to.offset, store.to.strides.back()});
+        continue;
+      }
       AddStore(AccessAt(store.memory, ValueOf(store.value).dtype, store.to),
                Whole(f_, store.value));
     }
@@ -66,6 +74,9 @@ class Resolver {
  private:
   const ir::Value& ValueOf(ValueId id) const {
     return f_.values[static_cast<std::size_t>(id)];
+  }
+  bool IsOfColumns(const Instruction& in) const {
+    return code_.is_columns && InfoOf(in.op).family == ir::Family::kReduce;
   }
   const Home& HomeOf(ValueId id) const {
     return plan_.homes[static_cast<std::size_t>(id)];
@@ -98,7 +109,8 @@ class Resolver {
   }
 
   int AccessAt(int memory, DType dtype, Geometry g) {
-    const bool is_of_row = code_.is_rows && AreRowsOf(g.sizes, sizes_);
+    const bool is_of_row =
+        code_.is_rows && !code_.is_columns && AreRowsOf(g.sizes, sizes_);
     if (is_of_row) {
       g.sizes.push_back(sizes_.back());
       g.strides.emplace_back(0);
@@ -153,14 +165,15 @@ class Resolver {
     for (const Operand& operand : in.operands) {
       step.sources.push_back(SourceOf(operand));
     }
+    step.is_column_call = IsOfColumns(in);
     ChooseFunction(&step);
-    step.is_of_row =
-        code_.is_rows && AreRowsOf(ValueOf(step.result).layout.sizes, sizes_);
+    step.is_of_row = code_.is_rows && !code_.is_columns &&
+                     AreRowsOf(ValueOf(step.result).layout.sizes, sizes_);
     code_.steps.push_back(std::move(step));
   }
 
   void ChooseFunction(Step* step) {
-    step->math = math_.Find(step->op, step->dtype);
+    step->math = math_.Find(step->op, step->dtype, step->is_column_call);
     if (step->math < 0) {
       if (!IsNative(step->op)) {
         Fail(absl::StrCat("%", step->result, ": no function for ",
@@ -172,6 +185,7 @@ class Resolver {
     step->is_array_call = math_.IsArray(step->math);
     step->is_row_call = math_.IsRow(step->math);
     step->is_tail_call = math_.IsTail(step->math);
+    if (step->is_row_call || step->is_column_call) return;
     const char* kinds = ir::InfoOf(step->op).operands;
     for (std::size_t i = 0; i < step->sources.size(); ++i) {
       const bool is_allowed = step->is_tail_call && kinds[i] == 's';
@@ -187,7 +201,7 @@ class Resolver {
   const LoopPlan& plan_;
   const MathTable& math_;
   const ir::Sizes& sizes_;
-  std::set<ValueId> computed_;
+  std::set<ValueId> computed_, columns_;
   std::vector<Geometry> geometries_;  // by access
   LoopCode code_;
   std::string error_;
@@ -198,12 +212,11 @@ class Resolver {
 std::string MakeLoopCodes(const Function& f, const LoopPlan& plan,
                           const Loop& loop, const MathTable& math,
                           std::vector<LoopCode>* codes) {
-  const bool is_rows = loop.kind == LoopKind::kRows;
   const auto resolver = [&](const ir::Sizes& sizes, bool in_order) {
     codes->emplace_back();
-    return Resolver(f, plan, math, sizes, in_order, is_rows);
+    return Resolver(f, plan, math, sizes, in_order, loop.kind);
   };
-  if (loop.kind == LoopKind::kPointwise || is_rows) {
+  if (loop.kind == LoopKind::kColumns || RunsInParts(loop.kind)) {
     auto in_parts = resolver(loop.sizes, loop.in_order);
     return in_parts.Run(loop, &codes->back());
   }

@@ -42,6 +42,7 @@ struct Step {
   bool is_row_call = false;    // of a row function, over elements
   bool is_of_row = false;      // the result has one element per row
   bool is_tail_call = false;   // of one that is told the place
+  bool is_column_call = false;  // the result has one element per column
 };
 
 struct StoreTo {
@@ -51,8 +52,16 @@ struct StoreTo {
   bool is_of_row = false;
 };
 
+// A result of columns goes to offset, offset + stride, ... when the loop ends.
+struct ColumnStore {
+  ir::ValueId value = ir::kNoValue;
+  int memory = 0;
+  ir::DType dtype = ir::DType::kF32;
+  ir::Size offset, stride;
+};
+
 // Of a rows loop (Note [Rows] in form_loops.h) the last dim is the row, and
-// there is one before it.
+// there is one before it. A columns loop is a rows loop too, in order.
 struct LoopCode {
   ir::Sizes sizes;  // outermost first
   std::vector<MemoryAccess> accesses;
@@ -60,6 +69,8 @@ struct LoopCode {
   std::vector<StoreTo> stores;
   bool in_order = false;  // on one thread
   bool is_rows = false;
+  std::vector<ColumnStore> column_stores;
+  bool is_columns = false;
 };
 
 // The codes of a loop, to run in order: one, but two of an update. Returns ""

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "compiler/llvm/block_emitter.h"
+#include "compiler/llvm/call_emitter.h"
 #include "compiler/llvm/frame.h"
 #include "llvm/IR/Intrinsics.h"
 
@@ -18,6 +18,8 @@ constexpr int kTileBytes = 16 << 10;
 constexpr int kMinTile = 64;
 constexpr int kMaxTile = 1024;
 constexpr int kMaxTileRows = 1024;  // of a rows loop
+// Of a columns loop: some rows are added up at a time.
+constexpr int kColumnTileBytes = 64 << 10;
 // Of a loop that reads columns where it writes rows: a line of the cache that
 // holds part of one column is used up before the next ones replace it.
 constexpr int kBlockRows = 16;
@@ -33,18 +35,21 @@ class LoopEmitter {
         b_(frame.builder()),
         phases_(MakePhases(code)),
         loop_{code, phases_, math, frame, {}},
+        calls_(loop_),
         lanes_(LanesOf(code, target)),
         is_transposing_(!phases_.uses_tiles() && Transposes(code)) {}
 
   void Run() {
     if (code_.is_rows) {
       MakeRowBuffers();
+      if (code_.is_columns) calls_.BeginColumns();
       OuterDims(0, 2, [&] {
         const Range rows = RangeOf(code_.sizes.size() - 2);
         frame_.For(rows.from, rows.to, tile_rows_, [&](Value* first) {
           RowTile(first, Min(b_.CreateSub(rows.to, first), tile_rows_));
         });
       });
+      if (code_.is_columns) calls_.EndColumns();
     } else if (phases_.uses_tiles() || is_transposing_) {
       if (phases_.uses_tiles()) MakeBuffers();
       OuterDims(0, code_.sizes.size() > 1 ? 2 : 1, [&] { Tiles(); });
@@ -122,6 +127,7 @@ class LoopEmitter {
 
   int TileElements() const {
     const int bytes = std::max(TileElementBytes(phases_), 1);
+    if (code_.is_columns) return kColumnTileBytes / std::max(bytes, 4);
     return std::clamp(kTileBytes / bytes / kMinTile * kMinTile, kMinTile,
                       kMaxTile);
   }
@@ -198,14 +204,17 @@ class LoopEmitter {
       for (std::size_t i = 0; i < code_.steps.size(); ++i) {
         const Step& step = code_.steps[i];
         if (phases_.of_step[i] != phase || !step.is_array_call) continue;
-        if (step.is_row_call) {
-          CallRows(step, first_row, rows);
+        const CallEmitter::Arrays in = ArraysOf(step, first_row);
+        if (step.is_column_call) {
+          calls_.Columns(step, in, rows);
+        } else if (step.is_row_call) {
+          calls_.Rows(step, in, rows);
         } else if (step.is_tail_call) {
           Value* first = step.is_of_row ? nullptr : zero;
-          CallTail(step, first_row, step.is_of_row ? rows : elements,
-                   PlaceOf(first_row, first), ElementCount(step.is_of_row));
+          calls_.Tail(step, in, step.is_of_row ? rows : elements,
+                      PlaceOf(first_row, first), ElementCount(step.is_of_row));
         } else {
-          CallArray(step, first_row, step.is_of_row ? rows : elements);
+          calls_.Array(step, in, step.is_of_row ? rows : elements);
         }
       }
     }
@@ -229,71 +238,25 @@ class LoopEmitter {
         if (phases_.of_step[i] != phase || !code_.steps[i].is_array_call) {
           continue;
         }
-        if (code_.steps[i].is_tail_call) {
-          CallTail(code_.steps[i], first, elements, PlaceOf(first_row, first),
-                   ElementCount(false));
+        const Step& step = code_.steps[i];
+        const CallEmitter::Arrays in = ArraysOf(step, first);
+        if (step.is_tail_call) {
+          calls_.Tail(step, in, elements, PlaceOf(first_row, first),
+                      ElementCount(false));
         } else {
-          CallArray(code_.steps[i], first, elements);
+          calls_.Array(step, in, elements);
         }
       }
     }
   }
 
-  // A TjitRowFn.
-  void CallRows(const Step& step, Value* first_row, Value* rows) {
-    llvm::Type* pointer = b_.getPtrTy();
-    std::vector<Value*> arguments = {rows, RowLength()};
+  CallEmitter::Arrays ArraysOf(const Step& step, Value* first) {
+    CallEmitter::Arrays arrays;
     for (const Source& source : step.sources) {
-      arguments.push_back(ArrayOf(source, first_row));
+      const bool is_scalar = source.kind == Source::Kind::kScalar;
+      arrays.push_back(is_scalar ? nullptr : ArrayOf(source, first));
     }
-    if (step.sources.size() == 1) {
-      arguments.push_back(llvm::ConstantPointerNull::get(b_.getPtrTy()));
-    }
-    arguments.push_back(BufferOf(phases_.buffer_of_value.at(step.result)));
-    CallFunction(step.math,
-                 {b_.getInt64Ty(), b_.getInt64Ty(), pointer, pointer, pointer},
-                 arguments);
-  }
-
-  // void f(n, in..., out, mode)
-  void CallArray(const Step& step, Value* first, Value* elements) {
-    std::vector<llvm::Type*> types = {b_.getInt64Ty()};
-    std::vector<Value*> arguments = {elements};
-    for (const Source& source : step.sources) {
-      arguments.push_back(ArrayOf(source, first));
-      types.push_back(b_.getPtrTy());
-    }
-    arguments.push_back(BufferOf(phases_.buffer_of_value.at(step.result)));
-    arguments.push_back(
-        b_.getInt64(static_cast<std::uint64_t>(loop_.math.at(step.math).mode)));
-    types.push_back(b_.getPtrTy());
-    types.push_back(b_.getInt64Ty());
-    CallFunction(step.math, types, arguments);
-  }
-
-  // TjitTailFn (abi.h). `place`: of the first of the elements, of `total`.
-  void CallTail(const Step& step, Value* first, Value* elements, Value* place,
-                Value* total) {
-    llvm::Type* pointer = b_.getPtrTy();
-    llvm::Type* i64 = b_.getInt64Ty();
-    llvm::Type* f64 = b_.getDoubleTy();
-    Value* null = llvm::ConstantPointerNull::get(b_.getPtrTy());
-    Value* zero = llvm::ConstantFP::get(f64, 0);
-    std::vector<Value*> tensors, scalars;
-    for (const Source& source : step.sources) {
-      if (source.kind == Source::Kind::kScalar) {
-        scalars.push_back(frame_.Scalar(source.scalar, DType::kF64, false, 1));
-      } else {
-        tensors.push_back(ArrayOf(source, first));
-      }
-    }
-    tensors.resize(2, null);
-    scalars.resize(3, zero);
-    Value* out = BufferOf(phases_.buffer_of_value.at(step.result));
-    CallFunction(step.math,
-                 {i64, pointer, pointer, pointer, i64, i64, f64, f64, f64},
-                 {elements, tensors[0], tensors[1], out, place, total,
-                  scalars[0], scalars[1], scalars[2]});
+    return arrays;
   }
 
   // Of the tile's first element, in row-major order; without `first`, of its
@@ -318,15 +281,6 @@ class LoopEmitter {
       count = b_.CreateMul(count, frame_.Number(code_.sizes[d]));
     }
     return count;
-  }
-
-  void CallFunction(int math, const std::vector<llvm::Type*>& types,
-                    const std::vector<Value*>& arguments) {
-    llvm::Module* module = frame_.function()->getParent();
-    b_.CreateCall(module->getOrInsertFunction(
-                      loop_.math.SymbolOf(math),
-                      llvm::FunctionType::get(b_.getVoidTy(), types, false)),
-                  arguments);
   }
 
   Value* BufferOf(int number) {
@@ -440,6 +394,7 @@ class LoopEmitter {
   Builder& b_;
   const Phases phases_;
   LoopContext loop_;
+  CallEmitter calls_;
   const int lanes_;
   const bool is_transposing_;
   int tile_ = 0;               // elements

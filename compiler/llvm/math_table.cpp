@@ -16,16 +16,26 @@ struct KindInfo {
   DType dtype;
   int lanes;
   bool is_row = false;
+  bool is_column = false;
 };
 constexpr KindInfo kKinds[kTjitMathKindCount] = {
-    {true, false, DType::kF32, 0},       {true, false, DType::kF64, 0},
-    {false, false, DType::kF32, 4},      {false, false, DType::kF32, 8},
-    {false, false, DType::kF32, 16},     {false, false, DType::kF64, 2},
-    {false, false, DType::kF64, 4},      {false, false, DType::kF64, 8},
-    {true, false, DType::kF32, 0, true}, {true, false, DType::kF64, 0, true},
-    {true, true, DType::kF32, 0},        {true, true, DType::kF64, 0},
-    {true, true, DType::kBF16, 0},       {true, true, DType::kF16, 0},
+    {true, false, DType::kF32, 0},
+    {true, false, DType::kF64, 0},
+    {false, false, DType::kF32, 4},
+    {false, false, DType::kF32, 8},
+    {false, false, DType::kF32, 16},
+    {false, false, DType::kF64, 2},
+    {false, false, DType::kF64, 4},
+    {false, false, DType::kF64, 8},
+    {true, false, DType::kF32, 0, true},
+    {true, false, DType::kF64, 0, true},
+    {true, true, DType::kF32, 0},
+    {true, true, DType::kF64, 0},
+    {true, true, DType::kBF16, 0},
+    {true, true, DType::kF16, 0},
     {true, false, DType::kBF16, 0},
+    {true, false, DType::kF32, 0, false, true},
+    {true, false, DType::kF64, 0, false, true},
 };
 
 const KindInfo& InfoOfKind(const TjitMath& entry) {
@@ -37,7 +47,7 @@ const KindInfo& InfoOfKind(const TjitMath& entry) {
 MathTable::MathTable(const TjitMath* entries, int count, int vector_bits)
     : entries_(entries, entries + count), vector_bits_(vector_bits) {}
 
-int MathTable::Find(ir::Op op, ir::DType dtype) const {
+int MathTable::Find(ir::Op op, ir::DType dtype, bool over_columns) const {
   if (InfoOf(dtype).kind != ir::DTypeKind::kFloat) return -1;
   const bool is_narrow = InfoOf(dtype).bytes == 2;
   int found = -1;
@@ -46,6 +56,7 @@ int MathTable::Find(ir::Op op, ir::DType dtype) const {
     if (entry.kind < 0 || entry.kind >= kTjitMathKindCount) continue;
     const KindInfo& kind = InfoOfKind(entry);
     if (kind.lanes * InfoOf(kind.dtype).bytes * 8 > vector_bits_ ||
+        kind.is_column != over_columns ||
         std::strcmp(entry.op, ir::InfoOf(op).name) != 0) {
       continue;
     }

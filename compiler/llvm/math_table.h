@@ -9,7 +9,7 @@
 // - vector functions (SLEEF) take and return registers, in the midst of the
 //   block; f16 and bf16 use those of f32 and round where there is no table.
 // - row functions (reductions and row ops) run over some whole rows, see
-//   phases.h. Only for f32 and f64 themselves.
+//   phases.h. Only for f32 and f64 themselves; so are functions of columns.
 //
 // Note [Tails]. Eager runs sigmoid, silu, gelu and others in two formulas: one
 // for whole vectors, and another one for the elements behind the last of them,
@@ -35,11 +35,12 @@ class MathTable {
   MathTable(const TjitMath* entries, int count, int vector_bits);
 
   // Index of the first entry for the op that the vectors allow, or -1.
-  int Find(ir::Op op, ir::DType dtype) const;
+  // `over_columns`: a function of columns, else none.
+  int Find(ir::Op op, ir::DType dtype, bool over_columns) const;
   const TjitMath& at(int index) const {
     return entries_[static_cast<std::size_t>(index)];
   }
-  bool IsArray(int index) const;  // or a row function
+  bool IsArray(int index) const;  // or a row function or one of columns
   bool IsRow(int index) const;
   bool IsTail(int index) const;  // an array function that is told the place
   // Of a vector function.

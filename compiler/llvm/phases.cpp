@@ -65,7 +65,7 @@ class Cutter {
     made_[step.result] = {phase, step.is_array_call, step.is_of_row,
                           step.result_dtype};
     phases_.of_step.push_back(phase);
-    if (step.is_array_call) BufferOfValue(step.result);
+    if (step.is_array_call && !step.is_column_call) BufferOfValue(step.result);
   }
 
   void NeedIn(int phase, const Source& source, bool is_of_row) {

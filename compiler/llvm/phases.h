@@ -16,6 +16,9 @@
 // are some whole rows. What there is one of per row lies in buffers with one
 // element per row. In each phase the code of rows comes before that of
 // elements, which may read what it has put there.
+//
+// A columns loop (Note [Columns] there) has one phase more at the end: its
+// functions of columns give their results, which are stored.
 // Tested by: tests/compiler/llvm_math_test.cpp
 #pragma once
 
@@ -70,5 +73,8 @@ int TileElementBytes(const Phases& phases);
 // So long a row may be, in bytes by TileElementBytes(): the second-level cache,
 // and the stack of any thread, hold it.
 inline constexpr int kMaxRowBytes = 512 << 10;
+
+// Of each column for each function of columns: its state, and the result.
+inline constexpr int kColumnStateBytes = kTjitColumnBytes + 8;
 
 }  // namespace tjit::llvm_backend

@@ -18,7 +18,9 @@ class Sharer {
   std::string Run(const LoopCode& code) {
     shared_.code = code;
     absl::StrAppend(&text_, code.sizes.size(), code.in_order ? "o" : "d",
-                    code.is_rows ? "r" : "");
+                    code.is_columns ? "c"
+                    : code.is_rows  ? "r"
+                                    : "");
     for (Size& size : shared_.code.sizes) Replace(&size, false);
     for (MemoryAccess& access : shared_.code.accesses) {
       access.memory = IndexOf(access.memory, &memory_, &shared_.memory);
@@ -32,6 +34,14 @@ class Sharer {
     for (StoreTo& store : shared_.code.stores) {
       absl::StrAppend(&text_, "\ns", store.access, ":", int(store.dtype));
       AddSource(&store.source);
+    }
+    for (ColumnStore& store : shared_.code.column_stores) {
+      store.value = IndexOf(store.value, &values_, &value_list_);
+      store.memory = IndexOf(store.memory, &memory_, &shared_.memory);
+      absl::StrAppend(&text_, "\nc", store.value, "m", store.memory, ":",
+                      int(store.dtype), "+");
+      Replace(&store.offset, false);
+      Replace(&store.stride, true);
     }
     shared_.signature = std::move(text_);
     return shared_.sizes.size() < Size::kMaxSymbols ? "" : "too many sizes";

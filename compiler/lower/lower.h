@@ -36,6 +36,7 @@ namespace tjit {
 struct GroupStep {
   const StepRecord* record = nullptr;
   std::string_view op;  // "aten::add.Tensor"
+  int threads = 0;      // that eager has here; 0: any number
 };
 
 // Every slot that a step of the group uses.

@@ -13,7 +13,7 @@ Rules* MakeRules() {
   auto* rules = new Rules;
   for (const auto family :
        {PointwiseRules(), CompositeRules(), DataRules(), JoinRules(),
-        ListRules(), ReduceRules(), RowRules(), TailRules()}) {
+        ListRules(), NormRules(), ReduceRules(), RowRules(), TailRules()}) {
     for (const OpRule& rule : family) {
       for (const std::string_view name :
            {rule.functional, rule.in_place, rule.out}) {

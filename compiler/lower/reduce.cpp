@@ -1,7 +1,7 @@
 // Reductions. Of any dims where the result does not depend on the order: any
 // and all, and sum, the greatest and the smallest of integers. Of floats, where
-// sums round and 0 and -0 are equal, those of rows, which eager and a row
-// function go through in one order (rows.h).
+// sums round and 0 and -0 are equal, those of rows and of columns, which eager
+// and a row function go through in one order (rows.h).
 #include <algorithm>
 #include <vector>
 
@@ -47,6 +47,72 @@ bool DimsOf(StepLowering& s, const char* form, int ndim, std::vector<int>* dims,
   return true;
 }
 
+// The sum over the first dim as additions of its slices, which fuse with what
+// is around: one slice after the other, to 0. REQUIRES: IsShortSum().
+Node AddSlices(StepLowering& s, const Node& x, bool is_mean) {
+  s.Fix({x.dims[0]});
+  const Node one = StepLowering::Number(std::int64_t{1});
+  Node sum = StepLowering::Number(0.0);
+  for (std::int64_t i = 0; i < x.dims[0].size; ++i) {
+    Node slice = x;
+    slice.dims.erase(slice.dims.begin());
+    ir::Geometry& access = slice.operand.access;
+    access.offset = access.offset + ir::Size(i) * access.strides[0];
+    access.sizes.erase(access.sizes.begin());
+    access.strides.erase(access.strides.begin());
+    sum = i == 0 ? s.Apply(Op::kAdd, {slice, sum, one})
+                 : s.Apply(Op::kAdd, {sum, slice, one});
+  }
+  if (!is_mean) return sum;
+  const Node count = StepLowering::Number(static_cast<double>(x.dims[0].size));
+  return s.Apply(Op::kDiv, {sum, count});
+}
+
+// REQUIRES: HasColumns().
+Node ReduceColumns(StepLowering& s, Op op, const Node& x,
+                   const std::vector<int>& dims, bool keepdim,
+                   const Node* number) {
+  return dims.size() + 1 == x.dims.size()
+             ? s.Reduce(op, x, dims, keepdim, number)
+             : s.ReduceLeading(op, x, dims, number);
+}
+
+// (input, dims, correction, keepdim)
+bool Deviation(StepLowering& s, const OpRule& rule) {
+  Node x, correction = StepLowering::Number(1.0);
+  std::vector<int> dims;
+  bool keepdim = false;
+  if (!s.Into(0) || !s.Tensor(0, &x)) return false;
+  const auto ndim = static_cast<int>(x.dims.size());
+  if (ndim == 0) return s.Refuse("reduces a single number");
+  if (!DimsOf(s, rule.spec, ndim, &dims, &keepdim)) return false;
+  if (s.HasScalar(0) && !s.Scalar(0, &correction)) return false;
+  if (s.target_dtype() != x.dtype) return s.Refuse("converts what it adds");
+  std::int64_t results = 1;
+  for (const Dim& dim : s.target_dims()) results *= dim.size;
+  if (results == 1) return s.Refuse("reduces all to one number");
+  if (dims == std::vector<int>{ndim - 1}) {
+    return HasRows(s, 0, dims) &&
+           s.Store(s.Reduce(rule.op, x, dims, keepdim, &correction));
+  }
+  return HasColumns(s, 0, dims) &&
+         s.Store(ReduceColumns(s, rule.op, x, dims, keepdim, &correction));
+}
+
+bool ReduceFloats(StepLowering& s, Op op, const Node& x,
+                  const std::vector<int>& dims, bool keepdim) {
+  if (s.target_dtype() != x.dtype) return s.Refuse("converts what it adds");
+  const bool is_sum = op == Op::kSum || op == Op::kMean;
+  if (is_sum && IsShortSum(s, 0, dims)) {
+    return s.Store(AddSlices(s, x, op == Op::kMean));
+  }
+  if (is_sum && dims.back() + 1 != static_cast<int>(x.dims.size())) {
+    return AddsUpColumns(s, 0, dims) &&
+           s.Store(ReduceColumns(s, op, x, dims, keepdim, nullptr));
+  }
+  return AddsRowByRow(s, 0, dims) && s.Store(s.Reduce(op, x, dims, keepdim));
+}
+
 bool Reduce(StepLowering& s, const OpRule& rule) {
   Node x;
   std::vector<int> dims;
@@ -58,8 +124,7 @@ bool Reduce(StepLowering& s, const OpRule& rule) {
   const bool is_logical = rule.op == Op::kAny || rule.op == Op::kAllOf;
   const bool is_float = InfoOf(x.dtype).kind == DTypeKind::kFloat;
   if (!is_logical && is_float) {
-    if (!AddsRowByRow(s, 0, dims)) return false;
-    if (s.target_dtype() != x.dtype) return s.Refuse("converts what it adds");
+    return ReduceFloats(s, rule.op, x, dims, keepdim);
   }
   if (rule.op == Op::kMean && !is_float) return s.Refuse("is not of floats");
   return s.Store(s.Reduce(rule.op, x, dims, keepdim));
@@ -75,6 +140,10 @@ constexpr OpRule kRules[] = {
     {"aten::sum.dim_IntList", "", "aten::sum.IntList_out", Reduce, Op::kSum,
      "ot"},
     {"aten::mean.dim", "", "aten::mean.out", Reduce, Op::kMean, "ot"},
+    {"aten::var.correction", "", "aten::var.correction_out", Deviation,
+     Op::kVar, "o"},
+    {"aten::std.correction", "", "aten::std.correction_out", Deviation,
+     Op::kStd, "o"},
     {"aten::max", "", "", Reduce, Op::kAmax, "-"},
     {"aten::min", "", "", Reduce, Op::kAmin, "-"},
 };

@@ -11,6 +11,23 @@ using ir::Op;
 // A kernel keeps some rows like the operands' in a buffer for each value that
 // it hands from one row function to the next.
 constexpr std::int64_t kMaxRowBytes = 16 << 10;
+// Eager gives so many elements, or more, to several threads.
+constexpr std::int64_t kGrain = 32768;
+
+bool IsFloat(const TensorGeometry& g) {
+  DType dtype = DType::kCount;
+  ir::DTypeByNumber(g.dtype, &dtype);
+  return dtype == DType::kF32 || dtype == DType::kF64;
+}
+
+bool IsRowMajor(const TensorGeometry& g) {
+  std::int64_t stride = 1;
+  for (int d = g.ndim - 1; d >= 0; --d) {
+    if (g.sizes[d] != 1 && g.strides[d] != stride) return false;
+    stride *= g.sizes[d];
+  }
+  return true;
+}
 
 // (input, dim, half_to_float), or (gradient, result, dim, dtype of the input)
 bool AlongRows(StepLowering& s, const OpRule& rule) {
@@ -45,9 +62,7 @@ constexpr OpRule kRules[] = {
 
 bool HasRows(StepLowering& s, std::size_t arg, const std::vector<int>& dims) {
   const TensorGeometry& g = s.record().args[arg].geometry;
-  DType dtype = DType::kCount;
-  ir::DTypeByNumber(g.dtype, &dtype);
-  if (dtype != DType::kF32 && dtype != DType::kF64) {
+  if (!IsFloat(g)) {
     return s.Refuse("computes in another type than f32 and f64");
   }
   const int last = g.ndim - 1;
@@ -69,6 +84,50 @@ bool AddsRowByRow(StepLowering& s, std::size_t arg,
     is_dense = is_dense && (g.sizes[d] == 1 || g.strides[d] >= g.sizes[last]);
   }
   return is_dense || s.Refuse("reads rows that do not lie densely");
+}
+
+bool HasColumns(StepLowering& s, std::size_t arg,
+                const std::vector<int>& dims) {
+  const TensorGeometry& g = s.record().args[arg].geometry;
+  if (!IsFloat(g)) {
+    return s.Refuse("computes in another type than f32 and f64");
+  }
+  const auto count = static_cast<int>(dims.size());
+  if (count >= g.ndim || dims.back() != count - 1) {
+    return s.Refuse("goes along other dims than the last, or the first ones");
+  }
+  if (!IsRowMajor(g)) return s.Refuse("reads rows that do not lie densely");
+  if (!s.target_is_fresh()) return s.Refuse("reduces columns into an argument");
+  std::int64_t n = 1;
+  for (int d = count; d < g.ndim; ++d) n *= g.sizes[d];
+  if (n < 2 || g.numel() / n < 2) {
+    return s.Refuse("has less than two rows or columns");
+  }
+  if (n > kMaxRowBytes / g.itemsize) return s.Refuse("has rows that are long");
+  return s.has_one_thread() || g.numel() / n < kGrain ||
+         s.Refuse("is split among threads");
+}
+
+bool AddsUpColumns(StepLowering& s, std::size_t arg,
+                   const std::vector<int>& dims) {
+  if (!HasColumns(s, arg, dims)) return false;
+  return s.has_one_thread() || s.record().args[arg].geometry.numel() < kGrain ||
+         s.Refuse("is split among threads");
+}
+
+bool IsShortSum(const StepLowering& s, std::size_t arg,
+                const std::vector<int>& dims) {
+  constexpr std::int64_t kFew = 16;          // sums.h: one level
+  constexpr std::int64_t kGroupBytes = 256;  // of the widest vectors
+  const TensorGeometry& g = s.record().args[arg].geometry;
+  if (!s.target_is_fresh() || !IsFloat(g) || !IsRowMajor(g) ||
+      dims != std::vector<int>{0} || g.ndim < 2 || g.sizes[0] < 2 ||
+      g.sizes[0] >= kFew) {
+    return false;
+  }
+  const std::int64_t columns = g.numel() / g.sizes[0];
+  return columns > 0 && columns * g.itemsize % kGroupBytes == 0 &&
+         (s.has_one_thread() || g.numel() < kGrain);
 }
 
 absl::Span<const OpRule> RowRules() { return kRules; }

@@ -1,5 +1,6 @@
 // Which reductions and row ops of floats a row function computes with eager's
-// bits (compiler/llvm/abi.h, TjitRowFn): those along the last dim.
+// bits (compiler/llvm/abi.h, TjitRowFn, TjitColumnFn): those along the last dim
+// and over the first dims.
 // Part of op_rules.h; tested with it.
 #pragma once
 
@@ -19,5 +20,20 @@ bool HasRows(StepLowering& s, std::size_t arg, const std::vector<int>& dims);
 // short enough for HasRows(). Else refuses.
 bool AddsRowByRow(StepLowering& s, std::size_t arg,
                   const std::vector<int>& dims);
+
+// Tensor argument `arg` is f32 or f64 and row-major, `dims` are its first ones
+// (the others are a row), and the result is a new tensor; with several threads
+// eager reduces each column in one. Else refuses.
+bool HasColumns(StepLowering& s, std::size_t arg, const std::vector<int>& dims);
+
+// Besides, eager adds up the columns as one thread does, on any number of them:
+// with several it moves what stands together. Else refuses.
+bool AddsUpColumns(StepLowering& s, std::size_t arg,
+                   const std::vector<int>& dims);
+
+// Eager adds up the slices of the first dim one after the other: a few, and
+// whole groups of columns (compiler/row_functions/columns.h).
+bool IsShortSum(const StepLowering& s, std::size_t arg,
+                const std::vector<int>& dims);
 
 }  // namespace tjit::lower

@@ -243,7 +243,7 @@ Node StepLowering::Apply(Op op, const std::vector<Node>& nodes) {
 }
 
 Node StepLowering::Reduce(Op op, const Node& node, const std::vector<int>& dims,
-                          bool keepdim) {
+                          bool keepdim, const Node* number) {
   // What is left of the operand is the target.
   std::size_t left = 0;
   for (std::size_t d = 0; d < node.dims.size(); ++d) {
@@ -254,9 +254,32 @@ Node StepLowering::Reduce(Op op, const Node& node, const std::vector<int>& dims,
   }
   Node result;
   result.dims = target_.dims;
-  made_.push_back(builder_.Emit(op, {node.operand}, dims, keepdim));
+  std::vector<Operand> operands = {node.operand};
+  if (number != nullptr) operands.push_back(number->operand);
+  made_.push_back(builder_.Emit(op, std::move(operands), dims, keepdim));
   result.operand = builder_.Use(made_.back());
   result.dtype = builder_.function().values.back().dtype;
+  return result;
+}
+
+Node StepLowering::ReduceLeading(Op op, const Node& node,
+                                 const std::vector<int>& dims,
+                                 const Node* number) {
+  sizes_.Fix(node.dims);
+  std::int64_t columns = 1;
+  for (std::size_t d = dims.size(); d < node.dims.size(); ++d) {
+    columns *= node.dims[d].size;
+  }
+  Node flat = node;
+  flat.dims.resize(dims.size());
+  ir::Geometry& access = flat.operand.access;
+  access.sizes.resize(dims.size());
+  access.strides.resize(dims.size());
+  access.sizes.emplace_back(columns);
+  access.strides.emplace_back(1);
+  Node result = Reduce(op, flat, dims, false, number);
+  made_.pop_back();  // it has other dims than the target
+  result.operand.access = ir::Contiguous(sizes_.Of(target_.dims));
   return result;
 }
 

@@ -47,6 +47,7 @@ class StepLowering {
         scalars_(*scalars) {}
 
   const StepRecord& record() const { return *step_.record; }
+  bool has_one_thread() const { return step_.threads == 1; }
   std::size_t arg_count() const { return places_.args.size(); }
   std::uint64_t Static(std::size_t index) const {
     return index < record().statics.size() ? record().statics[index] : 0;
@@ -92,8 +93,14 @@ class StepLowering {
   Node Apply(ir::Op op, const std::vector<Node>& nodes);
   // full, or a comparison of scalars: the dtype is given.
   Node ApplyAs(ir::DType dtype, ir::Op op, const std::vector<Node>& nodes);
+  // `number`: of ops with a scalar.
   Node Reduce(ir::Op op, const Node& node, const std::vector<int>& dims,
-              bool keepdim);
+              bool keepdim, const Node* number = nullptr);
+
+  // The same over the first dims of a row-major node: the others are one dim to
+  // the op, whatever they are.
+  Node ReduceLeading(ir::Op op, const Node& node, const std::vector<int>& dims,
+                     const Node* number = nullptr);
 
   // A row op: the operands have the destination's sizes.
   Node AlongDim(ir::Op op, const std::vector<Node>& nodes, int dim);

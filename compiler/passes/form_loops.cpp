@@ -37,6 +37,7 @@ class Planner {
     loads_.resize(static_cast<std::size_t>(f_.externals));
     placed_.resize(static_cast<std::size_t>(f_.externals));
     for (std::size_t l = 0; l < plan_.loops.size(); ++l) {
+      plan_.loops[l].in_order = plan_.loops[l].kind == LoopKind::kColumns;
       for (const int i : plan_.loops[l].instructions) {
         for (const ValueId id : At(i).results) {
           loop_of_[static_cast<std::size_t>(id)] = static_cast<int>(l);
@@ -333,6 +334,8 @@ const char* Name(LoopKind kind) {
       return "pointwise";
     case LoopKind::kRows:
       return "rows";
+    case LoopKind::kColumns:
+      return "columns";
     case LoopKind::kReduce:
       return "reduce";
     case LoopKind::kRow:

@@ -34,6 +34,11 @@
 //     %6 = div f32[n0,n1] %4, %5[n0,n1](1,0)
 //     store return 0[n0,n1] = %6
 //
+// Note [Columns]. A reduction over all dims but the last takes what only it
+// reads into its loop, and shares that with others over the same elements: a
+// *columns* loop. It goes through the rows in order, on one thread, and what it
+// has for each column is there when it ends, so nothing in it reads that.
+//
 // Memory is numbered: externals, then returned values, then scratch.
 // REQUIRES of whoever runs a plan: externals, returned values and scratch do
 // not overlap each other.
@@ -54,6 +59,8 @@ enum class LoopKind : std::uint8_t {
   kPointwise,  // iterations are independent: any order, vectors, threads
   kRows,       // rows are independent: pointwise instructions of elements and
                // of rows, reduce and row ops along the last dim
+  kColumns,    // pointwise instructions and reduce ops of all dims but the
+               // last; in order
   kReduce,     // pointwise instructions, the last is a reduce op of other dims
   kRow,        // pointwise instructions, the last is a row op of another dim
   kUpdate,     // one `update`: its first operand is copied whole to the home

@@ -172,6 +172,9 @@ class Fuser {
   }
   bool IsRows(int loop) { return LoopAt(loop).kind == LoopKind::kRows; }
   bool IsInParts(int loop) { return RunsInParts(LoopAt(loop).kind); }
+  bool TakesSiblings(int loop) {
+    return IsInParts(loop) || LoopAt(loop).kind == LoopKind::kColumns;
+  }
 
   // The loop of the instruction that makes the operand; -1 for an external.
   int ProducerOf(const Operand& operand) const {
@@ -227,14 +230,15 @@ class Fuser {
     const std::vector<Use>& readers = uses_[static_cast<std::size_t>(id)];
     for (std::size_t i = 1; i < readers.size(); ++i) {
       const int reader = readers[i].instruction;
-      if (reader < 0 || !IsInParts(LoopOf(reader))) continue;
+      if (reader < 0 || !TakesSiblings(LoopOf(reader))) continue;
       const std::size_t first =
           i > kMaxEarlierReaders ? i - kMaxEarlierReaders : 0;
       for (std::size_t k = first; k < i; ++k) {
         const int earlier = readers[k].instruction;
         const int a = LoopOf(earlier), b = LoopOf(reader);
         if (a == b) break;
-        if (IsInParts(a) && ReadAlike(id, earlier, reader) &&
+        if (TakesSiblings(a) && IsInParts(a) == IsInParts(b) &&
+            ReadAlike(id, earlier, reader) &&
             StreamsOf(a, b) <= kMaxSiblingStreams && CanMergeSiblings(a, b)) {
           Merge(a, b);
           break;
@@ -243,12 +247,13 @@ class Fuser {
     }
   }
 
-  // A reduce or row op of other dims takes in what only it reads.
+  // A reduce or row op of other dims, or of columns, takes in what only it
+  // reads.
   void MergePrologue(std::size_t i) {
     const Instruction& in = f_.body[i];
     const int own = LoopOf(static_cast<int>(i));
     const LoopKind kind = LoopAt(own).kind;
-    if (kind != LoopKind::kReduce && kind != LoopKind::kRow) return;
+    if (IsInParts(own) || kind == LoopKind::kUpdate) return;
     for (const Operand& operand : in.operands) {
       const int root = LoopOf(static_cast<int>(i));
       const int producer = ProducerOf(operand);
@@ -340,58 +345,6 @@ class Fuser {
 };
 
 }  // namespace
-
-LoopKind LoopKindOf(const Instruction& in) {
-  if (in.op == ir::Op::kUpdate) return LoopKind::kUpdate;
-  const bool is_of_rows = IsAlongRows(in) && !in.keepdim;
-  switch (InfoOf(in.op).family) {
-    case ir::Family::kReduce:
-      return is_of_rows ? LoopKind::kRows : LoopKind::kReduce;
-    case ir::Family::kRow:
-      return is_of_rows ? LoopKind::kRows : LoopKind::kRow;
-    default:
-      return LoopKind::kPointwise;
-  }
-}
-
-ir::Sizes LoopSizesOf(const ir::Function& function, const Instruction& in) {
-  if (LoopKindOf(in) != LoopKind::kPointwise) {
-    return in.operands[0].access.sizes;
-  }
-  return function.values[static_cast<std::size_t>(in.results[0])].layout.sizes;
-}
-
-bool TakesRegister(const ir::Function& function, const Instruction& in,
-                   std::size_t operand) {
-  return LoopKindOf(in) != LoopKind::kUpdate &&
-         IsWhole(function, in.operands[operand]);
-}
-
-bool IsAlongRows(const Instruction& in) {
-  return in.dims.size() == 1 &&
-         in.dims[0] + 1 == static_cast<int>(in.operands[0].access.sizes.size());
-}
-
-bool AreRowsOf(const ir::Sizes& rows, const ir::Sizes& all) {
-  return rows.size() + 1 == all.size() &&
-         std::equal(rows.begin(), rows.end(), all.begin());
-}
-
-bool ReadsRow(const ir::Function& function, const Instruction& in,
-              std::size_t operand) {
-  const Operand& read = in.operands[operand];
-  if (!read.is_tensor() || LoopKindOf(in) != LoopKind::kPointwise) return false;
-  const ir::Geometry& layout =
-      function.values[static_cast<std::size_t>(read.value)].layout;
-  return AreRowsOf(layout.sizes, read.access.sizes) &&
-         AreRowsOf(layout.strides, read.access.strides) &&
-         read.access.strides.back() == ir::Size(0) &&
-         read.access.offset == layout.offset;
-}
-
-bool RunsInParts(LoopKind kind) {
-  return kind == LoopKind::kPointwise || kind == LoopKind::kRows;
-}
 
 std::vector<Loop> Fuse(const ir::Function& function) {
   return Fuser(function).Run();

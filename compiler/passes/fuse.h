@@ -33,6 +33,8 @@ bool TakesRegister(const ir::Function& function, const ir::Instruction& in,
 
 // The reduce or row op goes along the last dim.
 bool IsAlongRows(const ir::Instruction& in);
+// The reduce op goes over all dims but the last: Note [Columns].
+bool IsAlongColumns(const ir::Instruction& in);
 // Note [Rows] in form_loops.h. True if each element of the pointwise
 // instruction reads what the value has for its row: all dims but the last.
 bool ReadsRow(const ir::Function& function, const ir::Instruction& in,

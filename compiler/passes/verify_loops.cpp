@@ -111,6 +111,10 @@ class PlanVerifier {
   bool Belongs(const Loop& loop, int i, bool is_root) const {
     const LoopKind kind = LoopKindOf(At(i));
     const ir::Sizes sizes = LoopSizesOf(f_, At(i));
+    if (loop.kind == LoopKind::kColumns) {
+      return (kind == loop.kind || kind == LoopKind::kPointwise) &&
+             sizes == loop.sizes && loop.in_order;
+    }
     if (loop.kind != LoopKind::kRows) {
       return kind == (is_root ? loop.kind : LoopKind::kPointwise) &&
              sizes == loop.sizes;

@@ -97,9 +97,10 @@ inline Moments<Vector<Isa, T>> MomentsOfVectors(const T* x, std::int64_t n) {
   return level[0];
 }
 
-// out: mean, 1 / sqrt(variance + eps).
+// The mean and 1 / sqrt(variance + eps), where they are wanted.
 template <class Isa, class T, bool kContracts>
-inline void MomentsOfRow(const T* x, std::int64_t n, T eps, T* out) {
+inline void MomentsOfRow(const T* x, std::int64_t n, T eps, T* mean_out,
+                         T* rstd_out) {
   constexpr int kWidth = kLanes<Isa, T>;
   const Moments<Vector<Isa, T>> vectors =
       MomentsOfVectors<Isa, T>(x, n / kWidth);
@@ -117,8 +118,9 @@ inline void MomentsOfRow(const T* x, std::int64_t n, T eps, T* out) {
   for (int i = 0; i < kWidth; ++i) {
     JoinNumbers<Isa, T, kContracts>({n / kWidth, mean[i], squares[i]}, &all);
   }
-  out[0] = all.mean;
-  out[1] = T(1) / Isa::Sqrt(all.squares / static_cast<T>(n) + eps);
+  if (mean_out != nullptr) *mean_out = all.mean;
+  if (rstd_out == nullptr) return;
+  *rstd_out = T(1) / Isa::Sqrt(all.squares / static_cast<T>(n) + eps);
 }
 
 }  // namespace

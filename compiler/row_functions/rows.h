@@ -11,9 +11,33 @@
 #include "compiler/row_functions/columns.h"
 #include "compiler/row_functions/moments.h"
 #include "compiler/row_functions/softmax.h"
+#include "compiler/row_functions/welford.h"
 
 namespace tjit::rows {
 namespace {
+
+// RowOp::kMoments, kVar and kStd.
+template <class Isa, class T, bool kContracts>
+void RunMoments(std::int64_t rows, std::int64_t n, const void* a, const void* b,
+                void* out) {
+  const auto* number = static_cast<const TjitRowNumber*>(b);
+  const T* x = static_cast<const T*>(a);
+  T* mean = static_cast<T*>(number->mean);
+  T* rstd = static_cast<T*>(out);
+  for (std::int64_t i = 0; i < rows; ++i, x += n) {
+    MomentsOfRow<Isa, T, kContracts>(x, n, static_cast<T>(number->number),
+                                     mean == nullptr ? nullptr : mean + i,
+                                     rstd == nullptr ? nullptr : rstd + i);
+  }
+}
+
+template <class Isa, class T, bool kIsStd>
+void RunVar(std::int64_t rows, std::int64_t n, const void* a, const void* b,
+            void* out) {
+  VarOfRows<Isa, T, kIsStd>(rows, n, static_cast<const T*>(a),
+                            static_cast<const TjitRowNumber*>(b)->number,
+                            static_cast<T*>(out));
+}
 
 // One function of the table: the rows one after the other.
 template <class Isa, class T, RowOp op, bool kContracts>
@@ -40,15 +64,13 @@ void Run(std::int64_t rows, std::int64_t n, const void* a, const void* b,
       SoftmaxBackwardOfRow<Isa, T, kContracts>(x, y + i * n, n, z + i * n);
     } else if constexpr (op == RowOp::kLogSoftmaxBackward) {
       LogSoftmaxBackwardOfRow<Isa, T, kContracts>(x, y + i * n, n, z + i * n);
-    } else if constexpr (op == RowOp::kMoments) {
-      MomentsOfRow<Isa, T, kContracts>(x, n, *y, z + 2 * i);
     }
   }
 }
 
 struct FunctionList {
   constexpr void Add(const RowFunction& function) { at[count++] = function; }
-  RowFunction at[26] = {};
+  RowFunction at[38] = {};
   int count = 0;
 };
 
@@ -62,7 +84,13 @@ template <class Isa, class T, bool kContracts>
 constexpr void AddContracting(FunctionList* list) {
   Add<Isa, T, RowOp::kSoftmaxBackward, kContracts>(list);
   Add<Isa, T, RowOp::kLogSoftmaxBackward, kContracts>(list, true);
-  Add<Isa, T, RowOp::kMoments, kContracts>(list);
+  list->Add({RowOp::kMoments, sizeof(T) == 8, kContracts, false,
+             RunMoments<Isa, T, kContracts>});
+}
+
+template <class T, class Columns>
+constexpr void AddColumns(RowOp op, FunctionList* list) {
+  list->Add({op, sizeof(T) == 8, false, false, nullptr, ColumnsFn<Columns>});
 }
 
 template <class Isa, class T>
@@ -75,8 +103,12 @@ constexpr void AddAll(FunctionList* list) {
   Add<Isa, T, RowOp::kLogSoftmax>(list, true);
   if constexpr (Isa::kHasFma) AddContracting<Isa, T, true>(list);
   AddContracting<Isa, T, false>(list);
-  list->Add(
-      {RowOp::kColumnSum, sizeof(T) == 8, false, false, RunColumns<Isa, T>});
+  list->Add({RowOp::kVar, sizeof(T) == 8, false, false, RunVar<Isa, T, false>});
+  list->Add({RowOp::kStd, sizeof(T) == 8, false, false, RunVar<Isa, T, true>});
+  AddColumns<T, SumColumns<Isa, T, false>>(RowOp::kColumnSum, list);
+  AddColumns<T, SumColumns<Isa, T, true>>(RowOp::kColumnMean, list);
+  AddColumns<T, VarColumns<Isa, T, false>>(RowOp::kColumnVar, list);
+  AddColumns<T, VarColumns<Isa, T, true>>(RowOp::kColumnStd, list);
 }
 
 // All functions of one Isa; of two that differ in contracting, the one that

@@ -85,8 +85,8 @@ TEST(LlvmErrorsTest, WhatIsNotGeneratedIsNamed) {
 })"),
               HasSubstr("no function for sum of f32"));
   EXPECT_THAT(ErrorOf(R"(func f(n0) {
-  external %0: f32[n0*8]
-  %1 = sum f32[8] %0[n0,8] dims=[0]
+  external %0: f32[n0*16]
+  %1 = sum f32[n0,2] %0[n0,8,2] dims=[1]
   return %1
 })"),
               HasSubstr("sum is not generated"));

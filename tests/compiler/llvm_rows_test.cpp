@@ -202,7 +202,7 @@ TEST(LlvmRowsTest, RefusesWhatIsNotInTheTable) {
 })",
                            With(RowMath()))
                 .error(),
-            "%1: sum is not generated");
+            "%1: no function for sum of f32");
 }
 
 }  // namespace

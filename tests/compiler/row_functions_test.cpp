@@ -134,7 +134,7 @@ TEST(RowFunctionsTest, SumsOfColumnsAreExact) {
       for (const std::int64_t rows : {1, 5, 16, 17, 70, 1000}) {
         const std::vector<T> x = Integers<T>(rows * n, 2);
         std::vector<T> sums(static_cast<std::size_t>(n));
-        f.run(rows, n, x.data(), nullptr, sums.data());
+        RunColumns(f.run_columns, rows, n, x.data(), 0, sums.data());
         for (std::int64_t j = 0; j < n; ++j) {
           T sum = 0;
           for (std::int64_t i = 0; i < rows; ++i) {
@@ -193,26 +193,125 @@ TEST(RowFunctionsTest, SoftmaxSumsUpToOneAndLogSoftmaxIsItsLogarithm) {
 TEST(RowFunctionsTest, MomentsOfTheSameNumberAreThatAndOneOverRootOfEps) {
   ForAll(RowOp::kMoments, [](const RowFunction& f, auto zero) {
     using T = decltype(zero);
-    const T eps = T(0.25);
     for (const std::int64_t n : kLengths) {
       const std::vector<T> x(static_cast<std::size_t>(2 * n), T(3));
-      T got[4];
-      f.run(2, n, x.data(), &eps, got);
-      EXPECT_EQ(got[0], 3) << n;
-      EXPECT_EQ(got[1], 2) << n;
-      EXPECT_EQ(got[2], 3) << n;
-      EXPECT_EQ(got[3], 2) << n;
+      T mean[2], rstd[2];
+      const TjitRowNumber both{0.25, mean}, one{0.25, nullptr};
+      f.run(2, n, x.data(), &both, rstd);
+      EXPECT_EQ(mean[0], 3) << n;
+      EXPECT_EQ(mean[1], 3) << n;
+      EXPECT_EQ(rstd[0], 2) << n;
+      EXPECT_EQ(rstd[1], 2) << n;
+      rstd[0] = 0;
+      f.run(1, n, x.data(), &one, rstd);
+      EXPECT_EQ(rstd[0], 2) << n;
+      mean[0] = 0;
+      f.run(1, n, x.data(), &both, nullptr);
+      EXPECT_EQ(mean[0], 3) << n;
     }
   });
+}
+
+template <class T>
+std::vector<T> Normal(std::int64_t n, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<T> normal;
+  std::vector<T> x(static_cast<std::size_t>(n));
+  for (T& v : x) v = normal(random);
+  return x;
+}
+
+// Welford's formula with divisions, element by element.
+template <class T>
+double SquaresOf(const std::vector<T>& x, std::size_t first, std::size_t step,
+                 std::int64_t count) {
+  double mean = 0, squares = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double value = x[first + static_cast<std::size_t>(i) * step];
+    const double delta = value - mean;
+    mean += delta / static_cast<double>(i + 1);
+    squares += delta * (value - mean);
+  }
+  return squares;
+}
+
+TEST(RowFunctionsTest, VariancesAreWelfords) {
+  for (const RowOp op : {RowOp::kVar, RowOp::kColumnVar}) {
+    ForAll(op, [&](const RowFunction& f, auto zero) {
+      using T = decltype(zero);
+      for (const auto& [rows, n] : {std::pair<std::int64_t, std::int64_t>{3, 5},
+                                    {50, 33},
+                                    {9, 70},
+                                    {700, 101}}) {
+        const std::vector<T> x = Normal<T>(rows * n, 8);
+        const bool is_columns = op == RowOp::kColumnVar;
+        const std::int64_t results = is_columns ? n : rows;
+        std::vector<T> got(static_cast<std::size_t>(results));
+        const TjitRowNumber correction{1, nullptr};
+        if (is_columns) {
+          RunColumns(f.run_columns, rows, n, x.data(), 1, got.data());
+        } else {
+          f.run(rows, n, x.data(), &correction, got.data());
+        }
+        const std::int64_t count = is_columns ? rows : n;
+        for (std::size_t i = 0; i < got.size(); ++i) {
+          const std::size_t step = is_columns ? static_cast<std::size_t>(n) : 1;
+          const double squares = SquaresOf(
+              x, is_columns ? i : i * static_cast<std::size_t>(n), step, count);
+          EXPECT_EQ(got[i],
+                    static_cast<T>(squares / static_cast<double>(count - 1)))
+              << rows << " " << n << " " << i;
+        }
+      }
+    });
+  }
+}
+
+// However many rows come at a time.
+TEST(RowFunctionsTest, ColumnsAreTheSameInParts) {
+  for (int op = 0; op < kRowOpCount; ++op) {
+    if (!IsOfColumns(static_cast<RowOp>(op))) continue;
+    ForAll(static_cast<RowOp>(op), [&](const RowFunction& f, auto zero) {
+      using T = decltype(zero);
+      for (const auto& [rows, n] : {std::pair<std::int64_t, std::int64_t>{2, 2},
+                                    {77, 5},
+                                    {1000, 17},
+                                    {67, 203}}) {
+        const std::vector<T> x = Normal<T>(rows * n, 9);
+        std::vector<T> whole(static_cast<std::size_t>(n)), parts(whole);
+        RunColumns(f.run_columns, rows, n, x.data(), 1, whole.data());
+        std::vector<TjitColumnState> memory(static_cast<std::size_t>(
+            TjitColumnBytes(n) /
+                static_cast<std::int64_t>(sizeof(TjitColumnState)) +
+            1));
+        TjitColumnState* state = memory.data();
+        state->number = 1;
+        state->rows = rows;
+        f.run_columns(0, n, nullptr, state, nullptr);
+        for (std::int64_t i = 0, k = 1; i < rows; i += k, k = k % 23 + 3) {
+          f.run_columns(std::min(k, rows - i), n, x.data() + i * n, state,
+                        nullptr);
+        }
+        f.run_columns(0, n, nullptr, state, parts.data());
+        EXPECT_EQ(
+            std::memcmp(whole.data(), parts.data(), whole.size() * sizeof(T)),
+            0)
+            << rows << " rows of " << n;
+      }
+    });
+  }
 }
 
 // Also of the rows that log_softmax takes together.
 TEST(RowFunctionsTest, ARowIsTheSameAloneAndAmongOthers) {
   for (int op = 0; op < kRowOpCount; ++op) {
-    if (static_cast<RowOp>(op) == RowOp::kColumnSum) continue;
+    if (IsOfColumns(static_cast<RowOp>(op))) continue;
     ForAll(static_cast<RowOp>(op), [&](const RowFunction& f, auto zero) {
       using T = decltype(zero);
-      const bool is_row = f.op >= RowOp::kSoftmax && f.op != RowOp::kMoments;
+      const bool is_row =
+          f.op >= RowOp::kSoftmax && f.op <= RowOp::kLogSoftmaxBackward;
+      const bool has_number = f.op > RowOp::kLogSoftmaxBackward;
+      const TjitRowNumber number{0.01, nullptr};
       for (const std::int64_t n : {1, 5, 16, 37, 300}) {
         constexpr std::int64_t kRows = 35;
         std::mt19937 random(5);
@@ -220,13 +319,14 @@ TEST(RowFunctionsTest, ARowIsTheSameAloneAndAmongOthers) {
         std::vector<T> x(static_cast<std::size_t>(kRows * n));
         for (T& v : x) v = normal(random);
         const std::vector<T> b(x.size(), T(0.01));
-        const std::int64_t width =
-            is_row ? n : (f.op == RowOp::kMoments ? 2 : 1);
+        const std::int64_t width = is_row ? n : 1;
+        const void* second =
+            has_number ? static_cast<const void*>(&number) : b.data();
         std::vector<T> all(static_cast<std::size_t>(kRows * width));
         std::vector<T> one(static_cast<std::size_t>(width));
-        f.run(kRows, n, x.data(), b.data(), all.data());
+        f.run(kRows, n, x.data(), second, all.data());
         for (std::int64_t row = 0; row < kRows; ++row) {
-          f.run(1, n, x.data() + row * n, b.data(), one.data());
+          f.run(1, n, x.data() + row * n, second, one.data());
           ASSERT_EQ(std::memcmp(one.data(), all.data() + row * width,
                                 one.size() * sizeof(T)),
                     0)
@@ -271,6 +371,8 @@ TEST(RowFunctionsTest, EagersOrderIsARowsOwnButForThreads) {
   EXPECT_FALSE(RowOrderHolds(RowOp::kSoftmaxBackward, false, 10, 10, 2));
   EXPECT_TRUE(RowOrderHolds(RowOp::kSoftmaxBackward, true, 10, 10, 2));
   EXPECT_TRUE(RowOrderHolds(RowOp::kColumnSum, false, 100, 1000, 1));
+  EXPECT_TRUE(RowOrderHolds(RowOp::kColumnVar, false, 100, 1000, 8));
+  EXPECT_FALSE(RowOrderHolds(RowOp::kColumnVar, false, 40000, 2, 8));
 }
 
 }  // namespace

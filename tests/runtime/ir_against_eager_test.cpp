@@ -247,6 +247,14 @@ TEST(IrAgainstEagerTest, ReductionsAndRows) {
       {"prod", "", true, [](const Tensor& x) { return at::prod(x, 1); }},
       {"mean", "", true, [](const Tensor& x) { return at::mean(x, {1}); }},
       {"var", ", 1", false, [](const Tensor& x) { return at::var(x, {1}); }},
+      {"std", ", 1", false, [](const Tensor& x) { return at::std(x, {1}); }},
+      {"norm_mean", "", true, [](const Tensor& x) { return at::mean(x, {1}); }},
+      {"norm_rstd", ", 0.5", false,
+       [](const Tensor& x) {
+         const auto rows = x.transpose(1, 2).contiguous();
+         const auto all = at::native_layer_norm(rows, {7}, {}, {}, 0.5);
+         return std::get<2>(all).squeeze(-1).to(x.scalar_type());
+       }},
       {"norm", ", 2", false,
        [](const Tensor& x) { return at::norm(x, 2, {1}, false); }},
       {"norm", ", 3", false,

@@ -158,6 +158,163 @@ TEST(LowerRowsTest, OneCompilationForAllSizes) {
   }
 }
 
+// Alone, and with a prologue and an epilogue.
+void ExpectColumns(const Tensor& x, const std::vector<std::int64_t>& dims,
+                   const std::string& what) {
+  for (const char* op : {"aten::sum.dim_IntList", "aten::mean.dim",
+                         "aten::var.correction", "aten::std.correction"}) {
+    const bool is_sum = op[6] == 's' && op[7] == 'u';
+    for (const bool keepdim : {false, true}) {
+      RecordedGroup group;
+      const Tensor square = group.Call("aten::mul.Tensor", {x, x});
+      std::vector<IValue> stack = {square, dims};
+      if (is_sum || op[6] == 'm') {
+        stack.emplace_back(keepdim);
+        stack.emplace_back();
+      } else {
+        stack.emplace_back(keepdim ? IValue(0) : IValue());
+        stack.emplace_back(keepdim);
+      }
+      const Tensor y = group.Call(op, stack);
+      group.Call("aten::mul.Tensor", {y, y});
+      EXPECT_EQ(group.Compare(), "") << op << " of " << what;
+    }
+  }
+}
+
+TEST(LowerRowsTest, ReductionsOfColumns) {
+  std::uint64_t seed = 300;
+  for (const at::ScalarType type : kTypes) {
+    for (const std::int64_t n : {2, 3, 7, 16, 17, 33, 64, 100, 257}) {
+      for (const std::int64_t rows : {2, 3, 5, 16, 17, 40, 100}) {
+        ExpectColumns(Numbers({rows, n}, type, ++seed), {0},
+                      absl::StrCat(rows, " rows of ", n));
+      }
+    }
+    ExpectColumns(Numbers({4, 9, 30}, type, 1), {0, 1}, "three dims");
+    ExpectColumns(Numbers({4, 9, 30}, type, 1), {-2, 0}, "three dims");
+    ExpectColumns(Numbers({9, 10, 10}, type, 1), {0}, "the first of three");
+    ExpectColumns(Numbers({3, 7, 5, 11}, type, 1), {0, 1}, "two of four");
+    ExpectColumns(Numbers({20, 1, 6, 1}, type, 1), {0}, "dims of size one");
+  }
+}
+
+// As few rows as eager adds up one after the other, of any number of dims: no
+// row function, so other operations may stand around and between.
+TEST(LowerRowsTest, SumsOfFewSlices) {
+  for (const at::ScalarType type : kTypes) {
+    for (const std::int64_t n : {2, 3, 9, 15}) {
+      for (const bool keepdim : {false, true}) {
+        RecordedGroup group;
+        const Tensor f = Numbers({n, 8, 16}, type, 5);
+        const Tensor c = Numbers({n, 1, 1}, type, 6);
+        const Tensor y = group.Call("aten::mul.Tensor", {f, c});
+        const Tensor z =
+            group.Call("aten::sum.dim_IntList",
+                       ReductionOf("aten::sum.dim_IntList", y, 0, keepdim));
+        const Tensor m = group.Call(
+            "aten::mean.dim", ReductionOf("aten::mean.dim", y, 0, keepdim));
+        group.Call("aten::div.Tensor", {z, m});
+        EXPECT_EQ(group.Compare(), "") << n;
+        for (const ir::Instruction& in : group.lowered().function.body) {
+          EXPECT_NE(InfoOf(in.op).family, ir::Family::kReduce);
+        }
+      }
+    }
+    // Zeros of one sign.
+    RecordedGroup zeros;
+    zeros.Call("aten::sum.dim_IntList",
+               ReductionOf("aten::sum.dim_IntList",
+                           at::full({3, 64}, -0.0, type), 0, false));
+    EXPECT_EQ(zeros.Compare(), "");
+  }
+}
+
+TEST(LowerRowsTest, ColumnsThatEagerSplitsAmongThreads) {
+  const Tensor x = Numbers({700, 50}, at::kFloat, 1);
+  const auto call = [&](RecordedGroup& group, const std::string& op) {
+    group.Call(op, op == "aten::var.correction"
+                       ? std::vector<IValue>{x, std::vector<std::int64_t>{0},
+                                             IValue(), false}
+                       : ReductionOf(op, x, 0, false));
+  };
+  RecordedGroup sums;
+  call(sums, "aten::sum.dim_IntList");
+  EXPECT_EQ(sums.ExpectRefused("is split among threads"), "");
+  sums.SetThreads(1);
+  EXPECT_EQ(sums.Compare(), "");
+  sums.SetThreads(2);
+  EXPECT_EQ(sums.ExpectRefused("is split among threads"), "");
+  RecordedGroup var;
+  call(var, "aten::var.correction");
+  EXPECT_EQ(var.Compare(), "");
+  const int before = at::get_num_threads();
+  at::set_num_threads(3);
+  ExpectColumns(Numbers({100, 300}, at::kFloat, 2), {0}, "three threads");
+  at::set_num_threads(before);
+}
+
+TEST(LowerRowsTest, VariancesOfRows) {
+  for (const at::ScalarType type : kTypes) {
+    for (const std::int64_t n : {2, 3, 17, 100}) {
+      for (const char* op : {"aten::var.correction", "aten::std.correction"}) {
+        RecordedGroup group;
+        const Tensor x = Numbers({19, n}, type, 3);
+        const Tensor y =
+            group.Call(op, {x, std::vector<std::int64_t>{-1}, IValue(), true});
+        group.Call("aten::mul.Tensor", {y, x});
+        EXPECT_EQ(group.Compare(), "") << op << " " << n;
+      }
+    }
+    RecordedGroup all;
+    all.Call("aten::var.correction",
+             {Numbers({1, 30}, type, 3), std::vector<std::int64_t>{-1},
+              IValue(), false});
+    EXPECT_EQ(all.ExpectRefused("reduces all to one number"), "");
+  }
+}
+
+// weight and bias: 0 none, 1 the weight, 2 both.
+std::string CompareLayerNorm(const Tensor& x, int given) {
+  RecordedGroup group;
+  const std::int64_t n = x.size(-1);
+  const Tensor weight = Numbers({n}, x.scalar_type(), 11);
+  const Tensor bias = Numbers({n}, x.scalar_type(), 12);
+  const Tensor half = group.Call("aten::mul.Tensor", {x, x});
+  const Tensor y = group.Call("aten::native_layer_norm",
+                              {half, std::vector<std::int64_t>{n},
+                               given > 0 ? IValue(weight) : IValue(),
+                               given > 1 ? IValue(bias) : IValue(), 1e-5});
+  group.Call("aten::add.Tensor", {y, x});
+  return group.Compare();
+}
+
+TEST(LowerRowsTest, LayerNorms) {
+  for (const at::ScalarType type : kTypes) {
+    for (const int given : {0, 1, 2}) {
+      for (const std::int64_t n : {2, 3, 8, 16, 17, 33, 100, 768}) {
+        EXPECT_EQ(CompareLayerNorm(Numbers({5, n}, type, 20), given), "") << n;
+        EXPECT_EQ(CompareLayerNorm(Numbers({3, 4, n}, type, 21), given), "");
+        // Equal elements: zeros, of which the weight's sign makes two.
+        EXPECT_EQ(CompareLayerNorm(at::full({3, n}, 0.7, type), given), "");
+      }
+      EXPECT_EQ(CompareLayerNorm(Numbers({6, 40}, type, 7).t().narrow(0, 3, 30),
+                                 given),
+                "");
+    }
+  }
+  const Tensor x = Numbers({4, 6, 8}, at::kFloat, 1);
+  RecordedGroup two;
+  two.Call("aten::native_layer_norm",
+           {x, std::vector<std::int64_t>{6, 8}, IValue(), IValue(), 1e-5});
+  EXPECT_EQ(two.ExpectRefused("rows of several dims"), "");
+  RecordedGroup bias;
+  bias.Call("aten::native_layer_norm",
+            {x, std::vector<std::int64_t>{8}, IValue(),
+             Numbers({8}, at::kFloat, 1), 1e-5});
+  EXPECT_EQ(bias.ExpectRefused("a bias without a weight"), "");
+}
+
 void ExpectRefused(const Tensor& x, std::int64_t dim, const std::string& why) {
   RecordedGroup group;
   group.Call("aten::sum.dim_IntList",

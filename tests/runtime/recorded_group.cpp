@@ -137,16 +137,33 @@ bool EagersFunctions(ir::Op op, ir::DType dtype, const void* const* in,
 
 // Of those that are called here with optional arguments.
 bool HasTypedWrapper(const std::string& op) {
-  return op == "aten::sum" || op == "aten::mean";
+  return op == "aten::sum" || op == "aten::mean" || op == "aten::var" ||
+         op == "aten::std";
 }
 
-// Each row on its own, so that what is lowered must not depend on others.
-at::Tensor EagersRow(ir::Op op, const at::Tensor& a, const at::Tensor& b) {
-  switch (op) {
+// A row on its own, so that what is lowered must not depend on others; or all
+// rows, whose columns are reduced.
+at::Tensor EagersRows(const ir::RowsCall& call, const at::Tensor& a,
+                      const at::Tensor& b) {
+  const std::int64_t dim = call.are_columns ? 0 : -1;
+  // The variance of all elements is another function of eager's.
+  const at::Tensor several = call.are_columns ? a : at::cat({a, a});
+  const std::int64_t results = call.are_columns ? call.n : 1;
+  switch (call.op) {
     case ir::Op::kSum:
-      return at::sum(a, -1);
+      return at::sum(a, dim);
     case ir::Op::kMean:
-      return at::mean(a, -1);
+      return at::mean(a, dim);
+    case ir::Op::kVar:
+      return at::var(several, {{dim}}, call.number).narrow(0, 0, results);
+    case ir::Op::kStd:
+      return at::std(several, {{dim}}, call.number).narrow(0, 0, results);
+    case ir::Op::kNormMean:
+      return std::get<1>(
+          at::native_layer_norm(a, {a.size(1)}, {}, {}, call.number));
+    case ir::Op::kNormRstd:
+      return std::get<2>(
+          at::native_layer_norm(a, {a.size(1)}, {}, {}, call.number));
     case ir::Op::kAmax:
       return at::amax(a, -1);
     case ir::Op::kAmin:
@@ -164,20 +181,21 @@ at::Tensor EagersRow(ir::Op op, const at::Tensor& a, const at::Tensor& b) {
   }
 }
 
-bool EagersRows(ir::Op op, ir::DType dtype, std::int64_t rows, std::int64_t n,
-                const void* a, const void* b, void* out) {
-  const auto type = dtype == ir::DType::kF32 ? at::kFloat : at::kDouble;
+bool EagersRowsHook(const ir::RowsCall& call) {
+  const auto type = call.dtype == ir::DType::kF32 ? at::kFloat : at::kDouble;
+  const std::int64_t together = call.are_columns ? call.rows : 1;
   const auto row_of = [&](const void* data, std::int64_t row) {
-    const at::Tensor x = at::zeros({1, n}, type);
+    const at::Tensor x = at::zeros({together, call.n}, type);
     if (data == nullptr) return x;
     std::memcpy(x.data_ptr(), static_cast<const char*>(data) + row * x.nbytes(),
                 x.nbytes());
     return x;
   };
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const at::Tensor y = EagersRow(op, row_of(a, row), row_of(b, row));
+  for (std::int64_t row = 0; row * together < call.rows; ++row) {
+    const at::Tensor y =
+        EagersRows(call, row_of(call.a, row), row_of(call.b, row));
     if (!y.defined()) return false;
-    std::memcpy(static_cast<char*>(out) + row * y.nbytes(), y.data_ptr(),
+    std::memcpy(static_cast<char*>(call.out) + row * y.nbytes(), y.data_ptr(),
                 y.nbytes());
   }
   return true;
@@ -345,7 +363,7 @@ std::string RecordedGroup::Lower() {
   std::vector<GroupStep> steps;
   std::vector<GroupSlot> slots;
   for (std::size_t i = 0; i < steps_.size(); ++i) {
-    steps.push_back({&steps_[i], names_[i]});
+    steps.push_back({&steps_[i], names_[i], threads_});
   }
   for (std::size_t s = 0; s < slots_.size(); ++s) {
     slots.push_back({static_cast<std::int32_t>(s), slots_[s].before.size(),
@@ -416,7 +434,7 @@ std::string RecordedGroup::CompareWith(const Lowered& lowered) {
   const ir::RunArguments run = ArgumentsOf(lowered, &memory);
   ir::Hooks hooks;
   hooks.math = EagersFunctions;
-  hooks.rows = EagersRows;
+  hooks.rows = EagersRowsHook;
   std::string error = ir::Interpret(lowered.function, run, hooks);
   for (std::size_t s = 0; s < slots_.size() && error.empty(); ++s) {
     if (!slots_[s].is_needed) continue;

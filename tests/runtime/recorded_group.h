@@ -33,6 +33,8 @@ class RecordedGroup {
 
   // Every scalar of the step that was called last varies.
   void MakeScalarsRuntime();
+  // That eager has, as far as lowering knows; 0: any number.
+  void SetThreads(int threads) { threads_ = threads; }
   // Nobody reads the tensor's storage after the group.
   void Drop(const at::Tensor& tensor);
 
@@ -67,6 +69,7 @@ class RecordedGroup {
   std::deque<std::string> names_;
   std::vector<Slot> slots_;
   std::vector<at::Tensor> kept_, results_;
+  int threads_ = 0;
   Lowered lowered_;
 };
 

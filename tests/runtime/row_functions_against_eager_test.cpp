@@ -15,6 +15,7 @@ namespace tjit::runtime {
 namespace {
 
 constexpr double kEps = 1e-5;
+constexpr std::int64_t kCorrection = 1;
 
 RowProbe& TheProbe() {
   static RowProbe& probe = *new RowProbe;
@@ -41,10 +42,20 @@ at::Tensor Eager(RowOp op, const at::Tensor& a, const at::Tensor& b) {
       return at::_log_softmax_backward_data(a, b, -1, a.scalar_type());
     case RowOp::kMoments: {
       const auto all = at::native_layer_norm(a, {a.size(1)}, {}, {}, kEps);
-      return at::cat({std::get<1>(all), std::get<2>(all)}, 1);
+      return at::stack({std::get<1>(all), std::get<2>(all)});
     }
+    case RowOp::kVar:
+      return a.var(at::IntArrayRef{-1}, kCorrection, false);
+    case RowOp::kStd:
+      return a.std(at::IntArrayRef{-1}, kCorrection, false);
     case RowOp::kColumnSum:
       return a.sum(0);
+    case RowOp::kColumnMean:
+      return a.mean(0);
+    case RowOp::kColumnVar:
+      return a.var(at::IntArrayRef{0}, kCorrection, false);
+    case RowOp::kColumnStd:
+      return a.std(at::IntArrayRef{0}, kCorrection, false);
   }
   return {};
 }
@@ -52,10 +63,21 @@ at::Tensor Eager(RowOp op, const at::Tensor& a, const at::Tensor& b) {
 at::Tensor Computed(const RowFunction& f, const at::Tensor& a,
                     const at::Tensor& b, const at::Tensor& like) {
   at::Tensor out = at::empty_like(like);
-  const at::Tensor eps = at::full({1}, kEps, a.options());
-  f.run(a.size(0), a.size(1), a.const_data_ptr(),
-        f.op == RowOp::kMoments ? eps.const_data_ptr() : b.const_data_ptr(),
-        out.data_ptr());
+  const std::int64_t rows = a.size(0);
+  const std::int64_t n = a.size(1);
+  const TjitRowNumber eps{
+      kEps, f.op == RowOp::kMoments ? out[0].data_ptr() : nullptr};
+  const TjitRowNumber correction{kCorrection, nullptr};
+  if (IsOfColumns(f.op)) {
+    RunColumns(f.run_columns, rows, n, a.const_data_ptr(), kCorrection,
+               out.data_ptr());
+  } else if (f.op == RowOp::kMoments) {
+    f.run(rows, n, a.const_data_ptr(), &eps, out[1].data_ptr());
+  } else if (f.op == RowOp::kVar || f.op == RowOp::kStd) {
+    f.run(rows, n, a.const_data_ptr(), &correction, out.data_ptr());
+  } else {
+    f.run(rows, n, a.const_data_ptr(), b.const_data_ptr(), out.data_ptr());
+  }
   return out;
 }
 
@@ -89,6 +111,11 @@ void Compare(RowOp op, bool is_double, std::int64_t rows, std::int64_t n) {
   const RowFunction* f = TheProbe().Find(op, is_double);
   ASSERT_NE(f, nullptr);
   if (!RowOrderHolds(op, is_double, rows, n, at::get_num_threads())) return;
+  // One number of all, and one column, are computed otherwise: not lowered.
+  const bool is_var = op == RowOp::kVar || op == RowOp::kStd;
+  if ((is_var && rows == 1) || (IsOfColumns(op) && (n == 1 || rows == 1))) {
+    return;
+  }
   const auto type = is_double ? at::kDouble : at::kFloat;
   const at::Tensor a = Numbers(rows, n, type);
   const at::Tensor b = op == RowOp::kLogSoftmaxBackward
@@ -159,6 +186,9 @@ TEST_P(RowFunctions, MayWriteOverTheirOperand) {
 std::string NameOfCase(
     const testing::TestParamInfo<std::tuple<int, bool>>& info) {
   return std::string(NameOf(static_cast<RowOp>(std::get<0>(info.param)))) +
+         (IsOfColumns(static_cast<RowOp>(std::get<0>(info.param)))
+              ? "_of_columns"
+              : "") +
          (std::get<1>(info.param) ? "_f64" : "_f32");
 }
 
@@ -183,6 +213,27 @@ TEST(RowOrder, IsAnotherOneWhereEagerSplitsRows) {
   }
   at::set_num_threads(1);
   EXPECT_GT(differ, 0);
+}
+
+TEST(RowProbeTable, HasAnEntryForEachReductionOfColumns) {
+  for (const ir::Op op :
+       {ir::Op::kSum, ir::Op::kMean, ir::Op::kVar, ir::Op::kStd}) {
+    for (const ir::DType dtype : {ir::DType::kF32, ir::DType::kF64}) {
+      const TjitMath* entry = TheProbe().ForColumns(op, dtype);
+      ASSERT_NE(entry, nullptr);
+      EXPECT_STREQ(entry->op, InfoOf(op).name);
+      EXPECT_EQ(entry->kind,
+                dtype == ir::DType::kF64 ? kTjitColumnF64 : kTjitColumnF32);
+    }
+  }
+  EXPECT_EQ(TheProbe().ForColumns(ir::Op::kAmax, ir::DType::kF32), nullptr);
+  EXPECT_EQ(TheProbe().ForColumns(ir::Op::kSum, ir::DType::kBF16), nullptr);
+  const TjitMath* mean = TheProbe().For(ir::Op::kNormMean, ir::DType::kF32);
+  const TjitMath* rstd = TheProbe().For(ir::Op::kNormRstd, ir::DType::kF32);
+  ASSERT_NE(mean, nullptr);
+  ASSERT_NE(rstd, nullptr);
+  EXPECT_STREQ(mean->op, "norm_mean");
+  EXPECT_EQ(mean->address, rstd->address);
 }
 
 TEST(RowProbeTable, HasAnEntryForEachRowOpOfTheIr) {

@@ -1,6 +1,7 @@
 // Reductions and row ops in compiled groups, end to end: programs whose steps
 // all run in one kernel, by the counters, with eager's bits.
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <tjit/tjit.h>
 
@@ -102,6 +103,73 @@ TEST_P(Tier2RowsTest, SeveralReductionsOfTheSameRows) {
         return e / e.sum(-1, true);
       },
       5);
+}
+
+TEST_P(Tier2RowsTest, LayerNormWithWhatIsAroundIt) {
+  const at::NoGradGuard no_grad;
+  for (const auto type : {at::kFloat, at::kDouble}) {
+    const Tensor x = at::randn({40, 96}, type);
+    const Tensor weight = at::randn({96}, type), bias = at::randn({96}, type);
+    ExpectFused(
+        [=] { return at::relu(at::layer_norm(x * 2, {96}, weight, bias)) + x; },
+        4);
+    ExpectFused([=] { return at::layer_norm(x + 1, {96}) * x; }, 3);
+  }
+}
+
+// More elements than eager has one thread do, if it has several.
+TEST_P(Tier2RowsTest, ColumnsInOnePass) {
+  for (const auto type : {at::kFloat, at::kDouble}) {
+    const Tensor x = at::randn({500, 84}, type);
+    ExpectFused(
+        [=] {
+          const Tensor y = x * 0.5;
+          return (y.mean(0) + y.var(0)) * (y * y).sum(0);
+        },
+        7);
+  }
+}
+
+TEST_P(Tier2RowsTest, SumsOfFewSlices) {
+  const Tensor x = at::randn({9, 16, 64});
+  const Tensor c = at::randn({9, 1, 1});
+  ExpectFused([=] { return (x * c).sum(0) / x.sum(0); }, 4);
+}
+
+TEST_P(Tier2RowsTest, TheGradientOfABias) {
+  const Tensor x = at::randn({300, 130});
+  const Tensor gradient = at::randn({300, 130});
+  ExpectFused(
+      [=] {
+        const Tensor g = at::threshold_backward(gradient, x, 0);
+        return g.sum(0, true) * 0.1 + g.select(0, 0);
+      },
+      4);
+}
+
+TEST_P(Tier2RowsTest, SumsIntoWhatIsThere) {
+  const Tensor x = at::randn({300, 90});
+  const Tensor columns = at::zeros({1, 90});
+  ExpectFused(
+      [=] {
+        columns.copy_((x * 3).sum(0, true));
+        return columns;
+      },
+      3);
+}
+
+// With several threads eager adds up so many columns in an order of its own:
+// the sum is a call between what is compiled. A variance is the same on any
+// number.
+TEST_P(Tier2RowsTest, ColumnsOnSeveralThreads) {
+  const int before = at::get_num_threads();
+  at::set_num_threads(2);
+  const Tensor x = at::randn({500, 84});
+  ExpectFused([=] { return (x * 0.5).var(0) * 2; }, 3);
+  ExpectFused([=] { return (x * 0.5 + 1).sum(0); }, 1);
+  const Tensor few = at::randn({300, 84});
+  ExpectFused([=] { return (few * 0.5 + 1).sum(0); }, 3);
+  at::set_num_threads(before);
 }
 
 INSTANTIATE_TEST_SUITE_P(Engines, Tier2RowsTest,

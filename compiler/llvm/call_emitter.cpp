@@ -1,0 +1,181 @@
+#include "compiler/llvm/call_emitter.h"
+
+#include <cstddef>
+
+#include "llvm/IR/Module.h"
+
+namespace tjit::llvm_backend {
+
+using llvm::Value;
+
+CallEmitter::CallEmitter(const LoopContext& loop)
+    : loop_(loop), b_(loop.frame.builder()) {}
+
+Value* CallEmitter::Null() const {
+  return llvm::ConstantPointerNull::get(b_.getPtrTy());
+}
+
+Value* CallEmitter::Constant(std::int64_t number) const {
+  return b_.getInt64(static_cast<std::uint64_t>(number));
+}
+
+Value* CallEmitter::Length() const {
+  return loop_.frame.Number(loop_.code.sizes.back());
+}
+
+Value* CallEmitter::Result(const Step& step) const {
+  return loop_.buffers[static_cast<std::size_t>(
+      loop_.phases.buffer_of_value.at(step.result))];
+}
+
+void CallEmitter::Call(const Step& step, const std::vector<llvm::Type*>& types,
+                       const std::vector<Value*>& arguments) {
+  llvm::Module* module = loop_.frame.function()->getParent();
+  b_.CreateCall(module->getOrInsertFunction(
+                    loop_.math.SymbolOf(step.math),
+                    llvm::FunctionType::get(b_.getVoidTy(), types, false)),
+                arguments);
+}
+
+void CallEmitter::Array(const Step& step, const Arrays& in, Value* elements) {
+  std::vector<llvm::Type*> types = {b_.getInt64Ty()};
+  std::vector<Value*> arguments = {elements};
+  for (Value* array : in) {
+    arguments.push_back(array);
+    types.push_back(b_.getPtrTy());
+  }
+  arguments.push_back(Result(step));
+  arguments.push_back(Constant(loop_.math.at(step.math).mode));
+  types.push_back(b_.getPtrTy());
+  types.push_back(b_.getInt64Ty());
+  Call(step, types, arguments);
+}
+
+void CallEmitter::Tail(const Step& step, const Arrays& in, Value* elements,
+                       Value* place, Value* total) {
+  llvm::Type* pointer = b_.getPtrTy();
+  llvm::Type* i64 = b_.getInt64Ty();
+  llvm::Type* f64 = b_.getDoubleTy();
+  std::vector<Value*> tensors, scalars;
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    if (in[i] != nullptr) {
+      tensors.push_back(in[i]);
+    } else {
+      scalars.push_back(loop_.frame.Scalar(step.sources[i].scalar,
+                                           ir::DType::kF64, false, 1));
+    }
+  }
+  tensors.resize(2, Null());
+  scalars.resize(3, llvm::ConstantFP::get(f64, 0));
+  Call(step, {i64, pointer, pointer, pointer, i64, i64, f64, f64, f64},
+       {elements, tensors[0], tensors[1], Result(step), place, total,
+        scalars[0], scalars[1], scalars[2]});
+}
+
+void CallEmitter::Rows(const Step& step, const Arrays& in, Value* rows) {
+  const bool is_mean = step.op == ir::Op::kNormMean;
+  const Step* partner = PartnerOf(step);
+  if (is_mean && partner != nullptr) return;  // it computes both
+  Value* second = in.size() > 1 ? in[1] : Null();
+  Value* out = is_mean ? Null() : Result(step);
+  if (second == nullptr || is_mean) {
+    const Step* mean = is_mean ? &step : partner;
+    second = RowNumber(step, mean == nullptr ? Null() : Result(*mean));
+  }
+  llvm::Type* pointer = b_.getPtrTy();
+  Call(step, {b_.getInt64Ty(), b_.getInt64Ty(), pointer, pointer, pointer},
+       {rows, Length(), in[0], second, out});
+}
+
+// Of norm_mean and norm_rstd over the same rows: the other one.
+const Step* CallEmitter::PartnerOf(const Step& step) const {
+  const bool is_mean = step.op == ir::Op::kNormMean;
+  if (!is_mean && step.op != ir::Op::kNormRstd) return nullptr;
+  const ir::Op wanted = is_mean ? ir::Op::kNormRstd : ir::Op::kNormMean;
+  const Source& mine = step.sources[0];
+  for (const Step& other : loop_.code.steps) {
+    if (other.op != wanted || !other.is_row_call) continue;
+    const Source& its = other.sources[0];
+    if (its.kind == mine.kind && its.value == mine.value &&
+        its.access == mine.access) {
+      return &other;
+    }
+  }
+  return nullptr;
+}
+
+// A TjitRowNumber.
+Value* CallEmitter::RowNumber(const Step& step, Value* mean) {
+  Value* number = loop_.frame.Array(sizeof(TjitRowNumber));
+  if (step.sources.size() > 1) {
+    b_.CreateStore(
+        loop_.frame.Scalar(step.sources[1].scalar, ir::DType::kF64, false, 1),
+        number);
+  }
+  b_.CreateStore(mean,
+                 b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), number,
+                                               offsetof(TjitRowNumber, mean)));
+  return number;
+}
+
+void CallEmitter::CallColumns(const Step& step, Value* rows, Value* a,
+                              Value* out) {
+  llvm::Type* pointer = b_.getPtrTy();
+  Call(step, {b_.getInt64Ty(), b_.getInt64Ty(), pointer, pointer, pointer},
+       {rows, Length(), a, states_.at(step.result), out});
+}
+
+void CallEmitter::BeginColumns() {
+  const std::size_t row = loop_.code.sizes.size() - 1;
+  Value* rows = Constant(1);
+  for (std::size_t d = 0; d < row; ++d) {
+    rows = b_.CreateMul(rows, loop_.frame.Number(loop_.code.sizes[d]));
+  }
+  for (const Step& step : loop_.code.steps) {
+    if (!step.is_column_call) continue;
+    Value* state = loop_.frame.Array(
+        b_.CreateAdd(b_.CreateMul(Length(), Constant(kTjitColumnBytes)),
+                     Constant(kTjitColumnStateBytes)));
+    states_[step.result] = state;
+    columns_[step.result] = loop_.frame.Array(
+        b_.CreateMul(Length(), Constant(RegisterBytes(step.result_dtype))));
+    if (step.sources.size() > 1) {
+      b_.CreateStore(
+          loop_.frame.Scalar(step.sources[1].scalar, ir::DType::kF64, false, 1),
+          state);
+    }
+    b_.CreateStore(
+        rows, b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), state,
+                                            offsetof(TjitColumnState, rows)));
+    CallColumns(step, Constant(0), Null(), Null());
+  }
+}
+
+void CallEmitter::Columns(const Step& step, const Arrays& in, Value* rows) {
+  CallColumns(step, rows, in[0], Null());
+}
+
+void CallEmitter::EndColumns() {
+  for (const Step& step : loop_.code.steps) {
+    if (!step.is_column_call) continue;
+    CallColumns(step, Constant(0), Null(), columns_.at(step.result));
+  }
+  for (const ColumnStore& store : loop_.code.column_stores) {
+    StoreColumns(store);
+  }
+}
+
+void CallEmitter::StoreColumns(const ColumnStore& store) {
+  Frame& frame = loop_.frame;
+  llvm::Type* element = LaneTypes(b_, 1).MemoryType(store.dtype);
+  frame.For(Constant(0), Length(), Constant(1), [&](Value* j) {
+    Value* from = b_.CreateInBoundsGEP(element, columns_.at(store.value), j);
+    Value* place = b_.CreateAdd(frame.Number(store.offset),
+                                b_.CreateMul(j, frame.Number(store.stride)));
+    b_.CreateStore(
+        b_.CreateLoad(element, from),
+        b_.CreateInBoundsGEP(element, frame.Memory(store.memory), place));
+  });
+}
+
+}  // namespace tjit::llvm_backend

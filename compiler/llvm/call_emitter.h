@@ -1,0 +1,54 @@
+// Generates the calls of a loop that is cut into tiles (Note [Tiles] in
+// phases.h): of array functions, of row functions, and of functions of columns
+// with what goes before and behind their loop.
+// Tested by: tests/compiler/llvm_math_test.cpp, llvm_rows_test.cpp,
+// llvm_columns_test.cpp
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "compiler/llvm/block_emitter.h"
+
+namespace tjit::llvm_backend {
+
+class CallEmitter {
+ public:
+  // Where each operand of a step lies; null for a scalar.
+  using Arrays = std::vector<llvm::Value*>;
+
+  explicit CallEmitter(const LoopContext& loop);
+
+  // void f(n, in..., out, mode)
+  void Array(const Step& step, const Arrays& in, llvm::Value* elements);
+  // A TjitTailFn; `place`: of the first of the elements, of `total`.
+  void Tail(const Step& step, const Arrays& in, llvm::Value* elements,
+            llvm::Value* place, llvm::Value* total);
+  // A TjitRowFn.
+  void Rows(const Step& step, const Arrays& in, llvm::Value* rows);
+
+  // A TjitColumnFn: of all steps before the loop, of one for some rows, of all
+  // behind the loop.
+  void BeginColumns();
+  void Columns(const Step& step, const Arrays& in, llvm::Value* rows);
+  void EndColumns();
+
+ private:
+  void Call(const Step& step, const std::vector<llvm::Type*>& types,
+            const std::vector<llvm::Value*>& arguments);
+  void CallColumns(const Step& step, llvm::Value* rows, llvm::Value* a,
+                   llvm::Value* out);
+  void StoreColumns(const ColumnStore& store);
+  const Step* PartnerOf(const Step& step) const;
+  llvm::Value* RowNumber(const Step& step, llvm::Value* mean);
+  llvm::Value* Result(const Step& step) const;
+  llvm::Value* Null() const;
+  llvm::Value* Constant(std::int64_t number) const;
+  llvm::Value* Length() const;
+
+  const LoopContext& loop_;
+  Builder& b_;
+  std::map<ir::ValueId, llvm::Value*> states_, columns_;  // by result
+};
+
+}  // namespace tjit::llvm_backend

@@ -1,0 +1,147 @@
+// Variances in eager's order: Welford's formula over the elements one after the
+// other, in double whatever the type, nothing contracted.
+// Tested by: tests/compiler/row_functions_test.cpp
+#pragma once
+
+#include "compiler/row_functions/columns.h"
+
+namespace tjit::rows {
+namespace {
+
+// sqrt(squares / divisor) or without the root, rounded to T.
+template <class Isa, class T, bool kIsStd>
+inline T VarOf(double squares, std::int64_t n, double correction) {
+  const auto count = static_cast<double>(n);
+  const double var = squares / (count > correction ? count - correction : 0);
+  return static_cast<T>(kIsStd ? Isa::Sqrt(var) : var);
+}
+
+// Some rows side by side, as each element waits for the one before.
+template <class Isa, class T, bool kIsStd>
+inline void VarOfRows(std::int64_t rows, std::int64_t n, const T* x,
+                      double correction, T* out) {
+  constexpr int kTogether = kLanes<Isa, double>;
+  for (std::int64_t first = 0; first < rows; first += kTogether) {
+    const std::int64_t left = rows - first;
+    const int count = left < kTogether ? static_cast<int>(left) : kTogether;
+    Vector<Isa, double> mean = {};
+    Vector<Isa, double> squares = {};
+    for (std::int64_t i = 0; i < n; ++i) {
+      Vector<Isa, double> value = {};
+      for (int row = 0; row < count; ++row) {
+        value[row] = static_cast<double>(x[(first + row) * n + i]);
+      }
+      const Vector<Isa, double> delta = value - mean;
+      mean += delta / static_cast<double>(i + 1);
+      squares += delta * (value - mean);
+    }
+    for (int row = 0; row < count; ++row) {
+      out[first + row] = VarOf<Isa, T, kIsStd>(squares[row], n, correction);
+    }
+  }
+}
+
+// As many elements of T as a vector of double has.
+template <class Isa, class T>
+inline Vector<Isa, double> LoadDoubles(const T* x) {
+  if constexpr (sizeof(T) == 8) {
+    return Load<Isa, double>(x);
+  } else {
+    typename VectorOf<float, Isa::kBytes / 2>::Type narrow;
+    __builtin_memcpy(&narrow, x, sizeof(narrow));
+    return __builtin_convertvector(narrow, Vector<Isa, double>);
+  }
+}
+
+// a / b for all lanes. Of floats, whose differences are far from the ends of
+// double's range, in a quarter of the time: with 1 / b known, a product and two
+// corrections give the rounded quotient.
+// Source: Brisebarre, Muller and Raina, Accelerating correctly rounded
+// floating-point division when the divisor is known in advance (2004).
+template <class Isa, class T>
+inline Vector<Isa, double> Quotient(const Vector<Isa, double>& a, double b,
+                                    double inverse) {
+  if constexpr (sizeof(T) == 4 && Isa::kHasFma) {
+    const Vector<Isa, double> r = Splat<Isa, double>(inverse);
+    const Vector<Isa, double> minus_b = Splat<Isa, double>(-b);
+    const Vector<Isa, double> q = a * r;
+    return Isa::Fma(Isa::Fma(q, minus_b, a), r, q);
+  } else {
+    return a / b;
+  }
+}
+
+template <class Isa, class T, bool kIsStd>
+struct VarColumns {
+  using Type = T;
+  using V = Vector<Isa, double>;
+
+  static double* MeansOf(TjitColumnState* state) {
+    return reinterpret_cast<double*>(state + 1);
+  }
+
+  static void Begin(std::int64_t n, TjitColumnState* state) {
+    for (std::int64_t i = 0; i < 2 * n; ++i) MeansOf(state)[i] = 0;
+  }
+
+  // kVectors vectors of columns.
+  template <int kVectors>
+  static void AddGroup(std::int64_t rows, std::int64_t n, const T* x,
+                       std::int64_t done, double* means, double* squares) {
+    constexpr int kWidth = kLanes<Isa, double>;
+    V mean[kVectors], square[kVectors];
+    for (int v = 0; v < kVectors; ++v) {
+      mean[v] = Load<Isa, double>(means + v * kWidth);
+      square[v] = Load<Isa, double>(squares + v * kWidth);
+    }
+    for (std::int64_t i = 0; i < rows; ++i) {
+      const auto count = static_cast<double>(done + i + 1);
+      const double inverse = 1 / count;
+      for (int v = 0; v < kVectors; ++v) {
+        const V value = LoadDoubles<Isa, T>(x + i * n + v * kWidth);
+        const V delta = value - mean[v];
+        mean[v] += Quotient<Isa, T>(delta, count, inverse);
+        square[v] += delta * (value - mean[v]);
+      }
+    }
+    for (int v = 0; v < kVectors; ++v) {
+      Store<Isa, double>(means + v * kWidth, mean[v]);
+      Store<Isa, double>(squares + v * kWidth, square[v]);
+    }
+  }
+
+  static void Add(std::int64_t rows, std::int64_t n, const T* x,
+                  TjitColumnState* state) {
+    constexpr int kWidth = kLanes<Isa, double>;
+    constexpr int kVectors = Isa::kBytes / 8;  // as the registers allow
+    const std::int64_t done = state->done;
+    double* means = MeansOf(state);
+    double* squares = means + n;
+    std::int64_t j = 0;
+    for (; j + kVectors * kWidth <= n; j += kVectors * kWidth) {
+      AddGroup<kVectors>(rows, n, x + j, done, means + j, squares + j);
+    }
+    for (; j + kWidth <= n; j += kWidth) {
+      AddGroup<1>(rows, n, x + j, done, means + j, squares + j);
+    }
+    for (; j < n; ++j) {
+      for (std::int64_t i = 0; i < rows; ++i) {
+        const auto value = static_cast<double>(x[i * n + j]);
+        const double delta = value - means[j];
+        means[j] += delta / static_cast<double>(done + i + 1);
+        squares[j] += delta * (value - means[j]);
+      }
+    }
+    state->done = done + rows;
+  }
+
+  static void End(std::int64_t n, TjitColumnState* state, T* out) {
+    const double* squares = MeansOf(state) + n;
+    for (std::int64_t j = 0; j < n; ++j) {
+      out[j] = VarOf<Isa, T, kIsStd>(squares[j], state->rows, state->number);
+    }
+  }
+};
+
+}  // namespace
+}  // namespace tjit::rows
