@@ -124,8 +124,9 @@ REPLAYED = Peer("replayed", True, ON)
 def points(full, compiled):
     """All lines of the table, in order."""
     more = ([MARKED] if full else []) + ([TJIT_LLVM] if compiled else [])
-    plain = [E, E_PLUS, TJIT] + more
     floor = [E, E_PLUS, TJIT, FLOOR] + more
+    # What the program itself takes says how far machine code can get.
+    plain = floor if compiled else [E, E_PLUS, TJIT] + more
     train = [E, E_PLUS, E_FUSED, TJIT, TJIT_FUSED, FLOOR] + more
     states = [E, OFF, DISABLED, DEFERRED, REPLAYED]
     never = [E, OFF, DISABLED, RECORDING]

@@ -3,12 +3,25 @@
 #include <algorithm>
 #include <new>
 
+#include "recorder/overwrite.h"
+
 namespace tjit::runtime {
 
 static_assert(sizeof(CompactStep) % alignof(CompactArg) == 0);
 static_assert(std::is_trivially_destructible_v<CompactArg> &&
               std::is_trivially_destructible_v<CompactResult> &&
               std::is_trivially_destructible_v<ScalarValue>);
+
+namespace {
+
+std::uint64_t FilledBytes(const StepRecord& step) {
+  if (step.args.empty()) return 0;
+  const TensorGeometry& g = step.args[0].geometry;
+  const auto bytes = static_cast<std::uint64_t>(g.numel()) * g.itemsize;
+  return OverwritesAll(step, step.args[0], bytes) ? bytes : 0;
+}
+
+}  // namespace
 
 const TensorForm* CompactStep::Keep(const TensorGeometry& geometry) {
   forms_.push_back(FormOf(geometry));
@@ -17,6 +30,7 @@ const TensorForm* CompactStep::Keep(const TensorGeometry& geometry) {
 
 void CompactStep::Fill(const TraceNode& node) {
   const StepRecord& step = node.step;
+  filled_bytes_ = FilledBytes(step);
   auto* arg = const_cast<CompactArg*>(args());
   for (const ArgRecord& a : step.args) {
     const TensorForm* form = a.slot == kNoSlot ? nullptr : Keep(a.geometry);

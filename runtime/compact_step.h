@@ -53,6 +53,9 @@ class CompactStep final : public NodeExtra {
   std::uint32_t scalar_count() const { return scalar_count_; }
   std::uint32_t static_count() const { return static_count_; }
   bool follows_usually() const { return follows_usually_; }
+  // Size of the storage whose bytes the step fills, all of them and reading
+  // none (recorder/overwrite.h); 0: it is no such step.
+  std::uint64_t filled_bytes() const { return filled_bytes_; }
 
   const CompactArg* args() const {
     return reinterpret_cast<const CompactArg*>(this + 1);
@@ -79,6 +82,7 @@ class CompactStep final : public NodeExtra {
   std::uint32_t context_;
   std::uint32_t arg_count_, result_count_, scalar_count_, static_count_;
   bool follows_usually_;
+  std::uint64_t filled_bytes_;
   std::vector<std::shared_ptr<const TensorForm>> forms_;
 };
 

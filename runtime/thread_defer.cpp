@@ -2,7 +2,6 @@
 // are, its results exist without bytes. All of it runs under mutex_.
 #include <c10/core/TensorImpl.h>
 
-#include "recorder/overwrite.h"
 #include "runtime/compact_step.h"
 #include "runtime/deferred_storage.h"
 #include "runtime/faulting_block.h"
@@ -22,12 +21,13 @@ void NotePendingUse(Block* block, std::uint8_t use) {
   block->pending.store(now | use, std::memory_order_relaxed);
 }
 
-// True if neither a pending step nor this one needs what is in the memory of
-// the slot, which the step writes (overwrite.h).
-inline bool BeginsAnew(const StepRecord& step, const SlotBinding& slot) {
-  return !slot.reader && slot.shift == 0 &&
-         slot.block->pending.load(std::memory_order_relaxed) == 0 &&
-         OverwritesAll(step, step.args[0], slot.block->bytes);
+// True if neither a pending step nor this one, whose first argument it is,
+// needs what is in the memory of the slot.
+inline bool BeginsAnew(const CompactStep& step, const SlotBinding& slot) {
+  return step.filled_bytes() != 0 &&
+         step.filled_bytes() == slot.block->bytes && !slot.reader &&
+         slot.shift == 0 &&
+         slot.block->pending.load(std::memory_order_relaxed) == 0;
 }
 
 }  // namespace
@@ -139,7 +139,7 @@ void ThreadState::OwnArguments(const CallFrame& frame, const TraceNode* node,
     if (slot.owned) {  // readers are only counted
       // Twins keep what was there.
       if (arg->written && arg == step.args() && modes_ == nullptr &&
-          BeginsAnew(node->step, slot)) {
+          BeginsAnew(step, slot)) {
         slot.born_pending = true;
       }
       NotePendingUse(slot.block,

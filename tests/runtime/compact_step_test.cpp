@@ -5,6 +5,8 @@
 #include <thread>
 #include <vector>
 
+#include "recorder/schema_key.h"
+
 namespace tjit::runtime {
 namespace {
 
@@ -78,6 +80,25 @@ TEST(CompactStepTest, ChecksOfValuesAreUnusual) {
   TraceNode node;
   Fill(&node);
   EXPECT_FALSE(CompactStep::Make(&node, false)->follows_usually());
+}
+
+TEST(CompactStepTest, StepsThatFillAStorage) {
+  TraceNode fill;
+  Fill(&fill);
+  fill.step.op = InternOp("aten::fill_.Scalar");
+  EXPECT_EQ(CompactStep::Make(&fill, true)->filled_bytes(), 16u);
+  TraceNode other;
+  Fill(&other);
+  other.step.op = InternOp("aten::mul_.Scalar");
+  EXPECT_EQ(CompactStep::Make(&other, true)->filled_bytes(), 0u);
+  TraceNode copies_itself;
+  Fill(&copies_itself);
+  copies_itself.step.op = InternOp("aten::copy_");
+  copies_itself.step.args[2].slot = 0;
+  EXPECT_EQ(CompactStep::Make(&copies_itself, true)->filled_bytes(), 0u);
+  TraceNode none;
+  none.step.op = InternOp("aten::rand");
+  EXPECT_EQ(CompactStep::Make(&none, true)->filled_bytes(), 0u);
 }
 
 TEST(CompactStepTest, ThreadsMakeOne) {
