@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "compiler/passes/order_steps.h"
+#include "compiler/order_steps.h"
 #include "compiler/segment_dump.h"
 #include "recorder/env.h"
 #include "recorder/explanation.h"

@@ -1,4 +1,4 @@
-#include "compiler/passes/order_steps.h"
+#include "compiler/order_steps.h"
 
 #include <algorithm>
 #include <cstddef>
