@@ -109,7 +109,7 @@ E_FUSED = Peer("E+ fused", False, {"GLIBC_TUNABLES": TUNABLES}, fused=True)
 TJIT = Peer("tjit", True, ON)
 TJIT_FUSED = Peer("tjit fused", True, ON, fused=True)
 TJIT_LLVM = Peer("tjit llvm", True, {**ON, "TJIT_BACKEND": "llvm"},
-                 ("--settle_ms=1500",))
+                 ("--settle_ms=3000",))
 MARKED = Peer("tjit+mark", True, ON, ("--mark_step",))
 LOGGED = Peer("tjit+log", True, {**ON, "TJIT_INSTRUCTION_LOG": str(LOG)})
 LOGGED_OFF = Peer("E+log", True, {"TJIT_INSTRUCTION_LOG": str(LOG)})

@@ -95,7 +95,7 @@ Workload DecodeToken();
 Workload Prefill();
 // Row 13: (a-an)/(t-tn) for three a, f64 [batch].
 Workload RateTriple(std::int64_t batch);
-// Row 14: linear elasticity, 100 ramp steps, strain f64 [batch, 6].
+// Row 14: linear elasticity, one of 100 ramp steps, strain f64 [batch, 6].
 Workload Elasticity(std::int64_t batch);
 // Row 15: J2 radial return, Newton on gamma f64 [batch] with a host test.
 Workload RadialReturn(std::int64_t batch);

@@ -59,6 +59,7 @@ Workload MlpMnist(std::vector<std::int64_t> batches) {
     }
   };
   workload.result = [s] { return s->out; };
+  workload.uses_results = true;
   return workload;
 }
 
@@ -188,12 +189,11 @@ Workload Prefill() {
 
 std::vector<Row> DenseRows() {
   return {
-      {"row10/mlp-mnist-64", [] { return MlpMnist({64}); }, 900},
+      {"row10/mlp-mnist-64", [] { return MlpMnist({64}); }},
       {"row10/mlp-mnist-sweep",
        [] {
          return MlpMnist({1, 8, 32, 128});
-       },
-       250},
+       }},
       {"row11/lstm-ops", LstmOps},
       {"row12/decode-tok", DecodeToken, 640},
       {"row12/prefill-32", Prefill, 64},

@@ -64,6 +64,7 @@ Workload Elasticity(std::int64_t batch) {
   constexpr int kRamp = 100;
   struct State {
     at::Tensor strain, identity, stress;
+    int increment = 0;
   };
   auto s = std::make_shared<State>();
   s->strain = 0.01 * Doubles({batch, 6}, 1);
@@ -72,15 +73,16 @@ Workload Elasticity(std::int64_t batch) {
   Workload workload;
   workload.step = [s] {
     const at::NoGradGuard no_grad;
-    for (int i = 1; i <= kRamp; ++i) {
-      const at::Tensor strain = s->strain * (static_cast<double>(i) / kRamp);
-      const at::Tensor trace = strain.narrow(-1, 0, 3).sum(-1, true);
-      const at::Tensor volumetric = trace / 3 * s->identity;
-      const at::Tensor deviatoric = strain - volumetric;
-      s->stress = 3 * kBulk * volumetric + 2 * kShear * deviatoric;
-    }
+    s->increment = s->increment % kRamp + 1;
+    const at::Tensor strain =
+        s->strain * (static_cast<double>(s->increment) / kRamp);
+    const at::Tensor trace = strain.narrow(-1, 0, 3).sum(-1, true);
+    const at::Tensor volumetric = trace / 3 * s->identity;
+    const at::Tensor deviatoric = strain - volumetric;
+    s->stress = 3 * kBulk * volumetric + 2 * kShear * deviatoric;
   };
   workload.result = [s] { return Tensors{s->stress}; };
+  workload.uses_results = true;
   return workload;
 }
 
@@ -147,6 +149,7 @@ Workload CahnHilliard(std::vector<std::int64_t> sizes) {
     s->c = at::fft_irfftn(next, at::IntArrayRef(sizes), dims);
   };
   workload.result = [s] { return Tensors{s->c}; };
+  workload.uses_results = true;
   return workload;
 }
 
@@ -157,23 +160,21 @@ std::vector<Row> ScienceRows() {
       {"row13/rate-triple-64k", [] { return RateTriple(65536); }, 600},
       {"row14/elasticity-1", [] { return Elasticity(1); }},
       {"row14/elasticity-1024", [] { return Elasticity(1024); }},
-      {"row14/elasticity-32768", [] { return Elasticity(32768); }, 16},
+      {"row14/elasticity-32768", [] { return Elasticity(32768); }},
       {"row15/radial-return-1024", [] { return RadialReturn(1024); }},
       {"row16/cahn-hilliard-20",
        [] {
          return CahnHilliard({20, 20});
-       },
-       640},
+       }},
       {"row16/cahn-hilliard-200",
        [] {
          return CahnHilliard({200, 200});
-       },
-       440},
+       }},
       {"row16/cahn-hilliard-100^3",
        [] {
          return CahnHilliard({100, 100, 100});
        },
-       96},
+       32},
       {"row17/lbm-10", [] { return LatticeBoltzmann(10); }, 200},
       {"row17/lbm-512", [] { return LatticeBoltzmann(512); }, 96},
       {"row17/lbm-mrt-10", [] { return LatticeBoltzmannMrt(10); }, 240},
