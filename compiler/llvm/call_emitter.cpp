@@ -87,21 +87,25 @@ void CallEmitter::Rows(const Step& step, const Arrays& in, Value* rows) {
        {rows, Length(), in[0], second, out});
 }
 
-// Of norm_mean and norm_rstd over the same rows: the other one.
+// Of norm_mean and the norm_rstd right behind it, over the same rows: the other
+// one. Of two norms over the same rows each has its own mean.
 const Step* CallEmitter::PartnerOf(const Step& step) const {
   const bool is_mean = step.op == ir::Op::kNormMean;
   if (!is_mean && step.op != ir::Op::kNormRstd) return nullptr;
-  const ir::Op wanted = is_mean ? ir::Op::kNormRstd : ir::Op::kNormMean;
-  const Source& mine = step.sources[0];
-  for (const Step& other : loop_.code.steps) {
-    if (other.op != wanted || !other.is_row_call) continue;
-    const Source& its = other.sources[0];
-    if (its.kind == mine.kind && its.value == mine.value &&
-        its.access == mine.access) {
-      return &other;
-    }
+  const std::vector<Step>& steps = loop_.code.steps;
+  const std::ptrdiff_t at = &step - steps.data() + (is_mean ? 1 : -1);
+  if (at < 0 || at >= static_cast<std::ptrdiff_t>(steps.size())) {
+    return nullptr;
   }
-  return nullptr;
+  const Step& other = steps[static_cast<std::size_t>(at)];
+  const ir::Op wanted = is_mean ? ir::Op::kNormRstd : ir::Op::kNormMean;
+  if (other.op != wanted || !other.is_row_call) return nullptr;
+  const Source& mine = step.sources[0];
+  const Source& its = other.sources[0];
+  return its.kind == mine.kind && its.value == mine.value &&
+                 its.access == mine.access
+             ? &other
+             : nullptr;
 }
 
 // A TjitRowNumber.

@@ -45,6 +45,13 @@ class Tier2RowsTest : public ::testing::TestWithParam<Backend> {
   // All `ops` of the step, and the copy of its result, are in each group that
   // runs.
   void ExpectFused(const Step& step, int ops) {
+    Stats d;
+    ASSERT_NO_FATAL_FAILURE(ExpectSame(step, &d));
+    EXPECT_EQ(d.steps_fused, (ops + 1) * d.groups_run) << d.to_json();
+  }
+
+  // Eager's bits, and groups that run.
+  void ExpectSame(const Step& step, Stats* did) {
     const std::vector<Tensor> eager = RunSteps(step);
     Options options;
     options.hot_threshold = 4;
@@ -64,7 +71,7 @@ class Tier2RowsTest : public ::testing::TestWithParam<Backend> {
     EXPECT_EQ(d.compiles_failed, 0) << d.to_json();
     // Compiled code that does not pay is given up.
     EXPECT_GT(d.groups_run, 10) << d.to_json();
-    EXPECT_EQ(d.steps_fused, (ops + 1) * d.groups_run) << d.to_json();
+    *did = d;
     clear();
   }
 };
@@ -115,6 +122,26 @@ TEST_P(Tier2RowsTest, LayerNormWithWhatIsAroundIt) {
         4);
     ExpectFused([=] { return at::layer_norm(x + 1, {96}) * x; }, 3);
   }
+}
+
+// Each with a mean and a deviation that a call behind the group needs.
+TEST_P(Tier2RowsTest, LayerNormsOverTheSameRows) {
+  const at::NoGradGuard no_grad;
+  const Tensor x = at::randn({40, 96});
+  const Tensor weight = at::randn({96}), bias = at::randn({96});
+  Stats did;
+  ExpectSame(
+      [=] {
+        Tensor sum = at::zeros_like(x);
+        for (const double eps : {1e-5, 1e-5, 1e-2}) {
+          const auto [y, mean, rstd] =
+              at::native_layer_norm(x, {96}, weight, bias, eps);
+          sum += std::get<0>(at::native_layer_norm_backward(
+              y, x, {96}, mean, rstd, weight, bias, {true, false, false}));
+        }
+        return sum;
+      },
+      &did);
 }
 
 // More elements than eager has one thread do, if it has several.
