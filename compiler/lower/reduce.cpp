@@ -47,25 +47,34 @@ bool DimsOf(StepLowering& s, const char* form, int ndim, std::vector<int>* dims,
   return true;
 }
 
-// The sum over the first dim as additions of its slices, which fuse with what
-// is around: one slice after the other, to 0. REQUIRES: IsShortSum().
-Node AddSlices(StepLowering& s, const Node& x, bool is_mean) {
-  s.Fix({x.dims[0]});
+// The sum over a dim as additions of its slices, which fuse with what is
+// around: one slice after the other, to 0.
+// REQUIRES: IsShortSum() or IsSumOfShortRows().
+Node AddSlices(StepLowering& s, const Node& x, std::size_t dim, bool keepdim,
+               bool is_mean) {
+  const std::int64_t count = x.dims[dim].size;
+  s.Fix({x.dims[dim]});
   const Node one = StepLowering::Number(std::int64_t{1});
+  const auto at = static_cast<std::ptrdiff_t>(dim);
   Node sum = StepLowering::Number(0.0);
-  for (std::int64_t i = 0; i < x.dims[0].size; ++i) {
+  for (std::int64_t i = 0; i < count; ++i) {
     Node slice = x;
-    slice.dims.erase(slice.dims.begin());
     ir::Geometry& access = slice.operand.access;
-    access.offset = access.offset + ir::Size(i) * access.strides[0];
-    access.sizes.erase(access.sizes.begin());
-    access.strides.erase(access.strides.begin());
+    access.offset = access.offset + ir::Size(i) * access.strides[dim];
+    if (keepdim) {
+      slice.dims[dim] = Dim{};
+      access.sizes[dim] = ir::Size(1);
+    } else {
+      slice.dims.erase(slice.dims.begin() + at);
+      access.sizes.erase(access.sizes.begin() + at);
+      access.strides.erase(access.strides.begin() + at);
+    }
     sum = i == 0 ? s.Apply(Op::kAdd, {slice, sum, one})
                  : s.Apply(Op::kAdd, {sum, slice, one});
   }
   if (!is_mean) return sum;
-  const Node count = StepLowering::Number(static_cast<double>(x.dims[0].size));
-  return s.Apply(Op::kDiv, {sum, count});
+  return s.Apply(Op::kDiv,
+                 {sum, StepLowering::Number(static_cast<double>(count))});
 }
 
 // REQUIRES: HasColumns().
@@ -104,7 +113,11 @@ bool ReduceFloats(StepLowering& s, Op op, const Node& x,
   if (s.target_dtype() != x.dtype) return s.Refuse("converts what it adds");
   const bool is_sum = op == Op::kSum || op == Op::kMean;
   if (is_sum && IsShortSum(s, 0, dims)) {
-    return s.Store(AddSlices(s, x, op == Op::kMean));
+    return s.Store(AddSlices(s, x, 0, false, op == Op::kMean));
+  }
+  if (is_sum && IsSumOfShortRows(s, 0, dims)) {
+    return s.Store(
+        AddSlices(s, x, x.dims.size() - 1, keepdim, op == Op::kMean));
   }
   if (is_sum && dims.back() + 1 != static_cast<int>(x.dims.size())) {
     return AddsUpColumns(s, 0, dims) &&

@@ -130,6 +130,21 @@ bool IsShortSum(const StepLowering& s, std::size_t arg,
          (s.has_one_thread() || g.numel() < kGrain);
 }
 
+bool IsSumOfShortRows(const StepLowering& s, std::size_t arg,
+                      const std::vector<int>& dims) {
+  constexpr std::int64_t kFew = 4;  // sums.h: less than it adds side by side
+  const TensorGeometry& g = s.record().args[arg].geometry;
+  const int last = g.ndim - 1;
+  if (!IsFloat(g) || dims != std::vector<int>{last} || g.sizes[last] < 2 ||
+      g.sizes[last] >= kFew || g.strides[last] != 1) {
+    return false;
+  }
+  for (int d = 0; d < last; ++d) {
+    if (g.sizes[d] != 1 && g.strides[d] < g.sizes[last]) return false;
+  }
+  return true;
+}
+
 absl::Span<const OpRule> RowRules() { return kRules; }
 
 }  // namespace tjit::lower

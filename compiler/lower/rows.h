@@ -31,6 +31,11 @@ bool HasColumns(StepLowering& s, std::size_t arg, const std::vector<int>& dims);
 bool AddsUpColumns(StepLowering& s, std::size_t arg,
                    const std::vector<int>& dims);
 
+// Eager adds up the elements of each row one after the other: two or three of
+// the last dim, side by side in memory.
+bool IsSumOfShortRows(const StepLowering& s, std::size_t arg,
+                      const std::vector<int>& dims);
+
 // Eager adds up the slices of the first dim one after the other: a few, and
 // whole groups of columns (compiler/row_functions/columns.h).
 bool IsShortSum(const StepLowering& s, std::size_t arg,
