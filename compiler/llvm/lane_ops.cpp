@@ -181,7 +181,9 @@ class FloatOps {
       case Op::kDiv:
         return b_.CreateFDiv(x_[0], x_[1]);
       case Op::kNeg:
-        return b_.CreateFNeg(x_[0]);
+        // The sign bit, of a NaN too: LLVM would move it into a quotient or a
+        // product before.
+        return b_.CreateFNeg(b_.CreateArithmeticFence(x_[0], x_[0]->getType()));
       case Op::kReciprocal:
         return b_.CreateFDiv(one_, x_[0]);
       case Op::kSquare:

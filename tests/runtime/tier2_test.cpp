@@ -35,7 +35,7 @@ TEST_F(Tier2Test, GroupsRunAndGiveTheBitsOfEager) {
   EXPECT_EQ(stats_.recompiles, 0);
 }
 
-TEST_F(Tier2Test, NothingIsCompiledByDefault) {
+TEST_F(Tier2Test, ReplayCompilesNothing) {
   Options options = WithInterpreter();
   options.backend = Backend::kReplay;
   const Stats before = stats();
@@ -104,6 +104,23 @@ TEST_F(Tier2Test, RollsAndJoinsInBothEngines) {
     EXPECT_GT(stats_.groups_run, 10) << stats_.to_json();
     // All 14 ops are in two groups, rolls, cats and the padding too.
     EXPECT_GE(stats_.steps_fused, 7 * stats_.groups_run);
+    clear();
+  }
+}
+
+TEST_F(Tier2Test, ANegatedNaNHasTheOtherSign) {
+  at::Tensor x = at::randn({100});
+  x.slice(0, 0, 100, 3).fill_(std::nan(""));
+  x.slice(0, 1, 100, 6).fill_(-std::nan(""));
+  const auto negate = [=]() -> Program {
+    return [=](int) {
+      return at::cat(
+          {at::neg(at::reciprocal(x)), at::neg(x * 3), at::neg(x / 7)});
+    };
+  };
+  for (const Backend backend : {Backend::kInterpreter, Backend::kLlvm}) {
+    EXPECT_EQ(Differences(negate, backend), 0);
+    EXPECT_GT(stats_.groups_run, 10) << stats_.to_json();
     clear();
   }
 }
