@@ -36,7 +36,8 @@ FactoryMap MakeFactories() {
 }
 
 Factory FactoryFor(const std::string& name) {
-  static const FactoryMap map = MakeFactories();
+  // Never destroyed: objects that outlive it may run ops.
+  static const auto& map = *new FactoryMap(MakeFactories());
   const auto it = map.find(name);
   return it == map.end() ? nullptr : it->second;
 }

@@ -294,7 +294,7 @@ std::unique_ptr<PreparedStep> PrepareGemm(const Product& p) {
       *layout, p.request.arg_address(p.first + (layout->swapped ? 1 : 0)),
       p.request.arg_address(p.first + (layout->swapped ? 0 : 1)),
       p.request.result_address(0), *bias, p.is_addmm);
-  static Verdicts verdicts;
+  static auto& verdicts = *new Verdicts;  // never destroyed, as op tables
   const bool is_same = verdicts.Of(*layout, sizeof(T) == 8, p.is_addmm, [&] {
     const std::unique_ptr<PreparedStep> eager = Structured(p);
     return eager != nullptr && Try(p, eager.get()) == Try(p, step.get());

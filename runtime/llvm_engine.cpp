@@ -13,9 +13,21 @@
 #include "runtime/build_check.h"
 #include "runtime/log.h"
 #include "runtime/tail_functions.h"
+#include "runtime/tier2.h"
 
 namespace tjit::runtime {
 namespace {
+
+// LlvmApi(), whose library has destructors of its own from then on.
+const TjitLlvmApi* LoadedApi(std::string* why_not) {
+  const TjitLlvmApi* const api = LlvmApi(why_not);
+  static const bool once = [] {
+    Tier2::StopFirstAtExit();
+    return true;
+  }();
+  static_cast<void>(once);
+  return api;
+}
 
 // Elements that are worth a thread: what ATen takes for pointwise ops.
 constexpr std::int64_t kGrain = at::internal::GRAIN_SIZE;
@@ -180,7 +192,7 @@ class LlvmEngine : public Engine {
  private:
   bool IsLoaded() {
     if (api_ != nullptr || !why_not_.empty()) return api_ != nullptr;
-    api_ = LlvmApi(&why_not_);
+    api_ = LoadedApi(&why_not_);
     if (api_ == nullptr) {
       LogWarning("TJIT_BACKEND=llvm: " + why_not_ +
                  "; sequences are replayed by library calls");
@@ -210,7 +222,7 @@ class LlvmEngine : public Engine {
 
 bool PrepareLlvm() {
   std::string why_not;  // the engine says it
-  const TjitLlvmApi* const api = LlvmApi(&why_not);
+  const TjitLlvmApi* const api = LoadedApi(&why_not);
   if (api == nullptr) return false;
   TjitLlvmOptions options{};
   options.abi = kTjitLlvmAbi;

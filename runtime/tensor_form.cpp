@@ -51,7 +51,7 @@ std::ptrdiff_t OffsetIn(const c10::TensorImpl& impl, const T& member) {
          reinterpret_cast<const char*>(&impl);
 }
 
-static_assert((sizeof(c10::TensorImpl) - kShapeAt - 8) % 16 == 0);
+static_assert(sizeof(c10::TensorImpl) % 8 == 0);
 
 bool MembersLieAsExpected(const c10::TensorImpl& impl) {
   return OffsetIn(impl, impl.unsafe_storage()) == kStorageAt &&
@@ -145,10 +145,13 @@ at::Tensor MakeTensor(const TensorForm& form, c10::Storage storage,
   // stores waits for both to reach the cache.
   using Chunk [[gnu::vector_size(16), gnu::may_alias, gnu::aligned(8)]] =
       long long;
-  for (std::size_t i = 0; i < sizeof(c10::TensorImpl); i += sizeof(Chunk)) {
+  constexpr std::size_t kEnd = sizeof(c10::TensorImpl);
+  std::size_t i = 0;
+  for (; i + sizeof(Chunk) <= kEnd; i += sizeof(Chunk)) {
     *reinterpret_cast<Chunk*>(memory + i) =
         *reinterpret_cast<const Chunk*>(bytes->impl + i);
   }
+  std::memcpy(memory + i, bytes->impl + i, kEnd - i);
   new (memory + kStorageAt) c10::Storage(std::move(storage));
   new (memory + kVersionAt) c10::VariableVersion(std::move(counter));
   return at::Tensor(

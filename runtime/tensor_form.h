@@ -62,11 +62,14 @@ inline bool HasBytesOf(const c10::TensorImpl* impl, const TensorForm& form) {
   if (word(a) != word(b) || word(a + kShapeAt) != word(b + kShapeAt)) {
     return false;
   }
+  constexpr std::size_t kEnd = sizeof(c10::TensorImpl);
   Chunk differ = {0, 0};
-  for (std::size_t i = kShapeAt + 8; i < sizeof(c10::TensorImpl); i += 16) {
+  std::size_t i = kShapeAt + 8;
+  for (; i + sizeof(Chunk) <= kEnd; i += sizeof(Chunk)) {
     differ |= *reinterpret_cast<const Chunk*>(a + i) ^
               *reinterpret_cast<const Chunk*>(b + i);
   }
+  if (i < kEnd && word(a + i) != word(b + i)) return false;
   return (differ[0] | differ[1]) == 0;
 }
 

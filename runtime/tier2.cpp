@@ -6,6 +6,7 @@
 
 #include <array>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -179,12 +180,18 @@ bool Tier2::StartWorker() {
     const SignalsBlocked blocked;
     std::thread([this] { Work(); }).detach();
     has_worker_ = true;
+    if (!std::exchange(had_worker_, true)) StopFirstAtExit();
   } catch (const std::system_error& e) {
     cannot_start_ = true;
     LogWarning(std::string("no thread for compiling can be had (") + e.what() +
                "); sequences are replayed by library calls");
   }
   return has_worker_;
+}
+
+void Tier2::StopFirstAtExit() {
+  // Without memory for one more handler the destructor of AtLoad stops it.
+  static_cast<void>(std::atexit([] { Runtime::Get().tier2().Stop(); }));
 }
 
 void Tier2::Work() {
@@ -210,6 +217,7 @@ void Tier2::Work() {
       Compile(task.get());
     }
     lock.lock();
+    if (!std::exchange(did_task_, true)) StopFirstAtExit();
     if (!is_done && !is_stopped_) {
       queue_.push_front(task);
       is_busy_ = false;

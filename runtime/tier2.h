@@ -75,6 +75,10 @@ class Tier2 {
   // At exit: waits for the kernel that is being compiled and ends the worker.
   // Jobs are stopped, and dropped; LockForFork() stops them as well.
   void Stop();
+  // From now on Stop() is the first thing that the exit does. Objects that are
+  // made later are destroyed before it: called once the worker has begun, has
+  // loaded LLVM and has done a task, by when all that it uses is there.
+  static void StopFirstAtExit();
   void LockForFork();
   void UnlockAfterFork(bool is_child);
 
@@ -115,6 +119,8 @@ class Tier2 {
   bool is_paused_ = false;
   bool is_stopped_ = false;
   bool cannot_start_ = false;
+  bool had_worker_ = false;  // ever
+  bool did_task_ = false;    // ever
   bool forget_ = false;
   std::atomic<bool> give_up_{false};
   std::atomic<bool> hurry_{false};  // a fork or the exit waits

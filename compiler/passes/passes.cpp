@@ -18,7 +18,8 @@
 namespace tjit {
 
 const std::vector<PassInfo>& Passes() {
-  static const std::vector<PassInfo> passes = {
+  // Never destroyed: the worker may compile while the process exits.
+  static const auto& passes = *new std::vector<PassInfo>{
       {"fold", Fold, "computes what is constant, moves constants into scalars"},
       {"peephole", Peephole, "the same bits from less; reads behind copies"},
       {"split_parts", SplitParts, "computes parts where they are read"},
