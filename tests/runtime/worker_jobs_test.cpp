@@ -9,6 +9,9 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 
@@ -16,6 +19,7 @@
 #include "runtime/configuration.h"
 #include "runtime/hot_profile.h"
 #include "runtime/llvm_engine.h"
+#include "runtime/runtime.h"
 #include "runtime/tier2.h"
 #include "tests/recorder/path_builder.h"
 
@@ -48,6 +52,43 @@ class LongJob {
   std::atomic<int> runs_{0};
   std::atomic<bool> has_begun_{false};
 };
+
+// True if this process has a thread that compiles.
+bool HasWorker() {
+  for (const auto& task :
+       std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream file(task.path() / "comm");
+    std::string name;
+    if (std::getline(file, name) && name == "tjit-compile") return true;
+  }
+  return false;
+}
+
+// What is destroyed at the exit, and whether the worker could still use it: one
+// that was not stopped waits for two seconds for more to do.
+struct Used {
+  ~Used() {
+    for (int i = 0; i < 1000 && HasWorker(); ++i) Sleep();
+    _exit(HasWorker() ? 3 : 0);
+  }
+};
+
+TEST(WorkerExitTest, TheWorkerGoesBeforeWhatItUses) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        static const Used before;
+        Tier2& tier2 = Runtime::Get().tier2();
+        tier2.Post([](const std::atomic<bool>&) {
+          static const Used meanwhile;
+          return true;
+        });
+        tier2.WaitUntilIdle();
+        if (!HasWorker()) _exit(4);
+        std::exit(5);
+      },
+      ::testing::ExitedWithCode(0), "");
+}
 
 class WorkerJobsTest : public ::testing::Test {
  protected:
