@@ -56,6 +56,47 @@ bool MayBecome(const CallFrame& frame, std::uint32_t i,
          ValueClass(frame.entry.PolicyOfScalar(i), now) == recorded.value_class;
 }
 
+namespace {
+
+// A handful of words just written one by one: memcmp() would load them wider
+// than they were stored, and wait for the stores.
+bool SameWords(const std::vector<std::uint64_t>& recorded,
+               const FrameArray<std::uint64_t, 32>& now) {
+  if (recorded.size() != now.size()) return false;
+  for (std::uint32_t i = 0; i < now.size(); ++i) {
+    if (recorded[i] != now[i]) return false;
+  }
+  return true;
+}
+
+bool MatchesScalar(const CallFrame& frame, std::uint32_t i,
+                   const ScalarRecord& recorded) {
+  return recorded.value.SameBits(frame.scalars[i]) ||
+         MayBecome(frame, i, recorded);
+}
+
+// The parts of MatchShape(), of calls of the step's op in its context.
+bool MatchesStatics(const CallFrame& frame, const StepRecord& step) {
+  return step.args.size() == frame.tensors.size() &&
+         step.scalars.size() == frame.scalars.size() && frame.recordable &&
+         SameWords(step.statics, frame.statics);
+}
+// REQUIRES: MatchesStatics().
+bool MatchesScalars(const CallFrame& frame, const StepRecord& step) {
+  std::uint32_t i = 0;
+  for (const ScalarRecord& recorded : step.scalars) {
+    if (!MatchesScalar(frame, i++, recorded)) return false;
+  }
+  return true;
+}
+// `impl` may be null: undefined.
+bool MatchesArg(const c10::TensorImpl* impl, const ArgRecord& arg) {
+  if (impl == nullptr) return arg.slot == kNoSlot;
+  return arg.slot != kNoSlot && SameGeometry(impl, arg.geometry);
+}
+
+}  // namespace
+
 bool MatchShape(const CallFrame& frame, std::uint32_t context,
                 const StepRecord& step, BailReason* why) {
   if (step.op != frame.entry.id) {

@@ -124,7 +124,8 @@ bool MakeLongerBatch(absl::Span<const GroupStep> steps,
       if (result.kind != ResultRecord::Kind::kFresh) continue;
       Lengthen(length, result.slot, &result.geometry, &reached);
     }
-    longer->steps.push_back({&record, step.op});
+    longer->steps.push_back(step);
+    longer->steps.back().record = &record;
   }
   longer->slots.assign(slots.begin(), slots.end());
   for (GroupSlot& slot : longer->slots) {

@@ -47,6 +47,19 @@ bool DimsOf(StepLowering& s, const char* form, int ndim, std::vector<int>* dims,
   return true;
 }
 
+// What a reduction reads: tensor 0, and the dims by DimsOf().
+struct Input {
+  Node x;
+  std::vector<int> dims;
+  bool keepdim = false;
+};
+bool Load(StepLowering& s, const char* form, Input* in) {
+  if (!s.Into(0) || !s.Tensor(0, &in->x)) return false;
+  const auto ndim = static_cast<int>(in->x.dims.size());
+  if (ndim == 0) return s.Refuse("reduces a single number");
+  return DimsOf(s, form, ndim, &in->dims, &in->keepdim);
+}
+
 // The sum over a dim as additions of its slices, which fuse with what is
 // around: one slice after the other, to 0.
 // REQUIRES: IsShortSum() or IsSumOfShortRows().
@@ -88,19 +101,16 @@ Node ReduceColumns(StepLowering& s, Op op, const Node& x,
 
 // (input, dims, correction, keepdim)
 bool Deviation(StepLowering& s, const OpRule& rule) {
-  Node x, correction = StepLowering::Number(1.0);
-  std::vector<int> dims;
-  bool keepdim = false;
-  if (!s.Into(0) || !s.Tensor(0, &x)) return false;
-  const auto ndim = static_cast<int>(x.dims.size());
-  if (ndim == 0) return s.Refuse("reduces a single number");
-  if (!DimsOf(s, rule.spec, ndim, &dims, &keepdim)) return false;
+  Input in;
+  Node correction = StepLowering::Number(1.0);
+  if (!Load(s, rule.spec, &in)) return false;
+  const auto& [x, dims, keepdim] = in;
   if (s.HasScalar(0) && !s.Scalar(0, &correction)) return false;
   if (s.target_dtype() != x.dtype) return s.Refuse("converts what it adds");
   std::int64_t results = 1;
   for (const Dim& dim : s.target_dims()) results *= dim.size;
   if (results == 1) return s.Refuse("reduces all to one number");
-  if (dims == std::vector<int>{ndim - 1}) {
+  if (dims == std::vector<int>{static_cast<int>(x.dims.size()) - 1}) {
     return HasRows(s, 0, dims) &&
            s.Store(s.Reduce(rule.op, x, dims, keepdim, &correction));
   }
@@ -127,13 +137,9 @@ bool ReduceFloats(StepLowering& s, Op op, const Node& x,
 }
 
 bool Reduce(StepLowering& s, const OpRule& rule) {
-  Node x;
-  std::vector<int> dims;
-  bool keepdim = false;
-  if (!s.Into(0) || !s.Tensor(0, &x)) return false;
-  const auto ndim = static_cast<int>(x.dims.size());
-  if (ndim == 0) return s.Refuse("reduces a single number");
-  if (!DimsOf(s, rule.spec, ndim, &dims, &keepdim)) return false;
+  Input in;
+  if (!Load(s, rule.spec, &in)) return false;
+  const auto& [x, dims, keepdim] = in;
   const bool is_logical = rule.op == Op::kAny || rule.op == Op::kAllOf;
   const bool is_float = InfoOf(x.dtype).kind == DTypeKind::kFloat;
   if (!is_logical && is_float) {

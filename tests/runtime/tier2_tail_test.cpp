@@ -50,6 +50,15 @@ bool SameBits(const Tensor& a, const Tensor& b) {
          std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
 }
 
+Options MachineCodeAtOnce() {
+  Options options;
+  options.hot_threshold = 2;
+  options.backend = Backend::kLlvm;
+  options.compile_all = true;
+  options.cache_dir = "off";
+  return options;
+}
+
 class Tier2TailTest : public ::testing::Test {
  protected:
   void SetUp() override { at::set_num_threads(1); }
@@ -62,13 +71,8 @@ class Tier2TailTest : public ::testing::Test {
   // Steps whose bits differ, of `step` run until its group is machine code.
   int Differences(const std::function<Tensor()>& step, int steps = 24) {
     const Tensor eager = step().clone();
-    Options options;
-    options.hot_threshold = 2;
-    options.backend = Backend::kLlvm;
-    options.compile_all = true;
-    options.cache_dir = "off";
     const Stats before = stats();
-    EXPECT_TRUE(enable(options));
+    EXPECT_TRUE(enable(MachineCodeAtOnce()));
     int differences = 0;
     for (int i = 0; i < steps; ++i) {
       const Tensor ours = step();
@@ -233,13 +237,8 @@ TEST_F(Tier2TailTest, ThreadsThatChange) {
     eager.push_back(step().clone());
   }
   ASSERT_FALSE(SameBits(eager[0], eager[1]));
-  Options options;
-  options.hot_threshold = 2;
-  options.backend = Backend::kLlvm;
-  options.compile_all = true;
-  options.cache_dir = "off";
   const Stats before = stats();
-  ASSERT_TRUE(enable(options));
+  ASSERT_TRUE(enable(MachineCodeAtOnce()));
   for (int i = 0; i < 60; ++i) {
     const int threads = 1 + i / 10 % 2;
     at::set_num_threads(threads);
