@@ -18,8 +18,9 @@ constexpr int kTileBytes = 16 << 10;
 constexpr int kMinTile = 64;
 constexpr int kMaxTile = 1024;
 constexpr int kMaxTileRows = 1024;  // of a rows loop
-// Of a columns loop: some rows are added up at a time.
-constexpr int kColumnTileBytes = 64 << 10;
+// Of a columns loop: some rows are added up at a time. With the sums of a few
+// hundred columns beside them they fit the first-level cache.
+constexpr int kColumnTileBytes = 16 << 10;
 // Of a loop that reads columns where it writes rows: a line of the cache that
 // holds part of one column is used up before the next ones replace it.
 constexpr int kBlockRows = 16;
@@ -201,9 +202,8 @@ class LoopEmitter {
           outer_.pop_back();
         });
       }
-      for (std::size_t i = 0; i < code_.steps.size(); ++i) {
-        const Step& step = code_.steps[i];
-        if (phases_.of_step[i] != phase || !step.is_array_call) continue;
+      for (const int call : CallsOf(code_, phases_, phase)) {
+        const Step& step = code_.steps[static_cast<std::size_t>(call)];
         const CallEmitter::Arrays in = ArraysOf(step, first_row);
         if (step.is_column_call) {
           calls_.Columns(step, in, rows);
@@ -234,11 +234,8 @@ class LoopEmitter {
           if (first_row != nullptr) outer_.pop_back();
         });
       }
-      for (std::size_t i = 0; i < code_.steps.size(); ++i) {
-        if (phases_.of_step[i] != phase || !code_.steps[i].is_array_call) {
-          continue;
-        }
-        const Step& step = code_.steps[i];
+      for (const int call : CallsOf(code_, phases_, phase)) {
+        const Step& step = code_.steps[static_cast<std::size_t>(call)];
         const CallEmitter::Arrays in = ArraysOf(step, first);
         if (step.is_tail_call) {
           calls_.Tail(step, in, elements, PlaceOf(first_row, first),

@@ -154,6 +154,20 @@ PhaseCode CodeOf(const LoopCode& code, const Phases& phases, int phase,
   return mine;
 }
 
+std::vector<int> CallsOf(const LoopCode& code, const Phases& phases,
+                         int phase) {
+  std::vector<int> calls, sums;
+  for (std::size_t i = 0; i < code.steps.size(); ++i) {
+    const Step& step = code.steps[i];
+    if (phases.of_step[i] != phase || !step.is_array_call) continue;
+    const bool is_sum = step.is_column_call && step.op != ir::Op::kVar &&
+                        step.op != ir::Op::kStd;
+    (is_sum ? sums : calls).push_back(static_cast<int>(i));
+  }
+  calls.insert(calls.end(), sums.begin(), sums.end());
+  return calls;
+}
+
 int RegisterBytes(ir::DType dtype) {
   if (dtype == ir::DType::kBool) return 1;
   const bool is_float = InfoOf(dtype).kind == ir::DTypeKind::kFloat;

@@ -60,6 +60,11 @@ struct PhaseCode {
 PhaseCode CodeOf(const LoopCode& code, const Phases& phases, int phase,
                  bool is_of_row);
 
+// The steps of a phase that are calls, in the order in which they may run.
+// Sums of columns come last: what loads little for what it computes goes over
+// the tile first, while the processor fetches the rest of it.
+std::vector<int> CallsOf(const LoopCode& code, const Phases& phases, int phase);
+
 // An array or row function may read the access where it lies: halves are
 // floats in its arrays.
 bool IsDirect(const LoopCode& code, int access);

@@ -38,6 +38,7 @@ struct Avx2 : SleefLanes<32> {
   static F64 FirstOf(int n, F64 a, F64 b) {
     return _mm256_blendv_pd(b, a, _mm256_castsi256_pd(First4(n)));
   }
+  static F64 Widen(const float* x) { return _mm256_cvtps_pd(_mm_loadu_ps(x)); }
   static F32 Fma(F32 a, F32 b, F32 c) { return _mm256_fmadd_ps(a, b, c); }
   static F64 Fma(F64 a, F64 b, F64 c) { return _mm256_fmadd_pd(a, b, c); }
   using SleefLanes::Fma;

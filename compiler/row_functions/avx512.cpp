@@ -31,6 +31,10 @@ struct Avx512 : SleefLanes<64> {
   static F64 FirstOf(int n, F64 a, F64 b) {
     return _mm512_mask_blend_pd(First8(n), b, a);
   }
+  // One instruction; __builtin_convertvector() makes five.
+  static F64 Widen(const float* x) {
+    return _mm512_maskz_cvtps_pd(First8(8), _mm256_loadu_ps(x));
+  }
   static F32 Fma(F32 a, F32 b, F32 c) { return _mm512_fmadd_ps(a, b, c); }
   static F64 Fma(F64 a, F64 b, F64 c) { return _mm512_fmadd_pd(a, b, c); }
   using SleefLanes::Fma;

@@ -5,8 +5,9 @@
 //     static constexpr int kBytes;        // of a vector
 //     static constexpr bool kTree;        // see FoldLanes
 //     static constexpr bool kHasFma;
-//     LoadPart(x, n), StorePart(x, n, v)  // the first n lanes; the others are
-//     0 FirstOf(n, a, b)                    // n lanes of a, the others of b
+//     LoadPart(x, n), StorePart(x, n, v)  // n lanes; the others are 0
+//     FirstOf(n, a, b)                    // n lanes of a, the others of b
+//     Widen(x)                            // as many floats as doubles fit
 //     Fma(a, b, c)                        // vectors and numbers
 //     Exp(v), Log(v)                      // vectors
 //     Sqrt(x)                             // numbers

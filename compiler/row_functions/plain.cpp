@@ -27,6 +27,11 @@ struct Plain {
     for (int i = 0; i < n; ++i) b[i] = a[i];
     return b;
   }
+  static F64 Widen(const float* x) {
+    F64 v;
+    for (int i = 0; i < 4; ++i) v[i] = x[i];
+    return v;
+  }
   static float Sqrt(float x) { return __builtin_sqrtf(x); }
   static double Sqrt(double x) { return __builtin_sqrt(x); }
 

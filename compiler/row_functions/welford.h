@@ -47,9 +47,7 @@ inline Vector<Isa, double> LoadDoubles(const T* x) {
   if constexpr (sizeof(T) == 8) {
     return Load<Isa, double>(x);
   } else {
-    typename VectorOf<float, Isa::kBytes / 2>::Type narrow;
-    __builtin_memcpy(&narrow, x, sizeof(narrow));
-    return __builtin_convertvector(narrow, Vector<Isa, double>);
+    return Isa::Widen(x);
   }
 }
 
