@@ -154,6 +154,8 @@ class SegmentCompiler {
     Lowered lowered;
     std::string reason;
     return Lower({step}, GroupSlots({s}), &lowered, &reason) &&
+           (input_.has_usual_arithmetic ||
+            !NeedsUsualArithmetic(lowered.function)) &&
            engine_->WhyNot(lowered.function).empty();
   }
 

@@ -50,6 +50,8 @@ struct SegmentInput {
   std::vector<SegmentStep> steps;
   std::vector<SegmentSlot> slots;  // by slot
   int threads = 0;                 // that eager has here; 0: any number
+  // Results are rounded to the nearest, and nothing is flushed to zero.
+  bool has_usual_arithmetic = true;
 };
 
 // A scalar that was compiled in although the op allows others: the kernel

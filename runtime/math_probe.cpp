@@ -12,6 +12,7 @@
 
 #include "runtime/half_tables.h"
 #include "runtime/libtorch_symbol.h"
+#include "runtime/sqrt_step.h"
 #include "runtime/tail_functions.h"
 
 namespace tjit::runtime {
@@ -134,8 +135,10 @@ void CallAny(const TjitMath& f, const void* in, void* out, std::int64_t n) {
   switch (f.kind) {
     case kTjitMathVmlF32:
     case kTjitMathBF16:
+    case kTjitSqrtStepF32:
       return CallVml<float>(f, in, out, n);
     case kTjitMathVmlF64:
+    case kTjitSqrtStepF64:
       return CallVml<double>(f, in, out, n);
     case kTjitMathF32x8:
       return CallF32x8(f, in, out, n);
@@ -150,6 +153,14 @@ void CallAny(const TjitMath& f, const void* in, void* out, std::int64_t n) {
   }
 }
 
+// As the code generator asks of its widest vectors.
+bool HasSqrtStep() {
+  return __builtin_cpu_supports("avx512f") != 0 &&
+         __builtin_cpu_supports("avx512bw") != 0 &&
+         __builtin_cpu_supports("avx512vl") != 0 &&
+         __builtin_cpu_supports("avx512dq") != 0;
+}
+
 std::vector<TjitMath> Candidates(const Function& f, bool is_double) {
   std::vector<TjitMath> all;
   const char* const name = InfoOf(f.op).name;
@@ -158,6 +169,12 @@ std::vector<TjitMath> Candidates(const Function& f, bool is_double) {
     void* const address = LibtorchSymbol(symbol.c_str());
     if (address != nullptr) all.push_back({name, kind, address, mode});
   };
+  if (f.op == Op::kSqrt && HasSqrtStep()) {
+    all.push_back({name, is_double ? kTjitSqrtStepF64 : kTjitSqrtStepF32,
+                   is_double ? reinterpret_cast<void*>(SqrtStepF64)
+                             : reinterpret_cast<void*>(SqrtStepF32),
+                   0});
+  }
   add(std::string(is_double ? "vmd" : "vms") + f.vml,
       is_double ? kTjitMathVmlF64 : kTjitMathVmlF32, kVmlMode);
   if (*f.sleef == '\0') return all;
@@ -198,8 +215,7 @@ std::optional<TjitMath> Probe(const Function& f) {
 }  // namespace
 
 bool MathProbe::IsFunction(Op op, DType dtype) const {
-  // MKL's square root is not always the exact one of the processor: of the
-  // floats between 0.5 and 8, 0.6 % differ.
+  // MKL's square root is not always the exact one of the processor.
   if (op == Op::kSqrt) {
     return (dtype == DType::kF64 && LibtorchSymbol("vmdSqrt")) ||
            (dtype == DType::kF32 && LibtorchSymbol("vmsSqrt"));

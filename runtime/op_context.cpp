@@ -213,6 +213,11 @@ class WordReader {
 
 }  // namespace
 
+bool HasUsualArithmetic() {
+  constexpr unsigned kMasksOnly = 0x1F80;
+  return (_mm_getcsr() & kMxcsrControl) == kMasksOnly;
+}
+
 void NoteGlobalFlags() {
   const KernelScope no_flush;
   const at::Context& c = at::globalContext();

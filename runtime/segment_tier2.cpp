@@ -19,6 +19,7 @@
 #include "runtime/instruction_log.h"
 #include "runtime/llvm_engine.h"
 #include "runtime/log.h"
+#include "runtime/op_context.h"
 #include "runtime/runtime.h"
 #include "runtime/testing_hooks.h"
 
@@ -212,7 +213,9 @@ bool Tier2Variant::IsTimeToAsk(const PreparedSegment& segment,
 void Tier2Variant::Ask(PreparedSegment* segment,
                        PreparedSegment::Variant* variant, bool is_again) {
   SegmentInput input;
-  input.threads = at::get_num_threads();  // the segment's own, while it runs
+  // Of the segment, while it runs.
+  input.threads = at::get_num_threads();
+  input.has_usual_arithmetic = HasUsualArithmetic();
   for (const std::uint32_t i : variant->executable->plan().needed) {
     const TraceNode& node = *segment->nodes_[i];
     input.steps.push_back({CopyOf(node.step), OpName(node.step.op),

@@ -26,7 +26,7 @@
 
 extern "C" {
 
-constexpr std::int32_t kTjitLlvmAbi = 6;
+constexpr std::int32_t kTjitLlvmAbi = 7;
 
 // The layout of ScalarValue (recorder/tensor_meta.h).
 struct TjitScalar {
@@ -58,6 +58,10 @@ enum TjitMathKind : std::int32_t {
   kTjitMathBF16,   // as VML's; halves are floats in the arrays
   kTjitColumnF32,  // TjitColumnFn, over whole columns
   kTjitColumnF64,
+  // sqrt, which has no address: compiler/llvm/sqrt_step.h inline, in vectors of
+  // 64 bytes. The caller may keep one for itself.
+  kTjitSqrtStepF32,
+  kTjitSqrtStepF64,
   kTjitMathKindCount,
 };
 

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "compiler/llvm/lane_ops.h"
+#include "compiler/llvm/sqrt_step.h"
 #include "llvm/IR/Module.h"
 
 namespace tjit::llvm_backend {
@@ -195,18 +196,25 @@ void BlockEmitter::StoreBuffer(int buffer, Value* value) {
                         BufferPlace(buffer), llvm::Align(is_bool ? 1 : 4));
 }
 
+Value* BlockEmitter::CallOneVector(const Step& step,
+                                   const std::vector<Value*>& arguments) {
+  if (loop_.math.IsSqrtStep(step.math)) {
+    return EmitSqrtStep(b_, arguments[0]);
+  }
+  llvm::Type* type = arguments[0]->getType();
+  const std::vector<llvm::Type*> parameters(arguments.size(), type);
+  llvm::Module* module = loop_.frame.function()->getParent();
+  const llvm::FunctionCallee callee = module->getOrInsertFunction(
+      loop_.math.SymbolOf(step.math),
+      llvm::FunctionType::get(type, parameters, false));
+  return b_.CreateCall(callee, arguments);
+}
+
 // Vectors of the function's own width: parts of the block's, or the block's
 // repeated.
 Value* BlockEmitter::CallVector(const Step& step, Value* const* x) {
   const int width = loop_.math.LanesOf(step.math);
   const LaneTypes wide(b_, width);
-  llvm::Type* type = wide.Lanes(
-      loop_.math.IsDouble(step.math) ? b_.getDoubleTy() : b_.getFloatTy());
-  const std::vector<llvm::Type*> parameters(step.sources.size(), type);
-  llvm::Module* module = loop_.frame.function()->getParent();
-  const llvm::FunctionCallee callee = module->getOrInsertFunction(
-      loop_.math.SymbolOf(step.math),
-      llvm::FunctionType::get(type, parameters, false));
   const int lanes = block_.lanes;
   Value* result = nullptr;
   for (int from = 0; from < lanes; from += width) {
@@ -219,7 +227,7 @@ Value* BlockEmitter::CallVector(const Step& step, Value* const* x) {
       arguments.push_back(lanes == 1 ? wide.Splat(x[k])
                                      : b_.CreateShuffleVector(x[k], part));
     }
-    Value* out = b_.CreateCall(callee, arguments);
+    Value* out = CallOneVector(step, arguments);
     if (lanes == 1) return b_.CreateExtractElement(out, std::uint64_t{0});
     std::vector<int> joined(
         static_cast<std::size_t>(std::max(std::min(from + width, lanes), 1)));

@@ -74,6 +74,8 @@ class BlockEmitter {
   llvm::Value* LoadBuffer(int buffer);
   void StoreBuffer(int buffer, llvm::Value* value);
   llvm::Value* CallVector(const Step& step, llvm::Value* const* x);
+  llvm::Value* CallOneVector(const Step& step,
+                             const std::vector<llvm::Value*>& arguments);
 
   const LoopContext& loop_;
   const LoopCode& code_;

@@ -17,6 +17,7 @@ struct KindInfo {
   int lanes;
   bool is_row = false;
   bool is_column = false;
+  bool is_sqrt_step = false;
 };
 constexpr KindInfo kKinds[kTjitMathKindCount] = {
     {true, false, DType::kF32, 0},
@@ -36,6 +37,8 @@ constexpr KindInfo kKinds[kTjitMathKindCount] = {
     {true, false, DType::kBF16, 0},
     {true, false, DType::kF32, 0, false, true},
     {true, false, DType::kF64, 0, false, true},
+    {false, false, DType::kF32, 16, false, false, true},
+    {false, false, DType::kF64, 8, false, false, true},
 };
 
 const KindInfo& InfoOfKind(const TjitMath& entry) {
@@ -61,7 +64,8 @@ int MathTable::Find(ir::Op op, ir::DType dtype, bool over_columns) const {
       continue;
     }
     if (kind.dtype == dtype) return static_cast<int>(i);
-    const bool fits = is_narrow && !kind.is_array && kind.dtype == DType::kF32;
+    const bool fits = is_narrow && !kind.is_array && !kind.is_sqrt_step &&
+                      kind.dtype == DType::kF32;
     if (fits && found < 0) found = static_cast<int>(i);
   }
   return found;
@@ -73,6 +77,9 @@ bool MathTable::IsArray(int index) const {
 bool MathTable::IsRow(int index) const { return InfoOfKind(at(index)).is_row; }
 bool MathTable::IsTail(int index) const {
   return InfoOfKind(at(index)).is_tail;
+}
+bool MathTable::IsSqrtStep(int index) const {
+  return InfoOfKind(at(index)).is_sqrt_step;
 }
 int MathTable::LanesOf(int index) const { return InfoOfKind(at(index)).lanes; }
 bool MathTable::IsDouble(int index) const {

@@ -8,6 +8,7 @@
 //   see phases.h. For f32 and f64 themselves, and tables for bf16.
 // - vector functions (SLEEF) take and return registers, in the midst of the
 //   block; f16 and bf16 use those of f32 and round where there is no table.
+//   The root of sqrt_step.h is one whose code stands in the block.
 // - row functions (reductions and row ops) run over some whole rows, see
 //   phases.h. Only for f32 and f64 themselves; so are functions of columns.
 //
@@ -43,6 +44,7 @@ class MathTable {
   bool IsArray(int index) const;  // or a row function or one of columns
   bool IsRow(int index) const;
   bool IsTail(int index) const;  // an array function that is told the place
+  bool IsSqrtStep(int index) const;  // a vector function that is inline
   // Of a vector function.
   int LanesOf(int index) const;
   bool IsDouble(int index) const;

@@ -195,4 +195,14 @@ std::string WhyNotLowered(const GroupStep& step) {
 
 bool CanLower(const GroupStep& step) { return WhyNotLowered(step).empty(); }
 
+bool NeedsUsualArithmetic(const ir::Function& function) {
+  for (const ir::Instruction& in : function.body) {
+    if (in.op == ir::Op::kSqrt || in.op == ir::Op::kVar ||
+        in.op == ir::Op::kStd) {
+      return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace tjit

@@ -20,11 +20,12 @@ struct Case {
 };
 
 const Case kCases[] = {
-    {Op::kExp, at::exp},     {Op::kExpm1, at::expm1}, {Op::kLog, at::log},
-    {Op::kLog2, at::log2},   {Op::kLog10, at::log10}, {Op::kLog1p, at::log1p},
-    {Op::kSin, at::sin},     {Op::kCos, at::cos},     {Op::kTan, at::tan},
-    {Op::kAsin, at::asin},   {Op::kAcos, at::acos},   {Op::kAtan, at::atan},
-    {Op::kTanh, at::tanh},   {Op::kErf, at::erf},     {Op::kErfc, at::erfc},
+    {Op::kExp, at::exp},   {Op::kExpm1, at::expm1}, {Op::kLog, at::log},
+    {Op::kLog2, at::log2}, {Op::kLog10, at::log10}, {Op::kLog1p, at::log1p},
+    {Op::kSin, at::sin},   {Op::kCos, at::cos},     {Op::kTan, at::tan},
+    {Op::kAsin, at::asin}, {Op::kAcos, at::acos},   {Op::kAtan, at::atan},
+    {Op::kTanh, at::tanh}, {Op::kErf, at::erf},     {Op::kErfc, at::erfc},
+    {Op::kSqrt, at::sqrt},
 };
 
 int Differences(const at::Tensor& a, const at::Tensor& b) {
@@ -38,6 +39,8 @@ TEST(MathProbe, WhatItFindsHasTheBitsOfEager) {
   at::manual_seed(3);
   for (const Case& c : kCases) {
     for (const DType dtype : {DType::kF32, DType::kF64}) {
+      // Without MKL eager takes the processor's root.
+      if (c.op == Op::kSqrt && !probe.IsFunction(c.op, dtype)) continue;
       EXPECT_TRUE(probe.IsFunction(c.op, dtype));
       const TjitMath* f = probe.For(c.op, dtype);
       if (f == nullptr) continue;
@@ -60,7 +63,7 @@ TEST(MathProbe, WhatItFindsHasTheBitsOfEager) {
       }
     }
   }
-  std::printf("%d of 30 functions found\n", found);
+  std::printf("%d of 32 functions found\n", found);
   EXPECT_GE(found, 20);
 }
 

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <immintrin.h>
 #include <sys/wait.h>
 #include <tjit/tjit.h>
 #include <unistd.h>
@@ -122,6 +123,45 @@ TEST_F(Tier2Test, ANegatedNaNHasTheOtherSign) {
     EXPECT_EQ(Differences(negate, backend), 0);
     EXPECT_GT(stats_.groups_run, 10) << stats_.to_json();
     clear();
+  }
+}
+
+// Numbers of all exponents, the special ones among them, roots between other
+// ops.
+std::function<Program()> Roots(at::ScalarType type, std::int64_t n) {
+  at::manual_seed(9);
+  const at::Tensor x =
+      at::randint(-(1L << 62), 1L << 62, {n}, at::kLong).view(at::kDouble);
+  const at::Tensor all =
+      type == at::kDouble ? x.abs() : x.view(at::kInt).view(at::kFloat).abs();
+  const double special[] = {0, -0.0, 1, -1, INFINITY, NAN, 4, 1e-40, 1e-310};
+  for (int i = 0; i < 9; ++i) all[i].fill_(special[i]);
+  return [=] {
+    return [=](int) {
+      const at::Tensor root = at::neg(at::sqrt(all));
+      return at::cat({root, at::add(at::sqrt(at::abs(root)), 1)});
+    };
+  };
+}
+
+TEST_F(Tier2Test, RootsInAnyArithmetic) {
+  const unsigned usual = _mm_getcsr();
+  constexpr unsigned kFlush = 0x8040, kUp = 0x4000;
+  for (const at::ScalarType type : {at::kFloat, at::kDouble}) {
+    for (const unsigned mode : {0U, kFlush, kUp}) {
+      for (const Backend backend : {Backend::kInterpreter, Backend::kLlvm}) {
+        _mm_setcsr(usual | mode);
+        const int differences = Differences(Roots(type, 1003), backend);
+        _mm_setcsr(usual);
+        EXPECT_EQ(differences, 0) << type << " " << mode;
+        EXPECT_GT(stats_.groups_run, 10) << stats_.to_json();
+        // In kernels are all ops, or all but the roots.
+        const double fused = static_cast<double>(stats_.steps_fused) /
+                             static_cast<double>(stats_.groups_run);
+        EXPECT_EQ(fused > 5, mode == 0) << fused;
+        clear();
+      }
+    }
   }
 }
 
