@@ -40,6 +40,17 @@ const char* const kCompositesOverOut[][2] = {
     {"aten::logical_xor", ""}, {"aten::logsumexp", ""},
 };
 
+// CompositeExplicit ops that make a tensor of their number and call the op of
+// two tensors, what `x * 2` is in C++: a dispatch and an allocation that the op
+// as a whole does without.
+const char* const kCompositesOverNumbers[][2] = {
+    {"aten::add", "Scalar"},  {"aten::add_", "Scalar"},
+    {"aten::div", "Scalar"},  {"aten::div_", "Scalar"},
+    {"aten::mul", "Scalar"},  {"aten::mul_", "Scalar"},
+    {"aten::rsub", "Scalar"}, {"aten::sub", "Scalar"},
+    {"aten::sub_", "Scalar"},
+};
+
 struct Wrapped {
   std::mutex mutex;
   std::unordered_map<std::string, std::unique_ptr<OpEntry>> entries;
@@ -208,6 +219,9 @@ void WrapKernels() {
     names.emplace_back(name[0], name[1]);
   }
   for (const auto& name : kCompositesOverOut) {
+    names.emplace_back(name[0], name[1]);
+  }
+  for (const auto& name : kCompositesOverNumbers) {
     names.emplace_back(name[0], name[1]);
   }
   const TypedByName typed = TypedOps();

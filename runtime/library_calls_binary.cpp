@@ -1,5 +1,6 @@
 // Pointwise ops of two and three tensors, comparisons, lerp, addcmul.
 // Mirrors aten/src/ATen/native/{BinaryOps,PointwiseOps,Lerp,Pow}.cpp.
+#include <ATen/ScalarOps.h>
 #include <ATen/ops/add_native.h>
 #include <ATen/ops/addcdiv_native.h>
 #include <ATen/ops/addcmul_native.h>
@@ -39,6 +40,36 @@ namespace {
 
 namespace native = at::native;
 
+// S for a tensor and a number, which eager makes an operand of before it calls
+// the op: the second one or, reversed, the first.
+template <class S, bool kIsReversed = false>
+struct WithNumber : S {
+  void meta(const at::Tensor& self, const at::Scalar& other) {
+    number = native::wrapped_scalar_tensor(other);
+    S::meta(kIsReversed ? number : self, kIsReversed ? self : number);
+  }
+  void impl(const at::Tensor& self, const at::Scalar&, const at::Tensor& out) {
+    S::impl(kIsReversed ? number : self, kIsReversed ? self : number, out);
+  }
+  at::Tensor number;
+};
+
+// The same with a factor `alpha` of the second operand.
+template <class S, bool kIsReversed = false>
+struct WithNumberAndAlpha : S {
+  void meta(const at::Tensor& self, const at::Scalar& other,
+            const at::Scalar& alpha) {
+    number = native::wrapped_scalar_tensor(other);
+    S::meta(kIsReversed ? number : self, kIsReversed ? self : number, alpha);
+  }
+  void impl(const at::Tensor& self, const at::Scalar&, const at::Scalar& alpha,
+            const at::Tensor& out) {
+    S::impl(kIsReversed ? number : self, kIsReversed ? self : number, alpha,
+            out);
+  }
+  at::Tensor number;
+};
+
 #define TJIT_ROWS3(a, b, c, kernel, purity)                      \
   {"aten::" a, PrepareStructured<native::kernel, purity>},       \
       {"aten::" b, PrepareStructured<native::kernel, purity>}, { \
@@ -46,6 +77,10 @@ namespace native = at::native;
   }
 #define TJIT_TENSOR(op, kernel) \
   TJIT_ROWS3(#op ".Tensor", #op "_.Tensor", #op ".out", kernel, kPure)
+#define TJIT_NUMBER(op, ...)                                                \
+  {"aten::" #op ".Scalar", PrepareStructured<__VA_ARGS__, kPureWrapped>}, { \
+    "aten::" #op "_.Scalar", PrepareStructured<__VA_ARGS__, kPureWrapped>   \
+  }
 #define TJIT_PLAIN(op, kernel) \
   TJIT_ROWS3(#op, #op "_", #op ".out", kernel, kPure)
 #define TJIT_COMPARE(op)                                           \
@@ -56,6 +91,7 @@ namespace native = at::native;
 
 constexpr FactoryRow kRows[] = {
     TJIT_TENSOR(add, structured_ufunc_add_CPU),
+    TJIT_NUMBER(add, WithNumberAndAlpha<native::structured_ufunc_add_CPU>),
     TJIT_PLAIN(addcdiv, structured_addcdiv_out),
     TJIT_PLAIN(addcmul, structured_addcmul_out),
     TJIT_PLAIN(atan2, structured_atan2_out),
@@ -73,6 +109,7 @@ constexpr FactoryRow kRows[] = {
                structured_clamp_min_Tensor_out, kPure),
     TJIT_TENSOR(copysign, structured_copysign_out),
     TJIT_TENSOR(div, structured_div_out),
+    TJIT_NUMBER(div, WithNumber<native::structured_div_out>),
     TJIT_ROWS3("div.Tensor_mode", "div_.Tensor_mode", "div.out_mode",
                structured_div_out_mode, kPure),
     TJIT_COMPARE(eq),
@@ -94,6 +131,12 @@ constexpr FactoryRow kRows[] = {
     {"aten::maximum", PrepareStructured<native::structured_maximum_out, kPure>},
     {"aten::minimum", PrepareStructured<native::structured_minimum_out, kPure>},
     TJIT_TENSOR(mul, structured_mul_out),
+    {"aten::mul.Scalar",
+     PrepareStructured<WithNumber<native::structured_mul_out>, kPureWrapped>},
+    // Of halves a number that comes first is rounded.
+    {"aten::mul_.Scalar",
+     PrepareStructured<WithNumber<native::structured_mul_out, true>,
+                       kPureWrapped>},
     TJIT_COMPARE(ne),
     // Exponents 0 and 1 fill and copy without the iterator.
     {"aten::pow.Scalar",
@@ -104,7 +147,11 @@ constexpr FactoryRow kRows[] = {
                structured_pow_Tensor_Tensor_out, kPure),
     TJIT_ROWS3("remainder.Tensor", "remainder_.Tensor", "remainder.Tensor_out",
                structured_remainder_out, kPure),
+    {"aten::rsub.Scalar",
+     PrepareStructured<WithNumberAndAlpha<native::structured_sub_out, true>,
+                       kPureWrapped>},
     TJIT_TENSOR(sub, structured_sub_out),
+    TJIT_NUMBER(sub, WithNumberAndAlpha<native::structured_sub_out>),
     TJIT_ROWS3("xlogy.Tensor", "xlogy_.Tensor", "xlogy.OutTensor",
                structured_xlogy_out, kPure),
 };

@@ -29,6 +29,8 @@ void AddPointwise1Ops(std::vector<TypedOp>* ops) {
   AddTyped<at::_ops::abs_out>(ops);
   AddTyped<at::_ops::acos>(ops);
   AddTyped<at::_ops::acos_>(ops);
+  AddTyped<at::_ops::add_Scalar>(ops);
+  AddTyped<at::_ops::add__Scalar>(ops);
   AddTyped<at::_ops::add_Tensor>(ops);
   AddTyped<at::_ops::add_out>(ops);
   AddTyped<at::_ops::add__Tensor>(ops);

@@ -22,6 +22,8 @@ namespace tjit::runtime {
 
 void AddPointwise2Ops(std::vector<TypedOp>* ops) {
   AddTyped<at::_ops::cosh_>(ops);
+  AddTyped<at::_ops::div_Scalar>(ops);
+  AddTyped<at::_ops::div__Scalar>(ops);
   AddTyped<at::_ops::div_Tensor>(ops);
   AddTyped<at::_ops::div_Tensor_mode>(ops);
   AddTyped<at::_ops::div_out>(ops);

@@ -47,6 +47,8 @@ void AddPointwise3Ops(std::vector<TypedOp>* ops) {
   AddTyped<at::_ops::masked_fill__Tensor>(ops);
   AddTyped<at::_ops::maximum>(ops);
   AddTyped<at::_ops::minimum>(ops);
+  AddTyped<at::_ops::mul_Scalar>(ops);
+  AddTyped<at::_ops::mul__Scalar>(ops);
   AddTyped<at::_ops::mul_Tensor>(ops);
   AddTyped<at::_ops::mul_out>(ops);
   AddTyped<at::_ops::mul__Tensor>(ops);

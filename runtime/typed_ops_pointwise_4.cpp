@@ -52,6 +52,8 @@ void AddPointwise4Ops(std::vector<TypedOp>* ops) {
   AddTyped<at::_ops::sqrt>(ops);
   AddTyped<at::_ops::sqrt_out>(ops);
   AddTyped<at::_ops::sqrt_>(ops);
+  AddTyped<at::_ops::sub_Scalar>(ops);
+  AddTyped<at::_ops::sub__Scalar>(ops);
   AddTyped<at::_ops::sub_Tensor>(ops);
   AddTyped<at::_ops::sub_out>(ops);
   AddTyped<at::_ops::sub__Tensor>(ops);

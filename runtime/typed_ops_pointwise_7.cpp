@@ -52,6 +52,7 @@ void AddPointwise7Ops(std::vector<TypedOp>* ops) {
   AddTyped<at::_ops::nextafter>(ops);
   AddTyped<at::_ops::nextafter_>(ops);
   AddTyped<at::_ops::round_decimals_out>(ops);
+  AddTyped<at::_ops::rsub_Scalar>(ops);
   AddTyped<at::_ops::rsub_Tensor>(ops);
   AddTyped<at::_ops::sgn_>(ops);
   AddTyped<at::_ops::sinc_>(ops);

@@ -128,5 +128,32 @@ TEST(Replaying, AllocatesNoMoreThanEager) {
   EXPECT_GE(d.ops_replayed, 7 * kSteps) << d.to_json();
 }
 
+// `x * 2` is an op of a tensor and a number: eager makes a tensor of the number
+// and calls the op of two tensors, a deferred step does not.
+TEST(Replaying, NumbersAreNoTensors) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor w = at::rand({8, 8});
+  at::Tensor x = at::rand({8, 8});
+  const auto run = [&](int steps) {
+    for (int i = 0; i < steps; ++i) {
+      x = (1 - (w * 2 + 1) / 3 - x * 0.5).mul_(0.25).add_(0.5).div_(2).sub_(1);
+      mark_step();
+    }
+  };
+  constexpr int kSteps = 1000, kNumbers = 9;
+  disable();
+  run(10);
+  const std::int64_t off = AllocationsOf([&] { run(kSteps); });
+  clear();
+  ASSERT_TRUE(enable());
+  run(200);
+  const Stats before = stats();
+  const std::int64_t on = AllocationsOf([&] { run(kSteps); });
+  const Stats d = stats() - before;
+  disable();
+  EXPECT_LE(on, off - kNumbers * kSteps);
+  EXPECT_GE(d.ops_replayed, (kNumbers + 1) * kSteps) << d.to_json();
+}
+
 }  // namespace
 }  // namespace tjit
