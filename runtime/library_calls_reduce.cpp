@@ -27,6 +27,7 @@
 #include <ATen/ops/topk_native.h>
 #include <ATen/ops/var_native.h>
 
+#include "runtime/block.h"
 #include "runtime/library_calls_native.h"
 #include "runtime/library_calls_structured.h"
 #include "runtime/native_stubs.h"
@@ -36,10 +37,28 @@ namespace {
 
 namespace native = at::native;
 
-// Scratch that a step keeps between runs stays below this.
-constexpr std::int64_t kMaxScratchElements = 1 << 16;
+// Memory behind a tensor of a step, for the time of a run.
+class ScratchScope {
+ public:
+  explicit ScratchScope(c10::StorageImpl* storage) : storage_(storage) {
+    if (storage_ == nullptr) return;
+    storage_->set_data_ptr_noswap(
+        BlockAllocator()->allocate(storage_->nbytes()));
+  }
+  ~ScratchScope() {
+    if (storage_ == nullptr) return;
+    storage_->set_data_ptr_noswap(at::DataPtr(nullptr, c10::kCPU));
+  }
+  ScratchScope(const ScratchScope&) = delete;
+  ScratchScope& operator=(const ScratchScope&) = delete;
 
-// Iterators that run one after the other.
+ private:
+  c10::StorageImpl* const storage_;
+};
+
+// Iterators that run one after the other, over the operands of the step and
+// scratch, which has memory only while they run: steps that differ in the
+// offset of a batch are a class each, and many.
 class ChainStep final : public PreparedStep {
  public:
   using Kernel = void (*)(at::TensorIterator&);
@@ -54,9 +73,30 @@ class ChainStep final : public PreparedStep {
     return part.patches.Plan(part.iterator, request,
                              IteratorPatches::kConstant);
   }
+  // REQUIRES: called once, after the last Add(). One operand of a part at most.
+  void SetScratch(const at::Tensor& scratch) {
+    scratch_ = scratch;
+    c10::StorageImpl* const storage = scratch.storage().unsafeGetStorageImpl();
+    for (Part& part : parts_) {
+      for (int i = 0; i < part.iterator.ntensors(); ++i) {
+        const at::TensorBase& t = part.iterator.tensor_base(i);
+        if (t.storage().unsafeGetStorageImpl() == storage) {
+          part.scratch_operand = i;
+        }
+      }
+    }
+    storage->set_data_ptr_noswap(at::DataPtr(nullptr, c10::kCPU));
+  }
   void Run(char* const* slots, const ScalarValue* scalars) override {
+    const ScratchScope scratch(scratch_.defined()
+                                   ? scratch_.storage().unsafeGetStorageImpl()
+                                   : nullptr);
     for (Part& part : parts_) {
       part.patches.Apply(&part.iterator, slots, scalars);
+      if (part.scratch_operand >= 0) {
+        part.iterator._unsafe_set_arg_data(part.scratch_operand,
+                                           scratch_.mutable_data_ptr());
+      }
       part.kernel(part.iterator);
     }
   }
@@ -66,10 +106,12 @@ class ChainStep final : public PreparedStep {
     at::TensorIterator iterator;
     IteratorPatches patches;
     Kernel kernel = nullptr;
+    int scratch_operand = -1;  // -1: none
   };
   // The iterators borrow these.
   std::vector<at::Tensor> args_;
   std::vector<at::Tensor> results_;
+  at::Tensor scratch_;  // undefined: none
   c10::SmallVector<Part, 2> parts_;
 };
 
@@ -165,9 +207,7 @@ std::unique_ptr<PreparedStep> PrepareMseLoss(const Request& request) {
   at::Tensor scratch;
   at::TensorIterator iterator =
       at::TensorIterator::borrowing_binary_op(scratch, input, target);
-  // The iterator has made the scratch, and each part that uses it owns it.
-  const at::Tensor loss = iterator.output();
-  if (loss.numel() > kMaxScratchElements) return nullptr;
+  const at::Tensor loss = iterator.output();  // the iterator has made it
   const bool is_ready =
       chain->Add(
           request, std::move(iterator),
@@ -176,6 +216,7 @@ std::unique_ptr<PreparedStep> PrepareMseLoss(const Request& request) {
       (reduction != at::Reduction::Mean ||
        AddDivision(chain.get(), request, result, loss.numel()));
   if (!is_ready) return nullptr;
+  chain->SetScratch(loss);
   return chain;
 }
 
