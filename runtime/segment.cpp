@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "absl/strings/str_cat.h"
+#include "recorder/in_place.h"
 #include "recorder/schema_key.h"
 #include "runtime/log.h"
 #include "runtime/segment_tier2.h"
@@ -36,6 +37,13 @@ class TemporaryBlocks {
  private:
   std::vector<Block*> blocks_;
 };
+
+SlotFate FateOf(const SlotBinding& slot, std::uint64_t bytes, bool born) {
+  if (slot.block == nullptr) return born ? kDies : kFilledHere;
+  if (!slot.held) return kSurvives;
+  const bool is_whole = slot.shift == 0 && slot.block->bytes == bytes;
+  return is_whole ? kGivenUp : kDies;
+}
 
 }  // namespace
 
@@ -102,8 +110,12 @@ void PreparedSegment::PrepareAll(Counters* counters) {
 
 std::vector<PlanStep> PreparedSegment::PlanSteps() const {
   std::vector<PlanStep> steps;
-  for (const TraceNode* node : nodes_) {
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    const TraceNode* node = nodes_[i];
     PlanStep& step = steps.emplace_back();
+    if (!steps_[i].step_class->prepared().is_boxed()) {
+      step.in_place = InPlacePairs(node->step);
+    }
     for (const ArgRecord& a : node->step.args) {
       if (a.slot == kNoSlot) continue;
       step.reads.push_back(a.slot);
@@ -121,7 +133,7 @@ std::vector<PlanSlot> PreparedSegment::PlanSlots(
   std::vector<PlanSlot> slots(slot_bytes_.size());
   for (std::size_t s = 0; s < slots.size(); ++s) {
     slots[s] = {slot_bytes_[s], live[s] == kFilledHere ? 0 : born_[s],
-                live[s] == kSurvives};
+                live[s] == kSurvives, live[s] == kGivenUp};
   }
   return slots;
 }
@@ -145,9 +157,7 @@ PreparedSegment::Variant& PreparedSegment::VariantFor(const Run& run,
   live_.assign(slot_bytes_.size(), 0);
   for (const std::int32_t s : used_) {
     const SlotBinding& slot = run.slots[s];
-    live_[s] = slot.block != nullptr ? (slot.held ? kDies : kSurvives)
-               : born_[s] < 0        ? kFilledHere
-                                     : kDies;
+    live_[s] = FateOf(slot, slot_bytes_[s], born_[s] >= 0);
   }
   if (Planted(Defect::kWrongLiveOut)) {
     for (std::size_t s = 0; s < live_.size(); ++s) {

@@ -27,8 +27,9 @@ namespace tjit::runtime {
 
 // What becomes of a slot of a segment. kFilledHere: it dies, and its memory has
 // gone already (recorder/overwrite.h): a temporary, though no step gives birth
-// to it.
-enum SlotFate : std::uint8_t { kDies, kSurvives, kFilledHere };
+// to it. kGivenUp: it was there before, and is ours to free: its memory serves
+// for temporaries behind its last use.
+enum SlotFate : std::uint8_t { kDies, kSurvives, kFilledHere, kGivenUp };
 
 struct Tier2Variant {
   // One run of a variant, at tier 2 if it may be.

@@ -100,41 +100,64 @@ constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
 // Each value looks at so many hosts.
 constexpr std::size_t kMaxHosts = 64;
 
-// Memory that values are put into: the arena, or a host's, until that is born.
+// Memory that values are put into: the arena, or a host's, before that is born
+// or behind its last use.
 struct Region {
   std::int32_t host = -1;
   std::uint64_t bytes = kNoLimit;
-  std::uint32_t until = std::numeric_limits<std::uint32_t>::max();
+  Lifetime taken;              // by the host itself
   std::vector<Placed> placed;  // sorted by begin
 
   // The place of a value that fits in; false if there is none.
   bool Place(const Lifetime& life, std::uint64_t size, std::uint64_t* offset) {
-    if (life.last >= until) return false;
+    if (taken.is_used && taken.Overlaps(life)) return false;
     const std::uint64_t rounded = RoundUp(size);
     *offset = rounded == 0 ? 0 : BestFit(placed, life, rounded);
     if (bytes != kNoLimit && *offset + size > bytes) return false;
-    if (rounded == 0) return true;
-    const Placed entry{*offset, *offset + rounded, life};
+    Insert(life, *offset, rounded);
+    return true;
+  }
+  // The very place of the host, which the value follows, or which follows it;
+  // false if something else is there.
+  bool PlaceOver(const Lifetime& life, std::uint64_t size) {
+    const std::uint64_t rounded = RoundUp(size);
+    for (const Placed& p : placed) {
+      if (p.begin < rounded && p.life.Overlaps(life)) return false;
+    }
+    Insert(life, 0, rounded);
+    return true;
+  }
+
+ private:
+  void Insert(const Lifetime& life, std::uint64_t offset,
+              std::uint64_t rounded) {
+    if (rounded == 0) return;
+    const Placed entry{offset, offset + rounded, life};
     placed.insert(std::upper_bound(placed.begin(), placed.end(), entry,
                                    [](const Placed& a, const Placed& b) {
                                      return a.begin < b.begin;
                                    }),
                   entry);
-    return true;
   }
 };
 
-// The largest values that survive and are born here, the smallest first.
+// The largest values that survive and are born here or are given up, the
+// smallest first.
 std::vector<Region> Hosts(const std::vector<PlanSlot>& slots,
                           const std::vector<Lifetime>& lives,
                           std::uint64_t min_bytes) {
   std::vector<Region> hosts;
   for (std::size_t s = 0; s < slots.size(); ++s) {
-    const bool is_host = slots[s].born_step >= 0 && slots[s].live_out &&
-                         lives[s].is_used && slots[s].bytes >= min_bytes;
-    if (!is_host) continue;
-    hosts.push_back(
-        {static_cast<std::int32_t>(s), slots[s].bytes, lives[s].first, {}});
+    if (!lives[s].is_used || slots[s].bytes < min_bytes) continue;
+    Region region{static_cast<std::int32_t>(s), slots[s].bytes, lives[s], {}};
+    if (slots[s].is_given_up) {
+      region.taken.first = 0;
+    } else if (slots[s].born_step >= 0 && slots[s].live_out) {
+      region.taken.last = std::numeric_limits<std::uint32_t>::max();
+    } else {
+      continue;
+    }
+    hosts.push_back(std::move(region));
   }
   std::stable_sort(
       hosts.begin(), hosts.end(),
@@ -146,20 +169,98 @@ std::vector<Region> Hosts(const std::vector<PlanSlot>& slots,
   return hosts;
 }
 
-// Values that die inside the segment, the largest first.
-std::vector<std::int32_t> Temporaries(const std::vector<PlanSlot>& slots,
-                                      const std::vector<Lifetime>& lives) {
-  std::vector<std::int32_t> order;
-  for (std::size_t s = 0; s < slots.size(); ++s) {
-    if (slots[s].born_step >= 0 && !slots[s].live_out && lives[s].is_used) {
-      order.push_back(static_cast<std::int32_t>(s));
+// Values that die inside the segment, those that follow one another in place
+// together.
+struct Chain {
+  std::vector<std::int32_t> slots;
+  std::uint64_t bytes = 0;
+  Lifetime life;
+  // In place: what is given up before the first, what survives behind the last.
+  std::int32_t from = -1;
+  std::int32_t into = -1;
+};
+
+class Chains {
+ public:
+  Chains(const std::vector<PlanStep>& steps,
+         const std::vector<std::uint32_t>& needed,
+         const std::vector<PlanSlot>& slots, const std::vector<Lifetime>& lives)
+      : slots_(slots), lives_(lives), chain_of_(slots.size(), -1) {
+    for (std::uint32_t i = 0; i < needed.size(); ++i) {
+      for (const auto& [result, operand] : steps[needed[i]].in_place) {
+        TryLink(i, result, operand);
+      }
+    }
+    for (std::size_t s = 0; s < slots.size(); ++s) {
+      if (IsTemporary(s) && chain_of_[s] < 0) Begin(static_cast<int>(s));
     }
   }
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::int32_t a, std::int32_t b) {
-                     return slots[a].bytes > slots[b].bytes;
-                   });
-  return order;
+
+  // The largest first.
+  std::vector<Chain> Sorted() && {
+    std::stable_sort(
+        chains_.begin(), chains_.end(),
+        [](const Chain& a, const Chain& b) { return a.bytes > b.bytes; });
+    return std::move(chains_);
+  }
+
+ private:
+  bool IsTemporary(std::size_t s) const {
+    return slots_[s].born_step >= 0 && !slots_[s].live_out && lives_[s].is_used;
+  }
+  int Begin(std::int32_t s) {
+    chain_of_[s] = static_cast<int>(chains_.size());
+    chains_.push_back({{s}, slots_[s].bytes, lives_[s]});
+    return chain_of_[s];
+  }
+  // One result follows one operand at most.
+  void TryLink(std::uint32_t i, std::int32_t result, std::int32_t operand) {
+    if (slots_[result].bytes != slots_[operand].bytes ||
+        lives_[result].first != i || lives_[operand].last != i) {
+      return;
+    }
+    if (IsTemporary(operand)) {
+      const int c =
+          chain_of_[operand] < 0 ? Begin(operand) : chain_of_[operand];
+      if (chains_[c].slots.back() == operand && chains_[c].into < 0) {
+        Append(c, result);
+      }
+    } else if (slots_[operand].is_given_up && IsTemporary(result) &&
+               chain_of_[result] < 0) {
+      chains_[Begin(result)].from = operand;
+    }
+  }
+  void Append(int c, std::int32_t result) {
+    Chain& chain = chains_[c];
+    if (!IsTemporary(result)) {
+      chain.into = result;
+    } else if (chain_of_[result] < 0) {
+      chain.slots.push_back(result);
+      chain.life.last = lives_[result].last;
+      chain_of_[result] = c;
+    }
+  }
+
+  const std::vector<PlanSlot>& slots_;
+  const std::vector<Lifetime>& lives_;
+  std::vector<int> chain_of_;  // by slot
+  std::vector<Chain> chains_;
+};
+
+// The place of a chain in memory that is there anyway; null if there is none.
+Region* Host(const Chain& chain, std::uint64_t min_bytes,
+             std::vector<Region>* hosts, std::uint64_t* offset) {
+  if (chain.bytes < min_bytes) return nullptr;
+  *offset = 0;
+  for (Region& host : *hosts) {
+    const bool joins = host.host == chain.into || host.host == chain.from;
+    if (joins && host.PlaceOver(chain.life, chain.bytes)) return &host;
+  }
+  for (Region& host : *hosts) {
+    if (chain.bytes > host.bytes) continue;
+    if (host.Place(chain.life, chain.bytes, offset)) return &host;
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -173,21 +274,17 @@ MemoryPlan PlanMemory(const std::vector<PlanStep>& steps,
       Lifetimes(steps, plan.needed, slots.size());
   std::vector<Region> hosts = Hosts(slots, lives, min_hosted_bytes);
   Region arena;
-  for (const std::int32_t s : Temporaries(slots, lives)) {
-    const std::uint64_t bytes = slots[s].bytes;
+  for (const Chain& chain : Chains(steps, plan.needed, slots, lives).Sorted()) {
     std::uint64_t offset = 0;
-    Region* region = &arena;
-    for (Region& host : hosts) {
-      if (bytes < min_hosted_bytes || bytes > host.bytes) continue;
-      if (!host.Place(lives[s], bytes, &offset)) continue;
-      region = &host;
-      break;
+    const Region* host = Host(chain, min_hosted_bytes, &hosts, &offset);
+    if (host == nullptr) {
+      arena.Place(chain.life, chain.bytes, &offset);
+      plan.arena_bytes =
+          std::max(plan.arena_bytes, offset + RoundUp(chain.bytes));
     }
-    if (region == &arena) {
-      arena.Place(lives[s], bytes, &offset);
-      plan.arena_bytes = std::max(plan.arena_bytes, offset + RoundUp(bytes));
+    for (const std::int32_t s : chain.slots) {
+      plan.placements.push_back({s, offset, host == nullptr ? -1 : host->host});
     }
-    plan.placements.push_back({s, offset, region->host});
   }
   return plan;
 }

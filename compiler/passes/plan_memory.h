@@ -6,13 +6,19 @@
 // its step runs only if another needed step reads it, into an arena range that
 // is reused after its last reader (best fit over lifetimes, offsets are
 // multiples of 64). A larger one lies, if it can, in memory that is there
-// anyway and still empty: that of a value which survives and is born later.
+// anyway and empty: that of a value which survives and is born later, or that
+// of a dropped external behind its last use.
+//
+// Note [Results over operands]. A result takes the very place of an operand
+// that dies with the step, where the step allows it: PlanStep::in_place. Values
+// that follow one another in this way are one *chain*, placed as one value.
 // Tested by: tests/compiler/plan_memory_test.cpp
 // Source: the greedy-by-size planner of Pisarchyk and Lee, "Efficient Memory
 // Management for Deep Neural Net Inference", 2020 (arXiv 2001.03288), 4.3.
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace tjit {
@@ -20,12 +26,16 @@ namespace tjit {
 struct PlanStep {
   std::vector<std::int32_t> reads;   // slots read
   std::vector<std::int32_t> writes;  // slots written, born or in place
+  // (result, operand): the result may have the operand's address.
+  std::vector<std::pair<std::int32_t, std::int32_t>> in_place = {};
 };
 
 struct PlanSlot {
   std::uint64_t bytes = 0;
   std::int32_t born_step = -1;  // index into the steps; -1: exists before
   bool live_out = true;         // somebody owns it after the segment
+  // Exists before, and all its memory is free behind its last use.
+  bool is_given_up = false;
 };
 
 struct Placement {

@@ -137,6 +137,59 @@ TEST(PlanMemory, AHostHasRoomAndIsStillEmpty) {
   EXPECT_EQ(plan.arena_bytes, 8192u + 8256u);
 }
 
+TEST(PlanMemory, ResultsFollowOperandsInPlace) {
+  // s0 -> s1 -> s2 -> s3 -> s4; s3 may not lie over s2.
+  const std::vector<PlanSlot> slots = {External(256), Dropped(256, 0),
+                                       Dropped(256, 1), Dropped(256, 2),
+                                       Kept(256, 3)};
+  std::vector<PlanStep> steps = {
+      {{0}, {1}}, {{1}, {2}, {{2, 1}}}, {{2}, {3}}, {{3}, {4}, {{4, 3}}}};
+  MemoryPlan plan = PlanMemory(steps, slots);
+  EXPECT_EQ(Offsets(plan).at(1), Offsets(plan).at(2));
+  EXPECT_NE(Offsets(plan).at(2), Offsets(plan).at(3));
+  EXPECT_EQ(plan.arena_bytes, 512u);
+  steps[2].in_place = {{3, 2}};
+  EXPECT_EQ(PlanMemory(steps, slots).arena_bytes, 256u);
+  // Large enough to be hosted: all of it in the value that survives.
+  plan = PlanMemory(steps, slots, 0);
+  EXPECT_EQ(plan.arena_bytes, 0u);
+  for (const Placement& p : plan.placements) EXPECT_EQ(p.host, 4);
+}
+
+TEST(PlanMemory, AnOperandThatIsReadLaterKeepsItsPlace) {
+  const MemoryPlan plan =
+      PlanMemory({{{0}, {1}}, {{1}, {2}, {{2, 1}}}, {{1, 2}, {3}}},
+                 {External(64), Dropped(64, 0), Dropped(64, 1), Kept(64, 2)});
+  EXPECT_EQ(plan.arena_bytes, 128u);
+}
+
+TEST(PlanMemory, OfTwoResultsOneTakesTheOperandsPlace) {
+  const MemoryPlan plan =
+      PlanMemory({{{0}, {1}}, {{1}, {2, 3}, {{2, 1}, {3, 1}}}, {{2, 3}, {4}}},
+                 {External(64), Dropped(64, 0), Dropped(64, 1), Dropped(64, 1),
+                  Kept(64, 2)});
+  EXPECT_NE(Offsets(plan).at(2), Offsets(plan).at(3));
+  EXPECT_EQ(plan.arena_bytes, 128u);
+}
+
+TEST(PlanMemory, WhatIsGivenUpServesBehindItsLastUse) {
+  // s0 is read by the first two steps; s2 is born while it is, s3 follows it
+  // in place, s4 comes later.
+  std::vector<PlanSlot> slots = {Dropped(8192, -1), External(64),
+                                 Dropped(8192, 0),  Dropped(8192, 1),
+                                 Dropped(8192, 2),  Kept(64, 3)};
+  const std::vector<PlanStep> steps = {
+      {{0}, {2}}, {{0, 2}, {3}}, {{3}, {4}}, {{4}, {5}}};
+  EXPECT_EQ(PlanMemory(steps, slots).arena_bytes, 2 * 8192u);
+  slots[0].is_given_up = true;
+  MemoryPlan plan = PlanMemory(steps, slots);
+  EXPECT_EQ(plan.arena_bytes, 2 * 8192u) << "s2 and s3 beside one another";
+  std::vector<PlanStep> in_place = steps;
+  in_place[1].in_place = {{3, 0}};
+  plan = PlanMemory(in_place, slots);
+  EXPECT_EQ(plan.arena_bytes, 8192u);
+}
+
 // Executes a program of mixing steps once with each value in memory of its
 // own and once as planned; the values that are owned afterwards must agree.
 struct Simulated {
@@ -150,6 +203,7 @@ Simulated RandomProgram(std::mt19937* rng) {
   const int externals = 1 + pick(4);
   for (int s = 0; s < externals; ++s) {
     p.slots.push_back({8u * (1 + pick(40)), -1, pick(4) != 0});
+    p.slots.back().is_given_up = !p.slots.back().live_out && pick(2) == 0;
   }
   const int steps = 1 + pick(40);
   for (int i = 0; i < steps; ++i) {
@@ -165,8 +219,14 @@ Simulated RandomProgram(std::mt19937* rng) {
     } else {
       const int born = 1 + pick(2);
       for (int b = 0; b < born; ++b) {
-        step.writes.push_back(static_cast<int>(p.slots.size()));
+        const int result = static_cast<int>(p.slots.size());
         p.slots.push_back({8u * pick(40), i, pick(3) == 0});
+        for (const int r : step.reads) {  // all is read before it is written
+          if (pick(2) == 0) continue;
+          p.slots.back().bytes = p.slots[r].bytes;
+          step.in_place.emplace_back(result, r);
+        }
+        step.writes.push_back(result);
       }
     }
     p.steps.push_back(step);
@@ -196,7 +256,7 @@ void Execute(const PlanStep& step, std::uint32_t index,
 
 TEST(PlanMemory, RandomProgramsComputeTheSameAsWithoutSharing) {
   std::mt19937 rng(20240501);
-  int shared = 0, hosted = 0;
+  int shared = 0, hosted = 0, in_place = 0;
   for (int round = 0; round < 2000; ++round) {
     const Simulated p = RandomProgram(&rng);
     const std::uint64_t min_hosted = round % 2 == 0 ? 0 : kMinHostedBytes;
@@ -230,6 +290,9 @@ TEST(PlanMemory, RandomProgramsComputeTheSameAsWithoutSharing) {
       Execute(p.steps[i], i, p.slots, own_ptr.data());
     }
     for (std::uint32_t i : plan.needed) {
+      for (const auto& [result, operand] : p.steps[i].in_place) {
+        in_place += plan_ptr[result] == plan_ptr[operand];
+      }
       Execute(p.steps[i], i, p.slots, plan_ptr.data());
     }
     for (std::size_t s = 0; s < count; ++s) {
@@ -240,6 +303,7 @@ TEST(PlanMemory, RandomProgramsComputeTheSameAsWithoutSharing) {
     }
   }
   EXPECT_GT(hosted, 500) << "and put values into survivors";
+  EXPECT_GT(in_place, 500) << "and results over operands";
   EXPECT_GT(shared, 500) << "the programs must make the planner share";
 }
 

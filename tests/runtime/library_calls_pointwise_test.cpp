@@ -3,6 +3,10 @@
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string>
+
+#include "recorder/in_place.h"
 #include "tests/runtime/make_tensors.h"
 #include "tests/runtime/recorded_call.h"
 
@@ -85,6 +89,7 @@ Maker MakerFor(const Spec& spec, const std::vector<std::string>& layouts,
 
 struct Counts {
   int compared = 0;
+  int in_place = 0;
   int boxed = 0;
   int refused = 0;  // by eager
 };
@@ -108,6 +113,14 @@ void Check(const Spec& spec, const std::vector<std::string>& layouts,
         << "," << layouts.back() << " sizes " << at::IntArrayRef(sizes)
         << " seed " << seed << " same tensor " << same_tensor;
     ++counts->compared;
+    for (const auto& [result, operand] : InPlacePairs(call->record())) {
+      ASSERT_EQ(call->CompareOver(&call->step(), seed, result, operand), "")
+          << spec.name << " " << at::toString(dtype) << " layouts "
+          << layouts[0] << "," << layouts.back() << " sizes "
+          << at::IntArrayRef(sizes) << " seed " << seed << " over slot "
+          << operand;
+      ++counts->in_place;
+    }
   }
 }
 
@@ -144,12 +157,30 @@ void CheckAll(const Spec& spec, Counts* counts) {
   }
 }
 
+// A functional op with one result of the type of an operand.
+bool MayRunInPlace(const std::string& name) {
+  static const std::set<std::string> other = {"log_sigmoid_forward",
+                                              "isnan",
+                                              "signbit",
+                                              "eq",
+                                              "ge",
+                                              "gt",
+                                              "le",
+                                              "lt",
+                                              "ne"};
+  const std::string base = name.substr(6, name.find('.') - 6);
+  return !IsInPlace(name) && other.count(base) == 0;
+}
+
 class Pointwise : public ::testing::TestWithParam<Spec> {};
 
 TEST_P(Pointwise, SameBitsAsEager) {
   Counts counts;
   CheckAll(GetParam(), &counts);
   EXPECT_GT(counts.compared, IsInPlace(GetParam().name) ? 10 : 20);
+  if (MayRunInPlace(GetParam().name)) {
+    EXPECT_GT(counts.in_place, 10) << "results over operands";
+  }
   EXPECT_EQ(counts.boxed, 0) << "a pointwise op must not need the boxed way";
 }
 

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "recorder/schema_key.h"
 #include "runtime/torch_compat.h"
 #include "tests/runtime/tensor_geometry.h"
 
@@ -122,6 +123,7 @@ std::string Elements(const at::Tensor& t) {
 
 RecordedCall::RecordedCall(const std::string& name, Maker maker)
     : name_(name), maker_(std::move(maker)), entry_(MakeEntry(name)) {
+  record_.op = InternOp(name);
   torch::jit::Stack stack = maker_(0);
   RecordArguments(stack);
   kept_ = stack;
@@ -229,6 +231,12 @@ std::vector<char*> RecordedCall::SlotsOf(const torch::jit::Stack& stack) const {
 }
 
 std::string RecordedCall::Compare(PreparedStep* step, int seed) {
+  return CompareOver(step, seed, kNoSlot, kNoSlot);
+}
+
+std::string RecordedCall::CompareOver(PreparedStep* step, int seed,
+                                      std::int32_t result,
+                                      std::int32_t operand) {
   torch::jit::Stack eager = maker_(seed);
   const torch::jit::Stack eager_args = eager;
   entry_.handle.callBoxed(&eager);
@@ -242,6 +250,7 @@ std::string RecordedCall::Compare(PreparedStep* step, int seed) {
     memory_.push_back(Garbage(slot_bytes_[r.slot]));
     slots_[r.slot] = memory_.back().get();
   }
+  if (result != kNoSlot) slots_[result] = slots_[operand];
   scalars_.clear();
   VisitArguments(
       entry_, kept_, [](const at::Tensor&) {},
@@ -266,6 +275,7 @@ std::string RecordedCall::Compare(PreparedStep* step, int seed) {
       [](const ScalarValue&) {});
   for (std::size_t i = 0; i < args.size(); ++i) {
     if (args[i].defined() &&
+        (operand == kNoSlot || record_.args[i].slot != operand) &&
         StorageBytes(args[i]) != StorageBytes(eager_tensors[i])) {
       return "argument " + std::to_string(i) + " differs afterwards";
     }

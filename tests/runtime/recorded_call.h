@@ -32,6 +32,10 @@ class RecordedCall {
   // Runs `step` for `seed` and eager beside it. "" if every result has the
   // same bits and no argument but the written ones changed; else what differs.
   std::string Compare(PreparedStep* step, int seed);
+  // The same with slot `result` in the memory of slot `operand`, which may
+  // change.
+  std::string CompareOver(PreparedStep* step, int seed, std::int32_t result,
+                          std::int32_t operand);
 
   // Runs the boxed way with `record` instead. What it throws, or "".
   std::string RunBoxed(const StepRecord& record);

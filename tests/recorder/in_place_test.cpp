@@ -1,0 +1,81 @@
+// InPlacePairs: over which operands the result of a step may lie.
+#include "recorder/in_place.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "recorder/schema_key.h"
+
+namespace tjit {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+
+TensorGeometry Matrix(std::int64_t rows, std::int64_t columns) {
+  TensorGeometry g;
+  g.itemsize = 4;
+  g.ndim = 2;
+  g.sizes[0] = rows;
+  g.sizes[1] = columns;
+  g.strides[0] = columns;
+  g.strides[1] = 1;
+  return g;
+}
+
+// op(s0, s1) -> s2, all of 3 x 5.
+StepRecord Step(const char* op) {
+  StepRecord step;
+  step.op = InternOp(op);
+  step.args.resize(2);
+  step.args[0].slot = 0;
+  step.args[0].geometry = Matrix(3, 5);
+  step.args[1].slot = 1;
+  step.args[1].geometry = Matrix(3, 5);
+  step.results.resize(1);
+  step.results[0].slot = 2;
+  step.results[0].geometry = Matrix(3, 5);
+  return step;
+}
+
+TEST(InPlace, PointwiseOpsOverOperandsThatLieAlike) {
+  EXPECT_THAT(InPlacePairs(Step("aten::add.Tensor")),
+              ElementsAre(Pair(2, 0), Pair(2, 1)));
+  EXPECT_THAT(InPlacePairs(Step("aten::gelu_backward")),
+              ElementsAre(Pair(2, 0), Pair(2, 1)));
+  EXPECT_THAT(InPlacePairs(Step("aten::mm")), IsEmpty());
+  EXPECT_THAT(InPlacePairs(Step("aten::add_.Tensor")), IsEmpty());
+}
+
+TEST(InPlace, OperandsThatLieOtherwise) {
+  StepRecord step = Step("aten::mul.Tensor");
+  step.args[0].geometry.sizes[0] = 1;  // a row for all
+  EXPECT_THAT(InPlacePairs(step), ElementsAre(Pair(2, 1)));
+  step.args[1].geometry.dtype = 1;
+  EXPECT_THAT(InPlacePairs(step), IsEmpty());
+  step = Step("aten::mul.Tensor");
+  step.args[0].geometry.offset = 4;
+  step.args[1].geometry.strides[0] = 6;
+  EXPECT_THAT(InPlacePairs(step), IsEmpty());
+}
+
+TEST(InPlace, AnOperandThatIsReadInTwoWays) {
+  StepRecord step = Step("aten::add.Tensor");
+  step.args[1].slot = 0;
+  EXPECT_FALSE(InPlacePairs(step).empty()) << "x + x";
+  std::swap(step.args[1].geometry.strides[0], step.args[1].geometry.strides[1]);
+  EXPECT_THAT(InPlacePairs(step), IsEmpty()) << "x + x.t()";
+}
+
+TEST(InPlace, ResultsThatAreNotNew) {
+  StepRecord step = Step("aten::add.Tensor");
+  step.results[0].kind = ResultRecord::Kind::kAlias;
+  EXPECT_THAT(InPlacePairs(step), IsEmpty());
+  step = Step("aten::add.Tensor");
+  step.args[1].written = true;
+  EXPECT_THAT(InPlacePairs(step), ElementsAre(Pair(2, 0)));
+}
+
+}  // namespace
+}  // namespace tjit
