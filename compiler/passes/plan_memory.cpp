@@ -196,11 +196,14 @@ class Chains {
     }
   }
 
-  // The largest first.
+  // The largest first, of equals the first: those then fill as few places as
+  // there are of them at a time.
   std::vector<Chain> Sorted() && {
-    std::stable_sort(
-        chains_.begin(), chains_.end(),
-        [](const Chain& a, const Chain& b) { return a.bytes > b.bytes; });
+    std::stable_sort(chains_.begin(), chains_.end(),
+                     [](const Chain& a, const Chain& b) {
+                       return a.bytes != b.bytes ? a.bytes > b.bytes
+                                                 : a.life.first < b.life.first;
+                     });
     return std::move(chains_);
   }
 
