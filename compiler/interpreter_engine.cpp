@@ -27,7 +27,9 @@ class InterpretedKernel : public Kernel {
     for (const ir::Instruction& in : function_.body) {
       const TjitMath* entry = FunctionFor(function_, in, functions);
       if (entry == nullptr) continue;
-      auto& entries = IsOfColumns(function_, in) ? column_entries_ : entries_;
+      auto& entries = IsOfWhole(function_, in)     ? whole_entries_
+                      : IsOfColumns(function_, in) ? column_entries_
+                                                   : entries_;
       entries[{in.op, TypeOf(function_, in)}] = entry;
     }
   }
@@ -64,6 +66,14 @@ class InterpretedKernel : public Kernel {
 
  private:
   bool Rows(const ir::RowsCall& call) const {
+    if (call.is_whole) {
+      const auto whole = whole_entries_.find({call.op, call.dtype});
+      if (whole != whole_entries_.end()) {
+        RunColumns(reinterpret_cast<TjitColumnFn>(whole->second->address),
+                   call.n, 1, call.a, call.number, call.out);
+        return true;
+      }
+    }
     const auto& entries = call.are_columns ? column_entries_ : entries_;
     const auto found = entries.find({call.op, call.dtype});
     if (found == entries.end()) return false;
@@ -109,7 +119,7 @@ class InterpretedKernel : public Kernel {
 
   const ir::Function function_;
   MathFunctions* const functions_;
-  Entries entries_, column_entries_;
+  Entries entries_, column_entries_, whole_entries_;
 };
 
 class InterpreterEngine : public Engine {
@@ -137,13 +147,19 @@ bool IsOfRows(const ir::Function& f, const ir::Instruction& in) {
   const ir::Family family = InfoOf(in.op).family;
   if (family != ir::Family::kReduce && family != ir::Family::kRow) return false;
   const ir::DType dtype = TypeOf(f, in);
-  return InfoOf(dtype).kind == ir::DTypeKind::kFloat && IsAlongRows(in);
+  return InfoOf(dtype).kind == ir::DTypeKind::kFloat && IsAlongRows(in) &&
+         !IsOverWhole(in);
 }
 
 bool IsOfColumns(const ir::Function& f, const ir::Instruction& in) {
   return InfoOf(in.op).family == ir::Family::kReduce &&
          InfoOf(TypeOf(f, in)).kind == ir::DTypeKind::kFloat &&
          IsAlongColumns(in);
+}
+
+bool IsOfWhole(const ir::Function& f, const ir::Instruction& in) {
+  return InfoOf(in.op).family == ir::Family::kReduce &&
+         InfoOf(TypeOf(f, in)).kind == ir::DTypeKind::kFloat && IsOverWhole(in);
 }
 
 namespace {
@@ -154,6 +170,10 @@ bool NeedsFunction(const ir::Function& f, const ir::Instruction& in,
   *function = nullptr;
   if (in.results.size() != 1) return false;
   const ir::DType dtype = TypeOf(f, in);
+  if (IsOfWhole(f, in)) {
+    *function = functions->ForWhole(in.op, dtype);
+    return true;
+  }
   if (IsOfColumns(f, in)) {
     *function = functions->ForColumns(in.op, dtype);
     return true;

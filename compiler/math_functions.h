@@ -21,6 +21,8 @@ class MathFunctions {
   virtual const TjitMath* For(ir::Op op, ir::DType dtype) = 0;
   // The same for a reduction of columns (IsOfColumns()): a TjitColumnFn.
   virtual const TjitMath* ForColumns(ir::Op op, ir::DType dtype) = 0;
+  // The same for one of all elements (IsOfWhole()).
+  virtual const TjitMath* ForWhole(ir::Op op, ir::DType dtype) = 0;
   // Computes n elements, all that there are, from one array of them per tensor
   // operand, and the scalar ones; halves are floats. Of an op with one operand,
   // in and out may be the same.
@@ -34,6 +36,9 @@ class MathFunctions {
 bool IsOfRows(const ir::Function& f, const ir::Instruction& in);
 // The op is a reduction of floats over all dims but the last.
 bool IsOfColumns(const ir::Function& f, const ir::Instruction& in);
+// The op is a reduction of floats over all dims that takes elements as they
+// come (IsOverWhole()); it is none of rows then.
+bool IsOfWhole(const ir::Function& f, const ir::Instruction& in);
 
 // The function that the instruction needs, of those that it may need; null if
 // it needs none.

@@ -31,9 +31,15 @@ const char* NameOf(RowOp op) {
     case RowOp::kColumnStd:
       return "std";
     case RowOp::kColumnSum:
+    case RowOp::kWholeSum:
       return "sum";
     case RowOp::kColumnMean:
+    case RowOp::kWholeMean:
       return "mean";
+    case RowOp::kWholeAmax:
+      return "amax";
+    case RowOp::kWholeAmin:
+      return "amin";
   }
   return "";
 }
@@ -63,6 +69,10 @@ bool RowOrderHolds(RowOp op, bool is_double, std::int64_t rows, std::int64_t n,
       return n < kGrain;
     case RowOp::kColumnSum:
     case RowOp::kColumnMean:
+    case RowOp::kWholeSum:
+    case RowOp::kWholeMean:
+    case RowOp::kWholeAmax:
+    case RowOp::kWholeAmin:
       return rows * n < kGrain;
     case RowOp::kColumnVar:
     case RowOp::kColumnStd:

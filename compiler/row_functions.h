@@ -32,13 +32,20 @@ enum class RowOp {
   kMoments,             // b: TjitRowNumber, eps; out: 1 / sqrt(variance + eps)
   kVar,                 // b: TjitRowNumber, the correction
   kStd,                 // the same
-  kColumnSum,           // from here on those over columns, TjitColumnFn
+  kColumnSum,           // from here on TjitColumnFn: those over columns
   kColumnMean,
   kColumnVar,  // number: the correction
   kColumnStd,
+  kWholeSum,  // from here on those of all elements, as rows of one each
+  kWholeMean,
+  kWholeAmax,
+  kWholeAmin,
 };
-constexpr int kRowOpCount = 15;
-constexpr bool IsOfColumns(RowOp op) { return op >= RowOp::kColumnSum; }
+constexpr int kRowOpCount = 19;
+constexpr bool IsOfWhole(RowOp op) { return op >= RowOp::kWholeSum; }
+constexpr bool IsOfColumns(RowOp op) {
+  return op >= RowOp::kColumnSum && !IsOfWhole(op);
+}
 
 // The name of ops.def, or a name of its own.
 const char* NameOf(RowOp op);

@@ -29,6 +29,9 @@ class MathProbe : public MathFunctions {
   const TjitMath* ForColumns(ir::Op op, ir::DType dtype) override {
     return rows_.ForColumns(op, dtype);
   }
+  const TjitMath* ForWhole(ir::Op op, ir::DType dtype) override {
+    return rows_.ForWhole(op, dtype);
+  }
   // REQUIRES: `function` is not one of rows.
   void Call(const TjitMath& function, const void* const* in,
             const double* scalars, void* out, std::int64_t n) const override;

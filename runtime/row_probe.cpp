@@ -134,6 +134,14 @@ at::Tensor Eager(RowOp op, const at::Tensor& a, const at::Tensor& b) {
       return at::var(a, at::IntArrayRef{0}, kCorrection, false);
     case RowOp::kColumnStd:
       return at::std(a, at::IntArrayRef{0}, kCorrection, false);
+    case RowOp::kWholeSum:
+      return at::sum(a);
+    case RowOp::kWholeMean:
+      return at::mean(a);
+    case RowOp::kWholeAmax:
+      return at::amax(a);
+    case RowOp::kWholeAmin:
+      return at::amin(a);
   }
   return {};
 }
@@ -203,7 +211,10 @@ void Compute(const RowFunction& f, const at::Tensor& a, const at::Tensor& b,
              at::Tensor& out) {
   const std::int64_t rows = a.size(0);
   const std::int64_t n = a.size(1);
-  if (IsOfColumns(f.op)) {
+  if (IsOfWhole(f.op)) {
+    RunColumns(f.run_columns, rows * n, 1, a.const_data_ptr(), 0,
+               out.data_ptr());
+  } else if (IsOfColumns(f.op)) {
     RunColumns(f.run_columns, rows, n, a.const_data_ptr(), kCorrection,
                out.data_ptr());
   } else if (f.op == RowOp::kMoments) {
@@ -299,10 +310,29 @@ std::optional<RowOp> RowProbe::ColumnOpOf(ir::Op op) {
   }
 }
 
+std::optional<RowOp> RowProbe::WholeOpOf(ir::Op op) {
+  switch (op) {
+    case ir::Op::kSum:
+      return RowOp::kWholeSum;
+    case ir::Op::kMean:
+      return RowOp::kWholeMean;
+    case ir::Op::kAmax:
+      return RowOp::kWholeAmax;
+    case ir::Op::kAmin:
+      return RowOp::kWholeAmin;
+    default:
+      return std::nullopt;
+  }
+}
+
 namespace {
 
 TjitMath EntryOf(const RowFunction& f) {
   const char* name = NameOf(f.op);
+  if (IsOfWhole(f.op)) {
+    return {name, f.is_double ? kTjitWholeF64 : kTjitWholeF32,
+            reinterpret_cast<void*>(f.run_columns), 0};
+  }
   if (IsOfColumns(f.op)) {
     return {name, f.is_double ? kTjitColumnF64 : kTjitColumnF32,
             reinterpret_cast<void*>(f.run_columns), 0};
@@ -340,6 +370,13 @@ const TjitMath* RowProbe::For(ir::Op op, ir::DType dtype) {
   const Found* found = FoundFor(*row_op, dtype);
   if (found == nullptr) return nullptr;
   return op == ir::Op::kNormMean ? &found->mean_entry : &found->entry;
+}
+
+const TjitMath* RowProbe::ForWhole(ir::Op op, ir::DType dtype) {
+  const std::optional<RowOp> whole_op = WholeOpOf(op);
+  if (!whole_op) return nullptr;
+  const Found* found = FoundFor(*whole_op, dtype);
+  return found == nullptr ? nullptr : &found->entry;
 }
 
 const TjitMath* RowProbe::ForColumns(ir::Op op, ir::DType dtype) {

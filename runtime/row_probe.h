@@ -32,11 +32,14 @@ class RowProbe {
 
   // The same over all dims but the last.
   const TjitMath* ForColumns(ir::Op op, ir::DType dtype);
+  // The same of all elements.
+  const TjitMath* ForWhole(ir::Op op, ir::DType dtype);
 
-  // The row function that computes an op of the IR over its last dim, and over
-  // all but the last.
+  // The row function that computes an op of the IR over its last dim, over all
+  // but the last, and over all.
   static std::optional<RowOp> RowOpOf(ir::Op op);
   static std::optional<RowOp> ColumnOpOf(ir::Op op);
+  static std::optional<RowOp> WholeOpOf(ir::Op op);
 
  private:
   struct Found {

@@ -147,12 +147,20 @@ class Machine : public RunMemory {
            in.dims.back() == static_cast<int>(dims) - 2;
   }
 
-  // Along the last dim or over columns, with a hook for it.
+  // A reduction of all elements.
+  static bool IsWhole(const Instruction& in) {
+    const std::size_t dims = in.operands[0].access.sizes.size();
+    return InfoOf(in.op).family == Family::kReduce && dims > 0 &&
+           in.dims.size() == dims;
+  }
+
+  // Along the last dim, over columns or everything, with a hook for it.
   bool HasRowsHook(const Instruction& in) const {
     const DType dtype = ValueOf(in.operands[0].value).dtype;
     const auto dims = static_cast<int>(in.operands[0].access.sizes.size());
     return hooks_.rows && (dtype == DType::kF32 || dtype == DType::kF64) &&
-           (in.dims == std::vector<int>{dims - 1} || AreColumns(in));
+           (in.dims == std::vector<int>{dims - 1} || AreColumns(in) ||
+            IsWhole(in));
   }
 
   bool Rows(const Instruction& in) {
@@ -170,7 +178,8 @@ class Machine : public RunMemory {
       const bool is_tensor = in.operands[k].is_tensor();
       if (is_tensor && !Gather(in.operands[k], &operands[k])) return false;
     }
-    const std::int64_t n = extents.sizes.back();
+    const bool is_whole = IsWhole(in);
+    const std::int64_t n = is_whole ? extents.numel() : extents.sizes.back();
     const std::int64_t rows = n == 0 ? 0 : extents.numel() / n;
     const bool is_reduction = InfoOf(in.op).family == Family::kReduce;
     const bool are_columns = AreColumns(in);
@@ -183,8 +192,8 @@ class Machine : public RunMemory {
     const double number =
         has_number ? ScalarAs<double>(ScalarOf(in.operands[1].scalar)) : 0;
     if (rows == 0 ||
-        !hooks_.rows({in.op, dtype, are_columns, rows, n, operands[0].data(),
-                      second, number, result.data()})) {
+        !hooks_.rows({in.op, dtype, are_columns, is_whole, rows, n,
+                      operands[0].data(), second, number, result.data()})) {
       return is_reduction ? Reduce<double>(in) : Row(in);
     }
     return Define(in.results[0], result);

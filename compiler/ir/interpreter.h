@@ -59,6 +59,7 @@ struct RowsCall {
   Op op;
   DType dtype;
   bool are_columns;  // the rows are added up, not their elements
+  bool is_whole;     // all elements are: one row
   std::int64_t rows;
   std::int64_t n;
   const void* a;

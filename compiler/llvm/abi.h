@@ -58,6 +58,8 @@ enum TjitMathKind : std::int32_t {
   kTjitMathBF16,   // as VML's; halves are floats in the arrays
   kTjitColumnF32,  // TjitColumnFn, over whole columns
   kTjitColumnF64,
+  kTjitWholeF32,  // TjitColumnFn, over all elements
+  kTjitWholeF64,
   // sqrt, which has no address: compiler/llvm/sqrt_step.h inline, in vectors of
   // 64 bytes. The caller may keep one for itself.
   kTjitSqrtStepF32,
@@ -93,6 +95,7 @@ struct TjitRowNumber {
 //   f(0, n, null, state, out)
 //
 // The function's own part lies behind the state, TjitColumnBytes(n) in all.
+// A reduction of all elements has as many rows, of one element each.
 struct alignas(64) TjitColumnState {
   double number;      // the scalar of the op, if it has one
   std::int64_t rows;  // of all calls together
@@ -102,6 +105,7 @@ using TjitColumnFn = void (*)(std::int64_t rows, std::int64_t n, const void* a,
                               TjitColumnState* state, void* out);
 constexpr std::int64_t kTjitColumnBytes = 32;             // of each column
 constexpr std::int64_t kTjitColumnStateBytes = 12 << 10;  // besides
+constexpr std::int64_t kTjitWholeStateBytes = 2 << 10;    // of all elements
 constexpr std::int64_t TjitColumnBytes(std::int64_t n) {
   return kTjitColumnStateBytes + kTjitColumnBytes * n;
 }

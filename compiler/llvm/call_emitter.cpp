@@ -23,6 +23,10 @@ Value* CallEmitter::Length() const {
   return loop_.frame.Number(loop_.code.sizes.back());
 }
 
+Value* CallEmitter::ColumnCount() const {
+  return loop_.code.is_whole ? Constant(1) : Length();
+}
+
 Value* CallEmitter::Result(const Step& step) const {
   return loop_.buffers[static_cast<std::size_t>(
       loop_.phases.buffer_of_value.at(step.result))];
@@ -126,23 +130,28 @@ void CallEmitter::CallColumns(const Step& step, Value* rows, Value* a,
                               Value* out) {
   llvm::Type* pointer = b_.getPtrTy();
   Call(step, {b_.getInt64Ty(), b_.getInt64Ty(), pointer, pointer, pointer},
-       {rows, Length(), a, states_.at(step.result), out});
+       {rows, ColumnCount(), a, states_.at(step.result), out});
+}
+
+Value* CallEmitter::StateBytes() const {
+  if (loop_.code.is_whole) return Constant(kTjitWholeStateBytes);
+  return b_.CreateAdd(b_.CreateMul(Length(), Constant(kTjitColumnBytes)),
+                      Constant(kTjitColumnStateBytes));
 }
 
 void CallEmitter::BeginColumns() {
-  const std::size_t row = loop_.code.sizes.size() - 1;
+  const std::size_t row =
+      loop_.code.sizes.size() - (loop_.code.is_whole ? 0 : 1);
   Value* rows = Constant(1);
   for (std::size_t d = 0; d < row; ++d) {
     rows = b_.CreateMul(rows, loop_.frame.Number(loop_.code.sizes[d]));
   }
   for (const Step& step : loop_.code.steps) {
     if (!step.is_column_call) continue;
-    Value* state = loop_.frame.Array(
-        b_.CreateAdd(b_.CreateMul(Length(), Constant(kTjitColumnBytes)),
-                     Constant(kTjitColumnStateBytes)));
+    Value* state = loop_.frame.Array(StateBytes());
     states_[step.result] = state;
-    columns_[step.result] = loop_.frame.Array(
-        b_.CreateMul(Length(), Constant(RegisterBytes(step.result_dtype))));
+    columns_[step.result] = loop_.frame.Array(b_.CreateMul(
+        ColumnCount(), Constant(RegisterBytes(step.result_dtype))));
     if (step.sources.size() > 1) {
       b_.CreateStore(
           loop_.frame.Scalar(step.sources[1].scalar, ir::DType::kF64, false, 1),
@@ -172,7 +181,7 @@ void CallEmitter::EndColumns() {
 void CallEmitter::StoreColumns(const ColumnStore& store) {
   Frame& frame = loop_.frame;
   llvm::Type* element = LaneTypes(b_, 1).MemoryType(store.dtype);
-  frame.For(Constant(0), Length(), Constant(1), [&](Value* j) {
+  frame.For(Constant(0), ColumnCount(), Constant(1), [&](Value* j) {
     Value* from = b_.CreateInBoundsGEP(element, columns_.at(store.value), j);
     Value* place = b_.CreateAdd(frame.Number(store.offset),
                                 b_.CreateMul(j, frame.Number(store.stride)));

@@ -28,7 +28,7 @@ class CallEmitter {
   void Rows(const Step& step, const Arrays& in, llvm::Value* rows);
 
   // A TjitColumnFn: of all steps before the loop, of one for some rows, of all
-  // behind the loop.
+  // behind the loop. The same of functions of all elements.
   void BeginColumns();
   void Columns(const Step& step, const Arrays& in, llvm::Value* rows);
   void EndColumns();
@@ -45,6 +45,8 @@ class CallEmitter {
   llvm::Value* Null() const;
   llvm::Value* Constant(std::int64_t number) const;
   llvm::Value* Length() const;
+  llvm::Value* ColumnCount() const;
+  llvm::Value* StateBytes() const;
 
   const LoopContext& loop_;
   Builder& b_;

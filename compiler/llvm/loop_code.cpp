@@ -36,6 +36,7 @@ class Resolver {
       : f_(f), plan_(plan), math_(math), sizes_(sizes) {
     code_.in_order = in_order;
     code_.is_columns = kind == LoopKind::kColumns;
+    code_.is_whole = kind == LoopKind::kWhole;
     code_.is_rows = kind == LoopKind::kRows || code_.is_columns;
   }
 
@@ -50,7 +51,8 @@ class Resolver {
       if (columns_.contains(store.value)) {
         code_.column_stores.push_back(
             {store.value, store.memory, ValueOf(store.value).dtype,
-             store.to.offset, store.to.strides.back()});
+             store.to.offset,
+             code_.is_whole ? ir::Size(0) : store.to.strides.back()});
         continue;
       }
       AddStore(AccessAt(store.memory, ValueOf(store.value).dtype, store.to),
@@ -76,7 +78,8 @@ class Resolver {
     return f_.values[static_cast<std::size_t>(id)];
   }
   bool IsOfColumns(const Instruction& in) const {
-    return code_.is_columns && InfoOf(in.op).family == ir::Family::kReduce;
+    return (code_.is_columns || code_.is_whole) &&
+           InfoOf(in.op).family == ir::Family::kReduce;
   }
   const Home& HomeOf(ValueId id) const {
     return plan_.homes[static_cast<std::size_t>(id)];
@@ -173,7 +176,10 @@ class Resolver {
   }
 
   void ChooseFunction(Step* step) {
-    step->math = math_.Find(step->op, step->dtype, step->is_column_call);
+    const auto over = !step->is_column_call ? MathTable::Over::kNone
+                      : code_.is_whole      ? MathTable::Over::kWhole
+                                            : MathTable::Over::kColumns;
+    step->math = math_.Find(step->op, step->dtype, over);
     if (step->math < 0) {
       if (!IsNative(step->op)) {
         Fail(absl::StrCat("%", step->result, ": no function for ",
@@ -216,7 +222,8 @@ std::string MakeLoopCodes(const Function& f, const LoopPlan& plan,
     codes->emplace_back();
     return Resolver(f, plan, math, sizes, in_order, loop.kind);
   };
-  if (loop.kind == LoopKind::kColumns || RunsInParts(loop.kind)) {
+  if (loop.kind == LoopKind::kColumns || loop.kind == LoopKind::kWhole ||
+      RunsInParts(loop.kind)) {
     auto in_parts = resolver(loop.sizes, loop.in_order);
     return in_parts.Run(loop, &codes->back());
   }

@@ -42,7 +42,7 @@ struct Step {
   bool is_row_call = false;    // of a row function, over elements
   bool is_of_row = false;      // the result has one element per row
   bool is_tail_call = false;   // of one that is told the place
-  bool is_column_call = false;  // the result has one element per column
+  bool is_column_call = false;  // the result is there when the loop ends
 };
 
 struct StoreTo {
@@ -52,7 +52,8 @@ struct StoreTo {
   bool is_of_row = false;
 };
 
-// A result of columns goes to offset, offset + stride, ... when the loop ends.
+// A result of columns goes to offset, offset + stride, ... when the loop ends;
+// one of all elements is one column.
 struct ColumnStore {
   ir::ValueId value = ir::kNoValue;
   int memory = 0;
@@ -61,7 +62,8 @@ struct ColumnStore {
 };
 
 // Of a rows loop (Note [Rows] in form_loops.h) the last dim is the row, and
-// there is one before it. A columns loop is a rows loop too, in order.
+// there is one before it. A columns loop is a rows loop too, in order; a whole
+// loop is in order and may have any dims.
 struct LoopCode {
   ir::Sizes sizes;  // outermost first
   std::vector<MemoryAccess> accesses;
@@ -71,6 +73,7 @@ struct LoopCode {
   bool is_rows = false;
   std::vector<ColumnStore> column_stores;
   bool is_columns = false;
+  bool is_whole = false;
 };
 
 // The codes of a loop, to run in order: one, but two of an update. Returns ""

@@ -51,9 +51,11 @@ class LoopEmitter {
         });
       });
       if (code_.is_columns) calls_.EndColumns();
-    } else if (phases_.uses_tiles() || is_transposing_) {
-      if (phases_.uses_tiles()) MakeBuffers();
+    } else if (phases_.uses_tiles() || code_.is_whole || is_transposing_) {
+      if (phases_.uses_tiles() || code_.is_whole) MakeBuffers();
+      if (code_.is_whole) calls_.BeginColumns();
       OuterDims(0, code_.sizes.size() > 1 ? 2 : 1, [&] { Tiles(); });
+      if (code_.is_whole) calls_.EndColumns();
     } else {
       OuterDims(0, 1, [&] {
         const Range range = RangeOf(code_.sizes.size() - 1);
@@ -237,7 +239,9 @@ class LoopEmitter {
       for (const int call : CallsOf(code_, phases_, phase)) {
         const Step& step = code_.steps[static_cast<std::size_t>(call)];
         const CallEmitter::Arrays in = ArraysOf(step, first);
-        if (step.is_tail_call) {
+        if (step.is_column_call) {
+          calls_.Columns(step, in, elements);
+        } else if (step.is_tail_call) {
           calls_.Tail(step, in, elements, PlaceOf(first_row, first),
                       ElementCount(false));
         } else {

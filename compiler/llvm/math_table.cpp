@@ -16,7 +16,7 @@ struct KindInfo {
   DType dtype;
   int lanes;
   bool is_row = false;
-  bool is_column = false;
+  MathTable::Over over = MathTable::Over::kNone;
   bool is_sqrt_step = false;
 };
 constexpr KindInfo kKinds[kTjitMathKindCount] = {
@@ -35,10 +35,12 @@ constexpr KindInfo kKinds[kTjitMathKindCount] = {
     {true, true, DType::kBF16, 0},
     {true, true, DType::kF16, 0},
     {true, false, DType::kBF16, 0},
-    {true, false, DType::kF32, 0, false, true},
-    {true, false, DType::kF64, 0, false, true},
-    {false, false, DType::kF32, 16, false, false, true},
-    {false, false, DType::kF64, 8, false, false, true},
+    {true, false, DType::kF32, 0, false, MathTable::Over::kColumns},
+    {true, false, DType::kF64, 0, false, MathTable::Over::kColumns},
+    {true, false, DType::kF32, 0, false, MathTable::Over::kWhole},
+    {true, false, DType::kF64, 0, false, MathTable::Over::kWhole},
+    {false, false, DType::kF32, 16, false, MathTable::Over::kNone, true},
+    {false, false, DType::kF64, 8, false, MathTable::Over::kNone, true},
 };
 
 const KindInfo& InfoOfKind(const TjitMath& entry) {
@@ -50,7 +52,7 @@ const KindInfo& InfoOfKind(const TjitMath& entry) {
 MathTable::MathTable(const TjitMath* entries, int count, int vector_bits)
     : entries_(entries, entries + count), vector_bits_(vector_bits) {}
 
-int MathTable::Find(ir::Op op, ir::DType dtype, bool over_columns) const {
+int MathTable::Find(ir::Op op, ir::DType dtype, Over over) const {
   if (InfoOf(dtype).kind != ir::DTypeKind::kFloat) return -1;
   const bool is_narrow = InfoOf(dtype).bytes == 2;
   int found = -1;
@@ -59,8 +61,7 @@ int MathTable::Find(ir::Op op, ir::DType dtype, bool over_columns) const {
     if (entry.kind < 0 || entry.kind >= kTjitMathKindCount) continue;
     const KindInfo& kind = InfoOfKind(entry);
     if (kind.lanes * InfoOf(kind.dtype).bytes * 8 > vector_bits_ ||
-        kind.is_column != over_columns ||
-        std::strcmp(entry.op, ir::InfoOf(op).name) != 0) {
+        kind.over != over || std::strcmp(entry.op, ir::InfoOf(op).name) != 0) {
       continue;
     }
     if (kind.dtype == dtype) return static_cast<int>(i);

@@ -10,7 +10,8 @@
 //   block; f16 and bf16 use those of f32 and round where there is no table.
 //   The root of sqrt_step.h is one whose code stands in the block.
 // - row functions (reductions and row ops) run over some whole rows, see
-//   phases.h. Only for f32 and f64 themselves; so are functions of columns.
+//   phases.h. Only for f32 and f64 themselves; so are functions of columns and
+//   of all elements.
 //
 // Note [Tails]. Eager runs sigmoid, silu, gelu and others in two formulas: one
 // for whole vectors, and another one for the elements behind the last of them,
@@ -36,8 +37,9 @@ class MathTable {
   MathTable(const TjitMath* entries, int count, int vector_bits);
 
   // Index of the first entry for the op that the vectors allow, or -1.
-  // `over_columns`: a function of columns, else none.
-  int Find(ir::Op op, ir::DType dtype, bool over_columns) const;
+  // `over`: of what the function reduces; kNone of all others.
+  enum class Over { kNone, kColumns, kWhole };
+  int Find(ir::Op op, ir::DType dtype, Over over) const;
   const TjitMath& at(int index) const {
     return entries_[static_cast<std::size_t>(index)];
   }

@@ -18,9 +18,10 @@ class Sharer {
   std::string Run(const LoopCode& code) {
     shared_.code = code;
     absl::StrAppend(&text_, code.sizes.size(), code.in_order ? "o" : "d",
-                    code.is_columns ? "c"
-                    : code.is_rows  ? "r"
-                                    : "");
+                    code.is_whole     ? "w"
+                    : code.is_columns ? "c"
+                    : code.is_rows    ? "r"
+                                      : "");
     for (Size& size : shared_.code.sizes) Replace(&size, false);
     for (MemoryAccess& access : shared_.code.accesses) {
       access.memory = IndexOf(access.memory, &memory_, &shared_.memory);

@@ -1,7 +1,7 @@
 // Reductions. Of any dims where the result does not depend on the order: any
 // and all, and sum, the greatest and the smallest of integers. Of floats, where
-// sums round and 0 and -0 are equal, those of rows and of columns, which eager
-// and a row function go through in one order (rows.h).
+// sums round and 0 and -0 are equal, those of rows, of columns and of all
+// elements, which eager and a row function go through in one order (rows.h).
 #include <algorithm>
 #include <vector>
 
@@ -122,6 +122,9 @@ bool ReduceFloats(StepLowering& s, Op op, const Node& x,
                   const std::vector<int>& dims, bool keepdim) {
   if (s.target_dtype() != x.dtype) return s.Refuse("converts what it adds");
   const bool is_sum = op == Op::kSum || op == Op::kMean;
+  if (dims.size() == x.dims.size()) {
+    return HasWhole(s, 0, dims) && s.Store(s.Reduce(op, x, dims, keepdim));
+  }
   if (is_sum && IsShortSum(s, 0, dims)) {
     return s.Store(AddSlices(s, x, 0, false, op == Op::kMean));
   }
@@ -142,6 +145,9 @@ bool Reduce(StepLowering& s, const OpRule& rule) {
   const auto& [x, dims, keepdim] = in;
   const bool is_logical = rule.op == Op::kAny || rule.op == Op::kAllOf;
   const bool is_float = InfoOf(x.dtype).kind == DTypeKind::kFloat;
+  if (rule.spec[0] == '-' && !is_logical && is_float) {
+    return s.Refuse("takes zeros in another order than amax");
+  }
   if (!is_logical && is_float) {
     return ReduceFloats(s, rule.op, x, dims, keepdim);
   }

@@ -115,6 +115,20 @@ bool AddsUpColumns(StepLowering& s, std::size_t arg,
          s.Refuse("is split among threads");
 }
 
+bool HasWhole(StepLowering& s, std::size_t arg, const std::vector<int>& dims) {
+  const TensorGeometry& g = s.record().args[arg].geometry;
+  if (!IsFloat(g)) {
+    return s.Refuse("computes in another type than f32 and f64");
+  }
+  if (static_cast<int>(dims.size()) != g.ndim) {
+    return s.Refuse("leaves some dims");
+  }
+  if (!IsRowMajor(g)) return s.Refuse("reads elements that do not lie densely");
+  if (g.numel() < 2) return s.Refuse("has less than two elements");
+  return s.has_one_thread() || g.numel() < kGrain ||
+         s.Refuse("is split among threads");
+}
+
 bool IsShortSum(const StepLowering& s, std::size_t arg,
                 const std::vector<int>& dims) {
   constexpr std::int64_t kFew = 16;          // sums.h: one level

@@ -31,6 +31,11 @@ bool HasColumns(StepLowering& s, std::size_t arg, const std::vector<int>& dims);
 bool AddsUpColumns(StepLowering& s, std::size_t arg,
                    const std::vector<int>& dims);
 
+// Tensor argument `arg` is f32 or f64 and row-major, `dims` are all of its
+// dims, and eager goes through its elements on one thread, as through one long
+// row. Else refuses.
+bool HasWhole(StepLowering& s, std::size_t arg, const std::vector<int>& dims);
+
 // Eager adds up the elements of each row one after the other: two or three of
 // the last dim, side by side in memory.
 bool IsSumOfShortRows(const StepLowering& s, std::size_t arg,

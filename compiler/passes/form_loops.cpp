@@ -37,7 +37,9 @@ class Planner {
     loads_.resize(static_cast<std::size_t>(f_.externals));
     placed_.resize(static_cast<std::size_t>(f_.externals));
     for (std::size_t l = 0; l < plan_.loops.size(); ++l) {
-      plan_.loops[l].in_order = plan_.loops[l].kind == LoopKind::kColumns;
+      const LoopKind kind = plan_.loops[l].kind;
+      plan_.loops[l].in_order =
+          kind == LoopKind::kColumns || kind == LoopKind::kWhole;
       for (const int i : plan_.loops[l].instructions) {
         for (const ValueId id : At(i).results) {
           loop_of_[static_cast<std::size_t>(id)] = static_cast<int>(l);
@@ -336,6 +338,8 @@ const char* Name(LoopKind kind) {
       return "rows";
     case LoopKind::kColumns:
       return "columns";
+    case LoopKind::kWhole:
+      return "whole";
     case LoopKind::kReduce:
       return "reduce";
     case LoopKind::kRow:

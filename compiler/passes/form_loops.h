@@ -39,6 +39,9 @@
 // *columns* loop. It goes through the rows in order, on one thread, and what it
 // has for each column is there when it ends, so nothing in it reads that.
 //
+// Note [Whole]. So does a sum, a mean or an extreme of all elements: a *whole*
+// loop, in order, whose results are there when it ends.
+//
 // Memory is numbered: externals, then returned values, then scratch.
 // REQUIRES of whoever runs a plan: externals, returned values and scratch do
 // not overlap each other.
@@ -61,6 +64,7 @@ enum class LoopKind : std::uint8_t {
                // of rows, reduce and row ops along the last dim
   kColumns,    // pointwise instructions and reduce ops of all dims but the
                // last; in order
+  kWhole,      // the same with reduce ops of all dims; in order
   kReduce,     // pointwise instructions, the last is a reduce op of other dims
   kRow,        // pointwise instructions, the last is a row op of another dim
   kUpdate,     // one `update`: its first operand is copied whole to the home

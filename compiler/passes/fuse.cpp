@@ -173,7 +173,9 @@ class Fuser {
   bool IsRows(int loop) { return LoopAt(loop).kind == LoopKind::kRows; }
   bool IsInParts(int loop) { return RunsInParts(LoopAt(loop).kind); }
   bool TakesSiblings(int loop) {
-    return IsInParts(loop) || LoopAt(loop).kind == LoopKind::kColumns;
+    const LoopKind kind = LoopAt(loop).kind;
+    return IsInParts(loop) || kind == LoopKind::kColumns ||
+           kind == LoopKind::kWhole;
   }
 
   // The loop of the instruction that makes the operand; -1 for an external.
@@ -237,8 +239,9 @@ class Fuser {
         const int earlier = readers[k].instruction;
         const int a = LoopOf(earlier), b = LoopOf(reader);
         if (a == b) break;
-        if (TakesSiblings(a) && IsInParts(a) == IsInParts(b) &&
-            ReadAlike(id, earlier, reader) &&
+        const bool are_alike =
+            IsInParts(a) ? IsInParts(b) : LoopAt(a).kind == LoopAt(b).kind;
+        if (TakesSiblings(a) && are_alike && ReadAlike(id, earlier, reader) &&
             StreamsOf(a, b) <= kMaxSiblingStreams && CanMergeSiblings(a, b)) {
           Merge(a, b);
           break;

@@ -35,6 +35,9 @@ bool TakesRegister(const ir::Function& function, const ir::Instruction& in,
 bool IsAlongRows(const ir::Instruction& in);
 // The reduce op goes over all dims but the last: Note [Columns].
 bool IsAlongColumns(const ir::Instruction& in);
+// The reduce op goes over all dims, and there is a function for it that takes
+// the elements as they come: Note [Whole].
+bool IsOverWhole(const ir::Instruction& in);
 // Note [Rows] in form_loops.h. True if each element of the pointwise
 // instruction reads what the value has for its row: all dims but the last.
 bool ReadsRow(const ir::Function& function, const ir::Instruction& in,

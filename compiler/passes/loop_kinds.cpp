@@ -14,6 +14,7 @@ LoopKind LoopKindOf(const Instruction& in) {
   const bool is_of_rows = IsAlongRows(in) && !in.keepdim;
   switch (InfoOf(in.op).family) {
     case ir::Family::kReduce:
+      if (IsOverWhole(in)) return LoopKind::kWhole;
       if (is_of_rows) return LoopKind::kRows;
       return IsAlongColumns(in) ? LoopKind::kColumns : LoopKind::kReduce;
     case ir::Family::kRow:
@@ -45,6 +46,13 @@ bool IsAlongColumns(const Instruction& in) {
   const auto ndim = static_cast<int>(in.operands[0].access.sizes.size());
   return ndim > 1 && static_cast<int>(in.dims.size()) == ndim - 1 &&
          in.dims.back() == ndim - 2;
+}
+
+bool IsOverWhole(const Instruction& in) {
+  const bool has_function = in.op == ir::Op::kSum || in.op == ir::Op::kMean ||
+                            in.op == ir::Op::kAmax || in.op == ir::Op::kAmin;
+  return has_function && !in.dims.empty() &&
+         in.dims.size() == in.operands[0].access.sizes.size();
 }
 
 bool AreRowsOf(const ir::Sizes& rows, const ir::Sizes& all) {

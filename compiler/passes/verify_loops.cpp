@@ -111,7 +111,7 @@ class PlanVerifier {
   bool Belongs(const Loop& loop, int i, bool is_root) const {
     const LoopKind kind = LoopKindOf(At(i));
     const ir::Sizes sizes = LoopSizesOf(f_, At(i));
-    if (loop.kind == LoopKind::kColumns) {
+    if (loop.kind == LoopKind::kColumns || loop.kind == LoopKind::kWhole) {
       return (kind == loop.kind || kind == LoopKind::kPointwise) &&
              sizes == loop.sizes && loop.in_order;
     }

@@ -6,7 +6,8 @@
 //     is alone. All others are pointwise, over the sizes of the loop. In a rows
 //     loop there are any number of reduce and row ops along the last dim, and
 //     pointwise instructions over the sizes without that dim as well; in a
-//     columns loop, which is in order, any number of reductions of columns.
+//     columns loop, which is in order, any number of reductions of columns, in
+//     a whole loop, which is too, of those of all elements.
 // (2) An operand that the same loop makes is made before it and read as it lies
 //     (not by an update), or in a rows loop with stride 0 along the row. Any
 //     other has a home that an earlier loop filled, or is external.

@@ -12,6 +12,7 @@
 #include "compiler/row_functions/moments.h"
 #include "compiler/row_functions/softmax.h"
 #include "compiler/row_functions/welford.h"
+#include "compiler/row_functions/whole.h"
 
 namespace tjit::rows {
 namespace {
@@ -70,7 +71,7 @@ void Run(std::int64_t rows, std::int64_t n, const void* a, const void* b,
 
 struct FunctionList {
   constexpr void Add(const RowFunction& function) { at[count++] = function; }
-  RowFunction at[38] = {};
+  RowFunction at[46] = {};
   int count = 0;
 };
 
@@ -109,6 +110,10 @@ constexpr void AddAll(FunctionList* list) {
   AddColumns<T, SumColumns<Isa, T, true>>(RowOp::kColumnMean, list);
   AddColumns<T, VarColumns<Isa, T, false>>(RowOp::kColumnVar, list);
   AddColumns<T, VarColumns<Isa, T, true>>(RowOp::kColumnStd, list);
+  AddColumns<T, SumWhole<Isa, T, false>>(RowOp::kWholeSum, list);
+  AddColumns<T, SumWhole<Isa, T, true>>(RowOp::kWholeMean, list);
+  AddColumns<T, ExtremeWhole<Isa, T, true>>(RowOp::kWholeAmax, list);
+  AddColumns<T, ExtremeWhole<Isa, T, false>>(RowOp::kWholeAmin, list);
 }
 
 // All functions of one Isa; of two that differ in contracting, the one that

@@ -1,5 +1,6 @@
-// Columns loops and the statistics of layer norm as kernels, with the functions
-// of compiler/row_functions, against the interpreter with the same ones.
+// Columns and whole loops and the statistics of layer norm as kernels, with the
+// functions of compiler/row_functions, against the interpreter with the same
+// ones.
 #include "compiler/row_functions.h"
 #include "gtest/gtest.h"
 #include "tests/compiler/llvm_testing.h"
@@ -7,13 +8,14 @@
 namespace tjit::ir {
 namespace {
 
-const RowFunction* Find(const char* op, bool is_double, bool is_columns) {
+const RowFunction* Find(const char* op, bool is_double, bool is_columns,
+                        bool is_whole = false) {
   for (int i = 0; i < kPlainRows.count; ++i) {
     const RowFunction& f = kPlainRows.functions[i];
     const bool is_mean = f.op == RowOp::kMoments && op[5] == 'm';
     const std::string name = is_mean ? "norm_mean" : NameOf(f.op);
     if (name == op && f.is_double == is_double &&
-        IsOfColumns(f.op) == is_columns) {
+        IsOfColumns(f.op) == is_columns && IsOfWhole(f.op) == is_whole) {
       return &f;
     }
   }
@@ -26,6 +28,12 @@ const std::vector<TjitMath>& Functions() {
     for (int i = 0; i < kPlainRows.count; ++i) {
       const RowFunction& f = kPlainRows.functions[i];
       if (f.op == RowOp::kSoftmax || f.op == RowOp::kLogSoftmax) continue;
+      if (IsOfWhole(f.op)) {
+        made->push_back({NameOf(f.op),
+                         f.is_double ? kTjitWholeF64 : kTjitWholeF32,
+                         reinterpret_cast<void*>(f.run_columns), 0});
+        continue;
+      }
       if (IsOfColumns(f.op)) {
         made->push_back({NameOf(f.op),
                          f.is_double ? kTjitColumnF64 : kTjitColumnF32,
@@ -44,9 +52,13 @@ const std::vector<TjitMath>& Functions() {
 }
 
 bool Call(const RowsCall& call) {
-  const RowFunction* f =
-      Find(InfoOf(call.op).name, call.dtype == DType::kF64, call.are_columns);
+  const RowFunction* f = Find(InfoOf(call.op).name, call.dtype == DType::kF64,
+                              call.are_columns, call.is_whole);
   if (f == nullptr) return false;
+  if (call.is_whole) {
+    RunColumns(f->run_columns, call.n, 1, call.a, call.number, call.out);
+    return true;
+  }
   const bool is_mean = call.op == Op::kNormMean;
   if (call.are_columns) {
     RunColumns(f->run_columns, call.rows, call.n, call.a, call.number,
@@ -184,6 +196,52 @@ TEST(LlvmColumnsTest, LayerNorm) {
   return %2
 })",
              1);
+}
+
+TEST(LlvmColumnsTest, AllElements) {
+  for (const std::string type : {"f32", "f64"}) {
+    for (const std::string op : {"sum", "mean", "amax", "amin"}) {
+      ExpectSame("func f(n0, n1) {\n  external %0: " + type +
+                     "[n0*n1]\n  %1 = " + op + " " + type +
+                     "[] %0[n0,n1] dims=[0,1]\n  return %1\n}",
+                 1);
+      ExpectSame("func f(n0, n1) {\n  external %0: " + type +
+                     "[n0*n1]\n  external %1: " + type + "[3]\n  %2 = square " +
+                     type + "[n0*n1] %0\n  %3 = " + op + " " + type +
+                     "[1] %2 dims=[0] keepdim\n  write %1[1](2)+1 = %3\n}",
+                 1);
+    }
+  }
+}
+
+// Operands that lie otherwise keep the elements' order; a value that others
+// read too has a loop of its own.
+TEST(LlvmColumnsTest, AllElementsWithWhatIsAround) {
+  ExpectSame(R"(func f(n0, n1) {
+  external %0: f32[n0*n1]
+  external %1: f32[n1]
+  external %2: f32[n0]
+  scalar $0: f64
+  %3 = mul f32[n0,n1] %0[n0,n1], %1[n0,n1](0,1)
+  %4 = add f32[n0,n1] %3, %2[n0,n1](1,0), 1
+  %5 = add f32[n0,n1] %4, $0, 1
+  %6 = sum f32[] %5 dims=[0,1]
+  %7 = mean f32[] %4 dims=[0,1]
+  %8 = amax f32[] %0[n0,n1](1,n0) dims=[0,1]
+  %9 = square f32[n0,n1] %0[n0,n1]
+  %10 = sum f32[] %9 dims=[0,1]
+  %11 = div f32[n0,n1] %9, %10[n0,n1](0,0)
+  %12 = add f32[] %6, %8, 1
+  return %11, %12, %7
+})",
+             7);
+  ExpectSame(R"(func f(n0, n1) {
+  external %0: f64[n0*n1*2]
+  %1 = sum f64[] %0[2,n0,n1](n1,n1*2,1) dims=[0,1,2]
+  %2 = amin f64[] %0[n0,n1](2,n0*2) dims=[0,1]
+  return %1, %2
+})",
+             2);
 }
 
 TEST(LlvmColumnsTest, ColumnsAreBounded) {

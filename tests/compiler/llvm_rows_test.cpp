@@ -153,12 +153,12 @@ TEST(LlvmRowsTest, OneRowOfAll) {
   const Function f = Parsed(R"(func f(n0) {
   external %0: f32[n0]
   %1 = square f32[n0] %0
-  %2 = sum f32[] %1 dims=[0]
-  %3 = mul f32[n0] %0, %2[n0](0)
+  %2 = softmax f32[n0] %1 dims=[0]
+  %3 = mul f32[n0] %0, %2
   return %2
   return %3
 })");
-  const CompiledKernel kernel(f, With(RowMath()));
+  const CompiledKernel kernel(f, With(ArrayVectorAndRowMath()));
   ASSERT_EQ(kernel.error(), "");
   EXPECT_EQ(kernel.kernel().loop_count, 1);
   for (const std::int64_t n : Lengths()) {

@@ -254,6 +254,64 @@ TEST(LowerRowsTest, ColumnsThatEagerSplitsAmongThreads) {
   at::set_num_threads(before);
 }
 
+// Of all elements, alone and with a prologue and an epilogue.
+void ExpectWhole(const Tensor& x, const std::vector<std::int64_t>& dims,
+                 const std::string& what) {
+  for (const char* op : kReductions) {
+    for (const bool keepdim : {false, true}) {
+      RecordedGroup group;
+      const Tensor square = group.Call("aten::mul.Tensor", {x, x});
+      std::vector<IValue> stack = ReductionOf(op, square, 0, keepdim);
+      stack[1] = dims;
+      const Tensor y = group.Call(op, stack);
+      stack[0] = x;
+      const Tensor z = group.Call(op, stack);
+      group.Call("aten::mul.Tensor", {y, z});
+      group.SetThreads(1);
+      EXPECT_EQ(group.Compare(), "") << op << " of " << what;
+    }
+  }
+}
+
+TEST(LowerRowsTest, ReductionsOfAll) {
+  std::uint64_t seed = 500;
+  for (const at::ScalarType type : kTypes) {
+    for (const std::int64_t n : {2, 3, 7, 15, 16, 17, 31, 33, 64, 127, 129, 500,
+                                 1000, 4097, 30000, 70001}) {
+      ExpectWhole(Numbers({n}, type, ++seed), {0}, absl::StrCat(n));
+      ExpectWhole(Numbers({3, n}, type, ++seed), {0, 1},
+                  absl::StrCat("3 rows of ", n));
+    }
+    ExpectWhole(Numbers({4, 9, 30}, type, 1), {}, "three dims");
+    ExpectWhole(Numbers({4, 9, 30}, type, 1), {-1, 0, 1}, "three dims");
+    ExpectWhole(Numbers({1, 9, 1, 30}, type, 1), {}, "dims of size one");
+    ExpectWhole(Numbers({9, 10}, type, 1).narrow(0, 2, 5), {}, "some rows");
+    ExpectWhole(at::full({3, 50}, -0.0, type), {}, "zeros");
+  }
+}
+
+TEST(LowerRowsTest, ReductionsOfAllThatAreRefused) {
+  const std::vector<std::int64_t> all = {};
+  const auto expect = [&](const Tensor& x, const std::string& why) {
+    RecordedGroup group;
+    std::vector<IValue> stack = ReductionOf("aten::amax", x, 0, false);
+    stack[1] = all;
+    group.Call("aten::amax", stack);
+    EXPECT_EQ(group.ExpectRefused(why), "");
+  };
+  const Tensor x = Numbers({6, 50}, at::kFloat, 7);
+  expect(x.t(), "do not lie densely");
+  expect(x.narrow(1, 0, 3), "do not lie densely");
+  expect(x.narrow(1, 0, 1).narrow(0, 0, 1), "less than two elements");
+  expect(x.to(at::kBFloat16), "another type than f32 and f64");
+  expect(Numbers({400, 100}, at::kFloat, 7), "is split among threads");
+  for (const char* op : {"aten::max", "aten::min"}) {
+    RecordedGroup group;
+    group.Call(op, {x});
+    EXPECT_EQ(group.ExpectRefused("another order than amax"), "");
+  }
+}
+
 TEST(LowerRowsTest, VariancesOfRows) {
   for (const at::ScalarType type : kTypes) {
     for (const std::int64_t n : {2, 3, 17, 100}) {

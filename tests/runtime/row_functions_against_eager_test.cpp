@@ -56,6 +56,14 @@ at::Tensor Eager(RowOp op, const at::Tensor& a, const at::Tensor& b) {
       return a.var(at::IntArrayRef{0}, kCorrection, false);
     case RowOp::kColumnStd:
       return a.std(at::IntArrayRef{0}, kCorrection, false);
+    case RowOp::kWholeSum:
+      return a.sum();
+    case RowOp::kWholeMean:
+      return a.mean();
+    case RowOp::kWholeAmax:
+      return a.amax();
+    case RowOp::kWholeAmin:
+      return a.amin();
   }
   return {};
 }
@@ -68,7 +76,10 @@ at::Tensor Computed(const RowFunction& f, const at::Tensor& a,
   const TjitRowNumber eps{
       kEps, f.op == RowOp::kMoments ? out[0].data_ptr() : nullptr};
   const TjitRowNumber correction{kCorrection, nullptr};
-  if (IsOfColumns(f.op)) {
+  if (IsOfWhole(f.op)) {
+    RunColumns(f.run_columns, rows * n, 1, a.const_data_ptr(), 0,
+               out.data_ptr());
+  } else if (IsOfColumns(f.op)) {
     RunColumns(f.run_columns, rows, n, a.const_data_ptr(), kCorrection,
                out.data_ptr());
   } else if (f.op == RowOp::kMoments) {
@@ -188,7 +199,8 @@ std::string NameOfCase(
   return std::string(NameOf(static_cast<RowOp>(std::get<0>(info.param)))) +
          (IsOfColumns(static_cast<RowOp>(std::get<0>(info.param)))
               ? "_of_columns"
-              : "") +
+          : IsOfWhole(static_cast<RowOp>(std::get<0>(info.param))) ? "_of_all"
+                                                                   : "") +
          (std::get<1>(info.param) ? "_f64" : "_f32");
 }
 
@@ -234,6 +246,21 @@ TEST(RowProbeTable, HasAnEntryForEachReductionOfColumns) {
   ASSERT_NE(rstd, nullptr);
   EXPECT_STREQ(mean->op, "norm_mean");
   EXPECT_EQ(mean->address, rstd->address);
+}
+
+TEST(RowProbeTable, HasAnEntryForEachReductionOfAll) {
+  for (const ir::Op op :
+       {ir::Op::kSum, ir::Op::kMean, ir::Op::kAmax, ir::Op::kAmin}) {
+    for (const ir::DType dtype : {ir::DType::kF32, ir::DType::kF64}) {
+      const TjitMath* entry = TheProbe().ForWhole(op, dtype);
+      ASSERT_NE(entry, nullptr);
+      EXPECT_STREQ(entry->op, InfoOf(op).name);
+      EXPECT_EQ(entry->kind,
+                dtype == ir::DType::kF64 ? kTjitWholeF64 : kTjitWholeF32);
+    }
+  }
+  EXPECT_EQ(TheProbe().ForWhole(ir::Op::kVar, ir::DType::kF32), nullptr);
+  EXPECT_EQ(TheProbe().ForWhole(ir::Op::kSum, ir::DType::kBF16), nullptr);
 }
 
 TEST(RowProbeTable, HasAnEntryForEachRowOpOfTheIr) {

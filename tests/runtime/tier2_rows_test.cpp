@@ -157,6 +157,33 @@ TEST_P(Tier2RowsTest, ColumnsInOnePass) {
   }
 }
 
+// A step of a loss: what it is made of is in its sum's loop.
+TEST_P(Tier2RowsTest, SumsOfAll) {
+  for (const auto type : {at::kFloat, at::kDouble}) {
+    const Tensor x = at::randn({60, 70}, type), y = at::randn({60, 70}, type);
+    ExpectFused([=] { return (x - y).pow(2).mean(); }, 3);
+    ExpectFused(
+        [=] {
+          const Tensor e = at::exp(x - x.amax());
+          return e / e.sum() + y.abs().amin();
+        },
+        8);
+  }
+}
+
+// With one thread of any length; with more, as long as eager does not share the
+// elements among them.
+TEST_P(Tier2RowsTest, SumsOfAllOfManyElements) {
+  const Tensor x = at::randn({300, 301});
+  ExpectFused([=] { return (x * x).sum() * 0.5; }, 3);
+  const int before = at::get_num_threads();
+  at::set_num_threads(2);
+  ExpectFused([=] { return (x * 0.5 + 1).sum(); }, 1);
+  const Tensor few = at::randn({300, 84});
+  ExpectFused([=] { return (few * 0.5 + 1).sum(); }, 3);
+  at::set_num_threads(before);
+}
+
 TEST_P(Tier2RowsTest, SumsOfFewSlices) {
   const Tensor x = at::randn({9, 16, 64});
   const Tensor c = at::randn({9, 1, 1});
