@@ -70,33 +70,6 @@ bool LeakyReluBackward(StepLowering& s, const OpRule&) {
   return s.Store(s.Apply(Op::kWhere, {is_positive, x[0], Mul(s, x[0], slope)}));
 }
 
-enum Reduction : std::uint64_t { kNone = 0, kMean = 1, kSum = 2 };
-
-// (input, target, reduction)
-bool MseLoss(StepLowering& s, const OpRule&) {
-  std::vector<Node> x;
-  if (s.Static(0) != kNone) return s.Refuse("reduces");
-  if (!Floats(s, 2, &x)) return false;
-  const Node difference = Sub(s, x[0], x[1]);
-  return s.Store(Mul(s, difference, difference));
-}
-
-// (gradient, input, target, reduction): 2 / n * (input - target) * gradient
-bool MseLossBackward(StepLowering& s, const OpRule&) {
-  std::vector<Node> x;
-  if (!Floats(s, 3, &x)) return false;
-  double factor = 2;
-  if (s.Static(0) == kMean) {
-    s.Fix(x[1].dims);
-    double count = 1;
-    for (const Dim& dim : x[1].dims) count *= static_cast<double>(dim.size);
-    factor /= count;
-  }
-  const Node difference = Sub(s, x[1], x[2]);
-  const Node scaled = Mul(s, difference, StepLowering::Number(factor));
-  return s.Store(Mul(s, scaled, x[0]));
-}
-
 // (gradient, mask, scale)
 bool DropoutBackward(StepLowering& s, const OpRule&) {
   std::vector<Node> x;
@@ -136,9 +109,6 @@ constexpr OpRule kRules[] = {
     {"aten::frac", "aten::frac_", "aten::frac.out", Frac},
     {"aten::leaky_relu_backward", "", "aten::leaky_relu_backward.grad_input",
      LeakyReluBackward},
-    {"aten::mse_loss", "", "aten::mse_loss.out", MseLoss},
-    {"aten::mse_loss_backward", "", "aten::mse_loss_backward.grad_input",
-     MseLossBackward},
     {"aten::native_dropout_backward", "", "", DropoutBackward},
     {"aten::hardsigmoid", "aten::hardsigmoid_", "aten::hardsigmoid.out",
      Hardsigmoid},

@@ -34,6 +34,7 @@ absl::Span<const OpRule> CompositeRules();
 absl::Span<const OpRule> DataRules();
 absl::Span<const OpRule> JoinRules();
 absl::Span<const OpRule> ListRules();
+absl::Span<const OpRule> LossRules();
 absl::Span<const OpRule> NormRules();
 absl::Span<const OpRule> ReduceRules();
 absl::Span<const OpRule> RowRules();

@@ -57,6 +57,7 @@ bool StepLowering::Refuse(std::string why) {
 bool StepLowering::SetTarget(const Place& place, bool is_fresh) {
   target_ = place;
   target_is_fresh_ = is_fresh;
+  target_is_between_ = false;
   loaded_.clear();
   made_.clear();
   return ir::DTypeByNumber(place.geometry->dtype, &target_dtype_) ||
@@ -83,6 +84,12 @@ bool StepLowering::IntoArgument(std::size_t arg) {
     return Refuse(absl::StrCat("does not write argument ", arg));
   }
   return SetTarget(places_.args[arg], false);
+}
+
+bool StepLowering::IntoBetween(std::size_t arg) {
+  if (!SetTarget(places_.args[arg], true)) return false;
+  target_is_between_ = true;
+  return true;
 }
 
 bool StepLowering::Tensor(std::size_t arg, Node* node) {
@@ -189,7 +196,8 @@ bool StepLowering::CommonDType(const std::vector<Node>& nodes,
 ir::Value StepLowering::TargetValue(DType dtype) const {
   ir::Value value;
   value.dtype = dtype;
-  value.layout = storages_.LayoutFor(target_);
+  value.layout = target_is_between_ ? ir::Contiguous(sizes_.Of(target_.dims))
+                                    : storages_.LayoutFor(target_);
   return value;
 }
 

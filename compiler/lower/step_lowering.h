@@ -68,6 +68,9 @@ class StepLowering {
   // no results, the written argument `arg`.
   bool Into(std::size_t result);
   bool IntoArgument(std::size_t arg);
+  // What is applied then has the sizes of argument `arg`, lies row-major, and
+  // is in no slot: eager's tensor between two of its kernels.
+  bool IntoBetween(std::size_t arg);
   ir::DType target_dtype() const { return target_dtype_; }
   const Dims& target_dims() const { return target_.dims; }
   // A result that the step makes has the common dtype of its operands.
@@ -140,6 +143,7 @@ class StepLowering {
   std::size_t element_ = 0, elements_ = 1;
   Place target_;
   bool target_is_fresh_ = false;
+  bool target_is_between_ = false;
   ir::DType target_dtype_ = ir::DType::kF32;
   std::vector<std::size_t> loaded_;  // arguments, since Into()
   std::vector<ir::ValueId> made_;    // by Apply(), since Into()

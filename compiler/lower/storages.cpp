@@ -63,6 +63,9 @@ std::string Storages::Add(const Place& place, bool is_written, bool is_birth) {
   if (c.dtype == ir::DType::kCount) {
     c.dtype = dtype;
     c.elements = static_cast<std::int64_t>(c.slot.bytes / InfoOf(dtype).bytes);
+    // Of a loss that eager has made in a tensor that became smaller: the rest
+    // of its storage is nothing.
+    if (is_birth && g.ndim == 0 && g.offset == 0) c.elements = 1;
     c.reach = ReachOf(g);
     c.first_use = &g;
   } else if (c.dtype != dtype) {

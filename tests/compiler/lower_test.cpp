@@ -133,7 +133,8 @@ TEST(LowerRulesTest, NamesAreGivenOnce) {
   std::size_t names = 0;
   for (const auto family :
        {PointwiseRules(), CompositeRules(), DataRules(), JoinRules(),
-        ListRules(), NormRules(), ReduceRules(), RowRules(), TailRules()}) {
+        ListRules(), LossRules(), NormRules(), ReduceRules(), RowRules(),
+        TailRules()}) {
     for (const OpRule& rule : family) {
       for (const std::string_view name :
            {rule.functional, rule.in_place, rule.out}) {

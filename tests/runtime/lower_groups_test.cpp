@@ -259,7 +259,7 @@ TEST(LowerGroupsTest, WhatIsNotClaimed) {
             "");
   EXPECT_NE(refused("aten::sigmoid", {x.t()}), "");
   EXPECT_NE(refused("aten::lerp.Scalar", {x, y, 1.0}), "");
-  EXPECT_NE(refused("aten::mse_loss", {x, y, 1}), "");
+  EXPECT_NE(refused("aten::mse_loss", {x.t(), y.t(), 1}), "");
   EXPECT_NE(refused("aten::add.Tensor", {x.to(at::kComplexFloat), y, 1}), "");
   EXPECT_NE(refused("aten::mul.Tensor", {at::_neg_view(x), y}), "");
   EXPECT_EQ(refused("aten::eq.Tensor", {h, h}), "");

@@ -290,6 +290,37 @@ TEST(LowerRowsTest, ReductionsOfAll) {
   }
 }
 
+// mean and sum, with a prologue and an epilogue, and what is refused.
+TEST(LowerRowsTest, LossesThatReduce) {
+  for (const at::ScalarType type : kTypes) {
+    for (const auto& sizes : std::vector<std::vector<std::int64_t>>{
+             {2}, {33}, {5, 7}, {3, 4, 50}, {300, 70}}) {
+      for (const std::int64_t reduction : {1, 2}) {
+        for (const std::string op :
+             {"mse", "smooth_l1", "huber", "soft_margin"}) {
+          RecordedGroup group;
+          const Tensor x = Numbers(sizes, type, 31),
+                       y = Numbers(sizes, type, 4);
+          const Tensor half = group.Call("aten::mul.Tensor", {x, y});
+          std::vector<IValue> stack = {half, y, reduction};
+          if (op[0] == 's' && op[1] == 'm') stack.emplace_back(0.7);
+          if (op[0] == 'h') stack.emplace_back(1.5);
+          const Tensor z = group.Call("aten::" + op + "_loss", stack);
+          group.Call("aten::mul.Tensor", {z, z});
+          EXPECT_EQ(group.Compare(), "") << op << " " << reduction;
+        }
+      }
+    }
+  }
+  const Tensor x = Numbers({6, 50}, at::kFloat, 7);
+  RecordedGroup turned;
+  turned.Call("aten::mse_loss", {x.t(), x.t(), std::int64_t{1}});
+  EXPECT_EQ(turned.ExpectRefused("do not lie densely"), "");
+  RecordedGroup given;
+  given.Call("aten::mse_loss.out", {x, x, std::int64_t{2}, at::zeros({})});
+  EXPECT_EQ(given.ExpectRefused("reduces into an argument"), "");
+}
+
 TEST(LowerRowsTest, ReductionsOfAllThatAreRefused) {
   const std::vector<std::int64_t> all = {};
   const auto expect = [&](const Tensor& x, const std::string& why) {

@@ -315,6 +315,11 @@ void RecordedGroup::RecordResults(const torch::jit::Stack& arguments,
       ++arg;
     }
     if (result.kind == ResultRecord::Kind::kAlias) continue;
+    // A loss in a tensor that became smaller: the rest means nothing.
+    if (t.dim() == 0) {
+      t.storage().unsafeGetStorageImpl()->set_nbytes(
+          static_cast<std::size_t>(t.element_size()));
+    }
     result.slot = SlotOf(t, true);
     result.geometry = GeometryOf(t);
     kept_.push_back(t);

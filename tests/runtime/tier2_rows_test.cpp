@@ -171,6 +171,14 @@ TEST_P(Tier2RowsTest, SumsOfAll) {
   }
 }
 
+TEST_P(Tier2RowsTest, Losses) {
+  const Tensor x = at::randn({60, 70}), y = at::randn({60, 70});
+  ExpectFused([=] { return at::mse_loss(x * 2, y); }, 2);
+  ExpectFused([=] { return at::smooth_l1_loss(x * 2, y, 2, 0.5); }, 2);
+  ExpectFused([=] { return at::huber_loss(x * 2, y) * 3; }, 3);
+  ExpectFused([=] { return at::soft_margin_loss(x, y); }, 5);
+}
+
 // With one thread of any length; with more, as long as eager does not share the
 // elements among them.
 TEST_P(Tier2RowsTest, SumsOfAllOfManyElements) {
