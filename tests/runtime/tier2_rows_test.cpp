@@ -176,7 +176,6 @@ TEST_P(Tier2RowsTest, Losses) {
   ExpectFused([=] { return at::mse_loss(x * 2, y); }, 2);
   ExpectFused([=] { return at::smooth_l1_loss(x * 2, y, 2, 0.5); }, 2);
   ExpectFused([=] { return at::huber_loss(x * 2, y) * 3; }, 3);
-  ExpectFused([=] { return at::soft_margin_loss(x, y); }, 5);
 }
 
 // With one thread of any length; with more, as long as eager does not share the
