@@ -3,9 +3,9 @@
 // lies. For kernels, as tail functions (abi.h) that need no place.
 //
 // How: by formula 7.1.26 of Abramowitz and Stegun, with the roundings of
-// oneDNN's code for processors with FMA. Its forward for AVX-512 has another
-// formula, which is not here: the probe refuses ours, and the op stays a
-// library call. The forward of bf16 is one of runtime/half_tables.h.
+// oneDNN's code for processors with FMA; the forward for AVX-512 by polynomials
+// (gelu_minimax.cpp). Which of the two oneDNN takes, is for the probe to see.
+// The forward of bf16 is one of runtime/half_tables.h.
 // Invariants: (1) No torch header. (2) The arrays of an op may be the same one.
 // Thread: any.
 // Tested by: tests/runtime/tail_functions_test.cpp
@@ -24,11 +24,14 @@ namespace tjit {
             [[maybe_unused]] std::int64_t total, double, double, double)
 
 TJIT_GELU_FUNCTION(GeluF32);
+// REQUIRES: HasGeluMinimax().
+TJIT_GELU_FUNCTION(GeluMinimaxF32);
 // a: the gradient, b: the input.
 TJIT_GELU_FUNCTION(GeluBackwardF32);
 TJIT_GELU_FUNCTION(GeluBackwardBF16);
 
 // True if this processor has what the formulas need.
 bool HasGeluFormulas();
+bool HasGeluMinimax();
 
 }  // namespace tjit

@@ -204,6 +204,7 @@ struct TailOp {
   bool is_binary;
   TailEager eager;
   TjitTailFn functions[kTypes];
+  TjitTailFn other_of_f32 = nullptr;  // comes first, where it has eager's bits
 };
 
 enum class Grain : std::uint8_t { kUsual, kGelu };
@@ -242,11 +243,13 @@ void GeluBF16(std::int64_t n, const void* a, const void* /*b*/, void* out,
 template <Kernel kKernel, Grain kGrain, TjitTailFn kF32, TjitTailFn kBF16>
 constexpr TailOp MakeByErf(Op op, bool is_binary, TailEager eager) {
   constexpr bool kIsGelu = kGrain == Grain::kGelu;
-  return {op,
-          is_binary,
-          eager,
-          {ByOneDnn<kF32, Tail<kKernel, kIsGelu, 0>>, Tail<kKernel, kIsGelu, 1>,
-           ByOneDnn<kBF16, Tail<kKernel, kIsGelu, 2>>}};
+  return {
+      op,
+      is_binary,
+      eager,
+      {ByOneDnn<kF32, Tail<kKernel, kIsGelu, 0>>, Tail<kKernel, kIsGelu, 1>,
+       ByOneDnn<kBF16, Tail<kKernel, kIsGelu, 2>>},
+      kIsGelu ? ByOneDnn<GeluMinimaxF32, Tail<kKernel, kIsGelu, 0>> : nullptr};
 }
 
 #define TJIT_STUB(...)                          \
@@ -351,12 +354,19 @@ std::optional<TjitMath> FindTailFunction(Op op, DType dtype) {
   if (op == Op::kGelu && dtype == DType::kBF16 && g_gelu == nullptr) {
     return std::nullopt;
   }
-  if (!TilesHaveBitsOfEager(tail->functions[type], tail->eager, tail->is_binary,
-                            kTorchTypes[type])) {
-    return std::nullopt;
+  TjitTailFn candidates[] = {nullptr, tail->functions[type]};
+  if (dtype == DType::kF32 && HasGeluMinimax()) {
+    candidates[0] = tail->other_of_f32;
   }
-  return TjitMath{InfoOf(op).name, kKinds[type],
-                  reinterpret_cast<void*>(tail->functions[type]), 0};
+  for (const TjitTailFn candidate : candidates) {
+    if (candidate != nullptr &&
+        TilesHaveBitsOfEager(candidate, tail->eager, tail->is_binary,
+                             kTorchTypes[type])) {
+      return TjitMath{InfoOf(op).name, kKinds[type],
+                      reinterpret_cast<void*>(candidate), 0};
+    }
+  }
+  return std::nullopt;
 }
 
 void CallTailFunction(const TjitMath& function, const void* const* in,

@@ -169,9 +169,14 @@ TEST_F(Tier2TailTest, GeluOfBF16) {
   }
 }
 
-TEST_F(Tier2TailTest, GeluBackwardOfFloats) {
+TEST_F(Tier2TailTest, GeluOfFloats) {
   for (const std::int64_t n : {1, 2, 31, 2021, 40062}) {
     const Tensor g = at::randn({n}), x = at::randn({n}) * 3;
+    EXPECT_EQ(Differences([&] { return at::add(at::gelu(at::mul(g, x)), g); }),
+              0)
+        << n;
+    EXPECT_EQ(stats_.steps_fused, 3 * stats_.groups_run) << n;
+    EXPECT_GT(stats_.groups_run, 3) << stats_.to_json();
     EXPECT_EQ(Differences([&] {
                 return at::add(at::gelu_backward(at::mul(g, x), x), g);
               }),
@@ -192,6 +197,20 @@ TEST_F(Tier2TailTest, OneDnnSwitchedOff) {
     EXPECT_EQ(Differences([&] { return at::add(at::gelu(x), g); }), 0);
   }
   at::globalContext().setUserEnabledMkldnn(true);
+}
+
+TEST_F(Tier2TailTest, LayerNormGeluAndResidual) {
+  for (const std::int64_t columns : {48, 768}) {
+    const Tensor x = at::randn({30, columns}), y = at::randn({30, columns});
+    const Tensor w = at::rand({columns}) + 0.5, b = at::randn({columns});
+    const auto step = [&] {
+      const Tensor normal = at::layer_norm(x, {columns}, w, b);
+      return at::add(at::gelu(normal), y);
+    };
+    EXPECT_EQ(Differences(step), 0) << columns;
+    EXPECT_EQ(stats_.steps_fused, 3 * stats_.groups_run);
+    EXPECT_GT(stats_.groups_run, 3) << stats_.to_json();
+  }
 }
 
 // In loops over rows: behind a function of whole rows, and of its results.
