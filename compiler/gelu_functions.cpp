@@ -1,5 +1,7 @@
 #include "compiler/gelu_functions.h"
 
+#include <immintrin.h>
+
 #include <bit>
 
 namespace tjit {
@@ -117,6 +119,20 @@ TJIT_AVX2 void Round256(std::int64_t n, bool to_normal, float* x) {
   RunRounding(n, to_normal, x);
 }
 
+// To the nearest f16, or as MXCSR says.
+[[gnu::target("avx2,f16c")]] void RoundF16(std::int64_t n, float* x) {
+  constexpr std::int64_t kLanes = 8;
+  std::int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    const __m128i halves =
+        _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_CUR_DIRECTION);
+    _mm256_storeu_ps(x + i, _mm256_cvtph_ps(halves));
+  }
+  for (; i < n; ++i) {
+    x[i] = _cvtsh_ss(_cvtss_sh(x[i], _MM_FROUND_CUR_DIRECTION));
+  }
+}
+
 bool HasAvx512() {
   static const bool has = __builtin_cpu_supports("avx512dq") != 0 &&
                           __builtin_cpu_supports("avx512vl") != 0;
@@ -147,8 +163,14 @@ TJIT_GELU_FUNCTION(GeluBackwardBF16) {
   round(n, RoundsToNormal(), static_cast<float*>(out));
 }
 
+TJIT_GELU_FUNCTION(GeluBackwardF16) {
+  GeluBackwardF32(n, a, b, out, first, total, 0, 0, 0);
+  RoundF16(n, static_cast<float*>(out));
+}
+
 bool HasGeluFormulas() {
   return __builtin_cpu_supports("avx2") != 0 &&
+         __builtin_cpu_supports("f16c") != 0 &&
          __builtin_cpu_supports("fma") != 0;
 }
 

@@ -5,7 +5,7 @@
 // How: by formula 7.1.26 of Abramowitz and Stegun, with the roundings of
 // oneDNN's code for processors with FMA; the forward for AVX-512 by polynomials
 // (gelu_minimax.cpp). Which of the two oneDNN takes, is for the probe to see.
-// The forward of bf16 is one of runtime/half_tables.h.
+// The forward of halves is one of runtime/half_tables.h.
 // Invariants: (1) No torch header. (2) The arrays of an op may be the same one.
 // Thread: any.
 // Tested by: tests/runtime/tail_functions_test.cpp
@@ -29,6 +29,7 @@ TJIT_GELU_FUNCTION(GeluMinimaxF32);
 // a: the gradient, b: the input.
 TJIT_GELU_FUNCTION(GeluBackwardF32);
 TJIT_GELU_FUNCTION(GeluBackwardBF16);
+TJIT_GELU_FUNCTION(GeluBackwardF16);
 
 // True if this processor has what the formulas need.
 bool HasGeluFormulas();

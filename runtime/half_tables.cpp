@@ -6,11 +6,12 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstring>
 #include <mutex>
 #include <numeric>
 #include <utility>
+
+#include "runtime/half_floats.h"
 
 namespace tjit::runtime {
 namespace {
@@ -41,58 +42,68 @@ constexpr Eager kEager[] = {
 constexpr std::size_t kTables = std::size(kEager);
 constexpr std::size_t kNumbers = 1 << 16;
 
-std::uint16_t g_results[kTables][kNumbers];
+// By HalfType, then by table.
+std::uint16_t g_results[2][kTables][kNumbers];
 enum class State : std::uint8_t { kEmpty, kFull, kRefused };
 std::mutex g_mutex;
-State g_states[kTables];  // under g_mutex
+State g_states[2][kTables];  // under g_mutex
 
-float FloatOf(std::uint16_t bits) {
-  return std::bit_cast<float>(std::uint32_t{bits} << 16);
-}
-std::uint16_t BitsOf(float x) {
-  return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(x) >> 16);
+constexpr int kMost = 1024;  // numbers at a time
+
+at::ScalarType TorchType(HalfType type) {
+  return type == HalfType::kBF16 ? at::kBFloat16 : at::kHalf;
 }
 
 // Rounding to nearest, denormals as they are; flags of exceptions do not count.
 bool IsUsualArithmetic() { return (_mm_getcsr() & 0xe040) == 0; }
 
-void RunEager(const Eager& eager, int n, const float* x, float* out) {
-  constexpr int kMost = 1024;
-  std::uint16_t in[kMost], results[kMost];
+void RunEager(HalfType type, const Eager& eager, std::uint16_t* x, int n) {
+  // Two at least, as gelu has another kernel for one.
+  std::uint16_t two[2] = {x[0], 0};
+  std::uint16_t* const in = n == 1 ? two : x;
+  const at::Tensor a = at::from_blob(in, {std::max(n, 2)}, TorchType(type));
+  at::Tensor b = a;
+  eager.into(b, a);
+  if (n == 1) x[0] = two[0];
+}
+
+template <HalfType kType, std::size_t kTable>
+void LookUp(int n, const float* x, float* out, std::int64_t /*mode*/) {
+  const bool is_usual = IsUsualArithmetic();
+  const auto* const results = g_results[static_cast<int>(kType)][kTable];
+  std::uint16_t bits[kMost];
   for (int i = 0; i < n; i += kMost) {
-    // Two at least, as gelu has another kernel for one.
-    const int count = std::min(kMost, n - i), padded = std::max(count, 2);
-    in[1] = 0;
-    std::transform(x + i, x + i + count, in, BitsOf);
-    const at::Tensor a = at::from_blob(in, {padded}, at::kBFloat16);
-    at::Tensor b = at::from_blob(results, {padded}, at::kBFloat16);
-    eager.into(b, a);
-    std::transform(results, results + count, out + i, FloatOf);
+    const int count = std::min(kMost, n - i);
+    ToHalves(kType, x + i, bits, count);
+    if (is_usual) {
+      for (int j = 0; j < count; ++j) bits[j] = results[bits[j]];
+    } else {
+      RunEager(kType, kEager[kTable], bits, count);
+    }
+    FromHalves(kType, bits, out + i, count);
   }
 }
 
-template <std::size_t kTable>
-void LookUp(int n, const float* x, float* out, std::int64_t /*mode*/) {
-  if (!IsUsualArithmetic()) return RunEager(kEager[kTable], n, x, out);
-  const std::uint16_t* const results = g_results[kTable];
-  for (int i = 0; i < n; ++i) out[i] = FloatOf(results[BitsOf(x[i])]);
-}
-
-template <std::size_t... kTable>
+template <HalfType kType, std::size_t... kTable>
 constexpr std::array<HalfTableFn, kTables> Functions(
     std::index_sequence<kTable...>) {
-  return {LookUp<kTable>...};
+  return {LookUp<kType, kTable>...};
 }
-constexpr auto kFunctions = Functions(std::make_index_sequence<kTables>());
+using Indices = std::make_index_sequence<kTables>;
+constexpr std::array<HalfTableFn, kTables> kFunctions[2] = {
+    Functions<HalfType::kBF16>(Indices()),
+    Functions<HalfType::kF16>(Indices())};
 
-bool IsNaN(std::uint16_t bits) { return (bits & 0x7fff) > 0x7f80; }
+bool IsNaN(HalfType type, std::uint16_t bits) {
+  return (bits & 0x7fff) > (type == HalfType::kBF16 ? 0x7f80 : 0x7c00);
+}
 
 // Fills the table; false if parts that are a whole vector and a tail, which
 // goes over all numbers, have other bits.
-bool Fill(const Eager& eager, std::uint16_t* results) {
+bool Fill(HalfType type, const Eager& eager, std::uint16_t* results) {
   constexpr std::int64_t kPart = 77;
   const at::NoGradGuard no_grad;
-  const at::Tensor all = at::empty({kNumbers}, at::kBFloat16);
+  const at::Tensor all = at::empty({kNumbers}, TorchType(type));
   auto* const bits = static_cast<std::uint16_t*>(all.mutable_data_ptr());
   std::iota(bits, bits + kNumbers, std::uint16_t{0});
   at::Tensor result = at::empty_like(all);
@@ -105,7 +116,8 @@ bool Fill(const Eager& eager, std::uint16_t* results) {
     const auto* is = static_cast<const std::uint16_t*>(part.const_data_ptr());
     for (std::int64_t j = 0; j < part.numel(); ++j) {
       const std::uint16_t should = results[i + j];
-      if (is[j] != should && !(IsNaN(is[j]) && IsNaN(should))) return false;
+      if (is[j] != should && !(IsNaN(type, is[j]) && IsNaN(type, should)))
+        return false;
     }
   }
   return true;
@@ -113,21 +125,25 @@ bool Fill(const Eager& eager, std::uint16_t* results) {
 
 }  // namespace
 
-std::optional<TjitMath> FindHalfTable(Op op) {
+std::optional<TjitMath> FindHalfTable(Op op, ir::DType dtype) {
   const auto* const eager =
       std::find_if(std::begin(kEager), std::end(kEager),
                    [&](const Eager& e) { return e.op == op; });
   if (eager == std::end(kEager)) return std::nullopt;
   const auto table = static_cast<std::size_t>(eager - kEager);
+  const bool is_bf16 = dtype == ir::DType::kBF16;
+  const HalfType type = is_bf16 ? HalfType::kBF16 : HalfType::kF16;
+  const auto row = static_cast<std::size_t>(type);
   const std::lock_guard<std::mutex> lock(g_mutex);
-  State& state = g_states[table];
+  State& state = g_states[row][table];
   if (state == State::kEmpty && !IsUsualArithmetic()) return std::nullopt;
   if (state == State::kEmpty) {
-    state = Fill(*eager, g_results[table]) ? State::kFull : State::kRefused;
+    state = Fill(type, *eager, g_results[row][table]) ? State::kFull
+                                                      : State::kRefused;
   }
   if (state == State::kRefused) return std::nullopt;
-  return TjitMath{InfoOf(op).name, kTjitMathBF16,
-                  reinterpret_cast<void*>(kFunctions[table]), 0};
+  return TjitMath{InfoOf(op).name, is_bf16 ? kTjitMathBF16 : kTjitMathF16,
+                  reinterpret_cast<void*>(kFunctions[row][table]), 0};
 }
 
 }  // namespace tjit::runtime

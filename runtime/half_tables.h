@@ -1,6 +1,6 @@
-// Functions of one bf16 number for kernels: eager's result for each of the
-// 65,536 numbers there are, so that the bits are right whatever eager computes
-// them with.
+// Functions of one bf16 or f16 number for kernels: eager's result for each of
+// the 65,536 numbers there are, so that the bits are right whatever eager
+// computes them with.
 //
 // How: eager fills a table over all of them, and once more in short parts; if
 // the two agree, no bits depend on the place of an element. 128 KiB for an op
@@ -21,9 +21,10 @@ namespace tjit::runtime {
 using HalfTableFn = void (*)(int n, const float* x, float* out,
                              std::int64_t mode);
 
-// Of the kind for bf16. Nothing if the op has no table, or eager's bits depend
-// on the place. Gelu: as eager computes tensors of more than one element.
-// REQUIRES: not called inside a kernel; the thread takes no part in recording.
-std::optional<TjitMath> FindHalfTable(ir::Op op);
+// Of the kind for halves of the type. Nothing if the op has no table, or
+// eager's bits depend on the place. Gelu of bf16: as eager computes tensors of
+// more than one element. REQUIRES: not called inside a kernel; the thread takes
+// no part in recording.
+std::optional<TjitMath> FindHalfTable(ir::Op op, ir::DType dtype);
 
 }  // namespace tjit::runtime

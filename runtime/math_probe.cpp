@@ -136,6 +136,7 @@ void CallAny(const TjitMath& f, const void* in, void* out, std::int64_t n) {
     case kTjitMathVmlF32:
     case kTjitMathBF16:
     case kTjitSqrtStepF32:
+    case kTjitMathF16:
       return CallVml<float>(f, in, out, n);
     case kTjitMathVmlF64:
     case kTjitSqrtStepF64:
@@ -227,15 +228,15 @@ const TjitMath* MathProbe::For(Op op, DType dtype) {
   if (RowProbe::RowOpOf(op)) return rows_.For(op, dtype);
   const Function* f = FunctionOf(op);
   const bool is_tail = IsTailFunction(op, dtype);
-  if (!is_tail && (f == nullptr || dtype == DType::kF16)) return nullptr;
+  if (!is_tail && f == nullptr) return nullptr;
   const std::lock_guard<std::mutex> lock(mutex_);
   auto found = found_.find({op, dtype});
   if (found == found_.end()) {
     std::optional<TjitMath> function;
     if (is_tail) {
       function = FindTailFunction(op, dtype);
-    } else if (dtype == DType::kBF16) {
-      function = FindHalfTable(op);
+    } else if (dtype == DType::kBF16 || dtype == DType::kF16) {
+      function = FindHalfTable(op, dtype);
     } else {
       function = dtype == DType::kF64 ? Probe<double>(*f) : Probe<float>(*f);
     }

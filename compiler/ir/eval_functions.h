@@ -50,6 +50,15 @@ T MishBackwardOf(T gradient, T x) {
   return gradient * (t + x * s * (T(1) - t * t));
 }
 
+// The logarithm to the base of base^a + base^b.
+template <class T>
+T LogOfSum(T a, T b, T base) {
+  if (std::isinf(a) && a == b) return a;
+  const T scale = std::log(base);
+  const T less = std::exp(-std::abs(a - b) * scale);
+  return Greater(a, b) + std::log1p(less) / scale;
+}
+
 TJIT_IR_EVAL(Exp, std::exp(x[0]))
 TJIT_IR_EVAL(Exp2, std::exp2(x[0]))
 TJIT_IR_EVAL(Expm1, std::expm1(x[0]))
@@ -81,6 +90,23 @@ TJIT_IR_EVAL(Elu, x[0] < T(0) ? std::expm1(x[0] * x[3]) * (x[1] * x[2])
                               : x[0] * x[2])
 TJIT_IR_EVAL(Pow, std::pow(x[0], x[1]))
 TJIT_IR_EVAL(PowScalar, std::pow(x[0], x[1]))
+TJIT_IR_EVAL(Softshrink, x[0] > x[1]    ? x[0] - x[1]
+                         : x[0] < -x[1] ? x[0] + x[1]
+                                        : x[0] * T(0))
+TJIT_IR_EVAL(Asinh, std::asinh(x[0]))
+TJIT_IR_EVAL(Acosh, std::acosh(x[0]))
+TJIT_IR_EVAL(Atanh, std::atanh(x[0]))
+TJIT_IR_EVAL(MaximumOfTensors, Greater(x[0], x[1]))
+TJIT_IR_EVAL(MinimumOfTensors, Smaller(x[0], x[1]))
+TJIT_IR_EVAL(Fmax, std::fmax(x[0], x[1]))
+TJIT_IR_EVAL(Fmin, std::fmin(x[0], x[1]))
+TJIT_IR_EVAL(Hypot, std::hypot(x[0], x[1]))
+TJIT_IR_EVAL(Nextafter, std::nextafter(x[0], x[1]))
+TJIT_IR_EVAL(Logaddexp, LogOfSum(x[0], x[1], T(M_E)))
+TJIT_IR_EVAL(Logaddexp2, LogOfSum(x[0], x[1], T(2)))
+TJIT_IR_EVAL(Xlogy, IsNanValue(x[1]) ? x[1]
+                    : x[0] == T(0)   ? T(0)
+                                     : x[0] * std::log(x[1]))
 TJIT_IR_EVAL(SiluBackward, SiluBackwardOf(x[0], x[1]))
 TJIT_IR_EVAL(MishBackward, MishBackwardOf(x[0], x[1]))
 TJIT_IR_EVAL(GeluBackward, GeluBackwardOf(x[0], x[1]))
@@ -89,6 +115,16 @@ TJIT_IR_EVAL(SoftplusBackward, x[1] * x[2] > x[3]
                                    ? x[0]
                                    : x[0] * std::exp(x[1] * x[2]) /
                                          (std::exp(x[1] * x[2]) + T(1)))
+TJIT_IR_EVAL(EluBackward,
+             x[1] <= T(0) ? x[0] * x[4] * (x[2] * x[3]) * std::exp(x[1] * x[4])
+                          : x[0] * x[3])
+TJIT_IR_EVAL(EluResultBackward,
+             x[1] <= T(0) ? x[0] * x[4] * (x[1] + x[2] * x[3]) : x[0] * x[3])
+TJIT_IR_EVAL(HardtanhBackward, x[1] <= x[2] || x[1] >= x[3] ? T(0) : x[0])
+TJIT_IR_EVAL(HardswishBackward, x[1] < T(-3)  ? T(0)
+                                : x[1] < T(3) ? x[0] * (x[1] / T(3) + T(0.5))
+                                              : x[0])
+TJIT_IR_EVAL(ShrinkBackward, x[1] >= -x[2] && x[1] <= x[2] ? T(0) : x[0])
 TJIT_IR_EVAL(SigmoidBackward, x[0] * (T(1) - x[1]) * x[1])
 TJIT_IR_EVAL(TanhBackward, x[0] * std::fma(-x[1], x[1], T(1)))
 

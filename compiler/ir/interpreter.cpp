@@ -77,9 +77,9 @@ class Machine : public RunMemory {
       return false;
     }
     const auto n = static_cast<std::size_t>(extents.numel());
-    std::vector<T> arrays[4], result(n);
-    const T* pointers[4] = {};
-    double scalars[4] = {};
+    std::vector<T> arrays[5], result(n);
+    const T* pointers[5] = {};
+    double scalars[5] = {};
     for (std::size_t i = 0; i < in.operands.size(); ++i) {
       const Operand& operand = in.operands[i];
       if (!operand.is_tensor()) {

@@ -68,8 +68,8 @@ template <class T>
 bool Hooked(Op op, DType dtype, const T* const* in, const double* scalars,
             T* out, std::int64_t n, const Hooks& hooks) {
   if (eval::kIsInt<T> || !hooks.math) return false;
-  const void* arrays[4];
-  for (int i = 0; i < 4; ++i) arrays[i] = in[i];
+  const void* arrays[5];
+  for (int i = 0; i < 5; ++i) arrays[i] = in[i];
   return hooks.math(op, dtype, arrays, scalars, out, n);
 }
 
@@ -81,7 +81,7 @@ void EvalPointwise(Op op, DType dtype, const T* const* in,
                    const Hooks& hooks) {
   if (Hooked(op, dtype, in, scalars, out, n, hooks)) return;
   const PointwiseFn<T> fn = kPointwise<T>[static_cast<int>(op)];
-  T x[4] = {};
+  T x[5] = {};
   for (std::int64_t i = 0; i < n; ++i) {
     for (int k = 0; k < operands; ++k) x[k] = in[k][i];
     out[i] = fn(x);

@@ -26,7 +26,7 @@
 
 extern "C" {
 
-constexpr std::int32_t kTjitLlvmAbi = 7;
+constexpr std::int32_t kTjitLlvmAbi = 8;
 
 // The layout of ScalarValue (recorder/tensor_meta.h).
 struct TjitScalar {
@@ -64,6 +64,7 @@ enum TjitMathKind : std::int32_t {
   // 64 bytes. The caller may keep one for itself.
   kTjitSqrtStepF32,
   kTjitSqrtStepF64,
+  kTjitMathF16,  // as kTjitMathBF16
   kTjitMathKindCount,
 };
 

@@ -76,7 +76,7 @@ Value* BlockEmitter::Compute(const Step& step) {
                           Read(step.sources[0], step.dtype, false));
   }
   const char* kinds = ir::InfoOf(step.op).operands;
-  Value* x[4] = {};
+  Value* x[5] = {};
   for (std::size_t i = 0; i < step.sources.size(); ++i) {
     x[i] = Read(step.sources[i], kinds[i] == 'c' ? DType::kBool : step.dtype,
                 kinds[i] == 'r');

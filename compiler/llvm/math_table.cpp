@@ -41,6 +41,7 @@ constexpr KindInfo kKinds[kTjitMathKindCount] = {
     {true, false, DType::kF64, 0, false, MathTable::Over::kWhole},
     {false, false, DType::kF32, 16, false, MathTable::Over::kNone, true},
     {false, false, DType::kF64, 8, false, MathTable::Over::kNone, true},
+    {true, false, DType::kF16, 0},
 };
 
 const KindInfo& InfoOfKind(const TjitMath& entry) {

@@ -14,8 +14,7 @@ using ir::DType;
 using ir::Op;
 
 // Tensors 0 to `count`, all of one type, f32 or f64, which is the target's.
-bool Floats(StepLowering& s, std::size_t count, std::vector<Node>* nodes) {
-  if (!s.Into(0)) return false;
+bool Tensors(StepLowering& s, std::size_t count, std::vector<Node>* nodes) {
   const DType dtype = s.target_dtype();
   if (dtype != DType::kF32 && dtype != DType::kF64) {
     return s.Refuse("computes in another type than f32 and f64");
@@ -27,6 +26,10 @@ bool Floats(StepLowering& s, std::size_t count, std::vector<Node>* nodes) {
     nodes->push_back(node);
   }
   return true;
+}
+
+bool Floats(StepLowering& s, std::size_t count, std::vector<Node>* nodes) {
+  return s.Into(0) && Tensors(s, count, nodes);
 }
 
 Node Sub(StepLowering& s, const Node& a, const Node& b) {
@@ -68,6 +71,74 @@ bool LeakyReluBackward(StepLowering& s, const OpRule&) {
   if (!Floats(s, 2, &x) || !s.Scalar(0, &slope)) return false;
   const Node is_positive = s.Apply(Op::kGt, {x[1], StepLowering::Number(0.0)});
   return s.Store(s.Apply(Op::kWhere, {is_positive, x[0], Mul(s, x[0], slope)}));
+}
+
+Node Zero() { return StepLowering::Number(0.0); }
+
+Node Where(StepLowering& s, const Node& condition, const Node& a,
+           const Node& b) {
+  return s.Apply(Op::kWhere, {condition, a, b});
+}
+
+// (input, lambda)
+bool Hardshrink(StepLowering& s, const OpRule&) {
+  std::vector<Node> x;
+  double lambda = 0;
+  if (!Floats(s, 1, &x)) return false;
+  if (!s.BakedScalar(0, &lambda)) return s.Refuse("has a varying lambda");
+  const Node is_small =
+      s.Apply(Op::kLogicalAnd,
+              {s.Apply(Op::kGe, {x[0], StepLowering::Number(-lambda)}),
+               s.Apply(Op::kLe, {x[0], StepLowering::Number(lambda)})});
+  return s.Store(Where(s, is_small, Zero(), x[0]));
+}
+
+// (gradient, input): a sixth of the gradient between -3 and 3; the sixth is a
+// float's for doubles too.
+bool HardsigmoidBackward(StepLowering& s, const OpRule&) {
+  std::vector<Node> x;
+  if (!Floats(s, 2, &x)) return false;
+  const Node is_inside = s.Apply(
+      Op::kLogicalAnd, {s.Apply(Op::kGt, {x[1], StepLowering::Number(-3.0)}),
+                        s.Apply(Op::kLt, {x[1], StepLowering::Number(3.0)})});
+  const Node sixth = StepLowering::Number(double{1.0F / 6.0F});
+  return s.Store(Where(s, is_inside, Mul(s, x[0], sixth), Zero()));
+}
+
+// (input, weight)
+bool Prelu(StepLowering& s, const OpRule&) {
+  std::vector<Node> x;
+  if (!Floats(s, 2, &x)) return false;
+  const Node is_positive = s.Apply(Op::kGt, {x[0], Zero()});
+  return s.Store(Where(s, is_positive, x[0], Mul(s, x[1], x[0])));
+}
+
+// (gradient, input, weight): the gradients of input and weight.
+bool PreluBackward(StepLowering& s, const OpRule&) {
+  for (const std::size_t result : {0, 1}) {
+    std::vector<Node> x;
+    if (!s.Into(result) || !Tensors(s, 3, &x)) return false;
+    const Node is_positive = s.Apply(Op::kGt, {x[1], Zero()});
+    const Node stored = result == 0
+                            ? Where(s, is_positive, x[0], Mul(s, x[2], x[0]))
+                            : Where(s, is_positive, Zero(), Mul(s, x[1], x[0]));
+    if (!s.Store(stored)) return false;
+  }
+  return true;
+}
+
+// (gradient, input, buffer), the buffer being e^-|input|.
+bool LogSigmoidBackward(StepLowering& s, const OpRule&) {
+  std::vector<Node> x;
+  if (!Floats(s, 3, &x)) return false;
+  const Node one = StepLowering::Number(1.0);
+  const Node is_negative = s.Apply(Op::kLt, {x[1], Zero()});
+  const Node sum =
+      s.Apply(Op::kAdd, {x[2], one, StepLowering::Number(std::int64_t{1})});
+  const Node quotient = s.Apply(Op::kDiv, {x[2], sum});
+  const Node slope = Where(s, is_negative, Sub(s, one, quotient),
+                           Sub(s, Zero(), s.Apply(Op::kNeg, {quotient})));
+  return s.Store(Mul(s, slope, x[0]));
 }
 
 // (gradient, mask, scale)
@@ -113,6 +184,13 @@ constexpr OpRule kRules[] = {
     {"aten::hardsigmoid", "aten::hardsigmoid_", "aten::hardsigmoid.out",
      Hardsigmoid},
     {"aten::hardswish", "aten::hardswish_", "aten::hardswish.out", Hardswish},
+    {"aten::hardshrink", "", "aten::hardshrink.out", Hardshrink},
+    {"aten::hardsigmoid_backward", "", "aten::hardsigmoid_backward.grad_input",
+     HardsigmoidBackward},
+    {"aten::_prelu_kernel", "", "", Prelu},
+    {"aten::_prelu_kernel_backward", "", "", PreluBackward},
+    {"aten::log_sigmoid_backward", "", "aten::log_sigmoid_backward.grad_input",
+     LogSigmoidBackward},
 };
 
 }  // namespace

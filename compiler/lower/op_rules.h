@@ -45,6 +45,8 @@ absl::Span<const OpRule> TailRules();
 bool LowerSpec(StepLowering& s, ir::Op op, const char* spec);
 // The same for an op whose bits depend on the place of an element (tail.cpp).
 bool LowerFlat(StepLowering& s, ir::Op op, const char* spec);
+// The same if no operand is written.
+bool LowerFlatApart(StepLowering& s, ir::Op op, const char* spec);
 
 // Null if the op is not lowered.
 const OpRule* RuleOf(std::string_view op);

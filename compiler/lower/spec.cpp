@@ -79,7 +79,6 @@ bool TakesHalves(Op op, DType dtype, const std::vector<Node>& nodes) {
     case Op::kSigmoid:
     case Op::kPow:
     case Op::kSqrt:
-      return true;
     case Op::kExp:
     case Op::kExpm1:
     case Op::kLog:
@@ -95,10 +94,11 @@ bool TakesHalves(Op op, DType dtype, const std::vector<Node>& nodes) {
     case Op::kTanh:
     case Op::kErf:
     case Op::kErfc:
-      return dtype == DType::kBF16;  // by tables
+    case Op::kAtan2:
+      return true;
     default:  // the ops of tail.cpp, which take whole tensors
       return info.type_rule == ir::TypeRule::kCompare ||
-             (op >= Op::kSilu && op <= Op::kSoftplusBackward);
+             (op >= Op::kSilu && op < Op::kSigmoidBackward);
   }
 }
 

@@ -61,6 +61,20 @@ bool IsFlat(StepLowering& s) {
          s.Refuse("is not of floats");
 }
 
+// Where one of these writes into an operand, eager takes yet another way.
+bool IsApart(StepLowering& s) {
+  const std::vector<ArgRecord>& args = s.record().args;
+  for (const ArgRecord& written : args) {
+    if (!written.written || written.slot == kNoSlot) continue;
+    for (const ArgRecord& read : args) {
+      if (&read != &written && read.slot == written.slot) {
+        return s.Refuse("writes one of its operands");
+      }
+    }
+  }
+  return true;
+}
+
 bool Flat(StepLowering& s, const OpRule& rule) {
   return LowerFlat(s, rule.op, rule.spec);
 }
@@ -79,10 +93,28 @@ bool Gelu(StepLowering& s, const OpRule& rule) {
                    rule.spec);
 }
 
+bool FlatApart(StepLowering& s, const OpRule& rule) {
+  return LowerFlatApart(s, rule.op, rule.spec);
+}
+
+// (gradient, alpha, scale, input_scale, is_result, self or result)
+bool EluBackward(StepLowering& s, const OpRule& rule) {
+  return LowerFlat(s, s.Static(0) != 0 ? Op::kEluResultBackward : rule.op,
+                   rule.spec);
+}
+
 #define TJIT_UNARY(name, op, spec) \
   { "aten::" name, "aten::" name "_", "aten::" name ".out", Flat, Op::op, spec }
 #define TJIT_BACKWARD(name, rule, op, spec) \
   { "aten::" name, "", "aten::" name ".grad_input", rule, Op::op, spec }
+
+#define TJIT_BINARY(name, op) \
+  { "aten::" name, "aten::" name "_", "aten::" name ".out", Flat, Op::op, "01" }
+#define TJIT_OVERLOADED(name, out, op)                                        \
+  {                                                                           \
+    "aten::" name ".Tensor", "aten::" name "_.Tensor", "aten::" name "." out, \
+        Flat, Op::op, "01"                                                    \
+  }
 
 constexpr OpRule kRules[] = {
     TJIT_UNARY("sigmoid", kSigmoid, "0"),
@@ -96,15 +128,38 @@ constexpr OpRule kRules[] = {
     TJIT_UNARY("cosh", kCosh, "0"),
     {"aten::pow.Tensor_Tensor", "aten::pow_.Tensor",
      "aten::pow.Tensor_Tensor_out", Flat, Op::kPow, "01"},
+    {"aten::softshrink", "", "aten::softshrink.out", FlatApart, Op::kSoftshrink,
+     "0a"},
+    TJIT_UNARY("asinh", kAsinh, "0"),
+    TJIT_UNARY("acosh", kAcosh, "0"),
+    TJIT_UNARY("atanh", kAtanh, "0"),
+    {"aten::fmax", "", "aten::fmax.out", Flat, Op::kFmax, "01"},
+    {"aten::fmin", "", "aten::fmin.out", Flat, Op::kFmin, "01"},
+    TJIT_BINARY("atan2", kAtan2),
+    TJIT_BINARY("hypot", kHypot),
+    TJIT_BINARY("nextafter", kNextafter),
+    {"aten::logaddexp", "", "aten::logaddexp.out", Flat, Op::kLogaddexp, "01"},
+    {"aten::logaddexp2", "", "aten::logaddexp2.out", Flat, Op::kLogaddexp2,
+     "01"},
+    TJIT_OVERLOADED("xlogy", "OutTensor", kXlogy),
     TJIT_BACKWARD("silu_backward", Flat, kSiluBackward, "01"),
     {"aten::mish_backward", "", "", Flat, Op::kMishBackward, "01"},
     TJIT_BACKWARD("gelu_backward", Gelu, kGeluBackward, "01"),
     TJIT_BACKWARD("softplus_backward", Flat, kSoftplusBackward, "01ab"),
+    TJIT_BACKWARD("elu_backward", EluBackward, kEluBackward, "01abc"),
+    TJIT_BACKWARD("hardtanh_backward", FlatApart, kHardtanhBackward, "01ab"),
+    {"aten::hardswish_backward", "", "", Flat, Op::kHardswishBackward, "01"},
+    TJIT_BACKWARD("softshrink_backward", FlatApart, kShrinkBackward, "01a"),
+    TJIT_BACKWARD("hardshrink_backward", FlatApart, kShrinkBackward, "01a"),
 };
 
 }  // namespace
 
 absl::Span<const OpRule> TailRules() { return kRules; }
+
+bool LowerFlatApart(StepLowering& s, Op op, const char* spec) {
+  return IsApart(s) && LowerFlat(s, op, spec);
+}
 
 bool LowerFlat(StepLowering& s, Op op, const char* spec) {
   return IsFlat(s) && LowerSpec(s, op, spec);

@@ -35,6 +35,13 @@ torch::jit::Stack ArgumentsOf(const OpCase& c, at::ScalarType type,
       case 'h':
         stack.emplace_back(0.5);
         break;
+      case 'm':
+        stack.emplace_back(-0.5);
+        break;
+      case 'f':
+      case 'y':
+        stack.emplace_back(*a == 'y');
+        break;
       case 'n':
         stack.emplace_back("none");
         break;
@@ -72,11 +79,13 @@ std::string Check(const OpCase& c, at::ScalarType type, at::IntArrayRef sizes) {
 
 TEST(LowerTailTest, FlatTensorsHaveTheBitsOfEager) {
   for (const OpCase& c : TailCases()) {
-    for (const auto type : {at::kFloat, at::kDouble, at::kBFloat16}) {
+    for (const auto type :
+         {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf}) {
       SCOPED_TRACE(
           absl::StrCat(c.op, " ", c.arguments, " ", at::toString(type)));
       const bool is_pow_scalar = std::string(c.op) == "aten::pow.Tensor_Scalar";
-      if (is_pow_scalar && type == at::kBFloat16) continue;  // refused
+      if (is_pow_scalar && at::isReducedFloatingType(type))
+        continue;  // refused
       for (std::int64_t n = 1; n <= 70; ++n) {
         ASSERT_EQ(Check(c, type, {1, n}), "") << n;
       }
@@ -110,6 +119,9 @@ TEST(LowerTailTest, OtherTensorsAreRefused) {
       "aten::sigmoid",
       {at::randn({2, 3, 4, 5}).contiguous(at::MemoryFormat::ChannelsLast)});
   EXPECT_EQ(channels_last.ExpectRefused("is not flat"), "");
+  RecordedGroup in_place;
+  in_place.Call("aten::maximum.out", {x, x.neg(), x});
+  EXPECT_EQ(in_place.ExpectRefused("writes one of its operands"), "");
   RecordedGroup integers;
   integers.Call("aten::sigmoid", {Numbers({5, 33}, at::kInt, 3)});
   EXPECT_EQ(integers.ExpectRefused("is not flat"), "");

@@ -72,6 +72,33 @@ at::Tensor Eager(ir::Op op, const at::Tensor& x) {
   }
 }
 
+at::Tensor EagerOfTwo(ir::Op op, const std::vector<at::Tensor>& x) {
+  switch (op) {
+    case ir::Op::kMaximumOfTensors:
+      return at::maximum(x[0], x[1]);
+    case ir::Op::kMinimumOfTensors:
+      return at::minimum(x[0], x[1]);
+    case ir::Op::kFmax:
+      return at::fmax(x[0], x[1]);
+    case ir::Op::kFmin:
+      return at::fmin(x[0], x[1]);
+    case ir::Op::kAtan2:
+      return at::atan2(x[0], x[1]);
+    case ir::Op::kHypot:
+      return at::hypot(x[0], x[1]);
+    case ir::Op::kNextafter:
+      return at::nextafter(x[0], x[1]);
+    case ir::Op::kLogaddexp:
+      return at::logaddexp(x[0], x[1]);
+    case ir::Op::kLogaddexp2:
+      return at::logaddexp2(x[0], x[1]);
+    case ir::Op::kXlogy:
+      return at::xlogy(x[0], x[1]);
+    default:
+      return at::Tensor();
+  }
+}
+
 // Ops of several operands, and those whose bits depend on the place.
 at::Tensor EagerOfMany(ir::Op op, const std::vector<at::Tensor>& x,
                        const double* s) {
@@ -110,8 +137,26 @@ at::Tensor EagerOfMany(ir::Op op, const std::vector<at::Tensor>& x,
       return at::gelu_backward(x[0], x[1], "tanh");
     case ir::Op::kSoftplusBackward:
       return at::softplus_backward(x[0], x[1], s[2], s[3]);
+    case ir::Op::kSoftshrink:
+      return at::softshrink(x[0], s[1]);
+    case ir::Op::kAsinh:
+      return at::asinh(x[0]);
+    case ir::Op::kAcosh:
+      return at::acosh(x[0]);
+    case ir::Op::kAtanh:
+      return at::atanh(x[0]);
+    case ir::Op::kEluBackward:
+      return at::elu_backward(x[0], s[2], s[3], s[4], false, x[1]);
+    case ir::Op::kEluResultBackward:
+      return at::elu_backward(x[0], s[2], s[3], s[4], true, x[1]);
+    case ir::Op::kHardtanhBackward:
+      return at::hardtanh_backward(x[0], x[1], s[2], s[3]);
+    case ir::Op::kHardswishBackward:
+      return at::hardswish_backward(x[0], x[1]);
+    case ir::Op::kShrinkBackward:
+      return at::softshrink_backward(x[0], x[1], s[2]);
     default:
-      return at::Tensor();
+      return EagerOfTwo(op, x);
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -197,6 +198,53 @@ TEST_F(Tier2TailTest, OneDnnSwitchedOff) {
     EXPECT_EQ(Differences([&] { return at::add(at::gelu(x), g); }), 0);
   }
   at::globalContext().setUserEnabledMkldnn(true);
+}
+
+TEST_F(Tier2TailTest, FunctionsOfF16) {
+  for (const std::int64_t n : {2, 31, 2021, 40062}) {
+    const auto make = [&] { return at::randn({n}).to(at::kHalf); };
+    const Tensor x = make(), y = make();
+    EXPECT_EQ(Differences(
+                  [&] { return at::mul(at::exp(at::tanh(at::add(x, y))), y); }),
+              0)
+        << n;
+    EXPECT_EQ(stats_.steps_fused, 4 * stats_.groups_run) << n;
+    EXPECT_GT(stats_.groups_run, 3) << stats_.to_json();
+    EXPECT_EQ(Differences([&] {
+                return at::mul(at::silu(at::gelu(at::sigmoid(x))), y);
+              }),
+              0)
+        << n;
+    EXPECT_EQ(stats_.steps_fused, 4 * stats_.groups_run) << n;
+  }
+}
+
+// 0 against -0, and what NaN becomes, by the place.
+TEST_F(Tier2TailTest, ChoicesByPlace) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const double special[] = {0.0, -0.0, nan, 3.0, -3.0, 0.5, -0.5, 1.0};
+  for (const auto type : {at::kFloat, at::kDouble, at::kHalf}) {
+    for (const std::int64_t n : {15, 31, 47, 70, 2021}) {
+      const Tensor numbers = at::tensor(at::ArrayRef<double>(special)).to(type);
+      const auto make = [&] {
+        return numbers.index_select(0, at::randint(8, {n}, at::kLong));
+      };
+      const Tensor g = make(), x = make();
+      const std::function<Tensor()> steps[] = {
+          [&] { return at::maximum(at::neg(g), x); },
+          [&] { return at::minimum(at::neg(g), x); },
+          [&] { return at::hardtanh_backward(at::neg(g), x, -0.5, 0.5); },
+          [&] { return at::hardswish_backward(at::neg(g), x); },
+          [&] { return at::softshrink(at::neg(g), 0.5); },
+          [&] { return at::hardshrink_backward(at::neg(g), x, 0.5); }};
+      for (const auto& step : steps) {
+        EXPECT_EQ(Differences(step), 0)
+            << at::toString(type) << " " << n << " " << &step - steps;
+        EXPECT_EQ(stats_.steps_fused, 2 * stats_.groups_run);
+        EXPECT_GT(stats_.groups_run, 3) << stats_.to_json();
+      }
+    }
+  }
 }
 
 TEST_F(Tier2TailTest, LayerNormGeluAndResidual) {

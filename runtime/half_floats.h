@@ -1,0 +1,18 @@
+// Between halves in memory and in kernels' arrays, where they are floats.
+// Thread: any. Tested by: tests/runtime/math_probe_test.cpp
+#pragma once
+
+#include <cstdint>
+
+namespace tjit::runtime {
+
+enum class HalfType : std::uint8_t { kBF16, kF16 };
+
+// The floats are halves, so nothing is rounded, whatever MXCSR says. Any NaN
+// becomes a NaN.
+void ToHalves(HalfType type, const float* from, std::uint16_t* to,
+              std::int64_t n);
+void FromHalves(HalfType type, const std::uint16_t* from, float* to,
+                std::int64_t n);
+
+}  // namespace tjit::runtime
