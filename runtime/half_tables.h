@@ -21,10 +21,10 @@ namespace tjit::runtime {
 using HalfTableFn = void (*)(int n, const float* x, float* out,
                              std::int64_t mode);
 
-// Of the kind for halves of the type. Nothing if the op has no table, or
-// eager's bits depend on the place. Gelu of bf16: as eager computes tensors of
-// more than one element. REQUIRES: not called inside a kernel; the thread takes
-// no part in recording.
+// Of the kind for halves of the type. Nothing if the op has no table, or eager's
+// bits depend on the place. Gelu: as eager computes tensors of more than one
+// element.
+// REQUIRES: not called inside a kernel; the thread takes no part in recording.
 std::optional<TjitMath> FindHalfTable(ir::Op op, ir::DType dtype);
 
 }  // namespace tjit::runtime

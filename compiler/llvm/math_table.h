@@ -5,7 +5,7 @@
 // the function that the caller found in the process. An entry of the table
 // comes before what could be generated as well (sqrt). Kinds:
 // - array functions (VML) run over a tile that lies in the first-level cache,
-//   see phases.h. For f32 and f64 themselves, and tables for bf16.
+//   see phases.h. For f32 and f64 themselves, and tables for halves.
 // - vector functions (SLEEF) take and return registers, in the midst of the
 //   block; f16 and bf16 use those of f32 and round where there is no table.
 //   The root of sqrt_step.h is one whose code stands in the block.

@@ -13,23 +13,35 @@ namespace {
 using ir::DType;
 using ir::Op;
 
+bool IsHalf(DType dtype) {
+  return dtype == DType::kF16 || dtype == DType::kBF16;
+}
+
 // Tensors 0 to `count`, all of one type, f32 or f64, which is the target's.
-bool Tensors(StepLowering& s, std::size_t count, std::vector<Node>* nodes) {
+// `takes_halves`: of halves as well, which become f32, as eager computes all of
+// the op in that type and rounds once.
+bool Tensors(StepLowering& s, std::size_t count, std::vector<Node>* nodes,
+             bool takes_halves) {
   const DType dtype = s.target_dtype();
-  if (dtype != DType::kF32 && dtype != DType::kF64) {
+  if (dtype != DType::kF32 && dtype != DType::kF64 &&
+      !(takes_halves && IsHalf(dtype))) {
     return s.Refuse("computes in another type than f32 and f64");
   }
   for (std::size_t i = 0; i < count; ++i) {
     Node node;
     if (!s.Tensor(i, &node)) return false;
     if (node.dtype != dtype) return s.Refuse("has operands of several types");
-    nodes->push_back(node);
+    nodes->push_back(IsHalf(dtype) ? s.Convert(node, DType::kF32) : node);
   }
   return true;
 }
 
 bool Floats(StepLowering& s, std::size_t count, std::vector<Node>* nodes) {
-  return s.Into(0) && Tensors(s, count, nodes);
+  return s.Into(0) && Tensors(s, count, nodes, false);
+}
+bool FloatsOrHalves(StepLowering& s, std::size_t count,
+                    std::vector<Node>* nodes) {
+  return s.Into(0) && Tensors(s, count, nodes, true);
 }
 
 Node Sub(StepLowering& s, const Node& a, const Node& b) {
@@ -68,7 +80,7 @@ bool Frac(StepLowering& s, const OpRule&) {
 bool LeakyReluBackward(StepLowering& s, const OpRule&) {
   std::vector<Node> x;
   Node slope;
-  if (!Floats(s, 2, &x) || !s.Scalar(0, &slope)) return false;
+  if (!FloatsOrHalves(s, 2, &x) || !s.Scalar(0, &slope)) return false;
   const Node is_positive = s.Apply(Op::kGt, {x[1], StepLowering::Number(0.0)});
   return s.Store(s.Apply(Op::kWhere, {is_positive, x[0], Mul(s, x[0], slope)}));
 }
@@ -84,8 +96,11 @@ Node Where(StepLowering& s, const Node& condition, const Node& a,
 bool Hardshrink(StepLowering& s, const OpRule&) {
   std::vector<Node> x;
   double lambda = 0;
-  if (!Floats(s, 1, &x)) return false;
+  if (!FloatsOrHalves(s, 1, &x)) return false;
   if (!s.BakedScalar(0, &lambda)) return s.Refuse("has a varying lambda");
+  if (!IsExact(lambda, s.target_dtype())) {
+    return s.Refuse("has a lambda that eager rounds to a half");
+  }
   const Node is_small =
       s.Apply(Op::kLogicalAnd,
               {s.Apply(Op::kGe, {x[0], StepLowering::Number(-lambda)}),
@@ -97,7 +112,7 @@ bool Hardshrink(StepLowering& s, const OpRule&) {
 // float's for doubles too.
 bool HardsigmoidBackward(StepLowering& s, const OpRule&) {
   std::vector<Node> x;
-  if (!Floats(s, 2, &x)) return false;
+  if (!FloatsOrHalves(s, 2, &x)) return false;
   const Node is_inside = s.Apply(
       Op::kLogicalAnd, {s.Apply(Op::kGt, {x[1], StepLowering::Number(-3.0)}),
                         s.Apply(Op::kLt, {x[1], StepLowering::Number(3.0)})});
@@ -108,7 +123,7 @@ bool HardsigmoidBackward(StepLowering& s, const OpRule&) {
 // (input, weight)
 bool Prelu(StepLowering& s, const OpRule&) {
   std::vector<Node> x;
-  if (!Floats(s, 2, &x)) return false;
+  if (!FloatsOrHalves(s, 2, &x)) return false;
   const Node is_positive = s.Apply(Op::kGt, {x[0], Zero()});
   return s.Store(Where(s, is_positive, x[0], Mul(s, x[1], x[0])));
 }
@@ -117,7 +132,7 @@ bool Prelu(StepLowering& s, const OpRule&) {
 bool PreluBackward(StepLowering& s, const OpRule&) {
   for (const std::size_t result : {0, 1}) {
     std::vector<Node> x;
-    if (!s.Into(result) || !Tensors(s, 3, &x)) return false;
+    if (!s.Into(result) || !Tensors(s, 3, &x, true)) return false;
     const Node is_positive = s.Apply(Op::kGt, {x[1], Zero()});
     const Node stored = result == 0
                             ? Where(s, is_positive, x[0], Mul(s, x[2], x[0]))
@@ -130,7 +145,7 @@ bool PreluBackward(StepLowering& s, const OpRule&) {
 // (gradient, input, buffer), the buffer being e^-|input|.
 bool LogSigmoidBackward(StepLowering& s, const OpRule&) {
   std::vector<Node> x;
-  if (!Floats(s, 3, &x)) return false;
+  if (!FloatsOrHalves(s, 3, &x)) return false;
   const Node one = StepLowering::Number(1.0);
   const Node is_negative = s.Apply(Op::kLt, {x[1], Zero()});
   const Node sum =
@@ -163,13 +178,13 @@ Node Ramp(StepLowering& s, const Node& x) {
 
 bool Hardsigmoid(StepLowering& s, const OpRule&) {
   std::vector<Node> x;
-  return Floats(s, 1, &x) &&
+  return FloatsOrHalves(s, 1, &x) &&
          s.Store(s.Apply(Op::kDiv, {Ramp(s, x[0]), StepLowering::Number(6.0)}));
 }
 
 bool Hardswish(StepLowering& s, const OpRule&) {
   std::vector<Node> x;
-  if (!Floats(s, 1, &x)) return false;
+  if (!FloatsOrHalves(s, 1, &x)) return false;
   return s.Store(s.Apply(
       Op::kDiv, {Mul(s, x[0], Ramp(s, x[0])), StepLowering::Number(6.0)}));
 }

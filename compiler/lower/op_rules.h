@@ -48,6 +48,10 @@ bool LowerFlat(StepLowering& s, ir::Op op, const char* spec);
 // The same if no operand is written.
 bool LowerFlatApart(StepLowering& s, ir::Op op, const char* spec);
 
+// True if rounding to a half, if the type is one, leaves the number as it is:
+// what eager does with scalars differs by op and place. Others are true.
+bool IsExact(double number, ir::DType dtype);
+
 // Null if the op is not lowered.
 const OpRule* RuleOf(std::string_view op);
 // All names, sorted.

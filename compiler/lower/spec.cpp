@@ -44,6 +44,11 @@ bool IsConstantOne(const Node& node) {
          node.recorded == 1;
 }
 
+bool IsExactConstant(const Node& node, DType dtype) {
+  return !node.operand.is_tensor() && node.operand.scalar.is_constant() &&
+         IsExact(node.recorded, dtype);
+}
+
 // Halves are computed in float and rounded. Claimed where that is one rounding
 // of operands that are halves themselves: eager takes other scalars unrounded
 // or, in some in-place forms, rounded, and the product of an add with alpha
@@ -52,10 +57,8 @@ bool TakesHalves(Op op, DType dtype, const std::vector<Node>& nodes) {
   const ir::OpInfo& info = InfoOf(op);
   if (info.type_rule == ir::TypeRule::kWhere) return true;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (info.operands[i] == 'x' &&
-        (!nodes[i].operand.is_tensor() || nodes[i].dtype != dtype)) {
-      return false;
-    }
+    if (info.operands[i] != 'x' || IsExactConstant(nodes[i], dtype)) continue;
+    if (!nodes[i].operand.is_tensor() || nodes[i].dtype != dtype) return false;
   }
   switch (op) {
     case Op::kAdd:
@@ -72,6 +75,10 @@ bool TakesHalves(Op op, DType dtype, const std::vector<Node>& nodes) {
     case Op::kTrunc:
     case Op::kRound:
     case Op::kRelu:
+    case Op::kLeakyRelu:
+    case Op::kMaximum:
+    case Op::kMinimum:
+    case Op::kClamp:
     case Op::kThreshold:
     case Op::kExp2:
     case Op::kSinh:
@@ -183,6 +190,13 @@ bool Unify(StepLowering& s, Op op, std::vector<Node>* nodes) {
 }
 
 }  // namespace
+
+bool IsExact(double number, DType dtype) {
+  if (!IsHalf(dtype)) return true;
+  char rounded[8];
+  ir::Store(dtype, number, rounded);
+  return ir::Load<double>(dtype, rounded) == number;
+}
 
 bool LowerSpec(StepLowering& s, ir::Op op, const char* spec) {
   std::vector<Node> nodes;

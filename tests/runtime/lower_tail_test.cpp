@@ -87,6 +87,9 @@ TEST(LowerTailTest, FlatTensorsHaveTheBitsOfEager) {
       if (is_pow_scalar && at::isReducedFloatingType(type))
         continue;  // refused
       for (std::int64_t n = 1; n <= 70; ++n) {
+        // Of the other types those around their vectors.
+        const bool is_near_vectors = (n + 1) % 8 < 3 || n == 2;
+        if (type != at::kFloat && !is_near_vectors) continue;
         ASSERT_EQ(Check(c, type, {1, n}), "") << n;
       }
       for (const std::int64_t n : {7, 16, 64, 700}) {
