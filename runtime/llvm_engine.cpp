@@ -8,8 +8,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/ir/ir_text.h"
 #include "compiler/llvm/abi.h"
 #include "compiler/llvm/loader.h"
+#include "compiler/passes/copy_out.h"
+#include "compiler/passes/form_loops.h"
+#include "compiler/passes/place_scratch.h"
 #include "runtime/build_check.h"
 #include "runtime/log.h"
 #include "runtime/tail_functions.h"
@@ -37,8 +41,9 @@ static_assert(sizeof(TjitScalar) == sizeof(ScalarValue));
 
 class LlvmKernel : public Kernel {
  public:
-  LlvmKernel(const TjitLlvmApi* api, const TjitKernel& kernel)
-      : api_(api), kernel_(kernel) {}
+  LlvmKernel(const TjitLlvmApi* api, const TjitKernel& kernel,
+             std::vector<PlanStep> scratch_uses)
+      : api_(api), kernel_(kernel), scratch_uses_(std::move(scratch_uses)) {}
   ~LlvmKernel() override { api_->free(kernel_.handle); }
   LlvmKernel(const LlvmKernel&) = delete;
   LlvmKernel& operator=(const LlvmKernel&) = delete;
@@ -67,10 +72,9 @@ class LlvmKernel : public Kernel {
           in_order ? shape->extents[i]
                    : kGrain / std::max<std::int64_t>(1, row) + 1);
     }
-    for (const std::int64_t n : bytes) {
-      shape->scratch.push_back(shape->scratch_bytes);
-      shape->scratch_bytes += (static_cast<std::uint64_t>(n) + 63) / 64 * 64;
-    }
+    ScratchPlaces places = PlaceScratch(scratch_uses_, bytes);
+    shape->scratch = std::move(places.offsets);
+    shape->scratch_bytes = places.bytes;
     return true;
   }
 
@@ -99,7 +103,27 @@ class LlvmKernel : public Kernel {
  private:
   const TjitLlvmApi* const api_;
   const TjitKernel kernel_;
+  const std::vector<PlanStep> scratch_uses_;
 };
+
+// By loop of the plan that the library made of `text`; one loop that uses all
+// if it is not the same here.
+std::vector<PlanStep> ScratchUsesOf(const std::string& text, int count) {
+  if (count == 0) return {};
+  ir::Function function;
+  std::string error;
+  LoopPlan plan;
+  if (ir::Parse(text, &function, &error)) {
+    function = CopyOut(function);
+    error = FormLoops(function, &plan);
+  }
+  if (error.empty() && plan.scratch.size() == static_cast<std::size_t>(count)) {
+    return ScratchUses(function, plan);
+  }
+  PlanStep all;
+  for (int i = 0; i < count; ++i) all.writes.push_back(i);
+  return {all};
+}
 
 // The cache as libtjit_llvm.so sees it: keys get that library's build-id, so
 // that another build of the generator never finds what this one has stored.
@@ -181,12 +205,14 @@ class LlvmEngine : public Engine {
     options.cache = cache_.get();
     TjitKernel kernel{};
     char error[kErrorBytes] = "";
-    if (api_->compile(TextOf(function).c_str(), &options, &kernel, error,
-                      sizeof(error)) != 0) {
+    const std::string text = TextOf(function);
+    if (api_->compile(text.c_str(), &options, &kernel, error, sizeof(error)) !=
+        0) {
       *why = error;
       return nullptr;
     }
-    return std::make_shared<LlvmKernel>(api_, kernel);
+    return std::make_shared<LlvmKernel>(
+        api_, kernel, ScratchUsesOf(text, kernel.scratch_count));
   }
 
  private:

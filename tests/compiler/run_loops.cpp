@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/builder.h"
 #include "compiler/passes/fuse.h"
+#include "compiler/passes/place_scratch.h"
 
 namespace tjit {
 namespace {
@@ -30,10 +31,16 @@ class LoopMachine {
     memory_ = arguments.externals;
     memory_.insert(memory_.end(), arguments.returns.begin(),
                    arguments.returns.end());
+    std::vector<std::int64_t> bytes;
     for (const ValueId id : plan.scratch) {
-      const std::int64_t n = Number(ExtentOf(ValueOf(id)));
-      own_.emplace_back(static_cast<std::size_t>(n * ItemOf(id)), '\x5a');
-      memory_.push_back({own_.back().data(), n});
+      bytes.push_back(Number(ExtentOf(ValueOf(id))) * ItemOf(id));
+    }
+    // As a kernel's: values share it.
+    const ScratchPlaces places = PlaceScratch(ScratchUses(f, plan), bytes);
+    scratch_.assign(places.bytes, '\x5a');
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      memory_.push_back({scratch_.data() + places.offsets[i],
+                         bytes[i] / ItemOf(plan.scratch[i])});
     }
   }
 
@@ -240,7 +247,7 @@ class LoopMachine {
   const ir::RunArguments& arguments_;
   const RunOrder order_;
   std::vector<ir::Buffer> memory_;
-  std::deque<Bytes> own_;
+  Bytes scratch_;
   std::map<ValueId, Bytes> registers_;
   std::string error_;
   char scrap_[8] = {};
