@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "compiler/ir/ir_text.h"
-#include "compiler/ir/verifier.h"
 #include "compiler/lower/partition.h"
-#include "compiler/passes/passes.h"
 #include "compiler/segment_dump.h"
 #include "compiler/step_engine.h"
 #include "recorder/overwrite.h"
@@ -35,14 +33,15 @@ PartitionStep DescribeStep(const SegmentStep& step) {
 
 class SegmentCompiler {
  public:
-  SegmentCompiler(const SegmentInput& input, Engine* engine,
-                  KernelCache* cache, const CompileLimits& limits,
-                  SegmentDump* dump)
+  SegmentCompiler(const SegmentInput& input, Engine* engine, KernelCache* cache,
+                  const CompileLimits& limits, SegmentDump* dump)
       : input_(input),
         engine_(engine),
         cache_(cache),
         limits_(limits),
-        dump_(dump) {}
+        dump_(dump),
+        context_(absl::StrCat(engine->name(),
+                              input.has_usual_arithmetic ? "" : " unusual")) {}
 
   SegmentCode Run() {
     for (const SegmentStep& step : input_.steps) {
@@ -148,15 +147,28 @@ class SegmentCompiler {
   // A group of this step alone could be compiled.
   bool CanCompile(std::uint32_t s) {
     if (engine_->steps() != nullptr) return CanTakeStep(s);
-    const GroupStep step{&input_.steps[s].record, input_.steps[s].op,
-                         input_.threads};
-    if (!CanLower(step)) return false;
-    Lowered lowered;
-    std::string reason;
-    return Lower({step}, GroupSlots({s}), &lowered, &reason) &&
-           (input_.has_usual_arithmetic ||
-            !NeedsUsualArithmetic(lowered.function)) &&
-           engine_->WhyNot(lowered.function).empty();
+    const std::vector<GroupStep> step = LoweringSteps({s});
+    const std::vector<GroupSlot> slots = GroupSlots({s});
+    const auto find = [&] {
+      if (!CanLower(step[0])) return false;
+      Lowered lowered;
+      std::string reason;
+      return Lower(step, slots, &lowered, &reason) &&
+             (input_.has_usual_arithmetic ||
+              !NeedsUsualArithmetic(lowered.function)) &&
+             engine_->WhyNot(lowered.function).empty();
+    };
+    return cache_->groups()->CanCompile(GroupKey(context_, step, slots), find);
+  }
+
+  std::vector<GroupStep> LoweringSteps(
+      const std::vector<std::uint32_t>& steps) const {
+    std::vector<GroupStep> lowering;
+    for (const std::uint32_t s : steps) {
+      lowering.push_back(
+          {&input_.steps[s].record, input_.steps[s].op, input_.threads});
+    }
+    return lowering;
   }
 
   bool CanTakeStep(std::uint32_t s) {
@@ -236,30 +248,58 @@ class SegmentCompiler {
 
   bool CompileGroup(const std::vector<std::uint32_t>& steps,
                     CompiledGroup* group) {
-    std::vector<GroupStep> lowering;
-    for (const std::uint32_t s : steps) {
-      lowering.push_back(
-          {&input_.steps[s].record, input_.steps[s].op, input_.threads});
+    const std::vector<GroupStep> lowering = LoweringSteps(steps);
+    const std::vector<GroupSlot> slots = GroupSlots(steps);
+    GroupKey key(context_, lowering, slots);
+    // A dump shows all stages of each group.
+    const KnownGroup* known =
+        dump_ == nullptr ? cache_->groups()->Find(key) : nullptr;
+    bool is_new = false;
+    if (known == nullptr) {
+      KnownGroup made = MakeGroup(steps, key, &group->dump_number, &is_new);
+      known = &cache_->groups()->Add(key, std::move(made));
     }
+    if (known->kernel == nullptr) return Fail(steps, known->why_not);
+    Bind(steps, key, *known, group);
+    ++(is_new ? code_.compiled : code_.reused);
+    return true;
+  }
+
+  // Lowers the group and finds its kernel; *is_new: it was generated.
+  KnownGroup MakeGroup(const std::vector<std::uint32_t>& steps,
+                       const GroupKey& key, int* dump_number, bool* is_new) {
+    KnownGroup made;
     Lowered lowered;
-    std::string reason;
-    if (!Lower(lowering, GroupSlots(steps), &lowered, &reason)) {
-      return Fail(steps, std::move(reason));
+    if (!Lower(LoweringSteps(steps), GroupSlots(steps), &lowered,
+               &made.why_not)) {
+      return made;
     }
-    if (dump_ != nullptr) {
-      group->dump_number = dump_->BeginGroup(steps, lowered);
-    }
+    if (dump_ != nullptr) *dump_number = dump_->BeginGroup(steps, lowered);
     bool was_there = false;
     const KernelCache::Entry& entry =
         cache_->For(lowered.function, engine_, &was_there, dump_);
-    if (entry.kernel == nullptr) return Fail(steps, entry.why_not);
-    group->kernel = entry.kernel;
-    if (!Bind(steps, lowered, group, &reason)) {
-      return Fail(steps, std::move(reason));
+    made.why_not = entry.why_not;
+    if (entry.kernel == nullptr) return made;
+    for (const SizeSource& source : lowered.symbols) {
+      const StepRecord& record = input_.steps[steps[source.step]].record;
+      made.shape.symbols.push_back(
+          record.args[source.arg].geometry.sizes[source.dim]);
     }
-    const bool is_new = !was_there && entry.kernel->is_generated();
-    ++(is_new ? code_.compiled : code_.reused);
-    return true;
+    if (!entry.kernel->Shape(&made.shape, &made.why_not)) return made;
+    made.kernel = entry.kernel;
+    made.reads = key.ToNumbers(lowered.external_slots);
+    const std::vector<std::int32_t> returns =
+        key.ToNumbers(lowered.return_slots);
+    for (const ir::WriteBack& write : lowered.function.writes) {
+      made.writes.push_back(
+          made.reads[static_cast<std::size_t>(write.to.value)]);
+    }
+    made.writes.insert(made.writes.end(), returns.begin(), returns.end());
+    made.memory = made.reads;
+    made.memory.insert(made.memory.end(), returns.begin(), returns.end());
+    made.scalars = std::move(lowered.scalars);
+    *is_new = !was_there && entry.kernel->is_generated();
+    return made;
   }
 
   bool CompileSteps(const std::vector<std::uint32_t>& steps,
@@ -291,25 +331,14 @@ class SegmentCompiler {
   }
 
   // Where the group finds its memory, sizes and scalars in a run.
-  bool Bind(const std::vector<std::uint32_t>& steps, const Lowered& lowered,
-            CompiledGroup* group, std::string* why) {
-    group->reads = lowered.external_slots;
-    for (const ir::WriteBack& write : lowered.function.writes) {
-      group->writes.push_back(
-          lowered.external_slots[static_cast<std::size_t>(write.to.value)]);
-    }
-    group->writes.insert(group->writes.end(), lowered.return_slots.begin(),
-                         lowered.return_slots.end());
-    group->memory = lowered.external_slots;
-    group->memory.insert(group->memory.end(), lowered.return_slots.begin(),
-                         lowered.return_slots.end());
-    for (const SizeSource& source : lowered.symbols) {
-      const StepRecord& record = input_.steps[steps[source.step]].record;
-      group->shape.symbols.push_back(
-          record.args[source.arg].geometry.sizes[source.dim]);
-    }
-    BindScalars(steps, lowered.scalars, group);
-    return group->kernel->Shape(&group->shape, why);
+  void Bind(const std::vector<std::uint32_t>& steps, const GroupKey& key,
+            const KnownGroup& known, CompiledGroup* group) {
+    group->kernel = known.kernel;
+    group->shape = known.shape;
+    group->reads = key.ToSlots(known.reads);
+    group->writes = key.ToSlots(known.writes);
+    group->memory = key.ToSlots(known.memory);
+    BindScalars(steps, known.scalars, group);
   }
 
   void BindScalars(const std::vector<std::uint32_t>& steps,
@@ -335,6 +364,7 @@ class SegmentCompiler {
   KernelCache* const cache_;
   const CompileLimits limits_;
   SegmentDump* const dump_;  // may be null
+  const std::string context_;  // what decides besides the steps
   std::vector<PartitionStep> steps_;
   std::vector<std::uint32_t> uses_;  // by slot: steps that use it
   // Slots from outside of which only what a step of the segment fills is used,
@@ -343,56 +373,7 @@ class SegmentCompiler {
   SegmentCode code_;
 };
 
-PassOptions OptionsFor(SegmentDump* dump) {
-  PassOptions options;
-  if (dump == nullptr) return options;
-  options.observer = [dump](const PassInfo& pass, const ir::Function& before,
-                            const ir::Function& after) {
-    dump->AddPass(pass.name, before, after);
-  };
-  return options;
-}
-
-KernelCache::Entry Compile(const ir::Function& function, Engine* engine,
-                           SegmentDump* dump) {
-  KernelCache::Entry entry;
-  const std::vector<std::string> wrong = ir::Verify(function);
-  ir::Function simpler = function;
-  if (!wrong.empty()) {
-    entry.why_not = "lowering made a function that is none: " + wrong[0];
-  } else {
-    entry.why_not = RunPasses(Passes(), &simpler, OptionsFor(dump));
-  }
-  if (entry.why_not.empty()) {
-    simpler.name = KernelName(simpler);
-    if (dump != nullptr) dump->AddFinal(simpler);
-    entry.kernel = engine->Compile(simpler, &entry.why_not);
-  }
-  if (dump != nullptr) {
-    entry.dumped = dump->where();
-    if (entry.kernel != nullptr) dump->AddCode(entry.kernel->CodeText());
-  }
-  return entry;
-}
-
 }  // namespace
-
-const KernelCache::Entry& KernelCache::For(const ir::Function& function,
-                                           Engine* engine, bool* was_there,
-                                           SegmentDump* dump) {
-  std::string text = absl::StrCat(engine->name(), "\n", ir::Print(function));
-  const auto found = entries_.find(text);
-  *was_there = found != entries_.end();
-  if (*was_there) {
-    if (dump != nullptr && found->second.kernel != nullptr) {
-      dump->AddReuse(found->second.dumped);
-    }
-    return found->second;
-  }
-  if (entries_.size() >= kMaxEntries) entries_.clear();
-  return entries_.emplace(std::move(text), Compile(function, engine, dump))
-      .first->second;
-}
 
 SegmentCode CompileSegment(const SegmentInput& input, Engine* engine,
                            KernelCache* cache, const CompileLimits& limits,

@@ -5,9 +5,8 @@
 //
 // An engine over steps (step_engine.h) gets the group as it was recorded.
 //
-// Kernels are kept by the text of their function, so that equal groups (layers
-// of a net, batches of other sizes) share one; so are failures, which are not
-// tried again. A group without a kernel stays library calls, in its place.
+// Equal groups, and equal functions, share a kernel (kernel_cache.h). A group
+// without a kernel stays library calls, in its place.
 //
 // Invariant: running `order` has the effect of the steps in their order.
 // Thread: a KernelCache belongs to one thread at a time; input and result are
@@ -23,8 +22,8 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "compiler/kernel.h"
+#include "compiler/kernel_cache.h"
 #include "compiler/lower/lower.h"
 #include "recorder/op_record.h"
 
@@ -85,24 +84,6 @@ struct SegmentCode {
   std::int64_t steps_fused = 0;
   std::int64_t compiled = 0, reused = 0, failed = 0;
   std::vector<std::string> reasons;  // of the groups that failed
-};
-
-class KernelCache {
- public:
-  struct Entry {
-    std::shared_ptr<const Kernel> kernel;
-    std::string why_not;  // null kernel
-    std::string dumped;   // where; "" without a dump
-  };
-  // The kernel of `function`, compiled unless it was before (*was_there).
-  const Entry& For(const ir::Function& function, Engine* engine,
-                   bool* was_there, SegmentDump* dump);
-  void Clear() { entries_.clear(); }
-
- private:
-  static constexpr std::size_t kMaxEntries = 4096;
-
-  absl::flat_hash_map<std::string, Entry> entries_;
 };
 
 // What a compilation must keep to.

@@ -109,6 +109,7 @@ class CountingEngine : public Engine {
   const char* name() const override { return "counting"; }
   bool is_for_speed() const override { return true; }
   std::string WhyNot(const ir::Function& function) override {
+    ++looked_at;
     for (const ir::Instruction& in : function.body) {
       if (in.op == refused) return "refused";
     }
@@ -125,6 +126,7 @@ class CountingEngine : public Engine {
   }
 
   int asked = 0;
+  int looked_at = 0;
   bool fails = false;
   ir::Op refused = ir::Op::kCall;
 
@@ -200,6 +202,34 @@ TEST_F(SegmentCodeTest, EqualGroupsAndOtherSizesShareAKernel) {
   EXPECT_EQ(engine_.asked, 1);
   cache_.Clear();
   EXPECT_EQ(Compile(Mixed()).compiled, 1);
+}
+
+// The steps of an optimizer for each of its parameters, with slots of its own.
+TEST_F(SegmentCodeTest, EqualGroupsOfASegmentAreLoweredOnce) {
+  Segment segment(8);
+  for (int p = 0; p < 10; ++p) {
+    const int first = 5 * p;
+    segment.Add(first, first + 1, first + 2)
+        .Mul(first + 2, first + 1, first + 3)
+        .Foreign(first + 3, first + 3, first + 4)
+        .Mul(first + 4, first + 4, first + 4 + 5 * 10);
+    segment.Dies(first + 2);
+  }
+  const SegmentCode code = Compile(segment);
+  const auto groups = static_cast<std::int64_t>(code.groups.size());
+  EXPECT_EQ(code.reused, groups - code.compiled);
+  // Of 40 steps 3 kinds were asked about (a dot is never lowered).
+  EXPECT_EQ(engine_.looked_at, 3);
+  for (const CompiledGroup& group : code.groups) {
+    const std::uint32_t first = group.steps[0] / 4 * 5;
+    for (const std::int32_t slot : group.memory) {
+      if (group.steps.size() > 3) continue;
+      EXPECT_EQ(static_cast<std::uint32_t>(slot) % 50 / 5 * 5, first);
+    }
+  }
+  const std::int64_t known = cache_.groups()->hits();
+  EXPECT_EQ(Compile(segment).reused, groups);
+  EXPECT_EQ(cache_.groups()->hits(), known + 40 + groups);
 }
 
 TEST_F(SegmentCodeTest, AFailureIsRememberedWithItsReason) {

@@ -1,0 +1,44 @@
+// Kernels by the text of their function, so that equal groups (layers of a
+// net, batches of other sizes) share one; so are failures, which are not tried
+// again. And what is known of groups by the steps in them (group_memo.h), for
+// which not even a function is made again.
+//
+// Thread: one at a time.
+// Tested by: tests/compiler/segment_code_test.cpp
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "compiler/group_memo.h"
+#include "compiler/ir/ir.h"
+#include "compiler/kernel.h"
+
+namespace tjit {
+
+class SegmentDump;  // segment_dump.h
+
+class KernelCache {
+ public:
+  struct Entry {
+    std::shared_ptr<const Kernel> kernel;
+    std::string why_not;  // null kernel
+    std::string dumped;   // where; "" without a dump
+  };
+  // The kernel of `function`, compiled unless it was before (*was_there).
+  const Entry& For(const ir::Function& function, Engine* engine,
+                   bool* was_there, SegmentDump* dump);
+  void Clear();
+
+  GroupMemo* groups() { return &groups_; }
+
+ private:
+  static constexpr std::size_t kMaxEntries = 4096;
+
+  absl::flat_hash_map<std::string, Entry> entries_;
+  GroupMemo groups_;
+};
+
+}  // namespace tjit
