@@ -98,17 +98,55 @@ TargetMachine* MachineFor(int bits, std::string* error) {
   return machine.get();
 }
 
-std::string EmitObject(TargetMachine* machine, llvm::Module* module,
-                       llvm::SmallVectorImpl<char>* object) {
-  llvm::legacy::PassManager passes;
-  llvm::MCContext* context = nullptr;
-  llvm::raw_svector_ostream stream(*object);
-  if (machine->addPassesToEmitMC(passes, context, stream)) {
-    return "LLVM emits no objects for this machine";
+// Note [One pipeline]. To set up LLVM's passes takes as long as a small kernel
+// takes to go through them, so they are kept, as by llc's -compile-twice. What
+// they know of a module goes when they have run; the passes and the memory of
+// their machine code context are made anew from time to time.
+class Pipeline {
+ public:
+  explicit Pipeline(TargetMachine* machine) : stream_(object_) {
+    is_usable_ = !machine->addPassesToEmitMC(passes_, context_, stream_);
   }
-  passes.run(*module);
-  return "";
-}
+
+  // The pipeline of a machine. One that has not come to its end, as LLVM gave
+  // up in it, is left as it is.
+  static Pipeline* For(TargetMachine* machine) {
+    static auto* all =
+        new std::map<TargetMachine*, std::unique_ptr<Pipeline>>();
+    std::unique_ptr<Pipeline>& pipeline = (*all)[machine];
+    if (pipeline != nullptr && pipeline->is_running_) {
+      static_cast<void>(pipeline.release());
+    }
+    if (pipeline == nullptr || pipeline->runs_ == kMostRuns) {
+      pipeline = std::make_unique<Pipeline>(machine);
+    }
+    return pipeline.get();
+  }
+
+  std::string Emit(llvm::Module* module, bool plants_fatal,
+                   std::string* object) {
+    if (!is_usable_) return "LLVM emits no objects for this machine";
+    is_running_ = true;
+    if (plants_fatal) llvm::report_fatal_error("planted by a test");
+    object_.clear();
+    passes_.run(*module);
+    object->assign(object_.data(), object_.size());
+    is_running_ = false;
+    ++runs_;
+    return "";
+  }
+
+ private:
+  static constexpr int kMostRuns = 256;
+
+  llvm::SmallVector<char, 0> object_;
+  llvm::raw_svector_ostream stream_;
+  llvm::MCContext* context_ = nullptr;
+  llvm::legacy::PassManager passes_;
+  bool is_usable_ = false;
+  bool is_running_ = false;
+  int runs_ = 0;
+};
 
 std::string Assembly(TargetMachine* machine, const llvm::Module& module) {
   const auto copy = llvm::CloneModule(module);
@@ -180,11 +218,16 @@ VectorTarget TargetFor(int vector_bits) {
   return {bits / 8, bits == 512};
 }
 
-std::string TargetText(int vector_bits) {
+const std::string& TargetText(int vector_bits) {
+  static auto* texts = new std::map<int, std::string>();
   const int bits = BitsFor(vector_bits);
-  return absl::StrCat(llvm::sys::getProcessTriple(), " ",
-                      llvm::sys::getHostCPUName().str(), " ", bits,
-                      " bits ", FeaturesFor(bits));
+  std::string& text = (*texts)[bits];
+  if (text.empty()) {
+    text = absl::StrCat(llvm::sys::getProcessTriple(), " ",
+                        llvm::sys::getHostCPUName().str(), " ", bits, " bits ",
+                        FeaturesFor(bits));
+  }
+  return text;
 }
 
 LoadedCode::~LoadedCode() {
@@ -212,13 +255,8 @@ std::string Compile(llvm::Module* module, const CompileRequest& request,
   if ((request.flags & kTjitLlvmDumpAssembly) != 0) {
     dump->assembly += Assembly(machine, *module);
   }
-  if ((request.flags & kTjitLlvmPlantFatal) != 0) {
-    llvm::report_fatal_error("planted by a test");
-  }
-  llvm::SmallVector<char, 0> bytes;
-  error = EmitObject(machine, module, &bytes);
-  object->assign(bytes.data(), bytes.size());
-  return error;
+  return Pipeline::For(machine)->Emit(
+      module, (request.flags & kTjitLlvmPlantFatal) != 0, object);
 }
 
 std::string Load(const std::string& object, const CompileRequest& request,

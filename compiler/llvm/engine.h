@@ -1,6 +1,6 @@
 // From a module of LLVM's IR to machine code in memory.
 //
-// How: the target machine emits an object file into a buffer (one per kernel),
+// How: the target machine emits an object file into a buffer (one per loop),
 // RuntimeDyld places it. No pass of LLVM's optimiser runs: the generators emit
 // what is to be executed, the code generator selects and schedules.
 // What LLVM treats as fatal is caught by its error handler and a long jump
@@ -51,7 +51,7 @@ struct CompileRequest {
 };
 
 // The target that code is generated for, with all its features.
-std::string TargetText(int vector_bits);
+const std::string& TargetText(int vector_bits);
 
 // What flags ask for, of all modules of a kernel.
 struct CodeDump {
