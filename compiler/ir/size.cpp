@@ -1,8 +1,6 @@
 #include "compiler/ir/size.h"
 
 #include <algorithm>
-#include <iterator>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -14,14 +12,47 @@ bool ComesBefore(const Size::Term& a, const Size::Term& b) {
   if (a.symbols.size() != b.symbols.size()) {
     return a.symbols.size() > b.symbols.size();
   }
-  return a.symbols < b.symbols;
+  return std::lexicographical_compare(a.symbols.begin(), a.symbols.end(),
+                                      b.symbols.begin(), b.symbols.end());
+}
+
+// REQUIRES: no more than kMaxFactors together.
+Size::Symbols Merged(const Size::Symbols& a, const Size::Symbols& b) {
+  std::uint16_t both[Size::kMaxFactors];
+  const std::uint16_t* const end =
+      std::merge(a.begin(), a.end(), b.begin(), b.end(), both);
+  Size::Symbols merged;
+  for (const std::uint16_t* s = both; s != end; ++s) merged.push_back(*s);
+  return merged;
 }
 
 }  // namespace
 
+void Size::Terms::Insert(const Term* at, const Term& term) {
+  const auto index = at - begin();
+  if (size_ == 0) {
+    one_ = term;
+  } else {
+    if (size_ == 1) many_ = {one_};
+    many_.insert(many_.begin() + index, term);
+  }
+  ++size_;
+}
+
+void Size::Terms::Erase(const Term* at) {
+  if (size_ > 1) many_.erase(many_.begin() + (at - begin()));
+  --size_;
+  if (size_ != 1) return;
+  one_ = many_[0];
+  many_.clear();
+}
+
 Size Size::Symbol(int symbol) {
   Size size;
-  size.terms_.push_back({{static_cast<std::uint16_t>(symbol)}, 1});
+  Term term;
+  term.symbols.push_back(static_cast<std::uint16_t>(symbol));
+  term.coefficient = 1;
+  size.terms_.Insert(size.terms_.end(), term);
   return size;
 }
 
@@ -47,7 +78,7 @@ int Size::max_symbol() const {
   return max;
 }
 
-void Size::Add(Term term) {
+void Size::Add(const Term& term) {
   if (!is_valid_ || term.coefficient == 0) return;
   if (term.symbols.empty()) {
     if (__builtin_add_overflow(constant_, term.coefficient, &constant_)) {
@@ -55,13 +86,13 @@ void Size::Add(Term term) {
     }
     return;
   }
-  const auto at =
+  Term* const at =
       std::lower_bound(terms_.begin(), terms_.end(), term, ComesBefore);
-  if (at == terms_.end() || at->symbols != term.symbols) {
+  if (at == terms_.end() || !(at->symbols == term.symbols)) {
     if (terms_.size() == kMaxTerms) {
       *this = Invalid();
     } else {
-      terms_.insert(at, std::move(term));
+      terms_.Insert(at, term);
     }
     return;
   }
@@ -69,7 +100,7 @@ void Size::Add(Term term) {
                              &at->coefficient)) {
     *this = Invalid();
   } else if (at->coefficient == 0) {
-    terms_.erase(at);
+    terms_.Erase(at);
   }
 }
 
@@ -81,17 +112,28 @@ Size Size::operator+(const Size& o) const {
   return sum;
 }
 
+Size Size::Times(std::int64_t factor) const {
+  if (factor == 0) return is_valid_ ? Size() : Invalid();
+  Size product = *this;
+  if (factor == 1) return product;
+  for (Term& term : product.terms_) {
+    if (__builtin_mul_overflow(term.coefficient, factor, &term.coefficient)) {
+      return Invalid();
+    }
+  }
+  return __builtin_mul_overflow(constant_, factor, &product.constant_)
+             ? Invalid()
+             : product;
+}
+
 Size Size::operator*(const Size& o) const {
   if (!is_valid_ || !o.is_valid_) return Invalid();
+  if (o.is_constant()) return Times(o.constant_);  // the usual case
+  if (is_constant()) return o.Times(constant_);
   Size product;
-  if (is_constant() && o.is_constant()) {  // the usual case
-    return __builtin_mul_overflow(constant_, o.constant_, &product.constant_)
-               ? Invalid()
-               : product;
-  }
-  std::vector<Term> left = terms_, right = o.terms_;
-  left.push_back({{}, constant_});
-  right.push_back({{}, o.constant_});
+  Terms left = terms_, right = o.terms_;
+  left.Insert(left.end(), {{}, constant_});
+  right.Insert(right.end(), {{}, o.constant_});
   for (const Term& a : left) {
     for (const Term& b : right) {
       Term term;
@@ -100,9 +142,8 @@ Size Size::operator*(const Size& o) const {
                                  &term.coefficient)) {
         return Invalid();
       }
-      std::merge(a.symbols.begin(), a.symbols.end(), b.symbols.begin(),
-                 b.symbols.end(), std::back_inserter(term.symbols));
-      product.Add(std::move(term));
+      term.symbols = Merged(a.symbols, b.symbols);
+      product.Add(term);
     }
   }
   return product;

@@ -14,6 +14,8 @@
 // Tested by: tests/compiler/ir_size_test.cpp
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
@@ -30,11 +32,50 @@ class Size {
   static constexpr std::size_t kMaxFactors = 8;
   static constexpr int kMaxSymbols = 4096;
 
+  // A product; plain bytes, as passes copy thousands of sizes.
+  class Symbols {
+   public:
+    const std::uint16_t* begin() const { return at_; }
+    const std::uint16_t* end() const { return at_ + size_; }
+    std::size_t size() const { return size_; }
+    bool empty() const { return size_ == 0; }
+    std::uint16_t back() const { return at_[size_ - 1]; }
+    // REQUIRES: fewer than kMaxFactors are there.
+    void push_back(std::uint16_t symbol) { at_[size_++] = symbol; }
+
+    bool operator==(const Symbols& o) const = default;
+
+   private:
+    std::uint16_t at_[kMaxFactors] = {};  // 0 beyond size_
+    std::uint16_t size_ = 0;
+  };
+
   struct Term {
-    std::vector<std::uint16_t> symbols;  // sorted, may repeat
+    Symbols symbols;  // sorted, may repeat
     std::int64_t coefficient = 0;
 
     bool operator==(const Term& o) const = default;
+  };
+  // One term, as most sizes have, takes no memory of its own.
+  class Terms {
+   public:
+    const Term* begin() const { return size_ > 1 ? many_.data() : &one_; }
+    const Term* end() const { return begin() + size_; }
+    Term* begin() { return size_ > 1 ? many_.data() : &one_; }
+    Term* end() { return begin() + size_; }
+    std::size_t size() const { return size_; }
+    bool empty() const { return size_ == 0; }
+    void Insert(const Term* at, const Term& term);
+    void Erase(const Term* at);
+
+    bool operator==(const Terms& o) const {
+      return std::equal(begin(), end(), o.begin(), o.end());
+    }
+
+   private:
+    std::size_t size_ = 0;
+    Term one_;                // of one
+    std::vector<Term> many_;  // of more than one
   };
 
   Size() = default;  // 0
@@ -52,7 +93,7 @@ class Size {
   // No term and no constant is: so for all symbols, which are >= 0, it is not.
   bool is_never_negative() const;
   // The terms with symbols.
-  const std::vector<Term>& terms() const { return terms_; }
+  const Terms& terms() const { return terms_; }
   // The highest symbol, -1 without any.
   int max_symbol() const;
 
@@ -68,10 +109,11 @@ class Size {
   std::string ToText() const;
 
  private:
-  void Add(Term term);
+  void Add(const Term& term);
+  Size Times(std::int64_t factor) const;
 
   std::int64_t constant_ = 0;
-  std::vector<Term> terms_;
+  Terms terms_;
   bool is_valid_ = true;
 };
 

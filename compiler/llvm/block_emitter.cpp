@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "compiler/llvm/index_math.h"
 #include "compiler/llvm/lane_ops.h"
 #include "compiler/llvm/sqrt_step.h"
 #include "llvm/IR/Module.h"
@@ -117,8 +118,8 @@ BlockEmitter::Place BlockEmitter::PlaceOf(int access_index) {
               llvm::Align(InfoOf(access.dtype).bytes),
               block_.lanes == 1 || access.strides[row_.dim] == ir::Size(1)};
   Value* stride = loop_.frame.Number(access.strides[row_.dim]);
-  place.pointer = b_.CreateInBoundsGEP(element, row_.starts[a],
-                                       b_.CreateMul(block_.index, stride));
+  place.pointer =
+      ElementAt(b_, element, row_.starts[a], Times(b_, block_.index, stride));
   if (place.is_row) return place;
   place.pointer = b_.CreateInBoundsGEP(
       element, place.pointer,
@@ -175,9 +176,11 @@ Value* BlockEmitter::BufferPlace(int buffer) {
   const DType dtype = DTypeOf(buffer);
   llvm::Type* element = types_.RegisterType(dtype);
   if (element->isIntegerTy(1)) element = b_.getInt8Ty();
-  return b_.CreateInBoundsGEP(element,
-                              loop_.buffers[static_cast<std::size_t>(buffer)],
-                              b_.CreateAdd(row_.tile_offset, block_.index));
+  if (buffer_index_ == nullptr) {
+    buffer_index_ = Plus(b_, row_.tile_offset, block_.index);
+  }
+  return ElementAt(b_, element, loop_.buffers[static_cast<std::size_t>(buffer)],
+                   buffer_index_);
 }
 
 Value* BlockEmitter::LoadBuffer(int buffer) {

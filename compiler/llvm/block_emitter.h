@@ -85,6 +85,7 @@ class BlockEmitter {
   const LaneTypes types_;
   std::unordered_map<ir::ValueId, llvm::Value*> registers_;
   std::vector<llvm::Value*> raw_, loaded_;  // by access
+  llvm::Value* buffer_index_ = nullptr;     // of the first lane
 };
 
 }  // namespace tjit::llvm_backend

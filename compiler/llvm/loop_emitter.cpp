@@ -5,26 +5,14 @@
 
 #include "compiler/llvm/call_emitter.h"
 #include "compiler/llvm/frame.h"
+#include "compiler/llvm/index_math.h"
+#include "compiler/llvm/tile_shape.h"
 #include "llvm/IR/Intrinsics.h"
 
 namespace tjit::llvm_backend {
 namespace {
 
-using ir::DType;
 using llvm::Value;
-
-// All buffers of a tile together, and the elements of a tile.
-constexpr int kTileBytes = 16 << 10;
-constexpr int kMinTile = 64;
-constexpr int kMaxTile = 1024;
-constexpr int kMaxTileRows = 1024;  // of a rows loop
-// Of a columns loop: some rows are added up at a time. With the sums of a few
-// hundred columns beside them they fit the first-level cache.
-constexpr int kColumnTileBytes = 16 << 10;
-// Of a loop that reads columns where it writes rows: a line of the cache that
-// holds part of one column is used up before the next ones replace it.
-constexpr int kBlockRows = 16;
-constexpr int kBlockColumns = 32;
 
 class LoopEmitter {
  public:
@@ -37,7 +25,7 @@ class LoopEmitter {
         phases_(MakePhases(code)),
         loop_{code, phases_, math, frame, {}},
         calls_(loop_),
-        lanes_(LanesOf(code, target)),
+        lanes_(LanesOf(code, target.bytes)),
         is_transposing_(!phases_.uses_tiles() && Transposes(code)) {}
 
   void Run() {
@@ -80,29 +68,6 @@ class LoopEmitter {
     Value* row = nullptr;  // of a rows loop: index in the tile
   };
 
-  // As many as fit a register; narrow types do not widen the block.
-  static int LanesOf(const LoopCode& code, const VectorTarget& target) {
-    int bytes = 8;
-    const auto consider = [&](DType dtype) {
-      if (InfoOf(dtype).kind == ir::DTypeKind::kFloat && dtype != DType::kF64) {
-        bytes = 4;
-      }
-    };
-    for (const MemoryAccess& access : code.accesses) consider(access.dtype);
-    for (const Step& step : code.steps) consider(step.result_dtype);
-    return target.bytes / bytes;
-  }
-
-  static bool Transposes(const LoopCode& code) {
-    const std::size_t dims = code.sizes.size();
-    if (dims < 2 || code.in_order) return false;
-    return std::any_of(code.accesses.begin(), code.accesses.end(),
-                       [&](const MemoryAccess& a) {
-                         return a.strides[dims - 2] == ir::Size(1) &&
-                                a.strides[dims - 1] != ir::Size(0);
-                       });
-  }
-
   Range RangeOf(std::size_t dim) {
     if (dim == 0) return {frame_.begin(), frame_.end()};
     return {b_.getInt64(0), frame_.Number(code_.sizes[dim])};
@@ -121,25 +86,18 @@ class LoopEmitter {
   }
 
   void MakeBuffers() {
-    tile_ = TileElements();
+    tile_ = TileElements(code_, phases_);
     for (const TileBuffer& buffer : phases_.buffers) {
       loop_.buffers.push_back(
           frame_.Array((tile_ + lanes_) * RegisterBytes(buffer.dtype)));
     }
   }
 
-  int TileElements() const {
-    const int bytes = std::max(TileElementBytes(phases_), 1);
-    if (code_.is_columns) return kColumnTileBytes / std::max(bytes, 4);
-    return std::clamp(kTileBytes / bytes / kMinTile * kMinTile, kMinTile,
-                      kMaxTile);
-  }
-
   // As many rows as a tile has elements for, or one that is longer.
   void MakeRowBuffers() {
     Value* length = RowLength();
     Value* one = Number(1);
-    Value* rows = b_.CreateUDiv(Number(TileElements()), length);
+    Value* rows = b_.CreateUDiv(Number(TileElements(code_, phases_)), length);
     rows = b_.CreateSelect(b_.CreateICmpSLT(rows, one), one, rows);
     tile_rows_ = Min(rows, Number(kMaxTileRows));
     Value* elements = b_.CreateMul(tile_rows_, length);
@@ -224,17 +182,22 @@ class LoopEmitter {
 
   // One tile: phase by phase the vector code of its rows, then the calls.
   void Tile(Value* first_row, Value* rows, Value* first, Value* count) {
-    Value* elements = b_.CreateMul(rows, count);
+    Value* elements = Times(b_, rows, count);
     for (int phase = 0; phase < phases_.count; ++phase) {
       if (!CodeOf(code_, phases_, phase, false).is_empty) {
-        frame_.For(b_.getInt64(0), rows, b_.getInt64(1), [&](Value* row) {
-          if (first_row != nullptr) {
-            outer_.push_back(b_.CreateAdd(first_row, row));
-          }
-          Value* offset = b_.CreateSub(b_.CreateMul(row, count), first);
+        const auto row_code = [&](Value* row) {
+          Value* offset = Minus(b_, Times(b_, row, count), first);
           Columns({first, b_.CreateAdd(first, count), offset, phase});
-          if (first_row != nullptr) outer_.pop_back();
-        });
+        };
+        if (first_row == nullptr) {
+          row_code(Number(0));
+        } else {
+          frame_.For(Number(0), rows, Number(1), [&](Value* row) {
+            outer_.push_back(b_.CreateAdd(first_row, row));
+            row_code(row);
+            outer_.pop_back();
+          });
+        }
       }
       for (const int call : CallsOf(code_, phases_, phase)) {
         const Step& step = code_.steps[static_cast<std::size_t>(call)];
@@ -279,7 +242,7 @@ class LoopEmitter {
     Value* count = b_.getInt64(1);
     for (std::size_t d = 0; d < code_.sizes.size() - (is_of_rows ? 1 : 0);
          ++d) {
-      count = b_.CreateMul(count, frame_.Number(code_.sizes[d]));
+      count = Times(b_, count, frame_.Number(code_.sizes[d]));
     }
     return count;
   }
@@ -300,16 +263,16 @@ class LoopEmitter {
     outer_.push_back(first);
     Value* offset = OffsetOf(access);
     outer_.pop_back();
-    return b_.CreateInBoundsGEP(LaneTypes(b_, 1).MemoryType(access.dtype),
-                                frame_.Memory(access.memory), offset);
+    return ElementAt(b_, LaneTypes(b_, 1).MemoryType(access.dtype),
+                     frame_.Memory(access.memory), offset);
   }
 
   // At the indices of outer_.
   Value* OffsetOf(const MemoryAccess& access) {
     Value* offset = frame_.Number(access.offset);
     for (std::size_t d = 0; d < outer_.size(); ++d) {
-      offset = b_.CreateAdd(
-          offset, b_.CreateMul(outer_[d], frame_.Number(access.strides[d])));
+      Value* stride = frame_.Number(access.strides[d]);
+      offset = Plus(b_, offset, Times(b_, outer_[d], stride));
     }
     return offset;
   }
@@ -330,8 +293,8 @@ class LoopEmitter {
       const auto a = static_cast<std::size_t>(index);
       const MemoryAccess& access = code_.accesses[a];
       llvm::Type* element = one.MemoryType(access.dtype);
-      row.starts[a] = b_.CreateInBoundsGEP(
-          element, frame_.Memory(access.memory), OffsetOf(access));
+      row.starts[a] = ElementAt(b_, element, frame_.Memory(access.memory),
+                                OffsetOf(access));
       if (access.strides[row.dim] != ir::Size(0) || IsStored(a)) continue;
       row.uniforms[a] = one.FromMemory(
           access.dtype,
@@ -365,7 +328,7 @@ class LoopEmitter {
       const Row row = MakeRow(piece);
       Value* count = b_.CreateSub(to, from);
       Value* vectors = b_.CreateAnd(count, b_.getInt64(-std::uint64_t(lanes_)));
-      Value* middle = b_.CreateAdd(from, vectors);
+      Value* middle = Plus(b_, from, vectors);
       Blocks(row, from, middle, block);
       if (!target_.has_masks) {
         block.lanes = 1;

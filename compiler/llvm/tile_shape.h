@@ -1,0 +1,26 @@
+// How a loop is cut up: lanes of a register, elements of a tile.
+// Tested by: tests/compiler/llvm_kernel_test.cpp, llvm_math_test.cpp
+#pragma once
+
+#include "compiler/llvm/lane_types.h"
+#include "compiler/llvm/loop_code.h"
+#include "compiler/llvm/phases.h"
+
+namespace tjit::llvm_backend {
+
+// As many as fit a register; narrow types do not widen the block.
+int LanesOf(const LoopCode& code, int register_bytes);
+
+// The loop reads columns where it writes rows, or the other way round.
+bool Transposes(const LoopCode& code);
+
+// Elements of a tile, all of whose buffers fit the first-level cache.
+int TileElements(const LoopCode& code, const Phases& phases);
+
+inline constexpr int kMaxTileRows = 1024;  // of a rows loop
+// Of a loop that transposes: a line of the cache that holds part of one column
+// is used up before the next ones replace it.
+inline constexpr int kBlockRows = 16;
+inline constexpr int kBlockColumns = 32;
+
+}  // namespace tjit::llvm_backend
