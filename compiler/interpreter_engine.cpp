@@ -80,7 +80,7 @@ class InterpretedKernel : public Kernel {
     void* address = found->second->address;
     if (call.are_columns) {
       RunColumns(reinterpret_cast<TjitColumnFn>(address), call.rows, call.n,
-                 call.a, call.number, call.out);
+                 call.a, call.number, call.out, call.b);
       return true;
     }
     const bool is_mean = call.op == ir::Op::kNormMean;

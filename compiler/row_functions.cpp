@@ -40,6 +40,12 @@ const char* NameOf(RowOp op) {
       return "amax";
     case RowOp::kWholeAmin:
       return "amin";
+    case RowOp::kSumInTurn:
+    case RowOp::kColumnSumInTurn:
+      return "sum_in_turn";
+    case RowOp::kDot:
+    case RowOp::kColumnDot:
+      return "dot";
   }
   return "";
 }
@@ -85,11 +91,11 @@ bool RowOrderHolds(RowOp op, bool is_double, std::int64_t rows, std::int64_t n,
 }
 
 void RunColumns(TjitColumnFn f, std::int64_t rows, std::int64_t n,
-                const void* a, double number, void* out) {
+                const void* a, double number, void* out, const void* b) {
   constexpr std::align_val_t kAlign{alignof(TjitColumnState)};
   const auto bytes = static_cast<std::size_t>(TjitColumnBytes(n));
   void* memory = ::operator new(bytes, kAlign);
-  auto* state = new (memory) TjitColumnState{number, rows, 0};
+  auto* state = new (memory) TjitColumnState{number, rows, 0, b};
   f(0, n, nullptr, state, nullptr);
   if (rows > 0) f(rows, n, a, state, nullptr);
   f(0, n, nullptr, state, out);

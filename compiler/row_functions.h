@@ -32,16 +32,20 @@ enum class RowOp {
   kMoments,             // b: TjitRowNumber, eps; out: 1 / sqrt(variance + eps)
   kVar,                 // b: TjitRowNumber, the correction
   kStd,                 // the same
-  kColumnSum,           // from here on TjitColumnFn: those over columns
+  kSumInTurn,
+  kDot,        // b: the other operand
+  kColumnSum,  // from here on TjitColumnFn: those over columns
   kColumnMean,
   kColumnVar,  // number: the correction
   kColumnStd,
+  kColumnSumInTurn,  // number: the parts, as many as eager has threads
+  kColumnDot,        // the same; TjitColumnState::b: the other operand
   kWholeSum,  // from here on those of all elements, as rows of one each
   kWholeMean,
   kWholeAmax,
   kWholeAmin,
 };
-constexpr int kRowOpCount = 19;
+constexpr int kRowOpCount = 23;
 constexpr bool IsOfWhole(RowOp op) { return op >= RowOp::kWholeSum; }
 constexpr bool IsOfColumns(RowOp op) {
   return op >= RowOp::kColumnSum && !IsOfWhole(op);
@@ -69,7 +73,8 @@ struct RowFunction {
 
 // All rows at once.
 void RunColumns(TjitColumnFn f, std::int64_t rows, std::int64_t n,
-                const void* a, double number, void* out);
+                const void* a, double number, void* out,
+                const void* b = nullptr);
 
 struct RowTable {
   const char* capability;  // as at::get_cpu_capability() names it

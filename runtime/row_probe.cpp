@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "runtime/libtorch_symbol.h"
+#include "runtime/norm_gradients.h"
 
 namespace tjit::runtime {
 namespace {
@@ -142,6 +143,11 @@ at::Tensor Eager(RowOp op, const at::Tensor& a, const at::Tensor& b) {
       return at::amax(a);
     case RowOp::kWholeAmin:
       return at::amin(a);
+    case RowOp::kSumInTurn:
+    case RowOp::kDot:
+    case RowOp::kColumnSumInTurn:
+    case RowOp::kColumnDot:
+      return EagerInTurn(op, a, b);
   }
   return {};
 }
@@ -211,7 +217,9 @@ void Compute(const RowFunction& f, const at::Tensor& a, const at::Tensor& b,
              at::Tensor& out) {
   const std::int64_t rows = a.size(0);
   const std::int64_t n = a.size(1);
-  if (IsOfWhole(f.op)) {
+  if (IsInTurn(f.op)) {
+    RunInTurn(f, a, b, out);
+  } else if (IsOfWhole(f.op)) {
     RunColumns(f.run_columns, rows * n, 1, a.const_data_ptr(), 0,
                out.data_ptr());
   } else if (IsOfColumns(f.op)) {
@@ -290,6 +298,10 @@ std::optional<RowOp> RowProbe::RowOpOf(ir::Op op) {
     case ir::Op::kNormMean:
     case ir::Op::kNormRstd:
       return RowOp::kMoments;
+    case ir::Op::kSumInTurn:
+      return RowOp::kSumInTurn;
+    case ir::Op::kDot:
+      return RowOp::kDot;
     default:
       return std::nullopt;
   }
@@ -305,6 +317,10 @@ std::optional<RowOp> RowProbe::ColumnOpOf(ir::Op op) {
       return RowOp::kColumnVar;
     case ir::Op::kStd:
       return RowOp::kColumnStd;
+    case ir::Op::kSumInTurn:
+      return RowOp::kColumnSumInTurn;
+    case ir::Op::kDot:
+      return RowOp::kColumnDot;
     default:
       return std::nullopt;
   }

@@ -64,6 +64,9 @@ struct NormRstd {
   }
 };
 
+struct SumInTurn : Sum {};
+struct Dot : Sum {};  // over the products
+
 struct Norm {
   template <class A>
   static A Eval(const A* x, std::int64_t n, double p) {

@@ -102,9 +102,11 @@ class Machine : public RunMemory {
     return Define(in.results[0], result);
   }
 
-  template <class A>
-  bool Reduce(const Instruction& in) {
-    const Operand& operand = in.operands[0];
+  // Where the groups of an operand begin that are reduced, and the elements of
+  // a group from there.
+  bool GroupsOf(const Instruction& in, const Operand& operand,
+                std::vector<std::int64_t>* starts,
+                std::vector<std::int64_t>* group) {
     Extents all, kept, reduced;
     if (!Access(operand, &all)) return false;
     kept.offset = all.offset;
@@ -115,16 +117,42 @@ class Machine : public RunMemory {
       part.sizes.push_back(all.sizes[d]);
       part.strides.push_back(all.strides[d]);
     }
-    const std::vector<std::int64_t> starts = OffsetsOf(kept);
-    const std::vector<std::int64_t> group = OffsetsOf(reduced);
+    *starts = OffsetsOf(kept);
+    *group = OffsetsOf(reduced);
+    return true;
+  }
+
+  // The second operand of a reduction of products, group by group.
+  template <class A>
+  bool Factors(const Instruction& in, std::vector<A>* factors) {
+    if (in.operands.size() < 2 || !in.operands[1].is_tensor()) return true;
+    std::vector<std::int64_t> starts, group;
+    const ValueId id = in.operands[1].value;
+    if (!GroupsOf(in, in.operands[1], &starts, &group)) return false;
+    const DType dtype = ValueOf(id).dtype;
+    for (const std::int64_t start : starts) {
+      for (const std::int64_t at : group) {
+        factors->push_back(Load<A>(
+            dtype, MemoryOf(id).data + (start + at) * InfoOf(dtype).bytes));
+      }
+    }
+    return true;
+  }
+
+  template <class A>
+  bool Reduce(const Instruction& in) {
+    const Operand& operand = in.operands[0];
+    std::vector<std::int64_t> starts, group;
+    if (!GroupsOf(in, operand, &starts, &group)) return false;
     if (group.empty() && !starts.empty() && NeedsElements(in.op)) {
       return Fail(in.results[0],
                   absl::StrCat(InfoOf(in.op).name, " of nothing"));
     }
+    const Operand& last = in.operands.back();
     const double parameter =
-        in.operands.size() > 1
-            ? ScalarAs<double>(ScalarOf(in.operands[1].scalar))
-            : 0;
+        last.is_tensor() ? 0 : ScalarAs<double>(ScalarOf(last.scalar));
+    std::vector<A> factors;
+    if (!Factors(in, &factors)) return false;
     const DType dtype = ValueOf(operand.value).dtype;
     const char* data = MemoryOf(operand.value).data;
     std::vector<A> row(group.size()), result;
@@ -132,6 +160,7 @@ class Machine : public RunMemory {
       for (std::size_t i = 0; i < group.size(); ++i) {
         row[i] =
             Load<A>(dtype, data + (start + group[i]) * InfoOf(dtype).bytes);
+        if (!factors.empty()) row[i] *= factors[result.size() * row.size() + i];
       }
       result.push_back(EvalReduce<A>(
           in.op, row.data(), static_cast<std::int64_t>(row.size()), parameter));
@@ -187,10 +216,9 @@ class Machine : public RunMemory {
                                                    : is_reduction ? rows
                                                                   : rows * n));
     const void* second = operands[1].empty() ? nullptr : operands[1].data();
-    const bool has_number =
-        in.operands.size() > 1 && !in.operands[1].is_tensor();
+    const Operand& last = in.operands.back();
     const double number =
-        has_number ? ScalarAs<double>(ScalarOf(in.operands[1].scalar)) : 0;
+        last.is_tensor() ? 0 : ScalarAs<double>(ScalarOf(last.scalar));
     if (rows == 0 ||
         !hooks_.rows({in.op, dtype, are_columns, is_whole, rows, n,
                       operands[0].data(), second, number, result.data()})) {

@@ -156,6 +156,7 @@ SizesVerdict ResultSizes(const Function& function, const Instruction& in) {
     case ShapeRule::kRow:
       return CommonSizes(in);
     case ShapeRule::kReduce:
+      verdict = CommonSizes(in);
       verdict.sizes = Reduced(in.operands[0].access.sizes, in.dims, in.keepdim);
       return verdict;
     case ShapeRule::kUpdate:

@@ -26,7 +26,7 @@
 
 extern "C" {
 
-constexpr std::int32_t kTjitLlvmAbi = 8;
+constexpr std::int32_t kTjitLlvmAbi = 9;
 
 // The layout of ScalarValue (recorder/tensor_meta.h).
 struct TjitScalar {
@@ -92,7 +92,8 @@ struct TjitRowNumber {
 // is the beginning, `out` not null the end, which takes n elements.
 //
 //   state = {number, all rows}; f(0, n, null, state, null);
-//   f(rows, n, a, state, null) for some rows, side by side, and so on;
+//   f(rows, n, a, state, null) for some rows, side by side, and so on, of ops
+//     of two operands with those of the second one in the state;
 //   f(0, n, null, state, out)
 //
 // The function's own part lies behind the state, TjitColumnBytes(n) in all.
@@ -101,6 +102,7 @@ struct alignas(64) TjitColumnState {
   double number;      // the scalar of the op, if it has one
   std::int64_t rows;  // of all calls together
   std::int64_t done;
+  const void* b;
 };
 using TjitColumnFn = void (*)(std::int64_t rows, std::int64_t n, const void* a,
                               TjitColumnState* state, void* out);

@@ -152,10 +152,10 @@ void CallEmitter::BeginColumns() {
     states_[step.result] = state;
     columns_[step.result] = loop_.frame.Array(b_.CreateMul(
         ColumnCount(), Constant(RegisterBytes(step.result_dtype))));
-    if (step.sources.size() > 1) {
-      b_.CreateStore(
-          loop_.frame.Scalar(step.sources[1].scalar, ir::DType::kF64, false, 1),
-          state);
+    const Source& last = step.sources.back();
+    if (last.kind == Source::Kind::kScalar) {
+      b_.CreateStore(loop_.frame.Scalar(last.scalar, ir::DType::kF64, false, 1),
+                     state);
     }
     b_.CreateStore(
         rows, b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), state,
@@ -165,6 +165,11 @@ void CallEmitter::BeginColumns() {
 }
 
 void CallEmitter::Columns(const Step& step, const Arrays& in, Value* rows) {
+  if (in.size() > 1 && in[1] != nullptr) {
+    b_.CreateStore(in[1], b_.CreateConstInBoundsGEP1_64(
+                              b_.getInt8Ty(), states_.at(step.result),
+                              offsetof(TjitColumnState, b)));
+  }
   CallColumns(step, rows, in[0], Null());
 }
 

@@ -36,6 +36,7 @@ absl::Span<const OpRule> JoinRules();
 absl::Span<const OpRule> ListRules();
 absl::Span<const OpRule> LossRules();
 absl::Span<const OpRule> NormRules();
+absl::Span<const OpRule> NormBackwardRules();
 absl::Span<const OpRule> ReduceRules();
 absl::Span<const OpRule> RowRules();
 absl::Span<const OpRule> TailRules();

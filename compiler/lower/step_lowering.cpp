@@ -64,6 +64,11 @@ bool StepLowering::SetTarget(const Place& place, bool is_fresh) {
          Refuse("the result has a dtype that the IR has not");
 }
 
+bool StepLowering::HasResult(std::size_t result) const {
+  return result < record().results.size() &&
+         record().results[result].kind != ResultRecord::Kind::kUndefined;
+}
+
 bool StepLowering::Into(std::size_t result) {
   result = result * elements_ + element_;
   if (record().results.empty()) return IntoArgument(result);
@@ -213,15 +218,15 @@ Node StepLowering::Convert(const Node& node, DType dtype) {
   return converted;
 }
 
-Node StepLowering::Broadcast(const Node& node) {
+Node StepLowering::Broadcast(const Node& node, const Dims& dims) {
   if (!node.operand.is_tensor()) return node;
-  const std::size_t added = target_.dims.size() - node.dims.size();
+  const std::size_t added = dims.size() - node.dims.size();
   for (std::size_t d = 0; d < node.dims.size(); ++d) {
-    sizes_.Relate(target_.dims[added + d], node.dims[d]);
+    sizes_.Relate(dims[added + d], node.dims[d]);
   }
   Node wide = node;
-  wide.dims = target_.dims;
-  wide.operand = ir::Builder::Broadcast(node.operand, sizes_.Of(target_.dims));
+  wide.dims = dims;
+  wide.operand = ir::Builder::Broadcast(node.operand, sizes_.Of(dims));
   return wide;
 }
 
@@ -248,58 +253,6 @@ Node StepLowering::Apply(Op op, const std::vector<Node>& nodes) {
   }
   if (info.type_rule == ir::TypeRule::kCompare) dtype = DType::kBool;
   return ApplyAs(dtype, op, nodes);
-}
-
-Node StepLowering::Reduce(Op op, const Node& node, const std::vector<int>& dims,
-                          bool keepdim, const Node* number) {
-  // What is left of the operand is the target.
-  std::size_t left = 0;
-  for (std::size_t d = 0; d < node.dims.size(); ++d) {
-    const bool is_reduced =
-        std::find(dims.begin(), dims.end(), static_cast<int>(d)) != dims.end();
-    if (!is_reduced) sizes_.Relate(target_.dims[left], node.dims[d]);
-    if (!is_reduced || keepdim) ++left;
-  }
-  Node result;
-  result.dims = target_.dims;
-  std::vector<Operand> operands = {node.operand};
-  if (number != nullptr) operands.push_back(number->operand);
-  made_.push_back(builder_.Emit(op, std::move(operands), dims, keepdim));
-  result.operand = builder_.Use(made_.back());
-  result.dtype = builder_.function().values.back().dtype;
-  return result;
-}
-
-Node StepLowering::ReduceLeading(Op op, const Node& node,
-                                 const std::vector<int>& dims,
-                                 const Node* number) {
-  sizes_.Fix(node.dims);
-  std::int64_t columns = 1;
-  for (std::size_t d = dims.size(); d < node.dims.size(); ++d) {
-    columns *= node.dims[d].size;
-  }
-  Node flat = node;
-  flat.dims.resize(dims.size());
-  ir::Geometry& access = flat.operand.access;
-  access.sizes.resize(dims.size());
-  access.strides.resize(dims.size());
-  access.sizes.emplace_back(columns);
-  access.strides.emplace_back(1);
-  Node result = Reduce(op, flat, dims, false, number);
-  made_.pop_back();  // it has other dims than the target
-  result.operand.access = ir::Contiguous(sizes_.Of(target_.dims));
-  return result;
-}
-
-Node StepLowering::AlongDim(Op op, const std::vector<Node>& nodes, int dim) {
-  std::vector<Operand> operands;
-  for (const Node& node : nodes) operands.push_back(Broadcast(node).operand);
-  Node result;
-  result.dtype = nodes[0].dtype;
-  result.dims = target_.dims;
-  made_.push_back(builder_.Emit(op, std::move(operands), {dim}));
-  result.operand = builder_.Use(made_.back());
-  return result;
 }
 
 Node StepLowering::Join(std::vector<Part> parts) {

@@ -47,7 +47,8 @@ class StepLowering {
         scalars_(*scalars) {}
 
   const StepRecord& record() const { return *step_.record; }
-  bool has_one_thread() const { return step_.threads == 1; }
+  int threads() const { return step_.threads; }  // 0: any number
+  bool has_one_thread() const { return threads() == 1; }
   std::size_t arg_count() const { return places_.args.size(); }
   std::uint64_t Static(std::size_t index) const {
     return index < record().statics.size() ? record().statics[index] : 0;
@@ -64,6 +65,7 @@ class StepLowering {
   bool Refuse(std::string why);
   const std::string& reason() const { return reason_; }
 
+  bool HasResult(std::size_t result) const;  // no mask has left it out
   // Where the next Store() goes: result number `result`, or, where the op has
   // no results, the written argument `arg`.
   bool Into(std::size_t result);
@@ -85,8 +87,7 @@ class StepLowering {
   static Node Number(double value);
   static Node Number(std::int64_t value);
 
-  // The type that eager computes in, from the operands that count. Integers
-  // become the default dtype if `is_for_floats`.
+  // That eager computes in; integers become the default dtype `is_for_floats`.
   bool CommonDType(const std::vector<Node>& nodes, bool is_for_floats,
                    ir::DType* dtype);
   // A tensor node of the dtype; scalars stay as they are.
@@ -96,16 +97,21 @@ class StepLowering {
   Node Apply(ir::Op op, const std::vector<Node>& nodes);
   // full, or a comparison of scalars: the dtype is given.
   Node ApplyAs(ir::DType dtype, ir::Op op, const std::vector<Node>& nodes);
-  // `number`: of ops with a scalar.
+  // To the destination; `number`: of ops with a scalar.
   Node Reduce(ir::Op op, const Node& node, const std::vector<int>& dims,
               bool keepdim, const Node* number = nullptr);
-
-  // The same over the first dims of a row-major node: the others are one dim to
+  Node Reduce(ir::Op op, const std::vector<Node>& nodes,
+              const std::vector<int>& dims, bool keepdim, const Node* number);
+  // Values in between, of sizes of their own; a reduction keeps its dims.
+  Node ApplyAt(const Dims& dims, ir::Op op, const std::vector<Node>& nodes);
+  Node ReduceAt(ir::Op op, const std::vector<Node>& nodes,
+                const std::vector<int>& dims, const Node& number);
+  // Reduce() over the first dims of a row-major node: the others are one dim to
   // the op, whatever they are.
   Node ReduceLeading(ir::Op op, const Node& node, const std::vector<int>& dims,
                      const Node* number = nullptr);
 
-  // A row op: the operands have the destination's sizes.
+  // A row op of operands with the destination's sizes.
   Node AlongDim(ir::Op op, const std::vector<Node>& nodes, int dim);
 
   // A value that lies as the destination, made of parts that cover it: the
@@ -129,7 +135,8 @@ class StepLowering {
  private:
   bool SetTarget(const Place& place, bool is_fresh);
   bool Load(std::size_t arg, Node* node);
-  Node Broadcast(const Node& node);
+  Node Broadcast(const Node& node) { return Broadcast(node, target_.dims); }
+  Node Broadcast(const Node& node, const Dims& dims);
   ir::Value TargetValue(ir::DType dtype) const;
 
   const GroupStep& step_;

@@ -11,6 +11,7 @@
 #include "compiler/row_functions/columns.h"
 #include "compiler/row_functions/moments.h"
 #include "compiler/row_functions/softmax.h"
+#include "compiler/row_functions/turns.h"
 #include "compiler/row_functions/welford.h"
 #include "compiler/row_functions/whole.h"
 
@@ -65,13 +66,17 @@ void Run(std::int64_t rows, std::int64_t n, const void* a, const void* b,
       SoftmaxBackwardOfRow<Isa, T, kContracts>(x, y + i * n, n, z + i * n);
     } else if constexpr (op == RowOp::kLogSoftmaxBackward) {
       LogSoftmaxBackwardOfRow<Isa, T, kContracts>(x, y + i * n, n, z + i * n);
+    } else if constexpr (op == RowOp::kSumInTurn) {
+      z[i] = SumInTurnOfRow<Isa, T>(x, n);
+    } else if constexpr (op == RowOp::kDot) {
+      z[i] = DotOfRow<Isa, T, kContracts>(x, y + i * n, n);
     }
   }
 }
 
 struct FunctionList {
   constexpr void Add(const RowFunction& function) { at[count++] = function; }
-  RowFunction at[46] = {};
+  RowFunction at[64] = {};
   int count = 0;
 };
 
@@ -81,17 +86,22 @@ constexpr void Add(FunctionList* list, bool needs_math = false) {
              Run<Isa, T, op, kContracts>});
 }
 
+template <class T, class Columns>
+constexpr void AddColumns(RowOp op, FunctionList* list,
+                          bool contracts = false) {
+  list->Add(
+      {op, sizeof(T) == 8, contracts, false, nullptr, ColumnsFn<Columns>});
+}
+
 template <class Isa, class T, bool kContracts>
 constexpr void AddContracting(FunctionList* list) {
   Add<Isa, T, RowOp::kSoftmaxBackward, kContracts>(list);
   Add<Isa, T, RowOp::kLogSoftmaxBackward, kContracts>(list, true);
   list->Add({RowOp::kMoments, sizeof(T) == 8, kContracts, false,
              RunMoments<Isa, T, kContracts>});
-}
-
-template <class T, class Columns>
-constexpr void AddColumns(RowOp op, FunctionList* list) {
-  list->Add({op, sizeof(T) == 8, false, false, nullptr, ColumnsFn<Columns>});
+  Add<Isa, T, RowOp::kDot, kContracts>(list);
+  AddColumns<T, TurnColumns<Isa, T, true, kContracts>>(RowOp::kColumnDot, list,
+                                                       kContracts);
 }
 
 template <class Isa, class T>
@@ -114,6 +124,9 @@ constexpr void AddAll(FunctionList* list) {
   AddColumns<T, SumWhole<Isa, T, true>>(RowOp::kWholeMean, list);
   AddColumns<T, ExtremeWhole<Isa, T, true>>(RowOp::kWholeAmax, list);
   AddColumns<T, ExtremeWhole<Isa, T, false>>(RowOp::kWholeAmin, list);
+  Add<Isa, T, RowOp::kSumInTurn>(list);
+  AddColumns<T, TurnColumns<Isa, T, false, false>>(RowOp::kColumnSumInTurn,
+                                                   list);
 }
 
 // All functions of one Isa; of two that differ in contracting, the one that

@@ -264,9 +264,10 @@ class Generator {
     for (std::size_t d = 0; d < sizes.size(); ++d) {
       if (Chance(50)) dims.push_back(static_cast<int>(d));
     }
-    std::vector<Operand> operands = {Tensor(dtype, sizes)};
-    if (InfoOf(op).operands[1] == 's') {
-      operands.push_back(Builder::Use(Constant(double(Below(3)))));
+    std::vector<Operand> operands;
+    for (const char* kind = InfoOf(op).operands; *kind != '\0'; ++kind) {
+      operands.push_back(*kind == 's' ? Builder::Use(Constant(double(Below(3))))
+                                      : Tensor(dtype, sizes));
     }
     b_.Emit(op, std::move(operands), std::move(dims), Chance(50));
   }

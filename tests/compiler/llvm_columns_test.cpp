@@ -61,12 +61,13 @@ bool Call(const RowsCall& call) {
   }
   const bool is_mean = call.op == Op::kNormMean;
   if (call.are_columns) {
-    RunColumns(f->run_columns, call.rows, call.n, call.a, call.number,
-               call.out);
+    RunColumns(f->run_columns, call.rows, call.n, call.a, call.number, call.out,
+               call.b);
     return true;
   }
   const TjitRowNumber number{call.number, is_mean ? call.out : nullptr};
-  f->run(call.rows, call.n, call.a, &number, is_mean ? nullptr : call.out);
+  f->run(call.rows, call.n, call.a, call.op == Op::kDot ? call.b : &number,
+         is_mean ? nullptr : call.out);
   return true;
 }
 
@@ -100,14 +101,46 @@ void ExpectSame(const std::string& text, int loops) {
 
 TEST(LlvmColumnsTest, EachFunctionAlone) {
   for (const std::string type : {"f32", "f64"}) {
-    for (const std::string op : {"sum", "mean", "var", "std"}) {
-      const std::string number = op[0] == 'v' || op == "std" ? ", 1" : "";
+    for (const std::string op : {"sum", "mean", "var", "std", "sum_in_turn"}) {
+      const std::string number = op == "sum" || op == "mean" ? "" : ", 1";
       ExpectSame("func f(n0, n1) {\n  external %0: " + type +
                      "[n0*n1]\n  %1 = " + op + " " + type + "[n1] %0[n0,n1]" +
                      number + " dims=[0]\n  return %1\n}",
                  1);
     }
   }
+}
+
+// As many parts as threads, along rows and columns, with a second operand.
+TEST(LlvmColumnsTest, Dots) {
+  for (const std::string parts : {"1", "3", "5000"}) {
+    ExpectSame(
+        "func f(n0, n1) {\n"
+        "  external %0: f32[n0*n1]\n"
+        "  external %1: f32[n1]\n"
+        "  %2 = mul f32[n0,n1] %0[n0,n1], %0[n0,n1]\n"
+        "  %3 = dot f32[n1] %0[n0,n1], %2, " +
+            parts +
+            " dims=[0]\n"
+            "  %4 = dot f32[n1] %0[n0,n1], %1[n0,n1](0,1), " +
+            parts +
+            " dims=[0]\n"
+            "  %5 = sum_in_turn f32[n1] %0[n0,n1], " +
+            parts +
+            " dims=[0]\n"
+            "  return %3, %4, %5\n}",
+        1);
+  }
+  ExpectSame(R"(func f(n0, n1) {
+  external %0: f64[n0*n1]
+  external %1: f64[n1]
+  %2 = dot f64[n0] %0[n0,n1], %1[n0,n1](0,1), 1 dims=[1]
+  %3 = sum_in_turn f64[n0] %0[n0,n1], 1 dims=[1]
+  %4 = mul f64[n0,n1] %0[n0,n1], %2[n0,n1](1,0)
+  %5 = sub f64[n0,n1] %4, %3[n0,n1](1,0), 1
+  return %5
+})",
+             1);
 }
 
 // What only the sums read is computed in their loop; sums of the same elements

@@ -147,6 +147,43 @@ TEST(RowFunctionsTest, SumsOfColumnsAreExact) {
   });
 }
 
+// In one part and in several.
+TEST(RowFunctionsTest, DotsOfIntegersAreExact) {
+  for (const RowOp op : {RowOp::kColumnDot, RowOp::kColumnSumInTurn}) {
+    ForAll(op, [&](const RowFunction& f, auto zero) {
+      using T = decltype(zero);
+      for (const std::int64_t n : {1, 3, 8, 21, 64, 100}) {
+        for (const std::int64_t rows : {1, 5, 16, 70}) {
+          const std::vector<T> x = Integers<T>(rows * n, 2);
+          const std::vector<T> y = Integers<T>(rows * n, 3);
+          std::vector<T> sums(static_cast<std::size_t>(n));
+          RunColumns(f.run_columns, rows, n, x.data(),
+                     static_cast<double>(n % 5 + 1), sums.data(), y.data());
+          for (std::int64_t j = 0; j < n; ++j) {
+            T sum = 0;
+            for (std::int64_t i = 0; i < rows; ++i) {
+              const auto at = static_cast<std::size_t>(i * n + j);
+              sum += op == RowOp::kColumnDot ? x[at] * y[at] : x[at];
+            }
+            ASSERT_EQ(sums[static_cast<std::size_t>(j)], sum) << n;
+          }
+        }
+      }
+    });
+  }
+  ForAll(RowOp::kDot, [](const RowFunction& f, auto zero) {
+    using T = decltype(zero);
+    for (const std::int64_t n : kLengths) {
+      if (n > 10000) continue;  // the sum has too many digits
+      const std::vector<T> x = Integers<T>(n, 1);
+      const std::vector<T> y = Integers<T>(n, 4);
+      T sum = 0;
+      f.run(1, n, x.data(), y.data(), &sum);
+      EXPECT_EQ(sum, std::inner_product(x.begin(), x.end(), y.begin(), T(0)));
+    }
+  });
+}
+
 TEST(RowFunctionsTest, ExtremesAreTheExtremesAndNanIfThereIsOne) {
   for (const bool is_max : {true, false}) {
     ForAll(is_max ? RowOp::kAmax : RowOp::kAmin, [&](const RowFunction& f,
@@ -279,16 +316,17 @@ TEST(RowFunctionsTest, ColumnsAreTheSameInParts) {
                                     {67, 203}}) {
         const std::vector<T> x = Normal<T>(rows * n, 9);
         std::vector<T> whole(static_cast<std::size_t>(n)), parts(whole);
-        RunColumns(f.run_columns, rows, n, x.data(), 1, whole.data());
+        RunColumns(f.run_columns, rows, n, x.data(), 2, whole.data(), x.data());
         std::vector<TjitColumnState> memory(static_cast<std::size_t>(
             TjitColumnBytes(n) /
                 static_cast<std::int64_t>(sizeof(TjitColumnState)) +
             1));
         TjitColumnState* state = memory.data();
-        state->number = 1;
+        state->number = 2;
         state->rows = rows;
         f.run_columns(0, n, nullptr, state, nullptr);
         for (std::int64_t i = 0, k = 1; i < rows; i += k, k = k % 23 + 3) {
+          state->b = x.data() + i * n;
           f.run_columns(std::min(k, rows - i), n, x.data() + i * n, state,
                         nullptr);
         }
@@ -366,7 +404,8 @@ TEST(RowFunctionsTest, ARowIsTheSameAloneAndAmongOthers) {
       using T = decltype(zero);
       const bool is_row =
           f.op >= RowOp::kSoftmax && f.op <= RowOp::kLogSoftmaxBackward;
-      const bool has_number = f.op > RowOp::kLogSoftmaxBackward;
+      const bool has_number =
+          f.op > RowOp::kLogSoftmaxBackward && f.op != RowOp::kDot;
       const TjitRowNumber number{0.01, nullptr};
       for (const std::int64_t n : {1, 5, 16, 37, 300}) {
         constexpr std::int64_t kRows = 35;

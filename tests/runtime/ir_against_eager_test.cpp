@@ -257,6 +257,10 @@ TEST(IrAgainstEagerTest, ReductionsAndRows) {
       {"var", ", 1", false, [](const Tensor& x) { return at::var(x, {1}); }},
       {"std", ", 1", false, [](const Tensor& x) { return at::std(x, {1}); }},
       {"norm_mean", "", true, [](const Tensor& x) { return at::mean(x, {1}); }},
+      {"sum_in_turn", ", 1", true,
+       [](const Tensor& x) { return at::sum(x, {1}); }},
+      {"dot", ", %0[3,7,5], 2", true,
+       [](const Tensor& x) { return at::sum(x * x, {1}); }},
       {"norm_rstd", ", 0.5", false,
        [](const Tensor& x) {
          const auto rows = x.transpose(1, 2).contiguous();

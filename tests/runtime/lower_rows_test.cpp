@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/ir_text.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/runtime/lower_numbers.h"
 #include "tests/runtime/recorded_group.h"
@@ -402,6 +403,65 @@ TEST(LowerRowsTest, LayerNorms) {
             {x, std::vector<std::int64_t>{8}, IValue(),
              Numbers({8}, at::kFloat, 1), 1e-5});
   EXPECT_EQ(bias.ExpectRefused("a bias without a weight"), "");
+}
+
+// `mask`: which gradients; of the gradients' rows there may be a weight.
+std::string CompareLayerNormBackward(const Tensor& x, bool has_weight, int mask,
+                                     int threads) {
+  RecordedGroup group;
+  group.SetThreads(threads);
+  const std::int64_t n = x.size(-1);
+  const Tensor weight = Numbers({n}, x.scalar_type(), 11);
+  const Tensor y = Numbers(x.sizes(), x.scalar_type(), 13);
+  const auto [norm, mean, rstd] = at::native_layer_norm(x, {n}, {}, {}, 1e-5);
+  const Tensor gradient = group.Call("aten::mul.Tensor", {y, y});
+  const c10::List<bool> wanted(
+      {(mask & 1) != 0, (mask & 2) != 0, (mask & 4) != 0});
+  const IValue parameter = has_weight ? IValue(weight) : IValue();
+  group.Call("aten::native_layer_norm_backward",
+             {gradient, x, std::vector<std::int64_t>{n}, mean, rstd, parameter,
+              parameter, wanted});
+  for (const Tensor& t : std::vector<Tensor>(group.results())) {
+    if (t.defined()) group.Call("aten::mul.Tensor", {t, t});
+  }
+  return group.Compare();
+}
+
+TEST(LowerRowsTest, LayerNormGradients) {
+  const int before = at::get_num_threads();
+  for (const int threads : {1, 2, 3}) {
+    at::set_num_threads(threads);
+    for (const at::ScalarType type : kTypes) {
+      for (const std::int64_t n : {2, 3, 8, 16, 17, 33, 100, 768}) {
+        for (const std::int64_t rows : {2, 3, 5, 40}) {
+          const Tensor x = Numbers({rows, n}, type, 20);
+          EXPECT_EQ(CompareLayerNormBackward(x, true, 7, threads), "")
+              << rows << " rows of " << n << ", " << threads << " threads";
+        }
+        const Tensor x = Numbers({3, 4, n}, type, 21);
+        EXPECT_EQ(CompareLayerNormBackward(x, false, 1, threads), "") << n;
+        EXPECT_EQ(CompareLayerNormBackward(x, true, 6, threads), "") << n;
+        EXPECT_EQ(CompareLayerNormBackward(x, true, 1, 0), "") << n;
+        const Tensor equal = at::full({3, n}, 0.7, type);
+        EXPECT_EQ(CompareLayerNormBackward(equal, true, 7, threads), "");
+      }
+      const Tensor x = Numbers({6, 40}, type, 7).t().narrow(0, 3, 30);
+      EXPECT_EQ(CompareLayerNormBackward(x, true, 7, threads), "");
+    }
+  }
+  at::set_num_threads(before);
+}
+
+TEST(LowerRowsTest, LayerNormGradientsThatAreRefused) {
+  const Tensor x = Numbers({4, 6}, at::kFloat, 1);
+  const auto why = [](const Tensor& x, int threads) {
+    return CompareLayerNormBackward(x, true, 7, threads);
+  };
+  EXPECT_THAT(why(x, 0), ::testing::HasSubstr("as many parts as threads"));
+  EXPECT_THAT(why(x.narrow(0, 0, 1), 1),
+              ::testing::HasSubstr("less than two rows"));
+  EXPECT_THAT(why(x.to(at::kBFloat16), 1),
+              ::testing::HasSubstr("another type than f32 and f64"));
 }
 
 void ExpectRefused(const Tensor& x, std::int64_t dim, const std::string& why) {

@@ -9,6 +9,7 @@
 
 #include <cstring>
 
+#include "runtime/norm_gradients.h"
 #include "runtime/row_probe.h"
 
 namespace tjit::runtime {
@@ -64,6 +65,11 @@ at::Tensor Eager(RowOp op, const at::Tensor& a, const at::Tensor& b) {
       return a.amax();
     case RowOp::kWholeAmin:
       return a.amin();
+    case RowOp::kSumInTurn:
+    case RowOp::kDot:
+    case RowOp::kColumnSumInTurn:
+    case RowOp::kColumnDot:
+      return EagerInTurn(op, a, b);
   }
   return {};
 }
@@ -76,7 +82,9 @@ at::Tensor Computed(const RowFunction& f, const at::Tensor& a,
   const TjitRowNumber eps{
       kEps, f.op == RowOp::kMoments ? out[0].data_ptr() : nullptr};
   const TjitRowNumber correction{kCorrection, nullptr};
-  if (IsOfWhole(f.op)) {
+  if (IsInTurn(f.op)) {
+    RunInTurn(f, a, b, out);
+  } else if (IsOfWhole(f.op)) {
     RunColumns(f.run_columns, rows * n, 1, a.const_data_ptr(), 0,
                out.data_ptr());
   } else if (IsOfColumns(f.op)) {
@@ -228,8 +236,8 @@ TEST(RowOrder, IsAnotherOneWhereEagerSplitsRows) {
 }
 
 TEST(RowProbeTable, HasAnEntryForEachReductionOfColumns) {
-  for (const ir::Op op :
-       {ir::Op::kSum, ir::Op::kMean, ir::Op::kVar, ir::Op::kStd}) {
+  for (const ir::Op op : {ir::Op::kSum, ir::Op::kMean, ir::Op::kVar,
+                          ir::Op::kStd, ir::Op::kSumInTurn, ir::Op::kDot}) {
     for (const ir::DType dtype : {ir::DType::kF32, ir::DType::kF64}) {
       const TjitMath* entry = TheProbe().ForColumns(op, dtype);
       ASSERT_NE(entry, nullptr);

@@ -144,6 +144,34 @@ TEST_P(Tier2RowsTest, LayerNormsOverTheSameRows) {
       &did);
 }
 
+// The gradient of the input with what is around it, those of the parameters
+// as columns in as many parts as there are threads.
+TEST_P(Tier2RowsTest, GradientsOfALayerNorm) {
+  const at::NoGradGuard no_grad;
+  const int before = at::get_num_threads();
+  for (const int threads : {1, 2}) {
+    at::set_num_threads(threads);
+    for (const auto type : {at::kFloat, at::kDouble}) {
+      const Tensor x = at::randn({40, 96}, type);
+      const Tensor gradient = at::randn({40, 96}, type);
+      const Tensor weight = at::randn({96}, type), bias = at::randn({96}, type);
+      const auto [y, mean, rstd] =
+          at::native_layer_norm(x, {96}, weight, bias, 1e-5);
+      const auto backward = [=, mean = mean, rstd = rstd](const Tensor& g) {
+        return at::native_layer_norm_backward(g, x, {96}, mean, rstd, weight,
+                                              bias, {true, true, true});
+      };
+      ExpectFused(
+          [=] {
+            const auto [dx, dweight, dbias] = backward(gradient * 2);
+            return dx * (dweight + dbias);
+          },
+          4);
+    }
+  }
+  at::set_num_threads(before);
+}
+
 // More elements than eager has one thread do, if it has several.
 TEST_P(Tier2RowsTest, ColumnsInOnePass) {
   for (const auto type : {at::kFloat, at::kDouble}) {
