@@ -12,8 +12,8 @@ using Rules = absl::flat_hash_map<std::string_view, const OpRule*>;
 Rules* MakeRules() {
   auto* rules = new Rules;
   for (const auto family :
-       {PointwiseRules(), CompositeRules(), DataRules(), JoinRules(),
-        ListRules(), LossRules(), NormRules(), NormBackwardRules(),
+       {BatchNormRules(), PointwiseRules(), CompositeRules(), DataRules(),
+        JoinRules(), ListRules(), LossRules(), NormRules(), NormBackwardRules(),
         ReduceRules(), RowRules(), TailRules()}) {
     for (const OpRule& rule : family) {
       for (const std::string_view name :

@@ -29,6 +29,7 @@ struct OpRule {
   bool reads_arguments = true;
 };
 
+absl::Span<const OpRule> BatchNormRules();
 absl::Span<const OpRule> PointwiseRules();
 absl::Span<const OpRule> CompositeRules();
 absl::Span<const OpRule> DataRules();

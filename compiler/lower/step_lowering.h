@@ -126,6 +126,7 @@ class StepLowering {
   bool IsBroadcast(const Node& node) const;
   // Sizes that an op's result depends on otherwise than by broadcasting.
   void Fix(const Dims& dims) { sizes_.Fix(dims); }
+  ir::Size SizeOf(const Dim& dim) const { return sizes_.Of(dim); }
   // The target has the sizes of argument `arg`, if they are equal.
   void RelateTarget(std::size_t arg);
 

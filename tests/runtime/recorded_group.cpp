@@ -349,8 +349,12 @@ void RecordedGroup::RecordArguments(const c10::FunctionSchema& schema,
             : type->kind();
     const bool is_number =
         kind == c10::TypeKind::NumberType || kind == c10::TypeKind::FloatType;
+    // The schema of batch norm conceals what it writes (op_classes.def).
+    const bool is_statistics =
+        schema.name() == "aten::native_batch_norm" && (i == 3 || i == 4);
     const bool is_written =
-        argument.alias_info() != nullptr && argument.alias_info()->isWrite();
+        is_statistics ||
+        (argument.alias_info() != nullptr && argument.alias_info()->isWrite());
     const bool is_static = !is_number && kind != c10::TypeKind::TensorType;
     const bool is_optional = type->kind() == c10::TypeKind::OptionalType;
     if (is_static && is_optional && HasTypedWrapper(schema.name())) {

@@ -172,6 +172,46 @@ TEST_P(Tier2RowsTest, GradientsOfALayerNorm) {
   at::set_num_threads(before);
 }
 
+// With the running statistics. (at::batch_norm makes a tensor without elements
+// besides, which ends the group.)
+TEST_P(Tier2RowsTest, BatchNorm) {
+  const at::NoGradGuard no_grad;
+  const Tensor x = at::randn({8, 12, 7, 9});
+  const Tensor weight = at::randn({12}), bias = at::randn({12});
+  const Tensor mean = at::randn({12}), var = at::rand({12});
+  Stats d;
+  ExpectSame(
+      [=] {
+        const Tensor m = mean * 2, v = var * 2;
+        const auto [norm, save_mean, save_invstd] =
+            at::native_batch_norm(x * 2, weight, bias, m, v, true, 0.1, 1e-5);
+        const Tensor y = at::relu(norm);
+        return y * (m + v).view({12, 1, 1});
+      },
+      &d);
+  EXPECT_EQ(d.steps_fused, 8 * d.replays_tier2) << d.to_json();
+}
+
+TEST_P(Tier2RowsTest, GradientsOfABatchNorm) {
+  const at::NoGradGuard no_grad;
+  for (const auto type : {at::kFloat, at::kDouble}) {
+    for (const bool training : {true, false}) {
+      const Tensor x = at::randn({8, 12, 7, 9}, type);
+      const Tensor gradient = at::randn({8, 12, 7, 9}, type);
+      const Tensor weight = at::randn({12}, type);
+      const Tensor mean = at::randn({12}, type), var = at::rand({12}, type);
+      ExpectFused(
+          [=] {
+            const auto [dx, dweight, dbias] = at::native_batch_norm_backward(
+                at::threshold_backward(gradient, x, 0), x, weight, mean, var,
+                mean, var, training, 1e-5, {true, true, true});
+            return dx + (dweight * dbias).view({12, 1, 1});
+          },
+          4);
+    }
+  }
+}
+
 // More elements than eager has one thread do, if it has several.
 TEST_P(Tier2RowsTest, ColumnsInOnePass) {
   for (const auto type : {at::kFloat, at::kDouble}) {

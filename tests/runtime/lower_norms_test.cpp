@@ -1,0 +1,136 @@
+// Batch norm and its gradients: what is lowered has eager's bits, for all
+// layouts, types and numbers of threads; the rest is refused.
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/runtime/lower_numbers.h"
+#include "tests/runtime/recorded_group.h"
+
+namespace tjit::testing {
+namespace {
+
+using at::Tensor;
+using c10::IValue;
+using ::testing::HasSubstr;
+
+constexpr at::ScalarType kTypes[] = {at::kFloat, at::kDouble};
+
+// given: 0 no parameters, 1 the weight, 2 the bias too.
+std::string CompareBatchNorm(const Tensor& x, int given, double momentum,
+                             bool training = true, int threads = 1) {
+  RecordedGroup group;
+  group.SetThreads(threads);
+  const at::ScalarType type = x.scalar_type();
+  const std::int64_t channels = x.size(1);
+  const Tensor weight = Numbers({channels}, type, 1);
+  const Tensor bias = Numbers({channels}, type, 2);
+  const Tensor mean = Numbers({channels}, type, 3);
+  const Tensor var = Numbers({channels}, type, 4).abs();
+  const Tensor in = group.Call("aten::mul.Tensor", {x, x});
+  const Tensor y = group.Call(
+      "aten::native_batch_norm",
+      {in, given > 0 ? IValue(weight) : IValue(),
+       given > 1 ? IValue(bias) : IValue(),
+       momentum != 0 ? IValue(mean) : IValue(),
+       momentum != 0 ? IValue(var) : IValue(), training, momentum, 1e-5});
+  group.Call("aten::relu", {y});
+  return group.Compare();
+}
+
+TEST(LowerNormsTest, BatchNorms) {
+  for (const int given : {0, 1, 2}) {
+    for (const auto& sizes : std::vector<std::vector<std::int64_t>>{
+             {5, 3, 4, 7}, {1, 16, 8, 8}, {2, 5, 33}, {9, 5, 28, 28}}) {
+      for (const double momentum : {0.1, 0.37, 0.0}) {
+        const Tensor x = Numbers(sizes, at::kFloat, 9);
+        EXPECT_EQ(CompareBatchNorm(x, given, momentum), "") << x.sizes();
+        const Tensor normal = at::randn(sizes);
+        EXPECT_EQ(CompareBatchNorm(normal, given, momentum), "");
+      }
+    }
+  }
+  for (int i = 0; i < 200; ++i) {  // a rounding that differs may be rare
+    EXPECT_EQ(CompareBatchNorm(at::randn({2, 40, 33}), 2, 0.1), "");
+  }
+}
+
+TEST(LowerNormsTest, BatchNormsThatAreRefused) {
+  const Tensor x = Numbers({4, 6, 5, 5}, at::kFloat, 10);
+  EXPECT_THAT(CompareBatchNorm(x, 2, 0.1, false),
+              HasSubstr("given statistics"));
+  EXPECT_THAT(CompareBatchNorm(x, 2, 0.1, true, 2),
+              HasSubstr("channels on all threads"));
+  EXPECT_THAT(CompareBatchNorm(x.to(at::kDouble), 2, 0.1),
+              HasSubstr("squares of f64"));
+  EXPECT_THAT(CompareBatchNorm(x.transpose(2, 3), 2, 0.1),
+              HasSubstr("not row-major"));
+  EXPECT_THAT(CompareBatchNorm(x.to(at::kBFloat16), 2, 0.1),
+              HasSubstr("another type than f32 and f64"));
+}
+
+std::string CompareGradients(const Tensor& x, bool has_weight, int mask,
+                             bool training) {
+  RecordedGroup group;
+  const at::ScalarType type = x.scalar_type();
+  const std::int64_t channels = x.size(1);
+  const Tensor weight = Numbers({channels}, type, 1);
+  const Tensor mean = Numbers({channels}, type, 3);
+  const Tensor var = Numbers({channels}, type, 4).abs();
+  const Tensor y = Numbers(x.sizes(), type, 5);
+  const Tensor gradient = group.Call("aten::mul.Tensor", {y, x});
+  const Tensor save_mean = Numbers({channels}, type, 6);
+  const Tensor save_invstd = Numbers({channels}, type, 7).abs();
+  const c10::List<bool> wanted(
+      {(mask & 1) != 0, (mask & 2) != 0, (mask & 4) != 0});
+  group.Call("aten::native_batch_norm_backward",
+             {gradient, x, has_weight ? IValue(weight) : IValue(), mean, var,
+              save_mean, save_invstd, training, 1e-5, wanted});
+  for (const Tensor& t : std::vector<Tensor>(group.results())) {
+    if (t.defined()) group.Call("aten::mul.Tensor", {t, t});
+  }
+  return group.Compare();
+}
+
+TEST(LowerNormsTest, GradientsOfBatchNorms) {
+  const int before = at::get_num_threads();
+  for (const int threads : {1, 2}) {
+    at::set_num_threads(threads);
+    for (const at::ScalarType type : kTypes) {
+      for (const bool training : {true, false}) {
+        for (const auto& sizes : std::vector<std::vector<std::int64_t>>{
+                 {5, 3, 4, 7}, {1, 16, 8, 8}, {3, 2, 2}, {2, 5, 33}}) {
+          const Tensor x = Numbers(sizes, type, 9);
+          EXPECT_EQ(CompareGradients(x, true, 7, training), "")
+              << x.sizes() << training;
+          EXPECT_EQ(CompareGradients(x, false, 5, training), "");
+        }
+        const Tensor x = Numbers({4, 6, 5, 5}, type, 10);
+        EXPECT_EQ(CompareGradients(x, true, 1, training), "");
+        EXPECT_EQ(CompareGradients(x, true, 6, training), "");
+      }
+    }
+  }
+  at::set_num_threads(before);
+}
+
+TEST(LowerNormsTest, GradientsOfBatchNormsThatAreRefused) {
+  const Tensor x = Numbers({4, 6, 5, 5}, at::kFloat, 10);
+  const auto why = [](const Tensor& x) {
+    return CompareGradients(x, true, 7, true);
+  };
+  EXPECT_THAT(why(x.contiguous(at::MemoryFormat::ChannelsLast)),
+              HasSubstr("not row-major"));
+  EXPECT_THAT(why(Numbers({4, 6}, at::kFloat, 1)),
+              HasSubstr("two channels or places"));
+  EXPECT_THAT(why(Numbers({2, 2, 70, 70}, at::kFloat, 1)),
+              HasSubstr("rows that are long"));
+}
+
+}  // namespace
+}  // namespace tjit::testing
