@@ -132,9 +132,9 @@ TEST(LowerSizesTest, OneSymbolForRelatedDims) {
 TEST(LowerRulesTest, NamesAreGivenOnce) {
   std::size_t names = 0;
   for (const auto family :
-       {PointwiseRules(), CompositeRules(), DataRules(), JoinRules(),
-        ListRules(), LossRules(), NormRules(), ReduceRules(), RowRules(),
-        TailRules()}) {
+       {BatchNormRules(), PointwiseRules(), CompositeRules(), DataRules(),
+        JoinRules(), ListRules(), LossRules(), NormRules(), NormBackwardRules(),
+        ReduceRules(), RowRules(), TailRules()}) {
     for (const OpRule& rule : family) {
       for (const std::string_view name :
            {rule.functional, rule.in_place, rule.out}) {
