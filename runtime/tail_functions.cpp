@@ -33,7 +33,7 @@ struct TailOp {
   Op op;
   TailEager eager;
   TjitTailFn functions[kTailTypes];
-  TjitTailFn other_of_f32 = nullptr;  // comes first, where it has eager's bits
+  TjitTailFn others[kTailTypes] = {};  // where those have not eager's bits
 
   bool is_binary() const {
     return InfoOf(op).operands[1] == InfoOf(op).operands[0];
@@ -78,8 +78,11 @@ constexpr TailOp MakeByErf(Op op, TailEager eager) {
   made.functions[0] = ByOneDnn<kF32, Tail<kKernel, kCut, 0>>;
   made.functions[2] = ByOneDnn<kBF16, Tail<kKernel, kCut, 2>>;
   made.functions[3] = ByOneDnn<kF16, Tail<kKernel, kCut, 3>>;
+  // Where the processor has nothing for halves, eager does without oneDNN.
+  made.others[2] = Tail<kKernel, kCut, 2>;
+  made.others[3] = Tail<kKernel, kCut, 3>;
   if (kCut == TailCut::kGelu) {
-    made.other_of_f32 = ByOneDnn<GeluMinimaxF32, Tail<kKernel, kCut, 0>>;
+    made.others[0] = ByOneDnn<GeluMinimaxF32, Tail<kKernel, kCut, 0>>;
   }
   return made;
 }
@@ -175,12 +178,9 @@ int TypeOf(DType dtype) {
   return found == end ? -1 : static_cast<int>(found - kTailDTypes);
 }
 
-// False if eager does without oneDNN now, or there is no formula for the op.
-bool PrepareOneDnn(Op op, int type) {
-  if (!HasGeluFormulas() || !at::globalContext().userEnabledMkldnn()) {
-    return false;
-  }
-  if (op == Op::kGeluBackward || kTailDTypes[type] == DType::kF32) return true;
+// False if there is no table of gelu for halves.
+bool PrepareGelu(int type) {
+  if (kTailDTypes[type] == DType::kF32) return true;
   const auto table = FindHalfTable(Op::kGelu, kTailDTypes[type]);
   if (!table) return false;
   g_gelu[type] = reinterpret_cast<HalfTableFn>(table->address);
@@ -201,12 +201,13 @@ std::optional<TjitMath> FindTailFunction(Op op, DType dtype) {
   if (tail == nullptr || type < 0) return std::nullopt;
   const at::NoGradGuard no_grad;
   const bool is_by_erf = op == Op::kGelu || op == Op::kGeluBackward;
-  if (is_by_erf && dtype != DType::kF64 && !PrepareOneDnn(op, type)) {
-    return std::nullopt;
-  }
-  TjitTailFn candidates[] = {nullptr, tail->functions[type]};
-  if (dtype == DType::kF32 && HasGeluMinimax()) {
-    candidates[0] = tail->other_of_f32;
+  TjitTailFn candidates[] = {tail->functions[type], tail->others[type]};
+  if (is_by_erf && dtype != DType::kF64) {
+    if (!HasGeluFormulas() || !at::globalContext().userEnabledMkldnn()) {
+      return std::nullopt;  // eager does without oneDNN now
+    }
+    if (op == Op::kGelu && !PrepareGelu(type)) candidates[0] = nullptr;
+    if (dtype == DType::kF32 && !HasGeluMinimax()) candidates[1] = nullptr;
   }
   for (const TjitTailFn candidate : candidates) {
     if (candidate != nullptr &&

@@ -110,13 +110,26 @@ void AddTails(const char* op, std::vector<TjitMath>* table) {
   add(kTjitTailF16, &Tail<F, DType::kF16, float>);
 }
 
+#define TJIT_MORE_TAILS(f)                                                   \
+  f(Softshrink, "softshrink") f(Asinh, "asinh") f(Acosh, "acosh")            \
+      f(Atanh, "atanh") f(MaximumOfTensors, "maximum_of_tensors")            \
+          f(MinimumOfTensors, "minimum_of_tensors") f(Fmax, "fmax")          \
+              f(Fmin, "fmin") f(Hypot, "hypot") f(Nextafter, "nextafter")    \
+                  f(Logaddexp, "logaddexp") f(Logaddexp2, "logaddexp2")      \
+                      f(Xlogy, "xlogy") f(EluBackward, "elu_backward")       \
+                          f(EluResultBackward, "elu_result_backward")        \
+                              f(HardtanhBackward, "hardtanh_backward")       \
+                                  f(HardswishBackward, "hardswish_backward") \
+                                      f(ShrinkBackward, "shrink_backward")
+
 #define TJIT_TAILS(f)                                                       \
   f(Silu, "silu") f(Mish, "mish") f(Gelu, "gelu") f(GeluTanh, "gelu_tanh")  \
       f(Softplus, "softplus") f(Elu, "elu") f(PowScalar, "pow_scalar")      \
           f(SiluBackward, "silu_backward") f(MishBackward, "mish_backward") \
               f(GeluBackward, "gelu_backward")                              \
                   f(GeluTanhBackward, "gelu_tanh_backward")                 \
-                      f(SoftplusBackward, "softplus_backward")
+                      f(SoftplusBackward, "softplus_backward")              \
+                          TJIT_MORE_TAILS(f)
 
 #define TJIT_UNARY(f)                                                         \
   f(Exp, "exp") f(Exp2, "exp2") f(Expm1, "expm1") f(Log, "log")               \
