@@ -21,7 +21,7 @@ namespace tjit::runtime {
 using HalfTableFn = void (*)(int n, const float* x, float* out,
                              std::int64_t mode);
 
-// Of the kind for halves of the type. Nothing if the op has no table, or eager's
+// Of the kind for halves of the type. Nothing if the op has no table, or its
 // bits depend on the place. Gelu: as eager computes tensors of more than one
 // element.
 // REQUIRES: not called inside a kernel; the thread takes no part in recording.

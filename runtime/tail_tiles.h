@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "compiler/ir/dtype.h"
+#include "compiler/math_functions.h"
 
 namespace tjit::runtime {
 
@@ -21,7 +21,7 @@ constexpr ir::DType kTailDTypes[kTailTypes] = {
 // Eager's kernel, over what the iterator says, with the op's scalars.
 using TailKernel = void (*)(at::TensorIterator& it, const double* s);
 
-// How eager cuts: kGelu has chunks of threads of its own. kOneVector: behind the
+// How eager cuts. kGelu: chunks of threads of its own. kOneVector: behind the
 // blocks of two vectors the compiler made vectors of the loop over the rest, so
 // only less than one is computed by the scalar formula. (Not where the result
 // lies in an operand: such steps are not lowered.)
