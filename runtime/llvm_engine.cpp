@@ -3,7 +3,9 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <atomic>
 #include <set>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,6 +18,7 @@
 #include "compiler/passes/place_scratch.h"
 #include "runtime/build_check.h"
 #include "runtime/log.h"
+#include "runtime/runtime.h"
 #include "runtime/tail_functions.h"
 #include "runtime/tier2.h"
 
@@ -262,6 +265,19 @@ bool PrepareLlvm() {
   }
   api->free(kernel.handle);
   return true;
+}
+
+void PrepareInBackground(const Engine* engine) {
+  static std::atomic<bool> is_prepared{false};
+  if (is_prepared.load(std::memory_order_relaxed) ||
+      std::string_view(engine->name()) != "llvm" ||
+      is_prepared.exchange(true)) {
+    return;
+  }
+  Runtime::Get().tier2().Post([](const std::atomic<bool>& hurry) {
+    if (!hurry) PrepareLlvm();
+    return true;
+  });
 }
 
 std::unique_ptr<Engine> MakeLlvmEngine(

@@ -24,5 +24,9 @@ std::unique_ptr<Engine> MakeLlvmEngine(
 // Loads the library and compiles a smallest kernel, for what only the first one
 // pays: half of its time and more. On the worker; false if it could not.
 bool PrepareLlvm();
+// Once a segment is half way to being compiled: has the worker do that, once in
+// the process, if `engine` is of LLVM. So LLVM is loaded and has made its tables
+// by the time it is asked.
+void PrepareInBackground(const Engine* engine);
 
 }  // namespace tjit::runtime

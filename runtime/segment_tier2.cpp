@@ -3,7 +3,6 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <utility>
@@ -33,21 +32,6 @@ constexpr int kMaxRecompiles = 3;
 // compiling it will take, at a guess.
 constexpr std::uint64_t kCompileNs = 1'000'000;
 constexpr std::uint64_t kCompileNsPerStep = 100'000;
-
-// Once a segment is half way to being compiled: LLVM is loaded and has made its
-// tables by the time it is asked, which is most of what a first kernel takes.
-void PrepareEngine(Engine* engine) {
-  static std::atomic<bool> is_prepared{false};
-  if (is_prepared.load(std::memory_order_relaxed) ||
-      std::string_view(engine->name()) != "llvm" ||
-      is_prepared.exchange(true)) {
-    return;
-  }
-  Runtime::Get().tier2().Post([](const std::atomic<bool>& hurry) {
-    if (!hurry) PrepareLlvm();
-    return true;
-  });
-}
 
 std::int64_t StepsOf(const SegmentCode& code) {
   return code.steps_fused +
@@ -206,7 +190,7 @@ bool Tier2Variant::IsTimeToAsk(const PreparedSegment& segment,
   }
   if (!engine_->is_for_speed() || Runtime::Get().compile_all()) return true;
   const std::uint64_t enough = kCompileNs + kCompileNsPerStep * steps;
-  if (2 * tier1_ns_ > enough) PrepareEngine(engine_);
+  if (2 * tier1_ns_ > enough) PrepareInBackground(engine_);
   return tier1_ns_ > enough;
 }
 
