@@ -8,6 +8,7 @@
 #include "compiler/passes/fuse.h"
 #include "compiler/passes/joins.h"
 #include "compiler/passes/rewriter.h"
+#include "compiler/passes/store_order.h"
 
 namespace tjit {
 namespace {
@@ -55,19 +56,14 @@ class PlanVerifier {
     for (int l = 0; l < static_cast<int>(plan_.loops.size()); ++l) {
       CheckLoads(l);
     }
-    CheckStoreOrder();
+    for (const StoreFault& fault : CheckStoreOrder(plan_, stores_, store_of_)) {
+      Report(fault.loop, fault.rule, fault.what);
+    }
     return std::move(violations_);
   }
 
  private:
   // A store or a load of elements of a memory.
-  struct Touch {
-    int loop;
-    std::int32_t memory;
-    Geometry to;
-    ValueId value;
-  };
-
   static std::size_t Index(int i) { return static_cast<std::size_t>(i); }
   const Instruction& At(int i) const { return f_.body[Index(i)]; }
   const ir::Value& ValueOf(ValueId id) const { return f_.values[Index(id)]; }
@@ -188,7 +184,7 @@ class PlanVerifier {
   const JoinParts& JoinOf(ValueId id) const { return joins_.of[Index(id)]; }
 
   // A store of a part of the join, or of what fills it.
-  bool IsPartStore(ValueId join, const Touch& store) const {
+  bool IsPartStore(ValueId join, const LoopTouch& store) const {
     const JoinParts& parts = JoinOf(join);
     if (parts.fill >= 0 && At(parts.fill).results[0] == store.value &&
         store.to == ValueOf(join).layout) {
@@ -211,7 +207,7 @@ class PlanVerifier {
       std::size_t stores = 0;
       int filled =
           join.fill < 0 ? -1 : made_in_[Index(At(join.fill).results[0])];
-      for (const Touch& store : stores_) {
+      for (const LoopTouch& store : stores_) {
         if (store.memory != home.memory) continue;
         const bool is_fill =
             join.fill >= 0 && store.value == At(join.fill).results[0];
@@ -244,7 +240,7 @@ class PlanVerifier {
       }
     }
     const int first = f_.externals + static_cast<int>(f_.returns.size());
-    for (const Touch& store : stores_) {
+    for (const LoopTouch& store : stores_) {
       if (store.memory < first) continue;
       const ValueId owner = plan_.scratch[Index(store.memory - first)];
       if (owner != store.value && !IsPartStore(owner, store)) {
@@ -267,7 +263,7 @@ class PlanVerifier {
         continue;
       }
       int right = 0, wrong = 0;
-      for (const Touch& store : stores_) {
+      for (const LoopTouch& store : stores_) {
         if (store.memory != memory) continue;
         const bool is_it = store.value == id && store.to == ValueOf(id).layout;
         ++(is_it ? right : wrong);
@@ -292,7 +288,7 @@ class PlanVerifier {
 
   int FindWrite(const ir::WriteBack& write, std::vector<char>* is_used) const {
     for (std::size_t s = 0; s < stores_.size(); ++s) {
-      const Touch& store = stores_[s];
+      const LoopTouch& store = stores_[s];
       if ((*is_used)[s] == 0 && store.memory == write.to.value &&
           store.value == write.from.value && store.to == write.to.access) {
         (*is_used)[s] = 1;
@@ -344,7 +340,7 @@ class PlanVerifier {
     const Geometry from = LayoutIn(home, access);
     const Geometry all = LayoutIn(home, ValueOf(id).layout);
     bool is_behind_own = f_.IsExternal(id);  // its own store makes it
-    for (const Touch& store : stores_) {
+    for (const LoopTouch& store : stores_) {
       if (!is_behind_own) {
         is_behind_own = store.loop == filled_in && store.value == id &&
                         store.memory == home.memory;
@@ -363,44 +359,13 @@ class PlanVerifier {
     }
   }
 
-  // Rule 7, and 8 for stores.
-  void CheckStoreOrder() {
-    for (std::size_t a = 0; a < store_of_.size(); ++a) {
-      for (std::size_t b = a + 1; b < store_of_.size(); ++b) {
-        CheckPair(store_of_[a], store_of_[b]);
-      }
-    }
-    for (const Touch& store : stores_) {
-      if (!LoopAt(store.loop).in_order && !IsInjective(store.to)) {
-        Report(store.loop, 8,
-               absl::StrCat("stores %", store.value, " twice into one place"));
-      }
-    }
-  }
-
-  // Of two write-backs, the first by the function's order.
-  void CheckPair(int first, int second) {
-    if (first < 0 || second < 0) return;
-    const Touch& a = stores_[Index(first)];
-    const Touch& b = stores_[Index(second)];
-    if (a.memory != b.memory || AreDisjoint(a.to, b.to)) return;
-    if (second < first) {
-      Report(b.loop, 7,
-             absl::StrCat("stores to %", b.memory,
-                          " before an earlier write-back"));
-    }
-    if (a.loop == b.loop && a.to != b.to) {
-      Report(a.loop, 8, absl::StrCat("stores twice to %", a.memory));
-    }
-  }
-
   const ir::Function& f_;
   const LoopPlan& plan_;
   const Joins joins_;
   const std::size_t memories_;
   std::vector<int> made_in_;    // by value: loop
   std::vector<int> filled_in_;  // by value: loop that fills its home
-  std::vector<Touch> stores_;   // in the order in which they run
+  std::vector<LoopTouch> stores_;  // in the order in which they run
   std::vector<int> store_of_;   // by write-back: index into stores_
   std::vector<std::string> violations_;
 };

@@ -56,7 +56,8 @@ class Segment {
     step.op = op;
     step.index = static_cast<std::uint32_t>(input_.steps.size());
     step.scalar_begin = scalars_;
-    step.record.args = {{a, out < 0, Row(n_)}, {b, false, Row(n_)}};
+    step.record.args = {{a, out < 0, Row(n_)}};
+    if (b != kNoSlot) step.record.args.push_back({b, false, Row(n_)});
     ResultRecord result;
     result.geometry = Row(n_);
     if (out < 0) {
@@ -230,6 +231,17 @@ TEST_F(SegmentCodeTest, EqualGroupsOfASegmentAreLoweredOnce) {
   const std::int64_t known = cache_.groups()->hits();
   EXPECT_EQ(Compile(segment).reused, groups);
   EXPECT_EQ(cache_.groups()->hits(), known + 40 + groups);
+}
+
+// What holds of a step in one mode of the processor says nothing of another.
+TEST_F(SegmentCodeTest, StepsAreKnownByTheModeOfTheProcessor) {
+  Segment segment(8);
+  segment.Add(0, 1, 2).Step("aten::sqrt", 2, kNoSlot, 3).Add(3, 1, 4);
+  EXPECT_EQ(Compile(segment).steps_fused, 3);
+  SegmentInput flushing = segment.input();
+  flushing.has_usual_arithmetic = false;
+  EXPECT_EQ(CompileSegment(flushing, &engine_, &cache_, {}).steps_fused, 0);
+  EXPECT_EQ(Compile(segment).steps_fused, 3);
 }
 
 TEST_F(SegmentCodeTest, AFailureIsRememberedWithItsReason) {
