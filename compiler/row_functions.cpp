@@ -36,8 +36,10 @@ const char* NameOf(RowOp op) {
     case RowOp::kColumnMean:
     case RowOp::kWholeMean:
       return "mean";
+    case RowOp::kColumnAmax:
     case RowOp::kWholeAmax:
       return "amax";
+    case RowOp::kColumnAmin:
     case RowOp::kWholeAmin:
       return "amin";
     case RowOp::kSumInTurn:
@@ -46,6 +48,9 @@ const char* NameOf(RowOp op) {
     case RowOp::kDot:
     case RowOp::kColumnDot:
       return "dot";
+    case RowOp::kNorm:
+    case RowOp::kWholeNorm:
+      return "norm";
   }
   return "";
 }
@@ -54,8 +59,8 @@ const char* NameOf(RowOp op) {
 // results where there are several, which leaves rows whole but moves the
 // groups of columns that are added up together; else in the midst of the row.
 //
-// var goes through the elements one after the other, unless they alone are
-// enough to be split.
+// var and norms of p other than 2 go through the elements one after the other,
+// unless they alone are enough to be split.
 //
 // softmax_backward keeps its order, but libtorch has its loop twice, for one
 // thread and for several, and of floats its compiler contracted the rest of a
@@ -72,13 +77,17 @@ bool RowOrderHolds(RowOp op, bool is_double, std::int64_t rows, std::int64_t n,
       return rows > 1 || n < kGrain;
     case RowOp::kVar:
     case RowOp::kStd:
+    case RowOp::kNorm:
       return n < kGrain;
     case RowOp::kColumnSum:
     case RowOp::kColumnMean:
+    case RowOp::kColumnAmax:
+    case RowOp::kColumnAmin:
     case RowOp::kWholeSum:
     case RowOp::kWholeMean:
     case RowOp::kWholeAmax:
     case RowOp::kWholeAmin:
+    case RowOp::kWholeNorm:
       return rows * n < kGrain;
     case RowOp::kColumnVar:
     case RowOp::kColumnStd:

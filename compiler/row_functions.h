@@ -34,18 +34,22 @@ enum class RowOp {
   kStd,                 // the same
   kSumInTurn,
   kDot,        // b: the other operand
+  kNorm,       // b: TjitRowNumber, p: 1, 2 or infinity
   kColumnSum,  // from here on TjitColumnFn: those over columns
   kColumnMean,
   kColumnVar,  // number: the correction
   kColumnStd,
+  kColumnAmax,
+  kColumnAmin,
   kColumnSumInTurn,  // number: the parts, as many as eager has threads
   kColumnDot,        // the same; TjitColumnState::b: the other operand
   kWholeSum,  // from here on those of all elements, as rows of one each
   kWholeMean,
   kWholeAmax,
   kWholeAmin,
+  kWholeNorm,  // number: p, as above
 };
-constexpr int kRowOpCount = 23;
+constexpr int kRowOpCount = 27;
 constexpr bool IsOfWhole(RowOp op) { return op >= RowOp::kWholeSum; }
 constexpr bool IsOfColumns(RowOp op) {
   return op >= RowOp::kColumnSum && !IsOfWhole(op);

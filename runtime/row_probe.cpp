@@ -99,6 +99,16 @@ const std::vector<T>& Pool(Values kind) {
   return pools[static_cast<std::size_t>(kind)];
 }
 
+constexpr double kExponents[] = {1, 2, std::numeric_limits<double>::infinity()};
+
+at::Tensor Norms(const at::Tensor& a, at::OptionalIntArrayRef dims) {
+  std::vector<at::Tensor> norms;
+  for (const double p : kExponents) {
+    norms.push_back(at::linalg_vector_norm(a, p, dims));
+  }
+  return at::stack(norms);
+}
+
 // What eager computes, in the layout of the row function.
 at::Tensor Eager(RowOp op, const at::Tensor& a, const at::Tensor& b) {
   switch (op) {
@@ -135,6 +145,14 @@ at::Tensor Eager(RowOp op, const at::Tensor& a, const at::Tensor& b) {
       return at::var(a, at::IntArrayRef{0}, kCorrection, false);
     case RowOp::kColumnStd:
       return at::std(a, at::IntArrayRef{0}, kCorrection, false);
+    case RowOp::kColumnAmax:
+      return at::amax(a, {0});
+    case RowOp::kColumnAmin:
+      return at::amin(a, {0});
+    case RowOp::kNorm:
+      return Norms(a, at::IntArrayRef{-1});
+    case RowOp::kWholeNorm:
+      return Norms(a, std::nullopt);
     case RowOp::kWholeSum:
       return at::sum(a);
     case RowOp::kWholeMean:
@@ -219,6 +237,16 @@ void Compute(const RowFunction& f, const at::Tensor& a, const at::Tensor& b,
   const std::int64_t n = a.size(1);
   if (IsInTurn(f.op)) {
     RunInTurn(f, a, b, out);
+  } else if (f.op == RowOp::kNorm || f.op == RowOp::kWholeNorm) {
+    for (std::int64_t i = 0; i < out.size(0); ++i) {
+      const TjitRowNumber p{kExponents[i], nullptr};
+      } else if (f.op == RowOp::kNorm) {
+        f.run(rows, n, a.const_data_ptr(), &p, out[i].data_ptr());
+      } else {
+        RunColumns(f.run_columns, rows * n, 1, a.const_data_ptr(), p.number,
+                   out[i].data_ptr());
+      }
+    }
   } else if (IsOfWhole(f.op)) {
     RunColumns(f.run_columns, rows * n, 1, a.const_data_ptr(), 0,
                out.data_ptr());
@@ -295,6 +323,8 @@ std::optional<RowOp> RowProbe::RowOpOf(ir::Op op) {
       return RowOp::kVar;
     case ir::Op::kStd:
       return RowOp::kStd;
+    case ir::Op::kNorm:
+      return RowOp::kNorm;
     case ir::Op::kNormMean:
     case ir::Op::kNormRstd:
       return RowOp::kMoments;
@@ -321,6 +351,10 @@ std::optional<RowOp> RowProbe::ColumnOpOf(ir::Op op) {
       return RowOp::kColumnSumInTurn;
     case ir::Op::kDot:
       return RowOp::kColumnDot;
+    case ir::Op::kAmax:
+      return RowOp::kColumnAmax;
+    case ir::Op::kAmin:
+      return RowOp::kColumnAmin;
     default:
       return std::nullopt;
   }
@@ -336,6 +370,8 @@ std::optional<RowOp> RowProbe::WholeOpOf(ir::Op op) {
       return RowOp::kWholeAmax;
     case ir::Op::kAmin:
       return RowOp::kWholeAmin;
+    case ir::Op::kNorm:
+      return RowOp::kWholeNorm;
     default:
       return std::nullopt;
   }

@@ -85,13 +85,6 @@ bool Huber(StepLowering& s, const std::vector<Node>& x, Node* loss) {
   return true;
 }
 
-// log(1 + exp(-input * target))
-bool SoftMargin(StepLowering& s, const std::vector<Node>& x, Node* loss) {
-  const Node product = Mul(s, s.Apply(Op::kNeg, {x[0]}), x[1]);
-  *loss = s.Apply(Op::kLog1p, {s.Apply(Op::kExp, {product})});
-  return true;
-}
-
 // (input, target, reduction, ...); the formula by `spec`.
 bool FormulaOf(StepLowering& s, const char* spec, Node* loss) {
   std::vector<Node> x;
@@ -101,8 +94,6 @@ bool FormulaOf(StepLowering& s, const char* spec, Node* loss) {
       return SmoothL1(s, x, loss);
     case 'h':
       return Huber(s, x, loss);
-    case 'm':
-      return SoftMargin(s, x, loss);
     default:
       return Square(s, x, loss);
   }
@@ -146,8 +137,6 @@ constexpr OpRule kRules[] = {
     {"aten::smooth_l1_loss", "", "aten::smooth_l1_loss.out", Loss, Op::kSum,
      "s"},
     {"aten::huber_loss", "", "aten::huber_loss.out", Loss, Op::kSum, "h"},
-    {"aten::soft_margin_loss", "", "aten::soft_margin_loss.out", Loss, Op::kSum,
-     "m"},
     {"aten::mse_loss_backward", "", "aten::mse_loss_backward.grad_input",
      MseLossBackward},
 };

@@ -3,6 +3,7 @@
 // sums round and 0 and -0 are equal, those of rows, of columns and of all
 // elements, which eager and a row function go through in one order (rows.h).
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "compiler/lower/op_rules.h"
@@ -132,7 +133,7 @@ bool ReduceFloats(StepLowering& s, Op op, const Node& x,
     return s.Store(
         AddSlices(s, x, x.dims.size() - 1, keepdim, op == Op::kMean));
   }
-  if (is_sum && dims.back() + 1 != static_cast<int>(x.dims.size())) {
+  if (dims.back() + 1 != static_cast<int>(x.dims.size())) {
     return AddsUpColumns(s, 0, dims) &&
            s.Store(ReduceColumns(s, op, x, dims, keepdim, nullptr));
   }
@@ -155,6 +156,28 @@ bool Reduce(StepLowering& s, const OpRule& rule) {
   return s.Store(s.Reduce(rule.op, x, dims, keepdim));
 }
 
+// (input, p, dims, keepdim, dtype)
+bool Norm(StepLowering& s, const OpRule& rule) {
+  Input in;
+  double p = 2;
+  if (!Load(s, rule.spec, &in)) return false;
+  const auto& [x, dims, keepdim] = in;
+  if (s.HasScalar(0) && !s.BakedScalar(0, &p)) {
+    return s.Refuse("has a varying exponent");
+  }
+  if (p != 1 && p != 2 && p != std::numeric_limits<double>::infinity()) {
+    return s.Refuse("has an exponent other than 1, 2 and infinity");
+  }
+  if (s.target_dtype() != x.dtype) return s.Refuse("converts what it adds");
+  const bool is_whole = dims.size() == x.dims.size();
+  // Squares of rows, and a whole is one, are added up by one thread.
+  if (!(is_whole ? HasWhole(s, 0, dims, p != 2) : AddsRowByRow(s, 0, dims))) {
+    return false;
+  }
+  const Node exponent = StepLowering::Number(p);
+  return s.Store(s.Reduce(Op::kNorm, x, dims, keepdim, &exponent));
+}
+
 constexpr OpRule kRules[] = {
     {"aten::any", "", "aten::any.all_out", Reduce, Op::kAny, "-"},
     {"aten::any.dim", "", "aten::any.out", Reduce, Op::kAny, "d"},
@@ -169,6 +192,9 @@ constexpr OpRule kRules[] = {
      Op::kVar, "o"},
     {"aten::std.correction", "", "aten::std.correction_out", Deviation,
      Op::kStd, "o"},
+    {"aten::linalg_vector_norm", "", "aten::linalg_vector_norm.out", Norm,
+     Op::kNorm, "ot"},
+    {"aten::norm.ScalarOpt_dim", "", "aten::norm.out", Norm, Op::kNorm, "l"},
     {"aten::max", "", "", Reduce, Op::kAmax, "-"},
     {"aten::min", "", "", Reduce, Op::kAmin, "-"},
 };

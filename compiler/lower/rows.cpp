@@ -115,7 +115,8 @@ bool AddsUpColumns(StepLowering& s, std::size_t arg,
          s.Refuse("is split among threads");
 }
 
-bool HasWhole(StepLowering& s, std::size_t arg, const std::vector<int>& dims) {
+bool HasWhole(StepLowering& s, std::size_t arg, const std::vector<int>& dims,
+              bool is_split) {
   const TensorGeometry& g = s.record().args[arg].geometry;
   if (!IsFloat(g)) {
     return s.Refuse("computes in another type than f32 and f64");
@@ -125,7 +126,7 @@ bool HasWhole(StepLowering& s, std::size_t arg, const std::vector<int>& dims) {
   }
   if (!IsRowMajor(g)) return s.Refuse("reads elements that do not lie densely");
   if (g.numel() < 2) return s.Refuse("has less than two elements");
-  return s.has_one_thread() || g.numel() < kGrain ||
+  return !is_split || s.has_one_thread() || g.numel() < kGrain ||
          s.Refuse("is split among threads");
 }
 

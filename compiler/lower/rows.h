@@ -26,15 +26,16 @@ bool AddsRowByRow(StepLowering& s, std::size_t arg,
 // eager reduces each column in one. Else refuses.
 bool HasColumns(StepLowering& s, std::size_t arg, const std::vector<int>& dims);
 
-// Besides, eager adds up the columns as one thread does, on any number of them:
+// Besides, eager reduces the columns as one thread does, on any number of them:
 // with several it moves what stands together. Else refuses.
 bool AddsUpColumns(StepLowering& s, std::size_t arg,
                    const std::vector<int>& dims);
 
 // Tensor argument `arg` is f32 or f64 and row-major, `dims` are all of its
 // dims, and eager goes through its elements on one thread, as through one long
-// row. Else refuses.
-bool HasWhole(StepLowering& s, std::size_t arg, const std::vector<int>& dims);
+// row: `is_split` if several share many elements. Else refuses.
+bool HasWhole(StepLowering& s, std::size_t arg, const std::vector<int>& dims,
+              bool is_split = true);
 
 // Eager adds up the elements of each row one after the other: two or three of
 // the last dim, side by side in memory.

@@ -50,7 +50,8 @@ bool IsAlongColumns(const Instruction& in) {
 
 bool IsOverWhole(const Instruction& in) {
   const bool has_function = in.op == ir::Op::kSum || in.op == ir::Op::kMean ||
-                            in.op == ir::Op::kAmax || in.op == ir::Op::kAmin;
+                            in.op == ir::Op::kAmax || in.op == ir::Op::kAmin ||
+                            in.op == ir::Op::kNorm;
   return has_function && !in.dims.empty() &&
          in.dims.size() == in.operands[0].access.sizes.size();
 }

@@ -9,7 +9,9 @@
 
 #include "compiler/row_functions.h"
 #include "compiler/row_functions/columns.h"
+#include "compiler/row_functions/extreme_columns.h"
 #include "compiler/row_functions/moments.h"
+#include "compiler/row_functions/norms.h"
 #include "compiler/row_functions/softmax.h"
 #include "compiler/row_functions/turns.h"
 #include "compiler/row_functions/welford.h"
@@ -76,7 +78,7 @@ void Run(std::int64_t rows, std::int64_t n, const void* a, const void* b,
 
 struct FunctionList {
   constexpr void Add(const RowFunction& function) { at[count++] = function; }
-  RowFunction at[64] = {};
+  RowFunction at[80] = {};
   int count = 0;
 };
 
@@ -102,6 +104,10 @@ constexpr void AddContracting(FunctionList* list) {
   Add<Isa, T, RowOp::kDot, kContracts>(list);
   AddColumns<T, TurnColumns<Isa, T, true, kContracts>>(RowOp::kColumnDot, list,
                                                        kContracts);
+  list->Add({RowOp::kNorm, sizeof(T) == 8, kContracts, false,
+             RunNorm<Isa, T, kContracts>});
+  list->Add({RowOp::kWholeNorm, sizeof(T) == 8, kContracts, false, nullptr,
+             ColumnsFn<NormWhole<Isa, T, kContracts>>});
 }
 
 template <class Isa, class T>
@@ -120,6 +126,8 @@ constexpr void AddAll(FunctionList* list) {
   AddColumns<T, SumColumns<Isa, T, true>>(RowOp::kColumnMean, list);
   AddColumns<T, VarColumns<Isa, T, false>>(RowOp::kColumnVar, list);
   AddColumns<T, VarColumns<Isa, T, true>>(RowOp::kColumnStd, list);
+  AddColumns<T, ExtremeColumns<Isa, T, true>>(RowOp::kColumnAmax, list);
+  AddColumns<T, ExtremeColumns<Isa, T, false>>(RowOp::kColumnAmin, list);
   AddColumns<T, SumWhole<Isa, T, false>>(RowOp::kWholeSum, list);
   AddColumns<T, SumWhole<Isa, T, true>>(RowOp::kWholeMean, list);
   AddColumns<T, ExtremeWhole<Isa, T, true>>(RowOp::kWholeAmax, list);

@@ -101,8 +101,10 @@ void ExpectSame(const std::string& text, int loops) {
 
 TEST(LlvmColumnsTest, EachFunctionAlone) {
   for (const std::string type : {"f32", "f64"}) {
-    for (const std::string op : {"sum", "mean", "var", "std", "sum_in_turn"}) {
-      const std::string number = op == "sum" || op == "mean" ? "" : ", 1";
+    for (const std::string op :
+         {"sum", "mean", "var", "std", "amax", "amin", "sum_in_turn"}) {
+      const bool has_number = op[0] == 'v' || op[0] == 's';
+      const std::string number = has_number && op != "sum" ? ", 1" : "";
       ExpectSame("func f(n0, n1) {\n  external %0: " + type +
                      "[n0*n1]\n  %1 = " + op + " " + type + "[n1] %0[n0,n1]" +
                      number + " dims=[0]\n  return %1\n}",
@@ -233,15 +235,16 @@ TEST(LlvmColumnsTest, LayerNorm) {
 
 TEST(LlvmColumnsTest, AllElements) {
   for (const std::string type : {"f32", "f64"}) {
-    for (const std::string op : {"sum", "mean", "amax", "amin"}) {
+    for (const std::string op : {"sum", "mean", "amax", "amin", "norm"}) {
+      const std::string number = op == "norm" ? ", 2" : "";
       ExpectSame("func f(n0, n1) {\n  external %0: " + type +
-                     "[n0*n1]\n  %1 = " + op + " " + type +
-                     "[] %0[n0,n1] dims=[0,1]\n  return %1\n}",
+                     "[n0*n1]\n  %1 = " + op + " " + type + "[] %0[n0,n1]" +
+                     number + " dims=[0,1]\n  return %1\n}",
                  1);
       ExpectSame("func f(n0, n1) {\n  external %0: " + type +
                      "[n0*n1]\n  external %1: " + type + "[3]\n  %2 = square " +
-                     type + "[n0*n1] %0\n  %3 = " + op + " " + type +
-                     "[1] %2 dims=[0] keepdim\n  write %1[1](2)+1 = %3\n}",
+                     type + "[n0*n1] %0\n  %3 = " + op + " " + type + "[1] %2" +
+                     number + " dims=[0] keepdim\n  write %1[1](2)+1 = %3\n}",
                  1);
     }
   }

@@ -350,12 +350,14 @@ void ExpectParts(const RowFunction& row, const RowFunction& f) {
     }
     if (n == 511) x[400] = std::numeric_limits<T>::quiet_NaN();
     T whole = 0, parts = 0;
-    row.run(1, n, x.data(), nullptr, &whole);
+    const TjitRowNumber p{2, nullptr};
+    row.run(1, n, x.data(), &p, &whole);
     for (const std::int64_t most : {1, 3, 23, 100, 1000, 70000}) {
       std::vector<TjitColumnState> memory(kTjitWholeStateBytes /
                                           sizeof(TjitColumnState));
       TjitColumnState* state = memory.data();
       state->rows = n;
+      state->number = p.number;
       f.run_columns(0, 1, nullptr, state, nullptr);
       for (std::int64_t i = 0, k = most; i < n; i += k) {
         k = std::min(most + i % 7, n - i);
@@ -374,14 +376,15 @@ TEST(RowFunctionsTest, AllElementsInPartsAreARow) {
   const std::pair<RowOp, RowOp> kOps[] = {{RowOp::kWholeSum, RowOp::kSum},
                                           {RowOp::kWholeMean, RowOp::kMean},
                                           {RowOp::kWholeAmax, RowOp::kAmax},
-                                          {RowOp::kWholeAmin, RowOp::kAmin}};
+                                          {RowOp::kWholeAmin, RowOp::kAmin},
+                                          {RowOp::kWholeNorm, RowOp::kNorm}};
   for (const RowTable* table : Tables()) {
     for (int i = 0; i < table->count; ++i) {
       const RowFunction& row = table->functions[i];
       for (int k = 0; k < table->count; ++k) {
         const RowFunction& f = table->functions[k];
         const bool is_same =
-            f.is_double == row.is_double &&
+            f.is_double == row.is_double && f.contracts == row.contracts &&
             std::any_of(std::begin(kOps), std::end(kOps), [&](const auto& ops) {
               return ops.first == f.op && ops.second == row.op;
             });

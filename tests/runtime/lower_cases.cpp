@@ -101,7 +101,6 @@ const std::vector<OpCase>& CompositeCases() {
       {"aten::smooth_l1_loss", "TT0S", false},
       {"aten::huber_loss", "TT0d", false},
       {"aten::huber_loss", "TT0S", false},
-      {"aten::soft_margin_loss", "TT0", false},
       {"aten::mse_loss_backward", "TTT0", false},
       {"aten::mse_loss_backward", "TTT1", false},
       {"aten::mse_loss_backward", "TTT2", false},

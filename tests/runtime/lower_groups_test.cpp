@@ -256,7 +256,7 @@ TEST(LowerGroupsTest, WhatIsNotClaimed) {
   EXPECT_NE(refused("aten::add.Scalar", {x, 0.5, 0.3}), "");
   EXPECT_NE(refused("aten::mul.Scalar", {h, 0.3}), "");
   EXPECT_NE(refused("aten::add.Tensor", {h, h, 0.3}), "");
-  EXPECT_NE(refused("aten::amax", {x, std::vector<std::int64_t>{0}, false}),
+  EXPECT_NE(refused("aten::amax", {x.t(), std::vector<std::int64_t>{0}, false}),
             "");
   EXPECT_NE(refused("aten::sigmoid", {x.t()}), "");
   EXPECT_NE(refused("aten::lerp.Scalar", {x, y, 1.0}), "");

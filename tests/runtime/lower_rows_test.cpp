@@ -162,9 +162,11 @@ TEST(LowerRowsTest, OneCompilationForAllSizes) {
 // Alone, and with a prologue and an epilogue.
 void ExpectColumns(const Tensor& x, const std::vector<std::int64_t>& dims,
                    const std::string& what) {
-  for (const char* op : {"aten::sum.dim_IntList", "aten::mean.dim",
-                         "aten::var.correction", "aten::std.correction"}) {
+  for (const char* op :
+       {"aten::sum.dim_IntList", "aten::mean.dim", "aten::var.correction",
+        "aten::std.correction", "aten::amax", "aten::amin"}) {
     const bool is_sum = op[6] == 's' && op[7] == 'u';
+    const bool is_extreme = op[6] == 'a';
     for (const bool keepdim : {false, true}) {
       RecordedGroup group;
       const Tensor square = group.Call("aten::mul.Tensor", {x, x});
@@ -172,6 +174,8 @@ void ExpectColumns(const Tensor& x, const std::vector<std::int64_t>& dims,
       if (is_sum || op[6] == 'm') {
         stack.emplace_back(keepdim);
         stack.emplace_back();
+      } else if (is_extreme) {
+        stack.emplace_back(keepdim);
       } else {
         stack.emplace_back(keepdim ? IValue(0) : IValue());
         stack.emplace_back(keepdim);
@@ -297,14 +301,13 @@ TEST(LowerRowsTest, LossesThatReduce) {
     for (const auto& sizes : std::vector<std::vector<std::int64_t>>{
              {2}, {33}, {5, 7}, {3, 4, 50}, {300, 70}}) {
       for (const std::int64_t reduction : {1, 2}) {
-        for (const std::string op :
-             {"mse", "smooth_l1", "huber", "soft_margin"}) {
+        for (const std::string op : {"mse", "smooth_l1", "huber"}) {
           RecordedGroup group;
           const Tensor x = Numbers(sizes, type, 31),
                        y = Numbers(sizes, type, 4);
           const Tensor half = group.Call("aten::mul.Tensor", {x, y});
           std::vector<IValue> stack = {half, y, reduction};
-          if (op[0] == 's' && op[1] == 'm') stack.emplace_back(0.7);
+          if (op[0] == 's') stack.emplace_back(0.7);
           if (op[0] == 'h') stack.emplace_back(1.5);
           const Tensor z = group.Call("aten::" + op + "_loss", stack);
           group.Call("aten::mul.Tensor", {z, z});
@@ -320,6 +323,42 @@ TEST(LowerRowsTest, LossesThatReduce) {
   RecordedGroup given;
   given.Call("aten::mse_loss.out", {x, x, std::int64_t{2}, at::zeros({})});
   EXPECT_EQ(given.ExpectRefused("reduces into an argument"), "");
+}
+
+// Of rows and of all, alone and with a prologue and an epilogue.
+TEST(LowerRowsTest, Norms) {
+  const IValue rows = std::vector<std::int64_t>{-1};
+  std::uint64_t seed = 700;
+  for (const at::ScalarType type : kTypes) {
+    for (const std::int64_t n : {2, 3, 4, 7, 8, 9, 16, 31, 33, 100, 1000}) {
+      for (const IValue& p : {IValue(1), IValue(2.0), IValue(INFINITY)}) {
+        for (const IValue& dims : {rows, IValue()}) {
+          RecordedGroup group;
+          const Tensor x = Numbers({5, n}, type, ++seed);
+          const Tensor half = group.Call("aten::mul.Tensor", {x, x});
+          const Tensor y = group.Call("aten::linalg_vector_norm",
+                                      {half, p, dims, true, IValue()});
+          const Tensor z = group.Call("aten::linalg_vector_norm",
+                                      {x, p, dims, true, IValue()});
+          group.Call("aten::div.Tensor", {z, y});
+          EXPECT_EQ(group.Compare(), "") << n;
+        }
+      }
+    }
+    // Of 2, on any number of threads.
+    RecordedGroup many;
+    many.Call("aten::linalg_vector_norm",
+              {Numbers({300, 200}, type, 3), 2, IValue(), false, IValue()});
+    EXPECT_EQ(many.Compare(), "");
+    RecordedGroup split;
+    split.Call("aten::linalg_vector_norm",
+               {Numbers({300, 200}, type, 3), 1, IValue(), false, IValue()});
+    EXPECT_EQ(split.ExpectRefused("is split among threads"), "");
+    RecordedGroup cubes;
+    cubes.Call("aten::linalg_vector_norm",
+               {Numbers({3, 20}, type, 3), 3, rows, false, IValue()});
+    EXPECT_EQ(cubes.ExpectRefused("an exponent other than"), "");
+  }
 }
 
 TEST(LowerRowsTest, ReductionsOfAllThatAreRefused) {

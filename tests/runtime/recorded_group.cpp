@@ -185,7 +185,7 @@ bool EagersFunctions(ir::Op op, ir::DType dtype, const void* const* in,
 // Of those that are called here with optional arguments.
 bool HasTypedWrapper(const std::string& op) {
   return op == "aten::sum" || op == "aten::mean" || op == "aten::var" ||
-         op == "aten::std";
+         op == "aten::std" || op == "aten::linalg_vector_norm";
 }
 
 // No op of eager's returns these; the functions that the probe found have its
@@ -231,10 +231,12 @@ at::Tensor EagersRows(const ir::RowsCall& call, const at::Tensor& a,
     case ir::Op::kNormRstd:
       return std::get<2>(
           at::native_layer_norm(a, {a.size(1)}, {}, {}, call.number));
+    case ir::Op::kNorm:
+      return at::linalg_vector_norm(a, call.number, {{dim}});
     case ir::Op::kAmax:
-      return at::amax(a, -1);
+      return at::amax(a, dim);
     case ir::Op::kAmin:
-      return at::amin(a, -1);
+      return at::amin(a, dim);
     case ir::Op::kSoftmax:
       return at::softmax(a, -1);
     case ir::Op::kLogSoftmax:

@@ -57,6 +57,14 @@ at::Tensor Eager(RowOp op, const at::Tensor& a, const at::Tensor& b) {
       return a.var(at::IntArrayRef{0}, kCorrection, false);
     case RowOp::kColumnStd:
       return a.std(at::IntArrayRef{0}, kCorrection, false);
+    case RowOp::kColumnAmax:
+      return a.amax(0);
+    case RowOp::kColumnAmin:
+      return a.amin(0);
+    case RowOp::kNorm:
+      return at::stack({a.norm(1, -1), a.norm(2, -1), a.norm(INFINITY, -1)});
+    case RowOp::kWholeNorm:
+      return at::stack({a.norm(1), a.norm(2), a.norm(INFINITY)});
     case RowOp::kWholeSum:
       return a.sum();
     case RowOp::kWholeMean:
@@ -84,6 +92,18 @@ at::Tensor Computed(const RowFunction& f, const at::Tensor& a,
   const TjitRowNumber correction{kCorrection, nullptr};
   if (IsInTurn(f.op)) {
     RunInTurn(f, a, b, out);
+  } else if (f.op == RowOp::kNorm || f.op == RowOp::kWholeNorm) {
+    int i = 0;
+    for (const double exponent : {1.0, 2.0, double{INFINITY}}) {
+      const TjitRowNumber p{exponent, nullptr};
+      void* norms = out[i++].data_ptr();
+      } else if (f.op == RowOp::kNorm) {
+        f.run(rows, n, a.const_data_ptr(), &p, norms);
+      } else {
+        RunColumns(f.run_columns, rows * n, 1, a.const_data_ptr(), exponent,
+                   norms);
+      }
+    }
   } else if (IsOfWhole(f.op)) {
     RunColumns(f.run_columns, rows * n, 1, a.const_data_ptr(), 0,
                out.data_ptr());
@@ -237,7 +257,8 @@ TEST(RowOrder, IsAnotherOneWhereEagerSplitsRows) {
 
 TEST(RowProbeTable, HasAnEntryForEachReductionOfColumns) {
   for (const ir::Op op : {ir::Op::kSum, ir::Op::kMean, ir::Op::kVar,
-                          ir::Op::kStd, ir::Op::kSumInTurn, ir::Op::kDot}) {
+                          ir::Op::kStd, ir::Op::kSumInTurn, ir::Op::kDot,
+                          ir::Op::kAmax, ir::Op::kAmin}) {
     for (const ir::DType dtype : {ir::DType::kF32, ir::DType::kF64}) {
       const TjitMath* entry = TheProbe().ForColumns(op, dtype);
       ASSERT_NE(entry, nullptr);
@@ -246,7 +267,7 @@ TEST(RowProbeTable, HasAnEntryForEachReductionOfColumns) {
                 dtype == ir::DType::kF64 ? kTjitColumnF64 : kTjitColumnF32);
     }
   }
-  EXPECT_EQ(TheProbe().ForColumns(ir::Op::kAmax, ir::DType::kF32), nullptr);
+  EXPECT_EQ(TheProbe().ForColumns(ir::Op::kNorm, ir::DType::kF32), nullptr);
   EXPECT_EQ(TheProbe().ForColumns(ir::Op::kSum, ir::DType::kBF16), nullptr);
   const TjitMath* mean = TheProbe().For(ir::Op::kNormMean, ir::DType::kF32);
   const TjitMath* rstd = TheProbe().For(ir::Op::kNormRstd, ir::DType::kF32);
@@ -257,8 +278,8 @@ TEST(RowProbeTable, HasAnEntryForEachReductionOfColumns) {
 }
 
 TEST(RowProbeTable, HasAnEntryForEachReductionOfAll) {
-  for (const ir::Op op :
-       {ir::Op::kSum, ir::Op::kMean, ir::Op::kAmax, ir::Op::kAmin}) {
+  for (const ir::Op op : {ir::Op::kSum, ir::Op::kMean, ir::Op::kAmax,
+                          ir::Op::kAmin, ir::Op::kNorm}) {
     for (const ir::DType dtype : {ir::DType::kF32, ir::DType::kF64}) {
       const TjitMath* entry = TheProbe().ForWhole(op, dtype);
       ASSERT_NE(entry, nullptr);

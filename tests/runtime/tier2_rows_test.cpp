@@ -246,6 +246,26 @@ TEST_P(Tier2RowsTest, Losses) {
   ExpectFused([=] { return at::huber_loss(x * 2, y) * 3; }, 3);
 }
 
+TEST_P(Tier2RowsTest, Norms) {
+  for (const auto type : {at::kFloat, at::kDouble}) {
+    const Tensor x = at::randn({60, 70}, type);
+    ExpectFused(
+        [=] { return x / at::linalg_vector_norm(x * 2, 2, {{-1}}, true); }, 3);
+    ExpectFused([=] { return x / (at::norm(x * 2) + 1e-6); }, 4);
+    ExpectFused([=] { return at::linalg_vector_norm(x - 1, 1) * 2; }, 3);
+  }
+}
+
+TEST_P(Tier2RowsTest, ExtremesOfColumns) {
+  const Tensor x = at::randn({90, 70});
+  ExpectFused(
+      [=] {
+        const Tensor y = x * 2;
+        return y.amax(0) - y.amin(0);
+      },
+      4);
+}
+
 // With one thread of any length; with more, as long as eager does not share the
 // elements among them.
 TEST_P(Tier2RowsTest, SumsOfAllOfManyElements) {
