@@ -132,15 +132,16 @@ class Merger {
     return layout == ir::Contiguous(layout.sizes);
   }
 
+  static bool IsListed(const Instruction& in, std::size_t d) {
+    return std::find(in.dims.begin(), in.dims.end(), static_cast<int>(d)) !=
+           in.dims.end();
+  }
+
   // Dims that are reduced (or the row) merge with their like only.
   static void KeepDims(const Instruction& in, Shape* shape) {
-    const auto is_listed = [&](std::size_t d) {
-      return std::find(in.dims.begin(), in.dims.end(), static_cast<int>(d)) !=
-             in.dims.end();
-    };
     for (std::size_t d = 0; d < shape->sizes.size(); ++d) {
       const std::size_t next = NextOf(*shape, d);
-      if (next < shape->sizes.size() && is_listed(d) != is_listed(next)) {
+      if (next < shape->sizes.size() && IsListed(in, d) != IsListed(in, next)) {
         shape->is_merged[d] = 0;
       }
     }
@@ -169,9 +170,38 @@ class Merger {
     const int i = groups_.MakerOf(write.from.value);
     if (i < 0) return;
     Shape& shape = ShapeOf(i);
+    if (IsWhole(f_, write.from) && IsReduction(At(i)) && At(i).keepdim) {
+      return ConstrainKept(At(i), write.to.access, &shape);
+    }
     const bool is_own = IsWhole(f_, write.from) && !IsReduction(At(i));
     if (!is_own) shape.is_fixed = true;
     if (!shape.is_fixed) Constrain(write.to.access, &shape);
+  }
+
+  // Of what a reduction with keepdim leaves: the other dims have size 1 there.
+  static void ConstrainKept(const Instruction& in, const Geometry& g,
+                            Shape* shape) {
+    if (shape->is_fixed) return;
+    for (std::size_t d = 0; d < g.sizes.size(); ++d) {
+      const std::size_t next = NextOf(*shape, d);
+      if (next == g.sizes.size() || IsListed(in, d) || IsListed(in, next)) {
+        continue;
+      }
+      if (g.strides[d] != g.sizes[next] * g.strides[next]) {
+        shape->is_merged[d] = 0;
+      }
+    }
+  }
+
+  static Geometry KeptOf(const Instruction& in, const Shape& shape,
+                         const Geometry& g) {
+    Geometry kept = Apply(shape, g);
+    const std::vector<int> dims = NewDims(in.dims, shape);
+    for (auto d = dims.rbegin(); d != dims.rend(); ++d) {
+      kept.sizes.erase(kept.sizes.begin() + *d);
+      kept.strides.erase(kept.strides.begin() + *d);
+    }
+    return kept;
   }
 
   // An update puts a value somewhere, as a write-back does.
@@ -238,6 +268,11 @@ class Merger {
     ir::WriteBack out = {r.Map(write.to), r.Map(write.from)};
     const int i = groups_.MakerOf(write.from.value);
     if (i < 0 || ShapeOf(i).is_fixed) return out;
+    if (IsReduction(At(i))) {
+      out.to.access = KeptOf(At(i), ShapeOf(i), write.to.access);
+      out.from.access = ir::Contiguous(ReducedSizes(At(i), ShapeOf(i)));
+      return out;
+    }
     out.to.access = Apply(ShapeOf(i), write.to.access);
     out.from.access = Apply(ShapeOf(i), write.from.access);
     return out;

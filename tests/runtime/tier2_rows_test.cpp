@@ -305,6 +305,12 @@ TEST_P(Tier2RowsTest, SumsIntoWhatIsThere) {
         return columns;
       },
       3);
+  const Tensor rows = at::zeros({300, 1});
+  ExpectFused([=] { return rows.copy_((x * 3).sum(-1, true)); }, 3);
+  const Tensor cube = at::randn({4, 5, 30}), of_cube = at::zeros({4, 5, 2});
+  ExpectFused(
+      [=] { return of_cube.narrow(-1, 1, 1).copy_((cube * 3).amax(-1, true)); },
+      3);
 }
 
 // With several threads eager adds up so many columns in an order of its own:
