@@ -43,7 +43,7 @@ enum class RowOp {
   kColumnAmin,
   kColumnSumInTurn,  // number: the parts, as many as eager has threads
   kColumnDot,        // the same; TjitColumnState::b: the other operand
-  kWholeSum,  // from here on those of all elements, as rows of one each
+  kWholeSum,         // from here on those of all elements, as rows of one each
   kWholeMean,
   kWholeAmax,
   kWholeAmin,

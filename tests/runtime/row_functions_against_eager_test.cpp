@@ -97,13 +97,15 @@ at::Tensor Computed(const RowFunction& f, const at::Tensor& a,
     for (const double exponent : {1.0, 2.0, double{INFINITY}}) {
       const TjitRowNumber p{exponent, nullptr};
       void* norms = out[i++].data_ptr();
-      } else if (f.op == RowOp::kNorm) {
-        f.run(rows, n, a.const_data_ptr(), &p, norms);
-      } else {
-        RunColumns(f.run_columns, rows * n, 1, a.const_data_ptr(), exponent,
-                   norms);
-      }
     }
+    else if (f.op == RowOp::kNorm) {
+      f.run(rows, n, a.const_data_ptr(), &p, norms);
+    }
+    else {
+      RunColumns(f.run_columns, rows * n, 1, a.const_data_ptr(), exponent,
+                 norms);
+    }
+  }
   } else if (IsOfWhole(f.op)) {
     RunColumns(f.run_columns, rows * n, 1, a.const_data_ptr(), 0,
                out.data_ptr());
@@ -256,9 +258,9 @@ TEST(RowOrder, IsAnotherOneWhereEagerSplitsRows) {
 }
 
 TEST(RowProbeTable, HasAnEntryForEachReductionOfColumns) {
-  for (const ir::Op op : {ir::Op::kSum, ir::Op::kMean, ir::Op::kVar,
-                          ir::Op::kStd, ir::Op::kSumInTurn, ir::Op::kDot,
-                          ir::Op::kAmax, ir::Op::kAmin}) {
+  for (const ir::Op op :
+       {ir::Op::kSum, ir::Op::kMean, ir::Op::kVar, ir::Op::kStd,
+        ir::Op::kSumInTurn, ir::Op::kDot, ir::Op::kAmax, ir::Op::kAmin}) {
     for (const ir::DType dtype : {ir::DType::kF32, ir::DType::kF64}) {
       const TjitMath* entry = TheProbe().ForColumns(op, dtype);
       ASSERT_NE(entry, nullptr);
