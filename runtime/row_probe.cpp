@@ -240,15 +240,13 @@ void Compute(const RowFunction& f, const at::Tensor& a, const at::Tensor& b,
   } else if (f.op == RowOp::kNorm || f.op == RowOp::kWholeNorm) {
     for (std::int64_t i = 0; i < out.size(0); ++i) {
       const TjitRowNumber p{kExponents[i], nullptr};
+      if (f.op == RowOp::kNorm) {
+        f.run(rows, n, a.const_data_ptr(), &p, out[i].data_ptr());
+      } else {
+        RunColumns(f.run_columns, rows * n, 1, a.const_data_ptr(), p.number,
+                   out[i].data_ptr());
+      }
     }
-    else if (f.op == RowOp::kNorm) {
-      f.run(rows, n, a.const_data_ptr(), &p, out[i].data_ptr());
-    }
-    else {
-      RunColumns(f.run_columns, rows * n, 1, a.const_data_ptr(), p.number,
-                 out[i].data_ptr());
-    }
-  }
   } else if (IsOfWhole(f.op)) {
     RunColumns(f.run_columns, rows * n, 1, a.const_data_ptr(), 0,
                out.data_ptr());
