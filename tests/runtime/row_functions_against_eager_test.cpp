@@ -97,15 +97,13 @@ at::Tensor Computed(const RowFunction& f, const at::Tensor& a,
     for (const double exponent : {1.0, 2.0, double{INFINITY}}) {
       const TjitRowNumber p{exponent, nullptr};
       void* norms = out[i++].data_ptr();
+      if (f.op == RowOp::kNorm) {
+        f.run(rows, n, a.const_data_ptr(), &p, norms);
+      } else {
+        RunColumns(f.run_columns, rows * n, 1, a.const_data_ptr(), exponent,
+                   norms);
+      }
     }
-    else if (f.op == RowOp::kNorm) {
-      f.run(rows, n, a.const_data_ptr(), &p, norms);
-    }
-    else {
-      RunColumns(f.run_columns, rows * n, 1, a.const_data_ptr(), exponent,
-                 norms);
-    }
-  }
   } else if (IsOfWhole(f.op)) {
     RunColumns(f.run_columns, rows * n, 1, a.const_data_ptr(), 0,
                out.data_ptr());
