@@ -15,6 +15,7 @@
 
 #include "runtime/block_cache.h"
 #include "runtime/deferred_storage.h"
+#include "runtime/kernel_wrap.h"
 #include "runtime/log.h"
 #include "runtime/materialize.h"
 #include "runtime/thread_context.h"
@@ -390,6 +391,7 @@ c10::KernelFunction WrapLateKernel(const c10::OperatorName& name,
   // wrapper: foreign, too.
   if (key != DispatchKey::CPU && !IsOurBusiness(name, key)) return kernel;
   if (key == DispatchKey::CPU && name.getNamespace() == "aten") {
+    NoteReplaced(c10::toString(name));
     SayReplacedLate(c10::toString(name));
   }
   return c10::KernelFunction::makeFromBoxedKernel(

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "absl/strings/str_cat.h"
 #include "runtime/boxed_wrapper.h"
 #include "runtime/closed_table.h"
 #include "runtime/log.h"
@@ -154,15 +155,47 @@ void MakeOpaque(OpEntry* entry) {
   if (entry->op_class == OpClass::kPlain) entry->op_class = OpClass::kOpaque;
 }
 
+// Calls see(namespace-qualified name, overload) for each composite above.
+template <class See>
+void ForComposites(const See& see) {
+  for (const auto& name : kCompositesWithBytes) see(name[0], name[1]);
+  for (const auto& name : kCompositesOverOut) see(name[0], name[1]);
+  for (const auto& name : kCompositesOverNumbers) see(name[0], name[1]);
+}
+
+// "aten::mul_" to "aten::mul", what "aten::rsub" calls to "aten::sub".
+std::string_view WithoutVariant(std::string_view name) {
+  if (name.ends_with('_')) name.remove_suffix(1);
+  return name == "aten::rsub" ? "aten::sub" : name;
+}
+
+// The composite over numbers ends in `op`, or in another variant of it.
+bool EndsIn(std::string_view composite, std::string_view op) {
+  return WithoutVariant(composite) ==
+         WithoutVariant(op.substr(0, op.find('.')));
+}
+
 // True if the kernel is not libtorch's own: somebody else overrides kernels,
 // too. libtorch registers each once, and none for a composite.
 bool IsReplaced(const c10::OperatorHandle& op) {
-  for (const auto& composite : kCompositesWithBytes) {
-    if (op.operator_name() == c10::OperatorName(composite[0], composite[1])) {
-      return op.hasKernelForDispatchKey(c10::DispatchKey::CPU);
+  bool is_composite = false;
+  ForComposites([&](const char* name, const char* overload) {
+    is_composite |= op.operator_name() == c10::OperatorName(name, overload);
+  });
+  return is_composite ? op.hasKernelForDispatchKey(c10::DispatchKey::CPU)
+                      : compat::KernelCount(op, c10::DispatchKey::CPU) > 1;
+}
+
+// True of a composite over numbers if the op that it ends in is one of those
+// (which came before: composites are wrapped last).
+bool EndsInReplaced(const c10::OperatorHandle& op) {
+  for (const auto& name : kCompositesOverNumbers) {
+    if (op.operator_name() != c10::OperatorName(name[0], name[1])) continue;
+    for (const std::string& other : Table().replaced) {
+      if (EndsIn(name[0], other)) return true;
     }
   }
-  return compat::KernelCount(op, c10::DispatchKey::CPU) > 1;
+  return false;
 }
 
 void SayReplaced(const std::vector<std::string>& ops) {
@@ -190,6 +223,8 @@ void WrapOne(const c10::OperatorHandle& op, const TypedByName& typed,
   if (IsReplaced(op)) {
     MakeOpaque(entry.get());
     table.replaced.push_back(name);
+  } else if (EndsInReplaced(op)) {
+    MakeOpaque(entry.get());
   }
   for (const std::string& pattern : table.opaque) {
     if (Names(pattern, name)) MakeOpaque(entry.get());
@@ -215,15 +250,9 @@ void WrapKernels() {
   c10::Dispatcher& dispatcher = c10::Dispatcher::singleton();
   std::vector<c10::OperatorName> names =
       dispatcher.getRegistrationsForDispatchKey(c10::DispatchKey::CPU);
-  for (const auto& name : kCompositesWithBytes) {
-    names.emplace_back(name[0], name[1]);
-  }
-  for (const auto& name : kCompositesOverOut) {
-    names.emplace_back(name[0], name[1]);
-  }
-  for (const auto& name : kCompositesOverNumbers) {
-    names.emplace_back(name[0], name[1]);
-  }
+  ForComposites([&](const char* name, const char* overload) {
+    names.emplace_back(name, overload);
+  });
   const TypedByName typed = TypedOps();
   table.counts.listed = typed.size();
   table.libraries.push_back(std::make_unique<torch::Library>(
@@ -237,6 +266,17 @@ void WrapKernels() {
   }
   InstallClosedTable(&table.libraries);
   SayReplaced(table.replaced);
+}
+
+void NoteReplaced(std::string_view op) {
+  Wrapped& table = Table();
+  std::lock_guard<std::mutex> lock(table.mutex);
+  for (const auto& name : kCompositesOverNumbers) {
+    const auto found = table.entries.find(absl::StrCat(name[0], ".", name[1]));
+    if (found != table.entries.end() && EndsIn(name[0], op)) {
+      MakeOpaque(found->second.get());
+    }
+  }
 }
 
 const OpEntry* FindEntry(std::string_view name) {

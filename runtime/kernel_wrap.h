@@ -25,6 +25,10 @@ const OpEntry* FindEntry(std::string_view name);
 // "ns::op.overload", "ns::op" (all overloads) or "ns::" (all of a namespace).
 std::size_t MarkOpaque(std::string_view pattern);
 
+// Another library replaces the CPU kernel of `op`: composites that we wrap as
+// one op, and that call it, run at the call from now on.
+void NoteReplaced(std::string_view op);
+
 struct WrapCounts {
   std::size_t listed = 0;  // in typed_ops_*.cpp
   std::size_t typed = 0;

@@ -10,12 +10,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/ir/ir_text.h"
 #include "compiler/llvm/abi.h"
 #include "compiler/llvm/loader.h"
-#include "compiler/passes/copy_out.h"
-#include "compiler/passes/form_loops.h"
-#include "compiler/passes/place_scratch.h"
 #include "runtime/build_check.h"
 #include "runtime/log.h"
 #include "runtime/runtime.h"
@@ -44,9 +40,8 @@ static_assert(sizeof(TjitScalar) == sizeof(ScalarValue));
 
 class LlvmKernel : public Kernel {
  public:
-  LlvmKernel(const TjitLlvmApi* api, const TjitKernel& kernel,
-             std::vector<PlanStep> scratch_uses)
-      : api_(api), kernel_(kernel), scratch_uses_(std::move(scratch_uses)) {}
+  LlvmKernel(const TjitLlvmApi* api, const TjitKernel& kernel)
+      : api_(api), kernel_(kernel) {}
   ~LlvmKernel() override { api_->free(kernel_.handle); }
   LlvmKernel(const LlvmKernel&) = delete;
   LlvmKernel& operator=(const LlvmKernel&) = delete;
@@ -57,9 +52,11 @@ class LlvmKernel : public Kernel {
     const auto loops = static_cast<std::size_t>(kernel_.loop_count);
     const auto values = static_cast<std::size_t>(kernel_.scratch_count);
     shape->extents.resize(loops);
-    std::vector<std::int64_t> elements(loops), bytes(values);
+    std::vector<std::int64_t> elements(loops);
+    shape->scratch.resize(values);
     shape->numbers.resize(static_cast<std::size_t>(kernel_.number_count));
-    const TjitShape out{shape->extents.data(), elements.data(), bytes.data(),
+    const TjitShape out{shape->extents.data(), elements.data(),
+                        shape->scratch.data(), &shape->scratch_bytes,
                         shape->numbers.data()};
     char error[kErrorBytes] = "";
     if (api_->shape(kernel_.handle, shape->symbols.data(), &out, error,
@@ -75,9 +72,6 @@ class LlvmKernel : public Kernel {
           in_order ? shape->extents[i]
                    : kGrain / std::max<std::int64_t>(1, row) + 1);
     }
-    ScratchPlaces places = PlaceScratch(scratch_uses_, bytes);
-    shape->scratch = std::move(places.offsets);
-    shape->scratch_bytes = places.bytes;
     return true;
   }
 
@@ -106,27 +100,7 @@ class LlvmKernel : public Kernel {
  private:
   const TjitLlvmApi* const api_;
   const TjitKernel kernel_;
-  const std::vector<PlanStep> scratch_uses_;
 };
-
-// By loop of the plan that the library made of `text`; one loop that uses all
-// if it is not the same here.
-std::vector<PlanStep> ScratchUsesOf(const std::string& text, int count) {
-  if (count == 0) return {};
-  ir::Function function;
-  std::string error;
-  LoopPlan plan;
-  if (ir::Parse(text, &function, &error)) {
-    function = CopyOut(function);
-    error = FormLoops(function, &plan);
-  }
-  if (error.empty() && plan.scratch.size() == static_cast<std::size_t>(count)) {
-    return ScratchUses(function, plan);
-  }
-  PlanStep all;
-  for (int i = 0; i < count; ++i) all.writes.push_back(i);
-  return {all};
-}
 
 // The cache as libtjit_llvm.so sees it: keys get that library's build-id, so
 // that another build of the generator never finds what this one has stored.
@@ -208,14 +182,12 @@ class LlvmEngine : public Engine {
     options.cache = cache_.get();
     TjitKernel kernel{};
     char error[kErrorBytes] = "";
-    const std::string text = TextOf(function);
-    if (api_->compile(text.c_str(), &options, &kernel, error, sizeof(error)) !=
-        0) {
+    if (api_->compile(TextOf(function).c_str(), &options, &kernel, error,
+                      sizeof(error)) != 0) {
       *why = error;
       return nullptr;
     }
-    return std::make_shared<LlvmKernel>(
-        api_, kernel, ScratchUsesOf(text, kernel.scratch_count));
+    return std::make_shared<LlvmKernel>(api_, kernel);
   }
 
  private:

@@ -5,7 +5,8 @@
 // end) of its own outermost dim, in parts on any number of threads (but what
 // is in_order in one):
 //
-//   shape(handle, symbols, {extents, elements, scratch_bytes, numbers});
+//   shape(handle, symbols, {extents, elements, scratch, &scratch_bytes,
+//                           numbers});
 //   for each loop i: parallel_for(0, extents[i], [&](begin, end) {
 //     loops[i].run(memory, numbers + loops[i].first_number, scalars, begin,
 //                  end); })
@@ -26,7 +27,7 @@
 
 extern "C" {
 
-constexpr std::int32_t kTjitLlvmAbi = 9;
+constexpr std::int32_t kTjitLlvmAbi = 10;
 
 // The layout of ScalarValue (recorder/tensor_meta.h).
 struct TjitScalar {
@@ -171,7 +172,10 @@ struct TjitKernel {
 struct TjitShape {
   std::int64_t* extents;        // by loop: of its outermost dim
   std::int64_t* elements;       // by loop: of its iteration space
-  std::int64_t* scratch_bytes;  // by scratch value
+  // By scratch value: where it may lie in one piece of memory, a multiple of
+  // 64; those that are not needed at the same time share it.
+  std::uint64_t* scratch;
+  std::uint64_t* scratch_bytes;  // of that piece
   std::int64_t* numbers;        // number_count
 };
 

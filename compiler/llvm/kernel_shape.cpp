@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/llvm/phases.h"
+#include "compiler/passes/place_scratch.h"
 
 namespace tjit::llvm_backend {
 namespace {
@@ -138,9 +139,13 @@ std::string EvaluateShape(const Function& f, const LoopPlan& plan,
     number = std::copy(loop.scalars.begin(), loop.scalars.end(), number);
     for (const ir::Size& size : loop.sizes) *number++ = evaluator.Number(size);
   }
-  for (std::size_t i = 0; i < plan.scratch.size(); ++i) {
-    shape.scratch_bytes[i] = evaluator.Bytes(plan.scratch[i]);
+  std::vector<std::int64_t> bytes;
+  for (const ir::ValueId value : plan.scratch) {
+    bytes.push_back(evaluator.Bytes(value));
   }
+  const ScratchPlaces places = PlaceScratch(ScratchUses(f, plan), bytes);
+  std::copy(places.offsets.begin(), places.offsets.end(), shape.scratch);
+  *shape.scratch_bytes = places.bytes;
   return evaluator.error();
 }
 

@@ -122,12 +122,14 @@ std::string CompiledKernel::Run(const RunArguments& arguments,
                                 int parts) const {
   if (!error_.empty()) return error_;
   const auto loops = static_cast<std::size_t>(kernel_.loop_count);
-  std::vector<std::int64_t> extents(loops), elements(loops),
-      bytes(static_cast<std::size_t>(kernel_.scratch_count));
+  std::vector<std::int64_t> extents(loops), elements(loops);
+  std::vector<std::uint64_t> offsets(
+      static_cast<std::size_t>(kernel_.scratch_count));
+  std::uint64_t scratch_bytes = 0;
   std::vector<std::int64_t> numbers(
       static_cast<std::size_t>(kernel_.number_count));
-  const TjitShape shape = {extents.data(), elements.data(), bytes.data(),
-                           numbers.data()};
+  const TjitShape shape = {extents.data(), elements.data(), offsets.data(),
+                           &scratch_bytes, numbers.data()};
   char error[1000] = "";
   if (Api().shape(kernel_.handle, arguments.symbols.data(), &shape, error,
                   sizeof(error)) != 0) {
@@ -137,10 +139,9 @@ std::string CompiledKernel::Run(const RunArguments& arguments,
   for (const Buffer& buffer : arguments.externals)
     memory.push_back(buffer.data);
   for (const Buffer& buffer : arguments.returns) memory.push_back(buffer.data);
-  std::deque<std::string> scratch;
-  for (const std::int64_t n : bytes) {
-    scratch.emplace_back(static_cast<std::size_t>(n), kGuardByte);
-    memory.push_back(scratch.back().data());
+  std::string scratch(scratch_bytes, kGuardByte);
+  for (const std::uint64_t offset : offsets) {
+    memory.push_back(scratch.data() + offset);
   }
   static_assert(sizeof(TjitScalar) == sizeof(ScalarValue));
   const auto* scalars =

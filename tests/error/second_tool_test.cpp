@@ -31,9 +31,25 @@ at::Tensor OtherMul(const at::Tensor& a, const at::Tensor& b) {
   ++calls;
   at::Tensor r = at::empty_like(a);
   const auto* x = static_cast<const float*>(a.const_data_ptr());
-  const auto* y = static_cast<const float*>(b.const_data_ptr());
   auto* z = static_cast<float*>(r.mutable_data_ptr());
+  if (b.dim() == 0) {
+    const auto y = b.item<float>();
+    for (std::int64_t i = 0; i < a.numel(); ++i) z[i] = x[i] * y + 0.125f;
+    return r;
+  }
+  const auto* y = static_cast<const float*>(b.const_data_ptr());
   for (std::int64_t i = 0; i < a.numel(); ++i) z[i] = x[i] * y[i] + 0.125f;
+  return r;
+}
+
+at::Tensor OtherSub(const at::Tensor& a, const at::Tensor& b,
+                    const at::Scalar& alpha) {
+  ++calls;
+  at::Tensor r = at::empty_like(a);
+  const auto* x = static_cast<const float*>(a.const_data_ptr());
+  const float y = b.item<float>() * alpha.to<float>();
+  auto* z = static_cast<float*>(r.mutable_data_ptr());
+  for (std::int64_t i = 0; i < a.numel(); ++i) z[i] = x[i] - y + 0.0625f;
   return r;
 }
 
@@ -56,7 +72,8 @@ std::vector<at::Tensor> Loop() {
     at::Tensor y = at::tanh(at::add(x, x, 0.25));
     y = at::mul(y, at::tanh(x));
     x = at::add(at::relu(at::add(y, x)), y, -0.5);
-    x = at::tanh(x);
+    // Ops of a tensor and a number end in those of two tensors.
+    x = at::mul(at::tanh(x), 0.75).sub(0.125);
     results.push_back(x);
     mark_step();
   }
@@ -105,7 +122,7 @@ TEST(SecondToolTest, OneThatCameBefore) {
                          __FILE__, __LINE__);
   library->impl("mul.Tensor", &OtherMul);
   ::testing::internal::CaptureStderr();
-  Compare(1);
+  Compare(2);
   EXPECT_EQ(Said(::testing::internal::GetCapturedStderr()),
             "tjit: another library has replaced CPU kernels of libtorch (1: "
             "aten::mul.Tensor): they run at the call, the ops around them are "
@@ -118,7 +135,8 @@ TEST(SecondToolTest, OneThatComesAfter) {
       new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::CPU,
                          __FILE__, __LINE__);
   library->impl("relu", &OtherRelu);
-  Compare(2);
+  library->impl("sub.Tensor", &OtherSub);
+  Compare(4);
   EXPECT_EQ(Said(::testing::internal::GetCapturedStderr()),
             "tjit: another library replaces the CPU kernel of aten::relu while "
             "tjit is on: such ops run at the call, and what is deferred runs "

@@ -12,6 +12,7 @@
 
 #include "runtime/block.h"
 #include "runtime/deferred_storage.h"
+#include "runtime/kernel_wrap.h"
 #include "runtime/log.h"
 #include "runtime/materialize.h"
 #include "runtime/thread_context.h"
@@ -40,6 +41,7 @@ void MaterializeForRead(const c10::TensorImpl* t, FlushReason) {
 void FlushAllThreads(FlushReason reason) { seen.flushes.push_back(reason); }
 void LogWarning(std::string_view text) { seen.warnings.emplace_back(text); }
 void MaterializeHook(c10::StorageImpl*) {}
+void NoteReplaced(std::string_view) {}
 ReaderScope::ReaderScope() { ++t_context.reader; }
 ReaderScope::~ReaderScope() { --t_context.reader; }
 KernelScope::KernelScope() { ++t_context.inside; }
