@@ -205,7 +205,10 @@ class Training {
 
 // (input, weight, bias, running mean, running variance, training, momentum,
 // eps), to the result, the mean and 1 / sqrt(variance + eps)
-bool BatchNorm(StepLowering& s, const OpRule&) { return Training(s).Run(); }
+bool BatchNorm(StepLowering& s, const OpRule&) {
+  // Eager moves the statistics before it reads the bias.
+  return IsApart(s) && Training(s).Run();
+}
 
 // Tensor arguments of native_batch_norm_backward.
 enum Argument : std::size_t {

@@ -1,8 +1,10 @@
 #include "compiler/lower/op_rules.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "compiler/lower/step_lowering.h"
 
 namespace tjit::lower {
 namespace {
@@ -31,6 +33,19 @@ const Rules& AllRules() {
 }
 
 }  // namespace
+
+bool IsApart(StepLowering& s) {
+  const std::vector<ArgRecord>& args = s.record().args;
+  for (const ArgRecord& written : args) {
+    if (!written.written || written.slot == kNoSlot) continue;
+    for (const ArgRecord& other : args) {
+      if (&other != &written && other.slot == written.slot) {
+        return s.Refuse("writes one of its operands");
+      }
+    }
+  }
+  return true;
+}
 
 const OpRule* RuleOf(std::string_view op) {
   const auto found = AllRules().find(op);

@@ -47,7 +47,9 @@ absl::Span<const OpRule> TailRules();
 bool LowerSpec(StepLowering& s, ir::Op op, const char* spec);
 // The same for an op whose bits depend on the place of an element (tail.cpp).
 bool LowerFlat(StepLowering& s, ir::Op op, const char* spec);
-// The same if no operand is written.
+// True if no argument lies where another one is written; else refuses.
+bool IsApart(StepLowering& s);
+// LowerFlat() if IsApart().
 bool LowerFlatApart(StepLowering& s, ir::Op op, const char* spec);
 
 // True if rounding to a half, if the type is one, leaves the number as it is:

@@ -61,20 +61,6 @@ bool IsFlat(StepLowering& s) {
          s.Refuse("is not of floats");
 }
 
-// Where one of these writes into an operand, eager takes yet another way.
-bool IsApart(StepLowering& s) {
-  const std::vector<ArgRecord>& args = s.record().args;
-  for (const ArgRecord& written : args) {
-    if (!written.written || written.slot == kNoSlot) continue;
-    for (const ArgRecord& read : args) {
-      if (&read != &written && read.slot == written.slot) {
-        return s.Refuse("writes one of its operands");
-      }
-    }
-  }
-  return true;
-}
-
 bool Flat(StepLowering& s, const OpRule& rule) {
   return LowerFlat(s, rule.op, rule.spec);
 }
@@ -157,6 +143,7 @@ constexpr OpRule kRules[] = {
 
 absl::Span<const OpRule> TailRules() { return kRules; }
 
+// Where one of these writes into an operand, eager takes yet another way.
 bool LowerFlatApart(StepLowering& s, Op op, const char* spec) {
   return IsApart(s) && LowerFlat(s, op, spec);
 }

@@ -60,6 +60,19 @@ TEST(LowerNormsTest, BatchNorms) {
   }
 }
 
+// Found by the random programs: statistics that are the bias, too.
+TEST(LowerNormsTest, BatchNormsThatWriteWhatTheyRead) {
+  const Tensor x = Numbers({4, 6, 5, 5}, at::kFloat, 10);
+  const Tensor bias = Numbers({6}, at::kFloat, 2);
+  const Tensor var = Numbers({6}, at::kFloat, 4).abs();
+  RecordedGroup group;
+  group.SetThreads(1);
+  const Tensor in = group.Call("aten::mul.Tensor", {x, x});
+  group.Call("aten::native_batch_norm",
+             {in, bias, bias, bias, var, true, 0.1, 1e-5});
+  EXPECT_THAT(group.Compare(), HasSubstr("writes one of its operands"));
+}
+
 TEST(LowerNormsTest, BatchNormsThatAreRefused) {
   const Tensor x = Numbers({4, 6, 5, 5}, at::kFloat, 10);
   // Given statistics: the results beside the first are empty.
