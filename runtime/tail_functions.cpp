@@ -87,6 +87,22 @@ constexpr TailOp MakeByErf(Op op, TailEager eager) {
   return made;
 }
 
+// The gradient of a loss as its op computes it, of an input that is the
+// difference and a target of 0, with any norm.
+template <class Stub>
+at::Tensor OfDifference(Stub& stub, const at::Tensor& difference,
+                        const at::Tensor& gradient, const double* s) {
+  at::Tensor out = at::empty_like(difference);
+  auto it = at::TensorIteratorConfig()
+                .add_output(out)
+                .add_owned_const_input(difference)
+                .add_owned_const_input(at::zeros_like(difference))
+                .add_owned_const_input(gradient)
+                .build();
+  stub(at::kCPU, it, s[0], s[1]);
+  return out;
+}
+
 #define TJIT_STUB(...)                          \
   [](at::TensorIterator& it, const double* s) { \
     (void)s;                                    \
@@ -141,6 +157,12 @@ const TailOp kOps[] = {
     TJIT_BINARY(kLogaddexp, logaddexp),
     TJIT_BINARY(kLogaddexp2, logaddexp2),
     TJIT_BINARY(kXlogy, xlogy),
+    Make<TJIT_STUB(smooth_l1_backward_stub(kCpu, WithZeros(it), s[0], s[1]))>(
+        Op::kSmoothL1Backward,
+        TJIT_EAGER(OfDifference(native::smooth_l1_backward_stub, a, b, s))),
+    Make<TJIT_STUB(huber_backward_stub(kCpu, WithZeros(it), s[0], s[1]))>(
+        Op::kHuberBackward,
+        TJIT_EAGER(OfDifference(native::huber_backward_stub, a, b, s))),
     TJIT_BINARY(kSiluBackward, silu_backward),
     TJIT_BINARY(kMishBackward, mish_backward),
     MakeByErf<TJIT_STUB(GeluBackwardKernel(kCpu, it, native::GeluType::None)),

@@ -30,10 +30,14 @@ int BlockOf(std::size_t itemsize) {
   return bytes / static_cast<int>(itemsize);
 }
 
+// Elements of a call, so few that eager's kernel cuts nothing.
+constexpr std::int64_t kMostOfCall = 4096;
+alignas(64) char g_zeros[kMostOfCall * sizeof(double)] = {};
+
 // Iterators over one contiguous dim, by type and number of inputs. Those of a
 // thread are copies of the process's first ones, so that no thread of a kernel
 // makes tensors.
-using Iterators = std::array<std::array<at::TensorIterator, 2>, kTailTypes>;
+using Iterators = std::array<std::array<at::TensorIterator, 3>, kTailTypes>;
 
 const Iterators& FirstIterators() {
   static const Iterators& made = *[] {
@@ -45,16 +49,24 @@ const Iterators& FirstIterators() {
       const at::Tensor b = at::empty({64}, options);
       (*all)[t][0] = at::TensorIterator::unary_op(out, a);
       (*all)[t][1] = at::TensorIterator::binary_op(out, a, b);
+      const at::Tensor c = at::empty({64}, options);
+      (*all)[t][2] = at::TensorIteratorConfig()
+                         .add_output(out)
+                         .add_const_input(a)
+                         .add_const_input(b)
+                         .add_const_input(c)
+                         .build();
     }
     return all;
   }();
   return made;
 }
 
-at::TensorIterator& IteratorOf(int type, bool is_binary) {
+at::TensorIterator& IteratorOf(int type, int inputs) {
   thread_local std::unique_ptr<Iterators> mine;
   if (mine == nullptr) mine = std::make_unique<Iterators>(FirstIterators());
-  return (*mine)[static_cast<std::size_t>(type)][is_binary ? 1 : 0];
+  return (*mine)[static_cast<std::size_t>(type)]
+                [static_cast<std::size_t>(inputs) - 1];
 }
 
 struct Sizes : at::TensorIteratorBase {
@@ -64,7 +76,7 @@ struct Sizes : at::TensorIteratorBase {
 // One call for n elements of the type in memory.
 void CallKernel(TailKernel kernel, int type, const char* a, const char* b,
                 char* out, std::int64_t n, const double* s) {
-  at::TensorIterator& it = IteratorOf(type, b != nullptr);
+  at::TensorIterator& it = IteratorOf(type, b != nullptr ? 2 : 1);
   (it.*Sizes::kShape)[0] = n;
   it._unsafe_set_arg_data(0, out);
   it._unsafe_set_arg_data(1, const_cast<char*>(a));
@@ -104,15 +116,13 @@ struct Tile {
   std::int64_t itemsize;  // in the arrays
   const double* s;
 
-  // So few at a time that eager's kernel cuts nothing.
   void Call(std::int64_t from, std::int64_t n) const {
-    constexpr std::int64_t kMost = 4096;
     const auto call =
         c10::elementSize(kTailTorchTypes[type]) == 2 ? CallHalves : CallKernel;
-    for (std::int64_t i = 0; i < n; i += kMost) {
+    for (std::int64_t i = 0; i < n; i += kMostOfCall) {
       const std::int64_t o = (from + i) * itemsize;
       call(kernel, type, a + o, b == nullptr ? nullptr : b + o, out + o,
-           std::min(kMost, n - i), s);
+           std::min(kMostOfCall, n - i), s);
     }
   }
 
@@ -139,6 +149,20 @@ std::int64_t GrainOf(TailCut cut, std::int64_t total, int threads) {
 }
 
 }  // namespace
+
+at::TensorIterator& WithZeros(at::TensorIterator& it) {
+  const auto* const end = std::end(kTailTorchTypes);
+  const auto type = static_cast<int>(
+      std::find(std::begin(kTailTorchTypes), end, it.dtype(0)) -
+      std::begin(kTailTorchTypes));
+  at::TensorIterator& three = IteratorOf(type, 3);
+  (three.*Sizes::kShape)[0] = it.numel();
+  three._unsafe_set_arg_data(0, it.data_ptr(0));
+  three._unsafe_set_arg_data(1, it.data_ptr(1));
+  three._unsafe_set_arg_data(2, g_zeros);
+  three._unsafe_set_arg_data(3, it.data_ptr(2));
+  return three;
+}
 
 std::int64_t TailChunk(std::int64_t total, std::int64_t grain, int threads) {
   if (threads <= 1 || total <= grain || grain <= 0) return total;

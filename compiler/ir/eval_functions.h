@@ -66,6 +66,7 @@ TJIT_IR_EVAL(Log, std::log(x[0]))
 TJIT_IR_EVAL(Log2, std::log2(x[0]))
 TJIT_IR_EVAL(Log10, std::log10(x[0]))
 TJIT_IR_EVAL(Log1p, std::log1p(x[0]))
+TJIT_IR_EVAL(ExpInVectors, std::exp(x[0]))
 TJIT_IR_EVAL(Sin, std::sin(x[0]))
 TJIT_IR_EVAL(Cos, std::cos(x[0]))
 TJIT_IR_EVAL(Tan, std::tan(x[0]))
@@ -107,6 +108,12 @@ TJIT_IR_EVAL(Logaddexp2, LogOfSum(x[0], x[1], T(2)))
 TJIT_IR_EVAL(Xlogy, IsNanValue(x[1]) ? x[1]
                     : x[0] == T(0)   ? T(0)
                                      : x[0] * std::log(x[1]))
+TJIT_IR_EVAL(SmoothL1Backward, x[0] <= -x[3]  ? -x[2] * x[1]
+                               : x[0] >= x[3] ? x[2] * x[1]
+                                              : x[2] * x[0] * x[1] / x[3])
+TJIT_IR_EVAL(HuberBackward, x[0] <= -x[3]  ? -x[2] * x[1] * x[3]
+                            : x[0] >= x[3] ? x[2] * x[1] * x[3]
+                                           : x[2] * x[0] * x[1])
 TJIT_IR_EVAL(SiluBackward, SiluBackwardOf(x[0], x[1]))
 TJIT_IR_EVAL(MishBackward, MishBackwardOf(x[0], x[1]))
 TJIT_IR_EVAL(GeluBackward, GeluBackwardOf(x[0], x[1]))

@@ -142,6 +142,24 @@ bool PreluBackward(StepLowering& s, const OpRule&) {
   return true;
 }
 
+// (input): min(input, 0) - log(1 + buffer), and the buffer, e^-|input|. Eager
+// fills up its last vector, so all elements have the bits of whole ones.
+bool LogSigmoid(StepLowering& s, const OpRule&) {
+  for (const std::size_t result : {0, 1}) {
+    if (!s.HasResult(result)) continue;
+    std::vector<Node> x;
+    if (!s.Into(result) || !Tensors(s, 1, &x, true)) return false;
+    const Node minus = s.Apply(Op::kNeg, {s.Apply(Op::kAbs, x)});
+    const Node buffer = s.Apply(Op::kExpInVectors, {minus});
+    const Node stored = result == 1
+                            ? buffer
+                            : Sub(s, s.Apply(Op::kMinimum, {x[0], Zero()}),
+                                  s.Apply(Op::kLog1p, {buffer}));
+    if (!s.Store(stored)) return false;
+  }
+  return true;
+}
+
 // (gradient, input, buffer), the buffer being e^-|input|.
 bool LogSigmoidBackward(StepLowering& s, const OpRule&) {
   std::vector<Node> x;
@@ -204,6 +222,7 @@ constexpr OpRule kRules[] = {
      HardsigmoidBackward},
     {"aten::_prelu_kernel", "", "", Prelu},
     {"aten::_prelu_kernel_backward", "", "", PreluBackward},
+    {"aten::log_sigmoid_forward", "", "", LogSigmoid},
     {"aten::log_sigmoid_backward", "", "aten::log_sigmoid_backward.grad_input",
      LogSigmoidBackward},
 };

@@ -52,6 +52,10 @@ bool IsApart(StepLowering& s);
 // LowerFlat() if IsApart().
 bool LowerFlatApart(StepLowering& s, ir::Op op, const char* spec);
 
+// True if the tensors of the step, its arguments from `first` on, are of one
+// type of floats and one size, and lie row-major; else it refuses.
+bool IsFlat(StepLowering& s, std::size_t first);
+
 // True if rounding to a half, if the type is one, leaves the number as it is:
 // what eager does with scalars differs by op and place. Others are true.
 bool IsExact(double number, ir::DType dtype);

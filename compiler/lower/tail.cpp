@@ -36,15 +36,17 @@ bool SameSizes(const TensorGeometry& a, const TensorGeometry& b) {
          std::memcmp(a.sizes, b.sizes, sizeof(a.sizes[0]) * a.ndim) == 0;
 }
 
-// All tensors of the step lie flat, and are alike.
-bool IsFlat(StepLowering& s) {
+}  // namespace
+
+bool IsFlat(StepLowering& s, std::size_t first_arg) {
   const TensorGeometry* first = nullptr;
   const auto is_like_the_first = [&](const TensorGeometry& g) {
     if (first == nullptr) first = &g;
     return !g.wrapped_number && g.dtype == first->dtype &&
            SameSizes(g, *first) && IsContiguous(g);
   };
-  for (const ArgRecord& arg : s.record().args) {
+  for (std::size_t i = first_arg; i < s.record().args.size(); ++i) {
+    const ArgRecord& arg = s.record().args[i];
     if (arg.slot != kNoSlot && !is_like_the_first(arg.geometry)) {
       return s.Refuse("has bits that depend on the place, and is not flat");
     }
@@ -60,6 +62,8 @@ bool IsFlat(StepLowering& s) {
           InfoOf(dtype).kind == ir::DTypeKind::kFloat) ||
          s.Refuse("is not of floats");
 }
+
+namespace {
 
 bool Flat(StepLowering& s, const OpRule& rule) {
   return LowerFlat(s, rule.op, rule.spec);
@@ -87,6 +91,93 @@ bool FlatApart(StepLowering& s, const OpRule& rule) {
 bool EluBackward(StepLowering& s, const OpRule& rule) {
   return LowerFlat(s, s.Static(0) != 0 ? Op::kEluResultBackward : rule.op,
                    rule.spec);
+}
+
+// ---- glu. Eager runs over the halves of each row, and cuts rows alone.
+
+constexpr std::int64_t kWholeVectors = 64;  // elements, of all types and widths
+
+// The halves of argument `arg` along dim static 0. Refuses where some element
+// may lie behind the last whole vectors of its row.
+struct Halves {
+  Node first, second;
+  std::size_t dim;
+  std::int64_t size;  // of the dim
+};
+bool Split(StepLowering& s, std::size_t arg, Halves* halves) {
+  Node node;
+  if (!s.Tensor(arg, &node)) return false;
+  if (node.dtype != ir::DType::kF32 && node.dtype != ir::DType::kF64) {
+    return s.Refuse("computes in another type than f32 and f64");
+  }
+  const TensorGeometry& g = s.record().args[arg].geometry;
+  const auto dim = static_cast<std::int64_t>(s.Static(0));
+  halves->dim = static_cast<std::size_t>(dim < 0 ? dim + g.ndim : dim);
+  if (halves->dim >= node.dims.size()) return s.Refuse("has no such dim");
+  std::int64_t row = 1;
+  for (std::size_t d = halves->dim; d < node.dims.size(); ++d) {
+    s.Fix({node.dims[d]});
+    row *= node.dims[d].size;
+  }
+  if (!IsContiguous(g) || row % (2 * kWholeVectors) != 0 ||
+      !s.has_one_thread()) {
+    return s.Refuse("has bits that depend on the place, and rows with a tail");
+  }
+  halves->size = node.dims[halves->dim].size / 2;
+  halves->first = halves->second = node;
+  for (Node* half : {&halves->first, &halves->second}) {
+    half->operand.access.sizes[halves->dim] = halves->size;
+  }
+  ir::Geometry& access = halves->second.operand.access;
+  access.offset =
+      access.offset + ir::Size(halves->size) * access.strides[halves->dim];
+  return true;
+}
+
+// (input, dim): first * sigmoid(second)
+bool Glu(StepLowering& s, const OpRule&) {
+  Halves halves;
+  if (!s.Into(0) || !Split(s, 0, &halves)) return false;
+  s.Fix({s.target_dims()[halves.dim]});
+  s.RelateTarget(0);
+  for (Node* half : {&halves.first, &halves.second}) {
+    half->dims[halves.dim] = s.target_dims()[halves.dim];
+  }
+  return s.Store(s.Apply(
+      Op::kMul, {halves.first, s.Apply(Op::kSigmoid, {halves.second})}));
+}
+
+// (gradient, input, dim): sigmoid(second) * gradient, and
+// (1 - sigmoid(second)) * sigmoid(second) * first * gradient
+bool GluBackward(StepLowering& s, const OpRule&) {
+  Halves halves;
+  Node gradient;
+  if (!s.Into(0) || !s.Tensor(0, &gradient) || !Split(s, 1, &halves)) {
+    return false;
+  }
+  if (gradient.dtype != halves.first.dtype) {
+    return s.Refuse("has operands of several types");
+  }
+  s.Fix({s.target_dims()[halves.dim], gradient.dims[halves.dim]});
+  s.RelateTarget(0);
+  s.RelateTarget(1);
+  const Dims& dims = gradient.dims;
+  for (Node* half : {&halves.first, &halves.second}) {
+    half->dims[halves.dim] = dims[halves.dim];
+  }
+  const auto mul = [&](const Node& a, const Node& b) {
+    return s.ApplyAt(dims, Op::kMul, {a, b});
+  };
+  const Node sigmoid = s.ApplyAt(dims, Op::kSigmoid, {halves.second});
+  const Node rest = s.ApplyAt(dims, Op::kSub,
+                              {StepLowering::Number(1.0), sigmoid,
+                               StepLowering::Number(std::int64_t{1})});
+  const Node second = mul(mul(mul(rest, sigmoid), halves.first), gradient);
+  std::vector<std::int64_t> starts(dims.size(), 0);
+  StepLowering::Part parts[] = {{mul(sigmoid, gradient).operand, starts},
+                                {second.operand, starts}};
+  parts[1].starts[halves.dim] = halves.size;
+  return s.Store(s.Join({parts[0], parts[1]}));
 }
 
 #define TJIT_UNARY(name, op, spec) \
@@ -134,6 +225,8 @@ constexpr OpRule kRules[] = {
     TJIT_BACKWARD("softplus_backward", Flat, kSoftplusBackward, "01ab"),
     TJIT_BACKWARD("elu_backward", EluBackward, kEluBackward, "01abc"),
     TJIT_BACKWARD("hardtanh_backward", FlatApart, kHardtanhBackward, "01ab"),
+    {"aten::glu", "", "", Glu},
+    {"aten::glu_backward", "", "", GluBackward},
     {"aten::hardswish_backward", "", "", Flat, Op::kHardswishBackward, "01"},
     TJIT_BACKWARD("softshrink_backward", FlatApart, kShrinkBackward, "01a"),
     TJIT_BACKWARD("hardshrink_backward", FlatApart, kShrinkBackward, "01a"),
@@ -149,7 +242,7 @@ bool LowerFlatApart(StepLowering& s, Op op, const char* spec) {
 }
 
 bool LowerFlat(StepLowering& s, Op op, const char* spec) {
-  return IsFlat(s) && LowerSpec(s, op, spec);
+  return IsFlat(s, 0) && LowerSpec(s, op, spec);
 }
 
 }  // namespace tjit::lower

@@ -110,16 +110,18 @@ void AddTails(const char* op, std::vector<TjitMath>* table) {
   add(kTjitTailF16, &Tail<F, DType::kF16, float>);
 }
 
-#define TJIT_MORE_TAILS(f)                                                   \
-  f(Softshrink, "softshrink") f(Asinh, "asinh") f(Acosh, "acosh")            \
-      f(Atanh, "atanh") f(MaximumOfTensors, "maximum_of_tensors")            \
-          f(MinimumOfTensors, "minimum_of_tensors") f(Fmax, "fmax")          \
-              f(Fmin, "fmin") f(Hypot, "hypot") f(Nextafter, "nextafter")    \
-                  f(Logaddexp, "logaddexp") f(Logaddexp2, "logaddexp2")      \
-                      f(Xlogy, "xlogy") f(EluBackward, "elu_backward")       \
-                          f(EluResultBackward, "elu_result_backward")        \
-                              f(HardtanhBackward, "hardtanh_backward")       \
-                                  f(HardswishBackward, "hardswish_backward") \
+#define TJIT_MORE_TAILS(f)                                                     \
+  f(Softshrink, "softshrink") f(Asinh, "asinh") f(Acosh, "acosh")              \
+      f(Atanh, "atanh") f(MaximumOfTensors, "maximum_of_tensors")              \
+          f(MinimumOfTensors, "minimum_of_tensors") f(Fmax, "fmax")            \
+              f(Fmin, "fmin") f(Hypot, "hypot") f(Nextafter, "nextafter") f(   \
+                  Logaddexp, "logaddexp") f(Logaddexp2, "logaddexp2")          \
+                  f(Xlogy, "xlogy") f(SmoothL1Backward, "smooth_l1_backward")  \
+                      f(HuberBackward, "huber_backward")                       \
+                          f(EluBackward, "elu_backward")                       \
+                              f(EluResultBackward, "elu_result_backward")      \
+                                  f(HardtanhBackward, "hardtanh_backward") f(  \
+                                      HardswishBackward, "hardswish_backward") \
                                       f(ShrinkBackward, "shrink_backward")
 
 #define TJIT_TAILS(f)                                                       \
@@ -131,12 +133,13 @@ void AddTails(const char* op, std::vector<TjitMath>* table) {
                       f(SoftplusBackward, "softplus_backward")              \
                           TJIT_MORE_TAILS(f)
 
-#define TJIT_UNARY(f)                                                         \
-  f(Exp, "exp") f(Exp2, "exp2") f(Expm1, "expm1") f(Log, "log")               \
-      f(Log2, "log2") f(Log10, "log10") f(Log1p, "log1p") f(Sin, "sin")       \
-          f(Cos, "cos") f(Tan, "tan") f(Asin, "asin") f(Acos, "acos")         \
-              f(Atan, "atan") f(Sinh, "sinh") f(Cosh, "cosh") f(Tanh, "tanh") \
-                  f(Erf, "erf") f(Erfc, "erfc") f(Sigmoid, "sigmoid")
+#define TJIT_UNARY(f)                                                       \
+  f(Exp, "exp") f(Exp2, "exp2") f(Expm1, "expm1") f(Log, "log")             \
+      f(Log2, "log2") f(Log10, "log10") f(Log1p, "log1p")                   \
+          f(ExpInVectors, "exp_in_vectors") f(Sin, "sin") f(Cos, "cos")     \
+              f(Tan, "tan") f(Asin, "asin") f(Acos, "acos") f(Atan, "atan") \
+                  f(Sinh, "sinh") f(Cosh, "cosh") f(Tanh, "tanh")           \
+                      f(Erf, "erf") f(Erfc, "erfc") f(Sigmoid, "sigmoid")
 
 void CountRows(std::int64_t rows) {
   ArrayCalls& calls = Calls();

@@ -3,8 +3,10 @@
 #include <ATen/ATen.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/lower/op_rules.h"
 #include "gtest/gtest.h"
@@ -83,9 +85,10 @@ TEST(LowerTailTest, FlatTensorsHaveTheBitsOfEager) {
          {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf}) {
       SCOPED_TRACE(
           absl::StrCat(c.op, " ", c.arguments, " ", at::toString(type)));
-      const bool is_pow_scalar = std::string(c.op) == "aten::pow.Tensor_Scalar";
-      if (is_pow_scalar && at::isReducedFloatingType(type))
-        continue;  // refused
+      const bool is_refused_of_halves =
+          std::string(c.op) == "aten::pow.Tensor_Scalar" ||
+          absl::EndsWith(c.op, "_loss_backward");
+      if (is_refused_of_halves && at::isReducedFloatingType(type)) continue;
       for (std::int64_t n = 1; n <= 70; ++n) {
         // Of the other types those around their vectors.
         const bool is_near_vectors = (n + 1) % 8 < 3 || n == 2;
@@ -96,6 +99,64 @@ TEST(LowerTailTest, FlatTensorsHaveTheBitsOfEager) {
         ASSERT_EQ(Check(c, type, {3, n}), "") << n;
       }
     }
+  }
+}
+
+// Halves of rows that are whole vectors, along any dim.
+TEST(LowerTailTest, HalvesOfRowsOfWholeVectors) {
+  for (const auto type : {at::kFloat, at::kDouble}) {
+    for (const auto& [sizes, dim] :
+         std::vector<std::pair<std::vector<std::int64_t>, std::int64_t>>{
+             {{3, 128}, 1},
+             {{3, 128}, -1},
+             {{64, 2}, 0},
+             {{5, 2, 64}, -2},
+             {{256}, 0},
+             {{2, 6, 8, 16}, 1},
+             {{1, 384}, 1}}) {
+      const Tensor x = Numbers(sizes, type, 1);
+      RecordedGroup group;
+      group.SetThreads(1);
+      const Tensor y = group.Call("aten::glu", {x, dim});
+      const Tensor g = Numbers(y.sizes(), type, 2);
+      const Tensor one = Numbers({1}, type, 3).expand(y.sizes());
+      group.Call("aten::glu_backward", {g, x, dim});
+      group.Call("aten::glu_backward", {one, x, dim});
+      EXPECT_EQ(group.Compare(), "") << at::IntArrayRef(sizes) << dim;
+    }
+  }
+  const auto why = [](const Tensor& x, int threads) {
+    RecordedGroup group;
+    group.SetThreads(threads);
+    group.Call("aten::glu", {x, 1});
+    return group.ExpectRefused("rows with a tail");
+  };
+  EXPECT_EQ(why(at::randn({3, 130}), 1), "");
+  EXPECT_EQ(why(at::randn({3, 256}).slice(1, 0, 256, 2), 1), "");
+  EXPECT_EQ(why(at::randn({3, 128}), 2), "");
+  EXPECT_EQ(why(at::randn({3, 128}), 0), "");
+}
+
+// The gradient of a mean or sum is one number; others must lie as the rest.
+TEST(LowerTailTest, GradientsOfLosses) {
+  for (const char* op :
+       {"aten::smooth_l1_loss_backward", "aten::huber_loss_backward"}) {
+    for (const auto type : {at::kFloat, at::kDouble}) {
+      for (const std::int64_t n : {1, 5, 16, 33, 70}) {
+        const Tensor x = Numbers({3, n}, type, 1), y = Numbers({3, n}, type, 2);
+        RecordedGroup group;
+        for (const std::int64_t reduction : {1, 2}) {
+          const Tensor number = at::scalar_tensor(0.7, type);
+          group.Call(op, {number, x, y, reduction, 0.7});
+          group.MakeScalarsRuntime();
+        }
+        EXPECT_EQ(group.Compare(), "") << op << " " << n;
+      }
+    }
+    const Tensor x = at::randn({3, 5});
+    RecordedGroup group;
+    group.Call(op, {at::randn({5}).expand({3, 5}), x, x, 0, 0.7});
+    EXPECT_EQ(group.ExpectRefused("is not flat"), "");
   }
 }
 

@@ -135,6 +135,24 @@ TEST(MathProbe, TheSquareRootIsEagersNotTheProcessors) {
   EXPECT_EQ(Differences(y, at::sqrt(x)), 0);
 }
 
+TEST(MathProbe, TheExpOfVectors) {
+  MathProbe probe;
+  at::manual_seed(6);
+  for (const DType dtype : {DType::kF32, DType::kF64}) {
+    const TjitMath* f = probe.For(Op::kExpInVectors, dtype);
+    ASSERT_NE(f, nullptr);
+    const at::Tensor x =
+        at::randn({100003}, dtype == DType::kF32 ? at::kFloat : at::kDouble)
+            .mul_(20)
+            .abs_()
+            .neg_();
+    at::Tensor y = at::empty_like(x);
+    const void* in = x.const_data_ptr();
+    probe.Call(*f, &in, nullptr, y.data_ptr(), x.numel());
+    EXPECT_EQ(Differences(y, std::get<1>(at::log_sigmoid_forward(x))), 0);
+  }
+}
+
 TEST(MathProbe, ClaimsNothingElse) {
   MathProbe probe;
   EXPECT_FALSE(probe.IsFunction(Op::kAdd, DType::kF32));

@@ -49,6 +49,8 @@ at::Tensor Eager(ir::Op op, const at::Tensor& x) {
       return at::log10(x);
     case ir::Op::kLog1p:
       return at::log1p(x);
+    case ir::Op::kExpInVectors:  // of what is not above 0
+      return std::get<1>(at::log_sigmoid_forward(x));
     case ir::Op::kSin:
       return at::sin(x);
     case ir::Op::kCos:
@@ -74,8 +76,23 @@ at::Tensor Eager(ir::Op op, const at::Tensor& x) {
   }
 }
 
-at::Tensor EagerOfTwo(ir::Op op, const std::vector<at::Tensor>& x) {
+// The reduction of a loss whose gradients have this factor, of n elements.
+int ReductionOf(double norm, std::int64_t n) {
+  return norm == 1                            ? at::Reduction::Sum
+         : norm == 1 / static_cast<double>(n) ? at::Reduction::Mean
+                                              : -1;
+}
+
+at::Tensor EagerOfTwo(ir::Op op, const std::vector<at::Tensor>& x,
+                      const double* s) {
+  const auto zeros = [&] { return at::zeros_like(x[0]); };
   switch (op) {
+    case ir::Op::kSmoothL1Backward:
+      return at::smooth_l1_loss_backward(x[1], x[0], zeros(),
+                                         ReductionOf(s[2], x[0].numel()), s[3]);
+    case ir::Op::kHuberBackward:
+      return at::huber_loss_backward(x[1], x[0], zeros(),
+                                     ReductionOf(s[2], x[0].numel()), s[3]);
     case ir::Op::kMaximumOfTensors:
       return at::maximum(x[0], x[1]);
     case ir::Op::kMinimumOfTensors:
@@ -158,7 +175,7 @@ at::Tensor EagerOfMany(ir::Op op, const std::vector<at::Tensor>& x,
     case ir::Op::kShrinkBackward:
       return at::softshrink_backward(x[0], x[1], s[2]);
     default:
-      return EagerOfTwo(op, x);
+      return EagerOfTwo(op, x, s);
   }
 }
 

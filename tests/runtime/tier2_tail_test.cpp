@@ -42,6 +42,15 @@ const std::vector<Case>& Cases() {
        [](auto& x, auto& w) { return at::gelu_backward(x, w, "tanh"); }},
       {"softplus_backward",
        [](auto& x, auto& w) { return at::softplus_backward(x, w, 1.7, 3.1); }},
+      {"log_sigmoid", [](auto& x, auto&) { return at::log_sigmoid(x); }},
+      {"smooth_l1_backward",
+       [](auto& x, auto& w) {
+         return at::smooth_l1_loss_backward(w, x, w, at::Reduction::None, 0.3);
+       }},
+      {"huber_backward",
+       [](auto& x, auto& w) {
+         return at::huber_loss_backward(w, x, w, at::Reduction::Mean, 0.3);
+       }},
   };
   return *cases;
 }
@@ -104,6 +113,44 @@ TEST_F(Tier2TailTest, FusedWithEagersBits) {
         EXPECT_EQ(stats_.steps_fused, 3 * stats_.groups_run) << c.name;
       }
     }
+  }
+}
+
+// Eager cuts its rows one by one: those of whole vectors have one formula.
+TEST_F(Tier2TailTest, HalvesOfRows) {
+  for (const auto type : {at::kFloat, at::kDouble}) {
+    const Tensor x = at::randn({30, 4, 64}, type) * 3;
+    const Tensor g = at::randn({30, 2, 64}, type);
+    EXPECT_EQ(
+        Differences([&] { return at::mul(at::glu(at::mul(x, x), 1), g); }), 0);
+    EXPECT_GT(stats_.groups_run, 3) << stats_.to_json();
+    EXPECT_EQ(stats_.steps_fused, 3 * stats_.groups_run);
+    EXPECT_EQ(Differences([&] {
+                return at::mul(at::glu_backward(at::mul(g, g), x, -2), x);
+              }),
+              0);
+    EXPECT_GT(stats_.groups_run, 3) << stats_.to_json();
+    EXPECT_EQ(stats_.steps_fused, 3 * stats_.groups_run);
+    const Tensor odd = at::randn({30, 66}, type);
+    EXPECT_EQ(Differences([&] { return at::glu(at::mul(odd, odd), 1) * 2; }),
+              0);
+    EXPECT_EQ(stats_.steps_fused, 0) << "glu between two others";
+  }
+}
+
+// Log_sigmoid and three others, then the mean; and their gradients.
+TEST_F(Tier2TailTest, CrossEntropyWithLogits) {
+  for (const auto type : {at::kFloat, at::kDouble, at::kBFloat16}) {
+    const Tensor x = (at::randn({70, 31}) * 5).to(type);
+    const Tensor y = at::rand({70, 31}).to(type);
+    EXPECT_EQ(Differences([&] {
+                return at::mul(at::binary_cross_entropy_with_logits(
+                                   x, y, {}, {}, at::Reduction::None),
+                               y);
+              }),
+              0);
+    EXPECT_GT(stats_.groups_run, 3) << stats_.to_json();
+    EXPECT_EQ(stats_.steps_fused, 5 * stats_.groups_run) << stats_.to_json();
   }
 }
 
