@@ -6,6 +6,7 @@
 #include <charconv>
 #include <iterator>
 
+#include "recorder/env_others.h"
 #include "recorder/log.h"
 #include "recorder/nearest_name.h"
 
@@ -341,6 +342,22 @@ EnvOptions ParseEnvironment(const char* const* environment) {
 const EnvOptions& Environment() {
   static const auto& options = *new EnvOptions(ParseEnvironment(environ));
   return options;
+}
+
+std::string SettingsOf(const std::vector<std::string_view>& prefixes) {
+  std::vector<std::string> found;
+  for (const char* const* at = environ; at != nullptr && *at != nullptr; ++at) {
+    const std::string_view entry = *at;
+    for (const std::string_view prefix : prefixes) {
+      if (!entry.starts_with(prefix)) continue;
+      found.emplace_back(entry).push_back('\n');
+      break;
+    }
+  }
+  std::sort(found.begin(), found.end());
+  std::string text;
+  for (const std::string& setting : found) text += setting;
+  return text;
 }
 
 }  // namespace tjit

@@ -4,7 +4,8 @@
 // How: eager computes a battery of bit patterns (specials, denormals, ordinary
 // numbers of all magnitudes), each candidate does the same, and the first whose
 // bits agree everywhere (any NaN for any NaN) is taken. Done once for each
-// function and type, when a kernel first needs it: some 0.2 ms. MKL's
+// function and type, when a kernel first needs it: some 0.2 ms; what an earlier
+// process found is compared with a third of the battery (verdicts.h). MKL's
 // square root is a few instructions (sqrt_step.h). Ops whose bits depend on the
 // place of an element come from tail_functions.h, ops over whole rows from
 // row_probe.h.
@@ -25,6 +26,12 @@ namespace tjit::runtime {
 
 class MathProbe : public MathFunctions {
  public:
+  // Null: none. To be called before the others; For() takes one thread then.
+  void UseVerdicts(Verdicts* verdicts) {
+    verdicts_ = verdicts;
+    rows_.UseVerdicts(verdicts);
+  }
+
   const TjitMath* For(ir::Op op, ir::DType dtype) override;
   const TjitMath* ForColumns(ir::Op op, ir::DType dtype) override {
     return rows_.ForColumns(op, dtype);
@@ -38,6 +45,7 @@ class MathProbe : public MathFunctions {
   bool IsFunction(ir::Op op, ir::DType dtype) const override;
 
  private:
+  Verdicts* verdicts_ = nullptr;
   RowProbe rows_;
   std::mutex mutex_;
   std::map<std::pair<ir::Op, ir::DType>, std::optional<TjitMath>> found_;

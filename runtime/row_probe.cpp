@@ -11,8 +11,10 @@
 #include <limits>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "runtime/libtorch_symbol.h"
 #include "runtime/norm_gradients.h"
 
@@ -191,8 +193,13 @@ bool FillMath(RowMath* math, bool wide) {
          math->log_f32 != nullptr && math->log_f64 != nullptr;
 }
 
+struct Candidate {
+  const RowFunction* function;
+  std::string name;  // "AVX512 7": of the table and the place in it
+};
+
 // All that this processor runs, eager's own capability first.
-std::vector<const RowFunction*> Candidates(RowOp op, bool is_double) {
+std::vector<Candidate> Candidates(RowOp op, bool is_double) {
   std::vector<const RowTable*> tables = {&kPlainRows};
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
     tables.insert(tables.begin(), &kAvx2Rows);
@@ -204,7 +211,7 @@ std::vector<const RowFunction*> Candidates(RowOp op, bool is_double) {
   std::stable_partition(tables.begin(), tables.end(), [&](const RowTable* t) {
     return capability == t->capability;
   });
-  std::vector<const RowFunction*> found;
+  std::vector<Candidate> found;
   for (const RowTable* table : tables) {
     const bool has_math =
         table->math == nullptr || FillMath(table->math, table == &kAvx512Rows);
@@ -212,7 +219,7 @@ std::vector<const RowFunction*> Candidates(RowOp op, bool is_double) {
       const RowFunction& f = table->functions[i];
       if (f.op == op && f.is_double == is_double &&
           (has_math || !f.needs_math)) {
-        found.push_back(&f);
+        found.push_back({&f, absl::StrCat(table->capability, " ", i)});
       }
     }
   }
@@ -277,26 +284,82 @@ void Sieve(RowOp op, const at::Tensor& a, const at::Tensor& b,
   });
 }
 
+bool IsExtreme(RowOp op) {
+  switch (op) {
+    case RowOp::kAmax:
+    case RowOp::kAmin:
+    case RowOp::kColumnAmax:
+    case RowOp::kColumnAmin:
+    case RowOp::kWholeAmax:
+    case RowOp::kWholeAmin:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// In a spot check: candidates for extremes differ in the zero that they take,
+// others in how they round.
+bool IsTelling(RowOp op, Values kind) {
+  const bool is_of_zeros =
+      kind == Values::kZerosAbove || kind == Values::kZerosBelow;
+  return IsExtreme(op) == is_of_zeros && kind != Values::kSpecial;
+}
+
+// Removes candidates that differ. A spot check takes every fifth of the shapes,
+// each with two kinds of values.
 template <class T>
-const RowFunction* Probe(RowOp op) {
-  const at::NoGradGuard no_grad;
-  std::vector<const RowFunction*> left = Candidates(op, sizeof(T) == 8);
+void Sieve(RowOp op, Check check, std::vector<const RowFunction*>* left) {
+  // Candidates for norms differ in one row of thousands.
+  const bool is_spot = check == Check::kSpot && op != RowOp::kNorm;
   std::int64_t place = 0;
   const int threads = at::get_num_threads();
-  for (Shape shape : IsOfColumns(op) ? ShapesOfColumns() : ShapesOfRows()) {
+  const auto shapes = IsOfColumns(op) ? ShapesOfColumns() : ShapesOfRows();
+  for (std::size_t i = is_spot ? 3 : 0; i < shapes.size();
+       i += is_spot ? 5 : 1) {
+    Shape shape = shapes[i];
     // The variance of all elements is another function of eager's.
     const bool is_var = op == RowOp::kVar || op == RowOp::kStd;
     if (is_var) shape.rows = std::max<std::int64_t>(shape.rows, 2);
     if (!RowOrderHolds(op, sizeof(T) == 8, shape.rows, shape.n, threads)) {
       shape.rows = 1;
     }
-    for (int kind = 0; kind < kValuesCount && !left.empty(); ++kind) {
-      const at::Tensor a = Operand<T>(static_cast<Values>(kind), shape, &place);
-      const at::Tensor b = Operand<T>(static_cast<Values>(kind), shape, &place);
-      Sieve<T>(op, a, b, &left);
+    for (int k = 0; k < kValuesCount && !left->empty(); ++k) {
+      const auto kind = static_cast<Values>(k);
+      if (is_spot && !IsTelling(op, kind)) continue;
+      const at::Tensor a = Operand<T>(kind, shape, &place);
+      const at::Tensor b = Operand<T>(kind, shape, &place);
+      Sieve<T>(op, a, b, left);
     }
   }
-  return left.empty() ? nullptr : left.front();
+}
+
+template <class T>
+const RowFunction* Probe(RowOp op, Verdicts* verdicts) {
+  const at::NoGradGuard no_grad;
+  std::vector<std::string> names;
+  std::vector<const RowFunction*> left;
+  for (Candidate& candidate : Candidates(op, sizeof(T) == 8)) {
+    names.push_back(std::move(candidate.name));
+    left.push_back(candidate.function);
+  }
+  const std::vector<const RowFunction*> all = left;
+  bool is_sieved = false;  // all of them at once
+  const auto found = FirstWithBits(
+      verdicts,
+      // Threads: what of eager is looked at depends on them.
+      absl::StrCat("row ", static_cast<int>(op), " f", 8 * sizeof(T),
+                   " threads ", at::get_num_threads()),
+      names, [&](std::size_t i, Check check) {
+        if (check == Check::kSpot) {
+          std::vector<const RowFunction*> one = {all[i]};
+          Sieve<T>(op, check, &one);
+          return !one.empty();
+        }
+        if (!std::exchange(is_sieved, true)) Sieve<T>(op, check, &left);
+        return std::find(left.begin(), left.end(), all[i]) != left.end();
+      });
+  return found ? all[*found] : nullptr;
 }
 
 }  // namespace
@@ -399,7 +462,8 @@ const RowProbe::Found& RowProbe::FindLocked(RowOp op, bool is_double) {
   const auto [at, is_new] = found_.try_emplace({op, is_double});
   Found& found = at->second;
   if (is_new) {
-    found.function = is_double ? Probe<double>(op) : Probe<float>(op);
+    found.function =
+        is_double ? Probe<double>(op, verdicts_) : Probe<float>(op, verdicts_);
     if (found.function != nullptr) {
       found.entry = EntryOf(*found.function);
       found.mean_entry = found.entry;

@@ -4,7 +4,8 @@
 // How: eager and all candidates compute rows of many lengths, with ordinary
 // numbers, zeros of both signs, infinities and NaN; who differs once is out.
 // Eager's own capability is asked first, as most kernels are compiled for it.
-// Done once for each function and type, when it is first needed: 1 to 3 ms.
+// Done once for each function and type, when it is first needed: 1 to 3 ms; a
+// tenth of it where an earlier process has (verdicts.h).
 // Thread: any. REQUIRES: as MathProbe.
 // Tested by: tests/runtime/row_functions_against_eager_test.cpp
 #pragma once
@@ -16,11 +17,15 @@
 
 #include "compiler/math_functions.h"
 #include "compiler/row_functions.h"
+#include "runtime/verdicts.h"
 
 namespace tjit::runtime {
 
 class RowProbe {
  public:
+  // Null: none. To be called before the others; they take one thread then.
+  void UseVerdicts(Verdicts* verdicts) { verdicts_ = verdicts; }
+
   // Null if no function has the bits of eager wherever RowOrderHolds. Lives as
   // long as this.
   const RowFunction* Find(RowOp op, bool is_double);
@@ -50,6 +55,7 @@ class RowProbe {
   const Found* FoundFor(RowOp op, ir::DType dtype);
   const Found& FindLocked(RowOp op, bool is_double);
 
+  Verdicts* verdicts_ = nullptr;
   std::mutex mutex_;
   std::map<std::pair<RowOp, bool>, Found> found_;
 };

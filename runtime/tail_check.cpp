@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <random>
+#include <vector>
 
 namespace tjit::runtime {
 namespace {
@@ -81,9 +82,13 @@ bool HaveBitsOfEager(TjitTailFn function, TailEager eager, bool is_binary,
 }  // namespace
 
 bool TilesHaveBitsOfEager(TjitTailFn function, TailEager eager, bool is_binary,
-                          at::ScalarType type) {
+                          at::ScalarType type, Check check) {
+  const std::vector<std::int64_t> lengths =
+      check == Check::kSpot ? std::vector<std::int64_t>{17, 100}
+                            : std::vector<std::int64_t>{
+                                  1, 7, 15, 17, 24, 31, 33, 63, 64, 100, 2021};
   for (const bool is_special : {false, true}) {
-    for (const std::int64_t n : {1, 7, 15, 17, 24, 31, 33, 63, 64, 100, 2021}) {
+    for (const std::int64_t n : lengths) {
       if (!HaveBitsOfEager(function, eager, is_binary, type, n, is_special)) {
         return false;
       }

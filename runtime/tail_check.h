@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "compiler/llvm/abi.h"
+#include "runtime/verdicts.h"
 
 namespace tjit::runtime {
 
@@ -13,8 +14,8 @@ namespace tjit::runtime {
 using TailEager = at::Tensor (*)(const at::Tensor& a, const at::Tensor& b,
                                  const double* s);
 
-// False if a bit differs, of numbers.
+// False if a bit differs, of numbers. A spot check takes two lengths.
 bool TilesHaveBitsOfEager(TjitTailFn function, TailEager eager, bool is_binary,
-                          at::ScalarType type);
+                          at::ScalarType type, Check check = Check::kAll);
 
 }  // namespace tjit::runtime

@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "compiler/gelu_functions.h"
 #include "runtime/half_tables.h"
 #include "runtime/native_stubs.h"
@@ -215,7 +218,8 @@ bool IsTailFunction(Op op, DType dtype) {
   return TailOpOf(op) != nullptr && InfoOf(dtype).kind == ir::DTypeKind::kFloat;
 }
 
-std::optional<TjitMath> FindTailFunction(Op op, DType dtype) {
+std::optional<TjitMath> FindTailFunction(Op op, DType dtype,
+                                         Verdicts* verdicts) {
   constexpr TjitMathKind kKinds[kTailTypes] = {kTjitTailF32, kTjitTailF64,
                                                kTjitTailBF16, kTjitTailF16};
   const TailOp* const tail = TailOpOf(op);
@@ -231,15 +235,17 @@ std::optional<TjitMath> FindTailFunction(Op op, DType dtype) {
     if (op == Op::kGelu && !PrepareGelu(type)) candidates[0] = nullptr;
     if (dtype == DType::kF32 && !HasGeluMinimax()) candidates[1] = nullptr;
   }
-  for (const TjitTailFn candidate : candidates) {
-    if (candidate != nullptr &&
-        TilesHaveBitsOfEager(candidate, tail->eager, tail->is_binary(),
-                             kTailTorchTypes[type])) {
-      return TjitMath{InfoOf(op).name, kKinds[type],
-                      reinterpret_cast<void*>(candidate), 0};
-    }
-  }
-  return std::nullopt;
+  const auto found = FirstWithBits(
+      verdicts, absl::StrCat("tail ", InfoOf(op).name, " ", InfoOf(dtype).name),
+      {"first", "other"}, [&](std::size_t i, Check check) {
+        return candidates[i] != nullptr &&
+               TilesHaveBitsOfEager(candidates[i], tail->eager,
+                                    tail->is_binary(), kTailTorchTypes[type],
+                                    check);
+      });
+  if (!found) return std::nullopt;
+  return TjitMath{InfoOf(op).name, kKinds[type],
+                  reinterpret_cast<void*>(candidates[*found]), 0};
 }
 
 void CallTailFunction(const TjitMath& function, const void* const* in,

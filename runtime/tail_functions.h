@@ -22,6 +22,7 @@
 
 #include "compiler/llvm/abi.h"
 #include "compiler/math_functions.h"
+#include "runtime/verdicts.h"
 
 namespace tjit::runtime {
 
@@ -34,7 +35,8 @@ bool IsTailFunction(ir::Op op, ir::DType dtype);
 
 // Checked against eager, part by part; nothing if the bits differ.
 // REQUIRES: not called inside a kernel; the thread takes no part in recording.
-std::optional<TjitMath> FindTailFunction(ir::Op op, ir::DType dtype);
+std::optional<TjitMath> FindTailFunction(ir::Op op, ir::DType dtype,
+                                         Verdicts* verdicts = nullptr);
 
 // Runs over all n elements; operands as in MathFunctions::Call().
 void CallTailFunction(const TjitMath& function, const void* const* in,

@@ -97,15 +97,15 @@ class CacheUse {
   std::array<std::int64_t, 3> before_{};
 };
 
-void Log(const CompileTask& task, const CacheUse& use) {
+void Log(const CompileTask& task, const CacheUse& use, std::int64_t probes) {
   if (!SaysCompile()) return;
   const SegmentCode& code = task.code;
   SayCompile(absl::StrFormat(
       "Compilation complete (%.1f ms, %s): %d of %d ops in %d groups, %d "
-      "kernels compiled, %d reused; cache: %d hits, %d misses",
+      "kernels compiled, %d reused; cache: %d hits, %d misses; probes: %d",
       1e-6 * static_cast<double>(task.ns), task.engine->name(),
       code.steps_fused, task.input.steps.size(), code.groups.size(),
-      code.compiled, code.reused, use.hits(), use.misses()));
+      code.compiled, code.reused, use.hits(), use.misses(), probes));
   for (const std::string& reason : code.reasons) {
     SayCompile("Fallback: library calls for a group: " + reason);
   }
@@ -131,6 +131,7 @@ void Tier2::SetBackend(Backend backend, const std::string& cache_dir) {
   if (dump_ == nullptr && DumpParts() != 0) {
     dump_ = std::make_unique<DumpFile>(DumpParts(), DumpPath());
   }
+  verdicts_.TakeProcess();
   cache_.store(CacheFor(cache_dir));
   std::unique_ptr<Engine>& engine = engines_[backend];
   if (engine == nullptr && backend == Backend::kInterpreter) {
@@ -230,11 +231,25 @@ void Tier2::Work() {
       }
     }
     task->state.store(CompileTask::State::kDone, std::memory_order_release);
+    // Once for all that came together: no kernel waits for it.
+    if (queue_.empty() && verdicts_.has_news()) {
+      lock.unlock();
+      SaveVerdicts();
+      lock.lock();
+    }
     is_busy_ = false;
     changed_->notify_all();
   }
   has_worker_ = false;
   changed_->notify_all();
+}
+
+void Tier2::SaveVerdicts() {
+  try {
+    verdicts_.Save();
+  } catch (const std::exception& e) {  // no memory: the next process probes
+    LogWarning(std::string("what probes found is not kept: ") + e.what());
+  }
 }
 
 bool Tier2::DoJob(CompileTask* task) {
@@ -252,6 +267,7 @@ void Tier2::Compile(CompileTask* task) {
   limits.deadline = began + kBudget;
   limits.stop = &give_up_;
   const CacheUse use(cache_.load());
+  const std::int64_t probes_before = verdicts_.probed();
   try {
     std::optional<SegmentDump> dump;
     if (dump_ != nullptr) dump.emplace(dump_.get(), task->input);
@@ -271,7 +287,7 @@ void Tier2::Compile(CompileTask* task) {
   counters_.cache_hits.Add(use.hits());
   counters_.cache_misses.Add(use.misses());
   counters_.cache_writes.Add(use.writes());
-  Log(*task, use);
+  Log(*task, use, verdicts_.probed() - probes_before);
   task->input = SegmentInput();
 }
 

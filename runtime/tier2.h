@@ -33,6 +33,7 @@
 #include "recorder/dump_file.h"
 #include "recorder/explanation.h"
 #include "runtime/math_probe.h"
+#include "runtime/verdict_store.h"
 #include "tjit/options.h"
 
 namespace tjit::runtime {
@@ -55,6 +56,8 @@ struct CompileTask {
 
 class Tier2 {
  public:
+  Tier2() { functions_.UseVerdicts(&verdicts_); }
+
   // enable(): what compiles from now on, and the folder where machine code is
   // kept ("off": nowhere).
   void SetBackend(Backend backend, const std::string& cache_dir);
@@ -107,6 +110,7 @@ class Tier2 {
   void Work();
   bool DoJob(CompileTask* task);
   void Compile(CompileTask* task);
+  void SaveVerdicts();
   void DropQueuedLocked(bool with_jobs);
 
   std::atomic<Engine*> engine_{nullptr};
@@ -132,6 +136,7 @@ class Tier2 {
   // By folder; the worker's but for the pointer.
   std::map<std::string, std::unique_ptr<cache::ObjectCache>> caches_;
   std::atomic<cache::ObjectCache*> cache_{nullptr};
+  VerdictStore verdicts_{&cache_};  // the worker's
   KernelCache kernels_;  // the worker's
   Counters counters_;
 };

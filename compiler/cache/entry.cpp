@@ -36,7 +36,8 @@ std::string FileNameOf(std::string_view key, std::string_view suffix) {
 bool IsFileName(std::string_view name) {
   if (name.size() < kDigits) return false;
   const std::string_view suffix = name.substr(kDigits);
-  return (suffix == kSuffix || suffix == kProfileSuffix) &&
+  return (suffix == kSuffix || suffix == kProfileSuffix ||
+          suffix == kVerdictsSuffix) &&
          std::all_of(name.begin(), name.begin() + kDigits, [](char c) {
            return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
          });

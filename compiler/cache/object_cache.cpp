@@ -9,6 +9,19 @@
 #include "compiler/cache/folder.h"
 
 namespace tjit::cache {
+namespace {
+
+std::string_view SuffixOf(EntryKind kind) {
+  return kind == EntryKind::kCode ? kSuffix : kVerdictsSuffix;
+}
+
+// What comes of an entry that is not used.
+const char* ConsequenceOf(EntryKind kind) {
+  return kind == EntryKind::kCode ? "its code is compiled anew"
+                                  : "kernels are compared with eager anew";
+}
+
+}  // namespace
 
 ObjectCache::ObjectCache(std::string folder, Warn warn,
                          std::uint64_t max_bytes)
@@ -34,16 +47,17 @@ bool ObjectCache::IsUsable() {
   return is_there && !is_refused_;
 }
 
-bool ObjectCache::Read(std::string_view key, std::string* object) {
+bool ObjectCache::Read(std::string_view key, std::string* object,
+                       EntryKind kind) {
   if (!IsUsable()) return false;
-  const std::string path = absl::StrCat(folder_, "/", FileNameOf(key));
+  const std::string path =
+      absl::StrCat(folder_, "/", FileNameOf(key, SuffixOf(kind)));
   std::string bytes;
   bool is_there = false;
   std::string error = cache::Read(path, &bytes, &is_there);
   if (!error.empty()) {
-    WarnOnce(&said_unreadable_,
-             absl::StrCat("cannot read ", path, ": ", error,
-                          "; its code is compiled anew"));
+    WarnOnce(&said_unreadable_, absl::StrCat("cannot read ", path, ": ", error,
+                                             "; ", ConsequenceOf(kind)));
   }
   if (!is_there || !error.empty()) return false;
   Entry entry;
@@ -51,8 +65,7 @@ bool ObjectCache::Read(std::string_view key, std::string* object) {
   if (error.empty() && entry.key != key) error = "it is that of another key";
   if (!error.empty()) {
     WarnOnce(&said_damaged_, absl::StrCat(path, " is not used and removed: ",
-                                          error, "; its code is compiled "
-                                          "anew"));
+                                          error, "; ", ConsequenceOf(kind)));
     unlink(path.c_str());
     return false;
   }
@@ -60,9 +73,10 @@ bool ObjectCache::Read(std::string_view key, std::string* object) {
   return true;
 }
 
-bool ObjectCache::Find(std::string_view key, std::string* object) {
-  const bool is_there = Read(key, object);
-  ++(is_there ? hits_ : misses_);
+bool ObjectCache::Find(std::string_view key, std::string* object,
+                       EntryKind kind) {
+  const bool is_there = Read(key, object, kind);
+  if (kind == EntryKind::kCode) ++(is_there ? hits_ : misses_);
   return is_there;
 }
 
@@ -73,13 +87,15 @@ void ObjectCache::MakeRoom(std::uint64_t bytes) {
   bytes_ = Trim(folder_, max_bytes_);
 }
 
-void ObjectCache::Store(std::string_view key, std::string_view object) {
+void ObjectCache::Store(std::string_view key, std::string_view object,
+                        EntryKind kind) {
   if (cannot_write_ || is_refused_) return;
   std::string error;
   if (!is_checked_) error = MakeFolder(folder_);
   if (error.empty() && !IsUsable()) return;
   const std::string bytes = Encode({key, object});
-  if (error.empty()) error = Write(folder_, FileNameOf(key), bytes);
+  if (error.empty())
+    error = Write(folder_, FileNameOf(key, SuffixOf(kind)), bytes);
   if (!error.empty()) {
     WarnOnce(&cannot_write_,
              absl::StrCat("cannot write to the cache folder \"", folder_,
@@ -87,7 +103,7 @@ void ObjectCache::Store(std::string_view key, std::string_view object) {
                           "TJIT_CACHE_DIR names another folder, or is off"));
     return;
   }
-  ++writes_;
+  if (kind == EntryKind::kCode) ++writes_;
   MakeRoom(bytes.size());
 }
 

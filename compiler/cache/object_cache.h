@@ -1,5 +1,5 @@
 // Compiled code on disk, shared by the processes of a user: a folder with one
-// file for each key.
+// file for each key. Beside it what was found of this machine's eager kernels.
 //
 // Note [What a key says]. Whoever compiles writes a key text that names all
 // that decides the machine code: the program (a loop's signature, with
@@ -26,6 +26,8 @@ namespace tjit::cache {
 
 inline constexpr std::uint64_t kMaxBytes = std::uint64_t{256} << 20;
 
+enum class EntryKind { kCode, kVerdicts };
+
 class ObjectCache {
  public:
   using Warn = std::function<void(const std::string& text)>;
@@ -35,12 +37,15 @@ class ObjectCache {
               std::uint64_t max_bytes = kMaxBytes);
 
   // The object of the key into *object; false if there is none.
-  bool Find(std::string_view key, std::string* object);
-  void Store(std::string_view key, std::string_view object);
+  bool Find(std::string_view key, std::string* object,
+            EntryKind kind = EntryKind::kCode);
+  void Store(std::string_view key, std::string_view object,
+             EntryKind kind = EntryKind::kCode);
 
   // What is wrong with the folder was said.
   bool has_warned() const { return is_refused_ || cannot_write_; }
   const std::string& folder() const { return folder_; }
+  // Of code.
   std::int64_t hits() const { return hits_; }
   std::int64_t misses() const { return misses_; }
   std::int64_t writes() const { return writes_; }
@@ -50,7 +55,7 @@ class ObjectCache {
 
   // False if the folder must not be used, or is not there.
   bool IsUsable();
-  bool Read(std::string_view key, std::string* object);
+  bool Read(std::string_view key, std::string* object, EntryKind kind);
   void WarnOnce(bool* said, const std::string& text);
   void MakeRoom(std::uint64_t bytes);
 

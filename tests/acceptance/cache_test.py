@@ -213,12 +213,13 @@ class CacheTest(Case):
             _, err = self.finish(process, f"stats{i}")
             self.assertEqual(err, "")
         self.check_warm()
-        self.assertEqual({p.suffix for p in self.cache.iterdir()}, {".tjitobj"})
+        self.assertEqual({p.suffix for p in self.cache.iterdir()},
+                         {".tjitobj", ".tjitverdicts"})
 
 
 class CommandTest(Case):
     def test_list_verify_clear(self):
-        count = self.cold()["cache_writes"]
+        count = self.cold()["cache_writes"] + 1  # what probes found
         listed = self.command("list", self.cache).splitlines()
         self.assertEqual(len(listed), count + 1)
         self.assertRegex(listed[0], r"^ +\d+  \d{4}-\d\d-\d\d \d\d:\d\d  "

@@ -7,6 +7,11 @@
 #include <immintrin.h>
 
 #include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/runtime/known_verdicts.h"
 
 namespace tjit::runtime {
 namespace {
@@ -158,6 +163,84 @@ TEST(MathProbe, ClaimsNothingElse) {
   EXPECT_FALSE(probe.IsFunction(Op::kAdd, DType::kF32));
   EXPECT_EQ(probe.For(Op::kAdd, DType::kF32), nullptr);
   EXPECT_EQ(probe.For(Op::kAdd, DType::kF16), nullptr);
+}
+
+// Some ops of each kind: of libraries, of eager's tiles, of rows.
+std::vector<const TjitMath*> FindSome(MathProbe* probe) {
+  std::vector<const TjitMath*> found;
+  for (const DType dtype : {DType::kF32, DType::kF64}) {
+    for (const Case& c : kCases) found.push_back(probe->For(c.op, dtype));
+    for (const Op op : {Op::kSigmoid, Op::kGelu, Op::kPow, Op::kSoftmax}) {
+      found.push_back(probe->For(op, dtype));
+    }
+    found.push_back(probe->ForColumns(Op::kSum, dtype));
+    found.push_back(probe->ForWhole(Op::kAmax, dtype));
+  }
+  return found;
+}
+
+bool AreSame(const TjitMath* a, const TjitMath* b) {
+  if (a == nullptr || b == nullptr) return a == b;
+  return a->kind == b->kind && a->address == b->address && a->mode == b->mode;
+}
+
+TEST(MathProbe, WhatIsKnownIsNotProbed) {
+  KnownVerdicts verdicts;
+  MathProbe first, second, without;
+  first.UseVerdicts(&verdicts);
+  const std::vector<const TjitMath*> found = FindSome(&first);
+  EXPECT_EQ(verdicts.added, static_cast<int>(found.size()));
+  second.UseVerdicts(&verdicts);
+  const std::vector<const TjitMath*> again = FindSome(&second);
+  EXPECT_EQ(verdicts.added, static_cast<int>(found.size())) << "no probe ran";
+  const std::vector<const TjitMath*> alone = FindSome(&without);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    EXPECT_TRUE(AreSame(found[i], again[i])) << i;
+    EXPECT_TRUE(AreSame(found[i], alone[i])) << i;
+  }
+}
+
+// The key of the verdicts rules this out; but whoever changes how MKL computes
+// while the program runs gets the right function all the same.
+TEST(MathProbe, WrongVerdictsAreFoundOut) {
+  KnownVerdicts verdicts;
+  MathProbe first;
+  first.UseVerdicts(&verdicts);
+  const std::vector<const TjitMath*> found = FindSome(&first);
+  const std::map<std::string, std::string> right = verdicts.answers;
+  for (const char* lie : {"vml", "_u10", "_u15", "_u35", "other", "AVX2 0"}) {
+    verdicts.answers = right;
+    for (auto& [question, answer] : verdicts.answers) {
+      const bool is_math = question.starts_with("math ");
+      const bool is_f64 = question.ends_with("f64");
+      if (is_math && *lie == '_') {
+        const std::string op = question.substr(5, question.find(' ', 5) - 5);
+        const std::string vector = __builtin_cpu_supports("avx512f")
+                                       ? (is_f64 ? "d8" : "f16")
+                                       : (is_f64 ? "d4" : "f8");
+        answer = "Sleef_" + op + vector + lie;
+      } else {
+        answer = lie;
+      }
+    }
+    MathProbe probe;
+    probe.UseVerdicts(&verdicts);
+    const std::vector<const TjitMath*> again = FindSome(&probe);
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      EXPECT_TRUE(AreSame(found[i], again[i]))
+          << lie << " " << i << " " << (found[i] ? found[i]->op : "");
+    }
+    EXPECT_EQ(verdicts.answers, right) << lie;
+  }
+}
+
+TEST(MathProbe, ThatThereIsNoneIsKnownAsWell) {
+  KnownVerdicts verdicts;
+  verdicts.answers["math exp f32"] = kNoCandidate;
+  MathProbe probe;
+  probe.UseVerdicts(&verdicts);
+  EXPECT_EQ(probe.For(Op::kExp, DType::kF32), nullptr);
+  EXPECT_EQ(verdicts.added, 0);
 }
 
 }  // namespace

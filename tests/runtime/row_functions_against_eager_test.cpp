@@ -11,6 +11,7 @@
 
 #include "runtime/norm_gradients.h"
 #include "runtime/row_probe.h"
+#include "tests/runtime/known_verdicts.h"
 
 namespace tjit::runtime {
 namespace {
@@ -146,8 +147,9 @@ at::Tensor Numbers(std::int64_t rows, std::int64_t n, at::ScalarType type) {
 
 // Operands such as the op gets them: of a backward, the second one is what the
 // forward has computed.
-void Compare(RowOp op, bool is_double, std::int64_t rows, std::int64_t n) {
-  const RowFunction* f = TheProbe().Find(op, is_double);
+void Compare(RowOp op, bool is_double, std::int64_t rows, std::int64_t n,
+             const RowFunction* f = nullptr) {
+  if (f == nullptr) f = TheProbe().Find(op, is_double);
   ASSERT_NE(f, nullptr);
   if (!RowOrderHolds(op, is_double, rows, n, at::get_num_threads())) return;
   // One number of all, and one column, are computed otherwise: not lowered.
@@ -219,6 +221,32 @@ TEST_P(RowFunctions, MayWriteOverTheirOperand) {
     at::Tensor over = a.clone();
     f->run(19, n, over.const_data_ptr(), b.const_data_ptr(), over.data_ptr());
     EXPECT_EQ(Differences(over, out), 0) << NameOf(op_) << " n " << n;
+  }
+}
+
+// Whatever an earlier process may have found: what is taken has eager's bits.
+TEST_P(RowFunctions, AVerdictThatIsWrongIsFoundOut) {
+  const RowFunction* right = TheProbe().Find(op_, is_double_);
+  ASSERT_NE(right, nullptr);
+  for (const RowTable* table : {&kPlainRows, &kAvx2Rows, &kAvx512Rows}) {
+    for (int i = 0; i < table->count; ++i) {
+      const RowFunction& lie = table->functions[i];
+      if (lie.op != op_ || lie.is_double != is_double_) continue;
+      KnownVerdicts verdicts;
+      RowProbe probe;
+      probe.UseVerdicts(&verdicts);
+      probe.Find(op_, is_double_);
+      ASSERT_EQ(verdicts.answers.size(), 1u);
+      verdicts.answers.begin()->second =
+          std::string(table->capability) + " " + std::to_string(i);
+      RowProbe deceived;
+      deceived.UseVerdicts(&verdicts);
+      const RowFunction* taken = deceived.Find(op_, is_double_);
+      if (taken == right) continue;
+      EXPECT_EQ(taken, &lie);  // which has the same bits, then
+      for (std::int64_t n = 1; n <= 200; ++n)
+        Compare(op_, is_double_, 4, n, taken);
+    }
   }
 }
 

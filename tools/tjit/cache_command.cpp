@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
@@ -25,11 +26,13 @@ using Files = std::vector<cache::FileInfo>;
 constexpr char kUsage[] =
     "usage: tjit cache list|verify|clear [DIR]\n\n"
     "  list    the entries: bytes, when they were last used (to the hour), "
-    "name,\n          of a hot profile its sequences and program\n"
+    "name,\n          of a hot profile its sequences and program, of verdicts "
+    "of probes\n          how many\n"
     "  verify  reads every entry; status 1 if some would not be used\n"
     "  clear   removes the entries, and nothing else in the folder\n\n"
-    "DIR is the folder of compiled code and hot profiles; without it that "
-    "of\nTJIT_CACHE_DIR, else $XDG_CACHE_HOME/tjit or ~/.cache/tjit.\n";
+    "DIR is the folder of compiled code, verdicts of probes and hot "
+    "profiles;\nwithout it that of TJIT_CACHE_DIR, else $XDG_CACHE_HOME/tjit "
+    "or\n~/.cache/tjit.\n";
 
 int Fail(const std::string& text) {
   std::fprintf(stderr, "tjit cache: %s\n", text.c_str());
@@ -41,6 +44,10 @@ std::string DefaultFolder() {
   const EnvOptions& env = Environment();
   if (!env.has_cache_dir) return env.user_cache_dir;
   return env.cache_dir == kCacheOff ? "" : env.cache_dir;
+}
+
+std::string_view SuffixOf(std::string_view name) {
+  return name.substr(name.find('.'));  // IsFileName() has seen to it
 }
 
 bool IsProfile(std::string_view name) {
@@ -62,28 +69,35 @@ std::string Verify(const std::string& folder, const std::string& name) {
   cache::Entry entry;
   if (error.empty() && is_there) error = cache::Decode(bytes, &entry);
   if (!error.empty() || !is_there) return error;
-  const std::string_view suffix =
-      IsProfile(name) ? cache::kProfileSuffix : cache::kSuffix;
-  if (cache::FileNameOf(entry.key, suffix) != name) {
+  if (cache::FileNameOf(entry.key, SuffixOf(name)) != name) {
     return "it is that of another key";
   }
   Profile profile;
   return IsProfile(name) ? ReadSequences(entry.object, &profile) : "";
 }
 
-// "  2 sequences of /bin/program", "" for what is no profile or damaged.
+// "  12 verdicts", of the lines of the entry.
+std::string CountOfVerdicts(const cache::Entry& entry) {
+  const auto count =
+      std::count(entry.object.begin(), entry.object.end(), '\n');
+  return "  " + std::to_string(count) + (count == 1 ? " verdict" : " verdicts");
+}
+
+// "  2 sequences of /bin/program", "  12 verdicts", "" for code.
 std::string Contents(const std::string& folder, const std::string& name) {
   constexpr std::string_view kProgram = "\nprogram ";
-  if (!IsProfile(name)) return "";
+  const bool is_verdicts = SuffixOf(name) == cache::kVerdictsSuffix;
+  if (!IsProfile(name) && !is_verdicts) return "";
   std::string bytes;
   bool is_there = false;
   cache::Entry entry;
   Profile profile;
   if (!cache::Read(folder + "/" + name, &bytes, &is_there).empty() ||
-      !cache::Decode(bytes, &entry).empty() ||
-      !ReadSequences(entry.object, &profile).empty()) {
+      !cache::Decode(bytes, &entry).empty()) {
     return "  damaged";
   }
+  if (is_verdicts) return CountOfVerdicts(entry);
+  if (!ReadSequences(entry.object, &profile).empty()) return "  damaged";
   const std::size_t count = profile.ends().size();
   std::string text = "  " + std::to_string(count);
   text += count == 1 ? " sequence of " : " sequences of ";

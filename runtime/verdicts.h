@@ -1,0 +1,55 @@
+// What probes found out: of each question ("math exp f32") which candidate has
+// eager's bits, by a name that holds in every process of the same kind. What an
+// earlier process found is checked against eager once more, with a few numbers
+// (Check::kSpot), and then taken.
+// Thread: one at a time.
+// Tested by: tests/runtime/math_probe_test.cpp,
+// tests/runtime/verdict_store_test.cpp
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tjit::runtime {
+
+// How much a candidate is compared with eager.
+enum class Check { kAll, kSpot };
+
+class Verdicts {
+ public:
+  virtual ~Verdicts() = default;
+  // The name of the candidate that was found, or kNoCandidate.
+  virtual std::optional<std::string> Find(const std::string& question) = 0;
+  // Questions and answers are of one line, questions without '='.
+  virtual void Add(const std::string& question, const std::string& answer) = 0;
+};
+
+inline constexpr char kNoCandidate[] = "none";
+
+// The first candidate that `has_bits(i, check)`; nothing if there is none.
+// With `verdicts` (or null) the question is looked up there, and the answer is
+// added.
+template <class HasBits>
+std::optional<std::size_t> FirstWithBits(Verdicts* verdicts,
+                                         const std::string& question,
+                                         const std::vector<std::string>& names,
+                                         const HasBits& has_bits) {
+  std::optional<std::string> known;
+  if (verdicts != nullptr) known = verdicts->Find(question);
+  if (known == kNoCandidate) return std::nullopt;
+  for (std::size_t i = 0; known && i < names.size(); ++i) {
+    if (names[i] == *known && has_bits(i, Check::kSpot)) return i;
+  }
+  std::optional<std::size_t> found;
+  for (std::size_t i = 0; !found && i < names.size(); ++i) {
+    if (has_bits(i, Check::kAll)) found = i;
+  }
+  if (verdicts != nullptr) {
+    verdicts->Add(question, found ? names[*found] : kNoCandidate);
+  }
+  return found;
+}
+
+}  // namespace tjit::runtime
