@@ -52,11 +52,13 @@ struct ScalarRecord {
 };
 
 struct ResultRecord {
-  enum class Kind : std::uint8_t { kFresh, kAlias, kUndefined };
+  // kEmpty: a tensor without elements over a new storage without bytes. There
+  // is nothing to fill, so it has no slot, and is ready as soon as it is made.
+  enum class Kind : std::uint8_t { kFresh, kAlias, kUndefined, kEmpty };
   Kind kind = Kind::kFresh;
   std::int32_t slot = kNoSlot;   // kFresh: the new slot
   std::int32_t alias_arg = -1;   // kAlias: index into args
-  TensorGeometry geometry;       // kFresh
+  TensorGeometry geometry;       // kFresh, kEmpty
   // Version counter of a fresh result: kernels that finish it in place by ops
   // of their own (mean, var) leave one above 0.
   std::uint32_t version = 0;

@@ -127,6 +127,7 @@ class KeyMaker {
       Add(static_cast<std::uint64_t>(r.kind) |
           std::uint64_t{static_cast<std::uint32_t>(r.slot)} << 32);
       Add(static_cast<std::uint64_t>(static_cast<std::int64_t>(r.alias_arg)));
+      if (r.kind == ResultRecord::Kind::kEmpty) AddGeometry(r.geometry);
       if (r.kind != ResultRecord::Kind::kFresh) continue;
       AddGeometry(r.geometry);
       // A birth is whole and comes before every other access: no write that
@@ -160,7 +161,10 @@ class KeyMaker {
     std::fill(std::begin(out), std::end(out), 0);
     for (const ResultRecord& r : step.results) {
       const TensorGeometry* g = &r.geometry;
-      if (r.kind == ResultRecord::Kind::kUndefined) continue;
+      if (r.kind == ResultRecord::Kind::kUndefined ||
+          r.kind == ResultRecord::Kind::kEmpty) {
+        continue;
+      }
       if (r.kind == ResultRecord::Kind::kAlias) {
         const auto arg = static_cast<std::size_t>(r.alias_arg);
         if (arg >= step.args.size()) continue;

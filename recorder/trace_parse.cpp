@@ -101,6 +101,10 @@ class Parser {
     if (!c_.Take("s") || !Number(INT32_MAX, &number)) return false;
     *slot = static_cast<std::int32_t>(number);
     *is_written = c_.Try("!");
+    return GeometryWithKeys(g);
+  }
+
+  bool GeometryWithKeys(TensorGeometry* g) {
     if (!Geometry(g)) return false;
     if (c_.Try("ks=") && !c_.TakeHex(&key_set_)) return false;
     g->key_set = key_set_;
@@ -220,6 +224,9 @@ class Parser {
         result.alias_arg = static_cast<std::int32_t>(arg);
       } else if (c_.Try("-")) {
         result.kind = ResultRecord::Kind::kUndefined;
+      } else if (c_.Try("empty")) {
+        result.kind = ResultRecord::Kind::kEmpty;
+        if (!GeometryWithKeys(&result.geometry)) return false;
       } else if (!Tensor(&result.slot, &is_written, &result.geometry)) {
         return false;
       } else if (is_written) {

@@ -101,8 +101,12 @@ class Printer {
       absl::StrAppend(&text_, "-");
       return;
     }
-    absl::StrAppend(&text_, "s", slot, is_written ? "! " : " ",
-                    ToText(geometry));
+    absl::StrAppend(&text_, "s", slot, is_written ? "! " : " ");
+    AddGeometry(geometry);
+  }
+
+  void AddGeometry(const TensorGeometry& geometry) {
+    absl::StrAppend(&text_, ToText(geometry));
     if (geometry.key_set != key_set_) {
       absl::StrAppend(&text_, " ks=", absl::Hex(geometry.key_set));
       key_set_ = geometry.key_set;
@@ -146,6 +150,10 @@ class Printer {
           break;
         case ResultRecord::Kind::kUndefined:
           absl::StrAppend(&text_, "-");
+          break;
+        case ResultRecord::Kind::kEmpty:
+          absl::StrAppend(&text_, "empty ");
+          AddGeometry(r.geometry);
           break;
       }
     }

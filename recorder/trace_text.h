@@ -9,7 +9,8 @@
 //     %1 aten::add_.Tensor(s2! f32[32,4], s3 f32[]) {i:1~#0} -> arg 0
 //
 // `!` written in place; a tensor that is not contiguous has strides and
-// offset: f32[8,4](1,8)+16; `-` undefined; `<1,ff>` static arguments, hex;
+// offset: f32[8,4](1,8)+16; `-` undefined; `empty f32[0]` a result without
+// elements, which has no slot; `<1,ff>` static arguments, hex;
 // `{d:0.5~#7}` scalars: bits that are guarded, or `~` may vary within class
 // 7, `*` did vary; `@3` context, where it is not that of the step before;
 // `call` runs at the call; `'` a wrapped number; `ks=` the key set, where it

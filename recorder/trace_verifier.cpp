@@ -81,6 +81,12 @@ class Verifier {
         Report(where, "is alias of an undefined tensor");
       }
     }
+    if (result.kind == ResultRecord::Kind::kEmpty) {
+      CheckGeometry(where, result.geometry, SlotRecord());
+      if (result.geometry.numel() != 0) {
+        Report(where, "has elements but no storage");
+      }
+    }
     if (result.kind != ResultRecord::Kind::kFresh) {
       if (result.slot != kNoSlot) Report(where, "has a slot but is not fresh");
       return;

@@ -39,6 +39,13 @@ void DropTensors(torch::jit::Stack* stack) {
   }
 }
 
+// True if the call leaves alone what the op may write: running statistics in
+// evaluation, which threads of a server share.
+bool OnlyReads(const CallFrame& frame) {
+  return frame.entry.name == "aten::native_batch_norm" &&
+         !frame.statics.empty() && frame.statics[0] == 0;
+}
+
 bool IsExpanded(const c10::TensorImpl* impl) {
   const c10::IntArrayRef sizes = impl->sizes(), strides = impl->strides();
   for (std::size_t d = 0; d < sizes.size(); ++d) {
@@ -64,6 +71,17 @@ Block* FreshBlock(const c10::TensorImpl* impl, const Run& run) {
     return nullptr;
   }
   return block;
+}
+
+bool IsFreshEmpty(const c10::TensorImpl* impl) {
+  if (!IsPlain(impl) || impl->storage_offset() != 0 || impl->numel() != 0 ||
+      impl->is_conj() || impl->is_neg()) {
+    return false;
+  }
+  const c10::StorageImpl* storage = StorageOf(impl);
+  return storage->nbytes() == 0 && storage->data() == nullptr &&
+         storage->allocator() == BlockAllocator() &&
+         impl->unsafe_storage().use_count() == 1;
 }
 
 void Capture::Start(TraceNode* from, std::uint32_t length, bool at_boundary,
@@ -128,19 +146,20 @@ bool Capture::RecordArguments(const CallFrame& frame, NewStep* step) {
       !Planted(Defect::kLateError) && !ValuesPass(frame)) {
     return false;
   }
+  const bool only_reads = OnlyReads(frame);
   for (const TensorRef& ref : frame.tensors) {
     ArgRecord arg;
-    arg.written = ref.written;
+    arg.written = ref.written && !only_reads;
     if (ref.impl == nullptr) {
       step->step.args.push_back(arg);
       continue;
     }
     if (!IsPlain(ref.impl) || ref.impl->numel() == 0) return false;
     // Kernels throw or warn where a write meets itself.
-    if (ref.written && IsExpanded(ref.impl)) return false;
+    if (arg.written && IsExpanded(ref.impl)) return false;
     c10::StorageImpl* storage = StorageOf(ref.impl);
     Block* block = nullptr;
-    const Access access = AccessOf(storage, ref.written, &block);
+    const Access access = AccessOf(storage, arg.written, &block);
     if (access == Access::kNo) return false;
     arg.geometry = GeometryOf(ref.impl);
     arg.slot = BoundSlot(*run_, storage, block);
@@ -232,12 +251,17 @@ bool Capture::RecordResults(const CallFrame& frame,
       step->step.results.push_back(r);
       continue;
     }
-    Block* block = FreshBlock(impl, *run_);
-    if (block == nullptr) return false;
-    r.kind = ResultRecord::Kind::kFresh;
+    const bool is_empty = IsFreshEmpty(impl);
+    Block* block = is_empty ? nullptr : FreshBlock(impl, *run_);
+    if (block == nullptr && !is_empty) return false;
+    r.kind = is_empty ? ResultRecord::Kind::kEmpty : ResultRecord::Kind::kFresh;
     r.geometry = GeometryOf(impl);
     if (!impl->is_inference()) {
       r.version = impl->version_counter().current_version();
+    }
+    if (is_empty) {
+      step->step.results.push_back(r);
+      continue;
     }
     r.slot = AddSlot(block, StorageOf(impl)->nbytes(), /*born=*/true, step);
     step->step.results.push_back(r);

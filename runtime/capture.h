@@ -24,6 +24,10 @@ namespace tjit::runtime {
 // nothing else refers to. Null for any other.
 Block* FreshBlock(const c10::TensorImpl* impl, const Run& run);
 
+// True for a result without elements in a new storage without bytes: nothing
+// is pending of it.
+bool IsFreshEmpty(const c10::TensorImpl* impl);
+
 class Capture {
  public:
   // `from`: node that the new steps follow. `length`: steps to record, or 0

@@ -43,6 +43,8 @@ void CompactStep::Fill(const TraceNode& node) {
       const auto slot = static_cast<std::uint32_t>(r.slot) - node.slot_begin;
       made.form = Keep(r.geometry);
       made.bytes = node.new_slots[slot].bytes;
+    } else if (r.kind == ResultRecord::Kind::kEmpty) {
+      made.form = Keep(r.geometry);
     }
     new (result++) CompactResult(made);
   }

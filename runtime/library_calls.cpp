@@ -197,6 +197,7 @@ Request::Request(const StepRecord& s, const CapturedCall& c,
         results.push_back(args[r.alias_arg]);
         break;
       case ResultRecord::Kind::kUndefined:
+      case ResultRecord::Kind::kEmpty:  // only boxed steps have some
         results.emplace_back();
         break;
     }
@@ -250,6 +251,7 @@ bool IsPlain(const StepRecord& step) {
   // Some results may be empty (the statistics of batch norm in evaluation).
   bool is_all_empty = true;
   for (const ResultRecord& r : step.results) {
+    if (r.kind == ResultRecord::Kind::kEmpty) return false;
     if (r.kind == ResultRecord::Kind::kAlias) is_all_empty = false;
     if (r.kind != ResultRecord::Kind::kFresh) continue;
     if (!is_plain(r.geometry)) return false;

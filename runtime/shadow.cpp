@@ -76,6 +76,10 @@ bool ThreadState::BindShadowResults(const TraceNode* node,
       continue;
     }
     if (impl == nullptr || !SameGeometry(impl, r.geometry)) return false;
+    if (r.kind == ResultRecord::Kind::kEmpty) {
+      if (!IsFreshEmpty(impl)) return false;
+      continue;
+    }
     Block* block = FreshBlock(impl, run_);
     const std::uint64_t bytes =
         node->new_slots[r.slot - node->slot_begin].bytes;

@@ -16,6 +16,15 @@ namespace {
 constexpr std::size_t kMaxPending = 4096;
 constexpr std::uint64_t kMaxHeldBytes = 64ull << 20;
 
+// As at::empty() makes it: no block, nothing to wait for.
+at::Tensor MakeEmpty(const CompactResult& result) {
+  auto storage = c10::make_intrusive<c10::StorageImpl>(
+      c10::StorageImpl::use_byte_size_t(), c10::SymInt(0),
+      BlockAllocator()->allocate(0), BlockAllocator(), /*resizable=*/true);
+  return MakeTensor(*result.form, c10::Storage(std::move(storage)),
+                    result.version);
+}
+
 void NotePendingUse(Block* block, std::uint8_t use) {
   const std::uint8_t now = block->pending.load(std::memory_order_relaxed);
   block->pending.store(now | use, std::memory_order_relaxed);
@@ -64,6 +73,10 @@ void ThreadState::MakeResults(CallFrame& frame, const TraceNode* node,
     if (result->kind == ResultRecord::Kind::kAlias) continue;
     if (result->kind == ResultRecord::Kind::kUndefined) {
       frame.results.emplace_back();
+      continue;
+    }
+    if (result->kind == ResultRecord::Kind::kEmpty) {
+      frame.results.push_back(MakeEmpty(*result));
       continue;
     }
     frame.results.push_back(MakeDeferred(*result, node->Dies(i)));

@@ -320,9 +320,9 @@ void ThreadState::BindEagerResults(const ResultList& results) {
         i < results.items().size() ? results.items()[i] : nullptr;
     ++i;
     if (r.kind == ResultRecord::Kind::kUndefined) continue;
-    Block* block = impl != nullptr && SameGeometry(impl, r.geometry)
-                       ? BlockOf(StorageOf(impl))
-                       : nullptr;
+    const bool is_same = impl != nullptr && SameGeometry(impl, r.geometry);
+    if (is_same && r.kind == ResultRecord::Kind::kEmpty) continue;
+    Block* block = is_same ? BlockOf(StorageOf(impl)) : nullptr;
     if (block == nullptr) {
       LeaveTrace(BailReason::kMetaDiffers);
       return;

@@ -1,5 +1,5 @@
-// Batch norm in training, and the gradients of batch norm: eager's formulas for
-// each element, with what it adds up of each channel.
+// Batch norm, with its own statistics or given ones, and its gradients: eager's
+// formulas for each element, with what it adds up of each channel.
 // Source: aten/src/ATen/native/Normalization.cpp, cpu/batch_norm_kernel.cpp.
 // Which products its compiler contracted was found by experiment with libtorch
 // 2.13.
@@ -25,14 +25,19 @@ bool IsDefined(const StepLowering& s, std::size_t arg) {
   return s.record().args[arg].slot != kNoSlot;
 }
 
-bool IsRowMajor(const TensorGeometry& g) {
+// With dim 1 innermost, or row-major.
+bool LiesDensely(const TensorGeometry& g, bool channels_last) {
   std::int64_t stride = 1;
-  for (int d = g.ndim - 1; d >= 0; --d) {
+  for (int i = channels_last ? 0 : 1; i <= g.ndim; ++i) {
+    const int d = i == 0 ? 1 : g.ndim - i;
+    if (channels_last && i != 0 && d == 1) continue;
     if (g.sizes[d] != 1 && g.strides[d] != stride) return false;
     stride *= g.sizes[d];
   }
   return true;
 }
+
+bool IsRowMajor(const TensorGeometry& g) { return LiesDensely(g, false); }
 
 bool IsFloat(StepLowering& s, std::size_t arg) {
   DType dtype = DType::kCount;
@@ -104,7 +109,6 @@ class Training {
   explicit Training(StepLowering& s) : s_(s) {}
 
   bool Run() {
-    if (s_.Static(0) != 1) return s_.Refuse("has given statistics");
     if (!HasPlaces(s_, 0, &places_) || !LoadAll()) return false;
     AddUp();
     const Node one = StepLowering::Number(std::int64_t{1});
@@ -203,9 +207,37 @@ class Training {
   Node mean_, squares_;  // by channel
 };
 
+// Batch norm with given statistics: input * alpha + beta, where
+//   alpha = weight / sqrt(variance + eps), beta = bias - mean * alpha
+bool WithGivenStatistics(StepLowering& s) {
+  Node x, mean, var, eps, weight = One(), bias = StepLowering::Number(0.0);
+  if (!s.Into(0) || !s.Tensor(0, &x) || !IsFloat(s, 0)) return false;
+  const TensorGeometry& g = s.record().args[0].geometry;
+  if (!IsRowMajor(g) && (g.ndim < 4 || !LiesDensely(g, true))) {
+    return s.Refuse("reads what does not lie densely");
+  }
+  if (!Channels(s, 3, x, &mean) || !Channels(s, 4, x, &var) ||
+      !s.Scalar(1, &eps) || (IsDefined(s, 1) && !Channels(s, 1, x, &weight)) ||
+      (IsDefined(s, 2) && !Channels(s, 2, x, &bias))) {
+    return false;
+  }
+  const auto at = [&](Op op, const std::vector<Node>& nodes) {
+    return s.ApplyAt(mean.dims, op, nodes);
+  };
+  const Node one = StepLowering::Number(std::int64_t{1});
+  const Node invstd = at(Op::kRsqrt, {at(Op::kAdd, {var, eps, one})});
+  const Node alpha = at(Op::kMul, {invstd, weight});
+  const Node beta =
+      at(Op::kAddcmul, {bias, at(Op::kNeg, {mean}), alpha, One()});
+  const std::size_t ones = x.dims.size() - 2;
+  return s.Store(
+      s.Apply(Op::kAddcmul, {Wide(beta, ones), x, Wide(alpha, ones), One()}));
+}
+
 // (input, weight, bias, running mean, running variance, training, momentum,
-// eps), to the result, the mean and 1 / sqrt(variance + eps)
+// eps), to the result, and in training to the mean and 1 / sqrt(variance + eps)
 bool BatchNorm(StepLowering& s, const OpRule&) {
+  if (s.Static(0) == 0) return WithGivenStatistics(s);
   // Eager moves the statistics before it reads the bias.
   return IsApart(s) && Training(s).Run();
 }

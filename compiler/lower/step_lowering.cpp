@@ -65,8 +65,10 @@ bool StepLowering::SetTarget(const Place& place, bool is_fresh) {
 }
 
 bool StepLowering::HasResult(std::size_t result) const {
-  return result < record().results.size() &&
-         record().results[result].kind != ResultRecord::Kind::kUndefined;
+  if (result >= record().results.size()) return false;
+  const ResultRecord::Kind kind = record().results[result].kind;
+  return kind == ResultRecord::Kind::kFresh ||
+         kind == ResultRecord::Kind::kAlias;
 }
 
 bool StepLowering::Into(std::size_t result) {
@@ -80,7 +82,7 @@ bool StepLowering::Into(std::size_t result) {
   if (r.kind == ResultRecord::Kind::kAlias && r.alias_arg >= 0) {
     return IntoArgument(static_cast<std::size_t>(r.alias_arg));
   }
-  return Refuse("has an undefined result");
+  return Refuse("has an undefined or empty result");
 }
 
 bool StepLowering::IntoArgument(std::size_t arg) {

@@ -34,6 +34,11 @@ PathBuilder Everything() {
   ResultRecord undefined;
   undefined.kind = ResultRecord::Kind::kUndefined;
   step.results.push_back(undefined);
+  ResultRecord empty;
+  empty.kind = ResultRecord::Kind::kEmpty;
+  empty.geometry = F32({2, 0});
+  empty.geometry.key_set = 0x3;
+  step.results.push_back(empty);
   path.InPlace("aten::add_.Tensor", {x, path.External(F32({}))});
   path.last().scalars = {FreeScalar(1)};
   return path;
@@ -56,7 +61,11 @@ TEST(TraceParseTest, EverythingComesBack) {
   EXPECT_EQ(is.context, was.context);
   EXPECT_EQ(is.statics, was.statics);
   EXPECT_TRUE(is.args[0].geometry == was.args[0].geometry);
-  EXPECT_TRUE(is.results[0].geometry == was.results[0].geometry);
+  ASSERT_EQ(is.results.size(), was.results.size());
+  for (std::size_t i = 0; i < was.results.size(); ++i) {
+    EXPECT_EQ(is.results[i].kind, was.results[i].kind) << i;
+    EXPECT_TRUE(is.results[i].geometry == was.results[i].geometry) << i;
+  }
   for (std::size_t i = 0; i < was.scalars.size(); ++i) {
     EXPECT_TRUE(is.scalars[i].value.SameBits(was.scalars[i].value)) << i;
     EXPECT_EQ(is.scalars[i].runtime, was.scalars[i].runtime) << i;

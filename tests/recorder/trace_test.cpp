@@ -146,6 +146,13 @@ const Change kDifferent[] = {
        s->step.results[0].kind = ResultRecord::Kind::kUndefined;
        s->new_slots.pop_back();
      }},
+    {"an empty result",
+     [](NewStep* s) {
+       s->step.results[0].kind = ResultRecord::Kind::kEmpty;
+       s->step.results[0].slot = kNoSlot;
+       s->step.results[0].geometry = F32({0});
+       s->new_slots.pop_back();
+     }},
     {"bytes of a new slot", [](NewStep* s) { s->new_slots[0].bytes += 4; }},
 };
 

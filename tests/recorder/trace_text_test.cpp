@@ -51,12 +51,16 @@ TEST(TraceTextTest, WhatIsNotOrdinaryIsShown) {
   ResultRecord undefined;
   undefined.kind = ResultRecord::Kind::kUndefined;
   step.results.push_back(undefined);
+  ResultRecord empty;
+  empty.kind = ResultRecord::Kind::kEmpty;
+  empty.geometry = F32({0});
+  step.results.push_back(empty);
   EXPECT_EQ(Text(path),
             "  s0: external 1000 bytes\n"
             "  s1: born %0 8 bytes\n"
             "  %0 call my::op(s0 f32[8,4](1,8)+16' ks=9, -) "
             "{d:0.10000000000000001, d:3*#7, i:-2~#0} @1f "
-            "-> s1 f32[2] ks=8001, -\n");
+            "-> s1 f32[2] ks=8001, -, empty f32[0]\n");
 }
 
 TEST(TraceTextTest, ScalarsOfEachType) {

@@ -50,7 +50,9 @@ const Case kBroken[] = {
     {"%2 result 0: s1 is not fresh",
      [](auto* s) { (*s)[2].step.results[0].slot = 1; }},
     {"path: uses 5 of 6 slots",
-     [](auto* s) { (*s)[2].new_slots.push_back({4, -1}); }},
+     [](auto* s) {
+       (*s)[2].new_slots.push_back({4, -1});
+     }},
     {"%1 arg 1: f32[4] ends at byte 16 of 12",
      [](auto* s) { (*s)[1].new_slots[0].bytes = 12; }},
     {"%0 result 0: f32[32,4] ends at byte 512 of 511",
@@ -75,6 +77,11 @@ const Case kBroken[] = {
      [](auto* s) { (*s)[1].step.results[0].alias_arg = 2; }},
     {"%1 result 0: has a slot but is not fresh",
      [](auto* s) { (*s)[1].step.results[0].slot = 1; }},
+    {"%1 result 0: has elements but no storage",
+     [](auto* s) {
+       (*s)[1].step.results[0].kind = ResultRecord::Kind::kEmpty;
+       (*s)[1].step.results[0].geometry = F32({2});
+     }},
     {"%1 scalar 1: a run-time scalar that may not vary",
      [](auto* s) { (*s)[1].step.scalars[1].runtime = true; }},
 };

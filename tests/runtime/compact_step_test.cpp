@@ -39,7 +39,10 @@ void Fill(TraceNode* node) {
   alias.alias_arg = 0;
   ResultRecord undefined;
   undefined.kind = ResultRecord::Kind::kUndefined;
-  node->step.results = {fresh, alias, undefined};
+  ResultRecord empty;
+  empty.kind = ResultRecord::Kind::kEmpty;
+  empty.geometry = Vector(0);
+  node->step.results = {fresh, alias, undefined, empty};
   node->new_slots = {{16, 0}};
 }
 
@@ -61,13 +64,16 @@ TEST(CompactStepTest, HoldsWhatWasRecorded) {
   EXPECT_EQ(step.args()[1].slot, kNoSlot);
   EXPECT_EQ(step.args()[2].form->geometry, Vector(5));
   EXPECT_FALSE(step.args()[2].written);
-  ASSERT_EQ(step.result_count(), 3u);
+  ASSERT_EQ(step.result_count(), 4u);
   EXPECT_EQ(step.results()[0].kind, ResultRecord::Kind::kFresh);
   EXPECT_EQ(step.results()[0].form, step.args()[0].form);
   EXPECT_EQ(step.results()[0].bytes, 16u);
   EXPECT_EQ(step.results()[0].version, 1u);
   EXPECT_EQ(step.results()[1].kind, ResultRecord::Kind::kAlias);
   EXPECT_EQ(step.results()[2].kind, ResultRecord::Kind::kUndefined);
+  EXPECT_EQ(step.results()[3].kind, ResultRecord::Kind::kEmpty);
+  EXPECT_EQ(step.results()[3].form->geometry, Vector(0));
+  EXPECT_EQ(step.results()[3].bytes, 0u);
   ASSERT_EQ(step.scalar_count(), 2u);
   EXPECT_TRUE(step.scalars()[0].SameBits({7, {1, 2}}));
   EXPECT_TRUE(step.scalars()[1].SameBits({7, {3, 4}}));

@@ -410,6 +410,11 @@ void RecordedGroup::RecordResults(const torch::jit::Stack& arguments,
       ++arg;
     }
     if (result.kind == ResultRecord::Kind::kAlias) continue;
+    if (t.storage().nbytes() == 0) {
+      result.kind = ResultRecord::Kind::kEmpty;
+      result.geometry = GeometryOf(t);
+      continue;
+    }
     // A loss in a tensor that became smaller: the rest means nothing.
     if (t.dim() == 0) {
       t.storage().unsafeGetStorageImpl()->set_nbytes(

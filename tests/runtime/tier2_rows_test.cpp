@@ -172,8 +172,7 @@ TEST_P(Tier2RowsTest, GradientsOfALayerNorm) {
   at::set_num_threads(before);
 }
 
-// With the running statistics. (at::batch_norm makes a tensor without elements
-// besides, which ends the group.)
+// With the running statistics.
 TEST_P(Tier2RowsTest, BatchNorm) {
   const at::NoGradGuard no_grad;
   const Tensor x = at::randn({8, 12, 7, 9});
@@ -183,13 +182,29 @@ TEST_P(Tier2RowsTest, BatchNorm) {
   ExpectSame(
       [=] {
         const Tensor m = mean * 2, v = var * 2;
-        const auto [norm, save_mean, save_invstd] =
-            at::native_batch_norm(x * 2, weight, bias, m, v, true, 0.1, 1e-5);
-        const Tensor y = at::relu(norm);
+        const Tensor y = at::relu(
+            at::batch_norm(x * 2, weight, bias, m, v, true, 0.1, 1e-5, false));
         return y * (m + v).view({12, 1, 1});
       },
       &d);
   EXPECT_EQ(d.steps_fused, 8 * d.replays_tier2) << d.to_json();
+}
+
+// Two of its results are empty.
+TEST_P(Tier2RowsTest, BatchNormWithGivenStatistics) {
+  const at::NoGradGuard no_grad;
+  for (const auto type : {at::kFloat, at::kDouble}) {
+    const Tensor x = at::randn({8, 12, 7, 9}, type);
+    const Tensor weight = at::randn({12}, type), bias = at::randn({12}, type);
+    const Tensor mean = at::randn({12}, type), var = at::rand({12}, type);
+    ExpectFused(
+        [=] {
+          const Tensor y = at::batch_norm(x * 2, weight, bias, mean, var, false,
+                                          0.1, 1e-5, false);
+          return at::relu(y) + x;
+        },
+        4);
+  }
 }
 
 TEST_P(Tier2RowsTest, GradientsOfABatchNorm) {
