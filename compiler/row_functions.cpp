@@ -24,6 +24,11 @@ const char* NameOf(RowOp op) {
       return "log_softmax_backward";
     case RowOp::kMoments:
       return "norm_rstd";
+    case RowOp::kMomentsWide:
+      return "norm_rstd_wide";
+    case RowOp::kWelfordMean:
+    case RowOp::kColumnWelfordMean:
+      return "welford_mean";
     case RowOp::kVar:
     case RowOp::kColumnVar:
       return "var";
@@ -77,6 +82,7 @@ bool RowOrderHolds(RowOp op, bool is_double, std::int64_t rows, std::int64_t n,
       return rows > 1 || n < kGrain;
     case RowOp::kVar:
     case RowOp::kStd:
+    case RowOp::kWelfordMean:
     case RowOp::kNorm:
       return n < kGrain;
     case RowOp::kColumnSum:
@@ -91,6 +97,7 @@ bool RowOrderHolds(RowOp op, bool is_double, std::int64_t rows, std::int64_t n,
       return rows * n < kGrain;
     case RowOp::kColumnVar:
     case RowOp::kColumnStd:
+    case RowOp::kColumnWelfordMean:
       return rows < kGrain;
     case RowOp::kSoftmaxBackward:
       return rows == 1 || is_double;

@@ -30,8 +30,10 @@ enum class RowOp {
   kSoftmaxBackward,     // a: the gradient, b: the result
   kLogSoftmaxBackward,  // the same
   kMoments,             // b: TjitRowNumber, eps; out: 1 / sqrt(variance + eps)
+  kMomentsWide,         // the same, the root and the quotient in double
   kVar,                 // b: TjitRowNumber, the correction
   kStd,                 // the same
+  kWelfordMean,
   kSumInTurn,
   kDot,        // b: the other operand
   kNorm,       // b: TjitRowNumber, p: 1, 2 or infinity
@@ -39,6 +41,7 @@ enum class RowOp {
   kColumnMean,
   kColumnVar,  // number: the correction
   kColumnStd,
+  kColumnWelfordMean,
   kColumnAmax,
   kColumnAmin,
   kColumnSumInTurn,  // number: the parts, as many as eager has threads
@@ -49,7 +52,7 @@ enum class RowOp {
   kWholeAmin,
   kWholeNorm,  // number: p, as above
 };
-constexpr int kRowOpCount = 27;
+constexpr int kRowOpCount = 30;
 constexpr bool IsOfWhole(RowOp op) { return op >= RowOp::kWholeSum; }
 constexpr bool IsOfColumns(RowOp op) {
   return op >= RowOp::kColumnSum && !IsOfWhole(op);

@@ -135,10 +135,19 @@ at::Tensor Eager(RowOp op, const at::Tensor& a, const at::Tensor& b) {
           at::native_layer_norm(a, {a.size(1)}, {}, {}, kEps);
       return at::stack({mean.flatten(), rstd.flatten()});
     }
+    case RowOp::kMomentsWide: {  // one group
+      const auto [y, mean, rstd] =
+          at::native_group_norm(a, {}, {}, a.size(0), 1, a.size(1), 1, kEps);
+      return at::stack({mean.flatten(), rstd.flatten()});
+    }
     case RowOp::kVar:
       return at::var(a, at::IntArrayRef{-1}, kCorrection, false);
     case RowOp::kStd:
       return at::std(a, at::IntArrayRef{-1}, kCorrection, false);
+    case RowOp::kWelfordMean:
+      return std::get<1>(at::var_mean(a, at::IntArrayRef{-1}, 1));
+    case RowOp::kColumnWelfordMean:
+      return std::get<1>(at::var_mean(a, at::IntArrayRef{0}, 1));
     case RowOp::kColumnSum:
       return at::sum(a, {0});
     case RowOp::kColumnMean:
@@ -260,7 +269,7 @@ void Compute(const RowFunction& f, const at::Tensor& a, const at::Tensor& b,
   } else if (IsOfColumns(f.op)) {
     RunColumns(f.run_columns, rows, n, a.const_data_ptr(), kCorrection,
                out.data_ptr());
-  } else if (f.op == RowOp::kMoments) {
+  } else if (f.op == RowOp::kMoments || f.op == RowOp::kMomentsWide) {
     const TjitRowNumber eps{kEps, out[0].data_ptr()};
     f.run(rows, n, a.const_data_ptr(), &eps, out[1].data_ptr());
   } else if (f.op == RowOp::kVar || f.op == RowOp::kStd) {
@@ -319,7 +328,8 @@ void Sieve(RowOp op, Check check, std::vector<const RowFunction*>* left) {
        i += is_spot ? 5 : 1) {
     Shape shape = shapes[i];
     // The variance of all elements is another function of eager's.
-    const bool is_var = op == RowOp::kVar || op == RowOp::kStd;
+    const bool is_var =
+        op == RowOp::kVar || op == RowOp::kStd || op == RowOp::kWelfordMean;
     if (is_var) shape.rows = std::max<std::int64_t>(shape.rows, 2);
     if (!RowOrderHolds(op, sizeof(T) == 8, shape.rows, shape.n, threads)) {
       shape.rows = 1;
@@ -386,11 +396,15 @@ std::optional<RowOp> RowProbe::RowOpOf(ir::Op op) {
       return RowOp::kVar;
     case ir::Op::kStd:
       return RowOp::kStd;
+    case ir::Op::kWelfordMean:
+      return RowOp::kWelfordMean;
     case ir::Op::kNorm:
       return RowOp::kNorm;
     case ir::Op::kNormMean:
     case ir::Op::kNormRstd:
       return RowOp::kMoments;
+    case ir::Op::kNormRstdWide:
+      return RowOp::kMomentsWide;
     case ir::Op::kSumInTurn:
       return RowOp::kSumInTurn;
     case ir::Op::kDot:
@@ -410,6 +424,8 @@ std::optional<RowOp> RowProbe::ColumnOpOf(ir::Op op) {
       return RowOp::kColumnVar;
     case ir::Op::kStd:
       return RowOp::kColumnStd;
+    case ir::Op::kWelfordMean:
+      return RowOp::kColumnWelfordMean;
     case ir::Op::kSumInTurn:
       return RowOp::kColumnSumInTurn;
     case ir::Op::kDot:

@@ -55,6 +55,7 @@ struct Std {
   }
 };
 
+struct WelfordMean : Mean {};
 struct NormMean : Mean {};
 
 struct NormRstd {
@@ -63,6 +64,8 @@ struct NormRstd {
     return 1 / std::sqrt(Var::Eval(x, n, 0) + eps);
   }
 };
+
+struct NormRstdWide : NormRstd {};
 
 struct SumInTurn : Sum {};
 struct Dot : Sum {};  // over the products

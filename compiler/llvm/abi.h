@@ -82,8 +82,8 @@ using TjitTailFn = void (*)(std::int64_t n, const void* a, const void* b,
                             double s, double t, double u);
 
 // b of an op with a scalar (var, norm_rstd). norm_mean and norm_rstd are one
-// function: out is for what the latter computes, `mean` for the former; either
-// may be null.
+// function, and norm_mean and norm_rstd_wide another: out is for what the
+// latter computes, `mean` for the former; either may be null.
 struct TjitRowNumber {
   double number;
   void* mean;

@@ -8,6 +8,14 @@ namespace tjit::llvm_backend {
 
 using llvm::Value;
 
+namespace {
+
+bool IsRstd(ir::Op op) {
+  return op == ir::Op::kNormRstd || op == ir::Op::kNormRstdWide;
+}
+
+}  // namespace
+
 CallEmitter::CallEmitter(const LoopContext& loop)
     : loop_(loop), b_(loop.frame.builder()) {}
 
@@ -91,19 +99,21 @@ void CallEmitter::Rows(const Step& step, const Arrays& in, Value* rows) {
        {rows, Length(), in[0], second, out});
 }
 
-// Of norm_mean and the norm_rstd right behind it, over the same rows: the other
-// one. Of two norms over the same rows each has its own mean.
+// Of norm_mean and the norm_rstd or norm_rstd_wide right behind it, over the
+// same rows: the other one. Of two norms over the same rows each has its own
+// mean.
 const Step* CallEmitter::PartnerOf(const Step& step) const {
   const bool is_mean = step.op == ir::Op::kNormMean;
-  if (!is_mean && step.op != ir::Op::kNormRstd) return nullptr;
+  if (!is_mean && !IsRstd(step.op)) return nullptr;
   const std::vector<Step>& steps = loop_.code.steps;
   const std::ptrdiff_t at = &step - steps.data() + (is_mean ? 1 : -1);
   if (at < 0 || at >= static_cast<std::ptrdiff_t>(steps.size())) {
     return nullptr;
   }
   const Step& other = steps[static_cast<std::size_t>(at)];
-  const ir::Op wanted = is_mean ? ir::Op::kNormRstd : ir::Op::kNormMean;
-  if (other.op != wanted || !other.is_row_call) return nullptr;
+  const bool is_partner =
+      is_mean ? IsRstd(other.op) : other.op == ir::Op::kNormMean;
+  if (!is_partner || !other.is_row_call) return nullptr;
   const Source& mine = step.sources[0];
   const Source& its = other.sources[0];
   return its.kind == mine.kind && its.value == mine.value &&

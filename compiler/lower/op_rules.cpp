@@ -15,8 +15,8 @@ Rules* MakeRules() {
   auto* rules = new Rules;
   for (const auto family :
        {BatchNormRules(), PointwiseRules(), CompositeRules(), DataRules(),
-        JoinRules(), ListRules(), LossRules(), NormRules(), NormBackwardRules(),
-        ReduceRules(), RowRules(), TailRules()}) {
+        GroupNormRules(), JoinRules(), ListRules(), LossRules(), NormRules(),
+        NormBackwardRules(), ReduceRules(), RowRules(), TailRules()}) {
     for (const OpRule& rule : family) {
       for (const std::string_view name :
            {rule.functional, rule.in_place, rule.out}) {

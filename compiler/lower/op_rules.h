@@ -33,6 +33,7 @@ absl::Span<const OpRule> BatchNormRules();
 absl::Span<const OpRule> PointwiseRules();
 absl::Span<const OpRule> CompositeRules();
 absl::Span<const OpRule> DataRules();
+absl::Span<const OpRule> GroupNormRules();
 absl::Span<const OpRule> JoinRules();
 absl::Span<const OpRule> ListRules();
 absl::Span<const OpRule> LossRules();

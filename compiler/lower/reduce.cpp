@@ -100,23 +100,38 @@ Node ReduceColumns(StepLowering& s, Op op, const Node& x,
              : s.ReduceLeading(op, x, dims, number);
 }
 
-// (input, dims, correction, keepdim)
-bool Deviation(StepLowering& s, const OpRule& rule) {
-  Input in;
-  Node correction = StepLowering::Number(1.0);
-  if (!Load(s, rule.spec, &in)) return false;
+// What is made of one row or column by Welford's formula.
+bool StoreDeviation(StepLowering& s, Op op, const Input& in,
+                    const Node* correction) {
   const auto& [x, dims, keepdim] = in;
-  if (s.HasScalar(0) && !s.Scalar(0, &correction)) return false;
   if (s.target_dtype() != x.dtype) return s.Refuse("converts what it adds");
   std::int64_t results = 1;
   for (const Dim& dim : s.target_dims()) results *= dim.size;
   if (results == 1) return s.Refuse("reduces all to one number");
   if (dims == std::vector<int>{static_cast<int>(x.dims.size()) - 1}) {
     return HasRows(s, 0, dims) &&
-           s.Store(s.Reduce(rule.op, x, dims, keepdim, &correction));
+           s.Store(s.Reduce(op, x, dims, keepdim, correction));
   }
   return HasColumns(s, 0, dims) &&
-         s.Store(ReduceColumns(s, rule.op, x, dims, keepdim, &correction));
+         s.Store(ReduceColumns(s, op, x, dims, keepdim, correction));
+}
+
+// (input, dims, correction, keepdim)
+bool Deviation(StepLowering& s, const OpRule& rule) {
+  Input in;
+  Node correction = StepLowering::Number(1.0);
+  return Load(s, rule.spec, &in) &&
+         (!s.HasScalar(0) || s.Scalar(0, &correction)) &&
+         StoreDeviation(s, rule.op, in, &correction);
+}
+
+// The same, and the mean.
+bool DeviationAndMean(StepLowering& s, const OpRule& rule) {
+  Input in;
+  return Deviation(s, rule) && s.Into(1) && s.Tensor(0, &in.x) &&
+         DimsOf(s, rule.spec, static_cast<int>(in.x.dims.size()), &in.dims,
+                &in.keepdim) &&
+         StoreDeviation(s, Op::kWelfordMean, in, nullptr);
 }
 
 bool ReduceFloats(StepLowering& s, Op op, const Node& x,
@@ -192,6 +207,7 @@ constexpr OpRule kRules[] = {
      Op::kVar, "o"},
     {"aten::std.correction", "", "aten::std.correction_out", Deviation,
      Op::kStd, "o"},
+    {"aten::var_mean.correction", "", "", DeviationAndMean, Op::kVar, "o"},
     {"aten::linalg_vector_norm", "", "aten::linalg_vector_norm.out", Norm,
      Op::kNorm, "ot"},
     {"aten::norm.ScalarOpt_dim", "", "aten::norm.out", Norm, Op::kNorm, "l"},

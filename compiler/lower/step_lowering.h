@@ -103,6 +103,7 @@ class StepLowering {
   Node Reduce(ir::Op op, const std::vector<Node>& nodes,
               const std::vector<int>& dims, bool keepdim, const Node* number);
   // Values in between, of sizes of their own; a reduction keeps its dims.
+  // `number`: of ops with a scalar.
   Node ApplyAt(const Dims& dims, ir::Op op, const std::vector<Node>& nodes);
   Node ReduceAt(ir::Op op, const std::vector<Node>& nodes,
                 const std::vector<int>& dims, const Node& number);

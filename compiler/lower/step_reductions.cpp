@@ -1,6 +1,7 @@
 // The ops of a step that have dims: reductions, row ops, and values of sizes of
 // their own.
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "compiler/lower/step_lowering.h"
@@ -36,7 +37,9 @@ Node StepLowering::ReduceAt(Op op, const std::vector<Node>& nodes,
   for (const Node& node : nodes) {
     operands.push_back(Broadcast(node, nodes[0].dims).operand);
   }
-  operands.push_back(number.operand);
+  if (std::string_view(InfoOf(op).operands).back() == 's') {
+    operands.push_back(number.operand);
+  }
   for (const int d : dims) result.dims[static_cast<std::size_t>(d)] = Dim{};
   result.operand =
       builder_.Use(builder_.Emit(op, std::move(operands), dims, true));

@@ -1,7 +1,7 @@
 // Mean and 1 / sqrt(variance + eps) of one row, in the order of eager's layer
-// norm: Welford's formula over 16 vectors, such chunks joined in pairs, pairs
-// of pairs and so on; then the elements that fill no vector, and the lanes.
-// Tested by: tests/compiler/row_functions_test.cpp
+// and group norm: Welford's formula over 16 vectors, such chunks joined in
+// pairs, pairs of pairs and so on; then the elements that fill no vector, and
+// the lanes. Tested by: tests/compiler/row_functions_test.cpp
 #pragma once
 
 #include "compiler/row_functions/sums.h"
@@ -97,9 +97,10 @@ inline Moments<Vector<Isa, T>> MomentsOfVectors(const T* x, std::int64_t n) {
   return level[0];
 }
 
-// The mean and 1 / sqrt(variance + eps), where they are wanted.
-template <class Isa, class T, bool kContracts>
-inline void MomentsOfRow(const T* x, std::int64_t n, T eps, T* mean_out,
+// The mean and 1 / sqrt(variance + eps), the latter in the type of eps, where
+// they are wanted.
+template <class Isa, class T, bool kContracts, class Root>
+inline void MomentsOfRow(const T* x, std::int64_t n, Root eps, T* mean_out,
                          T* rstd_out) {
   constexpr int kWidth = kLanes<Isa, T>;
   const Moments<Vector<Isa, T>> vectors =
@@ -120,7 +121,8 @@ inline void MomentsOfRow(const T* x, std::int64_t n, T eps, T* mean_out,
   }
   if (mean_out != nullptr) *mean_out = all.mean;
   if (rstd_out == nullptr) return;
-  *rstd_out = T(1) / Isa::Sqrt(all.squares / static_cast<T>(n) + eps);
+  const Root var = all.squares / static_cast<T>(n);
+  *rstd_out = static_cast<T>(Root(1) / Isa::Sqrt(var + eps));
 }
 
 }  // namespace

@@ -14,14 +14,14 @@
 #include "compiler/row_functions/norms.h"
 #include "compiler/row_functions/softmax.h"
 #include "compiler/row_functions/turns.h"
-#include "compiler/row_functions/welford.h"
+#include "compiler/row_functions/welford_means.h"
 #include "compiler/row_functions/whole.h"
 
 namespace tjit::rows {
 namespace {
 
-// RowOp::kMoments, kVar and kStd.
-template <class Isa, class T, bool kContracts>
+// RowOp::kMoments, kMomentsWide, kVar and kStd.
+template <class Isa, class T, bool kContracts, class Root>
 void RunMoments(std::int64_t rows, std::int64_t n, const void* a, const void* b,
                 void* out) {
   const auto* number = static_cast<const TjitRowNumber*>(b);
@@ -29,7 +29,7 @@ void RunMoments(std::int64_t rows, std::int64_t n, const void* a, const void* b,
   T* mean = static_cast<T*>(number->mean);
   T* rstd = static_cast<T*>(out);
   for (std::int64_t i = 0; i < rows; ++i, x += n) {
-    MomentsOfRow<Isa, T, kContracts>(x, n, static_cast<T>(number->number),
+    MomentsOfRow<Isa, T, kContracts>(x, n, static_cast<Root>(number->number),
                                      mean == nullptr ? nullptr : mean + i,
                                      rstd == nullptr ? nullptr : rstd + i);
   }
@@ -52,6 +52,9 @@ void Run(std::int64_t rows, std::int64_t n, const void* a, const void* b,
   T* z = static_cast<T*>(out);
   if constexpr (op == RowOp::kLogSoftmax) {
     return LogSoftmaxOfRows<Isa, T>(rows, n, x, z);
+  }
+  if constexpr (op == RowOp::kWelfordMean) {
+    return WelfordMeansOfRows<Isa, T>(rows, n, x, z);
   }
   for (std::int64_t i = 0; i < rows; ++i, x += n) {
     if constexpr (op == RowOp::kSum) {
@@ -78,7 +81,7 @@ void Run(std::int64_t rows, std::int64_t n, const void* a, const void* b,
 
 struct FunctionList {
   constexpr void Add(const RowFunction& function) { at[count++] = function; }
-  RowFunction at[80] = {};
+  RowFunction at[96] = {};
   int count = 0;
 };
 
@@ -100,7 +103,9 @@ constexpr void AddContracting(FunctionList* list) {
   Add<Isa, T, RowOp::kSoftmaxBackward, kContracts>(list);
   Add<Isa, T, RowOp::kLogSoftmaxBackward, kContracts>(list, true);
   list->Add({RowOp::kMoments, sizeof(T) == 8, kContracts, false,
-             RunMoments<Isa, T, kContracts>});
+             RunMoments<Isa, T, kContracts, T>});
+  list->Add({RowOp::kMomentsWide, sizeof(T) == 8, kContracts, false,
+             RunMoments<Isa, T, kContracts, double>});
   Add<Isa, T, RowOp::kDot, kContracts>(list);
   AddColumns<T, TurnColumns<Isa, T, true, kContracts>>(RowOp::kColumnDot, list,
                                                        kContracts);
@@ -126,6 +131,8 @@ constexpr void AddAll(FunctionList* list) {
   AddColumns<T, SumColumns<Isa, T, true>>(RowOp::kColumnMean, list);
   AddColumns<T, VarColumns<Isa, T, false>>(RowOp::kColumnVar, list);
   AddColumns<T, VarColumns<Isa, T, true>>(RowOp::kColumnStd, list);
+  Add<Isa, T, RowOp::kWelfordMean>(list);
+  AddColumns<T, WelfordMeanColumns<Isa, T>>(RowOp::kColumnWelfordMean, list);
   AddColumns<T, ExtremeColumns<Isa, T, true>>(RowOp::kColumnAmax, list);
   AddColumns<T, ExtremeColumns<Isa, T, false>>(RowOp::kColumnAmin, list);
   AddColumns<T, SumWhole<Isa, T, false>>(RowOp::kWholeSum, list);

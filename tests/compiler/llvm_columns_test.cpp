@@ -101,8 +101,8 @@ void ExpectSame(const std::string& text, int loops) {
 
 TEST(LlvmColumnsTest, EachFunctionAlone) {
   for (const std::string type : {"f32", "f64"}) {
-    for (const std::string op :
-         {"sum", "mean", "var", "std", "amax", "amin", "sum_in_turn"}) {
+    for (const std::string op : {"sum", "mean", "var", "std", "welford_mean",
+                                 "amax", "amin", "sum_in_turn"}) {
       const bool has_number = op[0] == 'v' || op[0] == 's';
       const std::string number = has_number && op != "sum" ? ", 1" : "";
       ExpectSame("func f(n0, n1) {\n  external %0: " + type +
@@ -229,6 +229,19 @@ TEST(LlvmColumnsTest, LayerNorm) {
   %1 = norm_mean f64[n0] %0[n0,n1] dims=[1]
   %2 = sub f64[n0,n1] %0[n0,n1], %1[n0,n1](1,0), 1
   return %2
+})",
+             1);
+}
+
+// The mean is of the function beside it, which differs only in the root.
+TEST(LlvmColumnsTest, GroupNorm) {
+  ExpectSame(R"(func f(n0, n1) {
+  external %0: f32[n0*n1]
+  %1 = norm_mean f32[n0] %0[n0,n1] dims=[1]
+  %2 = norm_rstd_wide f32[n0] %0[n0,n1], 1e-05 dims=[1]
+  %3 = sub f32[n0,n1] %0[n0,n1], %1[n0,n1](1,0), 1
+  %4 = mul f32[n0,n1] %3, %2[n0,n1](1,0)
+  return %4, %1
 })",
              1);
 }

@@ -133,8 +133,8 @@ TEST(LowerRulesTest, NamesAreGivenOnce) {
   std::size_t names = 0;
   for (const auto family :
        {BatchNormRules(), PointwiseRules(), CompositeRules(), DataRules(),
-        JoinRules(), ListRules(), LossRules(), NormRules(), NormBackwardRules(),
-        ReduceRules(), RowRules(), TailRules()}) {
+        GroupNormRules(), JoinRules(), ListRules(), LossRules(), NormRules(),
+        NormBackwardRules(), ReduceRules(), RowRules(), TailRules()}) {
     for (const OpRule& rule : family) {
       for (const std::string_view name :
            {rule.functional, rule.in_place, rule.out}) {

@@ -228,23 +228,42 @@ TEST(RowFunctionsTest, SoftmaxSumsUpToOneAndLogSoftmaxIsItsLogarithm) {
 }
 
 TEST(RowFunctionsTest, MomentsOfTheSameNumberAreThatAndOneOverRootOfEps) {
-  ForAll(RowOp::kMoments, [](const RowFunction& f, auto zero) {
+  for (const RowOp op : {RowOp::kMoments, RowOp::kMomentsWide}) {
+    ForAll(op, [](const RowFunction& f, auto zero) {
+      using T = decltype(zero);
+      for (const std::int64_t n : kLengths) {
+        const std::vector<T> x(static_cast<std::size_t>(2 * n), T(3));
+        T mean[2], rstd[2];
+        const TjitRowNumber both{0.25, mean}, one{0.25, nullptr};
+        f.run(2, n, x.data(), &both, rstd);
+        EXPECT_EQ(mean[0], 3) << n;
+        EXPECT_EQ(mean[1], 3) << n;
+        EXPECT_EQ(rstd[0], 2) << n;
+        EXPECT_EQ(rstd[1], 2) << n;
+        rstd[0] = 0;
+        f.run(1, n, x.data(), &one, rstd);
+        EXPECT_EQ(rstd[0], 2) << n;
+        mean[0] = 0;
+        f.run(1, n, x.data(), &both, nullptr);
+        EXPECT_EQ(mean[0], 3) << n;
+      }
+    });
+  }
+}
+
+// What a float cannot hold of eps counts.
+TEST(RowFunctionsTest, TheRootOfWideMomentsIsOfDoubles) {
+  constexpr double kEps = 1e-5;
+  ForAll(RowOp::kMomentsWide, [](const RowFunction& f, auto zero) {
     using T = decltype(zero);
-    for (const std::int64_t n : kLengths) {
-      const std::vector<T> x(static_cast<std::size_t>(2 * n), T(3));
-      T mean[2], rstd[2];
-      const TjitRowNumber both{0.25, mean}, one{0.25, nullptr};
-      f.run(2, n, x.data(), &both, rstd);
-      EXPECT_EQ(mean[0], 3) << n;
-      EXPECT_EQ(mean[1], 3) << n;
-      EXPECT_EQ(rstd[0], 2) << n;
-      EXPECT_EQ(rstd[1], 2) << n;
-      rstd[0] = 0;
-      f.run(1, n, x.data(), &one, rstd);
-      EXPECT_EQ(rstd[0], 2) << n;
-      mean[0] = 0;
-      f.run(1, n, x.data(), &both, nullptr);
-      EXPECT_EQ(mean[0], 3) << n;
+    for (int i = 1; i < 200; ++i) {
+      const std::vector<T> x = {T(i), T(-i)};  // a variance of i * i
+      const TjitRowNumber eps{kEps, nullptr};
+      T rstd = 0;
+      f.run(1, 2, x.data(), &eps, &rstd);
+      EXPECT_EQ(rstd, static_cast<T>(
+                          1 / std::sqrt(static_cast<double>(i * i) + kEps)))
+          << i;
     }
   });
 }

@@ -256,6 +256,8 @@ TEST(IrAgainstEagerTest, ReductionsAndRows) {
       {"mean", "", true, [](const Tensor& x) { return at::mean(x, {1}); }},
       {"var", ", 1", false, [](const Tensor& x) { return at::var(x, {1}); }},
       {"std", ", 1", false, [](const Tensor& x) { return at::std(x, {1}); }},
+      {"welford_mean", "", false,
+       [](const Tensor& x) { return at::mean(x, {1}); }},
       {"norm_mean", "", true, [](const Tensor& x) { return at::mean(x, {1}); }},
       {"sum_in_turn", ", 1", true,
        [](const Tensor& x) { return at::sum(x, {1}); }},
@@ -266,6 +268,12 @@ TEST(IrAgainstEagerTest, ReductionsAndRows) {
          const auto rows = x.transpose(1, 2).contiguous();
          const auto all = at::native_layer_norm(rows, {7}, {}, {}, 0.5);
          return std::get<2>(all).squeeze(-1).to(x.scalar_type());
+       }},
+      {"norm_rstd_wide", ", 0.5", false,
+       [](const Tensor& x) {
+         const auto rows = x.transpose(1, 2).contiguous();
+         const auto all = at::native_group_norm(rows, {}, {}, 3, 5, 7, 5, 0.5);
+         return std::get<2>(all).to(x.scalar_type());
        }},
       {"norm", ", 2", false,
        [](const Tensor& x) { return at::norm(x, 2, {1}, false); }},

@@ -1,5 +1,5 @@
-// Batch norm and its gradients: what is lowered has eager's bits, for all
-// layouts, types and numbers of threads; the rest is refused.
+// Batch norm, group norm and their gradients: what is lowered has eager's bits,
+// for all layouts, types and numbers of threads; the rest is refused.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
@@ -178,6 +178,116 @@ TEST(LowerNormsTest, GradientsOfBatchNormsThatAreRefused) {
               HasSubstr("two channels or places"));
   EXPECT_THAT(why(Numbers({2, 2, 70, 70}, at::kFloat, 1)),
               HasSubstr("rows that are long"));
+}
+
+// given: 0 no parameters, 1 the weight, 2 the bias too, 3 the bias alone.
+std::string CompareGroupNorm(const Tensor& x, std::int64_t groups, int given) {
+  RecordedGroup group;
+  const std::int64_t channels = x.size(1);
+  const Tensor weight = Numbers({channels}, x.scalar_type(), 1);
+  const Tensor bias = Numbers({channels}, x.scalar_type(), 2);
+  const Tensor in = group.Call("aten::mul.Tensor", {x, x});
+  const bool has_weight = given == 1 || given == 2;
+  const Tensor y =
+      group.Call("aten::native_group_norm",
+                 {in, has_weight ? IValue(weight) : IValue(),
+                  given > 1 ? IValue(bias) : IValue(), x.size(0), channels,
+                  x.numel() / x.size(0) / channels, groups, 1e-5});
+  for (const Tensor& t : std::vector<Tensor>(group.results())) {
+    if (t.defined()) group.Call("aten::mul.Tensor", {t, t});
+  }
+  return group.Compare();
+}
+
+TEST(LowerNormsTest, GroupNorms) {
+  for (const at::ScalarType type : kTypes) {
+    for (const int given : {0, 1, 2, 3}) {
+      for (const auto& sizes : std::vector<std::vector<std::int64_t>>{
+               {5, 6, 4, 7}, {1, 16, 8, 8}, {2, 10, 33}, {3, 4}, {7, 8, 1}}) {
+        const Tensor x = Numbers(sizes, type, 9);
+        EXPECT_EQ(CompareGroupNorm(x, 2, given), "") << x.sizes() << given;
+        EXPECT_EQ(CompareGroupNorm(at::randn(sizes, type), 1, given), "");
+      }
+    }
+    for (int i = 0; i < 100; ++i) {  // a rounding that differs may be rare
+      EXPECT_EQ(CompareGroupNorm(at::randn({2, 40, 9}, type), 20, 2), "");
+    }
+  }
+}
+
+TEST(LowerNormsTest, GroupNormsThatAreRefused) {
+  const Tensor x = Numbers({4, 6, 5, 5}, at::kFloat, 10);
+  EXPECT_THAT(
+      CompareGroupNorm(x.contiguous(at::MemoryFormat::ChannelsLast), 2, 2),
+      HasSubstr("not row-major"));
+  EXPECT_THAT(CompareGroupNorm(Numbers({4, 6}, at::kFloat, 1), 6, 2),
+              HasSubstr("less than two elements"));
+  EXPECT_THAT(CompareGroupNorm(Numbers({2, 2, 70, 70}, at::kFloat, 1), 1, 2),
+              HasSubstr("rows that are long"));
+  EXPECT_THAT(CompareGroupNorm(x.to(at::kBFloat16), 2, 2),
+              HasSubstr("another type than f32 and f64"));
+}
+
+std::string CompareGroupGradients(const Tensor& x, std::int64_t groups,
+                                  bool has_weight, int mask, int threads) {
+  RecordedGroup group;
+  group.SetThreads(threads);
+  const at::ScalarType type = x.scalar_type();
+  const std::int64_t images = x.size(0), channels = x.size(1);
+  const Tensor weight = Numbers({channels}, type, 1);
+  const Tensor y = Numbers(x.sizes(), type, 5);
+  const Tensor gradient = group.Call("aten::mul.Tensor", {y, y});
+  const Tensor mean = at::randn({images, groups}, type);
+  const Tensor rstd = at::rand({images, groups}, type);
+  const c10::List<bool> wanted(
+      {(mask & 1) != 0, (mask & 2) != 0, (mask & 4) != 0});
+  group.Call("aten::native_group_norm_backward",
+             {gradient, x, mean, rstd, has_weight ? IValue(weight) : IValue(),
+              images, channels, x.numel() / images / channels, groups, wanted});
+  for (const Tensor& t : std::vector<Tensor>(group.results())) {
+    if (t.defined()) group.Call("aten::mul.Tensor", {t, t});
+  }
+  return group.Compare();
+}
+
+// With 1 to 20 channels in a group: vectors and all lengths of what is left.
+TEST(LowerNormsTest, GradientsOfGroupNorms) {
+  const int before = at::get_num_threads();
+  for (const int threads : {1, 2, 3}) {
+    at::set_num_threads(threads);
+    for (std::int64_t width = 1; width <= 20; ++width) {
+      const Tensor x = at::randn({5, 3 * width, 3, 5});
+      EXPECT_EQ(CompareGroupGradients(x, 3, true, 7, threads), "") << width;
+      EXPECT_EQ(CompareGroupGradients(x, 3, false, 1, threads), "") << width;
+      const Tensor one = at::randn({1, width + 1, 37});
+      EXPECT_EQ(CompareGroupGradients(one, 1, true, 7, threads), "") << width;
+    }
+    const Tensor x = Numbers({4, 64, 2, 5}, at::kFloat, 10);
+    EXPECT_EQ(CompareGroupGradients(x, 2, true, 1, threads), "");
+    EXPECT_EQ(CompareGroupGradients(x, 2, true, 6, threads), "");
+    EXPECT_EQ(
+        CompareGroupGradients(at::randn({2, 512, 4}), 2, true, 7, threads), "");
+  }
+  at::set_num_threads(before);
+}
+
+TEST(LowerNormsTest, GradientsOfGroupNormsThatAreRefused) {
+  const auto why = [](const Tensor& x, int threads = 1) {
+    return CompareGroupGradients(x, 1, true, 7, threads);
+  };
+  const Tensor x = Numbers({4, 6, 5, 5}, at::kFloat, 10);
+  EXPECT_THAT(why(x.contiguous(at::MemoryFormat::ChannelsLast)),
+              HasSubstr("not row-major"));
+  EXPECT_THAT(why(Numbers({4, 6}, at::kFloat, 1)),
+              HasSubstr("less than two elements"));
+  EXPECT_THAT(why(Numbers({2, 1, 9}, at::kFloat, 1)),
+              HasSubstr("less than two channels"));
+  EXPECT_THAT(why(Numbers({2, 300, 2}, at::kFloat, 1)),
+              HasSubstr("groups of many channels"));
+  EXPECT_THAT(why(Numbers({2, 2, 70, 70}, at::kFloat, 1)),
+              HasSubstr("rows that are long"));
+  EXPECT_THAT(why(x, 0), HasSubstr("on several threads"));
+  EXPECT_THAT(why(x.to(at::kDouble)), HasSubstr("products of f64"));
 }
 
 }  // namespace

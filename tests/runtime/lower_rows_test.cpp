@@ -383,6 +383,31 @@ TEST(LowerRowsTest, ReductionsOfAllThatAreRefused) {
   }
 }
 
+// Of rows and of columns.
+TEST(LowerRowsTest, VariancesWithMeans) {
+  for (const at::ScalarType type : kTypes) {
+    const char* op = "aten::var_mean.correction";
+    for (const std::int64_t n : {2, 3, 17, 100}) {
+      for (const std::int64_t dim : {-1, 0}) {
+        for (const bool keepdim : {false, true}) {
+          RecordedGroup group;
+          const Tensor x = Numbers({19, n}, type, 3);
+          const Tensor y = group.Call("aten::mul.Tensor", {x, x});
+          group.Call(op, {y, std::vector<std::int64_t>{dim}, 1.5, keepdim});
+          for (const Tensor& t : std::vector<Tensor>(group.results())) {
+            group.Call("aten::mul.Tensor", {t, t});
+          }
+          EXPECT_EQ(group.Compare(), "") << op << " " << n << " " << dim;
+        }
+      }
+    }
+    RecordedGroup all;
+    all.Call(op, {Numbers({3, 30}, type, 3), std::vector<std::int64_t>{0, 1},
+                  IValue(), false});
+    EXPECT_EQ(all.ExpectRefused("reduces all to one number"), "");
+  }
+}
+
 TEST(LowerRowsTest, VariancesOfRows) {
   for (const at::ScalarType type : kTypes) {
     for (const std::int64_t n : {2, 3, 17, 100}) {

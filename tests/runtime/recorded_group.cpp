@@ -202,7 +202,8 @@ bool EagersFunctions(ir::Op op, ir::DType dtype, const void* const* in,
 // Of those that are called here with optional arguments.
 bool HasTypedWrapper(const std::string& op) {
   return op == "aten::sum" || op == "aten::mean" || op == "aten::var" ||
-         op == "aten::std" || op == "aten::linalg_vector_norm";
+         op == "aten::std" || op == "aten::var_mean" ||
+         op == "aten::linalg_vector_norm";
 }
 
 // No op of eager's returns these; the functions that the probe found have its
@@ -242,12 +243,17 @@ at::Tensor EagersRows(const ir::RowsCall& call, const at::Tensor& a,
       return at::var(several, {{dim}}, call.number).narrow(0, 0, results);
     case ir::Op::kStd:
       return at::std(several, {{dim}}, call.number).narrow(0, 0, results);
+    case ir::Op::kWelfordMean:
+      return std::get<1>(at::var_mean(several, {{dim}})).narrow(0, 0, results);
     case ir::Op::kNormMean:
       return std::get<1>(
           at::native_layer_norm(a, {a.size(1)}, {}, {}, call.number));
     case ir::Op::kNormRstd:
       return std::get<2>(
           at::native_layer_norm(a, {a.size(1)}, {}, {}, call.number));
+    case ir::Op::kNormRstdWide:
+      return std::get<2>(
+          at::native_group_norm(a, {}, {}, 1, 1, a.numel(), 1, call.number));
     case ir::Op::kNorm:
       return at::linalg_vector_norm(a, call.number, {{dim}});
     case ir::Op::kAmax:

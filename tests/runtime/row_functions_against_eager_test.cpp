@@ -46,10 +46,19 @@ at::Tensor Eager(RowOp op, const at::Tensor& a, const at::Tensor& b) {
       const auto all = at::native_layer_norm(a, {a.size(1)}, {}, {}, kEps);
       return at::stack({std::get<1>(all), std::get<2>(all)});
     }
+    case RowOp::kMomentsWide: {
+      const auto all = at::native_group_norm(a.unsqueeze(1), {}, {}, a.size(0),
+                                             1, a.size(1), 1, kEps);
+      return at::stack({std::get<1>(all), std::get<2>(all)});
+    }
     case RowOp::kVar:
       return a.var(at::IntArrayRef{-1}, kCorrection, false);
     case RowOp::kStd:
       return a.std(at::IntArrayRef{-1}, kCorrection, false);
+    case RowOp::kWelfordMean:
+      return std::get<1>(at::var_mean(a, {-1}));
+    case RowOp::kColumnWelfordMean:
+      return std::get<1>(at::var_mean(a, {0}));
     case RowOp::kColumnSum:
       return a.sum(0);
     case RowOp::kColumnMean:
@@ -88,8 +97,8 @@ at::Tensor Computed(const RowFunction& f, const at::Tensor& a,
   at::Tensor out = at::empty_like(like);
   const std::int64_t rows = a.size(0);
   const std::int64_t n = a.size(1);
-  const TjitRowNumber eps{
-      kEps, f.op == RowOp::kMoments ? out[0].data_ptr() : nullptr};
+  const bool has_mean = f.op == RowOp::kMoments || f.op == RowOp::kMomentsWide;
+  const TjitRowNumber eps{kEps, has_mean ? out[0].data_ptr() : nullptr};
   const TjitRowNumber correction{kCorrection, nullptr};
   if (IsInTurn(f.op)) {
     RunInTurn(f, a, b, out);
@@ -111,7 +120,7 @@ at::Tensor Computed(const RowFunction& f, const at::Tensor& a,
   } else if (IsOfColumns(f.op)) {
     RunColumns(f.run_columns, rows, n, a.const_data_ptr(), kCorrection,
                out.data_ptr());
-  } else if (f.op == RowOp::kMoments) {
+  } else if (has_mean) {
     f.run(rows, n, a.const_data_ptr(), &eps, out[1].data_ptr());
   } else if (f.op == RowOp::kVar || f.op == RowOp::kStd) {
     f.run(rows, n, a.const_data_ptr(), &correction, out.data_ptr());
@@ -286,7 +295,8 @@ TEST(RowOrder, IsAnotherOneWhereEagerSplitsRows) {
 TEST(RowProbeTable, HasAnEntryForEachReductionOfColumns) {
   for (const ir::Op op :
        {ir::Op::kSum, ir::Op::kMean, ir::Op::kVar, ir::Op::kStd,
-        ir::Op::kSumInTurn, ir::Op::kDot, ir::Op::kAmax, ir::Op::kAmin}) {
+        ir::Op::kWelfordMean, ir::Op::kSumInTurn, ir::Op::kDot, ir::Op::kAmax,
+        ir::Op::kAmin}) {
     for (const ir::DType dtype : {ir::DType::kF32, ir::DType::kF64}) {
       const TjitMath* entry = TheProbe().ForColumns(op, dtype);
       ASSERT_NE(entry, nullptr);

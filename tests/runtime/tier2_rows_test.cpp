@@ -227,6 +227,58 @@ TEST_P(Tier2RowsTest, GradientsOfABatchNorm) {
   }
 }
 
+TEST_P(Tier2RowsTest, GroupNorm) {
+  const at::NoGradGuard no_grad;
+  for (const auto type : {at::kFloat, at::kDouble}) {
+    const Tensor x = at::randn({8, 12, 7, 9}, type);
+    const Tensor weight = at::randn({12}, type), bias = at::randn({12}, type);
+    ExpectFused(
+        [=] { return at::relu(at::group_norm(x * 2, 3, weight, bias)) + x; },
+        4);
+    ExpectFused([=] { return at::group_norm(x + 1, 4) * x; }, 3);
+  }
+}
+
+TEST_P(Tier2RowsTest, GradientsOfAGroupNorm) {
+  const at::NoGradGuard no_grad;
+  const int before = at::get_num_threads();
+  for (const int threads : {1, 2}) {
+    at::set_num_threads(threads);
+    const Tensor x = at::randn({8, 24, 7, 9});
+    const Tensor gradient = at::randn({8, 24, 7, 9});
+    const Tensor weight = at::randn({24});
+    const Tensor mean = at::randn({8, 2});
+    const Tensor rstd = at::rand({8, 2});
+    ExpectFused(
+        [=] {
+          const auto [dx, dweight, dbias] = at::native_group_norm_backward(
+              at::threshold_backward(gradient, x, 0), x, mean, rstd, weight, 8,
+              24, 63, 2, {true, true, true});
+          return dx + (dweight * dbias).view({24, 1, 1});
+        },
+        4);
+  }
+  at::set_num_threads(before);
+}
+
+TEST_P(Tier2RowsTest, VariancesWithMeans) {
+  for (const auto type : {at::kFloat, at::kDouble}) {
+    const Tensor x = at::randn({90, 70}, type);
+    ExpectFused(
+        [=] {
+          const auto [var, mean] = at::var_mean(x * 2, {{1}}, 1, true);
+          return (x - mean) / var;
+        },
+        4);
+    ExpectFused(
+        [=] {
+          const auto [var, mean] = at::var_mean(x * 2, {{0}}, 0);
+          return (x - mean) / var;
+        },
+        4);
+  }
+}
+
 // More elements than eager has one thread do, if it has several.
 TEST_P(Tier2RowsTest, ColumnsInOnePass) {
   for (const auto type : {at::kFloat, at::kDouble}) {
