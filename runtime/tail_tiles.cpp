@@ -51,10 +51,10 @@ const Iterators& FirstIterators() {
       (*all)[t][1] = at::TensorIterator::binary_op(out, a, b);
       const at::Tensor c = at::empty({64}, options);
       (*all)[t][2] = at::TensorIteratorConfig()
-                         .add_output(out)
-                         .add_const_input(a)
-                         .add_const_input(b)
-                         .add_const_input(c)
+                         .add_owned_output(out)
+                         .add_owned_const_input(a)
+                         .add_owned_const_input(b)
+                         .add_owned_const_input(c)
                          .build();
     }
     return all;
