@@ -198,7 +198,7 @@ bool CanLower(const GroupStep& step) { return WhyNotLowered(step).empty(); }
 bool NeedsUsualArithmetic(const ir::Function& function) {
   for (const ir::Instruction& in : function.body) {
     if (in.op == ir::Op::kSqrt || in.op == ir::Op::kVar ||
-        in.op == ir::Op::kStd) {
+        in.op == ir::Op::kStd || in.op == ir::Op::kWelfordMean) {
       return true;
     }
   }

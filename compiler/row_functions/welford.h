@@ -53,23 +53,28 @@ inline Vector<Isa, double> LoadDoubles(const T* x) {
 
 // a / b for all lanes. Of floats, whose differences are far from the ends of
 // double's range, in a quarter of the time: with 1 / b known, a product and two
-// corrections give the rounded quotient.
+// corrections give the rounded quotient. Of an infinite a they give NaN, which
+// is what its variance is: if `kTakesInfinity`, the product.
 // Source: Brisebarre, Muller and Raina, Accelerating correctly rounded
 // floating-point division when the divisor is known in advance (2004).
-template <class Isa, class T>
+template <class Isa, class T, bool kTakesInfinity>
 inline Vector<Isa, double> Quotient(const Vector<Isa, double>& a, double b,
                                     double inverse) {
   if constexpr (sizeof(T) == 4 && Isa::kHasFma) {
     const Vector<Isa, double> r = Splat<Isa, double>(inverse);
     const Vector<Isa, double> minus_b = Splat<Isa, double>(-b);
     const Vector<Isa, double> q = a * r;
-    return Isa::Fma(Isa::Fma(q, minus_b, a), r, q);
+    const Vector<Isa, double> quotient =
+        Isa::Fma(Isa::Fma(q, minus_b, a), r, q);
+    if constexpr (kTakesInfinity) return quotient == quotient ? quotient : q;
+    return quotient;
   } else {
     return a / b;
   }
 }
 
-template <class Isa, class T, bool kIsStd>
+// `kTakesInfinity`: the means are looked at.
+template <class Isa, class T, bool kIsStd, bool kTakesInfinity = false>
 struct VarColumns {
   using Type = T;
   using V = Vector<Isa, double>;
@@ -98,7 +103,7 @@ struct VarColumns {
       for (int v = 0; v < kVectors; ++v) {
         const V value = LoadDoubles<Isa, T>(x + i * n + v * kWidth);
         const V delta = value - mean[v];
-        mean[v] += Quotient<Isa, T>(delta, count, inverse);
+        mean[v] += Quotient<Isa, T, kTakesInfinity>(delta, count, inverse);
         square[v] += delta * (value - mean[v]);
       }
     }

@@ -30,7 +30,7 @@ inline void WelfordMeansOfRows(std::int64_t rows, std::int64_t n, const T* x,
 }
 
 template <class Isa, class T>
-struct WelfordMeanColumns : VarColumns<Isa, T, false> {
+struct WelfordMeanColumns : VarColumns<Isa, T, false, true> {
   static void End(std::int64_t n, TjitColumnState* state, T* out) {
     const double* means = VarColumns<Isa, T, false>::MeansOf(state);
     for (std::int64_t j = 0; j < n; ++j) out[j] = static_cast<T>(means[j]);

@@ -276,6 +276,11 @@ TEST_P(Tier2RowsTest, VariancesWithMeans) {
           return (x - mean) / var;
         },
         4);
+    // The mean of what ends in infinity is infinite, that of what goes on NaN.
+    const Tensor y = x.clone();
+    y[-1].slice(0, 0, 40).fill_(INFINITY);
+    ExpectFused(
+        [=] { return std::get<1>(at::var_mean(y * 2, {{0}}, 0)) + 1; }, 3);
   }
 }
 
