@@ -78,18 +78,6 @@ const std::vector<Case>& Cases() {
       {Op::kLogaddexp2, true,
        [](auto& a, auto& b) { return at::logaddexp2(a, b); }},
       {Op::kXlogy, true, [](auto& a, auto& b) { return at::xlogy(a, b); }},
-      {Op::kSmoothL1Backward, true,
-       [](auto& a, auto& b) {
-         return at::smooth_l1_loss_backward(b, a, at::zeros_like(a),
-                                            at::Reduction::Sum, 0.7);
-       },
-       1.0, 0.7},
-      {Op::kHuberBackward, true,
-       [](auto& a, auto& b) {
-         return at::huber_loss_backward(b, a, at::zeros_like(a),
-                                        at::Reduction::Sum, 0.7);
-       },
-       1.0, 0.7},
       {Op::kEluBackward, true,
        [](auto& a, auto& b) {
          return at::elu_backward(a, 0.9, 1.1, 1.3, false, b);

@@ -43,14 +43,6 @@ const std::vector<Case>& Cases() {
       {"softplus_backward",
        [](auto& x, auto& w) { return at::softplus_backward(x, w, 1.7, 3.1); }},
       {"log_sigmoid", [](auto& x, auto&) { return at::log_sigmoid(x); }},
-      {"smooth_l1_backward",
-       [](auto& x, auto& w) {
-         return at::smooth_l1_loss_backward(w, x, w, at::Reduction::None, 0.3);
-       }},
-      {"huber_backward",
-       [](auto& x, auto& w) {
-         return at::huber_loss_backward(w, x, w, at::Reduction::Mean, 0.3);
-       }},
   };
   return *cases;
 }
