@@ -393,7 +393,8 @@ TEST(LowerRowsTest, VariancesWithMeans) {
           RecordedGroup group;
           const Tensor x = Numbers({19, n}, type, 3);
           const Tensor y = group.Call("aten::mul.Tensor", {x, x});
-          group.Call(op, {y, std::vector<std::int64_t>{dim}, 1.5, keepdim});
+          group.Call(op,
+                     {y, std::vector<std::int64_t>{dim}, IValue(), keepdim});
           for (const Tensor& t : std::vector<Tensor>(group.results())) {
             group.Call("aten::mul.Tensor", {t, t});
           }
