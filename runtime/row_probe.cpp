@@ -9,7 +9,6 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,89 +16,13 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/libtorch_symbol.h"
 #include "runtime/norm_gradients.h"
+#include "runtime/row_battery.h"
 
 namespace tjit::runtime {
 namespace {
 
 constexpr double kEps = 1e-5;
 constexpr std::int64_t kCorrection = 1;
-
-struct Shape {
-  std::int64_t rows;
-  std::int64_t n;
-};
-
-// Rows shorter than a vector, of a few with and without a rest, and of all
-// levels of the sums; all below the size that eager splits among threads.
-std::vector<Shape> ShapesOfRows() {
-  std::vector<Shape> shapes;
-  for (std::int64_t n = 1; n <= 70; ++n) shapes.push_back({1 + n % 3, n});
-  shapes.push_back({37, 17});
-  for (const std::int64_t n : {127, 128, 257, 512, 768, 1000, 1024, 1025}) {
-    shapes.push_back({3, n});
-  }
-  for (const std::int64_t n : {4096, 10000}) shapes.push_back({2, n});
-  return shapes;
-}
-
-// The same for columns: each number of them, with few and many rows.
-std::vector<Shape> ShapesOfColumns() {
-  std::vector<Shape> shapes;
-  for (std::int64_t n = 2; n <= 70; ++n) shapes.push_back({n * 7 % 150 + 2, n});
-  for (const std::int64_t n : {2, 6, 11, 31}) shapes.push_back({1000, n});
-  for (const std::int64_t n : {100, 128, 1000}) shapes.push_back({29, n});
-  return shapes;
-}
-
-enum class Values { kOrdinary, kWide, kZerosAbove, kZerosBelow, kSpecial };
-constexpr int kValuesCount = 5;
-
-// Not at::randn: the program's random numbers are its own. Half of the zeros
-// are -0, and beside them is nothing of the other sign: a zero is the extreme
-// of many rows. A cube has all bits of the type, and magnitudes differ: each
-// addition rounds.
-template <class T>
-T Value(Values kind, std::mt19937* random) {
-  using Limits = std::numeric_limits<T>;
-  constexpr T kSpecial[] = {Limits::infinity(), -Limits::infinity(),
-                            Limits::quiet_NaN(), Limits::max(),
-                            Limits::denorm_min()};
-  const std::uint32_t bits = (*random)();
-  const T root = static_cast<T>(static_cast<std::int32_t>(bits)) / T(1 << 30);
-  const T x = root * root * root;
-  switch (kind) {
-    case Values::kOrdinary:
-      return x;
-    case Values::kWide:
-      return x * 40;
-    case Values::kZerosAbove:
-      return bits % 4 == 0 ? -std::abs(x) : std::copysign(T(0), x);
-    case Values::kZerosBelow:
-      return bits % 4 == 0 ? std::abs(x) : std::copysign(T(0), x);
-    case Values::kSpecial:
-      return bits % 128 == 0 ? kSpecial[bits / 128 % 5] : x;
-  }
-  return x;
-}
-
-// Operands are cut out of these, at different places.
-constexpr std::int64_t kPoolSize = 1 << 15;
-template <class T>
-const std::vector<T>& Pool(Values kind) {
-  static const auto& pools = *new std::vector<std::vector<T>>([] {
-    std::mt19937 random(7);
-    std::vector<std::vector<T>> all(kValuesCount);
-    for (int k = 0; k < kValuesCount; ++k) {
-      std::vector<T>& pool = all[static_cast<std::size_t>(k)];
-      pool.reserve(kPoolSize);
-      for (std::int64_t i = 0; i < kPoolSize; ++i) {
-        pool.push_back(Value<T>(static_cast<Values>(k), &random));
-      }
-    }
-    return all;
-  }());
-  return pools[static_cast<std::size_t>(kind)];
-}
 
 constexpr double kExponents[] = {1, 2, std::numeric_limits<double>::infinity()};
 
@@ -373,88 +296,6 @@ const RowFunction* Probe(RowOp op, Verdicts* verdicts) {
 }
 
 }  // namespace
-
-std::optional<RowOp> RowProbe::RowOpOf(ir::Op op) {
-  switch (op) {
-    case ir::Op::kSum:
-      return RowOp::kSum;
-    case ir::Op::kMean:
-      return RowOp::kMean;
-    case ir::Op::kAmax:
-      return RowOp::kAmax;
-    case ir::Op::kAmin:
-      return RowOp::kAmin;
-    case ir::Op::kSoftmax:
-      return RowOp::kSoftmax;
-    case ir::Op::kLogSoftmax:
-      return RowOp::kLogSoftmax;
-    case ir::Op::kSoftmaxBackward:
-      return RowOp::kSoftmaxBackward;
-    case ir::Op::kLogSoftmaxBackward:
-      return RowOp::kLogSoftmaxBackward;
-    case ir::Op::kVar:
-      return RowOp::kVar;
-    case ir::Op::kStd:
-      return RowOp::kStd;
-    case ir::Op::kWelfordMean:
-      return RowOp::kWelfordMean;
-    case ir::Op::kNorm:
-      return RowOp::kNorm;
-    case ir::Op::kNormMean:
-    case ir::Op::kNormRstd:
-      return RowOp::kMoments;
-    case ir::Op::kNormRstdWide:
-      return RowOp::kMomentsWide;
-    case ir::Op::kSumInTurn:
-      return RowOp::kSumInTurn;
-    case ir::Op::kDot:
-      return RowOp::kDot;
-    default:
-      return std::nullopt;
-  }
-}
-
-std::optional<RowOp> RowProbe::ColumnOpOf(ir::Op op) {
-  switch (op) {
-    case ir::Op::kSum:
-      return RowOp::kColumnSum;
-    case ir::Op::kMean:
-      return RowOp::kColumnMean;
-    case ir::Op::kVar:
-      return RowOp::kColumnVar;
-    case ir::Op::kStd:
-      return RowOp::kColumnStd;
-    case ir::Op::kWelfordMean:
-      return RowOp::kColumnWelfordMean;
-    case ir::Op::kSumInTurn:
-      return RowOp::kColumnSumInTurn;
-    case ir::Op::kDot:
-      return RowOp::kColumnDot;
-    case ir::Op::kAmax:
-      return RowOp::kColumnAmax;
-    case ir::Op::kAmin:
-      return RowOp::kColumnAmin;
-    default:
-      return std::nullopt;
-  }
-}
-
-std::optional<RowOp> RowProbe::WholeOpOf(ir::Op op) {
-  switch (op) {
-    case ir::Op::kSum:
-      return RowOp::kWholeSum;
-    case ir::Op::kMean:
-      return RowOp::kWholeMean;
-    case ir::Op::kAmax:
-      return RowOp::kWholeAmax;
-    case ir::Op::kAmin:
-      return RowOp::kWholeAmin;
-    case ir::Op::kNorm:
-      return RowOp::kWholeNorm;
-    default:
-      return std::nullopt;
-  }
-}
 
 namespace {
 

@@ -25,24 +25,20 @@ bool IsDefined(const StepLowering& s, std::size_t arg) {
   return s.record().args[arg].slot != kNoSlot;
 }
 
-// With dim 1 innermost, or row-major.
-bool LiesDensely(const TensorGeometry& g, bool channels_last) {
+// Dim 1 innermost, the others row-major.
+bool IsChannelsLast(const TensorGeometry& g) {
   std::int64_t stride = 1;
-  for (int i = channels_last ? 0 : 1; i <= g.ndim; ++i) {
+  for (int i = 0; i <= g.ndim; ++i) {
     const int d = i == 0 ? 1 : g.ndim - i;
-    if (channels_last && i != 0 && d == 1) continue;
+    if (i != 0 && d == 1) continue;
     if (g.sizes[d] != 1 && g.strides[d] != stride) return false;
     stride *= g.sizes[d];
   }
   return true;
 }
 
-bool IsRowMajor(const TensorGeometry& g) { return LiesDensely(g, false); }
-
 bool IsFloat(StepLowering& s, std::size_t arg) {
-  DType dtype = DType::kCount;
-  ir::DTypeByNumber(s.record().args[arg].geometry.dtype, &dtype);
-  return dtype == DType::kF32 || dtype == DType::kF64 ||
+  return lower::IsFloat(s.record().args[arg].geometry) ||
          s.Refuse("computes in another type than f32 and f64");
 }
 
@@ -89,6 +85,9 @@ bool HasPlaces(StepLowering& s, std::size_t arg, std::int64_t* places) {
   if (g.sizes[1] < 2 || *places < 2) {
     return s.Refuse("has less than two channels or places");
   }
+  // Eager goes through channels that lie apart faster than a loop of columns.
+  constexpr std::int64_t kMostElements = 1 << 18;
+  if (g.numel() > kMostElements) return s.Refuse("is large");
   return *places <= (16 << 10) / g.itemsize ||
          s.Refuse("has rows that are long");
 }
@@ -213,7 +212,7 @@ bool WithGivenStatistics(StepLowering& s) {
   Node x, mean, var, eps, weight = One(), bias = StepLowering::Number(0.0);
   if (!s.Into(0) || !s.Tensor(0, &x) || !IsFloat(s, 0)) return false;
   const TensorGeometry& g = s.record().args[0].geometry;
-  if (!IsRowMajor(g) && (g.ndim < 4 || !LiesDensely(g, true))) {
+  if (!IsRowMajor(g) && (g.ndim < 4 || !IsChannelsLast(g))) {
     return s.Refuse("reads what does not lie densely");
   }
   if (!Channels(s, 3, x, &mean) || !Channels(s, 4, x, &var) ||

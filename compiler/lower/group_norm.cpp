@@ -21,15 +21,6 @@ const Node& One() {
   return one;
 }
 
-bool IsDense(const TensorGeometry& g) {
-  std::int64_t stride = 1;
-  for (int d = g.ndim - 1; d >= 0; --d) {
-    if (g.sizes[d] != 1 && g.strides[d] != stride) return false;
-    stride *= g.sizes[d];
-  }
-  return true;
-}
-
 // The sizes of the call, and tensors as if they had some of them: images,
 // groups, channels of a group (or channels), places of a channel.
 class Groups {
@@ -49,12 +40,10 @@ class Groups {
   // elements to add up.
   bool HasRowsOf(std::int64_t row, std::size_t arg) {
     const TensorGeometry& g = s_.record().args[arg].geometry;
-    DType dtype = DType::kCount;
-    ir::DTypeByNumber(g.dtype, &dtype);
-    if (dtype != DType::kF32 && dtype != DType::kF64) {
+    if (!IsFloat(g)) {
       return s_.Refuse("computes in another type than f32 and f64");
     }
-    if (!IsDense(g)) return s_.Refuse("reads what is not row-major");
+    if (!IsRowMajor(g)) return s_.Refuse("reads what is not row-major");
     if (images_ < 1 || groups_ < 1 || row < 2) {
       return s_.Refuse("has rows of less than two elements");
     }
@@ -65,7 +54,7 @@ class Groups {
   // A dense tensor in the type of the first one.
   bool Load(std::size_t arg, Node* node) {
     if (!s_.Tensor(arg, node)) return false;
-    if (!IsDense(s_.record().args[arg].geometry)) {
+    if (!IsRowMajor(s_.record().args[arg].geometry)) {
       return s_.Refuse("reads what is not row-major");
     }
     if (dtype_ == DType::kCount) dtype_ = node->dtype;

@@ -14,21 +14,6 @@ constexpr std::int64_t kMaxRowBytes = 16 << 10;
 // Eager gives so many elements, or more, to several threads.
 constexpr std::int64_t kGrain = 32768;
 
-bool IsFloat(const TensorGeometry& g) {
-  DType dtype = DType::kCount;
-  ir::DTypeByNumber(g.dtype, &dtype);
-  return dtype == DType::kF32 || dtype == DType::kF64;
-}
-
-bool IsRowMajor(const TensorGeometry& g) {
-  std::int64_t stride = 1;
-  for (int d = g.ndim - 1; d >= 0; --d) {
-    if (g.sizes[d] != 1 && g.strides[d] != stride) return false;
-    stride *= g.sizes[d];
-  }
-  return true;
-}
-
 // (input, dim, half_to_float), or (gradient, result, dim, dtype of the input)
 bool AlongRows(StepLowering& s, const OpRule& rule) {
   const auto operands = static_cast<std::size_t>(rule.spec[0] - '0');
@@ -59,6 +44,21 @@ constexpr OpRule kRules[] = {
 };
 
 }  // namespace
+
+bool IsFloat(const TensorGeometry& g) {
+  DType dtype = DType::kCount;
+  ir::DTypeByNumber(g.dtype, &dtype);
+  return dtype == DType::kF32 || dtype == DType::kF64;
+}
+
+bool IsRowMajor(const TensorGeometry& g) {
+  std::int64_t stride = 1;
+  for (int d = g.ndim - 1; d >= 0; --d) {
+    if (g.sizes[d] != 1 && g.strides[d] != stride) return false;
+    stride *= g.sizes[d];
+  }
+  return true;
+}
 
 bool HasRows(StepLowering& s, std::size_t arg, const std::vector<int>& dims) {
   const TensorGeometry& g = s.record().args[arg].geometry;

@@ -10,6 +10,10 @@
 
 namespace tjit::lower {
 
+// f32 or f64; elements lie one behind the other, the last dim innermost.
+bool IsFloat(const TensorGeometry& g);
+bool IsRowMajor(const TensorGeometry& g);
+
 // Tensor argument `arg` has rows of f32 or f64 that fit the caches, and `dims`
 // are those of the rows alone. Else refuses.
 bool HasRows(StepLowering& s, std::size_t arg, const std::vector<int>& dims);
