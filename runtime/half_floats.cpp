@@ -4,68 +4,94 @@
 #include <immintrin.h>
 
 #include <bit>
-#include <cstring>
 
 namespace tjit::runtime {
 namespace {
 
-constexpr std::int64_t kLanes = 8;
-
-bool HasF16C() {
+bool HasVectors() {
   static const bool has = __builtin_cpu_supports("avx2") != 0 &&
                           __builtin_cpu_supports("f16c") != 0;
   return has;
 }
 
-[[gnu::target("avx2,f16c")]] void ToF16(const float* from, std::uint16_t* to) {
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
-                   _mm256_cvtps_ph(_mm256_loadu_ps(from), 0));
-}
-[[gnu::target("avx2,f16c")]] void FromF16(const std::uint16_t* from,
-                                          float* to) {
-  const auto* const halves = reinterpret_cast<const __m128i*>(from);
-  _mm256_storeu_ps(to, _mm256_cvtph_ps(_mm_loadu_si128(halves)));
-}
-
-// Eight at a time, the last ones filled up.
-template <class From, class To>
-void Convert(void (*vector)(const From*, To*), const From* from, To* to,
-             std::int64_t n) {
-  std::int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) vector(from + i, to + i);
-  if (i == n) return;
-  const auto left = static_cast<std::size_t>(n - i);
-  From x[kLanes] = {};
-  To y[kLanes];
-  std::memcpy(x, from + i, left * sizeof(From));
-  vector(x, y);
-  std::memcpy(to + i, y, left * sizeof(To));
-}
-
-std::uint16_t ToBF16(float x) {
+std::uint16_t ToHalf(HalfType type, float x) {
+  if (type == HalfType::kF16) return c10::Half(x).x;
   const auto bits = std::bit_cast<std::uint32_t>(x) >> 16;
   return static_cast<std::uint16_t>(x != x ? 0x7fc0 : bits);
 }
+float FromHalf(HalfType type, std::uint16_t x) {
+  return type == HalfType::kBF16
+             ? std::bit_cast<float>(std::uint32_t{x} << 16)
+             : static_cast<float>(c10::Half(x, c10::Half::from_bits()));
+}
+
+constexpr std::int64_t kLanes = 8;
+#define TJIT_VECTORS [[gnu::target("avx2,f16c")]]
+
+// Whole vectors; returns how many elements they have.
+template <HalfType kType>
+TJIT_VECTORS std::int64_t VectorsToHalves(const float* from, std::uint16_t* to,
+                                          std::int64_t n) {
+  std::int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    const __m256 x = _mm256_loadu_ps(from + i);
+    __m128i halves;
+    if constexpr (kType == HalfType::kF16) {
+      halves = _mm256_cvtps_ph(x, 0);
+    } else {
+      const __m256i is_nan =
+          _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+      const __m256i bits =
+          _mm256_blendv_epi8(_mm256_srli_epi32(_mm256_castps_si256(x), 16),
+                             _mm256_set1_epi32(0x7fc0), is_nan);
+      halves = _mm_packus_epi32(_mm256_castsi256_si128(bits),
+                                _mm256_extracti128_si256(bits, 1));
+    }
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i), halves);
+  }
+  return i;
+}
+
+template <HalfType kType>
+TJIT_VECTORS std::int64_t VectorsFromHalves(const std::uint16_t* from,
+                                            float* to, std::int64_t n) {
+  std::int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    const __m128i halves =
+        _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i));
+    if constexpr (kType == HalfType::kF16) {
+      _mm256_storeu_ps(to + i, _mm256_cvtph_ps(halves));
+    } else {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i),
+                          _mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
+    }
+  }
+  return i;
+}
+
+#undef TJIT_VECTORS
 
 }  // namespace
 
 void ToHalves(HalfType type, const float* from, std::uint16_t* to,
               std::int64_t n) {
-  if (type == HalfType::kF16 && HasF16C()) return Convert(ToF16, from, to, n);
-  for (std::int64_t i = 0; i < n; ++i) {
-    to[i] = type == HalfType::kBF16 ? ToBF16(from[i]) : c10::Half(from[i]).x;
+  std::int64_t i = 0;
+  if (HasVectors()) {
+    i = type == HalfType::kF16 ? VectorsToHalves<HalfType::kF16>(from, to, n)
+                               : VectorsToHalves<HalfType::kBF16>(from, to, n);
   }
+  for (; i < n; ++i) to[i] = ToHalf(type, from[i]);
 }
 
 void FromHalves(HalfType type, const std::uint16_t* from, float* to,
                 std::int64_t n) {
-  if (type == HalfType::kF16 && HasF16C()) return Convert(FromF16, from, to, n);
-  for (std::int64_t i = 0; i < n; ++i) {
-    to[i] =
-        type == HalfType::kBF16
-            ? std::bit_cast<float>(std::uint32_t{from[i]} << 16)
-            : static_cast<float>(c10::Half(from[i], c10::Half::from_bits()));
+  std::int64_t i = 0;
+  if (HasVectors()) {
+    i = type == HalfType::kF16
+            ? VectorsFromHalves<HalfType::kF16>(from, to, n)
+            : VectorsFromHalves<HalfType::kBF16>(from, to, n);
   }
+  for (; i < n; ++i) to[i] = FromHalf(type, from[i]);
 }
 
 }  // namespace tjit::runtime
