@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 #include <ATen/CPUFunctions.h>
-#include <immintrin.h>
 
 #include <algorithm>
 #include <array>
@@ -11,6 +10,7 @@
 #include <numeric>
 #include <utility>
 
+#include "runtime/arithmetic.h"
 #include "runtime/half_floats.h"
 
 namespace tjit::runtime {
@@ -54,9 +54,6 @@ at::ScalarType TorchType(HalfType type) {
   return type == HalfType::kBF16 ? at::kBFloat16 : at::kHalf;
 }
 
-// Rounding to nearest, denormals as they are; flags of exceptions do not count.
-bool IsUsualArithmetic() { return (_mm_getcsr() & 0xe040) == 0; }
-
 void RunEager(HalfType type, const Eager& eager, std::uint16_t* x, int n) {
   // Two at least, as gelu has another kernel for one.
   std::uint16_t two[2] = {x[0], 0};
@@ -69,7 +66,7 @@ void RunEager(HalfType type, const Eager& eager, std::uint16_t* x, int n) {
 
 template <HalfType kType, std::size_t kTable>
 void LookUp(int n, const float* x, float* out, std::int64_t /*mode*/) {
-  const bool is_usual = IsUsualArithmetic();
+  const bool is_usual = HasUsualRounding();
   const auto* const results = g_results[static_cast<int>(kType)][kTable];
   std::uint16_t bits[kMost];
   for (int i = 0; i < n; i += kMost) {
@@ -136,7 +133,7 @@ std::optional<TjitMath> FindHalfTable(Op op, ir::DType dtype) {
   const auto row = static_cast<std::size_t>(type);
   const std::lock_guard<std::mutex> lock(g_mutex);
   State& state = g_states[row][table];
-  if (state == State::kEmpty && !IsUsualArithmetic()) return std::nullopt;
+  if (state == State::kEmpty && !HasUsualRounding()) return std::nullopt;
   if (state == State::kEmpty) {
     state = Fill(type, *eager, g_results[row][table]) ? State::kFull
                                                       : State::kRefused;

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <mutex>
 
+#include "runtime/arithmetic.h"
 #include "runtime/context_words.h"
 #include "runtime/interpose.h"
 #include "runtime/materialize.h"
@@ -15,9 +16,6 @@
 
 namespace tjit::runtime {
 namespace {
-
-// The control bits of MXCSR; the rest are sticky exception flags.
-constexpr unsigned kMxcsrControl = 0xFFC0;
 
 struct ContextEntry {
   std::uint64_t included = 0;
@@ -212,11 +210,6 @@ class WordReader {
 };
 
 }  // namespace
-
-bool HasUsualArithmetic() {
-  constexpr unsigned kMasksOnly = 0x1F80;
-  return (_mm_getcsr() & kMxcsrControl) == kMasksOnly;
-}
 
 void NoteGlobalFlags() {
   const KernelScope no_flush;

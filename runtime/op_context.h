@@ -37,10 +37,6 @@ class ContextScope {
   std::uint32_t current_ = 0;
 };
 
-// This thread rounds to the nearest, flushes nothing and traps nothing: MXCSR
-// as a process begins with it.
-bool HasUsualArithmetic();
-
 // Process-global state that kernels read, one word: MXCSR, thread count,
 // deterministic and oneDNN switches, float32 precisions. Equal words mean that
 // a kernel takes the same way; prepared steps belong to one word.

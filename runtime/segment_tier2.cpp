@@ -14,11 +14,11 @@
 #include "recorder/env.h"
 #include "recorder/explanation.h"
 #include "recorder/schema_key.h"
+#include "runtime/arithmetic.h"
 #include "runtime/hot_profile.h"
 #include "runtime/instruction_log.h"
 #include "runtime/llvm_engine.h"
 #include "runtime/log.h"
-#include "runtime/op_context.h"
 #include "runtime/runtime.h"
 #include "runtime/testing_hooks.h"
 

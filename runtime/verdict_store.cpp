@@ -1,23 +1,13 @@
 #include "runtime/verdict_store.h"
 
-#include <immintrin.h>
-
 #include <algorithm>
 #include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/arithmetic.h"
 
 namespace tjit::runtime {
-namespace {
-
-bool IsOrdinaryArithmetic() {
-  constexpr unsigned kFlags = 0x3f;  // what happened, not what is to happen
-  constexpr unsigned kDefault = 0x1f80;
-  return (_mm_getcsr() & ~kFlags) == kDefault;
-}
-
-}  // namespace
 
 void VerdictStore::TakeProcess() {
   if (!std::exchange(is_taken_, true)) process_.TakeProcess();
@@ -26,7 +16,7 @@ void VerdictStore::TakeProcess() {
 // Null: nothing is known nor kept. Else known_ is what it has.
 cache::ObjectCache* VerdictStore::Usable() {
   cache::ObjectCache* const cache = cache_->load();
-  if (cache == nullptr || !is_taken_ || !IsOrdinaryArithmetic()) return nullptr;
+  if (cache == nullptr || !is_taken_ || !HasUsualArithmetic()) return nullptr;
   if (cache == read_) return cache;
   if (key_.empty()) key_ = process_.Text();
   if (key_.empty()) return nullptr;
