@@ -146,10 +146,9 @@ bool Capture::RecordArguments(const CallFrame& frame, NewStep* step) {
       !Planted(Defect::kLateError) && !ValuesPass(frame)) {
     return false;
   }
-  const bool only_reads = OnlyReads(frame);
   for (const TensorRef& ref : frame.tensors) {
     ArgRecord arg;
-    arg.written = ref.written && !only_reads;
+    arg.written = ref.written && !OnlyReads(frame);
     if (ref.impl == nullptr) {
       step->step.args.push_back(arg);
       continue;
