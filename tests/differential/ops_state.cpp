@@ -184,20 +184,28 @@ void AddAutograd(std::vector<OpSpec>& table) {
                    1});
 }
 
+// Throws unless there is an element of this index: another iteration may have
+// left fewer, and an exception takes the statement out of the program.
+const at::Tensor& WithElement(const at::Tensor& t, std::int64_t i) {
+  TORCH_CHECK(i < t.numel(), "no element ", i, " in a tensor of ", t.sizes());
+  return t;
+}
+
 void AddSync(std::vector<OpSpec>& table) {
   table.push_back({"item", Group::kSync, "r$i0 = $0.sum().item<double>();",
                    OneToRegister<FullFloat>,
                    [](Context& c) { Read(c, c.T(0).sum().item<double>()); },
                    0});
-  table.push_back({"read_mutable", Group::kSync,
-                   "r$i0 = $0.data_ptr<float>()[0];", OneToRegister<RawFloat>,
-                   [](Context& c) { Read(c, c.T(0).data_ptr<float>()[0]); },
-                   0});
+  table.push_back(
+      {"read_mutable", Group::kSync, "r$i0 = $0.data_ptr<float>()[0];",
+       OneToRegister<RawFloat>,
+       [](Context& c) { Read(c, WithElement(c.T(0), 0).data_ptr<float>()[0]); },
+       0});
   table.push_back({"read_const", Group::kSync,
                    "r$i0 = $0.const_data_ptr<float>()[0];",
                    OneToRegister<RawFloat>,
                    [](Context& c) {
-                     Read(c, c.T(0).const_data_ptr<float>()[0]);
+                     Read(c, WithElement(c.T(0), 0).const_data_ptr<float>()[0]);
                    },
                    0});
   table.push_back({"equal", Group::kSync, "r$i0 = at::equal($0, $0 * 1.0);",
@@ -216,8 +224,7 @@ void AddSync(std::vector<OpSpec>& table) {
 }
 
 void AddRaw(std::vector<OpSpec>& table) {
-  table.push_back({"raw_write", Group::kRaw,
-                   "$0.data_ptr<float>()[$i0] = $s0;",
+  table.push_back({"raw_write", Group::kRaw, "$0.data_ptr<float>()[$i0] = $s0;",
                    [](Generator& g, Statement& st) {
                      if (!g.Target(st, RawFloat)) return false;
                      st.ints = {g.rng().Int(0, g.A(st, 0).numel() - 1)};
@@ -225,7 +232,7 @@ void AddRaw(std::vector<OpSpec>& table) {
                      return true;
                    },
                    [](Context& c) {
-                     c.T(0).data_ptr<float>()[c.I(0)] =
+                     WithElement(c.T(0), c.I(0)).data_ptr<float>()[c.I(0)] =
                          static_cast<float>(c.D(0));
                    },
                    0, true});
@@ -242,6 +249,7 @@ void AddRaw(std::vector<OpSpec>& table) {
                      return true;
                    },
                    [](Context& c) {
+                     TORCH_CHECK(c.T(0).size(0) > 1 && c.T(0).size(1) > 0);
                      c.T(0).accessor<float, 2>()[1][0] =
                          static_cast<float>(c.D(0));
                    },
@@ -280,7 +288,7 @@ void AddRaw(std::vector<OpSpec>& table) {
                      return true;
                    },
                    [](Context& c) {
-                     float* p = c.T(0).data_ptr<float>();
+                     float* p = WithElement(c.T(0), 0).data_ptr<float>();
                      c.Out(c.T(0) * 2);
                      p[0] = static_cast<float>(c.D(0));
                    },
