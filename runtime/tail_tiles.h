@@ -35,6 +35,7 @@ struct TailTile {
   std::int64_t first, total;
   const double* s;
 };
+
 // Between the two operands of a kernel of few elements a third one, zeros. Of
 // this thread, until the next call.
 at::TensorIterator& WithZeros(at::TensorIterator& it);
