@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/llvm/abi.h"
 #include "compiler/llvm/loader.h"
+#include "recorder/planted_defect.h"
 #include "runtime/build_check.h"
 #include "runtime/log.h"
 #include "runtime/runtime.h"
@@ -176,7 +177,8 @@ class LlvmEngine : public Engine {
     const std::vector<TjitMath> math = MathOf(function);
     TjitLlvmOptions options{};
     options.abi = kTjitLlvmAbi;
-    options.flags = flags_;
+    options.flags = flags_ | static_cast<std::uint32_t>(PlantedDefect())
+                                 << kTjitLlvmDefectShift;
     options.math = math.data();
     options.math_count = static_cast<std::int32_t>(math.size());
     options.cache = cache_.get();

@@ -326,7 +326,10 @@ void Tier2Variant::Dump(const PreparedSegment& segment, DumpFile* file) const {
 std::string_view Tier2Variant::StaleScalar(
     const PreparedSegment& segment, const tjit::runtime::Run& run) const {
   OpId stale = kNoOp;
-  if (Planted(Defect::kStaleKernelScalar)) return {};
+  if (Planted(Defect::kStaleKernelScalar) ||
+      Planted(Defect::kSkippedScalarGuard)) {
+    return {};
+  }
   for (const BoundGroup& group : groups_) {
     for (const BakedScalar& baked : group.code->baked) {
       if (run.scalars[baked.index].SameBits(baked.value)) continue;

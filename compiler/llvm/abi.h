@@ -130,6 +130,8 @@ enum TjitLlvmFlag : std::uint32_t {
   kTjitLlvmPlantNoCode = 32,    // tests: the system forbids executable pages
   kTjitLlvmPlantNoMemory = 64,  // tests: no pages for code are left
 };
+// Above the flags, tests: a Defect (recorder/planted_defect.h).
+constexpr int kTjitLlvmDefectShift = 8;
 
 // Where machine code is kept from process to process. A key names all that
 // decides an object but the version of this library, which the caller adds.

@@ -21,6 +21,7 @@
 #include "compiler/passes/form_loops.h"
 #include "llvm/Config/llvm-config.h"
 #include "llvm/IR/LLVMContext.h"
+#include "recorder/planted_defect.h"
 
 extern "C" {
 // Of the compiler's own library; only their addresses are wanted.
@@ -105,9 +106,9 @@ struct NamedObject {
   std::string name, object;
 };
 
-constexpr std::uint32_t kPlanted = kTjitLlvmPlantInvalid | kTjitLlvmPlantFatal |
-                                   kTjitLlvmPlantNoCode |
-                                   kTjitLlvmPlantNoMemory;
+constexpr std::uint32_t kPlanted =
+    kTjitLlvmPlantInvalid | kTjitLlvmPlantFatal | kTjitLlvmPlantNoCode |
+    kTjitLlvmPlantNoMemory | ~0u << kTjitLlvmDefectShift;
 constexpr std::uint32_t kDumps = kTjitLlvmDumpIr | kTjitLlvmDumpAssembly;
 
 // Loops that are not in the table, one after the other: found in the caller's
@@ -273,6 +274,7 @@ std::int32_t CompileKernel(const char* ir_text, const TjitLlvmOptions* options,
   static std::mutex one_at_a_time;
   const std::scoped_lock lock(one_at_a_time);
   *out = {};
+  Plant(static_cast<Defect>(options->flags >> kTjitLlvmDefectShift));
   auto kernel = std::make_unique<Kernel>();
   std::string what;
   try {

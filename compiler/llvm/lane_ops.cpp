@@ -2,6 +2,7 @@
 
 #include "compiler/ir/op.h"
 #include "llvm/IR/Intrinsics.h"
+#include "recorder/planted_defect.h"
 
 namespace tjit::llvm_backend {
 namespace {
@@ -274,6 +275,9 @@ class FloatOps {
   // One rounding. A factor of 1 needs no fma to have it.
   Value* Fma(Value* a, Value* b, Value* c) {
     if (IsConstant(b, 1)) return b_.CreateFAdd(c, a);
+    if (Planted(Defect::kTwoRoundings)) {
+      return b_.CreateFAdd(c, b_.CreateFMul(a, b));
+    }
     return b_.CreateIntrinsic(llvm::Intrinsic::fma, {a->getType()}, {a, b, c});
   }
   Value* Times(Value* a, Value* b) {
@@ -288,6 +292,9 @@ class FloatOps {
   // select is what x86's max does, the second is nothing for a constant b.
   Value* Max(Value* a, Value* b) {
     Value* greater = b_.CreateSelect(b_.CreateFCmpOGT(b, a), b, a);
+    if (Planted(Defect::kLostNan)) {
+      return b_.CreateSelect(b_.CreateFCmpUNO(a, a), b, greater);
+    }
     return b_.CreateSelect(b_.CreateFCmpUNO(b, b), b, greater);
   }
   Value* Min(Value* a, Value* b) {

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "recorder/planted_defect.h"
+
 namespace tjit::llvm_backend {
 
 using ir::DType;
@@ -118,8 +120,10 @@ Value* LaneTypes::Round(DType dtype, Value* value) const {
     case DType::kI8:
     case DType::kI16:
     case DType::kI32:
+      return FromMemory(dtype, ToMemory(dtype, value));
     case DType::kF16:
     case DType::kBF16:
+      if (Planted(Defect::kUnroundedHalf)) return value;
       return FromMemory(dtype, ToMemory(dtype, value));
     default:
       return value;
@@ -141,6 +145,9 @@ Value* LaneTypes::ToInteger(Value* value, int bits) const {
       b_.CreateAnd(b_.CreateFCmpOGT(value, llvm::ConstantFP::get(type, below)),
                    b_.CreateFCmpOLT(value, llvm::ConstantFP::get(type, end)));
   Value* safe = b_.CreateSelect(fits, value, llvm::ConstantFP::get(type, 0.0));
+  if (Planted(Defect::kWrongCast)) {
+    safe = b_.CreateUnaryIntrinsic(llvm::Intrinsic::nearbyint, safe);
+  }
   Type* wide = Like(value, b_.getInt64Ty());
   Value* lowest =
       llvm::ConstantInt::getSigned(wide, -(std::int64_t{1} << (bits - 2)) * 2);

@@ -8,6 +8,7 @@
 #include "compiler/llvm/index_math.h"
 #include "compiler/llvm/tile_shape.h"
 #include "llvm/IR/Intrinsics.h"
+#include "recorder/planted_defect.h"
 
 namespace tjit::llvm_backend {
 namespace {
@@ -336,7 +337,9 @@ class LoopEmitter {
       }
       frame_.If(b_.CreateICmpSLT(middle, to), [&] {
         // What is left, in the first lanes of one vector.
-        Value* left = LaneTypes(b_, lanes_).Splat(b_.CreateSub(to, middle));
+        Value* end = to;
+        if (Planted(Defect::kWrongTail)) end = Plus(b_, to, b_.getInt64(-1));
+        Value* left = LaneTypes(b_, lanes_).Splat(b_.CreateSub(end, middle));
         block.mask = b_.CreateICmpSLT(LaneNumbers(b_, lanes_), left);
         block.index = middle;
         BlockEmitter(loop_, row, block).Run();

@@ -4,6 +4,7 @@
 
 #include "compiler/lower/op_rules.h"
 #include "compiler/lower/step_lowering.h"
+#include "recorder/planted_defect.h"
 
 namespace tjit::lower {
 namespace {
@@ -200,8 +201,13 @@ bool IsExact(double number, DType dtype) {
 
 bool LowerSpec(StepLowering& s, ir::Op op, const char* spec) {
   std::vector<Node> nodes;
-  return s.Into(0) && Load(s, spec, &nodes) && Unify(s, op, &nodes) &&
-         s.Store(s.Apply(op, nodes));
+  if (!s.Into(0) || !Load(s, spec, &nodes) || !Unify(s, op, &nodes)) {
+    return false;
+  }
+  if (Planted(Defect::kSwappedOperands) && (op == Op::kSub || op == Op::kDiv)) {
+    std::swap(nodes[0], nodes[1]);
+  }
+  return s.Store(s.Apply(op, nodes));
 }
 
 }  // namespace tjit::lower

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "recorder/planted_defect.h"
 
 namespace tjit::lower {
 
@@ -178,6 +179,7 @@ Geometry Storages::AccessOf(Content* c, const Place& place) {
     access.strides.push_back(g.sizes[d] == 1 ? 0 : g.strides[d]);
   }
   access.offset = g.offset - c->origin;
+  if (Planted(Defect::kLostOffset)) access.offset = std::int64_t{0};
   if (c->has_base) {
     // Dims of size 1 may stand elsewhere: x[1,n] is not x[n,1].
     if (SameElements(*c->base.geometry, g) &&

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "compiler/passes/rewriter.h"
+#include "recorder/planted_defect.h"
 
 namespace tjit {
 namespace {
@@ -14,6 +15,10 @@ using ir::Operand;
 bool IsReplaced(const ir::Function& f, std::size_t write) {
   for (std::size_t later = write + 1; later < f.writes.size(); ++later) {
     if (f.writes[later].to == f.writes[write].to) return true;
+    if (Planted(Defect::kDeadWriteBack) &&
+        f.writes[later].to.value == f.writes[write].to.value) {
+      return true;
+    }
   }
   return false;
 }

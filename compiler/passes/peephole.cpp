@@ -9,6 +9,7 @@
 #include "compiler/ir/builder.h"
 #include "compiler/passes/forward.h"
 #include "compiler/passes/rewriter.h"
+#include "recorder/planted_defect.h"
 
 namespace tjit {
 namespace {
@@ -190,6 +191,7 @@ class Simplifier {
     if (InfoOf(dtype).kind != DTypeKind::kFloat) {
       return Is(b, 0) || Is(in.operands[2], 0);
     }
+    if (Planted(Defect::kLostSign) && Is(b, 0)) return Is(in.operands[2], 1);
     return Is(in.operands[2], 1) && Is(b, in.op == Op::kAdd ? -0.0 : 0.0);
   }
 

@@ -10,6 +10,8 @@
 #include <cstddef>
 #include <limits>
 
+#include "recorder/planted_defect.h"
+
 namespace tjit {
 namespace {
 
@@ -31,6 +33,7 @@ struct Lifetime {
     is_used = true;
   }
   bool Overlaps(const Lifetime& o) const {
+    if (Planted(Defect::kSharedPlace)) return first < o.last && o.first < last;
     return first <= o.last && o.first <= last;
   }
 };

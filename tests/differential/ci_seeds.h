@@ -11,9 +11,9 @@ inline constexpr std::int64_t kCiCounted = 1000;
 
 // Tier 2. Programs of ops that are not lowered do not count.
 inline constexpr std::uint64_t kCiInterpreterSeeds = 400;
-inline constexpr std::int64_t kCiInterpreterCounted = 50;
-inline constexpr std::uint64_t kCiLlvmSeeds = 150;
-inline constexpr std::int64_t kCiLlvmCounted = 20;
+inline constexpr std::int64_t kCiInterpreterCounted = 280;
+inline constexpr std::uint64_t kCiLlvmSeeds = 400;
+inline constexpr std::int64_t kCiLlvmCounted = 280;
 inline constexpr std::uint64_t kCiTorchscriptSeeds = 300;
 inline constexpr std::int64_t kCiTorchscriptCounted = 200;
 

@@ -429,7 +429,8 @@ void Generator::AddTraining() {
 void Generator::AddFreshData() {
   int input = program_.shared_vars;
   if (!batches_.empty() && IsRebindable(input)) {
-    AddNamed("next_batch", batches_, {}, base_mode_, input);
+    AddNamed(batches_.size() == 1 ? "moving_batch" : "next_batch", batches_, {},
+             base_mode_, input);
   } else if (rng_.Chance(0.7)) {
     ScalarExpr step = {.kind = ScalarExpr::Kind::kLinear, .a = 0.1, .b = 0.01};
     AddNamed("mul_scalar_", {input}, {Const(0.9)}, Mode::kNoGrad);

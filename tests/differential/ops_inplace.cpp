@@ -157,6 +157,14 @@ void AddOverlap(std::vector<OpSpec>& table) {
                      u.mul_(0.5);
                    },
                    1, true});
+  table.push_back({"write_parts", Group::kOverlap,
+                   "$0.select(0, 0).mul_($s0); $0.slice(0, 1, 3).add_($s0);",
+                   IntoScalar<FloatRows, Use::kFraction>,
+                   [](Context& c) {
+                     c.T(0).select(0, 0).mul_(c.S(0));
+                     c.T(0).slice(0, 1, 3).add_(c.S(0));
+                   },
+                   0, true});
   table.push_back({"flip_self", Group::kOverlap, "$0.copy_($0.flip(0));",
                    Into<Rows>,
                    [](Context& c) { c.T(0).copy_(c.T(0).flip(0)); }, 0, true});

@@ -6,6 +6,8 @@
 namespace tjit::differential {
 namespace {
 
+bool FloatPair(const at::Tensor& t) { return FloatDim(t) && t.size(0) >= 2; }
+
 #define TJIT_UNARY(name)                                      \
   table.push_back({#name, Group::kUnary,                      \
                    "$d0 = at::" #name "($0);", One<Float>,    \
@@ -60,6 +62,29 @@ void AddUnary(std::vector<OpSpec>& table) {
   TJIT_UNARY(log_sigmoid);
   TJIT_UNARY(zeros_like);
   TJIT_UNARY(ones_like);
+  table.push_back({"signed_zeros", Group::kUnary,
+                   "$d0 = at::neg(at::relu($0)) + 0.0;", One<Float>,
+                   [](Context& c) { c.Out(at::neg(at::relu(c.T(0))) + 0.0); },
+                   1});
+  table.push_back({"clamp_nan", Group::kUnary,
+                   "$d0 = at::isnan(at::clamp(at::log($0), -1.0, 1.0));",
+                   One<Float>,
+                   [](Context& c) {
+                     c.Out(at::isnan(at::clamp(at::log(c.T(0)), -1.0, 1.0)));
+                   },
+                   1});
+  // What a recorded sequence takes for granted, and now and then is not so.
+  table.push_back(
+      {"sometimes_cubed", Group::kUnary,
+       "$d0 = at::pow($0, it % 5 == 4 ? 3 : 2);", One<Float>,
+       [](Context& c) { c.Out(at::pow(c.T(0), c.it() % 5 == 4 ? 3 : 2)); }, 1});
+  table.push_back({"sometimes_shorter", Group::kUnary,
+                   "$d0 = $0.narrow(0, 0, it % 5 == 4 ? 1 : 2) * 2;",
+                   One<FloatPair>,
+                   [](Context& c) {
+                     c.Out(c.T(0).narrow(0, 0, c.it() % 5 == 4 ? 1 : 2) * 2);
+                   },
+                   1});
   table.push_back({"log_abs", Group::kUnary,
                    "$d0 = at::log(at::abs($0) + 1);", One<Float>,
                    [](Context& c) { c.Out(at::log(at::abs(c.T(0)) + 1)); }, 1});

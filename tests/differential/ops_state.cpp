@@ -322,6 +322,13 @@ void AddLifetimes(std::vector<OpSpec>& table) {
                    [](Generator&, Statement&) { return false; },
                    [](Context& c) { c.Out(c.T(static_cast<int>(c.it() % 3))); },
                    1});
+  table.push_back({"moving_batch", Group::kState, "$d0 = $0.chunk(3)[it % 3];",
+                   [](Generator&, Statement&) { return false; },
+                   [](Context& c) {
+                     const std::int64_t rows = c.T(0).size(0) / 3;
+                     c.Out(c.T(0).narrow(0, c.it() % 3 * rows, rows));
+                   },
+                   1});
   table.push_back({"either", Group::kState,
                    "$d0 = it % $i0 == 0 ? $0 : $1;",
                    [](Generator& g, Statement& st) {

@@ -144,8 +144,12 @@ void SetupBuilder::Build() {
   Aliases(family.name == "views" ? 4 : static_cast<int>(g_.rng_.Int(0, 2)));
   bool may_cycle = g_.beat_ == 1 || g_.beat_ == 3;
   if (may_cycle && g_.rng_.Chance(0.5)) {
-    g_.batches_ = {Make("input", {n_, m_}), Make("input", {n_, m_}),
-                   Make("input", {n_, m_})};
+    if (g_.rng_.Chance(0.5)) {
+      g_.batches_ = {Make("input", {3 * n_, m_})};
+    } else {
+      g_.batches_ = {Make("input", {n_, m_}), Make("input", {n_, m_}),
+                     Make("input", {n_, m_})};
+    }
   }
   g_.num_setup_vars_ = g_.program_.num_vars;
 }
