@@ -555,5 +555,14 @@ TEST(LowerRowsTest, OtherOrdersAreRefused) {
   EXPECT_EQ(columns.ExpectRefused("other dims than the last"), "");
 }
 
+// Eager does not look, and reads what lies behind the smaller one.
+TEST(LowerRowsTest, GradientsOfOtherSizesAreRefused) {
+  RecordedGroup group;
+  group.Call("aten::_log_softmax_backward_data",
+             {at::rand({7}), at::rand({3, 7}), std::int64_t{0},
+              static_cast<std::int64_t>(at::kFloat)});
+  EXPECT_EQ(group.ExpectRefused("several sizes"), "");
+}
+
 }  // namespace
 }  // namespace tjit::testing
