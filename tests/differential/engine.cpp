@@ -94,7 +94,9 @@ Verdict Compare(Engine engine, const Program& program, int max_drains) {
       verdict.fused_share = static_cast<double>(tested.ops_fused) /
                             static_cast<double>(tested.ops_seen);
     }
-    std::string difference = FirstDifference(eager.log, tested.log);
+    std::string difference =
+        FirstDifference(eager.log, tested.log,
+                        IsCompiled(engine) ? Nans::kAreEqual : Nans::kByBits);
     if (difference.empty()) return true;
     if (drain_at >= 0) {
       difference = "drained at op " + std::to_string(drain_at) + ": " +

@@ -161,6 +161,11 @@ TEST(LogTest, ComparesBytesNotValues) {
   Log other = {{0, 1, "v0 elements", "", std::string("\x02\0\xc0\x7f", 4), 4}};
   EXPECT_EQ(FirstDifference(nan, nan), "");
   EXPECT_NE(FirstDifference(nan, other), "");
+  nan[0].fraction_bits = other[0].fraction_bits = 23;
+  EXPECT_NE(FirstDifference(nan, other), "");
+  EXPECT_EQ(FirstDifference(nan, other, Nans::kAreEqual), "");
+  other[0].bytes = std::string("\0\0\x80\x7f", 4);  // infinity
+  EXPECT_NE(FirstDifference(nan, other, Nans::kAreEqual), "");
 }
 
 TEST(LogTest, SeesMissingAndLateEntries) {

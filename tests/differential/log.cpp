@@ -30,17 +30,30 @@ std::string Place(const LogEntry& entry) {
   return place + ": " + entry.what;
 }
 
-std::string ByteDifference(const LogEntry& a, const LogEntry& b) {
+bool IsNan(const LogEntry& e, std::size_t from) {
+  if (e.fraction_bits == 0) return false;
+  std::uint64_t bits = 0;  // little endian
+  std::memcpy(&bits, &e.bytes[from], static_cast<std::size_t>(e.element_bytes));
+  const std::uint64_t sign = std::uint64_t{1} << (8 * e.element_bytes - 1);
+  const std::uint64_t infinity = sign - (std::uint64_t{1} << e.fraction_bits);
+  return (bits & (sign - 1)) > infinity;
+}
+
+// "" if only NaNs differ that are equal.
+std::string ByteDifference(const LogEntry& a, const LogEntry& b, Nans nans) {
   std::size_t size = std::min(a.bytes.size(), b.bytes.size());
   std::size_t width = static_cast<std::size_t>(a.element_bytes);
   std::size_t differing = 0;
   std::size_t first = size;
   for (std::size_t i = 0; i + width <= size; i += width) {
     if (std::memcmp(&a.bytes[i], &b.bytes[i], width) == 0) continue;
+    if (nans == Nans::kAreEqual && IsNan(a, i) && IsNan(b, i)) continue;
     if (first == size) first = i;
     ++differing;
   }
-  if (first == size) return "another number of bytes";
+  if (first == size) {
+    return a.bytes.size() == b.bytes.size() ? "" : "another number of bytes";
+  }
   return std::to_string(differing) + " of " + std::to_string(size / width) +
          " elements, first [" + std::to_string(first / width) + "]: eager " +
          Hex(a.bytes, first, width) + ", tested " + Hex(b.bytes, first, width);
@@ -48,7 +61,7 @@ std::string ByteDifference(const LogEntry& a, const LogEntry& b) {
 
 }  // namespace
 
-std::string FirstDifference(const Log& eager, const Log& other) {
+std::string FirstDifference(const Log& eager, const Log& other, Nans nans) {
   std::size_t size = std::min(eager.size(), other.size());
   for (std::size_t i = 0; i < size; ++i) {
     const LogEntry& a = eager[i];
@@ -60,7 +73,9 @@ std::string FirstDifference(const Log& eager, const Log& other) {
     if (a.text != b.text) {
       return Place(a) + ": eager " + a.text + "; tested " + b.text;
     }
-    if (a.bytes != b.bytes) return Place(a) + ": " + ByteDifference(a, b);
+    if (a.bytes == b.bytes) continue;
+    const std::string difference = ByteDifference(a, b, nans);
+    if (!difference.empty()) return Place(a) + ": " + difference;
   }
   if (eager.size() == other.size()) return "";
   const Log& longer = eager.size() > size ? eager : other;

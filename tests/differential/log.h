@@ -16,15 +16,21 @@ struct LogEntry {
   int statement = -1;  // in the body; -1: none (snapshot, set-up)
   std::string what;    // "v3 values", "exception", ...
   std::string text;    // compared as it is
-  // Element bytes in row-major order, compared as they are (NaN payloads too),
-  // and their size each, for the report.
+  // Element bytes in row-major order, their size each, and of floats the bits
+  // of the fraction.
   std::string bytes;
   int element_bytes = 1;
+  int fraction_bits = 0;
 };
 
 using Log = std::vector<LogEntry>;
 
+// Whether two NaNs of other bits differ. They do in replay; machine code says
+// NaN where eager does, but not always which (docs/limits.md).
+enum class Nans : std::uint8_t { kByBits, kAreEqual };
+
 // The first entry that differs, in words; "" if the logs are equal.
-std::string FirstDifference(const Log& eager, const Log& other);
+std::string FirstDifference(const Log& eager, const Log& other,
+                            Nans nans = Nans::kByBits);
 
 }  // namespace tjit::differential

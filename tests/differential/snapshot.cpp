@@ -51,6 +51,21 @@ bool HasGrad(const at::Tensor& t) {
   return !t.is_view() && t.is_leaf() && t.requires_grad();
 }
 
+int FractionBits(const at::Tensor& t) {
+  switch (t.scalar_type()) {
+    case at::kFloat:
+      return 23;
+    case at::kDouble:
+      return 52;
+    case at::kHalf:
+      return 10;
+    case at::kBFloat16:
+      return 7;
+    default:
+      return 0;
+  }
+}
+
 void SnapshotTensor(const at::Tensor& t, const std::string& name,
                     std::int64_t it, ReadMode mode, StorageNames& names,
                     Log& log) {
@@ -60,7 +75,7 @@ void SnapshotTensor(const at::Tensor& t, const std::string& name,
   }
   log.push_back({it, -1, name + " metadata", Meta(t, name, names), "", 1});
   log.push_back({it, -1, name + " elements", "", ElementBytes(t, mode),
-                 static_cast<int>(t.element_size())});
+                 static_cast<int>(t.element_size()), FractionBits(t)});
   if (HasGrad(t)) {
     SnapshotTensor(t.grad(), name + ".grad", it, mode, names, log);
   }
