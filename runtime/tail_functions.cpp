@@ -12,6 +12,7 @@
 #include "compiler/gelu_functions.h"
 #include "runtime/half_tables.h"
 #include "runtime/native_stubs.h"
+#include "runtime/pow_kernel.h"
 #include "runtime/tail_check.h"
 #include "runtime/tail_tiles.h"
 
@@ -90,6 +91,15 @@ constexpr TailOp MakeByErf(Op op, TailEager eager) {
   return made;
 }
 
+constexpr TailOp MakePow() {
+  TailOp made = Make<EagerPowKernel>(
+      Op::kPowScalar, [](const at::Tensor& a, const at::Tensor&,
+                         const double* s) { return at::pow(a, s[0]); });
+  made.others[0] = made.functions[0];
+  made.functions[0] = Tail<QuickPowKernel, TailCut::kUsual, 0>;
+  return made;
+}
+
 // The gradient of a loss as its op computes it, of an input that is the
 // difference and a target of 0, with any norm.
 template <class Stub>
@@ -144,8 +154,7 @@ const TailOp kOps[] = {
     TJIT_UNARY(kAsinh, asinh),
     TJIT_UNARY(kAcosh, acosh),
     TJIT_UNARY(kAtanh, atanh),
-    Make<TJIT_STUB(pow_tensor_scalar_stub(kCpu, it, s[0]))>(
-        Op::kPowScalar, TJIT_EAGER(at::pow(a, s[0]))),
+    MakePow(),
     Make<TJIT_STUB(pow_tensor_tensor_stub(kCpu, it))>(
         Op::kPow, TJIT_EAGER(at::pow(a, b))),
     Make<TJIT_STUB(maximum_stub(kCpu, it)), TailCut::kOneVector>(
@@ -238,7 +247,9 @@ std::optional<TjitMath> FindTailFunction(Op op, DType dtype,
   const auto found = FirstWithBits(
       verdicts, absl::StrCat("tail ", InfoOf(op).name, " ", InfoOf(dtype).name),
       {"first", "other"}, [&](std::size_t i, Check check) {
+        const bool is_quick_pow = op == Op::kPowScalar && i == 0 && type == 0;
         return candidates[i] != nullptr &&
+               (!is_quick_pow || PowNumbersHaveBitsOfEager(check)) &&
                TilesHaveBitsOfEager(candidates[i], tail->eager,
                                     tail->is_binary(), kTailTorchTypes[type],
                                     check);

@@ -35,6 +35,7 @@ const std::vector<Case>& Cases() {
       {"elu", [](auto& x, auto&) { return at::elu(x); }},
       {"exp2", [](auto& x, auto&) { return at::exp2(x); }},
       {"pow scalar", [](auto& x, auto&) { return at::pow(x, 1.7); }},
+      {"pow of a number", [](auto& x, auto&) { return at::pow(x, 4); }},
       {"pow", [](auto& x, auto& w) { return at::pow(x, w); }},
       {"silu_backward",
        [](auto& x, auto& w) { return at::silu_backward(x, w); }},

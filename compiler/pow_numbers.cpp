@@ -1,0 +1,229 @@
+#include "compiler/pow_numbers.h"
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <utility>
+
+namespace tjit {
+namespace {
+
+constexpr std::int64_t kLanes = 16;
+constexpr std::int64_t kPart = 2048;  // numbers, before powf is called
+
+// By the first five bits of the fraction of the power: where its residue, in
+// units of the last place, is between {down, up} of the middle of two floats,
+// powf may round otherwise. Measured for all numbers and exponents, and a
+// little more.
+constexpr std::size_t kParts = 32;
+struct Near {
+  alignas(64) float down[kParts], up[kParts];
+};
+constexpr float kMeasured[kParts][2] = {
+    {-0.00022F, 0.00177F}, {0, 0.00679F},         {0, 0.01494F},
+    {0, 0.02393F},         {0, 0.03085F},         {0, 0.03313F},
+    {0, 0.03307F},         {-0.01364F, 0.02629F}, {-0.03875F, 0.01033F},
+    {-0.06793F, 0},        {-0.08254F, 0},        {-0.08365F, 0},
+    {-0.06867F, 0.06055F}, {-0.03188F, 0.09482F}, {0, 0.08293F},
+    {0, 0.07941F},         {0, 0.06503F},         {-0.00894F, 0.04406F},
+    {-0.01722F, 0.02212F}, {-0.02155F, 0.00905F}, {-0.02187F, 0.00130F},
+    {-0.01998F, 0},        {-0.01582F, 0.00048F}, {-0.01117F, 0.00300F},
+    {-0.00621F, 0.00556F}, {-0.00174F, 0.00661F}, {0, 0.00729F},
+    {0, 0.00688F},         {0, 0.00636F},         {0, 0.00411F},
+    {0, 0.00248F},         {-0.00041F, 0.00146F},
+};
+constexpr float kUlp = 0x1p-23F;  // of a power between 1 and 2
+constexpr float kMore = 0x1p-10F;
+
+constexpr Near kNear = [] {
+  Near near = {};
+  for (std::size_t i = 0; i < kParts; ++i) {
+    near.down[i] = (0.5F + kMeasured[i][0] - kMore) * kUlp;
+    near.up[i] = (-0.5F + kMeasured[i][1] + kMore) * kUlp;
+  }
+  return near;
+}();
+
+#define TJIT_AVX512 [[gnu::target("avx512f,fma"), gnu::always_inline]] inline
+
+// The sum of the two, low being what is left of the rounding of high.
+struct Pair {
+  __m512 high, low;
+};
+
+TJIT_AVX512 Pair Square(__m512 x) {
+  const __m512 high = _mm512_mul_ps(x, x);
+  return {high, _mm512_fmsub_ps(x, x, high)};
+}
+
+TJIT_AVX512 Pair Square(Pair x) {
+  const Pair square = Square(x.high);
+  return {square.high,
+          _mm512_fmadd_ps(_mm512_add_ps(x.high, x.high), x.low, square.low)};
+}
+
+TJIT_AVX512 Pair Times(Pair a, __m512 x) {
+  const __m512 high = _mm512_mul_ps(a.high, x);
+  return {high, _mm512_fmadd_ps(a.low, x, _mm512_fmsub_ps(a.high, x, high))};
+}
+
+TJIT_AVX512 Pair Reciprocal(Pair a) {
+  const __m512 one = _mm512_set1_ps(1);
+  const __m512 high = _mm512_div_ps(one, a.high);
+  const __m512 rest =
+      _mm512_fnmadd_ps(high, a.low, _mm512_fnmadd_ps(high, a.high, one));
+  return {high, _mm512_mul_ps(high, rest)};
+}
+
+template <int kExponent>
+TJIT_AVX512 Pair Power(__m512 x) {
+  if constexpr (kExponent < 0) {
+    return Reciprocal(Power<-kExponent>(x));
+  } else if constexpr (kExponent == 2) {
+    return Square(x);
+  } else if constexpr (kExponent % 2 == 0) {
+    return Square(Power<kExponent / 2>(x));
+  } else {
+    return Times(Power<kExponent - 1>(x), x);
+  }
+}
+
+TJIT_AVX512 __m512 OfPart(const float* all, __m512i part) {
+  return _mm512_permutex2var_ps(_mm512_load_ps(all), part,
+                                _mm512_load_ps(all + kLanes));
+}
+
+// The lanes that powf is to be called for: near the middle, or of a size at
+// which some low part is no normal number, or not finite. x^n = rounded + rest;
+// both positive numbers' bits.
+TJIT_AVX512 __mmask16 IsForPowf(__m512 rounded, __m512 rest) {
+  const __m512i bits = _mm512_castps_si512(rounded);
+  // What lies above a power of two only belongs to the numbers below it: there
+  // the middle is nearer.
+  const __m512i below = _mm512_sub_epi32(bits, _mm512_set1_epi32(1));
+  const __m512 size = _mm512_castsi512_ps(
+      _mm512_and_epi32(below, _mm512_set1_epi32(0x7f800000)));
+  const __m512i part = _mm512_srli_epi32(below, 18);
+  const __m512 down = _mm512_mul_ps(size, OfPart(kNear.down, part));
+  const __m512 up = _mm512_mul_ps(size, OfPart(kNear.up, part));
+  const __mmask16 is_near = _mm512_cmp_ps_mask(rest, down, _CMP_GT_OQ) |
+                            _mm512_cmp_ps_mask(rest, up, _CMP_LT_OQ);
+  constexpr int kLeast = (127 - 100) << 23, kMost = (127 + 100) << 23;
+  const __mmask16 is_extreme =
+      _mm512_cmpgt_epu32_mask(_mm512_sub_epi32(bits, _mm512_set1_epi32(kLeast)),
+                              _mm512_set1_epi32(kMost - kLeast));
+  return is_near | is_extreme;
+}
+
+// Numbers for powf, and where their powers belong.
+struct Gathered {
+  alignas(64) float numbers[kPart + kLanes];
+  alignas(64) std::int32_t places[kPart + kLanes];
+  std::int64_t count = 0;
+};
+
+// 16 numbers or less, which `lanes` says.
+template <int kExponent>
+TJIT_AVX512 void Step(__mmask16 lanes, const float* x, std::int64_t place,
+                      Gathered* gathered, float* out) {
+  const __m512i sign = _mm512_set1_epi32(static_cast<int>(0x80000000U));
+  const __m512 number = _mm512_maskz_loadu_ps(lanes, x + place);
+  const __m512 positive = _mm512_abs_ps(number);
+  const Pair power = Power<kExponent>(positive);
+  const __m512 rounded = _mm512_add_ps(power.high, power.low);
+  const __m512 rest =
+      _mm512_sub_ps(power.low, _mm512_sub_ps(rounded, power.high));
+  __mmask16 is_for_powf = lanes & IsForPowf(rounded, rest);
+  if constexpr (kExponent > 0) {  // 0 is
+    is_for_powf =
+        _mm512_mask_test_epi32_mask(is_for_powf, _mm512_castps_si512(positive),
+                                    _mm512_castps_si512(positive));
+  }
+  __m512i bits = _mm512_castps_si512(rounded);
+  if constexpr (kExponent % 2 != 0) {
+    bits = _mm512_or_epi32(bits,
+                           _mm512_and_epi32(_mm512_castps_si512(number), sign));
+  }
+  _mm512_storeu_ps(gathered->numbers + gathered->count,
+                   _mm512_maskz_compress_ps(is_for_powf, number));
+  const __m512i first =
+      _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  const __m512i places = _mm512_add_epi32(
+      first, _mm512_set1_epi32(static_cast<std::int32_t>(place)));
+  _mm512_storeu_si512(gathered->places + gathered->count,
+                      _mm512_maskz_compress_epi32(is_for_powf, places));
+  gathered->count += __builtin_popcount(is_for_powf);
+  _mm512_mask_storeu_ps(out + place, lanes, _mm512_castsi512_ps(bits));
+}
+
+__mmask16 FirstLanes(std::int64_t n) {
+  return static_cast<__mmask16>((1U << std::min(n, kLanes)) - 1);
+}
+
+using Powf = __m512 (*)(__m512 x, __m512 y);
+
+[[gnu::target("avx512f")]] void CallPowf(const Gathered& gathered, int exponent,
+                                         void* powf, float* out) {
+  const __m512 y = _mm512_set1_ps(static_cast<float>(exponent));
+  for (std::int64_t i = 0; i < gathered.count; i += kLanes) {
+    const __m512 power =
+        reinterpret_cast<Powf>(powf)(_mm512_load_ps(gathered.numbers + i), y);
+    _mm512_mask_i32scatter_ps(out, FirstLanes(gathered.count - i),
+                              _mm512_load_si512(gathered.places + i), power, 4);
+  }
+}
+
+// n: kPart at most.
+template <int kExponent>
+[[gnu::target("avx512f,fma,popcnt")]] std::int64_t Part(std::int64_t n,
+                                                        const float* x,
+                                                        void* powf,
+                                                        float* out) {
+  Gathered gathered;
+  std::int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    Step<kExponent>(0xffff, x, i, &gathered, out);
+  }
+  if (i < n) Step<kExponent>(FirstLanes(n - i), x, i, &gathered, out);
+  CallPowf(gathered, kExponent, powf, out);
+  return gathered.count;
+}
+
+using PartFn = std::int64_t (*)(std::int64_t n, const float* x, void* powf,
+                                float* out);
+
+template <std::size_t... kIndex>
+PartFn PartOf(int exponent, std::index_sequence<kIndex...>) {
+  PartFn part = nullptr;
+  ((part = exponent == kPowNumbers[kIndex] ? Part<kPowNumbers[kIndex]> : part),
+   ...);
+  return part;
+}
+
+}  // namespace
+
+bool IsPowNumber(double exponent) {
+  return std::find(std::begin(kPowNumbers), std::end(kPowNumbers), exponent) !=
+         std::end(kPowNumbers);
+}
+
+bool HasPowNumber() {
+  return __builtin_cpu_supports("avx512f") != 0 &&
+         __builtin_cpu_supports("fma") != 0 &&
+         __builtin_cpu_supports("popcnt") != 0;
+}
+
+std::int64_t PowNumber(std::int64_t n, const float* x, int exponent, void* powf,
+                       float* out) {
+  const PartFn part =
+      PartOf(exponent, std::make_index_sequence<std::size(kPowNumbers)>());
+  std::int64_t by_powf = 0;
+  for (std::int64_t i = 0; i < n; i += kPart) {
+    by_powf += part(std::min(kPart, n - i), x + i, powf, out + i);
+  }
+  return by_powf;
+}
+
+}  // namespace tjit
