@@ -36,6 +36,13 @@ inline void AddTo(T* x, const T* y, std::int64_t n) {
   });
 }
 
+template <class Isa, class T>
+inline void SetToZero(T* x, std::int64_t n) {
+  ForVectors<Isa, T>(n, [&](std::int64_t j, int count) {
+    StoreSome<Isa, T>(x + j, count, Vector<Isa, T>{});
+  });
+}
+
 // The same for `rows` rows of y, each `stride` behind the one before.
 template <class Isa, class T>
 inline void AddRowsTo(T* x, const T* y, std::int64_t n, std::int64_t rows,
@@ -82,7 +89,7 @@ struct CascadeOfColumns {
     for (int at = 1; at < kLevels; ++at) {
       T* below = sums + (at - 1) * columns;
       AddTo<Isa, T>(below + columns, below, columns);
-      for (std::int64_t j = 0; j < columns; ++j) below[j] = 0;
+      SetToZero<Isa, T>(below, columns);
       if ((done & ((step() - 1) << (at * power))) != 0) return;
     }
   }
@@ -113,9 +120,8 @@ struct SumColumns {
 
   static void Begin(std::int64_t n, TjitColumnState* state) {
     const Sums sums(n, state);
-    T* x = sums.plain.sums;
-    const std::int64_t count = sums.plain.count() + sums.others.count();
-    for (std::int64_t i = 0; i < count; ++i) x[i] = 0;
+    SetToZero<Isa, T>(sums.plain.sums,
+                      sums.plain.count() + sums.others.count());
   }
 
   static void Add(std::int64_t rows, std::int64_t n, const T* x,

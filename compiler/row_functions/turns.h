@@ -41,7 +41,7 @@ struct TurnColumns {
   using V = Vector<Isa, T>;
 
   static void Begin(std::int64_t n, TjitColumnState* state) {
-    for (std::int64_t j = 0; j < 2 * n; ++j) PartOf(state)[j] = 0;
+    SetToZero<Isa, T>(PartOf(state), 2 * n);
   }
 
   static void Add(std::int64_t rows, std::int64_t n, const T* x,
@@ -78,7 +78,7 @@ struct TurnColumns {
   static void Finish(std::int64_t n, TjitColumnState* state) {
     T* part = PartOf(state);
     AddTo<Isa, T>(part + n, part, n);
-    for (std::int64_t j = 0; j < n; ++j) part[j] = 0;
+    SetToZero<Isa, T>(part, n);
   }
 
   static V With(const V& sum, const V& x, const V& y) {

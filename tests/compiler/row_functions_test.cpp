@@ -323,6 +323,32 @@ TEST(RowFunctionsTest, VariancesAreWelfords) {
   }
 }
 
+// In double, before anything is rounded to the type: no quotient by a count is
+// another one than the division's, whatever the sizes of the numbers.
+TEST(RowFunctionsTest, QuotientsByCountsAreThoseOfDivisions) {
+  constexpr std::int64_t kRows = 20000, kColumns = 72;
+  ForAll(RowOp::kColumnVar, [](const RowFunction& f, auto zero) {
+    using T = decltype(zero);
+    std::vector<T> x = Normal<T>(kRows * kColumns, 9);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      if (i % kColumns % 2 == 0) {
+        x[i] = std::ldexp(x[i], static_cast<int>(i * 37 % 250) - 125);
+      }
+    }
+    std::vector<TjitColumnState> state(
+        TjitColumnBytes(kColumns) / sizeof(TjitColumnState) + 1);
+    state[0].number = 1;
+    state[0].rows = kRows;
+    f.run_columns(0, kColumns, nullptr, state.data(), nullptr);
+    f.run_columns(kRows, kColumns, x.data(), state.data(), nullptr);
+    const auto* const squares =
+        reinterpret_cast<const double*>(state.data() + 1) + kColumns;
+    for (std::size_t j = 0; j < kColumns; ++j) {
+      EXPECT_EQ(squares[j], SquaresOf(x, j, kColumns, kRows)) << j;
+    }
+  });
+}
+
 // However many rows come at a time.
 TEST(RowFunctionsTest, ColumnsAreTheSameInParts) {
   for (int op = 0; op < kRowOpCount; ++op) {
