@@ -64,7 +64,10 @@ Options MachineCodeAtOnce() {
 
 class Tier2TailTest : public ::testing::Test {
  protected:
-  void SetUp() override { at::set_num_threads(1); }
+  void SetUp() override {
+    at::set_num_threads(1);
+    at::manual_seed(5);
+  }
   void TearDown() override {
     disable();
     clear();
