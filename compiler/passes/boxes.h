@@ -20,8 +20,8 @@ struct Box {
   }
 };
 
-// Nothing if it is none, or that depends on symbols: only the outermost dim of
-// the layout may be one.
+// Nothing if it is none, or that depends on symbols: dims whose sizes are
+// symbols are there as a whole, but for the outermost one.
 std::optional<Box> BoxOf(const ir::Geometry& access,
                          const ir::Geometry& layout);
 

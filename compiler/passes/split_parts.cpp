@@ -22,6 +22,9 @@ using ir::ValueId;
 
 constexpr std::size_t kMaxParts = 64;     // of one value
 constexpr std::size_t kMaxCopies = 1024;  // of instructions, all together
+constexpr std::size_t kMaxRepeated = 16;  // parts of a value that stays whole
+// Instructions and externals behind a value that is computed more than once.
+constexpr int kMaxRepeatedOps = 3, kMaxRepeatedLoads = 2;
 
 std::size_t Index(ValueId id) { return static_cast<std::size_t>(id); }
 
@@ -103,11 +106,61 @@ class Flattener {
   Rewriter r_;
 };
 
+// Which values cost less to compute again than to store and to load: a few
+// quick instructions of externals that stay as they are.
+class Repeatable {
+ public:
+  explicit Repeatable(const ir::Function& f) : costs_(f.values.size()) {
+    for (ValueId id = 0; id < f.externals; ++id) costs_[Index(id)].loads = 1;
+    std::vector<char> has_memory(f.values.size(), 0);
+    for (const ir::WriteBack& write : f.writes) {
+      costs_[Index(write.to.value)].loads = kMaxRepeatedLoads + 1;
+      has_memory[Index(write.from.value)] = 1;
+    }
+    for (const ValueId id : f.returns) has_memory[Index(id)] = 1;
+    for (const Instruction& in : f.body) {
+      const bool is_quick = IsQuick(in.op) && !has_memory[Index(in.results[0])];
+      for (const ValueId id : in.results) {
+        costs_[Index(id)] = is_quick ? CostOf(in) : Cost{kMaxRepeatedOps + 1};
+      }
+    }
+  }
+
+  bool operator[](ValueId id) const {
+    const Cost& cost = costs_[Index(id)];
+    return cost.ops <= kMaxRepeatedOps && cost.loads <= kMaxRepeatedLoads;
+  }
+
+ private:
+  struct Cost {
+    int ops = 0, loads = 0;
+  };
+
+  static bool IsQuick(Op op) {
+    return op == Op::kAdd || op == Op::kSub || op == Op::kMul ||
+           op == Op::kNeg || op == Op::kAbs || op == Op::kSquare ||
+           op == Op::kRelu || op == Op::kTo;
+  }
+
+  Cost CostOf(const Instruction& in) const {
+    Cost cost = {1, 0};
+    for (const Operand& operand : in.operands) {
+      if (!operand.is_tensor()) continue;
+      const Cost& more = costs_[Index(operand.value)];
+      cost.ops = std::min(cost.ops + more.ops, kMaxRepeatedOps + 1);
+      cost.loads = std::min(cost.loads + more.loads, kMaxRepeatedLoads + 1);
+    }
+    return cost;
+  }
+
+  std::vector<Cost> costs_;  // by value
+};
+
 // Second half: from the end to the front, which parts of a value are read.
 class Splitter {
  public:
   explicit Splitter(const ir::Function& f)
-      : f_(f), r_(f), reads_(f.values.size()) {}
+      : f_(f), r_(f), repeatable_(f), reads_(f.values.size()) {}
 
   ir::Function Run() {
     for (const ir::WriteBack& write : f_.writes) Whole(write.from.value);
@@ -126,7 +179,7 @@ class Splitter {
   };
   struct Reads {
     bool is_whole = false;  // or not seen to be parts
-    std::vector<Part> parts;
+    std::vector<Part> parts;  // apart, or of a repeatable value
   };
 
   void Whole(ValueId id) { reads_[Index(id)].is_whole = true; }
@@ -135,16 +188,26 @@ class Splitter {
     return in.op == Op::kTo || InfoOf(in.op).family == ir::Family::kPointwise;
   }
 
+  // Also what the operand does not access: the access of the first operand of
+  // an update is what it replaces.
+  static bool NeedsAll(const Instruction& in, std::size_t k) {
+    return (in.op == Op::kUpdate && k == 0) || in.op == Op::kCall;
+  }
+
+  // Parts of it are computed where they are read.
   bool IsSplit(const Instruction& in) const {
     if (!IsPointwise(in)) return false;
     const Reads& reads = reads_[Index(in.results[0])];
-    return !reads.is_whole && !reads.parts.empty();
+    if (reads.parts.empty()) return false;
+    return !reads.is_whole ||
+           (repeatable_[in.results[0]] && reads.parts.size() <= kMaxRepeated);
   }
 
   // Someone reads `access` of the value.
   void Note(ValueId id, const Geometry& access) {
     Reads& reads = reads_[Index(id)];
-    if (f_.IsExternal(id) || reads.is_whole) return;
+    const bool may_repeat = repeatable_[id];
+    if (f_.IsExternal(id) || (reads.is_whole && !may_repeat)) return;
     const Geometry& layout = f_.values[Index(id)].layout;
     std::optional<Box> box = BoxOf(access, layout);
     const bool is_part = box && access != layout &&
@@ -154,7 +217,9 @@ class Splitter {
     for (const Part& part : reads.parts) {
       if (!is_part) break;
       is_known |= box->IsSameAs(part.box);
-      if (!is_known && !AreApart(*box, part.box)) return Whole(id);
+      if (!is_known && !may_repeat && !AreApart(*box, part.box)) {
+        return Whole(id);
+      }
     }
     if (!is_part) return Whole(id);
     if (!is_known) reads.parts.push_back({std::move(*box), access});
@@ -162,18 +227,18 @@ class Splitter {
 
   void Look(const Instruction& in) {
     const bool is_split = IsSplit(in);
+    const bool is_kept = !is_split || reads_[Index(in.results[0])].is_whole;
     for (std::size_t k = 0; k < in.operands.size(); ++k) {
       const Operand& operand = in.operands[k];
       if (!operand.is_tensor()) continue;
-      const bool is_base = in.op == Op::kUpdate && k == 0;
-      if (is_base || in.op == Op::kCall) {
+      if (NeedsAll(in, k)) {
         Whole(operand.value);
-      } else if (!is_split) {
-        Note(operand.value, operand.access);
-      } else {
-        for (const Part& part : reads_[Index(in.results[0])].parts) {
-          Note(operand.value, Within(operand.access, part.box, part.access));
-        }
+        continue;
+      }
+      if (is_kept) Note(operand.value, operand.access);
+      if (!is_split) continue;
+      for (const Part& part : reads_[Index(in.results[0])].parts) {
+        Note(operand.value, Within(operand.access, part.box, part.access));
       }
     }
     if (is_split) copies_ += reads_[Index(in.results[0])].parts.size();
@@ -183,18 +248,19 @@ class Splitter {
   Operand Read(Operand operand) const {
     if (!operand.is_tensor()) return operand;
     const Reads& reads = reads_[Index(operand.value)];
-    if (f_.IsExternal(operand.value) || reads.is_whole || reads.parts.empty() ||
+    if (f_.IsExternal(operand.value) || reads.parts.empty() ||
         reads.parts[0].copy == ir::kNoValue) {
       return r_.Map(std::move(operand));
     }
     const std::optional<Box> box =
         BoxOf(operand.access, f_.values[Index(operand.value)].layout);
     for (const Part& part : reads.parts) {
-      if (!box->IsSameAs(part.box)) continue;
+      if (!box || !box->IsSameAs(part.box)) continue;
       operand.value = part.copy;
       operand.access = OfCopy(part, *box, operand.access);
+      return operand;
     }
-    return operand;
+    return r_.Map(std::move(operand));
   }
 
   // The elements of `access` in a copy that lies as the first reader's access.
@@ -215,11 +281,17 @@ class Splitter {
   }
 
   void Rewrite(const Instruction& old) {
-    Instruction in = old;
-    if (!IsSplit(old)) {
-      for (Operand& operand : in.operands) operand = Read(std::move(operand));
-      return r_.Emit(std::move(in));
+    const bool is_split = IsSplit(old);
+    if (!is_split || reads_[Index(old.results[0])].is_whole) {
+      Instruction in = old;
+      for (std::size_t k = 0; k < in.operands.size(); ++k) {
+        Operand& operand = in.operands[k];
+        operand = NeedsAll(in, k) ? r_.Map(std::move(operand))
+                                  : Read(std::move(operand));
+      }
+      r_.Emit(std::move(in));
     }
+    if (!is_split) return;
     const ir::DType dtype = f_.values[Index(old.results[0])].dtype;
     for (Part& part : reads_[Index(old.results[0])].parts) {
       Instruction copy = old;
@@ -235,6 +307,7 @@ class Splitter {
 
   const ir::Function& f_;
   Rewriter r_;
+  const Repeatable repeatable_;
   std::vector<Reads> reads_;  // by value
   std::size_t copies_ = 0;
 };
