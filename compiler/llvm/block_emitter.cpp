@@ -27,8 +27,10 @@ BlockEmitter::BlockEmitter(const LoopContext& loop, const Row& row,
       block_(block),
       b_(loop.frame.builder()),
       types_(b_, block.lanes),
-      raw_(loop.code.accesses.size()),
-      loaded_(loop.code.accesses.size()) {}
+      raw_(row.lanes),
+      loaded_(loop.code.accesses.size()) {
+  raw_.resize(loop.code.accesses.size());
+}
 
 void BlockEmitter::Run() {
   const Phases& phases = loop_.phases;

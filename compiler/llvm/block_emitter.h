@@ -28,6 +28,8 @@ struct Row {
 
   std::vector<llvm::Value*> starts;    // by access: address of element 0
   std::vector<llvm::Value*> uniforms;  // by access: register, if stride is 0
+  // By access: what is loaded, as it is in memory; null or none: not yet.
+  std::vector<llvm::Value*> lanes;
   // Registers that are the same for the whole row, of values that there is one
   // of per row.
   std::map<ir::ValueId, llvm::Value*> values;

@@ -74,6 +74,8 @@ struct LoopCode {
   std::vector<ColumnStore> column_stores;
   bool is_columns = false;
   bool is_whole = false;
+  // Elements of the last dim if the code is for so many (narrow_rows.h).
+  int narrow_row = 0;
 };
 
 // The codes of a loop, to run in order: one, but two of an update. Returns ""

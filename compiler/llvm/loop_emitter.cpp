@@ -6,6 +6,7 @@
 #include "compiler/llvm/call_emitter.h"
 #include "compiler/llvm/frame.h"
 #include "compiler/llvm/index_math.h"
+#include "compiler/llvm/narrow_rows.h"
 #include "compiler/llvm/tile_shape.h"
 #include "llvm/IR/Intrinsics.h"
 #include "recorder/planted_defect.h"
@@ -27,7 +28,8 @@ class LoopEmitter {
         loop_{code, phases_, math, frame, {}},
         calls_(loop_),
         lanes_(LanesOf(code, target.bytes)),
-        is_transposing_(!phases_.uses_tiles() && Transposes(code)) {}
+        block_columns_(BlockColumns(code, phases_)),
+        first_(frame.begin()) {}
 
   void Run() {
     if (code_.is_rows) {
@@ -40,12 +42,15 @@ class LoopEmitter {
         });
       });
       if (code_.is_columns) calls_.EndColumns();
-    } else if (phases_.uses_tiles() || code_.is_whole || is_transposing_) {
+    } else if (phases_.uses_tiles() || code_.is_whole || block_columns_ > 0) {
       if (phases_.uses_tiles() || code_.is_whole) MakeBuffers();
       if (code_.is_whole) calls_.BeginColumns();
       OuterDims(0, code_.sizes.size() > 1 ? 2 : 1, [&] { Tiles(); });
       if (code_.is_whole) calls_.EndColumns();
     } else {
+      if (RowsAtATime(code_, lanes_) > 0) {
+        first_ = EmitNarrowRows(loop_, lanes_);
+      }
       OuterDims(0, 1, [&] {
         const Range range = RangeOf(code_.sizes.size() - 1);
         Columns({range.from, range.to, nullptr, 0});
@@ -59,6 +64,12 @@ class LoopEmitter {
     Value* from;
     Value* to;
   };
+  static int BlockColumns(const LoopCode& code, const Phases& phases) {
+    if (phases.uses_tiles() || code.is_rows || code.is_whole) return 0;
+    if (Transposes(code)) return kBlockColumns;
+    const bool is_narrow = code.narrow_row > 0;
+    return !is_narrow && RepeatsColumns(code) ? kRepeatedColumns : 0;
+  }
   // Indices [from, to) of the dim behind those of outer_, in one phase.
   struct Piece {
     Value* from;
@@ -70,7 +81,7 @@ class LoopEmitter {
   };
 
   Range RangeOf(std::size_t dim) {
-    if (dim == 0) return {frame_.begin(), frame_.end()};
+    if (dim == 0) return {first_, frame_.end()};
     return {b_.getInt64(0), frame_.Number(code_.sizes[dim])};
   }
 
@@ -120,8 +131,7 @@ class LoopEmitter {
   void Tiles() {
     const std::size_t dims = code_.sizes.size();
     const Range columns = RangeOf(dims - 1);
-    Value* size = b_.getInt64(
-        static_cast<std::uint64_t>(is_transposing_ ? kBlockColumns : tile_));
+    Value* size = Number(block_columns_ > 0 ? block_columns_ : tile_);
     Value* width = Min(b_.CreateSub(columns.to, columns.from), size);
     frame_.If(b_.CreateICmpSGT(width, b_.getInt64(0)), [&] {
       const auto tile_row = [&](Value* first_row, Value* rows) {
@@ -132,8 +142,8 @@ class LoopEmitter {
       };
       if (dims == 1) return tile_row(nullptr, b_.getInt64(1));
       const Range rows = RangeOf(dims - 2);
-      Value* height = is_transposing_ ? b_.getInt64(kBlockRows)
-                                      : b_.CreateUDiv(size, width);
+      Value* height =
+          block_columns_ > 0 ? Number(kBlockRows) : b_.CreateUDiv(size, width);
       frame_.For(rows.from, rows.to, height, [&](Value* first) {
         tile_row(first, Min(b_.CreateSub(rows.to, first), height));
       });
@@ -363,7 +373,8 @@ class LoopEmitter {
   LoopContext loop_;
   CallEmitter calls_;
   const int lanes_;
-  const bool is_transposing_;
+  const int block_columns_;    // 0: rows as long as they are, or tiles
+  Value* first_;               // of the outermost dim
   int tile_ = 0;               // elements
   Value* tile_rows_ = nullptr;  // of a rows loop
   std::vector<Value*> outer_;  // indices of the dims around

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/llvm/narrow_rows.h"
 
 namespace tjit::llvm_backend {
 namespace {
@@ -22,6 +23,10 @@ class Sharer {
                     : code.is_columns ? "c"
                     : code.is_rows    ? "r"
                                       : "");
+    shared_.code.narrow_row = NarrowRowOf(code);
+    if (shared_.code.narrow_row > 0) {
+      absl::StrAppend(&text_, "x", shared_.code.narrow_row);
+    }
     for (Size& size : shared_.code.sizes) Replace(&size, false);
     for (MemoryAccess& access : shared_.code.accesses) {
       access.memory = IndexOf(access.memory, &memory_, &shared_.memory);

@@ -4,7 +4,8 @@
 // parameter, and a network repeats its layers. So the generated function of a
 // loop knows no size, stride, offset, index of memory or of a scalar argument:
 // it takes them from an array of numbers. Only what decides the code stays:
-// strides and offsets of 0, and strides of 1. Loops with one signature share
+// strides and offsets of 0, strides of 1, and narrow rows (narrow_rows.h).
+// Loops with one signature share
 // one function, in a kernel and between kernels.
 //
 //   numbers of a loop: memory indices, scalar indices, sizes

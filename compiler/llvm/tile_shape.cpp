@@ -39,6 +39,16 @@ bool Transposes(const LoopCode& code) {
                      });
 }
 
+bool RepeatsColumns(const LoopCode& code) {
+  const std::size_t dims = code.sizes.size();
+  if (dims < 2 || code.in_order) return false;
+  return std::any_of(code.accesses.begin(), code.accesses.end(),
+                     [&](const MemoryAccess& a) {
+                       return a.strides[dims - 2] == ir::Size(0) &&
+                              a.strides[dims - 1] != ir::Size(0);
+                     });
+}
+
 int TileElements(const LoopCode& code, const Phases& phases) {
   const int bytes = std::max(TileElementBytes(phases), 1);
   if (code.is_columns) return kColumnTileBytes / std::max(bytes, 4);

@@ -17,10 +17,15 @@ bool Transposes(const LoopCode& code);
 // Elements of a tile, all of whose buffers fit the first-level cache.
 int TileElements(const LoopCode& code, const Phases& phases);
 
+// What is read for each row is the same: a bias, values of columns. Part of it
+// stays in the second-level cache for the rows of a block.
+bool RepeatsColumns(const LoopCode& code);
+
 inline constexpr int kMaxTileRows = 1024;  // of a rows loop
 // Of a loop that transposes: a line of the cache that holds part of one column
 // is used up before the next ones replace it.
 inline constexpr int kBlockRows = 16;
 inline constexpr int kBlockColumns = 32;
+inline constexpr int kRepeatedColumns = 4096;  // of one that repeats columns
 
 }  // namespace tjit::llvm_backend

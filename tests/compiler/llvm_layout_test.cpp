@@ -40,6 +40,43 @@ TEST(LlvmLayoutTest, Broadcasts) {
 })");
 }
 
+// Rows whose length is part of the code: some at a time fill registers.
+TEST(LlvmLayoutTest, NarrowRows) {
+  for (const int row : {2, 3, 6, 7, 8, 12, 15, 16, 17}) {
+    for (const char* type : {"f32", "f64", "bf16"}) {
+      const std::string sizes = absl::StrCat("[n0,", row, "]");
+      const std::string of = absl::StrCat(type, sizes);
+      const std::string text = absl::StrCat(
+          "func f(n0, n1) {\n  external %0: ", type, "[n0*", row,
+          "+2]\n  external %1: ", type, "[", row, "]\n  external %2: ", type,
+          "[n0+1]\n  external %3: bool[n0]\n  external %4: ", type,
+          "[3]\n  %5 = add ", of, " %0", sizes, "+2, %1", sizes,
+          "(0,1), 1.0\n  %6 = mul ", of, " %5, %2", sizes,
+          "(1,0)+1\n  %7 = where ", of, " %3", sizes, "(1,0), %6, %4", sizes,
+          "(0,0)+2\n  %8 = gt bool", sizes, " %7, %5\n  return %7, %8\n}");
+      ExpectSame(text);
+    }
+  }
+}
+
+// More columns than a block has, for more rows than one has.
+TEST(LlvmLayoutTest, ColumnsThatRepeatForManyRows) {
+  const Function f = Parsed(R"(func f(n0, n1) {
+  external %0: f32[n0*n1]
+  external %1: f32[n1]
+  %2 = add f32[n0,n1] %0[n0,n1], %1[n0,n1](0,1), 1.0
+  return %2
+})");
+  const CompiledKernel kernel(f);
+  ASSERT_EQ(kernel.error(), "");
+  for (const std::int64_t rows : {1, 9, 16, 35}) {
+    for (const std::int64_t columns : {4095, 4096, 10001}) {
+      EXPECT_EQ(Compare(f, kernel, {rows, columns}, 7, {}, 3), "")
+          << rows << ", " << columns;
+    }
+  }
+}
+
 TEST(LlvmLayoutTest, TransposedOperandAndResult) {
   ExpectSame(R"(func f(n0, n1) {
   external %0: f32[n0*n1]

@@ -84,5 +84,21 @@ TEST(LlvmShareTest, WhatDecidesTheCodeIsNotShared) {
   EXPECT_EQ(functions.size(), 4u);
 }
 
+TEST(LlvmShareTest, RowsOfAFewElementsArePartOfTheCode) {
+  std::set<TjitKernelFn> functions;
+  std::vector<std::unique_ptr<CompiledKernel>> kernels;
+  const auto compile = [&](int row) {
+    const std::string sizes = absl::StrCat("[n0,", row, "]");
+    const Function f = Parsed(
+        absl::StrCat("func f(n0) {\nexternal %0: f32[n0*", row,
+                     "]\nexternal %1: f32[", row, "]\n%2 = mul f32", sizes,
+                     " %0", sizes, ", %1", sizes, "(0,1)\nreturn %2\n}"));
+    kernels.push_back(std::make_unique<CompiledKernel>(f));
+    functions.insert(kernels.back()->kernel().loops[0].run);
+  };
+  for (const int row : {5, 6, 17, 6, 30}) compile(row);
+  EXPECT_EQ(functions.size(), 3u);  // 5; 6; 17 and 30
+}
+
 }  // namespace
 }  // namespace tjit::ir
