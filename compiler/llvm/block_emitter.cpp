@@ -27,6 +27,7 @@ BlockEmitter::BlockEmitter(const LoopContext& loop, const Row& row,
       block_(block),
       b_(loop.frame.builder()),
       types_(b_, block.lanes),
+      quotients_(b_),
       raw_(row.lanes),
       loaded_(loop.code.accesses.size()) {
   raw_.resize(loop.code.accesses.size());
@@ -83,6 +84,11 @@ Value* BlockEmitter::Compute(const Step& step) {
   for (std::size_t i = 0; i < step.sources.size(); ++i) {
     x[i] = Read(step.sources[i], kinds[i] == 'c' ? DType::kBool : step.dtype,
                 kinds[i] == 'r');
+  }
+  // A masked register has lanes of 0, and would be divided.
+  if (step.math < 0 && loop_.has_masks && block_.lanes > 1 &&
+      block_.mask == nullptr && SharesDivisor(code_, step)) {
+    return quotients_.Divide(x[0], x[1]);
   }
   if (step.math >= 0) return types_.Round(step.dtype, CallVector(step, x));
   return EmitOp(types_, step.op, step.dtype, x);

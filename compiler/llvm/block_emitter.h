@@ -10,6 +10,7 @@
 #include "compiler/llvm/frame.h"
 #include "compiler/llvm/loop_code.h"
 #include "compiler/llvm/phases.h"
+#include "compiler/llvm/quotients.h"
 
 namespace tjit::llvm_backend {
 
@@ -20,6 +21,7 @@ struct LoopContext {
   const MathTable& math;
   Frame& frame;
   std::vector<llvm::Value*> buffers;  // of the tile, by number
+  bool has_masks = false;             // the target is AVX-512
 };
 
 // One row of the iteration space: all but one index are fixed.
@@ -86,6 +88,7 @@ class BlockEmitter {
   Builder& b_;
   const LaneTypes types_;
   std::unordered_map<ir::ValueId, llvm::Value*> registers_;
+  Quotients quotients_;
   std::vector<llvm::Value*> raw_, loaded_;  // by access
   llvm::Value* buffer_index_ = nullptr;     // of the first lane
 };

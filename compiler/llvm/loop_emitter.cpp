@@ -25,7 +25,7 @@ class LoopEmitter {
         frame_(frame),
         b_(frame.builder()),
         phases_(MakePhases(code)),
-        loop_{code, phases_, math, frame, {}},
+        loop_{code, phases_, math, frame, {}, target.has_masks},
         calls_(loop_),
         lanes_(LanesOf(code, target.bytes)),
         block_columns_(BlockColumns(code, phases_)),
