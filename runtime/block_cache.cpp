@@ -86,6 +86,14 @@ class SharedCache {
     return cache.cached.load(std::memory_order_relaxed) + bytes <=
            cache.budget.load(std::memory_order_relaxed);
   }
+  // Of what no thread keeps for itself the bytes that were asked for, as they
+  // are what live and peak bytes are made of: else a block that makes up the
+  // peak would not fit the limit, for what its class is more.
+  static std::int64_t CachedBytesOf(const Block& block) {
+    return block.size_class < kLocalClasses
+               ? kClassBytes[block.size_class]
+               : static_cast<std::int64_t>(block.bytes);
+  }
   void MoveToBin(Block* block);
   void HalveList(unsigned size_class, ThreadCache* cache);
   // Makes room for `bytes` more on the lists of `cache`, if it may have it.
@@ -115,7 +123,7 @@ void SharedCache::MoveToBin(Block* block) {
   Bin& bin = bins_[block->size_class];
   bin.list.Push(block);
   bin.used = ++clock_;
-  bytes_ += kClassBytes[block->size_class];
+  bytes_ += CachedBytesOf(*block);
 }
 
 FreeList SharedCache::Evict(std::int64_t limit) {
@@ -131,7 +139,7 @@ FreeList SharedCache::Evict(std::int64_t limit) {
     if (oldest == nullptr) break;
     while (oldest->list.count != 0 && bytes_ > limit) {
       Block* block = oldest->list.Pop();
-      bytes_ -= kClassBytes[block->size_class];
+      bytes_ -= CachedBytesOf(*block);
       out.Push(block);
     }
   }
@@ -170,8 +178,9 @@ Block* SharedCache::Take(unsigned size_class, ThreadCache* cache) {
       Add(cache->cached, bytes);
     }
   }
-  bytes_ -= bytes;
-  return bin.list.Pop();
+  Block* const block = bin.list.Pop();
+  bytes_ -= CachedBytesOf(*block);
+  return block;
 }
 
 void SharedCache::HalveList(unsigned size_class, ThreadCache* cache) {

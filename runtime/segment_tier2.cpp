@@ -64,10 +64,19 @@ Tier2Variant::Running::Running(PreparedSegment* segment,
   counters->steps_fused.Add(tier2_->task_->code.steps_fused);
 }
 
+// While runs with and without the code take turns, both have as much: two sizes
+// in turn would drive each other out of the cache of blocks, and what is
+// compared would be the system's zeroing of pages.
 std::uint64_t Tier2Variant::Running::arena_bytes() const {
-  return is_compiled_
-             ? tier2_->executable_->arena_bytes() + tier2_->scratch_bytes_
-             : variant_->executable->arena_bytes();
+  const std::uint64_t library = variant_->executable->arena_bytes();
+  if (tier2_ == nullptr || tier2_->executable_ == nullptr) return library;
+  const std::uint64_t compiled =
+      tier2_->executable_->arena_bytes() + tier2_->scratch_bytes_;
+  const bool takes_turns = tier2_->trial_.has_value() &&
+                           tier2_->trial_->takes_turns() &&
+                           !tier2_->trial_->is_over();
+  if (takes_turns) return std::max(library, compiled);
+  return is_compiled_ ? compiled : library;
 }
 
 void Tier2Variant::Running::Run(char** slots, const ScalarValue* scalars,

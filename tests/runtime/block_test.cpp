@@ -175,6 +175,16 @@ TEST_F(BlockTest, CacheIsBounded) {
   EXPECT_EQ(CachedBytes(), 0);
 }
 
+// Though its class has more bytes than were ever live.
+TEST_F(BlockTest, ABlockThatMakesUpThePeakIsKept) {
+  TrimCache();
+  const std::int64_t most = std::max(kCacheFloor, PeakBytes() - LiveBytes());
+  const std::int64_t bytes = most + (1 << 20);
+  FreeBlock(AllocateBlock(static_cast<std::size_t>(bytes), true));
+  EXPECT_GE(CachedBytes(), bytes);
+  TrimCache();
+}
+
 TEST_F(BlockTest, StaleSizesMakeWayForNewOnes) {
   // 120 blocks of 1 MiB set the peak; then only another size is in use.
   std::vector<Block*> blocks(120);
