@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/lower/norm_nodes.h"
 #include "compiler/lower/op_rules.h"
 #include "compiler/lower/rows.h"
 #include "compiler/lower/step_lowering.h"
@@ -15,11 +16,6 @@ namespace {
 
 using ir::DType;
 using ir::Op;
-
-const Node& One() {
-  static const Node one = StepLowering::Number(1.0);
-  return one;
-}
 
 // The sizes of the call, and tensors as if they had some of them: images,
 // groups, channels of a group (or channels), places of a channel.
@@ -65,22 +61,9 @@ class Groups {
     return s_.record().args[arg].slot == kNoSlot || Load(arg, node);
   }
 
-  static Dims DimsOf(const Sizes& sizes) {
-    Dims dims;
-    for (const std::int64_t size : sizes) dims.push_back({size, -1});
-    return dims;
-  }
-
   // The same elements, in order. REQUIRES: it lies densely.
-  Node As(Node node, const Sizes& sizes) {
-    if (!node.operand.is_tensor()) return node;
-    const ir::Size offset = node.operand.access.offset;
-    node.dims = DimsOf(sizes);
-    ir::Sizes all;
-    for (const Dim& dim : node.dims) all.push_back(s_.SizeOf(dim));
-    node.operand.access = ir::Contiguous(all);
-    node.operand.access.offset = offset;
-    return node;
+  Node As(const Node& node, const Sizes& sizes) {
+    return Reshape(s_, node, DimsOf(sizes));
   }
   Node ByGroup(const Node& node) {
     return As(node, {images_, groups_, width_});
@@ -226,13 +209,10 @@ class Backward : Groups {
   }
 
   // Some channels of each group.
-  static Node Slice(Node node, std::int64_t from, std::int64_t count) {
-    if (!node.operand.is_tensor()) return node;
-    ir::Geometry& access = node.operand.access;
-    access.offset = access.offset + ir::Size(from) * access.strides.back();
-    access.sizes.back() = ir::Size(count);
-    node.dims.back() = {count, -1};
-    return node;
+  static Node Channels(const Node& node, std::int64_t from,
+                       std::int64_t count) {
+    const std::size_t last = node.dims.empty() ? 0 : node.dims.size() - 1;
+    return Slice(node, last, from, count);
   }
 
   // sum + a * b, in one rounding or two; without a weight b is 1.
@@ -255,17 +235,17 @@ class Backward : Groups {
     Node all = StepLowering::Number(0.0);
     for (std::int64_t v = 0; v < vectors; ++v) {
       all = Add({images_, groups_, lanes}, all,
-                Slice(of_channels, v * lanes, lanes),
-                Slice(weight_, v * lanes, lanes), true);
+                Channels(of_channels, v * lanes, lanes),
+                Channels(weight_, v * lanes, lanes), true);
     }
     const Sizes single = {images_, groups_, 1};
     Node sum = StepLowering::Number(0.0);
     for (std::int64_t lane = 0; vectors > 0 && lane < lanes; ++lane) {
-      sum = Add(single, sum, Slice(all, lane, 1), One(), false);
+      sum = Add(single, sum, Channels(all, lane, 1), One(), false);
     }
     for (std::int64_t i = vectors * lanes; i < width_; ++i) {
-      sum = Add(single, sum, Slice(of_channels, i, 1), Slice(weight_, i, 1),
-                i >= contracted);
+      sum = Add(single, sum, Channels(of_channels, i, 1),
+                Channels(weight_, i, 1), i >= contracted);
     }
     return sum;
   }

@@ -43,25 +43,64 @@ std::string CompareBatchNorm(const Tensor& x, int given, double momentum,
   return group.Compare();
 }
 
-TEST(LowerNormsTest, BatchNorms) {
-  for (const int given : {0, 1, 2}) {
-    for (const auto& sizes : std::vector<std::vector<std::int64_t>>{
-             {5, 3, 4, 7}, {1, 16, 8, 8}, {2, 5, 33}, {9, 5, 28, 28}}) {
-      for (const double momentum : {0.1, 0.37, 0.0}) {
-        const Tensor x = Numbers(sizes, at::kFloat, 9);
-        EXPECT_EQ(CompareBatchNorm(x, given, momentum), "") << x.sizes();
-        const Tensor normal = at::randn(sizes);
-        EXPECT_EQ(CompareBatchNorm(normal, given, momentum), "");
+// All ways that the tensor may lie in.
+std::vector<Tensor> Layouts(const Tensor& x) {
+  std::vector<Tensor> all = {x};
+  if (x.dim() == 4) all.push_back(x.contiguous(at::MemoryFormat::ChannelsLast));
+  if (x.dim() == 5) {
+    all.push_back(x.contiguous(at::MemoryFormat::ChannelsLast3d));
+  }
+  return all;
+}
+
+class LowerNormsTest : public ::testing::Test {
+ protected:
+  ~LowerNormsTest() override { at::set_num_threads(before_); }
+
+ private:
+  const int before_ = at::get_num_threads();
+};
+
+TEST_F(LowerNormsTest, BatchNorms) {
+  for (const int threads : {1, 2, 3}) {
+    at::set_num_threads(threads);
+    const auto compare = [&](const Tensor& x, int given, double momentum) {
+      EXPECT_EQ(CompareBatchNorm(x, given, momentum, true, threads), "")
+          << x.sizes() << x.strides() << x.dtype() << threads;
+    };
+    for (const at::ScalarType type : kTypes) {
+      for (const auto& sizes :
+           std::vector<std::vector<std::int64_t>>{{5, 3, 4, 7},
+                                                  {1, 16, 8, 8},
+                                                  {2, 5, 34},
+                                                  {9, 5, 28, 28},
+                                                  {4, 3, 3, 5, 2},
+                                                  {8, 19},
+                                                  {64, 33},
+                                                  {8, 20, 1, 1},
+                                                  {3, 40, 3, 6}}) {
+        for (const Tensor& x : Layouts(at::randn(sizes, type))) {
+          for (const int given : {0, 1, 2}) compare(x, given, 0.1);
+          compare(x, 2, 0.37);
+          compare(x, 2, 0.0);
+        }
+        for (const Tensor& x : Layouts(Numbers(sizes, type, 9))) {
+          compare(x, 2, 0.1);
+        }
+      }
+      // A rounding that differs may be rare. All that may fill no vector.
+      for (std::int64_t channels = 2; channels <= 40; ++channels) {
+        compare(at::randn({12, channels}, type), 2, 0.1);
+        const Tensor x = at::randn({2, channels, 5, 4}, type);
+        for (const Tensor& x : Layouts(x)) compare(x, 2, 0.1);
       }
     }
-  }
-  for (int i = 0; i < 200; ++i) {  // a rounding that differs may be rare
-    EXPECT_EQ(CompareBatchNorm(at::randn({2, 40, 33}), 2, 0.1), "");
+    for (int i = 0; i < 100; ++i) compare(at::randn({2, 40, 33}), 2, 0.1);
   }
 }
 
 // Found by the random programs: statistics that are the bias, too.
-TEST(LowerNormsTest, BatchNormsThatWriteWhatTheyRead) {
+TEST_F(LowerNormsTest, BatchNormsThatWriteWhatTheyRead) {
   const Tensor x = Numbers({4, 6, 5, 5}, at::kFloat, 10);
   const Tensor bias = Numbers({6}, at::kFloat, 2);
   const Tensor var = Numbers({6}, at::kFloat, 4).abs();
@@ -74,7 +113,7 @@ TEST(LowerNormsTest, BatchNormsThatWriteWhatTheyRead) {
 }
 
 // Eager's results beside the first are empty.
-TEST(LowerNormsTest, BatchNormsWithGivenStatistics) {
+TEST_F(LowerNormsTest, BatchNormsWithGivenStatistics) {
   const auto compare = [](const Tensor& x, int given) {
     EXPECT_EQ(CompareBatchNorm(x, given, 0.1, false, 1), "") << x.sizes();
     EXPECT_EQ(CompareBatchNorm(x, given, 0.1, false, 0), "") << x.sizes();
@@ -87,7 +126,7 @@ TEST(LowerNormsTest, BatchNormsWithGivenStatistics) {
                                                   {2, 5, 33},
                                                   {9, 5, 28, 28},
                                                   {3, 2, 70, 70},
-                                                  {7, 19},
+                                                  {8, 19},
                                                   {4, 1, 6},
                                                   {2, 3, 3, 5, 4}}) {
         const Tensor x = Numbers(sizes, type, 9);
@@ -106,31 +145,39 @@ TEST(LowerNormsTest, BatchNormsWithGivenStatistics) {
   }
 }
 
-TEST(LowerNormsTest, BatchNormsThatAreRefused) {
+TEST_F(LowerNormsTest, BatchNormsThatAreRefused) {
   const Tensor x = Numbers({4, 6, 5, 5}, at::kFloat, 10);
   EXPECT_THAT(CompareBatchNorm(x.transpose(2, 3), 2, 0.1, false),
               HasSubstr("not lie densely"));
   EXPECT_THAT(CompareBatchNorm(x.to(at::kBFloat16), 2, 0.1, false),
               HasSubstr("another type than f32 and f64"));
-  EXPECT_THAT(CompareBatchNorm(x, 2, 0.1, true, 2),
-              HasSubstr("channels on all threads"));
   EXPECT_THAT(CompareBatchNorm(x.to(at::kDouble), 2, 0.1),
               HasSubstr("squares of f64"));
   EXPECT_THAT(CompareBatchNorm(x.transpose(2, 3), 2, 0.1),
-              HasSubstr("not row-major"));
+              HasSubstr("not lie densely"));
+  const Tensor rows = Numbers({5, 6}, at::kFloat, 10);
+  EXPECT_THAT(CompareBatchNorm(rows, 2, 0.1, true, 0),
+              HasSubstr("as many parts as threads"));
+  EXPECT_THAT(CompareBatchNorm(rows, 2, 0.1, true, 4),
+              HasSubstr("two rows for a thread"));
+  EXPECT_THAT(CompareBatchNorm(Numbers({4, 1, 5, 5}, at::kFloat, 1), 2, 0.1),
+              HasSubstr("two channels or elements"));
+  EXPECT_THAT(CompareBatchNorm(Numbers({2, 2, 70, 70}, at::kFloat, 1), 2, 0.1),
+              HasSubstr("rows that are long"));
   EXPECT_THAT(CompareBatchNorm(x.to(at::kBFloat16), 2, 0.1),
               HasSubstr("another type than f32 and f64"));
 }
 
 std::string CompareGradients(const Tensor& x, bool has_weight, int mask,
-                             bool training) {
+                             bool training, int threads = 0) {
   RecordedGroup group;
+  group.SetThreads(threads);
   const at::ScalarType type = x.scalar_type();
   const std::int64_t channels = x.size(1);
   const Tensor weight = Numbers({channels}, type, 1);
   const Tensor mean = Numbers({channels}, type, 3);
   const Tensor var = Numbers({channels}, type, 4).abs();
-  const Tensor y = Numbers(x.sizes(), type, 5);
+  const Tensor y = at::empty_like(x).copy_(Numbers(x.sizes(), type, 5));
   const Tensor gradient = group.Call("aten::mul.Tensor", {y, x});
   const Tensor save_mean = Numbers({channels}, type, 6);
   const Tensor save_invstd = Numbers({channels}, type, 7).abs();
@@ -145,37 +192,59 @@ std::string CompareGradients(const Tensor& x, bool has_weight, int mask,
   return group.Compare();
 }
 
-TEST(LowerNormsTest, GradientsOfBatchNorms) {
-  const int before = at::get_num_threads();
-  for (const int threads : {1, 2}) {
+TEST_F(LowerNormsTest, GradientsOfBatchNorms) {
+  for (const int threads : {1, 2, 3}) {
     at::set_num_threads(threads);
+    const auto compare = [&](const Tensor& x, bool weight, int mask,
+                             bool training) {
+      EXPECT_EQ(CompareGradients(x, weight, mask, training, threads), "")
+          << x.sizes() << x.strides() << x.dtype() << training << threads;
+    };
     for (const at::ScalarType type : kTypes) {
       for (const bool training : {true, false}) {
-        for (const auto& sizes : std::vector<std::vector<std::int64_t>>{
-                 {5, 3, 4, 7}, {1, 16, 8, 8}, {3, 2, 2}, {2, 5, 33}}) {
-          const Tensor x = Numbers(sizes, type, 9);
-          EXPECT_EQ(CompareGradients(x, true, 7, training), "")
-              << x.sizes() << training;
-          EXPECT_EQ(CompareGradients(x, false, 5, training), "");
+        for (const auto& sizes :
+             std::vector<std::vector<std::int64_t>>{{5, 3, 4, 7},
+                                                    {1, 16, 8, 8},
+                                                    {3, 2, 2},
+                                                    {2, 5, 33},
+                                                    {4, 3, 3, 5, 2},
+                                                    {8, 19},
+                                                    {64, 33},
+                                                    {8, 20, 1, 1}}) {
+          for (const Tensor& x : Layouts(Numbers(sizes, type, 9))) {
+            compare(x, true, 7, training);
+            compare(x, false, 5, training);
+          }
+          for (int i = 0; i < 4; ++i) {
+            for (const Tensor& x : Layouts(at::randn(sizes, type))) {
+              compare(x, true, 7, training);
+            }
+          }
         }
-        const Tensor x = Numbers({4, 6, 5, 5}, type, 10);
-        EXPECT_EQ(CompareGradients(x, true, 1, training), "");
-        EXPECT_EQ(CompareGradients(x, true, 6, training), "");
+        for (const Tensor& x : Layouts(Numbers({4, 6, 5, 5}, type, 10))) {
+          compare(x, true, 1, training);
+          compare(x, true, 6, training);
+        }
+      }
+      // A rounding that differs may be rare. All that may fill no vector.
+      for (std::int64_t channels = 2; channels <= 40; ++channels) {
+        compare(at::randn({12, channels}, type), true, 7, true);
+        const Tensor x = at::randn({2, channels, 5, 4}, type);
+        for (const Tensor& x : Layouts(x)) compare(x, true, 7, true);
       }
     }
   }
-  at::set_num_threads(before);
 }
 
-TEST(LowerNormsTest, GradientsOfBatchNormsThatAreRefused) {
+TEST_F(LowerNormsTest, GradientsOfBatchNormsThatAreRefused) {
   const Tensor x = Numbers({4, 6, 5, 5}, at::kFloat, 10);
   const auto why = [](const Tensor& x) {
     return CompareGradients(x, true, 7, true);
   };
   EXPECT_THAT(why(x.contiguous(at::MemoryFormat::ChannelsLast)),
-              HasSubstr("not row-major"));
-  EXPECT_THAT(why(Numbers({4, 6}, at::kFloat, 1)),
-              HasSubstr("two channels or places"));
+              HasSubstr("as many parts as threads"));
+  EXPECT_THAT(why(Numbers({4, 1, 6}, at::kFloat, 1)),
+              HasSubstr("two channels or elements"));
   EXPECT_THAT(why(Numbers({2, 2, 70, 70}, at::kFloat, 1)),
               HasSubstr("rows that are long"));
 }
@@ -199,7 +268,7 @@ std::string CompareGroupNorm(const Tensor& x, std::int64_t groups, int given) {
   return group.Compare();
 }
 
-TEST(LowerNormsTest, GroupNorms) {
+TEST_F(LowerNormsTest, GroupNorms) {
   for (const at::ScalarType type : kTypes) {
     for (const int given : {0, 1, 2, 3}) {
       for (const auto& sizes : std::vector<std::vector<std::int64_t>>{
@@ -215,7 +284,7 @@ TEST(LowerNormsTest, GroupNorms) {
   }
 }
 
-TEST(LowerNormsTest, GroupNormsThatAreRefused) {
+TEST_F(LowerNormsTest, GroupNormsThatAreRefused) {
   const Tensor x = Numbers({4, 6, 5, 5}, at::kFloat, 10);
   EXPECT_THAT(
       CompareGroupNorm(x.contiguous(at::MemoryFormat::ChannelsLast), 2, 2),
@@ -251,7 +320,7 @@ std::string CompareGroupGradients(const Tensor& x, std::int64_t groups,
 }
 
 // With 1 to 20 channels in a group: vectors and all lengths of what is left.
-TEST(LowerNormsTest, GradientsOfGroupNorms) {
+TEST_F(LowerNormsTest, GradientsOfGroupNorms) {
   const int before = at::get_num_threads();
   for (const int threads : {1, 2, 3}) {
     at::set_num_threads(threads);
@@ -271,7 +340,7 @@ TEST(LowerNormsTest, GradientsOfGroupNorms) {
   at::set_num_threads(before);
 }
 
-TEST(LowerNormsTest, GradientsOfGroupNormsThatAreRefused) {
+TEST_F(LowerNormsTest, GradientsOfGroupNormsThatAreRefused) {
   const auto why = [](const Tensor& x, int threads = 1) {
     return CompareGroupGradients(x, 1, true, 7, threads);
   };

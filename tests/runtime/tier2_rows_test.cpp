@@ -172,22 +172,46 @@ TEST_P(Tier2RowsTest, GradientsOfALayerNorm) {
   at::set_num_threads(before);
 }
 
+// Row-major, by channels, and without dims behind the channels, on one thread
+// and on two.
+std::vector<Tensor> NormInputs(at::ScalarType type) {
+  const Tensor x = at::randn({8, 12, 7, 10}, type);
+  return {x, x.contiguous(at::MemoryFormat::ChannelsLast),
+          at::randn({40, 12}, type)};
+}
+
+// Of each channel, for the elements of x.
+Tensor Spread(const Tensor& of_channels, const Tensor& x) {
+  std::vector<std::int64_t> sizes(static_cast<std::size_t>(x.dim()), 1);
+  sizes[1] = of_channels.numel();
+  return of_channels.view(sizes);
+}
+
 // With the running statistics.
 TEST_P(Tier2RowsTest, BatchNorm) {
   const at::NoGradGuard no_grad;
-  const Tensor x = at::randn({8, 12, 7, 9});
-  const Tensor weight = at::randn({12}), bias = at::randn({12});
-  const Tensor mean = at::randn({12}), var = at::rand({12});
-  Stats d;
-  ExpectSame(
-      [=] {
-        const Tensor m = mean * 2, v = var * 2;
-        const Tensor y = at::relu(
-            at::batch_norm(x * 2, weight, bias, m, v, true, 0.1, 1e-5, false));
-        return y * (m + v).view({12, 1, 1});
-      },
-      &d);
-  EXPECT_EQ(d.steps_fused, 8 * d.replays_tier2) << d.to_json();
+  const int before = at::get_num_threads();
+  for (const int threads : {1, 2}) {
+    at::set_num_threads(threads);
+    for (const auto type : {at::kFloat, at::kDouble}) {
+      for (const Tensor& x : NormInputs(type)) {
+        const Tensor weight = at::randn({12}, type);
+        const Tensor bias = at::randn({12}, type);
+        const Tensor mean = at::randn({12}, type), var = at::rand({12}, type);
+        Stats d;
+        ExpectSame(
+            [=] {
+              const Tensor m = mean * 2, v = var * 2;
+              const Tensor y = at::relu(at::batch_norm(
+                  x * 2, weight, bias, m, v, true, 0.1, 1e-5, false));
+              return y * Spread(m + v, y);
+            },
+            &d);
+        EXPECT_EQ(d.steps_fused, 8 * d.replays_tier2) << d.to_json();
+      }
+    }
+  }
+  at::set_num_threads(before);
 }
 
 // Two of its results are empty.
@@ -209,22 +233,29 @@ TEST_P(Tier2RowsTest, BatchNormWithGivenStatistics) {
 
 TEST_P(Tier2RowsTest, GradientsOfABatchNorm) {
   const at::NoGradGuard no_grad;
-  for (const auto type : {at::kFloat, at::kDouble}) {
-    for (const bool training : {true, false}) {
-      const Tensor x = at::randn({8, 12, 7, 9}, type);
-      const Tensor gradient = at::randn({8, 12, 7, 9}, type);
-      const Tensor weight = at::randn({12}, type);
-      const Tensor mean = at::randn({12}, type), var = at::rand({12}, type);
-      ExpectFused(
-          [=] {
-            const auto [dx, dweight, dbias] = at::native_batch_norm_backward(
-                at::threshold_backward(gradient, x, 0), x, weight, mean, var,
-                mean, var, training, 1e-5, {true, true, true});
-            return dx + (dweight * dbias).view({12, 1, 1});
-          },
-          4);
+  const int before = at::get_num_threads();
+  for (const int threads : {1, 2}) {
+    at::set_num_threads(threads);
+    for (const auto type : {at::kFloat, at::kDouble}) {
+      for (const Tensor& x : NormInputs(type)) {
+        const Tensor gradient = at::randn_like(x);
+        const Tensor weight = at::randn({12}, type);
+        const Tensor mean = at::randn({12}, type), var = at::rand({12}, type);
+        for (const bool training : {true, false}) {
+          ExpectFused(
+              [=] {
+                const auto [dx, dweight, dbias] =
+                    at::native_batch_norm_backward(
+                        at::threshold_backward(gradient, x, 0), x, weight, mean,
+                        var, mean, var, training, 1e-5, {true, true, true});
+                return dx + Spread(dweight * dbias, dx);
+              },
+              4);
+        }
+      }
     }
   }
+  at::set_num_threads(before);
 }
 
 TEST_P(Tier2RowsTest, GroupNorm) {
