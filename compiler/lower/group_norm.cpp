@@ -162,8 +162,9 @@ class Backward : Groups {
   }
 
  private:
+  bool IsDouble() const { return dtype_ == DType::kF64; }
   // Elements of one of eager's vectors.
-  static constexpr std::int64_t Lanes() { return 8; }
+  std::int64_t Lanes() const { return 32 / InfoOf(dtype_).bytes; }
 
   bool Suits() {
     if (channels_ < 2) return s_.Refuse("has less than two channels");
@@ -181,9 +182,6 @@ class Backward : Groups {
         !LoadIfDefined(kWeight, &weight_)) {
       return false;
     }
-    if (dtype_ != DType::kF32) {  // contracts some products, not all
-      return s_.Refuse("adds up products of f64");
-    }
     mean_ = As(mean_, {images_, groups_, 1});
     rstd_ = As(rstd_, {images_, groups_, 1});
     weight_ = Weight(weight_);
@@ -197,8 +195,12 @@ class Backward : Groups {
   void AddUp() {
     const Sizes sizes = {images_, channels_, places_};
     const Node x = As(x_, sizes), gradient = As(gradient_, sizes);
-    const Node product = At(sizes, Op::kMul, {gradient, x});
-    products_ = ByGroup(s_.ReduceAt(Op::kSumInTurn, {product}, {2}, One()));
+    // Of f64 eager contracts what fills no vector.
+    products_ =
+        ByGroup(IsDouble() ? s_.ReduceAt(Op::kDot, {gradient, x}, {2}, One())
+                           : s_.ReduceAt(Op::kSumInTurn,
+                                         {At(sizes, Op::kMul, {gradient, x})},
+                                         {2}, One()));
     sums_ = ByGroup(s_.ReduceAt(Op::kSumInTurn, {gradient}, {2}, One()));
   }
 
@@ -253,8 +255,9 @@ class Backward : Groups {
   Node OfInput() {
     const Node sum_x = OverGroup(products_), sum = OverGroup(sums_);
     const std::int64_t n = width_ * places_;
-    const Node scale =
-        StepLowering::Number(static_cast<double>(1.0F / static_cast<float>(n)));
+    const Node scale = StepLowering::Number(
+        IsDouble() ? 1.0 / static_cast<double>(n)
+                   : static_cast<double>(1.0F / static_cast<float>(n)));
     Node b = OfGroups(Op::kAddcmul,
                       {OfGroups(Op::kNeg, {sum_x}), sum, mean_, One()});
     for (const Node& factor : {rstd_, rstd_, rstd_, scale}) {

@@ -275,21 +275,48 @@ TEST_P(Tier2RowsTest, GradientsOfAGroupNorm) {
   const int before = at::get_num_threads();
   for (const int threads : {1, 2}) {
     at::set_num_threads(threads);
-    const Tensor x = at::randn({8, 24, 7, 9});
-    const Tensor gradient = at::randn({8, 24, 7, 9});
-    const Tensor weight = at::randn({24});
-    const Tensor mean = at::randn({8, 2});
-    const Tensor rstd = at::rand({8, 2});
+    for (const auto type : {at::kFloat, at::kDouble}) {
+      const Tensor x = at::randn({8, 24, 7, 9}, type);
+      const Tensor gradient = at::randn({8, 24, 7, 9}, type);
+      const Tensor weight = at::randn({24}, type);
+      const Tensor mean = at::randn({8, 2}, type);
+      const Tensor rstd = at::rand({8, 2}, type);
+      ExpectFused(
+          [=] {
+            const auto [dx, dweight, dbias] = at::native_group_norm_backward(
+                at::threshold_backward(gradient, x, 0), x, mean, rstd, weight,
+                8, 24, 63, 2, {true, true, true});
+            return dx + (dweight * dbias).view({24, 1, 1});
+          },
+          4);
+    }
+  }
+  at::set_num_threads(before);
+}
+
+// A batch norm of one image with a channel for each image and channel.
+TEST_P(Tier2RowsTest, InstanceNorm) {
+  const at::NoGradGuard no_grad;
+  for (const auto type : {at::kFloat, at::kDouble}) {
+    const Tensor x = at::randn({6, 5, 7, 10}, type);
     ExpectFused(
         [=] {
-          const auto [dx, dweight, dbias] = at::native_group_norm_backward(
-              at::threshold_backward(gradient, x, 0), x, mean, rstd, weight, 8,
-              24, 63, 2, {true, true, true});
-          return dx + (dweight * dbias).view({24, 1, 1});
+          return at::relu(at::instance_norm(x * 2, {}, {}, {}, {}, true, 0.1,
+                                            1e-5, false)) +
+                 x;
         },
         4);
   }
-  at::set_num_threads(before);
+}
+
+// A composite of powers, a mean and products.
+TEST_P(Tier2RowsTest, RmsNorm) {
+  const at::NoGradGuard no_grad;
+  for (const auto type : {at::kFloat, at::kDouble}) {
+    const Tensor x = at::randn({40, 96}, type);
+    const Tensor weight = at::randn({96}, type);
+    ExpectFused([=] { return at::rms_norm(x * 2, {96}, weight, 1e-5) + x; }, 8);
+  }
 }
 
 TEST_P(Tier2RowsTest, VariancesWithMeans) {
