@@ -65,18 +65,15 @@ Tier2Variant::Running::Running(PreparedSegment* segment,
 }
 
 // While runs with and without the code take turns, both have as much: two sizes
-// in turn would drive each other out of the cache of blocks, and what is
-// compared would be the system's zeroing of pages.
+// in turn would drive each other out of the cache of blocks.
 std::uint64_t Tier2Variant::Running::arena_bytes() const {
   const std::uint64_t library = variant_->executable->arena_bytes();
   if (tier2_ == nullptr || tier2_->executable_ == nullptr) return library;
-  const std::uint64_t compiled =
+  const std::uint64_t bytes =
       tier2_->executable_->arena_bytes() + tier2_->scratch_bytes_;
-  const bool takes_turns = tier2_->trial_.has_value() &&
-                           tier2_->trial_->takes_turns() &&
-                           !tier2_->trial_->is_over();
-  if (takes_turns) return std::max(library, compiled);
-  return is_compiled_ ? compiled : library;
+  const CodeTrial& trial = *tier2_->trial_;
+  if (trial.takes_turns() && !trial.is_over()) return std::max(library, bytes);
+  return is_compiled_ ? bytes : library;
 }
 
 void Tier2Variant::Running::Run(char** slots, const ScalarValue* scalars,

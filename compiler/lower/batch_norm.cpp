@@ -31,6 +31,7 @@ bool IsChannelsLast(const TensorGeometry& g) {
 
 bool FindLayout(StepLowering& s, std::size_t arg, ChannelLayout* layout) {
   constexpr std::int64_t kMaxRowBytes = 16 << 10;
+  constexpr int kMaxThreads = 16;  // each one's part is a loop
   const TensorGeometry& g = s.record().args[arg].geometry;
   if (!IsFloat(g)) {
     return s.Refuse("computes in another type than f32 and f64");
@@ -46,10 +47,12 @@ bool FindLayout(StepLowering& s, std::size_t arg, ChannelLayout* layout) {
     return s.Refuse("has less than two channels or elements of a channel");
   }
   const std::int64_t row = layout->is_by_channels ? g.sizes[1] : layout->places;
-  if (row > kMaxRowBytes / g.itemsize)
+  if (row > kMaxRowBytes / g.itemsize) {
     return s.Refuse("has rows that are long");
+  }
   if (!layout->is_by_channels) return true;
   if (s.threads() < 1) return s.Refuse("adds up as many parts as threads");
+  if (s.threads() > kMaxThreads) return s.Refuse("adds up many parts");
   const std::int64_t rest = layout->elements % RowsOfThread(s, *layout);
   return (RowsOfThread(s, *layout) > 1 && rest != 1) ||
          s.Refuse("has less than two rows for a thread");

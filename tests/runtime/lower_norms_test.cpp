@@ -158,6 +158,8 @@ TEST_F(LowerNormsTest, BatchNormsThatAreRefused) {
   const Tensor rows = Numbers({5, 6}, at::kFloat, 10);
   EXPECT_THAT(CompareBatchNorm(rows, 2, 0.1, true, 0),
               HasSubstr("as many parts as threads"));
+  EXPECT_THAT(CompareBatchNorm(at::randn({64, 6}), 2, 0.1, true, 17),
+              HasSubstr("many parts"));
   EXPECT_THAT(CompareBatchNorm(rows, 2, 0.1, true, 4),
               HasSubstr("two rows for a thread"));
   EXPECT_THAT(CompareBatchNorm(Numbers({4, 1, 5, 5}, at::kFloat, 1), 2, 0.1),
