@@ -47,9 +47,10 @@ at::Tensor InTiles(TjitTailFn function, const at::Tensor& a,
 }
 
 // Numbers at which the two formulas differ, and special ones: these are one in
-// five, or all but one in four.
+// five, or all but one in four, or zeros of both signs are all but one in four.
+enum class Numbers { kUsual, kSpecial, kZeros };
 at::Tensor Battery(std::int64_t n, at::ScalarType type, unsigned seed,
-                   bool is_special) {
+                   Numbers numbers) {
   const float inf = std::numeric_limits<float>::infinity();
   const float special[] = {0,  -0.0F, inf,  -inf,   inf - inf, 1,
                            -1, 88.7F, -104, 1e-40F, 1e30F,     3};
@@ -57,7 +58,8 @@ at::Tensor Battery(std::int64_t n, at::ScalarType type, unsigned seed,
   std::normal_distribution<float> normal(0, 3);
   at::Tensor x = at::empty({n}, at::kFloat);
   for (std::int64_t i = 0; i < n; ++i) {
-    const unsigned pick = random() % (is_special ? 16 : 64);
+    unsigned pick = random() % (numbers == Numbers::kUsual ? 64 : 16);
+    if (numbers == Numbers::kZeros && pick < std::size(special)) pick %= 2;
     x.data_ptr<float>()[i] =
         pick < std::size(special) ? special[pick] : normal(random);
   }
@@ -65,10 +67,10 @@ at::Tensor Battery(std::int64_t n, at::ScalarType type, unsigned seed,
 }
 
 bool HaveBitsOfEager(TjitTailFn function, TailEager eager, bool is_binary,
-                     at::ScalarType type, std::int64_t n, bool is_special) {
+                     at::ScalarType type, std::int64_t n, Numbers numbers) {
   const auto seed = static_cast<unsigned>(n);
-  const at::Tensor a = Battery(n, type, seed, is_special);
-  const at::Tensor b = Battery(n, type, seed + 1, is_special);
+  const at::Tensor a = Battery(n, type, seed, numbers);
+  const at::Tensor b = Battery(n, type, seed + 1, numbers);
   const at::Tensor expected = eager(a, b, kScalars);
   for (const std::int64_t step : {n, std::int64_t{37}, std::int64_t{5}}) {
     if (!SameBits(InTiles(function, a, is_binary ? &b : nullptr, step),
@@ -87,9 +89,11 @@ bool TilesHaveBitsOfEager(TjitTailFn function, TailEager eager, bool is_binary,
       check == Check::kSpot ? std::vector<std::int64_t>{17, 100}
                             : std::vector<std::int64_t>{
                                   1, 7, 15, 17, 24, 31, 33, 63, 64, 100, 2021};
-  for (const bool is_special : {false, true}) {
+  for (const Numbers numbers :
+       {Numbers::kUsual, Numbers::kSpecial, Numbers::kZeros}) {
+    if (numbers == Numbers::kZeros && !is_binary) continue;
     for (const std::int64_t n : lengths) {
-      if (!HaveBitsOfEager(function, eager, is_binary, type, n, is_special)) {
+      if (!HaveBitsOfEager(function, eager, is_binary, type, n, numbers)) {
         return false;
       }
     }

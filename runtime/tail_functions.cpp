@@ -52,6 +52,18 @@ constexpr TailOp Make(Op op, TailEager eager) {
            Tail<kKernel, kCut, 2>, Tail<kKernel, kCut, 3>}};
 }
 
+// Eager has the kernel for the vectors of AVX2 at most, two of which are one of
+// a wider processor's.
+template <TailKernel kKernel>
+constexpr TailOp MakeNarrow(Op op, TailEager eager) {
+  TailOp made = Make<kKernel, TailCut::kOneVector>(op, eager);
+  const TailOp usual = Make<kKernel>(op, eager);
+  for (int type = 0; type < kTailTypes; ++type) {
+    made.others[type] = usual.functions[type];
+  }
+  return made;
+}
+
 // Eager hands tensors of more than one element to oneDNN where it may.
 template <TjitTailFn kByOneDnn, TjitTailFn kOtherwise>
 void ByOneDnn(std::int64_t n, const void* a, const void* b, void* out,
@@ -146,7 +158,7 @@ const TailOp kOps[] = {
          TailCut::kGelu>(Op::kGeluTanh, TJIT_EAGER(at::gelu(a, "tanh"))),
     TJIT_UNARY(kSoftplus, softplus, s[0], s[1]),
     TJIT_UNARY(kElu, elu, s[0], s[1], s[2]),
-    Make<TJIT_STUB(softshrink_stub(kCpu, it, s[0])), TailCut::kOneVector>(
+    MakeNarrow<TJIT_STUB(softshrink_stub(kCpu, it, s[0]))>(
         Op::kSoftshrink, TJIT_EAGER(at::softshrink(a, s[0]))),
     TJIT_UNARY(kExp2, exp2),
     TJIT_UNARY(kSinh, sinh),
@@ -169,10 +181,11 @@ const TailOp kOps[] = {
     TJIT_BINARY(kLogaddexp, logaddexp),
     TJIT_BINARY(kLogaddexp2, logaddexp2),
     TJIT_BINARY(kXlogy, xlogy),
-    Make<TJIT_STUB(smooth_l1_backward_stub(kCpu, WithZeros(it), s[0], s[1]))>(
+    MakeNarrow<TJIT_STUB(
+        smooth_l1_backward_stub(kCpu, WithZeros(it), s[0], s[1]))>(
         Op::kSmoothL1Backward,
         TJIT_EAGER(OfDifference(native::smooth_l1_backward_stub, a, b, s))),
-    Make<TJIT_STUB(huber_backward_stub(kCpu, WithZeros(it), s[0], s[1]))>(
+    MakeNarrow<TJIT_STUB(huber_backward_stub(kCpu, WithZeros(it), s[0], s[1]))>(
         Op::kHuberBackward,
         TJIT_EAGER(OfDifference(native::huber_backward_stub, a, b, s))),
     TJIT_BINARY(kSiluBackward, silu_backward),
@@ -190,12 +203,11 @@ const TailOp kOps[] = {
     Make<TJIT_STUB(elu_backward_stub(kCpu, it, s[0], s[1], s[2], true))>(
         Op::kEluResultBackward,
         TJIT_EAGER(at::elu_backward(a, s[0], s[1], s[2], true, b))),
-    Make<TJIT_STUB(hardtanh_backward_stub(kCpu, it, s[0], s[1])),
-         TailCut::kOneVector>(
+    MakeNarrow<TJIT_STUB(hardtanh_backward_stub(kCpu, it, s[0], s[1]))>(
         Op::kHardtanhBackward,
         TJIT_EAGER(at::hardtanh_backward(a, b, s[0], s[1]))),
     TJIT_BINARY(kHardswishBackward, hardswish_backward),
-    Make<TJIT_STUB(shrink_backward_stub(kCpu, it, s[0])), TailCut::kOneVector>(
+    MakeNarrow<TJIT_STUB(shrink_backward_stub(kCpu, it, s[0]))>(
         Op::kShrinkBackward, TJIT_EAGER(at::softshrink_backward(a, b, s[0]))),
 };
 

@@ -21,10 +21,11 @@ constexpr ir::DType kTailDTypes[kTailTypes] = {
 // Eager's kernel, over what the iterator says, with the op's scalars.
 using TailKernel = void (*)(at::TensorIterator& it, const double* s);
 
-// How eager cuts. kGelu: chunks of threads of its own. kOneVector: behind the
-// blocks of two vectors the compiler made vectors of the loop over the rest, so
-// only less than one is computed by the scalar formula. (Not where the result
-// lies in an operand: such steps are not lowered.)
+// How eager cuts. kGelu: chunks of threads of its own. kOneVector: the kernel
+// has vectors of half the width; or behind the blocks of two vectors the
+// compiler made vectors of the loop over the rest, so only less than one is
+// computed by the scalar formula. (Not where the result lies in an operand:
+// such steps are not lowered.)
 enum class TailCut : std::uint8_t { kUsual, kGelu, kOneVector };
 
 // The arguments of TjitTailFn (compiler/llvm/abi.h).

@@ -132,6 +132,27 @@ bool MseLossBackward(StepLowering& s, const OpRule&) {
   return s.Store(Mul(s, scaled, x[0]));
 }
 
+// (gradient, input, target, reduction, limit), the gradient a number or like
+// the others. Eager's formulas for whole vectors and behind them are others;
+// both begin with the difference.
+bool LimitedBackward(StepLowering& s, const OpRule& rule) {
+  std::vector<Node> x;
+  Node limit;
+  if (!IsFlat(s, 1) || !s.Into(0) || !Load(s, 3, &x) || !s.Scalar(0, &limit)) {
+    return false;
+  }
+  const TensorGeometry& gradient = s.record().args[0].geometry;
+  if (gradient.numel() != 1 && !IsFlat(s, 0)) return false;
+  double norm = 1;
+  if (s.Static(0) == kMean) {
+    s.Fix(x[1].dims);
+    for (const Dim& dim : x[1].dims) norm *= static_cast<double>(dim.size);
+    norm = 1 / norm;
+  }
+  return s.Store(s.Apply(
+      rule.op, {Sub(s, x[1], x[2]), x[0], StepLowering::Number(norm), limit}));
+}
+
 constexpr OpRule kRules[] = {
     {"aten::mse_loss", "", "aten::mse_loss.out", Loss, Op::kSum, "2"},
     {"aten::smooth_l1_loss", "", "aten::smooth_l1_loss.out", Loss, Op::kSum,
@@ -139,6 +160,11 @@ constexpr OpRule kRules[] = {
     {"aten::huber_loss", "", "aten::huber_loss.out", Loss, Op::kSum, "h"},
     {"aten::mse_loss_backward", "", "aten::mse_loss_backward.grad_input",
      MseLossBackward},
+    {"aten::smooth_l1_loss_backward", "",
+     "aten::smooth_l1_loss_backward.grad_input", LimitedBackward,
+     Op::kSmoothL1Backward},
+    {"aten::huber_loss_backward", "", "aten::huber_loss_backward.out",
+     LimitedBackward, Op::kHuberBackward},
 };
 
 }  // namespace

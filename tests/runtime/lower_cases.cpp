@@ -195,6 +195,11 @@ const std::vector<OpCase>& TailCases() {
       {"aten::elu_backward", "TdhSyT", false},
       {"aten::hardtanh_backward", "TTmd", false},
       {"aten::hardswish_backward", "TT", false},
+      {"aten::smooth_l1_loss_backward", "TTT0d", false},
+      {"aten::smooth_l1_loss_backward", "TTT1d", false},
+      {"aten::smooth_l1_loss_backward", "TTT2S", false},
+      {"aten::huber_loss_backward", "TTT0d", false},
+      {"aten::huber_loss_backward", "TTT1S", false},
       {"aten::softshrink_backward", "TTh", false},
       {"aten::hardshrink_backward", "TTh", false},
   };

@@ -137,6 +137,29 @@ TEST(LowerTailTest, HalvesOfRowsOfWholeVectors) {
   EXPECT_EQ(why(at::randn({3, 128}), 0), "");
 }
 
+// The gradient of a mean or sum is one number; others must lie as the rest.
+TEST(LowerTailTest, GradientsOfLosses) {
+  for (const char* op :
+       {"aten::smooth_l1_loss_backward", "aten::huber_loss_backward"}) {
+    for (const auto type : {at::kFloat, at::kDouble}) {
+      for (const std::int64_t n : {1, 5, 16, 33, 70}) {
+        const Tensor x = Numbers({3, n}, type, 1), y = Numbers({3, n}, type, 2);
+        RecordedGroup group;
+        for (const std::int64_t reduction : {1, 2}) {
+          const Tensor number = at::scalar_tensor(0.7, type);
+          group.Call(op, {number, x, y, reduction, 0.7});
+          group.MakeScalarsRuntime();
+        }
+        EXPECT_EQ(group.Compare(), "") << op << " " << n;
+      }
+    }
+    const Tensor x = at::randn({3, 5});
+    RecordedGroup group;
+    group.Call(op, {at::randn({5}).expand({3, 5}), x, x, 0, 0.7});
+    EXPECT_EQ(group.ExpectRefused("is not flat"), "");
+  }
+}
+
 TEST(LowerTailTest, OtherTensorsAreRefused) {
   for (const OpCase& c : TailCases()) {
     for (const Lay lay : {Lay::kStrided, Lay::kTransposed}) {

@@ -78,6 +78,18 @@ const std::vector<Case>& Cases() {
       {Op::kLogaddexp2, true,
        [](auto& a, auto& b) { return at::logaddexp2(a, b); }},
       {Op::kXlogy, true, [](auto& a, auto& b) { return at::xlogy(a, b); }},
+      {Op::kSmoothL1Backward, true,
+       [](auto& a, auto& b) {
+         return at::smooth_l1_loss_backward(b, a, at::zeros_like(a),
+                                            at::Reduction::Sum, 0.7);
+       },
+       1.0, 0.7},
+      {Op::kHuberBackward, true,
+       [](auto& a, auto& b) {
+         return at::huber_loss_backward(b, a, at::zeros_like(a),
+                                        at::Reduction::Sum, 0.7);
+       },
+       1.0, 0.7},
       {Op::kEluBackward, true,
        [](auto& a, auto& b) {
          return at::elu_backward(a, 0.9, 1.1, 1.3, false, b);
@@ -157,6 +169,12 @@ const TjitMath& Found(Op op, DType dtype) {
       .first->second;
 }
 
+// Behind the whole vectors of AVX2 the compiler's have another width.
+bool IsCall(Op op) {
+  return (op == Op::kMaximumOfTensors || op == Op::kMinimumOfTensors) &&
+         at::get_cpu_capability() != "AVX512";
+}
+
 class TailFunctionsTest : public ::testing::Test {
  protected:
   // Checks all ops.
@@ -164,6 +182,7 @@ class TailFunctionsTest : public ::testing::Test {
     for (const auto& [dtype, type] : kTypes) {
       const Tensor a = Numbers(n, type), b = Numbers(n, type);
       for (const Case& c : Cases()) {
+        if (IsCall(c.op)) continue;
         const TjitMath& f = Found(c.op, dtype);
         EXPECT_EQ(Differences(InTiles(f, c, a, b, step), c.eager(a, b)), 0)
             << InfoOf(c.op).name << " " << InfoOf(dtype).name << ", " << n
@@ -184,7 +203,7 @@ TEST_F(TailFunctionsTest, AreFoundForAllTypes) {
   std::string missing;
   for (const Case& c : Cases()) {
     for (const auto& [dtype, type] : kTypes) {
-      if (FindTailFunction(c.op, dtype)) continue;
+      if (FindTailFunction(c.op, dtype).has_value() != IsCall(c.op)) continue;
       absl::StrAppend(&missing, InfoOf(c.op).name, " ", Name(dtype), "; ");
     }
   }
