@@ -116,17 +116,19 @@ bool Loss(StepLowering& s, const OpRule& rule) {
   return s.Store(s.Reduce(op, loss, all, false));
 }
 
+double CountOf(StepLowering& s, const Node& x) {
+  s.Fix(x.dims);
+  double count = 1;
+  for (const Dim& dim : x.dims) count *= static_cast<double>(dim.size);
+  return count;
+}
+
 // (gradient, input, target, reduction): 2 / n * (input - target) * gradient
 bool MseLossBackward(StepLowering& s, const OpRule&) {
   std::vector<Node> x;
   if (!s.Into(0) || !Load(s, 3, &x)) return false;
   double factor = 2;
-  if (s.Static(0) == kMean) {
-    s.Fix(x[1].dims);
-    double count = 1;
-    for (const Dim& dim : x[1].dims) count *= static_cast<double>(dim.size);
-    factor /= count;
-  }
+  if (s.Static(0) == kMean) factor /= CountOf(s, x[1]);
   const Node difference = Sub(s, x[1], x[2]);
   const Node scaled = Mul(s, difference, StepLowering::Number(factor));
   return s.Store(Mul(s, scaled, x[0]));
@@ -143,17 +145,39 @@ bool LimitedBackward(StepLowering& s, const OpRule& rule) {
   }
   const TensorGeometry& gradient = s.record().args[0].geometry;
   if (gradient.numel() != 1 && !IsFlat(s, 0)) return false;
-  double norm = 1;
-  if (s.Static(0) == kMean) {
-    s.Fix(x[1].dims);
-    for (const Dim& dim : x[1].dims) norm *= static_cast<double>(dim.size);
-    norm = 1 / norm;
-  }
+  const double norm = s.Static(0) == kMean ? 1 / CountOf(s, x[1]) : 1;
   return s.Store(s.Apply(
       rule.op, {Sub(s, x[1], x[2]), x[0], StepLowering::Number(norm), limit}));
 }
 
+// (gradient, input, target, weight or none, reduction):
+// gradient * (input - target) / max((1 - input) * input, 1e-12), the number
+// being a float's for doubles too, times the weight, divided by n.
+bool CrossEntropyBackward(StepLowering& s, const OpRule&) {
+  constexpr std::size_t kWeight = 3;
+  std::vector<Node> x;
+  if (!s.Into(0) || !Load(s, kWeight, &x)) return false;
+  const Node scaled = Mul(s, x[0], Sub(s, x[1], x[2]));
+  const Node both = Mul(s, Sub(s, StepLowering::Number(1.0), x[1]), x[1]);
+  const Node least = StepLowering::Number(double{1e-12F});
+  Node gradient =
+      s.Apply(Op::kDiv, {scaled, s.Apply(Op::kMaximum, {both, least})});
+  if (s.record().args[kWeight].slot != kNoSlot) {
+    Node weight;
+    if (!s.Tensor(kWeight, &weight)) return false;
+    if (weight.dtype != s.target_dtype()) {
+      return s.Refuse("has operands of several types");
+    }
+    gradient = Mul(s, gradient, weight);
+  }
+  if (s.Static(0) != kMean) return s.Store(gradient);
+  return s.Store(
+      s.Apply(Op::kDiv, {gradient, StepLowering::Number(CountOf(s, x[1]))}));
+}
+
 constexpr OpRule kRules[] = {
+    {"aten::binary_cross_entropy_backward", "",
+     "aten::binary_cross_entropy_backward.grad_input", CrossEntropyBackward},
     {"aten::mse_loss", "", "aten::mse_loss.out", Loss, Op::kSum, "2"},
     {"aten::smooth_l1_loss", "", "aten::smooth_l1_loss.out", Loss, Op::kSum,
      "s"},

@@ -325,6 +325,23 @@ TEST(LowerRowsTest, LossesThatReduce) {
   EXPECT_EQ(given.ExpectRefused("reduces into an argument"), "");
 }
 
+// With weights that are broadcast, where there are some.
+TEST(LowerRowsTest, GradientsOfCrossEntropies) {
+  for (const at::ScalarType type : kTypes) {
+    const Tensor x = at::rand({7, 33}, type), y = at::rand({7, 33}, type);
+    const Tensor weight = at::rand({33}, type);
+    for (const std::int64_t reduction : {1, 2}) {
+      RecordedGroup group;
+      const Tensor number = at::rand({}, type);
+      for (const IValue& w : {IValue(weight), IValue()}) {
+        group.Call("aten::binary_cross_entropy_backward",
+                   {number, x, y, w, reduction});
+      }
+      EXPECT_EQ(group.Compare(), "") << reduction;
+    }
+  }
+}
+
 // Of rows and of all, alone and with a prologue and an epilogue.
 TEST(LowerRowsTest, Norms) {
   const IValue rows = std::vector<std::int64_t>{-1};

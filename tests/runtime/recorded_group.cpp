@@ -405,15 +405,16 @@ void RecordedGroup::RecordResults(const torch::jit::Stack& arguments,
       result.kind = ResultRecord::Kind::kUndefined;
       continue;
     }
-    std::size_t arg = 0;
-    for (const c10::IValue& v : arguments) {
-      if (!v.isTensor()) continue;
-      if (v.toTensor().is_same(t) && result.alias_arg < 0 &&
-          step->args[arg].written) {
+    const bool is_given = std::any_of(
+        arguments.begin(), arguments.end(), [&](const c10::IValue& v) {
+          return v.isTensor() && v.toTensor().is_same(t);
+        });
+    for (std::size_t arg = 0; is_given && arg < step->args.size(); ++arg) {
+      if (step->args[arg].written && result.alias_arg < 0 &&
+          step->args[arg].slot == SlotOf(t, false)) {
         result.kind = ResultRecord::Kind::kAlias;
         result.alias_arg = static_cast<std::int32_t>(arg);
       }
-      ++arg;
     }
     if (result.kind == ResultRecord::Kind::kAlias) continue;
     if (t.storage().nbytes() == 0) {

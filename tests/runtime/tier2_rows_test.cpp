@@ -376,6 +376,19 @@ TEST_P(Tier2RowsTest, Losses) {
   ExpectFused([=] { return at::huber_loss(x * 2, y) * 3; }, 3);
 }
 
+// Of a mean: the gradient of the loss is one number.
+TEST_P(Tier2RowsTest, GradientsOfACrossEntropy) {
+  for (const auto type : {at::kFloat, at::kDouble}) {
+    const Tensor x = at::rand({60, 70}, type), y = at::rand({60, 70}, type);
+    const Tensor weight = at::rand({70}, type), g = at::rand({}, type);
+    ExpectFused(
+        [=] {
+          return at::binary_cross_entropy_backward(g, x * 0.5, y, weight) * x;
+        },
+        3);
+  }
+}
+
 TEST_P(Tier2RowsTest, Norms) {
   for (const auto type : {at::kFloat, at::kDouble}) {
     const Tensor x = at::randn({60, 70}, type);
