@@ -1,6 +1,7 @@
 #include "runtime/tail_functions.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Dispatch.h>
 
 #include <algorithm>
 #include <atomic>
@@ -62,6 +63,32 @@ constexpr TailOp MakeNarrow(Op op, TailEager eager) {
     made.others[type] = usual.functions[type];
   }
   return made;
+}
+
+// Of f32 and f64 alone.
+constexpr TailOp WithoutHalves(TailOp op) {
+  for (int type = 2; type < kTailTypes; ++type) {
+    op.functions[type] = op.others[type] = nullptr;
+  }
+  return op;
+}
+
+// Less than two vectors of AVX2 are behind the last whole ones.
+void MarkRest(at::TensorIterator& it, const double*) {
+  constexpr std::int64_t kTwoVectors = 64;
+  const bool is_rest = it.numel() * it.element_size(0) < kTwoVectors;
+  AT_DISPATCH_FLOATING_TYPES(it.dtype(0), "in_rest", [&] {
+    std::fill_n(static_cast<scalar_t*>(it.data_ptr(0)), it.numel(),
+                static_cast<scalar_t>(is_rest));
+  });
+}
+
+// The one of eager's kernels that says it: from -1 all of the way to -0.
+at::Tensor RestOf(const at::Tensor& like) {
+  return at::lerp(at::full_like(like, -1), at::full_like(like, -0.0),
+                  at::ones_like(like))
+      .signbit()
+      .to(like.scalar_type());
 }
 
 // Eager hands tensors of more than one element to oneDNN where it may.
@@ -181,13 +208,15 @@ const TailOp kOps[] = {
     TJIT_BINARY(kLogaddexp, logaddexp),
     TJIT_BINARY(kLogaddexp2, logaddexp2),
     TJIT_BINARY(kXlogy, xlogy),
-    MakeNarrow<TJIT_STUB(
-        smooth_l1_backward_stub(kCpu, WithZeros(it), s[0], s[1]))>(
+    WithoutHalves(MakeNarrow<MarkRest>(Op::kInRest, TJIT_EAGER(RestOf(a)))),
+    WithoutHalves(MakeNarrow<TJIT_STUB(smooth_l1_backward_stub(
+                      kCpu, WithZeros(it), s[0], s[1]))>(
         Op::kSmoothL1Backward,
-        TJIT_EAGER(OfDifference(native::smooth_l1_backward_stub, a, b, s))),
-    MakeNarrow<TJIT_STUB(huber_backward_stub(kCpu, WithZeros(it), s[0], s[1]))>(
+        TJIT_EAGER(OfDifference(native::smooth_l1_backward_stub, a, b, s)))),
+    WithoutHalves(MakeNarrow<TJIT_STUB(
+                      huber_backward_stub(kCpu, WithZeros(it), s[0], s[1]))>(
         Op::kHuberBackward,
-        TJIT_EAGER(OfDifference(native::huber_backward_stub, a, b, s))),
+        TJIT_EAGER(OfDifference(native::huber_backward_stub, a, b, s)))),
     TJIT_BINARY(kSiluBackward, silu_backward),
     TJIT_BINARY(kMishBackward, mish_backward),
     MakeByErf<TJIT_STUB(GeluBackwardKernel(kCpu, it, native::GeluType::None)),

@@ -14,9 +14,10 @@ using Rules = absl::flat_hash_map<std::string_view, const OpRule*>;
 Rules* MakeRules() {
   auto* rules = new Rules;
   for (const auto family :
-       {BatchNormRules(), PointwiseRules(), CompositeRules(), DataRules(),
-        GroupNormRules(), JoinRules(), ListRules(), LossRules(), NormRules(),
-        NormBackwardRules(), ReduceRules(), RowRules(), TailRules()}) {
+       {BatchNormRules(), ByPlaceRules(), PointwiseRules(), CompositeRules(),
+        DataRules(), GroupNormRules(), JoinRules(), ListRules(), LossRules(),
+        NormRules(), NormBackwardRules(), ReduceRules(), RowRules(),
+        TailRules()}) {
     for (const OpRule& rule : family) {
       for (const std::string_view name :
            {rule.functional, rule.in_place, rule.out}) {

@@ -30,6 +30,7 @@ struct OpRule {
 };
 
 absl::Span<const OpRule> BatchNormRules();
+absl::Span<const OpRule> ByPlaceRules();
 absl::Span<const OpRule> PointwiseRules();
 absl::Span<const OpRule> CompositeRules();
 absl::Span<const OpRule> DataRules();

@@ -1,13 +1,9 @@
 // Ops that are one IR op over their arguments, described by a spec.
 //
-// Left out because eager's bits depend on where an element lies (measured:
-// whole vectors against the tail), and not in tail.cpp either: lerp by tensors
-// and clamp by tensors (0 against -0, floats only). Left out as well: copysign,
-// which makes a number of the sign of a NaN, and that may be another one than
-// eager's (docs/limits.md); fmod and remainder, whose steps SLEEF repeats until
-// all numbers of a vector are done.
-#include <algorithm>
-
+// Left out: those whose bits depend on where an element lies (tail.cpp,
+// by_place.cpp); copysign, which makes a number of the sign of a NaN, and that
+// may be another one than eager's (docs/limits.md); fmod and remainder, whose
+// steps SLEEF repeats until all numbers of a vector are done.
 #include "compiler/lower/op_rules.h"
 #include "compiler/lower/step_lowering.h"
 
@@ -25,22 +21,6 @@ bool Clamp(StepLowering& s, const OpRule& rule) {
   if (s.HasScalar(0) && s.HasScalar(1)) return LowerSpec(s, rule.op, "0ab");
   return s.HasScalar(0) ? LowerSpec(s, Op::kMaximum, "0a")
                         : LowerSpec(s, Op::kMinimum, "0b");
-}
-
-// maximum and minimum: of floats the bits depend on the place (0 against -0).
-bool Extreme(StepLowering& s, const OpRule& rule) {
-  const bool is_of_floats = std::any_of(
-      s.record().args.begin(), s.record().args.end(), [](const ArgRecord& a) {
-        ir::DType dtype;
-        return a.slot != kNoSlot &&
-               ir::DTypeByNumber(a.geometry.dtype, &dtype) &&
-               InfoOf(dtype).kind == ir::DTypeKind::kFloat;
-      });
-  if (!is_of_floats) return LowerSpec(s, rule.op, rule.spec);
-  return LowerFlatApart(
-      s,
-      rule.op == Op::kMaximum ? Op::kMaximumOfTensors : Op::kMinimumOfTensors,
-      rule.spec);
 }
 
 #define TJIT_UNARY(name, rule, op) \
@@ -101,8 +81,6 @@ constexpr OpRule kRules[] = {
      Op::kMaximum, "0a"},
     {"aten::clamp_max", "aten::clamp_max_", "aten::clamp_max.out", Simple,
      Op::kMinimum, "0a"},
-    {"aten::maximum", "", "aten::maximum.out", Extreme, Op::kMaximum, "01"},
-    {"aten::minimum", "", "aten::minimum.out", Extreme, Op::kMinimum, "01"},
     {"aten::where.self", "", "aten::where.self_out", Simple, Op::kWhere, "012"},
     {"aten::masked_fill.Scalar", "aten::masked_fill_.Scalar",
      "aten::masked_fill.Scalar_out", Simple, Op::kWhere, "1a0"},

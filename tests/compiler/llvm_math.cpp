@@ -114,12 +114,13 @@ void AddTails(const char* op, std::vector<TjitMath>* table) {
   f(Softshrink, "softshrink") f(Asinh, "asinh") f(Acosh, "acosh")              \
       f(Atanh, "atanh") f(MaximumOfTensors, "maximum_of_tensors")              \
           f(MinimumOfTensors, "minimum_of_tensors") f(Fmax, "fmax")            \
-              f(Fmin, "fmin") f(Hypot, "hypot") f(Nextafter, "nextafter") f(   \
-                  Logaddexp, "logaddexp") f(Logaddexp2, "logaddexp2")          \
-                  f(Xlogy, "xlogy") f(SmoothL1Backward, "smooth_l1_backward")  \
-                      f(HuberBackward, "huber_backward")                       \
-                          f(EluBackward, "elu_backward")                       \
-                              f(EluResultBackward, "elu_result_backward")      \
+              f(Fmin, "fmin") f(Hypot, "hypot") f(Nextafter, "nextafter")      \
+                  f(Logaddexp, "logaddexp") f(Logaddexp2, "logaddexp2")        \
+                      f(Xlogy, "xlogy") f(InRest, "in_rest")                   \
+                          f(SmoothL1Backward, "smooth_l1_backward") f(         \
+                              HuberBackward, "huber_backward")                 \
+                              f(EluBackward, "elu_backward") f(                \
+                                  EluResultBackward, "elu_result_backward")    \
                                   f(HardtanhBackward, "hardtanh_backward") f(  \
                                       HardswishBackward, "hardswish_backward") \
                                       f(ShrinkBackward, "shrink_backward")

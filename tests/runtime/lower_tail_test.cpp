@@ -18,6 +18,7 @@ namespace tjit::testing {
 namespace {
 
 using at::Tensor;
+using c10::IValue;
 
 torch::jit::Stack ArgumentsOf(const OpCase& c, at::ScalarType type,
                               at::IntArrayRef sizes, Lay lay) {
@@ -87,6 +88,8 @@ TEST(LowerTailTest, FlatTensorsHaveTheBitsOfEager) {
           absl::StrCat(c.op, " ", c.arguments, " ", at::toString(type)));
       const bool is_refused_of_halves =
           std::string(c.op) == "aten::pow.Tensor_Scalar" ||
+          std::string(c.op) == "aten::clamp.Tensor" ||
+          std::string(c.op) == "aten::lerp.Tensor" ||
           absl::EndsWith(c.op, "_loss_backward");
       if (is_refused_of_halves && at::isReducedFloatingType(type)) continue;
       for (std::int64_t n = 1; n <= 70; ++n) {
@@ -157,6 +160,40 @@ TEST(LowerTailTest, GradientsOfLosses) {
     RecordedGroup group;
     group.Call(op, {at::randn({5}).expand({3, 5}), x, x, 0, 0.7});
     EXPECT_EQ(group.ExpectRefused("is not flat"), "");
+  }
+}
+
+// Zeros of both signs are in all of them.
+TEST(LowerTailTest, BoundsThatAreAbsent) {
+  for (const auto type : {at::kFloat, at::kDouble, at::kLong}) {
+    for (const std::int64_t n : {5, 33, 70}) {
+      const Tensor x = Numbers({3, n}, type, 1).clamp_(-1, 1).trunc();
+      const Tensor y = x.neg();
+      RecordedGroup group;
+      group.Call("aten::clamp.Tensor", {x, y, IValue()});
+      group.Call("aten::clamp.Tensor", {x, IValue(), y});
+      group.Call("aten::clamp.Tensor", {x, y, x});
+      EXPECT_EQ(group.Compare(), "") << n;
+    }
+  }
+  const Tensor x = at::randn({3, 5});
+  RecordedGroup group;
+  group.Call("aten::clamp_.Tensor", {x, x.neg(), IValue()});
+  EXPECT_EQ(group.ExpectRefused("writes one of its operands"), "");
+}
+
+// A weight of 1 between zeros of both signs.
+TEST(LowerTailTest, LerpsToTheEnd) {
+  for (const auto type : {at::kFloat, at::kDouble}) {
+    for (const std::int64_t n : {5, 33, 70}) {
+      const Tensor x = Numbers({3, n}, type, 1).clamp_(-1, 1).trunc();
+      const Tensor y = Numbers({3, n}, type, 2).clamp_(-1, 1).trunc();
+      const Tensor weight = Numbers({3, n}, type, 3).gt(0).to(type);
+      RecordedGroup group;
+      group.Call("aten::lerp.Tensor", {x, y, weight});
+      group.Call("aten::lerp_.Tensor", {x.clone(), y, weight});
+      EXPECT_EQ(group.Compare(), "") << n;
+    }
   }
 }
 

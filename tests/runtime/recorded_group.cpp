@@ -124,6 +124,11 @@ at::Tensor EagerOfMany(ir::Op op, const std::vector<at::Tensor>& x,
   switch (op) {
     case ir::Op::kSigmoid:
       return at::sigmoid(x[0]);
+    case ir::Op::kInRest:
+      return at::signbit(at::lerp(at::full_like(x[0], -1),
+                                  at::full_like(x[0], -0.0),
+                                  at::ones_like(x[0])))
+          .to(x[0].scalar_type());
     case ir::Op::kSilu:
       return at::silu(x[0]);
     case ir::Op::kMish:

@@ -45,6 +45,9 @@ const std::vector<Case>& Cases() {
       {"softplus_backward",
        [](auto& x, auto& w) { return at::softplus_backward(x, w, 1.7, 3.1); }},
       {"log_sigmoid", [](auto& x, auto&) { return at::log_sigmoid(x); }},
+      {"clamp", [](auto& x, auto& w) { return at::clamp(x, w - w, w); }, 2},
+      {"clamp_min", [](auto& x, auto& w) { return at::clamp_min(x, w); }},
+      {"lerp", [](auto& x, auto& w) { return at::lerp(x, w, w); }},
       {"smooth_l1_backward",
        [](auto& x, auto& w) {
          return at::smooth_l1_loss_backward(w, x, w, at::Reduction::None, 0.3);
