@@ -142,11 +142,16 @@ bool ReduceFloats(StepLowering& s, Op op, const Node& x,
     return HasWhole(s, 0, dims) && s.Store(s.Reduce(op, x, dims, keepdim));
   }
   if (is_sum && IsShortSum(s, 0, dims)) {
-    return s.Store(AddSlices(s, x, 0, false, op == Op::kMean));
+    return s.Store(AddSlices(s, x, static_cast<std::size_t>(dims[0]), keepdim,
+                             op == Op::kMean));
   }
   if (is_sum && IsSumOfShortRows(s, 0, dims)) {
     return s.Store(
         AddSlices(s, x, x.dims.size() - 1, keepdim, op == Op::kMean));
+  }
+  Around around;
+  if (dims.size() > 1 && IsAround(s, 0, dims, op, &around)) {
+    return s.Store(ReduceAround(s, op, x, around));
   }
   if (dims.back() + 1 != static_cast<int>(x.dims.size())) {
     return AddsUpColumns(s, 0, dims) &&

@@ -10,12 +10,6 @@ namespace {
 using ir::DType;
 using ir::Op;
 
-// A kernel keeps some rows like the operands' in a buffer for each value that
-// it hands from one row function to the next.
-constexpr std::int64_t kMaxRowBytes = 16 << 10;
-// Eager gives so many elements, or more, to several threads.
-constexpr std::int64_t kGrain = 32768;
-
 // (input, dim, half_to_float), or (gradient, result, dim, dtype of the input)
 bool AlongRows(StepLowering& s, const OpRule& rule) {
   const auto operands = static_cast<std::size_t>(rule.spec[0] - '0');
@@ -145,11 +139,11 @@ bool IsShortSum(const StepLowering& s, std::size_t arg,
   constexpr std::int64_t kGroupBytes = 256;  // of the widest vectors
   const TensorGeometry& g = s.record().args[arg].geometry;
   if (!s.target_is_fresh() || !IsFloat(g) || !IsRowMajor(g) ||
-      dims != std::vector<int>{0} || g.ndim < 2 || g.sizes[0] < 2 ||
-      g.sizes[0] >= kFew) {
+      dims.size() != 1 || g.sizes[dims[0]] < 2 || g.sizes[dims[0]] >= kFew) {
     return false;
   }
-  const std::int64_t columns = g.numel() / g.sizes[0];
+  std::int64_t columns = dims[0] + 1 < g.ndim ? 1 : 0;
+  for (int d = dims[0] + 1; d < g.ndim; ++d) columns *= g.sizes[d];
   return columns > 0 && columns * g.itemsize % kGroupBytes == 0 &&
          (s.has_one_thread() || g.numel() < kGrain);
 }

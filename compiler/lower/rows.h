@@ -10,6 +10,12 @@
 
 namespace tjit::lower {
 
+// A kernel keeps some rows like the operands' in a buffer for each value that
+// it hands from one row function to the next.
+constexpr std::int64_t kMaxRowBytes = 16 << 10;
+// Eager gives so many elements, or more, to several threads.
+constexpr std::int64_t kGrain = 32768;
+
 // f32 or f64; elements lie one behind the other, the last dim innermost.
 bool IsFloat(const TensorGeometry& g);
 bool IsRowMajor(const TensorGeometry& g);
@@ -46,9 +52,20 @@ bool HasWhole(StepLowering& s, std::size_t arg, const std::vector<int>& dims,
 bool IsSumOfShortRows(const StepLowering& s, std::size_t arg,
                       const std::vector<int>& dims);
 
-// Eager adds up the slices of the first dim one after the other: a few, and
-// whole groups of columns (compiler/row_functions/columns.h).
+// Eager adds up the slices of a dim one after the other: a few, and whole
+// groups of columns (compiler/row_functions/columns.h).
 bool IsShortSum(const StepLowering& s, std::size_t arg,
                 const std::vector<int>& dims);
+
+// A row-major tensor argument whose dims but `dims` lie side by side, so many
+// elements, with some of `dims` behind them and maybe others before them; eager
+// reduces it as ReduceAround() does (around.cpp).
+struct Around {
+  std::int64_t before = 1, left = 1, behind = 1;
+};
+bool IsAround(const StepLowering& s, std::size_t arg,
+              const std::vector<int>& dims, ir::Op op, Around* around);
+Node ReduceAround(StepLowering& s, ir::Op op, const Node& x,
+                  const Around& around);
 
 }  // namespace tjit::lower

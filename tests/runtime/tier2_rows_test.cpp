@@ -428,6 +428,22 @@ TEST_P(Tier2RowsTest, SumsOfFewSlices) {
   ExpectFused([=] { return (x * c).sum(0) / x.sum(0); }, 4);
 }
 
+// Pooling, and the gradient of a bias of channels.
+TEST_P(Tier2RowsTest, SumsAroundDims) {
+  for (const auto type : {at::kFloat, at::kDouble}) {
+    const Tensor x = at::randn({8, 12, 7, 9}, type);
+    const Tensor gradient = at::randn({8, 12, 7, 9}, type);
+    ExpectFused(
+        [=] {
+          const Tensor g = at::threshold_backward(gradient, x, 0);
+          return g.sum({0, 2, 3}, true) * 0.1 + g.mean({2, 3}, true);
+        },
+        5);
+    const Tensor y = at::randn({8, 9, 64}, type);
+    ExpectFused([=] { return (y * 2).sum(1) * 3; }, 3);
+  }
+}
+
 TEST_P(Tier2RowsTest, TheGradientOfABias) {
   const Tensor x = at::randn({300, 130});
   const Tensor gradient = at::randn({300, 130});
