@@ -132,9 +132,10 @@ TEST(LowerSizesTest, OneSymbolForRelatedDims) {
 TEST(LowerRulesTest, NamesAreGivenOnce) {
   std::size_t names = 0;
   for (const auto family :
-       {BatchNormRules(), PointwiseRules(), CompositeRules(), DataRules(),
-        GroupNormRules(), JoinRules(), ListRules(), LossRules(), NormRules(),
-        NormBackwardRules(), ReduceRules(), RowRules(), TailRules()}) {
+       {BatchNormRules(), ByPlaceRules(), PointwiseRules(), CompositeRules(),
+        DataRules(), GroupNormRules(), JoinRules(), ListRules(), LossRules(),
+        NormRules(), NormBackwardRules(), ReduceRules(), RowRules(),
+        TailRules()}) {
     for (const OpRule& rule : family) {
       for (const std::string_view name :
            {rule.functional, rule.in_place, rule.out}) {

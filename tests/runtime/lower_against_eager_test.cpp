@@ -367,7 +367,8 @@ TEST(LowerAgainstEagerTest, EveryRuleHasACase) {
   for (const OpCase& c : IntegerCases()) cases.insert(c.op);
   for (const OpCase& c : TailCases()) cases.insert(c.op);
   for (const auto family : {lower::PointwiseRules(), lower::CompositeRules(),
-                            lower::DataRules(), lower::TailRules()}) {
+                            lower::DataRules(), lower::TailRules(),
+                            lower::ByPlaceRules()}) {
     for (const lower::OpRule& rule : family) {
       const auto name =
           rule.functional.empty() ? rule.in_place : rule.functional;
