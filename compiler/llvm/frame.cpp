@@ -108,15 +108,16 @@ Value* Frame::Bits(const ir::Scalar& scalar) {
   }
   Value*& value = arguments_[scalar.argument];
   if (value == nullptr) {
-    Value* index =
+    Value* place =
         LoopNumber(first_scalar_ + static_cast<std::size_t>(scalar.argument));
-    Value* scalars = entry_.CreateInBoundsGEP(
-        llvm::ArrayType::get(entry_.getInt64Ty(), sizeof(TjitScalar) / 8),
-        function_->getArg(2), index);
+    Value* is_constant = entry_.CreateICmpSLT(place, entry_.getInt64(0));
+    Value* base = entry_.CreateSelect(is_constant, function_->getArg(1),
+                                      function_->getArg(2));
+    Value* bytes =
+        entry_.CreateSelect(is_constant, entry_.CreateNot(place), place);
     value = entry_.CreateLoad(
         is_float ? entry_.getDoubleTy() : entry_.getInt64Ty(),
-        entry_.CreateConstInBoundsGEP1_64(entry_.getInt8Ty(), scalars,
-                                          offsetof(TjitScalar, bits)));
+        entry_.CreateInBoundsGEP(entry_.getInt8Ty(), base, bytes));
   }
   return value;
 }

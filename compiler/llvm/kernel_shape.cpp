@@ -135,9 +135,10 @@ std::string EvaluateShape(const Function& f, const LoopPlan& plan,
   }
   std::int64_t* number = shape.numbers;
   for (const SharedLoop& loop : shared) {
-    number = std::copy(loop.memory.begin(), loop.memory.end(), number);
-    number = std::copy(loop.scalars.begin(), loop.scalars.end(), number);
-    for (const ir::Size& size : loop.sizes) *number++ = evaluator.Number(size);
+    std::vector<std::int64_t> sizes;
+    for (const ir::Size& s : loop.sizes) sizes.push_back(evaluator.Number(s));
+    loop.FillNumbers(sizes, number);
+    number += loop.number_count();
   }
   std::vector<std::int64_t> bytes;
   for (const ir::ValueId value : plan.scratch) {

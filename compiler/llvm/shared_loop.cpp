@@ -1,15 +1,27 @@
 #include "compiler/llvm/shared_loop.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <map>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/llvm/abi.h"
 #include "compiler/llvm/narrow_rows.h"
 
 namespace tjit::llvm_backend {
 namespace {
 
 using ir::Size;
+
+// A constant that the code generator has better instructions for, or one it
+// leaves out.
+bool DecidesCode(const ir::Scalar& scalar) {
+  if (!scalar.is_constant()) return false;
+  constexpr std::uint64_t kFraction = (std::uint64_t{1} << 52) - 1;
+  return scalar.type != ir::ScalarType::kF64 || (scalar.bits & kFraction) == 0;
+}
 
 class Sharer {
  public:
@@ -101,23 +113,54 @@ class Sharer {
         break;
     }
     ir::Scalar& scalar = source->scalar;
-    if (scalar.is_constant()) {
+    if (DecidesCode(scalar)) {
       absl::StrAppend(&text_, " c", int(scalar.type), ":", scalar.bits);
-    } else {
-      scalar.argument = IndexOf(scalar.argument, &scalars_, &shared_.scalars);
-      absl::StrAppend(&text_, " $", int(scalar.type), ":", scalar.argument);
+      return;
     }
+    const auto [place, is_new] =
+        scalars_.try_emplace({scalar.argument, scalar.bits},
+                             static_cast<int>(shared_.scalars.size()));
+    if (is_new) shared_.scalars.push_back(scalar);
+    scalar = {scalar.type, place->second, 0};
+    absl::StrAppend(&text_, " $", int(scalar.type), ":", scalar.argument);
   }
 
   const MathTable& math_;
   SharedLoop& shared_;
-  std::map<int, int> memory_, scalars_, values_;
+  std::map<int, int> memory_, values_;
+  std::map<std::pair<int, std::uint64_t>, int> scalars_;  // argument, bits
   std::vector<int> value_list_;
   std::map<std::string, int> sizes_;
   std::string text_;
 };
 
 }  // namespace
+
+int SharedLoop::number_count() const {
+  const auto is_constant = [](const ir::Scalar& s) { return s.is_constant(); };
+  return static_cast<int>(
+      memory.size() + scalars.size() + sizes.size() +
+      std::count_if(scalars.begin(), scalars.end(), is_constant));
+}
+
+void SharedLoop::FillNumbers(const std::vector<std::int64_t>& evaluated,
+                             std::int64_t* numbers) const {
+  std::int64_t* number = std::copy(memory.begin(), memory.end(), numbers);
+  std::int64_t* place = number;
+  number =
+      std::copy(evaluated.begin(), evaluated.end(), number + scalars.size());
+  for (const ir::Scalar& scalar : scalars) {
+    if (scalar.is_constant()) {
+      *place++ =
+          ~static_cast<std::int64_t>((number - numbers) * sizeof(std::int64_t));
+      *number++ = static_cast<std::int64_t>(scalar.bits);
+    } else {
+      *place++ = static_cast<std::int64_t>(
+          static_cast<std::size_t>(scalar.argument) * sizeof(TjitScalar) +
+          offsetof(TjitScalar, bits));
+    }
+  }
+}
 
 std::string ShareLoop(const LoopCode& code, const MathTable& math,
                       SharedLoop* shared) {

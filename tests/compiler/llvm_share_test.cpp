@@ -60,6 +60,45 @@ TEST(LlvmShareTest, LoopsOfSeveralKernels) {
   EXPECT_EQ(Compare(g, second, {7}, 3), "");
 }
 
+TEST(LlvmShareTest, ConstantsAreNumbers) {
+  // 3.0, 3.1: an optimizer's constants differ from step to step, and become
+  // arguments when they do.
+  const Function f = Updates(4, 5, "3."), g = Updates(4, 5, "7.");
+  const CompiledKernel arguments(Updates(4, 5, "$"));
+  const CompiledKernel first(f), second(g);
+  ASSERT_EQ(first.error() + second.error(), "");
+  EXPECT_EQ(FunctionsOf(first), 1);
+  for (const CompiledKernel* kernel : {&first, &second}) {
+    EXPECT_EQ(kernel->kernel().code_bytes, 0u);
+    EXPECT_EQ(kernel->kernel().loops[0].run, arguments.kernel().loops[0].run);
+    EXPECT_EQ(Compare(kernel == &first ? f : g, *kernel, {77}, 3), "");
+  }
+  // Equal ones and different ones of a loop are not the same loop.
+  const auto two = [](const char* a, const char* b) {
+    return Parsed(absl::StrCat("func f() {\nexternal %0: f32[9]\n%1 = mul ",
+                               "f32[9] %0, ", a, "\n%2 = add f32[9] %1, ", b,
+                               ", 1\nreturn %2\n}"));
+  };
+  const CompiledKernel same(two("0.3", "0.3")), other(two("0.3", "0.7"));
+  EXPECT_NE(same.kernel().loops[0].run, other.kernel().loops[0].run);
+  EXPECT_EQ(Compare(two("0.3", "0.7"), other, {}, 3), "");
+}
+
+// A power of two divides by a product, and one factor is none.
+TEST(LlvmShareTest, ConstantsThatMakeOtherInstructionsStay) {
+  std::set<TjitKernelFn> functions;
+  std::vector<std::unique_ptr<CompiledKernel>> kernels;
+  for (const char* factor : {"0.0", "1.0", "4.0", "0.3", "inf"}) {
+    const Function f =
+        Parsed(absl::StrCat("func f() {\nexternal %0: f32[9]\n%1 = div f32[9] ",
+                            "%0, ", factor, "\nreturn %1\n}"));
+    kernels.push_back(std::make_unique<CompiledKernel>(f));
+    functions.insert(kernels.back()->kernel().loops[0].run);
+    EXPECT_EQ(Compare(f, *kernels.back(), {}, 3), "");
+  }
+  EXPECT_EQ(functions.size(), 5u);
+}
+
 TEST(LlvmShareTest, WhatDecidesTheCodeIsNotShared) {
   const CompiledKernel scalars(Updates(4, 5, "$"));
   const CompiledKernel constants(Updates(4, 5, "0."));
