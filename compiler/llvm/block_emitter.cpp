@@ -13,6 +13,14 @@ namespace tjit::llvm_backend {
 using ir::DType;
 using llvm::Value;
 
+Value* FirstLanes(Builder& b, int lanes, Value* count) {
+  std::vector<std::uint32_t> numbers(static_cast<std::size_t>(lanes));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  Value* last = LaneTypes(b, lanes).Splat(b.CreateTrunc(count, b.getInt32Ty()));
+  return b.CreateICmpSLT(llvm::ConstantDataVector::get(b.getContext(), numbers),
+                         last);
+}
+
 Value* LaneNumbers(Builder& b, int lanes) {
   std::vector<std::uint64_t> numbers(static_cast<std::size_t>(lanes));
   std::iota(numbers.begin(), numbers.end(), 0);
@@ -227,6 +235,9 @@ Value* BlockEmitter::CallVector(const Step& step, Value* const* x) {
   const int width = loop_.math.LanesOf(step.math);
   const LaneTypes wide(b_, width);
   const int lanes = block_.lanes;
+  if (width == lanes) {
+    return CallOneVector(step, {x, x + step.sources.size()});
+  }
   Value* result = nullptr;
   for (int from = 0; from < lanes; from += width) {
     std::vector<int> part(static_cast<std::size_t>(width));

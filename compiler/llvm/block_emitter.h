@@ -49,6 +49,8 @@ struct Block {
 
 // 0, 1, 2, ...
 llvm::Value* LaneNumbers(Builder& b, int lanes);
+// The mask of the first `count` lanes; of an i64 below 2^31.
+llvm::Value* FirstLanes(Builder& b, int lanes, llvm::Value* count);
 
 class BlockEmitter {
  public:

@@ -6,6 +6,11 @@
 #include "compiler/llvm/abi.h"
 
 namespace tjit::llvm_backend {
+namespace {
+
+constexpr std::size_t kManyScalars = 3;
+
+}  // namespace
 
 using ir::DType;
 using ir::ScalarType;
@@ -14,6 +19,7 @@ using llvm::Value;
 Frame::Frame(llvm::Module& module, const std::string& name,
              const SharedLoop& loop)
     : function_(nullptr),
+      first_(module.getContext()),
       entry_(module.getContext()),
       body_(module.getContext()),
       first_scalar_(loop.memory.size()),
@@ -29,10 +35,45 @@ Frame::Frame(llvm::Module& module, const std::string& name,
   function_->addFnAttr("min-legal-vector-width", "512");
   auto& context = module.getContext();
   auto* entry = llvm::BasicBlock::Create(context, "", function_);
-  auto* body = llvm::BasicBlock::Create(context, "", function_);
   entry_.SetInsertPoint(entry);
+  if (loop.scalars.size() >= kManyScalars) ResolveScalars(loop.scalars.size());
+  llvm::BasicBlock* body = NewBlock();
   entry_.SetInsertPoint(entry_.CreateBr(body));
+  first_.SetInsertPoint(entry->getTerminator());
   body_.SetInsertPoint(body);
+}
+
+// The bits of all scalars side by side, by a loop: less code than one by one.
+void Frame::ResolveScalars(std::size_t count) {
+  llvm::Type* bits = entry_.getInt64Ty();
+  scalar_bits_ = entry_.CreateAlloca(llvm::ArrayType::get(bits, count));
+  llvm::BasicBlock* before = entry_.GetInsertBlock();
+  llvm::BasicBlock* each = NewBlock();
+  llvm::BasicBlock* done = NewBlock();
+  entry_.CreateBr(each);
+  entry_.SetInsertPoint(each);
+  llvm::PHINode* i = entry_.CreatePHI(bits, 2);
+  Value* number = entry_.CreateAdd(i, entry_.getInt64(first_scalar_));
+  Value* place = entry_.CreateLoad(
+      bits, entry_.CreateInBoundsGEP(bits, function_->getArg(1), number));
+  entry_.CreateStore(entry_.CreateLoad(bits, ScalarAt(place)),
+                     entry_.CreateInBoundsGEP(bits, scalar_bits_, i));
+  Value* next = entry_.CreateAdd(i, entry_.getInt64(1));
+  i->addIncoming(entry_.getInt64(0), before);
+  i->addIncoming(next, each);
+  entry_.CreateCondBr(entry_.CreateICmpULT(next, entry_.getInt64(count)), each,
+                      done);
+  entry_.SetInsertPoint(done);
+}
+
+// Note [Shared loops] in shared_loop.h.
+Value* Frame::ScalarAt(Value* place) {
+  Value* is_constant = entry_.CreateICmpSLT(place, entry_.getInt64(0));
+  Value* base = entry_.CreateSelect(is_constant, function_->getArg(1),
+                                    function_->getArg(2));
+  Value* bytes =
+      entry_.CreateSelect(is_constant, entry_.CreateNot(place), place);
+  return entry_.CreateInBoundsGEP(entry_.getInt8Ty(), base, bytes);
 }
 
 llvm::BasicBlock* Frame::NewBlock() {
@@ -60,7 +101,7 @@ void Frame::EndFor(const LoopBlocks& blocks, Value* step) {
 Value* Frame::Array(int bytes) {
   auto* type = llvm::ArrayType::get(entry_.getInt8Ty(),
                                     static_cast<std::uint64_t>(bytes));
-  llvm::AllocaInst* array = entry_.CreateAlloca(type);
+  llvm::AllocaInst* array = first_.CreateAlloca(type);
   array->setAlignment(llvm::Align(64));
   return array;
 }
@@ -108,16 +149,13 @@ Value* Frame::Bits(const ir::Scalar& scalar) {
   }
   Value*& value = arguments_[scalar.argument];
   if (value == nullptr) {
-    Value* place =
-        LoopNumber(first_scalar_ + static_cast<std::size_t>(scalar.argument));
-    Value* is_constant = entry_.CreateICmpSLT(place, entry_.getInt64(0));
-    Value* base = entry_.CreateSelect(is_constant, function_->getArg(1),
-                                      function_->getArg(2));
-    Value* bytes =
-        entry_.CreateSelect(is_constant, entry_.CreateNot(place), place);
+    const auto index = static_cast<std::size_t>(scalar.argument);
+    Value* pointer = scalar_bits_ == nullptr
+                         ? ScalarAt(LoopNumber(first_scalar_ + index))
+                         : entry_.CreateConstInBoundsGEP1_64(
+                               entry_.getInt64Ty(), scalar_bits_, index);
     value = entry_.CreateLoad(
-        is_float ? entry_.getDoubleTy() : entry_.getInt64Ty(),
-        entry_.CreateInBoundsGEP(entry_.getInt8Ty(), base, bytes));
+        is_float ? entry_.getDoubleTy() : entry_.getInt64Ty(), pointer);
   }
   return value;
 }

@@ -66,13 +66,17 @@ class Frame {
   void EndFor(const LoopBlocks& blocks, llvm::Value* step);
   llvm::BasicBlock* NewBlock();
   llvm::Value* LoopNumber(std::size_t index);
+  void ResolveScalars(std::size_t count);
+  llvm::Value* ScalarAt(llvm::Value* place);
   // The 64 bits as their type says: a register of f64 or i64.
   llvm::Value* Bits(const ir::Scalar& scalar);
 
   llvm::Function* function_;
-  Builder entry_;  // in front of the entry block's branch
+  Builder first_;  // in front of the first block's branch
+  Builder entry_;  // the same, behind what is resolved of scalars
   Builder body_;
   const std::size_t first_scalar_, first_size_;  // of the numbers
+  llvm::Value* scalar_bits_ = nullptr;           // once they are resolved
   std::map<int, llvm::Value*> memory_, arguments_;
   std::map<std::size_t, llvm::Value*> numbers_;
   using ScalarKey = std::tuple<int, std::uint64_t, int, int, int, int>;

@@ -1,6 +1,8 @@
 #include "compiler/llvm/loop_emitter.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "compiler/llvm/call_emitter.h"
@@ -53,7 +55,9 @@ class LoopEmitter {
       }
       OuterDims(0, 1, [&] {
         const Range range = RangeOf(code_.sizes.size() - 1);
-        Columns({range.from, range.to, nullptr, 0});
+        frame_.If(b_.CreateICmpSLT(range.from, range.to), [&] {
+          Columns({range.from, range.to, nullptr, 0});
+        });
       });
     }
     b_.CreateRetVoid();
@@ -113,11 +117,26 @@ class LoopEmitter {
     rows = b_.CreateSelect(b_.CreateICmpSLT(rows, one), one, rows);
     tile_rows_ = Min(rows, Number(kMaxTileRows));
     Value* elements = b_.CreateMul(tile_rows_, length);
+    // One array for all, as each has a loop that touches its pages.
+    std::map<std::pair<bool, int>, Value*> bytes;
+    std::vector<Value*> places;
+    Value* end = Number(0);
     for (const TileBuffer& buffer : phases_.buffers) {
-      Value* count = b_.CreateAdd(buffer.is_of_row ? tile_rows_ : elements,
-                                  Number(lanes_));
-      loop_.buffers.push_back(frame_.Array(
-          b_.CreateMul(count, Number(RegisterBytes(buffer.dtype)))));
+      const int each = RegisterBytes(buffer.dtype);
+      Value*& size = bytes[{buffer.is_of_row, each}];
+      if (size == nullptr) {
+        Value* count = buffer.is_of_row ? tile_rows_ : elements;
+        Value* past_end = b_.CreateAdd(Times(b_, count, Number(each)),
+                                       Number(lanes_ * each + 63));
+        size = b_.CreateAnd(past_end, Number(-64));
+      }
+      places.push_back(end);
+      end = Plus(b_, end, size);
+    }
+    if (places.empty()) return;
+    Value* array = frame_.Array(end);
+    for (Value* place : places) {
+      loop_.buffers.push_back(ElementAt(b_, b_.getInt8Ty(), array, place));
     }
   }
 
@@ -329,32 +348,39 @@ class LoopEmitter {
                        });
   }
 
-  // One phase of elements [from, to) of the row outer_. In an empty row
-  // nothing is loaded: there may be nothing to load.
+  // One phase of elements [from, to) of the row outer_, which is not empty: of
+  // an empty one nothing may be loaded.
   void Columns(const Piece& piece) {
     Value* const from = piece.from;
     Value* const to = piece.to;
     Block block{lanes_, nullptr, nullptr, piece.phase, piece.is_of_row};
-    frame_.If(b_.CreateICmpSLT(from, to), [&] {
-      const Row row = MakeRow(piece);
-      Value* count = b_.CreateSub(to, from);
-      Value* vectors = b_.CreateAnd(count, b_.getInt64(-std::uint64_t(lanes_)));
-      Value* middle = Plus(b_, from, vectors);
-      Blocks(row, from, middle, block);
-      if (!target_.has_masks) {
-        block.lanes = 1;
-        return Blocks(row, middle, to, block);
-      }
-      frame_.If(b_.CreateICmpSLT(middle, to), [&] {
-        // What is left, in the first lanes of one vector.
-        Value* end = to;
-        if (Planted(Defect::kWrongTail)) end = Plus(b_, to, b_.getInt64(-1));
-        Value* left = LaneTypes(b_, lanes_).Splat(b_.CreateSub(end, middle));
-        block.mask = b_.CreateICmpSLT(LaneNumbers(b_, lanes_), left);
-        block.index = middle;
-        BlockEmitter(loop_, row, block).Run();
-      });
+    const Row row = MakeRow(piece);
+    if (piece.is_of_row && target_.has_masks) {
+      // Few are left of each tile: one body for all is smaller.
+      return frame_.For(from, to, Number(lanes_),
+                        [&](Value* index) { Masked(row, index, to, block); });
+    }
+    Value* count = Minus(b_, to, from);
+    Value* vectors = b_.CreateAnd(count, b_.getInt64(-std::uint64_t(lanes_)));
+    Value* middle = Plus(b_, from, vectors);
+    Blocks(row, from, middle, block);
+    if (!target_.has_masks) {
+      block.lanes = 1;
+      return Blocks(row, middle, to, block);
+    }
+    frame_.If(b_.CreateICmpSLT(middle, to), [&] {
+      Value* end = to;
+      if (Planted(Defect::kWrongTail)) end = Plus(b_, to, Number(-1));
+      Masked(row, middle, end, block);
     });
+  }
+
+  // Elements [from, to), at most a vector of them or a tile's rows, in the
+  // first lanes of one vector.
+  void Masked(const Row& row, Value* from, Value* to, Block block) {
+    block.mask = FirstLanes(b_, lanes_, Minus(b_, to, from));
+    block.index = from;
+    BlockEmitter(loop_, row, block).Run();
   }
 
   void Blocks(const Row& row, Value* from, Value* to, Block block) {
