@@ -198,8 +198,7 @@ void CallEmitter::StoreColumns(const ColumnStore& store) {
   llvm::Type* element = LaneTypes(b_, 1).MemoryType(store.dtype);
   frame.For(Constant(0), ColumnCount(), Constant(1), [&](Value* j) {
     Value* from = b_.CreateInBoundsGEP(element, columns_.at(store.value), j);
-    Value* place = b_.CreateAdd(frame.Number(store.offset),
-                                b_.CreateMul(j, frame.Number(store.stride)));
+    Value* place = b_.CreateMul(j, frame.Number(store.stride));
     b_.CreateStore(
         b_.CreateLoad(element, from),
         b_.CreateInBoundsGEP(element, frame.Memory(store.memory), place));

@@ -79,9 +79,12 @@ TargetMachine* MachineFor(int bits, std::string* error) {
   static auto* machines = new std::map<int, std::unique_ptr<TargetMachine>>();
   std::unique_ptr<TargetMachine>& machine = (*machines)[bits];
   if (machine != nullptr) return machine.get();
-  // Induction variables are simple here, and this pass costs a tenth.
-  const char* const arguments[] = {"tjit", "-disable-lsr"};
-  llvm::cl::ParseCommandLineOptions(2, arguments, "", &llvm::nulls());
+  // Induction variables are simple here, and this pass costs a tenth. So does
+  // the scheduler: vector code is in the order of the program, and processors
+  // that have vectors reorder it themselves.
+  const char* const arguments[] = {"tjit", "-disable-lsr",
+                                   "-enable-misched=false"};
+  llvm::cl::ParseCommandLineOptions(3, arguments, "", &llvm::nulls());
   llvm::InitializeNativeTarget();
   llvm::InitializeNativeTargetAsmPrinter();
   const std::string triple = llvm::sys::getProcessTriple();

@@ -1,6 +1,7 @@
 #include "compiler/llvm/frame.h"
 
 #include <cstddef>
+#include <functional>
 
 #include "compiler/ir/dtype.h"
 #include "compiler/llvm/abi.h"
@@ -8,7 +9,7 @@
 namespace tjit::llvm_backend {
 namespace {
 
-constexpr std::size_t kManyScalars = 3;
+constexpr std::size_t kMany = 3;  // pointers or scalars
 
 }  // namespace
 
@@ -22,7 +23,7 @@ Frame::Frame(llvm::Module& module, const std::string& name,
       first_(module.getContext()),
       entry_(module.getContext()),
       body_(module.getContext()),
-      first_scalar_(loop.memory.size()),
+      first_scalar_(2 * loop.memory.size()),
       first_size_(first_scalar_ + loop.scalars.size()) {
   llvm::Type* pointer = entry_.getPtrTy();
   llvm::Type* index = entry_.getInt64Ty();
@@ -36,34 +37,58 @@ Frame::Frame(llvm::Module& module, const std::string& name,
   auto& context = module.getContext();
   auto* entry = llvm::BasicBlock::Create(context, "", function_);
   entry_.SetInsertPoint(entry);
-  if (loop.scalars.size() >= kManyScalars) ResolveScalars(loop.scalars.size());
+  if (loop.memory.size() >= kMany) {
+    pointers_ = Resolve(loop.memory.size(), pointer, [&](Value* i) {
+      Value* at = entry_.CreateShl(i, 1);
+      return MemoryAt(NumberAt(at),
+                      NumberAt(entry_.CreateOr(at, entry_.getInt64(1))));
+    });
+  }
+  if (loop.scalars.size() >= kMany) {
+    scalar_bits_ = Resolve(loop.scalars.size(), index, [&](Value* i) {
+      Value* at = entry_.CreateAdd(i, entry_.getInt64(first_scalar_));
+      return entry_.CreateLoad(index, ScalarAt(NumberAt(at)));
+    });
+  }
   llvm::BasicBlock* body = NewBlock();
   entry_.SetInsertPoint(entry_.CreateBr(body));
   first_.SetInsertPoint(entry->getTerminator());
   body_.SetInsertPoint(body);
 }
 
-// The bits of all scalars side by side, by a loop: less code than one by one.
-void Frame::ResolveScalars(std::size_t count) {
-  llvm::Type* bits = entry_.getInt64Ty();
-  scalar_bits_ = entry_.CreateAlloca(llvm::ArrayType::get(bits, count));
+// entries[0] ... entries[count - 1], filled by a loop: less code than one by
+// one.
+Value* Frame::Resolve(std::size_t count, llvm::Type* type,
+                      const std::function<Value*(Value*)>& entry) {
+  Value* entries = entry_.CreateAlloca(llvm::ArrayType::get(type, count));
   llvm::BasicBlock* before = entry_.GetInsertBlock();
   llvm::BasicBlock* each = NewBlock();
   llvm::BasicBlock* done = NewBlock();
   entry_.CreateBr(each);
   entry_.SetInsertPoint(each);
-  llvm::PHINode* i = entry_.CreatePHI(bits, 2);
-  Value* number = entry_.CreateAdd(i, entry_.getInt64(first_scalar_));
-  Value* place = entry_.CreateLoad(
-      bits, entry_.CreateInBoundsGEP(bits, function_->getArg(1), number));
-  entry_.CreateStore(entry_.CreateLoad(bits, ScalarAt(place)),
-                     entry_.CreateInBoundsGEP(bits, scalar_bits_, i));
+  llvm::PHINode* i = entry_.CreatePHI(entry_.getInt64Ty(), 2);
+  entry_.CreateStore(entry(i), entry_.CreateInBoundsGEP(type, entries, i));
   Value* next = entry_.CreateAdd(i, entry_.getInt64(1));
   i->addIncoming(entry_.getInt64(0), before);
   i->addIncoming(next, each);
   entry_.CreateCondBr(entry_.CreateICmpULT(next, entry_.getInt64(count)), each,
                       done);
   entry_.SetInsertPoint(done);
+  return entries;
+}
+
+Value* Frame::NumberAt(Value* index) {
+  return entry_.CreateLoad(
+      entry_.getInt64Ty(),
+      entry_.CreateInBoundsGEP(entry_.getInt64Ty(), function_->getArg(1),
+                               index));
+}
+
+Value* Frame::MemoryAt(Value* index, Value* bytes) {
+  Value* pointer = entry_.CreateLoad(
+      entry_.getPtrTy(),
+      entry_.CreateInBoundsGEP(entry_.getPtrTy(), function_->getArg(0), index));
+  return entry_.CreateInBoundsGEP(entry_.getInt8Ty(), pointer, bytes);
 }
 
 // Note [Shared loops] in shared_loop.h.
@@ -128,10 +153,12 @@ Value* Frame::LoopNumber(std::size_t index) {
 Value* Frame::Memory(int index) {
   Value*& pointer = memory_[index];
   if (pointer == nullptr) {
-    pointer = entry_.CreateLoad(
-        entry_.getPtrTy(),
-        entry_.CreateInBoundsGEP(entry_.getPtrTy(), function_->getArg(0),
-                                 LoopNumber(static_cast<std::size_t>(index))));
+    const auto i = static_cast<std::size_t>(index);
+    pointer = pointers_ == nullptr
+                  ? MemoryAt(LoopNumber(2 * i), LoopNumber(2 * i + 1))
+                  : entry_.CreateLoad(entry_.getPtrTy(),
+                                      entry_.CreateConstInBoundsGEP1_64(
+                                          entry_.getPtrTy(), pointers_, i));
   }
   return pointer;
 }

@@ -3,6 +3,7 @@
 // loop (Note [Shared loops] in shared_loop.h), and scalars as registers.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <tuple>
@@ -66,7 +67,10 @@ class Frame {
   void EndFor(const LoopBlocks& blocks, llvm::Value* step);
   llvm::BasicBlock* NewBlock();
   llvm::Value* LoopNumber(std::size_t index);
-  void ResolveScalars(std::size_t count);
+  llvm::Value* Resolve(std::size_t count, llvm::Type* type,
+                       const std::function<llvm::Value*(llvm::Value*)>& entry);
+  llvm::Value* NumberAt(llvm::Value* index);
+  llvm::Value* MemoryAt(llvm::Value* index, llvm::Value* bytes);
   llvm::Value* ScalarAt(llvm::Value* place);
   // The 64 bits as their type says: a register of f64 or i64.
   llvm::Value* Bits(const ir::Scalar& scalar);
@@ -76,7 +80,9 @@ class Frame {
   Builder entry_;  // the same, behind what is resolved of scalars
   Builder body_;
   const std::size_t first_scalar_, first_size_;  // of the numbers
-  llvm::Value* scalar_bits_ = nullptr;           // once they are resolved
+  // Those that are resolved by a loop.
+  llvm::Value* pointers_ = nullptr;
+  llvm::Value* scalar_bits_ = nullptr;
   std::map<int, llvm::Value*> memory_, arguments_;
   std::map<std::size_t, llvm::Value*> numbers_;
   using ScalarKey = std::tuple<int, std::uint64_t, int, int, int, int>;

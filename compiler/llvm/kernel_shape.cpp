@@ -135,9 +135,8 @@ std::string EvaluateShape(const Function& f, const LoopPlan& plan,
   }
   std::int64_t* number = shape.numbers;
   for (const SharedLoop& loop : shared) {
-    std::vector<std::int64_t> sizes;
-    for (const ir::Size& s : loop.sizes) sizes.push_back(evaluator.Number(s));
-    loop.FillNumbers(sizes, number);
+    loop.FillNumbers([&](const ir::Size& s) { return evaluator.Number(s); },
+                     number);
     number += loop.number_count();
   }
   std::vector<std::int64_t> bytes;

@@ -112,9 +112,8 @@ class LoopEmitter {
   // As many rows as a tile has elements for, or one that is longer.
   void MakeRowBuffers() {
     Value* length = RowLength();
-    Value* one = Number(1);
     Value* rows = b_.CreateUDiv(Number(TileElements(code_, phases_)), length);
-    rows = b_.CreateSelect(b_.CreateICmpSLT(rows, one), one, rows);
+    rows = b_.CreateSelect(b_.CreateIsNull(rows), Number(1), rows);
     tile_rows_ = Min(rows, Number(kMaxTileRows));
     Value* elements = b_.CreateMul(tile_rows_, length);
     // One array for all, as each has a loop that touches its pages.
@@ -375,8 +374,7 @@ class LoopEmitter {
     });
   }
 
-  // Elements [from, to), at most a vector of them or a tile's rows, in the
-  // first lanes of one vector.
+  // Those of [from, to) that one vector has lanes for, in its first lanes.
   void Masked(const Row& row, Value* from, Value* to, Block block) {
     block.mask = FirstLanes(b_, lanes_, Minus(b_, to, from));
     block.index = from;
@@ -384,8 +382,7 @@ class LoopEmitter {
   }
 
   void Blocks(const Row& row, Value* from, Value* to, Block block) {
-    Value* step = b_.getInt64(static_cast<std::uint64_t>(block.lanes));
-    frame_.For(from, to, step, [&](Value* index) {
+    frame_.For(from, to, Number(block.lanes), [&](Value* index) {
       block.index = index;
       BlockEmitter(loop_, row, block).Run();
     });

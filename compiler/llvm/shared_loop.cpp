@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -41,24 +42,29 @@ class Sharer {
     }
     for (Size& size : shared_.code.sizes) Replace(&size, false);
     for (MemoryAccess& access : shared_.code.accesses) {
-      access.memory = IndexOf(access.memory, &memory_, &shared_.memory);
-      absl::StrAppend(&text_, "\nm", access.memory,
-                      access.is_external ? "e" : "i", int(access.dtype),
-                      access.is_of_row ? "r+" : "+");
-      Replace(&access.offset, false);
+      PlaceMemory(access.dtype, &access.memory, &access.offset);
+      absl::StrAppend(&text_, "\nm", access.memory, ":", int(access.dtype),
+                      access.is_of_row ? "r" : "");
       for (Size& stride : access.strides) Replace(&stride, true);
     }
-    for (Step& step : shared_.code.steps) AddStep(&step);
+    bool has_calls = false;
+    for (Step& step : shared_.code.steps) {
+      has_calls = has_calls || step.is_array_call;
+      AddStep(&step);
+    }
     for (StoreTo& store : shared_.code.stores) {
       absl::StrAppend(&text_, "\ns", store.access, ":", int(store.dtype));
       AddSource(&store.source);
+      // When it may be stored: MakePhases().
+      const auto& access =
+          code.accesses[static_cast<std::size_t>(store.access)];
+      if (access.is_external && has_calls) absl::StrAppend(&text_, "e");
     }
     for (ColumnStore& store : shared_.code.column_stores) {
       store.value = IndexOf(store.value, &values_, &value_list_);
-      store.memory = IndexOf(store.memory, &memory_, &shared_.memory);
+      PlaceMemory(store.dtype, &store.memory, &store.offset);
       absl::StrAppend(&text_, "\nc", store.value, "m", store.memory, ":",
-                      int(store.dtype), "+");
-      Replace(&store.offset, false);
+                      int(store.dtype));
       Replace(&store.stride, true);
     }
     shared_.signature = std::move(text_);
@@ -73,6 +79,17 @@ class Sharer {
         places->try_emplace(value, static_cast<int>(list->size()));
     if (is_new) list->push_back(value);
     return place->second;
+  }
+
+  // Pointers are moved before the loop, so that an offset is no other code.
+  void PlaceMemory(ir::DType dtype, int* memory, Size* offset) {
+    const int bytes = InfoOf(dtype).bytes;
+    const auto [place, is_new] =
+        memory_.try_emplace({*memory, offset->ToText(), bytes},
+                            static_cast<int>(shared_.memory.size()));
+    if (is_new) shared_.memory.push_back({*memory, *offset, bytes});
+    *memory = place->second;
+    *offset = Size(0);
   }
 
   void Replace(Size* size, bool is_stride) {
@@ -127,7 +144,8 @@ class Sharer {
 
   const MathTable& math_;
   SharedLoop& shared_;
-  std::map<int, int> memory_, values_;
+  std::map<std::tuple<int, std::string, int>, int> memory_;
+  std::map<int, int> values_;
   std::map<std::pair<int, std::uint64_t>, int> scalars_;  // argument, bits
   std::vector<int> value_list_;
   std::map<std::string, int> sizes_;
@@ -139,20 +157,27 @@ class Sharer {
 int SharedLoop::number_count() const {
   const auto is_constant = [](const ir::Scalar& s) { return s.is_constant(); };
   return static_cast<int>(
-      memory.size() + scalars.size() + sizes.size() +
+      2 * memory.size() + scalars.size() + sizes.size() +
       std::count_if(scalars.begin(), scalars.end(), is_constant));
 }
 
-void SharedLoop::FillNumbers(const std::vector<std::int64_t>& evaluated,
+void SharedLoop::FillNumbers(const Evaluate& evaluate,
                              std::int64_t* numbers) const {
-  std::int64_t* number = std::copy(memory.begin(), memory.end(), numbers);
+  std::int64_t* number = numbers;
+  for (const Memory& m : memory) {
+    *number++ = m.memory;
+    std::int64_t bytes = 0;  // of one that is too far the shape is refused
+    static_cast<void>(
+        __builtin_mul_overflow(evaluate(m.offset), m.item_bytes, &bytes));
+    *number++ = bytes;
+  }
   std::int64_t* place = number;
-  number =
-      std::copy(evaluated.begin(), evaluated.end(), number + scalars.size());
+  number += scalars.size();
+  for (const Size& size : sizes) *number++ = evaluate(size);
   for (const ir::Scalar& scalar : scalars) {
     if (scalar.is_constant()) {
-      *place++ =
-          ~static_cast<std::int64_t>((number - numbers) * sizeof(std::int64_t));
+      *place++ = ~static_cast<std::int64_t>(
+          static_cast<std::size_t>(number - numbers) * sizeof(std::int64_t));
       *number++ = static_cast<std::int64_t>(scalar.bits);
     } else {
       *place++ = static_cast<std::int64_t>(

@@ -6,12 +6,13 @@
 // it takes them from an array of numbers. Nor does it know the constants of its
 // arithmetic (an optimizer's differ from step to step), or whether they are
 // constants: a scalar's number says where its bits are. Only what decides the
-// code stays: strides and offsets of 0, strides of 1, narrow rows
+// code stays: strides of 0 and 1, narrow rows
 // (narrow_rows.h), and constants that make other instructions (0, powers of two,
 // integers). Loops with one signature share one function, in a kernel and
 // between kernels.
 //
-//   numbers of a loop: memory indices, places of scalars, sizes, constants
+//   numbers of a loop: memory (indices and bytes to add), places of scalars,
+//                      sizes, constants
 //   place of a scalar: bytes from the kernel's scalars, or ~bytes from the
 //                      loop's numbers
 //
@@ -19,6 +20,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -27,10 +29,16 @@
 namespace tjit::llvm_backend {
 
 struct SharedLoop {
-  // Memory and scalars' arguments are indices into the lists below; a size is
-  // Symbol(i), element i of `sizes`.
+  struct Memory {
+    int memory;  // of the kernel
+    ir::Size offset;
+    int item_bytes;
+  };
+
+  // Memory and scalars' arguments are indices into the lists below, offsets are
+  // 0; a size is Symbol(i), element i of `sizes`.
   LoopCode code;
-  std::vector<int> memory;
+  std::vector<Memory> memory;
   std::vector<ir::Scalar> scalars;  // arguments of the kernel or constants
   ir::Sizes sizes;
   std::vector<int> functions;  // of the math table, by address not shared
@@ -38,9 +46,8 @@ struct SharedLoop {
   std::string signature;
 
   int number_count() const;
-  // Fills the numbers but for the sizes, which are `evaluated`.
-  void FillNumbers(const std::vector<std::int64_t>& evaluated,
-                   std::int64_t* numbers) const;
+  using Evaluate = std::function<std::int64_t(const ir::Size&)>;
+  void FillNumbers(const Evaluate& evaluate, std::int64_t* numbers) const;
 };
 
 // "" or why not: too many sizes.
