@@ -350,8 +350,7 @@ class LoopEmitter {
   // One phase of elements [from, to) of the row outer_, which is not empty: of
   // an empty one nothing may be loaded.
   void Columns(const Piece& piece) {
-    Value* const from = piece.from;
-    Value* const to = piece.to;
+    Value *const from = piece.from, *const to = piece.to;
     Block block{lanes_, nullptr, nullptr, piece.phase, piece.is_of_row};
     const Row row = MakeRow(piece);
     if (piece.is_of_row && target_.has_masks) {
@@ -359,8 +358,7 @@ class LoopEmitter {
       return frame_.For(from, to, Number(lanes_),
                         [&](Value* index) { Masked(row, index, to, block); });
     }
-    Value* count = Minus(b_, to, from);
-    Value* vectors = b_.CreateAnd(count, b_.getInt64(-std::uint64_t(lanes_)));
+    Value* vectors = b_.CreateAnd(Minus(b_, to, from), Number(-lanes_));
     Value* middle = Plus(b_, from, vectors);
     Blocks(row, from, middle, block);
     if (!target_.has_masks) {
@@ -368,9 +366,8 @@ class LoopEmitter {
       return Blocks(row, middle, to, block);
     }
     frame_.If(b_.CreateICmpSLT(middle, to), [&] {
-      Value* end = to;
-      if (Planted(Defect::kWrongTail)) end = Plus(b_, to, Number(-1));
-      Masked(row, middle, end, block);
+      const int lost = Planted(Defect::kWrongTail) ? 1 : 0;
+      Masked(row, middle, Minus(b_, to, Number(lost)), block);
     });
   }
 
