@@ -2,7 +2,7 @@
 //
 // How: the target machine emits an object file into a buffer (one per loop),
 // RuntimeDyld places it. No pass of LLVM's optimiser runs: the generators emit
-// what is to be executed, the code generator selects and schedules.
+// what is to be executed, the code generator selects and places in registers.
 // What LLVM treats as fatal is caught by its error handler and a long jump
 // back: what the failed compile had allocated is lost.
 // Thread: Compile() by one thread at a time.
