@@ -58,7 +58,9 @@ class GroupLowering {
       StepLowering step(steps_[i], static_cast<std::int32_t>(i), places[i],
                         &builder, &sizes_, &storages, &lowered->scalars);
       const OpRule* rule = RuleOf(steps_[i].op);
-      if (!rule->lower(step, *rule)) return Fail(i, step.reason(), reason);
+      if (!rule->lower(step, *rule) || !step.reason().empty()) {
+        return Fail(i, step.reason(), reason);
+      }
     }
     storages.Finish(lowered);
     lowered->function = builder.Finish();
@@ -201,6 +203,10 @@ bool NeedsUsualArithmetic(const ir::Function& function) {
         in.op == ir::Op::kStd || in.op == ir::Op::kWelfordMean) {
       return true;
     }
+    // By one divisor (compiler/llvm/quotients.h).
+    const ir::Value& result =
+        function.values[static_cast<std::size_t>(in.results[0])];
+    if (in.op == ir::Op::kDiv && result.dtype == ir::DType::kF64) return true;
   }
   return false;
 }

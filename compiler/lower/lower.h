@@ -92,7 +92,7 @@ bool Lower(absl::Span<const GroupStep> steps, absl::Span<const GroupSlot> slots,
 
 // An op of the function is computed by a formula that has eager's bits only
 // where results are rounded to the nearest and nothing is flushed to zero:
-// roots as MKL computes them, variances.
+// roots as MKL computes them, variances, quotients in f64.
 bool NeedsUsualArithmetic(const ir::Function& function);
 
 }  // namespace tjit

@@ -165,6 +165,31 @@ TEST_F(Tier2Test, RootsInAnyArithmetic) {
   }
 }
 
+// By one divisor, in f64: in kernels, products with its reciprocal, which are
+// quotients where they are rounded to the nearest only.
+TEST_F(Tier2Test, QuotientsInAnyArithmetic) {
+  const unsigned usual = _mm_getcsr();
+  constexpr unsigned kFlush = 0x8040, kUp = 0x4000;
+  at::manual_seed(6);
+  const at::Tensor x = at::randn({3, 4001}, at::kDouble);
+  const at::Tensor y = at::rand({4001}, at::kDouble) + 0.5;
+  const auto make = [&] {
+    return [&](int) {
+      return at::neg(at::stack({x[0] / y, x[1] / y, x[2] / y, x[0] / 3.0}));
+    };
+  };
+  for (const unsigned mode : {0U, kFlush, kUp}) {
+    _mm_setcsr(usual | mode);
+    const int differences = Differences(make, Backend::kLlvm);
+    _mm_setcsr(usual);
+    EXPECT_EQ(differences, 0) << mode;
+    EXPECT_GT(stats_.groups_run, 10) << stats_.to_json();
+    // In kernels are all ops, or all but the quotients.
+    EXPECT_EQ(stats_.steps_fused > 5 * stats_.groups_run, mode == 0);
+    clear();
+  }
+}
+
 // Matrix products between large temporaries, of which one survives.
 std::function<Program()> LargeTemporaries() {
   at::manual_seed(4);
