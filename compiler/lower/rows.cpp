@@ -1,7 +1,5 @@
 #include "compiler/lower/rows.h"
 
-#include <algorithm>
-
 #include "compiler/lower/op_rules.h"
 
 namespace tjit::lower {
@@ -15,14 +13,7 @@ bool AlongRows(StepLowering& s, const OpRule& rule) {
   const auto operands = static_cast<std::size_t>(rule.spec[0] - '0');
   std::vector<Node> nodes(operands);
   if (!s.Into(0)) return false;
-  const TensorGeometry& first = s.record().args[0].geometry;
   for (std::size_t i = 0; i < operands; ++i) {
-    const TensorGeometry& g = s.record().args[i].geometry;
-    // Eager's gradients do not look, and read what lies behind.
-    if (!std::equal(g.sizes, g.sizes + g.ndim, first.sizes,
-                    first.sizes + first.ndim)) {
-      return s.Refuse("has operands of several sizes");
-    }
     if (!s.Tensor(i, &nodes[i])) return false;
     if (nodes[i].dtype != s.target_dtype()) {
       return s.Refuse("has operands of several types");

@@ -220,8 +220,29 @@ Node StepLowering::Convert(const Node& node, DType dtype) {
   return converted;
 }
 
+namespace {
+
+bool BroadcastsTo(const Dims& from, const Dims& to) {
+  if (from.size() > to.size()) return false;
+  const std::size_t added = to.size() - from.size();
+  for (std::size_t d = 0; d < from.size(); ++d) {
+    if (from[d].size != 1 && from[d].size != to[added + d].size) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+// Some of eager's ops do not look, and read what lies behind a smaller tensor.
 Node StepLowering::Broadcast(const Node& node, const Dims& dims) {
   if (!node.operand.is_tensor()) return node;
+  if (!BroadcastsTo(node.dims, dims)) {
+    Refuse("has operands of several sizes");
+    Node first = node;  // its first element, as something must be given back
+    first.dims.clear();
+    first.operand.access = {{}, {}, node.operand.access.offset};
+    return Broadcast(first, dims);
+  }
   const std::size_t added = dims.size() - node.dims.size();
   for (std::size_t d = 0; d < node.dims.size(); ++d) {
     sizes_.Relate(dims[added + d], node.dims[d]);
