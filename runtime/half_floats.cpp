@@ -14,10 +14,16 @@ bool HasVectors() {
   return has;
 }
 
+// What a NaN lacks whose fraction was in the lower half alone.
+std::uint16_t QuietBit(std::uint16_t bits) {
+  return (bits & 0x7f) == 0 ? 0x40 : 0;
+}
+
 std::uint16_t ToHalf(HalfType type, float x) {
   if (type == HalfType::kF16) return c10::Half(x).x;
-  const auto bits = std::bit_cast<std::uint32_t>(x) >> 16;
-  return static_cast<std::uint16_t>(x != x ? 0x7fc0 : bits);
+  const auto bits =
+      static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(x) >> 16);
+  return x != x ? bits | QuietBit(bits) : bits;
 }
 float FromHalf(HalfType type, std::uint16_t x) {
   return type == HalfType::kBF16
@@ -41,9 +47,13 @@ TJIT_VECTORS std::int64_t VectorsToHalves(const float* from, std::uint16_t* to,
     } else {
       const __m256i is_nan =
           _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
-      const __m256i bits =
-          _mm256_blendv_epi8(_mm256_srli_epi32(_mm256_castps_si256(x), 16),
-                             _mm256_set1_epi32(0x7fc0), is_nan);
+      const __m256i upper = _mm256_srli_epi32(_mm256_castps_si256(x), 16);
+      const __m256i has_no_fraction =
+          _mm256_cmpeq_epi32(_mm256_and_si256(upper, _mm256_set1_epi32(0x7f)),
+                             _mm256_setzero_si256());
+      const __m256i quiet = _mm256_and_si256(
+          _mm256_and_si256(is_nan, has_no_fraction), _mm256_set1_epi32(0x40));
+      const __m256i bits = _mm256_or_si256(upper, quiet);
       halves = _mm_packus_epi32(_mm256_castsi256_si128(bits),
                                 _mm256_extracti128_si256(bits, 1));
     }

@@ -8,8 +8,8 @@ namespace tjit::runtime {
 
 enum class HalfType : std::uint8_t { kBF16, kF16 };
 
-// The floats are halves, so nothing is rounded, whatever MXCSR says. Any NaN
-// becomes a NaN.
+// The floats are halves, so nothing is rounded, whatever MXCSR says. A NaN
+// becomes a NaN, and a bf16 the same one: fmax of a signaling NaN is NaN.
 void ToHalves(HalfType type, const float* from, std::uint16_t* to,
               std::int64_t n);
 void FromHalves(HalfType type, const std::uint16_t* from, float* to,

@@ -41,10 +41,24 @@ constexpr Type kTypes[] = {{"f32", at::kFloat},     {"f64", at::kDouble},
 std::vector<Form> FormsOf(const ProofOp& op, at::ScalarType type) {
   std::vector<Form> forms;
   std::uint64_t seed = 0;
+  const Fill usual = op.dims == 0 ? Fill::kSpecial : Fill::kTame;
   const auto add = [&](Sizes sizes, Lay lay = Lay::kDense) {
-    forms.push_back({std::move(sizes), lay, type, 7 * ++seed});
+    forms.push_back({std::move(sizes), lay, type, 7 * ++seed, usual});
   };
-  if (op.has_rows) {
+  if (op.dims == 3) {
+    for (const Sizes& sizes : std::vector<Sizes>{{2, 3, 5},
+                                                 {3, 16, 7},
+                                                 {5, 20, 64},
+                                                 {4, 1, 33},
+                                                 {1, 40, 70},
+                                                 {33, 3, 2},
+                                                 {2, 300, 16}}) {
+      add(sizes);
+      forms.push_back({sizes, Lay::kDense, type, seed, Fill::kSpecial});
+    }
+    return forms;
+  }
+  if (op.dims == 2) {
     for (std::int64_t n = 1; n <= 70; n += n < 34 ? 1 : 7) add({3, n});
     for (const Sizes& sizes : std::vector<Sizes>{
              {1, 1}, {33, 5}, {300, 3}, {70, 64}, {5, 1000}, {1, 4097}}) {
@@ -55,20 +69,26 @@ std::vector<Form> FormsOf(const ProofOp& op, at::ScalarType type) {
     for (const std::int64_t n : {255, 1023, 1025, 4095, 4097, 16385}) add({n});
     add({0});
     add({0, 3});
+    for (const std::int64_t n : {70, 4097, 16385}) {
+      forms.push_back({{n}, Lay::kDense, type, ++seed, Fill::kAnyBits});
+    }
   }
   for (const Lay lay : testing::kLays) {
     add({1, 7}, lay);
     add({7, 33}, lay);
     add({40, 70}, lay);
+    forms.push_back({{7, 33}, lay, type, ++seed, Fill::kSpecial});
   }
   return forms;
 }
 
 // Around what eager gives to one thread.
 std::vector<Form> ChunksOf(const ProofOp& op, at::ScalarType type) {
-  if (op.has_rows) return {{{600, 70}, Lay::kDense, type, 3}};
+  constexpr Fill kTame = Fill::kTame, kAnyBits = Fill::kAnyBits;
+  if (op.dims == 3) return {{{20, 30, 70}, Lay::kDense, type, 3, kTame}};
+  if (op.dims == 2) return {{{600, 70}, Lay::kDense, type, 3, kTame}};
   return {{{32767}, Lay::kDense, type, 3},
-          {{32769}, Lay::kDense, type, 4},
+          {{32769}, Lay::kDense, type, 4, kAnyBits},
           {{70001}, Lay::kDense, type, 5}};
 }
 
@@ -113,8 +133,8 @@ void AddForms(const ProofOp& op, const std::vector<Form>& forms, Proof* proof) {
       call.is_in_place = rule->in_place == op.op;
       proof->Add(call);
       // Of rows, eager takes smaller operands and reads what lies behind.
-      if (!op.has_rows) AddRelated(call, proof);
-      const bool is_short = form.sizes.size() == 2 || form.sizes[0] % 16 == 1;
+      if (op.dims == 0) AddRelated(call, proof);
+      const bool is_short = form.sizes.size() >= 2 || form.sizes[0] % 16 == 1;
       if (call.is_in_place || !is_short) continue;
       if (!rule->in_place.empty()) {
         proof->Add({std::string(rule->in_place), call.arguments, true});
@@ -132,6 +152,11 @@ struct Cell {
 // By op, then by type.
 using Cells = std::map<std::string, std::map<std::string, Cell>>;
 
+Cell Both(const Cell& a, const Cell& b) {
+  const auto x = static_cast<double>(a.calls), y = static_cast<double>(b.calls);
+  return {a.calls + b.calls, (x * a.in_code + y * b.in_code) / (x + y)};
+}
+
 void Prove(const ProofOp& op, const Type& type, Cells* cells) {
   Cell& cell = (*cells)[op.op][type.name];
   for (const int threads : {1, 2}) {
@@ -144,7 +169,7 @@ void Prove(const ProofOp& op, const Type& type, Cells* cells) {
     EXPECT_EQ(proven.difference, "")
         << op.op << " " << type.name << " on " << threads << " threads";
     if (threads != 1) continue;
-    cell = {proven.calls, proven.in_code};
+    cell = Both(cell, {proven.calls, proven.in_code});
   }
   std::printf("%-40s %-5s %5ld calls, %3.0f %% in code\n", op.op.c_str(),
               type.name, static_cast<long>(cell.calls), 100 * cell.in_code);

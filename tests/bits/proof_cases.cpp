@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <random>
 
 #include "absl/strings/match.h"
 #include "compiler/lower/op_rules.h"
@@ -16,13 +17,34 @@ using at::Tensor;
 using testing::Lay;
 using torch::jit::Stack;
 
+Tensor Filled(const Form& form, std::uint64_t seed) {
+  if (form.fill == Fill::kSpecial || form.type == at::kBool) {
+    return testing::Numbers(form.sizes, form.type, seed);
+  }
+  std::mt19937_64 random(seed);
+  if (form.fill == Fill::kTame) {
+    Tensor t = at::empty(form.sizes, at::kDouble);
+    double* const numbers = t.mutable_data_ptr<double>();
+    for (std::int64_t i = 0; i < t.numel(); ++i) {
+      numbers[i] = static_cast<double>(random() % 100003) / 12345 - 4;
+    }
+    return t.to(form.type);
+  }
+  Tensor t = at::empty(form.sizes, form.type);
+  auto* const bytes = static_cast<char*>(t.mutable_data_ptr());
+  for (std::size_t i = 0; i < t.nbytes(); ++i) {
+    bytes[i] = static_cast<char>(random());
+  }
+  return t;
+}
+
 Tensor Operand(const Form& form, std::uint64_t seed) {
-  const Tensor t = testing::Numbers(form.sizes, form.type, seed);
+  const Tensor t = Filled(form, seed);
   return t.dim() == 2 ? testing::Laid(t, form.lay) : t;
 }
 
-// Letters: those of lower_cases.h, and r, c, b the dims {-1}, {0}, {0, 1}; y
-// true, x the element type.
+// Letters: those of lower_cases.h, and r, c, b, i, o, p the dims {-1}, {0},
+// {0, 1}, {1}, {0, 2}, {1, 2}; y true, x the element type.
 c10::IValue Argument(char letter, const Form& form, std::uint64_t* seed) {
   using Dims = std::vector<std::int64_t>;
   switch (letter) {
@@ -59,6 +81,12 @@ c10::IValue Argument(char letter, const Form& form, std::uint64_t* seed) {
       return Dims{0};
     case 'b':
       return Dims{0, 1};
+    case 'i':
+      return Dims{1};
+    case 'o':
+      return Dims{0, 2};
+    case 'p':
+      return Dims{1, 2};
     case 'x':
       return static_cast<std::int64_t>(form.type);
     default:
@@ -101,6 +129,25 @@ const std::vector<Reduction>& Reductions() {
       {"aten::_log_softmax", {"T1f", "T0f"}},
       {"aten::_softmax_backward_data", {"TT1x", "TT0x"}},
       {"aten::_log_softmax_backward_data", {"TT1x", "TT0x"}},
+  };
+  return *all;
+}
+
+// Of three dims.
+const std::vector<Reduction>& PlaneReductions() {
+  static const auto* const all = new std::vector<Reduction>{
+      {"aten::sum.dim_IntList", {"TrfN", "TcfN", "TifN", "TofN", "TpfN"}},
+      {"aten::mean.dim", {"TcfN", "TifN", "TofN", "TpfN"}},
+      {"aten::amax", {"Tif", "Tof", "Tpf"}},
+      {"aten::amin", {"Tif", "Tof", "Tpf"}},
+      {"aten::any.dim", {"T1f"}},
+      {"aten::var.correction", {"Ti1f", "To1f", "Tp1f"}},
+      {"aten::var_mean.correction", {"Ti1f", "To1f", "Tp1f"}},
+      {"aten::linalg_vector_norm", {"T2ifN", "T2ofN", "T2pfN"}},
+      {"aten::_softmax", {"T1f", "T2f"}},
+      {"aten::_log_softmax", {"T1f", "T2f"}},
+      {"aten::_softmax_backward_data", {"TT1x", "TT2x"}},
+      {"aten::_log_softmax_backward_data", {"TT1x", "TT2x"}},
   };
   return *all;
 }
@@ -251,15 +298,15 @@ MakeArguments Lists(const lower::OpRule& rule, std::string_view name) {
 
 class Table {
  public:
-  void Add(const std::string& op, MakeArguments make, bool has_rows = false) {
-    const auto [at, is_new] = index_.try_emplace(op, ops_.size());
-    if (is_new) ops_.push_back({op, {}, has_rows});
+  void Add(const std::string& op, MakeArguments make, int dims = 0) {
+    const auto [at, is_new] = index_.try_emplace({op, dims}, ops_.size());
+    if (is_new) ops_.push_back({op, {}, dims});
     ops_[at->second].makers.push_back(std::move(make));
   }
   std::vector<ProofOp> Take() { return std::move(ops_); }
 
  private:
-  std::map<std::string, std::size_t> index_;
+  std::map<std::pair<std::string, int>, std::size_t> index_;
   std::vector<ProofOp> ops_;
 };
 
@@ -274,26 +321,30 @@ std::vector<ProofOp> MakeOps() {
   }
   for (const Reduction& r : Reductions()) {
     for (const char* letters : r.letters) {
-      table.Add(r.op, ByLetters(letters), true);
+      table.Add(r.op, ByLetters(letters), 2);
     }
   }
-  table.Add("aten::native_layer_norm", LayerNorm, true);
-  table.Add("aten::native_layer_norm_backward", LayerNormBackward, true);
-  for (const bool trains : {true, false}) {
-    table.Add("aten::native_batch_norm", BatchNorm(trains), true);
-    table.Add("aten::native_batch_norm_backward", BatchNormBackward(trains),
-              true);
+  for (const Reduction& r : PlaneReductions()) {
+    for (const char* letters : r.letters) {
+      table.Add(r.op, ByLetters(letters), 3);
+    }
   }
-  table.Add("aten::native_group_norm", GroupNorm, true);
-  table.Add("aten::native_group_norm_backward", GroupNormBackward, true);
+  table.Add("aten::native_layer_norm", LayerNorm, 2);
+  table.Add("aten::native_layer_norm_backward", LayerNormBackward, 2);
+  for (const bool trains : {true, false}) {
+    table.Add("aten::native_batch_norm", BatchNorm(trains), 2);
+    table.Add("aten::native_batch_norm_backward", BatchNormBackward(trains), 2);
+  }
+  table.Add("aten::native_group_norm", GroupNorm, 2);
+  table.Add("aten::native_group_norm_backward", GroupNormBackward, 2);
   table.Add("aten::cat", Cat);
   table.Add("aten::roll", Roll);
   table.Add("aten::_to_copy", ToDouble);
   table.Add("aten::copy_", ByLetters("TTf"));
   table.Add("aten::zero_", ByLetters("T"));
   table.Add("aten::fill_.Tensor", FillByTensor);
-  table.Add("aten::glu", ByLetters("T0"), true);
-  table.Add("aten::glu_backward", GluBackward, true);
+  table.Add("aten::glu", ByLetters("T0"), 2);
+  table.Add("aten::glu_backward", GluBackward, 2);
   table.Add("aten::new_full", NewTensor(true));
   table.Add("aten::new_ones", NewTensor(false));
   table.Add("aten::new_zeros", NewTensor(false));

@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -13,11 +14,16 @@
 
 namespace tjit::bits {
 
+// What the tensors hold: numbers of some size with special ones among them,
+// such numbers alone (a sum with a NaN proves little), or any bits.
+enum class Fill : std::uint8_t { kSpecial, kTame, kAnyBits };
+
 struct Form {
   std::vector<std::int64_t> sizes;
   testing::Lay lay = testing::Lay::kDense;
   at::ScalarType type = at::kFloat;
   std::uint64_t seed = 1;
+  Fill fill = Fill::kSpecial;
 };
 
 using MakeArguments = std::function<torch::jit::Stack(const Form&)>;
@@ -25,11 +31,11 @@ using MakeArguments = std::function<torch::jit::Stack(const Form&)>;
 struct ProofOp {
   std::string op;
   std::vector<MakeArguments> makers;
-  // The second dim, the first or both are reduced: two dims are needed.
-  bool has_rows = false;
+  // Dims of the arguments, if it needs so many.
+  int dims = 0;
 };
 
-// By name, each once. A list op has lists of three tensors.
+// By name and dims, each once. A list op has lists of three tensors.
 const std::vector<ProofOp>& ProofOps();
 
 }  // namespace tjit::bits
