@@ -15,6 +15,7 @@
 #include "compiler/ir/ir_text.h"
 #include "compiler/ir/verifier.h"
 #include "compiler/llvm/abi.h"
+#include "compiler/llvm/bind_loop.h"
 #include "compiler/llvm/engine.h"
 #include "compiler/llvm/kernel_shape.h"
 #include "compiler/passes/copy_out.h"
@@ -45,14 +46,16 @@ struct Kernel {
   std::string dump;  // both of these
 };
 
-// What the code generator calls where the machine has no instruction for it:
-// fma without FMA, halves without F16C, rounding without SSE4.1.
+// What loops call of ours, and what the code generator calls where the machine
+// has no instruction for it: fma without FMA, halves without F16C, rounding
+// without SSE4.1.
 void AddOwnFunctions(SymbolTable* symbols) {
   const auto add = [symbols](const char* name, auto* function) {
     (*symbols)[name] = reinterpret_cast<void*>(function);
   };
   using F32 = float (*)(float);
   using F64 = double (*)(double);
+  add(kBindLoopName, &BindLoop);
   add("memcpy", &std::memcpy);
   add("memset", &std::memset);
   add("fmaf", static_cast<float (*)(float, float, float)>(&::fmaf));

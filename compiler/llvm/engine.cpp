@@ -4,6 +4,7 @@
 
 #include <csetjmp>
 #include <cstdio>
+#include <iterator>
 #include <map>
 
 #include "absl/strings/str_cat.h"
@@ -79,12 +80,19 @@ TargetMachine* MachineFor(int bits, std::string* error) {
   static auto* machines = new std::map<int, std::unique_ptr<TargetMachine>>();
   std::unique_ptr<TargetMachine>& machine = (*machines)[bits];
   if (machine != nullptr) return machine.get();
-  // Induction variables are simple here, and this pass costs a tenth. So does
-  // the scheduler: vector code is in the order of the program, and processors
-  // that have vectors reorder it themselves.
-  const char* const arguments[] = {"tjit", "-disable-lsr",
-                                   "-enable-misched=false"};
-  llvm::cl::ParseCommandLineOptions(3, arguments, "", &llvm::nulls());
+  // Induction variables are simple here, and the pass over them costs a tenth.
+  // So does the scheduler: vector code is in the order of the program, and
+  // processors that have vectors reorder it themselves. Preparing, which moves
+  // addresses to where they are used, finds them there.
+  const char* const arguments[] = {"tjit",
+                                   "-disable-lsr",
+                                   "-enable-misched=false",
+                                   "-disable-cgp",
+                                   "-disable-constant-hoisting",
+                                   "-disable-partial-libcall-inlining",
+                                   "-disable-mergeicmps"};
+  llvm::cl::ParseCommandLineOptions(static_cast<int>(std::size(arguments)),
+                                    arguments, "", &llvm::nulls());
   llvm::InitializeNativeTarget();
   llvm::InitializeNativeTargetAsmPrinter();
   const std::string triple = llvm::sys::getProcessTriple();

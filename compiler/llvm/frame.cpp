@@ -1,15 +1,15 @@
 #include "compiler/llvm/frame.h"
 
 #include <cstddef>
-#include <functional>
 
 #include "compiler/ir/dtype.h"
-#include "compiler/llvm/abi.h"
+#include "compiler/llvm/bind_loop.h"
+#include "llvm/Transforms/Utils/BasicBlockUtils.h"
 
 namespace tjit::llvm_backend {
 namespace {
 
-constexpr std::size_t kMany = 3;  // pointers or scalars
+constexpr std::size_t kMany = 3;  // pointers and scalars
 
 }  // namespace
 
@@ -20,11 +20,10 @@ using llvm::Value;
 Frame::Frame(llvm::Module& module, const std::string& name,
              const SharedLoop& loop)
     : function_(nullptr),
-      first_(module.getContext()),
       entry_(module.getContext()),
       body_(module.getContext()),
-      first_scalar_(2 * loop.memory.size()),
-      first_size_(first_scalar_ + loop.scalars.size()) {
+      pointer_count_(loop.memory.size()),
+      scalar_count_(loop.scalars.size()) {
   llvm::Type* pointer = entry_.getPtrTy();
   llvm::Type* index = entry_.getInt64Ty();
   auto* type = llvm::FunctionType::get(
@@ -34,61 +33,36 @@ Frame::Frame(llvm::Module& module, const std::string& name,
   function_->addFnAttr(llvm::Attribute::NoUnwind);
   function_->addFnAttr("prefer-vector-width", "512");
   function_->addFnAttr("min-legal-vector-width", "512");
-  auto& context = module.getContext();
-  auto* entry = llvm::BasicBlock::Create(context, "", function_);
-  entry_.SetInsertPoint(entry);
-  if (loop.memory.size() >= kMany) {
-    pointers_ = Resolve(loop.memory.size(), pointer, [&](Value* i) {
-      Value* at = entry_.CreateShl(i, 1);
-      return MemoryAt(NumberAt(at),
-                      NumberAt(entry_.CreateOr(at, entry_.getInt64(1))));
-    });
-  }
-  if (loop.scalars.size() >= kMany) {
-    scalar_bits_ = Resolve(loop.scalars.size(), index, [&](Value* i) {
-      Value* at = entry_.CreateAdd(i, entry_.getInt64(first_scalar_));
-      return entry_.CreateLoad(index, ScalarAt(NumberAt(at)));
-    });
-  }
+  entry_.SetInsertPoint(NewBlock());
   llvm::BasicBlock* body = NewBlock();
   entry_.SetInsertPoint(entry_.CreateBr(body));
-  first_.SetInsertPoint(entry->getTerminator());
   body_.SetInsertPoint(body);
+  if (pointer_count_ + scalar_count_ >= kMany) Bind();
 }
 
-// entries[0] ... entries[count - 1], filled by a loop: less code than one by
-// one.
-Value* Frame::Resolve(std::size_t count, llvm::Type* type,
-                      const std::function<Value*(Value*)>& entry) {
-  Value* entries = entry_.CreateAlloca(llvm::ArrayType::get(type, count));
-  llvm::BasicBlock* before = entry_.GetInsertBlock();
-  llvm::BasicBlock* each = NewBlock();
-  llvm::BasicBlock* done = NewBlock();
-  entry_.CreateBr(each);
-  entry_.SetInsertPoint(each);
-  llvm::PHINode* i = entry_.CreatePHI(entry_.getInt64Ty(), 2);
-  entry_.CreateStore(entry(i), entry_.CreateInBoundsGEP(type, entries, i));
-  Value* next = entry_.CreateAdd(i, entry_.getInt64(1));
-  i->addIncoming(entry_.getInt64(0), before);
-  i->addIncoming(next, each);
-  entry_.CreateCondBr(entry_.CreateICmpULT(next, entry_.getInt64(count)), each,
-                      done);
-  entry_.SetInsertPoint(done);
-  return entries;
+void Frame::Return() {
+  body_.CreateRetVoid();
+  llvm::MergeBlockIntoPredecessor(
+      function_->getEntryBlock().getSingleSuccessor());
 }
 
-Value* Frame::NumberAt(Value* index) {
-  return entry_.CreateLoad(
-      entry_.getInt64Ty(),
-      entry_.CreateInBoundsGEP(entry_.getInt64Ty(), function_->getArg(1),
-                               index));
+void Frame::Bind() {
+  llvm::Type* pointer = entry_.getPtrTy();
+  llvm::Type* index = entry_.getInt64Ty();
+  bound_ = entry_.CreateAlloca(
+      llvm::ArrayType::get(index, pointer_count_ + scalar_count_));
+  const llvm::FunctionCallee bind = function_->getParent()->getOrInsertFunction(
+      kBindLoopName, entry_.getVoidTy(), pointer, pointer, pointer, pointer,
+      index, index);
+  entry_.CreateCall(
+      bind,
+      {bound_, function_->getArg(0), function_->getArg(1), function_->getArg(2),
+       entry_.getInt64(pointer_count_), entry_.getInt64(scalar_count_)});
 }
 
-Value* Frame::MemoryAt(Value* index, Value* bytes) {
-  Value* pointer = entry_.CreateLoad(
-      entry_.getPtrTy(),
-      entry_.CreateInBoundsGEP(entry_.getPtrTy(), function_->getArg(0), index));
-  return entry_.CreateInBoundsGEP(entry_.getInt8Ty(), pointer, bytes);
+Value* Frame::Load(llvm::Type* type, Value* array, std::size_t index) {
+  return entry_.CreateLoad(type, entry_.CreateConstInBoundsGEP1_64(
+                                     entry_.getInt64Ty(), array, index));
 }
 
 // Note [Shared loops] in shared_loop.h.
@@ -126,7 +100,7 @@ void Frame::EndFor(const LoopBlocks& blocks, Value* step) {
 Value* Frame::Array(int bytes) {
   auto* type = llvm::ArrayType::get(entry_.getInt8Ty(),
                                     static_cast<std::uint64_t>(bytes));
-  llvm::AllocaInst* array = first_.CreateAlloca(type);
+  llvm::AllocaInst* array = entry_.CreateAlloca(type);
   array->setAlignment(llvm::Align(64));
   return array;
 }
@@ -142,30 +116,28 @@ Value* Frame::Array(Value* bytes) {
 Value* Frame::LoopNumber(std::size_t index) {
   Value*& value = numbers_[index];
   if (value == nullptr) {
-    value = entry_.CreateLoad(
-        entry_.getInt64Ty(),
-        entry_.CreateConstInBoundsGEP1_64(entry_.getInt64Ty(),
-                                          function_->getArg(1), index));
+    value = Load(entry_.getInt64Ty(), function_->getArg(1), index);
   }
   return value;
 }
 
 Value* Frame::Memory(int index) {
   Value*& pointer = memory_[index];
-  if (pointer == nullptr) {
-    const auto i = static_cast<std::size_t>(index);
-    pointer = pointers_ == nullptr
-                  ? MemoryAt(LoopNumber(2 * i), LoopNumber(2 * i + 1))
-                  : entry_.CreateLoad(entry_.getPtrTy(),
-                                      entry_.CreateConstInBoundsGEP1_64(
-                                          entry_.getPtrTy(), pointers_, i));
-  }
+  if (pointer != nullptr) return pointer;
+  const auto i = static_cast<std::size_t>(index);
+  if (bound_ != nullptr) return pointer = Load(entry_.getPtrTy(), bound_, i);
+  Value* memory = entry_.CreateInBoundsGEP(
+      entry_.getPtrTy(), function_->getArg(0), LoopNumber(2 * i));
+  pointer = entry_.CreateInBoundsGEP(
+      entry_.getInt8Ty(), entry_.CreateLoad(entry_.getPtrTy(), memory),
+      LoopNumber(2 * i + 1));
   return pointer;
 }
 
 Value* Frame::Number(const ir::Size& size) {
   if (size.is_constant()) return entry_.getInt64(size.constant());
-  return LoopNumber(first_size_ + static_cast<std::size_t>(size.max_symbol()));
+  return LoopNumber(2 * pointer_count_ + scalar_count_ +
+                    static_cast<std::size_t>(size.max_symbol()));
 }
 
 Value* Frame::Bits(const ir::Scalar& scalar) {
@@ -176,13 +148,12 @@ Value* Frame::Bits(const ir::Scalar& scalar) {
   }
   Value*& value = arguments_[scalar.argument];
   if (value == nullptr) {
+    llvm::Type* type = is_float ? entry_.getDoubleTy() : entry_.getInt64Ty();
     const auto index = static_cast<std::size_t>(scalar.argument);
-    Value* pointer = scalar_bits_ == nullptr
-                         ? ScalarAt(LoopNumber(first_scalar_ + index))
-                         : entry_.CreateConstInBoundsGEP1_64(
-                               entry_.getInt64Ty(), scalar_bits_, index);
-    value = entry_.CreateLoad(
-        is_float ? entry_.getDoubleTy() : entry_.getInt64Ty(), pointer);
+    value = bound_ != nullptr
+                ? Load(type, bound_, pointer_count_ + index)
+                : entry_.CreateLoad(
+                      type, ScalarAt(LoopNumber(2 * pointer_count_ + index)));
   }
   return value;
 }

@@ -1,9 +1,8 @@
 // The frame of one generated loop function: its parameters, and what is
-// computed once at entry: pointers, sizes and strides from the numbers of the
-// loop (Note [Shared loops] in shared_loop.h), and scalars as registers.
+// computed once at entry: pointers, sizes and strides (Note [Shared loops] in
+// shared_loop.h), and scalars as registers.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <string>
 #include <tuple>
@@ -18,6 +17,8 @@ class Frame {
  public:
   // Begins the function of `loop`; builder() stands behind the entry.
   Frame(llvm::Module& module, const std::string& name, const SharedLoop& loop);
+  // Ends it where builder() stands.
+  void Return();
 
   llvm::Function* function() const { return function_; }
   Builder& builder() { return body_; }
@@ -66,23 +67,19 @@ class Frame {
   LoopBlocks BeginFor(llvm::Value* from, llvm::Value* to);
   void EndFor(const LoopBlocks& blocks, llvm::Value* step);
   llvm::BasicBlock* NewBlock();
+  void Bind();
+  // Entry `index` of an array of 8 bytes each.
+  llvm::Value* Load(llvm::Type* type, llvm::Value* array, std::size_t index);
   llvm::Value* LoopNumber(std::size_t index);
-  llvm::Value* Resolve(std::size_t count, llvm::Type* type,
-                       const std::function<llvm::Value*(llvm::Value*)>& entry);
-  llvm::Value* NumberAt(llvm::Value* index);
-  llvm::Value* MemoryAt(llvm::Value* index, llvm::Value* bytes);
   llvm::Value* ScalarAt(llvm::Value* place);
   // The 64 bits as their type says: a register of f64 or i64.
   llvm::Value* Bits(const ir::Scalar& scalar);
 
   llvm::Function* function_;
-  Builder first_;  // in front of the first block's branch
-  Builder entry_;  // the same, behind what is resolved of scalars
+  Builder entry_;  // in front of the first block's branch
   Builder body_;
-  const std::size_t first_scalar_, first_size_;  // of the numbers
-  // Those that are resolved by a loop.
-  llvm::Value* pointers_ = nullptr;
-  llvm::Value* scalar_bits_ = nullptr;
+  const std::size_t pointer_count_, scalar_count_;
+  llvm::Value* bound_ = nullptr;  // by BindLoop()
   std::map<int, llvm::Value*> memory_, arguments_;
   std::map<std::size_t, llvm::Value*> numbers_;
   using ScalarKey = std::tuple<int, std::uint64_t, int, int, int, int>;

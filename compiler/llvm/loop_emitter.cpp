@@ -9,9 +9,8 @@
 #include "compiler/llvm/frame.h"
 #include "compiler/llvm/index_math.h"
 #include "compiler/llvm/narrow_rows.h"
+#include "compiler/llvm/row_emitter.h"
 #include "compiler/llvm/tile_shape.h"
-#include "llvm/IR/Intrinsics.h"
-#include "recorder/planted_defect.h"
 
 namespace tjit::llvm_backend {
 namespace {
@@ -23,13 +22,13 @@ class LoopEmitter {
   LoopEmitter(const LoopCode& code, const MathTable& math,
               const VectorTarget& target, Frame& frame)
       : code_(code),
-        target_(target),
         frame_(frame),
         b_(frame.builder()),
         phases_(MakePhases(code)),
         loop_{code, phases_, math, frame, {}, target.has_masks},
         calls_(loop_),
         lanes_(LanesOf(code, target.bytes)),
+        rows_(loop_, lanes_, outer_),
         block_columns_(BlockColumns(code, phases_)),
         first_(frame.begin()) {}
 
@@ -56,11 +55,11 @@ class LoopEmitter {
       OuterDims(0, 1, [&] {
         const Range range = RangeOf(code_.sizes.size() - 1);
         frame_.If(b_.CreateICmpSLT(range.from, range.to), [&] {
-          Columns({range.from, range.to, nullptr, 0});
+          rows_.Columns({range.from, range.to, nullptr, 0});
         });
       });
     }
-    b_.CreateRetVoid();
+    frame_.Return();
   }
 
  private:
@@ -74,16 +73,6 @@ class LoopEmitter {
     const bool is_narrow = code.narrow_row > 0;
     return !is_narrow && RepeatsColumns(code) ? kRepeatedColumns : 0;
   }
-  // Indices [from, to) of the dim behind those of outer_, in one phase.
-  struct Piece {
-    Value* from;
-    Value* to;
-    Value* tile_offset;  // buffer index of element 0
-    int phase;
-    bool is_of_row = false;
-    Value* row = nullptr;  // of a rows loop: index in the tile
-  };
-
   Range RangeOf(std::size_t dim) {
     if (dim == 0) return {first_, frame_.end()};
     return {b_.getInt64(0), frame_.Number(code_.sizes[dim])};
@@ -176,18 +165,19 @@ class LoopEmitter {
     Value* zero = Number(0);
     for (int phase = 0; phase < phases_.count; ++phase) {
       if (!CodeOf(code_, phases_, phase, true).is_empty) {
-        Columns({first_row, b_.CreateAdd(first_row, rows),
-                 b_.CreateNeg(first_row), phase, true});
+        rows_.Columns({first_row, b_.CreateAdd(first_row, rows),
+                       b_.CreateNeg(first_row), phase, true});
       }
       const PhaseCode code = CodeOf(code_, phases_, phase, false);
       if (!code.is_empty && code.is_dense) {
         outer_.push_back(first_row);
-        Columns({zero, elements, zero, phase});
+        rows_.Columns({zero, elements, zero, phase});
         outer_.pop_back();
       } else if (!code.is_empty) {
         frame_.For(zero, rows, Number(1), [&](Value* row) {
           outer_.push_back(b_.CreateAdd(first_row, row));
-          Columns({zero, length, b_.CreateMul(row, length), phase, false, row});
+          rows_.Columns(
+              {zero, length, b_.CreateMul(row, length), phase, false, row});
           outer_.pop_back();
         });
       }
@@ -216,7 +206,7 @@ class LoopEmitter {
       if (!CodeOf(code_, phases_, phase, false).is_empty) {
         const auto row_code = [&](Value* row) {
           Value* offset = Minus(b_, Times(b_, row, count), first);
-          Columns({first, b_.CreateAdd(first, count), offset, phase});
+          rows_.Columns({first, b_.CreateAdd(first, count), offset, phase});
         };
         if (first_row == nullptr) {
           row_code(Number(0));
@@ -290,109 +280,24 @@ class LoopEmitter {
     const auto a = static_cast<std::size_t>(source.access);
     const MemoryAccess& access = code_.accesses[a];
     outer_.push_back(first);
-    Value* offset = OffsetOf(access);
+    Value* offset = rows_.OffsetOf(access);
     outer_.pop_back();
     return ElementAt(b_, LaneTypes(b_, 1).MemoryType(access.dtype),
                      frame_.Memory(access.memory), offset);
-  }
-
-  // At the indices of outer_.
-  Value* OffsetOf(const MemoryAccess& access) {
-    Value* offset = frame_.Number(access.offset);
-    for (std::size_t d = 0; d < outer_.size(); ++d) {
-      Value* stride = frame_.Number(access.strides[d]);
-      offset = Plus(b_, offset, Times(b_, outer_[d], stride));
-    }
-    return offset;
   }
 
   Value* Min(Value* a, Value* b) {
     return b_.CreateSelect(b_.CreateICmpSLT(b, a), b, a);
   }
 
-  Row MakeRow(const Piece& piece) {
-    Row row;
-    row.dim = outer_.size();
-    row.tile_offset = piece.tile_offset;
-    row.starts.resize(code_.accesses.size());
-    row.uniforms.resize(code_.accesses.size());
-    const LaneTypes one(b_, 1);
-    const PhaseCode code = CodeOf(code_, phases_, piece.phase, piece.is_of_row);
-    for (const int index : code.accesses) {
-      const auto a = static_cast<std::size_t>(index);
-      const MemoryAccess& access = code_.accesses[a];
-      llvm::Type* element = one.MemoryType(access.dtype);
-      row.starts[a] = ElementAt(b_, element, frame_.Memory(access.memory),
-                                OffsetOf(access));
-      if (access.strides[row.dim] != ir::Size(0) || IsStored(a)) continue;
-      row.uniforms[a] = one.FromMemory(
-          access.dtype,
-          b_.CreateAlignedLoad(element, row.starts[a],
-                               llvm::Align(InfoOf(access.dtype).bytes)));
-    }
-    if (piece.row == nullptr) return row;
-    Row in_buffers;
-    in_buffers.tile_offset = b_.getInt64(0);
-    for (const ir::ValueId value : code.row_values) {
-      row.values[value] =
-          BlockEmitter(loop_, in_buffers, {1, piece.row}).LoadValue(value);
-    }
-    return row;
-  }
-
-  bool IsStored(std::size_t access) const {
-    return std::any_of(code_.stores.begin(), code_.stores.end(),
-                       [&](const StoreTo& store) {
-                         return store.access == static_cast<int>(access);
-                       });
-  }
-
-  // One phase of elements [from, to) of the row outer_, which is not empty: of
-  // an empty one nothing may be loaded.
-  void Columns(const Piece& piece) {
-    Value *const from = piece.from, *const to = piece.to;
-    Block block{lanes_, nullptr, nullptr, piece.phase, piece.is_of_row};
-    const Row row = MakeRow(piece);
-    if (piece.is_of_row && target_.has_masks) {
-      // Few are left of each tile: one body for all is smaller.
-      return frame_.For(from, to, Number(lanes_),
-                        [&](Value* index) { Masked(row, index, to, block); });
-    }
-    Value* vectors = b_.CreateAnd(Minus(b_, to, from), Number(-lanes_));
-    Value* middle = Plus(b_, from, vectors);
-    Blocks(row, from, middle, block);
-    if (!target_.has_masks) {
-      block.lanes = 1;
-      return Blocks(row, middle, to, block);
-    }
-    frame_.If(b_.CreateICmpSLT(middle, to), [&] {
-      const int lost = Planted(Defect::kWrongTail) ? 1 : 0;
-      Masked(row, middle, Minus(b_, to, Number(lost)), block);
-    });
-  }
-
-  // Those of [from, to) that one vector has lanes for, in its first lanes.
-  void Masked(const Row& row, Value* from, Value* to, Block block) {
-    block.mask = FirstLanes(b_, lanes_, Minus(b_, to, from));
-    block.index = from;
-    BlockEmitter(loop_, row, block).Run();
-  }
-
-  void Blocks(const Row& row, Value* from, Value* to, Block block) {
-    frame_.For(from, to, Number(block.lanes), [&](Value* index) {
-      block.index = index;
-      BlockEmitter(loop_, row, block).Run();
-    });
-  }
-
   const LoopCode& code_;
-  const VectorTarget& target_;
   Frame& frame_;
   Builder& b_;
   const Phases phases_;
   LoopContext loop_;
   CallEmitter calls_;
   const int lanes_;
+  RowEmitter rows_;
   const int block_columns_;    // 0: rows as long as they are, or tiles
   Value* first_;               // of the outermost dim
   int tile_ = 0;               // elements

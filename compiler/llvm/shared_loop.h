@@ -3,13 +3,12 @@
 // Note [Shared loops]. An optimizer's step is the same loop for every
 // parameter, and a network repeats its layers. So the generated function of a
 // loop knows no size, stride, offset, index of memory or of a scalar argument:
-// it takes them from an array of numbers. Nor does it know the constants of its
-// arithmetic (an optimizer's differ from step to step), or whether they are
-// constants: a scalar's number says where its bits are. Only what decides the
-// code stays: strides of 0 and 1, narrow rows
-// (narrow_rows.h), and constants that make other instructions (0, powers of two,
-// integers). Loops with one signature share one function, in a kernel and
-// between kernels.
+// it takes them from an array of numbers (bind_loop.h). Nor does it know the
+// constants of its arithmetic (an optimizer's differ from step to step), or
+// whether they are constants: a scalar's number says where its bits are. Only
+// what decides the code stays: strides of 0 and 1, narrow rows (narrow_rows.h),
+// and constants that make other instructions (0, powers of two, integers).
+// Loops with one signature share one function, in a kernel and between kernels.
 //
 //   numbers of a loop: memory (indices and bytes to add), places of scalars,
 //                      sizes, constants

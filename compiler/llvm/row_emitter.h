@@ -1,0 +1,57 @@
+// Generates the code of one row of a loop, or of a part of it: full vectors and
+// what is left of them.
+//
+// Note [Long bodies]. What LLVM takes is linear in instructions, so with masks
+// a body of many steps is emitted once: each vector of the row is a masked one,
+// and the mask of all but the last has all lanes. A short body pays for that
+// mask in each turn, and is emitted twice.
+//
+// Tested by: tests/compiler/llvm_kernel_test.cpp
+#pragma once
+
+#include <vector>
+
+#include "compiler/llvm/block_emitter.h"
+
+namespace tjit::llvm_backend {
+
+class RowEmitter {
+ public:
+  // Indices [from, to) of the dim behind the outer ones, in one phase.
+  struct Piece {
+    llvm::Value* from;
+    llvm::Value* to;
+    llvm::Value* tile_offset;  // buffer index of element 0
+    int phase;
+    bool is_of_row = false;
+    llvm::Value* row = nullptr;  // of a rows loop: index in the tile
+  };
+
+  // outer: indices of the dims around, as they are when the row is emitted.
+  // Both outlive it.
+  RowEmitter(const LoopContext& loop, int lanes,
+             const std::vector<llvm::Value*>& outer);
+
+  // The piece of the row at the outer indices, which is not empty: of an empty
+  // one nothing may be loaded.
+  void Columns(const Piece& piece);
+  // Of an access at the outer indices, in elements.
+  llvm::Value* OffsetOf(const MemoryAccess& access);
+
+ private:
+  Row MakeRow(const Piece& piece);
+  bool IsStored(std::size_t access) const;
+  bool IsLong(const Piece& piece) const;
+  void Masked(const Row& row, llvm::Value* from, llvm::Value* to, Block block);
+  void Blocks(const Row& row, llvm::Value* from, llvm::Value* to, Block block);
+  llvm::Value* Lanes() const;
+
+  const LoopContext& loop_;
+  const LoopCode& code_;
+  Frame& frame_;
+  Builder& b_;
+  const int lanes_;
+  const std::vector<llvm::Value*>& outer_;
+};
+
+}  // namespace tjit::llvm_backend
