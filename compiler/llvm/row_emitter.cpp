@@ -10,9 +10,11 @@
 namespace tjit::llvm_backend {
 namespace {
 
-// Steps of a phase that make its body long; a square root is some more.
+// Steps of a phase that make its body long, a square root is some of them; and
+// how many of them there may be for one that divides.
 constexpr int kLongBody = 12;
 constexpr int kSqrtSteps = 8;
+constexpr int kStepsOfDivision = 8;
 
 }  // namespace
 
@@ -76,7 +78,7 @@ bool RowEmitter::IsStored(std::size_t access) const {
 
 // Note [Long bodies].
 bool RowEmitter::IsLong(const Piece& piece) const {
-  int steps = 0;
+  int steps = 0, divisions = 0;
   for (std::size_t i = 0; i < code_.steps.size(); ++i) {
     const Step& step = code_.steps[i];
     if (loop_.phases.of_step[i] != piece.phase || step.is_array_call ||
@@ -87,8 +89,9 @@ bool RowEmitter::IsLong(const Piece& piece) const {
     if (step.math < 0 && SharesDivisor(code_, step)) return false;
     const bool is_sqrt = step.math >= 0 && loop_.math.IsSqrtStep(step.math);
     steps += is_sqrt ? kSqrtSteps : 1;
+    divisions += is_sqrt || step.op == ir::Op::kDiv ? 1 : 0;
   }
-  return steps >= kLongBody;
+  return steps >= kLongBody && divisions * kStepsOfDivision >= steps;
 }
 
 void RowEmitter::Columns(const Piece& piece) {

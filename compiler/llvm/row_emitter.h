@@ -1,10 +1,11 @@
 // Generates the code of one row of a loop, or of a part of it: full vectors and
 // what is left of them.
 //
-// Note [Long bodies]. What LLVM takes is linear in instructions, so with masks
-// a body of many steps is emitted once: each vector of the row is a masked one,
-// and the mask of all but the last has all lanes. A short body pays for that
-// mask in each turn, and is emitted twice.
+// Note [Long bodies]. What LLVM takes is linear in instructions, so with masks a
+// body of many steps is emitted once: each vector of the row is a masked one,
+// and the mask of all but the last has all lanes. The mask and loads that are
+// instructions of their own cost a loop of additions and products a fifth, and
+// one that waits for quotients and roots a fiftieth: only those do it.
 //
 // Tested by: tests/compiler/llvm_kernel_test.cpp
 #pragma once
