@@ -94,7 +94,7 @@ void FillAsAsked(char* data, std::size_t bytes) {
   }
 }
 
-void ResetHeader(Block* block, std::size_t bytes, bool quiet) {
+inline void ResetHeader(Block* block, std::size_t bytes, bool quiet) {
   constexpr auto kRelaxed = std::memory_order_relaxed;
   block->bytes = bytes;
   block->owner.store(nullptr, kRelaxed);

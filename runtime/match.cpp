@@ -17,13 +17,6 @@ bool CopyHolds(const SlotBinding& slot, const c10::StorageImpl* storage) {
          std::memcmp(slot.block->data, storage->data(), slot.block->bytes) == 0;
 }
 
-const void* const g_plain_vtable = [] {
-  const auto impl = c10::make_intrusive<c10::TensorImpl>(
-      c10::DispatchKeySet(DispatchKey::CPU), caffe2::TypeMeta::Make<float>(),
-      c10::Device(c10::kCPU));
-  return *reinterpret_cast<const void* const*>(impl.get());
-}();
-
 const std::uint64_t kPlainKeys =
     c10::DispatchKeySet({DispatchKey::CPU, DispatchKey::AutogradCPU,
                          DispatchKey::ADInplaceOrView,

@@ -8,19 +8,13 @@
 #include "recorder/bail.h"
 #include "recorder/trace.h"
 #include "runtime/call_frame.h"
+#include "runtime/pooled_objects.h"
 #include "runtime/run.h"
 
 namespace tjit::runtime {
 
 // The geometry of a plain tensor. REQUIRES: IsPlain(impl).
 TensorGeometry GeometryOf(const c10::TensorImpl* impl);
-
-// The vtable of c10::TensorImpl itself: subclasses have another one, and state
-// that is not ours to rebuild.
-extern const void* const g_plain_vtable;
-inline bool HasPlainVtable(const c10::TensorImpl* impl) {
-  return *reinterpret_cast<const void* const*>(impl) == g_plain_vtable;
-}
 
 // Keys a plain tensor may have; anything else has a meaning of its own.
 extern const std::uint64_t kPlainKeys;

@@ -73,6 +73,8 @@ class PreparedSegment {
   char* const* SlotsOf(const BoundStep& step, char* const* slots);
   void NoteSurvivors() const;
   Variant& VariantFor(const Run& run, Counters* counters);
+  // True if `variant` is the one of this run.
+  bool IsFor(const Run& run, const Variant& variant) const;
   ProgramStep StepOf(std::size_t i);
   std::vector<PlanStep> PlanSteps() const;
   std::vector<PlanSlot> PlanSlots(const std::vector<std::uint8_t>& live) const;
@@ -90,6 +92,7 @@ class PreparedSegment {
   std::vector<std::int32_t> slot_map_;
   std::vector<char*> step_slots_;  // of the step that runs
   std::vector<Variant> variants_;
+  std::size_t last_variant_ = 0;  // that ran
   std::vector<char*> pointers_;
   std::vector<std::uint8_t> live_;
   ContextScope* scope_ = nullptr;  // of the run in progress

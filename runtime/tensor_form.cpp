@@ -44,6 +44,7 @@ Forms& AllForms() {
 // tensor they come from, what libtorch made has the recorded keys, and the
 // members lie where they do in libtorch 2.13.
 // Everything else is as it is: whoever gets the tensor may change and free it.
+// The class of a copy is the one whose memory goes round (pooled_objects.h).
 
 template <class T>
 std::ptrdiff_t OffsetIn(const c10::TensorImpl& impl, const T& member) {
@@ -80,6 +81,7 @@ const TensorForm::Bytes* BytesOf(const TensorGeometry& g,
   }
   auto* bytes = new TensorForm::Bytes;
   std::memcpy(bytes->impl, reinterpret_cast<const void*>(&impl), sizeof(impl));
+  std::memcpy(bytes->impl, &g_pooled_vtable, sizeof(g_pooled_vtable));
   std::memset(bytes->impl + kStorageAt, 0, sizeof(c10::Storage));
   std::memset(bytes->impl + kVersionAt, 0, sizeof(c10::VariableVersion));
   // What lies behind the last size and the last stride is whatever was there.
@@ -139,8 +141,7 @@ at::Tensor MakeTensor(const TensorForm& form, c10::Storage storage,
   c10::VariableVersion counter = bytes->has_version
                                      ? c10::VariableVersion(version)
                                      : c10::VariableVersion();
-  auto* memory =
-      static_cast<unsigned char*>(::operator new(sizeof(c10::TensorImpl)));
+  auto* memory = static_cast<unsigned char*>(PooledTensor::Memory::Take());
   // In the pieces in which HasBytesOf() will read it: a load that spans two
   // stores waits for both to reach the cache.
   using Chunk [[gnu::vector_size(16), gnu::may_alias, gnu::aligned(8)]] =

@@ -19,6 +19,7 @@
 #include <memory>
 
 #include "recorder/tensor_meta.h"
+#include "runtime/pooled_objects.h"
 
 namespace tjit::runtime {
 
@@ -29,7 +30,7 @@ inline constexpr std::size_t kVersionAt = 40;
 inline constexpr std::size_t kShapeAt = 56;  // sizes, strides, ... to the end
 
 struct TensorForm {
-  // A fresh tensor without storage and version counter.
+  // A fresh PooledTensor without storage and version counter.
   struct Bytes {
     alignas(16) unsigned char impl[sizeof(c10::TensorImpl)];
     bool has_version;  // inference tensors have none
@@ -45,8 +46,8 @@ struct TensorForm {
   mutable std::atomic<const Bytes*> bytes{nullptr};
 };
 
-// True if `impl` has the class and, byte by byte, the shape of a fresh tensor
-// of this form: then it has its geometry. False says nothing.
+// True if `impl` has a plain class and, byte by byte, the shape of a fresh
+// tensor of this form: then it has its geometry. False says nothing.
 inline bool HasBytesOf(const c10::TensorImpl* impl, const TensorForm& form) {
   using Chunk [[gnu::vector_size(16), gnu::may_alias, gnu::aligned(8)]] =
       long long;
@@ -59,7 +60,7 @@ inline bool HasBytesOf(const c10::TensorImpl* impl, const TensorForm& form) {
     std::memcpy(&w, p, sizeof(w));
     return w;
   };
-  if (word(a) != word(b) || word(a + kShapeAt) != word(b + kShapeAt)) {
+  if (!HasPlainVtable(impl) || word(a + kShapeAt) != word(b + kShapeAt)) {
     return false;
   }
   constexpr std::size_t kEnd = sizeof(c10::TensorImpl);

@@ -6,6 +6,7 @@
 #include "runtime/deferred_storage.h"
 #include "runtime/faulting_block.h"
 #include "runtime/match.h"
+#include "runtime/pooled_objects.h"
 #include "runtime/runtime.h"
 #include "runtime/testing_hooks.h"
 #include "runtime/thread_state.h"
@@ -46,7 +47,7 @@ at::Tensor ThreadState::MakeDeferred(const CompactResult& result, bool dies) {
   const std::uint64_t bytes = result.bytes;
   Block* block = dies && MayFault(bytes) ? AllocateDyingBlock(bytes, quiet)
                                          : AllocateBlock(bytes, quiet);
-  auto storage = c10::make_intrusive<c10::StorageImpl>(
+  auto storage = c10::make_intrusive<PooledStorage>(
       c10::StorageImpl::use_byte_size_t(), c10::SymInt(bytes),
       c10::DataPtr(block->data, block->data, &ReleaseBlock,
                    c10::Device(c10::kCPU)),
@@ -159,7 +160,7 @@ void ThreadState::OwnArguments(const CallFrame& frame, const TraceNode* node,
                      arg->written ? Block::kPendingRead | Block::kPendingWrite
                                   : Block::kPendingRead);
     }
-    ArmStorage(StorageOf(ref->impl), slot.block);
+    ArmStorage(ref->impl->unsafe_storage().unsafeGetStorageImpl(), slot.block);
   }
 }
 

@@ -269,8 +269,7 @@ void ThreadState::AfterFlushLocked() {
   runtime_->NotePending(false);
 }
 
-bool ThreadState::TakeOver(Block* block) {
-  StateLock lock(this);
+inline bool ThreadState::TakeOverLocked(Block* block) {
   if (block->owner.load(std::memory_order_acquire) != this) return false;
   auto s = static_cast<std::uint32_t>(
       block->binding.load(std::memory_order_relaxed) & Run::kSlotMask);
@@ -291,6 +290,15 @@ bool ThreadState::TakeOver(Block* block) {
   block->program.store(false, std::memory_order_relaxed);
   run_.held_bytes += block->bytes;
   return true;
+}
+
+bool ThreadState::TakeOver(Block* block) {
+  if (t_context.state == this) [[likely]] {
+    const StateLock lock(this, /*is_owner=*/true);
+    return TakeOverLocked(block);
+  }
+  const StateLock lock(this, /*is_owner=*/false);
+  return TakeOverLocked(block);
 }
 
 bool TakeOverDeadBlock(Block* block) {

@@ -217,7 +217,8 @@ inline void ThreadState::MoveCursor(TraceNode* node) {
   cursor_ = node;
 }
 
-Decision ThreadState::TakeDeferred(CallFrame& frame, TraceNode* node) {
+[[gnu::always_inline]] inline Decision ThreadState::TakeDeferred(
+    CallFrame& frame, TraceNode* node) {
   if (node->depth >= kPrefetchFrom) PrefetchAfter(node);
   if (Defer(frame, node)) [[likely]]
     return Decision::kDeferred;
@@ -268,8 +269,9 @@ inline bool Holds(const c10::StorageImpl* storage, const Block* block) {
 
 // True if pending ops own the argument already, in the slot of the step. What
 // they own is not given out again, so that its address tells it.
-inline bool ThreadState::IsOwned(const c10::TensorImpl* impl,
-                                 const CompactArg& arg) const {
+[[gnu::always_inline]] inline bool ThreadState::IsOwned(
+    const c10::TensorImpl* impl, const CompactArg& arg,
+    std::int64_t shift) const {
   const auto s = static_cast<std::uint32_t>(arg.slot);
   if (s >= run_.slots.size()) return false;
   const SlotBinding& slot = run_.slots[s];
@@ -277,47 +279,64 @@ inline bool ThreadState::IsOwned(const c10::TensorImpl* impl,
   return slot.owned && !slot.copied && !slot.held && block != nullptr &&
          !block->exposed.load(std::memory_order_relaxed) &&
          Holds(impl->unsafe_storage().unsafeGetStorageImpl(), block) &&
-         ShiftOf(impl, arg.form->geometry) == slot.shift &&
+         shift == slot.shift &&
          (!arg.written || block->shared_use.load(std::memory_order_seq_cst) ==
                               (slot.reader ? 1u : 0u));
 }
 
 // True if the call is the step but for the storages it uses; `is_owned`: for
 // these too, and pending ops own them.
-inline bool ThreadState::IsUsual(const CallFrame& frame, const TraceNode& node,
-                                 const CompactStep& step,
-                                 bool* is_owned) const {
+[[gnu::always_inline]] inline bool ThreadState::IsUsual(const CallFrame& frame,
+                                                        const TraceNode& node,
+                                                        const CompactStep& step,
+                                                        bool* is_owned) const {
   if (step.op() != frame.entry.id || step.context() != context_ ||
       step.arg_count() != frame.tensors.size() ||
       step.scalar_count() != frame.scalars.size() ||
       step.static_count() != frame.statics.size() || !frame.recordable) {
     return false;
   }
-  for (std::uint32_t i = 0; i < step.static_count(); ++i) {
-    if (step.statics()[i] != frame.statics[i]) return false;
-  }
-  for (std::uint32_t i = 0; i < step.scalar_count(); ++i) {
-    if (!step.scalars()[i].SameBits(frame.scalars[i]) &&
+  const CompactArg* const end = step.args() + step.arg_count();
+  const ScalarValue* scalar = step.scalars();
+  for (std::uint32_t i = 0; i < step.scalar_count(); ++i, ++scalar) {
+    if (!scalar->SameBits(frame.scalars[i]) &&
         !MayBecome(frame, i, node.step.scalars[i])) {
       return false;
     }
   }
-  *is_owned = true;
+  // The scalars end where the statics begin.
+  const auto* word = reinterpret_cast<const std::uint64_t*>(scalar);
+  for (std::uint32_t i = 0; i < step.static_count(); ++i, ++word) {
+    if (*word != frame.statics[i]) return false;
+  }
+  bool owned = true;
   const TensorRef* ref = frame.tensors.begin();
-  const CompactArg* const end = step.args() + step.arg_count();
   for (const CompactArg* arg = step.args(); arg != end; ++arg) {
     const c10::TensorImpl* impl = (ref++)->impl;
-    if (impl == nullptr || arg->form == nullptr) {
-      if (impl != nullptr || arg->form != nullptr) return false;
+    const TensorForm* form = arg->form;
+    if (impl == nullptr || form == nullptr) {
+      if (impl != nullptr || form != nullptr) return false;
       continue;
     }
-    if (!HasBytesOf(impl, *arg->form) &&
-        !SameGeometry(impl, arg->form->geometry)) {
-      return false;
+    std::int64_t shift = 0;  // forms with bytes begin at offset 0
+    if (!HasBytesOf(impl, *form)) [[unlikely]] {
+      if (!SameGeometry(impl, form->geometry)) return false;
+      shift = ShiftOf(impl, form->geometry);
     }
-    *is_owned = *is_owned && IsOwned(impl, *arg);
+    owned = owned && IsOwned(impl, *arg, shift);
   }
+  *is_owned = owned;
   return true;
+}
+
+// REQUIRES: mutex_ held. False, and nothing has changed, if it cannot be.
+bool ThreadState::BindAndClaim(const CallFrame& frame, const TraceNode& node) {
+  const std::size_t slots_before = run_.slots.size();
+  BailReason why = BailReason::kOpDiffers;
+  if (!BindSlots(frame, node, &run_, &why)) return false;
+  if (ClaimSlots(node.step)) return true;
+  UnbindFrom(&run_, slots_before);
+  return false;
 }
 
 bool ThreadState::FollowUsual(CallFrame& frame, Decision* decision) {
@@ -329,20 +348,43 @@ bool ThreadState::FollowUsual(CallFrame& frame, Decision* decision) {
   }
   const CompactStep* step = CompactStep::Of(*node);
   if (step == nullptr || !step->follows_usually()) return false;
-  StateLock lock(this);
+  StateLock lock(this, /*is_owner=*/true);
   bool is_owned = false;
   if (!IsUsual(frame, *node, *step, &is_owned)) return false;
-  if (!is_owned) {
-    const std::size_t slots_before = run_.slots.size();
-    BailReason why = BailReason::kOpDiffers;
-    if (!BindSlots(frame, *node, &run_, &why)) return false;
-    if (!ClaimSlots(node->step)) {
-      UnbindFrom(&run_, slots_before);
-      return false;
-    }
-  }
+  if (!is_owned && !BindAndClaim(frame, *node)) return false;
   cursor_ = node;
   *decision = TakeDeferred(frame, node);
+  if (*decision == Decision::kDeferred) return true;
+  lock.Unlock();
+  MakeReady(frame);
+  return true;
+}
+
+bool ThreadState::EnterUsual(CallFrame& frame, Decision* decision) {
+  TraceNode* root = root_;
+  if (root == nullptr || !root->hot.load(std::memory_order_relaxed) ||
+      modes_ != nullptr || !runtime_->may_defer() ||
+      runtime_->debug_compile()) {
+    return false;
+  }
+  const CompactStep* step = CompactStep::Of(*root);
+  if (step == nullptr || !step->follows_usually()) return false;
+  Trace* trace = root->owner.load(std::memory_order_acquire);
+  if (trace == nullptr || (trace->starts_at_boundary && !at_boundary_) ||
+      trace->skip.load(std::memory_order_relaxed) > 0) {
+    return false;
+  }
+  bool is_owned = false;
+  if (!IsUsual(frame, *root, *step, &is_owned)) return false;
+  const std::int64_t entry = trace->entries.load(std::memory_order_relaxed);
+  if (Trace::IsMeasured(entry)) return false;  // TryEnter() looks at the clock
+  StateLock lock(this, /*is_owner=*/true);
+  BeginRun();
+  if (!BindAndClaim(frame, *root)) return false;
+  trace->entries.fetch_add(1, std::memory_order_relaxed);
+  run_began_ns_ = 0;
+  cursor_ = root;
+  *decision = TakeDeferred(frame, root);
   if (*decision == Decision::kDeferred) return true;
   lock.Unlock();
   MakeReady(frame);

@@ -191,6 +191,7 @@ void ThreadState::BeginRun() {
 }
 
 bool ThreadState::TryEnter(CallFrame& frame, Decision* decision) {
+  if (EnterUsual(frame, decision)) return true;
   TraceStore& store = *store_;
   TraceNode* root = FindRoot(frame, [&](const TraceNode* n) {
     Trace* trace = n->owner.load(std::memory_order_acquire);

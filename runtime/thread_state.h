@@ -115,6 +115,9 @@ class ThreadState {
   Decision RunEagerly(CallFrame& frame);
   void ObserveToken(const CallFrame& frame, std::uint8_t extra_flags);
   bool TryEnter(CallFrame& frame, Decision* decision);
+  // The same where the run before began in the same way; false, and nothing
+  // has changed, for others.
+  bool EnterUsual(CallFrame& frame, Decision* decision);
   // The first root that matches the shape of the call and is accepted.
   template <class Accept>
   TraceNode* FindRoot(const CallFrame& frame, Accept accept) const;
@@ -127,7 +130,9 @@ class ThreadState {
   bool FollowUsual(CallFrame& frame, Decision* decision);
   bool IsUsual(const CallFrame& frame, const TraceNode& node,
                const CompactStep& step, bool* is_owned) const;
-  bool IsOwned(const c10::TensorImpl* impl, const CompactArg& arg) const;
+  bool IsOwned(const c10::TensorImpl* impl, const CompactArg& arg,
+               std::int64_t shift) const;
+  bool BindAndClaim(const CallFrame& frame, const TraceNode& node);
   TraceNode* FindChild(TraceNode* from, CallFrame& frame, BailReason* why);
   // REQUIRES: mutex_ held.
   bool ValuesPassWhenReady(const CallFrame& frame);
@@ -196,6 +201,9 @@ class ThreadState {
 
   // Makes the arguments of an eager op ready: flushes their owners.
   void MakeReady(const CallFrame& frame);
+
+  // TakeOver(). REQUIRES: mutex_ held.
+  bool TakeOverLocked(Block* block);
 
   // REQUIRES (both): mutex_ held.
   // THROW what allocation threw. If no op has run yet, all stay pending: the
@@ -297,10 +305,13 @@ class ThreadState {
 class StateLock {
  public:
   explicit StateLock(ThreadState* state)
+      : StateLock(state, t_context.state == state) {}
+  // `is_owner`: this thread owns `state`.
+  StateLock(ThreadState* state, bool is_owner)
       : state_(state),
         outer_(t_context.held),
         locked_(outer_ != state),
-        owner_(t_context.state == state) {
+        owner_(is_owner) {
     if (!locked_) return;
     if (owner_) {
       state_->mutex_.LockAsOwner();
