@@ -5,8 +5,8 @@
 
 namespace tjit::runtime {
 
-__thread ObjectLists* object_lists
-    __attribute__((tls_model("initial-exec"))) = nullptr;
+__thread ObjectLists* object_lists __attribute__((tls_model("initial-exec"))) =
+    nullptr;
 
 namespace {
 
