@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/integer_functions.h"
 #include "compiler/ir/interpreter.h"
 #include "compiler/kernel.h"
 #include "compiler/passes/fuse.h"
@@ -17,6 +18,26 @@ using Entries = std::map<std::pair<ir::Op, ir::DType>, const TjitMath*>;
 
 ir::DType TypeOf(const ir::Function& f, const ir::Instruction& in) {
   return f.values[static_cast<std::size_t>(in.results[0])].dtype;
+}
+
+// Of what reductions and row ops take.
+bool IsFloat(const ir::Function& f, const ir::Instruction& in) {
+  const auto operand = static_cast<std::size_t>(in.operands[0].value);
+  return InfoOf(TypeOf(f, in)).kind == ir::DTypeKind::kFloat &&
+         InfoOf(f.values[operand].dtype).kind == ir::DTypeKind::kFloat;
+}
+
+// Null of floats, and where there is none.
+const TjitMath* IntegerFunctionFor(const ir::Function& f,
+                                   const ir::Instruction& in) {
+  if (InfoOf(in.op).family != ir::Family::kReduce) return nullptr;
+  const auto operand = static_cast<std::size_t>(in.operands[0].value);
+  const ir::DType dtype = f.values[operand].dtype;
+  if (dtype != TypeOf(f, in)) return nullptr;
+  return IntegerFunction(in.op, dtype,
+                         IsOverWhole(in)      ? ReduceOver::kWhole
+                         : IsAlongColumns(in) ? ReduceOver::kColumns
+                                              : ReduceOver::kRows);
 }
 
 class InterpretedKernel : public Kernel {
@@ -146,20 +167,20 @@ class InterpreterEngine : public Engine {
 bool IsOfRows(const ir::Function& f, const ir::Instruction& in) {
   const ir::Family family = InfoOf(in.op).family;
   if (family != ir::Family::kReduce && family != ir::Family::kRow) return false;
-  const ir::DType dtype = TypeOf(f, in);
-  return InfoOf(dtype).kind == ir::DTypeKind::kFloat && IsAlongRows(in) &&
-         !IsOverWhole(in);
+  return (IsFloat(f, in) || IntegerFunctionFor(f, in) != nullptr) &&
+         IsAlongRows(in) && !IsOverWhole(in);
 }
 
 bool IsOfColumns(const ir::Function& f, const ir::Instruction& in) {
   return InfoOf(in.op).family == ir::Family::kReduce &&
-         InfoOf(TypeOf(f, in)).kind == ir::DTypeKind::kFloat &&
+         (IsFloat(f, in) || IntegerFunctionFor(f, in) != nullptr) &&
          IsAlongColumns(in);
 }
 
 bool IsOfWhole(const ir::Function& f, const ir::Instruction& in) {
   return InfoOf(in.op).family == ir::Family::kReduce &&
-         InfoOf(TypeOf(f, in)).kind == ir::DTypeKind::kFloat && IsOverWhole(in);
+         (IsFloat(f, in) || IntegerFunctionFor(f, in) != nullptr) &&
+         IsOverWhole(in);
 }
 
 namespace {
@@ -170,6 +191,10 @@ bool NeedsFunction(const ir::Function& f, const ir::Instruction& in,
   *function = nullptr;
   if (in.results.size() != 1) return false;
   const ir::DType dtype = TypeOf(f, in);
+  if (IsOfRows(f, in) || IsOfColumns(f, in) || IsOfWhole(f, in)) {
+    *function = IntegerFunctionFor(f, in);
+    if (*function != nullptr) return true;
+  }
   if (IsOfWhole(f, in)) {
     *function = functions->ForWhole(in.op, dtype);
     return true;

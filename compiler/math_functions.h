@@ -34,10 +34,10 @@ class MathFunctions {
 
 // The op is a reduction or a row op that a function of whole rows computes.
 bool IsOfRows(const ir::Function& f, const ir::Instruction& in);
-// The op is a reduction of floats over all dims but the last.
+// The op is a reduction of floats, i64 or booleans over all dims but the last.
 bool IsOfColumns(const ir::Function& f, const ir::Instruction& in);
-// The op is a reduction of floats over all dims that takes elements as they
-// come (IsOverWhole()); it is none of rows then.
+// The op is a reduction of the same types over all dims that takes elements as
+// they come (IsOverWhole()); it is none of rows then.
 bool IsOfWhole(const ir::Function& f, const ir::Instruction& in);
 
 // The function that the instruction needs, of those that it may need; null if

@@ -27,7 +27,7 @@
 
 extern "C" {
 
-constexpr std::int32_t kTjitLlvmAbi = 10;
+constexpr std::int32_t kTjitLlvmAbi = 11;
 
 // The layout of ScalarValue (recorder/tensor_meta.h).
 struct TjitScalar {
@@ -66,6 +66,12 @@ enum TjitMathKind : std::int32_t {
   kTjitSqrtStepF32,
   kTjitSqrtStepF64,
   kTjitMathF16,  // as kTjitMathBF16
+  kTjitRowI64,   // as those of floats; of the types themselves
+  kTjitRowBool,
+  kTjitColumnI64,
+  kTjitColumnBool,
+  kTjitWholeI64,
+  kTjitWholeBool,
   kTjitMathKindCount,
 };
 

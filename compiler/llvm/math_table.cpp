@@ -42,6 +42,12 @@ constexpr KindInfo kKinds[kTjitMathKindCount] = {
     {false, false, DType::kF32, 16, false, MathTable::Over::kNone, true},
     {false, false, DType::kF64, 8, false, MathTable::Over::kNone, true},
     {true, false, DType::kF16, 0},
+    {true, false, DType::kI64, 0, true},
+    {true, false, DType::kBool, 0, true},
+    {true, false, DType::kI64, 0, false, MathTable::Over::kColumns},
+    {true, false, DType::kBool, 0, false, MathTable::Over::kColumns},
+    {true, false, DType::kI64, 0, false, MathTable::Over::kWhole},
+    {true, false, DType::kBool, 0, false, MathTable::Over::kWhole},
 };
 
 const KindInfo& InfoOfKind(const TjitMath& entry) {
@@ -54,8 +60,8 @@ MathTable::MathTable(const TjitMath* entries, int count, int vector_bits)
     : entries_(entries, entries + count), vector_bits_(vector_bits) {}
 
 int MathTable::Find(ir::Op op, ir::DType dtype, Over over) const {
-  if (InfoOf(dtype).kind != ir::DTypeKind::kFloat) return -1;
-  const bool is_narrow = InfoOf(dtype).bytes == 2;
+  const bool is_narrow =
+      InfoOf(dtype).kind == ir::DTypeKind::kFloat && InfoOf(dtype).bytes == 2;
   int found = -1;
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const TjitMath& entry = entries_[i];

@@ -10,8 +10,8 @@
 //   block; f16 and bf16 use those of f32 and round where there is no table.
 //   The root of sqrt_step.h is one whose code stands in the block.
 // - row functions (reductions and row ops) run over some whole rows, see
-//   phases.h. Only for f32 and f64 themselves; so are functions of columns and
-//   of all elements.
+//   phases.h. Only for f32 and f64 themselves, i64 and bool; so are functions
+//   of columns and of all elements.
 //
 // Note [Tails]. Eager runs sigmoid, silu, gelu and others in two formulas: one
 // for whole vectors, and another one for the elements behind the last of them,

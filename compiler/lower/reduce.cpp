@@ -13,6 +13,7 @@
 namespace tjit::lower {
 namespace {
 
+using ir::DType;
 using ir::DTypeKind;
 using ir::Op;
 
@@ -112,8 +113,12 @@ bool StoreDeviation(StepLowering& s, Op op, const Input& in,
     return HasRows(s, 0, dims) &&
            s.Store(s.Reduce(op, x, dims, keepdim, correction));
   }
-  return HasColumns(s, 0, dims) &&
-         s.Store(ReduceColumns(s, op, x, dims, keepdim, correction));
+  if (dims.back() + 1 == static_cast<int>(dims.size())) {
+    return HasColumns(s, 0, dims) &&
+           s.Store(ReduceColumns(s, op, x, dims, keepdim, correction));
+  }
+  return HasApart(s, 0, dims) &&
+         s.Store(ReduceApart(s, op, x, dims, correction));
 }
 
 // (input, dims, correction, keepdim)
@@ -153,11 +158,38 @@ bool ReduceFloats(StepLowering& s, Op op, const Node& x,
   if (dims.size() > 1 && IsAround(s, 0, dims, op, &around)) {
     return s.Store(ReduceAround(s, op, x, around));
   }
+  if (HasSlabs(s, 0, dims)) return s.Store(ReduceSlabs(s, op, x, dims));
   if (dims.back() + 1 != static_cast<int>(x.dims.size())) {
     return AddsUpColumns(s, 0, dims) &&
            s.Store(ReduceColumns(s, op, x, dims, keepdim, nullptr));
   }
   return AddsRowByRow(s, 0, dims) && s.Store(s.Reduce(op, x, dims, keepdim));
+}
+
+// any and all of numbers are those of booleans; the others take integers as
+// i64, but for extremes of booleans, which are any and all.
+bool ReduceIntegers(StepLowering& s, Op op, const Input& in) {
+  constexpr std::int64_t kMaxRow = 8192;
+  const bool is_extreme = op == Op::kAmax || op == Op::kAmin;
+  if (is_extreme && in.x.dtype == DType::kBool) {
+    op = op == Op::kAmax ? Op::kAny : Op::kAllOf;
+  }
+  const bool is_logical = op == Op::kAny || op == Op::kAllOf;
+  const auto ndim = static_cast<int>(in.x.dims.size());
+  const auto count = static_cast<int>(in.dims.size());
+  const bool is_whole = count == ndim;
+  for (const Dim& dim : in.x.dims) {
+    if (!is_whole && dim.size > kMaxRow) {
+      return s.Refuse("has rows that are long");
+    }
+  }
+  const Node x = s.Convert(in.x, is_logical ? DType::kBool : DType::kI64);
+  const bool is_of_rows = count == 1 && in.dims[0] + 1 == ndim;
+  const bool is_of_columns = count + 1 == ndim && in.dims.back() + 1 == count;
+  if (is_whole || is_of_rows || is_of_columns) {
+    return s.Store(s.Reduce(op, x, in.dims, in.keepdim));
+  }
+  return s.Store(ReduceInAnyOrder(s, op, x, in.dims));
 }
 
 bool Reduce(StepLowering& s, const OpRule& rule) {
@@ -173,7 +205,7 @@ bool Reduce(StepLowering& s, const OpRule& rule) {
     return ReduceFloats(s, rule.op, x, dims, keepdim);
   }
   if (rule.op == Op::kMean && !is_float) return s.Refuse("is not of floats");
-  return s.Store(s.Reduce(rule.op, x, dims, keepdim));
+  return ReduceIntegers(s, rule.op, in);
 }
 
 // (input, p, dims, keepdim, dtype)
@@ -190,11 +222,19 @@ bool Norm(StepLowering& s, const OpRule& rule) {
   }
   if (s.target_dtype() != x.dtype) return s.Refuse("converts what it adds");
   const bool is_whole = dims.size() == x.dims.size();
+  const Node exponent = StepLowering::Number(p);
+  const auto count = static_cast<int>(dims.size());
+  const auto ndim = static_cast<int>(x.dims.size());
+  // Of 2, eager adds up rows otherwise than what lies apart.
+  if (!is_whole && dims != std::vector<int>{ndim - 1} &&
+      (p != 2 || dims.front() == ndim - count)) {
+    return HasApart(s, 0, dims) &&
+           s.Store(ReduceApart(s, Op::kNorm, x, dims, &exponent));
+  }
   // Squares of rows, and a whole is one, are added up by one thread.
   if (!(is_whole ? HasWhole(s, 0, dims, p != 2) : AddsRowByRow(s, 0, dims))) {
     return false;
   }
-  const Node exponent = StepLowering::Number(p);
   return s.Store(s.Reduce(Op::kNorm, x, dims, keepdim, &exponent));
 }
 
@@ -213,6 +253,7 @@ constexpr OpRule kRules[] = {
     {"aten::std.correction", "", "aten::std.correction_out", Deviation,
      Op::kStd, "o"},
     {"aten::var_mean.correction", "", "", DeviationAndMean, Op::kVar, "o"},
+    {"aten::std_mean.correction", "", "", DeviationAndMean, Op::kStd, "o"},
     {"aten::linalg_vector_norm", "", "aten::linalg_vector_norm.out", Norm,
      Op::kNorm, "ot"},
     {"aten::norm.ScalarOpt_dim", "", "aten::norm.out", Norm, Op::kNorm, "l"},

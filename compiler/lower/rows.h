@@ -68,4 +68,20 @@ bool IsAround(const StepLowering& s, std::size_t arg,
 Node ReduceAround(StepLowering& s, ir::Op op, const Node& x,
                   const Around& around);
 
+// Those of other_dims.cpp. Tensor argument `arg` is f32 or f64 and row-major,
+// the elements of a result are no more than a row, and there are several
+// results, in a new tensor. Else refuses.
+bool HasApart(StepLowering& s, std::size_t arg, const std::vector<int>& dims);
+Node ReduceApart(StepLowering& s, ir::Op op, const Node& x,
+                 const std::vector<int>& dims, const Node* number);
+// A row-major tensor of a few slabs: `dims` lie side by side, with columns
+// behind them, and eager goes through each slab on one thread.
+bool HasSlabs(const StepLowering& s, std::size_t arg,
+              const std::vector<int>& dims);
+Node ReduceSlabs(StepLowering& s, ir::Op op, const Node& x,
+                 const std::vector<int>& dims);
+// Of integers and booleans, any dims.
+Node ReduceInAnyOrder(StepLowering& s, ir::Op op, const Node& x,
+                      const std::vector<int>& dims);
+
 }  // namespace tjit::lower

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compiler/lower/storages.h"
@@ -128,6 +129,7 @@ class StepLowering {
   // Sizes that an op's result depends on otherwise than by broadcasting.
   void Fix(const Dims& dims) { sizes_.Fix(dims); }
   ir::Size SizeOf(const Dim& dim) const { return sizes_.Of(dim); }
+  ir::Sizes SizesOf(const Dims& dims) const { return sizes_.Of(dims); }
   // The target has the sizes of argument `arg`, if they are equal.
   void RelateTarget(std::size_t arg);
 

@@ -51,7 +51,8 @@ bool IsAlongColumns(const Instruction& in) {
 bool IsOverWhole(const Instruction& in) {
   const bool has_function = in.op == ir::Op::kSum || in.op == ir::Op::kMean ||
                             in.op == ir::Op::kAmax || in.op == ir::Op::kAmin ||
-                            in.op == ir::Op::kNorm;
+                            in.op == ir::Op::kNorm || in.op == ir::Op::kAny ||
+                            in.op == ir::Op::kAllOf;
   return has_function && !in.dims.empty() &&
          in.dims.size() == in.operands[0].access.sizes.size();
 }

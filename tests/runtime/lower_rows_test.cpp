@@ -555,7 +555,8 @@ void ExpectRefused(const Tensor& x, std::int64_t dim, const std::string& why) {
 
 TEST(LowerRowsTest, OtherOrdersAreRefused) {
   const Tensor x = Numbers({6, 5, 40}, at::kFloat, 7);
-  ExpectRefused(x, 1, "other dims than the last");
+  ExpectRefused(Numbers({40, 5, 8}, at::kFloat, 7), 1,
+                "other dims than the last");
   ExpectRefused(x.transpose(1, 2), -1, "do not lie densely");
   ExpectRefused(x.narrow(-1, 0, 1), -1, "less than two elements");
   ExpectRefused(x.select(0, 0).select(0, 0).expand({3, 40}), -1,

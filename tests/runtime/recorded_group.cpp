@@ -208,7 +208,7 @@ bool EagersFunctions(ir::Op op, ir::DType dtype, const void* const* in,
 bool HasTypedWrapper(const std::string& op) {
   return op == "aten::sum" || op == "aten::mean" || op == "aten::var" ||
          op == "aten::std" || op == "aten::var_mean" ||
-         op == "aten::linalg_vector_norm";
+         op == "aten::std_mean" || op == "aten::linalg_vector_norm";
 }
 
 // No op of eager's returns these; the functions that the probe found have its

@@ -444,6 +444,54 @@ TEST_P(Tier2RowsTest, SumsAroundDims) {
   }
 }
 
+// Slabs by columns, variances and norms of what lies apart.
+TEST_P(Tier2RowsTest, ReductionsOfOtherDims) {
+  const std::vector<std::int64_t> middle = {1}, around = {0, 2}, last = {1, 2};
+  for (const auto type : {at::kFloat, at::kDouble}) {
+    const Tensor x = at::randn({6, 40, 33}, type);
+    ExpectFused([=] { return (x * 2).mean(1) + x.amax(1); }, 4);
+    ExpectFused(
+        [=] {
+          const Tensor y = x * 2;
+          return y.var(middle, 1) + y.std(around, 1).sum();
+        },
+        5);
+    ExpectFused(
+        [=] {
+          const auto [std, mean] = at::std_mean(x * 2, last, 0, true);
+          return (x - mean) / std;
+        },
+        4);
+    ExpectFused([=] { return at::linalg_vector_norm(x * 2, 1, middle) * 3; },
+                3);
+  }
+}
+
+// Of all shapes that a row function serves, and of those that take two.
+TEST_P(Tier2RowsTest, ReductionsOfIntegers) {
+  for (const auto type : {at::kInt, at::kLong, at::kByte}) {
+    const Tensor x = at::randint(0, 100, {40, 50}, type);
+    const Tensor y = at::randint(0, 100, {40, 50}, type);
+    ExpectFused([=] { return (x + y).sum(-1) * (x * y).sum(0).select(0, 3); },
+                5);
+    ExpectFused([=] { return (x + y).amax(0) - (x * 2).amin(0); }, 5);
+    ExpectFused([=] { return (x + y).max() + (x * y).sum(); }, 5);
+    const Tensor cube = at::randint(0, 100, {6, 7, 50}, type);
+    ExpectFused([=] { return (cube * 3).sum(1) + (cube * 2).sum(1); }, 5);
+  }
+}
+
+TEST_P(Tier2RowsTest, ReductionsOfBooleans) {
+  const Tensor x = at::randn({40, 50}), y = at::randn({40, 50});
+  ExpectFused([=] { return x.gt(y).sum(-1) * x.lt(0).sum(-1); }, 5);
+  ExpectFused([=] { return x.gt(y).any(0).logical_and(y.gt(-9).all(0)); }, 5);
+  ExpectFused([=] { return x.gt(y).any(1).logical_or(y.gt(-1).all(1)); }, 5);
+  ExpectFused([=] { return (x * 2).lt(9).all().logical_not(); }, 4);
+  ExpectFused([=] { return x.gt(y).sum() * 2; }, 3);
+  const Tensor cube = at::randn({6, 7, 50});
+  ExpectFused([=] { return cube.gt(0).any(1).logical_not(); }, 3);
+}
+
 TEST_P(Tier2RowsTest, TheGradientOfABias) {
   const Tensor x = at::randn({300, 130});
   const Tensor gradient = at::randn({300, 130});
