@@ -50,21 +50,36 @@ bool IsExactConstant(const Node& node, DType dtype) {
          IsExact(node.recorded, dtype);
 }
 
+// A number that eager takes as a float, though the elements are halves: it is
+// rounded by mul_.Scalar alone, and by _foreach_mul_, which calls that.
+bool IsFactor(const StepLowering& s, Op op, std::size_t i, const Node& node) {
+  return (op == Op::kMul || op == Op::kDiv) && i == 1 &&
+         !node.operand.is_tensor() &&
+         s.op() != "aten::mul_.Scalar" &&
+         !s.op().starts_with("aten::_foreach_mul_.");
+}
+
 // Halves are computed in float and rounded. Claimed where that is one rounding
-// of operands that are halves themselves: eager takes other scalars unrounded
-// or, in some in-place forms, rounded, and the product of an add with alpha
-// rounded or not, by the place.
-bool TakesHalves(Op op, DType dtype, const std::vector<Node>& nodes) {
+// of operands that are halves themselves, or of factors: eager rounds some
+// other scalars, and the product of an add with alpha or not, by the place.
+bool TakesHalves(const StepLowering& s, Op op, DType dtype,
+                 const std::vector<Node>& nodes) {
   const ir::OpInfo& info = InfoOf(op);
   if (info.type_rule == ir::TypeRule::kWhere) return true;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (info.operands[i] != 'x' || IsExactConstant(nodes[i], dtype)) continue;
+    if (info.operands[i] != 'x' || IsExactConstant(nodes[i], dtype) ||
+        IsFactor(s, op, i, nodes[i])) {
+      continue;
+    }
     if (!nodes[i].operand.is_tensor() || nodes[i].dtype != dtype) return false;
   }
   switch (op) {
     case Op::kAdd:
     case Op::kSub:
       return IsConstantOne(nodes[2]);
+    case Op::kAddcmul:  // with a value eager rounds once more, by the place
+    case Op::kAddcdiv:
+      return IsConstantOne(nodes[3]);
     case Op::kMul:
     case Op::kDiv:
     case Op::kNeg:
@@ -169,7 +184,7 @@ bool Unify(StepLowering& s, Op op, std::vector<Node>* nodes) {
   if (!Contains(info.dtypes, dtype)) {
     return s.Refuse("has no such arithmetic in the IR");
   }
-  if (IsHalf(dtype) && !TakesHalves(op, dtype, *nodes)) {
+  if (IsHalf(dtype) && !TakesHalves(s, op, dtype, *nodes)) {
     return s.Refuse("computes in a half type");
   }
   if (!Claims(s, op, dtype, *nodes)) return false;

@@ -48,6 +48,7 @@ class StepLowering {
         scalars_(*scalars) {}
 
   const StepRecord& record() const { return *step_.record; }
+  std::string_view op() const { return step_.op; }
   int threads() const { return step_.threads; }  // 0: any number
   bool has_one_thread() const { return threads() == 1; }
   std::size_t arg_count() const { return places_.args.size(); }

@@ -102,7 +102,13 @@ std::string CheckForms(const lower::OpRule& rule,
     RecordedGroup group;
     try {
       group.Call(std::string(rule.in_place), arguments);
-      const std::string difference = group.Compare();
+      std::string difference = group.Compare();
+      if (rule.in_place == "aten::mul_.Scalar" &&
+          at::isReducedFloatingType(self.scalar_type())) {
+        // Eager rounds the number there.
+        const bool is_refused = absl::StrContains(difference, "a half type");
+        difference = is_refused ? "" : "mul_.Scalar was not refused";
+      }
       if (!difference.empty()) return difference;
     } catch (const c10::Error& error) {
       // An integer tensor that takes no fractions.

@@ -254,7 +254,7 @@ TEST(LowerGroupsTest, WhatIsNotClaimed) {
   EXPECT_NE(refused("aten::fmod.Tensor", {x, y}), "");
   EXPECT_NE(refused("aten::pow.Tensor_Scalar", {x.t(), 1.5}), "");
   EXPECT_NE(refused("aten::add.Scalar", {x, 0.5, 0.3}), "");
-  EXPECT_NE(refused("aten::mul.Scalar", {h, 0.3}), "");
+  EXPECT_NE(refused("aten::mul_.Scalar", {h, 0.3}), "");
   EXPECT_NE(refused("aten::add.Tensor", {h, h, 0.3}), "");
   EXPECT_NE(refused("aten::amax", {x.t(), std::vector<std::int64_t>{0}, false}),
             "");
