@@ -7,6 +7,7 @@
 #include "compiler/ir/ir_text.h"
 #include "compiler/ir/verifier.h"
 #include "compiler/passes/passes.h"
+#include "compiler/plain_code.h"
 #include "compiler/segment_dump.h"
 
 namespace tjit {
@@ -29,7 +30,7 @@ KernelCache::Entry Compile(const ir::Function& function, Engine* engine,
   ir::Function simpler = function;
   if (!wrong.empty()) {
     entry.why_not = "lowering made a function that is none: " + wrong[0];
-  } else {
+  } else if (!PlainCode()) {
     entry.why_not = RunPasses(Passes(), &simpler, OptionsFor(dump));
   }
   if (entry.why_not.empty()) {
@@ -49,7 +50,8 @@ KernelCache::Entry Compile(const ir::Function& function, Engine* engine,
 const KernelCache::Entry& KernelCache::For(const ir::Function& function,
                                            Engine* engine, bool* was_there,
                                            SegmentDump* dump) {
-  std::string text = absl::StrCat(engine->name(), "\n", ir::Print(function));
+  std::string text = absl::StrCat(engine->name(), PlainCode() ? " plain" : "",
+                                  "\n", ir::Print(function));
   const auto found = entries_.find(text);
   *was_there = found != entries_.end();
   if (*was_there) {

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/llvm/abi.h"
 #include "compiler/llvm/loader.h"
+#include "compiler/plain_code.h"
 #include "recorder/planted_defect.h"
 #include "runtime/build_check.h"
 #include "runtime/log.h"
@@ -179,6 +180,7 @@ class LlvmEngine : public Engine {
     options.abi = kTjitLlvmAbi;
     options.flags = flags_ | static_cast<std::uint32_t>(PlantedDefect())
                                  << kTjitLlvmDefectShift;
+    if (PlainCode()) options.flags |= kTjitLlvmPlain;
     options.math = math.data();
     options.math_count = static_cast<std::int32_t>(math.size());
     options.cache = cache_.get();

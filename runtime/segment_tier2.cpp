@@ -8,13 +8,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "compiler/order_steps.h"
 #include "compiler/segment_dump.h"
 #include "recorder/env.h"
 #include "recorder/explanation.h"
 #include "recorder/schema_key.h"
 #include "runtime/arithmetic.h"
+#include "runtime/code_observer.h"
 #include "runtime/hot_profile.h"
 #include "runtime/instruction_log.h"
 #include "runtime/llvm_engine.h"
@@ -62,6 +62,7 @@ Tier2Variant::Running::Running(PreparedSegment* segment,
   counters->replays_tier2.Add();
   counters->groups_run.Add(static_cast<std::int64_t>(tier2_->groups_.size()));
   counters->steps_fused.Add(tier2_->task_->code.steps_fused);
+  ObserveGroups(tier2_->task_->code, segment->nodes_, segment->slot_bytes_);
 }
 
 // While runs with and without the code take turns, both have as much: two sizes
@@ -83,9 +84,8 @@ void Tier2Variant::Running::Run(char** slots, const ScalarValue* scalars,
     executable = tier2_->executable_.get();
     tier2_->scratch_ = arena + executable->arena_bytes();
   }
-  const bool measured =
-      tier2_ != nullptr && tier2_->state_ != State::kOff &&
-      !tier2_->trial_->is_over();
+  const bool measured = tier2_ != nullptr && tier2_->state_ != State::kOff &&
+                        !tier2_->trial_->is_over();
   if (!measured) return executable->Run(slots, scalars, arena);
   const auto began = Clock::now();
   executable->Run(slots, scalars, arena);

@@ -1,5 +1,7 @@
 #include "runtime/testing.h"
 
+#include "compiler/plain_code.h"
+#include "runtime/code_observer.h"
 #include "runtime/runtime.h"
 #include "runtime/testing_hooks.h"
 #include "runtime/tier2.h"
@@ -8,6 +10,7 @@ namespace tjit {
 #if defined(TJIT_PLANTED_DEFECTS)
 namespace runtime {
 std::atomic<std::int64_t> g_forced_drain_at{-1};
+std::atomic<StepObserver> g_step_observer{nullptr};
 }  // namespace runtime
 
 namespace testing {
@@ -23,10 +26,16 @@ bool SetPlantedDefect(std::string_view name) {
 
 }  // namespace testing
 namespace testing {
+void SetStepObserver(StepObserver observer) {
+  runtime::g_step_observer.store(observer);
+}
+void SetPlainCode(bool is_plain) { tjit::SetPlainCode(is_plain); }
 void WaitForCompiler() { runtime::Runtime::Get().tier2().WaitUntilIdle(); }
 }  // namespace testing
 #else
 namespace testing {
+void SetStepObserver(StepObserver) {}
+void SetPlainCode(bool) {}
 void WaitForCompiler() {}
 void SetForcedDrainAt(std::int64_t) {}
 bool SetPlantedDefect(std::string_view name) { return name.empty(); }

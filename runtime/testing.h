@@ -3,8 +3,13 @@
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "tjit/export.h"
+
+namespace tjit {
+struct StepRecord;
+}  // namespace tjit
 
 namespace tjit::testing {
 
@@ -15,6 +20,16 @@ TJIT_API void SetForcedDrainAt(std::int64_t k);
 // Plants a defect by its name in recorder/planted_defect.cpp; "" for none.
 // Returns false for an unknown name.
 TJIT_API bool SetPlantedDefect(std::string_view name);
+
+// Tier 2 compiles what was lowered as it is: no pass, a loop for each
+// instruction. Call it while disabled; tjit::clear() behind it.
+TJIT_API void SetPlainCode(bool is_plain);
+
+// Called for each step that a compiled group is about to run, with the bytes of
+// each slot of its segment, on the thread that runs it. Null: nobody.
+using StepObserver = void (*)(std::string_view op, const StepRecord&,
+                              const std::vector<std::uint64_t>& slot_bytes);
+TJIT_API void SetStepObserver(StepObserver observer);
 
 // Waits until no segment is queued for tier 2 or being compiled.
 TJIT_API void WaitForCompiler();

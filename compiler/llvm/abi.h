@@ -135,6 +135,7 @@ enum TjitLlvmFlag : std::uint32_t {
   kTjitLlvmPlantFatal = 16,     // tests: LLVM gives up while it compiles
   kTjitLlvmPlantNoCode = 32,    // tests: the system forbids executable pages
   kTjitLlvmPlantNoMemory = 64,  // tests: no pages for code are left
+  kTjitLlvmPlain = 128,         // tests: a loop for each instruction
 };
 // Above the flags, tests: a Defect (recorder/planted_defect.h).
 constexpr int kTjitLlvmDefectShift = 8;

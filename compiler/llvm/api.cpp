@@ -73,14 +73,14 @@ void AddOwnFunctions(SymbolTable* symbols) {
 }
 
 // The function as its loops see it.
-std::string Plan(const char* text, Kernel* kernel) {
+std::string Plan(const char* text, Fusion fusion, Kernel* kernel) {
   ir::Function function;
   std::string error;
   if (!ir::Parse(text, &function, &error)) return error;
   const std::vector<std::string> violations = ir::Verify(function);
   if (!violations.empty()) return absl::StrJoin(violations, "; ");
   kernel->function = CopyOut(function);
-  return FormLoops(kernel->function, &kernel->plan);
+  return FormLoops(kernel->function, &kernel->plan, fusion);
 }
 
 std::string Resolve(const MathTable& math, Kernel* kernel) {
@@ -237,7 +237,9 @@ std::string CompileText(const char* text, const TjitLlvmOptions& options,
   }
   const MathTable math(options.math, options.math_count,
                        8 * TargetFor(options.vector_bits).bytes);
-  std::string error = Plan(text, kernel);
+  const bool is_plain = (options.flags & kTjitLlvmPlain) != 0;
+  std::string error =
+      Plan(text, is_plain ? Fusion::kNone : Fusion::kGreedy, kernel);
   if (error.empty()) error = Resolve(math, kernel);
   if (!error.empty()) return error;
   std::erase_if(*table, [](const auto& e) { return e.second.code.expired(); });

@@ -27,9 +27,9 @@ class Planner {
   Planner(const ir::Function& f, LoopPlan* plan)
       : f_(f), plan_(*plan), joins_(FindJoins(f)) {}
 
-  void Run() {
+  void Run(Fusion fusion) {
     plan_ = LoopPlan();
-    plan_.loops = Fuse(f_);
+    plan_.loops = Fuse(f_, fusion);
     DropJoins();
     loop_of_.assign(f_.values.size(), -1);
     needs_home_.assign(f_.values.size(), 0);
@@ -350,9 +350,10 @@ const char* Name(LoopKind kind) {
   return "?";
 }
 
-std::string FormLoops(const ir::Function& function, LoopPlan* plan) {
+std::string FormLoops(const ir::Function& function, LoopPlan* plan,
+                      Fusion fusion) {
   std::string why_not = WhyNot(function);
-  if (why_not.empty()) Planner(function, plan).Run();
+  if (why_not.empty()) Planner(function, plan).Run(fusion);
   return why_not;
 }
 

@@ -103,10 +103,14 @@ struct LoopPlan {
   std::vector<ir::ValueId> scratch;  // value of each scratch memory
 };
 
+// Which instructions share a loop: none is for tests.
+enum class Fusion : std::uint8_t { kGreedy, kNone };
+
 // Returns "" and a plan that VerifyLoops() accepts, or why there is none: the
 // function has a call, or CopyOut() (copy_out.h) has not run.
 // REQUIRES: Verify(function) is empty.
-std::string FormLoops(const ir::Function& function, LoopPlan* plan);
+std::string FormLoops(const ir::Function& function, LoopPlan* plan,
+                      Fusion fusion = Fusion::kGreedy);
 
 // For people and filetests.
 std::string Print(const ir::Function& function, const LoopPlan& plan);

@@ -60,7 +60,8 @@ class Fuser {
     for (const ValueId id : f.returns) AddUse(id, {-1, false, false});
   }
 
-  std::vector<Loop> Run() {
+  std::vector<Loop> Run(Fusion fusion) {
+    if (fusion == Fusion::kNone) return Sorted();
     for (std::size_t i = 0; i < f_.body.size(); ++i) {
       present_ = static_cast<int>(i);
       MergeProducers(i);
@@ -349,8 +350,8 @@ class Fuser {
 
 }  // namespace
 
-std::vector<Loop> Fuse(const ir::Function& function) {
-  return Fuser(function).Run();
+std::vector<Loop> Fuse(const ir::Function& function, Fusion fusion) {
+  return Fuser(function).Run(fusion);
 }
 
 }  // namespace tjit

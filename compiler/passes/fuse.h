@@ -19,8 +19,10 @@
 
 namespace tjit {
 
-// The loops in order, without stores. REQUIRES: no calls.
-std::vector<Loop> Fuse(const ir::Function& function);
+// The loops in order, without stores. kNone: each instruction has its own.
+// REQUIRES: no calls.
+std::vector<Loop> Fuse(const ir::Function& function,
+                       Fusion fusion = Fusion::kGreedy);
 
 // The kind of loop and the iteration space that an instruction asks for.
 LoopKind LoopKindOf(const ir::Instruction& in);

@@ -114,6 +114,19 @@ TEST(FormLoopsTest, PlansOfRandomFunctionsGiveTheBitsOfTheInterpreter) {
   EXPECT_GT(rows, 50u);
 }
 
+TEST(FormLoopsTest, WithoutFusionEachInstructionHasALoop) {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    const Function f = AnyFunction(seed, /*with_passes=*/false);
+    LoopPlan plan;
+    ASSERT_EQ(FormLoops(f, &plan, Fusion::kNone), "");
+    ASSERT_EQ(absl::StrJoin(VerifyLoops(f, plan), "\n"), "") << Print(f);
+    for (const Loop& loop : plan.loops) {
+      EXPECT_LE(loop.instructions.size(), 1u) << Print(f, plan);
+    }
+    ASSERT_EQ(DifferenceInAnyOrder(f, plan, seed), "") << Print(f, plan);
+  }
+}
+
 TEST(FormLoopsTest, WhatHasNoPlanSaysWhy) {
   ir::Builder calls("f");
   calls.Call("aten::mm", 0, {{DType::kF32, ir::Contiguous({2})}}, {});
