@@ -48,6 +48,13 @@ TEST(DifferentialTest, Llvm) {
   ExpectSame(config, kCiLlvmCounted);
 }
 
+TEST(DifferentialTest, Plain) {
+  DriverConfig config;
+  config.last = kCiPlainSeeds;
+  config.engine = Engine::kPlain;
+  ExpectSame(config, kCiPlainCounted);
+}
+
 TEST(DifferentialTest, Torchscript) {
   DriverConfig config;
   config.last = kCiTorchscriptSeeds;

@@ -10,12 +10,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <memory>
 #include <sstream>
 
 #include "runtime/testing.h"
 #include "tests/differential/families.h"
 #include "tests/differential/generator.h"
+#include "tests/differential/program_text.h"
 
 namespace tjit::differential {
 namespace {
@@ -31,13 +33,17 @@ void WriteAll(int fd, const std::string& text) {
   }
 }
 
-// "R seed differs counted share ops runs detail\n"; newlines become '\v'.
+// "R seed differs counted share ops runs detail\n"; newlines become '\v'. In
+// front of it "C coverage\n", if there is one.
 std::string Encode(std::uint64_t seed, const Verdict& verdict) {
   std::string detail = verdict.difference;
   for (char& c : detail) {
     if (c == '\n') c = '\v';
   }
   std::ostringstream text;
+  if (!verdict.coverage.empty()) {
+    text << "C " << EncodeCoverage(verdict.coverage) << '\n';
+  }
   text << "R " << seed << ' ' << !detail.empty() << ' ' << verdict.is_counted
        << ' ' << verdict.share << ' ' << verdict.ops << ' ' << verdict.runs
        << ' ' << detail << '\n';
@@ -69,7 +75,9 @@ Program Generate(const DriverConfig& config, std::uint64_t seed) {
 Verdict RunOne(const DriverConfig& config, const Program& program) {
   if (config.compare) return config.compare(program);
   testing::SetPlantedDefect(config.defect);
+  if (config.covers) BeginCoverage(program);
   Verdict verdict = Compare(config.engine, program, config.max_drains);
+  if (config.covers) verdict.coverage = TakeCoverage();
   testing::SetPlantedDefect("");
   if (config.print_stats) {
     std::fprintf(stderr, "seed %llu %s\n",
@@ -84,6 +92,7 @@ struct Child {
   pid_t pid = -1;
   int fd = -1;
   std::string buffer;
+  Coverage coverage;       // of the result to come
   std::uint64_t next = 0;  // first seed without a result
   std::uint64_t end = 0;
   bool is_running_seed = false;
@@ -159,8 +168,13 @@ bool ReadLines(Child& child, std::vector<SeedResult>& results) {
       child.is_running_seed = true;
       continue;
     }
+    if (line[0] == 'C') {
+      child.coverage = DecodeCoverage(line.substr(2));
+      continue;
+    }
     SeedResult result;
     if (!Decode(line, result)) continue;
+    result.coverage = std::exchange(child.coverage, {});
     results.push_back(result);
     child.next = result.seed + 1;
     child.is_running_seed = false;
@@ -170,6 +184,7 @@ bool ReadLines(Child& child, std::vector<SeedResult>& results) {
 
 void Add(Summary& summary, const SeedResult& result) {
   ++summary.programs;
+  Merge(summary.coverage, result.coverage);
   summary.counted += result.is_counted;
   summary.runs += result.runs;
   summary.share += result.share * static_cast<double>(result.ops);
@@ -249,6 +264,35 @@ class Pool {
   bool stopped_ = false;
 };
 
+// This program once more, with a dump; whatever comes of it.
+void DumpTo(const std::string& dump, Engine engine, const std::string& file) {
+  const std::string name(EngineNames()[static_cast<std::size_t>(engine)]);
+  std::fflush(nullptr);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    setenv("TJIT_DUMP", "trace,ir,loops,plan", 1);
+    setenv("TJIT_DUMP_FILE", dump.c_str(), 1);
+    execl("/proc/self/exe", "differential", "--program", file.c_str(),
+          "--engine", name.c_str(), static_cast<char*>(nullptr));
+    _exit(127);
+  }
+  waitpid(pid, nullptr, 0);
+}
+
+// "", or a line that says where it lies.
+std::string WriteProgram(const DriverConfig& config, const Program& program,
+                         const std::string& folder) {
+  const std::string stem = folder + "/seed" + std::to_string(program.seed);
+  std::ofstream out(stem + ".program");
+  const std::string_view engine =
+      EngineNames()[static_cast<std::size_t>(config.engine)];
+  out << "# engine " << engine << '\n' << Format(program);
+  out.close();
+  if (!out) return "cannot write " + stem + ".program\n";
+  DumpTo(stem + ".trace", config.engine, stem + ".program");
+  return "written: " + stem + ".program, " + stem + ".trace\n";
+}
+
 }  // namespace
 
 std::string Summary::ToString() const {
@@ -286,23 +330,29 @@ SeedResult RunAlone(const DriverConfig& config, const Program& program) {
   return results.empty() ? unfinished : results.front();
 }
 
+Program Smaller(const DriverConfig& config, const Program& program,
+                SeedResult::Status status) {
+  return Shrink(program, [&](const Program& smaller) {
+    return RunAlone(config, smaller).status == status;
+  });
+}
+
 std::string Report(const DriverConfig& config, const SeedResult& result,
-                   bool shrink) {
+                   bool shrink, const std::string& folder) {
   Program program = Generate(config, result.seed);
   std::string text = "seed " + std::to_string(result.seed) + ": " +
                      result.detail + "\n";
   DriverConfig quick = config;
   quick.timeout_seconds = 20;
-  SeedResult alone = RunAlone(quick, program);
+  const SeedResult alone = RunAlone(quick, program);
   if (alone.status == SeedResult::Status::kSame) {
     return text + "(only after the seeds before it)\n" + program.ToString();
   }
   if (!shrink) return text + program.ToString();
-  program = Shrink(program, [&](const Program& smaller) {
-    return RunAlone(quick, smaller).status == alone.status;
-  });
-  return text + "shrunk: " + RunAlone(quick, program).detail + "\n" +
-         program.ToString();
+  program = Smaller(quick, program, alone.status);
+  text += "shrunk: " + RunAlone(quick, program).detail + "\n";
+  if (!folder.empty()) text += WriteProgram(config, program, folder);
+  return text + program.ToString();
 }
 
 }  // namespace tjit::differential

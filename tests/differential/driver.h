@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/differential/coverage.h"
 #include "tests/differential/engine.h"
 
 namespace tjit::differential {
@@ -23,6 +24,7 @@ struct DriverConfig {
   int iterations = 0;        // of each loop; 0: as generated
   int family = -1;           // only this one
   std::string defect;        // planted in every child
+  bool covers = false;       // collects Summary::coverage
   bool print_stats = false;  // the counters of each program, on stderr
   int seeds_per_child = 50;
   int timeout_seconds = 120;  // per program
@@ -39,6 +41,7 @@ struct SeedResult {
   std::int64_t ops = 0;  // of the hot phase
   int runs = 0;
   std::string detail;  // what differs, or the signal
+  Coverage coverage;
 };
 
 struct Summary {
@@ -48,6 +51,7 @@ struct Summary {
   std::int64_t ops = 0;
   std::int64_t failed = 0;
   double share = 0;  // of all hot ops, in the engine
+  Coverage coverage;
   std::vector<SeedResult> failures;
 
   std::string ToString() const;
@@ -60,8 +64,15 @@ Summary RunSeeds(const DriverConfig& config,
 // Does `program` fail in a process of its own (as `status` says, at least)?
 SeedResult RunAlone(const DriverConfig& config, const Program& program);
 
-// The text of a failing seed: what differs, and the program, shrunk.
+// What is left of a failing program, if it fails alone as `status` says.
+Program Smaller(const DriverConfig& config, const Program& program,
+                SeedResult::Status status);
+
+// The text of a failing seed: what differs, and the program, shrunk. With
+// `folder` the smaller program is written there as seedN.program, which
+// --program runs, and what tjit recorded and compiled of it beside it, as
+// seedN.trace.
 std::string Report(const DriverConfig& config, const SeedResult& result,
-                   bool shrink);
+                   bool shrink, const std::string& folder = "");
 
 }  // namespace tjit::differential

@@ -12,7 +12,7 @@ namespace {
 
 bool IsCompiled(Engine engine) {
   return engine == Engine::kInterpreter || engine == Engine::kLlvm ||
-         engine == Engine::kTorchscript;
+         engine == Engine::kPlain || engine == Engine::kTorchscript;
 }
 
 std::int64_t Share(const RunResult& result, Engine engine) {
@@ -22,22 +22,17 @@ std::int64_t Share(const RunResult& result, Engine engine) {
 
 }  // namespace
 
+const std::vector<std::string_view>& EngineNames() {
+  static const std::vector<std::string_view> names = {
+      "eager", "tier1", "interpreter", "llvm", "plain", "torchscript", "drain"};
+  return names;
+}
+
 bool ParseEngine(std::string_view name, Engine& engine) {
-  if (name == "eager") {
-    engine = Engine::kEager;
-  } else if (name == "tier1") {
-    engine = Engine::kTier1;
-  } else if (name == "interpreter") {
-    engine = Engine::kInterpreter;
-  } else if (name == "llvm") {
-    engine = Engine::kLlvm;
-  } else if (name == "torchscript") {
-    engine = Engine::kTorchscript;
-  } else if (name == "drain") {
-    engine = Engine::kForcedDrain;
-  } else {
-    return false;
-  }
+  const auto& names = EngineNames();
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end()) return false;
+  engine = static_cast<Engine>(found - names.begin());
   return true;
 }
 
@@ -52,10 +47,11 @@ RunResult RunIn(Engine engine, const Program& program, std::int64_t drain_at) {
   const bool is_compiled = IsCompiled(engine);
   if (engine == Engine::kInterpreter) options.backend = Backend::kInterpreter;
   if (engine == Engine::kTorchscript) options.backend = Backend::kTorchscript;
-  if (engine == Engine::kLlvm) {
+  if (engine == Engine::kLlvm || engine == Engine::kPlain) {
     options.backend = Backend::kLlvm;
     options.compile_all = true;  // does not wait until it pays
   }
+  testing::SetPlainCode(engine == Engine::kPlain);
   if (!enable(options)) return result;
   clear();
   testing::SetForcedDrainAt(engine == Engine::kForcedDrain ? drain_at : -1);

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/differential/coverage.h"
 #include "tests/differential/log.h"
 #include "tests/differential/program.h"
 
@@ -26,6 +27,7 @@ enum class Engine : std::uint8_t {
   kTier1,
   kInterpreter,  // tier 2, groups interpreted
   kLlvm,         // tier 2, groups as machine code
+  kPlain,        // the same of what was lowered as it is: no pass, no fusion
   kTorchscript,  // tier 2, groups as graphs of TorchScript
   kForcedDrain,  // drains at op k of each run, for every k
 };
@@ -35,8 +37,10 @@ inline constexpr double kCountedShare = 0.8;
 inline constexpr double kFusedShare = 0.1;
 inline constexpr int kHotIterations = 8;
 
-// "eager", "tier1", "interpreter", "llvm", "torchscript", "drain". False if
-// `name` is none of them.
+// In the order of Engine: "eager", "tier1", "interpreter", "llvm", "plain",
+// "torchscript", "drain".
+const std::vector<std::string_view>& EngineNames();
+// False if `name` is none of them.
 bool ParseEngine(std::string_view name, Engine& engine);
 
 struct RunResult {
@@ -60,6 +64,7 @@ struct Verdict {
   int runs = 0;             // in the engine
   std::string difference;   // "" if there is none
   std::string stats_json;   // of the last run
+  Coverage coverage;        // if somebody asked for it
 };
 
 // Eager against `engine`. kForcedDrain tries each k below the number of ops of

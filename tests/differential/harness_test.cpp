@@ -9,6 +9,7 @@
 #include "tests/differential/driver.h"
 #include "tests/differential/generator.h"
 #include "tests/differential/machine.h"
+#include "tests/differential/program_text.h"
 
 namespace tjit::differential {
 namespace {
@@ -176,6 +177,42 @@ TEST(LogTest, SeesMissingAndLateEntries) {
   EXPECT_NE(FirstDifference({a}, {b}), "");
 }
 
+TEST(ProgramTextTest, RoundTrips) {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    const Program program = GenerateProgram(seed);
+    const Program again = ParseProgram(Format(program));
+    ASSERT_EQ(Format(again), Format(program)) << seed;
+    ASSERT_EQ(FirstDifference(RunProgram(program), RunProgram(again)), "");
+  }
+}
+
+std::string ErrorOf(const std::string& text) {
+  try {
+    ParseProgram(text);
+  } catch (const c10::Error& e) {
+    return e.what_without_backtrace();
+  }
+  return "";
+}
+
+TEST(ProgramTextTest, SaysWhatIsWrong) {
+  const std::string head = "program 1\niterations 3\nvars 1\n";
+  EXPECT_EQ(ErrorOf(head + "setup zeros dst 0 ints 2  # two of them\n"), "");
+  EXPECT_NE(ErrorOf("").find("no program"), std::string::npos);
+  EXPECT_NE(ErrorOf(head + "body nonsense dst 0").find("nonsense"),
+            std::string::npos);
+  const std::string bad_mode = ErrorOf(head + "body clone dst 0 mode on");
+  EXPECT_NE(bad_mode.find("on is none of grad no_grad inference"),
+            std::string::npos)
+      << bad_mode;
+  EXPECT_NE(bad_mode.find("line 4"), std::string::npos) << bad_mode;
+  EXPECT_NE(ErrorOf(head + "body clone dst 3").find("v3 is not below 1"),
+            std::string::npos);
+  EXPECT_NE(ErrorOf(head + "body clone args 0").find("clone binds 1"),
+            std::string::npos);
+  EXPECT_NE(ErrorOf(head + "seed 1 2").find("too many"), std::string::npos);
+}
+
 TEST(ShrinkTest, KeepsWhatMatters) {
   Program program = GenerateProgram(0);
   int op = program.body[program.body.size() / 2].op;
@@ -188,6 +225,26 @@ TEST(ShrinkTest, KeepsWhatMatters) {
   Program small = Shrink(program, has_op);
   EXPECT_EQ(small.body.size(), 1u);
   EXPECT_TRUE(small.setup.empty());
+}
+
+// --- The engines ---
+
+// The mistake is one of a pass, which the engine `plain` does not run.
+TEST(EngineTest, PlainRunsNoPass) {
+  DriverConfig config;
+  config.last = 200;
+  config.engine = Engine::kLlvm;
+  config.defect = "wrong_common";
+  SeedResult found;
+  RunSeeds(config, [&](const SeedResult& result) {
+    if (found.status == SeedResult::Status::kSame) found = result;
+    return found.status == SeedResult::Status::kSame;
+  });
+  ASSERT_EQ(found.status, SeedResult::Status::kDiffers);
+  config.engine = Engine::kPlain;
+  const SeedResult plain = RunAlone(config, GenerateProgram(found.seed));
+  EXPECT_EQ(plain.status, SeedResult::Status::kSame) << plain.detail;
+  EXPECT_TRUE(plain.is_counted);
 }
 
 // --- The driver ---

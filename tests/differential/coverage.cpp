@@ -1,0 +1,197 @@
+// See coverage.h.
+#include "tests/differential/coverage.h"
+
+#include <c10/core/ScalarType.h>
+
+#include <algorithm>
+#include <mutex>
+#include <sstream>
+#include <utility>
+#include <vector>
+
+#include "recorder/op_record.h"
+#include "runtime/testing.h"
+#include "tests/differential/op_table.h"
+
+namespace tjit::differential {
+namespace {
+
+struct Seen {
+  std::mutex mutex;
+  std::uint32_t of_program = 0;
+  Coverage coverage;
+};
+
+Seen& TheSeen() {
+  static auto& seen = *new Seen;
+  return seen;
+}
+
+std::string DtypeName(std::uint8_t dtype) {
+  switch (static_cast<c10::ScalarType>(dtype)) {
+    case c10::ScalarType::Float:
+      return "f32";
+    case c10::ScalarType::Double:
+      return "f64";
+    case c10::ScalarType::BFloat16:
+      return "bf16";
+    case c10::ScalarType::Half:
+      return "f16";
+    case c10::ScalarType::Int:
+      return "i32";
+    case c10::ScalarType::Long:
+      return "i64";
+    case c10::ScalarType::Byte:
+      return "u8";
+    case c10::ScalarType::Bool:
+      return "bool";
+    default:
+      return "other";
+  }
+}
+
+bool IsExpanded(const TensorGeometry& g) {
+  for (int d = 0; d < g.ndim; ++d) {
+    if (g.strides[d] == 0 && g.sizes[d] > 1) return true;
+  }
+  return false;
+}
+
+// Is it less than the storage holds?
+bool IsPart(const ArgRecord& arg, const std::vector<std::uint64_t>& bytes) {
+  const auto slot = static_cast<std::size_t>(arg.slot);
+  if (slot >= bytes.size()) return false;
+  const auto own = static_cast<std::uint64_t>(arg.geometry.numel());
+  return own * arg.geometry.itemsize < bytes[slot];
+}
+
+std::uint32_t WaysOf(const StepRecord& step,
+                     const std::vector<std::uint64_t>& slot_bytes) {
+  std::uint32_t ways = 0;
+  const ArgRecord* first = nullptr;
+  for (const ArgRecord& arg : step.args) {
+    if (arg.slot == kNoSlot) continue;
+    if (first == nullptr) first = &arg;
+    if (IsPart(arg, slot_bytes) && !IsExpanded(arg.geometry)) ways |= kAliasing;
+    if (IsExpanded(arg.geometry)) ways |= kBroadcast;
+    if (arg.geometry.numel() != first->geometry.numel()) ways |= kBroadcast;
+    for (const ArgRecord& other : step.args) {
+      if (&other != &arg && other.written && other.slot == arg.slot) {
+        ways |= kAliasing;
+      }
+    }
+  }
+  return ways;
+}
+
+void Observe(std::string_view op, const StepRecord& step,
+             const std::vector<std::uint64_t>& slot_bytes) {
+  const ArgRecord* typed = nullptr;
+  for (const ArgRecord& arg : step.args) {
+    if (arg.slot == kNoSlot || arg.geometry.wrapped_number) continue;
+    typed = &arg;
+    break;
+  }
+  if (typed == nullptr) return;
+  Seen& seen = TheSeen();
+  const std::scoped_lock lock(seen.mutex);
+  seen.coverage[{RowOf(op), DtypeName(typed->geometry.dtype)}] |=
+      FormOf(op) | WaysOf(step, slot_bytes) | seen.of_program;
+}
+
+// "aten::", the name, and its overload.
+std::pair<std::string_view, std::string_view> Split(std::string_view op) {
+  op.remove_prefix(std::min(op.size(), op.find("::") + 2));
+  const std::size_t dot = op.find('.');
+  if (dot == std::string_view::npos) return {op, {}};
+  return {op.substr(0, dot), op.substr(dot + 1)};
+}
+
+std::uint32_t WaysOf(const Program& program) {
+  std::uint32_t ways = 0;
+  for (const Statement& st : program.body) {
+    const OpSpec& spec = OpTable()[static_cast<std::size_t>(st.op)];
+    if (spec.group == Group::kAutograd &&
+        spec.name.substr(0, 8) == "backward") {
+      ways |= kBackward;
+    }
+    if (spec.group == Group::kRandom || spec.random) ways |= kRandom;
+  }
+  return ways;
+}
+
+}  // namespace
+
+std::string RowOf(std::string_view op) {
+  std::string_view name = Split(op).first;
+  if (!name.empty() && name.back() == '_') name.remove_suffix(1);
+  return std::string(name);
+}
+
+std::uint32_t FormOf(std::string_view op) {
+  const auto [name, overload] = Split(op);
+  if (overload == "grad_input" ||
+      (overload.size() >= 3 && overload.substr(overload.size() - 3) == "out")) {
+    return kOut;
+  }
+  return !name.empty() && name.back() == '_' ? kInPlace : kFunctional;
+}
+
+std::string LettersOf(std::uint32_t ways) {
+  std::string letters;
+  for (std::size_t i = 0; i < kWayLetters.size(); ++i) {
+    if ((ways >> i & 1) != 0) letters += kWayLetters[i];
+  }
+  return letters;
+}
+
+void BeginCoverage(const Program& program) {
+  Seen& seen = TheSeen();
+  {
+    const std::scoped_lock lock(seen.mutex);
+    seen.of_program = WaysOf(program);
+    seen.coverage.clear();
+  }
+  testing::SetStepObserver(Observe);
+}
+
+Coverage TakeCoverage() {
+  testing::SetStepObserver(nullptr);
+  Seen& seen = TheSeen();
+  const std::scoped_lock lock(seen.mutex);
+  return std::exchange(seen.coverage, {});
+}
+
+void Merge(Coverage& all, const Coverage& more) {
+  for (const auto& [cell, ways] : more) all[cell] |= ways;
+}
+
+std::string EncodeCoverage(const Coverage& coverage) {
+  std::string text;
+  for (const auto& [cell, ways] : coverage) {
+    text += cell.first + ' ' + cell.second + ' ' + std::to_string(ways) + ' ';
+  }
+  return text;
+}
+
+Coverage DecodeCoverage(const std::string& text) {
+  Coverage coverage;
+  std::istringstream in(text);
+  std::string op, dtype;
+  for (std::uint32_t ways; in >> op >> dtype >> ways;) {
+    coverage[{op, dtype}] |= ways;
+  }
+  return coverage;
+}
+
+std::string ToString(const Coverage& coverage) {
+  std::string text, row;
+  for (const auto& [cell, ways] : coverage) {
+    if (cell.first != row) text += (row.empty() ? "" : "\n") + cell.first + ":";
+    row = cell.first;
+    text += " " + cell.second + "=" + LettersOf(ways);
+  }
+  return text + "\n";
+}
+
+}  // namespace tjit::differential

@@ -1,0 +1,57 @@
+// What programs reached: which ops ran in compiled groups, of which dtypes and
+// in which ways.
+//
+// How: each replay shows the steps that its compiled groups are about to run
+// (runtime/testing.h); the names of their ops, without overload and the `_` of
+// the in-place form, and the dtype of their first tensor make the cell.
+// Thread: one program at a time; any thread of it may run groups.
+// Tested by: tests/differential/coverage_test.cpp
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "tests/differential/program.h"
+
+namespace tjit::differential {
+
+// In the order of kWayLetters.
+enum Way : std::uint32_t {
+  kFunctional = 1,
+  kInPlace = 2,
+  kOut = 4,
+  kAliasing = 8,    // an argument is a part of a storage, or written and read
+  kBroadcast = 16,  // arguments of other sizes, or expanded
+  kBackward = 32,   // in a program that computes gradients
+  kRandom = 64,     // in a program that draws random numbers
+};
+inline constexpr std::string_view kWayLetters = "fioabgr";
+
+// By op and dtype ("mul", "f32").
+using Coverage = std::map<std::pair<std::string, std::string>, std::uint32_t>;
+
+// "aten::mul_.Tensor" is "mul".
+std::string RowOf(std::string_view op);
+// Of the form that the op has: kFunctional, kInPlace or kOut.
+std::uint32_t FormOf(std::string_view op);
+// "fia": the letters of `ways`.
+std::string LettersOf(std::uint32_t ways);
+
+// From here on what runs is of this program.
+void BeginCoverage(const Program& program);
+// What has run since, and the end of it.
+Coverage TakeCoverage();
+
+void Merge(Coverage& all, const Coverage& more);
+
+// One line of text, and back.
+std::string EncodeCoverage(const Coverage& coverage);
+Coverage DecodeCoverage(const std::string& text);
+
+// For people: a line per op, its dtypes and their ways.
+std::string ToString(const Coverage& coverage);
+
+}  // namespace tjit::differential
