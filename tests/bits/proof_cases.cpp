@@ -123,6 +123,7 @@ const std::vector<Reduction>& Reductions() {
       {"aten::var.correction", {"Tr1f", "Tc1f", "Tr0y"}},
       {"aten::std.correction", {"Tr1f", "Tc1f", "Tr0y"}},
       {"aten::var_mean.correction", {"Tr1f", "Tc1f", "Tr0y"}},
+      {"aten::std_mean.correction", {"Tr1f", "Tc1f", "Tr0y"}},
       {"aten::linalg_vector_norm", {"T2rfN", "T1rfN", "T2bfN", "T2cfN"}},
       {"aten::norm.ScalarOpt_dim", {"T2rf", "T1rf", "T2bf"}},
       {"aten::_softmax", {"T1f", "T0f"}},
