@@ -20,14 +20,6 @@ using Sizes = std::vector<std::int64_t>;
 
 constexpr at::ScalarType kTypes[] = {at::kFloat, at::kDouble};
 
-// Numbers whose sums round; every fifth time with infinities and NaNs.
-Tensor Sums(const Sizes& sizes, at::ScalarType type, std::uint64_t seed) {
-  if (seed % 5 == 0) return Numbers(sizes, type, seed);
-  at::manual_seed(seed);
-  const at::TensorOptions options(type);
-  return at::randn(sizes, options) * at::exp(at::randn(sizes, options) * 3);
-}
-
 std::vector<IValue> Arguments(const std::string& op, const Tensor& x,
                               const Sizes& dims, bool keepdim) {
   std::vector<IValue> stack = {x, dims, keepdim};
@@ -60,13 +52,16 @@ TEST(LowerAroundTest, DimsAroundOthers) {
     for (const std::string op : {"aten::sum.dim_IntList", "aten::mean.dim"}) {
       for (const std::int64_t before : {2, 3, 7, 17, 40}) {
         for (const std::int64_t behind : {2, 3, 4, 9, 16, 33, 70}) {
-          ExpectReduced(op, Sums({before, 5, behind}, type, ++seed), {0, 2});
+          ExpectReduced(op, NumbersToReduce({before, 5, behind}, type, ++seed),
+                        {0, 2});
         }
       }
-      ExpectReduced(op, Sums({4, 6, 7, 9}, type, ++seed), {0, 2, 3});
-      ExpectReduced(op, Sums({4, 3, 6, 5, 9}, type, ++seed), {-1, 0, 1});
-      ExpectReduced(op, Sums({4, 2, 3, 100}, type, ++seed), {0, 3});
-      ExpectReduced(op, Sums({4, 1, 3, 1, 5}, type, ++seed), {0, 3, 4});
+      ExpectReduced(op, NumbersToReduce({4, 6, 7, 9}, type, ++seed), {0, 2, 3});
+      ExpectReduced(op, NumbersToReduce({4, 3, 6, 5, 9}, type, ++seed),
+                    {-1, 0, 1});
+      ExpectReduced(op, NumbersToReduce({4, 2, 3, 100}, type, ++seed), {0, 3});
+      ExpectReduced(op, NumbersToReduce({4, 1, 3, 1, 5}, type, ++seed),
+                    {0, 3, 4});
       ExpectReduced(op, at::full({4, 6, 5}, -0.0, type), {0, 2});
     }
   }
@@ -78,11 +73,11 @@ TEST(LowerAroundTest, SeveralLastDims) {
     for (const std::string op : {"aten::sum.dim_IntList", "aten::mean.dim",
                                  "aten::amax", "aten::amin"}) {
       for (const std::int64_t n : {1, 2, 3, 5, 8, 17}) {
-        ExpectReduced(op, Sums({4, 3, n, 7}, type, ++seed), {2, 3});
-        ExpectReduced(op, Sums({5, n, 2}, type, ++seed), {1, 2});
+        ExpectReduced(op, NumbersToReduce({4, 3, n, 7}, type, ++seed), {2, 3});
+        ExpectReduced(op, NumbersToReduce({5, n, 2}, type, ++seed), {1, 2});
       }
-      ExpectReduced(op, Sums({1, 6, 5, 5}, type, ++seed), {0, 2, 3});
-      ExpectReduced(op, Sums({9, 40, 40}, type, ++seed), {-1, -2});
+      ExpectReduced(op, NumbersToReduce({1, 6, 5, 5}, type, ++seed), {0, 2, 3});
+      ExpectReduced(op, NumbersToReduce({9, 40, 40}, type, ++seed), {-1, -2});
     }
   }
 }
@@ -93,9 +88,11 @@ TEST(LowerAroundTest, FewSlicesInTheMiddle) {
   for (const at::ScalarType type : kTypes) {
     for (const std::string op : {"aten::sum.dim_IntList", "aten::mean.dim"}) {
       for (const std::int64_t slices : {2, 5, 15}) {
-        ExpectReduced(op, Sums({4, slices, 64}, type, ++seed), {1});
-        ExpectReduced(op, Sums({3, slices, 4, 32}, type, ++seed), {1});
-        ExpectReduced(op, Sums({2, 3, slices, 128}, type, ++seed), {-2});
+        ExpectReduced(op, NumbersToReduce({4, slices, 64}, type, ++seed), {1});
+        ExpectReduced(op, NumbersToReduce({3, slices, 4, 32}, type, ++seed),
+                      {1});
+        ExpectReduced(op, NumbersToReduce({2, 3, slices, 128}, type, ++seed),
+                      {-2});
       }
     }
   }
@@ -110,9 +107,12 @@ TEST(LowerAroundTest, OnSeveralThreads) {
     for (const at::ScalarType type : kTypes) {
       for (const char* op : {"aten::sum.dim_IntList", "aten::mean.dim"}) {
         for (const std::int64_t n : {2, 3, 5}) {
-          ExpectReduced(op, Sums({20, n, 30, 31}, type, ++seed), {0, 2, 3});
-          ExpectReduced(op, Sums({700, n, 40}, type, ++seed), {0, 2});
-          ExpectReduced(op, Sums({n, 30, 30, 30}, type, ++seed), {2, 3});
+          ExpectReduced(op, NumbersToReduce({20, n, 30, 31}, type, ++seed),
+                        {0, 2, 3});
+          ExpectReduced(op, NumbersToReduce({700, n, 40}, type, ++seed),
+                        {0, 2});
+          ExpectReduced(op, NumbersToReduce({n, 30, 30, 30}, type, ++seed),
+                        {2, 3});
         }
       }
     }

@@ -30,6 +30,21 @@ inline at::Tensor Numbers(at::IntArrayRef sizes, at::ScalarType type,
   return t.to(type);
 }
 
+// Numbers of all sizes whose sums round: a sum with a NaN proves little.
+inline at::Tensor RoundingNumbers(at::IntArrayRef sizes, at::ScalarType type,
+                                  std::uint64_t seed) {
+  at::manual_seed(seed);
+  const at::TensorOptions options(type);
+  return at::randn(sizes, options) * at::exp(at::randn(sizes, options) * 3);
+}
+// The same; every fifth time with infinities and NaNs, as all integers.
+inline at::Tensor NumbersToReduce(at::IntArrayRef sizes, at::ScalarType type,
+                                  std::uint64_t seed) {
+  const bool rounds = seed % 5 != 0 && at::isFloatingType(type);
+  return rounds ? RoundingNumbers(sizes, type, seed)
+                : Numbers(sizes, type, seed);
+}
+
 // The same numbers, lying otherwise.
 enum class Lay { kDense, kStrided, kTransposed, kOffset };
 constexpr Lay kLays[] = {Lay::kDense, Lay::kStrided, Lay::kTransposed,

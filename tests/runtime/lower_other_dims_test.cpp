@@ -20,16 +20,6 @@ using Sizes = std::vector<std::int64_t>;
 
 constexpr at::ScalarType kTypes[] = {at::kFloat, at::kDouble};
 
-// Numbers whose sums round; every fifth time with infinities and NaNs.
-Tensor Values(const Sizes& sizes, at::ScalarType type, std::uint64_t seed) {
-  if (seed % 5 == 0 || !at::isFloatingType(type)) {
-    return Numbers(sizes, type, seed);
-  }
-  at::manual_seed(seed);
-  const at::TensorOptions options(type);
-  return at::randn(sizes, options) * at::exp(at::randn(sizes, options) * 3);
-}
-
 std::vector<IValue> Arguments(const std::string& op, const Tensor& x,
                               const Sizes& dims, bool keepdim) {
   if (op == "aten::sum.dim_IntList" || op == "aten::mean.dim") {
@@ -69,13 +59,14 @@ TEST(LowerOtherDimsTest, Slabs) {
                                  "aten::amax", "aten::amin"}) {
       for (const std::int64_t rows : {2, 3, 15, 16, 17, 40, 300}) {
         for (const std::int64_t columns : {2, 5, 16, 33, 64, 70}) {
-          ExpectReduced(op, Values({3, rows, columns}, type, ++seed), {1});
+          ExpectReduced(op, NumbersToReduce({3, rows, columns}, type, ++seed),
+                        {1});
         }
       }
-      ExpectReduced(op, Values({2, 3, 20, 9}, type, ++seed), {2});
-      ExpectReduced(op, Values({2, 4, 5, 7, 3}, type, ++seed), {1, 2});
-      ExpectReduced(op, Values({2, 3, 20, 4, 5}, type, ++seed), {-3});
-      ExpectReduced(op, Values({1, 20, 9}, type, ++seed), {1});
+      ExpectReduced(op, NumbersToReduce({2, 3, 20, 9}, type, ++seed), {2});
+      ExpectReduced(op, NumbersToReduce({2, 4, 5, 7, 3}, type, ++seed), {1, 2});
+      ExpectReduced(op, NumbersToReduce({2, 3, 20, 4, 5}, type, ++seed), {-3});
+      ExpectReduced(op, NumbersToReduce({1, 20, 9}, type, ++seed), {1});
       ExpectReduced(op, at::full({3, 20, 9}, -0.0, type), {1});
     }
   }
@@ -88,12 +79,13 @@ TEST(LowerOtherDimsTest, Variances) {
          {"aten::var.correction", "aten::std.correction",
           "aten::var_mean.correction", "aten::std_mean.correction"}) {
       for (const std::int64_t n : {2, 3, 9, 40}) {
-        ExpectReduced(op, Values({3, n, 5}, type, ++seed), {1});
-        ExpectReduced(op, Values({3, n, 5}, type, ++seed), {0});
-        ExpectReduced(op, Values({3, n, 5}, type, ++seed), {2});
-        ExpectReduced(op, Values({4, 3, n}, type, ++seed), {1, 2});
-        ExpectReduced(op, Values({n, 3, 4}, type, ++seed), {0, 2});
-        ExpectReduced(op, Values({2, n, 3, 4, 2}, type, ++seed), {1, 3});
+        ExpectReduced(op, NumbersToReduce({3, n, 5}, type, ++seed), {1});
+        ExpectReduced(op, NumbersToReduce({3, n, 5}, type, ++seed), {0});
+        ExpectReduced(op, NumbersToReduce({3, n, 5}, type, ++seed), {2});
+        ExpectReduced(op, NumbersToReduce({4, 3, n}, type, ++seed), {1, 2});
+        ExpectReduced(op, NumbersToReduce({n, 3, 4}, type, ++seed), {0, 2});
+        ExpectReduced(op, NumbersToReduce({2, n, 3, 4, 2}, type, ++seed),
+                      {1, 3});
       }
     }
   }
@@ -104,10 +96,10 @@ TEST(LowerOtherDimsTest, Norms) {
   for (const at::ScalarType type : kTypes) {
     const auto expect = [&](const Sizes& sizes, double p, const Sizes& dims) {
       for (const bool keepdim : {false, true}) {
-        EXPECT_EQ(
-            Compare("aten::linalg_vector_norm",
-                    {Values(sizes, type, ++seed), p, dims, keepdim, IValue()}),
-            "")
+        EXPECT_EQ(Compare("aten::linalg_vector_norm",
+                          {NumbersToReduce(sizes, type, ++seed), p, dims,
+                           keepdim, IValue()}),
+                  "")
             << at::IntArrayRef(sizes) << p << at::IntArrayRef(dims) << type;
       }
     };
@@ -130,14 +122,16 @@ TEST(LowerOtherDimsTest, OnSeveralThreads) {
   for (const int threads : {2, 3}) {
     at::set_num_threads(threads);
     for (const at::ScalarType type : kTypes) {
-      ExpectReduced("aten::sum.dim_IntList", Values({4, 30, 70}, type, 7), {1});
-      ExpectReduced("aten::var.correction", Values({40, 50, 30}, type, 7), {1});
-      ExpectReduced("aten::std.correction", Values({30, 50, 30}, type, 8),
-                    {0, 2});
-      EXPECT_EQ(
-          Compare("aten::linalg_vector_norm", {Values({40, 30, 50}, type, 9), 1,
-                                               Sizes{1}, false, IValue()}),
-          "");
+      ExpectReduced("aten::sum.dim_IntList",
+                    NumbersToReduce({4, 30, 70}, type, 7), {1});
+      ExpectReduced("aten::var.correction",
+                    NumbersToReduce({40, 50, 30}, type, 7), {1});
+      ExpectReduced("aten::std.correction",
+                    NumbersToReduce({30, 50, 30}, type, 8), {0, 2});
+      EXPECT_EQ(Compare("aten::linalg_vector_norm",
+                        {NumbersToReduce({40, 30, 50}, type, 9), 1, Sizes{1},
+                         false, IValue()}),
+                "");
     }
   }
   at::set_num_threads(before);
