@@ -42,6 +42,17 @@ class Tier2RowsTest : public ::testing::TestWithParam<Backend> {
     clear();
   }
 
+  // Calls f(type) with one thread of eager's and with two, for both types.
+  template <class F>
+  static void OnThreadsAndTypes(F f) {
+    const int before = at::get_num_threads();
+    for (const int threads : {1, 2}) {
+      at::set_num_threads(threads);
+      for (const auto type : {at::kFloat, at::kDouble}) f(type);
+    }
+    at::set_num_threads(before);
+  }
+
   // All `ops` of the step, and the copy of its result, are in each group that
   // runs.
   void ExpectFused(const Step& step, int ops) {
@@ -148,28 +159,23 @@ TEST_P(Tier2RowsTest, LayerNormsOverTheSameRows) {
 // as columns in as many parts as there are threads.
 TEST_P(Tier2RowsTest, GradientsOfALayerNorm) {
   const at::NoGradGuard no_grad;
-  const int before = at::get_num_threads();
-  for (const int threads : {1, 2}) {
-    at::set_num_threads(threads);
-    for (const auto type : {at::kFloat, at::kDouble}) {
-      const Tensor x = at::randn({40, 96}, type);
-      const Tensor gradient = at::randn({40, 96}, type);
-      const Tensor weight = at::randn({96}, type), bias = at::randn({96}, type);
-      const auto [y, mean, rstd] =
-          at::native_layer_norm(x, {96}, weight, bias, 1e-5);
-      const auto backward = [=, mean = mean, rstd = rstd](const Tensor& g) {
-        return at::native_layer_norm_backward(g, x, {96}, mean, rstd, weight,
-                                              bias, {true, true, true});
-      };
-      ExpectFused(
-          [=] {
-            const auto [dx, dweight, dbias] = backward(gradient * 2);
-            return dx * (dweight + dbias);
-          },
-          4);
-    }
-  }
-  at::set_num_threads(before);
+  OnThreadsAndTypes([&](at::ScalarType type) {
+    const Tensor x = at::randn({40, 96}, type);
+    const Tensor gradient = at::randn({40, 96}, type);
+    const Tensor weight = at::randn({96}, type), bias = at::randn({96}, type);
+    const auto [y, mean, rstd] =
+        at::native_layer_norm(x, {96}, weight, bias, 1e-5);
+    const auto backward = [=, mean = mean, rstd = rstd](const Tensor& g) {
+      return at::native_layer_norm_backward(g, x, {96}, mean, rstd, weight,
+                                            bias, {true, true, true});
+    };
+    ExpectFused(
+        [=] {
+          const auto [dx, dweight, dbias] = backward(gradient * 2);
+          return dx * (dweight + dbias);
+        },
+        4);
+  });
 }
 
 // Row-major, by channels, and without dims behind the channels, on one thread
@@ -190,28 +196,23 @@ Tensor Spread(const Tensor& of_channels, const Tensor& x) {
 // With the running statistics.
 TEST_P(Tier2RowsTest, BatchNorm) {
   const at::NoGradGuard no_grad;
-  const int before = at::get_num_threads();
-  for (const int threads : {1, 2}) {
-    at::set_num_threads(threads);
-    for (const auto type : {at::kFloat, at::kDouble}) {
-      for (const Tensor& x : NormInputs(type)) {
-        const Tensor weight = at::randn({12}, type);
-        const Tensor bias = at::randn({12}, type);
-        const Tensor mean = at::randn({12}, type), var = at::rand({12}, type);
-        Stats d;
-        ExpectSame(
-            [=] {
-              const Tensor m = mean * 2, v = var * 2;
-              const Tensor y = at::relu(at::batch_norm(
-                  x * 2, weight, bias, m, v, true, 0.1, 1e-5, false));
-              return y * Spread(m + v, y);
-            },
-            &d);
-        EXPECT_EQ(d.steps_fused, 8 * d.replays_tier2) << d.to_json();
-      }
+  OnThreadsAndTypes([&](at::ScalarType type) {
+    for (const Tensor& x : NormInputs(type)) {
+      const Tensor weight = at::randn({12}, type);
+      const Tensor bias = at::randn({12}, type);
+      const Tensor mean = at::randn({12}, type), var = at::rand({12}, type);
+      Stats d;
+      ExpectSame(
+          [=] {
+            const Tensor m = mean * 2, v = var * 2;
+            const Tensor y = at::relu(at::batch_norm(x * 2, weight, bias, m, v,
+                                                     true, 0.1, 1e-5, false));
+            return y * Spread(m + v, y);
+          },
+          &d);
+      EXPECT_EQ(d.steps_fused, 8 * d.replays_tier2) << d.to_json();
     }
-  }
-  at::set_num_threads(before);
+  });
 }
 
 // Two of its results are empty.
@@ -233,29 +234,23 @@ TEST_P(Tier2RowsTest, BatchNormWithGivenStatistics) {
 
 TEST_P(Tier2RowsTest, GradientsOfABatchNorm) {
   const at::NoGradGuard no_grad;
-  const int before = at::get_num_threads();
-  for (const int threads : {1, 2}) {
-    at::set_num_threads(threads);
-    for (const auto type : {at::kFloat, at::kDouble}) {
-      for (const Tensor& x : NormInputs(type)) {
-        const Tensor gradient = at::randn_like(x);
-        const Tensor weight = at::randn({12}, type);
-        const Tensor mean = at::randn({12}, type), var = at::rand({12}, type);
-        for (const bool training : {true, false}) {
-          ExpectFused(
-              [=] {
-                const auto [dx, dweight, dbias] =
-                    at::native_batch_norm_backward(
-                        at::threshold_backward(gradient, x, 0), x, weight, mean,
-                        var, mean, var, training, 1e-5, {true, true, true});
-                return dx + Spread(dweight * dbias, dx);
-              },
-              4);
-        }
+  OnThreadsAndTypes([&](at::ScalarType type) {
+    for (const Tensor& x : NormInputs(type)) {
+      const Tensor gradient = at::randn_like(x);
+      const Tensor weight = at::randn({12}, type);
+      const Tensor mean = at::randn({12}, type), var = at::rand({12}, type);
+      for (const bool training : {true, false}) {
+        ExpectFused(
+            [=] {
+              const auto [dx, dweight, dbias] = at::native_batch_norm_backward(
+                  at::threshold_backward(gradient, x, 0), x, weight, mean, var,
+                  mean, var, training, 1e-5, {true, true, true});
+              return dx + Spread(dweight * dbias, dx);
+            },
+            4);
       }
     }
-  }
-  at::set_num_threads(before);
+  });
 }
 
 TEST_P(Tier2RowsTest, GroupNorm) {
@@ -272,26 +267,21 @@ TEST_P(Tier2RowsTest, GroupNorm) {
 
 TEST_P(Tier2RowsTest, GradientsOfAGroupNorm) {
   const at::NoGradGuard no_grad;
-  const int before = at::get_num_threads();
-  for (const int threads : {1, 2}) {
-    at::set_num_threads(threads);
-    for (const auto type : {at::kFloat, at::kDouble}) {
-      const Tensor x = at::randn({8, 24, 7, 9}, type);
-      const Tensor gradient = at::randn({8, 24, 7, 9}, type);
-      const Tensor weight = at::randn({24}, type);
-      const Tensor mean = at::randn({8, 2}, type);
-      const Tensor rstd = at::rand({8, 2}, type);
-      ExpectFused(
-          [=] {
-            const auto [dx, dweight, dbias] = at::native_group_norm_backward(
-                at::threshold_backward(gradient, x, 0), x, mean, rstd, weight,
-                8, 24, 63, 2, {true, true, true});
-            return dx + (dweight * dbias).view({24, 1, 1});
-          },
-          4);
-    }
-  }
-  at::set_num_threads(before);
+  OnThreadsAndTypes([&](at::ScalarType type) {
+    const Tensor x = at::randn({8, 24, 7, 9}, type);
+    const Tensor gradient = at::randn({8, 24, 7, 9}, type);
+    const Tensor weight = at::randn({24}, type);
+    const Tensor mean = at::randn({8, 2}, type);
+    const Tensor rstd = at::rand({8, 2}, type);
+    ExpectFused(
+        [=] {
+          const auto [dx, dweight, dbias] = at::native_group_norm_backward(
+              at::threshold_backward(gradient, x, 0), x, mean, rstd, weight, 8,
+              24, 63, 2, {true, true, true});
+          return dx + (dweight * dbias).view({24, 1, 1});
+        },
+        4);
+  });
 }
 
 // A batch norm of one image with a channel for each image and channel.
