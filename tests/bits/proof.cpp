@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/testing.h"
+#include "tests/runtime/tier2_testing.h"
 
 namespace tjit::bits {
 namespace {
@@ -22,6 +22,15 @@ c10::OperatorHandle HandleOf(const std::string& op) {
   return c10::Dispatcher::singleton().findSchemaOrThrow(
       op.substr(0, dot).c_str(),
       dot == std::string::npos ? "" : op.substr(dot + 1).c_str());
+}
+
+// Defaults of the op's arguments, up to `count` in all.
+void AddDefaults(const c10::OperatorHandle& handle, std::size_t count,
+                 torch::jit::Stack* stack) {
+  for (std::size_t i = stack->size(); i < count; ++i) {
+    const c10::Argument& argument = handle.schema().arguments()[i];
+    stack->push_back(argument.default_value().value_or(c10::IValue()));
+  }
 }
 
 std::vector<at::Tensor> Call(const OpCall& call) {
@@ -37,10 +46,7 @@ std::vector<at::Tensor> Call(const OpCall& call) {
     stack[0] = results;
   }
   const c10::OperatorHandle handle = HandleOf(call.op);
-  const auto& arguments = handle.schema().arguments();
-  for (std::size_t i = stack.size(); i < arguments.size(); ++i) {
-    stack.push_back(arguments[i].default_value().value_or(c10::IValue()));
-  }
+  AddDefaults(handle, handle.schema().arguments().size(), &stack);
   handle.callBoxed(stack);
   for (const c10::IValue& value : stack) {
     if (value.isTensor()) results.push_back(value.toTensor());
@@ -119,15 +125,6 @@ std::string Text(const OpCall& call) {
   return text;
 }
 
-Options MachineCodeAtOnce() {
-  Options options;
-  options.hot_threshold = 2;
-  options.backend = Backend::kLlvm;
-  options.compile_all = true;
-  options.cache_dir = "off";
-  return options;
-}
-
 }  // namespace
 
 void Proof::Add(OpCall call) {
@@ -143,12 +140,9 @@ void Proof::AddOut(const std::string& op, const OpCall& call) {
   try {
     const at::Tensor result = Call(call).at(0);
     OpCall with_out{op, call.arguments, false};
-    const auto& schema = HandleOf(op).schema().arguments();
-    for (std::size_t i = with_out.arguments.size(); i + 1 < schema.size();
-         ++i) {
-      with_out.arguments.push_back(
-          schema[i].default_value().value_or(c10::IValue()));
-    }
+    const c10::OperatorHandle handle = HandleOf(op);
+    AddDefaults(handle, handle.schema().arguments().size() - 1,
+                &with_out.arguments);
     with_out.arguments.emplace_back(at::zeros_like(result));
     Add(std::move(with_out));
   } catch (const std::exception&) {  // as in Add()

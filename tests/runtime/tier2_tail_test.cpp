@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/testing.h"
+#include "tests/runtime/tier2_testing.h"
 
 namespace tjit {
 namespace {
@@ -60,20 +60,6 @@ const std::vector<Case>& Cases() {
        2},
   };
   return *cases;
-}
-
-bool SameBits(const Tensor& a, const Tensor& b) {
-  return a.sizes() == b.sizes() &&
-         std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
-}
-
-Options MachineCodeAtOnce() {
-  Options options;
-  options.hot_threshold = 2;
-  options.backend = Backend::kLlvm;
-  options.compile_all = true;
-  options.cache_dir = "off";
-  return options;
 }
 
 class Tier2TailTest : public ::testing::Test {

@@ -25,6 +25,16 @@ inline Options WithInterpreter() {
   return options;
 }
 
+// Machine code without a threshold, and without a comparison of times.
+inline Options MachineCodeAtOnce() {
+  Options options;
+  options.hot_threshold = 2;
+  options.backend = Backend::kLlvm;
+  options.compile_all = true;
+  options.cache_dir = "off";
+  return options;
+}
+
 inline bool SameBits(const at::Tensor& a, const at::Tensor& b) {
   return a.sizes() == b.sizes() && a.nbytes() == b.nbytes() &&
          std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
