@@ -48,6 +48,7 @@ struct KnownGroup {
   KernelShape shape;
   // Slots, by number. memory: externals, then returned values.
   std::vector<std::int32_t> reads, writes, memory;
+  std::vector<InPlace> in_place;  // of the kernel
   std::vector<ScalarSource> scalars;
 };
 

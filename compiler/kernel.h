@@ -30,6 +30,13 @@ struct KernelShape {
   std::uint64_t scratch_bytes = 0;
 };
 
+// May be given the same memory, if nobody needs the external behind the kernel
+// and neither is in another such pair of the run.
+struct InPlace {
+  std::int32_t returned = 0;  // index of the returned value
+  std::int32_t external = 0;
+};
+
 class Kernel {
  public:
   virtual ~Kernel() = default;
@@ -39,9 +46,11 @@ class Kernel {
   virtual bool Shape(KernelShape* shape, std::string* why) const = 0;
   // False if all its code was there before, in the process or on disk.
   virtual bool is_generated() const { return true; }
+  virtual std::vector<InPlace> in_place() const { return {}; }
   // `memory`: first bytes of the externals, the returned values and scratch,
-  // none of which overlap. Gives eager's bits, and throws nothing but
-  // out-of-memory, before it writes. REQUIRES: Shape() made the shape.
+  // none of which overlap but pairs of in_place(). Gives eager's bits, and
+  // throws nothing but out-of-memory, before it writes. REQUIRES: Shape() made
+  // the shape.
   virtual void Run(char* const* memory, const KernelShape& shape,
                    const ScalarValue* scalars) const = 0;
   // LLVM's IR and the assembly, if the engine was made to keep them.

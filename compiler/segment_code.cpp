@@ -297,6 +297,7 @@ class SegmentCompiler {
     made.writes.insert(made.writes.end(), returns.begin(), returns.end());
     made.memory = made.reads;
     made.memory.insert(made.memory.end(), returns.begin(), returns.end());
+    made.in_place = entry.kernel->in_place();
     made.scalars = std::move(lowered.scalars);
     *is_new = !was_there && entry.kernel->is_generated();
     return made;
@@ -338,6 +339,12 @@ class SegmentCompiler {
     group->reads = key.ToSlots(known.reads);
     group->writes = key.ToSlots(known.writes);
     group->memory = key.ToSlots(known.memory);
+    for (const InPlace& pair : known.in_place) {
+      group->in_place.emplace_back(
+          group->memory[group->reads.size() +
+                        static_cast<std::size_t>(pair.returned)],
+          group->memory[static_cast<std::size_t>(pair.external)]);
+    }
     BindScalars(steps, known.scalars, group);
   }
 

@@ -20,6 +20,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "compiler/kernel.h"
@@ -68,6 +69,9 @@ struct CompiledGroup {
   KernelShape shape;
   std::vector<BakedScalar> baked;
   std::vector<std::int32_t> reads, writes;  // slots
+  // (returned slot, slot that is read): Note [Results over operands] in
+  // compiler/passes/plan_memory.h.
+  std::vector<std::pair<std::int32_t, std::int32_t>> in_place;
   int dump_number = 0;                      // of the group in TJIT_DUMP
 };
 

@@ -50,6 +50,15 @@ class LlvmKernel : public Kernel {
 
   bool is_generated() const override { return kernel_.generated_count > 0; }
 
+  std::vector<InPlace> in_place() const override {
+    std::vector<InPlace> pairs;
+    for (std::int32_t i = 0; i < kernel_.in_place_count; ++i) {
+      const TjitInPlace& pair = kernel_.in_place[i];
+      pairs.push_back({pair.returned, pair.external});
+    }
+    return pairs;
+  }
+
   bool Shape(KernelShape* shape, std::string* why) const override {
     const auto loops = static_cast<std::size_t>(kernel_.loop_count);
     const auto values = static_cast<std::size_t>(kernel_.scratch_count);

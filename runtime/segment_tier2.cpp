@@ -295,7 +295,7 @@ void Tier2Variant::Build(PreparedSegment* segment,
       unordered.push_back(plan_steps[item.step]);
     } else {
       const CompiledGroup& group = code.groups[item.group];
-      unordered.push_back({group.reads, group.writes, {}});
+      unordered.push_back({group.reads, group.writes, group.in_place});
     }
   }
   const std::vector<PlanSlot> slots = segment->PlanSlots(variant->live);

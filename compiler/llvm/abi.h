@@ -13,8 +13,8 @@
 //
 // numbers: what the code must know of the sizes; valid for these symbols.
 // memory: the externals, the returned values, then scratch, in the order of
-// the function. No two of them may overlap, nor may an external that is
-// written be passed twice. No alignment is asked for.
+// the function. No two of them may overlap but those of TjitInPlace, nor may an
+// external that is written be passed twice. No alignment is asked for.
 // Errors are texts: functions that can fail return 0 for success, and take a
 // buffer for the message, cut to its size.
 // Thread: every function may be called from any thread; compiling is done by
@@ -27,7 +27,7 @@
 
 extern "C" {
 
-constexpr std::int32_t kTjitLlvmAbi = 11;
+constexpr std::int32_t kTjitLlvmAbi = 12;
 
 // The layout of ScalarValue (recorder/tensor_meta.h).
 struct TjitScalar {
@@ -166,6 +166,13 @@ struct TjitLoop {
   std::int32_t in_order;  // 1: in one part, on one thread
 };
 
+// Both may be passed the same memory, if nobody needs the external behind the
+// kernel. Of several such pairs none has one of the others' memory.
+struct TjitInPlace {
+  std::int32_t returned;  // index of the returned value
+  std::int32_t external;
+};
+
 struct TjitKernel {
   void* handle;  // for tjit_llvm_free and tjit_llvm_shape
   std::int32_t loop_count;
@@ -173,6 +180,8 @@ struct TjitKernel {
   std::int32_t number_count;
   std::int32_t generated_count;  // loops; the others' code was there or cached
   const TjitLoop* loops;
+  std::int32_t in_place_count;
+  const TjitInPlace* in_place;
   std::size_t code_bytes;  // of new pages; 0 if other kernels had all loops
   const char* dump;        // "" unless asked for
 };

@@ -17,6 +17,7 @@
 #include "compiler/llvm/abi.h"
 #include "compiler/llvm/bind_loop.h"
 #include "compiler/llvm/engine.h"
+#include "compiler/llvm/in_place.h"
 #include "compiler/llvm/kernel_shape.h"
 #include "compiler/passes/copy_out.h"
 #include "compiler/passes/form_loops.h"
@@ -40,6 +41,7 @@ struct Kernel {
   std::vector<SharedLoop> shared;
   std::set<std::shared_ptr<const LoadedCode>> code;  // of the loops
   std::vector<TjitLoop> loops;
+  std::vector<TjitInPlace> in_place;
   std::size_t code_bytes = 0;
   std::int32_t generated = 0;  // loops
   CodeDump code_dump;
@@ -242,6 +244,7 @@ std::string CompileText(const char* text, const TjitLlvmOptions& options,
       Plan(text, is_plain ? Fusion::kNone : Fusion::kGreedy, kernel);
   if (error.empty()) error = Resolve(math, kernel);
   if (!error.empty()) return error;
+  kernel->in_place = FindInPlace(kernel->function, kernel->codes);
   std::erase_if(*table, [](const auto& e) { return e.second.code.expired(); });
   const std::vector<std::string> keys =
       FindLoops(options, math, table, kernel);
@@ -295,6 +298,8 @@ std::int32_t CompileKernel(const char* ir_text, const TjitLlvmOptions* options,
   }
   out->generated_count = kernel->generated;
   out->loops = kernel->loops.data();
+  out->in_place_count = static_cast<std::int32_t>(kernel->in_place.size());
+  out->in_place = kernel->in_place.data();
   out->code_bytes = kernel->code_bytes;
   kernel->dump = kernel->code_dump.ir + kernel->code_dump.assembly;
   out->dump = kernel->dump.c_str();

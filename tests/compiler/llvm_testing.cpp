@@ -218,13 +218,51 @@ std::string KernelRun::DifferenceFrom(const KernelRun& o) const {
   return "";
 }
 
+namespace {
+
+struct RunOf {
+  std::vector<std::int64_t> symbols;
+  std::uint64_t seed;
+  int parts;
+};
+
+// Runs the kernel with the memory of the pair's external for both.
+std::string CompareInPlace(const Function& f, const CompiledKernel& kernel,
+                           const TjitInPlace& pair, const RunOf& run,
+                           const KernelRun& wanted) {
+  const auto r = static_cast<std::size_t>(pair.returned);
+  const auto e = static_cast<std::size_t>(pair.external);
+  KernelRun got(f, run.symbols, run.seed);
+  const Buffer place = got.arguments.externals[e];
+  const Buffer own = got.arguments.returns[r];
+  if (own.elements != place.elements) return "";
+  got.arguments.returns[r] = place;
+  const std::string error = kernel.Run(got.arguments, run.parts);
+  if (!error.empty()) return error;
+  const std::size_t bytes = static_cast<std::size_t>(
+      place.elements * InfoOf(f.values[e].dtype).bytes);
+  std::memcpy(own.data, place.data, bytes);
+  std::memcpy(place.data, wanted.arguments.externals[e].data, bytes);
+  const std::string difference = got.DifferenceFrom(wanted);
+  if (difference.empty()) return "";
+  return absl::StrCat("return ", r, " over external ", e, ": ", difference);
+}
+
+}  // namespace
+
 std::string Compare(const Function& f, const CompiledKernel& kernel,
                     const std::vector<std::int64_t>& symbols,
                     std::uint64_t seed, const Hooks& hooks, int parts) {
   KernelRun got(f, symbols, seed), wanted(f, symbols, seed);
   std::string error = kernel.Run(got.arguments, parts);
   if (error.empty()) error = Interpret(f, wanted.arguments, hooks);
-  return error.empty() ? got.DifferenceFrom(wanted) : error;
+  if (error.empty()) error = got.DifferenceFrom(wanted);
+  for (std::int32_t i = 0; i < kernel.kernel().in_place_count; ++i) {
+    if (!error.empty()) return error;
+    error = CompareInPlace(f, kernel, kernel.kernel().in_place[i],
+                           {symbols, seed, parts}, wanted);
+  }
+  return error;
 }
 
 }  // namespace tjit::ir

@@ -68,7 +68,8 @@ class KernelRun {
   std::deque<Memory> memory_;
 };
 
-// Runs kernel and interpreter on equal arguments and compares all bytes.
+// Runs kernel and interpreter on equal arguments and compares all bytes; so
+// with each returned value that may lie over an external.
 // "" or where they differ.
 std::string Compare(const Function& f, const CompiledKernel& kernel,
                     const std::vector<std::int64_t>& symbols,
