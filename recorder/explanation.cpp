@@ -249,6 +249,14 @@ void AppendKernels(std::string* out, const Explanation& e) {
                 e.not_compiled, [](const std::string& text) { return text; });
 }
 
+void AppendFunctions(std::string* out, const Explanation& e) {
+  if (e.functions.empty()) return;
+  *out += "functions of compiled code:\n";
+  for (const ExplainedFunction& f : e.functions) {
+    *out += "  " + f.name + " " + f.dtype + ": " + f.from + "\n";
+  }
+}
+
 void AppendOps(std::string* out, const Explanation& e) {
   if (e.eager_ops.empty()) return;
   *out += "ops that ran eagerly most:\n";
@@ -302,6 +310,11 @@ std::string Json(const ExplainedCode& code) {
          ", \"break_even_runs\": " + Text(code.break_even_runs()) + "}";
 }
 
+std::string Json(const ExplainedFunction& f) {
+  return "{\"name\": " + Quoted(f.name) + ", \"dtype\": " + Quoted(f.dtype) +
+         ", \"from\": " + Quoted(f.from) + "}";
+}
+
 std::string Json(const ExplainedOp& op) {
   return "{\"name\": " + Quoted(op.name) + ", \"calls\": " + Text(op.calls) +
          ", \"why\": " + Quoted(op.why) + "}";
@@ -349,6 +362,7 @@ std::string ToText(const Explanation& e) {
   }
   AppendSequences(&text, e);
   AppendKernels(&text, e);
+  AppendFunctions(&text, e);
   AppendOps(&text, e);
   AppendReasons(&text, "tjit did not go on because:\n", e.left, &BailTextOf);
   AppendReasons(&text, "deferred ops were run because:\n", e.flushes,
@@ -371,6 +385,7 @@ std::string WithLists(std::string stats_json, const Explanation& explanation) {
          ",\n  \"compiled_segments\": " +
          JsonList(explanation.compiled_segments) +
          ",\n  \"not_compiled\": " + Json(explanation.not_compiled) +
+         ",\n  \"functions\": " + JsonList(explanation.functions) +
          ",\n  \"eager_ops\": " + JsonList(explanation.eager_ops) + "\n}\n";
 }
 

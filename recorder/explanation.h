@@ -63,6 +63,13 @@ struct ExplainedCode {
   }
 };
 
+// Where the numbers of a function come from that has eager's bits.
+struct ExplainedFunction {
+  std::string name;  // of an op: "tanh"
+  std::string dtype;
+  std::string from;  // "MKL's vmsTanh, ..."; or why it is a library call
+};
+
 struct ExplainedOp {
   std::string name;
   std::int64_t calls = 0;  // that ran eagerly
@@ -76,6 +83,7 @@ struct Explanation {
   CountsByName not_compiled;  // groups of ops, by what stood against it
   std::vector<ExplainedSequence> sequences;
   std::vector<ExplainedCode> compiled_segments;
+  std::vector<ExplainedFunction> functions;
   std::vector<ExplainedOp> eager_ops;
 };
 
@@ -87,7 +95,7 @@ std::string ToText(const ExplainedCode& code);
 std::string ToText(const Explanation& explanation);
 
 // `stats_json` (Stats::to_json) with the lists "sequence_details",
-// "compiled_segments" and "eager_ops".
+// "compiled_segments", "functions" and "eager_ops".
 std::string WithLists(std::string stats_json, const Explanation& explanation);
 
 }  // namespace tjit

@@ -37,6 +37,7 @@ bool DefectOf(std::string_view name, Defect* defect) {
       {"stale_kernel_scalar", Defect::kStaleKernelScalar},
       {"lost_write_back", Defect::kLostWriteBack},
       {"early_publication", Defect::kEarlyPublication},
+      {"no_eager_bits", Defect::kNoEagerBits},
       {"thunk_fails", Defect::kThunkFails},
       {"step_throws", Defect::kStepThrows},
   };

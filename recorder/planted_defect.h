@@ -44,7 +44,8 @@ enum class Defect : std::uint8_t {
   kStaleKernelScalar,
   kLostWriteBack,
   kEarlyPublication,
-  // Failures at a place.
+  // Failures at a place. Of the first: no math function has eager's bits.
+  kNoEagerBits,
   kThunkFails,
   kStepThrows,
 };

@@ -133,6 +133,7 @@ Explanation Runtime::Explain(const Stats& stats) {
   e.left = Exits(stats);
   e.not_compiled = tier2_->Failures();
   e.compiled_segments = tier2_->Measured();
+  e.functions = tier2_->Functions();
   const std::int64_t threshold = compile_all() ? 1 : hot_threshold();
   const TraceStore& traces = store();
   for (const Trace* trace : traces.traces()) {

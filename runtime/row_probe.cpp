@@ -203,16 +203,22 @@ void Compute(const RowFunction& f, const at::Tensor& a, const at::Tensor& b,
   }
 }
 
-// Which of the candidates have eager's bits for these operands.
+// Which of the candidates have eager's bits for these operands; *difference
+// gets where the last one had not.
 template <class T>
 void Sieve(RowOp op, const at::Tensor& a, const at::Tensor& b,
-           std::vector<const RowFunction*>* left) {
+           std::vector<const RowFunction*>* left, std::string* difference) {
   const at::Tensor eager = Eager(op, a, b);
   at::Tensor got = at::empty_like(eager);
   std::erase_if(*left, [&](const RowFunction* f) {
     Compute(*f, a, b, got);
-    return !SameBits(got.const_data_ptr<T>(), eager.const_data_ptr<T>(),
-                     got.numel());
+    if (SameBits(got.const_data_ptr<T>(), eager.const_data_ptr<T>(),
+                 got.numel())) {
+      return false;
+    }
+    *difference = absl::StrCat("eager has other bits of ", a.size(0),
+                               " rows of ", a.size(1), " elements");
+    return true;
   });
 }
 
@@ -241,7 +247,8 @@ bool IsTelling(RowOp op, Values kind) {
 // Removes candidates that differ. A spot check takes every fifth of the shapes,
 // each with two kinds of values.
 template <class T>
-void Sieve(RowOp op, Check check, std::vector<const RowFunction*>* left) {
+void Sieve(RowOp op, Check check, std::vector<const RowFunction*>* left,
+           std::string* difference) {
   // Candidates for norms differ in one row of thousands.
   const bool is_spot = check == Check::kSpot && op != RowOp::kNorm;
   std::int64_t place = 0;
@@ -262,7 +269,7 @@ void Sieve(RowOp op, Check check, std::vector<const RowFunction*>* left) {
       if (is_spot && !IsTelling(op, kind)) continue;
       const at::Tensor a = Operand<T>(kind, shape, &place);
       const at::Tensor b = Operand<T>(kind, shape, &place);
-      Sieve<T>(op, a, b, left);
+      Sieve<T>(op, a, b, left, difference);
     }
   }
 }
@@ -283,13 +290,15 @@ const RowFunction* Probe(RowOp op, Verdicts* verdicts) {
       // Threads: what of eager is looked at depends on them.
       absl::StrCat("row ", static_cast<int>(op), " f", 8 * sizeof(T),
                    " threads ", at::get_num_threads()),
-      names, [&](std::size_t i, Check check) {
+      names, [&](std::size_t i, Check check, std::string* difference) {
         if (check == Check::kSpot) {
           std::vector<const RowFunction*> one = {all[i]};
-          Sieve<T>(op, check, &one);
+          Sieve<T>(op, check, &one, difference);
           return !one.empty();
         }
-        if (!std::exchange(is_sieved, true)) Sieve<T>(op, check, &left);
+        if (!std::exchange(is_sieved, true)) {
+          Sieve<T>(op, check, &left, difference);
+        }
         return std::find(left.begin(), left.end(), all[i]) != left.end();
       });
   return found ? all[*found] : nullptr;

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <random>
+#include <string>
 #include <vector>
 
 namespace tjit::runtime {
@@ -84,7 +85,8 @@ bool HaveBitsOfEager(TjitTailFn function, TailEager eager, bool is_binary,
 }  // namespace
 
 bool TilesHaveBitsOfEager(TjitTailFn function, TailEager eager, bool is_binary,
-                          at::ScalarType type, Check check) {
+                          at::ScalarType type, Check check,
+                          std::string* difference) {
   const std::vector<std::int64_t> lengths =
       check == Check::kSpot ? std::vector<std::int64_t>{17, 100}
                             : std::vector<std::int64_t>{
@@ -93,9 +95,14 @@ bool TilesHaveBitsOfEager(TjitTailFn function, TailEager eager, bool is_binary,
        {Numbers::kUsual, Numbers::kSpecial, Numbers::kZeros}) {
     if (numbers == Numbers::kZeros && !is_binary) continue;
     for (const std::int64_t n : lengths) {
-      if (!HaveBitsOfEager(function, eager, is_binary, type, n, numbers)) {
-        return false;
+      if (HaveBitsOfEager(function, eager, is_binary, type, n, numbers)) {
+        continue;
       }
+      if (difference != nullptr) {
+        *difference =
+            "eager has other bits of " + std::to_string(n) + " elements";
+      }
+      return false;
     }
   }
   return true;

@@ -5,6 +5,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <string>
+
 #include "compiler/llvm/abi.h"
 #include "runtime/verdicts.h"
 
@@ -14,8 +16,10 @@ namespace tjit::runtime {
 using TailEager = at::Tensor (*)(const at::Tensor& a, const at::Tensor& b,
                                  const double* s);
 
-// False if a bit differs, of numbers. A spot check takes two lengths.
+// False if a bit differs, of numbers; *difference (or null) gets where. A spot
+// check takes two lengths.
 bool TilesHaveBitsOfEager(TjitTailFn function, TailEager eager, bool is_binary,
-                          at::ScalarType type, Check check = Check::kAll);
+                          at::ScalarType type, Check check = Check::kAll,
+                          std::string* difference = nullptr);
 
 }  // namespace tjit::runtime

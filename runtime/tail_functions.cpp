@@ -287,13 +287,14 @@ std::optional<TjitMath> FindTailFunction(Op op, DType dtype,
   }
   const auto found = FirstWithBits(
       verdicts, absl::StrCat("tail ", InfoOf(op).name, " ", InfoOf(dtype).name),
-      {"first", "other"}, [&](std::size_t i, Check check) {
+      {"first", "other"},
+      [&](std::size_t i, Check check, std::string* difference) {
         const bool is_quick_pow = op == Op::kPowScalar && i == 0 && type == 0;
         return candidates[i] != nullptr &&
                (!is_quick_pow || PowNumbersHaveBitsOfEager(check)) &&
                TilesHaveBitsOfEager(candidates[i], tail->eager,
                                     tail->is_binary(), kTailTorchTypes[type],
-                                    check);
+                                    check, difference);
       });
   if (!found) return std::nullopt;
   return TjitMath{InfoOf(op).name, kKinds[type],

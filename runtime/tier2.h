@@ -34,6 +34,7 @@
 #include "recorder/explanation.h"
 #include "runtime/math_probe.h"
 #include "runtime/verdict_store.h"
+#include "runtime/verdict_text.h"
 #include "tjit/options.h"
 
 namespace tjit::runtime {
@@ -94,6 +95,10 @@ class Tier2 {
   const Counters& counters() const { return counters_; }
   // Why groups of ops were not compiled, and how often.
   std::map<std::string, std::int64_t> Failures();
+  // Which functions have eager's bits, of those that were needed.
+  std::vector<ExplainedFunction> Functions() const {
+    return ExplainVerdicts(verdicts_.Noted());
+  }
   // What was measured of a compiled segment, for Explain(); of the first ones.
   void NoteMeasured(ExplainedCode code);
   std::vector<ExplainedCode> Measured();

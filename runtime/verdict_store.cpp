@@ -53,6 +53,17 @@ void VerdictStore::Add(const std::string& question, const std::string& answer) {
   if (Usable() != nullptr) news_[question] = answer;
 }
 
+void VerdictStore::Note(const std::string& question,
+                        const std::string& answer) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  noted_[question] = answer;
+}
+
+std::map<std::string, std::string> VerdictStore::Noted() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return noted_;
+}
+
 void VerdictStore::Save() {
   cache::ObjectCache* const cache = Usable();
   if (cache == nullptr || news_.empty()) return;

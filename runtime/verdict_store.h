@@ -7,7 +7,7 @@
 // Invariants: (1) What is known is what a probe found with ordinary arithmetic:
 // a thread that rounds otherwise or flushes denormals gets and adds nothing.
 // (2) An entry that is damaged, or has lines that are none, is as none.
-// Thread: one at a time (the worker), but for TakeProcess().
+// Thread: one at a time (the worker), but for TakeProcess() and Noted().
 // Tested by: tests/runtime/verdict_store_test.cpp,
 // tests/acceptance/verdicts_test.py
 #pragma once
@@ -15,6 +15,7 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
+#include <mutex>
 #include <string>
 
 #include "compiler/cache/object_cache.h"
@@ -34,6 +35,10 @@ class VerdictStore : public Verdicts {
 
   std::optional<std::string> Find(const std::string& question) override;
   void Add(const std::string& question, const std::string& answer) override;
+  void Note(const std::string& question, const std::string& answer) override;
+
+  // What was noted, by question. Any thread.
+  std::map<std::string, std::string> Noted() const;
 
   bool has_news() const { return !news_.empty(); }
   void Save();
@@ -55,6 +60,8 @@ class VerdictStore : public Verdicts {
   cache::ObjectCache* read_ = nullptr;  // whose answers are known_
   Answers known_, news_;
   std::int64_t known_count_ = 0, probed_count_ = 0;
+  mutable std::mutex mutex_;
+  Answers noted_;  // under mutex_
 };
 
 }  // namespace tjit::runtime

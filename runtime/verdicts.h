@@ -24,13 +24,22 @@ class Verdicts {
   virtual std::optional<std::string> Find(const std::string& question) = 0;
   // Questions and answers are of one line, questions without '='.
   virtual void Add(const std::string& question, const std::string& answer) = 0;
+  // What is taken now, known or found; for tjit::explain().
+  virtual void Note(const std::string& /*question*/,
+                    const std::string& /*answer*/) {}
 };
 
+// Behind it, after kBecause, may stand where the first candidate differs.
 inline constexpr char kNoCandidate[] = "none";
+inline constexpr char kBecause[] = ": ";
+inline bool IsNoCandidate(const std::string& answer) {
+  return answer == kNoCandidate ||
+         answer.starts_with(std::string(kNoCandidate) + kBecause);
+}
 
-// The first candidate that `has_bits(i, check)`; nothing if there is none.
-// With `verdicts` (or null) the question is looked up there, and the answer is
-// added.
+// The first candidate that `has_bits(i, check, &difference)`; nothing if there
+// is none. One that has not may say where, in one line. With `verdicts` (or
+// null) the question is looked up there, and the answer is added.
 template <class HasBits>
 std::optional<std::size_t> FirstWithBits(Verdicts* verdicts,
                                          const std::string& question,
@@ -38,17 +47,30 @@ std::optional<std::size_t> FirstWithBits(Verdicts* verdicts,
                                          const HasBits& has_bits) {
   std::optional<std::string> known;
   if (verdicts != nullptr) known = verdicts->Find(question);
-  if (known == kNoCandidate) return std::nullopt;
+  if (known && IsNoCandidate(*known)) {
+    verdicts->Note(question, *known);
+    return std::nullopt;
+  }
+  std::string difference, first_difference;
   for (std::size_t i = 0; known && i < names.size(); ++i) {
-    if (names[i] == *known && has_bits(i, Check::kSpot)) return i;
+    if (names[i] == *known && has_bits(i, Check::kSpot, &difference)) {
+      verdicts->Note(question, *known);
+      return i;
+    }
   }
   std::optional<std::size_t> found;
   for (std::size_t i = 0; !found && i < names.size(); ++i) {
-    if (has_bits(i, Check::kAll)) found = i;
+    difference.clear();
+    if (has_bits(i, Check::kAll, &difference)) found = i;
+    if (first_difference.empty()) first_difference = difference;
   }
-  if (verdicts != nullptr) {
-    verdicts->Add(question, found ? names[*found] : kNoCandidate);
+  if (verdicts == nullptr) return found;
+  std::string answer = found ? names[*found] : kNoCandidate;
+  if (!found && !first_difference.empty()) {
+    answer += kBecause + first_difference;
   }
+  verdicts->Add(question, answer);
+  verdicts->Note(question, answer);
   return found;
 }
 

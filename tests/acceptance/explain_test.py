@@ -90,6 +90,15 @@ class ExplainTest(Case):
             "  9 ops from aten::mul: 5.7 us a run instead of 5.6 us, compiled "
             "in 30 ms: switched off\n", told.stdout)
 
+    def test_functions_say_where_they_come_from(self):
+        did, text = self.explain()
+        self.assertNotIn("functions of compiled code", text)
+        did["functions"] = [{"name": "tanh", "dtype": "f32", "from": "MKL's"}]
+        self.stats.write_text(json.dumps(did))
+        told = run(TJIT, "explain", self.stats)
+        self.assertIn("functions of compiled code:\n  tanh f32: MKL's\n",
+                      told.stdout)
+
     def test_not_seen_often_enough(self):
         _, text = self.explain("--hot-threshold=1000")
         self.assertRegex(text, r"seen, 14 ops: .*\n *seen (29\d|300) of 1000 "

@@ -162,6 +162,17 @@ TEST(ExplanationTest, ReasonsComeInTheirOrderAndOpsAsTheyAre) {
                 "the program took raw pointers to 2 tensors"));
 }
 
+TEST(ExplanationTest, FunctionsSayWhereTheyComeFrom) {
+  Explanation e = Of(Sequence(kStateCompiled));
+  EXPECT_THAT(ToText(e), Not(HasSubstr("functions")));
+  e.functions = {{"tanh", "f32", "MKL's vmsTanh"}};
+  EXPECT_THAT(ToText(e), HasSubstr("functions of compiled code:\n"
+                                   "  tanh f32: MKL's vmsTanh\n"));
+  EXPECT_THAT(WithLists("{\n  \"a\": 1\n}\n", e),
+              HasSubstr("\"functions\": [\n    {\"name\": \"tanh\", "
+                        "\"dtype\": \"f32\", \"from\": \"MKL's vmsTanh\"}"));
+}
+
 TEST(ExplanationTest, ManySequencesAreCutOffWhatReplayedMostFirst) {
   Explanation e = Of(Sequence(kStateCompiled));
   for (int i = 0; i < 30; ++i) {

@@ -66,6 +66,31 @@ TEST_F(VerdictStoreTest, WhatIsSavedIsKnownToTheNext) {
   EXPECT_THAT(said_, IsEmpty());
 }
 
+TEST_F(VerdictStoreTest, WhatIsTakenIsNotedWhereverItIsFrom) {
+  const auto no_candidate = [](std::size_t i, Check, std::string* difference) {
+    *difference = i == 0 ? "of 2 eager makes 3" : "";
+    return false;
+  };
+  const auto one = Open();
+  EXPECT_EQ(FirstWithBits(one.get(), "math a f32", {"x", "y"}, no_candidate),
+            std::nullopt);
+  EXPECT_EQ(
+      FirstWithBits(one.get(), "math b f32", {"x", "y"},
+                    [](std::size_t i, Check, std::string*) { return i == 1; }),
+      1u);
+  one->Save();
+  const auto two = Open();
+  EXPECT_TRUE(two->Noted().empty());
+  EXPECT_EQ(FirstWithBits(two.get(), "math a f32", {"x", "y"}, no_candidate),
+            std::nullopt);
+  EXPECT_EQ(two->probed(), 0);
+  EXPECT_EQ(two->Noted().size(), 1u) << "what this process asked for";
+  for (const auto& store : {one.get(), two.get()}) {
+    EXPECT_EQ(store->Noted().at("math a f32"), "none: of 2 eager makes 3");
+  }
+  EXPECT_EQ(one->Noted().at("math b f32"), "y");
+}
+
 TEST_F(VerdictStoreTest, WritersKeepWhatOthersFound) {
   const auto one = Open(), two = Open();
   EXPECT_EQ(two->Find("a"), std::nullopt);  // has read

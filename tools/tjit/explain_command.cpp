@@ -83,6 +83,11 @@ Explanation Read(std::istream& file) {
   for (const auto& node : top["compiled_segments"]) {
     e.compiled_segments.push_back(Code(node));
   }
+  for (const auto& node : top["functions"]) {
+    e.functions.push_back({node["name"].as<std::string>(),
+                           node["dtype"].as<std::string>(),
+                           node["from"].as<std::string>()});
+  }
   for (const auto& node : top["eager_ops"]) {
     e.eager_ops.push_back({node["name"].as<std::string>(),
                            node["calls"].as<std::int64_t>(),

@@ -1,0 +1,103 @@
+// tjit::explain() says which functions the compiled code calls: what has
+// eager's bits, and of an op without such a function that it stays a library
+// call and where the first difference is.
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <tjit/tjit.h>
+
+#include <functional>
+#include <string>
+
+#include "runtime/verdict_text.h"
+#include "tests/runtime/tier2_testing.h"
+
+namespace tjit {
+namespace {
+
+using at::Tensor;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class ExplainFunctionsTest : public ::testing::Test {
+ protected:
+  void TearDown() override {
+    testing::SetPlantedDefect("");
+    disable();
+    clear();
+  }
+
+  // Runs it as machine code where it can be, with eager's bits.
+  void Run(const std::function<Tensor()>& step) {
+    const Tensor eager = step().clone();
+    const Stats before = stats();
+    EXPECT_TRUE(enable(MachineCodeAtOnce()));
+    for (int i = 0; i < 24; ++i) {
+      const Tensor ours = step();
+      sync();
+      EXPECT_TRUE(SameBits(ours, eager));
+      mark_step();
+      testing::WaitForCompiler();
+    }
+    stats_ = stats() - before;
+    disable();
+  }
+
+  Stats stats_;
+};
+
+TEST_F(ExplainFunctionsTest, WhatWasTaken) {
+  const Tensor x = at::rand({100});
+  Run([&] { return at::mul(at::sigmoid(at::tanh(x)), x); });
+  EXPECT_GT(stats_.groups_run, 3);
+  const std::string text = explain();
+  EXPECT_THAT(text, HasSubstr("\nfunctions of compiled code:\n"));
+  EXPECT_THAT(text, ContainsRegex("\n  tanh f32: (MKL's vmsTanh|SLEEF's "
+                                  "Sleef_tanhf[0-9]+_u[0-9]+), exported by "
+                                  "libtorch\n"));
+  EXPECT_THAT(
+      text, HasSubstr("\n  sigmoid f32: eager's own kernel, tile by tile\n"));
+  EXPECT_THAT(text, Not(HasSubstr("  asin "))) << "nobody asked for it";
+}
+
+TEST_F(ExplainFunctionsTest, AnOpWithoutAFunctionIsALibraryCall) {
+  const Tensor x = at::rand({100});
+  ASSERT_TRUE(testing::SetPlantedDefect("no_eager_bits"));
+  Run([&] { return at::mul(at::add(at::acos(x), x), x); });
+  EXPECT_GT(stats_.groups_run, 3) << "the add and the mul";
+  EXPECT_EQ(stats_.steps_fused, 2 * stats_.groups_run) << stats_.to_json();
+  const std::string text = explain();
+  EXPECT_THAT(
+      text, ContainsRegex("\n  acos f32: library call: no candidate has eager's "
+                          "bits: of 0.75 eager makes 0.72[0-9]+, [A-Za-z_0-9]+ "
+                          "1.72[0-9]+\n"));
+}
+
+TEST(VerdictText, OfEachKindOfQuestion) {
+  const auto said = runtime::ExplainVerdicts({
+      {"half exp bf16", "table"},
+      {"half gelu f16", "none"},
+      {"math sqrt f32", "sqrt_step"},
+      {"nonsense", "x"},
+      {"row 3 f64 threads 2", "none: eager has other bits of 1 rows of 17 "
+                              "elements"},
+      {"row 16 f32 threads 1", "AVX512 7"},
+      {"tail gelu f32", "other"},
+      {"tail pow_scalar f32", "first"},
+  });
+  ASSERT_EQ(said.size(), 7u);
+  EXPECT_EQ(said[0].from, "a table of eager's");
+  EXPECT_EQ(said[1].from, "library call: no candidate has eager's bits");
+  EXPECT_EQ(said[2].from, "own code with the steps of MKL's root");
+  EXPECT_EQ(said[3].name + " " + said[3].dtype, "sum of columns f32");
+  EXPECT_EQ(said[3].from, "own rows in eager's order, as of AVX512");
+  EXPECT_EQ(said[4].name + " " + said[4].dtype, "amin f64");
+  EXPECT_EQ(said[4].from,
+            "library call: no candidate has eager's bits: eager has other bits "
+            "of 1 rows of 17 elements");
+  EXPECT_EQ(said[5].from, "own polynomial, oneDNN's");
+}
+
+}  // namespace
+}  // namespace tjit
