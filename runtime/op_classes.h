@@ -25,6 +25,7 @@ enum class ValueCheck : std::uint8_t {
   kNone,          // values never make it throw
   kUnknown,       // they may, and we cannot tell: run it at the call
   kIntegral,      // only for integral dtypes (division by zero)
+  kFreedom,       // not values but sizes: a variance of too few numbers warns
   kIndices,       // the integer tensors of argument 1 index the dims in turn;
                   // bool and byte masks decide the shape, and warn
   kDimIndex,      // argument 2 indexes the dim that argument 1 names

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "runtime/block.h"
 #include "runtime/op_classes.h"
@@ -128,6 +129,35 @@ bool WarnsOfExpanded(const CallFrame& frame) {
   return false;
 }
 
+double NumberOf(const ScalarValue& scalar) {
+  double number = 0;
+  std::memcpy(&number, scalar.bits, sizeof number);
+  return scalar.type == static_cast<std::uint64_t>(c10::ScalarType::Double)
+             ? number
+             : static_cast<double>(static_cast<std::int64_t>(scalar.bits[0]));
+}
+
+// Of (tensor, dims or none, correction or none, keepdim): a variance of no more
+// numbers than the correction warns.
+bool HasFreedom(const CallFrame& frame) {
+  const c10::TensorImpl* self = TensorOf(frame, 0);
+  const auto& statics = frame.statics;
+  if (self == nullptr || statics.empty() || frame.scalars.empty()) return false;
+  const std::size_t dims =
+      statics[0] != 0 && statics.size() > 1 ? statics[1] : 0;
+  if (dims + 2 > statics.size()) return false;
+  std::int64_t count = dims == 0 ? self->numel() : 1;
+  const auto ndim = static_cast<std::int64_t>(self->dim());
+  for (std::size_t i = 0; i < dims && ndim > 0; ++i) {
+    const auto dim = static_cast<std::int64_t>(statics[2 + i]);
+    if (dim < -ndim || dim >= ndim) return false;
+    count *= self->size(dim);
+  }
+  const bool is_given = frame.scalars[0].type != kNoScalar;
+  return static_cast<double>(count) >
+         (is_given ? NumberOf(frame.scalars[0]) : 1);
+}
+
 }  // namespace
 
 bool ValuesPass(const CallFrame& frame) {
@@ -138,6 +168,8 @@ bool ValuesPass(const CallFrame& frame) {
       return false;
     case ValueCheck::kIntegral:
       return AllFloating(frame);
+    case ValueCheck::kFreedom:
+      return HasFreedom(frame);
     case ValueCheck::kIndices:
       return !WarnsOfExpanded(frame) && IndexListPasses(frame);
     case ValueCheck::kDimIndex:

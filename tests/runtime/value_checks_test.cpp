@@ -24,7 +24,8 @@ class ValueChecksTest : public testing::Test {
   // The frame of a call; `tensors` by schema argument.
   static bool Passes(const std::string& name,
                      const std::vector<std::pair<int, at::Tensor>>& tensors,
-                     const std::vector<std::int64_t>& statics = {}) {
+                     const std::vector<std::int64_t>& statics = {},
+                     const std::vector<double>& scalars = {}) {
     const std::size_t dot = name.find('.');
     OpEntry entry(c10::Dispatcher::singleton().findSchemaOrThrow(
         name.substr(0, dot).c_str(),
@@ -38,6 +39,7 @@ class ValueChecksTest : public testing::Test {
     for (std::int64_t s : statics) {
       frame.AddStatic(static_cast<std::uint64_t>(s));
     }
+    for (double s : scalars) frame.AddDouble(s);
     return ValuesPass(frame);
   }
 };
@@ -68,6 +70,25 @@ TEST_F(ValueChecksTest, IndexOfADim) {
                      {{0, x}, {2, Ints({2, 2}).expand({1, 2}).t()}}, {0, 0}));
   EXPECT_FALSE(Passes("aten::scatter_add",
                       {{0, x}, {2, Ints({3}).expand({2, 1})}}, {0}));
+}
+
+// Of (tensor, dims, correction, keepdim).
+TEST_F(ValueChecksTest, VariancesOfTooFewNumbers) {
+  const at::Tensor x = at::ones({3, 1, 5});
+  const auto passes = [&](std::vector<std::int64_t> dims) {
+    std::vector<std::int64_t> statics = {
+        1, static_cast<std::int64_t>(dims.size())};
+    statics.insert(statics.end(), dims.begin(), dims.end());
+    statics.push_back(0);
+    return Passes("aten::var.correction", {{0, x}}, statics, {1.0});
+  };
+  EXPECT_TRUE(passes({0}));
+  EXPECT_TRUE(passes({}));
+  EXPECT_TRUE(passes({1, -1}));
+  EXPECT_FALSE(passes({1}));
+  EXPECT_FALSE(passes({7}));
+  EXPECT_TRUE(Passes("aten::std_mean.correction", {{0, x}}, {0, 0}, {14}));
+  EXPECT_FALSE(Passes("aten::std_mean.correction", {{0, x}}, {0, 0}, {15}));
 }
 
 TEST_F(ValueChecksTest, ListsOfIndices) {
