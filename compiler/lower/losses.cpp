@@ -152,9 +152,11 @@ bool LimitedBackward(StepLowering& s, const OpRule& rule) {
 
 // (gradient, input, target, weight or none, reduction):
 // gradient * (input - target) / max((1 - input) * input, 1e-12), the number
-// being a float's for doubles too, times the weight, divided by n.
+// being a float's for doubles too, times the weight, divided by n. Eager has
+// written the result when it reads the weight.
 bool CrossEntropyBackward(StepLowering& s, const OpRule&) {
   constexpr std::size_t kWeight = 3;
+  if (s.record().args[kWeight].slot != kNoSlot && !IsApart(s)) return false;
   std::vector<Node> x;
   if (!s.Into(0) || !Load(s, kWeight, &x)) return false;
   const Node scaled = Mul(s, x[0], Sub(s, x[1], x[2]));
