@@ -2,6 +2,7 @@
 #include "tests/differential/families.h"
 
 #include "tests/differential/rng.h"
+#include "tests/differential/sweep.h"
 
 namespace tjit::differential {
 namespace {
@@ -11,21 +12,23 @@ using G = Group;
 std::vector<Family> MakeFamilies() {
   std::vector<Family> all;
   all.push_back({.name = "pointwise",
-                 .share = 14,
+                 .share = 12,
                  .phase = {{G::kUnary, 20}, {G::kBinary, 25}, {G::kScalar, 15},
                            {G::kInplace, 20}, {G::kOut, 6}, {G::kCompare, 8},
-                           {G::kReduce, 4}, {G::kView, 4}, {G::kState, 2}}});
+                           {G::kReduce, 4}, {G::kView, 4}, {G::kState, 2},
+                           {G::kCalled, 30}}});
   all.push_back({.name = "views",
-                 .share = 13,
+                 .share = 11,
                  .phase = {{G::kView, 30}, {G::kInplace, 26}, {G::kOverlap, 8},
                            {G::kBinary, 12}, {G::kUnary, 5}, {G::kShape, 6},
-                           {G::kReduce, 3}, {G::kState, 4}, {G::kOut, 4}}});
+                           {G::kReduce, 3}, {G::kState, 4}, {G::kOut, 4},
+                           {G::kCalled, 12}}});
   all.push_back({.name = "training",
-                 .share = 16,
+                 .share = 14,
                  .phase = {{G::kUnary, 16}, {G::kBinary, 18}, {G::kScalar, 8},
                            {G::kMatmul, 16}, {G::kReduce, 6}, {G::kNn, 12},
                            {G::kView, 8}, {G::kShape, 4}, {G::kInplace, 3},
-                           {G::kIndex, 3}},
+                           {G::kIndex, 3}, {G::kCalled, 16}},
                  .trains = true});
   all.push_back({.name = "images",
                  .share = 8,
@@ -37,15 +40,16 @@ std::vector<Family> MakeFamilies() {
                  .share = 8,
                  .phase = {{G::kCast, 16}, {G::kBinary, 26}, {G::kScalar, 14},
                            {G::kCompare, 12}, {G::kInplace, 14},
-                           {G::kReduce, 8}, {G::kUnary, 8}, {G::kShape, 3}},
+                           {G::kReduce, 8}, {G::kUnary, 8}, {G::kShape, 3},
+                           {G::kCalled, 24}},
                  .mixes_dtypes = true});
   all.push_back({.name = "indexing",
-                 .share = 8,
+                 .share = 6,
                  .phase = {{G::kIndex, 28}, {G::kIndexWrite, 16},
                            {G::kBinary, 14}, {G::kInplace, 10}, {G::kReduce, 6},
                            {G::kUnary, 8}, {G::kShape, 8}, {G::kView, 6}}});
   all.push_back({.name = "random",
-                 .share = 8,
+                 .share = 6,
                  .phase = {{G::kRandom, 9}, {G::kBinary, 30}, {G::kUnary, 18},
                            {G::kInplace, 16}, {G::kScalar, 8}, {G::kSeed, 1},
                            {G::kView, 6}, {G::kReduce, 4}}});
@@ -78,6 +82,7 @@ std::vector<Family> MakeFamilies() {
                            {G::kScalar, 12}, {G::kMatmul, 10}, {G::kView, 8},
                            {G::kReduce, 6}, {G::kRandom, 4}},
                  .concurrent = true});
+  all.push_back({.name = "sweep", .share = 10, .phase = {}, .sweeps = true});
   return all;
 }
 
@@ -89,6 +94,7 @@ const std::vector<Family>& Families() {
 }
 
 int FamilyOf(std::uint64_t seed) {
+  if (IsSweep(seed)) return FamilyIndex("sweep");
   std::int64_t at = Rng(seed ^ 0xfa311u).Int(0, 99);
   int index = 0;
   for (const Family& family : Families()) {

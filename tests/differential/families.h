@@ -25,6 +25,7 @@ struct Family {
   bool hands_over = false;  // statements on another thread
   bool branches = false;
   bool concurrent = false;
+  bool sweeps = false;  // is a sweep (sweep.h)
 };
 
 const std::vector<Family>& Families();

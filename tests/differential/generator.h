@@ -65,6 +65,7 @@ class Generator {
 
  private:
   friend class SetupBuilder;
+  friend class SweepBuilder;
 
   bool ArgOf(Statement& st, const std::vector<int>& ids);
   int Choose(const std::vector<int>& ids);
@@ -74,6 +75,8 @@ class Generator {
   void AddBody();
   void AddPhase(const Phase& phase, int count);
   bool AddRandom(Group group);
+  // A statement of this row of the op table, if something fits.
+  bool AddRow(int row);
   void AddFreshData();
   void AddTraining();
   void AddUpdate(int param, int style);
@@ -83,6 +86,7 @@ class Generator {
   bool TryAdd(Statement st);
   void TryOtherwise(const Statement& st);
   bool IsAcceptable(const Statement& st, const std::vector<at::Tensor>& old);
+  bool MayHold(const at::Tensor& t) const;
   void BindResults(Statement& st, int count);
   void ChooseMode(Statement& st);
   void Decorate(Statement& st);

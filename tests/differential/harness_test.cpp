@@ -6,10 +6,13 @@
 #include <csignal>
 #include <set>
 
+#include "compiler/lower/op_rules.h"
+#include "tests/differential/called_op.h"
 #include "tests/differential/driver.h"
 #include "tests/differential/generator.h"
 #include "tests/differential/machine.h"
 #include "tests/differential/program_text.h"
+#include "tests/differential/sweep.h"
 
 namespace tjit::differential {
 namespace {
@@ -34,13 +37,37 @@ TEST(GeneratorTest, NeighbouringSeedsDiffer) {
 
 TEST(GeneratorTest, EveryRowIsGenerated) {
   std::vector<int> uses(OpTable().size(), 0);
-  for (std::uint64_t seed = 0; seed < 1200; ++seed) {
+  const auto generate = [&](std::uint64_t seed) {
     Program program = GenerateProgram(seed);
     for (const Statement& st : program.setup) ++uses[st.op];
     for (const Statement& st : program.body) ++uses[st.op];
+  };
+  for (std::uint64_t seed = 0; seed < 1200; ++seed) generate(seed);
+  // Those that call an op by its schema: of f32, f64, i64 and bool.
+  const std::uint64_t rows = SweepCount() / kSweepVariants;
+  for (std::uint64_t k = 0; k < rows; k += kSweepTypes) {
+    for (const std::uint64_t type : {0, 1, 5, 6}) {
+      generate(kFirstSweep + k + type);
+    }
   }
   for (std::size_t i = 0; i < uses.size(); ++i) {
     EXPECT_GT(uses[i], 0) << OpTable()[i].name;
+  }
+}
+
+TEST(GeneratorTest, EveryLoweredOpHasARow) {
+  // Of rows that call what autograd or a composite calls these for.
+  std::set<std::string_view> ops = {"aten::glu_backward",
+                                    "aten::native_batch_norm",
+                                    "aten::native_batch_norm_backward",
+                                    "aten::native_group_norm",
+                                    "aten::native_group_norm_backward",
+                                    "aten::native_layer_norm_backward"};
+  for (const OpSpec& spec : OpTable()) {
+    if (spec.call != nullptr) ops.insert(spec.call->op);
+  }
+  for (const std::string_view op : lower::LoweredOps()) {
+    EXPECT_TRUE(ops.contains(op)) << op;
   }
 }
 

@@ -64,6 +64,7 @@ class Context {
   // THROWS: c10::Error if the variable is undefined.
   const at::Tensor& T(int i) const;
   at::Tensor& Var(int i) { return state_.vars[st_.args[i]]; }
+  const Statement& statement() const { return st_; }
   int num_args() const { return static_cast<int>(st_.args.size()); }
   int arg_id(int i) const { return st_.args[i]; }
   int dst_id(int i) const { return st_.dst[i]; }

@@ -22,6 +22,7 @@ namespace tjit::differential {
 
 class Context;
 class Generator;
+struct Call;  // called_op.h
 
 // Families of programs weigh these differently.
 enum class Group : std::uint8_t {
@@ -49,6 +50,7 @@ enum class Group : std::uint8_t {
   kRaw,
   kState,
   kError,
+  kCalled,  // an op by its schema
   kCount,
 };
 
@@ -66,6 +68,8 @@ struct OpSpec {
   bool throws = false;
   // Draws from the default generator when the program is not concurrent.
   bool random = false;
+  // Which op, of rows that call one by its schema.
+  const Call* call = nullptr;
 };
 
 const std::vector<OpSpec>& OpTable();
@@ -83,5 +87,6 @@ void AddNnOps(std::vector<OpSpec>& table);
 void AddIndexOps(std::vector<OpSpec>& table);
 void AddViewOps(std::vector<OpSpec>& table);
 void AddStateOps(std::vector<OpSpec>& table);
+void AddCalledOps(std::vector<OpSpec>& table);
 
 }  // namespace tjit::differential

@@ -139,6 +139,49 @@ void AddLayers(std::vector<OpSpec>& table) {
                    1});
 }
 
+// x, and one number for each of its channels.
+bool ProposeChannels(Generator& g, Statement& st, int count) {
+  const bool found = g.Arg(st, [](const at::Tensor& t) {
+    return Float(t) && t.dim() >= 2 && t.numel() > 0;
+  });
+  if (!found) return false;
+  const at::Tensor x = g.A(st, 0);
+  for (int i = 0; i < count; ++i) {
+    const auto fits = [&](const at::Tensor& t) {
+      return t.scalar_type() == x.scalar_type() && t.dim() == 1 &&
+             t.size(0) == x.size(1);
+    };
+    if (!g.Arg(st, fits)) return false;
+  }
+  return true;
+}
+
+void AddOfAllTypes(std::vector<OpSpec>& table) {
+  table.push_back({"group_norm", Group::kNn,
+                   "$d0 = at::group_norm($0, $i0, $1, $2);",
+                   [](Generator& g, Statement& st) {
+                     if (!ProposeChannels(g, st, 2)) return false;
+                     const std::int64_t channels = g.A(st, 0).size(1);
+                     st.ints = {channels % 2 == 0 ? 2 : 1};
+                     return true;
+                   },
+                   [](Context& c) {
+                     c.Out(at::group_norm(c.T(0), c.I(0), c.T(1), c.T(2)));
+                   },
+                   1});
+  table.push_back(
+      {"prelu", Group::kNn, "$d0 = at::prelu($0, $1);",
+       [](Generator& g, Statement& st) { return ProposeChannels(g, st, 1); },
+       [](Context& c) { c.Out(at::prelu(c.T(0), c.T(1))); }, 1});
+  table.push_back({"glu", Group::kNn, "$d0 = at::glu($0, -1);",
+                   [](Generator& g, Statement& st) {
+                     return g.Arg(st, [](const at::Tensor& t) {
+                       return FloatDim(t) && t.size(-1) % 2 == 0;
+                     });
+                   },
+                   [](Context& c) { c.Out(at::glu(c.T(0), -1)); }, 1});
+}
+
 void AddLosses(std::vector<OpSpec>& table) {
   table.push_back({"cross_entropy", Group::kNn,
                    "$d0 = at::cross_entropy_loss($0, $1);", ProposeClasses,
@@ -181,6 +224,7 @@ void AddLosses(std::vector<OpSpec>& table) {
 
 void AddNnOps(std::vector<OpSpec>& table) {
   AddLayers(table);
+  AddOfAllTypes(table);
   AddLosses(table);
 }
 

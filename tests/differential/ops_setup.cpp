@@ -37,6 +37,18 @@ void AddInputs(std::vector<OpSpec>& table) {
                      c.Out(at::rand(c.List(0), c.state().generator) > 0.5);
                    },
                    1});
+  table.push_back(
+      {"typed_input", Group::kSetup,
+       "$d0 = (at::randn($l1, gen) * 2).to(at::ScalarType($i0));", Never,
+       [](Context& c) {
+         at::Tensor t = at::randn(c.List(1), c.state().generator) * 2;
+         c.Out(t.to(static_cast<at::ScalarType>(c.I(0))));
+       },
+       1});
+  table.push_back(
+      {"leaf", Group::kSetup, "$d0 = $0.detach().clone().requires_grad_();",
+       Never,
+       [](Context& c) { c.Out(c.T(0).detach().clone().requires_grad_()); }, 1});
   table.push_back({"one_value", Group::kSetup,
                    "$d0 = at::full({1}, $s0).expand($l0);", Never,
                    [](Context& c) {
@@ -158,6 +170,7 @@ std::vector<OpSpec> MakeTable() {
   AddIndexOps(table);
   AddViewOps(table);
   AddStateOps(table);
+  AddCalledOps(table);
   return table;
 }
 

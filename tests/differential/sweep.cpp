@@ -1,0 +1,153 @@
+// See sweep.h.
+#include "tests/differential/sweep.h"
+
+#include <algorithm>
+
+#include "tests/differential/generator.h"
+
+namespace tjit::differential {
+namespace {
+
+constexpr at::ScalarType kTypes[] = {at::kFloat, at::kDouble, at::kBFloat16,
+                                     at::kHalf,  at::kInt,    at::kLong,
+                                     at::kBool};
+static_assert(std::size(kTypes) == kSweepTypes);
+constexpr std::uint64_t kRowsOfSweep = 8;
+
+// Rows of lowered ops that are none of called_op.h.
+constexpr std::string_view kOthers[] = {
+    "layer_norm", "batch_norm_train", "batch_norm_eval", "group_norm", "glu",
+    "prelu",      "dropout",          "cross_entropy",   "stack",      "cat",
+    "to_copy",    "max_dim"};
+
+const std::vector<int>& Rows() {
+  static const auto& rows = *new std::vector<int>([] {
+    std::vector<int> all;
+    const auto& table = OpTable();
+    for (std::size_t i = 0; i < table.size(); ++i) {
+      if (table[i].call != nullptr) all.push_back(static_cast<int>(i));
+    }
+    for (const std::string_view name : kOthers) all.push_back(OpIndex(name));
+    return all;
+  }());
+  return rows;
+}
+
+std::uint64_t Chunks() {
+  return (Rows().size() + kRowsOfSweep - 1) / kRowsOfSweep;
+}
+
+}  // namespace
+
+std::uint64_t SweepCount() { return Chunks() * kSweepTypes * kSweepVariants; }
+
+SweepBuilder::SweepBuilder(Generator& generator) : g_(generator) {
+  const std::uint64_t seed = g_.program_.seed;
+  const auto last = static_cast<std::int64_t>(SweepCount()) - 1;
+  const std::uint64_t index =
+      IsSweep(seed) ? (seed - kFirstSweep) % SweepCount()
+                    : static_cast<std::uint64_t>(g_.rng_.Int(0, last));
+  dtype_ = kTypes[index % kSweepTypes];
+  first_row_ = index / kSweepTypes % Chunks() * kRowsOfSweep;
+  variant_ = static_cast<Variant>(index / kSweepTypes / Chunks());
+}
+
+int SweepBuilder::Make(std::string_view row, std::vector<std::int64_t> ints,
+                       std::vector<int> args) {
+  Statement st;
+  st.op = OpIndex(row);
+  st.dst = {g_.program_.num_vars};
+  st.args = std::move(args);
+  st.ints = std::move(ints);
+  g_.machine_->state().vars.resize(g_.program_.num_vars + 1);
+  if (!g_.machine_->RunOne(st, -1, -1)) return -1;
+  g_.program_.setup.push_back(std::move(st));
+  return g_.program_.num_vars++;
+}
+
+int SweepBuilder::Input(std::vector<std::int64_t> sizes) {
+  if (dtype_ == at::kBool) return Make("mask", std::move(sizes));
+  sizes.insert(sizes.begin(), static_cast<std::int64_t>(dtype_));
+  return Make("typed_input", std::move(sizes));
+}
+
+bool SweepBuilder::HasGradients() const {
+  return variant_ == Variant::kGradients && at::isFloatingType(dtype_);
+}
+
+// Whole ones, smaller ones, and views: flat, transposed, strided, expanded.
+void SweepBuilder::Setup() {
+  Rng& rng = g_.rng_;
+  std::int64_t n = rng.Int(2, 6), m = 2 * rng.Int(2, 4);
+  if (rng.Chance(0.15)) {  // more than vectors, and more than 4 KiB
+    n = rng.Int(33, 40);
+    m = 34;
+  }
+  const int x = Input({n, m});
+  for (int i = 0; i < 2; ++i) Input({n, m});
+  const int row = Input({m});
+  Input({m});
+  Input({n, 1});
+  Input({});
+  Input({2, n, m});
+  Make("mask", {n, m});
+  Make("mask", {m});
+  for (int i = 0; i < 2; ++i) {
+    Make("narrow", {1, n}, {Input({n + 2, m})});
+  }
+  Make("transpose", {}, {Input({m, n})});
+  Make("slice", {1, 0, 2 * m, 2}, {Input({n, 2 * m})});
+  Make("expand_as", {}, {x, row});
+  if (HasGradients()) {
+    g_.params_ = {Make("leaf", {}, {x}), Make("leaf", {}, {row})};
+  }
+  g_.num_setup_vars_ = g_.program_.num_vars;
+  g_.program_.mark_step = true;
+}
+
+// So that there is something to fuse with.
+void SweepBuilder::AddNegative(int id) {
+  const at::Tensor& t = g_.V(id);
+  if (!t.defined()) return;
+  g_.AddNamed(
+      t.scalar_type() == at::kBool ? "aten::logical_not(T)" : "aten::neg(T)",
+      {id}, {}, Mode::kNoGrad);
+}
+
+void SweepBuilder::AddRow(int row) {
+  for (int tries = 0; tries < 6; ++tries) {
+    if (!g_.AddRow(row)) continue;
+    const Statement st = g_.program_.body.back();
+    if (st.dst.empty() && !st.args.empty()) AddNegative(st.args[0]);
+    for (const int id : st.dst) AddNegative(id);
+    return;
+  }
+}
+
+void SweepBuilder::AddBackward() {
+  for (int id = g_.program_.num_vars; id-- > g_.num_setup_vars_;) {
+    if (!g_.V(id).defined() || !g_.V(id).requires_grad()) continue;
+    if (!g_.AddNamed("backward_mean_square", {id}, {}, Mode::kGrad)) continue;
+    for (const int leaf : g_.params_) {
+      g_.AddNamed("reset_grad", {leaf}, {}, Mode::kNoGrad);
+    }
+    return;
+  }
+}
+
+void SweepBuilder::Body() {
+  g_.base_mode_ = HasGradients() ? Mode::kGrad : Mode::kNoGrad;
+  const auto& rows = Rows();
+  const std::size_t last = std::min<std::size_t>(
+      rows.size(), first_row_ + static_cast<std::size_t>(kRowsOfSweep));
+  for (std::size_t i = first_row_; i < last; ++i) AddRow(rows[i]);
+  if (HasGradients()) AddBackward();
+  for (int tries = 0; tries < 20 && variant_ == Variant::kRandom; ++tries) {
+    if (g_.AddRandom(Group::kRandom)) break;
+  }
+  for (int id = g_.num_setup_vars_; id < g_.program_.num_vars; ++id) {
+    g_.program_.scoped.push_back(id);
+  }
+}
+
+}  // namespace tjit::differential

@@ -1,0 +1,54 @@
+// Programs that go through the called ops one after the other: sweep k is about
+// some of them (called_op.h), of one element type, with gradients, with random
+// numbers or without either.
+//
+//   [0, SweepCount()): every row in every type and variant
+//
+// Tested by: tests/differential/coverage_test.cpp
+#pragma once
+
+#include <c10/core/ScalarType.h>
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace tjit::differential {
+
+class Generator;
+
+// Seeds from here on are sweeps: seed kFirstSweep + k is sweep k.
+inline constexpr std::uint64_t kFirstSweep = std::uint64_t{1} << 40;
+inline bool IsSweep(std::uint64_t seed) { return seed >= kFirstSweep; }
+
+// Types vary fastest, then rows, then variants.
+inline constexpr std::uint64_t kSweepTypes = 7;
+inline constexpr std::uint64_t kSweepVariants = 3;
+std::uint64_t SweepCount();
+
+class SweepBuilder {
+ public:
+  // Of a seed that is no sweep, one that it draws.
+  explicit SweepBuilder(Generator& generator);
+  void Setup();
+  void Body();
+
+ private:
+  enum class Variant : std::uint8_t { kGradients, kRandom, kNeither };
+
+  // A set-up statement that binds one variable; its number, or -1.
+  int Make(std::string_view row, std::vector<std::int64_t> ints,
+           std::vector<int> args = {});
+  int Input(std::vector<std::int64_t> sizes);
+  bool HasGradients() const;
+  void AddRow(int row);
+  void AddNegative(int id);
+  void AddBackward();
+
+  Generator& g_;
+  c10::ScalarType dtype_;
+  std::uint64_t first_row_;
+  Variant variant_;
+};
+
+}  // namespace tjit::differential
