@@ -12,24 +12,17 @@ class Cutter {
   explicit Cutter(const LoopCode& code) : code_(code) {}
 
   Phases Run() {
-    for (const Step& step : code_.steps) AddStep(step);
-    int last = 0;
-    for (const StoreTo& store : code_.stores) {
-      last = std::max(last, PhaseToRead(store.source));
-    }
+    for (const Step& step : code_.steps) PlaceStep(step);
+    last_ = LastPhase();
+    if (!code_.is_rows) SinkSteps();
     for (std::size_t i = 0; i < code_.steps.size(); ++i) {
-      if (!code_.steps[i].is_array_call) {
-        last = std::max(last, phases_.of_step[i]);
-      }
+      MakeBuffers(code_.steps[i], phases_.of_step[i]);
     }
     for (const StoreTo& store : code_.stores) {
-      const auto& access =
-          code_.accesses[static_cast<std::size_t>(store.access)];
-      const int phase = access.is_external ? last : PhaseToRead(store.source);
-      phases_.of_store.push_back(phase);
-      NeedIn(phase, store.source, store.is_of_row);
+      phases_.of_store.push_back(PhaseOf(store));
+      NeedIn(phases_.of_store.back(), store.source, store.is_of_row);
     }
-    phases_.count = last + 1;
+    phases_.count = last_ + 1;
     return std::move(phases_);
   }
 
@@ -48,13 +41,84 @@ class Cutter {
     return made.phase + (made.by_call ? 1 : 0);
   }
 
-  void AddStep(const Step& step) {
+  void PlaceStep(const Step& step) {
     int phase = 0;
     for (const Source& source : step.sources) {
       if (source.kind != Kind::kRegister) continue;
       phase = std::max(phase, step.is_array_call ? made_.at(source.value).phase
                                                  : PhaseToRead(source));
     }
+    made_[step.result] = {phase, step.is_array_call, step.is_of_row,
+                          step.result_dtype};
+    phases_.of_step.push_back(phase);
+  }
+
+  int LastPhase() const {
+    int last = 0;
+    for (const StoreTo& store : code_.stores) {
+      last = std::max(last, PhaseToRead(store.source));
+    }
+    for (std::size_t i = 0; i < code_.steps.size(); ++i) {
+      if (!code_.steps[i].is_array_call) {
+        last = std::max(last, phases_.of_step[i]);
+      }
+    }
+    return last;
+  }
+
+  int PhaseOf(const StoreTo& store) const {
+    const auto& access = code_.accesses[static_cast<std::size_t>(store.access)];
+    return access.is_external ? last_ : PhaseToRead(store.source);
+  }
+
+  // Note [Late steps].
+  void SinkSteps() {
+    std::set<ir::ValueId> lies_in_memory, may_sink;
+    for (const Step& step : code_.steps) {
+      if (step.is_array_call) {
+        lies_in_memory.insert(step.result);
+        for (const Source& s : step.sources) lies_in_memory.insert(s.value);
+      }
+    }
+    const auto is_there = [&](const Source& s) {
+      if (s.kind == Kind::kAccess) return IsRow(s.access);
+      return s.kind == Kind::kScalar || may_sink.contains(s.value) ||
+             lies_in_memory.contains(s.value);
+    };
+    for (const Step& step : code_.steps) {
+      if (!step.is_array_call &&
+          std::all_of(step.sources.begin(), step.sources.end(), is_there)) {
+        may_sink.insert(step.result);
+      }
+    }
+    // Where each value is read first, known when its step's turn comes.
+    std::map<ir::ValueId, int> use;
+    const auto add_use = [&](const Source& source, int phase) {
+      const auto [it, is_new] = use.try_emplace(source.value, phase);
+      if (!is_new) it->second = std::min(it->second, phase);
+    };
+    for (const StoreTo& store : code_.stores) {
+      add_use(store.source, PhaseOf(store));
+    }
+    for (std::size_t i = code_.steps.size(); i-- > 0;) {
+      const Step& step = code_.steps[i];
+      int& phase = phases_.of_step[i];
+      const auto first_use = use.find(step.result);
+      if (may_sink.contains(step.result) && first_use != use.end()) {
+        phase = made_.at(step.result).phase = first_use->second;
+      }
+      for (const Source& source : step.sources) add_use(source, phase);
+    }
+  }
+
+  // Lies in the order in which the loop goes: reading it again costs little.
+  bool IsRow(int access) const {
+    const ir::Size& stride =
+        code_.accesses[static_cast<std::size_t>(access)].strides.back();
+    return stride == ir::Size(1) || stride == ir::Size(0);
+  }
+
+  void MakeBuffers(const Step& step, int phase) {
     for (const Source& source : step.sources) {
       if (step.is_array_call) {
         BufferFor(source);
@@ -62,9 +126,6 @@ class Cutter {
         NeedIn(phase, source, step.is_of_row);
       }
     }
-    made_[step.result] = {phase, step.is_array_call, step.is_of_row,
-                          step.result_dtype};
-    phases_.of_step.push_back(phase);
     if (step.is_array_call && !step.is_column_call) BufferOfValue(step.result);
   }
 
@@ -99,6 +160,7 @@ class Cutter {
 
   const LoopCode& code_;
   std::map<ir::ValueId, Made> made_;
+  int last_ = 0;  // phase
   Phases phases_;
 };
 

@@ -9,6 +9,11 @@
 //   %3 = exp %2             behind phase 0, from buffer to buffer
 //   %4 = add %3, %0         phase 1: %3 from its buffer, %0 loaded again
 //
+// Note [Late steps]. A step runs in the phase that reads it first, not in the
+// first one that could: its result then needs no buffer, and memory is read
+// while the results of functions are there to be used. Only what reads nothing
+// but rows of memory, buffers that are there anyway and other late steps.
+//
 // Stores to externals wait for the last phase: what they replace may be loaded
 // in any. A loop without array functions is one phase, without tiles.
 //

@@ -6,10 +6,14 @@
 namespace tjit::llvm_backend {
 namespace {
 
-// All buffers of a tile together, and the elements of a tile.
-constexpr int kTileBytes = 16 << 10;
+// All buffers of a tile together, and the elements of a tile. A short tile's
+// memory traffic fits what the processor fetches ahead and writes behind while
+// functions run; tiles of rows are longer, as few rows cost more.
+constexpr int kTileBytes = 8 << 10;
 constexpr int kMinTile = 64;
-constexpr int kMaxTile = 1024;
+constexpr int kMaxTile = 512;
+constexpr int kRowTileBytes = 16 << 10;
+constexpr int kMaxRowTile = 1024;
 // Of a columns loop: some rows are added up at a time. With the sums of a few
 // hundred columns beside them they fit the first-level cache.
 constexpr int kColumnTileBytes = 16 << 10;
@@ -52,8 +56,9 @@ bool RepeatsColumns(const LoopCode& code) {
 int TileElements(const LoopCode& code, const Phases& phases) {
   const int bytes = std::max(TileElementBytes(phases), 1);
   if (code.is_columns) return kColumnTileBytes / std::max(bytes, 4);
-  return std::clamp(kTileBytes / bytes / kMinTile * kMinTile, kMinTile,
-                    kMaxTile);
+  const int tile = code.is_rows ? kRowTileBytes : kTileBytes;
+  return std::clamp(tile / bytes / kMinTile * kMinTile, kMinTile,
+                    code.is_rows ? kMaxRowTile : kMaxTile);
 }
 
 }  // namespace tjit::llvm_backend

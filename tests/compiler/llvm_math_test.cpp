@@ -1,6 +1,7 @@
 // Functions of the process in kernels: over tiles and in registers.
 #include "tests/compiler/llvm_math.h"
 
+#include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
 #include "tests/compiler/llvm_testing.h"
 
@@ -253,6 +254,50 @@ TEST(LlvmMathTest, TheTableComesFirst) {
   KernelRun run(f, {5}, 1);
   ASSERT_EQ(CompiledKernel(f, With(math)).Run(run.arguments), "");
   EXPECT_EQ(LoadAs<double>(run.arguments.returns[0].data + 32), 7);
+}
+
+int BuffersOf(const std::string& text) {
+  TjitLlvmOptions options = With(ArrayAndVectorMath());
+  options.flags = kTjitLlvmDumpIr;
+  const CompiledKernel kernel(text, options);
+  EXPECT_EQ(kernel.error(), "");
+  const std::vector<std::string> parts =
+      absl::StrSplit(kernel.kernel().dump, " x i8], align 64");
+  return static_cast<int>(parts.size()) - 1;
+}
+
+// Note [Late steps] in phases.h: buffers are what the function reads and makes.
+TEST(LlvmMathTest, StepsThatCanWaitNeedNoBuffers) {
+  const std::string late = R"(func f(n0) {
+  external %0: f32[n0]
+  external %1: f32[n0]
+  %2 = mul f32[n0] %1, %1
+  %3 = mul f32[n0] %2, %1
+  %4 = add f32[n0] %0, 0.1, 1
+  %5 = exp f32[n0] %4
+  %6 = mul f32[n0] %0, %1
+  %7 = add f32[n0] %6, %4, 1
+  %8 = add f32[n0] %5, %3, 1
+  %9 = add f32[n0] %8, %7, 1
+  write %0[n0] = %9
+  write %1[n0] = %3
+})";
+  EXPECT_EQ(BuffersOf(late), 2);
+  ExpectSame(late);
+}
+
+// Columns of memory are read once.
+TEST(LlvmMathTest, StepsThatReadColumnsDoNotWait) {
+  const std::string columns = R"(func f(n0) {
+  external %0: f32[n0]
+  external %1: f32[4*n0]
+  %2 = mul f32[n0] %1[n0](4), 2.0
+  %3 = exp f32[n0] %0
+  %4 = add f32[n0] %3, %2, 1
+  return %4
+})";
+  EXPECT_EQ(BuffersOf(columns), 2);
+  ExpectSame(columns);
 }
 
 }  // namespace
