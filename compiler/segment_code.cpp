@@ -8,6 +8,7 @@
 #include "compiler/lower/partition.h"
 #include "compiler/segment_dump.h"
 #include "compiler/step_engine.h"
+#include "compiler/varied_scalars.h"
 #include "recorder/overwrite.h"
 
 namespace tjit {
@@ -40,6 +41,7 @@ class SegmentCompiler {
         cache_(cache),
         limits_(limits),
         dump_(dump),
+        scalars_(input, engine->steps() == nullptr),
         context_(absl::StrCat(engine->name(),
                               input.has_usual_arithmetic ? "" : " unusual")) {}
 
@@ -50,6 +52,10 @@ class SegmentCompiler {
     CountUses();
     for (std::uint32_t s = 0; s < steps_.size(); ++s) {
       steps_[s].is_lowerable = CanCompile(s);
+      if (!steps_[s].is_lowerable && scalars_.Has(s)) {
+        scalars_.Bake(s);
+        steps_[s].is_lowerable = CanCompile(s);
+      }
       // Loops want steps of equal extent together, graphs all that may be.
       if (engine_->steps() != nullptr) steps_[s].elements = 0;
     }
@@ -166,7 +172,7 @@ class SegmentCompiler {
     std::vector<GroupStep> lowering;
     for (const std::uint32_t s : steps) {
       lowering.push_back(
-          {&input_.steps[s].record, input_.steps[s].op, input_.threads});
+          {&scalars_.RecordOf(s), input_.steps[s].op, input_.threads});
     }
     return lowering;
   }
@@ -358,8 +364,9 @@ class SegmentCompiler {
     for (const std::uint32_t s : steps) {
       const SegmentStep& step = input_.steps[s];
       group->steps.push_back(step.index);
-      for (std::uint32_t i = 0; i < step.record.scalars.size(); ++i) {
-        const ScalarRecord& scalar = step.record.scalars[i];
+      const StepRecord& record = scalars_.RecordOf(s);
+      for (std::uint32_t i = 0; i < record.scalars.size(); ++i) {
+        const ScalarRecord& scalar = record.scalars[i];
         if (!scalar.may_vary || scalar.runtime) continue;
         group->baked.push_back({step.scalar_begin + i, scalar.value});
       }
@@ -371,6 +378,7 @@ class SegmentCompiler {
   KernelCache* const cache_;
   const CompileLimits limits_;
   SegmentDump* const dump_;  // may be null
+  VariedScalars scalars_;
   const std::string context_;  // what decides besides the steps
   std::vector<PartitionStep> steps_;
   std::vector<std::uint32_t> uses_;  // by slot: steps that use it

@@ -82,7 +82,7 @@ class Segment {
                 {alpha});
   }
   Segment& Mul(int a, int b, int out) {
-    return Step("aten::mul.Tensor", a, b, out);
+    return Step(out < 0 ? "aten::mul_.Tensor" : "aten::mul.Tensor", a, b, out);
   }
   Segment& Foreign(int a, int b, int out) {
     return Step("aten::dot", a, b, out);
@@ -288,6 +288,52 @@ TEST_F(SegmentCodeTest, AScalarThatMayVaryIsNamedWhereItWasCompiledIn) {
   EXPECT_EQ(code.groups[0].baked[0].index, 1u);
   EXPECT_TRUE(code.groups[0].baked[0].value.SameBits(Double(3)));
   EXPECT_THAT(code.groups[0].scalars, ElementsAre(2));
+}
+
+// Steps of an optimizer, whose corrections differ.
+TEST_F(SegmentCodeTest, GroupsThatDifferInANumberAreLoweredOnce) {
+  Segment segment(8);
+  for (int p = 0; p < 10; ++p) {
+    segment.Add(0, 1, -1, Segment::Varying(0.3 + 0.01 * p, false))
+        .Mul(0, 1, -1)
+        .Foreign(0, 1, 2 + p);
+  }
+  const SegmentCode code = Compile(segment);
+  EXPECT_EQ(engine_.asked, 1);
+  EXPECT_EQ(code.compiled, 1);
+  EXPECT_EQ(code.reused, 9);
+  ASSERT_THAT(code.groups, SizeIs(10));
+  for (std::uint32_t p = 0; p < 10; ++p) {
+    EXPECT_THAT(code.groups[p].baked, IsEmpty());
+    EXPECT_THAT(code.groups[p].scalars, ElementsAre(p));
+  }
+}
+
+TEST_F(SegmentCodeTest, NumbersThatDecideCodeAreCompiledInWhereOthersVary) {
+  Segment segment(8);
+  segment.Add(0, 1, -1, Segment::Varying(0.1, false))
+      .Add(0, 1, -1, Segment::Varying(0.2, false))
+      .Add(0, 1, -1, Segment::Varying(2, false))
+      .Step("aten::sub_.Tensor", 0, 1, -1, {Segment::Varying(0.3, false)})
+      .Step("aten::sub_.Tensor", 0, 1, -1, {Segment::Varying(0.3, false)});
+  const SegmentCode code = Compile(segment);
+  ASSERT_THAT(code.groups, SizeIs(1));
+  EXPECT_THAT(code.groups[0].scalars, ElementsAre(0, 1));
+  ASSERT_THAT(code.groups[0].baked, SizeIs(3));
+  EXPECT_EQ(code.groups[0].baked[0].index, 2u);
+  EXPECT_EQ(code.groups[0].baked[1].index, 3u);
+}
+
+TEST_F(SegmentCodeTest, VariedNumbersAreCompiledInWhereALoweringAsksForIt) {
+  Segment segment(8);
+  segment
+      .Step("aten::hardshrink", 0, kNoSlot, 1, {Segment::Varying(0.3, false)})
+      .Step("aten::hardshrink", 1, kNoSlot, 2, {Segment::Varying(0.7, false)});
+  const SegmentCode code = Compile(segment);
+  ASSERT_THAT(code.groups, SizeIs(1));
+  EXPECT_EQ(code.steps_fused, 2);
+  EXPECT_THAT(code.groups[0].scalars, IsEmpty());
+  EXPECT_THAT(code.groups[0].baked, SizeIs(2));
 }
 
 class SegmentDumpTest : public SegmentCodeTest {
