@@ -100,9 +100,9 @@ std::vector<Row> ProductRows() {
     rows.push_back({"row22/adam-4x1M" + tail,
                     [=] { return AdamOnly(4, 1 << 20, optimizer); }, 200});
     rows.push_back({"row23/mnist-cnn" + tail,
-                    [=] { return MnistCnn(false, optimizer); }, 40});
+                    [=] { return MnistCnn(false, optimizer); }, 100});
     rows.push_back({"row23/mnist-cnn-norm" + tail,
-                    [=] { return MnistCnn(true, optimizer); }, 40});
+                    [=] { return MnistCnn(true, optimizer); }, 100});
   }
   return rows;
 }

@@ -1,5 +1,7 @@
 // Softmax, normalisation, pooling, losses. Mirrors SoftMax.cpp,
-// layer_norm.cpp, Normalization.cpp, DilatedMaxPool2d.cpp, LossNLL.cpp.
+// layer_norm.cpp, Normalization.cpp, DilatedMaxPool2d.cpp, LossNLL.cpp; the
+// largest of windows is compiler/max_pool.h.
+#include <ATen/Parallel.h>
 #include <ATen/core/Reduction.h>
 #include <ATen/ops/_log_softmax_backward_data_native.h>
 #include <ATen/ops/_log_softmax_native.h>
@@ -19,6 +21,7 @@
 #include <ATen/ops/upsample_nearest2d_backward_native.h>
 #include <ATen/ops/upsample_nearest2d_native.h>
 
+#include "compiler/max_pool.h"
 #include "runtime/library_calls_native.h"
 #include "runtime/library_calls_structured.h"
 #include "runtime/native_stubs.h"
@@ -128,6 +131,65 @@ struct AvgPool2dKernel : native::structured_avg_pool2d_out_cpu {
   std::unique_ptr<Parts> parts_;
 };
 
+// Arguments: self, kernel_size, stride, padding, dilation, ceil_mode.
+class MaxPoolStep final : public PreparedStep {
+ public:
+  MaxPoolStep(const Request& r, const PoolShape& shape)
+      : in_(r.args[0]),
+        out_(r.results[0]),
+        places_(r.results[1]),
+        shape_(shape) {}
+  void Run(char* const*, const ScalarValue*) override {
+    const std::int64_t in = shape_.rows.in * shape_.columns.in;
+    const std::int64_t out = shape_.rows.out * shape_.columns.out;
+    const auto* const numbers = in_.const_data_ptr<float>();
+    auto* const largest = out_.mutable_data_ptr<float>();
+    auto* const places = places_.mutable_data_ptr<std::int64_t>();
+    at::parallel_for(0, out_.numel() / out, at::internal::GRAIN_SIZE / out + 1,
+                     [&](std::int64_t from, std::int64_t to) {
+                       MaxPool(shape_, to - from, numbers + from * in,
+                               largest + from * out, places + from * out);
+                     });
+  }
+
+ private:
+  at::Tensor in_, out_, places_;
+  PoolShape shape_;
+};
+
+// `dim`: 0 of rows, 1 of columns.
+PoolDim PoolDimOf(const Request& r, std::size_t dim) {
+  const auto number = [&](std::size_t argument) {
+    const std::vector<std::int64_t> list =
+        r.call.arguments[argument].toIntVector();
+    return list.size() == 1 ? list[0] : list[dim];
+  };
+  PoolDim made;
+  const std::int64_t from_last = static_cast<std::int64_t>(dim) - 2;
+  made.in = r.args[0].size(from_last);
+  made.out = r.results[0].size(from_last);
+  made.window = number(1);
+  const bool has_stride = !r.call.arguments[2].toIntVector().empty();
+  made.stride = has_stride ? number(2) : made.window;
+  made.padding = number(3);
+  made.dilation = number(4);
+  return made;
+}
+
+std::unique_ptr<PreparedStep> PrepareMaxPool(const Request& request) {
+  const auto is_flat = [](const at::Tensor& t) {
+    return t.defined() && t.is_contiguous() && t.numel() > 0;
+  };
+  const auto& [args, results] = std::tie(request.args, request.results);
+  if (results.size() == 2 && is_flat(args[0]) && is_flat(results[0]) &&
+      is_flat(results[1]) && args[0].scalar_type() == at::kFloat) {
+    const PoolShape shape = {PoolDimOf(request, 0), PoolDimOf(request, 1)};
+    if (HasMaxPool(shape)) return std::make_unique<MaxPoolStep>(request, shape);
+  }
+  return PrepareStructured<native::structured_max_pool2d_with_indices_out_cpu>(
+      request);
+}
+
 // Reduced losses resize their result on the way.
 std::unique_ptr<PreparedStep> PrepareBinaryCrossEntropy(
     const Request& request) {
@@ -151,8 +213,7 @@ constexpr FactoryRow kRows[] = {
     {"aten::binary_cross_entropy", PrepareBinaryCrossEntropy},
     {"aten::binary_cross_entropy_backward",
      PrepareOutCall<&native::binary_cross_entropy_backward_out_cpu>},
-    {"aten::max_pool2d_with_indices",
-     PrepareStructured<native::structured_max_pool2d_with_indices_out_cpu>},
+    {"aten::max_pool2d_with_indices", PrepareMaxPool},
     {"aten::max_pool2d_with_indices_backward",
      PrepareStructured<
          native::structured_max_pool2d_with_indices_backward_out_cpu>},
