@@ -57,6 +57,10 @@ void* TakeOffer(std::size_t bytes) {
   if (found == nullptr || found->taken || found->data == nullptr) {
     return nullptr;
   }
+  if (found->passes > 0) {
+    --found->passes;
+    return nullptr;
+  }
   found->taken = true;
   return found->data;
 }

@@ -3,8 +3,11 @@
 //
 // A kernel that returns fresh tensors asks our allocator for their memory; the
 // planned address is offered for that request (placement.h). What lies
-// elsewhere afterwards is copied. A result that is not as recorded is an error
-// of ours: the caller has checked that the call is the recorded one.
+// elsewhere afterwards is copied. Then the kernel has asked for as many bytes
+// before, for scratch (oneDNN's convolutions): the next run offers the address
+// for the request behind it; where that is wrong too, for none. A result that
+// is not as recorded is an error of ours: the caller has checked that the call
+// is the recorded one.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/util/Exception.h>
 
@@ -16,6 +19,11 @@
 
 namespace tjit::runtime {
 namespace {
+
+constexpr int kMostPasses = 2;
+
+thread_local std::int64_t copied_bytes
+    __attribute__((tls_model("initial-exec"))) = 0;
 
 class BoxedStep final : public PreparedStep {
  public:
@@ -31,9 +39,10 @@ class BoxedStep final : public PreparedStep {
     std::uint64_t bytes;
     TensorGeometry geometry;
     int offer = -1;  // -1: its size is not unique among the results
+    int passes = 0;  // requests of its size that are not for it
   };
-  void CheckAndPlace(const Fresh& fresh, const at::Tensor& result,
-                     char* const* slots) const;
+  void CheckAndPlace(const at::Tensor& result, char* const* slots,
+                     Fresh* place);
   [[noreturn]] void Fail(const Fresh& fresh, const char* what) const;
 
   CapturedCall call_;
@@ -65,8 +74,9 @@ void BoxedStep::Fail(const Fresh& fresh, const char* what) const {
                         fresh.result, " differs from the recorded one: ", what);
 }
 
-void BoxedStep::CheckAndPlace(const Fresh& fresh, const at::Tensor& result,
-                              char* const* slots) const {
+void BoxedStep::CheckAndPlace(const at::Tensor& result, char* const* slots,
+                              Fresh* place) {
+  const Fresh& fresh = *place;
   const TensorGeometry& g = fresh.geometry;
   if (!result.defined()) Fail(fresh, "undefined");
   if (result.sizes() != c10::IntArrayRef(g.sizes, g.ndim)) {
@@ -83,11 +93,15 @@ void BoxedStep::CheckAndPlace(const Fresh& fresh, const at::Tensor& result,
   if (storage->nbytes() < fresh.bytes) Fail(fresh, "storage size");
   if (fresh.bytes == 0 || storage->data() == slots[fresh.slot]) return;
   std::memcpy(slots[fresh.slot], storage->data(), fresh.bytes);
+  copied_bytes += static_cast<std::int64_t>(fresh.bytes);
+  place->passes = std::min(fresh.passes + 1, kMostPasses);
 }
 
 void BoxedStep::Run(char* const* slots, const ScalarValue* scalars) {
   for (const Fresh& f : fresh_) {
-    if (f.offer >= 0) offers_[f.offer] = {f.bytes, slots[f.slot], false, false};
+    if (f.offer < 0) continue;
+    char* const data = f.passes < kMostPasses ? slots[f.slot] : nullptr;
+    offers_[f.offer] = {f.bytes, data, false, false, f.passes};
   }
   stack_ = FillArguments(call_, tensors_, scalars);
   // Until the results are dropped: only then is a release noted.
@@ -97,7 +111,7 @@ void BoxedStep::Run(char* const* slots, const ScalarValue* scalars) {
   auto next = fresh_.begin();
   auto place = [&](const at::Tensor& result) {
     if (next != fresh_.end() && next->result == flat) {
-      CheckAndPlace(*next++, result, slots);
+      CheckAndPlace(result, slots, &*next++);
     }
     ++flat;
   };
@@ -119,6 +133,8 @@ void BoxedStep::Run(char* const* slots, const ScalarValue* scalars) {
 }
 
 }  // namespace
+
+std::int64_t CopiedResultBytes() { return copied_bytes; }
 
 std::unique_ptr<PreparedStep> PrepareBoxed(
     const StepRecord& step, const CapturedCall& call,

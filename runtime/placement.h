@@ -17,6 +17,7 @@ struct PlacementOffer {
   void* data = nullptr;
   bool taken = false;     // an allocation was served with it
   bool released = false;  // and given back since, within the scope
+  int passes = 0;         // so many allocations of `bytes` are not served
 };
 
 // Installs `offers[0, count)` on this thread; the array belongs to the caller.
@@ -31,5 +32,9 @@ class PlacementScope {
   PlacementOffer* saved_;
   std::size_t saved_count_;
 };
+
+// Bytes of results that boxed steps of this thread have copied, as they did not
+// lie where they were to. In library_calls_boxed.cpp, for tests.
+std::int64_t CopiedResultBytes();
 
 }  // namespace tjit::runtime

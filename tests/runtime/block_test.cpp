@@ -456,6 +456,17 @@ TEST_F(BlockTest, OfferedMemoryIsTakenOnce) {
   EXPECT_TRUE(offer.released);
 }
 
+TEST_F(BlockTest, AnOfferLetsSoManyAllocationsPass) {
+  alignas(64) char memory[256];
+  PlacementOffer offer{256, memory, false, false, 1};
+  PlacementScope scope(&offer, 1);
+  const c10::DataPtr scratch = Cpu()->allocate(256);
+  EXPECT_NE(scratch.get(), memory);
+  EXPECT_FALSE(offer.taken);
+  EXPECT_EQ(Cpu()->allocate(256).get(), memory);
+  EXPECT_TRUE(offer.released);
+}
+
 TEST_F(BlockTest, EqualSizesAreNotOffered) {
   alignas(64) char memory[512];
   PlacementOffer offers[2] = {{256, memory}, {256, memory + 256}};

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/block.h"
+#include "runtime/placement.h"
 #include "tests/runtime/make_tensors.h"
 #include "tests/runtime/recorded_call.h"
 
@@ -440,6 +441,29 @@ TEST(LibraryCalls, SmallTrainingStepUsesNoTensors) {
     RecordedCall call(c.name, c.maker);
     EXPECT_FALSE(call.step().uses_tensors()) << c.name << " " << c.what;
     EXPECT_EQ(call.Compare(&call.step(), 1), "") << c.name << " " << c.what;
+  }
+}
+
+// oneDNN asks for scratch of the result's size before the result.
+TEST(LibraryCalls, ConvolutionsAreNotCopiedForLong) {
+  const Ints one = {1, 1}, zero = {0, 0};
+  const std::vector<Case> cases = {
+      {"aten::convolution", "",
+       TJIT_CALL(d.Dense({8, 8, 16, 16}), d.Dense({24, 8, 3, 3}), d.Dense({24}),
+                 one, one, one, false, zero, 1)},
+      {"aten::convolution_backward", "",
+       TJIT_CALL(d.Dense({8, 24, 16, 16}), d.Dense({8, 8, 16, 16}),
+                 d.Dense({24, 8, 3, 3}), Ints{24}, one, one, one, false, zero,
+                 1, c10::List<bool>({true, true, true}))},
+  };
+  for (const Case& c : cases) {
+    RecordedCall call(c.name, c.maker);
+    std::int64_t copied = 0;
+    for (int seed = 1; seed < 8; ++seed) {
+      if (seed == 4) copied = CopiedResultBytes();
+      EXPECT_EQ(call.Compare(&call.boxed(), seed), "") << c.name << " " << seed;
+    }
+    EXPECT_EQ(CopiedResultBytes(), copied) << c.name;
   }
 }
 
