@@ -25,6 +25,8 @@ enum class ValueCheck : std::uint8_t {
   kNone,          // values never make it throw
   kUnknown,       // they may, and we cannot tell: run it at the call
   kIntegral,      // only for integral dtypes (division by zero)
+  kElementwise,   // not values: a loss that reduces resizes its result twice,
+                  // and warns
   kFreedom,       // not values but sizes: a variance of too few numbers warns
   kIndices,       // the integer tensors of argument 1 index the dims in turn;
                   // bool and byte masks decide the shape, and warn

@@ -168,6 +168,8 @@ bool ValuesPass(const CallFrame& frame) {
       return false;
     case ValueCheck::kIntegral:
       return AllFloating(frame);
+    case ValueCheck::kElementwise:
+      return !frame.statics.empty() && frame.statics[0] == 0;
     case ValueCheck::kFreedom:
       return HasFreedom(frame);
     case ValueCheck::kIndices:

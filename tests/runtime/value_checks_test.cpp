@@ -91,6 +91,17 @@ TEST_F(ValueChecksTest, VariancesOfTooFewNumbers) {
   EXPECT_FALSE(Passes("aten::std_mean.correction", {{0, x}}, {0, 0}, {15}));
 }
 
+TEST_F(ValueChecksTest, LossesThatReduceIntoATensor) {
+  const at::Tensor x = at::ones({3});
+  for (const std::string op :
+       {"mse_loss", "smooth_l1_loss", "huber_loss", "soft_margin_loss"}) {
+    const std::string out = "aten::" + op + ".out";
+    EXPECT_TRUE(Passes(out, {{0, x}, {1, x}}, {0})) << op;
+    EXPECT_FALSE(Passes(out, {{0, x}, {1, x}}, {1})) << op;
+    EXPECT_TRUE(Passes("aten::" + op, {{0, x}, {1, x}}, {1})) << op;
+  }
+}
+
 TEST_F(ValueChecksTest, ListsOfIndices) {
   const at::Tensor x = at::ones({3, 5});
   const char* index = "aten::index.Tensor";
