@@ -112,6 +112,11 @@ bool SetDumpPath(std::string_view value, EnvOptions* o) {
   return !value.empty();
 }
 
+bool SetFastMath(std::string_view value, EnvOptions* o) {
+  o->has_fast_math = ParseBool(value, &o->fast_math);
+  return o->has_fast_math;
+}
+
 bool SetHotThreshold(std::string_view value, EnvOptions* o) {
   long long number = 0;
   const char* end = value.data() + value.size();
@@ -237,6 +242,7 @@ const std::vector<Variable>& Variables() {
            " with commas between",
        SetDump},
       {"TJIT_DUMP_FILE", "a path to write to", SetDumpPath},
+      {"TJIT_FAST_MATH", "0 or 1", SetFastMath},
       {"TJIT_HOT_THRESHOLD", HotThresholdRange(), SetHotThreshold},
       {"TJIT_INSTRUCTION_LOG", "a path to write to", SetInstructionLog},
       {"TJIT_LOG",

@@ -55,6 +55,7 @@ struct EnvOptions {
   bool has_debug_compile = false, debug_compile = false;
   unsigned dump = 0;      // TJIT_DUMP, DumpPart bits; 0: not given
   std::string dump_path;  // TJIT_DUMP_FILE; empty: not given
+  bool has_fast_math = false, fast_math = false;
   bool has_hot_threshold = false;
   long long hot_threshold = 0;
   bool has_perf_map = false, perf_map = false;

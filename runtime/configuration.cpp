@@ -195,6 +195,7 @@ Options Resolve(Options o) {
   r.Note("dump_file", ToText(DumpPath()),
          env.dump_path.empty() ? Resolver::Origin("dump_file")
                                : "TJIT_DUMP_FILE");
+  r.Take("fast_math", env.has_fast_math, env.fast_math, &o.fast_math, false);
   r.Take("hot_threshold", env.has_hot_threshold,
          std::int64_t{env.hot_threshold}, &o.hot_threshold, std::int64_t{10});
   r.Note("instruction_log", ToText(InstructionLogPath()),
@@ -242,6 +243,7 @@ bool FromFile(const char* key, bool built_in) {
   if (name == "debug_compile" && File().has_debug_compile) {
     return File().debug_compile;
   }
+  if (name == "fast_math" && File().has_fast_math) return File().fast_math;
   if (name == "shadow" && File().has_shadow) return File().shadow;
   if (name == "strict" && File().has_strict) return File().strict;
   return built_in;

@@ -161,11 +161,11 @@ class CacheOfLibrary {
 
 class LlvmEngine : public Engine {
  public:
-  LlvmEngine(MathFunctions* functions, std::uint32_t flags,
+  LlvmEngine(const char* name, MathFunctions* functions, std::uint32_t flags,
              const std::atomic<cache::ObjectCache*>* cache)
-      : functions_(functions), flags_(flags), cache_(cache) {}
+      : name_(name), functions_(functions), flags_(flags), cache_(cache) {}
 
-  const char* name() const override { return "llvm"; }
+  const char* name() const override { return name_; }
   bool is_for_speed() const override { return true; }
 
   std::string WhyNot(const ir::Function& function) override {
@@ -227,6 +227,7 @@ class LlvmEngine : public Engine {
 
   const TjitLlvmApi* api_ = nullptr;  // the worker's, as all of this
   std::string why_not_;
+  const char* const name_;
   MathFunctions* const functions_;
   const std::uint32_t flags_;
   CacheOfLibrary cache_;
@@ -255,7 +256,7 @@ bool PrepareLlvm() {
 void PrepareInBackground(const Engine* engine) {
   static std::atomic<bool> is_prepared{false};
   if (is_prepared.load(std::memory_order_relaxed) ||
-      std::string_view(engine->name()) != "llvm" ||
+      !std::string_view(engine->name()).starts_with("llvm") ||
       is_prepared.exchange(true)) {
     return;
   }
@@ -266,9 +267,9 @@ void PrepareInBackground(const Engine* engine) {
 }
 
 std::unique_ptr<Engine> MakeLlvmEngine(
-    MathFunctions* functions, std::uint32_t flags,
+    const char* name, MathFunctions* functions, std::uint32_t flags,
     const std::atomic<cache::ObjectCache*>* cache) {
-  return std::make_unique<LlvmEngine>(functions, flags, cache);
+  return std::make_unique<LlvmEngine>(name, functions, flags, cache);
 }
 
 }  // namespace tjit::runtime

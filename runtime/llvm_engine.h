@@ -14,11 +14,12 @@ namespace tjit::runtime {
 
 // The library is loaded at the first use, on the worker: a process in which
 // nothing gets hot does not pay for it. Where it cannot be had the engine says
-// so once and refuses everything. `functions` and `cache` outlive the engine;
-// `flags`: TjitLlvmFlag, for all kernels; *cache is where code is kept, null:
-// nowhere.
+// so once and refuses everything. `name` begins with "llvm" and tells engines
+// with other functions apart, as kernels are kept by it. `functions` and
+// `cache` outlive the engine; `flags`: TjitLlvmFlag, for all kernels; *cache is
+// where code is kept, null: nowhere.
 std::unique_ptr<Engine> MakeLlvmEngine(
-    MathFunctions* functions, std::uint32_t flags,
+    const char* name, MathFunctions* functions, std::uint32_t flags,
     const std::atomic<cache::ObjectCache*>* cache);
 
 // Loads the library and compiles a smallest kernel, for what only the first one

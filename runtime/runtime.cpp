@@ -139,6 +139,22 @@ void Runtime::StartLog(const std::string& path) {
   g_enabled.store(true);
 }
 
+namespace {
+
+// True, said once, for modes under which fast math would be a finding.
+bool ComparesBits(unsigned modes) {
+  if ((modes & (kModeShadow | kModeLate)) == 0) return false;
+  static bool said = false;
+  if (!std::exchange(said, true)) {
+    LogWarning(
+        "TJIT_FAST_MATH=1 is not used: TJIT_SHADOW=1 and TJIT_STRESS=late "
+        "compare with eager's bits");
+  }
+  return true;
+}
+
+}  // namespace
+
 bool Runtime::Enable(const Options& options, bool for_thread) {
   TORCH_CHECK(options.stress == Stress::kHide ||
                   (static_cast<unsigned>(options.stress) & kModeHide) == 0,
@@ -161,7 +177,8 @@ bool Runtime::Enable(const Options& options, bool for_thread) {
   // when modes end: each thread has to leave them by itself.
   if (modes != 0) modes_epoch_ += kModeEpoch;
   modes_.store(modes | modes_epoch_);
-  tier2_->SetBackend(options.backend, options.cache_dir);
+  tier2_->SetBackend(options.backend, options.cache_dir,
+                     options.fast_math && !ComparesBits(modes));
   hot_profile_->Configure(options.cache_dir);
   stats_path_ = options.stats_path;
   NoteGlobalFlags();

@@ -126,19 +126,23 @@ cache::ObjectCache* Tier2::CacheFor(const std::string& folder) {
   return cache.get();
 }
 
-void Tier2::SetBackend(Backend backend, const std::string& cache_dir) {
+void Tier2::SetBackend(Backend backend, const std::string& cache_dir,
+                       bool fast) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (dump_ == nullptr && DumpParts() != 0) {
     dump_ = std::make_unique<DumpFile>(DumpParts(), DumpPath());
   }
   verdicts_.TakeProcess();
   cache_.store(CacheFor(cache_dir));
-  std::unique_ptr<Engine>& engine = engines_[backend];
+  fast = fast && backend == Backend::kLlvm;
+  std::unique_ptr<Engine>& engine = engines_[{backend, fast}];
   if (engine == nullptr && backend == Backend::kInterpreter) {
     engine = MakeInterpreterEngine(&functions_);
   }
   if (engine == nullptr && backend == Backend::kLlvm) {
-    engine = MakeLlvmEngine(&functions_, LlvmFlags(), &cache_);
+    engine = fast ? MakeLlvmEngine("llvm fast math", &fast_functions_,
+                                   LlvmFlags(), &cache_)
+                  : MakeLlvmEngine("llvm", &functions_, LlvmFlags(), &cache_);
   }
   if (engine == nullptr && backend == Backend::kTorchscript) {
     engine = MakeTorchscriptEngine();

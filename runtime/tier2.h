@@ -25,6 +25,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compiler/cache/object_cache.h"
@@ -32,6 +33,7 @@
 #include "recorder/counters.h"
 #include "recorder/dump_file.h"
 #include "recorder/explanation.h"
+#include "runtime/fast_math.h"
 #include "runtime/math_probe.h"
 #include "runtime/verdict_store.h"
 #include "runtime/verdict_text.h"
@@ -57,11 +59,14 @@ struct CompileTask {
 
 class Tier2 {
  public:
-  Tier2() { functions_.UseVerdicts(&verdicts_); }
+  Tier2() {
+    functions_.UseVerdicts(&verdicts_);
+    fast_functions_.UseVerdicts(&verdicts_);
+  }
 
   // enable(): what compiles from now on, and the folder where machine code is
-  // kept ("off": nowhere).
-  void SetBackend(Backend backend, const std::string& cache_dir);
+  // kept ("off": nowhere). `fast`: of machine code, fast_math.h.
+  void SetBackend(Backend backend, const std::string& cache_dir, bool fast);
   // Null: nothing is compiled.
   Engine* engine() const { return engine_.load(std::memory_order_relaxed); }
 
@@ -136,8 +141,10 @@ class Tier2 {
   std::map<std::string, std::int64_t> failures_;
   std::vector<ExplainedCode> measured_;
   MathProbe functions_;
+  FastMath fast_functions_{&functions_};
   std::unique_ptr<DumpFile> dump_;  // made by the first SetBackend()
-  std::map<Backend, std::unique_ptr<Engine>> engines_;
+  // By backend, and whether it computes with fast_functions_.
+  std::map<std::pair<Backend, bool>, std::unique_ptr<Engine>> engines_;
   // By folder; the worker's but for the pointer.
   std::map<std::string, std::unique_ptr<cache::ObjectCache>> caches_;
   std::atomic<cache::ObjectCache*> cache_{nullptr};

@@ -50,6 +50,7 @@ std::string From(const std::vector<std::string>& question,
                         because == std::string::npos ? ""
                                                      : answer.substr(because));
   }
+  if (question[0] == "fast") return absl::StrCat("fast math: ", answer);
   if (question[0] == "math") return OfLibrary(answer);
   if (question[0] == "half") return "a table of eager's";
   if (question[0] == "row") return OfRows(answer);

@@ -93,6 +93,7 @@ class ConfigTest(unittest.TestCase):
              "[CONFIG] debug_compile = false (default)",
              "[CONFIG] dump = none (default)",
              '[CONFIG] dump_file = "" (default)',
+             "[CONFIG] fast_math = false (default)",
              "[CONFIG] hot_threshold = 10 (set by the program)",
              '[CONFIG] instruction_log = "" (default)',
              "[CONFIG] perf_map = false (default)",

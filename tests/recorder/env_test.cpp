@@ -36,15 +36,27 @@ TEST(EnvTest, NothingIsSetByAnEmptyOrForeignEnvironment) {
 }
 
 TEST(EnvTest, EachVariableSetsItsOption) {
-  const EnvOptions o = Parse(
-      {"TJIT_AUTO_COMPILE=1", "TJIT_BACKEND=llvm", "TJIT_CACHE_DIR=/c d",
-       "TJIT_COMPILE=1", "TJIT_DEBUG_COMPILE=0",
-       "TJIT_DUMP=plan,ir", "TJIT_DUMP_FILE=a.dump", "TJIT_PERF_MAP=1",
-       "TJIT_HOT_THRESHOLD=25", "TJIT_STRESS=hide", "TJIT_BLESS=1",
-       "TJIT_PROFILE=a.tjitprofile", "TJIT_CONFIG=a.yaml", "TJIT_PRINT_CONFIG=1",
-       "TJIT_SHADOW=1", "TJIT_STRICT=1", "TJIT_VERIFY=1",
-       "TJIT_STATS=/tmp/a=b.json", "TJIT_PLANTED_DEFECT=stale_scalar",
-       "TJIT_INSTRUCTION_LOG=a b.log"});
+  const EnvOptions o = Parse({"TJIT_AUTO_COMPILE=1",
+                              "TJIT_BACKEND=llvm",
+                              "TJIT_CACHE_DIR=/c d",
+                              "TJIT_COMPILE=1",
+                              "TJIT_DEBUG_COMPILE=0",
+                              "TJIT_DUMP=plan,ir",
+                              "TJIT_DUMP_FILE=a.dump",
+                              "TJIT_PERF_MAP=1",
+                              "TJIT_FAST_MATH=1",
+                              "TJIT_HOT_THRESHOLD=25",
+                              "TJIT_STRESS=hide",
+                              "TJIT_BLESS=1",
+                              "TJIT_PROFILE=a.tjitprofile",
+                              "TJIT_CONFIG=a.yaml",
+                              "TJIT_PRINT_CONFIG=1",
+                              "TJIT_SHADOW=1",
+                              "TJIT_STRICT=1",
+                              "TJIT_VERIFY=1",
+                              "TJIT_STATS=/tmp/a=b.json",
+                              "TJIT_PLANTED_DEFECT=stale_scalar",
+                              "TJIT_INSTRUCTION_LOG=a b.log"});
   EXPECT_TRUE(o.auto_compile);
   EXPECT_TRUE(o.has_backend && o.backend == BackendName::kLlvm);
   EXPECT_TRUE(o.has_cache_dir);
@@ -54,6 +66,7 @@ TEST(EnvTest, EachVariableSetsItsOption) {
   EXPECT_EQ(o.dump, kDumpPlan | kDumpIr);
   EXPECT_EQ(o.dump_path, "a.dump");
   EXPECT_TRUE(o.has_perf_map && o.perf_map);
+  EXPECT_TRUE(o.has_fast_math && o.fast_math);
   EXPECT_TRUE(o.has_hot_threshold);
   EXPECT_EQ(o.hot_threshold, 25);
   EXPECT_TRUE(o.has_stress);
@@ -87,7 +100,9 @@ TEST(EnvTest, BadValueIsNotUsedAndNamesWhatIsAccepted) {
   const EnvOptions o =
       Parse({"TJIT_AUTO_COMPILE=yes", "TJIT_COMPILE=", "TJIT_HOT_THRESHOLD=1",
              "TJIT_SHADOW=on", "TJIT_STRESS=soon", "TJIT_STRICT=2",
-             "TJIT_STATS=", "TJIT_INSTRUCTION_LOG=", "TJIT_BACKEND=gpu"});
+             "TJIT_STATS=", "TJIT_INSTRUCTION_LOG=", "TJIT_BACKEND=gpu",
+             "TJIT_FAST_MATH=yes"});
+  EXPECT_FALSE(o.has_fast_math || o.fast_math);
   EXPECT_FALSE(o.has_backend);
   EXPECT_FALSE(o.auto_compile);
   EXPECT_FALSE(o.has_compile_all);
@@ -109,7 +124,9 @@ TEST(EnvTest, BadValueIsNotUsedAndNamesWhatIsAccepted) {
           AllOf(HasSubstr("TJIT_STATS="), HasSubstr("path")),
           AllOf(HasSubstr("TJIT_INSTRUCTION_LOG="), HasSubstr("path")),
           AllOf(HasSubstr("TJIT_BACKEND=gpu"),
-                HasSubstr("replay, interpreter, llvm or torchscript"))));
+                HasSubstr("replay, interpreter, llvm or torchscript")),
+          AllOf(HasSubstr("TJIT_FAST_MATH=yes is not used"),
+                HasSubstr("accepted is 0 or 1"))));
 }
 
 TEST(EnvTest, StressModesCombineButHideDoesNot) {
@@ -193,7 +210,7 @@ TEST(EnvTest, UnknownNameSuggestsTheNearest) {
 
 // Names of later versions: silence would look like success.
 TEST(EnvTest, NamesThatDoNotExistYetAreUnknown) {
-  for (const char* entry : {"TJIT_FAST_MATH=1", "TJIT_OPT_LIMIT=3"}) {
+  for (const char* entry : {"TJIT_OPT_LIMIT=3"}) {
     EXPECT_THAT(Parse({entry}).complaints,
                 ElementsAre(HasSubstr("is not a variable of tjit")))
         << entry;

@@ -31,6 +31,8 @@ constexpr Option kOptions[] = {
      "read options from that file: YAML, docs/options.md has the keys"},
     {"--debug", nullptr, "TJIT_DEBUG_COMPILE",
      "write [COMPILE] lines to stderr"},
+    {"--fast-math", nullptr, "TJIT_FAST_MATH",
+     "allow functions within a few units of the last place of eager's"},
     {"--hot-threshold", "N", "TJIT_HOT_THRESHOLD",
      "complete sightings of a sequence before its ops are deferred"},
     {"--log", "FILE", "TJIT_INSTRUCTION_LOG",

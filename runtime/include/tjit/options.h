@@ -66,6 +66,10 @@ struct Options {
   bool compile_all = internal::FromFile("compile_all", false);
   // `[COMPILE]` lines on stderr (TJIT_DEBUG_COMPILE).
   bool debug_compile = internal::FromFile("debug_compile", false);
+  // Machine code may compute functions with a few units of the last place from
+  // eager's bits where that is faster; docs/fast-math.md has the bounds
+  // (TJIT_FAST_MATH).
+  bool fast_math = internal::FromFile("fast_math", false);
   // Runs what is replayed eagerly too and compares bit by bit; a sequence that
   // differs is reported and not replayed again (TJIT_SHADOW).
   bool shadow = internal::FromFile("shadow", false);
