@@ -244,6 +244,11 @@ bool ReportsAllocations() {
   return FLAGS_caffe2_report_cpu_memory_usage || c10::memoryProfilingEnabled();
 }
 
+bool FillsAllocations() {
+  return FLAGS_caffe2_cpu_allocator_do_zero_fill ||
+         FLAGS_caffe2_cpu_allocator_do_junk_fill;
+}
+
 [[gnu::hot]] Block* AllocateBlock(std::size_t bytes, bool quiet) {
   const bool reported = !quiet && ReportsAllocations();
   Block* block = nullptr;
@@ -256,10 +261,8 @@ bool ReportsAllocations() {
   }
   ResetHeader(block, bytes, !reported);
   UnpoisonData(block, bytes);
-  if (FLAGS_caffe2_cpu_allocator_do_zero_fill ||
-      FLAGS_caffe2_cpu_allocator_do_junk_fill) [[unlikely]] {
+  if (FillsAllocations()) [[unlikely]]
     FillAsAsked(block->data, bytes);
-  }
   if (reported) Reporter().New(block->data, bytes);
   return block;
 }

@@ -26,7 +26,7 @@
 // freed by the last of them.
 //
 // Invariants: (1) The allocator and its lists are never destroyed. (2) A block
-// on a free list has no owner and all other fields cleared. (3) Zero bytes: null, no block.
+// on a free list has no owner and no readers. (3) Zero bytes: null, no block.
 // Threads: allocation and release from any thread. `owner` and
 // `pending` change only under the owner state's mutex.
 // Tested by: tests/runtime/block_test.cpp
@@ -72,6 +72,7 @@ struct alignas(64) Block {
   std::uint8_t kind = 0;
   std::uint8_t size_class = 0;
   std::atomic<std::uint8_t> switches{0};  // between streams that touched it
+  bool parked = false;  // on a free list, a tensor around it (parked_tensor.h)
   std::atomic<std::uint32_t> shared_use{0};   // readers, and kDead
 
   static constexpr std::uint32_t kDead = 1u << 31;  // the program dropped it
@@ -110,6 +111,8 @@ c10::Allocator* BlockAllocator();
 
 // True if somebody on this thread or a flag wants to know of allocations.
 bool ReportsAllocations();
+// True if libtorch's flags want new memory filled.
+bool FillsAllocations();
 
 // A new block with `program` set, not reported if `quiet`.
 // THROWS: c10::Error as DefaultCPUAllocator does when memory is out.

@@ -120,6 +120,7 @@ SharedCache& Shared() {
 }
 
 void SharedCache::MoveToBin(Block* block) {
+  if (block->parked) TakeApart(block);
   Bin& bin = bins_[block->size_class];
   bin.list.Push(block);
   bin.used = ++clock_;

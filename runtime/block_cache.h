@@ -7,6 +7,9 @@
 //   TakeBlock: own list | batch from the shared list | c10::alloc_cpu
 //   GiveBlock: own list | half of it to the shared list | the system
 //
+// Blocks with a tensor around them (parked_tensor.h) are on the threads' own
+// lists only.
+//
 // Invariants: (1) Cached bytes <= max(kCacheFloor, peak - live): the process
 // never holds more than its own peak and the floor. Thread caches draw budgets
 // from that sum, so no thread has to ask on the fast path. What was used least
@@ -80,6 +83,7 @@ struct ThreadCache {
   std::atomic<std::int64_t> cached{0};  // bytes on `lists`
   std::atomic<std::int64_t> budget{0};  // bytes that `lists` may hold
   std::int64_t blocks = 0;  // taken less given back by this thread
+  std::uint32_t parked = 0;  // blocks on `lists` with a tensor around them
 };
 
 // A pointer, not the cache: static thread storage is short where libtjit is
@@ -112,6 +116,18 @@ inline unsigned LocalLimit(unsigned size_class) {
   return bytes <= 1 << 10 ? 256 : bytes <= 16 << 10 ? 64 : 16;
 }
 
+// Takes the tensor off a parked block.
+void TakeApart(Block* block);
+
+// The first block of a list. REQUIRES: there is one.
+inline Block* PopBlock(ThreadCache* cache, unsigned size_class,
+                       std::size_t bytes) {
+  Block* block = cache->lists[size_class].Pop();
+  Add(cache->cached, -kClassBytes[size_class]);
+  CountLive(cache, static_cast<std::int64_t>(bytes));
+  return block;
+}
+
 // A block for `bytes`: `data` and `size_class` set, the rest as it was left.
 // THROWS: c10::Error as c10::alloc_cpu does.
 inline Block* TakeBlock(std::size_t bytes) {
@@ -123,9 +139,9 @@ inline Block* TakeBlock(std::size_t bytes) {
       cache->lists[c].head == nullptr) {
     return TakeBlockSlowly(bytes, c);
   }
-  Block* block = cache->lists[c].Pop();
-  Add(cache->cached, -kClassBytes[c]);
-  CountLive(cache, static_cast<std::int64_t>(bytes));
+  Block* block = PopBlock(cache, c, bytes);
+  if (block->parked) [[unlikely]]
+    TakeApart(block);
   return block;
 }
 
@@ -138,20 +154,30 @@ inline void PoisonData(Block*) {}
 inline void UnpoisonData(Block*, std::size_t) {}
 #endif
 
-// Takes a block back that is nobody's.
-inline void GiveBlock(Block* block) {
+// True if the thread may keep the block.
+inline bool HasRoomFor(const ThreadCache& cache, const Block& block) {
+  const unsigned c = block.size_class;
+  return c < kLocalClasses && cache.lists[c].count < LocalLimit(c) &&
+         cache.cached.load(std::memory_order_relaxed) + kClassBytes[c] <=
+             cache.budget.load(std::memory_order_relaxed);
+}
+
+// REQUIRES: HasRoomFor().
+inline void PushBlock(ThreadCache* cache, Block* block) {
   const unsigned c = block->size_class;
-  ThreadCache* cache = thread_cache;
-  if (c >= kLocalClasses || cache == nullptr ||
-      cache->lists[c].count >= LocalLimit(c) ||
-      cache->cached.load(std::memory_order_relaxed) + kClassBytes[c] >
-          cache->budget.load(std::memory_order_relaxed)) {
-    return GiveBlockSlowly(block);
-  }
   PoisonData(block);
   cache->lists[c].Push(block);
   Add(cache->cached, kClassBytes[c]);
   CountLive(cache, -static_cast<std::int64_t>(block->bytes));
+}
+
+// Takes a block back that is nobody's.
+inline void GiveBlock(Block* block) {
+  ThreadCache* cache = thread_cache;
+  if (cache == nullptr || !HasRoomFor(*cache, *block)) {
+    return GiveBlockSlowly(block);
+  }
+  PushBlock(cache, block);
 }
 
 // Says that there is no memory for `bytes` as eager would.

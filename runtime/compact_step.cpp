@@ -4,6 +4,7 @@
 #include <new>
 
 #include "recorder/overwrite.h"
+#include "runtime/parked_tensor.h"
 
 namespace tjit::runtime {
 
@@ -38,11 +39,12 @@ void CompactStep::Fill(const TraceNode& node) {
   }
   auto* result = const_cast<CompactResult*>(results());
   for (const ResultRecord& r : step.results) {
-    CompactResult made{nullptr, 0, r.version, r.kind};
+    CompactResult made{nullptr, 0, r.version, r.kind, ParkedTensor::kNone};
     if (r.kind == ResultRecord::Kind::kFresh) {
       const auto slot = static_cast<std::uint32_t>(r.slot) - node.slot_begin;
       made.form = Keep(r.geometry);
       made.bytes = node.new_slots[slot].bytes;
+      made.size_class = ParkedTensor::ClassOf(made.bytes);
     } else if (r.kind == ResultRecord::Kind::kEmpty) {
       made.form = Keep(r.geometry);
     }

@@ -30,6 +30,7 @@ struct CompactResult {
   std::uint64_t bytes;     // of its storage
   std::uint32_t version;
   ResultRecord::Kind kind;
+  std::uint8_t size_class;  // ParkedTensor::ClassOf(bytes)
 };
 
 class CompactStep final : public NodeExtra {

@@ -32,19 +32,18 @@ struct ListsOwner {
   }
 };
 
-template <class T>
-const void* VtableOf() {
-  const auto impl = c10::make_intrusive<T>(
-      c10::DispatchKeySet(c10::DispatchKey::CPU),
-      caffe2::TypeMeta::Make<float>(), c10::Device(c10::kCPU));
-  return *reinterpret_cast<const void* const*>(
-      static_cast<const c10::TensorImpl*>(impl.get()));
+const void* VtableOf(const c10::TensorImpl& impl) {
+  return *reinterpret_cast<const void* const*>(&impl);
 }
 
 }  // namespace
 
-const void* const g_plain_vtable = VtableOf<c10::TensorImpl>();
-const void* const g_pooled_vtable = VtableOf<PooledTensor>();
+const void* const g_plain_vtable = VtableOf(
+    c10::TensorImpl(c10::DispatchKeySet(c10::DispatchKey::CPU),
+                    caffe2::TypeMeta::Make<float>(), c10::Device(c10::kCPU)));
+const void* const g_pooled_vtable = VtableOf(
+    PooledTensor(c10::DispatchKeySet(c10::DispatchKey::CPU),
+                 caffe2::TypeMeta::Make<float>(), c10::Device(c10::kCPU)));
 
 void* NewObjectMemory(std::size_t bytes) {
   if (kPoolsObjects && object_lists == nullptr && !thread_ended) {

@@ -9,6 +9,9 @@
 //   operator new:    own list | ::operator new
 //   operator delete: own list | ::operator delete, where it is full
 //
+// A tensor whose operator delete finds it as it was made is not even taken
+// apart: it stays around its block (parked_tensor.h).
+//
 // The memory is the process's in any case, so an object may die on another
 // thread than it was made on, and after its maker has ended.
 //
@@ -25,6 +28,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <new>
+#include <utility>
 
 namespace tjit::runtime {
 
@@ -84,10 +89,30 @@ class PooledTensor final : public c10::TensorImpl {
  public:
   using Memory = Pooled<sizeof(c10::TensorImpl), &ObjectLists::tensors>;
   using TensorImpl::TensorImpl;
-  static void* operator new(std::size_t) { return Memory::Take(); }
+  // For Make(): with a destroying delete, nobody would free the memory of one
+  // whose constructor throws.
   static void* operator new(std::size_t, void* place) { return place; }
-  static void operator delete(void* memory) { Memory::Give(memory); }
+  // The destructor has not run yet.
+  static void operator delete(PooledTensor* tensor, std::destroying_delete_t);
+
+  template <class... Args>
+  static c10::intrusive_ptr<PooledTensor> Make(Args&&... args);
+
+ private:
+  friend class ParkedTensor;
 };
+
+template <class... Args>
+c10::intrusive_ptr<PooledTensor> PooledTensor::Make(Args&&... args) {
+  void* const memory = Memory::Take();
+  try {
+    return c10::intrusive_ptr<PooledTensor>::unsafe_steal_from_new(
+        new (memory) PooledTensor(std::forward<Args>(args)...));
+  } catch (...) {
+    Memory::Give(memory);
+    throw;
+  }
+}
 
 class PooledStorage final : public c10::StorageImpl {
  public:

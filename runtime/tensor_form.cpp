@@ -142,17 +142,8 @@ at::Tensor MakeTensor(const TensorForm& form, c10::Storage storage,
                                      ? c10::VariableVersion(version)
                                      : c10::VariableVersion();
   auto* memory = static_cast<unsigned char*>(PooledTensor::Memory::Take());
-  // In the pieces in which HasBytesOf() will read it: a load that spans two
-  // stores waits for both to reach the cache.
-  using Chunk [[gnu::vector_size(16), gnu::may_alias, gnu::aligned(8)]] =
-      long long;
-  constexpr std::size_t kEnd = sizeof(c10::TensorImpl);
-  std::size_t i = 0;
-  for (; i + sizeof(Chunk) <= kEnd; i += sizeof(Chunk)) {
-    *reinterpret_cast<Chunk*>(memory + i) =
-        *reinterpret_cast<const Chunk*>(bytes->impl + i);
-  }
-  std::memcpy(memory + i, bytes->impl + i, kEnd - i);
+  std::memcpy(memory, bytes->impl, kShapeAt);
+  CopyShape(*bytes, memory);
   new (memory + kStorageAt) c10::Storage(std::move(storage));
   new (memory + kVersionAt) c10::VariableVersion(std::move(counter));
   return at::Tensor(

@@ -74,6 +74,23 @@ inline bool HasBytesOf(const c10::TensorImpl* impl, const TensorForm& form) {
   return (differ[0] | differ[1]) == 0;
 }
 
+// Writes all but storage, version counter and their like: from the sizes on.
+// In the pieces in which HasBytesOf() will read it: a load that spans two
+// stores waits for both to reach the cache.
+inline void CopyShape(const TensorForm::Bytes& bytes, void* impl) {
+  using Chunk [[gnu::vector_size(16), gnu::may_alias, gnu::aligned(8)]] =
+      long long;
+  constexpr std::size_t kEnd = sizeof(c10::TensorImpl);
+  auto* to = static_cast<unsigned char*>(impl);
+  std::memcpy(to + kShapeAt, bytes.impl + kShapeAt, 8);
+  std::size_t i = kShapeAt + 8;
+  for (; i + sizeof(Chunk) <= kEnd; i += sizeof(Chunk)) {
+    *reinterpret_cast<Chunk*>(to + i) =
+        *reinterpret_cast<const Chunk*>(bytes.impl + i);
+  }
+  std::memcpy(to + i, bytes.impl + i, kEnd - i);
+}
+
 // The one form of a geometry.
 std::shared_ptr<const TensorForm> FormOf(const TensorGeometry& geometry);
 

@@ -6,6 +6,7 @@
 #include "runtime/deferred_storage.h"
 #include "runtime/faulting_block.h"
 #include "runtime/match.h"
+#include "runtime/parked_tensor.h"
 #include "runtime/pooled_objects.h"
 #include "runtime/runtime.h"
 #include "runtime/testing_hooks.h"
@@ -42,7 +43,23 @@ inline bool BeginsAnew(const CompactStep& step, const SlotBinding& slot) {
 
 }  // namespace
 
-at::Tensor ThreadState::MakeDeferred(const CompactResult& result, bool dies) {
+// One that the program dropped before, or undefined.
+inline at::Tensor ThreadState::TakeParked(const CompactResult& result) {
+  const TensorForm::Bytes* form =
+      result.form->bytes.load(std::memory_order_acquire);
+  if (result.size_class == ParkedTensor::kNone || form == nullptr ||
+      !pending_is_plain_) {
+    return {};
+  }
+  c10::TensorImpl* impl = ParkedTensor::Take(
+      result.size_class, result.bytes, *form, result.version, &MaterializeHook);
+  if (impl == nullptr) return {};
+  return at::Tensor(
+      c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::
+          unsafe_steal_from_new(impl));
+}
+
+at::Tensor ThreadState::MakeAnew(const CompactResult& result, bool dies) {
   const bool quiet = !pending_reports_;
   const std::uint64_t bytes = result.bytes;
   Block* block = dies && MayFault(bytes) ? AllocateDyingBlock(bytes, quiet)
@@ -53,8 +70,14 @@ at::Tensor ThreadState::MakeDeferred(const CompactResult& result, bool dies) {
                    c10::Device(c10::kCPU)),
       BlockAllocator(), /*resizable=*/true);
   storage->set_materializer(&MaterializeHook);
-  at::Tensor t = MakeTensor(*result.form, c10::Storage(std::move(storage)),
-                            result.version);
+  return MakeTensor(*result.form, c10::Storage(std::move(storage)),
+                    result.version);
+}
+
+at::Tensor ThreadState::MakeDeferred(const CompactResult& result, bool dies) {
+  at::Tensor t = TakeParked(result);
+  if (!t.defined()) t = MakeAnew(result, dies);
+  Block* const block = BlockOf(t.storage().unsafeGetStorageImpl());
   const auto s = static_cast<std::uint32_t>(run_.slots.size());
   SlotBinding& slot = run_.slots.emplace_back();
   slot.block = block;
@@ -120,6 +143,7 @@ void ThreadState::BeginPending() {
   if (!run_.pending.empty()) return;
   pending_global_ = GlobalContext::Now();
   pending_reports_ = ReportsAllocations();
+  pending_is_plain_ = !pending_reports_ && !FillsAllocations();
   runtime_->NotePending(true);
 }
 

@@ -156,6 +156,8 @@ class ThreadState {
   void AddPending(TraceNode* node);
   void UndoDefer(CallFrame& frame, const TraceNode* node);
   at::Tensor MakeDeferred(const CompactResult& result, bool dies);
+  at::Tensor TakeParked(const CompactResult& result);
+  at::Tensor MakeAnew(const CompactResult& result, bool dies);
   void BindEagerResults(const ResultList& results);
   void NoteWrites(const CallFrame& frame, const ResultList& results);
   void FinishRun(FlushReason reason);
@@ -296,6 +298,8 @@ class ThreadState {
   std::atomic<Flushing> flushing_{Flushing::kNo};
   GlobalContext pending_global_;
   bool pending_reports_ = false;  // allocations are reported
+  // Neither that, nor are they filled.
+  bool pending_is_plain_ = false;
   SegmentCache segments_;
   std::unique_ptr<ModeState> modes_;  // null until a mode was on
 };

@@ -18,7 +18,7 @@ c10::intrusive_ptr<PooledStorage> MakeStorage() {
 }
 
 at::Tensor MakeTensor() {
-  return at::Tensor(c10::make_intrusive<PooledTensor>(
+  return at::Tensor(PooledTensor::Make(
       c10::Storage(MakeStorage()), c10::DispatchKeySet(c10::DispatchKey::CPU),
       caffe2::TypeMeta::Make<float>()));
 }

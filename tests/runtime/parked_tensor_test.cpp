@@ -1,0 +1,263 @@
+#include "runtime/parked_tensor.h"
+
+#include <ATen/ops/empty.h>
+#include <c10/core/CPUAllocator.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "runtime/block_cache.h"
+
+namespace tjit::runtime {
+namespace {
+
+// What the pending ops say of the next block that dies with an owner.
+bool pending_ops_need_it = false;
+ThreadState* const kSomeState = reinterpret_cast<ThreadState*>(64);
+
+void Hook(c10::StorageImpl*) {}
+
+TensorGeometry GeometryOf(at::IntArrayRef sizes) {
+  const at::Tensor like = at::empty(sizes);
+  TensorGeometry g;
+  g.key_set = like.key_set().raw_repr();
+  g.dtype = static_cast<std::uint8_t>(like.scalar_type());
+  g.itemsize = 4;
+  g.ndim = static_cast<std::uint8_t>(sizes.size());
+  for (std::size_t d = 0; d < sizes.size(); ++d) {
+    g.sizes[d] = sizes[d];
+    g.strides[d] = like.stride(static_cast<std::int64_t>(d));
+  }
+  return g;
+}
+
+// As an op that is deferred makes it; parked ones are not looked for.
+at::Tensor MakeNew(const TensorForm& form, bool quiet = true) {
+  const auto bytes = static_cast<std::uint64_t>(form.geometry.numel()) * 4;
+  Block* block = AllocateBlock(bytes, quiet);
+  auto storage = c10::make_intrusive<PooledStorage>(
+      c10::StorageImpl::use_byte_size_t(), c10::SymInt(bytes),
+      c10::DataPtr(block->data, block->data, &ReleaseBlock,
+                   c10::Device(c10::kCPU)),
+      BlockAllocator(), /*resizable=*/true);
+  storage->set_materializer(&Hook);
+  return MakeTensor(form, c10::Storage(std::move(storage)), 0);
+}
+
+at::Tensor TakeParked(const TensorForm& form, std::uint32_t version) {
+  const auto bytes = static_cast<std::uint64_t>(form.geometry.numel()) * 4;
+  c10::TensorImpl* impl = ParkedTensor::Take(
+      ParkedTensor::ClassOf(bytes), bytes, *form.bytes.load(), version, &Hook);
+  if (impl == nullptr) return {};
+  return at::Tensor(
+      c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::
+          unsafe_steal_from_new(impl));
+}
+
+std::uint32_t Parked() {
+  return thread_cache == nullptr ? 0 : thread_cache->parked;
+}
+
+class ParkedTensorTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!kPoolsObjects) GTEST_SKIP() << "a sanitizer sees each object";
+    TrimCache();
+    MakeNew(*form_);  // the first of a form is made as libtorch makes it
+    MakeNew(*form_);
+    TrimCache();
+    MakeNew(*form_, /*quiet=*/false);  // the thread may keep blocks again
+    ASSERT_EQ(Parked(), 0u);
+  }
+  // Makes a tensor, does something with it, drops it.
+  std::uint32_t ParkedAfter(const std::function<void(at::Tensor)>& use) {
+    at::Tensor t = MakeNew(*form_);
+    const std::uint32_t before = Parked();
+    use(std::move(t));
+    return Parked() - before;
+  }
+
+  const std::shared_ptr<const TensorForm> form_ = FormOf(GeometryOf({3, 5}));
+};
+
+TEST_F(ParkedTensorTest, ComesBackAsMade) {
+  at::Tensor t = MakeNew(*form_);
+  const void* const impl = t.unsafeGetTensorImpl();
+  const void* const storage = t.storage().unsafeGetStorageImpl();
+  const std::int64_t live = LiveBytes();
+  const std::int64_t blocks = BlocksOfThread();
+  t.unsafeGetTensorImpl()->bump_version();
+  t.unsafeGetTensorImpl()->set_sizes_contiguous(at::IntArrayRef(15));
+  t.reset();
+  EXPECT_EQ(Parked(), 1u);
+  EXPECT_EQ(LiveBytes(), live - 60);
+  EXPECT_EQ(BlocksOfThread(), blocks - 1);
+
+  const auto other = FormOf(GeometryOf({14}));
+  MakeNew(*other).reset();  // takes it apart
+  EXPECT_EQ(Parked(), 0u);
+  MakeNew(*form_).reset();
+  ASSERT_EQ(Parked(), 1u);
+  t = TakeParked(*other, 2);
+  ASSERT_TRUE(t.defined());
+  EXPECT_EQ(t.unsafeGetTensorImpl(), impl);
+  EXPECT_EQ(t.storage().unsafeGetStorageImpl(), storage);
+  EXPECT_EQ(Parked(), 0u);
+  EXPECT_EQ(LiveBytes(), live - 4);
+  EXPECT_EQ(BlocksOfThread(), blocks);
+  EXPECT_EQ(t.sizes(), at::IntArrayRef({14}));
+  EXPECT_EQ(t.strides(), at::IntArrayRef({1}));
+  EXPECT_EQ(t.numel(), 14);
+  EXPECT_EQ(t._version(), 2);
+  EXPECT_EQ(t.use_count(), 1);
+  EXPECT_EQ(t.weak_use_count(), 1);
+  EXPECT_EQ(t.storage().use_count(), 1);
+  EXPECT_EQ(t.storage().nbytes(), 56u);
+  EXPECT_TRUE(t.storage().unsafeGetStorageImpl()->has_materializer());
+  const Block* block = BlockOf(t.storage().unsafeGetStorageImpl());
+  ASSERT_NE(block, nullptr);
+  EXPECT_EQ(block->bytes, 56u);
+  EXPECT_TRUE(block->program.load());
+  EXPECT_FALSE(block->parked);
+  EXPECT_EQ(block->last_use.load(), 0u);
+  EXPECT_EQ(block->last_write.load(), 0u);
+}
+
+TEST_F(ParkedTensorTest, NotWhileAnyoneKnowsIt) {
+  at::Tensor kept, view;
+  c10::Storage storage;
+  std::optional<c10::weak_intrusive_ptr<c10::StorageImpl>> weak_storage;
+  EXPECT_EQ(ParkedAfter([&](at::Tensor t) { t.reset(); }), 1u);
+  EXPECT_EQ(ParkedAfter([&](const at::Tensor& t) { kept = t; }), 0u);
+  EXPECT_EQ(ParkedAfter([&](const at::Tensor& t) { view = t.detach(); }), 0u);
+  EXPECT_EQ(ParkedAfter([&](const at::Tensor& t) { storage = t.storage(); }),
+            0u);
+  EXPECT_EQ(ParkedAfter([&](const at::Tensor& t) {
+              weak_storage = t.storage().getWeakStorageImpl();
+            }),
+            0u);
+}
+
+TEST_F(ParkedTensorTest, NotWithMetadata) {
+  EXPECT_EQ(ParkedAfter([](at::Tensor t) { t.requires_grad_(); }), 0u);
+  EXPECT_EQ(ParkedAfter([](const at::Tensor& t) {
+              t.unsafeGetTensorImpl()->set_sizes_contiguous(
+                  at::IntArrayRef({1, 1, 1, 1, 3, 5}));
+            }),
+            0u);
+  EXPECT_EQ(ParkedAfter([](const at::Tensor& t) {
+              t.storage().unsafeGetStorageImpl()->get_extra_meta();
+            }),
+            0u);
+  EXPECT_EQ(ParkedAfter([](const at::Tensor& t) {
+              t.storage()
+                  .unsafeGetStorageImpl()
+                  ->set_warn_deprecated_on_mutable_data_ptr();
+            }),
+            0u);
+  EXPECT_EQ(ParkedAfter([](const at::Tensor& t) {
+              t.storage().unsafeGetStorageImpl()->set_resizable(false);
+            }),
+            0u);
+}
+
+TEST_F(ParkedTensorTest, NotOverOtherMemory) {
+  EXPECT_EQ(ParkedAfter([](const at::Tensor& t) {
+              BlockOf(t.storage().unsafeGetStorageImpl())->exposed = true;
+            }),
+            0u);
+  EXPECT_EQ(ParkedAfter([](const at::Tensor& t) {
+              t.storage().unsafeGetStorageImpl()->set_data_ptr_noswap(
+                  c10::GetDefaultCPUAllocator()->allocate(60));
+            }),
+            0u);
+  EXPECT_EQ(ParkedAfter([](const at::Tensor& t) {
+              t.storage().unsafeGetStorageImpl()->set_nbytes(8);
+            }),
+            0u);
+  // It was reported to a listener, so its end is too.
+  EXPECT_EQ(ParkedAfter([](const at::Tensor& t) {
+              BlockOf(t.storage().unsafeGetStorageImpl())->kind = 0;
+            }),
+            0u);
+  EXPECT_EQ(ParkedAfter([this](at::Tensor t) {
+              Block* block = BlockOf(t.storage().unsafeGetStorageImpl());
+              block->AddReader();
+              t.reset();
+              EXPECT_TRUE(block->DropReader());
+              FreeBlock(block);
+            }),
+            0u);
+}
+
+TEST_F(ParkedTensorTest, BlockThatPendingOpsNeedIsTheirs) {
+  at::Tensor t = MakeNew(*form_);
+  Block* const block = BlockOf(t.storage().unsafeGetStorageImpl());
+  block->owner = kSomeState;
+  pending_ops_need_it = true;
+  t.reset();
+  pending_ops_need_it = false;
+  EXPECT_EQ(Parked(), 0u);
+  EXPECT_EQ(block->owner.load(), kSomeState);
+  block->owner = nullptr;
+  FreeBlock(block);
+
+  t = MakeNew(*form_);
+  BlockOf(t.storage().unsafeGetStorageImpl())->owner = kSomeState;
+  t.reset();
+  EXPECT_EQ(Parked(), 1u);
+}
+
+TEST_F(ParkedTensorTest, OthersGetPlainBlocks) {
+  const void* data = nullptr;
+  {
+    const at::Tensor t = MakeNew(*form_);
+    data = BlockOf(t.storage().unsafeGetStorageImpl())->data;
+  }
+  EXPECT_EQ(Parked(), 1u);
+  const c10::DataPtr p = BlockAllocator()->allocate(60);
+  EXPECT_EQ(p.get(), data);
+  EXPECT_EQ(Parked(), 0u);
+}
+
+TEST_F(ParkedTensorTest, AreFewAndGoWithTheirBlocks) {
+  std::vector<at::Tensor> all;
+  const std::vector<std::shared_ptr<const TensorForm>> forms = {
+      form_, FormOf(GeometryOf({20})), FormOf(GeometryOf({40})),
+      FormOf(GeometryOf({60}))};
+  for (const auto& form : forms) {
+    for (std::uint32_t i = 0; i < kMaxPooled; ++i) {
+      all.push_back(MakeNew(*form));
+    }
+  }
+  all.clear();
+  EXPECT_LE(Parked(), kMaxPooled);
+  EXPECT_GT(Parked(), kMaxPooled / 2);
+  TrimCache();
+  EXPECT_EQ(Parked(), 0u);
+  EXPECT_EQ(CachedBytes(), 0);
+}
+
+TEST_F(ParkedTensorTest, ThreadsEnd) {
+  const std::int64_t live = LiveBytes();
+  std::thread thread([this] {
+    MakeNew(*form_, /*quiet=*/false);
+    MakeNew(*form_);
+    EXPECT_EQ(Parked(), 1u);
+  });
+  thread.join();
+  EXPECT_EQ(LiveBytes(), live);
+  EXPECT_TRUE(MakeNew(*form_).defined());
+}
+
+}  // namespace
+
+bool TakeOverDeadBlock(Block* block) {
+  if (!pending_ops_need_it) block->owner = nullptr;
+  return pending_ops_need_it;
+}
+
+}  // namespace tjit::runtime
