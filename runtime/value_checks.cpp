@@ -33,14 +33,24 @@ bool IsReady(const c10::TensorImpl* t) {
                               Block::kPendingWrite) == 0;
 }
 
+// Indices that pass: those from `low` to below `high`, and maybe one more.
+struct Allowed {
+  std::int64_t low, high;
+  bool has_another = false;
+  std::int64_t another = 0;
+
+  bool Has(std::int64_t index) const {
+    return (index >= low && index < high) || (has_another && index == another);
+  }
+};
+
 template <class T>
-bool InRangeFrom(const T* data, c10::IntArrayRef sizes,
-                 c10::IntArrayRef strides, std::int64_t low,
-                 std::int64_t high) {
-  if (sizes.empty()) return *data >= low && *data < high;
+bool AllPassFrom(const T* data, c10::IntArrayRef sizes,
+                 c10::IntArrayRef strides, const Allowed& allowed) {
+  if (sizes.empty()) return allowed.Has(*data);
   for (std::int64_t i = 0; i < sizes[0]; ++i) {
-    if (!InRangeFrom(data + i * strides[0], sizes.slice(1), strides.slice(1),
-                     low, high)) {
+    if (!AllPassFrom(data + i * strides[0], sizes.slice(1), strides.slice(1),
+                     allowed)) {
       return false;
     }
   }
@@ -48,31 +58,27 @@ bool InRangeFrom(const T* data, c10::IntArrayRef sizes,
 }
 
 template <class T>
-bool AllInRange(const c10::TensorImpl* t, std::int64_t low,
-                std::int64_t high) {
+bool AllPass(const c10::TensorImpl* t, const Allowed& allowed) {
   const auto* storage = static_cast<const char*>(
       t->unsafe_storage().unsafeGetStorageImpl()->data());
   const T* data = reinterpret_cast<const T*>(storage) + t->storage_offset();
   if (!t->is_contiguous_default(c10::MemoryFormat::Contiguous)) {
-    return InRangeFrom(data, t->sizes(), t->strides(), low, high);
+    return AllPassFrom(data, t->sizes(), t->strides(), allowed);
   }
   bool all = true;  // no early end: the loop is vectorised
-  for (std::int64_t i = 0; i < t->numel(); ++i) {
-    all &= data[i] >= low && data[i] < high;
-  }
+  for (std::int64_t i = 0; i < t->numel(); ++i) all &= allowed.Has(data[i]);
   return all;
 }
 
-// True if `t` holds integers, all in [low, high), and they are there.
-bool IndicesPass(const c10::TensorImpl* t, std::int64_t low,
-                 std::int64_t high) {
+// True if `t` holds integers, all of them allowed, and they are there.
+bool IndicesPass(const c10::TensorImpl* t, const Allowed& allowed) {
   if (t == nullptr || t->numel() > kMaxCheckedElements || !IsReady(t)) {
     return false;
   }
   if (t->numel() == 0) return true;
   const auto dtype = c10::typeMetaToScalarType(t->dtype());
-  if (dtype == c10::kLong) return AllInRange<std::int64_t>(t, low, high);
-  if (dtype == c10::kInt) return AllInRange<std::int32_t>(t, low, high);
+  if (dtype == c10::kLong) return AllPass<std::int64_t>(t, allowed);
+  if (dtype == c10::kInt) return AllPass<std::int32_t>(t, allowed);
   return false;
 }
 
@@ -84,7 +90,7 @@ bool DimIndexPasses(const CallFrame& frame) {
   if (dim < 0) dim += std::max<std::int64_t>(ndim, 1);
   if (dim < 0 || dim >= std::max<std::int64_t>(ndim, 1)) return false;
   const std::int64_t size = ndim == 0 ? 1 : self->size(dim);
-  return IndicesPass(TensorOf(frame, 2), 0, size);
+  return IndicesPass(TensorOf(frame, 2), {0, size});
 }
 
 bool IndexListPasses(const CallFrame& frame) {
@@ -95,18 +101,23 @@ bool IndexListPasses(const CallFrame& frame) {
     if (ref.arg != 1) continue;
     if (dim >= self->dim()) return false;
     const std::int64_t size = self->size(dim++);
-    if (ref.impl != nullptr && !IndicesPass(ref.impl, -size, size)) {
+    if (ref.impl != nullptr && !IndicesPass(ref.impl, {-size, size})) {
       return false;
     }
   }
   return true;
 }
 
+// Classes, or the one to ignore.
 bool TargetPasses(const CallFrame& frame, std::uint32_t self_arg) {
   const c10::TensorImpl* self = TensorOf(frame, self_arg);
   if (self == nullptr || self->dim() == 0) return false;
-  return IndicesPass(TensorOf(frame, self_arg + 1), 0,
-                     self->size(self->dim() == 1 ? 0 : 1));
+  Allowed allowed = {0, self->size(self->dim() == 1 ? 0 : 1)};
+  if (frame.statics.size() >= 2) {  // how to reduce, the class to ignore
+    allowed.has_another = true;
+    allowed.another = static_cast<std::int64_t>(frame.statics[1]);
+  }
+  return IndicesPass(TensorOf(frame, self_arg + 1), allowed);
 }
 
 bool AllFloating(const CallFrame& frame) {
@@ -179,7 +190,7 @@ bool ValuesPass(const CallFrame& frame) {
     case ValueCheck::kFlatIndex: {
       const c10::TensorImpl* self = TensorOf(frame, 0);
       return self != nullptr &&
-             IndicesPass(TensorOf(frame, 1), -self->numel(), self->numel());
+             IndicesPass(TensorOf(frame, 1), {-self->numel(), self->numel()});
     }
     case ValueCheck::kTarget:
       return TargetPasses(frame, 0);

@@ -134,11 +134,17 @@ TEST_F(ValueChecksTest, Targets) {
   EXPECT_TRUE(passes({0, 2}));
   EXPECT_FALSE(passes({0, 3}));
   EXPECT_THROW(at::nll_loss(x, Ints({0, 3})), c10::Error);
-  EXPECT_FALSE(passes({0, -100}));  // legal, but runs at the call
+  EXPECT_TRUE(passes({0, -100}));  // the class to ignore
+  EXPECT_FALSE(passes({0, -99}));
+  EXPECT_THROW(at::nll_loss(x, Ints({0, -99})), c10::Error);
+  EXPECT_FALSE(Passes("aten::nll_loss_forward",
+                      {{0, at::zeros({2, 0})}, {1, Ints({0, 0})}}, {1, -100}));
   EXPECT_TRUE(Passes("aten::nll_loss_backward",
                      {{0, at::ones({})}, {1, x}, {2, Ints({0, 2})}}));
   EXPECT_FALSE(Passes("aten::nll_loss_backward",
                       {{0, at::ones({})}, {1, x}, {2, Ints({0, 3})}}));
+  EXPECT_TRUE(Passes("aten::nll_loss_backward",
+                     {{0, at::ones({})}, {1, x}, {2, Ints({0, 7})}}, {1, 7}));
   EXPECT_TRUE(Passes("aten::nll_loss2d_forward",
                      {{0, at::zeros({1, 3, 1, 2})}, {1, Ints({0, 2})}}));
 }
