@@ -56,6 +56,10 @@ const char* NameOf(RowOp op) {
     case RowOp::kNorm:
     case RowOp::kWholeNorm:
       return "norm";
+    case RowOp::kWholeMax:
+      return "max_of_all";
+    case RowOp::kWholeMin:
+      return "min_of_all";
   }
   return "";
 }
@@ -94,6 +98,8 @@ bool RowOrderHolds(RowOp op, bool is_double, std::int64_t rows, std::int64_t n,
     case RowOp::kWholeAmax:
     case RowOp::kWholeAmin:
     case RowOp::kWholeNorm:
+    case RowOp::kWholeMax:
+    case RowOp::kWholeMin:
       return rows * n < kGrain;
     case RowOp::kColumnVar:
     case RowOp::kColumnStd:

@@ -51,8 +51,10 @@ enum class RowOp {
   kWholeAmax,
   kWholeAmin,
   kWholeNorm,  // number: p, as above
+  kWholeMax,   // max() and min() without dims
+  kWholeMin,
 };
-constexpr int kRowOpCount = 30;
+constexpr int kRowOpCount = 32;
 constexpr bool IsOfWhole(RowOp op) { return op >= RowOp::kWholeSum; }
 constexpr bool IsOfColumns(RowOp op) {
   return op >= RowOp::kColumnSum && !IsOfWhole(op);

@@ -95,6 +95,10 @@ at::Tensor Eager(RowOp op, const at::Tensor& a, const at::Tensor& b) {
       return at::amax(a);
     case RowOp::kWholeAmin:
       return at::amin(a);
+    case RowOp::kWholeMax:
+      return at::max(a);
+    case RowOp::kWholeMin:
+      return at::min(a);
     case RowOp::kSumInTurn:
     case RowOp::kDot:
     case RowOp::kColumnSumInTurn:
@@ -230,6 +234,8 @@ bool IsExtreme(RowOp op) {
     case RowOp::kColumnAmin:
     case RowOp::kWholeAmax:
     case RowOp::kWholeAmin:
+    case RowOp::kWholeMax:
+    case RowOp::kWholeMin:
       return true;
     default:
       return false;

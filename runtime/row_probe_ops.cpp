@@ -78,6 +78,10 @@ std::optional<RowOp> RowProbe::WholeOpOf(ir::Op op) {
       return RowOp::kWholeAmax;
     case ir::Op::kAmin:
       return RowOp::kWholeAmin;
+    case ir::Op::kMaxOfAll:
+      return RowOp::kWholeMax;
+    case ir::Op::kMinOfAll:
+      return RowOp::kWholeMin;
     case ir::Op::kNorm:
       return RowOp::kWholeNorm;
     default:

@@ -109,6 +109,9 @@ struct Amin {
   }
 };
 
+struct MaxOfAll : Amax {};
+struct MinOfAll : Amin {};
+
 struct Any {
   template <class A>
   static A Eval(const A* x, std::int64_t n, double) {

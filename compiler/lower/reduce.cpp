@@ -199,7 +199,8 @@ bool Reduce(StepLowering& s, const OpRule& rule) {
   const bool is_logical = rule.op == Op::kAny || rule.op == Op::kAllOf;
   const bool is_float = InfoOf(x.dtype).kind == DTypeKind::kFloat;
   if (rule.spec[0] == '-' && !is_logical && is_float) {
-    return s.Refuse("takes zeros in another order than amax");
+    const Op op = rule.op == Op::kAmax ? Op::kMaxOfAll : Op::kMinOfAll;
+    return HasElements(s, 0) && s.Store(s.Reduce(op, x, dims, keepdim));
   }
   if (!is_logical && is_float) {
     return ReduceFloats(s, rule.op, x, dims, keepdim);

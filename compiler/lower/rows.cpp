@@ -112,13 +112,18 @@ bool AddsUpColumns(StepLowering& s, std::size_t arg,
 bool HasWhole(StepLowering& s, std::size_t arg, const std::vector<int>& dims,
               bool is_split) {
   const TensorGeometry& g = s.record().args[arg].geometry;
-  if (!IsFloat(g)) {
-    return s.Refuse("computes in another type than f32 and f64");
-  }
   if (static_cast<int>(dims.size()) != g.ndim) {
     return s.Refuse("leaves some dims");
   }
-  if (!IsRowMajor(g)) return s.Refuse("reads elements that do not lie densely");
+  return HasElements(s, arg, is_split) &&
+         (IsRowMajor(g) || s.Refuse("reads elements that do not lie densely"));
+}
+
+bool HasElements(StepLowering& s, std::size_t arg, bool is_split) {
+  const TensorGeometry& g = s.record().args[arg].geometry;
+  if (!IsFloat(g)) {
+    return s.Refuse("computes in another type than f32 and f64");
+  }
   if (g.numel() < 2) return s.Refuse("has less than two elements");
   return !is_split || s.has_one_thread() || g.numel() < kGrain ||
          s.Refuse("is split among threads");

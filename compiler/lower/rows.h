@@ -46,6 +46,8 @@ bool AddsUpColumns(StepLowering& s, std::size_t arg,
 // row: `is_split` if several share many elements. Else refuses.
 bool HasWhole(StepLowering& s, std::size_t arg, const std::vector<int>& dims,
               bool is_split = true);
+// The same of a tensor that may lie otherwise, as eager goes through a copy.
+bool HasElements(StepLowering& s, std::size_t arg, bool is_split = true);
 
 // Eager adds up the elements of each row one after the other: two or three of
 // the last dim, side by side in memory.

@@ -48,12 +48,29 @@ bool IsAlongColumns(const Instruction& in) {
          in.dims.back() == ndim - 2;
 }
 
+namespace {
+
+bool HasFunctionOfAll(ir::Op op) {
+  switch (op) {
+    case ir::Op::kSum:
+    case ir::Op::kMean:
+    case ir::Op::kAmax:
+    case ir::Op::kAmin:
+    case ir::Op::kNorm:
+    case ir::Op::kAny:
+    case ir::Op::kAllOf:
+    case ir::Op::kMaxOfAll:
+    case ir::Op::kMinOfAll:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
 bool IsOverWhole(const Instruction& in) {
-  const bool has_function = in.op == ir::Op::kSum || in.op == ir::Op::kMean ||
-                            in.op == ir::Op::kAmax || in.op == ir::Op::kAmin ||
-                            in.op == ir::Op::kNorm || in.op == ir::Op::kAny ||
-                            in.op == ir::Op::kAllOf;
-  return has_function && !in.dims.empty() &&
+  return HasFunctionOfAll(in.op) && !in.dims.empty() &&
          in.dims.size() == in.operands[0].access.sizes.size();
 }
 

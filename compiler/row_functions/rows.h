@@ -139,6 +139,8 @@ constexpr void AddAll(FunctionList* list) {
   AddColumns<T, SumWhole<Isa, T, true>>(RowOp::kWholeMean, list);
   AddColumns<T, ExtremeWhole<Isa, T, true>>(RowOp::kWholeAmax, list);
   AddColumns<T, ExtremeWhole<Isa, T, false>>(RowOp::kWholeAmin, list);
+  AddColumns<T, MaxWhole<Isa, T, true>>(RowOp::kWholeMax, list);
+  AddColumns<T, MaxWhole<Isa, T, false>>(RowOp::kWholeMin, list);
   Add<Isa, T, RowOp::kSumInTurn>(list);
   AddColumns<T, TurnColumns<Isa, T, false, false>>(RowOp::kColumnSumInTurn,
                                                    list);

@@ -43,6 +43,8 @@ void AddReductions(std::vector<OpSpec>& table) {
   TJIT_REDUCE_ALL(mean);
   TJIT_REDUCE_ALL(argmax);
   TJIT_REDUCE_ALL(norm);
+  TJIT_REDUCE_ALL(max);
+  TJIT_REDUCE_ALL(min);
   TJIT_ROWWISE(softmax);
   TJIT_ROWWISE(log_softmax);
   TJIT_ROWWISE(cumsum);

@@ -395,8 +395,29 @@ TEST(LowerRowsTest, ReductionsOfAllThatAreRefused) {
   expect(Numbers({400, 100}, at::kFloat, 7), "is split among threads");
   for (const char* op : {"aten::max", "aten::min"}) {
     RecordedGroup group;
-    group.Call(op, {x});
-    EXPECT_EQ(group.ExpectRefused("another order than amax"), "");
+    group.Call(op, {Numbers({400, 100}, at::kFloat, 7)});
+    EXPECT_EQ(group.ExpectRefused("is split among threads"), "");
+  }
+}
+
+// Which of 0 and -0 they take is not as in amax and amin.
+TEST(LowerRowsTest, MaxAndMinOfAll) {
+  std::uint64_t seed = 1;
+  for (const at::ScalarType type : kTypes) {
+    for (const std::int64_t n : {2, 3, 8, 15, 16, 17, 33, 100, 1000}) {
+      const Tensor zeros = Numbers({3, n}, type, ++seed).sign() * 0;
+      for (const Tensor& x : {Numbers({3, n}, type, ++seed), zeros.nan_to_num(),
+                              RoundingNumbers({3, n}, type, ++seed)}) {
+        for (const Lay lay : kLays) {
+          for (const char* op : {"aten::max", "aten::min"}) {
+            RecordedGroup group;
+            const Tensor y = group.Call(op, {Laid(x, lay)});
+            group.Call("aten::mul.Tensor", {y, x});
+            EXPECT_EQ(group.Compare(), "") << op << " of 3 times " << n;
+          }
+        }
+      }
+    }
   }
 }
 

@@ -265,6 +265,10 @@ at::Tensor EagersRows(const ir::RowsCall& call, const at::Tensor& a,
       return at::amax(a, dim);
     case ir::Op::kAmin:
       return at::amin(a, dim);
+    case ir::Op::kMaxOfAll:
+      return at::max(a);
+    case ir::Op::kMinOfAll:
+      return at::min(a);
     case ir::Op::kSoftmax:
       return at::softmax(a, -1);
     case ir::Op::kLogSoftmax:

@@ -83,6 +83,10 @@ at::Tensor Eager(RowOp op, const at::Tensor& a, const at::Tensor& b) {
       return a.amax();
     case RowOp::kWholeAmin:
       return a.amin();
+    case RowOp::kWholeMax:
+      return a.max();
+    case RowOp::kWholeMin:
+      return a.min();
     case RowOp::kSumInTurn:
     case RowOp::kDot:
     case RowOp::kColumnSumInTurn:
@@ -316,8 +320,9 @@ TEST(RowProbeTable, HasAnEntryForEachReductionOfColumns) {
 }
 
 TEST(RowProbeTable, HasAnEntryForEachReductionOfAll) {
-  for (const ir::Op op : {ir::Op::kSum, ir::Op::kMean, ir::Op::kAmax,
-                          ir::Op::kAmin, ir::Op::kNorm}) {
+  for (const ir::Op op :
+       {ir::Op::kSum, ir::Op::kMean, ir::Op::kAmax, ir::Op::kAmin,
+        ir::Op::kNorm, ir::Op::kMaxOfAll, ir::Op::kMinOfAll}) {
     for (const ir::DType dtype : {ir::DType::kF32, ir::DType::kF64}) {
       const TjitMath* entry = TheProbe().ForWhole(op, dtype);
       ASSERT_NE(entry, nullptr);

@@ -524,6 +524,20 @@ TEST_P(Tier2RowsTest, ColumnsOnSeveralThreads) {
   at::set_num_threads(before);
 }
 
+// Zeros of both signs are the extreme.
+TEST_P(Tier2RowsTest, MaxAndMinOfAll) {
+  for (const auto type : {at::kFloat, at::kDouble}) {
+    for (const std::int64_t n : {2, 15, 16, 37, 1000}) {
+      const Tensor x = at::randn({n}, type).sign() * 0;
+      const Tensor y = at::randn({3, n}, type);
+      ExpectFused([=] { return (x * 2).max() + (x * 3).min(); }, 5);
+      ExpectFused([=] { return (x * 2 - x.abs()).max().reciprocal(); }, 5);
+      ExpectFused([=] { return y / (y.max() - y.min()); }, 4);
+      ExpectFused([=] { return x.expand({3, n}).t().max() * 2; }, 2);
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Engines, Tier2RowsTest,
                          ::testing::Values(Backend::kInterpreter,
                                            Backend::kLlvm),
