@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/class_functions.h"
 #include "compiler/integer_functions.h"
 #include "compiler/ir/interpreter.h"
 #include "compiler/kernel.h"
@@ -185,6 +186,16 @@ bool IsOfWhole(const ir::Function& f, const ir::Instruction& in) {
 
 namespace {
 
+// One that is not the library's.
+const TjitMath* OwnFunctionFor(const ir::Function& f,
+                               const ir::Instruction& in) {
+  const TjitMath* function = IntegerFunctionFor(f, in);
+  if (function != nullptr || IsOfColumns(f, in)) return function;
+  const bool is_of_all = in.op == ir::Op::kSumInLevels;
+  return is_of_all == IsOfWhole(f, in) ? ClassFunction(in.op, TypeOf(f, in))
+                                       : nullptr;
+}
+
 // Also where there is none.
 bool NeedsFunction(const ir::Function& f, const ir::Instruction& in,
                    MathFunctions* functions, const TjitMath** function) {
@@ -192,7 +203,7 @@ bool NeedsFunction(const ir::Function& f, const ir::Instruction& in,
   if (in.results.size() != 1) return false;
   const ir::DType dtype = TypeOf(f, in);
   if (IsOfRows(f, in) || IsOfColumns(f, in) || IsOfWhole(f, in)) {
-    *function = IntegerFunctionFor(f, in);
+    *function = OwnFunctionFor(f, in);
     if (*function != nullptr) return true;
   }
   if (IsOfWhole(f, in)) {

@@ -70,6 +70,19 @@ struct NormRstdWide : NormRstd {};
 struct SumInTurn : Sum {};
 struct Dot : Sum {};  // over the products
 
+struct SumInLevels : Sum {};
+
+struct Pick {
+  // REQUIRES: `index` is that of all elements.
+  template <class A>
+  static A Eval(const A* x, std::int64_t n, double index) {
+    const bool is_there =
+        index >= 0 && index < static_cast<double>(n) &&
+        index == static_cast<double>(static_cast<std::int64_t>(index));
+    return is_there ? x[static_cast<std::int64_t>(index)] : A(-0.0);
+  }
+};
+
 struct Norm {
   template <class A>
   static A Eval(const A* x, std::int64_t n, double p) {

@@ -48,6 +48,14 @@ struct LogSoftmaxBackward {
   }
 };
 
+struct IsIndex {
+  static void Eval(const double* const* in, double* out, std::int64_t n) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      out[i] = in[0][i] == static_cast<double>(i) ? 1 : 0;
+    }
+  }
+};
+
 struct Cumsum {
   static void Eval(const double* const* in, double* out, std::int64_t n) {
     std::partial_sum(in[0], in[0] + n, out);

@@ -122,7 +122,7 @@ class Machine : public RunMemory {
     return true;
   }
 
-  // The second operand of a reduction of products, group by group.
+  // The second operand of a reduction of two, group by group.
   template <class A>
   bool Factors(const Instruction& in, std::vector<A>* factors) {
     if (in.operands.size() < 2 || !in.operands[1].is_tensor()) return true;
@@ -149,10 +149,11 @@ class Machine : public RunMemory {
                   absl::StrCat(InfoOf(in.op).name, " of nothing"));
     }
     const Operand& last = in.operands.back();
-    const double parameter =
+    double parameter =
         last.is_tensor() ? 0 : ScalarAs<double>(ScalarOf(last.scalar));
     std::vector<A> factors;
     if (!Factors(in, &factors)) return false;
+    const bool picks = in.op == Op::kPick && !factors.empty();
     const DType dtype = ValueOf(operand.value).dtype;
     const char* data = MemoryOf(operand.value).data;
     std::vector<A> row(group.size()), result;
@@ -160,7 +161,11 @@ class Machine : public RunMemory {
       for (std::size_t i = 0; i < group.size(); ++i) {
         row[i] =
             Load<A>(dtype, data + (start + group[i]) * InfoOf(dtype).bytes);
-        if (!factors.empty()) row[i] *= factors[result.size() * row.size() + i];
+        if (picks || factors.empty()) continue;
+        row[i] *= factors[result.size() * row.size() + i];
+      }
+      if (picks) {
+        parameter = static_cast<double>(factors[result.size() * row.size()]);
       }
       result.push_back(EvalReduce<A>(
           in.op, row.data(), static_cast<std::int64_t>(row.size()), parameter));

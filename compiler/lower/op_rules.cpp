@@ -16,8 +16,8 @@ Rules* MakeRules() {
   for (const auto family :
        {BatchNormRules(), ByPlaceRules(), PointwiseRules(), CompositeRules(),
         DataRules(), GroupNormRules(), JoinRules(), ListRules(), LossRules(),
-        NormRules(), NormBackwardRules(), ReduceRules(), RowRules(),
-        TailRules()}) {
+        NllLossRules(), NormRules(), NormBackwardRules(), ReduceRules(),
+        RowRules(), TailRules()}) {
     for (const OpRule& rule : family) {
       for (const std::string_view name :
            {rule.functional, rule.in_place, rule.out}) {

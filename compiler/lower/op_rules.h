@@ -38,6 +38,7 @@ absl::Span<const OpRule> GroupNormRules();
 absl::Span<const OpRule> JoinRules();
 absl::Span<const OpRule> ListRules();
 absl::Span<const OpRule> LossRules();
+absl::Span<const OpRule> NllLossRules();
 absl::Span<const OpRule> NormRules();
 absl::Span<const OpRule> NormBackwardRules();
 absl::Span<const OpRule> ReduceRules();

@@ -15,10 +15,15 @@ Node StepLowering::ApplyAt(const Dims& dims, Op op,
                            const std::vector<Node>& nodes) {
   Node result;
   result.dims = dims;
+  result.dtype = target_dtype_;
   std::vector<Operand> operands;
-  for (const Node& node : nodes) {
-    operands.push_back(Broadcast(node, dims).operand);
-    if (node.operand.is_tensor()) result.dtype = node.dtype;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    operands.push_back(Broadcast(nodes[i], dims).operand);
+    const bool is_mask = InfoOf(op).operands[i] == 'c';
+    if (operands[i].is_tensor() && !is_mask) result.dtype = nodes[i].dtype;
+  }
+  if (InfoOf(op).type_rule == ir::TypeRule::kCompare) {
+    result.dtype = ir::DType::kBool;
   }
   ir::Value value;
   value.dtype = result.dtype;

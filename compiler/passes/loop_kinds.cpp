@@ -61,6 +61,7 @@ bool HasFunctionOfAll(ir::Op op) {
     case ir::Op::kAllOf:
     case ir::Op::kMaxOfAll:
     case ir::Op::kMinOfAll:
+    case ir::Op::kSumInLevels:
       return true;
     default:
       return false;

@@ -138,12 +138,15 @@ void Proof::Add(OpCall call) {
 
 void Proof::AddOut(const std::string& op, const OpCall& call) {
   try {
-    const at::Tensor result = Call(call).at(0);
+    const Results results = Call(call);
     OpCall with_out{op, call.arguments, false};
     const c10::OperatorHandle handle = HandleOf(op);
-    AddDefaults(handle, handle.schema().arguments().size() - 1,
+    const std::size_t outs = handle.schema().returns().size();
+    AddDefaults(handle, handle.schema().arguments().size() - outs,
                 &with_out.arguments);
-    with_out.arguments.emplace_back(at::zeros_like(result));
+    for (std::size_t i = 0; i < outs; ++i) {
+      with_out.arguments.emplace_back(at::zeros_like(results.at(i)));
+    }
     Add(std::move(with_out));
   } catch (const std::exception&) {  // as in Add()
   }

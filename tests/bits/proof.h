@@ -38,7 +38,7 @@ class Proof {
  public:
   // Calls it, and leaves it out if eager throws.
   void Add(OpCall call);
-  // The out= form of a call of one result.
+  // The out= form of a call.
   void AddOut(const std::string& op, const OpCall& call);
   bool empty() const { return calls_.empty(); }
   // On so many threads of eager's.

@@ -233,6 +233,28 @@ Stack GroupNormBackward(const Form& f) {
           std::vector<bool>{true, true, true}};
 }
 
+// By all reductions (none, mean, sum) and with a class that is ignored, one
+// after the other.
+Stack NllLoss(const Form& f) {
+  const std::int64_t rows = f.sizes[0], classes = f.sizes[1];
+  const auto n = static_cast<std::int64_t>(f.seed);
+  const bool has_weight = n % 2 == 0;
+  return {Operand(f, f.seed),
+          at::arange(rows, at::kLong).mul_(n).remainder_(classes),
+          has_weight ? c10::IValue(testing::Numbers({classes}, f.type, f.seed))
+                     : c10::IValue(),
+          n % 3, n % 5 == 0 ? std::int64_t{1} : std::int64_t{-100}};
+}
+Stack NllLossBackward(const Form& f) {
+  Stack stack = NllLoss(f);
+  const bool is_each = stack[3].toInt() == 0;
+  const std::vector<std::int64_t> sizes = {is_each ? f.sizes[0] : 1};
+  const Tensor gradient = testing::Numbers(sizes, f.type, f.seed + 1);
+  stack.insert(stack.begin(), is_each ? gradient : gradient[0]);
+  stack.emplace_back(testing::Numbers({1}, f.type, f.seed + 2)[0]);
+  return stack;
+}
+
 Stack Cat(const Form& f) {
   return {std::vector<Tensor>{Operand(f, f.seed), Operand(f, f.seed + 1)},
           std::int64_t{0}};
@@ -338,6 +360,8 @@ std::vector<ProofOp> MakeOps() {
   }
   table.Add("aten::native_group_norm", GroupNorm, 2);
   table.Add("aten::native_group_norm_backward", GroupNormBackward, 2);
+  table.Add("aten::nll_loss_forward", NllLoss, 2);
+  table.Add("aten::nll_loss_backward", NllLossBackward, 2);
   table.Add("aten::cat", Cat);
   table.Add("aten::roll", Roll);
   table.Add("aten::_to_copy", ToDouble);

@@ -71,6 +71,17 @@ bool ProposeClasses(Generator& g, Statement& st) {
   });
 }
 
+// Besides, a weight of each class, how to reduce, and the class to ignore.
+bool ProposeWeightedClasses(Generator& g, Statement& st) {
+  if (!ProposeClasses(g, st)) return false;
+  const at::Tensor& x = g.A(st, 0);
+  st.ints = {g.rng().Int(0, 2), g.rng().Int(-1, x.size(1) - 1)};
+  return g.Arg(st, [&](const at::Tensor& t) {
+    return Float32(t) && t.dim() == 1 && t.size(0) == x.size(1) &&
+           !t.requires_grad();
+  });
+}
+
 void AddLayers(std::vector<OpSpec>& table) {
   table.push_back({"conv2d", Group::kNn,
                    "$d0 = at::conv2d($0, $1, $2, {1, 1}, {1, 1});", ProposeConv,
@@ -196,6 +207,13 @@ void AddLosses(std::vector<OpSpec>& table) {
                      c.Out(at::nll_loss(at::log_softmax(c.T(0), 1), c.T(1)));
                    },
                    1});
+  table.push_back(
+      {"nll_loss_weighted", Group::kNn,
+       "$d0 = at::nll_loss($0, $1, $2, $i0, $i1);", ProposeWeightedClasses,
+       [](Context& c) {
+         c.Out(at::nll_loss(c.T(0), c.T(1), c.T(2), c.I(0), c.I(1)));
+       },
+       1});
   table.push_back({"mse_loss", Group::kNn, "$d0 = at::mse_loss($0, $1);",
                    [](Generator& g, Statement& st) {
                      if (!g.Arg(st, WideFloat32)) return false;

@@ -61,6 +61,15 @@ class Tier2RowsTest : public ::testing::TestWithParam<Backend> {
     EXPECT_EQ(d.steps_fused, (ops + 1) * d.groups_run) << d.to_json();
   }
 
+  // All steps that run do so in groups.
+  void ExpectNoCalls(const Step& step) {
+    Stats d;
+    ASSERT_NO_FATAL_FAILURE(ExpectSame(step, &d));
+    EXPECT_EQ(d.steps_fused * d.segments,
+              (d.ops_replayed - d.steps_dead) * d.replays_tier2)
+        << d.to_json();
+  }
+
   // Eager's bits, and groups that run.
   void ExpectSame(const Step& step, Stats* did) {
     const std::vector<Tensor> eager = RunSteps(step);
@@ -536,6 +545,55 @@ TEST_P(Tier2RowsTest, MaxAndMinOfAll) {
       ExpectFused([=] { return x.expand({3, n}).t().max() * 2; }, 2);
     }
   }
+}
+
+// With its gradient, to that of the logits; the targets to ignore are a class
+// or none.
+TEST_P(Tier2RowsTest, CrossEntropy) {
+  for (const auto type : {at::kFloat, at::kDouble}) {
+    for (const std::int64_t classes : {2, 10, 100}) {
+      const Tensor x = at::randn({37, classes}, type);
+      Tensor target = at::randint(0, classes, {37}, at::kLong);
+      const Tensor weight = at::rand({classes}, type);
+      for (const std::int64_t how : {0, 1, 2, 3, 4, 5}) {
+        const std::int64_t ignored = how > 2 ? 1 : -100;
+        target[3] = ignored;
+        const Tensor used = how % 2 == 0 ? weight : Tensor();
+        ExpectNoCalls([=] {
+          const Tensor logits = x.detach().requires_grad_();
+          const Tensor losses = at::cross_entropy_loss(logits * 2, target, used,
+                                                       how % 3, ignored);
+          const Tensor loss = how % 3 == 0 ? losses.sum() : losses;
+          loss.backward();
+          return logits.grad() + loss.detach();
+        });
+      }
+    }
+  }
+}
+
+// Eager throws of a target that is no class, at the call; then all goes on.
+TEST_P(Tier2RowsTest, TargetsOutOfRange) {
+  const Tensor x = at::randn({6, 5});
+  const Tensor target = at::tensor({0, 1, 2, 3, 4, 0}, at::kLong);
+  Stats d;
+  int step = 0, thrown = 0;
+  ASSERT_NO_FATAL_FAILURE(ExpectSame(
+      [&] {
+        const bool is_wrong = ++step % 40 == 0;
+        target[3] = is_wrong ? 5 : 3;
+        try {
+          return at::nll_loss(x * 2, target) * 2;
+        } catch (const c10::Error& error) {
+          EXPECT_TRUE(is_wrong);
+          ++thrown;
+          EXPECT_STREQ(error.what_without_backtrace(),
+                       "Target 5 is out of bounds.");
+          return x;
+        }
+      },
+      &d));
+  EXPECT_EQ(thrown, 2 * kSteps / 40);
 }
 
 INSTANTIATE_TEST_SUITE_P(Engines, Tier2RowsTest,
