@@ -136,9 +136,10 @@ enum TjitLlvmFlag : std::uint32_t {
   kTjitLlvmPlantNoCode = 32,    // tests: the system forbids executable pages
   kTjitLlvmPlantNoMemory = 64,  // tests: no pages for code are left
   kTjitLlvmPlain = 128,         // tests: a loop for each instruction
+  kTjitLlvmAllPasses = 256,     // tests: those that find nothing too
 };
 // Above the flags, tests: a Defect (recorder/planted_defect.h).
-constexpr int kTjitLlvmDefectShift = 8;
+constexpr int kTjitLlvmDefectShift = 9;
 
 // Where machine code is kept from process to process. A key names all that
 // decides an object but the version of this library, which the caller adds.

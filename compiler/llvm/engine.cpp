@@ -6,14 +6,15 @@
 #include <cstdio>
 #include <iterator>
 #include <map>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/llvm/code_passes.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ExecutionEngine/JITEventListener.h"
 #include "llvm/ExecutionEngine/RuntimeDyld.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Verifier.h"
-#include "llvm/MC/MCContext.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Object/ObjectFile.h"
 #include "llvm/Support/CommandLine.h"
@@ -81,12 +82,14 @@ TargetMachine* MachineFor(int bits, std::string* error) {
   std::unique_ptr<TargetMachine>& machine = (*machines)[bits];
   if (machine != nullptr) return machine.get();
   // Induction variables are simple here, and the pass over them costs a tenth.
-  // So does the scheduler: vector code is in the order of the program, and
-  // processors that have vectors reorder it themselves. Preparing, which moves
-  // addresses to where they are used, finds them there.
+  // So do the schedulers, before and behind the allocation of registers: vector
+  // code is in the order of the program, and processors that have vectors
+  // reorder it themselves. Preparing, which moves addresses to where they are
+  // used, finds them there.
   const char* const arguments[] = {"tjit",
                                    "-disable-lsr",
                                    "-enable-misched=false",
+                                   "-disable-post-ra",
                                    "-disable-cgp",
                                    "-disable-constant-hoisting",
                                    "-disable-partial-libcall-inlining",
@@ -115,21 +118,21 @@ TargetMachine* MachineFor(int bits, std::string* error) {
 // their machine code context are made anew from time to time.
 class Pipeline {
  public:
-  explicit Pipeline(TargetMachine* machine) : stream_(object_) {
-    is_usable_ = !machine->addPassesToEmitMC(passes_, context_, stream_);
+  Pipeline(TargetMachine* machine, bool takes_all) : stream_(object_) {
+    is_usable_ = AddCodePasses(machine, takes_all, &stream_, &passes_);
   }
 
   // The pipeline of a machine. One that has not come to its end, as LLVM gave
   // up in it, is left as it is.
-  static Pipeline* For(TargetMachine* machine) {
-    static auto* all =
-        new std::map<TargetMachine*, std::unique_ptr<Pipeline>>();
-    std::unique_ptr<Pipeline>& pipeline = (*all)[machine];
+  static Pipeline* For(TargetMachine* machine, bool takes_all) {
+    using Key = std::pair<TargetMachine*, bool>;
+    static auto* all = new std::map<Key, std::unique_ptr<Pipeline>>();
+    std::unique_ptr<Pipeline>& pipeline = (*all)[{machine, takes_all}];
     if (pipeline != nullptr && pipeline->is_running_) {
       static_cast<void>(pipeline.release());
     }
     if (pipeline == nullptr || pipeline->runs_ == kMostRuns) {
-      pipeline = std::make_unique<Pipeline>(machine);
+      pipeline = std::make_unique<Pipeline>(machine, takes_all);
     }
     return pipeline.get();
   }
@@ -152,7 +155,6 @@ class Pipeline {
 
   llvm::SmallVector<char, 0> object_;
   llvm::raw_svector_ostream stream_;
-  llvm::MCContext* context_ = nullptr;
   llvm::legacy::PassManager passes_;
   bool is_usable_ = false;
   bool is_running_ = false;
@@ -266,8 +268,9 @@ std::string Compile(llvm::Module* module, const CompileRequest& request,
   if ((request.flags & kTjitLlvmDumpAssembly) != 0) {
     dump->assembly += Assembly(machine, *module);
   }
-  return Pipeline::For(machine)->Emit(
-      module, (request.flags & kTjitLlvmPlantFatal) != 0, object);
+  const bool takes_all = (request.flags & kTjitLlvmAllPasses) != 0;
+  return Pipeline::For(machine, takes_all)
+      ->Emit(module, (request.flags & kTjitLlvmPlantFatal) != 0, object);
 }
 
 std::string Load(const std::string& object, const CompileRequest& request,
