@@ -231,8 +231,10 @@ void SharedCache::AddLive(std::int64_t bytes) {
 }
 
 void SharedCache::EmptyLists(ThreadCache* cache) {
-  for (FreeList& list : cache->lists) {
-    while (list.count != 0) MoveToBin(list.Pop());
+  for (auto* lists : {&cache->lists, &cache->parked_lists}) {
+    for (FreeList& list : *lists) {
+      while (list.count != 0) MoveToBin(list.Pop());
+    }
   }
   cache->cached.store(0, std::memory_order_relaxed);
   TakeBudget(cache);
@@ -389,6 +391,13 @@ void CountForeignLive(std::int64_t bytes) { Shared().AddLive(bytes); }
 
 Block* TakeBlockSlowly(std::size_t bytes, unsigned size_class) {
   ThreadCache* cache = CacheOfThread();
+  if (cache != nullptr && size_class < kLocalClasses &&
+      cache->parked_lists[size_class].head != nullptr) {
+    Block* parked =
+        PopBlock(cache, &cache->parked_lists[size_class], size_class, bytes);
+    TakeApart(parked);
+    return parked;
+  }
   Block* block = nullptr;
   if (size_class != kUncachedClass) block = Shared().Take(size_class, cache);
   const bool fresh = block == nullptr;

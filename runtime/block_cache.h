@@ -7,8 +7,8 @@
 //   TakeBlock: own list | batch from the shared list | c10::alloc_cpu
 //   GiveBlock: own list | half of it to the shared list | the system
 //
-// Blocks with a tensor around them (parked_tensor.h) are on the threads' own
-// lists only.
+// Blocks with a tensor around them (parked_tensor.h) have lists of their own,
+// which only threads have: whoever just wants memory takes them last.
 //
 // Invariants: (1) Cached bytes <= max(kCacheFloor, peak - live): the process
 // never holds more than its own peak and the floor. Thread caches draw budgets
@@ -79,11 +79,12 @@ struct FreeList {
 // `budget`, which TrimCache() sets to 0 so that the thread gives up its lists.
 struct ThreadCache {
   std::array<FreeList, kLocalClasses> lists;
+  std::array<FreeList, kLocalClasses> parked_lists;
   std::atomic<std::int64_t> live{0};    // not yet in the shared count
-  std::atomic<std::int64_t> cached{0};  // bytes on `lists`
-  std::atomic<std::int64_t> budget{0};  // bytes that `lists` may hold
+  std::atomic<std::int64_t> cached{0};  // bytes on all lists
+  std::atomic<std::int64_t> budget{0};  // bytes that they may hold
   std::int64_t blocks = 0;  // taken less given back by this thread
-  std::uint32_t parked = 0;  // blocks on `lists` with a tensor around them
+  std::uint32_t parked = 0;  // blocks on `parked_lists`
 };
 
 // A pointer, not the cache: static thread storage is short where libtjit is
@@ -119,10 +120,10 @@ inline unsigned LocalLimit(unsigned size_class) {
 // Takes the tensor off a parked block.
 void TakeApart(Block* block);
 
-// The first block of a list. REQUIRES: there is one.
-inline Block* PopBlock(ThreadCache* cache, unsigned size_class,
+// The first block of a list of this class. REQUIRES: there is one.
+inline Block* PopBlock(ThreadCache* cache, FreeList* list, unsigned size_class,
                        std::size_t bytes) {
-  Block* block = cache->lists[size_class].Pop();
+  Block* block = list->Pop();
   Add(cache->cached, -kClassBytes[size_class]);
   CountLive(cache, static_cast<std::int64_t>(bytes));
   return block;
@@ -139,10 +140,7 @@ inline Block* TakeBlock(std::size_t bytes) {
       cache->lists[c].head == nullptr) {
     return TakeBlockSlowly(bytes, c);
   }
-  Block* block = PopBlock(cache, c, bytes);
-  if (block->parked) [[unlikely]]
-    TakeApart(block);
-  return block;
+  return PopBlock(cache, &cache->lists[c], c, bytes);
 }
 
 // For AddressSanitizer.
@@ -154,19 +152,21 @@ inline void PoisonData(Block*) {}
 inline void UnpoisonData(Block*, std::size_t) {}
 #endif
 
-// True if the thread may keep the block.
+// True if the thread may keep the block on the list of its class.
+template <std::array<FreeList, kLocalClasses> ThreadCache::*kLists>
 inline bool HasRoomFor(const ThreadCache& cache, const Block& block) {
   const unsigned c = block.size_class;
-  return c < kLocalClasses && cache.lists[c].count < LocalLimit(c) &&
+  return c < kLocalClasses && (cache.*kLists)[c].count < LocalLimit(c) &&
          cache.cached.load(std::memory_order_relaxed) + kClassBytes[c] <=
              cache.budget.load(std::memory_order_relaxed);
 }
 
 // REQUIRES: HasRoomFor().
+template <std::array<FreeList, kLocalClasses> ThreadCache::*kLists>
 inline void PushBlock(ThreadCache* cache, Block* block) {
   const unsigned c = block->size_class;
   PoisonData(block);
-  cache->lists[c].Push(block);
+  (cache->*kLists)[c].Push(block);
   Add(cache->cached, kClassBytes[c]);
   CountLive(cache, -static_cast<std::int64_t>(block->bytes));
 }
@@ -174,10 +174,10 @@ inline void PushBlock(ThreadCache* cache, Block* block) {
 // Takes a block back that is nobody's.
 inline void GiveBlock(Block* block) {
   ThreadCache* cache = thread_cache;
-  if (cache == nullptr || !HasRoomFor(*cache, *block)) {
+  if (cache == nullptr || !HasRoomFor<&ThreadCache::lists>(*cache, *block)) {
     return GiveBlockSlowly(block);
   }
-  PushBlock(cache, block);
+  PushBlock<&ThreadCache::lists>(cache, block);
 }
 
 // Says that there is no memory for `bytes` as eager would.

@@ -2,49 +2,13 @@
 
 #include <c10/core/CPUAllocator.h>
 
-#include <cstring>
-
-#include "runtime/block_cache.h"
 #include "runtime/faulting_block.h"
 
 namespace tjit::runtime {
+
+using namespace parked;
+
 namespace {
-
-// The words of libtorch's objects that have no accessor, or none that is
-// inlined; LieAsExpected() looks whether they are where they were in 2.13.
-constexpr std::size_t kCountsWord = 1;    // of every intrusive target
-constexpr std::size_t kAutogradWord = 3;  // of a TensorImpl
-constexpr std::size_t kExtraWord = 4;
-constexpr std::size_t kVersionWord = kVersionAt / 8;
-constexpr std::size_t kPyObjectWord = 6;
-constexpr std::size_t kSizeWord = 6;  // of a StorageImpl
-constexpr std::size_t kFlagsWord = 7;
-constexpr std::size_t kMaterializerWord = 8;
-constexpr std::size_t kAllocatorWord = 9;
-constexpr std::size_t kStoragePyObjectWord = 10;
-constexpr std::size_t kStorageExtraWord = 11;
-
-// Of the flags: all but the one that says that there is a materialiser, and
-// the padding.
-constexpr std::uint64_t kFlagsMask = 0x00ffffff'00ffffff;
-constexpr std::uint64_t kResizable = 0x100;  // and no other
-
-inline std::uint64_t Word(const void* object, std::size_t i) {
-  std::uint64_t word;
-  std::memcpy(&word, static_cast<const char*>(object) + 8 * i, sizeof(word));
-  return word;
-}
-
-// True if nobody else has a strong or weak reference, or a Python object.
-inline bool IsOnlyReference(const void* object) {
-  const auto* counts = reinterpret_cast<const std::atomic<std::uint64_t>*>(
-      static_cast<const char*>(object) + 8 * kCountsWord);
-  return counts->load(std::memory_order_acquire) == c10::detail::kUniqueRef;
-}
-
-inline std::uint64_t WordOf(const void* pointer) {
-  return reinterpret_cast<std::uintptr_t>(pointer);
-}
 
 bool LieAsExpected() {
   const c10::MaterializeFn hook = [](c10::StorageImpl*) {};
@@ -80,11 +44,6 @@ const void* const g_storage_vtable = [] {
 }();
 
 constexpr std::uint32_t kMaxParked = kMaxPooled;
-
-PooledTensor* TensorOn(const Block* block) {
-  return reinterpret_cast<PooledTensor*>(
-      block->last_write.load(std::memory_order_relaxed));
-}
 
 }  // namespace
 
@@ -145,7 +104,7 @@ std::uint8_t ParkedTensor::ClassOf(std::uint64_t bytes) {
   }
   ThreadCache* const cache = thread_cache;
   if (cache == nullptr || cache->parked >= kMaxParked ||
-      !HasRoomFor(*cache, *block)) {
+      !HasRoomFor<&ThreadCache::parked_lists>(*cache, *block)) {
     return false;
   }
   if (block->owner.load(std::memory_order_acquire) != nullptr &&
@@ -157,44 +116,8 @@ std::uint8_t ParkedTensor::ClassOf(std::uint64_t bytes) {
   block->parked = true;
   block->last_write.store(WordOf(tensor), std::memory_order_relaxed);
   ++cache->parked;
-  PushBlock(cache, block);
+  PushBlock<&ThreadCache::parked_lists>(cache, block);
   return true;
-}
-
-[[gnu::hot]] PooledTensor* ParkedTensor::Take(unsigned size_class,
-                                              std::uint64_t bytes,
-                                              const TensorForm::Bytes& form,
-                                              std::uint32_t version,
-                                              c10::MaterializeFn hook) {
-  ThreadCache* const cache = thread_cache;
-  if (cache == nullptr) return nullptr;
-  Block* const block = cache->lists[size_class].head;
-  if (block == nullptr || !block->parked) return nullptr;
-  PooledTensor* const tensor = TensorOn(block);
-  PopBlock(cache, size_class, bytes);
-  --cache->parked;
-  block->parked = false;
-  block->bytes = bytes;
-  block->last_use.store(0, std::memory_order_relaxed);
-  block->last_write.store(0, std::memory_order_relaxed);
-  block->program.store(true, std::memory_order_relaxed);
-  block->switches.store(0, std::memory_order_relaxed);
-  c10::StorageImpl* const storage = tensor->storage_.unsafeGetStorageImpl();
-  if (Word(storage, kSizeWord) != bytes) storage->unsafe_set_nbytes(bytes);
-  if (Word(storage, kMaterializerWord) !=
-      reinterpret_cast<std::uintptr_t>(hook)) {
-    storage->clear_materializer();
-    storage->set_materializer(hook);
-  }
-  c10::VariableVersion& counter = tensor->version_counter_;
-  if (counter.enabled() != form.has_version) [[unlikely]] {
-    counter = form.has_version ? c10::VariableVersion(version)
-                               : c10::VariableVersion();
-  } else if (form.has_version && counter.current_version() != version) {
-    counter.set_version(version);
-  }
-  CopyShape(form, tensor);
-  return tensor;
 }
 
 void ParkedTensor::TakeApart(Block* block) {

@@ -3,8 +3,8 @@
 // Most results of a replayed program die while their op is pending, and the
 // next op makes a tensor like it: a TensorImpl, a StorageImpl, a DataPtr, a
 // version counter and a block are taken apart to be put together again. Here
-// they stay together: the block goes on its free list as any other does, with
-// the tensor around it, and the next result of its size class takes both.
+// they stay together: the block goes on a free list of its size class, with the
+// tensor around it, and the next result of that class takes both.
 //
 //   drop:  PooledTensor's operator delete -> Park()   | taken apart
 //   make:  Take()                                     | made anew
@@ -17,19 +17,65 @@
 // it knows its storage and version counter, it has no autograd, Python or
 // extra metadata, and its storage is armed or can be, unexposed, over the whole
 // of a quiet block of the cache. What may differ from the next one (sizes,
-// dtype, key set) is written anew. (2) A parked block is on a thread's own
-// list. (3) A thread has at most kMaxParked.
+// dtype, key set) is written anew. (2) A parked block is on a parked list
+// of a thread. (3) A thread has at most kMaxParked.
 // Threads: the thread that drops or makes. Fork: as the block cache.
 // Tested by: tests/runtime/parked_tensor_test.cpp
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 
 #include "runtime/block.h"
+#include "runtime/block_cache.h"
 #include "runtime/pooled_objects.h"
 #include "runtime/tensor_form.h"
 
 namespace tjit::runtime {
+namespace parked {
+
+// The words of libtorch's objects that have no accessor, or none that is
+// inlined; LieAsExpected() looks whether they are where they were in 2.13.
+inline constexpr std::size_t kCountsWord = 1;    // of every intrusive target
+inline constexpr std::size_t kAutogradWord = 3;  // of a TensorImpl
+inline constexpr std::size_t kExtraWord = 4;
+inline constexpr std::size_t kVersionWord = kVersionAt / 8;
+inline constexpr std::size_t kPyObjectWord = 6;
+inline constexpr std::size_t kSizeWord = 6;  // of a StorageImpl
+inline constexpr std::size_t kFlagsWord = 7;
+inline constexpr std::size_t kMaterializerWord = 8;
+inline constexpr std::size_t kAllocatorWord = 9;
+inline constexpr std::size_t kStoragePyObjectWord = 10;
+inline constexpr std::size_t kStorageExtraWord = 11;
+
+// Of the flags: all but the one that says that there is a materialiser, and
+// the padding.
+inline constexpr std::uint64_t kFlagsMask = 0x00ffffff'00ffffff;
+inline constexpr std::uint64_t kResizable = 0x100;  // and no other
+
+inline std::uint64_t Word(const void* object, std::size_t i) {
+  std::uint64_t word;
+  std::memcpy(&word, static_cast<const char*>(object) + 8 * i, sizeof(word));
+  return word;
+}
+
+// True if nobody else has a strong or weak reference, or a Python object.
+inline bool IsOnlyReference(const void* object) {
+  const auto* counts = reinterpret_cast<const std::atomic<std::uint64_t>*>(
+      static_cast<const char*>(object) + 8 * kCountsWord);
+  return counts->load(std::memory_order_acquire) == c10::detail::kUniqueRef;
+}
+
+inline std::uint64_t WordOf(const void* pointer) {
+  return reinterpret_cast<std::uintptr_t>(pointer);
+}
+
+inline PooledTensor* TensorOn(const Block* block) {
+  return reinterpret_cast<PooledTensor*>(
+      block->last_write.load(std::memory_order_relaxed));
+}
+
+}  // namespace parked
 
 class ParkedTensor {
  public:
@@ -46,7 +92,8 @@ class ParkedTensor {
   // parked. REQUIRES: ClassOf(bytes) is `size_class`, not kNone.
   static PooledTensor* Take(unsigned size_class, std::uint64_t bytes,
                             const TensorForm::Bytes& form,
-                            std::uint32_t version, c10::MaterializeFn hook);
+                            std::uint32_t version, c10::MaterializeFn hook,
+                            Block** block);
 
   // Takes the tensor off its block.
   static void TakeApart(Block* block);
@@ -55,5 +102,43 @@ class ParkedTensor {
   static bool IsAsMade(const PooledTensor& tensor, Block** block);
   static void Destroy(PooledTensor* tensor);
 };
+
+[[gnu::always_inline]] inline PooledTensor* ParkedTensor::Take(
+    unsigned size_class, std::uint64_t bytes, const TensorForm::Bytes& form,
+    std::uint32_t version, c10::MaterializeFn hook, Block** taken) {
+  ThreadCache* const cache = thread_cache;
+  if (cache == nullptr) return nullptr;
+  FreeList* const list = &cache->parked_lists[size_class];
+  Block* const block = list->head;
+  if (block == nullptr) return nullptr;
+  PooledTensor* const tensor = parked::TensorOn(block);
+  c10::VariableVersion& counter = tensor->version_counter_;
+  if (counter.enabled() != form.has_version) [[unlikely]] {
+    counter = form.has_version ? c10::VariableVersion(version)
+                               : c10::VariableVersion();
+  } else if (form.has_version && counter.current_version() != version) {
+    counter.set_version(version);
+  }
+  // From here on nothing throws.
+  PopBlock(cache, list, size_class, bytes);
+  --cache->parked;
+  block->parked = false;
+  block->bytes = bytes;
+  block->last_use.store(0, std::memory_order_relaxed);
+  block->last_write.store(0, std::memory_order_relaxed);
+  block->program.store(true, std::memory_order_relaxed);
+  block->switches.store(0, std::memory_order_relaxed);
+  c10::StorageImpl* const storage = tensor->storage_.unsafeGetStorageImpl();
+  if (parked::Word(storage, parked::kSizeWord) != bytes)
+    storage->unsafe_set_nbytes(bytes);
+  if (parked::Word(storage, parked::kMaterializerWord) !=
+      reinterpret_cast<std::uintptr_t>(hook)) {
+    storage->clear_materializer();
+    storage->set_materializer(hook);
+  }
+  CopyShape(form, tensor);
+  *taken = block;
+  return tensor;
+}
 
 }  // namespace tjit::runtime

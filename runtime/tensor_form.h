@@ -48,9 +48,11 @@ struct TensorForm {
 
 // True if `impl` has a plain class and, byte by byte, the shape of a fresh
 // tensor of this form: then it has its geometry. False says nothing.
-inline bool HasBytesOf(const c10::TensorImpl* impl, const TensorForm& form) {
+[[gnu::always_inline]] inline bool HasBytesOf(const c10::TensorImpl* impl,
+                                              const TensorForm& form) {
   using Chunk [[gnu::vector_size(16), gnu::may_alias, gnu::aligned(8)]] =
       long long;
+  using OwnChunk [[gnu::vector_size(16), gnu::may_alias]] = long long;
   const TensorForm::Bytes* bytes = form.bytes.load(std::memory_order_acquire);
   if (bytes == nullptr) return false;
   const auto* a = reinterpret_cast<const unsigned char*>(impl);
@@ -68,7 +70,7 @@ inline bool HasBytesOf(const c10::TensorImpl* impl, const TensorForm& form) {
   std::size_t i = kShapeAt + 8;
   for (; i + sizeof(Chunk) <= kEnd; i += sizeof(Chunk)) {
     differ |= *reinterpret_cast<const Chunk*>(a + i) ^
-              *reinterpret_cast<const Chunk*>(b + i);
+              *reinterpret_cast<const OwnChunk*>(b + i);
   }
   if (i < kEnd && word(a + i) != word(b + i)) return false;
   return (differ[0] | differ[1]) == 0;

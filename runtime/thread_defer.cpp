@@ -44,26 +44,30 @@ inline bool BeginsAnew(const CompactStep& step, const SlotBinding& slot) {
 }  // namespace
 
 // One that the program dropped before, or undefined.
-inline at::Tensor ThreadState::TakeParked(const CompactResult& result) {
+[[gnu::always_inline]] inline at::Tensor ThreadState::TakeParked(
+    const CompactResult& result, Block** block) {
   const TensorForm::Bytes* form =
       result.form->bytes.load(std::memory_order_acquire);
   if (result.size_class == ParkedTensor::kNone || form == nullptr ||
       !pending_is_plain_) {
     return {};
   }
-  c10::TensorImpl* impl = ParkedTensor::Take(
-      result.size_class, result.bytes, *form, result.version, &MaterializeHook);
+  c10::TensorImpl* impl =
+      ParkedTensor::Take(result.size_class, result.bytes, *form, result.version,
+                         &MaterializeHook, block);
   if (impl == nullptr) return {};
   return at::Tensor(
       c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::
           unsafe_steal_from_new(impl));
 }
 
-at::Tensor ThreadState::MakeAnew(const CompactResult& result, bool dies) {
+[[gnu::noinline]] at::Tensor ThreadState::MakeAnew(const CompactResult& result,
+                                                   bool dies, Block** made) {
   const bool quiet = !pending_reports_;
   const std::uint64_t bytes = result.bytes;
   Block* block = dies && MayFault(bytes) ? AllocateDyingBlock(bytes, quiet)
                                          : AllocateBlock(bytes, quiet);
+  *made = block;
   auto storage = c10::make_intrusive<PooledStorage>(
       c10::StorageImpl::use_byte_size_t(), c10::SymInt(bytes),
       c10::DataPtr(block->data, block->data, &ReleaseBlock,
@@ -74,10 +78,12 @@ at::Tensor ThreadState::MakeAnew(const CompactResult& result, bool dies) {
                     result.version);
 }
 
-at::Tensor ThreadState::MakeDeferred(const CompactResult& result, bool dies) {
-  at::Tensor t = TakeParked(result);
-  if (!t.defined()) t = MakeAnew(result, dies);
-  Block* const block = BlockOf(t.storage().unsafeGetStorageImpl());
+[[gnu::always_inline]] inline at::Tensor ThreadState::MakeDeferred(
+    const CompactResult& result, bool dies) {
+  Block* block = nullptr;
+  at::Tensor t = TakeParked(result, &block);
+  if (block == nullptr) [[unlikely]]
+    t = MakeAnew(result, dies, &block);
   const auto s = static_cast<std::uint32_t>(run_.slots.size());
   SlotBinding& slot = run_.slots.emplace_back();
   slot.block = block;
@@ -90,8 +96,8 @@ at::Tensor ThreadState::MakeDeferred(const CompactResult& result, bool dies) {
   return t;
 }
 
-void ThreadState::MakeResults(CallFrame& frame, const TraceNode* node,
-                              const CompactStep& step) {
+[[gnu::always_inline]] inline void ThreadState::MakeResults(
+    CallFrame& frame, const TraceNode* node, const CompactStep& step) {
   const CompactResult* result = step.results();
   for (std::uint32_t i = 0; i < step.result_count(); ++i, ++result) {
     if (result->kind == ResultRecord::Kind::kAlias) continue;
@@ -140,25 +146,61 @@ void ThreadState::UndoDefer(CallFrame& frame, const TraceNode* node) {
 void ThreadState::BeginPending() {
   run_deferred_ = true;
   at_boundary_ = false;
-  if (!run_.pending.empty()) return;
+  if (run_.pending.empty()) BeginSegment();
+}
+
+[[gnu::noinline]] void ThreadState::BeginSegment() {
   pending_global_ = GlobalContext::Now();
   pending_reports_ = ReportsAllocations();
   pending_is_plain_ = !pending_reports_ && !FillsAllocations();
   runtime_->NotePending(true);
 }
 
+// Those of steps that ran eagerly are whatever was there.
+inline void ThreadState::KeepScalars(const CallFrame& frame,
+                                     const TraceNode* node,
+                                     const CompactStep& step) {
+  if (step.scalar_count() == 0) return;
+  const std::size_t end = node->scalar_begin + step.scalar_count();
+  if (run_.scalars.size() < end) [[unlikely]] {
+    run_.scalars.resize(2 * end);
+  }
+  const ScalarValue* value =
+      Planted(Defect::kStaleScalar) ? step.scalars() : frame.scalars.data();
+  ScalarValue* to = run_.scalars.data() + node->scalar_begin;
+  ScalarValue* const to_end = run_.scalars.data() + end;
+  while (to != to_end) *to++ = *value++;
+}
+
+inline void ThreadState::UseSlot(const CompactStep& step, const CompactArg& arg,
+                                 SlotBinding* slot) {
+  std::uint8_t use = Block::kPendingRead;
+  if (arg.written) [[unlikely]] {
+    // Twins keep what was there.
+    if (&arg == step.args() && modes_ == nullptr && BeginsAnew(step, *slot)) {
+      slot->born_pending = true;
+    }
+    use |= Block::kPendingWrite;
+  }
+  NotePendingUse(slot->block, use);
+}
+
+// REQUIRES: pending ops own all arguments.
+inline void ThreadState::UseOwnedArguments(const CallFrame& frame,
+                                           const CompactStep& step) {
+  const TensorRef* ref = frame.tensors.begin();
+  const CompactArg* const end = step.args() + step.arg_count();
+  for (const CompactArg* arg = step.args(); arg != end; ++arg, ++ref) {
+    if (arg->slot == kNoSlot) continue;
+    SlotBinding& slot = run_.slots[static_cast<std::size_t>(arg->slot)];
+    UseSlot(step, *arg, &slot);
+    ArmStorage(ref->impl->unsafe_storage().unsafeGetStorageImpl(), slot.block);
+  }
+}
+
 void ThreadState::OwnArguments(const CallFrame& frame, const TraceNode* node,
                                const CompactStep& step) {
-  if (step.scalar_count() != 0) {
-    // Those of steps that ran eagerly are not there.
-    if (run_.scalars.size() != node->scalar_begin) {
-      run_.scalars.resize(node->scalar_begin);
-    }
-    const ScalarValue* value =
-        Planted(Defect::kStaleScalar) ? step.scalars() : frame.scalars.data();
-    const ScalarValue* const end = value + step.scalar_count();
-    while (value != end) run_.scalars.push_back(*value++);
-  }
+  KeepScalars(frame, node, step);
   // Slots are numbered by first use: from here on they are new.
   auto next_slot = static_cast<std::int32_t>(node->slot_begin);
   const TensorRef* ref = frame.tensors.begin();
@@ -174,16 +216,7 @@ void ThreadState::OwnArguments(const CallFrame& frame, const TraceNode* node,
       continue;
     }
     if (slot.block == nullptr) continue;
-    if (slot.owned) {  // readers are only counted
-      // Twins keep what was there.
-      if (arg->written && arg == step.args() && modes_ == nullptr &&
-          BeginsAnew(step, slot)) {
-        slot.born_pending = true;
-      }
-      NotePendingUse(slot.block,
-                     arg->written ? Block::kPendingRead | Block::kPendingWrite
-                                  : Block::kPendingRead);
-    }
+    if (slot.owned) UseSlot(step, *arg, &slot);  // readers are only counted
     ArmStorage(ref->impl->unsafe_storage().unsafeGetStorageImpl(), slot.block);
   }
 }
@@ -205,12 +238,21 @@ void ThreadState::AddPending(TraceNode* node) {
 }
 
 // One call deep: every op of a replayed program comes through here.
-[[gnu::flatten]] bool ThreadState::Defer(CallFrame& frame, TraceNode* node) {
+[[gnu::hot]] bool ThreadState::Defer(CallFrame& frame, TraceNode* node,
+                                     const CompactStep* made,
+                                     bool owns_arguments) {
   BeginPending();
   try {
-    const CompactStep& step =
-        *CompactStep::Make(node, !frame.entry.may_throw_on_values);
-    OwnArguments(frame, node, step);
+    if (made == nullptr) [[unlikely]] {
+      made = CompactStep::Make(node, !frame.entry.may_throw_on_values);
+    }
+    const CompactStep& step = *made;
+    if (owns_arguments) [[likely]] {
+      KeepScalars(frame, node, step);
+      UseOwnedArguments(frame, step);
+    } else {
+      OwnArguments(frame, node, step);
+    }
     MakeResults(frame, node, step);
   } catch (const std::exception&) {
     UndoDefer(frame, node);

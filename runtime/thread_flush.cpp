@@ -294,7 +294,7 @@ inline bool ThreadState::TakeOverLocked(Block* block) {
 
 bool ThreadState::TakeOver(Block* block) {
   if (t_context.state == this) [[likely]] {
-    const StateLock lock(this, /*is_owner=*/true);
+    const OwnerStateLock lock(this);
     return TakeOverLocked(block);
   }
   const StateLock lock(this, /*is_owner=*/false);

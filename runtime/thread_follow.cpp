@@ -1,9 +1,6 @@
 // The half of ThreadState that follows a trace: finds the step that a call
 // is, claims what it needs and hands it to Defer().
-//
-// Every op of a replayed program comes through here, so what is usual stands
-// first: the likely child, arguments that are bound and owned already.
-#include "runtime/compact_step.h"
+// What is usual is in thread_usual.cpp.
 #include "runtime/find_root.h"
 #include "runtime/interpose.h"
 #include "runtime/log.h"
@@ -183,31 +180,6 @@ bool ThreadState::TryFollow(CallFrame& frame, Decision* decision) {
   return false;
 }
 
-namespace {
-
-// In a trace of thousands of steps the next one has left the cache since the
-// last run. The pipeline is two steps long: what the next one reads, and the
-// node after that.
-void PrefetchAfter(const TraceNode* node) {
-  constexpr std::size_t kLine = 64;
-  const TraceNode* next = node->likely.load(std::memory_order_relaxed);
-  if (next == nullptr) return;
-  if (const CompactStep* step = CompactStep::Of(*next)) {
-    const auto* p = reinterpret_cast<const char*>(step);
-    __builtin_prefetch(p);
-    __builtin_prefetch(p + kLine);
-    __builtin_prefetch(p + 2 * kLine);
-  }
-  if (const TraceNode* later = next->likely.load(std::memory_order_relaxed)) {
-    __builtin_prefetch(later);
-  }
-}
-
-// Shorter traces stay in the cache.
-constexpr std::uint32_t kPrefetchFrom = 256;
-
-}  // namespace
-
 inline void ThreadState::MoveCursor(TraceNode* node) {
   if (cursor_ != store_->top()) {
     if (cursor_->likely.load(std::memory_order_relaxed) != node) {
@@ -215,19 +187,6 @@ inline void ThreadState::MoveCursor(TraceNode* node) {
     }
   }
   cursor_ = node;
-}
-
-[[gnu::always_inline]] inline Decision ThreadState::TakeDeferred(
-    CallFrame& frame, TraceNode* node) {
-  if (node->depth >= kPrefetchFrom) PrefetchAfter(node);
-  if (Defer(frame, node)) [[likely]]
-    return Decision::kDeferred;
-  // Its memory cannot be had: what is pending may free some, and the eager
-  // kernel succeeds then or throws what it throws without us.
-  CountEager(frame);
-  FlushLocked(FlushReason::kHeldMemory);
-  LeaveTraceLocked(BailReason::kOutOfMemory);
-  return Decision::kEager;
 }
 
 Decision ThreadState::Take(CallFrame& frame, TraceNode* node, bool defers) {
@@ -252,143 +211,6 @@ Decision ThreadState::Take(CallFrame& frame, TraceNode* node, bool defers) {
   ObserveToken(frame, HotDetector::kPlain);
   eager_node_ = node;
   return Decision::kEager;
-}
-
-namespace {
-
-// True if the storage owns this block, which lives. Its address is nobody
-// else's, but the program may have made a DataPtr of it that owns nothing.
-inline bool Holds(const c10::StorageImpl* storage, const Block* block) {
-  if (storage == nullptr) return false;
-  const c10::DataPtr& p =
-      const_cast<c10::StorageImpl*>(storage)->_mutable_data_ptr_no_checks();
-  return p.get() == block->data && p.get_context() == block->data;
-}
-
-}  // namespace
-
-// True if pending ops own the argument already, in the slot of the step. What
-// they own is not given out again, so that its address tells it.
-[[gnu::always_inline]] inline bool ThreadState::IsOwned(
-    const c10::TensorImpl* impl, const CompactArg& arg,
-    std::int64_t shift) const {
-  const auto s = static_cast<std::uint32_t>(arg.slot);
-  if (s >= run_.slots.size()) return false;
-  const SlotBinding& slot = run_.slots[s];
-  const Block* block = slot.block;
-  return slot.owned && !slot.copied && !slot.held && block != nullptr &&
-         !block->exposed.load(std::memory_order_relaxed) &&
-         Holds(impl->unsafe_storage().unsafeGetStorageImpl(), block) &&
-         shift == slot.shift &&
-         (!arg.written || block->shared_use.load(std::memory_order_seq_cst) ==
-                              (slot.reader ? 1u : 0u));
-}
-
-// True if the call is the step but for the storages it uses; `is_owned`: for
-// these too, and pending ops own them.
-[[gnu::always_inline]] inline bool ThreadState::IsUsual(const CallFrame& frame,
-                                                        const TraceNode& node,
-                                                        const CompactStep& step,
-                                                        bool* is_owned) const {
-  if (step.op() != frame.entry.id || step.context() != context_ ||
-      step.arg_count() != frame.tensors.size() ||
-      step.scalar_count() != frame.scalars.size() ||
-      step.static_count() != frame.statics.size() || !frame.recordable) {
-    return false;
-  }
-  const CompactArg* const end = step.args() + step.arg_count();
-  const ScalarValue* scalar = step.scalars();
-  for (std::uint32_t i = 0; i < step.scalar_count(); ++i, ++scalar) {
-    if (!scalar->SameBits(frame.scalars[i]) &&
-        !MayBecome(frame, i, node.step.scalars[i])) {
-      return false;
-    }
-  }
-  // The scalars end where the statics begin.
-  const auto* word = reinterpret_cast<const std::uint64_t*>(scalar);
-  for (std::uint32_t i = 0; i < step.static_count(); ++i, ++word) {
-    if (*word != frame.statics[i]) return false;
-  }
-  bool owned = true;
-  const TensorRef* ref = frame.tensors.begin();
-  for (const CompactArg* arg = step.args(); arg != end; ++arg) {
-    const c10::TensorImpl* impl = (ref++)->impl;
-    const TensorForm* form = arg->form;
-    if (impl == nullptr || form == nullptr) {
-      if (impl != nullptr || form != nullptr) return false;
-      continue;
-    }
-    std::int64_t shift = 0;  // forms with bytes begin at offset 0
-    if (!HasBytesOf(impl, *form)) [[unlikely]] {
-      if (!SameGeometry(impl, form->geometry)) return false;
-      shift = ShiftOf(impl, form->geometry);
-    }
-    owned = owned && IsOwned(impl, *arg, shift);
-  }
-  *is_owned = owned;
-  return true;
-}
-
-// REQUIRES: mutex_ held. False, and nothing has changed, if it cannot be.
-bool ThreadState::BindAndClaim(const CallFrame& frame, const TraceNode& node) {
-  const std::size_t slots_before = run_.slots.size();
-  BailReason why = BailReason::kOpDiffers;
-  if (!BindSlots(frame, node, &run_, &why)) return false;
-  if (ClaimSlots(node.step)) return true;
-  UnbindFrom(&run_, slots_before);
-  return false;
-}
-
-bool ThreadState::FollowUsual(CallFrame& frame, Decision* decision) {
-  TraceNode* node = cursor_->likely.load(std::memory_order_relaxed);
-  if (node == nullptr || !node->hot.load(std::memory_order_relaxed) ||
-      modes_ != nullptr || capture_.active() || !runtime_->may_defer() ||
-      (!run_deferred_ && capture_is_due())) {
-    return false;
-  }
-  const CompactStep* step = CompactStep::Of(*node);
-  if (step == nullptr || !step->follows_usually()) return false;
-  StateLock lock(this, /*is_owner=*/true);
-  bool is_owned = false;
-  if (!IsUsual(frame, *node, *step, &is_owned)) return false;
-  if (!is_owned && !BindAndClaim(frame, *node)) return false;
-  cursor_ = node;
-  *decision = TakeDeferred(frame, node);
-  if (*decision == Decision::kDeferred) return true;
-  lock.Unlock();
-  MakeReady(frame);
-  return true;
-}
-
-bool ThreadState::EnterUsual(CallFrame& frame, Decision* decision) {
-  TraceNode* root = root_;
-  if (root == nullptr || !root->hot.load(std::memory_order_relaxed) ||
-      modes_ != nullptr || !runtime_->may_defer() ||
-      runtime_->debug_compile()) {
-    return false;
-  }
-  const CompactStep* step = CompactStep::Of(*root);
-  if (step == nullptr || !step->follows_usually()) return false;
-  Trace* trace = root->owner.load(std::memory_order_acquire);
-  if (trace == nullptr || (trace->starts_at_boundary && !at_boundary_) ||
-      trace->skip.load(std::memory_order_relaxed) > 0) {
-    return false;
-  }
-  bool is_owned = false;
-  if (!IsUsual(frame, *root, *step, &is_owned)) return false;
-  const std::int64_t entry = trace->entries.load(std::memory_order_relaxed);
-  if (Trace::IsMeasured(entry)) return false;  // TryEnter() looks at the clock
-  StateLock lock(this, /*is_owner=*/true);
-  BeginRun();
-  if (!BindAndClaim(frame, *root)) return false;
-  trace->entries.fetch_add(1, std::memory_order_relaxed);
-  run_began_ns_ = 0;
-  cursor_ = root;
-  *decision = TakeDeferred(frame, root);
-  if (*decision == Decision::kDeferred) return true;
-  lock.Unlock();
-  MakeReady(frame);
-  return true;
 }
 
 }  // namespace tjit::runtime

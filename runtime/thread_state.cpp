@@ -185,7 +185,6 @@ bool ThreadState::IsExpected(const CallFrame& frame) {
 void ThreadState::BeginRun() {
   UnbindFrom(&run_, 0);
   ++run_.id;
-  run_.scalars.clear();
   run_deferred_ = false;
   eager_node_ = nullptr;
 }

@@ -48,6 +48,7 @@ struct CompactResult;
 class CompactStep;
 struct LoopState;
 class Runtime;
+class OwnerStateLock;
 class StateLock;
 struct Difference;
 struct ModeState;
@@ -104,6 +105,7 @@ class ThreadState {
   void CountHook(bool exposed);
 
  private:
+  friend class OwnerStateLock;
   friend class StateLock;
 
   Decision Decide(CallFrame& frame);
@@ -144,20 +146,32 @@ class ThreadState {
   void FlushForeignOwners(const CallFrame& frame);
   Decision Take(CallFrame& frame, TraceNode* node, bool defers);
   Decision TakeDeferred(CallFrame& frame, TraceNode* node);
+  Decision TakeUsual(CallFrame& frame, TraceNode* node, const CompactStep* step,
+                     bool owns_arguments);
+  Decision HaveNoMemory(const CallFrame& frame);
   void MoveCursor(TraceNode* node);
   // False if there is no memory for the results: nothing has changed then.
-  bool Defer(CallFrame& frame, TraceNode* node);
+  // `made`: the node's compact step, null if it has none yet.
+  // `owns_arguments`: pending ops own them all.
+  bool Defer(CallFrame& frame, TraceNode* node, const CompactStep* made,
+             bool owns_arguments);
   // The parts of Defer().
   void BeginPending();
+  void BeginSegment();
+  void KeepScalars(const CallFrame& frame, const TraceNode* node,
+                   const CompactStep& step);
   void OwnArguments(const CallFrame& frame, const TraceNode* node,
                     const CompactStep& step);
+  void UseOwnedArguments(const CallFrame& frame, const CompactStep& step);
+  void UseSlot(const CompactStep& step, const CompactArg& arg,
+               SlotBinding* slot);
   void MakeResults(CallFrame& frame, const TraceNode* node,
                    const CompactStep& step);
   void AddPending(TraceNode* node);
   void UndoDefer(CallFrame& frame, const TraceNode* node);
   at::Tensor MakeDeferred(const CompactResult& result, bool dies);
-  at::Tensor TakeParked(const CompactResult& result);
-  at::Tensor MakeAnew(const CompactResult& result, bool dies);
+  at::Tensor TakeParked(const CompactResult& result, Block** block);
+  at::Tensor MakeAnew(const CompactResult& result, bool dies, Block** block);
   void BindEagerResults(const ResultList& results);
   void NoteWrites(const CallFrame& frame, const ResultList& results);
   void FinishRun(FlushReason reason);
@@ -348,6 +362,30 @@ class StateLock {
   ThreadState* const outer_;
   bool locked_;
   const bool owner_;
+};
+
+// The same for the owner, in fewer instructions.
+class OwnerStateLock {
+ public:
+  explicit OwnerStateLock(ThreadState* state)
+      : state_(state), outer_(t_context.held) {
+    if (outer_ == state_) [[unlikely]]
+      return;
+    state_->mutex_.LockAsOwner();
+    t_context.held = state_;
+  }
+  ~OwnerStateLock() {
+    if (outer_ == state_) [[unlikely]]
+      return;
+    t_context.held = outer_;
+    state_->mutex_.UnlockAsOwner();
+  }
+  OwnerStateLock(const OwnerStateLock&) = delete;
+  OwnerStateLock& operator=(const OwnerStateLock&) = delete;
+
+ private:
+  ThreadState* const state_;
+  ThreadState* const outer_;
 };
 
 }  // namespace tjit::runtime

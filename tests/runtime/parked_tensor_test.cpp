@@ -49,8 +49,10 @@ at::Tensor MakeNew(const TensorForm& form, bool quiet = true) {
 
 at::Tensor TakeParked(const TensorForm& form, std::uint32_t version) {
   const auto bytes = static_cast<std::uint64_t>(form.geometry.numel()) * 4;
-  c10::TensorImpl* impl = ParkedTensor::Take(
-      ParkedTensor::ClassOf(bytes), bytes, *form.bytes.load(), version, &Hook);
+  Block* block = nullptr;
+  c10::TensorImpl* impl =
+      ParkedTensor::Take(ParkedTensor::ClassOf(bytes), bytes,
+                         *form.bytes.load(), version, &Hook, &block);
   if (impl == nullptr) return {};
   return at::Tensor(
       c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::
