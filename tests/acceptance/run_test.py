@@ -190,8 +190,9 @@ class PassThroughTest(Case):
 
     def test_options(self):
         done = tjit_run("env", options=["--compile", "--debug",
-                                        "--fast-math", "--hot-threshold=3", "--shadow",
-                                        "--strict", "--stress=late,shuffle:3"],
+                                        "--fast-math", "--hot-threshold=3",
+                                        "--shadow", "--strict",
+                                        "--stress=late,shuffle:3"],
                         TJIT_STATS="a")
         for line in ("TJIT_COMPILE=1", "TJIT_DEBUG_COMPILE=1", "TJIT_STATS=a",
                      "TJIT_SHADOW=1", "TJIT_STRICT=1", "TJIT_FAST_MATH=1",
@@ -236,8 +237,8 @@ class BadInputTest(Case):
         self.check(USAGE, "no program given", "run", "--")
         self.check(USAGE, "unknown option --fast; accepted are --help, "
                    "--compile, --config=FILE, --debug, --fast-math, "
-                   "--hot-threshold=N, --log=FILE, --print-config, --shadow, --stats=FILE, "
-                   "--stress=MODES, --strict",
+                   "--hot-threshold=N, --log=FILE, --print-config, --shadow, "
+                   "--stats=FILE, --stress=MODES, --strict",
                    "run", "--fast", "--", "true")
         self.check(USAGE, "--stats needs a value: --stats=FILE",
                    "run", "--stats", "--", "true")
