@@ -24,4 +24,8 @@ inline constexpr std::uint64_t kCiDrainSeeds = 300;
 inline constexpr std::int64_t kCiDrainCounted = 200;
 inline constexpr int kCiDrains = 8;
 
+// Machine code that is left at each op once.
+inline constexpr std::uint64_t kCiExitSeeds = 100;
+inline constexpr std::int64_t kCiExitCounted = 70;
+
 }  // namespace tjit::differential

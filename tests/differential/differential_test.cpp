@@ -70,5 +70,12 @@ TEST(DifferentialTest, ForcedDrain) {
   ExpectSame(config, kCiDrainCounted);
 }
 
+TEST(DifferentialTest, SideExit) {
+  DriverConfig config;
+  config.last = kCiExitSeeds;
+  config.engine = Engine::kSideExit;
+  ExpectSame(config, kCiExitCounted);
+}
+
 }  // namespace
 }  // namespace tjit::differential

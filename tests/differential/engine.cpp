@@ -12,7 +12,8 @@ namespace {
 
 bool IsCompiled(Engine engine) {
   return engine == Engine::kInterpreter || engine == Engine::kLlvm ||
-         engine == Engine::kPlain || engine == Engine::kTorchscript;
+         engine == Engine::kPlain || engine == Engine::kTorchscript ||
+         engine == Engine::kSideExit;
 }
 
 std::int64_t Share(const RunResult& result, Engine engine) {
@@ -24,7 +25,8 @@ std::int64_t Share(const RunResult& result, Engine engine) {
 
 const std::vector<std::string_view>& EngineNames() {
   static const std::vector<std::string_view> names = {
-      "eager", "tier1", "interpreter", "llvm", "plain", "torchscript", "drain"};
+      "eager", "tier1",       "interpreter", "llvm",
+      "plain", "torchscript", "drain",       "exit"};
   return names;
 }
 
@@ -36,7 +38,24 @@ bool ParseEngine(std::string_view name, Engine& engine) {
   return true;
 }
 
-RunResult RunIn(Engine engine, const Program& program, std::int64_t drain_at) {
+// Leaves every second iteration, at one op more each time.
+class Exits {
+ public:
+  // REQUIRES: called before iteration 0, 1, ... of those with exits.
+  void Before(std::int64_t iteration, RunResult* result) {
+    const std::int64_t drained = stats().ops_drained;
+    const bool is_left = iteration % 2 == 1;
+    if (is_left && drained > drained_) ++result->exits;
+    drained_ = drained;
+    testing::SetForcedDrainAt(is_left ? -1 : iteration / 2);
+  }
+
+ private:
+  std::int64_t drained_ = 0;
+};
+
+RunResult RunIn(Engine engine, const Program& program, std::int64_t drain_at,
+                std::int64_t exits_from) {
   RunResult result;
   if (engine == Engine::kEager) {
     result.log = RunProgram(program);
@@ -47,7 +66,8 @@ RunResult RunIn(Engine engine, const Program& program, std::int64_t drain_at) {
   const bool is_compiled = IsCompiled(engine);
   if (engine == Engine::kInterpreter) options.backend = Backend::kInterpreter;
   if (engine == Engine::kTorchscript) options.backend = Backend::kTorchscript;
-  if (engine == Engine::kLlvm || engine == Engine::kPlain) {
+  if (engine == Engine::kLlvm || engine == Engine::kPlain ||
+      engine == Engine::kSideExit) {
     options.backend = Backend::kLlvm;
     options.compile_all = true;  // does not wait until it pays
   }
@@ -57,10 +77,16 @@ RunResult RunIn(Engine engine, const Program& program, std::int64_t drain_at) {
   testing::SetForcedDrainAt(engine == Engine::kForcedDrain ? drain_at : -1);
   Stats before;
   Stats hot;
+  Exits exits;
+  const std::int64_t hot_end =
+      exits_from >= 0 ? exits_from : program.iterations;
   result.log = RunProgram(program, [&](std::int64_t it) {
     if (is_compiled) testing::WaitForCompiler();
-    if (it == program.iterations - kHotIterations) before = stats();
-    if (it == program.iterations) hot = stats() - before;
+    if (it == hot_end - kHotIterations) before = stats();
+    if (it == hot_end) hot = stats() - before;
+    if (exits_from >= 0 && it >= exits_from) {
+      exits.Before(it - exits_from, &result);
+    }
   });
   testing::SetForcedDrainAt(-1);
   disable();
@@ -71,6 +97,20 @@ RunResult RunIn(Engine engine, const Program& program, std::int64_t drain_at) {
   result.ops_drained = hot.ops_drained;
   result.ops_fused = hot.steps_fused;
   return result;
+}
+
+// Each op of an iteration of `program`, which has so many, is left once.
+void CompareExits(const Program& program, std::int64_t ops, Verdict* verdict) {
+  Program longer = program;
+  longer.iterations += static_cast<int>(2 * ops + 1);
+  const RunResult eager = RunIn(Engine::kEager, longer);
+  const RunResult tested =
+      RunIn(Engine::kSideExit, longer, -1, program.iterations);
+  ++verdict->runs;
+  verdict->difference = FirstDifference(eager.log, tested.log, Nans::kAreEqual);
+  if (ops == 0) return;
+  verdict->share = std::min(verdict->share, static_cast<double>(tested.exits) /
+                                                static_cast<double>(ops));
 }
 
 Verdict Compare(Engine engine, const Program& program, int max_drains) {
@@ -101,7 +141,9 @@ Verdict Compare(Engine engine, const Program& program, int max_drains) {
     verdict.difference = difference;
     return false;
   };
-  if (engine != Engine::kForcedDrain) {
+  if (engine == Engine::kSideExit) {
+    if (run(-1)) CompareExits(program, verdict.ops / kHotIterations, &verdict);
+  } else if (engine != Engine::kForcedDrain) {
     run(-1);
   } else if (run(0)) {
     std::int64_t ops = verdict.ops / kHotIterations;

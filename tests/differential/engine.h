@@ -30,6 +30,8 @@ enum class Engine : std::uint8_t {
   kPlain,        // the same of what was lowered as it is: no pass, no fusion
   kTorchscript,  // tier 2, groups as graphs of TorchScript
   kForcedDrain,  // drains at op k of each run, for every k
+  kSideExit,     // machine code that is left at op k in one iteration, for
+                 // every k, and runs again in the next
 };
 
 inline constexpr double kCountedShare = 0.8;
@@ -38,7 +40,7 @@ inline constexpr double kFusedShare = 0.1;
 inline constexpr int kHotIterations = 8;
 
 // In the order of Engine: "eager", "tier1", "interpreter", "llvm", "plain",
-// "torchscript", "drain".
+// "torchscript", "drain", "exit".
 const std::vector<std::string_view>& EngineNames();
 // False if `name` is none of them.
 bool ParseEngine(std::string_view name, Engine& engine);
@@ -49,12 +51,15 @@ struct RunResult {
   std::int64_t ops_replayed = 0;
   std::int64_t ops_drained = 0;
   std::int64_t ops_fused = 0;  // of the replayed ones
+  std::int64_t exits = 0;      // iterations that were left on purpose
   std::string stats_json;  // all counters of the hot phase
 };
 
-// One run of `program`. `drain_at` is used by kForcedDrain only.
+// One run of `program`. `drain_at` is used by kForcedDrain only, `exits_from`
+// by kSideExit: from this iteration on every second one is left, at op 0,
+// 1, 2...
 RunResult RunIn(Engine engine, const Program& program,
-                std::int64_t drain_at = -1);
+                std::int64_t drain_at = -1, std::int64_t exits_from = -1);
 
 struct Verdict {
   bool is_counted = false;
@@ -69,7 +74,9 @@ struct Verdict {
 
 // Eager against `engine`. kForcedDrain tries each k below the number of ops of
 // an iteration, but at most `max_drains` of them, spread evenly; it counts if
-// the deepest drain reached the share.
+// the deepest drain reached the share. kSideExit tries each of them in one run,
+// made longer, behind one without exits; it counts if so many iterations were
+// left.
 Verdict Compare(Engine engine, const Program& program, int max_drains);
 
 // Removes statements and simplifies as long as `fails` still holds.
