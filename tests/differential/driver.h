@@ -26,7 +26,7 @@ struct DriverConfig {
   std::string defect;        // planted in every child
   bool covers = false;       // collects Summary::coverage
   bool print_stats = false;  // the counters of each program, on stderr
-  int seeds_per_child = 50;
+  int seeds_per_child = 200;  // each child probes eager's functions
   int timeout_seconds = 120;  // per program
   // What a child does with a program; Compare() if empty.
   std::function<Verdict(const Program&)> compare;

@@ -30,6 +30,17 @@ bool SameMeta(const at::Tensor& a, const at::Tensor& b) {
 
 ScalarExpr Const(double a) { return {.a = a}; }
 
+bool HoldsTame(const std::vector<at::Tensor>& vars) {
+  int wild = 0;
+  int defined = 0;
+  for (const at::Tensor& t : vars) {
+    if (!t.defined()) continue;
+    ++defined;
+    if (!IsTame(t)) ++wild;
+  }
+  return wild * 5 <= defined;
+}
+
 }  // namespace
 
 Generator::Generator(std::uint64_t seed)
@@ -69,7 +80,7 @@ void Generator::Begin() {
   fresh.family = program_.family;
   program_ = fresh;
   program_.concurrent = family_->concurrent;
-  program_.mark_step = rng_.Chance(0.85);
+  program_.mark_step = rng_.Chance(0.95);  // without, it is a long run
   program_.mark_in_scope = rng_.Chance(0.5);
   if (rng_.Chance(0.06) && program_.mark_step && !program_.concurrent) {
     program_.snapshot_every = static_cast<int>(rng_.Int(5, 9));
@@ -95,6 +106,13 @@ void Generator::Begin() {
 }
 
 int Generator::Choose(const std::vector<int>& ids) {
+  if (taste_) {
+    std::vector<int> liked;
+    for (const int id : ids) {
+      if (taste_(V(id))) liked.push_back(id);
+    }
+    if (!liked.empty()) return rng_.Of(liked);
+  }
   int size = static_cast<int>(ids.size());
   if (rng_.Chance(0.5)) {
     return ids[size - 1 - rng_.Int(0, std::min(size, 4) - 1)];
@@ -478,7 +496,7 @@ void Generator::AddBody() {
 // Enough for tjit to find the loop and to run it for a while. Branches make
 // the period long; a loop without mark_step() must repeat 4,096 ops or so.
 void Generator::SetIterations() {
-  program_.iterations = family_->branches ? 72 : 40;
+  program_.iterations = family_->branches ? 72 : family_->sweeps ? 20 : 32;
   if (program_.mark_step) return;
   int ops = 0;
   for (const Statement& st : program_.body) {
@@ -489,7 +507,15 @@ void Generator::SetIterations() {
 }
 
 bool Generator::Clean() {
-  Log log = RunProgram(program_);
+  // One thread shows the values of both, but not all that they throw.
+  Log log = program_.concurrent ? RunProgram(program_) : Log();
+  at::manual_seed(program_.seed);
+  Machine machine(program_, nullptr, 0);
+  machine.Setup(0, program_.setup.size());
+  for (std::int64_t it = 0; it < program_.iterations; ++it) machine.Iterate(it);
+  is_tame_ = HoldsTame(machine.state().vars);
+  const Log& own = machine.state().log;
+  log.insert(log.end(), own.begin(), own.end());
   std::set<int> bad;
   for (const LogEntry& entry : log) {
     if (entry.what != "exception" || entry.statement < 0) continue;
@@ -503,21 +529,8 @@ bool Generator::Clean() {
   return bad.empty();
 }
 
-bool Generator::IsUsable() {
-  if (program_.body.size() < 6) return false;
-  if (family_->sweeps) return true;
-  at::manual_seed(program_.seed);
-  Machine machine(program_, nullptr, 0);
-  machine.Setup(0, program_.setup.size());
-  for (std::int64_t it = 0; it < program_.iterations; ++it) machine.Iterate(it);
-  int wild = 0;
-  int defined = 0;
-  for (const at::Tensor& t : machine.state().vars) {
-    if (!t.defined()) continue;
-    ++defined;
-    if (!IsTame(t)) ++wild;
-  }
-  return wild * 5 <= defined;
+bool Generator::IsUsable() const {
+  return program_.body.size() >= 6 && (family_->sweeps || is_tame_);
 }
 
 Program GenerateProgram(std::uint64_t seed) {

@@ -14,6 +14,7 @@
 
 #include <ATen/ATen.h>
 
+#include <functional>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -92,9 +93,10 @@ class Generator {
   void Decorate(Statement& st);
   void Vary(ScalarExpr& e);
   void SetIterations();
-  // Drops statements that throw in some iteration. False if one did.
+  // Drops statements that throw in some iteration. False if one did. Sees what
+  // becomes of the numbers.
   bool Clean();
-  bool IsUsable();
+  bool IsUsable() const;
 
   Rng rng_;
   const Family* family_;
@@ -108,6 +110,9 @@ class Generator {
   // or the whole would hardly ever repeat.
   std::int64_t beat_ = 1;
   double varying_share_ = 0.3;
+  bool is_tame_ = false;  // the last run of Clean()
+  // What arguments are if they can; empty: anything.
+  std::function<bool(const at::Tensor&)> taste_;
   double scoped_share_ = 1;
 };
 
