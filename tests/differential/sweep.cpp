@@ -12,7 +12,7 @@ constexpr at::ScalarType kTypes[] = {at::kFloat, at::kDouble, at::kBFloat16,
                                      at::kHalf,  at::kInt,    at::kLong,
                                      at::kBool};
 static_assert(std::size(kTypes) == kSweepTypes);
-constexpr std::uint64_t kRowsOfSweep = 8;
+constexpr std::uint64_t kRowsOfSweep = 6;
 
 // Rows of lowered ops that are none of called_op.h.
 constexpr std::string_view kOthers[] = {
@@ -33,6 +33,17 @@ const std::vector<int>& Rows() {
   return rows;
 }
 
+bool IsExpanded(const at::Tensor& t) {
+  for (std::int64_t d = 0; d < t.dim(); ++d) {
+    if (t.stride(d) == 0 && t.size(d) > 1) return true;
+  }
+  return false;
+}
+
+bool IsPart(const at::Tensor& t) {
+  return t.nbytes() < t.storage().nbytes() && !IsExpanded(t);
+}
+
 std::uint64_t Chunks() {
   return (Rows().size() + kRowsOfSweep - 1) / kRowsOfSweep;
 }
@@ -49,7 +60,7 @@ SweepBuilder::SweepBuilder(Generator& generator) : g_(generator) {
                     : static_cast<std::uint64_t>(g_.rng_.Int(0, last));
   dtype_ = kTypes[index % kSweepTypes];
   first_row_ = index / kSweepTypes % Chunks() * kRowsOfSweep;
-  variant_ = static_cast<Variant>(index / kSweepTypes / Chunks());
+  has_gradients_ = index / kSweepTypes / Chunks() % 2 == 0;
 }
 
 int SweepBuilder::Make(std::string_view row, std::vector<std::int64_t> ints,
@@ -59,6 +70,7 @@ int SweepBuilder::Make(std::string_view row, std::vector<std::int64_t> ints,
   st.dst = {g_.program_.num_vars};
   st.args = std::move(args);
   st.ints = std::move(ints);
+  st.scalars.push_back({.a = 0.5});
   g_.machine_->state().vars.resize(g_.program_.num_vars + 1);
   if (!g_.machine_->RunOne(st, -1, -1)) return -1;
   g_.program_.setup.push_back(std::move(st));
@@ -69,10 +81,6 @@ int SweepBuilder::Input(std::vector<std::int64_t> sizes) {
   if (dtype_ == at::kBool) return Make("mask", std::move(sizes));
   sizes.insert(sizes.begin(), static_cast<std::int64_t>(dtype_));
   return Make("typed_input", std::move(sizes));
-}
-
-bool SweepBuilder::HasGradients() const {
-  return variant_ == Variant::kGradients && at::isFloatingType(dtype_);
 }
 
 // Whole ones, smaller ones, and views: flat, transposed, strided, expanded.
@@ -98,8 +106,12 @@ void SweepBuilder::Setup() {
   Make("transpose", {}, {Input({m, n})});
   Make("slice", {1, 0, 2 * m, 2}, {Input({n, 2 * m})});
   Make("expand_as", {}, {x, row});
-  if (HasGradients()) {
-    g_.params_ = {Make("leaf", {}, {x}), Make("leaf", {}, {row})};
+  if (has_gradients_) {
+    g_.params_ = {Make("param", {n, m})};
+    if (at::isFloatingType(dtype_)) {
+      g_.params_.push_back(Make("leaf", {}, {x}));
+      g_.params_.push_back(Make("leaf", {}, {row}));
+    }
   }
   g_.num_setup_vars_ = g_.program_.num_vars;
   g_.program_.mark_step = true;
@@ -124,25 +136,40 @@ void SweepBuilder::AddRow(int row) {
   }
 }
 
+void SweepBuilder::AddRowInEachWay(int row) {
+  AddRow(row);
+  g_.taste_ = IsPart;
+  AddRow(row);
+  g_.taste_ = IsExpanded;
+  AddRow(row);
+  g_.taste_ = nullptr;
+}
+
+// At last of the square of a leaf, which always has a gradient.
 void SweepBuilder::AddBackward() {
-  for (int id = g_.program_.num_vars; id-- > g_.num_setup_vars_;) {
+  const int square = g_.program_.num_vars;
+  g_.AddNamed("aten::mul.Tensor(TT)", {g_.params_[0], g_.params_[0]}, {},
+              Mode::kGrad);
+  for (int id = square; id >= g_.num_setup_vars_; --id) {
+    const bool is_first = id == square;
+    if (is_first && g_.rng_.Chance(0.7)) continue;
     if (!g_.V(id).defined() || !g_.V(id).requires_grad()) continue;
-    if (!g_.AddNamed("backward_mean_square", {id}, {}, Mode::kGrad)) continue;
-    for (const int leaf : g_.params_) {
-      g_.AddNamed("reset_grad", {leaf}, {}, Mode::kNoGrad);
-    }
-    return;
+    if (g_.AddNamed("backward_mean_square", {id}, {}, Mode::kGrad)) break;
+  }
+  g_.AddNamed("backward", {square}, {}, Mode::kGrad);
+  for (const int leaf : g_.params_) {
+    g_.AddNamed("reset_grad", {leaf}, {}, Mode::kNoGrad);
   }
 }
 
 void SweepBuilder::Body() {
-  g_.base_mode_ = HasGradients() ? Mode::kGrad : Mode::kNoGrad;
+  g_.base_mode_ = has_gradients_ ? Mode::kGrad : Mode::kNoGrad;
   const auto& rows = Rows();
   const std::size_t last = std::min<std::size_t>(
       rows.size(), first_row_ + static_cast<std::size_t>(kRowsOfSweep));
-  for (std::size_t i = first_row_; i < last; ++i) AddRow(rows[i]);
-  if (HasGradients()) AddBackward();
-  for (int tries = 0; tries < 20 && variant_ == Variant::kRandom; ++tries) {
+  for (std::size_t i = first_row_; i < last; ++i) AddRowInEachWay(rows[i]);
+  if (has_gradients_) AddBackward();
+  for (int tries = 0; tries < 20 && has_gradients_; ++tries) {
     if (g_.AddRandom(Group::kRandom)) break;
   }
   for (int id = g_.num_setup_vars_; id < g_.program_.num_vars; ++id) {

@@ -1,6 +1,7 @@
 // Programs that go through the called ops one after the other: sweep k is about
-// some of them (called_op.h), of one element type, with gradients, with random
-// numbers or without either.
+// some of them (called_op.h), of one element type, with gradients and random
+// numbers or without. Each row comes three times: over anything, over parts of
+// storages, and broadcast.
 //
 //   [0, SweepCount()): every row in every type and variant
 //
@@ -23,7 +24,7 @@ inline bool IsSweep(std::uint64_t seed) { return seed >= kFirstSweep; }
 
 // Types vary fastest, then rows, then variants.
 inline constexpr std::uint64_t kSweepTypes = 7;
-inline constexpr std::uint64_t kSweepVariants = 3;
+inline constexpr std::uint64_t kSweepVariants = 2;
 std::uint64_t SweepCount();
 
 class SweepBuilder {
@@ -34,21 +35,19 @@ class SweepBuilder {
   void Body();
 
  private:
-  enum class Variant : std::uint8_t { kGradients, kRandom, kNeither };
-
   // A set-up statement that binds one variable; its number, or -1.
   int Make(std::string_view row, std::vector<std::int64_t> ints,
            std::vector<int> args = {});
   int Input(std::vector<std::int64_t> sizes);
-  bool HasGradients() const;
   void AddRow(int row);
+  void AddRowInEachWay(int row);
   void AddNegative(int id);
   void AddBackward();
 
   Generator& g_;
   c10::ScalarType dtype_;
   std::uint64_t first_row_;
-  Variant variant_;
+  bool has_gradients_;  // and random numbers
 };
 
 }  // namespace tjit::differential
