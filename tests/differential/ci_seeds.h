@@ -12,8 +12,8 @@ inline constexpr std::int64_t kCiCounted = 1000;
 // Tier 2. Programs of ops that are not lowered do not count.
 inline constexpr std::uint64_t kCiInterpreterSeeds = 400;
 inline constexpr std::int64_t kCiInterpreterCounted = 280;
-inline constexpr std::uint64_t kCiLlvmSeeds = 400;
-inline constexpr std::int64_t kCiLlvmCounted = 280;
+inline constexpr std::uint64_t kCiLlvmSeeds = 500;
+inline constexpr std::int64_t kCiLlvmCounted = 350;
 inline constexpr std::uint64_t kCiPlainSeeds = 200;
 inline constexpr std::int64_t kCiPlainCounted = 140;
 inline constexpr std::uint64_t kCiTorchscriptSeeds = 300;
