@@ -62,7 +62,11 @@ TEST(GeneratorTest, EveryLoweredOpHasARow) {
                                     "aten::native_batch_norm_backward",
                                     "aten::native_group_norm",
                                     "aten::native_group_norm_backward",
-                                    "aten::native_layer_norm_backward"};
+                                    "aten::native_layer_norm_backward",
+                                    "aten::nll_loss_forward",
+                                    "aten::nll_loss_forward.output",
+                                    "aten::nll_loss_backward",
+                                    "aten::nll_loss_backward.grad_input"};
   for (const OpSpec& spec : OpTable()) {
     if (spec.call != nullptr) ops.insert(spec.call->op);
   }

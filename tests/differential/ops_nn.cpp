@@ -109,8 +109,7 @@ void AddLayers(std::vector<OpSpec>& table) {
                    },
                    1});
   table.push_back({"layer_norm", Group::kNn,
-                   "$d0 = at::layer_norm($0, {$i0}, $1, $2);",
-                   ProposeLayerNorm,
+                   "$d0 = at::layer_norm($0, {$i0}, $1, $2);", ProposeLayerNorm,
                    [](Context& c) {
                      c.Out(at::layer_norm(c.T(0), {c.I(0)}, c.T(1), c.T(2)));
                    },
@@ -193,13 +192,42 @@ void AddOfAllTypes(std::vector<OpSpec>& table) {
                    [](Context& c) { c.Out(at::glu(c.T(0), -1)); }, 1});
 }
 
-void AddLosses(std::vector<OpSpec>& table) {
-  table.push_back({"cross_entropy", Group::kNn,
-                   "$d0 = at::cross_entropy_loss($0, $1);", ProposeClasses,
+// Into tensors that the op makes as large as it needs.
+void AddClassLossesOut(std::vector<OpSpec>& table) {
+  table.push_back({"nll_loss_out", Group::kNn,
+                   "$d0 = at::empty({0}, $0.options()); at::nll_loss_out($d0, "
+                   "$0.detach(), $1, $2.detach(), $i0, $i1);",
+                   ProposeWeightedClasses,
                    [](Context& c) {
-                     c.Out(at::cross_entropy_loss(c.T(0), c.T(1)));
+                     at::Tensor out = at::empty({0}, c.T(0).options());
+                     at::nll_loss_out(out, c.T(0).detach(), c.T(1),
+                                      c.T(2).detach(), c.I(0), c.I(1));
+                     c.Out(out);
                    },
                    1});
+  table.push_back(
+      {"nll_loss_backward_out", Group::kNn,
+       "auto [y, n] = at::nll_loss_forward($0.detach(), $1, $2.detach(), $i0, "
+       "$i1); $d0 = at::empty({0}, $0.options()); at::nll_loss_backward_out("
+       "$d0, y * 0.5, $0.detach(), $1, $2.detach(), $i0, $i1, n);",
+       ProposeWeightedClasses,
+       [](Context& c) {
+         const at::Tensor x = c.T(0).detach(), weight = c.T(2).detach();
+         const auto [y, n] =
+             at::nll_loss_forward(x, c.T(1), weight, c.I(0), c.I(1));
+         at::Tensor out = at::empty({0}, x.options());
+         at::nll_loss_backward_out(out, y * 0.5, x, c.T(1), weight, c.I(0),
+                                   c.I(1), n);
+         c.Out(out);
+       },
+       1});
+}
+
+void AddLosses(std::vector<OpSpec>& table) {
+  table.push_back(
+      {"cross_entropy", Group::kNn, "$d0 = at::cross_entropy_loss($0, $1);",
+       ProposeClasses,
+       [](Context& c) { c.Out(at::cross_entropy_loss(c.T(0), c.T(1))); }, 1});
   table.push_back({"nll_loss", Group::kNn,
                    "$d0 = at::nll_loss(at::log_softmax($0, 1), $1);",
                    ProposeClasses,
@@ -214,6 +242,7 @@ void AddLosses(std::vector<OpSpec>& table) {
          c.Out(at::nll_loss(c.T(0), c.T(1), c.T(2), c.I(0), c.I(1)));
        },
        1});
+  AddClassLossesOut(table);
   table.push_back({"mse_loss", Group::kNn, "$d0 = at::mse_loss($0, $1);",
                    [](Generator& g, Statement& st) {
                      if (!g.Arg(st, WideFloat32)) return false;
@@ -223,19 +252,17 @@ void AddLosses(std::vector<OpSpec>& table) {
                      });
                    },
                    [](Context& c) { c.Out(at::mse_loss(c.T(0), c.T(1))); }, 1});
-  table.push_back({"smooth_l1", Group::kNn,
-                   "$d0 = at::smooth_l1_loss($0, $1.detach());",
-                   [](Generator& g, Statement& st) {
-                     if (!g.Arg(st, WideFloat32)) return false;
-                     const at::Tensor& a = g.A(st, 0);
-                     return g.Arg(st, [&](const at::Tensor& t) {
-                       return Float32(t) && t.sizes() == a.sizes();
-                     });
-                   },
-                   [](Context& c) {
-                     c.Out(at::smooth_l1_loss(c.T(0), c.T(1).detach()));
-                   },
-                   1});
+  table.push_back(
+      {"smooth_l1", Group::kNn, "$d0 = at::smooth_l1_loss($0, $1.detach());",
+       [](Generator& g, Statement& st) {
+         if (!g.Arg(st, WideFloat32)) return false;
+         const at::Tensor& a = g.A(st, 0);
+         return g.Arg(st, [&](const at::Tensor& t) {
+           return Float32(t) && t.sizes() == a.sizes();
+         });
+       },
+       [](Context& c) { c.Out(at::smooth_l1_loss(c.T(0), c.T(1).detach())); },
+       1});
 }
 
 }  // namespace
