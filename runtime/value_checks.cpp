@@ -140,6 +140,12 @@ bool WarnsOfExpanded(const CallFrame& frame) {
   return false;
 }
 
+bool HasSameSizes(const CallFrame& frame) {
+  const c10::TensorImpl* const self = TensorOf(frame, 0);
+  const c10::TensorImpl* const other = TensorOf(frame, 1);
+  return self != nullptr && other != nullptr && self->sizes() == other->sizes();
+}
+
 double NumberOf(const ScalarValue& scalar) {
   double number = 0;
   std::memcpy(&number, scalar.bits, sizeof number);
@@ -181,6 +187,8 @@ bool ValuesPass(const CallFrame& frame) {
       return AllFloating(frame);
     case ValueCheck::kElementwise:
       return !frame.statics.empty() && frame.statics[0] == 0;
+    case ValueCheck::kSameSizes:
+      return HasSameSizes(frame);
     case ValueCheck::kFreedom:
       return HasFreedom(frame);
     case ValueCheck::kIndices:

@@ -102,6 +102,13 @@ TEST_F(ValueChecksTest, LossesThatReduceIntoATensor) {
   }
 }
 
+TEST_F(ValueChecksTest, HuberLossOfOtherSizes) {
+  const at::Tensor x = at::ones({2, 3});
+  const at::Tensor row = at::ones({3});
+  EXPECT_TRUE(Passes("aten::huber_loss", {{0, x}, {1, x}}, {1}));
+  EXPECT_FALSE(Passes("aten::huber_loss", {{0, row}, {1, x}}, {1}));
+}
+
 TEST_F(ValueChecksTest, ListsOfIndices) {
   const at::Tensor x = at::ones({3, 5});
   const char* index = "aten::index.Tensor";
