@@ -25,10 +25,12 @@ TJIT_API bool SetPlantedDefect(std::string_view name);
 // instruction. Call it while disabled; tjit::clear() behind it.
 TJIT_API void SetPlainCode(bool is_plain);
 
-// Called for each step that a compiled group is about to run, with the bytes of
-// each slot of its segment, on the thread that runs it. Null: nobody.
+// Called for each step of a segment whose compiled groups are about to run,
+// with the bytes of each slot, on the thread that runs it: is the step in one
+// of them? Null: nobody.
 using StepObserver = void (*)(std::string_view op, const StepRecord&,
-                              const std::vector<std::uint64_t>& slot_bytes);
+                              const std::vector<std::uint64_t>& slot_bytes,
+                              bool is_compiled);
 TJIT_API void SetStepObserver(StepObserver observer);
 
 // Waits until no segment is queued for tier 2 or being compiled.

@@ -1,14 +1,18 @@
 // See coverage.h.
 #include "tests/differential/coverage.h"
 
+#include <ATen/Parallel.h>
 #include <c10/core/ScalarType.h>
 
 #include <algorithm>
+#include <iomanip>
 #include <mutex>
 #include <sstream>
 #include <utility>
 #include <vector>
 
+#include "compiler/lower/lower.h"
+#include "compiler/lower/op_rules.h"
 #include "recorder/op_record.h"
 #include "runtime/testing.h"
 #include "tests/differential/op_table.h"
@@ -16,10 +20,15 @@
 namespace tjit::differential {
 namespace {
 
+// Whether a step is lowered is asked at each replay, but of one op and type so
+// often at most.
+constexpr int kRefusals = 16;
+
 struct Seen {
   std::mutex mutex;
   std::uint32_t of_program = 0;
   Coverage coverage;
+  std::map<const Covered*, int> refusals;  // of the program
 };
 
 Seen& TheSeen() {
@@ -84,19 +93,48 @@ std::uint32_t WaysOf(const StepRecord& step,
   return ways;
 }
 
-void Observe(std::string_view op, const StepRecord& step,
-             const std::vector<std::uint64_t>& slot_bytes) {
+// What it computes in: the first tensor, or what a mask chooses from.
+const ArgRecord* TypedArgument(const StepRecord& step) {
   const ArgRecord* typed = nullptr;
   for (const ArgRecord& arg : step.args) {
     if (arg.slot == kNoSlot || arg.geometry.wrapped_number) continue;
-    typed = &arg;
-    break;
+    if (DtypeName(arg.geometry.dtype) != "bool") return &arg;
+    if (typed == nullptr) typed = &arg;
   }
+  return typed;
+}
+
+// Without the step and its op.
+std::string WhyRefused(std::string_view op, const StepRecord& step) {
+  const std::string why = WhyNotLowered({&step, op, at::get_num_threads()});
+  if (why.empty()) return std::string(kNoKernel);
+  const std::size_t colon = why.rfind(": ");
+  return colon == std::string::npos ? why : why.substr(colon + 2);
+}
+
+void AddRefusal(std::string_view op, const StepRecord& step, std::uint32_t ways,
+                Covered& cell) {
+  const std::string why = WhyRefused(op, step);
+  for (std::uint32_t way = 1; way <= kRandom; way *= 2) {
+    if ((ways & way) != 0) cell.refused[way].insert(why);
+  }
+}
+
+void Observe(std::string_view op, const StepRecord& step,
+             const std::vector<std::uint64_t>& slot_bytes, bool is_compiled) {
+  const ArgRecord* const typed = TypedArgument(step);
   if (typed == nullptr) return;
   Seen& seen = TheSeen();
   const std::scoped_lock lock(seen.mutex);
-  seen.coverage[{RowOf(op), DtypeName(typed->geometry.dtype)}] |=
+  const std::uint32_t ways =
       FormOf(op) | WaysOf(step, slot_bytes) | seen.of_program;
+  if (!is_compiled && lower::RuleOf(op) == nullptr) return;
+  Covered& cell = seen.coverage[{RowOf(op), DtypeName(typed->geometry.dtype)}];
+  if (is_compiled) {
+    cell.ways |= ways;
+  } else if (++seen.refusals[&cell] <= kRefusals) {
+    AddRefusal(op, step, ways, cell);
+  }
 }
 
 // "aten::", the name, and its overload.
@@ -151,6 +189,7 @@ void BeginCoverage(const Program& program) {
     const std::scoped_lock lock(seen.mutex);
     seen.of_program = WaysOf(program);
     seen.coverage.clear();
+    seen.refusals.clear();
   }
   testing::SetStepObserver(Observe);
 }
@@ -163,33 +202,50 @@ Coverage TakeCoverage() {
 }
 
 void Merge(Coverage& all, const Coverage& more) {
-  for (const auto& [cell, ways] : more) all[cell] |= ways;
+  for (const auto& [name, cell] : more) {
+    Covered& sum = all[name];
+    sum.ways |= cell.ways;
+    for (const auto& [way, whys] : cell.refused) {
+      sum.refused[way].insert(whys.begin(), whys.end());
+    }
+  }
 }
 
 std::string EncodeCoverage(const Coverage& coverage) {
-  std::string text;
-  for (const auto& [cell, ways] : coverage) {
-    text += cell.first + ' ' + cell.second + ' ' + std::to_string(ways) + ' ';
+  std::ostringstream text;
+  for (const auto& [name, cell] : coverage) {
+    text << name.first << ' ' << name.second << ' ' << cell.ways << ' ';
+    for (const auto& [way, whys] : cell.refused) {
+      for (const std::string& why : whys) {
+        text << way << ' ' << std::quoted(why) << ' ';
+      }
+    }
+    text << "0 ";
   }
-  return text;
+  return text.str();
 }
 
 Coverage DecodeCoverage(const std::string& text) {
   Coverage coverage;
   std::istringstream in(text);
-  std::string op, dtype;
-  for (std::uint32_t ways; in >> op >> dtype >> ways;) {
-    coverage[{op, dtype}] |= ways;
+  std::string op, dtype, why;
+  for (std::uint32_t ways = 0, way = 0; in >> op >> dtype >> ways;) {
+    Covered& cell = coverage[{op, dtype}];
+    cell.ways = ways;
+    while (in >> way && way != 0 && in >> std::quoted(why)) {
+      cell.refused[way].insert(why);
+    }
   }
   return coverage;
 }
 
 std::string ToString(const Coverage& coverage) {
   std::string text, row;
-  for (const auto& [cell, ways] : coverage) {
-    if (cell.first != row) text += (row.empty() ? "" : "\n") + cell.first + ":";
-    row = cell.first;
-    text += " " + cell.second + "=" + LettersOf(ways);
+  for (const auto& [name, cell] : coverage) {
+    if (cell.ways == 0) continue;
+    if (name.first != row) text += (row.empty() ? "" : "\n") + name.first + ":";
+    row = name.first;
+    text += " " + name.second + "=" + LettersOf(cell.ways);
   }
   return text + "\n";
 }

@@ -1,15 +1,17 @@
 // What programs reached: which ops ran in compiled groups, of which dtypes and
-// in which ways.
+// in which ways, and why the compiler refused the others.
 //
-// How: each replay shows the steps that its compiled groups are about to run
-// (runtime/testing.h); the names of their ops, without overload and the `_` of
-// the in-place form, and the dtype of their first tensor make the cell.
-// Thread: one program at a time; any thread of it may run groups.
-// Tested by: tests/differential/coverage_test.cpp
+// How: each replay shows the steps that its compiled groups are about to run,
+// and those it leaves to eager's kernels (runtime/testing.h); the names of
+// their ops, without overload and the `_` of the in-place form, and the dtype
+// of their first tensor that is no mask make the cell. Thread: one program at a
+// time; any thread of it may run groups. Tested by:
+// tests/differential/coverage_test.cpp
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -30,8 +32,18 @@ enum Way : std::uint32_t {
 };
 inline constexpr std::string_view kWayLetters = "fioabgr";
 
+// The reason of a step that is not refused as such.
+inline constexpr std::string_view kNoKernel =
+    "can be lowered alone, but was in no group that has a kernel";
+
+struct Covered {
+  std::uint32_t ways = 0;  // of what ran in compiled groups
+  std::map<std::uint32_t, std::set<std::string>> refused;  // by Way: why
+  bool operator==(const Covered&) const = default;
+};
+
 // By op and dtype ("mul", "f32").
-using Coverage = std::map<std::pair<std::string, std::string>, std::uint32_t>;
+using Coverage = std::map<std::pair<std::string, std::string>, Covered>;
 
 // "aten::mul_.Tensor" is "mul".
 std::string RowOf(std::string_view op);
@@ -51,7 +63,7 @@ void Merge(Coverage& all, const Coverage& more);
 std::string EncodeCoverage(const Coverage& coverage);
 Coverage DecodeCoverage(const std::string& text);
 
-// For people: a line per op, its dtypes and their ways.
+// For people: a line per op, its dtypes and the ways in which it ran.
 std::string ToString(const Coverage& coverage);
 
 }  // namespace tjit::differential

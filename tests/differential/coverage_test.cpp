@@ -29,8 +29,9 @@ TEST(CoverageTest, IsOfCompiledGroups) {
 }
 
 TEST(CoverageTest, TextsComeBack) {
-  const Coverage coverage = {{{"add", "f32"}, kFunctional | kInPlace},
-                             {{"mul", "bf16"}, kOut | kBroadcast}};
+  const Coverage coverage = {
+      {{"add", "f32"}, {kFunctional | kInPlace, {}}},
+      {{"mul", "bf16"}, {kOut, {{kBroadcast, {"has \"no\" rows", "b"}}}}}};
   EXPECT_EQ(DecodeCoverage(EncodeCoverage(coverage)), coverage);
   EXPECT_EQ(LettersOf(kFunctional | kAliasing | kRandom), "far");
 }

@@ -123,6 +123,7 @@ Child StartSeeds(const DriverConfig& config, std::uint64_t first,
   Child child = Fork([&](int fd) {
     for (std::uint64_t seed = first; seed < end; ++seed) {
       if (config.family >= 0 && FamilyOf(seed) != config.family) continue;
+      if (config.wants && !config.wants(seed)) continue;
       WriteAll(fd, "B " + std::to_string(seed) + "\n");
       WriteAll(fd, Encode(seed, RunOne(config, Generate(config, seed))));
     }

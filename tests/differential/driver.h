@@ -23,6 +23,8 @@ struct DriverConfig {
   int max_drains = 1000000;  // per program
   int iterations = 0;        // of each loop; 0: as generated
   int family = -1;           // only this one
+  // Which seeds run; all, if empty.
+  std::function<bool(std::uint64_t seed)> wants;
   std::string defect;        // planted in every child
   bool covers = false;       // collects Summary::coverage
   bool print_stats = false;  // the counters of each program, on stderr

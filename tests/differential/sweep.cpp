@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "tests/differential/called_op.h"
+#include "tests/differential/coverage.h"
 #include "tests/differential/generator.h"
 
 namespace tjit::differential {
@@ -14,11 +16,27 @@ constexpr at::ScalarType kTypes[] = {at::kFloat, at::kDouble, at::kBFloat16,
 static_assert(std::size(kTypes) == kSweepTypes);
 constexpr std::uint64_t kRowsOfSweep = 6;
 
-// Rows of lowered ops that are none of called_op.h.
-constexpr std::string_view kOthers[] = {
-    "layer_norm", "batch_norm_train", "batch_norm_eval", "group_norm", "glu",
-    "prelu",      "dropout",          "cross_entropy",   "stack",      "cat",
-    "to_copy",    "max_dim"};
+constexpr std::string_view kTypeNames[] = {"f32", "f64", "bf16", "f16",
+                                           "i32", "i64", "bool"};
+static_assert(std::size(kTypeNames) == kSweepTypes);
+
+// Rows of lowered ops that are none of called_op.h, and some of these ops.
+struct Other {
+  std::string_view row, op, backward;
+};
+constexpr Other kOthers[] = {
+    {"layer_norm", "native_layer_norm", "native_layer_norm_backward"},
+    {"batch_norm_train", "native_batch_norm", "native_batch_norm_backward"},
+    {"batch_norm_eval", "native_batch_norm", "native_batch_norm_backward"},
+    {"group_norm", "native_group_norm", "native_group_norm_backward"},
+    {"glu", "glu", "glu_backward"},
+    {"prelu", "_prelu_kernel", "_prelu_kernel_backward"},
+    {"dropout", "native_dropout", "native_dropout_backward"},
+    {"cross_entropy", "_log_softmax", "_log_softmax_backward_data"},
+    {"stack", "stack", ""},
+    {"cat", "cat", ""},
+    {"to_copy", "_to_copy", ""},
+    {"max_dim", "max", ""}};
 
 const std::vector<int>& Rows() {
   static const auto& rows = *new std::vector<int>([] {
@@ -27,10 +45,23 @@ const std::vector<int>& Rows() {
     for (std::size_t i = 0; i < table.size(); ++i) {
       if (table[i].call != nullptr) all.push_back(static_cast<int>(i));
     }
-    for (const std::string_view name : kOthers) all.push_back(OpIndex(name));
+    for (const Other& other : kOthers) all.push_back(OpIndex(other.row));
     return all;
   }());
   return rows;
+}
+
+bool Calls(int row, std::string_view op) {
+  const OpSpec& spec = OpTable()[static_cast<std::size_t>(row)];
+  if (spec.call != nullptr) {
+    const std::string called = RowOf(spec.call->op);
+    return op == called || op == called + "_backward";
+  }
+  return std::any_of(std::begin(kOthers), std::end(kOthers),
+                     [&](const Other& other) {
+                       return other.row == spec.name &&
+                              (other.op == op || other.backward == op);
+                     });
 }
 
 bool IsExpanded(const at::Tensor& t) {
@@ -44,6 +75,8 @@ bool IsPart(const at::Tensor& t) {
   return t.nbytes() < t.storage().nbytes() && !IsExpanded(t);
 }
 
+bool IsDensePart(const at::Tensor& t) { return IsPart(t) && t.is_contiguous(); }
+
 std::uint64_t Chunks() {
   return (Rows().size() + kRowsOfSweep - 1) / kRowsOfSweep;
 }
@@ -51,6 +84,18 @@ std::uint64_t Chunks() {
 }  // namespace
 
 std::uint64_t SweepCount() { return Chunks() * kSweepTypes * kSweepVariants; }
+
+bool IsAbout(std::uint64_t seed, std::string_view op, std::string_view type) {
+  const std::uint64_t index = seed - kFirstSweep;
+  if (kTypeNames[index % kSweepTypes] != type) return false;
+  const std::uint64_t first = index / kSweepTypes % Chunks() * kRowsOfSweep;
+  const std::uint64_t last =
+      std::min<std::uint64_t>(Rows().size(), first + kRowsOfSweep);
+  for (std::uint64_t i = first; i < last; ++i) {
+    if (Calls(Rows()[i], op)) return true;
+  }
+  return false;
+}
 
 SweepBuilder::SweepBuilder(Generator& generator) : g_(generator) {
   const std::uint64_t seed = g_.program_.seed;
@@ -61,6 +106,7 @@ SweepBuilder::SweepBuilder(Generator& generator) : g_(generator) {
   dtype_ = kTypes[index % kSweepTypes];
   first_row_ = index / kSweepTypes % Chunks() * kRowsOfSweep;
   has_gradients_ = index / kSweepTypes / Chunks() % 2 == 0;
+  is_again_ = IsSweep(seed) && seed - kFirstSweep >= SweepCount();
 }
 
 int SweepBuilder::Make(std::string_view row, std::vector<std::int64_t> ints,
@@ -113,8 +159,23 @@ void SweepBuilder::Setup() {
       g_.params_.push_back(Make("leaf", {}, {row}));
     }
   }
+  if (is_again_) SetupMore(n, m);
   g_.num_setup_vars_ = g_.program_.num_vars;
   g_.program_.mark_step = true;
+}
+
+// Channels of which there are as many as elements in a row, and what has
+// gradients and is a part of a storage.
+void SweepBuilder::SetupMore(std::int64_t n, std::int64_t m) {
+  const int x = Input({2, m, n});
+  if (!has_gradients_ || !at::isFloatingType(dtype_)) return;
+  g_.params_.push_back(Make("leaf", {}, {x}));
+  for (const std::vector<std::int64_t>& sizes :
+       std::vector<std::vector<std::int64_t>>{{n + 2, m}, {4, m, n}}) {
+    const int leaf = Make("leaf", {}, {Input(sizes)});
+    Make("narrow", {1, sizes[0] - 2}, {leaf});
+    g_.params_.push_back(leaf);
+  }
 }
 
 // So that there is something to fuse with.
@@ -132,13 +193,37 @@ void SweepBuilder::AddRow(int row) {
     const Statement st = g_.program_.body.back();
     if (st.dst.empty() && !st.args.empty()) AddNegative(st.args[0]);
     for (const int id : st.dst) AddNegative(id);
+    if (is_again_ && has_gradients_ && !st.dst.empty()) {
+      AddBackwardOf(st.dst[0]);
+    }
+    return;
+  }
+}
+
+void SweepBuilder::AddBackwardOf(int id) {
+  if (!g_.V(id).defined() || !g_.V(id).requires_grad()) return;
+  g_.AddNamed("backward_mean_square", {id}, {}, Mode::kGrad);
+}
+
+// Rows choose the first argument, and the others by its type: a mask, here.
+void SweepBuilder::AddWhereOfParts() {
+  int mask = -1;
+  for (int id = 0; id < g_.num_setup_vars_; ++id) {
+    const at::Tensor& t = g_.V(id);
+    if (mask < 0 && t.scalar_type() == at::kBool && t.dim() == 2) mask = id;
+    const bool fits =
+        mask >= 0 && IsDensePart(t) && t.sizes() == g_.V(mask).sizes();
+    if (!fits) continue;
+    g_.AddNamed("aten::where.self(MTT)", {mask, id, id}, {}, Mode::kNoGrad);
     return;
   }
 }
 
 void SweepBuilder::AddRowInEachWay(int row) {
+  const OpSpec& spec = OpTable()[static_cast<std::size_t>(row)];
+  if (is_again_ && spec.name == "aten::where.self(MTT)") AddWhereOfParts();
   AddRow(row);
-  g_.taste_ = IsPart;
+  g_.taste_ = is_again_ ? IsDensePart : IsPart;
   AddRow(row);
   g_.taste_ = IsExpanded;
   AddRow(row);

@@ -4,6 +4,8 @@
 // storages, and broadcast.
 //
 //   [0, SweepCount()): every row in every type and variant
+//   those behind: the same with other random numbers, over parts that lie
+//     densely, and a backward pass after each call that has one
 //
 // Tested by: tests/differential/coverage_test.cpp
 #pragma once
@@ -26,6 +28,9 @@ inline bool IsSweep(std::uint64_t seed) { return seed >= kFirstSweep; }
 inline constexpr std::uint64_t kSweepTypes = 7;
 inline constexpr std::uint64_t kSweepVariants = 2;
 std::uint64_t SweepCount();
+// Is a sweep about this op (coverage.h: RowOf), in this type ("f32")?
+// REQUIRES: IsSweep(seed).
+bool IsAbout(std::uint64_t seed, std::string_view op, std::string_view type);
 
 class SweepBuilder {
  public:
@@ -39,8 +44,11 @@ class SweepBuilder {
   int Make(std::string_view row, std::vector<std::int64_t> ints,
            std::vector<int> args = {});
   int Input(std::vector<std::int64_t> sizes);
+  void SetupMore(std::int64_t n, std::int64_t m);
   void AddRow(int row);
+  void AddBackwardOf(int id);
   void AddRowInEachWay(int row);
+  void AddWhereOfParts();
   void AddNegative(int id);
   void AddBackward();
 
@@ -48,6 +56,7 @@ class SweepBuilder {
   c10::ScalarType dtype_;
   std::uint64_t first_row_;
   bool has_gradients_;  // and random numbers
+  bool is_again_;       // behind SweepCount()
 };
 
 }  // namespace tjit::differential
