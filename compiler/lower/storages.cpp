@@ -291,8 +291,8 @@ void Storages::Write(const Place& place, ValueId value) {
   if (c.whole == c.external && c.external != ir::kNoValue) {
     AccessOf(&c, place);
     if (Region* same = RegionOf(&c, g); same != nullptr) {
-      same->value = value;
-      same->dims = place.dims;
+      // The same elements, but dims of size 1 may stand elsewhere.
+      *same = region;
       return;
     }
     if (!MeetsRegion(c, g)) {
