@@ -27,8 +27,8 @@ enum class ValueCheck : std::uint8_t {
   kIntegral,      // only for integral dtypes (division by zero)
   kElementwise,   // not values: a loss that reduces resizes its result twice,
                   // and warns
-  kSameSizes,     // not values: a loss as large as argument 0 is resized for a
-                  // larger argument 1, and warns
+  kSameSizes,     // not values: a loss as large as its input, and the gradient
+                  // of one, is resized for a larger target, and warns
   kFreedom,       // not values but sizes: a variance of too few numbers warns
   kIndices,       // the integer tensors of argument 1 index the dims in turn;
                   // bool and byte masks decide the shape, and warn

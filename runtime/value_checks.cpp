@@ -140,10 +140,14 @@ bool WarnsOfExpanded(const CallFrame& frame) {
   return false;
 }
 
+// Of the input and the target, which come last.
 bool HasSameSizes(const CallFrame& frame) {
-  const c10::TensorImpl* const self = TensorOf(frame, 0);
-  const c10::TensorImpl* const other = TensorOf(frame, 1);
-  return self != nullptr && other != nullptr && self->sizes() == other->sizes();
+  const std::uint32_t count = frame.tensors.size();
+  if (count < 2) return false;
+  const c10::TensorImpl* const input = frame.tensors[count - 2].impl;
+  const c10::TensorImpl* const target = frame.tensors[count - 1].impl;
+  return input != nullptr && target != nullptr &&
+         input->sizes() == target->sizes();
 }
 
 double NumberOf(const ScalarValue& scalar) {
