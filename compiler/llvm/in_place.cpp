@@ -44,46 +44,56 @@ bool IsSameElement(const MemoryAccess& a, const MemoryAccess& b) {
          !a.is_of_row && !b.is_of_row;
 }
 
-// What the code does with one memory.
+// The codes, by index, that load from a memory last and store to it first.
 struct Uses {
-  std::vector<int> loads;   // accesses
-  std::vector<int> stores;  // indices into code.stores
-  bool has_column_stores = false;
+  int last_load = -1;
+  int first_store = -1;
 };
 
-Uses UsesOf(const LoopCode& code, int memory) {
-  Uses uses;
-  std::vector<char> is_stored(code.accesses.size(), 0);
-  for (std::size_t i = 0; i < code.stores.size(); ++i) {
-    const auto access = static_cast<std::size_t>(code.stores[i].access);
-    if (code.accesses[access].memory != memory) continue;
-    uses.stores.push_back(static_cast<int>(i));
-    is_stored[access] = 1;
-  }
-  for (std::size_t a = 0; a < code.accesses.size(); ++a) {
-    if (code.accesses[a].memory == memory && is_stored[a] == 0) {
-      uses.loads.push_back(static_cast<int>(a));
+// By memory.
+std::vector<Uses> UsesOf(const std::vector<LoopCode>& codes, int count) {
+  std::vector<Uses> uses(static_cast<std::size_t>(count));
+  for (std::size_t c = 0; c < codes.size(); ++c) {
+    const LoopCode& code = codes[c];
+    const auto store_to = [&](int memory) {
+      if (memory >= count) return;  // scratch
+      int& first = uses[static_cast<std::size_t>(memory)].first_store;
+      if (first < 0) first = static_cast<int>(c);
+    };
+    std::vector<char> is_stored(code.accesses.size(), 0);
+    for (const StoreTo& store : code.stores) {
+      const auto access = static_cast<std::size_t>(store.access);
+      is_stored[access] = 1;
+      store_to(code.accesses[access].memory);
+    }
+    for (const ColumnStore& store : code.column_stores) store_to(store.memory);
+    for (std::size_t a = 0; a < code.accesses.size(); ++a) {
+      const int memory = code.accesses[a].memory;
+      if (is_stored[a] != 0 || memory >= count) continue;
+      uses[static_cast<std::size_t>(memory)].last_load = static_cast<int>(c);
     }
   }
-  uses.has_column_stores = std::any_of(
-      code.column_stores.begin(), code.column_stores.end(),
-      [memory](const ColumnStore& s) { return s.memory == memory; });
   return uses;
 }
 
-bool IsReadBefore(const LoopCode& code, const Uses& from, const Uses& to) {
-  if (from.loads.empty()) return true;
-  if (to.has_column_stores || code.steps.empty()) return false;
+// True if the code, which stores to `memory`, reads what it replaces before.
+bool IsReadBefore(const LoopCode& code, int external, int memory) {
+  const bool has_column_stores =
+      std::any_of(code.column_stores.begin(), code.column_stores.end(),
+                  [&](const ColumnStore& s) { return s.memory == memory; });
+  if (has_column_stores || code.steps.empty()) return false;
   const Phases phases = MakePhases(code);
-  for (const int load : from.loads) {
-    const LastRead last = LastReadOf(code, phases, load);
-    for (const int s : to.stores) {
-      const StoreTo& store = code.stores[static_cast<std::size_t>(s)];
-      const int phase = phases.of_store[static_cast<std::size_t>(s)];
-      const auto& accesses = code.accesses;
-      if (!IsSameElement(accesses[static_cast<std::size_t>(load)],
-                         accesses[static_cast<std::size_t>(store.access)]) ||
-          last.phase > phase || (last.phase == phase && last.is_by_call)) {
+  for (std::size_t a = 0; a < code.accesses.size(); ++a) {
+    const MemoryAccess& load = code.accesses[a];
+    if (load.memory != external) continue;
+    const LastRead last = LastReadOf(code, phases, static_cast<int>(a));
+    for (std::size_t s = 0; s < code.stores.size(); ++s) {
+      const MemoryAccess& store =
+          code.accesses[static_cast<std::size_t>(code.stores[s].access)];
+      if (store.memory != memory) continue;
+      const int phase = phases.of_store[s];
+      if (!IsSameElement(load, store) || last.phase > phase ||
+          (last.phase == phase && last.is_by_call)) {
         return false;
       }
     }
@@ -91,18 +101,14 @@ bool IsReadBefore(const LoopCode& code, const Uses& from, const Uses& to) {
   return true;
 }
 
-bool MayReplace(const std::vector<LoopCode>& codes, int external, int memory) {
-  bool is_stored = false;  // by a code so far
-  for (const LoopCode& code : codes) {
-    const Uses from = UsesOf(code, external);
-    const Uses to = UsesOf(code, memory);
-    if (!from.stores.empty() || from.has_column_stores) return false;
-    if (is_stored && !from.loads.empty()) return false;
-    const bool stores = !to.stores.empty() || to.has_column_stores;
-    if (stores && !IsReadBefore(code, from, to)) return false;
-    is_stored |= stores;
-  }
-  return is_stored;
+bool MayReplace(const std::vector<LoopCode>& codes,
+                const std::vector<Uses>& uses, int external, int memory) {
+  const Uses& from = uses[static_cast<std::size_t>(external)];
+  const Uses& to = uses[static_cast<std::size_t>(memory)];
+  if (from.first_store >= 0 || to.first_store < 0) return false;
+  if (from.last_load != to.first_store) return from.last_load < to.first_store;
+  return IsReadBefore(codes[static_cast<std::size_t>(to.first_store)], external,
+                      memory);
 }
 
 }  // namespace
@@ -110,6 +116,8 @@ bool MayReplace(const std::vector<LoopCode>& codes, int external, int memory) {
 std::vector<TjitInPlace> FindInPlace(const ir::Function& f,
                                      const std::vector<LoopCode>& codes) {
   std::vector<TjitInPlace> pairs;
+  const std::vector<Uses> uses =
+      UsesOf(codes, f.externals + static_cast<int>(f.returns.size()));
   const auto type = [&](ir::ValueId id) {
     return f.values[static_cast<std::size_t>(id)].dtype;
   };
@@ -117,7 +125,7 @@ std::vector<TjitInPlace> FindInPlace(const ir::Function& f,
     for (int e = 0; e < f.externals; ++e) {
       const auto returned = static_cast<std::int32_t>(r);
       if (type(f.returns[r]) == type(e) &&
-          MayReplace(codes, e, f.externals + returned)) {
+          MayReplace(codes, uses, e, f.externals + returned)) {
         pairs.push_back({returned, e});
       }
     }
