@@ -1,7 +1,6 @@
 // Fast math: each function of the table stays within its bound, has eager's
 // zeros, infinities and NaN, and docs/fast-math.md says so. Takes each 769th
-// f32 number; with EVERY_NUMBER=1 in the environment all of them, in an
-// hour.
+// f32 number; with EVERY_NUMBER=1 in the environment all of them.
 #include "runtime/fast_math.h"
 
 #include <ATen/ATen.h>
@@ -153,7 +152,7 @@ TEST(FastMathTest, NothingIsFartherThanItsBound) {
   }
 }
 
-// Where the formulas are farthest of all numbers, as EVERY_NUMBER found.
+// Where a program with the same formulas found them farthest of all numbers.
 TEST(FastMathTest, TheWorstNumbersOfAll) {
   constexpr struct {
     Op op;
