@@ -145,7 +145,8 @@ inline bool Holds(const c10::StorageImpl* storage, const Block* block) {
 }
 
 // REQUIRES: mutex_ held. False, and nothing has changed, if it cannot be.
-[[gnu::noinline]] bool ThreadState::BindAndClaim(const CallFrame& frame, const TraceNode& node) {
+[[gnu::noinline]] bool ThreadState::BindAndClaim(const CallFrame& frame,
+                                                 const TraceNode& node) {
   const std::size_t slots_before = run_.slots.size();
   BailReason why = BailReason::kOpDiffers;
   if (!BindSlots(frame, node, &run_, &why)) return false;
@@ -172,7 +173,8 @@ inline bool Holds(const c10::StorageImpl* storage, const Block* block) {
     cursor_ = node;
     *decision = TakeUsual(frame, node, step, is_owned);
   }
-  if (*decision == Decision::kEager) [[unlikely]] MakeReady(frame);
+  if (*decision == Decision::kEager) [[unlikely]]
+    MakeReady(frame);
   return true;
 }
 
@@ -203,7 +205,8 @@ bool ThreadState::EnterUsual(CallFrame& frame, Decision* decision) {
     cursor_ = root;
     *decision = TakeUsual(frame, root, step, /*owns_arguments=*/false);
   }
-  if (*decision == Decision::kEager) [[unlikely]] MakeReady(frame);
+  if (*decision == Decision::kEager) [[unlikely]]
+    MakeReady(frame);
   return true;
 }
 
