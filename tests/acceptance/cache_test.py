@@ -222,8 +222,14 @@ class CommandTest(Case):
         count = self.cold()["cache_writes"] + 1  # what probes found
         listed = self.command("list", self.cache).splitlines()
         self.assertEqual(len(listed), count + 1)
-        self.assertRegex(listed[0], r"^ +\d+  \d{4}-\d\d-\d\d \d\d:\d\d  "
-                         r"[0-9a-f]{32}\.tjitobj$")
+        # Verdicts are stored by whoever probes last, so their place varies.
+        verdicts = [e for e in listed[:-1] if ".tjitverdicts" in e]
+        objects = [e for e in listed[:-1] if e not in verdicts]
+        entry = r"^ +\d+  \d{4}-\d\d-\d\d \d\d:\d\d  [0-9a-f]{32}"
+        self.assertEqual(len(verdicts), 1)
+        self.assertRegex(verdicts[0], entry + r"\.tjitverdicts  \d+ verdicts$")
+        for line in objects:
+            self.assertRegex(line, entry + r"\.tjitobj$")
         self.assertRegex(listed[-1], rf"^{count} entries, \d+\.\d MiB, in ")
         self.assertEqual(self.command("list", TJIT_CACHE_DIR=str(self.cache)),
                          "\n".join(listed) + "\n")
