@@ -68,7 +68,7 @@ bool FastMath::IsFunction(Op op, DType dtype) const {
     return exact_->IsFunction(op, dtype);
   }
   const TjitMath* const exact = exact_->For(op, dtype);
-  return exact != nullptr && exact->kind == kTjitSqrtStepF32;
+  return exact != nullptr && IsSqrtInCode(exact->kind);
 }
 
 const TjitMath* FastMath::For(Op op, DType dtype) {

@@ -150,6 +150,8 @@ void CallAny(const TjitMath& f, const void* in, void* out, std::int64_t n) {
     case kTjitMathVmlF32:
     case kTjitMathBF16:
     case kTjitSqrtStepF32:
+    case kTjitSqrtTwoStepsF32x8:
+    case kTjitSqrtTwoStepsF32x16:
     case kTjitMathF16:
       return CallVml<float>(f, in, out, n);
     case kTjitMathVmlF64:
@@ -169,7 +171,7 @@ void CallAny(const TjitMath& f, const void* in, void* out, std::int64_t n) {
 }
 
 // As the code generator asks of its widest vectors.
-bool HasSqrtStep() {
+bool HasWideVectors() {
   return __builtin_cpu_supports("avx512f") != 0 &&
          __builtin_cpu_supports("avx512bw") != 0 &&
          __builtin_cpu_supports("avx512vl") != 0 &&
@@ -181,6 +183,21 @@ struct Candidate {
   std::string symbol;
 };
 
+// Of sqrt_step.h.
+void AddRoots(bool is_double, std::vector<Candidate>* all) {
+  const char* const name = InfoOf(Op::kSqrt).name;
+  const auto add = [&](std::int32_t kind, auto* function, const char* symbol) {
+    all->push_back(
+        {{name, kind, reinterpret_cast<void*>(function), 0}, symbol});
+  };
+  const bool wide = HasWideVectors();
+  if (wide && is_double) add(kTjitSqrtStepF64, SqrtStepF64, "sqrt_step");
+  if (wide && !is_double) add(kTjitSqrtStepF32, SqrtStepF32, "sqrt_step");
+  if (is_double || __builtin_cpu_supports("avx2") == 0) return;
+  add(wide ? kTjitSqrtTwoStepsF32x16 : kTjitSqrtTwoStepsF32x8, SqrtTwoStepsF32,
+      "sqrt_two_steps");
+}
+
 std::vector<Candidate> Candidates(const Function& f, bool is_double) {
   std::vector<Candidate> all;
   const char* const name = InfoOf(f.op).name;
@@ -190,13 +207,7 @@ std::vector<Candidate> Candidates(const Function& f, bool is_double) {
     if (address != nullptr)
       all.push_back({{name, kind, address, mode}, symbol});
   };
-  if (f.op == Op::kSqrt && HasSqrtStep()) {
-    all.push_back({{name, is_double ? kTjitSqrtStepF64 : kTjitSqrtStepF32,
-                    is_double ? reinterpret_cast<void*>(SqrtStepF64)
-                              : reinterpret_cast<void*>(SqrtStepF32),
-                    0},
-                   "sqrt_step"});
-  }
+  if (f.op == Op::kSqrt) AddRoots(is_double, &all);
   if (*f.vml != '\0') {
     add(std::string(is_double ? "vmd" : "vms") + f.vml,
         is_double ? kTjitMathVmlF64 : kTjitMathVmlF32, kVmlMode);

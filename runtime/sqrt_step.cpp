@@ -2,6 +2,8 @@
 
 #include <immintrin.h>
 
+#include <algorithm>
+
 namespace tjit::runtime {
 namespace {
 
@@ -46,6 +48,26 @@ TJIT_AVX512 __m512d Root(__m512d x) {
 
 #undef TJIT_AVX512
 
+__attribute__((target("avx"), always_inline)) inline __m256 RootInTwoSteps(
+    __m256 x) {
+  const __m256 half = _mm256_set1_ps(0.5F);
+  const __m256 y = _mm256_rsqrt_ps(x);
+  __m256 g = _mm256_mul_ps(x, y);
+  __m256 h = _mm256_mul_ps(y, half);
+  const __m256 r = _mm256_sub_ps(half, _mm256_mul_ps(g, h));
+  g = _mm256_add_ps(g, _mm256_mul_ps(g, r));
+  h = _mm256_add_ps(h, _mm256_mul_ps(h, r));
+  const __m256 rest = _mm256_sub_ps(x, _mm256_mul_ps(g, g));
+  const __m256 root = _mm256_add_ps(g, _mm256_mul_ps(rest, h));
+  const __m256 is_usual = _mm256_and_ps(
+      _mm256_cmp_ps(x, _mm256_set1_ps(0x1p-126F), _CMP_GE_OQ),
+      _mm256_cmp_ps(x, _mm256_set1_ps(0x1.ffep+127F), _CMP_LE_OQ));
+  const __m256 is_negative = _mm256_cmp_ps(x, _mm256_setzero_ps(), _CMP_LT_OQ);
+  const __m256 sign = _mm256_and_ps(is_negative, _mm256_set1_ps(-0.0F));
+  const __m256 exact = _mm256_andnot_ps(sign, _mm256_sqrt_ps(x));
+  return _mm256_blendv_ps(exact, root, is_usual);
+}
+
 }  // namespace
 
 __attribute__((target("avx512f"))) void SqrtStepF32(int n, const float* x,
@@ -66,6 +88,19 @@ __attribute__((target("avx512f"))) void SqrtStepF64(int n, const double* x,
     _mm512_mask_storeu_pd(out + i, mask,
                           Root(_mm512_maskz_loadu_pd(mask, x + i)));
   }
+}
+
+__attribute__((target("avx"))) void SqrtTwoStepsF32(int n, const float* x,
+                                                    float* out, std::int64_t) {
+  constexpr int kLanes = 8;
+  int i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    _mm256_storeu_ps(out + i, RootInTwoSteps(_mm256_loadu_ps(x + i)));
+  }
+  float rest[kLanes] = {};
+  std::copy(x + i, x + n, rest);
+  _mm256_storeu_ps(rest, RootInTwoSteps(_mm256_loadu_ps(rest)));
+  std::copy(rest, rest + (n - i), out + i);
 }
 
 }  // namespace tjit::runtime

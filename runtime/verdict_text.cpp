@@ -12,7 +12,9 @@ namespace tjit::runtime {
 namespace {
 
 std::string OfLibrary(const std::string& answer) {
-  if (answer == "sqrt_step") return "own code with the steps of MKL's root";
+  if (answer.starts_with("sqrt_")) {
+    return "own code with the steps of MKL's root";
+  }
   return absl::StrCat(answer.starts_with("Sleef_") ? "SLEEF's " : "MKL's ",
                       answer, ", exported by libtorch");
 }

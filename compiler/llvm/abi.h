@@ -62,7 +62,7 @@ enum TjitMathKind : std::int32_t {
   kTjitWholeF32,  // TjitColumnFn, over all elements
   kTjitWholeF64,
   // sqrt, which has no address: compiler/llvm/sqrt_step.h inline, in vectors of
-  // 64 bytes. The caller may keep one for itself.
+  // 64 bytes. The caller may keep one for itself. So are kTjitSqrtTwoSteps.
   kTjitSqrtStepF32,
   kTjitSqrtStepF64,
   kTjitMathF16,  // as kTjitMathBF16
@@ -72,8 +72,16 @@ enum TjitMathKind : std::int32_t {
   kTjitColumnBool,
   kTjitWholeI64,
   kTjitWholeBool,
+  kTjitSqrtTwoStepsF32x8,
+  kTjitSqrtTwoStepsF32x16,
   kTjitMathKindCount,
 };
+
+// True for roots that are code in the loop.
+constexpr bool IsSqrtInCode(std::int32_t kind) {
+  return kind == kTjitSqrtStepF32 || kind == kTjitSqrtStepF64 ||
+         kind == kTjitSqrtTwoStepsF32x8 || kind == kTjitSqrtTwoStepsF32x16;
+}
 
 // A function of whole rows: `rows` of them, of n elements each, side by side
 // (both are at least 1). b is null for ops of one operand. out: one element per

@@ -217,8 +217,8 @@ void BlockEmitter::StoreBuffer(int buffer, Value* value) {
 
 Value* BlockEmitter::CallOneVector(const Step& step,
                                    const std::vector<Value*>& arguments) {
-  if (loop_.math.IsSqrtStep(step.math)) {
-    return EmitSqrtStep(b_, arguments[0]);
+  if (loop_.math.IsSqrtInCode(step.math)) {
+    return EmitSqrt(b_, loop_.math.at(step.math).kind, arguments[0]);
   }
   llvm::Type* type = arguments[0]->getType();
   const std::vector<llvm::Type*> parameters(arguments.size(), type);

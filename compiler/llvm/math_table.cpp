@@ -17,7 +17,6 @@ struct KindInfo {
   int lanes;
   bool is_row = false;
   MathTable::Over over = MathTable::Over::kNone;
-  bool is_sqrt_step = false;
 };
 constexpr KindInfo kKinds[kTjitMathKindCount] = {
     {true, false, DType::kF32, 0},
@@ -39,8 +38,8 @@ constexpr KindInfo kKinds[kTjitMathKindCount] = {
     {true, false, DType::kF64, 0, false, MathTable::Over::kColumns},
     {true, false, DType::kF32, 0, false, MathTable::Over::kWhole},
     {true, false, DType::kF64, 0, false, MathTable::Over::kWhole},
-    {false, false, DType::kF32, 16, false, MathTable::Over::kNone, true},
-    {false, false, DType::kF64, 8, false, MathTable::Over::kNone, true},
+    {false, false, DType::kF32, 16},
+    {false, false, DType::kF64, 8},
     {true, false, DType::kF16, 0},
     {true, false, DType::kI64, 0, true},
     {true, false, DType::kBool, 0, true},
@@ -48,6 +47,8 @@ constexpr KindInfo kKinds[kTjitMathKindCount] = {
     {true, false, DType::kBool, 0, false, MathTable::Over::kColumns},
     {true, false, DType::kI64, 0, false, MathTable::Over::kWhole},
     {true, false, DType::kBool, 0, false, MathTable::Over::kWhole},
+    {false, false, DType::kF32, 8},
+    {false, false, DType::kF32, 16},
 };
 
 const KindInfo& InfoOfKind(const TjitMath& entry) {
@@ -72,8 +73,8 @@ int MathTable::Find(ir::Op op, ir::DType dtype, Over over) const {
       continue;
     }
     if (kind.dtype == dtype) return static_cast<int>(i);
-    const bool fits = is_narrow && !kind.is_array && !kind.is_sqrt_step &&
-                      kind.dtype == DType::kF32;
+    const bool fits = is_narrow && !kind.is_array &&
+                      !IsSqrtInCode(entry.kind) && kind.dtype == DType::kF32;
     if (fits && found < 0) found = static_cast<int>(i);
   }
   return found;
@@ -86,8 +87,8 @@ bool MathTable::IsRow(int index) const { return InfoOfKind(at(index)).is_row; }
 bool MathTable::IsTail(int index) const {
   return InfoOfKind(at(index)).is_tail;
 }
-bool MathTable::IsSqrtStep(int index) const {
-  return InfoOfKind(at(index)).is_sqrt_step;
+bool MathTable::IsSqrtInCode(int index) const {
+  return ::IsSqrtInCode(at(index).kind);
 }
 int MathTable::LanesOf(int index) const { return InfoOfKind(at(index)).lanes; }
 bool MathTable::IsDouble(int index) const {

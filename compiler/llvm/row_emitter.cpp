@@ -87,7 +87,7 @@ bool RowEmitter::IsLong(const Piece& piece) const {
     }
     // These are quotients in a masked register.
     if (step.math < 0 && SharesDivisor(code_, step)) return false;
-    const bool is_sqrt = step.math >= 0 && loop_.math.IsSqrtStep(step.math);
+    const bool is_sqrt = step.math >= 0 && loop_.math.IsSqrtInCode(step.math);
     steps += is_sqrt ? kSqrtSteps : 1;
     divisions += is_sqrt || step.op == ir::Op::kDiv ? 1 : 0;
   }

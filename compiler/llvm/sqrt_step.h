@@ -1,14 +1,16 @@
-// The square root as runtime/sqrt_step.h computes it, on registers: the same
-// expression, as the library that eager calls has it.
-// Tested by: tests/compiler/llvm_math_test.cpp,
-// tests/runtime/math_probe_test.cpp
+// Square roots as runtime/sqrt_step.h computes them, on registers: the same
+// expressions, as the library that eager calls has them.
+// Tested by: tests/compiler/llvm_sqrt_test.cpp, tests/bits/bit_exact_test.cpp
 #pragma once
+
+#include <cstdint>
 
 #include "compiler/llvm/lane_types.h"
 
 namespace tjit::llvm_backend {
 
-// x: <16 x float> or <8 x double>. REQUIRES: the target has AVX-512F.
-llvm::Value* EmitSqrtStep(Builder& b, llvm::Value* x);
+// x: a vector of the kind's lanes. REQUIRES: IsSqrtInCode(kind), and of the
+// target AVX-512F, for kTjitSqrtTwoStepsF32x8 AVX.
+llvm::Value* EmitSqrt(Builder& b, std::int32_t kind, llvm::Value* x);
 
 }  // namespace tjit::llvm_backend

@@ -78,10 +78,11 @@ TEST(VerdictText, OfEachKindOfQuestion) {
   const auto said = runtime::ExplainVerdicts({
       {"half exp bf16", "table"},
       {"half gelu f16", "none"},
-      {"math sqrt f32", "sqrt_step"},
+      {"math sqrt f32", "sqrt_two_steps"},
       {"nonsense", "x"},
-      {"row 3 f64 threads 2", "none: eager has other bits of 1 rows of 17 "
-                              "elements"},
+      {"row 3 f64 threads 2",
+       "none: eager has other bits of 1 rows of 17 "
+       "elements"},
       {"row 16 f32 threads 1", "AVX512 7"},
       {"tail gelu f32", "other"},
       {"tail pow_scalar f32", "first"},
