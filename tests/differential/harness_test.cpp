@@ -87,6 +87,31 @@ TEST(GeneratorTest, ProgramsThrowOnlyWhereTheyShould) {
   }
 }
 
+// Eager itself would end the process: see the row.
+TEST(GeneratorTest, GroupNormWhoseBackwardCrashesIsRefused) {
+  const Program program;
+  const at::Tensor rows = at::ones({2, 4, 3, 3});
+  const at::Tensor pixels = rows.contiguous(at::MemoryFormat::ChannelsLast);
+  const auto runs = [&](const at::Tensor& x, bool of_weight, Mode mode) {
+    Machine machine(program, nullptr, 0);
+    machine.state().vars = {x.detach().requires_grad_(),
+                            at::ones({4}).requires_grad_(of_weight),
+                            at::ones({4}),
+                            {}};
+    Statement st;
+    st.op = OpIndex("group_norm");
+    st.args = {0, 1, 2};
+    st.ints = {2};
+    st.dst = {3};
+    st.mode = mode;
+    return machine.RunOne(st, -1, 0);
+  };
+  EXPECT_FALSE(runs(pixels, true, Mode::kGrad));
+  EXPECT_TRUE(runs(pixels, true, Mode::kNoGrad));
+  EXPECT_TRUE(runs(pixels, false, Mode::kGrad));
+  EXPECT_TRUE(runs(rows, true, Mode::kGrad));
+}
+
 TEST(HarnessTest, EagerEqualsEager) {
   for (std::uint64_t seed = 0; seed < 150; ++seed) {
     Program program = GenerateProgram(seed);

@@ -166,19 +166,35 @@ bool ProposeChannels(Generator& g, Statement& st, int count) {
   return true;
 }
 
+// Throws where a backward pass to come might end the process, and an exception
+// takes the statement out of the program: of channels last, libtorch 2.13
+// computes the gradients of the weights only with that of the input, whose
+// memory it writes whether or not it is asked for.
+const at::Tensor& WithSafeBackward(const at::Tensor& x,
+                                   const at::Tensor& weight,
+                                   const at::Tensor& bias) {
+  const bool asks = at::GradMode::is_enabled() &&
+                    (weight.requires_grad() || bias.requires_grad());
+  TORCH_CHECK(
+      !asks || x.suggest_memory_format() == at::MemoryFormat::Contiguous,
+      "group_norm: gradients of weights of channels last");
+  return x;
+}
+
 void AddOfAllTypes(std::vector<OpSpec>& table) {
-  table.push_back({"group_norm", Group::kNn,
-                   "$d0 = at::group_norm($0, $i0, $1, $2);",
-                   [](Generator& g, Statement& st) {
-                     if (!ProposeChannels(g, st, 2)) return false;
-                     const std::int64_t channels = g.A(st, 0).size(1);
-                     st.ints = {channels % 2 == 0 ? 2 : 1};
-                     return true;
-                   },
-                   [](Context& c) {
-                     c.Out(at::group_norm(c.T(0), c.I(0), c.T(1), c.T(2)));
-                   },
-                   1});
+  table.push_back(
+      {"group_norm", Group::kNn, "$d0 = at::group_norm($0, $i0, $1, $2);",
+       [](Generator& g, Statement& st) {
+         if (!ProposeChannels(g, st, 2)) return false;
+         const std::int64_t channels = g.A(st, 0).size(1);
+         st.ints = {channels % 2 == 0 ? 2 : 1};
+         return true;
+       },
+       [](Context& c) {
+         c.Out(at::group_norm(WithSafeBackward(c.T(0), c.T(1), c.T(2)), c.I(0),
+                              c.T(1), c.T(2)));
+       },
+       1});
   table.push_back(
       {"prelu", Group::kNn, "$d0 = at::prelu($0, $1);",
        [](Generator& g, Statement& st) { return ProposeChannels(g, st, 1); },
