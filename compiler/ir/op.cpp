@@ -54,6 +54,12 @@ bool Contains(DTypeSet set, DType dtype) {
   return false;
 }
 
+bool DependsOnPlace(Op op) {
+  return (op >= Op::kSilu && op < Op::kSigmoidBackward) || op == Op::kSigmoid ||
+         op == Op::kExp2 || op == Op::kSinh || op == Op::kCosh ||
+         op == Op::kAtan2;
+}
+
 const char* Name(Family family) { return kFamilies[static_cast<int>(family)]; }
 const char* Name(DTypeSet set) { return kSets[static_cast<int>(set)]; }
 const char* Name(TypeRule rule) { return kTypeRules[static_cast<int>(rule)]; }

@@ -96,11 +96,6 @@ bool TakesHalves(const StepLowering& s, Op op, DType dtype,
     case Op::kMinimum:
     case Op::kClamp:
     case Op::kThreshold:
-    case Op::kExp2:
-    case Op::kSinh:
-    case Op::kCosh:
-    case Op::kSigmoid:
-    case Op::kPow:
     case Op::kSqrt:
     case Op::kExp:
     case Op::kExpm1:
@@ -117,11 +112,9 @@ bool TakesHalves(const StepLowering& s, Op op, DType dtype,
     case Op::kTanh:
     case Op::kErf:
     case Op::kErfc:
-    case Op::kAtan2:
       return true;
-    default:  // the ops of tail.cpp, which take whole tensors
-      return info.type_rule == ir::TypeRule::kCompare ||
-             (op >= Op::kSilu && op < Op::kSigmoidBackward);
+    default:  // those of tail.cpp take whole tensors
+      return info.type_rule == ir::TypeRule::kCompare || DependsOnPlace(op);
   }
 }
 

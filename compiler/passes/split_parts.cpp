@@ -184,8 +184,10 @@ class Splitter {
 
   void Whole(ValueId id) { reads_[Index(id)].is_whole = true; }
 
-  static bool IsPointwise(const Instruction& in) {
-    return in.op == Op::kTo || InfoOf(in.op).family == ir::Family::kPointwise;
+  static bool MaySplit(const Instruction& in) {
+    return in.op == Op::kTo ||
+           (InfoOf(in.op).family == ir::Family::kPointwise &&
+            !DependsOnPlace(in.op));
   }
 
   // Also what the operand does not access: the access of the first operand of
@@ -196,7 +198,7 @@ class Splitter {
 
   // Parts of it are computed where they are read.
   bool IsSplit(const Instruction& in) const {
-    if (!IsPointwise(in)) return false;
+    if (!MaySplit(in)) return false;
     const Reads& reads = reads_[Index(in.results[0])];
     if (reads.parts.empty()) return false;
     return !reads.is_whole ||

@@ -10,6 +10,8 @@
 //   %5 = update f32[4,6] %4[4,5](6,1)+1,   %6 = update f32[4,6] %5[4,5](6,1)+1,
 //            %2[4,5](6,1)                             %3
 //
+// An op whose bits depend on the place of an element stays whole.
+//
 // What produces a rolled, joined or chunked value then fuses with what becomes
 // of its parts, and the value itself has no memory.
 //

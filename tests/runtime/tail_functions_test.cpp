@@ -230,6 +230,15 @@ TEST_F(TailFunctionsTest, AreFoundForAllTypes) {
   EXPECT_FALSE(IsTailFunction(Op::kTanh, DType::kF32));
 }
 
+// Passes ask the ops of the IR, lowering and the runtime have these.
+TEST_F(TailFunctionsTest, AreOfTheOpsThatDependOnThePlace) {
+  for (int i = 0; i < ir::kOpCount; ++i) {
+    const auto op = static_cast<Op>(i);
+    EXPECT_EQ(DependsOnPlace(op), IsTailFunction(op, DType::kF32))
+        << InfoOf(op).name;
+  }
+}
+
 TEST_F(TailFunctionsTest, AllLengths) {
   for (const Case& c : Cases()) {
     for (const auto& [dtype, type] : kTypes) {
