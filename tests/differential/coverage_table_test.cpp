@@ -57,10 +57,6 @@ constexpr Reason kReasons[] = {
      "native_group_norm native_group_norm_backward native_layer_norm_backward "
      "nll_loss_forward nll_loss_backward",
      "i32 i64 bool", 0},
-    {"t", "to do: the random row draws f32 alone",
-     "native_batch_norm native_batch_norm_backward", "f64 bf16 f16", 0},
-    {"c", "to do: sweeps have no classes; other random programs do, in f32",
-     "nll_loss_forward nll_loss_backward", "f32 f64 bf16 f16", 0},
     {"w", "what is written is its only tensor, and eager refuses it expanded",
      "zero", "*", kBroadcast},
 };

@@ -6,9 +6,6 @@
 namespace tjit::differential {
 namespace {
 
-bool PlainVector(const at::Tensor& t) {
-  return Float32(t) && t.dim() == 1 && !t.requires_grad();
-}
 bool Float32Image(const at::Tensor& t) { return Float32(t) && t.dim() == 4; }
 bool Poolable(const at::Tensor& t) {
   return Float32Image(t) && t.size(2) >= 2 && t.size(3) >= 2;
@@ -31,29 +28,37 @@ bool ProposeConv(Generator& g, Statement& st) {
   });
 }
 
-// x, weight, bias, running mean, running var (the last two are written).
+// x, weight, bias, running mean, running var (the last two are written); these
+// of the type of x, or of f32 beside a half type.
 bool ProposeBatchNorm(Generator& g, Statement& st) {
   auto deep = [](const at::Tensor& t) {
-    return Float32(t) && (t.dim() == 2 || t.dim() == 4) && t.numel() > 0 &&
+    return Float(t) && (t.dim() == 2 || t.dim() == 4) && t.numel() > 0 &&
            t.numel() > t.size(1);
   };
   if (!g.Arg(st, deep)) return false;
-  std::int64_t n = g.A(st, 0).size(1);
+  const at::Tensor x = g.A(st, 0);
+  const bool is_mixed =
+      at::isReducedFloatingType(x.scalar_type()) && g.rng().Chance(0.3);
+  const at::ScalarType type = is_mixed ? at::kFloat : x.scalar_type();
   auto channels = [&](const at::Tensor& t) {
-    return Float32(t) && t.dim() == 1 && t.size(0) == n;
+    return t.scalar_type() == type && t.dim() == 1 && t.size(0) == x.size(1);
   };
   auto buffer = [&](const at::Tensor& t) {
-    return PlainVector(t) && channels(t) && t.is_contiguous();
+    return channels(t) && !t.requires_grad() && t.is_contiguous();
   };
   return g.Arg(st, channels) && g.Arg(st, channels) && g.Target(st, buffer) &&
          g.Target(st, buffer) && st.args[3] != st.args[4];
 }
 
 bool ProposeLayerNorm(Generator& g, Statement& st) {
-  if (!g.Arg(st, WideFloat32)) return false;
-  std::int64_t n = g.A(st, 0).size(-1);
+  const bool found = g.Arg(st, [](const at::Tensor& t) {
+    return Float(t) && t.dim() >= 2 && t.numel() > 0;
+  });
+  if (!found) return false;
+  const at::Tensor x = g.A(st, 0);
+  const std::int64_t n = x.size(-1);
   auto row = [&](const at::Tensor& t) {
-    return Float32(t) && t.dim() == 1 && t.size(0) == n;
+    return t.scalar_type() == x.scalar_type() && t.dim() == 1 && t.size(0) == n;
   };
   st.ints = {n};
   return g.Arg(st, row) && g.Arg(st, row);
@@ -61,9 +66,7 @@ bool ProposeLayerNorm(Generator& g, Statement& st) {
 
 // Scores and the class of each row.
 bool ProposeClasses(Generator& g, Statement& st) {
-  auto scores = [](const at::Tensor& t) {
-    return Float32(t) && t.dim() == 2 && t.numel() > 0;
-  };
+  auto scores = [](const at::Tensor& t) { return Matrix(t) && t.numel() > 0; };
   if (!g.Arg(st, scores)) return false;
   const at::Tensor& x = g.A(st, 0);
   return g.Arg(st, [&](const at::Tensor& t) {
@@ -77,8 +80,8 @@ bool ProposeWeightedClasses(Generator& g, Statement& st) {
   const at::Tensor& x = g.A(st, 0);
   st.ints = {g.rng().Int(0, 2), g.rng().Int(-1, x.size(1) - 1)};
   return g.Arg(st, [&](const at::Tensor& t) {
-    return Float32(t) && t.dim() == 1 && t.size(0) == x.size(1) &&
-           !t.requires_grad();
+    return t.scalar_type() == x.scalar_type() && t.dim() == 1 &&
+           t.size(0) == x.size(1) && !t.requires_grad();
   });
 }
 

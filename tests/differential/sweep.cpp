@@ -2,6 +2,7 @@
 #include "tests/differential/sweep.h"
 
 #include <algorithm>
+#include <span>
 
 #include "tests/differential/called_op.h"
 #include "tests/differential/coverage.h"
@@ -33,6 +34,9 @@ constexpr Other kOthers[] = {
     {"prelu", "_prelu_kernel", "_prelu_kernel_backward"},
     {"dropout", "native_dropout", "native_dropout_backward"},
     {"cross_entropy", "_log_softmax", "_log_softmax_backward_data"},
+    {"nll_loss_weighted", "nll_loss_forward", "nll_loss_backward"},
+    {"nll_loss_out", "nll_loss_forward", ""},
+    {"nll_loss_backward_out", "nll_loss_backward", ""},
     {"stack", "stack", ""},
     {"cat", "cat", ""},
     {"to_copy", "_to_copy", ""},
@@ -64,6 +68,12 @@ bool Calls(int row, std::string_view op) {
                      });
 }
 
+// Does it take the class of each row?
+bool IsOfClasses(int row) {
+  const std::string_view name = OpTable()[static_cast<std::size_t>(row)].name;
+  return name == "cross_entropy" || name.substr(0, 8) == "nll_loss";
+}
+
 bool IsExpanded(const at::Tensor& t) {
   for (std::int64_t d = 0; d < t.dim(); ++d) {
     if (t.stride(d) == 0 && t.size(d) > 1) return true;
@@ -81,6 +91,12 @@ std::uint64_t Chunks() {
   return (Rows().size() + kRowsOfSweep - 1) / kRowsOfSweep;
 }
 
+// Of the sweep that begins with this one.
+std::span<const int> RowsFrom(std::uint64_t first) {
+  return std::span(Rows()).subspan(
+      first, std::min<std::uint64_t>(kRowsOfSweep, Rows().size() - first));
+}
+
 }  // namespace
 
 std::uint64_t SweepCount() { return Chunks() * kSweepTypes * kSweepVariants; }
@@ -89,12 +105,9 @@ bool IsAbout(std::uint64_t seed, std::string_view op, std::string_view type) {
   const std::uint64_t index = seed - kFirstSweep;
   if (kTypeNames[index % kSweepTypes] != type) return false;
   const std::uint64_t first = index / kSweepTypes % Chunks() * kRowsOfSweep;
-  const std::uint64_t last =
-      std::min<std::uint64_t>(Rows().size(), first + kRowsOfSweep);
-  for (std::uint64_t i = first; i < last; ++i) {
-    if (Calls(Rows()[i], op)) return true;
-  }
-  return false;
+  const std::span<const int> rows = RowsFrom(first);
+  return std::any_of(rows.begin(), rows.end(),
+                     [&](int row) { return Calls(row, op); });
 }
 
 SweepBuilder::SweepBuilder(Generator& generator) : g_(generator) {
@@ -158,6 +171,10 @@ void SweepBuilder::Setup() {
       g_.params_.push_back(Make("leaf", {}, {x}));
       g_.params_.push_back(Make("leaf", {}, {row}));
     }
+  }
+  const std::span<const int> rows = RowsFrom(first_row_);
+  if (std::any_of(rows.begin(), rows.end(), IsOfClasses)) {
+    Make("indices", {m, n});
   }
   if (is_again_) SetupMore(n, m);
   g_.num_setup_vars_ = g_.program_.num_vars;
@@ -249,10 +266,7 @@ void SweepBuilder::AddBackward() {
 
 void SweepBuilder::Body() {
   g_.base_mode_ = has_gradients_ ? Mode::kGrad : Mode::kNoGrad;
-  const auto& rows = Rows();
-  const std::size_t last = std::min<std::size_t>(
-      rows.size(), first_row_ + static_cast<std::size_t>(kRowsOfSweep));
-  for (std::size_t i = first_row_; i < last; ++i) AddRowInEachWay(rows[i]);
+  for (const int row : RowsFrom(first_row_)) AddRowInEachWay(row);
   if (has_gradients_) AddBackward();
   for (int tries = 0; tries < 20 && has_gradients_; ++tries) {
     if (g_.AddRandom(Group::kRandom)) break;
