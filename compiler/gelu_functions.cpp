@@ -151,6 +151,12 @@ TJIT_GELU_FUNCTION(GeluF32) {
   run(n, static_cast<const float*>(a), static_cast<float*>(out));
 }
 
+TJIT_GELU_FUNCTION(GeluBF16) {
+  GeluF32(n, a, b, out, first, total, 0, 0, 0);
+  const auto round = HasAvx512() ? Round512 : Round256;
+  round(n, RoundsToNormal(), static_cast<float*>(out));
+}
+
 TJIT_GELU_FUNCTION(GeluBackwardF32) {
   const auto run = HasAvx512() ? Backward512 : Backward256;
   run(n, static_cast<const float*>(a), static_cast<const float*>(b),
@@ -166,6 +172,10 @@ TJIT_GELU_FUNCTION(GeluBackwardBF16) {
 TJIT_GELU_FUNCTION(GeluBackwardF16) {
   GeluBackwardF32(n, a, b, out, first, total, 0, 0, 0);
   RoundF16(n, static_cast<float*>(out));
+}
+
+void RoundToBF16(std::int64_t n, float* x) {
+  (HasAvx512() ? Round512 : Round256)(n, false, x);
 }
 
 bool HasGeluFormulas() {

@@ -5,7 +5,7 @@
 // How: by formula 7.1.26 of Abramowitz and Stegun, with the roundings of
 // oneDNN's code for processors with FMA; the forward for AVX-512 by polynomials
 // (gelu_minimax.cpp). Which of the two oneDNN takes, is for the probe to see.
-// The forward of halves is one of runtime/half_tables.h.
+// The forward of bf16 is tried against all there is (runtime/half_formulas.h).
 // Invariants: (1) No torch header. (2) The arrays of an op may be the same one.
 // Thread: any.
 // Tested by: tests/runtime/tail_functions_test.cpp
@@ -26,6 +26,9 @@ namespace tjit {
 TJIT_GELU_FUNCTION(GeluF32);
 // REQUIRES: HasGeluMinimax().
 TJIT_GELU_FUNCTION(GeluMinimaxF32);
+// REQUIRES: HasGeluMinimaxBF16().
+TJIT_GELU_FUNCTION(GeluMinimaxBF16);
+TJIT_GELU_FUNCTION(GeluBF16);
 // a: the gradient, b: the input.
 TJIT_GELU_FUNCTION(GeluBackwardF32);
 TJIT_GELU_FUNCTION(GeluBackwardBF16);
@@ -34,5 +37,9 @@ TJIT_GELU_FUNCTION(GeluBackwardF16);
 // True if this processor has what the formulas need.
 bool HasGeluFormulas();
 bool HasGeluMinimax();
+bool HasGeluMinimaxBF16();
+
+// To the nearest bf16, denormal ones too. REQUIRES: HasGeluFormulas().
+void RoundToBF16(std::int64_t n, float* x);
 
 }  // namespace tjit

@@ -1,5 +1,6 @@
-// Gelu by erf of f32 as oneDNN computes it for processors with AVX-512: erf by
-// polynomials of degree 5 in |x|, one for each quarter of an octave of |x|.
+// Gelu by erf of f32, and of bf16 by way of it, as oneDNN computes them for
+// processors with AVX-512 (and its bf16): erf by polynomials of degree 5 in
+// |x|, one for each quarter of an octave of |x|.
 //
 // How: the number of the polynomial comes from the exponent and the first two
 // bits of the fraction of |x|, the first one serving all up to
@@ -90,12 +91,39 @@ TJIT_AVX512 void Run(std::int64_t n, const float* x, float* out) {
                         Gelu(_mm512_maskz_loadu_ps(mask, x + i)));
 }
 
+#define TJIT_AVX512BF16 [[gnu::target("avx512f,avx512bf16")]]
+
+// The processor's own rounding, which makes 0 of what is less than a normal
+// number.
+TJIT_AVX512BF16 inline __m512 Rounded(__m512 x) {
+  const __m512i bits =
+      _mm512_cvtepu16_epi32(reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(x)));
+  return _mm512_castsi512_ps(_mm512_slli_epi32(bits, 16));
+}
+
+TJIT_AVX512BF16 void RunBF16(std::int64_t n, const float* x, float* out) {
+  constexpr auto kStep = static_cast<std::int64_t>(kLanes);
+  std::int64_t i = 0;
+  for (; i + kStep <= n; i += kStep) {
+    _mm512_storeu_ps(out + i, Rounded(Gelu(_mm512_loadu_ps(x + i))));
+  }
+  if (i == n) return;
+  const auto mask = static_cast<__mmask16>((1U << (n - i)) - 1);
+  _mm512_mask_storeu_ps(out + i, mask,
+                        Rounded(Gelu(_mm512_maskz_loadu_ps(mask, x + i))));
+}
+
 }  // namespace
 
 TJIT_GELU_FUNCTION(GeluMinimaxF32) {
   Run(n, static_cast<const float*>(a), static_cast<float*>(out));
 }
 
+TJIT_GELU_FUNCTION(GeluMinimaxBF16) {
+  RunBF16(n, static_cast<const float*>(a), static_cast<float*>(out));
+}
+
 bool HasGeluMinimax() { return __builtin_cpu_supports("avx512f") != 0; }
+bool HasGeluMinimaxBF16() { return __builtin_cpu_supports("avx512bf16") != 0; }
 
 }  // namespace tjit

@@ -12,6 +12,7 @@
 
 #include "runtime/arithmetic.h"
 #include "runtime/half_floats.h"
+#include "runtime/half_formulas.h"
 
 namespace tjit::runtime {
 namespace {
@@ -44,6 +45,8 @@ constexpr std::size_t kNumbers = 1 << 16;
 
 // By HalfType, then by table.
 std::uint16_t g_results[2][kTables][kNumbers];
+// Of bf16, written before the first function of the table is given away.
+HalfFormula g_formulas[kTables];
 enum class State : std::uint8_t { kEmpty, kFull, kRefused };
 std::mutex g_mutex;
 State g_states[2][kTables];  // under g_mutex
@@ -67,6 +70,10 @@ void RunEager(HalfType type, const Eager& eager, std::uint16_t* x, int n) {
 template <HalfType kType, std::size_t kTable>
 void LookUp(int n, const float* x, float* out, std::int64_t /*mode*/) {
   const bool is_usual = HasUsualRounding();
+  if constexpr (kType == HalfType::kBF16) {
+    const HalfFormula formula = g_formulas[kTable];
+    if (is_usual && formula != nullptr) return formula(n, x, out, 0);
+  }
   const auto* const results = g_results[static_cast<int>(kType)][kTable];
   std::uint16_t bits[kMost];
   for (int i = 0; i < n; i += kMost) {
@@ -137,6 +144,9 @@ std::optional<TjitMath> FindHalfTable(Op op, ir::DType dtype) {
   if (state == State::kEmpty) {
     state = Fill(type, *eager, g_results[row][table]) ? State::kFull
                                                       : State::kRefused;
+    if (is_bf16 && state == State::kFull) {
+      g_formulas[table] = FindBF16Formula(op, g_results[row][table]);
+    }
   }
   if (state == State::kRefused) return std::nullopt;
   return TjitMath{InfoOf(op).name, is_bf16 ? kTjitMathBF16 : kTjitMathF16,

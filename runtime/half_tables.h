@@ -4,7 +4,8 @@
 //
 // How: eager fills a table over all of them, and once more in short parts; if
 // the two agree, no bits depend on the place of an element. 128 KiB for an op
-// that some kernel has; the numbers that occur take a few KiB of them. On a
+// that some kernel has; the numbers that occur take a few KiB of them. Where a
+// formula gives the whole table (half_formulas.h), it runs instead. On a
 // thread that rounds otherwise than to nearest, or flushes denormals (MXCSR),
 // the function runs eager's kernel instead.
 // Thread: any, also while kernels run.

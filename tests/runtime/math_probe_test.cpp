@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "compiler/gelu_functions.h"
+#include "runtime/half_formulas.h"
 #include "tests/runtime/known_verdicts.h"
 
 namespace tjit::runtime {
@@ -99,6 +101,63 @@ TEST(MathProbe, TablesOfHalves) {
       }
     }
     EXPECT_EQ(found, 15) << at::toString(type);
+  }
+}
+
+// What eager gives for all bf16 there are.
+std::vector<std::uint16_t> AllResults(at::Tensor (*eager)(const at::Tensor&)) {
+  const at::Tensor x =
+      at::arange(1 << 16, at::kInt).to(at::kShort).view(at::kBFloat16);
+  const at::Tensor y = eager(x);
+  const auto* bits = static_cast<const std::uint16_t*>(y.const_data_ptr());
+  return {bits, bits + y.numel()};
+}
+
+at::Tensor Gelu(const at::Tensor& x) { return at::gelu(x); }
+
+const Case kFormulas[] = {{Op::kExp, at::exp},
+                          {Op::kExpm1, at::expm1},
+                          {Op::kTanh, at::tanh},
+                          {Op::kGelu, Gelu}};
+
+// A formula is taken for all numbers or for none.
+TEST(MathProbe, FormulasOfBF16) {
+  for (const Case& c : kFormulas) {
+    // Otherwise eager's bits are another formula's, and the table serves.
+    const bool is_known =
+        c.op == Op::kGelu ? HasGeluMinimaxBF16() : HasGeluFormulas();
+    std::vector<std::uint16_t> results = AllResults(c.eager);
+    const HalfFormula f = FindBF16Formula(c.op, results.data());
+    EXPECT_TRUE(f != nullptr || !is_known) << InfoOf(c.op).name;
+    for (const std::size_t at : {0x0001, 0x3f80, 0x7f80, 0x8000, 0xbf81}) {
+      std::uint16_t& result = results[at];
+      result ^= 1;
+      EXPECT_EQ(FindBF16Formula(c.op, results.data()), nullptr)
+          << InfoOf(c.op).name << " of " << at;
+      result ^= 1;
+    }
+  }
+  std::vector<std::uint16_t> results = AllResults(at::sin);
+  EXPECT_EQ(FindBF16Formula(Op::kSin, results.data()), nullptr);
+}
+
+TEST(MathProbe, FormulasOfBF16OfAnyLength) {
+  at::manual_seed(7);
+  for (const Case& c : kFormulas) {
+    const auto results = AllResults(c.eager);
+    const HalfFormula f = FindBF16Formula(c.op, results.data());
+    if (f == nullptr) continue;
+    for (int n = 1; n <= 70; ++n) {
+      const at::Tensor x = at::randn({n}).mul_(3).to(at::kBFloat16);
+      at::Tensor y = at::full({n + 1}, 7.0), z = x.to(at::kFloat);
+      f(n, z.const_data_ptr<float>(), y.mutable_data_ptr<float>(), 0);
+      f(n, z.const_data_ptr<float>(), z.mutable_data_ptr<float>(), 0);
+      const at::Tensor eager = c.eager(at::cat({x, x})).slice(0, 0, n);
+      EXPECT_EQ(Differences(y.slice(0, 0, n), eager.to(at::kFloat)), 0)
+          << InfoOf(c.op).name << " " << n;
+      EXPECT_EQ(Differences(z, y.slice(0, 0, n)), 0) << "in place";
+      EXPECT_EQ(y[n].item<float>(), 7.0) << "written behind the end";
+    }
   }
 }
 

@@ -1,0 +1,102 @@
+#include "runtime/half_formulas.h"
+
+#include <immintrin.h>
+
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include "compiler/fast_math.h"
+#include "compiler/gelu_functions.h"
+#include "runtime/half_floats.h"
+
+namespace tjit::runtime {
+namespace {
+
+using ir::Op;
+
+constexpr std::size_t kNumbers = 1 << 16;
+
+// A formula of one vector for all of them, the last one filled up.
+#define TJIT_RUN_VECTORS(name, target_name, V)                               \
+  __attribute__((target(target_name))) void name(void* formula, int n,       \
+                                                 const float* x, float* y) { \
+    constexpr int kLanes = sizeof(V) / sizeof(float);                        \
+    const auto function = reinterpret_cast<V (*)(V)>(formula);               \
+    int i = 0;                                                               \
+    for (; i + kLanes <= n; i += kLanes) {                                   \
+      V v;                                                                   \
+      std::memcpy(&v, x + i, sizeof(V));                                     \
+      v = function(v);                                                       \
+      std::memcpy(y + i, &v, sizeof(V));                                     \
+    }                                                                        \
+    if (i == n) return;                                                      \
+    V v = {};                                                                \
+    const auto bytes = static_cast<std::size_t>(n - i) * sizeof(float);      \
+    std::memcpy(&v, x + i, bytes);                                           \
+    v = function(v);                                                         \
+    std::memcpy(y + i, &v, bytes);                                           \
+  }
+TJIT_RUN_VECTORS(Run512, "avx512f", __m512)
+TJIT_RUN_VECTORS(Run256, "avx2,fma", __m256)
+#undef TJIT_RUN_VECTORS
+
+template <Op op, int kLanes>
+void Fast(int n, const float* x, float* out, std::int64_t /*mode*/) {
+  static void* const formula = FastFormula(op, kLanes);
+  (kLanes == 16 ? Run512 : Run256)(formula, n, x, out);
+  RoundToBF16(n, out);
+}
+
+template <auto kFunction>
+void Gelu(int n, const float* x, float* out, std::int64_t /*mode*/) {
+  kFunction(n, x, nullptr, out, 0, n, 0, 0, 0);
+}
+
+bool HasAvx512() { return __builtin_cpu_supports("avx512f") != 0; }
+
+struct Candidate {
+  Op op;
+  HalfFormula run;
+  bool (*is_there)();  // this processor has what it needs
+};
+constexpr Candidate kCandidates[] = {
+    {Op::kGelu, Gelu<GeluMinimaxBF16>, HasGeluMinimaxBF16},
+    {Op::kGelu, Gelu<GeluBF16>, HasGeluFormulas},
+    {Op::kExp, Fast<Op::kExp, 16>, HasAvx512},
+    {Op::kExp, Fast<Op::kExp, 8>, HasGeluFormulas},
+    {Op::kExpm1, Fast<Op::kExpm1, 16>, HasAvx512},
+    {Op::kExpm1, Fast<Op::kExpm1, 8>, HasGeluFormulas},
+    {Op::kTanh, Fast<Op::kTanh, 16>, HasAvx512},
+    {Op::kTanh, Fast<Op::kTanh, 8>, HasGeluFormulas},
+};
+
+bool IsNaN(std::uint16_t bits) { return (bits & 0x7fff) > 0x7f80; }
+
+bool Gives(HalfFormula run, const std::uint16_t* results) {
+  std::vector<std::uint16_t> bits(kNumbers);
+  std::iota(bits.begin(), bits.end(), std::uint16_t{0});
+  std::vector<float> x(kNumbers);
+  FromHalves(HalfType::kBF16, bits.data(), x.data(), kNumbers);
+  run(kNumbers, x.data(), x.data(), 0);
+  ToHalves(HalfType::kBF16, x.data(), bits.data(), kNumbers);
+  for (std::size_t i = 0; i < kNumbers; ++i) {
+    const bool are_nans = IsNaN(bits[i]) && IsNaN(results[i]);
+    if (bits[i] != results[i] && !are_nans) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+HalfFormula FindBF16Formula(Op op, const std::uint16_t* results) {
+  for (const Candidate& candidate : kCandidates) {
+    if (candidate.op == op && candidate.is_there() &&
+        Gives(candidate.run, results)) {
+      return candidate.run;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace tjit::runtime
