@@ -68,14 +68,21 @@ void BlockEmitter::Run() {
         store.is_of_row != block_.is_of_row) {
       continue;
     }
-    const bool is_copy = store.source.kind == Source::Kind::kAccess;
-    raw[i] = is_copy ? LoadRaw(store.source.access)
-                     : types_.ToMemory(store.dtype,
-                                       Read(store.source, store.dtype, false));
+    raw[i] = RawOf(store);
   }
   for (std::size_t i = 0; i < raw.size(); ++i) {
     if (raw[i] != nullptr) Store(code_.stores[i].access, raw[i]);
   }
+}
+
+Value* BlockEmitter::RawOf(const StoreTo& store) {
+  if (store.source.kind == Source::Kind::kAccess) {
+    return LoadRaw(store.source.access);
+  }
+  Value* value = Read(store.source, store.dtype, false);
+  return store.source.kind == Source::Kind::kScalar
+             ? types_.ToMemory(store.dtype, value)
+             : types_.RegisterToMemory(store.dtype, value);
 }
 
 Value* BlockEmitter::Compute(const Step& step) {

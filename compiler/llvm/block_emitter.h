@@ -69,6 +69,8 @@ class BlockEmitter {
     bool is_row;
   };
 
+  // What the store writes, as it lies in memory.
+  llvm::Value* RawOf(const StoreTo& store);
   llvm::Value* Compute(const Step& step);
   llvm::Value* Read(const Source& source, ir::DType dtype, bool rounded);
   Place PlaceOf(int access);

@@ -178,7 +178,8 @@ Value* Frame::Scalar(const ir::Scalar& scalar, DType dtype, bool rounded,
   }
   Value* number =
       one.Convert(is_float ? DType::kF64 : DType::kI64, compute, Bits(scalar));
-  if (rounded) number = one.Round(dtype, number);
+  number = rounded ? one.Round(dtype, number)
+                   : one.ScalarForArithmetic(dtype, number);
   value = LaneTypes(entry_, lanes).Splat(number);
   return value;
 }

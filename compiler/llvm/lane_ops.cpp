@@ -348,7 +348,8 @@ Value* EmitOp(const LaneTypes& types, Op op, DType dtype, Value* const* x) {
       break;
   }
   const bool compares = ir::InfoOf(op).type_rule == ir::TypeRule::kCompare;
-  return compares || result == nullptr ? result : types.Round(dtype, result);
+  return compares || result == nullptr ? result
+                                       : types.RoundArithmetic(dtype, result);
 }
 
 }  // namespace tjit::llvm_backend

@@ -103,15 +103,43 @@ Value* LaneTypes::ToMemory(DType dtype, Value* value) const {
   }
 }
 
-// FloatToBFloat16 (ir/dtype.h), as 32 bits.
-Value* LaneTypes::BFloat16Bits(Value* value) const {
+Value* LaneTypes::RegisterToMemory(DType dtype, Value* value) const {
+  if (dtype != DType::kBF16 || Planted(Defect::kUnroundedHalf)) {
+    return ToMemory(dtype, value);
+  }
+  Value* bits = b_.CreateBitCast(value, Like(value, b_.getInt32Ty()));
+  return b_.CreateTrunc(b_.CreateLShr(bits, 16), Like(value, b_.getInt16Ty()));
+}
+
+// The upper half is rounded, but for NaN.
+Value* LaneTypes::BitsRoundedUp(Value* value) const {
   Type* type = Like(value, b_.getInt32Ty());
   Value* bits = b_.CreateBitCast(value, type);
   Value* odd = b_.CreateAnd(b_.CreateLShr(bits, 16), 1);
   Value* up = b_.CreateAdd(odd, llvm::ConstantInt::get(type, 0x7fff));
-  Value* rounded = b_.CreateLShr(b_.CreateAdd(bits, up), 16);
+  return b_.CreateAdd(bits, up);
+}
+
+// FloatToBFloat16 (ir/dtype.h), as 32 bits.
+Value* LaneTypes::BFloat16Bits(Value* value) const {
+  return b_.CreateSelect(
+      b_.CreateFCmpUNO(value, value),
+      llvm::ConstantInt::get(Like(value, b_.getInt32Ty()), 0x7fc0),
+      b_.CreateLShr(BitsRoundedUp(value), 16));
+}
+
+Value* LaneTypes::RoundArithmetic(DType dtype, Value* value) const {
+  if (dtype != DType::kBF16 || Planted(Defect::kUnroundedHalf)) {
+    return Round(dtype, value);
+  }
+  Value* bits = b_.CreateAnd(BitsRoundedUp(value), 0xffff0000);
+  return b_.CreateBitCast(bits, value->getType());
+}
+
+Value* LaneTypes::ScalarForArithmetic(DType dtype, Value* value) const {
+  if (dtype != DType::kBF16) return value;
   return b_.CreateSelect(b_.CreateFCmpUNO(value, value),
-                         llvm::ConstantInt::get(type, 0x7fc0), rounded);
+                         llvm::ConstantFP::getNaN(value->getType()), value);
 }
 
 Value* LaneTypes::Round(DType dtype, Value* value) const {

@@ -9,7 +9,14 @@
 //
 // A register of a narrow dtype always holds a value of that dtype: what an op
 // computes goes through Round().
-// Tested by: tests/compiler/llvm_kernel_test.cpp
+//
+// Note [Rounding to bf16]. No instruction: AVX-512's makes 0 of denormals. It
+// is an addition to the bits that carries into those that stay. A NaN whose
+// bits are all set would overflow. Arithmetic on registers of bf16 gives none:
+// its NaNs are operands, whose lower bits are 0, or the processor's own. So
+// only what comes from elsewhere (conversions, functions) is looked at for NaN,
+// and scalars where they become registers. Tested by:
+// tests/compiler/llvm_kernel_test.cpp
 #pragma once
 
 #include "compiler/ir/ir.h"
@@ -38,14 +45,21 @@ class LaneTypes {
   // element (a scalar).
   llvm::Value* FromMemory(ir::DType dtype, llvm::Value* raw) const;
   llvm::Value* ToMemory(ir::DType dtype, llvm::Value* value) const;
+  // The same of a register of this dtype: nothing is left to be rounded.
+  llvm::Value* RegisterToMemory(ir::DType dtype, llvm::Value* value) const;
   // What storing as `dtype` and loading again gives.
   llvm::Value* Round(ir::DType dtype, llvm::Value* value) const;
+  // The same of arithmetic on registers of this dtype and scalars.
+  llvm::Value* RoundArithmetic(ir::DType dtype, llvm::Value* value) const;
+  // A scalar for such arithmetic, not rounded.
+  llvm::Value* ScalarForArithmetic(ir::DType dtype, llvm::Value* value) const;
   // A register of dtype `from` as one of `to`, as Store<T>(to, ...) does.
   llvm::Value* Convert(ir::DType from, ir::DType to, llvm::Value* value) const;
 
  private:
   llvm::Value* ToInteger(llvm::Value* value, int bits) const;
   llvm::Value* BFloat16Bits(llvm::Value* value) const;
+  llvm::Value* BitsRoundedUp(llvm::Value* value) const;
   // `like` with another element type.
   static llvm::Type* Like(llvm::Value* like, llvm::Type* element);
 
