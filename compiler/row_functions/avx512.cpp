@@ -40,7 +40,43 @@ struct Avx512 : SleefLanes<64> {
   using SleefLanes::Fma;
 };
 
-constexpr FunctionList kFunctions = AllRows<Avx512>();
+// exp of f32 in the midst of a loop, as SLEEF computes it, which libtorch has:
+// no call, and none of the registers that one costs.
+//
+//   x = n ln 2 + s, ln 2 in two parts; e^s = 1 + (s + s^2 p(s)); times 2^n
+//
+// with a polynomial p of degree 5; every product that is added is one fma. 0
+// below -104, infinite above 100. Measured equal to libtorch's for all 2^32
+// numbers; that eager's are so is for the probe to see.
+// Source: SLEEF, src/libm/sleefsimdsp.c, expf with 1.0 ULP: the numbers and the
+// order of the roundings.
+struct Avx512OwnExp : Avx512 {
+  static F32 All(float x) { return _mm512_set1_ps(x); }
+
+  // Masked, as GCC 12 warns of its own header otherwise.
+  static F32 ExpUpToZero(F32 x) {
+    const F32 n = _mm512_maskz_roundscale_ps(
+        First16(16), x * 0x1.715476p0F, _MM_FROUND_CUR_DIRECTION);
+    F32 s = Fma(n, All(-0x1.62e4p-1F), x);
+    s = Fma(n, All(-0x1.7f7d1cp-20F), s);
+    F32 p = All(0x1.a057b4p-13F);
+    p = Fma(p, s, All(0x1.6d2d92p-10F));
+    p = Fma(p, s, All(0x1.11114cp-7F));
+    p = Fma(p, s, All(0x1.5554f4p-5F));
+    p = Fma(p, s, All(0x1.555556p-3F));
+    p = Fma(p, s, All(0.5F));
+    const F32 e = All(1) + Fma(s * s, p, s);
+    const __mmask16 is_above = _mm512_cmp_ps_mask(x, All(-104), _CMP_NLT_UQ);
+    return _mm512_maskz_scalef_ps(is_above, e, n);
+  }
+  static F32 Exp(F32 x) {
+    const __mmask16 is_infinite = _mm512_cmp_ps_mask(x, All(100), _CMP_GT_OQ);
+    return _mm512_mask_mov_ps(ExpUpToZero(x), is_infinite,
+                              All(__builtin_inff()));
+  }
+};
+
+constexpr FunctionList kFunctions = AllRows<Avx512, Avx512OwnExp>();
 
 }  // namespace
 }  // namespace tjit::rows

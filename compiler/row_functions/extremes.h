@@ -9,8 +9,9 @@
 namespace tjit::rows {
 namespace {
 
-// The extreme but for the sign of a zero; NaN if there is one.
-template <class Isa, class T, bool kMax>
+// The extreme but for the sign of a zero; NaN if there is one, without
+// `kSeesNaNs` that of all other numbers (none: infinity).
+template <class Isa, class T, bool kMax, bool kSeesNaNs = true>
 inline T ExtremeOf(const T* x, std::int64_t n) {
   using V = Vector<Isa, T>;
   constexpr int kWidth = kLanes<Isa, T>;
@@ -21,7 +22,7 @@ inline T ExtremeOf(const T* x, std::int64_t n) {
     T best = kNone;
     bool is_nan = false;
     for (std::int64_t i = 0; i < n; ++i) {
-      is_nan |= x[i] != x[i];
+      if (kSeesNaNs) is_nan |= x[i] != x[i];
       best = kGreater(x[i], best);
     }
     return is_nan ? T(__builtin_nan("")) : best;
@@ -33,23 +34,28 @@ inline T ExtremeOf(const T* x, std::int64_t n) {
   for (; i + kWays * kWidth <= n; i += kWays * kWidth) {
     for (int way = 0; way < kWays; ++way) {
       const V v = Load<Isa, T>(x + i + way * kWidth);
-      is_nan |= v != v;
+      if (kSeesNaNs) is_nan |= v != v;
       best[way] = kGreater(v, best[way]);
     }
   }
   for (; i + kWidth <= n; i += kWidth) {
     const V v = Load<Isa, T>(x + i);
-    is_nan |= v != v;
+    if (kSeesNaNs) is_nan |= v != v;
     best[0] = kGreater(v, best[0]);
   }
   if (i < n) {
     const V v = Isa::FirstOf(static_cast<int>(n - i),
                              Isa::LoadPart(x + i, static_cast<int>(n - i)),
                              Splat<Isa, T>(kNone));
-    is_nan |= v != v;
+    if (kSeesNaNs) is_nan |= v != v;
     best[0] = kGreater(v, best[0]);
   }
   best[0] = kGreater(kGreater(best[0], best[1]), kGreater(best[2], best[3]));
+  if constexpr (!kSeesNaNs) {
+    return FoldLanes<Isa, T>(best[0], [&](const auto& a, const auto& b) {
+      return kGreater(b, a);
+    });
+  }
   const V nan = is_nan ? Splat<Isa, T>(__builtin_nan("")) : best[0];
   return FoldLanes<Isa, T>(nan, [&](const auto& a, const auto& b) {
     return b != b ? b : kGreater(b, a);

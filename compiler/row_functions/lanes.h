@@ -10,6 +10,7 @@
 //     Widen(x)                            // as many floats as doubles fit
 //     Fma(a, b, c)                        // vectors and numbers
 //     Exp(v), Log(v)                      // vectors
+//     ExpUpToZero(v)                      // of v <= 0, any other for more
 //     Sqrt(x)                             // numbers
 //   };
 //

@@ -43,6 +43,10 @@ struct Plain {
     for (int i = 0; i < 4; ++i) v[i] = __builtin_exp(v[i]);
     return v;
   }
+  template <class V>
+  static V ExpUpToZero(V v) {
+    return Exp(v);
+  }
   static F32 Log(F32 v) {
     for (int i = 0; i < 8; ++i) v[i] = __builtin_logf(v[i]);
     return v;

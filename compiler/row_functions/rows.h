@@ -53,6 +53,9 @@ void Run(std::int64_t rows, std::int64_t n, const void* a, const void* b,
   if constexpr (op == RowOp::kLogSoftmax) {
     return LogSoftmaxOfRows<Isa, T>(rows, n, x, z);
   }
+  if constexpr (op == RowOp::kSoftmax) {
+    return SoftmaxOfRows<Isa, T>(rows, n, x, z);
+  }
   if constexpr (op == RowOp::kWelfordMean) {
     return WelfordMeansOfRows<Isa, T>(rows, n, x, z);
   }
@@ -65,8 +68,6 @@ void Run(std::int64_t rows, std::int64_t n, const void* a, const void* b,
       constexpr bool kMax = op == RowOp::kAmax;
       z[i] = ExtremeOf<Isa, T, kMax>(x, n);
       if (z[i] == 0) z[i] = SignedExtremeOf<Isa, T, kMax>(x, n);
-    } else if constexpr (op == RowOp::kSoftmax) {
-      SoftmaxOfRow<Isa, T>(x, n, z + i * n);
     } else if constexpr (op == RowOp::kSoftmaxBackward) {
       SoftmaxBackwardOfRow<Isa, T, kContracts>(x, y + i * n, n, z + i * n);
     } else if constexpr (op == RowOp::kLogSoftmaxBackward) {
@@ -153,6 +154,19 @@ constexpr FunctionList AllRows() {
   FunctionList list;
   AddAll<Isa, float>(&list);
   AddAll<Isa, double>(&list);
+  return list;
+}
+
+// The same, before them those that need no exp of libtorch's for f32.
+template <class Isa, class WithOwnExp>
+constexpr FunctionList AllRows() {
+  FunctionList list;
+  Add<WithOwnExp, float, RowOp::kSoftmax>(&list);
+  Add<WithOwnExp, float, RowOp::kLogSoftmax>(&list, true);
+  Add<WithOwnExp, float, RowOp::kLogSoftmaxBackward, true>(&list);
+  Add<WithOwnExp, float, RowOp::kLogSoftmaxBackward, false>(&list);
+  const FunctionList others = AllRows<Isa>();
+  for (int i = 0; i < others.count; ++i) list.Add(others.at[i]);
   return list;
 }
 

@@ -29,6 +29,10 @@ struct SleefLanes {
 
   static F32 Exp(F32 v) { return Call(g_math.exp_f32, v); }
   static F64 Exp(F64 v) { return Call(g_math.exp_f64, v); }
+  template <class V>
+  static V ExpUpToZero(V v) {
+    return Exp(v);
+  }
   static F32 Log(F32 v) { return Call(g_math.log_f32, v); }
   static F64 Log(F64 v) { return Call(g_math.log_f64, v); }
 

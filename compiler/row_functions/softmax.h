@@ -1,7 +1,13 @@
 // Softmax, log_softmax and their gradients of rows. They go over a row as eager
 // does: one vector after the other into one accumulator, the lanes folded at
 // the end, rows shorter than a vector one number after the other. A row's
-// greatest element is only subtracted, so the sign of a zero does not matter.
+// greatest element is only subtracted, so the sign of a zero does not matter,
+// nor that of numbers beside a NaN: its exponential is in the sum, which makes
+// the whole row NaN.
+//
+// Of short rows some go through each pass at once: the processor waits for the
+// end of a row (its lanes are folded, its sum is divided by) while it has
+// nothing else to do.
 // Tested by: tests/compiler/row_functions_test.cpp
 #pragma once
 
@@ -40,19 +46,49 @@ inline T SumInTurn(std::int64_t n, const Value& value) {
       });
 }
 
+constexpr std::int64_t kShortRow = 256;
+
 template <class Isa, class T>
-inline void SoftmaxOfRow(const T* x, std::int64_t n, T* y) {
-  const T greatest = ExtremeOf<Isa, T, true>(x, n);
-  const T sum = SumInTurn<Isa, T>(n, [&](std::int64_t i, int count) {
+inline T GreatestBesideNaNs(const T* x, std::int64_t n) {
+  return ExtremeOf<Isa, T, true, false>(x, n);
+}
+
+// The sum of e^(x - greatest), which go to y if asked for.
+template <class Isa, class T, bool kStores>
+inline T SumOfExps(const T* x, std::int64_t n, T greatest, T* y) {
+  return SumInTurn<Isa, T>(n, [&](std::int64_t i, int count) {
     const Vector<Isa, T> e =
-        Isa::Exp(LoadSome<Isa, T>(x + i, count) - greatest);
-    StoreSome<Isa, T>(y + i, count, e);
+        Isa::ExpUpToZero(LoadSome<Isa, T>(x + i, count) - greatest);
+    if constexpr (kStores) StoreSome<Isa, T>(y + i, count, e);
     return e;
   });
-  const T factor = 1 / sum;
-  ForVectors<Isa, T>(n, [&](std::int64_t i, int count) {
-    StoreSome<Isa, T>(y + i, count, LoadSome<Isa, T>(y + i, count) * factor);
-  });
+}
+
+template <class Isa, class T>
+inline void SoftmaxOfRows(std::int64_t rows, std::int64_t n, const T* x, T* y) {
+  constexpr int kBlock = 8;
+  const std::int64_t block = n <= kShortRow ? kBlock : 1;
+  for (std::int64_t done = 0; done < rows; done += block) {
+    const std::int64_t left = rows - done;
+    const int count = static_cast<int>(left < block ? left : block);
+    T greatest[kBlock];
+    T factor[kBlock];
+    for (int row = 0; row < count; ++row) {
+      greatest[row] = GreatestBesideNaNs<Isa, T>(x + row * n, n);
+    }
+    for (int row = 0; row < count; ++row) {
+      const std::int64_t at = row * n;
+      factor[row] =
+          1 / SumOfExps<Isa, T, true>(x + at, n, greatest[row], y + at);
+    }
+    x += count * n;
+    for (int row = 0; row < count; ++row, y += n) {
+      ForVectors<Isa, T>(n, [&](std::int64_t i, int some) {
+        StoreSome<Isa, T>(y + i, some,
+                          LoadSome<Isa, T>(y + i, some) * factor[row]);
+      });
+    }
+  }
 }
 
 // As many short rows at once as a vector has lanes: one logarithm for all.
@@ -60,8 +96,7 @@ template <class Isa, class T>
 inline void LogSoftmaxOfRows(std::int64_t rows, std::int64_t n, const T* x,
                              T* y) {
   constexpr int kWidth = kLanes<Isa, T>;
-  constexpr std::int64_t kShort = 256;
-  const std::int64_t block = n <= kShort ? kWidth : 1;
+  const std::int64_t block = n <= kShortRow ? kWidth : 1;
   for (std::int64_t done = 0; done < rows; done += block) {
     const std::int64_t left = rows - done;
     const int count = static_cast<int>(left < block ? left : block);
@@ -69,10 +104,8 @@ inline void LogSoftmaxOfRows(std::int64_t rows, std::int64_t n, const T* x,
     T log_sum[kWidth] = {};
     for (int row = 0; row < count; ++row) {
       const T* in = x + row * n;
-      greatest[row] = ExtremeOf<Isa, T, true>(in, n);
-      log_sum[row] = SumInTurn<Isa, T>(n, [&](std::int64_t i, int some) {
-        return Isa::Exp(LoadSome<Isa, T>(in + i, some) - greatest[row]);
-      });
+      greatest[row] = GreatestBesideNaNs<Isa, T>(in, n);
+      log_sum[row] = SumOfExps<Isa, T, false>(in, n, greatest[row], nullptr);
     }
     Store<Isa, T>(log_sum, Isa::Log(Load<Isa, T>(log_sum)));
     for (int row = 0; row < count; ++row, x += n, y += n) {

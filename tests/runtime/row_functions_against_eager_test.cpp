@@ -278,6 +278,31 @@ INSTANTIATE_TEST_SUITE_P(All, RowFunctions,
                                           testing::Bool()),
                          NameOfCase);
 
+// Of f32 of all exponents, with gradients of which only e^y is left.
+TEST(RowFunctionsExp, HasTheBitsOfEagerForAllExponents) {
+  constexpr std::int64_t kCount = 1 << 22, kRow = 32;
+  const at::NoGradGuard no_grad;
+  const at::Tensor y = at::arange(kCount, at::kLong)
+                           .mul_(1021)
+                           .to(at::kInt)
+                           .view(at::kFloat)
+                           .view({-1, kRow});
+  at::Tensor gradient = at::zeros_like(y);
+  gradient.select(1, 0).fill_(1);
+  constexpr RowOp kOp = RowOp::kLogSoftmaxBackward;
+  const RowFunction* f = TheProbe().Find(kOp, false);
+  ASSERT_NE(f, nullptr);
+  const at::Tensor eager = Eager(kOp, gradient, y);
+  EXPECT_EQ(Differences(Computed(*f, gradient, y, eager), eager), 0);
+}
+
+TEST(RowFunctionsExp, IsInTheMidstOfTheLoopWithAvx512) {
+  if (at::get_cpu_capability() != "AVX512") GTEST_SKIP() << "no AVX-512";
+  const RowFunction* f = TheProbe().Find(RowOp::kSoftmax, false);
+  ASSERT_NE(f, nullptr);
+  EXPECT_FALSE(f->needs_math);
+}
+
 // Where RowOrderHolds says that it does not, it does not: else the condition
 // would refuse for nothing.
 TEST(RowOrder, IsAnotherOneWhereEagerSplitsRows) {
