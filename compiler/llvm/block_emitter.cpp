@@ -124,12 +124,9 @@ Value* BlockEmitter::Read(const Source& source, DType dtype, bool rounded) {
   }
   Value*& value = registers_[source.value];
   if (value != nullptr) return value;
-  const auto of_row = row_.values.find(source.value);
-  if (of_row != row_.values.end()) {
-    value = types_.Splat(of_row->second);
-  } else {
-    value = LoadValue(source.value);
-  }
+  const auto& of_row = block_.lanes == 1 ? row_.values : row_.value_splats;
+  const auto found = of_row.find(source.value);
+  value = found == of_row.end() ? LoadValue(source.value) : found->second;
   return value;
 }
 
@@ -170,10 +167,11 @@ Value* BlockEmitter::LoadRaw(int access) {
 Value* BlockEmitter::Load(int access) {
   const auto a = static_cast<std::size_t>(access);
   if (loaded_[a] != nullptr) return loaded_[a];
-  loaded_[a] =
-      row_.uniforms[a] != nullptr
-          ? types_.Splat(row_.uniforms[a])
-          : types_.FromMemory(code_.accesses[a].dtype, LoadRaw(access));
+  if (row_.uniforms[a] != nullptr) {
+    loaded_[a] = (block_.lanes == 1 ? row_.uniforms : row_.splats)[a];
+  } else {
+    loaded_[a] = types_.FromMemory(code_.accesses[a].dtype, LoadRaw(access));
+  }
   return loaded_[a];
 }
 

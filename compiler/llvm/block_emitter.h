@@ -29,12 +29,13 @@ struct Row {
   std::size_t dim = 0;  // of that index
 
   std::vector<llvm::Value*> starts;    // by access: address of element 0
-  std::vector<llvm::Value*> uniforms;  // by access: register, if stride is 0
+  // By access of stride 0: a register, on all of a vector's lanes.
+  std::vector<llvm::Value*> uniforms, splats;
   // By access: what is loaded, as it is in memory; null or none: not yet.
   std::vector<llvm::Value*> lanes;
   // Registers that are the same for the whole row, of values that there is one
-  // of per row.
-  std::map<ir::ValueId, llvm::Value*> values;
+  // of per row, on all lanes too.
+  std::map<ir::ValueId, llvm::Value*> values, value_splats;
   llvm::Value* tile_offset = nullptr;  // buffer index of element 0
 };
 

@@ -20,8 +20,9 @@
 namespace tjit::llvm_backend {
 namespace {
 
-// By Pass::getPassName(), sorted.
-constexpr std::string_view kLeftOut[] = {
+// By Pass::getPassName(), sorted, as those below. Note [Passes that find
+// nothing].
+constexpr std::string_view kFindNothing[] = {
     "Analyze Machine Code For Garbage Collection",
     "Argument Stack Rebase",
     "Check CFA info and insert CFI instructions if needed",
@@ -34,6 +35,7 @@ constexpr std::string_view kLeftOut[] = {
     "Expand large div/rem",
     "Expand large fp convert",
     "Expand memcmp() to load/stores",
+    "Expand reduction intrinsics",
     "Expand vector predication intrinsics",
     "Fixup Statepoint Caller Saved",
     "Implement the 'patchable-function' attribute",
@@ -41,18 +43,22 @@ constexpr std::string_view kLeftOut[] = {
     "Insert KCFI indirect call checks",
     "Insert XRay ops",
     "Insert fentry calls",
+    "Insert stack protectors",
     "Instrument function entry/exit with calls to e.g. mcount() (post "
     "inlining)",
+    "Interleaved Access Pass",
     "Live DEBUG_VALUE analysis",
     "Local Dynamic TLS Access Clean-up",
     "Local Stack Slot Allocation",
     "Lower AMX intrinsics",
     "Lower AMX type for load/store",
     "Lower Garbage Collection Instructions",
+    "Lower constant intrinsics",
     "Machine Instruction Scheduler",
     "Machine Sanitizer Binary Metadata",
     "Merge disjoint stack slots",
     "Optimize machine instruction PHIs",
+    "Pre-ISel Intrinsic Lowering",
     "Prepare callbr",
     "Pseudo Probe Inserter",
     "Register Allocation Pass Scoring",
@@ -90,9 +96,30 @@ constexpr std::string_view kLeftOut[] = {
     "X86 speculative load hardening",
 };
 
-bool IsLeftOut(const llvm::Pass& pass) {
+// Note [Passes that are not worth it].
+constexpr std::string_view kNotWorthIt[] = {
+    "BreakFalseDeps",
+    "Early Machine Loop Invariant Code Motion",
+    "Early Tail Duplication",
+    "Live Range Shrink",
+    "Machine Common Subexpression Elimination",
+    "Machine Copy Propagation Pass",
+    "Machine InstCombiner",
+    "Machine Late Instructions Cleanup Pass",
+    "Machine Loop Invariant Code Motion",
+    "Machine code sinking",
+    "PostRA Machine Sink",
+    "Shrink Wrapping analysis",
+    "X86 Byte/Word Instruction Fixup",
+    "X86 Execution Dependency Fix",
+    "X86 Fixup Inst Tuning",
+    "X86 cmov Conversion",
+};
+
+template <std::size_t n>
+bool Has(const std::string_view (&names)[n], const llvm::Pass& pass) {
   const llvm::StringRef name = pass.getPassName();
-  return std::binary_search(std::begin(kLeftOut), std::end(kLeftOut),
+  return std::binary_search(std::begin(names), std::end(names),
                             std::string_view(name.data(), name.size()));
 }
 
@@ -103,7 +130,7 @@ class Chooser : public llvm::legacy::PassManagerBase {
       : chosen_(*chosen), takes_all_(takes_all) {}
 
   void add(llvm::Pass* pass) override {
-    if (!takes_all_ && IsLeftOut(*pass)) {
+    if (Has(kNotWorthIt, *pass) || (!takes_all_ && Has(kFindNothing, *pass))) {
       delete pass;
     } else {
       chosen_.add(pass);
@@ -136,7 +163,7 @@ std::unique_ptr<llvm::MCStreamer> ObjectStreamer(
 }  // namespace
 
 bool AddCodePasses(llvm::TargetMachine* machine, bool takes_all,
-                   llvm::raw_pwrite_stream* to,
+                   llvm::CodeGenFileType kind, llvm::raw_pwrite_stream* to,
                    llvm::legacy::PassManager* passes) {
   auto* const llvm_machine = static_cast<llvm::LLVMTargetMachine*>(machine);
   Chooser chooser(passes, takes_all);
@@ -149,6 +176,9 @@ bool AddCodePasses(llvm::TargetMachine* machine, bool takes_all,
   if (config->addISelPasses()) return false;
   config->addMachinePasses();
   config->setInitialized();
+  if (kind == llvm::CodeGenFileType::AssemblyFile) {
+    return !llvm_machine->addAsmPrinter(*passes, *to, nullptr, kind, context);
+  }
   auto streamer = ObjectStreamer(*machine, &context, to);
   if (streamer == nullptr) return false;
   llvm::FunctionPass* printer =

@@ -85,8 +85,11 @@ TargetMachine* MachineFor(int bits, std::string* error) {
   // So do the schedulers, before and behind the allocation of registers: vector
   // code is in the order of the program, and processors that have vectors
   // reorder it themselves. Preparing, which moves addresses to where they are
-  // used, finds them there.
+  // used, finds them there. Note [Passes that are not worth it] in
+  // code_passes.h has the first two.
   const char* const arguments[] = {"tjit",
+                                   "-fast-isel",
+                                   "-regalloc=basic",
                                    "-disable-lsr",
                                    "-enable-misched=false",
                                    "-disable-post-ra",
@@ -119,7 +122,9 @@ TargetMachine* MachineFor(int bits, std::string* error) {
 class Pipeline {
  public:
   Pipeline(TargetMachine* machine, bool takes_all) : stream_(object_) {
-    is_usable_ = AddCodePasses(machine, takes_all, &stream_, &passes_);
+    is_usable_ =
+        AddCodePasses(machine, takes_all, llvm::CodeGenFileType::ObjectFile,
+                      &stream_, &passes_);
   }
 
   // The pipeline of a machine. One that has not come to its end, as LLVM gave
@@ -166,8 +171,8 @@ std::string Assembly(TargetMachine* machine, const llvm::Module& module) {
   llvm::SmallString<0> text;
   llvm::raw_svector_ostream stream(text);
   llvm::legacy::PassManager passes;
-  if (machine->addPassesToEmitFile(passes, stream, nullptr,
-                                   llvm::CodeGenFileType::AssemblyFile)) {
+  if (!AddCodePasses(machine, false, llvm::CodeGenFileType::AssemblyFile,
+                     &stream, &passes)) {
     return "";
   }
   passes.run(*copy);

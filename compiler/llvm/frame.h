@@ -39,6 +39,7 @@ class Frame {
   // The same, where builder() stands: not in a loop.
   llvm::Value* Array(llvm::Value* bytes);
 
+  llvm::BasicBlock* NewBlock();
   // for (i = from; i < to; i += step) body(i), where builder() stands.
   template <class Body>
   void For(llvm::Value* from, llvm::Value* to, llvm::Value* step, Body body) {
@@ -66,7 +67,6 @@ class Frame {
   };
   LoopBlocks BeginFor(llvm::Value* from, llvm::Value* to);
   void EndFor(const LoopBlocks& blocks, llvm::Value* step);
-  llvm::BasicBlock* NewBlock();
   void Bind();
   // Entry `index` of an array of 8 bytes each.
   llvm::Value* Load(llvm::Type* type, llvm::Value* array, std::size_t index);

@@ -108,6 +108,7 @@ class Emitter {
     spread_.assign(static_cast<std::size_t>(registers_), {});
     for (auto& of_access : spread_) of_access.resize(accesses);
     uniforms_.resize(accesses);
+    splats_.resize(accesses);
     const LaneTypes one(b_, 1);
     for (std::size_t a = 0; a < accesses; ++a) {
       const MemoryAccess& access = code_.accesses[a];
@@ -118,6 +119,7 @@ class Emitter {
             b_.CreateAlignedLoad(one.MemoryType(access.dtype),
                                  AddressOf(access, nullptr),
                                  llvm::Align(InfoOf(access.dtype).bytes)));
+        splats_[a] = LaneTypes(b_, lanes_).Splat(uniforms_[a]);
       } else if (kind == Kind::kOfColumn) {
         Value* columns = LoadSome(access, nullptr, code_.narrow_row);
         for (int r = 0; r < registers_; ++r) {
@@ -132,6 +134,7 @@ class Emitter {
     Row row;
     row.dim = 1;
     row.uniforms = uniforms_;
+    row.splats = splats_;
     for (std::size_t a = 0; a < code_.accesses.size(); ++a) {
       const MemoryAccess& access = code_.accesses[a];
       row.starts.push_back(AddressOf(access, first));
@@ -155,7 +158,7 @@ class Emitter {
   const int lanes_, rows_;
   const int registers_;                      // of these rows
   std::vector<std::vector<Value*>> spread_;  // by register, then access
-  std::vector<Value*> uniforms_;             // by access
+  std::vector<Value*> uniforms_, splats_;    // by access
 };
 
 }  // namespace

@@ -8,16 +8,6 @@
 #include "recorder/planted_defect.h"
 
 namespace tjit::llvm_backend {
-namespace {
-
-// Steps of a phase that make its body long, a square root is some of them; and
-// how many of them there may be for one that divides.
-constexpr int kLongBody = 12;
-constexpr int kSqrtSteps = 8;
-constexpr int kStepsOfDivision = 8;
-
-}  // namespace
-
 using llvm::Value;
 
 RowEmitter::RowEmitter(const LoopContext& loop, int lanes,
@@ -44,6 +34,7 @@ Row RowEmitter::MakeRow(const Piece& piece) {
   row.tile_offset = piece.tile_offset;
   row.starts.resize(code_.accesses.size());
   row.uniforms.resize(code_.accesses.size());
+  row.splats.resize(code_.accesses.size());
   const LaneTypes one(b_, 1);
   const PhaseCode code =
       CodeOf(code_, loop_.phases, piece.phase, piece.is_of_row);
@@ -58,6 +49,7 @@ Row RowEmitter::MakeRow(const Piece& piece) {
         access.dtype,
         b_.CreateAlignedLoad(element, row.starts[a],
                              llvm::Align(InfoOf(access.dtype).bytes)));
+    row.splats[a] = LaneTypes(b_, lanes_).Splat(row.uniforms[a]);
   }
   if (piece.row == nullptr) return row;
   Row in_buffers;
@@ -65,6 +57,7 @@ Row RowEmitter::MakeRow(const Piece& piece) {
   for (const ir::ValueId value : code.row_values) {
     row.values[value] =
         BlockEmitter(loop_, in_buffers, {1, piece.row}).LoadValue(value);
+    row.value_splats[value] = LaneTypes(b_, lanes_).Splat(row.values[value]);
   }
   return row;
 }
@@ -76,22 +69,17 @@ bool RowEmitter::IsStored(std::size_t access) const {
                      });
 }
 
-// Note [Long bodies].
-bool RowEmitter::IsLong(const Piece& piece) const {
-  int steps = 0, divisions = 0;
+// A quotient that is a product, but not in a masked register.
+bool RowEmitter::NeedsFullVectors(const Piece& piece) const {
   for (std::size_t i = 0; i < code_.steps.size(); ++i) {
     const Step& step = code_.steps[i];
-    if (loop_.phases.of_step[i] != piece.phase || step.is_array_call ||
-        step.is_of_row != piece.is_of_row) {
-      continue;
+    if (loop_.phases.of_step[i] == piece.phase && !step.is_array_call &&
+        step.is_of_row == piece.is_of_row && step.math < 0 &&
+        SharesDivisor(code_, step)) {
+      return true;
     }
-    // These are quotients in a masked register.
-    if (step.math < 0 && SharesDivisor(code_, step)) return false;
-    const bool is_sqrt = step.math >= 0 && loop_.math.IsSqrtInCode(step.math);
-    steps += is_sqrt ? kSqrtSteps : 1;
-    divisions += is_sqrt || step.op == ir::Op::kDiv ? 1 : 0;
   }
-  return steps >= kLongBody && divisions * kStepsOfDivision >= steps;
+  return false;
 }
 
 void RowEmitter::Columns(const Piece& piece) {
@@ -100,11 +88,8 @@ void RowEmitter::Columns(const Piece& piece) {
   const Row row = MakeRow(piece);
   const int lost = Planted(Defect::kWrongTail) ? 1 : 0;
   Value* last = Minus(b_, to, b_.getInt64(static_cast<std::uint64_t>(lost)));
-  // Few are left of each tile for the code of rows: one body is smaller.
-  if (loop_.has_masks && (piece.is_of_row || IsLong(piece))) {
-    return frame_.For(from, to, Lanes(), [&](Value* index) {
-      Masked(row, index, piece.is_of_row ? to : last, block);
-    });
+  if (loop_.has_masks && !NeedsFullVectors(piece)) {
+    return OneBody(row, from, to, piece.is_of_row ? to : last, block);
   }
   Value* vectors = b_.CreateAnd(Minus(b_, to, from), b_.CreateNeg(Lanes()));
   Value* middle = Plus(b_, from, vectors);
@@ -117,13 +102,51 @@ void RowEmitter::Columns(const Piece& piece) {
             [&] { Masked(row, middle, last, block); });
 }
 
+// Note [One body].
+void RowEmitter::OneBody(const Row& row, Value* from, Value* to, Value* last,
+                         Block block) {
+  Value* full = b_.CreateSub(to, Lanes());
+  llvm::BasicBlock* before = b_.GetInsertBlock();
+  llvm::BasicBlock* check = frame_.NewBlock();
+  llvm::BasicBlock* turn = frame_.NewBlock();
+  llvm::BasicBlock* body = frame_.NewBlock();
+  llvm::BasicBlock* done = frame_.NewBlock();
+  b_.CreateBr(check);
+  b_.SetInsertPoint(check);
+  llvm::PHINode* begin = b_.CreatePHI(b_.getInt64Ty(), 2);
+  b_.CreateCondBr(b_.CreateICmpSLT(begin, to), turn, done);
+  b_.SetInsertPoint(turn);
+  Value* some = LanesOf(begin, last);
+  b_.CreateBr(body);
+  b_.SetInsertPoint(body);
+  llvm::PHINode* index = b_.CreatePHI(b_.getInt64Ty(), 2);
+  llvm::PHINode* mask = b_.CreatePHI(some->getType(), 2);
+  block.index = index;
+  block.mask = mask;
+  BlockEmitter(loop_, row, block).Run();
+  Value* next = b_.CreateNSWAdd(index, Lanes());
+  llvm::BasicBlock* end = b_.GetInsertBlock();
+  b_.CreateCondBr(b_.CreateICmpSLE(next, full), body, check);
+  begin->addIncoming(from, before);
+  begin->addIncoming(next, end);
+  index->addIncoming(begin, turn);
+  index->addIncoming(next, end);
+  mask->addIncoming(some, turn);
+  mask->addIncoming(llvm::Constant::getAllOnesValue(some->getType()), end);
+  b_.SetInsertPoint(done);
+}
+
 // Those of [from, to) that one vector has lanes for, in its first lanes.
 void RowEmitter::Masked(const Row& row, Value* from, Value* to, Block block) {
-  Value* left = Minus(b_, to, from);
-  left = b_.CreateSelect(b_.CreateICmpSLT(left, Lanes()), left, Lanes());
-  block.mask = FirstLanes(b_, lanes_, left);
+  block.mask = LanesOf(from, to);
   block.index = from;
   BlockEmitter(loop_, row, block).Run();
+}
+
+Value* RowEmitter::LanesOf(Value* from, Value* to) const {
+  Value* left = Minus(b_, to, from);
+  left = b_.CreateSelect(b_.CreateICmpSLT(left, Lanes()), left, Lanes());
+  return FirstLanes(b_, lanes_, left);
 }
 
 void RowEmitter::Blocks(const Row& row, Value* from, Value* to, Block block) {

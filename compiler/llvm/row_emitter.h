@@ -1,11 +1,16 @@
 // Generates the code of one row of a loop, or of a part of it: full vectors and
 // what is left of them.
 //
-// Note [Long bodies]. What LLVM takes is linear in instructions, so with masks a
-// body of many steps is emitted once: each vector of the row is a masked one,
-// and the mask of all but the last has all lanes. The mask and loads that are
-// instructions of their own cost a loop of additions and products a fifth, and
-// one that waits for quotients and roots a fiftieth: only those do it.
+// Note [One body]. What LLVM takes is linear in instructions, so with masks a
+// body is emitted once: each vector of the row is a masked one. The mask is
+// computed for the first vector and the last one, and has all lanes between
+// them, so that the loop has nothing more to do than one without:
+//
+//   check:  if begin >= to: done         begin: from, or where the body ended
+//   turn:   mask = lanes of [begin, to)
+//   body:   ...                          mask: of the turn, or all lanes
+//           next = index + lanes
+//           if next <= to - lanes: body, else check with next
 //
 // Tested by: tests/compiler/llvm_kernel_test.cpp
 #pragma once
@@ -42,10 +47,14 @@ class RowEmitter {
  private:
   Row MakeRow(const Piece& piece);
   bool IsStored(std::size_t access) const;
-  bool IsLong(const Piece& piece) const;
+  bool NeedsFullVectors(const Piece& piece) const;
+  void OneBody(const Row& row, llvm::Value* from, llvm::Value* to,
+               llvm::Value* last, Block block);
   void Masked(const Row& row, llvm::Value* from, llvm::Value* to, Block block);
   void Blocks(const Row& row, llvm::Value* from, llvm::Value* to, Block block);
   llvm::Value* Lanes() const;
+  // The mask of those of [from, to) that one vector has lanes for.
+  llvm::Value* LanesOf(llvm::Value* from, llvm::Value* to) const;
 
   const LoopContext& loop_;
   const LoopCode& code_;
