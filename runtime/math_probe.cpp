@@ -18,15 +18,13 @@
 #include "runtime/libtorch_symbol.h"
 #include "runtime/sqrt_step.h"
 #include "runtime/tail_functions.h"
+#include "runtime/vml_kernel.h"
 
 namespace tjit::runtime {
 namespace {
 
 using ir::DType;
 using ir::Op;
-
-// VML_HA | VML_FTZDAZ_OFF | VML_ERRMODE_IGNORE, as ATen's vml.h has it.
-constexpr std::int64_t kVmlMode = 0x2 | 0x140000 | 0x100;
 
 struct Function {
   Op op;
@@ -208,6 +206,11 @@ std::vector<Candidate> Candidates(const Function& f, bool is_double) {
       all.push_back({{name, kind, address, mode}, symbol});
   };
   if (f.op == Op::kSqrt) AddRoots(is_double, &all);
+  if (!is_double && VmlNumbersFor(f.op) != nullptr) {
+    all.push_back({{name, kTjitMathVmlF32,
+                    reinterpret_cast<void*>(VmlNumbersFor(f.op)), kVmlMode},
+                   kVmlNumbers});
+  }
   if (*f.vml != '\0') {
     add(std::string(is_double ? "vmd" : "vms") + f.vml,
         is_double ? kTjitMathVmlF64 : kTjitMathVmlF32, kVmlMode);
@@ -264,7 +267,10 @@ std::optional<TjitMath> Probe(const Function& f, Verdicts* verdicts) {
         if (Planted(Defect::kNoEagerBits)) y.back() += T(1);
         const T* const eager = e->y.template const_data_ptr<T>();
         const std::size_t at = FirstDifference(y.data(), eager, y.size());
-        if (at == y.size()) return true;
+        if (at == y.size()) {
+          return names[i] != kVmlNumbers ||
+                 VmlNumbersPay(f.op, f.eager, check, difference);
+        }
         *difference = absl::StrFormat("of %.17g eager makes %.17g, %s %.17g",
                                       e->x[at], eager[at], names[i], y[at]);
         return false;

@@ -6,8 +6,9 @@
 // bits agree everywhere (any NaN for any NaN) is taken. Done once for each
 // function and type, when a kernel first needs it: some 0.2 ms; what an earlier
 // process found is compared with a third of the battery (verdicts.h). MKL's
-// square root is a few instructions (sqrt_step.h). Ops whose bits depend on the
-// place of an element come from tail_functions.h, ops over whole rows from
+// square root is a few instructions (sqrt_step.h), and its tanh and exp of f32
+// are own code where that is faster (vml_kernel.h). Ops whose bits depend on
+// the place of an element come from tail_functions.h, ops over whole rows from
 // row_probe.h.
 // Thread: any. REQUIRES: For() is not called inside a kernel, and the thread
 // takes no part in recording.
