@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <csignal>
 #include <set>
 
@@ -87,29 +88,50 @@ TEST(GeneratorTest, ProgramsThrowOnlyWhereTheyShould) {
   }
 }
 
+// Does the row run, of these variables? Its results are one undefined each.
+bool Runs(std::string_view row, std::vector<at::Tensor> vars,
+          std::vector<std::int64_t> ints, Mode mode, Log* log = nullptr) {
+  const Program program;
+  Machine machine(program, nullptr, 0);
+  Statement st;
+  st.op = OpIndex(row);
+  for (std::size_t i = 0; i < vars.size(); ++i) {
+    const auto id = static_cast<int>(i);
+    (vars[i].defined() ? st.args : st.dst).push_back(id);
+  }
+  st.ints = std::move(ints);
+  st.mode = mode;
+  machine.state().vars = std::move(vars);
+  machine.state().regs = {0};
+  const bool runs = machine.RunOne(st, -1, 0);
+  if (log != nullptr) *log = machine.state().log;
+  return runs;
+}
+
 // Eager itself would end the process: see the row.
 TEST(GeneratorTest, GroupNormWhoseBackwardCrashesIsRefused) {
-  const Program program;
   const at::Tensor rows = at::ones({2, 4, 3, 3});
   const at::Tensor pixels = rows.contiguous(at::MemoryFormat::ChannelsLast);
   const auto runs = [&](const at::Tensor& x, bool of_weight, Mode mode) {
-    Machine machine(program, nullptr, 0);
-    machine.state().vars = {x.detach().requires_grad_(),
-                            at::ones({4}).requires_grad_(of_weight),
-                            at::ones({4}),
-                            {}};
-    Statement st;
-    st.op = OpIndex("group_norm");
-    st.args = {0, 1, 2};
-    st.ints = {2};
-    st.dst = {3};
-    st.mode = mode;
-    return machine.RunOne(st, -1, 0);
+    return Runs("group_norm",
+                {x.detach().requires_grad_(),
+                 at::ones({4}).requires_grad_(of_weight),
+                 at::ones({4}),
+                 {}},
+                {2}, mode);
   };
   EXPECT_FALSE(runs(pixels, true, Mode::kGrad));
   EXPECT_TRUE(runs(pixels, true, Mode::kNoGrad));
   EXPECT_TRUE(runs(pixels, false, Mode::kGrad));
   EXPECT_TRUE(runs(rows, true, Mode::kGrad));
+}
+
+// What was cut in two may be smaller in another iteration.
+TEST(GeneratorTest, OnePartForTwoIsRefused) {
+  for (const std::string_view row : {"split", "chunk"}) {
+    EXPECT_TRUE(Runs(row, {at::ones({4, 4}), {}, {}}, {}, Mode::kNoGrad));
+    EXPECT_FALSE(Runs(row, {at::ones({1, 1}), {}, {}}, {}, Mode::kNoGrad));
+  }
 }
 
 TEST(HarnessTest, EagerEqualsEager) {
@@ -223,6 +245,18 @@ TEST(LogTest, ComparesBytesNotValues) {
   EXPECT_EQ(FirstDifference(nan, other, Nans::kAreEqual), "");
   other[0].bytes = std::string("\0\0\x80\x7f", 4);  // infinity
   EXPECT_NE(FirstDifference(nan, other, Nans::kAreEqual), "");
+}
+
+TEST(LogTest, ValuesThatAreReadMayBeNans) {
+  Log nan, other;
+  for (Log* log : {&nan, &other}) {
+    ASSERT_TRUE(
+        Runs("item", {at::full({2}, std::nan(""))}, {0}, Mode::kNoGrad, log));
+    ASSERT_EQ(log->size(), 1u);
+  }
+  other[0].bytes.back() ^= '\x80';  // its sign
+  EXPECT_NE(FirstDifference(nan, other), "");
+  EXPECT_EQ(FirstDifference(nan, other, Nans::kAreEqual), "");
 }
 
 TEST(LogTest, SeesMissingAndLateEntries) {

@@ -7,6 +7,7 @@
 #include <barrier>
 #include <condition_variable>
 #include <cstring>
+#include <limits>
 #include <mutex>
 #include <thread>
 
@@ -77,8 +78,8 @@ void Context::Observe(const std::string& what, const std::string& text) {
 void Context::Observe(double value) {
   std::string bytes(sizeof value, '\0');
   std::memcpy(bytes.data(), &value, sizeof value);
-  state_.log.push_back(
-      {it_, index_, "value read", "", std::move(bytes), sizeof value});
+  state_.log.push_back({it_, index_, "value read", "", std::move(bytes),
+                        sizeof value, std::numeric_limits<double>::digits - 1});
 }
 
 // A second thread of the program, to which it hands single statements.

@@ -122,6 +122,14 @@ void AddReshapes(std::vector<OpSpec>& table) {
                    [](Context& c) { c.Out(c.T(0).movedim(0, -1)); }, 1});
 }
 
+// The first two parts. Throws if there is one alone: of another iteration's
+// value there may be less to cut.
+void OutPair(Context& c, const std::vector<at::Tensor>& parts) {
+  TORCH_CHECK(parts.size() > 1, "one part alone");
+  c.Out(parts[0], 0);
+  c.Out(parts[1], 1);
+}
+
 void AddShapes(std::vector<OpSpec>& table) {
   table.push_back({"cat", Group::kShape, "$d0 = at::cat({$0, $1}, $i0);",
                    [](Generator& g, Statement& st) {
@@ -149,12 +157,7 @@ void AddShapes(std::vector<OpSpec>& table) {
   table.push_back({"split", Group::kShape,
                    "{ auto s = $0.split(2, 0); $d0 = s[0]; $d1 = s[1]; }",
                    One<Rows>,
-                   [](Context& c) {
-                     auto s = c.T(0).split(2, 0);
-                     c.Out(s[0], 0);
-                     c.Out(s[1], 1);
-                   },
-                   2});
+                   [](Context& c) { OutPair(c, c.T(0).split(2, 0)); }, 2});
   table.push_back({"chunk", Group::kShape,
                    "{ auto s = $0.chunk(2, -1); $d0 = s[0]; $d1 = s[1]; }",
                    [](Generator& g, Statement& st) {
@@ -162,12 +165,7 @@ void AddShapes(std::vector<OpSpec>& table) {
                        return t.dim() > 0 && t.size(-1) > 1;
                      });
                    },
-                   [](Context& c) {
-                     auto s = c.T(0).chunk(2, -1);
-                     c.Out(s[0], 0);
-                     c.Out(s[1], 1);
-                   },
-                   2});
+                   [](Context& c) { OutPair(c, c.T(0).chunk(2, -1)); }, 2});
   table.push_back({"repeat", Group::kShape, "$d0 = $0.repeat({2});",
                    One<Vector>,
                    [](Context& c) { c.Out(c.T(0).repeat({2})); }, 1});
