@@ -29,6 +29,8 @@ enum class ValueCheck : std::uint8_t {
                   // and warns
   kSameSizes,     // not values: a loss as large as its input, and the gradient
                   // of one, is resized for a larger target, and warns
+  kFits,          // not values: a result as large as argument 0 is resized
+                  // where argument 1 is not broadcast to it, and warns
   kFreedom,       // not values but sizes: a variance of too few numbers warns
   kIndices,       // the integer tensors of argument 1 index the dims in turn;
                   // bool and byte masks decide the shape, and warn

@@ -150,6 +150,20 @@ bool HasSameSizes(const CallFrame& frame) {
          input->sizes() == target->sizes();
 }
 
+// Is argument 1 broadcast to the sizes of argument 0?
+bool Fits(const CallFrame& frame) {
+  const c10::TensorImpl* const self = TensorOf(frame, 0);
+  const c10::TensorImpl* const other = TensorOf(frame, 1);
+  if (self == nullptr || other == nullptr || other->dim() > self->dim()) {
+    return false;
+  }
+  for (std::int64_t d = 1; d <= other->dim(); ++d) {
+    const std::int64_t size = other->size(other->dim() - d);
+    if (size != 1 && size != self->size(self->dim() - d)) return false;
+  }
+  return true;
+}
+
 double NumberOf(const ScalarValue& scalar) {
   double number = 0;
   std::memcpy(&number, scalar.bits, sizeof number);
@@ -193,6 +207,8 @@ bool ValuesPass(const CallFrame& frame) {
       return !frame.statics.empty() && frame.statics[0] == 0;
     case ValueCheck::kSameSizes:
       return HasSameSizes(frame);
+    case ValueCheck::kFits:
+      return Fits(frame);
     case ValueCheck::kFreedom:
       return HasFreedom(frame);
     case ValueCheck::kIndices:

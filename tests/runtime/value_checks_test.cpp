@@ -112,6 +112,15 @@ TEST_F(ValueChecksTest, GradientsOfLossesOfOtherSizes) {
   }
 }
 
+TEST_F(ValueChecksTest, PreluOfMoreWeights) {
+  const at::Tensor x = at::ones({2, 3}), row = at::ones({1, 3});
+  const at::Tensor planes = at::ones({1, 2, 3});
+  EXPECT_TRUE(Passes("aten::_prelu_kernel", {{0, x}, {1, x}}));
+  EXPECT_TRUE(Passes("aten::_prelu_kernel", {{0, x}, {1, row}}));
+  EXPECT_FALSE(Passes("aten::_prelu_kernel", {{0, row}, {1, x}}));
+  EXPECT_FALSE(Passes("aten::_prelu_kernel", {{0, x}, {1, planes}}));
+}
+
 TEST_F(ValueChecksTest, HuberLossOfOtherSizes) {
   const at::Tensor x = at::ones({2, 3});
   const at::Tensor row = at::ones({3});
