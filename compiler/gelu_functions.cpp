@@ -75,13 +75,15 @@ TJIT_INLINE float GeluBackward(float gradient, float x) {
 }
 
 // To the nearest bf16, as the processor's instruction if it has one: that
-// makes 0 of what is less than a normal number.
+// makes 0 of what is less than a normal number. A NaN is a bf16 too: kernels
+// round it no more.
 TJIT_INLINE float Rounded(float x, bool to_normal) {
   const std::uint32_t bits = BitsOf(x);
   const std::uint32_t rounded = bits + 0x7fff + (bits >> 16 & 1);
   const bool is_tiny = to_normal && (bits & 0x7f800000) == 0;
   const std::uint32_t number = is_tiny ? bits & kSign : rounded & 0xffff0000;
-  return x != x ? x : FromBits(number);
+  const std::uint32_t nan = (bits | 0x400000) & 0xffff0000;
+  return FromBits(x != x ? nan : number);
 }
 
 TJIT_INLINE void RunForward(std::int64_t n, const float* x, float* out) {
