@@ -76,7 +76,13 @@ struct Avx512OwnExp : Avx512 {
   }
 };
 
-constexpr FunctionList kFunctions = AllRows<Avx512, Avx512OwnExp>();
+// Sums of rows are compiled for AVX2 in libtorch, with half as many lanes.
+struct Avx512Halves : Avx512 {
+  static constexpr bool kSumsHalves = true;
+};
+
+constexpr FunctionList kFunctions =
+    AllRows<Avx512, Avx512OwnExp, Avx512Halves>();
 
 }  // namespace
 }  // namespace tjit::rows

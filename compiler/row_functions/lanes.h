@@ -5,6 +5,7 @@
 //     static constexpr int kBytes;        // of a vector
 //     static constexpr bool kTree;        // see FoldLanes
 //     static constexpr bool kHasFma;
+//     static constexpr bool kSumsHalves;  // SumByHalves()
 //     LoadPart(x, n), StorePart(x, n, v)  // n lanes; the others are 0
 //     FirstOf(n, a, b)                    // n lanes of a, the others of b
 //     Widen(x)                            // as many floats as doubles fit

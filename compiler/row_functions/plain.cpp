@@ -9,6 +9,7 @@ struct Plain {
   static constexpr int kBytes = 32;
   static constexpr bool kTree = false;
   static constexpr bool kHasFma = false;
+  static constexpr bool kSumsHalves = false;
   using F32 = VectorOf<float, kBytes>::Type;
   using F64 = VectorOf<double, kBytes>::Type;
 

@@ -117,9 +117,14 @@ constexpr void AddContracting(FunctionList* list) {
 }
 
 template <class Isa, class T>
-constexpr void AddAll(FunctionList* list) {
+constexpr void AddSums(FunctionList* list) {
   Add<Isa, T, RowOp::kSum>(list);
   Add<Isa, T, RowOp::kMean>(list);
+}
+
+template <class Isa, class T>
+constexpr void AddAll(FunctionList* list) {
+  AddSums<Isa, T>(list);
   Add<Isa, T, RowOp::kAmax>(list);
   Add<Isa, T, RowOp::kAmin>(list);
   Add<Isa, T, RowOp::kSoftmax>(list, true);
@@ -157,16 +162,19 @@ constexpr FunctionList AllRows() {
   return list;
 }
 
-// The same, before them those that need no exp of libtorch's for f32.
-template <class Isa, class WithOwnExp>
+// The same, before them those that need no exp of libtorch's for f32, behind
+// them those that add up in another order, by halves of a vector.
+template <class Isa, class OwnExp, class Halves>
 constexpr FunctionList AllRows() {
   FunctionList list;
-  Add<WithOwnExp, float, RowOp::kSoftmax>(&list);
-  Add<WithOwnExp, float, RowOp::kLogSoftmax>(&list, true);
-  Add<WithOwnExp, float, RowOp::kLogSoftmaxBackward, true>(&list);
-  Add<WithOwnExp, float, RowOp::kLogSoftmaxBackward, false>(&list);
+  Add<OwnExp, float, RowOp::kSoftmax>(&list);
+  Add<OwnExp, float, RowOp::kLogSoftmax>(&list, true);
+  Add<OwnExp, float, RowOp::kLogSoftmaxBackward, true>(&list);
+  Add<OwnExp, float, RowOp::kLogSoftmaxBackward, false>(&list);
   const FunctionList others = AllRows<Isa>();
   for (int i = 0; i < others.count; ++i) list.Add(others.at[i]);
+  AddSums<Halves, float>(&list);
+  AddSums<Halves, double>(&list);
   return list;
 }
 

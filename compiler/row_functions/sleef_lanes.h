@@ -15,6 +15,7 @@ struct SleefLanes {
   static constexpr int kBytes = kVectorBytes;
   static constexpr bool kTree = true;
   static constexpr bool kHasFma = true;
+  static constexpr bool kSumsHalves = false;
   using F32 = typename VectorOf<float, kBytes>::Type;
   using F64 = typename VectorOf<double, kBytes>::Type;
 

@@ -70,20 +70,57 @@ template <class U, class Unit>
   return total[0];
 }
 
+// The end of a row's sum: what fills no unit, then the lanes of the units' sum.
+template <int kWidth, class T, class U>
+[[gnu::always_inline]] inline T SumOfEnd(const T* x, std::int64_t n,
+                                         const U& sum) {
+  T all = 0;
+  for (std::int64_t i = n / kWidth * kWidth; i < n; ++i) all += x[i];
+  T lane[kWidth];
+  __builtin_memcpy(lane, &sum, sizeof(lane));
+  for (int i = 0; i < kWidth; ++i) all += lane[i];
+  return all;
+}
+
+// By units of half a vector, the order of narrower vectors: two of the four
+// ways are the halves of one accumulator.
+template <class Isa, class T>
+inline T SumByHalves(const T* x, std::int64_t n) {
+  using Half = typename VectorOf<T, Isa::kBytes / 2>::Type;
+  constexpr int kWidth = kLanes<Isa, T> / 2;
+  constexpr int kWays = 4;
+  if (n < kWidth) {
+    return SumOfUnits<T>(n, [&](std::int64_t i) { return x[i]; });
+  }
+  const std::int64_t units = n / kWidth;
+  Vector<Isa, T> total[kWays / 2];
+  Cascade(
+      units / kWays,
+      [&](std::int64_t i, int pair) {
+        return Load<Isa, T>(x + (i * kWays + pair * 2) * kWidth);
+      },
+      total);
+  Half way[kWays];
+  __builtin_memcpy(way, total, sizeof(way));
+  for (std::int64_t i = units / kWays * kWays; i < units; ++i) {
+    Half unit;
+    __builtin_memcpy(&unit, x + i * kWidth, sizeof(unit));
+    way[0] += unit;
+  }
+  for (int i = 1; i < kWays; ++i) way[0] += way[i];
+  return SumOfEnd<kWidth>(x, n, way[0]);
+}
+
 template <class Isa, class T>
 inline T SumOfRow(const T* x, std::int64_t n) {
+  if constexpr (Isa::kSumsHalves) return SumByHalves<Isa, T>(x, n);
   constexpr int kWidth = kLanes<Isa, T>;
   if (n < kWidth) {
     return SumOfUnits<T>(n, [&](std::int64_t i) { return x[i]; });
   }
   const Vector<Isa, T> sum = SumOfUnits<Vector<Isa, T>>(
       n / kWidth, [&](std::int64_t i) { return Load<Isa, T>(x + i * kWidth); });
-  T all = 0;
-  for (std::int64_t i = n / kWidth * kWidth; i < n; ++i) all += x[i];
-  T lane[kWidth];
-  Store<Isa, T>(lane, sum);
-  for (int i = 0; i < kWidth; ++i) all += lane[i];
-  return all;
+  return SumOfEnd<kWidth>(x, n, sum);
 }
 
 }  // namespace

@@ -416,6 +416,14 @@ void ExpectParts(const RowFunction& row, const RowFunction& f) {
   }
 }
 
+// Of the table's own order of additions; others come behind it.
+const RowFunction* FirstOf(const RowTable& table, RowOp op, bool is_double) {
+  return std::find_if(table.functions, table.functions + table.count,
+                      [&](const RowFunction& f) {
+                        return f.op == op && f.is_double == is_double;
+                      });
+}
+
 // One long row, however it is cut.
 TEST(RowFunctionsTest, AllElementsInPartsAreARow) {
   const std::pair<RowOp, RowOp> kOps[] = {{RowOp::kWholeSum, RowOp::kSum},
@@ -433,7 +441,10 @@ TEST(RowFunctionsTest, AllElementsInPartsAreARow) {
             std::any_of(std::begin(kOps), std::end(kOps), [&](const auto& ops) {
               return ops.first == f.op && ops.second == row.op;
             });
-        if (!is_same) continue;
+        const bool adds_up = row.op == RowOp::kSum || row.op == RowOp::kMean;
+        const bool is_own =
+            !adds_up || &row == FirstOf(*table, row.op, row.is_double);
+        if (!is_same || !is_own) continue;
         SCOPED_TRACE(NameOfFunction(*table, f));
         if (f.is_double) {
           ExpectParts<double>(row, f);
@@ -495,6 +506,42 @@ TEST(RowFunctionsTest, Avx2AddsUpAsPlainDoes) {
     tables[0]->functions[0].run(1, n, x.data(), nullptr, &sums[0]);
     tables[1]->functions[0].run(1, n, x.data(), nullptr, &sums[1]);
     EXPECT_EQ(std::memcmp(&sums[0], &sums[1], sizeof(float)), 0) << n;
+  }
+}
+
+const RowFunction& ByHalves(RowOp op, bool is_double) {
+  const RowFunction* by_halves = nullptr;
+  for (int i = 0; i < kAvx512Rows.count; ++i) {
+    const RowFunction& f = kAvx512Rows.functions[i];
+    if (f.op == op && f.is_double == is_double) by_halves = &f;
+  }
+  return *by_halves;
+}
+
+template <class T>
+void ExpectAvx512AddsUpAsAvx2(RowOp op) {
+  std::mt19937 random(8);
+  std::normal_distribution<T> normal;
+  const auto check = [&](std::int64_t n) {
+    constexpr std::int64_t kRows = 3;
+    std::vector<T> x(static_cast<std::size_t>(kRows * n));
+    for (T& v : x) v = normal(random);
+    T sums[2][kRows];
+    FirstOf(kAvx2Rows, op, sizeof(T) == 8)
+        ->run(kRows, n, x.data(), nullptr, sums[0]);
+    ByHalves(op, sizeof(T) == 8).run(kRows, n, x.data(), nullptr, sums[1]);
+    EXPECT_EQ(std::memcmp(sums[0], sums[1], sizeof(sums[0])), 0) << n;
+  };
+  for (std::int64_t n = 1; n <= 300; ++n) check(n);
+  for (const std::int64_t n : kLengths) check(n);
+}
+
+// By halves of a vector, the last of its functions.
+TEST(RowFunctionsTest, Avx512AddsUpAsAvx2Does) {
+  if (Tables().size() < 3) GTEST_SKIP() << "no AVX-512";
+  for (const RowOp op : {RowOp::kSum, RowOp::kMean}) {
+    ExpectAvx512AddsUpAsAvx2<float>(op);
+    ExpectAvx512AddsUpAsAvx2<double>(op);
   }
 }
 

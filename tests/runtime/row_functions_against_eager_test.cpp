@@ -296,11 +296,21 @@ TEST(RowFunctionsExp, HasTheBitsOfEagerForAllExponents) {
   EXPECT_EQ(Differences(Computed(*f, gradient, y, eager), eager), 0);
 }
 
-TEST(RowFunctionsExp, IsInTheMidstOfTheLoopWithAvx512) {
+TEST(RowFunctionsOfAvx512, HaveAnExpInTheMidstOfTheLoop) {
   if (at::get_cpu_capability() != "AVX512") GTEST_SKIP() << "no AVX-512";
   const RowFunction* f = TheProbe().Find(RowOp::kSoftmax, false);
   ASSERT_NE(f, nullptr);
   EXPECT_FALSE(f->needs_math);
+}
+
+// Eager's sums are those of AVX2.
+TEST(RowFunctionsOfAvx512, AddUpByHalves) {
+  if (at::get_cpu_capability() != "AVX512") GTEST_SKIP() << "no AVX-512";
+  for (const bool is_double : {false, true}) {
+    const RowFunction* f = TheProbe().Find(RowOp::kSum, is_double);
+    EXPECT_GE(f, kAvx512Rows.functions);
+    EXPECT_LT(f, kAvx512Rows.functions + kAvx512Rows.count);
+  }
 }
 
 // Where RowOrderHolds says that it does not, it does not: else the condition
