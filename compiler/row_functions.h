@@ -78,6 +78,7 @@ struct RowFunction {
   bool needs_math;
   TjitRowFn run;  // null: run_columns
   TjitColumnFn run_columns = nullptr;
+  bool has_own_exp = false;  // REQUIRES: RowTable::own_exp_holds()
 };
 
 // All rows at once.
@@ -91,6 +92,9 @@ struct RowTable {
   int count;
   // To be filled before a function that needs it runs; null: libm's serve.
   RowMath* math;
+  // Whether its own exp of f32 gives what `math` has, of all numbers up to 0 or
+  // each `step`th of them. Null: it has none.
+  bool (*own_exp_holds)(std::uint32_t step) = nullptr;
 };
 
 extern const RowTable kPlainRows;   // any processor

@@ -129,6 +129,21 @@ bool FillMath(RowMath* math, bool wide) {
          math->log_f32 != nullptr && math->log_f64 != nullptr;
 }
 
+// Asked once for each table; its math is there. Another polynomial differs in
+// some of 1,000 numbers. That no bit of a coefficient does is a matter of the
+// libtorch that this was built for, and of a test.
+bool OwnExpHolds(const RowTable* table) {
+  constexpr std::uint32_t kStep = 10007;
+  static std::mutex mutex;
+  static std::map<const RowTable*, bool> known;
+  const std::lock_guard<std::mutex> lock(mutex);
+  const auto [at, is_new] = known.try_emplace(table, false);
+  if (is_new && table->own_exp_holds != nullptr) {
+    at->second = table->own_exp_holds(kStep);
+  }
+  return at->second;
+}
+
 struct Candidate {
   const RowFunction* function;
   std::string name;  // "AVX512 7": of the table and the place in it
@@ -154,7 +169,8 @@ std::vector<Candidate> Candidates(RowOp op, bool is_double) {
     for (int i = 0; i < table->count; ++i) {
       const RowFunction& f = table->functions[i];
       if (f.op == op && f.is_double == is_double &&
-          (has_math || !f.needs_math)) {
+          (has_math || !f.needs_math) &&
+          (!f.has_own_exp || OwnExpHolds(table))) {
         found.push_back({&f, absl::StrCat(table->capability, " ", i)});
       }
     }

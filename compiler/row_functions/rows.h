@@ -92,6 +92,12 @@ constexpr void Add(FunctionList* list, bool needs_math = false) {
              Run<Isa, T, op, kContracts>});
 }
 
+template <class Isa, RowOp op, bool kContracts = false>
+constexpr void AddWithOwnExp(FunctionList* list) {
+  list->Add({op, false, kContracts, true, Run<Isa, float, op, kContracts>,
+             nullptr, true});
+}
+
 template <class T, class Columns>
 constexpr void AddColumns(RowOp op, FunctionList* list,
                           bool contracts = false) {
@@ -162,15 +168,15 @@ constexpr FunctionList AllRows() {
   return list;
 }
 
-// The same, before them those that need no exp of libtorch's for f32, behind
-// them those that add up in another order, by halves of a vector.
+// The same, before them those with an exp of their own for f32, behind them
+// those that add up in another order, by halves of a vector.
 template <class Isa, class OwnExp, class Halves>
 constexpr FunctionList AllRows() {
   FunctionList list;
-  Add<OwnExp, float, RowOp::kSoftmax>(&list);
-  Add<OwnExp, float, RowOp::kLogSoftmax>(&list, true);
-  Add<OwnExp, float, RowOp::kLogSoftmaxBackward, true>(&list);
-  Add<OwnExp, float, RowOp::kLogSoftmaxBackward, false>(&list);
+  AddWithOwnExp<OwnExp, RowOp::kSoftmax>(&list);
+  AddWithOwnExp<OwnExp, RowOp::kLogSoftmax>(&list);
+  AddWithOwnExp<OwnExp, RowOp::kLogSoftmaxBackward, true>(&list);
+  AddWithOwnExp<OwnExp, RowOp::kLogSoftmaxBackward, false>(&list);
   const FunctionList others = AllRows<Isa>();
   for (int i = 0; i < others.count; ++i) list.Add(others.at[i]);
   AddSums<Halves, float>(&list);

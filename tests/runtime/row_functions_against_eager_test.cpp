@@ -300,7 +300,8 @@ TEST(RowFunctionsOfAvx512, HaveAnExpInTheMidstOfTheLoop) {
   if (at::get_cpu_capability() != "AVX512") GTEST_SKIP() << "no AVX-512";
   const RowFunction* f = TheProbe().Find(RowOp::kSoftmax, false);
   ASSERT_NE(f, nullptr);
-  EXPECT_FALSE(f->needs_math);
+  EXPECT_TRUE(f->has_own_exp);
+  EXPECT_TRUE(kAvx512Rows.own_exp_holds(1)) << "of all numbers up to 0";
 }
 
 // Eager's sums are those of AVX2.
