@@ -14,6 +14,7 @@
 #include "runtime/half_tables.h"
 #include "runtime/native_stubs.h"
 #include "runtime/pow_kernel.h"
+#include "runtime/sigmoid_kernel.h"
 #include "runtime/tail_check.h"
 #include "runtime/tail_tiles.h"
 
@@ -39,6 +40,8 @@ struct TailOp {
   TailEager eager;
   TjitTailFn functions[kTailTypes];
   TjitTailFn others[kTailTypes] = {};  // where those have not eager's bits
+  // Of f32, not null: the first one is own code, to be asked before it is run.
+  bool (*quick_has_bits)(Check check) = nullptr;
 
   bool is_binary() const {
     return InfoOf(op).operands[1] == InfoOf(op).operands[0];
@@ -130,12 +133,12 @@ constexpr TailOp MakeByErf(Op op, TailEager eager) {
   return made;
 }
 
-constexpr TailOp MakePow() {
-  TailOp made = Make<EagerPowKernel>(
-      Op::kPowScalar, [](const at::Tensor& a, const at::Tensor&,
-                         const double* s) { return at::pow(a, s[0]); });
+// Of f32 by kQuick, where `has_bits` says so.
+template <TailKernel kQuick>
+constexpr TailOp WithQuick(bool (*has_bits)(Check), TailOp made) {
   made.others[0] = made.functions[0];
-  made.functions[0] = Tail<QuickPowKernel, TailCut::kUsual, 0>;
+  made.functions[0] = Tail<kQuick, TailCut::kUsual, 0>;
+  made.quick_has_bits = has_bits;
   return made;
 }
 
@@ -175,7 +178,8 @@ constexpr auto kCpu = at::kCPU;
       Op::op, TJIT_EAGER(at::name(a, b __VA_OPT__(, ) __VA_ARGS__)))
 
 const TailOp kOps[] = {
-    TJIT_UNARY(kSigmoid, sigmoid),
+    WithQuick<QuickSigmoidKernel>(SigmoidNumbersHaveBitsOfEager,
+                                  TJIT_UNARY(kSigmoid, sigmoid)),
     TJIT_UNARY(kSilu, silu),
     TJIT_UNARY(kMish, mish),
     MakeByErf<TJIT_STUB(GeluKernel(kCpu, it, native::GeluType::None)),
@@ -193,7 +197,9 @@ const TailOp kOps[] = {
     TJIT_UNARY(kAsinh, asinh),
     TJIT_UNARY(kAcosh, acosh),
     TJIT_UNARY(kAtanh, atanh),
-    MakePow(),
+    WithQuick<QuickPowKernel>(
+        PowNumbersHaveBitsOfEager,
+        Make<EagerPowKernel>(Op::kPowScalar, TJIT_EAGER(at::pow(a, s[0])))),
     Make<TJIT_STUB(pow_tensor_tensor_stub(kCpu, it))>(
         Op::kPow, TJIT_EAGER(at::pow(a, b))),
     Make<TJIT_STUB(maximum_stub(kCpu, it)), TailCut::kOneVector>(
@@ -289,9 +295,10 @@ std::optional<TjitMath> FindTailFunction(Op op, DType dtype,
       verdicts, absl::StrCat("tail ", InfoOf(op).name, " ", InfoOf(dtype).name),
       {"first", "other"},
       [&](std::size_t i, Check check, std::string* difference) {
-        const bool is_quick_pow = op == Op::kPowScalar && i == 0 && type == 0;
+        const bool is_quick =
+            tail->quick_has_bits != nullptr && i == 0 && type == 0;
         return candidates[i] != nullptr &&
-               (!is_quick_pow || PowNumbersHaveBitsOfEager(check)) &&
+               (!is_quick || tail->quick_has_bits(check)) &&
                TilesHaveBitsOfEager(candidates[i], tail->eager,
                                     tail->is_binary(), kTailTorchTypes[type],
                                     check, difference);

@@ -38,6 +38,9 @@ std::string OfTails(std::string_view op, std::string_view dtype,
   if (op == "pow_scalar" && is_f32 && is_first) {
     return "eager's own kernel, tile by tile, and own products";
   }
+  if (op == "sigmoid" && is_f32 && is_first) {
+    return "own code with the bits of eager's vectors";
+  }
   return "eager's own kernel, tile by tile";
 }
 
