@@ -46,16 +46,9 @@ class SegmentCompiler {
                               input.has_usual_arithmetic ? "" : " unusual")) {}
 
   SegmentCode Run() {
-    for (const SegmentStep& step : input_.steps) {
-      steps_.push_back(DescribeStep(step));
-    }
-    CountUses();
+    DescribeSteps();
     for (std::uint32_t s = 0; s < steps_.size(); ++s) {
-      steps_[s].is_lowerable = CanCompile(s);
-      if (!steps_[s].is_lowerable && scalars_.Has(s)) {
-        scalars_.Bake(s);
-        steps_[s].is_lowerable = CanCompile(s);
-      }
+      FindLowerable(s);
       // Loops want steps of equal extent together, graphs all that may be.
       if (engine_->steps() != nullptr) steps_[s].elements = 0;
     }
@@ -71,7 +64,31 @@ class SegmentCompiler {
     return std::move(code_);
   }
 
+  bool Foresee(const std::atomic<bool>& stop) {
+    DescribeSteps();
+    for (std::uint32_t s = 0; s < steps_.size(); ++s) {
+      if (stop.load()) return false;
+      FindLowerable(s);
+    }
+    return true;
+  }
+
  private:
+  void DescribeSteps() {
+    for (const SegmentStep& step : input_.steps) {
+      steps_.push_back(DescribeStep(step));
+    }
+    CountUses();
+  }
+
+  void FindLowerable(std::uint32_t s) {
+    steps_[s].is_lowerable = CanCompile(s);
+    if (!steps_[s].is_lowerable && scalars_.Has(s)) {
+      scalars_.Bake(s);
+      steps_[s].is_lowerable = CanCompile(s);
+    }
+  }
+
   void AddCalls(const std::vector<std::uint32_t>& steps) {
     for (const std::uint32_t s : steps) {
       code_.order.push_back({-1, input_.steps[s].index});
@@ -397,6 +414,12 @@ SegmentCode CompileSegment(const SegmentInput& input, Engine* engine,
       SegmentCompiler(input, engine, cache, limits, dump).Run();
   if (dump != nullptr) code.dump_number = dump->number();
   return code;
+}
+
+bool ForeseeSegment(const SegmentInput& input, Engine* engine,
+                    KernelCache* cache, const std::atomic<bool>& stop) {
+  return SegmentCompiler(input, engine, cache, CompileLimits(), nullptr)
+      .Foresee(stop);
 }
 
 }  // namespace tjit

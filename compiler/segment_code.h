@@ -102,4 +102,10 @@ SegmentCode CompileSegment(const SegmentInput& input, Engine* engine,
                            KernelCache* cache, const CompileLimits& limits,
                            SegmentDump* dump = nullptr);
 
+// What CompileSegment() will ask of each step alone: whether it can be lowered,
+// and whether the engine has the functions that it needs, which takes long the
+// first time. False if `stop` was set meanwhile; *cache keeps what was found.
+bool ForeseeSegment(const SegmentInput& input, Engine* engine,
+                    KernelCache* cache, const std::atomic<bool>& stop);
+
 }  // namespace tjit

@@ -28,10 +28,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kMaxRecompiles = 3;
-// Before the code of a variant is asked for it has taken as long at tier 1 as
-// compiling it will take, at a guess.
-constexpr std::uint64_t kCompileNs = 1'000'000;
-constexpr std::uint64_t kCompileNsPerStep = 100'000;
 
 std::int64_t StepsOf(const SegmentCode& code) {
   return code.steps_fused +
@@ -156,7 +152,15 @@ bool Tier2Variant::Prepare(PreparedSegment* segment,
   if (state_ == State::kCounting) {
     ++runs_;
     const auto steps = variant->executable->step_count();
-    if (IsTimeToAsk(*segment, steps)) Ask(segment, variant, /*is_again=*/false);
+    if (IsTimeToAsk(*segment, steps)) {
+      Ask(segment, variant, /*is_again=*/false);
+    } else if (!is_foreseen_ && IsNearlyTimeToAsk(steps)) {
+      is_foreseen_ = true;
+      PrepareInBackground(engine_);
+      if (engine_->steps() == nullptr) {
+        Runtime::Get().tier2().Foresee(InputOf(*segment, *variant), engine_);
+      }
+    }
     return false;
   }
   if (state_ == State::kAsked) PickUp(segment, variant);
@@ -184,66 +188,6 @@ bool Tier2Variant::Prepare(PreparedSegment* segment,
 void Tier2Variant::StartTrial() {
   const bool is_tried = engine_ != nullptr && engine_->is_for_speed();
   trial_.emplace(is_tried && !Runtime::Get().compile_all());
-}
-
-// What a profile knows has paid for its code in an earlier process.
-bool Tier2Variant::IsTimeToAsk(const PreparedSegment& segment,
-                               std::size_t steps) const {
-  if (runs_ < 2) return false;
-  const Trace* trace = segment.nodes_[0]->owner.load(std::memory_order_acquire);
-  if (trace != nullptr && trace->known.load(std::memory_order_relaxed)) {
-    return true;
-  }
-  if (!engine_->is_for_speed() || Runtime::Get().compile_all()) return true;
-  const std::uint64_t enough = kCompileNs + kCompileNsPerStep * steps;
-  if (2 * tier1_ns_ > enough) PrepareInBackground(engine_);
-  return tier1_ns_ > enough;
-}
-
-void Tier2Variant::Ask(PreparedSegment* segment,
-                       PreparedSegment::Variant* variant, bool is_again) {
-  SegmentInput input;
-  // Of the segment, while it runs.
-  input.threads = at::get_num_threads();
-  input.has_usual_arithmetic = HasUsualArithmetic();
-  for (const std::uint32_t i : variant->executable->plan().needed) {
-    const TraceNode& node = *segment->nodes_[i];
-    input.steps.push_back({CopyOf(node.step), OpName(node.step.op),
-                           node.payload, i, node.scalar_begin});
-  }
-  for (std::size_t s = 0; s < segment->slot_bytes_.size(); ++s) {
-    input.slots.push_back(
-        {segment->slot_bytes_[s], variant->live[s] == kSurvives});
-  }
-  NoteCode(*segment, *variant);
-  const std::size_t steps = input.steps.size();
-  if (InstructionLogOn()) {
-    LogTraceEvent(LogEvent::kCompile, "Starting", segment->nodes_[0]->owner,
-                  absl::StrCat("ops=", steps, " tier=2"));
-  }
-  SayCompile(
-      absl::StrCat("Compiling segment of ", steps, " ops for tier 2 (from op ",
-                   segment->nodes_[0]->depth, ", ",
-                   std::string(OpName(segment->nodes_[0]->step.op)), ")"));
-  task_ = Runtime::Get().tier2().Ask(std::move(input), is_again);
-  state_ = task_ == nullptr ? State::kCounting : State::kAsked;
-}
-
-// For the profile.
-void Tier2Variant::NoteCode(const PreparedSegment& segment,
-                            const PreparedSegment::Variant& variant) {
-  ProfileSegment code;
-  code.begin = segment.nodes_.front()->depth;
-  for (std::uint32_t s = 0; s < variant.live.size(); ++s) {
-    if (variant.live[s] == kSurvives) code.live.push_back(s);
-  }
-  std::vector<std::uint8_t> runs(segment.nodes_.size(), 0);
-  for (const std::uint32_t i : variant.executable->plan().needed) runs[i] = 1;
-  for (std::uint32_t i = 0; i < runs.size(); ++i) {
-    if (runs[i] == 0) code.dropped.push_back(i);
-  }
-  Runtime::Get().hot_profile().NoteCode(segment.nodes_.back(),
-                                        std::move(code));
 }
 
 void Tier2Variant::PickUp(PreparedSegment* segment,

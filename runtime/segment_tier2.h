@@ -68,6 +68,9 @@ struct Tier2Variant {
   bool Prepare(PreparedSegment* segment, PreparedSegment::Variant* variant,
                const tjit::runtime::Run& run);
   bool IsTimeToAsk(const PreparedSegment& segment, std::size_t steps) const;
+  bool IsNearlyTimeToAsk(std::size_t steps) const;
+  static SegmentInput InputOf(const PreparedSegment& segment,
+                              const PreparedSegment::Variant& variant);
   void Ask(PreparedSegment* segment, PreparedSegment::Variant* variant,
            bool is_again);
   static void NoteCode(const PreparedSegment& segment,
@@ -99,6 +102,7 @@ struct Tier2Variant {
   std::uint64_t tier1_ns_ = 0;
   std::optional<CodeTrial> trial_;  // of engine_
   int recompiles_ = 0;
+  bool is_foreseen_ = false;
 };
 
 }  // namespace tjit::runtime

@@ -167,6 +167,13 @@ std::shared_ptr<CompileTask> Tier2::Ask(SegmentInput input, bool is_again) {
   return task;
 }
 
+void Tier2::Foresee(SegmentInput input, Engine* engine) {
+  const auto shared = std::make_shared<SegmentInput>(std::move(input));
+  Post([this, shared, engine](const std::atomic<bool>& hurry) {
+    return ForeseeSegment(*shared, engine, &kernels_, hurry);
+  });
+}
+
 bool Tier2::Post(WorkerJob job) {
   auto task = std::make_shared<CompileTask>();
   task->job = std::move(job);
@@ -271,7 +278,6 @@ void Tier2::Compile(CompileTask* task) {
   limits.deadline = began + kBudget;
   limits.stop = &give_up_;
   const CacheUse use(cache_.load());
-  const std::int64_t probes_before = verdicts_.probed();
   try {
     std::optional<SegmentDump> dump;
     if (dump_ != nullptr) dump.emplace(dump_.get(), task->input);
@@ -291,7 +297,8 @@ void Tier2::Compile(CompileTask* task) {
   counters_.cache_hits.Add(use.hits());
   counters_.cache_misses.Add(use.misses());
   counters_.cache_writes.Add(use.writes());
-  Log(*task, use, verdicts_.probed() - probes_before);
+  const std::int64_t probed = verdicts_.probed();
+  Log(*task, use, probed - std::exchange(probed_, probed));
   task->input = SegmentInput();
 }
 

@@ -75,6 +75,9 @@ class Tier2 {
 
   // Queues `input`; null if the queue is full or no thread can be had.
   std::shared_ptr<CompileTask> Ask(SegmentInput input, bool is_again);
+  // Of a segment whose code will probably be asked for: has the worker find out
+  // what its steps need (ForeseeSegment()).
+  void Foresee(SegmentInput input, Engine* engine);
   // Runs `job` on the worker; false if no thread can be had.
   bool Post(WorkerJob job);
   // disable(): what waits is dropped but for jobs; its askers may ask again.
@@ -150,6 +153,7 @@ class Tier2 {
   std::atomic<cache::ObjectCache*> cache_{nullptr};
   VerdictStore verdicts_{&cache_};  // the worker's
   KernelCache kernels_;  // the worker's
+  std::int64_t probed_ = 0;  // functions, when the last task was done
   Counters counters_;
 };
 

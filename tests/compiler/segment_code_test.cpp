@@ -266,6 +266,18 @@ TEST_F(SegmentCodeTest, WhatTheEngineRefusesIsNoPartOfAGroup) {
   EXPECT_THAT(code.order, SizeIs(3));
 }
 
+TEST_F(SegmentCodeTest, WhatWasForeseenIsNotAskedAgain) {
+  const std::atomic<bool> stop{true}, goes_on{false};
+  EXPECT_FALSE(ForeseeSegment(Mixed().input(), &engine_, &cache_, stop));
+  EXPECT_EQ(engine_.looked_at, 0);
+  EXPECT_TRUE(ForeseeSegment(Mixed().input(), &engine_, &cache_, goes_on));
+  const int looked_at = engine_.looked_at;
+  EXPECT_GT(looked_at, 0);
+  EXPECT_EQ(engine_.asked, 0);
+  EXPECT_EQ(Compile(Mixed()).compiled, 1);
+  EXPECT_EQ(engine_.looked_at, looked_at);
+}
+
 TEST_F(SegmentCodeTest, LimitsAreKept) {
   CompileLimits limits;
   limits.deadline = std::chrono::steady_clock::now();

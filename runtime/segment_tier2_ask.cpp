@@ -1,0 +1,98 @@
+// When the code of a variant is asked for, and with what.
+#include <ATen/Parallel.h>
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "recorder/schema_key.h"
+#include "runtime/arithmetic.h"
+#include "runtime/hot_profile.h"
+#include "runtime/instruction_log.h"
+#include "runtime/llvm_engine.h"
+#include "runtime/log.h"
+#include "runtime/runtime.h"
+#include "runtime/segment_tier2.h"
+
+namespace tjit::runtime {
+namespace {
+
+// Before the code of a variant is asked for it has taken as long at tier 1 as
+// compiling it will take, at a guess.
+constexpr std::uint64_t kCompileNs = 1'000'000;
+constexpr std::uint64_t kCompileNsPerStep = 100'000;
+
+}  // namespace
+
+// What a profile knows has paid for its code in an earlier process.
+bool Tier2Variant::IsTimeToAsk(const PreparedSegment& segment,
+                               std::size_t steps) const {
+  if (runs_ < 2) return false;
+  const Trace* trace = segment.nodes_[0]->owner.load(std::memory_order_acquire);
+  if (trace != nullptr && trace->known.load(std::memory_order_relaxed)) {
+    return true;
+  }
+  if (!engine_->is_for_speed() || Runtime::Get().compile_all()) return true;
+  return tier1_ns_ > kCompileNs + kCompileNsPerStep * steps;
+}
+
+// Half of what it takes. What is the same for all code of the process, LLVM
+// itself and eager's functions, is looked for then.
+bool Tier2Variant::IsNearlyTimeToAsk(std::size_t steps) const {
+  return 2 * tier1_ns_ > kCompileNs + kCompileNsPerStep * steps;
+}
+
+SegmentInput Tier2Variant::InputOf(const PreparedSegment& segment,
+                                   const PreparedSegment::Variant& variant) {
+  SegmentInput input;
+  // Of the segment, while it runs.
+  input.threads = at::get_num_threads();
+  input.has_usual_arithmetic = HasUsualArithmetic();
+  for (const std::uint32_t i : variant.executable->plan().needed) {
+    const TraceNode& node = *segment.nodes_[i];
+    input.steps.push_back({CopyOf(node.step), OpName(node.step.op),
+                           node.payload, i, node.scalar_begin});
+  }
+  for (std::size_t s = 0; s < segment.slot_bytes_.size(); ++s) {
+    input.slots.push_back(
+        {segment.slot_bytes_[s], variant.live[s] == kSurvives});
+  }
+  return input;
+}
+
+void Tier2Variant::Ask(PreparedSegment* segment,
+                       PreparedSegment::Variant* variant, bool is_again) {
+  SegmentInput input = InputOf(*segment, *variant);
+  NoteCode(*segment, *variant);
+  const std::size_t steps = input.steps.size();
+  if (InstructionLogOn()) {
+    LogTraceEvent(LogEvent::kCompile, "Starting", segment->nodes_[0]->owner,
+                  absl::StrCat("ops=", steps, " tier=2"));
+  }
+  SayCompile(
+      absl::StrCat("Compiling segment of ", steps, " ops for tier 2 (from op ",
+                   segment->nodes_[0]->depth, ", ",
+                   std::string(OpName(segment->nodes_[0]->step.op)), ")"));
+  task_ = Runtime::Get().tier2().Ask(std::move(input), is_again);
+  state_ = task_ == nullptr ? State::kCounting : State::kAsked;
+}
+
+// For the profile.
+void Tier2Variant::NoteCode(const PreparedSegment& segment,
+                            const PreparedSegment::Variant& variant) {
+  ProfileSegment code;
+  code.begin = segment.nodes_.front()->depth;
+  for (std::uint32_t s = 0; s < variant.live.size(); ++s) {
+    if (variant.live[s] == kSurvives) code.live.push_back(s);
+  }
+  std::vector<std::uint8_t> runs(segment.nodes_.size(), 0);
+  for (const std::uint32_t i : variant.executable->plan().needed) runs[i] = 1;
+  for (std::uint32_t i = 0; i < runs.size(); ++i) {
+    if (runs[i] == 0) code.dropped.push_back(i);
+  }
+  Runtime::Get().hot_profile().NoteCode(segment.nodes_.back(),
+                                        std::move(code));
+}
+
+}  // namespace tjit::runtime
