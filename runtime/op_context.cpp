@@ -149,19 +149,20 @@ std::uint32_t ContextOfWords(const std::vector<std::uint64_t>& words) {
   return IsAsBefore(v) ? v.last : ChangedContext();
 }
 
-ContextScope::ContextScope()
-    : saved_keys_(c10::impl::tls_local_dispatch_key_set()),
-      saved_autograd_(c10::AutogradState::get_tls_state()) {}
-
 ContextScope::~ContextScope() {
-  if (current_ == 0) return;
-  c10::impl::_force_tls_local_dispatch_key_set(saved_keys_);
-  c10::AutogradState::set_tls_state(saved_autograd_);
+  if (!saved_.has_value()) return;
+  c10::impl::_force_tls_local_dispatch_key_set(saved_->keys);
+  c10::AutogradState::set_tls_state(saved_->autograd);
 }
 
 void ContextScope::Switch(std::uint32_t id) {
   if (id == current_ || id == 0) return;
   current_ = id;
+  if (!saved_.has_value()) {
+    if (CurrentContext() == id) return;
+    saved_.emplace(Saved{c10::impl::tls_local_dispatch_key_set(),
+                         c10::AutogradState::get_tls_state()});
+  }
   const ContextEntry& e = Table().entries[id];
   c10::impl::PODLocalDispatchKeySet keys{};
   keys.set_included(c10::DispatchKeySet(c10::DispatchKeySet::RAW, e.included));

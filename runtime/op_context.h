@@ -13,6 +13,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <cstdint>
+#include <optional>
 
 namespace tjit::runtime {
 
@@ -21,19 +22,23 @@ namespace tjit::runtime {
 std::uint32_t CurrentContext();
 inline constexpr std::uint32_t kMaxContexts = 1024;
 
-// Sets the state behind `id` on this thread until it dies; Switch() changes to
-// another one, and does nothing if it is the same.
+// Switch() sets the state behind `id` on this thread until the scope dies. It
+// does nothing where that is set: most ops run in the state they were called
+// in, and setting it takes longer than a small segment.
 class ContextScope {
  public:
-  ContextScope();
+  ContextScope() = default;
   ~ContextScope();
   ContextScope(const ContextScope&) = delete;
   ContextScope& operator=(const ContextScope&) = delete;
   void Switch(std::uint32_t id);
 
  private:
-  c10::impl::LocalDispatchKeySet saved_keys_;
-  c10::AutogradState saved_autograd_;
+  struct Saved {
+    c10::impl::LocalDispatchKeySet keys;
+    c10::AutogradState autograd;
+  };
+  std::optional<Saved> saved_;  // once something else was set
   std::uint32_t current_ = 0;
 };
 
