@@ -106,18 +106,18 @@ void CollectResults(const OpEntry& entry, const Stack& stack,
 void PushResults(const OpEntry& entry, CallFrame& frame, Stack* stack,
                  std::size_t base) {
   Stack results;
-  std::size_t next = 0;
+  std::uint32_t next = 0;
   for (const ReturnInfo& info : entry.returns) {
     if (info.alias_arg >= 0) {
       results.push_back((*stack)[base + info.alias_arg]);
     } else if (info.is_list) {
       c10::List<at::Tensor> list;
       while (next < frame.results.size()) {
-        list.push_back(std::move(frame.results[next++]));
+        list.push_back(frame.results.Take(next++));
       }
       results.emplace_back(std::move(list));
     } else {
-      results.emplace_back(std::move(frame.results[next++]));
+      results.emplace_back(frame.results.Take(next++));
     }
   }
   stack->resize(base);

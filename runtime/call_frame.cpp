@@ -4,10 +4,19 @@
 
 namespace tjit::runtime {
 
-[[gnu::hot]] void CallFrame::AddScalar(const at::Scalar& s) {
-  if (s.isSymbolic()) {
+// Nearly all are doubles or longs: these are not asked what else they may be.
+[[gnu::hot, gnu::flatten]] void CallFrame::AddScalar(const at::Scalar& s) {
+  if (s.isSymbolic()) [[unlikely]] {
     recordable = false;
     AddNoScalar();
+    return;
+  }
+  if (s.isFloatingPoint()) return AddDouble(s.toDouble());
+  if (s.type() == c10::ScalarType::Long) {
+    ScalarValue& v = scalars.Append();
+    v.type = static_cast<std::uint64_t>(c10::ScalarType::Long);
+    v.bits[0] = static_cast<std::uint64_t>(s.toLong());
+    v.bits[1] = 0;
     return;
   }
   EncodeScalar(s, &scalars.Append());

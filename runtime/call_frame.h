@@ -8,11 +8,10 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/DispatchKeySet.h>
 #include <c10/core/Scalar.h>
-#include <c10/util/SmallVector.h>
 
 #include <cstdint>
 #include <cstring>
-#include <memory>
+#include <utility>
 
 #include "recorder/op_record.h"
 #include "runtime/op_entry.h"
@@ -24,36 +23,86 @@ template <class T, std::uint32_t N>
 class FrameArray {
  public:
   FrameArray() = default;
+  ~FrameArray() {
+    if (capacity_ != N) [[unlikely]]
+      delete[] data_;
+  }
   FrameArray(const FrameArray&) = delete;
   FrameArray& operator=(const FrameArray&) = delete;
 
-  void push_back(const T& v) { Append() = v; }
+  [[gnu::always_inline]] void push_back(const T& v) { Append() = v; }
   // A new element, to be filled where it lies: a value built elsewhere in
   // parts and copied as a whole waits for its parts to reach the cache.
-  T& Append() {
-    if (size_ == capacity_) Grow();
+  // Inlined into the wrappers, where the compiler mostly knows the size.
+  [[gnu::always_inline]] T& Append() {
+    if (size_ == capacity_) [[unlikely]]
+      Grow();
     return data_[size_++];
   }
+  void clear() { size_ = 0; }
   std::uint32_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
+  T& operator[](std::uint32_t i) { return data_[i]; }
   const T& operator[](std::uint32_t i) const { return data_[i]; }
   const T* begin() const { return data_; }
   const T* end() const { return data_ + size_; }
   const T* data() const { return data_; }
 
  private:
-  void Grow() {
-    auto bigger = std::make_unique<T[]>(capacity_ * 2);
-    std::memcpy(bigger.get(), data_, sizeof(T) * size_);
-    heap_ = std::move(bigger);
-    data_ = heap_.get();
+  [[gnu::noinline, gnu::cold]] void Grow() {
+    T* bigger = new T[capacity_ * 2];
+    std::memcpy(bigger, data_, sizeof(T) * size_);
+    if (capacity_ != N) delete[] data_;
+    data_ = bigger;
     capacity_ *= 2;
   }
-  std::uint32_t size_ = 0;
-  std::uint32_t capacity_ = N;
-  alignas(T) unsigned char inline_[N * sizeof(T)];  // not initialised
   T* data_ = reinterpret_cast<T*>(inline_);
-  std::unique_ptr<T[]> heap_;
+  std::uint32_t size_ = 0;
+  std::uint32_t capacity_ = N;                      // N: in place
+  alignas(T) unsigned char inline_[N * sizeof(T)];  // not initialised
+};
+
+// The fresh results of a deferred call, owned until they are taken.
+class FreshResults {
+ public:
+  ~FreshResults() {
+    if (!items_.empty()) clear();
+  }
+
+  void Add(at::Tensor t) {
+    c10::TensorImpl*& item = items_.Append();
+    item = t.unsafeReleaseTensorImpl();
+  }
+  // Takes the caller's reference over.
+  [[gnu::always_inline]] void AddOwned(c10::TensorImpl* impl) {
+    items_.push_back(impl);
+  }
+  std::uint32_t size() const { return items_.size(); }
+  // Null where undefined.
+  const c10::TensorImpl* operator[](std::uint32_t i) const {
+    return items_[i] == Undefined() ? nullptr : items_[i];
+  }
+  // Result `i`, which is undefined here from now on.
+  at::Tensor Take(std::uint32_t i) {
+    return at::Tensor(Pointer::reclaim(std::exchange(items_[i], Undefined())));
+  }
+  // The first one; no other may be left.
+  [[gnu::always_inline]] at::Tensor TakeOnly() {
+    c10::TensorImpl* const impl = items_[0];
+    items_.clear();
+    return at::Tensor(Pointer::reclaim(impl));
+  }
+  [[gnu::noinline]] void clear() {
+    for (std::uint32_t i = 0; i < items_.size(); ++i) Take(i);
+    items_.clear();
+  }
+
+ private:
+  using Pointer = c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
+  static c10::TensorImpl* Undefined() {
+    return c10::UndefinedTensorImpl::singleton();
+  }
+  FrameArray<c10::TensorImpl*, 4> items_;
 };
 
 struct TensorRef {
@@ -89,11 +138,14 @@ struct CallFrame {
   bool in_region = false;
   // Fresh results of a deferred call, in order; undefined where the schema's
   // result is an alias.
-  c10::SmallVector<at::Tensor, 2> results;
+  FreshResults results;
 
-  void AddTensor(const at::TensorBase& t, std::uint32_t arg) {
-    c10::TensorImpl* impl = t.defined() ? t.unsafeGetTensorImpl() : nullptr;
-    tensors.push_back({impl, arg, entry.writes[arg] != 0});
+  [[gnu::always_inline]] void AddTensor(const at::TensorBase& t,
+                                        std::uint32_t arg) {
+    TensorRef& ref = tensors.Append();
+    ref.impl = t.defined() ? t.unsafeGetTensorImpl() : nullptr;
+    ref.arg = arg;
+    ref.written = entry.writes[arg] != 0;
   }
   void AddUndefined(std::uint32_t arg) {
     tensors.push_back({nullptr, arg, false});

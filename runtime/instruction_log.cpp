@@ -180,8 +180,8 @@ void LogDeferredCall(const CallFrame& frame) {
   WordList arguments;
   AddArguments(frame, &arguments);
   WordList results;
-  for (const at::Tensor& t : frame.results) {
-    results.Add(t.defined() ? t.unsafeGetTensorImpl() : nullptr);
+  for (std::uint32_t i = 0; i < frame.results.size(); ++i) {
+    results.Add(frame.results[i]);
   }
   AddAliases(frame, &results);
   Stream().AddDeferred(frame.entry.id, arguments.view(), results.view(),

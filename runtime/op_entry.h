@@ -60,7 +60,7 @@ struct OpEntry {
   bool may_warn = false;
   std::vector<ArgumentKind> argument_kinds;  // in schema order
   // A schema argument that is written: one flag each, in schema order.
-  std::vector<bool> writes;
+  std::vector<std::uint8_t> writes;
   std::vector<ReturnInfo> returns;
   // Policy of each at::Scalar and double argument, in schema order.
   std::vector<ScalarPolicy> scalar_policies;

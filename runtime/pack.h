@@ -16,7 +16,9 @@
 
 namespace tjit::runtime {
 
-inline void Pack(CallFrame& f, std::uint32_t i, const at::Tensor& t) {
+// Inlined, so that the compiler knows how many arguments are there already.
+[[gnu::always_inline]] inline void Pack(CallFrame& f, std::uint32_t i,
+                                        const at::Tensor& t) {
   f.AddTensor(t, i);
 }
 inline void Pack(CallFrame& f, std::uint32_t i,
@@ -59,7 +61,9 @@ inline void Pack(CallFrame& f, std::uint32_t, at::ArrayRef<at::Scalar> list) {
   f.AddStatic(list.size());
   for (const at::Scalar& s : list) f.AddScalar(s);
 }
-inline void Pack(CallFrame& f, std::uint32_t, double d) { f.AddDouble(d); }
+[[gnu::always_inline]] inline void Pack(CallFrame& f, std::uint32_t, double d) {
+  f.AddDouble(d);
+}
 inline void Pack(CallFrame& f, std::uint32_t, std::optional<double> d) {
   if (d.has_value()) {
     f.AddDouble(*d);
@@ -78,9 +82,10 @@ inline void Pack(CallFrame& f, std::uint32_t i,
 }
 template <class T>
   requires std::is_integral_v<T> || std::is_enum_v<T>
-inline void Pack(CallFrame& f, std::uint32_t, T value) {
-  f.AddStatic(static_cast<std::uint64_t>(static_cast<std::int64_t>(value)));
-}
+  [[gnu::always_inline]] inline void Pack(CallFrame& f, std::uint32_t,
+                                          T value) {
+    f.AddStatic(static_cast<std::uint64_t>(static_cast<std::int64_t>(value)));
+  }
 template <class T>
   requires std::is_integral_v<T> || std::is_enum_v<T>
 inline void Pack(CallFrame& f, std::uint32_t, std::optional<T> value) {

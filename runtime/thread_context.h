@@ -28,13 +28,18 @@ extern std::atomic<bool> g_enabled;
 // True if threads take part by default (not only scoped ones).
 extern std::atomic<bool> g_process_enabled;
 
-// The state of this thread if it takes part and no kernel runs, else null.
+// The rest of ActiveState(): for a thread's first op, and scoped ones.
 ThreadState* AcquireThreadState();
 
-inline ThreadState* ActiveState() {
+// The state of this thread if it takes part and no kernel runs, else null.
+[[gnu::always_inline]] inline ThreadState* ActiveState() {
   if (!g_enabled.load(std::memory_order_relaxed)) return nullptr;
   ThreadContext& c = t_context;
   if (c.inside != 0 || c.off) return nullptr;
+  if (c.state != nullptr && g_process_enabled.load(std::memory_order_relaxed))
+      [[likely]] {
+    return c.state;
+  }
   return AcquireThreadState();
 }
 

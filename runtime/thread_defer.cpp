@@ -102,14 +102,14 @@ inline bool BeginsAnew(const CompactStep& step, const SlotBinding& slot) {
   for (std::uint32_t i = 0; i < step.result_count(); ++i, ++result) {
     if (result->kind == ResultRecord::Kind::kAlias) continue;
     if (result->kind == ResultRecord::Kind::kUndefined) {
-      frame.results.emplace_back();
+      frame.results.Add(at::Tensor());
       continue;
     }
     if (result->kind == ResultRecord::Kind::kEmpty) {
-      frame.results.push_back(MakeEmpty(*result));
+      frame.results.Add(MakeEmpty(*result));
       continue;
     }
-    frame.results.push_back(MakeDeferred(*result, node->Dies(i)));
+    frame.results.Add(MakeDeferred(*result, node->Dies(i)));
   }
 }
 

@@ -11,7 +11,6 @@
 #include <ATen/core/boxing/impl/boxing.h>
 #include <torch/library.h>
 
-#include <iterator>
 #include <tuple>
 #include <utility>
 
@@ -39,7 +38,7 @@ struct Results<at::Tensor> {
   static void Collect(const at::Tensor& r, ResultList& out) { out.Add(r); }
   template <class Args>
   static at::Tensor Take(CallFrame& f, Args&) {
-    return std::move(f.results[0]);
+    return f.results.TakeOnly();
   }
 };
 template <>
@@ -49,8 +48,12 @@ struct Results<std::vector<at::Tensor>> {
   }
   template <class Args>
   static std::vector<at::Tensor> Take(CallFrame& f, Args&) {
-    return {std::make_move_iterator(f.results.begin()),
-            std::make_move_iterator(f.results.end())};
+    std::vector<at::Tensor> taken;
+    taken.reserve(f.results.size());
+    for (std::uint32_t i = 0; i < f.results.size(); ++i) {
+      taken.push_back(f.results.Take(i));
+    }
+    return taken;
   }
 };
 template <class... T>
@@ -68,7 +71,7 @@ struct Results<std::tuple<T...>> {
  private:
   template <std::size_t... I>
   static Tuple Unpack(CallFrame& f, std::index_sequence<I...>) {
-    return Tuple(std::move(f.results[I])...);
+    return Tuple(f.results.Take(I)...);
   }
 };
 
@@ -161,6 +164,12 @@ class TypedWrapper<R(A...)> {
         return Results<R>::Take(frame, refs);
       }
     }
+    return RunEagerly(state, frame, ks, args...);
+  }
+
+  // Apart, so that the way of a deferred call saves few registers.
+  [[gnu::noinline]] R RunEagerly(ThreadState* state, CallFrame& frame,
+                                 c10::DispatchKeySet ks, A&... args) {
     EagerScope scope(state, frame);
     if constexpr (std::is_void_v<R>) {
       entry_->kernel.template call<R, A...>(entry_->handle, ks, args...);
