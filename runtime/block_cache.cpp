@@ -404,7 +404,7 @@ Block* TakeBlockSlowly(std::size_t bytes, unsigned size_class) {
   if (fresh) block = FreshBlock(bytes, size_class);
   const auto live = static_cast<std::int64_t>(bytes);
   if (cache != nullptr) {
-    CountLive(cache, live);
+    CountLive(cache, 1, live);
   } else {
     Shared().AddLive(live);
   }
@@ -416,7 +416,7 @@ void GiveBlockSlowly(Block* block) {
   ThreadCache* cache = CacheOfThread();
   const auto live = -static_cast<std::int64_t>(block->bytes);
   if (cache != nullptr) {
-    CountLive(cache, live);
+    CountLive(cache, -1, live);
   } else {
     Shared().AddLive(live);
   }

@@ -104,8 +104,8 @@ inline void Add(std::atomic<std::int64_t>& sum, std::int64_t bytes) {
             std::memory_order_relaxed);  // one writer
 }
 
-inline void CountLive(ThreadCache* cache, std::int64_t bytes) {
-  cache->blocks += bytes > 0 ? 1 : -1;
+inline void CountLive(ThreadCache* cache, int blocks, std::int64_t bytes) {
+  cache->blocks += blocks;
   Add(cache->live, bytes);
   const std::int64_t live = cache->live.load(std::memory_order_relaxed);
   const std::int64_t most = publish_bytes.load(std::memory_order_relaxed);
@@ -125,7 +125,7 @@ inline Block* PopBlock(ThreadCache* cache, FreeList* list, unsigned size_class,
                        std::size_t bytes) {
   Block* block = list->Pop();
   Add(cache->cached, -kClassBytes[size_class]);
-  CountLive(cache, static_cast<std::int64_t>(bytes));
+  CountLive(cache, 1, static_cast<std::int64_t>(bytes));
   return block;
 }
 
@@ -168,7 +168,7 @@ inline void PushBlock(ThreadCache* cache, Block* block) {
   PoisonData(block);
   (cache->*kLists)[c].Push(block);
   Add(cache->cached, kClassBytes[c]);
-  CountLive(cache, -static_cast<std::int64_t>(block->bytes));
+  CountLive(cache, -1, -static_cast<std::int64_t>(block->bytes));
 }
 
 // Takes a block back that is nobody's.

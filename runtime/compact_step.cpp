@@ -57,6 +57,16 @@ void CompactStep::Fill(const TraceNode& node) {
             const_cast<std::uint64_t*>(statics()));
 }
 
+bool CompactStep::IsLean() const {
+  const bool reads =
+      std::all_of(args(), args() + arg_count_, [](const CompactArg& arg) {
+        return arg.form != nullptr && arg.slot >= 0 && !arg.written;
+      });
+  return reads && arg_count_ != 0 && result_count_ == 1 &&
+         results()->kind == ResultRecord::Kind::kFresh &&
+         results()->size_class != ParkedTensor::kNone;
+}
+
 const CompactStep* CompactStep::MakeNew(TraceNode* node, bool follows_usually) {
   const StepRecord& step = node->step;
   const std::size_t bytes = sizeof(CompactStep) +
@@ -73,6 +83,7 @@ const CompactStep* CompactStep::MakeNew(TraceNode* node, bool follows_usually) {
   made->static_count_ = static_cast<std::uint32_t>(step.statics.size());
   made->follows_usually_ = follows_usually;
   made->Fill(*node);
+  made->is_lean_ = made->IsLean();
   NodeExtra* none = nullptr;
   if (!node->extra.compare_exchange_strong(none, made.get(),
                                            std::memory_order_acq_rel)) {

@@ -54,6 +54,9 @@ class CompactStep final : public NodeExtra {
   std::uint32_t scalar_count() const { return scalar_count_; }
   std::uint32_t static_count() const { return static_count_; }
   bool follows_usually() const { return follows_usually_; }
+  // True if its arguments are tensors that it only reads, at least one, and it
+  // makes one result, of a size that is kept parked.
+  bool is_lean() const { return is_lean_; }
   // Size of the storage whose bytes the step fills, all of them and reading
   // none (recorder/overwrite.h); 0: it is no such step.
   std::uint64_t filled_bytes() const { return filled_bytes_; }
@@ -77,12 +80,14 @@ class CompactStep final : public NodeExtra {
   CompactStep() = default;
   static const CompactStep* MakeNew(TraceNode* node, bool follows_usually);
   void Fill(const TraceNode& node);
+  bool IsLean() const;
   const TensorForm* Keep(const TensorGeometry& geometry);
 
   OpId op_;
   std::uint32_t context_;
   std::uint32_t arg_count_, result_count_, scalar_count_, static_count_;
   bool follows_usually_;
+  bool is_lean_;
   std::uint64_t filled_bytes_;
   std::vector<std::shared_ptr<const TensorForm>> forms_;
 };

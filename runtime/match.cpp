@@ -215,7 +215,7 @@ std::int32_t BoundSlot(const Run& run, const c10::StorageImpl* storage,
 }
 
 void UnbindFrom(Run* run, std::size_t count) {
-  if (count == 0) run->shared_slots.clear();
+  if (count == 0 && !run->shared_slots.empty()) run->shared_slots.clear();
   while (run->slots.size() > count) {
     if (run->slots.back().copied) FreeBlock(run->slots.back().block);
     run->slots.pop_back();

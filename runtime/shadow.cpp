@@ -15,6 +15,7 @@
 #include "runtime/mode_state.h"
 #include "runtime/runtime.h"
 #include "runtime/strict.h"
+#include "runtime/thread_lean.h"
 
 namespace tjit::runtime {
 namespace {

@@ -10,13 +10,13 @@
 #include "runtime/pooled_objects.h"
 #include "runtime/runtime.h"
 #include "runtime/testing_hooks.h"
+#include "runtime/thread_lean.h"
 #include "runtime/thread_state.h"
 
 namespace tjit::runtime {
 namespace {
 
 constexpr std::size_t kMaxPending = 4096;
-constexpr std::uint64_t kMaxHeldBytes = 64ull << 20;
 
 // As at::empty() makes it: no block, nothing to wait for.
 at::Tensor MakeEmpty(const CompactResult& result) {
@@ -84,15 +84,7 @@ inline bool BeginsAnew(const CompactStep& step, const SlotBinding& slot) {
   at::Tensor t = TakeParked(result, &block);
   if (block == nullptr) [[unlikely]]
     t = MakeAnew(result, dies, &block);
-  const auto s = static_cast<std::uint32_t>(run_.slots.size());
-  SlotBinding& slot = run_.slots.emplace_back();
-  slot.block = block;
-  slot.owned = true;
-  slot.born_pending = true;
-  run_.owned.push_back(s);
-  block->binding.store(run_.BindingOf(s), std::memory_order_relaxed);
-  block->pending.store(Block::kPendingWrite, std::memory_order_relaxed);
-  block->owner.store(this, std::memory_order_release);
+  OwnNew(block);
   return t;
 }
 
@@ -153,6 +145,9 @@ void ThreadState::BeginPending() {
   pending_global_ = GlobalContext::Now();
   pending_reports_ = ReportsAllocations();
   pending_is_plain_ = !pending_reports_ && !FillsAllocations();
+  pending_limit_ = ForcedDrainAt() < 0
+                       ? kMaxPending
+                       : static_cast<std::size_t>(ForcedDrainAt()) + 1;
   runtime_->NotePending(true);
 }
 
@@ -221,12 +216,8 @@ void ThreadState::OwnArguments(const CallFrame& frame, const TraceNode* node,
   }
 }
 
-void ThreadState::AddPending(TraceNode* node) {
-  run_.pending.push_back(node);
-  pending_count_.store(static_cast<std::uint32_t>(run_.pending.size()),
-                       std::memory_order_relaxed);
-  counters_.ops_deferred.Add();
-  // Without memory they stay pending; the next sync point says so.
+// Without memory they stay pending; the next sync point says so.
+[[gnu::noinline]] void ThreadState::RunFullQueue() {
   if (ForcedDrainAt() >= 0 &&
       static_cast<std::int64_t>(run_.pending.size()) > ForcedDrainAt()) {
     static_cast<void>(DrainPending());

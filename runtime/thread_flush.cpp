@@ -269,7 +269,7 @@ void ThreadState::AfterFlushLocked() {
   runtime_->NotePending(false);
 }
 
-inline bool ThreadState::TakeOverLocked(Block* block) {
+[[gnu::noinline]] bool ThreadState::TakeOverLocked(Block* block) {
   if (block->owner.load(std::memory_order_acquire) != this) return false;
   auto s = static_cast<std::uint32_t>(
       block->binding.load(std::memory_order_relaxed) & Run::kSlotMask);
@@ -292,13 +292,33 @@ inline bool ThreadState::TakeOverLocked(Block* block) {
   return true;
 }
 
-bool ThreadState::TakeOver(Block* block) {
-  if (t_context.state == this) [[likely]] {
-    const OwnerStateLock lock(this);
-    return TakeOverLocked(block);
+// The usual end of a result: pending ops make it, and nobody else bound it.
+[[gnu::always_inline]] inline bool ThreadState::DropsBorn(Block* block) {
+  const std::uint64_t s =
+      block->binding.load(std::memory_order_relaxed) & Run::kSlotMask;
+  if (block->owner.load(std::memory_order_relaxed) != this ||
+      s >= run_.slots.size() || run_.slots[s].block != block ||
+      !run_.slots[s].born_pending) {
+    return false;
   }
-  const StateLock lock(this, /*is_owner=*/false);
+  run_.slots[s].block = nullptr;
+  block->owner.store(nullptr, std::memory_order_relaxed);
+  block->pending.store(0, std::memory_order_relaxed);
+  return true;
+}
+
+[[gnu::noinline]] bool ThreadState::TakeOverSlowly(Block* block) {
+  const StateLock lock(this);
   return TakeOverLocked(block);
+}
+
+[[gnu::hot]] bool ThreadState::TakeOver(Block* block) {
+  if (t_context.state == this && t_context.held == nullptr) [[likely]] {
+    const OwnerStateLock lock(this);
+    if (DropsBorn(block)) [[likely]]
+      return false;
+  }
+  return TakeOverSlowly(block);
 }
 
 bool TakeOverDeadBlock(Block* block) {

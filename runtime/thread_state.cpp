@@ -29,10 +29,32 @@ std::uint64_t NowNs() {
 
 }  // namespace
 
+[[gnu::always_inline]] inline Decision ThreadState::OnCall(CallFrame& frame) {
+  if (frame.entry.op_class == OpClass::kEmpty) return Decision::kEager;
+  if (store_ != &runtime_->store()) [[unlikely]]
+    StartOver();
+  counters_.ops_seen.Add();
+  if (runtime_->modes() != 0) [[unlikely]]
+    return OnCallInMode(frame);
+  if (InParallelRegion()) {
+    frame.in_region = true;
+    CountEager(frame);
+    MakeReady(frame);
+    return Decision::kEager;
+  }
+  context_ = CurrentContext();
+  if (cursor_ != nullptr) {
+    const std::optional<Decision> decision = FollowUsual(frame);
+    if (decision.has_value()) [[likely]]
+      return *decision;
+  }
+  return Decide(frame);
+}
+
 namespace {
 
 // OnCall() with a row for the op.
-Decision OnLoggedCall(ThreadState* state, CallFrame& frame) {
+[[gnu::noinline]] Decision OnLoggedCall(ThreadState* state, CallFrame& frame) {
   Decision decision = Decision::kEager;
   if (state != LogOnlyState()) {
     try {
@@ -91,23 +113,6 @@ ThreadState::ThreadState(Runtime* runtime, std::uint16_t stream)
       run_(stream) {}
 
 ThreadState::~ThreadState() = default;
-
-[[gnu::hot]] Decision ThreadState::OnCall(CallFrame& frame) {
-  if (frame.entry.op_class == OpClass::kEmpty) return Decision::kEager;
-  if (store_ != &runtime_->store()) [[unlikely]] StartOver();
-  counters_.ops_seen.Add();
-  if (runtime_->modes() != 0) [[unlikely]] return OnCallInMode(frame);
-  if (InParallelRegion()) {
-    frame.in_region = true;
-    CountEager(frame);
-    MakeReady(frame);
-    return Decision::kEager;
-  }
-  context_ = CurrentContext();
-  Decision decision = Decision::kEager;
-  if (cursor_ != nullptr && FollowUsual(frame, &decision)) return decision;
-  return Decide(frame);
-}
 
 [[gnu::hot]] Decision ThreadState::Decide(CallFrame& frame) {
   Decision decision = Decision::kEager;

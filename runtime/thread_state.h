@@ -23,6 +23,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,6 +44,7 @@
 
 namespace tjit::runtime {
 
+enum class Likeness : std::uint8_t;
 struct CompactArg;
 struct CompactResult;
 class CompactStep;
@@ -128,10 +130,10 @@ class ThreadState {
 
   // Following.
   bool TryFollow(CallFrame& frame, Decision* decision);
-  // The same for the usual step; false, and nothing has changed, for others.
-  bool FollowUsual(CallFrame& frame, Decision* decision);
-  bool IsUsual(const CallFrame& frame, const TraceNode& node,
-               const CompactStep& step, bool* is_owned) const;
+  // The same for the usual step; none, and nothing has changed, for others.
+  std::optional<Decision> FollowUsual(CallFrame& frame);
+  Likeness LikenessTo(const CallFrame& frame, const TraceNode& node,
+                      const CompactStep& step) const;
   bool IsOwned(const c10::TensorImpl* impl, const CompactArg& arg,
                std::int64_t shift) const;
   bool BindAndClaim(const CallFrame& frame, const TraceNode& node);
@@ -148,6 +150,7 @@ class ThreadState {
   Decision TakeDeferred(CallFrame& frame, TraceNode* node);
   Decision TakeUsual(CallFrame& frame, TraceNode* node, const CompactStep* step,
                      bool owns_arguments);
+  Decision TakeLean(CallFrame& frame, TraceNode* node, const CompactStep* step);
   Decision HaveNoMemory(const CallFrame& frame);
   void MoveCursor(TraceNode* node);
   // False if there is no memory for the results: nothing has changed then.
@@ -155,7 +158,8 @@ class ThreadState {
   // `owns_arguments`: pending ops own them all.
   bool Defer(CallFrame& frame, TraceNode* node, const CompactStep* made,
              bool owns_arguments);
-  // The parts of Defer().
+  bool DeferLean(CallFrame& frame, TraceNode* node, const CompactStep& step);
+  // The parts of both.
   void BeginPending();
   void BeginSegment();
   void KeepScalars(const CallFrame& frame, const TraceNode* node,
@@ -167,7 +171,10 @@ class ThreadState {
                SlotBinding* slot);
   void MakeResults(CallFrame& frame, const TraceNode* node,
                    const CompactStep& step);
+  void OwnNew(Block* block);
+  void ReadOwned(const CallFrame& frame, const CompactStep& step);
   void AddPending(TraceNode* node);
+  void RunFullQueue();
   void UndoDefer(CallFrame& frame, const TraceNode* node);
   at::Tensor MakeDeferred(const CompactResult& result, bool dies);
   at::Tensor TakeParked(const CompactResult& result, Block** block);
@@ -220,6 +227,8 @@ class ThreadState {
 
   // TakeOver(). REQUIRES: mutex_ held.
   bool TakeOverLocked(Block* block);
+  bool DropsBorn(Block* block);
+  bool TakeOverSlowly(Block* block);
 
   // REQUIRES (both): mutex_ held.
   // THROW what allocation threw. If no op has run yet, all stay pending: the
@@ -314,6 +323,8 @@ class ThreadState {
   bool pending_reports_ = false;  // allocations are reported
   // Neither that, nor are they filled.
   bool pending_is_plain_ = false;
+  static constexpr std::uint64_t kMaxHeldBytes = 64ull << 20;
+  std::size_t pending_limit_ = 0;  // ops that run without being asked for
   SegmentCache segments_;
   std::unique_ptr<ModeState> modes_;  // null until a mode was on
 };
@@ -364,20 +375,16 @@ class StateLock {
   const bool owner_;
 };
 
-// The same for the owner, in fewer instructions.
+// The same for the owner, in fewer instructions. REQUIRES: this thread holds
+// the mutex of no state.
 class OwnerStateLock {
  public:
-  explicit OwnerStateLock(ThreadState* state)
-      : state_(state), outer_(t_context.held) {
-    if (outer_ == state_) [[unlikely]]
-      return;
+  explicit OwnerStateLock(ThreadState* state) : state_(state) {
     state_->mutex_.LockAsOwner();
     t_context.held = state_;
   }
   ~OwnerStateLock() {
-    if (outer_ == state_) [[unlikely]]
-      return;
-    t_context.held = outer_;
+    t_context.held = nullptr;
     state_->mutex_.UnlockAsOwner();
   }
   OwnerStateLock(const OwnerStateLock&) = delete;
@@ -385,7 +392,6 @@ class OwnerStateLock {
 
  private:
   ThreadState* const state_;
-  ThreadState* const outer_;
 };
 
 }  // namespace tjit::runtime

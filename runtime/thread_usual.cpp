@@ -4,6 +4,7 @@
 #include "runtime/compact_step.h"
 #include "runtime/match.h"
 #include "runtime/runtime.h"
+#include "runtime/thread_lean.h"
 #include "runtime/thread_state.h"
 
 namespace tjit::runtime {
@@ -32,10 +33,10 @@ constexpr std::uint32_t kPrefetchFrom = 256;
 
 }  // namespace
 
-[[gnu::always_inline]] inline Decision ThreadState::TakeUsual(
-    CallFrame& frame, TraceNode* node, const CompactStep* step,
-    bool owns_arguments) {
-  if (node->depth >= kPrefetchFrom) PrefetchAfter(node);
+[[gnu::noinline]] Decision ThreadState::TakeUsual(CallFrame& frame,
+                                                  TraceNode* node,
+                                                  const CompactStep* step,
+                                                  bool owns_arguments) {
   if (Defer(frame, node, step, owns_arguments)) [[likely]]
     return Decision::kDeferred;
   return HaveNoMemory(frame);
@@ -51,6 +52,7 @@ constexpr std::uint32_t kPrefetchFrom = 256;
 }
 
 Decision ThreadState::TakeDeferred(CallFrame& frame, TraceNode* node) {
+  if (node->depth >= kPrefetchFrom) PrefetchAfter(node);
   return TakeUsual(frame, node, CompactStep::Of(*node),
                    /*owns_arguments=*/false);
 }
@@ -66,25 +68,43 @@ inline bool Holds(const c10::StorageImpl* storage, const Block* block) {
   return p.get() == block->data && p.get_context() == block->data;
 }
 
-// True if the call's scalars and statics may be those of the step. REQUIRES:
-// it has as many of each.
-[[gnu::always_inline]] inline bool HasSameNumbers(const CallFrame& frame,
-                                                  const TraceNode& node,
+[[gnu::noinline]] bool OthersMayBecome(const CallFrame& frame,
+                                       const TraceNode& node,
+                                       const CompactStep& step) {
+  for (std::uint32_t i = 0; i < step.scalar_count(); ++i) {
+    if (!step.scalars()[i].SameBits(frame.scalars[i]) &&
+        !MayBecome(frame, i, node.step.scalars[i])) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// REQUIRES (both): the call has as many as the step.
+[[gnu::always_inline]] inline bool HasSameScalars(const CallFrame& frame,
                                                   const CompactStep& step) {
-  const ScalarValue* scalar = step.scalars();
-  const ScalarValue* const end = scalar + step.scalar_count();
-  for (const ScalarValue* now = frame.scalars.data(); scalar != end;
-       ++scalar, ++now) {
-    if (scalar->SameBits(*now)) [[likely]]
-      continue;
-    const auto i = static_cast<std::uint32_t>(now - frame.scalars.data());
-    if (!MayBecome(frame, i, node.step.scalars[i])) return false;
+  const ScalarValue* then = step.scalars();
+  for (const ScalarValue& now : frame.scalars) {
+    if (!now.SameBits(*then++)) return false;
   }
-  // The scalars end where the statics begin.
-  const auto* word = reinterpret_cast<const std::uint64_t*>(end);
+  return true;
+}
+
+[[gnu::always_inline]] inline bool HasSameStatics(const CallFrame& frame,
+                                                  const CompactStep& step) {
+  const std::uint64_t* then = step.statics();
   for (const std::uint64_t now : frame.statics) {
-    if (*word++ != now) return false;
+    if (*then++ != now) return false;
   }
+  return true;
+}
+
+// The same as HasBytesOf() for those it does not know, and where they begin.
+[[gnu::noinline]] bool HasGeometryOf(const c10::TensorImpl* impl,
+                                     const TensorForm& form,
+                                     std::int64_t* shift) {
+  if (!SameGeometry(impl, form.geometry)) return false;
+  *shift = ShiftOf(impl, form.geometry);
   return true;
 }
 
@@ -107,41 +127,49 @@ inline bool Holds(const c10::StorageImpl* storage, const Block* block) {
                               (slot.reader ? 1u : 0u));
 }
 
-// True if the call is the step but for the storages it uses; `is_owned`: for
-// these too, and pending ops own them.
-[[gnu::always_inline]] inline bool ThreadState::IsUsual(const CallFrame& frame,
-                                                        const TraceNode& node,
-                                                        const CompactStep& step,
-                                                        bool* is_owned) const {
+// How far a call is the likely next step.
+enum class Likeness : std::uint8_t {
+  kNone,
+  kSame,   // but for the storages that it uses
+  kOwned,  // for these too, and pending ops own them
+  kLean,   // that, and DeferLean() may take it
+};
+
+[[gnu::always_inline]] inline Likeness ThreadState::LikenessTo(
+    const CallFrame& frame, const TraceNode& node,
+    const CompactStep& step) const {
   if (step.op() != frame.entry.id || step.context() != context_ ||
       step.arg_count() != frame.tensors.size() ||
       step.scalar_count() != frame.scalars.size() ||
       step.static_count() != frame.statics.size() || !frame.recordable) {
-    return false;
+    return Likeness::kNone;
   }
-  if ((step.scalar_count() | step.static_count()) != 0 &&
-      !HasSameNumbers(frame, node, step)) {
-    return false;
+  Likeness likeness = step.is_lean() ? Likeness::kLean : Likeness::kOwned;
+  if (step.scalar_count() != 0 && !HasSameScalars(frame, step)) [[unlikely]] {
+    if (!OthersMayBecome(frame, node, step)) return Likeness::kNone;
+    likeness = Likeness::kOwned;
   }
-  bool owned = true;
+  if (step.static_count() != 0 && !HasSameStatics(frame, step)) {
+    return Likeness::kNone;
+  }
   const CompactArg* const end = step.args() + step.arg_count();
   const TensorRef* ref = frame.tensors.begin();
   for (const CompactArg* arg = step.args(); arg != end; ++arg) {
     const c10::TensorImpl* impl = (ref++)->impl;
     const TensorForm* form = arg->form;
-    if (impl == nullptr || form == nullptr) {
-      if (impl != nullptr || form != nullptr) return false;
+    if (impl == nullptr || form == nullptr) [[unlikely]] {
+      if (impl != nullptr || form != nullptr) return Likeness::kNone;
       continue;
     }
     std::int64_t shift = 0;  // forms with bytes begin at offset 0
-    if (!HasBytesOf(impl, *form)) [[unlikely]] {
-      if (!SameGeometry(impl, form->geometry)) return false;
-      shift = ShiftOf(impl, form->geometry);
+    if (!HasBytesOf(impl, *form) && !HasGeometryOf(impl, *form, &shift)) {
+      return Likeness::kNone;
     }
-    owned = owned && IsOwned(impl, *arg, shift);
+    if (likeness != Likeness::kSame && !IsOwned(impl, *arg, shift)) {
+      likeness = Likeness::kSame;
+    }
   }
-  *is_owned = owned;
-  return true;
+  return likeness;
 }
 
 // REQUIRES: mutex_ held. False, and nothing has changed, if it cannot be.
@@ -155,34 +183,54 @@ inline bool Holds(const c10::StorageImpl* storage, const Block* block) {
   return false;
 }
 
-[[gnu::hot]] bool ThreadState::FollowUsual(CallFrame& frame,
-                                           Decision* decision) {
+[[gnu::always_inline]] inline Decision ThreadState::TakeLean(
+    CallFrame& frame, TraceNode* node, const CompactStep* step) {
+  cursor_ = node;
+  try {
+    if (DeferLean(frame, node, *step)) [[likely]]
+      return Decision::kDeferred;
+  } catch (const std::exception&) {
+    UndoDefer(frame, node);
+    return HaveNoMemory(frame);
+  }
+  return TakeUsual(frame, node, step, /*owns_arguments=*/true);
+}
+
+[[gnu::hot]] std::optional<Decision> ThreadState::FollowUsual(
+    CallFrame& frame) {
   TraceNode* node = cursor_->likely.load(std::memory_order_relaxed);
   if (node == nullptr || !node->hot.load(std::memory_order_relaxed) ||
       modes_ != nullptr || capture_.active() || !runtime_->may_defer() ||
-      (!run_deferred_ && capture_is_due())) {
-    return false;
+      (!run_deferred_ && capture_is_due()) || t_context.held != nullptr) {
+    return std::nullopt;
   }
   const CompactStep* step = CompactStep::Of(*node);
-  if (step == nullptr || !step->follows_usually()) return false;
+  if (step == nullptr || !step->follows_usually()) return std::nullopt;
+  Decision decision = Decision::kEager;
   {
     const OwnerStateLock lock(this);
-    bool is_owned = false;
-    if (!IsUsual(frame, *node, *step, &is_owned)) return false;
-    if (!is_owned && !BindAndClaim(frame, *node)) return false;
-    cursor_ = node;
-    *decision = TakeUsual(frame, node, step, is_owned);
+    const Likeness likeness = LikenessTo(frame, *node, *step);
+    if (likeness == Likeness::kNone) return std::nullopt;
+    if (node->depth >= kPrefetchFrom) PrefetchAfter(node);
+    if (likeness == Likeness::kLean) {
+      decision = TakeLean(frame, node, step);
+    } else {
+      const bool is_owned = likeness == Likeness::kOwned;
+      if (!is_owned && !BindAndClaim(frame, *node)) return std::nullopt;
+      cursor_ = node;
+      decision = TakeUsual(frame, node, step, is_owned);
+    }
   }
-  if (*decision == Decision::kEager) [[unlikely]]
+  if (decision == Decision::kEager) [[unlikely]]
     MakeReady(frame);
-  return true;
+  return decision;
 }
 
 bool ThreadState::EnterUsual(CallFrame& frame, Decision* decision) {
   TraceNode* root = root_;
   if (root == nullptr || !root->hot.load(std::memory_order_relaxed) ||
       modes_ != nullptr || !runtime_->may_defer() ||
-      runtime_->debug_compile()) {
+      runtime_->debug_compile() || t_context.held != nullptr) {
     return false;
   }
   const CompactStep* step = CompactStep::Of(*root);
@@ -192,8 +240,7 @@ bool ThreadState::EnterUsual(CallFrame& frame, Decision* decision) {
       trace->skip.load(std::memory_order_relaxed) > 0) {
     return false;
   }
-  bool is_owned = false;
-  if (!IsUsual(frame, *root, *step, &is_owned)) return false;
+  if (LikenessTo(frame, *root, *step) == Likeness::kNone) return false;
   const std::int64_t entry = trace->entries.load(std::memory_order_relaxed);
   if (Trace::IsMeasured(entry)) return false;  // TryEnter() looks at the clock
   {

@@ -88,6 +88,31 @@ TEST(CompactStepTest, ChecksOfValuesAreUnusual) {
   EXPECT_FALSE(CompactStep::Make(&node, false)->follows_usually());
 }
 
+TEST(CompactStepTest, LeanSteps) {
+  const auto is_lean = [](auto change) {
+    TraceNode node;
+    Fill(&node);
+    node.step.args = {{0, false, Vector(4)}, {1, false, Vector(5)}};
+    node.step.results.resize(1);
+    change(&node);
+    return CompactStep::Make(&node, true)->is_lean();
+  };
+  // Under sanitizers nothing is parked.
+  EXPECT_EQ(is_lean([](TraceNode*) {}), kPoolsObjects);
+  EXPECT_FALSE(is_lean([](TraceNode* n) { n->step.args.clear(); }));
+  EXPECT_FALSE(is_lean([](TraceNode* n) { n->step.args[1].written = true; }));
+  EXPECT_FALSE(is_lean([](TraceNode* n) { n->step.args[1] = {}; }));
+  EXPECT_FALSE(is_lean([](TraceNode* n) { n->step.results.clear(); }));
+  EXPECT_FALSE(is_lean(
+      [](TraceNode* n) { n->step.results.push_back(n->step.results[0]); }));
+  EXPECT_FALSE(is_lean([](TraceNode* n) {
+    n->step.results[0].kind = ResultRecord::Kind::kEmpty;
+  }));
+  EXPECT_FALSE(is_lean([](TraceNode* n) {
+    n->new_slots[0].bytes = std::uint64_t{1} << 40;  // none is parked
+  }));
+}
+
 TEST(CompactStepTest, StepsThatFillAStorage) {
   TraceNode fill;
   Fill(&fill);
