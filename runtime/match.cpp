@@ -216,10 +216,12 @@ std::int32_t BoundSlot(const Run& run, const c10::StorageImpl* storage,
 
 void UnbindFrom(Run* run, std::size_t count) {
   if (count == 0 && !run->shared_slots.empty()) run->shared_slots.clear();
-  while (run->slots.size() > count) {
-    if (run->slots.back().copied) FreeBlock(run->slots.back().block);
-    run->slots.pop_back();
+  if (run->slots.size() <= count) return;
+  const auto first = run->slots.begin() + static_cast<std::ptrdiff_t>(count);
+  for (auto slot = first; slot != run->slots.end(); ++slot) {
+    if (slot->copied) FreeBlock(slot->block);
   }
+  run->slots.erase(first, run->slots.end());
 }
 
 bool BindSlots(const CallFrame& frame, const TraceNode& node, Run* run,

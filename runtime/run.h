@@ -34,7 +34,6 @@ struct Run {
   explicit Run(std::uint16_t s) : stream(s) {}
 
   const std::uint16_t stream;  // of the thread state
-  std::uint32_t id = 0;
   std::vector<SlotBinding> slots;
   std::vector<ScalarValue> scalars;  // by TraceNode::scalar_begin
   std::vector<TraceNode*> pending;   // contiguous part of the path
@@ -46,8 +45,11 @@ struct Run {
 
   // The word in Block::binding: stream (16 bits), run (24), slot (24).
   static constexpr std::uint64_t kSlotMask = (1u << 24) - 1;
-  std::uint64_t BindingOf(std::uint32_t slot) const {
-    return std::uint64_t{stream} << 48 | (id & kSlotMask) << 24 | slot;
+  std::uint64_t BindingOf(std::uint32_t slot) const { return base_ | slot; }
+  // The next run of the same stream.
+  void NextId() {
+    const std::uint64_t id = (base_ >> 24) + 1;
+    base_ = std::uint64_t{stream} << 48 | (id & kSlotMask) << 24;
   }
   // Notes that slot `slot` is this block.
   void Note(Block* block, std::uint32_t slot) {
@@ -57,6 +59,9 @@ struct Run {
       block->binding.store(BindingOf(slot), std::memory_order_relaxed);
     }
   }
+
+ private:
+  std::uint64_t base_ = std::uint64_t{stream} << 48;  // binding of slot 0
 };
 
 }  // namespace tjit::runtime

@@ -61,9 +61,10 @@ namespace tjit::runtime {
   const CompactResult& result = *step.results();
   const TensorForm::Bytes* form =
       result.form->bytes.load(std::memory_order_acquire);
-  const std::size_t scalars_end = node->scalar_begin + step.scalar_count();
+  ScalarValue* to = run_.scalars.data() + node->scalar_begin;
+  const ScalarValue* const to_end = to + step.scalar_count();
   if (form == nullptr || !pending_is_plain_ || run_.pending.empty() ||
-      run_.scalars.size() < scalars_end) [[unlikely]] {
+      to_end > run_.scalars.data() + run_.scalars.size()) [[unlikely]] {
     return false;
   }
   Block* block = nullptr;
@@ -72,16 +73,16 @@ namespace tjit::runtime {
                          &MaterializeHook, &block);
   if (tensor == nullptr) [[unlikely]]
     return false;
+  c10::TensorImpl* const undefined = c10::UndefinedTensorImpl::singleton();
+  if (tensor == undefined) __builtin_unreachable();  // or it would be asked
   frame.results.AddOwned(
       c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::
           unsafe_steal_from_new(tensor)
               .release());
   run_deferred_ = true;
   at_boundary_ = false;
-  ScalarValue* to = run_.scalars.data() + node->scalar_begin;
-  const ScalarValue* const end = step.scalars() + step.scalar_count();
-  for (const ScalarValue* from = step.scalars(); from != end; ++from)
-    *to++ = *from;
+  const ScalarValue* from = step.scalars();
+  while (to != to_end) *to++ = *from++;
   ReadOwned(frame, step);
   OwnNew(block);
   AddPending(node);

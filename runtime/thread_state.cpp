@@ -189,7 +189,7 @@ bool ThreadState::IsExpected(const CallFrame& frame) {
 
 void ThreadState::BeginRun() {
   UnbindFrom(&run_, 0);
-  ++run_.id;
+  run_.NextId();
   run_deferred_ = false;
   eager_node_ = nullptr;
 }
