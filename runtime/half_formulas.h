@@ -13,7 +13,7 @@
 
 #include <cstdint>
 
-#include "compiler/ir/op.h"
+#include "compiler/math_functions.h"
 
 namespace tjit::runtime {
 
