@@ -13,13 +13,10 @@
 #include "runtime/arithmetic.h"
 #include "runtime/libtorch_symbol.h"
 #include "runtime/native_stubs.h"
+#include "runtime/tail_tiles.h"
 
 namespace tjit::runtime {
 namespace {
-
-// A multiple of eager's blocks for vectors of any width: what is as long is
-// whole blocks, whatever they are, and a tail is shorter than it.
-constexpr std::int64_t kBlock = 32;
 
 // Of all sizes, every second one near 1.
 at::Tensor Battery(std::int64_t n) {
@@ -47,7 +44,7 @@ void EagerPowKernel(at::TensorIterator& it, const double* s) {
 
 void QuickPowKernel(at::TensorIterator& it, const double* s) {
   const std::int64_t n = it.numel();
-  if (n % kBlock != 0 || it.dtype(0) != at::kFloat || !IsPowNumber(s[0]) ||
+  if (n % kTailBlock != 0 || it.dtype(0) != at::kFloat || !IsPowNumber(s[0]) ||
       !HasUsualArithmetic()) {
     return EagerPowKernel(it, s);
   }

@@ -12,13 +12,10 @@
 #include "compiler/sigmoid_numbers.h"
 #include "runtime/arithmetic.h"
 #include "runtime/native_stubs.h"
+#include "runtime/tail_tiles.h"
 
 namespace tjit::runtime {
 namespace {
-
-// A multiple of eager's blocks for vectors of any width: what is as long is
-// whole blocks, whatever they are, and a tail is shorter than it.
-constexpr std::int64_t kBlock = 32;
 
 // Every second one is of a size at which there is something to round.
 at::Tensor Battery(std::int64_t n) {
@@ -45,7 +42,8 @@ at::Tensor Battery(std::int64_t n) {
 
 void QuickSigmoidKernel(at::TensorIterator& it, const double*) {
   const std::int64_t n = it.numel();
-  if (n % kBlock != 0 || it.dtype(0) != at::kFloat || !HasUsualArithmetic()) {
+  if (n % kTailBlock != 0 || it.dtype(0) != at::kFloat ||
+      !HasUsualArithmetic()) {
     return at::native::sigmoid_stub(at::kCPU, it);
   }
   SigmoidNumbers(n, static_cast<const float*>(it.data_ptr(1)),

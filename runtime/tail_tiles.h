@@ -18,6 +18,10 @@ constexpr at::ScalarType kTailTorchTypes[kTailTypes] = {
 constexpr ir::DType kTailDTypes[kTailTypes] = {
     ir::DType::kF32, ir::DType::kF64, ir::DType::kBF16, ir::DType::kF16};
 
+// A multiple of eager's blocks of f32, of vectors of any width: what is as long
+// is whole blocks, whatever they are, and a tail is shorter than it.
+constexpr std::int64_t kTailBlock = 32;
+
 // Eager's kernel, over what the iterator says, with the op's scalars.
 using TailKernel = void (*)(at::TensorIterator& it, const double* s);
 

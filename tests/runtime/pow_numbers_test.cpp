@@ -23,18 +23,12 @@
 
 #include "runtime/pow_kernel.h"
 #include "runtime/tail_functions.h"
+#include "tests/runtime/all_floats.h"
 
 namespace tjit::runtime {
 namespace {
 
 using at::Tensor;
-
-std::int64_t Differences(const Tensor& a, const Tensor& b) {
-  const Tensor differs = a.view(at::kInt).ne(b.view(at::kInt));
-  return differs.logical_and(~a.isnan().logical_and(b.isnan()))
-      .sum()
-      .item<std::int64_t>();
-}
 
 struct Power {
   Tensor numbers;
@@ -47,15 +41,6 @@ Power Of(const Tensor& x, int exponent) {
       PowNumber(x.numel(), x.const_data_ptr<float>(), exponent,
                 PowfOfLibtorch(), power.numbers.mutable_data_ptr<float>());
   return power;
-}
-
-Tensor FromBits(std::int64_t first, std::int64_t count, std::int64_t step) {
-  return at::arange(count, at::kLong)
-      .mul_(step)
-      .add_(first)
-      .bitwise_and_(0xffffffff)
-      .to(at::kInt)
-      .view(at::kFloat);
 }
 
 // As QuickPowKernel() sees it, what a wrong answer of the probe would break.

@@ -14,12 +14,12 @@
 #include <bit>
 #include <cmath>
 #include <cstdlib>
-#include <cstring>
 #include <string>
 #include <vector>
 
 #include "runtime/math_probe.h"
 #include "runtime/vml_kernel.h"
+#include "tests/runtime/all_floats.h"
 #include "tests/runtime/known_verdicts.h"
 
 namespace tjit::runtime {
@@ -44,22 +44,6 @@ Tensor Of(const Function& f, const Tensor& x) {
   VmlNumbersFor(f.op)(static_cast<int>(x.numel()), x.const_data_ptr<float>(),
                       out.mutable_data_ptr<float>(), kVmlMode);
   return out;
-}
-
-std::int64_t Differences(const Tensor& a, const Tensor& b) {
-  const Tensor differs = a.view(at::kInt).ne(b.view(at::kInt));
-  return differs.logical_and(~a.isnan().logical_and(b.isnan()))
-      .sum()
-      .item<std::int64_t>();
-}
-
-Tensor FromBits(std::int64_t first, std::int64_t count, std::int64_t step) {
-  return at::arange(count, at::kLong)
-      .mul_(step)
-      .add_(first)
-      .bitwise_and_(0xffffffff)
-      .to(at::kInt)
-      .view(at::kFloat);
 }
 
 // So many floats before and behind each, of both signs.
@@ -232,17 +216,8 @@ TEST_P(VmlNumbersTest, AllNumbers) {
   if (std::getenv("TJIT_ALL_NUMBERS") == nullptr) {
     GTEST_SKIP() << "a minute: with TJIT_ALL_NUMBERS=1";
   }
-  constexpr std::int64_t kCount = 1 << 20, kAll = std::int64_t{1} << 32;
-  std::int64_t differences = 0;
-  for (std::int64_t first = 0; first < kAll; first += kCount) {
-    const Tensor x = FromBits(first, kCount, 1);
-    const Tensor ours = Of(f_, x), eager = f_.eager(x);
-    if (std::memcmp(eager.const_data_ptr(), ours.const_data_ptr(),
-                    eager.nbytes()) != 0) {
-      differences += Differences(ours, eager);
-    }
-  }
-  EXPECT_EQ(differences, 0);
+  const auto ours = [&](const Tensor& x) { return Of(f_, x); };
+  EXPECT_EQ(DifferencesOfAll(ours, f_.eager), 0);
 }
 
 }  // namespace
