@@ -129,7 +129,7 @@ TEST(MathProbe, FormulasOfBF16) {
     std::vector<std::uint16_t> results = AllResults(c.eager);
     const HalfFormula f = FindBF16Formula(c.op, results.data());
     EXPECT_TRUE(f != nullptr || !is_known) << InfoOf(c.op).name;
-    for (const std::size_t at : {0x0001, 0x3f80, 0x7f80, 0x8000, 0xbf81}) {
+    for (const std::size_t at : {0x0001, 0x3f80, 0x4000, 0x8000, 0xbf81}) {
       std::uint16_t& result = results[at];
       result ^= 0x4000;  // no NaN, if it was one
       EXPECT_EQ(FindBF16Formula(c.op, results.data()), nullptr)
