@@ -31,8 +31,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kIdle{2};
-// What one segment may take; the groups left then stay library calls.
-constexpr std::chrono::seconds kBudget{2};
+// What one segment may take; the groups left then stay library calls. A worker
+// beside busy processors has a tenth of one.
+constexpr std::chrono::seconds kBudget{20};
 
 // Blocks what the program has handlers for, but not what the kernel sends for
 // the thread's own doing.
