@@ -140,6 +140,22 @@ const KnownGroup& GroupMemo::Add(GroupKey key, KnownGroup group) {
       .first->second;
 }
 
+void GroupMemo::Foresee(GroupKey key, Lowered lowered) {
+  MakeRoom(key);
+  foreseen_.insert_or_assign(
+      std::move(key.text), Foreseen{std::move(key.slots), std::move(lowered)});
+}
+
+bool GroupMemo::TakeForeseen(const GroupKey& key, Lowered* lowered) {
+  const auto found = foreseen_.find(key.text);
+  if (found == foreseen_.end()) return false;
+  // Those of another segment have its slots.
+  const bool is_same = found->second.slots == key.slots;
+  if (is_same) *lowered = std::move(found->second.lowered);
+  foreseen_.erase(found);
+  return is_same;
+}
+
 void GroupMemo::MakeRoom(const GroupKey& key) {
   if (bytes_ + key.text.size() > kMaxBytes) Clear();
   bytes_ += key.text.size();
@@ -148,6 +164,7 @@ void GroupMemo::MakeRoom(const GroupKey& key) {
 void GroupMemo::Clear() {
   groups_.clear();
   can_compile_.clear();
+  foreseen_.clear();
   bytes_ = 0;
 }
 

@@ -58,6 +58,14 @@ class GroupMemo {
   const KnownGroup* Find(const GroupKey& key);
   const KnownGroup& Add(GroupKey key, KnownGroup group);
 
+  // A new group that was lowered ahead, until it is taken by whoever compiles
+  // the same group of the same segment.
+  void Foresee(GroupKey key, Lowered lowered);
+  bool IsForeseen(const GroupKey& key) const {
+    return foreseen_.contains(key.text);
+  }
+  bool TakeForeseen(const GroupKey& key, Lowered* lowered);
+
   // Whether the step alone can be compiled: `find` computes it once.
   template <class Find>
   bool CanCompile(GroupKey key, Find find) {
@@ -84,6 +92,11 @@ class GroupMemo {
 
   absl::flat_hash_map<std::string, KnownGroup> groups_;
   absl::flat_hash_map<std::string, bool> can_compile_;
+  struct Foreseen {
+    std::vector<std::int32_t> slots;  // of the key
+    Lowered lowered;
+  };
+  absl::flat_hash_map<std::string, Foreseen> foreseen_;
   std::size_t bytes_ = 0;  // of the texts
   std::int64_t hits_ = 0;
 };

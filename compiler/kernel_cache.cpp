@@ -23,20 +23,25 @@ PassOptions OptionsFor(SegmentDump* dump) {
   return options;
 }
 
-KernelCache::Entry Compile(const ir::Function& function, Engine* engine,
+SimplerFunction Simplify(const ir::Function& function, SegmentDump* dump) {
+  SimplerFunction simpler{function, ""};
+  const std::vector<std::string> wrong = ir::Verify(function);
+  if (!wrong.empty()) {
+    simpler.why_not = "lowering made a function that is none: " + wrong[0];
+  } else if (!PlainCode()) {
+    simpler.why_not = RunPasses(Passes(), &simpler.function, OptionsFor(dump));
+  }
+  return simpler;
+}
+
+KernelCache::Entry Compile(SimplerFunction simpler, Engine* engine,
                            SegmentDump* dump) {
   KernelCache::Entry entry;
-  const std::vector<std::string> wrong = ir::Verify(function);
-  ir::Function simpler = function;
-  if (!wrong.empty()) {
-    entry.why_not = "lowering made a function that is none: " + wrong[0];
-  } else if (!PlainCode()) {
-    entry.why_not = RunPasses(Passes(), &simpler, OptionsFor(dump));
-  }
+  entry.why_not = std::move(simpler.why_not);
   if (entry.why_not.empty()) {
-    simpler.name = KernelName(simpler);
-    if (dump != nullptr) dump->AddFinal(simpler);
-    entry.kernel = engine->Compile(simpler, &entry.why_not);
+    simpler.function.name = KernelName(simpler.function);
+    if (dump != nullptr) dump->AddFinal(simpler.function);
+    entry.kernel = engine->Compile(simpler.function, &entry.why_not);
   }
   if (dump != nullptr) {
     entry.dumped = dump->where();
@@ -45,13 +50,25 @@ KernelCache::Entry Compile(const ir::Function& function, Engine* engine,
   return entry;
 }
 
+// All that decides the kernel.
+std::string KeyOf(const ir::Function& function, Engine* engine) {
+  return absl::StrCat(engine->name(), PlainCode() ? " plain" : "", "\n",
+                      ir::Print(function));
+}
+
 }  // namespace
+
+void KernelCache::Foresee(const ir::Function& function, Engine* engine) {
+  std::string text = KeyOf(function, engine);
+  if (entries_.contains(text)) return;
+  if (foreseen_.size() >= kMaxEntries) foreseen_.clear();
+  foreseen_.insert_or_assign(std::move(text), Simplify(function, nullptr));
+}
 
 const KernelCache::Entry& KernelCache::For(const ir::Function& function,
                                            Engine* engine, bool* was_there,
                                            SegmentDump* dump) {
-  std::string text = absl::StrCat(engine->name(), PlainCode() ? " plain" : "",
-                                  "\n", ir::Print(function));
+  std::string text = KeyOf(function, engine);
   const auto found = entries_.find(text);
   *was_there = found != entries_.end();
   if (*was_there) {
@@ -61,12 +78,23 @@ const KernelCache::Entry& KernelCache::For(const ir::Function& function,
     return found->second;
   }
   if (entries_.size() >= kMaxEntries) entries_.clear();
-  return entries_.emplace(std::move(text), Compile(function, engine, dump))
+  SimplerFunction simpler;
+  const auto ahead = foreseen_.find(text);
+  // A dump shows what each pass did.
+  if (dump == nullptr && ahead != foreseen_.end()) {
+    simpler = std::move(ahead->second);
+    foreseen_.erase(ahead);
+  } else {
+    simpler = Simplify(function, dump);
+  }
+  return entries_
+      .emplace(std::move(text), Compile(std::move(simpler), engine, dump))
       .first->second;
 }
 
 void KernelCache::Clear() {
   entries_.clear();
+  foreseen_.clear();
   groups_.Clear();
 }
 

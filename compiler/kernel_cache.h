@@ -20,6 +20,12 @@ namespace tjit {
 
 class SegmentDump;  // segment_dump.h
 
+// What the passes made of a function.
+struct SimplerFunction {
+  ir::Function function;
+  std::string why_not;  // "": it is one
+};
+
 class KernelCache {
  public:
   struct Entry {
@@ -30,6 +36,8 @@ class KernelCache {
   // The kernel of `function`, compiled unless it was before (*was_there).
   const Entry& For(const ir::Function& function, Engine* engine,
                    bool* was_there, SegmentDump* dump);
+  // Runs the passes of a function that For() will be asked for.
+  void Foresee(const ir::Function& function, Engine* engine);
   void Clear();
 
   GroupMemo* groups() { return &groups_; }
@@ -38,6 +46,7 @@ class KernelCache {
   static constexpr std::size_t kMaxEntries = 4096;
 
   absl::flat_hash_map<std::string, Entry> entries_;
+  absl::flat_hash_map<std::string, SimplerFunction> foreseen_;
   GroupMemo groups_;
 };
 

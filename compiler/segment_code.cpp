@@ -7,30 +7,13 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/lower/partition.h"
 #include "compiler/segment_dump.h"
+#include "compiler/segment_steps.h"
 #include "compiler/step_engine.h"
 #include "compiler/varied_scalars.h"
 #include "recorder/overwrite.h"
 
 namespace tjit {
 namespace {
-
-PartitionStep DescribeStep(const SegmentStep& step) {
-  PartitionStep p;
-  p.is_list = step.op.find("_foreach_") != std::string_view::npos ||
-              step.op.find("_fused_") != std::string_view::npos;
-  for (const ArgRecord& arg : step.record.args) {
-    if (arg.slot == kNoSlot) continue;
-    p.reads.push_back(arg.slot);
-    if (arg.written) p.writes.push_back(arg.slot);
-    p.elements = std::max(p.elements, arg.geometry.numel());
-  }
-  for (const ResultRecord& result : step.record.results) {
-    if (result.kind != ResultRecord::Kind::kFresh) continue;
-    p.writes.push_back(result.slot);
-    p.elements = std::max(p.elements, result.geometry.numel());
-  }
-  return p;
-}
 
 class SegmentCompiler {
  public:
@@ -58,7 +41,8 @@ class SegmentCompiler {
       } else if (engine_->steps() == nullptr) {
         AddGroup(item.steps);
       } else {
-        for (const auto& part : ByContext(item.steps)) AddStepGroup(part);
+        for (const auto& part : ByContext(input_, item.steps))
+          AddStepGroup(part);
       }
     }
     return std::move(code_);
@@ -69,6 +53,10 @@ class SegmentCompiler {
     for (std::uint32_t s = 0; s < steps_.size(); ++s) {
       if (stop.load()) return false;
       FindLowerable(s);
+    }
+    for (const PartitionItem& item : Partition(steps_)) {
+      if (stop.load()) return false;
+      if (item.is_group) ForeseeGroup(item.steps);
     }
     return true;
   }
@@ -124,21 +112,6 @@ class SegmentCompiler {
     AddStepGroup({half, steps.end()});
   }
 
-  // Cut where the context changes.
-  std::vector<std::vector<std::uint32_t>> ByContext(
-      const std::vector<std::uint32_t>& steps) const {
-    std::vector<std::vector<std::uint32_t>> parts;
-    for (const std::uint32_t s : steps) {
-      const std::uint32_t context = input_.steps[s].record.context;
-      if (parts.empty() ||
-          input_.steps[parts.back()[0]].record.context != context) {
-        parts.emplace_back();
-      }
-      parts.back().push_back(s);
-    }
-    return parts;
-  }
-
   // Steps that use a slot, each counted once.
   void CountUses() {
     uses_.assign(input_.slots.size(), 0);
@@ -157,14 +130,6 @@ class SegmentCompiler {
     return engine_->steps() == nullptr && !info.live_out &&
            !record.args.empty() && record.args[0].slot == slot &&
            OverwritesAll(record, record.args[0], info.bytes);
-  }
-
-  static std::vector<std::int32_t> SlotsOf(const PartitionStep& step) {
-    std::vector<std::int32_t> slots = step.reads;
-    slots.insert(slots.end(), step.writes.begin(), step.writes.end());
-    std::sort(slots.begin(), slots.end());
-    slots.erase(std::unique(slots.begin(), slots.end()), slots.end());
-    return slots;
   }
 
   // A group of this step alone could be compiled.
@@ -288,12 +253,26 @@ class SegmentCompiler {
     return true;
   }
 
+  // Lowers the group for MakeGroup(), and runs the passes for its kernel.
+  void ForeseeGroup(const std::vector<std::uint32_t>& steps) {
+    const std::vector<GroupStep> lowering = LoweringSteps(steps);
+    const std::vector<GroupSlot> slots = GroupSlots(steps);
+    GroupKey key(context_, lowering, slots);
+    GroupMemo& groups = *cache_->groups();
+    if (groups.Find(key) != nullptr || groups.IsForeseen(key)) return;
+    Lowered lowered;
+    if (std::string why; !Lower(lowering, slots, &lowered, &why)) return;
+    cache_->Foresee(lowered.function, engine_);
+    groups.Foresee(std::move(key), std::move(lowered));
+  }
+
   // Lowers the group and finds its kernel; *is_new: it was generated.
   KnownGroup MakeGroup(const std::vector<std::uint32_t>& steps,
                        const GroupKey& key, int* dump_number, bool* is_new) {
     KnownGroup made;
     Lowered lowered;
-    if (!Lower(LoweringSteps(steps), GroupSlots(steps), &lowered,
+    if (!cache_->groups()->TakeForeseen(key, &lowered) &&
+        !Lower(LoweringSteps(steps), GroupSlots(steps), &lowered,
                &made.why_not)) {
       return made;
     }

@@ -102,9 +102,10 @@ SegmentCode CompileSegment(const SegmentInput& input, Engine* engine,
                            KernelCache* cache, const CompileLimits& limits,
                            SegmentDump* dump = nullptr);
 
-// What CompileSegment() will ask of each step alone: whether it can be lowered,
-// and whether the engine has the functions that it needs, which takes long the
-// first time. False if `stop` was set meanwhile; *cache keeps what was found.
+// Does ahead what CompileSegment() will need, but for the code: asks whether
+// each step alone can be lowered and the engine has its functions, which takes
+// long the first time, lowers the groups and runs the passes. False if `stop`
+// was set meanwhile; *cache keeps what was done.
 bool ForeseeSegment(const SegmentInput& input, Engine* engine,
                     KernelCache* cache, const std::atomic<bool>& stop);
 

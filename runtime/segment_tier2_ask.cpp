@@ -37,8 +37,8 @@ bool Tier2Variant::IsTimeToAsk(const PreparedSegment& segment,
   return tier1_ns_ > kCompileNs + kCompileNsPerStep * steps;
 }
 
-// Half of what it takes. What is the same for all code of the process, LLVM
-// itself and eager's functions, is looked for then.
+// Half of what it takes. The worker loads LLVM, looks for eager's functions and
+// lowers the groups meanwhile.
 bool Tier2Variant::IsNearlyTimeToAsk(std::size_t steps) const {
   return 2 * tier1_ns_ > kCompileNs + kCompileNsPerStep * steps;
 }

@@ -75,8 +75,8 @@ class Tier2 {
 
   // Queues `input`; null if the queue is full or no thread can be had.
   std::shared_ptr<CompileTask> Ask(SegmentInput input, bool is_again);
-  // Of a segment whose code will probably be asked for: has the worker find out
-  // what its steps need (ForeseeSegment()).
+  // Of a segment whose code will probably be asked for: the worker does all but
+  // the code (ForeseeSegment()).
   void Foresee(SegmentInput input, Engine* engine);
   // Runs `job` on the worker; false if no thread can be had.
   bool Post(WorkerJob job);

@@ -278,6 +278,22 @@ TEST_F(SegmentCodeTest, WhatWasForeseenIsNotAskedAgain) {
   EXPECT_EQ(engine_.looked_at, looked_at);
 }
 
+TEST_F(SegmentCodeTest, AGroupThatWasForeseenIsOfItsOwnSlots) {
+  const std::atomic<bool> goes_on{false};
+  Segment segment(8), elsewhere(8);
+  segment.Add(0, 1, 2).Mul(2, 1, 3);
+  elsewhere.Add(5, 3, 4).Mul(4, 3, 2);
+  ASSERT_TRUE(ForeseeSegment(segment.input(), &engine_, &cache_, goes_on));
+  const SegmentCode other = Compile(elsewhere);
+  ASSERT_THAT(other.groups, SizeIs(1));
+  EXPECT_THAT(other.groups[0].memory, ElementsAre(3, 5, 2, 4));
+  ASSERT_TRUE(ForeseeSegment(segment.input(), &engine_, &cache_, goes_on));
+  const SegmentCode code = Compile(segment);
+  ASSERT_THAT(code.groups, SizeIs(1));
+  EXPECT_THAT(code.groups[0].memory, ElementsAre(1, 0, 3, 2));
+  EXPECT_EQ(engine_.asked, 1);
+}
+
 TEST_F(SegmentCodeTest, LimitsAreKept) {
   CompileLimits limits;
   limits.deadline = std::chrono::steady_clock::now();
