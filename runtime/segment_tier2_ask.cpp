@@ -91,8 +91,7 @@ void Tier2Variant::NoteCode(const PreparedSegment& segment,
   for (std::uint32_t i = 0; i < runs.size(); ++i) {
     if (runs[i] == 0) code.dropped.push_back(i);
   }
-  Runtime::Get().hot_profile().NoteCode(segment.nodes_.back(),
-                                        std::move(code));
+  Runtime::Get().hot_profile().NoteCode(segment.nodes_.back(), std::move(code));
 }
 
 }  // namespace tjit::runtime

@@ -5,7 +5,8 @@
 // Nothing here looks at what the match has just proved, and whatever is out of
 // the ordinary is left to ThreadState::Defer() before anything has changed.
 // Inline: a call more is as much as a fifth of it.
-// Tested by: tests/runtime/parked_tensor_test.cpp, tests/runtime/replay_test.cpp
+// Tested by: tests/runtime/parked_tensor_test.cpp,
+// tests/runtime/replay_test.cpp
 #pragma once
 
 #include "runtime/compact_step.h"

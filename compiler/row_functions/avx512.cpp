@@ -55,8 +55,8 @@ struct Avx512OwnExp : Avx512 {
 
   // Masked, as GCC 12 warns of its own header otherwise.
   static F32 ExpUpToZero(F32 x) {
-    const F32 n = _mm512_maskz_roundscale_ps(
-        First16(16), x * 0x1.715476p0F, _MM_FROUND_CUR_DIRECTION);
+    const F32 n = _mm512_maskz_roundscale_ps(First16(16), x * 0x1.715476p0F,
+                                             _MM_FROUND_CUR_DIRECTION);
     F32 s = Fma(n, All(-0x1.62e4p-1F), x);
     s = Fma(n, All(-0x1.7f7d1cp-20F), s);
     F32 p = All(0x1.a057b4p-13F);

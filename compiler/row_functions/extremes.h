@@ -52,9 +52,8 @@ inline T ExtremeOf(const T* x, std::int64_t n) {
   }
   best[0] = kGreater(kGreater(best[0], best[1]), kGreater(best[2], best[3]));
   if constexpr (!kSeesNaNs) {
-    return FoldLanes<Isa, T>(best[0], [&](const auto& a, const auto& b) {
-      return kGreater(b, a);
-    });
+    return FoldLanes<Isa, T>(
+        best[0], [&](const auto& a, const auto& b) { return kGreater(b, a); });
   }
   const V nan = is_nan ? Splat<Isa, T>(__builtin_nan("")) : best[0];
   return FoldLanes<Isa, T>(nan, [&](const auto& a, const auto& b) {

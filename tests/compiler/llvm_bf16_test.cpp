@@ -60,7 +60,8 @@ TEST(LlvmBF16Test, ArithmeticOfAllNumbers) {
   return %3
   return %4
   return %6
-)", kThree);
+)",
+             kThree);
   ExpectSame(R"(
   %3 = neg bf16[n0] %0
   %4 = sub bf16[n0] %3, %1, 1
@@ -69,7 +70,8 @@ TEST(LlvmBF16Test, ArithmeticOfAllNumbers) {
   return %3
   return %5
   return %6
-)", kThree);
+)",
+             kThree);
 }
 
 TEST(LlvmBF16Test, NumbersOfOtherTypes) {
@@ -80,7 +82,8 @@ TEST(LlvmBF16Test, NumbersOfOtherTypes) {
   return %3
   return %4
   return %5
-)", kThree);
+)",
+             kThree);
 }
 
 TEST(LlvmBF16Test, ScalarsThatAreNaN) {
@@ -94,7 +97,8 @@ TEST(LlvmBF16Test, ScalarsThatAreNaN) {
   return %4
   return %5
   return %6
-)", scalar);
+)",
+               scalar);
   }
 }
 
