@@ -27,8 +27,10 @@ enum class ValueCheck : std::uint8_t {
   kIntegral,      // only for integral dtypes (division by zero)
   kElementwise,   // not values: a loss that reduces resizes its result twice,
                   // and warns
-  kSameSizes,     // not values: a loss as large as its input, and the gradient
-                  // of one, is resized for a larger target, and warns
+  kSameSizes,     // not values: a loss as large as its input is resized for a
+                  // larger target, and warns
+  kLossGradient,  // not values: the gradient of a loss, as large as argument 1,
+                  // is resized for larger arguments 0 and 2, and warns
   kFits,          // not values: a result as large as argument 0 is resized
                   // where argument 1 is not broadcast to it, and warns
   kFreedom,       // not values but sizes: a variance of too few numbers warns

@@ -140,20 +140,14 @@ bool WarnsOfExpanded(const CallFrame& frame) {
   return false;
 }
 
-// Of the input and the target, which come last.
-bool HasSameSizes(const CallFrame& frame) {
-  const std::uint32_t count = frame.tensors.size();
-  if (count < 2) return false;
-  const c10::TensorImpl* const input = frame.tensors[count - 2].impl;
-  const c10::TensorImpl* const target = frame.tensors[count - 1].impl;
+// Of the input and the target.
+bool HasSameSizes(const c10::TensorImpl* input, const c10::TensorImpl* target) {
   return input != nullptr && target != nullptr &&
          input->sizes() == target->sizes();
 }
 
-// Is argument 1 broadcast to the sizes of argument 0?
-bool Fits(const CallFrame& frame) {
-  const c10::TensorImpl* const self = TensorOf(frame, 0);
-  const c10::TensorImpl* const other = TensorOf(frame, 1);
+// Is `other` broadcast to the sizes of `self`?
+bool Fits(const c10::TensorImpl* self, const c10::TensorImpl* other) {
   if (self == nullptr || other == nullptr || other->dim() > self->dim()) {
     return false;
   }
@@ -206,9 +200,12 @@ bool ValuesPass(const CallFrame& frame) {
     case ValueCheck::kElementwise:
       return !frame.statics.empty() && frame.statics[0] == 0;
     case ValueCheck::kSameSizes:
-      return HasSameSizes(frame);
+      return HasSameSizes(TensorOf(frame, 0), TensorOf(frame, 1));
+    case ValueCheck::kLossGradient:
+      return HasSameSizes(TensorOf(frame, 1), TensorOf(frame, 2)) &&
+             Fits(TensorOf(frame, 1), TensorOf(frame, 0));
     case ValueCheck::kFits:
-      return Fits(frame);
+      return Fits(TensorOf(frame, 0), TensorOf(frame, 1));
     case ValueCheck::kFreedom:
       return HasFreedom(frame);
     case ValueCheck::kIndices:

@@ -222,7 +222,7 @@ void BlockEmitter::StoreBuffer(int buffer, Value* value) {
 
 Value* BlockEmitter::CallOneVector(const Step& step,
                                    const std::vector<Value*>& arguments) {
-  if (loop_.math.IsSqrtInCode(step.math)) {
+  if (loop_.math.IsRoot(step.math)) {
     return EmitSqrt(b_, loop_.math.at(step.math).kind, arguments[0]);
   }
   llvm::Type* type = arguments[0]->getType();

@@ -87,9 +87,7 @@ bool MathTable::IsRow(int index) const { return InfoOfKind(at(index)).is_row; }
 bool MathTable::IsTail(int index) const {
   return InfoOfKind(at(index)).is_tail;
 }
-bool MathTable::IsSqrtInCode(int index) const {
-  return ::IsSqrtInCode(at(index).kind);
-}
+bool MathTable::IsRoot(int index) const { return IsSqrtInCode(at(index).kind); }
 int MathTable::LanesOf(int index) const { return InfoOfKind(at(index)).lanes; }
 bool MathTable::IsDouble(int index) const {
   return InfoOfKind(at(index)).dtype == DType::kF64;

@@ -46,7 +46,7 @@ class MathTable {
   bool IsArray(int index) const;  // or a row function or one of columns
   bool IsRow(int index) const;
   bool IsTail(int index) const;  // an array function that is told the place
-  bool IsSqrtInCode(int index) const;  // a vector function that is inline
+  bool IsRoot(int index) const;  // a vector function that is inline
   // Of a vector function.
   int LanesOf(int index) const;
   bool IsDouble(int index) const;

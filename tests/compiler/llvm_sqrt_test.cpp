@@ -15,6 +15,19 @@ constexpr const char kRoots[] = R"(func f(n0) {
   return %3
 })";
 
+// Of halves eager takes the exact root, whatever it takes for floats.
+constexpr const char kRootsOfHalves[] = R"(func f(n0) {
+  external %0: f16[n0]
+  external %1: f32[n0]
+  external %2: bf16[n0]
+  %3 = sqrt f16[n0] %0
+  %4 = sqrt f32[n0] %1
+  %5 = sqrt bf16[n0] %2
+  return %3
+  return %4
+  return %5
+})";
+
 constexpr const char kRootsOfDoubles[] = R"(func f(n0) {
   external %0: f64[n0]
   %1 = sqrt f64[n0] %0
@@ -33,9 +46,10 @@ using RootFn = void (*)(int n, const T* x, T* out, std::int64_t mode);
 template <class T>
 Hooks With(RootFn<T> function) {
   Hooks hooks;
-  hooks.math = [=](Op op, DType, const void* const* in, const double*,
+  hooks.math = [=](Op op, DType dtype, const void* const* in, const double*,
                    void* out, std::int64_t n) {
-    if (op != Op::kSqrt) return false;
+    const auto bytes = static_cast<std::size_t>(InfoOf(dtype).bytes);
+    if (op != Op::kSqrt || bytes != sizeof(T)) return false;
     function(static_cast<int>(n), static_cast<const T*>(in[0]),
              static_cast<T*>(out), 0);
     return true;
@@ -64,6 +78,8 @@ TEST(LlvmSqrtTest, OneStep) {
              With<float>(runtime::SqrtStepF32));
   ExpectSame({kTjitSqrtStepF64, 512, kRootsOfDoubles},
              With<double>(runtime::SqrtStepF64));
+  ExpectSame({kTjitSqrtStepF32, 512, kRootsOfHalves},
+             With<float>(runtime::SqrtStepF32));
 }
 
 TEST(LlvmSqrtTest, TwoSteps) {
@@ -72,6 +88,7 @@ TEST(LlvmSqrtTest, TwoSteps) {
   ExpectSame({kTjitSqrtTwoStepsF32x8, 256, kRoots}, hooks);
   if (!__builtin_cpu_supports("avx512dq")) return;
   ExpectSame({kTjitSqrtTwoStepsF32x16, 512, kRoots}, hooks);
+  ExpectSame({kTjitSqrtTwoStepsF32x16, 512, kRootsOfHalves}, hooks);
 }
 
 }  // namespace

@@ -106,9 +106,12 @@ TEST_F(ValueChecksTest, GradientsOfLossesOfOtherSizes) {
   const at::Tensor g = at::ones({}), x = at::ones({2, 3});
   const at::Tensor row = at::ones({3});
   for (const char* op : {"aten::mse_loss_backward", "aten::huber_loss_backward",
-                         "aten::smooth_l1_loss_backward"}) {
+                         "aten::smooth_l1_loss_backward",
+                         "aten::binary_cross_entropy_backward"}) {
     EXPECT_TRUE(Passes(op, {{0, g}, {1, x}, {2, x}}, {1})) << op;
+    EXPECT_TRUE(Passes(op, {{0, row}, {1, x}, {2, x}}, {1})) << op;
     EXPECT_FALSE(Passes(op, {{0, g}, {1, row}, {2, x}}, {1})) << op;
+    EXPECT_FALSE(Passes(op, {{0, x}, {1, row}, {2, row}}, {1})) << op;
   }
 }
 
