@@ -3,6 +3,9 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <limits>
 
 #include "compiler/vml_tables.h"
 
@@ -19,6 +22,13 @@ constexpr float kStep = 0x1.63p-8F, kStepRest = -0x1.bd0106p-20F;
 constexpr float kSteps = 0x1.715476p7F;
 // Beyond these VML does it in another way; the last one has the exponential 0.
 constexpr float kMostExp = 87.3F, kZeroExp = -104;
+
+// log(2), first 15 bits: products with exponents are exact.
+constexpr float kLog2 = 0x1.62e4p-1F, kLog2Rest = 0x1.7f7d1cp-20F;
+// (log(1 + r) - r) / r^2, from r^8 down to r^0.
+constexpr float kLogTerms[] = {-0x1.08059p-3F, 0x1.1e66bap-3F,  -0x1.f3113cp-4F,
+                               0x1.1ed718p-3F, -0x1.559dccp-3F, 0x1.99d028p-3F,
+                               -0x1.fffefp-3F, 0x1.555506p-2F,  -0x1p-1F};
 
 #define TJIT_AVX512 [[gnu::target("avx512f,fma"), gnu::always_inline]] inline
 
@@ -124,6 +134,39 @@ TJIT_AVX512 Rounded Exp::Of(__mmask16 lanes, __m512 x) {
           static_cast<__mmask16>(are_vmls | ~some)};
 }
 
+// Of x = 2^k * (1 + r), r from -1/3 to 1/3: k * log(2) + r + r^2 * (terms of
+// r), with VML's roundings.
+struct Log {
+  static Rounded Of(__mmask16 lanes, __m512 x);
+};
+
+TJIT_AVX512 Rounded Log::Of(__mmask16 lanes, __m512 x) {
+  const __m512i bits = _mm512_castps_si512(x);
+  const __m512i from_least =
+      _mm512_sub_epi32(bits, _mm512_set1_epi32(0x3f2aaaab));  // 2/3
+  const __m512i k = _mm512_maskz_srai_epi32(kAll, from_least, 23);
+  const __m512i one_and_r =
+      _mm512_sub_epi32(bits, _mm512_maskz_slli_epi32(kAll, k, 23));
+  const __m512 r =
+      _mm512_sub_ps(_mm512_castsi512_ps(one_and_r), _mm512_set1_ps(1));
+  __m512 terms = _mm512_set1_ps(kLogTerms[0]);
+  for (std::size_t i = 1; i < std::size(kLogTerms); ++i) {
+    terms =
+        _mm512_add_ps(_mm512_mul_ps(terms, r), _mm512_set1_ps(kLogTerms[i]));
+  }
+  const __m512 of_r =
+      _mm512_add_ps(r, _mm512_mul_ps(r, _mm512_mul_ps(r, terms)));
+  const __m512 exponent = _mm512_maskz_cvtepi32_ps(kAll, k);
+  const __m512 low =
+      _mm512_add_ps(of_r, _mm512_mul_ps(exponent, _mm512_set1_ps(kLog2Rest)));
+  const __mmask16 is_normal = _mm512_mask_cmp_ps_mask(
+      lanes, x, _mm512_set1_ps(std::numeric_limits<float>::min()), _CMP_GE_OQ);
+  return {_mm512_fmadd_ps(exponent, _mm512_set1_ps(kLog2), low),
+          _mm512_mask_cmp_ps_mask(
+              is_normal, x, _mm512_set1_ps(std::numeric_limits<float>::max()),
+              _CMP_LE_OQ)};
+}
+
 // Numbers for VML, and which lanes they are of.
 struct Gathered {
   alignas(64) float numbers[kPart + kLanes];
@@ -204,6 +247,11 @@ std::int64_t TanhNumbers(std::int64_t n, const float* x, VmlF32 vml,
 std::int64_t ExpNumbers(std::int64_t n, const float* x, VmlF32 vml,
                         std::int64_t mode, float* out) {
   return InParts<Exp>(n, x, vml, mode, out);
+}
+
+std::int64_t LogNumbers(std::int64_t n, const float* x, VmlF32 vml,
+                        std::int64_t mode, float* out) {
+  return InParts<Log>(n, x, vml, mode, out);
 }
 
 }  // namespace tjit

@@ -70,16 +70,20 @@ TEST_F(ExplainFunctionsTest, WhatWasTaken) {
 }
 
 // Own code for MKL's functions, where it was measured to be faster.
-TEST_F(ExplainFunctionsTest, TanhAndExpOfVmlNumbers) {
+TEST_F(ExplainFunctionsTest, TanhExpAndLogOfVmlNumbers) {
   for (const std::int64_t n : {1, 37, 512, 5003}) {
     const Tensor x = at::randn({n}).mul_(3);
-    Run([&] { return at::add(at::tanh(at::mul(x, x)), at::exp(at::neg(x))); });
+    Run([&] {
+      const Tensor square = at::mul(x, x);
+      return at::add(at::add(at::tanh(square), at::exp(at::neg(x))),
+                     at::log(square));
+    });
     EXPECT_GT(stats_.groups_run, 3) << n;
-    EXPECT_EQ(stats_.steps_fused, 5 * stats_.groups_run) << stats_.to_json();
+    EXPECT_EQ(stats_.steps_fused, 7 * stats_.groups_run) << stats_.to_json();
   }
   const std::string text = explain();
   const std::string own = "own code with MKL's bits, and MKL's for a few ";
-  for (const char* op : {"tanh", "exp"}) {
+  for (const char* op : {"tanh", "exp", "log"}) {
     EXPECT_THAT(text, ContainsRegex(absl::StrCat("\n  ", op, " f32: [^\n]")));
     if (__builtin_cpu_is("amd") != 0 && HasVmlNumbers()) {
       EXPECT_THAT(text, HasSubstr(absl::StrCat("\n  ", op, " f32: ", own)));

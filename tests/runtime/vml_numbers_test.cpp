@@ -1,5 +1,5 @@
-// tanh and exp of f32 without MKL's functions for most numbers: eager's bits
-// for numbers of all sizes.
+// tanh, exp and log of f32 without MKL's functions for most numbers: eager's
+// bits for numbers of all sizes.
 //
 // All 2^32 numbers, a minute each, when asked for:
 //   TJIT_ALL_NUMBERS=1 vml_numbers_test --gtest_filter='*All*'
@@ -36,7 +36,8 @@ struct Function {
 };
 
 const Function kFunctions[] = {{"tanh", Op::kTanh, at::tanh},
-                               {"exp", Op::kExp, at::exp}};
+                               {"exp", Op::kExp, at::exp},
+                               {"log", Op::kLog, at::log}};
 
 // As kernels call it.
 Tensor Of(const Function& f, const Tensor& x) {
@@ -88,7 +89,7 @@ TEST(VmlNumbersProbeTest, TheyAreEagersOnAmdsProcessorsWithAvx512) {
           << f.name << " " << difference;
     }
   }
-  EXPECT_EQ(VmlNumbersFor(Op::kLog), nullptr);
+  EXPECT_EQ(VmlNumbersFor(Op::kSin), nullptr);
 }
 
 // On a processor whose VML rounds otherwise, here always to the nearest.
@@ -96,6 +97,11 @@ TEST_P(VmlNumbersTest, OtherBitsAreFoundOut) {
   Tensor (*other)(const Tensor&) = [](const Tensor& x) {
     return at::exp(x.to(at::kDouble)).to(at::kFloat);
   };
+  if (f_.op == Op::kLog) {
+    other = [](const Tensor& x) {
+      return at::log(x.to(at::kDouble)).to(at::kFloat);
+    };
+  }
   if (f_.op == Op::kTanh) {
     other = [](const Tensor& x) {
       return at::tanh(x.to(at::kDouble)).to(at::kFloat);
@@ -120,8 +126,11 @@ TEST_P(VmlNumbersTest, OfOrdinaryNumbersFewAreByVml) {
     by_vml += n;
     std::copy_n(x, n, out);
   };
-  const auto numbers = f_.op == Op::kTanh ? TanhNumbers : ExpNumbers;
-  const Tensor x = at::randn({1 << 20});
+  const bool is_log = f_.op == Op::kLog;
+  const auto numbers = f_.op == Op::kTanh ? TanhNumbers
+                       : is_log           ? LogNumbers
+                                          : ExpNumbers;
+  const Tensor x = is_log ? at::randn({1 << 20}).abs() : at::randn({1 << 20});
   Tensor out = at::empty_like(x);
   const auto count = [&](const Tensor& in) {
     by_vml = 0;
@@ -131,24 +140,52 @@ TEST_P(VmlNumbersTest, OfOrdinaryNumbersFewAreByVml) {
     return by_vml;
   };
   EXPECT_LT(count(x), x.numel() / 40);
-  EXPECT_EQ(count(at::zeros_like(x)), 0);
   EXPECT_EQ(count(at::ones_like(x)), 0);
-  EXPECT_EQ(count(at::full_like(x, -1e9)), 0);
+  EXPECT_EQ(count(at::zeros_like(x)), is_log ? x.numel() : 0);
+  EXPECT_EQ(count(at::full_like(x, -1e9)), is_log ? x.numel() : 0);
 }
 
 // Of tanh: those nearest to the middle of two floats for which MKL does not
 // round to the nearest; where one formula ends and another begins.
 TEST_P(VmlNumbersTest, WhereItIsNarrow) {
-  const Tensor x =
-      Around({0x1.00df44p+0F, 0x1.410d3ep+0F, 0x1.bc2524p+0F, 0x1.c0d14cp+0F,
-              0x1.0038bap+1F, 0x1.40239cp+1F, 0x1.25dc84p+2F, 0x1.67a1aap+2F,
-              0x1.003958p-4F, 0x1.d74f82p-5F, 0x1.7fffaep-4F, 0x1.009aap-1F,
-              0x1.4049c8p-1F, 0x1.8048fcp-1F, 0x1.c00abp-1F,  0x1.0042aap-2F,
-              9.0F,           9.0109F,        9.5F,           10.0F,
-              87.3F,          87.3366F,       88.7228F,       104.0F,
-              103.9721F,      0x1p-4F,        0x1p-12F,       0x1p-13F,
-              0x1p-126F,      0x1p-140F,      0x1p-148F,      0x1p127F},
-             3000);
+  const Tensor x = Around({0x1.00df44p+0F,
+                           0x1.410d3ep+0F,
+                           0x1.bc2524p+0F,
+                           0x1.c0d14cp+0F,
+                           0x1.0038bap+1F,
+                           0x1.40239cp+1F,
+                           0x1.25dc84p+2F,
+                           0x1.67a1aap+2F,
+                           0x1.003958p-4F,
+                           0x1.d74f82p-5F,
+                           0x1.7fffaep-4F,
+                           0x1.009aap-1F,
+                           0x1.4049c8p-1F,
+                           0x1.8048fcp-1F,
+                           0x1.c00abp-1F,
+                           0x1.0042aap-2F,
+                           9.0F,
+                           9.0109F,
+                           9.5F,
+                           10.0F,
+                           87.3F,
+                           87.3366F,
+                           88.7228F,
+                           104.0F,
+                           103.9721F,
+                           0x1p-4F,
+                           0x1p-12F,
+                           0x1p-13F,
+                           0x1p-126F,
+                           0x1p-140F,
+                           0x1p-148F,
+                           0x1p127F,
+                           0x1.555556p-1F,
+                           0x1.555556p+0F,
+                           0x1.555556p+1F,
+                           0x1.555556p126F,
+                           1.0F},
+                          3000);
   EXPECT_EQ(Differences(Of(f_, x), f_.eager(x)), 0);
 }
 
@@ -206,7 +243,7 @@ TEST_P(VmlNumbersTest, InUnusualArithmetic) {
     _mm_setcsr(usual | mode);
     VmlNumbersFor(f_.op)(static_cast<int>(x.numel()), x.const_data_ptr<float>(),
                          ours.mutable_data_ptr<float>(), kVmlMode);
-    f_.op == Op::kTanh ? at::tanh_out(eager, x) : at::exp_out(eager, x);
+    eager.copy_(f_.eager(x));
     _mm_setcsr(usual);
     EXPECT_EQ(Differences(ours, eager), 0) << mode;
   }
