@@ -69,8 +69,19 @@ bool RowEmitter::IsStored(std::size_t access) const {
                      });
 }
 
-// A quotient that is a product, but not in a masked register.
+// Note [One body].
 bool RowEmitter::NeedsFullVectors(const Piece& piece) const {
+  if (piece.is_of_row) return HasSharedDivisors(piece);
+  for (std::size_t i = 0; i < code_.stores.size(); ++i) {
+    if (loop_.phases.of_store[i] == piece.phase && !code_.stores[i].is_of_row) {
+      return true;
+    }
+  }
+  return HasSharedDivisors(piece);
+}
+
+// A quotient that is a product, but not in a masked register.
+bool RowEmitter::HasSharedDivisors(const Piece& piece) const {
   for (std::size_t i = 0; i < code_.steps.size(); ++i) {
     const Step& step = code_.steps[i];
     if (loop_.phases.of_step[i] == piece.phase && !step.is_array_call &&
