@@ -2,12 +2,12 @@
 // what is left of them.
 //
 // Note [One body]. What LLVM takes is linear in instructions, so with masks a
-// body that stores to tiles alone, or once per row, is emitted once: each vector
-// of the row is a masked one. (What is stored to memory is stored by whole
-// vectors: a processor reads a line before it writes a part of it, and a loop
-// over memory takes twice as long on Zen 5.) The mask is computed for the first
-// vector and the last one, and has all lanes between them, so that the loop has
-// nothing more to do than one without:
+// body that stores to tiles alone, or once per row, is emitted once: each
+// vector of the row is a masked one. (What is stored to memory is stored by
+// whole vectors: a processor reads a line before it writes a part of it, and a
+// loop over memory takes twice as long on Zen 5.) The mask is computed for the
+// first vector and the last one, and has all lanes between them, so that the
+// loop has nothing more to do than one without:
 //
 //   check:  if begin >= to: done         begin: from, or where the body ended
 //   turn:   mask = lanes of [begin, to)
