@@ -115,7 +115,8 @@ T Load(DType dtype, const char* from) {
 // Rounds one element to `dtype` and writes it.
 template <class T>
 void Store(DType dtype, T value, char* to) {
-  // Types below 64 bits go through 32 of them: 1e10 is 0 in 8 bits.
+  // i8, i16 and i32 go through 32 bits: 1e10 is 0 in an i8. u8 goes through 64
+  // (c10's static_cast_with_inter_type): 2^40 + 4 is 4 in it.
   const auto as_int = [&] {
     return std::is_floating_point_v<T> ? ToInteger<std::int32_t>(value)
                                        : static_cast<std::int64_t>(value);
@@ -125,7 +126,8 @@ void Store(DType dtype, T value, char* to) {
       *to = value != T(0) ? 1 : 0;
       return;
     case DType::kU8:
-      return StoreAs(static_cast<std::uint8_t>(as_int()), to);
+      return StoreAs(static_cast<std::uint8_t>(ToInteger<std::int64_t>(value)),
+                     to);
     case DType::kI8:
       return StoreAs(static_cast<std::int8_t>(as_int()), to);
     case DType::kI16:

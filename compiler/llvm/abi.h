@@ -27,7 +27,7 @@
 
 extern "C" {
 
-constexpr std::int32_t kTjitLlvmAbi = 13;
+constexpr std::int32_t kTjitLlvmAbi = 14;
 
 // The layout of ScalarValue (recorder/tensor_meta.h).
 struct TjitScalar {

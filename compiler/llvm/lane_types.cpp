@@ -197,7 +197,10 @@ Value* LaneTypes::Convert(DType from, DType to, Value* value) const {
   if (target == DTypeKind::kInt) {
     if (source == DTypeKind::kBool) return b_.CreateZExt(value, type);
     if (source == DTypeKind::kInt) return Round(to, value);
-    return Round(to, ToInteger(value, to == DType::kI64 ? 64 : 32));
+    // As ir::Store. No f32 beyond 2^31 has bits below 2^8, so its u8 needs 32.
+    const bool is_long =
+        to == DType::kI64 || (to == DType::kU8 && from == DType::kF64);
+    return Round(to, ToInteger(value, is_long ? 64 : 32));
   }
   if (source == DTypeKind::kBool) return b_.CreateUIToFP(value, type);
   if (source == DTypeKind::kInt) {

@@ -87,6 +87,11 @@ TEST(IrDtypeTest, OutOfRangeConvertsAsInEager) {
   EXPECT_EQ(Stored(DType::kI32, 2147483647.0), INT32_MAX);
   EXPECT_EQ(Stored(DType::kI64, 1e19f), INT64_MIN);
   EXPECT_EQ(Stored(DType::kU8, std::int64_t{260}), 4);
+  EXPECT_EQ(Stored(DType::kU8, 5000000000260.0), 4);
+  EXPECT_EQ(Stored(DType::kU8, -5000000000260.0), 252);
+  EXPECT_EQ(Stored(DType::kU8, 1e19), 0);
+  EXPECT_EQ(Stored(DType::kI8, 5000000000260.0), 0);
+  EXPECT_EQ(Stored(DType::kI16, 5000000000260.0), 0);
   EXPECT_EQ(Stored(DType::kBool, 0.25f), 1);
   EXPECT_EQ(Stored(DType::kBool, NAN), 1);
 }
