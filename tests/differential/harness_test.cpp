@@ -259,6 +259,17 @@ TEST(LogTest, ValuesThatAreReadMayBeNans) {
   EXPECT_EQ(FirstDifference(nan, other, Nans::kAreEqual), "");
 }
 
+TEST(LogTest, PrintedNansMayHaveAnotherSign) {
+  Log nan = {{0, 1, "printed", "   -nan    -nan\n  0.8344 -0.3597\n", ""}};
+  Log other = {{0, 1, "printed", "    nan     nan\n  0.8344 -0.3597\n", ""}};
+  EXPECT_NE(FirstDifference(nan, other), "");
+  EXPECT_EQ(FirstDifference(nan, other, Nans::kAreEqual), "");
+  other[0].text = "    nan     nan\n  0.8344  0.3597\n";
+  EXPECT_NE(FirstDifference(nan, other, Nans::kAreEqual), "");
+  other[0].text = "    nan  0.1000\n  0.8344 -0.3597\n";
+  EXPECT_NE(FirstDifference(nan, other, Nans::kAreEqual), "");
+}
+
 TEST(LogTest, SeesMissingAndLateEntries) {
   LogEntry a = {0, 1, "exception", "one", "", 1};
   LogEntry b = {0, 2, "exception", "one", "", 1};

@@ -59,6 +59,25 @@ std::string ByteDifference(const LogEntry& a, const LogEntry& b, Nans nans) {
          Hex(a.bytes, first, width) + ", tested " + Hex(b.bytes, first, width);
 }
 
+// Without what the sign of a NaN shows: its minus and the width of its column.
+std::string WithoutNanSigns(const std::string& text) {
+  std::string plain;
+  for (const char c : text) {
+    if (c == ' ' && (plain.empty() || plain.back() == ' ')) continue;
+    plain += c;
+  }
+  for (auto at = plain.find("-nan"); at != std::string::npos;
+       at = plain.find("-nan", at)) {
+    plain.erase(at, 1);
+  }
+  return plain;
+}
+
+bool IsSameText(const std::string& a, const std::string& b, Nans nans) {
+  if (a == b) return true;
+  return nans == Nans::kAreEqual && WithoutNanSigns(a) == WithoutNanSigns(b);
+}
+
 }  // namespace
 
 std::string FirstDifference(const Log& eager, const Log& other, Nans nans) {
@@ -70,7 +89,7 @@ std::string FirstDifference(const Log& eager, const Log& other, Nans nans) {
       return "other events: eager " + Place(a) + " " + a.text + "; tested " +
              Place(b) + " " + b.text;
     }
-    if (a.text != b.text) {
+    if (!IsSameText(a.text, b.text, nans)) {
       return Place(a) + ": eager " + a.text + "; tested " + b.text;
     }
     if (a.bytes == b.bytes) continue;

@@ -25,8 +25,9 @@ struct LogEntry {
 
 using Log = std::vector<LogEntry>;
 
-// Whether two NaNs of other bits differ. They do in replay; machine code says
-// NaN where eager does, but not always which (docs/limits.md).
+// Whether two NaNs of other bits, or printed with another sign, differ. They do
+// in replay; machine code says NaN where eager does, but not always which
+// (docs/limits.md).
 enum class Nans : std::uint8_t { kByBits, kAreEqual };
 
 // The first entry that differs, in words; "" if the logs are equal.
