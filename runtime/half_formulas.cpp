@@ -1,14 +1,12 @@
 #include "runtime/half_formulas.h"
 
-#include <immintrin.h>
-
-#include <cstring>
 #include <numeric>
 #include <vector>
 
 #include "compiler/fast_math.h"
 #include "compiler/gelu_functions.h"
 #include "runtime/half_floats.h"
+#include "runtime/vector_calls.h"
 
 namespace tjit::runtime {
 namespace {
@@ -17,34 +15,11 @@ using ir::Op;
 
 constexpr std::size_t kNumbers = 1 << 16;
 
-// A formula of one vector for all of them, the last one filled up.
-#define TJIT_RUN_VECTORS(name, target_name, V)                               \
-  __attribute__((target(target_name))) void name(void* formula, int n,       \
-                                                 const float* x, float* y) { \
-    constexpr int kLanes = sizeof(V) / sizeof(float);                        \
-    const auto function = reinterpret_cast<V (*)(V)>(formula);               \
-    int i = 0;                                                               \
-    for (; i + kLanes <= n; i += kLanes) {                                   \
-      V v;                                                                   \
-      std::memcpy(&v, x + i, sizeof(V));                                     \
-      v = function(v);                                                       \
-      std::memcpy(y + i, &v, sizeof(V));                                     \
-    }                                                                        \
-    if (i == n) return;                                                      \
-    V v = {};                                                                \
-    const auto bytes = static_cast<std::size_t>(n - i) * sizeof(float);      \
-    std::memcpy(&v, x + i, bytes);                                           \
-    v = function(v);                                                         \
-    std::memcpy(y + i, &v, bytes);                                           \
-  }
-TJIT_RUN_VECTORS(Run512, "avx512f", __m512)
-TJIT_RUN_VECTORS(Run256, "avx2,fma", __m256)
-#undef TJIT_RUN_VECTORS
-
 template <Op op, int kLanes>
 void Fast(int n, const float* x, float* out, std::int64_t /*mode*/) {
   static void* const formula = FastFormula(op, kLanes);
-  (kLanes == 16 ? Run512 : Run256)(formula, n, x, out);
+  CallVectors(kLanes == 16 ? kTjitMathF32x16 : kTjitMathF32x8, formula, x, out,
+              n);
   RoundToBF16(n, out);
 }
 

@@ -1,7 +1,6 @@
 #include "runtime/math_probe.h"
 
 #include <ATen/ATen.h>
-#include <immintrin.h>
 
 #include <array>
 #include <bit>
@@ -16,8 +15,10 @@
 #include "recorder/planted_defect.h"
 #include "runtime/half_tables.h"
 #include "runtime/libtorch_symbol.h"
+#include "runtime/same_bits.h"
 #include "runtime/sqrt_step.h"
 #include "runtime/tail_functions.h"
+#include "runtime/vector_calls.h"
 #include "runtime/vml_kernel.h"
 
 namespace tjit::runtime {
@@ -99,16 +100,6 @@ std::vector<T> Battery(Check check) {
   return x;
 }
 
-// Index of the first one that differs, any NaN being any other; n if none does.
-template <class T>
-std::size_t FirstDifference(const T* a, const T* b, std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i) {
-    if (std::memcmp(a + i, b + i, sizeof(T)) == 0) continue;
-    if (a[i] == a[i] || b[i] == b[i]) return i;
-  }
-  return n;
-}
-
 template <class T>
 void CallVml(const TjitMath& f, const void* in, void* out, std::int64_t n) {
   using Fn = void (*)(int, const T*, T*, std::int64_t);
@@ -119,29 +110,6 @@ void CallVml(const TjitMath& f, const void* in, void* out, std::int64_t n) {
         static_cast<const T*>(in) + i, static_cast<T*>(out) + i, f.mode);
   }
 }
-
-// One vector after the other, the last one filled up.
-#define TJIT_CALL_SLEEF(name, target_name, T, V, lanes)                     \
-  __attribute__((target(target_name))) void name(                           \
-      const TjitMath& f, const void* in, void* out, std::int64_t n) {       \
-    const auto function = reinterpret_cast<V (*)(V)>(f.address);            \
-    const auto* x = static_cast<const T*>(in);                              \
-    auto* y = static_cast<T*>(out);                                         \
-    for (std::int64_t i = 0; i < n; i += lanes) {                           \
-      const std::size_t bytes =                                             \
-          sizeof(T) * static_cast<std::size_t>(                             \
-                          std::min<std::int64_t>(lanes, n - i));            \
-      V v = {};                                                             \
-      std::memcpy(&v, x + i, bytes);                                        \
-      v = function(v);                                                      \
-      std::memcpy(y + i, &v, bytes);                                        \
-    }                                                                       \
-  }
-TJIT_CALL_SLEEF(CallF32x8, "avx2,fma", float, __m256, 8)
-TJIT_CALL_SLEEF(CallF32x16, "avx512f", float, __m512, 16)
-TJIT_CALL_SLEEF(CallF64x4, "avx2,fma", double, __m256d, 4)
-TJIT_CALL_SLEEF(CallF64x8, "avx512f", double, __m512d, 8)
-#undef TJIT_CALL_SLEEF
 
 void CallAny(const TjitMath& f, const void* in, void* out, std::int64_t n) {
   switch (f.kind) {
@@ -155,16 +123,9 @@ void CallAny(const TjitMath& f, const void* in, void* out, std::int64_t n) {
     case kTjitMathVmlF64:
     case kTjitSqrtStepF64:
       return CallVml<double>(f, in, out, n);
-    case kTjitMathF32x8:
-      return CallF32x8(f, in, out, n);
-    case kTjitMathF32x16:
-      return CallF32x16(f, in, out, n);
-    case kTjitMathF64x4:
-      return CallF64x4(f, in, out, n);
-    case kTjitMathF64x8:
-      return CallF64x8(f, in, out, n);
     default:
-      return;
+      return CallVectors(static_cast<TjitMathKind>(f.kind), f.address, in, out,
+                         n);
   }
 }
 

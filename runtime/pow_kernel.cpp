@@ -6,13 +6,13 @@
 
 #include <bit>
 #include <cstdint>
-#include <cstring>
 #include <random>
 
 #include "compiler/pow_numbers.h"
 #include "runtime/arithmetic.h"
 #include "runtime/libtorch_symbol.h"
 #include "runtime/native_stubs.h"
+#include "runtime/same_bits.h"
 #include "runtime/tail_tiles.h"
 
 namespace tjit::runtime {
@@ -61,13 +61,10 @@ bool PowNumbersHaveBitsOfEager(Check check) {
     PowNumber(x.numel(), x.const_data_ptr<float>(), exponent, PowfOfLibtorch(),
               ours.mutable_data_ptr<float>());
     const at::Tensor eager = at::pow(x, exponent);
-    const float* const should = eager.const_data_ptr<float>();
-    const float* const is = ours.const_data_ptr<float>();
-    for (std::int64_t i = 0; i < x.numel(); ++i) {
-      const bool is_nan = is[i] != is[i] && should[i] != should[i];
-      if (!is_nan && std::memcmp(is + i, should + i, sizeof(float)) != 0) {
-        return false;
-      }
+    const auto n = static_cast<std::size_t>(x.numel());
+    if (FirstDifference(ours.const_data_ptr<float>(),
+                        eager.const_data_ptr<float>(), n) != n) {
+      return false;
     }
   }
   return true;

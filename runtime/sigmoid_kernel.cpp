@@ -6,12 +6,12 @@
 
 #include <bit>
 #include <cstdint>
-#include <cstring>
 #include <random>
 
 #include "compiler/sigmoid_numbers.h"
 #include "runtime/arithmetic.h"
 #include "runtime/native_stubs.h"
+#include "runtime/same_bits.h"
 #include "runtime/tail_tiles.h"
 
 namespace tjit::runtime {
@@ -57,15 +57,9 @@ bool SigmoidNumbersHaveBitsOfEager(Check check) {
   SigmoidNumbers(x.numel(), x.const_data_ptr<float>(),
                  ours.mutable_data_ptr<float>());
   const at::Tensor eager = at::sigmoid(x);
-  const float* const should = eager.const_data_ptr<float>();
-  const float* const is = ours.const_data_ptr<float>();
-  for (std::int64_t i = 0; i < x.numel(); ++i) {
-    const bool is_nan = is[i] != is[i] && should[i] != should[i];
-    if (!is_nan && std::memcmp(is + i, should + i, sizeof(float)) != 0) {
-      return false;
-    }
-  }
-  return true;
+  const auto n = static_cast<std::size_t>(x.numel());
+  return FirstDifference(ours.const_data_ptr<float>(),
+                         eager.const_data_ptr<float>(), n) == n;
 }
 
 }  // namespace tjit::runtime

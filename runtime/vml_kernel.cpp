@@ -7,13 +7,13 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <random>
 #include <vector>
 
 #include "absl/strings/str_format.h"
 #include "runtime/arithmetic.h"
 #include "runtime/libtorch_symbol.h"
+#include "runtime/same_bits.h"
 
 namespace tjit::runtime {
 namespace {
@@ -130,13 +130,11 @@ bool VmlNumbersPay(ir::Op op, at::Tensor (*eager)(const at::Tensor& x),
     f.numbers(kAtOnce, numbers, ours.data(), kVmlMode);
     const at::Tensor expected = eager(x);
     const auto* const should = expected.const_data_ptr<float>();
-    for (std::size_t i = 0; i < ours.size(); ++i) {
-      if (std::memcmp(&ours[i], should + i, sizeof(float)) == 0) continue;
-      *difference =
-          absl::StrFormat("of %.17g eager makes %.17g, %s %.17g", numbers[i],
-                          should[i], kVmlNumbers, ours[i]);
-      return false;
-    }
+    const std::size_t i = FirstDifference(ours.data(), should, ours.size());
+    if (i == ours.size()) continue;
+    *difference = absl::StrFormat("of %.17g eager makes %.17g, %s %.17g",
+                                  numbers[i], should[i], kVmlNumbers, ours[i]);
+    return false;
   }
   return check == Check::kSpot || IsFaster(f);
 }

@@ -71,13 +71,14 @@ bool RowEmitter::IsStored(std::size_t access) const {
 
 // Note [One body].
 bool RowEmitter::NeedsFullVectors(const Piece& piece) const {
-  if (piece.is_of_row) return HasSharedDivisors(piece);
+  if (HasSharedDivisors(piece)) return true;
+  if (piece.is_of_row) return false;
   for (std::size_t i = 0; i < code_.stores.size(); ++i) {
     if (loop_.phases.of_store[i] == piece.phase && !code_.stores[i].is_of_row) {
       return true;
     }
   }
-  return HasSharedDivisors(piece);
+  return false;
 }
 
 // A quotient that is a product, but not in a masked register.
