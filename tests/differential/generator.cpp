@@ -305,8 +305,17 @@ bool Generator::MayHold(const at::Tensor& t) const {
   return family_->sweeps || IsTame(t);
 }
 
+// What it writes is one of its operands too: given another size first, as
+// `out` is, the operand is memory that nobody has written.
+bool Generator::WritesOperand(const Statement& st) {
+  return OpTable()[st.op].writes && !st.args.empty() &&
+         std::count(st.args.begin(), st.args.end(), st.args[0]) > 1;
+}
+
 bool Generator::TryAdd(Statement st) {
   const OpSpec& spec = OpTable()[st.op];
+  const bool keeps_size = WritesOperand(st) && V(st.args[0]).defined();
+  const std::int64_t size = keeps_size ? V(st.args[0]).numel() : 0;
   std::vector<at::Tensor> old;
   for (int id : st.dst) old.push_back(V(id));
   Statement now = st;
@@ -314,6 +323,7 @@ bool Generator::TryAdd(Statement st) {
   now.worker_every = 0;
   bool ran = machine_->RunOne(now, -1, 0);
   bool accepted = ran ? IsAcceptable(st, old) : spec.throws;
+  if (keeps_size && V(st.args[0]).numel() != size) accepted = false;
   if (!accepted) {
     for (std::size_t i = st.dst.size(); i-- > 0;) {
       machine_->state().vars[st.dst[i]] = old[i];

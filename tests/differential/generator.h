@@ -86,6 +86,7 @@ class Generator {
                 std::vector<ScalarExpr> scalars, Mode mode, int dst = -1);
   bool TryAdd(Statement st);
   void TryOtherwise(const Statement& st);
+  static bool WritesOperand(const Statement& st);
   bool IsAcceptable(const Statement& st, const std::vector<at::Tensor>& old);
   bool MayHold(const at::Tensor& t) const;
   void BindResults(Statement& st, int count);
