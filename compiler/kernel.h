@@ -23,6 +23,8 @@ struct KernelShape {
   // By loop of the kernel: of its outermost dim, and of them how many are
   // worth a thread of their own.
   std::vector<std::int64_t> extents, grains;
+  // By loop: 0, or how many rows of it run before the next loop takes them.
+  std::vector<std::int64_t> blocks;
   // What the kernel keeps of the sizes.
   std::vector<std::int64_t> numbers;
   // Memory that a run needs besides, by value: offsets, multiples of 64.

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/llvm/abi.h"
 #include "compiler/llvm/loader.h"
+#include "compiler/llvm/run_chain.h"
 #include "compiler/plain_code.h"
 #include "recorder/planted_defect.h"
 #include "runtime/build_check.h"
@@ -66,9 +67,10 @@ class LlvmKernel : public Kernel {
     std::vector<std::int64_t> elements(loops);
     shape->scratch.resize(values);
     shape->numbers.resize(static_cast<std::size_t>(kernel_.number_count));
+    shape->blocks.resize(loops);
     const TjitShape out{shape->extents.data(), elements.data(),
                         shape->scratch.data(), &shape->scratch_bytes,
-                        shape->numbers.data()};
+                        shape->numbers.data(), shape->blocks.data()};
     char error[kErrorBytes] = "";
     if (api_->shape(kernel_.handle, shape->symbols.data(), &out, error,
                     sizeof(error)) != 0) {
@@ -88,21 +90,30 @@ class LlvmKernel : public Kernel {
 
   void Run(char* const* memory, const KernelShape& shape,
            const ScalarValue* scalars) const override {
-    const auto* values = reinterpret_cast<const TjitScalar*>(scalars);
-    for (std::size_t i = 0; i < shape.extents.size(); ++i) {
+    const auto run = [&, values = reinterpret_cast<const TjitScalar*>(scalars)](
+                         std::size_t i, std::int64_t begin, std::int64_t end) {
       const TjitLoop& loop = kernel_.loops[i];
-      const std::int64_t* numbers = shape.numbers.data() + loop.first_number;
-      const std::int64_t extent = shape.extents[i];
-      if (extent <= shape.grains[i]) {
-        loop.run(memory, numbers, values, 0, extent);
+      loop.run(memory, shape.numbers.data() + loop.first_number, values, begin,
+               end);
+    };
+    for (std::size_t i = 0; i < shape.extents.size(); ++i) {
+      const std::size_t first = i;
+      i = llvm_backend::LastOfChain(shape.blocks, first);
+      const std::int64_t extent = shape.extents[first];
+      const std::int64_t rows = i > first ? shape.blocks[first] : extent;
+      const std::int64_t grain = *std::min_element(
+          shape.grains.begin() + static_cast<std::ptrdiff_t>(first),
+          shape.grains.begin() + static_cast<std::ptrdiff_t>(i + 1));
+      if (extent <= grain) {
+        llvm_backend::RunChain(first, i, rows, 0, extent, run);
         continue;
       }
       const int threads = TailThreads::Current();
-      at::parallel_for(0, extent, shape.grains[i],
-                       [&](std::int64_t begin, std::int64_t end) {
-                         const TailThreads as_eager(threads);
-                         loop.run(memory, numbers, values, begin, end);
-                       });
+      at::parallel_for(
+          0, extent, grain, [&](std::int64_t begin, std::int64_t end) {
+            const TailThreads as_eager(threads);
+            llvm_backend::RunChain(first, i, rows, begin, end, run);
+          });
     }
   }
 

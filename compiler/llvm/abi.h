@@ -6,10 +6,13 @@
 // is in_order in one):
 //
 //   shape(handle, symbols, {extents, elements, scratch, &scratch_bytes,
-//                           numbers});
+//                           numbers, blocks});
 //   for each loop i: parallel_for(0, extents[i], [&](begin, end) {
 //     loops[i].run(memory, numbers + loops[i].first_number, scalars, begin,
 //                  end); })
+//
+// Where blocks[i] is not 0, loop i + 1 may follow it block by block, of so many
+// rows (Note [Row blocks] in row_blocks.h; RunChain() in run_chain.h does it).
 //
 // numbers: what the code must know of the sizes; valid for these symbols.
 // memory: the externals, the returned values, then scratch, in the order of
@@ -27,7 +30,7 @@
 
 extern "C" {
 
-constexpr std::int32_t kTjitLlvmAbi = 14;
+constexpr std::int32_t kTjitLlvmAbi = 15;
 
 // The layout of ScalarValue (recorder/tensor_meta.h).
 struct TjitScalar {
@@ -145,9 +148,10 @@ enum TjitLlvmFlag : std::uint32_t {
   kTjitLlvmPlantNoMemory = 64,  // tests: no pages for code are left
   kTjitLlvmPlain = 128,         // tests: a loop for each instruction
   kTjitLlvmAllPasses = 256,     // tests: those that find nothing too
+  kTjitLlvmSmallBlocks = 512,   // tests: TjitShape::blocks of three rows
 };
 // Above the flags, tests: a Defect (recorder/planted_defect.h).
-constexpr int kTjitLlvmDefectShift = 9;
+constexpr int kTjitLlvmDefectShift = 10;
 
 // Where machine code is kept from process to process. A key names all that
 // decides an object but the version of this library, which the caller adds.
@@ -204,6 +208,7 @@ struct TjitShape {
   std::uint64_t* scratch;
   std::uint64_t* scratch_bytes;  // of that piece
   std::int64_t* numbers;        // number_count
+  std::int64_t* blocks;         // by loop: 0, or rows that it and the next take
 };
 
 using TjitLlvmCompileFn = std::int32_t (*)(const char* ir_text,

@@ -44,6 +44,7 @@ struct Kernel {
   std::vector<TjitInPlace> in_place;
   std::size_t code_bytes = 0;
   std::int32_t generated = 0;  // loops
+  std::int64_t block_rows = 0;  // of all blocks; 0: as many as a cache holds
   CodeDump code_dump;
   std::string dump;  // both of these
 };
@@ -245,6 +246,7 @@ std::string CompileText(const char* text, const TjitLlvmOptions& options,
   if (error.empty()) error = Resolve(math, kernel);
   if (!error.empty()) return error;
   kernel->in_place = FindInPlace(kernel->function, kernel->codes);
+  if ((options.flags & kTjitLlvmSmallBlocks) != 0) kernel->block_rows = 3;
   std::erase_if(*table, [](const auto& e) { return e.second.code.expired(); });
   const std::vector<std::string> keys =
       FindLoops(options, math, table, kernel);
@@ -311,9 +313,11 @@ std::int32_t ShapeKernel(void* handle, const std::int64_t* symbols,
                          const TjitShape* shape, char* error,
                          std::size_t error_bytes) {
   const Kernel& kernel = *static_cast<const Kernel*>(handle);
-  return Report(EvaluateShape(kernel.function, kernel.plan, kernel.codes,
-                              kernel.shared, symbols, *shape),
-                error, error_bytes);
+  return Report(
+      EvaluateShape({kernel.function, kernel.plan, kernel.codes, kernel.shared,
+                     kernel.in_place, kernel.block_rows},
+                    symbols, *shape),
+      error, error_bytes);
 }
 
 void FreeKernel(void* handle) { delete static_cast<Kernel*>(handle); }

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/llvm/phases.h"
+#include "compiler/llvm/row_blocks.h"
 #include "compiler/passes/place_scratch.h"
 
 namespace tjit::llvm_backend {
@@ -110,6 +111,26 @@ class Evaluator {
   std::string error_;
 };
 
+// Scratch as EvaluateShape() has placed it.
+void FillBlocks(const ShapedKernel& kernel, Evaluator* evaluator,
+                const std::vector<std::int64_t>& bytes,
+                const TjitShape& shape) {
+  KernelMemory memory;
+  memory.externals = kernel.function.externals;
+  memory.returned = static_cast<int>(kernel.function.returns.size());
+  memory.in_place = kernel.in_place;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    memory.scratch.push_back(
+        {shape.scratch[i],
+         shape.scratch[i] + static_cast<std::uint64_t>(bytes[i])});
+  }
+  const std::vector<std::int64_t> blocks = RowBlocks(
+      kernel.codes, memory,
+      [&](const ir::Size& size) { return evaluator->Number(size); },
+      kernel.block_rows);
+  std::copy(blocks.begin(), blocks.end(), shape.blocks);
+}
+
 }  // namespace
 
 std::string LoopName(const Function& f, std::size_t loop) {
@@ -117,11 +138,10 @@ std::string LoopName(const Function& f, std::size_t loop) {
                    : absl::StrCat("tjit_", f.name, "_", loop);
 }
 
-std::string EvaluateShape(const Function& f, const LoopPlan& plan,
-                          const std::vector<LoopCode>& codes,
-                          const std::vector<SharedLoop>& shared,
+std::string EvaluateShape(const ShapedKernel& kernel,
                           const std::int64_t* symbols, const TjitShape& shape) {
-  Evaluator evaluator(f, plan, symbols);
+  const std::vector<LoopCode>& codes = kernel.codes;
+  Evaluator evaluator(kernel.function, kernel.plan, symbols);
   for (std::size_t i = 0; i < codes.size(); ++i) {
     shape.extents[i] = evaluator.Number(codes[i].sizes[0]);
     shape.elements[i] = evaluator.Elements(codes[i].sizes);
@@ -134,18 +154,20 @@ std::string EvaluateShape(const Function& f, const LoopPlan& plan,
     }
   }
   std::int64_t* number = shape.numbers;
-  for (const SharedLoop& loop : shared) {
+  for (const SharedLoop& loop : kernel.shared) {
     loop.FillNumbers([&](const ir::Size& s) { return evaluator.Number(s); },
                      number);
     number += loop.number_count();
   }
   std::vector<std::int64_t> bytes;
-  for (const ir::ValueId value : plan.scratch) {
+  for (const ir::ValueId value : kernel.plan.scratch) {
     bytes.push_back(evaluator.Bytes(value));
   }
-  const ScratchPlaces places = PlaceScratch(ScratchUses(f, plan), bytes);
+  const ScratchPlaces places =
+      PlaceScratch(ScratchUses(kernel.function, kernel.plan), bytes);
   std::copy(places.offsets.begin(), places.offsets.end(), shape.scratch);
   *shape.scratch_bytes = places.bytes;
+  if (evaluator.error().empty()) FillBlocks(kernel, &evaluator, bytes, shape);
   return evaluator.error();
 }
 

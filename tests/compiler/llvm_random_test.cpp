@@ -22,13 +22,17 @@ TjitLlvmOptions WithMath(int vector_bits) {
 constexpr std::uint64_t kSeeds = 20;
 
 // Seeds from `first` on, on one width.
-void RunSeeds(std::uint64_t first, int vector_bits, RandomOptions random) {
+void RunSeeds(std::uint64_t first, int vector_bits, RandomOptions random,
+              std::uint32_t flags = 0) {
   random.calls = false;
   random.reductions = false;
   int loops = 0, scratch = 0;
+  std::size_t chained = 0;
   for (std::uint64_t seed = first; seed < first + kSeeds; ++seed) {
     const Function f = RandomFunction(seed, random);
-    const CompiledKernel kernel(f, WithMath(vector_bits));
+    TjitLlvmOptions options = WithMath(vector_bits);
+    options.flags = flags;
+    const CompiledKernel kernel(f, options);
     ASSERT_EQ(kernel.error(), "") << "seed " << seed << "\n" << Print(f);
     loops += kernel.kernel().loop_count;
     scratch += kernel.kernel().scratch_count;
@@ -41,7 +45,9 @@ void RunSeeds(std::uint64_t first, int vector_bits, RandomOptions random) {
           << "in parts, seed " << seed << "\n"
           << Print(f);
     }
+    chained += kernel.chained_loops();
   }
+  EXPECT_EQ(chained > 0, flags == kTjitLlvmSmallBlocks);
   EXPECT_GT(loops, 60);
   EXPECT_GT(scratch, 0);
 }
@@ -68,6 +74,19 @@ TEST(LlvmRandomTest, RowsOfPartsWrittenBack) {
   random.returned = 30;
   random.rows = 30;
   RunSeeds(7000, 512, random);
+}
+
+// Note [Row blocks] in row_blocks.h.
+TEST(LlvmRandomTest, RowsBlockByBlock) {
+  RandomOptions random;
+  random.returned = 30;
+  random.rows = 30;
+  RunSeeds(8000, 512, random, kTjitLlvmSmallBlocks);
+  random.parts = 50;
+  random.writes = 4;
+  RunSeeds(9000, 512, random, kTjitLlvmSmallBlocks);
+  random.rows = 0;
+  RunSeeds(10000, 256, random, kTjitLlvmSmallBlocks);
 }
 
 TEST(LlvmRandomTest, Avx2) {

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/ir_text.h"
 #include "compiler/llvm/loader.h"
+#include "compiler/llvm/run_chain.h"
 #include "gtest/gtest.h"
 
 namespace tjit::ir {
@@ -128,8 +129,9 @@ std::string CompiledKernel::Run(const RunArguments& arguments,
   std::uint64_t scratch_bytes = 0;
   std::vector<std::int64_t> numbers(
       static_cast<std::size_t>(kernel_.number_count));
+  std::vector<std::int64_t> blocks(loops);
   const TjitShape shape = {extents.data(), elements.data(), offsets.data(),
-                           &scratch_bytes, numbers.data()};
+                           &scratch_bytes, numbers.data(),  blocks.data()};
   char error[1000] = "";
   if (Api().shape(kernel_.handle, arguments.symbols.data(), &shape, error,
                   sizeof(error)) != 0) {
@@ -146,11 +148,21 @@ std::string CompiledKernel::Run(const RunArguments& arguments,
   static_assert(sizeof(TjitScalar) == sizeof(ScalarValue));
   const auto* scalars =
       reinterpret_cast<const TjitScalar*>(arguments.scalars.data());
+  const auto run = [&](std::size_t i, std::int64_t begin, std::int64_t end) {
+    const TjitLoop& loop = kernel_.loops[i];
+    loop.run(memory.data(), numbers.data() + loop.first_number, scalars, begin,
+             end);
+  };
+  chained_loops_ = 0;
   for (std::size_t i = 0; i < loops; ++i) {
+    const std::size_t first = i;
+    i = llvm_backend::LastOfChain(blocks, first);
+    chained_loops_ += i - first;
+    const std::int64_t extent = extents[first];
+    const std::int64_t rows = i > first ? blocks[first] : extent;
     for (int part = 0; part < parts; ++part) {
-      const TjitLoop& loop = kernel_.loops[i];
-      loop.run(memory.data(), numbers.data() + loop.first_number, scalars,
-               extents[i] * part / parts, extents[i] * (part + 1) / parts);
+      llvm_backend::RunChain(first, i, rows, extent * part / parts,
+                             extent * (part + 1) / parts, run);
     }
   }
   return "";

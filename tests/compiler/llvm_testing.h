@@ -37,6 +37,9 @@ class CompiledKernel {
   // Of the processor.
   std::int64_t compile_ns() const { return compile_ns_; }
 
+  // Of the last run: loops that another one followed block by block.
+  std::size_t chained_loops() const { return chained_loops_; }
+
   // Runs all loops, each in so many parts. "" or what is wrong.
   std::string Run(const RunArguments& arguments, int parts = 1) const;
 
@@ -44,6 +47,7 @@ class CompiledKernel {
   TjitKernel kernel_ = {};
   std::string error_;
   std::int64_t compile_ns_ = 0;
+  mutable std::size_t chained_loops_ = 0;
 };
 
 // Arguments of one run: special values and random ones by `seed`, in memory
