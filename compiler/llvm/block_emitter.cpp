@@ -6,6 +6,7 @@
 #include "compiler/llvm/index_math.h"
 #include "compiler/llvm/lane_ops.h"
 #include "compiler/llvm/sqrt_step.h"
+#include "llvm/Analysis/VectorUtils.h"
 #include "llvm/IR/Module.h"
 
 namespace tjit::llvm_backend {
@@ -134,25 +135,50 @@ BlockEmitter::Place BlockEmitter::PlaceOf(int access_index) {
   const auto a = static_cast<std::size_t>(access_index);
   const MemoryAccess& access = code_.accesses[a];
   llvm::Type* element = types_.MemoryType(access.dtype);
-  Place place{nullptr, types_.Lanes(element),
-              llvm::Align(InfoOf(access.dtype).bytes),
-              block_.lanes == 1 || access.strides[row_.dim] == ir::Size(1)};
   Value* stride = loop_.frame.Number(access.strides[row_.dim]);
-  place.pointer =
-      ElementAt(b_, element, row_.starts[a], Times(b_, block_.index, stride));
-  if (place.is_row) return place;
-  place.pointer = b_.CreateInBoundsGEP(
-      element, place.pointer,
-      b_.CreateMul(LaneNumbers(b_, block_.lanes), types_.Splat(stride)));
-  return place;
+  return {
+      ElementAt(b_, element, row_.starts[a], Times(b_, block_.index, stride)),
+      stride, types_.Lanes(element), llvm::Align(InfoOf(access.dtype).bytes),
+      block_.lanes == 1 || access.strides[row_.dim] == ir::Size(1)};
+}
+
+Value* BlockEmitter::Pointers(const Place& place) {
+  return b_.CreateInBoundsGEP(
+      place.type->getScalarType(), place.pointer,
+      b_.CreateMul(LaneNumbers(b_, block_.lanes), types_.Splat(place.stride)));
+}
+
+// Note [No gathers]. In registers of 16 bytes, which are put together: FastISel
+// selects each instruction alone, and a lane of a wider one takes several.
+Value* BlockEmitter::LoadElements(const Place& place) {
+  llvm::Type* element = place.type->getScalarType();
+  const int at_once =
+      std::min<int>(block_.lanes, 128 / int(element->getPrimitiveSizeInBits()));
+  const LaneTypes narrow(b_, at_once);
+  std::vector<Value*> parts;
+  Value* pointer = place.pointer;
+  for (int i = 0; i < block_.lanes; ++i) {
+    if (i % at_once == 0) {
+      parts.push_back(llvm::PoisonValue::get(narrow.Lanes(element)));
+    }
+    if (i > 0) {
+      pointer = b_.CreateInBoundsGEP(element, pointer, place.stride);
+    }
+    parts.back() = b_.CreateInsertElement(
+        parts.back(), b_.CreateAlignedLoad(element, pointer, place.align),
+        static_cast<std::uint64_t>(i % at_once));
+  }
+  return llvm::concatenateVectors(b_, parts);
 }
 
 Value* BlockEmitter::LoadRaw(int access) {
   Value*& raw = raw_[static_cast<std::size_t>(access)];
   if (raw != nullptr) return raw;
   const Place place = PlaceOf(access);
-  if (!place.is_row) {
-    raw = b_.CreateMaskedGather(place.type, place.pointer, place.align,
+  if (!place.is_row && block_.mask == nullptr) {
+    raw = LoadElements(place);
+  } else if (!place.is_row) {
+    raw = b_.CreateMaskedGather(place.type, Pointers(place), place.align,
                                 block_.mask);
   } else if (block_.mask != nullptr) {
     raw =
@@ -178,7 +204,7 @@ Value* BlockEmitter::Load(int access) {
 void BlockEmitter::Store(int access, Value* raw) {
   const Place place = PlaceOf(access);
   if (!place.is_row) {
-    b_.CreateMaskedScatter(raw, place.pointer, place.align, block_.mask);
+    b_.CreateMaskedScatter(raw, Pointers(place), place.align, block_.mask);
   } else if (block_.mask != nullptr) {
     b_.CreateMaskedStore(raw, place.pointer, place.align, block_.mask);
   } else {

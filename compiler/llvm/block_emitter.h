@@ -1,5 +1,10 @@
 // Generates the vector code for some elements of a row: one phase of a loop's
 // steps (phases.h), all loads before the first store.
+//
+// Note [No gathers]. Elements at a stride are loaded one by one, but under a
+// mask: three columns of 1,024 rows of six doubles, summed, take 1.14 us with
+// gathers of eight and 0.44 so (Zen 5).
+//
 // Tested by: tests/compiler/llvm_kernel_test.cpp, llvm_math_test.cpp
 #pragma once
 
@@ -64,7 +69,8 @@ class BlockEmitter {
  private:
   // Where the lanes are: the first one's address where they lie side by side.
   struct Place {
-    llvm::Value* pointer;
+    llvm::Value* pointer;  // of the first lane's element
+    llvm::Value* stride;   // to the next one's
     llvm::Type* type;  // of the lanes in memory
     llvm::Align align;
     bool is_row;
@@ -75,6 +81,8 @@ class BlockEmitter {
   llvm::Value* Compute(const Step& step);
   llvm::Value* Read(const Source& source, ir::DType dtype, bool rounded);
   Place PlaceOf(int access);
+  llvm::Value* Pointers(const Place& place);
+  llvm::Value* LoadElements(const Place& place);
   llvm::Value* LoadRaw(int access);
   llvm::Value* Load(int access);
   void Store(int access, llvm::Value* raw);
