@@ -12,8 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/llvm/abi.h"
 #include "compiler/llvm/loader.h"
-#include "compiler/llvm/run_chain.h"
 #include "compiler/plain_code.h"
+#include "compiler/run_chain.h"
 #include "recorder/planted_defect.h"
 #include "runtime/build_check.h"
 #include "runtime/log.h"
@@ -98,22 +98,22 @@ class LlvmKernel : public Kernel {
     };
     for (std::size_t i = 0; i < shape.extents.size(); ++i) {
       const std::size_t first = i;
-      i = llvm_backend::LastOfChain(shape.blocks, first);
+      i = LastOfChain(shape.blocks, first);
       const std::int64_t extent = shape.extents[first];
       const std::int64_t rows = i > first ? shape.blocks[first] : extent;
       const std::int64_t grain = *std::min_element(
           shape.grains.begin() + static_cast<std::ptrdiff_t>(first),
           shape.grains.begin() + static_cast<std::ptrdiff_t>(i + 1));
       if (extent <= grain) {
-        llvm_backend::RunChain(first, i, rows, 0, extent, run);
+        RunChain(first, i, rows, 0, extent, run);
         continue;
       }
       const int threads = TailThreads::Current();
-      at::parallel_for(
-          0, extent, grain, [&](std::int64_t begin, std::int64_t end) {
-            const TailThreads as_eager(threads);
-            llvm_backend::RunChain(first, i, rows, begin, end, run);
-          });
+      at::parallel_for(0, extent, grain,
+                       [&](std::int64_t begin, std::int64_t end) {
+                         const TailThreads as_eager(threads);
+                         RunChain(first, i, rows, begin, end, run);
+                       });
     }
   }
 
@@ -141,8 +141,7 @@ class CacheOfLibrary {
 
  private:
   std::string KeyOf(const char* key, std::size_t bytes) const {
-    return absl::StrCat("libtjit_llvm ", build_, "\n",
-                        std::string(key, bytes));
+    return absl::StrCat("libtjit_llvm ", build_, "\n", std::string(key, bytes));
   }
 
   static std::int32_t Find(void* state, const char* key, std::size_t key_bytes,
@@ -159,8 +158,7 @@ class CacheOfLibrary {
   static void Store(void* state, const char* key, std::size_t key_bytes,
                     const char* object, std::size_t object_bytes) {
     auto* self = static_cast<CacheOfLibrary*>(state);
-    self->current_->Store(self->KeyOf(key, key_bytes),
-                          {object, object_bytes});
+    self->current_->Store(self->KeyOf(key, key_bytes), {object, object_bytes});
   }
 
   const std::atomic<cache::ObjectCache*>* const cache_;

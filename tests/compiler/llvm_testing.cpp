@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/ir_text.h"
 #include "compiler/llvm/loader.h"
-#include "compiler/llvm/run_chain.h"
+#include "compiler/run_chain.h"
 #include "gtest/gtest.h"
 
 namespace tjit::ir {
@@ -156,13 +156,13 @@ std::string CompiledKernel::Run(const RunArguments& arguments,
   chained_loops_ = 0;
   for (std::size_t i = 0; i < loops; ++i) {
     const std::size_t first = i;
-    i = llvm_backend::LastOfChain(blocks, first);
+    i = tjit::LastOfChain(blocks, first);
     chained_loops_ += i - first;
     const std::int64_t extent = extents[first];
     const std::int64_t rows = i > first ? blocks[first] : extent;
     for (int part = 0; part < parts; ++part) {
-      llvm_backend::RunChain(first, i, rows, extent * part / parts,
-                             extent * (part + 1) / parts, run);
+      RunChain(first, i, rows, extent * part / parts,
+               extent * (part + 1) / parts, run);
     }
   }
   return "";

@@ -1,5 +1,5 @@
 // Runs loops of a kernel that follow each other block by block (Note [Row
-// blocks] in row_blocks.h).
+// blocks] in compiler/llvm/row_blocks.h).
 // Tested by: tests/compiler/llvm_row_blocks_test.cpp
 #pragma once
 
@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace tjit::llvm_backend {
+namespace tjit {
 
 // The last loop of those that run together with `first`, itself if none does.
 inline std::size_t LastOfChain(const std::vector<std::int64_t>& blocks,
@@ -27,4 +27,4 @@ void RunChain(std::size_t first, std::size_t last, std::int64_t rows,
   }
 }
 
-}  // namespace tjit::llvm_backend
+}  // namespace tjit
