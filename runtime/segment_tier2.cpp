@@ -152,6 +152,7 @@ bool Tier2Variant::Prepare(PreparedSegment* segment,
   if (state_ == State::kCounting) {
     ++runs_;
     const auto steps = variant->executable->step_count();
+    if (runs_ == 1) least_ns_ = LeastNs(*segment, *variant);
     if (IsTimeToAsk(*segment, steps)) {
       Ask(segment, variant, /*is_again=*/false);
     } else if (!is_foreseen_ && IsNearlyTimeToAsk(steps)) {

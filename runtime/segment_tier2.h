@@ -69,6 +69,9 @@ struct Tier2Variant {
                const tjit::runtime::Run& run);
   bool IsTimeToAsk(const PreparedSegment& segment, std::size_t steps) const;
   bool IsNearlyTimeToAsk(std::size_t steps) const;
+  // What a run takes at least: its memory is read and written.
+  static std::uint64_t LeastNs(const PreparedSegment& segment,
+                               const PreparedSegment::Variant& variant);
   static SegmentInput InputOf(const PreparedSegment& segment,
                               const PreparedSegment::Variant& variant);
   void Ask(PreparedSegment* segment, PreparedSegment::Variant* variant,
@@ -100,6 +103,7 @@ struct Tier2Variant {
   char* scratch_ = nullptr;  // of the run in progress
   std::int64_t runs_ = 0;
   std::uint64_t tier1_ns_ = 0;
+  std::uint64_t least_ns_ = 0;      // that the next run takes
   std::optional<CodeTrial> trial_;  // of engine_
   int recompiles_ = 0;
   bool is_foreseen_ = false;

@@ -1,6 +1,7 @@
 // When the code of a variant is asked for, and with what.
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -22,6 +23,8 @@ namespace {
 // compiling it will take, at a guess.
 constexpr std::uint64_t kCompileNs = 1'000'000;
 constexpr std::uint64_t kCompileNsPerStep = 100'000;
+// What one core reads and writes of memory.
+constexpr std::uint64_t kBytesPerNs = 16;
 
 }  // namespace
 
@@ -37,10 +40,31 @@ bool Tier2Variant::IsTimeToAsk(const PreparedSegment& segment,
   return tier1_ns_ > kCompileNs + kCompileNsPerStep * steps;
 }
 
-// Half of what it takes. The worker loads LLVM, looks for eager's functions and
-// lowers the groups meanwhile.
+// Half of what it takes, the run that is about to begin counted with what it
+// will take at least: where a run is long, code is asked for after the first
+// one. The worker loads LLVM, looks for eager's functions and lowers the groups
+// meanwhile.
 bool Tier2Variant::IsNearlyTimeToAsk(std::size_t steps) const {
-  return 2 * tier1_ns_ > kCompileNs + kCompileNsPerStep * steps;
+  return 2 * (tier1_ns_ + least_ns_) > kCompileNs + kCompileNsPerStep * steps;
+}
+
+std::uint64_t Tier2Variant::LeastNs(const PreparedSegment& segment,
+                                    const PreparedSegment::Variant& variant) {
+  std::uint64_t bytes = 0;
+  for (const std::uint32_t i : variant.executable->plan().needed) {
+    const StepRecord& step = segment.nodes_[i]->step;
+    for (const ArgRecord& a : step.args) {
+      if (a.slot == kNoSlot) continue;
+      const auto all =
+          static_cast<std::uint64_t>(a.geometry.numel()) * a.geometry.itemsize;
+      bytes += std::min(all, segment.slot_bytes_[a.slot]);
+    }
+    for (const ResultRecord& r : step.results) {
+      if (r.kind != ResultRecord::Kind::kFresh) continue;
+      bytes += segment.slot_bytes_[r.slot];
+    }
+  }
+  return bytes / kBytesPerNs;
 }
 
 SegmentInput Tier2Variant::InputOf(const PreparedSegment& segment,

@@ -134,4 +134,28 @@ TEST(VerdictText, OfEachKindOfQuestion) {
 }
 
 }  // namespace
+// Code is asked for after a first run that takes as long as compiling will:
+// what needs no code is done during that run. A short one may never be
+// compiled.
+TEST_F(ExplainFunctionsTest, FunctionsOfALongRunAreFoundDuringTheFirst) {
+  const auto after_first_run = [](std::int64_t n) {
+    Options options = MachineCodeAtOnce();
+    options.compile_all = false;
+    EXPECT_TRUE(enable(options));
+    const Stats before = stats();
+    const Tensor x = at::rand({n});
+    while ((stats() - before).replays_tier1 == 0) {
+      const Tensor y = at::add(at::mul(at::log1p(x), x), x);
+      sync();
+      mark_step();
+    }
+    testing::WaitForCompiler();
+    EXPECT_EQ((stats() - before).replays_tier1, 1);
+    EXPECT_EQ((stats() - before).compile_ns, 0) << "code was asked for";
+    return explain();
+  };
+  EXPECT_THAT(after_first_run(1000), Not(HasSubstr("log1p f32")));
+  EXPECT_THAT(after_first_run(1 << 21), HasSubstr("log1p f32: "));
+}
+
 }  // namespace tjit
