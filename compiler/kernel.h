@@ -78,6 +78,8 @@ class Engine {
   // there are no calls.
   virtual std::shared_ptr<const Kernel> Compile(const ir::Function& function,
                                                 std::string* why) = 0;
+  // Does ahead what Compile() will need, but for the code.
+  virtual void Foresee(const ir::Function& /*function*/) {}
 };
 
 // Of the IR (ir/ir_text.h), for engines that take text.

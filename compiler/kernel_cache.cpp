@@ -62,7 +62,12 @@ void KernelCache::Foresee(const ir::Function& function, Engine* engine) {
   std::string text = KeyOf(function, engine);
   if (entries_.contains(text)) return;
   if (foreseen_.size() >= kMaxEntries) foreseen_.clear();
-  foreseen_.insert_or_assign(std::move(text), Simplify(function, nullptr));
+  SimplerFunction simpler = Simplify(function, nullptr);
+  if (simpler.why_not.empty()) {
+    simpler.function.name = KernelName(simpler.function);
+    engine->Foresee(simpler.function);
+  }
+  foreseen_.insert_or_assign(std::move(text), std::move(simpler));
 }
 
 const KernelCache::Entry& KernelCache::For(const ir::Function& function,

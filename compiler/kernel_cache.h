@@ -36,7 +36,8 @@ class KernelCache {
   // The kernel of `function`, compiled unless it was before (*was_there).
   const Entry& For(const ir::Function& function, Engine* engine,
                    bool* was_there, SegmentDump* dump);
-  // Runs the passes of a function that For() will be asked for.
+  // Runs the passes of a function that For() will be asked for, and has the
+  // engine foresee what they give.
   void Foresee(const ir::Function& function, Engine* engine);
   void Clear();
 

@@ -193,26 +193,38 @@ class LlvmEngine : public Engine {
 
   std::shared_ptr<const Kernel> Compile(const ir::Function& function,
                                         std::string* why) override {
+    TjitKernel kernel{};
+    *why = Call(function, 0, &kernel);
+    if (!why->empty()) return nullptr;
+    return std::make_shared<LlvmKernel>(api_, kernel);
+  }
+
+  // What is wrong Compile() says.
+  void Foresee(const ir::Function& function) override {
+    TjitKernel none{};
+    if (IsLoaded()) Call(function, kTjitLlvmPlanOnly, &none);
+  }
+
+ private:
+  // "" or what is wrong.
+  std::string Call(const ir::Function& function, std::uint32_t flags,
+                   TjitKernel* kernel) {
     const std::vector<TjitMath> math = MathOf(function);
     TjitLlvmOptions options{};
     options.abi = kTjitLlvmAbi;
-    options.flags = flags_ | static_cast<std::uint32_t>(PlantedDefect())
-                                 << kTjitLlvmDefectShift;
+    options.flags = flags_ | flags |
+                    static_cast<std::uint32_t>(PlantedDefect())
+                        << kTjitLlvmDefectShift;
     if (PlainCode()) options.flags |= kTjitLlvmPlain;
     options.math = math.data();
     options.math_count = static_cast<std::int32_t>(math.size());
     options.cache = cache_.get();
-    TjitKernel kernel{};
     char error[kErrorBytes] = "";
-    if (api_->compile(TextOf(function).c_str(), &options, &kernel, error,
-                      sizeof(error)) != 0) {
-      *why = error;
-      return nullptr;
-    }
-    return std::make_shared<LlvmKernel>(api_, kernel);
+    const bool is_done = api_->compile(TextOf(function).c_str(), &options,
+                                       kernel, error, sizeof(error)) == 0;
+    return is_done ? "" : error;
   }
 
- private:
   bool IsLoaded() {
     if (api_ != nullptr || !why_not_.empty()) return api_ != nullptr;
     api_ = LoadedApi(&why_not_);

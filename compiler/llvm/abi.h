@@ -30,7 +30,7 @@
 
 extern "C" {
 
-constexpr std::int32_t kTjitLlvmAbi = 15;
+constexpr std::int32_t kTjitLlvmAbi = 16;
 
 // The layout of ScalarValue (recorder/tensor_meta.h).
 struct TjitScalar {
@@ -149,9 +149,12 @@ enum TjitLlvmFlag : std::uint32_t {
   kTjitLlvmPlain = 128,         // tests: a loop for each instruction
   kTjitLlvmAllPasses = 256,     // tests: those that find nothing too
   kTjitLlvmSmallBlocks = 512,   // tests: TjitShape::blocks of three rows
+  // Forms loops for a later call with the same text, functions and other flags;
+  // nothing is compiled, and TjitKernel stays empty.
+  kTjitLlvmPlanOnly = 1024,
 };
 // Above the flags, tests: a Defect (recorder/planted_defect.h).
-constexpr int kTjitLlvmDefectShift = 10;
+constexpr int kTjitLlvmDefectShift = 11;
 
 // Where machine code is kept from process to process. A key names all that
 // decides an object but the version of this library, which the caller adds.
@@ -192,6 +195,7 @@ struct TjitKernel {
   std::int32_t scratch_count;
   std::int32_t number_count;
   std::int32_t generated_count;  // loops; the others' code was there or cached
+  std::int32_t was_planned;      // 1: by kTjitLlvmPlanOnly
   const TjitLoop* loops;
   std::int32_t in_place_count;
   const TjitInPlace* in_place;

@@ -45,6 +45,7 @@ struct Kernel {
   std::size_t code_bytes = 0;
   std::int32_t generated = 0;  // loops
   std::int64_t block_rows = 0;  // of all blocks; 0: as many as a cache holds
+  bool was_planned = false;    // ahead
   CodeDump code_dump;
   std::string dump;  // both of these
 };
@@ -97,6 +98,43 @@ std::string Resolve(const MathTable& math, Kernel* kernel) {
         ShareLoop(code, math, &kernel->shared.emplace_back());
     if (!error.empty()) return error;
   }
+  return "";
+}
+
+// All that does not depend on code.
+std::string MakeLoops(const char* text, const TjitLlvmOptions& options,
+                      const MathTable& math, Kernel* kernel) {
+  const bool is_plain = (options.flags & kTjitLlvmPlain) != 0;
+  std::string error =
+      Plan(text, is_plain ? Fusion::kNone : Fusion::kGreedy, kernel);
+  if (error.empty()) error = Resolve(math, kernel);
+  if (!error.empty()) return error;
+  kernel->in_place = FindInPlace(kernel->function, kernel->codes);
+  return "";
+}
+
+// Kernels that MakeLoops() has made ahead, by what it depends on.
+using PlanTable = std::map<std::string, Kernel>;
+constexpr std::size_t kMostPlans = 512;
+
+std::string PlanKey(const char* text, const TjitLlvmOptions& options) {
+  std::string key = absl::StrCat(options.flags & ~kTjitLlvmPlanOnly, " ",
+                                 options.vector_bits);
+  for (int i = 0; i < options.math_count; ++i) {
+    const TjitMath& math = options.math[i];
+    absl::StrAppend(&key, " ", math.op, " ", math.kind, " ", math.mode);
+  }
+  return absl::StrCat(key, "\n", text);
+}
+
+std::string PlanAhead(const char* text, const TjitLlvmOptions& options,
+                      const MathTable& math, PlanTable* plans) {
+  Kernel kernel;
+  const std::string error = MakeLoops(text, options, math, &kernel);
+  if (!error.empty()) return error;
+  if (plans->size() >= kMostPlans) plans->clear();
+  kernel.was_planned = true;
+  plans->insert_or_assign(PlanKey(text, options), std::move(kernel));
   return "";
 }
 
@@ -234,18 +272,23 @@ std::vector<std::string> FindLoops(const TjitLlvmOptions& options,
 std::string CompileText(const char* text, const TjitLlvmOptions& options,
                         Kernel* kernel) {
   static auto* table = new LoopTable;
+  static auto* plans = new PlanTable;
   if (options.abi != kTjitLlvmAbi) {
     return absl::StrCat("the caller's ABI is ", options.abi, ", this one's ",
                         kTjitLlvmAbi);
   }
   const MathTable math(options.math, options.math_count,
                        8 * TargetFor(options.vector_bits).bytes);
-  const bool is_plain = (options.flags & kTjitLlvmPlain) != 0;
-  std::string error =
-      Plan(text, is_plain ? Fusion::kNone : Fusion::kGreedy, kernel);
-  if (error.empty()) error = Resolve(math, kernel);
+  if ((options.flags & kTjitLlvmPlanOnly) != 0) {
+    return PlanAhead(text, options, math, plans);
+  }
+  std::string error;
+  if (auto ahead = plans->extract(PlanKey(text, options)); !ahead.empty()) {
+    *kernel = std::move(ahead.mapped());
+  } else {
+    error = MakeLoops(text, options, math, kernel);
+  }
   if (!error.empty()) return error;
-  kernel->in_place = FindInPlace(kernel->function, kernel->codes);
   if ((options.flags & kTjitLlvmSmallBlocks) != 0) kernel->block_rows = 3;
   std::erase_if(*table, [](const auto& e) { return e.second.code.expired(); });
   const std::vector<std::string> keys =
@@ -293,12 +336,14 @@ std::int32_t CompileKernel(const char* ir_text, const TjitLlvmOptions* options,
     what = e.what();
   }
   if (!what.empty()) return Report(what, error, error_bytes);
+  if ((options->flags & kTjitLlvmPlanOnly) != 0) return 0;
   out->loop_count = static_cast<std::int32_t>(kernel->loops.size());
   out->scratch_count = static_cast<std::int32_t>(kernel->plan.scratch.size());
   for (const SharedLoop& loop : kernel->shared) {
     out->number_count += loop.number_count();
   }
   out->generated_count = kernel->generated;
+  out->was_planned = kernel->was_planned ? 1 : 0;
   out->loops = kernel->loops.data();
   out->in_place_count = static_cast<std::int32_t>(kernel->in_place.size());
   out->in_place = kernel->in_place.data();

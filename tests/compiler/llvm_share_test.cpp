@@ -141,5 +141,32 @@ TEST(LlvmShareTest, RowsOfAFewElementsArePartOfTheCode) {
   EXPECT_EQ(functions.size(), 3u);  // 5; 6; 17 and 30
 }
 
+// Only for the same text, functions and flags, and once.
+TEST(LlvmShareTest, LoopsThatWereFormedAheadAreTaken) {
+  const auto text = [](const char* op) {
+    return absl::StrCat("func f(n0) {\n  external %0: f32[n0]\n  %1 = ", op,
+                        " f32[n0] %0\n  return %1\n}\n");
+  };
+  TjitLlvmOptions ahead = DefaultOptions();
+  ahead.flags = kTjitLlvmPlanOnly;
+  const CompiledKernel plan(text("ceil"), ahead);
+  EXPECT_EQ(plan.error(), "");
+  EXPECT_EQ(plan.kernel().handle, nullptr);
+  EXPECT_EQ(plan.kernel().loop_count, 0);
+  TjitLlvmOptions narrow = DefaultOptions();
+  narrow.vector_bits = 128;
+  EXPECT_EQ(CompiledKernel(text("ceil"), narrow).kernel().was_planned, 0);
+  EXPECT_EQ(CompiledKernel(text("floor")).kernel().was_planned, 0);
+  const Function f = Parsed(text("ceil"));
+  for (const int was_planned : {1, 0}) {
+    const CompiledKernel kernel(text("ceil"));
+    EXPECT_EQ(kernel.kernel().was_planned, was_planned);
+    EXPECT_EQ(kernel.kernel().loop_count, 1);
+    EXPECT_EQ(Compare(f, kernel, {33}, 3), "");
+  }
+  const CompiledKernel wrong("func f(", ahead);
+  EXPECT_NE(wrong.error(), "");
+}
+
 }  // namespace
 }  // namespace tjit::ir

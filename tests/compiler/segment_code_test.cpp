@@ -119,6 +119,7 @@ class CountingEngine : public Engine {
   std::shared_ptr<const Kernel> Compile(const ir::Function& function,
                                         std::string* why) override {
     ++asked;
+    compiled.push_back(TextOf(function));
     if (fails) {
       *why = "planted";
       return nullptr;
@@ -126,8 +127,13 @@ class CountingEngine : public Engine {
     return interpreter_->Compile(function, why);
   }
 
+  void Foresee(const ir::Function& function) override {
+    foreseen.push_back(TextOf(function));
+  }
+
   int asked = 0;
   int looked_at = 0;
+  std::vector<std::string> foreseen, compiled;
   bool fails = false;
   ir::Op refused = ir::Op::kCall;
 
@@ -276,6 +282,8 @@ TEST_F(SegmentCodeTest, WhatWasForeseenIsNotAskedAgain) {
   EXPECT_EQ(engine_.asked, 0);
   EXPECT_EQ(Compile(Mixed()).compiled, 1);
   EXPECT_EQ(engine_.looked_at, looked_at);
+  EXPECT_THAT(engine_.foreseen, SizeIs(1));
+  EXPECT_EQ(engine_.foreseen, engine_.compiled);
 }
 
 TEST_F(SegmentCodeTest, AGroupThatWasForeseenIsOfItsOwnSlots) {
