@@ -223,23 +223,21 @@ void Compute(const RowFunction& f, const at::Tensor& a, const at::Tensor& b,
   }
 }
 
-// Which of the candidates have eager's bits for these operands; *difference
-// gets where the last one had not.
+// True if the function has eager's bits for these operands; else *difference
+// gets where it has not.
 template <class T>
-void Sieve(RowOp op, const at::Tensor& a, const at::Tensor& b,
-           std::vector<const RowFunction*>* left, std::string* difference) {
-  const at::Tensor eager = Eager(op, a, b);
+bool HasBits(const RowFunction& f, const at::Tensor& a, const at::Tensor& b,
+             std::string* difference) {
+  const at::Tensor eager = Eager(f.op, a, b);
   at::Tensor got = at::empty_like(eager);
-  std::erase_if(*left, [&](const RowFunction* f) {
-    Compute(*f, a, b, got);
-    if (SameBits(got.const_data_ptr<T>(), eager.const_data_ptr<T>(),
-                 got.numel())) {
-      return false;
-    }
-    *difference = absl::StrCat("eager has other bits of ", a.size(0),
-                               " rows of ", a.size(1), " elements");
+  Compute(f, a, b, got);
+  if (SameBits(got.const_data_ptr<T>(), eager.const_data_ptr<T>(),
+               got.numel())) {
     return true;
-  });
+  }
+  *difference = absl::StrCat("eager has other bits of ", a.size(0), " rows of ",
+                             a.size(1), " elements");
+  return false;
 }
 
 bool IsExtreme(RowOp op) {
@@ -266,11 +264,12 @@ bool IsTelling(RowOp op, Values kind) {
   return IsExtreme(op) == is_of_zeros && kind != Values::kSpecial;
 }
 
-// Removes candidates that differ. A spot check takes every fifth of the shapes,
-// each with two kinds of values.
+// The same for the battery. A spot check takes every fifth of the shapes, each
+// with two kinds of values.
 template <class T>
-void Sieve(RowOp op, Check check, std::vector<const RowFunction*>* left,
-           std::string* difference) {
+bool HasBits(const RowFunction& f, Check check, std::int64_t* compared,
+             std::string* difference) {
+  const RowOp op = f.op;
   // Candidates for norms differ in one row of thousands.
   const bool is_spot = check == Check::kSpot && op != RowOp::kNorm;
   std::int64_t place = 0;
@@ -286,42 +285,36 @@ void Sieve(RowOp op, Check check, std::vector<const RowFunction*>* left,
     if (!RowOrderHolds(op, sizeof(T) == 8, shape.rows, shape.n, threads)) {
       shape.rows = 1;
     }
-    for (int k = 0; k < kValuesCount && !left->empty(); ++k) {
+    for (int k = 0; k < kValuesCount; ++k) {
       const auto kind = static_cast<Values>(k);
       if (is_spot && !IsTelling(op, kind)) continue;
       const at::Tensor a = Operand<T>(kind, shape, &place);
       const at::Tensor b = Operand<T>(kind, shape, &place);
-      Sieve<T>(op, a, b, left, difference);
+      ++*compared;
+      if (!HasBits<T>(f, a, b, difference)) return false;
     }
   }
+  return true;
 }
 
+// One candidate after the other: the first mostly has them, and is all that is
+// computed besides eager.
 template <class T>
-const RowFunction* Probe(RowOp op, Verdicts* verdicts) {
+const RowFunction* Probe(RowOp op, Verdicts* verdicts, std::int64_t* compared) {
   const at::NoGradGuard no_grad;
   std::vector<std::string> names;
-  std::vector<const RowFunction*> left;
+  std::vector<const RowFunction*> all;
   for (Candidate& candidate : Candidates(op, sizeof(T) == 8)) {
     names.push_back(std::move(candidate.name));
-    left.push_back(candidate.function);
+    all.push_back(candidate.function);
   }
-  const std::vector<const RowFunction*> all = left;
-  bool is_sieved = false;  // all of them at once
   const auto found = FirstWithBits(
       verdicts,
       // Threads: what of eager is looked at depends on them.
       absl::StrCat("row ", static_cast<int>(op), " f", 8 * sizeof(T),
                    " threads ", at::get_num_threads()),
       names, [&](std::size_t i, Check check, std::string* difference) {
-        if (check == Check::kSpot) {
-          std::vector<const RowFunction*> one = {all[i]};
-          Sieve<T>(op, check, &one, difference);
-          return !one.empty();
-        }
-        if (!std::exchange(is_sieved, true)) {
-          Sieve<T>(op, check, &left, difference);
-        }
-        return std::find(left.begin(), left.end(), all[i]) != left.end();
+        return HasBits<T>(*all[i], check, compared, difference);
       });
   return found ? all[*found] : nullptr;
 }
@@ -350,8 +343,8 @@ const RowProbe::Found& RowProbe::FindLocked(RowOp op, bool is_double) {
   const auto [at, is_new] = found_.try_emplace({op, is_double});
   Found& found = at->second;
   if (is_new) {
-    found.function =
-        is_double ? Probe<double>(op, verdicts_) : Probe<float>(op, verdicts_);
+    found.function = is_double ? Probe<double>(op, verdicts_, &compared_)
+                               : Probe<float>(op, verdicts_, &compared_);
     if (found.function != nullptr) {
       found.entry = EntryOf(*found.function);
       found.mean_entry = found.entry;

@@ -1,15 +1,16 @@
 // Finds, for each row function, the one of compiler/row_functions.h that has
 // eager's bits in this process, if there is one.
 //
-// How: eager and all candidates compute rows of many lengths, with ordinary
-// numbers, zeros of both signs, infinities and NaN; who differs once is out.
-// Eager's own capability is asked first, as most kernels are compiled for it.
-// Done once for each function and type, when it is first needed: 1 to 3 ms; a
-// tenth of it where an earlier process has (verdicts.h).
-// Thread: any. REQUIRES: as MathProbe.
-// Tested by: tests/runtime/row_functions_against_eager_test.cpp
+// How: eager and a candidate compute rows of many lengths, with ordinary
+// numbers, zeros of both signs, infinities and NaN; one that differs once is
+// out, and the next one's turn comes. Those of eager's own capability are
+// first, as most kernels are compiled for it. Done once for each function and
+// type, when it is first needed: 1 to 3 ms; a tenth of it where an earlier
+// process has (verdicts.h). Thread: any. REQUIRES: as MathProbe. Tested by:
+// tests/runtime/row_functions_against_eager_test.cpp
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -46,6 +47,9 @@ class RowProbe {
   static std::optional<RowOp> ColumnOpOf(ir::Op op);
   static std::optional<RowOp> WholeOpOf(ir::Op op);
 
+  // How often a candidate was compared with eager.
+  std::int64_t TEST_compared() const { return compared_; }
+
  private:
   struct Found {
     const RowFunction* function;
@@ -58,6 +62,7 @@ class RowProbe {
   Verdicts* verdicts_ = nullptr;
   std::mutex mutex_;
   std::map<std::pair<RowOp, bool>, Found> found_;
+  std::int64_t compared_ = 0;
 };
 
 }  // namespace tjit::runtime

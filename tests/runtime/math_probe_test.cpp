@@ -13,6 +13,8 @@
 
 #include "compiler/gelu_functions.h"
 #include "runtime/half_formulas.h"
+#include "runtime/row_battery.h"
+#include "runtime/row_probe.h"
 #include "tests/runtime/known_verdicts.h"
 
 namespace tjit::runtime {
@@ -307,6 +309,18 @@ TEST(MathProbe, ThatThereIsNoneIsKnownAsWell) {
   probe.UseVerdicts(&verdicts);
   EXPECT_EQ(probe.For(Op::kExp, DType::kF32), nullptr);
   EXPECT_EQ(verdicts.added, 0);
+}
+
+// A function of rows that eager's own capability has is compared once for each
+// shape and kind of values, and no other is.
+TEST(RowProbeTest, ACandidateThatHoldsIsTheLastOne) {
+  RowProbe probe;
+  ASSERT_NE(probe.Find(RowOp::kColumnVar, /*is_double=*/false), nullptr);
+  const auto once =
+      static_cast<std::int64_t>(ShapesOfColumns().size()) * kValuesCount;
+  EXPECT_EQ(probe.TEST_compared(), once);
+  probe.Find(RowOp::kColumnVar, /*is_double=*/false);
+  EXPECT_EQ(probe.TEST_compared(), once);
 }
 
 }  // namespace
