@@ -23,9 +23,9 @@ template <class T, std::uint32_t N>
 class FrameArray {
  public:
   FrameArray() = default;
-  ~FrameArray() {
+  [[gnu::always_inline]] ~FrameArray() {
     if (capacity_ != N) [[unlikely]]
-      delete[] data_;
+      Free();
   }
   FrameArray(const FrameArray&) = delete;
   FrameArray& operator=(const FrameArray&) = delete;
@@ -56,6 +56,7 @@ class FrameArray {
     data_ = bigger;
     capacity_ *= 2;
   }
+  [[gnu::noinline, gnu::cold]] void Free() { delete[] data_; }
   T* data_ = reinterpret_cast<T*>(inline_);
   std::uint32_t size_ = 0;
   std::uint32_t capacity_ = N;                      // N: in place
@@ -65,7 +66,7 @@ class FrameArray {
 // The fresh results of a deferred call, owned until they are taken.
 class FreshResults {
  public:
-  ~FreshResults() {
+  [[gnu::always_inline]] ~FreshResults() {
     if (!items_.empty()) clear();
   }
 
@@ -86,11 +87,14 @@ class FreshResults {
   at::Tensor Take(std::uint32_t i) {
     return at::Tensor(Pointer::reclaim(std::exchange(items_[i], Undefined())));
   }
-  // The first one; no other may be left.
+  // The first one; no other may be left. Stored into a tensor that is there:
+  // the constructor that takes a pointer is a call, which looks for null.
   [[gnu::always_inline]] at::Tensor TakeOnly() {
     c10::TensorImpl* const impl = items_[0];
     items_.clear();
-    return at::Tensor(Pointer::reclaim(impl));
+    at::Tensor taken;
+    const_cast<Pointer&>(taken.getIntrusivePtr()) = Pointer::reclaim(impl);
+    return taken;
   }
   [[gnu::noinline]] void clear() {
     for (std::uint32_t i = 0; i < items_.size(); ++i) Take(i);
@@ -120,8 +124,20 @@ enum class Decision : std::uint8_t {
   kEager,     // the wrapper runs the kernel, then calls AfterEager()
 };
 
+// A number in an at::Scalar: what its first word says of a double and a long,
+// and where both lie. kNone, which no scalar has, if this libtorch keeps them
+// elsewhere.
+struct ScalarLayout {
+  static constexpr std::size_t kValueAt = 16;
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+  std::uint32_t double_tag = kNone, long_tag = kNone;
+};
+extern const ScalarLayout g_scalar_layout;
+
 struct CallFrame {
   CallFrame(const OpEntry& e, c10::DispatchKeySet k) : entry(e), key_set(k) {}
+  // Inlined: most of it is known to be needless then.
+  [[gnu::always_inline]] ~CallFrame() = default;
 
   const OpEntry& entry;
   c10::DispatchKeySet key_set;
@@ -151,7 +167,24 @@ struct CallFrame {
     tensors.push_back({nullptr, arg, false});
   }
   void AddStatic(std::uint64_t word) { statics.push_back(word); }
-  void AddScalar(const at::Scalar& s);
+  // Nearly all are doubles or longs: these are not asked what else they may be.
+  [[gnu::always_inline]] void AddScalar(const at::Scalar& s) {
+    std::uint32_t tag = 0;
+    std::memcpy(&tag, &s, sizeof(tag));
+    c10::ScalarType type = c10::ScalarType::Long;
+    if (tag != g_scalar_layout.long_tag) {
+      if (tag != g_scalar_layout.double_tag) [[unlikely]]
+        return AddOtherScalar(s);
+      type = c10::ScalarType::Double;
+    }
+    ScalarValue& v = scalars.Append();
+    v.type = static_cast<std::uint64_t>(type);
+    std::memcpy(v.bits,
+                reinterpret_cast<const char*>(&s) + ScalarLayout::kValueAt,
+                sizeof(v.bits[0]));
+    v.bits[1] = 0;
+  }
+  void AddOtherScalar(const at::Scalar& s);
   void AddDouble(double d) {
     ScalarValue& v = scalars.Append();
     v.type = static_cast<std::uint64_t>(c10::ScalarType::Double);

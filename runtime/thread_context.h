@@ -13,6 +13,8 @@ class ThreadState;
 struct ThreadContext {
   ThreadState* state = nullptr;
   ThreadState* held = nullptr;  // the state whose mutex this thread holds
+  // Of the wrapper that is just being entered, where it is not `state`.
+  ThreadState* instead = nullptr;
   int inside = 0;               // kernels running on this thread
   int reader = 0;               // known readers running on this thread
   bool off = false;             // this thread is left alone
@@ -31,6 +33,15 @@ extern std::atomic<bool> g_process_enabled;
 // The rest of ActiveState(): for a thread's first op, and scoped ones.
 ThreadState* AcquireThreadState();
 
+// True if this thread takes part, has a state, and no kernel runs. False says
+// nothing.
+[[gnu::always_inline]] inline bool IsUsuallyActive() {
+  const ThreadContext& c = t_context;
+  return g_enabled.load(std::memory_order_relaxed) &&
+         (c.inside | static_cast<int>(c.off)) == 0 && c.state != nullptr &&
+         g_process_enabled.load(std::memory_order_relaxed);
+}
+
 // The state of this thread if it takes part and no kernel runs, else null.
 [[gnu::always_inline]] inline ThreadState* ActiveState() {
   if (!g_enabled.load(std::memory_order_relaxed)) return nullptr;
@@ -41,6 +52,16 @@ ThreadState* AcquireThreadState();
     return c.state;
   }
   return AcquireThreadState();
+}
+
+// What the way into a wrapper found: `state`, or `instead`.
+[[gnu::always_inline]] inline ThreadState* TakeFoundState() {
+  ThreadContext& c = t_context;
+  if (c.instead == nullptr) [[likely]]
+    return c.state;
+  ThreadState* const state = c.instead;
+  c.instead = nullptr;
+  return state;
 }
 
 }  // namespace tjit::runtime

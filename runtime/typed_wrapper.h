@@ -137,13 +137,12 @@ class TypedWrapper<R(A...)> {
  public:
   explicit TypedWrapper(OpEntry* entry) : entry_(entry) {}
 
+  // Both ways end in a call with the same arguments: nothing is saved here.
   R operator()(c10::DispatchKeySet ks, A... args) {
-    ThreadState* state = ActiveState();
-    if (state == nullptr) [[likely]] {
-      return entry_->kernel.template call<R, A...>(entry_->handle, ks,
-                                                   std::forward<A>(args)...);
+    if (IsUsuallyActive()) [[likely]] {
+      return CallActive(ks, std::forward<A>(args)...);
     }
-    return CallActive(state, ks, std::forward<A>(args)...);
+    return CallUnusual(ks, std::forward<A>(args)...);
   }
 
   // Registers a wrapper over the present CPU kernel of the op.
@@ -152,8 +151,18 @@ class TypedWrapper<R(A...)> {
   }
 
  private:
-  [[gnu::noinline]] R CallActive(ThreadState* state, c10::DispatchKeySet ks,
-                                 A... args) {
+  [[gnu::noinline]] R CallUnusual(c10::DispatchKeySet ks, A... args) {
+    t_context.instead = ActiveState();
+    if (t_context.instead == nullptr) {
+      return entry_->kernel.template call<R, A...>(entry_->handle, ks,
+                                                   std::forward<A>(args)...);
+    }
+    return CallActive(ks, std::forward<A>(args)...);
+  }
+
+  // REQUIRES: IsUsuallyActive(), or t_context.instead says who is.
+  [[gnu::noinline]] R CallActive(c10::DispatchKeySet ks, A... args) {
+    ThreadState* const state = TakeFoundState();
     CallFrame frame(*entry_, ks);
     PackAll(frame, std::index_sequence_for<A...>{}, args...);
     if (OnCall(state, frame) == Decision::kDeferred) {
