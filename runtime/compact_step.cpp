@@ -57,10 +57,11 @@ void CompactStep::Fill(const TraceNode& node) {
             const_cast<std::uint64_t*>(statics()));
 }
 
-bool CompactStep::IsLean() const {
+bool CompactStep::IsLean(std::uint32_t slot_begin) const {
   const bool reads =
-      std::all_of(args(), args() + arg_count_, [](const CompactArg& arg) {
-        return arg.form != nullptr && arg.slot >= 0 && !arg.written;
+      std::all_of(args(), args() + arg_count_, [&](const CompactArg& arg) {
+        return arg.form != nullptr && arg.slot >= 0 && !arg.written &&
+               static_cast<std::uint32_t>(arg.slot) < slot_begin;
       });
   return reads && arg_count_ != 0 && result_count_ == 1 &&
          results()->kind == ResultRecord::Kind::kFresh &&
@@ -83,7 +84,7 @@ const CompactStep* CompactStep::MakeNew(TraceNode* node, bool follows_usually) {
   made->static_count_ = static_cast<std::uint32_t>(step.statics.size());
   made->follows_usually_ = follows_usually;
   made->Fill(*node);
-  made->is_lean_ = made->IsLean();
+  made->is_lean_ = made->IsLean(node->slot_begin);
   NodeExtra* none = nullptr;
   if (!node->extra.compare_exchange_strong(none, made.get(),
                                            std::memory_order_acq_rel)) {

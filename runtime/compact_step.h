@@ -54,8 +54,9 @@ class CompactStep final : public NodeExtra {
   std::uint32_t scalar_count() const { return scalar_count_; }
   std::uint32_t static_count() const { return static_count_; }
   bool follows_usually() const { return follows_usually_; }
-  // True if its arguments are tensors that it only reads, at least one, and it
-  // makes one result, of a size that is kept parked.
+  // True if its arguments are tensors that it only reads, at least one, and
+  // that steps before it have used, and it makes one result, of a size that is
+  // kept parked.
   bool is_lean() const { return is_lean_; }
   // Size of the storage whose bytes the step fills, all of them and reading
   // none (recorder/overwrite.h); 0: it is no such step.
@@ -80,7 +81,7 @@ class CompactStep final : public NodeExtra {
   CompactStep() = default;
   static const CompactStep* MakeNew(TraceNode* node, bool follows_usually);
   void Fill(const TraceNode& node);
-  bool IsLean() const;
+  bool IsLean(std::uint32_t slot_begin) const;
   const TensorForm* Keep(const TensorGeometry& geometry);
 
   OpId op_;

@@ -6,7 +6,10 @@
 
 #include <c10/core/StorageImpl.h>
 
+#include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -28,7 +31,18 @@ struct SlotBinding {
   bool owned = false;         // pending ops read or write it
   bool reader = false;        // pending ops read it, others may too
   bool born_pending = false;  // its first write is pending
+
+  // True if `owned`, and neither `copied` nor `held`.
+  bool is_owned_only() const {
+    std::uint32_t flags = 0;
+    std::memcpy(&flags, &copied, sizeof(flags));
+    return (flags & 0xffffff) == 0x010000;
+  }
 };
+static_assert(offsetof(SlotBinding, held) == offsetof(SlotBinding, copied) + 1);
+static_assert(offsetof(SlotBinding, owned) ==
+              offsetof(SlotBinding, copied) + 2);
+static_assert(std::endian::native == std::endian::little);
 
 struct Run {
   explicit Run(std::uint16_t s) : stream(s) {}

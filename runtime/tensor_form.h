@@ -46,51 +46,88 @@ struct TensorForm {
   mutable std::atomic<const Bytes*> bytes{nullptr};
 };
 
-// True if `impl` has a plain class and, byte by byte, the shape of a fresh
-// tensor of this form: then it has its geometry. False says nothing.
-[[gnu::always_inline]] inline bool HasBytesOf(const c10::TensorImpl* impl,
-                                              const TensorForm& form) {
+inline std::uint64_t ShapeWord(const void* impl, std::size_t byte) {
+  std::uint64_t word = 0;
+  std::memcpy(&word, static_cast<const char*>(impl) + byte, sizeof(word));
+  return word;
+}
+
+// The parts of the shape, in the pieces in which they are compared and
+// written: a load that spans two stores waits for both to reach the cache.
+// Sizes and strides behind the last one are whatever was there.
+inline constexpr std::size_t kSizesAt = kShapeAt + 8;
+inline constexpr std::size_t kStridesAt =
+    kSizesAt + 8 * C10_SIZES_AND_STRIDES_MAX_INLINE_SIZE;
+inline constexpr std::size_t kTailAt =  // offset, dtype, keys, ...
+    kStridesAt + 8 * C10_SIZES_AND_STRIDES_MAX_INLINE_SIZE;
+static_assert(sizeof(c10::TensorImpl) - kTailAt == 32);
+
+// REQUIRES: 1 < ndim <= what lies in place; the first ones are equal.
+[[gnu::always_inline]] inline bool HasRestOfSizes(const void* a, const void* b,
+                                                  std::uint64_t ndim) {
+  for (std::size_t i = 8; i < 8 * ndim; i += 8) {
+    if (ShapeWord(a, kSizesAt + i) != ShapeWord(b, kSizesAt + i) ||
+        ShapeWord(a, kStridesAt + i) != ShapeWord(b, kStridesAt + i)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// True if `impl` has the class of pooled tensors, or a plain one, and the
+// shape of a fresh tensor of these bytes: then it has its geometry. False says
+// nothing.
+[[gnu::always_inline]] inline bool HasShapeOf(const c10::TensorImpl* impl,
+                                              const TensorForm::Bytes& bytes) {
   using Chunk [[gnu::vector_size(16), gnu::may_alias, gnu::aligned(8)]] =
       long long;
   using OwnChunk [[gnu::vector_size(16), gnu::may_alias]] = long long;
-  const TensorForm::Bytes* bytes = form.bytes.load(std::memory_order_acquire);
-  if (bytes == nullptr) return false;
   const auto* a = reinterpret_cast<const unsigned char*>(impl);
-  const unsigned char* b = bytes->impl;
-  const auto word = [](const unsigned char* p) {
-    std::uint64_t w;
-    std::memcpy(&w, p, sizeof(w));
-    return w;
-  };
-  if (!HasPlainVtable(impl) || word(a + kShapeAt) != word(b + kShapeAt)) {
+  const unsigned char* b = bytes.impl;
+  const std::uint64_t ndim = ShapeWord(b, kShapeAt);
+  if ((ShapeWord(a, 0) != ShapeWord(b, 0) && !HasPlainVtable(impl)) ||
+      ShapeWord(a, kShapeAt) != ndim) {
     return false;
   }
-  constexpr std::size_t kEnd = sizeof(c10::TensorImpl);
-  Chunk differ = {0, 0};
-  std::size_t i = kShapeAt + 8;
-  for (; i + sizeof(Chunk) <= kEnd; i += sizeof(Chunk)) {
-    differ |= *reinterpret_cast<const Chunk*>(a + i) ^
-              *reinterpret_cast<const OwnChunk*>(b + i);
+  if (ndim != 0) {
+    if (ShapeWord(a, kSizesAt) != ShapeWord(b, kSizesAt) ||
+        ShapeWord(a, kStridesAt) != ShapeWord(b, kStridesAt) ||
+        (ndim > 1 && !HasRestOfSizes(a, b, ndim))) {
+      return false;
+    }
   }
-  if (i < kEnd && word(a + i) != word(b + i)) return false;
+  const Chunk differ = (*reinterpret_cast<const Chunk*>(a + kTailAt) ^
+                        *reinterpret_cast<const OwnChunk*>(b + kTailAt)) |
+                       (*reinterpret_cast<const Chunk*>(a + kTailAt + 16) ^
+                        *reinterpret_cast<const OwnChunk*>(b + kTailAt + 16));
   return (differ[0] | differ[1]) == 0;
 }
 
+// The same of a form, which may have none yet.
+[[gnu::always_inline]] inline bool HasBytesOf(const c10::TensorImpl* impl,
+                                              const TensorForm& form) {
+  const TensorForm::Bytes* bytes = form.bytes.load(std::memory_order_acquire);
+  return bytes != nullptr && HasShapeOf(impl, *bytes);
+}
+
 // Writes all but storage, version counter and their like: from the sizes on.
-// In the pieces in which HasBytesOf() will read it: a load that spans two
-// stores waits for both to reach the cache.
 inline void CopyShape(const TensorForm::Bytes& bytes, void* impl) {
   using Chunk [[gnu::vector_size(16), gnu::may_alias, gnu::aligned(8)]] =
       long long;
-  constexpr std::size_t kEnd = sizeof(c10::TensorImpl);
-  auto* to = static_cast<unsigned char*>(impl);
-  std::memcpy(to + kShapeAt, bytes.impl + kShapeAt, 8);
-  std::size_t i = kShapeAt + 8;
-  for (; i + sizeof(Chunk) <= kEnd; i += sizeof(Chunk)) {
-    *reinterpret_cast<Chunk*>(to + i) =
-        *reinterpret_cast<const Chunk*>(bytes.impl + i);
+  auto* const to = static_cast<unsigned char*>(impl);
+  const unsigned char* const from = bytes.impl;
+  const std::uint64_t ndim = ShapeWord(from, kShapeAt);
+  std::memcpy(to + kShapeAt, &ndim, 8);
+  std::memcpy(to + kSizesAt, from + kSizesAt, 8);
+  std::memcpy(to + kStridesAt, from + kStridesAt, 8);
+  for (std::size_t i = 8; i < 8 * ndim; i += 8) {
+    std::memcpy(to + kSizesAt + i, from + kSizesAt + i, 8);
+    std::memcpy(to + kStridesAt + i, from + kStridesAt + i, 8);
   }
-  std::memcpy(to + i, bytes.impl + i, kEnd - i);
+  for (std::size_t i = kTailAt; i < sizeof(c10::TensorImpl); i += 16) {
+    *reinterpret_cast<Chunk*>(to + i) =
+        *reinterpret_cast<const Chunk*>(from + i);
+  }
 }
 
 // The one form of a geometry.

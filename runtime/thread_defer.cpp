@@ -84,7 +84,7 @@ inline bool BeginsAnew(const CompactStep& step, const SlotBinding& slot) {
   at::Tensor t = TakeParked(result, &block);
   if (block == nullptr) [[unlikely]]
     t = MakeAnew(result, dies, &block);
-  OwnNew(block);
+  OwnNew(block, static_cast<std::uint32_t>(run_.slots.size()));
   return t;
 }
 

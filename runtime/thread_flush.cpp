@@ -264,6 +264,7 @@ void ThreadState::AfterFlushLocked() {
   }
   run_.owned.clear();
   run_.pending.clear();
+  pending_is_plain_ = false;
   run_.held_bytes = 0;
   pending_count_.store(0, std::memory_order_relaxed);
   runtime_->NotePending(false);
@@ -292,38 +293,35 @@ void ThreadState::AfterFlushLocked() {
   return true;
 }
 
-// The usual end of a result: pending ops make it, and nobody else bound it.
+// The usual end of a result: pending ops of this thread make it, and nobody
+// else bound it.
 [[gnu::always_inline]] inline bool ThreadState::DropsBorn(Block* block) {
+  if (t_context.state != this || t_context.held != nullptr) [[unlikely]] {
+    return false;
+  }
+  const OwnerStateLock lock(this);
   const std::uint64_t s =
       block->binding.load(std::memory_order_relaxed) & Run::kSlotMask;
   if (block->owner.load(std::memory_order_relaxed) != this ||
-      s >= run_.slots.size() || run_.slots[s].block != block ||
-      !run_.slots[s].born_pending) {
+      s >= run_.slots.size()) {
     return false;
   }
-  run_.slots[s].block = nullptr;
+  SlotBinding& slot = run_.slots[s];
+  if (slot.block != block || !slot.born_pending) return false;
+  slot.block = nullptr;
   block->owner.store(nullptr, std::memory_order_relaxed);
   block->pending.store(0, std::memory_order_relaxed);
   return true;
 }
 
-[[gnu::noinline]] bool ThreadState::TakeOverSlowly(Block* block) {
+[[gnu::noinline]] bool ThreadState::TakeOver(Block* block) {
   const StateLock lock(this);
   return TakeOverLocked(block);
 }
 
-[[gnu::hot]] bool ThreadState::TakeOver(Block* block) {
-  if (t_context.state == this && t_context.held == nullptr) [[likely]] {
-    const OwnerStateLock lock(this);
-    if (DropsBorn(block)) [[likely]]
-      return false;
-  }
-  return TakeOverSlowly(block);
-}
-
-bool TakeOverDeadBlock(Block* block) {
+[[gnu::hot]] bool TakeOverDeadBlock(Block* block) {
   ThreadState* owner = block->owner.load(std::memory_order_acquire);
-  return owner != nullptr && owner->TakeOver(block);
+  return owner != nullptr && !owner->DropsBorn(block) && owner->TakeOver(block);
 }
 
 std::string ThreadState::SegmentsToText() {

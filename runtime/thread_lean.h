@@ -26,9 +26,10 @@ namespace tjit::runtime {
     RunFullQueue();
 }
 
-// A block of the run's own that pending ops fill.
-[[gnu::always_inline]] inline void ThreadState::OwnNew(Block* block) {
-  const auto s = static_cast<std::uint32_t>(run_.slots.size());
+// A block of the run's own that pending ops fill. REQUIRES: `s` is the number
+// of slots so far.
+[[gnu::always_inline]] inline void ThreadState::OwnNew(Block* block,
+                                                       std::uint32_t s) {
   SlotBinding& slot = run_.slots.emplace_back();
   slot.block = block;
   slot.owned = true;
@@ -39,24 +40,60 @@ namespace tjit::runtime {
   block->owner.store(this, std::memory_order_release);
 }
 
-[[gnu::always_inline]] inline void ThreadState::ReadOwned(
-    const CallFrame& frame, const CompactStep& step) {
+// True if pending ops own the argument, which no step has touched in between,
+// in the slot of the step, and its storage is armed. What they own is not
+// given out again, so that its address tells it.
+[[gnu::always_inline]] inline bool ThreadState::IsLeanArgument(
+    const c10::TensorImpl* impl, const CompactArg& arg,
+    const SlotBinding& slot) {
+  const TensorForm::Bytes* form =
+      arg.form->bytes.load(std::memory_order_acquire);
+  if (impl == nullptr || form == nullptr || !HasShapeOf(impl, *form)) {
+    return false;
+  }
+  const c10::StorageImpl* const storage =
+      impl->unsafe_storage().unsafeGetStorageImpl();
+  const Block* const block = slot.block;
+  if (storage == nullptr || block == nullptr || !slot.is_owned_only() ||
+      slot.shift != 0 || !storage->has_materializer() ||
+      block->exposed.load(std::memory_order_relaxed) ||
+      block->pending.load(std::memory_order_relaxed) == 0) {
+    return false;
+  }
+  const c10::DataPtr& p =
+      const_cast<c10::StorageImpl*>(storage)->_mutable_data_ptr_no_checks();
+  return p.get() == block->data && p.get_context() == block->data;
+}
+
+// REQUIRES: the step is lean, and the call is it in op, context and counts.
+// True if the call is it in all, and pending ops own its arguments: nothing
+// is left to be noted of these then.
+[[gnu::always_inline]] inline bool ThreadState::IsLeanCall(
+    const CallFrame& frame, const TraceNode& node,
+    const CompactStep& step) const {
+  if (run_.slots.size() != node.slot_begin) return false;
+  const ScalarValue* scalar = step.scalars();
+  for (const ScalarValue& now : frame.scalars) {
+    if (!now.SameBits(*scalar++)) return false;
+  }
+  const std::uint64_t* word = step.statics();
+  for (const std::uint64_t now : frame.statics) {
+    if (*word++ != now) return false;
+  }
+  const SlotBinding* const slots = run_.slots.data();
   const TensorRef* ref = frame.tensors.begin();
   const CompactArg* const end = step.args() + step.arg_count();
   for (const CompactArg* arg = step.args(); arg != end; ++arg, ++ref) {
-    Block* const block = run_.slots[static_cast<std::size_t>(arg->slot)].block;
-    block->pending.store(
-        block->pending.load(std::memory_order_relaxed) | Block::kPendingRead,
-        std::memory_order_relaxed);
-    c10::StorageImpl* const storage =
-        ref->impl->unsafe_storage().unsafeGetStorageImpl();
-    if (!storage->has_materializer()) [[unlikely]]
-      storage->set_materializer(&MaterializeHook);
+    if (!IsLeanArgument(ref->impl, *arg,
+                        slots[static_cast<std::uint32_t>(arg->slot)])) {
+      return false;
+    }
   }
+  return true;
 }
 
-// REQUIRES: mutex_ held, the call is `step` in all, and pending ops own its
-// arguments. False, and nothing has changed, if a result must be made.
+// REQUIRES: mutex_ held, IsLeanCall(). False, and nothing has changed, if a
+// result must be made.
 [[gnu::always_inline]] inline bool ThreadState::DeferLean(
     CallFrame& frame, TraceNode* node, const CompactStep& step) {
   const CompactResult& result = *step.results();
@@ -64,7 +101,7 @@ namespace tjit::runtime {
       result.form->bytes.load(std::memory_order_acquire);
   ScalarValue* to = run_.scalars.data() + node->scalar_begin;
   const ScalarValue* const to_end = to + step.scalar_count();
-  if (form == nullptr || !pending_is_plain_ || run_.pending.empty() ||
+  if (form == nullptr || !pending_is_plain_ ||
       to_end > run_.scalars.data() + run_.scalars.size()) [[unlikely]] {
     return false;
   }
@@ -84,8 +121,7 @@ namespace tjit::runtime {
   at_boundary_ = false;
   const ScalarValue* from = step.scalars();
   while (to != to_end) *to++ = *from++;
-  ReadOwned(frame, step);
-  OwnNew(block);
+  OwnNew(block, node->slot_begin);
   AddPending(node);
   return true;
 }

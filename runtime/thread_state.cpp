@@ -29,63 +29,6 @@ std::uint64_t NowNs() {
 
 }  // namespace
 
-[[gnu::always_inline]] inline Decision ThreadState::OnCall(CallFrame& frame) {
-  if (frame.entry.op_class == OpClass::kEmpty) return Decision::kEager;
-  if (store_ != &runtime_->store()) [[unlikely]]
-    StartOver();
-  counters_.ops_seen.Add();
-  if (runtime_->modes() != 0) [[unlikely]]
-    return OnCallInMode(frame);
-  if (InParallelRegion()) {
-    frame.in_region = true;
-    CountEager(frame);
-    MakeReady(frame);
-    return Decision::kEager;
-  }
-  context_ = CurrentContext();
-  if (cursor_ != nullptr) {
-    const std::optional<Decision> decision = FollowUsual(frame);
-    if (decision.has_value()) [[likely]]
-      return *decision;
-  }
-  return Decide(frame);
-}
-
-namespace {
-
-// OnCall() with a row for the op.
-[[gnu::noinline]] Decision OnLoggedCall(ThreadState* state, CallFrame& frame) {
-  Decision decision = Decision::kEager;
-  if (state != LogOnlyState()) {
-    try {
-      decision = state->OnCall(frame);
-    } catch (const std::exception&) {
-      state->CountThrow();
-      LogEagerCall(frame);
-      LogThrow();
-      throw;
-    }
-  }
-  if (frame.entry.op_class == OpClass::kEmpty) return decision;
-  if (decision == Decision::kDeferred) {
-    LogDeferredCall(frame);
-  } else {
-    LogEagerCall(frame);
-  }
-  return decision;
-}
-
-}  // namespace
-
-[[gnu::hot]] Decision OnCall(ThreadState* state, CallFrame& frame) {
-  if (InstructionLogOn()) [[unlikely]] return OnLoggedCall(state, frame);
-  try {
-    return state->OnCall(frame);
-  } catch (const std::exception&) {  // what was pending lacked memory
-    state->CountThrow();
-    throw;
-  }
-}
 [[gnu::hot]] void AfterEager(ThreadState* state, CallFrame& frame,
                              const ResultList& results,
                              torch::jit::Stack* boxed) {

@@ -84,7 +84,9 @@ class ThreadState {
   void Reset();
   // The same, and takes the present store.
   void StartOver();
-  // The deleter of a block with pending ops of this state fired.
+  // The deleter of a block with pending ops of this state fired: first the
+  // usual case, then all of them.
+  bool DropsBorn(Block* block);
   bool TakeOver(Block* block);
   // Whether what is pending runs just now; workers of the kernels that run
   // must not wait for it. A flush inside a parallel region has no workers.
@@ -150,7 +152,10 @@ class ThreadState {
   Decision TakeDeferred(CallFrame& frame, TraceNode* node);
   Decision TakeUsual(CallFrame& frame, TraceNode* node, const CompactStep* step,
                      bool owns_arguments);
-  Decision TakeLean(CallFrame& frame, TraceNode* node, const CompactStep* step);
+  std::optional<Decision> TakeLike(CallFrame& frame, TraceNode* node,
+                                   const CompactStep* step);
+  std::optional<Decision> TakeNext(CallFrame& frame, TraceNode* node,
+                                   const CompactStep* step);
   Decision HaveNoMemory(const CallFrame& frame);
   void MoveCursor(TraceNode* node);
   // False if there is no memory for the results: nothing has changed then.
@@ -158,6 +163,10 @@ class ThreadState {
   // `owns_arguments`: pending ops own them all.
   bool Defer(CallFrame& frame, TraceNode* node, const CompactStep* made,
              bool owns_arguments);
+  static bool IsLeanArgument(const c10::TensorImpl* impl, const CompactArg& arg,
+                             const SlotBinding& slot);
+  bool IsLeanCall(const CallFrame& frame, const TraceNode& node,
+                  const CompactStep& step) const;
   bool DeferLean(CallFrame& frame, TraceNode* node, const CompactStep& step);
   // The parts of both.
   void BeginPending();
@@ -171,8 +180,7 @@ class ThreadState {
                SlotBinding* slot);
   void MakeResults(CallFrame& frame, const TraceNode* node,
                    const CompactStep& step);
-  void OwnNew(Block* block);
-  void ReadOwned(const CallFrame& frame, const CompactStep& step);
+  void OwnNew(Block* block, std::uint32_t s);
   void AddPending(TraceNode* node);
   void RunFullQueue();
   void UndoDefer(CallFrame& frame, const TraceNode* node);
@@ -227,8 +235,6 @@ class ThreadState {
 
   // TakeOver(). REQUIRES: mutex_ held.
   bool TakeOverLocked(Block* block);
-  bool DropsBorn(Block* block);
-  bool TakeOverSlowly(Block* block);
 
   // REQUIRES (both): mutex_ held.
   // THROW what allocation threw. If no op has run yet, all stay pending: the
@@ -321,7 +327,7 @@ class ThreadState {
   std::atomic<Flushing> flushing_{Flushing::kNo};
   GlobalContext pending_global_;
   bool pending_reports_ = false;  // allocations are reported
-  // Neither that, nor are they filled.
+  // Ops are pending, and neither that, nor are allocations filled.
   bool pending_is_plain_ = false;
   static constexpr std::uint64_t kMaxHeldBytes = 64ull << 20;
   std::size_t pending_limit_ = 0;  // ops that run without being asked for

@@ -2,6 +2,8 @@
 // a hot trace, and pending ops own its arguments already. Every op comes
 // through here, so it is one pass over the arguments, one lock and one call.
 #include "runtime/compact_step.h"
+#include "runtime/instruction_log.h"
+#include "runtime/interpose.h"
 #include "runtime/match.h"
 #include "runtime/runtime.h"
 #include "runtime/thread_lean.h"
@@ -127,27 +129,19 @@ inline bool Holds(const c10::StorageImpl* storage, const Block* block) {
                               (slot.reader ? 1u : 0u));
 }
 
-// How far a call is the likely next step.
+// How far a call is the likely next step, which has its op and as many of all.
 enum class Likeness : std::uint8_t {
   kNone,
   kSame,   // but for the storages that it uses
   kOwned,  // for these too, and pending ops own them
-  kLean,   // that, and DeferLean() may take it
 };
 
-[[gnu::always_inline]] inline Likeness ThreadState::LikenessTo(
+[[gnu::noinline]] Likeness ThreadState::LikenessTo(
     const CallFrame& frame, const TraceNode& node,
     const CompactStep& step) const {
-  if (step.op() != frame.entry.id || step.context() != context_ ||
-      step.arg_count() != frame.tensors.size() ||
-      step.scalar_count() != frame.scalars.size() ||
-      step.static_count() != frame.statics.size() || !frame.recordable) {
-    return Likeness::kNone;
-  }
-  Likeness likeness = step.is_lean() ? Likeness::kLean : Likeness::kOwned;
+  Likeness likeness = Likeness::kOwned;
   if (step.scalar_count() != 0 && !HasSameScalars(frame, step)) [[unlikely]] {
     if (!OthersMayBecome(frame, node, step)) return Likeness::kNone;
-    likeness = Likeness::kOwned;
   }
   if (step.static_count() != 0 && !HasSameStatics(frame, step)) {
     return Likeness::kNone;
@@ -183,8 +177,24 @@ enum class Likeness : std::uint8_t {
   return false;
 }
 
-[[gnu::always_inline]] inline Decision ThreadState::TakeLean(
+// REQUIRES (both): mutex_ held. None, and nothing has changed, if the call is
+// another.
+[[gnu::noinline]] std::optional<Decision> ThreadState::TakeLike(
     CallFrame& frame, TraceNode* node, const CompactStep* step) {
+  const Likeness likeness = LikenessTo(frame, *node, *step);
+  if (likeness == Likeness::kNone) return std::nullopt;
+  const bool is_owned = likeness == Likeness::kOwned;
+  if (!is_owned && !BindAndClaim(frame, *node)) return std::nullopt;
+  cursor_ = node;
+  return TakeUsual(frame, node, step, is_owned);
+}
+
+[[gnu::always_inline]] inline std::optional<Decision> ThreadState::TakeNext(
+    CallFrame& frame, TraceNode* node, const CompactStep* step) {
+  if (node->depth >= kPrefetchFrom) PrefetchAfter(node);
+  if (!step->is_lean() || !IsLeanCall(frame, *node, *step)) {
+    return TakeLike(frame, node, step);
+  }
   cursor_ = node;
   try {
     if (DeferLean(frame, node, *step)) [[likely]]
@@ -196,7 +206,21 @@ enum class Likeness : std::uint8_t {
   return TakeUsual(frame, node, step, /*owns_arguments=*/true);
 }
 
-[[gnu::hot]] std::optional<Decision> ThreadState::FollowUsual(
+namespace {
+
+// Everything but the values and the tensors themselves.
+[[gnu::always_inline]] inline bool HasKindOf(const CallFrame& frame,
+                                             std::uint32_t context,
+                                             const CompactStep& step) {
+  return step.op() == frame.entry.id && step.context() == context &&
+         step.arg_count() == frame.tensors.size() &&
+         step.scalar_count() == frame.scalars.size() &&
+         step.static_count() == frame.statics.size() && frame.recordable;
+}
+
+}  // namespace
+
+[[gnu::always_inline]] inline std::optional<Decision> ThreadState::FollowUsual(
     CallFrame& frame) {
   TraceNode* node = cursor_->likely.load(std::memory_order_relaxed);
   if (node == nullptr || !node->hot.load(std::memory_order_relaxed) ||
@@ -205,21 +229,14 @@ enum class Likeness : std::uint8_t {
     return std::nullopt;
   }
   const CompactStep* step = CompactStep::Of(*node);
-  if (step == nullptr || !step->follows_usually()) return std::nullopt;
-  Decision decision = Decision::kEager;
+  if (step == nullptr || !step->follows_usually() ||
+      !HasKindOf(frame, context_, *step)) {
+    return std::nullopt;
+  }
+  std::optional<Decision> decision;
   {
     const OwnerStateLock lock(this);
-    const Likeness likeness = LikenessTo(frame, *node, *step);
-    if (likeness == Likeness::kNone) return std::nullopt;
-    if (node->depth >= kPrefetchFrom) PrefetchAfter(node);
-    if (likeness == Likeness::kLean) {
-      decision = TakeLean(frame, node, step);
-    } else {
-      const bool is_owned = likeness == Likeness::kOwned;
-      if (!is_owned && !BindAndClaim(frame, *node)) return std::nullopt;
-      cursor_ = node;
-      decision = TakeUsual(frame, node, step, is_owned);
-    }
+    decision = TakeNext(frame, node, step);
   }
   if (decision == Decision::kEager) [[unlikely]]
     MakeReady(frame);
@@ -240,7 +257,10 @@ bool ThreadState::EnterUsual(CallFrame& frame, Decision* decision) {
       trace->skip.load(std::memory_order_relaxed) > 0) {
     return false;
   }
-  if (LikenessTo(frame, *root, *step) == Likeness::kNone) return false;
+  if (!HasKindOf(frame, context_, *step) ||
+      LikenessTo(frame, *root, *step) == Likeness::kNone) {
+    return false;
+  }
   const std::int64_t entry = trace->entries.load(std::memory_order_relaxed);
   if (Trace::IsMeasured(entry)) return false;  // TryEnter() looks at the clock
   {
@@ -255,6 +275,65 @@ bool ThreadState::EnterUsual(CallFrame& frame, Decision* decision) {
   if (*decision == Decision::kEager) [[unlikely]]
     MakeReady(frame);
   return true;
+}
+
+[[gnu::always_inline]] inline Decision ThreadState::OnCall(CallFrame& frame) {
+  if (frame.entry.op_class == OpClass::kEmpty) return Decision::kEager;
+  if (store_ != &runtime_->store()) [[unlikely]]
+    StartOver();
+  counters_.ops_seen.Add();
+  if (runtime_->modes() != 0) [[unlikely]]
+    return OnCallInMode(frame);
+  if (InParallelRegion()) {
+    frame.in_region = true;
+    CountEager(frame);
+    MakeReady(frame);
+    return Decision::kEager;
+  }
+  context_ = CurrentContext();
+  if (cursor_ != nullptr) {
+    const std::optional<Decision> decision = FollowUsual(frame);
+    if (decision.has_value()) [[likely]]
+      return *decision;
+  }
+  return Decide(frame);
+}
+
+namespace {
+
+// OnCall() with a row for the op.
+[[gnu::noinline]] Decision OnLoggedCall(ThreadState* state, CallFrame& frame) {
+  Decision decision = Decision::kEager;
+  if (state != LogOnlyState()) {
+    try {
+      decision = state->OnCall(frame);
+    } catch (const std::exception&) {
+      state->CountThrow();
+      LogEagerCall(frame);
+      LogThrow();
+      throw;
+    }
+  }
+  if (frame.entry.op_class == OpClass::kEmpty) return decision;
+  if (decision == Decision::kDeferred) {
+    LogDeferredCall(frame);
+  } else {
+    LogEagerCall(frame);
+  }
+  return decision;
+}
+
+}  // namespace
+
+[[gnu::hot]] Decision OnCall(ThreadState* state, CallFrame& frame) {
+  if (InstructionLogOn()) [[unlikely]]
+    return OnLoggedCall(state, frame);
+  try {
+    return state->OnCall(frame);
+  } catch (const std::exception&) {  // what was pending lacked memory
+    state->CountThrow();
+    throw;
+  }
 }
 
 }  // namespace tjit::runtime

@@ -102,6 +102,11 @@ TEST(CompactStepTest, LeanSteps) {
   EXPECT_FALSE(is_lean([](TraceNode* n) { n->step.args.clear(); }));
   EXPECT_FALSE(is_lean([](TraceNode* n) { n->step.args[1].written = true; }));
   EXPECT_FALSE(is_lean([](TraceNode* n) { n->step.args[1] = {}; }));
+  EXPECT_FALSE(is_lean([](TraceNode* n) {
+    n->step.args[1].slot = 2;  // its first use
+    n->new_slots.push_back(n->new_slots[0]);
+    n->step.results[0].slot = 3;
+  }));
   EXPECT_FALSE(is_lean([](TraceNode* n) { n->step.results.clear(); }));
   EXPECT_FALSE(is_lean(
       [](TraceNode* n) { n->step.results.push_back(n->step.results[0]); }));
