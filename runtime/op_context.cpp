@@ -225,18 +225,21 @@ void NoteGlobalFlags() {
 // The getters and setters below are interposed or call interposed ones (the
 // first get_num_threads() of a thread sets it): no flush from in here.
 GlobalContext GlobalContext::Now() {
-  const KernelScope no_flush;
-  const at::Context& c = at::globalContext();
+  static const at::Context& c = at::globalContext();
   WordWriter w;
   w.Add(_mm_getcsr() >> kMxcsrShift, kMxcsrBits);
-  w.Add(static_cast<std::uint64_t>(at::get_num_threads()), kThreadBits);
-  w.Add(c.deterministicAlgorithms(), 1);
-  w.Add(c.deterministicAlgorithmsWarnOnly(), 1);
-  w.Add(c.userEnabledMkldnn(), 1);
-  w.Add(c.deterministicMkldnn(), 1);
-  w.Add(c.userEnabledNNPACK(), 1);
-  w.Add(c.allowFP16ReductionCPU(), 1);
-  w.Add(c.deterministicFillUninitializedMemory(), 1);
+  {
+    const KernelScope no_flush;
+    w.Add(static_cast<std::uint64_t>(at::get_num_threads()), kThreadBits);
+  }
+  const auto add = [&](auto flag) { w.Add(compat::PrivateFlag(c, flag), 1); };
+  add(compat::DeterministicAlgorithms());
+  add(compat::DeterministicWarnOnly());
+  add(compat::UserEnabledMkldnn());
+  add(compat::DeterministicMkldnn());
+  add(compat::UserEnabledNnpack());
+  add(compat::AllowFp16ReductionCpu());
+  add(compat::DeterministicFill());
   for (const at::Float32Precision* p : compat::CpuFloat32Precisions()) {
     w.Add(static_cast<std::uint64_t>(*p), kPrecisionBits);
   }

@@ -56,6 +56,8 @@ struct Run {
   // Slots of shared blocks, whose binding words other threads overwrite.
   absl::flat_hash_map<const Block*, std::uint32_t> shared_slots;
   std::uint64_t held_bytes = 0;
+  // False: the scalars of all pending steps are the recorded ones.
+  bool has_other_scalars = false;
 
   // The word in Block::binding: stream (16 bits), run (24), slot (24).
   static constexpr std::uint64_t kSlotMask = (1u << 24) - 1;

@@ -44,8 +44,8 @@ class TemporaryBlocks {
   std::vector<Block*> more_;
 };
 
-SlotFate FateOf(const SlotBinding& slot, std::uint64_t bytes, bool born) {
-  if (slot.block == nullptr) return born ? kDies : kFilledHere;
+// REQUIRES: it has a block.
+SlotFate FateOf(const SlotBinding& slot, std::uint64_t bytes) {
   if (!slot.held) return kSurvives;
   const bool is_whole = slot.shift == 0 && slot.block->bytes == bytes;
   return is_whole ? kGivenUp : kDies;
@@ -66,19 +66,23 @@ PreparedSegment::PreparedSegment(const std::vector<TraceNode*>& nodes,
     }
   }
   born_.assign(slot_bytes_.size(), -1);
+  std::vector<std::int32_t> used;
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     for (const ResultRecord& r : nodes_[i]->step.results) {
       if (r.kind == ResultRecord::Kind::kFresh) {
         born_[r.slot] = static_cast<std::int32_t>(i);
-        used_.push_back(r.slot);
+        used.push_back(r.slot);
       }
     }
     for (const ArgRecord& a : nodes_[i]->step.args) {
-      if (a.slot != kNoSlot) used_.push_back(a.slot);
+      if (a.slot != kNoSlot) used.push_back(a.slot);
     }
   }
-  std::sort(used_.begin(), used_.end());
-  used_.erase(std::unique(used_.begin(), used_.end()), used_.end());
+  std::sort(used.begin(), used.end());
+  used.erase(std::unique(used.begin(), used.end()), used.end());
+  for (const std::int32_t s : used) {
+    used_.push_back({s, born_[s] >= 0 ? kDies : kFilledHere});
+  }
 }
 
 PreparedSegment::~PreparedSegment() = default;
@@ -158,24 +162,41 @@ void PreparedSegment::NoteSurvivors() const {
   }
 }
 
-bool PreparedSegment::IsFor(const Run& run, const Variant& variant) const {
-  for (const std::int32_t s : used_) {
-    if (variant.live[s] != FateOf(run.slots[s], slot_bytes_[s], born_[s] >= 0))
-      return false;
+// One pass, which most runs end with: that every survivor has a pointer is a
+// part of it. THROWS: as EnsureMemory().
+bool PreparedSegment::IsFor(const Run& run, const Variant& variant) {
+  const SlotBinding* const slots = run.slots.data();
+  const std::uint8_t* const live = variant.live.data();
+  char** const pointers = pointers_.data();
+  for (const UsedSlot& used : used_) {
+    const SlotBinding& slot = slots[used.slot];
+    if (slot.block == nullptr) {
+      if (live[used.slot] != used.fate_without_block) return false;
+      pointers[used.slot] = nullptr;
+      continue;
+    }
+    if (live[used.slot] != FateOf(slot, slot_bytes_[used.slot])) return false;
+    EnsureMemory(slot.block);
+    pointers[used.slot] = slot.block->data + slot.shift;
   }
   return true;
 }
 
 PreparedSegment::Variant& PreparedSegment::VariantFor(const Run& run,
                                                       Counters* counters) {
+  pointers_.resize(slot_bytes_.size());  // those that are not used stay null
   if (last_variant_ < variants_.size() && !Planted(Defect::kWrongLiveOut) &&
       IsFor(run, variants_[last_variant_])) {
     return variants_[last_variant_];
   }
+  FillPointers(run);
   live_.assign(slot_bytes_.size(), 0);
-  for (const std::int32_t s : used_) {
-    const SlotBinding& slot = run.slots[s];
-    live_[s] = FateOf(slot, slot_bytes_[s], born_[s] >= 0);
+  for (const UsedSlot& used : used_) {
+    const SlotBinding& slot = run.slots[used.slot];
+    live_[used.slot] = used.fate_without_block;
+    if (slot.block != nullptr) {
+      live_[used.slot] = FateOf(slot, slot_bytes_[used.slot]);
+    }
   }
   if (Planted(Defect::kWrongLiveOut)) {
     for (std::size_t s = 0; s < live_.size(); ++s) {
@@ -186,10 +207,13 @@ PreparedSegment::Variant& PreparedSegment::VariantFor(const Run& run,
     Variant& v = variants_[last_variant_];
     if (v.live == live_) return v;
   }
-  if (variants_.size() >= kMaxVariants) {
-    for (const std::int32_t s : used_) live_[s] = kSurvives;
+  const bool is_last = variants_.size() >= kMaxVariants;
+  if (is_last) {
+    for (const auto [s, fate] : used_) live_[s] = kSurvives;
     for (Variant& v : variants_) {
-      if (v.live == live_) return v;
+      if (v.live != live_) continue;
+      v.keeps_all = true;
+      return v;
     }
   }
   NoteSurvivors();
@@ -198,6 +222,7 @@ PreparedSegment::Variant& PreparedSegment::VariantFor(const Run& run,
   counters->memory_plans.Add();
   Variant& made = variants_.emplace_back();
   made.live = live_;
+  made.keeps_all = is_last;
   made.executable = std::make_unique<Executable>(
       program, PlanMemory(PlanSteps(), PlanSlots(live_)));
   return made;
@@ -236,9 +261,9 @@ void PreparedSegment::RunOverTensors(void* state, char* const* slots,
 }
 
 void PreparedSegment::FillPointers(const Run& run) {
-  pointers_.resize(slot_bytes_.size());  // those that are not used stay null
+  pointers_.resize(slot_bytes_.size());
   char** const pointers = pointers_.data();
-  for (const std::int32_t s : used_) {
+  for (const auto [s, fate] : used_) {
     const SlotBinding& slot = run.slots[s];
     pointers[s] = nullptr;
     if (slot.block == nullptr) continue;
@@ -251,17 +276,18 @@ void PreparedSegment::Execute(const Run& run, Counters* counters) {
   has_begun_ = false;
   if (steps_.size() != nodes_.size()) PrepareAll(counters);
   Variant& variant = VariantFor(run, counters);
-  FillPointers(run);
   if (Planted(Defect::kNoExecute)) return;
   Tier2Variant::Running tier2(this, &variant, run, counters);
   TemporaryBlocks temporary;
   char* arena = nullptr;
   const std::uint64_t bytes = tier2.arena_bytes();
   if (bytes != 0) arena = temporary.New(bytes);
-  for (const std::int32_t s : used_) {
-    // Dropped, but this plan (made for more survivors) writes it.
-    if (pointers_[s] == nullptr && variant.live[s] == kSurvives) {
-      pointers_[s] = temporary.New(slot_bytes_[s]);
+  if (variant.keeps_all) [[unlikely]] {
+    for (const auto [s, fate] : used_) {
+      // Dropped, but this plan (made for more survivors) writes it.
+      if (pointers_[s] == nullptr && variant.live[s] == kSurvives) {
+        pointers_[s] = temporary.New(slot_bytes_[s]);
+      }
     }
   }
   ContextScope scope;
@@ -275,7 +301,7 @@ void PreparedSegment::Drain(const Run& run, Counters* counters) {
   if (steps_.size() != nodes_.size()) PrepareAll(counters);
   FillPointers(run);
   TemporaryBlocks temporary;
-  for (const std::int32_t s : used_) {
+  for (const auto [s, fate] : used_) {
     if (pointers_[s] == nullptr) {
       pointers_[s] = temporary.New(slot_bytes_[s]);
     }

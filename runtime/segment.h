@@ -60,6 +60,7 @@ class PreparedSegment {
   };
   struct Variant {
     std::vector<std::uint8_t> live;  // by slot
+    bool keeps_all = false;          // for runs that keep less, too
     std::unique_ptr<Executable> executable;
     std::unique_ptr<Tier2Variant> tier2;  // null until it is switched on
   };
@@ -72,9 +73,10 @@ class PreparedSegment {
   void PrepareAll(Counters* counters);
   char* const* SlotsOf(const BoundStep& step, char* const* slots);
   void NoteSurvivors() const;
+  // Fills the pointers, too.
   Variant& VariantFor(const Run& run, Counters* counters);
-  // True if `variant` is the one of this run.
-  bool IsFor(const Run& run, const Variant& variant) const;
+  // True if `variant` is the one of this run: its pointers are filled then.
+  bool IsFor(const Run& run, const Variant& variant);
   ProgramStep StepOf(std::size_t i);
   std::vector<PlanStep> PlanSteps() const;
   std::vector<PlanSlot> PlanSlots(const std::vector<std::uint8_t>& live) const;
@@ -86,7 +88,11 @@ class PreparedSegment {
   std::vector<std::int32_t> born_;         // by slot: index into nodes_, or -1
   // Slots that these steps read or write. Others may be gone: what an earlier
   // segment of the run has finished is the program's alone.
-  std::vector<std::int32_t> used_;
+  struct UsedSlot {
+    std::int32_t slot;
+    std::uint8_t fate_without_block;  // a SlotFate
+  };
+  std::vector<UsedSlot> used_;
   StepClasses* const classes_;
   std::vector<BoundStep> steps_;
   std::vector<std::int32_t> slot_map_;

@@ -233,6 +233,7 @@ void Tier2Variant::Build(PreparedSegment* segment,
       if (segment->born_[slot] < 0) written_.push_back(slot);
     }
   }
+  bakes_recorded_ = BakesRecorded(*segment);
   const std::vector<PlanStep> plan_steps = segment->PlanSteps();
   std::vector<PlanStep> unordered;
   for (const CodeItem& item : code.order) {
@@ -274,11 +275,29 @@ void Tier2Variant::Dump(const PreparedSegment& segment, DumpFile* file) const {
   DumpPlan(file, code.dump_number, items, executable_->plan(), scratch_bytes_);
 }
 
+bool Tier2Variant::BakesRecorded(const PreparedSegment& segment) const {
+  for (const BoundGroup& group : groups_) {
+    for (const BakedScalar& baked : group.code->baked) {
+      const bool is_recorded = std::any_of(
+          group.code->steps.begin(), group.code->steps.end(),
+          [&](std::uint32_t i) {
+            const TraceNode& node = *segment.nodes_[i];
+            const std::uint32_t index = baked.index - node.scalar_begin;
+            return index < node.step.scalars.size() &&
+                   node.step.scalars[index].value.SameBits(baked.value);
+          });
+      if (!is_recorded) return false;
+    }
+  }
+  return true;
+}
+
 std::string_view Tier2Variant::StaleScalar(
     const PreparedSegment& segment, const tjit::runtime::Run& run) const {
   OpId stale = kNoOp;
   if (Planted(Defect::kStaleKernelScalar) ||
-      Planted(Defect::kSkippedScalarGuard)) {
+      Planted(Defect::kSkippedScalarGuard) ||
+      (bakes_recorded_ && !run.has_other_scalars)) {
     return {};
   }
   for (const BoundGroup& group : groups_) {

@@ -85,6 +85,8 @@ struct Tier2Variant {
   // none. Marks these scalars, so that they are arguments of the next kernel.
   std::string_view StaleScalar(const PreparedSegment& segment,
                                const tjit::runtime::Run& run) const;
+  // True if every scalar that was compiled in is the one that was recorded.
+  bool BakesRecorded(const PreparedSegment& segment) const;
   bool IsShifted(const tjit::runtime::Run& run) const;
   void NoteTime(const PreparedSegment& segment, bool compiled, std::uint64_t ns,
                 Counters* counters);
@@ -107,6 +109,7 @@ struct Tier2Variant {
   std::optional<CodeTrial> trial_;  // of engine_
   int recompiles_ = 0;
   bool is_foreseen_ = false;
+  bool bakes_recorded_ = false;
 };
 
 }  // namespace tjit::runtime

@@ -142,6 +142,7 @@ void ThreadState::BeginPending() {
 }
 
 [[gnu::noinline]] void ThreadState::BeginSegment() {
+  run_.has_other_scalars = false;
   pending_global_ = GlobalContext::Now();
   pending_reports_ = ReportsAllocations();
   pending_is_plain_ = !pending_reports_ && !FillsAllocations();
@@ -164,7 +165,10 @@ inline void ThreadState::KeepScalars(const CallFrame& frame,
       Planted(Defect::kStaleScalar) ? step.scalars() : frame.scalars.data();
   ScalarValue* to = run_.scalars.data() + node->scalar_begin;
   ScalarValue* const to_end = run_.scalars.data() + end;
-  while (to != to_end) *to++ = *value++;
+  for (const ScalarValue* then = step.scalars(); to != to_end; ++then) {
+    if (!value->SameBits(*then)) run_.has_other_scalars = true;
+    *to++ = *value++;
+  }
 }
 
 inline void ThreadState::UseSlot(const CompactStep& step, const CompactArg& arg,

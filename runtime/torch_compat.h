@@ -81,6 +81,26 @@ struct ContextAccess {
 auto& PrivatePrecisions(at::Context& context);
 template struct ContextAccess<&at::Context::fp32_precision>;
 
+template <class Flag, bool at::Context::*Member>
+struct ContextFlagAccess {
+  friend bool PrivateFlag(const at::Context& context, Flag) {
+    return context.*Member;
+  }
+};
+#define TJIT_CONTEXT_FLAG(Flag, member)               \
+  struct Flag {};                                     \
+  bool PrivateFlag(const at::Context& context, Flag); \
+  template struct ContextFlagAccess<Flag, &at::Context::member>;
+// What the getters of the same names return, each of which is a call.
+TJIT_CONTEXT_FLAG(DeterministicAlgorithms, _deterministic_algorithms)
+TJIT_CONTEXT_FLAG(DeterministicWarnOnly, _deterministic_algorithms_warn_only)
+TJIT_CONTEXT_FLAG(UserEnabledMkldnn, enabled_mkldnn)
+TJIT_CONTEXT_FLAG(DeterministicMkldnn, deterministic_mkldnn)
+TJIT_CONTEXT_FLAG(UserEnabledNnpack, enabled_nnpack)
+TJIT_CONTEXT_FLAG(AllowFp16ReductionCpu, allow_fp16_reduction_cpu)
+TJIT_CONTEXT_FLAG(DeterministicFill, _deterministic_fill_uninitialized_memory)
+#undef TJIT_CONTEXT_FLAG
+
 // Where at::Context keeps the float32 precisions that CPU kernels ask for:
 // generic, then oneDNN's (all, convolution, RNN, product). An entry that was
 // not set inherits; entries are never removed, so the places stay.
