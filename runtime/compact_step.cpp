@@ -70,11 +70,14 @@ bool CompactStep::IsLean(std::uint32_t slot_begin) const {
 
 const CompactStep* CompactStep::MakeNew(TraceNode* node, bool follows_usually) {
   const StepRecord& step = node->step;
-  const std::size_t bytes = sizeof(CompactStep) +
-                            step.args.size() * sizeof(CompactArg) +
-                            step.results.size() * sizeof(CompactResult) +
-                            step.scalars.size() * sizeof(ScalarValue) +
-                            step.statics.size() * sizeof(std::uint64_t);
+  const std::size_t results_at =
+      sizeof(CompactStep) + step.args.size() * sizeof(CompactArg);
+  const std::size_t scalars_at =
+      results_at + step.results.size() * sizeof(CompactResult);
+  const std::size_t statics_at =
+      scalars_at + step.scalars.size() * sizeof(ScalarValue);
+  const std::size_t bytes =
+      statics_at + step.statics.size() * sizeof(std::uint64_t);
   std::unique_ptr<CompactStep> made(new (::operator new(bytes)) CompactStep());
   made->op_ = step.op;
   made->context_ = step.context;
@@ -82,6 +85,9 @@ const CompactStep* CompactStep::MakeNew(TraceNode* node, bool follows_usually) {
   made->result_count_ = static_cast<std::uint32_t>(step.results.size());
   made->scalar_count_ = static_cast<std::uint32_t>(step.scalars.size());
   made->static_count_ = static_cast<std::uint32_t>(step.statics.size());
+  made->results_at_ = static_cast<std::uint32_t>(results_at);
+  made->scalars_at_ = static_cast<std::uint32_t>(scalars_at);
+  made->statics_at_ = static_cast<std::uint32_t>(statics_at);
   made->follows_usually_ = follows_usually;
   made->Fill(*node);
   made->is_lean_ = made->IsLean(node->slot_begin);

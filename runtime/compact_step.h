@@ -66,19 +66,20 @@ class CompactStep final : public NodeExtra {
     return reinterpret_cast<const CompactArg*>(this + 1);
   }
   const CompactResult* results() const {
-    return reinterpret_cast<const CompactResult*>(args() + arg_count_);
+    return reinterpret_cast<const CompactResult*>(Bytes() + results_at_);
   }
   const ScalarValue* scalars() const {
-    return reinterpret_cast<const ScalarValue*>(results() + result_count_);
+    return reinterpret_cast<const ScalarValue*>(Bytes() + scalars_at_);
   }
   const std::uint64_t* statics() const {
-    return reinterpret_cast<const std::uint64_t*>(scalars() + scalar_count_);
+    return reinterpret_cast<const std::uint64_t*>(Bytes() + statics_at_);
   }
 
   static void operator delete(void* p) { ::operator delete(p); }
 
  private:
   CompactStep() = default;
+  const char* Bytes() const { return reinterpret_cast<const char*>(this); }
   static const CompactStep* MakeNew(TraceNode* node, bool follows_usually);
   void Fill(const TraceNode& node);
   bool IsLean(std::uint32_t slot_begin) const;
@@ -89,6 +90,7 @@ class CompactStep final : public NodeExtra {
   std::uint32_t arg_count_, result_count_, scalar_count_, static_count_;
   bool follows_usually_;
   bool is_lean_;
+  std::uint32_t results_at_, scalars_at_, statics_at_;  // bytes from here
   std::uint64_t filled_bytes_;
   std::vector<std::shared_ptr<const TensorForm>> forms_;
 };

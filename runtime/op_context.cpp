@@ -15,6 +15,10 @@
 #include "runtime/torch_compat.h"
 
 namespace tjit::runtime {
+
+constinit thread_local ContextView t_context_view
+    __attribute__((tls_model("initial-exec")));
+
 namespace {
 
 struct ContextEntry {
@@ -37,29 +41,9 @@ ContextTable& Table() {
   return *table;
 }
 
-std::uint8_t AutogradBits(const c10::AutogradState& s) {
-  return static_cast<std::uint8_t>(
-      s.get_grad_mode() | s.get_inference_mode() << 1 |
-      s.get_fw_grad_mode() << 2 | s.get_multithreading_enabled() << 3 |
-      s.get_view_replay_enabled() << 4);
-}
-
-// Where this thread's state lies: libtorch's thread-local objects stay where
-// they are, and finding them costs a call each.
-struct ThreadView {
-  const c10::impl::PODLocalDispatchKeySet* keys = nullptr;
-  const c10::AutogradState* autograd = nullptr;
-  std::uint32_t last = 0;  // the id found last
-  // Of the id found last, as they lie in libtorch.
-  std::uint64_t included = 0, excluded = 0, flags = 0;
-  std::uint8_t autograd_bits = 0;
-  std::uint8_t default_dtype = 0;
-};
-thread_local ThreadView view __attribute__((tls_model("initial-exec")));
-
-ContextEntry Now(const ThreadView& v) {
+ContextEntry Now(const ContextView& v) {
   return {v.keys->included().raw_repr(), v.keys->excluded().raw_repr(),
-          AutogradBits(*v.autograd),
+          ContextView::AutogradBits(*v.autograd),
           g_default_dtype.load(std::memory_order_relaxed),
           g_global_flags.load(std::memory_order_relaxed)};
 }
@@ -72,19 +56,7 @@ std::uint32_t Find(const ContextTable& table, const ContextEntry& e) {
   return 0;
 }
 
-}  // namespace
-
-namespace {
-
-bool IsAsBefore(const ThreadView& v) {
-  return v.last != 0 && v.keys->included().raw_repr() == v.included &&
-         v.keys->excluded().raw_repr() == v.excluded &&
-         AutogradBits(*v.autograd) == v.autograd_bits &&
-         g_default_dtype.load(std::memory_order_relaxed) == v.default_dtype &&
-         g_global_flags.load(std::memory_order_relaxed) == v.flags;
-}
-
-void Remember(ThreadView* v, const ContextEntry& now, std::uint32_t id) {
+void Remember(ContextView* v, const ContextEntry& now, std::uint32_t id) {
   v->last = id;
   v->included = now.included;
   v->excluded = now.excluded;
@@ -92,10 +64,6 @@ void Remember(ThreadView* v, const ContextEntry& now, std::uint32_t id) {
   v->autograd_bits = now.autograd;
   v->default_dtype = now.default_dtype;
 }
-
-}  // namespace
-
-namespace {
 
 std::uint32_t Intern(const ContextEntry& entry) {
   ContextTable& table = Table();
@@ -111,9 +79,10 @@ std::uint32_t Intern(const ContextEntry& entry) {
   return n;
 }
 
-// The id of what is set now, kept for the next call.
+}  // namespace
+
 [[gnu::noinline]] std::uint32_t ChangedContext() {
-  ThreadView& v = view;
+  ContextView& v = t_context_view;
   if (v.keys == nullptr) {
     v.keys = &c10::impl::raw_local_dispatch_key_set;
     v.autograd = &c10::AutogradState::get_tls_state();
@@ -124,8 +93,6 @@ std::uint32_t Intern(const ContextEntry& entry) {
   Remember(&v, now, id);
   return id;
 }
-
-}  // namespace
 
 std::vector<std::uint64_t> WordsOfContext(std::uint32_t context) {
   const ContextTable& table = Table();
@@ -142,11 +109,6 @@ std::uint32_t ContextOfWords(const std::vector<std::uint64_t>& words) {
   }
   return Intern({words[0], words[1], static_cast<std::uint8_t>(words[2]),
                  static_cast<std::uint8_t>(words[3]), words[4]});
-}
-
-[[gnu::hot]] std::uint32_t CurrentContext() {
-  const ThreadView& v = view;
-  return IsAsBefore(v) ? v.last : ChangedContext();
 }
 
 ContextScope::~ContextScope() {

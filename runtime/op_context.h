@@ -15,11 +15,47 @@
 #include <cstdint>
 #include <optional>
 
+#include "runtime/interpose.h"
+
 namespace tjit::runtime {
+
+// Where this thread's state lies (libtorch's thread-local objects stay where
+// they are, and finding them costs a call each), and what was found there last.
+struct ContextView {
+  const c10::impl::PODLocalDispatchKeySet* keys = nullptr;
+  const c10::AutogradState* autograd = nullptr;
+  std::uint32_t last = 0;  // the id
+  // What it stands for, as it lies in libtorch.
+  std::uint64_t included = 0, excluded = 0, flags = 0;
+  std::uint8_t autograd_bits = 0;
+  std::uint8_t default_dtype = 0;
+
+  bool IsAsBefore() const {
+    return last != 0 && keys->included().raw_repr() == included &&
+           keys->excluded().raw_repr() == excluded &&
+           AutogradBits(*autograd) == autograd_bits &&
+           g_default_dtype.load(std::memory_order_relaxed) == default_dtype &&
+           g_global_flags.load(std::memory_order_relaxed) == flags;
+  }
+  static std::uint8_t AutogradBits(const c10::AutogradState& s) {
+    return static_cast<std::uint8_t>(
+        s.get_grad_mode() | s.get_inference_mode() << 1 |
+        s.get_fw_grad_mode() << 2 | s.get_multithreading_enabled() << 3 |
+        s.get_view_replay_enabled() << 4);
+  }
+};
+extern constinit thread_local ContextView t_context_view
+    __attribute__((tls_model("initial-exec")));
+
+// The id of what is set now, kept for the next call.
+std::uint32_t ChangedContext();
 
 // The id of this thread's present state; 0 if it cannot be interned (more
 // than kMaxContexts different ones), which means: do not record.
-std::uint32_t CurrentContext();
+[[gnu::always_inline]] inline std::uint32_t CurrentContext() {
+  const ContextView& v = t_context_view;
+  return v.IsAsBefore() ? v.last : ChangedContext();
+}
 inline constexpr std::uint32_t kMaxContexts = 1024;
 
 // Switch() sets the state behind `id` on this thread until the scope dies. It

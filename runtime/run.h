@@ -29,8 +29,8 @@ struct SlotBinding {
   bool copied = false;
   bool held = false;          // the program dropped it; ours to free
   bool owned = false;         // pending ops read or write it
-  bool reader = false;        // pending ops read it, others may too
   bool born_pending = false;  // its first write is pending
+  bool reader = false;        // pending ops read it, others may too
 
   // True if `owned`, and neither `copied` nor `held`.
   bool is_owned_only() const {

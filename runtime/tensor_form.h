@@ -85,7 +85,9 @@ static_assert(sizeof(c10::TensorImpl) - kTailAt == 32);
   const auto* a = reinterpret_cast<const unsigned char*>(impl);
   const unsigned char* b = bytes.impl;
   const std::uint64_t ndim = ShapeWord(b, kShapeAt);
-  if ((ShapeWord(a, 0) != ShapeWord(b, 0) && !HasPlainVtable(impl)) ||
+  const std::uint64_t vtable = ShapeWord(a, 0);
+  if ((vtable != ShapeWord(b, 0) &&
+       vtable != reinterpret_cast<std::uintptr_t>(g_plain_vtable)) ||
       ShapeWord(a, kShapeAt) != ndim) {
     return false;
   }

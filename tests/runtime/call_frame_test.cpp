@@ -3,8 +3,11 @@
 #include <ATen/ops/empty.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <numeric>
 #include <vector>
+
+#include "runtime/library_calls.h"
 
 namespace tjit::runtime {
 namespace {
@@ -77,6 +80,36 @@ TEST_F(FreshResultsTest, DropsWhatNobodyTook) {
   cleared.clear();
   EXPECT_EQ(cleared.size(), 0u);
   EXPECT_EQ(Held(), 0u);
+}
+
+// The two that are told by their first word, and all that are not.
+TEST(CallFrameTest, ScalarsAreEncodedAsElsewhere) {
+  EXPECT_NE(g_scalar_layout.double_tag, ScalarLayout::kNone);
+  const auto op =
+      c10::Dispatcher::singleton().findSchemaOrThrow("aten::add", "Scalar");
+  const OpEntry entry(op);
+  const std::vector<at::Scalar> scalars = {0.0,
+                                           -0.0,
+                                           -1.5,
+                                           1e308,
+                                           std::nan(""),
+                                           std::int64_t{0},
+                                           std::int64_t{-7},
+                                           std::int64_t{1} << 62,
+
+                                           true,
+                                           false,
+                                           c10::complex<double>(1, -2),
+                                           c10::complex<double>(0, 0)};
+  for (const at::Scalar& s : scalars) {
+    CallFrame frame(entry, {});
+    frame.AddScalar(s);
+    ASSERT_EQ(frame.scalars.size(), 1u);
+    ScalarValue wanted;
+    EncodeScalar(s, &wanted);
+    EXPECT_TRUE(frame.scalars[0].SameBits(wanted)) << s;
+    EXPECT_TRUE(frame.recordable);
+  }
 }
 
 }  // namespace

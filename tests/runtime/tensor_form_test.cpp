@@ -176,6 +176,45 @@ TEST(TensorFormTest, OnlyFreshOnesHaveTheBytes) {
   EXPECT_FALSE(has(big.narrow(0, 1, 4)));
 }
 
+// Each size and stride is compared, and what lies behind the last is not: a
+// tensor that was made elsewhere may have anything there.
+TEST(TensorFormTest, TheBytesAreThoseInUse) {
+  if (!TensorsAreCopied()) GTEST_SKIP() << "tensors are not copied";
+  for (const Layout& layout : Layouts()) {
+    const std::size_t ndim = layout.sizes.size();
+    if (ndim > 5) continue;
+    const at::Tensor like =
+        at::empty_strided(layout.sizes, layout.strides, at::kFloat);
+    const auto form = FormOf(GeometryOf(like.unsafeGetTensorImpl()));
+    const auto has = [&](const at::Tensor& t) {
+      return HasBytesOf(t.unsafeGetTensorImpl(), *form);
+    };
+    Make(like);
+    at::Tensor other =
+        at::empty_strided({9, 8, 7, 6, 5}, {1, 2, 3, 4, 5}, at::kFloat);
+    c10::TensorImpl* const impl = other.unsafeGetTensorImpl();
+    impl->set_sizes_and_strides(layout.sizes, layout.strides);
+    EXPECT_TRUE(has(other)) << ndim;
+    for (std::size_t d = 0; d < ndim; ++d) {
+      for (const bool size : {true, false}) {
+        Layout changed = layout;
+        (size ? changed.sizes : changed.strides)[d] += 1;
+        impl->set_sizes_and_strides(changed.sizes, changed.strides);
+        EXPECT_FALSE(has(other)) << ndim << " " << d << " " << size;
+      }
+    }
+    impl->set_sizes_and_strides(layout.sizes, layout.strides);
+    EXPECT_TRUE(has(other));
+    // A copy onto one of more dimensions is of this form, too.
+    const Layout five = {{2, 3, 4, 5, 6}, {360, 120, 30, 6, 1}};
+    impl->set_sizes_and_strides(five.sizes, five.strides);
+    CopyShape(*form->bytes.load(), impl);
+    EXPECT_TRUE(has(other));
+    EXPECT_EQ(other.sizes(), like.sizes());
+    EXPECT_EQ(other.strides(), like.strides());
+  }
+}
+
 TEST(TensorFormTest, OneFormForAllWhoHoldIt) {
   TensorGeometry g =
       GeometryOf(at::empty_strided({5}, {1}, at::kFloat).unsafeGetTensorImpl());
