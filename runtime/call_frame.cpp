@@ -36,7 +36,8 @@ ScalarLayout FindLayout() {
 
 }  // namespace
 
-const ScalarLayout g_scalar_layout = FindLayout();
+// Before other initializers of this library: zeros would be taken for tags.
+[[gnu::init_priority(101)]] const ScalarLayout g_scalar_layout = FindLayout();
 
 void CallFrame::AddOtherScalar(const at::Scalar& s) {
   if (s.isSymbolic()) {

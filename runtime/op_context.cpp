@@ -184,8 +184,9 @@ void NoteGlobalFlags() {
   g_global_flags.store(flags.word(), std::memory_order_relaxed);
 }
 
-// The getters and setters below are interposed or call interposed ones (the
-// first get_num_threads() of a thread sets it): no flush from in here.
+// get_num_threads() and the setters below are interposed or call interposed
+// ones (the first get_num_threads() of a thread sets it): no flush from in
+// here.
 GlobalContext GlobalContext::Now() {
   static const at::Context& c = at::globalContext();
   WordWriter w;

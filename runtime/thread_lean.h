@@ -2,7 +2,8 @@
 // only read, its scalars are the recorded ones, and a parked tensor serves its
 // one result (CompactStep::is_lean()). Nearly all of a replayed program.
 //
-// Nothing here looks at what the match has just proved, and whatever is out of
+// IsLeanCall() matches such a step; what defers it looks at nothing that it has
+// proved, and whatever is out of
 // the ordinary is left to ThreadState::Defer() before anything has changed.
 // Inline: a call more is as much as a fifth of it.
 // Tested by: tests/runtime/parked_tensor_test.cpp,

@@ -1,6 +1,7 @@
-// The usual way of an op in a replayed program: it is the likely next step of
-// a hot trace, and pending ops own its arguments already. Every op comes
-// through here, so it is one pass over the arguments, one lock and one call.
+// Where every op comes in (OnCall), and the usual way of an op in a replayed
+// program: it is the likely next step of a hot trace, and pending ops own its
+// arguments already. Every op comes through here, so it is one pass over the
+// arguments, one lock and one call.
 #include "runtime/compact_step.h"
 #include "runtime/instruction_log.h"
 #include "runtime/interpose.h"

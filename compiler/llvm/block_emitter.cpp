@@ -168,7 +168,7 @@ Value* BlockEmitter::LoadElements(const Place& place) {
         parts.back(), b_.CreateAlignedLoad(element, pointer, place.align),
         static_cast<std::uint64_t>(i % at_once));
   }
-  return llvm::concatenateVectors(b_, parts);
+  return parts.size() == 1 ? parts[0] : llvm::concatenateVectors(b_, parts);
 }
 
 Value* BlockEmitter::LoadRaw(int access) {

@@ -37,7 +37,7 @@ class Joiner {
         if (!SharesMemory(all, more)) break;
         more.insert(more.begin(), all.begin(), all.end());
         const std::int64_t fit = RowsOf(more);
-        if (fit == 0 || !AreApart(more)) break;
+        if (fit <= 0 || !AreApart(more)) break;
         rows = fit;
         all = std::move(more);
       }

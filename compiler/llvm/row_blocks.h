@@ -11,8 +11,9 @@
 // the next block, x and t come from the cache. Loops are joined so if nobody
 // can tell: each memory that one of them writes is, by all of them, touched for
 // row i only in a stretch of its own, [from + i * stride, from + (i+1) *
-// stride). Memories that may be one (in_place.h, place_scratch.h) count as one
-// or keep the loops apart. Sizes are known by then, so this is arithmetic.
+// stride), of one stride and one size of element. Memories that may be one
+// (in_place.h, place_scratch.h) count as one or keep the loops apart. Sizes are
+// known by then, so this is arithmetic.
 //
 // Source: loop tiling with fusion across producers and consumers, as
 // Halide's compute_at(consumer, row_block).

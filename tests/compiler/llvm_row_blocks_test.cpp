@@ -98,5 +98,33 @@ TEST(LlvmRowBlocksTest, WrittenExternals) {
             1u);
 }
 
+// The returned value may lie over %0, which the first loop reads at another
+// stride. (Compare() runs it there.)
+TEST(LlvmRowBlocksTest, ReturnedOverExternal) {
+  EXPECT_EQ(ChainedLoops(R"(func f(n0) {
+  external %0: f64[n0*6]
+  external %1: f64[n0*6]
+  %2 = add f64[n0] %0[n0](1)+1, %1[n0](6), 1.0
+  %3 = mul f64[n0,6] %1[n0,6], %2[n0,6](1,0)
+  return %3
+})",
+                         64, kTjitLlvmSmallBlocks),
+            0u);
+}
+
+// %2 is dead when %4 is made, and has its place: two chains of two.
+TEST(LlvmRowBlocksTest, ScratchInTurn) {
+  EXPECT_EQ(ChainedLoops(R"(func f(n0) {
+  external %0: f64[n0*6]
+  %1 = add f64[n0] %0[n0](6), %0[n0](6)+1, 1.0
+  %2 = mul f64[n0,6] %0[n0,6], %1[n0,6](1,0)
+  %3 = add f64[n0] %2[n0](6), %2[n0](6)+3, 1.0
+  %4 = mul f64[n0,6] %2, %3[n0,6](1,0)
+  return %2, %4
+})",
+                         64, kTjitLlvmSmallBlocks),
+            2u);
+}
+
 }  // namespace
 }  // namespace tjit::ir
