@@ -96,23 +96,23 @@ class LlvmKernel : public Kernel {
       loop.run(memory, shape.numbers.data() + loop.first_number, values, begin,
                end);
     };
-    for (std::size_t i = 0; i < shape.extents.size(); ++i) {
-      const std::size_t first = i;
-      i = LastOfChain(shape.blocks, first);
-      const std::int64_t extent = shape.extents[first];
-      const std::int64_t rows = i > first ? shape.blocks[first] : extent;
+    for (std::size_t i = 0; i < shape.extents.size();) {
+      const Chain chain = ChainFrom(shape.blocks, i);
+      const auto grains = shape.grains.begin();
+      const std::int64_t extent = shape.extents[i];
       const std::int64_t grain = *std::min_element(
-          shape.grains.begin() + static_cast<std::ptrdiff_t>(first),
-          shape.grains.begin() + static_cast<std::ptrdiff_t>(i + 1));
+          grains + static_cast<std::ptrdiff_t>(i),
+          grains + static_cast<std::ptrdiff_t>(chain.last) + 1);
+      i = chain.last + 1;
       if (extent <= grain) {
-        RunChain(first, i, rows, 0, extent, run);
+        RunChain(chain, 0, extent, run);
         continue;
       }
       const int threads = TailThreads::Current();
       at::parallel_for(0, extent, grain,
                        [&](std::int64_t begin, std::int64_t end) {
                          const TailThreads as_eager(threads);
-                         RunChain(first, i, rows, begin, end, run);
+                         RunChain(chain, begin, end, run);
                        });
     }
   }

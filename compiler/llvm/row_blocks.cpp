@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <numeric>
 #include <set>
 
@@ -112,6 +113,17 @@ class Joiner {
     });
   }
 
+  // From the first element of the memory that row 0 touches to the last one.
+  static std::int64_t LengthOf(const Stretches& all, int memory) {
+    std::int64_t first = std::numeric_limits<std::int64_t>::max(), last = 0;
+    for (const Stretch& s : all) {
+      if (s.memory != memory) continue;
+      first = std::min(first, s.first);
+      last = std::max(last, s.last);
+    }
+    return last - first;
+  }
+
   // How many rows a block has; 0 if they are too long for that.
   std::int64_t RowsOf(const Stretches& all) const {
     if (rows_ > 0) return rows_;
@@ -120,13 +132,7 @@ class Joiner {
     std::set<int> counted;
     for (const Stretch& of : all) {
       if (of.stride == 0 || !counted.insert(of.memory).second) continue;
-      std::int64_t first = of.first, last = of.last;
-      for (const Stretch& s : all) {
-        if (s.memory != of.memory) continue;
-        first = std::min(first, s.first);
-        last = std::max(last, s.last);
-      }
-      bytes += (last - first + 1) * of.bytes;
+      bytes += (LengthOf(all, of.memory) + 1) * of.bytes;
     }
     if (bytes == 0) return 0;
     return kBlockBytes / bytes / kMultiple * kMultiple;
@@ -142,17 +148,14 @@ class Joiner {
 
   // Nothing else is in its stretch of another row.
   bool IsAlone(const Stretches& all, const Stretch& store) const {
-    std::int64_t first = store.first, last = store.last;
     for (const Stretch& s : all) {
       if (s.memory != store.memory) {
         if (ShareScratch(s.memory, store.memory)) return false;
         continue;
       }
       if (s.stride != store.stride || s.bytes != store.bytes) return false;
-      first = std::min(first, s.first);
-      last = std::max(last, s.last);
     }
-    return last - first < store.stride;
+    return LengthOf(all, store.memory) < store.stride;
   }
 
   bool ShareScratch(int a, int b) const {

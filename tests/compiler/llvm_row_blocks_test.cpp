@@ -25,6 +25,10 @@ std::size_t ChainedLoops(const std::string& text, std::int64_t n0,
   return in_parts;
 }
 
+std::size_t ChainedInSmallBlocks(const std::string& text) {
+  return ChainedLoops(text, 64, kTjitLlvmSmallBlocks);
+}
+
 // What there is one of per row, then what there are six of.
 constexpr char kSixOfOne[] = R"(func f(n0) {
   external %0: f64[n0*6]
@@ -53,28 +57,26 @@ TEST(LlvmRowBlocksTest, AnyBlock) {
 
 // Each reads what another row has made.
 TEST(LlvmRowBlocksTest, OtherRows) {
-  EXPECT_EQ(ChainedLoops(R"(func f(n0) {
+  EXPECT_EQ(ChainedInSmallBlocks(R"(func f(n0) {
   external %0: f64[n0*6+6]
   %1 = add f64[n0+1] %0[n0+1](6), %0[n0+1](6)+1, 1.0
   %2 = sub f64[n0,6] %0[n0,6](6,1), %1[n0,6](1,0)+1, 1.0
   return %2
-})",
-                         64, kTjitLlvmSmallBlocks),
+})"),
             0u);
-  EXPECT_EQ(ChainedLoops(R"(func f(n0) {
+  EXPECT_EQ(ChainedInSmallBlocks(R"(func f(n0) {
   external %0: f64[n0*n0]
   %1 = add f64[n0] %0[n0](n0), %0[n0](n0)+1, 1.0
   %2 = sub f64[n0,n0] %0[n0,n0], %1[n0,n0](0,1), 1.0
   return %2
-})",
-                         64, kTjitLlvmSmallBlocks),
+})"),
             0u);
 }
 
 // The third loop writes what the first one still reads for the next row; where
 // each has its own row alone, all are one chain.
 TEST(LlvmRowBlocksTest, WrittenExternals) {
-  EXPECT_EQ(ChainedLoops(R"(func f(n0) {
+  EXPECT_EQ(ChainedInSmallBlocks(R"(func f(n0) {
   external %0: f64[n0+1]
   external %1: f64[n0*6]
   %2 = add f64[n0] %1[n0](6), %0[n0](1)+1, 1.0
@@ -82,10 +84,9 @@ TEST(LlvmRowBlocksTest, WrittenExternals) {
   %4 = neg f64[n0] %2
   write %0[n0] = %4
   return %3
-})",
-                         64, kTjitLlvmSmallBlocks),
+})"),
             1u);
-  EXPECT_EQ(ChainedLoops(R"(func f(n0) {
+  EXPECT_EQ(ChainedInSmallBlocks(R"(func f(n0) {
   external %0: f64[n0]
   external %1: f64[n0*6]
   %2 = add f64[n0] %1[n0](6), %0, 1.0
@@ -93,36 +94,33 @@ TEST(LlvmRowBlocksTest, WrittenExternals) {
   write %0 = %2
   write %1[n0,6] = %3
   return %3
-})",
-                         64, kTjitLlvmSmallBlocks),
+})"),
             1u);
 }
 
 // The returned value may lie over %0, which the first loop reads at another
 // stride. (Compare() runs it there.)
 TEST(LlvmRowBlocksTest, ReturnedOverExternal) {
-  EXPECT_EQ(ChainedLoops(R"(func f(n0) {
+  EXPECT_EQ(ChainedInSmallBlocks(R"(func f(n0) {
   external %0: f64[n0*6]
   external %1: f64[n0*6]
   %2 = add f64[n0] %0[n0](1)+1, %1[n0](6), 1.0
   %3 = mul f64[n0,6] %1[n0,6], %2[n0,6](1,0)
   return %3
-})",
-                         64, kTjitLlvmSmallBlocks),
+})"),
             0u);
 }
 
 // %2 is dead when %4 is made, and has its place: two chains of two.
 TEST(LlvmRowBlocksTest, ScratchInTurn) {
-  EXPECT_EQ(ChainedLoops(R"(func f(n0) {
+  EXPECT_EQ(ChainedInSmallBlocks(R"(func f(n0) {
   external %0: f64[n0*6]
   %1 = add f64[n0] %0[n0](6), %0[n0](6)+1, 1.0
   %2 = mul f64[n0,6] %0[n0,6], %1[n0,6](1,0)
   %3 = add f64[n0] %2[n0](6), %2[n0](6)+3, 1.0
   %4 = mul f64[n0,6] %2, %3[n0,6](1,0)
   return %2, %4
-})",
-                         64, kTjitLlvmSmallBlocks),
+})"),
             2u);
 }
 

@@ -154,16 +154,14 @@ std::string CompiledKernel::Run(const RunArguments& arguments,
              end);
   };
   chained_loops_ = 0;
-  for (std::size_t i = 0; i < loops; ++i) {
-    const std::size_t first = i;
-    i = tjit::LastOfChain(blocks, first);
-    chained_loops_ += i - first;
-    const std::int64_t extent = extents[first];
-    const std::int64_t rows = i > first ? blocks[first] : extent;
+  for (std::size_t i = 0; i < loops;) {
+    const Chain chain = ChainFrom(blocks, i);
+    chained_loops_ += chain.last - chain.first;
     for (int part = 0; part < parts; ++part) {
-      RunChain(first, i, rows, extent * part / parts,
-               extent * (part + 1) / parts, run);
+      RunChain(chain, extents[i] * part / parts,
+               extents[i] * (part + 1) / parts, run);
     }
+    i = chain.last + 1;
   }
   return "";
 }
