@@ -46,6 +46,8 @@ void* NextDefinition(const char* symbol, std::atomic<void*>& cache) {
   void* next = cache.load(std::memory_order_acquire);
   if (next != nullptr) return next;
   next = dlsym(RTLD_NEXT, symbol);
+  // Linked behind libtorch, what is next after us is nothing.
+  if (next == nullptr && !IsActive(symbol)) next = dlsym(RTLD_DEFAULT, symbol);
   if (next == nullptr) {
     const std::string text = std::string("tjit: libtorch does not export ") +
                              symbol + ", which was called through libtjit: is "
