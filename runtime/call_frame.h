@@ -141,6 +141,9 @@ struct CallFrame {
 
   const OpEntry& entry;
   c10::DispatchKeySet key_set;
+  // The state that the call comes from (op_context.h), where who calls knows;
+  // 0: the thread's.
+  std::uint32_t context = 0;
   FrameArray<TensorRef, 12> tensors;
   FrameArray<std::uint64_t, 32> statics;
   FrameArray<ScalarValue, 4> scalars;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "runtime/closed_table.h"
+#include "runtime/direct_calls.h"
 #include "runtime/interpose.h"
 
 TJIT_INTERPOSED c10::RegistrationHandleRAII
@@ -17,6 +18,9 @@ _ZN3c1010Dispatcher12registerImplENS_12OperatorNameESt8optionalINS_11DispatchKey
     std::optional<c10::DispatchKey> key, c10::KernelFunction kernel,
     std::optional<c10::impl::CppSignature> signature,
     std::unique_ptr<c10::FunctionSchema> schema, std::string debug) {
+  if (name.name.starts_with("aten::")) {
+    tjit::runtime::CloseDirectCalls(c10::toString(name));
+  }
   if (key.has_value()) {
     const bool takes_symbols = kernel.isValidSymUnboxed();
     kernel = tjit::runtime::WrapLateKernel(name, *key, std::move(kernel));

@@ -18,6 +18,8 @@ namespace tjit::runtime {
 
 constinit thread_local ContextView t_context_view
     __attribute__((tls_model("initial-exec")));
+constinit thread_local DirectView t_direct_view
+    __attribute__((tls_model("initial-exec")));
 
 namespace {
 
@@ -81,17 +83,43 @@ std::uint32_t Intern(const ContextEntry& entry) {
 
 }  // namespace
 
-[[gnu::noinline]] std::uint32_t ChangedContext() {
-  ContextView& v = t_context_view;
-  if (v.keys == nullptr) {
-    v.keys = &c10::impl::raw_local_dispatch_key_set;
-    v.autograd = &c10::AutogradState::get_tls_state();
+namespace {
+
+// Looks at what is set now. 0, and it knows what it knew, without an id.
+std::uint32_t Look(ContextView* v, ContextEntry* now) {
+  if (v->keys == nullptr) {
+    v->keys = &c10::impl::raw_local_dispatch_key_set;
+    v->autograd = &c10::AutogradState::get_tls_state();
   }
-  const ContextEntry now = Now(v);
-  const std::uint32_t id = Intern(now);
-  if (id == 0) return 0;
-  Remember(&v, now, id);
+  *now = Now(*v);
+  const std::uint32_t id = Intern(*now);
+  if (id != 0) Remember(v, *now, id);
   return id;
+}
+
+}  // namespace
+
+[[gnu::noinline]] std::uint32_t ChangedContext() {
+  ContextEntry now;
+  return Look(&t_context_view, &now);
+}
+
+[[gnu::noinline]] void RefreshDirectView() {
+  constexpr std::uint64_t kUsual = BitsOf(c10::default_included_set),
+                          kOff = BitsOf(c10::default_excluded_set);
+  constexpr std::uint64_t kNeeded =
+      BitsOf(c10::DispatchKeySet(c10::DispatchKey::CPU));
+  constexpr std::uint64_t kBelow =
+      BitsOf(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
+  DirectView& v = t_direct_view;
+  ContextEntry now;
+  v.is_plain = Look(&v, &now) != 0 && (now.included & ~kUsual) == 0 &&
+               (now.excluded & kOff) == kOff && (now.excluded & kNeeded) == 0;
+  v.below = 0;
+  if (v.is_plain && !v.autograd->get_grad_mode()) {
+    now.excluded |= kBelow;
+    v.below = Intern(now);
+  }
 }
 
 std::vector<std::uint64_t> WordsOfContext(std::uint32_t context) {

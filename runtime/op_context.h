@@ -12,12 +12,18 @@
 #include <c10/core/AutogradState.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <bit>
 #include <cstdint>
 #include <optional>
 
 #include "runtime/interpose.h"
 
 namespace tjit::runtime {
+
+// raw_repr(), which is no constant.
+constexpr std::uint64_t BitsOf(c10::DispatchKeySet keys) {
+  return std::bit_cast<std::uint64_t>(keys);
+}
 
 // Where this thread's state lies (libtorch's thread-local objects stay where
 // they are, and finding them costs a call each), and what was found there last.
@@ -57,6 +63,20 @@ std::uint32_t ChangedContext();
   return v.IsAsBefore() ? v.last : ChangedContext();
 }
 inline constexpr std::uint32_t kMaxContexts = 1024;
+
+// The same for calls that go around libtorch's dispatcher (direct_calls.h),
+// which come from another state than those that it passes on: its kernels for
+// autograd exclude keys.
+struct DirectView : ContextView {
+  // For CPU tensors without gradients it would do nothing, but for such keys.
+  bool is_plain = false;
+  // The id of this state with what those kernels exclude; 0: gradients are on,
+  // or there is no room for another.
+  std::uint32_t below = 0;
+};
+extern constinit thread_local DirectView t_direct_view
+    __attribute__((tls_model("initial-exec")));
+void RefreshDirectView();
 
 // Switch() sets the state behind `id` on this thread until the scope dies. It
 // does nothing where that is set: most ops run in the state they were called

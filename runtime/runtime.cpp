@@ -5,6 +5,7 @@
 
 #include "runtime/block.h"
 #include "runtime/build_check.h"
+#include "runtime/direct_calls.h"
 #include "runtime/faulting_block.h"
 #include "runtime/hot_profile.h"
 #include "runtime/instruction_log.h"
@@ -85,6 +86,7 @@ void Runtime::InstallOnce() {
   InstallFaultHandler(&FaultIn);
   NoteDefaultDtype();
   WrapKernels();
+  OpenDirectCalls();
   pthread_atfork(
       [] {
         try {

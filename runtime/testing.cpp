@@ -2,6 +2,7 @@
 
 #include "compiler/plain_code.h"
 #include "runtime/code_observer.h"
+#include "runtime/direct_calls.h"
 #include "runtime/runtime.h"
 #include "runtime/testing_hooks.h"
 #include "runtime/tier2.h"
@@ -16,6 +17,10 @@ std::atomic<StepObserver> g_step_observer{nullptr};
 namespace testing {
 
 void SetForcedDrainAt(std::int64_t k) { runtime::g_forced_drain_at.store(k); }
+
+void SetDirectCalls(bool are_open) {
+  are_open ? runtime::OpenDirectCalls() : runtime::PauseDirectCalls();
+}
 
 bool SetPlantedDefect(std::string_view name) {
   Defect defect;

@@ -33,6 +33,10 @@ using StepObserver = void (*)(std::string_view op, const StepRecord&,
                               bool is_compiled);
 TJIT_API void SetStepObserver(StepObserver observer);
 
+// Ops go around libtorch's dispatcher (direct_calls.h), which is so from the
+// start, or all through it.
+TJIT_API void SetDirectCalls(bool are_open);
+
 // Waits until no segment is queued for tier 2 or being compiled.
 TJIT_API void WaitForCompiler();
 

@@ -291,7 +291,12 @@ bool ThreadState::EnterUsual(CallFrame& frame, Decision* decision) {
     MakeReady(frame);
     return Decision::kEager;
   }
-  context_ = CurrentContext();
+  if (frame.context != 0) {
+    counters_.ops_direct.Add();
+    context_ = frame.context;
+  } else {
+    context_ = CurrentContext();
+  }
   if (cursor_ != nullptr) {
     const std::optional<Decision> decision = FollowUsual(frame);
     if (decision.has_value()) [[likely]]

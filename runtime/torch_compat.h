@@ -73,6 +73,21 @@ inline std::size_t KernelCount(const c10::OperatorHandle& op,
 }
 
 template <auto Member>
+struct MetaAccess {
+  friend bool PrivateHasMeta(const c10::TensorImpl* impl) {
+    return impl->*Member != nullptr;
+  }
+};
+bool PrivateHasMeta(const c10::TensorImpl* impl);
+template struct MetaAccess<&c10::TensorImpl::autograd_meta_>;
+
+// autograd_meta() != nullptr, which is a call.
+[[gnu::always_inline]] inline bool HasAutogradMeta(
+    const c10::TensorImpl* impl) {
+  return PrivateHasMeta(impl);
+}
+
+template <auto Member>
 struct ContextAccess {
   friend auto& PrivatePrecisions(at::Context& context) {
     return context.*Member;

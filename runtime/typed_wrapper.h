@@ -8,9 +8,11 @@
 // defer runs before anything is changed.
 #pragma once
 
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/boxing/impl/boxing.h>
 #include <torch/library.h>
 
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -145,6 +147,24 @@ class TypedWrapper<R(A...)> {
     return CallUnusual(ks, std::forward<A>(args)...);
   }
 
+  // A call that goes around the dispatcher. `context`: the state behind what
+  // that would have passed on; is_below: behind a kernel for autograd.
+  // REQUIRES: IsUsuallyActive(), and the op's tensors are CPU's.
+  static R CallDirectly(OpEntry* entry, std::uint32_t context, bool is_below,
+                        A... args) {
+    ThreadState* const state = TakeFoundState();
+    CallFrame frame(*entry, c10::DispatchKeySet(c10::DispatchKey::CPU));
+    frame.context = context;
+    PackAll(frame, std::index_sequence_for<A...>{}, args...);
+    if (OnCall(state, frame) == Decision::kDeferred) {
+      std::tuple<A&...> refs(args...);
+      return Results<R>::Take(frame, refs);
+    }
+    std::optional<at::AutoDispatchBelowADInplaceOrView> guard;
+    if (is_below) guard.emplace();
+    return RunEagerly(entry, state, frame, frame.key_set, args...);
+  }
+
   // Registers a wrapper over the present CPU kernel of the op.
   static void Register(torch::Library& library, OpEntry* e) {
     library.impl(e->name.c_str() + sizeof("aten::") - 1, TypedWrapper(e));
@@ -173,19 +193,20 @@ class TypedWrapper<R(A...)> {
         return Results<R>::Take(frame, refs);
       }
     }
-    return RunEagerly(state, frame, ks, args...);
+    return RunEagerly(entry_, state, frame, ks, args...);
   }
 
   // Apart, so that the way of a deferred call saves few registers.
-  [[gnu::noinline]] R RunEagerly(ThreadState* state, CallFrame& frame,
-                                 c10::DispatchKeySet ks, A&... args) {
+  [[gnu::noinline]] static R RunEagerly(OpEntry* entry, ThreadState* state,
+                                        CallFrame& frame,
+                                        c10::DispatchKeySet ks, A&... args) {
     EagerScope scope(state, frame);
     if constexpr (std::is_void_v<R>) {
-      entry_->kernel.template call<R, A...>(entry_->handle, ks, args...);
+      entry->kernel.template call<R, A...>(entry->handle, ks, args...);
       Finish(scope, frame, args...);
     } else {
       R result =
-          entry_->kernel.template call<R, A...>(entry_->handle, ks, args...);
+          entry->kernel.template call<R, A...>(entry->handle, ks, args...);
       Results<R>::Collect(result, scope.results());
       Finish(scope, frame, args...);
       return result;

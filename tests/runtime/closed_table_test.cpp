@@ -12,6 +12,7 @@
 
 #include "runtime/block.h"
 #include "runtime/deferred_storage.h"
+#include "runtime/direct_calls.h"
 #include "runtime/kernel_wrap.h"
 #include "runtime/log.h"
 #include "runtime/materialize.h"
@@ -42,6 +43,7 @@ void FlushAllThreads(FlushReason reason) { seen.flushes.push_back(reason); }
 void LogWarning(std::string_view text) { seen.warnings.emplace_back(text); }
 void MaterializeHook(c10::StorageImpl*) {}
 void NoteReplaced(std::string_view) {}
+void CloseDirectCalls(std::string_view) {}
 ReaderScope::ReaderScope() { ++t_context.reader; }
 ReaderScope::~ReaderScope() { --t_context.reader; }
 KernelScope::KernelScope() { ++t_context.inside; }

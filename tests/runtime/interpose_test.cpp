@@ -26,6 +26,7 @@
 #include "runtime/block.h"
 #include "runtime/closed_table.h"
 #include "runtime/deferred_storage.h"
+#include "runtime/direct_calls.h"
 #include "runtime/materialize.h"
 #include "runtime/thread_context.h"
 
@@ -73,6 +74,7 @@ ReaderScope::~ReaderScope() { --t_context.reader; }
 KernelScope::KernelScope() { ++t_context.inside; }
 KernelScope::~KernelScope() { --t_context.inside; }
 bool TakeOverDeadBlock(Block*) { return false; }
+void CloseDirectCalls(std::string_view) {}
 c10::KernelFunction WrapLateKernel(const c10::OperatorName& name,
                                    c10::DispatchKey,
                                    c10::KernelFunction kernel) {

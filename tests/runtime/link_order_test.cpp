@@ -31,6 +31,7 @@ TEST(LinkOrderTest, LibtorchFirst) {
   const Stats d = stats() - before;
   disable();
   EXPECT_GT(d.ops_replayed, 50) << d.to_json();
+  EXPECT_EQ(d.ops_direct, 0);
 }
 
 }  // namespace

@@ -1,0 +1,261 @@
+#include "runtime/direct_calls.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/_softmax_ops.h>
+#include <ATen/ops/abs_ops.h>
+#include <ATen/ops/add_ops.h>
+#include <ATen/ops/addmm_ops.h>
+#include <ATen/ops/bmm_ops.h>
+#include <ATen/ops/clamp_max_ops.h>
+#include <ATen/ops/clamp_min_ops.h>
+#include <ATen/ops/cos_ops.h>
+#include <ATen/ops/div_ops.h>
+#include <ATen/ops/eq_ops.h>
+#include <ATen/ops/erf_ops.h>
+#include <ATen/ops/exp_ops.h>
+#include <ATen/ops/expm1_ops.h>
+#include <ATen/ops/floor_ops.h>
+#include <ATen/ops/ge_ops.h>
+#include <ATen/ops/gt_ops.h>
+#include <ATen/ops/le_ops.h>
+#include <ATen/ops/log1p_ops.h>
+#include <ATen/ops/log_ops.h>
+#include <ATen/ops/logical_not_ops.h>
+#include <ATen/ops/lt_ops.h>
+#include <ATen/ops/maximum_ops.h>
+#include <ATen/ops/mean_ops.h>
+#include <ATen/ops/minimum_ops.h>
+#include <ATen/ops/mm_ops.h>
+#include <ATen/ops/mul_ops.h>
+#include <ATen/ops/ne_ops.h>
+#include <ATen/ops/neg_ops.h>
+#include <ATen/ops/pow_ops.h>
+#include <ATen/ops/reciprocal_ops.h>
+#include <ATen/ops/relu_ops.h>
+#include <ATen/ops/roll_ops.h>
+#include <ATen/ops/round_ops.h>
+#include <ATen/ops/rsqrt_ops.h>
+#include <ATen/ops/rsub_ops.h>
+#include <ATen/ops/sigmoid_ops.h>
+#include <ATen/ops/sign_ops.h>
+#include <ATen/ops/silu_ops.h>
+#include <ATen/ops/sin_ops.h>
+#include <ATen/ops/sqrt_ops.h>
+#include <ATen/ops/sub_ops.h>
+#include <ATen/ops/sum_ops.h>
+#include <ATen/ops/tanh_ops.h>
+#include <ATen/ops/where_ops.h>
+#include <ATen/record_function.h>
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/interpose.h"
+#include "runtime/kernel_wrap.h"
+#include "runtime/op_context.h"
+#include "runtime/torch_compat.h"
+#include "runtime/typed_wrapper.h"
+
+namespace tjit::runtime {
+namespace {
+
+using c10::DispatchKey;
+using c10::DispatchKeySet;
+
+constexpr std::uint64_t kNeeded = BitsOf(DispatchKeySet(DispatchKey::CPU));
+// Of plain CPU tensors. What the thread excludes of it is looked at there.
+constexpr std::uint64_t kAllowed = BitsOf(
+    DispatchKeySet({DispatchKey::CPU, DispatchKey::ADInplaceOrView,
+                    DispatchKey::AutogradCPU, DispatchKey::AutocastCPU}));
+constexpr std::uint64_t kAutograd =
+    BitsOf(DispatchKeySet(DispatchKey::AutogradFunctionality));
+
+// What one op has here. An open one has an entry.
+struct DirectOp {
+  std::atomic<OpEntry*> entry{nullptr};
+  bool has_autograd = false;  // a kernel of its own there; set before the entry
+};
+template <class Op>
+constinit DirectOp g_op;
+
+struct Table {
+  std::mutex mutex;
+  bool is_closed = false;  // for good
+};
+Table& TheTable() {
+  static auto* table = new Table;
+  return *table;
+}
+
+// What the tensors of a call have in common.
+struct Seen {
+  std::uint64_t keys = 0;
+  bool is_plain = true;
+  bool may_be_dual = false;
+
+  [[gnu::always_inline]] void Look(const at::Tensor& t) {
+    const c10::TensorImpl* const impl = t.unsafeGetTensorImpl();
+    const std::uint64_t raw = impl->key_set().raw_repr();
+    is_plain &= (raw & ~kAllowed) == 0 && (raw & kNeeded) == kNeeded;
+    keys |= raw;
+    may_be_dual |= compat::HasAutogradMeta(impl);
+  }
+  template <class T>
+  [[gnu::always_inline]] void Look(const T&) {}
+};
+
+inline bool IsDual(const at::Tensor& t) { return t._fw_grad(0).defined(); }
+template <class T>
+bool IsDual(const T&) {
+  return false;
+}
+
+struct Way {
+  std::uint32_t context = 0;  // 0: through the dispatcher
+  bool is_below = false;      // behind a kernel for autograd
+};
+
+// How a call gets to the wrapper.
+template <class... A>
+[[gnu::always_inline]] inline Way FindWay(const DirectOp& op,
+                                          const A&... args) {
+  Seen seen;
+  (seen.Look(args), ...);
+  DirectView& v = t_direct_view;
+  if (!v.IsAsBefore()) [[unlikely]]
+    RefreshDirectView();
+  if (!seen.is_plain || !v.is_plain) [[unlikely]]
+    return {};
+  const bool is_below =
+      op.has_autograd && (seen.keys & kAutograd & ~v.excluded) != 0;
+  if (!is_below) return {v.last, false};
+  if (seen.may_be_dual && (IsDual(args) || ...)) return {};
+  return {v.below, true};
+}
+
+template <class Op, class Schema = typename Op::schema>
+struct Direct;
+template <class Op, class R, class... A>
+struct Direct<Op, R(A...)> {
+  // next: makes the definition behind ours.
+  template <class Next>
+  [[gnu::always_inline]] static R Call(const Next& next, A... args) {
+    OpEntry* const entry = g_op<Op>.entry.load(std::memory_order_acquire);
+    if (entry != nullptr && IsUsuallyActive()) [[likely]] {
+      const Way way = FindWay(g_op<Op>, args...);
+      if (way.context != 0) [[likely]] {
+        return TypedWrapper<R(A...)>::CallDirectly(
+            entry, way.context, way.is_below, std::forward<A>(args)...);
+      }
+    }
+    return next()(std::forward<A>(args)...);
+  }
+};
+
+template <class Op>
+std::string NameOf() {
+  std::string name = Op::name;
+  if (*Op::overload_name != '\0') name.append(".").append(Op::overload_name);
+  return name;
+}
+
+// REQUIRES: the table is locked.
+template <class Op>
+void Open() {
+  const OpEntry* const entry = FindEntry(NameOf<Op>());
+  if (entry == nullptr || !entry->typed || entry->op_class != OpClass::kPlain) {
+    return;
+  }
+  const std::size_t autograd =
+      compat::KernelCount(entry->handle, DispatchKey::Autograd);
+  if (autograd > 1) return;
+  for (const DispatchKey key :
+       {DispatchKey::AutogradCPU, DispatchKey::ADInplaceOrView}) {
+    if (compat::KernelCount(entry->handle, key) != 0) return;
+  }
+  g_op<Op>.has_autograd = autograd != 0;
+  g_op<Op>.entry.store(const_cast<OpEntry*>(entry), std::memory_order_release);
+}
+
+template <class Op>
+void CloseIf(std::string_view op) {
+  if (op.empty() || op == NameOf<Op>()) {
+    g_op<Op>.entry.store(nullptr, std::memory_order_release);
+  }
+}
+
+void OpenAll() {
+#define TJIT_DIRECT(op, symbol, parameters, arguments) Open<at::_ops::op>();
+#include "runtime/direct_calls.def"
+}
+
+// "": all.
+void Close(std::string_view name) {
+#define TJIT_DIRECT(op, symbol, parameters, arguments) \
+  CloseIf<at::_ops::op>(name);
+#include "runtime/direct_calls.def"
+}
+
+}  // namespace
+
+void OpenDirectCalls() {
+  Table& table = TheTable();
+  const std::lock_guard<std::mutex> lock(table.mutex);
+  if (!table.is_closed && !at::hasCallbacks()) OpenAll();
+}
+
+void CloseDirectCalls(std::string_view op) {
+  const std::lock_guard<std::mutex> lock(TheTable().mutex);
+  Close(op);
+}
+
+void PauseDirectCalls() { CloseDirectCalls(""); }
+
+void CloseAllDirectCalls() {
+  Table& table = TheTable();
+  const std::lock_guard<std::mutex> lock(table.mutex);
+  table.is_closed = true;
+  Close("");
+}
+
+}  // namespace tjit::runtime
+
+using tjit::runtime::Direct;
+
+// Each in the place of the function of the op's struct.
+#define TJIT_WITHOUT_PARENTHESES(...) __VA_ARGS__
+#define TJIT_DIRECT(op, symbol, parameters, arguments)                     \
+  TJIT_INTERPOSED at::Tensor symbol parameters {                           \
+    return Direct<at::_ops::op>::Call([] { return TJIT_NEXT(symbol); },    \
+                                      TJIT_WITHOUT_PARENTHESES arguments); \
+  }
+#include "runtime/direct_calls.def"
+
+// Whoever observes ops begins with one of these.
+TJIT_INTERPOSED at::CallbackHandle
+_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE(
+    at::RecordFunctionCallback callback) {
+  tjit::runtime::CloseAllDirectCalls();
+  return TJIT_NEXT(_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE)(
+      std::move(callback));
+}
+
+TJIT_INTERPOSED at::CallbackHandle
+_ZN2at22addThreadLocalCallbackENS_22RecordFunctionCallbackE(
+    at::RecordFunctionCallback callback) {
+  tjit::runtime::CloseAllDirectCalls();
+  return TJIT_NEXT(_ZN2at22addThreadLocalCallbackENS_22RecordFunctionCallbackE)(
+      std::move(callback));
+}
+
+TJIT_INTERPOSED void _ZN2at24set_record_function_tls_ERKNS_17RecordFunctionTLSE(
+    const at::RecordFunctionTLS& tls) {
+  if (!tls.sorted_tls_callbacks_.empty()) {
+    tjit::runtime::CloseAllDirectCalls();
+  }
+  TJIT_NEXT(_ZN2at24set_record_function_tls_ERKNS_17RecordFunctionTLSE)(tls);
+}

@@ -1,0 +1,42 @@
+// Ops that go around libtorch's dispatcher.
+//
+// Note [Direct calls]. at::_ops::mul_Tensor::call() finds the kernel for the
+// tensors' keys and the thread's, which is autograd's; that one finds that no
+// gradients are wanted, excludes its keys, and calls the dispatcher again,
+// which finds ours: 300 to 500 instructions, as many as ours takes to defer the
+// op. The functions of direct_calls.def are interposed (interpose.h), and call
+// the op's wrapper themselves where nobody can tell:
+//
+// - the tensors are plain ones of the CPU: they have no keys but CPU's, and
+//   autograd's for it;
+// - the thread has no keys of its own (modes of Python, functorch, tracing) and
+//   autocast is off;
+// - gradients are off for the thread, or autograd is excluded, or the tensors
+//   have no key for it; and none is dual (forward mode);
+// - nobody observes ops (at::RecordFunction);
+// - the op has libtorch's kernels, and no others.
+//
+// The wrapper is told the state of the thread that it would have found behind
+// autograd's kernel, so that its ops are the same ones whichever way they come:
+// traces do not know which. What runs eagerly runs in that state.
+// Tested by: tests/runtime/direct_calls_test.cpp
+#pragma once
+
+#include <string_view>
+
+namespace tjit::runtime {
+
+// From here on, where the conditions above hold. REQUIRES: WrapKernels().
+void OpenDirectCalls();
+
+// A kernel is registered for the op ("aten::add.Tensor") at whatever key: it
+// goes through the dispatcher for good.
+void CloseDirectCalls(std::string_view op);
+
+// All do.
+void CloseAllDirectCalls();
+
+// Tests: all do until OpenDirectCalls().
+void PauseDirectCalls();
+
+}  // namespace tjit::runtime

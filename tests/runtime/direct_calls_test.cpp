@@ -1,0 +1,222 @@
+// Ops that go around libtorch's dispatcher: only where nobody can tell, and
+// the same ops as those that go through it.
+#include <ATen/autocast_mode.h>
+#include <ATen/record_function.h>
+#include <gtest/gtest.h>
+#include <tjit/tjit.h>
+#include <torch/csrc/autograd/forward_grad.h>
+#include <torch/library.h>
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "runtime/testing.h"
+
+namespace tjit {
+namespace {
+
+using Step = std::function<at::Tensor()>;
+
+class DirectCallsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    clear();
+    options_.hot_threshold = 2;
+    ASSERT_TRUE(enable(options_));
+    x_* y_;  // the thread takes part from its first op on
+  }
+  void TearDown() override { disable(); }
+
+  // Counters of `steps` steps, all of whose results are eager's.
+  Stats Run(const Step& step, int steps = 1) {
+    disable();
+    const at::Tensor wanted = step();
+    EXPECT_TRUE(enable(options_));
+    const Stats before = stats();
+    std::vector<at::Tensor> results;
+    for (int i = 0; i < steps; ++i) {
+      results.push_back(step());
+      mark_step();
+    }
+    sync();
+    const Stats after = stats();
+    for (const at::Tensor& result : results) {
+      EXPECT_TRUE(at::equal(result, wanted));
+      EXPECT_EQ(result.key_set(), wanted.key_set());
+    }
+    return after - before;
+  }
+
+  Options options_;
+  const at::Tensor x_ = torch::randn({4, 8}), y_ = torch::randn({4, 8});
+};
+
+constexpr int kOps = 80;  // at least, without views
+
+// All ops of direct_calls.def.
+at::Tensor AllOps(const at::Tensor& x, const at::Tensor& y) {
+  at::Tensor z = (x + y) * 2 - y / 3 + x.abs().sqrt() + 1;
+  z = 2 - z.neg().exp() * y.sin() + x.cos() - y.tanh() / z.sigmoid();
+  z = at::maximum(z, x.relu()) - at::minimum(x, y) * (x * x + 1).rsqrt();
+  z = z * (y.abs() + 1).reciprocal() + (x * x + 1).log() + x.pow(3) - 1;
+  z = z + x.erf() * x.expm1() - y.floor() * (y * y).log1p() + z.round();
+  z = z * y.sign() - at::silu(x) + x.clamp_min(-0.5) * y.clamp_max(0.5);
+  z = at::where(x > y, z, x) + at::where(x >= y, x, z);
+  z = at::where(at::logical_not(x < y), z, y) + at::where(x <= y, y, z);
+  z = at::where(x == y, z, x) * at::where(x != y, z, y);
+  z = at::where(x > 0, z, x) + at::where(x >= 0.5, x, z);
+  z = at::where(x < 0, z, y) + at::where(x <= 0.5, y, z);
+  z = at::where(x == 0, z, x) + at::where(x != 0, z, y);
+  z = z.roll({1, 2}, {0, 1}) + at::softmax(z, 1);
+  const at::Tensor square = at::addmm(x.mm(x.t()), x, y.t(), 2, 3);
+  return at::bmm(square.unsqueeze(0), z.unsqueeze(0)).squeeze(0) +
+         z.sum({1}, true) + z.mean({0}).sum({0});
+}
+
+TEST_F(DirectCallsTest, WithoutGradients) {
+  const at::NoGradGuard no_grad;
+  const Stats d = Run([&] { return AllOps(x_, y_); }, 20);
+  EXPECT_GE(d.ops_direct, 20 * kOps) << d.to_json();
+  EXPECT_GT(d.ops_replayed, 10 * kOps) << d.to_json();
+}
+
+TEST_F(DirectCallsTest, InInferenceMode) {
+  const at::InferenceMode mode;
+  const Stats d = Run([&] { return AllOps(x_, y_); }, 20);
+  EXPECT_GE(d.ops_direct, 20 * kOps) << d.to_json();
+  EXPECT_GT(d.ops_replayed, 10 * kOps) << d.to_json();
+}
+
+// A trace that was recorded of the ones is replayed for the others.
+TEST_F(DirectCallsTest, AreTheOpsThatTheDispatcherPassesOn) {
+  for (const bool in_inference_mode : {false, true}) {
+    const c10::InferenceMode mode(in_inference_mode);
+    const at::NoGradGuard no_grad;
+    const at::Tensor x = torch::randn({4, 8}), y = torch::randn({4, 8});
+    const auto step = [&] { return AllOps(x, y); };
+    const Stats direct = Run(step, 20);
+    EXPECT_GT(direct.ops_replayed, 10 * kOps) << direct.to_json();
+    testing::SetDirectCalls(false);
+    const Stats d = Run(step, 20);
+    testing::SetDirectCalls(true);
+    EXPECT_EQ(d.ops_direct, 0);
+    EXPECT_EQ(d.ops_replayed, d.ops_seen) << d.to_json();
+    EXPECT_EQ(d.sequences, 0);
+  }
+}
+
+TEST_F(DirectCallsTest, NotWithGradients) {
+  EXPECT_EQ(Run([&] { return x_ * y_; }).ops_direct, 0);
+  const at::Tensor w = torch::randn({4, 8}, torch::requires_grad());
+  EXPECT_EQ(Run([&] { return (w * x_).detach(); }).ops_direct, 0);
+  EXPECT_NE((w * x_).grad_fn(), nullptr);
+  // Autograd's own ops, whose tensors have no gradients, are.
+  const Stats before = stats();
+  (w * x_).sum().backward();
+  EXPECT_GT((stats() - before).ops_direct, 0);
+  EXPECT_TRUE(at::equal(w.grad(), x_));
+}
+
+TEST_F(DirectCallsTest, OfParametersWithoutGradients) {
+  const at::Tensor w = torch::randn({4, 8}, torch::requires_grad());
+  const at::NoGradGuard no_grad;
+  EXPECT_EQ(Run([&] { return w * x_; }).ops_direct, 1);
+  EXPECT_FALSE((w * x_).requires_grad());
+}
+
+TEST_F(DirectCallsTest, NotOfDualTensors) {
+  const at::NoGradGuard no_grad;
+  const auto level = torch::autograd::ForwardADLevel::get_next_idx();
+  const at::Tensor tangent = torch::ones({4, 8});
+  at::Tensor dual = x_.clone();
+  dual._set_fw_grad(tangent, level, /*is_inplace_op=*/false);
+  const at::Tensor view = dual.view({8, 4});
+  const at::Tensor product = dual * y_, of_view = view * 3;
+  EXPECT_TRUE(at::equal(product._fw_grad(level), y_));
+  EXPECT_TRUE(at::equal(of_view._fw_grad(level), 3 * torch::ones({8, 4})));
+  dual = at::Tensor();
+  torch::autograd::ForwardADLevel::release_idx(level);
+}
+
+TEST_F(DirectCallsTest, NotUnderAutocast) {
+  const at::NoGradGuard no_grad;
+  at::autocast::set_autocast_enabled(at::kCPU, true);
+  const at::Tensor square = torch::randn({8, 8});
+  const at::Tensor product = square.mm(square);
+  at::autocast::clear_cache();
+  at::autocast::set_autocast_enabled(at::kCPU, false);
+  EXPECT_EQ(product.scalar_type(), at::kBFloat16);
+}
+
+TEST_F(DirectCallsTest, NotOfOtherTensors) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor sparse = torch::eye(4).to_sparse(), dense = torch::eye(4);
+  const at::Tensor complex = torch::randn({4}, at::kComplexFloat);
+  const Stats before = stats();
+  EXPECT_TRUE(at::equal(sparse.mm(dense), dense));
+  EXPECT_TRUE(at::equal((complex.conj() * 2).resolve_conj(),
+                        (complex * 2).conj().resolve_conj()));
+  EXPECT_THROW(at::Tensor() * dense, c10::Error);
+  EXPECT_LE((stats() - before).ops_direct, 1);  // complex * 2
+}
+
+TEST_F(DirectCallsTest, ThrowsWhatEagerThrows) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor other = torch::randn({3});
+  std::string eager;
+  disable();
+  try {
+    x_* other;
+  } catch (const c10::Error& e) {
+    eager = e.what_without_backtrace();
+  }
+  ASSERT_NE(eager, "");
+  EXPECT_TRUE(enable(options_));
+  try {
+    x_* other;
+    FAIL();
+  } catch (const c10::Error& e) {
+    EXPECT_EQ(e.what_without_backtrace(), eager);
+  }
+}
+
+int kernels_called = 0;
+at::Tensor OwnMaximum(const at::Tensor& x, const at::Tensor& y) {
+  ++kernels_called;
+  return at::where(x > y, x, y);
+}
+
+// Closing is for good: these two come last.
+TEST_F(DirectCallsTest, NotPastAnotherKernel) {
+  const at::NoGradGuard no_grad;
+  EXPECT_EQ(Run([&] { return at::maximum(x_, y_); }).ops_direct, 1);
+  torch::Library own(torch::Library::IMPL, "aten",
+                     c10::DispatchKey::AutogradCPU, __FILE__, __LINE__);
+  own.impl("maximum", &OwnMaximum);
+  const Stats before = stats();
+  at::maximum(x_, y_);
+  EXPECT_EQ(kernels_called, 1);
+  at::minimum(x_, y_);
+  EXPECT_GE((stats() - before).ops_direct, 1);
+}
+
+int ops_observed = 0;
+
+TEST_F(DirectCallsTest, NotPastObservers) {
+  const at::NoGradGuard no_grad;
+  at::addGlobalCallback(at::RecordFunctionCallback(
+      [](const at::RecordFunction& f) -> std::unique_ptr<at::ObserverContext> {
+        if (std::string(f.name()) == "aten::mul") ++ops_observed;
+        return nullptr;
+      }));
+  const Stats before = stats();
+  x_* y_;
+  EXPECT_EQ(ops_observed, 1);
+  EXPECT_EQ((stats() - before).ops_direct, 0);
+}
+
+}  // namespace
+}  // namespace tjit
