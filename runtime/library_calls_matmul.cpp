@@ -17,14 +17,11 @@
 #include <algorithm>
 #include <climits>
 #include <cstring>
-#include <mutex>
 #include <optional>
-#include <string>
 #include <tuple>
 
-#include "absl/container/flat_hash_map.h"
 #include "runtime/library_calls_structured.h"
-#include "runtime/op_context.h"
+#include "runtime/library_calls_trial.h"
 
 namespace tjit::runtime {
 namespace {
@@ -223,61 +220,6 @@ std::unique_ptr<PreparedStep> Structured(const Product& p) {
 // Above this a product is not tried out: 1 us of overhead is nothing then.
 constexpr std::int64_t kMaxTriedFlops = std::int64_t{1} << 22;
 
-void FillRandom(char* data, std::uint64_t bytes, bool is_double) {
-  std::uint64_t state = 0x2545f4914f6cdd1d;
-  const std::uint64_t count = bytes / (is_double ? 8 : 4);
-  for (std::uint64_t i = 0; i < count; ++i) {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    const double v = static_cast<double>(state >> 40) * 0x1.0p-23 - 1;
-    if (is_double) {
-      reinterpret_cast<double*>(data)[i] = v;
-    } else {
-      reinterpret_cast<float*>(data)[i] = static_cast<float>(v);
-    }
-  }
-}
-
-// Runs `step` over random data; returns the bytes of the result's storage.
-std::string Try(const Product& p, PreparedStep* step) {
-  const DummyMemory memory(p.request);
-  const bool is_double = p.request.results[0].scalar_type() == at::kDouble;
-  for (std::int32_t s : p.request.slots()) {
-    FillRandom(memory.slots()[s], p.request.slot_bytes[s], is_double);
-  }
-  std::vector<ScalarValue> scalars;
-  for (const ScalarRecord& s : p.request.step.scalars) {
-    scalars.push_back(s.value);
-  }
-  step->Run(memory.slots(), scalars.data());
-  const std::int32_t slot = p.request.result_address(0).slot;
-  return std::string(memory.slots()[slot], p.request.slot_bytes[slot]);
-}
-
-// Remembers by layout which products have the bits of eager.
-class Verdicts {
- public:
-  template <class F>
-  bool Of(const Layout& layout, bool is_double, bool is_addmm, F&& compute) {
-    const Key key{layout.Key(), is_double, is_addmm,
-                  GlobalContext::Now().word};
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      const auto it = verdicts_.find(key);
-      if (it != verdicts_.end()) return it->second;
-    }
-    const bool verdict = compute();
-    const std::lock_guard<std::mutex> lock(mutex_);
-    verdicts_.emplace(key, verdict);
-    return verdict;
-  }
-
- private:
-  using Key =
-      std::tuple<decltype(Layout().Key()), bool, bool, std::uint64_t>;
-  std::mutex mutex_;
-  absl::flat_hash_map<Key, bool> verdicts_;
-};
-
 template <class T>
 std::unique_ptr<PreparedStep> PrepareGemm(const Product& p) {
   const at::Tensor& mat1 = p.request.args[p.first];
@@ -294,10 +236,12 @@ std::unique_ptr<PreparedStep> PrepareGemm(const Product& p) {
       *layout, p.request.arg_address(p.first + (layout->swapped ? 1 : 0)),
       p.request.arg_address(p.first + (layout->swapped ? 0 : 1)),
       p.request.result_address(0), *bias, p.is_addmm);
-  static auto& verdicts = *new Verdicts;  // never destroyed, as op tables
-  const bool is_same = verdicts.Of(*layout, sizeof(T) == 8, p.is_addmm, [&] {
+  using Key = std::tuple<decltype(layout->Key()), bool, bool>;
+  static auto& verdicts = *new Verdicts<Key>;  // never destroyed, as op tables
+  const Key key{layout->Key(), sizeof(T) == 8, p.is_addmm};
+  const bool is_same = verdicts.Of(key, [&] {
     const std::unique_ptr<PreparedStep> eager = Structured(p);
-    return eager != nullptr && Try(p, eager.get()) == Try(p, step.get());
+    return eager != nullptr && HaveSameBits(p.request, eager.get(), step.get());
   });
   if (!is_same) return nullptr;
   return step;

@@ -1,0 +1,49 @@
+// Whether a step of our own has eager's bits is not assumed but tried: both run
+// once on random data. Verdicts are kept by all that the bits depend on.
+// Thread: a trial runs in the state that its step is prepared for.
+// Tested by: tests/runtime/library_calls_test.cpp, kept_fft_test.cpp
+#pragma once
+
+#include <mutex>
+#include <string>
+#include <tuple>
+
+#include "absl/container/flat_hash_map.h"
+#include "runtime/library_calls_internal.h"
+#include "runtime/op_context.h"
+
+namespace tjit::runtime {
+
+// Runs `step` over random numbers; returns the bytes of the first result's
+// storage. REQUIRES: tensors of f32, or f64, or of complex numbers of these.
+std::string RunOnRandom(const Request& request, PreparedStep* step);
+
+inline bool HaveSameBits(const Request& request, PreparedStep* a,
+                         PreparedStep* b) {
+  return RunOnRandom(request, a) == RunOnRandom(request, b);
+}
+
+// By key, and by the state that kernels read.
+template <class Key>
+class Verdicts {
+ public:
+  template <class F>
+  bool Of(const Key& key, F&& compute) {
+    const std::tuple<Key, std::uint64_t> at(key, GlobalContext::Now().word);
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      const auto it = verdicts_.find(at);
+      if (it != verdicts_.end()) return it->second;
+    }
+    const bool verdict = compute();
+    const std::lock_guard<std::mutex> lock(mutex_);
+    verdicts_.emplace(at, verdict);
+    return verdict;
+  }
+
+ private:
+  std::mutex mutex_;
+  absl::flat_hash_map<std::tuple<Key, std::uint64_t>, bool> verdicts_;
+};
+
+}  // namespace tjit::runtime
