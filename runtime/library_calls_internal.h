@@ -101,6 +101,7 @@ struct FactoryRow {
 
 c10::ArrayRef<FactoryRow> BinaryRows();
 c10::ArrayRef<FactoryRow> CopyRows();
+c10::ArrayRef<FactoryRow> FftRows();
 c10::ArrayRef<FactoryRow> IndexRows();
 c10::ArrayRef<FactoryRow> MatmulRows();
 c10::ArrayRef<FactoryRow> NnRows();
