@@ -189,12 +189,45 @@ void AddShapes(std::vector<OpSpec>& table) {
                    1});
 }
 
+bool Transformable(const at::Tensor& t) {
+  return (t.scalar_type() == at::kFloat || t.scalar_type() == at::kDouble) &&
+         t.dim() > 0 && t.numel() > 0;
+}
+
+// There and back: numbers between are complex.
+void AddTransforms(std::vector<OpSpec>& table) {
+  table.push_back({"rfft", Group::kShape,
+                   "$d0 = at::fft_irfft(at::fft_rfft($0), $0.size(-1));",
+                   One<Transformable>,
+                   [](Context& c) {
+                     const at::Tensor& x = c.T(0);
+                     c.Out(at::fft_irfft(at::fft_rfft(x), x.size(-1)));
+                   },
+                   1});
+  table.push_back({"rfftn", Group::kShape,
+                   "$d0 = at::fft_irfftn(at::fft_rfftn($0), $0.sizes());",
+                   One<Transformable>,
+                   [](Context& c) {
+                     const at::Tensor& x = c.T(0);
+                     c.Out(at::fft_irfftn(at::fft_rfftn(x), x.sizes()));
+                   },
+                   1});
+  table.push_back({"fft", Group::kShape,
+                   "$d0 = at::real(at::fft_fft($0, {}, 0, \"ortho\"));",
+                   One<Transformable>,
+                   [](Context& c) {
+                     c.Out(at::real(at::fft_fft(c.T(0), {}, 0, "ortho")));
+                   },
+                   1});
+}
+
 }  // namespace
 
 void AddViewOps(std::vector<OpSpec>& table) {
   AddSlices(table);
   AddReshapes(table);
   AddShapes(table);
+  AddTransforms(table);
 }
 
 }  // namespace tjit::differential
