@@ -2,7 +2,7 @@
 //
 // libtorch makes, commits and frees a descriptor in every call: 5 of the 6 us
 // that rfft2 of 20x20 doubles takes. A KeptFft has its own from one run to the
-// next. At most kMostKept of them have one, and those not all too long: the
+// next. At most kMostKeptFfts of them have one, and those not all too long: the
 // one that has not run for longest gives its own up, and makes another when it
 // runs again.
 //
@@ -109,6 +109,8 @@ struct KeptFftCounts {
 KeptFftCounts CountKeptFfts();
 
 inline constexpr std::int64_t kMostKeptFfts = 64;
+// Of all together; a descriptor has tables of 9 to 75 bytes for each number (of
+// a power of 2, of a prime).
 inline constexpr std::int64_t kMostKeptFftLength = std::int64_t{1} << 20;
 
 }  // namespace tjit::runtime
