@@ -4,8 +4,11 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <complex>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -291,6 +294,46 @@ bool HasEagersBits(KeptFft* fft, const at::Tensor& x) {
   return fft->Run(x.const_data_ptr(), ours.mutable_data_ptr()) &&
          std::memcmp(ours.const_data_ptr(), eager.const_data_ptr(),
                      eager.nbytes()) == 0;
+}
+
+// Runs fn(data) on two threads of OpenMP, as a program's parallel loop does.
+using Parallel = void (*)(void (*fn)(void*), void* data, unsigned, unsigned);
+
+TEST_F(KeptFftTest, RefusesInParallelRegions) {
+  const auto parallel =
+      reinterpret_cast<Parallel>(dlsym(RTLD_DEFAULT, "GOMP_parallel"));
+  if (parallel == nullptr) GTEST_SKIP() << "libtorch has no GNU OpenMP";
+  at::set_num_threads(2);
+  KeptFft fft(PlanOf(37));
+  const at::Tensor x = at::rand({37}, at::kDouble);
+  EXPECT_TRUE(HasEagersBits(&fft, x));
+  struct Work {
+    KeptFft* fft;
+    const void* from;
+    std::complex<double> to[19];
+    std::atomic<int> turn = 0;
+    bool ran = true;
+  } work = {&fft, x.const_data_ptr(), {}};
+  parallel(
+      [](void* data) {
+        auto* const w = static_cast<Work*>(data);
+        if (w->turn++ == 0) w->ran = w->fft->Run(w->from, w->to);
+      },
+      &work, 2, 0);
+  EXPECT_EQ(work.turn, 2);
+  EXPECT_FALSE(work.ran);
+  EXPECT_TRUE(HasEagersBits(&fft, x));
+}
+
+TEST_F(KeptFftTest, RefusesWhereSmallNumbersAreFlushed) {
+  KeptFft fft(PlanOf(38));
+  const at::Tensor x = at::rand({38}, at::kDouble);
+  EXPECT_TRUE(HasEagersBits(&fft, x));
+  std::complex<double> to[20];
+  ASSERT_TRUE(at::globalContext().setFlushDenormal(true));
+  EXPECT_FALSE(fft.Run(x.const_data_ptr(), to));
+  at::globalContext().setFlushDenormal(false);
+  EXPECT_TRUE(HasEagersBits(&fft, x));
 }
 
 TEST_F(KeptFftTest, KeepsSoManyAndNoMore) {
