@@ -36,7 +36,7 @@ struct ContextView {
   std::uint8_t autograd_bits = 0;
   std::uint8_t default_dtype = 0;
 
-  bool IsAsBefore() const {
+  [[gnu::always_inline]] bool IsAsBefore() const {
     return last != 0 && keys->included().raw_repr() == included &&
            keys->excluded().raw_repr() == excluded &&
            AutogradBits(*autograd) == autograd_bits &&
