@@ -60,6 +60,12 @@ constexpr bool IsOfColumns(RowOp op) {
   return op >= RowOp::kColumnSum && !IsOfWhole(op);
 }
 
+// Of those over rows: `b` holds rows too.
+constexpr bool HasTwoOperands(RowOp op) {
+  return op == RowOp::kSoftmaxBackward || op == RowOp::kLogSoftmaxBackward ||
+         op == RowOp::kDot;
+}
+
 // The name of ops.def, or a name of its own.
 const char* NameOf(RowOp op);
 
@@ -79,6 +85,7 @@ struct RowFunction {
   TjitRowFn run;  // null: run_columns
   TjitColumnFn run_columns = nullptr;
   bool has_own_exp = false;  // REQUIRES: RowTable::own_exp_holds()
+  int sum_lanes = 0;         // TjitMath::mode
 };
 
 // All rows at once.

@@ -219,7 +219,8 @@ void Compute(const RowFunction& f, const at::Tensor& a, const at::Tensor& b,
     const TjitRowNumber correction{kCorrection, nullptr};
     f.run(rows, n, a.const_data_ptr(), &correction, out.data_ptr());
   } else {
-    f.run(rows, n, a.const_data_ptr(), b.const_data_ptr(), out.data_ptr());
+    f.run(rows, n, a.const_data_ptr(),
+          HasTwoOperands(f.op) ? b.const_data_ptr() : nullptr, out.data_ptr());
   }
 }
 
@@ -334,7 +335,7 @@ TjitMath EntryOf(const RowFunction& f) {
             reinterpret_cast<void*>(f.run_columns), 0};
   }
   return {name, f.is_double ? kTjitRowF64 : kTjitRowF32,
-          reinterpret_cast<void*>(f.run), 0};
+          reinterpret_cast<void*>(f.run), f.sum_lanes};
 }
 
 }  // namespace

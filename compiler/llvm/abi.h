@@ -30,7 +30,7 @@
 
 extern "C" {
 
-constexpr std::int32_t kTjitLlvmAbi = 16;
+constexpr std::int32_t kTjitLlvmAbi = 17;
 
 // The layout of ScalarValue (recorder/tensor_meta.h).
 struct TjitScalar {
@@ -89,6 +89,10 @@ constexpr bool IsSqrtInCode(std::int32_t kind) {
 // A function of whole rows: `rows` of them, of n elements each, side by side
 // (both are at least 1). b is null for ops of one operand. out: one element per
 // row of reductions, else rows like the operands', which may be `a` itself.
+// Of sum and mean with a mode of l, a row is added up by groups of 4 * l
+// elements (Note [Sums of registers] in row_sums.h). b may be the sums of each
+// row's whole groups, of which there is at least one: 4 * l of them a row; then
+// a holds what is left of each row, less than a group, in as many places.
 using TjitRowFn = void (*)(std::int64_t rows, std::int64_t n, const void* a,
                            const void* b, void* out);
 
@@ -135,7 +139,7 @@ struct TjitMath {
   const char* op;  // name in ops.def: "exp"
   std::int32_t kind;
   void* address;
-  std::int64_t mode;  // VML's last argument
+  std::int64_t mode;  // VML's last argument; of sums of rows: TjitRowFn's l
 };
 
 enum TjitLlvmFlag : std::uint32_t {

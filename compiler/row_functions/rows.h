@@ -43,6 +43,23 @@ void RunVar(std::int64_t rows, std::int64_t n, const void* a, const void* b,
                             static_cast<T*>(out));
 }
 
+// RowOp::kSum and kMean. b: null, or what has been added up of each row.
+template <class Isa, class T, bool kIsMean>
+void RunSums(std::int64_t rows, std::int64_t n, const void* a, const void* b,
+             void* out) {
+  constexpr int kWidth = kSumLanes<Isa, T>;
+  constexpr int kGroup = 4 * kWidth;
+  const T* x = static_cast<const T*>(a);
+  const T* ways = static_cast<const T*>(b);
+  T* sums = static_cast<T*>(out);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    sums[i] = ways == nullptr ? SumOfRow<Isa, T>(x + i * n, n)
+                              : SumOfWays<kWidth>(ways + i * kGroup,
+                                                  x + i * kGroup, n % kGroup);
+    if (kIsMean) sums[i] /= static_cast<T>(n);
+  }
+}
+
 // One function of the table: the rows one after the other.
 template <class Isa, class T, RowOp op, bool kContracts>
 void Run(std::int64_t rows, std::int64_t n, const void* a, const void* b,
@@ -60,11 +77,7 @@ void Run(std::int64_t rows, std::int64_t n, const void* a, const void* b,
     return WelfordMeansOfRows<Isa, T>(rows, n, x, z);
   }
   for (std::int64_t i = 0; i < rows; ++i, x += n) {
-    if constexpr (op == RowOp::kSum) {
-      z[i] = SumOfRow<Isa, T>(x, n);
-    } else if constexpr (op == RowOp::kMean) {
-      z[i] = SumOfRow<Isa, T>(x, n) / static_cast<T>(n);
-    } else if constexpr (op == RowOp::kAmax || op == RowOp::kAmin) {
+    if constexpr (op == RowOp::kAmax || op == RowOp::kAmin) {
       constexpr bool kMax = op == RowOp::kAmax;
       z[i] = ExtremeOf<Isa, T, kMax>(x, n);
       if (z[i] == 0) z[i] = SignedExtremeOf<Isa, T, kMax>(x, n);
@@ -124,8 +137,13 @@ constexpr void AddContracting(FunctionList* list) {
 
 template <class Isa, class T>
 constexpr void AddSums(FunctionList* list) {
-  Add<Isa, T, RowOp::kSum>(list);
-  Add<Isa, T, RowOp::kMean>(list);
+  RowFunction sum = {RowOp::kSum, sizeof(T) == 8, false, false,
+                     RunSums<Isa, T, false>};
+  sum.sum_lanes = kSumLanes<Isa, T>;
+  list->Add(sum);
+  sum.op = RowOp::kMean;
+  sum.run = RunSums<Isa, T, true>;
+  list->Add(sum);
 }
 
 template <class Isa, class T>

@@ -70,6 +70,10 @@ template <class U, class Unit>
   return total[0];
 }
 
+// Lanes of a unit: each of the four ways of a sum has so many.
+template <class Isa, class T>
+inline constexpr int kSumLanes = kLanes<Isa, T> / (Isa::kSumsHalves ? 2 : 1);
+
 // The end of a row's sum: what fills no unit, then the lanes of the units' sum.
 template <int kWidth, class T, class U>
 [[gnu::always_inline]] inline T SumOfEnd(const T* x, std::int64_t n,
@@ -82,33 +86,40 @@ template <int kWidth, class T, class U>
   return all;
 }
 
+// The sum of a row whose whole groups, a unit for each way, have been added up:
+// `ways` lie side by side, x is what is left.
+template <int kWidth, class T>
+inline T SumOfWays(const T* ways, const T* x, std::int64_t n) {
+  const auto unit = [](const T* from) {
+    typename VectorOf<T, kWidth* static_cast<int>(sizeof(T))>::Type v;
+    __builtin_memcpy(&v, from, sizeof(v));
+    return v;
+  };
+  auto sum = unit(ways);
+  for (std::int64_t i = 0; i < n / kWidth; ++i) sum += unit(x + i * kWidth);
+  for (int i = 1; i < 4; ++i) sum += unit(ways + i * kWidth);
+  return SumOfEnd<kWidth>(x, n, sum);
+}
+
 // By units of half a vector, the order of narrower vectors: two of the four
 // ways are the halves of one accumulator.
 template <class Isa, class T>
 inline T SumByHalves(const T* x, std::int64_t n) {
-  using Half = typename VectorOf<T, Isa::kBytes / 2>::Type;
-  constexpr int kWidth = kLanes<Isa, T> / 2;
-  constexpr int kWays = 4;
+  constexpr int kWidth = kSumLanes<Isa, T>;
+  constexpr int kGroup = 4 * kWidth;
   if (n < kWidth) {
     return SumOfUnits<T>(n, [&](std::int64_t i) { return x[i]; });
   }
-  const std::int64_t units = n / kWidth;
-  Vector<Isa, T> total[kWays / 2];
+  Vector<Isa, T> total[2];
   Cascade(
-      units / kWays,
+      n / kGroup,
       [&](std::int64_t i, int pair) {
-        return Load<Isa, T>(x + (i * kWays + pair * 2) * kWidth);
+        return Load<Isa, T>(x + i * kGroup + pair * 2 * kWidth);
       },
       total);
-  Half way[kWays];
-  __builtin_memcpy(way, total, sizeof(way));
-  for (std::int64_t i = units / kWays * kWays; i < units; ++i) {
-    Half unit;
-    __builtin_memcpy(&unit, x + i * kWidth, sizeof(unit));
-    way[0] += unit;
-  }
-  for (int i = 1; i < kWays; ++i) way[0] += way[i];
-  return SumOfEnd<kWidth>(x, n, way[0]);
+  T ways[kGroup];
+  __builtin_memcpy(ways, total, sizeof(ways));
+  return SumOfWays<kWidth>(ways, x + n / kGroup * kGroup, n % kGroup);
 }
 
 template <class Isa, class T>

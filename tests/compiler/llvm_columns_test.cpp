@@ -41,7 +41,7 @@ const std::vector<TjitMath>& Functions() {
         continue;
       }
       made->push_back({NameOf(f.op), f.is_double ? kTjitRowF64 : kTjitRowF32,
-                       reinterpret_cast<void*>(f.run), 0});
+                       reinterpret_cast<void*>(f.run), f.sum_lanes});
       if (f.op != RowOp::kMoments) continue;
       made->push_back(made->back());
       made->back().op = "norm_mean";
@@ -66,8 +66,10 @@ bool Call(const RowsCall& call) {
     return true;
   }
   const TjitRowNumber number{call.number, is_mean ? call.out : nullptr};
-  f->run(call.rows, call.n, call.a, call.op == Op::kDot ? call.b : &number,
-         is_mean ? nullptr : call.out);
+  const void* second = &number;
+  if (HasTwoOperands(f->op)) second = call.b;
+  if (f->op == RowOp::kSum || f->op == RowOp::kMean) second = nullptr;
+  f->run(call.rows, call.n, call.a, second, is_mean ? nullptr : call.out);
   return true;
 }
 

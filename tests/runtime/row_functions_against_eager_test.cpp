@@ -129,7 +129,8 @@ at::Tensor Computed(const RowFunction& f, const at::Tensor& a,
   } else if (f.op == RowOp::kVar || f.op == RowOp::kStd) {
     f.run(rows, n, a.const_data_ptr(), &correction, out.data_ptr());
   } else {
-    f.run(rows, n, a.const_data_ptr(), b.const_data_ptr(), out.data_ptr());
+    f.run(rows, n, a.const_data_ptr(),
+          HasTwoOperands(f.op) ? b.const_data_ptr() : nullptr, out.data_ptr());
   }
   return out;
 }
