@@ -52,7 +52,9 @@ void BlockEmitter::Run() {
     }
     registers_[step.result] = Compute(step);
     const auto buffer = phases.buffer_of_value.find(step.result);
-    if (buffer == phases.buffer_of_value.end()) continue;
+    if (buffer == phases.buffer_of_value.end() || !block_.fills_buffers) {
+      continue;
+    }
     StoreBuffer(buffer->second, registers_[step.result]);
   }
   if (block_.phase == 0) {

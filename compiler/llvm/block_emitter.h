@@ -51,6 +51,7 @@ struct Block {
   llvm::Value* mask = nullptr;
   int phase = 0;
   bool is_of_row = false;  // the code of rows, else of elements
+  bool fills_buffers = true;
 };
 
 // 0, 1, 2, ...
@@ -63,6 +64,8 @@ class BlockEmitter {
   BlockEmitter(const LoopContext& loop, const Row& row, const Block& block);
 
   void Run();
+  // Of what Run() has computed.
+  llvm::Value* Computed(ir::ValueId value) { return registers_.at(value); }
   // Lanes from `index` on of a value that lies in a buffer.
   llvm::Value* LoadValue(ir::ValueId value);
 

@@ -84,11 +84,12 @@ void CallEmitter::Tail(const Step& step, const Arrays& in, Value* elements,
         scalars[0], scalars[1], scalars[2]});
 }
 
-void CallEmitter::Rows(const Step& step, const Arrays& in, Value* rows) {
+void CallEmitter::Rows(const Step& step, const Arrays& in, Value* rows,
+                       Value* sums) {
   const bool is_mean = step.op == ir::Op::kNormMean;
   const Step* partner = PartnerOf(step);
   if (is_mean && partner != nullptr) return;  // it computes both
-  Value* second = in.size() > 1 ? in[1] : Null();
+  Value* second = sums != nullptr ? sums : in.size() > 1 ? in[1] : Null();
   Value* out = is_mean ? Null() : Result(step);
   if (second == nullptr || is_mean) {
     const Step* mean = is_mean ? &step : partner;

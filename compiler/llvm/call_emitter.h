@@ -24,8 +24,10 @@ class CallEmitter {
   // A TjitTailFn; `place`: of the first of the elements, of `total`.
   void Tail(const Step& step, const Arrays& in, llvm::Value* elements,
             llvm::Value* place, llvm::Value* total);
-  // A TjitRowFn.
-  void Rows(const Step& step, const Arrays& in, llvm::Value* rows);
+  // A TjitRowFn. sums: null, or what of each row has been added up, or an
+  // address that is null.
+  void Rows(const Step& step, const Arrays& in, llvm::Value* rows,
+            llvm::Value* sums = nullptr);
 
   // A TjitColumnFn: of all steps before the loop, of one for some rows, of all
   // behind the loop. The same of functions of all elements.

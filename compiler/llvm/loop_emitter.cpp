@@ -10,6 +10,7 @@
 #include "compiler/llvm/index_math.h"
 #include "compiler/llvm/narrow_rows.h"
 #include "compiler/llvm/row_emitter.h"
+#include "compiler/llvm/row_sums.h"
 #include "compiler/llvm/tile_shape.h"
 
 namespace tjit::llvm_backend {
@@ -29,6 +30,7 @@ class LoopEmitter {
         calls_(loop_),
         lanes_(LanesOf(code, target.bytes)),
         rows_(loop_, lanes_, outer_),
+        sums_(loop_, lanes_),
         block_columns_(BlockColumns(code, phases_)),
         first_(frame.begin()) {}
 
@@ -104,7 +106,8 @@ class LoopEmitter {
     Value* rows = b_.CreateUDiv(Number(TileElements(code_, phases_)), length);
     rows = b_.CreateSelect(b_.CreateIsNull(rows), Number(1), rows);
     tile_rows_ = Min(rows, Number(kMaxTileRows));
-    Value* elements = b_.CreateMul(tile_rows_, length);
+    if (!sums_.is_empty()) tile_rows_ = sums_.Begin(length, tile_rows_);
+    Value* elements = b_.CreateMul(tile_rows_, sums_.KeptOf(length));
     // One array for all, as each has a loop that touches its pages.
     std::map<std::pair<bool, int>, Value*> bytes;
     std::vector<Value*> places;
@@ -169,7 +172,9 @@ class LoopEmitter {
                        b_.CreateNeg(first_row), phase, true});
       }
       const PhaseCode code = CodeOf(code_, phases_, phase, false);
-      if (!code.is_empty && code.is_dense) {
+      if (!code.is_empty && sums_.AreIn(phase)) {
+        SummedElements(first_row, rows, phase, code.is_dense);
+      } else if (!code.is_empty && code.is_dense) {
         outer_.push_back(first_row);
         rows_.Columns({zero, elements, zero, phase});
         outer_.pop_back();
@@ -187,7 +192,7 @@ class LoopEmitter {
         if (step.is_column_call) {
           calls_.Columns(step, in, rows);
         } else if (step.is_row_call) {
-          calls_.Rows(step, in, rows);
+          calls_.Rows(step, in, rows, sums_.SumsOf(step));
         } else if (step.is_tail_call) {
           Value* first = step.is_of_row ? nullptr : zero;
           calls_.Tail(step, in, step.is_of_row ? rows : elements,
@@ -197,6 +202,24 @@ class LoopEmitter {
         }
       }
     }
+  }
+
+  // The elements of a phase that are added up: whole groups in registers, what
+  // is left of each row in the buffers; short rows in the buffers. Note [Sums
+  // of registers] in row_sums.h.
+  void SummedElements(Value* first_row, Value* rows, int phase, bool is_dense) {
+    Value* pieces = sums_.PiecesOf(rows, is_dense);
+    frame_.For(Number(0), pieces, Number(1), [&](Value* row) {
+      outer_.push_back(b_.CreateAdd(first_row, row));
+      RowEmitter::Piece piece{nullptr, nullptr, nullptr, phase, false, row};
+      sums_.IfLong([&] { sums_.Groups(rows_.MakeRow(piece), phase, row); });
+      const RowSums::Rest rest = sums_.RestOf(phase, rows, row, is_dense);
+      piece.from = rest.from;
+      piece.to = rest.to;
+      piece.tile_offset = rest.tile_offset;
+      rows_.Columns(piece);
+      outer_.pop_back();
+    });
   }
 
   // One tile: phase by phase the vector code of its rows, then the calls.
@@ -298,6 +321,7 @@ class LoopEmitter {
   CallEmitter calls_;
   const int lanes_;
   RowEmitter rows_;
+  RowSums sums_;
   const int block_columns_;    // 0: rows as long as they are, or tiles
   Value* first_;               // of the outermost dim
   int tile_ = 0;               // elements

@@ -47,8 +47,10 @@ class RowEmitter {
   // Of an access at the outer indices, in elements.
   llvm::Value* OffsetOf(const MemoryAccess& access);
 
- private:
+  // What is loaded once for such a piece.
   Row MakeRow(const Piece& piece);
+
+ private:
   bool IsStored(std::size_t access) const;
   bool NeedsFullVectors(const Piece& piece) const;
   bool HasSharedDivisors(const Piece& piece) const;

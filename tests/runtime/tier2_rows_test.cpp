@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <tjit/tjit.h>
 
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <string>
@@ -108,6 +109,20 @@ TEST_P(Tier2RowsTest, SumsOfRows) {
   const Tensor x = at::randn({96, 70});
   ExpectFused([=] { return (x * x).sum(-1); }, 2);
   ExpectFused([=] { return (x * x).mean(-1, true).add(1e-5).rsqrt() * x; }, 5);
+}
+
+// Their elements are added up as they are computed.
+TEST_P(Tier2RowsTest, SumsOfLongRows) {
+  OnThreadsAndTypes([this](at::ScalarType type) {
+    for (const std::int64_t n : {64, 300, 1024, 2041}) {
+      Tensor x = at::randn({70, n}, type);
+      x[3].fill_(NAN);
+      x[4][n - 1] = INFINITY;
+      const Tensor y = at::randn({n}, type);
+      ExpectFused([=] { return (x * x).sum(-1); }, 2);
+      ExpectFused([=] { return ((x - y) * y).mean(-1); }, 3);
+    }
+  });
 }
 
 TEST_P(Tier2RowsTest, ShortRowsOfALongerOne) {
