@@ -20,9 +20,6 @@
 // read. (x * x).sum(-1) of [1024, 1024] f32 takes 44 us instead of 63 (bench
 // row 8, Zen 5), 50 without fetching; a loop in C that only reads the
 // numbers 42.
-//
-// It is done where all that a loop would have in buffers of elements is for
-// such sums, of no more than some steps without calls.
 // Tested by: tests/compiler/llvm_row_sums_test.cpp
 #pragma once
 
@@ -30,23 +27,9 @@
 #include <vector>
 
 #include "compiler/llvm/block_emitter.h"
+#include "compiler/llvm/sum_plan.h"
 
 namespace tjit::llvm_backend {
-
-// The sums of registers of one phase.
-struct PhaseSums {
-  int group = 0;  // elements
-  std::vector<const Step*> steps;
-};
-
-struct SumPlan {
-  std::map<int, PhaseSums> phases;
-  bool is_alone = false;  // nothing else reads rows: those of a tile need not
-                          // fit a cache
-};
-// Empty if the loop takes none.
-SumPlan PlanSums(const LoopCode& code, const Phases& phases,
-                 const MathTable& math, int lanes);
 
 class RowSums {
  public:
@@ -83,7 +66,6 @@ class RowSums {
   llvm::Value* SumsOf(const Step& step) const;
 
  private:
-  struct Turns;
   using Values = std::vector<llvm::Value*>;  // by register of the phase
   struct Sum {
     const Step* step;
@@ -114,10 +96,7 @@ class RowSums {
   void Fetch(const std::vector<Ahead>& ahead, llvm::Value* index, int group);
   Values AddGroup(const Row& row, int phase, llvm::Value* index,
                   const Values& to);
-  void Carry(const std::vector<Register>& registers, llvm::Value* groups,
-             const Values& part);
-  void Finish(const std::vector<Register>& registers, llvm::Value* tile_row,
-              Values sums);
+  Values AddPart(const Row& row, int phase, llvm::Value* from, llvm::Value* to);
 
   const LoopContext& loop_;
   Builder& b_;
