@@ -11,15 +11,12 @@ namespace {
 
 using llvm::Value;
 
-constexpr std::int64_t kPart = 16;  // groups, until levels are carried
-// Besides the groups' own. No row is so long that a third one would get more
-// than what is all of the second.
-constexpr int kLevels = 2;
+constexpr std::int64_t kPart = 16;  // groups
+constexpr std::int64_t kMostParts = 16;
 constexpr std::int64_t kLongRow = 64;  // elements
 constexpr std::int64_t kRowsAtOnce = 32;
 constexpr int kLineBytes = 64;
 constexpr int kFetchedAheadBytes = 1 << 10;
-static_assert(kMaxRowBytes / 4 / 32 <= kPart * kPart * kPart);
 
 }  // namespace
 
@@ -35,7 +32,12 @@ Value* RowSums::Number(std::int64_t number) const {
 
 Value* RowSums::Begin(Value* length, Value* tile_rows) {
   length_ = length;
-  is_long_ = b_.CreateICmpSGE(length, Number(kLongRow));
+  int group = 0;
+  for (const auto& [phase, sums] : plan_.phases) {
+    group = group == 0 ? sums.group : std::min(group, sums.group);
+  }
+  is_long_ = b_.CreateICmpULT(b_.CreateSub(length, Number(kLongRow)),
+                              Number(group * kPart * kMostParts - kLongRow));
   for (const auto& [phase, sums] : plan_.phases) {
     Value*& whole = whole_[sums.group];
     if (whole == nullptr) {
@@ -45,14 +47,14 @@ Value* RowSums::Begin(Value* length, Value* tile_rows) {
     for (const Step* step : sums.steps) {
       const int bytes = sums.group * RegisterBytes(step->result_dtype);
       sums_[phase].push_back(
-          {step, loop_.frame.Array(static_cast<int>(kRowsAtOnce) * bytes),
-           loop_.frame.Array(kLevels * bytes)});
+          {step, loop_.frame.Array(static_cast<int>(kRowsAtOnce) * bytes)});
     }
   }
-  Value* most = Number(kRowsAtOnce);
-  Value* of_tile =
-      b_.CreateSelect(b_.CreateICmpSLT(tile_rows, most), tile_rows, most);
-  return b_.CreateSelect(is_long_, plan_.is_alone ? most : of_tile, tile_rows);
+  Value* rows = Number(kRowsAtOnce);
+  if (!plan_.is_alone) {
+    rows = b_.CreateSelect(b_.CreateICmpSLT(tile_rows, rows), tile_rows, rows);
+  }
+  return b_.CreateSelect(is_long_, rows, tile_rows);
 }
 
 Value* RowSums::KeptOf(Value* length) {
@@ -91,20 +93,9 @@ Value* RowSums::SumsOf(const Step& step) const {
   return nullptr;
 }
 
-Value* RowSums::AddressOf(const Register& at, Value* array,
-                          Value* group) const {
-  Value* place = Plus(b_, Times(b_, group, Number(at.parts)), Number(at.part));
-  return ElementAt(b_, at.type, array, place);
-}
-
-Value* RowSums::Load(const Register& at, int level) const {
-  return b_.CreateAlignedLoad(
-      at.type, AddressOf(at, at.sum->levels, Number(level)), llvm::Align(4));
-}
-
-void RowSums::Store(const Register& at, int level, Value* value) const {
-  b_.CreateAlignedStore(value, AddressOf(at, at.sum->levels, Number(level)),
-                        llvm::Align(4));
+Value* RowSums::AddressOf(const Register& at, Value* tile_row) const {
+  Value* first = b_.CreateMul(tile_row, Number(at.parts));
+  return ElementAt(b_, at.type, at.sum->sums, Plus(b_, first, Number(at.part)));
 }
 
 std::vector<RowSums::Register> RowSums::RegistersOf(int phase) const {
@@ -204,40 +195,28 @@ RowSums::Values RowSums::AddPart(const Row& row, int phase, Value* from,
   return added;
 }
 
-// The last part goes to level 1 too, which is the order in which it is added to
-// that level, and a level of it alone may be handed on.
+// The last part is added to what is before it as the others are, which is the
+// function's order too.
 void RowSums::Groups(const Row& row, int phase, Value* tile_row) {
   const std::vector<Register> registers = RegistersOf(phase);
-  const int group = plan_.phases.at(phase).group;
-  const std::int64_t part = kPart * group;
-  Value* whole = whole_.at(group);
-  const auto zero = [&](const Register& at, int level) {
-    Store(at, level, llvm::Constant::getNullValue(at.type));
-  };
-  const auto add = [&](const Register& at, int level, Value* value) {
-    Store(at, level, b_.CreateFAdd(Load(at, level), value));
-  };
+  Value* whole = whole_.at(plan_.phases.at(phase).group);
+  Value* part = Number(kPart * plan_.phases.at(phase).group);
   for (const Register& at : registers) {
-    for (int level = 0; level < kLevels; ++level) zero(at, level);
+    b_.CreateAlignedStore(llvm::Constant::getNullValue(at.type),
+                          AddressOf(at, tile_row), llvm::Align(4));
   }
-  loop_.frame.For(Number(0), whole, Number(part), [&](Value* from) {
-    Value* to = b_.CreateAdd(from, Number(part));
+  loop_.frame.For(Number(0), whole, part, [&](Value* from) {
+    Value* to = b_.CreateAdd(from, part);
     to = b_.CreateSelect(b_.CreateICmpSLT(to, whole), to, whole);
     const Values sums = AddPart(row, phase, from, to);
-    for (std::size_t r = 0; r < sums.size(); ++r) add(registers[r], 0, sums[r]);
-    Value* over = b_.CreateAnd(to, Number(part * kPart - part));
-    loop_.frame.If(b_.CreateICmpEQ(over, Number(0)), [&] {
-      for (const Register& at : registers) {
-        add(at, 1, Load(at, 0));
-        zero(at, 0);
-      }
-    });
+    for (std::size_t r = 0; r < sums.size(); ++r) {
+      Value* address = AddressOf(registers[r], tile_row);
+      Value* before =
+          b_.CreateAlignedLoad(registers[r].type, address, llvm::Align(4));
+      b_.CreateAlignedStore(b_.CreateFAdd(before, sums[r]), address,
+                            llvm::Align(4));
+    }
   });
-  for (const Register& at : registers) {
-    b_.CreateAlignedStore(b_.CreateFAdd(Load(at, 0), Load(at, 1)),
-                          AddressOf(at, at.sum->sums, tile_row),
-                          llvm::Align(4));
-  }
 }
 
 }  // namespace tjit::llvm_backend

@@ -7,18 +7,19 @@
 // there is most of, and calls it for the rest. A row is cut into groups, four
 // ways of so many lanes; its order of additions (row_functions/sums.h) is
 //
-//   16 groups are added up; their sum is added to level 1
-//   16 times that: level 1 is added to level 2, and is 0
+//   16 groups, a part, are added up; their sum is added to level 1
+//   16 times that: level 1 is added to level 2, and is 0; there is one more
 //   at the end: the last groups that are no 16, + level 1, + level 2
 //   the function: ways, what is left of the row, lanes
 //
-// The groups' sums lie in registers, levels and results in memory; what is left
-// of each row, less than a group, is computed to the buffer as before, row
-// beside row. Short rows are computed to it as a whole, as each row has costs
-// of its own. So the loop's code has both ways, and each run takes one: sizes
-// are no part of the code. Lines of memory are fetched 1 KiB before they are
-// read. (x * x).sum(-1) of [1024, 1024] f32 takes 44 us instead of 63 (bench
-// row 8, Zen 5), 50 without fetching; a loop in C that only reads the
+// The groups' sums lie in registers, level 1 in memory. Rows that have more go
+// to the buffer (8,192 elements of f32; lowering asks for half as many). What
+// is left of each row, less than a group, is computed to the buffer as before,
+// row beside row. Short rows are computed to it as a whole, as each row has
+// costs of its own. So the loop's code has both ways, and each run takes one:
+// sizes are no part of the code. Lines of memory are fetched 1 KiB before they
+// are read. (x * x).sum(-1) of [1024, 1024] f32 takes 44 us instead of 63
+// (bench row 8, Zen 5), 50 without fetching; a loop in C that only reads the
 // numbers 42.
 // Tested by: tests/compiler/llvm_row_sums_test.cpp
 #pragma once
@@ -69,8 +70,7 @@ class RowSums {
   using Values = std::vector<llvm::Value*>;  // by register of the phase
   struct Sum {
     const Step* step;
-    llvm::Value* sums;    // by row of the tile: one group
-    llvm::Value* levels;  // of the row that is added up
+    llvm::Value* sums;  // by row of the tile: one group
   };
   // Some lanes of a sum's group.
   struct Register {
@@ -88,10 +88,7 @@ class RowSums {
 
   llvm::Value* Number(std::int64_t number) const;
   std::vector<Register> RegistersOf(int phase) const;
-  llvm::Value* AddressOf(const Register& at, llvm::Value* array,
-                         llvm::Value* group) const;
-  llvm::Value* Load(const Register& at, int level) const;
-  void Store(const Register& at, int level, llvm::Value* value) const;
+  llvm::Value* AddressOf(const Register& at, llvm::Value* tile_row) const;
   std::vector<Ahead> AheadOf(const Row& row, int phase);
   void Fetch(const std::vector<Ahead>& ahead, llvm::Value* index, int group);
   Values AddGroup(const Row& row, int phase, llvm::Value* index,

@@ -207,9 +207,11 @@ TEST(LlvmRowSumsTest, EachLength) {
                ASSERT_EQ(Difference(f, kernel, 8, n, 1), "") << n;
              }
              EXPECT_EQ(Called().begun, 8 * (700 - 63));
-             // Levels are carried every 16, 256 and 4,096 groups.
+             // Levels are carried every 16, 256 and 4,096 groups; rows of
+             // more than 256 lie in memory.
              for (const std::int64_t n :
-                  {4095, 4096, 4097, 4100, 8191, 8192, 8193, 8703, 8704, 16384,
+                  {2000,  2048,  3583,  4095,  4096,  4097, 4100,
+                   7600,  8191,  8192,  8193,  8703,  8704, 16384,
                    16400, 20000, 32768, 33000, 65535, 65536}) {
                ASSERT_EQ(Difference(f, kernel, 2, n, 1), "") << n;
              }
@@ -309,6 +311,15 @@ TEST(LlvmRowSumsTest, OtherReaders) {
   %2 = sum f32[n0] %1 dims=[1]
   %3 = div f32[n0,n1] %1, %2[n0,n1](1,0)
   return %3
+})",
+             0);
+  ExpectSame(R"(func f(n0, n1) {
+  external %0: f32[n0*n1]
+  %1 = mul f32[n0,n1] %0[n0,n1], %0[n0,n1]
+  %2 = sub f32[n0,n1] %1, 0.5, 1
+  %3 = sum f32[n0] %1 dims=[1]
+  %4 = div f32[n0,n1] %2, %3[n0,n1](1,0)
+  return %4
 })",
              0);
   ExpectSame(R"(func f(n0, n1) {
