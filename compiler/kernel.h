@@ -25,6 +25,8 @@ struct KernelShape {
   std::vector<std::int64_t> extents, grains;
   // By loop: 0, or how many rows of it run before the next loop takes them.
   std::vector<std::int64_t> blocks;
+  // By loop: 0, or rows of a piece (Note [Turning back] in run_chain.h).
+  std::vector<std::int64_t> pieces;
   // What the kernel keeps of the sizes.
   std::vector<std::int64_t> numbers;
   // Memory that a run needs besides, by value: offsets, multiples of 64.

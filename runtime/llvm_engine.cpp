@@ -64,13 +64,14 @@ class LlvmKernel : public Kernel {
     const auto loops = static_cast<std::size_t>(kernel_.loop_count);
     const auto values = static_cast<std::size_t>(kernel_.scratch_count);
     shape->extents.resize(loops);
-    std::vector<std::int64_t> elements(loops);
+    std::vector<std::int64_t> elements(loops), bytes(loops);
     shape->scratch.resize(values);
     shape->numbers.resize(static_cast<std::size_t>(kernel_.number_count));
     shape->blocks.resize(loops);
     const TjitShape out{shape->extents.data(), elements.data(),
-                        shape->scratch.data(), &shape->scratch_bytes,
-                        shape->numbers.data(), shape->blocks.data()};
+                        bytes.data(),          shape->scratch.data(),
+                        &shape->scratch_bytes, shape->numbers.data(),
+                        shape->blocks.data()};
     char error[kErrorBytes] = "";
     if (api_->shape(kernel_.handle, shape->symbols.data(), &out, error,
                     sizeof(error)) != 0) {
@@ -85,6 +86,7 @@ class LlvmKernel : public Kernel {
           in_order ? shape->extents[i]
                    : kGrain / std::max<std::int64_t>(1, row) + 1);
     }
+    FillPieces(bytes, shape);
     return true;
   }
 
@@ -96,8 +98,16 @@ class LlvmKernel : public Kernel {
       loop.run(memory, shape.numbers.data() + loop.first_number, values, begin,
                end);
     };
+    const bool goes_back = Turn();
     for (std::size_t i = 0; i < shape.extents.size();) {
       const Chain chain = ChainFrom(shape.blocks, i);
+      const std::int64_t piece = shape.pieces[i];
+      const auto run_part = [&](std::int64_t begin, std::int64_t end) {
+        RunPieces(begin, end, piece, goes_back,
+                  [&](std::int64_t b, std::int64_t e) {
+                    RunChain(chain, b, e, run);
+                  });
+      };
       const auto grains = shape.grains.begin();
       const std::int64_t extent = shape.extents[i];
       const std::int64_t grain = *std::min_element(
@@ -105,14 +115,14 @@ class LlvmKernel : public Kernel {
           grains + static_cast<std::ptrdiff_t>(chain.last) + 1);
       i = chain.last + 1;
       if (extent <= grain) {
-        RunChain(chain, 0, extent, run);
+        run_part(0, extent);
         continue;
       }
       const int threads = TailThreads::Current();
       at::parallel_for(0, extent, grain,
                        [&](std::int64_t begin, std::int64_t end) {
                          const TailThreads as_eager(threads);
-                         RunChain(chain, begin, end, run);
+                         run_part(begin, end);
                        });
     }
   }
@@ -120,8 +130,35 @@ class LlvmKernel : public Kernel {
   std::string_view CodeText() const override { return kernel_.dump; }
 
  private:
+  // Columns and whole loops keep their order.
+  void FillPieces(const std::vector<std::int64_t>& bytes,
+                  KernelShape* shape) const {
+    shape->pieces.assign(bytes.size(), 0);
+    for (std::size_t i = 0; i < bytes.size();) {
+      const Chain chain = ChainFrom(shape->blocks, i);
+      std::int64_t touched = 0;
+      bool in_order = false;
+      for (std::size_t k = i; k <= chain.last; ++k) {
+        touched += bytes[k];
+        in_order = in_order || kernel_.loops[k].in_order != 0;
+      }
+      if (!in_order) {
+        shape->pieces[i] = PieceRows(chain, shape->extents[i], touched);
+      }
+      i = chain.last + 1;
+    }
+  }
+
+  // Whether this run goes back. Two at a time may both do so.
+  bool Turn() const {
+    const bool went_back = went_back_.load(std::memory_order_relaxed);
+    went_back_.store(!went_back, std::memory_order_relaxed);
+    return !went_back;
+  }
+
   const TjitLlvmApi* const api_;
   const TjitKernel kernel_;
+  mutable std::atomic<bool> went_back_{false};
 };
 
 // The cache as libtjit_llvm.so sees it: keys get that library's build-id, so

@@ -5,7 +5,7 @@
 // end) of its own outermost dim, in parts on any number of threads (but what
 // is in_order in one):
 //
-//   shape(handle, symbols, {extents, elements, scratch, &scratch_bytes,
+//   shape(handle, symbols, {extents, elements, bytes, scratch, &scratch_bytes,
 //                           numbers, blocks});
 //   for each loop i: parallel_for(0, extents[i], [&](begin, end) {
 //     loops[i].run(memory, numbers + loops[i].first_number, scalars, begin,
@@ -211,6 +211,7 @@ struct TjitKernel {
 struct TjitShape {
   std::int64_t* extents;        // by loop: of its outermost dim
   std::int64_t* elements;       // by loop: of its iteration space
+  std::int64_t* bytes;          // by loop: of memory that it touches
   // By scratch value: where it may lie in one piece of memory, a multiple of
   // 64; those that are not needed at the same time share it.
   std::uint64_t* scratch;

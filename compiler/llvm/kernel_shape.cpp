@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/llvm/phases.h"
@@ -44,6 +45,19 @@ class Evaluator {
   std::int64_t Bytes(ir::ValueId id) {
     const ir::Value& value = f_.values[static_cast<std::size_t>(id)];
     return Elements(value.layout.sizes) * InfoOf(value.dtype).bytes;
+  }
+
+  // Of the memories that a loop over so many elements reads and writes.
+  std::int64_t Touched(const LoopCode& code, std::int64_t elements) {
+    std::set<int> counted;
+    std::int64_t bytes = 0;
+    for (const MemoryAccess& access : code.accesses) {
+      if (!counted.insert(access.memory).second) continue;
+      const std::int64_t all = Bytes(ValueAt(access.memory));
+      bytes += std::min(all / InfoOf(access.dtype).bytes, elements) *
+               InfoOf(access.dtype).bytes;
+    }
+    return bytes;
   }
 
   // The access lies within its value.
@@ -145,6 +159,7 @@ std::string EvaluateShape(const ShapedKernel& kernel,
   for (std::size_t i = 0; i < codes.size(); ++i) {
     shape.extents[i] = evaluator.Number(codes[i].sizes[0]);
     shape.elements[i] = evaluator.Elements(codes[i].sizes);
+    shape.bytes[i] = evaluator.Touched(codes[i], shape.elements[i]);
     if (codes[i].is_rows) evaluator.CheckRow(codes[i]);
     for (const MemoryAccess& access : codes[i].accesses) {
       evaluator.Check(codes[i], access);

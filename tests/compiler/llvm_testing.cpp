@@ -123,15 +123,16 @@ std::string CompiledKernel::Run(const RunArguments& arguments,
                                 int parts) const {
   if (!error_.empty()) return error_;
   const auto loops = static_cast<std::size_t>(kernel_.loop_count);
-  std::vector<std::int64_t> extents(loops), elements(loops);
+  std::vector<std::int64_t> extents(loops), elements(loops), bytes(loops);
   std::vector<std::uint64_t> offsets(
       static_cast<std::size_t>(kernel_.scratch_count));
   std::uint64_t scratch_bytes = 0;
   std::vector<std::int64_t> numbers(
       static_cast<std::size_t>(kernel_.number_count));
   std::vector<std::int64_t> blocks(loops);
-  const TjitShape shape = {extents.data(), elements.data(), offsets.data(),
-                           &scratch_bytes, numbers.data(),  blocks.data()};
+  const TjitShape shape = {extents.data(), elements.data(), bytes.data(),
+                           offsets.data(), &scratch_bytes,  numbers.data(),
+                           blocks.data()};
   char error[1000] = "";
   if (Api().shape(kernel_.handle, arguments.symbols.data(), &shape, error,
                   sizeof(error)) != 0) {
