@@ -25,8 +25,8 @@ using FactoryMap = std::unordered_map<std::string_view, Factory>;
 FactoryMap MakeFactories() {
   FactoryMap map;
   for (c10::ArrayRef<FactoryRow> rows :
-       {BinaryRows(), CopyRows(), FftRows(), IndexRows(), MatmulRows(),
-        NnRows(), ReduceRows(), UnaryRows()}) {
+       {BinaryRows(), ComplexRows(), CopyRows(), FftRows(), IndexRows(),
+        MatmulRows(), NnRows(), ReduceRows(), UnaryRows()}) {
     for (const FactoryRow& row : rows) {
       const bool is_new = map.emplace(row.name, row.factory).second;
       TORCH_INTERNAL_ASSERT(is_new, "two factories for ", row.name);

@@ -1,4 +1,5 @@
-// Pointwise ops of two and three tensors, comparisons, lerp, addcmul.
+// Pointwise ops of two and three tensors, comparisons, lerp, addcmul; products
+// and quotients of two are in library_calls_complex.cpp.
 // Mirrors aten/src/ATen/native/{BinaryOps,PointwiseOps,Lerp,Pow}.cpp.
 #include <ATen/ScalarOps.h>
 #include <ATen/ops/add_native.h>
@@ -108,7 +109,6 @@ constexpr FactoryRow kRows[] = {
     TJIT_ROWS3("clamp_min.Tensor", "clamp_min_.Tensor", "clamp_min.Tensor_out",
                structured_clamp_min_Tensor_out, kPure),
     TJIT_TENSOR(copysign, structured_copysign_out),
-    TJIT_TENSOR(div, structured_div_out),
     TJIT_NUMBER(div, WithNumber<native::structured_div_out>),
     TJIT_ROWS3("div.Tensor_mode", "div_.Tensor_mode", "div.out_mode",
                structured_div_out_mode, kPure),
@@ -130,7 +130,6 @@ constexpr FactoryRow kRows[] = {
     TJIT_COMPARE(lt),
     {"aten::maximum", PrepareStructured<native::structured_maximum_out, kPure>},
     {"aten::minimum", PrepareStructured<native::structured_minimum_out, kPure>},
-    TJIT_TENSOR(mul, structured_mul_out),
     {"aten::mul.Scalar",
      PrepareStructured<WithNumber<native::structured_mul_out>, kPureWrapped>},
     // Of halves a number that comes first is rounded.

@@ -100,6 +100,7 @@ struct FactoryRow {
 };
 
 c10::ArrayRef<FactoryRow> BinaryRows();
+c10::ArrayRef<FactoryRow> ComplexRows();
 c10::ArrayRef<FactoryRow> CopyRows();
 c10::ArrayRef<FactoryRow> FftRows();
 c10::ArrayRef<FactoryRow> IndexRows();
