@@ -221,6 +221,26 @@ void AddTransforms(std::vector<OpSpec>& table) {
                    1});
 }
 
+// Complex numbers over and times real ones.
+void AddComplex(std::vector<OpSpec>& table) {
+  table.push_back({"complex_over", Group::kShape,
+                   "$d0 = at::imag(at::complex($0, $0 + 1) / (1 + $0 * $0));",
+                   One<Transformable>,
+                   [](Context& c) {
+                     const at::Tensor& x = c.T(0);
+                     c.Out(at::imag(at::complex(x, x + 1) / (1 + x * x)));
+                   },
+                   1});
+  table.push_back({"complex_times", Group::kShape,
+                   "$d0 = at::real(($0 * at::complex($0, -$0)).div_($0));",
+                   One<Transformable>,
+                   [](Context& c) {
+                     const at::Tensor& x = c.T(0);
+                     c.Out(at::real((x * at::complex(x, -x)).div_(x)));
+                   },
+                   1});
+}
+
 }  // namespace
 
 void AddViewOps(std::vector<OpSpec>& table) {
@@ -228,6 +248,7 @@ void AddViewOps(std::vector<OpSpec>& table) {
   AddReshapes(table);
   AddShapes(table);
   AddTransforms(table);
+  AddComplex(table);
 }
 
 }  // namespace tjit::differential
