@@ -5,9 +5,9 @@
 // tensors: library calls come from runtime/library_calls, generated kernels
 // later from the code generator, both in this form.
 //
-// Invariants: (1) Run() allocates nothing. (2) A slot that dies inside the
-// segment gets its address from the arena, or within a slot that is born later,
-// every other from the caller.
+// Invariants: (1) Run() itself allocates nothing; library calls may. (2) A slot
+// that dies inside the segment gets its address from the arena, or within a
+// slot that is born later, every other from the caller.
 // Thread: one run at a time per Executable (steps hold prepared state).
 // Tested by: tests/compiler/executable_test.cpp
 #pragma once

@@ -5,6 +5,7 @@
 #include <ATen/ops/mul_native.h>
 
 #include <functional>
+#include <optional>
 #include <tuple>
 
 #include "runtime/complex_by_real.h"
@@ -43,9 +44,11 @@ class ComplexByRealStep final : public PreparedStep {
     }
     libtorch_->Run(slots, scalars);
   }
-  // A trial: true if no run was libtorch's own.
-  bool HasBitsOfLibtorch(const Request& request) {
-    return HaveSameBits(request, this, libtorch_.get()) && refusals_ == 0;
+  // A trial. None if the run was libtorch's own, as operands overlap.
+  std::optional<bool> HasBitsOfLibtorch(const Request& request) {
+    const bool has = HaveSameBits(request, this, libtorch_.get());
+    if (refusals_ != 0) return std::nullopt;
+    return has;
   }
 
  private:

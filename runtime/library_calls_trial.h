@@ -5,6 +5,7 @@
 #pragma once
 
 #include <mutex>
+#include <optional>
 #include <string>
 #include <tuple>
 
@@ -14,8 +15,8 @@
 
 namespace tjit::runtime {
 
-// Runs `step` over random numbers; returns the bytes of the first result's
-// storage. REQUIRES: tensors of f32, or f64, or of complex numbers of these.
+// Runs `step` over random numbers; returns the bytes of the first result.
+// REQUIRES: tensors of f32, or f64, or of complex numbers of these.
 std::string RunOnRandom(const Request& request, PreparedStep* step);
 
 inline bool HaveSameBits(const Request& request, PreparedStep* a,
@@ -23,7 +24,8 @@ inline bool HaveSameBits(const Request& request, PreparedStep* a,
   return RunOnRandom(request, a) == RunOnRandom(request, b);
 }
 
-// By key, and by the state that kernels read.
+// By key, and by the state that kernels read. `compute` may give none: false
+// this time, and asked again.
 template <class Key>
 class Verdicts {
  public:
@@ -35,10 +37,11 @@ class Verdicts {
       const auto it = verdicts_.find(at);
       if (it != verdicts_.end()) return it->second;
     }
-    const bool verdict = compute();
+    const std::optional<bool> verdict = compute();
+    if (!verdict) return false;
     const std::lock_guard<std::mutex> lock(mutex_);
-    verdicts_.emplace(at, verdict);
-    return verdict;
+    verdicts_.emplace(at, *verdict);
+    return *verdict;
   }
 
  private:

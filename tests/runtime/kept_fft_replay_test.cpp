@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <tjit/tjit.h>
 
 #include <cstring>
@@ -144,6 +145,55 @@ TEST_F(KeptFftReplayTest, ThreadsThatEnd) {
     EXPECT_EQ(is_same, std::vector<int>(3, 1));
   }
   EXPECT_GT(CountKeptFfts().runs - before.runs, 6 * 20 * 4);
+}
+
+// KiB, at most so far.
+std::int64_t PeakMemory() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss;
+}
+
+// Windows of a long signal: a trial touches what the transform reads.
+TEST_F(KeptFftReplayTest, WindowsOfALargeStorage) {
+  const at::NoGradGuard no_grad;
+  constexpr std::int64_t kBytes = std::int64_t{1} << 30, kWindow = 4096;
+  const Tensor signal = at::empty({kBytes / 4});
+  const auto window = [&](int step) {
+    return signal.narrow(0, step % 3 * kWindow, kWindow);
+  };
+  for (int i = 0; i < 3; ++i) window(i).copy_(at::rand({kWindow}));
+  const Program program = [&](int step) { return at::fft_rfft(window(step)); };
+  const std::vector<Tensor> eager = RunSteps(program, kSteps);
+  const std::int64_t peak = PeakMemory();
+  const std::int64_t runs = CountKeptFfts().runs;
+  Enable(Backend::kReplay);
+  EXPECT_TRUE(HaveSameBits(RunSteps(program, kSteps), eager));
+  EXPECT_GT(CountKeptFfts().runs - runs, 20);
+  EXPECT_LT(PeakMemory() - peak, kBytes / 1024 / 4);
+}
+
+// Into a place where libtorch itself would not transform: that call is its own,
+// and others of the plan are not.
+TEST_F(KeptFftReplayTest, APlaceThatIsRefusedIsNoVerdict) {
+  const at::NoGradGuard no_grad;
+  const Tensor x = at::rand({22, 18}, at::kDouble);
+  Tensor memory = at::empty({22 * 10 + 1}, at::kComplexDouble);
+  Tensor aside = memory.narrow(0, 1, 22 * 10).view({22, 10});
+  const Program odd = [&](int) {
+    at::_fft_r2c_out(aside, x * 2, {0, 1}, 0, true);
+    return aside;
+  };
+  const Program plain = [&](int) {
+    return at::_fft_r2c(x * 3, {0, 1}, 0, true);
+  };
+  const std::vector<Tensor> eager_odd = RunSteps(odd, kSteps);
+  const std::vector<Tensor> eager = RunSteps(plain, kSteps);
+  Enable(Backend::kReplay);
+  EXPECT_TRUE(HaveSameBits(RunSteps(odd, kSteps), eager_odd));
+  const std::int64_t runs = CountKeptFfts().runs;
+  EXPECT_TRUE(HaveSameBits(RunSteps(plain, kSteps), eager));
+  EXPECT_GT(CountKeptFfts().runs - runs, 20);
 }
 
 }  // namespace
