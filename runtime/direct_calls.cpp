@@ -50,6 +50,7 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -84,7 +85,9 @@ constinit DirectOp g_op;
 
 struct Table {
   std::mutex mutex;
-  bool is_closed = false;  // for good
+  bool is_closed = false;             // for good
+  bool was_opened = false;            // once
+  std::set<std::string> with_others;  // ops with other kernels
 };
 Table& TheTable() {
   static auto* table = new Table;
@@ -167,14 +170,16 @@ std::string NameOf() {
 template <class Op>
 void Open() {
   const OpEntry* const entry = FindEntry(NameOf<Op>());
-  if (entry == nullptr || !entry->typed || entry->op_class != OpClass::kPlain) {
+  if (entry == nullptr || !entry->typed || entry->op_class != OpClass::kPlain ||
+      TheTable().with_others.count(entry->name) != 0) {
     return;
   }
   const std::size_t autograd =
       compat::KernelCount(entry->handle, DispatchKey::Autograd);
   if (autograd > 1) return;
   for (const DispatchKey key :
-       {DispatchKey::AutogradCPU, DispatchKey::ADInplaceOrView}) {
+       {DispatchKey::AutogradCPU, DispatchKey::ADInplaceOrView,
+        DispatchKey::BackendSelect}) {
     if (compat::KernelCount(entry->handle, key) != 0) return;
   }
   g_op<Op>.has_autograd = autograd != 0;
@@ -193,6 +198,24 @@ void OpenAll() {
 #include "runtime/direct_calls.def"
 }
 
+// Kernels at other keys are for other tensors, or for states of the thread that
+// keep it from direct calls.
+bool IsOnTheWay(DispatchKey key) {
+  switch (key) {
+    case DispatchKey::CPU:
+    case DispatchKey::BackendSelect:
+    case DispatchKey::ADInplaceOrView:
+    case DispatchKey::AutogradCPU:
+    case DispatchKey::Autograd:
+    case DispatchKey::CompositeImplicitAutograd:
+    case DispatchKey::CompositeExplicitAutograd:
+    case DispatchKey::CompositeExplicitAutogradNonFunctional:
+      return true;
+    default:
+      return false;
+  }
+}
+
 // "": all.
 void Close(std::string_view name) {
 #define TJIT_DIRECT(op, symbol, parameters, arguments) \
@@ -205,15 +228,25 @@ void Close(std::string_view name) {
 void OpenDirectCalls() {
   Table& table = TheTable();
   const std::lock_guard<std::mutex> lock(table.mutex);
+  table.was_opened = true;
   if (!table.is_closed && !at::hasCallbacks()) OpenAll();
 }
 
-void CloseDirectCalls(std::string_view op) {
-  const std::lock_guard<std::mutex> lock(TheTable().mutex);
-  Close(op);
+void NoteKernel(const c10::OperatorName& op, std::optional<DispatchKey> key) {
+  if (key.has_value() && !IsOnTheWay(*key)) return;
+  Table& table = TheTable();
+  const std::lock_guard<std::mutex> lock(table.mutex);
+  // Before, libtorch registers its own, and Open() looks at what there is.
+  if (!table.was_opened) return;
+  const std::string name = c10::toString(op);
+  table.with_others.insert(name);
+  Close(name);
 }
 
-void PauseDirectCalls() { CloseDirectCalls(""); }
+void PauseDirectCalls() {
+  const std::lock_guard<std::mutex> lock(TheTable().mutex);
+  Close("");
+}
 
 void CloseAllDirectCalls() {
   Table& table = TheTable();

@@ -14,24 +14,31 @@
 // - gradients are off for the thread, or autograd is excluded, or the tensors
 //   have no key for it; and none is dual (forward mode);
 // - nobody observes ops (at::RecordFunction);
-// - the op has libtorch's kernels, and no others.
+// - the op has libtorch's kernels, and no others at keys that such tensors may
+//   get to.
 //
 // The wrapper is told the state of the thread that it would have found behind
 // autograd's kernel, so that its ops are the same ones whichever way they come:
 // traces do not know which. What runs eagerly runs in that state.
+// Thread: any. An op is open or closed for all of them.
 // Tested by: tests/runtime/direct_calls_test.cpp
 #pragma once
 
-#include <string_view>
+#include <ATen/core/operator_name.h>
+#include <c10/core/DispatchKey.h>
+
+#include <optional>
 
 namespace tjit::runtime {
 
 // From here on, where the conditions above hold. REQUIRES: WrapKernels().
 void OpenDirectCalls();
 
-// A kernel is registered for the op ("aten::add.Tensor") at whatever key: it
-// goes through the dispatcher for good.
-void CloseDirectCalls(std::string_view op);
+// A kernel was registered for an op of aten at a key (none: at all
+// without another). If calls of plain CPU tensors may get to it, the op goes
+// through the dispatcher for good.
+void NoteKernel(const c10::OperatorName& op,
+                std::optional<c10::DispatchKey> key);
 
 // All do.
 void CloseAllDirectCalls();

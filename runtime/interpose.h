@@ -19,7 +19,7 @@
 
 namespace tjit::runtime {
 
-// "62 of 62 interposed functions are active", and the names of those that are
+// "150 of 150 interposed functions are active", and the names of those that are
 // not. For diagnostics; takes about a millisecond.
 std::string ActiveInterposers();
 // True if all are.

@@ -18,9 +18,8 @@ _ZN3c1010Dispatcher12registerImplENS_12OperatorNameESt8optionalINS_11DispatchKey
     std::optional<c10::DispatchKey> key, c10::KernelFunction kernel,
     std::optional<c10::impl::CppSignature> signature,
     std::unique_ptr<c10::FunctionSchema> schema, std::string debug) {
-  if (name.name.starts_with("aten::")) {
-    tjit::runtime::CloseDirectCalls(c10::toString(name));
-  }
+  std::optional<c10::OperatorName> op;
+  if (name.name.starts_with("aten::")) op = name;
   if (key.has_value()) {
     const bool takes_symbols = kernel.isValidSymUnboxed();
     kernel = tjit::runtime::WrapLateKernel(name, *key, std::move(kernel));
@@ -34,7 +33,10 @@ _ZN3c1010Dispatcher12registerImplENS_12OperatorNameESt8optionalINS_11DispatchKey
       }
     }
   }
-  return TJIT_NEXT(_ZN3c1010Dispatcher12registerImplENS_12OperatorNameESt8optionalINS_11DispatchKeyEENS_14KernelFunctionES2_INS_4impl12CppSignatureEESt10unique_ptrINS_14FunctionSchemaESt14default_deleteISA_EENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE)(
+  c10::RegistrationHandleRAII handle = TJIT_NEXT(
+      _ZN3c1010Dispatcher12registerImplENS_12OperatorNameESt8optionalINS_11DispatchKeyEENS_14KernelFunctionES2_INS_4impl12CppSignatureEESt10unique_ptrINS_14FunctionSchemaESt14default_deleteISA_EENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE)(
       self, std::move(name), key, std::move(kernel), signature,
       std::move(schema), std::move(debug));
+  if (op.has_value()) tjit::runtime::NoteKernel(*op, key);
+  return handle;
 }

@@ -93,6 +93,7 @@ std::uint32_t Look(ContextView* v, ContextEntry* now) {
   }
   *now = Now(*v);
   const std::uint32_t id = Intern(*now);
+  v->last = 0;
   if (id != 0) Remember(v, *now, id);
   return id;
 }

@@ -283,6 +283,7 @@ bool ThreadState::EnterUsual(CallFrame& frame, Decision* decision) {
   if (store_ != &runtime_->store()) [[unlikely]]
     StartOver();
   counters_.ops_seen.Add();
+  if (frame.context != 0) counters_.ops_direct.Add();
   if (runtime_->modes() != 0) [[unlikely]]
     return OnCallInMode(frame);
   if (InParallelRegion()) {
@@ -291,12 +292,7 @@ bool ThreadState::EnterUsual(CallFrame& frame, Decision* decision) {
     MakeReady(frame);
     return Decision::kEager;
   }
-  if (frame.context != 0) {
-    counters_.ops_direct.Add();
-    context_ = frame.context;
-  } else {
-    context_ = CurrentContext();
-  }
+  context_ = frame.context != 0 ? frame.context : CurrentContext();
   if (cursor_ != nullptr) {
     const std::optional<Decision> decision = FollowUsual(frame);
     if (decision.has_value()) [[likely]]

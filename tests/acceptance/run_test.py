@@ -121,6 +121,10 @@ class UnmodifiedProgramTest(Case):
             self.skipTest(f"no Python interpreter imports the torch in {TORCH}")
         self.check_same_and_replays(python, "-W", "ignore",
                                     HERE / "train_mlp.py")
+        # What backward and the optimizer call inside libtorch too, although
+        # Python registers kernels of its own for other tensors.
+        did = json.loads((self.folder / "stats.json").read_text())
+        self.assertGreater(did["ops_direct"], did["ops_seen"] / 4, did)
 
 
 class PendingReadsTest(Case):

@@ -43,7 +43,7 @@ void FlushAllThreads(FlushReason reason) { seen.flushes.push_back(reason); }
 void LogWarning(std::string_view text) { seen.warnings.emplace_back(text); }
 void MaterializeHook(c10::StorageImpl*) {}
 void NoteReplaced(std::string_view) {}
-void CloseDirectCalls(std::string_view) {}
+void NoteKernel(const c10::OperatorName&, std::optional<c10::DispatchKey>) {}
 ReaderScope::ReaderScope() { ++t_context.reader; }
 ReaderScope::~ReaderScope() { --t_context.reader; }
 KernelScope::KernelScope() { ++t_context.inside; }

@@ -189,6 +189,34 @@ at::Tensor OwnMaximum(const at::Tensor& x, const at::Tensor& y) {
   return at::where(x > y, x, y);
 }
 
+// Between autograd and the CPU, from before tjit looked at the ops.
+int selections = 0;
+at::Tensor OwnSign(c10::DispatchKeySet keys, const at::Tensor& x) {
+  ++selections;
+  return at::_ops::sign::redispatch(
+      keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER,
+                                 c10::DispatchKey::BackendSelect),
+      x);
+}
+TORCH_LIBRARY_IMPL(aten, BackendSelect, library) {
+  library.impl("sign", &OwnSign);
+}
+
+TEST_F(DirectCallsTest, NotPastAKernelFromBefore) {
+  const at::NoGradGuard no_grad;
+  const int before = selections;
+  EXPECT_EQ(Run([&] { return x_.sign(); }, 4).ops_direct, 0);
+  EXPECT_EQ(selections - before, 5);
+}
+
+TEST_F(DirectCallsTest, PastKernelsForOtherTensors) {
+  const at::NoGradGuard no_grad;
+  torch::Library own(torch::Library::IMPL, "aten", c10::DispatchKey::Meta,
+                     __FILE__, __LINE__);
+  own.impl("minimum", &OwnMaximum);
+  EXPECT_EQ(Run([&] { return at::minimum(x_, y_); }).ops_direct, 1);
+}
+
 // Closing is for good: these two come last.
 TEST_F(DirectCallsTest, NotPastAnotherKernel) {
   const at::NoGradGuard no_grad;

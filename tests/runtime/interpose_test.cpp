@@ -74,7 +74,7 @@ ReaderScope::~ReaderScope() { --t_context.reader; }
 KernelScope::KernelScope() { ++t_context.inside; }
 KernelScope::~KernelScope() { --t_context.inside; }
 bool TakeOverDeadBlock(Block*) { return false; }
-void CloseDirectCalls(std::string_view) {}
+void NoteKernel(const c10::OperatorName&, std::optional<c10::DispatchKey>) {}
 c10::KernelFunction WrapLateKernel(const c10::OperatorName& name,
                                    c10::DispatchKey,
                                    c10::KernelFunction kernel) {
