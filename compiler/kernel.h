@@ -27,6 +27,7 @@ struct KernelShape {
   std::vector<std::int64_t> blocks;
   // By loop: 0, or rows of a piece (Note [Turning back] in run_chain.h).
   std::vector<std::int64_t> pieces;
+  bool turns_back = false;  // one of them is not 0
   // What the kernel keeps of the sizes.
   std::vector<std::int64_t> numbers;
   // Memory that a run needs besides, by value: offsets, multiples of 64.

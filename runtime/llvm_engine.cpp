@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <numeric>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -98,7 +99,7 @@ class LlvmKernel : public Kernel {
       loop.run(memory, shape.numbers.data() + loop.first_number, values, begin,
                end);
     };
-    const bool goes_back = Turn();
+    const bool goes_back = shape.turns_back && Turn();
     for (std::size_t i = 0; i < shape.extents.size();) {
       const Chain chain = ChainFrom(shape.blocks, i);
       const std::int64_t piece = shape.pieces[i];
@@ -134,18 +135,18 @@ class LlvmKernel : public Kernel {
   void FillPieces(const std::vector<std::int64_t>& bytes,
                   KernelShape* shape) const {
     shape->pieces.assign(bytes.size(), 0);
+    shape->turns_back = false;
     for (std::size_t i = 0; i < bytes.size();) {
       const Chain chain = ChainFrom(shape->blocks, i);
-      std::int64_t touched = 0;
-      bool in_order = false;
-      for (std::size_t k = i; k <= chain.last; ++k) {
-        touched += bytes[k];
-        in_order = in_order || kernel_.loops[k].in_order != 0;
-      }
-      if (!in_order) {
-        shape->pieces[i] = PieceRows(chain, shape->extents[i], touched);
-      }
+      const auto first = bytes.begin() + static_cast<std::ptrdiff_t>(i);
       i = chain.last + 1;
+      if (kernel_.loops[chain.first].in_order != 0) continue;  // one alone
+      const auto end = bytes.begin() + static_cast<std::ptrdiff_t>(i);
+      const std::int64_t rows =
+          PieceRows(chain, shape->extents[chain.first],
+                    std::accumulate(first, end, std::int64_t{0}));
+      shape->pieces[chain.first] = rows;
+      shape->turns_back |= rows != 0;
     }
   }
 

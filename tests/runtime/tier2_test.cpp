@@ -165,6 +165,20 @@ TEST_F(Tier2Test, RootsInAnyArithmetic) {
   }
 }
 
+// 5.9 MB, which every other run goes over from its end (run_chain.h).
+TEST_F(Tier2Test, LargeLoopsTurnBack) {
+  at::manual_seed(7);
+  const at::Tensor x = at::randn({700, 700}), y = at::randn({700, 700});
+  const auto make = [&] {
+    return [=, sum = x](int) mutable {
+      sum = sum * 0.5 + y;
+      return sum;
+    };
+  };
+  EXPECT_EQ(Differences(make, Backend::kLlvm), 0);
+  EXPECT_GT(stats_.groups_run, 10) << stats_.to_json();
+}
+
 // By one divisor, in f64: in kernels, products with its reciprocal, which are
 // quotients where they are rounded to the nearest only.
 TEST_F(Tier2Test, QuotientsInAnyArithmetic) {
