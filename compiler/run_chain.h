@@ -8,9 +8,9 @@
 // rate-triple-64k, 5.8 MB, takes 61 instead of 72 us, and reduce-sum, 4
 // MB, 43.7 instead of 46.4. The larger, the less of it is still there, and
 // memory is slower backwards: what touches 12 MB and more (ln-gelu-res-4096,
-// lbm-512) took 7 and 20 % longer. Source: boustrophedon (zig-zag) order of
-// iterations, as of out-of-core codes.
+// lbm-512) took 7 and 20 % longer.
 //
+// Source: boustrophedon (zig-zag) order of iterations, as of out-of-core codes.
 // Tested by: tests/compiler/run_chain_test.cpp, llvm_row_blocks_test.cpp
 #pragma once
 

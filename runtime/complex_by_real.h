@@ -21,8 +21,8 @@
 // 180,000 tensors of 1 to 67 numbers each. 20,402 doubles over: 62 to 6 us,
 // times: 13 to 7 (Zen 5, in cache).
 //
-// Thread: any; work is split as eager's. Tested by:
-// tests/runtime/complex_by_real_test.cpp
+// Thread: any; work is split as eager's.
+// Tested by: tests/runtime/complex_by_real_test.cpp
 #pragma once
 
 #include <cstdint>

@@ -52,8 +52,8 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "runtime/interpose.h"
 #include "runtime/kernel_wrap.h"

@@ -1,10 +1,11 @@
 #include "runtime/fft_stages.h"
 
 #include <ATen/TensorUtils.h>
+#include <c10/util/accumulate.h>
+#include <c10/util/strides.h>
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <numeric>
 #include <utility>
 
@@ -44,19 +45,9 @@ at::DimVector Pick(at::IntArrayRef values, at::IntArrayRef order) {
   return picked;
 }
 
-at::DimVector ContiguousStrides(at::IntArrayRef sizes) {
-  at::DimVector strides(sizes.size(), 1);
-  for (std::size_t d = sizes.size() - 1; d-- > 0;) {
-    strides[d] = strides[d + 1] * std::max<std::int64_t>(sizes[d + 1], 1);
-  }
-  return strides;
-}
-
 std::optional<double> Scale(std::int64_t normalization,
                             const std::vector<std::int64_t>& lengths) {
-  const auto count = static_cast<double>(
-      std::accumulate(lengths.begin(), lengths.end(), std::int64_t{1},
-                      std::multiplies<std::int64_t>()));
+  const auto count = static_cast<double>(c10::multiply_integers(lengths));
   if (normalization == 1) return 1.0 / std::sqrt(count);
   if (normalization == 2) return 1.0 / count;
   return std::nullopt;
@@ -84,9 +75,8 @@ FftStage PlanStage(const FftLayout& in, at::DimVector out_sizes,
   const at::DimVector order = Permutation(in, dims);
   const std::size_t batch_dims = order.size() - dims.size();
   FftLayout permuted = {Pick(in.sizes, order), Pick(in.strides, order)};
-  at::DimVector batched = {std::accumulate(
-      permuted.sizes.begin(), permuted.sizes.begin() + batch_dims,
-      std::int64_t{1}, std::multiplies<std::int64_t>())};
+  at::DimVector batched = {c10::multiply_integers(
+      permuted.sizes.begin(), permuted.sizes.begin() + batch_dims)};
   plan.batch = batched[0];
   batched.append(permuted.sizes.begin() + batch_dims, permuted.sizes.end());
   const std::optional<at::DimVector> viewed =
@@ -95,12 +85,12 @@ FftStage PlanStage(const FftLayout& in, at::DimVector out_sizes,
   const bool is_copied =
       !viewed || std::find(viewed->begin(), viewed->end(), 0) != viewed->end();
   const at::DimVector strides =
-      is_copied ? ContiguousStrides(batched) : *viewed;
+      is_copied ? c10::contiguous_strides(batched) : *viewed;
   for (std::size_t i = 0; i < dims.size(); ++i) {
     plan.lengths.push_back(std::max(batched[i + 1], out_sizes[dims[i]]));
     batched[i + 1] = out_sizes[dims[i]];
   }
-  const at::DimVector dense = ContiguousStrides(batched);
+  const at::DimVector dense = c10::contiguous_strides(batched);
   plan.in_distance = strides[0];
   plan.out_distance = dense[0];
   plan.in_strides.assign(strides.begin() + 1, strides.end());

@@ -80,7 +80,6 @@ Decision ThreadState::OnCallInMode(CallFrame& frame) {
       NextRandom(&mine.random) % kFlushOneIn == 0) {
     Flush(FlushReason::kShuffle);
   }
-  context_ = frame.context != 0 ? frame.context : CurrentContext();
   Decision decision = Decision::kEager;
   if ((modes & kModeLate) != 0) {
     decision = CallLate(frame);

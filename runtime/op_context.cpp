@@ -81,11 +81,7 @@ std::uint32_t Intern(const ContextEntry& entry) {
   return n;
 }
 
-}  // namespace
-
-namespace {
-
-// Looks at what is set now. 0, and it knows what it knew, without an id.
+// Looks at what is set now. 0, and it knows nothing, without an id.
 std::uint32_t Look(ContextView* v, ContextEntry* now) {
   if (v->keys == nullptr) {
     v->keys = &c10::impl::raw_local_dispatch_key_set;

@@ -3,8 +3,8 @@
 // one result (CompactStep::is_lean()). Nearly all of a replayed program.
 //
 // IsLeanCall() matches such a step; what defers it looks at nothing that it has
-// proved, and whatever is out of
-// the ordinary is left to ThreadState::Defer() before anything has changed.
+// proved, and whatever is out of the ordinary is left to ThreadState::Defer()
+// before anything has changed.
 // Inline: a call more is as much as a fifth of it.
 // Tested by: tests/runtime/parked_tensor_test.cpp,
 // tests/runtime/replay_test.cpp

@@ -284,6 +284,7 @@ bool ThreadState::EnterUsual(CallFrame& frame, Decision* decision) {
     StartOver();
   counters_.ops_seen.Add();
   if (frame.context != 0) counters_.ops_direct.Add();
+  context_ = frame.context != 0 ? frame.context : CurrentContext();
   if (runtime_->modes() != 0) [[unlikely]]
     return OnCallInMode(frame);
   if (InParallelRegion()) {
@@ -292,7 +293,6 @@ bool ThreadState::EnterUsual(CallFrame& frame, Decision* decision) {
     MakeReady(frame);
     return Decision::kEager;
   }
-  context_ = frame.context != 0 ? frame.context : CurrentContext();
   if (cursor_ != nullptr) {
     const std::optional<Decision> decision = FollowUsual(frame);
     if (decision.has_value()) [[likely]]
