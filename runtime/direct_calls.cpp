@@ -159,13 +159,6 @@ struct Direct<Op, R(A...)> {
   }
 };
 
-template <class Op>
-std::string NameOf() {
-  std::string name = Op::name;
-  if (*Op::overload_name != '\0') name.append(".").append(Op::overload_name);
-  return name;
-}
-
 // REQUIRES: the table is locked.
 template <class Op>
 void Open() {

@@ -230,12 +230,18 @@ class TypedWrapper<R(A...)> {
   OpEntry* entry_;
 };
 
+// "aten::add.Tensor", of a struct in at::_ops.
+template <class Op>
+std::string NameOf() {
+  std::string name = Op::name;
+  if (*Op::overload_name != '\0') name.append(".").append(Op::overload_name);
+  return name;
+}
+
 // Appends `Op` to the list of typed ops.
 template <class Op>
 void AddTyped(std::vector<TypedOp>* ops) {
-  std::string name = Op::name;
-  if (*Op::overload_name != '\0') name.append(".").append(Op::overload_name);
-  ops->push_back({std::move(name), &TypedWrapper<typename Op::schema>::Register});
+  ops->push_back({NameOf<Op>(), &TypedWrapper<typename Op::schema>::Register});
 }
 
 }  // namespace tjit::runtime
