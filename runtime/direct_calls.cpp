@@ -1,31 +1,60 @@
 #include "runtime/direct_calls.h"
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/_log_softmax_backward_data_ops.h>
+#include <ATen/ops/_log_softmax_ops.h>
+#include <ATen/ops/_softmax_backward_data_ops.h>
 #include <ATen/ops/_softmax_ops.h>
 #include <ATen/ops/abs_ops.h>
+#include <ATen/ops/acos_ops.h>
 #include <ATen/ops/add_ops.h>
+#include <ATen/ops/addcdiv_ops.h>
+#include <ATen/ops/addcmul_ops.h>
 #include <ATen/ops/addmm_ops.h>
+#include <ATen/ops/amax_ops.h>
+#include <ATen/ops/amin_ops.h>
+#include <ATen/ops/asin_ops.h>
+#include <ATen/ops/atan2_ops.h>
+#include <ATen/ops/atan_ops.h>
+#include <ATen/ops/bitwise_and_ops.h>
+#include <ATen/ops/bitwise_not_ops.h>
 #include <ATen/ops/bmm_ops.h>
+#include <ATen/ops/ceil_ops.h>
 #include <ATen/ops/clamp_max_ops.h>
 #include <ATen/ops/clamp_min_ops.h>
+#include <ATen/ops/clamp_ops.h>
+#include <ATen/ops/copy_ops.h>
 #include <ATen/ops/cos_ops.h>
+#include <ATen/ops/cosh_ops.h>
 #include <ATen/ops/div_ops.h>
 #include <ATen/ops/eq_ops.h>
 #include <ATen/ops/erf_ops.h>
+#include <ATen/ops/exp2_ops.h>
 #include <ATen/ops/exp_ops.h>
 #include <ATen/ops/expm1_ops.h>
+#include <ATen/ops/fill_ops.h>
 #include <ATen/ops/floor_ops.h>
 #include <ATen/ops/ge_ops.h>
+#include <ATen/ops/gelu_backward_ops.h>
+#include <ATen/ops/gelu_ops.h>
 #include <ATen/ops/gt_ops.h>
 #include <ATen/ops/le_ops.h>
+#include <ATen/ops/leaky_relu_ops.h>
+#include <ATen/ops/lerp_ops.h>
+#include <ATen/ops/log10_ops.h>
 #include <ATen/ops/log1p_ops.h>
+#include <ATen/ops/log2_ops.h>
 #include <ATen/ops/log_ops.h>
+#include <ATen/ops/logical_and_ops.h>
 #include <ATen/ops/logical_not_ops.h>
 #include <ATen/ops/lt_ops.h>
+#include <ATen/ops/masked_fill_ops.h>
 #include <ATen/ops/maximum_ops.h>
 #include <ATen/ops/mean_ops.h>
 #include <ATen/ops/minimum_ops.h>
 #include <ATen/ops/mm_ops.h>
+#include <ATen/ops/mse_loss_backward_ops.h>
+#include <ATen/ops/mse_loss_ops.h>
 #include <ATen/ops/mul_ops.h>
 #include <ATen/ops/ne_ops.h>
 #include <ATen/ops/neg_ops.h>
@@ -36,15 +65,23 @@
 #include <ATen/ops/round_ops.h>
 #include <ATen/ops/rsqrt_ops.h>
 #include <ATen/ops/rsub_ops.h>
+#include <ATen/ops/sigmoid_backward_ops.h>
 #include <ATen/ops/sigmoid_ops.h>
 #include <ATen/ops/sign_ops.h>
+#include <ATen/ops/silu_backward_ops.h>
 #include <ATen/ops/silu_ops.h>
 #include <ATen/ops/sin_ops.h>
+#include <ATen/ops/sinh_ops.h>
 #include <ATen/ops/sqrt_ops.h>
 #include <ATen/ops/sub_ops.h>
 #include <ATen/ops/sum_ops.h>
+#include <ATen/ops/tan_ops.h>
+#include <ATen/ops/tanh_backward_ops.h>
 #include <ATen/ops/tanh_ops.h>
+#include <ATen/ops/threshold_backward_ops.h>
+#include <ATen/ops/trunc_ops.h>
 #include <ATen/ops/where_ops.h>
+#include <ATen/ops/zero_ops.h>
 #include <ATen/record_function.h>
 
 #include <atomic>
@@ -53,7 +90,9 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "runtime/interpose.h"
 #include "runtime/kernel_wrap.h"
@@ -74,6 +113,8 @@ constexpr std::uint64_t kAllowed = BitsOf(
                     DispatchKey::AutogradCPU, DispatchKey::AutocastCPU}));
 constexpr std::uint64_t kAutograd =
     BitsOf(DispatchKeySet(DispatchKey::AutogradFunctionality));
+constexpr std::uint64_t kInPlaceOrView =
+    BitsOf(DispatchKeySet(DispatchKey::ADInplaceOrView));
 
 // What one op has here. An open one has an entry.
 struct DirectOp {
@@ -98,32 +139,36 @@ Table& TheTable() {
 struct Seen {
   std::uint64_t keys = 0;
   bool is_plain = true;
-  bool may_be_dual = false;
+  bool has_autograd_meta = false;  // one of them
 
   [[gnu::always_inline]] void Look(const at::Tensor& t) {
     const c10::TensorImpl* const impl = t.unsafeGetTensorImpl();
     const std::uint64_t raw = impl->key_set().raw_repr();
     is_plain &= (raw & ~kAllowed) == 0 && (raw & kNeeded) == kNeeded;
     keys |= raw;
-    may_be_dual |= compat::HasAutogradMeta(impl);
+    has_autograd_meta |= compat::HasAutogradMeta(impl);
   }
   template <class T>
   [[gnu::always_inline]] void Look(const T&) {}
 };
 
-inline bool IsDual(const at::Tensor& t) { return t._fw_grad(0).defined(); }
+// Whether autograd has something to do for an op of `t`.
+inline bool IsForAutograd(const at::Tensor& t, bool grad_mode) {
+  return (grad_mode && t.requires_grad()) || t._fw_grad(0).defined();
+}
 template <class T>
-bool IsDual(const T&) {
+bool IsForAutograd(const T&, bool) {
   return false;
 }
 
 struct Way {
   std::uint32_t context = 0;  // 0: through the dispatcher
   bool is_below = false;      // behind a kernel for autograd
+  bool bumps_version = false;
 };
 
 // How a call gets to the wrapper.
-template <class... A>
+template <bool kIsInPlace, class... A>
 [[gnu::always_inline]] inline Way FindWay(const DirectOp& op,
                                           const A&... args) {
   Seen seen;
@@ -133,26 +178,49 @@ template <class... A>
     RefreshDirectView();
   if (!seen.is_plain || !v.is_plain) [[unlikely]]
     return {};
-  const bool is_below =
+  const bool is_for_autograd =
       op.has_autograd && (seen.keys & kAutograd & ~v.excluded) != 0;
-  if (!is_below) return {v.last, false};
-  if (seen.may_be_dual && (IsDual(args) || ...)) return {};
-  return {v.below, true};
+  const bool bumps = kIsInPlace && ((seen.keys | v.included) & kInPlaceOrView &
+                                    ~v.excluded) != 0;
+  if (!is_for_autograd) {
+    return {bumps ? v.below : v.last, bumps, bumps};
+  }
+  if (seen.has_autograd_meta && (IsForAutograd(args, v.grad_mode) || ...)) {
+    return {};
+  }
+  return {v.below, true, bumps};
+}
+
+// The tensor that an op writes to and returns, its first argument.
+template <class... A>
+at::Tensor& WrittenBy(at::Tensor& self, const A&...) {
+  return self;
 }
 
 template <class Op, class Schema = typename Op::schema>
 struct Direct;
 template <class Op, class R, class... A>
 struct Direct<Op, R(A...)> {
+  static constexpr bool kIsInPlace = std::is_same_v<R, at::Tensor&>;
+
   // next: makes the definition behind ours.
   template <class Next>
   [[gnu::always_inline]] static R Call(const Next& next, A... args) {
     OpEntry* const entry = g_op<Op>.entry.load(std::memory_order_acquire);
     if (entry != nullptr && IsUsuallyActive()) [[likely]] {
-      const Way way = FindWay(g_op<Op>, args...);
+      const Way way = FindWay<kIsInPlace>(g_op<Op>, args...);
       if (way.context != 0) [[likely]] {
-        return TypedWrapper<R(A...)>::CallDirectly(
-            entry, way.context, way.is_below, std::forward<A>(args)...);
+        if constexpr (kIsInPlace) {
+          at::Tensor& self = WrittenBy(args...);
+          TypedWrapper<R(A...)>::CallDirectly(entry, way.context, way.is_below,
+                                              std::forward<A>(args)...);
+          // As libtorch's kernel at ADInplaceOrView does.
+          if (way.bumps_version) self.unsafeGetTensorImpl()->bump_version();
+          return self;
+        } else {
+          return TypedWrapper<R(A...)>::CallDirectly(
+              entry, way.context, way.is_below, std::forward<A>(args)...);
+        }
       }
     }
     return next()(std::forward<A>(args)...);
@@ -170,9 +238,14 @@ void Open() {
   const std::size_t autograd =
       compat::KernelCount(entry->handle, DispatchKey::Autograd);
   if (autograd > 1) return;
+  // libtorch's own, which says that the tensor was written to.
+  constexpr std::size_t kOfInPlace = Direct<Op>::kIsInPlace ? 1 : 0;
+  if (compat::KernelCount(entry->handle, DispatchKey::ADInplaceOrView) !=
+      kOfInPlace) {
+    return;
+  }
   for (const DispatchKey key :
-       {DispatchKey::AutogradCPU, DispatchKey::ADInplaceOrView,
-        DispatchKey::BackendSelect}) {
+       {DispatchKey::AutogradCPU, DispatchKey::BackendSelect}) {
     if (compat::KernelCount(entry->handle, key) != 0) return;
   }
   g_op<Op>.has_autograd = autograd != 0;
@@ -186,8 +259,16 @@ void CloseIf(std::string_view op) {
   }
 }
 
+template <class Op>
+void AddIfClosed(std::vector<std::string>* names) {
+  if (g_op<Op>.entry.load(std::memory_order_acquire) == nullptr) {
+    names->push_back(NameOf<Op>());
+  }
+}
+
 void OpenAll() {
-#define TJIT_DIRECT(op, symbol, parameters, arguments) Open<at::_ops::op>();
+#define TJIT_DIRECT(result, op, symbol, parameters, arguments) \
+  Open<at::_ops::op>();
 #include "runtime/direct_calls.def"
 }
 
@@ -211,7 +292,7 @@ bool IsOnTheWay(DispatchKey key) {
 
 // "": all.
 void Close(std::string_view name) {
-#define TJIT_DIRECT(op, symbol, parameters, arguments) \
+#define TJIT_DIRECT(result, op, symbol, parameters, arguments) \
   CloseIf<at::_ops::op>(name);
 #include "runtime/direct_calls.def"
 }
@@ -241,6 +322,14 @@ void PauseDirectCalls() {
   Close("");
 }
 
+std::vector<std::string> ClosedDirectCalls() {
+  std::vector<std::string> names;
+#define TJIT_DIRECT(result, op, symbol, parameters, arguments) \
+  AddIfClosed<at::_ops::op>(&names);
+#include "runtime/direct_calls.def"
+  return names;
+}
+
 void CloseAllDirectCalls() {
   Table& table = TheTable();
   const std::lock_guard<std::mutex> lock(table.mutex);
@@ -254,8 +343,8 @@ using tjit::runtime::Direct;
 
 // Each in the place of the function of the op's struct.
 #define TJIT_WITHOUT_PARENTHESES(...) __VA_ARGS__
-#define TJIT_DIRECT(op, symbol, parameters, arguments)                     \
-  TJIT_INTERPOSED at::Tensor symbol parameters {                           \
+#define TJIT_DIRECT(result, op, symbol, parameters, arguments)             \
+  TJIT_INTERPOSED result symbol parameters {                               \
     return Direct<at::_ops::op>::Call([] { return TJIT_NEXT(symbol); },    \
                                       TJIT_WITHOUT_PARENTHESES arguments); \
   }

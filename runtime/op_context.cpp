@@ -112,8 +112,9 @@ std::uint32_t Look(ContextView* v, ContextEntry* now) {
   ContextEntry now;
   v.is_plain = Look(&v, &now) != 0 && (now.included & ~kUsual) == 0 &&
                (now.excluded & kOff) == kOff && (now.excluded & kNeeded) == 0;
+  v.grad_mode = v.autograd->get_grad_mode();
   v.below = 0;
-  if (v.is_plain && !v.autograd->get_grad_mode()) {
+  if (v.is_plain) {
     now.excluded |= kBelow;
     v.below = Intern(now);
   }

@@ -70,8 +70,9 @@ inline constexpr std::uint32_t kMaxContexts = 1024;
 struct DirectView : ContextView {
   // For CPU tensors without gradients it would do nothing, but for such keys.
   bool is_plain = false;
-  // The id of this state with what those kernels exclude; 0: gradients are on,
-  // or there is no room for another.
+  bool grad_mode = false;
+  // The id of this state with what those kernels exclude; 0: there is no room
+  // for another.
   std::uint32_t below = 0;
 };
 extern constinit thread_local DirectView t_direct_view

@@ -22,6 +22,10 @@ void SetDirectCalls(bool are_open) {
   are_open ? runtime::OpenDirectCalls() : runtime::PauseDirectCalls();
 }
 
+std::vector<std::string> ClosedDirectCalls() {
+  return runtime::ClosedDirectCalls();
+}
+
 bool SetPlantedDefect(std::string_view name) {
   Defect defect;
   if (!DefectOf(name, &defect)) return false;

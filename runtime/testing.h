@@ -36,6 +36,8 @@ TJIT_API void SetStepObserver(StepObserver observer);
 // Ops go around libtorch's dispatcher (direct_calls.h), which is so from the
 // start, or all through it.
 TJIT_API void SetDirectCalls(bool are_open);
+// Ops that might go around it, and do not: qualified names.
+TJIT_API std::vector<std::string> ClosedDirectCalls();
 
 // Waits until no segment is queued for tier 2 or being compiled.
 TJIT_API void WaitForCompiler();

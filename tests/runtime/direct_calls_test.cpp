@@ -54,9 +54,30 @@ class DirectCallsTest : public ::testing::Test {
   const at::Tensor x_ = torch::randn({4, 8}), y_ = torch::randn({4, 8});
 };
 
-constexpr int kOps = 80;  // at least, without views
+constexpr int kOps = 130;  // at least, without views
 
-// All ops of direct_calls.def.
+// With MoreOps(), all ops of direct_calls.def with new results.
+at::Tensor MoreOps(const at::Tensor& x, const at::Tensor& y) {
+  const at::Tensor half = x.clamp(-0.5, 0.5), square = x * x + 1;
+  at::Tensor z = half.acos() + half.asin() * half.atan() + x.ceil() - y.trunc();
+  z = z + half.cosh() * half.sinh() - half.tan() + square.log2() / y.exp2();
+  z = z - square.log10() + at::atan2(x, y) + square.pow(y);
+  z = z + at::leaky_relu(x) + x.lerp(y, 0.25);
+  const at::Tensor both = at::logical_and(x > 0, y > 0);
+  z = at::where(at::bitwise_and(both, at::bitwise_not(x > 1)), x, z);
+  z = z + at::threshold_backward(x, y, 0) + at::tanh_backward(x, y.tanh());
+  z = z + at::sigmoid_backward(x, y) * at::silu_backward(x, y);
+  z = z - at::gelu(x) + at::gelu_backward(x, y) + at::gelu(y, "tanh");
+  const at::Tensor loss = at::mse_loss(x, y);
+  z = z + at::mse_loss_backward(loss, x, y, at::Reduction::Mean);
+  const at::Tensor soft = at::softmax(x, 1), logs = at::log_softmax(x, 1);
+  z = z + at::_softmax_backward_data(y, soft, 1, at::kFloat);
+  z = z + at::_log_softmax_backward_data(y, logs, 1, at::kFloat);
+  z = z + x.amax({1}, true) - y.amin({1}, true);
+  z = at::addcmul(z, x, y, 0.5) + at::addcdiv(z, x, square, 2);
+  return z;
+}
+
 at::Tensor AllOps(const at::Tensor& x, const at::Tensor& y) {
   at::Tensor z = (x + y) * 2 - y / 3 + x.abs().sqrt() + 1;
   z = 2 - z.neg().exp() * y.sin() + x.cos() - y.tanh() / z.sigmoid();
@@ -73,7 +94,13 @@ at::Tensor AllOps(const at::Tensor& x, const at::Tensor& y) {
   z = z.roll({1, 2}, {0, 1}) + at::softmax(z, 1);
   const at::Tensor square = at::addmm(x.mm(x.t()), x, y.t(), 2, 3);
   return at::bmm(square.unsqueeze(0), z.unsqueeze(0)).squeeze(0) +
-         z.sum({1}, true) + z.mean({0}).sum({0});
+         z.sum({1}, true) + z.mean({0}).sum({0}) + MoreOps(x, y);
+}
+
+// A test below puts a kernel before that of sign.
+TEST_F(DirectCallsTest, AreOpen) {
+  EXPECT_EQ(testing::ClosedDirectCalls(),
+            std::vector<std::string>{"aten::sign"});
 }
 
 TEST_F(DirectCallsTest, WithoutGradients) {
@@ -81,6 +108,16 @@ TEST_F(DirectCallsTest, WithoutGradients) {
   const Stats d = Run([&] { return AllOps(x_, y_); }, 20);
   EXPECT_GE(d.ops_direct, 20 * kOps) << d.to_json();
   EXPECT_GT(d.ops_replayed, 10 * kOps) << d.to_json();
+}
+
+// Programs that say nothing of gradients.
+TEST_F(DirectCallsTest, OfTensorsThatAskForNoGradients) {
+  const Stats d = Run([&] { return AllOps(x_, y_); }, 20);
+  EXPECT_GE(d.ops_direct, 20 * kOps) << d.to_json();
+  EXPECT_GT(d.ops_replayed, 10 * kOps) << d.to_json();
+  EXPECT_FALSE(AllOps(x_, y_).requires_grad());
+  // Views have autograd's metadata, which asks for nothing.
+  EXPECT_EQ(Run([&] { return x_[0] * y_.select(0, 1); }).ops_direct, 1);
 }
 
 TEST_F(DirectCallsTest, InInferenceMode) {
@@ -92,9 +129,11 @@ TEST_F(DirectCallsTest, InInferenceMode) {
 
 // A trace that was recorded of the ones is replayed for the others.
 TEST_F(DirectCallsTest, AreTheOpsThatTheDispatcherPassesOn) {
-  for (const bool in_inference_mode : {false, true}) {
-    const c10::InferenceMode mode(in_inference_mode);
-    const at::NoGradGuard no_grad;
+  enum class State { kUsual, kNoGradients, kInference };
+  for (const State state :
+       {State::kUsual, State::kNoGradients, State::kInference}) {
+    const c10::InferenceMode mode(state == State::kInference);
+    const at::AutoGradMode grad_mode(state == State::kUsual);
     const at::Tensor x = torch::randn({4, 8}), y = torch::randn({4, 8});
     const auto step = [&] { return AllOps(x, y); };
     const Stats direct = Run(step, 20);
@@ -109,15 +148,98 @@ TEST_F(DirectCallsTest, AreTheOpsThatTheDispatcherPassesOn) {
 }
 
 TEST_F(DirectCallsTest, NotWithGradients) {
-  EXPECT_EQ(Run([&] { return x_ * y_; }).ops_direct, 0);
   const at::Tensor w = torch::randn({4, 8}, torch::requires_grad());
   EXPECT_EQ(Run([&] { return (w * x_).detach(); }).ops_direct, 0);
+  EXPECT_EQ(Run([&] { return (x_ * w.t().t()).detach(); }).ops_direct, 0);
+  EXPECT_EQ(Run([&] { return at::where(x_ > 0, x_, w).detach(); }).ops_direct,
+            1);  // the comparison
   EXPECT_NE((w * x_).grad_fn(), nullptr);
+  EXPECT_NE((w[0] * x_).grad_fn(), nullptr);
   // Autograd's own ops, whose tensors have no gradients, are.
   const Stats before = stats();
   (w * x_).sum().backward();
   EXPECT_GT((stats() - before).ops_direct, 0);
   EXPECT_TRUE(at::equal(w.grad(), x_));
+}
+
+// All ops of direct_calls.def that write to their first argument.
+at::Tensor AllInPlace(const at::Tensor& x, const at::Tensor& y) {
+  at::Tensor z = x.clone();
+  z.add_(y, 2).sub_(x).mul_(y).div_(x.exp_().add_(1)).add_(1).sub_(2);
+  z.mul_(3).div_(7).lerp_(y, 0.25).addcmul_(x, y, 0.5).addcdiv_(y, x, -0.5);
+  z.neg_().tanh_().sigmoid_().sqrt_().reciprocal_().log_().sin_().cos_();
+  z.mul_(5).floor_().abs_().add_(2).rsqrt_().round_().clamp_(-1, 1);
+  z.clamp_min_(-2).clamp_max_(2).masked_fill_(y > 0, 4);
+  at::Tensor w = at::empty_like(z);
+  w.copy_(z);
+  w.sub_(y).relu_();
+  at::Tensor part = z.select(0, 1);
+  part.fill_(5);
+  w.select(1, 0).zero_();
+  return z + w;
+}
+constexpr int kInPlaceOps = 37;
+
+TEST_F(DirectCallsTest, InPlace) {
+  for (const bool grad_mode : {false, true}) {
+    const at::AutoGradMode mode(grad_mode);
+    const auto step = [&] { return AllInPlace(x_.clone(), y_); };
+    const Stats d = Run(step, 20);
+    EXPECT_GE(d.ops_direct, 20 * kInPlaceOps) << d.to_json();
+    EXPECT_GT(d.ops_replayed, 10 * kInPlaceOps) << d.to_json();
+    testing::SetDirectCalls(false);
+    const Stats through = Run(step, 20);
+    testing::SetDirectCalls(true);
+    EXPECT_EQ(through.ops_replayed, through.ops_seen) << through.to_json();
+    EXPECT_EQ(through.sequences, 0);
+  }
+}
+
+TEST_F(DirectCallsTest, InPlaceCountVersions) {
+  // By state of the thread and kind of tensor, as eager has it.
+  const auto versions = [&](bool mode, bool of_inference) {
+    at::Tensor x;
+    {
+      const c10::InferenceMode made_in(of_inference);
+      x = at::ones({4, 8});
+    }
+    const c10::InferenceMode used_in(mode);
+    x.add_(1).mul_(y_).sub_(x);
+    return x.is_inference() ? -1 : std::int64_t{x._version()};
+  };
+  const auto all = [&] {
+    return std::vector<std::int64_t>{
+        versions(true, true), versions(true, false), versions(false, false)};
+  };
+  disable();
+  const auto wanted = all();
+  EXPECT_TRUE(enable(options_));
+  const Stats before = stats();
+  EXPECT_EQ(all(), wanted);
+  EXPECT_EQ((stats() - before).ops_direct, 12);     // ones() fills
+  EXPECT_THROW(versions(false, true), c10::Error);  // written to outside
+}
+
+TEST_F(DirectCallsTest, InPlaceIsSeenByAutograd) {
+  at::Tensor w = torch::randn({4, 8}, torch::requires_grad());
+  EXPECT_THROW(w.add_(1), c10::Error);
+  EXPECT_THROW(w[0].add_(1), c10::Error);
+  at::Tensor x = x_.clone();
+  const at::Tensor product = w * x;
+  const Stats before = stats();
+  x.add_(1);
+  EXPECT_EQ((stats() - before).ops_direct, 1);
+  EXPECT_THROW(product.sum().backward(), c10::Error);  // x was saved
+  x.add_(w);
+  EXPECT_TRUE(x.requires_grad());
+  // What an optimizer does.
+  const at::NoGradGuard no_grad;
+  const auto version = w._version();
+  const at::Tensor wanted = w.clone() + 2 * y_;
+  EXPECT_TRUE(w.add_(y_, 2).is_same(w));
+  EXPECT_EQ(w._version(), version + 1);
+  EXPECT_TRUE(w.requires_grad() && w.is_leaf());
+  EXPECT_TRUE(at::equal(w, wanted));
 }
 
 TEST_F(DirectCallsTest, OfParametersWithoutGradients) {
