@@ -94,9 +94,10 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/direct_views.h"
+#include "runtime/direct_way.h"
 #include "runtime/interpose.h"
 #include "runtime/kernel_wrap.h"
-#include "runtime/op_context.h"
 #include "runtime/torch_compat.h"
 #include "runtime/typed_wrapper.h"
 
@@ -104,17 +105,8 @@ namespace tjit::runtime {
 namespace {
 
 using c10::DispatchKey;
-using c10::DispatchKeySet;
-
-constexpr std::uint64_t kNeeded = BitsOf(DispatchKeySet(DispatchKey::CPU));
-// Of plain CPU tensors. What the thread excludes of it is looked at there.
-constexpr std::uint64_t kAllowed = BitsOf(
-    DispatchKeySet({DispatchKey::CPU, DispatchKey::ADInplaceOrView,
-                    DispatchKey::AutogradCPU, DispatchKey::AutocastCPU}));
-constexpr std::uint64_t kAutograd =
-    BitsOf(DispatchKeySet(DispatchKey::AutogradFunctionality));
-constexpr std::uint64_t kInPlaceOrView =
-    BitsOf(DispatchKeySet(DispatchKey::ADInplaceOrView));
+using direct::FindWay;
+using direct::Way;
 
 // What one op has here. An open one has an entry.
 struct DirectOp {
@@ -135,62 +127,6 @@ Table& TheTable() {
   return *table;
 }
 
-// What the tensors of a call have in common.
-struct Seen {
-  std::uint64_t keys = 0;
-  bool is_plain = true;
-  bool has_autograd_meta = false;  // one of them
-
-  [[gnu::always_inline]] void Look(const at::Tensor& t) {
-    const c10::TensorImpl* const impl = t.unsafeGetTensorImpl();
-    const std::uint64_t raw = impl->key_set().raw_repr();
-    is_plain &= (raw & ~kAllowed) == 0 && (raw & kNeeded) == kNeeded;
-    keys |= raw;
-    has_autograd_meta |= compat::HasAutogradMeta(impl);
-  }
-  template <class T>
-  [[gnu::always_inline]] void Look(const T&) {}
-};
-
-// Whether autograd has something to do for an op of `t`.
-inline bool IsForAutograd(const at::Tensor& t, bool grad_mode) {
-  return (grad_mode && t.requires_grad()) || t._fw_grad(0).defined();
-}
-template <class T>
-bool IsForAutograd(const T&, bool) {
-  return false;
-}
-
-struct Way {
-  std::uint32_t context = 0;  // 0: through the dispatcher
-  bool is_below = false;      // behind a kernel for autograd
-  bool bumps_version = false;
-};
-
-// How a call gets to the wrapper.
-template <bool kIsInPlace, class... A>
-[[gnu::always_inline]] inline Way FindWay(const DirectOp& op,
-                                          const A&... args) {
-  Seen seen;
-  (seen.Look(args), ...);
-  DirectView& v = t_direct_view;
-  if (!v.IsAsBefore()) [[unlikely]]
-    RefreshDirectView();
-  if (!seen.is_plain || !v.is_plain) [[unlikely]]
-    return {};
-  const bool is_for_autograd =
-      op.has_autograd && (seen.keys & kAutograd & ~v.excluded) != 0;
-  const bool bumps = kIsInPlace && ((seen.keys | v.included) & kInPlaceOrView &
-                                    ~v.excluded) != 0;
-  if (!is_for_autograd) {
-    return {bumps ? v.below : v.last, bumps, bumps};
-  }
-  if (seen.has_autograd_meta && (IsForAutograd(args, v.grad_mode) || ...)) {
-    return {};
-  }
-  return {v.below, true, bumps};
-}
-
 // The tensor that an op writes to and returns, its first argument.
 template <class... A>
 at::Tensor& WrittenBy(at::Tensor& self, const A&...) {
@@ -208,14 +144,15 @@ struct Direct<Op, R(A...)> {
   [[gnu::always_inline]] static R Call(const Next& next, A... args) {
     OpEntry* const entry = g_op<Op>.entry.load(std::memory_order_acquire);
     if (entry != nullptr && IsUsuallyActive()) [[likely]] {
-      const Way way = FindWay<kIsInPlace>(g_op<Op>, args...);
+      const Way way = FindWay<kIsInPlace>(g_op<Op>.has_autograd, args...);
       if (way.context != 0) [[likely]] {
         if constexpr (kIsInPlace) {
           at::Tensor& self = WrittenBy(args...);
           TypedWrapper<R(A...)>::CallDirectly(entry, way.context, way.is_below,
                                               std::forward<A>(args)...);
           // As libtorch's kernel at ADInplaceOrView does.
-          if (way.bumps_version) self.unsafeGetTensorImpl()->bump_version();
+          if (way.is_for_in_place_or_view)
+            self.unsafeGetTensorImpl()->bump_version();
           return self;
         } else {
           return TypedWrapper<R(A...)>::CallDirectly(
@@ -295,6 +232,7 @@ void Close(std::string_view name) {
 #define TJIT_DIRECT(result, op, symbol, parameters, arguments) \
   CloseIf<at::_ops::op>(name);
 #include "runtime/direct_calls.def"
+  CloseDirectViews(name);
 }
 
 }  // namespace
@@ -303,7 +241,9 @@ void OpenDirectCalls() {
   Table& table = TheTable();
   const std::lock_guard<std::mutex> lock(table.mutex);
   table.was_opened = true;
-  if (!table.is_closed && !at::hasCallbacks()) OpenAll();
+  if (table.is_closed || at::hasCallbacks()) return;
+  OpenAll();
+  OpenDirectViews(table.with_others);
 }
 
 void NoteKernel(const c10::OperatorName& op, std::optional<DispatchKey> key) {
@@ -327,6 +267,7 @@ std::vector<std::string> ClosedDirectCalls() {
 #define TJIT_DIRECT(result, op, symbol, parameters, arguments) \
   AddIfClosed<at::_ops::op>(&names);
 #include "runtime/direct_calls.def"
+  AddClosedViews(&names);
   return names;
 }
 

@@ -111,7 +111,8 @@ std::uint32_t Look(ContextView* v, ContextEntry* now) {
   DirectView& v = t_direct_view;
   ContextEntry now;
   v.is_plain = Look(&v, &now) != 0 && (now.included & ~kUsual) == 0 &&
-               (now.excluded & kOff) == kOff && (now.excluded & kNeeded) == 0;
+               (now.excluded & kOff) == kOff && (now.excluded & kNeeded) == 0 &&
+               !v.autograd->get_view_replay_enabled();
   v.grad_mode = v.autograd->get_grad_mode();
   v.below = 0;
   if (v.is_plain) {

@@ -3,6 +3,7 @@
 #include "compiler/plain_code.h"
 #include "runtime/code_observer.h"
 #include "runtime/direct_calls.h"
+#include "runtime/direct_views.h"
 #include "runtime/runtime.h"
 #include "runtime/testing_hooks.h"
 #include "runtime/tier2.h"
@@ -26,6 +27,8 @@ std::vector<std::string> ClosedDirectCalls() {
   return runtime::ClosedDirectCalls();
 }
 
+std::uint64_t DirectViewsMade() { return runtime::DirectViewsMade(); }
+
 bool SetPlantedDefect(std::string_view name) {
   Defect defect;
   if (!DefectOf(name, &defect)) return false;
@@ -47,6 +50,8 @@ void SetStepObserver(StepObserver) {}
 void SetPlainCode(bool) {}
 void WaitForCompiler() {}
 void SetForcedDrainAt(std::int64_t) {}
+std::uint64_t DirectViewsMade() { return runtime::DirectViewsMade(); }
+
 bool SetPlantedDefect(std::string_view name) { return name.empty(); }
 }  // namespace testing
 #endif

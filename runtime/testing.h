@@ -38,6 +38,8 @@ TJIT_API void SetStepObserver(StepObserver observer);
 TJIT_API void SetDirectCalls(bool are_open);
 // Ops that might go around it, and do not: qualified names.
 TJIT_API std::vector<std::string> ClosedDirectCalls();
+// Views that this thread has made around it so far (direct_views.h).
+TJIT_API std::uint64_t DirectViewsMade();
 
 // Waits until no segment is queued for tier 2 or being compiled.
 TJIT_API void WaitForCompiler();

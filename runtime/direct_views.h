@@ -1,0 +1,37 @@
+// Views that go around libtorch's dispatcher.
+//
+// Note [Direct views]. x.select(0, i) calls the dispatcher four times: for
+// autograd, for what notes whose view it is, for select itself, and for the
+// as_strided that it is made of: 2,600 instructions. Where Note [Direct calls]
+// (direct_calls.h) holds, autograd has nothing to do, and the rest is done
+// here: the sizes, the tensor object, and libtorch's own as_view(), which gives
+// it the metadata of a view. tjit has no other part in views: they are no ops
+// of a trace, and their storage is that of their base. What is unusual goes on
+// to libtorch: wrong arguments, for its words; symbolic sizes, more than
+// kMostDims dims, storages that are too small. Thread: any. Tested by:
+// tests/runtime/direct_views_test.cpp
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tjit::runtime {
+
+// All views but those named in `closed`, which other libraries have kernels
+// for.
+void OpenDirectViews(const std::set<std::string>& closed);
+
+// "": all.
+void CloseDirectViews(std::string_view name);
+
+// Adds the qualified names of those that are closed.
+void AddClosedViews(std::vector<std::string>* names);
+
+// Made by this thread so far.
+std::uint64_t DirectViewsMade();
+
+}  // namespace tjit::runtime
