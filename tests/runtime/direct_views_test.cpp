@@ -53,6 +53,30 @@ const std::vector<Maker>& Views() {
         return t.slice(0, 1, 1).view({0, 2});
       },
       [](const at::Tensor& t) { return t.transpose(0, 1).unsqueeze(1); },
+      [](const at::Tensor& t) {
+        return t.permute({1, 0});
+      },
+      [](const at::Tensor& t) {
+        return t.unsqueeze(1).permute({-1, 0, 1});
+      },
+      [](const at::Tensor& t) {
+        return t.expand({4, 8});
+      },
+      [](const at::Tensor& t) {
+        return t.expand({2, 3, -1, -1});
+      },
+      [](const at::Tensor& t) {
+        return t.slice(1, 0, 1).expand({-1, 5});
+      },
+      [](const at::Tensor& t) {
+        return t.slice(0, 1, 2).expand({0, 8});
+      },
+      [](const at::Tensor& t) {
+        return t.unsqueeze(1).expand({3, 4, 1, 8});
+      },
+      [](const at::Tensor& t) {
+        return t[0][1].expand({2, 2});
+      },
   };
   return views;
 }
