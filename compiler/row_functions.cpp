@@ -60,6 +60,18 @@ const char* NameOf(RowOp op) {
       return "max_of_all";
     case RowOp::kWholeMin:
       return "min_of_all";
+    case RowOp::kSumOfHalves:
+    case RowOp::kColumnSumOfHalves:
+    case RowOp::kWholeSumOfHalves:
+      return "sum_of_halves";
+    case RowOp::kAmaxOfHalves:
+    case RowOp::kColumnAmaxOfHalves:
+    case RowOp::kWholeAmaxOfHalves:
+      return "amax_of_halves";
+    case RowOp::kAminOfHalves:
+    case RowOp::kColumnAminOfHalves:
+    case RowOp::kWholeAminOfHalves:
+      return "amin_of_halves";
   }
   return "";
 }
@@ -83,6 +95,9 @@ bool RowOrderHolds(RowOp op, bool is_double, std::int64_t rows, std::int64_t n,
     case RowOp::kMean:
     case RowOp::kAmax:
     case RowOp::kAmin:
+    case RowOp::kSumOfHalves:
+    case RowOp::kAmaxOfHalves:
+    case RowOp::kAminOfHalves:
       return rows > 1 || n < kGrain;
     case RowOp::kVar:
     case RowOp::kStd:
@@ -100,6 +115,12 @@ bool RowOrderHolds(RowOp op, bool is_double, std::int64_t rows, std::int64_t n,
     case RowOp::kWholeNorm:
     case RowOp::kWholeMax:
     case RowOp::kWholeMin:
+    case RowOp::kColumnSumOfHalves:
+    case RowOp::kColumnAmaxOfHalves:
+    case RowOp::kColumnAminOfHalves:
+    case RowOp::kWholeSumOfHalves:
+    case RowOp::kWholeAmaxOfHalves:
+    case RowOp::kWholeAminOfHalves:
       return rows * n < kGrain;
     case RowOp::kColumnVar:
     case RowOp::kColumnStd:

@@ -53,11 +53,26 @@ enum class RowOp {
   kWholeNorm,  // number: p, as above
   kWholeMax,   // max() and min() without dims
   kWholeMin,
+  kSumOfHalves,   // from here on of f32 that were bf16 or f16, as eager reduces
+  kAmaxOfHalves,  // those (row_functions/halves.h)
+  kAminOfHalves,
+  kColumnSumOfHalves,
+  kColumnAmaxOfHalves,
+  kColumnAminOfHalves,
+  kWholeSumOfHalves,
+  kWholeAmaxOfHalves,
+  kWholeAminOfHalves,
 };
-constexpr int kRowOpCount = 32;
-constexpr bool IsOfWhole(RowOp op) { return op >= RowOp::kWholeSum; }
+constexpr int kRowOpCount = 41;
+constexpr bool IsOfHalves(RowOp op) { return op >= RowOp::kSumOfHalves; }
+constexpr bool IsOfWhole(RowOp op) {
+  return IsOfHalves(op) ? op >= RowOp::kWholeSumOfHalves
+                        : op >= RowOp::kWholeSum;
+}
 constexpr bool IsOfColumns(RowOp op) {
-  return op >= RowOp::kColumnSum && !IsOfWhole(op);
+  const RowOp first =
+      IsOfHalves(op) ? RowOp::kColumnSumOfHalves : RowOp::kColumnSum;
+  return op >= first && !IsOfWhole(op);
 }
 
 // Of those over rows: `b` holds rows too.

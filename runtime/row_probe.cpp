@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/half_rows.h"
 #include "runtime/libtorch_symbol.h"
 #include "runtime/norm_gradients.h"
 #include "runtime/row_battery.h"
@@ -99,6 +100,16 @@ at::Tensor Eager(RowOp op, const at::Tensor& a, const at::Tensor& b) {
       return at::max(a);
     case RowOp::kWholeMin:
       return at::min(a);
+    case RowOp::kSumOfHalves:
+    case RowOp::kAmaxOfHalves:
+    case RowOp::kAminOfHalves:
+    case RowOp::kColumnSumOfHalves:
+    case RowOp::kColumnAmaxOfHalves:
+    case RowOp::kColumnAminOfHalves:
+    case RowOp::kWholeSumOfHalves:
+    case RowOp::kWholeAmaxOfHalves:
+    case RowOp::kWholeAminOfHalves:
+      return EagerOfHalves(op, a);
     case RowOp::kSumInTurn:
     case RowOp::kDot:
     case RowOp::kColumnSumInTurn:
@@ -196,6 +207,8 @@ void Compute(const RowFunction& f, const at::Tensor& a, const at::Tensor& b,
   const std::int64_t n = a.size(1);
   if (IsInTurn(f.op)) {
     RunInTurn(f, a, b, out);
+  } else if (IsOfHalves(f.op)) {
+    RunOfHalves(f, a, out);
   } else if (f.op == RowOp::kNorm || f.op == RowOp::kWholeNorm) {
     for (std::int64_t i = 0; i < out.size(0); ++i) {
       const TjitRowNumber p{kExponents[i], nullptr};
@@ -251,6 +264,12 @@ bool IsExtreme(RowOp op) {
     case RowOp::kWholeAmin:
     case RowOp::kWholeMax:
     case RowOp::kWholeMin:
+    case RowOp::kAmaxOfHalves:
+    case RowOp::kAminOfHalves:
+    case RowOp::kColumnAmaxOfHalves:
+    case RowOp::kColumnAminOfHalves:
+    case RowOp::kWholeAmaxOfHalves:
+    case RowOp::kWholeAminOfHalves:
       return true;
     default:
       return false;
@@ -289,7 +308,12 @@ bool HasBits(const RowFunction& f, Check check, std::int64_t* compared,
     for (int k = 0; k < kValuesCount; ++k) {
       const auto kind = static_cast<Values>(k);
       if (is_spot && !IsTelling(op, kind)) continue;
-      const at::Tensor a = Operand<T>(kind, shape, &place);
+      at::Tensor a = Operand<T>(kind, shape, &place);
+      if (IsOfHalves(op)) {
+        const bool is_ordinary =
+            kind == Values::kOrdinary || kind == Values::kWide;
+        a = AsHalves(op, a, is_ordinary && !IsExtreme(op));
+      }
       const at::Tensor b = Operand<T>(kind, shape, &place);
       ++*compared;
       if (!HasBits<T>(f, a, b, difference)) return false;

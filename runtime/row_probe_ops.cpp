@@ -38,6 +38,12 @@ std::optional<RowOp> RowProbe::RowOpOf(ir::Op op) {
       return RowOp::kSumInTurn;
     case ir::Op::kDot:
       return RowOp::kDot;
+    case ir::Op::kSumOfHalves:
+      return RowOp::kSumOfHalves;
+    case ir::Op::kAmaxOfHalves:
+      return RowOp::kAmaxOfHalves;
+    case ir::Op::kAminOfHalves:
+      return RowOp::kAminOfHalves;
     default:
       return std::nullopt;
   }
@@ -63,6 +69,12 @@ std::optional<RowOp> RowProbe::ColumnOpOf(ir::Op op) {
       return RowOp::kColumnAmax;
     case ir::Op::kAmin:
       return RowOp::kColumnAmin;
+    case ir::Op::kSumOfHalves:
+      return RowOp::kColumnSumOfHalves;
+    case ir::Op::kAmaxOfHalves:
+      return RowOp::kColumnAmaxOfHalves;
+    case ir::Op::kAminOfHalves:
+      return RowOp::kColumnAminOfHalves;
     default:
       return std::nullopt;
   }
@@ -84,6 +96,12 @@ std::optional<RowOp> RowProbe::WholeOpOf(ir::Op op) {
       return RowOp::kWholeMin;
     case ir::Op::kNorm:
       return RowOp::kWholeNorm;
+    case ir::Op::kSumOfHalves:
+      return RowOp::kWholeSumOfHalves;
+    case ir::Op::kAmaxOfHalves:
+      return RowOp::kWholeAmaxOfHalves;
+    case ir::Op::kAminOfHalves:
+      return RowOp::kWholeAminOfHalves;
     default:
       return std::nullopt;
   }

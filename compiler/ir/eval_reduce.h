@@ -125,6 +125,10 @@ struct Amin {
 struct MaxOfAll : Amax {};
 struct MinOfAll : Amin {};
 
+struct SumOfHalves : Sum {};
+struct AmaxOfHalves : Amax {};
+struct AminOfHalves : Amin {};
+
 struct Any {
   template <class A>
   static A Eval(const A* x, std::int64_t n, double) {

@@ -95,7 +95,8 @@ A EvalReduce(Op op, const A* x, std::int64_t n, double parameter) {
 
 bool NeedsElements(Op op) {
   return op == Op::kAmax || op == Op::kAmin || op == Op::kArgmax ||
-         op == Op::kArgmin || op == Op::kMaxOfAll || op == Op::kMinOfAll;
+         op == Op::kArgmin || op == Op::kMaxOfAll || op == Op::kMinOfAll ||
+         op == Op::kAmaxOfHalves || op == Op::kAminOfHalves;
 }
 
 void EvalRow(Op op, const double* const* in, double* out, std::int64_t n) {

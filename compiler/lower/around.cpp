@@ -31,7 +31,9 @@ bool IsSum(Op op) { return op == Op::kSum || op == Op::kMean; }
 bool IsAround(const StepLowering& s, std::size_t arg,
               const std::vector<int>& dims, Op op, Around* around) {
   const TensorGeometry& g = s.record().args[arg].geometry;
-  if (!IsFloat(g) || !IsRowMajor(g) || !s.target_is_fresh()) return false;
+  if (!IsOf(Floats::kAll, g) || !IsRowMajor(g) || !s.target_is_fresh()) {
+    return false;
+  }
   int first = 0;  // of the dims that are left, and behind the last of them
   while (first < static_cast<int>(dims.size()) && dims[first] == first) ++first;
   const int last = g.ndim - (static_cast<int>(dims.size()) - first);
@@ -42,11 +44,12 @@ bool IsAround(const StepLowering& s, std::size_t arg,
      : d < last ? around->left
                 : around->behind) *= g.sizes[d];
   }
-  const std::int64_t most = kMaxRowBytes / g.itemsize;
+  const std::int64_t most = LongestRow(s, arg);
   if (around->left < 2 || around->left > most || around->behind < 2 ||
       around->behind > most || g.numel() == 0) {
     return false;
   }
+  // Halves are rounded after each row.
   return around->before == 1 || IsSum(op);
 }
 

@@ -106,7 +106,7 @@ bool HasSlabs(const StepLowering& s, std::size_t arg,
   constexpr std::int64_t kMaxSlabs = 32;  // each is a loop
   const TensorGeometry& g = s.record().args[arg].geometry;
   const int first = dims.front(), last = dims.back();
-  if (!IsFloat(g) || !IsRowMajor(g) || !s.target_is_fresh() ||
+  if (!IsOf(Floats::kAll, g) || !IsRowMajor(g) || !s.target_is_fresh() ||
       last - first + 1 != static_cast<int>(dims.size()) || first == 0 ||
       last + 1 == g.ndim) {
     return false;
@@ -116,7 +116,7 @@ bool HasSlabs(const StepLowering& s, std::size_t arg,
     (d < first ? slabs : d <= last ? rows : columns) *= g.sizes[d];
   }
   return slabs >= 1 && slabs <= kMaxSlabs && rows > 1 && columns > 1 &&
-         columns <= kMaxRowBytes / g.itemsize &&
+         columns <= LongestRow(s, arg) &&
          (s.has_one_thread() || g.numel() < kGrain);
 }
 
@@ -140,7 +140,8 @@ Node ReduceSlabs(StepLowering& s, Op op, const Node& x,
     node.operand.access.offset =
         x.operand.access.offset + ir::Size(slab * rows * columns);
     StepLowering::Part part;
-    part.operand = s.ReduceAt(op, {node}, {0}, none).operand;
+    part.operand =
+        s.Convert(s.ReduceAt(op, {node}, {0}, none), s.target_dtype()).operand;
     // The slab's place in the dims before, the last of them fastest.
     part.starts.assign(target.size(), 0);
     Dims of_part = target;

@@ -2,6 +2,8 @@
 // and all, and sum, the greatest and the smallest of integers. Of floats, where
 // sums round and 0 and -0 are equal, those of rows, of columns and of all
 // elements, which eager and a row function go through in one order (rows.h).
+// Source: aten/src/ATen/native/ReduceOps.cpp of libtorch 2.13 (what is
+// converted before).
 #include <algorithm>
 #include <limits>
 #include <vector>
@@ -17,11 +19,18 @@ using ir::DType;
 using ir::DTypeKind;
 using ir::Op;
 
-// The reduced dims, ascending, from the static arguments of the overload:
-// `-` none, `d` a dim, `l` a list of dims (empty: all), `o` one that may be
-// absent, then keepdim; `t` behind it: a dtype to convert to first.
-bool DimsOf(StepLowering& s, const char* form, int ndim, std::vector<int>* dims,
-            bool* keepdim) {
+// What a reduction reads: tensor 0.
+struct Input {
+  Node x;
+  std::vector<int> dims;  // ascending
+  bool keepdim = false;
+  bool has_dtype = false;
+};
+
+// All but x, from the static arguments of the overload: `-` none, `d` a dim,
+// `l` a list of dims (empty: all), `o` one that may be absent, then keepdim;
+// `t` behind it: a dtype to convert to first, which the result has.
+bool DimsOf(StepLowering& s, const char* form, int ndim, Input* in) {
   std::size_t next = 0;
   std::vector<int> given;
   if (form[0] != '-') {
@@ -33,9 +42,9 @@ bool DimsOf(StepLowering& s, const char* form, int ndim, std::vector<int>* dims,
       const auto dim = static_cast<std::int64_t>(s.Static(next++));
       given.push_back(static_cast<int>(dim < 0 ? dim + ndim : dim));
     }
-    *keepdim = s.Static(next++) != 0;
+    in->keepdim = s.Static(next++) != 0;
     if (form[1] == 't') {
-      if (s.Static(next) != 0) return s.Refuse("converts before it reduces");
+      in->has_dtype = s.Static(next) != 0;
       next += 2;
     }
     if (next != s.record().statics.size()) return s.Refuse("has other dims");
@@ -43,23 +52,17 @@ bool DimsOf(StepLowering& s, const char* form, int ndim, std::vector<int>* dims,
   for (int d = 0; d < ndim; ++d) {
     if (given.empty() ||
         std::find(given.begin(), given.end(), d) != given.end()) {
-      dims->push_back(d);
+      in->dims.push_back(d);
     }
   }
   return true;
 }
 
-// What a reduction reads: tensor 0, and the dims by DimsOf().
-struct Input {
-  Node x;
-  std::vector<int> dims;
-  bool keepdim = false;
-};
 bool Load(StepLowering& s, const char* form, Input* in) {
   if (!s.Into(0) || !s.Tensor(0, &in->x)) return false;
   const auto ndim = static_cast<int>(in->x.dims.size());
   if (ndim == 0) return s.Refuse("reduces a single number");
-  return DimsOf(s, form, ndim, &in->dims, &in->keepdim);
+  return DimsOf(s, form, ndim, in);
 }
 
 // The sum over a dim as additions of its slices, which fuse with what is
@@ -104,7 +107,7 @@ Node ReduceColumns(StepLowering& s, Op op, const Node& x,
 // What is made of one row or column by Welford's formula.
 bool StoreDeviation(StepLowering& s, Op op, const Input& in,
                     const Node* correction) {
-  const auto& [x, dims, keepdim] = in;
+  const auto& [x, dims, keepdim, has_dtype] = in;
   if (s.target_dtype() != x.dtype) return s.Refuse("converts what it adds");
   std::int64_t results = 1;
   for (const Dim& dim : s.target_dims()) results *= dim.size;
@@ -134,25 +137,42 @@ bool Deviation(StepLowering& s, const OpRule& rule) {
 bool DeviationAndMean(StepLowering& s, const OpRule& rule) {
   Input in;
   return Deviation(s, rule) && s.Into(1) && s.Tensor(0, &in.x) &&
-         DimsOf(s, rule.spec, static_cast<int>(in.x.dims.size()), &in.dims,
-                &in.keepdim) &&
+         DimsOf(s, rule.spec, static_cast<int>(in.x.dims.size()), &in) &&
          StoreDeviation(s, Op::kWelfordMean, in, nullptr);
 }
 
-bool ReduceFloats(StepLowering& s, Op op, const Node& x,
-                  const std::vector<int>& dims, bool keepdim) {
-  if (s.target_dtype() != x.dtype) return s.Refuse("converts what it adds");
-  const bool is_sum = op == Op::kSum || op == Op::kMean;
+bool IsHalf(DType dtype) {
+  return InfoOf(dtype).kind == DTypeKind::kFloat && InfoOf(dtype).bytes == 2;
+}
+
+Op OfHalves(Op op) {
+  return op == Op::kSum    ? Op::kSumOfHalves
+         : op == Op::kAmax ? Op::kAmaxOfHalves
+                           : Op::kAminOfHalves;
+}
+
+// Eager converts to the type of the result, then reduces; but a mean of halves
+// is one of f32 that is converted.
+bool ReduceFloats(StepLowering& s, Op reduction, const Input& in) {
+  const auto& dims = in.dims;
+  const bool keepdim = in.keepdim;
+  const bool is_mean = reduction == Op::kMean;
+  const bool is_sum = reduction == Op::kSum || is_mean;
+  const DType type = s.target_dtype();
+  const bool is_half = IsHalf(type);
+  const Op op = is_half && !is_mean ? OfHalves(reduction) : reduction;
+  Node x = is_half && is_mean ? in.x : s.Convert(in.x, type);
+  if (is_half) x = s.Convert(x, DType::kF32);
   if (dims.size() == x.dims.size()) {
-    return HasWhole(s, 0, dims) && s.Store(s.Reduce(op, x, dims, keepdim));
+    return HasWhole(s, 0, dims, true, Floats::kAll) &&
+           s.Store(s.Reduce(op, x, dims, keepdim));
   }
   if (is_sum && IsShortSum(s, 0, dims)) {
-    return s.Store(AddSlices(s, x, static_cast<std::size_t>(dims[0]), keepdim,
-                             op == Op::kMean));
+    return s.Store(
+        AddSlices(s, x, static_cast<std::size_t>(dims[0]), keepdim, is_mean));
   }
   if (is_sum && IsSumOfShortRows(s, 0, dims)) {
-    return s.Store(
-        AddSlices(s, x, x.dims.size() - 1, keepdim, op == Op::kMean));
+    return s.Store(AddSlices(s, x, x.dims.size() - 1, keepdim, is_mean));
   }
   Around around;
   if (dims.size() > 1 && IsAround(s, 0, dims, op, &around)) {
@@ -163,13 +183,17 @@ bool ReduceFloats(StepLowering& s, Op op, const Node& x,
     return AddsUpColumns(s, 0, dims) &&
            s.Store(ReduceColumns(s, op, x, dims, keepdim, nullptr));
   }
-  return AddsRowByRow(s, 0, dims) && s.Store(s.Reduce(op, x, dims, keepdim));
+  return AddsRowByRow(s, 0, dims, Floats::kAll) &&
+         s.Store(s.Reduce(op, x, dims, keepdim));
 }
 
 // any and all of numbers are those of booleans; the others take integers as
 // i64, but for extremes of booleans, which are any and all.
 bool ReduceIntegers(StepLowering& s, Op op, const Input& in) {
   constexpr std::int64_t kMaxRow = 8192;
+  if (in.has_dtype || InfoOf(s.target_dtype()).kind == DTypeKind::kFloat) {
+    return s.Refuse("converts before it reduces");
+  }
   const bool is_extreme = op == Op::kAmax || op == Op::kAmin;
   if (is_extreme && in.x.dtype == DType::kBool) {
     op = op == Op::kAmax ? Op::kAny : Op::kAllOf;
@@ -195,7 +219,7 @@ bool ReduceIntegers(StepLowering& s, Op op, const Input& in) {
 bool Reduce(StepLowering& s, const OpRule& rule) {
   Input in;
   if (!Load(s, rule.spec, &in)) return false;
-  const auto& [x, dims, keepdim] = in;
+  const auto& [x, dims, keepdim, has_dtype] = in;
   const bool is_logical = rule.op == Op::kAny || rule.op == Op::kAllOf;
   const bool is_float = InfoOf(x.dtype).kind == DTypeKind::kFloat;
   if (rule.spec[0] == '-' && !is_logical && is_float) {
@@ -203,7 +227,7 @@ bool Reduce(StepLowering& s, const OpRule& rule) {
     return HasElements(s, 0) && s.Store(s.Reduce(op, x, dims, keepdim));
   }
   if (!is_logical && is_float) {
-    return ReduceFloats(s, rule.op, x, dims, keepdim);
+    return ReduceFloats(s, rule.op, in);
   }
   if (rule.op == Op::kMean && !is_float) return s.Refuse("is not of floats");
   return ReduceIntegers(s, rule.op, in);
@@ -214,14 +238,16 @@ bool Norm(StepLowering& s, const OpRule& rule) {
   Input in;
   double p = 2;
   if (!Load(s, rule.spec, &in)) return false;
-  const auto& [x, dims, keepdim] = in;
+  const auto& [x, dims, keepdim, has_dtype] = in;
   if (s.HasScalar(0) && !s.BakedScalar(0, &p)) {
     return s.Refuse("has a varying exponent");
   }
   if (p != 1 && p != 2 && p != std::numeric_limits<double>::infinity()) {
     return s.Refuse("has an exponent other than 1, 2 and infinity");
   }
-  if (s.target_dtype() != x.dtype) return s.Refuse("converts what it adds");
+  if (has_dtype || s.target_dtype() != x.dtype) {
+    return s.Refuse("converts what it adds");
+  }
   const bool is_whole = dims.size() == x.dims.size();
   const Node exponent = StepLowering::Number(p);
   const auto count = static_cast<int>(dims.size());

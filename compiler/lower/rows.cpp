@@ -1,5 +1,7 @@
 #include "compiler/lower/rows.h"
 
+#include <algorithm>
+
 #include "compiler/lower/op_rules.h"
 
 namespace tjit::lower {
@@ -54,9 +56,25 @@ bool IsRowMajor(const TensorGeometry& g) {
   return true;
 }
 
-bool HasRows(StepLowering& s, std::size_t arg, const std::vector<int>& dims) {
+bool IsOf(Floats floats, const TensorGeometry& g) {
+  DType dtype = DType::kCount;
+  return floats == Floats::kWide
+             ? IsFloat(g)
+             : ir::DTypeByNumber(g.dtype, &dtype) &&
+                   InfoOf(dtype).kind == ir::DTypeKind::kFloat;
+}
+
+std::int64_t LongestRow(const StepLowering& s, std::size_t arg) {
+  constexpr int kLeastBytes = 4;
+  const int read = s.record().args[arg].geometry.itemsize;
+  return kMaxRowBytes /
+         std::max<int>({kLeastBytes, read, InfoOf(s.target_dtype()).bytes});
+}
+
+bool HasRows(StepLowering& s, std::size_t arg, const std::vector<int>& dims,
+             Floats floats) {
   const TensorGeometry& g = s.record().args[arg].geometry;
-  if (!IsFloat(g)) {
+  if (!IsOf(floats, g)) {
     return s.Refuse("computes in another type than f32 and f64");
   }
   const int last = g.ndim - 1;
@@ -65,12 +83,12 @@ bool HasRows(StepLowering& s, std::size_t arg, const std::vector<int>& dims) {
   }
   const std::int64_t n = g.sizes[last];
   if (n < 2) return s.Refuse("has rows of less than two elements");
-  return n <= kMaxRowBytes / g.itemsize || s.Refuse("has rows that are long");
+  return n <= LongestRow(s, arg) || s.Refuse("has rows that are long");
 }
 
 bool AddsRowByRow(StepLowering& s, std::size_t arg,
-                  const std::vector<int>& dims) {
-  if (!HasRows(s, arg, dims)) return false;
+                  const std::vector<int>& dims, Floats floats) {
+  if (!HasRows(s, arg, dims, floats)) return false;
   const TensorGeometry& g = s.record().args[arg].geometry;
   const int last = g.ndim - 1;
   bool is_dense = g.strides[last] == 1;
@@ -80,10 +98,10 @@ bool AddsRowByRow(StepLowering& s, std::size_t arg,
   return is_dense || s.Refuse("reads rows that do not lie densely");
 }
 
-bool HasColumns(StepLowering& s, std::size_t arg,
-                const std::vector<int>& dims) {
+bool HasColumns(StepLowering& s, std::size_t arg, const std::vector<int>& dims,
+                Floats floats) {
   const TensorGeometry& g = s.record().args[arg].geometry;
-  if (!IsFloat(g)) {
+  if (!IsOf(floats, g)) {
     return s.Refuse("computes in another type than f32 and f64");
   }
   const auto count = static_cast<int>(dims.size());
@@ -97,31 +115,32 @@ bool HasColumns(StepLowering& s, std::size_t arg,
   if (n < 2 || g.numel() / n < 2) {
     return s.Refuse("has less than two rows or columns");
   }
-  if (n > kMaxRowBytes / g.itemsize) return s.Refuse("has rows that are long");
+  if (n > LongestRow(s, arg)) return s.Refuse("has rows that are long");
   return s.has_one_thread() || g.numel() / n < kGrain ||
          s.Refuse("is split among threads");
 }
 
 bool AddsUpColumns(StepLowering& s, std::size_t arg,
                    const std::vector<int>& dims) {
-  if (!HasColumns(s, arg, dims)) return false;
+  if (!HasColumns(s, arg, dims, Floats::kAll)) return false;
   return s.has_one_thread() || s.record().args[arg].geometry.numel() < kGrain ||
          s.Refuse("is split among threads");
 }
 
 bool HasWhole(StepLowering& s, std::size_t arg, const std::vector<int>& dims,
-              bool is_split) {
+              bool is_split, Floats floats) {
   const TensorGeometry& g = s.record().args[arg].geometry;
   if (static_cast<int>(dims.size()) != g.ndim) {
     return s.Refuse("leaves some dims");
   }
-  return HasElements(s, arg, is_split) &&
+  return HasElements(s, arg, is_split, floats) &&
          (IsRowMajor(g) || s.Refuse("reads elements that do not lie densely"));
 }
 
-bool HasElements(StepLowering& s, std::size_t arg, bool is_split) {
+bool HasElements(StepLowering& s, std::size_t arg, bool is_split,
+                 Floats floats) {
   const TensorGeometry& g = s.record().args[arg].geometry;
-  if (!IsFloat(g)) {
+  if (!IsOf(floats, g)) {
     return s.Refuse("computes in another type than f32 and f64");
   }
   if (g.numel() < 2) return s.Refuse("has less than two elements");
@@ -134,13 +153,14 @@ bool IsShortSum(const StepLowering& s, std::size_t arg,
   constexpr std::int64_t kFew = 16;          // sums.h: one level
   constexpr std::int64_t kGroupBytes = 256;  // of the widest vectors
   const TensorGeometry& g = s.record().args[arg].geometry;
-  if (!s.target_is_fresh() || !IsFloat(g) || !IsRowMajor(g) ||
+  if (!s.target_is_fresh() || !IsOf(Floats::kAll, g) || !IsRowMajor(g) ||
       dims.size() != 1 || g.sizes[dims[0]] < 2 || g.sizes[dims[0]] >= kFew) {
     return false;
   }
   std::int64_t columns = dims[0] + 1 < g.ndim ? 1 : 0;
   for (int d = dims[0] + 1; d < g.ndim; ++d) columns *= g.sizes[d];
-  return columns > 0 && columns * g.itemsize % kGroupBytes == 0 &&
+  const int bytes = std::min<int>(g.itemsize, InfoOf(s.target_dtype()).bytes);
+  return columns > 0 && columns * bytes % kGroupBytes == 0 &&
          (s.has_one_thread() || g.numel() < kGrain);
 }
 
@@ -149,8 +169,8 @@ bool IsSumOfShortRows(const StepLowering& s, std::size_t arg,
   constexpr std::int64_t kFew = 4;  // sums.h: less than it adds side by side
   const TensorGeometry& g = s.record().args[arg].geometry;
   const int last = g.ndim - 1;
-  if (!IsFloat(g) || dims != std::vector<int>{last} || g.sizes[last] < 2 ||
-      g.sizes[last] >= kFew || g.strides[last] != 1) {
+  if (!IsOf(Floats::kAll, g) || dims != std::vector<int>{last} ||
+      g.sizes[last] < 2 || g.sizes[last] >= kFew || g.strides[last] != 1) {
     return false;
   }
   for (int d = 0; d < last; ++d) {

@@ -19,49 +19,57 @@ constexpr std::int64_t kGrain = 32768;
 // f32 or f64; elements lie one behind the other, the last dim innermost.
 bool IsFloat(const TensorGeometry& g);
 bool IsRowMajor(const TensorGeometry& g);
+// Which types an op is lowered for: f32 and f64, or halves too.
+enum class Floats : std::uint8_t { kWide, kAll };
+bool IsOf(Floats floats, const TensorGeometry& g);
+// Elements of a row of the argument, at most, and of f32 where they are halves.
+std::int64_t LongestRow(const StepLowering& s, std::size_t arg);
 
-// Tensor argument `arg` has rows of f32 or f64 that fit the caches, and `dims`
-// are those of the rows alone. Else refuses.
-bool HasRows(StepLowering& s, std::size_t arg, const std::vector<int>& dims);
+// Tensor argument `arg` has rows of floats that fit the caches, and `dims` are
+// those of the rows alone. Else refuses.
+bool HasRows(StepLowering& s, std::size_t arg, const std::vector<int>& dims,
+             Floats floats = Floats::kWide);
 
 // Besides, eager adds up each row of the argument on its own, from one side to
 // the other: rows lie densely, and none beside another. What it does with
 // several threads does not matter then, as it does not split rows that are
 // short enough for HasRows(). Else refuses.
 bool AddsRowByRow(StepLowering& s, std::size_t arg,
-                  const std::vector<int>& dims);
+                  const std::vector<int>& dims, Floats floats = Floats::kWide);
 
-// Tensor argument `arg` is f32 or f64 and row-major, `dims` are its first ones
+// Tensor argument `arg` is of floats and row-major, `dims` are its first ones
 // (the others are a row), and the result is a new tensor; with several threads
 // eager reduces each column in one. Else refuses.
-bool HasColumns(StepLowering& s, std::size_t arg, const std::vector<int>& dims);
+bool HasColumns(StepLowering& s, std::size_t arg, const std::vector<int>& dims,
+                Floats floats = Floats::kWide);
 
 // Besides, eager reduces the columns as one thread does, on any number of them:
-// with several it moves what stands together. Else refuses.
+// with several it moves what stands together. Else refuses. Of halves too.
 bool AddsUpColumns(StepLowering& s, std::size_t arg,
                    const std::vector<int>& dims);
 
-// Tensor argument `arg` is f32 or f64 and row-major, `dims` are all of its
-// dims, and eager goes through its elements on one thread, as through one long
-// row: `is_split` if several share many elements. Else refuses.
+// Tensor argument `arg` is of floats and row-major, `dims` are all of its dims,
+// and eager goes through its elements on one thread, as through one long row:
+// `is_split` if several share many elements. Else refuses.
 bool HasWhole(StepLowering& s, std::size_t arg, const std::vector<int>& dims,
-              bool is_split = true);
+              bool is_split = true, Floats floats = Floats::kWide);
 // The same of a tensor that may lie otherwise, as eager goes through a copy.
-bool HasElements(StepLowering& s, std::size_t arg, bool is_split = true);
+bool HasElements(StepLowering& s, std::size_t arg, bool is_split = true,
+                 Floats floats = Floats::kWide);
 
 // Eager adds up the elements of each row one after the other: two or three of
-// the last dim, side by side in memory.
+// the last dim, side by side in memory. Of halves too.
 bool IsSumOfShortRows(const StepLowering& s, std::size_t arg,
                       const std::vector<int>& dims);
 
 // Eager adds up the slices of a dim one after the other: a few, and whole
-// groups of columns (compiler/row_functions/columns.h).
+// groups of columns (compiler/row_functions/columns.h). Of halves too.
 bool IsShortSum(const StepLowering& s, std::size_t arg,
                 const std::vector<int>& dims);
 
 // A row-major tensor argument whose dims but `dims` lie side by side, so many
 // elements, with some of `dims` behind them and maybe others before them; eager
-// reduces it as ReduceAround() does (around.cpp).
+// reduces it as ReduceAround() does (around.cpp). Of halves too.
 struct Around {
   std::int64_t before = 1, left = 1, behind = 1;
 };
@@ -77,7 +85,7 @@ bool HasApart(StepLowering& s, std::size_t arg, const std::vector<int>& dims);
 Node ReduceApart(StepLowering& s, ir::Op op, const Node& x,
                  const std::vector<int>& dims, const Node* number);
 // A row-major tensor of a few slabs: `dims` lie side by side, with columns
-// behind them, and eager goes through each slab on one thread.
+// behind them, and eager goes through each slab on one thread. Of halves too.
 bool HasSlabs(const StepLowering& s, std::size_t arg,
               const std::vector<int>& dims);
 Node ReduceSlabs(StepLowering& s, ir::Op op, const Node& x,

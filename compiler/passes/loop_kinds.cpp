@@ -62,6 +62,9 @@ bool HasFunctionOfAll(ir::Op op) {
     case ir::Op::kMaxOfAll:
     case ir::Op::kMinOfAll:
     case ir::Op::kSumInLevels:
+    case ir::Op::kSumOfHalves:
+    case ir::Op::kAmaxOfHalves:
+    case ir::Op::kAminOfHalves:
       return true;
     default:
       return false;

@@ -106,15 +106,17 @@ struct CascadeOfColumns {
   int power;
 };
 
-template <class Isa, class T, bool kIsMean>
+// kWidth: lanes of eager's vectors; kLeast: the columns from which on it has
+// them.
+template <class Isa, class T, bool kIsMean, int kWidth = kLanes<Isa, T>,
+          int kLeast = kWidth>
 struct SumColumns {
   using Type = T;
   static constexpr int kWays = 4;
 
   // The columns with one cascade each.
   static std::int64_t Plain(std::int64_t n) {
-    constexpr std::int64_t kWidth = kLanes<Isa, T>;
-    const std::int64_t group = n < kWidth ? kWays : kWays * kWidth;
+    const std::int64_t group = n < kLeast ? kWays : kWays * kWidth;
     return n / group * group;
   }
 

@@ -8,7 +8,8 @@
 namespace tjit::rows {
 namespace {
 
-template <class Isa, class T, bool kMax>
+// kParts: as SignedExtremeOf() has it.
+template <class Isa, class T, bool kMax, int kParts = 1>
 struct ExtremeColumns {
   using Type = T;
 
@@ -20,7 +21,7 @@ struct ExtremeColumns {
 
   static void Add(std::int64_t rows, std::int64_t n, const T* x,
                   TjitColumnState* state) {
-    constexpr std::int64_t kGroup = 4 * kLanes<Isa, T>;
+    constexpr std::int64_t kGroup = 4 * kParts * kLanes<Isa, T>;
     const std::int64_t grouped = n / kGroup * kGroup;
     T* best = BestOf(state);
     for (std::int64_t i = 0; i < rows; ++i, x += n) {

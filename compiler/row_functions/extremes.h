@@ -61,32 +61,45 @@ inline T ExtremeOf(const T* x, std::int64_t n) {
   });
 }
 
+// Of four ways, each of so many vectors side by side: the greatest lane. Of
+// equal ways the later one stays, of equal lanes the first.
+template <class Isa, class T, bool kMax, int kParts>
+inline T ExtremeOfWays(const Vector<Isa, T>* ways) {
+  constexpr int kWidth = kLanes<Isa, T>;
+  constexpr Greater<kMax> kGreater;
+  T lane[kParts * kWidth];
+  for (int part = 0; part < kParts; ++part) {
+    const Vector<Isa, T>* way = ways + part;
+    Store<Isa, T>(lane + part * kWidth,
+                  kGreater(kGreater(way[0], way[kParts]),
+                           kGreater(way[2 * kParts], way[3 * kParts])));
+  }
+  for (int i = 1; i < kParts * kWidth; ++i) {
+    lane[0] = kGreater(lane[i], lane[0]);
+  }
+  return lane[0];
+}
+
 // Which zero wins where the extreme is 0: of vectors the later one, of single
-// numbers the first.
-template <class Isa, class T, bool kMax>
+// numbers the first. kParts: of the processor's vectors that are one of
+// eager's.
+template <class Isa, class T, bool kMax, int kParts = 1>
 inline T SignedExtremeOf(const T* x, std::int64_t n) {
   using V = Vector<Isa, T>;
   constexpr int kWidth = kLanes<Isa, T>;
-  constexpr int kWays = 4;
+  constexpr int kVectors = 4 * kParts;
   constexpr Greater<kMax> kGreater;
   const auto first = [&](T a, T b) { return kGreater(b, a); };
   T extreme = kMax ? -__builtin_inf() : __builtin_inf();
-  const std::int64_t whole = n / (kWays * kWidth) * (kWays * kWidth);
+  const std::int64_t whole = n / (kVectors * kWidth) * (kVectors * kWidth);
   if (whole > 0) {
-    V best[kWays];
-    for (int way = 0; way < kWays; ++way) {
-      best[way] = Load<Isa, T>(x + way * kWidth);
-    }
-    for (std::int64_t i = kWays * kWidth; i < whole; i += kWidth) {
-      V& way = best[i / kWidth % kWays];
+    V best[kVectors];
+    for (int i = 0; i < kVectors; ++i) best[i] = Load<Isa, T>(x + i * kWidth);
+    for (std::int64_t i = kVectors * kWidth; i < whole; i += kWidth) {
+      V& way = best[i / kWidth % kVectors];
       way = kGreater(way, Load<Isa, T>(x + i));
     }
-    const V all =
-        kGreater(kGreater(best[0], best[1]), kGreater(best[2], best[3]));
-    T lane[kWidth];
-    Store<Isa, T>(lane, all);
-    for (int i = 1; i < kWidth; ++i) lane[0] = first(lane[0], lane[i]);
-    extreme = first(extreme, lane[0]);
+    extreme = first(extreme, ExtremeOfWays<Isa, T, kMax, kParts>(best));
   }
   for (std::int64_t i = whole; i < n; ++i) extreme = first(extreme, x[i]);
   return extreme;

@@ -10,6 +10,7 @@
 #include "compiler/row_functions.h"
 #include "compiler/row_functions/columns.h"
 #include "compiler/row_functions/extreme_columns.h"
+#include "compiler/row_functions/halves.h"
 #include "compiler/row_functions/moments.h"
 #include "compiler/row_functions/norms.h"
 #include "compiler/row_functions/softmax.h"
@@ -47,15 +48,15 @@ void RunVar(std::int64_t rows, std::int64_t n, const void* a, const void* b,
 template <class Isa, class T, bool kIsMean>
 void RunSums(std::int64_t rows, std::int64_t n, const void* a, const void* b,
              void* out) {
-  constexpr int kWidth = kSumLanes<Isa, T>;
-  constexpr int kGroup = 4 * kWidth;
+  using Unit = VectorUnit<T, kSumLanes<Isa, T>>;
+  constexpr int kGroup = 4 * Unit::kElements;
   const T* x = static_cast<const T*>(a);
   const T* ways = static_cast<const T*>(b);
   T* sums = static_cast<T*>(out);
   for (std::int64_t i = 0; i < rows; ++i) {
     sums[i] = ways == nullptr ? SumOfRow<Isa, T>(x + i * n, n)
-                              : SumOfWays<kWidth>(ways + i * kGroup,
-                                                  x + i * kGroup, n % kGroup);
+                              : SumOfWays<Unit>(ways + i * kGroup,
+                                                x + i * kGroup, n % kGroup);
     if (kIsMean) sums[i] /= static_cast<T>(n);
   }
 }
@@ -95,7 +96,7 @@ void Run(std::int64_t rows, std::int64_t n, const void* a, const void* b,
 
 struct FunctionList {
   constexpr void Add(const RowFunction& function) { at[count++] = function; }
-  RowFunction at[96] = {};
+  RowFunction at[128] = {};
   int count = 0;
 };
 
@@ -176,6 +177,28 @@ constexpr void AddAll(FunctionList* list) {
                                                    list);
 }
 
+template <class Isa>
+constexpr void AddHalves(FunctionList* list) {
+  using T = float;
+  constexpr int kParts = kPartsOfHalves<Isa>;
+  list->Add({RowOp::kSumOfHalves, false, false, false, RunSumsOfHalves});
+  list->Add({RowOp::kAmaxOfHalves, false, false, false,
+             RunExtremesOfHalves<Isa, true>});
+  list->Add({RowOp::kAminOfHalves, false, false, false,
+             RunExtremesOfHalves<Isa, false>});
+  AddColumns<T, SumColumnsOfHalves<Isa>>(RowOp::kColumnSumOfHalves, list);
+  AddColumns<T, ExtremeColumns<Isa, T, true, kParts>>(
+      RowOp::kColumnAmaxOfHalves, list);
+  AddColumns<T, ExtremeColumns<Isa, T, false, kParts>>(
+      RowOp::kColumnAminOfHalves, list);
+  AddColumns<T, SumWhole<Isa, T, false, UnitOfHalves>>(RowOp::kWholeSumOfHalves,
+                                                       list);
+  AddColumns<T, ExtremeWhole<Isa, T, true, kParts>>(RowOp::kWholeAmaxOfHalves,
+                                                    list);
+  AddColumns<T, ExtremeWhole<Isa, T, false, kParts>>(RowOp::kWholeAminOfHalves,
+                                                     list);
+}
+
 // All functions of one Isa; of two that differ in contracting, the one that
 // does is first.
 template <class Isa>
@@ -183,6 +206,7 @@ constexpr FunctionList AllRows() {
   FunctionList list;
   AddAll<Isa, float>(&list);
   AddAll<Isa, double>(&list);
+  AddHalves<Isa>(&list);
   return list;
 }
 

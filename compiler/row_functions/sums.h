@@ -74,31 +74,58 @@ template <class U, class Unit>
 template <class Isa, class T>
 inline constexpr int kSumLanes = kLanes<Isa, T> / (Isa::kSumsHalves ? 2 : 1);
 
+// A unit: so many elements of a row, as so many lanes.
+template <class T, int kLaneCount>
+struct VectorUnit {
+  static constexpr int kElements = kLaneCount;
+  using Type =
+      typename VectorOf<T, kLaneCount* static_cast<int>(sizeof(T))>::Type;
+  static Type Of(const T* x) {
+    Type v;
+    __builtin_memcpy(&v, x, sizeof(v));
+    return v;
+  }
+};
+
 // The end of a row's sum: what fills no unit, then the lanes of the units' sum.
-template <int kWidth, class T, class U>
+template <int kElements, class T, class U>
 [[gnu::always_inline]] inline T SumOfEnd(const T* x, std::int64_t n,
                                          const U& sum) {
   T all = 0;
-  for (std::int64_t i = n / kWidth * kWidth; i < n; ++i) all += x[i];
-  T lane[kWidth];
+  for (std::int64_t i = n / kElements * kElements; i < n; ++i) all += x[i];
+  T lane[sizeof(U) / sizeof(T)];
   __builtin_memcpy(lane, &sum, sizeof(lane));
-  for (int i = 0; i < kWidth; ++i) all += lane[i];
+  for (const T& number : lane) all += number;
   return all;
 }
 
 // The sum of a row whose whole groups, a unit for each way, have been added up:
 // `ways` lie side by side, x is what is left.
-template <int kWidth, class T>
+template <class Unit, class T>
 inline T SumOfWays(const T* ways, const T* x, std::int64_t n) {
-  const auto unit = [](const T* from) {
-    typename VectorOf<T, kWidth* static_cast<int>(sizeof(T))>::Type v;
-    __builtin_memcpy(&v, from, sizeof(v));
-    return v;
-  };
-  auto sum = unit(ways);
-  for (std::int64_t i = 0; i < n / kWidth; ++i) sum += unit(x + i * kWidth);
-  for (int i = 1; i < 4; ++i) sum += unit(ways + i * kWidth);
-  return SumOfEnd<kWidth>(x, n, sum);
+  using U = typename Unit::Type;
+  constexpr int kWidth = sizeof(U) / sizeof(T);
+  constexpr int kElements = Unit::kElements;
+  using Way = VectorUnit<T, kWidth>;
+  U sum = Way::Of(ways);
+  for (std::int64_t i = 0; i < n / kElements; ++i) {
+    sum += Unit::Of(x + i * kElements);
+  }
+  for (int i = 1; i < 4; ++i) sum += Way::Of(ways + i * kWidth);
+  return SumOfEnd<kElements>(x, n, sum);
+}
+
+// The sum of a row by units; of one that fills none, by single numbers.
+template <class Unit, class T>
+inline T SumOfRowBy(const T* x, std::int64_t n) {
+  constexpr int kElements = Unit::kElements;
+  if (n < kElements) {
+    return SumOfUnits<T>(n, [&](std::int64_t i) { return x[i]; });
+  }
+  const typename Unit::Type sum = SumOfUnits<typename Unit::Type>(
+      n / kElements,
+      [&](std::int64_t i) { return Unit::Of(x + i * kElements); });
+  return SumOfEnd<kElements>(x, n, sum);
 }
 
 // By units of half a vector, the order of narrower vectors: two of the four
@@ -119,19 +146,14 @@ inline T SumByHalves(const T* x, std::int64_t n) {
       total);
   T ways[kGroup];
   __builtin_memcpy(ways, total, sizeof(ways));
-  return SumOfWays<kWidth>(ways, x + n / kGroup * kGroup, n % kGroup);
+  return SumOfWays<VectorUnit<T, kWidth>>(ways, x + n / kGroup * kGroup,
+                                          n % kGroup);
 }
 
 template <class Isa, class T>
 inline T SumOfRow(const T* x, std::int64_t n) {
   if constexpr (Isa::kSumsHalves) return SumByHalves<Isa, T>(x, n);
-  constexpr int kWidth = kLanes<Isa, T>;
-  if (n < kWidth) {
-    return SumOfUnits<T>(n, [&](std::int64_t i) { return x[i]; });
-  }
-  const Vector<Isa, T> sum = SumOfUnits<Vector<Isa, T>>(
-      n / kWidth, [&](std::int64_t i) { return Load<Isa, T>(x + i * kWidth); });
-  return SumOfEnd<kWidth>(x, n, sum);
+  return SumOfRowBy<VectorUnit<T, kLanes<Isa, T>>>(x, n);
 }
 
 }  // namespace

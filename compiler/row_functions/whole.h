@@ -39,10 +39,18 @@ struct Waiting {
   T elements[kSize];
 };
 
-template <class Isa, class T, bool kIsMean>
+// Unit: of eager's order (sums.h).
+template <class Isa, class T, bool kIsMean,
+          class Unit = VectorUnit<T, kLanes<Isa, T>>>
 struct SumWhole {
   using Type = T;
+  using U = typename Unit::Type;
   static constexpr int kLevels = 4;
+  static constexpr int kElements = Unit::kElements;
+  static constexpr int kGroup = kGroupWays * kElements;
+  static constexpr int kWidth = sizeof(U) / sizeof(T);
+  static constexpr int kSums = kGroupWays * kWidth;
+  using Lanes = VectorUnit<T, kWidth>;
 
   static void Begin(std::int64_t /*n*/, TjitColumnState* state) {
     Part& part = PartOf(state);
@@ -55,15 +63,14 @@ struct SumWhole {
                   TjitColumnState* state) {
     Part& part = PartOf(state);
     const CascadeOfColumns<Isa, T> cascade = CascadeOf(state);
-    std::int64_t done = state->done / kGroup<Isa, T>;
+    std::int64_t done = state->done / kGroup;
     part.waiting.Add(state->done, rows, x, [&](const T* at, std::int64_t n) {
       while (n > 0) {
         const std::int64_t step = cascade.step();
         const std::int64_t left = step - done % step;
         const std::int64_t groups = left < n ? left : n;
-        AddRowsTo<Isa, T>(part.sums[0], at, kGroup<Isa, T>, groups,
-                          kGroup<Isa, T>);
-        at += groups * kGroup<Isa, T>;
+        AddGroups(at, groups, part.sums[0]);
+        at += groups * kGroup;
         done += groups;
         n -= groups;
         if (groups == left) cascade.Carry(done);
@@ -79,39 +86,38 @@ struct SumWhole {
 
  private:
   struct Part {
-    T sums[kLevels][kGroup<Isa, T>];
-    Waiting<Isa, T> waiting;
+    T sums[kLevels][kSums];
+    Waiting<Isa, T, kGroup / kLanes<Isa, T>> waiting;
   };
   static Part& PartOf(TjitColumnState* state) {
     return *reinterpret_cast<Part*>(state + 1);
   }
   static CascadeOfColumns<Isa, T> CascadeOf(TjitColumnState* state) {
-    return CascadeOfColumns<Isa, T>(PartOf(state).sums[0], kGroup<Isa, T>,
-                                    state->rows / kGroup<Isa, T>);
+    return CascadeOfColumns<Isa, T>(PartOf(state).sums[0], kSums,
+                                    state->rows / kGroup);
+  }
+
+  static void AddGroups(const T* x, std::int64_t groups, T* sums) {
+    U sum[kGroupWays];
+    for (int way = 0; way < kGroupWays; ++way) {
+      sum[way] = Lanes::Of(sums + way * kWidth);
+    }
+    for (std::int64_t i = 0; i < groups; ++i, x += kGroup) {
+      for (int way = 0; way < kGroupWays; ++way) {
+        sum[way] += Unit::Of(x + way * kElements);
+      }
+    }
+    __builtin_memcpy(sums, sum, sizeof(sum));
   }
 
   static T SumOf(TjitColumnState* state) {
-    constexpr int kWidth = kLanes<Isa, T>;
     const Part& part = PartOf(state);
-    if (state->rows < kWidth) {
-      return SumOfRow<Isa, T>(part.waiting.elements, state->rows);
+    if (state->rows < kElements) {
+      return SumOfRowBy<Unit>(part.waiting.elements, state->rows);
     }
     CascadeOf(state).Fold();
-    const std::int64_t rest = state->rows % kGroup<Isa, T>;
-    Vector<Isa, T> sum = Load<Isa, T>(part.sums[0]);
-    std::int64_t i = 0;
-    for (; i + kWidth <= rest; i += kWidth) {
-      sum += Load<Isa, T>(part.waiting.elements + i);
-    }
-    for (int way = 1; way < kGroupWays; ++way) {
-      sum += Load<Isa, T>(part.sums[0] + way * kWidth);
-    }
-    T all = 0;
-    for (; i < rest; ++i) all += part.waiting.elements[i];
-    T lane[kWidth];
-    Store<Isa, T>(lane, sum);
-    for (const T& x : lane) all += x;
-    return all;
+    return SumOfWays<Unit>(part.sums[0], part.waiting.elements,
+                           state->rows % kGroup);
   }
 };
 
@@ -172,28 +178,24 @@ struct ExtremesOfVectors {
   }
 };
 
-template <class Isa, class T, bool kMax>
-struct ExtremeWhole : ExtremesOfVectors<Isa, T, kMax, kGroupWays> {
-  using Base = ExtremesOfVectors<Isa, T, kMax, kGroupWays>;
+// kParts: as SignedExtremeOf() has it.
+template <class Isa, class T, bool kMax, int kParts = 1>
+struct ExtremeWhole : ExtremesOfVectors<Isa, T, kMax, kGroupWays * kParts> {
+  using Base = ExtremesOfVectors<Isa, T, kMax, kGroupWays * kParts>;
 
   static void End(std::int64_t /*n*/, TjitColumnState* state, T* out) {
-    constexpr int kWidth = Base::kWidth;
+    constexpr int kVectors = kGroupWays * kParts;
     const auto& part = Base::PartOf(state);
-    const auto way = [&](int i) {
-      return Load<Isa, T>(part.best + i * kWidth);
-    };
     constexpr Greater<kMax> greater;
     const auto first = [&](T a, T b) { return greater(b, a); };
     T extreme = kMax ? -__builtin_inf() : __builtin_inf();
     bool has_nan = part.has_nan;
     if (part.has_best) {
-      T lane[kWidth];
-      Store<Isa, T>(lane,
-                    greater(greater(way(0), way(1)), greater(way(2), way(3))));
-      for (int i = 1; i < kWidth; ++i) lane[0] = first(lane[0], lane[i]);
-      extreme = first(extreme, lane[0]);
+      Vector<Isa, T> ways[kVectors];
+      __builtin_memcpy(ways, part.best, sizeof(ways));
+      extreme = first(extreme, ExtremeOfWays<Isa, T, kMax, kParts>(ways));
     }
-    for (std::int64_t i = 0; i < state->rows % kGroup<Isa, T>; ++i) {
+    for (std::int64_t i = 0; i < state->rows % (kVectors * Base::kWidth); ++i) {
       const T x = part.waiting.elements[i];
       has_nan |= x != x;
       extreme = first(extreme, x);

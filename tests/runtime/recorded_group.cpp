@@ -212,17 +212,28 @@ bool HasTypedWrapper(const std::string& op) {
          op == "aten::std_mean" || op == "aten::linalg_vector_norm";
 }
 
-// No op of eager's returns these; the functions that the probe found have its
-// order.
-bool InTurn(const ir::RowsCall& call) {
+bool IsHidden(ir::Op op) {
+  return op == ir::Op::kDot || op == ir::Op::kSumInTurn ||
+         op == ir::Op::kSumOfHalves || op == ir::Op::kAmaxOfHalves ||
+         op == ir::Op::kAminOfHalves;
+}
+
+// No op of eager's returns these as they are; the functions that the probe
+// found have its order.
+bool HiddenRows(const ir::RowsCall& call) {
   static runtime::RowProbe& probe = *new runtime::RowProbe;
-  const bool is_dot = call.op == ir::Op::kDot;
-  if (!is_dot && call.op != ir::Op::kSumInTurn) return false;
-  const TjitMath* entry = call.are_columns
+  if (!IsHidden(call.op)) return false;
+  const bool is_whole =
+      call.is_whole && runtime::RowProbe::WholeOpOf(call.op).has_value();
+  const TjitMath* entry = is_whole ? probe.ForWhole(call.op, call.dtype)
+                          : call.are_columns
                               ? probe.ForColumns(call.op, call.dtype)
                               : probe.For(call.op, call.dtype);
   TORCH_CHECK(entry != nullptr, "no function for ", InfoOf(call.op).name);
-  if (call.are_columns) {
+  if (is_whole) {
+    RunColumns(reinterpret_cast<TjitColumnFn>(entry->address), call.n, 1,
+               call.a, call.number, call.out);
+  } else if (call.are_columns) {
     RunColumns(reinterpret_cast<TjitColumnFn>(entry->address), call.rows,
                call.n, call.a, call.number, call.out, call.b);
   } else {
@@ -284,7 +295,7 @@ at::Tensor EagersRows(const ir::RowsCall& call, const at::Tensor& a,
 }
 
 bool EagersRowsHook(const ir::RowsCall& call) {
-  if (InTurn(call)) return true;
+  if (HiddenRows(call)) return true;
   if (call.op == ir::Op::kSumInLevels) {
     RunColumns(reinterpret_cast<TjitColumnFn>(
                    ClassFunction(call.op, call.dtype)->address),

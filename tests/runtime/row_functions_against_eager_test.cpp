@@ -9,6 +9,7 @@
 
 #include <cstring>
 
+#include "runtime/half_rows.h"
 #include "runtime/norm_gradients.h"
 #include "runtime/row_probe.h"
 #include "tests/runtime/known_verdicts.h"
@@ -87,6 +88,16 @@ at::Tensor Eager(RowOp op, const at::Tensor& a, const at::Tensor& b) {
       return a.max();
     case RowOp::kWholeMin:
       return a.min();
+    case RowOp::kSumOfHalves:
+    case RowOp::kAmaxOfHalves:
+    case RowOp::kAminOfHalves:
+    case RowOp::kColumnSumOfHalves:
+    case RowOp::kColumnAmaxOfHalves:
+    case RowOp::kColumnAminOfHalves:
+    case RowOp::kWholeSumOfHalves:
+    case RowOp::kWholeAmaxOfHalves:
+    case RowOp::kWholeAminOfHalves:
+      return EagerOfHalves(op, a);
     case RowOp::kSumInTurn:
     case RowOp::kDot:
     case RowOp::kColumnSumInTurn:
@@ -106,6 +117,8 @@ at::Tensor Computed(const RowFunction& f, const at::Tensor& a,
   const TjitRowNumber correction{kCorrection, nullptr};
   if (IsInTurn(f.op)) {
     RunInTurn(f, a, b, out);
+  } else if (IsOfHalves(f.op)) {
+    RunOfHalves(f, a, out);
   } else if (f.op == RowOp::kNorm || f.op == RowOp::kWholeNorm) {
     int i = 0;
     for (const double exponent : {1.0, 2.0, double{INFINITY}}) {
@@ -163,6 +176,7 @@ at::Tensor Numbers(std::int64_t rows, std::int64_t n, at::ScalarType type) {
 // forward has computed.
 void Compare(RowOp op, bool is_double, std::int64_t rows, std::int64_t n,
              const RowFunction* f = nullptr) {
+  if (IsOfHalves(op) && is_double) return;
   if (f == nullptr) f = TheProbe().Find(op, is_double);
   ASSERT_NE(f, nullptr);
   if (!RowOrderHolds(op, is_double, rows, n, at::get_num_threads())) return;
@@ -172,7 +186,8 @@ void Compare(RowOp op, bool is_double, std::int64_t rows, std::int64_t n,
     return;
   }
   const auto type = is_double ? at::kDouble : at::kFloat;
-  const at::Tensor a = Numbers(rows, n, type);
+  at::Tensor a = Numbers(rows, n, type);
+  if (IsOfHalves(op)) a = AsHalves(op, a, n % 5 != 2 && n % 5 != 3);
   const at::Tensor b = op == RowOp::kLogSoftmaxBackward
                            ? at::log_softmax(at::randn_like(a), -1)
                            : at::softmax(at::randn_like(a), -1);
@@ -197,7 +212,8 @@ class RowFunctions : public testing::TestWithParam<std::tuple<int, bool>> {
 };
 
 TEST_P(RowFunctions, AreFound) {
-  EXPECT_NE(TheProbe().Find(op_, is_double_), nullptr)
+  EXPECT_EQ(TheProbe().Find(op_, is_double_) != nullptr,
+            !is_double_ || !IsOfHalves(op_))
       << NameOf(op_) << " at " << at::get_cpu_capability();
 }
 
@@ -240,6 +256,7 @@ TEST_P(RowFunctions, MayWriteOverTheirOperand) {
 
 // Whatever an earlier process may have found: what is taken has eager's bits.
 TEST_P(RowFunctions, AVerdictThatIsWrongIsFoundOut) {
+  if (IsOfHalves(op_) && is_double_) return;
   const RowFunction* right = TheProbe().Find(op_, is_double_);
   ASSERT_NE(right, nullptr);
   for (const RowTable* table : {&kPlainRows, &kAvx2Rows, &kAvx512Rows}) {
@@ -315,6 +332,28 @@ TEST(RowFunctionsOfAvx512, AddUpByHalves) {
   }
 }
 
+// Else the comparison with eager would find any function of f32 right.
+TEST(RowFunctionsOfHalves, AreNotThoseOfF32) {
+  at::manual_seed(3);
+  for (const auto& [halves, other] :
+       {std::pair(RowOp::kSumOfHalves, RowOp::kSum),
+        std::pair(RowOp::kColumnSumOfHalves, RowOp::kColumnSum),
+        std::pair(RowOp::kWholeSumOfHalves, RowOp::kWholeSum)}) {
+    RowFunction wrong = *TheProbe().Find(other, false);
+    wrong.op = halves;
+    std::int64_t differ = 0;
+    for (std::int64_t n = 8; n < 16; ++n) {
+      // Of so many columns eager has vectors of f32 and none of halves.
+      const at::Tensor a =
+          AsHalves(halves, at::randn({100 * n, n}), /*cancels=*/true);
+      const at::Tensor x = IsOfColumns(halves) ? a : a.view({n, 100 * n});
+      const at::Tensor eager = Eager(halves, x, x);
+      differ += Differences(Computed(wrong, x, x, eager), eager);
+    }
+    EXPECT_GT(differ, 0) << NameOf(halves);
+  }
+}
+
 // Where RowOrderHolds says that it does not, it does not: else the condition
 // would refuse for nothing.
 TEST(RowOrder, IsAnotherOneWhereEagerSplitsRows) {
@@ -348,6 +387,10 @@ TEST(RowProbeTable, HasAnEntryForEachReductionOfColumns) {
   }
   EXPECT_EQ(TheProbe().ForColumns(ir::Op::kNorm, ir::DType::kF32), nullptr);
   EXPECT_EQ(TheProbe().ForColumns(ir::Op::kSum, ir::DType::kBF16), nullptr);
+  EXPECT_NE(TheProbe().ForColumns(ir::Op::kSumOfHalves, ir::DType::kF32),
+            nullptr);
+  EXPECT_EQ(TheProbe().ForColumns(ir::Op::kSumOfHalves, ir::DType::kF64),
+            nullptr);
   const TjitMath* mean = TheProbe().For(ir::Op::kNormMean, ir::DType::kF32);
   const TjitMath* rstd = TheProbe().For(ir::Op::kNormRstd, ir::DType::kF32);
   ASSERT_NE(mean, nullptr);
