@@ -90,9 +90,10 @@ constexpr bool IsSqrtInCode(std::int32_t kind) {
 // (both are at least 1). b is null for ops of one operand. out: one element per
 // row of reductions, else rows like the operands', which may be `a` itself.
 // Of sum and mean with a mode of l, a row is added up by groups of 4 * l
-// elements (Note [Sums of registers] in row_sums.h). b may be the sums of each
-// row's whole groups, of which there is at least one: 4 * l of them a row; then
-// a holds what is left of each row, less than a group, in as many places.
+// elements (Note [Sums of registers] in row_sums.h), of sum_of_halves of 8 * l.
+// b may be the sums of each row's whole groups, of which there is at least one:
+// 4 * l of them a row; then a holds what is left of each row, less than a
+// group, in as many places.
 using TjitRowFn = void (*)(std::int64_t rows, std::int64_t n, const void* a,
                            const void* b, void* out);
 

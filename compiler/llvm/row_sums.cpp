@@ -17,6 +17,7 @@ constexpr std::int64_t kLongRow = 64;  // elements
 constexpr std::int64_t kRowsAtOnce = 32;
 constexpr int kLineBytes = 64;
 constexpr int kFetchedAheadBytes = 1 << 10;
+constexpr int kFoldedLanes = 8;  // of a vector of halves
 
 }  // namespace
 
@@ -45,7 +46,8 @@ Value* RowSums::Begin(Value* length, Value* tile_rows) {
           is_long_, b_.CreateAnd(length, Number(-sums.group)), Number(0));
     }
     for (const Step* step : sums.steps) {
-      const int bytes = sums.group * RegisterBytes(step->result_dtype);
+      const int bytes = sums.group / ElementsOfLane(*step) *
+                        RegisterBytes(step->result_dtype);
       sums_[phase].push_back(
           {step, loop_.frame.Array(static_cast<int>(kRowsAtOnce) * bytes)});
     }
@@ -100,8 +102,9 @@ Value* RowSums::AddressOf(const Register& at, Value* tile_row) const {
 
 std::vector<RowSums::Register> RowSums::RegistersOf(int phase) const {
   std::vector<Register> registers;
-  const int parts = plan_.phases.at(phase).group / lanes_;
+  const int group = plan_.phases.at(phase).group;
   for (const Sum& sum : sums_.at(phase)) {
+    const int parts = group / ElementsOfLane(*sum.step) / lanes_;
     const LaneTypes types(b_, lanes_);
     llvm::Type* type = types.Lanes(types.RegisterType(sum.step->result_dtype));
     for (int part = 0; part < parts; ++part) {
@@ -145,21 +148,48 @@ void RowSums::Fetch(const std::vector<Ahead>& ahead, Value* index, int group) {
 RowSums::Values RowSums::AddGroup(const Row& row, int phase, Value* index,
                                   const Values& to) {
   Values sums = to;
-  const int group = plan_.phases.at(phase).group;
-  const auto parts = static_cast<std::size_t>(group / lanes_);
-  for (std::size_t part = 0; part < parts; ++part) {
+  const int parts = plan_.phases.at(phase).group / lanes_;
+  std::map<const Sum*, Values> halves;  // by part
+  for (int part = 0; part < parts; ++part) {
     Block block{lanes_, nullptr, nullptr, phase};
-    block.index =
-        Plus(b_, index, Number(static_cast<std::int64_t>(part) * lanes_));
+    block.index = Plus(b_, index, Number(std::int64_t{part} * lanes_));
     block.fills_buffers = false;
     BlockEmitter elements(loop_, row, block);
     elements.Run();
-    for (std::size_t r = part; r < sums.size(); r += parts) {
-      const Step& sum = *sums_.at(phase)[r / parts].step;
-      sums[r] = b_.CreateFAdd(sums[r], elements.Computed(sum.sources[0].value));
+    Value** to_sum = sums.data();
+    for (const Sum& sum : sums_.at(phase)) {
+      Value* computed = elements.Computed(sum.step->sources[0].value);
+      if (ElementsOfLane(*sum.step) == 1) {
+        to_sum[part] = b_.CreateFAdd(to_sum[part], computed);
+      } else {
+        halves[&sum].push_back(computed);
+        AddFolded(part, halves[&sum], to_sum);
+      }
+      to_sum += parts / ElementsOfLane(*sum.step);
     }
   }
   return sums;
+}
+
+// Folds what `part` completes: a vector of halves, or two of them if a register
+// has so many.
+void RowSums::AddFolded(int part, const Values& parts, Value** sums) {
+  const int half = std::max(kFoldedLanes / lanes_, 1);  // in registers
+  if (part % (2 * half) < half) return;
+  Value* first = parts[static_cast<std::size_t>(part - half)];
+  Value* second = parts[static_cast<std::size_t>(part)];
+  if (lanes_ > kFoldedLanes) {
+    std::vector<int> low, high;
+    for (int lane = 0; lane < lanes_; ++lane) {
+      low.push_back(lane + lane / kFoldedLanes * kFoldedLanes);
+      high.push_back(low.back() + kFoldedLanes);
+    }
+    Value* both = b_.CreateShuffleVector(first, second, high);
+    first = b_.CreateShuffleVector(first, second, low);
+    second = both;
+  }
+  Value*& sum = sums[part / (2 * half) * half + part % half];
+  sum = b_.CreateFAdd(sum, b_.CreateFAdd(first, second));
 }
 
 // Of elements [from, to), one group at least.

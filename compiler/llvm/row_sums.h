@@ -12,6 +12,9 @@
 //   at the end: the last groups that are no 16, + level 1, + level 2
 //   the function: ways, what is left of the row, lanes
 //
+// Of sum_of_halves a group has twice as many elements as lanes: each way folds
+// its vector, the first half of the lanes + the second one.
+//
 // The groups' sums lie in registers, level 1 in memory. Rows that have more go
 // to the buffer (8,192 elements of f32; lowering asks for half as many). What
 // is left of each row, less than a group, is computed to the buffer as before,
@@ -93,6 +96,7 @@ class RowSums {
   void Fetch(const std::vector<Ahead>& ahead, llvm::Value* index, int group);
   Values AddGroup(const Row& row, int phase, llvm::Value* index,
                   const Values& to);
+  void AddFolded(int part, const Values& parts, llvm::Value** sums);
   Values AddPart(const Row& row, int phase, llvm::Value* from, llvm::Value* to);
 
   const LoopContext& loop_;

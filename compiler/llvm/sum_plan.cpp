@@ -35,19 +35,21 @@ class Planner {
   // Of the math table's order, of what an ordinary step computes.
   void FindSum(std::size_t index) {
     const Step& step = code_.steps[index];
-    if (!step.is_row_call ||
-        (step.op != ir::Op::kSum && step.op != ir::Op::kMean)) {
+    const bool is_of_halves = step.op == ir::Op::kSumOfHalves;
+    if (!step.is_row_call || (step.op != ir::Op::kSum &&
+                              step.op != ir::Op::kMean && !is_of_halves)) {
       return;
     }
-    const int group = 4 * static_cast<int>(math_.at(step.math).mode);
+    const int sums = 4 * static_cast<int>(math_.at(step.math).mode);
     const Source& source = step.sources[0];
-    if (group == 0 || group % lanes_ != 0 || source.kind != Kind::kRegister) {
+    if (sums == 0 || sums % lanes_ != 0 || source.kind != Kind::kRegister) {
       return;
     }
-    PhaseSums& sums = plan_.phases[phases_.of_step[index]];
-    if (sums.group != 0 && sums.group != group) return;
-    sums.group = group;
-    sums.steps.push_back(&step);
+    const int group = sums * ElementsOfLane(step);
+    PhaseSums& phase = plan_.phases[phases_.of_step[index]];
+    if (phase.group != 0 && phase.group != group) return;
+    phase.group = group;
+    phase.steps.push_back(&step);
     summed_.insert(source.value);
   }
 
@@ -111,8 +113,10 @@ class Planner {
       ++steps;
       if (step.math >= 0 && !math_.IsRoot(step.math)) return false;
     }
-    const int registers =
-        sums.group / lanes_ * static_cast<int>(sums.steps.size());
+    int registers = 0;
+    for (const Step* step : sums.steps) {
+      registers += sums.group / ElementsOfLane(*step) / lanes_;
+    }
     return steps <= kMaxSteps && registers <= kMaxRegisters;
   }
 

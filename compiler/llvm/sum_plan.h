@@ -16,6 +16,11 @@ struct PhaseSums {
   int group = 0;  // elements
   std::vector<const Step*> steps;
 };
+// Elements that are one lane of the sums: the vectors of sum_of_halves are
+// folded before they are added up.
+inline int ElementsOfLane(const Step& step) {
+  return step.op == ir::Op::kSumOfHalves ? 2 : 1;
+}
 
 struct SumPlan {
   std::map<int, PhaseSums> phases;

@@ -37,12 +37,18 @@ template <class Isa>
 using SumColumnsOfHalves =
     SumColumns<Isa, float, false, kHalves / 2, /*kLeast=*/kHalves>;
 
+// b: null, or what has been added up of each row.
 inline void RunSumsOfHalves(std::int64_t rows, std::int64_t n, const void* a,
-                            const void* /*b*/, void* out) {
+                            const void* b, void* out) {
+  constexpr int kGroup = 4 * kHalves, kSums = kGroup / 2;
   const auto* x = static_cast<const float*>(a);
+  const auto* ways = static_cast<const float*>(b);
   auto* sums = static_cast<float*>(out);
   for (std::int64_t i = 0; i < rows; ++i) {
-    sums[i] = SumOfRowBy<UnitOfHalves>(x + i * n, n);
+    sums[i] = ways == nullptr
+                  ? SumOfRowBy<UnitOfHalves>(x + i * n, n)
+                  : SumOfWays<UnitOfHalves>(ways + i * kSums, x + i * kGroup,
+                                            n % kGroup);
   }
 }
 

@@ -181,7 +181,9 @@ template <class Isa>
 constexpr void AddHalves(FunctionList* list) {
   using T = float;
   constexpr int kParts = kPartsOfHalves<Isa>;
-  list->Add({RowOp::kSumOfHalves, false, false, false, RunSumsOfHalves});
+  RowFunction sum = {RowOp::kSumOfHalves, false, false, false, RunSumsOfHalves};
+  sum.sum_lanes = kHalves / 2;
+  list->Add(sum);
   list->Add({RowOp::kAmaxOfHalves, false, false, false,
              RunExtremesOfHalves<Isa, true>});
   list->Add({RowOp::kAminOfHalves, false, false, false,

@@ -25,11 +25,13 @@ Counts& Called() {
   return counts;
 }
 
-// Sum and mean of f32 and f64, in the order of one table.
+// Sum and mean of f32 and f64, and the sum of halves, in the order of one
+// table.
 struct Order {
   const char* name;
   int vector_bytes;                    // of a way
   const RowFunction* functions[2][2];  // by is_double, is_mean
+  const RowFunction* of_halves;
 };
 
 const RowFunction* Find(const RowTable& table, RowOp op, bool is_double,
@@ -45,7 +47,8 @@ const RowFunction* Find(const RowTable& table, RowOp op, bool is_double,
 }
 
 Order OrderOf(const char* name, const RowTable& table, int vector_bytes) {
-  Order order{name, vector_bytes, {}};
+  Order order{name, vector_bytes, {}, nullptr};
+  order.of_halves = Find(table, RowOp::kSumOfHalves, false, 32);
   for (const int is_double : {0, 1}) {
     order.functions[is_double][0] =
         Find(table, RowOp::kSum, is_double == 1, vector_bytes);
@@ -79,6 +82,12 @@ void Counting(std::int64_t rows, std::int64_t n, const void* a, const void* b,
   Current()->functions[is_double][is_mean]->run(rows, n, a, b, out);
 }
 
+void CountingHalves(std::int64_t rows, std::int64_t n, const void* a,
+                    const void* b, void* out) {
+  (b == nullptr ? Called().whole : Called().begun) += rows;
+  Current()->of_halves->run(rows, n, a, b, out);
+}
+
 void Amax(std::int64_t rows, std::int64_t n, const void* a, const void*,
           void* out) {
   for (int i = 0; i < kPlainRows.count; ++i) {
@@ -99,11 +108,16 @@ std::vector<TjitMath> Functions(const Order& order) {
           {"mean", kTjitRowF32, at(Counting<0, 1>), f32},
           {"sum", kTjitRowF64, at(Counting<1, 0>), f64},
           {"mean", kTjitRowF64, at(Counting<1, 1>), f64},
+          {"sum_of_halves", kTjitRowF32, at(CountingHalves), 8},
           {"amax", kTjitRowF32, at(Amax), 0},
           {"exp", kTjitMathVmlF32, at(Exp), 0}};
 }
 
 bool Reference(const RowsCall& call) {
+  if (call.op == Op::kSumOfHalves) {
+    Current()->of_halves->run(call.rows, call.n, call.a, nullptr, call.out);
+    return true;
+  }
   if (call.op != Op::kSum && call.op != Op::kMean) return false;
   const int is_double = call.dtype == DType::kF64 ? 1 : 0;
   const int is_mean = call.op == Op::kMean ? 1 : 0;
@@ -223,6 +237,57 @@ TEST(LlvmRowSumsTest, SumsAndMeans) {
   for (const char* type : {"f32", "f64"}) {
     ExpectSame(Squares(type, "sum"));
     ExpectSame(Squares(type, "mean"));
+  }
+}
+
+// Whose vectors are folded before they are added up, by registers of all
+// widths.
+TEST(LlvmRowSumsTest, SumsOfHalves) {
+  const std::string text = Squares("f32", "sum_of_halves");
+  ExpectSame(text);
+  ForAll(text, [](const Function& f, const CompiledKernel& kernel, int) {
+    for (std::int64_t n = 1; n <= 700; ++n) {
+      ASSERT_EQ(Difference(f, kernel, 8, n, 1), "") << n;
+    }
+    EXPECT_EQ(Called().begun, 8 * (700 - 63));
+    for (const std::int64_t n :
+         {1023, 1024, 1025, 4096, 16383, 16384, 16385, 40000}) {
+      ASSERT_EQ(Difference(f, kernel, 2, n, 1), "") << n;
+    }
+  });
+}
+
+// As halves are, and beside a sum of f32, which may have other groups.
+TEST(LlvmRowSumsTest, SumsOfHalvesAndOthers) {
+  for (const char* text : {R"(func f(n0, n1) {
+  external %0: f32[n0*n1]
+  external %1: f32[n0*n1]
+  %2 = to bf16[n0,n1] %0[n0,n1]
+  %3 = to bf16[n0,n1] %1[n0,n1]
+  %4 = mul bf16[n0,n1] %2, %3
+  %5 = to f32[n0,n1] %4
+  %6 = sum_of_halves f32[n0] %5 dims=[1]
+  %7 = to bf16[n0] %6
+  %8 = to f32[n0,n1] %3
+  %9 = sum_of_halves f32[n0] %8 dims=[1]
+  return %7
+  return %9
+})",
+                           R"(func f(n0, n1) {
+  external %0: f32[n0*n1]
+  %1 = mul f32[n0,n1] %0[n0,n1], 3.0
+  %2 = sum_of_halves f32[n0] %1 dims=[1]
+  %3 = sum f32[n0] %1 dims=[1]
+  return %2
+  return %3
+})"}) {
+    ForAll(text, [](const Function& f, const CompiledKernel& kernel, int) {
+      for (const std::int64_t n : {7, 64, 200, 1055}) {
+        for (const std::int64_t rows : {1, 33, 70}) {
+          ASSERT_EQ(Difference(f, kernel, rows, n, 1), "") << n;
+        }
+      }
+    });
   }
 }
 
