@@ -5,8 +5,8 @@
 // numbers, zeros of both signs, infinities and NaN; one that differs once is
 // out, and the next one's turn comes. Those of eager's own capability are
 // first, as most kernels are compiled for it. Done once for each function and
-// type, when it is first needed: 1 to 6 ms, variances of columns 11; a tenth of
-// it where an earlier process has (verdicts.h).
+// type, when it is first needed: 1 to 6 ms, variances of columns and
+// halves up to 15; a tenth of it where an earlier process has (verdicts.h).
 // Thread: any. REQUIRES: as MathProbe.
 // Tested by: tests/runtime/row_functions_against_eager_test.cpp,
 // tests/runtime/math_probe_test.cpp

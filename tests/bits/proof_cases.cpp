@@ -21,6 +21,9 @@ Tensor Filled(const Form& form, std::uint64_t seed) {
   if (form.fill == Fill::kSpecial || form.type == at::kBool) {
     return testing::Numbers(form.sizes, form.type, seed);
   }
+  if (form.fill == Fill::kCancelling) {
+    return testing::CancellingNumbers(form.sizes, form.type, seed);
+  }
   std::mt19937_64 random(seed);
   if (form.fill == Fill::kTame) {
     Tensor t = at::empty(form.sizes, at::kDouble);

@@ -15,8 +15,9 @@
 namespace tjit::bits {
 
 // What the tensors hold: numbers of some size with special ones among them,
-// such numbers alone (a sum with a NaN proves little), or any bits.
-enum class Fill : std::uint8_t { kSpecial, kTame, kAnyBits };
+// such numbers alone (a sum with a NaN proves little), any bits, or halves that
+// cancel (CancellingNumbers()).
+enum class Fill : std::uint8_t { kSpecial, kTame, kAnyBits, kCancelling };
 
 struct Form {
   std::vector<std::int64_t> sizes;

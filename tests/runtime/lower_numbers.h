@@ -45,16 +45,18 @@ inline at::Tensor NumbersToReduce(at::IntArrayRef sizes, at::ScalarType type,
                 : Numbers(sizes, type, seed);
 }
 
-// Halves of all sizes of which the second half of a dim takes away the first:
-// what is left of a sum is how it was rounded before it became a half.
+// Halves of all sizes of which the second half of each dim takes away the
+// first: what is left of a sum is how it was rounded before it became a half.
 inline at::Tensor CancellingNumbers(at::IntArrayRef sizes, at::ScalarType type,
-                                    std::int64_t dim, std::uint64_t seed) {
+                                    std::uint64_t seed) {
   at::manual_seed(seed);
   const at::Tensor scale = at::exp2(at::randint(-8, 14, sizes).to(at::kFloat));
   at::Tensor x = at::randn(sizes).mul_(scale).to(type);
-  const std::int64_t n = x.size(dim);
-  x.narrow(dim, n - n / 2, n / 2)
-      .copy_(x.narrow(dim, 0, n / 2).flip(dim).neg());
+  for (std::int64_t d = 0; d < x.dim(); ++d) {
+    const std::int64_t half = x.size(d) / 2;
+    x.narrow(d, x.size(d) - half, half)
+        .copy_(x.narrow(d, 0, half).flip(d).neg());
+  }
   return x;
 }
 
