@@ -49,7 +49,8 @@ class InterpretedKernel : public Kernel {
     for (const ir::Instruction& in : function_.body) {
       const TjitMath* entry = FunctionFor(function_, in, functions);
       if (entry == nullptr) continue;
-      auto& entries = IsOfWhole(function_, in)     ? whole_entries_
+      auto& entries = IsOfSlabs(function_, in)     ? slab_entries_
+                      : IsOfWhole(function_, in)   ? whole_entries_
                       : IsOfColumns(function_, in) ? column_entries_
                                                    : entries_;
       entries[{in.op, TypeOf(function_, in)}] = entry;
@@ -88,6 +89,14 @@ class InterpretedKernel : public Kernel {
 
  private:
   bool Rows(const ir::RowsCall& call) const {
+    if (call.is_slab) {
+      const auto slab = slab_entries_.find({call.op, call.dtype});
+      if (slab == slab_entries_.end()) return false;
+      reinterpret_cast<TjitSlabFn>(slab->second->address)(
+          call.rows, call.n, call.a, call.n, call.b, call.n, call.out, 0,
+          call.n);
+      return true;
+    }
     if (call.is_whole) {
       const auto whole = whole_entries_.find({call.op, call.dtype});
       if (whole != whole_entries_.end()) {
@@ -141,7 +150,7 @@ class InterpretedKernel : public Kernel {
 
   const ir::Function function_;
   MathFunctions* const functions_;
-  Entries entries_, column_entries_, whole_entries_;
+  Entries entries_, column_entries_, whole_entries_, slab_entries_;
 };
 
 class InterpreterEngine : public Engine {
@@ -178,6 +187,10 @@ bool IsOfColumns(const ir::Function& f, const ir::Instruction& in) {
          IsAlongColumns(in);
 }
 
+bool IsOfSlabs(const ir::Function& f, const ir::Instruction& in) {
+  return SlabDimOf(in) >= 0 && IsFloat(f, in);
+}
+
 bool IsOfWhole(const ir::Function& f, const ir::Instruction& in) {
   return InfoOf(in.op).family == ir::Family::kReduce &&
          (IsFloat(f, in) || IntegerFunctionFor(f, in) != nullptr) &&
@@ -212,6 +225,10 @@ bool NeedsFunction(const ir::Function& f, const ir::Instruction& in,
   }
   if (IsOfColumns(f, in)) {
     *function = functions->ForColumns(in.op, dtype);
+    return true;
+  }
+  if (IsOfSlabs(f, in)) {
+    *function = functions->ForSlabs(in.op, dtype);
     return true;
   }
   if (!functions->IsFunction(in.op, dtype) && !IsOfRows(f, in)) return false;

@@ -23,6 +23,8 @@ class MathFunctions {
   virtual const TjitMath* ForColumns(ir::Op op, ir::DType dtype) = 0;
   // The same for one of all elements (IsOfWhole()).
   virtual const TjitMath* ForWhole(ir::Op op, ir::DType dtype) = 0;
+  // The same for a row op of slabs (IsOfSlabs()): a TjitSlabFn.
+  virtual const TjitMath* ForSlabs(ir::Op op, ir::DType dtype) = 0;
   // Computes n elements, all that there are, from one array of them per tensor
   // operand, and the scalar ones; halves are floats. Of an op with one operand,
   // in and out may be the same.
@@ -39,6 +41,8 @@ bool IsOfColumns(const ir::Function& f, const ir::Instruction& in);
 // The op is a reduction of the same types over all dims that takes elements as
 // they come (IsOverWhole()); it is none of rows then.
 bool IsOfWhole(const ir::Function& f, const ir::Instruction& in);
+// The op is a row op of floats along a dim that is not the last.
+bool IsOfSlabs(const ir::Function& f, const ir::Instruction& in);
 
 // The function that the instruction needs, of those that it may need; null if
 // it needs none.

@@ -15,12 +15,16 @@ const char* NameOf(RowOp op) {
     case RowOp::kAmin:
       return "amin";
     case RowOp::kSoftmax:
+    case RowOp::kSlabSoftmax:
       return "softmax";
     case RowOp::kLogSoftmax:
+    case RowOp::kSlabLogSoftmax:
       return "log_softmax";
     case RowOp::kSoftmaxBackward:
+    case RowOp::kSlabSoftmaxBackward:
       return "softmax_backward";
     case RowOp::kLogSoftmaxBackward:
+    case RowOp::kSlabLogSoftmaxBackward:
       return "log_softmax_backward";
     case RowOp::kMoments:
       return "norm_rstd";
@@ -131,6 +135,17 @@ bool RowOrderHolds(RowOp op, bool is_double, std::int64_t rows, std::int64_t n,
     default:
       return true;
   }
+}
+
+// Columns of softmax are dealt out to the threads, wherever a slab ends: each
+// thread begins with a vector, and what is left of its columns at the end, or
+// of a slab's, are no vector. Others are dealt out by whole vectors.
+bool SlabOrderHolds(RowOp op, bool is_double, std::int64_t slabs,
+                    std::int64_t n, int threads) {
+  if (threads <= 1 || op != RowOp::kSlabSoftmax) return true;
+  const std::int64_t vector = is_double ? 8 : 16;  // or a half of it
+  const std::int64_t each = (slabs * n + threads - 1) / threads;
+  return each % n == 0 || (n % vector == 0 && each % vector == 0);
 }
 
 void RunColumns(TjitColumnFn f, std::int64_t rows, std::int64_t n,

@@ -62,23 +62,32 @@ enum class RowOp {
   kWholeSumOfHalves,
   kWholeAmaxOfHalves,
   kWholeAminOfHalves,
+  kSlabSoftmax,  // from here on TjitSlabFn, with operands as above
+  kSlabLogSoftmax,
+  kSlabSoftmaxBackward,
+  kSlabLogSoftmaxBackward,
 };
-constexpr int kRowOpCount = 41;
-constexpr bool IsOfHalves(RowOp op) { return op >= RowOp::kSumOfHalves; }
+constexpr int kRowOpCount = 45;
+constexpr bool IsOfSlabs(RowOp op) { return op >= RowOp::kSlabSoftmax; }
+constexpr bool IsOfHalves(RowOp op) {
+  return op >= RowOp::kSumOfHalves && !IsOfSlabs(op);
+}
 constexpr bool IsOfWhole(RowOp op) {
-  return IsOfHalves(op) ? op >= RowOp::kWholeSumOfHalves
-                        : op >= RowOp::kWholeSum;
+  const RowOp first =
+      IsOfHalves(op) ? RowOp::kWholeSumOfHalves : RowOp::kWholeSum;
+  return op >= first && !IsOfSlabs(op);
 }
 constexpr bool IsOfColumns(RowOp op) {
   const RowOp first =
       IsOfHalves(op) ? RowOp::kColumnSumOfHalves : RowOp::kColumnSum;
-  return op >= first && !IsOfWhole(op);
+  return op >= first && !IsOfWhole(op) && !IsOfSlabs(op);
 }
 
-// Of those over rows: `b` holds rows too.
+// Of those over rows and slabs: `b` holds rows too.
 constexpr bool HasTwoOperands(RowOp op) {
   return op == RowOp::kSoftmaxBackward || op == RowOp::kLogSoftmaxBackward ||
-         op == RowOp::kDot;
+         op == RowOp::kSlabSoftmaxBackward ||
+         op == RowOp::kSlabLogSoftmaxBackward || op == RowOp::kDot;
 }
 
 // The name of ops.def, or a name of its own.
@@ -97,10 +106,11 @@ struct RowFunction {
   bool is_double;
   bool contracts;
   bool needs_math;
-  TjitRowFn run;  // null: run_columns
+  TjitRowFn run;  // null: run_columns, or run_slab
   TjitColumnFn run_columns = nullptr;
   bool has_own_exp = false;  // REQUIRES: RowTable::own_exp_holds()
   int sum_lanes = 0;         // TjitMath::mode
+  TjitSlabFn run_slab = nullptr;
 };
 
 // All rows at once.
@@ -129,5 +139,8 @@ extern const RowTable kAvx512Rows;  // with AVX-512F
 // has them.
 bool RowOrderHolds(RowOp op, bool is_double, std::int64_t rows, std::int64_t n,
                    int threads);
+// The same of those of slabs, of n columns each.
+bool SlabOrderHolds(RowOp op, bool is_double, std::int64_t slabs,
+                    std::int64_t n, int threads);
 
 }  // namespace tjit

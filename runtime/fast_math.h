@@ -35,6 +35,9 @@ class FastMath : public MathFunctions {
   const TjitMath* ForWhole(ir::Op op, ir::DType dtype) override {
     return exact_->ForWhole(op, dtype);
   }
+  const TjitMath* ForSlabs(ir::Op op, ir::DType dtype) override {
+    return exact_->ForSlabs(op, dtype);
+  }
   // REQUIRES: `function` is an exact one.
   void Call(const TjitMath& function, const void* const* in,
             const double* scalars, void* out, std::int64_t n) const override {

@@ -221,7 +221,8 @@ class LlvmEngine : public Engine {
       const ir::OpInfo& op = InfoOf(in.op);
       if (op.family == ir::Family::kPointwise ||
           op.family == ir::Family::kData || IsOfRows(function, in) ||
-          IsOfColumns(function, in) || IsOfWhole(function, in)) {
+          IsOfColumns(function, in) || IsOfWhole(function, in) ||
+          IsOfSlabs(function, in)) {
         continue;
       }
       return absl::StrCat(op.name, " is a library call");

@@ -40,6 +40,9 @@ class MathProbe : public MathFunctions {
   const TjitMath* ForWhole(ir::Op op, ir::DType dtype) override {
     return rows_.ForWhole(op, dtype);
   }
+  const TjitMath* ForSlabs(ir::Op op, ir::DType dtype) override {
+    return rows_.ForSlabs(op, dtype);
+  }
   // REQUIRES: `function` is not one of rows.
   void Call(const TjitMath& function, const void* const* in,
             const double* scalars, void* out, std::int64_t n) const override;

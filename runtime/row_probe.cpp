@@ -35,6 +35,24 @@ at::Tensor Norms(const at::Tensor& a, at::OptionalIntArrayRef dims) {
   return at::stack(norms);
 }
 
+// One slab for each thread of eager's, so that none is split.
+at::Tensor EagerSlab(RowOp op, const at::Tensor& a, const at::Tensor& b) {
+  const auto slabs = [](const at::Tensor& x) {
+    return x.unsqueeze(0).repeat({at::get_num_threads(), 1, 1});
+  };
+  const auto type = a.scalar_type();
+  switch (op) {
+    case RowOp::kSlabSoftmax:
+      return at::_softmax(slabs(a), 1, false)[0];
+    case RowOp::kSlabLogSoftmax:
+      return at::_log_softmax(slabs(a), 1, false)[0];
+    case RowOp::kSlabSoftmaxBackward:
+      return at::_softmax_backward_data(slabs(a), slabs(b), 1, type)[0];
+    default:
+      return at::_log_softmax_backward_data(slabs(a), slabs(b), 1, type)[0];
+  }
+}
+
 // What eager computes, in the layout of the row function.
 at::Tensor Eager(RowOp op, const at::Tensor& a, const at::Tensor& b) {
   switch (op) {
@@ -54,6 +72,11 @@ at::Tensor Eager(RowOp op, const at::Tensor& a, const at::Tensor& b) {
       return at::_softmax_backward_data(a, b, -1, a.scalar_type());
     case RowOp::kLogSoftmaxBackward:
       return at::_log_softmax_backward_data(a, b, -1, a.scalar_type());
+    case RowOp::kSlabSoftmax:
+    case RowOp::kSlabLogSoftmax:
+    case RowOp::kSlabSoftmaxBackward:
+    case RowOp::kSlabLogSoftmaxBackward:
+      return EagerSlab(op, a, b);
     case RowOp::kMoments: {
       const auto [y, mean, rstd] =
           at::native_layer_norm(a, {a.size(1)}, {}, {}, kEps);
@@ -225,6 +248,9 @@ void Compute(const RowFunction& f, const at::Tensor& a, const at::Tensor& b,
   } else if (IsOfColumns(f.op)) {
     RunColumns(f.run_columns, rows, n, a.const_data_ptr(), kCorrection,
                out.data_ptr());
+  } else if (IsOfSlabs(f.op)) {
+    f.run_slab(rows, n, a.const_data_ptr(), n, b.const_data_ptr(), n,
+               out.data_ptr(), 0, n);
   } else if (f.op == RowOp::kMoments || f.op == RowOp::kMomentsWide) {
     const TjitRowNumber eps{kEps, out[0].data_ptr()};
     f.run(rows, n, a.const_data_ptr(), &eps, out[1].data_ptr());
@@ -290,11 +316,13 @@ template <class T>
 bool HasBits(const RowFunction& f, Check check, std::int64_t* compared,
              std::string* difference) {
   const RowOp op = f.op;
-  // Candidates for norms differ in one row of thousands.
-  const bool is_spot = check == Check::kSpot && op != RowOp::kNorm;
+  // Candidates for these differ in one number of hundreds.
+  const bool is_rare = op == RowOp::kNorm || op == RowOp::kSlabLogSoftmax;
+  const bool is_spot = check == Check::kSpot && !is_rare;
   std::int64_t place = 0;
   const int threads = at::get_num_threads();
-  const auto shapes = IsOfColumns(op) ? ShapesOfColumns() : ShapesOfRows();
+  const auto shapes =
+      IsOfColumns(op) || IsOfSlabs(op) ? ShapesOfColumns() : ShapesOfRows();
   for (std::size_t i = is_spot ? 3 : 0; i < shapes.size();
        i += is_spot ? 5 : 1) {
     Shape shape = shapes[i];
@@ -358,6 +386,10 @@ TjitMath EntryOf(const RowFunction& f) {
     return {name, f.is_double ? kTjitColumnF64 : kTjitColumnF32,
             reinterpret_cast<void*>(f.run_columns), 0};
   }
+  if (IsOfSlabs(f.op)) {
+    return {name, f.is_double ? kTjitSlabF64 : kTjitSlabF32,
+            reinterpret_cast<void*>(f.run_slab), 0};
+  }
   return {name, f.is_double ? kTjitRowF64 : kTjitRowF32,
           reinterpret_cast<void*>(f.run), f.sum_lanes};
 }
@@ -405,6 +437,13 @@ const TjitMath* RowProbe::ForColumns(ir::Op op, ir::DType dtype) {
   const std::optional<RowOp> column_op = ColumnOpOf(op);
   if (!column_op) return nullptr;
   const Found* found = FoundFor(*column_op, dtype);
+  return found == nullptr ? nullptr : &found->entry;
+}
+
+const TjitMath* RowProbe::ForSlabs(ir::Op op, ir::DType dtype) {
+  const std::optional<RowOp> slab_op = SlabOpOf(op);
+  if (!slab_op) return nullptr;
+  const Found* found = FoundFor(*slab_op, dtype);
   return found == nullptr ? nullptr : &found->entry;
 }
 

@@ -43,11 +43,15 @@ class RowProbe {
   // The same of all elements.
   const TjitMath* ForWhole(ir::Op op, ir::DType dtype);
 
+  // The same along a dim that is not the last.
+  const TjitMath* ForSlabs(ir::Op op, ir::DType dtype);
+
   // The row function that computes an op of the IR over its last dim, over all
-  // but the last, and over all.
+  // but the last, over all, and along another dim.
   static std::optional<RowOp> RowOpOf(ir::Op op);
   static std::optional<RowOp> ColumnOpOf(ir::Op op);
   static std::optional<RowOp> WholeOpOf(ir::Op op);
+  static std::optional<RowOp> SlabOpOf(ir::Op op);
 
   // How often a candidate was compared with eager.
   std::int64_t TEST_compared() const { return compared_; }

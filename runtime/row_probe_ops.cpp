@@ -80,6 +80,21 @@ std::optional<RowOp> RowProbe::ColumnOpOf(ir::Op op) {
   }
 }
 
+std::optional<RowOp> RowProbe::SlabOpOf(ir::Op op) {
+  switch (op) {
+    case ir::Op::kSoftmax:
+      return RowOp::kSlabSoftmax;
+    case ir::Op::kLogSoftmax:
+      return RowOp::kSlabLogSoftmax;
+    case ir::Op::kSoftmaxBackward:
+      return RowOp::kSlabSoftmaxBackward;
+    case ir::Op::kLogSoftmaxBackward:
+      return RowOp::kSlabLogSoftmaxBackward;
+    default:
+      return std::nullopt;
+  }
+}
+
 std::optional<RowOp> RowProbe::WholeOpOf(ir::Op op) {
   switch (op) {
     case ir::Op::kSum:

@@ -70,6 +70,7 @@ std::string NameOfOp(const std::vector<std::string>& question) {
   const auto op = static_cast<RowOp>(std::atoi(question[1].c_str()));
   return absl::StrCat(NameOf(op), IsOfColumns(op) ? " of columns"
                                   : IsOfWhole(op) ? " of all"
+                                  : IsOfSlabs(op) ? " of slabs"
                                                   : "");
 }
 

@@ -188,13 +188,19 @@ class Machine : public RunMemory {
            in.dims.size() == dims;
   }
 
-  // Along the last dim, over columns or everything, with a hook for it.
+  // A row op along another dim than the last.
+  static bool IsOfSlabs(const Instruction& in) {
+    const auto dims = static_cast<int>(in.operands[0].access.sizes.size());
+    return InfoOf(in.op).family == Family::kRow && in.dims[0] != dims - 1;
+  }
+
+  // With a hook for the rows, columns, slabs or everything that it goes over.
   bool HasRowsHook(const Instruction& in) const {
     const DType dtype = ValueOf(in.operands[0].value).dtype;
     const auto dims = static_cast<int>(in.operands[0].access.sizes.size());
     return hooks_.rows && (dtype == DType::kF32 || dtype == DType::kF64) &&
            (in.dims == std::vector<int>{dims - 1} || AreColumns(in) ||
-            IsWhole(in));
+            IsWhole(in) || IsOfSlabs(in));
   }
 
   bool Rows(const Instruction& in) {
@@ -213,6 +219,7 @@ class Machine : public RunMemory {
       if (is_tensor && !Gather(in.operands[k], &operands[k])) return false;
     }
     const bool is_whole = IsWhole(in);
+    if (IsOfSlabs(in)) return SlabsAs<T>(in, dtype, extents, operands);
     const std::int64_t n = is_whole ? extents.numel() : extents.sizes.back();
     const std::int64_t rows = n == 0 ? 0 : extents.numel() / n;
     const bool is_reduction = InfoOf(in.op).family == Family::kReduce;
@@ -225,9 +232,31 @@ class Machine : public RunMemory {
     const double number =
         last.is_tensor() ? 0 : ScalarAs<double>(ScalarOf(last.scalar));
     if (rows == 0 ||
-        !hooks_.rows({in.op, dtype, are_columns, is_whole, rows, n,
+        !hooks_.rows({in.op, dtype, are_columns, is_whole, false, rows, n,
                       operands[0].data(), second, number, result.data()})) {
       return is_reduction ? Reduce<double>(in) : Row(in);
+    }
+    return Define(in.results[0], result);
+  }
+
+  // operands: with the extents, gathered.
+  template <class T>
+  bool SlabsAs(const Instruction& in, DType dtype, const Extents& extents,
+               const std::vector<T>* operands) {
+    const auto dim = static_cast<std::size_t>(in.dims[0]);
+    const std::int64_t rows = extents.sizes[dim];
+    std::int64_t n = 1;
+    for (std::size_t d = dim + 1; d < extents.sizes.size(); ++d) {
+      n *= extents.sizes[d];
+    }
+    std::vector<T> result(operands[0].size());
+    const auto slab = static_cast<std::size_t>(rows * n);
+    for (std::size_t at = 0; at < result.size(); at += slab) {
+      const T* second = operands[1].empty() ? nullptr : &operands[1][at];
+      if (!hooks_.rows({in.op, dtype, false, false, true, rows, n,
+                        &operands[0][at], second, 0, &result[at]})) {
+        return Row(in);
+      }
     }
     return Define(in.results[0], result);
   }

@@ -60,6 +60,7 @@ struct RowsCall {
   DType dtype;
   bool are_columns;  // the rows are added up, not their elements
   bool is_whole;     // all elements are: one row
+  bool is_slab;      // the op goes along the rows
   std::int64_t rows;
   std::int64_t n;
   const void* a;
@@ -77,7 +78,8 @@ struct Hooks {
                      const double* scalars, void* out, std::int64_t n)>
       math;
   // Computes a reduction or a row op along the last dim of f32 or f64, or a
-  // reduction over all but the last; returns false to have it done in double.
+  // reduction over all but the last, or a row op along another dim, slab by
+  // slab; returns false to have it done in double.
   std::function<bool(const RowsCall& call)> rows;
   // Runs a library call. Returns "" or what is wrong.
   std::function<std::string(const CallSite& site)> call;

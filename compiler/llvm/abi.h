@@ -30,7 +30,7 @@
 
 extern "C" {
 
-constexpr std::int32_t kTjitLlvmAbi = 17;
+constexpr std::int32_t kTjitLlvmAbi = 18;
 
 // The layout of ScalarValue (recorder/tensor_meta.h).
 struct TjitScalar {
@@ -77,6 +77,8 @@ enum TjitMathKind : std::int32_t {
   kTjitWholeBool,
   kTjitSqrtTwoStepsF32x8,
   kTjitSqrtTwoStepsF32x16,
+  kTjitSlabF32,  // TjitSlabFn, along the rows of slabs
+  kTjitSlabF64,
   kTjitMathKindCount,
 };
 
@@ -96,6 +98,15 @@ constexpr bool IsSqrtInCode(std::int32_t kind) {
 // group, in as many places.
 using TjitRowFn = void (*)(std::int64_t rows, std::int64_t n, const void* a,
                            const void* b, void* out);
+
+// A row op along the rows of a slab: of `rows` rows, n elements of each, side
+// by side (both are at least 1). They are columns first to first + n of the
+// slab's `columns`. A stride is how far rows lie from one another; those of
+// `out` lie side by side. b: as of TjitRowFn.
+using TjitSlabFn = void (*)(std::int64_t rows, std::int64_t n, const void* a,
+                            std::int64_t a_stride, const void* b,
+                            std::int64_t b_stride, void* out,
+                            std::int64_t first, std::int64_t columns);
 
 // Elements first to first + n of `total` that lie one behind the other. b: null
 // of ops of one tensor; s, t, u: the op's scalars in order, 0 beyond.

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 
+#include "compiler/llvm/index_math.h"
 #include "llvm/IR/Module.h"
 
 namespace tjit::llvm_backend {
@@ -64,14 +65,18 @@ void CallEmitter::Array(const Step& step, const Arrays& in, Value* elements) {
 }
 
 void CallEmitter::Tail(const Step& step, const Arrays& in, Value* elements,
-                       Value* place, Value* total) {
+                       Value* place, Value* total, Value* from) {
+  const auto from_there = [&](Value* array, ir::DType dtype) {
+    if (from == nullptr) return array;
+    return ElementAt(b_, LaneTypes(b_, 1).RegisterType(dtype), array, from);
+  };
   llvm::Type* pointer = b_.getPtrTy();
   llvm::Type* i64 = b_.getInt64Ty();
   llvm::Type* f64 = b_.getDoubleTy();
   std::vector<Value*> tensors, scalars;
   for (std::size_t i = 0; i < in.size(); ++i) {
     if (in[i] != nullptr) {
-      tensors.push_back(in[i]);
+      tensors.push_back(from_there(in[i], step.dtype));
     } else {
       scalars.push_back(loop_.frame.Scalar(step.sources[i].scalar,
                                            ir::DType::kF64, false, 1));
@@ -80,8 +85,9 @@ void CallEmitter::Tail(const Step& step, const Arrays& in, Value* elements,
   tensors.resize(2, Null());
   scalars.resize(3, llvm::ConstantFP::get(f64, 0));
   Call(step, {i64, pointer, pointer, pointer, i64, i64, f64, f64, f64},
-       {elements, tensors[0], tensors[1], Result(step), place, total,
-        scalars[0], scalars[1], scalars[2]});
+       {elements, tensors[0], tensors[1],
+        from_there(Result(step), step.result_dtype), place, total, scalars[0],
+        scalars[1], scalars[2]});
 }
 
 void CallEmitter::Rows(const Step& step, const Arrays& in, Value* rows,
@@ -135,6 +141,17 @@ Value* CallEmitter::RowNumber(const Step& step, Value* mean) {
                  b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), number,
                                                offsetof(TjitRowNumber, mean)));
   return number;
+}
+
+void CallEmitter::Slab(const Step& step, const Arrays& in,
+                       const Arrays& strides, Value* rows, Value* count,
+                       Value* first, Value* columns) {
+  llvm::Type* pointer = b_.getPtrTy();
+  llvm::Type* i64 = b_.getInt64Ty();
+  const bool has_two = in.size() > 1;
+  Call(step, {i64, i64, pointer, i64, pointer, i64, pointer, i64, i64},
+       {rows, count, in[0], strides[0], has_two ? in[1] : Null(),
+        has_two ? strides[1] : Constant(0), Result(step), first, columns});
 }
 
 void CallEmitter::CallColumns(const Step& step, Value* rows, Value* a,

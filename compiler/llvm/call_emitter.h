@@ -21,13 +21,21 @@ class CallEmitter {
 
   // void f(n, in..., out, mode)
   void Array(const Step& step, const Arrays& in, llvm::Value* elements);
-  // A TjitTailFn; `place`: of the first of the elements, of `total`.
+  // A TjitTailFn; `place`: of the first of the elements, of `total`; `from`:
+  // the first of them in the buffers, null: 0.
   void Tail(const Step& step, const Arrays& in, llvm::Value* elements,
-            llvm::Value* place, llvm::Value* total);
+            llvm::Value* place, llvm::Value* total,
+            llvm::Value* from = nullptr);
   // A TjitRowFn. sums: null, or what of each row has been added up, or an
   // address that is null.
   void Rows(const Step& step, const Arrays& in, llvm::Value* rows,
             llvm::Value* sums = nullptr);
+
+  // A TjitSlabFn, of `count` columns from `first` on, of so many; strides: of
+  // the arrays.
+  void Slab(const Step& step, const Arrays& in, const Arrays& strides,
+            llvm::Value* rows, llvm::Value* count, llvm::Value* first,
+            llvm::Value* columns);
 
   // A TjitColumnFn: of all steps before the loop, of one for some rows, of all
   // behind the loop. The same of functions of all elements.

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/llvm/phases.h"
 #include "compiler/llvm/row_blocks.h"
+#include "compiler/llvm/tile_shape.h"
 #include "compiler/passes/place_scratch.h"
 
 namespace tjit::llvm_backend {
@@ -97,6 +98,15 @@ class Evaluator {
     }
   }
 
+  void CheckSlab(const LoopCode& code) {
+    const std::int64_t rows = Number(code.sizes[code.sizes.size() - 2]);
+    const int bytes = TileElementBytes(MakePhases(code)) * kSlabColumns;
+    if (rows < 1 || rows > kMaxRowBytes / bytes) {
+      Fail(absl::StrCat("some columns of ", rows, " elements take more than ",
+                        kMaxRowBytes, " bytes"));
+    }
+  }
+
  private:
   void Fail(std::string what) {
     if (error_.empty()) error_ = std::move(what);
@@ -161,6 +171,7 @@ std::string EvaluateShape(const ShapedKernel& kernel,
     shape.elements[i] = evaluator.Elements(codes[i].sizes);
     shape.bytes[i] = evaluator.Touched(codes[i], shape.elements[i]);
     if (codes[i].is_rows) evaluator.CheckRow(codes[i]);
+    if (codes[i].is_slabs) evaluator.CheckSlab(codes[i]);
     for (const MemoryAccess& access : codes[i].accesses) {
       evaluator.Check(codes[i], access);
     }

@@ -32,9 +32,15 @@ DType ElementType(const Function& f, const Instruction& in) {
 class Resolver {
  public:
   Resolver(const Function& f, const LoopPlan& plan, const MathTable& math,
-           const ir::Sizes& sizes, bool in_order, LoopKind kind)
-      : f_(f), plan_(plan), math_(math), sizes_(sizes) {
+           const ir::Sizes& sizes, bool in_order, const Loop& loop)
+      : f_(f),
+        plan_(plan),
+        math_(math),
+        sizes_(sizes),
+        slab_dim_(loop.slab_dim) {
+    const LoopKind kind = loop.kind;
     code_.in_order = in_order;
+    code_.is_slabs = kind == LoopKind::kSlabs;
     code_.is_columns = kind == LoopKind::kColumns;
     code_.is_whole = kind == LoopKind::kWhole;
     code_.is_rows = kind == LoopKind::kRows || code_.is_columns;
@@ -91,10 +97,12 @@ class Resolver {
   std::string Finish(LoopCode* code) {
     bool keeps_order = code_.in_order;  // as loops over rows do
     for (const Step& step : code_.steps) keeps_order |= step.is_tail_call;
-    LoopShape shape = code_.is_rows
-                          ? MakeRowsShape(sizes_, geometries_)
+    LoopShape shape = code_.is_rows ? MakeRowsShape(sizes_, geometries_)
+                      : code_.is_slabs
+                          ? MakeSlabsShape(sizes_, geometries_, slab_dim_)
                           : MakeLoopShape(sizes_, geometries_, keeps_order);
     code_.sizes = std::move(shape.sizes);
+    code_.split_columns = shape.split_columns;
     for (std::size_t a = 0; a < code_.accesses.size(); ++a) {
       code_.accesses[a].strides = std::move(shape.strides[a]);
     }
@@ -169,6 +177,7 @@ class Resolver {
       step.sources.push_back(SourceOf(operand));
     }
     step.is_column_call = IsOfColumns(in);
+    step.is_slab_call = SlabDimOf(in) >= 0;
     ChooseFunction(&step);
     step.is_of_row = code_.is_rows && !code_.is_columns &&
                      AreRowsOf(ValueOf(step.result).layout.sizes, sizes_);
@@ -176,9 +185,10 @@ class Resolver {
   }
 
   void ChooseFunction(Step* step) {
-    const auto over = !step->is_column_call ? MathTable::Over::kNone
-                      : code_.is_whole      ? MathTable::Over::kWhole
-                                            : MathTable::Over::kColumns;
+    const auto over = step->is_slab_call      ? MathTable::Over::kSlabs
+                      : !step->is_column_call ? MathTable::Over::kNone
+                      : code_.is_whole        ? MathTable::Over::kWhole
+                                              : MathTable::Over::kColumns;
     step->math = math_.Find(step->op, step->dtype, over);
     if (step->math < 0) {
       if (!IsNative(step->op)) {
@@ -191,7 +201,7 @@ class Resolver {
     step->is_array_call = math_.IsArray(step->math);
     step->is_row_call = math_.IsRow(step->math);
     step->is_tail_call = math_.IsTail(step->math);
-    if (step->is_row_call || step->is_column_call) return;
+    if (step->is_row_call || step->is_column_call || step->is_slab_call) return;
     const char* kinds = ir::InfoOf(step->op).operands;
     for (std::size_t i = 0; i < step->sources.size(); ++i) {
       const bool is_allowed = step->is_tail_call && kinds[i] == 's';
@@ -207,6 +217,7 @@ class Resolver {
   const LoopPlan& plan_;
   const MathTable& math_;
   const ir::Sizes& sizes_;
+  const int slab_dim_;
   std::set<ValueId> computed_, columns_;
   std::vector<Geometry> geometries_;  // by access
   LoopCode code_;
@@ -220,7 +231,7 @@ std::string MakeLoopCodes(const Function& f, const LoopPlan& plan,
                           std::vector<LoopCode>* codes) {
   const auto resolver = [&](const ir::Sizes& sizes, bool in_order) {
     codes->emplace_back();
-    return Resolver(f, plan, math, sizes, in_order, loop.kind);
+    return Resolver(f, plan, math, sizes, in_order, loop);
   };
   if (loop.kind == LoopKind::kColumns || loop.kind == LoopKind::kWhole ||
       RunsInParts(loop.kind)) {

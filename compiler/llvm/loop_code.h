@@ -43,6 +43,7 @@ struct Step {
   bool is_of_row = false;      // the result has one element per row
   bool is_tail_call = false;   // of one that is told the place
   bool is_column_call = false;  // the result is there when the loop ends
+  bool is_slab_call = false;    // of a row op along a slab
 };
 
 struct StoreTo {
@@ -63,7 +64,8 @@ struct ColumnStore {
 
 // Of a rows loop (Note [Rows] in form_loops.h) the last dim is the row, and
 // there is one before it. A columns loop is a rows loop too, in order; a whole
-// loop is in order and may have any dims.
+// loop is in order and may have any dims. Of a slabs loop the last dims are
+// those of MakeSlabsShape().
 struct LoopCode {
   ir::Sizes sizes;  // outermost first
   std::vector<MemoryAccess> accesses;
@@ -74,6 +76,8 @@ struct LoopCode {
   std::vector<ColumnStore> column_stores;
   bool is_columns = false;
   bool is_whole = false;
+  bool is_slabs = false;
+  int split_columns = 0;  // LoopShape's
   // Elements of the last dim if the code is for so many (narrow_rows.h).
   int narrow_row = 0;
 };

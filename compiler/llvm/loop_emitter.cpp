@@ -11,6 +11,7 @@
 #include "compiler/llvm/narrow_rows.h"
 #include "compiler/llvm/row_emitter.h"
 #include "compiler/llvm/row_sums.h"
+#include "compiler/llvm/slab_emitter.h"
 #include "compiler/llvm/tile_shape.h"
 
 namespace tjit::llvm_backend {
@@ -31,6 +32,7 @@ class LoopEmitter {
         lanes_(LanesOf(code, target.bytes)),
         rows_(loop_, lanes_, outer_),
         sums_(loop_, lanes_),
+        slabs_(loop_, &rows_, &calls_, &outer_),
         block_columns_(BlockColumns(code, phases_)),
         first_(frame.begin()) {}
 
@@ -45,6 +47,9 @@ class LoopEmitter {
         });
       });
       if (code_.is_columns) calls_.EndColumns();
+    } else if (code_.is_slabs) {
+      PlaceBuffers(slabs_.Begin());
+      OuterDims(0, 2, [&] { slabs_.Tiles(); });
     } else if (phases_.uses_tiles() || code_.is_whole || block_columns_ > 0) {
       if (phases_.uses_tiles() || code_.is_whole) MakeBuffers();
       if (code_.is_whole) calls_.BeginColumns();
@@ -107,8 +112,12 @@ class LoopEmitter {
     rows = b_.CreateSelect(b_.CreateIsNull(rows), Number(1), rows);
     tile_rows_ = Min(rows, Number(kMaxTileRows));
     if (!sums_.is_empty()) tile_rows_ = sums_.Begin(length, tile_rows_);
-    Value* elements = b_.CreateMul(tile_rows_, sums_.KeptOf(length));
-    // One array for all, as each has a loop that touches its pages.
+    PlaceBuffers(b_.CreateMul(tile_rows_, sums_.KeptOf(length)));
+  }
+
+  // For so many elements of a tile. One array for all, as each has a loop that
+  // touches its pages.
+  void PlaceBuffers(Value* elements) {
     std::map<std::pair<bool, int>, Value*> bytes;
     std::vector<Value*> places;
     Value* end = Number(0);
@@ -289,24 +298,11 @@ class LoopEmitter {
     return count;
   }
 
-  Value* BufferOf(int number) {
-    return loop_.buffers[static_cast<std::size_t>(number)];
-  }
-
   Value* ArrayOf(const Source& source, Value* first) {
-    if (source.kind == Source::Kind::kRegister) {
-      return BufferOf(phases_.buffer_of_value.at(source.value));
-    }
-    if (!IsDirect(code_, source.access)) {
-      return BufferOf(phases_.buffer_of_access.at(source.access));
-    }
-    const auto a = static_cast<std::size_t>(source.access);
-    const MemoryAccess& access = code_.accesses[a];
     outer_.push_back(first);
-    Value* offset = rows_.OffsetOf(access);
+    Value* array = rows_.ArrayOf(source);
     outer_.pop_back();
-    return ElementAt(b_, LaneTypes(b_, 1).MemoryType(access.dtype),
-                     frame_.Memory(access.memory), offset);
+    return array;
   }
 
   Value* Min(Value* a, Value* b) {
@@ -322,6 +318,7 @@ class LoopEmitter {
   const int lanes_;
   RowEmitter rows_;
   RowSums sums_;
+  SlabEmitter slabs_;
   const int block_columns_;    // 0: rows as long as they are, or tiles
   Value* first_;               // of the outermost dim
   int tile_ = 0;               // elements

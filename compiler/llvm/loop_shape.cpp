@@ -82,4 +82,37 @@ LoopShape MakeRowsShape(const Sizes& sizes,
   return shape;
 }
 
+namespace {
+
+// Of dims [from, to) alone, in order.
+LoopShape ShapeOfDims(const Sizes& sizes, std::vector<Geometry> accesses,
+                      std::ptrdiff_t from, std::ptrdiff_t to) {
+  for (Geometry& g : accesses) {
+    g.sizes = Sizes(g.sizes.begin() + from, g.sizes.begin() + to);
+    g.strides = Sizes(g.strides.begin() + from, g.strides.begin() + to);
+  }
+  return MakeLoopShape(Sizes(sizes.begin() + from, sizes.begin() + to),
+                       accesses, true);
+}
+
+}  // namespace
+
+LoopShape MakeSlabsShape(const Sizes& sizes,
+                         const std::vector<Geometry>& accesses, int dim) {
+  const auto row = static_cast<std::size_t>(dim);
+  LoopShape shape = ShapeOfDims(sizes, accesses, 0, dim);
+  const LoopShape columns = ShapeOfDims(
+      sizes, accesses, dim + 1, static_cast<std::ptrdiff_t>(sizes.size()));
+  const auto insert = [&](Sizes* to, const Sizes& behind, const Size& of_row) {
+    to->insert(to->end(), behind.begin(), behind.end());
+    to->insert(to->end() - 1, of_row);
+  };
+  insert(&shape.sizes, columns.sizes, sizes[row]);
+  for (std::size_t a = 0; a < accesses.size(); ++a) {
+    insert(&shape.strides[a], columns.strides[a], accesses[a].strides[row]);
+  }
+  shape.split_columns = static_cast<int>(columns.sizes.size()) - 1;
+  return shape;
+}
+
 }  // namespace tjit::llvm_backend

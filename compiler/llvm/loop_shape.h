@@ -22,6 +22,7 @@ namespace tjit::llvm_backend {
 struct LoopShape {
   ir::Sizes sizes;                 // outermost first, at least one
   std::vector<ir::Sizes> strides;  // by access, then by dim
+  int split_columns = 0;           // of MakeSlabsShape()
 };
 
 // accesses: all of the same sizes, which those of the space are; the first one
@@ -33,5 +34,12 @@ LoopShape MakeLoopShape(const ir::Sizes& sizes,
 // Of a rows loop: the last dim is the row, and there is at least one before it.
 LoopShape MakeRowsShape(const ir::Sizes& sizes,
                         const std::vector<ir::Geometry>& accesses);
+
+// Of a slabs loop: the last two dims are the rows of a slab, which `dim` is,
+// and its columns. Columns that do not lie densely in all accesses are several
+// dims, of which all but the last, `split_columns` of them, come before the
+// rows. There is at least one dim before those.
+LoopShape MakeSlabsShape(const ir::Sizes& sizes,
+                         const std::vector<ir::Geometry>& accesses, int dim);
 
 }  // namespace tjit::llvm_backend

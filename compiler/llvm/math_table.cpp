@@ -49,6 +49,8 @@ constexpr KindInfo kKinds[kTjitMathKindCount] = {
     {true, false, DType::kBool, 0, false, MathTable::Over::kWhole},
     {false, false, DType::kF32, 8},
     {false, false, DType::kF32, 16},
+    {true, false, DType::kF32, 0, false, MathTable::Over::kSlabs},
+    {true, false, DType::kF64, 0, false, MathTable::Over::kSlabs},
 };
 
 const KindInfo& InfoOfKind(const TjitMath& entry) {

@@ -11,7 +11,7 @@
 //   The root of sqrt_step.h is one whose code stands in the block.
 // - row functions (reductions and row ops) run over some whole rows, see
 //   phases.h. Only for f32 and f64 themselves, i64 and bool; so are functions
-//   of columns and of all elements.
+//   of columns, of all elements and of slabs.
 //
 // Note [Tails]. Eager runs sigmoid, silu, gelu and others in two formulas: one
 // for whole vectors, and another one for the elements behind the last of them,
@@ -38,7 +38,7 @@ class MathTable {
 
   // Index of the first entry for the op that the vectors allow, or -1.
   // `over`: of what the function reduces; kNone of all others.
-  enum class Over { kNone, kColumns, kWhole };
+  enum class Over { kNone, kColumns, kWhole, kSlabs };
   int Find(ir::Op op, ir::DType dtype, Over over) const;
   const TjitMath& at(int index) const {
     return entries_[static_cast<std::size_t>(index)];

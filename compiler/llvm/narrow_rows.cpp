@@ -41,7 +41,7 @@ Kind KnownKindOf(const MemoryAccess& access) {
 }
 
 bool IsPlain(const LoopCode& code) {
-  return !code.in_order && !code.is_rows && !code.is_whole &&
+  return !code.in_order && !code.is_rows && !code.is_whole && !code.is_slabs &&
          code.sizes.size() == 2 &&
          std::none_of(code.steps.begin(), code.steps.end(),
                       [](const Step& step) {

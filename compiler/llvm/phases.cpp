@@ -208,7 +208,7 @@ PhaseCode CodeOf(const LoopCode& code, const Phases& phases, int phase,
     mine.is_empty = false;
     mine.accesses.insert(access);
   }
-  if (!code.is_rows) return mine;
+  if (!code.is_rows && !code.is_slabs) return mine;
   mine.is_dense = mine.row_values.empty();
   for (const int access : mine.accesses) {
     mine.is_dense = mine.is_dense && IsDense(code, access);
@@ -236,11 +236,29 @@ int RegisterBytes(ir::DType dtype) {
   return is_float && dtype != ir::DType::kF64 ? 4 : 8;
 }
 
+namespace {
+
+// Other functions get elements that lie one behind the other.
+bool IsReadBySlabsAlone(const LoopCode& code, int access) {
+  return std::none_of(
+      code.steps.begin(), code.steps.end(), [&](const Step& step) {
+        return step.is_array_call && !step.is_slab_call &&
+               std::any_of(step.sources.begin(), step.sources.end(),
+                           [&](const Source& source) {
+                             return source.kind == Kind::kAccess &&
+                                    source.access == access;
+                           });
+      });
+}
+
+}  // namespace
+
 bool IsDirect(const LoopCode& code, int access) {
   const MemoryAccess& a = code.accesses[static_cast<std::size_t>(access)];
   if (a.strides.back() != ir::Size(1) || InfoOf(a.dtype).bytes <= 2) {
     return false;
   }
+  if (code.is_slabs) return IsReadBySlabsAlone(code, access);
   if (!code.is_rows) return code.sizes.size() == 1;
   return a.strides[code.sizes.size() - 2] == code.sizes.back();
 }

@@ -24,6 +24,9 @@
 //
 // A columns loop (Note [Columns] there) has one phase more at the end: its
 // functions of columns give their results, which are stored.
+//
+// Tiles of a slabs loop (Note [Slabs] there) are some columns, all rows of
+// each.
 // Tested by: tests/compiler/llvm_math_test.cpp
 #pragma once
 
@@ -60,7 +63,8 @@ struct PhaseCode {
   std::set<int> accesses;            // loaded and stored
   std::set<ir::ValueId> row_values;  // with one element per row, that the
                                      // code of elements reads
-  bool is_dense = true;  // the rows of a tile may run as one long row
+  bool is_dense = true;  // the rows of a tile may run as one long row; of a
+                         // slabs loop, if the tile has all columns
 };
 PhaseCode CodeOf(const LoopCode& code, const Phases& phases, int phase,
                  bool is_of_row);
@@ -70,7 +74,7 @@ PhaseCode CodeOf(const LoopCode& code, const Phases& phases, int phase,
 // the tile first, while the processor fetches the rest of it.
 std::vector<int> CallsOf(const LoopCode& code, const Phases& phases, int phase);
 
-// An array or row function may read the access where it lies: halves are
+// An array, row or slab function may read the access where it lies: halves are
 // floats in its arrays.
 bool IsDirect(const LoopCode& code, int access);
 

@@ -28,6 +28,23 @@ Value* RowEmitter::OffsetOf(const MemoryAccess& access) {
   return offset;
 }
 
+Value* RowEmitter::ArrayOf(const Source& source) {
+  const Phases& phases = loop_.phases;
+  const auto buffer = [&](int number) {
+    return loop_.buffers[static_cast<std::size_t>(number)];
+  };
+  if (source.kind == Source::Kind::kRegister) {
+    return buffer(phases.buffer_of_value.at(source.value));
+  }
+  if (!IsDirect(code_, source.access)) {
+    return buffer(phases.buffer_of_access.at(source.access));
+  }
+  const auto a = static_cast<std::size_t>(source.access);
+  const MemoryAccess& access = code_.accesses[a];
+  return ElementAt(b_, LaneTypes(b_, 1).MemoryType(access.dtype),
+                   frame_.Memory(access.memory), OffsetOf(access));
+}
+
 Row RowEmitter::MakeRow(const Piece& piece) {
   Row row;
   row.dim = outer_.size();

@@ -47,6 +47,10 @@ class RowEmitter {
   // Of an access at the outer indices, in elements.
   llvm::Value* OffsetOf(const MemoryAccess& access);
 
+  // Where a function finds the operand, which is no scalar: in a buffer, or in
+  // memory at the outer indices.
+  llvm::Value* ArrayOf(const Source& source);
+
   // What is loaded once for such a piece.
   Row MakeRow(const Piece& piece);
 

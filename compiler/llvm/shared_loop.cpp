@@ -32,10 +32,12 @@ class Sharer {
   std::string Run(const LoopCode& code) {
     shared_.code = code;
     absl::StrAppend(&text_, code.sizes.size(), code.in_order ? "o" : "d",
-                    code.is_whole     ? "w"
+                    code.is_slabs     ? "s"
+                    : code.is_whole   ? "w"
                     : code.is_columns ? "c"
                     : code.is_rows    ? "r"
                                       : "");
+    if (code.split_columns > 0) absl::StrAppend(&text_, code.split_columns);
     shared_.code.narrow_row = NarrowRowOf(code);
     if (shared_.code.narrow_row > 0) {
       absl::StrAppend(&text_, "x", shared_.code.narrow_row);

@@ -22,6 +22,12 @@ int TileElements(const LoopCode& code, const Phases& phases);
 bool RepeatsColumns(const LoopCode& code);
 
 inline constexpr int kMaxTileRows = 1024;  // of a rows loop
+// Of a slabs loop: so much in all buffers of a tile, or more if that is all
+// columns or fewer than so many; whole vectors of columns.
+inline constexpr int kSlabTileBytes = 64 << 10;
+inline constexpr int kMostSlabTileBytes = 256 << 10;
+inline constexpr int kFewColumns = 64;
+inline constexpr int kSlabColumns = 16;
 // Of a loop that transposes: a line of the cache that holds part of one column
 // is used up before the next ones replace it.
 inline constexpr int kBlockRows = 16;

@@ -3,12 +3,58 @@
 #include <algorithm>
 
 #include "compiler/lower/op_rules.h"
+#include "compiler/row_functions.h"
 
 namespace tjit::lower {
 namespace {
 
 using ir::DType;
 using ir::Op;
+
+// More are a tile of many pages for a few columns (llvm/tile_shape.h).
+constexpr std::int64_t kMaxSlabRows = 1024;
+// A vector: columns behind the last whole one are not worth their calls.
+constexpr std::int64_t kMinSlabBytes = 64;
+
+// Tensor argument `arg` is f32 or f64 and row-major, with some rows along
+// `dim`, which is not the last. Else refuses.
+bool HasSlabRows(StepLowering& s, std::size_t arg, int dim) {
+  const TensorGeometry& g = s.record().args[arg].geometry;
+  const TensorGeometry& first = s.record().args[0].geometry;
+  if (!std::equal(g.sizes, g.sizes + g.ndim, first.sizes,
+                  first.sizes + first.ndim)) {
+    return s.Refuse("has operands of several sizes");
+  }
+  if (!IsFloat(g)) {
+    return s.Refuse("computes in another type than f32 and f64");
+  }
+  if (!IsRowMajor(g)) return s.Refuse("reads rows that do not lie densely");
+  if (g.numel() == 0 || g.sizes[dim] < 2) {
+    return s.Refuse("has slabs of less than two rows");
+  }
+  if (g.sizes[dim] > kMaxSlabRows) return s.Refuse("has slabs of many rows");
+  std::int64_t columns = 1;
+  for (int d = dim + 1; d < g.ndim; ++d) columns *= g.sizes[d];
+  return columns * g.itemsize >= kMinSlabBytes ||
+         s.Refuse("has slabs of few columns");
+}
+
+// Threads share slabs, and eager's do not split a vector of columns.
+bool SharesSlabs(StepLowering& s, int dim, Op op) {
+  if (s.has_one_thread()) return true;
+  const TensorGeometry& g = s.record().args[0].geometry;
+  std::int64_t slabs = 1, columns = 1;
+  for (int d = 0; d < g.ndim; ++d) {
+    if (d != dim) (d < dim ? slabs : columns) *= g.sizes[d];
+  }
+  s.Fix(s.target_dims());
+  if (slabs < s.threads()) return s.Refuse("has fewer slabs than threads");
+  const bool is_known =
+      op != Op::kSoftmax ||
+      (s.threads() > 0 && SlabOrderHolds(RowOp::kSlabSoftmax, g.itemsize == 8,
+                                         slabs, columns, s.threads()));
+  return is_known || s.Refuse("has columns that are split among threads");
+}
 
 // (input, dim, half_to_float), or (gradient, result, dim, dtype of the input)
 bool AlongRows(StepLowering& s, const OpRule& rule) {
@@ -24,7 +70,14 @@ bool AlongRows(StepLowering& s, const OpRule& rule) {
   const auto ndim = static_cast<std::int64_t>(nodes[0].dims.size());
   const auto given = static_cast<std::int64_t>(s.Static(0));
   const int dim = static_cast<int>(given < 0 ? given + ndim : given);
-  if (!HasRows(s, 0, {dim})) return false;
+  if (dim + 1 < ndim) {
+    for (std::size_t i = 0; i < operands; ++i) {
+      if (!HasSlabRows(s, i, dim)) return false;
+    }
+    if (!SharesSlabs(s, dim, rule.op)) return false;
+  } else if (!HasRows(s, 0, {dim})) {
+    return false;
+  }
   return s.Store(s.AlongDim(rule.op, nodes, dim));
 }
 

@@ -342,8 +342,8 @@ const char* Name(LoopKind kind) {
       return "whole";
     case LoopKind::kReduce:
       return "reduce";
-    case LoopKind::kRow:
-      return "row";
+    case LoopKind::kSlabs:
+      return "slabs";
     case LoopKind::kUpdate:
       return "update";
   }

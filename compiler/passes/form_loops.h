@@ -42,6 +42,11 @@
 // Note [Whole]. So does a sum, a mean or an extreme of all elements: a *whole*
 // loop, in order, whose results are there when it ends.
 //
+// Note [Slabs]. Row ops along another dim go through columns: of a slab, which
+// is that dim and those behind it, some side by side. A *slabs* loop has any
+// number of them, along one dim, with their prologue and epilogue; columns are
+// independent.
+//
 // Memory is numbered: externals, then returned values, then scratch.
 // REQUIRES of whoever runs a plan: externals, returned values and scratch do
 // not overlap each other.
@@ -66,7 +71,8 @@ enum class LoopKind : std::uint8_t {
                // last; in order
   kWhole,      // the same with reduce ops of all dims; in order
   kReduce,     // pointwise instructions, the last is a reduce op of other dims
-  kRow,        // pointwise instructions, the last is a row op of another dim
+  kSlabs,      // columns are independent: pointwise instructions and row ops
+               // along one dim that is not the last
   kUpdate,     // one `update`: its first operand is copied whole to the home
                // of the result, then the elements of the second replace
 };
@@ -83,6 +89,7 @@ struct LoopStore {
 struct Loop {
   LoopKind kind = LoopKind::kPointwise;
   ir::Sizes sizes;                // of the operands but for pointwise
+  int slab_dim = -1;              // of a slabs loop
   std::vector<int> instructions;  // indices into body, ascending; empty: copies
   std::vector<LoopStore> stores;  // in this order
   // Iterations must run in row-major order, on one thread: a store may put two

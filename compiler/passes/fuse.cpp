@@ -46,6 +46,7 @@ class Fuser {
       loop_of_[i] = static_cast<int>(i);
       loops_[i].kind = LoopKindOf(in);
       loops_[i].sizes = LoopSizesOf(f, in);
+      loops_[i].slab_dim = SlabDimOf(in);
       loops_[i].instructions = {static_cast<int>(i)};
       for (std::size_t k = 0; k < in.operands.size(); ++k) {
         if (!in.operands[k].is_tensor()) continue;
@@ -133,12 +134,18 @@ class Fuser {
     const Loop& x = LoopAt(a);
     const Loop& y = LoopAt(b);
     const bool fit =
-        x.sizes == y.sizes ||
+        (x.sizes == y.sizes && AreAlike(a, b)) ||
         (IsRows(a) && IsPointwise(b) && AreRowsOf(y.sizes, x.sizes)) ||
         (IsPointwise(a) && IsRows(b) && AreRowsOf(x.sizes, y.sizes));
     return a != b && fit &&
            x.instructions.size() + y.instructions.size() <=
                kMaxLoopInstructions;
+  }
+  // Rows, or slabs of one dim; pointwise loops go with all.
+  bool AreAlike(int a, int b) {
+    return IsPointwise(a) || IsPointwise(b) ||
+           (LoopAt(a).kind == LoopAt(b).kind &&
+            LoopAt(a).slab_dim == LoopAt(b).slab_dim);
   }
   // There is an edge from the producer, so no way back (loops have no cycle).
   bool CanMergeProducer(int producer, int user) {
@@ -150,11 +157,12 @@ class Fuser {
            !HasDetour(a, b) && !HasDetour(b, a);
   }
 
-  // The larger one takes the other in; rows win over the kind of `b`.
+  // The larger one takes the other in; rows and slabs win over the kind of `b`.
   void Merge(int a, int b) {
-    const int kept = IsRows(a) ? a : b;
+    const int kept = IsRows(a) || IsSlabs(a) ? a : b;
     const LoopKind kind = LoopAt(kept).kind;
     const ir::Sizes sizes = LoopAt(kept).sizes;
+    const int slab_dim = LoopAt(kept).slab_dim;
     if (LoopAt(a).instructions.size() > LoopAt(b).instructions.size()) {
       std::swap(a, b);
     }
@@ -166,12 +174,14 @@ class Fuser {
     LoopAt(a).instructions.clear();
     LoopAt(b).kind = kind;
     LoopAt(b).sizes = sizes;
+    LoopAt(b).slab_dim = slab_dim;
   }
 
   bool IsPointwise(int loop) {
     return LoopAt(loop).kind == LoopKind::kPointwise;
   }
   bool IsRows(int loop) { return LoopAt(loop).kind == LoopKind::kRows; }
+  bool IsSlabs(int loop) { return LoopAt(loop).kind == LoopKind::kSlabs; }
   bool IsInParts(int loop) { return RunsInParts(LoopAt(loop).kind); }
   bool TakesSiblings(int loop) {
     const LoopKind kind = LoopAt(loop).kind;
@@ -251,8 +261,7 @@ class Fuser {
     }
   }
 
-  // A reduce or row op of other dims, or of columns, takes in what only it
-  // reads.
+  // A reduce op of other dims, or of columns, takes in what only it reads.
   void MergePrologue(std::size_t i) {
     const Instruction& in = f_.body[i];
     const int own = LoopOf(static_cast<int>(i));

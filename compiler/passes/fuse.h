@@ -4,11 +4,10 @@
 // How: every instruction begins as a cluster. Clusters merge along an edge that
 // hands over element i in iteration i, or to rows loops what there is one of
 // per row, if no other way leads from one to the other (a cycle) and no other
-// edge between them needs memory; then reduce and row ops of other dims than
-// the last take the clusters that only they read; then siblings merge that
-// read one operand. What is left is sorted by dependences, by program order,
-// and so that loops of the same kind (the same update of many parameters) stand
-// together.
+// edge between them needs memory; then reduce ops of other dims than the last
+// take the clusters that only they read; then siblings merge that read one
+// operand. What is left is sorted by dependences, by program order, and so that
+// loops of the same kind (the same update of many parameters) stand together.
 // Tested by: tests/compiler/form_loops_test.cpp
 #pragma once
 
@@ -33,6 +32,8 @@ ir::Sizes LoopSizesOf(const ir::Function& function, const ir::Instruction& in);
 bool TakesRegister(const ir::Function& function, const ir::Instruction& in,
                    std::size_t operand);
 
+// The dim of a row op that asks for a slabs loop; -1 of others.
+int SlabDimOf(const ir::Instruction& in);
 // The reduce or row op goes along the last dim.
 bool IsAlongRows(const ir::Instruction& in);
 // The reduce op goes over all dims but the last: Note [Columns].
@@ -46,7 +47,7 @@ bool ReadsRow(const ir::Function& function, const ir::Instruction& in,
               std::size_t operand);
 // `rows` is `all` without its last dim.
 bool AreRowsOf(const ir::Sizes& rows, const ir::Sizes& all);
-// True of loops that may run in any order of their iterations or rows.
+// True of loops that may run in any order of their iterations, rows or columns.
 bool RunsInParts(LoopKind kind);
 
 }  // namespace tjit

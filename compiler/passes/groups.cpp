@@ -33,7 +33,8 @@ bool Groups::IsHandedOver(int maker, const Instruction& in,
                           std::size_t operand) const {
   const Instruction& made = f_.body[static_cast<std::size_t>(maker)];
   if (IsAlongRows(made)) return LoopSizesOf(f_, in) == LoopSizesOf(f_, made);
-  return LoopKindOf(made) == LoopKind::kPointwise &&
+  const LoopKind kind = LoopKindOf(made);
+  return (kind == LoopKind::kPointwise || kind == LoopKind::kSlabs) &&
          TakesRegister(f_, in, operand);
 }
 

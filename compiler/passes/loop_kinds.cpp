@@ -18,7 +18,7 @@ LoopKind LoopKindOf(const Instruction& in) {
       if (is_of_rows) return LoopKind::kRows;
       return IsAlongColumns(in) ? LoopKind::kColumns : LoopKind::kReduce;
     case ir::Family::kRow:
-      return is_of_rows ? LoopKind::kRows : LoopKind::kRow;
+      return is_of_rows ? LoopKind::kRows : LoopKind::kSlabs;
     default:
       return LoopKind::kPointwise;
   }
@@ -35,6 +35,10 @@ bool TakesRegister(const ir::Function& function, const Instruction& in,
                    std::size_t operand) {
   return LoopKindOf(in) != LoopKind::kUpdate &&
          IsWhole(function, in.operands[operand]);
+}
+
+int SlabDimOf(const Instruction& in) {
+  return LoopKindOf(in) == LoopKind::kSlabs ? in.dims[0] : -1;
 }
 
 bool IsAlongRows(const Instruction& in) {
@@ -96,7 +100,8 @@ bool ReadsRow(const ir::Function& function, const Instruction& in,
 }
 
 bool RunsInParts(LoopKind kind) {
-  return kind == LoopKind::kPointwise || kind == LoopKind::kRows;
+  return kind == LoopKind::kPointwise || kind == LoopKind::kRows ||
+         kind == LoopKind::kSlabs;
 }
 
 }  // namespace tjit

@@ -111,11 +111,17 @@ class PlanVerifier {
       return (kind == loop.kind || kind == LoopKind::kPointwise) &&
              sizes == loop.sizes && loop.in_order;
     }
+    if (loop.kind == LoopKind::kSlabs) {
+      const bool is_of_slabs =
+          kind == LoopKind::kSlabs && SlabDimOf(At(i)) == loop.slab_dim;
+      return (is_of_slabs || kind == LoopKind::kPointwise) &&
+             sizes == loop.sizes;
+    }
     if (loop.kind != LoopKind::kRows) {
       return kind == (is_root ? loop.kind : LoopKind::kPointwise) &&
              sizes == loop.sizes;
     }
-    return RunsInParts(kind) &&
+    return (kind == LoopKind::kRows || kind == LoopKind::kPointwise) &&
            (sizes == loop.sizes ||
             (kind == LoopKind::kPointwise && AreRowsOf(sizes, loop.sizes)));
   }

@@ -1,10 +1,11 @@
 // The rules of a plan. A violation is a bug of FormLoops().
 //
 // Instructions:
-// (1) Every instruction is in exactly one loop, in ascending order. A reduce,
-//     row or update op is the last of its loop, which has its kind; an update
-//     is alone. All others are pointwise, over the sizes of the loop. In a rows
-//     loop there are any number of reduce and row ops along the last dim, and
+// (1) Every instruction is in exactly one loop, in ascending order. A reduce or
+//     update op is the last of its loop, which has its kind; an update is
+//     alone. All others are pointwise, over the sizes of the loop. In a slabs
+//     loop there are any number of row ops along its one dim. In a rows loop
+//     there are any number of reduce and row ops along the last dim, and
 //     pointwise instructions over the sizes without that dim as well; in a
 //     columns loop, which is in order, any number of reductions of columns, in
 //     a whole loop, which is too, of those of all elements.
@@ -31,8 +32,8 @@
 // (8) Iterations are independent: in a loop that is not `in_order` a store is
 //     injective; what a loop loads from the memory that it stores to, and two
 //     stores to one memory, are the same element in the same iteration
-//     (pointwise and rows loops) or disjoint. An update's result has memory of
-//     its own.
+//     (pointwise, rows and slabs loops) or disjoint. An update's result has
+//     memory of its own.
 // Tested by: tests/compiler/form_loops_test.cpp
 #pragma once
 

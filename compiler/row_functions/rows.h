@@ -13,6 +13,7 @@
 #include "compiler/row_functions/halves.h"
 #include "compiler/row_functions/moments.h"
 #include "compiler/row_functions/norms.h"
+#include "compiler/row_functions/slabs.h"
 #include "compiler/row_functions/softmax.h"
 #include "compiler/row_functions/turns.h"
 #include "compiler/row_functions/welford_means.h"
@@ -112,6 +113,27 @@ constexpr void AddWithOwnExp(FunctionList* list) {
              nullptr, true});
 }
 
+template <class Isa, class T, class Slab>
+constexpr void AddSlab(RowOp op, FunctionList* list, bool needs_math,
+                       bool contracts = false, bool has_own_exp = false) {
+  RowFunction f = {op, sizeof(T) == 8, contracts, needs_math, nullptr};
+  f.has_own_exp = has_own_exp;
+  f.run_slab = SlabFn<Isa, T, Slab>;
+  list->Add(f);
+}
+
+template <class Isa>
+constexpr void AddSlabsWithOwnExp(FunctionList* list) {
+  AddSlab<Isa, float, SlabSoftmax>(RowOp::kSlabSoftmax, list, true, false,
+                                   true);
+  AddSlab<Isa, float, SlabLogSoftmax>(RowOp::kSlabLogSoftmax, list, true, false,
+                                      true);
+  AddSlab<Isa, float, SlabLogSoftmaxBackward<true>>(
+      RowOp::kSlabLogSoftmaxBackward, list, true, true, true);
+  AddSlab<Isa, float, SlabLogSoftmaxBackward<false>>(
+      RowOp::kSlabLogSoftmaxBackward, list, true, false, true);
+}
+
 template <class T, class Columns>
 constexpr void AddColumns(RowOp op, FunctionList* list,
                           bool contracts = false) {
@@ -123,6 +145,10 @@ template <class Isa, class T, bool kContracts>
 constexpr void AddContracting(FunctionList* list) {
   Add<Isa, T, RowOp::kSoftmaxBackward, kContracts>(list);
   Add<Isa, T, RowOp::kLogSoftmaxBackward, kContracts>(list, true);
+  AddSlab<Isa, T, SlabSoftmaxBackward<kContracts>>(RowOp::kSlabSoftmaxBackward,
+                                                   list, false, kContracts);
+  AddSlab<Isa, T, SlabLogSoftmaxBackward<kContracts>>(
+      RowOp::kSlabLogSoftmaxBackward, list, true, kContracts);
   list->Add({RowOp::kMoments, sizeof(T) == 8, kContracts, false,
              RunMoments<Isa, T, kContracts, T>});
   list->Add({RowOp::kMomentsWide, sizeof(T) == 8, kContracts, false,
@@ -154,6 +180,8 @@ constexpr void AddAll(FunctionList* list) {
   Add<Isa, T, RowOp::kAmin>(list);
   Add<Isa, T, RowOp::kSoftmax>(list, true);
   Add<Isa, T, RowOp::kLogSoftmax>(list, true);
+  AddSlab<Isa, T, SlabSoftmax>(RowOp::kSlabSoftmax, list, true);
+  AddSlab<Isa, T, SlabLogSoftmax>(RowOp::kSlabLogSoftmax, list, true);
   if constexpr (Isa::kHasFma) AddContracting<Isa, T, true>(list);
   AddContracting<Isa, T, false>(list);
   list->Add({RowOp::kVar, sizeof(T) == 8, false, false, RunVar<Isa, T, false>});
@@ -221,6 +249,7 @@ constexpr FunctionList AllRows() {
   AddWithOwnExp<OwnExp, RowOp::kLogSoftmax>(&list);
   AddWithOwnExp<OwnExp, RowOp::kLogSoftmaxBackward, true>(&list);
   AddWithOwnExp<OwnExp, RowOp::kLogSoftmaxBackward, false>(&list);
+  AddSlabsWithOwnExp<OwnExp>(&list);
   const FunctionList others = AllRows<Isa>();
   for (int i = 0; i < others.count; ++i) list.Add(others.at[i]);
   AddSums<Halves, float>(&list);

@@ -175,6 +175,40 @@ void MapRows(std::int64_t rows, std::int64_t n, const void* a, const void* b,
   }
 }
 
+template <class F, class T>
+void MapSlab(std::int64_t rows, std::int64_t n, const void* a,
+             std::int64_t a_stride, const void* b, std::int64_t b_stride,
+             void* out, std::int64_t first, std::int64_t columns) {
+  CountRows(rows);
+  Calls().wrong_places += first < 0 || n <= 0 || first + n > columns;
+  const auto column = [&](const void* data, std::int64_t at,
+                          std::int64_t stride) {
+    std::vector<double> x;
+    for (std::int64_t i = 0; i < rows; ++i, at += stride) {
+      x.push_back(static_cast<const T*>(data)[at]);
+    }
+    return x;
+  };
+  for (std::int64_t j = 0; j < n; ++j) {
+    const std::vector<double> in[2] = {
+        column(a, j, a_stride),
+        b == nullptr ? std::vector<double>() : column(b, j, b_stride)};
+    const double* const rows_in[2] = {in[0].data(), in[1].data()};
+    std::vector<double> result(static_cast<std::size_t>(rows));
+    F::Eval(rows_in, result.data(), rows);
+    for (std::int64_t i = 0; i < rows; ++i) {
+      static_cast<T*>(out)[i * n + j] =
+          static_cast<T>(result[static_cast<std::size_t>(i)]);
+    }
+  }
+}
+
+#define TJIT_ADD_SLABS(F, name)                                            \
+  made->push_back({name, kTjitSlabF32,                                     \
+                   reinterpret_cast<void*>(&MapSlab<eval::F, float>), 0}); \
+  made->push_back({name, kTjitSlabF64,                                     \
+                   reinterpret_cast<void*>(&MapSlab<eval::F, double>), 0});
+
 #define TJIT_ADD_ROWS(how, F, name)                                           \
   made->push_back(                                                            \
       {name, kTjitRowF32, reinterpret_cast<void*>(&how<eval::F, float>), 0}); \
@@ -194,6 +228,10 @@ const std::vector<TjitMath>& RowMath() {
     TJIT_ADD_ROWS(MapRows, LogSoftmax, "log_softmax")
     TJIT_ADD_ROWS(MapRows, SoftmaxBackward, "softmax_backward")
     TJIT_ADD_ROWS(MapRows, LogSoftmaxBackward, "log_softmax_backward")
+    TJIT_ADD_SLABS(Softmax, "softmax")
+    TJIT_ADD_SLABS(LogSoftmax, "log_softmax")
+    TJIT_ADD_SLABS(SoftmaxBackward, "softmax_backward")
+    TJIT_ADD_SLABS(LogSoftmaxBackward, "log_softmax_backward")
     return made;
   }();
   return *table;

@@ -14,7 +14,8 @@ namespace tjit::ir {
 const std::vector<TjitMath>& ArrayAndVectorMath();
 const std::vector<TjitMath>& VectorMath();
 
-// Row functions in the interpreter's order, and the two above with them.
+// Functions of rows and slabs in the interpreter's order, and the two above
+// with them.
 const std::vector<TjitMath>& RowMath();
 const std::vector<TjitMath>& ArrayVectorAndRowMath();
 
@@ -25,7 +26,7 @@ struct ArrayCalls {
   std::int64_t wrong_modes = 0;
   int row_count = 0;  // of row functions, and the most rows at once
   std::int64_t most_rows = 0;
-  std::int64_t wrong_places = 0;  // told to tail functions
+  std::int64_t wrong_places = 0;  // told to functions of tails and slabs
 };
 ArrayCalls& Calls();
 inline constexpr std::int64_t kTestMode = 0x140102;

@@ -445,6 +445,68 @@ const RowFunction* FirstOf(const RowTable& table, RowOp op, bool is_double) {
 }
 
 // One long row, however it is cut.
+// Wherever the parts begin: what is a vector in eager goes by the place.
+TEST(RowFunctionsTest, ColumnsOfASlabAreTheSameInParts) {
+  constexpr std::int64_t kSlabRows = 9, kColumns = 173;
+  for (int op = 0; op < kRowOpCount; ++op) {
+    if (!IsOfSlabs(static_cast<RowOp>(op))) continue;
+    ForAll(static_cast<RowOp>(op), [&]<class T>(const RowFunction& f, T) {
+      const std::vector<T> a = Normal<T>(kSlabRows * kColumns, 1);
+      const std::vector<T> b = Normal<T>(kSlabRows * kColumns, 2);
+      std::vector<T> all(a.size());
+      f.run_slab(kSlabRows, kColumns, a.data(), kColumns, b.data(), kColumns,
+                 all.data(), 0, kColumns);
+      for (const std::int64_t step : {1, 5, 16, 70}) {
+        for (std::int64_t first = 0; first < kColumns; first += step) {
+          const std::int64_t n = std::min(step, kColumns - first);
+          std::vector<T> part(static_cast<std::size_t>(kSlabRows * n));
+          f.run_slab(kSlabRows, n, a.data() + first, kColumns, b.data() + first,
+                     kColumns, part.data(), first, kColumns);
+          for (std::int64_t row = 0; row < kSlabRows; ++row) {
+            ASSERT_EQ(std::memcmp(part.data() + row * n,
+                                  all.data() + row * kColumns + first,
+                                  static_cast<std::size_t>(n) * sizeof(T)),
+                      0)
+                << "row " << row << " from column " << first << " on";
+          }
+        }
+      }
+    });
+  }
+}
+
+TEST(RowFunctionsTest, SoftmaxOfColumnsSumsUpToOne) {
+  ForAll(RowOp::kSlabSoftmax, [&]<class T>(const RowFunction& f, T) {
+    constexpr std::int64_t kSlabRows = 21, kColumns = 75;
+    const std::vector<T> a = Normal<T>(kSlabRows * kColumns, 3);
+    std::vector<T> y(a.size());
+    f.run_slab(kSlabRows, kColumns, a.data(), kColumns, nullptr, 0, y.data(), 0,
+               kColumns);
+    for (std::int64_t j = 0; j < kColumns; ++j) {
+      double sum = 0;
+      for (std::int64_t i = 0; i < kSlabRows; ++i) {
+        sum += y[static_cast<std::size_t>(i * kColumns + j)];
+      }
+      EXPECT_NEAR(sum, 1, 1e-6) << "column " << j;
+    }
+  });
+}
+
+TEST(RowFunctionsTest, ColumnsOfSoftmaxAreDealtOutToThreads) {
+  const auto holds = [](std::int64_t slabs, std::int64_t n, int threads,
+                        RowOp op = RowOp::kSlabSoftmax,
+                        bool is_double = false) {
+    return SlabOrderHolds(op, is_double, slabs, n, threads);
+  };
+  EXPECT_TRUE(holds(3, 33, 1));
+  EXPECT_TRUE(holds(4, 33, 2));   // two slabs each
+  EXPECT_FALSE(holds(3, 33, 2));  // one and a half
+  EXPECT_TRUE(holds(3, 32, 2));   // of whole vectors
+  EXPECT_FALSE(holds(3, 16, 2));
+  EXPECT_TRUE(holds(3, 16, 2, RowOp::kSlabSoftmax, true));
+  EXPECT_TRUE(holds(3, 33, 2, RowOp::kSlabLogSoftmax));
+}
+
 TEST(RowFunctionsTest, AllElementsInPartsAreARow) {
   const std::pair<RowOp, RowOp> kOps[] = {{RowOp::kWholeSum, RowOp::kSum},
                                           {RowOp::kWholeMean, RowOp::kMean},

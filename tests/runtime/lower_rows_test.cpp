@@ -590,9 +590,6 @@ TEST(LowerRowsTest, OtherOrdersAreRefused) {
                  {x.to(at::kInt), std::vector<std::int64_t>{-1}, false,
                   static_cast<std::int64_t>(at::kDouble)});
   EXPECT_EQ(converted.ExpectRefused("converts before it reduces"), "");
-  RecordedGroup columns;
-  columns.Call("aten::_softmax", {x, std::int64_t{0}, false});
-  EXPECT_EQ(columns.ExpectRefused("other dims than the last"), "");
 }
 
 // Eager does not look, and reads what lies behind the smaller one.
@@ -602,6 +599,11 @@ TEST(LowerRowsTest, GradientsOfOtherSizesAreRefused) {
              {at::rand({7}), at::rand({3, 7}), std::int64_t{0},
               static_cast<std::int64_t>(at::kFloat)});
   EXPECT_EQ(group.ExpectRefused("several sizes"), "");
+  RecordedGroup slabs;
+  slabs.Call("aten::_log_softmax_backward_data",
+             {at::rand({3, 20}), at::rand({5, 3, 20}), std::int64_t{0},
+              static_cast<std::int64_t>(at::kFloat)});
+  EXPECT_EQ(slabs.ExpectRefused("several sizes"), "");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "tests/runtime/recorded_group.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include <algorithm>
@@ -247,7 +248,7 @@ bool HiddenRows(const ir::RowsCall& call) {
 // rows, whose columns are reduced.
 at::Tensor EagersRows(const ir::RowsCall& call, const at::Tensor& a,
                       const at::Tensor& b) {
-  const std::int64_t dim = call.are_columns ? 0 : -1;
+  const std::int64_t dim = call.are_columns ? 0 : call.is_slab ? 1 : -1;
   // The variance of all elements is another function of eager's.
   const at::Tensor several = call.are_columns ? a : at::cat({a, a});
   const std::int64_t results = call.are_columns ? call.n : 1;
@@ -282,13 +283,13 @@ at::Tensor EagersRows(const ir::RowsCall& call, const at::Tensor& a,
     case ir::Op::kMinOfAll:
       return at::min(a);
     case ir::Op::kSoftmax:
-      return at::softmax(a, -1);
+      return at::softmax(a, dim);
     case ir::Op::kLogSoftmax:
-      return at::log_softmax(a, -1);
+      return at::log_softmax(a, dim);
     case ir::Op::kSoftmaxBackward:
-      return at::_softmax_backward_data(a, b, -1, a.scalar_type());
+      return at::_softmax_backward_data(a, b, dim, a.scalar_type());
     case ir::Op::kLogSoftmaxBackward:
-      return at::_log_softmax_backward_data(a, b, -1, a.scalar_type());
+      return at::_log_softmax_backward_data(a, b, dim, a.scalar_type());
     default:
       return at::Tensor();
   }
@@ -303,7 +304,8 @@ bool EagersRowsHook(const ir::RowsCall& call) {
     return true;
   }
   const auto type = call.dtype == ir::DType::kF32 ? at::kFloat : at::kDouble;
-  const std::int64_t together = call.are_columns ? call.rows : 1;
+  const std::int64_t together =
+      call.are_columns || call.is_slab ? call.rows : 1;
   const auto row_of = [&](const void* data, std::int64_t row) {
     const at::Tensor x = at::zeros({together, call.n}, type);
     if (data == nullptr) return x;
@@ -312,8 +314,13 @@ bool EagersRowsHook(const ir::RowsCall& call) {
     return x;
   };
   for (std::int64_t row = 0; row * together < call.rows; ++row) {
-    const at::Tensor y =
-        EagersRows(call, row_of(call.a, row), row_of(call.b, row));
+    // One slab for each thread of eager's, so that none is split.
+    const auto operand_of = [&](const void* data) {
+      const at::Tensor x = row_of(data, row);
+      return call.is_slab ? x.repeat({at::get_num_threads(), 1, 1}) : x;
+    };
+    at::Tensor y = EagersRows(call, operand_of(call.a), operand_of(call.b));
+    if (call.is_slab) y = y[0];
     if (!y.defined()) return false;
     std::memcpy(static_cast<char*>(call.out) + row * y.nbytes(), y.data_ptr(),
                 y.nbytes());

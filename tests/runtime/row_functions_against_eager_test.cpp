@@ -43,6 +43,14 @@ at::Tensor Eager(RowOp op, const at::Tensor& a, const at::Tensor& b) {
       return at::_softmax_backward_data(a, b, -1, a.scalar_type());
     case RowOp::kLogSoftmaxBackward:
       return at::_log_softmax_backward_data(a, b, -1, a.scalar_type());
+    case RowOp::kSlabSoftmax:
+      return at::softmax(a, 0);
+    case RowOp::kSlabLogSoftmax:
+      return at::log_softmax(a, 0);
+    case RowOp::kSlabSoftmaxBackward:
+      return at::_softmax_backward_data(a, b, 0, a.scalar_type());
+    case RowOp::kSlabLogSoftmaxBackward:
+      return at::_log_softmax_backward_data(a, b, 0, a.scalar_type());
     case RowOp::kMoments: {
       const auto all = at::native_layer_norm(a, {a.size(1)}, {}, {}, kEps);
       return at::stack({std::get<1>(all), std::get<2>(all)});
@@ -137,6 +145,9 @@ at::Tensor Computed(const RowFunction& f, const at::Tensor& a,
   } else if (IsOfColumns(f.op)) {
     RunColumns(f.run_columns, rows, n, a.const_data_ptr(), kCorrection,
                out.data_ptr());
+  } else if (IsOfSlabs(f.op)) {
+    f.run_slab(rows, n, a.const_data_ptr(), n, b.const_data_ptr(), n,
+               out.data_ptr(), 0, n);
   } else if (has_mean) {
     f.run(rows, n, a.const_data_ptr(), &eps, out[1].data_ptr());
   } else if (f.op == RowOp::kVar || f.op == RowOp::kStd) {
@@ -179,7 +190,11 @@ void Compare(RowOp op, bool is_double, std::int64_t rows, std::int64_t n,
   if (IsOfHalves(op) && is_double) return;
   if (f == nullptr) f = TheProbe().Find(op, is_double);
   ASSERT_NE(f, nullptr);
-  if (!RowOrderHolds(op, is_double, rows, n, at::get_num_threads())) return;
+  const int threads = at::get_num_threads();
+  if (!RowOrderHolds(op, is_double, rows, n, threads) ||
+      (IsOfSlabs(op) && !SlabOrderHolds(op, is_double, 1, n, threads))) {
+    return;
+  }
   // One number of all, and one column, are computed otherwise: not lowered.
   const bool is_var = op == RowOp::kVar || op == RowOp::kStd;
   if ((is_var && rows == 1) || (IsOfColumns(op) && (n == 1 || rows == 1))) {
@@ -188,9 +203,10 @@ void Compare(RowOp op, bool is_double, std::int64_t rows, std::int64_t n,
   const auto type = is_double ? at::kDouble : at::kFloat;
   at::Tensor a = Numbers(rows, n, type);
   if (IsOfHalves(op)) a = AsHalves(op, a, n % 5 != 2 && n % 5 != 3);
-  const at::Tensor b = op == RowOp::kLogSoftmaxBackward
-                           ? at::log_softmax(at::randn_like(a), -1)
-                           : at::softmax(at::randn_like(a), -1);
+  const at::Tensor b =
+      op == RowOp::kLogSoftmaxBackward || op == RowOp::kSlabLogSoftmaxBackward
+          ? at::log_softmax(at::randn_like(a), -1)
+          : at::softmax(at::randn_like(a), -1);
   const at::Tensor eager = Eager(op, a, b);
   EXPECT_EQ(Differences(Computed(*f, a, b, eager), eager), 0)
       << NameOf(op) << (is_double ? " f64" : " f32") << " rows " << rows
@@ -287,6 +303,7 @@ std::string NameOfCase(
          (IsOfColumns(static_cast<RowOp>(std::get<0>(info.param)))
               ? "_of_columns"
           : IsOfWhole(static_cast<RowOp>(std::get<0>(info.param))) ? "_of_all"
+          : IsOfSlabs(static_cast<RowOp>(std::get<0>(info.param))) ? "_of_slabs"
                                                                    : "") +
          (std::get<1>(info.param) ? "_f64" : "_f32");
 }

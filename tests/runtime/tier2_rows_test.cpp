@@ -105,6 +105,43 @@ TEST_P(Tier2RowsTest, SoftmaxOfMaskedScores) {
   }
 }
 
+// Of channels and of queries, with what is around; and their gradients.
+TEST_P(Tier2RowsTest, SoftmaxOfOtherDims) {
+  OnThreadsAndTypes([this](at::ScalarType type) {
+    const Tensor x = at::randn({4, 21, 8, 16}, type);
+    const Tensor bias = at::randn({21, 1, 1}, type);
+    const Tensor mask = at::rand({4, 1, 1, 16}, type);
+    ExpectFused([=] { return at::softmax(x / 8 + bias, 1) * mask; }, 4);
+    ExpectFused([=] { return at::log_softmax(x * 2, -3) + x; }, 3);
+    const Tensor y = at::softmax(x, 1);
+    ExpectFused(
+        [=] { return at::_softmax_backward_data(x * 2, y, 1, type) * 3; }, 3);
+    const Tensor log = at::log_softmax(x, 1);
+    ExpectFused(
+        [=] { return at::_log_softmax_backward_data(x * 2, log, 1, type) * 3; },
+        3);
+  });
+}
+
+// Columns behind eager's last vector; functions with a tail of their own, which
+// are told another place than the slabs' function; rows of the same tensor.
+TEST_P(Tier2RowsTest, SoftmaxOfColumnsWithATail) {
+  for (const auto type : {at::kFloat, at::kDouble}) {
+    const Tensor x = at::randn({3, 30, 7, 11}, type);
+    const Tensor mask = at::rand({3, 1, 1, 11}, type);
+    ExpectFused([=] { return at::silu(at::softmax(x * mask, 1)); }, 3);
+    ExpectFused(
+        [=] {
+          const Tensor y = at::silu(x * 2);
+          return at::gelu(at::log_softmax(y, 1)) + at::sigmoid(y);
+        },
+        6);
+    const Tensor z = at::randn({5, 130, 40}, type);
+    ExpectFused([=] { return at::softmax(at::softmax(z * 2, 1), -1) * 2; }, 4);
+    ExpectFused([=] { return at::softmax(at::softmax(z * 2, 0), 1) * 2; }, 4);
+  }
+}
+
 TEST_P(Tier2RowsTest, SumsOfRows) {
   const Tensor x = at::randn({96, 70});
   ExpectFused([=] { return (x * x).sum(-1); }, 2);
