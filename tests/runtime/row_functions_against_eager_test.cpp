@@ -432,6 +432,22 @@ TEST(RowProbeTable, HasAnEntryForEachReductionOfAll) {
   EXPECT_EQ(TheProbe().ForWhole(ir::Op::kSum, ir::DType::kBF16), nullptr);
 }
 
+TEST(RowProbeTable, HasAnEntryForEachRowOpOfSlabs) {
+  for (const ir::Op op :
+       {ir::Op::kSoftmax, ir::Op::kLogSoftmax, ir::Op::kSoftmaxBackward,
+        ir::Op::kLogSoftmaxBackward}) {
+    for (const ir::DType dtype : {ir::DType::kF32, ir::DType::kF64}) {
+      const TjitMath* entry = TheProbe().ForSlabs(op, dtype);
+      ASSERT_NE(entry, nullptr);
+      EXPECT_STREQ(entry->op, InfoOf(op).name);
+      EXPECT_EQ(entry->kind,
+                dtype == ir::DType::kF64 ? kTjitSlabF64 : kTjitSlabF32);
+    }
+  }
+  EXPECT_EQ(TheProbe().ForSlabs(ir::Op::kCumsum, ir::DType::kF32), nullptr);
+  EXPECT_EQ(TheProbe().ForSlabs(ir::Op::kSoftmax, ir::DType::kBF16), nullptr);
+}
+
 TEST(RowProbeTable, HasAnEntryForEachRowOpOfTheIr) {
   for (const ir::Op op : {ir::Op::kSum, ir::Op::kAmin, ir::Op::kSoftmax,
                           ir::Op::kLogSoftmaxBackward}) {
