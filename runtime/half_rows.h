@@ -33,21 +33,19 @@ inline at::Tensor AsHalves(RowOp op, const at::Tensor& a, bool cancels) {
   return x;
 }
 
+inline bool IsSumOfHalves(RowOp op) {
+  return op == RowOp::kSumOfHalves || op == RowOp::kColumnSumOfHalves ||
+         op == RowOp::kWholeSumOfHalves;
+}
+
 inline at::Tensor Reduced(RowOp op, const at::Tensor& x) {
   std::vector<std::int64_t> dims;
   if (!IsOfWhole(op)) dims.push_back(IsOfColumns(op) ? 0 : -1);
-  switch (op) {
-    case RowOp::kSumOfHalves:
-    case RowOp::kColumnSumOfHalves:
-    case RowOp::kWholeSumOfHalves:
-      return at::sum(x, dims);
-    case RowOp::kAmaxOfHalves:
-    case RowOp::kColumnAmaxOfHalves:
-    case RowOp::kWholeAmaxOfHalves:
-      return at::amax(x, dims);
-    default:
-      return at::amin(x, dims);
-  }
+  if (IsSumOfHalves(op)) return at::sum(x, dims);
+  const bool is_max = op == RowOp::kAmaxOfHalves ||
+                      op == RowOp::kColumnAmaxOfHalves ||
+                      op == RowOp::kWholeAmaxOfHalves;
+  return is_max ? at::amax(x, dims) : at::amin(x, dims);
 }
 
 inline at::Tensor EagerOfHalves(RowOp op, const at::Tensor& a) {

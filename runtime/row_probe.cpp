@@ -290,15 +290,9 @@ bool IsExtreme(RowOp op) {
     case RowOp::kWholeAmin:
     case RowOp::kWholeMax:
     case RowOp::kWholeMin:
-    case RowOp::kAmaxOfHalves:
-    case RowOp::kAminOfHalves:
-    case RowOp::kColumnAmaxOfHalves:
-    case RowOp::kColumnAminOfHalves:
-    case RowOp::kWholeAmaxOfHalves:
-    case RowOp::kWholeAminOfHalves:
       return true;
     default:
-      return false;
+      return IsOfHalves(op) && !IsSumOfHalves(op);
   }
 }
 
