@@ -167,6 +167,7 @@ struct Direct<Op, R(A...)> {
 // REQUIRES: the table is locked.
 template <class Op>
 void Open() {
+  if (g_op<Op>.entry.load(std::memory_order_acquire) != nullptr) return;
   const OpEntry* const entry = FindEntry(NameOf<Op>());
   if (entry == nullptr || !entry->typed || entry->op_class != OpClass::kPlain ||
       TheTable().with_others.count(entry->name) != 0) {

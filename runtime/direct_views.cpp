@@ -37,15 +37,15 @@ constinit thread_local std::uint64_t t_made
 template <class Op>
 constinit std::atomic<bool> g_is_open{false};
 
-// As libtorch asks of as_strided.
+// As libtorch asks of as_strided. REQUIRES: IsOrdinary(g).
 bool FitsStorage(const view::Geometry& g, const at::Tensor& self) {
   std::int64_t last = g.offset;
   for (std::size_t i = 0; i < g.dims; ++i) {
     if (g.sizes[i] == 0) return true;
     last += (g.sizes[i] - 1) * g.strides[i];
   }
-  const auto bytes = (static_cast<std::size_t>(last) + 1) * self.itemsize();
-  return bytes <= self.storage().nbytes();
+  return static_cast<std::size_t>(last) <
+         self.storage().nbytes() / self.itemsize();
 }
 
 bool IsUsual(const c10::TensorImpl& impl) {
@@ -82,7 +82,9 @@ template <class Op, class Set>
   const Way way = FindWay</*kIsInPlaceOrView=*/true>(true, self);
   if (way.context == 0 || !IsUsual(*self.unsafeGetTensorImpl())) return false;
   view::Geometry g(self);
-  if (!set(&g) || !FitsStorage(g, self)) return false;
+  if (!IsOrdinary(g) || !set(&g) || !IsOrdinary(g) || !FitsStorage(g, self)) {
+    return false;
+  }
   *view = MakeView(self, g, way);
   return true;
 }
@@ -96,10 +98,24 @@ std::optional<std::int64_t> Number(const std::optional<c10::SymInt>& s,
   return s.has_value() ? s->maybe_as_int() : otherwise;
 }
 
+constexpr std::string_view kTranspose = "aten::transpose.int";
+constexpr std::string_view kStrided = "aten::as_strided";
+
+// libtorch dispatches to the op for the view.
+bool IsMadeOf(std::string_view view, std::string_view op) {
+  return op == view || (op == kTranspose && view == "aten::t") ||
+         (op == kStrided && view != "aten::view");
+}
+
 // libtorch's own kernels alone: one for autograd, one that notes the view.
-bool HasUsualKernels(const c10::OperatorHandle& op) {
+bool HasUsualKernels(std::string_view name) {
+  const std::size_t dot = name.find('.');
+  const auto op = c10::Dispatcher::singleton().findSchema(
+      {std::string(name.substr(0, dot)),
+       std::string(dot == name.npos ? "" : name.substr(dot + 1))});
+  if (!op.has_value()) return false;
   const auto count = [&op](DispatchKey key) {
-    return compat::KernelCount(op, key);
+    return compat::KernelCount(*op, key);
   };
   return count(DispatchKey::Autograd) == 1 &&
          count(DispatchKey::ADInplaceOrView) == 1 &&
@@ -112,16 +128,19 @@ bool HasUsualKernels(const c10::OperatorHandle& op) {
 
 template <class Op>
 void Open(const std::set<std::string>& closed) {
-  if (closed.count(NameOf<Op>()) != 0) return;
-  const auto op =
-      c10::Dispatcher::singleton().findSchema({Op::name, Op::overload_name});
-  g_is_open<Op>.store(op.has_value() && HasUsualKernels(*op),
-                      std::memory_order_release);
+  const std::string view = NameOf<Op>();
+  bool is_usual = true;
+  for (const std::string_view op :
+       {std::string_view(view), kTranspose, kStrided}) {
+    if (IsMadeOf(view, op)) is_usual &= HasUsualKernels(op);
+  }
+  for (const std::string& op : closed) is_usual &= !IsMadeOf(view, op);
+  g_is_open<Op>.store(is_usual, std::memory_order_release);
 }
 
 template <class Op>
 void CloseIf(std::string_view name) {
-  if (name.empty() || name == NameOf<Op>()) {
+  if (name.empty() || IsMadeOf(NameOf<Op>(), name)) {
     g_is_open<Op>.store(false, std::memory_order_release);
   }
 }

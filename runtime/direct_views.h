@@ -25,7 +25,7 @@ namespace tjit::runtime {
 // for.
 void OpenDirectViews(const std::set<std::string>& closed);
 
-// "": all.
+// Those that are made of the op. "": all.
 void CloseDirectViews(std::string_view name);
 
 // Adds the qualified names of those that are closed.

@@ -19,16 +19,6 @@ namespace testing {
 
 void SetForcedDrainAt(std::int64_t k) { runtime::g_forced_drain_at.store(k); }
 
-void SetDirectCalls(bool are_open) {
-  are_open ? runtime::OpenDirectCalls() : runtime::PauseDirectCalls();
-}
-
-std::vector<std::string> ClosedDirectCalls() {
-  return runtime::ClosedDirectCalls();
-}
-
-std::uint64_t DirectViewsMade() { return runtime::DirectViewsMade(); }
-
 bool SetPlantedDefect(std::string_view name) {
   Defect defect;
   if (!DefectOf(name, &defect)) return false;
@@ -50,9 +40,17 @@ void SetStepObserver(StepObserver) {}
 void SetPlainCode(bool) {}
 void WaitForCompiler() {}
 void SetForcedDrainAt(std::int64_t) {}
-std::uint64_t DirectViewsMade() { return runtime::DirectViewsMade(); }
-
 bool SetPlantedDefect(std::string_view name) { return name.empty(); }
 }  // namespace testing
 #endif
+
+namespace testing {
+void SetDirectCalls(bool are_open) {
+  are_open ? runtime::OpenDirectCalls() : runtime::PauseDirectCalls();
+}
+std::vector<std::string> ClosedDirectCalls() {
+  return runtime::ClosedDirectCalls();
+}
+std::uint64_t DirectViewsMade() { return runtime::DirectViewsMade(); }
+}  // namespace testing
 }  // namespace tjit

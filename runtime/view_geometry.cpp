@@ -23,6 +23,24 @@ Geometry::Geometry(const at::Tensor& t)
   std::copy(t.strides().begin(), t.strides().end(), strides.begin());
 }
 
+bool IsOrdinary(const Geometry& g) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 58;
+  std::int64_t elements = 1;
+  for (std::size_t i = 0; i < g.dims; ++i) {
+    const std::int64_t size = g.sizes[i], stride = g.strides[i];
+    std::int64_t reach = 0;
+    if (size < 0 || stride < 0 || size > kMost || stride > kMost ||
+        __builtin_mul_overflow(std::max<std::int64_t>(size, 1), stride,
+                               &reach) ||
+        __builtin_mul_overflow(elements, std::max<std::int64_t>(size, 1),
+                               &elements) ||
+        reach > kMost || elements > kMost) {
+      return false;
+    }
+  }
+  return 0 <= g.offset && g.offset <= kMost;
+}
+
 bool Select(std::int64_t dim, std::optional<std::int64_t> index, Geometry* g) {
   if (!index.has_value() || !WrapDim(&dim, g->dims)) return false;
   const std::int64_t size = g->sizes[dim];
@@ -92,8 +110,13 @@ bool Expand(std::optional<at::IntArrayRef> sizes, Geometry* g) {
     const std::int64_t wanted =
         (*sizes)[i] == -1 && !is_new ? size : (*sizes)[i];
     if (wanted < 0 || (wanted != size && size != 1)) return false;
-    const std::int64_t stride =
-        is_new ? g->sizes[i + 1] * g->strides[i + 1] : g->strides[i - more];
+    std::int64_t stride = 0;
+    if (!is_new) {
+      stride = g->strides[i - more];
+    } else if (__builtin_mul_overflow(g->sizes[i + 1], g->strides[i + 1],
+                                      &stride)) {
+      return false;
+    }
     g->sizes[i] = wanted;
     g->strides[i] = wanted == size ? stride : 0;
   }

@@ -30,6 +30,11 @@ struct Geometry {
   at::IntArrayRef StridesRef() const { return {strides.data(), dims}; }
 };
 
+// True if no product of sizes and strides comes near the range of int64, and
+// nothing is negative: of others libtorch finds words for what overflows.
+bool IsOrdinary(const Geometry& g);
+
+// The following REQUIRE IsOrdinary(*g); what they make of it may not be.
 // Numbers are nothing where they are symbolic.
 bool Select(std::int64_t dim, std::optional<std::int64_t> index, Geometry* g);
 bool Slice(std::int64_t dim, std::optional<std::int64_t> start,

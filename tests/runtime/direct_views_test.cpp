@@ -242,6 +242,9 @@ TEST_F(DirectViewsTest, ThrowWhatLibtorchThrows) {
   const at::Tensor x = torch::zeros({4, 8}), number = torch::zeros({});
   at::Tensor small = torch::zeros({4, 8});
   small.storage().unsafeGetStorageImpl()->set_nbytes(16);
+  constexpr std::int64_t kFar = std::int64_t{1} << 62;
+  const at::Tensor empty = torch::empty({0}).as_strided({0, 8}, {1, kFar});
+  const at::Tensor far = torch::ones({4}).as_strided({1}, {kFar});
   const std::vector<std::function<void()>> wrong = {
       [&] { x.select(0, 4); },
       [&] { x.select(0, -5); },
@@ -300,21 +303,46 @@ TEST_F(DirectViewsTest, NotOfOtherTensors) {
 }
 
 int kernels_called = 0;
-at::Tensor OwnUnsqueeze(const at::Tensor& x, std::int64_t) {
+at::Tensor OwnTranspose(const at::Tensor& x, std::int64_t, std::int64_t) {
   ++kernels_called;
-  return x.view({1, -1});
+  return x.alias();
+}
+at::Tensor OwnStrided(c10::DispatchKeySet keys, const at::Tensor& x,
+                      c10::SymIntArrayRef sizes, c10::SymIntArrayRef strides,
+                      std::optional<c10::SymInt> offset) {
+  ++kernels_called;
+  return at::_ops::as_strided::redispatch(
+      keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER,
+                                 c10::DispatchKey::BackendSelect),
+      x, sizes, strides, std::move(offset));
 }
 
-// Closing is for good: this one comes last.
+// Closing is for good: these two come last.
 TEST_F(DirectViewsTest, NotPastAnotherKernel) {
-  const at::Tensor x = torch::ones({4});
-  EXPECT_EQ(Direct([&] { x.unsqueeze(0); }), 1);
+  const at::Tensor x = torch::ones({4, 4});
+  EXPECT_EQ(Direct([&] { x.t(), x.transpose(0, 1), x.unsqueeze(0); }), 3);
   torch::Library own(torch::Library::IMPL, "aten", c10::DispatchKey::CPU,
                      __FILE__, __LINE__);
-  own.impl("unsqueeze", &OwnUnsqueeze);
-  EXPECT_EQ(Direct([&] { x.unsqueeze(0); }), 0);
-  EXPECT_EQ(kernels_called, 1);
-  EXPECT_EQ(Direct([&] { x.select(0, 1); }), 1);
+  own.impl("transpose.int", &OwnTranspose);
+  EXPECT_EQ(Direct([&] { x.transpose(0, 1), x.t(); }), 0);
+  EXPECT_EQ(kernels_called, 2);
+  EXPECT_EQ(Direct([&] { x.unsqueeze(0), x.view({16}); }), 2);
+}
+
+// What most views are made of.
+TEST_F(DirectViewsTest, NotPastAnotherAsStrided) {
+  kernels_called = 0;
+  const at::Tensor x = torch::ones({4, 4});
+  torch::Library own(torch::Library::IMPL, "aten",
+                     c10::DispatchKey::BackendSelect, __FILE__, __LINE__);
+  own.impl("as_strided", &OwnStrided);
+  EXPECT_EQ(Direct([&] {
+              x.unsqueeze(0), x.select(0, 1), x.slice(0, 1), x.expand({4, 4}),
+                  x.permute({1, 0});
+            }),
+            0);
+  EXPECT_EQ(kernels_called, 5);
+  EXPECT_EQ(Direct([&] { x.view({16}); }), 1);
 }
 
 }  // namespace
