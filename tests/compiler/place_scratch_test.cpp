@@ -31,13 +31,14 @@ TEST(PlaceScratch, OfOneLoopSideBySide) {
 }
 
 // Each running sum is over what the one before it gave.
+// Along the same dim they are one loop.
 TEST(PlaceScratch, ChainOfRowOpsNeedsTwoPlaces) {
   const std::string text =
       "func f(n0) {\n  external %0: f32[n0,9]\n"
       "  %1 = cumsum f32[n0,9] %0 dims=[0]\n"
-      "  %2 = cumsum f32[n0,9] %1 dims=[0]\n"
+      "  %2 = cumsum f32[n0,9] %1 dims=[1]\n"
       "  %3 = cumsum f32[n0,9] %2 dims=[0]\n"
-      "  %4 = cumsum f32[n0,9] %3 dims=[0]\n"
+      "  %4 = cumsum f32[n0,9] %3 dims=[1]\n"
       "  %5 = cumsum f32[n0,9] %4 dims=[0]\n"
       "  return %5\n}\n";
   ir::Function function;
