@@ -127,12 +127,6 @@ Table& TheTable() {
   return *table;
 }
 
-// The tensor that an op writes to and returns, its first argument.
-template <class... A>
-at::Tensor& WrittenBy(at::Tensor& self, const A&...) {
-  return self;
-}
-
 template <class Op, class Schema = typename Op::schema>
 struct Direct;
 template <class Op, class R, class... A>
@@ -147,12 +141,12 @@ struct Direct<Op, R(A...)> {
       const Way way = FindWay<kIsInPlace>(g_op<Op>.has_autograd, args...);
       if (way.context != 0) [[likely]] {
         if constexpr (kIsInPlace) {
-          at::Tensor& self = WrittenBy(args...);
-          TypedWrapper<R(A...)>::CallDirectly(entry, way.context, way.is_below,
-                                              std::forward<A>(args)...);
+          at::Tensor& self = TypedWrapper<R(A...)>::CallDirectly(
+              entry, way.context, way.is_below, std::forward<A>(args)...);
           // As libtorch's kernel at ADInplaceOrView does.
-          if (way.is_for_in_place_or_view)
+          if (way.is_for_in_place_or_view) {
             self.unsafeGetTensorImpl()->bump_version();
+          }
           return self;
         } else {
           return TypedWrapper<R(A...)>::CallDirectly(
@@ -173,20 +167,10 @@ void Open() {
       TheTable().with_others.count(entry->name) != 0) {
     return;
   }
-  const std::size_t autograd =
-      compat::KernelCount(entry->handle, DispatchKey::Autograd);
-  if (autograd > 1) return;
-  // libtorch's own, which says that the tensor was written to.
-  constexpr std::size_t kOfInPlace = Direct<Op>::kIsInPlace ? 1 : 0;
-  if (compat::KernelCount(entry->handle, DispatchKey::ADInplaceOrView) !=
-      kOfInPlace) {
-    return;
-  }
-  for (const DispatchKey key :
-       {DispatchKey::AutogradCPU, DispatchKey::BackendSelect}) {
-    if (compat::KernelCount(entry->handle, key) != 0) return;
-  }
-  g_op<Op>.has_autograd = autograd != 0;
+  const std::optional<std::size_t> autograd =
+      direct::CountAutogradKernels(entry->handle, Direct<Op>::kIsInPlace);
+  if (!autograd.has_value() || *autograd > 1) return;
+  g_op<Op>.has_autograd = *autograd != 0;
   g_op<Op>.entry.store(const_cast<OpEntry*>(entry), std::memory_order_release);
 }
 

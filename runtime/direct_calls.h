@@ -23,9 +23,10 @@
 //
 // The wrapper is told the state of the thread that it would have found behind
 // autograd's kernels, so that its ops are the same ones whichever way they
-// come: traces do not know which. What runs eagerly runs in that state. Thread:
-// any. An op is open or closed for all of them. Tested by:
-// tests/runtime/direct_calls_test.cpp
+// come: traces do not know which. What runs eagerly runs in that state.
+//
+// Thread: any. An op is open or closed for all of them.
+// Tested by: tests/runtime/direct_calls_test.cpp
 #pragma once
 
 #include <ATen/core/operator_name.h>

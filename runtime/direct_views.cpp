@@ -114,15 +114,10 @@ bool HasUsualKernels(std::string_view name) {
       {std::string(name.substr(0, dot)),
        std::string(dot == name.npos ? "" : name.substr(dot + 1))});
   if (!op.has_value()) return false;
-  const auto count = [&op](DispatchKey key) {
-    return compat::KernelCount(*op, key);
-  };
-  return count(DispatchKey::Autograd) == 1 &&
-         count(DispatchKey::ADInplaceOrView) == 1 &&
-         count(DispatchKey::AutogradCPU) == 0 &&
-         count(DispatchKey::BackendSelect) == 0 &&
-         count(DispatchKey::CPU) +
-                 count(DispatchKey::CompositeExplicitAutograd) ==
+  using compat::KernelCount;
+  return direct::CountAutogradKernels(*op, /*is_in_place_or_view=*/true) == 1 &&
+         KernelCount(*op, DispatchKey::CPU) +
+                 KernelCount(*op, DispatchKey::CompositeExplicitAutograd) ==
              1;
 }
 

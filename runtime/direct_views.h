@@ -8,8 +8,11 @@
 // it the metadata of a view. tjit has no other part in views: they are no ops
 // of a trace, and their storage is that of their base. What is unusual goes on
 // to libtorch: wrong arguments, for its words; symbolic sizes, more than
-// kMostDims dims, storages that are too small. Thread: any. Tested by:
-// tests/runtime/direct_views_test.cpp
+// kMostDims dims, sizes and strides whose products might overflow, storages
+// that are too small.
+//
+// Thread: any.
+// Tested by: tests/runtime/direct_views_test.cpp
 #pragma once
 
 #include <cstddef>
@@ -21,8 +24,8 @@
 
 namespace tjit::runtime {
 
-// All views but those named in `closed`, which other libraries have kernels
-// for.
+// All views but those that are made of an op in `closed`: another library has
+// a kernel for it.
 void OpenDirectViews(const std::set<std::string>& closed);
 
 // Those that are made of the op. "": all.

@@ -1,12 +1,17 @@
 // Whether a call can go around libtorch's dispatcher: Note [Direct calls] in
-// direct_calls.h, of the tensors and the thread. Thread: any, about itself.
+// direct_calls.h, of the op's kernels, the tensors, and the thread.
+//
+// Thread: any, about itself.
 // Tested by: tests/runtime/direct_calls_test.cpp
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/DispatchKeySet.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "runtime/op_context.h"
 #include "runtime/torch_compat.h"
@@ -23,6 +28,22 @@ inline constexpr std::uint64_t kAutograd =
     BitsOf(c10::DispatchKeySet(c10::DispatchKey::AutogradFunctionality));
 inline constexpr std::uint64_t kInPlaceOrView =
     BitsOf(c10::DispatchKeySet(c10::DispatchKey::ADInplaceOrView));
+
+// How many kernels the op has for autograd. Nothing if plain CPU tensors might
+// get to others on the way: to any but libtorch's own at ADInplaceOrView, which
+// ops have that write to a tensor or make a view of it.
+inline std::optional<std::size_t> CountAutogradKernels(
+    const c10::OperatorHandle& op, bool is_in_place_or_view) {
+  using c10::DispatchKey;
+  using compat::KernelCount;
+  const std::size_t noting = is_in_place_or_view ? 1 : 0;
+  if (KernelCount(op, DispatchKey::ADInplaceOrView) != noting ||
+      KernelCount(op, DispatchKey::AutogradCPU) != 0 ||
+      KernelCount(op, DispatchKey::BackendSelect) != 0) {
+    return std::nullopt;
+  }
+  return KernelCount(op, DispatchKey::Autograd);
+}
 
 // What the tensors of a call have in common.
 struct Seen {
