@@ -94,14 +94,15 @@ bool RowOrderHolds(RowOp op, bool is_double, std::int64_t rows, std::int64_t n,
                    int threads) {
   constexpr std::int64_t kGrain = 32768;
   if (threads <= 1) return true;
+  if (IsOfHalves(op)) {
+    return rows * n < kGrain ||
+           (rows > 1 && !IsOfColumns(op) && !IsOfWhole(op));
+  }
   switch (op) {
     case RowOp::kSum:
     case RowOp::kMean:
     case RowOp::kAmax:
     case RowOp::kAmin:
-    case RowOp::kSumOfHalves:
-    case RowOp::kAmaxOfHalves:
-    case RowOp::kAminOfHalves:
       return rows > 1 || n < kGrain;
     case RowOp::kVar:
     case RowOp::kStd:
@@ -119,12 +120,6 @@ bool RowOrderHolds(RowOp op, bool is_double, std::int64_t rows, std::int64_t n,
     case RowOp::kWholeNorm:
     case RowOp::kWholeMax:
     case RowOp::kWholeMin:
-    case RowOp::kColumnSumOfHalves:
-    case RowOp::kColumnAmaxOfHalves:
-    case RowOp::kColumnAminOfHalves:
-    case RowOp::kWholeSumOfHalves:
-    case RowOp::kWholeAmaxOfHalves:
-    case RowOp::kWholeAminOfHalves:
       return rows * n < kGrain;
     case RowOp::kColumnVar:
     case RowOp::kColumnStd:

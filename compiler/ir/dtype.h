@@ -42,6 +42,10 @@ const char* Name(DType dtype);
 bool DTypeByName(std::string_view name, DType* dtype);
 bool DTypeByNumber(std::uint8_t number, DType* dtype);
 
+constexpr bool IsHalf(DType dtype) {
+  return dtype == DType::kF16 || dtype == DType::kBF16;
+}
+
 float HalfToFloat(std::uint16_t bits);
 std::uint16_t FloatToHalf(float value);
 float BFloat16ToFloat(std::uint16_t bits);

@@ -27,6 +27,14 @@ inline llvm::Value* Minus(Builder& b, llvm::Value* x, llvm::Value* y) {
   return IsNumber(y, 0) ? x : b.CreateSub(x, y);
 }
 
+// Of signed numbers.
+inline llvm::Value* Min(Builder& b, llvm::Value* x, llvm::Value* y) {
+  return b.CreateSelect(b.CreateICmpSLT(y, x), y, x);
+}
+inline llvm::Value* Max(Builder& b, llvm::Value* x, llvm::Value* y) {
+  return b.CreateSelect(b.CreateICmpSLT(x, y), y, x);
+}
+
 inline llvm::Value* ElementAt(Builder& b, llvm::Type* element,
                               llvm::Value* array, llvm::Value* index) {
   return IsNumber(index, 0) ? array

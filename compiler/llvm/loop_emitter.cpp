@@ -43,7 +43,7 @@ class LoopEmitter {
       OuterDims(0, 2, [&] {
         const Range rows = RangeOf(code_.sizes.size() - 2);
         frame_.For(rows.from, rows.to, tile_rows_, [&](Value* first) {
-          RowTile(first, Min(b_.CreateSub(rows.to, first), tile_rows_));
+          RowTile(first, Min(b_, b_.CreateSub(rows.to, first), tile_rows_));
         });
       });
       if (code_.is_columns) calls_.EndColumns();
@@ -110,7 +110,7 @@ class LoopEmitter {
     Value* length = RowLength();
     Value* rows = b_.CreateUDiv(Number(TileElements(code_, phases_)), length);
     rows = b_.CreateSelect(b_.CreateIsNull(rows), Number(1), rows);
-    tile_rows_ = Min(rows, Number(kMaxTileRows));
+    tile_rows_ = Min(b_, rows, Number(kMaxTileRows));
     if (!sums_.is_empty()) tile_rows_ = sums_.Begin(length, tile_rows_);
     PlaceBuffers(b_.CreateMul(tile_rows_, sums_.KeptOf(length)));
   }
@@ -151,11 +151,11 @@ class LoopEmitter {
     const std::size_t dims = code_.sizes.size();
     const Range columns = RangeOf(dims - 1);
     Value* size = Number(block_columns_ > 0 ? block_columns_ : tile_);
-    Value* width = Min(b_.CreateSub(columns.to, columns.from), size);
+    Value* width = Min(b_, b_.CreateSub(columns.to, columns.from), size);
     frame_.If(b_.CreateICmpSGT(width, b_.getInt64(0)), [&] {
       const auto tile_row = [&](Value* first_row, Value* rows) {
         frame_.For(columns.from, columns.to, width, [&](Value* first) {
-          Value* count = Min(b_.CreateSub(columns.to, first), width);
+          Value* count = Min(b_, b_.CreateSub(columns.to, first), width);
           Tile(first_row, rows, first, count);
         });
       };
@@ -164,7 +164,7 @@ class LoopEmitter {
       Value* height =
           block_columns_ > 0 ? Number(kBlockRows) : b_.CreateUDiv(size, width);
       frame_.For(rows.from, rows.to, height, [&](Value* first) {
-        tile_row(first, Min(b_.CreateSub(rows.to, first), height));
+        tile_row(first, Min(b_, b_.CreateSub(rows.to, first), height));
       });
     });
   }
@@ -303,10 +303,6 @@ class LoopEmitter {
     Value* array = rows_.ArrayOf(source);
     outer_.pop_back();
     return array;
-  }
-
-  Value* Min(Value* a, Value* b) {
-    return b_.CreateSelect(b_.CreateICmpSLT(b, a), b, a);
   }
 
   const LoopCode& code_;

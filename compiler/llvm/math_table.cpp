@@ -63,8 +63,7 @@ MathTable::MathTable(const TjitMath* entries, int count, int vector_bits)
     : entries_(entries, entries + count), vector_bits_(vector_bits) {}
 
 int MathTable::Find(ir::Op op, ir::DType dtype, Over over) const {
-  const bool is_narrow =
-      InfoOf(dtype).kind == ir::DTypeKind::kFloat && InfoOf(dtype).bytes == 2;
+  const bool is_narrow = IsHalf(dtype);
   int found = -1;
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const TjitMath& entry = entries_[i];

@@ -8,17 +8,6 @@ namespace tjit::llvm_backend {
 
 using llvm::Value;
 
-namespace {
-
-Value* Min(Builder& b, Value* x, Value* y) {
-  return b.CreateSelect(b.CreateICmpSLT(y, x), y, x);
-}
-Value* Max(Builder& b, Value* x, Value* y) {
-  return b.CreateSelect(b.CreateICmpSLT(x, y), y, x);
-}
-
-}  // namespace
-
 SlabEmitter::SlabEmitter(const LoopContext& loop, RowEmitter* rows,
                          CallEmitter* calls, std::vector<Value*>* outer)
     : loop_(loop),

@@ -13,10 +13,6 @@ namespace {
 using ir::DType;
 using ir::Op;
 
-bool IsHalf(DType dtype) {
-  return dtype == DType::kF16 || dtype == DType::kBF16;
-}
-
 // Tensors 0 to `count`, all of one type, f32 or f64, which is the target's.
 // `takes_halves`: of halves as well, which become f32, as eager computes all of
 // the op in that type and rounds once.

@@ -141,10 +141,6 @@ bool DeviationAndMean(StepLowering& s, const OpRule& rule) {
          StoreDeviation(s, Op::kWelfordMean, in, nullptr);
 }
 
-bool IsHalf(DType dtype) {
-  return InfoOf(dtype).kind == DTypeKind::kFloat && InfoOf(dtype).bytes == 2;
-}
-
 Op OfHalves(Op op) {
   return op == Op::kSum    ? Op::kSumOfHalves
          : op == Op::kAmax ? Op::kAmaxOfHalves

@@ -15,10 +15,6 @@ using ir::Op;
 
 bool IsFloat(DType dtype) { return InfoOf(dtype).kind == DTypeKind::kFloat; }
 
-bool IsHalf(DType dtype) {
-  return dtype == DType::kF16 || dtype == DType::kBF16;
-}
-
 // The nodes of a spec.
 bool Load(StepLowering& s, const char* spec, std::vector<Node>* nodes) {
   for (const char* c = spec; *c != '\0'; ++c) {

@@ -161,10 +161,6 @@ void ForEach(const std::vector<Case>& cases, F check) {
   }
 }
 
-bool IsHalf(DType dtype) {
-  return dtype == DType::kF16 || dtype == DType::kBF16;
-}
-
 TEST(IrAgainstEagerTest, ArithmeticHasEagersBits) {
   ForEach(BitExactCases(), [](const Case& c, Op op, DType dtype) {
     const std::int64_t n = IsHalf(dtype) ? kWholeVectors : kElements;
