@@ -74,11 +74,7 @@ bool Call(const RowsCall& call) {
 }
 
 TjitLlvmOptions Options(int vector_bits) {
-  TjitLlvmOptions options = DefaultOptions();
-  options.math = Functions().data();
-  options.math_count = static_cast<std::int32_t>(Functions().size());
-  options.vector_bits = vector_bits;
-  return options;
+  return OptionsWith(Functions(), vector_bits);
 }
 
 // All sizes on all widths.

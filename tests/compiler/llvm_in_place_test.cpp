@@ -15,11 +15,8 @@ namespace {
 // many bits at most.
 std::string PairsOf(const std::string& text, int vector_bits = 0) {
   const Function f = Parsed(text);
-  TjitLlvmOptions options = DefaultOptions();
-  options.math = ArrayAndVectorMath().data();
-  options.math_count = static_cast<std::int32_t>(ArrayAndVectorMath().size());
-  options.vector_bits = vector_bits;
-  const CompiledKernel kernel(f, options);
+  const CompiledKernel kernel(f,
+                              OptionsWith(ArrayAndVectorMath(), vector_bits));
   EXPECT_EQ(kernel.error(), "") << text;
   for (const std::int64_t n : {0, 1, 7, 16, 70, 1030, 3000}) {
     for (const int parts : {1, 3}) {

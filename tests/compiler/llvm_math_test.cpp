@@ -8,20 +8,12 @@
 namespace tjit::ir {
 namespace {
 
-TjitLlvmOptions With(const std::vector<TjitMath>& math, int vector_bits = 0) {
-  TjitLlvmOptions options = DefaultOptions();
-  options.math = math.data();
-  options.math_count = static_cast<std::int32_t>(math.size());
-  options.vector_bits = vector_bits;
-  return options;
-}
-
 // All lengths, with tables of either kind, on all widths.
 void ExpectSame(const std::string& text) {
   const Function f = Parsed(text);
   for (const auto* math : {&ArrayAndVectorMath(), &VectorMath()}) {
     for (const int bits : {512, 256, 128}) {
-      const CompiledKernel kernel(f, With(*math, bits));
+      const CompiledKernel kernel(f, OptionsWith(*math, bits));
       ASSERT_EQ(kernel.error(), "") << text;
       for (const std::int64_t n : Lengths()) {
         ASSERT_EQ(Compare(f, kernel, {n}, static_cast<std::uint64_t>(n)), "")
@@ -78,7 +70,7 @@ TEST(LlvmMathTest, TilesOverRows) {
   return %5
 })");
   for (const int bits : {512, 256, 128}) {
-    const CompiledKernel kernel(f, With(ArrayAndVectorMath(), bits));
+    const CompiledKernel kernel(f, OptionsWith(ArrayAndVectorMath(), bits));
     ASSERT_EQ(kernel.error(), "");
     for (const std::int64_t rows : {0, 1, 3, 200}) {
       for (const std::int64_t columns : {0, 1, 5, 16, 40, 1023, 1100}) {
@@ -146,7 +138,7 @@ TEST(LlvmMathTest, TailFunctions) {
     }
     const Function f = Parsed(text);
     for (const int bits : {512, 256, 128}) {
-      const CompiledKernel kernel(f, With(ArrayAndVectorMath(), bits));
+      const CompiledKernel kernel(f, OptionsWith(ArrayAndVectorMath(), bits));
       ASSERT_EQ(kernel.error(), "") << text;
       Calls() = {};
       for (const std::int64_t n : Lengths()) {
@@ -198,7 +190,7 @@ TEST(LlvmMathTest, TailFunctionsAreToldThePlace) {
   return %3
 })"}) {
     const Function f = Parsed(text);
-    const CompiledKernel kernel(f, With(math));
+    const CompiledKernel kernel(f, OptionsWith(math));
     ASSERT_EQ(kernel.error(), "") << text;
     for (const auto& [rows, columns] :
          {std::pair<std::int64_t, std::int64_t>{1, 1},
@@ -223,18 +215,18 @@ TEST(LlvmMathTest, TailFunctionsAreToldThePlace) {
 TEST(LlvmMathTest, RefusesWhatIsNotInTheTable) {
   const std::vector<TjitMath> tanh_only = {
       {"tanh", kTjitMathVmlF32, nullptr, 0}};
-  EXPECT_EQ(CompiledKernel(kExp, With(tanh_only)).error(),
+  EXPECT_EQ(CompiledKernel(kExp, OptionsWith(tanh_only)).error(),
             "%1: no function for exp of f32");
   // Vectors that the kernel may not use.
   const std::vector<TjitMath> wide = {{"exp", kTjitMathF32x16, nullptr, 0}};
-  EXPECT_EQ(CompiledKernel(kExp, With(wide, 256)).error(),
+  EXPECT_EQ(CompiledKernel(kExp, OptionsWith(wide, 256)).error(),
             "%1: no function for exp of f32");
   EXPECT_EQ(CompiledKernel(R"(func f(n0) {
   external %0: f32[n0]
   %1 = pow f32[n0] %0, 2.5
   return %1
 })",
-                           With({{"pow", kTjitMathVmlF32, nullptr, 0}}))
+                           OptionsWith({{"pow", kTjitMathVmlF32, nullptr, 0}}))
                 .error(),
             "%1: pow takes no scalar from an array function");
 }
@@ -252,12 +244,12 @@ TEST(LlvmMathTest, TheTableComesFirst) {
   return %1
 })");
   KernelRun run(f, {5}, 1);
-  ASSERT_EQ(CompiledKernel(f, With(math)).Run(run.arguments), "");
+  ASSERT_EQ(CompiledKernel(f, OptionsWith(math)).Run(run.arguments), "");
   EXPECT_EQ(LoadAs<double>(run.arguments.returns[0].data + 32), 7);
 }
 
 int BuffersOf(const std::string& text) {
-  TjitLlvmOptions options = With(ArrayAndVectorMath());
+  TjitLlvmOptions options = OptionsWith(ArrayAndVectorMath());
   options.flags = kTjitLlvmDumpIr;
   const CompiledKernel kernel(text, options);
   EXPECT_EQ(kernel.error(), "");

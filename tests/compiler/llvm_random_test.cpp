@@ -10,15 +10,6 @@
 namespace tjit::ir {
 namespace {
 
-TjitLlvmOptions WithMath(int vector_bits) {
-  TjitLlvmOptions options = DefaultOptions();
-  options.math = ArrayVectorAndRowMath().data();
-  options.math_count =
-      static_cast<std::int32_t>(ArrayVectorAndRowMath().size());
-  options.vector_bits = vector_bits;
-  return options;
-}
-
 constexpr std::uint64_t kSeeds = 20;
 
 // Seeds from `first` on, on one width.
@@ -30,7 +21,7 @@ void RunSeeds(std::uint64_t first, int vector_bits, RandomOptions random,
   std::size_t chained = 0;
   for (std::uint64_t seed = first; seed < first + kSeeds; ++seed) {
     const Function f = RandomFunction(seed, random);
-    TjitLlvmOptions options = WithMath(vector_bits);
+    TjitLlvmOptions options = OptionsWith(ArrayVectorAndRowMath(), vector_bits);
     options.flags = flags;
     const CompiledKernel kernel(f, options);
     ASSERT_EQ(kernel.error(), "") << "seed " << seed << "\n" << Print(f);

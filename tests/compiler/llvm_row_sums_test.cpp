@@ -171,11 +171,7 @@ void ForAll(const std::string& text, const Test& test) {
     const std::vector<TjitMath> math = Functions(order);
     for (const int bits : {512, 256, 128}) {
       if (2 * bits < 8 * order.vector_bytes) continue;  // on no processor
-      TjitLlvmOptions options = DefaultOptions();
-      options.math = math.data();
-      options.math_count = static_cast<std::int32_t>(math.size());
-      options.vector_bits = bits;
-      const CompiledKernel kernel(f, options);
+      const CompiledKernel kernel(f, OptionsWith(math, bits));
       ASSERT_EQ(kernel.error(), "") << text;
       EXPECT_EQ(kernel.kernel().loop_count, 1) << text;
       SCOPED_TRACE(absl::StrCat(order.name, ", ", bits, " bits\n", text));

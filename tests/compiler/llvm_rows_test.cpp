@@ -7,14 +7,6 @@
 namespace tjit::ir {
 namespace {
 
-TjitLlvmOptions With(const std::vector<TjitMath>& math, int vector_bits = 0) {
-  TjitLlvmOptions options = DefaultOptions();
-  options.math = math.data();
-  options.math_count = static_cast<std::int32_t>(math.size());
-  options.vector_bits = vector_bits;
-  return options;
-}
-
 constexpr std::int64_t kRows[] = {0, 1, 2, 3, 17, 65, 1100};
 constexpr std::int64_t kLengths[] = {1,  2,  3,  4,   6,   8,    15,
                                      16, 17, 31, 100, 129, 1000, 1030};
@@ -23,7 +15,7 @@ constexpr std::int64_t kLengths[] = {1,  2,  3,  4,   6,   8,    15,
 void ExpectSame(const std::string& text, int loops = 1) {
   const Function f = Parsed(text);
   for (const int bits : {512, 256, 128}) {
-    const CompiledKernel kernel(f, With(ArrayVectorAndRowMath(), bits));
+    const CompiledKernel kernel(f, OptionsWith(ArrayVectorAndRowMath(), bits));
     ASSERT_EQ(kernel.error(), "") << text;
     EXPECT_EQ(kernel.kernel().loop_count, loops) << text;
     for (const std::int64_t rows : kRows) {
@@ -158,7 +150,7 @@ TEST(LlvmRowsTest, OneRowOfAll) {
   return %2
   return %3
 })");
-  const CompiledKernel kernel(f, With(ArrayVectorAndRowMath()));
+  const CompiledKernel kernel(f, OptionsWith(ArrayVectorAndRowMath()));
   ASSERT_EQ(kernel.error(), "");
   EXPECT_EQ(kernel.kernel().loop_count, 1);
   for (const std::int64_t n : Lengths()) {
@@ -176,7 +168,7 @@ constexpr const char kSquares[] = R"(func f(n0, n1) {
 
 TEST(LlvmRowsTest, RowsAreBounded) {
   const Function f = Parsed(kSquares);
-  const CompiledKernel kernel(f, With(RowMath()));
+  const CompiledKernel kernel(f, OptionsWith(RowMath()));
   ASSERT_EQ(kernel.error(), "");
   ASSERT_EQ(Compare(f, kernel, {2, 65536}, 1), "");
   EXPECT_EQ(Compare(f, kernel, {2, 65537}, 1),
@@ -185,14 +177,14 @@ TEST(LlvmRowsTest, RowsAreBounded) {
 }
 
 TEST(LlvmRowsTest, RefusesWhatIsNotInTheTable) {
-  EXPECT_EQ(CompiledKernel(kSquares, With(ArrayAndVectorMath())).error(),
+  EXPECT_EQ(CompiledKernel(kSquares, OptionsWith(ArrayAndVectorMath())).error(),
             "%2: no function for sum of f64");
   EXPECT_EQ(CompiledKernel(R"(func f(n0) {
   external %0: f16[n0*8]
   %1 = sum f16[n0] %0[n0,8] dims=[1]
   return %1
 })",
-                           With(RowMath()))
+                           OptionsWith(RowMath()))
                 .error(),
             "%1: no function for sum of f16");
   EXPECT_EQ(CompiledKernel(R"(func f(n0) {
@@ -200,7 +192,7 @@ TEST(LlvmRowsTest, RefusesWhatIsNotInTheTable) {
   %1 = sum f32[8] %0[n0,8] dims=[0]
   return %1
 })",
-                           With(RowMath()))
+                           OptionsWith(RowMath()))
                 .error(),
             "%1: no function for sum of f32");
 }

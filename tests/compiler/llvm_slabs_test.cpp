@@ -7,14 +7,6 @@
 namespace tjit::ir {
 namespace {
 
-TjitLlvmOptions With(const std::vector<TjitMath>& math, int vector_bits = 0) {
-  TjitLlvmOptions options = DefaultOptions();
-  options.math = math.data();
-  options.math_count = static_cast<std::int32_t>(math.size());
-  options.vector_bits = vector_bits;
-  return options;
-}
-
 constexpr std::int64_t kSlabs[] = {0, 1, 3};
 constexpr std::int64_t kRows[] = {1, 2, 21, 300};
 constexpr std::int64_t kColumns[] = {1, 7, 16, 33, 200, 3000};
@@ -24,7 +16,7 @@ void ExpectSame(const std::string& text, int loops = 1) {
   const Function f = Parsed(text);
   Calls() = {};
   for (const int bits : {512, 256, 128}) {
-    const CompiledKernel kernel(f, With(ArrayVectorAndRowMath(), bits));
+    const CompiledKernel kernel(f, OptionsWith(ArrayVectorAndRowMath(), bits));
     ASSERT_EQ(kernel.error(), "") << text;
     EXPECT_EQ(kernel.kernel().loop_count, loops) << text;
     for (const std::int64_t slabs : kSlabs) {
@@ -158,7 +150,7 @@ TEST(LlvmSlabsTest, RowsAreBounded) {
   %1 = softmax f64[n0,3] %0[n0,3] dims=[0]
   return %1
 })");
-  const CompiledKernel kernel(f, With(RowMath()));
+  const CompiledKernel kernel(f, OptionsWith(RowMath()));
   ASSERT_EQ(kernel.error(), "");
   ASSERT_EQ(Compare(f, kernel, {4096}, 1), "");
   EXPECT_EQ(Compare(f, kernel, {4097}, 1),

@@ -101,6 +101,15 @@ TjitLlvmOptions DefaultOptions() {
   return options;
 }
 
+TjitLlvmOptions OptionsWith(const std::vector<TjitMath>& math,
+                            int vector_bits) {
+  TjitLlvmOptions options = DefaultOptions();
+  options.math = math.data();
+  options.math_count = static_cast<std::int32_t>(math.size());
+  options.vector_bits = vector_bits;
+  return options;
+}
+
 CompiledKernel::CompiledKernel(const Function& f, TjitLlvmOptions options)
     : CompiledKernel(Print(f), options) {}
 

@@ -22,6 +22,9 @@ std::vector<std::int64_t> Lengths();
 const TjitLlvmApi& Api();
 
 TjitLlvmOptions DefaultOptions();
+// vector_bits: 0 for the machine's. `math` stays the caller's.
+TjitLlvmOptions OptionsWith(const std::vector<TjitMath>& math,
+                            int vector_bits = 0);
 
 class CompiledKernel {
  public:

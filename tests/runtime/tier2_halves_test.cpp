@@ -3,13 +3,9 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
-#include <tjit/tjit.h>
 
-#include <functional>
-#include <string>
-
+#include "tests/runtime/engines_testing.h"
 #include "tests/runtime/lower_numbers.h"
-#include "tests/runtime/tier2_testing.h"
 
 namespace tjit {
 namespace {
@@ -19,36 +15,10 @@ using testing::CancellingNumbers;
 
 constexpr at::ScalarType kHalves[] = {at::kBFloat16, at::kHalf};
 
-class Tier2HalvesTest : public ::testing::TestWithParam<Backend> {
+class Tier2HalvesTest : public EnginesTest {
  protected:
-  void TearDown() override {
-    disable();
-    clear();
-    at::set_num_threads(1);
-  }
-
-  // All `ops` of the step, and the copy of its result, are in each group that
-  // runs.
-  void ExpectFused(const std::function<Tensor()>& step, int ops) {
-    constexpr int kTimes = 30;
-    const auto make = [&] { return [&](int) { return step(); }; };
-    const auto eager = RunSteps(make, kTimes);
-    Options options = MachineCodeAtOnce();
-    options.backend = GetParam();
-    const Stats before = stats();
-    ASSERT_TRUE(enable(options));
-    const auto ours = RunSteps(make, kTimes);
-    sync();
-    const Stats d = stats() - before;
-    disable();
-    clear();
-    for (std::size_t i = 0; i < kTimes; ++i) {
-      ASSERT_TRUE(SameBits(eager[i], ours[i])) << "step " << i;
-    }
-    EXPECT_GT(d.groups_run, 10) << d.to_json();
-    EXPECT_EQ(d.compiles_failed, 0) << d.to_json();
-    EXPECT_EQ(d.steps_fused, (ops + 1) * d.groups_run) << d.to_json();
-  }
+  Tier2HalvesTest() : EnginesTest(/*steps=*/30) {}
+  ~Tier2HalvesTest() override { at::set_num_threads(1); }
 };
 
 TEST_P(Tier2HalvesTest, Rows) {
@@ -100,14 +70,7 @@ TEST_P(Tier2HalvesTest, All) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Engines, Tier2HalvesTest,
-                         ::testing::Values(Backend::kInterpreter,
-                                           Backend::kLlvm),
-                         [](const auto& engine) {
-                           return std::string(engine.param == Backend::kLlvm
-                                                  ? "Llvm"
-                                                  : "Interpreter");
-                         });
+INSTANTIATE_TEST_SUITE_P(Engines, Tier2HalvesTest, kEngines, EngineName);
 
 }  // namespace
 }  // namespace tjit

@@ -5,43 +5,16 @@
 #include <gtest/gtest.h>
 #include <tjit/tjit.h>
 
-#include <cmath>
-#include <cstring>
-#include <functional>
-#include <string>
-#include <vector>
-
-#include "runtime/testing.h"
+#include "tests/runtime/engines_testing.h"
 
 namespace tjit {
 namespace {
 
 using at::Tensor;
-using Step = std::function<Tensor()>;
 
-constexpr int kSteps = 120;
-
-bool SameBits(const Tensor& a, const Tensor& b) {
-  return a.sizes() == b.sizes() && a.nbytes() == b.nbytes() &&
-         std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
-}
-
-std::vector<Tensor> RunSteps(const Step& step) {
-  std::vector<Tensor> results;
-  for (int i = 0; i < kSteps; ++i) {
-    results.push_back(step().clone());
-    mark_step();
-    testing::WaitForCompiler();
-  }
-  return results;
-}
-
-class Tier2RowsTest : public ::testing::TestWithParam<Backend> {
+class Tier2RowsTest : public EnginesTest {
  protected:
-  void TearDown() override {
-    disable();
-    clear();
-  }
+  Tier2RowsTest() : EnginesTest(/*steps=*/120) {}
 
   // Calls f(type) with one thread of eager's and with two, for both types.
   template <class F>
@@ -52,48 +25,6 @@ class Tier2RowsTest : public ::testing::TestWithParam<Backend> {
       for (const auto type : {at::kFloat, at::kDouble}) f(type);
     }
     at::set_num_threads(before);
-  }
-
-  // All `ops` of the step, and the copy of its result, are in each group that
-  // runs.
-  void ExpectFused(const Step& step, int ops) {
-    Stats d;
-    ASSERT_NO_FATAL_FAILURE(ExpectSame(step, &d));
-    EXPECT_EQ(d.steps_fused, (ops + 1) * d.groups_run) << d.to_json();
-  }
-
-  // All steps that run do so in groups.
-  void ExpectNoCalls(const Step& step) {
-    Stats d;
-    ASSERT_NO_FATAL_FAILURE(ExpectSame(step, &d));
-    EXPECT_EQ(d.steps_fused * d.segments,
-              (d.ops_replayed - d.steps_dead) * d.replays_tier2)
-        << d.to_json();
-  }
-
-  // Eager's bits, and groups that run.
-  void ExpectSame(const Step& step, Stats* did) {
-    const std::vector<Tensor> eager = RunSteps(step);
-    Options options;
-    options.hot_threshold = 4;
-    options.backend = GetParam();
-    options.compile_all = true;
-    options.cache_dir = "off";
-    const Stats before = stats();
-    ASSERT_TRUE(enable(options));
-    const std::vector<Tensor> ours = RunSteps(step);
-    sync();
-    const Stats d = stats() - before;
-    disable();
-    for (int i = 0; i < kSteps; ++i) {
-      ASSERT_TRUE(SameBits(eager[i], ours[i])) << "step " << i;
-    }
-    EXPECT_GE(d.kernels_compiled, 1) << d.to_json();
-    EXPECT_EQ(d.compiles_failed, 0) << d.to_json();
-    // Compiled code that does not pay is given up.
-    EXPECT_GT(d.groups_run, 10) << d.to_json();
-    *did = d;
-    clear();
   }
 };
 
@@ -649,17 +580,10 @@ TEST_P(Tier2RowsTest, TargetsOutOfRange) {
         }
       },
       &d));
-  EXPECT_EQ(thrown, 2 * kSteps / 40);
+  EXPECT_EQ(thrown, 2 * steps_ / 40);
 }
 
-INSTANTIATE_TEST_SUITE_P(Engines, Tier2RowsTest,
-                         ::testing::Values(Backend::kInterpreter,
-                                           Backend::kLlvm),
-                         [](const auto& engine) {
-                           return std::string(engine.param == Backend::kLlvm
-                                                  ? "Llvm"
-                                                  : "Interpreter");
-                         });
+INSTANTIATE_TEST_SUITE_P(Engines, Tier2RowsTest, kEngines, EngineName);
 
 }  // namespace
 }  // namespace tjit

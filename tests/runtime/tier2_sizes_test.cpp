@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "runtime/testing.h"
-#include "tests/runtime/tier2_testing.h"
+#include "tests/runtime/engines_testing.h"
 
 namespace tjit {
 namespace {
@@ -145,13 +145,7 @@ TEST_P(Tier2SizesTest, ABatchOfOneThatLooksLikeAnother) {
   clear();
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, Tier2SizesTest,
-                         ::testing::Values(Backend::kInterpreter,
-                                           Backend::kLlvm),
-                         [](const auto& info) {
-                           return info.param == Backend::kLlvm ? "llvm"
-                                                               : "interpreter";
-                         });
+INSTANTIATE_TEST_SUITE_P(Engines, Tier2SizesTest, kEngines, EngineName);
 
 }  // namespace
 }  // namespace tjit
