@@ -54,6 +54,14 @@ TEST_P(Tier2RowsTest, SoftmaxOfOtherDims) {
   });
 }
 
+// More columns than a tile of the loop has.
+TEST_P(Tier2RowsTest, SoftmaxOfManyColumns) {
+  OnThreadsAndTypes([this](at::ScalarType type) {
+    const Tensor x = at::randn({2, 21, 4100}, type);
+    ExpectFused([=] { return at::softmax(x, 1) * x; }, 2);
+  });
+}
+
 // Columns behind eager's last vector; functions with a tail of their own, which
 // are told another place than the slabs' function; rows of the same tensor. On
 // one thread: more split such columns within a vector, which is refused.
