@@ -17,9 +17,11 @@ namespace tjit::rows {
 namespace {
 
 // Adds up values that come by vectors. value(i, count) are those of the
-// elements from i on; step(sum, i, count) adds them to the sum.
-template <class Isa, class T, class Value, class Step>
-inline T SumInTurn(std::int64_t n, const Value& value, const Step& step) {
+// elements from i on; step(sum, i, count) adds them to the sum, and so does
+// steps(&sum, &i) with as many vectors as it likes.
+template <class Isa, class T, class Value, class Step, class Steps>
+inline T SumInTurn(std::int64_t n, const Value& value, const Step& step,
+                   const Steps& steps) {
   constexpr int kWidth = kLanes<Isa, T>;
   if (n < kWidth) {
     T lane[kWidth];
@@ -30,12 +32,19 @@ inline T SumInTurn(std::int64_t n, const Value& value, const Step& step) {
   }
   Vector<Isa, T> sum = value(0, kWidth);
   std::int64_t i = kWidth;
+  steps(&sum, &i);
   for (; i + kWidth <= n; i += kWidth) sum = step(sum, i, kWidth);
   if (i < n) {
     const int rest = static_cast<int>(n - i);
     sum = Isa::FirstOf(rest, step(sum, i, rest), sum);
   }
   return FoldLanes<Isa, T>(sum, Plus());
+}
+
+template <class Isa, class T, class Value, class Step>
+inline T SumInTurn(std::int64_t n, const Value& value, const Step& step) {
+  return SumInTurn<Isa, T>(n, value, step,
+                           [](Vector<Isa, T>*, std::int64_t*) {});
 }
 
 template <class Isa, class T, class Value>
@@ -53,15 +62,43 @@ inline T GreatestBesideNaNs(const T* x, std::int64_t n) {
   return ExtremeOf<Isa, T, true, false>(x, n);
 }
 
+// Note [Loads before stores]. A processor takes a load for one of what was just
+// stored where the low 12 bits of both addresses, and a few others, are the
+// same, and waits for it. If y lies a vector or a few behind x, modulo 4096,
+// each exponential waits for the one before: softmax takes up to three times as
+// long (Zen 4), in one process of fourteen, as stack and heap come to lie. Some
+// vectors are therefore loaded before the first is stored.
+
 // The sum of e^(x - greatest), which go to y if asked for.
 template <class Isa, class T, bool kStores>
 inline T SumOfExps(const T* x, std::int64_t n, T greatest, T* y) {
-  return SumInTurn<Isa, T>(n, [&](std::int64_t i, int count) {
+  const auto exps = [&](std::int64_t i, int count) {
     const Vector<Isa, T> e =
         Isa::ExpUpToZero(LoadSome<Isa, T>(x + i, count) - greatest);
     if constexpr (kStores) StoreSome<Isa, T>(y + i, count, e);
     return e;
-  });
+  };
+  return SumInTurn<Isa, T>(
+      n, exps,
+      [&](const Vector<Isa, T>& sum, std::int64_t i, int count) {
+        return sum + exps(i, count);
+      },
+      [&](Vector<Isa, T>* sum, std::int64_t* i) {
+        if constexpr (!kStores) return;
+        constexpr int kAtOnce = 4;
+        constexpr int kWidth = kLanes<Isa, T>;
+        for (; *i + kAtOnce * kWidth <= n; *i += kAtOnce * kWidth) {
+          Vector<Isa, T> e[kAtOnce];
+          for (int k = 0; k < kAtOnce; ++k) {
+            e[k] = Load<Isa, T>(x + *i + k * kWidth);
+          }
+          for (int k = 0; k < kAtOnce; ++k) {
+            e[k] = Isa::ExpUpToZero(e[k] - greatest);
+            Store<Isa, T>(y + *i + k * kWidth, e[k]);
+            *sum = *sum + e[k];
+          }
+        }
+      });
 }
 
 template <class Isa, class T>
