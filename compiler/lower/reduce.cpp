@@ -155,6 +155,9 @@ bool ReduceFloats(StepLowering& s, Op reduction, const Input& in) {
   const bool is_mean = reduction == Op::kMean;
   const bool is_sum = reduction == Op::kSum || is_mean;
   const DType type = s.target_dtype();
+  if (InfoOf(type).kind != DTypeKind::kFloat) {
+    return s.Refuse("converts to another type than floats");
+  }
   const bool is_half = IsHalf(type);
   const Op op = is_half && !is_mean ? OfHalves(reduction) : reduction;
   Node x = is_half && is_mean ? in.x : s.Convert(in.x, type);

@@ -193,6 +193,16 @@ TEST(LowerHalvesTest, WhatIsRefused) {
   EXPECT_NE(WhyNot(sum, at::randn({2, 2100}), {1}, f64), "")
       << "rows that are long as f64";
   EXPECT_NE(WhyNot(sum, at::arange(12).view({3, 4}), {1}, f64), "");
+  for (const at::ScalarType type : {at::kLong, at::kInt, at::kBool}) {
+    for (const Sizes& sizes : {Sizes{8, 64}, Sizes{9, 70}, Sizes{100, 3}}) {
+      for (const std::int64_t dim : {0, 1}) {
+        EXPECT_NE(WhyNot(sum, at::randn(sizes), {dim},
+                         static_cast<std::int64_t>(type)),
+                  "")
+            << type << " of " << at::IntArrayRef(sizes) << " over " << dim;
+      }
+    }
+  }
 }
 
 }  // namespace
