@@ -101,7 +101,8 @@ class Evaluator {
   void CheckSlab(const LoopCode& code) {
     const std::int64_t rows = Number(code.sizes[code.sizes.size() - 2]);
     const int bytes = TileElementBytes(MakePhases(code)) * kSlabColumns;
-    if (rows < 1 || rows > kMaxRowBytes / bytes) {
+    if (rows < 1) Fail("a column has no elements");
+    if (rows > kMaxRowBytes / bytes) {
       Fail(absl::StrCat("some columns of ", rows, " elements take more than ",
                         kMaxRowBytes, " bytes"));
     }

@@ -11,8 +11,10 @@ namespace {
 using ir::DType;
 using ir::Op;
 
-// More are a tile of many pages for a few columns (llvm/tile_shape.h).
-constexpr std::int64_t kMaxSlabRows = 1024;
+// A kernel keeps sixteen columns of a slab (llvm/tile_shape.h) in a buffer for
+// each value that it hands from one function to the next; 512 KiB of such
+// buffers are the most that it takes, so that these may be sixteen.
+constexpr std::int64_t kMaxColumnBytes = 2048;
 // A vector: columns behind the last whole one are not worth their calls.
 constexpr std::int64_t kMinSlabBytes = 64;
 
@@ -32,14 +34,18 @@ bool HasSlabRows(StepLowering& s, std::size_t arg, int dim) {
   if (g.numel() == 0 || g.sizes[dim] < 2) {
     return s.Refuse("has slabs of less than two rows");
   }
-  if (g.sizes[dim] > kMaxSlabRows) return s.Refuse("has slabs of many rows");
+  if (g.sizes[dim] > kMaxColumnBytes / g.itemsize) {
+    return s.Refuse("has slabs of many rows");
+  }
   std::int64_t columns = 1;
   for (int d = dim + 1; d < g.ndim; ++d) columns *= g.sizes[d];
   return columns * g.itemsize >= kMinSlabBytes ||
          s.Refuse("has slabs of few columns");
 }
 
-// Threads share slabs, and eager's do not split a vector of columns.
+// Each thread has a slab at least (else eager's share columns, and are faster),
+// and eager's threads split no vector of columns, where softmax computes with
+// vectors. Else refuses.
 bool SharesSlabs(StepLowering& s, int dim, Op op) {
   if (s.has_one_thread()) return true;
   const TensorGeometry& g = s.record().args[0].geometry;
@@ -68,6 +74,7 @@ bool AlongRows(StepLowering& s, const OpRule& rule) {
     }
   }
   const auto ndim = static_cast<std::int64_t>(nodes[0].dims.size());
+  if (ndim == 0) return s.Refuse("is of a single number");
   const auto given = static_cast<std::int64_t>(s.Static(0));
   const int dim = static_cast<int>(given < 0 ? given + ndim : given);
   if (dim + 1 < ndim) {

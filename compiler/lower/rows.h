@@ -22,7 +22,8 @@ bool IsRowMajor(const TensorGeometry& g);
 // Which types an op is lowered for: f32 and f64, or halves too.
 enum class Floats : std::uint8_t { kWide, kAll };
 bool IsOf(Floats floats, const TensorGeometry& g);
-// Elements of a row of the argument, at most, and of f32 where they are halves.
+// Elements of a row of the argument, at most, that fit a row of a kernel in its
+// own type, in the result's, and in f32, which halves are computed in.
 std::int64_t LongestRow(const StepLowering& s, std::size_t arg);
 
 // Tensor argument `arg` has rows of floats that fit the caches, and `dims` are
