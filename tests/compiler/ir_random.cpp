@@ -202,8 +202,10 @@ class Generator {
     }
   }
 
-  // Along the last dim, with the functions that kernels have for rows.
+  // Along the last dim, with the functions that kernels have for rows, and now
+  // and then along the first, with those that they have for slabs.
   void AlongRows() {
+    constexpr int kReductions = 4;
     constexpr Op kOps[] = {Op::kSum,
                            Op::kMean,
                            Op::kAmax,
@@ -212,14 +214,16 @@ class Generator {
                            Op::kLogSoftmax,
                            Op::kSoftmaxBackward,
                            Op::kLogSoftmaxBackward};
-    const Op op = kOps[Below(8)];
+    const int of = Below(8);
+    const Op op = kOps[of];
+    const bool is_along_first = of >= kReductions && Chance(30);
     const DType dtype = Chance(70) ? DType::kF32 : DType::kF64;
     const Sizes sizes = {Size::Symbol(0), Size::Symbol(1)};
     std::vector<Operand> operands;
     for (const char* kind = InfoOf(op).operands; *kind != '\0'; ++kind) {
       operands.push_back(Tensor(dtype, sizes));
     }
-    b_.Emit(op, std::move(operands), {1});
+    b_.Emit(op, std::move(operands), {is_along_first ? 0 : 1});
   }
 
   void Repeat() {

@@ -15,8 +15,8 @@ namespace {
 // many bits at most.
 std::string PairsOf(const std::string& text, int vector_bits = 0) {
   const Function f = Parsed(text);
-  const CompiledKernel kernel(f,
-                              OptionsWith(ArrayAndVectorMath(), vector_bits));
+  const CompiledKernel kernel(
+      f, OptionsWith(ArrayVectorAndRowMath(), vector_bits));
   EXPECT_EQ(kernel.error(), "") << text;
   for (const std::int64_t n : {0, 1, 7, 16, 70, 1030, 3000}) {
     for (const int parts : {1, 3}) {
@@ -107,6 +107,31 @@ TEST(LlvmInPlaceTest, Phases) {
   return %2, %4
 })"),
             "0 over 1, 1 over 0, 1 over 1");
+}
+
+// A function of slabs reads %0 where it lies, before a column of it is stored;
+// the product then reads it behind %2.
+TEST(LlvmInPlaceTest, Slabs) {
+  EXPECT_EQ(PairsOf(R"(func f(n0, n1) {
+  external %0: f32[n1*n0]
+  %1 = softmax f32[n1,n0] %0[n1,n0] dims=[0]
+  return %1
+})"),
+            "0 over 0");
+  EXPECT_EQ(PairsOf(R"(func f(n0, n1) {
+  external %0: f32[n1*n0]
+  %1 = softmax f32[n1,n0] %0[n1,n0] dims=[0]
+  write %0[n1,n0] = %1
+})"),
+            "");
+  EXPECT_EQ(PairsOf(R"(func f(n0, n1) {
+  external %0: f32[n1*n0]
+  %1 = neg f32[n1,n0] %0[n1,n0]
+  %2 = softmax f32[n1,n0] %0[n1,n0] dims=[0]
+  %3 = mul f32[n1,n0] %2, %0[n1,n0]
+  return %1, %3
+})"),
+            "1 over 0");
 }
 
 TEST(LlvmInPlaceTest, OfAllWidths) {

@@ -77,6 +77,13 @@ void AddArrays(const char* op, std::vector<TjitMath>* table) {
   table->push_back(Entry(op, kTjitMathVmlF64, &Array<F, double>));
 }
 
+// Elements from `first` on, of `total`. The sum over `total` elements is 0.
+void CountPlaces(std::int64_t first, std::int64_t n, std::int64_t total) {
+  ArrayCalls& calls = Calls();
+  calls.wrong_places += first < 0 || n <= 0 || first + n > total;
+  calls.uneven_places += n * (2 * first + n - total);
+}
+
 // Halves are floats in the arrays, rounded.
 template <class F, DType kType, class T>
 void Tail(std::int64_t n, const void* a, const void* b, void* out,
@@ -84,7 +91,7 @@ void Tail(std::int64_t n, const void* a, const void* b, void* out,
           double u) {
   ArrayCalls& calls = Calls();
   ++calls.count;
-  calls.wrong_places += first < 0 || n <= 0 || first + n > total;
+  CountPlaces(first, n, total);
   const auto* x = static_cast<const T*>(a);
   const auto* y = static_cast<const T*>(b);
   for (std::int64_t i = 0; i < n; ++i) {
@@ -180,7 +187,8 @@ void MapSlab(std::int64_t rows, std::int64_t n, const void* a,
              std::int64_t a_stride, const void* b, std::int64_t b_stride,
              void* out, std::int64_t first, std::int64_t columns) {
   CountRows(rows);
-  Calls().wrong_places += first < 0 || n <= 0 || first + n > columns;
+  CountPlaces(first, n, columns);
+  Calls().most_columns = std::max(Calls().most_columns, columns);
   const auto column = [&](const void* data, std::int64_t at,
                           std::int64_t stride) {
     std::vector<double> x;

@@ -26,7 +26,11 @@ struct ArrayCalls {
   std::int64_t wrong_modes = 0;
   int row_count = 0;  // of row functions, and the most rows at once
   std::int64_t most_rows = 0;
-  std::int64_t wrong_places = 0;  // told to functions of tails and slabs
+  // What functions of tails and slabs are told. 0 if it lies within all...
+  std::int64_t wrong_places = 0;
+  // ...and if all elements, or columns, are told as often.
+  std::int64_t uneven_places = 0;
+  std::int64_t most_columns = 0;  // of a slab
 };
 ArrayCalls& Calls();
 inline constexpr std::int64_t kTestMode = 0x140102;

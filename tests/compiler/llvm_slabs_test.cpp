@@ -11,31 +11,44 @@ constexpr std::int64_t kSlabs[] = {0, 1, 3};
 constexpr std::int64_t kRows[] = {1, 2, 21, 300};
 constexpr std::int64_t kColumns[] = {1, 7, 16, 33, 200, 3000};
 
-// All sizes on all widths, in one loop, in one and in several parts.
-void ExpectSame(const std::string& text, int loops = 1) {
+std::vector<std::vector<std::int64_t>> AllSizes(int vector_bits) {
+  std::vector<std::vector<std::int64_t>> all;
+  for (const std::int64_t slabs : kSlabs) {
+    for (const std::int64_t rows : kRows) {
+      for (const std::int64_t columns : kColumns) {
+        if (slabs * rows * columns <= 30000) {
+          all.push_back({slabs, rows, columns});
+        }
+      }
+    }
+  }
+  if (vector_bits == 512) all.push_back({2, 300, 617});  // of several tiles
+  return all;
+}
+
+// All sizes on all widths, in one and in several parts. A slab has
+// `columns_of_one` times n2 columns.
+void ExpectSame(const std::string& text, int loops = 1,
+                std::int64_t columns_of_one = 1) {
   const Function f = Parsed(text);
   Calls() = {};
   for (const int bits : {512, 256, 128}) {
     const CompiledKernel kernel(f, OptionsWith(ArrayVectorAndRowMath(), bits));
     ASSERT_EQ(kernel.error(), "") << text;
     EXPECT_EQ(kernel.kernel().loop_count, loops) << text;
-    for (const std::int64_t slabs : kSlabs) {
-      for (const std::int64_t rows : kRows) {
-        for (const std::int64_t columns : kColumns) {
-          if (slabs * rows * columns > 30000) continue;
-          for (const int parts : {1, 3}) {
-            ASSERT_EQ(Compare(f, kernel, {slabs, rows, columns}, 7, {}, parts),
-                      "")
-                << slabs << " slabs of " << rows << " rows of " << columns
-                << ", " << bits << " bits, " << parts << " parts\n"
-                << text;
-          }
-        }
+    for (const std::vector<std::int64_t>& sizes : AllSizes(bits)) {
+      for (const int parts : {1, 3}) {
+        ASSERT_EQ(Compare(f, kernel, sizes, 7, {}, parts), "")
+            << sizes[0] << " slabs of " << sizes[1] << " rows of " << sizes[2]
+            << ", " << bits << " bits, " << parts << " parts\n"
+            << text;
       }
     }
   }
   EXPECT_GT(Calls().row_count, 0);
   EXPECT_EQ(Calls().wrong_places, 0);
+  EXPECT_EQ(Calls().uneven_places, 0) << text;
+  EXPECT_EQ(Calls().most_columns, 3000 * columns_of_one) << text;
 }
 
 TEST(LlvmSlabsTest, EachFunctionAlone) {
@@ -105,7 +118,8 @@ TEST(LlvmSlabsTest, OtherDims) {
   %3 = softmax f64[n0,n1,3,n2] %2 dims=[1]
   %4 = silu f64[n0,n1,3,n2] %3
   return %4
-})");
+})",
+             1, 3);
   ExpectSame(R"(func f(n0, n1, n2) {
   external %0: f32[n0*n1*n2*4]
   external %1: f32[n2]
@@ -113,7 +127,8 @@ TEST(LlvmSlabsTest, OtherDims) {
   %3 = log_softmax f32[2,n0,n1,2,n2] %2 dims=[2]
   %4 = add f32[2,n0,n1,2,n2] %3, %0[2,n0,n1,2,n2], 1
   return %4
-})");
+})",
+             1, 2);
 }
 
 // Transposed operands and results, other types, and in place.
@@ -155,6 +170,27 @@ TEST(LlvmSlabsTest, RowsAreBounded) {
   ASSERT_EQ(Compare(f, kernel, {4096}, 1), "");
   EXPECT_EQ(Compare(f, kernel, {4097}, 1),
             "some columns of 4097 elements take more than 524288 bytes");
+  EXPECT_EQ(Compare(f, kernel, {0}, 1), "a column has no elements");
+}
+
+// As many as the lowering lets pass, with more buffers than most have.
+TEST(LlvmSlabsTest, TheMostRowsBetweenManyCalls) {
+  const Function f = Parsed(R"(func f(n0, n1) {
+  external %0: f64[n0*n1]
+  %1 = exp f64[n0,n1] %0[n0,n1]
+  %2 = log_softmax f64[n0,n1] %1 dims=[0]
+  %3 = sin f64[n0,n1] %2
+  %4 = log_softmax_backward f64[n0,n1] %3, %2 dims=[0]
+  %5 = silu f64[n0,n1] %4
+  %6 = add f64[n0,n1] %5, %1, 1.0
+  %7 = softmax f64[n0,n1] %6 dims=[0]
+  %8 = tanh f64[n0,n1] %7
+  return %8
+})");
+  const CompiledKernel kernel(f, OptionsWith(ArrayVectorAndRowMath()));
+  ASSERT_EQ(kernel.error(), "");
+  EXPECT_EQ(kernel.kernel().loop_count, 1);
+  EXPECT_EQ(Compare(f, kernel, {256, 70}, 1), "");
 }
 
 }  // namespace

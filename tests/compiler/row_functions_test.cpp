@@ -444,7 +444,6 @@ const RowFunction* FirstOf(const RowTable& table, RowOp op, bool is_double) {
                       });
 }
 
-// One long row, however it is cut.
 // Wherever the parts begin: what is a vector in eager goes by the place.
 TEST(RowFunctionsTest, ColumnsOfASlabAreTheSameInParts) {
   constexpr std::int64_t kSlabRows = 9, kColumns = 173;
@@ -507,6 +506,7 @@ TEST(RowFunctionsTest, ColumnsOfSoftmaxAreDealtOutToThreads) {
   EXPECT_TRUE(holds(3, 33, 2, RowOp::kSlabLogSoftmax));
 }
 
+// One long row, however it is cut.
 TEST(RowFunctionsTest, AllElementsInPartsAreARow) {
   const std::pair<RowOp, RowOp> kOps[] = {{RowOp::kWholeSum, RowOp::kSum},
                                           {RowOp::kWholeMean, RowOp::kMean},
