@@ -25,10 +25,15 @@ namespace tjit {
 using StepFn = void (*)(void* state, char* const* slots,
                         const ScalarValue* scalars);
 
+// Lends the step that runs next `data[0, bytes)`, a piece of its scratch. With
+// null, what was lent is taken back: the step has run, or thrown.
+using LendFn = void (*)(void* state, char* data, std::uint64_t bytes);
+
 struct ProgramStep {
   StepFn fn = nullptr;
   void* state = nullptr;           // not owned
   std::uint32_t scalar_begin = 0;  // into the scalars of the run
+  LendFn lend = nullptr;           // null: the plan has no scratch for it
 };
 
 class Executable {

@@ -168,7 +168,11 @@ void SegmentDump::AddFailure(const std::vector<std::uint32_t>& steps,
 }
 
 void DumpPlan(DumpFile* file, int number, const std::vector<std::string>& items,
-              const MemoryPlan& plan, std::uint64_t scratch_bytes) {
+              const MemoryPlan& plan) {
+  const auto place = [](std::uint64_t offset, std::int32_t host) {
+    return absl::StrCat(" at ", offset,
+                        host < 0 ? "" : absl::StrCat(" in s", host), "\n");
+  };
   std::string text = absl::StrCat("; ==== segment ", number, " plan\n");
   for (std::size_t i = 0; i < items.size(); ++i) {
     const bool runs =
@@ -176,12 +180,13 @@ void DumpPlan(DumpFile* file, int number, const std::vector<std::string>& items,
     absl::StrAppend(&text, "  ", items[i],
                     runs ? "\n" : ": does not run, as nobody needs it\n");
   }
-  absl::StrAppend(&text, "  arena of ", plan.arena_bytes,
-                  " bytes and scratch of ", scratch_bytes, "\n");
-  for (const Placement& placement : plan.placements) {
-    absl::StrAppend(&text, "  s", placement.slot, " at ", placement.offset);
-    if (placement.host >= 0) absl::StrAppend(&text, " in s", placement.host);
-    text += "\n";
+  absl::StrAppend(&text, "  arena of ", plan.arena_bytes, " bytes\n");
+  for (const Placement& p : plan.placements) {
+    absl::StrAppend(&text, "  s", p.slot, place(p.offset, p.host));
+  }
+  for (const ScratchPlace& p : plan.scratch) {
+    absl::StrAppend(&text, "  scratch of ", items[plan.needed[p.step]], ", ",
+                    p.bytes, " bytes,", place(p.offset, p.host));
   }
   file->Write(text);
 }

@@ -72,9 +72,9 @@ class SegmentDump {
 };
 
 // The section "segment 1 plan": what runs, in order (a line each), and where
-// its values lie. REQUIRES: file->Wants(kDumpPlan).
+// its values and the scratch of groups lie. REQUIRES: file->Wants(kDumpPlan).
 void DumpPlan(DumpFile* file, int number, const std::vector<std::string>& items,
-              const MemoryPlan& plan, std::uint64_t scratch_bytes);
+              const MemoryPlan& plan);
 
 // A name for people, made of the ops of the function: "mul_add_relu".
 std::string KernelName(const ir::Function& function);

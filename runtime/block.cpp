@@ -15,6 +15,7 @@
 #include "runtime/block_cache.h"
 #include "runtime/faulting_block.h"
 #include "runtime/placement.h"
+#include "runtime/scratch_room.h"
 
 // Fill what is allocated, as libtorch's default allocator does.
 C10_DECLARE_bool(caffe2_cpu_allocator_do_zero_fill);
@@ -27,11 +28,16 @@ namespace {
 struct ThreadScopes {
   PlacementOffer* offers;
   std::size_t offer_count;
+  ScratchRoom* room;
+  bool is_placing;  // there are offers or a room
   bool quiet;
   std::int64_t failed;  // allocations
 };
 __thread ThreadScopes scopes __attribute__((tls_model("initial-exec"))) = {
-    nullptr, 0, false, 0};
+    nullptr, 0, nullptr, false, false, 0};
+
+__thread std::int64_t scratch_bytes __attribute__((tls_model("initial-exec"))) =
+    0;
 
 constexpr auto kCpu = c10::DeviceType::CPU;
 
@@ -72,10 +78,10 @@ bool MarkReleased(void* data) {
     offer.released = true;
     return true;
   }
-  return false;
+  return scopes.room != nullptr && scopes.room->Give(data);
 }
 
-// Deleter of placed memory: it is the offer's owner's.
+// Deleter of placed memory: it is the owner's of the offer or the room.
 void ReleasePlaced(void* data) { MarkReleased(data); }
 
 // ------------------------------------------------------------ allocation
@@ -120,11 +126,8 @@ class Allocator final : public c10::Allocator {
  public:
   [[gnu::hot]] c10::DataPtr allocate(std::size_t bytes) override {
     if (bytes == 0) return {nullptr, nullptr, &ReleaseBlock, kCpu};
-    if (scopes.offer_count != 0) {
-      if (void* placed = TakeOffer(bytes)) {
-        return {placed, placed, &ReleasePlaced, kCpu};
-      }
-    }
+    if (scopes.is_placing) [[unlikely]]
+      return AllocateInScope(bytes);
     char* data = AllocateBlock(bytes, scopes.quiet)->data;
     return {data, data, &ReleaseBlock, kCpu};
   }
@@ -135,6 +138,22 @@ class Allocator final : public c10::Allocator {
   void copy_data(void* to, const void* from,
                  std::size_t bytes) const override {
     default_copy_data(to, from, bytes);
+  }
+
+ private:
+  [[gnu::noinline]] static c10::DataPtr AllocateInScope(std::size_t bytes) {
+    if (void* placed = TakeOffer(bytes)) {
+      return {placed, placed, &ReleasePlaced, kCpu};
+    }
+    ScratchRoom* const room = scopes.room;
+    if (char* scratch = room == nullptr ? nullptr : room->Take(bytes)) {
+      scratch_bytes += static_cast<std::int64_t>(bytes);
+      if (FillsAllocations()) FillAsAsked(scratch, bytes);
+      return {scratch, scratch, &ReleasePlaced, kCpu};
+    }
+    char* data = AllocateBlock(bytes, scopes.quiet)->data;
+    if (room != nullptr) room->Note(data);
+    return {data, data, &ReleaseBlock, kCpu};
   }
 };
 
@@ -318,7 +337,7 @@ namespace {
 
 [[gnu::hot]] void ReleaseBlock(void* data) {
   if (data == nullptr) return;
-  if (scopes.offer_count != 0 && MarkReleased(data)) return;
+  if (scopes.is_placing && MarkReleased(data)) return;
   Block* block = HeaderOf(data);
   if ((block->kind & Block::kQuiet) == 0) Reporter().Delete(data);
   if (block->owner.load(std::memory_order_acquire) != nullptr &&
@@ -385,15 +404,24 @@ Block* AdoptStorage(c10::StorageImpl* storage) {
 QuietScope::QuietScope() : saved_(scopes.quiet) { scopes.quiet = true; }
 QuietScope::~QuietScope() { scopes.quiet = saved_; }
 
-PlacementScope::PlacementScope(PlacementOffer* offers, std::size_t count)
-    : saved_(scopes.offers), saved_count_(scopes.offer_count) {
-  scopes.offers = offers;
-  scopes.offer_count = count;
+PlacementScope::PlacementScope(PlacementOffer* offers, std::size_t count,
+                               ScratchRoom* room)
+    : saved_(scopes.offers),
+      saved_count_(scopes.offer_count),
+      saved_room_(scopes.room) {
+  Set(offers, count, room);
 }
 
-PlacementScope::~PlacementScope() {
-  scopes.offers = saved_;
-  scopes.offer_count = saved_count_;
+PlacementScope::~PlacementScope() { Set(saved_, saved_count_, saved_room_); }
+
+void PlacementScope::Set(PlacementOffer* offers, std::size_t count,
+                         ScratchRoom* room) {
+  scopes.offers = offers;
+  scopes.offer_count = count;
+  scopes.room = room;
+  scopes.is_placing = count != 0 || room != nullptr;
 }
+
+std::int64_t PlacedScratchBytes() { return scratch_bytes; }
 
 }  // namespace tjit::runtime

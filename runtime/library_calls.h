@@ -54,6 +54,11 @@ class PreparedStep {
   virtual bool uses_tensors() const { return true; }
   // True for the boxed fallback.
   virtual bool is_boxed() const { return false; }
+  // Pieces of scratch that the last run would have taken, had they been lent;
+  // none until that is known. Each is lent by a call before the next Run(), for
+  // which it is free, aligned to 64; null takes all of them back.
+  virtual std::vector<std::uint64_t> Scratch() const { return {}; }
+  virtual void Lend(char* /*data*/, std::uint64_t /*bytes*/) {}
 };
 
 // Prepares `step`. `slot_bytes[s]` is the storage size of every slot used by

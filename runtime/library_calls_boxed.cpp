@@ -5,9 +5,10 @@
 // planned address is offered for that request (placement.h). What lies
 // elsewhere afterwards is copied. Then the kernel has asked for as many bytes
 // before, for scratch (oneDNN's convolutions): the next run offers the address
-// for the request behind it; where that is wrong too, for none. A result that
-// is not as recorded is an error of ours: the caller has checked that the call
-// is the recorded one.
+// for the request behind it; where that is wrong too, for none. What it asks
+// for and frees itself comes from what the segment lends (scratch_room.h). A
+// result that is not as recorded is an error of ours: the caller has checked
+// that the call is the recorded one.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/util/Exception.h>
 
@@ -16,6 +17,7 @@
 
 #include "runtime/library_calls_internal.h"
 #include "runtime/placement.h"
+#include "runtime/scratch_room.h"
 
 namespace tjit::runtime {
 namespace {
@@ -31,6 +33,10 @@ class BoxedStep final : public PreparedStep {
 
   void Run(char* const* slots, const ScalarValue* scalars) override;
   bool is_boxed() const override { return true; }
+  std::vector<std::uint64_t> Scratch() const override { return room_.Need(); }
+  void Lend(char* data, std::uint64_t bytes) override {
+    room_.Lend(data, bytes);
+  }
 
  private:
   struct Fresh {
@@ -49,6 +55,7 @@ class BoxedStep final : public PreparedStep {
   std::vector<at::Tensor> tensors_;
   std::vector<Fresh> fresh_;
   std::vector<PlacementOffer> offers_;
+  ScratchRoom room_;
   torch::jit::Stack stack_;
 };
 
@@ -94,7 +101,9 @@ void BoxedStep::CheckAndPlace(const at::Tensor& result, char* const* slots,
   if (fresh.bytes == 0 || storage->data() == slots[fresh.slot]) return;
   std::memcpy(slots[fresh.slot], storage->data(), fresh.bytes);
   copied_bytes += static_cast<std::int64_t>(fresh.bytes);
-  place->passes = std::min(fresh.passes + 1, kMostPasses);
+  if (fresh.offer < 0 || fresh.passes == kMostPasses) return;
+  ++place->passes;
+  room_.Forget();  // a request that an offer served is now one to the room
 }
 
 void BoxedStep::Run(char* const* slots, const ScalarValue* scalars) {
@@ -104,9 +113,12 @@ void BoxedStep::Run(char* const* slots, const ScalarValue* scalars) {
     offers_[f.offer] = {f.bytes, data, false, false, f.passes};
   }
   stack_ = FillArguments(call_, tensors_, scalars);
+  room_.Begin();
   // Until the results are dropped: only then is a release noted.
-  const PlacementScope scope(offers_.data(), offers_.size());
+  const PlacementScope scope(offers_.data(), offers_.size(), &room_);
   call_.entry->kernel.callBoxed(call_.entry->handle, call_.key_set, &stack_);
+  TORCH_INTERNAL_ASSERT(room_.End(), "tjit: ", call_.entry->name,
+                        " still holds memory that it has always freed");
   std::size_t flat = 0;
   auto next = fresh_.begin();
   auto place = [&](const at::Tensor& result) {

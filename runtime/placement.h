@@ -4,6 +4,7 @@
 // served with the offered address instead of a new block (once each; sizes
 // that are not unique among the offers are not offered). The caller checks
 // afterwards whether the result lies there, and that nothing else holds it.
+// What no offer serves is a request to the scope's ScratchRoom, if it has one.
 // Implemented in block.cpp. Tested by: tests/runtime/block_test.cpp
 #pragma once
 
@@ -11,6 +12,8 @@
 #include <cstdint>
 
 namespace tjit::runtime {
+
+class ScratchRoom;
 
 struct PlacementOffer {
   std::size_t bytes = 0;
@@ -20,21 +23,28 @@ struct PlacementOffer {
   int passes = 0;         // so many allocations of `bytes` are not served
 };
 
-// Installs `offers[0, count)` on this thread; the array belongs to the caller.
+// Installs `offers[0, count)` and `room` on this thread; they belong to the
+// caller.
 class PlacementScope {
  public:
-  PlacementScope(PlacementOffer* offers, std::size_t count);
+  PlacementScope(PlacementOffer* offers, std::size_t count,
+                 ScratchRoom* room = nullptr);
   ~PlacementScope();
   PlacementScope(const PlacementScope&) = delete;
   PlacementScope& operator=(const PlacementScope&) = delete;
 
  private:
+  static void Set(PlacementOffer* offers, std::size_t count, ScratchRoom* room);
+
   PlacementOffer* saved_;
   std::size_t saved_count_;
+  ScratchRoom* saved_room_;
 };
 
 // Bytes of results that boxed steps of this thread have copied, as they did not
 // lie where they were to. In library_calls_boxed.cpp, for tests.
 std::int64_t CopiedResultBytes();
+// Bytes of requests of this thread that rooms have served, for tests.
+std::int64_t PlacedScratchBytes();
 
 }  // namespace tjit::runtime

@@ -15,6 +15,9 @@
 namespace tjit::runtime {
 namespace {
 
+// Two runs find where results are to lie (library_calls_boxed.cpp), two more
+// what dies (scratch_room.h), and one what that needs.
+constexpr std::uint32_t kRunsBeforeScratch = 6;
 // More live-out masks than this share one plan that keeps everything.
 constexpr std::size_t kMaxVariants = 8;
 
@@ -123,9 +126,9 @@ std::vector<PlanStep> PreparedSegment::PlanSteps() const {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const TraceNode* node = nodes_[i];
     PlanStep& step = steps.emplace_back();
-    if (!steps_[i].step_class->prepared().is_boxed()) {
-      step.in_place = InPlacePairs(node->step);
-    }
+    const PreparedStep& prepared = steps_[i].step_class->prepared();
+    if (!prepared.is_boxed()) step.in_place = InPlacePairs(node->step);
+    step.scratch = prepared.Scratch();
     for (const ArgRecord& a : node->step.args) {
       if (a.slot == kNoSlot) continue;
       step.reads.push_back(a.slot);
@@ -217,21 +220,42 @@ PreparedSegment::Variant& PreparedSegment::VariantFor(const Run& run,
     }
   }
   NoteSurvivors();
-  std::vector<ProgramStep> program;
-  for (std::size_t i = 0; i < nodes_.size(); ++i) program.push_back(StepOf(i));
-  counters->memory_plans.Add();
   Variant& made = variants_.emplace_back();
   made.live = live_;
   made.keeps_all = is_last;
-  made.executable = std::make_unique<Executable>(
-      program, PlanMemory(PlanSteps(), PlanSlots(live_)));
+  Plan(&made, counters);
   return made;
 }
 
+void PreparedSegment::Plan(Variant* variant, Counters* counters) {
+  std::vector<ProgramStep> program;
+  for (std::size_t i = 0; i < nodes_.size(); ++i) program.push_back(StepOf(i));
+  counters->memory_plans.Add();
+  variant->executable = std::make_unique<Executable>(
+      program, PlanMemory(PlanSteps(), PlanSlots(variant->live)));
+}
+
+// What kernels need beside their results is known when they have run.
+void PreparedSegment::PlanScratch(Variant* variant, Counters* counters) {
+  if (++variant->runs != kRunsBeforeScratch) return;
+  const bool has_scratch =
+      std::any_of(steps_.begin(), steps_.end(), [](const BoundStep& step) {
+        return !step.step_class->prepared().Scratch().empty();
+      });
+  if (!has_scratch) return;
+  Plan(variant, counters);
+  if (variant->tier2 != nullptr) variant->tier2->PlanAgain(this, variant);
+}
+
 ProgramStep PreparedSegment::StepOf(std::size_t i) {
-  const bool tensors = steps_[i].step_class->prepared().uses_tensors();
-  return {tensors ? &RunOverTensors : &RunDirect, &steps_[i],
-          nodes_[i]->scalar_begin};
+  const PreparedStep& step = steps_[i].step_class->prepared();
+  return {step.uses_tensors() ? &RunOverTensors : &RunDirect, &steps_[i],
+          nodes_[i]->scalar_begin, step.is_boxed() ? &Lend : nullptr};
+}
+
+void PreparedSegment::Lend(void* state, char* data, std::uint64_t bytes) {
+  static_cast<const BoundStep*>(state)->step_class->prepared().Lend(data,
+                                                                    bytes);
 }
 
 char* const* PreparedSegment::SlotsOf(const BoundStep& step,
@@ -276,6 +300,7 @@ void PreparedSegment::Execute(const Run& run, Counters* counters) {
   has_begun_ = false;
   if (steps_.size() != nodes_.size()) PrepareAll(counters);
   Variant& variant = VariantFor(run, counters);
+  if (variant.runs < kRunsBeforeScratch) PlanScratch(&variant, counters);
   if (Planted(Defect::kNoExecute)) return;
   Tier2Variant::Running tier2(this, &variant, run, counters);
   TemporaryBlocks temporary;

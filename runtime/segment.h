@@ -61,6 +61,7 @@ class PreparedSegment {
   struct Variant {
     std::vector<std::uint8_t> live;  // by slot
     bool keeps_all = false;          // for runs that keep less, too
+    std::uint32_t runs = 0;          // until their scratch is planned
     std::unique_ptr<Executable> executable;
     std::unique_ptr<Tier2Variant> tier2;  // null until it is switched on
   };
@@ -70,6 +71,7 @@ class PreparedSegment {
                         const ScalarValue* scalars);
   static void RunOverTensors(void* state, char* const* slots,
                              const ScalarValue* scalars);
+  static void Lend(void* state, char* data, std::uint64_t bytes);
   void PrepareAll(Counters* counters);
   char* const* SlotsOf(const BoundStep& step, char* const* slots);
   void NoteSurvivors() const;
@@ -77,6 +79,8 @@ class PreparedSegment {
   Variant& VariantFor(const Run& run, Counters* counters);
   // True if `variant` is the one of this run: its pointers are filled then.
   bool IsFor(const Run& run, const Variant& variant);
+  void Plan(Variant* variant, Counters* counters);
+  void PlanScratch(Variant* variant, Counters* counters);
   ProgramStep StepOf(std::size_t i);
   std::vector<PlanStep> PlanSteps() const;
   std::vector<PlanSlot> PlanSlots(const std::vector<std::uint8_t>& live) const;

@@ -66,8 +66,7 @@ Tier2Variant::Running::Running(PreparedSegment* segment,
 std::uint64_t Tier2Variant::Running::arena_bytes() const {
   const std::uint64_t library = variant_->executable->arena_bytes();
   if (tier2_ == nullptr || tier2_->executable_ == nullptr) return library;
-  const std::uint64_t bytes =
-      tier2_->executable_->arena_bytes() + tier2_->scratch_bytes_;
+  const std::uint64_t bytes = tier2_->executable_->arena_bytes();
   const CodeTrial& trial = *tier2_->trial_;
   if (trial.takes_turns() && !trial.is_over()) return std::max(library, bytes);
   return is_compiled_ ? bytes : library;
@@ -76,10 +75,7 @@ std::uint64_t Tier2Variant::Running::arena_bytes() const {
 void Tier2Variant::Running::Run(char** slots, const ScalarValue* scalars,
                                 char* arena) {
   const Executable* executable = variant_->executable.get();
-  if (is_compiled_) {
-    executable = tier2_->executable_.get();
-    tier2_->scratch_ = arena + executable->arena_bytes();
-  }
+  if (is_compiled_) executable = tier2_->executable_.get();
   const bool measured = tier2_ != nullptr && tier2_->state_ != State::kOff &&
                         !tier2_->trial_->is_over();
   if (!measured) return executable->Run(slots, scalars, arena);
@@ -115,6 +111,10 @@ class Tier2Variant::OldContent {
   std::vector<std::pair<char*, std::string>> saved_;
 };
 
+void Tier2Variant::LendScratch(void* state, char* data, std::uint64_t) {
+  static_cast<BoundGroup*>(state)->scratch = data;
+}
+
 void Tier2Variant::RunGroup(void* state, char* const* slots,
                             const ScalarValue* scalars) {
   auto& group = *static_cast<BoundGroup*>(state);
@@ -130,7 +130,7 @@ void Tier2Variant::RunGroup(void* state, char* const* slots,
   }
   for (std::size_t i = 0; i < code.shape.scratch.size(); ++i) {
     group.memory[code.memory.size() + i] =
-        *group.scratch + code.shape.scratch[i];
+        group.scratch + code.shape.scratch[i];
   }
   group.has_run = true;
   const OldContent old(Planted(Defect::kLostWriteBack), *group.segment, code,
@@ -224,16 +224,29 @@ void Tier2Variant::Build(PreparedSegment* segment,
   groups_.resize(code.groups.size());
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     const CompiledGroup& group = code.groups[g];
-    groups_[g] = {segment, &segment->steps_[group.steps[0]], &group, {}, {},
-                  false, &scratch_};
+    groups_[g] = {
+        segment, &segment->steps_[group.steps[0]], &group, {}, {}, false,
+        nullptr};
     groups_[g].memory.resize(group.memory.size() + group.shape.scratch.size());
     groups_[g].scalars.resize(group.scalars.size());
-    scratch_bytes_ = std::max(scratch_bytes_, group.shape.scratch_bytes);
     for (const std::int32_t slot : group.writes) {
       if (segment->born_[slot] < 0) written_.push_back(slot);
     }
   }
   bakes_recorded_ = BakesRecorded(*segment);
+  Plan(segment, variant);
+  DumpFile* const dump = Runtime::Get().tier2().dump();
+  if (dump != nullptr && dump->Wants(kDumpPlan)) Dump(*segment, dump);
+}
+
+void Tier2Variant::PlanAgain(PreparedSegment* segment,
+                             PreparedSegment::Variant* variant) {
+  if (executable_ != nullptr) Plan(segment, variant);
+}
+
+void Tier2Variant::Plan(PreparedSegment* segment,
+                        PreparedSegment::Variant* variant) {
+  const SegmentCode& code = task_->code;
   const std::vector<PlanStep> plan_steps = segment->PlanSteps();
   std::vector<PlanStep> unordered;
   for (const CodeItem& item : code.order) {
@@ -241,7 +254,10 @@ void Tier2Variant::Build(PreparedSegment* segment,
       unordered.push_back(plan_steps[item.step]);
     } else {
       const CompiledGroup& group = code.groups[item.group];
-      unordered.push_back({group.reads, group.writes, group.in_place});
+      unordered.push_back({group.reads, group.writes, group.in_place, {}});
+      if (group.shape.scratch_bytes != 0) {
+        unordered.back().scratch = {group.shape.scratch_bytes};
+      }
     }
   }
   const std::vector<PlanSlot> slots = segment->PlanSlots(variant->live);
@@ -254,12 +270,10 @@ void Tier2Variant::Build(PreparedSegment* segment,
     if (item.group < 0) {
       program.push_back(segment->StepOf(item.step));
     } else {
-      program.push_back({&RunGroup, &groups_[item.group], 0});
+      program.push_back({&RunGroup, &groups_[item.group], 0, &LendScratch});
     }
   }
   executable_ = std::make_unique<Executable>(program, PlanMemory(plan, slots));
-  DumpFile* const dump = Runtime::Get().tier2().dump();
-  if (dump != nullptr && dump->Wants(kDumpPlan)) Dump(*segment, dump);
 }
 
 void Tier2Variant::Dump(const PreparedSegment& segment, DumpFile* file) const {
@@ -272,7 +286,7 @@ void Tier2Variant::Dump(const PreparedSegment& segment, DumpFile* file) const {
                                         segment.nodes_[item.step]->step.op)))
             : absl::StrCat("group ", code.groups[item.group].dump_number));
   }
-  DumpPlan(file, code.dump_number, items, executable_->plan(), scratch_bytes_);
+  DumpPlan(file, code.dump_number, items, executable_->plan());
 }
 
 bool Tier2Variant::BakesRecorded(const PreparedSegment& segment) const {
@@ -355,7 +369,6 @@ void Tier2Variant::SwitchOff() {
   groups_.clear();
   order_.clear();
   written_.clear();
-  scratch_bytes_ = 0;
   task_ = nullptr;
   tier1_ns_ = 0;
   runs_ = 0;

@@ -48,6 +48,9 @@ struct Tier2Variant {
     bool is_compiled_ = false;       // this run
   };
 
+  // The code's program, if there is one, with what its steps need by now.
+  void PlanAgain(PreparedSegment* segment, PreparedSegment::Variant* variant);
+
  private:
   enum class State : std::uint8_t { kCounting, kAsked, kCompiled, kOff };
   struct BoundGroup {
@@ -57,11 +60,12 @@ struct Tier2Variant {
     std::vector<char*> memory;
     std::vector<ScalarValue> scalars;
     bool has_run = false;
-    char* const* scratch = nullptr;
+    char* scratch = nullptr;  // of the run in progress
   };
 
   class OldContent;
 
+  static void LendScratch(void* state, char* data, std::uint64_t bytes);
   static void RunGroup(void* state, char* const* slots,
                        const ScalarValue* scalars);
   // True if this run is one of tier 2.
@@ -80,6 +84,7 @@ struct Tier2Variant {
                        const PreparedSegment::Variant& variant);
   void PickUp(PreparedSegment* segment, PreparedSegment::Variant* variant);
   void Build(PreparedSegment* segment, PreparedSegment::Variant* variant);
+  void Plan(PreparedSegment* segment, PreparedSegment::Variant* variant);
   void Dump(const PreparedSegment& segment, DumpFile* file) const;
   // An op whose scalar is not the one that was compiled in, "" if there is
   // none. Marks these scalars, so that they are arguments of the next kernel.
@@ -101,8 +106,6 @@ struct Tier2Variant {
   std::vector<BoundGroup> groups_;
   std::vector<CodeItem> order_;        // as the program runs them
   std::vector<std::int32_t> written_;  // external slots that groups write
-  std::uint64_t scratch_bytes_ = 0;
-  char* scratch_ = nullptr;  // of the run in progress
   std::int64_t runs_ = 0;
   std::uint64_t tier1_ns_ = 0;
   std::uint64_t least_ns_ = 0;      // that the next run takes

@@ -4,6 +4,7 @@
 #include "runtime/code_observer.h"
 #include "runtime/direct_calls.h"
 #include "runtime/direct_views.h"
+#include "runtime/placement.h"
 #include "runtime/runtime.h"
 #include "runtime/testing_hooks.h"
 #include "runtime/tier2.h"
@@ -52,5 +53,6 @@ std::vector<std::string> ClosedDirectCalls() {
   return runtime::ClosedDirectCalls();
 }
 std::uint64_t DirectViewsMade() { return runtime::DirectViewsMade(); }
+std::int64_t PlacedScratchBytes() { return runtime::PlacedScratchBytes(); }
 }  // namespace testing
 }  // namespace tjit

@@ -40,6 +40,8 @@ TJIT_API void SetDirectCalls(bool are_open);
 TJIT_API std::vector<std::string> ClosedDirectCalls();
 // Views that this thread has made around it so far (direct_views.h).
 TJIT_API std::uint64_t DirectViewsMade();
+// Scratch of kernels that this thread has placed so far (scratch_room.h).
+TJIT_API std::int64_t PlacedScratchBytes();
 
 // Waits until no segment is queued for tier 2 or being compiled.
 TJIT_API void WaitForCompiler();

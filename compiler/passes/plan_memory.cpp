@@ -183,6 +183,10 @@ struct Chain {
   std::int32_t into = -1;
 };
 
+bool GoesFirst(const Chain& a, const Chain& b) {
+  return a.bytes != b.bytes ? a.bytes > b.bytes : a.life.first < b.life.first;
+}
+
 class Chains {
  public:
   Chains(const std::vector<PlanStep>& steps,
@@ -202,11 +206,7 @@ class Chains {
   // The largest first, of equals the first: those then fill as few places as
   // there are of them at a time.
   std::vector<Chain> Sorted() && {
-    std::stable_sort(chains_.begin(), chains_.end(),
-                     [](const Chain& a, const Chain& b) {
-                       return a.bytes != b.bytes ? a.bytes > b.bytes
-                                                 : a.life.first < b.life.first;
-                     });
+    std::stable_sort(chains_.begin(), chains_.end(), &GoesFirst);
     return std::move(chains_);
   }
 
@@ -253,6 +253,22 @@ class Chains {
   std::vector<Chain> chains_;
 };
 
+// Each piece of scratch is a chain of no slots that lives in one step.
+std::vector<Chain> WithScratch(std::vector<Chain> chains,
+                               const std::vector<PlanStep>& steps,
+                               const std::vector<std::uint32_t>& needed) {
+  const std::size_t count = chains.size();
+  for (std::uint32_t i = 0; i < needed.size(); ++i) {
+    for (const std::uint64_t bytes : steps[needed[i]].scratch) {
+      chains.push_back({{}, bytes, {i, i, true}});
+    }
+  }
+  if (chains.size() != count) {
+    std::stable_sort(chains.begin(), chains.end(), &GoesFirst);
+  }
+  return chains;
+}
+
 // The place of a chain in memory that is there anyway; null if there is none.
 Region* Host(const Chain& chain, std::uint64_t min_bytes,
              std::vector<Region>* hosts, std::uint64_t* offset) {
@@ -280,7 +296,9 @@ MemoryPlan PlanMemory(const std::vector<PlanStep>& steps,
       Lifetimes(steps, plan.needed, slots.size());
   std::vector<Region> hosts = Hosts(slots, lives, min_hosted_bytes);
   Region arena;
-  for (const Chain& chain : Chains(steps, plan.needed, slots, lives).Sorted()) {
+  for (const Chain& chain :
+       WithScratch(Chains(steps, plan.needed, slots, lives).Sorted(), steps,
+                   plan.needed)) {
     std::uint64_t offset = 0;
     const Region* host = Host(chain, min_hosted_bytes, &hosts, &offset);
     if (host == nullptr) {
@@ -288,10 +306,18 @@ MemoryPlan PlanMemory(const std::vector<PlanStep>& steps,
       plan.arena_bytes =
           std::max(plan.arena_bytes, offset + RoundUp(chain.bytes));
     }
+    const std::int32_t in = host == nullptr ? -1 : host->host;
     for (const std::int32_t s : chain.slots) {
-      plan.placements.push_back({s, offset, host == nullptr ? -1 : host->host});
+      plan.placements.push_back({s, offset, in});
+    }
+    if (chain.slots.empty()) {
+      plan.scratch.push_back({chain.life.first, chain.bytes, offset, in});
     }
   }
+  std::stable_sort(plan.scratch.begin(), plan.scratch.end(),
+                   [](const ScratchPlace& a, const ScratchPlace& b) {
+                     return a.step < b.step;
+                   });
   return plan;
 }
 

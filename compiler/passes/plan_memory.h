@@ -28,6 +28,7 @@ struct PlanStep {
   std::vector<std::int32_t> writes;  // slots written, born or in place
   // (result, operand): the result may have the operand's address.
   std::vector<std::pair<std::int32_t, std::int32_t>> in_place = {};
+  std::vector<std::uint64_t> scratch = {};  // that it needs meanwhile, in bytes
 };
 
 struct PlanSlot {
@@ -44,10 +45,19 @@ struct Placement {
   std::int32_t host = -1;    // into the memory of this slot
 };
 
+// Where a piece of a step's scratch lies.
+struct ScratchPlace {
+  std::uint32_t step = 0;  // index into the needed ones
+  std::uint64_t bytes = 0;
+  std::uint64_t offset = 0;  // into the arena, or
+  std::int32_t host = -1;    // into the memory of this slot
+};
+
 struct MemoryPlan {
   std::vector<std::uint32_t> needed;  // steps that run, ascending
   std::vector<Placement> placements;  // slots that lie in the arena
   std::uint64_t arena_bytes = 0;
+  std::vector<ScratchPlace> scratch;  // in the order of the steps
 };
 
 // Smaller values stay together in the arena, which the first cache holds.

@@ -50,6 +50,59 @@ class ExecutableTest : public ::testing::Test {
   MemoryPlan plan_;
 };
 
+struct Lent {
+  char* data = nullptr;
+  std::uint64_t bytes = 0;
+  int taken_back = 0;
+  bool throws = false;
+
+  static void Run(void* state, char* const*, const ScalarValue*) {
+    if (static_cast<Lent*>(state)->throws) throw std::runtime_error("a step");
+  }
+  static void Lend(void* state, char* data, std::uint64_t bytes) {
+    auto* self = static_cast<Lent*>(state);
+    if (data == nullptr) {
+      ++self->taken_back;
+      return;
+    }
+    self->data = data;
+    self->bytes = bytes;
+  }
+};
+
+// s0 -> s1 -> s2 -> s3; the first step's scratch lies in s3, which is not born
+// yet, the second's in the arena.
+TEST(ExecutableLendsTest, PlannedScratch) {
+  constexpr std::uint64_t kBytes = kMinHostedBytes;
+  std::vector<PlanStep> steps = {{{0}, {1}}, {{1}, {2}}, {{2}, {3}}};
+  steps[0].scratch = {kBytes};
+  steps[1].scratch = {8};
+  const MemoryPlan plan = PlanMemory(
+      steps, {{8, -1, true}, {8, 0, false}, {8, 1, false}, {kBytes, 2, true}});
+  Lent lent[3];
+  std::vector<ProgramStep> program;
+  for (Lent& l : lent) {
+    program.push_back({&Lent::Run, &l, 0, &Lent::Lend});
+  }
+  const Executable executable(program, plan);
+  std::vector<char> arena(executable.arena_bytes());
+  std::vector<char> result(kBytes);
+  char* slots[4] = {nullptr, nullptr, nullptr, result.data()};
+  executable.Run(slots, nullptr, arena.data());
+  EXPECT_EQ(lent[0].data, result.data());
+  EXPECT_EQ(lent[0].bytes, kBytes);
+  EXPECT_EQ(lent[1].data, arena.data() + plan.scratch[1].offset);
+  EXPECT_EQ(lent[1].bytes, 8u);
+  EXPECT_EQ(lent[2].data, nullptr) << "needs none";
+  EXPECT_EQ(lent[0].taken_back, 1);
+  EXPECT_EQ(lent[1].taken_back, 1);
+  EXPECT_EQ(lent[2].taken_back, 0);
+  lent[1].throws = true;
+  EXPECT_THROW(executable.Run(slots, nullptr, arena.data()),
+               std::runtime_error);
+  EXPECT_EQ(lent[1].taken_back, 2);
+}
+
 TEST_F(ExecutableTest, RunsNeededStepsWithTheirScalars) {
   const Executable executable(program_, plan_);
   EXPECT_EQ(executable.step_count(), 2u);

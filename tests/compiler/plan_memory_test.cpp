@@ -46,6 +46,44 @@ TEST(PlanMemory, ChainKeepsOnlyTwoTemporaries) {
   EXPECT_EQ(offsets.at(1), offsets.at(3)) << "reused after its last reader";
 }
 
+TEST(PlanMemory, ScratchLiesWhereNoValueIsNeeded) {
+  // s0 -> s1 -> s2 -> s3 -> s4.
+  const std::vector<PlanSlot> slots = {External(256), Dropped(256, 0),
+                                       Dropped(256, 1), Dropped(64, 2),
+                                       Kept(64, 3)};
+  std::vector<PlanStep> steps = {
+      {{0}, {1}}, {{1}, {2}}, {{2}, {3}}, {{3}, {4}}};
+  EXPECT_THAT(PlanMemory(steps, slots).scratch, IsEmpty());
+  steps[3].scratch = {192};
+  steps[0].scratch = {64, 128};
+  const MemoryPlan plan = PlanMemory(steps, slots);
+  const auto offsets = Offsets(plan);
+  EXPECT_EQ(plan.arena_bytes, 512u);
+  ASSERT_EQ(plan.scratch.size(), 3u);
+  EXPECT_EQ(plan.scratch[0].step, 0u);
+  EXPECT_EQ(plan.scratch[0].bytes, 128u) << "the largest first";
+  EXPECT_EQ(plan.scratch[0].offset, offsets.at(2));
+  EXPECT_EQ(plan.scratch[0].host, -1);
+  EXPECT_EQ(plan.scratch[1].step, 0u);
+  EXPECT_EQ(plan.scratch[1].bytes, 64u);
+  EXPECT_EQ(plan.scratch[1].offset, offsets.at(2) + 128);
+  EXPECT_EQ(plan.scratch[2].step, 3u);
+  EXPECT_EQ(plan.scratch[2].bytes, 192u);
+  EXPECT_NE(plan.scratch[2].offset, offsets.at(3));
+  steps[1].scratch = {1};
+  EXPECT_EQ(PlanMemory(steps, slots).arena_bytes, 576u) << "both are needed";
+}
+
+TEST(PlanMemory, ScratchLiesInValuesThatAreNotBornYet) {
+  std::vector<PlanStep> steps = {{{0}, {1}}, {{1}, {2}}};
+  steps[0].scratch = {kMinHostedBytes};
+  const MemoryPlan plan = PlanMemory(
+      steps, {External(64), Kept(64, 0), Kept(2 * kMinHostedBytes, 1)});
+  EXPECT_EQ(plan.arena_bytes, 0u);
+  ASSERT_EQ(plan.scratch.size(), 1u);
+  EXPECT_EQ(plan.scratch[0].host, 2);
+}
+
 TEST(PlanMemory, StepWhoseResultNobodyWantsDoesNotRun) {
   const MemoryPlan plan =
       PlanMemory({{{0}, {1}}, {{1}, {2}}, {{0}, {3}}},

@@ -26,6 +26,7 @@
 
 #include "runtime/block_cache.h"
 #include "runtime/placement.h"
+#include "runtime/scratch_room.h"
 #include "tjit/export.h"
 
 C10_DECLARE_bool(caffe2_cpu_allocator_do_zero_fill);
@@ -511,6 +512,43 @@ TEST_F(BlockTest, ScopesNest) {
     EXPECT_NE(Cpu()->allocate(256).get(), memory);
   }
   EXPECT_EQ(Cpu()->allocate(256).get(), memory);
+}
+
+TEST_F(BlockTest, ARoomServesWhatNoOfferDoes) {
+  constexpr std::size_t kBytes = ScratchRoom::kMinBytes;
+  const c10::DataPtr memory = Cpu()->allocate(2 * kBytes);
+  auto* const begin = static_cast<char*>(memory.get());
+  ScratchRoom room;
+  const std::int64_t before = PlacedScratchBytes();
+  for (int call = 0; call < 3; ++call) {
+    PlacementOffer offer{kBytes, begin + kBytes, false, false, 1};
+    if (call == 0) room.Lend(begin, kBytes);
+    room.Begin();
+    const PlacementScope scope(&offer, 1, &room);
+    {
+      const c10::DataPtr scratch = Cpu()->allocate(kBytes);
+      EXPECT_EQ(scratch.get() == begin, call == 2) << call;
+    }
+    const c10::DataPtr result = Cpu()->allocate(kBytes);
+    EXPECT_EQ(result.get(), begin + kBytes);
+    EXPECT_TRUE(room.End());
+  }
+  EXPECT_EQ(PlacedScratchBytes() - before, static_cast<std::int64_t>(kBytes));
+}
+
+TEST_F(BlockTest, RawScratchIsGivenBackToTheRoom) {
+  constexpr std::size_t kBytes = ScratchRoom::kMinBytes;
+  const c10::DataPtr memory = Cpu()->allocate(kBytes);
+  ScratchRoom room;
+  for (int call = 0; call < 3; ++call) {
+    if (call == 0) room.Lend(static_cast<char*>(memory.get()), kBytes);
+    room.Begin();
+    const PlacementScope scope(nullptr, 0, &room);
+    void* raw = Cpu()->raw_allocate(kBytes);
+    EXPECT_EQ(raw == memory.get(), call == 2) << call;
+    Cpu()->raw_deallocate(raw);
+    EXPECT_TRUE(room.End());
+  }
 }
 
 // ------------------------------------------------------------ libtorch

@@ -467,6 +467,46 @@ TEST(LibraryCalls, ConvolutionsAreNotCopiedForLong) {
   }
 }
 
+// What a kernel frees itself comes from what it is lent, with the same bits.
+TEST(LibraryCalls, ScratchIsOfLentMemory) {
+  const Ints one = {1, 1}, zero = {0, 0};
+  const std::vector<Case> cases = {
+      {"aten::convolution", "",
+       TJIT_CALL(d.Dense({8, 1, 32, 32}), d.Dense({24, 1, 3, 3}), d.Dense({24}),
+                 one, one, one, false, zero, 1)},
+      // The gradient of the weights is copied, whatever the offer.
+      {"aten::convolution_backward", "",
+       TJIT_CALL(d.Dense({8, 64, 14, 14}), d.Dense({8, 32, 14, 14}),
+                 d.Dense({64, 32, 3, 3}), Ints{64}, one, one, one, false, zero,
+                 1, c10::List<bool>({true, true, true}))},
+  };
+  for (const Case& c : cases) {
+    RecordedCall call(c.name, c.maker);
+    for (int seed = 1; seed < 6; ++seed) {
+      EXPECT_EQ(call.Compare(&call.boxed(), seed), "") << c.name << " " << seed;
+    }
+    const std::vector<std::uint64_t> pieces = call.boxed().Scratch();
+    ASSERT_FALSE(pieces.empty()) << c.name;
+    std::vector<at::Tensor> memory;
+    std::int64_t bytes = 0;
+    for (const std::uint64_t piece : pieces) {
+      const auto n = static_cast<std::int64_t>(piece);
+      bytes += n;
+      memory.push_back(at::full({n}, 7, at::kByte));
+      call.boxed().Lend(static_cast<char*>(memory.back().data_ptr()), piece);
+    }
+    EXPECT_GE(bytes, 8 * 24 * 14 * 14 * 4) << c.name;
+    const std::int64_t before = PlacedScratchBytes();
+    EXPECT_EQ(call.Compare(&call.boxed(), 6), "") << c.name;
+    const std::int64_t placed = PlacedScratchBytes() - before;
+    EXPECT_GE(placed, bytes) << c.name;
+    call.boxed().Lend(nullptr, 0);
+    EXPECT_EQ(call.Compare(&call.boxed(), 7), "") << c.name;
+    EXPECT_EQ(PlacedScratchBytes() - before, placed) << "taken back";
+    EXPECT_EQ(call.boxed().Scratch(), pieces) << c.name;
+  }
+}
+
 // A result that is not as recorded is reported.
 TEST(LibraryCalls, BoxedStepRefusesOtherResults) {
   const Maker small = TJIT_CALL(d.Dense({20, 8}), 0, d.Index({5}, 20));

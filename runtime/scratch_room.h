@@ -1,0 +1,79 @@
+// Memory for what a kernel allocates and frees within one call (oneDNN's
+// reorders): planned, as values are, so that it lies where no value is needed
+// while the step runs. From elsewhere it would come on top of the arena, which
+// holds the memory of all steps.
+//
+// Only requests that have died within the call before, in two calls or more and
+// never otherwise, are served: by their place in the order of the kernel's
+// requests, and only as long as all before had their sizes too. The first calls
+// of a step only note them.
+//
+// Thread: one call at a time; requests of other threads are not seen.
+// Tested by: tests/runtime/scratch_room_test.cpp
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace tjit::runtime {
+
+class ScratchRoom {
+ public:
+  // Smaller requests are neither noted nor served.
+  static constexpr std::size_t kMinBytes = 64 << 10;
+
+  // A piece of memory for the next call, free while it lasts; aligned to 64.
+  // Null: there is none any more.
+  void Lend(char* data, std::size_t bytes);
+  // A call begins.
+  void Begin();
+  // The next request of the call: memory for it, aligned to 64, or null.
+  char* Take(std::size_t bytes);
+  // Memory that the last request got elsewhere, as Take() returned null.
+  void Note(const void* data);
+  // Memory is given back. True if it lay here.
+  bool Give(const void* data);
+  // The kernel has returned. False if it still holds memory from here, which
+  // its caller cannot let pass.
+  bool End();
+  // The pieces that would have served all that can be, of the last call.
+  std::vector<std::uint64_t> Need() const;
+  // What was learned is of other requests than those to come.
+  void Forget() { learned_.clear(); }
+
+ private:
+  static constexpr std::size_t kMaxRequests = 16;
+  static constexpr int kTrusted = 2;  // calls
+
+  struct Piece {
+    std::size_t bytes = 0;
+    char* data = nullptr;
+    bool is_taken = false;
+  };
+  struct Request {
+    std::size_t bytes = 0;
+    const void* data = nullptr;
+    int lent = -1;    // the piece that serves it
+    int needed = -1;  // the piece that would, had all been lent
+    bool is_dead = false;
+  };
+  struct Learned {
+    std::size_t bytes = 0;
+    int deaths = 0;  // calls that it died in; -1: it outlived one
+  };
+  bool IsTrusted(std::size_t bytes) const;
+  // The smallest free piece that is large enough; -1 if there is none.
+  static int Smallest(const std::vector<Piece>& pieces, std::size_t bytes);
+  // The same, or the largest free piece, enlarged, or one more.
+  int Need(std::size_t bytes);
+
+  std::vector<Piece> lent_;
+  std::vector<Piece> needed_;
+  bool is_running_ = false;
+  bool is_as_learned_ = true;  // what has been asked for in this call
+  std::vector<Request> requests_;
+  std::vector<Learned> learned_;
+};
+
+}  // namespace tjit::runtime
