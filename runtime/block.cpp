@@ -26,15 +26,12 @@ namespace {
 
 // What the allocator looks at on this thread before anything else.
 struct ThreadScopes {
-  PlacementOffer* offers;
-  std::size_t offer_count;
-  ScratchRoom* room;
-  bool is_placing;  // there are offers or a room
+  PlacementScope* placement;  // the innermost; null: none has been made
   bool quiet;
   std::int64_t failed;  // allocations
 };
-__thread ThreadScopes scopes __attribute__((tls_model("initial-exec"))) = {
-    nullptr, 0, nullptr, false, false, 0};
+__thread ThreadScopes scopes
+    __attribute__((tls_model("initial-exec"))) = {nullptr, false, 0};
 
 __thread std::int64_t scratch_bytes __attribute__((tls_model("initial-exec"))) =
     0;
@@ -52,37 +49,27 @@ Block* HeaderOf(void* data) {
 
 // ------------------------------------------------------------ placement
 
-void* TakeOffer(std::size_t bytes) {
-  PlacementOffer* found = nullptr;
-  for (std::size_t i = 0; i < scopes.offer_count; ++i) {
-    PlacementOffer& offer = scopes.offers[i];
-    if (offer.bytes != bytes) continue;
-    if (found != nullptr) return nullptr;  // which one is not known
-    found = &offer;
-  }
-  if (found == nullptr || found->taken || found->data == nullptr) {
-    return nullptr;
-  }
-  if (found->passes > 0) {
-    --found->passes;
-    return nullptr;
-  }
-  found->taken = true;
-  return found->data;
+// Scratch that a room has lent, in front of its data. As it has a Block, it can
+// be released where nothing is known of the scope it was taken in.
+struct alignas(64) LentBlock {
+  ScratchRoom* room = nullptr;
+  Block block;
+};
+static_assert(offsetof(LentBlock, block) + sizeof(Block) == sizeof(LentBlock));
+
+LentBlock* LentOf(Block* block) {
+  return reinterpret_cast<LentBlock*>(reinterpret_cast<char*>(block) -
+                                      offsetof(LentBlock, block));
 }
 
-bool MarkReleased(void* data) {
-  for (std::size_t i = 0; i < scopes.offer_count; ++i) {
-    PlacementOffer& offer = scopes.offers[i];
-    if (!offer.taken || offer.data != data) continue;
-    offer.released = true;
-    return true;
-  }
-  return scopes.room != nullptr && scopes.room->Give(data);
+void GiveLent(Block* block) {
+  LentBlock* const lent = LentOf(block);
+  lent->room->Give(lent);
 }
 
-// Deleter of placed memory: it is the owner's of the offer or the room.
-void ReleasePlaced(void* data) { MarkReleased(data); }
+void ReleaseLent(void* data) { GiveLent(HeaderOf(data)); }
+// Memory that was offered is its owner's.
+void ReleaseOffered(void* data) { PlacementScope::MarkReleased(data); }
 
 // ------------------------------------------------------------ allocation
 
@@ -126,10 +113,9 @@ class Allocator final : public c10::Allocator {
  public:
   [[gnu::hot]] c10::DataPtr allocate(std::size_t bytes) override {
     if (bytes == 0) return {nullptr, nullptr, &ReleaseBlock, kCpu};
-    if (scopes.is_placing) [[unlikely]]
+    if (scopes.placement != nullptr) [[unlikely]]
       return AllocateInScope(bytes);
-    char* data = AllocateBlock(bytes, scopes.quiet)->data;
-    return {data, data, &ReleaseBlock, kCpu};
+    return AllocateElsewhere(bytes);
   }
   c10::DeleterFnPtr raw_deleter() const override { return &ReleaseBlock; }
   bool is_simple_data_ptr(const c10::DataPtr& data) const override {
@@ -142,17 +128,28 @@ class Allocator final : public c10::Allocator {
 
  private:
   [[gnu::noinline]] static c10::DataPtr AllocateInScope(std::size_t bytes) {
-    if (void* placed = TakeOffer(bytes)) {
-      return {placed, placed, &ReleasePlaced, kCpu};
+    PlacementScope& scope = *scopes.placement;
+    if (void* offered = scope.TakeOffer(bytes)) {
+      return {offered, offered, &ReleaseOffered, kCpu};
     }
-    ScratchRoom* const room = scopes.room;
-    if (char* scratch = room == nullptr ? nullptr : room->Take(bytes)) {
+    ScratchRoom* const room = scope.room();
+    if (room == nullptr) return AllocateElsewhere(bytes);
+    if (char* memory = room->Take(sizeof(LentBlock) + bytes)) {
+      auto* const lent = new (memory) LentBlock{room, {}};
+      char* const data = memory + sizeof(LentBlock);
+      lent->block.data = data;
+      lent->block.bytes = bytes;
+      lent->block.kind = Block::kQuiet | Block::kLent;
       scratch_bytes += static_cast<std::int64_t>(bytes);
-      if (FillsAllocations()) FillAsAsked(scratch, bytes);
-      return {scratch, scratch, &ReleasePlaced, kCpu};
+      if (FillsAllocations()) FillAsAsked(data, bytes);
+      return {data, data, &ReleaseLent, kCpu};
     }
+    c10::DataPtr data = AllocateElsewhere(bytes);
+    room->Note(data.get());
+    return data;
+  }
+  static c10::DataPtr AllocateElsewhere(std::size_t bytes) {
     char* data = AllocateBlock(bytes, scopes.quiet)->data;
-    if (room != nullptr) room->Note(data);
     return {data, data, &ReleaseBlock, kCpu};
   }
 };
@@ -323,6 +320,7 @@ namespace {
     }
     return GiveFaultingSlot(block);
   }
+  if ((block->kind & Block::kLent) != 0) return GiveLent(block);
   RevealBlock(block);
   GiveBlock(block);
 }
@@ -330,14 +328,15 @@ namespace {
 }  // namespace
 
 [[gnu::hot]] void FreeBlock(Block* block) {
-  constexpr unsigned kOther = Block::kAdopted | Block::kSlot | Block::kPages;
+  constexpr unsigned kOther =
+      Block::kAdopted | Block::kSlot | Block::kPages | Block::kLent;
   if ((block->kind & kOther) != 0) [[unlikely]] return FreeOther(block);
   GiveBlock(block);
 }
 
 [[gnu::hot]] void ReleaseBlock(void* data) {
   if (data == nullptr) return;
-  if (scopes.is_placing && MarkReleased(data)) return;
+  if (scopes.placement != nullptr && PlacementScope::MarkReleased(data)) return;
   Block* block = HeaderOf(data);
   if ((block->kind & Block::kQuiet) == 0) Reporter().Delete(data);
   if (block->owner.load(std::memory_order_acquire) != nullptr &&
@@ -406,20 +405,42 @@ QuietScope::~QuietScope() { scopes.quiet = saved_; }
 
 PlacementScope::PlacementScope(PlacementOffer* offers, std::size_t count,
                                ScratchRoom* room)
-    : saved_(scopes.offers),
-      saved_count_(scopes.offer_count),
-      saved_room_(scopes.room) {
-  Set(offers, count, room);
+    : offers_(offers), count_(count), room_(room), outer_(scopes.placement) {
+  scopes.placement = this;
 }
 
-PlacementScope::~PlacementScope() { Set(saved_, saved_count_, saved_room_); }
+PlacementScope::~PlacementScope() { scopes.placement = outer_; }
 
-void PlacementScope::Set(PlacementOffer* offers, std::size_t count,
-                         ScratchRoom* room) {
-  scopes.offers = offers;
-  scopes.offer_count = count;
-  scopes.room = room;
-  scopes.is_placing = count != 0 || room != nullptr;
+void* PlacementScope::TakeOffer(std::size_t bytes) {
+  PlacementOffer* found = nullptr;
+  for (std::size_t i = 0; i < count_; ++i) {
+    if (offers_[i].bytes != bytes) continue;
+    if (found != nullptr) return nullptr;  // which one is not known
+    found = &offers_[i];
+  }
+  if (found == nullptr || found->taken || found->data == nullptr) {
+    return nullptr;
+  }
+  if (found->passes > 0) {
+    --found->passes;
+    return nullptr;
+  }
+  found->taken = true;
+  return found->data;
+}
+
+bool PlacementScope::MarkReleased(void* data) {
+  for (const PlacementScope* s = scopes.placement; s != nullptr;
+       s = s->outer_) {
+    for (std::size_t i = 0; i < s->count_; ++i) {
+      PlacementOffer& offer = s->offers_[i];
+      if (!offer.taken || offer.data != data) continue;
+      offer.released = true;
+      return true;
+    }
+    if (s->room_ != nullptr) s->room_->Give(data);
+  }
+  return false;
 }
 
 std::int64_t PlacedScratchBytes() { return scratch_bytes; }

@@ -49,12 +49,13 @@ struct alignas(64) Block {
   static constexpr std::uint8_t kPendingWrite = 2;
   // Fixed at allocation but for kHidden and kFaulting.
   enum Kind : std::uint8_t {
-    kAdopted = 1,  // memory allocated before tjit; header in a side table
-    kQuiet = 2,    // the memory reporter was not told of it
-    kPages = 4,    // has pages of its own (TJIT_STRESS=hide)
-    kHidden = 8,   // these pages are protected now
+    kAdopted = 1,    // memory allocated before tjit; header in a side table
+    kQuiet = 2,      // the memory reporter was not told of it
+    kPages = 4,      // has pages of its own (TJIT_STRESS=hide)
+    kHidden = 8,     // these pages are protected now
     kSlot = 16,      // lies in a slot of faulting_block.h
     kFaulting = 32,  // which has no memory now
+    kLent = 64,      // scratch that a ScratchRoom has lent
   };
 
   char* data = nullptr;

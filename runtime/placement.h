@@ -24,7 +24,8 @@ struct PlacementOffer {
 };
 
 // Installs `offers[0, count)` and `room` on this thread; they belong to the
-// caller.
+// caller. Of nested scopes the innermost serves all requests; releases are
+// noted in each.
 class PlacementScope {
  public:
   PlacementScope(PlacementOffer* offers, std::size_t count,
@@ -33,12 +34,17 @@ class PlacementScope {
   PlacementScope(const PlacementScope&) = delete;
   PlacementScope& operator=(const PlacementScope&) = delete;
 
- private:
-  static void Set(PlacementOffer* offers, std::size_t count, ScratchRoom* room);
+  // Memory for a request of this scope, or null.
+  void* TakeOffer(std::size_t bytes);
+  ScratchRoom* room() const { return room_; }
+  // Memory is given back on this thread. True if it was offered.
+  static bool MarkReleased(void* data);
 
-  PlacementOffer* saved_;
-  std::size_t saved_count_;
-  ScratchRoom* saved_room_;
+ private:
+  PlacementOffer* offers_;
+  std::size_t count_;
+  ScratchRoom* room_;
+  PlacementScope* outer_;
 };
 
 // Bytes of results that boxed steps of this thread have copied, as they did not

@@ -5,11 +5,13 @@
 namespace tjit::runtime {
 
 void ScratchRoom::Lend(char* data, std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
   if (data == nullptr) return lent_.clear();
   lent_.push_back({bytes, data});
 }
 
 void ScratchRoom::Begin() {
+  const std::lock_guard lock(mutex_);
   for (Piece& piece : lent_) piece.is_taken = false;
   is_running_ = true;
   is_as_learned_ = true;
@@ -60,6 +62,7 @@ std::vector<std::uint64_t> ScratchRoom::Need() const {
 }
 
 char* ScratchRoom::Take(std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
   if (!is_running_ || bytes < kMinBytes || requests_.size() == kMaxRequests) {
     return nullptr;
   }
@@ -83,12 +86,14 @@ char* ScratchRoom::Take(std::size_t bytes) {
 }
 
 void ScratchRoom::Note(const void* data) {
+  const std::lock_guard lock(mutex_);
   if (is_running_ && !requests_.empty() && requests_.back().data == nullptr) {
     requests_.back().data = data;
   }
 }
 
 bool ScratchRoom::Give(const void* data) {
+  const std::lock_guard lock(mutex_);
   for (Request& r : requests_) {
     if (r.data != data || r.is_dead) continue;
     const bool is_here = r.lent >= 0;
@@ -102,6 +107,7 @@ bool ScratchRoom::Give(const void* data) {
 }
 
 bool ScratchRoom::End() {
+  const std::lock_guard lock(mutex_);
   is_running_ = false;
   bool is_clean = true;
   learned_.resize(requests_.size());

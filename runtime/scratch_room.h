@@ -8,12 +8,15 @@
 // requests, and only as long as all before had their sizes too. The first calls
 // of a step only note them.
 //
-// Thread: one call at a time; requests of other threads are not seen.
+// Threads: one call at a time, all of it on one thread, whose requests alone
+// are seen; but Give() from any: a kernel's helpers may drop what it has asked
+// for.
 // Tested by: tests/runtime/scratch_room_test.cpp
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <vector>
 
 namespace tjit::runtime {
@@ -32,12 +35,13 @@ class ScratchRoom {
   char* Take(std::size_t bytes);
   // Memory that the last request got elsewhere, as Take() returned null.
   void Note(const void* data);
-  // Memory is given back. True if it lay here.
+  // Memory is given back: that of a request, or any other. True if it lay here.
   bool Give(const void* data);
   // The kernel has returned. False if it still holds memory from here, which
   // its caller cannot let pass.
   bool End();
   // The pieces that would have served all that can be, of the last call.
+  // REQUIRES: no call runs.
   std::vector<std::uint64_t> Need() const;
   // What was learned is of other requests than those to come.
   void Forget() { learned_.clear(); }
@@ -68,6 +72,7 @@ class ScratchRoom {
   // The same, or the largest free piece, enlarged, or one more.
   int Need(std::size_t bytes);
 
+  std::mutex mutex_;  // guards all below; within a call, Give() may come in
   std::vector<Piece> lent_;
   std::vector<Piece> needed_;
   bool is_running_ = false;

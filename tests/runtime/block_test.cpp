@@ -514,23 +514,32 @@ TEST_F(BlockTest, ScopesNest) {
   EXPECT_EQ(Cpu()->allocate(256).get(), memory);
 }
 
+// Room for a request and what is put in front of it.
+constexpr std::size_t kLent = ScratchRoom::kMinBytes + 256;
+
+bool LiesIn(const char* piece, const void* data) {
+  return data >= piece && data < piece + kLent;
+}
+
 TEST_F(BlockTest, ARoomServesWhatNoOfferDoes) {
   constexpr std::size_t kBytes = ScratchRoom::kMinBytes;
-  const c10::DataPtr memory = Cpu()->allocate(2 * kBytes);
+  const c10::DataPtr memory = Cpu()->allocate(kLent + kBytes);
   auto* const begin = static_cast<char*>(memory.get());
   ScratchRoom room;
   const std::int64_t before = PlacedScratchBytes();
   for (int call = 0; call < 3; ++call) {
-    PlacementOffer offer{kBytes, begin + kBytes, false, false, 1};
-    if (call == 0) room.Lend(begin, kBytes);
+    PlacementOffer offer{kBytes, begin + kLent, false, false, 1};
+    if (call == 0) room.Lend(begin, kLent);
     room.Begin();
     const PlacementScope scope(&offer, 1, &room);
     {
       const c10::DataPtr scratch = Cpu()->allocate(kBytes);
-      EXPECT_EQ(scratch.get() == begin, call == 2) << call;
+      EXPECT_EQ(LiesIn(begin, scratch.get()), call == 2) << call;
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(scratch.get()) % 64, 0);
+      std::memset(scratch.get(), 1, kBytes);
     }
     const c10::DataPtr result = Cpu()->allocate(kBytes);
-    EXPECT_EQ(result.get(), begin + kBytes);
+    EXPECT_EQ(result.get(), begin + kLent);
     EXPECT_TRUE(room.End());
   }
   EXPECT_EQ(PlacedScratchBytes() - before, static_cast<std::int64_t>(kBytes));
@@ -538,17 +547,83 @@ TEST_F(BlockTest, ARoomServesWhatNoOfferDoes) {
 
 TEST_F(BlockTest, RawScratchIsGivenBackToTheRoom) {
   constexpr std::size_t kBytes = ScratchRoom::kMinBytes;
-  const c10::DataPtr memory = Cpu()->allocate(kBytes);
+  const c10::DataPtr memory = Cpu()->allocate(kLent);
+  auto* const begin = static_cast<char*>(memory.get());
   ScratchRoom room;
   for (int call = 0; call < 3; ++call) {
-    if (call == 0) room.Lend(static_cast<char*>(memory.get()), kBytes);
+    if (call == 0) room.Lend(begin, kLent);
     room.Begin();
     const PlacementScope scope(nullptr, 0, &room);
     void* raw = Cpu()->raw_allocate(kBytes);
-    EXPECT_EQ(raw == memory.get(), call == 2) << call;
+    EXPECT_EQ(LiesIn(begin, raw), call == 2) << call;
     Cpu()->raw_deallocate(raw);
     EXPECT_TRUE(room.End());
   }
+}
+
+// Calls that make one request each until the room serves it; `release` is told
+// the memory and gives it back.
+template <typename Release>
+void ExpectGivenBack(bool is_raw, Release release) {
+  constexpr std::size_t kBytes = ScratchRoom::kMinBytes;
+  const c10::DataPtr memory = Cpu()->allocate(kLent);
+  ScratchRoom room;
+  const std::int64_t before = PlacedScratchBytes();
+  for (int call = 0; call < 4; ++call) {
+    room.Lend(nullptr, 0);
+    room.Lend(static_cast<char*>(memory.get()), kLent);
+    room.Begin();
+    const PlacementScope scope(nullptr, 0, &room);
+    if (is_raw) {
+      void* const raw = Cpu()->raw_allocate(kBytes);
+      if (call < 2) {
+        Cpu()->raw_deallocate(raw);
+      } else {
+        release([raw] { Cpu()->raw_deallocate(raw); });
+      }
+    } else {
+      c10::DataPtr data = Cpu()->allocate(kBytes);
+      if (call < 2) {
+        data.clear();
+      } else {
+        release([&data] { data.clear(); });
+      }
+    }
+    EXPECT_TRUE(room.End()) << "call " << call << (is_raw ? ", raw" : "");
+  }
+  EXPECT_EQ(PlacedScratchBytes() - before,
+            static_cast<std::int64_t>(2 * kBytes));
+}
+
+TEST_F(BlockTest, AnotherThreadGivesScratchBack) {
+  for (const bool is_raw : {false, true}) {
+    ExpectGivenBack(is_raw, [](auto free) { std::thread(free).join(); });
+  }
+}
+
+TEST_F(BlockTest, ANestedScopeGivesScratchBack) {
+  for (const bool is_raw : {false, true}) {
+    ExpectGivenBack(is_raw, [](auto free) {
+      ScratchRoom other;
+      other.Begin();
+      const PlacementScope scope(nullptr, 0, &other);
+      free();
+      EXPECT_TRUE(other.End());
+    });
+  }
+}
+
+TEST_F(BlockTest, ANestedScopeReleasesWhatWasOffered) {
+  alignas(64) char memory[256];
+  PlacementOffer offer{256, memory};
+  const PlacementScope outer(&offer, 1);
+  void* const raw = Cpu()->raw_allocate(256);
+  ASSERT_EQ(raw, memory);
+  {
+    const PlacementScope none(nullptr, 0);
+    Cpu()->raw_deallocate(raw);
+  }
+  EXPECT_TRUE(offer.released);
 }
 
 // ------------------------------------------------------------ libtorch
