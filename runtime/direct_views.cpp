@@ -44,8 +44,10 @@ bool FitsStorage(const view::Geometry& g, const at::Tensor& self) {
     if (g.sizes[i] == 0) return true;
     last += (g.sizes[i] - 1) * g.strides[i];
   }
-  return static_cast<std::size_t>(last) <
-         self.storage().nbytes() / self.itemsize();
+  const std::optional<std::int64_t> bytes =
+      self.storage().sym_nbytes().maybe_as_int();
+  return bytes.has_value() &&
+         last < *bytes / static_cast<std::int64_t>(self.itemsize());
 }
 
 bool IsUsual(const c10::TensorImpl& impl) {
@@ -63,7 +65,7 @@ at::Tensor MakeView(const at::Tensor& self, const view::Geometry& g,
   ++t_made;
   if (!way.is_for_in_place_or_view) return made;
   using torch::autograd::CreationMeta;
-  const c10::AutogradState& state = *t_direct_view.autograd;
+  const c10::AutogradState& state = *t_direct_context.autograd;
   return torch::autograd::as_view(
       self, made, /*is_bw_differentiable=*/true, /*is_fw_differentiable=*/true,
       /*view_func=*/nullptr, /*rev_view_func=*/nullptr,
@@ -114,11 +116,14 @@ bool HasUsualKernels(std::string_view name) {
       {std::string(name.substr(0, dot)),
        std::string(dot == name.npos ? "" : name.substr(dot + 1))});
   if (!op.has_value()) return false;
-  using compat::KernelCount;
-  return direct::CountAutogradKernels(*op, /*is_in_place_or_view=*/true) == 1 &&
-         KernelCount(*op, DispatchKey::CPU) +
-                 KernelCount(*op, DispatchKey::CompositeExplicitAutograd) ==
-             1;
+  std::size_t kernels = 0;
+  for (const DispatchKey key :
+       {DispatchKey::CPU, DispatchKey::CompositeExplicitAutograd,
+        DispatchKey::CompositeExplicitAutogradNonFunctional}) {
+    kernels += compat::KernelCount(*op, key);
+  }
+  return kernels == 1 &&
+         direct::CountAutogradKernels(*op, /*is_in_place_or_view=*/true) == 1;
 }
 
 template <class Op>

@@ -2,7 +2,7 @@
 // direct_calls.h, of the op's kernels, the tensors, and the thread.
 //
 // Thread: any, about itself.
-// Tested by: tests/runtime/direct_calls_test.cpp
+// Tested by: tests/runtime/direct_calls_test.cpp, direct_views_test.cpp
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -84,9 +84,9 @@ template <bool kIsInPlaceOrView, class... A>
 [[gnu::always_inline]] inline Way FindWay(bool has_autograd, const A&... args) {
   Seen seen;
   (seen.Look(args), ...);
-  DirectView& v = t_direct_view;
+  DirectContext& v = t_direct_context;
   if (!v.IsAsBefore()) [[unlikely]]
-    RefreshDirectView();
+    RefreshDirectContext();
   if (!seen.is_plain || !v.is_plain) [[unlikely]]
     return {};
   const bool is_for_autograd =

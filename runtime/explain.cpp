@@ -76,7 +76,7 @@ ExplainedSequence ExplainOne(const TraceStore& store, const Trace& trace,
 
 std::string WhyEager(const std::string& name) {
   const OpEntry* entry = FindEntry(name);
-  switch (entry == nullptr ? OpClass::kForeign : entry->op_class) {
+  switch (entry == nullptr ? OpClass::kForeign : entry->op_class.load()) {
     case OpClass::kPlain:
     case OpClass::kEmpty:
       return "";

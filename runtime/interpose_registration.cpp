@@ -18,8 +18,11 @@ _ZN3c1010Dispatcher12registerImplENS_12OperatorNameESt8optionalINS_11DispatchKey
     std::optional<c10::DispatchKey> key, c10::KernelFunction kernel,
     std::optional<c10::impl::CppSignature> signature,
     std::unique_ptr<c10::FunctionSchema> schema, std::string debug) {
+  // Before: no call goes around it once it is there. And after: whoever opens
+  // direct calls in between has not seen it.
   std::optional<c10::OperatorName> op;
   if (name.name.starts_with("aten::")) op = name;
+  if (op.has_value()) tjit::runtime::NoteKernel(*op, key);
   if (key.has_value()) {
     const bool takes_symbols = kernel.isValidSymUnboxed();
     kernel = tjit::runtime::WrapLateKernel(name, *key, std::move(kernel));

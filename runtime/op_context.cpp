@@ -18,7 +18,7 @@ namespace tjit::runtime {
 
 constinit thread_local ContextView t_context_view
     __attribute__((tls_model("initial-exec")));
-constinit thread_local DirectView t_direct_view
+constinit thread_local DirectContext t_direct_context
     __attribute__((tls_model("initial-exec")));
 
 namespace {
@@ -101,17 +101,17 @@ std::uint32_t Look(ContextView* v, ContextEntry* now) {
   return Look(&t_context_view, &now);
 }
 
-[[gnu::noinline]] void RefreshDirectView() {
+[[gnu::noinline]] void RefreshDirectContext() {
   constexpr std::uint64_t kUsual = BitsOf(c10::default_included_set),
                           kOff = BitsOf(c10::default_excluded_set);
-  constexpr std::uint64_t kNeeded =
+  constexpr std::uint64_t kCpu =
       BitsOf(c10::DispatchKeySet(c10::DispatchKey::CPU));
   constexpr std::uint64_t kBelow =
       BitsOf(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
-  DirectView& v = t_direct_view;
+  DirectContext& v = t_direct_context;
   ContextEntry now;
   v.is_plain = Look(&v, &now) != 0 && (now.included & ~kUsual) == 0 &&
-               (now.excluded & kOff) == kOff && (now.excluded & kNeeded) == 0 &&
+               (now.excluded & kOff) == kOff && (now.excluded & kCpu) == 0 &&
                !v.autograd->get_view_replay_enabled();
   v.grad_mode = v.autograd->get_grad_mode();
   v.below = 0;

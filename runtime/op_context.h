@@ -67,17 +67,17 @@ inline constexpr std::uint32_t kMaxContexts = 1024;
 // The same for calls that go around libtorch's dispatcher (direct_calls.h),
 // which come from another state than those that it passes on: its kernels for
 // autograd exclude keys.
-struct DirectView : ContextView {
+struct DirectContext : ContextView {
   // For CPU tensors without gradients it would do nothing, but for such keys.
   bool is_plain = false;
   bool grad_mode = false;
-  // The id of this state with what those kernels exclude; 0: there is no room
-  // for another.
+  // The id of this state with what those kernels exclude; 0 if it is not plain,
+  // or there is no room for another.
   std::uint32_t below = 0;
 };
-extern constinit thread_local DirectView t_direct_view
+extern constinit thread_local DirectContext t_direct_context
     __attribute__((tls_model("initial-exec")));
-void RefreshDirectView();
+void RefreshDirectContext();
 
 // Switch() sets the state behind `id` on this thread until the scope dies. It
 // does nothing where that is set: most ops run in the state they were called

@@ -1,12 +1,14 @@
 // What the runtime knows of one wrapped op: the original kernel, what it
 // writes and returns, and how it may be treated.
 //
-// Entries are made while wrapping, never change after, and live as long as
-// the process.
+// Entries are made while wrapping and live as long as the process. Only
+// `op_class` may change after, of plain ops to kOpaque (mark_opaque()): calls
+// that are under way on other threads may still see it as it was.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -52,7 +54,7 @@ struct OpEntry {
   c10::KernelFunction kernel;  // the kernel that was registered before
   std::string name;            // "aten::add.Tensor"
   OpId id = kNoOp;
-  OpClass op_class = OpClass::kPlain;
+  std::atomic<OpClass> op_class{OpClass::kPlain};
   bool typed = false;               // has an unboxed wrapper
   bool writes_anything = false;
   bool may_throw_on_values = false;  // index, gather, nll_loss, ...

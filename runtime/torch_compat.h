@@ -14,6 +14,7 @@
 
 #include <array>
 #include <cstddef>
+#include <mutex>
 
 namespace tjit::compat {
 
@@ -66,9 +67,21 @@ template struct OperatorAccess<&c10::OperatorHandle::operatorDef_,
                                &c10::Dispatcher::OperatorDef::op,
                                &c10::impl::OperatorEntry::kernels_>;
 
-// Kernels that were registered for `op` at `key`; the last one is used.
+template <auto Guard>
+struct DispatcherAccess {
+  friend std::mutex& PrivateMutex(const c10::Dispatcher& dispatcher) {
+    return (dispatcher.*Guard)->mutex;
+  }
+};
+std::mutex& PrivateMutex(const c10::Dispatcher& dispatcher);
+template struct DispatcherAccess<&c10::Dispatcher::guard_>;
+
+// Kernels that were registered for `op` at `key`; the last one is used. Other
+// threads may register some meanwhile.
+// REQUIRES: not called by the dispatcher from within a registration.
 inline std::size_t KernelCount(const c10::OperatorHandle& op,
                                c10::DispatchKey key) {
+  const std::lock_guard lock(PrivateMutex(c10::Dispatcher::singleton()));
   return PrivateKernelCount(op, key);
 }
 

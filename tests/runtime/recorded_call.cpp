@@ -19,14 +19,6 @@ namespace {
 
 using tjit::testing::GeometryOf;
 
-OpEntry MakeEntry(const std::string& name) {
-  OpEntry entry(FindOp(name));
-  entry.kernel = compat::KernelOf(
-      entry.handle.getComputedKernelForDispatchKey(c10::DispatchKey::CPU));
-  entry.name = name;
-  return entry;
-}
-
 // Calls `on_tensor` for each tensor argument (undefined for None) and
 // `on_scalar` for each scalar, in schema order.
 template <class T, class S>
@@ -122,7 +114,10 @@ std::string Elements(const at::Tensor& t) {
 }
 
 RecordedCall::RecordedCall(const std::string& name, Maker maker)
-    : name_(name), maker_(std::move(maker)), entry_(MakeEntry(name)) {
+    : name_(name), maker_(std::move(maker)), entry_(FindOp(name)) {
+  entry_.kernel = compat::KernelOf(
+      entry_.handle.getComputedKernelForDispatchKey(c10::DispatchKey::CPU));
+  entry_.name = name;
   record_.op = InternOp(name);
   torch::jit::Stack stack = maker_(0);
   RecordArguments(stack);
