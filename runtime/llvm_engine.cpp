@@ -42,6 +42,9 @@ constexpr std::size_t kErrorBytes = 512;
 
 static_assert(sizeof(TjitScalar) == sizeof(ScalarValue));
 
+constinit thread_local std::int64_t t_turned_back
+    __attribute__((tls_model("initial-exec"))) = 0;
+
 class LlvmKernel : public Kernel {
  public:
   LlvmKernel(const TjitLlvmApi* api, const TjitKernel& kernel)
@@ -100,6 +103,7 @@ class LlvmKernel : public Kernel {
                end);
     };
     const bool goes_back = shape.turns_back && Turn();
+    t_turned_back += goes_back ? 1 : 0;
     for (std::size_t i = 0; i < shape.extents.size();) {
       const Chain chain = ChainFrom(shape.blocks, i);
       const std::int64_t piece = shape.pieces[i];
@@ -331,5 +335,7 @@ std::unique_ptr<Engine> MakeLlvmEngine(
     const std::atomic<cache::ObjectCache*>* cache) {
   return std::make_unique<LlvmEngine>(name, functions, flags, cache);
 }
+
+std::int64_t RunsTurnedBack() { return t_turned_back; }
 
 }  // namespace tjit::runtime

@@ -30,4 +30,7 @@ bool PrepareLlvm();
 // by the time it is asked.
 void PrepareInBackground(const Engine* engine);
 
+// Runs of kernels by this thread that went backwards (run_chain.h).
+std::int64_t RunsTurnedBack();
+
 }  // namespace tjit::runtime

@@ -4,6 +4,7 @@
 #include "runtime/code_observer.h"
 #include "runtime/direct_calls.h"
 #include "runtime/direct_views.h"
+#include "runtime/llvm_engine.h"
 #include "runtime/placement.h"
 #include "runtime/runtime.h"
 #include "runtime/testing_hooks.h"
@@ -54,5 +55,6 @@ std::vector<std::string> ClosedDirectCalls() {
 }
 std::uint64_t DirectViewsMade() { return runtime::DirectViewsMade(); }
 std::int64_t PlacedScratchBytes() { return runtime::PlacedScratchBytes(); }
+std::int64_t RunsTurnedBack() { return runtime::RunsTurnedBack(); }
 }  // namespace testing
 }  // namespace tjit

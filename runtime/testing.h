@@ -43,6 +43,10 @@ TJIT_API std::uint64_t DirectViewsMade();
 // Scratch of kernels that this thread has placed so far (scratch_room.h).
 TJIT_API std::int64_t PlacedScratchBytes();
 
+// Runs of kernels by this thread so far that went from the end of their loops
+// to the beginning (run_chain.h).
+TJIT_API std::int64_t RunsTurnedBack();
+
 // Waits until no segment is queued for tier 2 or being compiled.
 TJIT_API void WaitForCompiler();
 

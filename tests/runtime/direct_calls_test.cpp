@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <tjit/tjit.h>
 #include <torch/csrc/autograd/forward_grad.h>
+#include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/library.h>
 #include <torch/torch.h>
 
@@ -287,21 +288,87 @@ TEST_F(DirectCallsTest, NotOfOtherTensors) {
 
 TEST_F(DirectCallsTest, ThrowsWhatEagerThrows) {
   const at::NoGradGuard no_grad;
-  const at::Tensor other = torch::randn({3});
-  std::string eager;
-  disable();
-  try {
-    x_* other;
-  } catch (const c10::Error& e) {
-    eager = e.what_without_backtrace();
+  const at::Tensor other = torch::randn({3}),
+                   whole = torch::ones({4, 8}).to(at::kInt);
+  at::Tensor x = x_.clone();
+  const std::vector<std::function<void()>> wrong = {
+      [&] { x* other; },
+      [&] { x.mm(x); },
+      [&] { x.sum({2}); },
+      [&] { x.add_(other); },
+      [&] { x.copy_(other); },
+      [&] { at::Tensor(whole).mul_(x); },
+      [&] { x.slice(0, 0, 1).add_(x); },
+  };
+  const auto words = [](const std::function<void()>& f) -> std::string {
+    try {
+      f();
+    } catch (const c10::Error& e) {
+      return e.what_without_backtrace();
+    }
+    return "";
+  };
+  for (std::size_t i = 0; i < wrong.size(); ++i) {
+    disable();
+    const auto version = x._version();
+    const std::string wanted = words(wrong[i]);
+    EXPECT_NE(wanted, "") << i;
+    EXPECT_EQ(x._version(), version) << i;
+    EXPECT_TRUE(enable(options_));
+    const Stats before = stats();
+    EXPECT_EQ(words(wrong[i]), wanted) << i;
+    EXPECT_EQ((stats() - before).ops_direct, 1) << i;
+    EXPECT_EQ(x._version(), version) << i;
+    EXPECT_TRUE(at::equal(x, x_)) << i;
   }
-  ASSERT_NE(eager, "");
+}
+
+// Behind kernels of libtorch that the thread excludes itself.
+TEST_F(DirectCallsTest, BehindAutograd) {
+  const at::Tensor w = torch::randn({4, 8}, torch::requires_grad());
+  const auto step = [&] {
+    const at::Tensor product = w * x_;
+    at::Tensor sum = x_.clone();
+    const auto version = sum._version();
+    sum.add_(product).mul_(w);
+    return torch::cat({sum, at::full_like(sum, sum._version() - version),
+                       at::full_like(sum, product.requires_grad())});
+  };
+  {
+    const at::AutoDispatchBelowAutograd below;
+    EXPECT_GE(Run(step, 4).ops_direct, 12);
+  }
+  const at::AutoDispatchBelowADInplaceOrView below;
+  EXPECT_GE(Run(step, 4).ops_direct, 12);
+}
+
+// What the tracer of TorchScript has seen of a function of two tensors.
+std::string Traced(const std::function<at::Tensor(at::Tensor, at::Tensor)>& f,
+                   const at::Tensor& x, const at::Tensor& y) {
+  const auto traced = torch::jit::tracer::trace(
+      {x, y},
+      [&f](torch::jit::Stack inputs) -> torch::jit::Stack {
+        return {f(inputs[0].toTensor(), inputs[1].toTensor())};
+      },
+      [](const torch::autograd::Variable&) { return ""; });
+  return traced.first->graph->toString(/*print_source_locations=*/false);
+}
+
+TEST_F(DirectCallsTest, NotPastTheTracer) {
+  const auto step = [](const at::Tensor& x, const at::Tensor& y) {
+    at::Tensor z = x * y;
+    z.add_(y.select(0, 1).unsqueeze(0)).sub_(x.view({4, 8}));
+    return z.t().relu();
+  };
+  disable();
+  const std::string wanted = Traced(step, x_, y_);
   EXPECT_TRUE(enable(options_));
-  try {
-    x_* other;
-    FAIL();
-  } catch (const c10::Error& e) {
-    EXPECT_EQ(e.what_without_backtrace(), eager);
+  const Stats before = stats();
+  EXPECT_EQ(Traced(step, x_, y_), wanted);
+  EXPECT_EQ((stats() - before).ops_direct, 0);
+  for (const char* op :
+       {"mul", "add_", "sub_", "select", "unsqueeze", "view"}) {
+    EXPECT_NE(wanted.find("aten::" + std::string(op)), std::string::npos) << op;
   }
 }
 

@@ -1,5 +1,7 @@
 // Views that go around libtorch's dispatcher: what libtorch would have made, in
 // every state of the thread, and only where nobody can tell.
+#include <ATen/record_function.h>
+#include <c10/core/AutogradState.h>
 #include <gtest/gtest.h>
 #include <tjit/tjit.h>
 #include <torch/csrc/autograd/forward_grad.h>
@@ -10,8 +12,10 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/testing.h"
@@ -23,65 +27,112 @@ using Maker = std::function<at::Tensor(const at::Tensor&)>;
 
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 
-// Of tensors with at least two dims.
-const std::vector<Maker>& Views() {
-  static const std::vector<Maker> views = {
-      [](const at::Tensor& t) { return t.select(0, 1); },
-      [](const at::Tensor& t) { return t.select(-1, -2); },
-      [](const at::Tensor& t) { return t[0][1]; },
-      [](const at::Tensor& t) { return t.slice(0, 1, 3); },
-      [](const at::Tensor& t) { return t.slice(1, -3, kMost, 2); },
-      [](const at::Tensor& t) { return t.slice(1, 2, 1); },
-      [](const at::Tensor& t) { return t.slice(0, -100, 100, 3); },
-      [](const at::Tensor& t) { return t.slice(0, kMost); },
-      [](const at::Tensor& t) { return t.slice(0, std::nullopt, 2); },
-      [](const at::Tensor& t) { return t.narrow(1, 1, 2); },
-      [](const at::Tensor& t) { return t.transpose(0, 1); },
-      [](const at::Tensor& t) { return t.transpose(-1, 0).select(0, 2); },
-      [](const at::Tensor& t) { return t.t(); },
-      [](const at::Tensor& t) { return t.unsqueeze(0); },
-      [](const at::Tensor& t) { return t.unsqueeze(-1); },
-      [](const at::Tensor& t) { return t.slice(1, 0, 3).unsqueeze(1); },
-      [](const at::Tensor& t) { return t.view({-1}); },
-      [](const at::Tensor& t) {
-        return t.view({2, -1, 2});
-      },
-      [](const at::Tensor& t) {
-        return t.slice(0, 1).view({3, 2, 4});
-      },
-      [](const at::Tensor& t) {
-        return t.slice(0, 1, 1).view({0, 2});
-      },
-      [](const at::Tensor& t) { return t.transpose(0, 1).unsqueeze(1); },
-      [](const at::Tensor& t) {
-        return t.permute({1, 0});
-      },
-      [](const at::Tensor& t) {
-        return t.unsqueeze(1).permute({-1, 0, 1});
-      },
-      [](const at::Tensor& t) {
-        return t.expand({4, 8});
-      },
-      [](const at::Tensor& t) {
-        return t.expand({2, 3, -1, -1});
-      },
-      [](const at::Tensor& t) {
-        return t.slice(1, 0, 1).expand({-1, 5});
-      },
-      [](const at::Tensor& t) {
-        return t.slice(0, 1, 2).expand({0, 8});
-      },
-      [](const at::Tensor& t) {
-        return t.unsqueeze(1).expand({3, 4, 1, 8});
-      },
-      [](const at::Tensor& t) {
-        return t[0][1].expand({2, 2});
-      },
+struct View {
+  Maker make;
+  std::uint64_t direct = 1;  // the views on the way that can be made directly
+};
+
+// Of a tensor of [4, 8].
+const std::vector<View>& Views() {
+  using T = const at::Tensor&;
+  using I = std::vector<std::int64_t>;
+  static const std::vector<View> views = {
+      {[](T t) { return t.select(0, 1); }},
+      {[](T t) { return t.select(-1, -2); }},
+      {[](T t) { return t[0][1]; }, 2},
+      {[](T t) { return t.slice(0, 1, 3); }},
+      {[](T t) { return t.slice(1, -3, kMost, 2); }},
+      {[](T t) { return t.slice(1, 2, 1); }},
+      {[](T t) { return t.slice(0, -100, 100, 3); }},
+      {[](T t) { return t.slice(0, kMost); }},
+      {[](T t) { return t.slice(0, std::nullopt, 2); }},
+      {[](T t) { return t.slice(1, 0, 8, 9); }},
+      {[](T t) { return t.narrow(1, 1, 2); }},
+      {[](T t) { return t.transpose(0, 1); }},
+      {[](T t) { return t.transpose(-1, 0).select(0, 2); }, 2},
+      {[](T t) { return t.t(); }},
+      {[](T t) { return t.unsqueeze(0); }},
+      {[](T t) { return t.unsqueeze(-1); }},
+      {[](T t) { return t.slice(1, 0, 3).unsqueeze(1); }, 2},
+      {[](T t) { return t.transpose(0, 1).unsqueeze(1); }, 2},
+      {[](T t) { return t.slice(0, 1, 3).unsqueeze(-1); }, 2},
+      {[](T t) { return t.view(I{-1}); }},
+      {[](T t) {
+        return t.view(I{2, -1, 2});
+      }},
+      {[](T t) {
+         return t.slice(0, 1).view(I{3, 2, 4});
+       },
+       2},
+      {[](T t) {
+         return t.slice(0, 1, 1).view(I{0, 2});
+       },
+       2},
+      {[](T t) {
+         return t.transpose(0, 1).view(I{2, 4, 4});
+       },
+       2},
+      {[](T t) {
+         return t.slice(1, 2, 6).view(I{2, 2, 2, -1});
+       },
+       2},
+      {[](T t) {
+        return t.permute(I{1, 0});
+      }},
+      {[](T t) {
+        return t.permute(I{-1, -2});
+      }},
+      {[](T t) {
+        return t.permute(I{0, 1});
+      }},
+      {[](T t) {
+         return t.unsqueeze(1).permute(I{-1, 0, 1});
+       },
+       2},
+      {[](T t) {
+        return t.expand(I{4, 8});
+      }},
+      {[](T t) {
+        return t.expand(I{2, 3, -1, -1});
+      }},
+      {[](T t) {
+         return t.slice(1, 0, 1).expand(I{-1, 5});
+       },
+       2},
+      {[](T t) {
+         return t.slice(1, 0, 1).expand(I{2, -1, 1});
+       },
+       2},
+      {[](T t) {
+         return t.slice(0, 1, 2).expand(I{0, 8});
+       },
+       2},
+      {[](T t) {
+         return t.unsqueeze(1).expand(I{3, 4, 1, 8});
+       },
+       2},
+      {[](T t) {
+         return t.unsqueeze(1).expand(I{-1, 7, -1});
+       },
+       2},
+      {[](T t) {
+         return t.unsqueeze(0).expand(I{6, -1, 8})[3];
+       },
+       3},
+      {[](T t) {
+         return t.t().expand(I{2, 8, 4});
+       },
+       2},
+      // One of no dims is left to libtorch.
+      {[](T t) {
+         return t[0][1].expand(I{2, 2});
+       },
+       2},
   };
   return views;
 }
 
-// All that can be asked of a view.
+// All that can be asked of a view. Changes the version of `base`.
 std::string Describe(const at::Tensor& view, const at::Tensor& base) {
   std::ostringstream text;
   text << view.sizes() << view.strides() << view.storage_offset() << " "
@@ -97,9 +148,23 @@ std::string Describe(const at::Tensor& view, const at::Tensor& base) {
          << meta->get_backward_view().base_.is_same(base);
   }
   if (!view.is_inference()) {
-    text << " version " << view._version() - base._version();
+    const std::int64_t before = view._version();
+    base.unsafeGetTensorImpl()->bump_version();
+    text << " version moves by " << view._version() - before;
   }
   return text.str();
+}
+
+constexpr const char* kNothing = "nothing thrown";
+
+// What `f` throws.
+std::string Words(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const c10::Error& e) {
+    return e.what_without_backtrace();
+  }
+  return kNothing;
 }
 
 class DirectViewsTest : public ::testing::Test {
@@ -133,10 +198,12 @@ TEST_F(DirectViewsTest, AreLibtorchs) {
         const at::AutoGradMode grad(grad_mode);
         for (std::size_t i = 0; i < Views().size(); ++i) {
           disable();
-          const at::Tensor wanted = Views()[i](base);
+          const at::Tensor wanted = Views()[i].make(base);
           ASSERT_TRUE(enable());
           at::Tensor view;
-          EXPECT_GE(Direct([&] { view = Views()[i](base); }), 1) << i;
+          EXPECT_EQ(Direct([&] { view = Views()[i].make(base); }),
+                    Views()[i].direct)
+              << i;
           EXPECT_EQ(Describe(view, base), Describe(wanted, base)) << i;
           EXPECT_TRUE(at::equal(view, wanted)) << i;
         }
@@ -145,10 +212,52 @@ TEST_F(DirectViewsTest, AreLibtorchs) {
   }
 }
 
+// Behind kernels of libtorch that the thread excludes itself, and in a state in
+// which autograd is told how to make the view again.
+TEST_F(DirectViewsTest, InOtherStates) {
+  const at::Tensor plain = torch::arange(32, torch::kFloat).view({4, 8});
+  const at::Tensor leaf = plain.clone().requires_grad_();
+  const auto compare = [](const at::Tensor& base, bool is_direct) {
+    for (std::size_t i = 0; i < Views().size(); ++i) {
+      disable();
+      const at::Tensor wanted = Views()[i].make(base);
+      ASSERT_TRUE(enable());
+      at::Tensor view;
+      EXPECT_EQ(Direct([&] { view = Views()[i].make(base); }),
+                is_direct ? Views()[i].direct : 0)
+          << i;
+      EXPECT_EQ(Describe(view, base), Describe(wanted, base)) << i;
+    }
+  };
+  {
+    const at::AutoDispatchBelowAutograd below;
+    compare(plain, true);
+    compare(leaf, true);
+  }
+  {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    compare(plain, true);
+    compare(leaf, true);
+  }
+  c10::AutogradState& state = c10::AutogradState::get_tls_state();
+  state.set_view_replay_enabled(true);
+  compare(plain, false);
+  const at::NoGradGuard no_grad;
+  compare(leaf, false);
+  state.set_view_replay_enabled(false);
+}
+
 TEST_F(DirectViewsTest, ShareVersions) {
   const at::Tensor base = torch::zeros({4, 8});
-  const at::Tensor row = base.select(0, 1), part = row.slice(0, 2, 5);
+  at::Tensor row, part;
+  EXPECT_EQ(Direct([&] {
+              row = base.select(0, 1);
+              part = row.slice(0, 2, 5);
+            }),
+            2);
+  const std::int64_t before = base._version();
   part.add_(1);
+  EXPECT_EQ(base._version(), before + 1);
   EXPECT_EQ(base._version(), part._version());
   EXPECT_EQ(base.sum().item<float>(), 3);
   EXPECT_TRUE(part._base().is_same(row._base()));
@@ -242,9 +351,6 @@ TEST_F(DirectViewsTest, ThrowWhatLibtorchThrows) {
   const at::Tensor x = torch::zeros({4, 8}), number = torch::zeros({});
   at::Tensor small = torch::zeros({4, 8});
   small.storage().unsafeGetStorageImpl()->set_nbytes(16);
-  constexpr std::int64_t kFar = std::int64_t{1} << 62;
-  const at::Tensor empty = torch::empty({0}).as_strided({0, 8}, {1, kFar});
-  const at::Tensor far = torch::ones({4}).as_strided({1}, {kFar});
   const std::vector<std::function<void()>> wrong = {
       [&] { x.select(0, 4); },
       [&] { x.select(0, -5); },
@@ -275,20 +381,85 @@ TEST_F(DirectViewsTest, ThrowWhatLibtorchThrows) {
       [&] {
         x.slice(0, 4).view({-1, 0});
       }};
-  const auto words = [](const std::function<void()>& f) -> std::string {
-    try {
-      f();
-    } catch (const c10::Error& e) {
-      return e.what_without_backtrace();
-    }
-    return "nothing thrown";
-  };
   for (std::size_t i = 0; i < wrong.size(); ++i) {
     disable();
-    const std::string wanted = words(wrong[i]);
-    EXPECT_NE(wanted, "nothing thrown") << i;
+    const std::string wanted = Words(wrong[i]);
+    EXPECT_NE(wanted, kNothing) << i;
     ASSERT_TRUE(enable());
-    EXPECT_EQ(words(wrong[i]), wanted) << i;
+    EXPECT_EQ(Words(wrong[i]), wanted) << i;
+  }
+}
+
+// Sizes and strides whose products leave the range of int64.
+TEST_F(DirectViewsTest, AreLibtorchsOfHugeGeometries) {
+  constexpr std::int64_t kFar = std::int64_t{1} << 62;
+  constexpr std::int64_t kHalf = std::int64_t{1} << 40;
+  const at::Tensor empty = torch::empty({0}).as_strided({0, 8}, {1, kFar});
+  const at::Tensor far = torch::ones({4}).as_strided({1}, {kFar});
+  const at::Tensor ones = torch::ones({1, 1}), none = torch::ones({0, 1});
+  const std::vector<std::pair<at::Tensor, Maker>> views = {
+      {empty, [](const auto& t) { return t.select(1, 7); }},
+      {empty, [](const auto& t) { return t.slice(1, 7); }},
+      {empty, [](const auto& t) { return t.slice(1, 0, 8, 4); }},
+      {empty, [](const auto& t) { return t.unsqueeze(1); }},
+      {empty, [](const auto& t) { return t.transpose(0, 1); }},
+      {empty,
+       [](const auto& t) {
+         return t.expand({3, 0, 8});
+       }},
+      {empty,
+       [](const auto& t) {
+         return t.view({8, 0});
+       }},
+      {far, [](const auto& t) { return t.select(0, 0); }},
+      {far, [](const auto& t) { return t.unsqueeze(0); }},
+      {far, [](const auto& t) { return t.slice(0, 0, 1, 2); }},
+      {far, [](const auto& t) { return t.expand({4}); }},
+      {far,
+       [](const auto& t) {
+         return t.expand({4, 1});
+       }},
+      {ones,
+       [](const auto& t) {
+         return t.expand({kFar, 1});
+       }},
+      {ones,
+       [](const auto& t) {
+         return t.expand({kHalf, kHalf});
+       }},
+      {ones,
+       [](const auto& t) {
+         return t.expand({kFar, 2, 1});
+       }},
+      {none,
+       [](const auto& t) {
+         return t.expand({0, kFar});
+       }},
+      {none,
+       [](const auto& t) {
+         return t.expand({kFar, 0, kFar});
+       }},
+      {none,
+       [](const auto& t) {
+         return t.view({kHalf, 0, kHalf});
+       }},
+      {none,
+       [](const auto& t) {
+         return t.view({0, kFar, kFar});
+       }},
+  };
+  const auto outcome = [&](std::size_t i) {
+    std::string text;
+    const std::string words = Words([&] {
+      text = Describe(views[i].second(views[i].first), views[i].first);
+    });
+    return words == kNothing ? text : words;
+  };
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    disable();
+    const std::string wanted = outcome(i);
+    ASSERT_TRUE(enable());
+    EXPECT_EQ(outcome(i), wanted) << i;
   }
 }
 
@@ -317,7 +488,7 @@ at::Tensor OwnStrided(c10::DispatchKeySet keys, const at::Tensor& x,
       x, sizes, strides, std::move(offset));
 }
 
-// Closing is for good: these two come last.
+// Closing is for good: these come last.
 TEST_F(DirectViewsTest, NotPastAnotherKernel) {
   const at::Tensor x = torch::ones({4, 4});
   EXPECT_EQ(Direct([&] { x.t(), x.transpose(0, 1), x.unsqueeze(0); }), 3);
@@ -343,6 +514,19 @@ TEST_F(DirectViewsTest, NotPastAnotherAsStrided) {
             0);
   EXPECT_EQ(kernels_called, 5);
   EXPECT_EQ(Direct([&] { x.view({16}); }), 1);
+}
+
+TEST_F(DirectViewsTest, NotPastObservers) {
+  static int seen = 0;
+  const at::Tensor x = torch::ones({4, 4});
+  EXPECT_EQ(Direct([&] { x.view({16}); }), 1);
+  at::addGlobalCallback(at::RecordFunctionCallback(
+      [](const at::RecordFunction& f) -> std::unique_ptr<at::ObserverContext> {
+        if (std::string(f.name()) == "aten::view") ++seen;
+        return nullptr;
+      }));
+  EXPECT_EQ(Direct([&] { x.view({16}); }), 0);
+  EXPECT_EQ(seen, 1);
 }
 
 }  // namespace

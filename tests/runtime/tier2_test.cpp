@@ -175,8 +175,10 @@ TEST_F(Tier2Test, LargeLoopsTurnBack) {
       return sum;
     };
   };
+  const std::int64_t before = testing::RunsTurnedBack();
   EXPECT_EQ(Differences(make, Backend::kLlvm), 0);
   EXPECT_GT(stats_.groups_run, 10) << stats_.to_json();
+  EXPECT_NEAR(testing::RunsTurnedBack() - before, stats_.groups_run / 2, 5);
 }
 
 // By one divisor, in f64: in kernels, products with its reciprocal, which are
