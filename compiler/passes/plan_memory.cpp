@@ -102,6 +102,9 @@ std::uint64_t BestFit(const std::vector<Placed>& placed, const Lifetime& life,
 constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
 // Each value looks at so many hosts.
 constexpr std::size_t kMaxHosts = 64;
+// So many orders of placing are tried, and so many pairs of values compared.
+constexpr std::size_t kMostOrders = 12;
+constexpr std::size_t kMostPairs = 1 << 20;
 
 // Memory that values are put into: the arena, or a host's, before that is born
 // or behind its last use.
@@ -183,8 +186,42 @@ struct Chain {
   std::int32_t into = -1;
 };
 
-bool GoesFirst(const Chain& a, const Chain& b) {
-  return a.bytes != b.bytes ? a.bytes > b.bytes : a.life.first < b.life.first;
+// The largest first, of equals the first: those then fill as few places as
+// there are of them at a time.
+void SortBySize(std::vector<Chain>* chains) {
+  std::stable_sort(chains->begin(), chains->end(),
+                   [](const Chain& a, const Chain& b) {
+                     return a.bytes != b.bytes ? a.bytes > b.bytes
+                                               : a.life.first < b.life.first;
+                   });
+}
+
+// Those of the fullest step first: one that lives while much else does has few
+// places to go. Returns the bytes of that step, which no arena goes below.
+// REQUIRES: SortBySize(), whose order remains among equals.
+std::uint64_t SortByBreadth(std::size_t steps, std::vector<Chain>* chains) {
+  std::vector<std::uint64_t> breadth(steps);
+  for (const Chain& c : *chains) {
+    for (std::uint32_t i = c.life.first; i <= c.life.last; ++i) {
+      breadth[i] += RoundUp(c.bytes);
+    }
+  }
+  std::vector<std::pair<std::uint64_t, std::size_t>> order;
+  for (std::size_t i = 0; i < chains->size(); ++i) {
+    const Lifetime& life = (*chains)[i].life;
+    order.emplace_back(*std::max_element(breadth.begin() + life.first,
+                                         breadth.begin() + life.last + 1),
+                       i);
+  }
+  std::stable_sort(
+      order.begin(), order.end(),
+      [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::vector<Chain> sorted;
+  for (const auto& [bytes, i] : order) {
+    sorted.push_back(std::move((*chains)[i]));
+  }
+  *chains = std::move(sorted);
+  return order.empty() ? 0 : order.front().first;
 }
 
 class Chains {
@@ -203,12 +240,7 @@ class Chains {
     }
   }
 
-  // The largest first, of equals the first: those then fill as few places as
-  // there are of them at a time.
-  std::vector<Chain> Sorted() && {
-    std::stable_sort(chains_.begin(), chains_.end(), &GoesFirst);
-    return std::move(chains_);
-  }
+  std::vector<Chain> Take() && { return std::move(chains_); }
 
  private:
   bool IsTemporary(std::size_t s) const {
@@ -254,17 +286,13 @@ class Chains {
 };
 
 // Each piece of scratch is a chain of no slots that lives in one step.
-std::vector<Chain> WithScratch(std::vector<Chain> chains,
-                               const std::vector<PlanStep>& steps,
-                               const std::vector<std::uint32_t>& needed) {
-  const std::size_t count = chains.size();
+std::vector<Chain> ScratchChains(const std::vector<PlanStep>& steps,
+                                 const std::vector<std::uint32_t>& needed) {
+  std::vector<Chain> chains;
   for (std::uint32_t i = 0; i < needed.size(); ++i) {
     for (const std::uint64_t bytes : steps[needed[i]].scratch) {
       chains.push_back({{}, bytes, {i, i, true}});
     }
-  }
-  if (chains.size() != count) {
-    std::stable_sort(chains.begin(), chains.end(), &GoesFirst);
   }
   return chains;
 }
@@ -285,26 +313,23 @@ Region* Host(const Chain& chain, std::uint64_t min_bytes,
   return nullptr;
 }
 
-}  // namespace
-
-MemoryPlan PlanMemory(const std::vector<PlanStep>& steps,
-                      const std::vector<PlanSlot>& slots,
-                      std::uint64_t min_hosted_bytes) {
+// Places the chains in their order; the rest of the plan is the caller's.
+// Sets *top to the one that the arena ends with.
+MemoryPlan PlaceAll(const std::vector<Chain>& chains, std::vector<Region> hosts,
+                    std::uint64_t min_hosted_bytes, std::size_t* top) {
   MemoryPlan plan;
-  plan.needed = NeededSteps(steps, slots);
-  const std::vector<Lifetime> lives =
-      Lifetimes(steps, plan.needed, slots.size());
-  std::vector<Region> hosts = Hosts(slots, lives, min_hosted_bytes);
   Region arena;
-  for (const Chain& chain :
-       WithScratch(Chains(steps, plan.needed, slots, lives).Sorted(), steps,
-                   plan.needed)) {
+  for (std::size_t i = 0; i < chains.size(); ++i) {
+    const Chain& chain = chains[i];
     std::uint64_t offset = 0;
     const Region* host = Host(chain, min_hosted_bytes, &hosts, &offset);
     if (host == nullptr) {
       arena.Place(chain.life, chain.bytes, &offset);
-      plan.arena_bytes =
-          std::max(plan.arena_bytes, offset + RoundUp(chain.bytes));
+      const std::uint64_t end = offset + RoundUp(chain.bytes);
+      if (end > plan.arena_bytes) {
+        plan.arena_bytes = end;
+        *top = i;
+      }
     }
     const std::int32_t in = host == nullptr ? -1 : host->host;
     for (const std::int32_t s : chain.slots) {
@@ -314,6 +339,89 @@ MemoryPlan PlanMemory(const std::vector<PlanStep>& steps,
       plan.scratch.push_back({chain.life.first, chain.bytes, offset, in});
     }
   }
+  return plan;
+}
+
+// Finds an order of placing that leaves few holes.
+class Planner {
+ public:
+  Planner(std::size_t steps, std::vector<Region> hosts,
+          std::uint64_t min_hosted_bytes)
+      : steps_(steps),
+        hosts_(std::move(hosts)),
+        min_hosted_bytes_(min_hosted_bytes) {}
+
+  // Scratch among the values; if that leaves holes, behind them, which never
+  // takes more than the largest scratch of a step on top of the values.
+  MemoryPlan Plan(const std::vector<Chain>& values,
+                  std::vector<Chain> scratch) const {
+    std::vector<Chain> all = values;
+    all.insert(all.end(), scratch.begin(), scratch.end());
+    Ordered best = SmallestOf(std::move(all));
+    if (!scratch.empty() && best.plan.arena_bytes > best.least) {
+      SortBySize(&scratch);
+      std::vector<Chain> order = SmallestOf(values).order;
+      order.insert(order.end(), scratch.begin(), scratch.end());
+      Try(order, &best);
+    }
+    return std::move(best.plan);
+  }
+
+ private:
+  struct Ordered {
+    std::vector<Chain> order;
+    MemoryPlan plan;
+    std::uint64_t least = 0;  // bytes of the fullest step
+  };
+
+  // By size; if that leaves holes, by breadth, and then what the arena ends
+  // with half as far from the front, again and again.
+  Ordered SmallestOf(std::vector<Chain> chains) const {
+    SortBySize(&chains);
+    Ordered best;
+    best.plan.arena_bytes = kNoLimit;
+    Try(chains, &best);
+    best.least = SortByBreadth(steps_, &chains);
+    const std::size_t pairs = chains.size() * chains.size();
+    for (std::size_t tried = 0;
+         tried < kMostOrders && best.plan.arena_bytes > best.least &&
+         tried * pairs < kMostPairs;
+         ++tried) {
+      const auto top = static_cast<std::ptrdiff_t>(Try(chains, &best));
+      std::rotate(chains.begin() + top / 2, chains.begin() + top,
+                  chains.begin() + top + 1);
+    }
+    return best;
+  }
+  // Returns which chain the arena ends with.
+  std::size_t Try(const std::vector<Chain>& order, Ordered* best) const {
+    std::size_t top = 0;
+    MemoryPlan plan = PlaceAll(order, hosts_, min_hosted_bytes_, &top);
+    if (plan.arena_bytes < best->plan.arena_bytes) {
+      best->order = order;
+      best->plan = std::move(plan);
+    }
+    return top;
+  }
+
+  const std::size_t steps_;  // needed ones
+  const std::vector<Region> hosts_;
+  const std::uint64_t min_hosted_bytes_;
+};
+
+}  // namespace
+
+MemoryPlan PlanMemory(const std::vector<PlanStep>& steps,
+                      const std::vector<PlanSlot>& slots,
+                      std::uint64_t min_hosted_bytes) {
+  std::vector<std::uint32_t> needed = NeededSteps(steps, slots);
+  const std::vector<Lifetime> lives = Lifetimes(steps, needed, slots.size());
+  MemoryPlan plan =
+      Planner(needed.size(), Hosts(slots, lives, min_hosted_bytes),
+              min_hosted_bytes)
+          .Plan(Chains(steps, needed, slots, lives).Take(),
+                ScratchChains(steps, needed));
+  plan.needed = std::move(needed);
   std::stable_sort(plan.scratch.begin(), plan.scratch.end(),
                    [](const ScratchPlace& a, const ScratchPlace& b) {
                      return a.step < b.step;

@@ -13,8 +13,9 @@
 // that dies with the step, where the step allows it: PlanStep::in_place. Values
 // that follow one another in this way are one *chain*, placed as one value.
 // Tested by: tests/compiler/plan_memory_test.cpp
-// Source: the greedy-by-size planner of Pisarchyk and Lee, "Efficient Memory
-// Management for Deep Neural Net Inference", 2020 (arXiv 2001.03288), 4.3.
+// Source: the planners of Pisarchyk and Lee, "Efficient Memory Management for
+// Deep Neural Net Inference", 2020 (arXiv 2001.03288): greedy by size, and
+// greedy by breadth where that leaves holes. The smaller arena is taken.
 #pragma once
 
 #include <cstdint>

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <random>
 #include <string>
@@ -141,6 +142,17 @@ TEST(PlanMemory, RangeOfADeadValueIsReusedBesideLivingOnes) {
   EXPECT_EQ(offsets.at(2), 512u);
   EXPECT_EQ(offsets.at(5), 0u) << "below s2, in the range that s1 left";
   EXPECT_EQ(plan.arena_bytes, 512u + 448 + 384 + 128);
+}
+
+TEST(PlanMemory, TheFullestStepIsNotTornApart) {
+  // s1, the largest, is placed first by size, s3 beside it, and s4 has to go
+  // behind both: s1's place is one too small for s4 and s5.
+  const std::vector<PlanStep> steps = {
+      {{0}, {1}}, {{1}, {2}}, {{1}, {3}}, {{3}, {4, 5}}, {{4, 5}, {6}}};
+  const MemoryPlan plan = PlanMemory(
+      steps, {External(64), Dropped(256, 0), Kept(64, 1), Dropped(192, 2),
+              Dropped(128, 3), Dropped(192, 3), Kept(64, 4)});
+  EXPECT_EQ(plan.arena_bytes, 512u) << "all that is needed in step 3";
 }
 
 TEST(PlanMemory, ZeroBytesAndUndefinedSlots) {
@@ -290,6 +302,30 @@ void Execute(const PlanStep& step, std::uint32_t index,
       words[w] = mix + w + static_cast<std::uint64_t>(s);
     }
   }
+}
+
+// Scratch may take the places of values, but never more than it would behind
+// them all.
+TEST(PlanMemory, RandomScratchCostsNoMoreThanItself) {
+  std::mt19937 rng(20261123);
+  int cheaper = 0;
+  for (int round = 0; round < 3000; ++round) {
+    Simulated p = RandomProgram(&rng);
+    const std::uint64_t without = PlanMemory(p.steps, p.slots).arena_bytes;
+    std::uint64_t most = 0;
+    for (PlanStep& step : p.steps) {
+      std::uint64_t bytes = 0;
+      for (int n = static_cast<int>(rng() % 3); n > 0; --n) {
+        step.scratch.push_back(64 * (1 + rng() % 8));
+        bytes += step.scratch.back();
+      }
+      most = std::max(most, bytes);
+    }
+    const std::uint64_t with = PlanMemory(p.steps, p.slots).arena_bytes;
+    ASSERT_LE(with, without + most) << round;
+    cheaper += with < without + most;
+  }
+  EXPECT_GT(cheaper, 1500);
 }
 
 TEST(PlanMemory, RandomProgramsComputeTheSameAsWithoutSharing) {
