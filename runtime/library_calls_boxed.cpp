@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "absl/cleanup/cleanup.h"
 #include "runtime/library_calls_internal.h"
 #include "runtime/placement.h"
 #include "runtime/scratch_room.h"
@@ -114,11 +115,12 @@ void BoxedStep::Run(char* const* slots, const ScalarValue* scalars) {
   }
   stack_ = FillArguments(call_, tensors_, scalars);
   room_.Begin();
-  // Until the results are dropped: only then is a release noted.
+  // Until the results are dropped: only then is a release noted. That is here,
+  // whatever throws: what is lent or offered is another's behind this step.
   const PlacementScope scope(offers_.data(), offers_.size(), &room_);
+  const absl::Cleanup drop = [this] { stack_.clear(); };
   call_.entry->kernel.callBoxed(call_.entry->handle, call_.key_set, &stack_);
-  TORCH_INTERNAL_ASSERT(room_.End(), "tjit: ", call_.entry->name,
-                        " still holds memory that it has always freed");
+  room_.End();
   std::size_t flat = 0;
   auto next = fresh_.begin();
   auto place = [&](const at::Tensor& result) {
@@ -138,6 +140,8 @@ void BoxedStep::Run(char* const* slots, const ScalarValue* scalars) {
   }
   if (next != fresh_.end()) Fail(*next, "missing");
   stack_.clear();
+  TORCH_INTERNAL_ASSERT(!room_.IsHeld(), "tjit: ", call_.entry->name,
+                        " still holds memory that it has always freed");
   for (const Fresh& f : fresh_) {
     if (f.offer < 0 || !offers_[f.offer].taken) continue;
     if (!offers_[f.offer].released) Fail(f, "its memory is still held");

@@ -1,6 +1,7 @@
 #include "runtime/scratch_room.h"
 
 #include <algorithm>
+#include <cstddef>
 
 namespace tjit::runtime {
 
@@ -14,15 +15,24 @@ void ScratchRoom::Begin() {
   const std::lock_guard lock(mutex_);
   for (Piece& piece : lent_) piece.is_taken = false;
   is_running_ = true;
-  is_as_learned_ = true;
   needed_.clear();
   requests_.clear();
+  sizes_.clear();
 }
 
-bool ScratchRoom::IsTrusted(std::size_t bytes) const {
-  const std::size_t i = requests_.size();
-  return is_as_learned_ && i < learned_.size() && learned_[i].bytes == bytes &&
-         learned_[i].deaths >= kTrusted;
+void ScratchRoom::Forget() {
+  const std::lock_guard lock(mutex_);
+  learned_.clear();
+}
+
+ScratchRoom::Learned* ScratchRoom::Find(std::size_t i) {
+  const auto end = sizes_.begin() + static_cast<std::ptrdiff_t>(i) + 1;
+  const auto found =
+      std::find_if(learned_.begin(), learned_.end(), [&](const Learned& known) {
+        return std::equal(known.sizes.begin(), known.sizes.end(),
+                          sizes_.begin(), end);
+      });
+  return found == learned_.end() ? nullptr : &*found;
 }
 
 int ScratchRoom::Smallest(const std::vector<Piece>& pieces, std::size_t bytes) {
@@ -66,9 +76,11 @@ char* ScratchRoom::Take(std::size_t bytes) {
   if (!is_running_ || bytes < kMinBytes || requests_.size() == kMaxRequests) {
     return nullptr;
   }
-  Request request{bytes};
+  sizes_.push_back(bytes);
+  Request request;
   char* data = nullptr;
-  if (IsTrusted(bytes)) {
+  const Learned* const known = Find(requests_.size());
+  if (known != nullptr && known->deaths >= kTrusted) {
     request.needed = Need(bytes);
     needed_[request.needed].is_taken = true;
     request.lent = Smallest(lent_, bytes);
@@ -78,9 +90,6 @@ char* ScratchRoom::Take(std::size_t bytes) {
     }
   }
   request.data = data;
-  const std::size_t i = requests_.size();
-  is_as_learned_ =
-      is_as_learned_ && i < learned_.size() && learned_[i].bytes == bytes;
   requests_.push_back(request);
   return data;
 }
@@ -97,7 +106,6 @@ bool ScratchRoom::Give(const void* data) {
   for (Request& r : requests_) {
     if (r.data != data || r.is_dead) continue;
     const bool is_here = r.lent >= 0;
-    if (!is_running_) return is_here;
     r.is_dead = true;
     if (r.needed >= 0) needed_[r.needed].is_taken = false;
     if (is_here) lent_[r.lent].is_taken = false;
@@ -106,23 +114,29 @@ bool ScratchRoom::Give(const void* data) {
   return false;
 }
 
-bool ScratchRoom::End() {
+void ScratchRoom::End() {
   const std::lock_guard lock(mutex_);
   is_running_ = false;
-  bool is_clean = true;
-  learned_.resize(requests_.size());
   for (std::size_t i = 0; i < requests_.size(); ++i) {
-    const Request& r = requests_[i];
-    Learned& known = learned_[i];
-    if (known.bytes != r.bytes) known = {r.bytes, 0};
-    if (!r.is_dead) {
-      known.deaths = -1;
-    } else if (known.deaths >= 0 && known.deaths < kTrusted) {
-      ++known.deaths;
+    Learned* known = Find(i);
+    if (known == nullptr && learned_.size() < kMaxLearned) {
+      const auto end = sizes_.begin() + static_cast<std::ptrdiff_t>(i) + 1;
+      known = &learned_.emplace_back(Learned{{sizes_.begin(), end}, 0});
     }
-    is_clean = is_clean && (r.is_dead || r.lent < 0);
+    if (known == nullptr) continue;
+    if (!requests_[i].is_dead) {
+      known->deaths = -1;
+    } else if (known->deaths >= 0 && known->deaths < kTrusted) {
+      ++known->deaths;
+    }
   }
-  return is_clean;
+}
+
+bool ScratchRoom::IsHeld() {
+  const std::lock_guard lock(mutex_);
+  return std::any_of(requests_.begin(), requests_.end(), [](const Request& r) {
+    return r.lent >= 0 && !r.is_dead;
+  });
 }
 
 }  // namespace tjit::runtime

@@ -4,9 +4,8 @@
 // holds the memory of all steps.
 //
 // Only requests that have died within the call before, in two calls or more and
-// never otherwise, are served: by their place in the order of the kernel's
-// requests, and only as long as all before had their sizes too. The first calls
-// of a step only note them.
+// never otherwise since Forget(), are served. A request is known by its size and
+// those of all before it in the call. The first calls of a step only note them.
 //
 // Threads: one call at a time, all of it on one thread, whose requests alone
 // are seen; but Give() from any: a kernel's helpers may drop what it has asked
@@ -37,18 +36,21 @@ class ScratchRoom {
   void Note(const void* data);
   // Memory is given back: that of a request, or any other. True if it lay here.
   bool Give(const void* data);
-  // The kernel has returned. False if it still holds memory from here, which
-  // its caller cannot let pass.
-  bool End();
+  // The kernel has returned: what it has not given back by now is not served
+  // again.
+  void End();
+  // Somebody still holds memory from here. REQUIRES: no call runs.
+  bool IsHeld();
   // The pieces that would have served all that can be, of the last call.
   // REQUIRES: no call runs.
   std::vector<std::uint64_t> Need() const;
   // What was learned is of other requests than those to come.
-  void Forget() { learned_.clear(); }
+  void Forget();
 
  private:
   static constexpr std::size_t kMaxRequests = 16;
   static constexpr int kTrusted = 2;  // calls
+  static constexpr std::size_t kMaxLearned = 64;
 
   struct Piece {
     std::size_t bytes = 0;
@@ -56,17 +58,17 @@ class ScratchRoom {
     bool is_taken = false;
   };
   struct Request {
-    std::size_t bytes = 0;
     const void* data = nullptr;
     int lent = -1;    // the piece that serves it
     int needed = -1;  // the piece that would, had all been lent
     bool is_dead = false;
   };
   struct Learned {
-    std::size_t bytes = 0;
+    std::vector<std::size_t> sizes;  // its own last
     int deaths = 0;  // calls that it died in; -1: it outlived one
   };
-  bool IsTrusted(std::size_t bytes) const;
+  // Of the call's request number i; null: nothing.
+  Learned* Find(std::size_t i);
   // The smallest free piece that is large enough; -1 if there is none.
   static int Smallest(const std::vector<Piece>& pieces, std::size_t bytes);
   // The same, or the largest free piece, enlarged, or one more.
@@ -76,7 +78,7 @@ class ScratchRoom {
   std::vector<Piece> lent_;
   std::vector<Piece> needed_;
   bool is_running_ = false;
-  bool is_as_learned_ = true;  // what has been asked for in this call
+  std::vector<std::size_t> sizes_;  // of the call's requests
   std::vector<Request> requests_;
   std::vector<Learned> learned_;
 };

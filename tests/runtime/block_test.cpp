@@ -540,7 +540,8 @@ TEST_F(BlockTest, ARoomServesWhatNoOfferDoes) {
     }
     const c10::DataPtr result = Cpu()->allocate(kBytes);
     EXPECT_EQ(result.get(), begin + kLent);
-    EXPECT_TRUE(room.End());
+    room.End();
+    EXPECT_FALSE(room.IsHeld());
   }
   EXPECT_EQ(PlacedScratchBytes() - before, static_cast<std::int64_t>(kBytes));
 }
@@ -557,7 +558,8 @@ TEST_F(BlockTest, RawScratchIsGivenBackToTheRoom) {
     void* raw = Cpu()->raw_allocate(kBytes);
     EXPECT_EQ(LiesIn(begin, raw), call == 2) << call;
     Cpu()->raw_deallocate(raw);
-    EXPECT_TRUE(room.End());
+    room.End();
+    EXPECT_FALSE(room.IsHeld());
   }
 }
 
@@ -589,7 +591,8 @@ void ExpectGivenBack(bool is_raw, Release release) {
         release([&data] { data.clear(); });
       }
     }
-    EXPECT_TRUE(room.End()) << "call " << call << (is_raw ? ", raw" : "");
+    room.End();
+    EXPECT_FALSE(room.IsHeld()) << "call " << call << (is_raw ? ", raw" : "");
   }
   EXPECT_EQ(PlacedScratchBytes() - before,
             static_cast<std::int64_t>(2 * kBytes));
@@ -608,7 +611,7 @@ TEST_F(BlockTest, ANestedScopeGivesScratchBack) {
       other.Begin();
       const PlacementScope scope(nullptr, 0, &other);
       free();
-      EXPECT_TRUE(other.End());
+      other.End();
     });
   }
 }

@@ -3,6 +3,7 @@
 // not fall back to the boxed way.
 #include <ATen/ops/scalar_tensor.h>
 #include <gtest/gtest.h>
+#include <torch/library.h>
 
 #include <string>
 #include <vector>
@@ -508,6 +509,67 @@ TEST(LibraryCalls, ScratchIsOfLentMemory) {
     EXPECT_EQ(PlacedScratchBytes() - before, placed) << "taken back";
     EXPECT_EQ(call.boxed().Scratch(), pieces) << c.name;
   }
+}
+
+// A kernel that needs scratch of its result's size; what it does once it is
+// lent some.
+enum class Mood { kUsual, kReturnsScratch, kReturnsOther, kThrows };
+Mood mood = Mood::kUsual;
+
+at::Tensor Moody(const at::Tensor& x) {
+  const std::int64_t before = PlacedScratchBytes();
+  const at::Tensor scratch = at::mul(x, 2);
+  if (PlacedScratchBytes() != before) {
+    TORCH_CHECK(mood != Mood::kThrows, "in a mood");
+    if (mood == Mood::kReturnsScratch) return scratch;
+    if (mood == Mood::kReturnsOther) return scratch.view({-1});
+  }
+  return at::mul(x, 2);
+}
+TORCH_LIBRARY(tjit_test, library) {
+  library.def("moody(Tensor x) -> Tensor", &Moody);
+}
+
+// A result that lies in lent memory is copied, and nobody holds any behind the
+// call, however that ends.
+TEST(LibraryCalls, ScratchOfAKernelThatChangesItsMind) {
+  for (const Mood other :
+       {Mood::kReturnsScratch, Mood::kReturnsOther, Mood::kThrows}) {
+    RecordedCall call("tjit_test::moody", TJIT_CALL(d.Dense({200, 200})));
+    // What differs, or was thrown. Sets *placed to the scratch served.
+    const auto run = [&](int seed, std::int64_t* placed) -> std::string {
+      at::Tensor memory = at::empty({200 * 1000}, at::kByte);
+      call.boxed().Lend(static_cast<char*>(memory.data_ptr()), 200 * 1000);
+      const std::int64_t before = PlacedScratchBytes();
+      std::string differs;
+      try {
+        differs = call.Compare(&call.boxed(), seed);
+      } catch (const c10::Error& e) {
+        differs = e.what_without_backtrace();
+      }
+      call.boxed().Lend(nullptr, 0);
+      memory.fill_(255);  // it is another's
+      *placed = PlacedScratchBytes() - before;
+      return differs;
+    };
+    mood = Mood::kUsual;
+    std::int64_t placed = 0;
+    for (int seed = 1; seed < 8; ++seed) EXPECT_EQ(run(seed, &placed), "");
+    EXPECT_EQ(placed, 200 * 200 * 4);
+    mood = other;
+    EXPECT_EQ(run(8, &placed) == "", other == Mood::kReturnsScratch);
+    EXPECT_EQ(placed, 200 * 200 * 4);
+    // What has outlived a call is not served again, unless offers are made for
+    // other requests since, as behind a result that was copied.
+    for (int seed = 9; seed < 20; ++seed) {
+      if (other != Mood::kReturnsScratch) mood = Mood::kUsual;
+      EXPECT_EQ(run(seed, &placed), "");
+      if (other != Mood::kReturnsScratch || seed > 16) {
+        EXPECT_EQ(placed > 0, other == Mood::kThrows) << seed;
+      }
+    }
+  }
+  mood = Mood::kUsual;
 }
 
 // A result that is not as recorded is reported.

@@ -39,7 +39,8 @@ class ScratchRoomTest : public ::testing::Test {
       for (const std::size_t bytes : sizes) {
         EXPECT_FALSE(scratch_.Give(Ask(bytes)));
       }
-      EXPECT_TRUE(scratch_.End());
+      scratch_.End();
+      EXPECT_FALSE(scratch_.IsHeld());
     }
   }
 
@@ -55,7 +56,8 @@ TEST_F(ScratchRoomTest, ServesWhatDiedInTwoCalls) {
   char* const data = Ask(kSize);
   EXPECT_EQ(data, Piece(0));
   EXPECT_TRUE(scratch_.Give(data));
-  EXPECT_TRUE(scratch_.End());
+  scratch_.End();
+  EXPECT_FALSE(scratch_.IsHeld());
 }
 
 TEST_F(ScratchRoomTest, ThoseThatLiveTogetherHavePiecesOfTheirOwn) {
@@ -71,7 +73,8 @@ TEST_F(ScratchRoomTest, ThoseThatLiveTogetherHavePiecesOfTheirOwn) {
   EXPECT_EQ(Ask(kSize), Piece(0));
   EXPECT_TRUE(scratch_.Give(Piece(0)));
   EXPECT_TRUE(scratch_.Give(Piece(1)));
-  EXPECT_TRUE(scratch_.End());
+  scratch_.End();
+  EXPECT_FALSE(scratch_.IsHeld());
   EXPECT_EQ(scratch_.Need(),
             (std::vector<std::uint64_t>{kSize + 1, kSize, 2 * kSize}));
 }
@@ -83,7 +86,8 @@ TEST_F(ScratchRoomTest, TellsWhatItNeedsOnceThatIsKnown) {
   for (const std::size_t bytes : {kSize, kSize + 1, kSize}) {
     EXPECT_FALSE(scratch_.Give(Ask(bytes)));
   }
-  EXPECT_TRUE(scratch_.End());
+  scratch_.End();
+  EXPECT_FALSE(scratch_.IsHeld());
   EXPECT_EQ(scratch_.Need(), std::vector<std::uint64_t>{kSize + 1})
       << "one after the other";
 }
@@ -92,11 +96,13 @@ TEST_F(ScratchRoomTest, PiecesAreTakenBack) {
   Learn({kSize});
   Begin();
   EXPECT_TRUE(scratch_.Give(Ask(kSize)));
-  EXPECT_TRUE(scratch_.End());
+  scratch_.End();
+  EXPECT_FALSE(scratch_.IsHeld());
   scratch_.Lend(nullptr, 0);
   scratch_.Begin();
   EXPECT_FALSE(scratch_.Give(Ask(kSize)));
-  EXPECT_TRUE(scratch_.End());
+  scratch_.End();
+  EXPECT_FALSE(scratch_.IsHeld());
 }
 
 TEST_F(ScratchRoomTest, WhatOutlivedACallIsNeverServed) {
@@ -105,12 +111,14 @@ TEST_F(ScratchRoomTest, WhatOutlivedACallIsNeverServed) {
   const char* const data = Ask(kSize);
   Ask(kSize);  // lives on
   EXPECT_TRUE(scratch_.Give(data));
-  EXPECT_TRUE(scratch_.End());
+  scratch_.End();
+  EXPECT_FALSE(scratch_.IsHeld());
   for (int i = 0; i < 5; ++i) {
     Begin();
     EXPECT_TRUE(scratch_.Give(Ask(kSize)));
     EXPECT_FALSE(scratch_.Give(Ask(kSize)));
-    EXPECT_TRUE(scratch_.End());
+    scratch_.End();
+    EXPECT_FALSE(scratch_.IsHeld());
   }
 }
 
@@ -120,38 +128,84 @@ TEST_F(ScratchRoomTest, OtherRequestsEndWhatIsKnown) {
   EXPECT_TRUE(scratch_.Give(Ask(kSize)));
   EXPECT_FALSE(scratch_.Give(Ask(kSize)));
   EXPECT_FALSE(scratch_.Give(Ask(kSize))) << "as learned, behind another";
-  EXPECT_TRUE(scratch_.End());
+  scratch_.End();
+  EXPECT_FALSE(scratch_.IsHeld());
   Begin();
   EXPECT_EQ(scratch_.Take(kSize - 1), nullptr) << "small ones are not counted";
   EXPECT_TRUE(scratch_.Give(Ask(kSize)));
-  EXPECT_TRUE(scratch_.End());
+  scratch_.End();
+  EXPECT_FALSE(scratch_.IsHeld());
 }
 
+// A result, say, that is copied to its place behind the call.
 TEST_F(ScratchRoomTest, TellsWhatIsHeld) {
   Learn({kSize});
   Begin();
   char* const data = Ask(kSize);
   EXPECT_EQ(data, Piece(0));
-  EXPECT_FALSE(scratch_.End());
+  scratch_.End();
+  EXPECT_TRUE(scratch_.IsHeld());
   EXPECT_TRUE(scratch_.Give(data)) << "late, but no block";
+  EXPECT_FALSE(scratch_.IsHeld());
   Begin();
   EXPECT_FALSE(scratch_.Give(Ask(kSize)));
-  EXPECT_TRUE(scratch_.End());
+  scratch_.End();
+  EXPECT_FALSE(scratch_.IsHeld());
 }
 
 TEST_F(ScratchRoomTest, WhatDiesBehindTheCallIsNoScratch) {
   for (int i = 0; i < 4; ++i) {
     Begin();
     const char* const data = Ask(kSize);
-    EXPECT_TRUE(scratch_.End());
+    scratch_.End();
+    EXPECT_FALSE(scratch_.IsHeld());
     EXPECT_FALSE(scratch_.Give(data));
   }
+}
+
+TEST_F(ScratchRoomTest, WhatOutlivedACallIsNeverServedAfterShorterCalls) {
+  Learn({kSize});
+  Begin();
+  EXPECT_TRUE(scratch_.Give(Ask(kSize)));
+  const char* const outlives = Ask(2 * kSize);
+  scratch_.End();
+  EXPECT_FALSE(scratch_.Give(outlives));
+  Learn({}, 1);
+  Learn({kSize + 64}, 1);
+  for (int call = 0; call < 5; ++call) {
+    Begin({kSize, 2 * kSize});
+    EXPECT_TRUE(scratch_.Give(Ask(kSize)));
+    EXPECT_FALSE(scratch_.Give(Ask(2 * kSize))) << call;
+    scratch_.End();
+  }
+}
+
+// Behind other requests, a request is another one.
+TEST_F(ScratchRoomTest, DeathsBehindOtherRequestsDoNotCount) {
+  Learn({kSize, kSize});
+  for (int call = 0; call < 3; ++call) {
+    Begin({kSize + 64, kSize});
+    EXPECT_EQ(scratch_.Give(Ask(kSize + 64)), call == 2);
+    EXPECT_EQ(scratch_.Give(Ask(kSize)), call == 2);
+    scratch_.End();
+  }
+}
+
+TEST_F(ScratchRoomTest, RemembersSoManyRequests) {
+  for (std::size_t i = 0; i < 100; ++i) Learn({kSize + 64 * i});
+  Begin();
+  EXPECT_TRUE(scratch_.Give(Ask(kSize)));
+  scratch_.End();
+  Begin({kSize * 3});
+  EXPECT_FALSE(scratch_.Give(Ask(kSize + 64 * 99)));
+  scratch_.End();
 }
 
 TEST_F(ScratchRoomTest, LearnsAgain) {
   Begin();
   Ask(kSize);  // a result, as long as an offer serves the request before it
-  EXPECT_TRUE(scratch_.End());
+  scratch_.End();
+  EXPECT_FALSE(scratch_.IsHeld());
   scratch_.Forget();
   Learn({kSize});
   Begin();
@@ -162,12 +216,14 @@ TEST_F(ScratchRoomTest, WithoutMemoryItOnlyNotes) {
   for (int i = 0; i < 3; ++i) {
     Begin({});
     EXPECT_FALSE(scratch_.Give(Ask(kSize)));
-    EXPECT_TRUE(scratch_.End());
+    scratch_.End();
+    EXPECT_FALSE(scratch_.IsHeld());
   }
   EXPECT_EQ(scratch_.Take(kSize), nullptr) << "no call";
   Begin();
   EXPECT_TRUE(scratch_.Give(Ask(kSize)));
-  EXPECT_TRUE(scratch_.End());
+  scratch_.End();
+  EXPECT_FALSE(scratch_.IsHeld());
 }
 
 }  // namespace
