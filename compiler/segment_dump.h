@@ -72,7 +72,8 @@ class SegmentDump {
 };
 
 // The section "segment 1 plan": what runs, in order (a line each), and where
-// its values and the scratch of groups lie. REQUIRES: file->Wants(kDumpPlan).
+// its values and the scratch of groups lie. What library calls need besides is
+// learned as they run: `plan` is one without. REQUIRES: file->Wants(kDumpPlan).
 void DumpPlan(DumpFile* file, int number, const std::vector<std::string>& items,
               const MemoryPlan& plan);
 

@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 
 #include "absl/strings/str_cat.h"
@@ -16,8 +17,9 @@ namespace tjit::runtime {
 namespace {
 
 // Two runs find where results are to lie (library_calls_boxed.cpp), two more
-// what dies (scratch_room.h), and one what that needs.
-constexpr std::uint32_t kRunsBeforeScratch = 6;
+// what dies (scratch_room.h), and one what that needs. What kernels need may
+// depend on values (matrix_exp), so that is looked at again.
+constexpr std::array<std::uint32_t, 4> kRunsBeforeScratch = {6, 24, 96, 384};
 // More live-out masks than this share one plan that keeps everything.
 constexpr std::size_t kMaxVariants = 8;
 
@@ -237,12 +239,21 @@ void PreparedSegment::Plan(Variant* variant, Counters* counters) {
 
 // What kernels need beside their results is known when they have run.
 void PreparedSegment::PlanScratch(Variant* variant, Counters* counters) {
-  if (++variant->runs != kRunsBeforeScratch) return;
-  const bool has_scratch =
-      std::any_of(steps_.begin(), steps_.end(), [](const BoundStep& step) {
-        return !step.step_class->prepared().Scratch().empty();
-      });
-  if (!has_scratch) return;
+  ++variant->runs;
+  if (std::find(kRunsBeforeScratch.begin(), kRunsBeforeScratch.end(),
+                variant->runs) == kRunsBeforeScratch.end()) {
+    return;
+  }
+  std::vector<std::uint64_t> scratch;
+  for (const BoundStep& step : steps_) {
+    const std::vector<std::uint64_t> more =
+        step.step_class->prepared().Scratch();
+    scratch.push_back(more.size());
+    scratch.insert(scratch.end(), more.begin(), more.end());
+  }
+  if (variant->scratch.empty()) variant->scratch.resize(steps_.size());
+  if (scratch == variant->scratch) return;
+  variant->scratch = std::move(scratch);
   Plan(variant, counters);
   if (variant->tier2 != nullptr) variant->tier2->PlanAgain(this, variant);
 }
@@ -300,7 +311,7 @@ void PreparedSegment::Execute(const Run& run, Counters* counters) {
   has_begun_ = false;
   if (steps_.size() != nodes_.size()) PrepareAll(counters);
   Variant& variant = VariantFor(run, counters);
-  if (variant.runs < kRunsBeforeScratch) PlanScratch(&variant, counters);
+  if (variant.runs < kRunsBeforeScratch.back()) PlanScratch(&variant, counters);
   if (Planted(Defect::kNoExecute)) return;
   Tier2Variant::Running tier2(this, &variant, run, counters);
   TemporaryBlocks temporary;
@@ -364,6 +375,11 @@ std::string PreparedSegment::ToText() const {
                     plan.arena_bytes, " bytes");
     for (const Placement& p : plan.placements) {
       absl::StrAppend(&text, ", s", p.slot, " at ", p.offset);
+      if (p.host >= 0) absl::StrAppend(&text, " in s", p.host);
+    }
+    for (const ScratchPlace& p : plan.scratch) {
+      absl::StrAppend(&text, ", scratch of %",
+                      nodes_[plan.needed[p.step]]->depth, " at ", p.offset);
       if (p.host >= 0) absl::StrAppend(&text, " in s", p.host);
     }
     text += "\n";

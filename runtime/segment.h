@@ -61,7 +61,8 @@ class PreparedSegment {
   struct Variant {
     std::vector<std::uint8_t> live;  // by slot
     bool keeps_all = false;          // for runs that keep less, too
-    std::uint32_t runs = 0;          // until their scratch is planned
+    std::uint32_t runs = 0;          // until scratch is not looked at again
+    std::vector<std::uint64_t> scratch;  // planned, of all steps in order
     std::unique_ptr<Executable> executable;
     std::unique_ptr<Tier2Variant> tier2;  // null until it is switched on
   };
@@ -80,6 +81,7 @@ class PreparedSegment {
   // True if `variant` is the one of this run: its pointers are filled then.
   bool IsFor(const Run& run, const Variant& variant);
   void Plan(Variant* variant, Counters* counters);
+  // Counts a run, and plans again where steps need other scratch than planned.
   void PlanScratch(Variant* variant, Counters* counters);
   ProgramStep StepOf(std::size_t i);
   std::vector<PlanStep> PlanSteps() const;

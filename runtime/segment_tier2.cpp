@@ -236,7 +236,7 @@ void Tier2Variant::Build(PreparedSegment* segment,
   bakes_recorded_ = BakesRecorded(*segment);
   Plan(segment, variant);
   DumpFile* const dump = Runtime::Get().tier2().dump();
-  if (dump != nullptr && dump->Wants(kDumpPlan)) Dump(*segment, dump);
+  if (dump != nullptr && dump->Wants(kDumpPlan)) Dump(*segment, *variant, dump);
 }
 
 void Tier2Variant::PlanAgain(PreparedSegment* segment,
@@ -244,49 +244,63 @@ void Tier2Variant::PlanAgain(PreparedSegment* segment,
   if (executable_ != nullptr) Plan(segment, variant);
 }
 
-void Tier2Variant::Plan(PreparedSegment* segment,
-                        PreparedSegment::Variant* variant) {
+Tier2Variant::Ordered Tier2Variant::Order(
+    const PreparedSegment& segment, const PreparedSegment::Variant& variant,
+    bool learned) const {
   const SegmentCode& code = task_->code;
-  const std::vector<PlanStep> plan_steps = segment->PlanSteps();
+  const std::vector<PlanStep> plan_steps = segment.PlanSteps();
   std::vector<PlanStep> unordered;
   for (const CodeItem& item : code.order) {
     if (item.group < 0) {
       unordered.push_back(plan_steps[item.step]);
-    } else {
-      const CompiledGroup& group = code.groups[item.group];
-      unordered.push_back({group.reads, group.writes, group.in_place, {}});
-      if (group.shape.scratch_bytes != 0) {
-        unordered.back().scratch = {group.shape.scratch_bytes};
-      }
+      if (!learned) unordered.back().scratch.clear();
+      continue;
+    }
+    const CompiledGroup& group = code.groups[item.group];
+    unordered.push_back({group.reads, group.writes, group.in_place, {}});
+    if (group.shape.scratch_bytes != 0) {
+      unordered.back().scratch = {group.shape.scratch_bytes};
     }
   }
-  const std::vector<PlanSlot> slots = segment->PlanSlots(variant->live);
+  const std::vector<PlanSlot> slots = segment.PlanSlots(variant.live);
+  Ordered ordered;
   std::vector<PlanStep> plan;
-  std::vector<ProgramStep> program;
-  order_.clear();
   for (const std::uint32_t i : OrderSteps(unordered, slots)) {
-    const CodeItem& item = order_.emplace_back(code.order[i]);
+    ordered.items.push_back(code.order[i]);
     plan.push_back(std::move(unordered[i]));
+  }
+  ordered.memory = PlanMemory(plan, slots);
+  return ordered;
+}
+
+void Tier2Variant::Plan(PreparedSegment* segment,
+                        PreparedSegment::Variant* variant) {
+  const Ordered ordered = Order(*segment, *variant, /*learned=*/true);
+  std::vector<ProgramStep> program;
+  for (const CodeItem& item : ordered.items) {
     if (item.group < 0) {
       program.push_back(segment->StepOf(item.step));
     } else {
       program.push_back({&RunGroup, &groups_[item.group], 0, &LendScratch});
     }
   }
-  executable_ = std::make_unique<Executable>(program, PlanMemory(plan, slots));
+  executable_ = std::make_unique<Executable>(program, ordered.memory);
 }
 
-void Tier2Variant::Dump(const PreparedSegment& segment, DumpFile* file) const {
+void Tier2Variant::Dump(const PreparedSegment& segment,
+                        const PreparedSegment::Variant& variant,
+                        DumpFile* file) const {
   const SegmentCode& code = task_->code;
+  const Ordered ordered = Order(segment, variant, /*learned=*/false);
   std::vector<std::string> items;
-  for (const CodeItem& item : order_) {
+  for (const CodeItem& item : ordered.items) {
     items.push_back(
         item.group < 0
             ? absl::StrCat("call ", std::string(OpName(
                                         segment.nodes_[item.step]->step.op)))
             : absl::StrCat("group ", code.groups[item.group].dump_number));
   }
-  DumpPlan(file, code.dump_number, items, executable_->plan());
+  DumpPlan(file, code.dump_number, items, ordered.memory);
 }
 
 bool Tier2Variant::BakesRecorded(const PreparedSegment& segment) const {
@@ -367,7 +381,6 @@ void Tier2Variant::SwitchOff() {
   state_ = State::kOff;
   executable_.reset();
   groups_.clear();
-  order_.clear();
   written_.clear();
   task_ = nullptr;
   tier1_ns_ = 0;

@@ -19,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/passes/plan_memory.h"
 #include "recorder/code_trial.h"
 #include "runtime/segment.h"
 #include "runtime/tier2.h"
@@ -85,7 +86,16 @@ struct Tier2Variant {
   void PickUp(PreparedSegment* segment, PreparedSegment::Variant* variant);
   void Build(PreparedSegment* segment, PreparedSegment::Variant* variant);
   void Plan(PreparedSegment* segment, PreparedSegment::Variant* variant);
-  void Dump(const PreparedSegment& segment, DumpFile* file) const;
+  struct Ordered {
+    std::vector<CodeItem> items;  // as the program runs them
+    MemoryPlan memory;
+  };
+  // learned: with what library calls need, which is known when they have run.
+  Ordered Order(const PreparedSegment& segment,
+                const PreparedSegment::Variant& variant, bool learned) const;
+  // What is the same in each process.
+  void Dump(const PreparedSegment& segment,
+            const PreparedSegment::Variant& variant, DumpFile* file) const;
   // An op whose scalar is not the one that was compiled in, "" if there is
   // none. Marks these scalars, so that they are arguments of the next kernel.
   std::string_view StaleScalar(const PreparedSegment& segment,
@@ -104,7 +114,6 @@ struct Tier2Variant {
   std::shared_ptr<CompileTask> task_;
   std::unique_ptr<Executable> executable_;
   std::vector<BoundGroup> groups_;
-  std::vector<CodeItem> order_;        // as the program runs them
   std::vector<std::int32_t> written_;  // external slots that groups write
   std::int64_t runs_ = 0;
   std::uint64_t tier1_ns_ = 0;

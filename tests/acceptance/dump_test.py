@@ -133,6 +133,21 @@ class DumpTest(Case):
         self.assertRegex(graph, r" = aten::relu\(%s\d+\)\n")
         self.assertIn("  group 1\n", found["segment 1 plan"])
 
+    def test_plans_do_not_depend_on_when_they_are_made(self):
+        """Before or behind the runs that learn what convolutions allocate."""
+        plans = []
+        for variables in (ON, {**ON, "TJIT_COMPILE": "0"}):
+            done = run(BIN / "dumped_loop", "tier2", "convolutions",
+                       **variables, TJIT_CACHE_DIR="off", TJIT_DUMP="plan",
+                       TJIT_DUMP_FILE=str(self.file))
+            self.assertEqual((done.returncode, done.stderr), (7, ""))
+            plans.append(dict(sections(self.file.read_text())))
+            self.file.unlink()
+        self.assertEqual(*plans)
+        plan = plans[0]["segment 1 plan"]
+        self.assertIn("  call aten::convolution\n", plan)
+        self.assertNotIn("scratch of", plan)
+
     def test_nothing_is_compiled_by_replay(self):
         done = run(BIN / "dumped_loop", **{**ON, "TJIT_BACKEND": "replay"},
                    TJIT_DUMP="all", TJIT_DUMP_FILE=str(self.file))

@@ -1,7 +1,7 @@
 // One step of a small network over and over, each from the same numbers, for
 // dump_test.py. Prints the bits that the last step gave; status 7. With the
 // argument "tier2" it goes on until tier 2 has run and its plan is dumped, at
-// most a minute.
+// most a minute. With "convolutions" behind it the network is of those.
 #include <ATen/ATen.h>
 
 #include <chrono>
@@ -29,12 +29,22 @@ struct Net {
   }
 };
 
-}  // namespace
+// Their kernels allocate what tjit learns to plan.
+struct ConvolutionNet {
+  at::Tensor x = at::randn({2, 1, 32, 32}), w = at::randn({16, 1, 3, 3});
+  at::Tensor wide = at::randn({16, 16, 3, 3}) * 0.1;
 
-int main(int argc, char** argv) {
-  const bool waits = argc > 1 && std::string_view(argv[1]) == "tier2";
+  double Step() {
+    const at::Tensor y = at::relu(at::conv2d(x, w, {}, 1, 1)) * 0.5;
+    const at::Tensor z = at::tanh(at::conv2d(y, wide, {}, 1, 1) + y) - 1;
+    return at::mean(z * z).item<double>();
+  }
+};
+
+template <class N>
+int Train(bool waits) {
   at::manual_seed(1);
-  Net net;
+  N net;
   double loss = 0;
   const auto end = Clock::now() + std::chrono::minutes(1);
   for (int step = 0; step < 200; ++step) loss = net.Step();
@@ -48,4 +58,11 @@ int main(int argc, char** argv) {
   }
   std::printf("%a %lx\n", loss, hash);
   return 7;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const bool waits = argc > 1 && std::string_view(argv[1]) == "tier2";
+  return argc > 2 ? Train<ConvolutionNet>(waits) : Train<Net>(waits);
 }

@@ -39,10 +39,41 @@ TEST_P(Tier2ScratchTest, Convolutions) {
         return at::tanh(Convolved(z, wide_)) - 1;
       },
       &did);
-  // Each asks for as much as its result beside it, in each of the steps after
-  // the first ones.
+  // The first asks for as much as its result beside it, the others for twice
+  // that, in each of the steps after the first ones.
   const std::int64_t placed = testing::PlacedScratchBytes() - before;
-  EXPECT_GE(placed, 3 * kResult * (steps_ - 20)) << did.to_json();
+  EXPECT_GE(placed, 5 * kResult * (steps_ - 20)) << did.to_json();
+}
+
+// A kernel that allocates what its values ask for: more terms for large ones.
+TEST_P(Tier2ScratchTest, OfValues) {
+  constexpr int kEach = 300;
+  const Tensor small = at::randn({128, 128}) * 1e-4;
+  const auto placed_by = [&](const Tensor& x, int steps) {
+    const std::int64_t before = testing::PlacedScratchBytes();
+    for (int i = 0; i < steps; ++i) {
+      const Tensor y = at::relu(at::matrix_exp(x) * 0.5) + 1;
+      mark_step();
+    }
+    return testing::PlacedScratchBytes() - before;
+  };
+  Options options = WithInterpreter();
+  options.backend = GetParam();
+  options.compile_all = true;
+  ASSERT_TRUE(enable(options));
+  const Tensor x = small * 1;
+  placed_by(x, 40);
+  const std::int64_t usual = placed_by(x, 10);
+  EXPECT_GT(usual, 0);
+  x.mul_(1e5);
+  placed_by(x, kEach);
+  const std::int64_t of_large = placed_by(x, 10);
+  x.mul_(1e-5);
+  const std::int64_t after = placed_by(x, 10);
+  placed_by(x, kEach);
+  EXPECT_GT(of_large, usual);
+  EXPECT_GE(placed_by(x, 10), after);
+  disable();
 }
 
 INSTANTIATE_TEST_SUITE_P(, Tier2ScratchTest, kEngines, EngineName);
