@@ -19,7 +19,7 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/passes/plan_memory.h"
+#include "compiler/executable.h"
 #include "recorder/code_trial.h"
 #include "runtime/segment.h"
 #include "runtime/tier2.h"

@@ -183,6 +183,20 @@ class DirectViewsTest : public ::testing::Test {
     make();
     return testing::DirectViewsMade() - before;
   }
+  // All views of `base` are libtorch's, whether made directly or not.
+  static void ExpectSame(const at::Tensor& base, bool is_direct) {
+    for (std::size_t i = 0; i < Views().size(); ++i) {
+      disable();
+      const at::Tensor wanted = Views()[i].make(base);
+      ASSERT_TRUE(enable());
+      at::Tensor view;
+      EXPECT_EQ(Direct([&] { view = Views()[i].make(base); }),
+                is_direct ? Views()[i].direct : 0)
+          << i;
+      EXPECT_EQ(Describe(view, base), Describe(wanted, base)) << i;
+      EXPECT_TRUE(at::equal(view, wanted)) << i;
+    }
+  }
 };
 
 TEST_F(DirectViewsTest, AreLibtorchs) {
@@ -196,17 +210,7 @@ TEST_F(DirectViewsTest, AreLibtorchs) {
         }
         const c10::InferenceMode mode(in_inference);
         const at::AutoGradMode grad(grad_mode);
-        for (std::size_t i = 0; i < Views().size(); ++i) {
-          disable();
-          const at::Tensor wanted = Views()[i].make(base);
-          ASSERT_TRUE(enable());
-          at::Tensor view;
-          EXPECT_EQ(Direct([&] { view = Views()[i].make(base); }),
-                    Views()[i].direct)
-              << i;
-          EXPECT_EQ(Describe(view, base), Describe(wanted, base)) << i;
-          EXPECT_TRUE(at::equal(view, wanted)) << i;
-        }
+        ExpectSame(base, true);
       }
     }
   }
@@ -217,33 +221,21 @@ TEST_F(DirectViewsTest, AreLibtorchs) {
 TEST_F(DirectViewsTest, InOtherStates) {
   const at::Tensor plain = torch::arange(32, torch::kFloat).view({4, 8});
   const at::Tensor leaf = plain.clone().requires_grad_();
-  const auto compare = [](const at::Tensor& base, bool is_direct) {
-    for (std::size_t i = 0; i < Views().size(); ++i) {
-      disable();
-      const at::Tensor wanted = Views()[i].make(base);
-      ASSERT_TRUE(enable());
-      at::Tensor view;
-      EXPECT_EQ(Direct([&] { view = Views()[i].make(base); }),
-                is_direct ? Views()[i].direct : 0)
-          << i;
-      EXPECT_EQ(Describe(view, base), Describe(wanted, base)) << i;
-    }
-  };
   {
     const at::AutoDispatchBelowAutograd below;
-    compare(plain, true);
-    compare(leaf, true);
+    ExpectSame(plain, true);
+    ExpectSame(leaf, true);
   }
   {
     const at::AutoDispatchBelowADInplaceOrView below;
-    compare(plain, true);
-    compare(leaf, true);
+    ExpectSame(plain, true);
+    ExpectSame(leaf, true);
   }
   c10::AutogradState& state = c10::AutogradState::get_tls_state();
   state.set_view_replay_enabled(true);
-  compare(plain, false);
+  ExpectSame(plain, false);
   const at::NoGradGuard no_grad;
-  compare(leaf, false);
+  ExpectSame(leaf, false);
   state.set_view_replay_enabled(false);
 }
 
