@@ -233,6 +233,7 @@ void PreparedSegment::Plan(Variant* variant, Counters* counters) {
   std::vector<ProgramStep> program;
   for (std::size_t i = 0; i < nodes_.size(); ++i) program.push_back(StepOf(i));
   counters->memory_plans.Add();
+  variant->scratch = ScratchOfSteps();
   variant->executable = std::make_unique<Executable>(
       program, PlanMemory(PlanSteps(), PlanSlots(variant->live)));
 }
@@ -244,6 +245,11 @@ void PreparedSegment::PlanScratch(Variant* variant, Counters* counters) {
                 variant->runs) == kRunsBeforeScratch.end()) {
     return;
   }
+  if (ScratchOfSteps() != variant->scratch) Plan(variant, counters);
+  if (variant->tier2 != nullptr) variant->tier2->PlanAgain(this, variant);
+}
+
+std::vector<std::uint64_t> PreparedSegment::ScratchOfSteps() const {
   std::vector<std::uint64_t> scratch;
   for (const BoundStep& step : steps_) {
     const std::vector<std::uint64_t> more =
@@ -251,11 +257,7 @@ void PreparedSegment::PlanScratch(Variant* variant, Counters* counters) {
     scratch.push_back(more.size());
     scratch.insert(scratch.end(), more.begin(), more.end());
   }
-  if (variant->scratch.empty()) variant->scratch.resize(steps_.size());
-  if (scratch == variant->scratch) return;
-  variant->scratch = std::move(scratch);
-  Plan(variant, counters);
-  if (variant->tier2 != nullptr) variant->tier2->PlanAgain(this, variant);
+  return scratch;
 }
 
 ProgramStep PreparedSegment::StepOf(std::size_t i) {

@@ -62,7 +62,7 @@ class PreparedSegment {
     std::vector<std::uint8_t> live;  // by slot
     bool keeps_all = false;          // for runs that keep less, too
     std::uint32_t runs = 0;          // until scratch is not looked at again
-    std::vector<std::uint64_t> scratch;  // planned, of all steps in order
+    std::vector<std::uint64_t> scratch;  // planned: ScratchOfSteps()
     std::unique_ptr<Executable> executable;
     std::unique_ptr<Tier2Variant> tier2;  // null until it is switched on
   };
@@ -85,6 +85,8 @@ class PreparedSegment {
   void PlanScratch(Variant* variant, Counters* counters);
   ProgramStep StepOf(std::size_t i);
   std::vector<PlanStep> PlanSteps() const;
+  // What library calls need by now, of all steps in order.
+  std::vector<std::uint64_t> ScratchOfSteps() const;
   std::vector<PlanSlot> PlanSlots(const std::vector<std::uint8_t>& live) const;
   // First bytes of all slots; those without a block stay null.
   void FillPointers(const Run& run);

@@ -241,7 +241,9 @@ void Tier2Variant::Build(PreparedSegment* segment,
 
 void Tier2Variant::PlanAgain(PreparedSegment* segment,
                              PreparedSegment::Variant* variant) {
-  if (executable_ != nullptr) Plan(segment, variant);
+  if (executable_ != nullptr && segment->ScratchOfSteps() != scratch_) {
+    Plan(segment, variant);
+  }
 }
 
 Tier2Variant::Ordered Tier2Variant::Order(
@@ -275,6 +277,7 @@ Tier2Variant::Ordered Tier2Variant::Order(
 
 void Tier2Variant::Plan(PreparedSegment* segment,
                         PreparedSegment::Variant* variant) {
+  scratch_ = segment->ScratchOfSteps();
   const Ordered ordered = Order(*segment, *variant, /*learned=*/true);
   std::vector<ProgramStep> program;
   for (const CodeItem& item : ordered.items) {

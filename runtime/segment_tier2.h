@@ -49,7 +49,8 @@ struct Tier2Variant {
     bool is_compiled_ = false;       // this run
   };
 
-  // The code's program, if there is one, with what its steps need by now.
+  // The code's program, if there is one, with what its steps need by now, if
+  // that is something else than it was planned with.
   void PlanAgain(PreparedSegment* segment, PreparedSegment::Variant* variant);
 
  private:
@@ -113,6 +114,7 @@ struct Tier2Variant {
   Engine* engine_ = nullptr;  // that all of this is about
   std::shared_ptr<CompileTask> task_;
   std::unique_ptr<Executable> executable_;
+  std::vector<std::uint64_t> scratch_;  // that it was planned with
   std::vector<BoundGroup> groups_;
   std::vector<std::int32_t> written_;  // external slots that groups write
   std::int64_t runs_ = 0;

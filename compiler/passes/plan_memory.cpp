@@ -102,7 +102,8 @@ std::uint64_t BestFit(const std::vector<Placed>& placed, const Lifetime& life,
 constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
 // Each value looks at so many hosts.
 constexpr std::size_t kMaxHosts = 64;
-// So many orders of placing are tried, and so many pairs of values compared.
+// So many more orders of placing are tried, while fewer pairs of values than
+// this have been compared for a plan.
 constexpr std::size_t kMostOrders = 12;
 constexpr std::size_t kMostPairs = 1 << 20;
 
@@ -197,13 +198,18 @@ void SortBySize(std::vector<Chain>* chains) {
 }
 
 // Those of the fullest step first: one that lives while much else does has few
-// places to go. Returns the bytes of that step, which no arena goes below.
+// places to go. Only what lies in the arena counts. Returns the bytes of that
+// step, below which no arena with these values goes.
 // REQUIRES: SortBySize(), whose order remains among equals.
-std::uint64_t SortByBreadth(std::size_t steps, std::vector<Chain>* chains) {
+std::uint64_t SortByBreadth(std::size_t steps,
+                            const std::vector<bool>& is_in_arena,
+                            std::vector<Chain>* chains) {
   std::vector<std::uint64_t> breadth(steps);
-  for (const Chain& c : *chains) {
-    for (std::uint32_t i = c.life.first; i <= c.life.last; ++i) {
-      breadth[i] += RoundUp(c.bytes);
+  for (std::size_t i = 0; i < chains->size(); ++i) {
+    const Chain& c = (*chains)[i];
+    if (!is_in_arena[i]) continue;
+    for (std::uint32_t step = c.life.first; step <= c.life.last; ++step) {
+      breadth[step] += RoundUp(c.bytes);
     }
   }
   std::vector<std::pair<std::uint64_t, std::size_t>> order;
@@ -313,22 +319,30 @@ Region* Host(const Chain& chain, std::uint64_t min_bytes,
   return nullptr;
 }
 
-// Places the chains in their order; the rest of the plan is the caller's.
-// Sets *top to the one that the arena ends with.
-MemoryPlan PlaceAll(const std::vector<Chain>& chains, std::vector<Region> hosts,
-                    std::uint64_t min_hosted_bytes, std::size_t* top) {
-  MemoryPlan plan;
+struct Placing {
+  MemoryPlan plan;                // the rest of which is the caller's
+  std::size_t top = 0;            // the chain that the arena ends with
+  std::vector<bool> is_in_arena;  // by chain
+};
+
+// Places the chains in their order.
+Placing PlaceAll(const std::vector<Chain>& chains, std::vector<Region> hosts,
+                 std::uint64_t min_hosted_bytes) {
+  Placing placing;
+  MemoryPlan& plan = placing.plan;
+  placing.is_in_arena.resize(chains.size());
   Region arena;
   for (std::size_t i = 0; i < chains.size(); ++i) {
     const Chain& chain = chains[i];
     std::uint64_t offset = 0;
     const Region* host = Host(chain, min_hosted_bytes, &hosts, &offset);
     if (host == nullptr) {
+      placing.is_in_arena[i] = true;
       arena.Place(chain.life, chain.bytes, &offset);
       const std::uint64_t end = offset + RoundUp(chain.bytes);
       if (end > plan.arena_bytes) {
         plan.arena_bytes = end;
-        *top = i;
+        placing.top = i;
       }
     }
     const std::int32_t in = host == nullptr ? -1 : host->host;
@@ -339,7 +353,7 @@ MemoryPlan PlaceAll(const std::vector<Chain>& chains, std::vector<Region> hosts,
       plan.scratch.push_back({chain.life.first, chain.bytes, offset, in});
     }
   }
-  return plan;
+  return placing;
 }
 
 // Finds an order of placing that leaves few holes.
@@ -351,62 +365,63 @@ class Planner {
         hosts_(std::move(hosts)),
         min_hosted_bytes_(min_hosted_bytes) {}
 
-  // Scratch among the values; if that leaves holes, behind them, which never
-  // takes more than the largest scratch of a step on top of the values.
-  MemoryPlan Plan(const std::vector<Chain>& values,
-                  std::vector<Chain> scratch) const {
-    std::vector<Chain> all = values;
-    all.insert(all.end(), scratch.begin(), scratch.end());
-    Ordered best = SmallestOf(std::move(all));
-    if (!scratch.empty() && best.plan.arena_bytes > best.least) {
-      SortBySize(&scratch);
-      std::vector<Chain> order = SmallestOf(values).order;
-      order.insert(order.end(), scratch.begin(), scratch.end());
-      Try(order, &best);
+  // Scratch behind the values, which never takes more than the largest scratch
+  // of a step on top of them, or among them, if that is less.
+  MemoryPlan Plan(std::vector<Chain> values, std::vector<Chain> scratch) {
+    Ordered best = SmallestOf(values);
+    if (scratch.empty()) return std::move(best.plan);
+    SortBySize(&scratch);
+    std::vector<Chain> order = std::move(best.order);
+    order.insert(order.end(), scratch.begin(), scratch.end());
+    best = {};
+    Try(order, &best);
+    if (best.plan.arena_bytes == 0 || pairs_ >= kMostPairs) {
+      return std::move(best.plan);
     }
-    return std::move(best.plan);
+    Ordered mixed = SmallestOf(std::move(order));
+    const bool is_less = mixed.plan.arena_bytes < best.plan.arena_bytes;
+    return std::move(is_less ? mixed.plan : best.plan);
   }
 
  private:
   struct Ordered {
+    Ordered() { plan.arena_bytes = kNoLimit; }
+
     std::vector<Chain> order;
     MemoryPlan plan;
-    std::uint64_t least = 0;  // bytes of the fullest step
   };
 
   // By size; if that leaves holes, by breadth, and then what the arena ends
   // with half as far from the front, again and again.
-  Ordered SmallestOf(std::vector<Chain> chains) const {
+  Ordered SmallestOf(std::vector<Chain> chains) {
     SortBySize(&chains);
     Ordered best;
-    best.plan.arena_bytes = kNoLimit;
-    Try(chains, &best);
-    best.least = SortByBreadth(steps_, &chains);
-    const std::size_t pairs = chains.size() * chains.size();
-    for (std::size_t tried = 0;
-         tried < kMostOrders && best.plan.arena_bytes > best.least &&
-         tried * pairs < kMostPairs;
+    const Placing first = Try(chains, &best);
+    const std::uint64_t least =
+        SortByBreadth(steps_, first.is_in_arena, &chains);
+    for (std::size_t tried = 0; tried < kMostOrders && pairs_ < kMostPairs &&
+                                best.plan.arena_bytes > least;
          ++tried) {
-      const auto top = static_cast<std::ptrdiff_t>(Try(chains, &best));
+      const auto top = static_cast<std::ptrdiff_t>(Try(chains, &best).top);
       std::rotate(chains.begin() + top / 2, chains.begin() + top,
                   chains.begin() + top + 1);
     }
     return best;
   }
-  // Returns which chain the arena ends with.
-  std::size_t Try(const std::vector<Chain>& order, Ordered* best) const {
-    std::size_t top = 0;
-    MemoryPlan plan = PlaceAll(order, hosts_, min_hosted_bytes_, &top);
-    if (plan.arena_bytes < best->plan.arena_bytes) {
+  Placing Try(const std::vector<Chain>& order, Ordered* best) {
+    pairs_ += order.size() * order.size();
+    Placing placing = PlaceAll(order, hosts_, min_hosted_bytes_);
+    if (placing.plan.arena_bytes < best->plan.arena_bytes) {
       best->order = order;
-      best->plan = std::move(plan);
+      best->plan = placing.plan;
     }
-    return top;
+    return placing;
   }
 
   const std::size_t steps_;  // needed ones
   const std::vector<Region> hosts_;
   const std::uint64_t min_hosted_bytes_;
+  std::size_t pairs_ = 0;  // of values, compared so far
 };
 
 }  // namespace

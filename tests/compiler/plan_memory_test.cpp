@@ -155,6 +155,18 @@ TEST(PlanMemory, TheFullestStepIsNotTornApart) {
   EXPECT_EQ(plan.arena_bytes, 512u) << "all that is needed in step 3";
 }
 
+// s7 lies in s8, which is born behind it, and is no reason for a larger arena.
+TEST(PlanMemory, WhatLiesInSurvivorsIsNotCounted) {
+  const std::vector<PlanStep> steps = {{{0}, {1}},    {{1}, {2}},
+                                       {{1}, {3, 7}}, {{3, 7}, {4, 5}},
+                                       {{4, 5}, {6}}, {{6}, {8}}};
+  const MemoryPlan plan =
+      PlanMemory(steps, {External(64), Dropped(256, 0), Kept(64, 1),
+                         Dropped(192, 2), Dropped(128, 3), Dropped(192, 3),
+                         Kept(64, 4), Dropped(8192, 2), Kept(8192, 5)});
+  EXPECT_EQ(plan.arena_bytes, 512u);
+}
+
 TEST(PlanMemory, ZeroBytesAndUndefinedSlots) {
   const MemoryPlan plan =
       PlanMemory({{{0, -1}, {1, -1}}, {{1}, {2}}},
@@ -311,7 +323,9 @@ TEST(PlanMemory, RandomScratchCostsNoMoreThanItself) {
   int cheaper = 0;
   for (int round = 0; round < 3000; ++round) {
     Simulated p = RandomProgram(&rng);
-    const std::uint64_t without = PlanMemory(p.steps, p.slots).arena_bytes;
+    const std::uint64_t min_hosted = round % 2 == 0 ? 0 : kMinHostedBytes;
+    const std::uint64_t without =
+        PlanMemory(p.steps, p.slots, min_hosted).arena_bytes;
     std::uint64_t most = 0;
     for (PlanStep& step : p.steps) {
       std::uint64_t bytes = 0;
@@ -321,7 +335,8 @@ TEST(PlanMemory, RandomScratchCostsNoMoreThanItself) {
       }
       most = std::max(most, bytes);
     }
-    const std::uint64_t with = PlanMemory(p.steps, p.slots).arena_bytes;
+    const std::uint64_t with =
+        PlanMemory(p.steps, p.slots, min_hosted).arena_bytes;
     ASSERT_LE(with, without + most) << round;
     cheaper += with < without + most;
   }
