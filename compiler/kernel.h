@@ -20,9 +20,10 @@ namespace tjit {
 // A kernel for certain sizes.
 struct KernelShape {
   std::vector<std::int64_t> symbols;
-  // By loop of the kernel: of its outermost dim, and of them how many are
-  // worth a thread of their own.
-  std::vector<std::int64_t> extents, grains;
+  // By loop of the kernel: of its outermost dim, and elements of one of them,
+  // at the first of a chain (run_chain.h) all its loops'; 0 of a loop that must
+  // run in order, on one thread.
+  std::vector<std::int64_t> extents, row_elements;
   // By loop: 0, or how many rows of it run before the next loop takes them.
   std::vector<std::int64_t> blocks;
   // By loop: 0, or rows of a piece (Note [Turning back] in run_chain.h).

@@ -5,6 +5,8 @@
 #include <atomic>
 #include <cmath>
 
+#include "runtime/parallel.h"
+
 namespace tjit::runtime {
 namespace {
 
@@ -109,13 +111,13 @@ bool Run(ByReal op, std::int64_t n, const void* numbers, const void* by,
   const auto* const c = static_cast<const T*>(by);
   const auto run = [&](Complex<T>* to) {
     std::atomic<bool> is_ours = true;
-    at::parallel_for(0, n, at::internal::GRAIN_SIZE,
-                     [&](std::int64_t from, std::int64_t end) {
-                       Complex<T>* const at = to == nullptr ? to : to + from;
-                       if (loop(end - from, z + from, c + from, at) != 0) {
-                         is_ours = false;
-                       }
-                     });
+    ParallelFor(0, n, at::internal::GRAIN_SIZE,
+                [&](std::int64_t from, std::int64_t end) {
+                  Complex<T>* const at = to == nullptr ? to : to + from;
+                  if (loop(end - from, z + from, c + from, at) != 0) {
+                    is_ours = false;
+                  }
+                });
     return is_ours.load();
   };
   if (out == numbers && !run(nullptr)) return false;

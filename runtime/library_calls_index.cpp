@@ -20,6 +20,7 @@
 #include "runtime/library_calls_native.h"
 #include "runtime/library_calls_structured.h"
 #include "runtime/native_stubs.h"
+#include "runtime/parallel.h"
 
 namespace tjit::runtime {
 namespace {
@@ -125,10 +126,10 @@ class RollStep final : public PreparedStep {
     const char* const from = from_.In(slots);
     const std::int64_t grain =
         at::internal::GRAIN_SIZE / std::max<std::int64_t>(1, dims_[0].stride);
-    at::parallel_for(0, dims_[0].size, grain + 1,
-                     [&](std::int64_t begin, std::int64_t end) {
-                       Move(0, begin, end, to, from);
-                     });
+    ParallelFor(0, dims_[0].size, grain + 1,
+                [&](std::int64_t begin, std::int64_t end) {
+                  Move(0, begin, end, to, from);
+                });
   }
   bool uses_tensors() const override { return false; }
 

@@ -25,6 +25,7 @@
 #include "runtime/library_calls_native.h"
 #include "runtime/library_calls_structured.h"
 #include "runtime/native_stubs.h"
+#include "runtime/parallel.h"
 
 namespace tjit::runtime {
 namespace {
@@ -145,11 +146,11 @@ class MaxPoolStep final : public PreparedStep {
     const auto* const numbers = in_.const_data_ptr<float>();
     auto* const largest = out_.mutable_data_ptr<float>();
     auto* const places = places_.mutable_data_ptr<std::int64_t>();
-    at::parallel_for(0, out_.numel() / out, at::internal::GRAIN_SIZE / out + 1,
-                     [&](std::int64_t from, std::int64_t to) {
-                       MaxPool(shape_, to - from, numbers + from * in,
-                               largest + from * out, places + from * out);
-                     });
+    ParallelFor(0, out_.numel() / out, at::internal::GRAIN_SIZE / out + 1,
+                [&](std::int64_t from, std::int64_t to) {
+                  MaxPool(shape_, to - from, numbers + from * in,
+                          largest + from * out, places + from * out);
+                });
   }
 
  private:

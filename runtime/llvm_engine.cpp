@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <limits>
 #include <numeric>
 #include <set>
 #include <string_view>
@@ -18,6 +20,7 @@
 #include "recorder/planted_defect.h"
 #include "runtime/build_check.h"
 #include "runtime/log.h"
+#include "runtime/parallel.h"
 #include "runtime/runtime.h"
 #include "runtime/tail_functions.h"
 #include "runtime/tier2.h"
@@ -36,19 +39,64 @@ const TjitLlvmApi* LoadedApi(std::string* why_not) {
   return api;
 }
 
-// Elements that are worth a thread: what ATen takes for pointwise ops.
-constexpr std::int64_t kGrain = at::internal::GRAIN_SIZE;
 constexpr std::size_t kErrorBytes = 512;
 
 static_assert(sizeof(TjitScalar) == sizeof(ScalarValue));
 
 constinit thread_local std::int64_t t_turned_back
     __attribute__((tls_model("initial-exec"))) = 0;
+constinit thread_local std::int64_t t_shared
+    __attribute__((tls_model("initial-exec"))) = 0;
+std::atomic<bool> g_share_all = false;
+
+// What a loop takes for an element, and from it how many are worth a thread:
+// such a part takes twice as long as to call the threads together. ATen's own
+// threshold, 32,768, is of one op; a loop does the work of dozens.
+//
+// Measured, in the process that needs it: the first runs go on one thread and
+// are timed, the fastest counts.
+// Thread: any, several at once: what is lost is a sample.
+class LoopSpeed {
+ public:
+  // Less is never worth a thread, nor to be timed.
+  static constexpr std::int64_t kLeastElements = 1024;
+
+  bool is_known() const {
+    return samples_.load(std::memory_order_relaxed) >= kSamples;
+  }
+
+  void Note(std::chrono::steady_clock::duration took, std::int64_t elements) {
+    const std::chrono::duration<double, std::pico> ps = took;
+    const double each = ps.count() / static_cast<double>(elements);
+    if (each < ps_.load(std::memory_order_relaxed)) {
+      ps_.store(each, std::memory_order_relaxed);
+    }
+    samples_.fetch_add(1, std::memory_order_relaxed);
+  }
+
+  // Elements of a part, of so many; all of them where the loop is too short
+  // for anybody to ask what a fork takes.
+  std::int64_t Grain(std::int64_t elements) const {
+    constexpr double kLeastNs = 2000, kForks = 2;
+    const double each_ns = ps_.load(std::memory_order_relaxed) * 1e-3;
+    if (each_ns * static_cast<double>(elements) < kLeastNs) return elements;
+    const double worth = kForks * static_cast<double>(ForkNs()) / each_ns;
+    return static_cast<std::int64_t>(
+        std::clamp(worth, static_cast<double>(kLeastElements), 1e15));
+  }
+
+ private:
+  static constexpr int kSamples = 3;
+  std::atomic<int> samples_ = 0;
+  std::atomic<double> ps_ = std::numeric_limits<double>::max();
+};
 
 class LlvmKernel : public Kernel {
  public:
   LlvmKernel(const TjitLlvmApi* api, const TjitKernel& kernel)
-      : api_(api), kernel_(kernel) {}
+      : api_(api),
+        kernel_(kernel),
+        speeds_(static_cast<std::size_t>(kernel.loop_count)) {}
   ~LlvmKernel() override { api_->free(kernel_.handle); }
   LlvmKernel(const LlvmKernel&) = delete;
   LlvmKernel& operator=(const LlvmKernel&) = delete;
@@ -86,11 +134,10 @@ class LlvmKernel : public Kernel {
       const std::int64_t row =
           elements[i] / std::max<std::int64_t>(1, shape->extents[i]);
       const bool in_order = kernel_.loops[i].in_order != 0;
-      shape->grains.push_back(
-          in_order ? shape->extents[i]
-                   : kGrain / std::max<std::int64_t>(1, row) + 1);
+      shape->row_elements.push_back(in_order ? 0
+                                             : std::max<std::int64_t>(1, row));
     }
-    FillPieces(bytes, shape);
+    FillChains(bytes, shape);
     return true;
   }
 
@@ -113,22 +160,31 @@ class LlvmKernel : public Kernel {
                     RunChain(chain, b, e, run);
                   });
       };
-      const auto grains = shape.grains.begin();
       const std::int64_t extent = shape.extents[i];
-      const std::int64_t grain = *std::min_element(
-          grains + static_cast<std::ptrdiff_t>(i),
-          grains + static_cast<std::ptrdiff_t>(chain.last) + 1);
+      const std::int64_t row = shape.row_elements[i];
+      const std::int64_t elements = extent * row;
+      LoopSpeed& speed = speeds_[i];
       i = chain.last + 1;
-      if (extent <= grain) {
+      const bool share_all = g_share_all.load(std::memory_order_relaxed);
+      if ((elements < LoopSpeed::kLeastElements && !share_all) || row == 0 ||
+          at::get_num_threads() == 1 || TailThreads::Current() == 1) {
         run_part(0, extent);
         continue;
       }
+      if (!speed.is_known() && !share_all) {
+        const auto began = std::chrono::steady_clock::now();
+        run_part(0, extent);
+        speed.Note(std::chrono::steady_clock::now() - began, elements);
+        continue;
+      }
+      const std::int64_t grain =
+          share_all ? 1 : (speed.Grain(elements) + row - 1) / row;
       const int threads = TailThreads::Current();
-      at::parallel_for(0, extent, grain,
-                       [&](std::int64_t begin, std::int64_t end) {
-                         const TailThreads as_eager(threads);
-                         run_part(begin, end);
-                       });
+      t_shared += ParallelFor(0, extent, grain,
+                              [&](std::int64_t begin, std::int64_t end) {
+                                const TailThreads as_eager(threads);
+                                run_part(begin, end);
+                              });
     }
   }
 
@@ -136,7 +192,7 @@ class LlvmKernel : public Kernel {
 
  private:
   // Columns and whole loops keep their order.
-  void FillPieces(const std::vector<std::int64_t>& bytes,
+  void FillChains(const std::vector<std::int64_t>& bytes,
                   KernelShape* shape) const {
     shape->pieces.assign(bytes.size(), 0);
     shape->turns_back = false;
@@ -146,6 +202,11 @@ class LlvmKernel : public Kernel {
       i = chain.last + 1;
       if (kernel_.loops[chain.first].in_order != 0) continue;  // one alone
       const auto end = bytes.begin() + static_cast<std::ptrdiff_t>(i);
+      shape->row_elements[chain.first] = std::accumulate(
+          shape->row_elements.begin() +
+              static_cast<std::ptrdiff_t>(chain.first),
+          shape->row_elements.begin() + static_cast<std::ptrdiff_t>(i),
+          std::int64_t{0});
       const std::int64_t rows =
           PieceRows(chain, shape->extents[chain.first],
                     std::accumulate(first, end, std::int64_t{0}));
@@ -164,6 +225,7 @@ class LlvmKernel : public Kernel {
   const TjitLlvmApi* const api_;
   const TjitKernel kernel_;
   mutable std::atomic<bool> went_back_{false};
+  mutable std::vector<LoopSpeed> speeds_;  // by loop; of chains the first's
 };
 
 // The cache as libtjit_llvm.so sees it: keys get that library's build-id, so
@@ -271,6 +333,11 @@ class LlvmEngine : public Engine {
   bool IsLoaded() {
     if (api_ != nullptr || !why_not_.empty()) return api_ != nullptr;
     api_ = LoadedApi(&why_not_);
+    if (api_ != nullptr && !HasParallel()) {
+      LogWarning(
+          "TJIT_BACKEND=llvm: libtorch's threads are not of an OpenMP library "
+          "with GOMP_parallel; compiled code runs on one thread");
+    }
     if (api_ == nullptr) {
       LogWarning("TJIT_BACKEND=llvm: " + why_not_ +
                  "; sequences are replayed by library calls");
@@ -337,5 +404,7 @@ std::unique_ptr<Engine> MakeLlvmEngine(
 }
 
 std::int64_t RunsTurnedBack() { return t_turned_back; }
+std::int64_t LoopsShared() { return t_shared; }
+void ShareAllLoops(bool all) { g_share_all.store(all); }
 
 }  // namespace tjit::runtime

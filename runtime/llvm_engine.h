@@ -32,5 +32,9 @@ void PrepareInBackground(const Engine* engine);
 
 // Runs of kernels by this thread that went backwards (run_chain.h).
 std::int64_t RunsTurnedBack();
+// Loops of kernels that this thread shared with others.
+std::int64_t LoopsShared();
+// From now on all of several rows are, or as it is worth it.
+void ShareAllLoops(bool all);
 
 }  // namespace tjit::runtime

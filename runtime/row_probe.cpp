@@ -17,6 +17,7 @@
 #include "runtime/half_rows.h"
 #include "runtime/libtorch_symbol.h"
 #include "runtime/norm_gradients.h"
+#include "runtime/parallel.h"
 #include "runtime/row_battery.h"
 
 namespace tjit::runtime {
@@ -348,21 +349,24 @@ bool HasBits(const RowFunction& f, Check check, std::int64_t* compared,
 // computed besides eager.
 template <class T>
 const RowFunction* Probe(RowOp op, Verdicts* verdicts, std::int64_t* compared) {
-  const at::NoGradGuard no_grad;
   std::vector<std::string> names;
   std::vector<const RowFunction*> all;
   for (Candidate& candidate : Candidates(op, sizeof(T) == 8)) {
     names.push_back(std::move(candidate.name));
     all.push_back(candidate.function);
   }
-  const auto found = FirstWithBits(
-      verdicts,
-      // Threads: what of eager is looked at depends on them.
-      absl::StrCat("row ", static_cast<int>(op), " f", 8 * sizeof(T),
-                   " threads ", at::get_num_threads()),
-      names, [&](std::size_t i, Check check, std::string* difference) {
-        return HasBits<T>(*all[i], check, compared, difference);
-      });
+  std::optional<std::size_t> found;
+  RunWithTeam([&] {
+    const at::NoGradGuard no_grad;
+    found = FirstWithBits(
+        verdicts,
+        // Threads: what of eager is looked at depends on them.
+        absl::StrCat("row ", static_cast<int>(op), " f", 8 * sizeof(T),
+                     " threads ", at::get_num_threads()),
+        names, [&](std::size_t i, Check check, std::string* difference) {
+          return HasBits<T>(*all[i], check, compared, difference);
+        });
+  });
   return found ? all[*found] : nullptr;
 }
 

@@ -13,15 +13,11 @@
 #include "runtime/kernel_wrap.h"
 #include "runtime/log.h"
 #include "runtime/materialize.h"
+#include "runtime/parallel.h"
 #include "runtime/thread_context.h"
 #include "runtime/tier2.h"
 
 namespace tjit::runtime {
-
-constinit thread_local ThreadContext t_context
-    __attribute__((tls_model("initial-exec")));
-std::atomic<bool> g_enabled{false};
-std::atomic<bool> g_process_enabled{false};
 
 namespace {
 
@@ -87,6 +83,7 @@ void Runtime::InstallOnce() {
   NoteDefaultDtype();
   WrapKernels();
   OpenDirectCalls();
+  HandleForksInParallel();
   pthread_atfork(
       [] {
         try {

@@ -56,5 +56,7 @@ std::vector<std::string> ClosedDirectCalls() {
 std::uint64_t DirectViewsMade() { return runtime::DirectViewsMade(); }
 std::int64_t PlacedScratchBytes() { return runtime::PlacedScratchBytes(); }
 std::int64_t RunsTurnedBack() { return runtime::RunsTurnedBack(); }
+std::int64_t LoopsShared() { return runtime::LoopsShared(); }
+void ShareAllLoops(bool all) { runtime::ShareAllLoops(all); }
 }  // namespace testing
 }  // namespace tjit

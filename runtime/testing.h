@@ -47,6 +47,11 @@ TJIT_API std::int64_t PlacedScratchBytes();
 // to the beginning (run_chain.h).
 TJIT_API std::int64_t RunsTurnedBack();
 
+// Loops of kernels that this thread shared with others of libtorch's pool so
+// far (parallel.h), and whether all of several rows are, worth it or not.
+TJIT_API std::int64_t LoopsShared();
+TJIT_API void ShareAllLoops(bool all);
+
 // Waits until no segment is queued for tier 2 or being compiled.
 TJIT_API void WaitForCompiler();
 

@@ -21,6 +21,7 @@
 #include "runtime/configuration.h"
 #include "runtime/llvm_engine.h"
 #include "runtime/log.h"
+#include "runtime/parallel.h"
 #include "runtime/runtime.h"
 #include "runtime/thread_context.h"
 #include "runtime/torchscript_engine.h"
@@ -210,6 +211,7 @@ void Tier2::StopFirstAtExit() {
 void Tier2::Work() {
   pthread_setname_np(pthread_self(), "tjit-compile");
   t_context.off = true;  // what runs here is no part of the program
+  const OneThread no_team;
   std::unique_lock<std::mutex> lock(mutex_);
   while (!is_stopped_) {
     if (is_paused_ || queue_.empty()) {

@@ -24,6 +24,10 @@ inline constexpr std::uint64_t kCiDrainSeeds = 300;
 inline constexpr std::int64_t kCiDrainCounted = 200;
 inline constexpr int kCiDrains = 8;
 
+// Machine code whose loops two threads share.
+inline constexpr std::uint64_t kCiThreadsSeeds = 150;
+inline constexpr std::int64_t kCiThreadsCounted = 90;
+
 // Machine code that is left at each op once.
 inline constexpr std::uint64_t kCiExitSeeds = 100;
 inline constexpr std::int64_t kCiExitCounted = 70;

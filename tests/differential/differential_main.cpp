@@ -1,6 +1,7 @@
 // The tool: differential --seeds 0..10000 --engine tier1 --jobs 1
 //
-//   --engine eager|tier1|interpreter|llvm|plain|torchscript|drain|exit
+//   --engine eager|tier1|interpreter|llvm|plain|torchscript|drain|exit|
+//            threads
 //                                             what is compared with eager
 //   --family NAME               only programs of this family
 //   --max-drains N              at most N drains per program

@@ -70,6 +70,13 @@ TEST(DifferentialTest, ForcedDrain) {
   ExpectSame(config, kCiDrainCounted);
 }
 
+TEST(DifferentialTest, Threads) {
+  DriverConfig config;
+  config.last = kCiThreadsSeeds;
+  config.engine = Engine::kThreads;
+  ExpectSame(config, kCiThreadsCounted);
+}
+
 TEST(DifferentialTest, SideExit) {
   DriverConfig config;
   config.last = kCiExitSeeds;

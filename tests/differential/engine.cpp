@@ -13,7 +13,7 @@ namespace {
 bool IsCompiled(Engine engine) {
   return engine == Engine::kInterpreter || engine == Engine::kLlvm ||
          engine == Engine::kPlain || engine == Engine::kTorchscript ||
-         engine == Engine::kSideExit;
+         engine == Engine::kSideExit || engine == Engine::kThreads;
 }
 
 std::int64_t Share(const RunResult& result, Engine engine) {
@@ -25,8 +25,8 @@ std::int64_t Share(const RunResult& result, Engine engine) {
 
 const std::vector<std::string_view>& EngineNames() {
   static const std::vector<std::string_view> names = {
-      "eager", "tier1",       "interpreter", "llvm",
-      "plain", "torchscript", "drain",       "exit"};
+      "eager",       "tier1", "interpreter", "llvm",   "plain",
+      "torchscript", "drain", "exit",        "threads"};
   return names;
 }
 
@@ -55,10 +55,10 @@ class Exits {
 };
 
 RunResult RunIn(Engine engine, const Program& program, std::int64_t drain_at,
-                std::int64_t exits_from) {
+                std::int64_t exits_from, int threads) {
   RunResult result;
   if (engine == Engine::kEager) {
-    result.log = RunProgram(program);
+    result.log = RunProgram(program, threads);
     return result;
   }
   Options options;
@@ -67,11 +67,13 @@ RunResult RunIn(Engine engine, const Program& program, std::int64_t drain_at,
   if (engine == Engine::kInterpreter) options.backend = Backend::kInterpreter;
   if (engine == Engine::kTorchscript) options.backend = Backend::kTorchscript;
   if (engine == Engine::kLlvm || engine == Engine::kPlain ||
-      engine == Engine::kSideExit) {
+      engine == Engine::kSideExit || engine == Engine::kThreads) {
     options.backend = Backend::kLlvm;
     options.compile_all = true;  // does not wait until it pays
   }
   testing::SetPlainCode(engine == Engine::kPlain);
+  testing::ShareAllLoops(engine == Engine::kThreads);
+  const std::int64_t shared = testing::LoopsShared();
   if (!enable(options)) return result;
   clear();
   testing::SetForcedDrainAt(engine == Engine::kForcedDrain ? drain_at : -1);
@@ -80,7 +82,7 @@ RunResult RunIn(Engine engine, const Program& program, std::int64_t drain_at,
   Exits exits;
   const std::int64_t hot_end =
       exits_from >= 0 ? exits_from : program.iterations;
-  result.log = RunProgram(program, [&](std::int64_t it) {
+  result.log = RunProgram(program, threads, [&](std::int64_t it) {
     if (is_compiled) testing::WaitForCompiler();
     if (it == hot_end - kHotIterations) before = stats();
     if (it == hot_end) hot = stats() - before;
@@ -96,6 +98,7 @@ RunResult RunIn(Engine engine, const Program& program, std::int64_t drain_at,
   result.ops_replayed = hot.ops_replayed;
   result.ops_drained = hot.ops_drained;
   result.ops_fused = hot.steps_fused;
+  result.shared = testing::LoopsShared() - shared;
   return result;
 }
 
@@ -115,9 +118,12 @@ void CompareExits(const Program& program, std::int64_t ops, Verdict* verdict) {
 
 Verdict Compare(Engine engine, const Program& program, int max_drains) {
   Verdict verdict;
-  RunResult eager = RunIn(Engine::kEager, program);
+  const int threads = engine == Engine::kThreads ? 2 : 1;
+  const RunResult eager = RunIn(Engine::kEager, program, -1, -1, threads);
+  std::int64_t shared = 0;
   auto run = [&](std::int64_t drain_at) {
-    RunResult tested = RunIn(engine, program, drain_at);
+    const RunResult tested = RunIn(engine, program, drain_at, -1, threads);
+    shared += tested.shared;
     ++verdict.runs;
     verdict.ops = tested.ops_seen;
     verdict.stats_json = tested.stats_json;
@@ -153,7 +159,8 @@ Verdict Compare(Engine engine, const Program& program, int max_drains) {
   }
   verdict.is_counted =
       verdict.share >= kCountedShare &&
-      (!IsCompiled(engine) || verdict.fused_share >= kFusedShare);
+      (!IsCompiled(engine) || verdict.fused_share >= kFusedShare) &&
+      (threads == 1 || shared > 0);
   return verdict;
 }
 

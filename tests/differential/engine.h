@@ -5,7 +5,8 @@
 // Invariants:
 // (1) Outside RunIn() tjit is disabled.
 // (2) A comparison counts only if the engine ran at least kCountedShare of the
-//     ops of the hot phase; a silent fallback to eager proves nothing.
+//     ops of the hot phase, and threads shared a loop where they should; a
+//     silent fallback to eager proves nothing.
 // Thread: one at a time; the engines are process-wide.
 // Tested by: tests/differential/harness_test.cpp
 #pragma once
@@ -32,6 +33,7 @@ enum class Engine : std::uint8_t {
   kForcedDrain,  // drains at op k of each run, for every k
   kSideExit,     // machine code that is left at op k in one iteration, for
                  // every k, and runs again in the next
+  kThreads,      // machine code whose loops two threads share; of eager, too
 };
 
 inline constexpr double kCountedShare = 0.8;
@@ -40,7 +42,7 @@ inline constexpr double kFusedShare = 0.1;
 inline constexpr int kHotIterations = 8;
 
 // In the order of Engine: "eager", "tier1", "interpreter", "llvm", "plain",
-// "torchscript", "drain", "exit".
+// "torchscript", "drain", "exit", "threads".
 const std::vector<std::string_view>& EngineNames();
 // False if `name` is none of them.
 bool ParseEngine(std::string_view name, Engine& engine);
@@ -52,14 +54,16 @@ struct RunResult {
   std::int64_t ops_drained = 0;
   std::int64_t ops_fused = 0;  // of the replayed ones
   std::int64_t exits = 0;      // iterations that were left on purpose
+  std::int64_t shared = 0;     // loops that two threads ran
   std::string stats_json;  // all counters of the hot phase
 };
 
-// One run of `program`. `drain_at` is used by kForcedDrain only, `exits_from`
-// by kSideExit: from this iteration on every second one is left, at op 0,
-// 1, 2...
+// One run of `program`, on one thread of libtorch's or so many. `drain_at` is
+// used by kForcedDrain only, `exits_from` by kSideExit: from this iteration on
+// every second one is left, at op 0, 1, 2...
 RunResult RunIn(Engine engine, const Program& program,
-                std::int64_t drain_at = -1, std::int64_t exits_from = -1);
+                std::int64_t drain_at = -1, std::int64_t exits_from = -1,
+                int threads = 1);
 
 struct Verdict {
   bool is_counted = false;

@@ -209,7 +209,7 @@ double CaughtShare(Kind kind) {
     for (std::size_t i = 1; i < program.body.size(); ++i) {
       if (!CanShow(kind, program, i)) continue;
       Mutation mutation = {kind, static_cast<int>(i), program.iterations / 2};
-      Log log = RunProgram(program, {}, mutation);
+      Log log = RunProgram(program, 1, {}, mutation);
       ++tried;
       caught += !FirstDifference(RunProgram(program), log).empty();
       break;

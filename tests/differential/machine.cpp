@@ -265,10 +265,10 @@ Log RunTwoThreads(const Program& program,
 
 }  // namespace
 
-Log RunProgram(const Program& program,
+Log RunProgram(const Program& program, int threads,
                const std::function<void(std::int64_t)>& at_iteration,
                const Mutation& mutation) {
-  at::set_num_threads(1);
+  at::set_num_threads(threads);
   at::manual_seed(program.seed);
   if (program.concurrent) return RunTwoThreads(program, at_iteration);
   Machine machine(program, nullptr, 0, mutation);

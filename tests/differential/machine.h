@@ -123,10 +123,11 @@ class Machine {
   bool threw_ = false;
 };
 
-// All threads of a program from start to end. `at_iteration(it)` is called by
-// the first thread when every thread stands before iteration `it`.
+// All threads of a program from start to end, with so many threads of
+// libtorch's pool. `at_iteration(it)` is called by the first thread when every
+// thread stands before iteration `it`.
 // Returns the logs of the threads one after the other.
-Log RunProgram(const Program& program,
+Log RunProgram(const Program& program, int threads = 1,
                const std::function<void(std::int64_t)>& at_iteration = {},
                const Mutation& mutation = {});
 

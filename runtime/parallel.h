@@ -1,0 +1,69 @@
+// Loops on the threads of libtorch's own pool, and a thread without one.
+//
+// at::parallel_for is a template whose threads are `#pragma omp parallel`: in a
+// file that is compiled without OpenMP it runs its loop on one thread, and says
+// nothing. Compiled with it, a file is bound to its compiler's OpenMP library,
+// whichever libtorch has. So loops are handed to the one that libtorch has
+// loaded, by the entry point that GCC's, LLVM's and Intel's have in common.
+// tests/layering_test.sh finds at::parallel_for elsewhere in runtime/.
+//
+// Note [Teams]. A thread that runs parallel loops gets a team of its own from
+// libgomp, for as long as it lives. With more threads in teams than processors
+// nobody in the process spins any more at a barrier, everybody sleeps at once:
+// the program's steps of 0.7 ms took 2 ms while the compile worker lived
+// (examples/digits on 2 processors). So that worker is a OneThread, and what it
+// must see eager do on several threads runs on a thread that ends at once.
+//
+// Source: at::parallel_for (ATen/Parallel-inl.h, ParallelOpenMP.h of libtorch
+// 2.13) for the parts and their errors; libgomp/config/linux/wait.h,
+// gomp_managed_threads for the note.
+// Tested by: tests/runtime/parallel_test.cpp
+#pragma once
+
+#include <cstdint>
+
+#include "absl/functional/function_ref.h"
+
+namespace tjit::runtime {
+
+// run(from, to) for parts of [begin, end), on as many threads as
+// at::get_num_threads() says, the caller among them: at most one for each
+// `grain` iterations; one inside a parallel region, and in orphans (below). An
+// empty range runs nothing. Waits for all; throws what the first of them threw.
+// Returns whether there were several parts. REQUIRES: grain >= 0.
+bool ParallelFor(std::int64_t begin, std::int64_t end, std::int64_t grain,
+                 absl::FunctionRef<void(std::int64_t, std::int64_t)> run);
+
+// From now on a child that a process of several threads forks is an orphan:
+// libgomp would wait there for the threads of its team, which are not there.
+// Eager's loops do so; ours begin with less work.
+void HandleForksInParallel();
+
+// False if libtorch's pool cannot be used: loops run on one thread then.
+bool HasParallel();
+
+// How long a loop on all threads takes that does nothing, in nanoseconds; 0 if
+// there is one thread. Measured once for a number of threads, some 50 us.
+// REQUIRES: called by a thread of the program, outside of parallel regions.
+std::int64_t ForkNs();
+
+// While it lives, parallel loops on this thread run on it alone, libtorch's,
+// too. REQUIRES: ends on the thread on which it began.
+class OneThread {
+ public:
+  OneThread();
+  ~OneThread();
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  const int before_, had_before_;
+};
+
+// For a OneThread of several: runs it on a thread of its own, which has as many
+// threads as new ones of the process get, takes no part in recording, and is
+// gone with its team when this returns (Note [Teams]). For others: just runs
+// it. Throws what `run` throws, and std::system_error if no thread can be had.
+void RunWithTeam(absl::FunctionRef<void()> run);
+
+}  // namespace tjit::runtime
