@@ -47,6 +47,13 @@ struct OpenMp {
   }
 };
 
+// For the calling thread; returns what it had. Null: libtorch has no MKL.
+auto SetMklThreads() {
+  static const auto found = reinterpret_cast<int (*)(int)>(
+      LibtorchSymbol("MKL_Set_Num_Threads_Local"));
+  return found;
+}
+
 struct Loop {
   std::int64_t begin, end, grain;
   absl::FunctionRef<void(std::int64_t, std::int64_t)> run;
@@ -137,13 +144,16 @@ std::int64_t ForkNs() {
   return measured.ns;
 }
 
-// Not at::set_num_threads(), which says it for all new threads.
+// Not at::set_num_threads(), which says it for all new threads. MKL has a
+// number of its own for each thread, 0: as the process.
 OneThread::OneThread() : before_(at::get_num_threads()), had_before_(t_had) {
   if (t_had == 0) t_had = before_;
   if (HasParallel()) OpenMp::Get().set_threads(1);
+  if (SetMklThreads() != nullptr) mkl_before_ = SetMklThreads()(1);
 }
 
 OneThread::~OneThread() {
+  if (SetMklThreads() != nullptr) SetMklThreads()(mkl_before_);
   if (HasParallel()) OpenMp::Get().set_threads(before_);
   t_had = had_before_;
 }

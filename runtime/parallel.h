@@ -47,8 +47,8 @@ bool HasParallel();
 // REQUIRES: called by a thread of the program, outside of parallel regions.
 std::int64_t ForkNs();
 
-// While it lives, parallel loops on this thread run on it alone, libtorch's,
-// too. REQUIRES: ends on the thread on which it began.
+// While it lives, parallel loops on this thread run on it alone, libtorch's and
+// MKL's, too. REQUIRES: ends on the thread on which it began.
 class OneThread {
  public:
   OneThread();
@@ -58,6 +58,7 @@ class OneThread {
 
  private:
   const int before_, had_before_;
+  int mkl_before_ = 0;
 };
 
 // For a OneThread of several: runs it on a thread of its own, which has as many
