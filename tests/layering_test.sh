@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Greps the includes: data flows recorder <- compiler <- runtime, nothing below
-# runtime/ sees libtorch, nothing outside compiler/llvm/ sees LLVM, and the
-# environment is read in one place. Then plants one offence of each kind and
-# expects every one to be found.
+# runtime/ sees libtorch, nothing outside compiler/llvm/ sees LLVM, the
+# environment is read in one place, and loops are shared in one. Then plants one
+# offence of each kind and expects every one to be found.
 # Usage: layering_test.sh <project folder>
 set -euo pipefail
 
@@ -59,6 +59,12 @@ Offences() {
       recorder compiler runtime 2>/dev/null || true
   ) | grep -v '^recorder/env\.cpp:' | sed 's/$/  <- only env.cpp reads it/' ||
     true
+  (
+    cd "$1"
+    grep -rnE --include='*.h' --include='*.cpp' \
+      '^[^/]*at::parallel_(for|reduce)|^ *# *pragma omp' runtime 2>/dev/null ||
+      true
+  ) | sed 's|$|  <- runs on one thread here: runtime/parallel.h|'
 }
 
 # Plants <file> <line>: the offence must be found, and be the only one.
@@ -98,6 +104,9 @@ Planted runtime/include/tjit/a.h '#include "recorder/trace.h"'
 Planted examples/a.cpp '#include "runtime/block.h"'
 Planted bench/a.cpp '#include "recorder/trace.h"'
 Planted runtime/a.cpp 'bool on = std::getenv("TJIT_STATS") != nullptr;'
+
+Planted runtime/a.cpp '  at::parallel_for(0, n, 1, run);'
+Planted runtime/a.cpp '#pragma omp parallel'
 
 offences=$(Offences "$root")
 if [[ -n $offences ]]; then

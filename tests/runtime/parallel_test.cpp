@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <mutex>
 #include <set>
 #include <stdexcept>
@@ -230,6 +231,39 @@ TEST_F(SharedLoopsTest, LongOnesOfFewerElements) {
   std::int64_t fused = 0;
   EXPECT_GE(SharedLoops(step, &fused), 10);
   EXPECT_GE(fused, 36 * 10);
+}
+
+// Functions whose bits depend on where eager's threads begin, in parts that
+// begin elsewhere: a row, and vectors and what is left behind them.
+TEST_F(SharedLoopsTest, OfFunctionsThatDependOnThePlace) {
+  using Function = at::Tensor (*)(const at::Tensor&);
+  const Function functions[] = {
+      [](const at::Tensor& x) { return at::mish(x); },
+      [](const at::Tensor& x) { return at::silu(x); },
+      [](const at::Tensor& x) { return at::softplus(x); },
+      [](const at::Tensor& x) { return at::gelu(x); },
+      [](const at::Tensor& x) { return at::gelu(x, "tanh"); },
+      [](const at::Tensor& x) { return at::sigmoid(x); },
+      [](const at::Tensor& x) { return at::pow(x, 1.7); },
+      [](const at::Tensor& x) { return at::atan2(x, x); },
+      [](const at::Tensor& x) { return at::maximum(x, x); },
+  };
+  tjit::testing::ShareAllLoops(true);
+  for (const int threads : {2, 3}) {
+    at::set_num_threads(threads);
+    for (const auto& sizes : {std::vector<std::int64_t>{40'062},
+                              std::vector<std::int64_t>{331, 303}}) {
+      const at::Tensor x = at::rand(sizes) * 4 - 1;
+      for (std::size_t i = 0; i < std::size(functions); ++i) {
+        SCOPED_TRACE(i);
+        std::int64_t fused = 0;
+        const auto step = [&] { return functions[i](x * 1.5) + x; };
+        EXPECT_GE(SharedLoops(step, &fused), 10);
+        EXPECT_GE(fused, 3 * 10);
+      }
+    }
+  }
+  tjit::testing::ShareAllLoops(false);
 }
 
 TEST_F(SharedLoopsTest, NotSmallOnes) {
