@@ -135,8 +135,8 @@ class SegmentCompiler {
   // A group of this step alone could be compiled.
   bool CanCompile(std::uint32_t s) {
     if (engine_->steps() != nullptr) return CanTakeStep(s);
-    // Its other threads have the arithmetic of a new process, and eager knows
-    // which elements are theirs.
+    // Its other threads may have another arithmetic, and eager knows which
+    // elements are theirs.
     if (!input_.has_usual_arithmetic && input_.threads > 1) return false;
     const std::vector<GroupStep> step = LoweringSteps({s});
     const std::vector<GroupSlot> slots = GroupSlots({s});

@@ -61,10 +61,14 @@ class Change {
 // at::parallel_for asks this before a region begins: a segment that runs
 // inside one runs with other threads than eager's, and other bits.
 TJIT_INTERPOSED bool _ZN2at18in_parallel_regionEv() {
-  if (tjit::runtime::MayHavePending() && !tjit::runtime::InParallelRegion()) {
-    tjit::runtime::FlushThisThread(tjit::FlushReason::kContextChange);
+  const bool is_inside = tjit::runtime::InParallelRegion();
+  if (!is_inside) {
+    tjit::runtime::t_context.had_region = true;
+    if (tjit::runtime::MayHavePending()) {
+      tjit::runtime::FlushThisThread(tjit::FlushReason::kContextChange);
+    }
   }
-  return tjit::runtime::InParallelRegion();
+  return is_inside;
 }
 
 [[gnu::hot]] bool tjit::runtime::InParallelRegion() {

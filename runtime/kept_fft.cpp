@@ -9,6 +9,7 @@
 #include "absl/synchronization/mutex.h"
 #include "runtime/arithmetic.h"
 #include "runtime/libtorch_symbol.h"
+#include "runtime/parallel.h"
 
 namespace tjit::runtime {
 namespace {
@@ -188,8 +189,7 @@ class KeptFfts {
 KeptFftCounts CountKeptFfts() { return KeptFfts::Get().Count(); }
 
 KeptFft::Setting KeptFft::Setting::Now(const Dfti& dfti) {
-  return {dfti.most_threads(), at::in_parallel_region(),
-          _mm_getcsr() & kMxcsrControl};
+  return {dfti.most_threads(), InRegion(), _mm_getcsr() & kMxcsrControl};
 }
 
 std::int64_t KeptFft::length() const {

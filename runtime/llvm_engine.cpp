@@ -75,11 +75,13 @@ class LoopSpeed {
   }
 
   // Elements of a part, of so many; all of them where the loop is too short
-  // for anybody to ask what a fork takes.
+  // for anybody to ask what a fork takes, or eager has made no team here.
   std::int64_t Grain(std::int64_t elements) const {
     constexpr double kLeastNs = 2000, kForks = 2;
     const double each_ns = ps_.load(std::memory_order_relaxed) * 1e-3;
     if (each_ns * static_cast<double>(elements) < kLeastNs) return elements;
+    const bool eager_shares = elements > at::internal::GRAIN_SIZE;
+    if (!eager_shares && !MayShare()) return elements;
     const double worth = kForks * static_cast<double>(ForkNs()) / each_ns;
     return static_cast<std::int64_t>(
         std::clamp(worth, static_cast<double>(kLeastElements), 1e15));
@@ -166,8 +168,9 @@ class LlvmKernel : public Kernel {
       LoopSpeed& speed = speeds_[i];
       i = chain.last + 1;
       const bool share_all = g_share_all.load(std::memory_order_relaxed);
-      if ((elements < LoopSpeed::kLeastElements && !share_all) || row == 0 ||
-          at::get_num_threads() == 1 || TailThreads::Current() == 1) {
+      if ((elements < LoopSpeed::kLeastElements && !share_all) || extent < 2 ||
+          row == 0 || at::get_num_threads() == 1 ||
+          TailThreads::Current() == 1) {
         run_part(0, extent);
         continue;
       }

@@ -2,15 +2,21 @@
 
 #include <ATen/Parallel.h>
 #include <c10/util/ParallelGuard.h>
+#include <dlfcn.h>
 #include <pthread.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <exception>
 #include <future>
+#include <limits>
+#include <utility>
 
+#include "runtime/arithmetic.h"
 #include "runtime/libtorch_symbol.h"
 #include "runtime/thread_context.h"
 
@@ -20,32 +26,58 @@ namespace {
 // Whether this process was forked by a thread that may have had a team.
 std::atomic<bool> g_had_threads = false, g_is_orphan = false;
 
-// What this thread had before its OneThread; 0: it has none.
-thread_local int t_had = 0;
+// Instead of a measured one; 0: none.
+std::atomic<std::int64_t> g_fork_ns = 0;
 
-// What libtorch's OpenMP library exports, whoever made it.
+thread_local bool t_is_alone = false;  // in a OneThread
+
+// What the OpenMP library exports that libtorch calls, whoever made it.
 struct OpenMp {
   using Region = void (*)(void (*body)(void*), void* data, unsigned threads,
                           unsigned flags);
-  const Region region =
-      reinterpret_cast<Region>(LibtorchSymbol("GOMP_parallel"));
-  int (*const count)() =
-      reinterpret_cast<int (*)()>(LibtorchSymbol("omp_get_num_threads"));
-  int (*const index)() =
-      reinterpret_cast<int (*)()>(LibtorchSymbol("omp_get_thread_num"));
-  void (*const set_threads)(int) =
-      reinterpret_cast<void (*)(int)>(LibtorchSymbol("omp_set_num_threads"));
-
-  bool is_whole() const {
-    return AT_PARALLEL_OPENMP && region != nullptr && count != nullptr &&
-           index != nullptr && set_threads != nullptr;
-  }
+  Region region = nullptr;
+  int (*count)() = nullptr;
+  int (*index)() = nullptr;
+  void (*set_threads)(int) = nullptr;
+  bool is_whole = false;  // all there, and of one library
 
   static const OpenMp& Get() {
     static const OpenMp found;
     return found;
   }
+
+ private:
+  OpenMp() {
+    is_whole = AT_PARALLEL_OPENMP && Find("GOMP_parallel", &region) &&
+               Find("omp_get_num_threads", &count) &&
+               Find("omp_get_thread_num", &index) &&
+               Find("omp_set_num_threads", &set_threads);
+  }
+
+  // As libtorch's own calls are bound: a preloaded or linked OpenMP library
+  // comes before the one that libtorch brings.
+  template <class Function>
+  bool Find(const char* name, Function** function) {
+    void* found = dlsym(RTLD_DEFAULT, name);
+    if (found == nullptr) found = LibtorchSymbol(name);
+    Dl_info info{};
+    if (found == nullptr || dladdr(found, &info) == 0) return false;
+    if (library_ == nullptr) library_ = info.dli_fbase;
+    *function = reinterpret_cast<Function*>(found);
+    return info.dli_fbase == library_;
+  }
+
+  const void* library_ = nullptr;
 };
+
+// The first call of a thread sets its number, which is no change that anybody's
+// pending ops could see.
+int ThreadsOfNewThread() {
+  ++t_context.inside;
+  const int threads = at::get_num_threads();
+  --t_context.inside;
+  return threads;
+}
 
 // For the calling thread; returns what it had. Null: libtorch has no MKL.
 auto SetMklThreads() {
@@ -58,7 +90,8 @@ struct Loop {
   std::int64_t begin, end, grain;
   absl::FunctionRef<void(std::int64_t, std::int64_t)> run;
   std::atomic_flag has_error = ATOMIC_FLAG_INIT;
-  std::exception_ptr error;
+  std::exception_ptr error = nullptr;
+  std::atomic<bool> is_shared = false;
 
   void Part(int index, int threads) {
     std::int64_t parts = threads;
@@ -66,6 +99,7 @@ struct Loop {
     const std::int64_t size = (end - begin + parts - 1) / parts;
     const std::int64_t from = begin + index * size;
     if (from >= end) return;
+    if (index > 0) is_shared.store(true, std::memory_order_relaxed);
     try {
       const at::internal::ThreadIdGuard id(index);
       const c10::ParallelGuard guard(true);
@@ -76,37 +110,50 @@ struct Loop {
   }
 };
 
+constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+
+// The median of loops with a little time between them, as in a program: right
+// behind another one it takes 0.7 us, but 60 instead of 1 us a few microseconds
+// later, if nobody spins (Note [Teams]).
 std::int64_t MeasureFork(int threads) {
-  constexpr int kTurns = 24;  // the first ones start and wake the threads
-  std::int64_t best = 0;
-  for (int i = 0; i < kTurns; ++i) {
-    const auto began = std::chrono::steady_clock::now();
+  using Clock = std::chrono::steady_clock;
+  constexpr std::size_t kStarts = 4;  // to start and wake the threads
+  constexpr std::chrono::microseconds kMost{400}, kBetween{5};
+  std::array<std::int64_t, 24> took{};
+  std::size_t turns = 0;
+  const auto began = Clock::now();
+  for (auto last = began; turns < took.size() && last - began < kMost;) {
+    Clock::time_point now = Clock::now();
+    while (now - last < kBetween) now = Clock::now();
     ParallelFor(0, threads, 1, [](std::int64_t, std::int64_t) {});
-    const std::chrono::nanoseconds took =
-        std::chrono::steady_clock::now() - began;
-    best = i == 0 ? took.count() : std::min(best, took.count());
+    last = Clock::now();
+    took[turns++] = std::chrono::nanoseconds(last - now).count();
   }
-  return std::max<std::int64_t>(best, 1);
+  const auto first = took.begin() + std::min(kStarts, turns - 1);
+  const auto end = took.begin() + turns;
+  const auto median = first + (end - first) / 2;
+  std::nth_element(first, median, end);
+  return std::max<std::int64_t>(*median, 1);
 }
 
 }  // namespace
 
-bool HasParallel() { return OpenMp::Get().is_whole(); }
+bool HasParallel() { return OpenMp::Get().is_whole; }
 
 bool ParallelFor(std::int64_t begin, std::int64_t end, std::int64_t grain,
                  absl::FunctionRef<void(std::int64_t, std::int64_t)> run) {
   if (begin >= end) return false;
   const bool is_parallel = end - begin > std::max<std::int64_t>(grain, 1) &&
-                           !at::in_parallel_region() &&
                            at::get_num_threads() > 1 && HasParallel() &&
-                           !g_is_orphan.load(std::memory_order_relaxed);
+                           !g_is_orphan.load(std::memory_order_relaxed) &&
+                           !at::in_parallel_region();
   if (!is_parallel) {
     const at::internal::ThreadIdGuard id(0);
     const c10::ParallelGuard guard(true);
     run(begin, end);
     return false;
   }
-  Loop loop{begin, end, grain, run, ATOMIC_FLAG_INIT, nullptr};
+  Loop loop{begin, end, grain, run};
   OpenMp::Get().region(
       [](void* data) {
         const OpenMp& openmp = OpenMp::Get();
@@ -114,7 +161,7 @@ bool ParallelFor(std::int64_t begin, std::int64_t end, std::int64_t grain,
       },
       &loop, 0, 0);
   if (loop.error) std::rethrow_exception(loop.error);
-  return true;
+  return loop.is_shared.load(std::memory_order_relaxed);
 }
 
 void HandleForksInParallel() {
@@ -131,23 +178,59 @@ void HandleForksInParallel() {
       });
 }
 
+bool MayShare() {
+  thread_local const bool is_main = gettid() == getpid();
+  return is_main || t_context.had_region;
+}
+
+bool HasUnusualTeam() {
+  struct Asked {
+    int threads = 1;
+    bool is_unusual = false;
+  };
+  thread_local Asked asked;  // each thread has a team of its own
+  const int threads = at::get_num_threads();
+  if (threads == asked.threads || InRegion()) return asked.is_unusual;
+  std::atomic<bool> is_unusual = false;
+  ParallelFor(0, threads, 1, [&](std::int64_t, std::int64_t) {
+    if (!HasUsualArithmetic()) is_unusual.store(true);
+  });
+  asked = {threads, is_unusual.load()};
+  return asked.is_unusual;
+}
+
 std::int64_t ForkNs() {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::int64_t kBusy = 100'000;  // longer: others have the processors
+  constexpr std::chrono::seconds kAgain{1};
   struct Measured {
     int threads = 1;
     std::int64_t ns = 0;
+    Clock::time_point until = Clock::time_point::max();
   };
-  thread_local Measured measured;  // each thread has a team of its own
+  thread_local Measured measured;
   const int threads = at::get_num_threads();
-  if (threads != measured.threads) {
-    measured = {threads, threads > 1 ? MeasureFork(threads) : 0};
+  if (threads == 1) return 0;
+  if (HasUnusualTeam()) return kNever;
+  const std::int64_t assumed = g_fork_ns.load(std::memory_order_relaxed);
+  if (assumed != 0) return assumed;
+  const bool is_old = threads != measured.threads ||
+                      (measured.ns > kBusy && Clock::now() > measured.until);
+  if (is_old) {
+    measured.threads = threads;
+    measured.ns = MeasureFork(threads);
+    measured.until = Clock::now() + kAgain;
   }
   return measured.ns;
 }
 
+void AssumeForkNs(std::int64_t ns) { g_fork_ns.store(ns); }
+
 // Not at::set_num_threads(), which says it for all new threads. MKL has a
 // number of its own for each thread, 0: as the process.
-OneThread::OneThread() : before_(at::get_num_threads()), had_before_(t_had) {
-  if (t_had == 0) t_had = before_;
+OneThread::OneThread()
+    : before_(ThreadsOfNewThread()),
+      was_alone_(std::exchange(t_is_alone, true)) {
   if (HasParallel()) OpenMp::Get().set_threads(1);
   if (SetMklThreads() != nullptr) mkl_before_ = SetMklThreads()(1);
 }
@@ -155,13 +238,14 @@ OneThread::OneThread() : before_(at::get_num_threads()), had_before_(t_had) {
 OneThread::~OneThread() {
   if (SetMklThreads() != nullptr) SetMklThreads()(mkl_before_);
   if (HasParallel()) OpenMp::Get().set_threads(before_);
-  t_had = had_before_;
+  t_is_alone = was_alone_;
 }
 
 void RunWithTeam(absl::FunctionRef<void()> run) {
-  if (t_had <= 1) return run();
+  if (!t_is_alone) return run();
   std::async(std::launch::async, [&] {
     t_context.off = true;
+    ThreadsOfNewThread();
     run();
   }).get();
 }

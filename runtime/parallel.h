@@ -14,15 +14,26 @@
 // (examples/digits on 2 processors). So that worker is a OneThread, and what it
 // must see eager do on several threads runs on a thread that ends at once.
 //
+// Note [Arithmetic of teams]. A team's threads round and flush as the thread
+// did that called for them first, for ever. With set_flush_denormal() that can
+// differ from what this thread does by now, and which elements are whose then
+// only eager knows: compiled code does not run before such a team. So that no
+// team is made earlier than eager makes it, threads other than the main one
+// share loops only behind eager's first parallel loop; for the same reason they
+// do not fill a server with teams that it never asked for.
+//
 // Source: at::parallel_for (ATen/Parallel-inl.h, ParallelOpenMP.h of libtorch
 // 2.13) for the parts and their errors; libgomp/config/linux/wait.h,
 // gomp_managed_threads for the note.
 // Tested by: tests/runtime/parallel_test.cpp
 #pragma once
 
+#include <ATen/Parallel.h>
+
 #include <cstdint>
 
 #include "absl/functional/function_ref.h"
+#include "runtime/thread_context.h"
 
 namespace tjit::runtime {
 
@@ -30,22 +41,45 @@ namespace tjit::runtime {
 // at::get_num_threads() says, the caller among them: at most one for each
 // `grain` iterations; one inside a parallel region, and in orphans (below). An
 // empty range runs nothing. Waits for all; throws what the first of them threw.
-// Returns whether there were several parts. REQUIRES: grain >= 0.
+// Returns whether another thread had a part. REQUIRES: grain >= 0.
 bool ParallelFor(std::int64_t begin, std::int64_t end, std::int64_t grain,
                  absl::FunctionRef<void(std::int64_t, std::int64_t)> run);
 
 // From now on a child that a process of several threads forks is an orphan:
 // libgomp would wait there for the threads of its team, which are not there.
-// Eager's loops do so; ours begin with less work.
+// Eager's loops hang so; ours may come where eager has none. A process whose
+// threads cannot be counted has several.
 void HandleForksInParallel();
 
 // False if libtorch's pool cannot be used: loops run on one thread then.
 bool HasParallel();
 
+// at::in_parallel_region(), which libtjit takes for the beginning of a loop.
+inline bool InRegion() {
+  const bool had_region = t_context.had_region;
+  const bool is_inside = at::in_parallel_region();
+  t_context.had_region = had_region;
+  return is_inside;
+}
+
+// Whether a loop of this thread may be shared where eager shares none: Note
+// [Arithmetic of teams].
+bool MayShare();
+
+// Whether this thread's team computes otherwise than a new process does: Note
+// [Arithmetic of teams]. Asks the team once for a number of threads, makes it
+// if there is none. REQUIRES: called by a thread of the program.
+bool HasUnusualTeam();
+
 // How long a loop on all threads takes that does nothing, in nanoseconds; 0 if
-// there is one thread. Measured once for a number of threads, some 50 us.
+// there is one thread. Measured for some 200 us once for a number of threads;
+// a machine that is too busy to say is asked again later.
 // REQUIRES: called by a thread of the program, outside of parallel regions.
 std::int64_t ForkNs();
+
+// For tests: what ForkNs() says of several threads from now on, whatever the
+// machine does; 0: measured again.
+void AssumeForkNs(std::int64_t ns);
 
 // While it lives, parallel loops on this thread run on it alone, libtorch's and
 // MKL's, too. REQUIRES: ends on the thread on which it began.
@@ -57,14 +91,15 @@ class OneThread {
   OneThread& operator=(const OneThread&) = delete;
 
  private:
-  const int before_, had_before_;
+  const int before_;
+  const bool was_alone_;
   int mkl_before_ = 0;
 };
 
-// For a OneThread of several: runs it on a thread of its own, which has as many
-// threads as new ones of the process get, takes no part in recording, and is
-// gone with its team when this returns (Note [Teams]). For others: just runs
-// it. Throws what `run` throws, and std::system_error if no thread can be had.
+// Inside a OneThread: runs it on a thread of its own, which has as many threads
+// as new ones of the process get, takes no part in recording, and goes with its
+// team when this returns (Note [Teams]). Outside: just runs it. Throws what
+// `run` throws, and std::system_error if no thread can be had.
 void RunWithTeam(absl::FunctionRef<void()> run);
 
 }  // namespace tjit::runtime

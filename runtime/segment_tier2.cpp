@@ -19,8 +19,10 @@
 #include "runtime/instruction_log.h"
 #include "runtime/llvm_engine.h"
 #include "runtime/log.h"
+#include "runtime/parallel.h"
 #include "runtime/runtime.h"
 #include "runtime/testing_hooks.h"
+#include "runtime/thread_context.h"
 
 namespace tjit::runtime {
 namespace {
@@ -181,7 +183,8 @@ bool Tier2Variant::Prepare(PreparedSegment* segment,
     Ask(segment, variant, /*is_again=*/true);
     return false;
   }
-  return trial_->wants_code() && !IsShifted(run);
+  return trial_->wants_code() && !IsShifted(run) &&
+         !(t_context.had_region && HasUnusualTeam());
 }
 
 // An engine that is not meant to be fast has no trial, nor does compile_all,

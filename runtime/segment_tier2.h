@@ -7,8 +7,9 @@
 //                                 +--a compiled-in scalar varies
 //
 // Invariants: (1) Code runs only where every scalar that was compiled in has
-// that value, and what a group writes lies where it was recorded. Else the run
-// is one of tier 1. (2) At most kMaxRecompiles per variant.
+// that value, what a group writes lies where it was recorded, and eager has no
+// team here that computes otherwise (Note [Arithmetic of teams], parallel.h).
+// Else the run is one of tier 1. (2) At most kMaxRecompiles per variant.
 // Thread: the segment's. Tested by: tests/runtime/tier2_test.cpp
 #pragma once
 

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "runtime/half_floats.h"
+#include "runtime/parallel.h"
 #include "runtime/tail_functions.h"
 
 namespace tjit::runtime {
@@ -206,8 +207,6 @@ TailThreads::TailThreads(int threads) : before_(t_threads) {
 }
 TailThreads::~TailThreads() { t_threads = before_; }
 
-int TailThreads::Current() {
-  return at::in_parallel_region() ? 1 : at::get_num_threads();
-}
+int TailThreads::Current() { return InRegion() ? 1 : at::get_num_threads(); }
 
 }  // namespace tjit::runtime

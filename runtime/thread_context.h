@@ -18,6 +18,7 @@ struct ThreadContext {
   int inside = 0;               // kernels running on this thread
   int reader = 0;               // known readers running on this thread
   bool off = false;             // this thread is left alone
+  bool had_region = false;      // eager has begun a parallel loop here
   // Under AutoCompile(kThread): on although the process is not.
   int scoped_on = 0;
 };

@@ -62,7 +62,7 @@ Offences() {
   (
     cd "$1"
     grep -rnE --include='*.h' --include='*.cpp' \
-      '^[^/]*at::parallel_(for|reduce)|^ *# *pragma omp' runtime 2>/dev/null ||
+      '^([^/]|/[^/])*at::parallel_(for|reduce)|^ *# *pragma omp' runtime 2>/dev/null ||
       true
   ) | sed 's|$|  <- runs on one thread here: runtime/parallel.h|'
 }
@@ -106,6 +106,7 @@ Planted bench/a.cpp '#include "recorder/trace.h"'
 Planted runtime/a.cpp 'bool on = std::getenv("TJIT_STATS") != nullptr;'
 
 Planted runtime/a.cpp '  at::parallel_for(0, n, 1, run);'
+Planted runtime/a.cpp '  if (n / 2 > 1) at::parallel_for(0, n, 1, run);'
 Planted runtime/a.cpp '#pragma omp parallel'
 
 offences=$(Offences "$root")

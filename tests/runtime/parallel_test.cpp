@@ -10,13 +10,17 @@
 #include <unistd.h>
 #include <xmmintrin.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <iterator>
 #include <mutex>
 #include <set>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -61,6 +65,25 @@ int Threads() {
   struct stat tasks {};
   EXPECT_EQ(stat("/proc/self/task", &tasks), 0);
   return static_cast<int>(tasks.st_nlink) - 2;
+}
+
+// Threads of this name; those of a team have that of the thread it is of.
+int ThreadsCalled(const std::string& name) {
+  int count = 0;
+  for (const auto& task :
+       std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream comm(task.path() / "comm");
+    std::string line;
+    count += std::getline(comm, line) && line == name;
+  }
+  return count;
+}
+
+// On a new thread: its team's threads flush denormals, it does not.
+void MakeTeamThatFlushes() {
+  ASSERT_TRUE(at::globalContext().setFlushDenormal(true));
+  at::ones({100'000}).add_(1);
+  ASSERT_TRUE(at::globalContext().setFlushDenormal(false));
 }
 
 // The same, with those that are about to end given time to.
@@ -117,6 +140,69 @@ TEST_F(ParallelTest, AForkTakesTimeWithSeveralThreadsOnly) {
   EXPECT_GT(ForkNs(), 0);
   at::set_num_threads(1);
   EXPECT_EQ(ForkNs(), 0);
+}
+
+// Some loops take as long as on a machine that others keep busy.
+TEST_F(ParallelTest, AForkIsMeasuredInTime) {
+  std::thread([] {
+    const auto began = std::chrono::steady_clock::now();
+    for (int i = 0; i < 1000; ++i) ForkNs();
+    EXPECT_LT(std::chrono::steady_clock::now() - began,
+              std::chrono::seconds(1));
+  }).join();
+}
+
+TEST_F(ParallelTest, ThreadsShareBehindEager) {
+  EXPECT_TRUE(MayShare()) << "the main thread";
+  std::thread([] {
+    EXPECT_FALSE(InRegion());
+    EXPECT_FALSE(MayShare());
+    at::ones({100}).add_(1);
+    EXPECT_FALSE(MayShare());
+    at::ones({100'000}).add_(1);
+    EXPECT_TRUE(MayShare());
+  }).join();
+}
+
+// A team computes as the thread did that called for it.
+TEST_F(ParallelTest, AnUnusualTeamIsSeen) {
+  EXPECT_FALSE(HasUnusualTeam());
+  std::thread([] {
+    MakeTeamThatFlushes();
+    EXPECT_TRUE(HasUnusualTeam());
+    EXPECT_GT(ForkNs(), std::int64_t{1} << 60) << "never worth it";
+    at::set_num_threads(1);
+    EXPECT_FALSE(HasUnusualTeam());
+    at::set_num_threads(2);
+    EXPECT_TRUE(HasUnusualTeam());
+  }).join();
+}
+
+// What a thread asks first sets its number, which waits for nobody's ops.
+TEST_F(ParallelTest, NewThreadsFlushNothing) {
+  Options options;
+  options.backend = Backend::kReplay;
+  options.hot_threshold = 2;
+  ASSERT_TRUE(enable(options));
+  clear();
+  at::Tensor x;
+  const auto step = [&] { x = at::ones({10}).add(1).mul(2); };
+  for (int i = 0; i < 10; ++i) {
+    step();
+    mark_step();
+  }
+  const std::int64_t deferred = stats().ops_deferred;
+  step();
+  EXPECT_GT(stats().ops_deferred, deferred);
+  const std::int64_t before = stats().flush_count();
+  std::thread([] {
+    const OneThread alone;
+    RunWithTeam([] { EXPECT_EQ(at::get_num_threads(), 2); });
+  }).join();
+  EXPECT_EQ(stats().flush_count(), before);
+  EXPECT_EQ(x.sum().item<float>(), 40);
+  EXPECT_GT(stats().flush_count(), before) << "nothing was pending";
+  disable();
 }
 
 TEST_F(ParallelTest, OneThreadHasNoTeam) {
@@ -181,6 +267,19 @@ TEST_F(ParallelTest, AChildRunsLoopsAlone) {
   EXPECT_TRUE(ParallelFor(0, 2, 1, [](std::int64_t, std::int64_t) {}));
 }
 
+class FlushDenormals {
+ public:
+  FlushDenormals() : before_(_mm_getcsr()) {
+    EXPECT_TRUE(at::globalContext().setFlushDenormal(true));
+  }
+  ~FlushDenormals() { _mm_setcsr(before_); }
+  FlushDenormals(const FlushDenormals&) = delete;
+  FlushDenormals& operator=(const FlushDenormals&) = delete;
+
+ private:
+  const unsigned before_;
+};
+
 // `step` by machine code against eager, both with two threads. Returns the
 // loops that were shared.
 template <class Step>
@@ -208,7 +307,21 @@ std::int64_t SharedLoops(const Step& step, std::int64_t* fused) {
   return tjit::testing::LoopsShared() - shared;
 }
 
-class SharedLoopsTest : public ParallelTest {};
+class SharedLoopsTest : public ParallelTest {
+ protected:
+  SharedLoopsTest() { AssumeForkNs(1000); }
+  ~SharedLoopsTest() override {
+    AssumeForkNs(0);
+    tjit::testing::ShareAllLoops(false);
+  }
+};
+
+// By eager as by code: a chain long enough for two threads.
+at::Tensor LongChain(const at::Tensor& x) {
+  at::Tensor y = x;
+  for (int i = 0; i < 12; ++i) y = at::erf(at::sin(y) * y);
+  return y;
+}
 
 TEST_F(SharedLoopsTest, LargeOnes) {
   const at::Tensor x = at::randn({3000, 700}), b = at::randn({700});
@@ -223,14 +336,26 @@ TEST_F(SharedLoopsTest, LargeOnes) {
 // own threshold is 32,768.
 TEST_F(SharedLoopsTest, LongOnesOfFewerElements) {
   const at::Tensor x = at::randn({16000});
-  const auto step = [&] {
+  std::int64_t fused = 0;
+  EXPECT_GE(SharedLoops([&] { return LongChain(x); }, &fused), 10);
+  EXPECT_GE(fused, 36 * 10);
+}
+
+// A server's threads would get a team each that eager never makes.
+TEST_F(SharedLoopsTest, NotBeforeEagerOnAnotherThread) {
+  const at::Tensor x = at::rand({16000}) + 1;
+  const auto step = [&] {  // eager shares sin() from 2,048 elements on
     at::Tensor y = x;
-    for (int i = 0; i < 12; ++i) y = at::erf(at::sin(y) * y);
+    for (int i = 0; i < 12; ++i) y = x / (x / y + y);
     return y;
   };
-  std::int64_t fused = 0;
-  EXPECT_GE(SharedLoops(step, &fused), 10);
-  EXPECT_GE(fused, 36 * 10);
+  std::thread([&] {
+    std::int64_t fused = 0;
+    EXPECT_EQ(SharedLoops(step, &fused), 0);
+    EXPECT_GE(fused, 36 * 10);
+    at::ones({100'000}).add_(1);
+    EXPECT_GE(SharedLoops(step, &fused), 10);
+  }).join();
 }
 
 // Functions whose bits depend on where eager's threads begin, in parts that
@@ -263,7 +388,6 @@ TEST_F(SharedLoopsTest, OfFunctionsThatDependOnThePlace) {
       }
     }
   }
-  tjit::testing::ShareAllLoops(false);
 }
 
 TEST_F(SharedLoopsTest, NotSmallOnes) {
@@ -286,28 +410,66 @@ TEST_F(SharedLoopsTest, NotWithOneThread) {
 TEST_F(SharedLoopsTest, NotWithAnArithmeticOfOneThread) {
   const at::Tensor x = at::full({100'000}, 1e-39F);
   at::ones({100'000}).add_(1);  // the team is there
-  const unsigned before = _mm_getcsr();
-  ASSERT_TRUE(at::globalContext().setFlushDenormal(true));
   const auto step = [&] { return x.mul(0.5).add(x); };
-  const at::Tensor eager = step();
-  const auto zeros = (eager == 0).sum().item<std::int64_t>();
-  std::int64_t fused = 0;
-  EXPECT_EQ(SharedLoops(step, &fused), 0);
+  std::int64_t fused = 0, zeros = 0;
+  {
+    const FlushDenormals flush;
+    zeros = (step() == 0).sum().item<std::int64_t>();
+    EXPECT_EQ(SharedLoops(step, &fused), 0);
+  }
   EXPECT_EQ(fused, 0);
-  _mm_setcsr(before);
   EXPECT_GT(zeros, 0);
   EXPECT_LT(zeros, x.numel()) << "both threads flush here; nothing is proven";
 }
 
+// The same the other way about: the team flushes, the thread does not. The
+// larger one eager shares, the smaller one only code would.
+TEST_F(SharedLoopsTest, NotWithATeamOfAnotherArithmetic) {
+  for (const std::int64_t n : {100'000, 20'000}) {
+    SCOPED_TRACE(n);
+    const at::Tensor x = at::full({n}, 1e-39F);
+    const auto step = [&] {
+      at::Tensor y = x;
+      for (int i = 0; i < 12; ++i) y = at::erf(at::sin(y) * 0.9) + y;
+      return y;
+    };
+    std::thread([&] {
+      MakeTeamThatFlushes();
+      std::int64_t fused = 0;
+      EXPECT_EQ(SharedLoops(step, &fused), 0);
+      EXPECT_EQ(fused, 0);
+    }).join();
+    std::int64_t fused = 0;
+    EXPECT_GE(SharedLoops(step, &fused), 10);
+    EXPECT_GE(fused, 48 * 10) << "the same with an ordinary team";
+  }
+}
+
 // What the worker does must leave no second team behind: Note [Teams].
+// New probes: nothing of them is kept on disk.
 TEST_F(SharedLoopsTest, TheWorkerHasNoTeam) {
   const at::Tensor x = at::randn({4, 90, 64}), w = at::randn({64});
-  at::ones({100'000}).add_(1);
-  std::int64_t fused = 0;
-  SharedLoops([&] { return at::log_softmax(x * w + w, 1).exp().tanh(); },
-              &fused);
-  EXPECT_GE(fused, 5 * 10);
-  EXPECT_EQ(ThreadsInTime(3), 3) << "this one, its team of one, the worker";
+  const auto step = [&] {
+    return at::log_softmax(x * w + w, 1).exp().tanh().mul(x.gt(0));
+  };
+  Options options;
+  options.backend = Backend::kLlvm;
+  options.compile_all = true;
+  options.hot_threshold = 2;
+  options.cache_dir = "off";
+  ASSERT_TRUE(enable(options));
+  clear();
+  const std::int64_t before = stats().steps_fused;
+  int most = 0;
+  for (int i = 0; i < 10; ++i) {
+    const at::Tensor kept = step();
+    mark_step();
+    tjit::testing::WaitForCompiler();
+    most = std::max(most, ThreadsCalled("tjit-compile"));
+  }
+  EXPECT_EQ(most, 1);
+  EXPECT_GE(stats().steps_fused - before, 3 * 5);
+  disable();
 }
 
 }  // namespace
