@@ -92,7 +92,7 @@ void Run(const std::string& data, int epochs, const std::string& dump) {
 }
 
 int main(int argc, char** argv) try {
-  Run(argc > 1 ? argv[1] : DIGITS_CSV, argc > 2 ? std::atoi(argv[2]) : 5,
+  Run(argc > 1 ? argv[1] : DIGITS_CSV, argc > 2 ? std::atoi(argv[2]) : 10,
       argc > 3 ? argv[3] : "");
 } catch (const c10::Error& error) {
   std::fprintf(stderr, "digits: %s\n", error.what_without_backtrace());
