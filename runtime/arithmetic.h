@@ -10,12 +10,12 @@ namespace tjit::runtime {
 
 constexpr unsigned kMxcsrControl = 0xFFC0;
 
+inline unsigned Arithmetic() { return _mm_getcsr() & kMxcsrControl; }
+
 // Rounds to the nearest, flushes nothing and traps nothing: as a process
 // begins.
-inline bool HasUsualArithmetic() {
-  constexpr unsigned kMasksOnly = 0x1F80;
-  return (_mm_getcsr() & kMxcsrControl) == kMasksOnly;
-}
+constexpr unsigned kUsualArithmetic = 0x1F80;
+inline bool HasUsualArithmetic() { return Arithmetic() == kUsualArithmetic; }
 
 // Rounds to the nearest and flushes nothing; what it traps does not matter.
 inline bool HasUsualRounding() {

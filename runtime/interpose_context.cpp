@@ -11,6 +11,7 @@
 
 #include "runtime/interpose.h"
 #include "runtime/materialize.h"
+#include "runtime/parallel.h"
 #include "runtime/thread_context.h"
 
 namespace tjit::runtime {
@@ -51,10 +52,10 @@ class Change {
 
 }  // namespace
 
-#define TJIT_BOOL_SETTER(symbol)                                \
+#define TJIT_BOOL_SETTER(symbol)                               \
   TJIT_INTERPOSED void symbol(at::Context* context, bool on) { \
-    const Change change;                                        \
-    TJIT_NEXT(symbol)(context, on);                             \
+    const Change change;                                       \
+    TJIT_NEXT(symbol)(context, on);                            \
   }
 #include "runtime/interposed.def"
 
@@ -63,7 +64,8 @@ class Change {
 TJIT_INTERPOSED bool _ZN2at18in_parallel_regionEv() {
   const bool is_inside = tjit::runtime::InParallelRegion();
   if (!is_inside) {
-    tjit::runtime::t_context.had_region = true;
+    bool& had_region = tjit::runtime::t_context.had_region;
+    had_region = had_region || tjit::runtime::ThreadsOfThisThread() > 1;
     if (tjit::runtime::MayHavePending()) {
       tjit::runtime::FlushThisThread(tjit::FlushReason::kContextChange);
     }
@@ -93,9 +95,15 @@ TJIT_INTERPOSED void _ZN2at7Context10setQEngineEN3c107QEngineE(
   TJIT_NEXT(_ZN2at7Context10setQEngineEN3c107QEngineE)(context, engine);
 }
 
-// Static, and returns whether the CPU can.
+// Static, and returns whether the CPU can. Of this thread only: what others
+// have pending runs with their arithmetic whoever runs it, and would make this
+// thread's team earlier than eager does, with another arithmetic (Note
+// [Arithmetic of teams] in parallel.h).
 TJIT_INTERPOSED bool _ZN2at7Context16setFlushDenormalEb(bool on) {
-  const Change change;
+  if (tjit::runtime::MayHavePending()) {
+    tjit::runtime::FlushThisThread(tjit::FlushReason::kContextChange);
+  }
+  tjit::runtime::ForgetTeam();
   return TJIT_NEXT(_ZN2at7Context16setFlushDenormalEb)(on);
 }
 
@@ -116,8 +124,7 @@ TJIT_INTERPOSED void _ZN2at7Context19setSDPPriorityOrderERKSt6vectorIlSaIlEE(
   (context, order);
 }
 
-TJIT_INTERPOSED void
-_ZN2at7Context23setBlasPreferredBackendENS_11BlasBackendE(
+TJIT_INTERPOSED void _ZN2at7Context23setBlasPreferredBackendENS_11BlasBackendE(
     at::Context* context, at::BlasBackend backend) {
   const Change change;
   TJIT_NEXT(_ZN2at7Context23setBlasPreferredBackendENS_11BlasBackendE)

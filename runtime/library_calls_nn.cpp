@@ -146,7 +146,12 @@ class MaxPoolStep final : public PreparedStep {
     const auto* const numbers = in_.const_data_ptr<float>();
     auto* const largest = out_.mutable_data_ptr<float>();
     auto* const places = places_.mutable_data_ptr<std::int64_t>();
-    ParallelFor(0, out_.numel() / out, at::internal::GRAIN_SIZE / out + 1,
+    // Parts as eager's where a team is yet to be made, or one whose threads may
+    // compare otherwise than this one (Note [Arithmetic of teams]).
+    const bool is_usual = t_context.had_region && !HasOddTeam();
+    const std::int64_t grain =
+        is_usual ? at::internal::GRAIN_SIZE / out + 1 : 0;
+    ParallelFor(0, out_.numel() / out, grain,
                 [&](std::int64_t from, std::int64_t to) {
                   MaxPool(shape_, to - from, numbers + from * in,
                           largest + from * out, places + from * out);

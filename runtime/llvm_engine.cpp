@@ -76,11 +76,12 @@ class LoopSpeed {
 
   // Elements of a part, of so many; all of them where the loop is too short
   // for anybody to ask what a fork takes, or eager has made no team here.
-  std::int64_t Grain(std::int64_t elements) const {
+  // `largest`: elements of an op, the most.
+  std::int64_t Grain(std::int64_t elements, std::int64_t largest) const {
     constexpr double kLeastNs = 2000, kForks = 2;
     const double each_ns = ps_.load(std::memory_order_relaxed) * 1e-3;
     if (each_ns * static_cast<double>(elements) < kLeastNs) return elements;
-    const bool eager_shares = elements > at::internal::GRAIN_SIZE;
+    const bool eager_shares = largest > at::internal::GRAIN_SIZE;
     if (!eager_shares && !MayShare()) return elements;
     const double worth = kForks * static_cast<double>(ForkNs()) / each_ns;
     return static_cast<std::int64_t>(
@@ -180,8 +181,9 @@ class LlvmKernel : public Kernel {
         speed.Note(std::chrono::steady_clock::now() - began, elements);
         continue;
       }
+      const std::int64_t largest = extent * LargestRow(shape, chain);
       const std::int64_t grain =
-          share_all ? 1 : (speed.Grain(elements) + row - 1) / row;
+          share_all ? 1 : (speed.Grain(elements, largest) + row - 1) / row;
       const int threads = TailThreads::Current();
       t_shared += ParallelFor(0, extent, grain,
                               [&](std::int64_t begin, std::int64_t end) {
@@ -216,6 +218,17 @@ class LlvmKernel : public Kernel {
       shape->pieces[chain.first] = rows;
       shape->turns_back |= rows != 0;
     }
+  }
+
+  // Elements of a row of the loop that has the most; the first of a chain has
+  // the sum of all.
+  static std::int64_t LargestRow(const KernelShape& shape, const Chain& chain) {
+    std::int64_t first = shape.row_elements[chain.first], most = 0;
+    for (std::size_t i = chain.first + 1; i <= chain.last; ++i) {
+      first -= shape.row_elements[i];
+      most = std::max(most, shape.row_elements[i]);
+    }
+    return std::max(first, most);
   }
 
   // Whether this run goes back. Two at a time may both do so.

@@ -12,6 +12,7 @@
 #include "runtime/context_words.h"
 #include "runtime/interpose.h"
 #include "runtime/materialize.h"
+#include "runtime/parallel.h"
 #include "runtime/torch_compat.h"
 
 namespace tjit::runtime {
@@ -240,8 +241,10 @@ void GlobalContext::Apply() const {
   const KernelScope no_flush;
   at::Context& c = at::globalContext();
   WordReader r(word);
-  _mm_setcsr((_mm_getcsr() & ~kMxcsrControl) | r.Next(kMxcsrBits)
-                                                   << kMxcsrShift);
+  const auto arithmetic =
+      static_cast<unsigned>(r.Next(kMxcsrBits) << kMxcsrShift);
+  if (arithmetic != Arithmetic()) ForgetTeam();
+  _mm_setcsr((_mm_getcsr() & ~kMxcsrControl) | arithmetic);
   const auto threads = static_cast<int>(r.Next(kThreadBits));
   if (threads != at::get_num_threads()) at::set_num_threads(threads);
   const bool deterministic = r.Next(1) != 0, warn_only = r.Next(1) != 0;

@@ -29,7 +29,18 @@ std::atomic<bool> g_had_threads = false, g_is_orphan = false;
 // Instead of a measured one; 0: none.
 std::atomic<std::int64_t> g_fork_ns = 0;
 
+// Of any thread's arithmetic, so that teams may be odd.
+std::atomic<bool> g_has_changed = false;
+
 thread_local bool t_is_alone = false;  // in a OneThread
+
+// What HasOddTeam() found; each thread has a team of its own.
+struct AskedTeam {
+  int threads = 0;
+  unsigned arithmetic = 0;  // of the thread
+  bool is_odd = false;
+};
+thread_local AskedTeam t_asked;
 
 // What the OpenMP library exports that libtorch calls, whoever made it.
 struct OpenMp {
@@ -70,15 +81,6 @@ struct OpenMp {
   const void* library_ = nullptr;
 };
 
-// The first call of a thread sets its number, which is no change that anybody's
-// pending ops could see.
-int ThreadsOfNewThread() {
-  ++t_context.inside;
-  const int threads = at::get_num_threads();
-  --t_context.inside;
-  return threads;
-}
-
 // For the calling thread; returns what it had. Null: libtorch has no MKL.
 auto SetMklThreads() {
   static const auto found = reinterpret_cast<int (*)(int)>(
@@ -114,7 +116,7 @@ constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
 // The median of loops with a little time between them, as in a program: right
 // behind another one it takes 0.7 us, but 60 instead of 1 us a few microseconds
-// later, if nobody spins (Note [Teams]).
+// later, if nobody spins (Note [Teams]). kNever: this thread has no team here.
 std::int64_t MeasureFork(int threads) {
   using Clock = std::chrono::steady_clock;
   constexpr std::size_t kStarts = 4;  // to start and wake the threads
@@ -125,7 +127,9 @@ std::int64_t MeasureFork(int threads) {
   for (auto last = began; turns < took.size() && last - began < kMost;) {
     Clock::time_point now = Clock::now();
     while (now - last < kBetween) now = Clock::now();
-    ParallelFor(0, threads, 1, [](std::int64_t, std::int64_t) {});
+    if (!ParallelFor(0, threads, 1, [](std::int64_t, std::int64_t) {})) {
+      return kNever;
+    }
     last = Clock::now();
     took[turns++] = std::chrono::nanoseconds(last - now).count();
   }
@@ -137,6 +141,13 @@ std::int64_t MeasureFork(int threads) {
 }
 
 }  // namespace
+
+int ThreadsOfThisThread() {
+  ++t_context.inside;
+  const int threads = at::get_num_threads();
+  --t_context.inside;
+  return threads;
+}
 
 bool HasParallel() { return OpenMp::Get().is_whole; }
 
@@ -183,20 +194,28 @@ bool MayShare() {
   return is_main || t_context.had_region;
 }
 
-bool HasUnusualTeam() {
-  struct Asked {
-    int threads = 1;
-    bool is_unusual = false;
-  };
-  thread_local Asked asked;  // each thread has a team of its own
+bool HasOddTeam() {
   const int threads = at::get_num_threads();
-  if (threads == asked.threads || InRegion()) return asked.is_unusual;
-  std::atomic<bool> is_unusual = false;
-  ParallelFor(0, threads, 1, [&](std::int64_t, std::int64_t) {
-    if (!HasUsualArithmetic()) is_unusual.store(true);
-  });
-  asked = {threads, is_unusual.load()};
-  return asked.is_unusual;
+  if (threads == 1) return false;
+  if (!HasParallel()) return g_has_changed.load(std::memory_order_relaxed);
+  const unsigned arithmetic = Arithmetic();
+  AskedTeam& asked = t_asked;
+  const bool is_known =
+      threads == asked.threads && arithmetic == asked.arithmetic;
+  if (is_known || InRegion()) return asked.is_odd;
+  std::atomic<bool> is_odd = false;
+  const bool is_asked =
+      ParallelFor(0, threads, 1, [&](std::int64_t, std::int64_t) {
+        if (Arithmetic() != arithmetic) is_odd.store(true);
+      });
+  if (!is_asked) return false;
+  asked = {threads, arithmetic, is_odd.load()};
+  return asked.is_odd;
+}
+
+void ForgetTeam() {
+  t_asked = {};
+  g_has_changed.store(true, std::memory_order_relaxed);
 }
 
 std::int64_t ForkNs() {
@@ -211,15 +230,15 @@ std::int64_t ForkNs() {
   thread_local Measured measured;
   const int threads = at::get_num_threads();
   if (threads == 1) return 0;
-  if (HasUnusualTeam()) return kNever;
+  if (HasOddTeam()) return kNever;
   const std::int64_t assumed = g_fork_ns.load(std::memory_order_relaxed);
   if (assumed != 0) return assumed;
   const bool is_old = threads != measured.threads ||
                       (measured.ns > kBusy && Clock::now() > measured.until);
   if (is_old) {
-    measured.threads = threads;
-    measured.ns = MeasureFork(threads);
-    measured.until = Clock::now() + kAgain;
+    const std::int64_t ns = MeasureFork(threads);
+    if (ns == kNever) return kNever;
+    measured = {threads, ns, Clock::now() + kAgain};
   }
   return measured.ns;
 }
@@ -229,7 +248,7 @@ void AssumeForkNs(std::int64_t ns) { g_fork_ns.store(ns); }
 // Not at::set_num_threads(), which says it for all new threads. MKL has a
 // number of its own for each thread, 0: as the process.
 OneThread::OneThread()
-    : before_(ThreadsOfNewThread()),
+    : before_(ThreadsOfThisThread()),
       was_alone_(std::exchange(t_is_alone, true)) {
   if (HasParallel()) OpenMp::Get().set_threads(1);
   if (SetMklThreads() != nullptr) mkl_before_ = SetMklThreads()(1);
@@ -245,7 +264,7 @@ void RunWithTeam(absl::FunctionRef<void()> run) {
   if (!t_is_alone) return run();
   std::async(std::launch::async, [&] {
     t_context.off = true;
-    ThreadsOfNewThread();
+    ThreadsOfThisThread();
     run();
   }).get();
 }

@@ -14,18 +14,20 @@
 // (examples/digits on 2 processors). So that worker is a OneThread, and what it
 // must see eager do on several threads runs on a thread that ends at once.
 //
-// Note [Arithmetic of teams]. A team's threads round and flush as the thread
-// did that called for them first, for ever. With set_flush_denormal() that can
+// Note [Arithmetic of teams]. A thread of a team rounds and flushes, for as
+// long as it lives, as the one did that called for it first; a loop of fewer
+// threads ends those it does not need. With set_flush_denormal() that can
 // differ from what this thread does by now, and which elements are whose then
 // only eager knows: compiled code does not run before such a team. So that no
 // team is made earlier than eager makes it, threads other than the main one
-// share loops only behind eager's first parallel loop; for the same reason they
-// do not fill a server with teams that it never asked for.
+// share loops only behind eager's first parallel loop, or where eager would
+// share that one; for the same reason they do not fill a server with teams that
+// it never asked for.
 //
 // Source: at::parallel_for (ATen/Parallel-inl.h, ParallelOpenMP.h of libtorch
 // 2.13) for the parts and their errors; libgomp/config/linux/wait.h,
 // gomp_managed_threads for the note.
-// Tested by: tests/runtime/parallel_test.cpp
+// Tested by: tests/runtime/parallel_test.cpp, own_openmp_test.cpp
 #pragma once
 
 #include <ATen/Parallel.h>
@@ -62,19 +64,30 @@ inline bool InRegion() {
   return is_inside;
 }
 
+// at::get_num_threads(), whose first call on a thread sets the number, which is
+// no change that anybody's pending ops could see.
+int ThreadsOfThisThread();
+
 // Whether a loop of this thread may be shared where eager shares none: Note
 // [Arithmetic of teams].
 bool MayShare();
 
-// Whether this thread's team computes otherwise than a new process does: Note
-// [Arithmetic of teams]. Asks the team once for a number of threads, makes it
-// if there is none. REQUIRES: called by a thread of the program.
-bool HasUnusualTeam();
+// Whether this thread's team computes otherwise than the thread itself does
+// now: Note [Arithmetic of teams]. Asks the team, and makes it if there is
+// none, once for a number of threads, an arithmetic and what ForgetTeam() ends;
+// in a parallel region nobody is asked, the program's own regions among them.
+// Teams that cannot be asked (HasParallel()) may be odd once ForgetTeam() was
+// called. REQUIRES: called by a thread of the program.
+bool HasOddTeam();
+
+// This thread's arithmetic is about to change.
+void ForgetTeam();
 
 // How long a loop on all threads takes that does nothing, in nanoseconds; 0 if
 // there is one thread. Measured for some 200 us once for a number of threads;
-// a machine that is too busy to say is asked again later.
-// REQUIRES: called by a thread of the program, outside of parallel regions.
+// a machine that is too busy to say is asked again later, and so is one thread
+// inside a parallel region of the program's own, where there is no team.
+// REQUIRES: called by a thread of the program, outside of libtorch's regions.
 std::int64_t ForkNs();
 
 // For tests: what ForkNs() says of several threads from now on, whatever the

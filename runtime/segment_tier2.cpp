@@ -184,7 +184,7 @@ bool Tier2Variant::Prepare(PreparedSegment* segment,
     return false;
   }
   return trial_->wants_code() && !IsShifted(run) &&
-         !(t_context.had_region && HasUnusualTeam());
+         !(t_context.had_region && HasOddTeam());
 }
 
 // An engine that is not meant to be fast has no trial, nor does compile_all,

@@ -18,7 +18,7 @@ struct ThreadContext {
   int inside = 0;               // kernels running on this thread
   int reader = 0;               // known readers running on this thread
   bool off = false;             // this thread is left alone
-  bool had_region = false;      // eager has begun a parallel loop here
+  bool had_region = false;      // a loop of several threads has begun here
   // Under AutoCompile(kThread): on although the process is not.
   int scoped_on = 0;
 };

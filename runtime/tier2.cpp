@@ -18,6 +18,7 @@
 #include "compiler/llvm/abi.h"
 #include "compiler/segment_dump.h"
 #include "recorder/env.h"
+#include "runtime/arithmetic.h"
 #include "runtime/configuration.h"
 #include "runtime/llvm_engine.h"
 #include "runtime/log.h"
@@ -210,7 +211,8 @@ void Tier2::StopFirstAtExit() {
 
 void Tier2::Work() {
   pthread_setname_np(pthread_self(), "tjit-compile");
-  t_context.off = true;  // what runs here is no part of the program
+  t_context.off = true;          // what runs here is no part of the program
+  _mm_setcsr(kUsualArithmetic);  // not that of the thread that began it
   const OneThread no_team;
   std::unique_lock<std::mutex> lock(mutex_);
   while (!is_stopped_) {

@@ -42,7 +42,8 @@ struct Seen {
   bool pending = true;
   std::vector<const void*> reads;
   std::vector<const void*> writes;
-  std::vector<FlushReason> flushes;
+  std::vector<FlushReason> flushes, own_flushes;
+  int forgotten_teams = 0;
   std::vector<std::string> late_kernels;
   int hooks_outside = 0;
 };
@@ -54,7 +55,11 @@ thread_local ThreadContext t_context
 
 bool MayHavePending() noexcept { return seen.pending; }
 void NoteGlobalFlags() {}
-void FlushThisThread(FlushReason) {}
+void FlushThisThread(FlushReason reason) {
+  seen.own_flushes.push_back(reason);
+}
+void ForgetTeam() { ++seen.forgotten_teams; }
+int ThreadsOfThisThread() { return 1; }
 void MaterializeForRead(c10::StorageImpl* s, FlushReason) {
   seen.reads.push_back(s);
 }
@@ -240,7 +245,6 @@ TEST_F(InterposeTest, EverySetterFlushesBeforeTheChange) {
   const std::map<std::string, std::function<void()>> setters = {
       {"threads", [] { at::set_num_threads(at::get_num_threads()); }},
       {"dtype", [] { c10::set_default_dtype(c10::get_default_dtype()); }},
-      {"denormal", [] { at::Context::setFlushDenormal(false); }},
       {"deterministic",
        [&] { context.setDeterministicAlgorithms(false, false); }},
       {"fill", [&] { context.setDeterministicFillUninitializedMemory(true); }},
@@ -271,6 +275,15 @@ TEST_F(InterposeTest, EverySetterFlushesBeforeTheChange) {
   for (const auto& [name, change] : setters) {
     EXPECT_GE(flushes(change), 1u) << name;
   }
+}
+
+// It changes the arithmetic of one thread.
+TEST_F(InterposeTest, FlushDenormalIsOfThisThread) {
+  seen = Seen();
+  at::Context::setFlushDenormal(false);
+  EXPECT_THAT(seen.own_flushes, ElementsAre(FlushReason::kContextChange));
+  EXPECT_THAT(seen.flushes, IsEmpty());
+  EXPECT_EQ(seen.forgotten_teams, 1);
 }
 
 at::Tensor Same(const at::Tensor& t) { return t; }

@@ -4,6 +4,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -11,11 +12,13 @@
 #include <xmmintrin.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <future>
 #include <iterator>
 #include <mutex>
 #include <set>
@@ -25,8 +28,10 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/arithmetic.h"
 #include "runtime/testing.h"
 #include "runtime/thread_context.h"
+#include "runtime/tier2.h"
 #include "tjit/tjit.h"
 
 namespace tjit::runtime {
@@ -78,6 +83,19 @@ int ThreadsCalled(const std::string& name) {
   }
   return count;
 }
+
+class FlushDenormals {
+ public:
+  FlushDenormals() : before_(_mm_getcsr()) {
+    EXPECT_TRUE(at::globalContext().setFlushDenormal(true));
+  }
+  ~FlushDenormals() { _mm_setcsr(before_); }
+  FlushDenormals(const FlushDenormals&) = delete;
+  FlushDenormals& operator=(const FlushDenormals&) = delete;
+
+ private:
+  const unsigned before_;
+};
 
 // On a new thread: its team's threads flush denormals, it does not.
 void MakeTeamThatFlushes() {
@@ -164,21 +182,109 @@ TEST_F(ParallelTest, ThreadsShareBehindEager) {
   }).join();
 }
 
-// A team computes as the thread did that called for it.
-TEST_F(ParallelTest, AnUnusualTeamIsSeen) {
-  EXPECT_FALSE(HasUnusualTeam());
+// Where a large op runs on one thread nobody makes a team. This op asks whether
+// it is inside a region before it asks for the number.
+TEST_F(ParallelTest, OneThreadIsNoRegion) {
   std::thread([] {
-    MakeTeamThatFlushes();
-    EXPECT_TRUE(HasUnusualTeam());
-    EXPECT_GT(ForkNs(), std::int64_t{1} << 60) << "never worth it";
     at::set_num_threads(1);
-    EXPECT_FALSE(HasUnusualTeam());
+    at::softmax(at::ones({2000, 100}), 1);
     at::set_num_threads(2);
-    EXPECT_TRUE(HasUnusualTeam());
+    EXPECT_FALSE(MayShare());
+    at::softmax(at::ones({2000, 100}), 1);
+    EXPECT_TRUE(MayShare());
   }).join();
 }
 
-// What a thread asks first sets its number, which waits for nobody's ops.
+// A team computes as the thread did that called for it.
+TEST_F(ParallelTest, AnOddTeamIsSeen) {
+  EXPECT_FALSE(HasOddTeam());
+  std::thread([] {
+    MakeTeamThatFlushes();
+    EXPECT_TRUE(HasOddTeam());
+    EXPECT_GT(ForkNs(), std::int64_t{1} << 60) << "never worth it";
+    at::set_num_threads(1);
+    EXPECT_FALSE(HasOddTeam());
+    at::set_num_threads(2);
+    EXPECT_TRUE(HasOddTeam());
+  }).join();
+}
+
+TEST_F(ParallelTest, ATeamIsOddToItsThread) {
+  std::thread([] {
+    const FlushDenormals flush;
+    at::ones({100'000}).add_(1);
+    EXPECT_FALSE(HasOddTeam()) << "all flush";
+    const unsigned flushing = _mm_getcsr();
+    _mm_setcsr(kUsualArithmetic);
+    EXPECT_TRUE(HasOddTeam());
+    _mm_setcsr(flushing);
+    at::set_num_threads(1);
+    EXPECT_FALSE(HasOddTeam());
+    at::set_num_threads(2);
+    _mm_setcsr(kUsualArithmetic);
+    EXPECT_TRUE(HasOddTeam());
+  }).join();
+}
+
+// In parallel regions of the program's own, which libtorch knows nothing of,
+// there is no team to be asked. What is found there does not hold outside.
+TEST_F(ParallelTest, NobodyIsAskedInTheProgramsRegions) {
+  using Region = void(void (*)(void*), void*, unsigned, unsigned);
+  auto* const region = reinterpret_cast<Region*>(
+      dlsym(RTLD_DEFAULT, "GOMP_parallel"));
+  ASSERT_NE(region, nullptr);
+  std::thread([&] {
+    MakeTeamThatFlushes();
+    auto id = std::this_thread::get_id();
+    region(
+        [](void* of_caller) {
+          if (std::this_thread::get_id() !=
+              *static_cast<std::thread::id*>(of_caller)) {
+            return;
+          }
+          EXPECT_EQ(at::get_num_threads(), 2);
+          EXPECT_FALSE(HasOddTeam());
+          EXPECT_GT(ForkNs(), std::int64_t{1} << 60) << "never worth it";
+        },
+        &id, 2, 0);
+    EXPECT_TRUE(HasOddTeam());
+    ASSERT_TRUE(at::globalContext().setFlushDenormal(true));
+    EXPECT_FALSE(HasOddTeam()) << "all flush";
+    EXPECT_LT(ForkNs(), std::int64_t{1} << 60) << "measured, outside";
+  }).join();
+}
+
+// A loop of fewer threads ends the others; their successors are asked anew.
+TEST_F(ParallelTest, NewThreadsOfATeamAreAsked) {
+  std::thread([] {
+    at::set_num_threads(3);
+    at::ones({200'000}).add_(1);
+    EXPECT_FALSE(HasOddTeam());
+    at::set_num_threads(2);
+    at::ones({200'000}).add_(1);
+    at::set_num_threads(3);
+    MakeTeamThatFlushes();
+    EXPECT_TRUE(HasOddTeam());
+  }).join();
+}
+
+// What it computes does not depend on who happens to call for it first.
+TEST_F(ParallelTest, TheWorkerHasTheUsualArithmetic) {
+  auto* const tier2 = new Tier2;  // its own worker
+  std::promise<unsigned> arithmetic;
+  std::thread([&] {
+    const FlushDenormals flush;
+    EXPECT_TRUE(tier2->Post([&](const std::atomic<bool>&) {
+      arithmetic.set_value(Arithmetic());
+      return true;
+    }));
+  }).join();
+  EXPECT_EQ(arithmetic.get_future().get(), kUsualArithmetic);
+  tier2->Stop();
+}
+
+// What a thread asks first sets its number, which waits for nobody's ops. Nor
+// does its arithmetic: run here, they would make this thread's team before.
 TEST_F(ParallelTest, NewThreadsFlushNothing) {
   Options options;
   options.backend = Backend::kReplay;
@@ -199,6 +305,7 @@ TEST_F(ParallelTest, NewThreadsFlushNothing) {
     const OneThread alone;
     RunWithTeam([] { EXPECT_EQ(at::get_num_threads(), 2); });
   }).join();
+  std::thread([] { const FlushDenormals flush; }).join();
   EXPECT_EQ(stats().flush_count(), before);
   EXPECT_EQ(x.sum().item<float>(), 40);
   EXPECT_GT(stats().flush_count(), before) << "nothing was pending";
@@ -266,19 +373,6 @@ TEST_F(ParallelTest, AChildRunsLoopsAlone) {
   EXPECT_EQ(status, 0);
   EXPECT_TRUE(ParallelFor(0, 2, 1, [](std::int64_t, std::int64_t) {}));
 }
-
-class FlushDenormals {
- public:
-  FlushDenormals() : before_(_mm_getcsr()) {
-    EXPECT_TRUE(at::globalContext().setFlushDenormal(true));
-  }
-  ~FlushDenormals() { _mm_setcsr(before_); }
-  FlushDenormals(const FlushDenormals&) = delete;
-  FlushDenormals& operator=(const FlushDenormals&) = delete;
-
- private:
-  const unsigned before_;
-};
 
 // `step` by machine code against eager, both with two threads. Returns the
 // loops that were shared.
@@ -353,6 +447,26 @@ TEST_F(SharedLoopsTest, NotBeforeEagerOnAnotherThread) {
     std::int64_t fused = 0;
     EXPECT_EQ(SharedLoops(step, &fused), 0);
     EXPECT_GE(fused, 36 * 10);
+    at::ones({100'000}).add_(1);
+    EXPECT_GE(SharedLoops(step, &fused), 10);
+  }).join();
+}
+
+// Loops that run block by block, none of which has so many elements as all.
+TEST_F(SharedLoopsTest, NorChainsOfThem) {
+  const at::Tensor x = at::rand({5'400, 6}, at::kDouble) + 1;
+  const auto step = [&] {
+    const at::Tensor s = x.select(1, 0) / x.select(1, 1) + x.select(1, 2);
+    at::Tensor t = s;
+    for (int i = 0; i < 6; ++i) t = s / (t / s + t);
+    at::Tensor y = x * t.unsqueeze(1);
+    for (int i = 0; i < 6; ++i) y = x / (y / x + y);
+    return y;
+  };
+  std::thread([&] {
+    std::int64_t fused = 0;
+    EXPECT_EQ(SharedLoops(step, &fused), 0);
+    EXPECT_GE(fused, 39 * 10);
     at::ones({100'000}).add_(1);
     EXPECT_GE(SharedLoops(step, &fused), 10);
   }).join();
@@ -445,6 +559,31 @@ TEST_F(SharedLoopsTest, NotWithATeamOfAnotherArithmetic) {
   }
 }
 
+// Library calls of our own are cut as eager's.
+TEST_F(SharedLoopsTest, PoolingBeforeAnOddTeam) {
+  const at::Tensor x = at::arange(1, 3 * 64 + 1).view({3, 8, 8}) * 1e-42F;
+  const auto step = [&] {
+    return at::max_pool2d(x * 1, {2, 2}, {2, 2}) + x[0][0][0];
+  };
+  std::thread([&] {
+    MakeTeamThatFlushes();
+    const at::Tensor eager = step();
+    Options options;
+    options.backend = Backend::kReplay;
+    options.hot_threshold = 2;
+    ASSERT_TRUE(enable(options));
+    clear();
+    const std::int64_t before = stats().ops_replayed;
+    for (int i = 0; i < 10; ++i) {
+      const at::Tensor result = step();
+      mark_step();
+      EXPECT_TRUE(at::equal(result.view(at::kInt), eager.view(at::kInt))) << i;
+    }
+    EXPECT_GE(stats().ops_replayed - before, 3 * 5);
+    disable();
+  }).join();
+}
+
 // What the worker does must leave no second team behind: Note [Teams].
 // New probes: nothing of them is kept on disk.
 TEST_F(SharedLoopsTest, TheWorkerHasNoTeam) {
@@ -466,6 +605,11 @@ TEST_F(SharedLoopsTest, TheWorkerHasNoTeam) {
     mark_step();
     tjit::testing::WaitForCompiler();
     most = std::max(most, ThreadsCalled("tjit-compile"));
+  }
+  // Those of a thread that has ended may be on their way out.
+  for (int i = 0; most > 1 && i < 1000; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    most = ThreadsCalled("tjit-compile");
   }
   EXPECT_EQ(most, 1);
   EXPECT_GE(stats().steps_fused - before, 3 * 5);
