@@ -13,6 +13,8 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "absl/cleanup/cleanup.h"
@@ -51,6 +53,7 @@ class BoxedStep final : public PreparedStep {
   void CheckAndPlace(const at::Tensor& result, char* const* slots,
                      Fresh* place);
   [[noreturn]] void Fail(const Fresh& fresh, const char* what) const;
+  [[noreturn]] void EndHolder() const;
 
   CapturedCall call_;
   std::vector<at::Tensor> tensors_;
@@ -80,6 +83,16 @@ BoxedStep::BoxedStep(const Request& request)
 void BoxedStep::Fail(const Fresh& fresh, const char* what) const {
   TORCH_INTERNAL_ASSERT(false, "tjit: ", call_.entry->name, ": result ",
                         fresh.result, " differs from the recorded one: ", what);
+}
+
+// What the kernel kept is about to be written over, and its release would come
+// to memory that is no longer there: no error that anybody could go on from.
+void BoxedStep::EndHolder() const {
+  std::fprintf(stderr,
+               "tjit: %s still holds memory that it has always freed before it "
+               "returned; tjit::mark_opaque(\"%s\") runs it at the call\n",
+               call_.entry->name.c_str(), call_.entry->name.c_str());
+  std::abort();
 }
 
 void BoxedStep::CheckAndPlace(const at::Tensor& result, char* const* slots,
@@ -118,7 +131,10 @@ void BoxedStep::Run(char* const* slots, const ScalarValue* scalars) {
   // Until the results are dropped: only then is a release noted. That is here,
   // whatever throws: what is lent or offered is another's behind this step.
   const PlacementScope scope(offers_.data(), offers_.size(), &room_);
-  const absl::Cleanup drop = [this] { stack_.clear(); };
+  const absl::Cleanup drop = [this] {
+    stack_.clear();
+    if (room_.IsHeld()) [[unlikely]] EndHolder();
+  };
   call_.entry->kernel.callBoxed(call_.entry->handle, call_.key_set, &stack_);
   room_.End();
   std::size_t flat = 0;
@@ -140,8 +156,6 @@ void BoxedStep::Run(char* const* slots, const ScalarValue* scalars) {
   }
   if (next != fresh_.end()) Fail(*next, "missing");
   stack_.clear();
-  TORCH_INTERNAL_ASSERT(!room_.IsHeld(), "tjit: ", call_.entry->name,
-                        " still holds memory that it has always freed");
   for (const Fresh& f : fresh_) {
     if (f.offer < 0 || !offers_[f.offer].taken) continue;
     if (!offers_[f.offer].released) Fail(f, "its memory is still held");

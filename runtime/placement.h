@@ -24,8 +24,8 @@ struct PlacementOffer {
 };
 
 // Installs `offers[0, count)` and `room` on this thread; they belong to the
-// caller. Of nested scopes the innermost serves all requests; releases are
-// noted in each.
+// caller. Of nested scopes, of which the product has none, the innermost serves
+// all requests; releases are noted in each.
 class PlacementScope {
  public:
   PlacementScope(PlacementOffer* offers, std::size_t count,

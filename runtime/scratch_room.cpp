@@ -7,7 +7,10 @@ namespace tjit::runtime {
 
 void ScratchRoom::Lend(char* data, std::size_t bytes) {
   const std::lock_guard lock(mutex_);
-  if (data == nullptr) return lent_.clear();
+  if (data == nullptr) {
+    requests_.clear();
+    return lent_.clear();
+  }
   lent_.push_back({bytes, data});
 }
 
@@ -66,6 +69,7 @@ int ScratchRoom::Need(std::size_t bytes) {
 }
 
 std::vector<std::uint64_t> ScratchRoom::Need() const {
+  const std::lock_guard lock(mutex_);
   std::vector<std::uint64_t> bytes;
   for (const Piece& piece : needed_) bytes.push_back(piece.bytes);
   return bytes;

@@ -9,7 +9,7 @@
 //
 // Threads: one call at a time, all of it on one thread, whose requests alone
 // are seen; but Give() from any: a kernel's helpers may drop what it has asked
-// for.
+// for, before the kernel returns.
 // Tested by: tests/runtime/scratch_room_test.cpp
 #pragma once
 
@@ -22,11 +22,12 @@ namespace tjit::runtime {
 
 class ScratchRoom {
  public:
-  // Smaller requests are neither noted nor served.
+  // Smaller requests are neither noted nor served; those of block.cpp have a
+  // header in front.
   static constexpr std::size_t kMinBytes = 64 << 10;
 
   // A piece of memory for the next call, free while it lasts; aligned to 64.
-  // Null: there is none any more.
+  // Null: there is none any more. REQUIRES: nobody holds any (IsHeld()).
   void Lend(char* data, std::size_t bytes);
   // A call begins.
   void Begin();
@@ -74,7 +75,7 @@ class ScratchRoom {
   // The same, or the largest free piece, enlarged, or one more.
   int Need(std::size_t bytes);
 
-  std::mutex mutex_;  // guards all below; within a call, Give() may come in
+  mutable std::mutex mutex_;  // guards all below; within a call, Give() may come in
   std::vector<Piece> lent_;
   std::vector<Piece> needed_;
   bool is_running_ = false;

@@ -222,20 +222,22 @@ PreparedSegment::Variant& PreparedSegment::VariantFor(const Run& run,
     }
   }
   NoteSurvivors();
-  Variant& made = variants_.emplace_back();
+  Variant made;
   made.live = live_;
   made.keeps_all = is_last;
-  Plan(&made, counters);
-  return made;
+  Plan(&made, counters);  // may throw: there is no variant then
+  variants_.push_back(std::move(made));
+  return variants_.back();
 }
 
 void PreparedSegment::Plan(Variant* variant, Counters* counters) {
   std::vector<ProgramStep> program;
   for (std::size_t i = 0; i < nodes_.size(); ++i) program.push_back(StepOf(i));
   counters->memory_plans.Add();
-  variant->scratch = ScratchOfSteps();
+  std::vector<std::uint64_t> scratch = ScratchOfSteps();
   variant->executable = std::make_unique<Executable>(
       program, PlanMemory(PlanSteps(), PlanSlots(variant->live)));
+  variant->scratch = std::move(scratch);
 }
 
 // What kernels need beside their results is known when they have run.

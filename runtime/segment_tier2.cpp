@@ -280,7 +280,7 @@ Tier2Variant::Ordered Tier2Variant::Order(
 
 void Tier2Variant::Plan(PreparedSegment* segment,
                         PreparedSegment::Variant* variant) {
-  scratch_ = segment->ScratchOfSteps();
+  std::vector<std::uint64_t> scratch = segment->ScratchOfSteps();
   const Ordered ordered = Order(*segment, *variant, /*learned=*/true);
   std::vector<ProgramStep> program;
   for (const CodeItem& item : ordered.items) {
@@ -291,6 +291,7 @@ void Tier2Variant::Plan(PreparedSegment* segment,
     }
   }
   executable_ = std::make_unique<Executable>(program, ordered.memory);
+  scratch_ = std::move(scratch);
 }
 
 void Tier2Variant::Dump(const PreparedSegment& segment,

@@ -103,7 +103,7 @@ constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
 // Each value looks at so many hosts.
 constexpr std::size_t kMaxHosts = 64;
 // So many more orders of placing are tried, while fewer pairs of values than
-// this have been compared for a plan.
+// this have been compared for a plan; with more of them there is one order.
 constexpr std::size_t kMostOrders = 12;
 constexpr std::size_t kMostPairs = 1 << 20;
 
@@ -199,7 +199,8 @@ void SortBySize(std::vector<Chain>* chains) {
 
 // Those of the fullest step first: one that lives while much else does has few
 // places to go. Only what lies in the arena counts. Returns the bytes of that
-// step, below which no arena with these values goes.
+// step, below which no arena with these values goes (another order may put
+// others into it).
 // REQUIRES: SortBySize(), whose order remains among equals.
 std::uint64_t SortByBreadth(std::size_t steps,
                             const std::vector<bool>& is_in_arena,
@@ -365,10 +366,17 @@ class Planner {
         hosts_(std::move(hosts)),
         min_hosted_bytes_(min_hosted_bytes) {}
 
-  // Scratch behind the values, which never takes more than the largest scratch
-  // of a step on top of them, or among them, if that is less.
+  // Scratch behind the values, which never takes more than all that a step has
+  // of it on top of them, or among them, if that is less. Of many, the largest
+  // first, whatever it is.
   MemoryPlan Plan(std::vector<Chain> values, std::vector<Chain> scratch) {
-    Ordered best = SmallestOf(values);
+    const std::size_t count = values.size() + scratch.size();
+    if (count * count > kMostPairs) {
+      values.insert(values.end(), scratch.begin(), scratch.end());
+      SortBySize(&values);
+      return PlaceAll(values, hosts_, min_hosted_bytes_).plan;
+    }
+    Ordered best = SmallestOf(std::move(values));
     if (scratch.empty()) return std::move(best.plan);
     SortBySize(&scratch);
     std::vector<Chain> order = std::move(best.order);
@@ -397,6 +405,7 @@ class Planner {
     SortBySize(&chains);
     Ordered best;
     const Placing first = Try(chains, &best);
+    if (best.plan.arena_bytes == 0 || pairs_ >= kMostPairs) return best;
     const std::uint64_t least =
         SortByBreadth(steps_, first.is_in_arena, &chains);
     for (std::size_t tried = 0; tried < kMostOrders && pairs_ < kMostPairs &&

@@ -15,7 +15,8 @@
 // Tested by: tests/compiler/plan_memory_test.cpp
 // Source: the planners of Pisarchyk and Lee, "Efficient Memory Management for
 // Deep Neural Net Inference", 2020 (arXiv 2001.03288): greedy by size, and
-// greedy by breadth where that leaves holes. The smaller arena is taken.
+// greedy by breadth where that leaves holes, for up to 1,024 values and pieces
+// of scratch. The smaller arena is taken. Takes time quadratic in them.
 #pragma once
 
 #include <cstdint>

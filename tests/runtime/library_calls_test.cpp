@@ -513,7 +513,14 @@ TEST(LibraryCalls, ScratchIsOfLentMemory) {
 
 // A kernel that needs scratch of its result's size; what it does once it is
 // lent some.
-enum class Mood { kUsual, kReturnsScratch, kReturnsOther, kThrows };
+enum class Mood {
+  kUsual,
+  kReturnsScratch,
+  kReturnsOther,
+  kThrows,
+  kKeeps,
+  kKeepsAndThrows
+};
 Mood mood = Mood::kUsual;
 
 at::Tensor Moody(const at::Tensor& x) {
@@ -523,6 +530,11 @@ at::Tensor Moody(const at::Tensor& x) {
     TORCH_CHECK(mood != Mood::kThrows, "in a mood");
     if (mood == Mood::kReturnsScratch) return scratch;
     if (mood == Mood::kReturnsOther) return scratch.view({-1});
+    if (mood == Mood::kKeeps || mood == Mood::kKeepsAndThrows) {
+      static at::Tensor kept;
+      kept = scratch;
+      TORCH_CHECK(mood == Mood::kKeeps, "in a mood");
+    }
   }
   return at::mul(x, 2);
 }
@@ -570,6 +582,26 @@ TEST(LibraryCalls, ScratchOfAKernelThatChangesItsMind) {
     }
   }
   mood = Mood::kUsual;
+}
+
+// Whose memory is another's in a moment.
+TEST(LibraryCallsDeathTest, AKernelThatKeepsScratch) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  RecordedCall call("tjit_test::moody", TJIT_CALL(d.Dense({200, 200})));
+  at::Tensor memory = at::empty({200 * 1000}, at::kByte);
+  const auto run = [&](int seed) {
+    call.boxed().Lend(static_cast<char*>(memory.data_ptr()), 200 * 1000);
+    EXPECT_EQ(call.Compare(&call.boxed(), seed), "");
+    call.boxed().Lend(nullptr, 0);
+  };
+  mood = Mood::kUsual;
+  for (int seed = 1; seed < 4; ++seed) run(seed);
+  for (const Mood other : {Mood::kKeeps, Mood::kKeepsAndThrows}) {
+    mood = other;
+    EXPECT_DEATH(run(4), "moody still holds memory .*mark_opaque");
+  }
+  mood = Mood::kUsual;
+  run(5);
 }
 
 // A result that is not as recorded is reported.
