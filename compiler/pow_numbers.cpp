@@ -95,26 +95,46 @@ TJIT_AVX512 __m512 OfPart(const float* all, __m512i part) {
                                 _mm512_load_ps(all + kLanes));
 }
 
-// The lanes that powf is to be called for: near the middle, or of a size at
-// which some low part is no normal number, or not finite. x^n = rounded + rest;
-// both positive numbers' bits.
-TJIT_AVX512 __mmask16 IsForPowf(__m512 rounded, __m512 rest) {
+// The lanes of powers that lie too near the middle. x^n = rounded + rest.
+TJIT_AVX512 __mmask16 IsNear(__m512 rounded, __m512 rest) {
   const __m512i bits = _mm512_castps_si512(rounded);
   // What lies above a power of two only belongs to the numbers below it: there
   // the middle is nearer.
   const __m512i below = _mm512_sub_epi32(bits, _mm512_set1_epi32(1));
   const __m512 size = _mm512_castsi512_ps(
       _mm512_and_epi32(below, _mm512_set1_epi32(0x7f800000)));
-  const __m512i part = _mm512_srli_epi32(below, 18);
+  const __m512i part = _mm512_maskz_srli_epi32(0xffff, below, 18);
   const __m512 down = _mm512_mul_ps(size, OfPart(kNear.down, part));
   const __m512 up = _mm512_mul_ps(size, OfPart(kNear.up, part));
-  const __mmask16 is_near = _mm512_cmp_ps_mask(rest, down, _CMP_GT_OQ) |
-                            _mm512_cmp_ps_mask(rest, up, _CMP_LT_OQ);
-  constexpr int kLeast = (127 - 100) << 23, kMost = (127 + 100) << 23;
-  const __mmask16 is_extreme =
-      _mm512_cmpgt_epu32_mask(_mm512_sub_epi32(bits, _mm512_set1_epi32(kLeast)),
-                              _mm512_set1_epi32(kMost - kLeast));
-  return is_near | is_extreme;
+  return _mm512_cmp_ps_mask(rest, down, _CMP_GT_OQ) |
+         _mm512_cmp_ps_mask(rest, up, _CMP_LT_OQ);
+}
+
+// Those of a size at which some low part is no normal number, or not finite:
+// their exponents are larger than this, or below its negative.
+constexpr int kMostExponent = 100;
+
+TJIT_AVX512 __mmask16 IsExtreme(__m512 rounded) {
+  constexpr int kLeast = (127 - kMostExponent) << 23;
+  constexpr int kMost = (127 + kMostExponent) << 23;
+  return _mm512_cmpgt_epu32_mask(
+      _mm512_sub_epi32(_mm512_castps_si512(rounded), _mm512_set1_epi32(kLeast)),
+      _mm512_set1_epi32(kMost - kLeast));
+}
+
+// Whether no power of these numbers, which are whole vectors, can be extreme.
+template <int kExponent>
+TJIT_AVX512 bool AreOrdinary(std::int64_t n, const float* x) {
+  constexpr int kMost = (kMostExponent - 1) / std::max(kExponent, -kExponent);
+  constexpr int kFrom = (127 - kMost) << 23, kTo = (127 + kMost) << 23;
+  const __m512i from = _mm512_set1_epi32(kFrom);
+  __m512i most = _mm512_setzero_si512();
+  for (std::int64_t i = 0; i < n; i += kLanes) {
+    const __m512 positive = _mm512_abs_ps(_mm512_loadu_ps(x + i));
+    most = _mm512_maskz_max_epu32(
+        0xffff, most, _mm512_sub_epi32(_mm512_castps_si512(positive), from));
+  }
+  return _mm512_cmpgt_epu32_mask(most, _mm512_set1_epi32(kTo - kFrom)) == 0;
 }
 
 // Numbers for powf, and where their powers belong.
@@ -125,7 +145,7 @@ struct Gathered {
 };
 
 // 16 numbers or less, which `lanes` says.
-template <int kExponent>
+template <int kExponent, bool kAreOrdinary>
 TJIT_AVX512 void Step(__mmask16 lanes, const float* x, std::int64_t place,
                       Gathered* gathered, float* out) {
   const __m512i sign = _mm512_set1_epi32(static_cast<int>(0x80000000U));
@@ -135,8 +155,9 @@ TJIT_AVX512 void Step(__mmask16 lanes, const float* x, std::int64_t place,
   const __m512 rounded = _mm512_add_ps(power.high, power.low);
   const __m512 rest =
       _mm512_sub_ps(power.low, _mm512_sub_ps(rounded, power.high));
-  __mmask16 is_for_powf = lanes & IsForPowf(rounded, rest);
-  if constexpr (kExponent > 0) {  // 0 is
+  __mmask16 is_for_powf = lanes & IsNear(rounded, rest);
+  if constexpr (!kAreOrdinary) is_for_powf |= lanes & IsExtreme(rounded);
+  if constexpr (!kAreOrdinary && kExponent > 0) {  // 0 is
     is_for_powf =
         _mm512_mask_test_epi32_mask(is_for_powf, _mm512_castps_si512(positive),
                                     _mm512_castps_si512(positive));
@@ -170,8 +191,12 @@ using Powf = __m512 (*)(__m512 x, __m512 y);
   for (std::int64_t i = 0; i < gathered.count; i += kLanes) {
     const __m512 power =
         reinterpret_cast<Powf>(powf)(_mm512_load_ps(gathered.numbers + i), y);
-    _mm512_mask_i32scatter_ps(out, FirstLanes(gathered.count - i),
-                              _mm512_load_si512(gathered.places + i), power, 4);
+    alignas(64) float powers[kLanes];
+    _mm512_store_ps(powers, power);
+    const std::int64_t lanes = std::min(kLanes, gathered.count - i);
+    for (std::int64_t lane = 0; lane < lanes; ++lane) {
+      out[gathered.places[i + lane]] = powers[lane];
+    }
   }
 }
 
@@ -183,10 +208,16 @@ template <int kExponent>
                                                         float* out) {
   Gathered gathered;
   std::int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    Step<kExponent>(0xffff, x, i, &gathered, out);
+  if (n % kLanes == 0 && AreOrdinary<kExponent>(n, x)) {
+    for (; i < n; i += kLanes) {
+      Step<kExponent, true>(0xffff, x, i, &gathered, out);
+    }
+  } else {
+    for (; i + kLanes <= n; i += kLanes) {
+      Step<kExponent, false>(0xffff, x, i, &gathered, out);
+    }
   }
-  if (i < n) Step<kExponent>(FirstLanes(n - i), x, i, &gathered, out);
+  if (i < n) Step<kExponent, false>(FirstLanes(n - i), x, i, &gathered, out);
   CallPowf(gathered, kExponent, powf, out);
   return gathered.count;
 }

@@ -3,6 +3,7 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <iterator>
 #include <limits>
@@ -109,10 +110,17 @@ TJIT_AVX512 __m512 LookFar(const float* table, __m512i place) {
 // Of x = n / 128 * log(2) + r: 2^(n / 128) * (1 + r + r^2 / 2), with VML's
 // roundings, so no product and sum is one fma where that is another number.
 struct Exp {
+  static constexpr auto kMostKey = std::bit_cast<std::uint32_t>(87.0F);
+  static __m512i Key(__m512 x);
+  static __m512 OfOrdinary(__m512 x);
   static Rounded Of(__mmask16 lanes, __m512 x);
 };
 
-TJIT_AVX512 Rounded Exp::Of(__mmask16 lanes, __m512 x) {
+TJIT_AVX512 __m512i Exp::Key(__m512 x) {
+  return _mm512_castps_si512(_mm512_abs_ps(x));
+}
+
+TJIT_AVX512 __m512 Exp::OfOrdinary(__m512 x) {
   const __m512 magic = _mm512_set1_ps(0x1.8p23F);  // n in its last bits
   const __m512 shifted =
       _mm512_add_ps(_mm512_mul_ps(x, _mm512_set1_ps(kSteps)), magic);
@@ -126,21 +134,34 @@ TJIT_AVX512 Rounded Exp::Of(__mmask16 lanes, __m512 x) {
   const __m512 low =
       _mm512_add_ps(LookFar(kRootTable.low, place), _mm512_mul_ps(root, of_r));
   const __m512 exponent = _mm512_mul_ps(n, _mm512_set1_ps(0x1p-7F));
+  return _mm512_maskz_scalef_ps(kAll, _mm512_add_ps(root, low), exponent);
+}
+
+TJIT_AVX512 Rounded Exp::Of(__mmask16 lanes, __m512 x) {
   const __mmask16 some =
       _mm512_cmp_ps_mask(x, _mm512_set1_ps(kZeroExp), _CMP_NLT_UQ);
   const __mmask16 are_vmls = _mm512_mask_cmp_ps_mask(
       lanes, _mm512_abs_ps(x), _mm512_set1_ps(kMostExp), _CMP_LT_OQ);
-  return {_mm512_maskz_scalef_ps(some, _mm512_add_ps(root, low), exponent),
+  return {_mm512_maskz_mov_ps(some, OfOrdinary(x)),
           static_cast<__mmask16>(are_vmls | ~some)};
 }
 
 // Of x = 2^k * (1 + r), r from -1/3 to 1/3: k * log(2) + r + r^2 * (terms of
 // r), with VML's roundings.
 struct Log {
+  static constexpr std::uint32_t kLeastBits = 0x00800000;  // normal numbers
+  static constexpr std::uint32_t kMostKey = 0x7f7fffff - kLeastBits;
+  static __m512i Key(__m512 x);
+  static __m512 OfOrdinary(__m512 x);
   static Rounded Of(__mmask16 lanes, __m512 x);
 };
 
-TJIT_AVX512 Rounded Log::Of(__mmask16 lanes, __m512 x) {
+TJIT_AVX512 __m512i Log::Key(__m512 x) {
+  return _mm512_sub_epi32(_mm512_castps_si512(x),
+                          _mm512_set1_epi32(kLeastBits));
+}
+
+TJIT_AVX512 __m512 Log::OfOrdinary(__m512 x) {
   const __m512i bits = _mm512_castps_si512(x);
   const __m512i from_least =
       _mm512_sub_epi32(bits, _mm512_set1_epi32(0x3f2aaaab));  // 2/3
@@ -159,12 +180,36 @@ TJIT_AVX512 Rounded Log::Of(__mmask16 lanes, __m512 x) {
   const __m512 exponent = _mm512_maskz_cvtepi32_ps(kAll, k);
   const __m512 low =
       _mm512_add_ps(of_r, _mm512_mul_ps(exponent, _mm512_set1_ps(kLog2Rest)));
-  const __mmask16 is_normal = _mm512_mask_cmp_ps_mask(
-      lanes, x, _mm512_set1_ps(std::numeric_limits<float>::min()), _CMP_GE_OQ);
-  return {_mm512_fmadd_ps(exponent, _mm512_set1_ps(kLog2), low),
-          _mm512_mask_cmp_ps_mask(
-              is_normal, x, _mm512_set1_ps(std::numeric_limits<float>::max()),
-              _CMP_LE_OQ)};
+  return _mm512_fmadd_ps(exponent, _mm512_set1_ps(kLog2), low);
+}
+
+TJIT_AVX512 Rounded Log::Of(__mmask16 lanes, __m512 x) {
+  return {OfOrdinary(x), _mm512_mask_cmple_epu32_mask(
+                             lanes, Key(x), _mm512_set1_epi32(kMostKey))};
+}
+
+// Numbers whose Key() is kMostKey or less are ordinary: VML is asked for none
+// of them, so that nothing has to be noted of each.
+template <class Function>
+constexpr bool kHasOrdinary = requires { Function::kMostKey; };
+
+// Of whole vectors, where all numbers are ordinary, out = Function(x). Returns
+// whether they were: without, nothing is written.
+template <class Function>
+TJIT_AVX512 bool Ordinary(std::int64_t n, const float* x, float* out) {
+  __m512i most = _mm512_setzero_si512();
+  for (std::int64_t i = 0; i < n; i += kLanes) {
+    most = _mm512_maskz_max_epu32(kAll, most,
+                                  Function::Key(_mm512_loadu_ps(x + i)));
+  }
+  if (_mm512_cmpgt_epu32_mask(
+          most, _mm512_set1_epi32(static_cast<int>(Function::kMostKey))) != 0) {
+    return false;
+  }
+  for (std::int64_t i = 0; i < n; i += kLanes) {
+    _mm512_storeu_ps(out + i, Function::OfOrdinary(_mm512_loadu_ps(x + i)));
+  }
+  return true;
 }
 
 // Numbers for VML, and which lanes they are of.
@@ -212,6 +257,9 @@ TJIT_AVX512 void CallVml(std::int64_t n, VmlF32 vml, std::int64_t mode,
 template <class Function>
 [[gnu::target("avx512f,fma,popcnt")]] std::int64_t Part(
     std::int64_t n, const float* x, VmlF32 vml, std::int64_t mode, float* out) {
+  if constexpr (kHasOrdinary<Function>) {
+    if (n % kLanes == 0 && Ordinary<Function>(n, x, out)) return 0;
+  }
   Gathered gathered;
   std::int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes)
