@@ -64,6 +64,8 @@ std::vector<Row> ProductRows();
 std::vector<Row> NeverRows();
 // Row 26.
 std::vector<Row> OverheadRows();
+// Some of the rows as loops written by hand (workloads_hand.cpp).
+std::vector<Row> HandRows();
 
 // Row 1: ten dependent add, mul, sub, f32 [n], inference mode.
 Workload Chain10(std::int64_t n);

@@ -145,6 +145,43 @@ class BenchSmokeTest(unittest.TestCase):
                           (pathlib.Path(folder) / "results.md").read_text())
 
 
+    def test_compiled(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run(
+                [sys.executable, ROOT / "bench" / "run.py", "--build",
+                 PROGRAMS.parent, "--rows", "2,3", "--compiled", "--rounds",
+                 "1", "--min-time", "0.001", "--out", folder],
+                text=True, capture_output=True, timeout=300, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            result = json.loads(
+                (pathlib.Path(folder) / "results.json").read_text())
+        targets = {"add4": (3.5, False), "poly": (9.5, True)}
+        for line in result["rows"]:
+            with self.subTest(line["label"]):
+                target, is_less = targets.pop(line["label"])
+                self.assertTrue(line["same_bits"])
+                self.assertGreater(line["counters"]["tjit llvm"]["fused"], 0.9)
+                self.assertEqual(line["target"], target)
+                self.assertEqual(line["hand_is_less"], is_less)
+                self.assertGreater(line["hand_against_best"], 0)
+                is_missed = any(f"{line['label']}: " in sentence
+                                for sentence in result["missed"])
+                self.assertEqual(is_missed,
+                                 line["llvm_against_best"] < target)
+        self.assertEqual(targets, {})
+
+    # Loops that do all that their rows do have the rows' bits.
+    def test_by_hand(self):
+        rows = {"kernels": {"row2/add4"},
+                "inference": {"row1/chain10-64k", "row1/chain10-4M"},
+                "science": {"row13/rate-triple-1024",
+                            "row13/rate-triple-64k"}}
+        hand = run("hand", set().union(*rows.values()), False)
+        for program, names in rows.items():
+            for row, record in run(program, names, False).items():
+                self.assertEqual(hand[row]["label"], record["label"], row)
+
+
 if __name__ == "__main__":
     PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve()
     unittest.main()
