@@ -9,6 +9,7 @@
 #include <numeric>
 #include <set>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -48,6 +49,21 @@ constinit thread_local std::int64_t t_turned_back
 constinit thread_local std::int64_t t_shared
     __attribute__((tls_model("initial-exec"))) = 0;
 std::atomic<bool> g_share_all = false;
+
+#if defined(TJIT_PLANTED_DEFECTS)
+std::atomic<std::uint32_t> g_planted_flags = 0;
+std::atomic<std::int64_t> g_delay_ns = 0;
+std::uint32_t PlantedFlags() {
+  return g_planted_flags.load(std::memory_order_relaxed);
+}
+void Delay() {
+  const std::int64_t ns = g_delay_ns.load(std::memory_order_relaxed);
+  if (ns > 0) std::this_thread::sleep_for(std::chrono::nanoseconds(ns));
+}
+#else
+constexpr std::uint32_t PlantedFlags() { return 0; }
+constexpr void Delay() {}
+#endif
 
 // What a loop takes for an element, and from it how many are worth a thread:
 // such a part takes twice as long as to call the threads together. ATen's own
@@ -146,6 +162,7 @@ class LlvmKernel : public Kernel {
 
   void Run(char* const* memory, const KernelShape& shape,
            const ScalarValue* scalars) const override {
+    Delay();
     const auto run = [&, values = reinterpret_cast<const TjitScalar*>(scalars)](
                          std::size_t i, std::int64_t begin, std::int64_t end) {
       const TjitLoop& loop = kernel_.loops[i];
@@ -333,7 +350,7 @@ class LlvmEngine : public Engine {
     const std::vector<TjitMath> math = MathOf(function);
     TjitLlvmOptions options{};
     options.abi = kTjitLlvmAbi;
-    options.flags = flags_ | flags |
+    options.flags = flags_ | flags | PlantedFlags() |
                     static_cast<std::uint32_t>(PlantedDefect())
                         << kTjitLlvmDefectShift;
     if (PlainCode()) options.flags |= kTjitLlvmPlain;
@@ -422,5 +439,13 @@ std::unique_ptr<Engine> MakeLlvmEngine(
 std::int64_t RunsTurnedBack() { return t_turned_back; }
 std::int64_t LoopsShared() { return t_shared; }
 void ShareAllLoops(bool all) { g_share_all.store(all); }
+
+#if defined(TJIT_PLANTED_DEFECTS)
+void PlantInCompiler(std::uint32_t flags) { g_planted_flags.store(flags); }
+void SetCodeDelay(std::int64_t ns) { g_delay_ns.store(ns); }
+#else
+void PlantInCompiler(std::uint32_t) {}
+void SetCodeDelay(std::int64_t) {}
+#endif
 
 }  // namespace tjit::runtime

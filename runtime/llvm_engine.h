@@ -36,5 +36,9 @@ std::int64_t RunsTurnedBack();
 std::int64_t LoopsShared();
 // From now on all of several rows are, or as it is worth it.
 void ShareAllLoops(bool all);
+// Plants of tests: TjitLlvmFlags for kernels that are compiled from now on, and
+// how much longer a run of one takes. Nothing without TJIT_PLANTED_DEFECTS.
+void PlantInCompiler(std::uint32_t flags);
+void SetCodeDelay(std::int64_t ns);
 
 }  // namespace tjit::runtime

@@ -34,12 +34,20 @@ void SetStepObserver(StepObserver observer) {
   runtime::g_step_observer.store(observer);
 }
 void SetPlainCode(bool is_plain) { tjit::SetPlainCode(is_plain); }
+void PlantInCompiler(std::uint32_t flags) { runtime::PlantInCompiler(flags); }
+void SetCompileBudgetNs(std::int64_t ns) {
+  runtime::Runtime::Get().tier2().SetBudget(ns);
+}
+void SetCodeDelayNs(std::int64_t ns) { runtime::SetCodeDelay(ns); }
 void WaitForCompiler() { runtime::Runtime::Get().tier2().WaitUntilIdle(); }
 }  // namespace testing
 #else
 namespace testing {
 void SetStepObserver(StepObserver) {}
 void SetPlainCode(bool) {}
+void PlantInCompiler(std::uint32_t) {}
+void SetCompileBudgetNs(std::int64_t) {}
+void SetCodeDelayNs(std::int64_t) {}
 void WaitForCompiler() {}
 void SetForcedDrainAt(std::int64_t) {}
 bool SetPlantedDefect(std::string_view name) { return name.empty(); }

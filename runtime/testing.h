@@ -52,6 +52,15 @@ TJIT_API std::int64_t RunsTurnedBack();
 TJIT_API std::int64_t LoopsShared();
 TJIT_API void ShareAllLoops(bool all);
 
+// What stands against machine code that is compiled from now on: plants of
+// TjitLlvmFlag (compiler/llvm/abi.h), 0 for none; what a segment may take to
+// compile, negative for what is usual. Call tjit::clear() behind either, which
+// forgets what could not be compiled.
+TJIT_API void PlantInCompiler(std::uint32_t llvm_flags);
+TJIT_API void SetCompileBudgetNs(std::int64_t ns);
+// Each run of a kernel of machine code takes so much longer.
+TJIT_API void SetCodeDelayNs(std::int64_t ns);
+
 // Waits until no segment is queued for tier 2 or being compiled.
 TJIT_API void WaitForCompiler();
 

@@ -33,8 +33,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kIdle{2};
-// What one segment may take; the groups left then stay library calls. A worker
-// beside busy processors has a tenth of one.
+// After which no group of a segment is begun; those left stay library calls. A
+// worker beside busy processors has a tenth of one.
 constexpr std::chrono::seconds kBudget{20};
 
 // Blocks what the program has handlers for, but not what the kernel sends for
@@ -280,7 +280,10 @@ bool Tier2::DoJob(CompileTask* task) {
 void Tier2::Compile(CompileTask* task) {
   const auto began = Clock::now();
   CompileLimits limits;
-  limits.deadline = began + kBudget;
+  const std::int64_t planted_ns = planted_budget_ns_.load();
+  limits.deadline =
+      began + (planted_ns < 0 ? std::chrono::nanoseconds(kBudget)
+                              : std::chrono::nanoseconds(planted_ns));
   limits.stop = &give_up_;
   const CacheUse use(cache_.load());
   try {

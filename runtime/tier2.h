@@ -110,6 +110,8 @@ class Tier2 {
   // What was measured of a compiled segment, for Explain(); of the first ones.
   void NoteMeasured(ExplainedCode code);
   std::vector<ExplainedCode> Measured();
+  // What one segment may take from now on; negative: what is usual (tests).
+  void SetBudget(std::int64_t ns) { planted_budget_ns_.store(ns); }
   // Waits until nothing is queued or compiled (tests).
   void WaitUntilIdle();
 
@@ -139,6 +141,7 @@ class Tier2 {
   bool had_worker_ = false;  // ever
   bool did_task_ = false;    // ever
   bool forget_ = false;
+  std::atomic<std::int64_t> planted_budget_ns_{-1};
   std::atomic<bool> give_up_{false};
   std::atomic<bool> hurry_{false};  // a fork or the exit waits
   std::map<std::string, std::int64_t> failures_;

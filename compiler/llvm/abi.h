@@ -30,7 +30,7 @@
 
 extern "C" {
 
-constexpr std::int32_t kTjitLlvmAbi = 18;
+constexpr std::int32_t kTjitLlvmAbi = 19;
 
 // The layout of ScalarValue (recorder/tensor_meta.h).
 struct TjitScalar {
@@ -168,9 +168,11 @@ enum TjitLlvmFlag : std::uint32_t {
   // Forms loops for a later call with the same text, functions and other flags;
   // nothing is compiled, and TjitKernel stays empty.
   kTjitLlvmPlanOnly = 1024,
+  kTjitLlvmPlantNoHeap = 2048,  // tests: LLVM's own allocation fails
+  kTjitLlvmPlantThrow = 4096,   // tests: so does one of C++ in it
 };
 // Above the flags, tests: a Defect (recorder/planted_defect.h).
-constexpr int kTjitLlvmDefectShift = 11;
+constexpr int kTjitLlvmDefectShift = 13;
 
 // Where machine code is kept from process to process. A key names all that
 // decides an object but the version of this library, which the caller adds.

@@ -152,7 +152,8 @@ struct NamedObject {
 
 constexpr std::uint32_t kPlanted =
     kTjitLlvmPlantInvalid | kTjitLlvmPlantFatal | kTjitLlvmPlantNoCode |
-    kTjitLlvmPlantNoMemory | ~0u << kTjitLlvmDefectShift;
+    kTjitLlvmPlantNoMemory | kTjitLlvmPlantNoHeap | kTjitLlvmPlantThrow |
+    ~0u << kTjitLlvmDefectShift;
 constexpr std::uint32_t kDumps = kTjitLlvmDumpIr | kTjitLlvmDumpAssembly;
 
 // Loops that are not in the table, one after the other: found in the caller's

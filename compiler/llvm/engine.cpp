@@ -4,8 +4,10 @@
 
 #include <csetjmp>
 #include <cstdio>
+#include <cstdlib>
 #include <iterator>
 #include <map>
+#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -31,13 +33,59 @@ namespace {
 
 using llvm::TargetMachine;
 
-thread_local std::jmp_buf* t_back = nullptr;
-thread_local std::string* t_fatal = nullptr;
+// Where this thread goes on when LLVM has given up, and why it has. Nothing is
+// allocated on the way there: there may be no memory.
+struct WayBack {
+  std::jmp_buf place;
+  char why[256] = "";
+};
+
+thread_local WayBack* t_way_back = nullptr;
+
+// The way out for as long as this lives, whatever ends it: a return, a long
+// jump or an exception.
+class WayBackSet {
+ public:
+  explicit WayBackSet(WayBack* way_back) { t_way_back = way_back; }
+  ~WayBackSet() { t_way_back = nullptr; }
+  WayBackSet(const WayBackSet&) = delete;
+  WayBackSet& operator=(const WayBackSet&) = delete;
+};
+
+// Note [Half made]. What is made once, by the first that needs it, stays half
+// made if memory runs out in the middle: a long jump, and an exception in LLVM,
+// pass by the guards of static variables, and whoever comes next waits for
+// them forever. So LLVM is not asked again if it happens before a first kernel
+// was there. Both are of the one thread that compiles.
+bool g_was_loaded = false;  // code, once
+bool g_is_half_made = false;
+
+void GoBack(const char* reason) {
+  if (t_way_back == nullptr) return;  // not one of ours: LLVM aborts
+  std::snprintf(t_way_back->why, sizeof(t_way_back->why), "LLVM gave up: %s",
+                reason);
+  std::longjmp(t_way_back->place, 1);
+}
 
 void OnFatal(void*, const char* reason, bool) {
-  if (t_back == nullptr) return;  // not one of ours: LLVM aborts
-  *t_fatal = absl::StrCat("LLVM gave up: ", reason);
-  std::longjmp(*t_back, 1);
+  g_is_half_made = false;
+  GoBack(reason);
+}
+
+// LLVM expects of this one that it does not return.
+void OnBadAlloc(void*, const char* reason, bool) {
+  GoBack(reason);
+  std::abort();
+}
+
+void PlantFailure(std::uint32_t flags) {
+  if ((flags & kTjitLlvmPlantFatal) != 0) {
+    llvm::report_fatal_error("planted by a test");
+  }
+  if ((flags & kTjitLlvmPlantNoHeap) != 0) {
+    llvm::report_bad_alloc_error("no memory, planted by a test");
+  }
+  if ((flags & kTjitLlvmPlantThrow) != 0) throw std::bad_alloc();
 }
 
 const llvm::StringMap<bool>& HostFeatures() {
@@ -142,11 +190,11 @@ class Pipeline {
     return pipeline.get();
   }
 
-  std::string Emit(llvm::Module* module, bool plants_fatal,
+  std::string Emit(llvm::Module* module, std::uint32_t flags,
                    std::string* object) {
     if (!is_usable_) return "LLVM emits no objects for this machine";
     is_running_ = true;
-    if (plants_fatal) llvm::report_fatal_error("planted by a test");
+    PlantFailure(flags);
     object_.clear();
     passes_.run(*module);
     object->assign(object_.data(), object_.size());
@@ -274,8 +322,7 @@ std::string Compile(llvm::Module* module, const CompileRequest& request,
     dump->assembly += Assembly(machine, *module);
   }
   const bool takes_all = (request.flags & kTjitLlvmAllPasses) != 0;
-  return Pipeline::For(machine, takes_all)
-      ->Emit(module, (request.flags & kTjitLlvmPlantFatal) != 0, object);
+  return Pipeline::For(machine, takes_all)->Emit(module, request.flags, object);
 }
 
 std::string Load(const std::string& object, const CompileRequest& request,
@@ -289,22 +336,26 @@ std::string Load(const std::string& object, const CompileRequest& request,
   if (error.empty() && (request.flags & kTjitLlvmPerfMap) != 0) {
     AppendPerfMap(names, *code);
   }
+  g_was_loaded = g_was_loaded || error.empty();
   return error;
 }
 
 std::string CatchFatal(const std::function<std::string()>& work) {
   static const bool is_installed = [] {
     llvm::install_fatal_error_handler(OnFatal);
+    llvm::install_bad_alloc_error_handler(OnBadAlloc);
     return true;
   }();
   static_cast<void>(is_installed);
-  std::string fatal, result;
-  std::jmp_buf back;
-  t_fatal = &fatal;
-  t_back = &back;
-  if (setjmp(back) == 0) result = work();
-  t_back = nullptr;
-  return fatal.empty() ? result : fatal;
+  if (t_way_back != nullptr) return "the way back of an earlier call is open";
+  if (g_is_half_made) return "memory ran out while LLVM was set up";
+  WayBack way_back;
+  const WayBackSet set(&way_back);
+  g_is_half_made = !g_was_loaded;
+  if (setjmp(way_back.place) != 0) return way_back.why;
+  std::string result = work();
+  g_is_half_made = false;
+  return result;
 }
 
 }  // namespace tjit::llvm_backend

@@ -4,7 +4,8 @@
 // RuntimeDyld places it. No pass of LLVM's optimiser runs: the generators emit
 // what is to be executed, the code generator selects and places in registers.
 // What LLVM treats as fatal is caught by its error handler and a long jump
-// back: what the failed compile had allocated is lost.
+// back, and so is a failed allocation: what the failed compile had allocated is
+// lost (Note [Half made] in engine.cpp).
 // Thread: Compile() by one thread at a time.
 // Tested by: tests/compiler/llvm_errors_test.cpp
 #pragma once

@@ -1,9 +1,16 @@
 // What cannot be compiled says why; nothing crashes.
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <functional>
+#include <set>
 #include <sstream>
+#include <string>
 
 #include "compiler/llvm/loader.h"
 #include "gmock/gmock.h"
@@ -109,6 +116,138 @@ TEST(LlvmErrorsTest, LlvmGivesUp) {
             "LLVM gave up: planted by a test");
   ExpectWorks();
 }
+
+// Twice: the way out is there for the next compile, too.
+TEST(LlvmErrorsTest, NoMemoryForLlvm) {
+  ExpectWorks();
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(ErrorOf(kAdd, kTjitLlvmPlantNoHeap),
+              "LLVM gave up: no memory, planted by a test");
+    EXPECT_EQ(ErrorOf(kAdd, kTjitLlvmPlantThrow), "std::bad_alloc");
+    EXPECT_EQ(ErrorOf(kAdd, kTjitLlvmPlantFatal),
+              "LLVM gave up: planted by a test");
+  }
+  ExpectWorks();
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+rlim_t MemoryBytes() {
+  rlim_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE));
+}
+
+void LimitMemory(rlim_t bytes) {
+  rlimit limit{};
+  getrlimit(RLIMIT_AS, &limit);
+  limit.rlim_cur = bytes;
+  setrlimit(RLIMIT_AS, &limit);
+}
+
+// Allocates what can be had of memory that the process has.
+void TakeWhatIsFree() {
+  for (std::size_t bytes = 1 << 16; bytes >= 16; bytes /= 2) {
+    void* volatile taken = nullptr;
+    do {
+      taken = std::malloc(bytes);
+    } while (taken != nullptr);
+  }
+}
+
+// A loop of so many ops takes some MB to compile.
+std::string LongText() {
+  constexpr int kOps = 400;
+  std::ostringstream text;
+  text << "func f(n0) {\n  external %0: f32[n0]\n";
+  for (int i = 1; i <= kOps; ++i) {
+    text << "  %" << i << " = mul f32[n0] %" << i - 1 << ", %" << i / 2 << "\n";
+  }
+  text << "  return %" << kOps << "\n}\n";
+  return text.str();
+}
+
+using Error = std::array<char, 200>;
+
+Error Compile(const TjitLlvmApi& api, const std::string& text) {
+  const TjitLlvmOptions options = DefaultOptions();
+  TjitKernel kernel{};
+  Error error{};
+  api.compile(text.c_str(), &options, &kernel, error.data(), error.size());
+  return error;
+}
+
+// What is said when `text` is compiled with so much memory left.
+Error CompileWith(rlim_t left, const TjitLlvmApi& api,
+                  const std::string& text) {
+  const rlim_t now = MemoryBytes();
+  LimitMemory(now);
+  TakeWhatIsFree();
+  LimitMemory(now + left);
+  const Error error = Compile(api, text);
+  LimitMemory(RLIM_INFINITY);
+  return error;
+}
+
+// What children say that run `work` with 0, 1, ... times 64 KiB left.
+std::set<std::string> SaidWithLittle(const std::function<Error(rlim_t)>& work) {
+  std::set<std::string> said;
+  for (rlim_t i = 0; i < 40; ++i) {
+    int ends[2];
+    if (pipe(ends) != 0) break;
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(30);
+      const Error error = work(i << 16);
+      const ssize_t n = write(ends[1], error.data(), error.size());
+      _exit(n == error.size() && !testing::Test::HasFailure() ? 0 : 1);
+    }
+    close(ends[1]);
+    Error error{};
+    EXPECT_EQ(read(ends[0], error.data(), error.size()), error.size());
+    close(ends[0]);
+    int status = 0;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0) << i;
+    said.insert(error.data());
+  }
+  return said;
+}
+
+// At whichever allocation it ends.
+TEST(LlvmErrorsTest, MemoryRunsOut) {
+  ExpectWorks();  // what only the first compile makes is there
+  const std::string text = LongText();
+  const std::set<std::string> said = SaidWithLittle([&](rlim_t left) {
+    const Error error = CompileWith(left, Api(), text);
+    ExpectWorks();
+    return error;
+  });
+  EXPECT_THAT(said, testing::Contains("std::bad_alloc"));
+  EXPECT_THAT(said, testing::Contains("LLVM gave up: Allocation failed"));
+}
+
+// In a copy of the library, which has made nothing yet. What comes next does
+// not wait for what is half made.
+TEST(LlvmErrorsTest, MemoryRunsOutAtFirst) {
+  const std::string path = testing::TempDir() + "libtjit_llvm_copy.so";
+  std::filesystem::copy_file(TJIT_LLVM_LIBRARY, path,
+                             std::filesystem::copy_options::overwrite_existing);
+  const std::string text = LongText();
+  const std::set<std::string> said = SaidWithLittle([&](rlim_t left) {
+    std::string why;
+    const TjitLlvmApi* const api = LoadLlvmApi(path, &why);
+    EXPECT_NE(api, nullptr) << why;
+    const Error first = CompileWith(left, *api, text);
+    const Error next = Compile(*api, kAdd);
+    EXPECT_TRUE(first[0] != 0 || next[0] == 0) << next.data();
+    return next;
+  });
+  unlink(path.c_str());
+  EXPECT_THAT(
+      said, testing::IsSubsetOf({"", "memory ran out while LLVM was set up"}));
+  EXPECT_THAT(said, testing::Contains("memory ran out while LLVM was set up"));
+}
+#endif
 
 TEST(LlvmErrorsTest, NoExecutablePages) {
   EXPECT_THAT(ErrorOf(kAdd, kTjitLlvmPlantNoCode),

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "recorder/log.h"
+#include "runtime/testing.h"
 
 namespace tjit {
 namespace {
@@ -19,10 +20,24 @@ using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
+std::vector<std::string> Split(const std::string& text) {
+  std::vector<std::string> lines;
+  std::string line;
+  for (const char c : text) {
+    if (c != '\n') {
+      line += c;
+    } else {
+      lines.push_back(line);
+      line.clear();
+    }
+  }
+  return lines;
+}
+
 // 40 steps of mm -> relu -> sum; step 30 leaves the trace after relu.
 std::vector<std::string> LinesOf(bool debug_compile) {
   clear();
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   Options options;
   options.debug_compile = debug_compile;
   EXPECT_TRUE(enable(options));
@@ -34,17 +49,7 @@ std::vector<std::string> LinesOf(bool debug_compile) {
     mark_step();
   }
   disable();
-  std::vector<std::string> lines;
-  std::string line;
-  for (const char c : testing::internal::GetCapturedStderr()) {
-    if (c != '\n') {
-      line += c;
-    } else {
-      lines.push_back(line);
-      line.clear();
-    }
-  }
-  return lines;
+  return Split(::testing::internal::GetCapturedStderr());
 }
 
 TEST(CompileLines, TellTheLifeOfATrace) {
@@ -65,6 +70,43 @@ TEST(CompileLines, TellTheLifeOfATrace) {
           HasSubstr("[COMPILE] Compilation complete ("),
           AllOf(HasSubstr("[COMPILE] Fallback: "),
                 HasSubstr("(trace 1 after op 1, aten::relu)"))));
+}
+
+// Numbers of four ops are the same until each begins to vary at its step.
+TEST(CompileLines, TellWhyASegmentIsCompiledAgain) {
+  clear();
+  ::testing::internal::CaptureStderr();
+  Options options;
+  options.hot_threshold = 4;
+  options.backend = Backend::kInterpreter;
+  options.debug_compile = true;
+  EXPECT_TRUE(enable(options));
+  const at::Tensor x = at::rand({8, 8}), w = at::rand({8, 8});
+  for (int i = 0; i < 100; ++i) {
+    const auto number = [i](int begins) { return i < begins ? 0.5 : 0.01 * i; };
+    at::Tensor y = at::sub(at::add(x, w, number(30)), w, number(40));
+    y = y.add_(x, number(50)).sub_(w, number(60));
+    mark_step();
+    testing::WaitForCompiler();
+  }
+  disable();
+  std::vector<std::string> again;
+  for (const std::string& line :
+       Split(::testing::internal::GetCapturedStderr())) {
+    if (line.find("ecompil") != std::string::npos ||
+        line.find("Fallback") != std::string::npos) {
+      again.push_back(line);
+    }
+  }
+  EXPECT_THAT(again,
+              ElementsAre("[COMPILE] Recompiling: a scalar of aten::add.Tensor "
+                          "is not always the same",
+                          "[COMPILE] Recompiling: a scalar of aten::sub.Tensor "
+                          "is not always the same",
+                          "[COMPILE] Recompiling: a scalar of "
+                          "aten::add_.Tensor is not always the same",
+                          "[COMPILE] Fallback: library calls, as the segment "
+                          "was compiled 3 times again"));
 }
 
 // The channels of TJIT_LOG, one by one.
@@ -89,7 +131,7 @@ TEST(LogChannels, SayWhatTheyAreFor) {
 }
 
 TEST(LogChannels, MemorySaysWhoseBytesAreExposed) {
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   ASSERT_TRUE(enable());
   const std::uint32_t before = g_log_channels.load();
   g_log_channels.store(1u << static_cast<unsigned>(LogChannel::kMemory));
@@ -98,7 +140,7 @@ TEST(LogChannels, MemorySaysWhoseBytesAreExposed) {
   t.data_ptr<float>();
   g_log_channels.store(before);
   disable();
-  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
             "[MEMORY] A tensor of 16 bytes is exposed: the program took a "
             "pointer to write\n");
 }

@@ -264,6 +264,27 @@ TEST_F(Tier2Test, AScalarThatWasCompiledInIsLookedAt) {
   EXPECT_GT(stats_.groups_run, kSteps / 2);
 }
 
+// Four scalars that are always the same, and one after the other are not.
+std::function<Program()> LateScalars() {
+  const at::Tensor x = at::rand({16, 16});
+  const at::Tensor w = at::rand({16, 16});
+  return [=] {
+    return [=](int i) {
+      const auto number = [i](int since) { return i < since ? 0.5 : 0.01 * i; };
+      const at::Tensor y = at::sub(at::add(x, w, number(100)), w, number(150));
+      return y.add_(x, number(200)).sub_(w, number(250));
+    };
+  };
+}
+
+TEST_F(Tier2Test, ASegmentIsCompiledAgainThreeTimesAtMost) {
+  EXPECT_EQ(Differences(LateScalars()), 0);
+  EXPECT_EQ(stats_.recompiles, 3) << stats_.to_json();
+  EXPECT_GT(stats_.replays_tier2, 200);
+  EXPECT_LT(stats_.replays_tier2, 250);
+  EXPECT_GE(stats_.replays_tier1, 150);
+}
+
 TEST_F(Tier2Test, PlantedDefectsShow) {
   testing::SetPlantedDefect("stale_kernel_scalar");
   EXPECT_GT(Differences(LateScalar()), 0);
@@ -299,6 +320,54 @@ TEST_F(Tier2Test, WhatWasMeasuredIsExplained) {
                                        ".*(: switched off|wins? back)\n"));
   clear();
   EXPECT_FALSE(explained());
+}
+
+// Code that takes a fifth of a millisecond longer than it does.
+TEST_F(Tier2Test, CodeThatDoesNotPayIsSwitchedOff) {
+  const auto make = PlainLoop();
+  const at::Tensor eager = RunSteps(make, 1, false).back();
+  testing::SetCodeDelayNs(200'000);
+  Options options = WithInterpreter();
+  options.backend = Backend::kLlvm;
+  options.debug_compile = true;
+  ::testing::internal::CaptureStderr();
+  EXPECT_TRUE(enable(options));
+  const Program step = make();
+  const Stats before = stats();
+  int differences = 0;
+  const auto run = [&](int steps) {
+    for (int i = 0; i < steps; ++i) {
+      const at::Tensor result = step(i).clone();
+      mark_step();
+      differences += SameBits(result, eager) ? 0 : 1;
+    }
+  };
+  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while ((stats() - before).tier2_switched_off == 0 &&
+         std::chrono::steady_clock::now() < end) {
+    run(kSteps);
+  }
+  const Stats measured = stats();
+  run(kSteps);
+  const Stats after = stats() - measured;
+  testing::SetCodeDelayNs(0);
+  disable();
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(differences, 0);
+  EXPECT_EQ((measured - before).tier2_switched_off, 1) << said;
+  // Three comparisons.
+  EXPECT_GE((measured - before).groups_run, 3 * 15);
+  EXPECT_LT((measured - before).groups_run, 3 * 15 * 4);
+  EXPECT_GE(after.replays_tier1, kSteps - 1) << after.to_json();
+  EXPECT_EQ(after.replays_tier2 + after.groups_run + after.recompiles, 0);
+  EXPECT_THAT(said, ::testing::ContainsRegex(
+                        "\\[COMPILE\\] Fallback: library calls, a segment of 7 "
+                        "ops from aten::add.Tensor: .* a run instead of .*, "
+                        "compiled in .*: switched off\n"));
+  EXPECT_THAT(explain(), ::testing::HasSubstr("switched off, as library calls "
+                                              "are as fast: "));
+  EXPECT_THAT(explain(), ::testing::ContainsRegex(
+                             "  7 ops from aten::add.Tensor: .*switched off"));
 }
 
 TEST_F(Tier2Test, AnInterpreterIsNotMeasured) {
