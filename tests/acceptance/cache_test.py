@@ -2,9 +2,10 @@
 
 What it proves: with TJIT_BACKEND=llvm the second process of a program loads
 what the first has compiled, with the same bits as eager, and neither writes
-nor compiles; off and empty switch that off; entries that are damaged, cut or
-another build's, a folder that is for reading only, a full disk and processes
-that write at once change nothing but what is compiled, and are said once;
+nor compiles; off and empty switch that off; entries that are damaged, cut or of
+another format, a folder that is for reading only, a full disk and processes
+that write at once change nothing but what is compiled, and are said once; the
+key of an entry names the build that wrote it;
 `tjit cache` lists, verifies and clears the folder, and names what is wrong.
 
 Usage: cache_test.py TJIT_COMMAND BIN_FOLDER [unittest arguments]
@@ -160,7 +161,7 @@ class CacheTest(Case):
         one.write_bytes(data)
         self.check_healed("it has format 2, not 1")
 
-    def test_another_build_is_not_used(self):
+    def test_the_key_names_the_build_and_no_address(self):
         self.cold()
         for path in self.entries():
             data = path.read_bytes()

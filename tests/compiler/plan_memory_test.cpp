@@ -9,6 +9,8 @@
 #include <map>
 #include <random>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace tjit {
 namespace {
@@ -73,6 +75,17 @@ TEST(PlanMemory, ScratchLiesWhereNoValueIsNeeded) {
   EXPECT_NE(plan.scratch[2].offset, offsets.at(3));
   steps[1].scratch = {1};
   EXPECT_EQ(PlanMemory(steps, slots).arena_bytes, 576u) << "both are needed";
+}
+
+// Behind the values the scratch of step 0 has to go above s1, which lies above
+// s2, in whose place it has no room: 576 bytes.
+TEST(PlanMemory, ScratchIsPlacedAmongValuesWhereThatIsLess) {
+  std::vector<PlanStep> steps = {{{0}, {1}}, {{1}, {2}}, {{1, 2}, {3}}};
+  steps[0].scratch = {320};
+  steps[1].scratch = {256};
+  const MemoryPlan plan = PlanMemory(
+      steps, {External(64), Dropped(64, 0), Dropped(192, 1), Kept(64, 2)});
+  EXPECT_EQ(plan.arena_bytes, 64u + 192 + 256) << "all of step 1";
 }
 
 TEST(PlanMemory, ScratchLiesInValuesThatAreNotBornYet) {
@@ -153,6 +166,17 @@ TEST(PlanMemory, TheFullestStepIsNotTornApart) {
       steps, {External(64), Dropped(256, 0), Kept(64, 1), Dropped(192, 2),
               Dropped(128, 3), Dropped(192, 3), Kept(64, 4)});
   EXPECT_EQ(plan.arena_bytes, 512u) << "all that is needed in step 3";
+}
+
+// By size the arena ends with s3, by breadth with s1, and where s1 is placed
+// earlier with s3 again: 832 bytes or more. Both have to be.
+TEST(PlanMemory, WhatTheArenaEndsWithIsPlacedEarlier) {
+  const std::vector<PlanStep> steps = {
+      {{0}, {1}}, {{1}, {2}}, {{0}, {3}}, {{2}, {4}}, {{0, 3, 4}, {5}}};
+  const MemoryPlan plan =
+      PlanMemory(steps, {External(64), Dropped(384, 0), Dropped(256, 1),
+                         Dropped(192, 2), Dropped(320, 3), Kept(384, 4)});
+  EXPECT_EQ(plan.arena_bytes, 256u + 192 + 320) << "all of step 3";
 }
 
 // s7 lies in s8, which is born behind it, and is no reason for a larger arena.
@@ -316,38 +340,103 @@ void Execute(const PlanStep& step, std::uint32_t index,
   }
 }
 
+std::uint64_t RoundUp(std::uint64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+// Returns the most that a step needs of it.
+std::uint64_t AddScratch(Simulated* p, std::mt19937* rng) {
+  std::uint64_t most = 0;
+  for (PlanStep& step : p->steps) {
+    std::uint64_t bytes = 0;
+    for (int n = static_cast<int>((*rng)() % 3); n > 0; --n) {
+      step.scratch.push_back(1 + (*rng)() % 512);
+      bytes += RoundUp(step.scratch.back());
+    }
+    most = std::max(most, bytes);
+  }
+  return most;
+}
+
 // Scratch may take the places of values, but never more than it would behind
 // them all.
 TEST(PlanMemory, RandomScratchCostsNoMoreThanItself) {
   std::mt19937 rng(20261123);
-  int cheaper = 0;
   for (int round = 0; round < 3000; ++round) {
     Simulated p = RandomProgram(&rng);
     const std::uint64_t min_hosted = round % 2 == 0 ? 0 : kMinHostedBytes;
     const std::uint64_t without =
         PlanMemory(p.steps, p.slots, min_hosted).arena_bytes;
-    std::uint64_t most = 0;
-    for (PlanStep& step : p.steps) {
-      std::uint64_t bytes = 0;
-      for (int n = static_cast<int>(rng() % 3); n > 0; --n) {
-        step.scratch.push_back(64 * (1 + rng() % 8));
-        bytes += step.scratch.back();
-      }
-      most = std::max(most, bytes);
-    }
+    const std::uint64_t most = AddScratch(&p, &rng);
     const std::uint64_t with =
         PlanMemory(p.steps, p.slots, min_hosted).arena_bytes;
     ASSERT_LE(with, without + most) << round;
-    cheaper += with < without + most;
   }
-  EXPECT_GT(cheaper, 1500);
+}
+
+// The pieces of a step's scratch, each of which is written all over while the
+// step runs.
+class Scratch {
+ public:
+  Scratch(const MemoryPlan& plan, std::uint32_t needed, char* arena,
+          char* const* slots) {
+    for (const ScratchPlace& place : plan.scratch) {
+      if (place.step != needed) continue;
+      char* const base = place.host < 0 ? arena : slots[place.host];
+      pieces_.emplace_back(base + place.offset, place.bytes);
+    }
+  }
+
+  // With other bytes in each piece, and each time.
+  void Fill(int time) {
+    for (std::size_t i = 0; i < pieces_.size(); ++i) {
+      std::fill_n(pieces_[i].first, pieces_[i].second, ByteOf(i, time));
+    }
+  }
+  // Nobody else has written to one since.
+  bool Holds(int time) const {
+    for (std::size_t i = 0; i < pieces_.size(); ++i) {
+      const auto& [begin, bytes] = pieces_[i];
+      const auto same = std::count(begin, begin + bytes, ByteOf(i, time));
+      if (static_cast<std::uint64_t>(same) != bytes) return false;
+    }
+    return true;
+  }
+
+ private:
+  static char ByteOf(std::size_t i, int time) {
+    return static_cast<char>(0x51 + 2 * i + time);
+  }
+  std::vector<std::pair<char*, std::uint64_t>> pieces_;
+};
+
+// What the steps that run need is all there, in their order, inside the arena
+// or its host.
+void ExpectAllScratch(const Simulated& p, const MemoryPlan& plan) {
+  std::vector<std::vector<std::uint64_t>> wanted, found(plan.needed.size());
+  for (const std::uint32_t i : plan.needed) {
+    wanted.push_back(p.steps[i].scratch);
+    std::sort(wanted.back().begin(), wanted.back().end());
+  }
+  std::uint32_t last = 0;
+  for (const ScratchPlace& place : plan.scratch) {
+    ASSERT_GE(place.step, last);
+    last = place.step;
+    ASSERT_LT(place.step, found.size());
+    found[place.step].push_back(place.bytes);
+    ASSERT_EQ(place.offset % 64, 0u);
+    ASSERT_LE(place.offset + place.bytes,
+              place.host < 0 ? plan.arena_bytes : p.slots[place.host].bytes);
+  }
+  for (auto& pieces : found) std::sort(pieces.begin(), pieces.end());
+  ASSERT_EQ(found, wanted);
 }
 
 TEST(PlanMemory, RandomProgramsComputeTheSameAsWithoutSharing) {
   std::mt19937 rng(20240501);
   int shared = 0, hosted = 0, in_place = 0;
+  int scratch_in_arena = 0, scratch_in_hosts = 0;
   for (int round = 0; round < 2000; ++round) {
-    const Simulated p = RandomProgram(&rng);
+    Simulated p = RandomProgram(&rng);
+    if (round % 4 >= 2) AddScratch(&p, &rng);
     const std::uint64_t min_hosted = round % 2 == 0 ? 0 : kMinHostedBytes;
     const MemoryPlan plan = PlanMemory(p.steps, p.slots, min_hosted);
     const std::size_t count = p.slots.size();
@@ -371,18 +460,30 @@ TEST(PlanMemory, RandomProgramsComputeTheSameAsWithoutSharing) {
           (q.host < 0 ? reinterpret_cast<char*>(arena.data())
                       : plan_ptr[static_cast<std::size_t>(q.host)]) +
           q.offset;
-      sum += (p.slots[q.slot].bytes + 63) / 64 * 64;
+      sum += RoundUp(p.slots[q.slot].bytes);
+    }
+    ASSERT_NO_FATAL_FAILURE(ExpectAllScratch(p, plan));
+    for (const ScratchPlace& place : plan.scratch) {
+      ++(place.host < 0 ? scratch_in_arena : scratch_in_hosts);
+      sum += RoundUp(place.bytes);
     }
     ASSERT_LE(plan.arena_bytes, sum);
     shared += plan.arena_bytes < sum;
     for (std::uint32_t i = 0; i < p.steps.size(); ++i) {
       Execute(p.steps[i], i, p.slots, own_ptr.data());
     }
-    for (std::uint32_t i : plan.needed) {
+    for (std::uint32_t n = 0; n < plan.needed.size(); ++n) {
+      const std::uint32_t i = plan.needed[n];
       for (const auto& [result, operand] : p.steps[i].in_place) {
         in_place += plan_ptr[result] == plan_ptr[operand];
       }
+      Scratch scratch(plan, n, reinterpret_cast<char*>(arena.data()),
+                      plan_ptr.data());
+      scratch.Fill(0);
       Execute(p.steps[i], i, p.slots, plan_ptr.data());
+      ASSERT_TRUE(scratch.Holds(0)) << "round " << round << " step " << i;
+      scratch.Fill(1);
+      ASSERT_TRUE(scratch.Holds(1)) << "round " << round << " step " << i;
     }
     for (std::size_t s = 0; s < count; ++s) {
       if (!p.slots[s].live_out) continue;
@@ -394,6 +495,8 @@ TEST(PlanMemory, RandomProgramsComputeTheSameAsWithoutSharing) {
   EXPECT_GT(hosted, 500) << "and put values into survivors";
   EXPECT_GT(in_place, 500) << "and results over operands";
   EXPECT_GT(shared, 500) << "the programs must make the planner share";
+  EXPECT_GT(scratch_in_arena, 2000);
+  EXPECT_GT(scratch_in_hosts, 1000);
 }
 
 }  // namespace

@@ -255,6 +255,8 @@ TEST_F(DirectCallsTest, NotOfDualTensors) {
   const auto level = torch::autograd::ForwardADLevel::get_next_idx();
   const at::Tensor tangent = torch::ones({4, 8});
   at::Tensor dual = x_.clone();
+  const auto of_plain = [&] { return x_.view({8, 4}) * 3; };
+  EXPECT_EQ(Run(of_plain).ops_direct, 1);
   dual._set_fw_grad(tangent, level, /*is_inplace_op=*/false);
   const at::Tensor view = dual.view({8, 4});
   const at::Tensor product = dual * y_, of_view = view * 3;
@@ -266,12 +268,15 @@ TEST_F(DirectCallsTest, NotOfDualTensors) {
 
 TEST_F(DirectCallsTest, NotUnderAutocast) {
   const at::NoGradGuard no_grad;
-  at::autocast::set_autocast_enabled(at::kCPU, true);
   const at::Tensor square = torch::randn({8, 8});
-  const at::Tensor product = square.mm(square);
+  const auto multiply = [&] { return square.mm(square); };
+  EXPECT_EQ(Run(multiply).ops_direct, 1);
+  at::autocast::set_autocast_enabled(at::kCPU, true);
+  const at::Tensor product = multiply();
   at::autocast::clear_cache();
   at::autocast::set_autocast_enabled(at::kCPU, false);
   EXPECT_EQ(product.scalar_type(), at::kBFloat16);
+  EXPECT_EQ(Run(multiply).ops_direct, 1);
 }
 
 TEST_F(DirectCallsTest, NotOfOtherTensors) {

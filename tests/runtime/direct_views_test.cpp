@@ -26,6 +26,7 @@ namespace {
 using Maker = std::function<at::Tensor(const at::Tensor&)>;
 
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
 
 struct View {
   Maker make;
@@ -44,6 +45,7 @@ const std::vector<View>& Views() {
       {[](T t) { return t.slice(1, -3, kMost, 2); }},
       {[](T t) { return t.slice(1, 2, 1); }},
       {[](T t) { return t.slice(0, -100, 100, 3); }},
+      {[](T t) { return t.slice(0, kLeast, 2); }},
       {[](T t) { return t.slice(0, kMost); }},
       {[](T t) { return t.slice(0, std::nullopt, 2); }},
       {[](T t) { return t.slice(1, 0, 8, 9); }},
@@ -123,11 +125,101 @@ const std::vector<View>& Views() {
          return t.t().expand(I{2, 8, 4});
        },
        2},
+      {[](T t) { return t[0][1].unsqueeze(-1); }, 3},
       // One of no dims is left to libtorch.
       {[](T t) {
          return t[0][1].expand(I{2, 2});
        },
        2},
+  };
+  return views;
+}
+
+// Of a tensor of no dims.
+const std::vector<View>& ViewsOfNumbers() {
+  using T = const at::Tensor&;
+  using I = std::vector<std::int64_t>;
+  static const std::vector<View> views = {
+      {[](T t) { return t.unsqueeze(0); }},
+      {[](T t) { return t.unsqueeze(-1); }},
+      {[](T t) { return t.unsqueeze(0).unsqueeze(1); }, 2},
+      {[](T t) { return t.view(I{}); }},
+      {[](T t) { return t.view(I{1}); }},
+      {[](T t) { return t.view(I{-1}); }},
+      {[](T t) { return t.view(I{1, -1, 1}); }},
+      {[](T t) { return t.permute(I{}); }},
+      {[](T t) { return t.view(I{1}).expand(I{3}); }, 2},
+      {[](T t) { return t.view(I{1}).select(0, -1); }, 2},
+      // libtorch's, which takes a number for a vector where it has to.
+      {[](T t) { return t.t(); }, 0},
+      {[](T t) { return t.transpose(0, -1); }, 0},
+      {[](T t) { return t.expand(I{}); }, 0},
+      {[](T t) { return t.expand(I{2, 3}); }, 0},
+  };
+  return views;
+}
+
+// Of a tensor of [3, 0, 4].
+const std::vector<View>& ViewsOfNothing() {
+  using T = const at::Tensor&;
+  using I = std::vector<std::int64_t>;
+  static const std::vector<View> views = {
+      {[](T t) { return t.select(0, 2); }},
+      {[](T t) { return t.select(-1, -4); }},
+      {[](T t) { return t.slice(0, 1); }},
+      {[](T t) { return t.slice(1, 0, kMost); }},
+      {[](T t) { return t.slice(1, -5, 7, 1); }},
+      {[](T t) { return t.slice(2, 3, 1); }},
+      {[](T t) { return t.slice(2, 1, 4, 2); }},
+      {[](T t) { return t.transpose(0, 1); }},
+      {[](T t) { return t.select(0, 0).t(); }, 2},
+      {[](T t) { return t.unsqueeze(1); }},
+      {[](T t) { return t.unsqueeze(2); }},
+      {[](T t) { return t.unsqueeze(-1); }},
+      {[](T t) { return t.permute(I{1, 2, 0}); }},
+      {[](T t) { return t.expand(I{2, 3, 0, 4}); }},
+      {[](T t) { return t.expand(I{-1, -1, -1}); }},
+      {[](T t) { return t.slice(0, 0, 1).expand(I{5, 0, 4}); }, 2},
+      {[](T t) { return t.view(I{0}); }},
+      {[](T t) { return t.view(I{-1}); }},
+      {[](T t) { return t.view(I{7, 0, 2}); }},
+      {[](T t) { return t.view(I{6, -1}); }},
+      {[](T t) { return t.transpose(0, 2).view(I{0, 12}); }, 2},
+  };
+  return views;
+}
+
+// Of a tensor of [1, 2, 1, 2, 1, 2, 4, 1]: more than eight dims are libtorch's,
+// but for what becomes nine of eight.
+const std::vector<View>& ViewsOfEightDims() {
+  using T = const at::Tensor&;
+  using I = std::vector<std::int64_t>;
+  static const std::vector<View> views = {
+      {[](T t) { return t.select(7, 0); }},
+      {[](T t) { return t.slice(6, 1, 3); }},
+      {[](T t) { return t.transpose(0, 7); }},
+      {[](T t) { return t.permute(I{7, 6, 5, 4, 3, 2, 1, 0}); }},
+      {[](T t) { return t.permute(I{-1, 0, -2, 1, -3, 2, -4, 3}); }},
+      {[](T t) { return t.expand(I{3, -1, 3, 2, 1, 2, -1, 5}); }},
+      {[](T t) { return t.view(I{2, 1, 2, 1, 2, 1, -1, 2}); }},
+      {[](T t) { return t.unsqueeze(0); }},
+      {[](T t) { return t.unsqueeze(4); }},
+      {[](T t) { return t.unsqueeze(8); }},
+      {[](T t) { return t.unsqueeze(-1).unsqueeze(0); }, 1},
+      {[](T t) { return t.unsqueeze(3).select(8, 0); }, 1},
+      {[](T t) { return t.unsqueeze(3).slice(7, 1); }, 1},
+      {[](T t) { return t.unsqueeze(3).transpose(0, 8); }, 1},
+      {[](T t) {
+         return t.unsqueeze(3).permute(I{8, 7, 6, 5, 4, 3, 2, 1, 0});
+       },
+       1},
+      {[](T t) {
+         return t.unsqueeze(0).expand(I{3, 1, 2, 1, 2, 1, 2, 4, 1});
+       },
+       1},
+      {[](T t) { return t.unsqueeze(3).view(I{-1}); }, 1},
+      {[](T t) { return t.expand(I{3, 1, 2, 1, 2, 1, 2, 4, 1}); }, 0},
+      {[](T t) { return t.view(I{1, 1, 2, 1, 2, 1, 2, 4, 1}); }, 0},
   };
   return views;
 }
@@ -184,14 +276,15 @@ class DirectViewsTest : public ::testing::Test {
     return testing::DirectViewsMade() - before;
   }
   // All views of `base` are libtorch's, whether made directly or not.
-  static void ExpectSame(const at::Tensor& base, bool is_direct) {
-    for (std::size_t i = 0; i < Views().size(); ++i) {
+  static void ExpectSame(const at::Tensor& base, bool is_direct,
+                         const std::vector<View>& views = Views()) {
+    for (std::size_t i = 0; i < views.size(); ++i) {
       disable();
-      const at::Tensor wanted = Views()[i].make(base);
+      const at::Tensor wanted = views[i].make(base);
       ASSERT_TRUE(enable());
       at::Tensor view;
-      EXPECT_EQ(Direct([&] { view = Views()[i].make(base); }),
-                is_direct ? Views()[i].direct : 0)
+      EXPECT_EQ(Direct([&] { view = views[i].make(base); }),
+                is_direct ? views[i].direct : 0)
           << i;
       EXPECT_EQ(Describe(view, base), Describe(wanted, base)) << i;
       EXPECT_TRUE(at::equal(view, wanted)) << i;
@@ -214,6 +307,41 @@ TEST_F(DirectViewsTest, AreLibtorchs) {
       }
     }
   }
+}
+
+TEST_F(DirectViewsTest, OfOtherTypes) {
+  for (const at::ScalarType type :
+       {at::kBool, at::kByte, at::kShort, at::kInt, at::kLong, at::kHalf,
+        at::kBFloat16, at::kDouble, at::kComplexFloat, at::kComplexDouble}) {
+    SCOPED_TRACE(c10::toString(type));
+    const at::Tensor numbers = torch::arange(37).remainder(7).to(type);
+    ExpectSame(numbers.slice(0, 0, 32).view({4, 8}), true);
+    ExpectSame(numbers.slice(0, 5).view({4, 8}), true);
+    ExpectSame(numbers.select(0, 3), true, ViewsOfNumbers());
+    ExpectSame(torch::empty({3, 0, 4}, type), true, ViewsOfNothing());
+  }
+}
+
+TEST_F(DirectViewsTest, OfNoDims) {
+  const at::Tensor row = torch::arange(5, torch::kFloat);
+  const at::Tensor number = torch::full({}, 3, torch::kFloat);
+  for (const bool in_inference : {true, false}) {
+    const c10::InferenceMode mode(in_inference);
+    ExpectSame(number, true, ViewsOfNumbers());
+    ExpectSame(row.select(0, 4), true, ViewsOfNumbers());
+  }
+}
+
+TEST_F(DirectViewsTest, OfNoElements) {
+  const at::Tensor base = torch::empty({3, 0, 4});
+  ExpectSame(base, true, ViewsOfNothing());
+  // Of a storage that has elements, as far as its end.
+  ExpectSame(torch::ones({3, 2, 4}).slice(1, 2), true, ViewsOfNothing());
+}
+
+TEST_F(DirectViewsTest, OfEightDimsAndNotOfNine) {
+  const at::Tensor numbers = torch::arange(32, torch::kFloat);
+  ExpectSame(numbers.view({1, 2, 1, 2, 1, 2, 4, 1}), true, ViewsOfEightDims());
 }
 
 // Behind kernels of libtorch that the thread excludes itself, and in a state in
@@ -343,43 +471,73 @@ TEST_F(DirectViewsTest, ThrowWhatLibtorchThrows) {
   const at::Tensor x = torch::zeros({4, 8}), number = torch::zeros({});
   at::Tensor small = torch::zeros({4, 8});
   small.storage().unsafeGetStorageImpl()->set_nbytes(16);
-  const std::vector<std::function<void()>> wrong = {
-      [&] { x.select(0, 4); },
-      [&] { x.select(0, -5); },
-      [&] { x.select(2, 0); },
-      [&] { number.select(0, 0); },
-      [&] { x.slice(0, 0, 1, 0); },
-      [&] { x.slice(0, 0, 1, -1); },
-      [&] { x.slice(3); },
-      [&] { number.slice(0); },
-      [&] { x.transpose(0, 2); },
-      [&] { x.unsqueeze(3); },
-      [&] {
-        x.view({3, -1});
-      },
-      [&] {
-        x.view({-1, -1});
-      },
-      [&] {
-        x.view({5, 7});
-      },
-      [&] { x.t().view({32}); },
-      [&] {
-        x.view({-2, 16});
-      },
-      [&] { small.select(0, 3); },
-      [&] { small.slice(0, 1); },
-      [&] { small.transpose(0, 1); },
-      [&] {
-        x.slice(0, 4).view({-1, 0});
-      }};
+  at::Tensor small_double = torch::zeros({4, 8}, at::kDouble);
+  small_double.storage().unsafeGetStorageImpl()->set_nbytes(31 * 8);
+  struct Wrong {
+    std::function<void()> make;
+    std::uint64_t direct = 0;  // the views on the way
+  };
+  const std::vector<Wrong> wrong = {
+      {[&] { x.select(0, 4); }},
+      {[&] { x.select(0, -5); }},
+      {[&] { x.select(0, kLeast); }},
+      // There are elements before and behind these.
+      {[&] { x.slice(0, 0, 2).select(0, kLeast); }, 1},
+      {[&] { x.slice(0, 0, 2).select(0, 2); }, 1},
+      {[&] { x.slice(0, 2).select(0, -3); }, 1},
+      {[&] { x.select(1, kMost); }},
+      {[&] { x.select(2, 0); }},
+      {[&] { x.select(kLeast, 0); }},
+      {[&] { number.select(0, 0); }},
+      {[&] { x.slice(0, 0, 1, 0); }},
+      {[&] { x.slice(0, 0, 1, -1); }},
+      {[&] { x.slice(3); }},
+      {[&] { number.slice(0); }},
+      {[&] { x.transpose(0, 2); }},
+      {[&] { x.select(0, 1).unsqueeze(0).unsqueeze(0).t(); }, 3},
+      {[&] { x.unsqueeze(3); }},
+      {[&] { x.unsqueeze(-4); }},
+      {[&] { number.unsqueeze(1); }},
+      {[&] { x.permute({0, 0}); }},
+      {[&] { x.permute({1, -1}); }},
+      {[&] { x.permute({0, 2}); }},
+      {[&] { x.permute({0}); }},
+      {[&] { x.permute({}); }},
+      {[&] { x.permute({0, 1, 1}); }},
+      {[&] { number.permute({0}); }},
+      {[&] { x.expand({8}); }},
+      {[&] { x.expand({}); }},
+      {[&] { x.expand({-1, 4, 8}); }},
+      {[&] { x.expand({4, 7}); }},
+      {[&] { x.expand({4, 16}); }},
+      {[&] { x.expand({-2, 8}); }},
+      {[&] { x.slice(0, 0, 1).expand({-3, 8}); }, 1},
+      {[&] { x.view({3, -1}); }},
+      {[&] { x.view({-1, -1}); }},
+      {[&] { x.view({5, 7}); }},
+      {[&] { x.view(at::IntArrayRef()); }},
+      {[&] { number.view({2}); }},
+      {[&] { x.t().view({32}); }, 1},
+      {[&] { x.view({-2, 16}); }},
+      {[&] { small.select(0, 3); }},
+      {[&] { small.slice(0, 1); }},
+      {[&] { small.transpose(0, 1); }},
+      {[&] { small_double.select(0, 3); }},
+      {[&] { small_double.unsqueeze(0); }},
+      {[&] { x.slice(0, 4).view({-1, 0}); }, 1}};
   for (std::size_t i = 0; i < wrong.size(); ++i) {
     disable();
-    const std::string wanted = Words(wrong[i]);
+    const std::string wanted = Words(wrong[i].make);
     EXPECT_NE(wanted, kNothing) << i;
     ASSERT_TRUE(enable());
-    EXPECT_EQ(Words(wrong[i]), wanted) << i;
+    std::string words;
+    EXPECT_EQ(Direct([&] { words = Words(wrong[i].make); }), wrong[i].direct)
+        << i;
+    EXPECT_EQ(words, wanted) << i;
   }
+  // They have room, just so.
+  EXPECT_EQ(Direct([&] { small_double.slice(1, 0, 7); }), 1);
+  EXPECT_EQ(Direct([&] { small_double.select(1, 6).select(0, 3); }), 2);
 }
 
 // Sizes and strides whose products leave the range of int64.
@@ -387,9 +545,15 @@ TEST_F(DirectViewsTest, AreLibtorchsOfHugeGeometries) {
   constexpr std::int64_t kFar = std::int64_t{1} << 62;
   constexpr std::int64_t kHalf = std::int64_t{1} << 40;
   const at::Tensor empty = torch::empty({0}).as_strided({0, 8}, {1, kFar});
+  const at::Tensor wide = torch::empty({0}).as_strided({0, 8}, {1, kFar >> 4});
   const at::Tensor far = torch::ones({4}).as_strided({1}, {kFar});
   const at::Tensor ones = torch::ones({1, 1}), none = torch::ones({0, 1});
-  const std::vector<std::pair<at::Tensor, Maker>> views = {
+  struct Case {
+    at::Tensor base;
+    Maker make;
+    std::uint64_t direct = 0;
+  };
+  const std::vector<Case> cases = {
       {empty, [](const auto& t) { return t.select(1, 7); }},
       {empty, [](const auto& t) { return t.slice(1, 7); }},
       {empty, [](const auto& t) { return t.slice(1, 0, 8, 4); }},
@@ -402,6 +566,12 @@ TEST_F(DirectViewsTest, AreLibtorchsOfHugeGeometries) {
       {empty,
        [](const auto& t) {
          return t.view({8, 0});
+       }},
+      // No product leaves it, but they come near.
+      {wide, [](const auto& t) { return t.unsqueeze(0); }},
+      {ones,
+       [](const auto& t) {
+         return t.expand({kHalf, kHalf >> 20});
        }},
       {far, [](const auto& t) { return t.select(0, 0); }},
       {far, [](const auto& t) { return t.unsqueeze(0); }},
@@ -439,19 +609,43 @@ TEST_F(DirectViewsTest, AreLibtorchsOfHugeGeometries) {
        [](const auto& t) {
          return t.view({0, kFar, kFar});
        }},
+      // Ordinary ones, and what is large, but not as large as that.
+      {ones, [](const auto& t) { return t.select(0, 0); }, 1},
+      {ones,
+       [](const auto& t) {
+         return t.expand({kHalf, 1});
+       },
+       1},
+      {ones,
+       [](const auto& t) {
+         return t.expand({1 << 20, 2, kHalf >> 10});
+       },
+       1},
+      {none,
+       [](const auto& t) {
+         return t.expand({0, kHalf});
+       },
+       1},
+      {none,
+       [](const auto& t) {
+         return t.view({kHalf, 0});
+       },
+       1},
   };
   const auto outcome = [&](std::size_t i) {
     std::string text;
     const std::string words = Words([&] {
-      text = Describe(views[i].second(views[i].first), views[i].first);
+      text = Describe(cases[i].make(cases[i].base), cases[i].base);
     });
     return words == kNothing ? text : words;
   };
-  for (std::size_t i = 0; i < views.size(); ++i) {
+  for (std::size_t i = 0; i < cases.size(); ++i) {
     disable();
     const std::string wanted = outcome(i);
     ASSERT_TRUE(enable());
-    EXPECT_EQ(outcome(i), wanted) << i;
+    std::string found;
+    EXPECT_EQ(Direct([&] { found = outcome(i); }), cases[i].direct) << i;
+    EXPECT_EQ(found, wanted) << i;
   }
 }
 
