@@ -186,9 +186,12 @@ class LlvmKernel : public Kernel {
       LoopSpeed& speed = speeds_[i];
       i = chain.last + 1;
       const bool share_all = g_share_all.load(std::memory_order_relaxed);
-      if ((elements < LoopSpeed::kLeastElements && !share_all) || extent < 2 ||
-          row == 0 || at::get_num_threads() == 1 ||
-          TailThreads::Current() == 1) {
+      const bool may_share =
+          elements >= LoopSpeed::kLeastElements || share_all;
+      // Asked once, not for each tile.
+      const int threads = may_share ? TailThreads::Current() : 0;
+      const TailThreads as_eager(threads);
+      if (!may_share || extent < 2 || row == 0 || threads == 1) {
         run_part(0, extent);
         continue;
       }
@@ -201,10 +204,9 @@ class LlvmKernel : public Kernel {
       const std::int64_t largest = extent * LargestRow(shape, chain);
       const std::int64_t grain =
           share_all ? 1 : (speed.Grain(elements, largest) + row - 1) / row;
-      const int threads = TailThreads::Current();
       t_shared += ParallelFor(0, extent, grain,
                               [&](std::int64_t begin, std::int64_t end) {
-                                const TailThreads as_eager(threads);
+                                const TailThreads also_there(threads);
                                 run_part(begin, end);
                               });
     }

@@ -43,7 +43,8 @@ void CallTailFunction(const TjitMath& function, const void* const* in,
                       const double* scalars, void* out, std::int64_t n);
 
 // While it lives, tail functions on this thread are parts of what a thread does
-// for which eager would use so many threads. Without one: this thread's own.
+// for which eager would use so many threads. Without one, or with 0: this
+// thread's own.
 class TailThreads {
  public:
   explicit TailThreads(int threads);

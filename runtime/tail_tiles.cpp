@@ -23,8 +23,8 @@ thread_local int t_threads = 0;  // TailThreads; 0: none
 
 // ---- Kernels of eager over arrays of n elements.
 
-// Elements that two vectors of eager's kernels hold. A kernel that exists for
-// narrower vectors only does not pass the check.
+// Elements that two vectors of eager's kernels hold, a power of two. A kernel
+// that exists for narrower vectors only does not pass the check.
 int BlockOf(std::size_t itemsize) {
   static const int bytes =
       at::get_cpu_capability().find("AVX512") != std::string::npos ? 128 : 64;
@@ -190,12 +190,13 @@ void RunTailTile(TailKernel kernel, int type, TailCut cut,
     chunk = TailChunk(total, GrainOf(cut, total, threads), threads);
   }
   for (std::int64_t i = 0; i < n;) {
-    const std::int64_t begin = (first + i) / chunk * chunk;
+    const std::int64_t begin =
+        chunk == total ? 0 : (first + i) / chunk * chunk;
     const std::int64_t end = std::min(total, begin + chunk);
-    const std::int64_t body_end = end - (end - begin) % unit;
+    const std::int64_t body_end = end - ((end - begin) & (unit - 1));
     const bool is_tail = first + i >= body_end;
     const std::int64_t m = std::min(n, (is_tail ? end : body_end) - first) - i;
-    const std::int64_t whole = is_tail ? m : m / block * block;
+    const std::int64_t whole = is_tail ? m : m & ~std::int64_t{block - 1};
     if (whole > 0) tile.Call(i, whole);
     if (whole < m) tile.CallFilled(i + whole, m - whole, block);
     i += m;
@@ -207,6 +208,9 @@ TailThreads::TailThreads(int threads) : before_(t_threads) {
 }
 TailThreads::~TailThreads() { t_threads = before_; }
 
-int TailThreads::Current() { return InRegion() ? 1 : at::get_num_threads(); }
+int TailThreads::Current() {
+  const int threads = at::get_num_threads();
+  return threads == 1 || InRegion() ? 1 : threads;
+}
 
 }  // namespace tjit::runtime

@@ -11,7 +11,7 @@ namespace {
 // functions run; tiles of rows are longer, as few rows cost more.
 constexpr int kTileBytes = 8 << 10;
 constexpr int kMinTile = 64;
-constexpr int kMaxTile = 512;
+constexpr int kMaxTile = 384;
 constexpr int kRowTileBytes = 16 << 10;
 constexpr int kMaxRowTile = 1024;
 // Of a columns loop: some rows are added up at a time. With the sums of a few
