@@ -140,7 +140,7 @@ DEFERRED = Peer("deferred", True, NOTHING_RUNS)
 REPLAYED = Peer("replayed", True, ON)
 
 
-def points(full, compiled):
+def points(full, compiled, threads=1):
     """All lines of the table, in order."""
     more = ([MARKED] if full else []) + ([TJIT_LLVM] if compiled else [])
     floor = [E, E_PLUS, TJIT, FLOOR] + more
@@ -183,7 +183,7 @@ def points(full, compiled):
         Point("27c", "fibonacci", "never", "row27c/fibonacci", plain),
         Point("27d", "variants", "never", "row27d/variants", plain),
     ]
-    if compiled:
+    if compiled and threads == 1:  # as loops by hand have
         for point in out:
             if point.label in BY_HAND:
                 point.peers = point.peers + [HAND]
@@ -623,7 +623,7 @@ def parse_options():
 def main():
     """Returns the exit status."""
     parser, options = parse_options()
-    chosen = points(options.full, options.compiled)
+    chosen = points(options.full, options.compiled, options.threads)
     if options.rows:
         wanted = options.rows.split(",")
         known = {p.row for p in chosen} | {"27"}

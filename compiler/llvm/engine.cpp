@@ -56,8 +56,10 @@ class WayBackSet {
 // made if memory runs out in the middle: a long jump, and an exception in LLVM,
 // pass by the guards of static variables, and whoever comes next waits for
 // them forever. So LLVM is not asked again if it happens before a first kernel
-// was there. Both are of the one thread that compiles.
-bool g_was_loaded = false;  // code, once
+// was made, from its text to code in memory. All of it is of the one thread that
+// compiles.
+bool g_has_emitted = false;
+bool g_has_loaded = false;  // what may have come from the disk
 bool g_is_half_made = false;
 
 void GoBack(const char* reason) {
@@ -198,6 +200,7 @@ class Pipeline {
     object_.clear();
     passes_.run(*module);
     object->assign(object_.data(), object_.size());
+    g_has_emitted = true;
     is_running_ = false;
     ++runs_;
     return "";
@@ -336,7 +339,7 @@ std::string Load(const std::string& object, const CompileRequest& request,
   if (error.empty() && (request.flags & kTjitLlvmPerfMap) != 0) {
     AppendPerfMap(names, *code);
   }
-  g_was_loaded = g_was_loaded || error.empty();
+  g_has_loaded = g_has_loaded || error.empty();
   return error;
 }
 
@@ -351,7 +354,7 @@ std::string CatchFatal(const std::function<std::string()>& work) {
   if (g_is_half_made) return "memory ran out while LLVM was set up";
   WayBack way_back;
   const WayBackSet set(&way_back);
-  g_is_half_made = !g_was_loaded;
+  g_is_half_made = !g_has_emitted || !g_has_loaded;
   if (setjmp(way_back.place) != 0) return way_back.why;
   std::string result = work();
   g_is_half_made = false;
