@@ -215,7 +215,9 @@ Workload HandRateTriple(std::int64_t batch) {
   const Tensors like = {in[0], in[0], in[0]};
   return Loop<
       double>(in, like, [batch](const In<double>& in, const Out<double>& to) {
-    double* const __restrict a = to[0], * const __restrict b = to[1], * const __restrict c = to[2];
+    double* const __restrict a = to[0];
+    double* const __restrict b = to[1];
+    double* const __restrict c = to[2];
 #pragma GCC ivdep
     for (std::int64_t i = 0; i < batch; ++i) {
       const double dt = in[6][i] - in[7][i];

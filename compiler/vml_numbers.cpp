@@ -6,7 +6,6 @@
 #include <bit>
 #include <cstddef>
 #include <iterator>
-#include <limits>
 
 #include "compiler/vml_tables.h"
 

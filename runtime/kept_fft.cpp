@@ -189,7 +189,7 @@ class KeptFfts {
 KeptFftCounts CountKeptFfts() { return KeptFfts::Get().Count(); }
 
 KeptFft::Setting KeptFft::Setting::Now(const Dfti& dfti) {
-  return {dfti.most_threads(), InRegion(), _mm_getcsr() & kMxcsrControl};
+  return {dfti.most_threads(), InRegion(), Arithmetic()};
 }
 
 std::int64_t KeptFft::length() const {

@@ -57,8 +57,9 @@ void HandleForksInParallel();
 // False if libtorch's pool cannot be used: loops run on one thread then.
 bool HasParallel();
 
-// at::in_parallel_region(), which libtjit takes for the beginning of a loop: then
-// it asks for the number of threads, which sets it on a new thread, MKL's too.
+// at::in_parallel_region(), which libtjit takes for the beginning of a loop:
+// then it asks for the number of threads, which sets it on a new thread, MKL's
+// too.
 inline bool InRegion() {
   const bool had_region = std::exchange(t_context.had_region, true);
   const bool is_inside = at::in_parallel_region();

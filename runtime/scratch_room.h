@@ -75,7 +75,8 @@ class ScratchRoom {
   // The same, or the largest free piece, enlarged, or one more.
   int Need(std::size_t bytes);
 
-  mutable std::mutex mutex_;  // guards all below; within a call, Give() may come in
+  // Guards all below; within a call, Give() may come in.
+  mutable std::mutex mutex_;
   std::vector<Piece> lent_;
   std::vector<Piece> needed_;
   bool is_running_ = false;
