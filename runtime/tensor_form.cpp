@@ -95,6 +95,23 @@ const TensorForm::Bytes* BytesOf(const TensorGeometry& g,
   return bytes;
 }
 
+// A tensor's tail where its memory was full of `byte`.
+TailPadding TailIn(int byte) {
+  alignas(c10::TensorImpl) unsigned char memory[sizeof(c10::TensorImpl)];
+  void* place = memory;
+  std::memset(place, byte, sizeof(memory));
+  asm volatile("" : "+r"(place) : : "memory");  // or that would be left out
+  auto* const impl =
+      new (place) c10::TensorImpl(c10::DispatchKeySet(c10::DispatchKey::CPU),
+                                  caffe2::TypeMeta::Make<float>(), c10::kCPU);
+  asm volatile("" : "+r"(place) : : "memory");
+  TailPadding tail;
+  std::memcpy(tail.bits, static_cast<unsigned char*>(place) + kTailAt,
+              sizeof(tail.bits));
+  impl->~TensorImpl();
+  return tail;
+}
+
 [[gnu::noinline]] at::Tensor MakeAsLibtorchDoes(const TensorForm& form,
                                                 c10::Storage storage,
                                                 std::uint32_t version) {
@@ -117,6 +134,15 @@ const TensorForm::Bytes* BytesOf(const TensorGeometry& g,
 }
 
 }  // namespace
+
+const TailPadding g_tail_padding = [] {
+  const TailPadding zeros = TailIn(0), ones = TailIn(0xff);
+  TailPadding differ;
+  for (std::size_t i = 0; i < sizeof(differ.bits); ++i) {
+    differ.bits[i] = zeros.bits[i] ^ ones.bits[i];
+  }
+  return differ;
+}();
 
 std::shared_ptr<const TensorForm> FormOf(const TensorGeometry& geometry) {
   Forms& all = AllForms();

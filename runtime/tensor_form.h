@@ -61,6 +61,12 @@ inline constexpr std::size_t kStridesAt =
 inline constexpr std::size_t kTailAt =  // offset, dtype, keys, ...
     kStridesAt + 8 * C10_SIZES_AND_STRIDES_MAX_INLINE_SIZE;
 static_assert(sizeof(c10::TensorImpl) - kTailAt == 32);
+// Bits of the tail that no constructor sets: whatever was in the memory. (The
+// bit-fields of 2.13 leave one.)
+struct alignas(16) TailPadding {
+  unsigned char bits[32] = {};
+};
+extern const TailPadding g_tail_padding;
 
 // REQUIRES: 1 < ndim <= what lies in place; the first ones are equal.
 [[gnu::always_inline]] inline bool HasRestOfSizes(const void* a, const void* b,
@@ -98,11 +104,13 @@ static_assert(sizeof(c10::TensorImpl) - kTailAt == 32);
       return false;
     }
   }
-  const Chunk differ = (*reinterpret_cast<const Chunk*>(a + kTailAt) ^
-                        *reinterpret_cast<const OwnChunk*>(b + kTailAt)) |
-                       (*reinterpret_cast<const Chunk*>(a + kTailAt + 16) ^
-                        *reinterpret_cast<const OwnChunk*>(b + kTailAt + 16));
-  return (differ[0] | differ[1]) == 0;
+  const auto differ = [&](std::size_t i) {
+    return (*reinterpret_cast<const Chunk*>(a + kTailAt + i) ^
+            *reinterpret_cast<const OwnChunk*>(b + kTailAt + i)) &
+           ~*reinterpret_cast<const OwnChunk*>(g_tail_padding.bits + i);
+  };
+  const Chunk differs = differ(0) | differ(16);
+  return (differs[0] | differs[1]) == 0;
 }
 
 // The same of a form, which may have none yet.

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <torch/version.h>
 
+#include <cstring>
+#include <new>
 #include <optional>
 #include <string_view>
 #include <thread>
@@ -174,6 +176,36 @@ TEST(TensorFormTest, OnlyFreshOnesHaveTheBytes) {
   // Views of the same geometry elsewhere in a storage.
   const at::Tensor big = at::empty_strided({9, 6}, {6, 1}, at::kFloat);
   EXPECT_FALSE(has(big.narrow(0, 1, 4)));
+}
+
+// A tensor as libtorch makes it, in memory that was full of `byte`.
+at::Tensor MakeOver(int byte, const at::Tensor& like) {
+  void* memory = ::operator new(sizeof(c10::TensorImpl));
+  std::memset(memory, byte, sizeof(c10::TensorImpl));
+  asm volatile("" : "+r"(memory) : : "memory");  // or that would be left out
+  auto* const impl = new (memory) c10::TensorImpl(
+      StorageFor(like), c10::DispatchKeySet(c10::DispatchKey::CPU),
+      like.dtype());
+  impl->set_sizes_and_strides(like.sizes(), like.strides());
+  return at::Tensor(
+      c10::intrusive_ptr<c10::TensorImpl,
+                         c10::UndefinedTensorImpl>::unsafe_steal_from_new(impl));
+}
+
+// libtorch 2.13 leaves a bit of the bit-fields as it finds it.
+TEST(TensorFormTest, WhatWasInTheMemoryIsNotCompared) {
+  if (!TensorsAreCopied()) GTEST_SKIP() << "tensors are not copied";
+  const at::Tensor like = at::empty_strided({4, 6}, {6, 1}, at::kFloat);
+  const auto form = FormOf(GeometryOf(like.unsafeGetTensorImpl()));
+  Make(like);
+  for (const int byte : {0, 0xff, 0x80, 0x55}) {
+    const at::Tensor made = MakeOver(byte, like);
+    c10::TensorImpl* const impl = made.unsafeGetTensorImpl();
+    EXPECT_TRUE(HasBytesOf(impl, *form)) << byte;
+    impl->set_python_custom_layout(true);  // the last bit that has a meaning
+    EXPECT_FALSE(HasBytesOf(impl, *form)) << byte;
+    impl->set_python_custom_layout(false);
+  }
 }
 
 // Each size and stride is compared, and what lies behind the last is not: a
