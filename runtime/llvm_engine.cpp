@@ -112,15 +112,18 @@ class LoopSpeed {
 
 class LlvmKernel : public Kernel {
  public:
-  LlvmKernel(const TjitLlvmApi* api, const TjitKernel& kernel)
+  LlvmKernel(const TjitLlvmApi* api, const TjitKernel& kernel,
+             bool calls_libtorch)
       : api_(api),
         kernel_(kernel),
+        calls_libtorch_(calls_libtorch),
         speeds_(static_cast<std::size_t>(kernel.loop_count)) {}
   ~LlvmKernel() override { api_->free(kernel_.handle); }
   LlvmKernel(const LlvmKernel&) = delete;
   LlvmKernel& operator=(const LlvmKernel&) = delete;
 
   bool is_generated() const override { return kernel_.generated_count > 0; }
+  bool calls_libtorch() const override { return calls_libtorch_; }
 
   std::vector<InPlace> in_place() const override {
     std::vector<InPlace> pairs;
@@ -188,10 +191,14 @@ class LlvmKernel : public Kernel {
       const bool share_all = g_share_all.load(std::memory_order_relaxed);
       const bool may_share =
           elements >= LoopSpeed::kLeastElements || share_all;
+      if (!may_share) {
+        run_part(0, extent);
+        continue;
+      }
       // Asked once, not for each tile.
-      const int threads = may_share ? TailThreads::Current() : 0;
+      const int threads = TailThreads::Current();
       const TailThreads as_eager(threads);
-      if (!may_share || extent < 2 || row == 0 || threads == 1) {
+      if (extent < 2 || row == 0 || threads == 1) {
         run_part(0, extent);
         continue;
       }
@@ -259,6 +266,7 @@ class LlvmKernel : public Kernel {
 
   const TjitLlvmApi* const api_;
   const TjitKernel kernel_;
+  const bool calls_libtorch_;
   mutable std::atomic<bool> went_back_{false};
   mutable std::vector<LoopSpeed> speeds_;  // by loop; of chains the first's
 };
@@ -334,22 +342,25 @@ class LlvmEngine : public Engine {
   std::shared_ptr<const Kernel> Compile(const ir::Function& function,
                                         std::string* why) override {
     TjitKernel kernel{};
-    *why = Call(function, 0, &kernel);
+    const std::vector<TjitMath> math = MathOf(function);
+    *why = Call(function, math, 0, &kernel);
     if (!why->empty()) return nullptr;
-    return std::make_shared<LlvmKernel>(api_, kernel);
+    return std::make_shared<LlvmKernel>(api_, kernel, !math.empty());
   }
 
   // What is wrong Compile() says.
   void Foresee(const ir::Function& function) override {
     TjitKernel none{};
-    if (IsLoaded()) Call(function, kTjitLlvmPlanOnly, &none);
+    if (IsLoaded()) {
+      Call(function, MathOf(function), kTjitLlvmPlanOnly, &none);
+    }
   }
 
  private:
   // "" or what is wrong.
-  std::string Call(const ir::Function& function, std::uint32_t flags,
+  std::string Call(const ir::Function& function,
+                   const std::vector<TjitMath>& math, std::uint32_t flags,
                    TjitKernel* kernel) {
-    const std::vector<TjitMath> math = MathOf(function);
     TjitLlvmOptions options{};
     options.abi = kTjitLlvmAbi;
     options.flags = flags_ | flags | PlantedFlags() |

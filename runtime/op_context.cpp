@@ -237,6 +237,11 @@ GlobalContext GlobalContext::Now() {
   return {w.word()};
 }
 
+bool GlobalContext::HasArithmeticOfNow() const {
+  WordReader r(word);
+  return r.Next(kMxcsrBits) << kMxcsrShift == Arithmetic();
+}
+
 void GlobalContext::Apply() const {
   const KernelScope no_flush;
   at::Context& c = at::globalContext();

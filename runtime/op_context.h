@@ -106,6 +106,8 @@ struct GlobalContext {
   std::uint64_t word = 0;
   bool operator==(const GlobalContext&) const = default;
   static GlobalContext Now();
+  // True if the thread's arithmetic (MXCSR) is that of this word.
+  bool HasArithmeticOfNow() const;
   // Makes the process equal to this.
   void Apply() const;
 };

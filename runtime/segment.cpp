@@ -336,6 +336,23 @@ void PreparedSegment::Execute(const Run& run, Counters* counters) {
   tier2.Run(pointers_.data(), run.scalars.data(), arena);
 }
 
+bool PreparedSegment::ExecuteAlone(const Run& run, Counters* counters) {
+  if (last_variant_ >= variants_.size()) return false;
+  Variant& variant = variants_[last_variant_];
+  if (variant.runs < kRunsBeforeScratch.back() || variant.keeps_all ||
+      variant.tier2 == nullptr || !variant.tier2->RunsAlone(run) ||
+      !IsFor(run, variant)) {
+    return false;
+  }
+  TemporaryBlocks temporary;
+  Tier2Variant::Running tier2(this, &variant, counters);
+  char* arena = nullptr;
+  const std::uint64_t bytes = tier2.arena_bytes();
+  if (bytes != 0) arena = temporary.New(bytes);
+  tier2.Run(pointers_.data(), run.scalars.data(), arena);
+  return true;
+}
+
 void PreparedSegment::Drain(const Run& run, Counters* counters) {
   has_begun_ = false;
   if (steps_.size() != nodes_.size()) PrepareAll(counters);
@@ -404,18 +421,19 @@ std::string SegmentCache::ToText() const {
 
 PreparedSegment& SegmentCache::For(const Run& run,
                                    const GlobalContext& global) {
-  const Key key{std::uint64_t{run.pending.back()->id} << 32 |
-                    run.pending.front()->depth,
-                global.word};
-  const auto found = segments_.find(key);
-  if (found != segments_.end()) return *found->second;
-  auto segment = std::make_unique<PreparedSegment>(run.pending, &classes_);
-  if (weight_ + segment->weight() > kMaxWeight) {
-    segments_.clear();
-    weight_ = 0;
+  if (PreparedSegment* const last = Last(run, global)) return *last;
+  const Key key = KeyOf(run, global);
+  auto found = segments_.find(key);
+  if (found == segments_.end()) {
+    auto segment = std::make_unique<PreparedSegment>(run.pending, &classes_);
+    if (weight_ + segment->weight() > kMaxWeight) Drop();
+    const std::size_t weight = segment->weight();
+    found = segments_.emplace(key, std::move(segment)).first;
+    weight_ += weight;
   }
-  weight_ += segment->weight();
-  return *segments_.emplace(key, std::move(segment)).first->second;
+  last_ = found->second.get();
+  last_key_ = key;
+  return *last_;
 }
 
 }  // namespace tjit::runtime

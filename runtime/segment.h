@@ -35,6 +35,10 @@ class PreparedSegment {
 
   // Runs the segment over the storages of `run`: tier 1 or 2.
   void Execute(const Run& run, Counters* counters);
+  // The same as Execute() if what runs is compiled code alone, which calls no
+  // function of libtorch, as most of the last runs were. False, and nothing has
+  // changed, else. THROWS: bad_alloc, and nothing has run.
+  bool ExecuteAlone(const Run& run, Counters* counters);
   // Runs every step through the eager kernel: the fallback.
   void Drain(const Run& run, Counters* counters);
   // False if the last of these two threw before it ran a step: the run is as
@@ -121,23 +125,39 @@ class SegmentCache {
   // The segment of run.pending under `global`, which is in force; made at
   // first use.
   PreparedSegment& For(const Run& run, const GlobalContext& global);
+  // The same if it is the one that was asked for last, else null.
+  PreparedSegment* Last(const Run& run, const GlobalContext& global) const {
+    return last_ != nullptr && last_key_ == KeyOf(run, global) ? last_
+                                                               : nullptr;
+  }
   // All segments; the same at every run.
   std::string ToText() const;
   void Clear() {
-    segments_.clear();
-    weight_ = 0;
+    Drop();
     classes_.Clear();
   }
 
  private:
   // Id of the last node, depth of the first; the word of the context.
   using Key = std::pair<std::uint64_t, std::uint64_t>;
+  static Key KeyOf(const Run& run, const GlobalContext& global) {
+    return {std::uint64_t{run.pending.back()->id} << 32 |
+                run.pending.front()->depth,
+            global.word};
+  }
+  void Drop() {
+    segments_.clear();
+    weight_ = 0;
+    last_ = nullptr;
+  }
   // Flushes at varying places make a segment each; all go when they are too
   // many.
   static constexpr std::size_t kMaxWeight = 1 << 20;
 
   absl::flat_hash_map<Key, std::unique_ptr<PreparedSegment>> segments_;
   std::size_t weight_ = 0;  // slots and steps of all segments
+  PreparedSegment* last_ = nullptr;
+  Key last_key_;
   StepClasses classes_;
 };
 

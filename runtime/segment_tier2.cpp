@@ -43,8 +43,6 @@ Tier2Variant::Running::Running(PreparedSegment* segment,
                                const tjit::runtime::Run& run,
                                Counters* counters)
     : segment_(segment), variant_(variant), counters_(counters) {
-  counters->steps_dead.Add(static_cast<std::int64_t>(
-      segment->nodes_.size() - variant->executable->step_count()));
   if (Runtime::Get().tier2().engine() != nullptr &&
       variant->executable->step_count() > 1) {
     if (variant->tier2 == nullptr) {
@@ -53,14 +51,31 @@ Tier2Variant::Running::Running(PreparedSegment* segment,
     tier2_ = variant->tier2.get();
     is_compiled_ = tier2_->Prepare(segment, variant, run);
   }
+  Count();
+}
+
+Tier2Variant::Running::Running(PreparedSegment* segment,
+                               PreparedSegment::Variant* variant,
+                               Counters* counters)
+    : segment_(segment),
+      variant_(variant),
+      counters_(counters),
+      tier2_(variant->tier2.get()),
+      is_compiled_(true) {
+  Count();
+}
+
+void Tier2Variant::Running::Count() const {
+  counters_->steps_dead.Add(static_cast<std::int64_t>(
+      segment_->nodes_.size() - variant_->executable->step_count()));
   if (!is_compiled_) {
-    counters->replays_tier1.Add();
+    counters_->replays_tier1.Add();
     return;
   }
-  counters->replays_tier2.Add();
-  counters->groups_run.Add(static_cast<std::int64_t>(tier2_->groups_.size()));
-  counters->steps_fused.Add(tier2_->task_->code.steps_fused);
-  ObserveGroups(tier2_->task_->code, segment->nodes_, segment->slot_bytes_);
+  counters_->replays_tier2.Add();
+  counters_->groups_run.Add(static_cast<std::int64_t>(tier2_->groups_.size()));
+  counters_->steps_fused.Add(tier2_->task_->code.steps_fused);
+  ObserveGroups(tier2_->task_->code, segment_->nodes_, segment_->slot_bytes_);
 }
 
 // While runs with and without the code take turns, both have as much: two sizes
@@ -187,6 +202,14 @@ bool Tier2Variant::Prepare(PreparedSegment* segment,
          !(t_context.had_region && HasOddTeam());
 }
 
+bool Tier2Variant::RunsAlone(const tjit::runtime::Run& run) const {
+  return is_alone_ && state_ == State::kCompiled && trial_->is_over() &&
+         engine_ == Runtime::Get().tier2().engine() && bakes_recorded_ &&
+         !run.has_other_scalars && !IsShifted(run) &&
+         PlantedDefect() == Defect::kNone &&
+         !(t_context.had_region && HasOddTeam());
+}
+
 // An engine that is not meant to be fast has no trial, nor does compile_all,
 // whose users want to see the code run.
 void Tier2Variant::StartTrial() {
@@ -237,6 +260,11 @@ void Tier2Variant::Build(PreparedSegment* segment,
     }
   }
   bakes_recorded_ = BakesRecorded(*segment);
+  is_alone_ = std::all_of(
+      code.order.begin(), code.order.end(), [&](const CodeItem& item) {
+        return item.group >= 0 &&
+               !code.groups[item.group].kernel->calls_libtorch();
+      });
   Plan(segment, variant);
   DumpFile* const dump = Runtime::Get().tier2().dump();
   if (dump != nullptr && dump->Wants(kDumpPlan)) Dump(*segment, *variant, dump);

@@ -39,10 +39,15 @@ struct Tier2Variant {
    public:
     Running(PreparedSegment* segment, PreparedSegment::Variant* variant,
             const Run& run, Counters* counters);
+    // The same where the variant RunsAlone().
+    Running(PreparedSegment* segment, PreparedSegment::Variant* variant,
+            Counters* counters);
     std::uint64_t arena_bytes() const;
     void Run(char** slots, const ScalarValue* scalars, char* arena);
 
    private:
+    void Count() const;
+
     PreparedSegment* const segment_;
     PreparedSegment::Variant* const variant_;
     Counters* const counters_;
@@ -50,6 +55,8 @@ struct Tier2Variant {
     bool is_compiled_ = false;       // this run
   };
 
+  // True if this run is one of code alone, and nothing is left to be decided.
+  bool RunsAlone(const tjit::runtime::Run& run) const;
   // The code's program, if there is one, with what its steps need by now, if
   // that is something else than it was planned with.
   void PlanAgain(PreparedSegment* segment, PreparedSegment::Variant* variant);
@@ -125,6 +132,7 @@ struct Tier2Variant {
   int recompiles_ = 0;
   bool is_foreseen_ = false;
   bool bakes_recorded_ = false;
+  bool is_alone_ = false;  // no library calls, not in the groups either
 };
 
 }  // namespace tjit::runtime

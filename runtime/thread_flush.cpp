@@ -18,6 +18,7 @@
 #include "runtime/log.h"
 #include "runtime/loop_state.h"
 #include "runtime/match.h"
+#include "runtime/materialize.h"
 #include "runtime/mode_state.h"
 #include "runtime/runtime.h"
 #include "runtime/strict.h"
@@ -176,6 +177,7 @@ std::exception_ptr ThreadState::RunPending(FlushReason reason) {
   if (LogsTo(LogChannel::kFlush)) SayFlush(run_, reason, /*drained=*/false);
   const Attempt attempt = [&] {
     const SegmentRow row(LogEvent::kReplay, run_, reason);
+    if (RunCodeAlone()) return Attempt{true, nullptr};
     return TrySegment(&PreparedSegment::Execute, reason);
   }();
   if (!attempt.has_run) return attempt.error;
@@ -204,6 +206,21 @@ std::exception_ptr ThreadState::DrainPending() {
   counters_.ops_drained.Add(static_cast<std::int64_t>(ops));
   AfterFlushLocked();
   return attempt.error;
+}
+
+bool ThreadState::RunCodeAlone() {
+  if (modes_ != nullptr || !pending_global_.HasArithmeticOfNow()) return false;
+  PreparedSegment* const segment = segments_.Last(run_, pending_global_);
+  if (segment == nullptr) return false;
+  const KernelScope inside;
+  const QuietScope quiet;
+  try {
+    if (!segment->ExecuteAlone(run_, &counters_)) return false;
+  } catch (const std::exception&) {
+    return false;  // no memory: TrySegment() says so, or has it by now
+  }
+  counters_.replays_alone.Add();
+  return true;
 }
 
 ThreadState::Attempt ThreadState::TrySegment(
