@@ -75,6 +75,7 @@ struct alignas(64) Block {
   std::atomic<std::uint8_t> switches{0};  // between streams that touched it
   bool parked = false;  // on a free list, a tensor around it (parked_tensor.h)
   std::atomic<std::uint32_t> shared_use{0};   // readers, and kDead
+  std::uint16_t lead = 0;  // bytes in front, see Note [Colours] in block_cache.h
 
   static constexpr std::uint32_t kDead = 1u << 31;  // the program dropped it
   static constexpr std::uint8_t kSwitchesOfShared = 3;

@@ -42,8 +42,9 @@ void FreeToSystem(Block* block) {
   if ((block->kind & Block::kPages) != 0) {
     return UnmapPages(block, RoomOf(*block));
   }
+  char* const memory = reinterpret_cast<char*>(block) - block->lead;
   block->~Block();
-  c10::free_cpu(block);
+  c10::free_cpu(memory);
 }
 
 void FreeToSystem(FreeList list) {
@@ -330,14 +331,34 @@ ThreadCache* CacheOfThread() {
   return thread_cache;
 }
 
-// Uninitialised memory for a header and `bytes`, or null.
-void* SystemMemory(std::size_t bytes) {
-  if (use_pages.load(std::memory_order_relaxed)) return MapPages(bytes);
+// Bytes from `memory`, 64-byte aligned, to where the next colour begins.
+std::size_t NextLead(const void* memory) {
+  constexpr std::size_t kPage = 4096;
+  static std::atomic<std::size_t> next{0};
+  const std::size_t colour = next.fetch_add(1, std::memory_order_relaxed);
+  return (colour * (kPage / kColours) -
+          reinterpret_cast<std::uintptr_t>(memory)) % kPage;
+}
+
+// A header in front of uninitialised memory for `bytes`, or null.
+Block* SystemBlock(std::size_t bytes) {
+  constexpr std::size_t kMostLead = 4096 - 64;
+  if (use_pages.load(std::memory_order_relaxed)) {
+    void* const pages = MapPages(bytes);
+    return pages == nullptr ? nullptr : new (pages) Block;
+  }
+  const bool is_coloured = bytes >= kMinColouredBytes;
+  char* memory = nullptr;
   try {
-    return c10::alloc_cpu(sizeof(Block) + bytes);
+    memory = static_cast<char*>(c10::alloc_cpu(
+        sizeof(Block) + bytes + (is_coloured ? kMostLead : 0)));
   } catch (const c10::Error&) {
     return nullptr;
   }
+  const std::size_t lead = is_coloured ? NextLead(memory) : 0;
+  auto* block = new (memory + lead) Block;
+  block->lead = static_cast<std::uint16_t>(lead);
+  return block;
 }
 
 Block* FreshBlock(std::size_t bytes, unsigned size_class) {
@@ -345,18 +366,17 @@ Block* FreshBlock(std::size_t bytes, unsigned size_class) {
   std::size_t room = size_class == kUncachedClass
                          ? bytes
                          : static_cast<std::size_t>(kClassBytes[size_class]);
-  void* memory = SystemMemory(room);
-  if (memory == nullptr) {
+  Block* block = SystemBlock(room);
+  if (block == nullptr) {
     Shared().Trim();
-    memory = SystemMemory(room);
+    block = SystemBlock(room);
   }
-  if (memory == nullptr) {
+  if (block == nullptr) {
     size_class = kUncachedClass;  // without rounding up
-    memory = SystemMemory(bytes);
+    block = SystemBlock(bytes);
   }
-  if (memory == nullptr) ThrowOutOfMemory(bytes);
-  auto* block = new (memory) Block;
-  block->data = static_cast<char*>(memory) + sizeof(Block);
+  if (block == nullptr) ThrowOutOfMemory(bytes);
+  block->data = reinterpret_cast<char*>(block) + sizeof(Block);
   block->size_class = static_cast<std::uint8_t>(size_class);
   if (use_pages.load(std::memory_order_relaxed)) block->kind = Block::kPages;
   return block;

@@ -93,6 +93,28 @@ TEST_F(BlockTest, TensorsLiveInBlocks) {
   EXPECT_EQ(t.storage().allocator(), BlockAllocator());
 }
 
+// Tensors of one size that are walked through in step begin half a KiB apart,
+// or at the same place of the page (Note [Colours]).
+TEST_F(BlockTest, LargeBlocksTakeTurnsInThePage) {
+  TrimCache();  // nothing is recycled
+  for (const std::size_t bytes :
+       {kMinColouredBytes, std::size_t{256} << 10, std::size_t{5000000}}) {
+    std::vector<c10::DataPtr> all;
+    std::vector<int> count(kColours);
+    for (std::size_t i = 0; i < 3 * kColours; ++i) {
+      all.push_back(Cpu()->allocate(bytes));
+      std::memset(all.back().get(), 1, bytes);
+      const auto place =
+          reinterpret_cast<std::uintptr_t>(all.back().get()) % 4096;
+      EXPECT_EQ(place % (4096 / kColours), sizeof(Block)) << bytes;
+      ++count[place / (4096 / kColours)];
+    }
+    EXPECT_THAT(count, testing::Each(3)) << bytes;
+    all.clear();
+    TrimCache();  // gives the system what it gave
+  }
+}
+
 TEST_F(BlockTest, ZeroBytesHaveNoBlock) {
   at::Tensor t = at::empty({0});
   EXPECT_EQ(BlockOf(t.storage().unsafeGetStorageImpl()), nullptr);
