@@ -45,14 +45,14 @@ Value* Quotients::IsUsual(Value* x) {
   return b_.CreateICmpULT(b_.CreateSub(bits, number(kFirst)), number(kCount));
 }
 
-Value* Quotients::Multiply(Value* x, Value* y, Value* r) {
+Value* Quotients::Multiply(Value* x, const Divisor& divisor) {
   llvm::Type* type = x->getType();
-  Value* minus_y = b_.CreateFNeg(y);
   const auto fma = [&](Value* p, Value* q, Value* s) {
     return b_.CreateIntrinsic(llvm::Intrinsic::fma, {type}, {p, q, s});
   };
+  Value* const r = divisor.reciprocal;
   Value* q = b_.CreateFMul(x, r);
-  for (int i = 0; i < 2; ++i) q = fma(fma(q, minus_y, x), r, q);
+  for (int i = 0; i < 2; ++i) q = fma(fma(q, divisor.negated, x), r, q);
   return q;
 }
 
@@ -61,7 +61,7 @@ Value* Quotients::Divide(Value* x, Value* y) {
   Divisor& divisor = divisors_[y];
   if (divisor.reciprocal == nullptr) {
     Value* one = llvm::ConstantFP::get(y->getType(), 1.0);
-    divisor = {b_.CreateFDiv(one, y), IsUsual(y)};
+    divisor = {b_.CreateFDiv(one, y), b_.CreateFNeg(y), IsUsual(y)};
   }
   const auto lanes = llvm::cast<llvm::FixedVectorType>(x->getType());
   llvm::Type* mask = llvm::IntegerType::get(context, lanes->getNumElements());
@@ -77,7 +77,7 @@ Value* Quotients::Divide(Value* x, Value* y) {
                   quick, slow,
                   llvm::MDBuilder(context).createBranchWeights(1000, 1));
   b_.SetInsertPoint(quick);
-  Value* product = Multiply(x, y, divisor.reciprocal);
+  Value* product = Multiply(x, divisor);
   b_.CreateBr(done);
   b_.SetInsertPoint(slow);
   Value* quotient = b_.CreateFDiv(x, y);

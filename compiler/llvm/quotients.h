@@ -35,11 +35,12 @@ class Quotients {
  private:
   struct Divisor {
     llvm::Value* reciprocal = nullptr;
+    llvm::Value* negated = nullptr;  // the divisor
     llvm::Value* is_usual = nullptr;  // by lane
   };
 
   llvm::Value* IsUsual(llvm::Value* x);
-  llvm::Value* Multiply(llvm::Value* x, llvm::Value* y, llvm::Value* r);
+  llvm::Value* Multiply(llvm::Value* x, const Divisor& divisor);
 
   Builder& b_;
   std::map<llvm::Value*, Divisor> divisors_;
