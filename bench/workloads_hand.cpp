@@ -1,7 +1,8 @@
 // Rows as loops that a person would write for them: what is left of a row where
 // there is nothing but its arithmetic and its memory traffic.
 //
-// How: the row's inputs, one loop over them, no tensor made. Two results take
+// How: copies of the row's inputs at places of our own, one loop over them, no
+// tensor made. Two results take
 // turns, as the program keeps the last one until the next is there. Rows that
 // are called .../less leave out what has no short loop with eager's bits
 // (logarithms, exponentials, eager's order of sums, quotients): less arithmetic
@@ -41,8 +42,8 @@ template <class Type>
 using Out = std::vector<Type*>;
 
 // Memory for a tensor like `t` that begins at another place of the page than
-// the last seven did, half a KiB apart: a loop over tensors in step takes up to
-// twice as long where they lie as malloc() has it (Note [Colours] in
+// the last seven did, half a KiB apart: a loop over tensors in step takes a
+// quarter longer where they lie as malloc() has it (Note [Colours] in
 // runtime/block_cache.h).
 at::Tensor PlacedLike(const at::Tensor& t) {
   constexpr std::uintptr_t kPage = 4096, kApart = 512;
@@ -58,7 +59,7 @@ at::Tensor PlacedLike(const at::Tensor& t) {
 
 // `loop` from `in` to results like `like`, in turn.
 template <class Type>
-Workload Loop(const Tensors& in, Tensors like,
+Workload Loop(const Tensors& in, const Tensors& like,
               std::function<void(const In<Type>&, const Out<Type>&)> loop) {
   struct State {
     Tensors in;
@@ -90,7 +91,7 @@ Workload Loop(const Tensors& in, Tensors like,
 
 // Of as many elements as the first input; `each(i)` is one element.
 template <class Type, class Each>
-Workload Elementwise(Tensors in, Each each) {
+Workload Elementwise(const Tensors& in, Each each) {
   const std::int64_t n = in[0].numel();
   const Tensors like = {in[0]};
   return Loop<Type>(in, like,
@@ -231,19 +232,19 @@ Workload HandRateTriple(std::int64_t batch) {
   }
   in[6] = in[6] + 1;
   const Tensors like = {in[0], in[0], in[0]};
-  return Loop<
-      double>(in, like, [batch](const In<double>& in, const Out<double>& to) {
-    double* const __restrict a = to[0];
-    double* const __restrict b = to[1];
-    double* const __restrict c = to[2];
+  return Loop<double>(in, like,
+                      [batch](const In<double>& in, const Out<double>& to) {
+                        double* const __restrict a = to[0];
+                        double* const __restrict b = to[1];
+                        double* const __restrict c = to[2];
 #pragma GCC ivdep
-    for (std::int64_t i = 0; i < batch; ++i) {
-      const double dt = in[6][i] - in[7][i];
-      a[i] = (in[0][i] - in[1][i]) / dt;
-      b[i] = (in[2][i] - in[3][i]) / dt;
-      c[i] = (in[4][i] - in[5][i]) / dt;
-    }
-  });
+                        for (std::int64_t i = 0; i < batch; ++i) {
+                          const double dt = in[6][i] - in[7][i];
+                          a[i] = (in[0][i] - in[1][i]) / dt;
+                          b[i] = (in[2][i] - in[3][i]) / dt;
+                          c[i] = (in[4][i] - in[5][i]) / dt;
+                        }
+                      });
 }
 
 }  // namespace

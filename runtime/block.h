@@ -5,7 +5,7 @@
 // _lazy_clone need that). The header tells where the bytes stand: ready, or
 // read or written by pending ops of a thread state.
 //
-//   | Block, 64 bytes | data, 64-byte aligned ...
+//   | lead, of large ones | Block, 64 bytes | data, 64-byte aligned ...
 //
 // Blocks are recycled: free lists by size class, one set per thread with a
 // shared one behind, bounded by the peak of live bytes and kCacheFloor
@@ -75,7 +75,7 @@ struct alignas(64) Block {
   std::atomic<std::uint8_t> switches{0};  // between streams that touched it
   bool parked = false;  // on a free list, a tensor around it (parked_tensor.h)
   std::atomic<std::uint32_t> shared_use{0};   // readers, and kDead
-  std::uint16_t lead = 0;  // bytes in front, see Note [Colours] in block_cache.h
+  std::uint16_t lead = 0;  // bytes in front: Note [Colours] in block_cache.h
 
   static constexpr std::uint32_t kDead = 1u << 31;  // the program dropped it
   static constexpr std::uint8_t kSwitchesOfShared = 3;

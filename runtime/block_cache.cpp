@@ -347,7 +347,7 @@ Block* SystemBlock(std::size_t bytes) {
     void* const pages = MapPages(bytes);
     return pages == nullptr ? nullptr : new (pages) Block;
   }
-  const bool is_coloured = bytes >= kMinColouredBytes;
+  const bool is_coloured = kHasColours && bytes >= kMinColouredBytes;
   char* memory = nullptr;
   try {
     memory = static_cast<char*>(c10::alloc_cpu(

@@ -2,7 +2,8 @@
 //
 // How: a request is rounded up to one of 248 size classes (multiples of 64 up
 // to 512 bytes, then eight per doubling: at most 12.5 % waste). A class has a
-// free list per thread and a shared one behind it; lists move in batches.
+// free list per thread and a shared one behind it; lists move in batches. From
+// 32 KiB on a block has up to a page more, which is counted nowhere.
 //
 //   TakeBlock: own list | batch from the shared list | c10::alloc_cpu
 //   GiveBlock: own list | half of it to the shared list | the system
@@ -14,12 +15,13 @@
 // A load waits for an earlier store whose address ends in the same twelve bits,
 // as the processor compares no more of them at first. So a loop over tensors
 // in step is slow where its result begins up to half a KiB behind an argument
-// in the page: then it loads what aliases with what it has just stored. malloc()
-// places tensors of equal size, a power of two, in just that way (0xc0 apart):
-// ten ops on 64k floats took 9.0 instead of 7.1 us there (Zen 4; 15.3 at 0x40).
-// Where all begin at the same place, a loop over twelve of them takes twice as
-// long instead, as they share the sets of the first-level cache. So large blocks
-// begin at one of eight places of the page in turn, half a KiB apart.
+// in the page: it loads what aliases with what it has just stored. That is how
+// malloc() places tensors of equal size, a power of two (0xc0 apart): ten ops on
+// 64k floats took 9.0 instead of 7.1 us there (Zen 4; 15.3 at 0x40). Where all
+// begin at the same place, a loop over twelve of them takes twice as long
+// instead, as they share the sets of the first-level cache. So large blocks
+// begin at one of eight places of the page in turn, half a KiB apart. Values
+// within an arena lie as their sizes have it.
 // Source: "4K aliasing" in Intel's optimization manual; page colouring.
 //
 // Invariants: (1) Cached bytes <= max(kCacheFloor, peak - live): the process
@@ -50,6 +52,12 @@ constexpr std::int64_t kCacheFloor = 64 << 20;
 // From this size on blocks have colours: up to a page more.
 constexpr std::size_t kMinColouredBytes = 32 << 10;
 constexpr std::size_t kColours = 8;
+// AddressSanitizer is to see what is in front of a block and behind it.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kHasColours = false;
+#else
+constexpr bool kHasColours = true;
+#endif
 
 // REQUIRES: 0 < bytes <= kMaxClassBytes.
 constexpr unsigned SizeClassOf(std::size_t bytes) {

@@ -345,7 +345,11 @@ class LlvmEngine : public Engine {
     const std::vector<TjitMath> math = MathOf(function);
     *why = Call(function, math, 0, &kernel);
     if (!why->empty()) return nullptr;
-    return std::make_shared<LlvmKernel>(api_, kernel, !math.empty());
+    // What has no address is code in the loop.
+    const bool calls =
+        std::any_of(math.begin(), math.end(),
+                    [](const TjitMath& m) { return m.address != nullptr; });
+    return std::make_shared<LlvmKernel>(api_, kernel, calls);
   }
 
   // What is wrong Compile() says.

@@ -337,18 +337,20 @@ void PreparedSegment::Execute(const Run& run, Counters* counters) {
 }
 
 bool PreparedSegment::ExecuteAlone(const Run& run, Counters* counters) {
+  has_begun_ = false;
   if (last_variant_ >= variants_.size()) return false;
   Variant& variant = variants_[last_variant_];
-  if (variant.runs < kRunsBeforeScratch.back() || variant.keeps_all ||
-      variant.tier2 == nullptr || !variant.tier2->RunsAlone(run) ||
-      !IsFor(run, variant)) {
+  if (variant.keeps_all || variant.tier2 == nullptr ||
+      !variant.tier2->RunsAlone(run) || !IsFor(run, variant)) {
     return false;
   }
+  if (variant.runs < kRunsBeforeScratch.back()) PlanScratch(&variant, counters);
   TemporaryBlocks temporary;
   Tier2Variant::Running tier2(this, &variant, counters);
   char* arena = nullptr;
   const std::uint64_t bytes = tier2.arena_bytes();
   if (bytes != 0) arena = temporary.New(bytes);
+  has_begun_ = true;
   tier2.Run(pointers_.data(), run.scalars.data(), arena);
   return true;
 }
@@ -419,21 +421,25 @@ std::string SegmentCache::ToText() const {
   return all;
 }
 
-PreparedSegment& SegmentCache::For(const Run& run,
-                                   const GlobalContext& global) {
-  if (PreparedSegment* const last = Last(run, global)) return *last;
+PreparedSegment* SegmentCache::Find(const Run& run,
+                                    const GlobalContext& global) {
   const Key key = KeyOf(run, global);
-  auto found = segments_.find(key);
-  if (found == segments_.end()) {
-    auto segment = std::make_unique<PreparedSegment>(run.pending, &classes_);
-    if (weight_ + segment->weight() > kMaxWeight) Drop();
-    const std::size_t weight = segment->weight();
-    found = segments_.emplace(key, std::move(segment)).first;
-    weight_ += weight;
-  }
+  if (last_ != nullptr && last_key_ == key) return last_;
+  const auto found = segments_.find(key);
+  if (found == segments_.end()) return nullptr;
   last_ = found->second.get();
   last_key_ = key;
-  return *last_;
+  return last_;
+}
+
+PreparedSegment& SegmentCache::For(const Run& run,
+                                   const GlobalContext& global) {
+  if (PreparedSegment* const known = Find(run, global)) return *known;
+  auto segment = std::make_unique<PreparedSegment>(run.pending, &classes_);
+  if (weight_ + segment->weight() > kMaxWeight) Drop();
+  weight_ += segment->weight();
+  return *segments_.emplace(KeyOf(run, global), std::move(segment))
+              .first->second;
 }
 
 }  // namespace tjit::runtime

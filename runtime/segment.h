@@ -35,14 +35,13 @@ class PreparedSegment {
 
   // Runs the segment over the storages of `run`: tier 1 or 2.
   void Execute(const Run& run, Counters* counters);
-  // The same as Execute() if what runs is compiled code alone, which calls no
-  // function of libtorch, as most of the last runs were. False, and nothing has
-  // changed, else. THROWS: bad_alloc, and nothing has run.
+  // The same as Execute() if this is a run like the last one, and what runs is
+  // compiled code alone, which calls no function of libtorch. False, and nothing
+  // has run, else.
   bool ExecuteAlone(const Run& run, Counters* counters);
   // Runs every step through the eager kernel: the fallback.
   void Drain(const Run& run, Counters* counters);
-  // False if the last of these two threw before it ran a step: the run is as
-  // it was.
+  // False if the last of these threw before it ran a step: the run is as it was.
   bool has_begun() const { return has_begun_; }
   // The step that ran last: the one that threw, if one of these two did.
   const TraceNode& running() const {
@@ -125,11 +124,9 @@ class SegmentCache {
   // The segment of run.pending under `global`, which is in force; made at
   // first use.
   PreparedSegment& For(const Run& run, const GlobalContext& global);
-  // The same if it is the one that was asked for last, else null.
-  PreparedSegment* Last(const Run& run, const GlobalContext& global) const {
-    return last_ != nullptr && last_key_ == KeyOf(run, global) ? last_
-                                                               : nullptr;
-  }
+  // The segment of run.pending under `global`, which need not be in force; null
+  // if none has been made.
+  PreparedSegment* Find(const Run& run, const GlobalContext& global);
   // All segments; the same at every run.
   std::string ToText() const;
   void Clear() {
@@ -156,7 +153,7 @@ class SegmentCache {
 
   absl::flat_hash_map<Key, std::unique_ptr<PreparedSegment>> segments_;
   std::size_t weight_ = 0;  // slots and steps of all segments
-  PreparedSegment* last_ = nullptr;
+  PreparedSegment* last_ = nullptr;  // that was found
   Key last_key_;
   StepClasses classes_;
 };

@@ -51,7 +51,6 @@ Tier2Variant::Running::Running(PreparedSegment* segment,
     tier2_ = variant->tier2.get();
     is_compiled_ = tier2_->Prepare(segment, variant, run);
   }
-  Count();
 }
 
 Tier2Variant::Running::Running(PreparedSegment* segment,
@@ -61,9 +60,7 @@ Tier2Variant::Running::Running(PreparedSegment* segment,
       variant_(variant),
       counters_(counters),
       tier2_(variant->tier2.get()),
-      is_compiled_(true) {
-  Count();
-}
+      is_compiled_(true) {}
 
 void Tier2Variant::Running::Count() const {
   counters_->steps_dead.Add(static_cast<std::int64_t>(
@@ -91,6 +88,7 @@ std::uint64_t Tier2Variant::Running::arena_bytes() const {
 
 void Tier2Variant::Running::Run(char** slots, const ScalarValue* scalars,
                                 char* arena) {
+  Count();
   const Executable* executable = variant_->executable.get();
   if (is_compiled_) executable = tier2_->executable_.get();
   const bool measured = tier2_ != nullptr && tier2_->state_ != State::kOff &&
@@ -203,7 +201,7 @@ bool Tier2Variant::Prepare(PreparedSegment* segment,
 }
 
 bool Tier2Variant::RunsAlone(const tjit::runtime::Run& run) const {
-  return is_alone_ && state_ == State::kCompiled && trial_->is_over() &&
+  return is_alone_ && state_ == State::kCompiled && trial_->wants_code() &&
          engine_ == Runtime::Get().tier2().engine() && bakes_recorded_ &&
          !run.has_other_scalars && !IsShifted(run) &&
          PlantedDefect() == Defect::kNone &&

@@ -177,7 +177,7 @@ std::exception_ptr ThreadState::RunPending(FlushReason reason) {
   if (LogsTo(LogChannel::kFlush)) SayFlush(run_, reason, /*drained=*/false);
   const Attempt attempt = [&] {
     const SegmentRow row(LogEvent::kReplay, run_, reason);
-    if (RunCodeAlone()) return Attempt{true, nullptr};
+    if (const std::optional<Attempt> alone = RunCodeAlone()) return *alone;
     return TrySegment(&PreparedSegment::Execute, reason);
   }();
   if (!attempt.has_run) return attempt.error;
@@ -208,19 +208,26 @@ std::exception_ptr ThreadState::DrainPending() {
   return attempt.error;
 }
 
-bool ThreadState::RunCodeAlone() {
-  if (modes_ != nullptr || !pending_global_.HasArithmeticOfNow()) return false;
-  PreparedSegment* const segment = segments_.Last(run_, pending_global_);
-  if (segment == nullptr) return false;
+// Not where another thread asks: the thread count of who called the ops is in
+// force then.
+std::optional<ThreadState::Attempt> ThreadState::RunCodeAlone() {
+  if (modes_ != nullptr || t_context.state != this ||
+      !pending_global_.HasArithmeticOfNow()) {
+    return std::nullopt;
+  }
+  PreparedSegment* const segment = segments_.Find(run_, pending_global_);
+  if (segment == nullptr) return std::nullopt;
   const KernelScope inside;
   const QuietScope quiet;
   try {
-    if (!segment->ExecuteAlone(run_, &counters_)) return false;
+    if (!segment->ExecuteAlone(run_, &counters_)) return std::nullopt;
   } catch (const std::exception&) {
-    return false;  // no memory: TrySegment() says so, or has it by now
+    // No memory: TrySegment() says so, or has it by now.
+    if (!segment->has_begun()) return std::nullopt;
+    return Attempt{true, std::current_exception()};
   }
   counters_.replays_alone.Add();
-  return true;
+  return Attempt{true, nullptr};
 }
 
 ThreadState::Attempt ThreadState::TrySegment(

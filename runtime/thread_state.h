@@ -252,10 +252,10 @@ class ThreadState {
   };
   Attempt TrySegment(void (PreparedSegment::*way)(const Run&, Counters*),
                      FlushReason reason);
-  // The same for compiled code alone: it looks at nothing but the arithmetic,
+  // The same for compiled code alone, whose bits depend on the arithmetic only:
   // no observer or setting is for it, no thread of it waits for this state.
-  // False, and nothing has changed, if something else is to run.
-  bool RunCodeAlone();
+  // None, and nothing has run, if it is to be TrySegment()'s.
+  std::optional<Attempt> RunCodeAlone();
   void NoteStepThrew(const TraceNode& step, const std::exception& e);
   void CountBail(BailReason why, std::uint32_t trace_id, OpId op);
   void AfterFlushLocked();

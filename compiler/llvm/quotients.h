@@ -35,7 +35,7 @@ class Quotients {
  private:
   struct Divisor {
     llvm::Value* reciprocal = nullptr;
-    llvm::Value* negated = nullptr;  // the divisor
+    llvm::Value* negated = nullptr;   // the divisor with another sign
     llvm::Value* is_usual = nullptr;  // by lane
   };
 

@@ -96,6 +96,7 @@ TEST_F(BlockTest, TensorsLiveInBlocks) {
 // Tensors of one size that are walked through in step begin half a KiB apart,
 // or at the same place of the page (Note [Colours]).
 TEST_F(BlockTest, LargeBlocksTakeTurnsInThePage) {
+  if (!kHasColours) GTEST_SKIP() << "there are none under AddressSanitizer";
   TrimCache();  // nothing is recycled
   for (const std::size_t bytes :
        {kMinColouredBytes, std::size_t{256} << 10, std::size_t{5000000}}) {

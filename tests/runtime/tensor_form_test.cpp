@@ -188,8 +188,18 @@ at::Tensor MakeOver(int byte, const at::Tensor& like) {
       like.dtype());
   impl->set_sizes_and_strides(like.sizes(), like.strides());
   return at::Tensor(
-      c10::intrusive_ptr<c10::TensorImpl,
-                         c10::UndefinedTensorImpl>::unsafe_steal_from_new(impl));
+      c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::
+          unsafe_steal_from_new(impl));
+}
+
+TEST(TensorFormTest, TheReferenceLibtorchLeavesOneBit) {
+  if (std::string_view(TORCH_VERSION) != "2.13.0") {
+    GTEST_SKIP() << "another libtorch, " << TORCH_VERSION;
+  }
+  constexpr std::size_t kLastOfBitFields = 23;
+  for (std::size_t i = 0; i < sizeof(g_tail_padding.bits); ++i) {
+    EXPECT_EQ(g_tail_padding.bits[i], i == kLastOfBitFields ? 0x80 : 0) << i;
+  }
 }
 
 // libtorch 2.13 leaves a bit of the bit-fields as it finds it.

@@ -1,12 +1,12 @@
 // Segments that are nothing but compiled code, which run without what guards
-// library calls (ThreadState::RunCodeAlone), and what leads back to that.
+// library calls (ThreadState::RunCodeAlone), and what leads back to those.
 #include <ATen/ATen.h>
-#include <ATen/record_function.h>
 #include <gtest/gtest.h>
 #include <immintrin.h>
 #include <tjit/tjit.h>
 
 #include <functional>
+#include <thread>
 #include <vector>
 
 #include "tests/runtime/tier2_testing.h"
@@ -14,23 +14,26 @@
 namespace tjit {
 namespace {
 
-// Enough that the memory plans have settled, and the code is measured.
+// Enough that there is code, and it has been measured.
 constexpr int kManySteps = 4000, kLateSteps = 500;
 
 class Tier2AloneTest : public Tier2Test {
  protected:
-  // Steps `from` and later whose bits are not eager's; counters of these.
+  // Steps whose bits are not eager's. stats_: of step `from` and later ones,
+  // early_: of those before.
   int LateDifferences(const std::function<at::Tensor(int)>& step,
                       const Options& options, int from = kManySteps - kLateSteps) {
     std::vector<at::Tensor> eager, ours;
     for (int i = 0; i < kManySteps; ++i) eager.push_back(Finish(step(i)));
+    const Stats start = stats();
     EXPECT_TRUE(enable(options));
-    Stats before = stats();
+    Stats before;
     for (int i = 0; i < kManySteps; ++i) {
       if (i == from) before = stats();
       ours.push_back(Finish(step(i)));
-      if (i < 100) testing::WaitForCompiler();
+      testing::WaitForCompiler();
     }
+    early_ = before - start;
     stats_ = stats() - before;
     disable();
     int differences = 0;
@@ -45,6 +48,8 @@ class Tier2AloneTest : public Tier2Test {
     mark_step();
     return result.clone();
   }
+
+  Stats early_;
 };
 
 // As users have it, but that nothing is looked for in a cache.
@@ -103,7 +108,22 @@ TEST_F(Tier2AloneTest, NotWithOtherScalars) {
     return Chain(x, y, i < last ? 0.3 : 0.3 + 0.01 * i);
   };
   EXPECT_EQ(LateDifferences(step, MachineCodeAtOnce(), last), 0);
+  EXPECT_GT(early_.replays_alone, kLateSteps) << early_.to_json();
   EXPECT_GT(stats_.recompiles, 0) << stats_.to_json();
+}
+
+// Who waits for another thread's ops runs them as that thread would.
+TEST_F(Tier2AloneTest, NotForAnotherThread) {
+  at::manual_seed(1);
+  const at::Tensor x = at::rand({4000}), y = at::rand({4000});
+  const auto step = [&](int i) {
+    at::Tensor result = Chain(x, y, 0.3);
+    if (i % 2 == 1) std::thread([&] { result.data_ptr(); }).join();
+    return result;
+  };
+  EXPECT_EQ(LateDifferences(step, MachineCodeAtOnce()), 0);
+  EXPECT_NEAR(stats_.replays_alone, kLateSteps / 2, 20) << stats_.to_json();
+  EXPECT_GT(stats_.replays_tier2, kLateSteps - 20);
 }
 
 // Ops round as they did where they were called, whatever is set when they run.
