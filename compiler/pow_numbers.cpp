@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <iterator>
 #include <utility>
 
@@ -137,17 +138,16 @@ TJIT_AVX512 bool AreOrdinary(std::int64_t n, const float* x) {
   return _mm512_cmpgt_epu32_mask(most, _mm512_set1_epi32(kTo - kFrom)) == 0;
 }
 
-// Numbers for powf, and where their powers belong.
-struct Gathered {
-  alignas(64) float numbers[kPart + kLanes];
-  alignas(64) std::int32_t places[kPart + kLanes];
-  std::int64_t count = 0;
+// Which numbers of a part are for powf, a bit each.
+struct Marks {
+  alignas(64) std::uint16_t of_vector[kPart / kLanes] = {};
 };
 
-// 16 numbers or less, which `lanes` says.
+// 16 numbers or less, which `lanes` says. Those for powf are stored as they
+// are, and marked.
 template <int kExponent, bool kAreOrdinary>
 TJIT_AVX512 void Step(__mmask16 lanes, const float* x, std::int64_t place,
-                      Gathered* gathered, float* out) {
+                      Marks* marks, float* out) {
   const __m512i sign = _mm512_set1_epi32(static_cast<int>(0x80000000U));
   const __m512 number = _mm512_maskz_loadu_ps(lanes, x + place);
   const __m512 positive = _mm512_abs_ps(number);
@@ -167,59 +167,83 @@ TJIT_AVX512 void Step(__mmask16 lanes, const float* x, std::int64_t place,
     bits = _mm512_or_epi32(bits,
                            _mm512_and_epi32(_mm512_castps_si512(number), sign));
   }
-  _mm512_storeu_ps(gathered->numbers + gathered->count,
-                   _mm512_maskz_compress_ps(is_for_powf, number));
-  const __m512i first =
-      _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-  const __m512i places = _mm512_add_epi32(
-      first, _mm512_set1_epi32(static_cast<std::int32_t>(place)));
-  _mm512_storeu_si512(gathered->places + gathered->count,
-                      _mm512_maskz_compress_epi32(is_for_powf, places));
-  gathered->count += __builtin_popcount(is_for_powf);
-  _mm512_mask_storeu_ps(out + place, lanes, _mm512_castsi512_ps(bits));
+  const __m512 kept =
+      _mm512_mask_mov_ps(_mm512_castsi512_ps(bits), is_for_powf, number);
+  _mm512_mask_storeu_ps(out + place, lanes, kept);
+  marks->of_vector[place / kLanes] = is_for_powf;
 }
 
 __mmask16 FirstLanes(std::int64_t n) {
   return static_cast<__mmask16>((1U << std::min(n, kLanes)) - 1);
 }
 
+// The places of what is marked, in order; returns how many. Of each 64 numbers
+// eight are written whatever there is, as a guess how many there are would fail
+// half of the time, and a failed guess stops the loads of what comes next.
+// Source: flatten_bits() of simdjson.
+[[gnu::target("avx512f,bmi,popcnt")]] std::int64_t PlacesOf(
+    const Marks& marks, std::int64_t n, std::int32_t* places) {
+  constexpr std::int64_t kAtOnce = 8, kBits = 64;
+  std::int64_t count = 0;
+  for (std::int64_t base = 0; base < n; base += kBits) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, &marks.of_vector[base / kLanes], sizeof(word));
+    std::int32_t* const to = places + count;
+    count += __builtin_popcountll(word);
+#pragma GCC unroll 8
+    for (int i = 0; i < kAtOnce; ++i) {
+      to[i] = static_cast<std::int32_t>(
+          base + static_cast<std::int64_t>(_tzcnt_u64(word)));
+      word = _blsr_u64(word);
+    }
+    for (int i = kAtOnce; word != 0; ++i) [[unlikely]] {
+      to[i] = static_cast<std::int32_t>(
+          base + static_cast<std::int64_t>(_tzcnt_u64(word)));
+      word = _blsr_u64(word);
+    }
+  }
+  return count;
+}
+
 using Powf = __m512 (*)(__m512 x, __m512 y);
 
-[[gnu::target("avx512f")]] void CallPowf(const Gathered& gathered, int exponent,
+// Replaces the numbers at these places by their powers.
+[[gnu::target("avx512f")]] void CallPowf(const std::int32_t* places,
+                                         std::int64_t count, int exponent,
                                          void* powf, float* out) {
   const __m512 y = _mm512_set1_ps(static_cast<float>(exponent));
-  for (std::int64_t i = 0; i < gathered.count; i += kLanes) {
-    const __m512 power =
-        reinterpret_cast<Powf>(powf)(_mm512_load_ps(gathered.numbers + i), y);
-    alignas(64) float powers[kLanes];
-    _mm512_store_ps(powers, power);
-    const std::int64_t lanes = std::min(kLanes, gathered.count - i);
-    for (std::int64_t lane = 0; lane < lanes; ++lane) {
-      out[gathered.places[i + lane]] = powers[lane];
-    }
+  for (std::int64_t i = 0; i < count; i += kLanes) {
+    const __mmask16 lanes = FirstLanes(count - i);
+    const __m512i at = _mm512_maskz_loadu_epi32(lanes, places + i);
+    const __m512 numbers = _mm512_mask_i32gather_ps(
+        _mm512_set1_ps(1), lanes, at, out, sizeof(float));
+    _mm512_mask_i32scatter_ps(out, lanes, at,
+                              reinterpret_cast<Powf>(powf)(numbers, y),
+                              sizeof(float));
   }
 }
 
 // n: kPart at most.
 template <int kExponent>
-[[gnu::target("avx512f,fma,popcnt")]] std::int64_t Part(std::int64_t n,
-                                                        const float* x,
-                                                        void* powf,
-                                                        float* out) {
-  Gathered gathered;
+[[gnu::target("avx512f,fma")]] std::int64_t Part(std::int64_t n, const float* x,
+                                                 void* powf, float* out) {
+  Marks marks;
   std::int64_t i = 0;
   if (n % kLanes == 0 && AreOrdinary<kExponent>(n, x)) {
     for (; i < n; i += kLanes) {
-      Step<kExponent, true>(0xffff, x, i, &gathered, out);
+      Step<kExponent, true>(0xffff, x, i, &marks, out);
     }
   } else {
     for (; i + kLanes <= n; i += kLanes) {
-      Step<kExponent, false>(0xffff, x, i, &gathered, out);
+      Step<kExponent, false>(0xffff, x, i, &marks, out);
     }
   }
-  if (i < n) Step<kExponent, false>(FirstLanes(n - i), x, i, &gathered, out);
-  CallPowf(gathered, kExponent, powf, out);
-  return gathered.count;
+  if (i < n) Step<kExponent, false>(FirstLanes(n - i), x, i, &marks, out);
+  constexpr std::int64_t kMore = 64;  // that may be written
+  alignas(64) std::int32_t places[kPart + kMore];
+  const std::int64_t count = PlacesOf(marks, n, places);
+  CallPowf(places, count, kExponent, powf, out);
+  return count;
 }
 
 using PartFn = std::int64_t (*)(std::int64_t n, const float* x, void* powf,
@@ -243,6 +267,7 @@ bool IsPowNumber(double exponent) {
 bool HasPowNumber() {
   return __builtin_cpu_supports("avx512f") != 0 &&
          __builtin_cpu_supports("fma") != 0 &&
+         __builtin_cpu_supports("bmi") != 0 &&
          __builtin_cpu_supports("popcnt") != 0;
 }
 

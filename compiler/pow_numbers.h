@@ -7,7 +7,7 @@
 // measured for all 2^32 numbers; it depends on the fraction of x^n alone, as
 // powf's last step, the exponential, makes most of its error. The 3.7 % of
 // numbers that lie so near, and those whose powers are 0, infinite or of
-// extreme size, are gathered, and powf itself is called for them.
+// extreme size, are marked, and powf itself is called for them.
 // Invariants: (1) No torch header. (2) x and out may be the same array.
 // Thread: any.
 // Tested by: tests/runtime/pow_numbers_test.cpp, for all numbers too
