@@ -23,7 +23,7 @@
 // sizes are no part of the code. Lines of memory are fetched 1 KiB before they
 // are read. (x * x).sum(-1) of [1024, 1024] f32 takes 44 us instead of 63
 // (bench row 8, Zen 5), 50 without fetching; a loop in C that only reads the
-// numbers 42.
+// numbers 42. Not on Zen 4, where it costs.
 // Tested by: tests/compiler/llvm_row_sums_test.cpp
 #pragma once
 
