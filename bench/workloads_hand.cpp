@@ -2,13 +2,13 @@
 // there is nothing but its arithmetic and its memory traffic.
 //
 // How: copies of the row's inputs at places of our own, one loop over them, no
-// tensor made. Two results take
-// turns, as the program keeps the last one until the next is there. Rows that
-// are called .../less leave out what has no short loop with eager's bits
-// (logarithms, exponentials, eager's order of sums, quotients): less arithmetic
-// than any kernel of the row has to do. All others have eager's bits, and
-// run.py holds them against the row's. This file is compiled for the machine
-// that builds it. Thread: one. Tested by: tests/acceptance/bench_smoke_test.py
+// tensor made. Two results take turns, as the program keeps the last one until
+// the next is there. Rows that are called .../less leave out what has no short
+// loop with eager's bits (logarithms, exponentials, eager's order of sums,
+// quotients): less arithmetic than any kernel of the row has to do. All others
+// have eager's bits, and run.py holds them against the row's. This file is
+// compiled for the machine that builds it. Thread: one.
+// Tested by: tests/acceptance/bench_smoke_test.py
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>

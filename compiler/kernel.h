@@ -54,8 +54,8 @@ class Kernel {
   virtual bool is_generated() const { return true; }
   virtual std::vector<InPlace> in_place() const { return {}; }
   // False if it is nothing but its own code, with no function that is found by
-  // address: its bits depend on the thread's arithmetic (MXCSR) and nothing else
-  // that can be set.
+  // address: of what can be set, its bits depend on the thread's arithmetic
+  // (MXCSR) only.
   virtual bool calls_libtorch() const { return true; }
   // `memory`: first bytes of the externals, the returned values and scratch,
   // none of which overlap but pairs of in_place(). Gives eager's bits, and

@@ -16,9 +16,9 @@
 // as the processor compares no more of them at first. So a loop over tensors
 // in step is slow where its result begins up to half a KiB behind an argument
 // in the page: it loads what aliases with what it has just stored. That is how
-// malloc() places tensors of equal size, a power of two (0xc0 apart): ten ops on
-// 64k floats took 9.0 instead of 7.1 us there (Zen 4; 15.3 at 0x40). Where all
-// begin at the same place, a loop over twelve of them takes twice as long
+// malloc() places tensors of equal size, a power of two (0xc0 apart): ten ops
+// on 64k floats took 9.0 instead of 7.1 us there (Zen 4; 15.3 at 0x40). Where
+// all begin at the same place, a loop over twelve of them takes twice as long
 // instead, as they share the sets of the first-level cache. So large blocks
 // begin at one of eight places of the page in turn, half a KiB apart. Values
 // within an arena lie as their sizes have it.

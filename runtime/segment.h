@@ -36,12 +36,13 @@ class PreparedSegment {
   // Runs the segment over the storages of `run`: tier 1 or 2.
   void Execute(const Run& run, Counters* counters);
   // The same as Execute() if this is a run like the last one, and what runs is
-  // compiled code alone, which calls no function of libtorch. False, and nothing
-  // has run, else.
+  // compiled code alone, which calls no function of libtorch. False, and
+  // nothing has run, else.
   bool ExecuteAlone(const Run& run, Counters* counters);
   // Runs every step through the eager kernel: the fallback.
   void Drain(const Run& run, Counters* counters);
-  // False if the last of these threw before it ran a step: the run is as it was.
+  // False if the last of these threw before it ran a step: the run is as it
+  // was.
   bool has_begun() const { return has_begun_; }
   // The step that ran last: the one that threw, if one of these two did.
   const TraceNode& running() const {

@@ -196,16 +196,19 @@ bool Tier2Variant::Prepare(PreparedSegment* segment,
     Ask(segment, variant, /*is_again=*/true);
     return false;
   }
+  return MayServe(run);
+}
+
+bool Tier2Variant::MayServe(const tjit::runtime::Run& run) const {
   return trial_->wants_code() && !IsShifted(run) &&
          !(t_context.had_region && HasOddTeam());
 }
 
 bool Tier2Variant::RunsAlone(const tjit::runtime::Run& run) const {
-  return is_alone_ && state_ == State::kCompiled && trial_->wants_code() &&
+  return is_alone_ && state_ == State::kCompiled &&
          engine_ == Runtime::Get().tier2().engine() && bakes_recorded_ &&
-         !run.has_other_scalars && !IsShifted(run) &&
-         PlantedDefect() == Defect::kNone &&
-         !(t_context.had_region && HasOddTeam());
+         !run.has_other_scalars && PlantedDefect() == Defect::kNone &&
+         MayServe(run);
 }
 
 // An engine that is not meant to be fast has no trial, nor does compile_all,

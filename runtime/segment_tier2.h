@@ -112,6 +112,9 @@ struct Tier2Variant {
   // True if every scalar that was compiled in is the one that was recorded.
   bool BakesRecorded(const PreparedSegment& segment) const;
   bool IsShifted(const tjit::runtime::Run& run) const;
+  // REQUIRES: there is code, whose scalars are this run's. True if it may serve
+  // the run, and is to.
+  bool MayServe(const tjit::runtime::Run& run) const;
   void NoteTime(const PreparedSegment& segment, bool compiled, std::uint64_t ns,
                 Counters* counters);
   void SayMeasured(const PreparedSegment& segment, bool pays) const;

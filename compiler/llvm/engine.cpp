@@ -56,8 +56,8 @@ class WayBackSet {
 // made if memory runs out in the middle: a long jump, and an exception in LLVM,
 // pass by the guards of static variables, and whoever comes next waits for
 // them forever. So LLVM is not asked again if it happens before a first kernel
-// was made, from its text to code in memory. All of it is of the one thread that
-// compiles.
+// was made, from its text to code in memory. All of it is of the one thread
+// that compiles.
 bool g_has_emitted = false;
 bool g_has_loaded = false;  // what may have come from the disk
 bool g_is_half_made = false;

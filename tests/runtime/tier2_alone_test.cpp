@@ -22,7 +22,8 @@ class Tier2AloneTest : public Tier2Test {
   // Steps whose bits are not eager's. stats_: of step `from` and later ones,
   // early_: of those before.
   int LateDifferences(const std::function<at::Tensor(int)>& step,
-                      const Options& options, int from = kManySteps - kLateSteps) {
+                      const Options& options,
+                      int from = kManySteps - kLateSteps) {
     std::vector<at::Tensor> eager, ours;
     for (int i = 0; i < kManySteps; ++i) eager.push_back(Finish(step(i)));
     const Stats start = stats();
@@ -36,11 +37,7 @@ class Tier2AloneTest : public Tier2Test {
     early_ = before - start;
     stats_ = stats() - before;
     disable();
-    int differences = 0;
-    for (int i = 0; i < kManySteps; ++i) {
-      differences += SameBits(eager[i], ours[i]) ? 0 : 1;
-    }
-    return differences;
+    return CountDifferences(eager, ours);
   }
 
   // What is pending runs, then a copy is made.
