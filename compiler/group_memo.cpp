@@ -11,8 +11,11 @@ namespace {
 
 class Writer {
  public:
-  Writer(absl::Span<const GroupSlot> infos, GroupKey* key)
-      : infos_(infos), key_(*key) {}
+  Writer(absl::Span<const GroupSlot> infos, GroupKey::Sizes sizes,
+         GroupKey* key)
+      : infos_(infos),
+        has_sizes_(sizes == GroupKey::Sizes::kInText),
+        key_(*key) {}
 
   void Add(std::string_view text) {
     Add(text.size());
@@ -51,11 +54,12 @@ class Writer {
   }
   void Add(const TensorGeometry& g) {
     Add(g.key_set);
-    Add(g.offset);
     Add(g.dtype);
     Add(g.ndim);
     Add(g.itemsize);
     Add(g.wrapped_number);
+    if (!has_sizes_) return;
+    Add(g.offset);
     for (int d = 0; d < g.ndim; ++d) {
       Add(g.sizes[d]);
       Add(g.strides[d]);
@@ -85,12 +89,13 @@ class Writer {
                          });
     if (info == infos_.end() || info->slot != slot) return Add(false);
     Add(true);
-    Add(info->bytes);
+    if (has_sizes_) Add(info->bytes);
     Add(info->born_here);
     Add(info->needed_after);
   }
 
   const absl::Span<const GroupSlot> infos_;  // sorted by slot
+  const bool has_sizes_;
   GroupKey& key_;
   absl::flat_hash_map<std::int32_t, std::int32_t> numbers_;
 };
@@ -98,9 +103,9 @@ class Writer {
 }  // namespace
 
 GroupKey::GroupKey(std::string_view context, absl::Span<const GroupStep> steps,
-                   absl::Span<const GroupSlot> infos) {
+                   absl::Span<const GroupSlot> infos, Sizes sizes) {
   text.reserve(256 * (steps.size() + 1));
-  Writer writer(infos, this);
+  Writer writer(infos, sizes, this);
   writer.Add(context);
   for (const GroupStep& step : steps) writer.Add(step);
 }

@@ -26,10 +26,12 @@
 namespace tjit {
 
 struct GroupKey {
+  enum class Sizes : std::uint8_t { kInText, kLeftOut };
   // `slots`: all that the steps use. `context`: what decides besides, the
-  // engine's name among it.
+  // engine's name among it. kLeftOut: equal texts say that steps are the same
+  // in all but sizes, strides, offsets and bytes.
   GroupKey(std::string_view context, absl::Span<const GroupStep> steps,
-           absl::Span<const GroupSlot> slots);
+           absl::Span<const GroupSlot> slots, Sizes sizes = Sizes::kInText);
 
   // Numbers of the text to slots, and back.
   std::vector<std::int32_t> ToSlots(
@@ -50,6 +52,8 @@ struct KnownGroup {
   std::vector<std::int32_t> reads, writes, memory;
   std::vector<InPlace> in_place;  // of the kernel
   std::vector<ScalarSource> scalars;
+  // The kernel's function, its slots by number, where other sizes may follow.
+  std::shared_ptr<const Lowered> general;
 };
 
 class GroupMemo {

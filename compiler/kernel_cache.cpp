@@ -101,6 +101,7 @@ void KernelCache::Clear() {
   entries_.clear();
   foreseen_.clear();
   groups_.Clear();
+  segments_.Clear();
 }
 
 }  // namespace tjit

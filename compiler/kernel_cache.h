@@ -1,7 +1,8 @@
 // Kernels by the text of their function, so that equal groups (layers of a
 // net, batches of other sizes) share one; so are failures, which are not tried
 // again. And what is known of groups by the steps in them (group_memo.h), for
-// which not even a function is made again.
+// which not even a function is made again, and of segments in several sizes
+// (known_segments.h), for which only numbers are put into one.
 //
 // Thread: one at a time.
 // Tested by: tests/compiler/segment_code_test.cpp
@@ -15,6 +16,7 @@
 #include "compiler/group_memo.h"
 #include "compiler/ir/ir.h"
 #include "compiler/kernel.h"
+#include "compiler/known_segments.h"
 
 namespace tjit {
 
@@ -42,6 +44,7 @@ class KernelCache {
   void Clear();
 
   GroupMemo* groups() { return &groups_; }
+  KnownSegments* segments() { return &segments_; }
 
  private:
   static constexpr std::size_t kMaxEntries = 4096;
@@ -49,6 +52,7 @@ class KernelCache {
   absl::flat_hash_map<std::string, Entry> entries_;
   absl::flat_hash_map<std::string, SimplerFunction> foreseen_;
   GroupMemo groups_;
+  KnownSegments segments_;
 };
 
 }  // namespace tjit

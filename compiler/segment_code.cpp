@@ -1,10 +1,13 @@
 #include "compiler/segment_code.h"
 
 #include <algorithm>
+#include <numeric>
+#include <optional>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "compiler/lower/instance.h"
 #include "compiler/lower/partition.h"
 #include "compiler/segment_dump.h"
 #include "compiler/segment_steps.h"
@@ -30,20 +33,31 @@ class SegmentCompiler {
 
   SegmentCode Run() {
     DescribeSteps();
-    for (std::uint32_t s = 0; s < steps_.size(); ++s) {
-      FindLowerable(s);
-      // Loops want steps of equal extent together, graphs all that may be.
-      if (engine_->steps() != nullptr) steps_[s].elements = 0;
+    if (engine_->steps() != nullptr) {
+      CompileStepGroups();
+      return std::move(code_);
     }
-    for (const PartitionItem& item : Partition(steps_)) {
-      if (!item.is_group) {
-        AddCalls(item.steps);
-      } else if (engine_->steps() == nullptr) {
-        AddGroup(item.steps);
-      } else {
-        for (const auto& part : ByContext(input_, item.steps))
-          AddStepGroup(part);
-      }
+    const GroupKey key = KeyWithoutSizes();
+    if (dump_ != nullptr || !cache_->segments()->HasCome(key)) {
+      CompileGroups(nullptr);
+      return std::move(code_);
+    }
+    KnownSegment made;
+    CompileGroups(&made);
+    if (made.IsWhole()) cache_->segments()->Add(key, std::move(made));
+    return std::move(code_);
+  }
+
+  // The shape pass: the same groups, functions and kernels as in other sizes,
+  // if all of them are those of these sizes, too; else nothing.
+  std::optional<SegmentCode> RunLikeOtherSizes() {
+    // A dump shows all stages.
+    if (engine_->steps() != nullptr || dump_ != nullptr) return std::nullopt;
+    DescribeSteps();
+    const KnownSegment* const known =
+        cache_->segments()->Find(KeyWithoutSizes());
+    if (known == nullptr || !IsStillSorted(*known) || !CompileLike(*known)) {
+      return std::nullopt;
     }
     return std::move(code_);
   }
@@ -69,12 +83,86 @@ class SegmentCompiler {
     CountUses();
   }
 
-  void FindLowerable(std::uint32_t s) {
+  // True if the step's numbers had to be compiled in.
+  bool FindLowerable(std::uint32_t s) {
     steps_[s].is_lowerable = CanCompile(s);
-    if (!steps_[s].is_lowerable && scalars_.Has(s)) {
-      scalars_.Bake(s);
-      steps_[s].is_lowerable = CanCompile(s);
+    if (steps_[s].is_lowerable || !scalars_.Has(s)) return false;
+    scalars_.Bake(s);
+    steps_[s].is_lowerable = CanCompile(s);
+    return true;
+  }
+
+  void CompileStepGroups() {
+    for (std::uint32_t s = 0; s < steps_.size(); ++s) {
+      FindLowerable(s);
+      // Loops want steps of equal extent together, graphs all that may be.
+      steps_[s].elements = 0;
     }
+    for (const PartitionItem& item : Partition(steps_)) {
+      if (!item.is_group) {
+        AddCalls(item.steps);
+        continue;
+      }
+      for (const auto& part : ByContext(input_, item.steps)) AddStepGroup(part);
+    }
+  }
+
+  // `made`: gets what the next sizes need, if it is not null.
+  void CompileGroups(KnownSegment* made) {
+    for (std::uint32_t s = 0; s < steps_.size(); ++s) {
+      const bool is_baked = FindLowerable(s);
+      if (made == nullptr) continue;
+      made->lowerable.push_back(steps_[s].is_lowerable);
+      if (is_baked) made->baked.push_back(s);
+    }
+    std::vector<PartitionItem> items = Partition(steps_);
+    for (const PartitionItem& item : items) {
+      if (!item.is_group) {
+        AddCalls(item.steps);
+        continue;
+      }
+      KnownSegment::Group general;
+      AddGroup(item.steps, made == nullptr ? nullptr : &general);
+      if (made != nullptr) made->groups.push_back(std::move(general));
+    }
+    if (made != nullptr) made->items = std::move(items);
+  }
+
+  GroupKey KeyWithoutSizes() const {
+    std::vector<std::uint32_t> all(steps_.size());
+    std::iota(all.begin(), all.end(), 0u);
+    std::vector<GroupSlot> slots;
+    for (std::size_t s = 0; s < input_.slots.size(); ++s) {
+      if (uses_[s] == 0) continue;
+      slots.push_back(
+          {static_cast<std::int32_t>(s), 0, false, input_.slots[s].live_out});
+    }
+    return {context_, LoweringSteps(all), slots, GroupKey::Sizes::kLeftOut};
+  }
+
+  // False if a step that could not be lowered in the sizes of `known` can be.
+  bool IsStillSorted(const KnownSegment& known) {
+    for (std::uint32_t s = 0; s < steps_.size(); ++s) {
+      if (known.lowerable[s]) continue;
+      FindLowerable(s);
+      if (steps_[s].is_lowerable) return false;
+    }
+    return true;
+  }
+
+  bool CompileLike(const KnownSegment& known) {
+    for (const std::uint32_t s : known.baked) scalars_.Bake(s);
+    auto like = known.groups.begin();
+    for (const PartitionItem& item : known.items) {
+      if (!item.is_group) {
+        AddCalls(item.steps);
+        continue;
+      }
+      CompiledGroup group;
+      if (!CompileGroupLike(*like++, item.steps, &group)) return false;
+      Append(std::move(group));
+    }
+    return true;
   }
 
   void AddCalls(const std::vector<std::uint32_t>& steps) {
@@ -83,9 +171,11 @@ class SegmentCompiler {
     }
   }
 
-  void AddGroup(const std::vector<std::uint32_t>& steps) {
+  // `general`: gets what other sizes need, if it is not null.
+  void AddGroup(const std::vector<std::uint32_t>& steps,
+                KnownSegment::Group* general) {
     CompiledGroup group;
-    if (!KeepsLimits(steps) || !CompileGroup(steps, &group)) {
+    if (!KeepsLimits(steps) || !CompileGroup(steps, general, &group)) {
       return AddCalls(steps);
     }
     Append(std::move(group));
@@ -238,7 +328,7 @@ class SegmentCompiler {
   }
 
   bool CompileGroup(const std::vector<std::uint32_t>& steps,
-                    CompiledGroup* group) {
+                    KnownSegment::Group* general, CompiledGroup* group) {
     const std::vector<GroupStep> lowering = LoweringSteps(steps);
     const std::vector<GroupSlot> slots = GroupSlots(steps);
     GroupKey key(context_, lowering, slots);
@@ -247,12 +337,33 @@ class SegmentCompiler {
         dump_ == nullptr ? cache_->groups()->Find(key) : nullptr;
     bool is_new = false;
     if (known == nullptr) {
-      KnownGroup made = MakeGroup(steps, key, &group->dump_number, &is_new);
-      known = &cache_->groups()->Add(key, std::move(made));
+      known =
+          &cache_->groups()->Add(key, MakeGroup(steps, key, general != nullptr,
+                                                &group->dump_number, &is_new));
     }
     if (known->kernel == nullptr) return Fail(steps, known->why_not);
+    if (general != nullptr) *general = {known->general, known->kernel};
     Bind(steps, key, *known, group);
     ++(is_new ? code_.compiled : code_.reused);
+    return true;
+  }
+
+  // False if the group of other sizes is not that of these, with its kernel.
+  bool CompileGroupLike(const KnownSegment::Group& like,
+                        const std::vector<std::uint32_t>& steps,
+                        CompiledGroup* group) {
+    const std::vector<GroupStep> lowering = LoweringSteps(steps);
+    const std::vector<GroupSlot> slots = GroupSlots(steps);
+    GroupKey key(context_, lowering, slots);
+    const KnownGroup* known = cache_->groups()->Find(key);
+    if (known == nullptr) {
+      KnownGroup made;
+      if (!MakeLike(like, lowering, slots, key, &made)) return false;
+      known = &cache_->groups()->Add(key, std::move(made));
+    }
+    if (known->kernel == nullptr) return false;
+    Bind(steps, key, *known, group);
+    ++code_.reused;
     return true;
   }
 
@@ -269,9 +380,52 @@ class SegmentCompiler {
     groups.Foresee(std::move(key), std::move(lowered));
   }
 
-  // Lowers the group and finds its kernel; *is_new: it was generated.
+  // The same function and kernel as in other sizes, if it is the function that
+  // these sizes are lowered to.
+  static bool MakeLike(const KnownSegment::Group& like,
+                       const std::vector<GroupStep>& steps,
+                       const std::vector<GroupSlot>& slots, const GroupKey& key,
+                       KnownGroup* made) {
+    const Lowered& general = *like.general;
+    Lowered numbers;
+    if (!LowerNumbers(steps, slots, &numbers, &made->why_not) ||
+        key.ToNumbers(numbers.external_slots) != general.external_slots ||
+        key.ToNumbers(numbers.return_slots) != general.return_slots ||
+        numbers.scalars != general.scalars) {
+      return false;
+    }
+    made->shape.symbols = SizesOf(general.symbols, steps);
+    if (!IsSameAt(made->shape.symbols, general.function, numbers.function) ||
+        !like.kernel->Shape(&made->shape, &made->why_not)) {
+      return false;
+    }
+    SetUp(general, like.kernel, made);
+    made->general = like.general;
+    return true;
+  }
+
+  // `lowered`: its slots are by number.
+  static void SetUp(const Lowered& lowered,
+                    const std::shared_ptr<const Kernel>& kernel,
+                    KnownGroup* made) {
+    made->kernel = kernel;
+    made->reads = made->memory = lowered.external_slots;
+    const std::vector<std::int32_t>& returns = lowered.return_slots;
+    for (const ir::WriteBack& write : lowered.function.writes) {
+      made->writes.push_back(
+          made->reads[static_cast<std::size_t>(write.to.value)]);
+    }
+    made->writes.insert(made->writes.end(), returns.begin(), returns.end());
+    made->memory.insert(made->memory.end(), returns.begin(), returns.end());
+    made->in_place = kernel->in_place();
+    made->scalars = lowered.scalars;
+  }
+
+  // Lowers the group and finds its kernel; *is_new: it was generated. `keeps`:
+  // the function stays there, for other sizes.
   KnownGroup MakeGroup(const std::vector<std::uint32_t>& steps,
-                       const GroupKey& key, int* dump_number, bool* is_new) {
+                       const GroupKey& key, bool keeps, int* dump_number,
+                       bool* is_new) {
     KnownGroup made;
     Lowered lowered;
     if (!cache_->groups()->TakeForeseen(key, &lowered) &&
@@ -285,26 +439,13 @@ class SegmentCompiler {
         cache_->For(lowered.function, engine_, &was_there, dump_);
     made.why_not = entry.why_not;
     if (entry.kernel == nullptr) return made;
-    for (const SizeSource& source : lowered.symbols) {
-      const StepRecord& record = input_.steps[steps[source.step]].record;
-      made.shape.symbols.push_back(
-          record.args[source.arg].geometry.sizes[source.dim]);
-    }
+    made.shape.symbols = SizesOf(lowered.symbols, LoweringSteps(steps));
     if (!entry.kernel->Shape(&made.shape, &made.why_not)) return made;
-    made.kernel = entry.kernel;
-    made.reads = key.ToNumbers(lowered.external_slots);
-    const std::vector<std::int32_t> returns =
-        key.ToNumbers(lowered.return_slots);
-    for (const ir::WriteBack& write : lowered.function.writes) {
-      made.writes.push_back(
-          made.reads[static_cast<std::size_t>(write.to.value)]);
-    }
-    made.writes.insert(made.writes.end(), returns.begin(), returns.end());
-    made.memory = made.reads;
-    made.memory.insert(made.memory.end(), returns.begin(), returns.end());
-    made.in_place = entry.kernel->in_place();
-    made.scalars = std::move(lowered.scalars);
+    lowered.external_slots = key.ToNumbers(lowered.external_slots);
+    lowered.return_slots = key.ToNumbers(lowered.return_slots);
+    SetUp(lowered, entry.kernel, &made);
     *is_new = !was_there && entry.kernel->is_generated();
+    if (keeps) made.general = std::make_shared<Lowered>(std::move(lowered));
     return made;
   }
 
@@ -392,6 +533,11 @@ class SegmentCompiler {
 SegmentCode CompileSegment(const SegmentInput& input, Engine* engine,
                            KernelCache* cache, const CompileLimits& limits,
                            SegmentDump* dump) {
+  if (std::optional<SegmentCode> code =
+          SegmentCompiler(input, engine, cache, limits, dump)
+              .RunLikeOtherSizes()) {
+    return *std::move(code);
+  }
   SegmentCode code =
       SegmentCompiler(input, engine, cache, limits, dump).Run();
   if (dump != nullptr) code.dump_number = dump->number();

@@ -5,8 +5,8 @@
 #include <set>
 
 #include "absl/container/flat_hash_map.h"
-#include "compiler/ir/ir_text.h"
 #include "compiler/lower/geometry.h"
+#include "compiler/lower/instance.h"
 
 namespace tjit::lower {
 namespace {
@@ -71,37 +71,6 @@ void Lengthen(std::int64_t length, std::int32_t slot, TensorGeometry* g,
   mine.after = std::max(mine.after, BytesOf(*g));
 }
 
-ir::Size At(const ir::Size& size, absl::Span<const std::int64_t> symbols) {
-  const auto number = size.Evaluate(symbols);
-  return number ? ir::Size(*number) : ir::Size::Invalid();
-}
-
-// With numbers; a dim of 1 has no stride.
-void PutIn(absl::Span<const std::int64_t> symbols, ir::Geometry* g) {
-  g->offset = At(g->offset, symbols);
-  for (std::size_t d = 0; d < g->sizes.size(); ++d) {
-    g->sizes[d] = At(g->sizes[d], symbols);
-    g->strides[d] =
-        g->sizes[d] == ir::Size(1) ? ir::Size(0) : At(g->strides[d], symbols);
-  }
-}
-
-std::string TextAt(ir::Function f, absl::Span<const std::int64_t> symbols) {
-  f.symbols = 0;
-  for (ir::Value& value : f.values) PutIn(symbols, &value.layout);
-  const auto put = [&](ir::Operand* operand) {
-    if (operand->is_tensor()) PutIn(symbols, &operand->access);
-  };
-  for (ir::Instruction& in : f.body) {
-    for (ir::Operand& operand : in.operands) put(&operand);
-  }
-  for (ir::WriteBack& write : f.writes) {
-    put(&write.to);
-    put(&write.from);
-  }
-  return ir::Print(f);
-}
-
 }  // namespace
 
 bool MakeLongerBatch(absl::Span<const GroupStep> steps,
@@ -144,14 +113,8 @@ bool IsInstance(const Lowered& general, absl::Span<const GroupStep> steps,
       general.scalars != numbers.scalars) {
     return false;
   }
-  std::vector<std::int64_t> symbols;
-  for (const SizeSource& source : general.symbols) {
-    const StepRecord& record =
-        *steps[static_cast<std::size_t>(source.step)].record;
-    symbols.push_back(record.args[static_cast<std::size_t>(source.arg)]
-                          .geometry.sizes[source.dim]);
-  }
-  return TextAt(general.function, symbols) == TextAt(numbers.function, {});
+  return IsSameAt(SizesOf(general.symbols, steps), general.function,
+                  numbers.function);
 }
 
 }  // namespace tjit::lower

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
+#include <vector>
 
 namespace tjit::lower {
 namespace {
@@ -59,18 +60,21 @@ bool SameElements(const TensorGeometry& a, const TensorGeometry& b) {
   }
 }
 
-std::vector<int> DimsByStride(const TensorGeometry& g) {
-  std::vector<int> dims;
+// Sorted in place, as they come: most are in order, and std::stable_sort() asks
+// for memory.
+DimOrder DimsByStride(const TensorGeometry& g) {
+  DimOrder dims;
   for (int d = 0; d < g.ndim; ++d) {
-    if (g.sizes[d] != 1) dims.push_back(d);
+    if (g.sizes[d] == 1) continue;
+    auto at = dims.end();
+    while (at != dims.begin() && g.strides[at[-1]] < g.strides[d]) --at;
+    dims.insert(at, d);
   }
-  std::stable_sort(dims.begin(), dims.end(),
-                   [&](int a, int b) { return g.strides[a] > g.strides[b]; });
   return dims;
 }
 
 bool IsInjective(const TensorGeometry& g) {
-  const std::vector<int> dims = DimsByStride(g);
+  const DimOrder dims = DimsByStride(g);
   std::int64_t reach = 0;  // of the dims inside
   for (auto d = dims.rbegin(); d != dims.rend(); ++d) {
     if (g.strides[*d] <= reach) return false;

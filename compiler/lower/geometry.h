@@ -4,8 +4,8 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "recorder/tensor_meta.h"
 
 namespace tjit::lower {
@@ -36,6 +36,7 @@ bool Covers(const TensorGeometry& g, std::int64_t elements);
 bool AreDisjoint(const TensorGeometry& a, const TensorGeometry& b);
 
 // Dims of size > 1 by descending stride.
-std::vector<int> DimsByStride(const TensorGeometry& g);
+using DimOrder = absl::InlinedVector<int, kMaxDims>;
+DimOrder DimsByStride(const TensorGeometry& g);
 
 }  // namespace tjit::lower

@@ -29,6 +29,10 @@ class GroupLowering {
     return reason;
   }
 
+  bool RunNumbers(Lowered* lowered, std::string* reason) {
+    return Once(lowered, reason);
+  }
+
   // With numbers for sizes first, which says whether it can be done and which
   // sizes belong together; then with symbols. `numbers`: gets the first.
   bool Run(Lowered* lowered, std::string* reason, Lowered* numbers) {
@@ -185,6 +189,12 @@ bool Lower(absl::Span<const GroupStep> steps, absl::Span<const GroupSlot> slots,
     *lowered = std::move(general);
   }
   return true;
+}
+
+bool LowerNumbers(absl::Span<const GroupStep> steps,
+                  absl::Span<const GroupSlot> slots, Lowered* lowered,
+                  std::string* reason) {
+  return lower::GroupLowering(steps, slots).RunNumbers(lowered, reason);
 }
 
 std::string WhyNotLowered(const GroupStep& step) {

@@ -90,6 +90,11 @@ std::string WhyNotLowered(const GroupStep& step);
 bool Lower(absl::Span<const GroupStep> steps, absl::Span<const GroupSlot> slots,
            Lowered* lowered, std::string* reason);
 
+// The same without symbols, for IsSameAt() (instance.h): a third of the work.
+bool LowerNumbers(absl::Span<const GroupStep> steps,
+                  absl::Span<const GroupSlot> slots, Lowered* lowered,
+                  std::string* reason);
+
 // An op of the function is computed by a formula that has eager's bits only
 // where results are rounded to the nearest and nothing is flushed to zero:
 // roots as MKL computes them, variances, quotients in f64.

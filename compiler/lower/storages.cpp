@@ -108,7 +108,7 @@ void Storages::MakeExternals(Lowered* lowered) {
 // Strides of a geometry that covers its storage, from the sizes.
 Geometry Storages::Dense(const Place& place) const {
   Geometry layout = ir::Contiguous(sizes_.Of(place.dims));
-  const std::vector<int> order = DimsByStride(*place.geometry);
+  const DimOrder order = DimsByStride(*place.geometry);
   if (std::is_sorted(order.begin(), order.end())) return layout;
   layout.strides.assign(layout.sizes.size(), Size(1));
   Size stride = 1;
@@ -125,7 +125,7 @@ Geometry Storages::Dense(const Place& place) const {
 std::vector<int> Storages::BaseDims(const Content& c,
                                     const TensorGeometry& g) const {
   const TensorGeometry& base = *c.base.geometry;
-  const std::vector<int> order = DimsByStride(base);
+  const DimOrder order = DimsByStride(base);
   std::vector<int> found;
   for (int d = 0; d < g.ndim; ++d) {
     const auto same = std::find_if(order.begin(), order.end(), [&](int b) {
@@ -144,7 +144,7 @@ std::vector<int> Storages::BaseDims(const Content& c,
 void Storages::RelateToBase(Content* c, const Place& place, Geometry* access) {
   const TensorGeometry& g = *place.geometry;
   const Geometry layout = Dense(c->base);
-  const std::vector<int> order = DimsByStride(*c->base.geometry);
+  const DimOrder order = DimsByStride(*c->base.geometry);
   const std::vector<int> found = BaseDims(*c, g);
   const auto base_dim = [&](int position) {
     return static_cast<std::size_t>(order[static_cast<std::size_t>(position)]);
@@ -195,7 +195,7 @@ Geometry Storages::AccessOf(Content* c, const Place& place) {
   } else if (c->has_parts) {
     // Written parts stay apart and do not meet themselves: one part alone may
     // be longer or shorter.
-    const std::vector<int> order = DimsByStride(g);
+    const DimOrder order = DimsByStride(g);
     for (std::size_t i = c->has_several ? 0 : 1; i < order.size(); ++i) {
       sizes_.Fix(place.dims[static_cast<std::size_t>(order[i])]);
     }

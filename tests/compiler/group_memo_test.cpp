@@ -44,12 +44,13 @@ struct Group {
   std::vector<GroupSlot> slots;  // sorted
   int threads = 0;
 
-  GroupKey Key(const std::string& engine = "engine") const {
+  GroupKey Key(const std::string& engine = "engine",
+               GroupKey::Sizes sizes = GroupKey::Sizes::kInText) const {
     std::vector<GroupStep> steps;
     for (std::size_t i = 0; i < records.size(); ++i) {
       steps.push_back({&records[i], ops[i], threads});
     }
-    return GroupKey(engine, steps, slots);
+    return GroupKey(engine, steps, slots, sizes);
   }
 };
 
@@ -71,6 +72,30 @@ TEST(GroupMemoTest, NamesOfSlotsAreNoMatter) {
   EXPECT_EQ(other.slots, slots);
   EXPECT_EQ(other.ToSlots(key.ToNumbers({2, 0})),
             (std::vector<std::int32_t>{90, 17}));
+}
+
+TEST(GroupMemoTest, SizesMayBeLeftOut) {
+  const auto text = [](const Group& group) {
+    return group.Key("engine", GroupKey::Sizes::kLeftOut).text;
+  };
+  const Group group = TwoSteps(0, 1, 2, 3);
+  Group larger = group;
+  for (StepRecord& record : larger.records) {
+    for (ArgRecord& arg : record.args) arg.geometry = Matrix(50, 60);
+    record.results[0].geometry = Matrix(50, 60);
+  }
+  for (GroupSlot& slot : larger.slots) slot.bytes = 12000;
+  EXPECT_EQ(text(group), text(larger));
+  EXPECT_NE(group.Key().text, larger.Key().text);
+  Group other_type = larger;
+  other_type.records[1].args[0].geometry.dtype = 7;
+  EXPECT_NE(text(group), text(other_type));
+  Group other_number = larger;
+  other_number.records[1].scalars[0].value.bits[0] = 6;
+  EXPECT_NE(text(group), text(other_number));
+  Group other_fate = larger;
+  other_fate.slots[2].needed_after = true;
+  EXPECT_NE(text(group), text(other_fate));
 }
 
 TEST(GroupMemoTest, TheSameStorageTwiceIsAnotherGroup) {

@@ -87,6 +87,11 @@ class Segment {
   Segment& Foreign(int a, int b, int out) {
     return Step("aten::dot", a, b, out);
   }
+  // The slot's storage goes on behind what the steps use of it.
+  Segment& GoesOn(int slot) {
+    input_.slots[slot].bytes += 400;
+    return *this;
+  }
   Segment& Dies(int slot) {
     input_.slots[slot].live_out = false;
     return *this;
@@ -209,6 +214,104 @@ TEST_F(SegmentCodeTest, EqualGroupsAndOtherSizesShareAKernel) {
   EXPECT_EQ(engine_.asked, 1);
   cache_.Clear();
   EXPECT_EQ(Compile(Mixed()).compiled, 1);
+}
+
+// The first two sizes are lowered, what comes behind them is a shape pass.
+TEST_F(SegmentCodeTest, OfTheThirdSizeNoStepIsLookedAt) {
+  Compile(Mixed(8));
+  Compile(Mixed(500));
+  const int looked_at = engine_.looked_at;
+  for (const std::int64_t n : {64, 1, 70}) {
+    SCOPED_TRACE(n);
+    const SegmentCode code = Compile(Mixed(n));
+    EXPECT_EQ(code.reused, 1);
+    EXPECT_THAT(code.order, SizeIs(2));
+    ASSERT_THAT(code.groups, SizeIs(1));
+    EXPECT_THAT(code.groups[0].steps, ElementsAre(0, 2));
+    EXPECT_THAT(code.groups[0].shape.symbols, ElementsAre(n));
+  }
+  EXPECT_EQ(engine_.looked_at, looked_at);
+  EXPECT_EQ(engine_.asked, 1);
+}
+
+// The same sizes again say nothing of others.
+TEST_F(SegmentCodeTest, OneSizeTwiceIsOneSize) {
+  for (const std::int64_t n : {8, 8, 500, 8, 64}) Compile(Mixed(n));
+  const int looked_at = engine_.looked_at;
+  EXPECT_THAT(Compile(Mixed(70)).groups[0].shape.symbols, ElementsAre(70));
+  EXPECT_EQ(engine_.looked_at, looked_at);
+}
+
+TEST_F(SegmentCodeTest, TheShapePassHasTheKernelComputeTheNewSize) {
+  const auto make = [](std::int64_t n) {
+    return Segment(n)
+        .Add(0, 1, 2, Segment::Varying(0.5, true))
+        .Add(0, 2, -1)
+        .Dies(2);
+  };
+  for (const std::int64_t n : {8, 500}) Compile(make(n));
+  const SegmentCode code = Compile(make(3));
+  ASSERT_THAT(code.groups, SizeIs(1));
+  const CompiledGroup& group = code.groups[0];
+  EXPECT_THAT(group.writes, ElementsAre(0));
+  float s0[] = {1, 2, 3, 4}, s1[] = {10, 20, 30, 40};
+  std::vector<char*> memory;
+  for (const std::int32_t slot : group.memory) {
+    memory.push_back(reinterpret_cast<char*>(slot == 0 ? s0 : s1));
+  }
+  const ScalarValue alpha = Double(2);
+  group.kernel->Run(memory.data(), group.shape, &alpha);
+  EXPECT_THAT(s0, ElementsAre(22, 44, 66, 4));
+}
+
+// Its key without sizes is the same, what it is lowered to is not.
+TEST_F(SegmentCodeTest, AnotherFunctionIsNotTakenForASize) {
+  for (const std::int64_t n : {8, 500, 64}) Compile(Mixed(n));
+  Segment longer = Mixed(70);
+  longer.GoesOn(0);
+  const SegmentCode code = Compile(longer);
+  EXPECT_EQ(engine_.asked, 2);
+  ASSERT_THAT(code.groups, SizeIs(1));
+  EXPECT_NE(code.groups[0].kernel, Compile(Mixed(71)).groups[0].kernel);
+  EXPECT_EQ(engine_.asked, 2);
+}
+
+// Roots as MKL computes them are for the usual mode: of the third size, too.
+TEST_F(SegmentCodeTest, TheShapePassAsksForTheModeOfTheProcessor) {
+  const auto make = [](std::int64_t n) {
+    return Segment(n)
+        .Add(0, 1, 2)
+        .Step("aten::sqrt", 2, kNoSlot, 3)
+        .Add(3, 1, 4);
+  };
+  for (const std::int64_t n : {8, 500, 64}) {
+    EXPECT_EQ(Compile(make(n)).steps_fused, 3);
+    SegmentInput flushing = make(n).input();
+    flushing.has_usual_arithmetic = false;
+    EXPECT_EQ(CompileSegment(flushing, &engine_, &cache_, {}).steps_fused, 0);
+  }
+}
+
+// A group that fails is looked at in each size.
+TEST_F(SegmentCodeTest, AFailureIsNothingForOtherSizes) {
+  engine_.fails = true;
+  for (const std::int64_t n : {8, 500}) Compile(Mixed(n));
+  engine_.fails = false;
+  cache_.Clear();
+  for (const std::int64_t n : {64, 70, 71}) {
+    EXPECT_EQ(Compile(Mixed(n)).steps_fused, 2) << n;
+  }
+}
+
+// A number that is compiled in is no size.
+TEST_F(SegmentCodeTest, OtherNumbersAreAnotherSegment) {
+  const auto make = [](std::int64_t n, double alpha) {
+    return Segment(n).Add(0, 1, 2, Segment::Fixed(alpha)).Mul(2, 1, 3);
+  };
+  for (const std::int64_t n : {8, 500, 64}) Compile(make(n, 2));
+  EXPECT_EQ(engine_.asked, 1);
+  EXPECT_EQ(Compile(make(70, 3)).compiled, 1);
+  EXPECT_EQ(engine_.asked, 2);
 }
 
 // The steps of an optimizer for each of its parameters, with slots of its own.
