@@ -3,7 +3,9 @@
 //
 // On a busy machine one comparison says little where both take about as long:
 // code that loses is tried again, and given up when it has lost three times
-// running. Code that won once stays.
+// running. Code that won once stays. Code that has paid for other sizes begins
+// with a head start: runs that all have it, as sizes may come and go before a
+// trial is over.
 //
 //   while (!trial.is_over()) { run with code if trial.wants_code(); Add(); }
 //
@@ -22,9 +24,14 @@ class CodeTrial {
   // with the runs before it.
   explicit CodeTrial(bool takes_turns) : takes_turns_(takes_turns) {}
 
+  // Before the first run with the code.
+  void GiveHeadStart() { head_start_ = kHeadStart; }
+
   bool takes_turns() const { return takes_turns_; }
   bool is_over() const { return is_over_; }
-  bool wants_code() const { return !takes_turns_ || is_over_ || !has_turn_; }
+  bool wants_code() const {
+    return !takes_turns_ || is_over_ || !has_turn_ || head_start_ > 0;
+  }
 
   // A run that took `ns`. Before the code is there, too.
   void Add(bool with_code, std::uint64_t ns) {
@@ -34,6 +41,10 @@ class CodeTrial {
       return;
     }
     has_turn_ = true;
+    if (head_start_ > 0) {
+      --head_start_;
+      return;
+    }
     if (is_over_ || runs_++ < kWarmUp) return;
     with_.Add(ns);
     if (runs_ < kWarmUp + kMeasured) return;
@@ -54,12 +65,14 @@ class CodeTrial {
   static constexpr int kWarmUp = 2;
   static constexpr int kMeasured = 15;  // all that RunTimes keeps
   static constexpr int kMaxLost = 3;
+  static constexpr int kHeadStart = 24;
 
   bool takes_turns_;
   bool is_over_ = false;
   bool has_turn_ = false;  // of a run without the code
   int runs_ = 0;           // with the code, of this comparison
   int lost_ = 0;
+  int head_start_ = 0;  // runs that are left of it
   RunTimes with_, without_;
 };
 

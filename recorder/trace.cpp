@@ -202,7 +202,8 @@ Trace* TraceStore::FindOrMakeTrace(TraceKey key, std::uint32_t length,
 }
 
 Trace* TraceStore::Insert(TraceNode* from, std::vector<NewStep> steps,
-                          bool starts_at_boundary, BailReason* why) {
+                          bool starts_at_boundary, BailReason* why,
+                          bool* is_new) {
   const std::size_t before = from == top_ ? 0 : from->depth + 1;
   const std::size_t length = before + steps.size();
   if (length == 0 || length > kMaxTraceSteps) {
@@ -220,6 +221,7 @@ Trace* TraceStore::Insert(TraceNode* from, std::vector<NewStep> steps,
   assert(IsSound(path) && "see trace_verifier.h for the rules");
   assert(ParsesBack(path) && "see trace_text.h for the form");
   Trace* trace = end->ends.load(std::memory_order_relaxed);
+  if (is_new != nullptr) *is_new = trace == nullptr;
   if (trace == nullptr) {
     std::vector<const StepRecord*> records;
     records.reserve(path.size());
@@ -228,6 +230,7 @@ Trace* TraceStore::Insert(TraceNode* from, std::vector<NewStep> steps,
                             static_cast<std::uint32_t>(length),
                             starts_at_boundary);
     ends_[trace].push_back(end);
+    trace->NotePath(end);
     const bool is_hot = trace->hot.load(std::memory_order_relaxed);
     for (TraceNode* n : path) {
       if (n->owner.load(std::memory_order_relaxed) == nullptr) {

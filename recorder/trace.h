@@ -35,15 +35,24 @@ namespace tjit {
 
 inline constexpr std::uint32_t kMaxTraceSteps = 32768;
 
+struct TraceNode;
+
 struct Trace {
   TraceKey key;
   std::uint32_t id = 0;
   std::uint32_t length = 0;          // steps
+  // Paths of it but the first one, sizes most of them, and their runs. Both
+  // are halved now and then: what was long ago counts less.
+  std::atomic<std::int64_t> more_paths{0};
+  std::atomic<std::int64_t> runs_of_more{0};
+  std::atomic<const TraceNode*> first_end{nullptr};
   bool starts_at_boundary = false;   // entered only after a sync or mark_step
   std::atomic<std::int64_t> sightings{0};
   std::uint64_t sighted_at = 0;      // TraceStore's clock, of the last one
   std::atomic<bool> hot{false};
   std::atomic<bool> known{false};    // hot because a profile says so
+  // Code of one of its segments was measured last, and paid.
+  std::atomic<bool> has_code{false};
   std::atomic<std::int64_t> entries{0};
   std::atomic<std::int64_t> completions{0};
   // Penalty of LuaJIT's kind: `skip` more entries are let pass.
@@ -64,6 +73,27 @@ struct Trace {
   // The clock is read for all of the first entries and for some of the rest.
   static bool IsMeasured(std::int64_t entry) {
     return entry < 64 || entry % 16 == 0;
+  }
+  // True if one more of its paths will probably pay for what it takes: as long
+  // as six to ten runs save. A few are tried, and what comes behind them where
+  // these stayed.
+  bool IsWorthMorePaths() const {
+    constexpr std::int64_t kTried = 8, kRunsOfEach = 16;
+    const std::int64_t known = more_paths.load(std::memory_order_relaxed);
+    return known < kTried ||
+           runs_of_more.load(std::memory_order_relaxed) >= kRunsOfEach * known;
+  }
+  // REQUIRES: the store's mutex is held.
+  void NotePath(const TraceNode* end) {
+    constexpr std::int64_t kMostCounted = 16;
+    if (first_end.load(std::memory_order_relaxed) == nullptr) {
+      first_end.store(end, std::memory_order_relaxed);
+    } else if (more_paths.fetch_add(1, std::memory_order_relaxed) + 1 >=
+               kMostCounted) {
+      more_paths.store(kMostCounted / 2, std::memory_order_relaxed);
+      runs_of_more.store(runs_of_more.load(std::memory_order_relaxed) / 2,
+                         std::memory_order_relaxed);
+    }
   }
   void NoteTime(bool replayed, std::uint64_t ns) {
     // The first replay prepares the segment.
@@ -144,9 +174,11 @@ class TraceStore {
 
   // Adds the path `from`, steps... and ends a trace there: the one with the
   // same key if there is one, else a new one. Steps equal to existing children
-  // are shared. Returns null with *why set if the store or the path is full.
+  // are shared; *is_new: no such path was there. Returns null with *why set if
+  // the store or the path is full.
   Trace* Insert(TraceNode* from, std::vector<NewStep> steps,
-                bool starts_at_boundary, BailReason* why);
+                bool starts_at_boundary, BailReason* why,
+                bool* is_new = nullptr);
 
   // The trace that the path from..., steps... would end, if there is one.
   Trace* Find(TraceNode* from, const std::vector<NewStep>& steps);

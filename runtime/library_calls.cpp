@@ -2,6 +2,7 @@
 #include "runtime/library_calls.h"
 
 #include <ATen/Dispatch.h>
+#include <ATen/EmptyTensor.h>
 #include <ATen/core/function_schema.h>
 #include <c10/core/DynamicCast.h>
 #include <c10/util/Exception.h>
@@ -180,8 +181,9 @@ bool ConvertElement(c10::ScalarType from, const void* source,
 }
 
 Request::Request(const StepRecord& s, const CapturedCall& c,
-                 const std::vector<std::uint64_t>& bytes, ExecutorTensors* t)
-    : step(s), call(c), slot_bytes(bytes), tensors(t) {
+                 const std::vector<std::uint64_t>& bytes, ExecutorTensors* t,
+                 Trials* trials)
+    : step(s), call(c), slot_bytes(bytes), tensors(t), trials(trials) {
   args.reserve(step.args.size());
   for (const ArgRecord& arg : step.args) {
     args.push_back(arg.slot == kNoSlot
@@ -238,6 +240,24 @@ std::vector<std::int32_t> Request::slots() const {
   return found;
 }
 
+std::vector<ByteRange> RangesOf(const Request& request) {
+  std::vector<ByteRange> ranges;
+  const auto add = [&](const at::Tensor& tensor, const SlotAddress& first) {
+    ranges.push_back(
+        {first, at::detail::computeStorageNbytes(
+                    tensor.sizes(), tensor.strides(), tensor.itemsize())});
+  };
+  for (std::size_t i = 0; i < request.results.size(); ++i) {
+    if (request.results[i].defined()) {
+      add(request.results[i], request.result_address(i));
+    }
+  }
+  for (std::size_t i = 0; i < request.args.size(); ++i) {
+    if (request.args[i].defined()) add(request.args[i], request.arg_address(i));
+  }
+  return ranges;
+}
+
 bool IsPlain(const StepRecord& step) {
   const auto is_plain = [](const TensorGeometry& g) {
     const c10::DispatchKeySet keys(c10::DispatchKeySet::RAW, g.key_set);
@@ -270,7 +290,7 @@ DummyMemory::DummyMemory(const Request& request) : tensors_(request.tensors) {
         kAlignment;
   }
   if (bytes_ == 0) return;
-  if (is_small()) {
+  if (!is_mapped()) {
     memory_ = static_cast<char*>(std::aligned_alloc(kAlignment, bytes_));
     TORCH_CHECK(memory_ != nullptr, "out of memory");
     std::memset(memory_, 1, bytes_);
@@ -289,10 +309,17 @@ DummyMemory::DummyMemory(const Request& request) : tensors_(request.tensors) {
   }
 }
 
+void DummyMemory::FillWithOnes(const Request& request) const {
+  if (!is_mapped()) return;  // it is
+  for (const ByteRange& range : RangesOf(request)) {
+    std::memset(range.first.In(slots()), 1, range.bytes);
+  }
+}
+
 DummyMemory::~DummyMemory() {
   for (const auto& [slot, data] : former_) tensors_->Bind(slot, data);
   if (memory_ == nullptr) return;
-  if (is_small()) {
+  if (!is_mapped()) {
     std::free(memory_);
   } else {
     ::munmap(memory_, bytes_);
@@ -301,11 +328,12 @@ DummyMemory::~DummyMemory() {
 
 std::unique_ptr<PreparedStep> PrepareStep(
     const StepRecord& step, const CapturedCall& call,
-    const std::vector<std::uint64_t>& slot_bytes, ExecutorTensors* tensors) {
+    const std::vector<std::uint64_t>& slot_bytes, ExecutorTensors* tensors,
+    Trials* trials) {
   TORCH_INTERNAL_ASSERT(step.kind == StepKind::kDeferred);
   const Factory factory = FactoryFor(call.entry->name);
   if (factory != nullptr && IsPlain(step)) {
-    const Request request(step, call, slot_bytes, tensors);
+    const Request request(step, call, slot_bytes, tensors, trials);
     if (std::unique_ptr<PreparedStep> prepared = factory(request)) {
       return prepared;
     }

@@ -44,6 +44,14 @@ torch::jit::Stack FillArguments(const CapturedCall& call,
                                 const std::vector<at::Tensor>& tensors,
                                 const ScalarValue* scalars);
 
+// Trials of steps of our own against libtorch's (library_calls_trial.h). They
+// take as long as some runs of the step, so a step that may never come again is
+// prepared without at first.
+struct Trials {
+  bool are_allowed = true;
+  bool are_wanted = false;  // set where one was not allowed
+};
+
 // A step ready to run.
 class PreparedStep {
  public:
@@ -66,7 +74,8 @@ class PreparedStep {
 // REQUIRES: step.kind == kDeferred.
 std::unique_ptr<PreparedStep> PrepareStep(
     const StepRecord& step, const CapturedCall& call,
-    const std::vector<std::uint64_t>& slot_bytes, ExecutorTensors* tensors);
+    const std::vector<std::uint64_t>& slot_bytes, ExecutorTensors* tensors,
+    Trials* trials);
 
 // The eager way: also what a drain uses. Counts as an eager kernel call.
 std::unique_ptr<PreparedStep> PrepareBoxed(

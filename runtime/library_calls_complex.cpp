@@ -102,7 +102,8 @@ std::unique_ptr<PreparedStep> Prepare(const Request& request) {
   // Never destroyed, as op tables.
   static auto& verdicts =
       *new Verdicts<std::tuple<ByReal, at::ScalarType, std::size_t>>;
-  if (!verdicts.Of(key, [&] { return step->HasBitsOfLibtorch(request); })) {
+  if (!verdicts.Of(key, nullptr,
+                   [&] { return step->HasBitsOfLibtorch(request); })) {
     return PrepareStructured<S, kPure>(request);
   }
   return step;

@@ -170,7 +170,8 @@ std::unique_ptr<PreparedStep> PrepareFft(const Request& request) {
   for (const FftStage& stage : stages) key.push_back(stage.plan);
   // Never destroyed, as op tables.
   static auto& verdicts = *new Verdicts<std::vector<FftPlan>>;
-  if (!verdicts.Of(key, [&] { return step->HasBitsOfLibtorch(request); })) {
+  if (!verdicts.Of(key, nullptr,
+                   [&] { return step->HasBitsOfLibtorch(request); })) {
     return nullptr;
   }
   return step;

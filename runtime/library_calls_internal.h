@@ -30,12 +30,14 @@ struct SlotAddress {
 // program passed none. An aliasing result is the very tensor of its argument.
 struct Request {
   Request(const StepRecord& s, const CapturedCall& c,
-          const std::vector<std::uint64_t>& bytes, ExecutorTensors* t);
+          const std::vector<std::uint64_t>& bytes, ExecutorTensors* t,
+          Trials* trials = nullptr);
 
   const StepRecord& step;
   const CapturedCall& call;
   const std::vector<std::uint64_t>& slot_bytes;
   ExecutorTensors* tensors;
+  Trials* const trials;             // null: there are none
   std::vector<at::Tensor> args;     // flattened, as step.args
   std::vector<at::Tensor> results;  // flattened, as step.results
 
@@ -57,6 +59,15 @@ struct Request {
   }
 };
 
+// From the first byte that a tensor has to behind the last one; its storage may
+// be far larger.
+struct ByteRange {
+  SlotAddress first;
+  std::uint64_t bytes = 0;
+};
+// Of the results that the step makes or changes, then of the arguments.
+std::vector<ByteRange> RangesOf(const Request& request);
+
 // True if a factory that mirrors plain dense kernels may look at the step at
 // all: no empty argument, a result, no conjugate or negative view.
 bool IsPlain(const StepRecord& step);
@@ -68,7 +79,9 @@ inline bool IsNoScalar(const ScalarValue& v) {
 }
 
 // Memory of the right sizes behind the slots of a request while a step is
-// prepared; gives the former bindings back.
+// prepared; gives the former bindings back. Most of the time nothing but
+// addresses is looked at, so memory that is not is not there either: a step may
+// read a row of a storage of megabytes.
 class DummyMemory {
  public:
   explicit DummyMemory(const Request& request);
@@ -76,14 +89,19 @@ class DummyMemory {
   DummyMemory(const DummyMemory&) = delete;
   DummyMemory& operator=(const DummyMemory&) = delete;
 
-  // Small enough to run the kernel on it for a trial; all bytes are 1 then,
-  // so that no integer is zero.
+  // Small enough to run the kernel on it for a trial.
   bool is_small() const { return bytes_ <= kSmallBytes; }
+  // Before such a run: all bytes of the step's tensors are 1, so that no
+  // integer is zero.
+  void FillWithOnes(const Request& request) const;
   // Indexed by slot; null for slots that the step does not use.
   char* const* slots() const { return slots_.data(); }
 
  private:
   static constexpr std::uint64_t kSmallBytes = 4 << 20;
+  static constexpr std::uint64_t kMappedBytes = 16 << 10;  // and more
+
+  bool is_mapped() const { return bytes_ >= kMappedBytes; }
 
   ExecutorTensors* tensors_;
   std::vector<std::pair<std::int32_t, void*>> former_;

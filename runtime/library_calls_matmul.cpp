@@ -239,7 +239,7 @@ std::unique_ptr<PreparedStep> PrepareGemm(const Product& p) {
   using Key = std::tuple<decltype(layout->Key()), bool, bool>;
   static auto& verdicts = *new Verdicts<Key>;  // never destroyed, as op tables
   const Key key{layout->Key(), sizeof(T) == 8, p.is_addmm};
-  const bool is_same = verdicts.Of(key, [&] {
+  const bool is_same = verdicts.Of(key, p.request.trials, [&] {
     const std::unique_ptr<PreparedStep> eager = Structured(p);
     return eager != nullptr && HaveSameBits(p.request, eager.get(), step.get());
   });

@@ -144,7 +144,8 @@ class Step final : public PreparedStep {
                  outputs_);
     });
   }
-  bool PreparePatches(const Request& request, int scalar, bool may_try);
+  bool PreparePatches(const Request& request, int scalar,
+                      const DummyMemory& memory);
 
   Params params_;
   std::array<at::Tensor, kOutputs<S>> outputs_;
@@ -170,7 +171,7 @@ bool Step<S>::Prepare(const Request& request, Purity purity) {
   }
   if constexpr (kHasIterator<S>) {
     const int scalar = purity == kPureWrapped ? 0 : IteratorPatches::kNone;
-    if (PreparePatches(request, scalar, memory.is_small())) {
+    if (PreparePatches(request, scalar, memory)) {
       uses_tensors_ = purity == kReadsTensors;
     } else {
       kernel_.reset();
@@ -180,7 +181,8 @@ bool Step<S>::Prepare(const Request& request, Purity purity) {
 }
 
 template <class S>
-bool Step<S>::PreparePatches(const Request& request, int scalar, bool may_try) {
+bool Step<S>::PreparePatches(const Request& request, int scalar,
+                             const DummyMemory& memory) {
   if constexpr (kHasIterator<S>) {
     if (!patches_.Plan(*kernel_, request, scalar)) return false;
     // Kernels that read a one-element operand as a scalar remove it.
@@ -189,8 +191,9 @@ bool Step<S>::PreparePatches(const Request& request, int scalar, bool may_try) {
       may_change |= kernel_->is_scalar(i);
     }
     if (!may_change) return true;
-    if (!may_try) return false;
+    if (!memory.is_small()) return false;
     const IteratorShape shape(*kernel_);
+    memory.FillWithOnes(request);
     CallImpl(kernel_.get());
     return shape.IsUnchanged(*kernel_);
   }

@@ -1,21 +1,7 @@
 #include "runtime/library_calls_trial.h"
 
-#include <ATen/EmptyTensor.h>
-
 namespace tjit::runtime {
 namespace {
-
-// From the first byte that a tensor has to behind the last one; storages may be
-// far larger.
-struct Range {
-  SlotAddress first;
-  std::uint64_t bytes;
-};
-
-Range RangeOf(const at::Tensor& tensor, const SlotAddress& first) {
-  return {first, at::detail::computeStorageNbytes(
-                     tensor.sizes(), tensor.strides(), tensor.itemsize())};
-}
 
 void FillRandom(char* data, std::uint64_t bytes, bool is_double) {
   std::uint64_t state = 0x2545f4914f6cdd1d;
@@ -37,13 +23,8 @@ std::string RunOnRandom(const Request& request, PreparedStep* step) {
   const DummyMemory memory(request);
   const bool is_double =
       c10::toRealValueType(request.results[0].scalar_type()) == at::kDouble;
-  const Range result = RangeOf(request.results[0], request.result_address(0));
-  std::vector<Range> ranges = {result};
-  for (std::size_t i = 0; i < request.args.size(); ++i) {
-    if (!request.args[i].defined()) continue;
-    ranges.push_back(RangeOf(request.args[i], request.arg_address(i)));
-  }
-  for (const Range& range : ranges) {
+  const std::vector<ByteRange> ranges = RangesOf(request);
+  for (const ByteRange& range : ranges) {
     FillRandom(range.first.In(memory.slots()), range.bytes, is_double);
   }
   std::vector<ScalarValue> scalars;
@@ -51,7 +32,7 @@ std::string RunOnRandom(const Request& request, PreparedStep* step) {
     scalars.push_back(s.value);
   }
   step->Run(memory.slots(), scalars.data());
-  return std::string(result.first.In(memory.slots()), result.bytes);
+  return std::string(ranges[0].first.In(memory.slots()), ranges[0].bytes);
 }
 
 }  // namespace tjit::runtime

@@ -24,18 +24,24 @@ inline bool HaveSameBits(const Request& request, PreparedStep* a,
   return RunOnRandom(request, a) == RunOnRandom(request, b);
 }
 
-// By key, and by the state that kernels read. `compute` may give none: false
-// this time, and asked again.
+// By key, and by the state that kernels read.
 template <class Key>
 class Verdicts {
  public:
+  // `compute` may give none: false this time, and asked again. As it is where
+  // it may not be called: `trials` says so, and is told that it was wanted.
+  // Null: it may be, as what it saves (a transform) is won back soon.
   template <class F>
-  bool Of(const Key& key, F&& compute) {
+  bool Of(const Key& key, Trials* trials, F&& compute) {
     const std::tuple<Key, std::uint64_t> at(key, GlobalContext::Now().word);
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       const auto it = verdicts_.find(at);
       if (it != verdicts_.end()) return it->second;
+    }
+    if (trials != nullptr && !trials->are_allowed) {
+      trials->are_wanted = true;
+      return false;
     }
     const std::optional<bool> verdict = compute();
     if (!verdict) return false;

@@ -19,7 +19,9 @@ namespace {
 // Two runs find where results are to lie (library_calls_boxed.cpp), two more
 // what dies (scratch_room.h), and one what that needs. What kernels need may
 // depend on values (matrix_exp), so that is looked at again.
-constexpr std::array<std::uint32_t, 4> kRunsBeforeScratch = {6, 24, 96, 384};
+constexpr std::array<std::uint32_t, 4> kRunsBeforeLook = {6, 24, 96, 384};
+// A trial takes as long as 130 runs of the step save (a product, 1 us a run).
+constexpr std::uint32_t kRunsBeforeTrials = 96;
 // More live-out masks than this share one plan that keeps everything.
 constexpr std::size_t kMaxVariants = 8;
 
@@ -234,32 +236,44 @@ void PreparedSegment::Plan(Variant* variant, Counters* counters) {
   std::vector<ProgramStep> program;
   for (std::size_t i = 0; i < nodes_.size(); ++i) program.push_back(StepOf(i));
   counters->memory_plans.Add();
-  std::vector<std::uint64_t> scratch = ScratchOfSteps();
+  std::vector<std::uint64_t> ways = WaysOfSteps();
   variant->executable = std::make_unique<Executable>(
       program, PlanMemory(PlanSteps(), PlanSlots(variant->live)));
-  variant->scratch = std::move(scratch);
+  variant->ways = std::move(ways);
 }
 
 // What kernels need beside their results is known when they have run.
-void PreparedSegment::PlanScratch(Variant* variant, Counters* counters) {
+void PreparedSegment::MaybePlanAgain(Variant* variant, bool may_try,
+                                     Counters* counters) {
   ++variant->runs;
-  if (std::find(kRunsBeforeScratch.begin(), kRunsBeforeScratch.end(),
-                variant->runs) == kRunsBeforeScratch.end()) {
+  if (std::find(kRunsBeforeLook.begin(), kRunsBeforeLook.end(),
+                variant->runs) == kRunsBeforeLook.end()) {
     return;
   }
-  if (ScratchOfSteps() != variant->scratch) Plan(variant, counters);
+  if (may_try && variant->runs >= kRunsBeforeTrials) TrySteps(counters);
+  if (WaysOfSteps() != variant->ways) Plan(variant, counters);
   if (variant->tier2 != nullptr) variant->tier2->PlanAgain(this, variant);
 }
 
-std::vector<std::uint64_t> PreparedSegment::ScratchOfSteps() const {
-  std::vector<std::uint64_t> scratch;
+void PreparedSegment::TrySteps(Counters* counters) {
+  ContextScope scope;  // trials run kernels
   for (const BoundStep& step : steps_) {
+    if (!step.step_class->wants_trials()) continue;
+    scope.Switch(step.context);
+    step.step_class->PrepareWithTrials(counters);
+  }
+}
+
+std::vector<std::uint64_t> PreparedSegment::WaysOfSteps() const {
+  std::vector<std::uint64_t> ways;
+  for (const BoundStep& step : steps_) {
+    ways.push_back(step.step_class->times_tried());
     const std::vector<std::uint64_t> more =
         step.step_class->prepared().Scratch();
-    scratch.push_back(more.size());
-    scratch.insert(scratch.end(), more.begin(), more.end());
+    ways.push_back(more.size());
+    ways.insert(ways.end(), more.begin(), more.end());
   }
-  return scratch;
+  return ways;
 }
 
 ProgramStep PreparedSegment::StepOf(std::size_t i) {
@@ -315,7 +329,9 @@ void PreparedSegment::Execute(const Run& run, Counters* counters) {
   has_begun_ = false;
   if (steps_.size() != nodes_.size()) PrepareAll(counters);
   Variant& variant = VariantFor(run, counters);
-  if (variant.runs < kRunsBeforeScratch.back()) PlanScratch(&variant, counters);
+  if (variant.runs < kRunsBeforeLook.back()) {
+    MaybePlanAgain(&variant, /*may_try=*/true, counters);
+  }
   if (Planted(Defect::kNoExecute)) return;
   Tier2Variant::Running tier2(this, &variant, run, counters);
   TemporaryBlocks temporary;
@@ -344,7 +360,9 @@ bool PreparedSegment::ExecuteAlone(const Run& run, Counters* counters) {
       !variant.tier2->RunsAlone(run) || !IsFor(run, variant)) {
     return false;
   }
-  if (variant.runs < kRunsBeforeScratch.back()) PlanScratch(&variant, counters);
+  if (variant.runs < kRunsBeforeLook.back()) {
+    MaybePlanAgain(&variant, /*may_try=*/false, counters);
+  }
   TemporaryBlocks temporary;
   Tier2Variant::Running tier2(this, &variant, counters);
   char* arena = nullptr;

@@ -66,7 +66,7 @@ class PreparedSegment {
     std::vector<std::uint8_t> live;  // by slot
     bool keeps_all = false;          // for runs that keep less, too
     std::uint32_t runs = 0;          // until scratch is not looked at again
-    std::vector<std::uint64_t> scratch;  // planned: ScratchOfSteps()
+    std::vector<std::uint64_t> ways;  // planned: WaysOfSteps()
     std::unique_ptr<Executable> executable;
     std::unique_ptr<Tier2Variant> tier2;  // null until it is switched on
   };
@@ -85,12 +85,16 @@ class PreparedSegment {
   // True if `variant` is the one of this run: its pointers are filled then.
   bool IsFor(const Run& run, const Variant& variant);
   void Plan(Variant* variant, Counters* counters);
-  // Counts a run, and plans again where steps need other scratch than planned.
-  void PlanScratch(Variant* variant, Counters* counters);
+  // Counts a run; now and then plans again, where steps need other scratch than
+  // planned or, if they `may_try`, have found a better way.
+  void MaybePlanAgain(Variant* variant, bool may_try, Counters* counters);
+  // Lets steps try which way is theirs.
+  void TrySteps(Counters* counters);
   ProgramStep StepOf(std::size_t i);
   std::vector<PlanStep> PlanSteps() const;
-  // What library calls need by now, of all steps in order.
-  std::vector<std::uint64_t> ScratchOfSteps() const;
+  // How library calls run by now, and the scratch that they need, of all steps
+  // in order.
+  std::vector<std::uint64_t> WaysOfSteps() const;
   std::vector<PlanSlot> PlanSlots(const std::vector<std::uint8_t>& live) const;
   // First bytes of all slots; those without a block stay null.
   void FillPointers(const Run& run);
@@ -130,10 +134,7 @@ class SegmentCache {
   PreparedSegment* Find(const Run& run, const GlobalContext& global);
   // All segments; the same at every run.
   std::string ToText() const;
-  void Clear() {
-    Drop();
-    classes_.Clear();
-  }
+  void Clear() { Drop(); }
 
  private:
   // Id of the last node, depth of the first; the word of the context.
@@ -145,6 +146,7 @@ class SegmentCache {
   }
   void Drop() {
     segments_.clear();
+    classes_.Clear();  // of these
     weight_ = 0;
     last_ = nullptr;
   }

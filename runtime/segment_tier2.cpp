@@ -273,7 +273,7 @@ void Tier2Variant::Build(PreparedSegment* segment,
 
 void Tier2Variant::PlanAgain(PreparedSegment* segment,
                              PreparedSegment::Variant* variant) {
-  if (executable_ != nullptr && segment->ScratchOfSteps() != scratch_) {
+  if (executable_ != nullptr && segment->WaysOfSteps() != ways_) {
     Plan(segment, variant);
   }
 }
@@ -309,7 +309,7 @@ Tier2Variant::Ordered Tier2Variant::Order(
 
 void Tier2Variant::Plan(PreparedSegment* segment,
                         PreparedSegment::Variant* variant) {
-  std::vector<std::uint64_t> scratch = segment->ScratchOfSteps();
+  std::vector<std::uint64_t> ways = segment->WaysOfSteps();
   const Ordered ordered = Order(*segment, *variant, /*learned=*/true);
   std::vector<ProgramStep> program;
   for (const CodeItem& item : ordered.items) {
@@ -320,7 +320,7 @@ void Tier2Variant::Plan(PreparedSegment* segment,
     }
   }
   executable_ = std::make_unique<Executable>(program, ordered.memory);
-  scratch_ = std::move(scratch);
+  ways_ = std::move(ways);
 }
 
 void Tier2Variant::Dump(const PreparedSegment& segment,
@@ -393,6 +393,10 @@ void Tier2Variant::NoteTime(const PreparedSegment& segment, bool compiled,
   const bool pays = trial_->pays() || !engine_->is_for_speed();
   // Without turns the other side is the first runs, which are slow.
   if (trial_->takes_turns() || !pays) SayMeasured(segment, pays);
+  Trace* trace = segment.nodes_[0]->owner.load(std::memory_order_acquire);
+  if (trace != nullptr && engine_->is_for_speed()) {
+    trace->has_code.store(pays, std::memory_order_relaxed);
+  }
   if (pays) return;
   counters->tier2_switched_off.Add();
   SwitchOff();

@@ -82,6 +82,8 @@ struct Tier2Variant {
   bool Prepare(PreparedSegment* segment, PreparedSegment::Variant* variant,
                const tjit::runtime::Run& run);
   bool IsTimeToAsk(const PreparedSegment& segment, std::size_t steps) const;
+  // True if code of this trace, for some sizes, was found to pay.
+  static bool HasCodeOfOtherSizes(const PreparedSegment& segment);
   bool IsNearlyTimeToAsk(std::size_t steps) const;
   // What a run takes at least: its memory is read and written.
   static std::uint64_t LeastNs(const PreparedSegment& segment,
@@ -125,7 +127,7 @@ struct Tier2Variant {
   Engine* engine_ = nullptr;  // that all of this is about
   std::shared_ptr<CompileTask> task_;
   std::unique_ptr<Executable> executable_;
-  std::vector<std::uint64_t> scratch_;  // that it was planned with
+  std::vector<std::uint64_t> ways_;  // that it was planned with
   std::vector<BoundGroup> groups_;
   std::vector<std::int32_t> written_;  // external slots that groups write
   std::int64_t runs_ = 0;

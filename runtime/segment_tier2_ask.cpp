@@ -28,9 +28,17 @@ constexpr std::uint64_t kBytesPerNs = 16;
 
 }  // namespace
 
-// What a profile knows has paid for its code in an earlier process.
+bool Tier2Variant::HasCodeOfOtherSizes(const PreparedSegment& segment) {
+  const Trace* trace = segment.nodes_[0]->owner.load(std::memory_order_acquire);
+  return trace != nullptr && trace->has_code.load(std::memory_order_relaxed);
+}
+
+// What a profile knows has paid for its code in an earlier process. Where other
+// sizes have code there is nothing to compile, most of the time: other segments
+// of the trace may have none yet.
 bool Tier2Variant::IsTimeToAsk(const PreparedSegment& segment,
                                std::size_t steps) const {
+  if (HasCodeOfOtherSizes(segment)) return true;
   if (runs_ < 2) return false;
   const Trace* trace = segment.nodes_[0]->owner.load(std::memory_order_acquire);
   if (trace != nullptr && trace->known.load(std::memory_order_relaxed)) {
@@ -90,6 +98,7 @@ void Tier2Variant::Ask(PreparedSegment* segment,
   SegmentInput input = InputOf(*segment, *variant);
   NoteCode(*segment, *variant);
   const std::size_t steps = input.steps.size();
+  if (HasCodeOfOtherSizes(*segment)) trial_->GiveHeadStart();
   if (InstructionLogOn()) {
     LogTraceEvent(LogEvent::kCompile, "Starting", segment->nodes_[0]->owner,
                   absl::StrCat("ops=", steps, " tier=2"));

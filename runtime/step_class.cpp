@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "runtime/op_context.h"
@@ -85,12 +86,28 @@ StepClass::StepClass(StepRecord step, std::shared_ptr<void> call,
 void StepClass::Prepare(Counters* counters) {
   try {
     TORCH_CHECK(!Planted(Defect::kThunkFails), "planted");
-    prepared_ = PrepareStep(step_, call(), bytes_, &tensors_);
+    Trials trials{/*are_allowed=*/false};
+    prepared_ = PrepareStep(step_, call(), bytes_, &tensors_, &trials);
+    wants_trials_ = trials.are_wanted;
   } catch (const c10::Error&) {
     // Stricter than eager (an out variant that checks overlap): run it as the
     // program would.
     NoteBail(counters, BailReason::kThunkFailed, step_.op);
     prepared_ = PrepareBoxed(step_, call(), bytes_, &tensors_);
+  }
+}
+
+void StepClass::PrepareWithTrials(Counters* counters) {
+  wants_trials_ = false;
+  counters->steps_tried.Add();
+  try {
+    Trials trials;
+    prepared_ = PrepareStep(step_, call(), bytes_, &tensors_, &trials);
+    ++times_tried_;
+  } catch (const c10::Error&) {  // it goes on as before
+    NoteBail(counters, BailReason::kThunkFailed, step_.op);
+  } catch (const std::bad_alloc&) {
+    NoteBail(counters, BailReason::kThunkFailed, step_.op);
   }
 }
 

@@ -35,8 +35,16 @@ class StepClass {
   StepClass(StepRecord step, std::shared_ptr<void> call,
             std::vector<std::uint64_t> bytes);
 
-  // Prepares the step. REQUIRES: its context is set on this thread.
+  // Prepares the step, without trials if it can be told later which way is the
+  // best. REQUIRES: its context is set on this thread.
   void Prepare(Counters* counters);
+  // It was to try which of two ways is right.
+  bool wants_trials() const { return wants_trials_; }
+  // Prepares it once more, and lets it. Programs that were made with the step
+  // stay good, and are better made again. REQUIRES: as above.
+  void PrepareWithTrials(Counters* counters);
+  // So often.
+  std::uint32_t times_tried() const { return times_tried_; }
 
   PreparedStep& prepared() { return *prepared_; }
   // The eager way; for drains.
@@ -58,6 +66,8 @@ class StepClass {
   const std::vector<std::uint64_t> bytes_;
   ExecutorTensors tensors_;
   std::unique_ptr<PreparedStep> prepared_;
+  bool wants_trials_ = false;
+  std::uint32_t times_tried_ = 0;
   std::unique_ptr<PreparedStep> boxed_;  // made at first use
 };
 

@@ -60,6 +60,20 @@ TEST(CodeTrialTest, OneUnluckyComparisonDoesNotDecide) {
   EXPECT_TRUE(trial.pays());
 }
 
+TEST(CodeTrialTest, AHeadStartIsNoPartOfTheComparison) {
+  CodeTrial trial(/*takes_turns=*/true);
+  trial.Add(/*with_code=*/false, 900);
+  trial.GiveHeadStart();
+  for (int i = 0; i < 24; ++i) {
+    EXPECT_TRUE(trial.wants_code()) << i;
+    trial.Add(/*with_code=*/true, 10);  // as if it were fast
+    EXPECT_FALSE(trial.is_over());
+  }
+  RunTrial(&trial, [](bool with_code, int) { return with_code ? 300u : 200u; });
+  EXPECT_TRUE(trial.is_over());
+  EXPECT_FALSE(trial.pays());
+}
+
 TEST(CodeTrialTest, WithoutTurnsEveryRunHasTheCode) {
   CodeTrial trial(/*takes_turns=*/false);
   trial.Add(/*with_code=*/false, 1000);

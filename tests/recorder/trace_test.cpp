@@ -197,6 +197,36 @@ TEST_F(TraceStoreTest, OtherSizesAreAnotherPathOfTheSameTrace) {
   EXPECT_EQ(store_.PathOf(trace)[0]->step.args[0].geometry.sizes[0], 8);
 }
 
+TEST_F(TraceStoreTest, MorePathsAreWorthItWhereTheOthersStayed) {
+  Trace* trace = nullptr;
+  for (int n = 1; n <= 8; ++n) {
+    trace = Insert(Chain({"aten::relu", "aten::tanh"}, n));
+    EXPECT_TRUE(trace->IsWorthMorePaths()) << n;
+  }
+  EXPECT_EQ(trace->first_end, store_.PathOf(trace).back());
+  Insert(Chain({"aten::relu", "aten::tanh"}, 8));  // it is there
+  EXPECT_EQ(trace->more_paths, 7);
+  Insert(Chain({"aten::relu", "aten::tanh"}, 9));
+  EXPECT_EQ(trace->more_paths, 8);
+  EXPECT_FALSE(trace->IsWorthMorePaths());
+  trace->runs_of_more = 8 * 16 - 1;
+  EXPECT_FALSE(trace->IsWorthMorePaths());
+  trace->runs_of_more = 8 * 16;
+  EXPECT_TRUE(trace->IsWorthMorePaths());
+}
+
+// One size that stayed for long does not pay for any number of others.
+TEST_F(TraceStoreTest, WhatStayedLongAgoCountsLess) {
+  Trace* trace = Insert(Chain({"aten::relu", "aten::tanh"}, 1));
+  Insert(Chain({"aten::relu", "aten::tanh"}, 2));
+  trace->runs_of_more = 100'000;
+  int paths = 0;
+  while (trace->IsWorthMorePaths() && paths < 1000) {
+    Insert(Chain({"aten::relu", "aten::tanh"}, 3 + paths++));
+  }
+  EXPECT_LT(paths, 100);
+}
+
 TEST_F(TraceStoreTest, SightingsMakeAllPathsHot) {
   Trace* trace = Insert(Chain({"aten::relu", "aten::tanh"}, 8));
   Insert(Chain({"aten::relu", "aten::tanh"}, 5));

@@ -445,6 +445,22 @@ TEST(LibraryCalls, SmallTrainingStepUsesNoTensors) {
   }
 }
 
+// A product of a size that was not tried yet is libtorch's own until it may be.
+TEST(LibraryCalls, StepsGoWithoutTrialsAtFirst) {
+  const Case c = {"aten::mm", "",
+                  TJIT_CALL(d.Dense({11, 23}), d.Dense({23, 19}))};
+  const auto expect = [&](bool are_allowed, bool is_own, bool wants) {
+    RecordedCall call(c.name, c.maker);
+    call.trials().are_allowed = are_allowed;
+    EXPECT_EQ(call.step().uses_tensors(), !is_own);
+    EXPECT_EQ(call.trials().are_wanted, wants);
+    EXPECT_EQ(call.Compare(&call.step(), 1), "");
+  };
+  expect(/*are_allowed=*/false, /*is_own=*/false, /*wants=*/true);
+  expect(/*are_allowed=*/true, /*is_own=*/true, /*wants=*/false);
+  expect(/*are_allowed=*/false, /*is_own=*/true, /*wants=*/false);
+}
+
 // oneDNN asks for scratch of the result's size before the result.
 TEST(LibraryCalls, ConvolutionsAreNotCopiedForLong) {
   const Ints one = {1, 1}, zero = {0, 0};

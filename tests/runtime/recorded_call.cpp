@@ -202,7 +202,9 @@ void RecordedCall::RecordResults(const torch::jit::Stack& results) {
 }
 
 PreparedStep& RecordedCall::step() {
-  if (!step_) step_ = PrepareStep(record_, call_, slot_bytes_, &tensors_);
+  if (!step_) {
+    step_ = PrepareStep(record_, call_, slot_bytes_, &tensors_, &trials_);
+  }
   return *step_;
 }
 

@@ -26,6 +26,7 @@ class RecordedCall {
 
   // Prepared at the first use.
   PreparedStep& step();
+  Trials& trials() { return trials_; }
   PreparedStep& boxed();
   const StepRecord& record() const { return record_; }
 
@@ -58,6 +59,7 @@ class RecordedCall {
   StepRecord record_;
   std::vector<std::uint64_t> slot_bytes_;
   ExecutorTensors tensors_;
+  Trials trials_;
   std::unique_ptr<PreparedStep> step_;
   std::unique_ptr<PreparedStep> boxed_;
   std::vector<char*> slots_;
