@@ -29,6 +29,8 @@ struct LoopState {
   // come when it was found.
   std::uint32_t period = 0;
   std::uint32_t sightings = 0;
+  // The last one whose sizes were too many: of its first step.
+  std::uint64_t dropped_shape = 0;
 
   // The present capture walks a profile (null: it does not).
   const Profile* profile = nullptr;

@@ -1,10 +1,11 @@
 // The part of ThreadState that captures: where a candidate's steps begin to be
 // recorded, where that ends, and what becomes of them.
 #include <algorithm>
-#include <bit>
+#include <utility>
 #include <vector>
 
 #include "recorder/log.h"
+#include "recorder/step_shape.h"
 #include "runtime/find_root.h"
 #include "runtime/log.h"
 #include "runtime/loop_state.h"
@@ -155,6 +156,7 @@ void ThreadState::FinishCapture() {
     return;
   }
   const bool fresh = capture_.length() != 0;
+  if (fresh && IsOneSizeTooMany()) return DropCapture();
   const bool boundary = capture_.at_boundary();
   TraceNode* from = capture_.from();
   TraceStore& store = *store_;
@@ -172,7 +174,8 @@ void ThreadState::FinishCapture() {
   const bool known = MarkKnown(from, &steps);
   std::vector<NewStep> merged;  // a copy, where there is more than one
   if (iterations > 1) merged = steps;
-  Trace* trace = store.Insert(from, std::move(steps), boundary, &why);
+  bool is_new = false;
+  Trace* trace = store.Insert(from, std::move(steps), boundary, &why, &is_new);
   if (trace == nullptr) {
     CountBail(why, 0, first_op);
     return;
@@ -180,6 +183,13 @@ void ThreadState::FinishCapture() {
   EndAtIterations(from, merged, boundary);
   failed_captures_ = 0;
   if (from_top) runtime_->NoteRootOp(first_op);
+  if (!fresh && is_new && trace->hot.load(std::memory_order_acquire) &&
+      trace->IsWorthMorePaths()) {
+    // It is the sizes that were new: others may come, each for the first time.
+    (from_top ? missed_roots_[first_op] : exits_[from->id]).in_vain = 0;
+    Trace* const charged = from->owner.load(std::memory_order_acquire);
+    if (charged != nullptr) store.Reward(charged);
+  }
   const bool new_trace = trace->sightings.load(std::memory_order_relaxed) == 0;
   if (new_trace) {
     counters_.traces.Add();
@@ -197,16 +207,49 @@ void ThreadState::FinishCapture() {
   }
 }
 
+// Note [New sizes]
+// A size of a hot trace that comes for the first time runs eagerly and is
+// recorded; before its second run its steps are prepared, which takes as long
+// as one to two eager runs; from then on it is replayed, and soon, as nothing
+// is compiled, with the code of the other sizes. Six to ten runs win back what
+// that takes. So a trace counts the runs of its sizes: where those so far
+// stayed, each new one is recorded at once; else as any other miss is, after 1,
+// 2, 4, 8, ... of them, or when it has come 32 times in a row. Periods that the
+// detector finds in such a stream are dropped, but for sizes that come again.
+
+// The period that was captured is a hot trace's in sizes that, going by those
+// before, will not stay. If they come again they do.
+bool ThreadState::IsOneSizeTooMany() {
+  const Trace* trace = store_->Find(capture_.from(), capture_.steps());
+  if (trace == nullptr || !trace->hot.load(std::memory_order_acquire) ||
+      trace->IsWorthMorePaths()) {
+    return false;
+  }
+  const std::uint64_t shape = ShapeOf(capture_.steps().front().step);
+  return std::exchange(loops_->dropped_shape, shape) != shape;
+}
+
+// No failure: the loop is there.
+void ThreadState::DropCapture() {
+  constexpr std::uint64_t kPause = 64;  // its ops: records of 1 in 64
+  no_capture_before_ = detector_.position() + kPause * capture_.size();
+  if (LogsTo(LogChannel::kDetect)) SayAbandoned(capture_.size());
+  capture_.Stop();
+  UnbindFrom(&run_, 0);
+}
+
 // A hot trace may begin with this op, in other sizes: these are recorded once.
 // Elsewhere than at a boundary or after a run it is only an op like that.
 void ThreadState::NoteMissedRoot(const CallFrame& frame) {
   if (!at_boundary_ || scheduled_.period != 0) return;
-  std::uint32_t& misses = exits_[frame.entry.id | 0x80000000u];
-  // Looked into at the misses 1, 2, 4, 8, ...
-  if (misses != 0 && !std::has_single_bit(misses + 1)) {
-    ++misses;
-    return;
-  }
+  Exits& misses = missed_roots_[frame.entry.id];
+  ++misses.times;
+  ++misses.in_vain;
+  const std::uint64_t shape = ShapeOf(frame, context_);
+  misses.same = misses.shape == shape ? misses.same + 1 : 1;
+  misses.shape = shape;
+  constexpr std::uint32_t kStays = 32;  // a size that has come so often
+  if (!misses.IsDue() && misses.same != kStays) return;
   std::uint32_t missed = 0;  // steps of the longest such trace
   bool missed_at_boundary = false;
   TraceNode* top = store_->top();
@@ -219,8 +262,11 @@ void ThreadState::NoteMissedRoot(const CallFrame& frame) {
       missed_at_boundary |= trace->starts_at_boundary;
     }
   }
-  if (missed == 0) return;
-  ++misses;
+  if (missed == 0) {
+    --misses.times;
+    --misses.in_vain;
+    return;
+  }
   BeginRun();
   detector_.Break();
   StartCapture(top, 0, missed_at_boundary,

@@ -365,6 +365,7 @@ void ThreadState::Reset() {
   failed_captures_ = 0;
   no_capture_before_ = 0;
   exits_.clear();
+  missed_roots_.clear();
   detector_.Break();
   loops_->due = false;
   at_boundary_ = true;

@@ -176,7 +176,7 @@ bool ThreadState::IsUsualExit(const TraceNode* node) const {
   constexpr std::uint32_t kUsual = 3;
   constexpr std::size_t kWorthPreparing = 4;
   const auto exits = exits_.find(node->id);
-  return exits != exits_.end() && exits->second >= kUsual &&
+  return exits != exits_.end() && exits->second.times >= kUsual &&
          run_.pending.size() >= kWorthPreparing;
 }
 

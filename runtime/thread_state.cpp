@@ -1,7 +1,6 @@
 #include "runtime/thread_state.h"
 
 
-#include <bit>
 #include <chrono>
 
 #include "runtime/deferred_storage.h"
@@ -171,6 +170,9 @@ void ThreadState::FinishRun(FlushReason reason) {
   }
   Trace* trace = cursor_->ends.load(std::memory_order_acquire);
   TraceStore& store = *store_;
+  if (cursor_ != trace->first_end.load(std::memory_order_relaxed)) {
+    trace->runs_of_more.fetch_add(1, std::memory_order_relaxed);
+  }
   cursor_ = nullptr;
   at_boundary_ = true;
   NoteRunEnd();
@@ -224,8 +226,15 @@ void ThreadState::LeaveTraceLocked(BailReason why) {
     }
     detector_.Break();
   }
-  const std::uint32_t exits = ++exits_[node->id];
-  if (exits >= 2 && std::has_single_bit(exits) && !capture_.active()) {
+  // Other sizes of a trace that is replayed are recorded where they first come,
+  // anything else where it comes again.
+  const bool has_other_sizes = why == BailReason::kMetaDiffers &&
+                               run_deferred_ && trace->IsWorthMorePaths();
+  Exits& exits = exits_[node->id];
+  ++exits.times;
+  ++exits.in_vain;
+  if ((exits.times >= 2 || has_other_sizes) && exits.IsDue() &&
+      !capture_.active()) {
     StartCapture(node, 0, trace->starts_at_boundary);
     loops_->to_fork = !trace->starts_at_boundary && IsStarving();
   } else {

@@ -21,6 +21,7 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -224,6 +225,8 @@ class ThreadState {
   void StartCapture(TraceNode* from, std::uint32_t length, bool boundary,
                     std::size_t open_limit = kMaxTraceSteps);
   void FinishCapture();
+  bool IsOneSizeTooMany();
+  void DropCapture();
   void AbandonCapture();
   void OnBrokenPeriod();
   void TrimToIterations(std::vector<NewStep>* steps) const;
@@ -324,7 +327,18 @@ class ThreadState {
   bool run_deferred_ = false;     // an op of this run was deferred
   std::uint64_t run_began_ns_ = 0;
   Run run_;
-  absl::flat_hash_map<std::uint32_t, std::uint32_t> exits_;  // by node id
+  // Runs that left behind a node, or missed the roots of an op.
+  struct Exits {
+    std::uint32_t times = 0;
+    std::uint32_t in_vain = 0;  // since what came was a hot trace's other sizes
+    // Misses: sizes of the last one, and how often they came in a row.
+    std::uint64_t shape = 0;
+    std::uint32_t same = 0;
+    // Looked into when these are 1, 2, 4, 8, ...
+    bool IsDue() const { return std::has_single_bit(in_vain); }
+  };
+  absl::flat_hash_map<std::uint32_t, Exits> exits_;  // by node id
+  absl::flat_hash_map<OpId, Exits> missed_roots_;
 
   OwnerLock mutex_;
   std::atomic<std::uint32_t> pending_count_{0};
