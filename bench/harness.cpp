@@ -74,7 +74,7 @@ void Settle(const Row& row, const Flags& flags) {
 }
 
 std::unique_ptr<Warm> WarmUp(const Row& row, const Flags& flags) {
-  if (flags.settle_ms != 0) Settle(row, flags);
+  if (flags.settle_ms != 0 && row.settles) Settle(row, flags);
   auto warm = std::make_unique<Warm>();
   warm->workload = row.make();
   if (flags.enable_disable) Enable();

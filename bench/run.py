@@ -160,6 +160,11 @@ def points(full, compiled, threads=1):
         out += [Point(row, name, program, f"row{row}/{name}", plain)
                 for name in names.split()]
     out.append(Point("9", "mlp-tiny", "inference", "row9/mlp-tiny", floor))
+    out += [
+        Point("K2", name, "inference", f"rowK2/{name}", plain, once=True)
+        for name in ("chain10-sizes-100", "chain10-sizes-8",
+                     "mlp-tiny-sizes-100", "mlp-tiny-sizes-8")
+    ]
     for row, program, name in TRAINING_ROWS:
         out.append(Point(row, name, program, f"row{row}/{name}/optim",
                          train + ([LOGGED, LOGGED_OFF] if row == "19" else []),

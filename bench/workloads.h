@@ -38,6 +38,8 @@ struct Row {
   std::int64_t warm_up_steps = 64;
   // Timed steps where more would change what is measured; 0: chosen by time.
   std::int64_t fixed_steps = 0;
+  // False: its steps must be new to the process, so --settle_ms is nothing.
+  bool settles = true;
 };
 
 // f32 in [0, 1), seeded without the global generator, so that rows do not
@@ -48,7 +50,7 @@ at::Tensor Uniform(at::IntArrayRef sizes, std::uint64_t seed);
 // hand (the better of the two is the baseline).
 enum class Optimizer : std::uint8_t { kTorchOptim, kFusedByHand };
 
-// Rows 1 and 9.
+// Rows 1 and 9, and both with sizes that go on changing.
 std::vector<Row> InferenceRows();
 // Rows 2 to 8.
 std::vector<Row> KernelRows();
@@ -86,6 +88,10 @@ Workload ReduceSum();
 Workload MeanVar();
 // Row 9: 16-32-32-4 ReLU, batch 8, no grad.
 Workload MlpTiny();
+// Not of workloads.md (K2): rows 1 and 9 with a new size every so many steps,
+// ten ops over 1,040 floats and more, batches of 65 and more.
+Workload Chain10Sizes(std::int64_t steps_of_each);
+Workload MlpTinySizes(std::int64_t steps_of_each);
 // Row 10: 784-512-512-10 ReLU, f32, no grad, the batches one after the other.
 Workload MlpMnist(std::vector<std::int64_t> batches);
 // Row 11: LSTM cell from basic ops, hidden 128, batch 16, 50 steps.

@@ -14,7 +14,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAMS = None
 # Rows that repeat: at least half of their timed ops must be replayed.
 REPEATING = {
-    "inference": {"row1/chain10-64", "row1/chain10-64k", "row9/mlp-tiny"},
+    "inference": {"row1/chain10-64", "row1/chain10-64k", "row9/mlp-tiny",
+                  "rowK2/chain10-sizes-100", "rowK2/mlp-tiny-sizes-100"},
     "products": {"row20/mlp-gt/optim", "row21/mlp-large/fused",
                  "row22/adam-100x1k/optim", "row22/adam-4x1M/fused"},
     "training": {"row18/pinn/optim", "row19/mlp-adam/optim",
