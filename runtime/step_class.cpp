@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "runtime/op_context.h"
+#include "runtime/runtime.h"
 #include "runtime/strict.h"
 #include "runtime/testing_hooks.h"
 
@@ -86,7 +87,8 @@ StepClass::StepClass(StepRecord step, std::shared_ptr<void> call,
 void StepClass::Prepare(Counters* counters) {
   try {
     TORCH_CHECK(!Planted(Defect::kThunkFails), "planted");
-    Trials trials{/*are_allowed=*/false};
+    // Modes of tests run most segments once.
+    Trials trials{TriesAtOnce() || Runtime::Get().modes() != 0};
     prepared_ = PrepareStep(step_, call(), bytes_, &tensors_, &trials);
     wants_trials_ = trials.are_wanted;
   } catch (const c10::Error&) {

@@ -14,12 +14,15 @@ namespace tjit {
 #if defined(TJIT_PLANTED_DEFECTS)
 namespace runtime {
 std::atomic<std::int64_t> g_forced_drain_at{-1};
+std::atomic<bool> g_tries_at_once{false};
 std::atomic<StepObserver> g_step_observer{nullptr};
 }  // namespace runtime
 
 namespace testing {
 
 void SetForcedDrainAt(std::int64_t k) { runtime::g_forced_drain_at.store(k); }
+
+void TryStepsAtOnce(bool at_once) { runtime::g_tries_at_once.store(at_once); }
 
 bool SetPlantedDefect(std::string_view name) {
   Defect defect;
@@ -50,6 +53,7 @@ void SetCompileBudgetNs(std::int64_t) {}
 void SetCodeDelayNs(std::int64_t) {}
 void WaitForCompiler() {}
 void SetForcedDrainAt(std::int64_t) {}
+void TryStepsAtOnce(bool) {}
 bool SetPlantedDefect(std::string_view name) { return name.empty(); }
 }  // namespace testing
 #endif

@@ -17,6 +17,9 @@ namespace tjit::testing {
 // pending, and wherever they would be flushed; the run goes on. -1: off.
 TJIT_API void SetForcedDrainAt(std::int64_t k);
 
+// Steps are tried when they are prepared, not when they have run often.
+TJIT_API void TryStepsAtOnce(bool at_once);
+
 // Plants a defect by its name in recorder/planted_defect.cpp; "" for none.
 // Returns false for an unknown name.
 TJIT_API bool SetPlantedDefect(std::string_view name);

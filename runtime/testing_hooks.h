@@ -15,8 +15,13 @@ extern std::atomic<std::int64_t> g_forced_drain_at;
 inline std::int64_t ForcedDrainAt() {
   return g_forced_drain_at.load(std::memory_order_relaxed);
 }
+extern std::atomic<bool> g_tries_at_once;
+inline bool TriesAtOnce() {
+  return g_tries_at_once.load(std::memory_order_relaxed);
+}
 #else
 constexpr std::int64_t ForcedDrainAt() { return -1; }
+constexpr bool TriesAtOnce() { return false; }
 #endif
 
 }  // namespace tjit::runtime

@@ -77,6 +77,7 @@ RunResult RunIn(Engine engine, const Program& program, std::int64_t drain_at,
   if (!enable(options)) return result;
   clear();
   testing::SetForcedDrainAt(engine == Engine::kForcedDrain ? drain_at : -1);
+  testing::TryStepsAtOnce(true);
   Stats before;
   Stats hot;
   Exits exits;
@@ -91,6 +92,7 @@ RunResult RunIn(Engine engine, const Program& program, std::int64_t drain_at,
     }
   });
   testing::SetForcedDrainAt(-1);
+  testing::TryStepsAtOnce(false);
   disable();
   // What is still pending has run in no engine yet.
   result.ops_seen = hot.ops_eager + hot.ops_replayed + hot.ops_drained;
