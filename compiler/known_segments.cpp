@@ -32,9 +32,9 @@ void KnownSegments::Add(const GroupKey& key, KnownSegment segment) {
   std::size_t steps = 0;
   for (const PartitionItem& item : segment.items) steps += item.steps.size();
   if (steps_ + steps > kMaxSteps) Clear();
-  steps_ += steps;
   const auto [place, is_new] = entries_.try_emplace(key.text);
   if (is_new) bytes_ += key.text.size();
+  if (place->second.segment == nullptr) steps_ += steps;  // else as many again
   place->second.slots = key.slots;
   place->second.segment =
       std::make_unique<const KnownSegment>(std::move(segment));

@@ -39,8 +39,7 @@ struct KnownSegment {
 
 class KnownSegments {
  public:
-  // Null: nothing is kept of this one. Valid until the next
-  // call.
+  // Null: nothing is kept of this one. Valid until the next call.
   const KnownSegment* Find(const GroupKey& key) const;
   // True if it came before. It has now.
   bool HasCome(const GroupKey& key);

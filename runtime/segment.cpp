@@ -454,7 +454,7 @@ PreparedSegment& SegmentCache::For(const Run& run,
                                    const GlobalContext& global) {
   if (PreparedSegment* const known = Find(run, global)) return *known;
   auto segment = std::make_unique<PreparedSegment>(run.pending, &classes_);
-  if (weight_ + segment->weight() > kMaxWeight) Drop();
+  if (weight_ + segment->weight() > kMaxWeight) Clear();
   weight_ += segment->weight();
   return *segments_.emplace(KeyOf(run, global), std::move(segment))
               .first->second;

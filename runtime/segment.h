@@ -134,7 +134,12 @@ class SegmentCache {
   PreparedSegment* Find(const Run& run, const GlobalContext& global);
   // All segments; the same at every run.
   std::string ToText() const;
-  void Clear() { Drop(); }
+  void Clear() {
+    segments_.clear();
+    classes_.Clear();  // of these
+    weight_ = 0;
+    last_ = nullptr;
+  }
 
  private:
   // Id of the last node, depth of the first; the word of the context.
@@ -143,12 +148,6 @@ class SegmentCache {
     return {std::uint64_t{run.pending.back()->id} << 32 |
                 run.pending.front()->depth,
             global.word};
-  }
-  void Drop() {
-    segments_.clear();
-    classes_.Clear();  // of these
-    weight_ = 0;
-    last_ = nullptr;
   }
   // Flushes at varying places make a segment each; all go when they are too
   // many.

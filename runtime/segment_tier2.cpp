@@ -393,7 +393,7 @@ void Tier2Variant::NoteTime(const PreparedSegment& segment, bool compiled,
   const bool pays = trial_->pays() || !engine_->is_for_speed();
   // Without turns the other side is the first runs, which are slow.
   if (trial_->takes_turns() || !pays) SayMeasured(segment, pays);
-  Trace* trace = segment.nodes_[0]->owner.load(std::memory_order_acquire);
+  Trace* trace = TraceOf(segment);
   if (trace != nullptr && engine_->is_for_speed()) {
     trace->has_code.store(pays, std::memory_order_relaxed);
   }

@@ -82,6 +82,10 @@ struct Tier2Variant {
   bool Prepare(PreparedSegment* segment, PreparedSegment::Variant* variant,
                const tjit::runtime::Run& run);
   bool IsTimeToAsk(const PreparedSegment& segment, std::size_t steps) const;
+  // May be null.
+  static Trace* TraceOf(const PreparedSegment& segment) {
+    return segment.nodes_[0]->owner.load(std::memory_order_acquire);
+  }
   // True if code of this trace, for some sizes, was found to pay.
   static bool HasCodeOfOtherSizes(const PreparedSegment& segment);
   bool IsNearlyTimeToAsk(std::size_t steps) const;

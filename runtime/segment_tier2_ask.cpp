@@ -29,7 +29,7 @@ constexpr std::uint64_t kBytesPerNs = 16;
 }  // namespace
 
 bool Tier2Variant::HasCodeOfOtherSizes(const PreparedSegment& segment) {
-  const Trace* trace = segment.nodes_[0]->owner.load(std::memory_order_acquire);
+  const Trace* trace = TraceOf(segment);
   return trace != nullptr && trace->has_code.load(std::memory_order_relaxed);
 }
 
@@ -40,7 +40,7 @@ bool Tier2Variant::IsTimeToAsk(const PreparedSegment& segment,
                                std::size_t steps) const {
   if (HasCodeOfOtherSizes(segment)) return true;
   if (runs_ < 2) return false;
-  const Trace* trace = segment.nodes_[0]->owner.load(std::memory_order_acquire);
+  const Trace* trace = TraceOf(segment);
   if (trace != nullptr && trace->known.load(std::memory_order_relaxed)) {
     return true;
   }

@@ -1,6 +1,7 @@
 // The part of ThreadState that captures: where a candidate's steps begin to be
 // recorded, where that ends, and what becomes of them.
 #include <algorithm>
+#include <bit>
 #include <utility>
 #include <vector>
 
@@ -186,7 +187,7 @@ void ThreadState::FinishCapture() {
   if (!fresh && is_new && trace->hot.load(std::memory_order_acquire) &&
       trace->IsWorthMorePaths()) {
     // It is the sizes that were new: others may come, each for the first time.
-    (from_top ? missed_roots_[first_op] : exits_[from->id]).in_vain = 0;
+    (from_top ? missed_roots_[first_op].in_vain : exits_[from->id].in_vain) = 0;
     Trace* const charged = from->owner.load(std::memory_order_acquire);
     if (charged != nullptr) store.Reward(charged);
   }
@@ -242,14 +243,13 @@ void ThreadState::DropCapture() {
 // Elsewhere than at a boundary or after a run it is only an op like that.
 void ThreadState::NoteMissedRoot(const CallFrame& frame) {
   if (!at_boundary_ || scheduled_.period != 0) return;
-  Exits& misses = missed_roots_[frame.entry.id];
-  ++misses.times;
+  Misses& misses = missed_roots_[frame.entry.id];
   ++misses.in_vain;
   const std::uint64_t shape = ShapeOf(frame, context_);
   misses.same = misses.shape == shape ? misses.same + 1 : 1;
   misses.shape = shape;
   constexpr std::uint32_t kStays = 32;  // a size that has come so often
-  if (!misses.IsDue() && misses.same != kStays) return;
+  if (!std::has_single_bit(misses.in_vain) && misses.same != kStays) return;
   std::uint32_t missed = 0;  // steps of the longest such trace
   bool missed_at_boundary = false;
   TraceNode* top = store_->top();
@@ -263,7 +263,6 @@ void ThreadState::NoteMissedRoot(const CallFrame& frame) {
     }
   }
   if (missed == 0) {
-    --misses.times;
     --misses.in_vain;
     return;
   }

@@ -1,6 +1,6 @@
 #include "runtime/thread_state.h"
 
-
+#include <bit>
 #include <chrono>
 
 #include "runtime/deferred_storage.h"
@@ -233,8 +233,8 @@ void ThreadState::LeaveTraceLocked(BailReason why) {
   Exits& exits = exits_[node->id];
   ++exits.times;
   ++exits.in_vain;
-  if ((exits.times >= 2 || has_other_sizes) && exits.IsDue() &&
-      !capture_.active()) {
+  if ((exits.times >= 2 || has_other_sizes) &&
+      std::has_single_bit(exits.in_vain) && !capture_.active()) {
     StartCapture(node, 0, trace->starts_at_boundary);
     loops_->to_fork = !trace->starts_at_boundary && IsStarving();
   } else {

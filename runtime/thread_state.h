@@ -21,7 +21,6 @@
 #pragma once
 
 #include <atomic>
-#include <bit>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -327,18 +326,19 @@ class ThreadState {
   bool run_deferred_ = false;     // an op of this run was deferred
   std::uint64_t run_began_ns_ = 0;
   Run run_;
-  // Runs that left behind a node, or missed the roots of an op.
+  // in_vain: since what came was a hot trace's other sizes; looked into when
+  // they are 1, 2, 4, 8, ...
   struct Exits {
     std::uint32_t times = 0;
-    std::uint32_t in_vain = 0;  // since what came was a hot trace's other sizes
-    // Misses: sizes of the last one, and how often they came in a row.
-    std::uint64_t shape = 0;
-    std::uint32_t same = 0;
-    // Looked into when these are 1, 2, 4, 8, ...
-    bool IsDue() const { return std::has_single_bit(in_vain); }
+    std::uint32_t in_vain = 0;
+  };
+  struct Misses {
+    std::uint32_t in_vain = 0;
+    std::uint64_t shape = 0;  // of the last one
+    std::uint32_t same = 0;   // of this shape in a row
   };
   absl::flat_hash_map<std::uint32_t, Exits> exits_;  // by node id
-  absl::flat_hash_map<OpId, Exits> missed_roots_;
+  absl::flat_hash_map<OpId, Misses> missed_roots_;  // by the op that was called
 
   OwnerLock mutex_;
   std::atomic<std::uint32_t> pending_count_{0};

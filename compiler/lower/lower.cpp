@@ -21,35 +21,7 @@ class GroupLowering {
                 absl::Span<const GroupSlot> slots)
       : steps_(steps), slots_(slots) {}
 
-  // "" if it can be done; else why not.
-  std::string Check() {
-    Lowered lowered;
-    std::string reason;
-    Once(&lowered, &reason);
-    return reason;
-  }
-
-  bool RunNumbers(Lowered* lowered, std::string* reason) {
-    return Once(lowered, reason);
-  }
-
-  // With numbers for sizes first, which says whether it can be done and which
-  // sizes belong together; then with symbols. `numbers`: gets the first.
-  bool Run(Lowered* lowered, std::string* reason, Lowered* numbers) {
-    if (!Once(lowered, reason)) return false;
-    if (numbers != nullptr) *numbers = *lowered;
-    Lowered symbolic;
-    sizes_.Solve();
-    if (sizes_.symbols().empty()) return true;
-    if (Once(&symbolic, reason) && Verify(symbolic.function).empty()) {
-      symbolic.symbols = sizes_.symbols();
-      *lowered = std::move(symbolic);
-    }
-    reason->clear();
-    return true;
-  }
-
- private:
+  // With numbers for sizes until they are solved, with symbols then.
   bool Once(Lowered* lowered, std::string* reason) {
     sizes_.Restart();
     *lowered = Lowered();
@@ -71,6 +43,31 @@ class GroupLowering {
     return true;
   }
 
+  // "" if it can be done; else why not.
+  std::string Check() {
+    Lowered lowered;
+    std::string reason;
+    Once(&lowered, &reason);
+    return reason;
+  }
+
+  // With numbers for sizes first, which says whether it can be done and which
+  // sizes belong together; then with symbols. `numbers`: gets the first.
+  bool Run(Lowered* lowered, std::string* reason, Lowered* numbers) {
+    if (!Once(lowered, reason)) return false;
+    if (numbers != nullptr) *numbers = *lowered;
+    Lowered symbolic;
+    sizes_.Solve();
+    if (sizes_.symbols().empty()) return true;
+    if (Once(&symbolic, reason) && Verify(symbolic.function).empty()) {
+      symbolic.symbols = sizes_.symbols();
+      *lowered = std::move(symbolic);
+    }
+    reason->clear();
+    return true;
+  }
+
+ private:
   bool MakePlaces(Storages* storages, std::vector<StepPlaces>* places,
                   std::string* reason) {
     for (const GroupSlot& slot : slots_) {
@@ -194,7 +191,7 @@ bool Lower(absl::Span<const GroupStep> steps, absl::Span<const GroupSlot> slots,
 bool LowerNumbers(absl::Span<const GroupStep> steps,
                   absl::Span<const GroupSlot> slots, Lowered* lowered,
                   std::string* reason) {
-  return lower::GroupLowering(steps, slots).RunNumbers(lowered, reason);
+  return lower::GroupLowering(steps, slots).Once(lowered, reason);
 }
 
 std::string WhyNotLowered(const GroupStep& step) {

@@ -90,7 +90,7 @@ std::string WhyNotLowered(const GroupStep& step);
 bool Lower(absl::Span<const GroupStep> steps, absl::Span<const GroupSlot> slots,
            Lowered* lowered, std::string* reason);
 
-// The same without symbols, for IsSameAt() (instance.h): a third of the work.
+// The same without symbols, for IsSameAt() (instance.h).
 bool LowerNumbers(absl::Span<const GroupStep> steps,
                   absl::Span<const GroupSlot> slots, Lowered* lowered,
                   std::string* reason);

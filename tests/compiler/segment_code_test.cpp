@@ -162,6 +162,16 @@ Segment Mixed(std::int64_t n = 8) {
   return Segment(n).Add(0, 1, 2).Foreign(0, 1, 3).Mul(2, 3, 4);
 }
 
+// A group of two slots and a scalar, which is 2.
+void RunOn(const CompiledGroup& group, float* s0, float* s1) {
+  std::vector<char*> memory;
+  for (const std::int32_t slot : group.memory) {
+    memory.push_back(reinterpret_cast<char*>(slot == 0 ? s0 : s1));
+  }
+  const ScalarValue alpha = Double(2);
+  group.kernel->Run(memory.data(), group.shape, &alpha);
+}
+
 TEST_F(SegmentCodeTest, CallsStayAndTheRestIsAGroup) {
   Segment segment = Mixed();
   segment.Dies(2);
@@ -193,12 +203,7 @@ TEST_F(SegmentCodeTest, TheKernelComputesTheGroup) {
   EXPECT_THAT(group.baked, IsEmpty());
   EXPECT_THAT(group.writes, ElementsAre(0));
   float s0[] = {1, 2, 3, 4}, s1[] = {10, 20, 30, 40};
-  std::vector<char*> memory;
-  for (const std::int32_t slot : group.memory) {
-    memory.push_back(reinterpret_cast<char*>(slot == 0 ? s0 : s1));
-  }
-  const ScalarValue alpha = Double(2);
-  group.kernel->Run(memory.data(), group.shape, &alpha);
+  RunOn(group, s0, s1);
   EXPECT_THAT(s0, ElementsAre(22, 44, 66, 88));
 }
 
@@ -255,12 +260,7 @@ TEST_F(SegmentCodeTest, TheShapePassHasTheKernelComputeTheNewSize) {
   const CompiledGroup& group = code.groups[0];
   EXPECT_THAT(group.writes, ElementsAre(0));
   float s0[] = {1, 2, 3, 4}, s1[] = {10, 20, 30, 40};
-  std::vector<char*> memory;
-  for (const std::int32_t slot : group.memory) {
-    memory.push_back(reinterpret_cast<char*>(slot == 0 ? s0 : s1));
-  }
-  const ScalarValue alpha = Double(2);
-  group.kernel->Run(memory.data(), group.shape, &alpha);
+  RunOn(group, s0, s1);
   EXPECT_THAT(s0, ElementsAre(22, 44, 66, 4));
 }
 

@@ -6,12 +6,12 @@
 #include <torch/torch.h>
 
 #include <cstdint>
-#include <cstring>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "runtime/testing.h"
+#include "tests/runtime/tier2_testing.h"
 
 namespace tjit {
 namespace {
@@ -23,7 +23,7 @@ constexpr int kRunsOfEach = 30;  // in a row
 enum class End { kSync, kMark };
 
 // One step over a batch of `x`'s rows.
-using Step = std::function<at::Tensor(const at::Tensor& x)>;
+using SizedStep = std::function<at::Tensor(const at::Tensor& x)>;
 
 struct Plan {
   End end = End::kMark;
@@ -37,7 +37,7 @@ struct Plan {
 
 // Runs the sizes eagerly and under tjit; all results have the same bits. What
 // tjit did with the sizes behind the first one.
-Stats RunSizes(const Plan& plan, const Step& step) {
+Stats RunSizes(const Plan& plan, const SizedStep& step) {
   torch::manual_seed(1);
   const at::Tensor data = torch::rand({64 + plan.new_sizes, 8});
   const auto run = [&](Stats* at_warm) {
@@ -72,11 +72,7 @@ Stats RunSizes(const Plan& plan, const Step& step) {
   disable();
   clear();
   for (std::size_t i = 0; i < eager.size(); ++i) {
-    EXPECT_EQ(eager[i].sizes(), ours[i].sizes()) << "step " << i;
-    EXPECT_EQ(std::memcmp(eager[i].const_data_ptr(), ours[i].const_data_ptr(),
-                          eager[i].nbytes()),
-              0)
-        << "step " << i;
+    EXPECT_TRUE(SameBits(eager[i], ours[i])) << "step " << i;
   }
   return did;
 }
@@ -90,17 +86,20 @@ void ExpectReplayedFromTheSecondRun(const Stats& did) {
       << did.to_json();
 }
 
-class NewSizes : public ::testing::TestWithParam<End> {};
-
-// The first op of the step has the new size.
-TEST_P(NewSizes, AtTheFirstOp) {
+// 13 ops; the first one has the new size.
+SizedStep Products() {
   torch::manual_seed(2);
-  const at::Tensor w = torch::rand({8, 8});
-  ExpectReplayedFromTheSecondRun(RunSizes({GetParam()}, [w](const auto& x) {
+  return [w = torch::rand({8, 8})](const at::Tensor& x) {
     at::Tensor y = x * 0.5;
     for (int i = 0; i < 4; ++i) y = torch::mm(y, w).tanh() + x;
     return y;
-  }));
+  };
+}
+
+class NewSizes : public ::testing::TestWithParam<End> {};
+
+TEST_P(NewSizes, AtTheFirstOp) {
+  ExpectReplayedFromTheSecondRun(RunSizes({GetParam()}, Products()));
 }
 
 // The first ops are the same for all sizes.
@@ -118,18 +117,12 @@ TEST_P(NewSizes, BehindTheFirstOps) {
 // Sizes that come a few times each: what recording and preparing takes is not
 // won back, so after some of them hardly any more are recorded.
 TEST_P(NewSizes, ThatDoNotStay) {
-  torch::manual_seed(2);
-  const at::Tensor w = torch::rand({8, 8});
   Plan plan{GetParam()};
   plan.new_sizes = 400;
   for (const int runs : {1, 4}) {
     SCOPED_TRACE(runs);
     plan.runs_of_each = runs;
-    const Stats did = RunSizes(plan, [w](const auto& x) {
-      at::Tensor y = x * 0.5;
-      for (int i = 0; i < 4; ++i) y = torch::mm(y, w).tanh() + x;
-      return y;
-    });
+    const Stats did = RunSizes(plan, Products());
     // A step has 13 ops, and two more where it ends with a sync point.
     EXPECT_GE(did.trace_steps, 8 * 13) << did.to_json();
     EXPECT_LE(did.trace_steps, 30 * 15) << did.to_json();
@@ -165,17 +158,11 @@ TEST(NewSizesCode, IsThatOfTheOthers) {
 
 // A size that stays, behind many that did not.
 TEST_P(NewSizes, OneThatStaysAtLast) {
-  torch::manual_seed(2);
-  const at::Tensor w = torch::rand({8, 8});
   Plan plan{GetParam()};
   plan.new_sizes = 400;
   plan.runs_of_each = 1;
   plan.runs_of_last = 300;
-  const Stats did = RunSizes(plan, [w](const auto& x) {
-    at::Tensor y = x * 0.5;
-    for (int i = 0; i < 4; ++i) y = torch::mm(y, w).tanh() + x;
-    return y;
-  });
+  const Stats did = RunSizes(plan, Products());
   EXPECT_GE(did.ops_replayed, 250 * 13) << did.to_json();
 }
 
@@ -183,7 +170,9 @@ TEST_P(NewSizes, OneThatStaysAtLast) {
 TEST(NewSizesTrials, ComeWhenASizeHasStayed) {
   torch::manual_seed(3);
   const at::Tensor w = torch::rand({8, 8});
-  const Step step = [w](const auto& x) { return torch::mm(x, w).tanh() + 1; };
+  const SizedStep step = [w](const auto& x) {
+    return torch::mm(x, w).tanh() + 1;
+  };
   Plan plan;
   plan.new_sizes = 10;
   plan.runs_of_each = 90;
