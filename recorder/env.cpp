@@ -117,16 +117,34 @@ bool SetFastMath(std::string_view value, EnvOptions* o) {
   return o->has_fast_math;
 }
 
-bool SetHotThreshold(std::string_view value, EnvOptions* o) {
+// A whole number in the range of `Param`.
+template <class Param>
+bool ParseNumber(std::string_view value, long long* out) {
   long long number = 0;
   const char* end = value.data() + value.size();
   const auto parsed = std::from_chars(value.data(), end, number);
   if (parsed.ec != std::errc() || parsed.ptr != end) return false;
-  if (number < Param_hot_threshold::kMin) return false;
-  if (number > Param_hot_threshold::kMax) return false;
-  o->hot_threshold = number;
-  o->has_hot_threshold = true;
+  if (number < Param::kMin || number > Param::kMax) return false;
+  *out = number;
   return true;
+}
+
+bool SetHotThreshold(std::string_view value, EnvOptions* o) {
+  o->has_hot_threshold =
+      ParseNumber<Param_hot_threshold>(value, &o->hot_threshold);
+  return o->has_hot_threshold;
+}
+
+bool SetMaxTraceMb(std::string_view value, EnvOptions* o) {
+  o->has_max_trace_mb =
+      ParseNumber<Param_max_trace_mb>(value, &o->max_trace_mb);
+  return o->has_max_trace_mb;
+}
+
+bool SetMaxTraceSteps(std::string_view value, EnvOptions* o) {
+  o->has_max_trace_steps =
+      ParseNumber<Param_max_trace_steps>(value, &o->max_trace_steps);
+  return o->has_max_trace_steps;
 }
 
 bool SetPerfMap(std::string_view value, EnvOptions* o) {
@@ -216,10 +234,11 @@ bool SetPlantedDefect(std::string_view value, EnvOptions* o) {
   return true;
 }
 
-std::string HotThresholdRange() {
-  return "a whole number from " + std::to_string(Param_hot_threshold::kMin) +
-         " to " + std::to_string(Param_hot_threshold::kMax) + " (default " +
-         std::to_string(Param_hot_threshold::kDefault) + ")";
+template <class Param>
+std::string RangeOf() {
+  return "a whole number from " + std::to_string(Param::kMin) + " to " +
+         std::to_string(Param::kMax) + " (default " +
+         std::to_string(Param::kDefault) + ")";
 }
 
 struct Variable {
@@ -243,12 +262,15 @@ const std::vector<Variable>& Variables() {
        SetDump},
       {"TJIT_DUMP_FILE", "a path to write to", SetDumpPath},
       {"TJIT_FAST_MATH", "0 or 1", SetFastMath},
-      {"TJIT_HOT_THRESHOLD", HotThresholdRange(), SetHotThreshold},
+      {"TJIT_HOT_THRESHOLD", RangeOf<Param_hot_threshold>(), SetHotThreshold},
       {"TJIT_INSTRUCTION_LOG", "a path to write to", SetInstructionLog},
       {"TJIT_LOG",
        "some of " + LogChannelNames() +
            " with commas between, a minus before what is to be off",
        SetLog},
+      {"TJIT_MAX_TRACE_MB", RangeOf<Param_max_trace_mb>(), SetMaxTraceMb},
+      {"TJIT_MAX_TRACE_STEPS", RangeOf<Param_max_trace_steps>(),
+       SetMaxTraceSteps},
       {"TJIT_PERF_MAP", "0 or 1", SetPerfMap},
       {"TJIT_PLANTED_DEFECT", "the name of a defect", SetPlantedDefect},
       {"TJIT_PRINT_CONFIG", "0 or 1", SetPrintConfig},

@@ -58,6 +58,10 @@ struct EnvOptions {
   bool has_fast_math = false, fast_math = false;
   bool has_hot_threshold = false;
   long long hot_threshold = 0;
+  bool has_max_trace_mb = false;
+  long long max_trace_mb = 0;
+  bool has_max_trace_steps = false;
+  long long max_trace_steps = 0;
   bool has_perf_map = false, perf_map = false;
   // TJIT_PROFILE: a file or kCacheOff; empty: not given.
   std::string profile_path;

@@ -18,6 +18,14 @@ class RunTimes {
     const std::uint32_t n = count_.fetch_add(1, std::memory_order_relaxed);
     ns_[n % kKept].store(ns, std::memory_order_relaxed);
   }
+  void CopyFrom(const RunTimes& other) {
+    count_.store(other.count_.load(std::memory_order_relaxed),
+                 std::memory_order_relaxed);
+    for (std::size_t i = 0; i < kKept; ++i) {
+      ns_[i].store(other.ns_[i].load(std::memory_order_relaxed),
+                   std::memory_order_relaxed);
+    }
+  }
   // Of the last kKept; 0 if there is none.
   std::uint64_t Median() const {
     const std::size_t n = std::min<std::size_t>(

@@ -97,6 +97,13 @@ std::vector<TraceNode*> PathTo(TraceNode* end) {
   return false;
 }
 
+// Of the process: a segment of one store is found again in its copy by the id
+// of its last node.
+std::atomic<std::uint64_t> g_last_node_id{0};
+constexpr std::uint64_t kMaxNodeId = 0xffffffff;
+std::atomic<std::uint64_t> g_last_lineage{0};
+std::atomic<std::int64_t> g_live_nodes{0};
+
 // Back-off, see Note [Penalties].
 constexpr std::int64_t kFreeExits = 2;
 constexpr std::int64_t kMaxPenalty = 16;
@@ -118,15 +125,43 @@ std::int64_t Jitter(const Trace& trace, std::int64_t exits,
 
 }  // namespace
 
-TraceStore::TraceStore(std::uint32_t max_nodes) : max_nodes_(max_nodes) {
+TraceStore::TraceStore(StoreLimits limits)
+    : TraceStore(limits, g_last_lineage.fetch_add(1) + 1) {}
+
+TraceStore::TraceStore(StoreLimits limits, std::uint64_t lineage)
+    : max_nodes_(limits.nodes), max_bytes_(limits.bytes), lineage_(lineage) {
   const std::lock_guard<std::mutex> lock(mutex_);
   nodes_.push_back(std::make_unique<TraceNode>());
   top_ = nodes_.back().get();
+  g_live_nodes.fetch_add(1);
 }
 
-TraceStore::~TraceStore() = default;
+TraceStore::~TraceStore() {
+  g_live_nodes.fetch_sub(static_cast<std::int64_t>(nodes_.size()));
+}
 
-TraceNode* TraceStore::NewNode(TraceNode* parent, NewStep step) {
+void TraceStore::SetLimits(StoreLimits limits) {
+  max_nodes_.store(limits.nodes, std::memory_order_relaxed);
+  max_bytes_.store(limits.bytes, std::memory_order_relaxed);
+}
+
+std::int64_t TraceStore::LiveNodes() { return g_live_nodes.load(); }
+
+// A step's vectors, and what the runtime keeps of the call.
+std::uint64_t TraceStore::BytesOf(const StepRecord& step,
+                                  const std::vector<SlotRecord>& new_slots) {
+  constexpr std::uint64_t kOfCall = 256;
+  return sizeof(TraceNode) + kOfCall + step.args.size() * sizeof(ArgRecord) +
+         step.statics.size() * sizeof(std::uint64_t) +
+         step.scalars.size() * sizeof(ScalarRecord) +
+         step.results.size() * sizeof(ResultRecord) +
+         new_slots.size() * sizeof(SlotRecord);
+}
+
+TraceNode* TraceStore::NewNode(TraceNode* parent, NewStep step,
+                               std::uint32_t id) {
+  bytes_.fetch_add(BytesOf(step.step, step.new_slots),
+                   std::memory_order_relaxed);
   auto node = std::make_unique<TraceNode>();
   node->parent = parent;
   node->step = std::move(step.step);
@@ -139,8 +174,9 @@ TraceNode* TraceStore::NewNode(TraceNode* parent, NewStep step) {
         static_cast<std::uint32_t>(parent->step.scalars.size());
     node->slot_begin = parent->slot_end();
   }
-  node->id = static_cast<std::uint32_t>(nodes_.size());
+  node->id = id;
   nodes_.push_back(std::move(node));
+  g_live_nodes.fetch_add(1);
   node_count_.fetch_add(1, std::memory_order_relaxed);
   return nodes_.back().get();
 }
@@ -156,11 +192,21 @@ TraceNode* TraceStore::AddPath(TraceNode* from, std::vector<NewStep> steps,
     node = child;
   }
   const std::size_t missing = steps.size() - i;
-  if (missing + node_count() > max_nodes_) return nullptr;
+  std::uint64_t bytes = this->bytes();
+  for (std::size_t k = i; k < steps.size(); ++k) {
+    bytes += BytesOf(steps[k].step, steps[k].new_slots);
+  }
+  const StoreLimits limits = this->limits();
+  if (missing + node_count() > limits.nodes || bytes > limits.bytes) {
+    return nullptr;
+  }
+  std::uint64_t id = g_last_node_id.fetch_add(missing);
+  if (id + missing > kMaxNodeId) return nullptr;
   *branch = nullptr;
   for (; i < steps.size(); ++i) {
     TraceNode* parent = node;
-    node = NewNode(parent, std::move(steps[i]));
+    node =
+        NewNode(parent, std::move(steps[i]), static_cast<std::uint32_t>(++id));
     if (*branch == nullptr) {
       *branch = node;
     } else {
@@ -193,7 +239,7 @@ Trace* TraceStore::FindOrMakeTrace(TraceKey key, std::uint32_t length,
   }
   auto trace = std::make_unique<Trace>();
   trace->key = std::move(key);
-  trace->id = static_cast<std::uint32_t>(traces_.size()) + 1;
+  trace->id = ++last_trace_id_;
   trace->length = length;
   trace->starts_at_boundary = starts_at_boundary;
   traces_.push_back(std::move(trace));
@@ -229,19 +275,26 @@ Trace* TraceStore::Insert(TraceNode* from, std::vector<NewStep> steps,
     trace = FindOrMakeTrace(MakeTraceKey(records),
                             static_cast<std::uint32_t>(length),
                             starts_at_boundary);
-    ends_[trace].push_back(end);
     trace->NotePath(end);
-    const bool is_hot = trace->hot.load(std::memory_order_relaxed);
-    for (TraceNode* n : path) {
-      if (n->owner.load(std::memory_order_relaxed) == nullptr) {
-        n->owner.store(trace, std::memory_order_release);
-      }
-      if (is_hot) n->hot.store(true, std::memory_order_release);
-    }
-    end->ends.store(trace, std::memory_order_release);
+    AddEnd(trace, end);
+    end->uses.store(1, std::memory_order_relaxed);
+    end->used_at.store(clock_.load(std::memory_order_relaxed),
+                       std::memory_order_relaxed);
   }
   if (branch != nullptr) Publish(branch);
   return trace;
+}
+
+void TraceStore::AddEnd(Trace* trace, TraceNode* end) {
+  ends_[trace].push_back(end);
+  const bool is_hot = trace->hot.load(std::memory_order_relaxed);
+  for (TraceNode* n = end; n != top_; n = n->parent) {
+    if (n->owner.load(std::memory_order_relaxed) == nullptr) {
+      n->owner.store(trace, std::memory_order_release);
+    }
+    if (is_hot) n->hot.store(true, std::memory_order_release);
+  }
+  end->ends.store(trace, std::memory_order_release);
 }
 
 Trace* TraceStore::Find(TraceNode* from, const std::vector<NewStep>& steps) {

@@ -10,7 +10,9 @@
 //
 // Invariants: (1) Steps never change once published; only counters, links to
 // children and `runtime` marks of scalars do. (2) Nodes are freed only with
-// the whole store. (3) Bounded: kMaxTraceSteps per path, max_nodes per store.
+// the whole store. (3) Bounded: kMaxTraceSteps per path, StoreLimits per store.
+// A store that is nearly full is replaced by a copy of what was used most
+// (CopyMostUsed()).
 // Threads: readers follow atomic links without a lock; writers hold mutex_.
 // Tested by: tests/recorder/trace_test.cpp
 // Source: LuaJIT lj_trace.c (hot counts, penalties, side traces).
@@ -23,6 +25,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -61,6 +64,9 @@ struct Trace {
   std::atomic<std::int64_t> skip{0};
   std::atomic<bool> blacklisted{false};
   std::atomic<std::int64_t> last_exit{0};  // BailReason
+
+  // As `other`, whose threads may go on counting; not what names nodes.
+  void CopyCounts(const Trace& other);
 
   // For `tjit explain`. Runs that left it, by BailReason, deferred or not.
   std::array<std::atomic<std::int64_t>,
@@ -123,7 +129,7 @@ struct alignas(64) TraceNode {
   std::uint32_t scalar_begin = 0;  // scalars of the steps before this one
   // Slots first used by this step: [slot_begin, slot_begin + new_slots.size()).
   std::uint32_t slot_begin = 0;
-  std::uint32_t id = 0;          // dense in the store
+  std::uint32_t id = 0;          // of the process; its copies have it, too
   std::atomic<bool> hot{false};  // on a path of a hot trace
 
   TraceNode* parent = nullptr;
@@ -134,6 +140,9 @@ struct alignas(64) TraceNode {
   std::atomic<TraceNode*> next_root{nullptr};  // first steps: same bucket
   std::atomic<Trace*> ends{nullptr};        // a trace is complete here
   std::atomic<Trace*> owner{nullptr};       // first trace through this node
+  // Runs that ended here, and the store's clock at the last of them.
+  std::atomic<std::uint32_t> uses{0};
+  std::atomic<std::uint64_t> used_at{0};
   std::shared_ptr<void> payload;            // the runtime's captured call
 
   // True if result `i` was dead in every run so far.
@@ -154,14 +163,27 @@ struct NewStep {
   std::shared_ptr<void> payload;
 };
 
+// What a store may hold. `bytes`: of the records, about.
+struct StoreLimits {
+  std::uint32_t nodes = 400000;
+  std::uint64_t bytes = std::uint64_t{512} << 20;
+};
+
 class TraceStore {
  public:
   static constexpr std::uint64_t kHalfLife = 1 << 16;
 
-  explicit TraceStore(std::uint32_t max_nodes = 400000);
+  explicit TraceStore(StoreLimits limits = {});
   ~TraceStore();
   TraceStore(const TraceStore&) = delete;
   TraceStore& operator=(const TraceStore&) = delete;
+
+  // What it holds already stays until it WantsEviction().
+  void SetLimits(StoreLimits limits);
+  StoreLimits limits() const {
+    return {max_nodes_.load(std::memory_order_relaxed),
+            max_bytes_.load(std::memory_order_relaxed)};
+  }
 
   // The node above all first steps; its step is empty.
   TraceNode* top() { return top_; }
@@ -189,6 +211,23 @@ class TraceStore {
   // that came in between: what is rare does not add up.
   bool CountSighting(Trace* trace, std::int64_t threshold);
 
+  // A run ended at `node`.
+  void NoteUse(TraceNode* node);
+
+  // True if it is nearly full and what it holds has been run often enough to
+  // make room for more: else the limits are too small for the program, and what
+  // came first stays. See Note [Eviction].
+  // `had_no_room`: a path did not fit.
+  bool WantsEviction(bool had_no_room) const;
+  // A store with the paths that were used most, lately more than long ago, up
+  // to half the limits; the same ids. Other threads may go on with this one;
+  // what they add meanwhile may be missing. Null if `stop` was set.
+  std::unique_ptr<TraceStore> CopyMostUsed(const std::atomic<bool>& stop);
+  // The same number for a store and its copies.
+  std::uint64_t lineage() const { return lineage_; }
+  // The node of that id, null if it was left out.
+  TraceNode* NodeOf(std::uint32_t id) const;
+
   // Called when a run left the trace; backs off exponentially, blacklists at
   // the end; returns true if it is blacklisted now. A complete run pays half of
   // the penalty back.
@@ -203,6 +242,9 @@ class TraceStore {
   void UnlockAfterFork() { mutex_.unlock(); }
 
   std::uint32_t node_count() const;  // without top()
+  std::uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+  // Nodes of all stores of the process, those of top() too (tests).
+  static std::int64_t LiveNodes();
   std::vector<const Trace*> traces() const;
   // The path of one end node of `trace` (the first one recorded).
   std::vector<const TraceNode*> PathOf(const Trace* trace) const;
@@ -210,7 +252,13 @@ class TraceStore {
   std::vector<std::vector<const TraceNode*>> PathsOf(const Trace* trace) const;
 
  private:
-  TraceNode* NewNode(TraceNode* parent, NewStep step);
+  struct Chosen;
+
+  TraceStore(StoreLimits limits, std::uint64_t lineage);
+  // Of a node, about.
+  static std::uint64_t BytesOf(const StepRecord& step,
+                               const std::vector<SlotRecord>& new_slots);
+  TraceNode* NewNode(TraceNode* parent, NewStep step, std::uint32_t id);
   // Returns the end node, null if the store is full; *branch is the first new
   // node, not yet linked to its parent.
   TraceNode* AddPath(TraceNode* from, std::vector<NewStep> steps,
@@ -219,20 +267,34 @@ class TraceStore {
   Trace* FindOrMakeTrace(TraceKey key, std::uint32_t length,
                          bool starts_at_boundary);
   void MarkHot(Trace* trace);
+  // Of an end of `trace` that is published.
+  void AddEnd(Trace* trace, TraceNode* end);
+  Chosen ChooseMostUsed(const std::vector<const TraceNode*>& all) const;
+  std::vector<std::pair<Trace*, const TraceNode*>> CopyTraces(
+      const TraceStore& from, const Chosen& chosen);
+  Trace* CopyTrace(const Trace& trace);
 
   static constexpr std::size_t kRootBuckets = 1021;
 
-  const std::uint32_t max_nodes_;
+  std::atomic<std::uint32_t> max_nodes_;
+  std::atomic<std::uint64_t> max_bytes_;
+  const std::uint64_t lineage_;
   // A std::mutex because a forked child may unlock it.
   mutable std::mutex mutex_;
   TraceNode* top_;
   std::array<std::atomic<TraceNode*>, kRootBuckets> roots_{};
   std::atomic<std::uint32_t> node_count_{0};
+  std::atomic<std::uint64_t> bytes_{0};
+  // Steps of runs that ended, and nodes at the beginning. Threads may lose some
+  // of the first to one another.
+  std::atomic<std::uint64_t> steps_run_{0};
+  std::uint32_t first_nodes_ = 0;
   // Sightings of all traces. Threads may lose some to one another: it only
   // says how long ago something was, about.
   std::atomic<std::uint64_t> clock_{0};
-  std::vector<std::unique_ptr<TraceNode>> nodes_;
+  std::vector<std::unique_ptr<TraceNode>> nodes_;  // by id
   std::vector<std::unique_ptr<Trace>> traces_;
+  std::uint32_t last_trace_id_ = 0;
   absl::flat_hash_map<std::uint64_t, std::vector<Trace*>> by_hash_;
   absl::flat_hash_map<const Trace*, std::vector<TraceNode*>> ends_;
 };

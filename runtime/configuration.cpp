@@ -201,6 +201,11 @@ Options Resolve(Options o) {
   r.Note("instruction_log", ToText(InstructionLogPath()),
          env.instruction_log_path.empty() ? Resolver::Origin("instruction_log")
                                           : "TJIT_INSTRUCTION_LOG");
+  r.Take("max_trace_mb", env.has_max_trace_mb, std::int64_t{env.max_trace_mb},
+         &o.max_trace_mb, std::int64_t{512});
+  r.Take("max_trace_steps", env.has_max_trace_steps,
+         std::int64_t{env.max_trace_steps}, &o.max_trace_steps,
+         std::int64_t{400000});
   r.Note("perf_map", ToText(WritesPerfMap()),
          env.has_perf_map ? "TJIT_PERF_MAP" : Resolver::Origin("perf_map"));
   r.Note("profile", ToText(ProfilePath()),
@@ -230,9 +235,16 @@ std::int64_t FromFile(const char* key, std::int64_t built_in) {
   if (name == "shuffle_seed" && File().has_shuffle_seed) {
     return File().shuffle_seed;
   }
-  const bool is_threshold = name == "hot_threshold";
-  return is_threshold && File().has_hot_threshold ? File().hot_threshold
-                                                  : built_in;
+  if (name == "hot_threshold" && File().has_hot_threshold) {
+    return File().hot_threshold;
+  }
+  if (name == "max_trace_mb" && File().has_max_trace_mb) {
+    return File().max_trace_mb;
+  }
+  if (name == "max_trace_steps" && File().has_max_trace_steps) {
+    return File().max_trace_steps;
+  }
+  return built_in;
 }
 
 bool FromFile(const char* key, bool built_in) {

@@ -135,10 +135,10 @@ Explanation Runtime::Explain(const Stats& stats) {
   e.compiled_segments = tier2_->Measured();
   e.functions = tier2_->Functions();
   const std::int64_t threshold = compile_all() ? 1 : hot_threshold();
-  const TraceStore& traces = store();
-  for (const Trace* trace : traces.traces()) {
+  const std::shared_ptr<const TraceStore> traces = HoldStore();
+  for (const Trace* trace : traces->traces()) {
     if (e.sequences.size() == kMaxSequences) break;
-    e.sequences.push_back(ExplainOne(traces, *trace, threshold));
+    e.sequences.push_back(ExplainOne(*traces, *trace, threshold));
   }
   e.eager_ops = EagerOps();
   return e;

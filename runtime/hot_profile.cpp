@@ -29,7 +29,7 @@ bool IsWorthKeeping(const Trace& trace) {
 
 using Nodes = std::vector<const TraceNode*>;
 using CodeByNode =
-    absl::flat_hash_map<const TraceNode*, std::vector<ProfileSegment>>;
+    absl::flat_hash_map<std::uint32_t, std::vector<ProfileSegment>>;
 
 // True if `known` has the sequence and its compiled parts.
 bool IsKnown(const Profile& known, const Nodes& nodes, const CodeByNode& code) {
@@ -38,7 +38,7 @@ bool IsKnown(const Profile& known, const Nodes& nodes, const CodeByNode& code) {
   const KnownNode* end = known.Find(steps);
   if (end == nullptr || !end->ends) return false;
   for (std::size_t i = nodes.size(); i-- > 0; end = end->parent) {
-    const auto found = code.find(nodes[i]);
+    const auto found = code.find(nodes[i]->id);
     if (found == code.end() ||
         end->segments.size() >= Profile::kMaxSegmentsPerNode) {
       continue;
@@ -61,7 +61,7 @@ KnownPath PathOf(const Trace& trace, const Nodes& nodes,
     path.steps.push_back(CopyOf(node->step));
     path.slots.insert(path.slots.end(), node->new_slots.begin(),
                       node->new_slots.end());
-    const auto found = code.find(node);
+    const auto found = code.find(node->id);
     path.segments.emplace_back();
     if (found != code.end()) path.segments.back() = found->second;
   }
@@ -196,10 +196,17 @@ const Profile* HotProfile::Publish(std::unique_ptr<Profile> profile) {
 void HotProfile::NoteCode(const TraceNode* last, ProfileSegment segment) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (code_.size() >= kMaxCode) return;
-  for (const auto& [node, known] : code_) {
-    if (node == last && known == segment) return;
+  for (const auto& [id, known] : code_) {
+    if (id == last->id && known == segment) return;
   }
-  code_.emplace_back(last, std::move(segment));
+  code_.emplace_back(last->id, std::move(segment));
+}
+
+void HotProfile::KeepCodeOf(const TraceStore& store) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::erase_if(code_, [&](const auto& noted) {
+    return store.NodeOf(noted.first) == nullptr;
+  });
 }
 
 void HotProfile::Forget() {
@@ -214,7 +221,7 @@ void HotProfile::Collect(const TraceStore& store, const Profile* known,
   CodeByNode code;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    for (const auto& [node, segment] : code_) code[node].push_back(segment);
+    for (const auto& [id, segment] : code_) code[id].push_back(segment);
   }
   std::size_t steps = 0;
   for (const Trace* trace : store.traces()) {

@@ -47,6 +47,8 @@ class HotProfile {
   void OnFirstOp(Tier2* tier2);
   // Code of the steps up to `last` was asked for.
   void NoteCode(const TraceNode* last, ProfileSegment segment);
+  // Forgets what was noted of nodes that `store` has not.
+  void KeepCodeOf(const TraceStore& store);
   // clear(): nothing is known any more.
   void Forget();
   // The process ends. `has_warned`: the folder's state was said already.
@@ -81,7 +83,8 @@ class HotProfile {
   const Profile* in_file_ = nullptr;  // what was read, one of profiles_
   ProfilePlace place_;
   std::vector<std::unique_ptr<Profile>> profiles_;
-  std::vector<std::pair<const TraceNode*, ProfileSegment>> code_;
+  // By id of the node: a store and its copies have the same.
+  std::vector<std::pair<std::uint32_t, ProfileSegment>> code_;
 };
 
 }  // namespace tjit::runtime

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -148,12 +149,14 @@ void LogBail(BailReason why, std::uint32_t trace_id) {
                                         " (trace ", trace_id, ")"));
 }
 
-void NoteRunTime(const Trace* trace, bool deferred, std::uint64_t ns) {
+void NoteRunTime(std::uint64_t lineage, const Trace& trace, bool deferred,
+                 std::uint64_t ns) {
   if (!SaysCompile()) return;
   static std::mutex mutex;
-  static auto* times = new std::map<const Trace*, Times>;
+  static auto* times =
+      new std::map<std::pair<std::uint64_t, std::uint32_t>, Times>;
   std::lock_guard<std::mutex> lock(mutex);
-  Times& t = (*times)[trace];
+  Times& t = (*times)[{lineage, trace.id}];
   if (t.said) return;
   // The first replay prepares the segment: not counted.
   const bool first_replay = deferred && t.replay_runs++ == 0;

@@ -31,7 +31,8 @@ void LogPrepared(std::size_t direct, std::size_t steps, std::uint64_t ns);
 void LogExit(const Trace& trace, const TraceNode& node, BailReason why);
 void LogBail(BailReason why, std::uint32_t trace_id);
 // Measured run times: prints the speed-up once per trace.
-void NoteRunTime(const Trace* trace, bool deferred, std::uint64_t ns);
+void NoteRunTime(std::uint64_t lineage, const Trace& trace, bool deferred,
+                 std::uint64_t ns);
 
 // TJIT_LOG. REQUIRES: LogsTo() the channel (detect, flush, memory).
 void SayProposed(std::uint32_t period, std::uint32_t until_cut,

@@ -69,8 +69,7 @@ Runtime::Runtime()
     : root_ops_(std::make_unique<std::atomic<bool>[]>(kMaxOps)),
       tier2_(new Tier2),
       hot_profile_(new HotProfile) {
-  stores_.push_back(std::make_unique<TraceStore>());
-  store_.store(stores_.back().get(), std::memory_order_release);
+  SetStore(std::make_unique<TraceStore>());
 }
 
 void Runtime::InstallOnce() {
@@ -106,7 +105,7 @@ void Runtime::InstallOnce() {
 void Runtime::LockForFork() {
   mutex_.lock();
   for (const auto& state : states_) state->LockForFork();
-  store().LockForFork();
+  held_store_->LockForFork();
   tier2_->LockForFork();
   hot_profile_->LockForFork();
   LockInstructionLogForFork();
@@ -116,7 +115,7 @@ void Runtime::UnlockAfterFork(bool is_child) {
   UnlockInstructionLogAfterFork();
   hot_profile_->UnlockAfterFork();
   tier2_->UnlockAfterFork(is_child);
-  store().UnlockAfterFork();
+  held_store_->UnlockAfterFork();
   for (const auto& state : states_) state->UnlockAfterFork();
   mutex_.unlock();
 }
@@ -161,6 +160,13 @@ bool Runtime::Enable(const Options& options, bool for_thread) {
   TORCH_CHECK(options.hot_threshold >= 2 && options.hot_threshold <= 1000000,
               "tjit: hot_threshold is ", options.hot_threshold,
               "; accepted are 2 to 1000000");
+  TORCH_CHECK(
+      options.max_trace_steps >= 100 && options.max_trace_steps <= 100000000,
+      "tjit: max_trace_steps is ", options.max_trace_steps,
+      "; accepted are 100 to 100000000");
+  TORCH_CHECK(options.max_trace_mb >= 1 && options.max_trace_mb <= 1000000,
+              "tjit: max_trace_mb is ", options.max_trace_mb,
+              "; accepted are 1 to 1000000");
   std::lock_guard<std::mutex> lock(mutex_);
   if (!MayInstall()) return false;
   const unsigned modes = ModesOf(options);
@@ -179,6 +185,9 @@ bool Runtime::Enable(const Options& options, bool for_thread) {
   tier2_->SetBackend(options.backend, options.cache_dir,
                      options.fast_math && !ComparesBits(modes));
   hot_profile_->Configure(options.cache_dir);
+  store_limits_ = {static_cast<std::uint32_t>(options.max_trace_steps),
+                   static_cast<std::uint64_t>(options.max_trace_mb) << 20};
+  held_store_->SetLimits(store_limits_);
   stats_path_ = options.stats_path;
   NoteGlobalFlags();
   may_defer_.store(true);
@@ -203,11 +212,15 @@ void Runtime::Clear() {
       root_ops_[op].store(false, std::memory_order_relaxed);
     }
     // Each thread looks at its next op and starts over by itself.
-    stores_.push_back(std::make_unique<TraceStore>());
-    store_.store(stores_.back().get(), std::memory_order_release);
+    SetStore(std::make_unique<TraceStore>(store_limits_));
   }
   // Without the mutex: kernels run, which may wait for a thread that needs it.
   FlushAll(FlushReason::kSyncCall);
+  ThreadState* const own = t_context.state;
+  if (own != nullptr && t_context.inside == 0 && t_context.held == nullptr) {
+    own->TakeStore();
+  }
+  TakeStoreToIdleStates();
   tier2_->Forget();
   hot_profile_->Forget();
   TrimCache();
@@ -231,7 +244,7 @@ ThreadState* Runtime::NewThreadState() {
   }
   std::lock_guard<std::mutex> lock(mutex_);
   const auto stream = static_cast<std::uint16_t>(states_.size() + 1);
-  states_.push_back(std::make_unique<ThreadState>(this, stream));
+  states_.push_back(std::make_unique<ThreadState>(this, stream, held_store_));
   return states_.back().get();
 }
 

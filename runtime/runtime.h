@@ -49,7 +49,17 @@ class Runtime {
                                std::memory_order_relaxed);
   }
 
-  TraceStore& store() { return *store_.load(std::memory_order_acquire); }
+  // The present store. Whoever looks into it without being a thread that
+  // follows it holds it meanwhile: HoldStore(), without mutex_.
+  const TraceStore* store() const {
+    return store_.load(std::memory_order_acquire);
+  }
+  std::shared_ptr<TraceStore> HoldStore();
+  // A path was added, or had no room: makes room in the background, if need be.
+  void MaybeEvict(const std::shared_ptr<TraceStore>& store, bool had_no_room);
+  // Has states that no thread has take the present store, so that they keep no
+  // old one.
+  void TakeStoreToIdleStates();
   // False while disable() waits for what is pending.
   bool may_defer() const { return may_defer_.load(std::memory_order_relaxed); }
   // Test modes and TJIT_SHADOW, TJIT_STRICT (modes.h), and a number that each
@@ -96,13 +106,19 @@ class Runtime {
   std::vector<ExplainedOp> EagerOps();
   void LockForFork();
   void UnlockAfterFork(bool is_child);
+  // REQUIRES: mutex_ is held.
+  void SetStore(std::unique_ptr<TraceStore> store);
+  // The worker's part of MaybeEvict(). False if `hurry` was set.
+  bool Evict(TraceStore* store, const std::atomic<bool>& hurry);
 
-  std::mutex mutex_;  // guards states_, free_states_, Enable and Disable
+  std::mutex mutex_;  // guards states, the store, Enable and Disable
   std::vector<std::unique_ptr<ThreadState>> states_;
   std::vector<ThreadState*> free_states_;
-  std::atomic<TraceStore*> store_;
-  // Stores that Clear() replaced; threads may still look at their nodes.
-  std::vector<std::unique_ptr<TraceStore>> stores_;
+  // What clear() and eviction replace lives as long as a thread follows it.
+  std::shared_ptr<TraceStore> held_store_;
+  std::atomic<TraceStore*> store_;  // held_store_
+  StoreLimits store_limits_;
+  std::atomic<bool> evicting_{false};
   std::unique_ptr<std::atomic<bool>[]> root_ops_;
   std::atomic<int> pending_threads_{0};
   std::atomic<bool> may_defer_{true};

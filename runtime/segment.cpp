@@ -439,6 +439,30 @@ std::string SegmentCache::ToText() const {
   return all;
 }
 
+bool PreparedSegment::MoveTo(const TraceStore& store) {
+  TraceNode* node = store.NodeOf(nodes_.back()->id);
+  if (node == nullptr) return false;
+  for (std::size_t i = nodes_.size(); i-- > 0;) {
+    while (node->id != nodes_[i]->id) node = node->parent;
+    nodes_[i] = node;
+  }
+  return true;
+}
+
+void SegmentCache::MoveTo(const TraceStore& store) {
+  absl::erase_if(segments_, [&](const auto& segment) {
+    return !segment.second->MoveTo(store);
+  });
+  absl::flat_hash_set<const StepClass*> used;
+  weight_ = 0;
+  for (const auto& [key, segment] : segments_) {
+    segment->NoteClasses(&used);
+    weight_ += segment->weight();
+  }
+  classes_.KeepOnly(used);
+  last_ = nullptr;
+}
+
 PreparedSegment* SegmentCache::Find(const Run& run,
                                     const GlobalContext& global) {
   const Key key = KeyOf(run, global);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "compiler/executable.h"
 #include "recorder/counters.h"
 #include "recorder/trace.h"
@@ -49,6 +50,12 @@ class PreparedSegment {
     return *nodes_[running_ == nullptr ? 0 : running_ - steps_.data()];
   }
   std::size_t weight() const { return slot_bytes_.size() + nodes_.size(); }
+  // Goes over to a copy of the store of its nodes; false if they are not there.
+  bool MoveTo(const TraceStore& store);
+  // Adds the classes of its steps.
+  void NoteClasses(absl::flat_hash_set<const StepClass*>* classes) const {
+    for (const BoundStep& step : steps_) classes->insert(step.step_class);
+  }
   // How each step runs, and the memory plans made so far.
   std::string ToText() const;
 
@@ -134,6 +141,8 @@ class SegmentCache {
   PreparedSegment* Find(const Run& run, const GlobalContext& global);
   // All segments; the same at every run.
   std::string ToText() const;
+  // Goes over to a copy of the store of the nodes, with what is there.
+  void MoveTo(const TraceStore& store);
   void Clear() {
     segments_.clear();
     classes_.Clear();  // of these

@@ -146,9 +146,10 @@ Stats Runtime::Collect() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     for (const auto& state : states_) Add(&sum, state->counters());
+    sum.trace_steps = held_store_->node_count();
   }
   Add(&sum, tier2_->counters());
-  sum.trace_steps = store().node_count();
+  Add(&sum, process_counters_);
   sum.memory_peak_bytes = PeakBytes();
   return sum;
 }

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "recorder/counters.h"
 #include "recorder/trace.h"
 #include "runtime/executor_tensors.h"
@@ -79,6 +80,11 @@ class StepClasses {
   StepClass* For(const TraceNode& node,
                  const std::vector<std::uint64_t>& slot_bytes,
                  std::vector<std::int32_t>* slots, Counters* counters);
+  void KeepOnly(const absl::flat_hash_set<const StepClass*>& used) {
+    absl::erase_if(classes_, [&](const auto& c) {
+      return !used.contains(c.second.get());
+    });
+  }
   void Clear() { classes_.clear(); }
   std::size_t size() const { return classes_.size(); }
 

@@ -42,6 +42,8 @@ void SetCompileBudgetNs(std::int64_t ns) {
   runtime::Runtime::Get().tier2().SetBudget(ns);
 }
 void SetCodeDelayNs(std::int64_t ns) { runtime::SetCodeDelay(ns); }
+std::int64_t LiveTraceNodes() { return TraceStore::LiveNodes(); }
+
 void WaitForCompiler() { runtime::Runtime::Get().tier2().WaitUntilIdle(); }
 }  // namespace testing
 #else

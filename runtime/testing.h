@@ -64,6 +64,9 @@ TJIT_API void SetCompileBudgetNs(std::int64_t ns);
 // Each run of a kernel of machine code takes so much longer.
 TJIT_API void SetCodeDelayNs(std::int64_t ns);
 
+// Nodes of all stores of recorded sequences that have not been freed.
+TJIT_API std::int64_t LiveTraceNodes();
+
 // Waits until no segment is queued for tier 2 or being compiled.
 TJIT_API void WaitForCompiler();
 

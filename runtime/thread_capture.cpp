@@ -177,6 +177,7 @@ void ThreadState::FinishCapture() {
   if (iterations > 1) merged = steps;
   bool is_new = false;
   Trace* trace = store.Insert(from, std::move(steps), boundary, &why, &is_new);
+  runtime_->MaybeEvict(store_, why == BailReason::kStoreFull);
   if (trace == nullptr) {
     CountBail(why, 0, first_op);
     return;

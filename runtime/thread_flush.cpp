@@ -353,7 +353,7 @@ std::string ThreadState::SegmentsToText() {
   return segments_.ToText();
 }
 
-void ThreadState::Reset() {
+void ThreadState::LeavePath() {
   StateLock lock(this);
   FlushLocked(FlushReason::kSyncCall);
   UnbindFrom(&run_, 0);
@@ -362,14 +362,18 @@ void ThreadState::Reset() {
   root_ = nullptr;
   capture_.Stop();
   scheduled_ = {};
-  failed_captures_ = 0;
-  no_capture_before_ = 0;
-  exits_.clear();
-  missed_roots_.clear();
   detector_.Break();
   loops_->due = false;
   at_boundary_ = true;
   after_mark_step_ = false;
+}
+
+void ThreadState::Reset() {
+  LeavePath();
+  failed_captures_ = 0;
+  no_capture_before_ = 0;
+  exits_.clear();
+  missed_roots_.clear();
 }
 
 void ThreadState::StartOver() {
@@ -378,7 +382,6 @@ void ThreadState::StartOver() {
   segments_.Clear();
   detector_ = HotDetector();
   *loops_ = LoopState();
-  store_ = &runtime_->store();
 }
 
 }  // namespace tjit::runtime

@@ -47,10 +47,11 @@ void OnThrow(ThreadState* state, CallFrame& frame) {
   state->OnThrow(frame);
 }
 
-ThreadState::ThreadState(Runtime* runtime, std::uint16_t stream)
+ThreadState::ThreadState(Runtime* runtime, std::uint16_t stream,
+                         std::shared_ptr<TraceStore> store)
     : runtime_(runtime),
       stream_(stream),
-      store_(&runtime->store()),
+      store_(std::move(store)),
       loops_(std::make_unique<LoopState>()),
       run_(stream) {}
 
@@ -173,6 +174,7 @@ void ThreadState::FinishRun(FlushReason reason) {
   if (cursor_ != trace->first_end.load(std::memory_order_relaxed)) {
     trace->runs_of_more.fetch_add(1, std::memory_order_relaxed);
   }
+  store.NoteUse(cursor_);
   cursor_ = nullptr;
   at_boundary_ = true;
   NoteRunEnd();
@@ -190,7 +192,7 @@ void ThreadState::FinishRun(FlushReason reason) {
   if (run_began_ns_ != 0) {
     const std::uint64_t ns = NowNs() - run_began_ns_;
     trace->NoteTime(run_deferred_, ns);
-    NoteRunTime(trace, run_deferred_, ns);
+    NoteRunTime(store.lineage(), *trace, run_deferred_, ns);
   }
   const std::int64_t threshold =
       runtime_->compile_all() ? 1 : runtime_->hot_threshold();
@@ -214,6 +216,7 @@ void ThreadState::LeaveTraceLocked(BailReason why) {
   cursor_ = nullptr;
   eager_node_ = nullptr;
   if (node->parent == nullptr) return;  // nothing had matched yet
+  if (usual) store_->NoteUse(node);
   Trace* trace = node->owner.load(std::memory_order_acquire);
   trace->left[static_cast<std::size_t>(why)].fetch_add(
       1, std::memory_order_relaxed);

@@ -57,7 +57,8 @@ struct ModeState;
 
 class ThreadState {
  public:
-  ThreadState(Runtime* runtime, std::uint16_t stream);
+  ThreadState(Runtime* runtime, std::uint16_t stream,
+              std::shared_ptr<TraceStore> store);
   ~ThreadState();
   ThreadState(const ThreadState&) = delete;
   ThreadState& operator=(const ThreadState&) = delete;
@@ -82,8 +83,11 @@ class ThreadState {
   void UnlockAfterFork();
   // Runs what is pending and forgets cursor and capture. The owner's.
   void Reset();
-  // The same, and takes the present store.
-  void StartOver();
+  // Takes the present store: runs what is pending, forgets cursor and capture
+  // and, but for what is in a copy of the old store, what was learned. The
+  // owner's, or of a state without one. THROWS what allocation threw: then the
+  // store is the old one.
+  void TakeStore();
   // The deleter of a block with pending ops of this state fired: first the
   // usual case, then all of them.
   bool DropsBorn(Block* block);
@@ -194,6 +198,10 @@ class ThreadState {
   void LeaveTraceLocked(BailReason why);
   bool IsUsualExit(const TraceNode* node) const;
   void BeginRun();
+  // Runs what is pending and stands nowhere.
+  void LeavePath();
+  // Reset(), and forgets segments and tokens.
+  void StartOver();
 
   // Stretches, see Note [Stretches] in thread_loops.cpp.
   bool IsLearning();
@@ -297,7 +305,7 @@ class ThreadState {
 
   Runtime* const runtime_;
   const std::uint16_t stream_;
-  TraceStore* store_;  // the owner's; Clear() makes a new one
+  std::shared_ptr<TraceStore> store_;  // that cursor and segments belong to
   Counters counters_;
   OpCounts eager_ops_;
 

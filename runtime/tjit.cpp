@@ -49,7 +49,7 @@ struct AtLoad {
     runtime::SayKeptFailures();
     runtime::CloseInstructionLog();
     Runtime::Get().hot_profile().SaveAtExit(
-        Runtime::Get().store(), Runtime::Get().tier2().CacheHasWarned());
+        *Runtime::Get().HoldStore(), Runtime::Get().tier2().CacheHasWarned());
     runtime::WriteStatsFile();
   }
 };
@@ -124,7 +124,7 @@ std::int64_t prewarm(const std::string& file) {
 }
 
 std::int64_t save_profile(const std::string& file) {
-  return Runtime::Get().hot_profile().Save(file, Runtime::Get().store());
+  return Runtime::Get().hot_profile().Save(file, *Runtime::Get().HoldStore());
 }
 
 Stats stats() { return Runtime::Get().Collect(); }

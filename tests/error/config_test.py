@@ -80,7 +80,8 @@ class ConfigTest(unittest.TestCase):
         self.assertEqual(self.counters()["ops_replayed"], 0)
 
     def test_printed_on_request(self):
-        self.file.write_text("# ours\nhot_threshold: 12\ncompile_all: false\n")
+        self.file.write_text("# ours\nhot_threshold: 12\ncompile_all: false\n"
+                             "max_trace_steps: 2000\n")
         done = self.run_loop("ten", TJIT_CONFIG="tjit.yaml",
                              TJIT_PRINT_CONFIG="1", TJIT_STATS="s.json",
                              XDG_CACHE_HOME=str(self.folder))
@@ -96,6 +97,8 @@ class ConfigTest(unittest.TestCase):
              "[CONFIG] fast_math = false (default)",
              "[CONFIG] hot_threshold = 10 (set by the program)",
              '[CONFIG] instruction_log = "" (default)',
+             "[CONFIG] max_trace_mb = 512 (default)",
+             "[CONFIG] max_trace_steps = 2000 (tjit.yaml:4:18)",
              "[CONFIG] perf_map = false (default)",
              '[CONFIG] profile = "off" (TJIT_PROFILE)',
              "[CONFIG] shadow = false (default)",

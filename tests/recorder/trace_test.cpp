@@ -64,7 +64,7 @@ TEST_F(TraceStoreTest, PathIsKeptAndNumbered) {
   EXPECT_EQ(nodes[2]->scalar_begin, 3u);
   for (std::uint32_t i = 0; i < 3; ++i) {
     EXPECT_EQ(nodes[i]->depth, i);
-    EXPECT_EQ(nodes[i]->id, i + 1);
+    EXPECT_EQ(nodes[i]->id, nodes[0]->id + i);
     EXPECT_EQ(nodes[i]->owner, trace);
     EXPECT_EQ(nodes[i]->ends, i == 2 ? trace : nullptr);
     EXPECT_FALSE(nodes[i]->hot);
@@ -289,7 +289,7 @@ TEST_F(TraceStoreTest, PayloadOfTheFirstInsertStays) {
 }
 
 TEST_F(TraceStoreTest, FullStoreTakesNothing) {
-  TraceStore small(3);
+  TraceStore small({.nodes = 3});
   BailReason why = BailReason::kCount;
   EXPECT_NE(small.Insert(small.top(),
                          std::move(Chain({"aten::relu", "aten::tanh"}).steps()),

@@ -70,6 +70,13 @@ struct Options {
   // eager's bits where that is faster; docs/fast-math.md has the bounds
   // (TJIT_FAST_MATH).
   bool fast_math = internal::FromFile("fast_math", false);
+  // What is kept of sequences: steps, 100 to 100000000 (TJIT_MAX_TRACE_STEPS),
+  // and their records in MB, 1 to 1000000 (TJIT_MAX_TRACE_MB). Where either is
+  // nearly reached, the half that was run least is forgotten.
+  std::int64_t max_trace_steps =
+      internal::FromFile("max_trace_steps", std::int64_t{400000});
+  std::int64_t max_trace_mb =
+      internal::FromFile("max_trace_mb", std::int64_t{512});
   // Runs what is replayed eagerly too and compares bit by bit; a sequence that
   // differs is reported and not replayed again (TJIT_SHADOW).
   bool shadow = internal::FromFile("shadow", false);

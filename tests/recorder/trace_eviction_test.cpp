@@ -1,0 +1,267 @@
+// What a store that is nearly full keeps (recorder/trace_eviction.cpp).
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "recorder/trace.h"
+#include "recorder/trace_verifier.h"
+#include "tests/recorder/path_builder.h"
+
+namespace tjit {
+namespace {
+
+const std::atomic<bool> kGoOn{false};
+
+// `ops` applied one after the other to one external.
+PathBuilder Chain(std::initializer_list<const char*> ops, std::int64_t size) {
+  PathBuilder path;
+  int x = path.External(F32({size}));
+  for (const char* op : ops) x = path.Op(op, {x}, F32({size}));
+  return path;
+}
+
+TraceNode* Add(TraceStore* store, PathBuilder path) {
+  BailReason why = BailReason::kCount;
+  Trace* trace =
+      store->Insert(store->top(), std::move(path.steps()), false, &why);
+  EXPECT_NE(trace, nullptr) << BailName(why);
+  const auto paths = store->PathsOf(trace);
+  return const_cast<TraceNode*>(paths.back().back());
+}
+
+void Use(TraceStore* store, TraceNode* node, int times) {
+  for (int i = 0; i < times; ++i) {
+    store->NoteUse(node);
+    store->CountSighting(node->ends.load(), /*threshold=*/3);
+  }
+}
+
+// Ten sizes of a chain of two ops; size i is run 10 * i times.
+class TenSizes : public ::testing::Test {
+ protected:
+  TenSizes() : store_({.nodes = 20}) {
+    for (int i = 0; i < 10; ++i) {
+      ends_.push_back(Add(&store_, Chain({"aten::relu", "aten::tanh"}, 8 + i)));
+      Use(&store_, ends_.back(), 10 * i);
+    }
+  }
+  TraceStore store_;
+  std::vector<TraceNode*> ends_;
+};
+
+TEST_F(TenSizes, TheHalfThatIsRunMostIsKept) {
+  EXPECT_TRUE(store_.WantsEviction(false));
+  const auto copy = store_.CopyMostUsed(kGoOn);
+  ASSERT_NE(copy, nullptr);
+  EXPECT_EQ(copy->node_count(), 10u);
+  EXPECT_EQ(copy->lineage(), store_.lineage());
+  for (int i = 0; i < 10; ++i) {
+    const TraceNode* there = copy->NodeOf(ends_[i]->id);
+    EXPECT_EQ(there != nullptr, i >= 5) << i;
+    if (there == nullptr) continue;
+    EXPECT_NE(there, ends_[i]);
+    EXPECT_EQ(there->step.results[0].geometry,
+              ends_[i]->step.results[0].geometry);
+    EXPECT_EQ(there->slot_begin, ends_[i]->slot_begin);
+    EXPECT_EQ(there->depth, 1u);
+    EXPECT_TRUE(there->hot);
+  }
+  // One trace of five paths, and what was counted.
+  ASSERT_EQ(copy->traces().size(), 1u);
+  const Trace& trace = *copy->traces()[0];
+  const Trace& before = *store_.traces()[0];
+  EXPECT_NE(&trace, &before);
+  EXPECT_EQ(trace.key, before.key);
+  EXPECT_EQ(trace.id, before.id);
+  EXPECT_EQ(trace.length, 2u);
+  EXPECT_TRUE(trace.hot);
+  EXPECT_EQ(trace.sightings, before.sightings);
+  const auto paths = copy->PathsOf(&trace);
+  ASSERT_EQ(paths.size(), 5u);
+  for (const auto& path : paths) {
+    EXPECT_EQ(VerifyPath(path), std::vector<std::string>());
+    EXPECT_EQ(path[0]->owner, &trace);
+    EXPECT_EQ(path[1]->ends, &trace);
+  }
+  EXPECT_EQ(trace.first_end, paths[0].back());
+}
+
+// The ways down lead to what is there, and to all of it.
+TEST_F(TenSizes, TheCopyIsFollowedAsTheStoreWas) {
+  for (TraceNode* end : ends_) end->parent->likely = end;
+  store_.top()->likely = ends_[0]->parent;
+  const auto copy = store_.CopyMostUsed(kGoOn);
+  int roots = 0;
+  for (TraceNode* n = copy->top()->first_child; n != nullptr;
+       n = n->next_sibling) {
+    EXPECT_EQ(copy->NodeOf(n->id), n);
+    EXPECT_EQ(n->parent, copy->top());
+    EXPECT_EQ(n->likely, n->first_child);
+    // Newest first, as before.
+    EXPECT_EQ(n->id, ends_[9 - roots]->parent->id);
+    ++roots;
+  }
+  EXPECT_EQ(roots, 5);
+  EXPECT_EQ(copy->top()->likely, nullptr);
+  BailReason why = BailReason::kCount;
+  bool is_new = true;
+  PathBuilder again = Chain({"aten::relu", "aten::tanh"}, 8 + 9);
+  copy->Insert(copy->top(), std::move(again.steps()), false, &why, &is_new);
+  EXPECT_FALSE(is_new);
+  EXPECT_EQ(copy->node_count(), 10u);
+  // New ids are no old ones.
+  const TraceNode* added =
+      Add(copy.get(), Chain({"aten::relu", "aten::tanh"}, 8));
+  for (const TraceNode* end : ends_) EXPECT_LT(end->id, added->parent->id);
+  EXPECT_EQ(copy->NodeOf(added->id), added);
+}
+
+// What was run long ago counts less: half for each kHalfLife runs since.
+TEST_F(TenSizes, LatelyCountsMore) {
+  Use(&store_, ends_[0], 8);
+  TraceNode* clock = ends_[9];
+  for (std::uint64_t i = 0; i < 4 * TraceStore::kHalfLife; ++i) {
+    store_.CountSighting(clock->ends.load(), 3);
+  }
+  Use(&store_, ends_[1], 6);  // 90 runs are worth as much as 5.6 now
+  const auto copy = store_.CopyMostUsed(kGoOn);
+  EXPECT_EQ(copy->NodeOf(ends_[0]->id), nullptr);
+  EXPECT_NE(copy->NodeOf(ends_[1]->id), nullptr);
+}
+
+// A path that has just come has not had the time to be run.
+TEST_F(TenSizes, WhatIsNewIsBetterThanWhatIsNeverRun) {
+  TraceStore store({.nodes = 20});
+  std::vector<TraceNode*> ends;
+  for (int i = 0; i < 10; ++i) {
+    ends.push_back(Add(&store, Chain({"aten::relu", "aten::tanh"}, 8 + i)));
+    if (i == 4) Use(&store, ends[4], 1);
+  }
+  const auto copy = store.CopyMostUsed(kGoOn);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(copy->NodeOf(ends[i]->id), nullptr);
+  EXPECT_NE(copy->NodeOf(ends[9]->id), nullptr);
+}
+
+TEST_F(TenSizes, NothingGoesBeforeWhatCameWasRun) {
+  TraceStore store({.nodes = 20});
+  std::vector<TraceNode*> ends;
+  for (int i = 0; i < 9; ++i) {
+    ends.push_back(Add(&store, Chain({"aten::relu", "aten::tanh"}, 8 + i)));
+    EXPECT_FALSE(store.WantsEviction(false)) << i;
+  }
+  Use(&store, ends[0], 9 * 10 - 1);
+  EXPECT_FALSE(store.WantsEviction(true));
+  Use(&store, ends[0], 1);
+  EXPECT_TRUE(store.WantsEviction(true));
+  // In the copy it is what came since that is to have been run.
+  const auto copy = store.CopyMostUsed(kGoOn);
+  EXPECT_EQ(copy->node_count(), 10u);
+  Use(copy.get(), copy->NodeOf(ends[0]->id), 1000);
+  EXPECT_FALSE(copy->WantsEviction(true));
+  EXPECT_FALSE(copy->WantsEviction(false));
+  for (int i = 0; i < 5; ++i) {
+    Add(copy.get(), Chain({"aten::exp", "aten::tanh"}, 8 + i));
+  }
+  EXPECT_TRUE(copy->WantsEviction(false));
+}
+
+TEST_F(TenSizes, BytesAreALimitToo) {
+  const std::uint64_t bytes = store_.bytes();
+  EXPECT_GT(bytes, 20 * (sizeof(TraceNode) + sizeof(ArgRecord)));
+  store_.SetLimits({.nodes = 1000, .bytes = 2 * bytes});
+  EXPECT_FALSE(store_.WantsEviction(false));
+  store_.SetLimits({.nodes = 1000, .bytes = bytes});
+  EXPECT_TRUE(store_.WantsEviction(false));
+  BailReason why = BailReason::kCount;
+  PathBuilder more = Chain({"aten::exp"}, 8);
+  EXPECT_EQ(store_.Insert(store_.top(), std::move(more.steps()), false, &why),
+            nullptr);
+  EXPECT_EQ(why, BailReason::kStoreFull);
+  const auto copy = store_.CopyMostUsed(kGoOn);
+  EXPECT_LE(copy->bytes(), bytes / 2);
+  EXPECT_EQ(copy->node_count(), 10u);
+}
+
+// A run that ends inside a path: the whole path stays, as each leaf ends a
+// trace.
+TEST_F(TenSizes, AnInnerNodeKeepsItsPath) {
+  TraceStore store({.nodes = 12});
+  const auto ops = {"aten::relu", "aten::tanh", "aten::exp"};
+  std::vector<TraceNode*> ends;
+  for (int i = 0; i < 4; ++i) ends.push_back(Add(&store, Chain(ops, 8 + i)));
+  Use(&store, ends[2], 5);
+  for (int i = 0; i < 9; ++i) store.NoteUse(ends[1]->parent);
+  const auto copy = store.CopyMostUsed(kGoOn);
+  EXPECT_EQ(copy->node_count(), 6u);
+  EXPECT_NE(copy->NodeOf(ends[1]->id), nullptr);
+  EXPECT_NE(copy->NodeOf(ends[2]->id), nullptr);
+}
+
+// Shared first steps stay as long as one path needs them; a trace none of
+// whose paths stays is gone.
+TEST_F(TenSizes, SharedStepsAndTraces) {
+  TraceStore store({.nodes = 8});
+  TraceNode* rare =
+      Add(&store, Chain({"aten::relu", "aten::tanh", "aten::neg"}, 8));
+  TraceNode* usual =
+      Add(&store, Chain({"aten::relu", "aten::tanh", "aten::exp"}, 8));
+  ASSERT_EQ(rare->parent, usual->parent);
+  Use(&store, usual, 50);
+  Use(&store, Add(&store, Chain({"aten::sin", "aten::cos"}, 8)), 2);
+  const auto copy = store.CopyMostUsed(kGoOn);
+  EXPECT_EQ(copy->node_count(), 4u);
+  EXPECT_NE(copy->NodeOf(usual->id), nullptr);
+  // It was not worth less than what there was room for.
+  EXPECT_NE(copy->NodeOf(rare->id), nullptr);
+  EXPECT_EQ(copy->traces().size(), 2u);
+  EXPECT_EQ(copy->NodeOf(usual->parent->id)->owner,
+            copy->NodeOf(rare->id)->ends);
+}
+
+TEST_F(TenSizes, AStoreIsFreed) {
+  const std::int64_t before = TraceStore::LiveNodes();
+  {
+    const auto copy = store_.CopyMostUsed(kGoOn);
+    EXPECT_EQ(TraceStore::LiveNodes(), before + 11);
+  }
+  EXPECT_EQ(TraceStore::LiveNodes(), before);
+  const std::atomic<bool> stop{true};
+  EXPECT_EQ(store_.CopyMostUsed(stop), nullptr);
+  EXPECT_EQ(TraceStore::LiveNodes(), before);
+}
+
+// Others go on with the store meanwhile.
+TEST_F(TenSizes, CopiedWhileOthersInsertAndRun) {
+  TraceStore store({.nodes = 4000});
+  std::atomic<bool> ends{false};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 1000; ++i) {
+        TraceNode* end = Add(&store, Chain({"aten::relu", "aten::tanh"},
+                                           8 + 1000 * t + i % 900));
+        Use(&store, end, 3);
+        end->parent->likely = end;
+      }
+      ends.store(true);
+    });
+  }
+  int copies = 0;
+  while (!ends.load() || copies == 0) {
+    const auto copy = store.CopyMostUsed(kGoOn);
+    ASSERT_NE(copy, nullptr);
+    for (const Trace* trace : copy->traces()) {
+      for (const auto& path : copy->PathsOf(trace)) {
+        ASSERT_EQ(VerifyPath(path), std::vector<std::string>());
+      }
+    }
+    ++copies;
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace tjit
