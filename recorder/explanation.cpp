@@ -95,6 +95,8 @@ std::string Story(const ExplainedSequence& s) {
   } else if (s.state == kStateBlacklisted) {
     text += "; left more often than it ran to its end: not tried the next " +
             Times(s.skip);
+  } else if (s.state == kStateOff) {
+    text += "; replaying it was slower than eager: only followed for now";
   }
   return text + ", replayed " + Times(s.replays);
 }

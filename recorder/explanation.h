@@ -44,6 +44,7 @@ inline constexpr char kStateHot[] = "hot";            // not replayed so far
 inline constexpr char kStateCompiled[] = "compiled";  // replayed
 inline constexpr char kStatePaused[] = "paused";      // left too often lately
 inline constexpr char kStateBlacklisted[] = "blacklisted";
+inline constexpr char kStateOff[] = "off";  // eager is faster
 
 // A segment that was compiled, and whose runs were measured with the compiled
 // code and with library calls.

@@ -33,6 +33,7 @@
 #include "recorder/op_record.h"
 #include "recorder/run_times.h"
 #include "recorder/trace_key.h"
+#include "recorder/trace_trial.h"
 
 namespace tjit {
 
@@ -75,6 +76,7 @@ struct Trace {
   std::atomic<std::int64_t> eager_completions{0};  // of the completions
   std::atomic<bool> prepared{false};  // a replay was complete
   RunTimes eager_times, replay_times;
+  TraceTrial trial;  // of the runs that begin at nodes that it owns
 
   // The clock is read for all of the first entries and for some of the rest.
   static bool IsMeasured(std::int64_t entry) {

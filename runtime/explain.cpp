@@ -43,6 +43,7 @@ const char* StateOf(const Trace& trace, std::int64_t replays) {
     return kStateBlacklisted;
   }
   if (trace.skip.load(std::memory_order_relaxed) > 0) return kStatePaused;
+  if (trace.trial.is_off()) return kStateOff;
   return replays == 0 ? kStateHot : kStateCompiled;
 }
 
@@ -63,6 +64,10 @@ ExplainedSequence ExplainOne(const TraceStore& store, const Trace& trace,
   s.state = StateOf(trace, s.replays);
   s.eager_ns = static_cast<std::int64_t>(trace.eager_times.Median());
   s.replay_ns = static_cast<std::int64_t>(trace.replay_times.Median());
+  if (trace.trial.is_off()) {  // with what is between runs
+    s.eager_ns = static_cast<std::int64_t>(trace.trial.eager_ns());
+    s.replay_ns = static_cast<std::int64_t>(trace.trial.replay_ns());
+  }
   for (std::size_t i = 0; i < trace.left.size(); ++i) {
     const std::int64_t n = trace.left[i].load(std::memory_order_relaxed);
     if (n != 0) s.left[BailName(static_cast<BailReason>(i))] = n;

@@ -23,6 +23,7 @@ namespace {
 bool IsWorthKeeping(const Trace& trace) {
   return trace.hot.load(std::memory_order_acquire) &&
          !trace.blacklisted.load(std::memory_order_relaxed) &&
+         !trace.trial.is_off() &&
          trace.completions.load(std::memory_order_relaxed) >
              trace.eager_completions.load(std::memory_order_relaxed);
 }

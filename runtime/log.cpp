@@ -149,6 +149,14 @@ void LogBail(BailReason why, std::uint32_t trace_id) {
                                         " (trace ", trace_id, ")"));
 }
 
+void SayGivenUp(const Trace& trace) {
+  SayCompile(absl::StrFormat(
+      "Fallback: trace %d runs eagerly, as that is faster: %.2f us instead of "
+      "%.2f us from run to run; replaying it is tried again after %d runs",
+      trace.id, 1e-3 * static_cast<double>(trace.trial.eager_ns()),
+      1e-3 * static_cast<double>(trace.trial.replay_ns()), TraceTrial::kAgain));
+}
+
 void NoteRunTime(std::uint64_t lineage, const Trace& trace, bool deferred,
                  std::uint64_t ns) {
   if (!SaysCompile()) return;

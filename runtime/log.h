@@ -30,6 +30,8 @@ void LogPreparing(const TraceNode& first, std::size_t steps);
 void LogPrepared(std::size_t direct, std::size_t steps, std::uint64_t ns);
 void LogExit(const Trace& trace, const TraceNode& node, BailReason why);
 void LogBail(BailReason why, std::uint32_t trace_id);
+// Replaying the trace does not pay.
+void SayGivenUp(const Trace& trace);
 // Measured run times: prints the speed-up once per trace.
 void NoteRunTime(std::uint64_t lineage, const Trace& trace, bool deferred,
                  std::uint64_t ns);

@@ -346,6 +346,7 @@ void PreparedSegment::Execute(const Run& run, Counters* counters) {
       }
     }
   }
+  DelayReplay();
   ContextScope scope;
   scope_ = &scope;
   has_begun_ = true;

@@ -14,6 +14,7 @@ namespace tjit {
 #if defined(TJIT_PLANTED_DEFECTS)
 namespace runtime {
 std::atomic<std::int64_t> g_forced_drain_at{-1};
+std::atomic<std::int64_t> g_replay_delay_ns{0};
 std::atomic<bool> g_tries_at_once{false};
 std::atomic<StepObserver> g_step_observer{nullptr};
 }  // namespace runtime
@@ -42,8 +43,7 @@ void SetCompileBudgetNs(std::int64_t ns) {
   runtime::Runtime::Get().tier2().SetBudget(ns);
 }
 void SetCodeDelayNs(std::int64_t ns) { runtime::SetCodeDelay(ns); }
-std::int64_t LiveTraceNodes() { return TraceStore::LiveNodes(); }
-
+void SetReplayDelayNs(std::int64_t ns) { runtime::g_replay_delay_ns.store(ns); }
 void WaitForCompiler() { runtime::Runtime::Get().tier2().WaitUntilIdle(); }
 }  // namespace testing
 #else
@@ -53,6 +53,7 @@ void SetPlainCode(bool) {}
 void PlantInCompiler(std::uint32_t) {}
 void SetCompileBudgetNs(std::int64_t) {}
 void SetCodeDelayNs(std::int64_t) {}
+void SetReplayDelayNs(std::int64_t) {}
 void WaitForCompiler() {}
 void SetForcedDrainAt(std::int64_t) {}
 void TryStepsAtOnce(bool) {}
@@ -61,6 +62,7 @@ bool SetPlantedDefect(std::string_view name) { return name.empty(); }
 #endif
 
 namespace testing {
+std::int64_t LiveTraceNodes() { return TraceStore::LiveNodes(); }
 void SetDirectCalls(bool are_open) {
   are_open ? runtime::OpenDirectCalls() : runtime::PauseDirectCalls();
 }

@@ -61,6 +61,8 @@ TJIT_API void ShareAllLoops(bool all);
 // forgets what could not be compiled.
 TJIT_API void PlantInCompiler(std::uint32_t llvm_flags);
 TJIT_API void SetCompileBudgetNs(std::int64_t ns);
+// Each replay of a segment takes so much longer.
+TJIT_API void SetReplayDelayNs(std::int64_t ns);
 // Each run of a kernel of machine code takes so much longer.
 TJIT_API void SetCodeDelayNs(std::int64_t ns);
 

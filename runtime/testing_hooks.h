@@ -4,7 +4,9 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <thread>
 
 #include "recorder/planted_defect.h"
 
@@ -19,9 +21,15 @@ extern std::atomic<bool> g_tries_at_once;
 inline bool TriesAtOnce() {
   return g_tries_at_once.load(std::memory_order_relaxed);
 }
+extern std::atomic<std::int64_t> g_replay_delay_ns;
+inline void DelayReplay() {
+  const std::int64_t ns = g_replay_delay_ns.load(std::memory_order_relaxed);
+  if (ns > 0) std::this_thread::sleep_for(std::chrono::nanoseconds(ns));
+}
 #else
 constexpr std::int64_t ForcedDrainAt() { return -1; }
 constexpr bool TriesAtOnce() { return false; }
+constexpr void DelayReplay() {}
 #endif
 
 }  // namespace tjit::runtime

@@ -150,9 +150,9 @@ bool ThreadState::TryFollow(CallFrame& frame, Decision* decision) {
     const std::size_t slots_before = run_.slots.size();
     node = FindChild(cursor_, frame, &why);
     if (node == nullptr) break;
-    const bool defers = node->hot.load(std::memory_order_relaxed) &&
-                        node->step.kind == StepKind::kDeferred &&
-                        runtime_->may_defer();
+    const bool defers =
+        node->hot.load(std::memory_order_relaxed) && !run_is_eager_ &&
+        node->step.kind == StepKind::kDeferred && runtime_->may_defer();
     if (defers && !ClaimSlots(node->step)) {
       UnbindFrom(&run_, slots_before);
       lock.Unlock();

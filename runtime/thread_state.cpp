@@ -134,6 +134,7 @@ void ThreadState::BeginRun() {
   UnbindFrom(&run_, 0);
   run_.NextId();
   run_deferred_ = false;
+  run_is_eager_ = false;
   eager_node_ = nullptr;
 }
 
@@ -149,18 +150,37 @@ bool ThreadState::TryEnter(CallFrame& frame, Decision* decision) {
     NoteMissedRoot(frame);
     return false;
   }
+  Trace* const trace = root->owner.load(std::memory_order_relaxed);
   const std::int64_t entry =
-      root->owner.load(std::memory_order_relaxed)
-          ->entries.fetch_add(1, std::memory_order_relaxed);
+      trace->entries.fetch_add(1, std::memory_order_relaxed);
   BeginRun();
   cursor_ = store.top();
   root_ = root;
-  // What is replayed does not move a candidate's phase.
-  if (!root->hot.load(std::memory_order_relaxed)) scheduled_ = {};
   const bool measured =
       Trace::IsMeasured(entry) || runtime_->debug_compile();
-  run_began_ns_ = measured ? NowNs() : 0;
+  run_began_ns_ = 0;
+  if (measured) BeginMeasured(trace, entry);
+  run_is_eager_ = trace->trial.runs_eagerly();
+  // What is replayed does not move a candidate's phase.
+  if (run_is_eager_ || !root->hot.load(std::memory_order_relaxed)) {
+    scheduled_ = {};
+  }
   return TryFollow(frame, decision);
+}
+
+void ThreadState::BeginMeasured(Trace* trace, std::int64_t entry) {
+  run_began_ns_ = NowNs();
+  if (entry % TraceTrial::kBlock != 0 || modes_ != nullptr ||
+      !trace->hot.load(std::memory_order_relaxed)) {
+    return;
+  }
+  TraceTrial& trial = trace->trial;
+  if (!trial.BeginBlock(entry, run_began_ns_, this, trace->replay_times,
+                        trace->eager_times)) {
+    return;
+  }
+  counters_.traces_switched_off.Add();
+  SayGivenUp(*trace);
 }
 
 void ThreadState::FinishRun(FlushReason reason) {

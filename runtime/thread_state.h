@@ -198,6 +198,8 @@ class ThreadState {
   void LeaveTraceLocked(BailReason why);
   bool IsUsualExit(const TraceNode* node) const;
   void BeginRun();
+  // A run of `trace` begins, a measured one.
+  void BeginMeasured(Trace* trace, std::int64_t entry);
   // Runs what is pending and stands nowhere.
   void LeavePath();
   // Reset(), and forgets segments and tokens.
@@ -332,6 +334,7 @@ class ThreadState {
   TraceNode* eager_node_ = nullptr;  // matched, running eagerly now
   TraceNode* root_ = nullptr;     // first node of the last completed path
   bool run_deferred_ = false;     // an op of this run was deferred
+  bool run_is_eager_ = false;     // none of it is to be
   std::uint64_t run_began_ns_ = 0;
   Run run_;
   // in_vain: since what came was a hot trace's other sizes; looked into when

@@ -225,8 +225,9 @@ namespace {
     CallFrame& frame) {
   TraceNode* node = cursor_->likely.load(std::memory_order_relaxed);
   if (node == nullptr || !node->hot.load(std::memory_order_relaxed) ||
-      modes_ != nullptr || capture_.active() || !runtime_->may_defer() ||
-      (!run_deferred_ && capture_is_due()) || t_context.held != nullptr) {
+      run_is_eager_ || modes_ != nullptr || capture_.active() ||
+      !runtime_->may_defer() || (!run_deferred_ && capture_is_due()) ||
+      t_context.held != nullptr) {
     return std::nullopt;
   }
   const CompactStep* step = CompactStep::Of(*node);
@@ -255,7 +256,8 @@ bool ThreadState::EnterUsual(CallFrame& frame, Decision* decision) {
   if (step == nullptr || !step->follows_usually()) return false;
   Trace* trace = root->owner.load(std::memory_order_acquire);
   if (trace == nullptr || (trace->starts_at_boundary && !at_boundary_) ||
-      trace->skip.load(std::memory_order_relaxed) > 0) {
+      trace->skip.load(std::memory_order_relaxed) > 0 ||
+      trace->trial.runs_eagerly()) {
     return false;
   }
   if (!HasKindOf(frame, context_, *step) ||
