@@ -67,7 +67,7 @@ void BlockEmitter::Run() {
   std::vector<Value*> raw(code_.stores.size());
   for (std::size_t i = 0; i < raw.size(); ++i) {
     const StoreTo& store = code_.stores[i];
-    if (phases.of_store[i] != block_.phase ||
+    if (phases.of_store[i] != block_.phase || phases.is_by_call[i] != 0 ||
         store.is_of_row != block_.is_of_row) {
       continue;
     }
@@ -220,7 +220,7 @@ DType BlockEmitter::DTypeOf(int buffer) const {
 
 // Buffers hold registers, bool as bytes. They are longer than a tile by one
 // block, so a block at the end of a row needs no mask: what it writes too much
-// is replaced by the next row.
+// is replaced by the next row. Those that are memory are only read here.
 Value* BlockEmitter::BufferPlace(int buffer) {
   const DType dtype = DTypeOf(buffer);
   llvm::Type* element = types_.RegisterType(dtype);
@@ -236,6 +236,13 @@ Value* BlockEmitter::LoadBuffer(int buffer) {
   const DType dtype = DTypeOf(buffer);
   const bool is_bool = dtype == DType::kBool;
   llvm::Type* element = is_bool ? b_.getInt8Ty() : types_.RegisterType(dtype);
+  const auto& place = loop_.phases.buffers[static_cast<std::size_t>(buffer)];
+  if (place.access >= 0 && block_.mask != nullptr) {
+    llvm::Type* lanes = types_.Lanes(element);
+    return b_.CreateMaskedLoad(lanes, BufferPlace(buffer), llvm::Align(4),
+                               block_.mask,
+                               llvm::Constant::getNullValue(lanes));
+  }
   Value* raw = b_.CreateAlignedLoad(types_.Lanes(element), BufferPlace(buffer),
                                     llvm::Align(is_bool ? 1 : 4));
   return is_bool ? types_.FromMemory(dtype, raw) : raw;

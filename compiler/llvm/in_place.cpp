@@ -39,6 +39,24 @@ LastRead LastReadOf(const LoopCode& code, const Phases& phases, int access) {
   return last;
 }
 
+// No function reads the access but the one that makes the store, which may
+// write over its first operand. Note [Stored by calls] in phases.h.
+bool IsReplacedByReader(const LoopCode& code, const StoreTo& store,
+                        int access) {
+  return std::all_of(
+      code.steps.begin(), code.steps.end(), [&](const Step& step) {
+        if (!step.is_array_call) return true;
+        for (std::size_t k = 0; k < step.sources.size(); ++k) {
+          const Source& source = step.sources[k];
+          if (source.kind == Source::Kind::kAccess && source.access == access &&
+              (step.result != store.source.value || k > 0)) {
+            return false;
+          }
+        }
+        return true;
+      });
+}
+
 bool IsSameElement(const MemoryAccess& a, const MemoryAccess& b) {
   return a.dtype == b.dtype && a.offset == b.offset && a.strides == b.strides &&
          !a.is_of_row && !b.is_of_row;
@@ -92,8 +110,11 @@ bool IsReadBefore(const LoopCode& code, int external, int memory) {
           code.accesses[static_cast<std::size_t>(code.stores[s].access)];
       if (store.memory != memory) continue;
       const int phase = phases.of_store[s];
-      if (!IsSameElement(load, store) || last.phase > phase ||
-          (last.phase == phase && last.is_by_call)) {
+      const bool is_late =
+          last.phase == phase && last.is_by_call &&
+          (phases.is_by_call[s] == 0 ||
+           !IsReplacedByReader(code, code.stores[s], static_cast<int>(a)));
+      if (!IsSameElement(load, store) || last.phase > phase || is_late) {
         return false;
       }
     }

@@ -122,6 +122,10 @@ class LoopEmitter {
     std::vector<Value*> places;
     Value* end = Number(0);
     for (const TileBuffer& buffer : phases_.buffers) {
+      if (buffer.access >= 0) {
+        places.push_back(nullptr);
+        continue;
+      }
       const int each = RegisterBytes(buffer.dtype);
       Value*& size = bytes[{buffer.is_of_row, each}];
       if (size == nullptr) {
@@ -133,11 +137,22 @@ class LoopEmitter {
       places.push_back(end);
       end = Plus(b_, end, size);
     }
-    if (places.empty()) return;
-    Value* array = frame_.Array(end);
+    Value* array = bytes.empty() ? nullptr : frame_.Array(end);
     for (Value* place : places) {
-      loop_.buffers.push_back(ElementAt(b_, b_.getInt8Ty(), array, place));
+      loop_.buffers.push_back(
+          place == nullptr ? nullptr
+                           : ElementAt(b_, b_.getInt8Ty(), array, place));
     }
+  }
+
+  // Note [Stored by calls] in phases.h.
+  void PlaceStoresByCalls(Value* first_row) {
+    outer_.push_back(first_row);
+    for (std::size_t i = 0; i < loop_.buffers.size(); ++i) {
+      const int access = phases_.buffers[i].access;
+      if (access >= 0) loop_.buffers[i] = rows_.AddressOf(access);
+    }
+    outer_.pop_back();
   }
 
   Value* RowLength() { return frame_.Number(code_.sizes.back()); }
@@ -175,6 +190,7 @@ class LoopEmitter {
     Value* length = RowLength();
     Value* elements = b_.CreateMul(rows, length);
     Value* zero = Number(0);
+    PlaceStoresByCalls(first_row);
     for (int phase = 0; phase < phases_.count; ++phase) {
       if (!CodeOf(code_, phases_, phase, true).is_empty) {
         rows_.Columns({first_row, b_.CreateAdd(first_row, rows),

@@ -12,13 +12,19 @@ class Cutter {
   explicit Cutter(const LoopCode& code) : code_(code) {}
 
   Phases Run() {
+    FindStoresByCalls();
     for (const Step& step : code_.steps) PlaceStep(step);
     last_ = LastPhase();
     if (!code_.is_rows) SinkSteps();
     for (std::size_t i = 0; i < code_.steps.size(); ++i) {
       MakeBuffers(code_.steps[i], phases_.of_step[i]);
     }
-    for (const StoreTo& store : code_.stores) {
+    for (std::size_t i = 0; i < code_.stores.size(); ++i) {
+      const StoreTo& store = code_.stores[i];
+      if (phases_.is_by_call[i] != 0) {
+        phases_.of_store.push_back(made_.at(store.source.value).phase);
+        continue;
+      }
       phases_.of_store.push_back(PhaseOf(store));
       NeedIn(phases_.of_store.back(), store.source, store.is_of_row);
     }
@@ -33,6 +39,37 @@ class Cutter {
     bool is_of_row;
     ir::DType dtype;
   };
+
+  // Note [Stored by calls].
+  void FindStoresByCalls() {
+    phases_.is_by_call.assign(code_.stores.size(), 0);
+    if (!code_.is_rows || code_.in_order) return;
+    for (const Step& step : code_.steps) {
+      if (!step.is_row_call || step.is_of_row) continue;
+      for (std::size_t i = 0; i < code_.stores.size(); ++i) {
+        if (!MayStoreByCall(step, code_.stores[i])) continue;
+        phases_.is_by_call[i] = 1;
+        stored_by_call_[step.result] = code_.stores[i].access;
+        break;
+      }
+    }
+  }
+
+  // The elements lie as the function gives them, in memory that nothing else
+  // in the loop touches.
+  bool MayStoreByCall(const Step& step, const StoreTo& store) const {
+    const auto& access = code_.accesses[static_cast<std::size_t>(store.access)];
+    if (store.source.kind != Kind::kRegister ||
+        store.source.value != step.result || store.is_of_row ||
+        access.is_external || access.dtype != step.result_dtype ||
+        !IsDirect(code_, store.access)) {
+      return false;
+    }
+    return std::count_if(code_.accesses.begin(), code_.accesses.end(),
+                         [&](const MemoryAccess& other) {
+                           return other.memory == access.memory;
+                         }) == 1;
+  }
 
   // The first phase whose vector code can read it.
   int PhaseToRead(const Source& source) const {
@@ -55,8 +92,11 @@ class Cutter {
 
   int LastPhase() const {
     int last = 0;
-    for (const StoreTo& store : code_.stores) {
-      last = std::max(last, PhaseToRead(store.source));
+    for (std::size_t i = 0; i < code_.stores.size(); ++i) {
+      const Source& source = code_.stores[i].source;
+      last = std::max(last, phases_.is_by_call[i] != 0
+                                ? made_.at(source.value).phase
+                                : PhaseToRead(source));
     }
     for (std::size_t i = 0; i < code_.steps.size(); ++i) {
       if (!code_.steps[i].is_array_call) {
@@ -150,7 +190,10 @@ class Cutter {
   void BufferOfValue(ir::ValueId value) {
     if (phases_.buffer_of_value.contains(value)) return;
     const Made& made = made_.at(value);
-    phases_.buffer_of_value[value] = NewBuffer({made.dtype, made.is_of_row});
+    const auto stored = stored_by_call_.find(value);
+    const int access = stored == stored_by_call_.end() ? -1 : stored->second;
+    phases_.buffer_of_value[value] =
+        NewBuffer({made.dtype, made.is_of_row, access});
   }
 
   int NewBuffer(TileBuffer buffer) {
@@ -160,6 +203,7 @@ class Cutter {
 
   const LoopCode& code_;
   std::map<ir::ValueId, Made> made_;
+  std::map<ir::ValueId, int> stored_by_call_;  // to which access
   int last_ = 0;  // phase
   Phases phases_;
 };
@@ -198,7 +242,10 @@ PhaseCode CodeOf(const LoopCode& code, const Phases& phases, int phase,
   }
   for (std::size_t i = 0; i < code.stores.size(); ++i) {
     const StoreTo& store = code.stores[i];
-    if (phases.of_store[i] != phase || store.is_of_row != is_of_row) continue;
+    if (phases.of_store[i] != phase || phases.is_by_call[i] != 0 ||
+        store.is_of_row != is_of_row) {
+      continue;
+    }
     AddSource(store.source, of_row, &mine);
     mine.accesses.insert(store.access);
   }
@@ -266,7 +313,8 @@ bool IsDirect(const LoopCode& code, int access) {
 int TileElementBytes(const Phases& phases) {
   int bytes = 0;
   for (const TileBuffer& buffer : phases.buffers) {
-    if (!buffer.is_of_row) bytes += RegisterBytes(buffer.dtype);
+    if (buffer.is_of_row || buffer.access >= 0) continue;
+    bytes += RegisterBytes(buffer.dtype);
   }
   return bytes;
 }

@@ -17,6 +17,10 @@
 // Stores to externals wait for the last phase: what they replace may be loaded
 // in any. A loop without array functions is one phase, without tiles.
 //
+// Note [Stored by calls]. What a row function makes of elements lies right
+// where it is stored, if that is memory of the kernel's own where rows lie
+// densely: no buffer, which for long rows is most of a cache, and no copy.
+//
 // A rows loop (Note [Rows] in form_loops.h) calls row functions, and its tiles
 // are some whole rows. What there is one of per row lies in buffers with one
 // element per row. In each phase the code of rows comes before that of
@@ -41,12 +45,14 @@ namespace tjit::llvm_backend {
 struct TileBuffer {
   ir::DType dtype;
   bool is_of_row;
+  int access = -1;  // it is the memory there: Note [Stored by calls]
 };
 
 struct Phases {
   int count = 1;
   std::vector<int> of_step;   // by step; of calls: behind which they run
   std::vector<int> of_store;  // by store
+  std::vector<char> is_by_call;  // by store: no code does it
   // Buffers, numbered; those of accesses are filled in phase 0.
   std::vector<TileBuffer> buffers;
   std::map<ir::ValueId, int> buffer_of_value;
@@ -81,7 +87,8 @@ bool IsDirect(const LoopCode& code, int access);
 // Of one element in a buffer.
 int RegisterBytes(ir::DType dtype);
 
-// Bytes of one element in all buffers but those with one element per row.
+// Bytes of one element in all buffers but those with one element per row, and
+// those that are memory.
 int TileElementBytes(const Phases& phases);
 
 // So long a row may be, in bytes by TileElementBytes(): the second-level cache,

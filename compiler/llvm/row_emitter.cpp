@@ -39,7 +39,11 @@ Value* RowEmitter::ArrayOf(const Source& source) {
   if (!IsDirect(code_, source.access)) {
     return buffer(phases.buffer_of_access.at(source.access));
   }
-  const auto a = static_cast<std::size_t>(source.access);
+  return AddressOf(source.access);
+}
+
+Value* RowEmitter::AddressOf(int index) {
+  const auto a = static_cast<std::size_t>(index);
   const MemoryAccess& access = code_.accesses[a];
   return ElementAt(b_, LaneTypes(b_, 1).MemoryType(access.dtype),
                    frame_.Memory(access.memory), OffsetOf(access));
@@ -91,7 +95,8 @@ bool RowEmitter::NeedsFullVectors(const Piece& piece) const {
   if (HasSharedDivisors(piece)) return true;
   if (piece.is_of_row) return false;
   for (std::size_t i = 0; i < code_.stores.size(); ++i) {
-    if (loop_.phases.of_store[i] == piece.phase && !code_.stores[i].is_of_row) {
+    if (loop_.phases.of_store[i] == piece.phase &&
+        loop_.phases.is_by_call[i] == 0 && !code_.stores[i].is_of_row) {
       return true;
     }
   }

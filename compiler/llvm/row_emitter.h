@@ -50,6 +50,8 @@ class RowEmitter {
   // Where a function finds the operand, which is no scalar: in a buffer, or in
   // memory at the outer indices.
   llvm::Value* ArrayOf(const Source& source);
+  // Of the access at the outer indices.
+  llvm::Value* AddressOf(int access);
 
   // What is loaded once for such a piece.
   Row MakeRow(const Piece& piece);

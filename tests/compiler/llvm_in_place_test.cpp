@@ -134,6 +134,40 @@ TEST(LlvmInPlaceTest, Slabs) {
             "1 over 0");
 }
 
+// A function of rows may write over its first operand, but not over what it or
+// another one reads besides.
+TEST(LlvmInPlaceTest, StoredByCalls) {
+  EXPECT_EQ(PairsOf(R"(func f(n0, n1) {
+  external %0: f32[n0*n1]
+  %1 = softmax f32[n0,n1] %0[n0,n1] dims=[1]
+  return %1
+})"),
+            "0 over 0");
+  EXPECT_EQ(PairsOf(R"(func f(n0, n1) {
+  external %0: f32[n0*n1]
+  external %1: f32[n0*n1]
+  %2 = softmax_backward f32[n0,n1] %0[n0,n1], %1[n0,n1] dims=[1]
+  return %2
+})"),
+            "0 over 0");
+  EXPECT_EQ(PairsOf(R"(func f(n0, n1) {
+  external %0: f32[n0*n1]
+  %1 = softmax f32[n0,n1] %0[n0,n1] dims=[1]
+  %2 = log_softmax f32[n0,n1] %0[n0,n1] dims=[1]
+  return %1
+  return %2
+})"),
+            "");
+  EXPECT_EQ(PairsOf(R"(func f(n0, n1) {
+  external %0: f32[n0*n1]
+  %1 = softmax f32[n0,n1] %0[n0,n1] dims=[1]
+  %2 = mul f32[n0,n1] %1, %0[n0,n1]
+  return %1
+  return %2
+})"),
+            "1 over 0");
+}
+
 TEST(LlvmInPlaceTest, OfAllWidths) {
   for (const int bits : {512, 256, 128}) {
     EXPECT_EQ(PairsOf(R"(func f(n0, n1) {

@@ -176,6 +176,43 @@ TEST(LlvmRowsTest, RowsAreBounded) {
   EXPECT_EQ(Compare(f, kernel, {2, 0}, 1), "a row has no elements");
 }
 
+// What functions make lies where it is stored, without a buffer, so rows may be
+// longer than those are; what else is made of it is read from there.
+TEST(LlvmRowsTest, ResultsLieWhereTheyAreStored) {
+  for (const char* text : {R"(func f(n0, n1) {
+  external %0: f32[n0*n1]
+  %1 = softmax f32[n0,n1] %0[n0,n1] dims=[1]
+  return %1
+})",
+                           R"(func f(n0, n1) {
+  external %0: f32[n0*n1]
+  external %1: f32[n0*n1]
+  %2 = log_softmax_backward f32[n0,n1] %0[n0,n1], %1[n0,n1] dims=[1]
+  %3 = mul f32[n0,n1] %2, %1[n0,n1]
+  return %2
+  return %3
+})"}) {
+    ExpectSame(text);
+    const Function f = Parsed(text);
+    for (const int bits : {512, 256}) {
+      const CompiledKernel kernel(f,
+                                  OptionsWith(ArrayVectorAndRowMath(), bits));
+      ASSERT_EQ(kernel.error(), "");
+      EXPECT_EQ(Compare(f, kernel, {2, 140001}, 1), "") << text;
+    }
+  }
+  // Where something may still read what is replaced, they do not.
+  const Function f = Parsed(R"(func f(n0, n1) {
+  external %0: f32[n0*n1]
+  %1 = softmax f32[n0,n1] %0[n0,n1] dims=[1]
+  write %0[n0,n1] = %1
+})");
+  const CompiledKernel kernel(f, OptionsWith(ArrayVectorAndRowMath()));
+  ASSERT_EQ(Compare(f, kernel, {2, 131072}, 1), "");
+  EXPECT_EQ(Compare(f, kernel, {2, 131073}, 1),
+            "a row of 131073 elements takes more than 524288 bytes");
+}
+
 TEST(LlvmRowsTest, RefusesWhatIsNotInTheTable) {
   EXPECT_EQ(CompiledKernel(kSquares, OptionsWith(ArrayAndVectorMath())).error(),
             "%2: no function for sum of f64");
