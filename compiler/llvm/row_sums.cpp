@@ -13,7 +13,8 @@ namespace {
 using llvm::Value;
 
 constexpr std::int64_t kPart = 16;  // groups
-constexpr std::int64_t kMostParts = 16;
+constexpr std::int64_t kChunk = 16 * kPart;
+constexpr std::int64_t kMostGroups = 16 * kChunk;
 constexpr std::int64_t kLongRow = 64;  // elements
 constexpr std::int64_t kRowsAtOnce = 32;
 constexpr int kLineBytes = 64;
@@ -39,7 +40,7 @@ Value* RowSums::Begin(Value* length, Value* tile_rows) {
     group = group == 0 ? sums.group : std::min(group, sums.group);
   }
   is_long_ = b_.CreateICmpULT(b_.CreateSub(length, Number(kLongRow)),
-                              Number(group * kPart * kMostParts - kLongRow));
+                              Number(group * kMostGroups - kLongRow));
   for (const auto& [phase, sums] : plan_.phases) {
     Value*& whole = whole_[sums.group];
     if (whole == nullptr) {
@@ -50,7 +51,8 @@ Value* RowSums::Begin(Value* length, Value* tile_rows) {
       const int bytes = sums.group / ElementsOfLane(*step) *
                         RegisterBytes(step->result_dtype);
       sums_[phase].push_back(
-          {step, loop_.frame.Array(static_cast<int>(kRowsAtOnce) * bytes)});
+          {step, loop_.frame.Array(static_cast<int>(kRowsAtOnce) * bytes),
+           loop_.frame.Array(bytes)});
     }
   }
   Value* rows = Number(kRowsAtOnce);
@@ -99,6 +101,20 @@ Value* RowSums::SumsOf(const Step& step) const {
 Value* RowSums::AddressOf(const Register& at, Value* tile_row) const {
   Value* first = b_.CreateMul(tile_row, Number(at.parts));
   return ElementAt(b_, at.type, at.sum->sums, Plus(b_, first, Number(at.part)));
+}
+
+Value* RowSums::LevelOf(const Register& at) const {
+  return ElementAt(b_, at.type, at.sum->level, Number(at.part));
+}
+
+void RowSums::SetToZero(const Register& at, Value* address) {
+  b_.CreateAlignedStore(llvm::Constant::getNullValue(at.type), address,
+                        llvm::Align(4));
+}
+
+void RowSums::AddTo(const Register& at, Value* address, Value* sum) {
+  Value* before = b_.CreateAlignedLoad(at.type, address, llvm::Align(4));
+  b_.CreateAlignedStore(b_.CreateFAdd(before, sum), address, llvm::Align(4));
 }
 
 std::vector<RowSums::Register> RowSums::RegistersOf(int phase) const {
@@ -235,22 +251,36 @@ RowSums::Values RowSums::AddPart(const Row& row, int phase, Value* from,
 // function's order too.
 void RowSums::Groups(const Row& row, int phase, Value* tile_row) {
   const std::vector<Register> registers = RegistersOf(phase);
-  Value* whole = whole_.at(plan_.phases.at(phase).group);
-  Value* part = Number(kPart * plan_.phases.at(phase).group);
-  for (const Register& at : registers) {
-    b_.CreateAlignedStore(llvm::Constant::getNullValue(at.type),
-                          AddressOf(at, tile_row), llvm::Align(4));
-  }
+  const std::int64_t group = plan_.phases.at(phase).group;
+  Value* whole = whole_.at(static_cast<int>(group));
+  Value* part = Number(kPart * group);
+  Value* has_chunks = b_.CreateICmpSGE(whole, Number(kChunk * group));
+  for (const Register& at : registers) SetToZero(at, AddressOf(at, tile_row));
+  loop_.frame.If(has_chunks, [&] {
+    for (const Register& at : registers) SetToZero(at, LevelOf(at));
+  });
+  // Level 1 of a chunk goes to level 2, and at the end level 2 to it.
+  const auto load = [&](const Register& at, Value* address) {
+    return b_.CreateAlignedLoad(at.type, address, llvm::Align(4));
+  };
   loop_.frame.For(Number(0), whole, part, [&](Value* from) {
     Value* to = b_.CreateAdd(from, part);
     to = b_.CreateSelect(b_.CreateICmpSLT(to, whole), to, whole);
     const Values sums = AddPart(row, phase, from, to);
     for (std::size_t r = 0; r < sums.size(); ++r) {
-      Value* address = AddressOf(registers[r], tile_row);
-      Value* before =
-          b_.CreateAlignedLoad(registers[r].type, address, llvm::Align(4));
-      b_.CreateAlignedStore(b_.CreateFAdd(before, sums[r]), address,
-                            llvm::Align(4));
+      AddTo(registers[r], AddressOf(registers[r], tile_row), sums[r]);
+    }
+    Value* in_chunk = b_.CreateAnd(to, Number(kChunk * group - 1));
+    loop_.frame.If(b_.CreateIsNull(in_chunk), [&] {
+      for (const Register& at : registers) {
+        AddTo(at, LevelOf(at), load(at, AddressOf(at, tile_row)));
+        SetToZero(at, AddressOf(at, tile_row));
+      }
+    });
+  });
+  loop_.frame.If(has_chunks, [&] {
+    for (const Register& at : registers) {
+      AddTo(at, AddressOf(at, tile_row), load(at, LevelOf(at)));
     }
   });
 }

@@ -15,8 +15,8 @@
 // Of sum_of_halves a group has twice as many elements as lanes: each way folds
 // its vector, the first half of the lanes + the second one.
 //
-// The groups' sums lie in registers, level 1 in memory. Rows that have more go
-// to the buffer (8,192 elements of f32; lowering asks for half as many). What
+// The groups' sums lie in registers, the two levels in memory. Rows that have
+// more go to the buffer (131,072 elements of f32, as many as it has). What
 // is left of each row, less than a group, is computed to the buffer as before,
 // row beside row. Short rows are computed to it as a whole, as each row has
 // costs of its own. So the loop's code has both ways, and each run takes one:
@@ -73,7 +73,8 @@ class RowSums {
   using Values = std::vector<llvm::Value*>;  // by register of the phase
   struct Sum {
     const Step* step;
-    llvm::Value* sums;  // by row of the tile: one group
+    llvm::Value* sums;   // by row of the tile: one group
+    llvm::Value* level;  // 2, of the row that is added up: one group
   };
   // Some lanes of a sum's group.
   struct Register {
@@ -92,6 +93,9 @@ class RowSums {
   llvm::Value* Number(std::int64_t number) const;
   std::vector<Register> RegistersOf(int phase) const;
   llvm::Value* AddressOf(const Register& at, llvm::Value* tile_row) const;
+  llvm::Value* LevelOf(const Register& at) const;
+  void SetToZero(const Register& at, llvm::Value* address);
+  void AddTo(const Register& at, llvm::Value* address, llvm::Value* sum);
   std::vector<Ahead> AheadOf(const Row& row, int phase);
   void Fetch(const std::vector<Ahead>& ahead, llvm::Value* index, int group);
   Values AddGroup(const Row& row, int phase, llvm::Value* index,

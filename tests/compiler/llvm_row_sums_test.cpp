@@ -218,13 +218,16 @@ TEST(LlvmRowSumsTest, EachLength) {
              }
              EXPECT_EQ(Called().begun, 8 * (700 - 63));
              // Levels are carried every 16, 256 and 4,096 groups; rows of
-             // more than 256 lie in memory.
+             // so many lie in memory.
+             Called() = {};
              for (const std::int64_t n :
-                  {2000,  2048,  3583,  4095,  4096,  4097, 4100,
-                   7600,  8191,  8192,  8193,  8703,  8704, 16384,
-                   16400, 20000, 32768, 33000, 65535, 65536}) {
+                  {2000,  2048,  3583,  4095,  4096,  4097,  4100,
+                   7600,  8191,  8192,  8193,  8703,  8704,  12288,
+                   16384, 16400, 20000, 24576, 32767, 32768, 33000,
+                   40960, 45000, 60000, 65535, 65536}) {
                ASSERT_EQ(Difference(f, kernel, 2, n, 1), "") << n;
              }
+             EXPECT_GE(Called().begun, 2 * 18);
            });
   }
 }
@@ -247,7 +250,7 @@ TEST(LlvmRowSumsTest, SumsOfHalves) {
     }
     EXPECT_EQ(Called().begun, 8 * (700 - 63));
     for (const std::int64_t n :
-         {1023, 1024, 1025, 4096, 16383, 16384, 16385, 40000}) {
+         {1023, 1024, 1025, 4096, 16383, 16384, 16385, 40000, 98304, 131000}) {
       ASSERT_EQ(Difference(f, kernel, 2, n, 1), "") << n;
     }
   });
