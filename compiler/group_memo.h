@@ -47,6 +47,7 @@ struct GroupKey {
 struct KnownGroup {
   std::shared_ptr<const Kernel> kernel;
   std::string why_not;  // null kernel
+  bool is_too_large = false;  // there is one, but it has no room for the sizes
   KernelShape shape;
   // Slots, by number. memory: externals, then returned values.
   std::vector<std::int32_t> reads, writes, memory;

@@ -171,14 +171,22 @@ class SegmentCompiler {
     }
   }
 
-  // `general`: gets what other sizes need, if it is not null.
+  // `general`: gets what other sizes need, if it is not null. Long rows of
+  // several steps may not fit a loop's buffers together: then in two groups.
   void AddGroup(const std::vector<std::uint32_t>& steps,
                 KnownSegment::Group* general) {
+    if (!KeepsLimits(steps)) return AddCalls(steps);
     CompiledGroup group;
-    if (!KeepsLimits(steps) || !CompileGroup(steps, general, &group)) {
+    const KnownGroup& known = CompileGroup(steps, general, &group);
+    if (known.kernel != nullptr) return Append(std::move(group));
+    if (!known.is_too_large || steps.size() <= 2) {
+      Fail(steps, known.why_not);
       return AddCalls(steps);
     }
-    Append(std::move(group));
+    const auto half = steps.begin() + (steps.size() + 1) / 2;
+    AddGroup({steps.begin(), half}, nullptr);
+    if (steps.end() - half == 1) return AddCalls({*half});
+    AddGroup({half, steps.end()}, nullptr);
   }
 
   void Append(CompiledGroup group) {
@@ -327,8 +335,10 @@ class SegmentCompiler {
     return true;
   }
 
-  bool CompileGroup(const std::vector<std::uint32_t>& steps,
-                    KnownSegment::Group* general, CompiledGroup* group) {
+  // Without a kernel *group is as it was. Valid until the next group.
+  const KnownGroup& CompileGroup(const std::vector<std::uint32_t>& steps,
+                                 KnownSegment::Group* general,
+                                 CompiledGroup* group) {
     const std::vector<GroupStep> lowering = LoweringSteps(steps);
     const std::vector<GroupSlot> slots = GroupSlots(steps);
     GroupKey key(context_, lowering, slots);
@@ -341,11 +351,11 @@ class SegmentCompiler {
           &cache_->groups()->Add(key, MakeGroup(steps, key, general != nullptr,
                                                 &group->dump_number, &is_new));
     }
-    if (known->kernel == nullptr) return Fail(steps, known->why_not);
+    if (known->kernel == nullptr) return *known;
     if (general != nullptr) *general = {known->general, known->kernel};
     Bind(steps, key, *known, group);
     ++(is_new ? code_.compiled : code_.reused);
-    return true;
+    return *known;
   }
 
   // False if the group of other sizes is not that of these, with its kernel.
@@ -440,7 +450,10 @@ class SegmentCompiler {
     made.why_not = entry.why_not;
     if (entry.kernel == nullptr) return made;
     made.shape.symbols = SizesOf(lowered.symbols, LoweringSteps(steps));
-    if (!entry.kernel->Shape(&made.shape, &made.why_not)) return made;
+    if (!entry.kernel->Shape(&made.shape, &made.why_not)) {
+      made.is_too_large = true;
+      return made;
+    }
     lowered.external_slots = key.ToNumbers(lowered.external_slots);
     lowered.return_slots = key.ToNumbers(lowered.return_slots);
     SetUp(lowered, entry.kernel, &made);

@@ -110,6 +110,17 @@ class Segment {
   SegmentInput input_;
 };
 
+// Serves no sizes.
+class KernelWithoutRoom : public Kernel {
+ public:
+  bool Shape(KernelShape* /*shape*/, std::string* why) const override {
+    *why = "no room";
+    return false;
+  }
+  void Run(char* const* /*memory*/, const KernelShape& /*shape*/,
+           const ScalarValue* /*scalars*/) const override {}
+};
+
 class CountingEngine : public Engine {
  public:
   const char* name() const override { return "counting"; }
@@ -129,6 +140,9 @@ class CountingEngine : public Engine {
       *why = "planted";
       return nullptr;
     }
+    if (function.body.size() > room) {
+      return std::make_shared<KernelWithoutRoom>();
+    }
     return interpreter_->Compile(function, why);
   }
 
@@ -140,6 +154,7 @@ class CountingEngine : public Engine {
   int looked_at = 0;
   std::vector<std::string> foreseen, compiled;
   bool fails = false;
+  std::size_t room = 1000;  // instructions
   ir::Op refused = ir::Op::kCall;
 
  private:
@@ -363,6 +378,34 @@ TEST_F(SegmentCodeTest, AFailureIsRememberedWithItsReason) {
     EXPECT_THAT(code.reasons, ElementsAre("planted"));
   }
   EXPECT_EQ(engine_.asked, 1);
+}
+
+// Long rows, where each loop has so many buffers at most.
+TEST_F(SegmentCodeTest, AGroupThatHasNoRoomBecomesTwo) {
+  engine_.room = 2;
+  Segment segment(8);
+  segment.Add(0, 1, 2).Mul(2, 1, 3).Add(3, 1, 4).Mul(4, 1, 5).Add(5, 1, 6);
+  for (int i = 0; i < 2; ++i) {
+    const SegmentCode code = Compile(segment);
+    ASSERT_THAT(code.groups, SizeIs(2));
+    EXPECT_THAT(code.groups[0].steps, ElementsAre(0, 1));
+    EXPECT_THAT(code.groups[1].steps, ElementsAre(3, 4));
+    ASSERT_THAT(code.order, SizeIs(3));
+    EXPECT_EQ(code.order[1].step, 2u);
+    EXPECT_EQ(code.failed, 0);
+  }
+  // For all five, the first three and two pairs, once.
+  EXPECT_EQ(engine_.asked, 4);
+}
+
+TEST_F(SegmentCodeTest, APairThatHasNoRoomIsCalls) {
+  engine_.room = 1;
+  Segment segment(8);
+  segment.Add(0, 1, 2).Mul(2, 1, 3).Add(3, 1, 4);
+  const SegmentCode code = Compile(segment);
+  EXPECT_THAT(code.groups, IsEmpty());
+  EXPECT_THAT(code.order, SizeIs(3));
+  EXPECT_THAT(code.reasons, ElementsAre("no room"));
 }
 
 TEST_F(SegmentCodeTest, WhatTheEngineRefusesIsNoPartOfAGroup) {
