@@ -43,12 +43,13 @@ class NllLoss {
   NllLoss(StepLowering& s, std::size_t input) : s_(s), input_(input) {}
 
  protected:
-  // The tensors but for the rows; there are such as are lowered, else refuses.
-  bool Load() {
+  // The tensors but for the rows; there are such as are lowered, of so many
+  // bytes at most, else refuses.
+  bool Load(std::int64_t bytes) {
     const auto& args = s_.record().args;
     dtype_ = s_.target_dtype();
     if (args[input_].geometry.ndim != 2) return s_.Refuse("has no batch");
-    if (!IsApart(s_) || !HasRows(s_, input_, {1}) ||
+    if (!IsApart(s_) || !HasRows(s_, input_, {1}, Floats::kWide, bytes) ||
         !s_.Tensor(input_ + 1, &target_)) {
       return false;
     }
@@ -97,7 +98,9 @@ class Forward : NllLoss {
 
   bool Run() {
     Node x;
-    if (!s_.Into(0) || !Load() || !s_.Tensor(0, &x)) return false;
+    if (!s_.Into(0) || !Load(kMaxLongRowBytes) || !s_.Tensor(0, &x)) {
+      return false;
+    }
     const Node indices = Indices(x.dims);
     picked_ = Pick(x, indices);
     if (has_weight_) {
@@ -157,7 +160,9 @@ class Backward : NllLoss {
   bool Run() {
     constexpr std::size_t kTotal = 4;
     Node gradient, total;
-    if (!s_.Into(0) || !Load() || !s_.Tensor(0, &gradient)) return false;
+    if (!s_.Into(0) || !Load(kMaxRowBytes) || !s_.Tensor(0, &gradient)) {
+      return false;
+    }
     if (gradient.dtype != dtype_) {
       return s_.Refuse("has operands of several types");
     }

@@ -39,7 +39,7 @@ bool LayerNorm(StepLowering& s, const OpRule&) {
   if (!s.Into(1) || !s.Tensor(0, &x) || !s.Scalar(0, &eps)) return false;
   if (s.Static(0) != 1) return s.Refuse("has rows of several dims");
   const std::vector<int> row = {static_cast<int>(x.dims.size()) - 1};
-  if (!HasRows(s, 0, row)) return false;
+  if (!HasRows(s, 0, row, Floats::kWide, kMaxLongRowBytes)) return false;
   if (s.target_dtype() != x.dtype) return s.Refuse("computes in another type");
   if (IsDefined(s, 2) && !IsDefined(s, 1)) {
     return s.Refuse("has a bias without a weight");

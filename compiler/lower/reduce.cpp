@@ -261,6 +261,10 @@ bool Norm(StepLowering& s, const OpRule& rule) {
   if (!(is_whole ? HasWhole(s, 0, dims, p != 2) : AddsRowByRow(s, 0, dims))) {
     return false;
   }
+  if (!is_whole && p != 2 && !s.has_one_thread() &&
+      x.dims[dims[0]].size >= kGrain) {
+    return s.Refuse("is split among threads");
+  }
   return s.Store(s.Reduce(Op::kNorm, x, dims, keepdim, &exponent));
 }
 

@@ -82,7 +82,7 @@ bool AlongRows(StepLowering& s, const OpRule& rule) {
       if (!HasSlabRows(s, i, dim)) return false;
     }
     if (!SharesSlabs(s, dim, rule.op)) return false;
-  } else if (!HasRows(s, 0, {dim})) {
+  } else if (!HasRows(s, 0, {dim}, Floats::kWide, kMaxLongRowBytes)) {
     return false;
   }
   return s.Store(s.AlongDim(rule.op, nodes, dim));
@@ -124,15 +124,16 @@ bool IsOf(Floats floats, const TensorGeometry& g) {
                    InfoOf(dtype).kind == ir::DTypeKind::kFloat;
 }
 
-std::int64_t LongestRow(const StepLowering& s, std::size_t arg) {
+std::int64_t LongestRow(const StepLowering& s, std::size_t arg,
+                        std::int64_t bytes) {
   constexpr int kLeastBytes = 4;
   const int read = s.record().args[arg].geometry.itemsize;
-  return kMaxRowBytes /
+  return bytes /
          std::max<int>({kLeastBytes, read, InfoOf(s.target_dtype()).bytes});
 }
 
 bool HasRows(StepLowering& s, std::size_t arg, const std::vector<int>& dims,
-             Floats floats) {
+             Floats floats, std::int64_t bytes) {
   const TensorGeometry& g = s.record().args[arg].geometry;
   if (!IsOf(floats, g)) {
     return s.Refuse("computes in another type than f32 and f64");
@@ -143,19 +144,21 @@ bool HasRows(StepLowering& s, std::size_t arg, const std::vector<int>& dims,
   }
   const std::int64_t n = g.sizes[last];
   if (n < 2) return s.Refuse("has rows of less than two elements");
-  return n <= LongestRow(s, arg) || s.Refuse("has rows that are long");
+  return n <= LongestRow(s, arg, bytes) || s.Refuse("has rows that are long");
 }
 
 bool AddsRowByRow(StepLowering& s, std::size_t arg,
                   const std::vector<int>& dims, Floats floats) {
-  if (!HasRows(s, arg, dims, floats)) return false;
+  if (!HasRows(s, arg, dims, floats, kMaxLongRowBytes)) return false;
   const TensorGeometry& g = s.record().args[arg].geometry;
   const int last = g.ndim - 1;
   bool is_dense = g.strides[last] == 1;
   for (int d = 0; d < last; ++d) {
     is_dense = is_dense && (g.sizes[d] == 1 || g.strides[d] >= g.sizes[last]);
   }
-  return is_dense || s.Refuse("reads rows that do not lie densely");
+  if (!is_dense) return s.Refuse("reads rows that do not lie densely");
+  return s.has_one_thread() || g.sizes[last] < kGrain ||
+         g.numel() > g.sizes[last] || s.Refuse("is split among threads");
 }
 
 bool HasColumns(StepLowering& s, std::size_t arg, const std::vector<int>& dims,

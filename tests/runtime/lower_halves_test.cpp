@@ -186,11 +186,12 @@ TEST(LowerHalvesTest, WhatIsRefused) {
   const Tensor x = at::randn({8, 10, 50}).to(at::kBFloat16);
   EXPECT_NE(WhyNot(sum, x, {0, 2}), "") << "each row's sum is rounded";
   EXPECT_NE(WhyNot(sum, x.transpose(1, 2), {2}), "") << "not dense";
-  EXPECT_EQ(WhyNot(sum, at::randn({2, 4096}).to(at::kHalf), {1}), "");
-  EXPECT_NE(WhyNot(sum, at::randn({2, 4097}).to(at::kHalf), {1}), "")
+  EXPECT_EQ(WhyNot(sum, at::randn({2, 131072}).to(at::kHalf), {1}), "");
+  EXPECT_NE(WhyNot(sum, at::randn({2, 131073}).to(at::kHalf), {1}), "")
       << "rows that are long as f32";
   const auto f64 = static_cast<std::int64_t>(at::kDouble);
-  EXPECT_NE(WhyNot(sum, at::randn({2, 2100}), {1}, f64), "")
+  EXPECT_EQ(WhyNot(sum, at::randn({2, 65536}), {1}, f64), "");
+  EXPECT_NE(WhyNot(sum, at::randn({2, 65537}), {1}, f64), "")
       << "rows that are long as f64";
   EXPECT_NE(WhyNot(sum, at::arange(12).view({3, 4}), {1}, f64), "");
   for (const at::ScalarType type : {at::kLong, at::kInt, at::kBool}) {

@@ -584,12 +584,69 @@ TEST(LowerRowsTest, OtherOrdersAreRefused) {
   ExpectRefused(x.narrow(-1, 0, 1), -1, "less than two elements");
   ExpectRefused(x.select(0, 0).select(0, 0).expand({3, 40}), -1,
                 "do not lie densely");
-  ExpectRefused(Numbers({2, 5000}, at::kFloat, 1), -1, "rows that are long");
+  ExpectRefused(Numbers({2, 131073}, at::kFloat, 1), -1, "rows that are long");
   RecordedGroup converted;
   converted.Call("aten::sum.dim_IntList",
                  {x.to(at::kInt), std::vector<std::int64_t>{-1}, false,
                   static_cast<std::int64_t>(at::kDouble)});
   EXPECT_EQ(converted.ExpectRefused("converts before it reduces"), "");
+}
+
+// Longer than first-level caches; so long that eager splits them, if there is
+// one alone.
+TEST(LowerRowsTest, LongRows) {
+  const int before = at::get_num_threads();
+  std::uint64_t seed = 500;
+  for (const int threads : {1, 2}) {
+    at::set_num_threads(threads);
+    for (const at::ScalarType type : kTypes) {
+      for (const std::int64_t n : {8192, 10007, 32768, 50257, 65536}) {
+        const std::string what = absl::StrCat("3 rows of ", n);
+        const Tensor x = Numbers({3, n}, type, ++seed);
+        ExpectReduced(x, what);
+        ExpectRowOps(x, at::softmax(Numbers({3, n}, type, ++seed), -1), what);
+        EXPECT_EQ(CompareLayerNorm(x, 2), "") << what;
+      }
+    }
+    const Tensor x = Numbers({2, 128256}, at::kFloat, ++seed);
+    ExpectReduced(x, "a vocabulary");
+    ExpectRowOps(x, at::softmax(x, -1), "a vocabulary");
+  }
+  at::set_num_threads(before);
+}
+
+TEST(LowerRowsTest, LongRowsThatAreRefused) {
+  const auto why = [](const char* op, const std::vector<IValue>& stack,
+                      int threads) {
+    RecordedGroup group;
+    group.SetThreads(threads);
+    group.Call(op, stack);
+    return group.Lower();
+  };
+  const Tensor x = Numbers({2, 40000}, at::kFloat, 1);
+  const Tensor row = x.narrow(0, 0, 1);
+  const char* const kSum = "aten::sum.dim_IntList";
+  for (const int threads : {0, 2}) {
+    EXPECT_THAT(why(kSum, ReductionOf(kSum, row, -1, false), threads),
+                ::testing::HasSubstr("split among threads"));
+    EXPECT_EQ(why(kSum, ReductionOf(kSum, x, -1, false), threads), "");
+    for (const double p : {1.0, 2.0}) {
+      const std::string norm =
+          why("aten::linalg_vector_norm",
+              {x, p, std::vector<std::int64_t>{1}, false, IValue()}, threads);
+      EXPECT_EQ(norm.find("split among threads") != norm.npos, p == 1) << norm;
+    }
+  }
+  EXPECT_EQ(why(kSum, ReductionOf(kSum, row, -1, false), 1), "");
+  // Those go through a row one element after the other, or keep some numbers
+  // of each column.
+  EXPECT_THAT(why("aten::var.correction",
+                  {x, std::vector<std::int64_t>{1}, IValue(1), false}, 1),
+              ::testing::HasSubstr("rows that are long"));
+  for (const int mask : {1, 7}) {
+    EXPECT_THAT(CompareLayerNormBackward(x, true, mask, 1),
+                ::testing::HasSubstr("rows that are long"));
+  }
 }
 
 // Eager does not look, and reads what lies behind the smaller one.

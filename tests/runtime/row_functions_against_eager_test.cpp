@@ -244,8 +244,8 @@ TEST_P(RowFunctions, HaveTheBitsOfEagerForAllLengths) {
 TEST_P(RowFunctions, HaveTheBitsOfEagerForLongRows) {
   for (const int threads : {1, 2}) {
     at::set_num_threads(threads);
-    for (const std::int64_t n :
-         {511, 512, 768, 1000, 1024, 1037, 4096, 10000, 16384, 65539}) {
+    for (const std::int64_t n : {511, 512, 768, 1000, 1024, 1037, 4096, 10000,
+                                 16384, 65539, 131072, 151936}) {
       Compare(op_, is_double_, 1, n);
       Compare(op_, is_double_, 3, n);
     }

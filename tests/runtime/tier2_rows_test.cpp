@@ -105,6 +105,53 @@ TEST_P(Tier2RowsTest, SumsOfLongRows) {
   });
 }
 
+// As many columns as tokens of a language.
+TEST_P(Tier2RowsTest, SoftmaxOfLongRows) {
+  OnThreadsAndTypes([this](at::ScalarType type) {
+    constexpr std::int64_t kCount = 32003;
+    const Tensor x = at::randn({2, kCount}, type), y = at::randn_like(x);
+    const Tensor mask = at::rand({kCount}, type).gt(0.7).to(type).mul(-1e9);
+    ExpectFused([=] { return at::softmax(x / 8 + mask, -1) * 2; }, 4);
+    const Tensor log = at::log_softmax(x, -1);
+    ExpectFused(
+        [=] {
+          return at::_log_softmax_backward_data(y * 2, log, -1, type) * 3;
+        },
+        3);
+  });
+  const Tensor x = at::randn({2, 128256});
+  ExpectFused([=] { return at::log_softmax(x, -1); }, 1);
+}
+
+// A loop has no room for all buffers of these.
+TEST_P(Tier2RowsTest, LongRowsWithoutRoom) {
+  const Tensor x = at::randn({2, 60000});
+  Stats d;
+  ExpectSame(
+      [=] {
+        const Tensor y = at::log_softmax(x * 0.5, -1) * x;
+        return at::log_softmax(y, -1) * at::softmax(y, -1) + y;
+      },
+      &d);
+  EXPECT_EQ(d.groups_run > d.replays_tier2, GetParam() == Backend::kLlvm)
+      << d.to_json();
+  EXPECT_GE(d.steps_fused, 7 * d.replays_tier2) << d.to_json();
+}
+
+TEST_P(Tier2RowsTest, ReductionsOfLongRows) {
+  const at::NoGradGuard no_grad;
+  OnThreadsAndTypes([this](at::ScalarType type) {
+    constexpr std::int64_t kCount = 50257;
+    const Tensor x = at::randn({2, kCount}, type);
+    ExpectFused([=] { return (x * x).sum(-1); }, 2);
+    ExpectFused([=] { return x - (x * 2).amax(-1, true); }, 3);
+    ExpectFused([=] { return (x * x).mean(-1, true).add(1e-5).rsqrt() * x; },
+                5);
+    const Tensor weight = at::randn({kCount}, type);
+    ExpectFused([=] { return at::layer_norm(x * 2, {kCount}, weight) + x; }, 3);
+  });
+}
+
 TEST_P(Tier2RowsTest, ShortRowsOfALongerOne) {
   const Tensor x = at::randn({500, 6}, at::kDouble);
   const Tensor identity = at::rand({6}, at::kDouble);
