@@ -5,13 +5,15 @@ before and behind each pass, loops, plan, LLVM's IR and assembly of every
 segment, and computes what it computes without; the functions parse back and
 become text, DOT and well-formed SVG; TJIT_BACKEND=torchscript dumps graphs; the example of docs/looking-inside.md is
 what comes out; each part alone gives no other; bad values, files that cannot
-be written or read are named; TJIT_PERF_MAP names kernels.
+be written or read are named; TJIT_PERF_MAP names kernels; gdb, where it is
+installed, stops in a kernel by the name that dump and map have.
 
 Usage: dump_test.py TJIT_COMMAND BIN_FOLDER DOCUMENT [unittest arguments]
 """
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -200,6 +202,40 @@ class PerfTest(Case):
                 self.addCleanup(path.unlink)
                 self.assertRegex(path.read_text(),
                                  r"(?m)^[0-9a-f]+ [0-9a-f]+ tjit_\w*relu")
+
+
+class GdbTest(Case):
+    """Whether gdb could see it, without gdb: llvm_debugger_test.cpp."""
+
+    def gdb(self, *commands, **variables):
+        gdb = shutil.which("gdb")
+        if gdb is None:
+            self.skipTest("gdb is not installed")
+        arguments = [part for c in commands for part in ("-ex", c)]
+        done = run(gdb, "-nx", "-batch", "-ex", "set breakpoint pending on",
+                   "-ex", "set debuginfod enabled off", *arguments, "--args",
+                   BIN / "dumped_loop", "tier2", **{**ON, **variables})
+        if "ptrace: Operation not permitted" in done.stderr:
+            self.skipTest("the system lets no process be debugged")
+        return done.stdout + done.stderr
+
+    def test_a_kernel_is_stopped_in_by_its_name(self):
+        text, _ = self.dump("asm")
+        names = re.findall(r"(?m)^(tjit_\w*relu\w*):$", text)
+        self.assertGreater(len(names), 0, text)
+        seen = self.gdb(f"break {names[0]}", "run", "info symbol $pc",
+                        "print/x $pc", "info inferiors", "backtrace", "kill",
+                        TJIT_PERF_MAP="1")
+        self.assertIn(f"\n{names[0]} in section ", seen)
+        self.assertRegex(seen, rf"(?m)^#0 .*\b{names[0]} ?\(")
+        # The same function as perf sees.
+        pc = re.search(r"(?m)^\$1 = 0x(\w+)$", seen).group(1)
+        pid = re.search(r"(?m)^\* 1 +process (\d+)", seen).group(1)
+        path = pathlib.Path(f"/tmp/perf-{pid}.map")
+        self.addCleanup(path.unlink)
+        at = [name for start, size, name in map(str.split, path.open())
+              if 0 <= int(pc, 16) - int(start, 16) < int(size, 16)]
+        self.assertEqual(at, [names[0]])
 
 
 class GraphTest(Case):
