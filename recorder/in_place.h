@@ -1,6 +1,7 @@
 // Results that may lie where an operand lies: of ops whose kernels read each
 // element of their operands before they write the element of the result, as
-// they do for the op's own in-place variant.
+// they do for the op's own in-place variant. Of complex numbers not where their
+// roundings depend on it: Note [Complex results over operands].
 //
 // The memory plan uses it for operands that die with the step (Note [Results
 // over operands] in compiler/passes/plan_memory.h).

@@ -194,7 +194,11 @@ bool Step<S>::PreparePatches(const Request& request, int scalar,
     if (!memory.is_small()) return false;
     const IteratorShape shape(*kernel_);
     memory.FillWithOnes(request);
-    CallImpl(kernel_.get());
+    try {
+      CallImpl(kernel_.get());
+    } catch (const c10::Error&) {
+      return false;  // an operand that was converted before may divide by zero
+    }
     return shape.IsUnchanged(*kernel_);
   }
   return true;

@@ -48,6 +48,43 @@ TEST(InPlace, PointwiseOpsOverOperandsThatLieAlike) {
   EXPECT_THAT(InPlacePairs(Step("aten::add_.Tensor")), IsEmpty());
 }
 
+// Of complex numbers not where libtorch's roundings depend on it.
+TEST(InPlace, ComplexNumbers) {
+  constexpr std::uint8_t kDouble = 7, kComplexDouble = 10;
+  const auto step_of = [](const char* op, std::uint8_t a, std::uint8_t b) {
+    StepRecord step = Step(op);
+    step.args[0].geometry.dtype = a;
+    step.args[1].geometry.dtype = b;
+    step.results[0].geometry.dtype = kComplexDouble;
+    return step;
+  };
+  for (const char* op : {"aten::mul.Tensor", "aten::div.Tensor",
+                         "aten::add.Tensor", "aten::tanh_backward"}) {
+    EXPECT_THAT(InPlacePairs(step_of(op, kComplexDouble, kComplexDouble)),
+                IsEmpty());
+  }
+  EXPECT_THAT(
+      InPlacePairs(step_of("aten::div.Tensor", kComplexDouble, kDouble)),
+      IsEmpty());
+  EXPECT_THAT(
+      InPlacePairs(step_of("aten::mul.Tensor", kComplexDouble, kDouble)),
+      ElementsAre(Pair(2, 0)));
+  EXPECT_THAT(
+      InPlacePairs(step_of("aten::mul.Tensor", kDouble, kComplexDouble)),
+      ElementsAre(Pair(2, 1)));
+  StepRecord root = step_of("aten::sqrt", kComplexDouble, kComplexDouble);
+  root.args.pop_back();
+  EXPECT_THAT(InPlacePairs(root), ElementsAre(Pair(2, 0)));
+  root.scalars.resize(1);
+  for (const char* op : {"aten::mul.Scalar", "aten::div.Scalar"}) {
+    root.op = InternOp(op);
+    root.scalars[0].value.type = kDouble;
+    EXPECT_EQ(InPlacePairs(root).size(), op[6] == 'm' ? 1u : 0u);
+    root.scalars[0].value.type = kComplexDouble;
+    EXPECT_THAT(InPlacePairs(root), IsEmpty());
+  }
+}
+
 TEST(InPlace, OperandsThatLieOtherwise) {
   StepRecord step = Step("aten::mul.Tensor");
   step.args[0].geometry.sizes[0] = 1;  // a row for all

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "recorder/in_place.h"
 #include "runtime/block.h"
 #include "tests/runtime/make_tensors.h"
 #include "tests/runtime/recorded_call.h"
@@ -162,6 +163,34 @@ TEST_F(ComplexByRealTest, HasEagersBitsOfSpecialNumbers) {
 TEST_F(ComplexByRealTest, HasEagersBitsWhereSmallNumbersAreFlushed) {
   ASSERT_TRUE(at::globalContext().setFlushDenormal(true));
   CompareAll(Numbers::kSpecial);
+}
+
+// As the memory plan may have it, of products; libtorch's loops, too, where
+// there is a NaN, or where the real ones are broadcast.
+TEST_F(ComplexByRealTest, HasEagersBitsOverAnOperand) {
+  const Lay kBroadcast = [](const at::Tensor& t) {
+    return t.dim() == 0 ? t : t.narrow(-1, 0, 1);
+  };
+  int compared = 0;
+  for (const Variant& v : kVariants) {
+    for (const at::ScalarType dtype : {at::kFloat, at::kDouble}) {
+      for (const Numbers numbers :
+           {Numbers::kUsual, Numbers::kSpecial, Numbers::kNan}) {
+        for (const Ints& sizes : AllSizes()) {
+          for (const Lay& lay : {Lay(), kBroadcast}) {
+            RecordedCall call(v.name,
+                              MakerOf(v, sizes, dtype, numbers, nullptr, lay));
+            for (const auto& [result, operand] : InPlacePairs(call.record())) {
+              EXPECT_EQ(call.CompareOver(&call.step(), 1, result, operand), "")
+                  << What(v, sizes.empty() ? Ints{0} : sizes, dtype);
+              ++compared;
+            }
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(compared, 500);
 }
 
 TEST_F(ComplexByRealTest, LeavesNansToLibtorch) {

@@ -13,16 +13,21 @@
 namespace tjit::runtime::testing {
 namespace {
 
-// Arguments: T tensor, P positive tensor, S scalar that varies (double, or
-// integer for integer tensors), N None, m -0.5, d 2, b false, t "tanh",
-// n "none", f "floor".
+// Arguments: T tensor, P positive tensor (of complex numbers any), S scalar
+// that varies (double, integer for integer tensors, complex for complex ones),
+// R the same but never complex, N None, m -0.5, d 2, b false, t "tanh", n
+// "none", f "floor".
 struct Spec {
   const char* name;
   const char* arguments;
 };
 
-constexpr at::ScalarType kDtypes[] = {at::kFloat, at::kDouble, at::kBFloat16,
-                                      at::kLong, at::kBool};
+constexpr at::ScalarType kDtypes[] = {
+    at::kFloat, at::kDouble, at::kBFloat16,     at::kHalf,
+    at::kLong,  at::kBool,   at::kComplexFloat, at::kComplexDouble};
+// In few geometries.
+constexpr at::ScalarType kOtherDtypes[] = {at::kInt, at::kShort, at::kChar,
+                                           at::kByte};
 
 bool IsInPlace(const std::string& name) {
   const std::string base = name.substr(0, name.find('.'));
@@ -33,6 +38,7 @@ Maker MakerFor(const Spec& spec, const std::vector<std::string>& layouts,
                std::vector<std::int64_t> sizes, at::ScalarType dtype,
                bool same_tensor) {
   const std::string arguments = spec.arguments;
+  const bool is_complex = at::isComplexType(dtype);
   return [=](int seed) {
     Data data(seed);
     torch::jit::Stack stack;
@@ -46,7 +52,7 @@ Maker MakerFor(const Spec& spec, const std::vector<std::string>& layouts,
             stack.emplace_back(stack[0]);
           } else if (c == 'P') {
             at::Tensor t = data.Laid(layout, sizes, dtype);
-            if (dtype != at::kBool) t.abs_();
+            if (dtype != at::kBool && !is_complex) t.abs_();
             stack.emplace_back(t);
           } else {
             stack.emplace_back(data.Laid(layout, sizes, dtype));
@@ -54,8 +60,13 @@ Maker MakerFor(const Spec& spec, const std::vector<std::string>& layouts,
           ++tensor;
           break;
         case 'S':
-          if (at::isFloatingType(dtype)) {
+        case 'R':
+          if (at::isFloatingType(dtype) || (c == 'R' && is_complex)) {
             stack.emplace_back(0.25 + data.Uniform() / 4);
+          } else if (is_complex) {
+            const double real = 0.25 + data.Uniform() / 4;
+            stack.emplace_back(
+                at::Scalar(c10::complex<double>(real, data.Uniform() - 0.5)));
           } else {
             stack.emplace_back(std::int64_t{1} + seed % 3);
           }
@@ -154,6 +165,22 @@ void CheckAll(const Spec& spec, Counts* counts) {
       }
     }
     if (tensors > 1) Check(spec, {"dense"}, {8, 8}, dtype, true, counts);
+  }
+  for (at::ScalarType dtype : kOtherDtypes) {
+    for (const auto& layouts : std::vector<std::vector<std::string>>{
+             {"dense", "dense"}, {"strided", "wrapped"}, {"dense", "row"}}) {
+      Check(spec, layouts, {5, 14}, dtype, false, counts);
+    }
+  }
+  // Real ones beside complex ones, in either order.
+  for (at::ScalarType dtype : {at::kComplexFloat, at::kComplexDouble}) {
+    for (const auto& layouts :
+         std::vector<std::vector<std::string>>{{"dense", "real"},
+                                               {"real", "dense"},
+                                               {"real", "wrapped complex"},
+                                               {"dense", "wrapped complex"}}) {
+      if (tensors > 1) Check(spec, layouts, {5, 14}, dtype, false, counts);
+    }
   }
 }
 
@@ -265,6 +292,8 @@ const Spec kSpecs[] = {
 
     TJIT_BOTH2("add", "Scalar", "TSS"),
     TJIT_BOTH2("add", "Tensor", "TTS"),
+    TJIT_BOTH2("add", "Tensor", "TTR"),
+    TJIT_BOTH2("add", "Scalar", "TRR"),
     TJIT_BOTH("addcdiv", "TTTS"),
     TJIT_BOTH("addcmul", "TTTS"),
     TJIT_BOTH("atan2", "TT"),
@@ -276,6 +305,7 @@ const Spec kSpecs[] = {
     TJIT_BOTH2("clamp_min", "Tensor", "TT"),
     TJIT_BOTH2("copysign", "Tensor", "TT"),
     TJIT_BOTH2("div", "Scalar", "TS"),
+    TJIT_BOTH2("div", "Scalar", "TR"),
     TJIT_BOTH2("div", "Tensor", "TT"),
     TJIT_BOTH2("div", "Tensor_mode", "TTf"),
     TJIT_BOTH2("eq", "Tensor", "TT"),
@@ -298,6 +328,7 @@ const Spec kSpecs[] = {
     {"aten::maximum", "TT"},
     {"aten::minimum", "TT"},
     TJIT_BOTH2("mul", "Scalar", "TS"),
+    TJIT_BOTH2("mul", "Scalar", "TR"),
     TJIT_BOTH2("mul", "Tensor", "TT"),
     TJIT_BOTH2("ne", "Tensor", "TT"),
     TJIT_BOTH2("ne", "Scalar", "TS"),
@@ -307,6 +338,8 @@ const Spec kSpecs[] = {
     {"aten::rsub.Scalar", "TSS"},
     TJIT_BOTH2("sub", "Scalar", "TSS"),
     TJIT_BOTH2("sub", "Tensor", "TTS"),
+    TJIT_BOTH2("sub", "Tensor", "TTR"),
+    TJIT_BOTH2("sub", "Scalar", "TRR"),
     {"aten::pow.Tensor_Tensor", "PT"},
     TJIT_BOTH2("remainder", "Tensor", "TT"),
     TJIT_BOTH2("xlogy", "Tensor", "TP"),

@@ -1,6 +1,7 @@
 #include "tests/runtime/make_tensors.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/view_as_complex.h>
 #include <c10/util/Exception.h>
 
 #include <cmath>
@@ -17,6 +18,22 @@ std::uint64_t Data::Next() {
 double Data::Uniform() { return static_cast<double>(Next() >> 11) * 0x1.0p-53; }
 
 at::Tensor Data::Dense(at::IntArrayRef sizes, at::ScalarType dtype) {
+  if (at::isComplexType(dtype)) {
+    std::vector<std::int64_t> parts(sizes.begin(), sizes.end());
+    parts.push_back(2);
+    const at::ScalarType real = c10::toRealValueType(dtype);
+    at::Tensor both = Dense(parts, real == at::kHalf ? at::kFloat : real);
+    // Which bits of a NaN are set depends on more than numbers do.
+    for (std::int64_t i = 40; i < both.numel(); i += 1 + Next() % 19) {
+      const double nan = std::copysign(NAN, Uniform() - 0.5);
+      if (real == at::kDouble) {
+        both.mutable_data_ptr<double>()[i] = nan;
+      } else {
+        both.mutable_data_ptr<float>()[i] = static_cast<float>(nan);
+      }
+    }
+    return at::view_as_complex(both.to(real));
+  }
   const bool is_float = at::isFloatingType(dtype);
   at::Tensor t = at::empty(sizes, dtype == at::kDouble ? at::kDouble
                                   : is_float           ? at::kFloat
@@ -85,9 +102,13 @@ at::Tensor Data::Laid(const std::string& layout, at::IntArrayRef sizes,
     return Dense(s, dtype);
   }
   if (layout == "scalar") return Dense({}, dtype);
-  if (layout == "wrapped") {
+  if (layout == "real") return Dense(s, c10::toRealValueType(dtype));
+  if (layout == "wrapped" || layout == "wrapped complex") {
     at::Tensor t =
-        Dense({}, at::isFloatingType(dtype) ? at::kDouble : at::kLong);
+        Dense({}, layout != "wrapped" ? at::kComplexDouble
+                  : at::isFloatingType(dtype) || at::isComplexType(dtype)
+                      ? at::kDouble
+                      : at::kLong);
     t.unsafeGetTensorImpl()->set_wrapped_number(true);
     return t;
   }

@@ -14,7 +14,8 @@ class Data {
  public:
   explicit Data(int seed) : state_(0x9e3779b97f4a7c15u * (seed + 1)) {}
 
-  // Values in (-2, 2); integers in [-5, 5] without 0; booleans.
+  // Values in (-2, 2), of complex numbers both parts and from the 20th on some
+  // NaNs; integers in [-5, 5] without 0 (unsigned ones wrap); booleans.
   at::Tensor Dense(at::IntArrayRef sizes, at::ScalarType dtype = at::kFloat);
   // Integers in [0, high).
   at::Tensor Index(at::IntArrayRef sizes, std::int64_t high);
@@ -26,6 +27,7 @@ class Data {
   //   a larger storage, at an offset), "expanded" (first dim has stride 0),
   //   "column" (last dim has size 1), "row" (without the first dim),
   //   "scalar" (0-dim), "wrapped" (0-dim float64, wrapped number),
+  //   "wrapped complex", "real" (dense, of the type of the parts),
   //   "channels_last".
   at::Tensor Laid(const std::string& layout, at::IntArrayRef sizes,
                   at::ScalarType dtype = at::kFloat);
