@@ -21,6 +21,7 @@ namespace {
 // the CPU key like kernels. `convolution` and its backward are one op each:
 // their insides take raw pointers between dispatches.
 const char* const kCompositesWithBytes[][2] = {
+    {"aten::conj_physical_", ""},
     {"aten::copy_", ""},
     {"aten::mkldnn_convolution", ""},
     {"aten::_convolution", ""},
@@ -36,9 +37,10 @@ const char* const kCompositesWithBytes[][2] = {
 // CompositeExplicit ops that pass an empty result to their out variant. That
 // one would resize it, so it runs at the call; the op as a whole need not.
 const char* const kCompositesOverOut[][2] = {
-    {"aten::abs", ""},         {"aten::logical_and", ""},
-    {"aten::logical_not", ""}, {"aten::logical_or", ""},
-    {"aten::logical_xor", ""}, {"aten::logsumexp", ""},
+    {"aten::abs", ""},         {"aten::complex", ""},
+    {"aten::logical_and", ""}, {"aten::logical_not", ""},
+    {"aten::logical_or", ""},  {"aten::logical_xor", ""},
+    {"aten::logsumexp", ""},   {"aten::polar", ""},
 };
 
 // CompositeExplicit ops that make a tensor of their number and call the op of

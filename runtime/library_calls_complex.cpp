@@ -1,14 +1,18 @@
-// Products and quotients of tensors. Those of complex numbers by real ones
-// have loops of ours (complex_by_real.h); what these leave to libtorch, and
-// all others, are libtorch's kernels.
+// Complex numbers from their parts; products and quotients of tensors. Those of
+// complex numbers by real ones have loops of ours (complex_by_real.h); what
+// these leave to libtorch, and all others, are libtorch's kernels.
+#include <ATen/ops/complex_native.h>
+#include <ATen/ops/conj_physical_native.h>
 #include <ATen/ops/div_native.h>
 #include <ATen/ops/mul_native.h>
+#include <ATen/ops/polar_native.h>
 
 #include <functional>
 #include <optional>
 #include <tuple>
 
 #include "runtime/complex_by_real.h"
+#include "runtime/library_calls_native.h"
 #include "runtime/library_calls_structured.h"
 #include "runtime/library_calls_trial.h"
 
@@ -114,9 +118,15 @@ constexpr Factory kMul =
     Prepare<at::native::structured_mul_out, ByReal::kTimes>;
 
 constexpr FactoryRow kRows[] = {
-    {"aten::div.Tensor", kDiv},  {"aten::div_.Tensor", kDiv},
-    {"aten::div.out", kDiv},     {"aten::mul.Tensor", kMul},
-    {"aten::mul_.Tensor", kMul}, {"aten::mul.out", kMul},
+    {"aten::complex", PrepareOutCall<&at::native::complex_out>},
+    {"aten::conj_physical_", PrepareInPlaceCall<&at::native::conj_physical_>},
+    {"aten::div.Tensor", kDiv},
+    {"aten::div_.Tensor", kDiv},
+    {"aten::div.out", kDiv},
+    {"aten::mul.Tensor", kMul},
+    {"aten::mul_.Tensor", kMul},
+    {"aten::mul.out", kMul},
+    {"aten::polar", PrepareOutCall<&at::native::polar_out>},
 };
 
 }  // namespace

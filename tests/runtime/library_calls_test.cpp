@@ -5,9 +5,12 @@
 #include <gtest/gtest.h>
 #include <torch/library.h>
 
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "runtime/block.h"
 #include "runtime/placement.h"
 #include "tests/runtime/make_tensors.h"
@@ -41,8 +44,10 @@ const std::int64_t kMean = 1;
 const std::int64_t kSum = 2;
 
 void AddCopies(std::vector<Case>* cases) {
-  const at::ScalarType dtypes[] = {at::kFloat, at::kDouble, at::kBFloat16,
-                                   at::kLong,  at::kHalf,   at::kBool};
+  const at::ScalarType dtypes[] = {
+      at::kFloat, at::kDouble, at::kBFloat16,     at::kHalf,
+      at::kLong,  at::kInt,    at::kShort,        at::kChar,
+      at::kByte,  at::kBool,   at::kComplexFloat, at::kComplexDouble};
   for (at::ScalarType to : dtypes) {
     for (at::ScalarType from : dtypes) {
       cases->push_back(
@@ -359,6 +364,116 @@ void AddIndexing(std::vector<Case>* cases) {
        Way::kBoxed});
 }
 
+// In every type that eager takes, directly or boxed.
+std::vector<Case> CasesOf(at::ScalarType t) {
+  std::vector<Case> cases;
+  const auto add = [&](const char* op, const char* what, const Maker& maker) {
+    cases.push_back({op, absl::StrCat(at::toString(t), " ", what), maker});
+  };
+  const auto number = [t](int seed) {
+    if (!at::isComplexType(t)) return at::Scalar(1 + seed % 2);
+    return at::Scalar(c10::complex<double>(0.5 + seed, 0.25));
+  };
+  for (const char* layout : {"dense", "transposed", "strided"}) {
+    for (const char* op : {"aten::sum.dim_IntList", "aten::mean.dim"}) {
+      for (const Ints& dims : {Ints{}, Ints{0}, Ints{-1}}) {
+        add(op, layout,
+            TJIT_CALL(d.Laid(layout, {9, 33}, t), dims, false, kNone));
+      }
+    }
+    for (const char* op : {"aten::prod.dim_int", "aten::argmax", "aten::argmin",
+                           "aten::all.dim", "aten::any.dim"}) {
+      const auto maker = [=](int seed) {
+        Data d(seed);
+        torch::jit::Stack call = {d.Laid(layout, {9, 4}, t), 1, false};
+        if (op == std::string("aten::prod.dim_int")) call.emplace_back();
+        return call;
+      };
+      add(op, layout, maker);
+    }
+    for (const char* op : {"aten::all", "aten::any", "aten::prod"}) {
+      const auto maker = [=](int seed) {
+        torch::jit::Stack call = {Data(seed).Laid(layout, {9, 4}, t)};
+        if (op == std::string("aten::prod")) call.emplace_back();
+        return call;
+      };
+      add(op, layout, maker);
+    }
+    for (const char* op : {"aten::amax", "aten::amin"}) {
+      add(op, layout, TJIT_CALL(d.Laid(layout, {9, 33}, t), Ints{1}, true));
+    }
+    for (const char* op : {"aten::cumsum", "aten::cumprod"}) {
+      add(op, layout, TJIT_CALL(d.Laid(layout, {9, 33}, t), 1, kNone));
+    }
+    for (const char* op : {"aten::max.dim", "aten::min.dim"}) {
+      add(op, layout, TJIT_CALL(d.Laid(layout, {9, 33}, t), 1, false));
+    }
+    add("aten::linalg_vector_norm", layout,
+        TJIT_CALL(d.Laid(layout, {9, 33}, t), 2, Ints{1}, false, kNone));
+    add("aten::var.correction", layout,
+        TJIT_CALL(d.Laid(layout, {9, 33}, t), Ints{1}, 1, false));
+    add("aten::sort.stable", layout,
+        TJIT_CALL(d.Laid(layout, {9, 33}, t), true, 1, false));
+    add("aten::topk", layout,
+        TJIT_CALL(d.Laid(layout, {9, 33}, t), 3, 1, true, true));
+    add("aten::fill_.Scalar", layout,
+        TJIT_CALL(d.Laid(layout, {6, 10}, t), number(seed)));
+    add("aten::zero_", layout, TJIT_CALL(d.Laid(layout, {6, 10}, t)));
+    add("aten::copy_", layout,
+        TJIT_CALL(d.Laid(layout, {70, 80}, t), d.Dense({70, 80}, t), false));
+    add("aten::mm", layout,
+        TJIT_CALL(d.Laid(layout, {8, 5}, t), d.Laid(layout, {5, 6}, t)));
+    add("aten::bmm", layout,
+        TJIT_CALL(d.Laid(layout, {3, 8, 5}, t), d.Laid(layout, {3, 5, 6}, t)));
+    add("aten::addmm", layout,
+        TJIT_CALL(d.Laid(layout, {8, 6}, t), d.Laid(layout, {8, 5}, t),
+                  d.Dense({5, 6}, t), number(seed), number(seed + 1)));
+    add("aten::addmm_", layout,
+        TJIT_CALL(d.Laid(layout, {8, 6}, t), d.Laid(layout, {8, 5}, t),
+                  d.Dense({5, 6}, t), number(seed), number(seed + 1)));
+    add("aten::addmm", "row, and no factors",
+        TJIT_CALL(d.Dense({6}, t), d.Laid(layout, {8, 5}, t),
+                  d.Dense({5, 6}, t), 1, 1));
+    add("aten::baddbmm", layout,
+        TJIT_CALL(d.Dense({3, 8, 6}, t), d.Laid(layout, {3, 8, 5}, t),
+                  d.Dense({3, 5, 6}, t), number(seed), number(seed + 1)));
+    add("aten::addmv", layout,
+        TJIT_CALL(d.Dense({8}, t), d.Laid(layout, {8, 5}, t), d.Dense({5}, t),
+                  number(seed), number(seed + 1)));
+    add("aten::where.self", layout,
+        TJIT_CALL(d.Dense({6, 9}, at::kBool), d.Laid(layout, {6, 9}, t),
+                  d.Dense({9}, t)));
+    add("aten::masked_fill_.Scalar", layout,
+        TJIT_CALL(d.Laid(layout, {6, 9}, t), d.Dense({6, 1}, at::kBool),
+                  number(seed)));
+    add("aten::index_add_", layout,
+        TJIT_CALL(d.Laid(layout, {6, 9}, t), 0, d.Index({4}, 6),
+                  d.Dense({4, 9}, t), number(seed)));
+    add("aten::index_select", layout,
+        TJIT_CALL(d.Laid(layout, {20, 8}, t), 0, d.Index({33}, 20)));
+    add("aten::gather", layout,
+        TJIT_CALL(d.Laid(layout, {8, 20}, t), 1, d.Index({8, 3}, 20), false));
+    add("aten::scatter_.value", layout,
+        TJIT_CALL(d.Laid(layout, {8, 20}, t), 1, d.Index({8, 3}, 20),
+                  number(seed)));
+    add("aten::tril", layout, TJIT_CALL(d.Laid(layout, {9, 9}, t), 0));
+    add("aten::roll", layout,
+        TJIT_CALL(d.Laid(layout, {6, 5, 4}, t), Ints{1, 2}, Ints{0, 1}));
+    add("aten::cat", layout,
+        TJIT_CALL(c10::List<at::Tensor>(
+                      {d.Dense({6, 5}, t), d.Laid(layout, {6, 5}, t)}),
+                  1));
+  }
+  const auto parts =
+      TJIT_CALL(d.Laid("transposed", {6, 9}, t), d.Dense({9}, t));
+  add("aten::complex", "", parts);
+  add("aten::polar", "", parts);
+  add("aten::abs", "", TJIT_CALL(d.Laid("transposed", {6, 9}, t)));
+  add("aten::angle", "", TJIT_CALL(d.Laid("strided", {6, 9}, t)));
+  add("aten::conj_physical_", "", TJIT_CALL(d.Laid("strided", {6, 9}, t)));
+  return cases;
+}
+
 void CheckCases(const std::vector<Case>& cases) {
   for (const Case& c : cases) {
     SCOPED_TRACE(c.name + " " + c.what);
@@ -401,6 +516,36 @@ TEST(LibraryCalls, Indexing) {
 // What a training step of a small network is made of runs without a single
 // tensor of the executor: patched iterators, BLAS, memmove. A silent fallback
 // to the next best way would still be right, but several times slower.
+TEST(LibraryCalls, OtherTypes) {
+  // How many of them eager has.
+  const std::pair<at::ScalarType, int> kLeast[] = {
+      {at::kHalf, 133},          {at::kBFloat16, 132},
+      {at::kDouble, 134},        {at::kByte, 117},
+      {at::kChar, 117},          {at::kShort, 117},
+      {at::kInt, 117},           {at::kLong, 117},
+      {at::kBool, 86},           {at::kComplexFloat, 108},
+      {at::kComplexDouble, 108}, {at::kComplexHalf, 50}};
+  for (const auto& [type, least] : kLeast) {
+    int compared = 0;
+    for (const Case& c : CasesOf(type)) {
+      SCOPED_TRACE(c.name + " " + c.what);
+      std::unique_ptr<RecordedCall> call;
+      try {
+        call = std::make_unique<RecordedCall>(c.name, c.maker);
+      } catch (const std::exception&) {
+        continue;  // eager has none
+      }
+      for (int seed = 1; seed < 3; ++seed) {
+        ASSERT_EQ(call->Compare(&call->step(), seed), "") << "seed " << seed;
+        ASSERT_EQ(call->Compare(&call->boxed(), seed), "")
+            << "boxed, seed " << seed;
+      }
+      ++compared;
+    }
+    EXPECT_GE(compared, least) << at::toString(type);
+  }
+}
+
 TEST(LibraryCalls, SmallTrainingStepUsesNoTensors) {
   const std::vector<Case> cases = {
       {"aten::add.Tensor", "bias",
