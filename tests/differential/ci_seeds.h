@@ -19,6 +19,12 @@ inline constexpr std::int64_t kCiPlainCounted = 140;
 inline constexpr std::uint64_t kCiTorchscriptSeeds = 300;
 inline constexpr std::int64_t kCiTorchscriptCounted = 200;
 
+// Programs of complex numbers. Fewer count as machine code:
+// what is compiled is of their parts.
+inline constexpr std::uint64_t kCiComplexSeeds = 150;
+inline constexpr std::int64_t kCiComplexCounted = 120;
+inline constexpr std::int64_t kCiComplexCompiled = 70;
+
 // Forced drain: at most kCiDrains ops k for each program.
 inline constexpr std::uint64_t kCiDrainSeeds = 300;
 inline constexpr std::int64_t kCiDrainCounted = 200;

@@ -6,6 +6,7 @@
 
 #include "tests/differential/ci_seeds.h"
 #include "tests/differential/driver.h"
+#include "tests/differential/families.h"
 
 namespace tjit::differential {
 namespace {
@@ -60,6 +61,25 @@ TEST(DifferentialTest, Torchscript) {
   config.last = kCiTorchscriptSeeds;
   config.engine = Engine::kTorchscript;
   ExpectSame(config, kCiTorchscriptCounted);
+}
+
+DriverConfig ComplexConfig(Engine engine) {
+  DriverConfig config;
+  config.first = kFirstComplex;
+  config.last = kFirstComplex + kCiComplexSeeds;
+  config.engine = engine;
+  config.max_drains = kCiDrains;
+  return config;
+}
+
+TEST(DifferentialTest, Complex) {
+  for (const Engine engine : {Engine::kTier1, Engine::kForcedDrain}) {
+    ExpectSame(ComplexConfig(engine), kCiComplexCounted);
+  }
+}
+
+TEST(DifferentialTest, ComplexBesideMachineCode) {
+  ExpectSame(ComplexConfig(Engine::kLlvm), kCiComplexCompiled);
 }
 
 TEST(DifferentialTest, ForcedDrain) {

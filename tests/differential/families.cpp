@@ -83,6 +83,19 @@ std::vector<Family> MakeFamilies() {
                            {G::kReduce, 6}, {G::kRandom, 4}},
                  .concurrent = true});
   all.push_back({.name = "sweep", .share = 10, .phase = {}, .sweeps = true});
+  // No row of it makes a real number of a complex one: libtorch warns of that
+  // once in a process.
+  all.push_back({.name = "complex",
+                 .share = 0,
+                 .phase = {{G::kComplex, 50},
+                           {G::kComplexWrite, 16},
+                           {G::kUnary, 6},
+                           {G::kBinary, 10},
+                           {G::kScalar, 5},
+                           {G::kView, 8},
+                           {G::kShape, 5},
+                           {G::kReduce, 2}},
+                 .has_complex = true});
   return all;
 }
 
@@ -95,6 +108,7 @@ const std::vector<Family>& Families() {
 
 int FamilyOf(std::uint64_t seed) {
   if (IsSweep(seed)) return FamilyIndex("sweep");
+  if (seed >= kFirstComplex) return FamilyIndex("complex");
   std::int64_t at = Rng(seed ^ 0xfa311u).Int(0, 99);
   int index = 0;
   for (const Family& family : Families()) {

@@ -26,9 +26,14 @@ struct Family {
   bool branches = false;
   bool concurrent = false;
   bool sweeps = false;  // is a sweep (sweep.h)
+  bool has_complex = false;
 };
 
 const std::vector<Family>& Families();
+
+// Seeds from here on, up to the sweeps, are of the family "complex", which no
+// other seed is of: it came later, and what seeds mean was to stay.
+inline constexpr std::uint64_t kFirstComplex = std::uint64_t{1} << 39;
 
 // The family of a seed.
 int FamilyOf(std::uint64_t seed);

@@ -16,7 +16,8 @@ constexpr std::int64_t kMaxElements = 4096;
 constexpr double kMaxMagnitude = 1e4;
 
 bool IsTame(const at::Tensor& t) {
-  if (!at::isFloatingType(t.scalar_type()) || t.numel() == 0) return true;
+  const bool is_whole = !at::isFloatingType(t.scalar_type()) && !t.is_complex();
+  if (is_whole || t.numel() == 0) return true;
   at::NoGradGuard guard;
   return t.detach().abs().max().to(at::kDouble).item<double>() <
          kMaxMagnitude;  // false for NaN

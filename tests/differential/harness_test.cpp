@@ -44,6 +44,7 @@ TEST(GeneratorTest, EveryRowIsGenerated) {
     for (const Statement& st : program.body) ++uses[st.op];
   };
   for (std::uint64_t seed = 0; seed < 1200; ++seed) generate(seed);
+  for (std::uint64_t k = 0; k < 100; ++k) generate(kFirstComplex + k);
   // Those that call an op by its schema: of f32, f64, i64 and bool.
   const std::uint64_t rows = SweepCount() / kSweepVariants;
   for (std::uint64_t k = 0; k < rows; k += kSweepTypes) {

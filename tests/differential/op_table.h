@@ -51,6 +51,8 @@ enum class Group : std::uint8_t {
   kState,
   kError,
   kCalled,  // an op by its schema
+  kComplex,
+  kComplexWrite,
   kCount,
 };
 
@@ -88,5 +90,6 @@ void AddIndexOps(std::vector<OpSpec>& table);
 void AddViewOps(std::vector<OpSpec>& table);
 void AddStateOps(std::vector<OpSpec>& table);
 void AddCalledOps(std::vector<OpSpec>& table);
+void AddComplexOps(std::vector<OpSpec>& table);
 
 }  // namespace tjit::differential

@@ -171,6 +171,7 @@ std::vector<OpSpec> MakeTable() {
   AddViewOps(table);
   AddStateOps(table);
   AddCalledOps(table);
+  AddComplexOps(table);
   return table;
 }
 

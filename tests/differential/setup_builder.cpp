@@ -91,6 +91,18 @@ void SetupBuilder::Dtypes() {
   }
 }
 
+void SetupBuilder::Complex() {
+  const auto type = static_cast<std::int64_t>(
+      g_.rng_.Chance(0.5) ? at::kComplexFloat : at::kComplexDouble);
+  for (const std::vector<std::int64_t>& sizes :
+       std::vector<std::vector<std::int64_t>>{
+           {n_, m_}, {n_, m_}, {m_}, {m_, n_}, {n_, 1}, {}}) {
+    std::vector<std::int64_t> ints = {type};
+    ints.insert(ints.end(), sizes.begin(), sizes.end());
+    Make("complex_input", ints);
+  }
+}
+
 void SetupBuilder::Aliases(int count) {
   const auto& table = OpTable();
   std::vector<int> views;
@@ -138,6 +150,7 @@ void SetupBuilder::Build() {
   if (family.trains) Params();
   if (family.has_images) Images();
   if (family.mixes_dtypes) Dtypes();
+  if (family.has_complex) Complex();
   if (family.has_blobs) Raw();
   bool indexes = family.name == "indexing" || family.name == "errors";
   if (indexes || g_.rng_.Chance(0.15)) Indices();

@@ -23,6 +23,7 @@ class SetupBuilder {
   void Params();
   void Images();
   void Dtypes();
+  void Complex();
   void Aliases(int count);
   void Raw();
 

@@ -32,6 +32,8 @@ std::string GradMeta(const at::Tensor& t) {
 std::string Meta(const at::Tensor& t, const std::string& name,
                  StorageNames& names) {
   std::ostringstream text;
+  if (t.is_conj()) text << "conj ";
+  if (t.is_neg()) text << "neg ";
   text << t.scalar_type() << t.sizes() << " strides " << t.strides()
        << " offset " << t.storage_offset() << GradMeta(t);
   if (t.is_inference()) {
@@ -52,7 +54,7 @@ bool HasGrad(const at::Tensor& t) {
 }
 
 int FractionBits(const at::Tensor& t) {
-  switch (t.scalar_type()) {
+  switch (c10::toRealValueType(t.scalar_type())) {
     case at::kFloat:
       return 23;
     case at::kDouble:
@@ -74,8 +76,9 @@ void SnapshotTensor(const at::Tensor& t, const std::string& name,
     return;
   }
   log.push_back({it, -1, name + " metadata", Meta(t, name, names), "", 1});
+  const std::size_t size = t.element_size() / (t.is_complex() ? 2 : 1);
   log.push_back({it, -1, name + " elements", "", ElementBytes(t, mode),
-                 static_cast<int>(t.element_size()), FractionBits(t)});
+                 static_cast<int>(size), FractionBits(t)});
   if (HasGrad(t)) {
     SnapshotTensor(t.grad(), name + ".grad", it, mode, names, log);
   }
