@@ -29,6 +29,9 @@ struct LoopState {
   // come when it was found.
   std::uint32_t period = 0;
   std::uint32_t sightings = 0;
+  // Of late: new traces, and runs of traces to their end.
+  std::uint32_t new_traces = 0;
+  std::uint32_t runs = 0;
   // The last one whose sizes were too many: of its first step.
   std::uint64_t dropped_shape = 0;
 
@@ -44,6 +47,18 @@ struct LoopState {
     bool is_done = false;
   };
   absl::flat_hash_map<const KnownNode*, Tries> tries;  // by first step
+
+  // Note [Captures in vain] in thread_capture.cpp.
+  void NoteTrace() {
+    constexpr std::uint32_t kMostCounted = 64;
+    if (++new_traces < kMostCounted) return;
+    new_traces /= 2;
+    runs /= 2;
+  }
+  bool IsWorthMoreTraces() const {
+    constexpr std::uint32_t kTried = 32, kRunsOfEach = 2;
+    return new_traces < kTried || runs >= kRunsOfEach * new_traces;
+  }
 
   // No forks are learnt at this op.
   void LearnNothing() {

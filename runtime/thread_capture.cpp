@@ -29,6 +29,22 @@ std::uint32_t IterationsOf(const HotDetector::Candidate& candidate) {
   return (kMergedOps + candidate.period - 1) / candidate.period;
 }
 
+// Note [Captures in vain]
+// A capture of so many steps came to nothing. What it was of is not kept: in a
+// stream of repetitions that never last (a Fibonacci word) it is another
+// sequence each time, so that a memory of sequences would hold none that comes
+// again. What comes again is the failure: each one in a row doubles the number
+// of ops before the next capture. In vain is
+// (1) an open capture without an end (AbandonCapture);
+// (2) one that the store has no room for: it will have none for the next;
+// (3) a new trace where those before hardly ever ran again: periods that do not
+//     last, stretches that differ in what is no part of a fork (a number).
+std::uint64_t PauseAfter(std::size_t steps, std::uint32_t* failures) {
+  constexpr std::uint64_t kLongestPause = 1 << 16;
+  *failures = std::min(*failures + 1, 16u);
+  return std::min(std::uint64_t{steps} << *failures, kLongestPause);
+}
+
 }  // namespace
 
 void ThreadState::OnCandidate(const HotDetector::Candidate& candidate) {
@@ -134,16 +150,9 @@ void ThreadState::EndOpenCapture(const CallFrame& frame) {
   }
 }
 
-// A stream full of repetitions that never last (a Fibonacci word) would be
-// captured again and again for nothing: each failure in a row doubles the
-// number of ops before the next try.
 void ThreadState::AbandonCapture() {
-  constexpr std::uint64_t kLongestPause = 1 << 16;
-  failed_captures_ = std::min(failed_captures_ + 1, 16u);
-  const std::uint64_t pause = std::uint64_t{capture_.size()}
-                              << failed_captures_;
   no_capture_before_ =
-      detector_.position() + std::min(pause, kLongestPause);
+      detector_.position() + PauseAfter(capture_.size(), &failed_captures_);
   CountBail(BailReason::kNotRepeated, 0, kNoOp);
   if (LogsTo(LogChannel::kDetect)) SayAbandoned(capture_.size());
   capture_.Stop();
@@ -169,6 +178,7 @@ void ThreadState::FinishCapture() {
   }
   const bool from_top = from == store.top();
   const OpId first_op = steps.front().step.op;
+  const std::size_t recorded = steps.size();
   BailReason why = BailReason::kCount;
   const std::size_t iterations =
       fresh ? std::max(steps.size() / loops_->period, std::size_t{1}) : 1;
@@ -180,10 +190,11 @@ void ThreadState::FinishCapture() {
   runtime_->MaybeEvict(store_, why == BailReason::kStoreFull);
   if (trace == nullptr) {
     CountBail(why, 0, first_op);
+    no_capture_before_ =
+        detector_.position() + PauseAfter(recorded, &failed_captures_);
     return;
   }
   EndAtIterations(from, merged, boundary);
-  failed_captures_ = 0;
   if (from_top) runtime_->NoteRootOp(first_op);
   if (!fresh && is_new && trace->hot.load(std::memory_order_acquire) &&
       trace->IsWorthMorePaths()) {
@@ -193,6 +204,14 @@ void ThreadState::FinishCapture() {
     if (charged != nullptr) store.Reward(charged);
   }
   const bool new_trace = trace->sightings.load(std::memory_order_relaxed) == 0;
+  if (new_trace) loops_->NoteTrace();
+  if (!new_trace || loops_->IsWorthMoreTraces()) {
+    failed_captures_ = 0;
+  } else {
+    no_capture_before_ =
+        detector_.position() + PauseAfter(recorded, &failed_captures_);
+    loops_->no_stretch_before = no_capture_before_;
+  }
   if (new_trace) {
     counters_.traces.Add();
     LogFound(trace);

@@ -372,6 +372,8 @@ void ThreadState::Reset() {
   LeavePath();
   failed_captures_ = 0;
   no_capture_before_ = 0;
+  loops_->new_traces = 0;
+  loops_->runs = 0;
   exits_.clear();
   missed_roots_.clear();
 }

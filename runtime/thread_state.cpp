@@ -197,6 +197,7 @@ void ThreadState::FinishRun(FlushReason reason) {
   store.NoteUse(cursor_);
   cursor_ = nullptr;
   at_boundary_ = true;
+  ++loops_->runs;
   NoteRunEnd();
   // Exits are charged to the owner of the node, on a shared prefix the first
   // trace recorded there: a run that completes pays both back.
