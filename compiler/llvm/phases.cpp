@@ -43,7 +43,7 @@ class Cutter {
   // Note [Stored by calls].
   void FindStoresByCalls() {
     phases_.is_by_call.assign(code_.stores.size(), 0);
-    if (!code_.is_rows || code_.in_order) return;
+    if (!code_.is_rows || code_.in_order || ReplacesExternals()) return;
     for (const Step& step : code_.steps) {
       if (!step.is_row_call || step.is_of_row) continue;
       for (std::size_t i = 0; i < code_.stores.size(); ++i) {
@@ -53,6 +53,16 @@ class Cutter {
         break;
       }
     }
+  }
+
+  // The phase of a store to an external comes behind all that reads it: so it
+  // is where what functions make is stored a phase later.
+  bool ReplacesExternals() const {
+    return std::any_of(
+        code_.stores.begin(), code_.stores.end(), [&](const StoreTo& store) {
+          return code_.accesses[static_cast<std::size_t>(store.access)]
+              .is_external;
+        });
   }
 
   // The elements lie as the function gives them, in memory that nothing else

@@ -19,7 +19,8 @@
 //
 // Note [Stored by calls]. What a row function makes of elements lies right
 // where it is stored, if that is memory of the kernel's own where rows lie
-// densely: no buffer, which for long rows is most of a cache, and no copy.
+// densely: no buffer, which for long rows is most of a cache, and no copy. Not
+// in a loop that writes to externals, whose last phase would come too early.
 //
 // A rows loop (Note [Rows] in form_loops.h) calls row functions, and its tiles
 // are some whole rows. What there is one of per row lies in buffers with one
@@ -91,8 +92,8 @@ int RegisterBytes(ir::DType dtype);
 // those that are memory.
 int TileElementBytes(const Phases& phases);
 
-// So long a row may be, in bytes by TileElementBytes(): the second-level cache,
-// and the stack of any thread, hold it.
+// So long a row may be, in bytes by TileElementBytes(): the second-level cache
+// holds it, and the stack of a thread, unless it was made smaller than usual.
 inline constexpr int kMaxRowBytes = 512 << 10;
 
 // Of each column for each function of columns: its state, and the result.

@@ -176,6 +176,31 @@ TEST(LlvmRowsTest, RowsAreBounded) {
   EXPECT_EQ(Compare(f, kernel, {2, 0}, 1), "a row has no elements");
 }
 
+// What is replaced in place is read by the function first, and by a function
+// that makes its operand.
+TEST(LlvmRowsTest, OperandsAreReplacedBehindTheFunction) {
+  for (const std::string t : {"f32", "f64"}) {
+    const std::string external = "  external %0: " + t + "[n0*n1]\n";
+    ExpectSame("func f(n0, n1) {\n" + external + "  %1 = softmax " + t +
+               "[n0,n1] %0[n0,n1] dims=[1]\n  %2 = mul " + t +
+               "[n0,n1] %0[n0,n1], 0.5\n  write %0[n0,n1] = %2\n"
+               "  return %1\n}");
+    ExpectSame("func f(n0, n1) {\n" + external + "  external %1: " + t +
+               "[n0*n1]\n  %2 = log_softmax_backward " + t +
+               "[n0,n1] %0[n0,n1], %1[n0,n1] dims=[1]\n  %3 = mul " + t +
+               "[n0,n1] %1[n0,n1], 0.5\n  write %1[n0,n1] = %3\n"
+               "  return %2\n}");
+  }
+  ExpectSame(R"(func f(n0, n1) {
+  external %0: f32[n0*n1]
+  %1 = exp f32[n0,n1] %0[n0,n1]
+  %2 = softmax f32[n0,n1] %1 dims=[1]
+  %3 = mul f32[n0,n1] %0[n0,n1], 0.5
+  write %0[n0,n1] = %3
+  return %2
+})");
+}
+
 // What functions make lies where it is stored, without a buffer, so rows may be
 // longer than those are; what else is made of it is read from there.
 TEST(LlvmRowsTest, ResultsLieWhereTheyAreStored) {
