@@ -125,7 +125,10 @@ bool KeepsBitsOverOperands(const StepRecord& step, std::string_view op) {
   for (const ScalarRecord& scalar : step.scalars) {
     if (IsComplex(scalar.value.type)) return false;
   }
-  if (step.args.size() == 1) return op != "aten::div.Scalar";
+  // Powers may be such products.
+  if (step.args.size() == 1) {
+    return op != "aten::div.Scalar" && !op.starts_with("aten::pow");
+  }
   return op == "aten::mul.Tensor" && !(IsComplex(step.args[0].geometry.dtype) &&
                                        IsComplex(step.args[1].geometry.dtype));
 }
