@@ -27,7 +27,14 @@ class RunTimes {
     }
   }
   // Of the last kKept; 0 if there is none.
-  std::uint64_t Median() const {
+  std::uint64_t Median() const { return Smallest(2); }
+  // A quarter of them is less.
+  std::uint64_t LowerQuartile() const { return Smallest(4); }
+
+ private:
+  static constexpr std::size_t kKept = 15;
+
+  std::uint64_t Smallest(std::size_t part) const {
     const std::size_t n = std::min<std::size_t>(
         count_.load(std::memory_order_relaxed), kKept);
     if (n == 0) return 0;
@@ -36,11 +43,8 @@ class RunTimes {
       sorted[i] = ns_[i].load(std::memory_order_relaxed);
     }
     std::sort(sorted.begin(), sorted.begin() + n);
-    return sorted[n / 2];
+    return sorted[n / part];
   }
-
- private:
-  static constexpr std::size_t kKept = 15;
 
   std::atomic<std::uint32_t> count_{0};
   std::array<std::atomic<std::uint64_t>, kKept> ns_{};

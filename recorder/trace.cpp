@@ -289,9 +289,11 @@ void TraceStore::AddEnd(Trace* trace, TraceNode* end) {
   ends_[trace].push_back(end);
   const bool is_hot = trace->hot.load(std::memory_order_relaxed);
   for (TraceNode* n = end; n != top_; n = n->parent) {
-    if (n->owner.load(std::memory_order_relaxed) == nullptr) {
-      n->owner.store(trace, std::memory_order_release);
+    const bool has_owner = n->owner.load(std::memory_order_relaxed) != nullptr;
+    if (has_owner && (!is_hot || n->hot.load(std::memory_order_relaxed))) {
+      break;  // so it is with all before
     }
+    if (!has_owner) n->owner.store(trace, std::memory_order_release);
     if (is_hot) n->hot.store(true, std::memory_order_release);
   }
   end->ends.store(trace, std::memory_order_release);

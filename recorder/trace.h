@@ -14,7 +14,7 @@
 // A store that is nearly full is replaced by a copy of what was used most
 // (CopyMostUsed()).
 // Threads: readers follow atomic links without a lock; writers hold mutex_.
-// Tested by: tests/recorder/trace_test.cpp
+// Tested by: tests/recorder/trace_test.cpp, trace_eviction_test.cpp
 // Source: LuaJIT lj_trace.c (hot counts, penalties, side traces).
 #pragma once
 
@@ -287,10 +287,11 @@ class TraceStore {
   std::array<std::atomic<TraceNode*>, kRootBuckets> roots_{};
   std::atomic<std::uint32_t> node_count_{0};
   std::atomic<std::uint64_t> bytes_{0};
-  // Steps of runs that ended, and nodes at the beginning. Threads may lose some
-  // of the first to one another.
+  // Steps of runs that ended at nodes that came since the beginning, and what
+  // was there then. Threads may lose some of the first to one another.
   std::atomic<std::uint64_t> steps_run_{0};
   std::uint32_t first_nodes_ = 0;
+  std::uint32_t first_last_id_ = 0;  // of these nodes
   // Sightings of all traces. Threads may lose some to one another: it only
   // says how long ago something was, about.
   std::atomic<std::uint64_t> clock_{0};

@@ -67,7 +67,8 @@ void Trace::CopyCounts(const Trace& other) {
 // Nodes cannot be taken out of a store: any thread may stand on any of them. So
 // a store that is 7/8 full is copied, but for what was used least; the copy
 // takes its place, each thread goes over to it at its next op and takes along
-// the segments that are still there, and the last one frees the old store.
+// the segments that are still there. What no thread stands in any more is freed
+// by the worker.
 //
 // What counts is how often runs ended at a node, halved for every kHalfLife
 // runs of any trace since the last of them. A path is kept as a whole, so that
@@ -97,6 +98,7 @@ void TraceStore::NoteUse(TraceNode* node) {
                              std::min<std::uint64_t>(halvings, 31);
   node->uses.store(std::min(uses + 1, kMostUses), std::memory_order_relaxed);
   node->used_at.store(now, std::memory_order_relaxed);
+  if (node->id <= first_last_id_) return;
   steps_run_.store(steps_run_.load(std::memory_order_relaxed) + node->depth + 1,
                    std::memory_order_relaxed);
 }
@@ -113,7 +115,7 @@ TraceStore::Chosen TraceStore::ChooseMostUsed(
   std::vector<Candidate> candidates;
   for (const TraceNode* node : all) {
     const std::uint32_t uses = node->uses.load(std::memory_order_relaxed);
-    const bool ends = node->ends.load(std::memory_order_relaxed) != nullptr;
+    const bool ends = node->ends.load(std::memory_order_acquire) != nullptr;
     if (uses == 0 && !ends) continue;
     const std::uint64_t at = node->used_at.load(std::memory_order_relaxed);
     const auto age = static_cast<double>(now - std::min(now, at));
@@ -130,10 +132,8 @@ TraceStore::Chosen TraceStore::ChooseMostUsed(
   std::vector<const TraceNode*> path;
   for (const Candidate& candidate : candidates) {
     const TraceNode* n = candidate.node;
-    while (n->ends.load(std::memory_order_relaxed) == nullptr) {
-      const TraceNode* next = n->likely.load(std::memory_order_relaxed);
-      n = next != nullptr ? next
-                          : n->first_child.load(std::memory_order_relaxed);
+    while (n->ends.load(std::memory_order_acquire) == nullptr) {
+      n = n->first_child.load(std::memory_order_acquire);
     }
     path.clear();
     std::uint64_t path_bytes = 0;
@@ -141,8 +141,10 @@ TraceStore::Chosen TraceStore::ChooseMostUsed(
       path.push_back(n);
       path_bytes += BytesOf(n->step, n->new_slots);
     }
-    if (chosen.nodes.size() + path.size() > most.nodes / 2 ||
-        bytes + path_bytes > most.bytes / 2) {
+    // The first one may take more than half.
+    const unsigned part = chosen.nodes.empty() ? 1 : 2;
+    if (chosen.nodes.size() + path.size() > most.nodes / part ||
+        bytes + path_bytes > most.bytes / part) {
       continue;
     }
     bytes += path_bytes;
@@ -188,8 +190,11 @@ std::unique_ptr<TraceStore> TraceStore::CopyMostUsed(
     if (likely != copies.end()) copy->likely.store(likely->second);
   }
   if (!LockUnless(stop, &lock)) return nullptr;
-  const auto ends = made->CopyTraces(*this, chosen);
+  auto ends = made->CopyTraces(*this, chosen);
   lock.unlock();
+  std::sort(ends.begin(), ends.end(), [](const auto& a, const auto& b) {
+    return a.second->id < b.second->id;
+  });
   for (const auto& [trace, end] : ends) {
     TraceNode* const copy = copies.at(end);
     if (trace->first_end.load() == nullptr) trace->first_end.store(copy);
@@ -216,6 +221,7 @@ std::vector<std::pair<Trace*, const TraceNode*>> TraceStore::CopyTraces(
   last_trace_id_ = from.last_trace_id_;
   Copy(from.clock_, &clock_);
   first_nodes_ = node_count();
+  first_last_id_ = nodes_.back()->id;
   return ends;
 }
 

@@ -1,21 +1,24 @@
 // Whether replaying a sequence pays: blocks of runs that are replayed and
 // blocks that run eagerly take turns, so that a machine that slows down slows
-// both. What is compared is the time from run to run, with whatever the program
-// does in between, for that is what it waits for.
+// both. Compared are the times from run to run, with whatever the program does
+// in between, for that is what it waits for, and those of single runs, as it
+// may wait for other things: it loses only if it loses both. Lower quartiles,
+// and blocks in an order that has no period: what comes every so many runs
+// decides nothing.
 //
 // Most sequences are clearly faster than the eager runs before they were hot,
-// and are not tried. The rest are tried once they have run often or for long:
-// until then it may be decided about their compiled code (code_trial.h). One
-// that loses three comparisons running is followed, but not deferred, and tried
-// again after many more runs.
+// and are not tried. The rest are tried one at a time, once they have run for
+// long: by then it is mostly decided about their compiled code (code_trial.h).
+// One that loses three comparisons running is followed, but not deferred, and
+// tried again after many more runs.
 //
-// Thread: any; one of them measures, whose runs are not mixed with others'.
-// Tested by: tests/recorder/trace_trial_test.cpp,
+// Thread: any. Tested by: tests/recorder/trace_trial_test.cpp,
 // tests/runtime/trace_trial_test.cpp
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <utility>
 
 #include "recorder/run_times.h"
 
@@ -24,10 +27,9 @@ namespace tjit {
 class TraceTrial {
  public:
   static constexpr std::int64_t kBlock = 16;  // runs
-  // Runs before the first trial, or so many and a time.
-  static constexpr std::int64_t kFirst = 4096;
-  static constexpr std::int64_t kFirstLong = 256;
-  static constexpr std::uint64_t kLongNs = 1'000'000'000;
+  // Replays before the first trial, and the time that they took.
+  static constexpr std::int64_t kFirst = 256;
+  static constexpr std::uint64_t kFirstNs = 2'000'000'000;
   static constexpr std::int64_t kAgain = std::int64_t{1} << 20;  // runs
   static constexpr int kBlocks = 15;  // of each kind: all that RunTimes keeps
   static constexpr int kEarly = 3;    // where that is enough
@@ -42,8 +44,8 @@ class TraceTrial {
     return state_.load(std::memory_order_relaxed) == State::kOff;
   }
   // ns a run, of the last comparison; 0: there was none.
-  std::uint64_t replay_ns() const { return replay_.Median() / kBlock; }
-  std::uint64_t eager_ns() const { return eager_.Median() / kBlock; }
+  std::uint64_t replay_ns() const { return replay_.LowerQuartile() / kBlock; }
+  std::uint64_t eager_ns() const { return eager_.LowerQuartile() / kBlock; }
 
   // Before run number `entry`, a multiple of kBlock, at `now_ns`, by `thread`.
   // `replayed`, `eager`: run times so far. True if it is given up now.
@@ -70,6 +72,12 @@ class TraceTrial {
  private:
   enum class State : std::uint8_t { kWaiting, kMeasuring, kPays, kOff };
 
+  // The trial that is under way, and when it began its last block: one that has
+  // not for a second is over.
+  static inline std::atomic<const TraceTrial*> s_measuring{nullptr};
+  static inline std::atomic<std::uint64_t> s_measured_at{0};
+  static constexpr std::uint64_t kStaleNs = 1'000'000'000;
+
   bool Begin(std::int64_t entry, std::uint64_t now_ns, const void* thread,
              const RunTimes& replayed, const RunTimes& eager) {
     switch (state_.load(std::memory_order_relaxed)) {
@@ -88,19 +96,25 @@ class TraceTrial {
         }
         return false;
       case State::kMeasuring:
-        return Measure(entry, now_ns, thread);
+        return Measure(entry, now_ns, thread, replayed, eager);
     }
     return false;
   }
   static bool IsTime(std::int64_t entry, const RunTimes& replayed) {
-    if (entry >= kFirst) return true;
-    return entry >= kFirstLong &&
-           replayed.Median() * static_cast<std::uint64_t>(entry) >= kLongNs;
+    return entry >= kFirst &&
+           replayed.Median() * static_cast<std::uint64_t>(entry) >= kFirstNs;
   }
   static bool IsClear(const RunTimes& replayed, const RunTimes& eager) {
     return 5 * replayed.Median() <= 4 * eager.Median();
   }
   void Start(std::int64_t entry, std::uint64_t now_ns, const void* thread) {
+    const TraceTrial* other = s_measuring.load(std::memory_order_relaxed);
+    if (other != nullptr &&
+        now_ns < s_measured_at.load(std::memory_order_relaxed) + kStaleNs) {
+      return;
+    }
+    if (!s_measuring.compare_exchange_strong(other, this)) return;
+    s_measured_at.store(now_ns, std::memory_order_relaxed);
     state_.store(State::kMeasuring, std::memory_order_relaxed);
     runs_eagerly_.store(false, std::memory_order_relaxed);
     thread_ = thread;
@@ -108,28 +122,59 @@ class TraceTrial {
     ns_ = now_ns;
     blocks_ = 0;
     lost_ = 0;
+    is_counted_ = false;
   }
-  bool Measure(std::int64_t entry, std::uint64_t now_ns, const void* thread) {
+  // Blocks come in pairs, one of each kind, whose order is drawn.
+  bool IsNextEager() {
+    if (blocks_ % 2 == 0) {
+      random_ = random_ * 6364136223846793005u + 1442695040888963407u;
+      is_second_eager_ = (random_ >> 63) != 0;
+      return !is_second_eager_;
+    }
+    return is_second_eager_;
+  }
+  bool Measure(std::int64_t entry, std::uint64_t now_ns, const void* thread,
+               const RunTimes& replayed, const RunTimes& eager) {
     const bool was_eager = runs_eagerly();
     const bool is_whole = thread == thread_ && entry == entry_ + kBlock;
     const std::uint64_t ns = now_ns - ns_;
     thread_ = thread;
     entry_ = entry;
     ns_ = now_ns;
-    if (!is_whole) return false;  // the same once more
-    runs_eagerly_.store(!was_eager, std::memory_order_relaxed);
-    (was_eager ? eager_ : replay_).Add(ns);
-    if (++blocks_ < 2 * kBlocks &&
-        (blocks_ != 2 * kEarly || !IsClear(replay_, eager_))) {
+    if (s_measuring.load(std::memory_order_relaxed) != this) {  // it took long
+      runs_eagerly_.store(false, std::memory_order_relaxed);
+      state_.store(State::kWaiting, std::memory_order_relaxed);
       return false;
     }
+    s_measured_at.store(now_ns, std::memory_order_relaxed);
+    if (!is_whole) {  // runs of several threads, or of none
+      runs_eagerly_.store(false, std::memory_order_relaxed);
+      is_counted_ = false;
+      return false;
+    }
+    if (std::exchange(is_counted_, true)) {
+      (was_eager ? eager_ : replay_).Add(ns);
+      ++blocks_;
+    }
+    runs_eagerly_.store(IsNextEager(), std::memory_order_relaxed);
+    if (blocks_ == 2 * kEarly && lost_ == 0 &&
+        (IsClear(replay_, eager_) || IsClear(replayed, eager))) {
+      return Decide(entry, /*loses=*/false);
+    }
+    if (blocks_ < 2 * kBlocks) return false;
     blocks_ = 0;
     // Three percent more than eager: less is noise.
-    const bool loses = 100 * replay_.Median() > 103 * eager_.Median();
+    const bool loses =
+        100 * replay_.LowerQuartile() > 103 * eager_.LowerQuartile() &&
+        replayed.LowerQuartile() > eager.LowerQuartile();
     if (loses && ++lost_ < kMaxLost) return false;
+    return Decide(entry, loses);
+  }
+  bool Decide(std::int64_t entry, bool loses) {
     state_.store(loses ? State::kOff : State::kPays, std::memory_order_relaxed);
     runs_eagerly_.store(loses, std::memory_order_relaxed);
     next_.store(entry + kAgain, std::memory_order_relaxed);
+    s_measuring.store(nullptr, std::memory_order_relaxed);
     return loses;
   }
 
@@ -143,6 +188,9 @@ class TraceTrial {
   std::uint64_t ns_ = 0;
   int blocks_ = 0;  // of this comparison
   int lost_ = 0;
+  bool is_counted_ = false;       // the block that runs
+  bool is_second_eager_ = false;  // of the pair
+  std::uint64_t random_ = 1;
   RunTimes replay_, eager_;  // of blocks
 };
 

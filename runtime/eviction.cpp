@@ -20,7 +20,12 @@ void Runtime::SetStore(std::unique_ptr<TraceStore> store) {
       delete gone;
       return true;
     };
-    if (!tier2_->Post(job)) delete gone;
+    bool is_posted = false;
+    try {
+      is_posted = tier2_->Post(job);
+    } catch (const std::bad_alloc&) {
+    }
+    if (!is_posted) delete gone;
   };
   held_store_ = std::shared_ptr<TraceStore>(store.release(), free);
   store_.store(held_store_.get(), std::memory_order_release);
@@ -36,24 +41,28 @@ void Runtime::MaybeEvict(const std::shared_ptr<TraceStore>& store,
   if (!store->WantsEviction(had_no_room) || evicting_.exchange(true)) return;
   // Weak: a job may go under the queue's mutex, which freeing a store takes.
   const std::weak_ptr<TraceStore> weak = store;
-  const bool is_posted =
-      tier2_->Post([this, weak](const std::atomic<bool>& hurry) {
-        const std::shared_ptr<TraceStore> full = weak.lock();
-        bool is_done = true;
-        try {
-          if (full != nullptr) is_done = Evict(full.get(), hurry);
-        } catch (const std::bad_alloc&) {
-          LogWarning("no memory for making room in the recorded sequences");
-        }
-        if (is_done) evicting_.store(false);
-        return is_done;
-      });
+  const auto job = [this, weak](const std::atomic<bool>& hurry) {
+    const std::shared_ptr<TraceStore> full = weak.lock();
+    bool is_done = true;
+    try {
+      if (full != nullptr) is_done = Evict(full.get(), hurry);
+    } catch (const std::bad_alloc&) {  // another time
+    }
+    if (is_done) evicting_.store(false);
+    return is_done;
+  };
+  bool is_posted = false;
+  try {
+    is_posted = tier2_->Post(job);
+  } catch (const std::bad_alloc&) {
+  }
   if (!is_posted) evicting_.store(false);
 }
 
 // Nothing here waits for a mutex: a thread that forks holds them all while it
 // waits for this one.
 bool Runtime::Evict(TraceStore* store, const std::atomic<bool>& hurry) {
+  if (this->store() != store) return true;  // there is another one already
   std::unique_ptr<TraceStore> copy = store->CopyMostUsed(hurry);
   if (copy == nullptr) return false;
   std::unique_lock<std::mutex> lock(mutex_, std::defer_lock);
@@ -81,13 +90,19 @@ void Runtime::TakeStoreToIdleStates() {
   std::vector<ThreadState*> idle;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
+    idle.reserve(free_states_.size());
     std::erase_if(free_states_, [&](ThreadState* state) {
       if (state->has_pending()) return false;
       idle.push_back(state);
       return true;
     });
   }
-  for (ThreadState* state : idle) state->TakeStore();
+  for (ThreadState* state : idle) {
+    try {
+      state->TakeStore();
+    } catch (const std::bad_alloc&) {  // with the next store
+    }
+  }
   const std::lock_guard<std::mutex> lock(mutex_);
   free_states_.insert(free_states_.end(), idle.begin(), idle.end());
 }
@@ -104,11 +119,20 @@ void ThreadState::TakeStore() {
   const StateLock lock(this);
   if (is_copy) {
     segments_.MoveTo(*store);
+    // What had no room may have some now.
+    failed_captures_ = 0;
+    no_capture_before_ = 0;
     absl::erase_if(exits_, [&](const auto& exit) {
       return store->NodeOf(exit.first) == nullptr;
     });
   }
   store_ = std::move(store);
+}
+
+void ThreadState::TakeNewStore() {
+  if (t_context.held != nullptr) return;  // at the next op
+  TakeStore();
+  runtime_->TakeStoreToIdleStates();
 }
 
 }  // namespace tjit::runtime

@@ -49,6 +49,10 @@ struct LoopState {
   absl::flat_hash_map<const KnownNode*, Tries> tries;  // by first step
 
   // Note [Captures in vain] in thread_capture.cpp.
+  void NoteRun() {
+    constexpr std::uint32_t kMostRuns = 1024;
+    if (runs < kMostRuns) ++runs;
+  }
   void NoteTrace() {
     constexpr std::uint32_t kMostCounted = 64;
     if (++new_traces < kMostCounted) return;

@@ -240,6 +240,7 @@ ThreadState* Runtime::NewThreadState() {
   if (reused != nullptr) {
     reused->Flush(FlushReason::kThreadExit);
     reused->Reset();
+    reused->TakeStore();
     return reused;
   }
   std::lock_guard<std::mutex> lock(mutex_);

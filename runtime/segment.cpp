@@ -450,7 +450,8 @@ bool PreparedSegment::MoveTo(const TraceStore& store) {
   return true;
 }
 
-void SegmentCache::MoveTo(const TraceStore& store) {
+void SegmentCache::MoveTo(const TraceStore& store) try {
+  last_ = nullptr;
   absl::erase_if(segments_, [&](const auto& segment) {
     return !segment.second->MoveTo(store);
   });
@@ -461,7 +462,8 @@ void SegmentCache::MoveTo(const TraceStore& store) {
     weight_ += segment->weight();
   }
   classes_.KeepOnly(used);
-  last_ = nullptr;
+} catch (const std::bad_alloc&) {
+  Clear();
 }
 
 PreparedSegment* SegmentCache::Find(const Run& run,

@@ -192,6 +192,7 @@ void ThreadState::FinishCapture() {
     CountBail(why, 0, first_op);
     no_capture_before_ =
         detector_.position() + PauseAfter(recorded, &failed_captures_);
+    loops_->no_stretch_before = no_capture_before_;
     return;
   }
   EndAtIterations(from, merged, boundary);

@@ -150,9 +150,13 @@ bool ThreadState::TryFollow(CallFrame& frame, Decision* decision) {
     const std::size_t slots_before = run_.slots.size();
     node = FindChild(cursor_, frame, &why);
     if (node == nullptr) break;
-    const bool defers =
-        node->hot.load(std::memory_order_relaxed) && !run_is_eager_ &&
-        node->step.kind == StepKind::kDeferred && runtime_->may_defer();
+    // A trial is of the steps of the trace that the run began with.
+    const bool is_eager = run_is_eager_ && root_ != nullptr &&
+                          node->owner.load(std::memory_order_relaxed) ==
+                              root_->owner.load(std::memory_order_relaxed);
+    const bool defers = node->hot.load(std::memory_order_relaxed) &&
+                        !is_eager && node->step.kind == StepKind::kDeferred &&
+                        runtime_->may_defer();
     if (defers && !ClaimSlots(node->step)) {
       UnbindFrom(&run_, slots_before);
       lock.Unlock();

@@ -131,6 +131,7 @@ void ThreadState::FinishKnown() {
     BailReason why = BailReason::kCount;
     Trace* trace =
         store_->Insert(store_->top(), std::move(some), boundary, &why);
+    runtime_->MaybeEvict(store_, why == BailReason::kStoreFull);
     if (trace == nullptr) return CountBail(why, 0, first_op);
     runtime_->NoteRootOp(first_op);
     if (trace->sightings.load(std::memory_order_relaxed) == 0) {

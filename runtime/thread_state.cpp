@@ -15,6 +15,7 @@
 #include "runtime/runtime.h"
 #include "runtime/strict.h"
 #include "runtime/testing_hooks.h"
+#include "runtime/tier2.h"
 #include "runtime/token.h"
 #include "runtime/value_checks.h"
 
@@ -160,7 +161,7 @@ bool ThreadState::TryEnter(CallFrame& frame, Decision* decision) {
       Trace::IsMeasured(entry) || runtime_->debug_compile();
   run_began_ns_ = 0;
   if (measured) BeginMeasured(trace, entry);
-  run_is_eager_ = trace->trial.runs_eagerly();
+  run_is_eager_ = modes_ == nullptr && trace->trial.runs_eagerly();
   // What is replayed does not move a candidate's phase.
   if (run_is_eager_ || !root->hot.load(std::memory_order_relaxed)) {
     scheduled_ = {};
@@ -171,9 +172,11 @@ bool ThreadState::TryEnter(CallFrame& frame, Decision* decision) {
 void ThreadState::BeginMeasured(Trace* trace, std::int64_t entry) {
   run_began_ns_ = NowNs();
   if (entry % TraceTrial::kBlock != 0 || modes_ != nullptr ||
-      !trace->hot.load(std::memory_order_relaxed)) {
+      !trace->hot.load(std::memory_order_relaxed) || runtime_->compile_all()) {
     return;
   }
+  const Engine* const engine = runtime_->tier2().engine();
+  if (engine != nullptr && !engine->is_for_speed()) return;
   TraceTrial& trial = trace->trial;
   if (!trial.BeginBlock(entry, run_began_ns_, this, trace->replay_times,
                         trace->eager_times)) {
@@ -197,7 +200,7 @@ void ThreadState::FinishRun(FlushReason reason) {
   store.NoteUse(cursor_);
   cursor_ = nullptr;
   at_boundary_ = true;
-  ++loops_->runs;
+  loops_->NoteRun();
   NoteRunEnd();
   // Exits are charged to the owner of the node, on a shared prefix the first
   // trace recorded there: a run that completes pays both back.
@@ -336,6 +339,7 @@ void ThreadState::OnThrow(CallFrame& frame) {
 
 void ThreadState::OnMarkStep() {
   ThrowKeptFailure(&counters_);
+  if (store_.get() != runtime_->store()) TakeNewStore();
   if (capture_.active() && capture_.length() == 0 && capture_.size() != 0) {
     FinishCapture();
   }

@@ -202,6 +202,7 @@ class ThreadState {
   void BeginMeasured(Trace* trace, std::int64_t entry);
   // Runs what is pending and stands nowhere.
   void LeavePath();
+  void TakeNewStore();
   // Reset(), and forgets segments and tokens.
   void StartOver();
 

@@ -272,7 +272,8 @@ bool Tier2::DoJob(CompileTask* task) {
   try {
     return task->job(hurry_);
   } catch (const std::exception& e) {  // no memory: nothing is known
-    LogWarning(std::string("the profile is not used: ") + e.what());
+    LogWarning(std::string("a job of the background thread failed: ") +
+               e.what());
   }
   return true;
 }

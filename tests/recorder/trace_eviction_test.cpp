@@ -159,12 +159,14 @@ TEST_F(TenSizes, NothingGoesBeforeWhatCameWasRun) {
   // In the copy it is what came since that is to have been run.
   const auto copy = store.CopyMostUsed(kGoOn);
   EXPECT_EQ(copy->node_count(), 10u);
-  Use(copy.get(), copy->NodeOf(ends[0]->id), 1000);
-  EXPECT_FALSE(copy->WantsEviction(true));
-  EXPECT_FALSE(copy->WantsEviction(false));
+  TraceNode* added = nullptr;
   for (int i = 0; i < 5; ++i) {
-    Add(copy.get(), Chain({"aten::exp", "aten::tanh"}, 8 + i));
+    added = Add(copy.get(), Chain({"aten::exp", "aten::tanh"}, 8 + i));
   }
+  Use(copy.get(), copy->NodeOf(ends[0]->id), 1000);
+  EXPECT_FALSE(copy->WantsEviction(false));
+  EXPECT_FALSE(copy->WantsEviction(true));
+  Use(copy.get(), added, 50);
   EXPECT_TRUE(copy->WantsEviction(false));
 }
 
@@ -198,6 +200,18 @@ TEST_F(TenSizes, AnInnerNodeKeepsItsPath) {
   EXPECT_EQ(copy->node_count(), 6u);
   EXPECT_NE(copy->NodeOf(ends[1]->id), nullptr);
   EXPECT_NE(copy->NodeOf(ends[2]->id), nullptr);
+}
+
+// The path that is run most stays, even if it takes more than half.
+TEST_F(TenSizes, ALongPathStays) {
+  TraceStore store({.nodes = 6});
+  const auto ops = {"aten::relu", "aten::tanh", "aten::exp", "aten::neg"};
+  TraceNode* end = Add(&store, Chain(ops, 8));
+  Use(&store, end, 5);
+  Add(&store, Chain({"aten::sin", "aten::cos"}, 8));
+  const auto copy = store.CopyMostUsed(kGoOn);
+  EXPECT_EQ(copy->node_count(), 4u);
+  EXPECT_NE(copy->NodeOf(end->id), nullptr);
 }
 
 // Shared first steps stay as long as one path needs them; a trace none of

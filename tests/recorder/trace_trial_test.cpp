@@ -1,5 +1,6 @@
 #include "recorder/trace_trial.h"
 
+#include <algorithm>
 #include <cstdint>
 
 #include "gtest/gtest.h"
@@ -14,13 +15,13 @@ class Program {
  public:
   Program(std::uint64_t replay_ns, std::uint64_t eager_ns)
       : Program(replay_ns, eager_ns, eager_ns) {}
-  // `measured_eager_ns`: what eager runs took before it was hot.
+  // `measured_eager_ns`: what eager runs took before it was hot; 0: none was.
   Program(std::uint64_t replay_ns, std::uint64_t eager_ns,
           std::uint64_t measured_eager_ns)
       : replay_ns_(replay_ns), eager_ns_(eager_ns) {
     for (int i = 0; i < 15; ++i) {
       replayed_.Add(replay_ns);
-      eager_.Add(measured_eager_ns);
+      if (measured_eager_ns != 0) eager_.Add(measured_eager_ns);
     }
   }
   // Blocks until so many runs have been; how many were eager ones.
@@ -30,12 +31,26 @@ class Program {
       given_up_ += trial.BeginBlock(entry_, now_, this, replayed_, eager_);
       const bool is_eager = trial.runs_eagerly();
       eager += is_eager;
-      now_ += kBlock * (is_eager ? eager_ns_ : replay_ns_) + noise_(entry_);
+      const std::uint64_t run = is_eager ? eager_ns_ : replay_ns_;
+      (is_eager ? eager_ : replayed_).Add(run);
+      now_ += kBlock * run + noise_(entry_);
     }
     return eager;
   }
+  // The first trial begins now.
+  std::int64_t First() const {
+    const auto runs = static_cast<std::int64_t>(
+        (TraceTrial::kFirstNs + replay_ns_ - 1) / replay_ns_);
+    return (std::max(runs, TraceTrial::kFirst) + kBlock - 1) / kBlock * kBlock;
+  }
+  // And has ended by then, whatever comes of it.
+  std::int64_t Decided() const {
+    return First() + kBlock * (2 * TraceTrial::kBlocks * TraceTrial::kMaxLost +
+                               TraceTrial::kMaxLost + 3);
+  }
   void SetNoise(std::uint64_t (*noise)(std::int64_t)) { noise_ = noise; }
   std::int64_t entry() const { return entry_; }
+  std::uint64_t now() const { return now_; }
   int given_up() const { return given_up_; }
 
   TraceTrial trial;
@@ -51,8 +66,11 @@ class Program {
   RunTimes replayed_, eager_;
 };
 
+// Long enough for trials to come soon.
+constexpr std::uint64_t kRun = 1'000'000;
+
 TEST(TraceTrial, WhatIsClearlyFasterIsNotTried) {
-  Program p(800, 1000);
+  Program p(kRun * 8 / 10, kRun);
   EXPECT_EQ(p.RunTo(100000), 0);
   EXPECT_FALSE(p.trial.is_off());
   EXPECT_EQ(p.trial.replay_ns(), 0u);
@@ -60,90 +78,128 @@ TEST(TraceTrial, WhatIsClearlyFasterIsNotTried) {
 
 // A sequence that a profile knows has not run eagerly before.
 TEST(TraceTrial, AClearTrialIsShort) {
-  Program p(500, 1000, /*measured_eager_ns=*/0);
-  EXPECT_EQ(p.RunTo(200000), TraceTrial::kEarly);
+  Program p(kRun / 2, kRun, /*measured_eager_ns=*/0);
+  EXPECT_EQ(p.RunTo(100000), TraceTrial::kEarly);
   EXPECT_FALSE(p.trial.is_off());
 }
 
 TEST(TraceTrial, WhatIsAsFastIsTriedOnce) {
-  Program p(1000, 1000);
-  EXPECT_EQ(p.RunTo(TraceTrial::kFirst), 0);
-  EXPECT_EQ(p.RunTo(200000), TraceTrial::kBlocks);
+  Program p(kRun, kRun);
+  EXPECT_EQ(p.RunTo(p.First()), 0);
+  EXPECT_EQ(p.RunTo(100000), TraceTrial::kBlocks);
   EXPECT_FALSE(p.trial.is_off());
   EXPECT_FALSE(p.trial.runs_eagerly());
   EXPECT_EQ(p.given_up(), 0);
-  EXPECT_EQ(p.trial.replay_ns(), 1000u);
-  EXPECT_EQ(p.trial.eager_ns(), 1000u);
+  EXPECT_EQ(p.trial.replay_ns(), kRun);
+  EXPECT_EQ(p.trial.eager_ns(), kRun);
 }
 
 TEST(TraceTrial, WhatIsSlowerIsGivenUpAndTriedAgainMuchLater) {
-  Program p(1200, 1000);
-  EXPECT_EQ(p.RunTo(TraceTrial::kFirst), 0);
+  Program p(kRun * 12 / 10, kRun);
+  EXPECT_EQ(p.RunTo(p.First()), 0);
   EXPECT_FALSE(p.trial.is_off());
-  p.RunTo(TraceTrial::kFirst +
-          2 * kBlock * TraceTrial::kBlocks * (TraceTrial::kMaxLost + 1));
+  p.RunTo(p.Decided());
   EXPECT_TRUE(p.trial.is_off());
   EXPECT_TRUE(p.trial.runs_eagerly());
   EXPECT_EQ(p.given_up(), 1);
-  EXPECT_EQ(p.trial.replay_ns(), 1200u);
-  EXPECT_EQ(p.trial.eager_ns(), 1000u);
+  EXPECT_EQ(p.trial.replay_ns(), kRun * 12 / 10);
+  EXPECT_EQ(p.trial.eager_ns(), kRun);
   const std::int64_t off = p.entry();
   EXPECT_EQ(p.RunTo(off + 100000), 100000 / kBlock);
   p.RunTo(off + TraceTrial::kAgain + 10000);
   EXPECT_EQ(p.given_up(), 2);
 }
 
-TEST(TraceTrial, LongRunsAreTriedEarlier) {
-  Program p(12'000'000, 10'000'000);  // 256 of them take more than a second
-  EXPECT_EQ(p.RunTo(TraceTrial::kFirstLong), 0);
-  EXPECT_GT(p.RunTo(TraceTrial::kFirst), 0);
+// Short runs have to take as much time.
+TEST(TraceTrial, TwoSecondsComeFirst) {
+  Program p(12000, 10000);
+  EXPECT_EQ(p.RunTo(p.First()), 0);
+  EXPECT_GE(p.First(), 160000);
+  p.RunTo(p.Decided());
   EXPECT_TRUE(p.trial.is_off());
 }
 
 // Between runs the program does other things, now and then much.
+std::uint64_t NowAndThen(std::int64_t entry) {
+  return (entry / kBlock) * 2654435761u % 7 == 0 ? 1000 * kRun : 500;
+}
+
 TEST(TraceTrial, NoiseDoesNotDecide) {
-  Program p(1000, 1005);
-  p.SetNoise([](std::int64_t entry) -> std::uint64_t {
-    return (entry / kBlock) * 2654435761u % 7 == 0 ? 1'000'000 : 500;
-  });
-  p.RunTo(200000);
+  Program p(kRun, kRun + 5000);
+  p.SetNoise(NowAndThen);
+  p.RunTo(100000);
   EXPECT_FALSE(p.trial.is_off());
-  Program slow(1300, 1000);
-  slow.SetNoise([](std::int64_t entry) -> std::uint64_t {
-    return (entry / kBlock) * 2654435761u % 7 == 0 ? 1'000'000 : 500;
-  });
-  slow.RunTo(200000);
+  Program slow(kRun * 13 / 10, kRun);
+  slow.SetNoise(NowAndThen);
+  slow.RunTo(100000);
   EXPECT_TRUE(slow.trial.is_off());
 }
 
-// Runs of several threads are counted together: none of their blocks is whole.
+// What comes every so many runs falls into blocks of both kinds, and into no
+// run: here checkpoints of a sequence that pays, but is not known to.
+TEST(TraceTrial, WhatComesNowAndThenDoesNotDecide) {
+  for (const std::int64_t every : {32, 64, 96, 128}) {
+    for (std::int64_t at = 0; at < every; at += kBlock) {
+      static std::int64_t s_every, s_at;
+      s_every = every;
+      s_at = at;
+      Program p(kRun * 9 / 10, kRun, /*measured_eager_ns=*/0);
+      p.SetNoise([](std::int64_t entry) -> std::uint64_t {
+        return entry % s_every == s_at ? 100 * kRun : 0;
+      });
+      p.RunTo(100000);
+      EXPECT_FALSE(p.trial.is_off()) << every << " " << at;
+    }
+  }
+}
+
+// One waits for another: what the other does is no part of its blocks.
+TEST(TraceTrial, OneAtATime) {
+  Program first(kRun * 12 / 10, kRun), second(kRun * 12 / 10, kRun);
+  first.RunTo(first.First() + 2 * kBlock);
+  second.RunTo(second.First() + 20 * kBlock);
+  EXPECT_EQ(second.RunTo(second.entry() + 20 * kBlock), 0);
+  first.RunTo(first.Decided());
+  EXPECT_TRUE(first.trial.is_off());
+  second.RunTo(second.entry() + second.Decided());
+  EXPECT_TRUE(second.trial.is_off());
+}
+
+// Runs of several threads are counted together: none of their blocks is whole,
+// and none stays an eager one.
 TEST(TraceTrial, MixedRunsDecideNothing) {
-  TraceTrial trial;
+  Program p(kRun * 12 / 10, kRun);
+  while (!p.trial.runs_eagerly()) p.RunTo(p.entry() + kBlock);
   RunTimes replayed, eager;
-  replayed.Add(1200);
-  eager.Add(1000);
+  replayed.Add(kRun * 12 / 10);
+  eager.Add(kRun);
   const int threads[2] = {0, 1};
-  for (std::int64_t entry = 64; entry < 100000; entry += kBlock) {
-    EXPECT_FALSE(trial.BeginBlock(
-        entry, entry * 1200, &threads[entry / kBlock % 2], replayed, eager));
-    EXPECT_FALSE(trial.runs_eagerly());
+  for (int i = 1; i < 5000; ++i) {
+    const std::int64_t entry = p.entry() + i * kBlock;
+    EXPECT_FALSE(p.trial.BeginBlock(
+        entry, p.now() + static_cast<std::uint64_t>(i) * 1200, &threads[i % 2],
+        replayed, eager));
+    ASSERT_FALSE(p.trial.runs_eagerly());
   }
 }
 
 TEST(TraceTrial, ACopyKnowsWhatWasDecided) {
-  Program p(1200, 1000);
-  p.RunTo(20000);
+  Program p(kRun * 12 / 10, kRun);
+  // The trial of the test before has to be found over.
+  p.RunTo(p.Decided() + 1000);
   TraceTrial copy;
   copy.CopyFrom(p.trial);
   EXPECT_TRUE(copy.is_off());
   EXPECT_TRUE(copy.runs_eagerly());
-  EXPECT_EQ(copy.replay_ns(), 1200u);
-  Program measuring(1200, 1000);
-  measuring.RunTo(TraceTrial::kFirst + 2 * kBlock);
-  EXPECT_TRUE(measuring.trial.runs_eagerly());
+  EXPECT_EQ(copy.replay_ns(), kRun * 12 / 10);
+  Program measuring(kRun * 12 / 10, kRun);
+  while (!measuring.trial.runs_eagerly()) {
+    measuring.RunTo(measuring.entry() + kBlock);
+  }
   TraceTrial other;
   other.CopyFrom(measuring.trial);
   EXPECT_FALSE(other.runs_eagerly());
+  measuring.RunTo(measuring.Decided());  // for the tests behind this one
 }
 
 }  // namespace

@@ -14,8 +14,8 @@ namespace tjit {
 namespace {
 
 constexpr std::int64_t kOps = 2;
-// By then a sequence has had its trial.
-constexpr int kDecided = 4096 + 3 * 30 * 16 + 100;
+// Runs in which a sequence has its trial, once it may.
+constexpr int kTrial = 3 * 31 * 16 + 200;
 
 class TraceTrialTest : public ::testing::Test {
  protected:
@@ -44,14 +44,22 @@ class TraceTrialTest : public ::testing::Test {
     for (int i = 0; i < times; ++i) Step();
     return stats() - before;
   }
+  // Replays of two seconds, and then a trial of slow ones.
+  Stats RunTrial() {
+    const Stats before = stats();
+    testing::SetReplayDelayNs(8000000);
+    Steps(300);
+    testing::SetReplayDelayNs(100000);
+    Steps(kTrial);
+    return stats() - before;
+  }
   at::Tensor x_;
 };
 
 TEST_F(TraceTrialTest, SlowReplaysAreGivenUp) {
-  testing::SetReplayDelayNs(20000);
-  const Stats trial = Steps(kDecided);
+  const Stats trial = RunTrial();
   EXPECT_EQ(trial.traces_switched_off, 1) << trial.to_json();
-  EXPECT_GT(trial.ops_replayed, 4000 * kOps);
+  EXPECT_GT(trial.ops_replayed, (280 + kTrial / 3) * kOps);
   const Stats after = Steps(1000);
   EXPECT_EQ(after.ops_replayed, 0) << after.to_json();
   EXPECT_EQ(after.ops_eager, 1000 * kOps);
@@ -69,8 +77,7 @@ TEST_F(TraceTrialTest, SlowReplaysAreGivenUp) {
 
 // What was given up is that sequence only, and clear() knows nothing of it.
 TEST_F(TraceTrialTest, OthersGoOn) {
-  testing::SetReplayDelayNs(20000);
-  EXPECT_EQ(Steps(kDecided).traces_switched_off, 1);
+  EXPECT_EQ(RunTrial().traces_switched_off, 1);
   testing::SetReplayDelayNs(0);
   const Stats before = stats();
   for (int i = 0; i < 50; ++i) {
@@ -83,10 +90,28 @@ TEST_F(TraceTrialTest, OthersGoOn) {
   EXPECT_GT(Steps(50).ops_replayed, 40 * kOps);
 }
 
+// A longer sequence that begins with the same op is none of it.
+TEST_F(TraceTrialTest, WhatBeginsAlikeGoesOn) {
+  EXPECT_EQ(RunTrial().traces_switched_off, 1);
+  testing::SetReplayDelayNs(0);
+  const auto run = [&](int times) {
+    const Stats before = stats();
+    for (int i = 0; i < times; ++i) {
+      const at::NoGradGuard no_grad;
+      at::Tensor y = x_ * 0.5;
+      for (int k = 0; k < 10; ++k) y = y.sin() + 0.25;
+      mark_step();
+    }
+    return stats() - before;
+  };
+  run(100);
+  const Stats did = run(100);
+  EXPECT_GE(did.ops_replayed, 100 * 20) << did.to_json();
+}
+
 // In the midst of its trial some blocks of runs are eager ones; the results are
 // eager's all along.
 TEST_F(TraceTrialTest, BitsDuringTheTrial) {
-  testing::SetReplayDelayNs(5000);
   disable();
   const at::Tensor eager = Step();
   Options options;
@@ -94,8 +119,11 @@ TEST_F(TraceTrialTest, BitsDuringTheTrial) {
   options.backend = Backend::kReplay;
   options.cache_dir = "off";
   enable(options);
+  testing::SetReplayDelayNs(8000000);
+  Steps(300);
+  testing::SetReplayDelayNs(100000);
   const Stats before = stats();
-  for (int i = 0; i < kDecided; ++i) {
+  for (int i = 0; i < kTrial; ++i) {
     const at::Tensor y = Step();
     if (i % 7 == 0) {
       ASSERT_TRUE(SameBits(y, eager)) << i;
