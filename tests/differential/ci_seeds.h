@@ -25,6 +25,10 @@ inline constexpr std::uint64_t kCiComplexSeeds = 150;
 inline constexpr std::int64_t kCiComplexCounted = 120;
 inline constexpr std::int64_t kCiComplexCompiled = 70;
 
+// Programs of long rows.
+inline constexpr std::uint64_t kCiRowsSeeds = 150;
+inline constexpr std::int64_t kCiRowsCounted = 100;
+
 // Forced drain: at most kCiDrains ops k for each program.
 inline constexpr std::uint64_t kCiDrainSeeds = 300;
 inline constexpr std::int64_t kCiDrainCounted = 200;

@@ -66,6 +66,10 @@ bool IsExpanded(const TensorGeometry& g) {
   return false;
 }
 
+bool HasLongRows(const TensorGeometry& g) {
+  return g.ndim > 0 && g.sizes[g.ndim - 1] * g.itemsize > (16 << 10);
+}
+
 // Is it less than the storage holds?
 bool IsPart(const ArgRecord& arg, const std::vector<std::uint64_t>& bytes) {
   const auto slot = static_cast<std::size_t>(arg.slot);
@@ -80,7 +84,10 @@ std::uint32_t WaysOf(const StepRecord& step,
   const ArgRecord* first = nullptr;
   for (const ArgRecord& arg : step.args) {
     if (arg.slot == kNoSlot) continue;
-    if (first == nullptr) first = &arg;
+    if (first == nullptr) {
+      first = &arg;
+      if (HasLongRows(arg.geometry)) ways |= kLongRows;
+    }
     if (IsPart(arg, slot_bytes) && !IsExpanded(arg.geometry)) ways |= kAliasing;
     if (IsExpanded(arg.geometry)) ways |= kBroadcast;
     if (arg.geometry.numel() != first->geometry.numel()) ways |= kBroadcast;
@@ -115,7 +122,7 @@ std::string WhyRefused(std::string_view op, const StepRecord& step) {
 void AddRefusal(std::string_view op, const StepRecord& step, std::uint32_t ways,
                 Covered& cell) {
   const std::string why = WhyRefused(op, step);
-  for (std::uint32_t way = 1; way <= kRandom; way *= 2) {
+  for (std::uint32_t way = 1; way <= kLongRows; way *= 2) {
     if ((ways & way) != 0) cell.refused[way].insert(why);
   }
 }

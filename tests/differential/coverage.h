@@ -29,8 +29,9 @@ enum Way : std::uint32_t {
   kBroadcast = 16,  // arguments of other sizes, or expanded
   kBackward = 32,   // in a program that computes gradients
   kRandom = 64,     // in a program that draws random numbers
+  kLongRows = 128,  // the first tensor's rows are longer than 16 KiB
 };
-inline constexpr std::string_view kWayLetters = "fioabgr";
+inline constexpr std::string_view kWayLetters = "fioabgrl";
 
 // The reason of a step that is not refused as such.
 inline constexpr std::string_view kNoKernel =

@@ -14,7 +14,7 @@ namespace {
 // How many failing programs are printed.
 constexpr std::int64_t kMaxReports = 3;
 
-void ExpectSame(const DriverConfig& config, std::int64_t min_counted) {
+Coverage ExpectSame(const DriverConfig& config, std::int64_t min_counted) {
   std::int64_t failed = 0;
   Summary summary = RunSeeds(config, [&](const SeedResult& result) {
     return result.status == SeedResult::Status::kSame ||
@@ -26,6 +26,7 @@ void ExpectSame(const DriverConfig& config, std::int64_t min_counted) {
   }
   EXPECT_GE(summary.counted, min_counted);
   EXPECT_GE(summary.share, kCountedShare);
+  return summary.coverage;
 }
 
 TEST(DifferentialTest, Tier1) {
@@ -80,6 +81,18 @@ TEST(DifferentialTest, Complex) {
 
 TEST(DifferentialTest, ComplexBesideMachineCode) {
   ExpectSame(ComplexConfig(Engine::kLlvm), kCiComplexCompiled);
+}
+
+TEST(DifferentialTest, LongRows) {
+  DriverConfig config;
+  config.first = kFirstRows;
+  config.last = kFirstRows + kCiRowsSeeds;
+  config.engine = Engine::kLlvm;
+  config.covers = true;
+  Coverage ran = ExpectSame(config, kCiRowsCounted);
+  // Along rows, whatever the program: as a library call it would count, too.
+  const Covered& norm = ran[{"native_layer_norm", "f32"}];
+  EXPECT_NE(norm.ways & kLongRows, 0u) << ToString(ran);
 }
 
 TEST(DifferentialTest, ForcedDrain) {

@@ -96,6 +96,19 @@ std::vector<Family> MakeFamilies() {
                            {G::kShape, 5},
                            {G::kReduce, 2}},
                  .has_complex = true});
+  all.push_back({.name = "rows",
+                 .share = 0,
+                 .phase = {{G::kUnary, 14},
+                           {G::kBinary, 24},
+                           {G::kScalar, 12},
+                           {G::kInplace, 16},
+                           {G::kReduce, 26},
+                           {G::kNn, 8},
+                           {G::kCompare, 3},
+                           {G::kView, 4},
+                           {G::kOut, 3},
+                           {G::kCalled, 20}},
+                 .has_long_rows = true});
   return all;
 }
 
@@ -109,6 +122,7 @@ const std::vector<Family>& Families() {
 int FamilyOf(std::uint64_t seed) {
   if (IsSweep(seed)) return FamilyIndex("sweep");
   if (seed >= kFirstComplex) return FamilyIndex("complex");
+  if (seed >= kFirstRows) return FamilyIndex("rows");
   std::int64_t at = Rng(seed ^ 0xfa311u).Int(0, 99);
   int index = 0;
   for (const Family& family : Families()) {

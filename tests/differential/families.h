@@ -27,6 +27,7 @@ struct Family {
   bool concurrent = false;
   bool sweeps = false;  // is a sweep (sweep.h)
   bool has_complex = false;
+  bool has_long_rows = false;
 };
 
 const std::vector<Family>& Families();
@@ -34,6 +35,10 @@ const std::vector<Family>& Families();
 // Seeds from here on, up to the sweeps, are of the family "complex", which no
 // other seed is of: it came later, and what seeds mean was to stay.
 inline constexpr std::uint64_t kFirstComplex = std::uint64_t{1} << 39;
+
+// Seeds from here on, up to those, are of the family "rows": rows of 16 KiB and
+// more.
+inline constexpr std::uint64_t kFirstRows = std::uint64_t{1} << 38;
 
 // The family of a seed.
 int FamilyOf(std::uint64_t seed);

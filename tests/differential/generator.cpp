@@ -13,6 +13,7 @@ namespace tjit::differential {
 namespace {
 
 constexpr std::int64_t kMaxElements = 4096;
+constexpr std::int64_t kMaxElementsOfLongRows = 500'000;
 constexpr double kMaxMagnitude = 1e4;
 
 bool IsTame(const at::Tensor& t) {
@@ -30,6 +31,21 @@ bool SameMeta(const at::Tensor& a, const at::Tensor& b) {
 }
 
 ScalarExpr Const(double a) { return {.a = a}; }
+
+// Elements of one tensor in the same place, as of unfold().
+bool MayOverlap(const at::Tensor& t) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> dims;  // stride, size
+  for (std::int64_t i = 0; i < t.dim(); ++i) {
+    if (t.size(i) > 1) dims.emplace_back(t.stride(i), t.size(i));
+  }
+  std::sort(dims.begin(), dims.end());
+  std::int64_t end = 1;
+  for (const auto& [stride, size] : dims) {
+    if (stride < end) return true;
+    end += (size - 1) * stride;
+  }
+  return false;
+}
 
 bool HoldsTame(const std::vector<at::Tensor>& vars) {
   int wild = 0;
@@ -125,7 +141,8 @@ bool Generator::IsWritable(int id) {
   for (int i = 0; i < program_.shared_vars; ++i) {
     if (V(i).is_alias_of(V(id))) return false;
   }
-  return true;
+  // Eager's threads would write to the same place, in any order.
+  return !family_->has_long_rows || !MayOverlap(V(id));
 }
 
 bool Generator::IsRebindable(int id) {
@@ -290,7 +307,7 @@ bool Generator::IsAcceptable(const Statement& st,
                              const std::vector<at::Tensor>& old) {
   for (std::size_t i = 0; i < st.dst.size(); ++i) {
     const at::Tensor& result = V(st.dst[i]);
-    if (!result.defined() || result.numel() > kMaxElements) return false;
+    if (!result.defined() || result.numel() > MaxElements()) return false;
     if (result.dim() > 5 || !MayHold(result)) return false;
     if (st.dst[i] >= num_setup_vars_) continue;
     if (!SameMeta(result, old[i]) || result.strides() != old[i].strides()) {
@@ -299,6 +316,25 @@ bool Generator::IsAcceptable(const Statement& st,
   }
   return !OpTable()[st.op].writes || !V(st.args[0]).defined() ||
          MayHold(V(st.args[0]));
+}
+
+std::int64_t Generator::MaxElements() const {
+  return family_->has_long_rows ? kMaxElementsOfLongRows : kMaxElements;
+}
+
+// Even to see that [m, 1] and [m] make too much of long rows takes gigabytes.
+bool Generator::IsSmallBroadcast(const Statement& st) {
+  std::vector<std::int64_t> sizes;
+  for (const int id : st.args) {
+    if (!V(id).defined()) continue;
+    for (std::int64_t i = 1; i <= V(id).dim(); ++i) {
+      if (std::ssize(sizes) < i) sizes.push_back(1);
+      sizes[i - 1] = std::max(sizes[i - 1], V(id).size(-i));
+    }
+  }
+  double count = 1;
+  for (const std::int64_t size : sizes) count *= static_cast<double>(size);
+  return count <= 4 * static_cast<double>(MaxElements());
 }
 
 // Sweeps are short; what becomes of their numbers does not matter.
@@ -374,7 +410,8 @@ bool Generator::AddRow(int row) {
   Statement st;
   st.op = row;
   int regs = program_.num_regs;
-  if (table[st.op].propose(*this, st)) {
+  if (table[st.op].propose(*this, st) &&
+      (!family_->has_long_rows || IsSmallBroadcast(st))) {
     BindResults(st, table[st.op].num_dst);
     Decorate(st);
     if (TryAdd(std::move(st))) return true;

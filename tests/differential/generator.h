@@ -89,6 +89,8 @@ class Generator {
   static bool WritesOperand(const Statement& st);
   bool IsAcceptable(const Statement& st, const std::vector<at::Tensor>& old);
   bool MayHold(const at::Tensor& t) const;
+  std::int64_t MaxElements() const;
+  bool IsSmallBroadcast(const Statement& st);
   void BindResults(Statement& st, int count);
   void ChooseMode(Statement& st);
   void Decorate(Statement& st);

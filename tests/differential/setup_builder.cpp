@@ -138,6 +138,12 @@ void SetupBuilder::Build() {
     n_ = g_.rng_.Int(33, 40);
     m_ = g_.rng_.Int(32, 35);
   }
+  if (family.has_long_rows) {
+    n_ = g_.rng_.Int(1, 4);
+    m_ = g_.rng_.Chance(0.3)   ? std::int64_t{1} << g_.rng_.Int(12, 15)
+         : g_.rng_.Chance(0.6) ? g_.rng_.Int(4000, 12000)
+                               : g_.rng_.Int(12000, 40000);
+  }
   Plain();
   if (family.concurrent) {
     g_.program_.shared_vars = g_.program_.num_vars;
