@@ -43,27 +43,37 @@ inline void SetToZero(T* x, std::int64_t n) {
   });
 }
 
-// The same for `rows` rows of y, each `stride` behind the one before.
+// The same for `rows` rows of y, each `stride` behind the one before, of the
+// groups of kVectors vectors of columns from `j` on. Where they end.
+template <class Isa, class T, int kVectors>
+inline std::int64_t AddGroupsTo(T* x, const T* y, std::int64_t j,
+                                std::int64_t n, std::int64_t rows,
+                                std::int64_t stride) {
+  constexpr int kWidth = kLanes<Isa, T>;
+  for (; j + kVectors * kWidth <= n; j += kVectors * kWidth) {
+    Vector<Isa, T> sum[kVectors];
+    for (int v = 0; v < kVectors; ++v) {
+      sum[v] = Load<Isa, T>(x + j + v * kWidth);
+    }
+    for (std::int64_t i = 0; i < rows; ++i) {
+      for (int v = 0; v < kVectors; ++v) {
+        sum[v] += Load<Isa, T>(y + i * stride + j + v * kWidth);
+      }
+    }
+    for (int v = 0; v < kVectors; ++v) {
+      Store<Isa, T>(x + j + v * kWidth, sum[v]);
+    }
+  }
+  return j;
+}
+
+// Of all columns.
 template <class Isa, class T>
 inline void AddRowsTo(T* x, const T* y, std::int64_t n, std::int64_t rows,
                       std::int64_t stride) {
-  constexpr int kWidth = kLanes<Isa, T>;
-  constexpr int kWays = 4;
-  std::int64_t j = 0;
-  for (; j + kWays * kWidth <= n; j += kWays * kWidth) {
-    Vector<Isa, T> sum[kWays];
-    for (int way = 0; way < kWays; ++way) {
-      sum[way] = Load<Isa, T>(x + j + way * kWidth);
-    }
-    for (std::int64_t i = 0; i < rows; ++i) {
-      for (int way = 0; way < kWays; ++way) {
-        sum[way] += Load<Isa, T>(y + i * stride + j + way * kWidth);
-      }
-    }
-    for (int way = 0; way < kWays; ++way) {
-      Store<Isa, T>(x + j + way * kWidth, sum[way]);
-    }
-  }
+  std::int64_t j = AddGroupsTo<Isa, T, 8>(x, y, 0, n, rows, stride);
+  j = AddGroupsTo<Isa, T, 4>(x, y, j, n, rows, stride);
+  j = AddGroupsTo<Isa, T, 1>(x, y, j, n, rows, stride);
   if (j == n) return;
   for (std::int64_t i = 0; i < rows; ++i) {
     AddTo<Isa, T>(x + j, y + i * stride + j, n - j);

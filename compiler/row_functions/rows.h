@@ -173,6 +173,12 @@ constexpr void AddSums(FunctionList* list) {
   list->Add(sum);
 }
 
+template <class Isa, class T, int kWidth>
+constexpr void AddColumnSums(FunctionList* list) {
+  AddColumns<T, SumColumns<Isa, T, false, kWidth>>(RowOp::kColumnSum, list);
+  AddColumns<T, SumColumns<Isa, T, true, kWidth>>(RowOp::kColumnMean, list);
+}
+
 template <class Isa, class T>
 constexpr void AddAll(FunctionList* list) {
   AddSums<Isa, T>(list);
@@ -186,8 +192,7 @@ constexpr void AddAll(FunctionList* list) {
   AddContracting<Isa, T, false>(list);
   list->Add({RowOp::kVar, sizeof(T) == 8, false, false, RunVar<Isa, T, false>});
   list->Add({RowOp::kStd, sizeof(T) == 8, false, false, RunVar<Isa, T, true>});
-  AddColumns<T, SumColumns<Isa, T, false>>(RowOp::kColumnSum, list);
-  AddColumns<T, SumColumns<Isa, T, true>>(RowOp::kColumnMean, list);
+  AddColumnSums<Isa, T, kLanes<Isa, T>>(list);
   AddColumns<T, VarColumns<Isa, T, false>>(RowOp::kColumnVar, list);
   AddColumns<T, VarColumns<Isa, T, true>>(RowOp::kColumnStd, list);
   Add<Isa, T, RowOp::kWelfordMean>(list);
@@ -254,6 +259,8 @@ constexpr FunctionList AllRows() {
   for (int i = 0; i < others.count; ++i) list.Add(others.at[i]);
   AddSums<Halves, float>(&list);
   AddSums<Halves, double>(&list);
+  AddColumnSums<Isa, float, kSumLanes<Halves, float>>(&list);
+  AddColumnSums<Isa, double, kSumLanes<Halves, double>>(&list);
   return list;
 }
 

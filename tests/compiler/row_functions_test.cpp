@@ -618,9 +618,29 @@ void ExpectAvx512AddsUpAsAvx2(RowOp op) {
   for (const std::int64_t n : kLengths) check(n);
 }
 
+template <class T>
+void ExpectAvx512AddsColumnsAsAvx2(RowOp op) {
+  const auto check = [&](std::int64_t rows, std::int64_t n) {
+    const std::vector<T> x = Normal<T>(rows * n, 8);
+    std::vector<T> all(static_cast<std::size_t>(n)), halves(all);
+    RunColumns(FirstOf(kAvx2Rows, op, sizeof(T) == 8)->run_columns, rows, n,
+               x.data(), 0, all.data());
+    RunColumns(ByHalves(op, sizeof(T) == 8).run_columns, rows, n, x.data(), 0,
+               halves.data());
+    EXPECT_EQ(std::memcmp(all.data(), halves.data(), all.size() * sizeof(T)), 0)
+        << rows << " rows of " << n;
+  };
+  for (std::int64_t n = 1; n <= 140; ++n) check(n % 50 + 50, n);
+  for (const std::int64_t n : {160, 256, 333, 512, 520}) check(3000, n);
+}
+
 // By halves of a vector, the last of its functions.
 TEST(RowFunctionsTest, Avx512AddsUpAsAvx2Does) {
   if (Tables().size() < 3) GTEST_SKIP() << "no AVX-512";
+  for (const RowOp op : {RowOp::kColumnSum, RowOp::kColumnMean}) {
+    ExpectAvx512AddsColumnsAsAvx2<float>(op);
+    ExpectAvx512AddsColumnsAsAvx2<double>(op);
+  }
   for (const RowOp op : {RowOp::kSum, RowOp::kMean}) {
     ExpectAvx512AddsUpAsAvx2<float>(op);
     ExpectAvx512AddsUpAsAvx2<double>(op);

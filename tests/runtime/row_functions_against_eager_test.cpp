@@ -342,10 +342,12 @@ TEST(RowFunctionsOfAvx512, HaveAnExpInTheMidstOfTheLoop) {
 // Eager's sums are those of AVX2.
 TEST(RowFunctionsOfAvx512, AddUpByHalves) {
   if (at::get_cpu_capability() != "AVX512") GTEST_SKIP() << "no AVX-512";
-  for (const bool is_double : {false, true}) {
-    const RowFunction* f = TheProbe().Find(RowOp::kSum, is_double);
-    EXPECT_GE(f, kAvx512Rows.functions);
-    EXPECT_LT(f, kAvx512Rows.functions + kAvx512Rows.count);
+  for (const RowOp op : {RowOp::kSum, RowOp::kColumnSum, RowOp::kColumnMean}) {
+    for (const bool is_double : {false, true}) {
+      const RowFunction* f = TheProbe().Find(op, is_double);
+      EXPECT_GE(f, kAvx512Rows.functions) << NameOf(op);
+      EXPECT_LT(f, kAvx512Rows.functions + kAvx512Rows.count) << NameOf(op);
+    }
   }
 }
 
