@@ -97,17 +97,16 @@ class Partitioner {
       at->is_group = true;
       at->elements = std::max(at->elements, step.elements);
     } else {
-      at = items_.emplace(is_first ? FirstGap() : std::next(last));
+      at = items_.emplace(GapFrom(is_first ? items_.begin() : std::next(last)));
     }
     at->steps.push_back(i);
     places_[i] = at;
     Note(i, &*at);
   }
 
-  // Where a single step that depends on nothing goes: behind the single steps
-  // at the front, so that these keep their order.
-  Items::iterator FirstGap() {
-    auto it = items_.begin();
+  // Where a single step goes: behind the single steps that are there, so that
+  // these keep their order, and values the lifetimes that they have in eager.
+  Items::iterator GapFrom(Items::iterator it) {
     while (it != items_.end() && !it->is_group) ++it;
     return it;
   }

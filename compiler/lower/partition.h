@@ -6,8 +6,9 @@
 // writes. It may join any group that stands at or behind the last item it
 // depends on, since what was put behind that is earlier and independent of it;
 // it takes one that shares a slot with it, else one over as many elements. A
-// single step goes right behind what it depends on, so that what follows it
-// meets the groups that wait for it:
+// single step goes before the first group behind what it depends on, so that
+// what follows it meets the groups that wait for it, and single steps between
+// two groups keep their order:
 //
 //   a = x + y; m = mm(x, y); b = a * m   ->  mm, {add, mul}
 //

@@ -70,6 +70,15 @@ TEST(Partition, ACallThatReadsTheGroupEndsIt) {
             "{0 1} 2 {3 4}");
 }
 
+// Else the gradient of a matrix waits behind that of its operand, and what both
+// read is kept meanwhile.
+TEST(Partition, CallsBetweenGroupsKeepTheirOrder) {
+  EXPECT_EQ(Text(Partition({Lowered({0}, {1}), Lowered({1}, {2}),
+                            Foreign({2, 3}, {4}), Foreign({2, 5}, {6}),
+                            Lowered({6}, {7}), Lowered({7}, {8})})),
+            "{0 1} 2 3 {4 5}");
+}
+
 TEST(Partition, AStepGoesBackToTheGroupThatItSharesASlotWith) {
   // The last step needs nothing of the call.
   EXPECT_EQ(Text(Partition({Lowered({0}, {1}), Lowered({1}, {2}),
