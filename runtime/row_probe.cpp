@@ -417,8 +417,6 @@ const RowFunction* RowProbe::Find(RowOp op, bool is_double) {
 const TjitMath* RowProbe::For(ir::Op op, ir::DType dtype) {
   const std::optional<RowOp> row_op = RowOpOf(op);
   if (!row_op) return nullptr;
-  const bool is_double = dtype == ir::DType::kF64;
-  if (!RowOrderHolds(*row_op, is_double, 2, 2, 2)) return nullptr;
   const Found* found = FoundFor(*row_op, dtype);
   if (found == nullptr) return nullptr;
   return op == ir::Op::kNormMean ? &found->mean_entry : &found->entry;

@@ -62,6 +62,13 @@ bool SharesSlabs(StepLowering& s, int dim, Op op) {
   return is_known || s.Refuse("has columns that are split among threads");
 }
 
+// Eager's loop for several threads rounds floats otherwise (RowOrderHolds()).
+bool RoundsAsOneThread(StepLowering& s, Op op) {
+  return op != Op::kSoftmaxBackward || s.has_one_thread() ||
+         s.target_dtype() == ir::DType::kF64 ||
+         s.Refuse("rounds floats otherwise with several threads");
+}
+
 // (input, dim, half_to_float), or (gradient, result, dim, dtype of the input)
 bool AlongRows(StepLowering& s, const OpRule& rule) {
   const auto operands = static_cast<std::size_t>(rule.spec[0] - '0');
@@ -82,7 +89,8 @@ bool AlongRows(StepLowering& s, const OpRule& rule) {
       if (!HasSlabRows(s, i, dim)) return false;
     }
     if (!SharesSlabs(s, dim, rule.op)) return false;
-  } else if (!HasRows(s, 0, {dim}, Floats::kWide, kMaxLongRowBytes)) {
+  } else if (!HasRows(s, 0, {dim}, Floats::kWide, kMaxLongRowBytes) ||
+             !RoundsAsOneThread(s, rule.op)) {
     return false;
   }
   return s.Store(s.AlongDim(rule.op, nodes, dim));

@@ -98,13 +98,19 @@ void ExpectRowOps(const Tensor& x, const Tensor& y, const std::string& what) {
   for (const char* op :
        {"aten::_softmax_backward_data", "aten::_log_softmax_backward_data"}) {
     RecordedGroup group;
+    group.SetThreads(at::get_num_threads());
     const Tensor z = group.Call(op, {x, y, x.dim() - 1, type});
     group.Call("aten::mul.Tensor", {z, x});
-    EXPECT_EQ(group.Compare(), "") << op << " of " << what;
+    const bool is_known =
+        op != std::string_view("aten::_softmax_backward_data") ||
+        x.scalar_type() == at::kDouble || at::get_num_threads() == 1;
+    const std::string why = absl::StrCat(
+        "%0 ", op, ": rounds floats otherwise with several threads");
+    EXPECT_EQ(group.Compare(), is_known ? "" : why) << op << " of " << what;
   }
 }
 
-TEST(LowerRowsTest, RowOps) {
+void ExpectRowOps() {
   std::uint64_t seed = 100;
   for (const at::ScalarType type : kTypes) {
     for (const std::int64_t n : {2, 3, 8, 15, 16, 17, 33, 64, 100, 513, 2048}) {
@@ -119,6 +125,15 @@ TEST(LowerRowsTest, RowOps) {
     ExpectRowOps(x.transpose(1, 2), x.transpose(1, 2), "columns");
     ExpectRowOps(x.narrow(-1, 3, 30), x.narrow(-1, 4, 30), "parts");
   }
+}
+
+TEST(LowerRowsTest, RowOps) {
+  const int before = at::get_num_threads();
+  for (const int threads : {1, 2}) {
+    at::set_num_threads(threads);
+    ExpectRowOps();
+  }
+  at::set_num_threads(before);
 }
 
 TEST(LowerRowsTest, ResultsThatTheProgramGives) {

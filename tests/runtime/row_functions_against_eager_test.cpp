@@ -451,8 +451,10 @@ TEST(RowProbeTable, HasAnEntryForEachRowOpOfSlabs) {
 }
 
 TEST(RowProbeTable, HasAnEntryForEachRowOpOfTheIr) {
-  for (const ir::Op op : {ir::Op::kSum, ir::Op::kAmin, ir::Op::kSoftmax,
-                          ir::Op::kLogSoftmaxBackward}) {
+  for (const ir::Op op :
+       {ir::Op::kSum, ir::Op::kAmin, ir::Op::kSoftmax,
+        ir::Op::kSoftmaxBackward,  // with several threads lowering refuses it
+        ir::Op::kLogSoftmaxBackward}) {
     for (const ir::DType dtype : {ir::DType::kF32, ir::DType::kF64}) {
       const TjitMath* entry = TheProbe().For(op, dtype);
       ASSERT_NE(entry, nullptr);
@@ -462,9 +464,6 @@ TEST(RowProbeTable, HasAnEntryForEachRowOpOfTheIr) {
       EXPECT_EQ(TheProbe().For(op, dtype), entry);
     }
   }
-  // With two threads it has other bits.
-  EXPECT_EQ(TheProbe().For(ir::Op::kSoftmaxBackward, ir::DType::kF32), nullptr);
-  EXPECT_NE(TheProbe().For(ir::Op::kSoftmaxBackward, ir::DType::kF64), nullptr);
   EXPECT_EQ(TheProbe().For(ir::Op::kSum, ir::DType::kF16), nullptr);
   EXPECT_EQ(TheProbe().For(ir::Op::kAdd, ir::DType::kF32), nullptr);
   EXPECT_EQ(TheProbe().For(ir::Op::kProd, ir::DType::kF32), nullptr);

@@ -85,6 +85,27 @@ TEST_P(Tier2RowsTest, SoftmaxOfColumnsWithATail) {
   at::set_num_threads(before);
 }
 
+// With several threads eager rounds floats otherwise.
+TEST_P(Tier2RowsTest, GradientOfSoftmax) {
+  OnThreadsAndTypes([this](at::ScalarType type) {
+    for (const std::int64_t n : {20, 64, 5000}) {
+      const Tensor x = at::randn({70, n}, type);
+      const Tensor y = at::softmax(at::randn({70, n}, type), -1);
+      const auto step = [=] {
+        return at::_softmax_backward_data(x * 2, y, -1, type) / 5.5;
+      };
+      if (at::get_num_threads() > 1 && type == at::kFloat) {
+        Stats d;
+        ExpectSame(step, &d);
+        // The quotient and the copy of it.
+        EXPECT_EQ(d.steps_fused, 2 * d.groups_run) << d.to_json();
+      } else {
+        ExpectFused(step, 3);
+      }
+    }
+  });
+}
+
 TEST_P(Tier2RowsTest, SumsOfRows) {
   const Tensor x = at::randn({96, 70});
   ExpectFused([=] { return (x * x).sum(-1); }, 2);
