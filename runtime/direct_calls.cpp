@@ -119,7 +119,7 @@ constinit DirectOp g_op;
 struct Table {
   std::mutex mutex;
   bool is_closed = false;             // for good
-  bool was_opened = false;            // once
+  std::atomic<bool> was_opened = false;  // once
   std::set<std::string> with_others;  // ops with other kernels
 };
 Table& TheTable() {
@@ -234,9 +234,10 @@ void OpenDirectCalls() {
 void NoteKernel(const c10::OperatorName& op, std::optional<DispatchKey> key) {
   if (key.has_value() && !IsOnTheWay(*key)) return;
   Table& table = TheTable();
+  // Before, libtorch registers its own, and Open() looks at what there is; and
+  // WrapKernels() registers ours, under a mutex that Open() takes.
+  if (!table.was_opened.load()) return;
   const std::lock_guard<std::mutex> lock(table.mutex);
-  // Before, libtorch registers its own, and Open() looks at what there is.
-  if (!table.was_opened) return;
   const std::string name = c10::toString(op);
   table.with_others.insert(name);
   Close(name);

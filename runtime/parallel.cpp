@@ -16,6 +16,10 @@
 #include <limits>
 #include <utility>
 
+#if defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
+#endif
+
 #include "runtime/arithmetic.h"
 #include "runtime/libtorch_symbol.h"
 #include "runtime/thread_context.h"
@@ -87,6 +91,16 @@ auto SetMklThreads() {
       LibtorchSymbol("MKL_Set_Num_Threads_Local"));
   return found;
 }
+
+// ThreadSanitizer does not see libgomp's barriers: what the threads of a region
+// get, and what they leave.
+#if defined(__SANITIZE_THREAD__)
+void NoteLeft(void* loop) { __tsan_release(loop); }
+void NoteGot(void* loop) { __tsan_acquire(loop); }
+#else
+void NoteLeft(void*) {}
+void NoteGot(void*) {}
+#endif
 
 struct Loop {
   std::int64_t begin, end, grain;
@@ -167,12 +181,16 @@ bool ParallelFor(std::int64_t begin, std::int64_t end, std::int64_t grain,
     return false;
   }
   Loop loop{begin, end, grain, run};
+  NoteLeft(&loop);
   OpenMp::Get().region(
       [](void* data) {
         const OpenMp& openmp = OpenMp::Get();
+        NoteGot(data);
         static_cast<Loop*>(data)->Part(openmp.index(), openmp.count());
+        NoteLeft(data);
       },
       &loop, 0, 0);
+  NoteGot(&loop);
   if (loop.error) std::rethrow_exception(loop.error);
   return loop.is_shared.load(std::memory_order_relaxed);
 }
