@@ -118,9 +118,9 @@ constinit DirectOp g_op;
 
 struct Table {
   std::mutex mutex;
-  bool is_closed = false;             // for good
+  bool is_closed = false;                // for good
   std::atomic<bool> was_opened = false;  // once
-  std::set<std::string> with_others;  // ops with other kernels
+  std::set<std::string> with_others;     // ops with other kernels
 };
 Table& TheTable() {
   static auto* table = new Table;

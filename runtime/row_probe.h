@@ -34,8 +34,8 @@ class RowProbe {
   const RowFunction* Find(RowOp op, bool is_double);
 
   // The same as an entry of the table of math functions. Null also for what is
-  // no row op of f32 or f64, and for one whose short rows eager computes
-  // differently with more threads: a kernel serves any number of them.
+  // no row op of f32 or f64. What eager computes otherwise with more threads,
+  // softmax_backward of f32, lowering is to refuse there.
   const TjitMath* For(ir::Op op, ir::DType dtype);
 
   // The same over all dims but the last.

@@ -12,8 +12,7 @@
 namespace tjit {
 namespace {
 
-// Items are kept in a list, as single steps are put into its middle; `order`
-// grows along the list with gaps.
+// Items are kept in a list, as single steps are put into its middle.
 struct Item {
   bool is_group = false;
   std::vector<std::uint32_t> steps;

@@ -93,7 +93,7 @@ bool OwnExpHolds(std::uint32_t step) {
   return true;
 }
 
-// Sums of rows are compiled for AVX2 in libtorch, with half as many lanes.
+// Sums are compiled for AVX2 in libtorch, with half as many lanes.
 struct Avx512Halves : Avx512 {
   static constexpr bool kSumsHalves = true;
 };

@@ -246,7 +246,7 @@ constexpr FunctionList AllRows() {
 }
 
 // The same, before them those with an exp of their own for f32, behind them
-// those that add up in another order, by halves of a vector.
+// those that add up in the order of vectors of half the width.
 template <class Isa, class OwnExp, class Halves>
 constexpr FunctionList AllRows() {
   FunctionList list;

@@ -75,10 +75,10 @@ struct VarColumns {
     SetToZero<Isa, double>(MeansOf(state), 2 * n);
   }
 
-  // kVectors vectors of columns.
+  // kVectors vectors of columns. The next tile is `ahead` rows behind x.
   template <int kVectors>
-  static void AddGroup(std::int64_t rows, std::int64_t n, const T* x,
-                       const Inverse* inverses, double* means,
+  static void AddGroup(std::int64_t rows, std::int64_t ahead, std::int64_t n,
+                       const T* x, const Inverse* inverses, double* means,
                        double* squares) {
     constexpr int kWidth = kLanes<Isa, double>;
     V mean[kVectors], square[kVectors];
@@ -87,7 +87,7 @@ struct VarColumns {
       square[v] = Load<Isa, double>(squares + v * kWidth);
     }
     for (std::int64_t i = 0; i < rows; ++i) {
-      PrefetchGroup<Isa, T, kVectors>(x + (rows + i) * n);
+      PrefetchGroup<Isa, T, kVectors>(x + (ahead + i) * n);
       for (int v = 0; v < kVectors; ++v) {
         const V value = LoadDoubles<Isa, T>(x + i * n + v * kWidth);
         const V delta = value - mean[v];
@@ -105,12 +105,12 @@ struct VarColumns {
                   TjitColumnState* state) {
     for (std::int64_t i = 0; i < rows; i += kMostRows) {
       const std::int64_t left = rows - i;
-      AddRows(left < kMostRows ? left : kMostRows, n, x + i * n, state);
+      AddRows(left < kMostRows ? left : kMostRows, rows, n, x + i * n, state);
     }
   }
 
-  static void AddRows(std::int64_t rows, std::int64_t n, const T* x,
-                      TjitColumnState* state) {
+  static void AddRows(std::int64_t rows, std::int64_t ahead, std::int64_t n,
+                      const T* x, TjitColumnState* state) {
     constexpr int kWidth = kLanes<Isa, double>;
     constexpr int kVectors = Isa::kBytes / 8;  // as the registers allow
     const std::int64_t done = state->done;
@@ -124,10 +124,11 @@ struct VarColumns {
     }
     std::int64_t j = 0;
     for (; j + kVectors * kWidth <= n; j += kVectors * kWidth) {
-      AddGroup<kVectors>(rows, n, x + j, inverses, means + j, squares + j);
+      AddGroup<kVectors>(rows, ahead, n, x + j, inverses, means + j,
+                         squares + j);
     }
     for (; j + kWidth <= n; j += kWidth) {
-      AddGroup<1>(rows, n, x + j, inverses, means + j, squares + j);
+      AddGroup<1>(rows, ahead, n, x + j, inverses, means + j, squares + j);
     }
     for (; j < n; ++j) {
       for (std::int64_t i = 0; i < rows; ++i) {

@@ -28,6 +28,8 @@ inline constexpr std::int64_t kCiComplexCompiled = 70;
 // Programs of long rows.
 inline constexpr std::uint64_t kCiRowsSeeds = 150;
 inline constexpr std::int64_t kCiRowsCounted = 100;
+inline constexpr std::uint64_t kCiRowsThreadsSeeds = 70;
+inline constexpr std::int64_t kCiRowsThreadsCounted = 45;
 
 // Forced drain: at most kCiDrains ops k for each program.
 inline constexpr std::uint64_t kCiDrainSeeds = 300;

@@ -83,16 +83,31 @@ TEST(DifferentialTest, ComplexBesideMachineCode) {
   ExpectSame(ComplexConfig(Engine::kLlvm), kCiComplexCompiled);
 }
 
-TEST(DifferentialTest, LongRows) {
+DriverConfig LongRowsConfig(Engine engine, std::uint64_t seeds) {
   DriverConfig config;
   config.first = kFirstRows;
-  config.last = kFirstRows + kCiRowsSeeds;
-  config.engine = Engine::kLlvm;
+  config.last = kFirstRows + seeds;
+  config.engine = engine;
   config.covers = true;
-  Coverage ran = ExpectSame(config, kCiRowsCounted);
+  return config;
+}
+
+TEST(DifferentialTest, LongRows) {
+  Coverage ran =
+      ExpectSame(LongRowsConfig(Engine::kLlvm, kCiRowsSeeds), kCiRowsCounted);
   // Along rows, whatever the program: as a library call it would count, too.
-  const Covered& norm = ran[{"native_layer_norm", "f32"}];
-  EXPECT_NE(norm.ways & kLongRows, 0u) << ToString(ran);
+  for (const char* op : {"native_layer_norm", "norm"}) {
+    EXPECT_NE((ran[{op, "f32"}].ways & kLongRows), 0u) << op << ToString(ran);
+  }
+}
+
+// Rows of 32,768 elements and more are split by eager, or not.
+TEST(DifferentialTest, LongRowsOfTwoThreads) {
+  Coverage ran =
+      ExpectSame(LongRowsConfig(Engine::kThreads, kCiRowsThreadsSeeds),
+                 kCiRowsThreadsCounted);
+  EXPECT_NE((ran[{"native_layer_norm", "f32"}].ways & kLongRows), 0u)
+      << ToString(ran);
 }
 
 TEST(DifferentialTest, ForcedDrain) {

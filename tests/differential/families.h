@@ -36,8 +36,8 @@ const std::vector<Family>& Families();
 // other seed is of: it came later, and what seeds mean was to stay.
 inline constexpr std::uint64_t kFirstComplex = std::uint64_t{1} << 39;
 
-// Seeds from here on, up to those, are of the family "rows": rows of 16 KiB and
-// more.
+// Seeds from here on, up to those, are of the family "rows": rows of some
+// 16 KiB and more.
 inline constexpr std::uint64_t kFirstRows = std::uint64_t{1} << 38;
 
 // The family of a seed.
