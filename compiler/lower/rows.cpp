@@ -62,10 +62,11 @@ bool SharesSlabs(StepLowering& s, int dim, Op op) {
   return is_known || s.Refuse("has columns that are split among threads");
 }
 
-// Eager's loop for several threads rounds floats otherwise (RowOrderHolds()).
+// With any rows and more threads than one as with one.
 bool RoundsAsOneThread(StepLowering& s, Op op) {
   return op != Op::kSoftmaxBackward || s.has_one_thread() ||
-         s.target_dtype() == ir::DType::kF64 ||
+         RowOrderHolds(RowOp::kSoftmaxBackward, s.target_dtype() == DType::kF64,
+                       2, 2, 2) ||
          s.Refuse("rounds floats otherwise with several threads");
 }
 

@@ -64,11 +64,17 @@ TEST(DifferentialTest, Torchscript) {
   ExpectSame(config, kCiTorchscriptCounted);
 }
 
-DriverConfig ComplexConfig(Engine engine) {
+DriverConfig ConfigFrom(std::uint64_t first, std::uint64_t seeds,
+                        Engine engine) {
   DriverConfig config;
-  config.first = kFirstComplex;
-  config.last = kFirstComplex + kCiComplexSeeds;
+  config.first = first;
+  config.last = first + seeds;
   config.engine = engine;
+  return config;
+}
+
+DriverConfig ComplexConfig(Engine engine) {
+  DriverConfig config = ConfigFrom(kFirstComplex, kCiComplexSeeds, engine);
   config.max_drains = kCiDrains;
   return config;
 }
@@ -84,10 +90,7 @@ TEST(DifferentialTest, ComplexBesideMachineCode) {
 }
 
 DriverConfig LongRowsConfig(Engine engine, std::uint64_t seeds) {
-  DriverConfig config;
-  config.first = kFirstRows;
-  config.last = kFirstRows + seeds;
-  config.engine = engine;
+  DriverConfig config = ConfigFrom(kFirstRows, seeds, engine);
   config.covers = true;
   return config;
 }
