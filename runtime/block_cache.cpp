@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/faulting_block.h"
+
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
 #endif
@@ -232,9 +234,9 @@ void SharedCache::AddLive(std::int64_t bytes) {
 }
 
 void SharedCache::EmptyLists(ThreadCache* cache) {
-  for (auto* lists : {&cache->lists, &cache->parked_lists}) {
-    for (FreeList& list : *lists) {
-      while (list.count != 0) MoveToBin(list.Pop());
+  for (unsigned c = 0; c < kLocalClasses; ++c) {
+    for (FreeList* list : {&cache->lists[c], &cache->parked_lists[c]}) {
+      while (list->count != 0) MoveToBin(list->Pop());
     }
   }
   cache->cached.store(0, std::memory_order_relaxed);
@@ -242,6 +244,7 @@ void SharedCache::EmptyLists(ThreadCache* cache) {
 }
 
 void SharedCache::Trim() {
+  if (thread_cache != nullptr) GiveParkedSlots(thread_cache);
   FreeList out;
   {
     std::lock_guard lock(mutex_);
@@ -261,6 +264,7 @@ ThreadCache* SharedCache::Enter() {
 }
 
 void SharedCache::Leave(ThreadCache* cache) {
+  GiveParkedSlots(cache);
   FreeList out;
   {
     std::lock_guard lock(mutex_);
@@ -405,6 +409,17 @@ void PublishLive(ThreadCache* cache) {
   const std::int64_t live = cache->live.load(std::memory_order_relaxed);
   cache->live.store(0, std::memory_order_relaxed);
   Shared().AddLive(live);
+}
+
+void GiveParkedSlots(ThreadCache* cache) {
+  for (unsigned c = kLocalClasses; c < kParkedClasses; ++c) {
+    FreeList& list = cache->parked_lists[c];
+    while (list.count != 0) {
+      Block* const block = list.Pop();
+      TakeApart(block);
+      GiveFaultingSlot(block);
+    }
+  }
 }
 
 void CountForeignLive(std::int64_t bytes) { Shared().AddLive(bytes); }

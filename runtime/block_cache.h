@@ -78,6 +78,10 @@ inline constexpr std::array<std::int64_t, kSizeClasses> kClassBytes = [] {
 
 // Larger blocks go to the shared lists at once.
 constexpr unsigned kLocalClasses = SizeClassOf(std::size_t{256} << 10) + 1;
+// Slots without memory (faulting_block.h), of 64 KiB << 0 .. 8, are parked on
+// lists behind those. They are no cached bytes.
+constexpr unsigned kSlotClasses = 9;
+constexpr unsigned kParkedClasses = kLocalClasses + kSlotClasses;
 
 struct FreeList {
   Block* head = nullptr;
@@ -102,7 +106,7 @@ struct FreeList {
 // `budget`, which TrimCache() sets to 0 so that the thread gives up its lists.
 struct ThreadCache {
   std::array<FreeList, kLocalClasses> lists;
-  std::array<FreeList, kLocalClasses> parked_lists;
+  std::array<FreeList, kParkedClasses> parked_lists;
   std::atomic<std::int64_t> live{0};    // not yet in the shared count
   std::atomic<std::int64_t> cached{0};  // bytes on all lists
   std::atomic<std::int64_t> budget{0};  // bytes that they may hold
@@ -142,6 +146,9 @@ inline unsigned LocalLimit(unsigned size_class) {
 
 // Takes the tensor off a parked block.
 void TakeApart(Block* block);
+// Gives the slots that this thread keeps parked back to their pool, where any
+// thread may take them. REQUIRES: no lock of the cache.
+void GiveParkedSlots(ThreadCache* cache);
 
 // The first block of a list of this class. REQUIRES: there is one.
 inline Block* PopBlock(ThreadCache* cache, FreeList* list, unsigned size_class,
@@ -176,7 +183,7 @@ inline void UnpoisonData(Block*, std::size_t) {}
 #endif
 
 // True if the thread may keep the block on the list of its class.
-template <std::array<FreeList, kLocalClasses> ThreadCache::*kLists>
+template <auto kLists>
 inline bool HasRoomFor(const ThreadCache& cache, const Block& block) {
   const unsigned c = block.size_class;
   return c < kLocalClasses && (cache.*kLists)[c].count < LocalLimit(c) &&
@@ -185,7 +192,7 @@ inline bool HasRoomFor(const ThreadCache& cache, const Block& block) {
 }
 
 // REQUIRES: HasRoomFor().
-template <std::array<FreeList, kLocalClasses> ThreadCache::*kLists>
+template <auto kLists>
 inline void PushBlock(ThreadCache* cache, Block* block) {
   const unsigned c = block->size_class;
   PoisonData(block);

@@ -8,7 +8,6 @@
 
 #include <array>
 #include <atomic>
-#include <bit>
 #include <cerrno>
 #include <cstdint>
 #include <mutex>
@@ -19,12 +18,10 @@ namespace tjit::runtime {
 namespace {
 
 constexpr std::size_t kMaxSlots = 4096;
-constexpr unsigned kClasses = 9;  // 64 KiB << 0 .. 8
-static_assert(kMinFaultingBytes << (kClasses - 1) == kMaxFaultingBytes);
 
 struct Pool {
   std::mutex mutex;  // a std::mutex because a forked child may unlock it
-  std::array<std::vector<Block*>, kClasses> free;
+  std::array<std::vector<Block*>, kSlotClasses> free;
 };
 
 Pool& ThePool() {
@@ -37,10 +34,6 @@ std::array<Block*, kMaxSlots> slots;
 std::atomic<std::size_t> slot_count{0};
 FaultHandler fault_handler = nullptr;
 struct sigaction previous_action;
-
-unsigned ClassOf(std::size_t bytes) {
-  return static_cast<unsigned>(std::bit_width((bytes - 1) / kMinFaultingBytes));
-}
 
 std::size_t ClassBytes(unsigned size_class) {
   return kMinFaultingBytes << size_class;
@@ -195,7 +188,7 @@ Block* NewSlot(unsigned size_class) {
 }  // namespace
 
 Block* TakeFaultingSlot(std::size_t bytes) {
-  const unsigned size_class = ClassOf(bytes);
+  const unsigned size_class = SlotClassOf(bytes);
   Pool& pool = ThePool();
   const std::lock_guard lock(pool.mutex);
   std::vector<Block*>& free = pool.free[size_class];

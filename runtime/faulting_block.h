@@ -19,17 +19,24 @@
 // Tested by: tests/runtime/faulting_block_test.cpp
 #pragma once
 
+#include <bit>
 #include <cstddef>
 
-#include "runtime/block.h"
+#include "runtime/block_cache.h"
 
 namespace tjit::runtime {
 
 constexpr std::size_t kMinFaultingBytes = 64 << 10;
 constexpr std::size_t kMaxFaultingBytes = 16 << 20;
+static_assert(kMinFaultingBytes << (kSlotClasses - 1) == kMaxFaultingBytes);
 
 inline bool MayFault(std::size_t bytes) {
   return bytes >= kMinFaultingBytes && bytes <= kMaxFaultingBytes;
+}
+
+// Its size class: 64 KiB << 0 .. 8. REQUIRES: MayFault(bytes).
+constexpr unsigned SlotClassOf(std::size_t bytes) {
+  return static_cast<unsigned>(std::bit_width((bytes - 1) / kMinFaultingBytes));
 }
 
 // A slot for `bytes`, its header as the last owner left it; null if there is

@@ -44,13 +44,29 @@ const void* const g_storage_vtable = [] {
 }();
 
 constexpr std::uint32_t kMaxParked = kMaxPooled;
+constexpr std::uint32_t kMaxParkedSlots = 16;  // of a class
+
+static_assert(kMaxFaultingBytes > kMinFaultingBytes &&
+              SizeClassOf(kMinFaultingBytes) < kLocalClasses);
+
+// True if it has an address and no memory, and nobody was told of it.
+bool IsEmptySlot(const Block& block) {
+  return block.kind == (Block::kQuiet | Block::kSlot | Block::kFaulting);
+}
+
+FreeList* SlotList(ThreadCache* cache, const Block& block) {
+  return &cache->parked_lists[kLocalClasses + block.size_class];
+}
 
 }  // namespace
 
 std::uint8_t ParkedTensor::ClassOf(std::uint64_t bytes) {
-  if (!kPoolsObjects || !g_lie_as_expected || bytes == 0 || MayFault(bytes) ||
-      bytes > kMaxClassBytes || SizeClassOf(bytes) >= kLocalClasses) {
+  if (!kPoolsObjects || !g_lie_as_expected || bytes == 0 ||
+      bytes > kMaxFaultingBytes) {
     return kNone;
+  }
+  if (MayFault(bytes)) {
+    return static_cast<std::uint8_t>(kLocalClasses + SlotClassOf(bytes));
   }
   return static_cast<std::uint8_t>(SizeClassOf(bytes));
 }
@@ -83,7 +99,8 @@ std::uint8_t ParkedTensor::ClassOf(std::uint64_t bytes) {
   }
   Block* const b = reinterpret_cast<Block*>(data - sizeof(Block));
   *block = b;
-  return b->kind == Block::kQuiet && b->bytes == Word(storage, kSizeWord) &&
+  return (b->kind == Block::kQuiet || IsEmptySlot(*b)) &&
+         b->bytes == Word(storage, kSizeWord) &&
          !b->exposed.load(std::memory_order_relaxed) &&
          b->shared_use.load(std::memory_order_seq_cst) == 0;
 }
@@ -103,8 +120,10 @@ std::uint8_t ParkedTensor::ClassOf(std::uint64_t bytes) {
     return false;
   }
   ThreadCache* const cache = thread_cache;
-  if (cache == nullptr || cache->parked >= kMaxParked ||
-      !HasRoomFor<&ThreadCache::parked_lists>(*cache, *block)) {
+  if (cache == nullptr || cache->parked >= kMaxParked) return false;
+  const bool is_slot = IsEmptySlot(*block);
+  if (is_slot ? SlotList(cache, *block)->count >= kMaxParkedSlots
+              : !HasRoomFor<&ThreadCache::parked_lists>(*cache, *block)) {
     return false;
   }
   if (block->owner.load(std::memory_order_acquire) != nullptr &&
@@ -116,7 +135,11 @@ std::uint8_t ParkedTensor::ClassOf(std::uint64_t bytes) {
   block->parked = true;
   block->last_write.store(WordOf(tensor), std::memory_order_relaxed);
   ++cache->parked;
-  PushBlock<&ThreadCache::parked_lists>(cache, block);
+  if (is_slot) {
+    SlotList(cache, *block)->Push(block);
+  } else {
+    PushBlock<&ThreadCache::parked_lists>(cache, block);
+  }
   return true;
 }
 

@@ -16,9 +16,9 @@
 // Invariants: (1) Only a tensor that is as it was made is parked: nothing but
 // it knows its storage and version counter, it has no autograd, Python or
 // extra metadata, and its storage is armed or can be, unexposed, over the whole
-// of a quiet block of the cache. What may differ from the next one (sizes,
-// dtype, key set) is written anew. (2) A parked block is on a parked list
-// of a thread. (3) A thread has at most kMaxParked.
+// of a quiet block of the cache, or of a slot without memory. What may differ
+// from the next one (sizes, dtype, key set) is written anew. (2) A parked block
+// is on a parked list of a thread. (3) A thread has at most kMaxParked.
 // Threads: the thread that drops or makes. Fork: as the block cache.
 // Tested by: tests/runtime/parked_tensor_test.cpp
 #pragma once
@@ -82,6 +82,11 @@ class ParkedTensor {
   // What a result of `bytes` is looked for by; kNone: not kept.
   static constexpr std::uint8_t kNone = 255;
   static std::uint8_t ClassOf(std::uint64_t bytes);
+  // True if what is kept has an address only (faulting_block.h): for a result
+  // that dies.
+  static constexpr bool IsOfSlots(unsigned size_class) {
+    return size_class >= kLocalClasses && size_class != kNone;
+  }
 
   // The program dropped the last reference. True: the tensor is nobody's any
   // more, and is kept or gone. False: nothing has changed.
@@ -120,7 +125,11 @@ class ParkedTensor {
     counter.set_version(version);
   }
   // From here on nothing throws.
-  PopBlock(cache, list, size_class, bytes);
+  if (IsOfSlots(size_class)) {
+    list->Pop();
+  } else {
+    PopBlock(cache, list, size_class, bytes);
+  }
   --cache->parked;
   block->parked = false;
   block->bytes = bytes;

@@ -45,11 +45,12 @@ inline bool BeginsAnew(const CompactStep& step, const SlotBinding& slot) {
 
 // One that the program dropped before, or undefined.
 [[gnu::always_inline]] inline at::Tensor ThreadState::TakeParked(
-    const CompactResult& result, Block** block) {
+    const CompactResult& result, bool dies, Block** block) {
   const TensorForm::Bytes* form =
       result.form->bytes.load(std::memory_order_acquire);
   if (result.size_class == ParkedTensor::kNone || form == nullptr ||
-      !pending_is_plain_) {
+      !pending_is_plain_ ||
+      (ParkedTensor::IsOfSlots(result.size_class) && !dies)) {
     return {};
   }
   c10::TensorImpl* impl =
@@ -81,7 +82,7 @@ inline bool BeginsAnew(const CompactStep& step, const SlotBinding& slot) {
 [[gnu::always_inline]] inline at::Tensor ThreadState::MakeDeferred(
     const CompactResult& result, bool dies) {
   Block* block = nullptr;
-  at::Tensor t = TakeParked(result, &block);
+  at::Tensor t = TakeParked(result, dies, &block);
   if (block == nullptr) [[unlikely]]
     t = MakeAnew(result, dies, &block);
   OwnNew(block, static_cast<std::uint32_t>(run_.slots.size()));

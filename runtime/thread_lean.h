@@ -103,6 +103,7 @@ namespace tjit::runtime {
   ScalarValue* to = run_.scalars.data() + node->scalar_begin;
   const ScalarValue* const to_end = to + step.scalar_count();
   if (form == nullptr || !pending_is_plain_ ||
+      (ParkedTensor::IsOfSlots(result.size_class) && !node->Dies(0)) ||
       to_end > run_.scalars.data() + run_.scalars.size()) [[unlikely]] {
     return false;
   }

@@ -189,7 +189,7 @@ class ThreadState {
   void RunFullQueue();
   void UndoDefer(CallFrame& frame, const TraceNode* node);
   at::Tensor MakeDeferred(const CompactResult& result, bool dies);
-  at::Tensor TakeParked(const CompactResult& result, Block** block);
+  at::Tensor TakeParked(const CompactResult& result, bool dies, Block** block);
   at::Tensor MakeAnew(const CompactResult& result, bool dies, Block** block);
   void BindEagerResults(const ResultList& results);
   void NoteWrites(const CallFrame& frame, const ResultList& results);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/block_cache.h"
+#include "runtime/faulting_block.h"
 
 namespace tjit::runtime {
 namespace {
@@ -34,10 +35,13 @@ TensorGeometry GeometryOf(at::IntArrayRef sizes) {
   return g;
 }
 
-// As an op that is deferred makes it; parked ones are not looked for.
-at::Tensor MakeNew(const TensorForm& form, bool quiet = true) {
+// As an op that is deferred makes it; parked ones are not looked for. `dies`:
+// as one that died in earlier runs, if large without memory.
+at::Tensor MakeNew(const TensorForm& form, bool quiet = true,
+                   bool dies = false) {
   const auto bytes = static_cast<std::uint64_t>(form.geometry.numel()) * 4;
-  Block* block = AllocateBlock(bytes, quiet);
+  Block* block =
+      dies ? AllocateDyingBlock(bytes, quiet) : AllocateBlock(bytes, quiet);
   auto storage = c10::make_intrusive<PooledStorage>(
       c10::StorageImpl::use_byte_size_t(), c10::SymInt(bytes),
       c10::DataPtr(block->data, block->data, &ReleaseBlock,
@@ -67,6 +71,7 @@ class ParkedTensorTest : public testing::Test {
  protected:
   void SetUp() override {
     if (!kPoolsObjects) GTEST_SKIP() << "a sanitizer sees each object";
+    InstallFaultHandler([](Block*) { return false; });
     TrimCache();
     MakeNew(*form_);  // the first of a form is made as libtorch makes it
     MakeNew(*form_);
@@ -253,6 +258,102 @@ TEST_F(ParkedTensorTest, ThreadsEnd) {
   thread.join();
   EXPECT_EQ(LiveBytes(), live);
   EXPECT_TRUE(MakeNew(*form_).defined());
+}
+
+Block* BlockOfTensor(const at::Tensor& t) {
+  return BlockOf(t.storage().unsafeGetStorageImpl());
+}
+
+// 64 KiB << 1, without memory: not counted as blocks or live bytes.
+class ParkedSlotTest : public ParkedTensorTest {
+ protected:
+  void SetUp() override {
+    ParkedTensorTest::SetUp();
+    if (!IsSkipped()) large_ = KnownForm({30000});
+  }
+  // The first tensor of a form is made as libtorch makes it.
+  static std::shared_ptr<const TensorForm> KnownForm(at::IntArrayRef sizes) {
+    std::shared_ptr<const TensorForm> form = FormOf(GeometryOf(sizes));
+    MakeNew(*form);
+    TrimCache();
+    MakeNew(*FormOf(GeometryOf({3, 5})), /*quiet=*/false);
+    return form;
+  }
+  at::Tensor MakeDying() const {
+    return MakeNew(*large_, /*quiet=*/true, /*dies=*/true);
+  }
+  std::shared_ptr<const TensorForm> large_;
+};
+
+TEST_F(ParkedSlotTest, ComesBackWithoutMemory) {
+  const auto other = KnownForm({32768});  // of the class, 64 to 128 KiB
+  const std::int64_t live = LiveBytes();
+  const std::int64_t cached = CachedBytes();
+  const std::int64_t blocks = BlocksOfThread();
+  at::Tensor t = MakeDying();
+  const void* const impl = t.unsafeGetTensorImpl();
+  const Block* const block = BlockOfTensor(t);
+  ASSERT_NE(block->kind & Block::kFaulting, 0);
+  t.reset();
+  EXPECT_EQ(Parked(), 1u);
+  t = TakeParked(*other, 1);
+  ASSERT_TRUE(t.defined());
+  EXPECT_EQ(t.unsafeGetTensorImpl(), impl);
+  EXPECT_EQ(BlockOfTensor(t), block);
+  EXPECT_EQ(block->bytes, 131072u);
+  EXPECT_EQ(t.storage().nbytes(), 131072u);
+  EXPECT_NE(block->kind & Block::kFaulting, 0);
+  EXPECT_EQ(Parked(), 0u);
+  EXPECT_EQ(LiveBytes(), live);
+  EXPECT_EQ(CachedBytes(), cached);
+  EXPECT_EQ(BlocksOfThread(), blocks);
+}
+
+TEST_F(ParkedSlotTest, OfAnotherClassOrWithMemoryIsNot) {
+  const std::vector<std::shared_ptr<const TensorForm>> others = {
+      KnownForm({8192}), KnownForm({16384}), KnownForm({32769})};
+  MakeDying().reset();
+  ASSERT_EQ(Parked(), 1u);
+  for (const auto& form : others) {
+    EXPECT_FALSE(TakeParked(*form, 0).defined());
+  }
+
+  at::Tensor t = MakeDying();
+  EnsureMemory(BlockOfTensor(t));
+  BlockOfTensor(t)->data[0] = 1;
+  t.reset();
+  EXPECT_EQ(Parked(), 1u);
+}
+
+TEST_F(ParkedSlotTest, AreFewAndGoBackToTheirPool) {
+  std::vector<at::Tensor> all;
+  for (int i = 0; i < 40; ++i) all.push_back(MakeDying());
+  const Block* const block = BlockOfTensor(all.back());
+  all.clear();
+  EXPECT_GT(Parked(), 8u);
+  EXPECT_LT(Parked(), 20u);
+  TrimCache();
+  EXPECT_EQ(Parked(), 0u);
+  bool found = false;
+  for (int i = 0; i < 40; ++i) {
+    all.push_back(MakeDying());
+    found |= BlockOfTensor(all.back()) == block;
+  }
+  EXPECT_TRUE(found);
+}
+
+TEST_F(ParkedSlotTest, ThreadsEnd) {
+  const Block* block = nullptr;
+  std::thread thread([&] {
+    MakeNew(*form_, /*quiet=*/false);
+    at::Tensor t = MakeDying();
+    block = BlockOfTensor(t);
+    t.reset();
+    EXPECT_EQ(Parked(), 1u);
+  });
+  thread.join();
+  const at::Tensor next = MakeDying();
+  EXPECT_EQ(BlockOfTensor(next), block);
 }
 
 }  // namespace
