@@ -183,6 +183,7 @@ class SegmentCompiler {
       Fail(steps, known.why_not);
       return AddCalls(steps);
     }
+    if (dump_ != nullptr) dump_->AddCut(steps, known.why_not);
     const auto half = steps.begin() + (steps.size() + 1) / 2;
     AddGroup({steps.begin(), half}, nullptr);
     if (steps.end() - half == 1) return AddCalls({*half});

@@ -167,6 +167,12 @@ void SegmentDump::AddFailure(const std::vector<std::uint32_t>& steps,
   absl::StrAppend(&text_, GroupText(steps), why, "\n");
 }
 
+void SegmentDump::AddCut(const std::vector<std::uint32_t>& steps,
+                         const std::string& why) {
+  Heading(absl::StrCat("segment ", number_, " in two groups"));
+  absl::StrAppend(&text_, GroupText(steps), why, "\n");
+}
+
 void DumpPlan(DumpFile* file, int number, const std::vector<std::string>& items,
               const MemoryPlan& plan) {
   const auto place = [](std::uint64_t offset, std::int32_t host) {

@@ -55,6 +55,8 @@ class SegmentDump {
   void AddReuse(const std::string& where);
   void AddFailure(const std::vector<std::uint32_t>& steps,
                   const std::string& why);
+  // The group had no room for its sizes, and is made into two.
+  void AddCut(const std::vector<std::uint32_t>& steps, const std::string& why);
 
  private:
   void Heading(const std::string& title);

@@ -577,5 +577,18 @@ TEST_F(SegmentDumpTest, FailuresAreThereEachTime) {
   EXPECT_THAT(text, Not(HasSubstr(" kernel\n")));
 }
 
+TEST_F(SegmentDumpTest, SaysThatAGroupBecameTwo) {
+  engine_.room = 2;
+  Segment segment(8);
+  segment.Add(0, 1, 2).Mul(2, 1, 3).Add(3, 1, 4).Mul(4, 1, 5);
+  const std::string text = Dump(kDumpAsm, {segment});
+  EXPECT_THAT(text, HasSubstr("; ==== segment 1 in two groups\n"
+                              "; group of %0 aten::add.Tensor, %1 "
+                              "aten::mul.Tensor, %2 aten::add.Tensor, %3 "
+                              "aten::mul.Tensor\nno room\n"));
+  EXPECT_THAT(text, Not(HasSubstr("not compiled")));
+  EXPECT_THAT(last_.groups, SizeIs(2));
+}
+
 }  // namespace
 }  // namespace tjit
