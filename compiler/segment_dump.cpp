@@ -169,7 +169,7 @@ void SegmentDump::AddFailure(const std::vector<std::uint32_t>& steps,
 
 void SegmentDump::AddCut(const std::vector<std::uint32_t>& steps,
                          const std::string& why) {
-  Heading(absl::StrCat("segment ", number_, " in two groups"));
+  Heading(absl::StrCat("segment ", number_, " cut in two"));
   absl::StrAppend(&text_, GroupText(steps), why, "\n");
 }
 

@@ -55,7 +55,7 @@ class SegmentDump {
   void AddReuse(const std::string& where);
   void AddFailure(const std::vector<std::uint32_t>& steps,
                   const std::string& why);
-  // The group had no room for its sizes, and is made into two.
+  // The group had no room for its sizes, and is cut in two.
   void AddCut(const std::vector<std::uint32_t>& steps, const std::string& why);
 
  private:

@@ -9,7 +9,8 @@
 //   GiveBlock: own list | half of it to the shared list | the system
 //
 // Blocks with a tensor around them (parked_tensor.h) have lists of their own,
-// which only threads have: whoever just wants memory takes them last.
+// which only threads have: whoever just wants memory takes them last, and slots
+// without memory, which are parked there too, never.
 //
 // Note [Colours]
 // A load waits for an earlier store whose address ends in the same twelve bits,

@@ -44,14 +44,19 @@ const void* const g_storage_vtable = [] {
 }();
 
 constexpr std::uint32_t kMaxParked = kMaxPooled;
-constexpr std::uint32_t kMaxParkedSlots = 16;  // of a class
+constexpr std::uint32_t kMaxParkedSlots = 8;  // of a class
 
 static_assert(kMaxFaultingBytes > kMinFaultingBytes &&
               SizeClassOf(kMinFaultingBytes) < kLocalClasses);
 
-// True if it has an address and no memory, and nobody was told of it.
-bool IsEmptySlot(const Block& block) {
-  return block.kind == (Block::kQuiet | Block::kSlot | Block::kFaulting);
+// Of a block that has an address and no memory, and nobody was told of it.
+constexpr std::uint8_t kEmptySlot =
+    Block::kQuiet | Block::kSlot | Block::kFaulting;
+
+// Another thread that runs what is pending may give it memory meanwhile.
+std::uint8_t KindOf(Block* block) {
+  return std::atomic_ref<std::uint8_t>(block->kind)
+      .load(std::memory_order_acquire);
 }
 
 FreeList* SlotList(ThreadCache* cache, const Block& block) {
@@ -72,7 +77,7 @@ std::uint8_t ParkedTensor::ClassOf(std::uint64_t bytes) {
 }
 
 [[gnu::always_inline]] inline bool ParkedTensor::IsAsMade(
-    const PooledTensor& tensor, Block** block) {
+    const PooledTensor& tensor, Block** block, bool* is_slot) {
   const c10::StorageImpl* const storage =
       tensor.storage_.unsafeGetStorageImpl();
   const void* const version =
@@ -98,8 +103,10 @@ std::uint8_t ParkedTensor::ClassOf(std::uint64_t bytes) {
     return false;
   }
   Block* const b = reinterpret_cast<Block*>(data - sizeof(Block));
+  const std::uint8_t kind = KindOf(b);
   *block = b;
-  return (b->kind == Block::kQuiet || IsEmptySlot(*b)) &&
+  *is_slot = kind == kEmptySlot;
+  return (kind == Block::kQuiet || *is_slot) &&
          b->bytes == Word(storage, kSizeWord) &&
          !b->exposed.load(std::memory_order_relaxed) &&
          b->shared_use.load(std::memory_order_seq_cst) == 0;
@@ -116,12 +123,13 @@ std::uint8_t ParkedTensor::ClassOf(std::uint64_t bytes) {
 
 [[gnu::hot]] bool ParkedTensor::Park(PooledTensor* tensor) {
   Block* block = nullptr;
-  if (!kPoolsObjects || !g_lie_as_expected || !IsAsMade(*tensor, &block)) {
+  bool is_slot = false;
+  if (!kPoolsObjects || !g_lie_as_expected ||
+      !IsAsMade(*tensor, &block, &is_slot)) {
     return false;
   }
   ThreadCache* const cache = thread_cache;
   if (cache == nullptr || cache->parked >= kMaxParked) return false;
-  const bool is_slot = IsEmptySlot(*block);
   if (is_slot ? SlotList(cache, *block)->count >= kMaxParkedSlots
               : !HasRoomFor<&ThreadCache::parked_lists>(*cache, *block)) {
     return false;
@@ -131,6 +139,9 @@ std::uint8_t ParkedTensor::ClassOf(std::uint64_t bytes) {
     Destroy(tensor);
     return true;
   }
+  // From here on nobody else knows it.
+  if (is_slot && KindOf(block) != kEmptySlot) [[unlikely]]
+    return false;
   block->program.store(false, std::memory_order_relaxed);
   block->parked = true;
   block->last_write.store(WordOf(tensor), std::memory_order_relaxed);

@@ -18,7 +18,8 @@
 // extra metadata, and its storage is armed or can be, unexposed, over the whole
 // of a quiet block of the cache, or of a slot without memory. What may differ
 // from the next one (sizes, dtype, key set) is written anew. (2) A parked block
-// is on a parked list of a thread. (3) A thread has at most kMaxParked.
+// is on a parked list of a thread. (3) A thread has at most kMaxParked, and
+// of a class of slots few, as there are only so many in the process.
 // Threads: the thread that drops or makes. Fork: as the block cache.
 // Tested by: tests/runtime/parked_tensor_test.cpp
 #pragma once
@@ -93,8 +94,9 @@ class ParkedTensor {
   static bool Park(PooledTensor* tensor);
 
   // A tensor of `form` over a block of `bytes`, as MakeTensor() and
-  // AllocateBlock() make them, quiet and armed with `hook`. Null if none is
-  // parked. REQUIRES: ClassOf(bytes) is `size_class`, not kNone.
+  // AllocateBlock(), of slots AllocateDyingBlock(), make them, quiet and armed
+  // with `hook`. Null if none is parked. REQUIRES: ClassOf(bytes) is
+  // `size_class`, not kNone; where IsOfSlots(size_class) the result dies.
   static PooledTensor* Take(unsigned size_class, std::uint64_t bytes,
                             const TensorForm::Bytes& form,
                             std::uint32_t version, c10::MaterializeFn hook,
@@ -104,7 +106,8 @@ class ParkedTensor {
   static void TakeApart(Block* block);
 
  private:
-  static bool IsAsMade(const PooledTensor& tensor, Block** block);
+  static bool IsAsMade(const PooledTensor& tensor, Block** block,
+                       bool* is_slot);
   static void Destroy(PooledTensor* tensor);
 };
 

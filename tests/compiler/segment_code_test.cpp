@@ -582,7 +582,7 @@ TEST_F(SegmentDumpTest, SaysThatAGroupBecameTwo) {
   Segment segment(8);
   segment.Add(0, 1, 2).Mul(2, 1, 3).Add(3, 1, 4).Mul(4, 1, 5);
   const std::string text = Dump(kDumpAsm, {segment});
-  EXPECT_THAT(text, HasSubstr("; ==== segment 1 in two groups\n"
+  EXPECT_THAT(text, HasSubstr("; ==== segment 1 cut in two\n"
                               "; group of %0 aten::add.Tensor, %1 "
                               "aten::mul.Tensor, %2 aten::add.Tensor, %3 "
                               "aten::mul.Tensor\nno room\n"));
