@@ -163,13 +163,18 @@ void SegmentDump::AddReuse(const std::string& where_from) {
 
 void SegmentDump::AddFailure(const std::vector<std::uint32_t>& steps,
                              const std::string& why) {
-  Heading(absl::StrCat("segment ", number_, " not compiled"));
-  absl::StrAppend(&text_, GroupText(steps), why, "\n");
+  AddSteps("not compiled", steps, why);
 }
 
 void SegmentDump::AddCut(const std::vector<std::uint32_t>& steps,
                          const std::string& why) {
-  Heading(absl::StrCat("segment ", number_, " cut in two"));
+  AddSteps("cut in two", steps, why);
+}
+
+void SegmentDump::AddSteps(const char* what,
+                           const std::vector<std::uint32_t>& steps,
+                           const std::string& why) {
+  Heading(absl::StrCat("segment ", number_, " ", what));
   absl::StrAppend(&text_, GroupText(steps), why, "\n");
 }
 

@@ -60,6 +60,8 @@ class SegmentDump {
 
  private:
   void Heading(const std::string& title);
+  void AddSteps(const char* what, const std::vector<std::uint32_t>& steps,
+                const std::string& why);
   void AddTrace();
   std::string GroupText(const std::vector<std::uint32_t>& steps) const;
   void AddNames(const std::vector<std::uint32_t>& steps,

@@ -106,6 +106,11 @@ struct alignas(64) Block {
 };
 static_assert(sizeof(Block) == 64);
 
+// Its `kind` where other threads know it: one may hide it or give it memory.
+inline std::atomic_ref<std::uint8_t> KindOf(Block* block) {
+  return std::atomic_ref<std::uint8_t>(block->kind);
+}
+
 // Installs the allocator for CPU with priority over the default one. Once.
 void InstallAllocator();
 // Our allocator (for storages the runtime makes itself).

@@ -457,7 +457,6 @@ void GiveBlockSlowly(Block* block) {
   }
   if (block->size_class == kUncachedClass) return FreeToSystem(block);
   PoisonData(block);
-  if (cache != nullptr && cache->budget.load() == 0) GiveParkedSlots(cache);
   Shared().Give(block, cache);
 }
 

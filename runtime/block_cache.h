@@ -104,7 +104,8 @@ struct FreeList {
 };
 
 // One per thread. The counters are written by that thread alone, except
-// `budget`, which TrimCache() sets to 0 so that the thread gives up its lists.
+// `budget`, which TrimCache() sets to 0 so that the thread gives up its lists,
+// but for slots, which hold no memory.
 struct ThreadCache {
   std::array<FreeList, kLocalClasses> lists;
   std::array<FreeList, kParkedClasses> parked_lists;

@@ -68,10 +68,6 @@ HideNote& NoteOf(Block* block) {
   return *reinterpret_cast<HideNote*>(HeaderPage(block));
 }
 
-std::atomic_ref<std::uint8_t> KindOf(Block* block) {
-  return std::atomic_ref<std::uint8_t>(block->kind);
-}
-
 bool IsHidden(Block* block) { return (KindOf(block) & Block::kHidden) != 0; }
 
 // REQUIRES: ring_mutex, and that the entry is in use.

@@ -39,10 +39,6 @@ std::size_t ClassBytes(unsigned size_class) {
   return kMinFaultingBytes << size_class;
 }
 
-std::atomic_ref<std::uint8_t> KindOf(Block* block) {
-  return std::atomic_ref<std::uint8_t>(block->kind);
-}
-
 // By kill(), raise() and the like: no access that would fault again.
 bool WasSent(const siginfo_t* info) { return info->si_code <= 0; }
 

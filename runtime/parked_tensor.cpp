@@ -46,18 +46,11 @@ const void* const g_storage_vtable = [] {
 constexpr std::uint32_t kMaxParked = kMaxPooled;
 constexpr std::uint32_t kMaxParkedSlots = 8;  // of a class
 
-static_assert(kMaxFaultingBytes > kMinFaultingBytes &&
-              SizeClassOf(kMinFaultingBytes) < kLocalClasses);
+static_assert(SizeClassOf(kMinFaultingBytes) < kLocalClasses);
 
 // Of a block that has an address and no memory, and nobody was told of it.
 constexpr std::uint8_t kEmptySlot =
     Block::kQuiet | Block::kSlot | Block::kFaulting;
-
-// Another thread that runs what is pending may give it memory meanwhile.
-std::uint8_t KindOf(Block* block) {
-  return std::atomic_ref<std::uint8_t>(block->kind)
-      .load(std::memory_order_acquire);
-}
 
 FreeList* SlotList(ThreadCache* cache, const Block& block) {
   return &cache->parked_lists[kLocalClasses + block.size_class];
@@ -103,7 +96,7 @@ std::uint8_t ParkedTensor::ClassOf(std::uint64_t bytes) {
     return false;
   }
   Block* const b = reinterpret_cast<Block*>(data - sizeof(Block));
-  const std::uint8_t kind = KindOf(b);
+  const std::uint8_t kind = KindOf(b).load(std::memory_order_acquire);
   *block = b;
   *is_slot = kind == kEmptySlot;
   return (kind == Block::kQuiet || *is_slot) &&
@@ -140,7 +133,8 @@ std::uint8_t ParkedTensor::ClassOf(std::uint64_t bytes) {
     return true;
   }
   // From here on nobody else knows it.
-  if (is_slot && KindOf(block) != kEmptySlot) [[unlikely]]
+  if (is_slot && KindOf(block).load(std::memory_order_acquire) != kEmptySlot)
+      [[unlikely]]
     return false;
   block->program.store(false, std::memory_order_relaxed);
   block->parked = true;
