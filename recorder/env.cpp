@@ -234,6 +234,14 @@ bool SetPlantedDefect(std::string_view value, EnvOptions* o) {
   return true;
 }
 
+struct WatchdogSeconds {
+  static constexpr long long kMin = 1, kMax = 3600;
+};
+
+bool SetWatchdog(std::string_view value, EnvOptions* o) {
+  return ParseNumber<WatchdogSeconds>(value, &o->watchdog_s);
+}
+
 template <class Param>
 std::string RangeOf() {
   return "a whole number from " + std::to_string(Param::kMin) + " to " +
@@ -284,6 +292,8 @@ const std::vector<Variable>& Variables() {
        SetStress},
       {"TJIT_STRICT", "0 or 1", SetStrict},
       {"TJIT_VERIFY", "0 or 1", SetVerify},
+      {"TJIT_WATCHDOG", "a whole number of seconds from 1 to 3600",
+       SetWatchdog},
   };
   return table;
 }

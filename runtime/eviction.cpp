@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/hot_profile.h"
+#include "runtime/interpose.h"
 #include "runtime/log.h"
 #include "runtime/runtime.h"
 #include "runtime/tier2.h"
@@ -130,7 +131,8 @@ void ThreadState::TakeStore() {
 }
 
 void ThreadState::TakeNewStore() {
-  if (t_context.held != nullptr) return;  // at the next op
+  // At the next op: a thread of a team must wait for no state.
+  if (t_context.held != nullptr || InParallelRegion()) return;
   TakeStore();
   runtime_->TakeStoreToIdleStates();
 }

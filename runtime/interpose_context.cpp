@@ -1,5 +1,11 @@
 // Interposed setters of process-global state that CPU kernels read (hazard Z6):
 // what is pending runs before the change, with the old state.
+//
+// Note [Numbers of threads]. at::get_num_threads() calls at::set_num_threads()
+// the first time that a thread asks, with the number that is in force, and the
+// thread may be one of a team that a flush waits for. A number that is said
+// again changes nothing that another thread's pending ops could see, so only
+// what this thread has pending runs before it.
 #include <ATen/Context.h>
 #include <c10/core/DefaultDtype.h>
 #include <c10/util/typeid.h>
@@ -31,11 +37,14 @@ void NoteDefaultDtype() {
 
 namespace {
 
+// The number that at::set_num_threads() was told last; 0: none yet.
+std::atomic<int> g_said_threads{0};
+
 class Change {
  public:
   Change() {
     if (tjit::runtime::MayHavePending()) {
-      tjit::runtime::FlushAllThreads(tjit::FlushReason::kContextChange);
+      tjit::runtime::FlushAllBeforeChange();
     }
   }
   // Not for changes that tjit makes itself, nor inside the getters (the first
@@ -78,7 +87,16 @@ TJIT_INTERPOSED bool _ZN2at18in_parallel_regionEv() {
 }
 
 TJIT_INTERPOSED void _ZN2at15set_num_threadsEi(int threads) {
-  const Change change;
+  namespace runtime = tjit::runtime;
+  const bool is_known =
+      g_said_threads.exchange(threads, std::memory_order_relaxed) == threads;
+  if (runtime::MayHavePending()) {
+    if (is_known) {  // Note [Numbers of threads]
+      runtime::FlushThisThread(tjit::FlushReason::kContextChange);
+    } else {
+      runtime::FlushAllBeforeChange();
+    }
+  }
   TJIT_NEXT(_ZN2at15set_num_threadsEi)(threads);
 }
 

@@ -1,3 +1,18 @@
+// Note [Who may wait]. Whoever flushes a state holds its mutex while kernels
+// run, and a kernel waits for the threads of its parallel loops. So a thread of
+// such a team must never wait for that state:
+//   * What the executor hands to kernels are tensors of its own, without blocks
+//     (executor_tensors.h). A thread that meets a block of a state that is
+//     flushing is therefore none of its team, and may wait for the bytes; that
+//     it is inside a parallel region of its own does not matter.
+//   * Test modes run the program's own call under the mutex (an open call), over
+//     the program's tensors: threads inside a region pass, then.
+//   * What flushes all states without need of their bytes (a setter, a thread's
+//     first question for the number of threads) passes over those that are
+//     flushing, inside a region.
+// Nobody waits for a state while he holds the mutex of another, or
+// Runtime::mutex_. docs/design/threads.md lists who takes which lock.
+//
 // The sync points, all of them:
 //   wrapped ops that run at the call      ThreadState::MakeReady
 //   end of a trace, mark_step, limits     ThreadState
@@ -33,11 +48,11 @@ void FlushReaders(const Block* block, FlushReason reason) {
   }
 }
 
-// True for workers of the kernels that `owner` runs just now: it has made
-// their inputs ready and waits for them.
+// True for what may be a worker of the kernel that `owner` runs under its mutex
+// over the program's tensors (Note [Who may wait]).
 bool IsWorkerOf(const ThreadState* owner) {
-  return InParallelRegion() &&
-         owner->flushing() == ThreadState::Flushing::kYes;
+  return owner->flushing() == ThreadState::Flushing::kOpenCall &&
+         InParallelRegion();
 }
 
 void Materialize(const c10::StorageImpl* storage, bool write,
@@ -85,6 +100,10 @@ void FlushAllThreads(FlushReason reason) {
   if (t_context.inside == 0) Runtime::Get().FlushAll(reason);
 }
 
+void FlushAllBeforeChange() {
+  if (t_context.inside == 0) Runtime::Get().FlushAllBeforeChange();
+}
+
 void MaterializeHook(c10::StorageImpl* storage) {
   if (t_context.inside != 0) return;
   Block* block = BlockOf(storage);
@@ -113,7 +132,7 @@ bool FaultIn(Block* block) {
   if (owner != nullptr) {
     // Its own flush has given memory to what it touches.
     if (owner == t_context.state &&
-        owner->flushing() == ThreadState::Flushing::kYes) {
+        owner->flushing() != ThreadState::Flushing::kNo) {
       return false;
     }
     block->exposed.store(true, std::memory_order_relaxed);

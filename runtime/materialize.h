@@ -27,6 +27,11 @@ void MaterializeForWrite(const c10::TensorImpl* tensor, FlushReason reason);
 // Runs the pending ops of this thread / of all threads.
 void FlushThisThread(FlushReason reason);
 void FlushAllThreads(FlushReason reason);
+// The same before state of the process is changed that kernels read. Inside a
+// parallel region it waits for no segment that runs just now: this thread may
+// be one that the segment's kernel waits for, and what the segment was recorded
+// under is in force for it (GlobalContext).
+void FlushAllBeforeChange();
 
 // Somebody touched a block that has no memory yet, and nothing announced it:
 // runs what is to fill it and marks it as exposed. False if it has none then.

@@ -7,6 +7,8 @@
 #include <chrono>
 #include <thread>
 
+#include "runtime/watchdog.h"
+
 namespace tjit::runtime {
 namespace {
 
@@ -25,12 +27,14 @@ void OwnerLock::Prepare() {
 }
 
 void OwnerLock::WaitAsOwner() {
+  const Watched watched("waits for its own state");
   inside_.store(false, std::memory_order_release);
   mutex_.lock();
   holds_mutex_ = true;
 }
 
 void OwnerLock::LockAsOther() {
+  const Watched watched("waits for the state of another thread");
   mutex_.lock();
 #if !defined(__SANITIZE_THREAD__)
   asked_.store(true, std::memory_order_seq_cst);

@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 #include <pthread.h>
 
+#include "absl/strings/str_cat.h"
 #include "runtime/block.h"
 #include "runtime/build_check.h"
 #include "runtime/direct_calls.h"
@@ -46,11 +47,14 @@ pthread_t g_main_thread;
 [[gnu::hot]] ThreadState* AcquireThreadState() {
   ThreadContext& c = t_context;
   if (!g_process_enabled.load(std::memory_order_relaxed) && c.scoped_on == 0) {
-    // What it is about to read may be another thread's.
-    if (Runtime::Get().AnyPending()) {
-      Runtime::Get().FlushAll(FlushReason::kOtherThread);
+    // What it is about to read may be another thread's. Inside a parallel region
+    // a flush of all could wait for a kernel that waits for this thread: there
+    // it gets a state, which makes ready what the op reads and nothing else.
+    const bool any_pending = Runtime::Get().AnyPending();
+    if (!any_pending || !InParallelRegion()) {
+      if (any_pending) Runtime::Get().FlushAll(FlushReason::kOtherThread);
+      return InstructionLogOn() ? LogOnlyState() : nullptr;
     }
-    return InstructionLogOn() ? LogOnlyState() : nullptr;
   }
   if (c.state == nullptr) {
     c.state = Runtime::Get().NewThreadState();
@@ -101,14 +105,29 @@ void Runtime::InstallOnce() {
       });
 }
 
-// The child has only the thread that forks: no lock may be another's.
+// The child has only the thread that forks: no lock may be another's. What is
+// waited for comes first, without any lock: the compiler's thread may be
+// watching eager kernels, whose teams take locks of ours for a moment.
 void Runtime::LockForFork() {
-  mutex_.lock();
-  for (const auto& state : states_) state->LockForFork();
+  tier2_->PauseForFork();
+  LockStatesForFork();
   held_store_->LockForFork();
   tier2_->LockForFork();
   hot_profile_->LockForFork();
   LockInstructionLogForFork();
+}
+
+// All states, then mutex_: a state may be flushing, and threads that its kernels
+// wait for take mutex_. A state that is new by then is waited for again.
+void Runtime::LockStatesForFork() {
+  for (;;) {
+    const std::vector<ThreadState*> states = States();
+    for (ThreadState* state : states) state->LockForFork();
+    mutex_.lock();
+    if (states.size() == states_.size()) return;
+    mutex_.unlock();
+    for (ThreadState* state : states) state->UnlockAfterFork();
+  }
 }
 
 void Runtime::UnlockAfterFork(bool is_child) {
@@ -226,16 +245,27 @@ void Runtime::Clear() {
   TrimCache();
 }
 
+// None with pending ops inside a parallel region: what is flushing it may wait
+// for this thread (Note [Who may wait] in materialize.cpp).
+// REQUIRES: mutex_ is held.
+ThreadState* Runtime::TakeFreeState() {
+  const bool must_be_idle = InParallelRegion();
+  for (auto it = free_states_.rbegin(); it != free_states_.rend(); ++it) {
+    ThreadState* const state = *it;
+    if (must_be_idle && state->has_pending()) continue;
+    free_states_.erase(std::next(it).base());
+    return state;
+  }
+  return nullptr;
+}
+
 ThreadState* Runtime::NewThreadState() {
   ThreadState* reused = nullptr;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     stats_file_.Claim(stats_path_);
     hot_profile_->OnFirstOp(tier2_);
-    if (!free_states_.empty()) {
-      reused = free_states_.back();
-      free_states_.pop_back();
-    }
+    reused = TakeFreeState();
   }
   if (reused != nullptr) {
     reused->Flush(FlushReason::kThreadExit);
@@ -259,12 +289,40 @@ void Runtime::FlushAll(FlushReason reason) {
 }
 
 void Runtime::FlushAllSurely(FlushReason reason) {
-  std::vector<ThreadState*> states;
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    for (const auto& state : states_) states.push_back(state.get());
+  for (ThreadState* state : States()) state->FlushSurely(reason);
+}
+
+void Runtime::FlushAllBeforeChange() {
+  if (!AnyPending()) return;
+  const bool may_be_worker = InParallelRegion();
+  for (ThreadState* state : States()) {
+    if (may_be_worker && state->flushing() != ThreadState::Flushing::kNo) {
+      continue;
+    }
+    state->FlushSurely(FlushReason::kContextChange);
   }
-  for (ThreadState* state : states) state->FlushSurely(reason);
+}
+
+std::string Runtime::DescribeStates() {
+  const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return "the list of states is locked\n";
+  std::string text;
+  for (const auto& state : states_) {
+    absl::StrAppend(
+        &text, "state ", state->stream(), ": ",
+        state->has_pending() ? "ops are pending" : "nothing is pending",
+        state->flushing() == ThreadState::Flushing::kNo ? "\n"
+                                                        : ", kernels run\n");
+  }
+  return text;
+}
+
+std::vector<ThreadState*> Runtime::States() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<ThreadState*> states;
+  states.reserve(states_.size());
+  for (const auto& state : states_) states.push_back(state.get());
+  return states;
 }
 
 }  // namespace tjit::runtime

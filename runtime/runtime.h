@@ -41,6 +41,8 @@ class Runtime {
   void FlushAll(FlushReason reason);
   // The same, and waits for ops that are just being deferred.
   void FlushAllSurely(FlushReason reason);
+  // See FlushAllBeforeChange() in materialize.h.
+  void FlushAllBeforeChange();
   bool AnyPending() const {
     return pending_threads_.load(std::memory_order_relaxed) != 0;
   }
@@ -90,6 +92,9 @@ class Runtime {
   // Sequences that were hot in earlier processes.
   HotProfile& hot_profile() { return *hot_profile_; }
 
+  // A line for each thread's state, for the watchdog; waits for no lock.
+  std::string DescribeStates();
+
   Stats Collect();
   Counters& process_counters() { return process_counters_; }
   // What there is to say about it (explain.cpp).
@@ -104,7 +109,10 @@ class Runtime {
   bool MayInstall();
   void InstallOnce();
   std::vector<ExplainedOp> EagerOps();
+  std::vector<ThreadState*> States();
+  ThreadState* TakeFreeState();
   void LockForFork();
+  void LockStatesForFork();
   void UnlockAfterFork(bool is_child);
   // REQUIRES: mutex_ is held.
   void SetStore(std::unique_ptr<TraceStore> store);

@@ -36,7 +36,7 @@ void ThreadState::OpenCallFor(const StepRecord& step, TraceNode* node,
   modes_->open.emplace(std::move(lock));
   modes_->open->node = node;
   modes_->open->slots_before = slots_before;
-  flushing_.store(Flushing::kYes);  // for workers of the kernel
+  flushing_.store(Flushing::kOpenCall);  // for workers of the kernel
   run_.held_bytes += modes_->twins.SwapIn(step, run_);
 }
 

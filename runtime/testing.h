@@ -63,6 +63,9 @@ TJIT_API void PlantInCompiler(std::uint32_t llvm_flags);
 TJIT_API void SetCompileBudgetNs(std::int64_t ns);
 // Each replay of a segment takes so much longer.
 TJIT_API void SetReplayDelayNs(std::int64_t ns);
+// Called in each replay by library calls, where a kernel runs: inside, with the
+// mutex of the thread's state held. Null: nobody.
+TJIT_API void SetDuringReplay(void (*function)());
 // Each run of a kernel of machine code takes so much longer.
 TJIT_API void SetCodeDelayNs(std::int64_t ns);
 

@@ -22,9 +22,12 @@ inline bool TriesAtOnce() {
   return g_tries_at_once.load(std::memory_order_relaxed);
 }
 extern std::atomic<std::int64_t> g_replay_delay_ns;
+extern std::atomic<void (*)()> g_during_replay;
 inline void DelayReplay() {
   const std::int64_t ns = g_replay_delay_ns.load(std::memory_order_relaxed);
   if (ns > 0) std::this_thread::sleep_for(std::chrono::nanoseconds(ns));
+  const auto function = g_during_replay.load(std::memory_order_relaxed);
+  if (function != nullptr) function();
 }
 #else
 constexpr std::int64_t ForcedDrainAt() { return -1; }

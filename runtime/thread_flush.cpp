@@ -24,6 +24,7 @@
 #include "runtime/strict.h"
 #include "runtime/testing_hooks.h"
 #include "runtime/thread_state.h"
+#include "runtime/watchdog.h"
 
 namespace tjit::runtime {
 namespace {
@@ -63,9 +64,7 @@ class FlushingScope {
  public:
   explicit FlushingScope(std::atomic<ThreadState::Flushing>* flushing)
       : flushing_(flushing) {
-    flushing_->store(InParallelRegion()
-                         ? ThreadState::Flushing::kInRegion
-                         : ThreadState::Flushing::kYes);
+    flushing_->store(ThreadState::Flushing::kYes);
   }
   ~FlushingScope() { flushing_->store(ThreadState::Flushing::kNo); }
   FlushingScope(const FlushingScope&) = delete;
@@ -73,6 +72,7 @@ class FlushingScope {
 
  private:
   std::atomic<ThreadState::Flushing>* const flushing_;
+  const Watched watched_{"runs what is pending"};
 };
 
 // Makes the process as it was when the ops were deferred.

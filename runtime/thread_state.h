@@ -92,9 +92,9 @@ class ThreadState {
   // usual case, then all of them.
   bool DropsBorn(Block* block);
   bool TakeOver(Block* block);
-  // Whether what is pending runs just now; workers of the kernels that run
-  // must not wait for it. A flush inside a parallel region has no workers.
-  enum class Flushing : std::uint8_t { kNo, kYes, kInRegion };
+  // Whether the mutex is held while kernels run: what is pending, or the call
+  // that a test mode has open. See Note [Who may wait] in materialize.cpp.
+  enum class Flushing : std::uint8_t { kNo, kYes, kOpenCall };
   Flushing flushing() const {
     return flushing_.load(std::memory_order_acquire);
   }
@@ -102,6 +102,7 @@ class ThreadState {
     return pending_count_.load(std::memory_order_relaxed) != 0;
   }
 
+  std::uint16_t stream() const { return stream_; }
   Counters& counters() { return counters_; }
   // Calls that ran eagerly, by op.
   const OpCounts& eager_ops() const { return eager_ops_; }

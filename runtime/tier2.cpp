@@ -216,10 +216,10 @@ void Tier2::Work() {
   const OneThread no_team;
   std::unique_lock<std::mutex> lock(mutex_);
   while (!is_stopped_) {
-    if (is_paused_ || queue_.empty()) {
+    if (pauses_ != 0 || queue_.empty()) {
       const bool woken =
           changed_->wait_for(lock, kIdle) == std::cv_status::no_timeout;
-      if (!woken && !is_paused_ && queue_.empty()) break;
+      if (!woken && pauses_ == 0 && queue_.empty()) break;
       continue;
     }
     const std::shared_ptr<CompileTask> task = std::move(queue_.front());
@@ -343,17 +343,16 @@ void Tier2::Stop() {
   changed_->wait(lock, [this] { return !has_worker_; });
 }
 
-void Tier2::LockForFork() {
+void Tier2::PauseForFork() {
   std::unique_lock<std::mutex> lock(mutex_);
-  is_paused_ = true;
+  ++pauses_;
   hurry_.store(true);
   changed_->wait(lock, [this] { return !is_busy_; });
-  lock.release();  // until UnlockAfterFork()
 }
 
 void Tier2::UnlockAfterFork(bool is_child) {
-  is_paused_ = false;
-  hurry_.store(is_stopped_);
+  pauses_ = is_child ? 0 : pauses_ - 1;
+  if (pauses_ == 0) hurry_.store(is_stopped_);
   if (is_child) {
     has_worker_ = false;
     // The parent's worker may wait on the old one.

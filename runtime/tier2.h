@@ -85,13 +85,17 @@ class Tier2 {
   // clear(): kernels and failures are forgotten.
   void Forget();
   // At exit: waits for the kernel that is being compiled and ends the worker.
-  // Jobs are stopped, and dropped; LockForFork() stops them as well.
+  // Jobs are stopped, and dropped; PauseForFork() stops them as well.
   void Stop();
   // From now on Stop() is the first thing that the exit does. Objects that are
   // made later are destroyed before it: called once the worker has begun, has
   // loaded LLVM and has done a task, by when all that it uses is there.
   static void StopFirstAtExit();
-  void LockForFork();
+  // Waits until the worker is between two tasks, where it stays until
+  // UnlockAfterFork(). The caller holds no lock: what the worker does may need
+  // one of the runtime for a moment.
+  void PauseForFork();
+  void LockForFork() { mutex_.lock(); }  // REQUIRES: the worker is paused
   void UnlockAfterFork(bool is_child);
 
   // What is wrong with the cache folder was said. Behind Stop().
@@ -135,7 +139,7 @@ class Tier2 {
   std::deque<std::shared_ptr<CompileTask>> queue_;
   bool has_worker_ = false;
   bool is_busy_ = false;
-  bool is_paused_ = false;
+  int pauses_ = 0;  // forks under way
   bool is_stopped_ = false;
   bool cannot_start_ = false;
   bool had_worker_ = false;  // ever

@@ -17,6 +17,7 @@
 #include "runtime/testing.h"
 #include "runtime/thread_context.h"
 #include "runtime/tier2.h"
+#include "runtime/watchdog.h"
 
 namespace tjit {
 namespace {
@@ -38,6 +39,11 @@ struct AtLoad {
         !testing::SetPlantedDefect(env.planted_defect)) {
       runtime::LogWarning("TJIT_PLANTED_DEFECT: unknown defect \"" +
                           env.planted_defect + "\"");
+    }
+    if (env.watchdog_s != 0) {
+      runtime::StartWatchdog(env.watchdog_s, [] {
+        return Runtime::Get().DescribeStates();
+      });
     }
     const std::string& log = runtime::InstructionLogPath();
     if (!log.empty()) Runtime::Get().StartLog(log);

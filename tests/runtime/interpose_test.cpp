@@ -21,6 +21,7 @@
 #include <map>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "runtime/block.h"
@@ -70,6 +71,9 @@ void MaterializeForWrite(const c10::TensorImpl* t, FlushReason) {
   if (t != nullptr) seen.writes.push_back(t);
 }
 void FlushAllThreads(FlushReason reason) { seen.flushes.push_back(reason); }
+void FlushAllBeforeChange() {
+  seen.flushes.push_back(FlushReason::kContextChange);
+}
 void MakeAllReady(FlushReason reason) { seen.flushes.push_back(reason); }
 void MaterializeHook(c10::StorageImpl*) {
   if (t_context.reader == 0) ++seen.hooks_outside;
@@ -243,7 +247,8 @@ TEST_F(InterposeTest, EverySetterFlushesBeforeTheChange) {
     return seen.flushes.size();
   };
   const std::map<std::string, std::function<void()>> setters = {
-      {"threads", [] { at::set_num_threads(at::get_num_threads()); }},
+      {"threads",
+       [] { at::set_num_threads(at::get_num_threads() == 2 ? 1 : 2); }},
       {"dtype", [] { c10::set_default_dtype(c10::get_default_dtype()); }},
       {"deterministic",
        [&] { context.setDeterministicAlgorithms(false, false); }},
@@ -275,6 +280,18 @@ TEST_F(InterposeTest, EverySetterFlushesBeforeTheChange) {
   for (const auto& [name, change] : setters) {
     EXPECT_GE(flushes(change), 1u) << name;
   }
+}
+
+// A thread's first question for the number sets it once more, and may come from
+// a team that somebody's flush waits for.
+TEST_F(InterposeTest, TheSameNumberOfThreadsIsNoChange) {
+  at::set_num_threads(2);
+  seen = Seen();
+  at::set_num_threads(2);
+  EXPECT_THAT(seen.flushes, IsEmpty());
+  EXPECT_THAT(seen.own_flushes, ElementsAre(FlushReason::kContextChange));
+  std::thread([] { at::get_num_threads(); }).join();
+  EXPECT_THAT(seen.flushes, IsEmpty());
 }
 
 // It changes the arithmetic of one thread.
