@@ -174,6 +174,9 @@ bool ConvertElement(c10::ScalarType from, const void* source,
     *static_cast<type*>(target) = c10::fetch_and_cast<type>(from, source); \
     return true;
     AT_FORALL_SCALAR_TYPES_AND3(Bool, Half, BFloat16, TJIT_CONVERT)
+    TJIT_CONVERT(std::uint16_t, UInt16)
+    TJIT_CONVERT(std::uint32_t, UInt32)
+    TJIT_CONVERT(std::uint64_t, UInt64)
 #undef TJIT_CONVERT
     default:
       return false;

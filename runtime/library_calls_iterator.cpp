@@ -35,7 +35,9 @@ bool IteratorPatches::Plan(const at::TensorIteratorBase& it,
       c.byte_offset = scalar;
       c.from = static_cast<c10::ScalarType>(now.type);
     }
-    if (c10::isComplexType(c.from) || c10::isComplexType(c.to)) return false;
+    // Of types that cannot be converted the number would never be there.
+    std::uint64_t zero[2] = {}, ignored[2];
+    if (!ConvertElement(c.from, zero, c.to, ignored)) return false;
     converted_.push_back(c);
   }
   return true;

@@ -26,8 +26,10 @@ constexpr at::ScalarType kDtypes[] = {
     at::kFloat, at::kDouble, at::kBFloat16,     at::kHalf,
     at::kLong,  at::kBool,   at::kComplexFloat, at::kComplexDouble};
 // In few geometries.
-constexpr at::ScalarType kOtherDtypes[] = {at::kInt, at::kShort, at::kChar,
-                                           at::kByte};
+constexpr at::ScalarType kOtherDtypes[] = {at::kInt,    at::kShort,
+                                           at::kChar,   at::kByte,
+                                           at::kUInt16, at::kUInt32,
+                                           at::kUInt64};
 
 bool IsInPlace(const std::string& name) {
   const std::string base = name.substr(0, name.find('.'));
