@@ -134,6 +134,10 @@ struct ScalarLayout {
 };
 extern const ScalarLayout g_scalar_layout;
 
+// What is known of the values that decide whether a call throws
+// (value_checks.h).
+enum class ValueVerdict : std::uint8_t { kUnknown, kPass, kFail, kNotReady };
+
 struct CallFrame {
   CallFrame(const OpEntry& e, c10::DispatchKeySet k) : entry(e), key_set(k) {}
   // Inlined: most of it is known to be needless then.
@@ -155,6 +159,7 @@ struct CallFrame {
   // Set by OnCall(): a worker of a parallel region calls, whose ops are no
   // part of the stream.
   bool in_region = false;
+  ValueVerdict values = ValueVerdict::kUnknown;
   // Fresh results of a deferred call, in order; undefined where the schema's
   // result is an alias.
   FreshResults results;

@@ -137,7 +137,7 @@ void Capture::MakeAtCall(NewStep* step) {
   step->payload.reset();
 }
 
-bool Capture::RecordArguments(const CallFrame& frame, NewStep* step) {
+bool Capture::RecordArguments(CallFrame& frame, NewStep* step) {
   if (frame.entry.op_class != OpClass::kPlain || !frame.recordable ||
       frame.tensors.empty()) {
     return false;
@@ -188,7 +188,7 @@ bool Capture::RecordArguments(const CallFrame& frame, NewStep* step) {
   return true;
 }
 
-void Capture::Before(const CallFrame& frame, std::uint32_t context) {
+void Capture::Before(CallFrame& frame, std::uint32_t context) {
   slots_before_ = run_->slots.size();
   NewStep step;
   step.step.op = frame.entry.id;

@@ -45,7 +45,7 @@ class Capture {
   bool complete() const { return length_ != 0 && steps_.size() == length_; }
 
   // Before the eager kernel runs: arguments as they are now.
-  void Before(const CallFrame& frame, std::uint32_t context);
+  void Before(CallFrame& frame, std::uint32_t context);
   // After it: results, and the boxed arguments (their tensors are dropped).
   void After(const CallFrame& frame,
              const FrameArray<c10::TensorImpl*, 8>& results,
@@ -56,7 +56,7 @@ class Capture {
   std::vector<NewStep> Take();
 
  private:
-  bool RecordArguments(const CallFrame& frame, NewStep* step);
+  bool RecordArguments(CallFrame& frame, NewStep* step);
   bool RecordResults(const CallFrame& frame,
                      const FrameArray<c10::TensorImpl*, 8>& results,
                      NewStep* step);

@@ -44,10 +44,8 @@ TraceNode* ThreadState::FindChild(TraceNode* from, CallFrame& frame,
   return nullptr;
 }
 
-bool ThreadState::ValuesPassWhenReady(const CallFrame& frame) {
-  if (ValuesPass(frame)) return true;
-  if (run_.pending.empty()) return false;
-  // The operand that decides may be pending itself.
+bool ThreadState::ValuesPassWhenReady(CallFrame& frame) {
+  if (LookAtValues(frame) != ValueVerdict::kNotReady) return ValuesPass(frame);
   FlushLocked(FlushReason::kValueCheck);
   return ValuesPass(frame);
 }

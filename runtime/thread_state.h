@@ -146,7 +146,7 @@ class ThreadState {
   bool BindAndClaim(const CallFrame& frame, const TraceNode& node);
   TraceNode* FindChild(TraceNode* from, CallFrame& frame, BailReason* why);
   // REQUIRES: mutex_ held.
-  bool ValuesPassWhenReady(const CallFrame& frame);
+  bool ValuesPassWhenReady(CallFrame& frame);
   // Makes this state the owner of the step's blocks; false if another thread
   // owns one.
   bool ClaimSlots(const StepRecord& step);

@@ -11,11 +11,14 @@
 
 namespace tjit::runtime {
 
-// True if, with the values as they are now, the op of `frame` neither throws
-// nor warns nor decides its result's shape by them. False if they do, if the
-// deciding operand is not ready, or if that is not known. Reads at most
-// kMaxCheckedElements indices; no side effects.
-bool ValuesPass(const CallFrame& frame);
-inline constexpr std::int64_t kMaxCheckedElements = 1 << 20;
+// Whether, with the values as they are now, the op of `frame` neither throws
+// nor warns nor decides its result's shape by them. kFail where it does, where
+// that is not known, or where looking would take too long (Note [What a check
+// may take]); kNotReady where pending ops are to write what decides. Looks once
+// for a call, at each distinct element once; the verdict is kept in the frame.
+ValueVerdict LookAtValues(CallFrame& frame);
+inline bool ValuesPass(CallFrame& frame) {
+  return LookAtValues(frame) == ValueVerdict::kPass;
+}
 
 }  // namespace tjit::runtime

@@ -5,6 +5,7 @@
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -199,11 +200,75 @@ TEST_F(ValueChecksTest, WhatIsPendingIsNotKnown) {
   block->pending = 0;
 }
 
-TEST_F(ValueChecksTest, LongIndicesAreNotRead) {
+// A look takes a third of what the op takes for an element.
+TEST_F(ValueChecksTest, LongIndicesOfSingleElementsAreNotRead) {
   const at::Tensor x = at::ones({3});
-  EXPECT_FALSE(Passes(
-      "aten::take",
-      {{0, x}, {1, at::zeros({kMaxCheckedElements + 1}, c10::kLong)}}));
+  EXPECT_TRUE(
+      Passes("aten::take", {{0, x}, {1, at::zeros({5000}, c10::kLong)}}));
+  EXPECT_FALSE(
+      Passes("aten::take", {{0, x}, {1, at::zeros({1 << 20}, c10::kLong)}}));
+  // Of rows they are.
+  EXPECT_TRUE(Passes(
+      "aten::index_select",
+      {{0, at::ones({3, 64})}, {2, at::zeros({1 << 20}, c10::kLong)}}, {0}));
+}
+
+// An index expanded over features, as message passing has it.
+TEST_F(ValueChecksTest, ExpandedIndicesAreReadOnce) {
+  const at::Tensor x = at::ones({800, 32}), index = at::zeros({20000}, c10::kLong);
+  const at::Tensor wide = index.view({-1, 1}).expand({20000, 32});
+  const auto passes = [&](const at::Tensor& i) {
+    return Passes("aten::scatter_add_",
+                  {{0, x}, {2, i}, {3, at::ones({20000, 32})}}, {0});
+  };
+  EXPECT_TRUE(passes(wide));
+  EXPECT_FALSE(passes(wide.contiguous()));
+  for (const std::int64_t bad : {800, -1}) {
+    index[19999] = bad;
+    EXPECT_FALSE(passes(wide));
+    EXPECT_THROW(at::scatter_add(x, 0, wide, at::ones({20000, 32})), c10::Error);
+  }
+}
+
+TEST_F(ValueChecksTest, TheFarthestIndices) {
+  const at::Tensor x = at::ones({3, 5});
+  constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min(),
+                         kMost = std::numeric_limits<std::int64_t>::max();
+  for (const std::int64_t i : {kLeast, kLeast + 1, kLeast + 3, kMost, kMost - 1,
+                               kMost - 15, std::int64_t{-16}, std::int64_t{15}}) {
+    EXPECT_FALSE(Passes("aten::take", {{0, x}, {1, Ints({0, i, 1})}})) << i;
+    EXPECT_FALSE(
+        Passes("aten::take", {{0, x}, {1, Ints({0, i, 1, i}).slice(0, 1, 4, 2)}}))
+        << i;
+  }
+  for (const std::int64_t i : {-15, -1, 0, 14}) {
+    EXPECT_TRUE(Passes("aten::take", {{0, x}, {1, Ints({0, i, 1})}})) << i;
+  }
+  for (const int i : {std::numeric_limits<int>::min(), -1, 3,
+                      std::numeric_limits<int>::max()}) {
+    EXPECT_FALSE(Passes("aten::index_select",
+                        {{0, x}, {2, at::tensor({0, i}, c10::kInt)}}, {0}))
+        << i;
+  }
+}
+
+// Not looked at again for each recorded step that a call may be.
+TEST_F(ValueChecksTest, AVerdictIsKeptWithTheCall) {
+  const at::Tensor x = at::ones({3});
+  OpEntry entry(c10::Dispatcher::singleton().findSchemaOrThrow("aten::take", ""));
+  entry.value_check = TraitsOf(entry.handle).value_check;
+  entry.writes.assign(2, false);
+  CallFrame frame(entry, c10::DispatchKeySet());
+  const at::Tensor index = Ints({0});
+  frame.AddTensor(x, 0);
+  frame.AddTensor(index, 1);
+  Block* block = BlockOf(index.storage().unsafeGetStorageImpl());
+  block->pending = Block::kPendingWrite;
+  EXPECT_EQ(LookAtValues(frame), ValueVerdict::kNotReady);
+  block->pending = 0;
+  EXPECT_EQ(LookAtValues(frame), ValueVerdict::kPass);
+  index[0] = 7;
+  EXPECT_EQ(LookAtValues(frame), ValueVerdict::kPass);
 }
 
 TEST_F(ValueChecksTest, OtherIndexTypes) {
