@@ -18,6 +18,7 @@ class RunTimes {
     const std::uint32_t n = count_.fetch_add(1, std::memory_order_relaxed);
     ns_[n % kKept].store(ns, std::memory_order_relaxed);
   }
+  void Clear() { count_.store(0, std::memory_order_relaxed); }
   void CopyFrom(const RunTimes& other) {
     count_.store(other.count_.load(std::memory_order_relaxed),
                  std::memory_order_relaxed);

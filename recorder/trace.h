@@ -74,6 +74,8 @@ struct Trace {
              static_cast<std::size_t>(BailReason::kCount)>
       left{};
   std::atomic<std::int64_t> eager_completions{0};  // of the completions
+  // Eager runs that nobody followed and that turned out to be others.
+  std::atomic<std::int64_t> unseen_left{0};
   std::atomic<bool> prepared{false};  // a replay was complete
   RunTimes eager_times, replay_times;
   TraceTrial trial;  // of the runs that begin at nodes that it owns

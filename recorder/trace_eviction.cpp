@@ -57,6 +57,7 @@ void Trace::CopyCounts(const Trace& other) {
   Copy(other.last_exit, &last_exit);
   for (std::size_t i = 0; i < left.size(); ++i) Copy(other.left[i], &left[i]);
   Copy(other.eager_completions, &eager_completions);
+  Copy(other.unseen_left, &unseen_left);
   Copy(other.prepared, &prepared);
   eager_times.CopyFrom(other.eager_times);
   replay_times.CopyFrom(other.replay_times);

@@ -6,11 +6,15 @@
 // and blocks in an order that has no period: what comes every so many runs
 // decides nothing.
 //
-// Most sequences are clearly faster than the eager runs before they were hot,
-// and are not tried. The rest are tried one at a time, once they have run for
-// long: by then it is mostly decided about their compiled code (code_trial.h).
-// One that loses three comparisons running is followed, but not deferred, and
-// tried again after many more runs.
+// Each sequence is tried, one at a time, once it has run for long: by then it is
+// mostly decided about its compiled code (code_trial.h). Where three blocks of
+// each kind show that it is clearly faster, or clearly slower, that is all. One
+// that loses three comparisons running runs eagerly from then on, and is tried
+// again after many more runs.
+//
+// An eager run is one that nobody follows (ThreadState::RunUnseen): those before
+// a sequence was hot carried the recorder's own work, and would be beaten by
+// what a program without tjit beats.
 //
 // Thread: any. Tested by: tests/recorder/trace_trial_test.cpp,
 // tests/runtime/trace_trial_test.cpp
@@ -29,7 +33,7 @@ class TraceTrial {
   static constexpr std::int64_t kBlock = 16;  // runs
   // Replays before the first trial, and the time that they took.
   static constexpr std::int64_t kFirst = 256;
-  static constexpr std::uint64_t kFirstNs = 2'000'000'000;
+  static constexpr std::uint64_t kFirstNs = 500'000'000;
   static constexpr std::int64_t kAgain = std::int64_t{1} << 20;  // runs
   static constexpr int kBlocks = 15;  // of each kind: all that RunTimes keeps
   static constexpr int kEarly = 3;    // where that is enough
@@ -46,13 +50,17 @@ class TraceTrial {
   // ns a run, of the last comparison; 0: there was none.
   std::uint64_t replay_ns() const { return replay_.LowerQuartile() / kBlock; }
   std::uint64_t eager_ns() const { return eager_.LowerQuartile() / kBlock; }
+  // A run from its first op to the end, of eager ones that nobody followed; 0:
+  // there was none.
+  std::uint64_t eager_run_ns() const { return unseen_.Median(); }
+  void NoteUnseenRun(std::uint64_t ns) { unseen_.Add(ns); }
 
   // Before run number `entry`, a multiple of kBlock, at `now_ns`, by `thread`.
-  // `replayed`, `eager`: run times so far. True if it is given up now.
+  // `replayed`: run times so far. True if it is given up now.
   bool BeginBlock(std::int64_t entry, std::uint64_t now_ns, const void* thread,
-                  const RunTimes& replayed, const RunTimes& eager) {
+                  const RunTimes& replayed) {
     if (is_busy_.exchange(true, std::memory_order_acquire)) return false;
-    const bool ends = Begin(entry, now_ns, thread, replayed, eager);
+    const bool ends = Begin(entry, now_ns, thread, replayed);
     is_busy_.store(false, std::memory_order_release);
     return ends;
   }
@@ -67,6 +75,7 @@ class TraceTrial {
     runs_eagerly_.store(state == State::kOff, std::memory_order_relaxed);
     replay_.CopyFrom(other.replay_);
     eager_.CopyFrom(other.eager_);
+    unseen_.CopyFrom(other.unseen_);
   }
 
  private:
@@ -79,7 +88,7 @@ class TraceTrial {
   static constexpr std::uint64_t kStaleNs = 1'000'000'000;
 
   bool Begin(std::int64_t entry, std::uint64_t now_ns, const void* thread,
-             const RunTimes& replayed, const RunTimes& eager) {
+             const RunTimes& replayed) {
     switch (state_.load(std::memory_order_relaxed)) {
       case State::kPays:
         return false;
@@ -88,15 +97,10 @@ class TraceTrial {
         Start(entry, now_ns, thread);
         return false;
       case State::kWaiting:
-        if (!IsTime(entry, replayed)) return false;
-        if (IsClear(replayed, eager)) {
-          state_.store(State::kPays, std::memory_order_relaxed);
-        } else {
-          Start(entry, now_ns, thread);
-        }
+        if (IsTime(entry, replayed)) Start(entry, now_ns, thread);
         return false;
       case State::kMeasuring:
-        return Measure(entry, now_ns, thread, replayed, eager);
+        return Measure(entry, now_ns, thread, replayed);
     }
     return false;
   }
@@ -104,8 +108,9 @@ class TraceTrial {
     return entry >= kFirst &&
            replayed.Median() * static_cast<std::uint64_t>(entry) >= kFirstNs;
   }
-  static bool IsClear(const RunTimes& replayed, const RunTimes& eager) {
-    return 5 * replayed.Median() <= 4 * eager.Median();
+  // One takes at most four fifths of what the other takes.
+  static bool IsClear(const RunTimes& faster, const RunTimes& slower) {
+    return 5 * faster.Median() <= 4 * slower.Median();
   }
   void Start(std::int64_t entry, std::uint64_t now_ns, const void* thread) {
     const TraceTrial* other = s_measuring.load(std::memory_order_relaxed);
@@ -123,6 +128,8 @@ class TraceTrial {
     blocks_ = 0;
     lost_ = 0;
     is_counted_ = false;
+    replay_.Clear();
+    eager_.Clear();
   }
   // Blocks come in pairs, one of each kind, whose order is drawn.
   bool IsNextEager() {
@@ -134,7 +141,7 @@ class TraceTrial {
     return is_second_eager_;
   }
   bool Measure(std::int64_t entry, std::uint64_t now_ns, const void* thread,
-               const RunTimes& replayed, const RunTimes& eager) {
+               const RunTimes& replayed) {
     const bool was_eager = runs_eagerly();
     const bool is_whole = thread == thread_ && entry == entry_ + kBlock;
     const std::uint64_t ns = now_ns - ns_;
@@ -157,16 +164,20 @@ class TraceTrial {
       ++blocks_;
     }
     runs_eagerly_.store(IsNextEager(), std::memory_order_relaxed);
-    if (blocks_ == 2 * kEarly && lost_ == 0 &&
-        (IsClear(replay_, eager_) || IsClear(replayed, eager))) {
-      return Decide(entry, /*loses=*/false);
+    if (blocks_ == 2 * kEarly && lost_ == 0) {
+      if (IsClear(replay_, eager_) || IsClear(replayed, unseen_)) {
+        return Decide(entry, /*loses=*/false);
+      }
+      if (IsClear(eager_, replay_) && IsClear(unseen_, replayed)) {
+        return Decide(entry, /*loses=*/true);
+      }
     }
     if (blocks_ < 2 * kBlocks) return false;
     blocks_ = 0;
     // Three percent more than eager: less is noise.
     const bool loses =
         100 * replay_.LowerQuartile() > 103 * eager_.LowerQuartile() &&
-        replayed.LowerQuartile() > eager.LowerQuartile();
+        replayed.LowerQuartile() > unseen_.LowerQuartile();
     if (loses && ++lost_ < kMaxLost) return false;
     return Decide(entry, loses);
   }
@@ -192,6 +203,7 @@ class TraceTrial {
   bool is_second_eager_ = false;  // of the pair
   std::uint64_t random_ = 1;
   RunTimes replay_, eager_;  // of blocks
+  RunTimes unseen_;          // of eager runs
 };
 
 }  // namespace tjit

@@ -360,6 +360,7 @@ void ThreadState::LeavePath() {
   cursor_ = nullptr;
   eager_node_ = nullptr;
   root_ = nullptr;
+  unseen_node_ = nullptr;
   capture_.Stop();
   scheduled_ = {};
   detector_.Break();

@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <chrono>
+#include <utility>
 
 #include "runtime/deferred_storage.h"
 #include "runtime/find_root.h"
@@ -21,6 +22,10 @@
 
 namespace tjit::runtime {
 namespace {
+
+// Runs of a trace that were not seen and turned out to be others, until it is
+// followed.
+constexpr std::int64_t kMostUnseenLeft = 4;
 
 std::uint64_t NowNs() {
   return static_cast<std::uint64_t>(
@@ -59,6 +64,9 @@ ThreadState::ThreadState(Runtime* runtime, std::uint16_t stream,
 ThreadState::~ThreadState() = default;
 
 [[gnu::hot]] Decision ThreadState::Decide(CallFrame& frame) {
+  if (unseen_node_ != nullptr) [[unlikely]] {
+    if (ContinueUnseen(frame)) return RunUnseen(frame);
+  }
   Decision decision = Decision::kEager;
   if (capture_.active()) MaybeEndCapture(frame);
   if (cursor_ != nullptr && !run_deferred_ && capture_is_due()) {
@@ -162,11 +170,64 @@ bool ThreadState::TryEnter(CallFrame& frame, Decision* decision) {
   run_began_ns_ = 0;
   if (measured) BeginMeasured(trace, entry);
   run_is_eager_ = modes_ == nullptr && trace->trial.runs_eagerly();
+  if (run_is_eager_ && trace->unseen_left.load(std::memory_order_relaxed) <
+                           kMostUnseenLeft) {
+    BeginUnseen(root);
+    *decision = RunUnseen(frame);
+    return true;
+  }
   // What is replayed does not move a candidate's phase.
   if (run_is_eager_ || !root->hot.load(std::memory_order_relaxed)) {
     scheduled_ = {};
   }
   return TryFollow(frame, decision);
+}
+
+// Note [Runs that nobody sees]
+// A trial compares with eager runs, and a sequence that lost one runs eagerly.
+// Neither may carry what following takes, so nobody looks at arguments, values or
+// tokens: ops are compared by their names, along the way that was taken last. A
+// run that leaves that way is no eager one of the trace; where some have, the
+// trace is followed as any other, and its steps run eagerly.
+void ThreadState::BeginUnseen(TraceNode* root) {
+  cursor_ = nullptr;
+  scheduled_ = {};
+  detector_.Break();
+  unseen_node_ = root;
+}
+
+// False where the run is over, or another one.
+bool ThreadState::ContinueUnseen(const CallFrame& frame) {
+  TraceNode* const node = unseen_node_;
+  TraceNode* const next = node->likely.load(std::memory_order_relaxed);
+  if (next != nullptr && next->step.op == frame.entry.id) {
+    unseen_node_ = next;
+    return true;
+  }
+  EndUnseen();
+  return false;
+}
+
+Decision ThreadState::RunUnseen(CallFrame& frame) {
+  CountEager(frame);
+  MakeReady(frame);
+  return Decision::kEager;
+}
+
+void ThreadState::EndUnseen() {
+  const TraceNode* const node = std::exchange(unseen_node_, nullptr);
+  Trace* const trace = root_->owner.load(std::memory_order_acquire);
+  at_boundary_ = true;
+  if (node->ends.load(std::memory_order_acquire) != trace) {
+    trace->unseen_left.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  trace->completions.fetch_add(1, std::memory_order_relaxed);
+  trace->eager_completions.fetch_add(1, std::memory_order_relaxed);
+  if (run_began_ns_ == 0) return;
+  const std::uint64_t ns = NowNs() - run_began_ns_;
+  trace->trial.NoteUnseenRun(ns);
+  NoteRunTime(store_->lineage(), *trace, /*replayed=*/false, ns);
 }
 
 void ThreadState::BeginMeasured(Trace* trace, std::int64_t entry) {
@@ -178,8 +239,7 @@ void ThreadState::BeginMeasured(Trace* trace, std::int64_t entry) {
   const Engine* const engine = runtime_->tier2().engine();
   if (engine != nullptr && !engine->is_for_speed()) return;
   TraceTrial& trial = trace->trial;
-  if (!trial.BeginBlock(entry, run_began_ns_, this, trace->replay_times,
-                        trace->eager_times)) {
+  if (!trial.BeginBlock(entry, run_began_ns_, this, trace->replay_times)) {
     return;
   }
   counters_.traces_switched_off.Add();
@@ -339,6 +399,10 @@ void ThreadState::OnThrow(CallFrame& frame) {
 
 void ThreadState::OnMarkStep() {
   ThrowKeptFailure(&counters_);
+  if (unseen_node_ != nullptr &&
+      unseen_node_->ends.load(std::memory_order_acquire) != nullptr) {
+    EndUnseen();
+  }
   if (store_.get() != runtime_->store()) TakeNewStore();
   if (capture_.active() && capture_.length() == 0 && capture_.size() != 0) {
     FinishCapture();

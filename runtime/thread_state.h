@@ -126,6 +126,11 @@ class ThreadState {
   Decision RunEagerly(CallFrame& frame);
   void ObserveToken(const CallFrame& frame, std::uint8_t extra_flags);
   bool TryEnter(CallFrame& frame, Decision* decision);
+  // Eager runs that nobody follows, see Note [Runs that nobody sees].
+  void BeginUnseen(TraceNode* root);
+  bool ContinueUnseen(const CallFrame& frame);
+  Decision RunUnseen(CallFrame& frame);
+  void EndUnseen();
   // The same where the run before began in the same way; false, and nothing
   // has changed, for others.
   bool EnterUsual(CallFrame& frame, Decision* decision);
@@ -337,6 +342,7 @@ class ThreadState {
   TraceNode* root_ = nullptr;     // first node of the last completed path
   bool run_deferred_ = false;     // an op of this run was deferred
   bool run_is_eager_ = false;     // none of it is to be
+  TraceNode* unseen_node_ = nullptr;  // in a run that nobody follows
   std::uint64_t run_began_ns_ = 0;
   Run run_;
   // in_vain: since what came was a hot trace's other sizes; looked into when

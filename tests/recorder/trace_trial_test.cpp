@@ -14,25 +14,22 @@ constexpr std::int64_t kBlock = TraceTrial::kBlock;
 class Program {
  public:
   Program(std::uint64_t replay_ns, std::uint64_t eager_ns)
-      : Program(replay_ns, eager_ns, eager_ns) {}
-  // `measured_eager_ns`: what eager runs took before it was hot; 0: none was.
-  Program(std::uint64_t replay_ns, std::uint64_t eager_ns,
-          std::uint64_t measured_eager_ns)
       : replay_ns_(replay_ns), eager_ns_(eager_ns) {
-    for (int i = 0; i < 15; ++i) {
-      replayed_.Add(replay_ns);
-      if (measured_eager_ns != 0) eager_.Add(measured_eager_ns);
-    }
+    for (int i = 0; i < 15; ++i) replayed_.Add(replay_ns);
   }
   // Blocks until so many runs have been; how many were eager ones.
   int RunTo(std::int64_t entry) {
     int eager = 0;
     for (; entry_ < entry; entry_ += kBlock) {
-      given_up_ += trial.BeginBlock(entry_, now_, this, replayed_, eager_);
+      given_up_ += trial.BeginBlock(entry_, now_, this, replayed_);
       const bool is_eager = trial.runs_eagerly();
       eager += is_eager;
       const std::uint64_t run = is_eager ? eager_ns_ : replay_ns_;
-      (is_eager ? eager_ : replayed_).Add(run);
+      if (is_eager) {
+        trial.NoteUnseenRun(run);
+      } else {
+        replayed_.Add(run);
+      }
       now_ += kBlock * run + noise_(entry_);
     }
     return eager;
@@ -63,24 +60,26 @@ class Program {
   std::uint64_t now_ = 1;
   std::int64_t entry_ = 64;
   int given_up_ = 0;
-  RunTimes replayed_, eager_;
+  RunTimes replayed_;
 };
 
 // Long enough for trials to come soon.
 constexpr std::uint64_t kRun = 1'000'000;
 
-TEST(TraceTrial, WhatIsClearlyFasterIsNotTried) {
-  Program p(kRun * 8 / 10, kRun);
-  EXPECT_EQ(p.RunTo(100000), 0);
-  EXPECT_FALSE(p.trial.is_off());
-  EXPECT_EQ(p.trial.replay_ns(), 0u);
-}
-
-// A sequence that a profile knows has not run eagerly before.
 TEST(TraceTrial, AClearTrialIsShort) {
-  Program p(kRun / 2, kRun, /*measured_eager_ns=*/0);
+  Program p(kRun * 8 / 10, kRun);
   EXPECT_EQ(p.RunTo(100000), TraceTrial::kEarly);
   EXPECT_FALSE(p.trial.is_off());
+  EXPECT_EQ(p.trial.replay_ns(), kRun * 8 / 10);
+  EXPECT_EQ(p.trial.eager_run_ns(), kRun);
+}
+
+TEST(TraceTrial, WhatIsClearlySlowerIsGivenUpSoon) {
+  Program p(kRun * 13 / 10, kRun);
+  p.RunTo(p.First() + (2 * TraceTrial::kEarly + 2) * kBlock);
+  EXPECT_TRUE(p.trial.is_off());
+  EXPECT_EQ(p.given_up(), 1);
+  EXPECT_LE(p.now(), 2'000'000'000u);
 }
 
 TEST(TraceTrial, WhatIsAsFastIsTriedOnce) {
@@ -111,10 +110,10 @@ TEST(TraceTrial, WhatIsSlowerIsGivenUpAndTriedAgainMuchLater) {
 }
 
 // Short runs have to take as much time.
-TEST(TraceTrial, TwoSecondsComeFirst) {
+TEST(TraceTrial, HalfASecondComesFirst) {
   Program p(12000, 10000);
   EXPECT_EQ(p.RunTo(p.First()), 0);
-  EXPECT_GE(p.First(), 160000);
+  EXPECT_GE(p.First(), 40000);
   p.RunTo(p.Decided());
   EXPECT_TRUE(p.trial.is_off());
 }
@@ -143,7 +142,7 @@ TEST(TraceTrial, WhatComesNowAndThenDoesNotDecide) {
       static std::int64_t s_every, s_at;
       s_every = every;
       s_at = at;
-      Program p(kRun * 9 / 10, kRun, /*measured_eager_ns=*/0);
+      Program p(kRun * 9 / 10, kRun);
       p.SetNoise([](std::int64_t entry) -> std::uint64_t {
         return entry % s_every == s_at ? 100 * kRun : 0;
       });
@@ -170,15 +169,14 @@ TEST(TraceTrial, OneAtATime) {
 TEST(TraceTrial, MixedRunsDecideNothing) {
   Program p(kRun * 12 / 10, kRun);
   while (!p.trial.runs_eagerly()) p.RunTo(p.entry() + kBlock);
-  RunTimes replayed, eager;
+  RunTimes replayed;
   replayed.Add(kRun * 12 / 10);
-  eager.Add(kRun);
   const int threads[2] = {0, 1};
   for (int i = 1; i < 5000; ++i) {
     const std::int64_t entry = p.entry() + i * kBlock;
     EXPECT_FALSE(p.trial.BeginBlock(
         entry, p.now() + static_cast<std::uint64_t>(i) * 1200, &threads[i % 2],
-        replayed, eager));
+        replayed));
     ASSERT_FALSE(p.trial.runs_eagerly());
   }
 }
