@@ -5,6 +5,7 @@
 // holds the file, locked, until it ends. Another one that sees ops meanwhile
 // writes PATH.PID; so does a forked child, with what it did after the fork. A
 // process that saw no op writes its zeros only if nobody wrote since it began.
+// A file that is none of these stays (output_file.h).
 //
 // The path "-" stands for a readable report on stderr, from each process that
 // saw ops and from one that saw none but is no child of such a one.

@@ -183,9 +183,14 @@ class BadFileTest(Case):
 
     def test_no_profile_at_all(self):
         file = self.folder / "mine"
-        file.write_text("something else, long enough for a header of a file\n")
-        self.check_healed("it is no entry of tjit's cache",
-                          TJIT_PROFILE="mine")
+        text = "something else, long enough for a header of a file\n"
+        file.write_text(text)
+        for _ in range(2):
+            _, err = self.check_cold(TJIT_PROFILE="mine")
+            self.assertRegex(err, r'TJIT_PROFILE: will not replace "\S*/mine": '
+                             r"it is no profile of tjit.*no profile is kept\n$")
+            self.assertEqual(err.count("\n"), 1, err)
+            self.assertEqual(file.read_text(), text)
 
     def test_a_folder_in_its_place(self):
         (self.folder / "mine").mkdir()

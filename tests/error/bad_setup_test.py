@@ -67,9 +67,10 @@ class StatsPathTest(Case):
 
     def test_a_file_of_an_earlier_run_is_replaced(self):
         for _ in range(2):
-            (self.folder / "s.json").write_text("x" * 100000)
             self.check_same(self.run_loop(TJIT_STATS="s.json"))
             self.assertGreater(self.counters("s.json")["ops_replayed"], 100)
+            with open(self.folder / "s.json", "a") as file:
+                file.write("x" * 100000)
 
     def test_a_wrapper_does_not_overwrite(self):
         done = self.run_loop(command=["timeout", "50"], TJIT_STATS="s.json",

@@ -1,0 +1,115 @@
+"""No file of the user's is lost to a path that was mistyped.
+
+What it proves: TJIT_STATS, TJIT_INSTRUCTION_LOG, TJIT_PROFILE and
+TJIT_DUMP_FILE on a file that tjit did not write leave it as it is, by links
+too, and say once what it is and what to do, while the program goes on; their
+own files of an earlier run are replaced; what is appended to /dev/stdout leaves
+what the program wrote there.
+
+Usage: output_files_test.py SMALL_LOOP LIBTJIT [unittest arguments]
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM = LIBTJIT = None
+SCRIPT = "#!/usr/bin/env python3\nimport torch\nprint(torch.ones(3))\n" * 20
+BEGINS = 'begin with "#!/usr/bin/env python3"'
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.expected = self.run_loop(on=False).stdout
+
+    def run_loop(self, *arguments, on=True, stdout=subprocess.PIPE, **extra):
+        env = {k: v for k, v in os.environ.items() if not k.startswith("TJIT_")}
+        env.update(OMP_NUM_THREADS="1", TJIT_PROFILE="off",
+                   TJIT_CACHE_DIR="off")
+        if on:
+            env.update(TJIT_AUTO_COMPILE="1", TJIT_HOT_THRESHOLD="2")
+        env.update(extra)
+        done = subprocess.run([PROGRAM, *arguments], env=env, text=True,
+                              cwd=self.folder, stdout=stdout,
+                              stderr=subprocess.PIPE, timeout=60, check=False)
+        self.assertEqual(done.returncode, 7, done.stderr)
+        return done
+
+    def stats(self, name="s.json"):
+        return json.loads((self.folder / name).read_text())
+
+
+class UsersFileTest(Case):
+    # The variable, what else it takes, what the file is not, what is lost.
+    KINDS = (
+        ("TJIT_STATS", {}, "file of counters",
+         "the counters of this run are lost"),
+        ("TJIT_INSTRUCTION_LOG", {}, "instruction log",
+         "this run is not logged"),
+        ("TJIT_PROFILE", {}, "profile", "no profile is kept"),
+        ("TJIT_DUMP_FILE", {"TJIT_DUMP": "plan", "TJIT_BACKEND": "interpreter",
+                            "TJIT_COMPILE": "1"}, "dump", "the dump is lost"),
+    )
+
+    def test_it_stays(self):
+        for variable, more, kind, lost in self.KINDS:
+            for name in ("script.py", "link"):
+                with self.subTest(variable, name=name):
+                    script = self.folder / "script.py"
+                    script.write_text(SCRIPT)
+                    (self.folder / "link").unlink(missing_ok=True)
+                    (self.folder / "link").symlink_to("script.py")
+                    done = self.run_loop("slow", **{variable: name, **more})
+                    self.assertEqual(script.read_text(), SCRIPT)
+                    self.assertTrue((self.folder / "link").is_symlink())
+                    self.assertEqual(done.stdout, self.expected)
+                    self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+                    self.assertRegex(
+                        done.stderr, rf'^tjit: {variable}: will not replace '
+                        rf'"[^"]*(link|script\.py)": it is no {kind} of tjit, '
+                        rf'but {len(SCRIPT)} bytes that {BEGINS}; name another '
+                        rf'file, or remove this one; {lost}\n$')
+
+    def test_one_of_an_earlier_run_is_replaced(self):
+        for variable, more, _, _ in self.KINDS:
+            with self.subTest(variable):
+                file = self.folder / variable
+                for _ in range(2):
+                    done = self.run_loop("slow", **{variable: variable, **more})
+                    self.assertEqual(done.stderr, "")
+                    self.assertGreater(file.stat().st_size, 50)
+                    first = file.read_bytes()
+                # Cut short it is still ours.
+                file.write_bytes(first[:6])
+                done = self.run_loop("slow", **{variable: variable, **more})
+                self.assertNotIn("will not replace", done.stderr)
+                self.assertGreater(file.stat().st_size, 50)
+
+    def test_nor_a_child_replaces_one(self):
+        # A forked child writes PATH.PID, which nobody has by then.
+        self.run_loop("fork", TJIT_STATS="s.json")
+        self.assertEqual(len(list(self.folder.glob("s.json.*"))), 1)
+
+    def test_standard_output_keeps_what_the_program_wrote(self):
+        for variable, more, _, _ in self.KINDS:
+            with self.subTest(variable):
+                path = self.folder / "out"
+                path.write_text("written before\n")
+                with open(path, "a") as out:
+                    self.run_loop("slow", stdout=out,
+                                  **{variable: "/dev/stdout", **more})
+                text = path.read_text()
+                self.assertTrue(text.startswith("written before\n"), text)
+                self.assertIn(self.expected, text)
+
+
+if __name__ == "__main__":
+    PROGRAM, LIBTJIT = (pathlib.Path(p).resolve() for p in sys.argv[1:3])
+    del sys.argv[1:3]
+    unittest.main()
