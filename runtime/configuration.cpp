@@ -139,6 +139,11 @@ void Complain() {
   static_cast<void>(said);
 }
 
+const std::string& StatsPath() {
+  const EnvOptions& env = Environment();
+  return env.has_stats_path ? env.stats_path : Configured().options.stats_path;
+}
+
 bool IsOnAtLoad() {
   const EnvOptions& env = Environment();
   const EnvOptions& file = Configured().options;

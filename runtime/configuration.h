@@ -26,6 +26,9 @@ void Complain();
 // True if environment or file switch tjit on when it is loaded.
 bool IsOnAtLoad();
 
+// TJIT_STATS, by environment or file; empty: nowhere.
+const std::string& StatsPath();
+
 // Where the instruction log goes, by environment or file; empty: nowhere.
 const std::string& InstructionLogPath();
 

@@ -122,11 +122,10 @@ void Runtime::UnlockAfterFork(bool is_child) {
 
 // False, said once, where this libtorch is another one.
 bool Runtime::MayInstall() {
-  if (installed_ || inert_) return !inert_;
-  const std::string reason = WhyNotThisTorch();
-  inert_ = !reason.empty();
-  if (inert_) LogWarning(reason);
-  return !inert_;
+  if (installed_ || !inert_.empty()) return inert_.empty();
+  inert_ = WhyNotThisTorch();
+  if (!inert_.empty()) LogWarning(inert_);
+  return inert_.empty();
 }
 
 void Runtime::StartLog(const std::string& path) {
@@ -189,6 +188,7 @@ bool Runtime::Enable(const Options& options, bool for_thread) {
                    static_cast<std::uint64_t>(options.max_trace_mb) << 20};
   held_store_->SetLimits(store_limits_);
   stats_path_ = options.stats_path;
+  was_enabled_ = true;
   NoteGlobalFlags();
   may_defer_.store(true);
   if (!for_thread) g_process_enabled.store(true);

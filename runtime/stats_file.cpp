@@ -61,6 +61,17 @@ int OpenEmpty(const std::string& path) {
   return fd;
 }
 
+// True for a file of a process that saw no op, as `tjit run` leaves it.
+bool HasZerosOnly(const std::string& path) {
+  const std::string zeros = std::string(kStatsFile.beginning) + "0,";
+  std::string bytes(zeros.size(), '\0');
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return false;
+  const ssize_t n = pread(fd, bytes.data(), bytes.size(), 0);
+  close(fd);
+  return n == static_cast<ssize_t>(zeros.size()) && bytes == zeros;
+}
+
 std::string WithoutLastNewline(std::string text) {
   if (!text.empty()) text.pop_back();
   return text;
@@ -92,12 +103,13 @@ void StatsFile::Claim(const std::string& path) {
 }
 
 void StatsFile::Write(const std::string& path, const Stats& stats,
-                      const Explainer& explain) {
+                      const std::string& why_none, const Explainer& explain) {
   if (path.empty()) return;
   const bool is_child = getpid() != pid_;
   const Stats mine = is_child ? stats - at_fork_ : stats;
   if (is_child && mine.ops_seen == 0) return;
-  const Explanation explanation = explain(mine);
+  Explanation explanation = explain(mine);
+  if (mine.ops_seen == 0) explanation.why = why_none;
   if (path == kReport) {
     LogLine(LogLevel::kInfo, WithoutLastNewline(ToText(explanation)));
     return;
@@ -108,7 +120,10 @@ void StatsFile::Write(const std::string& path, const Stats& stats,
     return WriteTo(OpenEmpty(own), own, json);
   }
   if (path != claimed_) {
-    if (stats.ops_seen == 0 && WrittenSince(path, began_)) return;
+    if (stats.ops_seen == 0 && WrittenSince(path, began_) &&
+        !HasZerosOnly(path)) {
+      return;
+    }
     Claim(path);
   }
   WriteTo(fd_, path, json);

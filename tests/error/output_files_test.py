@@ -4,7 +4,7 @@ What it proves: TJIT_STATS, TJIT_INSTRUCTION_LOG, TJIT_PROFILE and
 TJIT_DUMP_FILE on a file that tjit did not write leave it as it is, by links
 too, and say once what it is and what to do, while the program goes on; their
 own files of an earlier run are replaced; what is appended to /dev/stdout leaves
-what the program wrote there.
+what the program wrote there. A process that saw no op writes zeros and why.
 
 Usage: output_files_test.py SMALL_LOOP LIBTJIT [unittest arguments]
 """
@@ -107,6 +107,37 @@ class UsersFileTest(Case):
                 text = path.read_text()
                 self.assertTrue(text.startswith("written before\n"), text)
                 self.assertIn(self.expected, text)
+
+
+class NoOpsTest(Case):
+    def check_zeros(self, why, **extra):
+        self.run_loop(TJIT_STATS="s.json", **extra)
+        stats = self.stats()
+        self.assertEqual(stats["ops_seen"], 0)
+        self.assertEqual(stats["sequence_details"], [])
+        self.assertRegex(stats["why"], why)
+
+    def test_nobody_switched_it_on(self):
+        self.check_zeros("nobody switched tjit on: TJIT_AUTO_COMPILE is not 1",
+                         on=False)
+
+    def test_an_earlier_runs_counters_do_not_stay(self):
+        self.run_loop(TJIT_STATS="s.json")
+        self.assertGreater(self.stats()["ops_seen"], 100)
+        self.assertNotIn("why", self.stats())
+        self.check_zeros("nobody", on=False)
+
+    def test_on_stderr(self):
+        done = self.run_loop(on=False, TJIT_STATS="-")
+        self.assertIn("tjit saw no op: nobody switched tjit on", done.stderr)
+
+    def test_no_op_came(self):
+        env = {k: v for k, v in os.environ.items() if not k.startswith("TJIT_")}
+        env.update(TJIT_AUTO_COMPILE="1", TJIT_STATS="s.json",
+                   TJIT_PROFILE="off", LD_PRELOAD=str(LIBTJIT))
+        subprocess.run(["true"], env=env, cwd=self.folder, check=True,
+                       timeout=60)
+        self.assertIn("called no op of libtorch", self.stats()["why"])
 
 
 if __name__ == "__main__":

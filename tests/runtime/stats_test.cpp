@@ -6,6 +6,9 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "recorder/explanation.h"
+#include "recorder/no_stats.h"
+#include "recorder/output_file.h"
 
 namespace tjit {
 namespace {
@@ -69,6 +72,16 @@ TEST(StatsTest, NothingHasZerosEverywhere) {
   EXPECT_EQ(none.median_segment_length(), 0);
   EXPECT_EQ(none.mean_queue_length(), 0);
   EXPECT_THAT(none.to_json(), HasSubstr("\"flushes\": {}"));
+}
+
+// What `tjit run` writes before the program starts has the fields of what
+// libtjit writes at its end.
+TEST(StatsTest, AFileWithoutOpsHasEveryField) {
+  Explanation explanation;
+  explanation.why = "the \"program\" never loaded libtorch";
+  EXPECT_EQ(StatsWithoutOps(explanation.why),
+            WithLists(Stats().to_json(), explanation));
+  EXPECT_TRUE(StatsWithoutOps("").starts_with(kStatsFile.beginning));
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "tools/tjit/program_file.h"
+#include "tools/tjit/run_files.h"
 
 namespace tjit::tools {
 namespace {
@@ -116,16 +117,6 @@ const Option* FindOption(std::string_view name) {
   return nullptr;
 }
 
-// A file to read is the same for children that work in other folders.
-std::string FromAnywhere(const std::string& name, const std::string& value) {
-  char here[PATH_MAX];
-  if (name != "--config" || value[0] == '/' ||
-      getcwd(here, sizeof(here)) == nullptr) {
-    return value;
-  }
-  return std::string(here) + "/" + value;
-}
-
 // Sets the variable of one option, --name or --name=value. Returns what is
 // wrong with it, else "".
 std::string Apply(std::string_view word) {
@@ -155,7 +146,7 @@ std::string Apply(std::string_view word) {
            " is not used, accepted is hide, or some of late, check, shuffle, "
            "shuffle:SEED with commas between";
   }
-  setenv(option->variable, FromAnywhere(name, value).c_str(), 1);
+  setenv(option->variable, value.c_str(), 1);
   return {};
 }
 
@@ -198,6 +189,9 @@ std::string Preload() {
 int Start(char** program) {
   const std::string file = FindProgram(program[0]);
   const std::string why_not = WhyNotPreloaded(file);
+  PrepareFiles(why_not.empty()
+                   ? ""
+                   : "tjit cannot be preloaded into the program: " + why_not);
   if (!why_not.empty()) {
     std::fprintf(stderr, "tjit run: %s runs without tjit: %s\n", program[0],
                  why_not.c_str());
