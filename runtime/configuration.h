@@ -23,6 +23,9 @@ const ConfigFile& Configured();
 // Says what is wrong with environment and file, once.
 void Complain();
 
+// TJIT_DISABLE: tjit stays off, whatever else is said.
+bool IsDisabled();
+
 // True if environment or file switch tjit on when it is loaded.
 bool IsOnAtLoad();
 

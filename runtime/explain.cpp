@@ -152,6 +152,7 @@ Explanation Runtime::Explain(const Stats& stats) {
 
 std::string Runtime::WhyNoOps() const {
   if (!inert_.empty()) return inert_;
+  if (IsDisabled()) return "TJIT_DISABLE=1 keeps tjit off";
   if (!was_enabled_) {
     return "nobody switched tjit on: TJIT_AUTO_COMPILE is not 1, and the "
            "program did not call tjit::enable()";

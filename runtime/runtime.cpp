@@ -5,6 +5,7 @@
 
 #include "runtime/block.h"
 #include "runtime/build_check.h"
+#include "runtime/configuration.h"
 #include "runtime/direct_calls.h"
 #include "runtime/faulting_block.h"
 #include "runtime/hot_profile.h"
@@ -120,10 +121,12 @@ void Runtime::UnlockAfterFork(bool is_child) {
   mutex_.unlock();
 }
 
-// False, said once, where this libtorch is another one.
+// False, said once, where tjit is not wanted or this libtorch is another one.
 bool Runtime::MayInstall() {
   if (installed_ || !inert_.empty()) return inert_.empty();
-  inert_ = WhyNotThisTorch();
+  inert_ = IsDisabled()
+               ? "TJIT_DISABLE=1 keeps tjit off, tjit::enable() included"
+               : WhyNotThisTorch();
   if (!inert_.empty()) LogWarning(inert_);
   return inert_.empty();
 }

@@ -40,7 +40,7 @@ struct AtLoad {
                           env.planted_defect + "\"");
     }
     const std::string& log = runtime::InstructionLogPath();
-    if (!log.empty()) Runtime::Get().StartLog(log);
+    if (!log.empty() && !runtime::IsDisabled()) Runtime::Get().StartLog(log);
     if (IsOnAtLoad()) enable();
   }
   ~AtLoad() {

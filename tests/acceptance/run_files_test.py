@@ -4,7 +4,8 @@ What it proves: paths of options and of inherited variables are those of the
 folder in which `tjit run` was called, whatever folder the program goes to; what
 cannot be written, or is none of tjit's files, is said before the program
 starts, which then runs without it; --stats of a program that never loads
-libtorch, or of one that tjit stays out of, holds zeros and why.
+libtorch, or of one that tjit stays out of, holds zeros and why; TJIT_DISABLE=1
+runs the program untouched; switches take values.
 
 Usage: run_files_test.py TJIT_COMMAND BIN_FOLDER LIB_FOLDER
                          [unittest arguments]
@@ -21,6 +22,7 @@ from clean_environment import environment, heed_modes
 
 TJIT = BIN = LIB = None
 SCRIPT = "import torch\n" * 30
+USAGE = 2
 
 
 class Case(unittest.TestCase):
@@ -110,6 +112,10 @@ class NoOpsTest(Case):
         self.check_zeros("TJIT_AUTO_COMPILE is not 1", BIN / "unmodified_loop",
                          status=7, TJIT_AUTO_COMPILE="0")
 
+    def test_disabled(self):
+        self.check_zeros("TJIT_DISABLE=1 keeps tjit off",
+                         BIN / "unmodified_loop", status=7, TJIT_DISABLE="on")
+
     def test_children_without_libtorch_leave_the_counters(self):
         done = self.tjit_run("sh", "-c", 'true; "$0"; true; sh -c true',
                              BIN / "unmodified_loop",
@@ -181,6 +187,41 @@ class BadPathTest(Case):
                     rf'{len(SCRIPT)} bytes that begin with "import torch"; '
                     rf'name another file, or remove this one; {lost}\n')
                 self.check_without(variable, done)
+
+
+class DisableTest(Case):
+    def test_untouched(self):
+        done = self.tjit_run("sh", "-c",
+                             "cat /proc/self/maps; echo \"[$LD_PRELOAD]\"",
+                             TJIT_DISABLE="1")
+        self.assertEqual(done.stderr, "")
+        self.assertNotIn("libtjit", done.stdout)
+        self.assertIn("[]", done.stdout.splitlines())
+        got = self.variables(TJIT_DISABLE="yes")
+        self.assertNotIn("TJIT_AUTO_COMPILE", got)
+        self.assertNotIn("LD_PRELOAD", got)
+        self.assertEqual(got["TJIT_DISABLE"], "yes")
+        # Off, it is as if it were not there.
+        self.assertIn("LD_PRELOAD", self.variables(TJIT_DISABLE="0"))
+
+    def test_an_outer_run_has_preloaded_it(self):
+        done = self.tjit_run("env", "TJIT_DISABLE=1", BIN / "unmodified_loop",
+                             options=["--stats=s.json"])
+        self.assertEqual((done.returncode, done.stderr), (7, ""))
+        self.assertIn("TJIT_DISABLE=1", self.stats()["why"])
+
+
+class SwitchTest(Case):
+    def test_values(self):
+        got = self.variables(options=["--debug=no", "--strict=Yes",
+                                      "--compile", "--shadow=off"])
+        self.assertEqual([got["TJIT_DEBUG_COMPILE"], got["TJIT_STRICT"],
+                          got["TJIT_COMPILE"], got["TJIT_SHADOW"]],
+                         ["0", "1", "1", "0"])
+        done = self.tjit_run("true", options=["--debug=maybe"])
+        self.assertEqual((done.returncode, done.stderr),
+                         (USAGE, "tjit run: --debug=maybe is not used, "
+                          "accepted is 0, n, no, off, false, 1, y, yes, on or true\n"))
 
 
 if __name__ == "__main__":

@@ -247,7 +247,8 @@ class BadInputTest(Case):
                    "run", "--fast", "--", "true")
         self.check(USAGE, "--stats needs a value: --stats=FILE",
                    "run", "--stats", "--", "true")
-        self.check(USAGE, "--debug takes no value", "run", "--debug=1", "true")
+        self.check(USAGE, "--debug=2 is not used, accepted is 0, n, no, off, "
+                   "false, 1, y, yes, on or true", "run", "--debug=2", "true")
         self.check(USAGE, "--hot-threshold=1 is not used, accepted is a whole "
                    "number from 2 to 1000000", "run", "--hot-threshold=1",
                    "true")

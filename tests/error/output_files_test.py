@@ -1,10 +1,12 @@
-"""No file of the user's is lost to a path that was mistyped.
+"""No file of the user's is lost to a path that was mistyped; off is off.
 
 What it proves: TJIT_STATS, TJIT_INSTRUCTION_LOG, TJIT_PROFILE and
 TJIT_DUMP_FILE on a file that tjit did not write leave it as it is, by links
 too, and say once what it is and what to do, while the program goes on; their
 own files of an earlier run are replaced; what is appended to /dev/stdout leaves
 what the program wrote there. A process that saw no op writes zeros and why.
+TJIT_DISABLE=1 beats TJIT_AUTO_COMPILE, TJIT_STRESS and tjit::enable(). Values
+of switches are spelled in many ways.
 
 Usage: output_files_test.py SMALL_LOOP LIBTJIT [unittest arguments]
 """
@@ -121,6 +123,9 @@ class NoOpsTest(Case):
         self.check_zeros("nobody switched tjit on: TJIT_AUTO_COMPILE is not 1",
                          on=False)
 
+    def test_said_to_be_off(self):
+        self.check_zeros("TJIT_DISABLE=1 keeps tjit off", TJIT_DISABLE="1")
+
     def test_an_earlier_runs_counters_do_not_stay(self):
         self.run_loop(TJIT_STATS="s.json")
         self.assertGreater(self.stats()["ops_seen"], 100)
@@ -138,6 +143,44 @@ class NoOpsTest(Case):
         subprocess.run(["true"], env=env, cwd=self.folder, check=True,
                        timeout=60)
         self.assertIn("called no op of libtorch", self.stats()["why"])
+
+
+class DisableTest(Case):
+    SAID = ("tjit: TJIT_DISABLE=1 keeps tjit off, tjit::enable() included\n")
+
+    def test_beats_enable(self):
+        # small_loop calls tjit::enable() where tjit is asked for.
+        for mode in ([], ["ten"]):
+            done = self.run_loop(*mode, TJIT_DISABLE="1", TJIT_STATS="s.json",
+                                 TJIT_INSTRUCTION_LOG="a.log",
+                                 TJIT_STRESS="late")
+            self.assertEqual(done.stdout, self.expected)
+            self.assertEqual(done.stderr, self.SAID)
+            self.assertEqual(self.stats()["ops_seen"], 0)
+            self.assertFalse((self.folder / "a.log").exists())
+
+    def test_says_nothing_where_nobody_calls(self):
+        done = self.run_loop("slow", TJIT_DISABLE="yes", TJIT_STATS="s.json")
+        self.assertEqual((done.stdout, done.stderr), (self.expected, ""))
+        self.assertEqual(self.stats()["ops_seen"], 0)
+
+    def test_off_is_not_on(self):
+        self.run_loop(TJIT_DISABLE="no", TJIT_STATS="s.json")
+        self.assertGreater(self.stats()["ops_seen"], 100)
+        done = self.run_loop(TJIT_DISABLE="perhaps", TJIT_STATS="s.json")
+        self.assertEqual(done.stderr, "tjit: TJIT_DISABLE=perhaps is not used, "
+                         "accepted is 0, n, no, off, false, 1, y, yes, on or "
+                         "true\n")
+        self.assertGreater(self.stats()["ops_seen"], 100)
+
+
+class SwitchTest(Case):
+    def test_spellings(self):
+        for word, is_on in (("yes", True), ("On", True), ("TRUE", True),
+                            ("no", False), ("off", False), ("False", False)):
+            self.run_loop("slow", on=False, TJIT_AUTO_COMPILE=word,
+                          TJIT_STATS="s.json")
+            self.assertEqual(self.stats()["ops_seen"] > 100, is_on, word)
 
 
 if __name__ == "__main__":

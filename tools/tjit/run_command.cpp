@@ -12,6 +12,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "recorder/env.h"
 #include "tools/tjit/program_file.h"
 #include "tools/tjit/run_files.h"
 
@@ -88,7 +89,8 @@ void PrintHelp() {
       "Runs a program, C++ or Python, with tjit in every process of it "
       "that uses libtorch.\nOptions set the environment variable named "
       "behind them; one that is set already\nwithout an option stays, "
-      "TJIT_AUTO_COMPILE=0 too.\n");
+      "TJIT_AUTO_COMPILE=0 too. TJIT_DISABLE=1 runs the program\nas if tjit "
+      "were not there.\n");
   for (const Option& o : kOptions) {
     const std::string left =
         o.value == nullptr ? o.name : std::string(o.name) + "=" + o.value;
@@ -127,13 +129,17 @@ std::string Apply(std::string_view word) {
     return "unknown option " + name + "; " + Accepted();
   }
   const bool has_value = equals != std::string_view::npos;
-  if (has_value != (option->value != nullptr)) {
-    return name + (has_value ? " takes no value"
-                             : std::string(" needs a value: ") + name + "=" +
-                                   option->value);
+  if (!has_value && option->value != nullptr) {
+    return name + " needs a value: " + name + "=" + option->value;
   }
-  const std::string value =
-      has_value ? std::string(word.substr(equals + 1)) : "1";
+  std::string value = has_value ? std::string(word.substr(equals + 1)) : "1";
+  if (option->value == nullptr) {
+    bool is_on = false;
+    if (!ParseSwitch(value, &is_on)) {
+      return name + "=" + value + " is not used, accepted is " + kSwitchWords;
+    }
+    value = is_on ? "1" : "0";
+  }
   if (value.empty()) return name + "= needs a value behind it";
   if (name == "--hot-threshold" && !IsThreshold(value)) {
     return name + "=" + value +
@@ -189,10 +195,14 @@ std::string Preload() {
 int Start(char** program) {
   const std::string file = FindProgram(program[0]);
   const std::string why_not = WhyNotPreloaded(file);
-  PrepareFiles(why_not.empty()
+  const bool is_disabled = ParseEnvironment(environ).disable;
+  PrepareFiles(is_disabled ? "TJIT_DISABLE=1 keeps tjit off"
+               : why_not.empty()
                    ? ""
                    : "tjit cannot be preloaded into the program: " + why_not);
-  if (!why_not.empty()) {
+  if (is_disabled) {
+    // The operator's word: the program runs as it would without tjit.
+  } else if (!why_not.empty()) {
     std::fprintf(stderr, "tjit run: %s runs without tjit: %s\n", program[0],
                  why_not.c_str());
   } else {
