@@ -20,6 +20,7 @@
 #include "compiler/cache/folder.h"
 #include "recorder/output_file.h"
 #include "recorder/profile_text.h"
+#include "recorder/script.h"
 #include "runtime/build_check.h"
 #include "runtime/build_id.h"
 #include "runtime/context_words.h"
@@ -53,8 +54,8 @@ int Visit(dl_phdr_info* info, std::size_t, void* data) {
 }
 
 struct Key {
-  std::string builds;  // libtorch and tjit
-  std::string program;
+  std::string builds;   // libtorch and tjit
+  std::string program;  // and what it runs, if it is an interpreter
   std::string text() const { return builds + program; }
 };
 
@@ -67,7 +68,8 @@ const Key& KeyOfProcess() {
     return Key{absl::StrCat("tjit profile 1\nlibtorch ",
                             LoadedBuildId("/libtorch_cpu.so"), "\ntjit ",
                             ids.tjit, "\n"),
-               absl::StrCat("program ", path.string(), " ", ids.program, "\n")};
+               absl::StrCat("program ", path.string(), " ", ids.program, "\n",
+                            ScriptOfProcess(path.string()), "\n")};
   }());
   return key;
 }

@@ -1,6 +1,6 @@
 // The file of a hot profile: an entry of the cache folder whose object is the
-// text of profile_text.h, and whose key names the program and the builds of
-// libtorch and tjit.
+// text of profile_text.h, and whose key names the program, what it runs if it
+// is an interpreter (recorder/script.h), and the builds of libtorch and tjit.
 //
 // Thread: any, and any process: files are replaced as a whole, and writers that
 // put theirs together with what is there wait for one another.
