@@ -104,13 +104,11 @@ class Reader {
            std::string* accepted) {
     std::string_view word = value == nullptr ? "" : value;
     // In quotes, 5 and true are texts like any other.
-    if (is_text && key.kind != Kind::kText) word = "";
-    if (key.kind == Kind::kSwitch) {
-      word = word == "true" ? "1" : word == "false" ? "0" : "";
-    }
+    const bool has_quotes = is_text && key.kind != Kind::kText;
+    if (has_quotes) word = "";
     const SetResult result =
         SetByVariable(key.variable, word, &file_->options, accepted);
-    if (key.kind == Kind::kSwitch) *accepted = "true or false";
+    if (has_quotes) *accepted += ", without quotes";
     return result == SetResult::kSet;
   }
 

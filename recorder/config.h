@@ -4,8 +4,8 @@
 //   debug_compile: true
 //
 // A key stands for the environment variable of the same option and takes the
-// same values, but true and false where that takes 1 and 0 (config_keys.def);
-// what is wrong is said with file:line:column and is not used.
+// same values (config_keys.def); what is wrong is said with file:line:column
+// and is not used.
 //
 // Tested by: tests/recorder/config_test.cpp
 #pragma once

@@ -1,7 +1,8 @@
 // Where TJIT_DUMP writes: a file, or stderr.
 //
 // The file belongs to the first process that dumps something, which empties
-// it; another one that runs meanwhile writes PATH.PID. A forked child appends
+// it, unless it holds what is no dump (output_file.h); another one that runs
+// meanwhile writes PATH.PID. A forked child appends
 // to its parent's. A text is written at once, so texts of threads do not mix.
 // What cannot be written is said once, and the program goes on.
 // Thread: any.
@@ -31,7 +32,9 @@ class DumpFile {
 
  private:
   void Open();
-  void SayLost();
+  int OpenFile(const std::string& path);
+  std::string CannotWrite() const;
+  void SayLost(const std::string& why);
 
   const unsigned parts_;
   const std::string path_;

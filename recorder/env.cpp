@@ -32,15 +32,26 @@ std::string UserCacheDir(std::string_view xdg, std::string_view home) {
 #include "recorder/params.def"
 #undef TJIT_PARAM
 
-bool ParseBool(std::string_view value, bool* out) {
-  if (value != "0" && value != "1") return false;
-  *out = value == "1";
-  return true;
+constexpr std::string_view kOn[] = {"1", "y", "yes", "on", "true"};
+constexpr std::string_view kOff[] = {"0", "n", "no", "off", "false"};
+
+// `word` is in lower case.
+bool SameWord(std::string_view value, std::string_view word) {
+  return std::equal(value.begin(), value.end(), word.begin(), word.end(),
+                    [](char a, char b) {
+                      return a == b || (a >= 'A' && a <= 'Z' && a + 32 == b);
+                    });
 }
 
-bool SetAutoCompile(std::string_view value, EnvOptions* o) {
-  o->has_auto_compile = ParseBool(value, &o->auto_compile);
-  return o->has_auto_compile;
+// 0 or 1 in one of its spellings.
+template <bool EnvOptions::*has, bool EnvOptions::*field>
+bool SetSwitch(std::string_view value, EnvOptions* o) {
+  o->*has = ParseSwitch(value, &(o->*field));
+  return o->*has;
+}
+template <bool EnvOptions::*field>
+bool SetFlag(std::string_view value, EnvOptions* o) {
+  return ParseSwitch(value, &(o->*field));
 }
 
 constexpr const char* kBackends[] = {"replay", "interpreter", "llvm",
@@ -51,10 +62,6 @@ bool SetBackend(std::string_view value, EnvOptions* o) {
   return o->has_backend;
 }
 
-bool SetBless(std::string_view value, EnvOptions* o) {
-  return ParseBool(value, &o->bless);
-}
-
 // Empty as in a script whose variable is not set: no cache, not the default.
 bool SetCacheDir(std::string_view value, EnvOptions* o) {
   o->cache_dir = value.empty() ? kCacheOff : value;
@@ -62,19 +69,9 @@ bool SetCacheDir(std::string_view value, EnvOptions* o) {
   return true;
 }
 
-bool SetCompileAll(std::string_view value, EnvOptions* o) {
-  o->has_compile_all = ParseBool(value, &o->compile_all);
-  return o->has_compile_all;
-}
-
 bool SetConfig(std::string_view value, EnvOptions* o) {
   o->config_path = value;
   return !value.empty();
-}
-
-bool SetDebugCompile(std::string_view value, EnvOptions* o) {
-  o->has_debug_compile = ParseBool(value, &o->debug_compile);
-  return o->has_debug_compile;
 }
 
 constexpr std::string_view kDumpNames[] = {
@@ -112,11 +109,6 @@ bool SetDumpPath(std::string_view value, EnvOptions* o) {
   return !value.empty();
 }
 
-bool SetFastMath(std::string_view value, EnvOptions* o) {
-  o->has_fast_math = ParseBool(value, &o->fast_math);
-  return o->has_fast_math;
-}
-
 // A whole number in the range of `Param`.
 template <class Param>
 bool ParseNumber(std::string_view value, long long* out) {
@@ -145,21 +137,6 @@ bool SetMaxTraceSteps(std::string_view value, EnvOptions* o) {
   o->has_max_trace_steps =
       ParseNumber<Param_max_trace_steps>(value, &o->max_trace_steps);
   return o->has_max_trace_steps;
-}
-
-bool SetPerfMap(std::string_view value, EnvOptions* o) {
-  o->has_perf_map = ParseBool(value, &o->perf_map);
-  return o->has_perf_map;
-}
-
-bool SetShadow(std::string_view value, EnvOptions* o) {
-  o->has_shadow = ParseBool(value, &o->shadow);
-  return o->has_shadow;
-}
-
-bool SetStrict(std::string_view value, EnvOptions* o) {
-  o->has_strict = ParseBool(value, &o->strict);
-  return o->has_strict;
 }
 
 // The bit of one mode, "shuffle:SEED" included; 0 for an unknown one.
@@ -208,10 +185,6 @@ bool SetProfile(std::string_view value, EnvOptions* o) {
   return !value.empty();
 }
 
-bool SetPrintConfig(std::string_view value, EnvOptions* o) {
-  return ParseBool(value, &o->print_config);
-}
-
 bool SetInstructionLog(std::string_view value, EnvOptions* o) {
   o->instruction_log_path = value;
   return !value.empty();
@@ -224,16 +197,15 @@ bool SetLog(std::string_view value, EnvOptions* o) {
   return true;
 }
 
-bool SetVerify(std::string_view value, EnvOptions* o) {
-  return ParseBool(value, &o->verify);
-}
-
+#if defined(TJIT_PLANTED_DEFECTS)
 bool SetPlantedDefect(std::string_view value, EnvOptions* o) {
   if (value.empty()) return false;
   o->planted_defect = value;
   return true;
 }
+#endif
 
+#if defined(TJIT_PLANTED_DEFECTS)
 struct WatchdogSeconds {
   static constexpr long long kMin = 1, kMax = 3600;
 };
@@ -241,6 +213,7 @@ struct WatchdogSeconds {
 bool SetWatchdog(std::string_view value, EnvOptions* o) {
   return ParseNumber<WatchdogSeconds>(value, &o->watchdog_s);
 }
+#endif
 
 template <class Param>
 std::string RangeOf() {
@@ -257,19 +230,24 @@ struct Variable {
 
 const std::vector<Variable>& Variables() {
   static const auto& table = *new std::vector<Variable>{
-      {"TJIT_AUTO_COMPILE", "0 or 1", SetAutoCompile},
+      {"TJIT_AUTO_COMPILE", kSwitchWords,
+       SetSwitch<&EnvOptions::has_auto_compile, &EnvOptions::auto_compile>},
       {"TJIT_BACKEND", "replay, interpreter, llvm or torchscript", SetBackend},
-      {"TJIT_BLESS", "0 or 1", SetBless},
+      {"TJIT_BLESS", kSwitchWords, SetFlag<&EnvOptions::bless>},
       {"TJIT_CACHE_DIR", "a folder, or off", SetCacheDir},
-      {"TJIT_COMPILE", "0 or 1", SetCompileAll},
+      {"TJIT_COMPILE", kSwitchWords,
+       SetSwitch<&EnvOptions::has_compile_all, &EnvOptions::compile_all>},
       {"TJIT_CONFIG", "a path to read", SetConfig},
-      {"TJIT_DEBUG_COMPILE", "0 or 1", SetDebugCompile},
+      {"TJIT_DEBUG_COMPILE", kSwitchWords,
+       SetSwitch<&EnvOptions::has_debug_compile, &EnvOptions::debug_compile>},
+      {"TJIT_DISABLE", kSwitchWords, SetFlag<&EnvOptions::disable>},
       {"TJIT_DUMP",
        "all, or some of " + DumpPartNames(kAllDumpParts) +
            " with commas between",
        SetDump},
       {"TJIT_DUMP_FILE", "a path to write to", SetDumpPath},
-      {"TJIT_FAST_MATH", "0 or 1", SetFastMath},
+      {"TJIT_FAST_MATH", kSwitchWords,
+       SetSwitch<&EnvOptions::has_fast_math, &EnvOptions::fast_math>},
       {"TJIT_HOT_THRESHOLD", RangeOf<Param_hot_threshold>(), SetHotThreshold},
       {"TJIT_INSTRUCTION_LOG", "a path to write to", SetInstructionLog},
       {"TJIT_LOG",
@@ -279,21 +257,28 @@ const std::vector<Variable>& Variables() {
       {"TJIT_MAX_TRACE_MB", RangeOf<Param_max_trace_mb>(), SetMaxTraceMb},
       {"TJIT_MAX_TRACE_STEPS", RangeOf<Param_max_trace_steps>(),
        SetMaxTraceSteps},
-      {"TJIT_PERF_MAP", "0 or 1", SetPerfMap},
+      {"TJIT_PERF_MAP", kSwitchWords,
+       SetSwitch<&EnvOptions::has_perf_map, &EnvOptions::perf_map>},
+#if defined(TJIT_PLANTED_DEFECTS)
       {"TJIT_PLANTED_DEFECT", "the name of a defect", SetPlantedDefect},
-      {"TJIT_PRINT_CONFIG", "0 or 1", SetPrintConfig},
+#endif
+      {"TJIT_PRINT_CONFIG", kSwitchWords, SetFlag<&EnvOptions::print_config>},
       {"TJIT_PROFILE", "a file, or off", SetProfile},
-      {"TJIT_SHADOW", "0 or 1", SetShadow},
+      {"TJIT_SHADOW", kSwitchWords,
+       SetSwitch<&EnvOptions::has_shadow, &EnvOptions::shadow>},
       {"TJIT_STATS", "a path to write to, or - for a report on stderr",
        SetStatsPath},
       {"TJIT_STRESS",
        "hide, or some of late, check, shuffle, shuffle:SEED with commas "
        "between",
        SetStress},
-      {"TJIT_STRICT", "0 or 1", SetStrict},
-      {"TJIT_VERIFY", "0 or 1", SetVerify},
+      {"TJIT_STRICT", kSwitchWords,
+       SetSwitch<&EnvOptions::has_strict, &EnvOptions::strict>},
+      {"TJIT_VERIFY", kSwitchWords, SetFlag<&EnvOptions::verify>},
+#if defined(TJIT_PLANTED_DEFECTS)
       {"TJIT_WATCHDOG", "a whole number of seconds from 1 to 3600",
        SetWatchdog},
+#endif
   };
   return table;
 }
@@ -330,6 +315,18 @@ std::string DumpPartNames(unsigned parts) {
     names += kDumpNames[i];
   }
   return names.empty() ? "none" : names;
+}
+
+bool ParseSwitch(std::string_view value, bool* is_on) {
+  const auto is_value = [&](std::string_view word) {
+    return SameWord(value, word);
+  };
+  const bool on = std::any_of(std::begin(kOn), std::end(kOn), is_value);
+  if (!on && std::none_of(std::begin(kOff), std::end(kOff), is_value)) {
+    return false;
+  }
+  *is_on = on;
+  return true;
 }
 
 bool ParseBackend(std::string_view name, BackendName* backend) {

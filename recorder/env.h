@@ -21,6 +21,12 @@ enum class BackendName : std::uint8_t {
 bool ParseBackend(std::string_view name, BackendName* backend);
 const char* NameOf(BackendName backend);
 
+// What is on or off: 1, y, yes, on or true, and 0, n, no, off or false, in
+// capitals or not. Sets *is_on; false for anything else.
+bool ParseSwitch(std::string_view value, bool* is_on);
+inline constexpr char kSwitchWords[] =
+    "0, n, no, off, false, 1, y, yes, on or true";
+
 // The parts of TJIT_DUMP.
 enum DumpPart : unsigned {
 #define TJIT_DUMP_PART(suffix, name, what) kDump##suffix##Bit,
@@ -53,6 +59,7 @@ struct EnvOptions {
   std::string user_cache_dir;
   bool has_compile_all = false, compile_all = false;
   bool has_debug_compile = false, debug_compile = false;
+  bool disable = false;   // TJIT_DISABLE
   unsigned dump = 0;      // TJIT_DUMP, DumpPart bits; 0: not given
   std::string dump_path;  // TJIT_DUMP_FILE; empty: not given
   bool has_fast_math = false, fast_math = false;

@@ -138,6 +138,7 @@ void AppendSequence(std::string* out, const ExplainedSequence& s) {
 // No sequence is there: why.
 std::string WhyNone(const Explanation& e) {
   if (Get(e.counters, "ops_seen") == 0) {
+    if (!e.why.empty()) return "tjit saw no op: " + e.why + "\n";
     return "tjit saw no op: is it switched on (tjit run, TJIT_AUTO_COMPILE=1), "
            "and does this process compute with libtorch on the CPU?\n";
   }
@@ -388,7 +389,11 @@ std::string WithLists(std::string stats_json, const Explanation& explanation) {
          JsonList(explanation.compiled_segments) +
          ",\n  \"not_compiled\": " + Json(explanation.not_compiled) +
          ",\n  \"functions\": " + JsonList(explanation.functions) +
-         ",\n  \"eager_ops\": " + JsonList(explanation.eager_ops) + "\n}\n";
+         ",\n  \"eager_ops\": " + JsonList(explanation.eager_ops) +
+         (explanation.why.empty()
+              ? ""
+              : ",\n  \"why\": " + Quoted(explanation.why)) +
+         "\n}\n";
 }
 
 }  // namespace tjit

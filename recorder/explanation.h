@@ -78,6 +78,8 @@ struct ExplainedOp {
 };
 
 struct Explanation {
+  // Why tjit saw no op, where it saw none and that is known.
+  std::string why;
   CountsByName counters;  // of counters.def
   CountsByName flushes;   // by the name of a FlushReason
   CountsByName left;      // by the name of a BailReason
@@ -96,7 +98,8 @@ std::string ToText(const ExplainedCode& code);
 std::string ToText(const Explanation& explanation);
 
 // `stats_json` (Stats::to_json) with the lists "sequence_details",
-// "compiled_segments", "functions" and "eager_ops".
+// "compiled_segments", "functions" and "eager_ops", and "why" if it says
+// anything.
 std::string WithLists(std::string stats_json, const Explanation& explanation);
 
 }  // namespace tjit

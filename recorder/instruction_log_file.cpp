@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "recorder/log.h"
+#include "recorder/output_file.h"
 
 namespace tjit {
 
@@ -25,7 +26,7 @@ bool LogFile::Open(const std::string& path, bool is_child) {
   if (is_child || (fd_ < 0 && errno == EWOULDBLOCK)) {
     fd_ = OpenLocked(absl::StrCat(path, ".", getpid()));
   }
-  if (!Empty() || !Extend(0)) return false;
+  if (ended_ || !Empty() || !Extend(0)) return false;
   void* page = mmap(nullptr, kLogPageBytes, PROT_READ | PROT_WRITE,
                     MAP_SHARED | MAP_POPULATE, fd_, 0);
   if (page == MAP_FAILED) {
@@ -41,9 +42,17 @@ bool LogFile::Open(const std::string& path, bool is_child) {
 }
 
 // The file, ours alone where it is a file; else -1 and errno, EWOULDBLOCK if
-// another process has it.
+// another process has it. Ends the log if there is what is no log.
 int LogFile::OpenLocked(const std::string& path) {
   path_ = path;
+  const std::string why = IsStream(path) ? absl::StrCat(
+      "cannot write \"", path, "\": it is no file of its own") :
+      WhyNotReplaced(path, kLogFile);
+  if (!why.empty()) {
+    End(why);
+    errno = EEXIST;
+    return -1;
+  }
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) {
     return fd;
@@ -63,7 +72,11 @@ bool LogFile::Empty() {
     Stop("not a regular file");
     return false;
   }
-  if (ftruncate(fd_, 0) == 0) return true;
+  // Ours from its first byte on, whatever comes.
+  if (ftruncate(fd_, 0) == 0 &&
+      pwrite(fd_, kLogMagic, sizeof(kLogMagic), 0) == sizeof(kLogMagic)) {
+    return true;
+  }
   Stop(std::strerror(errno));
   return false;
 }
@@ -91,10 +104,13 @@ bool LogFile::Extend(std::uint32_t chunks) {
 
 // Said once: after it the log has ended.
 void LogFile::Stop(const std::string& why) {
+  End(absl::StrCat("cannot write \"", path_, "\": ", why));
+}
+
+void LogFile::End(const std::string& why) {
   const bool begun = header_ != nullptr && header_->chunks != 0;
   LogLine(LogLevel::kWarning,
-          absl::StrCat("tjit: TJIT_INSTRUCTION_LOG: cannot write \"", path_,
-                       "\": ", why,
+          absl::StrCat("tjit: TJIT_INSTRUCTION_LOG: ", why,
                        begun ? "; the log ends here, the program goes on"
                              : "; this run is not logged"));
   ended_ = true;

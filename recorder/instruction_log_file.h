@@ -23,7 +23,7 @@ class LogFile {
 
   // Empties `path`; PATH.PID if another process writes it now, or in a forked
   // child, whose parent's it is. False, with a line on stderr, if that cannot
-  // be written.
+  // be written, or holds what is no log (output_file.h).
   bool Open(const std::string& path, bool is_child);
   // Says that no more rows come.
   void Close();
@@ -42,6 +42,7 @@ class LogFile {
   bool Empty();
   bool Extend(std::uint32_t chunks);
   void Stop(const std::string& why);
+  void End(const std::string& why);
 
   std::mutex mutex_;
   std::string path_;

@@ -61,6 +61,15 @@ void MergeScalars(const StepRecord& from, StepRecord* into) {
   }
 }
 
+// Storages of other sizes, which accesses of other offsets lie in: each is as
+// long as the longest, so that all of them do. REQUIRES: the steps resemble.
+void MergeSlots(const std::vector<SlotRecord>& from,
+                std::vector<SlotRecord>* into) {
+  for (std::size_t i = 0; i < into->size(); ++i) {
+    (*into)[i].bytes = std::max((*into)[i].bytes, from[i].bytes);
+  }
+}
+
 void MergeSegments(const std::vector<ProfileSegment>& from, KnownNode* node) {
   for (const ProfileSegment& segment : from) {
     if (node->segments.size() >= Profile::kMaxSegmentsPerNode) return;
@@ -107,6 +116,7 @@ std::string Profile::Add(KnownPath path) {
       if (node == nullptr) roots_[ShapeOf(next->step)].push_back(next);
     } else {
       MergeScalars(path.steps[i], &next->step);
+      MergeSlots(slots[i], &next->new_slots);
     }
     MergeSegments(path.segments[i], next);
     node = next;

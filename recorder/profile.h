@@ -9,9 +9,11 @@
 //
 // Invariants: (1) Children of a node do not resemble one another. (2) At most
 // kMaxNodes nodes, and kMaxSteps steps of all paths together, since each path
-// is written out in full. (3) Every path has passed VerifyPath().
+// is written out in full. (3) Every path passes VerifyPath(), as it was added
+// and as PathTo() gives it: a step that several share has the offsets of the
+// first, and slots as long as the longest.
 // Thread: any, after the last Add().
-// Tested by: tests/recorder/profile_test.cpp
+// Tested by: tests/recorder/profile_test.cpp, profile_random_test.cpp
 #pragma once
 
 #include <cstddef>

@@ -9,7 +9,7 @@
 //
 // Contexts are numbers of one process; what they stand for are words that
 // only the runtime knows. A segment goes from one depth to another.
-// Tested by: tests/recorder/profile_test.cpp
+// Tested by: tests/recorder/profile_test.cpp, profile_random_test.cpp
 #pragma once
 
 #include <atomic>

@@ -139,7 +139,15 @@ void Complain() {
   static_cast<void>(said);
 }
 
+bool IsDisabled() { return Environment().disable; }
+
+const std::string& StatsPath() {
+  const EnvOptions& env = Environment();
+  return env.has_stats_path ? env.stats_path : Configured().options.stats_path;
+}
+
 bool IsOnAtLoad() {
+  if (IsDisabled()) return false;
   const EnvOptions& env = Environment();
   const EnvOptions& file = Configured().options;
   if ((env.has_stress ? env.stress : file.stress) != 0) return true;
@@ -175,8 +183,9 @@ Options Resolve(Options o) {
   const EnvOptions& env = Environment();
   Resolver r;
   r.Note("auto_compile", ToText(IsOnAtLoad()),
-         env.has_auto_compile ? "TJIT_AUTO_COMPILE"
-                              : Resolver::Origin("auto_compile"));
+         env.disable            ? "TJIT_DISABLE"
+         : env.has_auto_compile ? "TJIT_AUTO_COMPILE"
+                                : Resolver::Origin("auto_compile"));
   r.Take("backend", env.has_backend, static_cast<Backend>(env.backend),
          &o.backend, Backend::kLlvm);
   if (!env.has_cache_dir && o.cache_dir.empty()) {

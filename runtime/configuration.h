@@ -23,8 +23,14 @@ const ConfigFile& Configured();
 // Says what is wrong with environment and file, once.
 void Complain();
 
+// TJIT_DISABLE: tjit stays off, whatever else is said.
+bool IsDisabled();
+
 // True if environment or file switch tjit on when it is loaded.
 bool IsOnAtLoad();
+
+// TJIT_STATS, by environment or file; empty: nowhere.
+const std::string& StatsPath();
 
 // Where the instruction log goes, by environment or file; empty: nowhere.
 const std::string& InstructionLogPath();

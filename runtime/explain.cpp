@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "recorder/explanation.h"
+#include "runtime/configuration.h"
 #include "runtime/kernel_wrap.h"
 #include "runtime/log.h"
 #include "runtime/runtime.h"
@@ -149,10 +150,20 @@ Explanation Runtime::Explain(const Stats& stats) {
   return e;
 }
 
+std::string Runtime::WhyNoOps() const {
+  if (!inert_.empty()) return inert_;
+  if (IsDisabled()) return "TJIT_DISABLE=1 keeps tjit off";
+  if (!was_enabled_) {
+    return "nobody switched tjit on: TJIT_AUTO_COMPILE is not 1, and the "
+           "program did not call tjit::enable()";
+  }
+  return "the program called no op of libtorch on the CPU while tjit was on";
+}
+
 void Runtime::WriteStats() {
-  stats_file_.Write(stats_path_, Collect(), [this](const Stats& stats) {
-    return Explain(stats);
-  });
+  stats_file_.Write(was_enabled_ ? stats_path_ : StatsPath(), Collect(),
+                    WhyNoOps(),
+                    [this](const Stats& stats) { return Explain(stats); });
 }
 
 }  // namespace runtime

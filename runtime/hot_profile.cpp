@@ -151,6 +151,12 @@ void HotProfile::OnFirstOp(Tier2* tier2) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (was_read_ || !IsThere(place_)) return;
     was_read_ = true;
+    const std::string why = WhyNotOurs(place_);
+    if (!why.empty()) {
+      LogWarning(absl::StrCat("TJIT_PROFILE: ", why, "; no profile is kept"));
+      place_ = ProfilePlace();
+      return;
+    }
     clears = clears_;
   }
   tier2->Post([this, clears](const std::atomic<bool>& hurry) {

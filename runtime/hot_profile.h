@@ -3,8 +3,8 @@
 //
 //   TJIT_PROFILE=FILE   there
 //   TJIT_PROFILE=off    nowhere
-//   neither             in the cache folder, one file for each program, where
-//                       the environment switched tjit on
+//   neither             in the cache folder, one file for each program and
+//                       script, where the environment switched tjit on
 //
 // Invariant: (1) A profile that was published does not change and is never
 // freed: threads walk it without a lock. (2) Nothing in a file stops a program:

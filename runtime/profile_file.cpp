@@ -18,7 +18,9 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/cache/entry.h"
 #include "compiler/cache/folder.h"
+#include "recorder/output_file.h"
 #include "recorder/profile_text.h"
+#include "recorder/script.h"
 #include "runtime/build_check.h"
 #include "runtime/build_id.h"
 #include "runtime/context_words.h"
@@ -52,8 +54,8 @@ int Visit(dl_phdr_info* info, std::size_t, void* data) {
 }
 
 struct Key {
-  std::string builds;  // libtorch and tjit
-  std::string program;
+  std::string builds;   // libtorch and tjit
+  std::string program;  // and what it runs, if it is an interpreter
   std::string text() const { return builds + program; }
 };
 
@@ -66,7 +68,8 @@ const Key& KeyOfProcess() {
     return Key{absl::StrCat("tjit profile 1\nlibtorch ",
                             LoadedBuildId("/libtorch_cpu.so"), "\ntjit ",
                             ids.tjit, "\n"),
-               absl::StrCat("program ", path.string(), " ", ids.program, "\n")};
+               absl::StrCat("program ", path.string(), " ", ids.program, "\n",
+                            ScriptOfProcess(path.string()), "\n")};
   }());
   return key;
 }
@@ -103,27 +106,6 @@ class FolderLock {
  private:
   const int fd_;
 };
-
-// What an open descriptor of the process is named by; a file behind it is the
-// program's own, whose end would be cut off by one in its place.
-bool IsStream(std::filesystem::path path) {
-  constexpr int kMaxLinks = 40;
-  std::error_code none;
-  for (int i = 0; i < kMaxLinks; ++i) {
-    path = path.lexically_normal();
-    const std::string text = path.string();
-    if (text == "/dev/stdin" || text == "/dev/stdout" ||
-        text == "/dev/stderr" || text.starts_with("/dev/fd/") ||
-        (text.starts_with("/proc/") &&
-         text.find("/fd/") != std::string::npos)) {
-      return true;
-    }
-    const auto target = std::filesystem::read_symlink(path, none);
-    if (none) return false;
-    path = path.parent_path() / target;
-  }
-  return false;
-}
 
 // A file larger than the process may write is an error like any other, not the
 // program's end.
@@ -170,13 +152,18 @@ ProfilePlace PlaceOf(const std::string& file) {
   std::error_code none;  // then as it was given
   std::filesystem::path path = std::filesystem::absolute(file, none);
   if (none) path = file;
-  if (IsStream(path)) {
+  if (IsStream(path.string())) {
     return {path.parent_path().string(), path.filename().string(), false, true};
   }
   // A link stays one: what it leads to is replaced.
   const auto target = std::filesystem::weakly_canonical(path, none);
   if (!none) path = target;
   return {path.parent_path().string(), path.filename().string(), false, false};
+}
+
+std::string WhyNotOurs(const ProfilePlace& place) {
+  // Names in the cache folder are tjit's own.
+  return place.is_cache ? "" : WhyNotReplaced(place.path(), kProfileFile);
 }
 
 std::string ReadProfile(const ProfilePlace& place, bool any_program,
@@ -212,6 +199,8 @@ std::string WriteProfile(const ProfilePlace& place, bool merges,
       !std::filesystem::is_regular_file(there)) {
     return "it is no file";
   }
+  error = WhyNotOurs(place);
+  if (!error.empty()) return error;
   const FolderLock lock(place.folder);
   Profile old;
   bool is_there = false;

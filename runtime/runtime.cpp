@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/block.h"
 #include "runtime/build_check.h"
+#include "runtime/configuration.h"
 #include "runtime/direct_calls.h"
 #include "runtime/faulting_block.h"
 #include "runtime/hot_profile.h"
@@ -139,13 +140,14 @@ void Runtime::UnlockAfterFork(bool is_child) {
   mutex_.unlock();
 }
 
-// False, said once, where this libtorch is another one.
+// False, said once, where tjit is not wanted or this libtorch is another one.
 bool Runtime::MayInstall() {
-  if (installed_ || inert_) return !inert_;
-  const std::string reason = WhyNotThisTorch();
-  inert_ = !reason.empty();
-  if (inert_) LogWarning(reason);
-  return !inert_;
+  if (installed_ || !inert_.empty()) return inert_.empty();
+  inert_ = IsDisabled()
+               ? "TJIT_DISABLE=1 keeps tjit off, tjit::enable() included"
+               : WhyNotThisTorch();
+  if (!inert_.empty()) LogWarning(inert_);
+  return inert_.empty();
 }
 
 void Runtime::StartLog(const std::string& path) {
@@ -208,6 +210,7 @@ bool Runtime::Enable(const Options& options, bool for_thread) {
                    static_cast<std::uint64_t>(options.max_trace_mb) << 20};
   held_store_->SetLimits(store_limits_);
   stats_path_ = options.stats_path;
+  was_enabled_ = true;
   NoteGlobalFlags();
   may_defer_.store(true);
   if (!for_thread) g_process_enabled.store(true);

@@ -102,6 +102,7 @@ class Runtime {
   void WriteStats();
 
  private:
+  std::string WhyNoOps() const;
   static constexpr OpId kMaxOps = 16384;
 
   Runtime();
@@ -139,7 +140,9 @@ class Runtime {
   std::string stats_path_;
   StatsFile stats_file_;
   bool installed_ = false;
-  bool inert_ = false;
+  bool was_enabled_ = false;
+  // Why nothing may be installed; empty while that is not known.
+  std::string inert_;
   Counters process_counters_;
   Tier2* const tier2_;
   HotProfile* const hot_profile_;

@@ -29,6 +29,13 @@ void Add(Stats* sum, const Counters& c) {
   }
 }
 
+// A Stats that was not collected has no reasons at all.
+void Subtract(const std::vector<std::int64_t>& from,
+              std::vector<std::int64_t>* counts) {
+  if (counts->size() < from.size()) counts->resize(from.size(), 0);
+  for (std::size_t i = 0; i < from.size(); ++i) (*counts)[i] -= from[i];
+}
+
 // "name": {"reason": n, ...} with the reasons that are not 0.
 template <class NameOf>
 void AppendReasons(std::string* out, const char* name,
@@ -100,12 +107,8 @@ Stats Stats::operator-(const Stats& earlier) const {
 #include "recorder/counters.def"
 #undef TJIT_COUNTER
   d.memory_peak_bytes = memory_peak_bytes;
-  for (std::size_t i = 0; i < earlier.flushes.size(); ++i) {
-    d.flushes[i] -= earlier.flushes[i];
-  }
-  for (std::size_t i = 0; i < earlier.side_exits.size(); ++i) {
-    d.side_exits[i] -= earlier.side_exits[i];
-  }
+  Subtract(earlier.flushes, &d.flushes);
+  Subtract(earlier.side_exits, &d.side_exits);
   for (std::size_t i = 0; i < segment_length.size(); ++i) {
     d.segment_length[i] -= earlier.segment_length[i];
     d.segment_ops[i] -= earlier.segment_ops[i];

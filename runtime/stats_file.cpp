@@ -10,6 +10,7 @@
 #include <ctime>
 
 #include "recorder/log.h"
+#include "recorder/output_file.h"
 #include "runtime/log.h"
 
 namespace tjit::runtime {
@@ -34,11 +35,41 @@ void SayLost(const std::string& path) {
              std::strerror(errno) + "; the counters of this run are lost");
 }
 
-// Empties the file; -1 and a message if it cannot be written.
+// -1 and a message if the file cannot be written, or is somebody else's.
 int Open(const std::string& path) {
-  const int fd = open(path.c_str(), kFlags | O_TRUNC, 0666);
+  const std::string why = WhyNotReplaced(path, kStatsFile);
+  if (!why.empty()) {
+    LogWarning("TJIT_STATS: " + why + "; the counters of this run are lost");
+    return -1;
+  }
+  const int flags = IsStream(path) ? kFlags | O_APPEND : kFlags;
+  const int fd = open(path.c_str(), flags, 0666);
   if (fd < 0) SayLost(path);
   return fd;
+}
+
+// An old run's counters would mislead. What is no file of its own stays.
+void Empty(int fd, const std::string& path) {
+  struct stat file {};
+  if (fd < 0 || fstat(fd, &file) != 0 || !S_ISREG(file.st_mode)) return;
+  if (!IsStream(path) && ftruncate(fd, 0) != 0) SayLost(path);
+}
+
+int OpenEmpty(const std::string& path) {
+  const int fd = Open(path);
+  Empty(fd, path);
+  return fd;
+}
+
+// True for a file of a process that saw no op, as `tjit run` leaves it.
+bool HasZerosOnly(const std::string& path) {
+  const std::string zeros = std::string(kStatsFile.beginning) + "0,";
+  std::string bytes(zeros.size(), '\0');
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return false;
+  const ssize_t n = pread(fd, bytes.data(), bytes.size(), 0);
+  close(fd);
+  return n == static_cast<ssize_t>(zeros.size()) && bytes == zeros;
 }
 
 std::string WithoutLastNewline(std::string text) {
@@ -62,26 +93,23 @@ void StatsFile::Claim(const std::string& path) {
   if (path.empty() || path == kReport || path == claimed_ || getpid() != pid_) return;
   if (fd_ >= 0) close(fd_);
   claimed_ = path;
-  fd_ = open(path.c_str(), kFlags, 0666);
-  if (fd_ < 0) return SayLost(path);
-  struct stat file {};
-  if (fstat(fd_, &file) != 0 || !S_ISREG(file.st_mode)) return;
-  if (flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+  fd_ = Open(path);
+  if (fd_ >= 0 && flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     close(fd_);
-    fd_ = Open(OwnName(path));
+    fd_ = OpenEmpty(OwnName(path));
     return;
   }
-  // Empty until the process ends: an old run's counters would mislead.
-  if (ftruncate(fd_, 0) != 0) SayLost(path);
+  Empty(fd_, path);
 }
 
 void StatsFile::Write(const std::string& path, const Stats& stats,
-                      const Explainer& explain) {
+                      const std::string& why_none, const Explainer& explain) {
   if (path.empty()) return;
   const bool is_child = getpid() != pid_;
   const Stats mine = is_child ? stats - at_fork_ : stats;
   if (is_child && mine.ops_seen == 0) return;
-  const Explanation explanation = explain(mine);
+  Explanation explanation = explain(mine);
+  if (mine.ops_seen == 0) explanation.why = why_none;
   if (path == kReport) {
     LogLine(LogLevel::kInfo, WithoutLastNewline(ToText(explanation)));
     return;
@@ -89,10 +117,13 @@ void StatsFile::Write(const std::string& path, const Stats& stats,
   const std::string json = WithLists(mine.to_json(), explanation);
   if (is_child) {
     const std::string own = OwnName(path);
-    return WriteTo(Open(own), own, json);
+    return WriteTo(OpenEmpty(own), own, json);
   }
   if (path != claimed_) {
-    if (stats.ops_seen == 0 && WrittenSince(path, began_)) return;
+    if (stats.ops_seen == 0 && WrittenSince(path, began_) &&
+        !HasZerosOnly(path)) {
+      return;
+    }
     Claim(path);
   }
   WriteTo(fd_, path, json);
@@ -103,6 +134,7 @@ void StatsFile::Write(const std::string& path, const Stats& stats,
 void StatsFile::WriteTo(int fd, const std::string& path,
                         const std::string& text) {
   if (fd < 0) return;  // said before
+  Empty(fd, path);
   std::size_t done = 0;
   while (done < text.size()) {
     const ssize_t n = write(fd, text.data() + done, text.size() - done);

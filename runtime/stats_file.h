@@ -4,7 +4,9 @@
 // all load tjit with the same path. The first process in which tjit sees an op
 // holds the file, locked, until it ends. Another one that sees ops meanwhile
 // writes PATH.PID; so does a forked child, with what it did after the fork. A
-// process that saw no op writes its zeros only if nobody wrote since it began.
+// process that saw no op writes its zeros, and why, only if nobody who saw some
+// wrote since it began; `tjit run` writes such a file before the program starts
+// (recorder/no_stats.h). A file that is none of these stays (output_file.h).
 //
 // The path "-" stands for a readable report on stderr, from each process that
 // saw ops and from one that saw none but is no child of such a one.
@@ -34,10 +36,10 @@ class StatsFile {
   void Claim(const std::string& path);
   // The process is about to fork.
   void BeforeFork(const Stats& now) { at_fork_ = now; }
-  // The process ends.
+  // The process ends. `why_none`: why it saw no op, if it saw none.
   using Explainer = std::function<Explanation(const Stats&)>;
   void Write(const std::string& path, const Stats& stats,
-             const Explainer& explain);
+             const std::string& why_none, const Explainer& explain);
 
  private:
   void WriteTo(int fd, const std::string& path, const std::string& text);

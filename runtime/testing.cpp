@@ -11,7 +11,6 @@
 #include "runtime/tier2.h"
 
 namespace tjit {
-#if defined(TJIT_PLANTED_DEFECTS)
 namespace runtime {
 std::atomic<std::int64_t> g_forced_drain_at{-1};
 std::atomic<std::int64_t> g_replay_delay_ns{0};
@@ -33,8 +32,6 @@ bool SetPlantedDefect(std::string_view name) {
   return true;
 }
 
-}  // namespace testing
-namespace testing {
 void SetStepObserver(StepObserver observer) {
   runtime::g_step_observer.store(observer);
 }
@@ -50,21 +47,6 @@ void SetDuringReplay(void (*function)()) {
 }
 void WaitForCompiler() { runtime::Runtime::Get().tier2().WaitUntilIdle(); }
 }  // namespace testing
-#else
-namespace testing {
-void SetStepObserver(StepObserver) {}
-void SetPlainCode(bool) {}
-void PlantInCompiler(std::uint32_t) {}
-void SetCompileBudgetNs(std::int64_t) {}
-void SetCodeDelayNs(std::int64_t) {}
-void SetReplayDelayNs(std::int64_t) {}
-void SetDuringReplay(void (*)()) {}
-void WaitForCompiler() {}
-void SetForcedDrainAt(std::int64_t) {}
-void TryStepsAtOnce(bool) {}
-bool SetPlantedDefect(std::string_view name) { return name.empty(); }
-}  // namespace testing
-#endif
 
 namespace testing {
 std::int64_t LiveTraceNodes() { return TraceStore::LiveNodes(); }

@@ -35,6 +35,7 @@ struct AtLoad {
       g_log_channels.store(channels);
     }
     Complain();
+#if defined(TJIT_PLANTED_DEFECTS)
     if (!env.planted_defect.empty() &&
         !testing::SetPlantedDefect(env.planted_defect)) {
       runtime::LogWarning("TJIT_PLANTED_DEFECT: unknown defect \"" +
@@ -45,8 +46,9 @@ struct AtLoad {
         return Runtime::Get().DescribeStates();
       });
     }
+#endif
     const std::string& log = runtime::InstructionLogPath();
-    if (!log.empty()) Runtime::Get().StartLog(log);
+    if (!log.empty() && !runtime::IsDisabled()) Runtime::Get().StartLog(log);
     if (IsOnAtLoad()) enable();
   }
   ~AtLoad() {

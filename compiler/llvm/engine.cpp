@@ -1,10 +1,15 @@
 #include "compiler/llvm/engine.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
 #include <csetjmp>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <iterator>
 #include <map>
 #include <new>
@@ -27,6 +32,7 @@
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/TargetParser/Host.h"
 #include "llvm/Transforms/Utils/Cloning.h"
+#include "recorder/log.h"
 
 namespace tjit::llvm_backend {
 namespace {
@@ -238,11 +244,35 @@ llvm::JITEventListener* Debugger() {
   return llvm::JITEventListener::createGDBRegistrationListener();
 }
 
+// Everybody may make files in /tmp: what lies there is appended to only if it
+// is a file of this user's, and no link to one. perf reads no other either.
+std::FILE* OpenPerfMap(const std::string& path) {
+  const int fd = open(
+      path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW |
+                        O_NONBLOCK,
+      0666);
+  std::string why = fd < 0 ? std::strerror(errno) : "";
+  struct stat info {};
+  if (fd >= 0 && (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) ||
+                  info.st_uid != geteuid())) {
+    why = "it is no file of this user's";
+    close(fd);
+  }
+  if (why.empty()) return fdopen(fd, "a");
+  static std::atomic<bool> said = false;
+  if (!said.exchange(true)) {
+    LogLine(LogLevel::kWarning,
+            absl::StrCat("tjit: TJIT_PERF_MAP: cannot write \"", path,
+                         "\": ", why, "; perf will not know kernels"));
+  }
+  return nullptr;
+}
+
 // Lines of perf's map: where each loop lies, and its name.
 void AppendPerfMap(const std::vector<std::string>& names,
                    const LoadedCode& code) {
-  const std::string path = absl::StrCat("/tmp/perf-", getpid(), ".map");
-  std::FILE* file = std::fopen(path.c_str(), "ae");
+  std::FILE* file =
+      OpenPerfMap(absl::StrCat("/tmp/perf-", getpid(), ".map"));
   if (file == nullptr) return;
   for (const std::string& name : names) {
     const auto start = reinterpret_cast<std::uintptr_t>(code.Find(name));

@@ -204,6 +204,27 @@ class PerfTest(Case):
                                  r"(?m)^[0-9a-f]+ [0-9a-f]+ tjit_\w*relu")
 
 
+    def test_a_link_in_the_folder_of_everybody_is_not_followed(self):
+        mine = self.folder / "mine.txt"
+        mine.write_text("mine\n")
+
+        def plant():
+            os.symlink(mine, f"/tmp/perf-{os.getpid()}.map")
+
+        process = subprocess.Popen(
+            [BIN / "dumped_loop", "tier2"], text=True, preexec_fn=plant,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env=environment(TJIT_PERF_MAP="1", **ON))
+        link = pathlib.Path(f"/tmp/perf-{process.pid}.map")
+        self.addCleanup(link.unlink)
+        _, err = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 7)
+        self.assertEqual(mine.read_text(), "mine\n")
+        self.assertEqual(err, f'tjit: TJIT_PERF_MAP: cannot write "{link}":'
+                         " Too many levels of symbolic links; perf will not "
+                         "know kernels\n")
+
+
 class GdbTest(Case):
     """Whether gdb could see it, without gdb: llvm_debugger_test.cpp."""
 

@@ -8,7 +8,10 @@ several programs, several processes at once; what is damaged, cut, another
 build's, a folder or a file that cannot be written to, is said once and changes
 nothing else; `tjit cache` lists, verifies and clears profiles.
 
-Usage: profile_test.py TJIT_COMMAND BIN_FOLDER [unittest arguments]
+Scripts of one interpreter are programs of their own, however they are named.
+
+Usage: profile_test.py TJIT_COMMAND BIN_FOLDER TORCH_FOLDER|none
+                       [unittest arguments]
 """
 import json
 import pathlib
@@ -20,8 +23,9 @@ import tempfile
 import unittest
 
 from clean_environment import environment, heed_modes
+from torch_python import torch_python
 
-TJIT = BIN = None
+TJIT = BIN = TORCH = None
 EXPECTED = None  # what cached_loop prints
 BAD = 1
 THRESHOLD = 40  # of the 60 steps of each of three loops
@@ -183,9 +187,14 @@ class BadFileTest(Case):
 
     def test_no_profile_at_all(self):
         file = self.folder / "mine"
-        file.write_text("something else, long enough for a header of a file\n")
-        self.check_healed("it is no entry of tjit's cache",
-                          TJIT_PROFILE="mine")
+        text = "something else, long enough for a header of a file\n"
+        file.write_text(text)
+        for _ in range(2):
+            _, err = self.check_cold(TJIT_PROFILE="mine")
+            self.assertRegex(err, r'TJIT_PROFILE: will not replace "\S*/mine": '
+                             r"it is no profile of tjit.*no profile is kept\n$")
+            self.assertEqual(err.count("\n"), 1, err)
+            self.assertEqual(file.read_text(), text)
 
     def test_a_folder_in_its_place(self):
         (self.folder / "mine").mkdir()
@@ -255,6 +264,77 @@ class BadFileTest(Case):
         self.assertEqual(list(self.cache.iterdir()), [])
 
 
+# It leaves the worker the time to read a profile.
+SCRIPT = """
+import time
+import torch
+x = torch.ones(16)
+w = torch.full((16,), 0.5)
+with torch.no_grad():
+    for i in range(100):
+        y = torch.tanh(x * w + x)
+        x = y - x * w
+        x.sum().item()
+        time.sleep(0.003)
+print(x.sum().item())
+"""
+
+
+class ScriptTest(Case):
+    def setUp(self):
+        super().setUp()
+        if TORCH is None:
+            self.skipTest("a Python without the sanitizer cannot load libtjit")
+        self.python = torch_python(TORCH)
+        if self.python is None:
+            self.skipTest(f"no Python interpreter imports the torch in {TORCH}")
+        for name in ("a.py", "b.py"):  # the same, and not the same program
+            (self.folder / name).write_text(SCRIPT)
+        (self.folder / "link.py").symlink_to("a.py")
+        (self.folder / "elsewhere").mkdir()
+
+    def known(self, *arguments, folder="."):
+        env = environment(TJIT_STATS=str(self.folder / "s.json"),
+                          TJIT_HOT_THRESHOLD=str(THRESHOLD),
+                          TJIT_CACHE_DIR=str(self.cache),
+                          TJIT_BACKEND="replay")
+        del env["TJIT_PROFILE"]
+        done = subprocess.run([TJIT, "run", "--", self.python, "-W", "ignore",
+                               *arguments], env=env, cwd=self.folder / folder,
+                              text=True, capture_output=True, timeout=120,
+                              check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        did = json.loads((self.folder / "s.json").read_text())
+        self.assertGreater(did["ops_seen"], 200)
+        return did["traces_known"]
+
+    def test_each_script_has_its_own(self):
+        self.assertEqual(self.known("a.py"), 0)
+        self.assertGreater(self.known("a.py", "an argument", "b.py"), 0)
+        self.assertEqual(self.known("b.py"), 0)
+        self.assertEqual(len(self.profiles()), 2)
+
+    def test_however_it_is_named(self):
+        self.assertEqual(self.known("a.py"), 0)
+        for arguments, folder in ((["-u", "./a.py"], "."), (["link.py"], "."),
+                                  ([self.folder / "a.py"], "/"),
+                                  (["../a.py"], "elsewhere")):
+            self.assertGreater(self.known(*arguments, folder=folder), 0)
+        path, = self.profiles()
+        listed = subprocess.run([TJIT, "cache", "list", self.cache], text=True,
+                                capture_output=True, check=True,
+                                env=environment(), timeout=60).stdout
+        self.assertRegex(listed, rf"{path.name}  \d+ sequences? of "
+                         rf"\S+, script {self.folder.resolve()}/a.py\n")
+
+    def test_modules_and_code(self):
+        for arguments in (["-m", "a"], ["-m", "b"], ["-c", SCRIPT],
+                          ["-c", SCRIPT + "\n"]):
+            self.assertEqual(self.known(*arguments), 0, arguments)
+            self.assertGreater(self.known(*arguments), 0, arguments)
+        self.assertEqual(len(self.profiles()), 4)
+
+
 class CommandTest(Case):
     def command(self, action, status=0):
         done = subprocess.run([TJIT, "cache", action, self.cache], text=True,
@@ -282,6 +362,8 @@ class CommandTest(Case):
 if __name__ == "__main__":
     TJIT = pathlib.Path(sys.argv.pop(1)).resolve()
     BIN = pathlib.Path(sys.argv.pop(1)).resolve()
+    TORCH = sys.argv.pop(1)
+    TORCH = None if TORCH == "none" else pathlib.Path(TORCH).resolve()
     EXPECTED = subprocess.run([BIN / "cached_loop"], env=environment(),
                               text=True, capture_output=True,
                               check=True).stdout

@@ -144,8 +144,9 @@ class ConfigTest(unittest.TestCase):
                  "an option of tjit, did you mean hot_threshold? (known: "),
                 ("hot_threshold: ten\n", "tjit.yaml:1:16: hot_threshold: ten "
                  "is not used, accepted is a whole number from 2 to 1000000"),
-                ("debug_compile: 1\n", "tjit.yaml:1:16: debug_compile: 1 is "
-                 "not used, accepted is true or false\n")):
+                ("debug_compile: 2\n", "tjit.yaml:1:16: debug_compile: 2 is "
+                 "not used, accepted is 0, n, no, off, false, 1, y, yes, on or "
+                 "true\n")):
             with self.subTest(text):
                 self.file.write_text(text)
                 self.check_said("tjit.yaml", said)

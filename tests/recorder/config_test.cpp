@@ -76,6 +76,7 @@ TEST(ConfigTest, EveryVariableButTheSpecialOnesHasAKey) {
   }
   for (const std::string_view name : VariableNames()) {
     const bool is_special = name == "TJIT_CONFIG" || name == "TJIT_BLESS" ||
+                            name == "TJIT_DISABLE" ||
                             name == "TJIT_PRINT_CONFIG" || name == "TJIT_LOG" ||
                             name == "TJIT_PLANTED_DEFECT" ||
                             name == "TJIT_VERIFY";
@@ -87,7 +88,7 @@ TEST(ConfigTest, EveryVariableButTheSpecialOnesHasAKey) {
 TEST(ConfigTest, ABadValueIsSaidWithItsPlaceAndTheRestIsUsed) {
   const ConfigFile f = Parse(
       "hot_threshold: 1\n"
-      "compile_all: yes\n"
+      "compile_all: maybe\n"
       "debug_compile: \"true\"\n"
       "stress:\n"
       "stats_path: [a, b]\n"
@@ -97,10 +98,11 @@ TEST(ConfigTest, ABadValueIsSaidWithItsPlaceAndTheRestIsUsed) {
       ElementsAre(
           "TJIT_CONFIG: a.yaml:1:16: hot_threshold: 1 is not used, accepted is "
           "a whole number from 2 to 1000000 (default 10)",
-          "TJIT_CONFIG: a.yaml:2:14: compile_all: yes is not used, accepted is "
-          "true or false",
+          "TJIT_CONFIG: a.yaml:2:14: compile_all: maybe is not used, accepted "
+          "is 0, n, no, off, false, 1, y, yes, on or true",
           "TJIT_CONFIG: a.yaml:3:16: debug_compile: \"true\" is not used, "
-          "accepted is true or false",
+          "accepted is 0, n, no, off, false, 1, y, yes, on or true, without "
+          "quotes",
           AllOf(StartsWith("TJIT_CONFIG: a.yaml:4:"),
                 HasSubstr("stress: nothing is not used, accepted is ")),
           AllOf(StartsWith("TJIT_CONFIG: a.yaml:5:13: stats_path: a list or a "
@@ -112,6 +114,19 @@ TEST(ConfigTest, ABadValueIsSaidWithItsPlaceAndTheRestIsUsed) {
   EXPECT_FALSE(f.options.has_stress);
   EXPECT_FALSE(f.options.has_stats_path);
   EXPECT_TRUE(f.options.auto_compile);
+}
+
+TEST(ConfigTest, OnAndOffAreSpelledAsInTheEnvironment) {
+  for (const char* on : {"true", "True", "yes", "y", "on", "ON", "1"}) {
+    const ConfigFile f = Parse("compile_all: " + std::string(on));
+    EXPECT_TRUE(f.options.has_compile_all && f.options.compile_all) << on;
+    EXPECT_THAT(f.options.complaints, IsEmpty()) << on;
+  }
+  for (const char* off : {"false", "no", "N", "off", "0"}) {
+    const ConfigFile f = Parse("compile_all: " + std::string(off));
+    EXPECT_TRUE(f.options.has_compile_all && !f.options.compile_all) << off;
+    EXPECT_THAT(f.options.complaints, IsEmpty()) << off;
+  }
 }
 
 TEST(ConfigTest, ANumberIsWholeAndWithoutQuotes) {

@@ -39,20 +39,34 @@ TEST_F(DumpFileTest, WritesItsParts) {
 }
 
 TEST_F(DumpFileTest, EmptiesTheFileAtTheFirstText) {
-  std::ofstream(path_) << "old";
+  std::ofstream(path_) << "; ==== segment 7 plan\n";
   DumpFile file(kDumpIr, path_);
-  EXPECT_EQ(ReadText(path_), "old");
+  EXPECT_EQ(ReadText(path_), "; ==== segment 7 plan\n");
   file.Write("a\n");
   file.Write("b\n");
   EXPECT_EQ(ReadText(path_), "a\nb\n");
 }
 
+TEST_F(DumpFileTest, WhatIsNoDumpStaysAsItIs) {
+  std::ofstream(path_) << "import torch\n";
+  DumpFile file(kDumpIr, path_);
+  testing::internal::CaptureStderr();
+  file.Write("; ==== segment 1 lowered\n");
+  file.Write("; ==== segment 2 lowered\n");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "tjit: TJIT_DUMP_FILE: will not replace \"" + path_ +
+                "\": it is no dump of tjit, but 13 bytes that begin with "
+                "\"import torch\"; name another file, or remove this one; "
+                "the dump is lost\n");
+  EXPECT_EQ(ReadText(path_), "import torch\n");
+}
+
 TEST_F(DumpFileTest, AnotherWriterTakesAnotherFile) {
   DumpFile first(kDumpIr, path_), second(kDumpIr, path_);
-  first.Write("first");
-  second.Write("second");
-  EXPECT_EQ(ReadText(path_), "first");
-  EXPECT_EQ(ReadText(Own()), "second");
+  first.Write("; ==== segment 1 plan\n");
+  second.Write("; ==== segment 2 plan\n");
+  EXPECT_EQ(ReadText(path_), "; ==== segment 1 plan\n");
+  EXPECT_EQ(ReadText(Own()), "; ==== segment 2 plan\n");
 }
 
 TEST_F(DumpFileTest, AForkedChildAppends) {

@@ -98,10 +98,10 @@ TEST(EnvTest, TheFolderOfTheUsersCaches) {
 
 TEST(EnvTest, BadValueIsNotUsedAndNamesWhatIsAccepted) {
   const EnvOptions o =
-      Parse({"TJIT_AUTO_COMPILE=yes", "TJIT_COMPILE=", "TJIT_HOT_THRESHOLD=1",
-             "TJIT_SHADOW=on", "TJIT_STRESS=soon", "TJIT_STRICT=2",
+      Parse({"TJIT_AUTO_COMPILE=sure", "TJIT_COMPILE=", "TJIT_HOT_THRESHOLD=1",
+             "TJIT_SHADOW=of", "TJIT_STRESS=soon", "TJIT_STRICT=2",
              "TJIT_STATS=", "TJIT_INSTRUCTION_LOG=", "TJIT_BACKEND=gpu",
-             "TJIT_FAST_MATH=yes"});
+             "TJIT_FAST_MATH=yess", "TJIT_DISABLE=ja"});
   EXPECT_FALSE(o.has_fast_math || o.fast_math);
   EXPECT_FALSE(o.has_backend);
   EXPECT_FALSE(o.auto_compile);
@@ -109,24 +109,53 @@ TEST(EnvTest, BadValueIsNotUsedAndNamesWhatIsAccepted) {
   EXPECT_FALSE(o.has_hot_threshold);
   EXPECT_FALSE(o.has_stress || o.has_shadow || o.has_strict);
   EXPECT_FALSE(o.has_stats_path);
+  EXPECT_FALSE(o.disable);
+  const std::string words = "accepted is 0, n, no, off, false, 1, y, yes, on "
+                            "or true";
   EXPECT_THAT(
       o.complaints,
       ElementsAre(
-          AllOf(HasSubstr("TJIT_AUTO_COMPILE=yes"), HasSubstr("0 or 1")),
-          AllOf(HasSubstr("TJIT_COMPILE="), HasSubstr("0 or 1")),
+          AllOf(HasSubstr("TJIT_AUTO_COMPILE=sure"), HasSubstr(words)),
+          AllOf(HasSubstr("TJIT_COMPILE="), HasSubstr(words)),
           AllOf(HasSubstr("TJIT_HOT_THRESHOLD=1"),
                 HasSubstr("a whole number from 2 to 1000000 (default 10)")),
-          AllOf(HasSubstr("TJIT_SHADOW=on"), HasSubstr("0 or 1")),
+          AllOf(HasSubstr("TJIT_SHADOW=of"), HasSubstr(words)),
           AllOf(HasSubstr("TJIT_STRESS=soon"),
                 HasSubstr("accepted is hide, or some of late, check, shuffle, "
                           "shuffle:SEED with commas between")),
-          AllOf(HasSubstr("TJIT_STRICT=2"), HasSubstr("0 or 1")),
+          AllOf(HasSubstr("TJIT_STRICT=2"), HasSubstr(words)),
           AllOf(HasSubstr("TJIT_STATS="), HasSubstr("path")),
           AllOf(HasSubstr("TJIT_INSTRUCTION_LOG="), HasSubstr("path")),
           AllOf(HasSubstr("TJIT_BACKEND=gpu"),
                 HasSubstr("replay, interpreter, llvm or torchscript")),
-          AllOf(HasSubstr("TJIT_FAST_MATH=yes is not used"),
-                HasSubstr("accepted is 0 or 1"))));
+          AllOf(HasSubstr("TJIT_FAST_MATH=yess is not used"), HasSubstr(words)),
+          AllOf(HasSubstr("TJIT_DISABLE=ja is not used"), HasSubstr(words))));
+}
+
+TEST(EnvTest, OnAndOffHaveManySpellings) {
+  for (const std::string word :
+       {"1", "y", "Y", "yes", "Yes", "YES", "on", "ON", "true", "True"}) {
+    const EnvOptions o = Parse({("TJIT_SHADOW=" + word).c_str(),
+                                ("TJIT_DISABLE=" + word).c_str(),
+                                ("TJIT_AUTO_COMPILE=" + word).c_str()});
+    EXPECT_TRUE(o.has_shadow && o.shadow) << word;
+    EXPECT_TRUE(o.disable && o.auto_compile) << word;
+    EXPECT_THAT(o.complaints, IsEmpty()) << word;
+  }
+  for (const std::string word :
+       {"0", "n", "N", "no", "No", "NO", "off", "Off", "false", "FALSE"}) {
+    const EnvOptions o = Parse({("TJIT_SHADOW=" + word).c_str(),
+                                ("TJIT_DISABLE=" + word).c_str(),
+                                ("TJIT_AUTO_COMPILE=" + word).c_str()});
+    EXPECT_TRUE(o.has_shadow && !o.shadow) << word;
+    EXPECT_TRUE(o.has_auto_compile && !o.auto_compile) << word;
+    EXPECT_FALSE(o.disable) << word;
+    EXPECT_THAT(o.complaints, IsEmpty()) << word;
+  }
+  for (const std::string word : {"", " ", "1 ", "tru", "oN!", "\xd9", "@n"}) {
+    EXPECT_EQ(Parse({("TJIT_STRICT=" + word).c_str()}).complaints.size(), 1u)
+        << word;
+  }
 }
 
 TEST(EnvTest, StressModesCombineButHideDoesNot) {
@@ -173,8 +202,8 @@ TEST(EnvTest, PartsOfADump) {
               ElementsAre(HasSubstr("accepted is a path to write to")));
   EXPECT_THAT(Parse({"TJIT_PROFILE="}).complaints,
               ElementsAre(HasSubstr("accepted is a file, or off")));
-  EXPECT_THAT(Parse({"TJIT_PERF_MAP=yes"}).complaints,
-              ElementsAre(HasSubstr("TJIT_PERF_MAP=yes is not used")));
+  EXPECT_THAT(Parse({"TJIT_PERF_MAP=some"}).complaints,
+              ElementsAre(HasSubstr("TJIT_PERF_MAP=some is not used")));
 }
 
 TEST(EnvTest, ThresholdIsAWholeNumberInItsRange) {

@@ -1,5 +1,6 @@
 #include "recorder/instruction_log.h"
 
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -114,6 +115,39 @@ TEST_F(InstructionLogTest, TensorsAreWrittenAsDtypeAndSizes) {
   EXPECT_THAT(LogTensorsText(View(many)), HasSubstr("i64[], ... 2 more"));
   EXPECT_EQ(LogTensorsBytes(View(many)), 14u * 8);
   EXPECT_EQ(LogTensorsText({nullptr, 0}), "");
+}
+
+TEST_F(InstructionLogTest, WhatIsNoLogStaysAsItIs) {
+  Write(path_, "import torch\n");
+  LogFile file;
+  ::testing::internal::CaptureStderr();
+  EXPECT_FALSE(file.Open(path_, /*is_child=*/false));
+  EXPECT_EQ(file.NewChunk({}), nullptr);
+  file.Close();
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "tjit: TJIT_INSTRUCTION_LOG: will not replace \"" + path_ +
+                "\": it is no instruction log of tjit, but 13 bytes that "
+                "begin with \"import torch\"; name another file, or remove "
+                "this one; this run is not logged\n");
+  EXPECT_EQ(Bytes(path_), "import torch\n");
+}
+
+TEST_F(InstructionLogTest, AnOldLogIsReplaced) {
+  {
+    LogFile old;
+    ASSERT_TRUE(old.Open(path_, /*is_child=*/false));
+    LogRecord* const chunk = old.NewChunk({});
+    ASSERT_NE(chunk, nullptr);
+    munmap(chunk, kLogChunkBytes);  // which keeps the lock
+  }
+  const std::size_t before = Bytes(path_).size();
+  LogFile file;
+  ASSERT_TRUE(file.Open(path_, /*is_child=*/false));
+  EXPECT_LT(Bytes(path_).size(), before);
+  // Cut short, it is still one of ours.
+  file.Abandon();
+  Write(path_, Bytes(path_).substr(0, 5));
+  EXPECT_TRUE(file.Open(path_, /*is_child=*/false));
 }
 
 TEST_F(InstructionLogTest, RowsComeBackInTheirPrintedForm) {

@@ -123,6 +123,34 @@ TEST(ProfileTest, PathsShareSteps) {
   EXPECT_FALSE(profile.IsRootOp(InternOp("aten::relu")));
 }
 
+// Two sequences that begin alike, over storages of other sizes: a number of its
+// own, and one of a longer list. Both are written with the steps they share.
+TEST(ProfileTest, PathsThatShareStepsShareNoStorage) {
+  const auto path_over = [](std::int64_t numbers, std::int64_t offset,
+                            const char* last) {
+    PathBuilder path;
+    TensorGeometry g = F32({});
+    g.offset = offset;
+    const int t = path.External(g, static_cast<std::uint64_t>(numbers) * 4);
+    const int y = path.Op("aten::mul.Tensor", {t, t}, F32({}));
+    path.Op(last, {y, t}, F32({}));
+    for (NewStep& step : path.steps()) step.step.context = 1;
+    return path;
+  };
+  for (const bool longer_first : {false, true}) {
+    PathBuilder paths[] = {path_over(1, 0, "aten::add.Tensor"),
+                           path_over(41, 40, "aten::sub.Tensor")};
+    if (longer_first) std::swap(paths[0], paths[1]);
+    Profile profile, back;
+    for (const PathBuilder& path : paths) {
+      ASSERT_EQ(profile.Add(PathOf(path)), "");
+    }
+    ASSERT_EQ(profile.ends().size(), 2u);
+    EXPECT_EQ(Parse(Text(profile), &back), "");
+    EXPECT_EQ(back.ends().size(), 2u);
+  }
+}
+
 // Paths that share their steps are written out one by one.
 TEST(ProfileTest, StepsOfAllPathsAreBounded) {
   Profile profile;

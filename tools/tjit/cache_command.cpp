@@ -26,8 +26,8 @@ using Files = std::vector<cache::FileInfo>;
 constexpr char kUsage[] =
     "usage: tjit cache list|verify|clear [DIR]\n\n"
     "  list    the entries: bytes, when they were last used (to the hour), "
-    "name,\n          of a hot profile its sequences and program, of verdicts "
-    "of probes\n          how many\n"
+    "name,\n          of a hot profile its sequences, program and script, of "
+    "verdicts of\n          probes how many\n"
     "  verify  reads every entry; status 1 if some would not be used\n"
     "  clear   removes the entries, and nothing else in the folder\n\n"
     "DIR is the folder of compiled code, verdicts of probes and hot "
@@ -83,7 +83,8 @@ std::string CountOfVerdicts(const cache::Entry& entry) {
   return "  " + std::to_string(count) + (count == 1 ? " verdict" : " verdicts");
 }
 
-// "  2 sequences of /bin/program", "  12 verdicts", "" for code.
+// "  2 sequences of /bin/python3, script /home/me/a.py", "  12 verdicts", "" for
+// code.
 std::string Contents(const std::string& folder, const std::string& name) {
   constexpr std::string_view kProgram = "\nprogram ";
   const bool is_verdicts = SuffixOf(name) == cache::kVerdictsSuffix;
@@ -104,8 +105,12 @@ std::string Contents(const std::string& folder, const std::string& name) {
   const std::size_t begin = entry.key.find(kProgram);
   if (begin == std::string_view::npos) return text + "?";
   std::string_view program = entry.key.substr(begin + kProgram.size());
-  program = program.substr(0, program.find_first_of(" \n"));
-  return text.append(program);
+  const std::size_t end = std::min(program.find('\n'), program.size());
+  std::string_view script = program.substr(std::min(end + 1, program.size()));
+  script = script.substr(0, script.find('\n'));
+  // Behind the last blank is the build-id of the program.
+  text.append(program.substr(0, program.substr(0, end).rfind(' ')));
+  return script.empty() ? text : text.append(", ").append(script);
 }
 
 void PrintSum(std::size_t count, std::uint64_t bytes, const char* what,

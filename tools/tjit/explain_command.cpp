@@ -72,6 +72,10 @@ Explanation Read(std::istream& file) {
     if (!item.second.IsScalar()) continue;
     const auto name = item.first.as<std::string>();
     if (name == "queue_length") continue;  // a mean, no counter
+    if (name == "why") {
+      e.why = item.second.as<std::string>();
+      continue;
+    }
     e.counters[name] = item.second.as<std::int64_t>();
   }
   e.flushes = Counts(top["flushes"]);

@@ -12,7 +12,9 @@
 #include <string_view>
 #include <system_error>
 
+#include "recorder/env.h"
 #include "tools/tjit/program_file.h"
+#include "tools/tjit/run_files.h"
 
 namespace tjit::tools {
 namespace {
@@ -87,7 +89,8 @@ void PrintHelp() {
       "Runs a program, C++ or Python, with tjit in every process of it "
       "that uses libtorch.\nOptions set the environment variable named "
       "behind them; one that is set already\nwithout an option stays, "
-      "TJIT_AUTO_COMPILE=0 too.\n");
+      "TJIT_AUTO_COMPILE=0 too. TJIT_DISABLE=1 runs the program\nas if tjit "
+      "were not there.\n");
   for (const Option& o : kOptions) {
     const std::string left =
         o.value == nullptr ? o.name : std::string(o.name) + "=" + o.value;
@@ -116,16 +119,6 @@ const Option* FindOption(std::string_view name) {
   return nullptr;
 }
 
-// A file to read is the same for children that work in other folders.
-std::string FromAnywhere(const std::string& name, const std::string& value) {
-  char here[PATH_MAX];
-  if (name != "--config" || value[0] == '/' ||
-      getcwd(here, sizeof(here)) == nullptr) {
-    return value;
-  }
-  return std::string(here) + "/" + value;
-}
-
 // Sets the variable of one option, --name or --name=value. Returns what is
 // wrong with it, else "".
 std::string Apply(std::string_view word) {
@@ -136,13 +129,17 @@ std::string Apply(std::string_view word) {
     return "unknown option " + name + "; " + Accepted();
   }
   const bool has_value = equals != std::string_view::npos;
-  if (has_value != (option->value != nullptr)) {
-    return name + (has_value ? " takes no value"
-                             : std::string(" needs a value: ") + name + "=" +
-                                   option->value);
+  if (!has_value && option->value != nullptr) {
+    return name + " needs a value: " + name + "=" + option->value;
   }
-  const std::string value =
-      has_value ? std::string(word.substr(equals + 1)) : "1";
+  std::string value = has_value ? std::string(word.substr(equals + 1)) : "1";
+  if (option->value == nullptr) {
+    bool is_on = false;
+    if (!ParseSwitch(value, &is_on)) {
+      return name + "=" + value + " is not used, accepted is " + kSwitchWords;
+    }
+    value = is_on ? "1" : "0";
+  }
   if (value.empty()) return name + "= needs a value behind it";
   if (name == "--hot-threshold" && !IsThreshold(value)) {
     return name + "=" + value +
@@ -155,7 +152,7 @@ std::string Apply(std::string_view word) {
            " is not used, accepted is hide, or some of late, check, shuffle, "
            "shuffle:SEED with commas between";
   }
-  setenv(option->variable, FromAnywhere(name, value).c_str(), 1);
+  setenv(option->variable, value.c_str(), 1);
   return {};
 }
 
@@ -198,7 +195,14 @@ std::string Preload() {
 int Start(char** program) {
   const std::string file = FindProgram(program[0]);
   const std::string why_not = WhyNotPreloaded(file);
-  if (!why_not.empty()) {
+  const bool is_disabled = ParseEnvironment(environ).disable;
+  PrepareFiles(is_disabled ? "TJIT_DISABLE=1 keeps tjit off"
+               : why_not.empty()
+                   ? ""
+                   : "tjit cannot be preloaded into the program: " + why_not);
+  if (is_disabled) {
+    // The operator's word: the program runs as it would without tjit.
+  } else if (!why_not.empty()) {
     std::fprintf(stderr, "tjit run: %s runs without tjit: %s\n", program[0],
                  why_not.c_str());
   } else {

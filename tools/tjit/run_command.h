@@ -2,7 +2,8 @@
 //
 // Puts the shim (runtime/preload/) into LD_PRELOAD, sets the variables that
 // the options stand for, and becomes the program by execvp(): signals, exit
-// status, stdin and children are the program's own.
+// status, stdin and children are the program's own. Under TJIT_DISABLE=1
+// nothing is preloaded.
 // Tested by: tests/acceptance/run_test.py
 #pragma once
 

@@ -18,7 +18,8 @@ struct TJIT_API Stats {
 #include "tjit/counters.def"
 #undef TJIT_COUNTER
 
-  // Histograms and reasons, indexed by the enums of the .def tables.
+  // Histograms and reasons, indexed by the enums of the .def tables. Empty in
+  // a Stats{} that stats() did not fill, which stands for zeros everywhere.
   std::vector<std::int64_t> flushes;     // by flush reason
   std::vector<std::int64_t> side_exits;  // by bail reason
   // segment_length[i]: executed segments of [2^i, 2^(i+1)) ops.
@@ -40,6 +41,7 @@ struct TJIT_API Stats {
   double mean_queue_length() const;
 
   // What happened between `earlier` and this. memory_peak_bytes is this one's.
+  // Either may be a Stats{}.
   Stats operator-(const Stats& earlier) const;
 
   // One JSON object, keys in the order of the tables.

@@ -26,8 +26,8 @@ namespace tjit {
 // 50 ms). Calling it again changes the options.
 // THROWS: c10::Error if an option is out of range; the message lists what is
 // accepted.
-// Returns false, after saying why once on stderr, where tjit stays inert: the
-// loaded libtorch is not the one it was built for.
+// Returns false, after saying why once on stderr, where tjit stays inert: under
+// TJIT_DISABLE=1, or where the loaded libtorch is not the one it was built for.
 TJIT_API bool enable(const Options& options = {});
 
 // Runs what is deferred on all threads, then switches tjit off: every op runs

@@ -1,0 +1,36 @@
+#include "recorder/no_stats.h"
+
+#include "recorder/explanation.h"
+
+namespace tjit {
+namespace {
+
+constexpr int kBins = 20;  // of Stats::segment_length and segment_ops
+
+std::string EmptyBins() {
+  std::string bins = "[0";
+  for (int i = 1; i < kBins; ++i) bins += ", 0";
+  return bins + "]";
+}
+
+}  // namespace
+
+std::string StatsWithoutOps(const std::string& why) {
+  std::string json = "{";
+  const char* separator = "\n";
+#define TJIT_COUNTER(name, what)                      \
+  json += std::string(separator) + "  \"" #name "\": 0"; \
+  separator = ",\n";
+#include "recorder/counters.def"
+#undef TJIT_COUNTER
+  json += ",\n  \"flushes\": {},\n  \"side_exits\": {},\n  "
+          "\"segment_length\": " + EmptyBins() +
+          ",\n  \"segment_ops\": " + EmptyBins() +
+          ",\n  \"median_segment_length\": 0,\n  \"queue_length\": " +
+          std::to_string(0.0) + "\n}\n";
+  Explanation explanation;
+  explanation.why = why;
+  return WithLists(json, explanation);
+}
+
+}  // namespace tjit
