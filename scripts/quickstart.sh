@@ -23,7 +23,7 @@ first how long that takes and how much disk. Run it as often as you like.
 TEXT
 }
 
-# What a build of these targets takes without ccache, g++ 12 on a Zen 4.
+# What a build of these targets takes without ccache, with g++ 12 on a Xeon.
 readonly BUILD_MINUTES=24  # of one core
 readonly BUILD_GB=1
 readonly TORCH_GB=1
