@@ -16,8 +16,8 @@ readonly TORCH_MIN=2.13
 readonly TORCH_PIP=2.13.0
 readonly TORCH_CPU_INDEX=https://download.pytorch.org/whl/cpu
 
-# package | probe | needed by | why. A probe is a command, `cmake>=3.25`, or a
-# header. Needed by: all, test (only the tests), optional (built without it if
+# package | probe | needed by | why. A probe is a command, `cmake>=3.25`, a
+# header, or `llvm`, any of the versions that were tried. Needed by: all, test (only the tests), optional (built without it if
 # apt has none).
 readonly PACKAGES=(
   "g++|g++|all|the C++20 compiler"
@@ -34,7 +34,7 @@ readonly PACKAGES=(
   "python3|python3|all|finds or fetches libtorch, drives tests"
   "valgrind|valgrind|test|counts instructions in tests"
   "pkg-config|pkg-config|test|checks the installed tjit.pc"
-  "llvm-19-dev|llvm-config-19|optional|LLVM: compiles hot segments"
+  "llvm-19-dev|llvm|optional|LLVM: compiles hot segments"
   "ccache|ccache|optional|makes the second build fast"
 )
 
@@ -81,12 +81,24 @@ HasHeader() {
   return 1
 }
 
+# HasLlvm: one of the versions in cmake/TjitLlvm.cmake.
+HasLlvm() {
+  local version
+  for version in $(sed -n 's/^set(TJIT_LLVM_TESTED \([0-9 ]*\)).*/\1/p' \
+    "$TJIT_ROOT/cmake/TjitLlvm.cmake"); do
+    ! command -v "llvm-config-$version" >/dev/null || return 0
+    [[ ! -x /usr/lib/llvm-$version/bin/llvm-config ]] || return 0
+  done
+  return 1
+}
+
 # HasProbe <probe>: see PACKAGES.
 HasProbe() {
   local version
   case $1 in
     *.h) HasHeader "$1" ;;
     g++) command -v "${CXX:-g++}" >/dev/null ;;
+    llvm) HasLlvm ;;
     *'>='*)
       version=$("${1%%>=*}" --version 2>/dev/null | sed -n '1s/[^0-9]*//p') &&
         [[ -n $version ]] && VersionAtLeast "${version%% *}" "${1#*>=}"

@@ -46,6 +46,7 @@ Fresh() {
   # This machine may have a libtorch of its own.
   sed -i "s,^set(TJIT_SYSTEM_PREFIXES .*,set(TJIT_SYSTEM_PREFIXES \
 $scratch/system)," "$scratch/project/cmake/TjitTorch.cmake"
+  sed -i 's,/usr/lib/llvm,/no/llvm,' "$scratch/project/scripts/lib.sh"
   for tool in bash env dirname sed sort head tr paste awk nproc grep cat rm \
     mkdir touch chmod df; do
     ln -s "$(command -v "$tool")" "$scratch/bin/$tool"
@@ -315,6 +316,9 @@ TestLlvmIsOptional() {
   Called "--no-install-recommends g++"
   Called "--no-install-recommends llvm-19-dev"
   Says "going on without llvm-19-dev"
+  StandIn llvm-config-22
+  Run scripts/test.sh
+  ! grep -q 'missing: llvm' "$out" || Fail "LLVM 22 will not do"
 }
 
 TestTorchOrder() {
