@@ -247,7 +247,7 @@ InstallTorch() {
   [[ $TORCH_CHOICE == own ]] ||
     Say "no libtorch >= $TORCH_MIN in CMAKE_PREFIX_PATH, the active Python" \
       "environment or the system:"
-  Say "installing torch $TORCH_PIP by pip into .venv (200 MB to fetch, 800 MB" \
+  Say "installing torch $TORCH_PIP by pip into .venv (200 MB to fetch, 900 MB" \
     "on disk)"
   if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
     python3 -c 'import ensurepip, venv' 2>/dev/null ||
@@ -262,7 +262,8 @@ InstallTorch() {
       "$TORCH_CPU_INDEX"
       "${pip[@]}" --retries 1 --extra-index-url "$TORCH_CPU_INDEX" \
         "torch==$TORCH_PIP+cpu" 2>>"$venv/pip.log"; } ||
-    { Say "no CPU build there either; trying the default one"
+    { Say "no CPU build there either; trying the default one, whose libraries" \
+      "for CUDA take 5 GB of disk more"
       "${pip[@]}" "torch==$TORCH_PIP"; } ||
     Die "cannot build: pip could not install torch $TORCH_PIP (see above):" \
       "is there a network, and a wheel for $(python3 --version 2>&1)?"

@@ -456,6 +456,17 @@ TEXT
     [[ -z $env ]] || last=$env
     Says "took $scratch/env/$last/lib/python3.11/site-packages/torch/lib/"
   done
+  # The project around has found one: it goes before what is active.
+  mkdir -p "$scratch/torch/share/cmake/Torch"
+  PATH=$scratch/bin VIRTUAL_ENV=$scratch/env/one "$cmake" -S "$folder" \
+    -B "$folder/around" -G Ninja -DTorch_DIR="$scratch/torch/share/cmake/Torch" \
+    >"$out" 2>&1 || Fail "plain cmake fails within a project"
+  Says "took $scratch/torch/lib/"
+  # What torch.utils.cmake_prefix_path says.
+  PATH=$scratch/bin "$cmake" -S "$folder" -B "$folder/prefix" -G Ninja \
+    -DCMAKE_PREFIX_PATH="$scratch/torch/share/cmake" >"$out" 2>&1 ||
+    Fail "plain cmake fails with torch.utils.cmake_prefix_path"
+  Says "took $scratch/torch/lib/"
   ! PATH=$scratch/bin CONDA_PREFIX=$scratch/env/old \
     "$cmake" -S "$folder" -B "$folder/build" -G Ninja >"$out" 2>&1 ||
     Fail "plain cmake looks on"
