@@ -137,7 +137,8 @@ def test(folder):
 def commit():
     head = output("git", "-C", ROOT, "rev-parse", "--short=8", "HEAD")
     changes = output("git", "-C", ROOT, "status", "--porcelain",
-                     "--untracked-files=no", "--", ".", f":!{DOCUMENT}")
+                     "--untracked-files=no", "--", ".",
+                     f":!{DOCUMENT.relative_to(ROOT)}")
     return head + (" with changes" if changes else "")
 
 
