@@ -15,9 +15,9 @@
 #   .venv              of tjit's sources
 # A folder is a libtorch, the `torch` folder of a Python package, what holds
 # one of these, a prefix such as /usr, or torch.utils.cmake_prefix_path. One
-# that is there but will not do ends the search with a question, as whoever named it
-# or has it active means it, and tjit serves no other than that which it is built
-# for. One of the system is passed over, and a line says so.
+# that is there but will not do ends the search with a question, as whoever
+# named it or has it active means it, and tjit serves no other than that which
+# it is built for. One of the system is passed over, and a line says so.
 # We link the three libraries by name: TorchConfig.cmake would also pull in
 # Caffe2, CUDA and protobuf checks.
 #

@@ -2,7 +2,8 @@
 """Builds tjit for several libtorch and LLVM, runs a short list of tests with
 each, and writes docs/compatibility.md from what came out.
 
-scripts/compatibility.py [--llvm N] [--folder DIR] [--build DIR] [--jobs N] [TORCH]...
+scripts/compatibility.py [--llvm N] [--folder DIR] [--build DIR] [--jobs N]
+    [TORCH]...
 
 TORCH is a version (2.14.1, 2.13.0+cpu), `newest` (what pip offers), or a
 libtorch's folder; without one: 2.13.0+cpu, 2.14.1 and newest. A version is
@@ -20,6 +21,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 DOCUMENT = ROOT / "docs" / "compatibility.md"
@@ -38,9 +40,10 @@ HEAD = """# Compatibility
 
 tjit reaches into libtorch, so a build serves exactly the libtorch that it was
 built for, told by build-ids; with any other it stays out of the way
-(`tjit doctor` says which one a program loads, `tjit --version` which one a build
-serves). This is what `scripts/compatibility.py` has built it for. *Tests* are
-those that passed of {tests}.
+(`tjit doctor` says which one a program loads, `tjit --version` which one a
+build serves). This is what `scripts/compatibility.py` has built it for. *Tests*
+are those that passed of
+{tests}.
 
 CUDA: a build of libtorch with CUDA. No machine with a GPU was at hand, so what
 was tried there is that tjit builds and that programs on the CPU are served.
@@ -175,7 +178,7 @@ def write(rows, document):
     table.update({key(row): row for row in rows})
     numbers = {k: ([int(n) for n in re.findall(r"\d+", k[0])],
                    [int(n) for n in re.findall(r"\d+", k[1])]) for k in table}
-    tests = ", ".join(f"`{name}`" for name in TESTS)
+    tests = textwrap.fill(", ".join(f"`{name}`" for name in TESTS), 79)
     lines = [table[k] for k in sorted(table, key=numbers.get)]
     document.write_text(HEAD.format(tests=tests) + "\n".join(lines) + "\n")
 

@@ -178,7 +178,8 @@ class NotServedTest(Case):
         python = sys.executable
         empty = self.folder / "empty.py"
         empty.write_text("")
-        self.refuses("the script no-such.py cannot be read", python, "no-such.py")
+        self.refuses("the script no-such.py cannot be read", python,
+                     "no-such.py")
         lib = self.other_torch(version="2.14.9")
         (lib.parent / "__init__.py").write_text("raise SystemExit\n")
         self.refuses(f"loads libtorch 2.14.9 of {lib}/libtorch_cpu.so", python,

@@ -189,16 +189,12 @@ if spec and spec.origin:
            glob.glob(folder + '/lib/libtorch_cpu.so') + [''])[0])
 )";
 
-void CheckPython(const Words& words, DoctorReport* report) {
-  const std::string& python = words.front();
-  Words ask = {python, "-c", kAskPython};
-  // What lies beside the script goes first.
+// The folder whose modules go first, that of the script; "" for none. Says so
+// if the script cannot be read.
+std::string FirstFolder(const Words& words, DoctorReport* report) {
   for (std::size_t i = 1; i < words.size(); ++i) {
     const std::string& word = words[i];
-    if (word == "-c" || word == "-m") {
-      ask.emplace_back(".");
-      break;
-    }
+    if (word == "-c" || word == "-m") return ".";
     if (word == "-W" || word == "-X") ++i;  // a value follows
     if (word[0] == '-') continue;
     if (access(word.c_str(), R_OK) != 0) {
@@ -206,17 +202,36 @@ void CheckPython(const Words& words, DoctorReport* report) {
                      std::strerror(errno),
                  "name the script that is to run");
     }
-    ask.push_back(word.find('/') == std::string::npos ? "." : FolderOf(word));
-    break;
+    return word.find('/') == std::string::npos ? "." : FolderOf(word);
   }
+  return {};
+}
+
+// What a Python says of its torch.
+struct PythonTorch {
+  std::string executable;  // empty: it says nothing
+  std::string folder;      // of the package; empty: it has none
+  std::string library;     // needs libtorch; empty: there is none
+};
+
+PythonTorch AskPython(const Words& words, DoctorReport* report) {
+  Words ask = {words.front(), "-c", kAskPython};
+  const std::string first = FirstFolder(words, report);
+  if (!first.empty()) ask.push_back(first);
   std::istringstream answer(OutputOf(ask));
-  std::string executable, folder, library;
-  std::getline(answer, executable);
-  std::getline(answer, folder);
-  std::getline(answer, library);
+  PythonTorch torch;
+  std::getline(answer, torch.executable);
+  std::getline(answer, torch.folder);
+  std::getline(answer, torch.library);
+  return torch;
+}
+
+void CheckPython(const Words& words, DoctorReport* report) {
+  const std::string& python = words.front();
+  const std::string look = "see what `" + python + " -c 'import torch'` says";
+  const auto [executable, folder, library] = AskPython(words, report);
   if (executable.empty()) {
-    report->No(python + " cannot be asked for its torch",
-               "see what `" + python + " -c 'import torch'` says");
+    report->No(python + " cannot be asked for its torch", look);
     return;
   }
   if (library.empty()) {
@@ -242,7 +257,7 @@ void CheckPython(const Words& words, DoctorReport* report) {
                    (libraries.missing.empty()
                         ? ""
                         : " (missing: " + libraries.missing + ")"),
-               "see what `" + python + " -c 'import torch'` says");
+               look);
     return;
   }
   CheckTorch(libraries, executable, report);

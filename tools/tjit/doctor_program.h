@@ -1,8 +1,9 @@
 // Which libtorch a program would load, and whether tjit serves it there.
 //
 // Nothing of the program runs: the loader lists its libraries, as for ldd, so
-// that search paths, LD_LIBRARY_PATH and LD_PRELOAD count as they will; a Python is asked where its torch lies, and the loader lists the
-// libraries of that. A script counts as its interpreter, `env` as what it runs.
+// that search paths, LD_LIBRARY_PATH and LD_PRELOAD count as they will; a Python
+// is asked where its torch lies, and the loader lists the libraries of that. A
+// script counts as its interpreter, `env` as what it runs.
 // Tested by: tests/acceptance/doctor_test.py
 #pragma once
 
