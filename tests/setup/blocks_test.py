@@ -9,7 +9,7 @@ run. `yaml` blocks are files of options that tjit must accept. `text` is not
 run: what programs print, and what cannot be run here, with the reason beside
 it. There is no other language.
 
-The folder of a document holds the project's files, ./program (own_program.cpp),
+The folder of a document holds the project's folders, ./program (own_program.cpp),
 train.py, and in build/release what the targets of
 scripts/quickstart.sh leave and nothing else. The script itself is run for real,
 in the build folder under test, where that is one of a preset.
@@ -33,6 +33,8 @@ from clean_environment import environment  # noqa: E402
 from torch_python import torch_python  # noqa: E402
 
 PROJECT = BUILD = TORCH = CHOICE = None
+FOLDERS = ("bench", "cmake", "compiler", "docs", "examples", "recorder",
+           "runtime", "tests", "tools")
 LANGUAGES = ("sh", "cmake", "cpp", "yaml", "text")
 
 # What the C++ blocks take for granted.
@@ -98,8 +100,9 @@ class BlocksTest(unittest.TestCase):
         """What a reader of the document has; returns folder, environment."""
         folder = self.scratch / name
         folder.mkdir()
+        # Blocks write files here: links to files would be written through.
         for entry in PROJECT.iterdir():
-            if entry.name not in ("build", "scripts", ".git", ".venv"):
+            if entry.is_dir() and entry.name in FOLDERS:
                 (folder / entry.name).symlink_to(entry)
         for file in left_by_quickstart():
             copy = folder / "build" / "release" / file
