@@ -17,10 +17,10 @@ endfunction()
 tjit_read_build_id(${TJIT_LIB_torch_cpu} TJIT_TORCH_CPU_BUILD_ID)
 tjit_read_build_id(${TJIT_LIB_c10} TJIT_C10_BUILD_ID)
 configure_file(${CMAKE_CURRENT_LIST_DIR}/tjit_build_ids.h.in
-  ${CMAKE_BINARY_DIR}/include/tjit_build_ids.h @ONLY)
+  ${PROJECT_BINARY_DIR}/include/tjit_build_ids.h @ONLY)
 
 # A changed library asks for a new configure run, which rewrites the header.
 file(REAL_PATH ${TJIT_LIB_torch_cpu} tjit_torch_cpu_file)
 file(REAL_PATH ${TJIT_LIB_c10} tjit_c10_file)
-set_property(DIRECTORY ${CMAKE_SOURCE_DIR} APPEND PROPERTY
+set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY
   CMAKE_CONFIGURE_DEPENDS ${tjit_torch_cpu_file} ${tjit_c10_file})

@@ -11,7 +11,7 @@ if(NOT CMAKE_CXX_COMPILER_LAUNCHER
     set(tjit_sloppiness pch_defines,time_macros)
     string(APPEND tjit_sloppiness ,include_file_mtime,include_file_ctime)
     set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
-      CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_SLOPPINESS=${tjit_sloppiness}
+      CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_SLOPPINESS=${tjit_sloppiness}
       ${TJIT_CCACHE})
   endif()
 endif()

@@ -31,7 +31,7 @@ endif()
 install(DIRECTORY runtime/include/tjit
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN *.h)
 # The tables that public headers include.
-install(DIRECTORY ${CMAKE_BINARY_DIR}/include/tjit
+install(DIRECTORY ${PROJECT_BINARY_DIR}/include/tjit
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN *.def)
 install(EXPORT tjitTargets NAMESPACE tjit:: DESTINATION ${TJIT_PACKAGE_DIR})
 

@@ -17,8 +17,8 @@ function(tjit_add_test name)
   endif()
   add_executable(${name} ${arg_SOURCES})
   # Tests may include everything, with or without linking libtjit.
-  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}
-    ${CMAKE_SOURCE_DIR}/runtime/include ${CMAKE_BINARY_DIR}/include)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}
+    ${PROJECT_SOURCE_DIR}/runtime/include ${PROJECT_BINARY_DIR}/include)
   target_link_libraries(${name} PRIVATE ${arg_LIBS} GTest::gmock
     GTest::gtest_main)
   tjit_configure(${name})
@@ -50,7 +50,7 @@ function(tjit_test_properties name)
   endif()
   # No test reads what another has compiled, or writes to the user's cache.
   set_tests_properties(${name} PROPERTIES ENVIRONMENT
-    "TJIT_CACHE_DIR=off;XDG_CACHE_HOME=${CMAKE_BINARY_DIR}/user_cache;${arg_ENV}")
+    "TJIT_CACHE_DIR=off;XDG_CACHE_HOME=${PROJECT_BINARY_DIR}/user_cache;${arg_ENV}")
   if(arg_LABELS)
     set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}")
   endif()

@@ -12,13 +12,12 @@ set -euo pipefail
 
 TJIT_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 readonly TJIT_ROOT
-readonly SYSTEM=/usr
 readonly TORCH_MIN=2.13
 readonly TORCH_PIP=2.13.0
 readonly TORCH_CPU_INDEX=https://download.pytorch.org/whl/cpu
 
-# package | probe | needed by | why. A probe is a command, `cmake>=3.25`, or a
-# header. Needed by: all, test (only the tests), optional (built without it if
+# package | probe | needed by | why. A probe is a command, `cmake>=3.25`, a
+# header, or `llvm`, any of the versions that were tried. Needed by: all, test (only the tests), optional (built without it if
 # apt has none).
 readonly PACKAGES=(
   "g++|g++|all|the C++20 compiler"
@@ -35,12 +34,12 @@ readonly PACKAGES=(
   "python3|python3|all|finds or fetches libtorch, drives tests"
   "valgrind|valgrind|test|counts instructions in tests"
   "pkg-config|pkg-config|test|checks the installed tjit.pc"
-  "llvm-19-dev|llvm-config-19|optional|LLVM: compiles hot segments"
+  "llvm-19-dev|llvm|optional|LLVM: compiles hot segments"
   "ccache|ccache|optional|makes the second build fast"
 )
 
 STEP=0
-readonly STEPS=5  # packages, libtorch, configure, build, then run or test
+STEPS=5  # packages, libtorch, configure, build, then run or test
 # Step <text>: announces the next stage.
 Step() {
   STEP=$((STEP + 1))
@@ -82,12 +81,24 @@ HasHeader() {
   return 1
 }
 
+# HasLlvm: one of the versions in cmake/TjitLlvm.cmake.
+HasLlvm() {
+  local version
+  for version in $(sed -n 's/^set(TJIT_LLVM_TESTED \([0-9 ]*\)).*/\1/p' \
+    "$TJIT_ROOT/cmake/TjitLlvm.cmake"); do
+    ! command -v "llvm-config-$version" >/dev/null || return 0
+    [[ ! -x /usr/lib/llvm-$version/bin/llvm-config ]] || return 0
+  done
+  return 1
+}
+
 # HasProbe <probe>: see PACKAGES.
 HasProbe() {
   local version
   case $1 in
     *.h) HasHeader "$1" ;;
     g++) command -v "${CXX:-g++}" >/dev/null ;;
+    llvm) HasLlvm ;;
     *'>='*)
       version=$("${1%%>=*}" --version 2>/dev/null | sed -n '1s/[^0-9]*//p') &&
         [[ -n $version ]] && VersionAtLeast "${version%% *}" "${1#*>=}"
@@ -183,90 +194,60 @@ SystemName() {
   (. /etc/os-release 2>/dev/null && echo "$PRETTY_NAME") || uname -s
 }
 
-# TorchInclude <prefix>: the include folder of a libtorch there, or nothing.
-TorchInclude() {
-  local dir
-  for dir in "$1/include" "$1/torch/include"; do
-    if [[ -e $dir/ATen/ATen.h ]]; then
-      echo "$dir"
-      return
-    fi
-  done
+# CheckPlatform: tjit is for 64-bit Linux on x86-64; says what is tested.
+CheckPlatform() {
+  local system machine
+  system=$(uname -s) machine=$(uname -m)
+  [[ $system == Linux && $machine == x86_64 ]] ||
+    Die "cannot build: tjit is for Linux on x86-64, and this is $system on" \
+      "$machine."
+  case $(SystemName) in
+    *Debian*' '1[23]*) Say "$(SystemName), $machine" ;;
+    *) Say "$(SystemName), $machine; what is tested is Debian 12 and 13" ;;
+  esac
 }
 
-# TorchVersion <include folder>: major.minor.patch.
-TorchVersion() {
-  local header
-  for header in torch/headeronly/version.h \
-    torch/csrc/api/include/torch/version.h; do
-    if [[ -e $1/$header ]]; then
-      sed -n 's/^#define TORCH_VERSION_\(MAJOR\|MINOR\|PATCH\) //p' \
-        "$1/$header" | paste -sd. -
-      return
-    fi
-  done
+# SearchTorch: sets TORCH to a libtorch that will do, by the rules of
+# cmake/TjitTorch.cmake, which plain cmake follows too; false if there is none.
+SearchTorch() {
+  local text line
+  TORCH=
+  text=$(cmake ${TORCH_CHOICE:+"-DTJIT_TORCH=$TORCH_CHOICE"} \
+    -DTJIT_TORCH_OPTION=--torch= -P "$TJIT_ROOT/cmake/TjitTorch.cmake") ||
+    Die "cannot build: looking for libtorch failed (see above)."
+  while IFS= read -r line; do
+    case $line in
+      'note '*) Say "not used: ${line#note }" ;;
+      'found '*) Say "${line#found }" ;;
+      'folder '*) TORCH=${line#folder } ;;
+    esac
+  done <<<"$text"
+  [[ $text != 'error '* ]] || Die "cannot build: ${text#error }"
+  [[ -n $TORCH ]]
 }
 
-# TryTorch <prefix> <where>: sets TORCH_PREFIX if a libtorch that will do is
-# there. Says why if one is there that will not do.
-TryTorch() {
-  local include version
-  include=$(TorchInclude "$1")
-  [[ -n $include ]] || return 1
-  version=$(TorchVersion "$include")
-  if ! VersionAtLeast "${version:-0}" "$TORCH_MIN"; then
-    Say "libtorch ${version:-of unknown version} of $2 is older than" \
-      "$TORCH_MIN: looking on"
-    return 1
-  fi
-  if [[ -z $(compgen -G "${include%/*}/lib/libtorch_cpu.so" ||
-    compgen -G "${include%/*}/lib/*/libtorch_cpu.so") ]]; then
-    Say "libtorch $version of $2 has headers but no libtorch_cpu.so: looking on"
-    return 1
-  fi
-  TORCH_PREFIX=${include%/*}
-  Say "libtorch $version of $2: $TORCH_PREFIX"
-}
-
-# PythonTorch <python>: the folder of its torch package, or nothing. Not
-# imported: that takes seconds.
-PythonTorch() {
-  "$1" - 2>/dev/null <<'PYTHON' || true
-import importlib.util
-spec = importlib.util.find_spec("torch")
-if spec and spec.submodule_search_locations:
-    print(spec.submodule_search_locations[0])
-PYTHON
-}
-
-# FindTorch: sets TORCH_PREFIX; installs libtorch into .venv if there is none.
+# FindTorch: sets TORCH; installs libtorch into .venv if there is none, or if
+# --torch=own asks for that.
 FindTorch() {
-  local prefix
-  TORCH_PREFIX=
-  while IFS= read -r prefix; do
-    ! TryTorch "$prefix" CMAKE_PREFIX_PATH || return 0
-  done < <(Prefixes)
-  prefix=$(PythonTorch python3)
-  [[ -z $prefix ]] || ! TryTorch "$prefix" "the active Python" || return 0
-  ! TryTorch "$SYSTEM" "the system" || return 0
-  prefix=
-  [[ ! -x $TJIT_ROOT/.venv/bin/python ]] ||
-    prefix=$(PythonTorch "$TJIT_ROOT/.venv/bin/python")
-  [[ -z $prefix ]] || ! TryTorch "$prefix" .venv || return 0
-  InstallTorch
-  prefix=$(PythonTorch "$TJIT_ROOT/.venv/bin/python")
-  if [[ -z $prefix ]] || ! TryTorch "$prefix" .venv; then
-    Die "cannot build: pip installed torch, but .venv holds no libtorch."
+  local own=("$TJIT_ROOT"/.venv/lib/python*/site-packages/torch)
+  if [[ $TORCH_CHOICE == own && ! -e ${own[0]} ]]; then
+    InstallTorch
   fi
+  SearchTorch || {
+    InstallTorch
+    SearchTorch ||
+      Die "cannot build: pip installed torch, but .venv holds no libtorch."
+  }
 }
 
 # InstallTorch: torch by pip into .venv, the CPU build if it can be had (the
 # default one for Linux brings gigabytes of CUDA, which tjit does not use).
 InstallTorch() {
   local venv=$TJIT_ROOT/.venv pip
-  Say "no libtorch >= $TORCH_MIN in CMAKE_PREFIX_PATH, the active Python" \
-    "environment or the system:"
-  Say "installing torch $TORCH_PIP by pip into .venv (200 MB to fetch, 800 MB" \
+  [[ $TORCH_CHOICE == own ]] ||
+    Say "no libtorch >= $TORCH_MIN in CMAKE_PREFIX_PATH, the active Python" \
+      "environment or the system:"
+  Say "installing torch $TORCH_PIP by pip into .venv (200 MB to fetch, 900 MB" \
     "on disk)"
   if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
     python3 -c 'import ensurepip, venv' 2>/dev/null ||
@@ -281,7 +262,8 @@ InstallTorch() {
       "$TORCH_CPU_INDEX"
       "${pip[@]}" --retries 1 --extra-index-url "$TORCH_CPU_INDEX" \
         "torch==$TORCH_PIP+cpu" 2>>"$venv/pip.log"; } ||
-    { Say "no CPU build there either; trying the default one"
+    { Say "no CPU build there either; trying the default one, whose libraries" \
+      "for CUDA take 5 GB of disk more"
       "${pip[@]}" "torch==$TORCH_PIP"; } ||
     Die "cannot build: pip could not install torch $TORCH_PIP (see above):" \
       "is there a network, and a wheel for $(python3 --version 2>&1)?"
@@ -300,7 +282,7 @@ DefaultJobs() {
 # Build <preset> <jobs> [target]...: everything if no target is named.
 Build() {
   local preset=$1 jobs=$2 configure=(--preset "$1"
-    "-DCMAKE_PREFIX_PATH=$TORCH_PREFIX")
+    "-DTJIT_TORCH=$TORCH")
   shift 2
   cd "$TJIT_ROOT"
   # A build folder that was moved, or never configured to the end, starts anew.
@@ -311,6 +293,13 @@ Build() {
   fi
   cmake "${configure[@]}" || Die "cannot build: cmake failed (see above)."
   Step "Building preset $preset with $jobs jobs (the first time takes minutes)"
+  BuildTargets "$preset" "$jobs" "$@"
+}
+
+# BuildTargets <preset> <jobs> [target]...: in a build folder that is there.
+BuildTargets() {
+  local preset=$1 jobs=$2
+  shift 2
   cmake --build --preset "$preset" --parallel "$jobs" ${1:+--target "$@"} ||
     Die "cannot build: the compiler stopped (see above)."
 }
@@ -318,6 +307,7 @@ Build() {
 # Prepare <all|test>: everything before the build.
 Prepare() {
   Step "Looking for what the build needs"
+  CheckPlatform
   EnsurePackages "$1"
   Step "Looking for libtorch >= $TORCH_MIN"
   FindTorch
@@ -331,20 +321,29 @@ Presets() {
 }
 
 # ParseArguments <preset> "$@": sets PRESET, the first unless another is asked
-# for, and JOBS; what follows `--` goes into REST. Usage() must print the help.
+# for, JOBS and TORCH_CHOICE; what follows `--` goes into REST. Usage() must
+# print the help.
 ParseArguments() {
   PRESET=$1
   shift
+  TORCH_CHOICE=
   JOBS=$(DefaultJobs)
   REST=()
   while (($# > 0)); do
     case $1 in
-      --preset=* | --jobs=*) set -- "${1%%=*}" "${1#*=}" "${@:2}" ;;
+      --preset=* | --jobs=* | --torch=*)
+        set -- "${1%%=*}" "${1#*=}" "${@:2}"
+        ;;
+      -j?*) set -- -j "${1#-j}" "${@:2}" ;;
     esac
     case $1 in
-      --preset | --jobs | -j)
+      --preset | --jobs | -j | --torch)
         (($# > 1)) || Die "$1 needs a value (see --help)."
-        if [[ $1 == --preset ]]; then PRESET=$2; else JOBS=$2; fi
+        case $1 in
+          --preset) PRESET=$2 ;;
+          --torch) TORCH_CHOICE=$2 ;;
+          *) JOBS=$2 ;;
+        esac
         shift 2
         ;;
       -h | --help)
@@ -358,6 +357,9 @@ ParseArguments() {
       *) Die "unknown argument '$1' (see --help)." ;;
     esac
   done
+  # The scripts work in the project's folder, the caller names it from his.
+  [[ -z $TORCH_CHOICE || $TORCH_CHOICE == own || $TORCH_CHOICE == /* ]] ||
+    TORCH_CHOICE=$PWD/$TORCH_CHOICE
   [[ $JOBS =~ ^[1-9][0-9]*$ ]] ||
     Die "--jobs '$JOBS': a number of at least 1 is wanted."
   [[ " $(Presets) " == *" $PRESET "* ]] ||

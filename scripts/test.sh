@@ -7,15 +7,18 @@ set -euo pipefail
 
 Usage() {
   cat <<'TEXT'
-scripts/test.sh [--preset NAME] [--jobs N] [-- CTEST ARGUMENT...]
+scripts/test.sh [--preset NAME] [--jobs N] [--torch FOLDER]
+    [-- CTEST ARGUMENT...]
 Installs what is missing, builds everything and runs the tests.
   --preset NAME  a preset of CMakePresets.json (testing: what users build, with
                  the seams that tests need)
   --jobs N       files compiled, and tests run, at once (one per core, as
                  memory allows); tests that measure time run alone
   CTEST ARGUMENT for example: -- -R layering
-libtorch >= 2.13 comes from CMAKE_PREFIX_PATH, else the active Python
-environment, else the system, else pip (into .venv).
+  --torch FOLDER libtorch >= 2.13, or the torch folder of a Python package, or
+                 `own`: the one that pip fetches into .venv. Without it libtorch
+                 comes from CMAKE_PREFIX_PATH, else the active Python (venv,
+                 conda), else the system, else pip (into .venv).
 TEXT
 }
 

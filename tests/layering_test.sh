@@ -31,7 +31,8 @@ compiler/(llvm/(abi|loader)|cache/(entry|folder|object_cache))\.h"
     examples/*) echo "$PLAIN|$TORCH|tjit/.+" ;;
     tools/*)
       echo "$PLAIN|$TORCH|yaml-cpp/.+|recorder/[^/]+|tools/.+|tjit/.+|\
-compiler/[^/]+|compiler/cache/(entry|folder)\.h"
+compiler/[^/]+|compiler/cache/(entry|folder)\.h|\
+runtime/preload/torch_version\.h"
       ;;
     bench/*) echo "$PLAIN|$TORCH|benchmark/.+|bench/.+|tjit/.+" ;;
   esac
@@ -50,7 +51,7 @@ Offences() {
     allowed=$(Allowed "$file")
     [[ $name =~ ^($allowed)$ ]] || echo "$file must not include $name"
     # The root is the include root: no name relative to the file.
-    [[ $line == *'<'* || $name == */* || $name == tjit_build_ids.h ]] ||
+    [[ $line == *'<'* || $name == */* || $name =~ ^tjit_(build_ids|commit)\.h$ ]] ||
       echo "$file must say where \"$name\" lies"
   done
   (
@@ -102,6 +103,7 @@ Planted runtime/preload/a.cpp '#include <c10/util/Exception.h>'
 Planted runtime/preload/a.cpp '#include "runtime/interpose.h"'
 Planted runtime/include/tjit/a.h '#include "recorder/trace.h"'
 Planted examples/a.cpp '#include "runtime/block.h"'
+Planted tools/a.cpp '#include "runtime/preload/preload.h"'
 Planted bench/a.cpp '#include "recorder/trace.h"'
 Planted runtime/a.cpp 'bool on = std::getenv("TJIT_STATS") != nullptr;'
 

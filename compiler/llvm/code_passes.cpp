@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "compiler/llvm/llvm_versions.h"
 #include "llvm/CodeGen/AsmPrinter.h"
 #include "llvm/CodeGen/MachineModuleInfo.h"
 #include "llvm/CodeGen/Passes.h"
@@ -165,7 +166,7 @@ std::unique_ptr<llvm::MCStreamer> ObjectStreamer(
 bool AddCodePasses(llvm::TargetMachine* machine, bool takes_all,
                    llvm::CodeGenFileType kind, llvm::raw_pwrite_stream* to,
                    llvm::legacy::PassManager* passes) {
-  auto* const llvm_machine = static_cast<llvm::LLVMTargetMachine*>(machine);
+  auto* const llvm_machine = static_cast<CodeMachine*>(machine);
   Chooser chooser(passes, takes_all);
   auto* module_info = new llvm::MachineModuleInfoWrapperPass(llvm_machine);
   llvm::MCContext& context = module_info->getMMI().getContext();

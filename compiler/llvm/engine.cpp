@@ -17,6 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/llvm/code_passes.h"
+#include "compiler/llvm/llvm_versions.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ExecutionEngine/JITEventListener.h"
 #include "llvm/ExecutionEngine/RuntimeDyld.h"
@@ -157,7 +158,7 @@ TargetMachine* MachineFor(int bits, std::string* error) {
                                     arguments, "", &llvm::nulls());
   llvm::InitializeNativeTarget();
   llvm::InitializeNativeTargetAsmPrinter();
-  const std::string triple = llvm::sys::getProcessTriple();
+  const TargetName triple(llvm::sys::getProcessTriple());
   const llvm::Target* target =
       llvm::TargetRegistry::lookupTarget(triple, *error);
   if (target == nullptr) return nullptr;
@@ -167,7 +168,9 @@ TargetMachine* MachineFor(int bits, std::string* error) {
       triple, llvm::sys::getHostCPUName(), FeaturesFor(bits), options,
       llvm::Reloc::PIC_, llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default,
       /*JIT=*/true));
-  if (machine == nullptr) *error = "no code generator for " + triple;
+  if (machine == nullptr) {
+    *error = "no code generator for " + llvm::sys::getProcessTriple();
+  }
   return machine.get();
 }
 
@@ -342,7 +345,7 @@ std::string Compile(llvm::Module* module, const CompileRequest& request,
   std::string error;
   TargetMachine* machine = MachineFor(BitsFor(request.vector_bits), &error);
   if (machine == nullptr) return error;
-  module->setTargetTriple(machine->getTargetTriple().str());
+  module->setTargetTriple(NameOf(machine->getTargetTriple()));
   module->setDataLayout(machine->createDataLayout());
   llvm::raw_string_ostream why(error);
   if (llvm::verifyModule(*module, &why)) {

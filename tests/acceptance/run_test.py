@@ -236,8 +236,8 @@ class BadInputTest(Case):
 
     def test_usage(self):
         self.check(USAGE, "no subcommand given")
-        self.check(USAGE, "accepted are run, explain, graph, log, cache, --help "
-                   "and --version, not rum", "rum")
+        self.check(USAGE, "accepted are run, doctor, explain, graph, log, cache, "
+                   "--help and --version, not rum", "rum")
         self.check(USAGE, "no program given", "run")
         self.check(USAGE, "no program given", "run", "--")
         self.check(USAGE, "unknown option --fast; accepted are --help, "
@@ -303,7 +303,7 @@ class BadInputTest(Case):
         for command in (["--help"], ["run", "--help"], ["--version"]):
             done = run(TJIT, *command)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertRegex(done.stdout, r"^tjit \d+\.\d+\.\d+\n$")
+        self.assertRegex(done.stdout, r"^tjit \d+\.\d+\.\d+\n")
         self.assertIn("--stats=FILE", run(TJIT, "run", "--help").stdout)
 
 

@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
 # Installs a built tjit into a scratch folder and uses it from there as a
-# stranger would: by `tjit run`, by find_package(tjit) and by pkg-config. Every
-# program must run, and libtjit must stand before libtorch among the libraries
-# it asks for, although the CMake project names libtorch first.
-# Usage: consumer_test.sh <build folder>
+# stranger would: by `tjit run`, by find_package(tjit) and by pkg-config; then
+# builds tjit within another project, by add_subdirectory() and FetchContent.
+# Every program must run, and libtjit must stand before libtorch among the
+# libraries it asks for, although the CMake projects name libtorch first.
+# Usage: consumer_test.sh <build folder> <project folder> <libtorch>
 set -euo pipefail
 
 build=$(cd "$1" && pwd)
+project=$(cd "$2" && pwd)
+torch=$3
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -36,13 +39,20 @@ cmake --install "$build" --prefix "$prefix" >"$scratch/install.log" ||
 
 cmake -S "$here/consumer" -B "$scratch/cmake" -G Ninja \
   -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$prefix" \
-  >"$scratch/configure.log" || fail "find_package(tjit) failed"
+  >"$scratch/configure.log" 2>&1 || {
+  cat "$scratch/configure.log" >&2
+  fail "find_package(tjit) failed"
+}
 cmake --build "$scratch/cmake" >"$scratch/build.log" || {
   cat "$scratch/build.log" >&2
   fail "the CMake consumer does not build"
 }
-check_needed "$scratch/cmake/consumer"
-"$scratch/cmake/consumer" || fail "the CMake consumer failed"
+grep -q Warning "$scratch/configure.log" &&
+  fail "find_package(tjit) warns: $(cat "$scratch/configure.log")"
+for consumer in consumer again/consumer_again; do
+  check_needed "$scratch/cmake/$consumer"
+  "$scratch/cmake/$consumer" || fail "the CMake $consumer failed"
+done
 echo "find_package(tjit): ok"
 
 # The installed command finds its shim, and the shim libtjit.so.
@@ -79,3 +89,39 @@ if command -v pkg-config >/dev/null; then
 else
   fail "pkg-config is missing (package pkg-config)"
 fi
+
+# in_tree <how> <where tjit's build lies in it> [-D...]: compiles the consumer's
+# file and links it by the project's own command. The libraries are those of the
+# build under test: compiling them again takes minutes.
+in_tree() {
+  local how=$1 folder=$scratch/$1 tjit=$scratch/$1/$2
+  shift 2
+  cmake -S "$here/in_tree" -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=Release \
+    -DTJIT_SOURCES="$project" -DTJIT_TORCH="$torch" "$@" \
+    >"$folder.log" 2>&1 || {
+    cat "$folder.log" >&2
+    fail "$how(tjit) fails to configure"
+  }
+  ninja -C "$folder" -t targets all >"$folder.targets"
+  grep -qE '^(digits|bench_|.*_test)[a-z_]*: phony' "$folder.targets" &&
+    fail "$how(tjit) brings examples, benchmarks or tests"
+  grep -q '^tjit_command: phony' "$folder.targets" ||
+    fail "$how(tjit) brings no command"
+  ninja -C "$folder" \
+    "$(sed -n 's|^\(CMakeFiles/consumer.dir/.*\.o\):.*|\1|p' "$folder.targets")" \
+    >"$folder.log" || {
+    cat "$folder.log" >&2
+    fail "the consumer of $how(tjit) does not compile"
+  }
+  cp "$build"/lib/libtjit*.so "$tjit/lib/"
+  (cd "$folder" && eval "$(ninja -t commands consumer | tail -n 1)") ||
+    fail "the consumer of $how(tjit) does not link"
+  check_needed "$folder/consumer"
+  LD_DEBUG=files LD_DEBUG_OUTPUT=$folder.loaded "$folder/consumer" ||
+    fail "the consumer of $how(tjit) failed"
+  grep -qF "$tjit/lib/libtjit.so" "$folder.loaded".* ||
+    fail "the consumer of $how(tjit) loads another libtjit"
+  echo "$how(tjit): ok"
+}
+in_tree add_subdirectory tjit
+in_tree FetchContent _deps/tjit-build -DFETCH=ON

@@ -11,12 +11,15 @@ trap 'rm -rf "$scratch"' EXIT
 calls=$scratch/calls
 out=$scratch/out
 failures=0
-unset CXX CMAKE_PREFIX_PATH CPATH CPLUS_INCLUDE_PATH
+unset CXX CMAKE_PREFIX_PATH CPATH CPLUS_INCLUDE_PATH VIRTUAL_ENV CONDA_PREFIX
+# The program itself, not what may stand for it in PATH.
+cmake=$(cmake -P /dev/stdin <<<'message("${CMAKE_COMMAND}")' 2>&1)
 
 # --- stand-ins ---------------------------------------------------------------
 
 # StandIn <name> [body]: a command that logs its call, then runs `body`.
 StandIn() {
+  rm -f "$scratch/bin/$1" # it may be a link to the real one
   printf '#!/bin/bash\necho "%s $*" >>"%s"\n%s\n' "$1" "$calls" "${2-}" \
     >"$scratch/bin/$1"
   chmod +x "$scratch/bin/$1"
@@ -25,7 +28,7 @@ StandIn() {
 # FakeTorch <folder> <version>: what the scripts look at of a libtorch.
 FakeTorch() {
   mkdir -p "$1/include/ATen" "$1/include/torch/headeronly" "$1/lib"
-  touch "$1/include/ATen/ATen.h" "$1/lib/libtorch_cpu.so"
+  touch "$1/include/ATen/ATen.h" "$1"/lib/lib{torch,torch_cpu,c10}.so
   local major minor patch
   IFS=. read -r major minor patch <<<"$2"
   printf '#define TORCH_VERSION_%s\n' "MAJOR $major" "MINOR $minor" \
@@ -35,25 +38,27 @@ FakeTorch() {
 # Fresh: a project copy, a user without sudo, every tool and a libtorch there.
 Fresh() {
   local tool
-  rm -rf "${scratch:?}"/{bin,project,torch,system,old,python,site}
+  rm -rf "${scratch:?}"/{bin,project,torch,system,old,python,site,env}
   : >"$calls"
   mkdir -p "$scratch/bin" "$scratch/project"
-  cp -r "$project/scripts" "$project/.ci" "$project/CMakePresets.json" \
-    "$scratch/project/"
+  cp -r "$project/scripts" "$project/cmake" "$project/.ci" \
+    "$project/CMakePresets.json" "$scratch/project/"
   # This machine may have a libtorch of its own.
-  sed -i "s,^readonly SYSTEM=.*,readonly SYSTEM=$scratch/system," \
-    "$scratch/project/scripts/lib.sh"
+  sed -i "s,^set(TJIT_SYSTEM_PREFIXES .*,set(TJIT_SYSTEM_PREFIXES \
+$scratch/system)," "$scratch/project/cmake/TjitTorch.cmake"
+  sed -i 's,/usr/lib/llvm,/no/llvm,' "$scratch/project/scripts/lib.sh"
   for tool in bash env dirname sed sort head tr paste awk nproc grep cat rm \
-    mkdir uname touch chmod; do
+    mkdir touch chmod df; do
     ln -s "$(command -v "$tool")" "$scratch/bin/$tool"
   done
-  for tool in g++ readelf ninja valgrind pkg-config ccache \
+  StandIn ninja 'echo 1.11.1'
+  for tool in g++ readelf valgrind pkg-config ccache \
     llvm-config-19 apt-get; do
     StandIn "$tool"
   done
   StandIn python3 'exit 1'
-  StandIn cmake '[[ $1 != --version ]] || echo cmake version 3.25.1
-echo "cmake in $PWD" >>'"$calls"
+  Cmake 'echo "cmake in $PWD" >>'"$calls"
+  Platform Linux x86_64
   StandIn ctest 'echo "100% tests passed, 0 tests failed out of 1"'
   User 1000
   FakeTorch "$scratch/torch" 2.13.0
@@ -62,17 +67,34 @@ echo "cmake in $PWD" >>'"$calls"
   mv "$scratch/bin/digits" "$scratch/project/build/release/bin/"
 }
 
+# Cmake <body> [version]: the search for libtorch is the real one.
+Cmake() {
+  StandIn cmake "case \"\$* \" in
+  *' -P '*) exec $cmake \"\$@\" ;;
+  --version*) echo cmake version ${2-3.25.1}; exit ;;
+esac
+$1"
+}
+
+# Platform <system> <machine>: what uname says.
+Platform() {
+  StandIn uname "case \$1 in -m) echo $2 ;; *) echo $1 ;; esac"
+}
+
 # User <uid>: who `id -u` says we are.
 User() {
   printf '#!/bin/bash\necho %s\n' "$1" >"$scratch/bin/id"
   chmod +x "$scratch/bin/id"
 }
 
-# Run <script> [argument]...: from another folder, with the stand-ins alone.
+# Run <script> [argument]..., or Run env NAME=value <path of a script>: from
+# another folder, with the stand-ins alone.
 # Sets status; stdout and stderr go to $out.
 Run() {
+  local command=("$scratch/project/$1" "${@:2}")
+  [[ $1 != env ]] || command=("$@")
   (cd / && PATH=$scratch/bin CMAKE_PREFIX_PATH=${PREFIX-$scratch/torch} \
-    "$scratch/project/$1" "${@:2}") >"$out" 2>&1 </dev/null
+    "${command[@]}") >"$out" 2>&1 </dev/null
   status=$?
 }
 
@@ -112,7 +134,7 @@ TestNothingMissingNeedsNoRootAndNoApt() {
   Last "100% tests passed, 0 tests failed out of 1"
   NotCalled apt-get
   Called "cmake in $scratch/project"
-  Called "-DCMAKE_PREFIX_PATH=$scratch/torch"
+  Called "-DTJIT_TORCH=$scratch/torch"
   Run scripts/test.sh # again
   Status 0
 }
@@ -122,8 +144,74 @@ TestQuickstartRunsTheMainJob() {
   Run scripts/quickstart.sh --jobs 1 -- one two
   Status 0
   Called "digits one two"
-  Called "--target digits"
   NotCalled ctest
+  # The small CNN first, then what README.md goes on with.
+  local order
+  order=$(grep -oE '^digits|--target .*' "$calls" | paste -sd' ' -)
+  [[ $order == "--target digits digits --target tjit_command tjit_preload \
+unmodified embed" ]] || Fail "builds and runs in this order: $order"
+  Last "Your own program: $scratch/project/build/release/bin/tjit run -- \
+./program"
+}
+
+TestQuickstartAnnouncesTimeAndDisk() {
+  Fresh
+  Run scripts/quickstart.sh --jobs 2
+  [[ $(head -n 1 "$out") =~ ^'tjit: this takes about '[0-9]+' minutes with 2 jobs'.*' '[0-9]+' GB of disk' ]] ||
+    Fail "the first line announces nothing"
+  StandIn df 'printf "%s\n" head "/dev/x 9000000 7100000 1900000 80% /"'
+  Run scripts/quickstart.sh
+  Status 1
+  Says "tjit: cannot build: $scratch/project has 1 GB of free disk and 2 are needed"
+  # Later there is little to do.
+  mkdir -p "$scratch/project/build/release/bin"
+  StandIn tjit
+  mv "$scratch/bin/tjit" "$scratch/project/build/release/bin/"
+  Run scripts/quickstart.sh
+  Status 0
+  [[ $(head -n 1 "$out") == "tjit: built before in build/release: "* ]] ||
+    Fail "announces a first build again"
+}
+
+TestOtherPlatforms() {
+  Fresh
+  Platform Linux aarch64
+  Run scripts/quickstart.sh
+  Status 1
+  Last "tjit: cannot build: tjit is for Linux on x86-64, and this is Linux on \
+aarch64."
+  NotCalled apt-get
+  Platform Darwin x86_64
+  Run scripts/test.sh
+  Status 1
+  Last "tjit: cannot build: tjit is for Linux on x86-64, and this is Darwin on \
+x86_64."
+}
+
+TestSaysWhatIsTested() {
+  Fresh
+  sed -i 's,/etc/os-release,'"$scratch"'/os-release,' \
+    "$scratch/project/scripts/lib.sh"
+  echo 'PRETTY_NAME="Debian GNU/Linux 13 (trixie)"' >"$scratch/os-release"
+  Run scripts/test.sh
+  Says "Debian GNU/Linux 13 (trixie), x86_64"
+  ! grep -q 'what is tested' "$out" || Fail "doubts Debian 13"
+  echo 'PRETTY_NAME="Fedora Linux 41"' >"$scratch/os-release"
+  Run scripts/test.sh
+  Status 0
+  Says "Fedora Linux 41, x86_64; what is tested is Debian 12 and 13"
+}
+
+TestJobs() {
+  local jobs
+  Fresh
+  for jobs in -j4 "-j 4" "--jobs 4" --jobs=4; do
+    : >"$calls"
+    # shellcheck disable=SC2086  # two words
+    Run scripts/test.sh $jobs
+    Status 0
+    Called "--parallel 4"
+  done
 }
 
 TestCiRunsTheTests() {
@@ -142,8 +230,7 @@ TestExitStatusIsThatOfTheTests() {
 
 TestCompilerFailureIsOneSentence() {
   Fresh
-  StandIn cmake 'case $1 in --version) echo cmake version 3.25.1;; --build)
-    exit 1;; esac'
+  Cmake '[[ $1 != --build ]]'
   Run scripts/test.sh
   Status 1
   Last "tjit: cannot build: the compiler stopped (see above)."
@@ -203,7 +290,7 @@ TestAptFailureIsOneSentence() {
 TestOldCmakeIsNamed() {
   Fresh
   User 0
-  StandIn cmake 'echo cmake version 3.18.4'
+  Cmake true 3.18.4
   Run scripts/test.sh
   Status 1
   Says "tjit: cannot build: cmake was installed, yet cmake>=3.25 is not there"
@@ -229,27 +316,165 @@ TestLlvmIsOptional() {
   Called "--no-install-recommends g++"
   Called "--no-install-recommends llvm-19-dev"
   Says "going on without llvm-19-dev"
+  StandIn llvm-config-22
+  Run scripts/test.sh
+  ! grep -q 'missing: llvm' "$out" || Fail "LLVM 22 will not do"
 }
 
 TestTorchOrder() {
   Fresh
   FakeTorch "$scratch/old" 2.12.9
   FakeTorch "$scratch/python/torch" 2.14.1
-  StandIn python3 "[[ \$1 != - ]] || echo $scratch/python/torch"
+  StandIn python3 "[[ \$1 != -c ]] || echo $scratch/python/torch"
+  # Two were named, and one of them will do.
   PREFIX=$scratch/old:$scratch/torch Run scripts/test.sh
-  Says "libtorch 2.12.9 of CMAKE_PREFIX_PATH is older than 2.13: looking on"
-  Called "-DCMAKE_PREFIX_PATH=$scratch/torch"
-  PREFIX=$scratch/old Run scripts/test.sh
-  Called "-DCMAKE_PREFIX_PATH=$scratch/python/torch"
   Status 0
+  Says "not used: libtorch 2.12.9 of CMAKE_PREFIX_PATH ($scratch/old) is too old"
+  Called "-DTJIT_TORCH=$scratch/torch"
+  PREFIX=$scratch/nowhere Run scripts/test.sh
+  Status 0
+  Says "libtorch 2.14.1 of the active Python: $scratch/python/torch"
+  Called "-DTJIT_TORCH=$scratch/python/torch"
   FakeTorch "$scratch/system" 2.14.1
   StandIn python3 'exit 1'
   PREFIX=$scratch/nowhere Run scripts/test.sh
-  Called "-DCMAKE_PREFIX_PATH=$scratch/system"
+  Called "-DTJIT_TORCH=$scratch/system"
   Status 0
 }
 
+# Asks <sentence>: the script stops with it and with what there is to choose.
+Asks() {
+  Status 1
+  Says "tjit: cannot build: $1 Which libtorch shall it be?"
+  Says "another one: --torch=PATH of a libtorch >= 2.13, or --torch=own"
+  ! grep -q -e --build "$calls" || Fail "builds all the same"
+}
+
+TestTorchThatWillNotDoIsAsked() {
+  local torch=$scratch/python/torch
+  Fresh
+  FakeTorch "$scratch/old" 2.12.9
+  PREFIX=$scratch/old Run scripts/test.sh
+  Asks "libtorch 2.12.9 of CMAKE_PREFIX_PATH ($scratch/old) is too old: tjit \
+needs 2.13 or newer."
+  FakeTorch "$torch" 2.12.9
+  touch "$torch/__init__.py" "$torch/version.py"
+  StandIn python3 "[[ \$1 != -c ]] || echo $torch"
+  PREFIX='' Run scripts/quickstart.sh
+  Asks "libtorch 2.12.9 of the active Python ($torch) is too old: tjit needs \
+2.13 or newer."
+  Says "this Python's, brought up to date: \`python3 -m pip install --upgrade"
+  # Choosing answers it.
+  PREFIX='' Run scripts/quickstart.sh --torch="$scratch/torch"
+  Status 0
+  Called "-DTJIT_TORCH=$scratch/torch"
+  : >"$calls"
+  FakeTorch "$torch" 2.14.1
+  rm "$torch/lib/libtorch_cpu.so"
+  PREFIX='' Run scripts/test.sh
+  Asks "libtorch 2.14.1 of the active Python ($torch) has headers but no \
+libtorch_cpu.so."
+  rm -r "$torch/include"
+  PREFIX='' Run scripts/test.sh
+  Asks "libtorch of the active Python ($torch) has no C++ headers \
+(include/ATen)."
+  # The system's is nobody's choice.
+  StandIn python3 'exit 1'
+  FakeTorch "$scratch/system" 1.13.1
+  mkdir -p "$scratch/project/.venv/lib/python3.9/site-packages"
+  FakeTorch "$scratch/project/.venv/lib/python3.9/site-packages/torch" 2.13.0
+  PREFIX='' Run scripts/test.sh
+  Status 0
+  Says "not used: libtorch 1.13.1 of the system"
+  Says "libtorch 2.13.0 of .venv"
+}
+
+TestChosenTorchIsNotThere() {
+  Fresh
+  Run scripts/test.sh --torch "$scratch/nowhere"
+  Status 1
+  Last "tjit: cannot build: --torch=$scratch/nowhere: no libtorch lies there \
+(no include/ATen/ATen.h)."
+}
+
+TestLibrariesOfCudaAreMissing() {
+  Fresh
+  StandIn ldd 'echo "	libcudart.so.13 => not found"'
+  Run scripts/test.sh
+  Asks "libtorch 2.13.0 of CMAKE_PREFIX_PATH ($scratch/torch) is incomplete: \
+its libtorch_cpu.so needs libcudart.so.13, not found."
+}
+
+# Both scripts and plain cmake find what is active.
+TestActiveEnvironments() {
+  local env=$scratch/env site=$scratch/env/lib/python3.12/site-packages
+  Fresh
+  FakeTorch "$site/torch" 2.14.1
+  touch "$site/torch/__init__.py" "$site/torch/version.py"
+  for variable in VIRTUAL_ENV CONDA_PREFIX; do
+    PREFIX='' Run env "$variable=$env" "$scratch/project/scripts/test.sh"
+    Status 0
+    Called "-DTJIT_TORCH=$site/torch"
+    : >"$calls"
+  done
+  # Conda's own layout: a package, headers and libraries in the prefix.
+  mv "$site/torch/include" "$env/"
+  mv "$site"/torch/lib/* "$env/lib/"
+  PREFIX='' Run env "CONDA_PREFIX=$env" "$scratch/project/scripts/test.sh"
+  Status 0
+  Called "-DTJIT_TORCH=$site/torch"
+  # ... and its libtorch without Python.
+  rm -r "$site"
+  PREFIX='' Run env "CONDA_PREFIX=$env" "$scratch/project/scripts/test.sh"
+  Status 0
+  Called "-DTJIT_TORCH=$env"
+}
+
+# Plain cmake, by the same rules; what was found stays until someone else is
+# active.
+TestPlainCmake() {
+  local folder=$scratch/plain env last=
+  Fresh
+  mkdir -p "$folder"
+  cat >"$folder/CMakeLists.txt" <<TEXT
+cmake_minimum_required(VERSION 3.25)
+project(plain LANGUAGES NONE)
+include($scratch/project/cmake/TjitTorch.cmake)
+if(TJIT_TORCH_ERROR)
+  message(FATAL_ERROR "\${TJIT_TORCH_ERROR}")
+endif()
+message(STATUS "took \${TJIT_LIB_torch_cpu}")
+TEXT
+  for env in one two old; do
+    FakeTorch "$scratch/env/$env/lib/python3.11/site-packages/torch" 2.13.0
+  done
+  FakeTorch "$scratch/env/old/lib/python3.11/site-packages/torch" 2.12.0
+  for env in one '' two ''; do
+    PATH=$scratch/bin VIRTUAL_ENV=${env:+$scratch/env/$env} \
+      "$cmake" -S "$folder" -B "$folder/build" -G Ninja >"$out" 2>&1 ||
+      Fail "plain cmake fails"
+    [[ -z $env ]] || last=$env
+    Says "took $scratch/env/$last/lib/python3.11/site-packages/torch/lib/"
+  done
+  # The project around has found one: it goes before what is active.
+  mkdir -p "$scratch/torch/share/cmake/Torch"
+  PATH=$scratch/bin VIRTUAL_ENV=$scratch/env/one "$cmake" -S "$folder" \
+    -B "$folder/around" -G Ninja -DTorch_DIR="$scratch/torch/share/cmake/Torch" \
+    >"$out" 2>&1 || Fail "plain cmake fails within a project"
+  Says "took $scratch/torch/lib/"
+  # What torch.utils.cmake_prefix_path says.
+  PATH=$scratch/bin "$cmake" -S "$folder" -B "$folder/prefix" -G Ninja \
+    -DCMAKE_PREFIX_PATH="$scratch/torch/share/cmake" >"$out" 2>&1 ||
+    Fail "plain cmake fails with torch.utils.cmake_prefix_path"
+  Says "took $scratch/torch/lib/"
+  ! PATH=$scratch/bin CONDA_PREFIX=$scratch/env/old \
+    "$cmake" -S "$folder" -B "$folder/build" -G Ninja >"$out" 2>&1 ||
+    Fail "plain cmake looks on"
+  Says "another one: -DTJIT_TORCH=PATH of a libtorch >= 2.13"
+}
+
 TestTorchByPip() {
+  local site=$scratch/project/.venv/lib/python3.9/site-packages
   Fresh
   rm -rf "$scratch/torch"
   # A python3 whose venv has a pip that finds no CPU build, then one.
@@ -257,8 +482,7 @@ TestTorchByPip() {
 #!/bin/bash
 echo "venv \$*" >>$calls
 case \$* in
-  -) [[ ! -e $scratch/site/torch ]] || echo $scratch/site/torch;;
-  *install*extra-index-url*) mv $scratch/site/torch_ $scratch/site/torch;;
+  *install*extra-index-url*) mkdir -p $site; mv $scratch/site/torch_ $site/torch;;
   *install*) exit 1;;
 esac
 TEXT
@@ -270,11 +494,22 @@ TEXT
   Run scripts/test.sh
   Status 0
   Called "install torch==2.13.0+cpu"
-  Called "-DCMAKE_PREFIX_PATH=$scratch/site/torch"
+  Called "-DTJIT_TORCH=$site/torch"
   : >"$calls"
   Run scripts/test.sh # finds it
   Status 0
+  Run scripts/test.sh --torch=own
+  Status 0
+  Called "-DTJIT_TORCH=$site/torch"
   ! grep -q 'pip.*install' "$calls" || Fail "installs torch again"
+  # Asked for, it is fetched although there is another one.
+  mv "$site/torch" "$scratch/site/torch_"
+  FakeTorch "$scratch/torch" 2.13.0
+  : >"$calls"
+  Run scripts/test.sh --torch=own
+  Status 0
+  Called "install torch==2.13.0+cpu"
+  Called "-DTJIT_TORCH=$site/torch"
 }
 
 TestNoTorchIsOneSentence() {

@@ -39,13 +39,6 @@ int Fail(const std::string& text) {
   return kUsageStatus;
 }
 
-// The folder that programs use, "" if there is none.
-std::string DefaultFolder() {
-  const EnvOptions& env = Environment();
-  if (!env.has_cache_dir) return env.user_cache_dir;
-  return env.cache_dir == kCacheOff ? "" : env.cache_dir;
-}
-
 std::string_view SuffixOf(std::string_view name) {
   return name.substr(name.find('.'));  // IsFileName() has seen to it
 }
@@ -175,7 +168,7 @@ constexpr Action kActions[] = {
     {"list", ListAll}, {"verify", VerifyAll}, {"clear", ClearAll}};
 
 int Run(const Action& action, std::string folder) {
-  if (folder.empty()) folder = DefaultFolder();
+  if (folder.empty()) folder = CacheFolder();
   if (folder.empty()) {
     return Fail("there is no cache: TJIT_CACHE_DIR is off, or HOME is not set; "
                 "name the folder: tjit cache " + std::string(action.name) +
@@ -190,6 +183,12 @@ int Run(const Action& action, std::string folder) {
 }
 
 }  // namespace
+
+std::string CacheFolder() {
+  const EnvOptions& env = Environment();
+  if (!env.has_cache_dir) return env.user_cache_dir;
+  return env.cache_dir == kCacheOff ? "" : env.cache_dir;
+}
 
 int CacheCommand(int count, char** arguments) {
   const std::string_view first = count == 0 ? "" : arguments[0];

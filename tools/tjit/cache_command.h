@@ -4,7 +4,12 @@
 // Tested by: tests/acceptance/cache_test.py
 #pragma once
 
+#include <string>
+
 namespace tjit::tools {
+
+// The folder that programs use, "" if there is none.
+std::string CacheFolder();
 
 // `arguments` are those after the word "cache". Returns the exit status: 0,
 // kBadEntriesStatus where `verify` finds entries that would not be used, or

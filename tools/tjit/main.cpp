@@ -4,15 +4,18 @@
 #include <string_view>
 
 #include "tools/tjit/cache_command.h"
+#include "tools/tjit/doctor_command.h"
 #include "tools/tjit/explain_command.h"
 #include "tools/tjit/graph_command.h"
 #include "tools/tjit/log_command.h"
 #include "tools/tjit/run_command.h"
+#include "tools/tjit/version.h"
 
 namespace {
 
 constexpr char kHelp[] =
     "usage: tjit run [options] -- program [arguments]\n"
+    "       tjit doctor [-- program [arguments]]\n"
     "       tjit explain FILE\n"
     "       tjit graph [options] FILE\n"
     "       tjit log [options] FILE\n"
@@ -20,9 +23,10 @@ constexpr char kHelp[] =
     "       tjit --help | --version\n"
     "\n"
     "Makes programs that use libtorch fast without changing them.\n"
-    "`tjit run --help` lists the options of a subcommand. `tjit explain` "
-    "prints what a\nfile of TJIT_STATS says about a run, `tjit cache` "
-    "what code is kept on disk.\n";
+    "`tjit run --help` lists the options of a subcommand. `tjit doctor` says "
+    "whether a\nprogram would be served and if not, what to do, `tjit explain` "
+    "what a file of\nTJIT_STATS says about a run, `tjit cache` what code is "
+    "kept on disk, `tjit\n--version` for which libtorch this tjit is.\n";
 
 int UsageError(const char* what, const char* word) {
   std::fprintf(stderr, "tjit: %s%s; try `tjit --help`\n", what, word);
@@ -35,6 +39,7 @@ int main(int argc, char** argv) {
   if (argc < 2) return UsageError("no subcommand given", "");
   const std::string_view word = argv[1];
   if (word == "run") return tjit::tools::RunCommand(argc - 2, argv + 2);
+  if (word == "doctor") return tjit::tools::DoctorCommand(argc - 2, argv + 2);
   if (word == "explain") return tjit::tools::ExplainCommand(argc - 2, argv + 2);
   if (word == "graph") return tjit::tools::GraphCommand(argc - 2, argv + 2);
   if (word == "log") return tjit::tools::LogCommand(argc - 2, argv + 2);
@@ -44,9 +49,9 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (word == "--version") {
-    std::puts("tjit " TJIT_VERSION);
+    std::fputs(tjit::tools::VersionText().c_str(), stdout);
     return 0;
   }
-  return UsageError("accepted are run, explain, graph, log, cache, --help "
-                    "and --version, not ", argv[1]);
+  return UsageError("accepted are run, doctor, explain, graph, log, cache, "
+                    "--help and --version, not ", argv[1]);
 }

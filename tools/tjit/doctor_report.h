@@ -1,0 +1,34 @@
+// The lines of `tjit doctor`: what was looked at, and what to do.
+// Tested by: tests/acceptance/doctor_test.py
+#pragma once
+
+#include <cstdio>
+#include <string>
+
+namespace tjit::tools {
+
+class DoctorReport {
+ public:
+  void Ok(const std::string& text) { Line("ok", text, ""); }
+  // Something that costs speed, or may: tjit serves all the same.
+  void Note(const std::string& text, const std::string& remedy = "") {
+    Line("note", text, remedy);
+  }
+  // tjit does not serve.
+  void No(const std::string& text, const std::string& remedy) {
+    Line("NO", text, remedy);
+    serves_ = false;
+  }
+  bool serves() const { return serves_; }
+
+ private:
+  static void Line(const char* kind, const std::string& text,
+                   const std::string& remedy) {
+    std::printf("%-5s %s\n", kind, text.c_str());
+    if (!remedy.empty()) std::printf("      do: %s\n", remedy.c_str());
+  }
+
+  bool serves_ = true;
+};
+
+}  // namespace tjit::tools
