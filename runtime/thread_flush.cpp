@@ -20,6 +20,7 @@
 #include "runtime/match.h"
 #include "runtime/materialize.h"
 #include "runtime/mode_state.h"
+#include "runtime/observers.h"
 #include "runtime/runtime.h"
 #include "runtime/strict.h"
 #include "runtime/testing_hooks.h"
@@ -37,13 +38,18 @@ class Mute : public c10::WarningHandler {
 // warnings, allocation reports, our own wrappers.
 class ExecutorScope {
  public:
-  ExecutorScope() : saved_(c10::WarningUtils::get_warning_handler()) {
+  explicit ExecutorScope(const Run& run)
+      : saved_(c10::WarningUtils::get_warning_handler()) {
     static auto* mute = new Mute;
     c10::WarningUtils::set_warning_handler(mute);
-    if (at::hasCallbacks()) no_observers_.emplace();
     ++t_context.inside;
+    if (!at::hasCallbacks()) return;
+    BeginSpan(run, &span_);
+    no_observers_.emplace();
   }
   ~ExecutorScope() {
+    no_observers_.reset();
+    span_.reset();
     --t_context.inside;
     c10::WarningUtils::set_warning_handler(saved_);
   }
@@ -52,6 +58,7 @@ class ExecutorScope {
 
  private:
   c10::WarningHandler* saved_;
+  std::optional<at::RecordFunction> span_;
   // Observers are rare, and the guard makes the thread's next op look for them
   // anew.
   std::optional<at::DisableRecordFunctionGuard> no_observers_;
@@ -211,7 +218,7 @@ std::exception_ptr ThreadState::DrainPending() {
 // Not where another thread asks: the thread count of who called the ops is in
 // force then.
 std::optional<ThreadState::Attempt> ThreadState::RunCodeAlone() {
-  if (modes_ != nullptr || t_context.state != this ||
+  if (modes_ != nullptr || t_context.state != this || IsWatched() ||
       !pending_global_.HasArithmeticOfNow()) {
     return std::nullopt;
   }
@@ -233,7 +240,7 @@ std::optional<ThreadState::Attempt> ThreadState::RunCodeAlone() {
 ThreadState::Attempt ThreadState::TrySegment(
     void (PreparedSegment::*way)(const Run&, Counters*), FlushReason reason) {
   GlobalContextScope global(pending_global_);
-  ExecutorScope executor;
+  ExecutorScope executor(run_);
   const FlushingScope flushing(&flushing_);
   const std::int64_t failed = FailedAllocations();
   PreparedSegment* segment = nullptr;

@@ -151,11 +151,12 @@ bool ThreadState::TryFollow(CallFrame& frame, Decision* decision) {
     node = FindChild(cursor_, frame, &why);
     if (node == nullptr) break;
     // A trial is of the steps of the trace that the run began with.
-    const bool is_eager = run_is_eager_ && root_ != nullptr &&
+    const bool is_eager = run_kind_ == RunKind::kEager && root_ != nullptr &&
                           node->owner.load(std::memory_order_relaxed) ==
                               root_->owner.load(std::memory_order_relaxed);
     const bool defers = node->hot.load(std::memory_order_relaxed) &&
-                        !is_eager && node->step.kind == StepKind::kDeferred &&
+                        !is_eager && !LearnsCalls(*node) &&
+                        node->step.kind == StepKind::kDeferred &&
                         runtime_->may_defer();
     if (defers && !ClaimSlots(node->step)) {
       UnbindFrom(&run_, slots_before);
@@ -164,7 +165,11 @@ bool ThreadState::TryFollow(CallFrame& frame, Decision* decision) {
       continue;
     }
     *decision = Take(frame, node, defers);
-    if (*decision == Decision::kDeferred) return true;
+    if (*decision == Decision::kDeferred) {
+      lock.Unlock();
+      if (run_kind_ == RunKind::kWatched) [[unlikely]] ShowCalls(*node);
+      return true;
+    }
     if (modes_ != nullptr && modes_->shadowed != nullptr) {
       OpenShadow(std::move(lock));
       return true;
@@ -173,6 +178,7 @@ bool ThreadState::TryFollow(CallFrame& frame, Decision* decision) {
   }
   if (node != nullptr) {
     MakeReady(frame);
+    if (eager_node_ != nullptr && LearnsCalls(*node)) LearnCalls(frame, node);
     return true;
   }
   if (cursor_->parent != nullptr &&

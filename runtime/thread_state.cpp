@@ -12,6 +12,7 @@
 #include "runtime/loop_state.h"
 #include "runtime/match.h"
 #include "runtime/mode_state.h"
+#include "runtime/observers.h"
 #include "runtime/runtime.h"
 #include "runtime/strict.h"
 #include "runtime/testing_hooks.h"
@@ -135,7 +136,7 @@ void ThreadState::BeginRun() {
   UnbindFrom(&run_, 0);
   run_.NextId();
   run_deferred_ = false;
-  run_is_eager_ = false;
+  run_kind_ = RunKind::kUsual;
   eager_node_ = nullptr;
 }
 
@@ -157,13 +158,19 @@ bool ThreadState::TryEnter(CallFrame& frame, Decision* decision) {
   BeginRun();
   cursor_ = store.top();
   root_ = root;
+  const bool is_watched = IsWatched();
   const bool measured =
-      Trace::IsMeasured(entry) || runtime_->debug_compile();
+      !is_watched && (Trace::IsMeasured(entry) || runtime_->debug_compile());
   run_began_ns_ = 0;
   if (measured) BeginMeasured(trace, entry);
-  run_is_eager_ = modes_ == nullptr && trace->trial.runs_eagerly();
+  if (modes_ == nullptr) {
+    run_kind_ = trace->trial.runs_eagerly() ? RunKind::kEager
+                : is_watched                ? RunKind::kWatched
+                                            : RunKind::kUsual;
+  }
   // What is replayed does not move a candidate's phase.
-  if (run_is_eager_ || !root->hot.load(std::memory_order_relaxed)) {
+  if (run_kind_ == RunKind::kEager ||
+      !root->hot.load(std::memory_order_relaxed)) {
     scheduled_ = {};
   }
   return TryFollow(frame, decision);
@@ -297,6 +304,7 @@ void ThreadState::LeaveTraceLocked(BailReason why) {
 void ThreadState::BindEagerResults(const ResultList& results) {
   const TraceNode* node = eager_node_;
   eager_node_ = nullptr;
+  if (run_kind_ == RunKind::kWatched) KeepLearntCalls(*node);
   std::uint32_t i = 0;
   for (const ResultRecord& r : node->step.results) {
     if (r.kind == ResultRecord::Kind::kAlias) continue;
@@ -333,6 +341,7 @@ void ThreadState::OnThrow(CallFrame& frame) {
   if (modes_ != nullptr) OnThrowInMode(frame);
   if (eager_node_ != nullptr) {
     eager_node_ = nullptr;
+    EndLearningCalls();
     LeaveTrace(BailReason::kCallThrew);
   }
 }

@@ -71,6 +71,8 @@ class ThreadState {
                   torch::jit::Stack* boxed);
   void OnThrow(CallFrame& frame);
   void OnMarkStep();
+  // Who watches ops changed. The owner's, outside kernels.
+  void OnWatchersChange();
 
   // Runs what is pending. From any thread, outside kernels.
   void Flush(FlushReason reason);
@@ -115,6 +117,9 @@ class ThreadState {
  private:
   friend class OwnerStateLock;
   friend class StateLock;
+
+  // Of a run. kEager: nothing is deferred; kWatched: see Note [Observers].
+  enum class RunKind : std::uint8_t { kUsual, kEager, kWatched };
 
   Decision Decide(CallFrame& frame);
   void CountEager(const CallFrame& frame) {
@@ -192,6 +197,11 @@ class ThreadState {
   at::Tensor TakeParked(const CompactResult& result, bool dies, Block** block);
   at::Tensor MakeAnew(const CompactResult& result, bool dies, Block** block);
   void BindEagerResults(const ResultList& results);
+  // While somebody watches: observers.cpp.
+  bool LearnsCalls(const TraceNode& node) const;
+  void LearnCalls(const CallFrame& frame, TraceNode* node);
+  static void KeepLearntCalls(const TraceNode& node);
+  static void ShowCalls(const TraceNode& node);
   void NoteWrites(const CallFrame& frame, const ResultList& results);
   void FinishRun(FlushReason reason);
   void LeaveTrace(BailReason why);
@@ -335,7 +345,7 @@ class ThreadState {
   TraceNode* eager_node_ = nullptr;  // matched, running eagerly now
   TraceNode* root_ = nullptr;     // first node of the last completed path
   bool run_deferred_ = false;     // an op of this run was deferred
-  bool run_is_eager_ = false;     // none of it is to be
+  RunKind run_kind_ = RunKind::kUsual;
   std::uint64_t run_began_ns_ = 0;
   Run run_;
   // in_vain: since what came was a hot trace's other sizes; looked into when
