@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "recorder/log.h"
+#include "recorder/process_info.h"
 
 namespace tjit {
 
@@ -36,6 +37,9 @@ bool LogFile::Open(const std::string& path, bool is_child) {
   header_->version = kLogVersion;
   header_->chunk_bytes = kLogChunkBytes;
   header_->pid = static_cast<std::uint32_t>(getpid());
+  std::strncpy(header_->tjit, Version(), sizeof(header_->tjit) - 1);
+  std::strncpy(header_->program, CommandLine().c_str(),
+               sizeof(header_->program) - 1);
   std::memcpy(header_->magic, kLogMagic, sizeof(kLogMagic));
   return true;
 }
