@@ -182,11 +182,14 @@ std::exception_ptr ThreadState::RunPending(FlushReason reason) {
   if (ops == 0) return nullptr;
   if (ForcedDrainAt() >= 0) return DrainPending();
   if (LogsTo(LogChannel::kFlush)) SayFlush(run_, reason, /*drained=*/false);
+  const std::uint64_t began_ns =
+      run_began_ns_ != 0 && t_context.state == this ? NowNs() : 0;
   const Attempt attempt = [&] {
     const SegmentRow row(LogEvent::kReplay, run_, reason);
     if (const std::optional<Attempt> alone = RunCodeAlone()) return *alone;
     return TrySegment(&PreparedSegment::Execute, reason);
   }();
+  if (began_ns != 0) run_executed_ns_ += NowNs() - began_ns;
   if (!attempt.has_run) return attempt.error;
   counters_.flushes[static_cast<std::size_t>(reason)].Add();
   counters_.segments.Add();

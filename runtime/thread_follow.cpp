@@ -1,6 +1,7 @@
 // The half of ThreadState that follows a trace: finds the step that a call
 // is, claims what it needs and hands it to Defer().
 // What is usual is in thread_usual.cpp.
+#include "runtime/exit_notes.h"
 #include "runtime/find_root.h"
 #include "runtime/interpose.h"
 #include "runtime/log.h"
@@ -185,6 +186,9 @@ bool ThreadState::TryFollow(CallFrame& frame, Decision* decision) {
       cursor_->ends.load(std::memory_order_acquire) != nullptr) {
     FinishRun(FlushReason::kSegmentEnd);
   } else {
+    if (run_deferred_ && cursor_->parent != nullptr) {
+      NoteExit(*cursor_, frame, run_, why, store_->lineage());
+    }
     LeaveTrace(why);
   }
   return false;

@@ -1,7 +1,6 @@
 #include "runtime/thread_state.h"
 
 #include <bit>
-#include <chrono>
 
 #include "runtime/deferred_storage.h"
 #include "runtime/find_root.h"
@@ -21,15 +20,6 @@
 #include "runtime/value_checks.h"
 
 namespace tjit::runtime {
-namespace {
-
-std::uint64_t NowNs() {
-  return static_cast<std::uint64_t>(
-      std::chrono::steady_clock::now().time_since_epoch().count());
-}
-
-}  // namespace
-
 [[gnu::hot]] void AfterEager(ThreadState* state, CallFrame& frame,
                              const ResultList& results,
                              torch::jit::Stack* boxed) {
@@ -178,6 +168,7 @@ bool ThreadState::TryEnter(CallFrame& frame, Decision* decision) {
 
 void ThreadState::BeginMeasured(Trace* trace, std::int64_t entry) {
   run_began_ns_ = NowNs();
+  run_executed_ns_ = 0;
   if (entry % TraceTrial::kBlock != 0 || modes_ != nullptr ||
       !trace->hot.load(std::memory_order_relaxed) || runtime_->compile_all()) {
     return;
@@ -223,6 +214,7 @@ void ThreadState::FinishRun(FlushReason reason) {
   if (run_began_ns_ != 0) {
     const std::uint64_t ns = NowNs() - run_began_ns_;
     trace->NoteTime(run_deferred_, ns);
+    if (run_deferred_) trace->executed_times.Add(run_executed_ns_);
     NoteRunTime(store.lineage(), *trace, run_deferred_, ns);
   }
   const std::int64_t threshold =
@@ -249,9 +241,9 @@ void ThreadState::LeaveTraceLocked(BailReason why) {
   if (node->parent == nullptr) return;  // nothing had matched yet
   if (usual) store_->NoteUse(node);
   Trace* trace = node->owner.load(std::memory_order_acquire);
-  trace->left[static_cast<std::size_t>(why)].fetch_add(
-      1, std::memory_order_relaxed);
   if (run_deferred_) {
+    trace->left[static_cast<std::size_t>(why)].fetch_add(
+        1, std::memory_order_relaxed);
     NoteBail(&counters_, why, node->step.op);
     const bool blacklisted = !usual && store_->Penalize(trace, why);
     LogExit(*trace, *node, why);

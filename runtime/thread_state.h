@@ -21,6 +21,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -43,6 +44,12 @@
 #include "runtime/thread_context.h"
 
 namespace tjit::runtime {
+
+// Of a clock that only goes on.
+inline std::uint64_t NowNs() {
+  return static_cast<std::uint64_t>(
+      std::chrono::steady_clock::now().time_since_epoch().count());
+}
 
 enum class Likeness : std::uint8_t;
 struct CompactArg;
@@ -346,7 +353,8 @@ class ThreadState {
   TraceNode* root_ = nullptr;     // first node of the last completed path
   bool run_deferred_ = false;     // an op of this run was deferred
   RunKind run_kind_ = RunKind::kUsual;
-  std::uint64_t run_began_ns_ = 0;
+  std::uint64_t run_began_ns_ = 0;  // of a measured run, else 0
+  std::uint64_t run_executed_ns_ = 0;  // of it: what was pending ran
   Run run_;
   // in_vain: since what came was a hot trace's other sizes; looked into when
   // they are 1, 2, 4, 8, ...
