@@ -79,6 +79,8 @@ namespace tjit::runtime {
 
 std::atomic<bool> g_was_watched{false};
 
+[[gnu::cold]] bool HasWatchers() { return at::hasCallbacks(); }
+
 namespace {
 
 struct Learning {
@@ -188,7 +190,7 @@ void ThreadState::OnWatchersChange() {
   if (cursor_ == nullptr || modes_ != nullptr || run_kind_ == RunKind::kEager) {
     return;
   }
-  run_kind_ = at::hasCallbacks() ? RunKind::kWatched : RunKind::kUsual;
+  SetRunKind(at::hasCallbacks() ? RunKind::kWatched : RunKind::kUsual);
 }
 
 // True if the step is to run at the call, as what it calls is not known.

@@ -39,8 +39,9 @@ struct Run;
 extern std::atomic<bool> g_was_watched;
 
 // Somebody watches what this thread calls.
-inline bool IsWatched() {
-  return g_was_watched.load(std::memory_order_relaxed) && at::hasCallbacks();
+bool HasWatchers();
+[[gnu::always_inline]] inline bool IsWatched() {
+  return g_was_watched.load(std::memory_order_relaxed) && HasWatchers();
 }
 
 // What an eager kernel calls, in order, as observers see it.

@@ -126,7 +126,7 @@ void ThreadState::BeginRun() {
   UnbindFrom(&run_, 0);
   run_.NextId();
   run_deferred_ = false;
-  run_kind_ = RunKind::kUsual;
+  SetRunKind(RunKind::kUsual);
   eager_node_ = nullptr;
 }
 
@@ -154,9 +154,9 @@ bool ThreadState::TryEnter(CallFrame& frame, Decision* decision) {
   run_began_ns_ = 0;
   if (measured) BeginMeasured(trace, entry);
   if (modes_ == nullptr) {
-    run_kind_ = trace->trial.runs_eagerly() ? RunKind::kEager
-                : is_watched                ? RunKind::kWatched
-                                            : RunKind::kUsual;
+    SetRunKind(trace->trial.runs_eagerly() ? RunKind::kEager
+               : is_watched                ? RunKind::kWatched
+                                           : RunKind::kUsual);
   }
   // What is replayed does not move a candidate's phase.
   if (run_kind_ == RunKind::kEager ||

@@ -128,6 +128,11 @@ class ThreadState {
   // Of a run. kEager: nothing is deferred; kWatched: see Note [Observers].
   enum class RunKind : std::uint8_t { kUsual, kEager, kWatched };
 
+  void SetRunKind(RunKind kind) {
+    run_kind_ = kind;
+    run_is_usual_ = kind == RunKind::kUsual;
+  }
+
   Decision Decide(CallFrame& frame);
   void CountEager(const CallFrame& frame) {
     counters_.ops_eager.Add();
@@ -352,6 +357,7 @@ class ThreadState {
   TraceNode* eager_node_ = nullptr;  // matched, running eagerly now
   TraceNode* root_ = nullptr;     // first node of the last completed path
   bool run_deferred_ = false;     // an op of this run was deferred
+  bool run_is_usual_ = true;  // run_kind_ is kUsual: a register less per op
   RunKind run_kind_ = RunKind::kUsual;
   std::uint64_t run_began_ns_ = 0;  // of a measured run, else 0
   std::uint64_t run_executed_ns_ = 0;  // of it: what was pending ran

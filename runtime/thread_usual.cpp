@@ -226,7 +226,7 @@ namespace {
     CallFrame& frame) {
   TraceNode* node = cursor_->likely.load(std::memory_order_relaxed);
   if (node == nullptr || !node->hot.load(std::memory_order_relaxed) ||
-      run_kind_ != RunKind::kUsual || modes_ != nullptr || capture_.active() ||
+      !run_is_usual_ || modes_ != nullptr || capture_.active() ||
       !runtime_->may_defer() || (!run_deferred_ && capture_is_due()) ||
       t_context.held != nullptr) {
     return std::nullopt;
