@@ -12,6 +12,8 @@ within a round. bench/README.md says how to read the table.
   bench/run.py --compiled        machine code too
   bench/run.py --full            longer, more rounds, more variants
   bench/run.py --check           exit status 1 if a target is missed
+  bench/run.py --resume          goes on with the run that was stopped
+  bench/run.py --print           the table of what a run has measured so far
 """
 import argparse
 import datetime
@@ -21,11 +23,14 @@ import os
 import pathlib
 import platform
 import re
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass, field
+
+import samples
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TUNABLES = ("glibc.malloc.mmap_threshold=4294967296:"
@@ -43,6 +48,7 @@ BLOCK_TARGET = 1.0  # row 24 against best E+
 NEVER_TARGET = 0.97  # row 27 against E, mean of its counts
 TEN_ADDS_TARGET = 0.65  # time of ten adds as one segment, against E
 RECORDING_TARGET_NS = 30  # per typed op of a stream that never repeats
+STOPPED = 130  # exit status, as of a shell
 LOG_TARGET = 1.3  # time of row 19 with the instruction log, against without
 MEAN_ROWS = ("9", "18", "19", "25")
 
@@ -213,8 +219,12 @@ def run_once(programs, point, peer, options):
         f"--benchmark_min_time={options.min_time}",
         f"--threads={options.threads}", *peer.flags
     ]
-    done = subprocess.run(command, env=env, text=True, capture_output=True,
-                          timeout=600, check=False)
+    try:
+        done = subprocess.run(command, env=env, text=True, capture_output=True,
+                              timeout=600, check=False)
+    except subprocess.TimeoutExpired:
+        return {"error": f"{name} {benchmark} as {peer.name} did not end in "
+                         "600 s"}
     if done.returncode != 0:
         return {"error": f"{name} {benchmark} as {peer.name} ended with status "
                          f"{done.returncode}: {done.stderr.strip()[-300:]}"}
@@ -242,28 +252,43 @@ def parse(text):
             "context": report["context"]}
 
 
-def measure(options, chosen):
+def collect(records):
     """{(benchmark, peer name): {rounds: [[us]], bits, counters} or text}."""
     results, context = {}, {}
+    for record in records:
+        key = (record["benchmark"], record["peer"])
+        known = results.setdefault(key, {"rounds": [], "bits": set()})
+        if "samples" not in record:
+            known.update({k: record[k] for k in ("error", "missing")
+                          if k in record})
+            continue
+        known["rounds"].append(record["samples"])
+        known["less"] = record["less"]
+        known["bits"].add(record["bits"])
+        known["counters"] = record["counters"]
+        context = record["context"]
+    return results, context
+
+
+def measure(options, chosen, where, kept):
+    """Runs what is not in the samples yet; `options.out` has a report of what
+    there is after each round."""
+    done = {(r["benchmark"], r["peer"], r["round"]) for r in kept.records}
+    failed = set()
     for number in range(options.rounds):
         for point in chosen:
             for peer in point.peers:
                 key = (point.benchmark, peer.name)
-                known = results.setdefault(key, {"rounds": [], "bits": set()})
-                if "missing" in known or "error" in known:
+                if key in failed or (*key, number) in done:
                     continue
                 got = run_once(options.programs, point, peer, options)
                 if "samples" not in got:
-                    known.update(got)
-                    continue
-                known["rounds"].append(got["samples"])
-                known["less"] = got["less"]
-                known["bits"].add(got["bits"])
-                known["counters"] = got["counters"]
-                context = got["context"]
+                    failed.add(key)
+                kept.add({"benchmark": point.benchmark, "peer": peer.name,
+                          "round": number, **got})
         print(f"round {number + 1} of {options.rounds} done",
               file=sys.stderr, flush=True)
-    return results, context
+        write_report(options.out, chosen, where, kept.records)
 
 
 def quantile(samples, q):
@@ -545,7 +570,7 @@ def overhead_table(lines):
     return out if len(out) > 2 else []
 
 
-def machine(options, context):
+def machine(options):
     """Where and with what this was measured."""
     cpu = "unknown"
     info = pathlib.Path("/proc/cpuinfo")
@@ -560,8 +585,6 @@ def machine(options, context):
             "cpu": cpu, "cores": os.cpu_count(), "threads": options.threads,
             "load": os.getloadavg()[0], "system": platform.platform(),
             "libc": " ".join(platform.libc_ver()),
-            "libtorch": context.get("libtorch", "unknown"),
-            "compiler": context.get("compiler", "unknown"),
             "commit": commit.stdout.strip() or "unknown",
             "rounds": options.rounds, "repetitions": options.repetitions,
             "min_time_s": options.min_time}
@@ -592,6 +615,27 @@ def render(where, lines, missed):
     return "\n".join(out) + "\n"
 
 
+def write_report(out, chosen, where, records):
+    """Writes results.md and results.json of the points whose peers have all
+    been measured. Returns (report, lines, missed targets)."""
+    results, context = collect(records)
+    there = [point for point in chosen
+             if all((point.benchmark, peer.name) in results
+                    for peer in point.peers)]
+    lines = [evaluate(point, results) for point in there]
+    missed = check(lines)
+    where = {**where, **{key: context.get(key, "unknown")
+                         for key in ("libtorch", "compiler")}}
+    if len(there) < len(chosen):
+        where["not measured yet"] = (
+            f"{len(chosen) - len(there)} of {len(chosen)} lines")
+    report = render(where, lines, missed)
+    (out / "results.md").write_text(report)
+    (out / "results.json").write_text(json.dumps(
+        {"machine": where, "rows": lines, "missed": missed}, indent=1))
+    return report, lines, missed
+
+
 def parse_options():
     """The command line."""
     parser = argparse.ArgumentParser(
@@ -602,8 +646,12 @@ def parse_options():
                         default=ROOT / "build" / "release",
                         help="build folder (default: build/release)")
     parser.add_argument("--out", type=pathlib.Path,
-                        help="where results.md and results.json go "
-                        "(default: <build>/bench-results)")
+                        help="where results.md, results.json and "
+                        "samples.jsonl go (default: <build>/bench-results)")
+    parser.add_argument("--resume", action="store_true",
+                        help="go on behind the samples in the output folder")
+    parser.add_argument("--print", action="store_true", dest="only_print",
+                        help="measure nothing, report the samples there")
     parser.add_argument("--rows", help="9,18,27a or 27 (default: all)")
     parser.add_argument("--full", action="store_true", help="longer")
     parser.add_argument("--check", action="store_true",
@@ -619,39 +667,81 @@ def parse_options():
     options.min_time = options.min_time or defaults[2]
     options.programs = options.build / "bin"
     options.out = options.out or options.build / "bench-results"
-    if not options.programs.is_dir():
+    if options.only_print and options.resume:
+        parser.error("--print measures nothing, --resume does: give one")
+    if not options.programs.is_dir() and not options.only_print:
         parser.error(f"{options.programs} is not there: build first, or name "
                      "the build folder with --build")
     return parser, options
 
 
+def choose(parser, options):
+    """The lines of the table that the options ask for."""
+    chosen = points(options.full, options.compiled, options.threads)
+    if not options.rows:
+        return chosen
+    wanted = options.rows.split(",")
+    known = {p.row for p in chosen} | {"27"}
+    for row in wanted:
+        if row not in known:
+            parser.error(f"row {row} is not known; rows: "
+                         f"{', '.join(sorted(known))}")
+    return [p for p in chosen
+            if p.row in wanted or p.row.rstrip("abcd") in wanted]
+
+
+def run_all(options, chosen, where, kept):
+    """Measures; true if a signal ended it before it was through."""
+    def stop(*_):
+        raise KeyboardInterrupt
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        measure(options, chosen, where, kept)
+        return False
+    except KeyboardInterrupt:
+        return True
+    finally:
+        kept.close()
+        for path in LOG.parent.glob(LOG.name + "*"):
+            path.unlink()
+
+
+# What samples must agree in to stand in one table.
+MUST_AGREE = ("commit", "cpu", "system", "threads", "repetitions",
+              "min_time_s")
+# What says which lines the table of a run has.
+SHAPES = ("rows", "full", "compiled", "threads")
+
+
 def main():
     """Returns the exit status."""
     parser, options = parse_options()
-    chosen = points(options.full, options.compiled, options.threads)
-    if options.rows:
-        wanted = options.rows.split(",")
-        known = {p.row for p in chosen} | {"27"}
-        for row in wanted:
-            if row not in known:
-                parser.error(f"row {row} is not known; rows: "
-                             f"{', '.join(sorted(known))}")
-        chosen = [p for p in chosen
-                  if p.row in wanted or p.row.rstrip("abcd") in wanted]
+    where = machine(options)
+    stopped = False
     try:
-        results, context = measure(options, chosen)
-    finally:
-        for path in LOG.parent.glob(LOG.name + "*"):
-            path.unlink()
-    lines = [evaluate(point, results) for point in chosen]
-    missed = check(lines)
-    where = machine(options, context)
-    options.out.mkdir(parents=True, exist_ok=True)
-    report = render(where, lines, missed)
-    (options.out / "results.md").write_text(report)
-    (options.out / "results.json").write_text(json.dumps(
-        {"machine": where, "rows": lines, "missed": missed}, indent=1))
+        if options.only_print:
+            head, records = samples.read(options.out)
+            where = head["machine"]
+            for name in SHAPES:
+                setattr(options, name, head["shape"][name])
+            chosen = choose(parser, options)
+        else:
+            chosen = choose(parser, options)
+            head = {"run": {name: where[name] for name in MUST_AGREE},
+                    "shape": {n: getattr(options, n) for n in SHAPES},
+                    "machine": where}
+            kept = samples.SamplesFile(options.out, head, options.resume)
+            records = kept.records
+            stopped = run_all(options, chosen, where, kept)
+    except samples.BadSamples as error:
+        parser.error(str(error))
+    report, lines, missed = write_report(options.out, chosen, where, records)
     print(report)
+    if stopped:
+        print(f"stopped: {options.out / samples.NAME} has {len(records)} "
+              "samples; the same command with --resume goes on behind them",
+              file=sys.stderr)
+        return STOPPED
     failed = any(line["failed"] for line in lines)
     return 1 if failed or (options.check and missed) else 0
 

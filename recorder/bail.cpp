@@ -10,19 +10,21 @@ struct Row {
   const char* name;
   const char* text;
   bool is_expected;
+  const char* remedy;
 };
 
 constexpr bool expected = true;
 constexpr bool unexpected = false;
 
 constexpr Row kBails[] = {
-#define TJIT_BAIL(suffix, name, expectedness, text) {#name, text, expectedness},
+#define TJIT_BAIL(suffix, name, expectedness, text, remedy) \
+  {#name, text, expectedness, remedy},
 #include "recorder/bail_reasons.def"
 #undef TJIT_BAIL
 };
 
 constexpr Row kFlushes[] = {
-#define TJIT_FLUSH_REASON(suffix, name, text) {#name, text, true},
+#define TJIT_FLUSH_REASON(suffix, name, text) {#name, text, true, ""},
 #include "recorder/flush_reasons.def"
 #undef TJIT_FLUSH_REASON
 };
@@ -30,7 +32,7 @@ constexpr Row kFlushes[] = {
 static_assert(std::size(kBails) == static_cast<size_t>(BailReason::kCount));
 static_assert(std::size(kFlushes) == static_cast<size_t>(FlushReason::kCount));
 
-constexpr Row kUnknown = {"?", "?", unexpected};
+constexpr Row kUnknown = {"?", "?", unexpected, "?"};
 
 const Row& RowOf(BailReason reason) {
   const auto i = static_cast<std::size_t>(reason);
@@ -46,6 +48,7 @@ const Row& RowOf(FlushReason reason) {
 
 const char* BailName(BailReason reason) { return RowOf(reason).name; }
 const char* BailText(BailReason reason) { return RowOf(reason).text; }
+const char* BailRemedy(BailReason reason) { return RowOf(reason).remedy; }
 bool IsExpected(BailReason reason) { return RowOf(reason).is_expected; }
 
 const char* FlushName(FlushReason reason) { return RowOf(reason).name; }

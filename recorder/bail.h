@@ -6,7 +6,7 @@
 namespace tjit {
 
 enum class BailReason : std::uint8_t {
-#define TJIT_BAIL(suffix, name, expectedness, text) k##suffix,
+#define TJIT_BAIL(suffix, name, expectedness, text, remedy) k##suffix,
 #include "recorder/bail_reasons.def"
 #undef TJIT_BAIL
   kCount,
@@ -16,6 +16,8 @@ enum class BailReason : std::uint8_t {
 const char* BailName(BailReason reason);
 // One line for a user: "another op was called".
 const char* BailText(BailReason reason);
+// What the user can do about it: "pass ...".
+const char* BailRemedy(BailReason reason);
 // True for reasons that a healthy program may show.
 bool IsExpected(BailReason reason);
 

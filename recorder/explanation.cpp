@@ -271,66 +271,191 @@ void AppendOps(std::string* out, const Explanation& e) {
   }
 }
 
-std::string Quoted(const std::string& text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') quoted += '\\';
-    quoted += c;
+std::string Percent(std::int64_t part, std::int64_t whole) {
+  return Format("%.1f %%", whole == 0 ? 0
+                                      : 100.0 * static_cast<double>(part) /
+                                            static_cast<double>(whole));
+}
+
+// "./program ran for 3.2 s; ", what of it is known.
+std::string Ran(const Explanation& e) {
+  constexpr std::size_t kMaxProgram = 60;
+  if (e.wall_ns == 0) return "";
+  std::string program = e.program.substr(0, kMaxProgram);
+  if (program.empty()) program = "the program";
+  if (e.program.size() > kMaxProgram) program += "...";
+  return program + " ran for " + Duration(e.wall_ns) + "; ";
+}
+
+// What replaying won, as far as it was measured.
+std::string Won(const Explanation& e) {
+  std::int64_t won = 0, eager = 0, replayed = 0, unknown = 0;
+  for (const ExplainedSequence& s : e.sequences) {
+    if (s.replays == 0) continue;
+    ++replayed;
+    if (!s.is_measured()) {
+      ++unknown;
+      continue;
+    }
+    won += s.won_ns();
+    eager += s.eager_ns * s.replays;
   }
-  quoted += '"';
-  return quoted;
-}
-
-std::string Json(const CountsByName& counts) {
-  std::string json = "{";
-  for (const auto& [name, count] : counts) {
-    if (json.size() > 1) json += ", ";
-    json += Quoted(name) + ": " + Text(count);
+  if (replayed == 0) return "nothing was replayed";
+  if (unknown == replayed) {
+    return "what replaying won is not known: too few runs were measured";
   }
-  return json + "}";
+  std::string text = "replaying ";
+  text += won < 0 ? "lost about " + Duration(-won)
+                  : "won about " + Duration(won);
+  text += " of the " + Duration(eager) +
+          " that the same runs take eagerly" +
+          Format(" (%.2fx)", static_cast<double>(eager) /
+                                 static_cast<double>(eager - won));
+  if (unknown == 0) return text;
+  return text + "; of " + Text(unknown) + " of " + Text(replayed) +
+         " sequences it is not known";
 }
 
-std::string Json(const ExplainedSequence& s) {
-  return "{\"id\": " + Text(s.id) + ", \"ops\": " + Text(s.ops) +
-         ", \"first_ops\": " + Quoted(s.first_ops) +
-         ", \"state\": " + Quoted(s.state) +
-         ", \"sightings\": " + Text(s.sightings) +
-         ", \"threshold\": " + Text(s.threshold) +
-         ", \"replays\": " + Text(s.replays) + ", \"skip\": " + Text(s.skip) +
-         ", \"eager_ns\": " + Text(s.eager_ns) +
-         ", \"replay_ns\": " + Text(s.replay_ns) +
-         ", \"won_ns\": " + Text(s.won_ns()) + ", \"left\": " + Json(s.left) +
-         ", \"at_call\": " + Json(s.at_call) + "}";
-}
-
-std::string Json(const ExplainedCode& code) {
-  return "{\"ops\": " + Text(code.ops) +
-         ", \"first_op\": " + Quoted(code.first_op) +
-         ", \"pays\": " + (code.pays ? "true" : "false") +
-         ", \"compile_ns\": " + Text(code.compile_ns) +
-         ", \"library_ns\": " + Text(code.library_ns) +
-         ", \"compiled_ns\": " + Text(code.compiled_ns) +
-         ", \"break_even_runs\": " + Text(code.break_even_runs()) + "}";
-}
-
-std::string Json(const ExplainedFunction& f) {
-  return "{\"name\": " + Quoted(f.name) + ", \"dtype\": " + Quoted(f.dtype) +
-         ", \"from\": " + Quoted(f.from) + "}";
-}
-
-std::string Json(const ExplainedOp& op) {
-  return "{\"name\": " + Quoted(op.name) + ", \"calls\": " + Text(op.calls) +
-         ", \"why\": " + Quoted(op.why) + "}";
-}
-
-template <class T>
-std::string JsonList(const std::vector<T>& items) {
-  std::string json = "[";
-  for (const T& item : items) {
-    json += json.size() > 1 ? ",\n    " : "\n    ";
-    json += Json(item);
+// Where the time went, by medians of measured runs.
+std::string Shares(const Explanation& e) {
+  std::int64_t runs = 0, executed = 0;
+  for (const ExplainedSequence& s : e.sequences) {
+    if (s.replay_ns == 0) continue;
+    runs += s.replay_ns * s.replays;
+    executed += s.executed_ns * s.replays;
   }
-  return json + (items.empty() ? "]" : "\n  ]");
+  if (runs == 0 || e.wall_ns == 0) return "";
+  return "about " + Percent(runs, e.wall_ns) +
+         " of the time lies in replayed sequences: " +
+         Percent(executed, e.wall_ns) + " runs what was deferred, " +
+         Percent(runs - executed, e.wall_ns) +
+         " is the program, libtorch's dispatcher and autograd between the "
+         "ops\n";
+}
+
+// What did I get?
+void AppendGains(std::string* out, const Explanation& e) {
+  const std::int64_t seen = Get(e.counters, "ops_seen");
+  const std::int64_t replayed = Get(e.counters, "ops_replayed");
+  *out += "tjit: " + Ran(e) + Won(e) + "\n" + Text(seen) +
+          " ops were called: " + Text(replayed) + " replayed (" +
+          Percent(replayed, seen) + "), " +
+          Text(Get(e.counters, "ops_eager")) + " ran eagerly, " +
+          Text(Get(e.counters, "ops_drained")) +
+          " were deferred and run eagerly after all\n";
+  const std::int64_t dead = Get(e.counters, "steps_dead");
+  if (dead != 0) {
+    *out += "of the replayed ops " + Text(dead) +
+            " did not run, as nothing needed their results\n";
+  }
+  *out += Shares(e);
+}
+
+// Something that stood against more, and what to do about it ("" for nothing).
+struct Obstacle {
+  std::string what;
+  std::string remedy;
+};
+
+// "first after op 7 of sequence 3, at aten::mul: 0.25 instead of 0.5, in f()".
+std::string FirstTime(const Explanation& e, const std::string& reason) {
+  for (const ExplainedExit& exit : e.exits) {
+    if (exit.reason != reason) continue;
+    std::string text = "; first after op " + Text(exit.after_ops) +
+                       " of sequence " + Text(exit.sequence) + ", at " +
+                       exit.op;
+    if (!exit.actual.empty()) text += ": " + exit.actual;
+    if (!exit.expected.empty()) text += " instead of " + exit.expected;
+    if (!exit.place.empty()) text += ", called by " + exit.place;
+    return text;
+  }
+  return "";
+}
+
+std::string BailRemedyOf(const std::string& name) {
+  for (int i = 0; i < static_cast<int>(BailReason::kCount); ++i) {
+    const auto reason = static_cast<BailReason>(i);
+    if (name == BailName(reason)) return BailRemedy(reason);
+  }
+  return "";
+}
+
+void AddEagerOps(const Explanation& e, std::vector<Obstacle>* obstacles) {
+  constexpr std::int64_t kOneIn = 20;  // ops; fewer are not worth a line
+  const std::int64_t seen = Get(e.counters, "ops_seen");
+  const std::int64_t eager = Get(e.counters, "ops_eager");
+  if (e.eager_ops.empty() || kOneIn * eager < seen) return;
+  const ExplainedOp& most = e.eager_ops.front();
+  std::string what = Text(eager) + " ops ran eagerly (" +
+                     Percent(eager, seen) + "), most of all " + most.name +
+                     " (" + Times(most.calls);
+  if (!most.why.empty()) what += ": " + most.why;
+  obstacles->push_back(
+      {what + ")", most.why == "reads values"
+                       ? "read values (item(), prints, comparisons) less often"
+                       : ""});
+}
+
+void AddStates(const Explanation& e, std::vector<Obstacle>* obstacles) {
+  std::int64_t seen = 0, off = 0, ops = 0;
+  for (const ExplainedSequence& s : e.sequences) {
+    if (s.state == kStateSeen) {
+      ++seen;
+      ops += s.sightings * s.ops;
+    }
+    if (s.state == kStateOff) ++off;
+  }
+  const auto sequences = [](std::int64_t n) {
+    return Text(n) + (n == 1 ? " sequence was " : " sequences were ");
+  };
+  if (seen != 0 && 20 * ops >= Get(e.counters, "ops_seen")) {
+    obstacles->push_back({sequences(seen) + "not seen often enough",
+                          "run for longer, or lower TJIT_HOT_THRESHOLD"});
+  }
+  if (off != 0) {
+    obstacles->push_back({sequences(off) + "as fast eagerly, and left alone",
+                          ""});
+  }
+}
+
+std::vector<Obstacle> Obstacles(const Explanation& e) {
+  constexpr std::size_t kMaxReasons = 3;
+  std::vector<Obstacle> obstacles;
+  if (e.sequences.empty() && Get(e.counters, "ops_seen") != 0) {
+    obstacles.push_back({"nothing was found that repeats for long enough",
+                         BailRemedy(BailReason::kNotRepeated)});
+  }
+  AddEagerOps(e, &obstacles);
+  std::size_t listed = 0;
+  for (const auto& [name, count] : Sorted(e.left)) {
+    if (++listed > kMaxReasons) break;
+    obstacles.push_back({Times(count) + ": " + BailTextOf(name) + " [" + name +
+                             "]" + FirstTime(e, name),
+                         BailRemedyOf(name)});
+  }
+  AddStates(e, &obstacles);
+  if (!e.not_compiled.empty()) {
+    const auto [why, count] = Sorted(e.not_compiled).front();
+    obstacles.push_back({Text(count) + (count == 1 ? " group" : " groups") +
+                             " of ops stayed library calls: " + why,
+                         ""});
+  }
+  return obstacles;
+}
+
+// Why not more, and what can I do?
+void AppendAdvice(std::string* out, const Explanation& e) {
+  const std::vector<Obstacle> obstacles = Obstacles(e);
+  if (obstacles.empty()) return;
+  *out += "why not more:\n";
+  for (const Obstacle& o : obstacles) *out += "  - " + o.what + "\n";
+  std::string remedies;
+  for (const Obstacle& o : obstacles) {
+    const std::string line = "  - " + o.remedy + "\n";
+    if (o.remedy.empty() || remedies.find(line) != std::string::npos) continue;
+    remedies += line;
+  }
+  if (!remedies.empty()) *out += "what to do:\n" + remedies;
 }
 
 }  // namespace
@@ -347,25 +472,13 @@ std::string ToText(const ExplainedCode& code) {
          (runs == 1 ? " run wins back" : " runs win back");
 }
 
-std::string ToText(const Explanation& e) {
-  const std::int64_t seen = Get(e.counters, "ops_seen");
-  const std::int64_t replayed = Get(e.counters, "ops_replayed");
-  const double percent = seen == 0 ? 0
-                                   : 100.0 * static_cast<double>(replayed) /
-                                         static_cast<double>(seen);
-  std::string text = "tjit: " + Text(seen) + " ops were called: " +
-                     Text(replayed) + Format(" replayed (%.1f %%), ", percent) +
-                     Text(Get(e.counters, "ops_eager")) + " ran eagerly, " +
-                     Text(Get(e.counters, "ops_drained")) +
-                     " were deferred and run eagerly after all\n";
-  const std::int64_t dead = Get(e.counters, "steps_dead");
-  if (dead != 0) {
-    text += "of the replayed ops " + Text(dead) +
-            " did not run, as nothing needed their results\n";
-  }
+std::string ToText(const Explanation& e, bool verbose) {
+  std::string text;
+  AppendGains(&text, e);
+  AppendAdvice(&text, e);
   AppendSequences(&text, e);
   AppendKernels(&text, e);
-  AppendFunctions(&text, e);
+  if (verbose) AppendFunctions(&text, e);
   AppendOps(&text, e);
   AppendReasons(&text, "tjit did not go on because:\n", e.left, &BailTextOf);
   AppendReasons(&text, "deferred ops were run because:\n", e.flushes,
@@ -378,22 +491,6 @@ std::string ToText(const Explanation& e) {
             " small inputs were copied instead)\n";
   }
   return text;
-}
-
-std::string WithLists(std::string stats_json, const Explanation& explanation) {
-  const std::size_t end = stats_json.rfind("\n}");
-  stats_json.resize(end);
-  return stats_json +
-         ",\n  \"sequence_details\": " + JsonList(explanation.sequences) +
-         ",\n  \"compiled_segments\": " +
-         JsonList(explanation.compiled_segments) +
-         ",\n  \"not_compiled\": " + Json(explanation.not_compiled) +
-         ",\n  \"functions\": " + JsonList(explanation.functions) +
-         ",\n  \"eager_ops\": " + JsonList(explanation.eager_ops) +
-         (explanation.why.empty()
-              ? ""
-              : ",\n  \"why\": " + Quoted(explanation.why)) +
-         "\n}\n";
 }
 
 }  // namespace tjit

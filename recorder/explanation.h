@@ -28,20 +28,21 @@ struct ExplainedSequence {
   // Medians of measured complete runs, from op to op; 0: none was measured.
   std::int64_t eager_ns = 0;
   std::int64_t replay_ns = 0;
-  CountsByName left;     // by the name of a BailReason
+  std::int64_t executed_ns = 0;  // of replay_ns: what was deferred ran
+  CountsByName left;     // with deferred ops, by the name of a BailReason
   CountsByName at_call;  // steps that run at the call, by op
 
   // Over all replays; negative if they cost time. 0 if nothing was measured.
+  bool is_measured() const { return eager_ns != 0 && replay_ns != 0; }
   std::int64_t won_ns() const {
-    const bool measured = eager_ns != 0 && replay_ns != 0;
-    return measured ? (eager_ns - replay_ns) * replays : 0;
+    return is_measured() ? (eager_ns - replay_ns) * replays : 0;
   }
 };
 
 // States of a sequence.
 inline constexpr char kStateSeen[] = "seen";          // not often enough yet
 inline constexpr char kStateHot[] = "hot";            // not replayed so far
-inline constexpr char kStateCompiled[] = "compiled";  // replayed
+inline constexpr char kStateReplayed[] = "replayed";
 inline constexpr char kStatePaused[] = "paused";      // left too often lately
 inline constexpr char kStateBlacklisted[] = "blacklisted";
 inline constexpr char kStateOff[] = "off";  // eager is faster
@@ -52,7 +53,7 @@ struct ExplainedCode {
   std::int64_t ops = 0;  // that run
   std::string first_op;
   bool pays = false;  // else it was switched off
-  std::int64_t compile_ns = 0;
+  std::int64_t compile_ns = 0;  // of all times that it was compiled
   // Medians of a run.
   std::int64_t library_ns = 0;
   std::int64_t compiled_ns = 0;
@@ -71,6 +72,17 @@ struct ExplainedFunction {
   std::string from;  // "MKL's vmsTanh, ..."; or why it is a library call
 };
 
+// The first time that a run with deferred ops left a sequence for a reason.
+struct ExplainedExit {
+  std::int64_t sequence = 0;
+  std::int64_t after_ops = 0;
+  std::string reason;    // the name of a BailReason
+  std::string op;        // that the sequence goes on with
+  std::string expected;  // "tensor 1 f32[3,4]"; empty: nothing can be said
+  std::string actual;
+  std::string place;  // "Train(Batch const&)+0x21 in program"; may be empty
+};
+
 struct ExplainedOp {
   std::string name;
   std::int64_t calls = 0;  // that ran eagerly
@@ -80,11 +92,15 @@ struct ExplainedOp {
 struct Explanation {
   // Why tjit saw no op, where it saw none and that is known.
   std::string why;
+  std::string version;  // of tjit
+  std::string program;  // its command line
+  std::int64_t wall_ns = 0;  // since the process began; 0: not known
   CountsByName counters;  // of counters.def
   CountsByName flushes;   // by the name of a FlushReason
   CountsByName left;      // by the name of a BailReason
   CountsByName not_compiled;  // groups of ops, by what stood against it
   std::vector<ExplainedSequence> sequences;
+  std::vector<ExplainedExit> exits;
   std::vector<ExplainedCode> compiled_segments;
   std::vector<ExplainedFunction> functions;
   std::vector<ExplainedOp> eager_ops;
@@ -94,12 +110,14 @@ struct Explanation {
 // which 7693 runs win back".
 std::string ToText(const ExplainedCode& code);
 
-// Lines, each with its newline.
-std::string ToText(const Explanation& explanation);
+// Lines, each with its newline. The first ones say what was won, why not more
+// and what to do; behind them is what that was made of. `verbose`: where the
+// numbers of functions come from, too.
+std::string ToText(const Explanation& explanation, bool verbose = false);
 
-// `stats_json` (Stats::to_json) with the lists "sequence_details",
-// "compiled_segments", "functions" and "eager_ops", and "why" if it says
-// anything.
+// `stats_json` (Stats::to_json) with "schema", "tjit" (the version), "program"
+// and "wall_ns", the lists "sequence_details", "exits", "compiled_segments",
+// "functions" and "eager_ops", and "why" if it says anything.
 std::string WithLists(std::string stats_json, const Explanation& explanation);
 
 }  // namespace tjit

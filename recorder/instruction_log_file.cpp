@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "recorder/log.h"
 #include "recorder/output_file.h"
+#include "recorder/process_info.h"
 
 namespace tjit {
 
@@ -37,6 +38,9 @@ bool LogFile::Open(const std::string& path, bool is_child) {
   header_->version = kLogVersion;
   header_->chunk_bytes = kLogChunkBytes;
   header_->pid = static_cast<std::uint32_t>(getpid());
+  std::strncpy(header_->tjit, Version(), sizeof(header_->tjit) - 1);
+  std::strncpy(header_->program, CommandLine().c_str(),
+               sizeof(header_->program) - 1);
   std::memcpy(header_->magic, kLogMagic, sizeof(kLogMagic));
   return true;
 }

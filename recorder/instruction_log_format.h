@@ -34,7 +34,11 @@ struct LogFileHeader {
   std::uint32_t chunks;  // that the file has
   std::uint32_t end;     // LogEnd
   std::uint32_t reserved;
+  // Of the program that wrote it, ended by a 0.
+  char tjit[16];  // the version of tjit
+  char program[512];
 };
+static_assert(sizeof(LogFileHeader) <= kLogPageBytes);
 
 // How the log ended.
 enum class LogEnd : std::uint32_t { kRunning, kClosed, kNoSpace };

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <map>
 #include <memory>
@@ -59,6 +60,13 @@ class InstructionLog {
   // The program that writes it has closed it, run out of space, or is gone.
   bool HasEnded() const;
   LogEnd end() const { return static_cast<LogEnd>(header_.end); }
+  // Of the program that wrote it; empty if the log is cut short.
+  std::string tjit_version() const {
+    return {header_.tjit, strnlen(header_.tjit, sizeof(header_.tjit))};
+  }
+  std::string program() const {
+    return {header_.program, strnlen(header_.program, sizeof(header_.program))};
+  }
   // Sentences about what is missing or damaged; complete after the last Next().
   std::vector<std::string> Damage() const;
 

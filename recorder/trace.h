@@ -69,7 +69,8 @@ struct Trace {
   // As `other`, whose threads may go on counting; not what names nodes.
   void CopyCounts(const Trace& other);
 
-  // For `tjit explain`. Runs that left it, by BailReason, deferred or not.
+  // For `tjit explain`. Runs with deferred ops that left it, by BailReason: side
+  // exits.
   std::array<std::atomic<std::int64_t>,
              static_cast<std::size_t>(BailReason::kCount)>
       left{};
@@ -78,6 +79,7 @@ struct Trace {
   std::atomic<std::int64_t> unseen_left{0};
   std::atomic<bool> prepared{false};  // a replay was complete
   RunTimes eager_times, replay_times;
+  RunTimes executed_times;  // of replays: what was pending ran
   TraceTrial trial;  // of the runs that begin at nodes that it owns
 
   // The clock is read for all of the first entries and for some of the rest.

@@ -61,6 +61,7 @@ void Trace::CopyCounts(const Trace& other) {
   Copy(other.prepared, &prepared);
   eager_times.CopyFrom(other.eager_times);
   replay_times.CopyFrom(other.replay_times);
+  executed_times.CopyFrom(other.executed_times);
   trial.CopyFrom(other.trial);
 }
 

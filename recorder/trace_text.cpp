@@ -189,6 +189,12 @@ bool DtypeByName(std::string_view name, std::uint8_t* dtype) {
   return true;
 }
 
+std::string PlainText(const ScalarValue& value) {
+  if (value.type == kDouble) return absl::StrCat(AsDouble(value.bits[0]));
+  const std::string text = ValueText(value);
+  return text.substr(text.find(':') + 1);
+}
+
 std::string ToText(const TensorGeometry& g) {
   std::string text =
       absl::StrCat(DtypeName(g.dtype), "[", Dims(g.sizes, g.ndim), "]");

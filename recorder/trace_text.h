@@ -35,6 +35,8 @@ bool DtypeByName(std::string_view name, std::uint8_t* dtype);
 
 // "f32[32,8]" and what is not ordinary about it.
 std::string ToText(const TensorGeometry& geometry);
+// "0.25", "3", "true".
+std::string PlainText(const ScalarValue& value);
 
 // One line for each slot and step.
 std::string ToText(const std::vector<const StepRecord*>& steps,

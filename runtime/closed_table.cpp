@@ -369,20 +369,32 @@ void MakeAllReady(FlushReason reason) {
 
 namespace {
 
-// Once: the second op of a library comes with the first.
-void SayReplacedLate(const std::string& op) {
+// True if calls of the op with CPU tensors have ended in a kernel so far.
+// libtorch itself registers some late (Python's nested tensors do) for ops that
+// had none: these replace nothing.
+bool HadKernel(const c10::OperatorName& name) {
+  const auto op = c10::Dispatcher::singleton().findOp(name);
+  return op.has_value() &&
+         op->hasComputedKernelForDispatchKey(DispatchKey::CPU);
+}
+
+// Once: the second op of a library comes with the first. `place` is what the
+// dispatcher is told: "registered at FILE:LINE".
+void SayReplacedLate(const std::string& op, const std::string& place) {
   static std::atomic<bool> said{false};
   if (said.exchange(true)) return;
-  LogWarning("another library replaces the CPU kernel of " + op +
-             " while tjit is on: such ops run at the call, and what is "
-             "deferred runs before them");
+  LogWarning("the CPU kernel of " + op + " is replaced while tjit is on (" +
+             place +
+             "): such ops run at the call, and what is deferred runs before "
+             "them");
 }
 
 }  // namespace
 
 c10::KernelFunction WrapLateKernel(const c10::OperatorName& name,
                                    DispatchKey key,
-                                   c10::KernelFunction kernel) {
+                                   c10::KernelFunction kernel,
+                                   const std::string& place) {
   if (quiet_depth > 0 || !kernel.isValid() || kernel.isFallthrough() ||
       !TheInstaller().installed()) {
     return kernel;
@@ -390,9 +402,10 @@ c10::KernelFunction WrapLateKernel(const c10::OperatorName& name,
   // A program's own kernel of an aten op at the CPU key stands in front of our
   // wrapper: foreign, too.
   if (key != DispatchKey::CPU && !IsOurBusiness(name, key)) return kernel;
-  if (key == DispatchKey::CPU && name.getNamespace() == "aten") {
+  if (key == DispatchKey::CPU && name.getNamespace() == "aten" &&
+      HadKernel(name)) {
     NoteReplaced(c10::toString(name));
-    SayReplacedLate(c10::toString(name));
+    SayReplacedLate(c10::toString(name), place);
   }
   return c10::KernelFunction::makeFromBoxedKernel(
       Wrap(name, std::move(kernel)));

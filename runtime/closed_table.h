@@ -23,6 +23,7 @@
 #include <c10/util/Exception.h>
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "recorder/bail.h"
@@ -47,10 +48,11 @@ void RescanLateKernels();
 void MakeAllReady(FlushReason reason);
 
 // The kernel to register instead of a late `kernel` (itself where it needs no
-// wrapper).
+// wrapper). `place`: where it is registered, for people.
 c10::KernelFunction WrapLateKernel(const c10::OperatorName& name,
                                    c10::DispatchKey key,
-                                   c10::KernelFunction kernel);
+                                   c10::KernelFunction kernel,
+                                   const std::string& place);
 
 // While it lives on this thread: registering over a kernel is not worth the
 // dispatcher's warning, and WrapLateKernel() leaves kernels alone. Every other

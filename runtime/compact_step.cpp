@@ -4,6 +4,7 @@
 #include <new>
 
 #include "recorder/overwrite.h"
+#include "runtime/observers.h"
 #include "runtime/parked_tensor.h"
 
 namespace tjit::runtime {
@@ -23,6 +24,16 @@ std::uint64_t FilledBytes(const StepRecord& step) {
 }
 
 }  // namespace
+
+CompactStep::~CompactStep() {
+  delete inner_calls_.load(std::memory_order_relaxed);
+}
+
+void CompactStep::KeepInnerCalls(
+    std::unique_ptr<const InnerCalls> calls) const {
+  const InnerCalls* none = nullptr;
+  if (inner_calls_.compare_exchange_strong(none, calls.get())) calls.release();
+}
 
 const TensorForm* CompactStep::Keep(const TensorGeometry& geometry) {
   forms_.push_back(FormOf(geometry));

@@ -10,6 +10,7 @@
 // Tested by: tests/runtime/compact_step_test.cpp
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -18,6 +19,8 @@
 #include "runtime/tensor_form.h"
 
 namespace tjit::runtime {
+
+class InnerCalls;
 
 struct CompactArg {
   const TensorForm* form;  // null: undefined
@@ -35,6 +38,8 @@ struct CompactResult {
 
 class CompactStep final : public NodeExtra {
  public:
+  ~CompactStep() override;
+
   // The one of `node`, null if it has none yet.
   static const CompactStep* Of(const TraceNode& node) {
     return static_cast<const CompactStep*>(
@@ -75,6 +80,13 @@ class CompactStep final : public NodeExtra {
     return reinterpret_cast<const std::uint64_t*>(Bytes() + statics_at_);
   }
 
+  // What the eager kernel calls, for observers of ops (observers.h); null: not
+  // known yet. The first one stays.
+  const InnerCalls* inner_calls() const {
+    return inner_calls_.load(std::memory_order_acquire);
+  }
+  void KeepInnerCalls(std::unique_ptr<const InnerCalls> calls) const;
+
   static void operator delete(void* p) { ::operator delete(p); }
 
  private:
@@ -92,6 +104,7 @@ class CompactStep final : public NodeExtra {
   bool is_lean_;
   std::uint32_t results_at_, scalars_at_, statics_at_;  // bytes from here
   std::uint64_t filled_bytes_;
+  mutable std::atomic<const InnerCalls*> inner_calls_{nullptr};  // owned
   std::vector<std::shared_ptr<const TensorForm>> forms_;
 };
 

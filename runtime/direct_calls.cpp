@@ -276,28 +276,3 @@ using tjit::runtime::Direct;
                                       TJIT_WITHOUT_PARENTHESES arguments); \
   }
 #include "runtime/direct_calls.def"
-
-// Whoever observes ops begins with one of these.
-TJIT_INTERPOSED at::CallbackHandle
-_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE(
-    at::RecordFunctionCallback callback) {
-  tjit::runtime::CloseAllDirectCalls();
-  return TJIT_NEXT(_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE)(
-      std::move(callback));
-}
-
-TJIT_INTERPOSED at::CallbackHandle
-_ZN2at22addThreadLocalCallbackENS_22RecordFunctionCallbackE(
-    at::RecordFunctionCallback callback) {
-  tjit::runtime::CloseAllDirectCalls();
-  return TJIT_NEXT(_ZN2at22addThreadLocalCallbackENS_22RecordFunctionCallbackE)(
-      std::move(callback));
-}
-
-TJIT_INTERPOSED void _ZN2at24set_record_function_tls_ERKNS_17RecordFunctionTLSE(
-    const at::RecordFunctionTLS& tls) {
-  if (!tls.sorted_tls_callbacks_.empty()) {
-    tjit::runtime::CloseAllDirectCalls();
-  }
-  TJIT_NEXT(_ZN2at24set_record_function_tls_ERKNS_17RecordFunctionTLSE)(tls);
-}

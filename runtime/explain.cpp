@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "recorder/explanation.h"
+#include "recorder/process_info.h"
 #include "runtime/configuration.h"
+#include "runtime/exit_notes.h"
 #include "runtime/kernel_wrap.h"
 #include "runtime/log.h"
 #include "runtime/runtime.h"
@@ -45,7 +47,7 @@ const char* StateOf(const Trace& trace, std::int64_t replays) {
   }
   if (trace.skip.load(std::memory_order_relaxed) > 0) return kStatePaused;
   if (trace.trial.is_off()) return kStateOff;
-  return replays == 0 ? kStateHot : kStateCompiled;
+  return replays == 0 ? kStateHot : kStateReplayed;
 }
 
 ExplainedSequence ExplainOne(const TraceStore& store, const Trace& trace,
@@ -63,8 +65,13 @@ ExplainedSequence ExplainOne(const TraceStore& store, const Trace& trace,
       trace.completions.load(std::memory_order_relaxed) - eager, 0);
   s.skip = trace.skip.load(std::memory_order_relaxed);
   s.state = StateOf(trace, s.replays);
-  s.eager_ns = static_cast<std::int64_t>(trace.eager_times.Median());
+  // Of runs that nobody followed, where there were some; those before it was hot
+  // carry the recorder's work.
+  const std::uint64_t unseen_ns = trace.trial.eager_run_ns();
+  s.eager_ns = static_cast<std::int64_t>(
+      unseen_ns != 0 ? unseen_ns : trace.eager_times.Median());
   s.replay_ns = static_cast<std::int64_t>(trace.replay_times.Median());
+  s.executed_ns = static_cast<std::int64_t>(trace.executed_times.Median());
   if (trace.trial.is_off()) {  // with what is between runs
     s.eager_ns = static_cast<std::int64_t>(trace.trial.eager_ns());
     s.replay_ns = static_cast<std::int64_t>(trace.trial.replay_ns());
@@ -132,6 +139,9 @@ std::vector<ExplainedOp> Runtime::EagerOps() {
 
 Explanation Runtime::Explain(const Stats& stats) {
   Explanation e;
+  e.version = Version();
+  e.program = CommandLine();
+  e.wall_ns = WallNs();
 #define TJIT_COUNTER(name, what) e.counters[#name] = stats.name;
 #include "recorder/counters.def"
 #undef TJIT_COUNTER
@@ -146,6 +156,7 @@ Explanation Runtime::Explain(const Stats& stats) {
     if (e.sequences.size() == kMaxSequences) break;
     e.sequences.push_back(ExplainOne(*traces, *trace, threshold));
   }
+  e.exits = NotedExits(traces->lineage());
   e.eager_ops = EagerOps();
   return e;
 }
@@ -168,9 +179,9 @@ void Runtime::WriteStats() {
 
 }  // namespace runtime
 
-std::string explain() {
+std::string explain(bool verbose) {
   runtime::Runtime& runtime = runtime::Runtime::Get();
-  return ToText(runtime.Explain(runtime.Collect()));
+  return ToText(runtime.Explain(runtime.Collect()), verbose);
 }
 
 }  // namespace tjit

@@ -25,7 +25,8 @@ _ZN3c1010Dispatcher12registerImplENS_12OperatorNameESt8optionalINS_11DispatchKey
   if (op.has_value()) tjit::runtime::NoteKernel(*op, key);
   if (key.has_value()) {
     const bool takes_symbols = kernel.isValidSymUnboxed();
-    kernel = tjit::runtime::WrapLateKernel(name, *key, std::move(kernel));
+    kernel = tjit::runtime::WrapLateKernel(name, *key, std::move(kernel),
+                                           debug);
     if (takes_symbols && !kernel.isValidSymUnboxed()) {
       // The dispatcher takes a boxed kernel for one without SymInt: it would
       // refuse the schema here, and callers that pass integers later.

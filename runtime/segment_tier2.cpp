@@ -233,6 +233,7 @@ void Tier2Variant::PickUp(PreparedSegment* segment,
     return;
   } else {
     const SegmentCode& code = task_->code;
+    compile_ns_ += task_->ns;
     if (InstructionLogOn()) {
       LogTraceEvent(LogEvent::kCompile, "Complete", segment->nodes_[0]->owner,
                     absl::StrCat("groups=", code.groups.size(),
@@ -408,7 +409,7 @@ void Tier2Variant::SayMeasured(const PreparedSegment& segment,
   code.ops = StepsOf(task_->code);
   code.first_op = std::string(OpName(segment.nodes_[0]->step.op));
   code.pays = pays;
-  code.compile_ns = task_->ns;
+  code.compile_ns = compile_ns_;
   code.library_ns = static_cast<std::int64_t>(trial_->without_ns());
   code.compiled_ns = static_cast<std::int64_t>(trial_->with_ns());
   SayCompile(absl::StrCat(pays ? "Measured: a segment of "

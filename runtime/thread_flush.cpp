@@ -20,6 +20,7 @@
 #include "runtime/match.h"
 #include "runtime/materialize.h"
 #include "runtime/mode_state.h"
+#include "runtime/observers.h"
 #include "runtime/runtime.h"
 #include "runtime/strict.h"
 #include "runtime/testing_hooks.h"
@@ -38,13 +39,18 @@ class Mute : public c10::WarningHandler {
 // warnings, allocation reports, our own wrappers.
 class ExecutorScope {
  public:
-  ExecutorScope() : saved_(c10::WarningUtils::get_warning_handler()) {
+  explicit ExecutorScope(const Run& run)
+      : saved_(c10::WarningUtils::get_warning_handler()) {
     static auto* mute = new Mute;
     c10::WarningUtils::set_warning_handler(mute);
-    if (at::hasCallbacks()) no_observers_.emplace();
     ++t_context.inside;
+    if (!at::hasCallbacks()) return;
+    BeginSpan(run, &span_);
+    no_observers_.emplace();
   }
   ~ExecutorScope() {
+    no_observers_.reset();
+    span_.reset();
     --t_context.inside;
     c10::WarningUtils::set_warning_handler(saved_);
   }
@@ -53,6 +59,7 @@ class ExecutorScope {
 
  private:
   c10::WarningHandler* saved_;
+  std::optional<at::RecordFunction> span_;
   // Observers are rare, and the guard makes the thread's next op look for them
   // anew.
   std::optional<at::DisableRecordFunctionGuard> no_observers_;
@@ -175,11 +182,14 @@ std::exception_ptr ThreadState::RunPending(FlushReason reason) {
   if (ops == 0) return nullptr;
   if (ForcedDrainAt() >= 0) return DrainPending();
   if (LogsTo(LogChannel::kFlush)) SayFlush(run_, reason, /*drained=*/false);
+  const std::uint64_t began_ns =
+      run_began_ns_ != 0 && t_context.state == this ? NowNs() : 0;
   const Attempt attempt = [&] {
     const SegmentRow row(LogEvent::kReplay, run_, reason);
     if (const std::optional<Attempt> alone = RunCodeAlone()) return *alone;
     return TrySegment(&PreparedSegment::Execute, reason);
   }();
+  if (began_ns != 0) run_executed_ns_ += NowNs() - began_ns;
   if (!attempt.has_run) return attempt.error;
   counters_.flushes[static_cast<std::size_t>(reason)].Add();
   counters_.segments.Add();
@@ -211,7 +221,7 @@ std::exception_ptr ThreadState::DrainPending() {
 // Not where another thread asks: the thread count of who called the ops is in
 // force then.
 std::optional<ThreadState::Attempt> ThreadState::RunCodeAlone() {
-  if (modes_ != nullptr || t_context.state != this ||
+  if (modes_ != nullptr || t_context.state != this || IsWatched() ||
       !pending_global_.HasArithmeticOfNow()) {
     return std::nullopt;
   }
@@ -233,7 +243,7 @@ std::optional<ThreadState::Attempt> ThreadState::RunCodeAlone() {
 ThreadState::Attempt ThreadState::TrySegment(
     void (PreparedSegment::*way)(const Run&, Counters*), FlushReason reason) {
   GlobalContextScope global(pending_global_);
-  ExecutorScope executor;
+  ExecutorScope executor(run_);
   const FlushingScope flushing(&flushing_);
   const std::int64_t failed = FailedAllocations();
   PreparedSegment* segment = nullptr;

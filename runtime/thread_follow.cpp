@@ -1,6 +1,7 @@
 // The half of ThreadState that follows a trace: finds the step that a call
 // is, claims what it needs and hands it to Defer().
 // What is usual is in thread_usual.cpp.
+#include "runtime/exit_notes.h"
 #include "runtime/find_root.h"
 #include "runtime/interpose.h"
 #include "runtime/log.h"
@@ -149,11 +150,12 @@ bool ThreadState::TryFollow(CallFrame& frame, Decision* decision) {
     node = FindChild(cursor_, frame, &why);
     if (node == nullptr) break;
     // A trial is of the steps of the trace that the run began with.
-    const bool is_eager = run_is_eager_ && root_ != nullptr &&
+    const bool is_eager = run_kind_ == RunKind::kEager && root_ != nullptr &&
                           node->owner.load(std::memory_order_relaxed) ==
                               root_->owner.load(std::memory_order_relaxed);
     const bool defers = node->hot.load(std::memory_order_relaxed) &&
-                        !is_eager && node->step.kind == StepKind::kDeferred &&
+                        !is_eager && !LearnsCalls(*node) &&
+                        node->step.kind == StepKind::kDeferred &&
                         runtime_->may_defer();
     if (defers && !ClaimSlots(node->step)) {
       UnbindFrom(&run_, slots_before);
@@ -162,7 +164,11 @@ bool ThreadState::TryFollow(CallFrame& frame, Decision* decision) {
       continue;
     }
     *decision = Take(frame, node, defers);
-    if (*decision == Decision::kDeferred) return true;
+    if (*decision == Decision::kDeferred) {
+      lock.Unlock();
+      if (run_kind_ == RunKind::kWatched) [[unlikely]] ShowCalls(*node);
+      return true;
+    }
     if (modes_ != nullptr && modes_->shadowed != nullptr) {
       OpenShadow(std::move(lock));
       return true;
@@ -171,12 +177,16 @@ bool ThreadState::TryFollow(CallFrame& frame, Decision* decision) {
   }
   if (node != nullptr) {
     MakeReady(frame);
+    if (eager_node_ != nullptr && LearnsCalls(*node)) LearnCalls(frame, node);
     return true;
   }
   if (cursor_->parent != nullptr &&
       cursor_->ends.load(std::memory_order_acquire) != nullptr) {
     FinishRun(FlushReason::kSegmentEnd);
   } else {
+    if (run_deferred_ && cursor_->parent != nullptr) {
+      NoteExit(*cursor_, frame, run_, why, store_->lineage());
+    }
     LeaveTrace(why);
   }
   return false;

@@ -1,7 +1,6 @@
 #include "runtime/thread_state.h"
 
 #include <bit>
-#include <chrono>
 #include <utility>
 
 #include "runtime/deferred_storage.h"
@@ -13,6 +12,7 @@
 #include "runtime/loop_state.h"
 #include "runtime/match.h"
 #include "runtime/mode_state.h"
+#include "runtime/observers.h"
 #include "runtime/runtime.h"
 #include "runtime/strict.h"
 #include "runtime/testing_hooks.h"
@@ -26,11 +26,6 @@ namespace {
 // Runs of a trace that were not seen and turned out to be others, until it is
 // followed.
 constexpr std::int64_t kMostUnseenLeft = 4;
-
-std::uint64_t NowNs() {
-  return static_cast<std::uint64_t>(
-      std::chrono::steady_clock::now().time_since_epoch().count());
-}
 
 }  // namespace
 
@@ -143,7 +138,7 @@ void ThreadState::BeginRun() {
   UnbindFrom(&run_, 0);
   run_.NextId();
   run_deferred_ = false;
-  run_is_eager_ = false;
+  SetRunKind(RunKind::kUsual);
   eager_node_ = nullptr;
 }
 
@@ -165,19 +160,25 @@ bool ThreadState::TryEnter(CallFrame& frame, Decision* decision) {
   BeginRun();
   cursor_ = store.top();
   root_ = root;
+  const bool is_watched = IsWatched();
   const bool measured =
-      Trace::IsMeasured(entry) || runtime_->debug_compile();
+      !is_watched && (Trace::IsMeasured(entry) || runtime_->debug_compile());
   run_began_ns_ = 0;
   if (measured) BeginMeasured(trace, entry);
-  run_is_eager_ = modes_ == nullptr && trace->trial.runs_eagerly();
-  if (run_is_eager_ && trace->unseen_left.load(std::memory_order_relaxed) <
-                           kMostUnseenLeft) {
+  if (modes_ == nullptr) {
+    SetRunKind(trace->trial.runs_eagerly() ? RunKind::kEager
+               : is_watched                ? RunKind::kWatched
+                                           : RunKind::kUsual);
+  }
+  if (run_kind_ == RunKind::kEager &&
+      trace->unseen_left.load(std::memory_order_relaxed) < kMostUnseenLeft) {
     BeginUnseen(root);
     *decision = RunUnseen(frame);
     return true;
   }
   // What is replayed does not move a candidate's phase.
-  if (run_is_eager_ || !root->hot.load(std::memory_order_relaxed)) {
+  if (run_kind_ == RunKind::kEager ||
+      !root->hot.load(std::memory_order_relaxed)) {
     scheduled_ = {};
   }
   return TryFollow(frame, decision);
@@ -232,6 +233,7 @@ void ThreadState::EndUnseen() {
 
 void ThreadState::BeginMeasured(Trace* trace, std::int64_t entry) {
   run_began_ns_ = NowNs();
+  run_executed_ns_ = 0;
   if (entry % TraceTrial::kBlock != 0 || modes_ != nullptr ||
       !trace->hot.load(std::memory_order_relaxed) || runtime_->compile_all()) {
     return;
@@ -276,6 +278,7 @@ void ThreadState::FinishRun(FlushReason reason) {
   if (run_began_ns_ != 0) {
     const std::uint64_t ns = NowNs() - run_began_ns_;
     trace->NoteTime(run_deferred_, ns);
+    if (run_deferred_) trace->executed_times.Add(run_executed_ns_);
     NoteRunTime(store.lineage(), *trace, run_deferred_, ns);
   }
   const std::int64_t threshold =
@@ -302,9 +305,9 @@ void ThreadState::LeaveTraceLocked(BailReason why) {
   if (node->parent == nullptr) return;  // nothing had matched yet
   if (usual) store_->NoteUse(node);
   Trace* trace = node->owner.load(std::memory_order_acquire);
-  trace->left[static_cast<std::size_t>(why)].fetch_add(
-      1, std::memory_order_relaxed);
   if (run_deferred_) {
+    trace->left[static_cast<std::size_t>(why)].fetch_add(
+        1, std::memory_order_relaxed);
     NoteBail(&counters_, why, node->step.op);
     const bool blacklisted = !usual && store_->Penalize(trace, why);
     LogExit(*trace, *node, why);
@@ -357,6 +360,7 @@ void ThreadState::LeaveTraceLocked(BailReason why) {
 void ThreadState::BindEagerResults(const ResultList& results) {
   const TraceNode* node = eager_node_;
   eager_node_ = nullptr;
+  if (run_kind_ == RunKind::kWatched) KeepLearntCalls(*node);
   std::uint32_t i = 0;
   for (const ResultRecord& r : node->step.results) {
     if (r.kind == ResultRecord::Kind::kAlias) continue;
@@ -393,6 +397,7 @@ void ThreadState::OnThrow(CallFrame& frame) {
   if (modes_ != nullptr) OnThrowInMode(frame);
   if (eager_node_ != nullptr) {
     eager_node_ = nullptr;
+    EndLearningCalls();
     LeaveTrace(BailReason::kCallThrew);
   }
 }

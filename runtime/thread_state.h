@@ -21,6 +21,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -43,6 +44,12 @@
 #include "runtime/thread_context.h"
 
 namespace tjit::runtime {
+
+// Of a clock that only goes on.
+inline std::uint64_t NowNs() {
+  return static_cast<std::uint64_t>(
+      std::chrono::steady_clock::now().time_since_epoch().count());
+}
 
 enum class Likeness : std::uint8_t;
 struct CompactArg;
@@ -71,6 +78,8 @@ class ThreadState {
                   torch::jit::Stack* boxed);
   void OnThrow(CallFrame& frame);
   void OnMarkStep();
+  // Who watches ops changed. The owner's, outside kernels.
+  void OnWatchersChange();
 
   // Runs what is pending. From any thread, outside kernels.
   void Flush(FlushReason reason);
@@ -116,6 +125,14 @@ class ThreadState {
  private:
   friend class OwnerStateLock;
   friend class StateLock;
+
+  // Of a run. kEager: nothing is deferred; kWatched: see Note [Observers].
+  enum class RunKind : std::uint8_t { kUsual, kEager, kWatched };
+
+  void SetRunKind(RunKind kind) {
+    run_kind_ = kind;
+    run_is_usual_ = kind == RunKind::kUsual;
+  }
 
   Decision Decide(CallFrame& frame);
   void CountEager(const CallFrame& frame) {
@@ -198,6 +215,11 @@ class ThreadState {
   at::Tensor TakeParked(const CompactResult& result, bool dies, Block** block);
   at::Tensor MakeAnew(const CompactResult& result, bool dies, Block** block);
   void BindEagerResults(const ResultList& results);
+  // While somebody watches: observers.cpp.
+  bool LearnsCalls(const TraceNode& node) const;
+  void LearnCalls(const CallFrame& frame, TraceNode* node);
+  static void KeepLearntCalls(const TraceNode& node);
+  static void ShowCalls(const TraceNode& node);
   void NoteWrites(const CallFrame& frame, const ResultList& results);
   void FinishRun(FlushReason reason);
   void LeaveTrace(BailReason why);
@@ -341,9 +363,11 @@ class ThreadState {
   TraceNode* eager_node_ = nullptr;  // matched, running eagerly now
   TraceNode* root_ = nullptr;     // first node of the last completed path
   bool run_deferred_ = false;     // an op of this run was deferred
-  bool run_is_eager_ = false;     // none of it is to be
+  bool run_is_usual_ = true;  // run_kind_ is kUsual: a register less per op
+  RunKind run_kind_ = RunKind::kUsual;
   TraceNode* unseen_node_ = nullptr;  // in a run that nobody follows
-  std::uint64_t run_began_ns_ = 0;
+  std::uint64_t run_began_ns_ = 0;  // of a measured run, else 0
+  std::uint64_t run_executed_ns_ = 0;  // of it: what was pending ran
   Run run_;
   // in_vain: since what came was a hot trace's other sizes; looked into when
   // they are 1, 2, 4, 8, ...

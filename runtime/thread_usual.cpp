@@ -6,6 +6,7 @@
 #include "runtime/instruction_log.h"
 #include "runtime/interpose.h"
 #include "runtime/match.h"
+#include "runtime/observers.h"
 #include "runtime/runtime.h"
 #include "runtime/thread_lean.h"
 #include "runtime/thread_state.h"
@@ -225,7 +226,7 @@ namespace {
     CallFrame& frame) {
   TraceNode* node = cursor_->likely.load(std::memory_order_relaxed);
   if (node == nullptr || !node->hot.load(std::memory_order_relaxed) ||
-      run_is_eager_ || modes_ != nullptr || capture_.active() ||
+      !run_is_usual_ || modes_ != nullptr || capture_.active() ||
       !runtime_->may_defer() || (!run_deferred_ && capture_is_due()) ||
       t_context.held != nullptr) {
     return std::nullopt;
@@ -249,7 +250,7 @@ bool ThreadState::EnterUsual(CallFrame& frame, Decision* decision) {
   TraceNode* root = root_;
   if (root == nullptr || !root->hot.load(std::memory_order_relaxed) ||
       modes_ != nullptr || !runtime_->may_defer() ||
-      runtime_->debug_compile() || t_context.held != nullptr) {
+      runtime_->debug_compile() || t_context.held != nullptr || IsWatched()) {
     return false;
   }
   const CompactStep* step = CompactStep::Of(*root);

@@ -1,6 +1,7 @@
 #include "runtime/tier2.h"
 
 #include <ATen/Version.h>
+#include <ATen/record_function.h>
 #include <pthread.h>
 #include <signal.h>
 
@@ -214,6 +215,7 @@ void Tier2::Work() {
   t_context.off = true;          // what runs here is no part of the program
   _mm_setcsr(kUsualArithmetic);  // not that of the thread that began it
   const OneThread no_team;
+  const at::RecordFunctionGuard unseen(/*is_enabled=*/false);
   std::unique_lock<std::mutex> lock(mutex_);
   while (!is_stopped_) {
     if (pauses_ != 0 || queue_.empty()) {

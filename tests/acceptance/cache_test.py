@@ -235,6 +235,17 @@ class CommandTest(Case):
         self.assertEqual(self.command("list", TJIT_CACHE_DIR=str(self.cache)),
                          "\n".join(listed) + "\n")
         self.assertEqual(self.command("verify", self.cache).count("\n"), 1)
+        told = json.loads(self.command("list", "--json", self.cache))
+        self.assertEqual((told["schema"], told["folder"]),
+                         (1, str(self.cache)))
+        self.assertRegex(told["tjit"], r"^\d+\.\d+\.\d+$")
+        self.assertEqual(
+            {e["name"]: e["bytes"] for e in told["entries"]},
+            {e.name: e.stat().st_size for e in self.cache.iterdir()})
+        self.assertEqual(told["bytes"],
+                         sum(e["bytes"] for e in told["entries"]))
+        self.assertIn(verdicts[0].split("  ")[-1],
+                      [e["contents"] for e in told["entries"]])
         one, two, *_ = self.entries()
         one.write_bytes(one.read_bytes()[:-1])
         two.rename(two.with_name("0" * 32 + ".tjitobj"))
@@ -242,9 +253,14 @@ class CommandTest(Case):
         self.assertIn(f"{one.name}: it is cut short\n", text)
         self.assertIn("0.tjitobj: it is that of another key\n", text)
         self.assertIn("2 of them would not be used", text)
+        told = json.loads(self.command("verify", "--json", self.cache,
+                                       status=BAD))
+        self.assertEqual({e["name"]: e["error"] for e in told["entries"]
+                          if e["error"]}[one.name], "it is cut short")
         (self.cache / "notes.txt").write_text("mine")
-        self.assertRegex(self.command("clear", self.cache),
-                         rf"^{count} entries, .* removed from ")
+        self.assertEqual(
+            len(json.loads(self.command("clear", "--json", self.cache))
+                ["entries"]), count)
         self.assertEqual([p.name for p in self.cache.iterdir()], ["notes.txt"])
         self.assertRegex(self.command("clear", self.cache), "^0 entries")
 

@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 from clean_environment import environment
@@ -34,27 +35,31 @@ class Case(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.stats = pathlib.Path(folder.name) / "stats.json"
 
-    def explain(self, *options, program="unmodified_loop"):
+    def explain(self, *options, program=("unmodified_loop",), status=7,
+                backend="replay", flags=()):
         """Runs the program, then explains it: counters and text.
 
         By library calls: how far the worker gets with machine code before so
         short a program ends differs from run to run.
         """
+        began = time.monotonic()
         done = run(TJIT, "run", f"--stats={self.stats}", *options, "--",
-                   BIN / program, TJIT_BACKEND="replay")
-        self.assertEqual((done.returncode, done.stderr), (7, ""))
-        told = run(TJIT, "explain", self.stats)
+                   BIN / program[0], *program[1:], TJIT_BACKEND=backend)
+        self.took_ns = 1e9 * (time.monotonic() - began)
+        self.assertEqual((done.returncode, done.stderr), (status, ""))
+        self.said = done.stdout
+        told = run(TJIT, "explain", *flags, self.stats)
         self.assertEqual((told.returncode, told.stderr), (0, ""))
         return json.loads(self.stats.read_text()), told.stdout
 
 
 class ExplainTest(Case):
-    def test_compiled(self):
+    def test_replayed(self):
         did, text = self.explain()
-        self.assertIn(f"tjit: {did['ops_seen']} ops were called: "
+        self.assertIn(f"\n{did['ops_seen']} ops were called: "
                       f"{did['ops_replayed']} replayed (", text)
         # The loop has 14 ops a step, of which item() runs at the call.
-        found = re.search(r"compiled, 14 ops: .*\n *seen (\d+) times, replayed "
+        found = re.search(r"replayed, 14 ops: .*\n *seen (\d+) times, replayed "
                           r"(\d+) times\n *\S+ .s instead of \S+ .s a run, "
                           r"about \S+ m?u?s (won|lost)\n *1 op runs at the "
                           r"call: aten::_local_scalar_dense\n", text)
@@ -100,8 +105,11 @@ class ExplainTest(Case):
         did["functions"] = [{"name": "tanh", "dtype": "f32", "from": "MKL's"}]
         self.stats.write_text(json.dumps(did))
         told = run(TJIT, "explain", self.stats)
-        self.assertIn("functions of compiled code:\n  tanh f32: MKL's\n",
-                      told.stdout)
+        self.assertNotIn("functions of compiled code", told.stdout)
+        for flag in "-v", "--verbose":
+            told = run(TJIT, "explain", flag, self.stats)
+            self.assertIn("functions of compiled code:\n  tanh f32: MKL's\n",
+                          told.stdout)
 
     def test_not_seen_often_enough(self):
         _, text = self.explain("--hot-threshold=1000")
@@ -122,7 +130,8 @@ class ExplainTest(Case):
         self.assertEqual(done.returncode, 7)
 
         def without_times(report):
-            return re.sub(r"\S+ .s instead .*", "", report)
+            report = re.sub(r"\S+ m?u?s (instead|of the) .*", "", report)
+            return re.sub(r"ran for .*?;|about .* % of the time .*", "", report)
 
         self.assertEqual(without_times(done.stderr), without_times(text))
         self.assertFalse(pathlib.Path("-").exists())
@@ -135,6 +144,111 @@ class ExplainTest(Case):
         self.assertIn("tjit saw no op: is it switched on", done.stderr)
 
 
+class GainsTest(Case):
+    """Each figure against one that is measured otherwise."""
+
+    def timed(self, *options, steps=3000, kind=(), **how):
+        did, text = self.explain(*options, status=0,
+                                 program=("timed_loop", str(steps), *kind),
+                                 **how)
+        eager_ns, replay_ns = map(int, self.said.splitlines()[-1].split())
+        return did, text, eager_ns, replay_ns
+
+    def assert_near(self, value, other, factor):
+        self.assertGreater(value, other / factor)
+        self.assertLess(value, other * factor)
+
+    def test_times_are_the_programs_own(self):
+        # Of the program's clock: its first steps, its last ones.
+        did, text, eager_ns, replay_ns = self.timed()
+        sequence, = did["sequence_details"]
+        self.assert_near(sequence["replay_ns"], replay_ns, 1.5)
+        self.assert_near(sequence["eager_ns"], eager_ns, 2)
+        self.assertAlmostEqual(sequence["replays"] * 49, did["ops_replayed"],
+                               delta=2 * 49)
+        # A run is its ops' and what is between them.
+        self.assertLess(sequence["executed_ns"], sequence["replay_ns"])
+        self.assertGreater(sequence["executed_ns"],
+                           0.2 * sequence["replay_ns"])
+        # The process's, with its start and its end, from outside.
+        self.assertLess(did["wall_ns"], self.took_ns + 2e7)
+        self.assertGreater(did["wall_ns"], self.took_ns - 2e8)
+        self.assertLess(sequence["replays"] * sequence["replay_ns"],
+                        did["wall_ns"])
+        self.assertRegex(text, r"^tjit: \S+timed_loop 3000 ran for \S+ m?s; "
+                               r"replaying won about \S+ ms of the \S+ ms that "
+                               r"the same runs take eagerly \(\d\.\d\dx\)\n")
+        share = float(re.search(r"about (\S+) % of the time", text).group(1))
+        self.assertAlmostEqual(share, 100 * sequence["replays"] *
+                               sequence["replay_ns"] / did["wall_ns"], 0)
+
+    def test_exits_agree_everywhere(self):
+        log = self.stats.with_name("run.log")
+
+        def check(*options):
+            did, text, *_ = self.timed(f"--log={log}", *options,
+                                       kind=("branches",))
+            left = {}
+            for sequence in did["sequence_details"]:
+                for reason, count in sequence["left"].items():
+                    left[reason] = left.get(reason, 0) + count
+            self.assertEqual(left, did["side_exits"])
+            return text, left
+
+        # What is left before it is replayed is no exit.
+        check("--hot-threshold=500")
+        text, left = check()
+        self.assertGreater(left["op_differs"], 0)
+        rows = run(TJIT, "log", "--event=EXIT", log).stdout.splitlines()
+        self.assertEqual(len(rows), sum(left.values()))
+        summary = json.loads(run(TJIT, "log", "--summary", "--json",
+                                 log).stdout)
+        self.assertEqual(sum(s["exits"] for s in summary["sequences"]),
+                         sum(left.values()))
+        self.assertRegex(text, r"\nwhy not more:\n  - (once|\d+ times): another "
+                               r"op was called \[op_differs\]; first after op ")
+
+    def test_an_exit_says_what_was_expected_where(self):
+        did, text, *_ = self.timed(kind=("branches",))
+        exit, = (e for e in did["exits"] if e["reason"] == "op_differs")
+        self.assertEqual((exit["expected"], exit["actual"]),
+                         ("aten::clamp", "aten::abs"))
+        # A round has eight ops, abs comes behind five of the fourth.
+        self.assertEqual(exit["after_ops"], 3 * 8 + 5)
+        self.assertRegex(exit["place"], r"^(main\+0x[0-9a-f]+ in )?timed_loop")
+        self.assertIn(f", at aten::clamp: aten::abs instead of aten::clamp, "
+                      f"called by {exit['place']}\n", text)
+        self.assertIn("what to do:\n", text)
+
+    def test_an_exit_by_size_and_by_number(self):
+        for kind, reason, expected, actual in (
+                ("sizes", "meta_differs", "f32[64,64]", "tensor 1 f32[32,64]"),
+                ("numbers", "scalar_differs", "2", "number 1 3")):
+            with self.subTest(kind):
+                did, text, *_ = self.timed(kind=(kind,))
+                exit, = (e for e in did["exits"] if e["reason"] == reason)
+                self.assertEqual((exit["expected"], exit["actual"]),
+                                 (expected, actual))
+                self.assertIn(f": {actual} instead of {expected}, ", text)
+
+    def test_break_even_counts_all_that_was_compiled(self):
+        did, *_ = self.timed(steps=20000, kind=("varied",), backend="llvm")
+        self.assertGreater(did["recompiles"], 0, did)
+        code, = did["compiled_segments"]
+        self.assertEqual(code["compile_ns"], did["compile_ns"])
+        saved = code["library_ns"] - code["compiled_ns"]
+        self.assertEqual(code["break_even_runs"],
+                         -(-did["compile_ns"] // saved))
+
+    def test_json(self):
+        did, text, *_ = self.timed(flags=["--json"])
+        self.assertEqual(json.loads(text), did)
+        self.assertEqual(did["schema"], 1)
+        self.assertEqual(f"tjit {did['tjit']}\n",
+                         run(TJIT, "--version").stdout)
+        self.assertEqual(did["program"], f"{BIN / 'timed_loop'} 3000")
+
+
 class BadFileTest(Case):
     def check(self, text, *arguments):
         done = run(TJIT, "explain", *arguments)
@@ -144,13 +258,14 @@ class BadFileTest(Case):
 
     def test_command_line(self):
         self.check("no file given")
-        self.check("one file is wanted", "a", "b")
-        self.check("unknown option --all; accepted is --help", "--all")
+        self.check("one file is wanted, not a and b", "a", "b")
+        self.check("unknown option --all; accepted are --help, -v and --json",
+                   "--all")
         self.check("cannot read /no/such: No such file", "/no/such")
         self.check(f"cannot read {BIN}: Is a directory", BIN)
         done = run(TJIT, "explain", "--help")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertIn("usage: tjit explain FILE", done.stdout)
+        self.assertIn("usage: tjit explain [options] FILE", done.stdout)
 
     def test_contents(self):
         self.explain()

@@ -322,11 +322,37 @@ class CommandTest(Case):
         rows = self.log("a.log")
         self.assertIn(f"{OPS} ops in ", text)
         share = 100 * compiled(rows) / OPS
-        self.assertIn(f": {compiled(rows)} compiled ({share:.1f} %)", text)
+        self.assertIn(f": {compiled(rows)} deferred ({share:.1f} %)", text)
         self.assertRegex(text, r"(?m)^ +200 +\d+ +12800 +\d+\.\d+  aten::tanh$")
         replays = sum(" | REPLAY | " in row for row in rows)
         self.assertRegex(text, rf"(?m)^ +{replays} +\d+ +\d+\.\d+ +\d+\.\d+ +"
                          r"\d+ +\d+  [0-9a-f]{12} \w+ -> \w+ -> .*$")
+
+    def test_json(self):
+        rows = self.log("a.log")
+        head, *objects, end = map(json.loads, self.log("--json", "a.log"))
+        self.assertEqual(head["schema"], 1)
+        self.assertRegex(head["tjit"], r"^\d+\.\d+\.\d+$")
+        self.assertEqual(head["program"], f"{BIN / 'logged_program'} loop")
+        self.assertEqual(end["end"], "closed")
+        self.assertEqual(end["wall_ns"], max(o["time_ns"] for o in objects))
+        self.assertEqual(len(objects), len(rows))
+        self.assertEqual(sum(o["deferred"] for o in objects), compiled(rows))
+        for row, o in zip(rows, objects):
+            self.assertTrue(row.startswith(f"{o['time_ns'] / 1e9:.3f}s | "
+                                           f"#{o['number']:04d} | "), (row, o))
+            self.assertIn(f" | {o['command']} | ", row + " | ")
+        only = [json.loads(line) for line in
+                self.log("--json", "--op=tanh", "a.log")][1:-1]
+        self.assertEqual({o["command"] for o in only}, {"aten::tanh"})
+        text = "\n".join(self.log("--summary", "--json", "a.log"))
+        summary = json.loads(text)
+        self.assertEqual(summary["program"], head["program"])
+        self.assertEqual(sum(op["calls"] for op in summary["ops"]), OPS)
+        self.assertEqual(sum(op["deferred"] for op in summary["ops"]),
+                         compiled(rows))
+        self.assertEqual(sum(s["replays"] for s in summary["sequences"]),
+                         sum(o["event"] == "REPLAY" for o in objects))
 
     def test_follow(self):
         log = self.folder / "f.log"

@@ -26,6 +26,10 @@ TEST(BailTest, NamesAreDifferent) {
     names.insert(BailName(static_cast<BailReason>(i)));
   }
   EXPECT_EQ(names.size(), static_cast<std::size_t>(bails));
+  for (int i = 0; i < bails; ++i) {
+    EXPECT_GT(std::string(BailRemedy(static_cast<BailReason>(i))).size(), 20u)
+        << BailName(static_cast<BailReason>(i));
+  }
   names.clear();
   for (int i = 0; i < flushes; ++i) {
     names.insert(FlushName(static_cast<FlushReason>(i)));
@@ -36,6 +40,7 @@ TEST(BailTest, NamesAreDifferent) {
 TEST(BailTest, OutOfRangeIsAQuestionMark) {
   EXPECT_STREQ(BailName(BailReason::kCount), "?");
   EXPECT_STREQ(BailText(static_cast<BailReason>(255)), "?");
+  EXPECT_STREQ(BailRemedy(static_cast<BailReason>(255)), "?");
   EXPECT_FALSE(IsExpected(static_cast<BailReason>(255)));
   EXPECT_STREQ(FlushName(FlushReason::kCount), "?");
 }

@@ -6,6 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "recorder/bail.h"
 #include "recorder/run_times.h"
 
 namespace tjit {
@@ -35,7 +36,7 @@ ExplainedSequence Sequence(const char* state) {
 }
 
 TEST(ExplanationTest, CompiledCodeAndWhatIsNone) {
-  Explanation e = Of(Sequence(kStateCompiled));
+  Explanation e = Of(Sequence(kStateReplayed));
   EXPECT_THAT(ToText(e), Not(HasSubstr("compiled code")));
   e.counters["kernels_compiled"] = 2;
   e.counters["compile_ns"] = 3500000;
@@ -59,7 +60,7 @@ TEST(ExplanationTest, CompiledCodeAndWhatIsNone) {
 }
 
 TEST(ExplanationTest, OpsThatNothingNeedsAreSaid) {
-  Explanation e = Of(Sequence(kStateCompiled));
+  Explanation e = Of(Sequence(kStateReplayed));
   EXPECT_THAT(ToText(e), Not(HasSubstr("did not run")));
   e.counters["steps_dead"] = 50;
   EXPECT_THAT(ToText(e), HasSubstr("of the replayed ops 50 did not run, as "
@@ -78,7 +79,7 @@ TEST(ExplanationTest, ACompiledSegmentSaysWhenItHasPaid) {
   EXPECT_EQ(ToText(code),
             "9 ops from aten::mul: 1.7 us a run instead of 5.6 us, compiled in "
             "30 ms, which 7693 runs win back");
-  Explanation e = Of(Sequence(kStateCompiled));
+  Explanation e = Of(Sequence(kStateReplayed));
   e.compiled_segments = {code};
   const std::string lines = ToText(code);
   EXPECT_THAT(ToText(e), HasSubstr("library calls:\n  " + lines + "\n"));
@@ -92,18 +93,20 @@ TEST(ExplanationTest, ACompiledSegmentSaysWhenItHasPaid) {
   EXPECT_THAT(ToText(code), HasSubstr("30 ms: switched off"));
 }
 
-TEST(ExplanationTest, ACompiledSequenceSaysWhatItWon) {
-  ExplainedSequence s = Sequence(kStateCompiled);
+TEST(ExplanationTest, AReplayedSequenceSaysWhatItWon) {
+  ExplainedSequence s = Sequence(kStateReplayed);
   s.replays = 15;
   s.eager_ns = 53000;
   s.replay_ns = 41500;
   s.at_call = {{"aten::item", 2}, {"aten::rand", 1}};
   s.left = {{"scalar_differs", 2}, {"op_differs", 1}};
   EXPECT_EQ(ToText(Of(s)),
-            "tjit: 200 ops were called: 150 replayed (75.0 %), 48 ran eagerly, "
+            "tjit: replaying won about 172.5 us of the 795 us that the same "
+            "runs take eagerly (1.28x)\n"
+            "200 ops were called: 150 replayed (75.0 %), 48 ran eagerly, "
             "2 were deferred and run eagerly after all\n"
             "1 sequence:\n"
-            "  3   compiled, 9 ops: mm -> relu\n"
+            "  3   replayed, 9 ops: mm -> relu\n"
             "        seen 25 times, replayed 15 times\n"
             "        41.5 us instead of 53 us a run, about 172.5 us won\n"
             "        3 ops run at the call: aten::item, aten::rand\n"
@@ -112,8 +115,86 @@ TEST(ExplanationTest, ACompiledSequenceSaysWhatItWon) {
   s.replay_ns = 0;
   EXPECT_EQ(s.won_ns(), 0);
   EXPECT_THAT(ToText(Of(s)), HasSubstr("time won is not known"));
+  EXPECT_THAT(ToText(Of(s)),
+              StartsWith("tjit: what replaying won is not known: too few runs "
+                         "were measured\n"));
   s.replay_ns = 63000;
   EXPECT_THAT(ToText(Of(s)), HasSubstr("about 150 us lost"));
+  EXPECT_THAT(ToText(Of(s)), StartsWith("tjit: replaying lost about 150 us of "
+                                        "the 795 us that the same runs take "
+                                        "eagerly (0.84x)\n"));
+}
+
+TEST(ExplanationTest, TheFirstLinesSayWhatWasWon) {
+  ExplainedSequence s = Sequence(kStateReplayed);
+  s.replays = 1000;
+  s.eager_ns = 50'000;
+  s.replay_ns = 20'000;
+  s.executed_ns = 15'000;
+  Explanation e = Of(s);
+  s.eager_ns = 0;
+  e.sequences.push_back(s);
+  e.program = "./train --fast";
+  e.wall_ns = 100'000'000;
+  EXPECT_THAT(
+      ToText(e),
+      StartsWith("tjit: ./train --fast ran for 100 ms; replaying won about 30 "
+                 "ms of the 50 ms that the same runs take eagerly (2.50x); of "
+                 "1 of 2 sequences it is not known\n"
+                 "200 ops were called: 150 replayed (75.0 %), 48 ran eagerly, "
+                 "2 were deferred and run eagerly after all\n"
+                 "about 40.0 % of the time lies in replayed sequences: 30.0 % "
+                 "runs what was deferred, 10.0 % is the program, libtorch's "
+                 "dispatcher and autograd between the ops\n"
+                 "2 sequences:\n"));
+  e.program = std::string(70, 'x');
+  EXPECT_THAT(ToText(e), StartsWith("tjit: " + std::string(60, 'x') +
+                                    "... ran for 100 ms; "));
+}
+
+TEST(ExplanationTest, ThenComesWhyNotMoreAndWhatToDo) {
+  Explanation e = Of(Sequence(kStateReplayed));
+  EXPECT_THAT(ToText(e), Not(HasSubstr("why not more")));
+  e.eager_ops = {{"aten::_local_scalar_dense", 40, "reads values"},
+                 {"aten::mm", 8, ""}};
+  e.left = {{"scalar_differs", 3}, {"op_differs", 1}};
+  e.exits = {{3, 4, "scalar_differs", "aten::mul", "0.5", "number 1 0.25",
+              "Train(int)+0x21 in train"}};
+  e.not_compiled = {{"aten::x: odd strides", 2}};
+  EXPECT_THAT(
+      ToText(e),
+      HasSubstr("run eagerly after all\n"
+                "why not more:\n"
+                "  - 48 ops ran eagerly (24.0 %), most of all "
+                "aten::_local_scalar_dense (40 times: reads values)\n"
+                "  - 3 times: a guarded scalar differs [scalar_differs]; first "
+                "after op 4 of sequence 3, at aten::mul: number 1 0.25 instead "
+                "of 0.5, called by Train(int)+0x21 in train\n"
+                "  - once: another op was called [op_differs]\n"
+                "  - 2 groups of ops stayed library calls: aten::x: odd "
+                "strides\n"
+                "what to do:\n"
+                "  - read values (item(), prints, comparisons) less often\n"
+                "  - " + std::string(BailRemedy(BailReason::kScalarDiffers)) +
+                "\n  - " + BailRemedy(BailReason::kOpDiffers) +
+                "\n1 sequence:\n"));
+}
+
+TEST(ExplanationTest, AnExitIsPartOfTheJson) {
+  Explanation e;
+  e.version = "1.2.3";
+  e.program = "a \"b\"\n";
+  e.wall_ns = 7;
+  e.exits = {{3, 4, "scalar_differs", "aten::mul", "0.5", "0.25", "f()"}};
+  EXPECT_THAT(WithLists("{\n  \"a\": 1\n}\n", e),
+              HasSubstr("\"schema\": 1,\n  \"tjit\": \"1.2.3\",\n  "
+                        "\"program\": \"a \\\"b\\\"\\u000a\",\n  "
+                        "\"wall_ns\": 7,"));
+  EXPECT_THAT(WithLists("{\n  \"a\": 1\n}\n", e),
+              HasSubstr("\"exits\": [\n    {\"sequence\": 3, \"after_ops\": "
+                        "4, \"reason\": \"scalar_differs\", \"op\": "
+                        "\"aten::mul\", \"expected\": \"0.5\", \"actual\": "
+                        "\"0.25\", \"place\": \"f()\"}\n  ]"));
 }
 
 TEST(ExplanationTest, EachOtherStateSaysWhatIsMissing) {
@@ -163,25 +244,27 @@ TEST(ExplanationTest, ReasonsComeInTheirOrderAndOpsAsTheyAre) {
 }
 
 TEST(ExplanationTest, FunctionsSayWhereTheyComeFrom) {
-  Explanation e = Of(Sequence(kStateCompiled));
+  Explanation e = Of(Sequence(kStateReplayed));
   EXPECT_THAT(ToText(e), Not(HasSubstr("functions")));
   e.functions = {{"tanh", "f32", "MKL's vmsTanh"}};
-  EXPECT_THAT(ToText(e), HasSubstr("functions of compiled code:\n"
-                                   "  tanh f32: MKL's vmsTanh\n"));
+  EXPECT_THAT(ToText(e), Not(HasSubstr("functions")));
+  EXPECT_THAT(ToText(e, /*verbose=*/true),
+              HasSubstr("functions of compiled code:\n"
+                        "  tanh f32: MKL's vmsTanh\n"));
   EXPECT_THAT(WithLists("{\n  \"a\": 1\n}\n", e),
               HasSubstr("\"functions\": [\n    {\"name\": \"tanh\", "
                         "\"dtype\": \"f32\", \"from\": \"MKL's vmsTanh\"}"));
 }
 
 TEST(ExplanationTest, ManySequencesAreCutOffWhatReplayedMostFirst) {
-  Explanation e = Of(Sequence(kStateCompiled));
+  Explanation e = Of(Sequence(kStateReplayed));
   for (int i = 0; i < 30; ++i) {
-    e.sequences.push_back(Sequence(kStateCompiled));
+    e.sequences.push_back(Sequence(kStateReplayed));
     e.sequences.back().replays = i;
     e.sequences.back().first_ops = "op" + std::to_string(i);
   }
   const std::string text = ToText(e);
-  EXPECT_THAT(text, HasSubstr("31 sequences:\n  3   compiled, 9 ops: op29\n"));
+  EXPECT_THAT(text, HasSubstr("31 sequences:\n  3   replayed, 9 ops: op29\n"));
   EXPECT_THAT(text, HasSubstr("  and 11 that replayed less\n"));
   EXPECT_THAT(text, Not(HasSubstr("op9\n")));
 }
@@ -191,8 +274,8 @@ TEST(ExplanationTest, ListsJoinTheObjectOfTheCounters) {
   e.sequences[0].first_ops = "a\"b\\c";
   e.sequences[0].left = {{"op_differs", 1}};
   const std::string json = WithLists("{\n  \"ops_seen\": 3\n}\n", e);
-  EXPECT_THAT(json, StartsWith("{\n  \"ops_seen\": 3,\n  "
-                               "\"sequence_details\": [\n    {\"id\": 3, "));
+  EXPECT_THAT(json, StartsWith("{\n  \"ops_seen\": 3,\n  \"schema\": 1,"));
+  EXPECT_THAT(json, HasSubstr("\"sequence_details\": [\n    {\"id\": 3, "));
   EXPECT_THAT(json, HasSubstr("\"first_ops\": \"a\\\"b\\\\c\""));
   EXPECT_THAT(json, HasSubstr("\"left\": {\"op_differs\": 1}"));
   EXPECT_THAT(json, HasSubstr("\"eager_ops\": []\n}\n"));

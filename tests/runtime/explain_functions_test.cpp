@@ -54,7 +54,7 @@ TEST_F(ExplainFunctionsTest, WhatWasTaken) {
   const Tensor x = at::rand({100});
   Run([&] { return at::mul(at::sigmoid(at::cos(x)), at::softplus(x)); });
   EXPECT_GT(stats_.groups_run, 3);
-  const std::string text = explain();
+  const std::string text = explain(/*verbose=*/true);
   EXPECT_THAT(text, HasSubstr("\nfunctions of compiled code:\n"));
   EXPECT_THAT(text, ContainsRegex("\n  cos f32: (MKL's vmsCos|SLEEF's "
                                   "Sleef_cosf[0-9]+_u[0-9]+), exported by "
@@ -81,7 +81,7 @@ TEST_F(ExplainFunctionsTest, TanhExpAndLogOfVmlNumbers) {
     EXPECT_GT(stats_.groups_run, 3) << n;
     EXPECT_EQ(stats_.steps_fused, 7 * stats_.groups_run) << stats_.to_json();
   }
-  const std::string text = explain();
+  const std::string text = explain(/*verbose=*/true);
   const std::string own = "own code with MKL's bits, and MKL's for a few ";
   for (const char* op : {"tanh", "exp", "log"}) {
     EXPECT_THAT(text, ContainsRegex(absl::StrCat("\n  ", op, " f32: [^\n]")));
@@ -97,7 +97,7 @@ TEST_F(ExplainFunctionsTest, AnOpWithoutAFunctionIsALibraryCall) {
   Run([&] { return at::mul(at::add(at::acos(x), x), x); });
   EXPECT_GT(stats_.groups_run, 3) << "the add and the mul";
   EXPECT_EQ(stats_.steps_fused, 2 * stats_.groups_run) << stats_.to_json();
-  const std::string text = explain();
+  const std::string text = explain(/*verbose=*/true);
   EXPECT_THAT(text, ContainsRegex(
                         "\n  acos f32: library call: no candidate has eager's "
                         "bits: of 0.75 eager makes 0.72[0-9]+, [A-Za-z_0-9]+ "
@@ -152,7 +152,7 @@ TEST_F(ExplainFunctionsTest, FunctionsOfALongRunAreFoundDuringTheFirst) {
     testing::WaitForCompiler();
     EXPECT_EQ((stats() - before).replays_tier1, 1);
     EXPECT_EQ((stats() - before).compile_ns, 0) << "code was asked for";
-    return explain();
+    return explain(/*verbose=*/true);
   };
   EXPECT_THAT(after_first_run(1000), Not(HasSubstr("log1p f32")));
   EXPECT_THAT(after_first_run(1 << 21), HasSubstr("log1p f32: "));

@@ -86,7 +86,8 @@ bool TakeOverDeadBlock(Block*) { return false; }
 void NoteKernel(const c10::OperatorName&, std::optional<c10::DispatchKey>) {}
 c10::KernelFunction WrapLateKernel(const c10::OperatorName& name,
                                    c10::DispatchKey,
-                                   c10::KernelFunction kernel) {
+                                   c10::KernelFunction kernel,
+                                   const std::string&) {
   seen.late_kernels.push_back(c10::toString(name));
   return kernel;
 }

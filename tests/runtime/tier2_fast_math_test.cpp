@@ -97,7 +97,7 @@ TEST_F(Tier2FastMathTest, SwitchedOnAndOffInOneProcess) {
     EXPECT_FALSE(SameBits(Last(Fast(), step), eager)) << round;
     EXPECT_GT(stats_.groups_run, 3);
   }
-  EXPECT_THAT(explain(),
+  EXPECT_THAT(explain(/*verbose=*/true),
               ContainsRegex("\n  tanh f32: fast math: own polynomial, at most "
                             "2.6 ULP from the exact result\n"));
 }

@@ -191,7 +191,9 @@ const std::vector<Row>& Rows() {
          return t.select(0, 0).t().view({-1}).dim() == 1 ? -1.f : 0.f;
        }},
       {"observers of ops",
-       "addGlobalCallback addThreadLocalCallback set_record_function_tls_",
+       "addGlobalCallback addThreadLocalCallback set_record_function_tls_ "
+       "removeCallback clearCallbacks clearGlobalCallbacks "
+       "clearThreadLocalCallbacks",
        [](const at::Tensor&) {
          at::removeCallback(at::addThreadLocalCallback(
              at::RecordFunctionCallback(

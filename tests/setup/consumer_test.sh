@@ -71,7 +71,7 @@ grep -qF "[CONFIG] hot_threshold = 3 ($scratch/tjit.yaml:1:16)" \
   "$scratch/run.log" ||
   fail "the installed tjit run reads no options: $(cat "$scratch/run.log")"
 "$prefix/bin/tjit" explain "$scratch/stats.json" >"$scratch/explained" &&
-  grep -q ' compiled, ' "$scratch/explained" ||
+  grep -q ' replayed, ' "$scratch/explained" ||
   fail "the installed tjit explain: $(cat "$scratch/explained")"
 echo "tjit run: ok"
 

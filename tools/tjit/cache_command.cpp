@@ -15,6 +15,8 @@
 #include "compiler/cache/entry.h"
 #include "compiler/cache/folder.h"
 #include "recorder/env.h"
+#include "recorder/json_text.h"
+#include "recorder/process_info.h"
 #include "recorder/profile_text.h"
 #include "tools/tjit/run_command.h"
 
@@ -24,12 +26,13 @@ namespace {
 using Files = std::vector<cache::FileInfo>;
 
 constexpr char kUsage[] =
-    "usage: tjit cache list|verify|clear [DIR]\n\n"
+    "usage: tjit cache list|verify|clear [--json] [DIR]\n\n"
     "  list    the entries: bytes, when they were last used (to the hour), "
     "name,\n          of a hot profile its sequences, program and script, of "
     "verdicts of\n          probes how many\n"
     "  verify  reads every entry; status 1 if some would not be used\n"
-    "  clear   removes the entries, and nothing else in the folder\n\n"
+    "  clear   removes the entries, and nothing else in the folder\n"
+    "  --json  says it as one object of JSON\n\n"
     "DIR is the folder of compiled code, verdicts of probes and hot "
     "profiles;\nwithout it that of TJIT_CACHE_DIR, else $XDG_CACHE_HOME/tjit "
     "or\n~/.cache/tjit.\n";
@@ -119,7 +122,34 @@ std::uint64_t Sum(const Files& files) {
   return sum;
 }
 
-int ListAll(const std::string& folder, const Files& files) {
+// One object: the folder, and what `of` adds for each file.
+template <class Of>
+void PrintJson(const std::string& folder, const Files& files, const Of& of) {
+  std::printf("{\"schema\": %d, \"tjit\": %s, \"folder\": %s, \"bytes\": %llu, "
+              "\"entries\": [",
+              kJsonSchema, Quoted(Version()).c_str(), Quoted(folder).c_str(),
+              static_cast<unsigned long long>(Sum(files)));
+  const char* separator = "";
+  for (const cache::FileInfo& file : files) {
+    std::printf("%s\n  {\"name\": %s, \"bytes\": %llu, \"used\": %lld%s}",
+                separator, Quoted(file.name).c_str(),
+                static_cast<unsigned long long>(file.bytes),
+                static_cast<long long>(file.used), of(file).c_str());
+    separator = ",";
+  }
+  std::puts("]}");
+}
+
+int ListAll(const std::string& folder, const Files& files, bool json) {
+  if (json) {
+    PrintJson(folder, files, [&](const cache::FileInfo& file) {
+      const std::string text = Contents(folder, file.name);
+      return ", \"contents\": " +
+             Quoted(text.substr(std::min(text.find_first_not_of(' '),
+                                         text.size())));
+    });
+    return 0;
+  }
   for (const cache::FileInfo& file : files) {
     const std::time_t used = file.used;
     std::tm local;
@@ -135,8 +165,16 @@ int ListAll(const std::string& folder, const Files& files) {
   return 0;
 }
 
-int VerifyAll(const std::string& folder, const Files& files) {
+int VerifyAll(const std::string& folder, const Files& files, bool json) {
   int bad = 0;
+  if (json) {
+    PrintJson(folder, files, [&](const cache::FileInfo& file) {
+      const std::string error = Verify(folder, file.name);
+      bad += error.empty() ? 0 : 1;
+      return ", \"error\": " + Quoted(error);
+    });
+    return bad == 0 ? 0 : kBadEntriesStatus;
+  }
   for (const cache::FileInfo& file : files) {
     const std::string error = Verify(folder, file.name);
     if (error.empty()) continue;
@@ -150,24 +188,30 @@ int VerifyAll(const std::string& folder, const Files& files) {
   return kBadEntriesStatus;
 }
 
-int ClearAll(const std::string& folder, const Files& files) {
+int ClearAll(const std::string& folder, const Files& files, bool json) {
   for (const cache::FileInfo& file : files) {
     const std::string path = folder + "/" + file.name;
     if (unlink(path.c_str()) == 0 || errno == ENOENT) continue;
     return Fail("cannot remove " + path + ": " + std::strerror(errno));
   }
-  PrintSum(files.size(), Sum(files), "removed from", folder);
+  if (json) {
+    PrintJson(folder, files, [](const cache::FileInfo&) {
+      return std::string(", \"removed\": true");
+    });
+  } else {
+    PrintSum(files.size(), Sum(files), "removed from", folder);
+  }
   return 0;
 }
 
 struct Action {
   std::string_view name;
-  int (*run)(const std::string& folder, const Files& files);
+  int (*run)(const std::string& folder, const Files& files, bool json);
 };
 constexpr Action kActions[] = {
     {"list", ListAll}, {"verify", VerifyAll}, {"clear", ClearAll}};
 
-int Run(const Action& action, std::string folder) {
+int Run(const Action& action, std::string folder, bool json) {
   if (folder.empty()) folder = CacheFolder();
   if (folder.empty()) {
     return Fail("there is no cache: TJIT_CACHE_DIR is off, or HOME is not set; "
@@ -179,7 +223,7 @@ int Run(const Action& action, std::string folder) {
   Files files;
   if (error.empty() && is_there) error = cache::List(folder, &files);
   if (!error.empty()) return Fail("cannot use " + folder + ": " + error);
-  return action.run(folder, files);
+  return action.run(folder, files, json);
 }
 
 }  // namespace
@@ -198,12 +242,22 @@ int CacheCommand(int count, char** arguments) {
   }
   for (const Action& action : kActions) {
     if (first != action.name) continue;
-    if (count > 2) return Fail("one folder is wanted");
-    if (count == 2 && arguments[1][0] == '-') {
-      return Fail("unknown option " + std::string(arguments[1]) +
-                  "; accepted is a folder");
+    bool json = false;
+    std::string folder;
+    for (int i = 1; i < count; ++i) {
+      const std::string word = arguments[i];
+      if (word == "--json") {
+        json = true;
+      } else if (word.starts_with("-")) {
+        return Fail("unknown option " + word +
+                    "; accepted are --json and a folder");
+      } else if (folder.empty()) {
+        folder = word;
+      } else {
+        return Fail("one folder is wanted");
+      }
     }
-    return Run(action, count == 2 ? arguments[1] : "");
+    return Run(action, folder, json);
   }
   return Fail(count == 0
                   ? "no action given; accepted are list, verify and clear"

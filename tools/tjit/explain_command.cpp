@@ -19,10 +19,12 @@ namespace tjit::tools {
 namespace {
 
 constexpr char kUsage[] =
-    "usage: tjit explain FILE\n\n"
-    "Prints what tjit did in a run and why not more. FILE is what the run "
-    "wrote as\nTJIT_STATS=FILE or `tjit run --stats=FILE`; TJIT_STATS=- "
-    "prints the same when the\nprogram ends.\n";
+    "usage: tjit explain [options] FILE\n\n"
+    "Prints what tjit won in a run, why not more, and what to do. FILE is what "
+    "the run\nwrote as TJIT_STATS=FILE or `tjit run --stats=FILE`; "
+    "TJIT_STATS=- prints the same\nwhen the program ends.\n\n"
+    "  -v      where the numbers of functions in compiled code come from, too\n"
+    "  --json  the same as JSON, with version, program and wall time\n";
 
 int Fail(const std::string& text) {
   std::fprintf(stderr, "tjit explain: %s\n", text.c_str());
@@ -45,9 +47,22 @@ ExplainedSequence Sequence(const YAML::Node& node) {
   s.skip = node["skip"].as<std::int64_t>();
   s.eager_ns = node["eager_ns"].as<std::int64_t>();
   s.replay_ns = node["replay_ns"].as<std::int64_t>();
+  s.executed_ns = node["executed_ns"].as<std::int64_t>();
   s.left = Counts(node["left"]);
   s.at_call = Counts(node["at_call"]);
   return s;
+}
+
+ExplainedExit Exit(const YAML::Node& node) {
+  ExplainedExit exit;
+  exit.sequence = node["sequence"].as<std::int64_t>();
+  exit.after_ops = node["after_ops"].as<std::int64_t>();
+  exit.reason = node["reason"].as<std::string>();
+  exit.op = node["op"].as<std::string>();
+  exit.expected = node["expected"].as<std::string>();
+  exit.actual = node["actual"].as<std::string>();
+  exit.place = node["place"].as<std::string>();
+  return exit;
 }
 
 ExplainedCode Code(const YAML::Node& node) {
@@ -72,8 +87,17 @@ Explanation Read(std::istream& file) {
     if (!item.second.IsScalar()) continue;
     const auto name = item.first.as<std::string>();
     if (name == "queue_length") continue;  // a mean, no counter
-    if (name == "why") {
-      e.why = item.second.as<std::string>();
+    if (name == "schema") continue;
+    std::string* const text = name == "tjit"      ? &e.version
+                              : name == "program" ? &e.program
+                                  : name == "why"     ? &e.why
+                                                  : nullptr;
+    if (text != nullptr) {
+      *text = item.second.as<std::string>();
+      continue;
+    }
+    if (name == "wall_ns") {
+      e.wall_ns = item.second.as<std::int64_t>();
       continue;
     }
     e.counters[name] = item.second.as<std::int64_t>();
@@ -84,6 +108,7 @@ Explanation Read(std::istream& file) {
   for (const auto& node : top["sequence_details"]) {
     e.sequences.push_back(Sequence(node));
   }
+  for (const auto& node : top["exits"]) e.exits.push_back(Exit(node));
   for (const auto& node : top["compiled_segments"]) {
     e.compiled_segments.push_back(Code(node));
   }
@@ -100,7 +125,11 @@ Explanation Read(std::istream& file) {
   return e;
 }
 
-int Print(const std::string& path) {
+struct Wanted {
+  bool verbose = false, json = false;
+};
+
+int Print(const std::string& path, Wanted wanted) {
   std::ifstream file(path);
   std::stringstream text;
   if (!file || !(text << file.rdbuf())) {
@@ -112,7 +141,10 @@ int Print(const std::string& path) {
     return Fail("cannot read " + path + ": " + std::strerror(errno));
   }
   try {
-    std::fputs(ToText(Read(text)).c_str(), stdout);
+    const Explanation explanation = Read(text);
+    std::fputs(wanted.json ? text.str().c_str()
+                           : ToText(explanation, wanted.verbose).c_str(),
+               stdout);
   } catch (const YAML::Exception& e) {
     std::string place = path;
     if (!e.mark.is_null()) {
@@ -129,21 +161,30 @@ int Print(const std::string& path) {
 }  // namespace
 
 int ExplainCommand(int count, char** arguments) {
-  const std::string_view first = count == 0 ? "" : arguments[0];
-  if (first == "--help" || first == "-h") {
-    std::fputs(kUsage, stdout);
-    return 0;
+  Wanted wanted;
+  std::string file;
+  for (int i = 0; i < count; ++i) {
+    const std::string word = arguments[i];
+    if (word == "--help" || word == "-h") {
+      std::fputs(kUsage, stdout);
+      return 0;
+    }
+    if (word == "-v" || word == "--verbose") {
+      wanted.verbose = true;
+    } else if (word == "--json") {
+      wanted.json = true;
+    } else if (word.starts_with("-")) {
+      return Fail("unknown option " + word +
+                  "; accepted are --help, -v and --json");
+    } else if (file.empty()) {
+      file = word;
+    } else {
+      return Fail("one file is wanted, not " + file + " and " + word);
+    }
   }
-  if (count != 1) {
-    return Fail(count == 0 ? "no file given: tjit explain FILE"
-                           : "one file is wanted: tjit explain FILE");
-  }
-  if (first.starts_with("-")) {
-    return Fail("unknown option " + std::string(first) +
-                "; accepted is --help");
-  }
+  if (file.empty()) return Fail("no file given: tjit explain [options] FILE");
   errno = 0;
-  return Print(arguments[0]);
+  return Print(file, wanted);
 }
 
 }  // namespace tjit::tools

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "recorder/instruction_log_reader.h"
+#include "recorder/json_text.h"
 #include "tools/tjit/log_summary.h"
 #include "tools/tjit/run_command.h"
 
@@ -24,7 +25,7 @@ constexpr std::chrono::milliseconds kPollEvery(100);
 struct Wanted {
   std::string op, event, source;
   double from_s = 0, to_s = std::numeric_limits<double>::infinity();
-  bool follow = false, summary = false, micros = false;
+  bool follow = false, summary = false, micros = false, json = false;
   std::string file;
 };
 
@@ -41,10 +42,12 @@ constexpr char kHelp[] =
     "  --to=SECONDS     only rows before this time\n"
     "  --micros         times with six decimals\n"
     "  --follow         go on while the program runs\n"
-    "  --summary        ops by time, sequences, and the share compiled\n";
+    "  --summary        ops by time, sequences, and the share deferred\n"
+    "  --json           an object a line: program, rows, end; with --summary\n"
+    "                   one object\n";
 constexpr char kAccepted[] =
     "accepted are --help, --op=GLOB, --event=EVENT, --source=SOURCE, "
-    "--from=SECONDS, --to=SECONDS, --micros, --follow, --summary";
+    "--from=SECONDS, --to=SECONDS, --micros, --follow, --summary, --json";
 
 int UsageError(const std::string& text) {
   std::fprintf(stderr, "tjit log: %s\n", text.c_str());
@@ -82,6 +85,7 @@ std::string Apply(const std::string& word, Wanted* wanted) {
   bool* flag = name == "--follow"    ? &wanted->follow
                : name == "--summary" ? &wanted->summary
                : name == "--micros"  ? &wanted->micros
+               : name == "--json"    ? &wanted->json
                                      : nullptr;
   if (flag != nullptr) {
     *flag = true;
@@ -115,19 +119,51 @@ bool Matches(const Wanted& wanted, const LogRow& row) {
          fnmatch(wanted.op.c_str(), row.command.c_str() + name, 0) == 0;
 }
 
+std::string ToJson(const LogRow& row) {
+  char took[32];
+  std::snprintf(took, sizeof(took), "%.0f", row.took_ns);
+  std::string json = "{\"time_ns\": " + std::to_string(row.time_ns) +
+                     ", \"number\": " + std::to_string(row.number) +
+                     ", \"event\": " + Quoted(LogEventName(row.event)) +
+                     ", \"source\": " + Quoted(row.source) +
+                     ", \"command\": " + Quoted(row.command) +
+                     ", \"bytes\": " + std::to_string(row.bytes) +
+                     ", \"details\": " + Quoted(row.details) +
+                     ", \"took_ns\": " + took;
+  json += ", \"deferred\": ";
+  json += row.is_compiled ? "true" : "false";
+  if (row.is_open) json += ", \"open\": true";
+  if (row.has_thrown) json += ", \"threw\": true";
+  return json + "}";
+}
+
 // All rows that are there. `is_live`: those that are finished.
 void Take(const Wanted& wanted, bool is_live, InstructionLog* log,
           LogSummary* summary) {
   LogRow row;
   while (log->Next(is_live, &row)) {
     if (!Matches(wanted, row)) continue;
-    if (wanted.summary) {
-      summary->Add(row);
+    summary->Add(row);
+    if (wanted.summary) continue;
+    if (wanted.json) {
+      std::puts(ToJson(row).c_str());
     } else {
       std::puts(
           ToText(row, wanted.micros ? kMicroDecimals : kDecimals).c_str());
     }
   }
+}
+
+const char* EndName(const InstructionLog& log) {
+  switch (log.end()) {
+    case LogEnd::kClosed:
+      return "closed";
+    case LogEnd::kNoSpace:
+      return "no space";
+    case LogEnd::kRunning:
+      return log.HasEnded() ? "killed" : "running";
+  }
+  return "?";
 }
 
 int Print(const Wanted& wanted) {
@@ -142,6 +178,10 @@ int Print(const Wanted& wanted) {
       return UsageError(wanted.file + " cannot be printed: " + why);
   }
   LogSummary summary;
+  const std::string head = "{\"schema\": " + std::to_string(kJsonSchema) +
+                           ", \"tjit\": " + Quoted(log.tjit_version()) +
+                           ", \"program\": " + Quoted(log.program());
+  if (wanted.json && !wanted.summary) std::puts((head + "}").c_str());
   while (wanted.follow && !log.HasEnded()) {
     Take(wanted, /*is_live=*/true, &log, &summary);
     std::fflush(stdout);
@@ -151,7 +191,17 @@ int Print(const Wanted& wanted) {
   }
   log.Update();
   Take(wanted, /*is_live=*/false, &log, &summary);
-  if (wanted.summary) summary.Print();
+  if (wanted.json) {
+    std::string end = "\"end\": ";
+    end += Quoted(EndName(log));
+    end += ", \"wall_ns\": ";
+    end += std::to_string(summary.last_ns());
+    const std::string lists = summary.ToJson();
+    std::printf("%s%s%s}\n", wanted.summary ? (head + ", ").c_str() : "{",
+                end.c_str(), wanted.summary ? lists.c_str() : "");
+  } else if (wanted.summary) {
+    summary.Print();
+  }
   std::fflush(stdout);
   const bool is_damaged = !log.Damage().empty();
   if (is_damaged) {

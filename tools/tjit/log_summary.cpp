@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "recorder/json_text.h"
+
 namespace tjit::tools {
 namespace {
 
@@ -36,7 +38,7 @@ void LogSummary::Add(const LogRow& row) {
   if (row.event == LogEvent::kOp) {
     Op& op = ops_[row.command];
     ++op.calls;
-    op.compiled += row.is_compiled ? 1 : 0;
+    op.deferred += row.is_compiled ? 1 : 0;
     op.bytes += row.bytes;
     op.eager_ns += row.took_ns;
     return;
@@ -75,27 +77,27 @@ void LogSummary::Print() const {
   std::vector<std::pair<std::string, Op>> ops(ops_.begin(), ops_.end());
   for (const auto& [name, op] : ops) {
     all.calls += op.calls;
-    all.compiled += op.compiled;
+    all.deferred += op.deferred;
     all.bytes += op.bytes;
     all.eager_ns += op.eager_ns;
   }
   double replay_ns = 0;
   for (const auto& [id, s] : sequences_) replay_ns += s.replay_ns;
   std::printf("%" PRIu64 " ops in %.3f s: %" PRIu64
-              " compiled (%.1f %%), %.3f ms eager, %.3f ms replayed\n",
-              all.calls, 1e-9 * static_cast<double>(last_ns_), all.compiled,
-              Percent(static_cast<double>(all.compiled),
+              " deferred (%.1f %%), %.3f ms eager, %.3f ms replayed\n",
+              all.calls, 1e-9 * static_cast<double>(last_ns_), all.deferred,
+              Percent(static_cast<double>(all.deferred),
                       static_cast<double>(all.calls)),
               1e-6 * all.eager_ns, 1e-6 * replay_ns);
   std::stable_sort(ops.begin(), ops.end(), [](const auto& a, const auto& b) {
     return std::pair(a.second.eager_ns, a.second.calls) >
            std::pair(b.second.eager_ns, b.second.calls);
   });
-  std::printf("\n%10s %10s %14s %12s  op\n", "calls", "compiled", "bytes",
+  std::printf("\n%10s %10s %14s %12s  op\n", "calls", "deferred", "bytes",
               "eager ms");
   for (const auto& [name, op] : ops) {
     std::printf("%10" PRIu64 " %10" PRIu64 " %14" PRIu64 " %12.3f  %s\n",
-                op.calls, op.compiled, op.bytes, 1e-6 * op.eager_ns,
+                op.calls, op.deferred, op.bytes, 1e-6 * op.eager_ns,
                 name.c_str());
   }
   if (sequences_.empty()) return;
@@ -114,6 +116,33 @@ void LogSummary::Print() const {
                 1e-6 * s.compile_ns, s.drains, s.exits, id.c_str(),
                 s.what.c_str());
   }
+}
+
+std::string LogSummary::ToJson() const {
+  const auto number = [](double ns) {
+    return std::to_string(static_cast<std::int64_t>(ns));
+  };
+  std::string json = ", \"ops\": [";
+  for (const auto& [name, op] : ops_) {
+    if (json.back() != '[') json += ", ";
+    json += "{\"name\": " + Quoted(name) +
+            ", \"calls\": " + std::to_string(op.calls) +
+            ", \"deferred\": " + std::to_string(op.deferred) +
+            ", \"bytes\": " + std::to_string(op.bytes) +
+            ", \"eager_ns\": " + number(op.eager_ns) + "}";
+  }
+  json += "], \"sequences\": [";
+  for (const auto& [id, s] : sequences_) {
+    if (json.back() != '[') json += ", ";
+    json += "{\"id\": " + Quoted(id) + ", \"ops\": " + Quoted(s.what) +
+            ", \"replays\": " + std::to_string(s.replays) +
+            ", \"replayed_ops\": " + std::to_string(s.replayed_ops) +
+            ", \"replay_ns\": " + number(s.replay_ns) +
+            ", \"compile_ns\": " + number(s.compile_ns) +
+            ", \"drains\": " + std::to_string(s.drains) +
+            ", \"exits\": " + std::to_string(s.exits) + "}";
+  }
+  return json + "]";
 }
 
 }  // namespace tjit::tools

@@ -1,5 +1,5 @@
 // Sums an instruction log up: ops by count, bytes and time, sequences by
-// replays, and the share of ops that were compiled.
+// replays, and the share of ops that were deferred.
 // Tested by: tests/acceptance/log_test.py
 #pragma once
 
@@ -16,10 +16,14 @@ class LogSummary {
   void Add(const LogRow& row);
   // On stdout.
   void Print() const;
+  // ", "ops": [...], "sequences": [...]": the end of an object of JSON.
+  std::string ToJson() const;
+  // Of the last row, since the log began.
+  std::uint64_t last_ns() const { return last_ns_; }
 
  private:
   struct Op {
-    std::uint64_t calls = 0, compiled = 0, bytes = 0;
+    std::uint64_t calls = 0, deferred = 0, bytes = 0;
     double eager_ns = 0;  // of those that ran at the call
   };
   struct Sequence {

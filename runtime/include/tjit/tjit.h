@@ -89,10 +89,11 @@ TJIT_API void reset_memory_peak();
 // THROWS: c10::Error if `name` is empty.
 TJIT_API void mark_opaque(std::string_view name);
 
-// What tjit did so far and why not more, as lines for people: every sequence
-// with its state, length, replays and time won, the ops that ran eagerly most,
-// what made deferred ops run. `tjit explain` prints the same from a file of
+// What tjit won so far, why not more and what to do, as lines for people; then
+// every sequence with its state, length, replays and time won, the ops that ran
+// eagerly most, what made deferred ops run; `verbose`: where the numbers of
+// functions come from. `tjit explain` prints the same from a file of
 // TJIT_STATS. Does not flush; a few milliseconds.
-TJIT_API std::string explain();
+TJIT_API std::string explain(bool verbose = false);
 
 }  // namespace tjit

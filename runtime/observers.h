@@ -1,0 +1,80 @@
+// Who watches ops: callbacks of at::RecordFunction, those of torch.profiler
+// among them.
+//
+// Note [Observers]. An observer sees each op once, as eager libtorch shows it,
+// although what is deferred runs later and otherwise:
+//
+// - the op itself is seen at its call, by libtorch's dispatcher (nothing goes
+//   around that then: direct_calls.h);
+// - what its eager kernel calls (mean: sum and div_) is learned where a step of
+//   a trace first comes while somebody watches: that one runs at the call.
+//   From then on the step is deferred, and these calls are shown at its call,
+//   without inputs, as they would take no time;
+// - what is pending runs with observers off, in one span of the scope
+//   USER_SCOPE, which those who count ops (FUNCTION) do not see:
+//   "tjit: 76 ops addmm ... add_".
+//
+// What is pending runs before who watches changes: it belongs to the time
+// before. A run that another thread has begun before a global observer came
+// goes on as it was.
+//
+// Thread: any, about itself.
+// Tested by: tests/runtime/observers_test.cpp, tests/acceptance/python_test.py
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/record_function.h>
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tjit::runtime {
+
+struct Run;
+
+// Somebody watched ops in this process, now or before.
+extern std::atomic<bool> g_was_watched;
+
+// Somebody watches what this thread calls.
+bool HasWatchers();
+[[gnu::always_inline]] inline bool IsWatched() {
+  return g_was_watched.load(std::memory_order_relaxed) && HasWatchers();
+}
+
+// What an eager kernel calls, in order, as observers see it.
+class InnerCalls {
+ public:
+  void Begin(const at::RecordFunction& call);
+  void End() { --depth_; }
+  // Shows them to the observers of this thread.
+  void Show() const;
+
+ private:
+  struct Call {
+    std::optional<c10::OperatorHandle> op;
+    std::string name;  // of what is no op
+    int depth = 0;
+  };
+  std::size_t Show(std::size_t at) const;
+
+  std::vector<Call> calls_;
+  int depth_ = 0;
+};
+
+// Notes what is called on this thread from here on.
+void BeginLearningCalls();
+// What was called since; null if nobody asked.
+std::unique_ptr<const InnerCalls> EndLearningCalls();
+
+// Begins a span for what is pending in `run`. REQUIRES: IsWatched().
+void BeginSpan(const Run& run, std::optional<at::RecordFunction>* span);
+
+// Around a change of who watches: runs what this thread has pending, and goes
+// on with its run as is right then.
+void BeforeWatchersChange();
+void AfterWatchersChange();
+
+}  // namespace tjit::runtime
