@@ -16,6 +16,7 @@
 #include "runtime/log.h"
 #include "runtime/materialize.h"
 #include "runtime/parallel.h"
+#include "runtime/small_stack.h"
 #include "runtime/thread_context.h"
 #include "runtime/tier2.h"
 
@@ -47,7 +48,9 @@ pthread_t g_main_thread;
 
 [[gnu::hot]] ThreadState* AcquireThreadState() {
   ThreadContext& c = t_context;
-  if (!g_process_enabled.load(std::memory_order_relaxed) && c.scoped_on == 0) {
+  const bool is_on =
+      g_process_enabled.load(std::memory_order_relaxed) || c.scoped_on != 0;
+  if (!is_on || (c.state == nullptr && HasSmallStack())) {
     // What it is about to read may be another thread's. Inside a parallel region
     // a flush of all could wait for a kernel that waits for this thread: there
     // it gets a state, which makes ready what the op reads and nothing else.

@@ -22,6 +22,7 @@
 #include "runtime/mode_state.h"
 #include "runtime/observers.h"
 #include "runtime/runtime.h"
+#include "runtime/small_stack.h"
 #include "runtime/strict.h"
 #include "runtime/testing_hooks.h"
 #include "runtime/thread_state.h"
@@ -143,6 +144,13 @@ void ThreadState::Flush(FlushReason reason) {
 }
 
 void ThreadState::FlushSurely(FlushReason reason) {
+  if (t_context.state == nullptr && HasSmallStack()) [[unlikely]] {
+    RunOnUsualStack([&] {
+      const StateLock lock(this);
+      FlushLocked(reason);
+    });
+    return;
+  }
   StateLock lock(this);
   FlushLocked(reason);
 }
