@@ -197,11 +197,13 @@ bool SetLog(std::string_view value, EnvOptions* o) {
   return true;
 }
 
+#if defined(TJIT_PLANTED_DEFECTS)
 bool SetPlantedDefect(std::string_view value, EnvOptions* o) {
   if (value.empty()) return false;
   o->planted_defect = value;
   return true;
 }
+#endif
 
 template <class Param>
 std::string RangeOf() {
@@ -247,7 +249,9 @@ const std::vector<Variable>& Variables() {
        SetMaxTraceSteps},
       {"TJIT_PERF_MAP", kSwitchWords,
        SetSwitch<&EnvOptions::has_perf_map, &EnvOptions::perf_map>},
+#if defined(TJIT_PLANTED_DEFECTS)
       {"TJIT_PLANTED_DEFECT", "the name of a defect", SetPlantedDefect},
+#endif
       {"TJIT_PRINT_CONFIG", kSwitchWords, SetFlag<&EnvOptions::print_config>},
       {"TJIT_PROFILE", "a file, or off", SetProfile},
       {"TJIT_SHADOW", kSwitchWords,

@@ -4,7 +4,6 @@ namespace tjit {
 
 #if defined(TJIT_PLANTED_DEFECTS)
 std::atomic<Defect> g_planted_defect{Defect::kNone};
-#endif
 
 bool DefectOf(std::string_view name, Defect* defect) {
   static constexpr struct {
@@ -48,5 +47,6 @@ bool DefectOf(std::string_view name, Defect* defect) {
   }
   return false;
 }
+#endif
 
 }  // namespace tjit

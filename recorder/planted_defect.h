@@ -1,8 +1,9 @@
 // Defects that tests plant, one at a time, to see that the tests find them.
 // Each is a mistake that somebody could make there.
 //
-// Without TJIT_PLANTED_DEFECTS all of it is constant and compiles away. The
-// library of the code generator has a copy of its own, set with each compile.
+// Only a build with TJIT_TESTING has them: it defines TJIT_PLANTED_DEFECTS,
+// without which all of it is constant and compiles away. The library of the
+// code generator has a copy of its own, set with each compile.
 // Thread: any; a change is seen soon.
 // Tested by: tests/differential/planted_defect_test.cpp
 #pragma once
@@ -50,10 +51,9 @@ enum class Defect : std::uint8_t {
   kStepThrows,
 };
 
-// None if there is no such name; "" is Defect::kNone.
-bool DefectOf(std::string_view name, Defect* defect);
-
 #if defined(TJIT_PLANTED_DEFECTS)
+// False if there is no such name; "" is Defect::kNone.
+bool DefectOf(std::string_view name, Defect* defect);
 extern std::atomic<Defect> g_planted_defect;
 inline void Plant(Defect d) { g_planted_defect.store(d); }
 inline Defect PlantedDefect() {

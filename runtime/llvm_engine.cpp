@@ -460,9 +460,6 @@ void ShareAllLoops(bool all) { g_share_all.store(all); }
 #if defined(TJIT_PLANTED_DEFECTS)
 void PlantInCompiler(std::uint32_t flags) { g_planted_flags.store(flags); }
 void SetCodeDelay(std::int64_t ns) { g_delay_ns.store(ns); }
-#else
-void PlantInCompiler(std::uint32_t) {}
-void SetCodeDelay(std::int64_t) {}
 #endif
 
 }  // namespace tjit::runtime

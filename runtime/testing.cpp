@@ -11,7 +11,6 @@
 #include "runtime/tier2.h"
 
 namespace tjit {
-#if defined(TJIT_PLANTED_DEFECTS)
 namespace runtime {
 std::atomic<std::int64_t> g_forced_drain_at{-1};
 std::atomic<std::int64_t> g_replay_delay_ns{0};
@@ -32,8 +31,6 @@ bool SetPlantedDefect(std::string_view name) {
   return true;
 }
 
-}  // namespace testing
-namespace testing {
 void SetStepObserver(StepObserver observer) {
   runtime::g_step_observer.store(observer);
 }
@@ -46,20 +43,6 @@ void SetCodeDelayNs(std::int64_t ns) { runtime::SetCodeDelay(ns); }
 void SetReplayDelayNs(std::int64_t ns) { runtime::g_replay_delay_ns.store(ns); }
 void WaitForCompiler() { runtime::Runtime::Get().tier2().WaitUntilIdle(); }
 }  // namespace testing
-#else
-namespace testing {
-void SetStepObserver(StepObserver) {}
-void SetPlainCode(bool) {}
-void PlantInCompiler(std::uint32_t) {}
-void SetCompileBudgetNs(std::int64_t) {}
-void SetCodeDelayNs(std::int64_t) {}
-void SetReplayDelayNs(std::int64_t) {}
-void WaitForCompiler() {}
-void SetForcedDrainAt(std::int64_t) {}
-void TryStepsAtOnce(bool) {}
-bool SetPlantedDefect(std::string_view name) { return name.empty(); }
-}  // namespace testing
-#endif
 
 namespace testing {
 std::int64_t LiveTraceNodes() { return TraceStore::LiveNodes(); }

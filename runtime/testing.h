@@ -1,4 +1,4 @@
-// Seams of the tests; compiled in under TJIT_PLANTED_DEFECTS.
+// Seams of the tests, which libtjit has only in a build with TJIT_TESTING.
 #pragma once
 
 #include <cstdint>

@@ -34,11 +34,13 @@ struct AtLoad {
       g_log_channels.store(channels);
     }
     Complain();
+#if defined(TJIT_PLANTED_DEFECTS)
     if (!env.planted_defect.empty() &&
         !testing::SetPlantedDefect(env.planted_defect)) {
       runtime::LogWarning("TJIT_PLANTED_DEFECT: unknown defect \"" +
                           env.planted_defect + "\"");
     }
+#endif
     const std::string& log = runtime::InstructionLogPath();
     if (!log.empty() && !runtime::IsDisabled()) Runtime::Get().StartLog(log);
     if (IsOnAtLoad()) enable();

@@ -330,10 +330,11 @@ Presets() {
     "$TJIT_ROOT/CMakePresets.json" | paste -sd' ' -
 }
 
-# ParseArguments "$@": sets PRESET and JOBS; what follows `--` goes into REST.
-# Usage() must print the help.
+# ParseArguments <preset> "$@": sets PRESET, the first unless another is asked
+# for, and JOBS; what follows `--` goes into REST. Usage() must print the help.
 ParseArguments() {
-  PRESET=release
+  PRESET=$1
+  shift
   JOBS=$(DefaultJobs)
   REST=()
   while (($# > 0)); do

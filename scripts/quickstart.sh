@@ -18,7 +18,7 @@ environment, else the system, else pip (into .venv).
 TEXT
 }
 
-ParseArguments "$@"
+ParseArguments release "$@"
 Prepare all
 Build "$PRESET" "$JOBS" digits
 Step "Training a small CNN on 1,797 images of digits, TJIT_AUTO_COMPILE=1"

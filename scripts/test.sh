@@ -9,7 +9,8 @@ Usage() {
   cat <<'TEXT'
 scripts/test.sh [--preset NAME] [--jobs N] [-- CTEST ARGUMENT...]
 Installs what is missing, builds everything and runs the tests.
-  --preset NAME  a preset of CMakePresets.json (release)
+  --preset NAME  a preset of CMakePresets.json (testing: what users build, with
+                 the seams that tests need)
   --jobs N       files compiled, and tests run, at once (one per core, as
                  memory allows); tests that measure time run alone
   CTEST ARGUMENT for example: -- -R layering
@@ -18,7 +19,7 @@ environment, else the system, else pip (into .venv).
 TEXT
 }
 
-ParseArguments "$@"
+ParseArguments testing "$@"
 Prepare test
 Build "$PRESET" "$JOBS"
 Step "Testing"

@@ -293,7 +293,7 @@ TestBadArguments() {
   Fresh
   Run scripts/test.sh --preset nonsense
   Status 1
-  Says "tjit: --preset 'nonsense' is not one of: release debug ci"
+  Says "tjit: --preset 'nonsense' is not one of: release testing debug ci"
   Run scripts/test.sh --jobs=0
   Status 1
   Last "tjit: --jobs '0': a number of at least 1 is wanted."
