@@ -48,7 +48,8 @@ class Case(unittest.TestCase):
 
 
 class UsersFileTest(Case):
-    # The variable, what else it takes, what the file is not, what is lost.
+    # The variable, what else it takes, what the file is not, what is lost. A
+    # dump needs a program that runs until something is compiled.
     KINDS = (
         ("TJIT_STATS", {}, "file of counters",
          "the counters of this run are lost"),
@@ -59,6 +60,10 @@ class UsersFileTest(Case):
                             "TJIT_COMPILE": "1"}, "dump", "the dump is lost"),
     )
 
+    def run_with(self, variable, path, more, **keywords):
+        mode = ["slow"] if variable == "TJIT_DUMP_FILE" else []
+        return self.run_loop(*mode, **{variable: path, **more}, **keywords)
+
     def test_it_stays(self):
         for variable, more, kind, lost in self.KINDS:
             for name in ("script.py", "link"):
@@ -67,7 +72,7 @@ class UsersFileTest(Case):
                     script.write_text(SCRIPT)
                     (self.folder / "link").unlink(missing_ok=True)
                     (self.folder / "link").symlink_to("script.py")
-                    done = self.run_loop("slow", **{variable: name, **more})
+                    done = self.run_with(variable, name, more)
                     self.assertEqual(script.read_text(), SCRIPT)
                     self.assertTrue((self.folder / "link").is_symlink())
                     self.assertEqual(done.stdout, self.expected)
@@ -83,13 +88,13 @@ class UsersFileTest(Case):
             with self.subTest(variable):
                 file = self.folder / variable
                 for _ in range(2):
-                    done = self.run_loop("slow", **{variable: variable, **more})
+                    done = self.run_with(variable, variable, more)
                     self.assertEqual(done.stderr, "")
                     self.assertGreater(file.stat().st_size, 50)
                     first = file.read_bytes()
                 # Cut short it is still ours.
                 file.write_bytes(first[:6])
-                done = self.run_loop("slow", **{variable: variable, **more})
+                done = self.run_with(variable, variable, more)
                 self.assertNotIn("will not replace", done.stderr)
                 self.assertGreater(file.stat().st_size, 50)
 
@@ -104,8 +109,7 @@ class UsersFileTest(Case):
                 path = self.folder / "out"
                 path.write_text("written before\n")
                 with open(path, "a") as out:
-                    self.run_loop("slow", stdout=out,
-                                  **{variable: "/dev/stdout", **more})
+                    self.run_with(variable, "/dev/stdout", more, stdout=out)
                 text = path.read_text()
                 self.assertTrue(text.startswith("written before\n"), text)
                 self.assertIn(self.expected, text)
