@@ -112,6 +112,25 @@ Program Other() {
   };
 }
 
+// Two programs that begin alike: with a number of its own, and with the last of
+// a list, as solvers go through the times of theirs.
+Program OfOneNumber() {
+  return [a = at::full({}, 0.5)](int) {
+    const at::Tensor u = at::mul(a, a);
+    const at::Tensor y = at::mul(at::tanh(at::add(u, a)), u);
+    mark_step();
+    return y;
+  };
+}
+Program OfAList() {
+  return [s = at::linspace(0, 1, 41).select(0, 40)](int) {
+    const at::Tensor u = at::mul(s, s);
+    const at::Tensor y = at::mul(at::tanh(at::sub(u, s)), u);
+    mark_step();
+    return y;
+  };
+}
+
 struct Outcome {
   std::vector<at::Tensor> results;
   int first_replay = kSteps;  // the first step in which ops were replayed
@@ -220,6 +239,22 @@ TEST_F(HotProfileTest, ALoopWithoutBoundaries) {
 
 TEST_F(HotProfileTest, SizesInTurnAndSlices) {
   ExpectSoonerWith(&Batches, Backend::kReplay);
+}
+
+TEST_F(HotProfileTest, SequencesThatBeginAlikeOverOtherStorages) {
+  for (const bool list_first : {false, true}) {
+    enable(With(Backend::kReplay));
+    RunSteps(list_first ? &OfAList : &OfOneNumber);
+    RunSteps(list_first ? &OfOneNumber : &OfAList);
+    const std::int64_t saved = save_profile(file_);
+    EXPECT_GE(saved, 2);
+    clear();
+    EXPECT_EQ(ErrorOfPrewarm(file_), "");
+    EXPECT_EQ(prewarm(file_), saved);
+    EXPECT_LT(RunSteps(&OfAList).first_replay, kSoon);
+    EXPECT_LT(RunSteps(&OfOneNumber).first_replay, kSoon);
+    clear();
+  }
 }
 
 TEST_F(HotProfileTest, EachBackend) {
