@@ -2,12 +2,12 @@
 # What users get has no seams of the tests: no planted defect, no variable that
 # switches one on, no function of tjit::testing.
 #
-# In a build without TJIT_TESTING it looks into the libraries and the command. In
-# one with it, it compiles what holds the seams without them and looks there, and
-# at the presets: `release` has them off, each that runs tests has them on.
+# In a build without TJIT_TESTING it looks into the libraries and the command.
+# In one with it, it compiles what holds the seams without them and looks there,
+# and at the presets: `release` has them off, each that runs tests has them on.
 #
-# Usage: release_test.sh <project folder> <build folder> <TJIT_TESTING> <compiler>
-#                        [include folder]...
+# Usage: release_test.sh <project folder> <build folder> <TJIT_TESTING>
+#                        <compiler> [include folder]...
 set -euo pipefail
 root=$1 build=$2 testing=$3 compiler=$4
 shift 4
@@ -41,7 +41,8 @@ CheckPreset() {
   local got
   got=$(python3 - "$root/CMakePresets.json" "$1" <<'PYTHON'
 import json, sys
-presets = {p["name"]: p for p in json.load(open(sys.argv[1]))["configurePresets"]}
+file = json.load(open(sys.argv[1]))
+presets = {p["name"]: p for p in file["configurePresets"]}
 at, value = sys.argv[2], None
 while at is not None and value is None:
     value = presets[at].get("cacheVariables", {}).get("TJIT_TESTING")
@@ -64,13 +65,14 @@ if [[ $testing == ON ]]; then
     Fail "no seam is seen in libtjit.so, which has them"
   scratch=$(mktemp -d)
   trap 'rm -rf "$scratch"' EXIT
-  printf '%s\n' '#include "compiler/llvm/abi.h"' \
+  printf '%s\n' '#include "compiler/llvm/planted_flag.h"' \
     '#include "recorder/planted_defect.h"' \
     '#include "runtime/testing_hooks.h"' \
     'static_assert(!tjit::Planted(tjit::Defect::kStaleScalar));' \
     'static_assert(tjit::runtime::ForcedDrainAt() == -1);' \
     'static_assert(!tjit::runtime::TriesAtOnce());' \
-    'static_assert(kTjitLlvmPlantFatal == 0 && kTjitLlvmPlantThrow == 0);' \
+    'using tjit::llvm_backend::PlantsFailure;' \
+    'static_assert(!PlantsFailure(~0u, kTjitLlvmPlantFatal));' \
     >"$scratch/constants.cpp"
   for file in "$scratch/constants.cpp" "$root/recorder/planted_defect.cpp" \
     "$root/recorder/env.cpp"; do

@@ -19,6 +19,7 @@
 #include "compiler/llvm/engine.h"
 #include "compiler/llvm/in_place.h"
 #include "compiler/llvm/kernel_shape.h"
+#include "compiler/llvm/planted_flag.h"
 #include "compiler/passes/copy_out.h"
 #include "compiler/passes/form_loops.h"
 #include "llvm/Config/llvm-config.h"
@@ -217,7 +218,7 @@ class Maker {
     llvm::LLVMContext context;
     llvm::Module module(kernel_->function.name, context);
     EmitLoop(loop, math_, TargetFor(options_.vector_bits), made->name, &module);
-    if ((options_.flags & kTjitLlvmPlantInvalid) != 0) {
+    if (PlantsFailure(options_.flags, kTjitLlvmPlantInvalid)) {
       module.begin()->getEntryBlock().getTerminator()->eraseFromParent();
     }
     return Compile(&module, request_, &made->object, &kernel_->code_dump);

@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/llvm/code_passes.h"
 #include "compiler/llvm/llvm_versions.h"
+#include "compiler/llvm/planted_flag.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ExecutionEngine/JITEventListener.h"
 #include "llvm/ExecutionEngine/RuntimeDyld.h"
@@ -88,13 +89,13 @@ void OnBadAlloc(void*, const char* reason, bool) {
 }
 
 void PlantFailure(std::uint32_t flags) {
-  if ((flags & kTjitLlvmPlantFatal) != 0) {
+  if (PlantsFailure(flags, kTjitLlvmPlantFatal)) {
     llvm::report_fatal_error("planted by a test");
   }
-  if ((flags & kTjitLlvmPlantNoHeap) != 0) {
+  if (PlantsFailure(flags, kTjitLlvmPlantNoHeap)) {
     llvm::report_bad_alloc_error("no memory, planted by a test");
   }
-  if ((flags & kTjitLlvmPlantThrow) != 0) throw std::bad_alloc();
+  if (PlantsFailure(flags, kTjitLlvmPlantThrow)) throw std::bad_alloc();
 }
 
 const llvm::StringMap<bool>& HostFeatures() {
@@ -296,7 +297,7 @@ std::string Place(const std::string& bytes, const CompileRequest& request,
   if (!object) return llvm::toString(object.takeError());
   code->memory = std::make_unique<CodeMemory>(code->symbols);
   std::string error = code->memory->Reserve(
-      bytes.size(), (request.flags & kTjitLlvmPlantNoMemory) != 0);
+      bytes.size(), PlantsFailure(request.flags, kTjitLlvmPlantNoMemory));
   if (!error.empty()) return error;
   code->linker =
       std::make_unique<llvm::RuntimeDyld>(*code->memory, *code->memory);
@@ -310,7 +311,8 @@ std::string Place(const std::string& bytes, const CompileRequest& request,
   if (code->linker->hasError()) return code->linker->getErrorString().str();
   Debugger()->notifyObjectLoaded(KeyOf(*code), **object, *info);
   code->is_registered = true;
-  return code->memory->Seal((request.flags & kTjitLlvmPlantNoCode) != 0);
+  return code->memory->Seal(
+      PlantsFailure(request.flags, kTjitLlvmPlantNoCode));
 }
 
 }  // namespace
