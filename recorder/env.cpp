@@ -203,9 +203,7 @@ bool SetPlantedDefect(std::string_view value, EnvOptions* o) {
   o->planted_defect = value;
   return true;
 }
-#endif
 
-#if defined(TJIT_PLANTED_DEFECTS)
 struct WatchdogSeconds {
   static constexpr long long kMin = 1, kMax = 3600;
 };
