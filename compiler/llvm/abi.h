@@ -154,34 +154,23 @@ struct TjitMath {
   std::int64_t mode;  // VML's last argument; of sums of rows: TjitRowFn's l
 };
 
-// Failures that tests plant; none in a build without TJIT_TESTING.
-#if defined(TJIT_PLANTED_DEFECTS)
-#define TJIT_PLANTED_FLAG(value) value
-#else
-#define TJIT_PLANTED_FLAG(value) 0
-#endif
-
 enum TjitLlvmFlag : std::uint32_t {
-  kTjitLlvmDumpIr = 1,        // fills TjitKernel::dump: LLVM's IR,
-  kTjitLlvmDumpAssembly = 2,  // and the assembly
-  kTjitLlvmPerfMap = 4,       // names in /tmp/perf-<pid>.map
-  // Tests: a module that does not verify; LLVM gives up while it compiles; the
-  // system forbids executable pages; no pages for code are left.
-  kTjitLlvmPlantInvalid = TJIT_PLANTED_FLAG(8),
-  kTjitLlvmPlantFatal = TJIT_PLANTED_FLAG(16),
-  kTjitLlvmPlantNoCode = TJIT_PLANTED_FLAG(32),
-  kTjitLlvmPlantNoMemory = TJIT_PLANTED_FLAG(64),
-  kTjitLlvmPlain = 128,        // tests: a loop for each instruction
-  kTjitLlvmAllPasses = 256,    // tests: those that find nothing too
-  kTjitLlvmSmallBlocks = 512,  // tests: TjitShape::blocks of three rows
+  kTjitLlvmDumpIr = 1,          // fills TjitKernel::dump: LLVM's IR,
+  kTjitLlvmDumpAssembly = 2,    // and the assembly
+  kTjitLlvmPerfMap = 4,         // names in /tmp/perf-<pid>.map
+  kTjitLlvmPlantInvalid = 8,    // tests: a module that does not verify
+  kTjitLlvmPlantFatal = 16,     // tests: LLVM gives up while it compiles
+  kTjitLlvmPlantNoCode = 32,    // tests: the system forbids executable pages
+  kTjitLlvmPlantNoMemory = 64,  // tests: no pages for code are left
+  kTjitLlvmPlain = 128,         // tests: a loop for each instruction
+  kTjitLlvmAllPasses = 256,     // tests: those that find nothing too
+  kTjitLlvmSmallBlocks = 512,   // tests: TjitShape::blocks of three rows
   // Forms loops for a later call with the same text, functions and other flags;
   // nothing is compiled, and TjitKernel stays empty.
   kTjitLlvmPlanOnly = 1024,
-  // Tests: LLVM's own allocation fails; so does one of C++ in it.
-  kTjitLlvmPlantNoHeap = TJIT_PLANTED_FLAG(2048),
-  kTjitLlvmPlantThrow = TJIT_PLANTED_FLAG(4096),
+  kTjitLlvmPlantNoHeap = 2048,  // tests: LLVM's own allocation fails
+  kTjitLlvmPlantThrow = 4096,   // tests: so does one of C++ in it
 };
-#undef TJIT_PLANTED_FLAG
 // Above the flags, tests: a Defect (recorder/planted_defect.h).
 constexpr int kTjitLlvmDefectShift = 13;
 
