@@ -154,6 +154,7 @@ TEST_F(WorkerJobsTest, AForkDoesNotWaitAndBothProcessesDoTheJob) {
   ASSERT_TRUE(tier2_.Post(job.Get()));
   job.WaitUntilBegun();
   const auto began = steady_clock::now();
+  tier2_.PauseForFork();
   tier2_.LockForFork();
   const pid_t child = fork();
   tier2_.UnlockAfterFork(child == 0);
