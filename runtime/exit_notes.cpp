@@ -180,8 +180,9 @@ void NoteExit(const TraceNode& node, const CallFrame& frame, const Run& run,
   }
   Notes& notes = TheNotes();
   {
-    const std::lock_guard<std::mutex> lock(notes.mutex);
-    if (notes.noted.size() >= kMaxNoted) return;
+    // A child of a fork may find it locked for ever: then nothing is noted.
+    const std::unique_lock<std::mutex> lock(notes.mutex, std::try_to_lock);
+    if (!lock.owns_lock() || notes.noted.size() >= kMaxNoted) return;
   }
   ExplainedExit exit;
   exit.sequence = trace->id;
@@ -189,14 +190,16 @@ void NoteExit(const TraceNode& node, const CallFrame& frame, const Run& run,
   exit.reason = BailName(why);
   Compare(*next, frame, run, why, &exit);
   exit.place = PlaceOfCall();
-  const std::lock_guard<std::mutex> lock(notes.mutex);
+  const std::unique_lock<std::mutex> lock(notes.mutex, std::try_to_lock);
+  if (!lock.owns_lock()) return;
   notes.noted.push_back({lineage, std::move(exit)});
 }
 
 std::vector<ExplainedExit> NotedExits(std::uint64_t lineage) {
   Notes& notes = TheNotes();
-  const std::lock_guard<std::mutex> lock(notes.mutex);
   std::vector<ExplainedExit> exits;
+  const std::unique_lock<std::mutex> lock(notes.mutex, std::try_to_lock);
+  if (!lock.owns_lock()) return exits;
   for (const Noted& noted : notes.noted) {
     if (noted.lineage == lineage) exits.push_back(noted.exit);
   }

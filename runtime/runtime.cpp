@@ -50,7 +50,8 @@ pthread_t g_main_thread;
   ThreadContext& c = t_context;
   const bool is_on =
       g_process_enabled.load(std::memory_order_relaxed) || c.scoped_on != 0;
-  if (!is_on || (c.state == nullptr && HasSmallStack())) {
+  const bool is_small = HasSmallStack();
+  if (!is_on || is_small) {
     // What it is about to read may be another thread's. Inside a parallel region
     // a flush of all could wait for a kernel that waits for this thread: there
     // it gets a state, which makes ready what the op reads and nothing else.
@@ -59,6 +60,10 @@ pthread_t g_main_thread;
       if (any_pending) Runtime::Get().FlushAll(FlushReason::kOtherThread);
       return InstructionLogOn() ? LogOnlyState() : nullptr;
     }
+  }
+  if (is_small) {  // for this call only: outside of regions it takes no part
+    if (t_exit.state == nullptr) t_exit.state = Runtime::Get().NewThreadState();
+    return t_exit.state;
   }
   if (c.state == nullptr) {
     c.state = Runtime::Get().NewThreadState();
@@ -251,18 +256,14 @@ void Runtime::Clear() {
   TrimCache();
 }
 
-// None with pending ops inside a parallel region: what is flushing it may wait
-// for this thread (Note [Who may wait] in materialize.cpp).
-// REQUIRES: mutex_ is held.
+// None inside a parallel region: whoever flushes a state, or holds it for a fork,
+// may wait for this thread (Note [Who may wait] in materialize.cpp), and what is
+// taken is locked. REQUIRES: mutex_ is held.
 ThreadState* Runtime::TakeFreeState() {
-  const bool must_be_idle = InParallelRegion();
-  for (auto it = free_states_.rbegin(); it != free_states_.rend(); ++it) {
-    ThreadState* const state = *it;
-    if (must_be_idle && state->has_pending()) continue;
-    free_states_.erase(std::next(it).base());
-    return state;
-  }
-  return nullptr;
+  if (free_states_.empty() || InParallelRegion()) return nullptr;
+  ThreadState* const state = free_states_.back();
+  free_states_.pop_back();
+  return state;
 }
 
 ThreadState* Runtime::NewThreadState() {

@@ -94,7 +94,11 @@ void StatsFile::Claim(const std::string& path) {
   if (fd_ >= 0) close(fd_);
   claimed_ = path;
   fd_ = Open(path);
-  if (fd_ >= 0 && flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+  struct stat file {};
+  const bool is_file = fd_ >= 0 && fstat(fd_, &file) == 0 &&
+                       S_ISREG(file.st_mode);
+  // Devices, pipes and streams are everybody's.
+  if (is_file && !IsStream(path) && flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     close(fd_);
     fd_ = OpenEmpty(OwnName(path));
     return;

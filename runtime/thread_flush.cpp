@@ -46,7 +46,11 @@ class ExecutorScope {
     c10::WarningUtils::set_warning_handler(mute);
     ++t_context.inside;
     if (!at::hasCallbacks()) return;
-    BeginSpan(run, &span_);
+    try {
+      BeginSpan(run, &span_);
+    } catch (const std::bad_alloc&) {  // no name: no span
+      span_.reset();
+    }
     no_observers_.emplace();
   }
   ~ExecutorScope() {
@@ -144,7 +148,7 @@ void ThreadState::Flush(FlushReason reason) {
 }
 
 void ThreadState::FlushSurely(FlushReason reason) {
-  if (t_context.state == nullptr && HasSmallStack()) [[unlikely]] {
+  if (HasSmallStack()) [[unlikely]] {
     RunOnUsualStack([&] {
       const StateLock lock(this);
       FlushLocked(reason);
@@ -191,7 +195,7 @@ std::exception_ptr ThreadState::RunPending(FlushReason reason) {
   if (ForcedDrainAt() >= 0) return DrainPending();
   if (LogsTo(LogChannel::kFlush)) SayFlush(run_, reason, /*drained=*/false);
   const std::uint64_t began_ns =
-      run_began_ns_ != 0 && t_context.state == this ? NowNs() : 0;
+      t_context.state == this && run_began_ns_ != 0 ? NowNs() : 0;
   const Attempt attempt = [&] {
     const SegmentRow row(LogEvent::kReplay, run_, reason);
     if (const std::optional<Attempt> alone = RunCodeAlone()) return *alone;

@@ -166,9 +166,12 @@ bool ThreadState::TryEnter(CallFrame& frame, Decision* decision) {
   run_began_ns_ = 0;
   if (measured) BeginMeasured(trace, entry);
   if (modes_ == nullptr) {
-    SetRunKind(trace->trial.runs_eagerly() ? RunKind::kEager
-               : is_watched                ? RunKind::kWatched
-                                           : RunKind::kUsual);
+    // A trial that is under way waits until nobody watches.
+    const bool is_eager = is_watched ? trace->trial.is_off()
+                                     : trace->trial.runs_eagerly();
+    SetRunKind(is_eager     ? RunKind::kEager
+               : is_watched ? RunKind::kWatched
+                            : RunKind::kUsual);
   }
   if (run_kind_ == RunKind::kEager &&
       trace->unseen_left.load(std::memory_order_relaxed) < kMostUnseenLeft) {
@@ -216,13 +219,14 @@ Decision ThreadState::RunUnseen(CallFrame& frame) {
 }
 
 void ThreadState::EndUnseen() {
-  const TraceNode* const node = std::exchange(unseen_node_, nullptr);
+  TraceNode* const node = std::exchange(unseen_node_, nullptr);
   Trace* const trace = root_->owner.load(std::memory_order_acquire);
-  at_boundary_ = true;
   if (node->ends.load(std::memory_order_acquire) != trace) {
     trace->unseen_left.fetch_add(1, std::memory_order_relaxed);
     return;
   }
+  at_boundary_ = true;
+  store_->NoteUse(node);
   trace->completions.fetch_add(1, std::memory_order_relaxed);
   trace->eager_completions.fetch_add(1, std::memory_order_relaxed);
   if (run_began_ns_ == 0) return;

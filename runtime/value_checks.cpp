@@ -225,8 +225,10 @@ ValueVerdict LookAtTarget(const CallFrame& frame, std::uint32_t self_arg) {
     allowed.has_another = true;
     allowed.another = static_cast<std::int64_t>(frame.statics[1]);
   }
+  // The gradient is as large as all classes of all rows; the loss itself stands
+  // behind as much of what is pending, which would run before it.
   return LookAtIndices(target, allowed,
-                       static_cast<double>(target->numel()) * kNsOfElement);
+                       static_cast<double>(self->numel()) * kNsOfRowElement);
 }
 
 bool AllFloating(const CallFrame& frame) {
