@@ -153,7 +153,8 @@ TEST_F(Tier2AloneTest, WritesInPlace) {
     state.mul_(0.99).add_(y).sub_(y, 0.5).mul_(1.001);
     return state + y;
   };
-  EXPECT_EQ(LateDifferences(step, MachineCode()), 0);
+  // Whether code pays is another test's question.
+  EXPECT_EQ(LateDifferences(step, MachineCodeAtOnce()), 0);
   EXPECT_GT(stats_.replays_alone, kLateSteps - 20) << stats_.to_json();
 }
 
