@@ -9,6 +9,7 @@ usage: fresh_threads_loop.py THREADS OP...   (as at::_ops names them)
 """
 
 import os
+import resource
 import signal
 import sys
 import threading
@@ -18,6 +19,7 @@ import torch
 
 TOO_SLOW_S = 0.005  # for a call of the loops
 HANGS_S = 40
+MOST_BYTES = 6 << 30  # of a process: some arguments ask for more than there is
 
 SHAPES = ((300, 300), (4, 8, 40, 40), (2, 3, 16, 24, 24), (4, 8, 2000),
           (100000,), (24, 32, 32), (6, 6))
@@ -63,6 +65,8 @@ def value_for(argument, shape, dtype, seed):
             return [0]
         if name in ("padding",):
             return [1] * (2 * spatial)
+        if name == "repeats":
+            return [2] * len(shape)
         if name in ("stride", "dilation", "kernel_size", "output_size"):
             return [2] * spatial
         return list(shape)
@@ -158,6 +162,7 @@ def main():
         child = os.fork()
         if child == 0:
             signal.alarm(HANGS_S)
+            resource.setrlimit(resource.RLIMIT_DATA, (MOST_BYTES, MOST_BYTES))
             torch.set_num_threads(int(sys.argv[1]))
             print(name, check(name), flush=True)
             os._exit(0)
