@@ -151,7 +151,7 @@ class BenchSmokeTest(unittest.TestCase):
             done = subprocess.run(
                 [sys.executable, ROOT / "bench" / "run.py", "--build",
                  PROGRAMS.parent, "--rows", "2,3", "--compiled", "--rounds",
-                 "1", "--min-time", "0.001", "--out", folder],
+                 "1", "--min-time", "0.1", "--out", folder],
                 text=True, capture_output=True, timeout=300, check=False)
             self.assertEqual(done.returncode, 0, done.stderr)
             result = json.loads(
