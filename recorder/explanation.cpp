@@ -284,7 +284,12 @@ std::string Ran(const Explanation& e) {
   std::string program = e.program.substr(0, kMaxProgram);
   if (program.empty()) program = "the program";
   if (e.program.size() > kMaxProgram) program += "...";
-  return program + " ran for " + Duration(e.wall_ns) + "; ";
+  std::string text = program + " ran for " + Duration(e.wall_ns);
+  const std::int64_t start = Get(e.counters, "start_ns");
+  if (100 * start >= e.wall_ns) {
+    text += ", of which tjit's start took " + Duration(start);
+  }
+  return text + "; ";
 }
 
 // What replaying won, as far as it was measured.
@@ -418,6 +423,14 @@ void AddStates(const Explanation& e, std::vector<Obstacle>* obstacles) {
   }
 }
 
+void AddLeftAlone(const Explanation& e, std::vector<Obstacle>* obstacles) {
+  const std::int64_t times = Get(e.counters, "threads_left_alone");
+  if (times == 0) return;
+  obstacles->push_back({"a thread ran eagerly for a while, as tjit cost more "
+                        "than it won there (" + Times(times) + ")",
+                        ""});
+}
+
 std::vector<Obstacle> Obstacles(const Explanation& e) {
   constexpr std::size_t kMaxReasons = 3;
   std::vector<Obstacle> obstacles;
@@ -434,6 +447,7 @@ std::vector<Obstacle> Obstacles(const Explanation& e) {
                          BailRemedyOf(name)});
   }
   AddStates(e, &obstacles);
+  AddLeftAlone(e, &obstacles);
   if (!e.not_compiled.empty()) {
     const auto [why, count] = Sorted(e.not_compiled).front();
     obstacles.push_back({Text(count) + (count == 1 ? " group" : " groups") +

@@ -2,7 +2,6 @@
 
 #include <ATen/core/stack.h>
 #include <c10/core/impl/COW.h>
-#include <torch/library.h>
 
 #include <bit>
 
@@ -202,16 +201,16 @@ class LazyCloneWrapper : public BoxedWrapper {
 
 }  // namespace
 
-void RegisterBoxed(torch::Library* library, OpEntry* entry) {
+NewKernel MakeBoxedWrapper(OpEntry* entry) {
   entry->typed = false;
-  const char* name = entry->name.c_str() + sizeof("aten::") - 1;
   if (entry->name == "aten::_lazy_clone") {
-    library->impl(name, torch::CppFunction::makeFromBoxedFunctor(
-                            std::make_unique<LazyCloneWrapper>(entry)));
-    return;
+    return {c10::KernelFunction::makeFromBoxedFunctor(
+                std::make_unique<LazyCloneWrapper>(entry)),
+            std::nullopt};
   }
-  library->impl(name, torch::CppFunction::makeFromBoxedFunctor(
-                          std::make_unique<BoxedWrapper>(entry)));
+  return {c10::KernelFunction::makeFromBoxedFunctor(
+              std::make_unique<BoxedWrapper>(entry)),
+          std::nullopt};
 }
 
 }  // namespace tjit::runtime

@@ -2,14 +2,11 @@
 #pragma once
 
 #include "runtime/op_entry.h"
-
-namespace torch {
-class Library;
-}
+#include "runtime/registration.h"
 
 namespace tjit::runtime {
 
-// Registers it over the kernel of `entry`. The entry must live for ever.
-void RegisterBoxed(torch::Library* library, OpEntry* entry);
+// It, over the kernel of `entry`, which must live for ever.
+NewKernel MakeBoxedWrapper(OpEntry* entry);
 
 }  // namespace tjit::runtime

@@ -3,7 +3,6 @@
 #include <ATen/TensorSubclassLikeUtils.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
-#include <torch/library.h>
 
 #include <array>
 #include <atomic>
@@ -18,6 +17,7 @@
 #include "runtime/kernel_wrap.h"
 #include "runtime/log.h"
 #include "runtime/materialize.h"
+#include "runtime/registration.h"
 #include "runtime/thread_context.h"
 #include "runtime/torch_compat.h"
 
@@ -254,33 +254,28 @@ constexpr CompositeName kComposites[] = {
 
 class Installer {
  public:
-  void Install(std::vector<std::unique_ptr<torch::Library>>* libraries) {
+  void Install() {
     std::lock_guard lock(mutex_);
-    libraries_ = libraries;
+    is_installed_ = true;
     WrapComposites();
     WrapForeign();
   }
   void Rescan() {
     std::lock_guard lock(mutex_);
-    if (libraries_ != nullptr) WrapForeign();
+    if (is_installed_) WrapForeign();
   }
   bool installed() {
     std::lock_guard lock(mutex_);
-    return libraries_ != nullptr;
+    return is_installed_;
   }
 
  private:
-  torch::Library& LibraryFor(const std::string& name_space, DispatchKey key) {
-    libraries_->push_back(std::make_unique<torch::Library>(
-        torch::Library::IMPL, name_space, key, __FILE__, __LINE__));
-    return *libraries_->back();
-  }
   void WrapComposites();
   void WrapForeign();
   void WrapKey(DispatchKey key);
 
   std::mutex mutex_;
-  std::vector<std::unique_ptr<torch::Library>>* libraries_ = nullptr;
+  bool is_installed_ = false;
   std::set<std::pair<DispatchKey, std::string>> wrapped_;
 };
 
@@ -307,11 +302,6 @@ bool IsOurBusiness(const c10::OperatorName& name, DispatchKey key) {
   return false;
 }
 
-std::string LocalName(const c10::OperatorName& name) {
-  const std::string full = c10::toString(name);
-  return full.substr(full.find("::") + 2);
-}
-
 void Installer::WrapKey(DispatchKey key) {
   c10::Dispatcher& dispatcher = c10::Dispatcher::singleton();
   for (const c10::OperatorName& name :
@@ -323,10 +313,10 @@ void Installer::WrapKey(DispatchKey key) {
     const auto safe = op->getComputedKernelForDispatchKey(key);
     const c10::KernelFunction& kernel = compat::KernelOf(safe);
     if (!kernel.isValid() || kernel.isFallthrough()) continue;
-    const std::string name_space(name.getNamespace().value_or("aten"));
-    LibraryFor(name_space, key)
-        .impl(LocalName(name).c_str(),
-              torch::CppFunction::makeFromBoxedKernel(Wrap(name, kernel)));
+    RegisterKernel(
+        name, key,
+        {c10::KernelFunction::makeFromBoxedKernel(Wrap(name, kernel)),
+         std::nullopt});
   }
 }
 
@@ -339,25 +329,22 @@ void Installer::WrapForeign() {
 void Installer::WrapComposites() {
   QuietOverrides quiet;
   constexpr auto kKey = DispatchKey::CompositeImplicitAutograd;
-  torch::Library& library = LibraryFor("aten", kKey);
   for (const CompositeName& c : kComposites) {
     const auto op =
         c10::Dispatcher::singleton().findOp({c.name, c.overload});
     if (!op.has_value() || !op->hasKernelForDispatchKey(kKey)) continue;
     const auto safe = op->getComputedKernelForDispatchKey(DispatchKey::CPU);
-    library.impl(LocalName(op->operator_name()).c_str(),
-                 torch::CppFunction::makeFromBoxedFunctor(
-                     std::make_unique<CompositeKernel>(
-                         compat::KernelOf(safe), c.kind)));
+    RegisterKernel(op->operator_name(), kKey,
+                   {c10::KernelFunction::makeFromBoxedFunctor(
+                        std::make_unique<CompositeKernel>(
+                            compat::KernelOf(safe), c.kind)),
+                    std::nullopt});
   }
 }
 
 }  // namespace
 
-void InstallClosedTable(
-    std::vector<std::unique_ptr<torch::Library>>* libraries) {
-  TheInstaller().Install(libraries);
-}
+void InstallClosedTable() { TheInstaller().Install(); }
 
 void RescanLateKernels() { TheInstaller().Rescan(); }
 

@@ -28,15 +28,10 @@
 
 #include "recorder/bail.h"
 
-namespace torch {
-class Library;
-}
-
 namespace tjit::runtime {
 
-// Registers the wrappers; `libraries` keeps the registrations. Once.
-void InstallClosedTable(
-    std::vector<std::unique_ptr<torch::Library>>* libraries);
+// Registers the wrappers. Once.
+void InstallClosedTable();
 
 // Wraps what was registered since, where that went unseen. Needed only where
 // registerImpl is not interposed; cheap enough for enable(), not for a step.

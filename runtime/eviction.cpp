@@ -128,6 +128,7 @@ void ThreadState::TakeStore() {
     });
   }
   store_ = std::move(store);
+  if (usual_store_ != nullptr) usual_store_ = store_.get();
 }
 
 void ThreadState::TakeNewStore() {

@@ -1,10 +1,13 @@
 #include "runtime/kernel_wrap.h"
 
-#include <torch/library.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 
 #include <memory>
 #include <mutex>
+#include <string>
+#include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/boxed_wrapper.h"
@@ -57,7 +60,6 @@ const char* const kCompositesOverNumbers[][2] = {
 struct Wrapped {
   std::mutex mutex;
   std::unordered_map<std::string, std::unique_ptr<OpEntry>> entries;
-  std::vector<std::unique_ptr<torch::Library>> libraries;
   std::vector<std::string> opaque;    // patterns of MarkOpaque()
   std::vector<std::string> replaced;  // ops with another library's kernel
   WrapCounts counts;
@@ -103,12 +105,13 @@ ArgumentKind KindOf(const c10::TypePtr& type) {
   }
 }
 
+// `name`: of the op.
 std::unique_ptr<OpEntry> MakeEntry(const c10::OperatorHandle& op,
-                                   const OpTraits& traits) {
+                                   const OpTraits& traits, std::string name) {
   auto entry = std::make_unique<OpEntry>(op);
   entry->kernel = compat::KernelOf(
       op.getComputedKernelForDispatchKey(c10::DispatchKey::CPU));
-  entry->name = c10::toString(op.operator_name());
+  entry->name = std::move(name);
   entry->id = InternOp(entry->name);
   entry->op_class = traits.op_class;
   entry->value_check = traits.value_check;
@@ -134,9 +137,7 @@ std::unique_ptr<OpEntry> MakeEntry(const c10::OperatorHandle& op,
   return entry;
 }
 
-using TypedByName =
-    std::unordered_map<std::string,
-                       void (*)(torch::Library&, OpEntry*)>;
+using TypedByName = std::unordered_map<std::string, NewKernel (*)(OpEntry*)>;
 TypedByName TypedOps() {
   std::vector<TypedOp> ops;
   for (const auto add :
@@ -149,7 +150,7 @@ TypedByName TypedOps() {
     add(&ops);
   }
   TypedByName by_name;
-  for (TypedOp& op : ops) by_name.emplace(op.name, op.register_wrapper);
+  for (TypedOp& op : ops) by_name.emplace(op.name, op.make_wrapper);
   return by_name;
 }
 
@@ -177,12 +178,18 @@ bool EndsIn(std::string_view composite, std::string_view op) {
          WithoutVariant(op.substr(0, op.find('.')));
 }
 
+bool IsNamed(const c10::OperatorHandle& op, std::string_view name,
+             std::string_view overload) {
+  const c10::OperatorName& own = op.operator_name();
+  return own.name == name && own.overload_name == overload;
+}
+
 // True if the kernel is not libtorch's own: somebody else overrides kernels,
 // too. libtorch registers each once, and none for a composite.
 bool IsReplaced(const c10::OperatorHandle& op) {
   bool is_composite = false;
   ForComposites([&](const char* name, const char* overload) {
-    is_composite |= op.operator_name() == c10::OperatorName(name, overload);
+    is_composite |= IsNamed(op, name, overload);
   });
   return is_composite ? op.hasKernelForDispatchKey(c10::DispatchKey::CPU)
                       : compat::KernelCount(op, c10::DispatchKey::CPU) > 1;
@@ -192,7 +199,7 @@ bool IsReplaced(const c10::OperatorHandle& op) {
 // (which came before: composites are wrapped last).
 bool EndsInReplaced(const c10::OperatorHandle& op) {
   for (const auto& name : kCompositesOverNumbers) {
-    if (op.operator_name() != c10::OperatorName(name[0], name[1])) continue;
+    if (!IsNamed(op, name[0], name[1])) continue;
     for (const std::string& other : Table().replaced) {
       if (EndsIn(name[0], other)) return true;
     }
@@ -210,8 +217,7 @@ void SayReplaced(const std::vector<std::string>& ops) {
              "): they run at the call, the ops around them are replayed");
 }
 
-void WrapOne(const c10::OperatorHandle& op, const TypedByName& typed,
-             torch::Library* library) {
+void WrapOne(const c10::OperatorHandle& op, const TypedByName& typed) {
   Wrapped& table = Table();
   const OpTraits traits = TraitsOf(op);
   if (traits.leave_alone) {
@@ -220,7 +226,7 @@ void WrapOne(const c10::OperatorHandle& op, const TypedByName& typed,
   }
   std::string name = c10::toString(op.operator_name());
   if (table.entries.count(name) != 0) return;
-  std::unique_ptr<OpEntry> entry = MakeEntry(op, traits);
+  std::unique_ptr<OpEntry> entry = MakeEntry(op, traits, name);
   // What our direct calls would run is not what was registered.
   if (IsReplaced(op)) {
     MakeOpaque(entry.get());
@@ -232,14 +238,12 @@ void WrapOne(const c10::OperatorHandle& op, const TypedByName& typed,
     if (Names(pattern, name)) MakeOpaque(entry.get());
   }
   const auto it = typed.find(name);
-  if (it != typed.end()) {
-    entry->typed = true;
-    it->second(*library, entry.get());
-    ++table.counts.typed;
-  } else {
-    RegisterBoxed(library, entry.get());
-    ++table.counts.boxed;
-  }
+  const bool is_typed = it != typed.end();
+  entry->typed = is_typed;
+  RegisterKernel(op.operator_name(), c10::DispatchKey::CPU,
+                 is_typed ? it->second(entry.get())
+                          : MakeBoxedWrapper(entry.get()));
+  ++(is_typed ? table.counts.typed : table.counts.boxed);
   table.entries.emplace(std::move(name), std::move(entry));
 }
 
@@ -257,16 +261,15 @@ void WrapKernels() {
   });
   const TypedByName typed = TypedOps();
   table.counts.listed = typed.size();
-  table.libraries.push_back(std::make_unique<torch::Library>(
-      torch::Library::IMPL, "aten", c10::DispatchKey::CPU, __FILE__, __LINE__));
+  table.entries.reserve(names.size());
   for (const c10::OperatorName& name : names) {
     if (name.getNamespace() != "aten") continue;
     const auto op = dispatcher.findOp(name);
     if (op.has_value() && op->hasSchema()) {
-      WrapOne(*op, typed, table.libraries.front().get());
+      WrapOne(*op, typed);
     }
   }
-  InstallClosedTable(&table.libraries);
+  InstallClosedTable();
   SayReplaced(table.replaced);
 }
 

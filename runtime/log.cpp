@@ -157,6 +157,13 @@ void SayGivenUp(const Trace& trace) {
       1e-3 * static_cast<double>(trace.trial.replay_ns()), TraceTrial::kAgain));
 }
 
+void SayLeftAlone(const ThreadTrial& trial) {
+  SayCompile(absl::StrFormat(
+      "Left alone: a thread's ops run eagerly for %d s, as tjit made them %.1f "
+      "%% slower; then it is tried again",
+      trial.rest_ns() / 1'000'000'000, 100 * trial.loss()));
+}
+
 void NoteRunTime(std::uint64_t lineage, const Trace& trace, bool deferred,
                  std::uint64_t ns) {
   if (!SaysCompile()) return;

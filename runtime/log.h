@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "recorder/bail.h"
+#include "recorder/thread_trial.h"
 #include "recorder/trace.h"
 
 namespace tjit::runtime {
@@ -32,6 +33,7 @@ void LogExit(const Trace& trace, const TraceNode& node, BailReason why);
 void LogBail(BailReason why, std::uint32_t trace_id);
 // Replaying the trace does not pay.
 void SayGivenUp(const Trace& trace);
+void SayLeftAlone(const ThreadTrial& trial);
 // Measured run times: prints the speed-up once per trace.
 void NoteRunTime(std::uint64_t lineage, const Trace& trace, bool deferred,
                  std::uint64_t ns);

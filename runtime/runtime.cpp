@@ -88,6 +88,7 @@ Runtime::Runtime()
 void Runtime::InstallOnce() {
   if (installed_) return;
   installed_ = true;
+  const std::uint64_t began_ns = ThreadNs();
   g_main_thread = pthread_self();
   OwnerLock::Prepare();
   InstallAllocator();
@@ -112,6 +113,8 @@ void Runtime::InstallOnce() {
         Get().UnlockAfterFork(/*is_child=*/true);
         ForgetInstructionLogInChild();
       });
+  process_counters_.start_ns.Add(
+      static_cast<std::int64_t>(ThreadNs() - began_ns));
 }
 
 // The child has only the thread that forks: no lock may be another's. What is

@@ -393,6 +393,9 @@ void ThreadState::LeavePath() {
 
 void ThreadState::Reset() {
   LeavePath();
+  trial_.reset();
+  until_look_ = ThreadTrial::kOpsPerRareLook;
+  usual_store_ = store_.get();
   failed_captures_ = 0;
   no_capture_before_ = 0;
   loops_->new_traces = 0;

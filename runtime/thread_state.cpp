@@ -53,6 +53,7 @@ ThreadState::ThreadState(Runtime* runtime, std::uint16_t stream,
     : runtime_(runtime),
       stream_(stream),
       store_(std::move(store)),
+      usual_store_(store_.get()),
       loops_(std::make_unique<LoopState>()),
       run_(stream) {}
 
@@ -79,6 +80,7 @@ ThreadState::~ThreadState() = default;
 
 [[gnu::hot]] Decision ThreadState::RunEagerly(CallFrame& frame) {
   CountEager(frame);
+  if (--until_look_ == 0) LookAtTrial();
   const bool due = capture_is_due();
   const bool stretch_due = loops_->due;
   ObserveToken(frame, HotDetector::kPlain);

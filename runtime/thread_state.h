@@ -20,6 +20,8 @@
 // Tested by: tests/runtime/{engagement,replay}_test.cpp
 #pragma once
 
+#include <time.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -33,6 +35,7 @@
 #include "recorder/counters.h"
 #include "recorder/hot_detector.h"
 #include "recorder/op_counts.h"
+#include "recorder/thread_trial.h"
 #include "recorder/trace.h"
 #include "runtime/call_frame.h"
 #include "runtime/capture.h"
@@ -49,6 +52,14 @@ namespace tjit::runtime {
 inline std::uint64_t NowNs() {
   return static_cast<std::uint64_t>(
       std::chrono::steady_clock::now().time_since_epoch().count());
+}
+
+// Processor time of the calling thread. A system call.
+inline std::uint64_t ThreadNs() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000 +
+         static_cast<std::uint64_t>(t.tv_nsec);
 }
 
 enum class Likeness : std::uint8_t;
@@ -135,6 +146,11 @@ class ThreadState {
   }
 
   Decision Decide(CallFrame& frame);
+  // Whether tjit pays on this thread: thread_alone.cpp.
+  // REQUIRES: usual_store_ is not the runtime's store. True if the op is to run
+  // as if nobody looked.
+  bool RunsAlone(CallFrame& frame);
+  void LookAtTrial();
   void CountEager(const CallFrame& frame) {
     counters_.ops_eager.Add();
     eager_ops_.Add(frame.entry.id);
@@ -337,6 +353,10 @@ class ThreadState {
   Runtime* const runtime_;
   const std::uint16_t stream_;
   std::shared_ptr<TraceStore> store_;  // that cursor and segments belong to
+  // The same. Null: RunsAlone() is asked about each call.
+  const TraceStore* usual_store_ = nullptr;
+  std::uint32_t until_look_ = ThreadTrial::kOpsPerRareLook;  // calls
+  std::unique_ptr<ThreadTrial> trial_;  // null until the first look
   Counters counters_;
   OpCounts eager_ops_;
 

@@ -283,8 +283,9 @@ bool ThreadState::EnterUsual(CallFrame& frame, Decision* decision) {
 
 [[gnu::always_inline]] inline Decision ThreadState::OnCall(CallFrame& frame) {
   if (frame.entry.op_class == OpClass::kEmpty) return Decision::kEager;
-  if (store_.get() != runtime_->store()) [[unlikely]]
-    TakeNewStore();
+  if (usual_store_ != runtime_->store()) [[unlikely]] {
+    if (RunsAlone(frame)) return Decision::kEager;
+  }
   counters_.ops_seen.Add();
   if (frame.context != 0) counters_.ops_direct.Add();
   context_ = frame.context != 0 ? frame.context : CurrentContext();

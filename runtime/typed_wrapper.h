@@ -10,7 +10,6 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/boxing/impl/boxing.h>
-#include <torch/library.h>
 
 #include <optional>
 #include <tuple>
@@ -165,10 +164,8 @@ class TypedWrapper<R(A...)> {
     return RunEagerly(entry, state, frame, frame.key_set, args...);
   }
 
-  // Registers a wrapper over the present CPU kernel of the op.
-  static void Register(torch::Library& library, OpEntry* e) {
-    library.impl(e->name.c_str() + sizeof("aten::") - 1, TypedWrapper(e));
-  }
+  // A wrapper over the kernel of `e`, which must live for ever.
+  static NewKernel Make(OpEntry* e) { return UnboxedKernel(TypedWrapper(e)); }
 
  private:
   [[gnu::noinline]] R CallUnusual(c10::DispatchKeySet ks, A... args) {
@@ -241,7 +238,7 @@ std::string NameOf() {
 // Appends `Op` to the list of typed ops.
 template <class Op>
 void AddTyped(std::vector<TypedOp>* ops) {
-  ops->push_back({NameOf<Op>(), &TypedWrapper<typename Op::schema>::Register});
+  ops->push_back({NameOf<Op>(), &TypedWrapper<typename Op::schema>::Make});
 }
 
 }  // namespace tjit::runtime

@@ -5,16 +5,13 @@
 #include <vector>
 
 #include "runtime/op_entry.h"
-
-namespace torch {
-class Library;
-}
+#include "runtime/registration.h"
 
 namespace tjit::runtime {
 
 struct TypedOp {
   std::string name;  // "aten::add.Tensor"
-  void (*register_wrapper)(torch::Library& library, OpEntry* entry);
+  NewKernel (*make_wrapper)(OpEntry* entry);
 };
 
 // One for each typed_ops_*.cpp.

@@ -57,15 +57,14 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::Not;
 
-std::vector<std::unique_ptr<torch::Library>>* libraries = nullptr;
+bool is_installed = false;
 
 class ClosedTableTest : public testing::Test {
  protected:
   ClosedTableTest() {
-    if (libraries == nullptr) {
+    if (!std::exchange(is_installed, true)) {
       InstallAllocator();
-      libraries = new std::vector<std::unique_ptr<torch::Library>>;
-      InstallClosedTable(libraries);
+      InstallClosedTable();
     }
     g_enabled = true;
     seen = Seen();

@@ -1,0 +1,175 @@
+#include "recorder/thread_trial.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+namespace tjit {
+namespace {
+
+// Of a logarithm's mean, how many standard errors decide.
+constexpr double kEarlyErrors = 3;
+constexpr double kErrors = 1.5;
+// Time between two calls, in multiples of what such a call takes on average,
+// that count: the thread slept, or somebody else had the processor.
+constexpr std::uint64_t kMostTimes = 64;
+
+struct Mean {
+  double value = 0;
+  double error = 0;
+};
+
+// Without the tenth at either end.
+Mean TrimmedMean(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t cut = values.size() / 10;
+  const std::size_t n = values.size() - 2 * cut;
+  Mean mean;
+  for (std::size_t i = cut; i < cut + n; ++i) mean.value += values[i];
+  mean.value /= static_cast<double>(n);
+  for (std::size_t i = cut; i < cut + n; ++i) {
+    const double d = values[i] - mean.value;
+    mean.error += d * d;
+  }
+  mean.error = std::sqrt(mean.error / static_cast<double>((n - 1) * n));
+  return mean;
+}
+
+}  // namespace
+
+void ThreadTrial::Learn(OpId op, std::uint64_t now_ns) {
+  if (last_op_ != kNoOp && last_op_ < OpCounts::kMaxOps) {
+    Weight& w = weights_[last_op_];
+    std::uint64_t took = now_ns - last_ns_;
+    if (w.calls != 0) took = std::min(took, kMostTimes * (w.ns / w.calls + 1));
+    w.ns += took;
+    ++w.calls;
+    all_.ns += took;
+    ++all_.calls;
+  }
+  last_op_ = op;
+  last_ns_ = now_ns;
+}
+
+double ThreadTrial::WeightOf(OpId op) const {
+  const Weight& w = op < OpCounts::kMaxOps && weights_[op].calls != 0
+                        ? weights_[op]
+                        : all_;
+  return w.calls == 0 ? 1
+                      : static_cast<double>(w.ns) / static_cast<double>(w.calls);
+}
+
+bool ThreadTrial::Look(const Usage& usage) {
+  switch (phase_) {
+    case Phase::kIdle: {
+      if (usage.now_ns < look_at_ns_) return false;
+      if (look_at_ns_ == 0) {
+        began_ = usage;
+        look_at_ns_ = usage.now_ns + kFirstNs;
+        return false;
+      }
+      const auto ops = static_cast<double>(usage.ops - began_.ops);
+      const auto replayed =
+          static_cast<double>(usage.replayed - began_.replayed);
+      if (replayed > kMostReplayed * ops) {
+        began_ = usage;
+        look_at_ns_ = usage.now_ns + kFirstNs;
+        return false;
+      }
+      Start(usage);
+      return true;
+    }
+    case Phase::kResting:
+      if (usage.now_ns < look_at_ns_) return false;
+      Start(usage);
+      return true;
+    case Phase::kUsual:
+    case Phase::kBlind:
+      if (usage.thread_ns < began_.thread_ns + kWindowNs ||
+          usage.ops < began_.ops + kOpsPerWindow) {
+        return false;
+      }
+      return EndWindow(usage);
+  }
+  return false;
+}
+
+void ThreadTrial::Start(const Usage& usage) {
+  weights_.assign(OpCounts::kMaxOps, {});
+  all_ = {};
+  windows_ = 0;
+  pairs_.clear();
+  BeginWindow(usage, /*is_blind=*/true);
+}
+
+void ThreadTrial::BeginWindow(const Usage& usage, bool is_blind) {
+  phase_ = is_blind ? Phase::kBlind : Phase::kUsual;
+  began_ = usage;
+  work_ = 0;
+  last_op_ = kNoOp;
+}
+
+// The two that weigh are blind ones; then come pairs, one of each kind, whose
+// order is drawn.
+bool ThreadTrial::EndWindow(const Usage& usage) {
+  const bool was_blind = phase_ == Phase::kBlind;
+  const int n = windows_++ - kLearning;
+  if (n >= 0) {
+    ns_per_work_[was_blind ? 1 : 0] =
+        static_cast<double>(usage.thread_ns - began_.thread_ns) /
+        std::max(work_, 1e-9);
+    if (n % 2 == 1) {
+      pairs_.push_back(std::log(ns_per_work_[0] / ns_per_work_[1]));
+      if (Decide(usage)) return true;
+    }
+  }
+  if (windows_ < kLearning) {
+    BeginWindow(usage, /*is_blind=*/true);
+    return false;
+  }
+  if ((windows_ - kLearning) % 2 == 0) {
+    random_ = random_ * 6364136223846793005u + 1442695040888963407u;
+    is_second_blind_ = (random_ >> 63) != 0;
+    BeginWindow(usage, !is_second_blind_);
+  } else {
+    BeginWindow(usage, is_second_blind_);
+  }
+  return (phase_ == Phase::kBlind) != was_blind;
+}
+
+// True if the trial is over.
+bool ThreadTrial::Decide(const Usage& usage) {
+  if (pairs_.size() < kEarlyPairs) return false;
+  const Mean mean = TrimmedMean(pairs_);
+  const double least = std::log1p(kLoss);
+  loss_ = std::expm1(mean.value);
+  const double errors = kEarlyErrors * mean.error;
+  if (mean.value - errors > 0 && mean.value > least) {
+    End(usage, /*loses=*/true);
+  } else if (mean.value + errors < least) {
+    End(usage, /*loses=*/false);
+  } else if (pairs_.size() >= kPairs) {
+    End(usage, mean.value > least && mean.value - kErrors * mean.error > 0);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+void ThreadTrial::End(const Usage& usage, bool loses) {
+  weights_ = {};
+  pairs_ = {};
+  if (!loses) {
+    phase_ = Phase::kIdle;
+    rest_ns_ = 0;
+    began_ = usage;
+    look_at_ns_ = usage.now_ns + kRestNs;
+    return;
+  }
+  ++lost_;
+  rest_ns_ = std::clamp(2 * rest_ns_, kRestNs, kLongestRestNs);
+  phase_ = Phase::kResting;
+  look_at_ns_ = usage.now_ns + rest_ns_;
+}
+
+}  // namespace tjit

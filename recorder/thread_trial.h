@@ -1,0 +1,127 @@
+// Whether tjit pays on a thread: the rule that nothing runs slower for it.
+//
+// A sequence that is replayed has a trial of its own (trace_trial.h). What is
+// recorded in vain, left half-way or planned for once has none, and a program
+// may be full of that. So where only a part of a thread's ops are replayed,
+// windows in which tjit does what it always does and windows in which it looks
+// at nothing take turns, in pairs whose order is drawn, and the work done in
+// each is compared. Where it loses, the thread is left alone; it is tried again
+// after a rest, which doubles each time.
+//
+// Work: a program's windows differ, as it trains here and evaluates there. So
+// calls are weighed, each op by what it took, from its call to the next, in the
+// windows in which nobody looked. Time: the thread's own processor time, which
+// other programs of a busy machine do not change.
+//
+//   each call:       if (trial.learns()) trial.Learn(op, now_ns);
+//                    else if (trial.counts()) trial.Count(op);
+//   each so many:    if (trial.IsDue(now_ns, ops) && trial.Look(usage)) ...
+//
+// Thread: its own. Tested by: tests/recorder/thread_trial_test.cpp
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "recorder/op_counts.h"
+#include "recorder/schema_key.h"
+
+namespace tjit {
+
+class ThreadTrial {
+ public:
+  enum class Phase : std::uint8_t {
+    kIdle,    // nothing is measured
+    kUsual,   // a window in which tjit does what it always does
+    kBlind,   // a window in which it looks at nothing
+    kResting  // it lost: nothing is looked at
+  };
+  // What the thread has done so far.
+  struct Usage {
+    std::uint64_t now_ns = 0;     // of a clock that does not stop
+    std::uint64_t thread_ns = 0;  // the thread's processor time
+    std::int64_t ops = 0;
+    std::int64_t replayed = 0;
+  };
+
+  // Calls between two looks, while windows take turns and otherwise.
+  static constexpr std::uint32_t kOpsPerLook = 64;
+  static constexpr std::uint32_t kOpsPerRareLook = 1024;
+  static constexpr std::uint64_t kFirstNs = 400'000'000;  // before the first
+  static constexpr std::uint64_t kWindowNs = 20'000'000;
+  static constexpr std::int64_t kOpsPerWindow = 512;  // at least
+  // Of the ops of kFirstNs: where more are replayed, trials of sequences will
+  // do.
+  static constexpr double kMostReplayed = 0.8;
+  static constexpr int kLearning = 2;  // windows that only weigh
+  static constexpr int kEarlyPairs = 6;
+  static constexpr int kPairs = 30;
+  // A loss: less is noise.
+  static constexpr double kLoss = 0.03;
+  static constexpr std::uint64_t kRestNs = 30'000'000'000;
+  static constexpr std::uint64_t kLongestRestNs = 20 * kRestNs;
+
+  Phase phase() const { return phase_; }
+  // Windows take turns.
+  bool counts() const {
+    return phase_ == Phase::kUsual || phase_ == Phase::kBlind;
+  }
+  // In the first of them calls are weighed.
+  bool learns() const { return counts() && windows_ < kLearning; }
+  // Tjit looks at nothing.
+  bool is_blind() const {
+    return phase_ == Phase::kBlind || phase_ == Phase::kResting;
+  }
+  // Part of the time that tjit costs, of the last trial; below 0: it wins.
+  double loss() const { return loss_; }
+  // Trials lost, and of them in a row.
+  std::int64_t lost() const { return lost_; }
+  std::uint64_t rest_ns() const { return rest_ns_; }
+
+  // A call at `now_ns`. REQUIRES: learns().
+  void Learn(OpId op, std::uint64_t now_ns);
+  // A call. REQUIRES: counts().
+  void Count(OpId op) { work_ += WeightOf(op); }
+  // Look() may find something.
+  bool IsDue(std::uint64_t now_ns, std::int64_t ops) const {
+    return counts() ? now_ns >= began_.now_ns + kWindowNs &&
+                          ops >= began_.ops + kOpsPerWindow
+                    : now_ns >= look_at_ns_;
+  }
+  // True if the phase is another one now.
+  bool Look(const Usage& usage);
+
+ private:
+  struct Weight {
+    std::uint64_t ns = 0;
+    std::uint32_t calls = 0;
+  };
+
+  void Start(const Usage& usage);
+  void BeginWindow(const Usage& usage, bool is_blind);
+  bool EndWindow(const Usage& usage);
+  double WeightOf(OpId op) const;
+  bool Decide(const Usage& usage);
+  void End(const Usage& usage, bool loses);
+
+  Phase phase_ = Phase::kIdle;
+  Usage began_;  // of the window, or of what is looked at
+  std::uint64_t look_at_ns_ = 0;
+  std::uint64_t rest_ns_ = 0;
+  std::int64_t lost_ = 0;
+  double loss_ = 0;
+
+  // Of the trial that is under way.
+  int windows_ = 0;
+  bool is_second_blind_ = false;
+  std::uint64_t random_ = 1;
+  std::vector<Weight> weights_;  // by op
+  Weight all_;
+  OpId last_op_ = kNoOp;
+  std::uint64_t last_ns_ = 0;
+  double work_ = 0;                // of the window
+  double ns_per_work_[2] = {0, 0};  // of the pair: usual, blind
+  std::vector<double> pairs_;      // logarithms of their quotients
+};
+
+}  // namespace tjit
