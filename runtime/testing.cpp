@@ -14,6 +14,7 @@ namespace tjit {
 namespace runtime {
 std::atomic<std::int64_t> g_forced_drain_at{-1};
 std::atomic<std::int64_t> g_replay_delay_ns{0};
+std::atomic<std::int64_t> g_recording_delay_ns{0};
 std::atomic<void (*)()> g_during_replay{nullptr};
 std::atomic<bool> g_tries_at_once{false};
 std::atomic<StepObserver> g_step_observer{nullptr};
@@ -42,6 +43,9 @@ void SetCompileBudgetNs(std::int64_t ns) {
 }
 void SetCodeDelayNs(std::int64_t ns) { runtime::SetCodeDelay(ns); }
 void SetReplayDelayNs(std::int64_t ns) { runtime::g_replay_delay_ns.store(ns); }
+void SetRecordingDelayNs(std::int64_t ns) {
+  runtime::g_recording_delay_ns.store(ns);
+}
 void SetDuringReplay(void (*function)()) {
   runtime::g_during_replay.store(function);
 }

@@ -63,6 +63,8 @@ TJIT_API void PlantInCompiler(std::uint32_t llvm_flags);
 TJIT_API void SetCompileBudgetNs(std::int64_t ns);
 // Each replay of a segment takes so much longer.
 TJIT_API void SetReplayDelayNs(std::int64_t ns);
+// So much work more for each op that is looked at and runs eagerly.
+TJIT_API void SetRecordingDelayNs(std::int64_t ns);
 // Called in each replay by library calls, where a kernel runs: inside, with the
 // mutex of the thread's state held. Null: nobody.
 TJIT_API void SetDuringReplay(void (*function)());

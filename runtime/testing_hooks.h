@@ -29,7 +29,17 @@ inline void DelayReplay() {
   const auto function = g_during_replay.load(std::memory_order_relaxed);
   if (function != nullptr) function();
 }
+extern std::atomic<std::int64_t> g_recording_delay_ns;
+inline void DelayRecording() {
+  const std::int64_t ns = g_recording_delay_ns.load(std::memory_order_relaxed);
+  if (ns == 0) return;
+  const auto end =
+      std::chrono::steady_clock::now() + std::chrono::nanoseconds(ns);
+  while (std::chrono::steady_clock::now() < end) {
+  }
+}
 #else
+constexpr void DelayRecording() {}
 constexpr std::int64_t ForcedDrainAt() { return -1; }
 constexpr bool TriesAtOnce() { return false; }
 constexpr void DelayReplay() {}

@@ -64,6 +64,11 @@ void ThreadState::LookAtTrial() {
   usual_store_ = trial.counts() || trial.is_blind() ? nullptr : store_.get();
   if (trial.counts()) until_look_ = ThreadTrial::kOpsPerLook;
   if (trial.lost() == lost) return;
+  // What was prepared for replays may never be needed again.
+  {
+    const StateLock lock(this);
+    segments_.Clear();
+  }
   counters_.threads_left_alone.Add();
   SayLeftAlone(trial);
 }

@@ -81,6 +81,7 @@ ThreadState::~ThreadState() = default;
 [[gnu::hot]] Decision ThreadState::RunEagerly(CallFrame& frame) {
   CountEager(frame);
   if (--until_look_ == 0) LookAtTrial();
+  DelayRecording();
   const bool due = capture_is_due();
   const bool stretch_due = loops_->due;
   ObserveToken(frame, HotDetector::kPlain);

@@ -23,6 +23,7 @@
 #include "runtime/configuration.h"
 #include "runtime/llvm_engine.h"
 #include "runtime/log.h"
+#include "runtime/own_memory.h"
 #include "runtime/parallel.h"
 #include "runtime/runtime.h"
 #include "runtime/thread_context.h"
@@ -217,11 +218,19 @@ void Tier2::Work() {
   const OneThread no_team;
   const at::RecordFunctionGuard unseen(/*is_enabled=*/false);
   std::unique_lock<std::mutex> lock(mutex_);
+  bool has_compiled = false;
   while (!is_stopped_) {
     if (pauses_ != 0 || queue_.empty()) {
       const bool woken =
           changed_->wait_for(lock, kIdle) == std::cv_status::no_timeout;
-      if (!woken && pauses_ == 0 && queue_.empty()) break;
+      if (woken || pauses_ != 0 || !queue_.empty()) continue;
+      if (!std::exchange(has_compiled, false)) break;
+      is_busy_ = true;
+      lock.unlock();
+      ReleaseUnusedMemory();
+      lock.lock();
+      is_busy_ = false;
+      changed_->notify_all();
       continue;
     }
     const std::shared_ptr<CompileTask> task = std::move(queue_.front());
@@ -234,6 +243,7 @@ void Tier2::Work() {
       is_done = DoJob(task.get());
     } else {
       Compile(task.get());
+      has_compiled = true;
     }
     lock.lock();
     if (!std::exchange(did_task_, true)) StopFirstAtExit();

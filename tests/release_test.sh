@@ -19,7 +19,7 @@ Fail() {
 }
 
 SEAMS='tjit::testing::|g_planted|PlantInCompiler|SetCodeDelay|DefectOf'
-SEAMS+='|g_forced_drain|g_replay_delay|g_tries_at_once|g_step_observer'
+SEAMS+='|g_forced_drain|g_replay_delay|g_recording_delay|g_tries_at_once|g_step_observer'
 readonly SEAMS
 readonly WORDS='TJIT_PLANTED|stale_scalar|early_publication|planted by a test'
 
