@@ -172,6 +172,26 @@ class BenchSmokeTest(unittest.TestCase):
                                  line["llvm_against_best"] < target)
         self.assertEqual(targets, {})
 
+    # Each peer runs and prints the same; tjit's own figure of its start is a
+    # part of what the process takes more than eager.
+    def test_start(self):
+        program = PROGRAMS / "unmodified"
+        tjit = PROGRAMS / "tjit"
+        if not (program.exists() and tjit.exists()):
+            self.skipTest("tjit and the examples are not built")
+        done = subprocess.run(
+            [sys.executable, ROOT / "bench" / "start.py", "--build",
+             PROGRAMS.parent, "--rounds", "2"],
+            text=True, capture_output=True, timeout=120, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = done.stdout.splitlines()
+        peers = {line.split("|")[1].strip(): line.split("|")
+                 for line in lines[2:7]}
+        self.assertEqual(list(peers), ["E", "off", "replay", "cold", "warm"])
+        start = float(lines[7].split(" took ")[1].split()[0])
+        self.assertGreater(start, 1)
+        self.assertLess(start, float(peers["warm"][4]))
+
     # Loops that do all that their rows do have the rows' bits.
     def test_by_hand(self):
         rows = {"kernels": {"row2/add4"},
