@@ -182,6 +182,29 @@ class GainsTest(Case):
         self.assertAlmostEqual(share, 100 * sequence["replays"] *
                                sequence["replay_ns"] / did["wall_ns"], 0)
 
+    def test_what_was_won_is_what_the_program_saw(self):
+        did, text, eager_ns, replay_ns = self.timed(steps=5000)
+        sequence, = did["sequence_details"]
+        won, of = map(float, re.search(
+            r"won about (\S+) ms of the (\S+) ms", text).groups())
+        replays = sequence["replays"]
+        # By the program's clock, whose first steps are not all of them.
+        self.assert_near(of, 1e-6 * eager_ns * replays, 2)
+        self.assert_near(of - won, 1e-6 * replay_ns * replays, 1.5)
+        self.assertAlmostEqual(
+            won, 1e-6 * (sequence["eager_ns"] - sequence["replay_ns"]) *
+            replays, delta=0.01 * of)
+
+    def test_compiled_and_library_times_are_the_programs_own(self):
+        did, _, _, compiled_ns = self.timed(steps=20000, backend="llvm")
+        code, = did["compiled_segments"]
+        _, _, _, library_ns = self.timed(steps=5000)
+        # A step is the segment's run and the calls that deferred it.
+        self.assertLess(code["compiled_ns"], 1.2 * compiled_ns)
+        self.assertLess(code["library_ns"], 1.2 * library_ns)
+        self.assert_near(code["library_ns"] - code["compiled_ns"],
+                         library_ns - compiled_ns, 2)
+
     def test_exits_agree_everywhere(self):
         log = self.stats.with_name("run.log")
 
