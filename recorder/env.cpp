@@ -274,6 +274,8 @@ const std::vector<Variable>& Variables() {
        SetSwitch<&EnvOptions::has_strict, &EnvOptions::strict>},
       {"TJIT_VERIFY", kSwitchWords, SetFlag<&EnvOptions::verify>},
 #if defined(TJIT_PLANTED_DEFECTS)
+      {"TJIT_THREAD_TRIALS", kSwitchWords,
+       SetFlag<&EnvOptions::thread_trials>},
       {"TJIT_WATCHDOG", "a whole number of seconds from 1 to 3600",
        SetWatchdog},
 #endif

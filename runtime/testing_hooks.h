@@ -29,6 +29,10 @@ inline void DelayReplay() {
   const auto function = g_during_replay.load(std::memory_order_relaxed);
   if (function != nullptr) function();
 }
+extern std::atomic<bool> g_tries_threads;
+inline bool TriesThreads() {
+  return g_tries_threads.load(std::memory_order_relaxed);
+}
 extern std::atomic<std::int64_t> g_recording_delay_ns;
 inline void DelayRecording() {
   const std::int64_t ns = g_recording_delay_ns.load(std::memory_order_relaxed);
@@ -40,6 +44,7 @@ inline void DelayRecording() {
 }
 #else
 constexpr void DelayRecording() {}
+constexpr bool TriesThreads() { return true; }
 constexpr std::int64_t ForcedDrainAt() { return -1; }
 constexpr bool TriesAtOnce() { return false; }
 constexpr void DelayReplay() {}

@@ -7,6 +7,7 @@
 #include "runtime/log.h"
 #include "runtime/observers.h"
 #include "runtime/runtime.h"
+#include "runtime/testing_hooks.h"
 #include "runtime/thread_state.h"
 #include "runtime/tier2.h"
 
@@ -16,7 +17,9 @@ namespace {
 // The trial judges speed. An engine that is not meant to be fast, and
 // compile_all, are there for something else.
 bool JudgesSpeed(Runtime* runtime) {
-  if (runtime->compile_all() || runtime->modes() != 0) return false;
+  if (!TriesThreads() || runtime->compile_all() || runtime->modes() != 0) {
+    return false;
+  }
   const Engine* const engine = runtime->tier2().engine();
   return engine == nullptr || engine->is_for_speed();
 }

@@ -15,6 +15,7 @@
 #include "runtime/runtime.h"
 #include "runtime/strict.h"
 #include "runtime/testing.h"
+#include "runtime/testing_hooks.h"
 #include "runtime/thread_context.h"
 #include "runtime/tier2.h"
 #include "runtime/watchdog.h"
@@ -41,6 +42,7 @@ struct AtLoad {
       runtime::LogWarning("TJIT_PLANTED_DEFECT: unknown defect \"" +
                           env.planted_defect + "\"");
     }
+    if (!env.thread_trials) runtime::g_tries_threads.store(false);
     if (env.watchdog_s != 0) {
       runtime::StartWatchdog(env.watchdog_s, [] {
         return Runtime::Get().DescribeStates();

@@ -62,6 +62,9 @@ class Outcome:
 def environment(folder, **extra):
     """The caller's environment without its TJIT_ variables."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("TJIT_")}
+    # What the suites count must not depend on what is measured meanwhile.
+    if "TJIT_THREAD_TRIALS" in os.environ:
+        env["TJIT_THREAD_TRIALS"] = os.environ["TJIT_THREAD_TRIALS"]
     # One thread each: the tests' tensors are tiny, and waiting threads spin.
     env.update(OMP_NUM_THREADS="1", TMPDIR=folder, TJIT_PROFILE="off",
                **extra)
