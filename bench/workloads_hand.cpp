@@ -44,7 +44,7 @@ using Out = std::vector<Type*>;
 // Memory for a tensor like `t` that begins at another place of the page than
 // the last seven did, half a KiB apart: a loop over tensors in step takes a
 // quarter longer where they lie as malloc() has it (Note [Colours] in
-// runtime/block_cache.h).
+// runtime/memory/block_cache.h).
 at::Tensor PlacedLike(const at::Tensor& t) {
   constexpr std::uintptr_t kPage = 4096, kApart = 512;
   static std::uintptr_t place = 0;

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "recorder/bail.h"
+#include "support/bail.h"
 
 namespace tjit {
 namespace {

@@ -2,7 +2,7 @@
 #include <string>
 
 #include "recorder/explanation.h"
-#include "recorder/json_text.h"
+#include "support/json_text.h"
 
 namespace tjit {
 namespace {

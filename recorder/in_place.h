@@ -4,7 +4,7 @@
 // roundings depend on it: Note [Complex results over operands].
 //
 // The memory plan uses it for operands that die with the step (Note [Results
-// over operands] in compiler/passes/plan_memory.h).
+// over operands] in compiler/program/memory_plan.h).
 //
 // Thread: any. Tested by: tests/recorder/in_place_test.cpp (which operands),
 // tests/runtime/library_calls_pointwise_test.cpp (the bits of each op).

@@ -13,9 +13,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "recorder/log.h"
-#include "recorder/output_file.h"
-#include "recorder/process_info.h"
+#include "support/log.h"
+#include "support/output_file.h"
+#include "support/process_info.h"
 
 namespace tjit {
 

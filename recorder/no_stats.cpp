@@ -21,7 +21,7 @@ std::string StatsWithoutOps(const std::string& why) {
 #define TJIT_COUNTER(name, what)                      \
   json += std::string(separator) + "  \"" #name "\": 0"; \
   separator = ",\n";
-#include "recorder/counters.def"
+#include "support/counters.def"
 #undef TJIT_COUNTER
   json += ",\n  \"flushes\": {},\n  \"side_exits\": {},\n  "
           "\"segment_length\": " + EmptyBins() +

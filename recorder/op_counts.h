@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "recorder/counters.h"
+#include "support/counters.h"
 #include "recorder/schema_key.h"
 
 namespace tjit {

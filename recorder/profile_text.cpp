@@ -5,7 +5,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "recorder/text_cursor.h"
+#include "support/text_cursor.h"
 #include "recorder/trace_parse.h"
 
 namespace tjit {

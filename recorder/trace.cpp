@@ -4,7 +4,7 @@
 #include <cassert>
 #include <utility>
 
-#include "recorder/log.h"
+#include "support/log.h"
 #include "recorder/step_shape.h"
 #include "recorder/trace_parse.h"
 #include "recorder/trace_text.h"

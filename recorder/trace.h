@@ -29,7 +29,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "recorder/bail.h"
+#include "support/bail.h"
 #include "recorder/op_record.h"
 #include "recorder/run_times.h"
 #include "recorder/trace_key.h"

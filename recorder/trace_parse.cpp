@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "recorder/text_cursor.h"
+#include "support/text_cursor.h"
 #include "recorder/trace_text.h"
 
 namespace tjit {

@@ -5,13 +5,13 @@
 #include <vector>
 
 #include "recorder/explanation.h"
-#include "recorder/process_info.h"
-#include "runtime/configuration.h"
-#include "runtime/exit_notes.h"
-#include "runtime/kernel_wrap.h"
-#include "runtime/log.h"
+#include "support/process_info.h"
+#include "runtime/report/options_resolution.h"
+#include "runtime/thread/exit_notes.h"
+#include "runtime/intercept/kernel_wrap.h"
+#include "runtime/report/log.h"
 #include "runtime/runtime.h"
-#include "runtime/tier2.h"
+#include "runtime/tier2/tier2.h"
 #include "tjit/tjit.h"
 
 namespace tjit {
@@ -143,7 +143,7 @@ Explanation Runtime::Explain(const Stats& stats) {
   e.program = CommandLine();
   e.wall_ns = WallNs();
 #define TJIT_COUNTER(name, what) e.counters[#name] = stats.name;
-#include "recorder/counters.def"
+#include "support/counters.def"
 #undef TJIT_COUNTER
   e.flushes = Flushes(stats);
   e.left = Exits(stats);

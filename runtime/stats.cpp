@@ -1,9 +1,9 @@
 #include "tjit/stats.h"
 
-#include "runtime/block.h"
-#include "runtime/log.h"
+#include "runtime/memory/block.h"
+#include "runtime/report/log.h"
 #include "runtime/runtime.h"
-#include "runtime/tier2.h"
+#include "runtime/tier2/tier2.h"
 
 namespace tjit {
 namespace {
@@ -15,7 +15,7 @@ constexpr std::size_t kBailReasons =
 
 void Add(Stats* sum, const Counters& c) {
 #define TJIT_COUNTER(name, what) sum->name += c.name.value();
-#include "recorder/counters.def"
+#include "support/counters.def"
 #undef TJIT_COUNTER
   for (std::size_t i = 0; i < kFlushReasons; ++i) {
     sum->flushes[i] += c.flushes[i].value();
@@ -104,7 +104,7 @@ double Stats::mean_queue_length() const {
 Stats Stats::operator-(const Stats& earlier) const {
   Stats d = *this;
 #define TJIT_COUNTER(name, what) d.name -= earlier.name;
-#include "recorder/counters.def"
+#include "support/counters.def"
 #undef TJIT_COUNTER
   d.memory_peak_bytes = memory_peak_bytes;
   Subtract(earlier.flushes, &d.flushes);
@@ -123,7 +123,7 @@ std::string Stats::to_json() const {
   out += std::string(separator) + "  \"" #name "\": " +           \
          std::to_string(name);                                    \
   separator = ",\n";
-#include "recorder/counters.def"
+#include "support/counters.def"
 #undef TJIT_COUNTER
   AppendReasons(&out, "flushes", flushes, [](std::size_t i) {
     return FlushName(static_cast<FlushReason>(i));

@@ -1,14 +1,14 @@
 #include "runtime/testing.h"
 
-#include "compiler/plain_code.h"
-#include "runtime/code_observer.h"
-#include "runtime/direct_calls.h"
-#include "runtime/direct_views.h"
-#include "runtime/llvm_engine.h"
-#include "runtime/placement.h"
+#include "compiler/driver/plain_code.h"
+#include "runtime/report/code_observer.h"
+#include "runtime/intercept/direct_calls.h"
+#include "runtime/intercept/direct_views.h"
+#include "runtime/tier2/llvm_engine.h"
+#include "runtime/memory/placement_scope.h"
 #include "runtime/runtime.h"
-#include "runtime/testing_hooks.h"
-#include "runtime/tier2.h"
+#include "runtime/platform/test_hooks.h"
+#include "runtime/tier2/tier2.h"
 
 namespace tjit {
 namespace runtime {

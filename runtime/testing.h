@@ -20,7 +20,7 @@ TJIT_API void SetForcedDrainAt(std::int64_t k);
 // Steps are tried when they are prepared, not when they have run often.
 TJIT_API void TryStepsAtOnce(bool at_once);
 
-// Plants a defect by its name in recorder/planted_defect.cpp; "" for none.
+// Plants a defect by its name in support/planted_defect.cpp; "" for none.
 // Returns false for an unknown name.
 TJIT_API bool SetPlantedDefect(std::string_view name);
 
@@ -43,11 +43,11 @@ TJIT_API void SetDirectCalls(bool are_open);
 TJIT_API std::vector<std::string> ClosedDirectCalls();
 // Views that this thread has made around it so far (direct_views.h).
 TJIT_API std::uint64_t DirectViewsMade();
-// Scratch of kernels that this thread has placed so far (scratch_room.h).
+// Scratch of kernels that this thread has placed so far (scratch_pool.h).
 TJIT_API std::int64_t PlacedScratchBytes();
 
 // Runs of kernels by this thread so far that went from the end of their loops
-// to the beginning (run_chain.h).
+// to the beginning (loop_chain.h).
 TJIT_API std::int64_t RunsTurnedBack();
 
 // Loops of kernels that this thread shared with others of libtorch's pool so
@@ -56,7 +56,7 @@ TJIT_API std::int64_t LoopsShared();
 TJIT_API void ShareAllLoops(bool all);
 
 // What stands against machine code that is compiled from now on: plants of
-// TjitLlvmFlag (compiler/llvm/abi.h), 0 for none; what a segment may take to
+// TjitLlvmFlag (compiler/abi/kernel_abi.h), 0 for none; what a segment may take to
 // compile, negative for what is usual. Call tjit::clear() behind either, which
 // forgets what could not be compiled.
 TJIT_API void PlantInCompiler(std::uint32_t llvm_flags);

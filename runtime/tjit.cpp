@@ -3,22 +3,22 @@
 
 #include <c10/util/Exception.h>
 
-#include "recorder/env.h"
-#include "recorder/log.h"
-#include "runtime/block_cache.h"
-#include "runtime/configuration.h"
-#include "runtime/hot_profile.h"
-#include "runtime/instruction_log.h"
-#include "runtime/kernel_wrap.h"
-#include "runtime/log.h"
-#include "runtime/materialize.h"
+#include "support/env.h"
+#include "support/log.h"
+#include "runtime/memory/block_cache.h"
+#include "runtime/report/options_resolution.h"
+#include "runtime/tier2/hot_profile.h"
+#include "runtime/report/instruction_log.h"
+#include "runtime/intercept/kernel_wrap.h"
+#include "runtime/report/log.h"
+#include "runtime/thread/materialize.h"
 #include "runtime/runtime.h"
-#include "runtime/strict.h"
+#include "runtime/report/strict.h"
 #include "runtime/testing.h"
-#include "runtime/testing_hooks.h"
-#include "runtime/thread_context.h"
-#include "runtime/tier2.h"
-#include "runtime/watchdog.h"
+#include "runtime/platform/test_hooks.h"
+#include "runtime/platform/thread_context.h"
+#include "runtime/tier2/tier2.h"
+#include "runtime/platform/watchdog.h"
 
 namespace tjit {
 namespace {

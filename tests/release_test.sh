@@ -66,16 +66,16 @@ if [[ $testing == ON ]]; then
   scratch=$(mktemp -d)
   trap 'rm -rf "$scratch"' EXIT
   printf '%s\n' '#include "compiler/llvm/planted_flag.h"' \
-    '#include "recorder/planted_defect.h"' \
-    '#include "runtime/testing_hooks.h"' \
+    '#include "support/planted_defect.h"' \
+    '#include "runtime/platform/test_hooks.h"' \
     'static_assert(!tjit::Planted(tjit::Defect::kStaleScalar));' \
     'static_assert(tjit::runtime::ForcedDrainAt() == -1);' \
     'static_assert(!tjit::runtime::TriesAtOnce());' \
     'using tjit::llvm_backend::PlantsFailure;' \
     'static_assert(!PlantsFailure(~0u, kTjitLlvmPlantFatal));' \
     >"$scratch/constants.cpp"
-  for file in "$scratch/constants.cpp" "$root/recorder/planted_defect.cpp" \
-    "$root/recorder/env.cpp"; do
+  for file in "$scratch/constants.cpp" "$root/support/planted_defect.cpp" \
+    "$root/support/env.cpp"; do
     object=$scratch/$(basename "$file").o
     if "$compiler" -std=c++20 -O1 -c "$file" -o "$object" -I"$root" \
       "${@/#/-I}"; then

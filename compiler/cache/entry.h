@@ -17,7 +17,7 @@ namespace tjit::cache {
 inline constexpr std::string_view kSuffix = ".tjitobj";
 // An entry whose object is a hot profile (recorder/profile_text.h).
 inline constexpr std::string_view kProfileSuffix = ".tjitprofile";
-// An entry whose object is what probes found (runtime/verdict_store.h).
+// An entry whose object is what probes found (runtime/bit_exact/verdict_store.h).
 inline constexpr std::string_view kVerdictsSuffix = ".tjitverdicts";
 
 struct Entry {

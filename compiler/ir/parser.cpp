@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "recorder/text_cursor.h"
+#include "support/text_cursor.h"
 #include "compiler/ir/ir_text.h"
 
 namespace tjit::ir {

@@ -1,4 +1,4 @@
-// The C ABI (abi.h) over the generator.
+// The C ABI (kernel_abi.h) over the generator.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -14,17 +14,17 @@
 #include "absl/strings/str_join.h"
 #include "compiler/ir/ir_text.h"
 #include "compiler/ir/verifier.h"
-#include "compiler/llvm/abi.h"
-#include "compiler/llvm/bind_loop.h"
+#include "compiler/abi/kernel_abi.h"
+#include "compiler/schedule/bind_loop.h"
 #include "compiler/llvm/engine.h"
-#include "compiler/llvm/in_place.h"
-#include "compiler/llvm/kernel_shape.h"
+#include "compiler/schedule/in_place.h"
+#include "compiler/schedule/kernel_shape.h"
 #include "compiler/llvm/planted_flag.h"
 #include "compiler/passes/copy_out.h"
-#include "compiler/passes/form_loops.h"
+#include "compiler/loops/form_loops.h"
 #include "llvm/Config/llvm-config.h"
 #include "llvm/IR/LLVMContext.h"
-#include "recorder/planted_defect.h"
+#include "support/planted_defect.h"
 
 extern "C" {
 // Of the compiler's own library; only their addresses are wanted.

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "compiler/llvm/frame.h"
-#include "compiler/llvm/loop_code.h"
-#include "compiler/llvm/phases.h"
+#include "compiler/schedule/loop_code.h"
+#include "compiler/schedule/phases.h"
 #include "compiler/llvm/quotients.h"
 
 namespace tjit::llvm_backend {

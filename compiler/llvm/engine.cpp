@@ -34,7 +34,7 @@
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/TargetParser/Host.h"
 #include "llvm/Transforms/Utils/Cloning.h"
-#include "recorder/log.h"
+#include "support/log.h"
 
 namespace tjit::llvm_backend {
 namespace {

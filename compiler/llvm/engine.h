@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/llvm/abi.h"
+#include "compiler/abi/kernel_abi.h"
 #include "compiler/llvm/code_memory.h"
 #include "compiler/llvm/loop_emitter.h"
 #include "llvm/IR/Module.h"

@@ -3,7 +3,7 @@
 #include <cstddef>
 
 #include "compiler/ir/dtype.h"
-#include "compiler/llvm/bind_loop.h"
+#include "compiler/schedule/bind_loop.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
 
 namespace tjit::llvm_backend {

@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "compiler/llvm/lane_types.h"
-#include "compiler/llvm/shared_loop.h"
+#include "compiler/schedule/shared_loop.h"
 #include "llvm/IR/Module.h"
 
 namespace tjit::llvm_backend {

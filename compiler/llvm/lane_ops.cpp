@@ -2,7 +2,7 @@
 
 #include "compiler/ir/op.h"
 #include "llvm/IR/Intrinsics.h"
-#include "recorder/planted_defect.h"
+#include "support/planted_defect.h"
 
 namespace tjit::llvm_backend {
 namespace {

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "compiler/llvm/lane_types.h"
-#include "compiler/llvm/native_ops.h"
+#include "compiler/schedule/native_ops.h"
 
 namespace tjit::llvm_backend {
 

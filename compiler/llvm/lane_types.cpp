@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "recorder/planted_defect.h"
+#include "support/planted_defect.h"
 
 namespace tjit::llvm_backend {
 

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
-#include "recorder/sibling_library.h"
+#include "support/sibling_library.h"
 
 namespace tjit {
 namespace {

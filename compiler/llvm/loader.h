@@ -10,7 +10,7 @@
 
 #include <string>
 
-#include "compiler/llvm/abi.h"
+#include "compiler/abi/kernel_abi.h"
 
 namespace tjit {
 

@@ -12,7 +12,7 @@
 #include "compiler/llvm/row_emitter.h"
 #include "compiler/llvm/row_sums.h"
 #include "compiler/llvm/slab_emitter.h"
-#include "compiler/llvm/tile_shape.h"
+#include "compiler/schedule/tile_shape.h"
 
 namespace tjit::llvm_backend {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "compiler/llvm/shared_loop.h"
+#include "compiler/schedule/shared_loop.h"
 #include "llvm/IR/Module.h"
 
 namespace tjit::llvm_backend {

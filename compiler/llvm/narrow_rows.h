@@ -11,7 +11,7 @@
 #pragma once
 
 #include "compiler/llvm/block_emitter.h"
-#include "compiler/llvm/loop_code.h"
+#include "compiler/schedule/loop_code.h"
 
 namespace tjit::llvm_backend {
 

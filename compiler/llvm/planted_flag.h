@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "compiler/llvm/abi.h"
+#include "compiler/abi/kernel_abi.h"
 
 namespace tjit::llvm_backend {
 

@@ -18,7 +18,7 @@
 #include <map>
 
 #include "compiler/llvm/lane_types.h"
-#include "compiler/llvm/loop_code.h"
+#include "compiler/schedule/loop_code.h"
 
 namespace tjit::llvm_backend {
 

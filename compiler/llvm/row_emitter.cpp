@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "compiler/llvm/index_math.h"
-#include "recorder/planted_defect.h"
+#include "support/planted_defect.h"
 
 namespace tjit::llvm_backend {
 using llvm::Value;

@@ -31,7 +31,7 @@
 #include <vector>
 
 #include "compiler/llvm/block_emitter.h"
-#include "compiler/llvm/sum_plan.h"
+#include "compiler/schedule/register_sums.h"
 
 namespace tjit::llvm_backend {
 

@@ -2,7 +2,7 @@
 
 #include "compiler/llvm/frame.h"
 #include "compiler/llvm/index_math.h"
-#include "compiler/llvm/tile_shape.h"
+#include "compiler/schedule/tile_shape.h"
 
 namespace tjit::llvm_backend {
 

@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "compiler/llvm/abi.h"
+#include "compiler/abi/kernel_abi.h"
 #include "llvm/IR/Intrinsics.h"
 #include "llvm/IR/IntrinsicsX86.h"
 

@@ -4,7 +4,7 @@
 // A target that is to be ignored has the index -1 here, which no element has;
 // what it leaves to the sums is -0, and that is no element of them.
 // Targets out of range throw in eager: steps with such never get here
-// (runtime/value_checks.h).
+// (runtime/call/value_checks.h).
 // Source: aten/src/ATen/native/LossNLL.cpp of libtorch 2.13.
 // Tested by: tests/runtime/lower_nll_loss_test.cpp
 #include <vector>

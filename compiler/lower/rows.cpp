@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "compiler/lower/op_rules.h"
-#include "compiler/row_functions.h"
+#include "compiler/functions/row_functions.h"
 
 namespace tjit::lower {
 namespace {

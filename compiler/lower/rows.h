@@ -1,5 +1,5 @@
 // Which reductions and row ops of floats a row function computes with eager's
-// bits (compiler/llvm/abi.h, TjitRowFn, TjitColumnFn): those along the last dim
+// bits (compiler/abi/kernel_abi.h, TjitRowFn, TjitColumnFn): those along the last dim
 // and over the first dims.
 // Part of op_rules.h; tested with it.
 #pragma once
@@ -73,7 +73,7 @@ bool IsSumOfShortRows(const StepLowering& s, std::size_t arg,
                       const std::vector<int>& dims);
 
 // Eager adds up the slices of a dim one after the other: a few, and whole
-// groups of columns (compiler/row_functions/columns.h). Of halves too.
+// groups of columns (compiler/functions/row_functions/columns.h). Of halves too.
 bool IsShortSum(const StepLowering& s, std::size_t arg,
                 const std::vector<int>& dims);
 

@@ -4,7 +4,7 @@
 
 #include "compiler/lower/op_rules.h"
 #include "compiler/lower/step_lowering.h"
-#include "recorder/planted_defect.h"
+#include "support/planted_defect.h"
 
 namespace tjit::lower {
 namespace {

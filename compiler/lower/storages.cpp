@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "recorder/planted_defect.h"
+#include "support/planted_defect.h"
 
 namespace tjit::lower {
 

@@ -1,6 +1,6 @@
 // Ops whose bits in eager depend on the place of an element: one formula for
 // whole vectors, another one behind the last of them (Note [Tails] in
-// compiler/llvm/math_table.h).
+// compiler/schedule/math_table.h).
 //
 // Lowered only where eager runs over one flat array in the order of the
 // elements: tensors of one type and one size that are all contiguous. Then the

@@ -6,7 +6,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/hash/hash.h"
 #include "compiler/passes/rewriter.h"
-#include "recorder/planted_defect.h"
+#include "support/planted_defect.h"
 
 namespace tjit {
 namespace {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "compiler/passes/rewriter.h"
-#include "recorder/planted_defect.h"
+#include "support/planted_defect.h"
 
 namespace tjit {
 namespace {

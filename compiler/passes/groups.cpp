@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-#include "compiler/passes/fuse.h"
+#include "compiler/loops/fuse.h"
 #include "compiler/passes/rewriter.h"
 
 namespace tjit {

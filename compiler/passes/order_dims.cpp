@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "compiler/passes/access_facts.h"
-#include "compiler/passes/fuse.h"
+#include "compiler/loops/fuse.h"
 #include "compiler/passes/groups.h"
 #include "compiler/passes/rewriter.h"
 

@@ -13,7 +13,7 @@
 #include "compiler/passes/peephole.h"
 #include "compiler/passes/simplify_access.h"
 #include "compiler/passes/split_parts.h"
-#include "recorder/env.h"
+#include "support/env.h"
 
 namespace tjit {
 

@@ -9,7 +9,7 @@
 #include "compiler/ir/builder.h"
 #include "compiler/passes/forward.h"
 #include "compiler/passes/rewriter.h"
-#include "recorder/planted_defect.h"
+#include "support/planted_defect.h"
 
 namespace tjit {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/passes/fuse.h"
+#include "compiler/loops/fuse.h"
 #include "compiler/passes/groups.h"
 #include "compiler/passes/rewriter.h"
 

@@ -11,7 +11,7 @@
 #include <atomic>
 #include <string_view>
 
-#include "runtime/build_id.h"
+#include "runtime/platform/build_id.h"
 #include "runtime/preload/torch_version.h"
 #include "tjit_build_ids.h"
 
@@ -25,7 +25,7 @@ constexpr const char* kSymbols[] = {
 #define TJIT_TENSOR_MAKER(symbol) #symbol,
 #define TJIT_BOOL_SETTER(symbol) #symbol,
 #define TJIT_INTERPOSED_AS_IS(symbol) #symbol,
-#include "runtime/interposed.def"
+#include "runtime/intercept/interposed.def"
 };
 constexpr std::size_t kCount = sizeof(kSymbols) / sizeof(kSymbols[0]);
 

@@ -41,7 +41,7 @@ tjit_shim_slots:
   .text
   .set tjit_shim_index, 0
 )"
-#include "runtime/interposed.def"
+#include "runtime/intercept/interposed.def"
 R"(
 # On the stack: the index, the return address. Keeps every register that can
 # carry an argument.

@@ -1,11 +1,11 @@
-#include "compiler/class_functions.h"
+#include "compiler/functions/class_losses.h"
 
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <vector>
 
-#include "compiler/row_functions.h"
+#include "compiler/functions/row_functions.h"
 #include "gtest/gtest.h"
 
 namespace tjit {

@@ -1,6 +1,6 @@
 // Executable: needed steps only, in order, each with its own scalars, over
 // addresses from the caller and from the arena.
-#include "compiler/executable.h"
+#include "compiler/program/executable.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "recorder/env.h"
+#include "support/env.h"
 
 namespace tjit {
 namespace {

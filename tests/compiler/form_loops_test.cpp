@@ -1,6 +1,6 @@
 // Plans of random functions verify and give the interpreter's bits, in whatever
 // order and with however many lanes their loops run; planted defects are seen.
-#include "compiler/passes/form_loops.h"
+#include "compiler/loops/form_loops.h"
 
 #include <set>
 #include <string>
@@ -10,8 +10,8 @@
 #include "compiler/ir/builder.h"
 #include "compiler/ir/ir_text.h"
 #include "compiler/passes/copy_out.h"
-#include "compiler/passes/fuse.h"
-#include "compiler/passes/verify_loops.h"
+#include "compiler/loops/fuse.h"
+#include "compiler/loops/verify_loops.h"
 #include "gtest/gtest.h"
 #include "tests/compiler/ir_random.h"
 #include "tests/compiler/random_passes.h"

@@ -1,6 +1,6 @@
 // Functions as text, DOT and SVG: blessed files under tests/filetests/graph/,
 // what a layout must keep to, and the reader of dumps.
-#include "compiler/graph.h"
+#include "compiler/inspect/graph.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/dump_reader.h"
-#include "compiler/graph_layout.h"
+#include "compiler/inspect/dump_reader.h"
+#include "compiler/inspect/graph_layout.h"
 #include "compiler/ir/ir_text.h"
-#include "recorder/env.h"
+#include "support/env.h"
 #include "tests/compiler/ir_random.h"
 
 namespace tjit {

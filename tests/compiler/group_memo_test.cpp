@@ -1,6 +1,6 @@
 // GroupMemo: equal groups have equal keys whatever their slots are called, and
 // any difference that lowering may read makes another key.
-#include "compiler/group_memo.h"
+#include "compiler/driver/group_cache.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
-#include "compiler/integer_functions.h"
+#include "compiler/functions/integer_functions.h"
 
 #include <cstdint>
 #include <limits>
 #include <vector>
 
-#include "compiler/row_functions.h"
+#include "compiler/functions/row_functions.h"
 #include "gtest/gtest.h"
 
 namespace tjit {

@@ -8,7 +8,7 @@
 #include "absl/strings/str_replace.h"
 #include "compiler/ir/op.h"
 #include "gtest/gtest.h"
-#include "recorder/env.h"
+#include "support/env.h"
 
 namespace tjit::ir {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "compiler/ir/builder.h"
-#include "compiler/passes/fuse.h"
+#include "compiler/loops/fuse.h"
 
 namespace tjit::ir {
 namespace {

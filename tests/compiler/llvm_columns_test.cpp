@@ -1,7 +1,7 @@
 // Columns and whole loops and the statistics of layer norm as kernels, with the
 // functions of compiler/row_functions, against the interpreter with the same
 // ones.
-#include "compiler/row_functions.h"
+#include "compiler/functions/row_functions.h"
 #include "gtest/gtest.h"
 #include "tests/compiler/llvm_testing.h"
 

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/llvm/in_place.h"
+#include "compiler/schedule/in_place.h"
 #include "gtest/gtest.h"
 #include "tests/compiler/llvm_math.h"
 #include "tests/compiler/llvm_testing.h"

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "compiler/llvm/abi.h"
+#include "compiler/abi/kernel_abi.h"
 
 namespace tjit::ir {
 

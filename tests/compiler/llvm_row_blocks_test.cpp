@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <string>
 
-#include "compiler/llvm/row_blocks.h"
+#include "compiler/schedule/row_blocks.h"
 #include "gtest/gtest.h"
 #include "tests/compiler/llvm_testing.h"
 

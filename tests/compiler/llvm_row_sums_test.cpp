@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/row_functions.h"
+#include "compiler/functions/row_functions.h"
 #include "gtest/gtest.h"
 #include "tests/compiler/llvm_testing.h"
 

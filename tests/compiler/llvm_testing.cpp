@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/ir_text.h"
 #include "compiler/llvm/loader.h"
-#include "compiler/run_chain.h"
+#include "compiler/program/loop_chain.h"
 #include "gtest/gtest.h"
 
 namespace tjit::ir {

@@ -8,7 +8,7 @@
 
 #include "compiler/ir/interpreter.h"
 #include "compiler/ir/ir.h"
-#include "compiler/llvm/abi.h"
+#include "compiler/abi/kernel_abi.h"
 
 namespace tjit::ir {
 

@@ -1,6 +1,6 @@
 // OrderSteps: which steps wait, and that programs compute the same in the new
 // order.
-#include "compiler/order_steps.h"
+#include "compiler/program/step_order.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -8,7 +8,7 @@
 #include "compiler/ir/builder.h"
 #include "compiler/ir/ir_text.h"
 #include "gtest/gtest.h"
-#include "recorder/env.h"
+#include "support/env.h"
 #include "tests/compiler/ir_random.h"
 #include "tests/compiler/random_passes.h"
 

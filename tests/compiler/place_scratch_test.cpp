@@ -1,7 +1,7 @@
 // PlaceScratch: values of a kernel whose lifetimes do not meet share memory.
 // That no loop then reads what another has replaced: form_loops_test, whose
 // loops run over scratch that is placed so.
-#include "compiler/passes/place_scratch.h"
+#include "compiler/program/place_scratch.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // PlanMemory: which steps run, and that no two values which live at the same
 // time share a byte of the arena.
-#include "compiler/passes/plan_memory.h"
+#include "compiler/program/memory_plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Row functions by themselves: what their results are where rounding plays no
 // part, that rows do not depend on one another, and how tables agree.
-#include "compiler/row_functions.h"
+#include "compiler/functions/row_functions.h"
 
 #include <gtest/gtest.h>
 #include <immintrin.h>

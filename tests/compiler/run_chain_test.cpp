@@ -1,5 +1,5 @@
 // The order in which rows of loops run.
-#include "compiler/run_chain.h"
+#include "compiler/program/loop_chain.h"
 
 #include <cstdint>
 #include <utility>

@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/builder.h"
-#include "compiler/passes/fuse.h"
-#include "compiler/passes/place_scratch.h"
+#include "compiler/loops/fuse.h"
+#include "compiler/program/place_scratch.h"
 
 namespace tjit {
 namespace {

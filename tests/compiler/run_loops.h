@@ -6,7 +6,7 @@
 #include <string>
 
 #include "compiler/ir/interpreter.h"
-#include "compiler/passes/form_loops.h"
+#include "compiler/loops/form_loops.h"
 
 namespace tjit {
 

@@ -1,6 +1,6 @@
 // CompileSegment: equal groups share a kernel, failures are remembered, limits
 // are kept, and the result says where a run finds memory, sizes and scalars.
-#include "compiler/segment_code.h"
+#include "compiler/driver/segment_code.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/segment_dump.h"
-#include "recorder/env.h"
+#include "compiler/driver/segment_dump.h"
+#include "support/env.h"
 
 namespace tjit {
 namespace {

@@ -1,10 +1,10 @@
-#include "recorder/bail.h"
+#include "support/bail.h"
 
 #include <set>
 #include <string>
 
 #include "gtest/gtest.h"
-#include "recorder/counters.h"
+#include "support/counters.h"
 
 namespace tjit {
 namespace {

@@ -1,6 +1,6 @@
-// Checks recorder/config.h with the real reader of YAML: each key, the place in
+// Checks support/config.h with the real reader of YAML: each key, the place in
 // every complaint, and that what is wrong is not used while the rest is.
-#include "recorder/config.h"
+#include "support/config.h"
 
 #include <algorithm>
 #include <set>
@@ -69,7 +69,7 @@ TEST(ConfigTest, EveryVariableButTheSpecialOnesHasAKey) {
   for (const std::string_view key :
        {
 #define TJIT_CONFIG_KEY(key, variable, kind) #key,
-#include "recorder/config_keys.def"
+#include "support/config_keys.def"
 #undef TJIT_CONFIG_KEY
        }) {
     keyed.insert(VariableOfKey(key));

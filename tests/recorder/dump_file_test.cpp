@@ -1,4 +1,4 @@
-#include "recorder/dump_file.h"
+#include "support/dump_file.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -9,7 +9,7 @@
 #include <iterator>
 #include <string>
 
-#include "recorder/env.h"
+#include "support/env.h"
 
 namespace tjit {
 namespace {

@@ -1,4 +1,4 @@
-#include "recorder/env.h"
+#include "support/env.h"
 
 #include <initializer_list>
 #include <string>

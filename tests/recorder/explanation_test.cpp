@@ -6,7 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "recorder/bail.h"
+#include "support/bail.h"
 #include "recorder/run_times.h"
 
 namespace tjit {

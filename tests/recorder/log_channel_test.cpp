@@ -1,8 +1,8 @@
 // The names of TJIT_LOG.
 #include <gtest/gtest.h>
 
-#include "recorder/env.h"
-#include "recorder/log.h"
+#include "support/env.h"
+#include "support/log.h"
 
 namespace tjit {
 namespace {

@@ -1,5 +1,5 @@
 // What may be written over: files of tjit's own and nothing else.
-#include "recorder/output_file.h"
+#include "support/output_file.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

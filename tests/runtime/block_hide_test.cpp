@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/block.h"
-#include "runtime/block_cache.h"
+#include "runtime/memory/block.h"
+#include "runtime/memory/block_cache.h"
 
 namespace tjit::runtime {
 

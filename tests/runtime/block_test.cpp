@@ -1,6 +1,6 @@
 // The allocator: size classes, recycling, bounds, threads, reports, adoption,
 // placement. Blocks with pages of their own: block_hide_test.cpp.
-#include "runtime/block.h"
+#include "runtime/memory/block.h"
 
 #include <ATen/ops/_lazy_clone.h>
 #include <ATen/ops/empty.h>
@@ -24,9 +24,9 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/block_cache.h"
-#include "runtime/placement.h"
-#include "runtime/scratch_room.h"
+#include "runtime/memory/block_cache.h"
+#include "runtime/memory/placement_scope.h"
+#include "runtime/memory/scratch_pool.h"
 #include "tjit/export.h"
 
 C10_DECLARE_bool(caffe2_cpu_allocator_do_zero_fill);

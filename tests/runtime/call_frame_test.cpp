@@ -1,4 +1,4 @@
-#include "runtime/call_frame.h"
+#include "runtime/call/call_frame.h"
 
 #include <ATen/ops/empty.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <numeric>
 #include <vector>
 
-#include "runtime/library_calls.h"
+#include "runtime/library_calls/library_call.h"
 
 namespace tjit::runtime {
 namespace {

@@ -1,5 +1,5 @@
 // The closed table against a runtime that only counts.
-#include "runtime/closed_table.h"
+#include "runtime/intercept/foreign_kernels.h"
 
 #include <ATen/Functions.h>
 #include <gmock/gmock.h>
@@ -10,13 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "runtime/block.h"
-#include "runtime/deferred_storage.h"
-#include "runtime/direct_calls.h"
-#include "runtime/kernel_wrap.h"
-#include "runtime/log.h"
-#include "runtime/materialize.h"
-#include "runtime/thread_context.h"
+#include "runtime/memory/block.h"
+#include "runtime/memory/deferred_storage.h"
+#include "runtime/intercept/direct_calls.h"
+#include "runtime/intercept/kernel_wrap.h"
+#include "runtime/report/log.h"
+#include "runtime/thread/materialize.h"
+#include "runtime/platform/thread_context.h"
 
 namespace tjit::runtime {
 

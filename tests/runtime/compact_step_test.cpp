@@ -1,4 +1,4 @@
-#include "runtime/compact_step.h"
+#include "runtime/segment/compact_step.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Complex numbers times and over real ones: eager's bits, by our loops where
 // they serve and by libtorch's kernels where they do not.
-#include "runtime/complex_by_real.h"
+#include "runtime/library_calls/complex_by_real.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -15,7 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "recorder/in_place.h"
-#include "runtime/block.h"
+#include "runtime/memory/block.h"
 #include "tests/runtime/make_tensors.h"
 #include "tests/runtime/recorded_call.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/kept_fft.h"
+#include "runtime/library_calls/fft_plan_cache.h"
 
 namespace tjit::runtime::testing {
 

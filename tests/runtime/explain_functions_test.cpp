@@ -10,9 +10,9 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/sigmoid_numbers.h"
-#include "compiler/vml_numbers.h"
-#include "runtime/verdict_text.h"
+#include "compiler/functions/sigmoid_exact.h"
+#include "compiler/functions/vml_exact.h"
+#include "runtime/bit_exact/verdict_text.h"
 #include "tests/runtime/tier2_testing.h"
 
 namespace tjit {

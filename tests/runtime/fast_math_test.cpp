@@ -1,7 +1,7 @@
 // Fast math: each function of the table stays within its bound, has eager's
 // zeros, infinities and NaN, and docs/fast-math.md says so. Takes each 769th
 // f32 number; with EVERY_NUMBER=1 in the environment all of them.
-#include "runtime/fast_math.h"
+#include "runtime/bit_exact/fast_math_functions.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -19,8 +19,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "recorder/env.h"
-#include "runtime/math_probe.h"
+#include "support/env.h"
+#include "runtime/bit_exact/math_probe.h"
 #include "tests/runtime/known_verdicts.h"
 
 namespace tjit::runtime {

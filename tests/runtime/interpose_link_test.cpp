@@ -15,7 +15,7 @@ const std::vector<const char*> kSymbols = {
 #define TJIT_TENSOR_MAKER(symbol) #symbol,
 #define TJIT_BOOL_SETTER(symbol) #symbol,
 #define TJIT_INTERPOSED_AS_IS(symbol) #symbol,
-#include "runtime/interposed.def"
+#include "runtime/intercept/interposed.def"
 };
 
 std::string FileOf(const char* symbol) {

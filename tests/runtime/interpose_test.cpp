@@ -1,7 +1,7 @@
 // The interposed functions, against a runtime that only counts: they win over
 // libtorch's own, for calls from inside libtorch, too. This program exports
 // its symbols and stands before libtorch, as libtjit does.
-#include "runtime/interpose.h"
+#include "runtime/call/interpose.h"
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
@@ -24,12 +24,12 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/block.h"
-#include "runtime/closed_table.h"
-#include "runtime/deferred_storage.h"
-#include "runtime/direct_calls.h"
-#include "runtime/materialize.h"
-#include "runtime/thread_context.h"
+#include "runtime/memory/block.h"
+#include "runtime/intercept/foreign_kernels.h"
+#include "runtime/memory/deferred_storage.h"
+#include "runtime/intercept/direct_calls.h"
+#include "runtime/thread/materialize.h"
+#include "runtime/platform/thread_context.h"
 
 namespace at::native {
 bool cpu_equal(const Tensor& a, const Tensor& b);
@@ -114,7 +114,7 @@ const std::vector<const char*> kSymbols = {
 #define TJIT_TENSOR_MAKER(symbol) #symbol,
 #define TJIT_BOOL_SETTER(symbol) #symbol,
 #define TJIT_INTERPOSED_AS_IS(symbol) #symbol,
-#include "runtime/interposed.def"
+#include "runtime/intercept/interposed.def"
 };
 
 TEST_F(InterposeTest, AllAreActiveAndLibtorchHasThem) {

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/kept_fft.h"
+#include "runtime/library_calls/fft_plan_cache.h"
 
 namespace tjit {
 namespace {

@@ -1,6 +1,6 @@
 // Transforms with descriptors that are kept: eager's bits, and of MKL exactly
 // what libtorch asks of it. What a KeptFft refuses is libtorch's own call.
-#include "runtime/kept_fft.h"
+#include "runtime/library_calls/fft_plan_cache.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -17,7 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "runtime/block.h"
+#include "runtime/memory/block.h"
 #include "tests/runtime/dfti_log.h"
 #include "tests/runtime/make_tensors.h"
 #include "tests/runtime/recorded_call.h"

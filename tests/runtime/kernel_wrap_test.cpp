@@ -1,5 +1,5 @@
 // What is wrapped, and how.
-#include "runtime/kernel_wrap.h"
+#include "runtime/intercept/kernel_wrap.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <gtest/gtest.h>

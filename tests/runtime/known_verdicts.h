@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "runtime/verdicts.h"
+#include "runtime/bit_exact/verdicts.h"
 
 namespace tjit::runtime {
 

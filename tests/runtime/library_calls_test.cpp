@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/block.h"
-#include "runtime/placement.h"
+#include "runtime/memory/block.h"
+#include "runtime/memory/placement_scope.h"
 #include "tests/runtime/make_tensors.h"
 #include "tests/runtime/recorded_call.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "recorder/log.h"
+#include "support/log.h"
 #include "runtime/testing.h"
 
 namespace tjit {

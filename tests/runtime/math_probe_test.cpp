@@ -1,6 +1,6 @@
 // MathProbe: what it finds has eager's bits, on other inputs than it probed
 // with and for any length; what is not there is not claimed.
-#include "runtime/math_probe.h"
+#include "runtime/bit_exact/math_probe.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "compiler/gelu_functions.h"
-#include "runtime/half_formulas.h"
-#include "runtime/row_battery.h"
-#include "runtime/row_probe.h"
+#include "compiler/functions/gelu_exact.h"
+#include "runtime/bit_exact/half_formulas.h"
+#include "runtime/bit_exact/row_test_inputs.h"
+#include "runtime/bit_exact/row_probe.h"
 #include "tests/runtime/known_verdicts.h"
 
 namespace tjit::runtime {

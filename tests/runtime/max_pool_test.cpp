@@ -1,6 +1,6 @@
 // The largest of windows: eager's bits and places for windows of all kinds, of
 // numbers that are NaN, infinite or equal.
-#include "compiler/max_pool.h"
+#include "compiler/functions/max_pool.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>

@@ -1,5 +1,5 @@
 // For tests of what lies below the thread state: no op is pending.
-#include "runtime/block.h"
+#include "runtime/memory/block.h"
 
 namespace tjit::runtime {
 

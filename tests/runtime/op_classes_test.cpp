@@ -1,5 +1,5 @@
 // Every name in the table exists, and the rules around it fail closed.
-#include "runtime/op_classes.h"
+#include "runtime/call/op_classes.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <gmock/gmock.h>
@@ -34,7 +34,7 @@ std::vector<std::string> TableNames() {
 #define TJIT_OP_VALUE_CHECK(name, value) names.push_back(name);
 #define TJIT_OP_WARNS(name) names.push_back(name);
 #define TJIT_OP_WRITES(name, argument) names.push_back(name);
-#include "runtime/op_classes.def"
+#include "runtime/call/op_classes.def"
 #undef TJIT_OP_CLASS
 #undef TJIT_OP_LEAVE_ALONE
 #undef TJIT_OP_VALUE_CHECK

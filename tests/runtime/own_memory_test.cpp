@@ -1,5 +1,5 @@
 // What compiling took is given back once the compiler has nothing to do
-// (runtime/own_memory.h).
+// (runtime/platform/own_memory.h).
 #include <gtest/gtest.h>
 #include <tjit/tjit.h>
 

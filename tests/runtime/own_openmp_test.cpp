@@ -11,7 +11,7 @@
 #include <set>
 #include <thread>
 
-#include "runtime/parallel.h"
+#include "runtime/platform/parallel.h"
 
 namespace {
 

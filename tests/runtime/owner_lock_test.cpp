@@ -1,4 +1,4 @@
-#include "runtime/owner_lock.h"
+#include "runtime/platform/biased_lock.h"
 
 #include <gtest/gtest.h>
 

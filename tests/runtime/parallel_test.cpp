@@ -1,6 +1,6 @@
 // Loops on libtorch's threads, threads without a team, and compiled code on
 // both, against eager.
-#include "runtime/parallel.h"
+#include "runtime/platform/parallel.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -28,10 +28,10 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/arithmetic.h"
+#include "runtime/platform/fp_environment.h"
 #include "runtime/testing.h"
-#include "runtime/thread_context.h"
-#include "runtime/tier2.h"
+#include "runtime/platform/thread_context.h"
+#include "runtime/tier2/tier2.h"
 #include "tjit/tjit.h"
 
 namespace tjit::runtime {

@@ -1,4 +1,4 @@
-#include "runtime/parked_tensor.h"
+#include "runtime/memory/tensor_recycler.h"
 
 #include <ATen/ops/empty.h>
 #include <c10/core/CPUAllocator.h>
@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/block_cache.h"
-#include "runtime/faulting_block.h"
+#include "runtime/memory/block_cache.h"
+#include "runtime/memory/reserved_block.h"
 
 namespace tjit::runtime {
 namespace {

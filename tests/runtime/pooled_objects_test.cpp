@@ -1,4 +1,4 @@
-#include "runtime/pooled_objects.h"
+#include "runtime/memory/object_pool.h"
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/CPUAllocator.h>

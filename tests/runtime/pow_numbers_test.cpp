@@ -3,7 +3,7 @@
 //
 // All 2^32 numbers, some five minutes, when asked for:
 //   TJIT_ALL_NUMBERS=1 pow_numbers_test --gtest_filter='*All*'
-#include "compiler/pow_numbers.h"
+#include "compiler/functions/pow_exact.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -21,8 +21,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/pow_kernel.h"
-#include "runtime/tail_functions.h"
+#include "runtime/bit_exact/pow_kernel.h"
+#include "runtime/bit_exact/position_dependent.h"
 #include "tests/runtime/all_floats.h"
 
 namespace tjit::runtime {

@@ -11,7 +11,7 @@
 #include <cstring>
 
 #include "recorder/schema_key.h"
-#include "runtime/torch_compat.h"
+#include "runtime/platform/torch_compat.h"
 #include "tests/runtime/tensor_geometry.h"
 
 namespace tjit::runtime::testing {

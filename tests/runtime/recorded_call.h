@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/library_calls.h"
+#include "runtime/library_calls/library_call.h"
 
 namespace tjit::runtime::testing {
 

@@ -10,11 +10,11 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "compiler/class_functions.h"
+#include "compiler/functions/class_losses.h"
 #include "compiler/ir/ir_text.h"
 #include "compiler/ir/verifier.h"
-#include "compiler/row_functions.h"
-#include "runtime/row_probe.h"
+#include "compiler/functions/row_functions.h"
+#include "runtime/bit_exact/row_probe.h"
 #include "tests/runtime/tensor_geometry.h"
 
 namespace tjit::testing {

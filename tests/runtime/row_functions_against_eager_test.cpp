@@ -9,9 +9,9 @@
 
 #include <cstring>
 
-#include "runtime/half_rows.h"
-#include "runtime/norm_gradients.h"
-#include "runtime/row_probe.h"
+#include "runtime/bit_exact/half_reductions.h"
+#include "runtime/bit_exact/sequential_sums.h"
+#include "runtime/bit_exact/row_probe.h"
 #include "tests/runtime/known_verdicts.h"
 
 namespace tjit::runtime {

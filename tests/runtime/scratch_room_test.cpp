@@ -1,6 +1,6 @@
 // ScratchRoom: what dies within a call gets its place after two calls, nothing
 // else does, and what is held behind the call is told.
-#include "runtime/scratch_room.h"
+#include "runtime/memory/scratch_pool.h"
 
 #include <gtest/gtest.h>
 

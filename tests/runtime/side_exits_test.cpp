@@ -24,7 +24,7 @@
 #include <string>
 #include <vector>
 
-#include "recorder/bail.h"
+#include "support/bail.h"
 #include "runtime/testing.h"
 
 namespace tjit {

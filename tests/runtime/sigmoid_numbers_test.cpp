@@ -2,7 +2,7 @@
 //
 // All 2^32 numbers, a minute, when asked for:
 //   TJIT_ALL_NUMBERS=1 sigmoid_numbers_test --gtest_filter='*All*'
-#include "compiler/sigmoid_numbers.h"
+#include "compiler/functions/sigmoid_exact.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/sigmoid_kernel.h"
-#include "runtime/tail_functions.h"
+#include "runtime/bit_exact/sigmoid_kernel.h"
+#include "runtime/bit_exact/position_dependent.h"
 #include "tests/runtime/all_floats.h"
 #include "tests/runtime/known_verdicts.h"
 

@@ -1,6 +1,6 @@
 // A thread of 64 KiB, on which a small eager program runs: it takes no part, gets
 // what other threads have pending, and nothing overflows.
-#include "runtime/small_stack.h"
+#include "runtime/platform/small_stack.h"
 
 #include <ATen/ops/add.h>
 #include <ATen/ops/layer_norm.h>

@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 #include "recorder/explanation.h"
 #include "recorder/no_stats.h"
-#include "recorder/output_file.h"
+#include "support/output_file.h"
 
 namespace tjit {
 namespace {

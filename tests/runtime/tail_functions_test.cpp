@@ -1,6 +1,6 @@
 // Tail functions: tile by tile, in any tiles and for any number of threads,
 // eager's bits; and where eager cuts.
-#include "runtime/tail_functions.h"
+#include "runtime/bit_exact/position_dependent.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>

@@ -1,4 +1,4 @@
-#include "runtime/tensor_form.h"
+#include "runtime/memory/tensor_template.h"
 
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/InferenceMode.h>

@@ -12,7 +12,7 @@
 #include <ostream>
 #include <string>
 
-#include "compiler/llvm/abi.h"
+#include "compiler/abi/kernel_abi.h"
 #include "runtime/testing.h"
 #include "tests/runtime/tier2_testing.h"
 

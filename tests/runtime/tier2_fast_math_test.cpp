@@ -1,5 +1,5 @@
 // Options::fast_math end to end: compiled code computes with the table of
-// compiler/fast_math.h, within its bounds; switched off again, or in another
+// compiler/functions/fast_math.h, within its bounds; switched off again, or in another
 // process on the same cache folder, the bits are eager's.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>

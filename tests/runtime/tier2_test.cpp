@@ -165,7 +165,7 @@ TEST_F(Tier2Test, RootsInAnyArithmetic) {
   }
 }
 
-// 5.9 MB, which every other run goes over from its end (run_chain.h).
+// 5.9 MB, which every other run goes over from its end (loop_chain.h).
 TEST_F(Tier2Test, LargeLoopsTurnBack) {
   at::manual_seed(7);
   const at::Tensor x = at::randn({700, 700}), y = at::randn({700, 700});

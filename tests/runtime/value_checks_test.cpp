@@ -1,6 +1,6 @@
 // Each check against what eager does with the same values: where eager throws
 // ValuesPass() is false, and it is true for what programs do.
-#include "runtime/value_checks.h"
+#include "runtime/call/value_checks.h"
 
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/block.h"
-#include "runtime/op_classes.h"
+#include "runtime/memory/block.h"
+#include "runtime/call/op_classes.h"
 
 namespace tjit::runtime {
 

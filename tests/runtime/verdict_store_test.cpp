@@ -1,6 +1,6 @@
 // VerdictStore: what is added and saved is known to the next one with the same
 // key, and to nobody else; unusual arithmetic gets and adds nothing.
-#include "runtime/verdict_store.h"
+#include "runtime/bit_exact/verdict_store.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,7 +3,7 @@
 //
 // All 2^32 numbers, a minute each, when asked for:
 //   TJIT_ALL_NUMBERS=1 vml_numbers_test --gtest_filter='*All*'
-#include "compiler/vml_numbers.h"
+#include "compiler/functions/vml_exact.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/math_probe.h"
-#include "runtime/vml_kernel.h"
+#include "runtime/bit_exact/math_probe.h"
+#include "runtime/bit_exact/vml_replacement.h"
 #include "tests/runtime/all_floats.h"
 #include "tests/runtime/known_verdicts.h"
 

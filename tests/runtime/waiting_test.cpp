@@ -458,7 +458,7 @@ TEST(WaitingTable, HasEveryInterposedFunction) {
 #define TJIT_TENSOR_MAKER(symbol) #symbol,
 #define TJIT_BOOL_SETTER(symbol) #symbol,
 #define TJIT_INTERPOSED_AS_IS(symbol) #symbol,
-#include "runtime/interposed.def"
+#include "runtime/intercept/interposed.def"
   };
   for (const std::string symbol : kSymbols) {
     bool has_row = false;

@@ -12,11 +12,11 @@
 #include <sstream>
 #include <string>
 
-#include "recorder/env.h"
+#include "support/env.h"
 #include "recorder/trace_text.h"
 #include "recorder/trace_verifier.h"
 #include "runtime/runtime.h"
-#include "runtime/thread_context.h"
+#include "runtime/platform/thread_context.h"
 
 namespace tjit {
 namespace {

@@ -16,11 +16,11 @@
 #include <thread>
 
 #include "compiler/llvm/loader.h"
-#include "runtime/configuration.h"
-#include "runtime/hot_profile.h"
-#include "runtime/llvm_engine.h"
+#include "runtime/report/options_resolution.h"
+#include "runtime/tier2/hot_profile.h"
+#include "runtime/tier2/llvm_engine.h"
 #include "runtime/runtime.h"
-#include "runtime/tier2.h"
+#include "runtime/tier2/tier2.h"
 #include "tests/recorder/path_builder.h"
 
 namespace tjit::runtime {

@@ -27,8 +27,8 @@ done | grep -vE '\]\(https?:')
 # --- docs/options.md ---------------------------------------------------------
 
 # The code names a variable as a string in env.cpp or a row of params.def.
-known=$( (grep -ohE '"TJIT_[A-Z_]*[A-Z]"' recorder/env.cpp
-  grep -ohE '\bTJIT_[A-Z_]*[A-Z]\b' recorder/params.def |
+known=$( (grep -ohE '"TJIT_[A-Z_]*[A-Z]"' support/env.cpp
+  grep -ohE '\bTJIT_[A-Z_]*[A-Z]\b' support/params.def |
     grep -vx TJIT_PARAM) | tr -d '"' | sort -u)
 listed=$(sed -n '/^Options of the build/q; s/^| `\(TJIT_[A-Z_]*\)`.*/\1/p' \
   docs/options.md | sort -u)

@@ -14,9 +14,9 @@
 
 #include "compiler/cache/entry.h"
 #include "compiler/cache/folder.h"
-#include "recorder/env.h"
-#include "recorder/json_text.h"
-#include "recorder/process_info.h"
+#include "support/env.h"
+#include "support/json_text.h"
+#include "support/process_info.h"
 #include "recorder/profile_text.h"
 #include "tools/tjit/run_command.h"
 

@@ -145,7 +145,7 @@ bool IsSet(const char* name) {
   return value != nullptr && value[0] != '\0';
 }
 
-// As recorder/env.cpp reads a switch.
+// As support/env.cpp reads a switch.
 bool IsOff(std::string_view value) {
   return value == "0" || value == "false" || value == "no" || value == "off";
 }

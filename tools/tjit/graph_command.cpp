@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/dump_reader.h"
-#include "compiler/graph.h"
+#include "compiler/inspect/dump_reader.h"
+#include "compiler/inspect/graph.h"
 #include "tools/tjit/run_command.h"
 
 namespace tjit::tools {

@@ -1,7 +1,7 @@
 // tjit graph [options] FILE
 //
 // Prints the functions of a file of TJIT_DUMP, or of one of the compiler's IR,
-// as text, DOT or SVG: compiler/graph.h.
+// as text, DOT or SVG: compiler/inspect/graph.h.
 // Tested by: tests/acceptance/dump_test.py
 #pragma once
 

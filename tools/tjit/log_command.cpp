@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "recorder/instruction_log_reader.h"
-#include "recorder/json_text.h"
+#include "support/json_text.h"
 #include "tools/tjit/log_summary.h"
 #include "tools/tjit/run_command.h"
 

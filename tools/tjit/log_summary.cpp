@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "recorder/json_text.h"
+#include "support/json_text.h"
 
 namespace tjit::tools {
 namespace {

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "recorder/env.h"
+#include "support/env.h"
 #include "tools/tjit/program_file.h"
 #include "tools/tjit/run_files.h"
 
@@ -51,7 +51,7 @@ constexpr Option kOptions[] = {
      "make each unexpected fallback an error"},
 };
 
-// As recorder/params.def has it.
+// As support/params.def has it.
 constexpr long kMinThreshold = 2, kMaxThreshold = 1000000;
 
 bool IsThreshold(const std::string& value) {
@@ -62,7 +62,7 @@ bool IsThreshold(const std::string& value) {
          number >= kMinThreshold && number <= kMaxThreshold;
 }
 
-// As recorder/env.cpp has it.
+// As support/env.cpp has it.
 bool IsStress(std::string_view value) {
   constexpr std::string_view kSeeded = "shuffle:";
   if (value == "hide") return true;

@@ -12,9 +12,9 @@
 #include <cstring>
 #include <string_view>
 
-#include "recorder/env.h"
+#include "support/env.h"
 #include "recorder/no_stats.h"
-#include "recorder/output_file.h"
+#include "support/output_file.h"
 
 namespace tjit::tools {
 namespace {

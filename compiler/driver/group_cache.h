@@ -1,0 +1,109 @@
+// What is known of groups of steps that were looked at before, so that equal
+// ones are lowered once: a net repeats its layers, and an optimizer its steps
+// for every parameter.
+//
+// Two groups are equal if a text of all that lowering reads is: ops, arguments
+// with their geometries, statics, scalars, results, and of each slot its bytes
+// and what the segment does with it. In the text slots are numbered in the
+// order of first use; what is known of a group names them so.
+//
+// Thread: one at a time.
+// Tested by: tests/compiler/group_memo_test.cpp, segment_code_test.cpp
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/types/span.h"
+#include "compiler/driver/kernel.h"
+#include "compiler/lower/lower.h"
+
+namespace tjit {
+
+struct GroupKey {
+  enum class Sizes : std::uint8_t { kInText, kLeftOut };
+  // `slots`: all that the steps use. `context`: what decides besides, the
+  // engine's name among it. kLeftOut: equal texts say that steps are the same
+  // in all but sizes, strides, offsets and bytes.
+  GroupKey(std::string_view context, absl::Span<const GroupStep> steps,
+           absl::Span<const GroupSlot> slots, Sizes sizes = Sizes::kInText);
+
+  // Numbers of the text to slots, and back.
+  std::vector<std::int32_t> ToSlots(
+      const std::vector<std::int32_t>& numbers) const;
+  std::vector<std::int32_t> ToNumbers(
+      const std::vector<std::int32_t>& slots) const;
+
+  std::string text;
+  std::vector<std::int32_t> slots;  // by number
+};
+
+// A group with a kernel, or why there is none.
+struct KnownGroup {
+  std::shared_ptr<const Kernel> kernel;
+  std::string why_not;  // null kernel
+  bool is_too_large = false;  // there is one, but it has no room for the sizes
+  KernelShape shape;
+  // Slots, by number. memory: externals, then returned values.
+  std::vector<std::int32_t> reads, writes, memory;
+  std::vector<InPlace> in_place;  // of the kernel
+  std::vector<ScalarSource> scalars;
+  // The kernel's function, its slots by number, where other sizes may follow.
+  std::shared_ptr<const Lowered> general;
+};
+
+class GroupMemo {
+ public:
+  // Null if the group is new. Valid until the next Add().
+  const KnownGroup* Find(const GroupKey& key);
+  const KnownGroup& Add(GroupKey key, KnownGroup group);
+
+  // A new group that was lowered ahead, until it is taken by whoever compiles
+  // the same group of the same segment.
+  void Foresee(GroupKey key, Lowered lowered);
+  bool IsForeseen(const GroupKey& key) const {
+    return foreseen_.contains(key.text);
+  }
+  bool TakeForeseen(const GroupKey& key, Lowered* lowered);
+
+  // Whether the step alone can be compiled: `find` computes it once.
+  template <class Find>
+  bool CanCompile(GroupKey key, Find find) {
+    const auto found = can_compile_.find(key.text);
+    if (found != can_compile_.end()) {
+      ++hits_;
+      return found->second;
+    }
+    const bool can = find();
+    MakeRoom(key);
+    can_compile_.emplace(std::move(key.text), can);
+    return can;
+  }
+
+  void Clear();
+  // How often something was known.
+  std::int64_t hits() const { return hits_; }
+
+ private:
+  // All is forgotten when the texts have become so long.
+  static constexpr std::size_t kMaxBytes = 4 << 20;
+
+  void MakeRoom(const GroupKey& key);
+
+  absl::flat_hash_map<std::string, KnownGroup> groups_;
+  absl::flat_hash_map<std::string, bool> can_compile_;
+  struct Foreseen {
+    std::vector<std::int32_t> slots;  // of the key
+    Lowered lowered;
+  };
+  absl::flat_hash_map<std::string, Foreseen> foreseen_;
+  std::size_t bytes_ = 0;  // of the texts
+  std::int64_t hits_ = 0;
+};
+
+}  // namespace tjit

@@ -1,0 +1,107 @@
+#include "compiler/driver/kernel_cache.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/ir/ir_text.h"
+#include "compiler/ir/verifier.h"
+#include "compiler/passes/passes.h"
+#include "compiler/driver/plain_code.h"
+#include "compiler/driver/segment_dump.h"
+
+namespace tjit {
+namespace {
+
+PassOptions OptionsFor(SegmentDump* dump) {
+  PassOptions options;
+  if (dump == nullptr) return options;
+  options.observer = [dump](const PassInfo& pass, const ir::Function& before,
+                            const ir::Function& after) {
+    dump->AddPass(pass.name, before, after);
+  };
+  return options;
+}
+
+SimplerFunction Simplify(const ir::Function& function, SegmentDump* dump) {
+  SimplerFunction simpler{function, ""};
+  const std::vector<std::string> wrong = ir::Verify(function);
+  if (!wrong.empty()) {
+    simpler.why_not = "lowering made a function that is none: " + wrong[0];
+  } else if (!PlainCode()) {
+    simpler.why_not = RunPasses(Passes(), &simpler.function, OptionsFor(dump));
+  }
+  return simpler;
+}
+
+KernelCache::Entry Compile(SimplerFunction simpler, Engine* engine,
+                           SegmentDump* dump) {
+  KernelCache::Entry entry;
+  entry.why_not = std::move(simpler.why_not);
+  if (entry.why_not.empty()) {
+    simpler.function.name = KernelName(simpler.function);
+    if (dump != nullptr) dump->AddFinal(simpler.function);
+    entry.kernel = engine->Compile(simpler.function, &entry.why_not);
+  }
+  if (dump != nullptr) {
+    entry.dumped = dump->where();
+    if (entry.kernel != nullptr) dump->AddCode(entry.kernel->CodeText());
+  }
+  return entry;
+}
+
+// All that decides the kernel.
+std::string KeyOf(const ir::Function& function, Engine* engine) {
+  return absl::StrCat(engine->name(), PlainCode() ? " plain" : "", "\n",
+                      ir::Print(function));
+}
+
+}  // namespace
+
+void KernelCache::Foresee(const ir::Function& function, Engine* engine) {
+  std::string text = KeyOf(function, engine);
+  if (entries_.contains(text)) return;
+  if (foreseen_.size() >= kMaxEntries) foreseen_.clear();
+  SimplerFunction simpler = Simplify(function, nullptr);
+  if (simpler.why_not.empty()) {
+    simpler.function.name = KernelName(simpler.function);
+    engine->Foresee(simpler.function);
+  }
+  foreseen_.insert_or_assign(std::move(text), std::move(simpler));
+}
+
+const KernelCache::Entry& KernelCache::For(const ir::Function& function,
+                                           Engine* engine, bool* was_there,
+                                           SegmentDump* dump) {
+  std::string text = KeyOf(function, engine);
+  const auto found = entries_.find(text);
+  *was_there = found != entries_.end();
+  if (*was_there) {
+    if (dump != nullptr && found->second.kernel != nullptr) {
+      dump->AddReuse(found->second.dumped);
+    }
+    return found->second;
+  }
+  if (entries_.size() >= kMaxEntries) entries_.clear();
+  SimplerFunction simpler;
+  const auto ahead = foreseen_.find(text);
+  // A dump shows what each pass did.
+  if (dump == nullptr && ahead != foreseen_.end()) {
+    simpler = std::move(ahead->second);
+    foreseen_.erase(ahead);
+  } else {
+    simpler = Simplify(function, dump);
+  }
+  return entries_
+      .emplace(std::move(text), Compile(std::move(simpler), engine, dump))
+      .first->second;
+}
+
+void KernelCache::Clear() {
+  entries_.clear();
+  foreseen_.clear();
+  groups_.Clear();
+  segments_.Clear();
+}
+
+}  // namespace tjit

@@ -1,0 +1,20 @@
+// Reductions of integers and booleans over rows, columns and all elements:
+// entries for the table of math functions (llvm/abi.h). Any order gives the
+// same bits, sums that overflow included, so nothing of eager is probed.
+// Thread: any.
+// Tested by: tests/compiler/integer_functions_test.cpp,
+// tests/runtime/tier2_rows_test.cpp
+#pragma once
+
+#include "compiler/ir/op.h"
+#include "compiler/abi/kernel_abi.h"
+
+namespace tjit {
+
+enum class ReduceOver { kRows, kColumns, kWhole };
+
+// sum, amax and amin of i64, any and all of booleans; null of others. Lives as
+// long as the process.
+const TjitMath* IntegerFunction(ir::Op op, ir::DType dtype, ReduceOver over);
+
+}  // namespace tjit

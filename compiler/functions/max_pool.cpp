@@ -1,0 +1,157 @@
+#include "compiler/functions/max_pool.h"
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace tjit {
+namespace {
+
+constexpr std::int64_t kLanes = 16;
+
+#define TJIT_AVX512 [[gnu::target("avx512f"), gnu::always_inline]] inline
+
+TJIT_AVX512 __m512i Splat(std::int64_t number) {
+  return _mm512_set1_epi32(static_cast<int>(number));
+}
+
+TJIT_AVX512 __m512i Lanes() {
+  return _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14,
+                           15);
+}
+
+// The lanes whose column lies in the plane; a negative one is a large one.
+TJIT_AVX512 __mmask16 Inside(__m512i columns, __m512i width) {
+  return _mm512_cmplt_epu32_mask(columns, width);
+}
+
+// Of so many results of a row, from the first one of which the column is
+// `begin` in the plane or before it.
+struct Windows {
+  __m512i columns;  // where each begins
+  __m512i first;    // its first column in the plane
+  __mmask16 lanes;
+};
+
+TJIT_AVX512 Windows WindowsAt(const PoolDim& dim, std::int64_t result) {
+  Windows windows;
+  windows.columns =
+      _mm512_add_epi32(Splat(result * dim.stride - dim.padding),
+                       _mm512_mullo_epi32(Lanes(), Splat(dim.stride)));
+  windows.first = windows.columns;
+  const __m512i none = _mm512_setzero_si512();
+  __mmask16 before = _mm512_cmplt_epi32_mask(windows.first, none);
+  while (before != 0) {
+    windows.first = _mm512_mask_add_epi32(windows.first, before, windows.first,
+                                          Splat(dim.dilation));
+    before = _mm512_cmplt_epi32_mask(windows.first, none);
+  }
+  const std::int64_t left = std::min(dim.out - result, kLanes);
+  windows.lanes = static_cast<__mmask16>((1U << left) - 1);
+  return windows;
+}
+
+// The numbers of a row at `columns`, which are kStride apart (0: `any` are).
+template <int kStride>
+TJIT_AVX512 __m512 Load(const float* row, std::int64_t begin, __m512i columns,
+                        __m512i width, __mmask16 lanes) {
+  if constexpr (kStride == 1) {
+    return _mm512_maskz_loadu_ps(lanes, row + begin);
+  } else if constexpr (kStride == 2) {
+    const __m512i low = _mm512_add_epi32(Splat(begin), Lanes());
+    const __m512i high = _mm512_add_epi32(low, Splat(kLanes));
+    const __m512i even = _mm512_slli_epi32(Lanes(), 1);
+    return _mm512_permutex2var_ps(
+        _mm512_maskz_loadu_ps(Inside(low, width), row + begin), even,
+        _mm512_maskz_loadu_ps(Inside(high, width), row + begin + kLanes));
+  } else {
+    return _mm512_mask_i32gather_ps(_mm512_setzero_ps(), lanes, columns, row,
+                                    4);
+  }
+}
+
+TJIT_AVX512 void Store(__mmask16 lanes, __m512 largest, __m512i places,
+                       float* out, std::int64_t* out_places) {
+  _mm512_mask_storeu_ps(out, lanes, largest);
+  const __m512i low = _mm512_cvtepi32_epi64(_mm512_castsi512_si256(places));
+  const __m512i high =
+      _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(places, 1));
+  _mm512_mask_storeu_epi64(out_places, static_cast<__mmask8>(lanes), low);
+  _mm512_mask_storeu_epi64(out_places + kLanes / 2,
+                           static_cast<__mmask8>(lanes >> 8), high);
+}
+
+// Results [first, first + 16) of the row `row` of them, or as many as it has.
+template <int kStride>
+TJIT_AVX512 void Row(const PoolShape& shape, const Windows& windows,
+                     std::int64_t first, std::int64_t row, const float* in,
+                     float* out, std::int64_t* places) {
+  const PoolDim &r = shape.rows, &c = shape.columns;
+  std::int64_t from = row * r.stride - r.padding;
+  const std::int64_t to =
+      std::min(from + (r.window - 1) * r.dilation + 1, r.in);
+  while (from < 0) from += r.dilation;
+  const __m512i width = Splat(c.in);
+  __m512 largest = _mm512_set1_ps(-std::numeric_limits<float>::infinity());
+  __m512i place = _mm512_add_epi32(Splat(from * c.in), windows.first);
+  for (std::int64_t y = from; y < to; y += r.dilation) {
+    for (std::int64_t x = 0; x < c.window; ++x) {
+      const std::int64_t shift = x * c.dilation;
+      const __m512i columns = _mm512_add_epi32(windows.columns, Splat(shift));
+      const __mmask16 lanes = windows.lanes & Inside(columns, width);
+      const __m512 number =
+          Load<kStride>(in + y * c.in, first * c.stride - c.padding + shift,
+                        columns, width, lanes);
+      const __mmask16 is_larger =
+          _mm512_cmp_ps_mask(number, largest, _CMP_GT_OQ);
+      const __mmask16 is_nan = _mm512_cmp_ps_mask(number, number, _CMP_UNORD_Q);
+      const auto takes = static_cast<__mmask16>(lanes & (is_larger | is_nan));
+      largest = _mm512_mask_mov_ps(largest, takes, number);
+      place = _mm512_mask_add_epi32(place, takes, Splat(y * c.in), columns);
+    }
+  }
+  Store(windows.lanes, largest, place, out, places);
+}
+
+template <int kStride>
+[[gnu::target("avx512f")]] void Planes(const PoolShape& shape,
+                                       std::int64_t planes, const float* in,
+                                       float* out, std::int64_t* places) {
+  const PoolDim &r = shape.rows, &c = shape.columns;
+  for (std::int64_t first = 0; first < c.out; first += kLanes) {
+    const Windows windows = WindowsAt(c, first);
+    for (std::int64_t plane = 0; plane < planes; ++plane) {
+      for (std::int64_t row = 0; row < r.out; ++row) {
+        const std::int64_t at = (plane * r.out + row) * c.out + first;
+        Row<kStride>(shape, windows, first, row, in + plane * r.in * c.in,
+                     out + at, places + at);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+bool HasMaxPool(const PoolShape& shape) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  return __builtin_cpu_supports("avx512f") != 0 &&
+         shape.columns.in < kMost / std::max<std::int64_t>(shape.rows.in, 1) &&
+         (shape.columns.out + kLanes) * shape.columns.stride < kMost &&
+         shape.columns.window * shape.columns.dilation < kMost;
+}
+
+void MaxPool(const PoolShape& shape, std::int64_t planes, const float* in,
+             float* out, std::int64_t* places) {
+  const auto run = shape.columns.stride == 1   ? Planes<1>
+                   : shape.columns.stride == 2 ? Planes<2>
+                                               : Planes<0>;
+  // Plane by plane, so that what is read for other columns is in the cache.
+  const PoolDim &r = shape.rows, &c = shape.columns;
+  for (std::int64_t i = 0; i < planes; ++i) {
+    run(shape, 1, in + i * r.in * c.in, out + i * r.out * c.out,
+        places + i * r.out * c.out);
+  }
+}
+
+}  // namespace tjit

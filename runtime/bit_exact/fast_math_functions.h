@@ -1,0 +1,55 @@
+// The functions of TJIT_FAST_MATH=1: those of compiler/functions/fast_math.h where this
+// processor and libtorch have them, else those that have eager's bits.
+// Thread: any. REQUIRES: as MathProbe.
+// Tested by: tests/runtime/fast_math_test.cpp, tier2_fast_math_test.cpp
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <optional>
+
+#include "compiler/functions/fast_math.h"
+#include "compiler/functions/math_functions.h"
+#include "runtime/bit_exact/verdicts.h"
+
+namespace tjit::runtime {
+
+// How it is called, in vectors of 16 floats or 8; nothing if libtorch has not
+// the function, or it is an instruction. REQUIRES: the processor has such
+// vectors, or `lanes` is 0.
+std::optional<TjitMath> FindFastFunction(const FastFunction& f, int lanes);
+// The widest vectors of floats that code is made of here; 0: too narrow ones.
+int FastLanes();
+
+class FastMath : public MathFunctions {
+ public:
+  // `exact` outlives this.
+  explicit FastMath(MathFunctions* exact) : exact_(exact) {}
+  // Gets notes alone. To be called before the others.
+  void UseVerdicts(Verdicts* verdicts) { verdicts_ = verdicts; }
+
+  const TjitMath* For(ir::Op op, ir::DType dtype) override;
+  const TjitMath* ForColumns(ir::Op op, ir::DType dtype) override {
+    return exact_->ForColumns(op, dtype);
+  }
+  const TjitMath* ForWhole(ir::Op op, ir::DType dtype) override {
+    return exact_->ForWhole(op, dtype);
+  }
+  const TjitMath* ForSlabs(ir::Op op, ir::DType dtype) override {
+    return exact_->ForSlabs(op, dtype);
+  }
+  // REQUIRES: `function` is an exact one.
+  void Call(const TjitMath& function, const void* const* in,
+            const double* scalars, void* out, std::int64_t n) const override {
+    exact_->Call(function, in, scalars, out, n);
+  }
+  bool IsFunction(ir::Op op, ir::DType dtype) const override;
+
+ private:
+  MathFunctions* const exact_;
+  Verdicts* verdicts_ = nullptr;
+  std::mutex mutex_;
+  std::map<ir::Op, std::optional<TjitMath>> found_;  // of f32
+};
+
+}  // namespace tjit::runtime

@@ -1,0 +1,58 @@
+// Finds, for each math function, the library function of this process that has
+// eager's bits: MKL's VML or SLEEF, both exported by libtorch_cpu.
+//
+// How: eager computes a battery of bit patterns (specials, denormals, ordinary
+// numbers of all magnitudes), each candidate does the same, and the first whose
+// bits agree everywhere (any NaN for any NaN) is taken. Done once for each
+// function and type, when a kernel first needs it: some 0.2 ms; what an earlier
+// process found is compared with a third of the battery (verdicts.h). MKL's
+// square root is a few instructions (sqrt_step.h), and its tanh and exp of f32
+// are own code where that is faster (vml_replacement.h). Ops whose bits depend on
+// the place of an element come from position_dependent.h, ops over whole rows from
+// row_probe.h.
+// Thread: any. REQUIRES: For() is not called inside a kernel, and the thread
+// takes no part in recording.
+// Tested by: tests/runtime/math_probe_test.cpp
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "compiler/functions/math_functions.h"
+#include "runtime/bit_exact/row_probe.h"
+
+namespace tjit::runtime {
+
+class MathProbe : public MathFunctions {
+ public:
+  // Null: none. To be called before the others; For() takes one thread then.
+  void UseVerdicts(Verdicts* verdicts) {
+    verdicts_ = verdicts;
+    rows_.UseVerdicts(verdicts);
+  }
+
+  const TjitMath* For(ir::Op op, ir::DType dtype) override;
+  const TjitMath* ForColumns(ir::Op op, ir::DType dtype) override {
+    return rows_.ForColumns(op, dtype);
+  }
+  const TjitMath* ForWhole(ir::Op op, ir::DType dtype) override {
+    return rows_.ForWhole(op, dtype);
+  }
+  const TjitMath* ForSlabs(ir::Op op, ir::DType dtype) override {
+    return rows_.ForSlabs(op, dtype);
+  }
+  // REQUIRES: `function` is not one of rows.
+  void Call(const TjitMath& function, const void* const* in,
+            const double* scalars, void* out, std::int64_t n) const override;
+  bool IsFunction(ir::Op op, ir::DType dtype) const override;
+
+ private:
+  Verdicts* verdicts_ = nullptr;
+  RowProbe rows_;
+  std::mutex mutex_;
+  std::map<std::pair<ir::Op, ir::DType>, std::optional<TjitMath>> found_;
+};
+
+}  // namespace tjit::runtime

@@ -1,0 +1,52 @@
+// Eager's kernels over tiles: what position_dependent.h does, for one kernel.
+// Thread: any.
+// Tested by: tests/runtime/tail_functions_test.cpp
+#pragma once
+
+#include <ATen/TensorIterator.h>
+
+#include <cstdint>
+
+#include "compiler/functions/math_functions.h"
+
+namespace tjit::runtime {
+
+// The types that there are tail functions of.
+constexpr int kTailTypes = 4;
+constexpr at::ScalarType kTailTorchTypes[kTailTypes] = {
+    at::kFloat, at::kDouble, at::kBFloat16, at::kHalf};
+constexpr ir::DType kTailDTypes[kTailTypes] = {
+    ir::DType::kF32, ir::DType::kF64, ir::DType::kBF16, ir::DType::kF16};
+
+// A multiple of eager's blocks of f32, of vectors of any width: what is as long
+// is whole blocks, whatever they are, and a tail is shorter than it.
+constexpr std::int64_t kTailBlock = 32;
+
+// Eager's kernel, over what the iterator says, with the op's scalars.
+using TailKernel = void (*)(at::TensorIterator& it, const double* s);
+
+// How eager cuts. kGelu: chunks of threads of its own. kOneVector: the kernel
+// has vectors of half the width; or behind the blocks of two vectors the
+// compiler made vectors of the loop over the rest, so only less than one is
+// computed by the scalar formula. (Not where the result lies in an operand:
+// such steps are not lowered.)
+enum class TailCut : std::uint8_t { kUsual, kGelu, kOneVector };
+
+// The arguments of TjitTailFn (compiler/abi/kernel_abi.h).
+struct TailTile {
+  std::int64_t n;
+  const void *a, *b;  // b: null of ops of one tensor
+  void* out;
+  std::int64_t first, total;
+  const double* s;
+};
+
+// Between the two operands of a kernel of few elements a third one, zeros. Of
+// this thread, until the next call.
+at::TensorIterator& WithZeros(at::TensorIterator& it);
+
+// `type`: index into the lists above.
+void RunTailTile(TailKernel kernel, int type, TailCut cut,
+                 const TailTile& tile);
+
+}  // namespace tjit::runtime

@@ -1,0 +1,74 @@
+// Finds, for each row function, the one of compiler/functions/row_functions.h that has
+// eager's bits in this process, if there is one.
+//
+// How: eager and a candidate compute rows of many lengths, with ordinary
+// numbers, zeros of both signs, infinities and NaN; one that differs once is
+// out, and the next one's turn comes. Those of eager's own capability are
+// first, as most kernels are compiled for it. Done once for each function and
+// type, when it is first needed: 1 to 6 ms, variances of columns and
+// halves up to 15; a tenth of it where an earlier process has (verdicts.h).
+// Thread: any. REQUIRES: as MathProbe.
+// Tested by: tests/runtime/row_functions_against_eager_test.cpp,
+// tests/runtime/math_probe_test.cpp
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "compiler/functions/math_functions.h"
+#include "compiler/functions/row_functions.h"
+#include "runtime/bit_exact/verdicts.h"
+
+namespace tjit::runtime {
+
+class RowProbe {
+ public:
+  // Null: none. To be called before the others; they take one thread then.
+  void UseVerdicts(Verdicts* verdicts) { verdicts_ = verdicts; }
+
+  // Null if no function has the bits of eager wherever RowOrderHolds. Lives as
+  // long as this.
+  const RowFunction* Find(RowOp op, bool is_double);
+
+  // The same as an entry of the table of math functions. Null also for what is
+  // no row op of f32 or f64. What eager computes otherwise with more threads,
+  // softmax_backward of f32, lowering is to refuse there.
+  const TjitMath* For(ir::Op op, ir::DType dtype);
+
+  // The same over all dims but the last.
+  const TjitMath* ForColumns(ir::Op op, ir::DType dtype);
+  // The same of all elements.
+  const TjitMath* ForWhole(ir::Op op, ir::DType dtype);
+
+  // The same along a dim that is not the last.
+  const TjitMath* ForSlabs(ir::Op op, ir::DType dtype);
+
+  // The row function that computes an op of the IR over its last dim, over all
+  // but the last, over all, and along another dim.
+  static std::optional<RowOp> RowOpOf(ir::Op op);
+  static std::optional<RowOp> ColumnOpOf(ir::Op op);
+  static std::optional<RowOp> WholeOpOf(ir::Op op);
+  static std::optional<RowOp> SlabOpOf(ir::Op op);
+
+  // How often a candidate was compared with eager.
+  std::int64_t TEST_compared() const { return compared_; }
+
+ private:
+  struct Found {
+    const RowFunction* function;
+    TjitMath entry;
+    TjitMath mean_entry;  // of kMoments: the same as norm_mean
+  };
+  const Found* FoundFor(RowOp op, ir::DType dtype);
+  const Found& FindLocked(RowOp op, bool is_double);
+
+  Verdicts* verdicts_ = nullptr;
+  std::mutex mutex_;
+  std::map<std::pair<RowOp, bool>, Found> found_;
+  std::int64_t compared_ = 0;
+};
+
+}  // namespace tjit::runtime

@@ -1,0 +1,21 @@
+// Eager's kernel of sigmoid for tiles, of f32 by compiler/functions/sigmoid_exact.h.
+// Thread: any.
+// Tested by: tests/runtime/sigmoid_numbers_test.cpp
+#pragma once
+
+#include <ATen/TensorIterator.h>
+
+#include "runtime/bit_exact/verdicts.h"
+
+namespace tjit::runtime {
+
+// For tiles (position_tiles.h): whole blocks of floats are computed by
+// SigmoidNumbers(), in the usual arithmetic. Everything else is eager's.
+// REQUIRES: SigmoidNumbersHaveBitsOfEager() has returned true.
+void QuickSigmoidKernel(at::TensorIterator& it, const double* s);
+
+// False where this processor has not what SigmoidNumbers() needs, or a bit
+// differs.
+bool SigmoidNumbersHaveBitsOfEager(Check check);
+
+}  // namespace tjit::runtime

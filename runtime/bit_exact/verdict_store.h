@@ -1,0 +1,67 @@
+// Verdicts on disk: what earlier processes of this program, processor and
+// environment (runtime/bit_exact/verdict_key.h) found, and what this one does.
+//
+// How: one entry of the cache folder, "question=answer" line by line. It is
+// read when a probe first asks, and written behind the segments whose probes
+// found news, together with what others have written meanwhile.
+// Invariants: (1) What is known is what a probe found with ordinary arithmetic:
+// a thread that rounds otherwise or flushes denormals gets and adds nothing.
+// (2) An entry that is damaged, or has lines that are none, is as none.
+// Thread: one at a time (the worker), but for TakeProcess() and Noted().
+// Tested by: tests/runtime/verdict_store_test.cpp,
+// tests/acceptance/verdicts_test.py
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "compiler/cache/object_cache.h"
+#include "runtime/bit_exact/verdict_key.h"
+#include "runtime/bit_exact/verdicts.h"
+
+namespace tjit::runtime {
+
+class VerdictStore : public Verdicts {
+ public:
+  // *cache: null is nowhere.
+  explicit VerdictStore(const std::atomic<cache::ObjectCache*>* cache)
+      : cache_(cache) {}
+
+  // enable(); does something once.
+  void TakeProcess();
+
+  std::optional<std::string> Find(const std::string& question) override;
+  void Add(const std::string& question, const std::string& answer) override;
+  void Note(const std::string& question, const std::string& answer) override;
+
+  // What was noted, by question. Any thread.
+  std::map<std::string, std::string> Noted() const;
+
+  bool has_news() const { return !news_.empty(); }
+  void Save();
+
+  // Questions that an earlier process has answered; probes that ran.
+  std::int64_t known() const { return known_count_; }
+  std::int64_t probed() const { return probed_count_; }
+
+ private:
+  using Answers = std::map<std::string, std::string>;
+
+  cache::ObjectCache* Usable();
+  void Load(cache::ObjectCache* cache, Answers* answers);
+
+  const std::atomic<cache::ObjectCache*>* const cache_;
+  VerdictKey process_;
+  bool is_taken_ = false;
+  std::string key_;                     // "": not made yet, or there is none
+  cache::ObjectCache* read_ = nullptr;  // whose answers are known_
+  Answers known_, news_;
+  std::int64_t known_count_ = 0, probed_count_ = 0;
+  mutable std::mutex mutex_;
+  Answers noted_;  // under mutex_
+};
+
+}  // namespace tjit::runtime

@@ -1,0 +1,269 @@
+#include "runtime/call/kernel_state.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <xmmintrin.h>
+
+#include <array>
+#include <atomic>
+#include <mutex>
+
+#include "runtime/platform/fp_environment.h"
+#include "runtime/call/kernel_state_words.h"
+#include "runtime/call/interpose.h"
+#include "runtime/thread/materialize.h"
+#include "runtime/platform/parallel.h"
+#include "runtime/platform/torch_compat.h"
+
+namespace tjit::runtime {
+
+constinit thread_local ContextView t_context_view
+    __attribute__((tls_model("initial-exec")));
+constinit thread_local DirectContext t_direct_context
+    __attribute__((tls_model("initial-exec")));
+
+namespace {
+
+struct ContextEntry {
+  std::uint64_t included = 0;
+  std::uint64_t excluded = 0;
+  std::uint8_t autograd = 0;
+  std::uint8_t default_dtype = 0;  // decides the dtype of results
+  std::uint64_t flags = 0;         // and their strides, see g_global_flags
+  bool operator==(const ContextEntry&) const = default;
+};
+
+// Append-only: entry i is published by a release store of count > i.
+struct ContextTable {
+  std::array<ContextEntry, kMaxContexts> entries;
+  std::atomic<std::uint32_t> count{1};  // 0 means "not interned"
+  std::mutex mutex;
+};
+ContextTable& Table() {
+  static auto* table = new ContextTable;
+  return *table;
+}
+
+ContextEntry Now(const ContextView& v) {
+  return {v.keys->included().raw_repr(), v.keys->excluded().raw_repr(),
+          ContextView::AutogradBits(*v.autograd),
+          g_default_dtype.load(std::memory_order_relaxed),
+          g_global_flags.load(std::memory_order_relaxed)};
+}
+
+std::uint32_t Find(const ContextTable& table, const ContextEntry& e) {
+  const std::uint32_t n = table.count.load(std::memory_order_acquire);
+  for (std::uint32_t i = 1; i < n; ++i) {
+    if (table.entries[i] == e) return i;
+  }
+  return 0;
+}
+
+void Remember(ContextView* v, const ContextEntry& now, std::uint32_t id) {
+  v->last = id;
+  v->included = now.included;
+  v->excluded = now.excluded;
+  v->flags = now.flags;
+  v->autograd_bits = now.autograd;
+  v->default_dtype = now.default_dtype;
+}
+
+std::uint32_t Intern(const ContextEntry& entry) {
+  ContextTable& table = Table();
+  std::uint32_t id = Find(table, entry);
+  if (id != 0) return id;
+  const std::lock_guard<std::mutex> lock(table.mutex);
+  id = Find(table, entry);
+  if (id != 0) return id;
+  const std::uint32_t n = table.count.load(std::memory_order_relaxed);
+  if (n == kMaxContexts) return 0;
+  table.entries[n] = entry;
+  table.count.store(n + 1, std::memory_order_release);
+  return n;
+}
+
+// Looks at what is set now. 0, and it knows nothing, without an id.
+std::uint32_t Look(ContextView* v, ContextEntry* now) {
+  if (v->keys == nullptr) {
+    v->keys = &c10::impl::raw_local_dispatch_key_set;
+    v->autograd = &c10::AutogradState::get_tls_state();
+  }
+  *now = Now(*v);
+  const std::uint32_t id = Intern(*now);
+  v->last = 0;
+  if (id != 0) Remember(v, *now, id);
+  return id;
+}
+
+}  // namespace
+
+[[gnu::noinline]] std::uint32_t ChangedContext() {
+  ContextEntry now;
+  return Look(&t_context_view, &now);
+}
+
+[[gnu::noinline]] void RefreshDirectContext() {
+  constexpr std::uint64_t kUsual = BitsOf(c10::default_included_set),
+                          kOff = BitsOf(c10::default_excluded_set);
+  constexpr std::uint64_t kCpu =
+      BitsOf(c10::DispatchKeySet(c10::DispatchKey::CPU));
+  constexpr std::uint64_t kBelow =
+      BitsOf(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
+  DirectContext& v = t_direct_context;
+  ContextEntry now;
+  v.is_plain = Look(&v, &now) != 0 && (now.included & ~kUsual) == 0 &&
+               (now.excluded & kOff) == kOff && (now.excluded & kCpu) == 0 &&
+               !v.autograd->get_view_replay_enabled();
+  v.grad_mode = v.autograd->get_grad_mode();
+  v.below = 0;
+  if (v.is_plain) {
+    now.excluded |= kBelow;
+    v.below = Intern(now);
+  }
+}
+
+std::vector<std::uint64_t> WordsOfContext(std::uint32_t context) {
+  const ContextTable& table = Table();
+  if (context == 0 || context >= table.count.load(std::memory_order_acquire)) {
+    return {};
+  }
+  const ContextEntry& e = table.entries[context];
+  return {e.included, e.excluded, e.autograd, e.default_dtype, e.flags};
+}
+
+std::uint32_t ContextOfWords(const std::vector<std::uint64_t>& words) {
+  if (words.size() != 5 || words[2] > UINT8_MAX || words[3] > UINT8_MAX) {
+    return 0;
+  }
+  return Intern({words[0], words[1], static_cast<std::uint8_t>(words[2]),
+                 static_cast<std::uint8_t>(words[3]), words[4]});
+}
+
+ContextScope::~ContextScope() {
+  if (!saved_.has_value()) return;
+  c10::impl::_force_tls_local_dispatch_key_set(saved_->keys);
+  c10::AutogradState::set_tls_state(saved_->autograd);
+}
+
+void ContextScope::Switch(std::uint32_t id) {
+  if (id == current_ || id == 0) return;
+  current_ = id;
+  if (!saved_.has_value()) {
+    if (CurrentContext() == id) return;
+    saved_.emplace(Saved{c10::impl::tls_local_dispatch_key_set(),
+                         c10::AutogradState::get_tls_state()});
+  }
+  const ContextEntry& e = Table().entries[id];
+  c10::impl::PODLocalDispatchKeySet keys{};
+  keys.set_included(c10::DispatchKeySet(c10::DispatchKeySet::RAW, e.included));
+  keys.set_excluded(c10::DispatchKeySet(c10::DispatchKeySet::RAW, e.excluded));
+  c10::impl::_force_tls_local_dispatch_key_set(keys);
+  c10::AutogradState& s = c10::AutogradState::get_tls_state();
+  s.set_grad_mode((e.autograd & 1) != 0);
+  s.set_inference_mode((e.autograd & 2) != 0);
+  s.set_fw_grad_mode((e.autograd & 4) != 0);
+  s.set_multithreading_enabled((e.autograd & 8) != 0);
+  s.set_view_replay_enabled((e.autograd & 16) != 0);
+}
+
+namespace {
+
+// The parts of the word, from bit 0 up, as Now() adds and Apply() takes them.
+// Not there: the switches of scaled dot product attention, read before any
+// kernel is chosen, and those that only GPU code reads.
+constexpr unsigned kMxcsrBits = 10, kThreadBits = 16, kPrecisionBits = 3;
+constexpr unsigned kMxcsrShift = 6;  // the control bits are the upper ones
+
+class WordWriter {
+ public:
+  void Add(std::uint64_t value, unsigned bits) {
+    word_ |= (value & ((std::uint64_t{1} << bits) - 1)) << at_;
+    at_ += bits;
+  }
+  std::uint64_t word() const { return word_; }
+
+ private:
+  std::uint64_t word_ = 0;
+  unsigned at_ = 0;
+};
+
+class WordReader {
+ public:
+  explicit WordReader(std::uint64_t word) : word_(word) {}
+  unsigned Next(unsigned bits) {
+    const auto v = static_cast<unsigned>(word_ & ((1u << bits) - 1));
+    word_ >>= bits;
+    return v;
+  }
+
+ private:
+  std::uint64_t word_;
+};
+
+}  // namespace
+
+void NoteGlobalFlags() {
+  const KernelScope no_flush;
+  const at::Context& c = at::globalContext();
+  WordWriter flags;
+  flags.Add(c.userEnabledMkldnn(), 1);
+  flags.Add(c.deterministicMkldnn(), 1);
+  flags.Add(c.userEnabledNNPACK(), 1);
+  g_global_flags.store(flags.word(), std::memory_order_relaxed);
+}
+
+// get_num_threads() and the setters below are interposed or call interposed
+// ones (the first get_num_threads() of a thread sets it): no flush from in
+// here.
+GlobalContext GlobalContext::Now() {
+  static const at::Context& c = at::globalContext();
+  WordWriter w;
+  w.Add(_mm_getcsr() >> kMxcsrShift, kMxcsrBits);
+  {
+    const KernelScope no_flush;
+    w.Add(static_cast<std::uint64_t>(at::get_num_threads()), kThreadBits);
+  }
+  const auto add = [&](auto flag) { w.Add(compat::PrivateFlag(c, flag), 1); };
+  add(compat::DeterministicAlgorithms());
+  add(compat::DeterministicWarnOnly());
+  add(compat::UserEnabledMkldnn());
+  add(compat::DeterministicMkldnn());
+  add(compat::UserEnabledNnpack());
+  add(compat::AllowFp16ReductionCpu());
+  add(compat::DeterministicFill());
+  for (const at::Float32Precision* p : compat::CpuFloat32Precisions()) {
+    w.Add(static_cast<std::uint64_t>(*p), kPrecisionBits);
+  }
+  return {w.word()};
+}
+
+bool GlobalContext::HasArithmeticOfNow() const {
+  WordReader r(word);
+  return r.Next(kMxcsrBits) << kMxcsrShift == Arithmetic();
+}
+
+void GlobalContext::Apply() const {
+  const KernelScope no_flush;
+  at::Context& c = at::globalContext();
+  WordReader r(word);
+  const auto arithmetic =
+      static_cast<unsigned>(r.Next(kMxcsrBits) << kMxcsrShift);
+  if (arithmetic != Arithmetic()) ForgetTeam();
+  _mm_setcsr((_mm_getcsr() & ~kMxcsrControl) | arithmetic);
+  const auto threads = static_cast<int>(r.Next(kThreadBits));
+  if (threads != at::get_num_threads()) at::set_num_threads(threads);
+  const bool deterministic = r.Next(1) != 0, warn_only = r.Next(1) != 0;
+  c.setDeterministicAlgorithms(deterministic, warn_only);
+  c.setUserEnabledMkldnn(r.Next(1) != 0);
+  c.setDeterministicMkldnn(r.Next(1) != 0);
+  c.setUserEnabledNNPACK(r.Next(1) != 0);
+  c.setAllowFP16ReductionCPU(r.Next(1) != 0);
+  c.setDeterministicFillUninitializedMemory(r.Next(1) != 0);
+  // Not by their setter, which warns or throws where eager's own state came
+  // about in another order.
+  for (at::Float32Precision* p : compat::CpuFloat32Precisions()) {
+    *p = static_cast<at::Float32Precision>(r.Next(kPrecisionBits));
+  }
+}
+
+}  // namespace tjit::runtime

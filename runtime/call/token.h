@@ -1,0 +1,40 @@
+// The 64-bit token of one op call: the op and where its arguments come from.
+//
+// Sources are distances in the stream: how many ops ago this storage was
+// touched last, and whether that was a write. In a loop all of them repeat with
+// the period, so equal tokens mean equal dataflow and a - b is not b - a. Sizes
+// are not part of it, only ndim, dtype, layout and key set.
+// Tested by: tests/runtime/engagement_test.cpp
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/call/call_frame.h"
+
+namespace tjit::runtime {
+
+// Stream (upper 16 bits) and position (lower 48).
+inline std::uint64_t PositionStamp(std::uint16_t stream,
+                                   std::uint64_t position) {
+  return std::uint64_t{stream} << 48 | (position & ((1ull << 48) - 1));
+}
+
+// What else TokenOf() sees.
+struct TokenNotes {
+  bool fresh = false;         // an argument has never been seen by this stream
+  std::int64_t elements = 0;  // of all tensor arguments
+};
+
+// Also notes the use of every argument at `position`.
+std::uint64_t TokenOf(const CallFrame& frame, std::uint32_t context,
+                      std::uint16_t stream, std::uint64_t position,
+                      TokenNotes* notes);
+
+// What TokenOf() would answer; notes nothing.
+std::uint64_t PeekToken(const CallFrame& frame, std::uint32_t context,
+                        std::uint16_t stream, std::uint64_t position);
+
+// Notes that the storage of `impl` was written at `stamp`.
+void NoteWrite(const c10::TensorImpl* impl, std::uint64_t stamp);
+
+}  // namespace tjit::runtime

@@ -1,0 +1,10 @@
+#include "runtime/platform/thread_context.h"
+
+namespace tjit::runtime {
+
+constinit thread_local ThreadContext t_context
+    __attribute__((tls_model("initial-exec")));
+std::atomic<bool> g_enabled{false};
+std::atomic<bool> g_process_enabled{false};
+
+}  // namespace tjit::runtime

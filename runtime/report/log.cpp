@@ -1,0 +1,199 @@
+#include "runtime/report/log.h"
+
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "support/log.h"
+#include "runtime/report/instruction_log.h"
+#include "runtime/call/trace_run.h"
+#include "runtime/runtime.h"
+
+namespace tjit::runtime {
+namespace {
+
+// What this thread prepares, for the row that says it is done.
+thread_local const TraceNode* t_prepares = nullptr;
+
+// Run times of one trace, for the speed-up line.
+struct Times {
+  double eager_ns = 0, replay_ns = 0;
+  int eager_runs = 0, replay_runs = 0;
+  bool said = false;
+};
+// Runs that go into the mean of a side.
+constexpr int kRunsMeasured = 10;
+
+}  // namespace
+
+bool SaysCompile() {
+  return Runtime::Get().debug_compile() || LogsTo(LogChannel::kCompile);
+}
+
+void SayCompile(std::string_view text) {
+  if (!SaysCompile()) return;
+  LogLine(LogLevel::kInfo, absl::StrCat("[COMPILE] ", std::string(text)));
+}
+
+void LogWarning(std::string_view text) {
+  if (!LogsTo(LogChannel::kWarning)) return;
+  LogLine(LogLevel::kWarning, absl::StrCat("tjit: ", std::string(text)));
+}
+
+std::string Describe(const TraceStore& store, const Trace* trace,
+                     std::size_t limit) {
+  std::string text;
+  std::size_t n = 0;
+  for (const TraceNode* node : store.PathOf(trace)) {
+    if (n == limit) return text + " -> ...";
+    std::string_view name = OpName(node->step.op);
+    name.remove_prefix(name.find("::") + 2);
+    if (n++ != 0) text += " -> ";
+    text += name.substr(0, name.find('.'));
+  }
+  return text;
+}
+
+void SayProposed(std::uint32_t period, std::uint32_t until_cut,
+                 bool at_boundary) {
+  LogLine(LogLevel::kInfo,
+          absl::StrCat("[DETECT] A period of ", period, " ops repeats; it is "
+                       "captured from the op after ", until_cut,
+                       at_boundary ? " more, a boundary" : " more"));
+}
+
+void SayAbandoned(std::size_t ops) {
+  LogLine(LogLevel::kInfo, absl::StrCat("[DETECT] A capture of ", ops,
+                                        " ops came to nothing"));
+}
+
+void SayFlush(const Run& run, FlushReason reason, bool drained) {
+  LogLine(LogLevel::kInfo,
+          absl::StrCat("[FLUSH] ", run.pending.size(), " ops from ",
+                       std::string(OpName(run.pending.front()->step.op)),
+                       drained ? " drained: " : ": ", FlushText(reason)));
+}
+
+void SayExposed(std::uint64_t bytes, bool by_fault) {
+  LogLine(LogLevel::kInfo,
+          absl::StrCat("[MEMORY] A tensor of ", bytes, " bytes is exposed: ",
+                       by_fault ? "its memory was touched unannounced"
+                                : "the program took a pointer to write"));
+}
+
+void LogFound(const Trace* trace) {
+  if (!InstructionLogOn()) return;
+  LogTraceEvent(LogEvent::kDetect, "Found", trace,
+                absl::StrCat("ops=", trace->length));
+}
+
+void LogHot(const TraceStore& store, const Trace* trace) {
+  if (InstructionLogOn()) {
+    LogTraceEvent(LogEvent::kDetect, "Promoted", trace,
+                  absl::StrCat("ops=", trace->length, " executed=",
+                               trace->sightings.load(), " ",
+                               Describe(store, trace)));
+  }
+  if (!SaysCompile()) return;
+  LogLine(LogLevel::kInfo,
+          absl::StrCat("[COMPILE] Detected hot sequence: ",
+                       Describe(store, trace), " (", trace->length,
+                       " ops, executed ", trace->sightings.load(), " times)"));
+}
+
+void LogPreparing(const TraceNode& first, std::size_t steps) {
+  if (InstructionLogOn()) {
+    t_prepares = &first;
+    LogTraceEvent(LogEvent::kCompile, "Starting", first.owner.load(),
+                  absl::StrCat("ops=", steps, " tier=1"));
+  }
+  if (!SaysCompile()) return;
+  LogLine(LogLevel::kInfo,
+          absl::StrCat("[COMPILE] Compiling segment of ", steps,
+                       " ops for tier 1 (from op ", first.depth, ", ",
+                       std::string(OpName(first.step.op)), ")"));
+}
+
+void LogPrepared(std::size_t direct, std::size_t steps, std::uint64_t ns) {
+  if (InstructionLogOn() && t_prepares != nullptr) {
+    LogTraceEvent(LogEvent::kCompile, "Complete", t_prepares->owner.load(),
+                  absl::StrCat("ops=", steps, " direct=", direct), ns);
+    t_prepares = nullptr;
+  }
+  if (!SaysCompile()) return;
+  LogLine(LogLevel::kInfo,
+          absl::StrFormat("[COMPILE] Compilation complete (%.1f ms), %d of %d "
+                          "ops as direct calls",
+                          1e-6 * static_cast<double>(ns), direct, steps));
+}
+
+void LogExit(const Trace& trace, const TraceNode& node, BailReason why) {
+  if (InstructionLogOn()) {
+    LogTraceEvent(LogEvent::kExit, "Side exit", &trace,
+                  absl::StrCat("after=", node.depth + 1, " ",
+                               std::string(OpName(node.step.op)),
+                               " reason=", BailName(why)));
+  }
+  if (!SaysCompile()) return;
+  LogLine(LogLevel::kInfo,
+          absl::StrCat("[COMPILE] Fallback: ", BailText(why), " (trace ",
+                       trace.id, " after op ", node.depth, ", ",
+                       std::string(OpName(node.step.op)), ")"));
+}
+
+void LogBail(BailReason why, std::uint32_t trace_id) {
+  if (!SaysCompile()) return;
+  LogLine(LogLevel::kInfo, absl::StrCat("[COMPILE] Fallback: ", BailText(why),
+                                        " (trace ", trace_id, ")"));
+}
+
+void SayGivenUp(const Trace& trace) {
+  SayCompile(absl::StrFormat(
+      "Fallback: trace %d runs eagerly, as that is faster: %.2f us instead of "
+      "%.2f us from run to run; replaying it is tried again after %d runs",
+      trace.id, 1e-3 * static_cast<double>(trace.trial.eager_ns()),
+      1e-3 * static_cast<double>(trace.trial.replay_ns()), TraceTrial::kAgain));
+}
+
+void SayLeftAlone(const ThreadTrial& trial) {
+  SayCompile(absl::StrFormat(
+      "Left alone: a thread's ops run eagerly for %d s, as tjit made them %.1f "
+      "%% slower; then it is tried again",
+      trial.rest_ns() / 1'000'000'000, 100 * trial.loss()));
+}
+
+void NoteRunTime(std::uint64_t lineage, const Trace& trace, bool deferred,
+                 std::uint64_t ns) {
+  if (!SaysCompile()) return;
+  static std::mutex mutex;
+  static auto* times =
+      new std::map<std::pair<std::uint64_t, std::uint32_t>, Times>;
+  std::lock_guard<std::mutex> lock(mutex);
+  Times& t = (*times)[{lineage, trace.id}];
+  if (t.said) return;
+  // The first replay prepares the segment: not counted.
+  const bool first_replay = deferred && t.replay_runs++ == 0;
+  if (first_replay) return;
+  (deferred ? t.replay_ns : t.eager_ns) += static_cast<double>(ns);
+  if (!deferred) ++t.eager_runs;
+  if (t.eager_runs == 0 || t.replay_runs <= kRunsMeasured) return;
+  t.said = true;
+  const double eager_ns = t.eager_ns / t.eager_runs;
+  const double replay_ns = t.replay_ns / (t.replay_runs - 1);
+  LogLine(LogLevel::kInfo, absl::StrFormat("[COMPILE] Speedup: %.1fx on "
+                                           "subsequent executions",
+                                           eager_ns / replay_ns));
+}
+
+void LogStepThrew(const TraceNode& step, std::string_view what) {
+  LogLine(LogLevel::kError,
+          absl::StrCat("tjit: the deferred kernel of ",
+                       std::string(OpName(step.step.op)),
+                       " threw: ", std::string(what),
+                       ". Please report this; TJIT_AUTO_COMPILE=0 switches "
+                       "tjit off."));
+}
+
+}  // namespace tjit::runtime

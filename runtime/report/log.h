@@ -1,0 +1,55 @@
+// What the user sees on stderr: the `[COMPILE]` lines (TJIT_DEBUG_COMPILE) and
+// warnings. spdlog underneath; nothing is printed unasked but errors.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "support/bail.h"
+#include "recorder/thread_trial.h"
+#include "recorder/trace.h"
+
+namespace tjit::runtime {
+
+struct Run;
+
+// One line on stderr, always.
+void LogWarning(std::string_view text);
+
+// True if somebody wants the [COMPILE] lines; one of them, if so.
+bool SaysCompile();
+void SayCompile(std::string_view text);
+
+// A sequence was recorded for the first time: the instruction log only.
+void LogFound(const Trace* trace);
+
+// The [COMPILE] lines, where debug_compile is on, and the rows of the
+// instruction log, where that is on.
+void LogHot(const TraceStore& store, const Trace* trace);
+void LogPreparing(const TraceNode& first, std::size_t steps);
+void LogPrepared(std::size_t direct, std::size_t steps, std::uint64_t ns);
+void LogExit(const Trace& trace, const TraceNode& node, BailReason why);
+void LogBail(BailReason why, std::uint32_t trace_id);
+// Replaying the trace does not pay.
+void SayGivenUp(const Trace& trace);
+void SayLeftAlone(const ThreadTrial& trial);
+// Measured run times: prints the speed-up once per trace.
+void NoteRunTime(std::uint64_t lineage, const Trace& trace, bool deferred,
+                 std::uint64_t ns);
+
+// TJIT_LOG. REQUIRES: LogsTo() the channel (detect, flush, memory).
+void SayProposed(std::uint32_t period, std::uint32_t until_cut,
+                 bool at_boundary);
+void SayAbandoned(std::size_t ops);
+void SayFlush(const Run& run, FlushReason reason, bool drained);
+void SayExposed(std::uint64_t bytes, bool by_fault);
+
+// A deferred kernel threw: a bug of ours or of a kernel; always said.
+void LogStepThrew(const TraceNode& step, std::string_view what);
+
+// "mm -> relu -> sum", at most `limit` names.
+std::string Describe(const TraceStore& store, const Trace* trace,
+                     std::size_t limit = 8);
+
+}  // namespace tjit::runtime

@@ -1,0 +1,72 @@
+#include "runtime/report/strict.h"
+
+#include <c10/util/Exception.h>
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "runtime/report/log.h"
+#include "runtime/runtime.h"
+
+namespace tjit::runtime {
+namespace {
+
+struct Kept {
+  std::mutex mutex;
+  std::map<const Counters*, std::string> failures;
+};
+Kept& Failures() {
+  static auto* kept = new Kept;
+  return *kept;
+}
+std::atomic<int> g_kept{0};  // how many, so that looking costs a load
+
+}  // namespace
+
+void NoteBail(Counters* counters, BailReason why, OpId op) {
+  counters->side_exits[static_cast<std::size_t>(why)].Add();
+  if (IsExpected(why) || (Runtime::Get().modes() & kModeStrict) == 0) return;
+  std::string text = "tjit: unexpected fallback at " +
+                     std::string(OpName(op)) + ": " + BailText(why) + " (" +
+                     BailName(why) +
+                     "). TJIT_STRICT=1 makes it an error; without it the "
+                     "program runs on eagerly.";
+  Kept& kept = Failures();
+  const std::lock_guard<std::mutex> lock(kept.mutex);
+  if (kept.failures.emplace(counters, std::move(text)).second) ++g_kept;
+}
+
+bool HasKeptFailure(const Counters* counters) {
+  if (g_kept.load(std::memory_order_acquire) == 0) return false;
+  Kept& kept = Failures();
+  const std::lock_guard<std::mutex> lock(kept.mutex);
+  return kept.failures.count(counters) != 0;
+}
+
+void ThrowKeptFailure(const Counters* counters) {
+  if (g_kept.load(std::memory_order_acquire) == 0) return;
+  std::string text;
+  {
+    Kept& kept = Failures();
+    const std::lock_guard<std::mutex> lock(kept.mutex);
+    const auto it = kept.failures.find(counters);
+    if (it == kept.failures.end()) return;
+    text = std::move(it->second);
+    kept.failures.erase(it);
+    --g_kept;
+  }
+  TORCH_CHECK(false, text);
+}
+
+void SayKeptFailures() {
+  if (g_kept.load(std::memory_order_acquire) == 0) return;
+  Kept& kept = Failures();
+  const std::lock_guard<std::mutex> lock(kept.mutex);
+  for (const auto& [counters, text] : kept.failures) LogWarning(text);
+  kept.failures.clear();
+  g_kept.store(0, std::memory_order_release);
+}
+
+}  // namespace tjit::runtime

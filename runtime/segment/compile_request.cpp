@@ -1,0 +1,130 @@
+// When the code of a variant is asked for, and with what.
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "recorder/schema_key.h"
+#include "runtime/platform/fp_environment.h"
+#include "runtime/tier2/hot_profile.h"
+#include "runtime/report/instruction_log.h"
+#include "runtime/tier2/llvm_engine.h"
+#include "runtime/report/log.h"
+#include "runtime/runtime.h"
+#include "runtime/segment/segment_variant.h"
+
+namespace tjit::runtime {
+namespace {
+
+// Before the code of a variant is asked for it has taken as long at tier 1 as
+// compiling it will take, at a guess.
+constexpr std::uint64_t kCompileNs = 1'000'000;
+constexpr std::uint64_t kCompileNsPerStep = 100'000;
+// What one core reads and writes of memory.
+constexpr std::uint64_t kBytesPerNs = 16;
+
+}  // namespace
+
+bool Tier2Variant::HasCodeOfOtherSizes(const PreparedSegment& segment) {
+  const Trace* trace = TraceOf(segment);
+  return trace != nullptr && trace->has_code.load(std::memory_order_relaxed);
+}
+
+// What a profile knows has paid for its code in an earlier process. Where other
+// sizes have code there is nothing to compile, most of the time: other segments
+// of the trace may have none yet.
+bool Tier2Variant::IsTimeToAsk(const PreparedSegment& segment,
+                               std::size_t steps) const {
+  if (HasCodeOfOtherSizes(segment)) return true;
+  if (runs_ < 2) return false;
+  const Trace* trace = TraceOf(segment);
+  if (trace != nullptr && trace->known.load(std::memory_order_relaxed)) {
+    return true;
+  }
+  if (!engine_->is_for_speed() || Runtime::Get().compile_all()) return true;
+  return tier1_ns_ > kCompileNs + kCompileNsPerStep * steps;
+}
+
+// Half of what it takes, the run that is about to begin counted with what it
+// will take at least: where a run is long, code is asked for after the first
+// one. The worker loads LLVM, looks for eager's functions and lowers the groups
+// meanwhile.
+bool Tier2Variant::IsNearlyTimeToAsk(std::size_t steps) const {
+  return 2 * (tier1_ns_ + least_ns_) > kCompileNs + kCompileNsPerStep * steps;
+}
+
+std::uint64_t Tier2Variant::LeastNs(const PreparedSegment& segment,
+                                    const PreparedSegment::Variant& variant) {
+  std::uint64_t bytes = 0;
+  for (const std::uint32_t i : variant.executable->plan().needed) {
+    const StepRecord& step = segment.nodes_[i]->step;
+    for (const ArgRecord& a : step.args) {
+      if (a.slot == kNoSlot) continue;
+      const auto all =
+          static_cast<std::uint64_t>(a.geometry.numel()) * a.geometry.itemsize;
+      bytes += std::min(all, segment.slot_bytes_[a.slot]);
+    }
+    for (const ResultRecord& r : step.results) {
+      if (r.kind != ResultRecord::Kind::kFresh) continue;
+      bytes += segment.slot_bytes_[r.slot];
+    }
+  }
+  return bytes / kBytesPerNs;
+}
+
+SegmentInput Tier2Variant::InputOf(const PreparedSegment& segment,
+                                   const PreparedSegment::Variant& variant) {
+  SegmentInput input;
+  // Of the segment, while it runs.
+  input.threads = at::get_num_threads();
+  input.has_usual_arithmetic = HasUsualArithmetic();
+  for (const std::uint32_t i : variant.executable->plan().needed) {
+    const TraceNode& node = *segment.nodes_[i];
+    input.steps.push_back({CopyOf(node.step), OpName(node.step.op),
+                           node.payload, i, node.scalar_begin});
+  }
+  for (std::size_t s = 0; s < segment.slot_bytes_.size(); ++s) {
+    input.slots.push_back(
+        {segment.slot_bytes_[s], variant.live[s] == kSurvives});
+  }
+  return input;
+}
+
+void Tier2Variant::Ask(PreparedSegment* segment,
+                       PreparedSegment::Variant* variant, bool is_again) {
+  SegmentInput input = InputOf(*segment, *variant);
+  NoteCode(*segment, *variant);
+  const std::size_t steps = input.steps.size();
+  if (HasCodeOfOtherSizes(*segment)) trial_->GiveHeadStart();
+  if (InstructionLogOn()) {
+    LogTraceEvent(LogEvent::kCompile, "Starting", segment->nodes_[0]->owner,
+                  absl::StrCat("ops=", steps, " tier=2"));
+  }
+  SayCompile(
+      absl::StrCat("Compiling segment of ", steps, " ops for tier 2 (from op ",
+                   segment->nodes_[0]->depth, ", ",
+                   std::string(OpName(segment->nodes_[0]->step.op)), ")"));
+  task_ = Runtime::Get().tier2().Ask(std::move(input), is_again);
+  state_ = task_ == nullptr ? State::kCounting : State::kAsked;
+}
+
+// For the profile.
+void Tier2Variant::NoteCode(const PreparedSegment& segment,
+                            const PreparedSegment::Variant& variant) {
+  ProfileSegment code;
+  code.begin = segment.nodes_.front()->depth;
+  for (std::uint32_t s = 0; s < variant.live.size(); ++s) {
+    if (variant.live[s] == kSurvives) code.live.push_back(s);
+  }
+  std::vector<std::uint8_t> runs(segment.nodes_.size(), 0);
+  for (const std::uint32_t i : variant.executable->plan().needed) runs[i] = 1;
+  for (std::uint32_t i = 0; i < runs.size(); ++i) {
+    if (runs[i] == 0) code.dropped.push_back(i);
+  }
+  Runtime::Get().hot_profile().NoteCode(segment.nodes_.back(), std::move(code));
+}
+
+}  // namespace tjit::runtime

@@ -1,0 +1,490 @@
+#include "runtime/segment/prepared_segment.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+
+#include "absl/strings/str_cat.h"
+#include "recorder/in_place.h"
+#include "recorder/schema_key.h"
+#include "runtime/report/log.h"
+#include "runtime/segment/segment_variant.h"
+#include "runtime/platform/test_hooks.h"
+
+namespace tjit::runtime {
+namespace {
+
+// Two runs find where results are to lie (boxed.cpp), two more
+// what dies (scratch_pool.h), and one what that needs. What kernels need may
+// depend on values (matrix_exp), so that is looked at again.
+constexpr std::array<std::uint32_t, 4> kRunsBeforeLook = {6, 24, 96, 384};
+// A trial takes as long as 130 runs of the step save (a product, 1 us a run).
+constexpr std::uint32_t kRunsBeforeTrials = 96;
+// More live-out masks than this share one plan that keeps everything.
+constexpr std::size_t kMaxVariants = 8;
+
+// Memory of slots that have no block and that the plan does not place.
+class TemporaryBlocks {
+ public:
+  TemporaryBlocks() = default;
+  ~TemporaryBlocks() {
+    if (first_ != nullptr) FreeBlock(first_);
+    for (Block* b : more_) FreeBlock(b);
+  }
+  TemporaryBlocks(const TemporaryBlocks&) = delete;
+  TemporaryBlocks& operator=(const TemporaryBlocks&) = delete;
+  char* New(std::uint64_t bytes) {
+    Block* b = AllocateBlock(bytes, /*quiet=*/true);
+    b->program.store(false, std::memory_order_relaxed);
+    if (first_ == nullptr) {
+      first_ = b;
+    } else {
+      more_.push_back(b);
+    }
+    return b->data;
+  }
+
+ private:
+  Block* first_ = nullptr;  // most of the time there is but the arena
+  std::vector<Block*> more_;
+};
+
+// REQUIRES: it has a block.
+SlotFate FateOf(const SlotBinding& slot, std::uint64_t bytes) {
+  if (!slot.held) return kSurvives;
+  const bool is_whole = slot.shift == 0 && slot.block->bytes == bytes;
+  return is_whole ? kGivenUp : kDies;
+}
+
+}  // namespace
+
+PreparedSegment::PreparedSegment(const std::vector<TraceNode*>& nodes,
+                                 StepClasses* classes)
+    : nodes_(nodes), classes_(classes) {
+  std::vector<const TraceNode*> path;
+  for (const TraceNode* n = nodes.back(); n != nullptr; n = n->parent) {
+    path.push_back(n);
+  }
+  for (auto it = path.rbegin(); it != path.rend(); ++it) {
+    for (const SlotRecord& slot : (*it)->new_slots) {
+      slot_bytes_.push_back(slot.bytes);
+    }
+  }
+  born_.assign(slot_bytes_.size(), -1);
+  std::vector<std::int32_t> used;
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    for (const ResultRecord& r : nodes_[i]->step.results) {
+      if (r.kind == ResultRecord::Kind::kFresh) {
+        born_[r.slot] = static_cast<std::int32_t>(i);
+        used.push_back(r.slot);
+      }
+    }
+    for (const ArgRecord& a : nodes_[i]->step.args) {
+      if (a.slot != kNoSlot) used.push_back(a.slot);
+    }
+  }
+  std::sort(used.begin(), used.end());
+  used.erase(std::unique(used.begin(), used.end()), used.end());
+  for (const std::int32_t s : used) {
+    used_.push_back({s, born_[s] >= 0 ? kDies : kFilledHere});
+  }
+}
+
+PreparedSegment::~PreparedSegment() = default;
+
+void PreparedSegment::PrepareAll(Counters* counters) {
+  LogPreparing(*nodes_.front(), nodes_.size());
+  const auto began = std::chrono::steady_clock::now();
+  ContextScope scope;  // probes run kernels
+  steps_.clear();      // an attempt before may have thrown
+  slot_map_.clear();
+  std::vector<std::int32_t> slots;
+  std::size_t most = 0;
+  std::size_t direct = 0;
+  for (const TraceNode* node : nodes_) {
+    scope.Switch(node->step.context);
+    BoundStep step;
+    step.step_class = classes_->For(*node, slot_bytes_, &slots, counters);
+    step.segment = this;
+    step.context = node->step.context;
+    step.first_slot = static_cast<std::uint32_t>(slot_map_.size());
+    step.slot_count = static_cast<std::uint32_t>(slots.size());
+    slot_map_.insert(slot_map_.end(), slots.begin(), slots.end());
+    most = std::max(most, slots.size());
+    steps_.push_back(step);
+    const bool boxed = step.step_class->prepared().is_boxed();
+    (boxed ? counters->thunks_boxed : counters->thunks_direct).Add();
+    direct += boxed ? 0 : 1;
+  }
+  step_slots_.resize(most);
+  const std::chrono::nanoseconds took =
+      std::chrono::steady_clock::now() - began;
+  LogPrepared(direct, steps_.size(),
+              static_cast<std::uint64_t>(took.count()));
+}
+
+std::vector<PlanStep> PreparedSegment::PlanSteps() const {
+  std::vector<PlanStep> steps;
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    const TraceNode* node = nodes_[i];
+    PlanStep& step = steps.emplace_back();
+    const PreparedStep& prepared = steps_[i].step_class->prepared();
+    if (!prepared.is_boxed()) step.in_place = InPlacePairs(node->step);
+    step.scratch = prepared.Scratch();
+    for (const ArgRecord& a : node->step.args) {
+      if (a.slot == kNoSlot) continue;
+      step.reads.push_back(a.slot);
+      if (a.written) step.writes.push_back(a.slot);
+    }
+    for (const ResultRecord& r : node->step.results) {
+      if (r.kind == ResultRecord::Kind::kFresh) step.writes.push_back(r.slot);
+    }
+  }
+  return steps;
+}
+
+std::vector<PlanSlot> PreparedSegment::PlanSlots(
+    const std::vector<std::uint8_t>& live) const {
+  std::vector<PlanSlot> slots(slot_bytes_.size());
+  for (std::size_t s = 0; s < slots.size(); ++s) {
+    slots[s] = {slot_bytes_[s], live[s] == kFilledHere ? 0 : born_[s],
+                live[s] == kSurvives, live[s] == kGivenUp};
+  }
+  return slots;
+}
+
+// What died in every run so far gets no memory when it is deferred next time.
+void PreparedSegment::NoteSurvivors() const {
+  for (TraceNode* node : nodes_) {
+    std::uint32_t died = 0, lived = 0;
+    for (std::size_t i = 0; i < node->step.results.size() && i < 32; ++i) {
+      const ResultRecord& r = node->step.results[i];
+      if (r.kind != ResultRecord::Kind::kFresh) continue;
+      (live_[r.slot] == kSurvives ? lived : died) |= 1u << i;
+    }
+    if (died != 0) node->died.fetch_or(died, std::memory_order_relaxed);
+    if (lived != 0) node->lived.fetch_or(lived, std::memory_order_relaxed);
+  }
+}
+
+// One pass, which most runs end with: that every survivor has a pointer is a
+// part of it. THROWS: as EnsureMemory().
+bool PreparedSegment::IsFor(const Run& run, const Variant& variant) {
+  const SlotBinding* const slots = run.slots.data();
+  const std::uint8_t* const live = variant.live.data();
+  char** const pointers = pointers_.data();
+  for (const UsedSlot& used : used_) {
+    const SlotBinding& slot = slots[used.slot];
+    if (slot.block == nullptr) {
+      if (live[used.slot] != used.fate_without_block) return false;
+      pointers[used.slot] = nullptr;
+      continue;
+    }
+    if (live[used.slot] != FateOf(slot, slot_bytes_[used.slot])) return false;
+    EnsureMemory(slot.block);
+    pointers[used.slot] = slot.block->data + slot.shift;
+  }
+  return true;
+}
+
+PreparedSegment::Variant& PreparedSegment::VariantFor(const Run& run,
+                                                      Counters* counters) {
+  pointers_.resize(slot_bytes_.size());  // those that are not used stay null
+  if (last_variant_ < variants_.size() && !Planted(Defect::kWrongLiveOut) &&
+      IsFor(run, variants_[last_variant_])) {
+    return variants_[last_variant_];
+  }
+  FillPointers(run);
+  live_.assign(slot_bytes_.size(), 0);
+  for (const UsedSlot& used : used_) {
+    const SlotBinding& slot = run.slots[used.slot];
+    live_[used.slot] = used.fate_without_block;
+    if (slot.block != nullptr) {
+      live_[used.slot] = FateOf(slot, slot_bytes_[used.slot]);
+    }
+  }
+  if (Planted(Defect::kWrongLiveOut)) {
+    for (std::size_t s = 0; s < live_.size(); ++s) {
+      if (born_[s] >= 0 && s % 7 == 3) live_[s] = kDies;
+    }
+  }
+  for (last_variant_ = 0; last_variant_ < variants_.size(); ++last_variant_) {
+    Variant& v = variants_[last_variant_];
+    if (v.live == live_) return v;
+  }
+  const bool is_last = variants_.size() >= kMaxVariants;
+  if (is_last) {
+    for (const auto [s, fate] : used_) live_[s] = kSurvives;
+    for (Variant& v : variants_) {
+      if (v.live != live_) continue;
+      v.keeps_all = true;
+      return v;
+    }
+  }
+  NoteSurvivors();
+  Variant made;
+  made.live = live_;
+  made.keeps_all = is_last;
+  Plan(&made, counters);  // may throw: there is no variant then
+  variants_.push_back(std::move(made));
+  return variants_.back();
+}
+
+void PreparedSegment::Plan(Variant* variant, Counters* counters) {
+  std::vector<ProgramStep> program;
+  for (std::size_t i = 0; i < nodes_.size(); ++i) program.push_back(StepOf(i));
+  counters->memory_plans.Add();
+  std::vector<std::uint64_t> ways = WaysOfSteps();
+  variant->executable = std::make_unique<Executable>(
+      program, PlanMemory(PlanSteps(), PlanSlots(variant->live)));
+  variant->ways = std::move(ways);
+}
+
+// What kernels need beside their results is known when they have run.
+void PreparedSegment::MaybePlanAgain(Variant* variant, bool may_try,
+                                     Counters* counters) {
+  ++variant->runs;
+  if (std::find(kRunsBeforeLook.begin(), kRunsBeforeLook.end(),
+                variant->runs) == kRunsBeforeLook.end()) {
+    return;
+  }
+  if (may_try && variant->runs >= kRunsBeforeTrials) TrySteps(counters);
+  if (WaysOfSteps() != variant->ways) Plan(variant, counters);
+  if (variant->tier2 != nullptr) variant->tier2->PlanAgain(this, variant);
+}
+
+void PreparedSegment::TrySteps(Counters* counters) {
+  ContextScope scope;  // trials run kernels
+  for (const BoundStep& step : steps_) {
+    if (!step.step_class->wants_trials()) continue;
+    scope.Switch(step.context);
+    step.step_class->PrepareWithTrials(counters);
+  }
+}
+
+std::vector<std::uint64_t> PreparedSegment::WaysOfSteps() const {
+  std::vector<std::uint64_t> ways;
+  for (const BoundStep& step : steps_) {
+    ways.push_back(step.step_class->times_tried());
+    const std::vector<std::uint64_t> more =
+        step.step_class->prepared().Scratch();
+    ways.push_back(more.size());
+    ways.insert(ways.end(), more.begin(), more.end());
+  }
+  return ways;
+}
+
+ProgramStep PreparedSegment::StepOf(std::size_t i) {
+  const PreparedStep& step = steps_[i].step_class->prepared();
+  return {step.uses_tensors() ? &RunOverTensors : &RunDirect, &steps_[i],
+          nodes_[i]->scalar_begin, step.is_boxed() ? &Lend : nullptr};
+}
+
+void PreparedSegment::Lend(void* state, char* data, std::uint64_t bytes) {
+  static_cast<const BoundStep*>(state)->step_class->prepared().Lend(data,
+                                                                    bytes);
+}
+
+char* const* PreparedSegment::SlotsOf(const BoundStep& step,
+                                      char* const* slots) {
+  running_ = &step;
+  TORCH_CHECK(!Planted(Defect::kStepThrows) || &step != &steps_.back(),
+              "planted");
+  const std::int32_t* map = slot_map_.data() + step.first_slot;
+  char** mine = step_slots_.data();
+  for (std::uint32_t i = 0; i < step.slot_count; ++i) mine[i] = slots[map[i]];
+  return mine;
+}
+
+void PreparedSegment::RunDirect(void* state, char* const* slots,
+                                const ScalarValue* scalars) {
+  const auto& step = *static_cast<const BoundStep*>(state);
+  step.step_class->prepared().Run(step.segment->SlotsOf(step, slots), scalars);
+}
+
+void PreparedSegment::RunOverTensors(void* state, char* const* slots,
+                                     const ScalarValue* scalars) {
+  const auto& step = *static_cast<const BoundStep*>(state);
+  step.segment->scope_->Switch(step.context);
+  char* const* mine = step.segment->SlotsOf(step, slots);
+  step.step_class->Bind(mine);
+  step.step_class->prepared().Run(mine, scalars);
+}
+
+void PreparedSegment::FillPointers(const Run& run) {
+  pointers_.resize(slot_bytes_.size());
+  char** const pointers = pointers_.data();
+  for (const auto [s, fate] : used_) {
+    const SlotBinding& slot = run.slots[s];
+    pointers[s] = nullptr;
+    if (slot.block == nullptr) continue;
+    EnsureMemory(slot.block);
+    pointers[s] = slot.block->data + slot.shift;
+  }
+}
+
+void PreparedSegment::Execute(const Run& run, Counters* counters) {
+  has_begun_ = false;
+  if (steps_.size() != nodes_.size()) PrepareAll(counters);
+  Variant& variant = VariantFor(run, counters);
+  if (variant.runs < kRunsBeforeLook.back()) {
+    MaybePlanAgain(&variant, /*may_try=*/true, counters);
+  }
+  if (Planted(Defect::kNoExecute)) return;
+  Tier2Variant::Running tier2(this, &variant, run, counters);
+  TemporaryBlocks temporary;
+  char* arena = nullptr;
+  const std::uint64_t bytes = tier2.arena_bytes();
+  if (bytes != 0) arena = temporary.New(bytes);
+  if (variant.keeps_all) [[unlikely]] {
+    for (const auto [s, fate] : used_) {
+      // Dropped, but this plan (made for more survivors) writes it.
+      if (pointers_[s] == nullptr && variant.live[s] == kSurvives) {
+        pointers_[s] = temporary.New(slot_bytes_[s]);
+      }
+    }
+  }
+  DelayReplay();
+  ContextScope scope;
+  scope_ = &scope;
+  has_begun_ = true;
+  tier2.Run(pointers_.data(), run.scalars.data(), arena);
+}
+
+bool PreparedSegment::ExecuteAlone(const Run& run, Counters* counters) {
+  has_begun_ = false;
+  if (last_variant_ >= variants_.size()) return false;
+  Variant& variant = variants_[last_variant_];
+  if (variant.keeps_all || variant.tier2 == nullptr ||
+      !variant.tier2->RunsAlone(run) || !IsFor(run, variant)) {
+    return false;
+  }
+  if (variant.runs < kRunsBeforeLook.back()) {
+    MaybePlanAgain(&variant, /*may_try=*/false, counters);
+  }
+  TemporaryBlocks temporary;
+  Tier2Variant::Running tier2(this, &variant, counters);
+  char* arena = nullptr;
+  const std::uint64_t bytes = tier2.arena_bytes();
+  if (bytes != 0) arena = temporary.New(bytes);
+  has_begun_ = true;
+  tier2.Run(pointers_.data(), run.scalars.data(), arena);
+  return true;
+}
+
+void PreparedSegment::Drain(const Run& run, Counters* counters) {
+  has_begun_ = false;
+  if (steps_.size() != nodes_.size()) PrepareAll(counters);
+  FillPointers(run);
+  TemporaryBlocks temporary;
+  for (const auto [s, fate] : used_) {
+    if (pointers_[s] == nullptr) {
+      pointers_[s] = temporary.New(slot_bytes_[s]);
+    }
+  }
+  ContextScope scope;
+  has_begun_ = true;
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    const BoundStep& step = steps_[i];
+    scope.Switch(step.context);
+    char* const* mine = SlotsOf(step, pointers_.data());
+    step.step_class->Bind(mine);
+    step.step_class->boxed().Run(
+        mine, run.scalars.data() + nodes_[i]->scalar_begin);
+  }
+}
+
+std::string PreparedSegment::ToText() const {
+  std::string text = absl::StrCat("segment ops=", nodes_.size(), "\n");
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    absl::StrAppend(&text, "  %", nodes_[i]->depth, " ",
+                    std::string(OpName(nodes_[i]->step.op)),
+                    steps_[i].step_class->prepared().is_boxed()
+                        ? ": the eager kernel\n"
+                        : ": direct call\n");
+  }
+  for (const Variant& v : variants_) {
+    const MemoryPlan& plan = v.executable->plan();
+    absl::StrAppend(&text, "  plan for survivors");
+    for (std::size_t s = 0; s < v.live.size(); ++s) {
+      if (v.live[s] == kSurvives && born_[s] >= 0) {
+        absl::StrAppend(&text, " s", s);
+      }
+    }
+    absl::StrAppend(&text, ": ", plan.needed.size(), " ops run, arena ",
+                    plan.arena_bytes, " bytes");
+    for (const Placement& p : plan.placements) {
+      absl::StrAppend(&text, ", s", p.slot, " at ", p.offset);
+      if (p.host >= 0) absl::StrAppend(&text, " in s", p.host);
+    }
+    for (const ScratchPlace& p : plan.scratch) {
+      absl::StrAppend(&text, ", scratch of %",
+                      nodes_[plan.needed[p.step]]->depth, " at ", p.offset);
+      if (p.host >= 0) absl::StrAppend(&text, " in s", p.host);
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+std::string SegmentCache::ToText() const {
+  std::vector<std::string> texts;
+  for (const auto& [key, segment] : segments_) {
+    texts.push_back(segment->ToText());
+  }
+  std::sort(texts.begin(), texts.end());
+  std::string all;
+  for (const std::string& text : texts) all += text;
+  return all;
+}
+
+bool PreparedSegment::MoveTo(const TraceStore& store) {
+  TraceNode* node = store.NodeOf(nodes_.back()->id);
+  if (node == nullptr) return false;
+  for (std::size_t i = nodes_.size(); i-- > 0;) {
+    while (node->id != nodes_[i]->id) node = node->parent;
+    nodes_[i] = node;
+  }
+  return true;
+}
+
+void SegmentCache::MoveTo(const TraceStore& store) try {
+  last_ = nullptr;
+  absl::erase_if(segments_, [&](const auto& segment) {
+    return !segment.second->MoveTo(store);
+  });
+  absl::flat_hash_set<const StepClass*> used;
+  weight_ = 0;
+  for (const auto& [key, segment] : segments_) {
+    segment->NoteClasses(&used);
+    weight_ += segment->weight();
+  }
+  classes_.KeepOnly(used);
+} catch (const std::bad_alloc&) {
+  Clear();
+}
+
+PreparedSegment* SegmentCache::Find(const Run& run,
+                                    const GlobalContext& global) {
+  const Key key = KeyOf(run, global);
+  if (last_ != nullptr && last_key_ == key) return last_;
+  const auto found = segments_.find(key);
+  if (found == segments_.end()) return nullptr;
+  last_ = found->second.get();
+  last_key_ = key;
+  return last_;
+}
+
+PreparedSegment& SegmentCache::For(const Run& run,
+                                   const GlobalContext& global) {
+  if (PreparedSegment* const known = Find(run, global)) return *known;
+  auto segment = std::make_unique<PreparedSegment>(run.pending, &classes_);
+  if (weight_ + segment->weight() > kMaxWeight) Clear();
+  weight_ += segment->weight();
+  return *segments_.emplace(KeyOf(run, global), std::move(segment))
+              .first->second;
+}
+
+}  // namespace tjit::runtime

@@ -1,0 +1,141 @@
+// Stores that come and go: which one is the present one, and the background job
+// that replaces a full one (Note [Eviction] in recorder/trace_eviction.cpp).
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/tier2/hot_profile.h"
+#include "runtime/call/interpose.h"
+#include "runtime/report/log.h"
+#include "runtime/runtime.h"
+#include "runtime/tier2/tier2.h"
+
+namespace tjit::runtime {
+
+void Runtime::SetStore(std::unique_ptr<TraceStore> store) {
+  // Freeing hundreds of thousands of nodes is nothing for the program's thread
+  // that happens to be the last one.
+  const auto free = [this](TraceStore* gone) {
+    const auto job = [gone](const std::atomic<bool>&) {
+      delete gone;
+      return true;
+    };
+    bool is_posted = false;
+    try {
+      is_posted = tier2_->Post(job);
+    } catch (const std::bad_alloc&) {
+    }
+    if (!is_posted) delete gone;
+  };
+  held_store_ = std::shared_ptr<TraceStore>(store.release(), free);
+  store_.store(held_store_.get(), std::memory_order_release);
+}
+
+std::shared_ptr<TraceStore> Runtime::HoldStore() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return held_store_;
+}
+
+void Runtime::MaybeEvict(const std::shared_ptr<TraceStore>& store,
+                         bool had_no_room) {
+  if (!store->WantsEviction(had_no_room) || evicting_.exchange(true)) return;
+  // Weak: a job may go under the queue's mutex, which freeing a store takes.
+  const std::weak_ptr<TraceStore> weak = store;
+  const auto job = [this, weak](const std::atomic<bool>& hurry) {
+    const std::shared_ptr<TraceStore> full = weak.lock();
+    bool is_done = true;
+    try {
+      if (full != nullptr) is_done = Evict(full.get(), hurry);
+    } catch (const std::bad_alloc&) {  // another time
+    }
+    if (is_done) evicting_.store(false);
+    return is_done;
+  };
+  bool is_posted = false;
+  try {
+    is_posted = tier2_->Post(job);
+  } catch (const std::bad_alloc&) {
+  }
+  if (!is_posted) evicting_.store(false);
+}
+
+// Nothing here waits for a mutex: a thread that forks holds them all while it
+// waits for this one.
+bool Runtime::Evict(TraceStore* store, const std::atomic<bool>& hurry) {
+  if (this->store() != store) return true;  // there is another one already
+  std::unique_ptr<TraceStore> copy = store->CopyMostUsed(hurry);
+  if (copy == nullptr) return false;
+  std::unique_lock<std::mutex> lock(mutex_, std::defer_lock);
+  while (!lock.try_lock()) {
+    if (hurry.load()) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  if (held_store_.get() != store) return true;  // clear()
+  hot_profile_->KeepCodeOf(*copy);
+  const std::uint32_t before = store->node_count();
+  const std::uint32_t after = copy->node_count();
+  copy->SetLimits(store_limits_);
+  const std::shared_ptr<TraceStore> old =
+      held_store_;  // goes without the mutex
+  SetStore(std::move(copy));
+  process_counters_.evictions.Add();
+  lock.unlock();
+  SayCompile(absl::StrCat("Forgotten: the ", before - after, " of ", before,
+                          " recorded ops that were run least, as "
+                          "TJIT_MAX_TRACE_STEPS or TJIT_MAX_TRACE_MB is near"));
+  return true;
+}
+
+void Runtime::TakeStoreToIdleStates() {
+  std::vector<ThreadState*> idle;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    idle.reserve(free_states_.size());
+    std::erase_if(free_states_, [&](ThreadState* state) {
+      if (state->has_pending()) return false;
+      idle.push_back(state);
+      return true;
+    });
+  }
+  for (ThreadState* state : idle) {
+    try {
+      state->TakeStore();
+    } catch (const std::bad_alloc&) {  // with the next store
+    }
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  free_states_.insert(free_states_.end(), idle.begin(), idle.end());
+}
+
+void ThreadState::TakeStore() {
+  std::shared_ptr<TraceStore> store = runtime_->HoldStore();
+  if (store == store_) return;
+  const bool is_copy = store->lineage() == store_->lineage();
+  if (!is_copy) {
+    StartOver();
+  } else {
+    LeavePath();
+  }
+  const StateLock lock(this);
+  if (is_copy) {
+    segments_.MoveTo(*store);
+    // What had no room may have some now.
+    failed_captures_ = 0;
+    no_capture_before_ = 0;
+    absl::erase_if(exits_, [&](const auto& exit) {
+      return store->NodeOf(exit.first) == nullptr;
+    });
+  }
+  store_ = std::move(store);
+  if (usual_store_ != nullptr) usual_store_ = store_.get();
+}
+
+void ThreadState::TakeNewStore() {
+  // At the next op: a thread of a team must wait for no state.
+  if (t_context.held != nullptr || InParallelRegion()) return;
+  TakeStore();
+  runtime_->TakeStoreToIdleStates();
+}
+
+}  // namespace tjit::runtime

@@ -1,0 +1,209 @@
+#include "runtime/thread/exit_notes.h"
+
+#include <cxxabi.h>
+#include <dlfcn.h>
+#include <execinfo.h>
+
+#include <array>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "recorder/trace_text.h"
+#include "runtime/memory/block.h"
+#include "runtime/thread/match.h"
+
+namespace tjit::runtime {
+namespace {
+
+constexpr std::size_t kMaxNoted = 100;
+constexpr int kMaxFrames = 64;
+constexpr std::size_t kMaxSymbol = 160;
+
+struct Noted {
+  std::uint64_t lineage;
+  ExplainedExit exit;
+};
+struct Notes {
+  std::mutex mutex;
+  std::vector<Noted> noted;
+};
+Notes& TheNotes() {
+  static auto* notes = new Notes;
+  return *notes;
+}
+
+std::string TextOf(const TensorRef& ref) {
+  return ref.impl == nullptr ? "none" : ToText(GeometryOf(ref.impl));
+}
+std::string TextOf(const ArgRecord& arg) {
+  return arg.slot == kNoSlot ? "none" : ToText(arg.geometry);
+}
+
+std::string Numbered(const char* what, std::size_t i, const std::string& text) {
+  return absl::StrCat(what, " ", i + 1, " ", text);
+}
+
+void CompareTensors(const StepRecord& step, const CallFrame& frame,
+                    ExplainedExit* exit) {
+  if (frame.tensors.size() != step.args.size()) {
+    exit->expected = absl::StrCat(step.args.size(), " tensors");
+    exit->actual = absl::StrCat(frame.tensors.size(), " tensors");
+    return;
+  }
+  for (std::uint32_t i = 0; i < frame.tensors.size(); ++i) {
+    const std::string then = TextOf(step.args[i]);
+    const std::string now = TextOf(frame.tensors[i]);
+    if (then == now) continue;
+    exit->expected = then;
+    exit->actual = Numbered("tensor", i, now);
+    return;
+  }
+}
+
+void CompareScalars(const StepRecord& step, const CallFrame& frame,
+                    ExplainedExit* exit) {
+  for (std::uint32_t i = 0;
+       i < frame.scalars.size() && i < step.scalars.size(); ++i) {
+    if (frame.scalars[i].SameBits(step.scalars[i].value)) continue;
+    exit->expected = PlainText(step.scalars[i].value);
+    exit->actual = Numbered("number", i, PlainText(frame.scalars[i]));
+    return;
+  }
+}
+
+// The first tensor that does not lie where the step had it.
+void CompareSlots(const StepRecord& step, const CallFrame& frame,
+                  const Run& run, ExplainedExit* exit) {
+  for (std::uint32_t i = 0;
+       i < frame.tensors.size() && i < step.args.size(); ++i) {
+    const auto s = static_cast<std::size_t>(step.args[i].slot);
+    const c10::TensorImpl* impl = frame.tensors[i].impl;
+    if (step.args[i].slot == kNoSlot || impl == nullptr ||
+        s >= run.slots.size()) {
+      continue;
+    }
+    const c10::StorageImpl* storage = StorageOf(impl);
+    if (storage != nullptr && BlockOf(storage) == run.slots[s].block) continue;
+    exit->actual = Numbered("tensor", i, TextOf(frame.tensors[i]));
+    exit->expected = absl::StrCat("the one in slot ", s);
+    return;
+  }
+}
+
+void Compare(const TraceNode& node, const CallFrame& frame, const Run& run,
+             BailReason why, ExplainedExit* exit) {
+  const StepRecord& step = node.step;
+  exit->op = std::string(OpName(step.op));
+  switch (why) {
+    case BailReason::kOpDiffers:
+      exit->expected = exit->op;
+      exit->actual = frame.entry.name;
+      return;
+    case BailReason::kMetaDiffers:
+      return CompareTensors(step, frame, exit);
+    case BailReason::kScalarDiffers:
+      return CompareScalars(step, frame, exit);
+    case BailReason::kSlotDiffers:
+    case BailReason::kInputExposed:
+    case BailReason::kInputForeign:
+      return CompareSlots(step, frame, run, exit);
+    default:
+      return;
+  }
+}
+
+// "libx.so" of "/usr/lib/libx.so".
+std::string_view BaseName(std::string_view path) {
+  return path.substr(path.rfind('/') + 1);
+}
+
+bool IsBetween(std::string_view module) {
+  for (const std::string_view known :
+       {"libtjit", "libtorch", "libc10", "libgomp", "libstdc++", "libc.so",
+        "libgcc"}) {
+    if (module.starts_with(known)) return true;
+  }
+  return false;
+}
+
+std::string Demangled(const char* symbol) {
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> text(
+      abi::__cxa_demangle(symbol, nullptr, nullptr, &status), &std::free);
+  std::string name = status == 0 ? text.get() : symbol;
+  if (name.size() > kMaxSymbol) name = name.substr(0, kMaxSymbol) + "...";
+  return name;
+}
+
+bool IsPython(std::string_view module) {
+  return module.starts_with("libpython") || module.starts_with("python");
+}
+
+}  // namespace
+
+std::string PlaceOfCall() {
+  std::array<void*, kMaxFrames> frames;
+  const int count = backtrace(frames.data(), kMaxFrames);
+  for (int i = 0; i < count; ++i) {
+    Dl_info info;
+    if (dladdr(frames[i], &info) == 0 || info.dli_fname == nullptr) continue;
+    const std::string_view module = BaseName(info.dli_fname);
+    if (IsBetween(module)) continue;
+    if (IsPython(module)) return "";
+    const auto* at = static_cast<const char*>(frames[i]);
+    if (info.dli_sname == nullptr) {
+      return absl::StrCat(
+          std::string(module), "+0x",
+          absl::Hex(at - static_cast<const char*>(info.dli_fbase)));
+    }
+    return absl::StrCat(
+        Demangled(info.dli_sname), "+0x",
+        absl::Hex(at - static_cast<const char*>(info.dli_saddr)), " in ",
+        std::string(module));
+  }
+  return "";
+}
+
+void NoteExit(const TraceNode& node, const CallFrame& frame, const Run& run,
+              BailReason why, std::uint64_t lineage) {
+  const Trace* trace = node.owner.load(std::memory_order_acquire);
+  const TraceNode* next = node.likely.load(std::memory_order_relaxed);
+  if (next == nullptr) next = node.first_child.load(std::memory_order_acquire);
+  if (trace == nullptr || next == nullptr ||
+      trace->left[static_cast<std::size_t>(why)].load(
+          std::memory_order_relaxed) != 0) {
+    return;
+  }
+  Notes& notes = TheNotes();
+  {
+    // A child of a fork may find it locked for ever: then nothing is noted.
+    const std::unique_lock<std::mutex> lock(notes.mutex, std::try_to_lock);
+    if (!lock.owns_lock() || notes.noted.size() >= kMaxNoted) return;
+  }
+  ExplainedExit exit;
+  exit.sequence = trace->id;
+  exit.after_ops = node.depth + 1;
+  exit.reason = BailName(why);
+  Compare(*next, frame, run, why, &exit);
+  exit.place = PlaceOfCall();
+  const std::unique_lock<std::mutex> lock(notes.mutex, std::try_to_lock);
+  if (!lock.owns_lock()) return;
+  notes.noted.push_back({lineage, std::move(exit)});
+}
+
+std::vector<ExplainedExit> NotedExits(std::uint64_t lineage) {
+  Notes& notes = TheNotes();
+  std::vector<ExplainedExit> exits;
+  const std::unique_lock<std::mutex> lock(notes.mutex, std::try_to_lock);
+  if (!lock.owns_lock()) return exits;
+  for (const Noted& noted : notes.noted) {
+    if (noted.lineage == lineage) exits.push_back(noted.exit);
+  }
+  return exits;
+}
+
+}  // namespace tjit::runtime

@@ -1,0 +1,415 @@
+// The half of ThreadState that other threads may reach: ownership of blocks,
+// flushing and draining. All of it runs under mutex_.
+#include <ATen/detail/FunctionTraits.h>
+#include <ATen/record_function.h>
+#include <ATen/ops/empty.h>
+#include <c10/core/TensorImpl.h>
+#include <c10/util/Exception.h>
+
+#include <bit>
+#include <exception>
+#include <optional>
+
+#include "support/log.h"
+#include "runtime/memory/deferred_storage.h"
+#include "runtime/memory/reserved_block.h"
+#include "runtime/report/instruction_log.h"
+#include "runtime/call/interpose.h"
+#include "runtime/report/log.h"
+#include "runtime/thread/loop_state.h"
+#include "runtime/thread/match.h"
+#include "runtime/thread/materialize.h"
+#include "runtime/thread/self_check/mode_state.h"
+#include "runtime/thread/observers.h"
+#include "runtime/runtime.h"
+#include "runtime/platform/small_stack.h"
+#include "runtime/report/strict.h"
+#include "runtime/platform/test_hooks.h"
+#include "runtime/thread/thread_state.h"
+#include "runtime/platform/watchdog.h"
+
+namespace tjit::runtime {
+namespace {
+
+class Mute : public c10::WarningHandler {
+ public:
+  void process(const c10::Warning&) override {}
+};
+
+// What the executor switches off while it runs (design 3): observers,
+// warnings, allocation reports, our own wrappers.
+class ExecutorScope {
+ public:
+  explicit ExecutorScope(const Run& run)
+      : saved_(c10::WarningUtils::get_warning_handler()) {
+    static auto* mute = new Mute;
+    c10::WarningUtils::set_warning_handler(mute);
+    ++t_context.inside;
+    if (!at::hasCallbacks()) return;
+    try {
+      BeginSpan(run, &span_);
+    } catch (const std::bad_alloc&) {  // no name: no span
+      span_.reset();
+    }
+    no_observers_.emplace();
+  }
+  ~ExecutorScope() {
+    no_observers_.reset();
+    span_.reset();
+    --t_context.inside;
+    c10::WarningUtils::set_warning_handler(saved_);
+  }
+  ExecutorScope(const ExecutorScope&) = delete;
+  ExecutorScope& operator=(const ExecutorScope&) = delete;
+
+ private:
+  c10::WarningHandler* saved_;
+  std::optional<at::RecordFunction> span_;
+  // Observers are rare, and the guard makes the thread's next op look for them
+  // anew.
+  std::optional<at::DisableRecordFunctionGuard> no_observers_;
+  QuietScope quiet_;
+};
+
+// Says that a state runs what is pending, see ThreadState::Flushing.
+class FlushingScope {
+ public:
+  explicit FlushingScope(std::atomic<ThreadState::Flushing>* flushing)
+      : flushing_(flushing) {
+    flushing_->store(ThreadState::Flushing::kYes);
+  }
+  ~FlushingScope() { flushing_->store(ThreadState::Flushing::kNo); }
+  FlushingScope(const FlushingScope&) = delete;
+  FlushingScope& operator=(const FlushingScope&) = delete;
+
+ private:
+  std::atomic<ThreadState::Flushing>* const flushing_;
+  const Watched watched_{"runs what is pending"};
+};
+
+// Makes the process as it was when the ops were deferred.
+class GlobalContextScope {
+ public:
+  explicit GlobalContextScope(const GlobalContext& then)
+      : now_(GlobalContext::Now()), differs_(!(now_ == then)) {
+    if (differs_) then.Apply();
+  }
+  ~GlobalContextScope() {
+    if (differs_) now_.Apply();
+  }
+  GlobalContextScope(const GlobalContextScope&) = delete;
+  GlobalContextScope& operator=(const GlobalContextScope&) = delete;
+
+ private:
+  const GlobalContext now_;
+  const bool differs_;
+};
+
+}  // namespace
+
+[[gnu::hot]] void ThreadState::MakeReady(const CallFrame& frame) {
+  if (!runtime_->AnyPending()) return;
+  const OpClass op_class = frame.entry.op_class;
+  if (op_class == OpClass::kMetadata) return;
+  FlushReason reason = FlushReason::kOpAtCall;
+  if (op_class == OpClass::kSync) reason = FlushReason::kItem;
+  if (op_class == OpClass::kRandom) {
+    if (Planted(Defect::kLateRandomDraw)) return;
+    reason = FlushReason::kRandomDependency;
+  }
+  for (const TensorRef& ref : frame.tensors) {
+    if (ref.impl == nullptr) continue;
+    const c10::StorageImpl* storage = StorageOf(ref.impl);
+    if (storage == nullptr || !ref.impl->device().is_cpu()) {
+      runtime_->FlushAll(FlushReason::kForeignKey);
+      return;
+    }
+    const Block* block = BlockOf(storage);
+    if (block == nullptr) continue;
+    if (ref.written && !Planted(Defect::kOtherThreadWrite)) {
+      FlushReaders(block, reason);
+    }
+    ThreadState* owner = block->owner.load(std::memory_order_acquire);
+    if (owner == nullptr ||
+        (owner != this && Planted(Defect::kOtherThreadWrite))) {
+      continue;
+    }
+    const std::uint8_t pending =
+        block->pending.load(std::memory_order_relaxed);
+    if ((pending & Block::kPendingWrite) != 0 ||
+        (ref.written && pending != 0)) {
+      owner->Flush(owner == this ? reason : FlushReason::kOtherThread);
+    }
+  }
+}
+
+void ThreadState::Flush(FlushReason reason) {
+  if (has_pending()) FlushSurely(reason);
+}
+
+void ThreadState::FlushSurely(FlushReason reason) {
+  if (HasSmallStack()) [[unlikely]] {
+    RunOnUsualStack([&] {
+      const StateLock lock(this);
+      FlushLocked(reason);
+    });
+    return;
+  }
+  StateLock lock(this);
+  FlushLocked(reason);
+}
+
+void ThreadState::LockForFork() {
+  if (t_context.held == this) return;
+  if (t_context.state == this) {
+    mutex_.LockAsOwner();
+  } else {
+    mutex_.LockAsOther();
+  }
+}
+
+void ThreadState::UnlockAfterFork() {
+  if (t_context.held == this) return;
+  if (t_context.state == this) {
+    mutex_.UnlockAsOwner();
+  } else {
+    mutex_.UnlockAsOther();
+  }
+}
+
+void ThreadState::FlushLocked(FlushReason reason) {
+  if (const std::exception_ptr error = RunPending(reason)) {
+    std::rethrow_exception(error);
+  }
+}
+
+void ThreadState::DrainLocked() {
+  if (const std::exception_ptr error = DrainPending()) {
+    std::rethrow_exception(error);
+  }
+}
+
+std::exception_ptr ThreadState::RunPending(FlushReason reason) {
+  const std::size_t ops = run_.pending.size();
+  if (ops == 0) return nullptr;
+  if (ForcedDrainAt() >= 0) return DrainPending();
+  if (LogsTo(LogChannel::kFlush)) SayFlush(run_, reason, /*drained=*/false);
+  const std::uint64_t began_ns =
+      t_context.state == this && run_began_ns_ != 0 ? NowNs() : 0;
+  const Attempt attempt = [&] {
+    const SegmentRow row(LogEvent::kReplay, run_, reason);
+    if (const std::optional<Attempt> alone = RunCodeAlone()) return *alone;
+    return TrySegment(&PreparedSegment::Execute, reason);
+  }();
+  if (began_ns != 0) run_executed_ns_ += NowNs() - began_ns;
+  if (!attempt.has_run) return attempt.error;
+  counters_.flushes[static_cast<std::size_t>(reason)].Add();
+  counters_.segments.Add();
+  counters_.ops_replayed.Add(static_cast<std::int64_t>(ops));
+  const std::size_t bin = std::min<std::size_t>(std::bit_width(ops) - 1, 19);
+  counters_.segment_length[bin].Add();
+  counters_.segment_ops[bin].Add(static_cast<std::int64_t>(ops));
+  AfterFlushLocked();
+  return attempt.error;
+}
+
+std::exception_ptr ThreadState::DrainPending() {
+  const std::size_t ops = run_.pending.size();
+  if (ops == 0) return nullptr;
+  if (LogsTo(LogChannel::kFlush)) {
+    SayFlush(run_, FlushReason::kMismatch, /*drained=*/true);
+  }
+  const Attempt attempt = [&] {
+    const SegmentRow row(LogEvent::kDrain, run_, FlushReason::kMismatch);
+    return TrySegment(&PreparedSegment::Drain, FlushReason::kMismatch);
+  }();
+  if (!attempt.has_run) return attempt.error;
+  counters_.flushes[static_cast<std::size_t>(FlushReason::kMismatch)].Add();
+  counters_.ops_drained.Add(static_cast<std::int64_t>(ops));
+  AfterFlushLocked();
+  return attempt.error;
+}
+
+// Not where another thread asks: the thread count of who called the ops is in
+// force then.
+std::optional<ThreadState::Attempt> ThreadState::RunCodeAlone() {
+  if (modes_ != nullptr || t_context.state != this || IsWatched() ||
+      !pending_global_.HasArithmeticOfNow()) {
+    return std::nullopt;
+  }
+  PreparedSegment* const segment = segments_.Find(run_, pending_global_);
+  if (segment == nullptr) return std::nullopt;
+  const KernelScope inside;
+  const QuietScope quiet;
+  try {
+    if (!segment->ExecuteAlone(run_, &counters_)) return std::nullopt;
+  } catch (const std::exception&) {
+    // No memory: TrySegment() says so, or has it by now.
+    if (!segment->has_begun()) return std::nullopt;
+    return Attempt{true, std::current_exception()};
+  }
+  counters_.replays_alone.Add();
+  return Attempt{true, nullptr};
+}
+
+ThreadState::Attempt ThreadState::TrySegment(
+    void (PreparedSegment::*way)(const Run&, Counters*), FlushReason reason) {
+  GlobalContextScope global(pending_global_);
+  ExecutorScope executor(run_);
+  const FlushingScope flushing(&flushing_);
+  const std::int64_t failed = FailedAllocations();
+  PreparedSegment* segment = nullptr;
+  try {
+    segment = modes_ == nullptr ? &segments_.For(run_, pending_global_)
+                                : &SegmentInMode();
+    (segment->*way)(run_, &counters_);
+  } catch (const std::exception& e) {
+    const bool has_run = segment != nullptr && segment->has_begun();
+    if (!has_run || FailedAllocations() != failed) {
+      return {has_run, std::current_exception()};
+    }
+    NoteStepThrew(segment->running(), e);
+  }
+  if (modes_ != nullptr) CompareTwins(reason);
+  return {true, nullptr};
+}
+
+void ThreadState::NoteStepThrew(const TraceNode& step,
+                                const std::exception& e) {
+  NoteBail(&counters_, BailReason::kStepThrew, step.step.op);
+  LogStepThrew(step, e.what());
+}
+
+void ThreadState::CountBail(BailReason why, std::uint32_t trace_id, OpId op) {
+  NoteBail(&counters_, why, op);
+  LogBail(why, trace_id);
+}
+
+void ThreadState::AfterFlushLocked() {
+  for (const std::uint32_t s : run_.readers) {
+    SlotBinding& slot = run_.slots[s];
+    slot.reader = false;
+    if (!slot.block->DropReader()) continue;
+    FreeBlock(slot.block);
+    slot.block = nullptr;
+  }
+  run_.readers.clear();
+  for (const std::uint32_t s : run_.owned) {
+    SlotBinding& slot = run_.slots[s];
+    slot.owned = false;
+    slot.born_pending = false;
+    Block* block = slot.block;
+    if (block == nullptr) continue;
+    block->pending.store(0, std::memory_order_relaxed);
+    block->owner.store(nullptr, std::memory_order_release);
+    if (slot.held) {
+      slot.held = false;
+      slot.block = nullptr;
+      FreeBlock(block);
+    }
+  }
+  run_.owned.clear();
+  run_.pending.clear();
+  pending_is_plain_ = false;
+  run_.held_bytes = 0;
+  pending_count_.store(0, std::memory_order_relaxed);
+  runtime_->NotePending(false);
+}
+
+[[gnu::noinline]] bool ThreadState::TakeOverLocked(Block* block) {
+  if (block->owner.load(std::memory_order_acquire) != this) return false;
+  auto s = static_cast<std::uint32_t>(
+      block->binding.load(std::memory_order_relaxed) & Run::kSlotMask);
+  if (s >= run_.slots.size() || run_.slots[s].block != block) {
+    // Bound by another thread since; ours is found the slow way.
+    for (const std::uint32_t owned : run_.owned) {
+      if (run_.slots[owned].block == block) s = owned;
+    }
+  }
+  SlotBinding& slot = run_.slots[s];
+  if (slot.born_pending) {
+    slot.block = nullptr;
+    block->owner.store(nullptr, std::memory_order_relaxed);
+    block->pending.store(0, std::memory_order_relaxed);
+    return false;
+  }
+  slot.held = true;
+  block->program.store(false, std::memory_order_relaxed);
+  run_.held_bytes += block->bytes;
+  return true;
+}
+
+// The usual end of a result: pending ops of this thread make it, and nobody
+// else bound it.
+[[gnu::always_inline]] inline bool ThreadState::DropsBorn(Block* block) {
+  if (t_context.state != this || t_context.held != nullptr) [[unlikely]] {
+    return false;
+  }
+  const OwnerStateLock lock(this);
+  const std::uint64_t s =
+      block->binding.load(std::memory_order_relaxed) & Run::kSlotMask;
+  if (block->owner.load(std::memory_order_relaxed) != this ||
+      s >= run_.slots.size()) {
+    return false;
+  }
+  SlotBinding& slot = run_.slots[s];
+  if (slot.block != block || !slot.born_pending) return false;
+  slot.block = nullptr;
+  block->owner.store(nullptr, std::memory_order_relaxed);
+  block->pending.store(0, std::memory_order_relaxed);
+  return true;
+}
+
+[[gnu::noinline]] bool ThreadState::TakeOver(Block* block) {
+  const StateLock lock(this);
+  return TakeOverLocked(block);
+}
+
+[[gnu::hot]] bool TakeOverDeadBlock(Block* block) {
+  ThreadState* owner = block->owner.load(std::memory_order_acquire);
+  return owner != nullptr && !owner->DropsBorn(block) && owner->TakeOver(block);
+}
+
+std::string ThreadState::SegmentsToText() {
+  StateLock lock(this);
+  return segments_.ToText();
+}
+
+void ThreadState::LeavePath() {
+  StateLock lock(this);
+  FlushLocked(FlushReason::kSyncCall);
+  UnbindFrom(&run_, 0);
+  cursor_ = nullptr;
+  eager_node_ = nullptr;
+  root_ = nullptr;
+  unseen_node_ = nullptr;
+  capture_.Stop();
+  scheduled_ = {};
+  detector_.Break();
+  loops_->due = false;
+  at_boundary_ = true;
+  after_mark_step_ = false;
+}
+
+void ThreadState::Reset() {
+  LeavePath();
+  trial_.reset();
+  until_look_ = ThreadTrial::kOpsPerRareLook;
+  usual_store_ = store_.get();
+  failed_captures_ = 0;
+  no_capture_before_ = 0;
+  loops_->new_traces = 0;
+  loops_->runs = 0;
+  exits_.clear();
+  missed_roots_.clear();
+}
+
+void ThreadState::StartOver() {
+  Reset();
+  StateLock lock(this);
+  segments_.Clear();
+  detector_ = HotDetector();
+  *loops_ = LoopState();
+}
+
+}  // namespace tjit::runtime

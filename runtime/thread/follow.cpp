@@ -1,0 +1,228 @@
+// The half of ThreadState that follows a trace: finds the step that a call
+// is, claims what it needs and hands it to Defer().
+// What is usual is in fast_path.cpp.
+#include "runtime/thread/exit_notes.h"
+#include "runtime/thread/find_root.h"
+#include "runtime/call/interpose.h"
+#include "runtime/report/log.h"
+#include "runtime/thread/match.h"
+#include "runtime/thread/self_check/mode_state.h"
+#include "runtime/runtime.h"
+#include "runtime/platform/test_hooks.h"
+#include "runtime/thread/thread_state.h"
+#include "runtime/call/value_checks.h"
+
+namespace tjit::runtime {
+
+TraceNode* ThreadState::FindChild(TraceNode* from, CallFrame& frame,
+                                  BailReason* why) {
+  TraceNode* likely = from->likely.load(std::memory_order_relaxed);
+  const auto matches = [&](TraceNode* n) {
+    if (!MatchShape(frame, context_, n->step, why)) return false;
+    if (n->step.kind == StepKind::kAtCall) return true;
+    if (frame.entry.may_throw_on_values && !ValuesPassWhenReady(frame) &&
+        !Planted(Defect::kLateError)) {
+      *why = BailReason::kValuesUnchecked;
+      return false;
+    }
+    return BindSlots(frame, *n, &run_, why);
+  };
+  if (from == store_->top()) {
+    if (matches(root_)) return root_;
+    const BailReason first_why = *why;
+    TraceNode* other =
+        FindRoot(frame, [&](TraceNode* n) { return n != root_ && matches(n); });
+    if (other == nullptr) *why = first_why;
+    return other;
+  }
+  if (likely != nullptr && matches(likely)) return likely;
+  const BailReason first_why = *why;
+  for (TraceNode* n = from->first_child.load(std::memory_order_acquire);
+       n != nullptr; n = n->next_sibling.load(std::memory_order_acquire)) {
+    if (n != likely && matches(n)) return n;
+  }
+  if (likely != nullptr) *why = first_why;
+  return nullptr;
+}
+
+bool ThreadState::ValuesPassWhenReady(CallFrame& frame) {
+  if (LookAtValues(frame) != ValueVerdict::kNotReady) return ValuesPass(frame);
+  FlushLocked(FlushReason::kValueCheck);
+  return ValuesPass(frame);
+}
+
+bool ThreadState::ClaimSlots(const StepRecord& step) {
+  const std::size_t owned_before = run_.owned.size();
+  const std::size_t readers_before = run_.readers.size();
+  for (const ArgRecord& arg : step.args) {
+    if (arg.slot == kNoSlot) continue;
+    const auto s = static_cast<std::uint32_t>(arg.slot);
+    const SlotBinding& slot = run_.slots[s];
+    if (slot.copied || (slot.owned && !arg.written)) continue;
+    if (arg.written ? ClaimToWrite(s) : ClaimToRead(s)) continue;
+    while (run_.owned.size() > owned_before) {
+      SlotBinding& claimed = run_.slots[run_.owned.back()];
+      claimed.owned = false;
+      claimed.block->owner.store(nullptr, std::memory_order_release);
+      run_.owned.pop_back();
+    }
+    while (run_.readers.size() > readers_before) {
+      SlotBinding& read = run_.slots[run_.readers.back()];
+      read.reader = false;
+      // The program still owns it: it is an argument of the call.
+      static_cast<void>(read.block->DropReader());
+      run_.readers.pop_back();
+    }
+    return false;
+  }
+  return true;
+}
+
+// Note [Shared readers] in block.h: own first, then look at the readers.
+bool ThreadState::ClaimToWrite(std::uint32_t s) {
+  SlotBinding& slot = run_.slots[s];
+  if (!slot.owned) {
+    ThreadState* none = nullptr;
+    if (!slot.block->owner.compare_exchange_strong(none, this,
+                                                   std::memory_order_seq_cst)) {
+      return false;
+    }
+    slot.owned = true;
+    run_.owned.push_back(s);
+  }
+  const std::uint32_t mine = slot.reader ? 1 : 0;
+  return slot.block->shared_use.load(std::memory_order_seq_cst) == mine;
+}
+
+bool ThreadState::ClaimToRead(std::uint32_t s) {
+  SlotBinding& slot = run_.slots[s];
+  if (slot.owned || slot.reader) return true;
+  Block* block = slot.block;
+  if (block->is_shared()) {
+    block->AddReader();
+    slot.reader = true;
+    run_.readers.push_back(s);
+    const ThreadState* owner = block->owner.load(std::memory_order_seq_cst);
+    return owner == nullptr || owner == this;
+  }
+  ThreadState* none = nullptr;
+  if (!block->owner.compare_exchange_strong(none, this,
+                                            std::memory_order_seq_cst)) {
+    if ((block->pending.load(std::memory_order_relaxed) &
+         Block::kPendingWrite) == 0) {
+      block->NoteSwitch();
+    }
+    return false;
+  }
+  slot.owned = true;
+  run_.owned.push_back(s);
+  return true;
+}
+
+void ThreadState::FlushForeignOwners(const CallFrame& frame) {
+  for (const TensorRef& ref : frame.tensors) {
+    if (ref.impl == nullptr) continue;
+    const c10::StorageImpl* storage = StorageOf(ref.impl);
+    if (storage == nullptr) continue;
+    Block* block = BlockOf(storage);
+    if (block == nullptr) continue;
+    ThreadState* owner = block->owner.load(std::memory_order_acquire);
+    if (owner != nullptr && owner != this) {
+      owner->Flush(FlushReason::kOtherThread);
+    }
+    if (ref.written) FlushReaders(block, FlushReason::kOtherThread);
+  }
+}
+
+// Who reads a shared block is not known, only how many.
+void ThreadState::FlushReaders(const Block* block, FlushReason reason) {
+  if (!block->has_readers()) return;
+  Flush(reason);
+  if (block->has_readers()) runtime_->FlushAll(FlushReason::kOtherThread);
+}
+
+bool ThreadState::TryFollow(CallFrame& frame, Decision* decision) {
+  BailReason why = BailReason::kOpDiffers;
+  TraceNode* node = nullptr;
+  for (;;) {
+    StateLock lock(this);
+    const std::size_t slots_before = run_.slots.size();
+    node = FindChild(cursor_, frame, &why);
+    if (node == nullptr) break;
+    // A trial is of the steps of the trace that the run began with.
+    const bool is_eager = run_kind_ == RunKind::kEager && root_ != nullptr &&
+                          node->owner.load(std::memory_order_relaxed) ==
+                              root_->owner.load(std::memory_order_relaxed);
+    const bool defers = node->hot.load(std::memory_order_relaxed) &&
+                        !is_eager && !LearnsCalls(*node) &&
+                        node->step.kind == StepKind::kDeferred &&
+                        runtime_->may_defer();
+    if (defers && !ClaimSlots(node->step)) {
+      UnbindFrom(&run_, slots_before);
+      lock.Unlock();
+      FlushForeignOwners(frame);
+      continue;
+    }
+    *decision = Take(frame, node, defers);
+    if (*decision == Decision::kDeferred) {
+      lock.Unlock();
+      if (run_kind_ == RunKind::kWatched) [[unlikely]] ShowCalls(*node);
+      return true;
+    }
+    if (modes_ != nullptr && modes_->shadowed != nullptr) {
+      OpenShadow(std::move(lock));
+      return true;
+    }
+    break;
+  }
+  if (node != nullptr) {
+    MakeReady(frame);
+    if (eager_node_ != nullptr && LearnsCalls(*node)) LearnCalls(frame, node);
+    return true;
+  }
+  if (cursor_->parent != nullptr &&
+      cursor_->ends.load(std::memory_order_acquire) != nullptr) {
+    FinishRun(FlushReason::kSegmentEnd);
+  } else {
+    if (run_deferred_ && cursor_->parent != nullptr) {
+      NoteExit(*cursor_, frame, run_, why, store_->lineage());
+    }
+    LeaveTrace(why);
+  }
+  return false;
+}
+
+inline void ThreadState::MoveCursor(TraceNode* node) {
+  if (cursor_ != store_->top()) {
+    if (cursor_->likely.load(std::memory_order_relaxed) != node) {
+      cursor_->likely.store(node, std::memory_order_relaxed);
+    }
+  }
+  cursor_ = node;
+}
+
+Decision ThreadState::Take(CallFrame& frame, TraceNode* node, bool defers) {
+  MoveCursor(node);
+  if (defers) {
+    if (modes_ != nullptr && (modes_->modes & kModeShadow) != 0) [[unlikely]] {
+      modes_->shadowed = node;
+      return Decision::kEager;
+    }
+    return TakeDeferred(frame, node);
+  }
+  CountEager(frame);
+  if (node->step.kind == StepKind::kAtCall) {
+    if (!run_deferred_) ObserveToken(frame, HotDetector::kPlain);
+    return Decision::kEager;
+  }
+  if (const std::exception_ptr e = RunPending(FlushReason::kSegmentEnd)) {
+    UnbindFrom(&run_, node->slot_begin);
+    cursor_ = node->parent;
+    std::rethrow_exception(e);
+  }
+  ObserveToken(frame, HotDetector::kPlain);
+  eager_node_ = node;
+  return Decision::kEager;
+}
+
+}  // namespace tjit::runtime

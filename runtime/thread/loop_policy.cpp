@@ -1,0 +1,183 @@
+// The part of ThreadState that knows loops beside the period that holds:
+// stretches from fork to fork, and several iterations as one trace.
+#include <algorithm>
+#include <vector>
+
+#include "runtime/memory/block.h"
+#include "runtime/thread/loop_state.h"
+#include "runtime/thread/match.h"
+#include "runtime/runtime.h"
+#include "runtime/thread/thread_state.h"
+
+namespace tjit::runtime {
+namespace {
+
+// Three steps of 10,000 ops: what has a period is found before that.
+constexpr std::uint64_t kStarvingOps = 32768;
+// Forks are learnt for so many ops, the first time so that half of them lie
+// before the stream starves. If no stretch came of it, there is a pause seven
+// times as long: a stream that never repeats pays an eighth.
+constexpr std::uint64_t kLearningOps = 16384;
+constexpr std::uint64_t kLearningPause = 7 * kLearningOps;
+// A period that has held as long may close yet.
+constexpr std::uint64_t kLongRun = 512;
+constexpr std::size_t kLongestStretch = 4096;
+constexpr std::uint32_t kMostFailures = 8;
+
+constexpr std::uint64_t kPrime = 0x9E3779B97F4A7C15ull;
+
+// True if the second iteration uses what the first one made or wrote. What
+// does not may as well be many programs: merged, all but the last result
+// would be dead when they run.
+bool FeedOneAnother(const std::vector<NewStep>& steps, std::size_t period) {
+  std::vector<std::int32_t> made;
+  for (std::size_t i = 0; i < period; ++i) {
+    for (const ArgRecord& arg : steps[i].step.args) {
+      if (arg.written) made.push_back(arg.slot);
+    }
+    for (const ResultRecord& result : steps[i].step.results) {
+      if (result.kind == ResultRecord::Kind::kFresh) {
+        made.push_back(result.slot);
+      }
+    }
+  }
+  for (std::size_t i = period; i < 2 * period; ++i) {
+    for (const ArgRecord& arg : steps[i].step.args) {
+      if (arg.slot != kNoSlot &&
+          std::find(made.begin(), made.end(), arg.slot) != made.end()) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+// Note [Stretches]
+// A stream in which nothing periodic was found for kStarvingOps recorded ops
+// is *starving*. From then on it is cut at its forks (stretch_finder.h): from
+// one fork, or the end of a run, to the next the ops are captured from the top
+// of the store; and branches end at forks too. So stretches begin where others
+// end, and chain in any order. A capture that comes by a place never seen
+// before is given up, with a pause that doubles: a stream that never repeats
+// costs tokens, not records.
+[[gnu::hot]] void ThreadState::NoteKind(const CallFrame& frame) {
+  if (!IsLearning()) return;
+  std::uint64_t kind = std::uint64_t{frame.entry.id} << 32 | context_;
+  if (!frame.tensors.empty()) {
+    const c10::TensorImpl* impl = frame.tensors[0].impl;
+    if (impl != nullptr && IsPlain(impl)) {
+      kind ^= static_cast<std::uint64_t>(impl->numel()) * kPrime;
+    }
+  }
+  LoopState& loops = *loops_;
+  loops.next = loops.stretches.Observe(kind, BlocksOfThread());
+  loops.due = loops.next == StretchFinder::Next::kFork && IsStarving();
+}
+
+bool ThreadState::IsLearning() {
+  LoopState& loops = *loops_;
+  const std::uint64_t position = detector_.position();
+  const std::uint64_t first =
+      loops.last_period + kStarvingOps - kLearningOps / 2;
+  loops.learn_from = std::max(loops.learn_from, first);
+  if (position < loops.learn_from) {
+    loops.LearnNothing();
+    return false;
+  }
+  if (position >= loops.learn_from + kLearningOps) {
+    loops.learn_from = position + kLearningPause;
+    return IsLearning();
+  }
+  return true;
+}
+
+void ThreadState::NoteRunEnd() {
+  LoopState& loops = *loops_;
+  if (!IsLearning()) return;
+  if (run_deferred_) loops.stretches.Restart(BlocksOfThread());
+  loops.due = IsStarving();
+}
+
+bool ThreadState::IsStarving() const {
+  const std::uint64_t position = detector_.position();
+  return position >= loops_->last_period + kStarvingOps &&
+         position >= loops_->no_stretch_before &&
+         detector_.run() < kLongRun;
+}
+
+void ThreadState::MaybeStartStretch() {
+  if (capture_.active() || scheduled_.period != 0) return;
+  BeginRun();
+  StartCapture(store_->top(), 0, /*boundary=*/false);
+  loops_->to_fork = true;
+}
+
+void ThreadState::MaybeEndStretch() {
+  LoopState& loops = *loops_;
+  if (!loops.to_fork || !capture_.active() || capture_.size() == 0) return;
+  const bool is_branch = capture_.from() != store_->top();
+  if (loops.next == StretchFinder::Next::kFork &&
+      (is_branch || capture_.size() >= StretchFinder::kShortest)) {
+    loops.failures = 0;
+    loops.learn_from = detector_.position();  // there may be more
+    FinishCapture();
+    at_boundary_ = true;  // the next stretch begins here
+    return;
+  }
+  const bool is_known = loops.next != StretchFinder::Next::kUnknown;
+  if (is_branch || (is_known && capture_.size() < kLongestStretch)) return;
+  loops.failures = std::min(loops.failures + 1, kMostFailures);
+  loops.no_stretch_before =
+      detector_.position() + (capture_.size() << loops.failures);
+  loops.due = false;
+  capture_.Stop();
+  UnbindFrom(&run_, 0);
+}
+
+// Note [Iterations]
+// A tiny loop (`iterations` > 1) is captured several times over and becomes
+// one trace, so that a segment has enough ops to pay for itself; a trace ends
+// after each of its iterations as well, so the loop may end at any of them.
+void ThreadState::OnBrokenPeriod() {
+  if (capture_.size() >= 2 * std::size_t{loops_->period}) {
+    FinishCapture();
+  } else {
+    AbandonCapture();
+  }
+}
+
+void ThreadState::TrimToIterations(std::vector<NewStep>* steps) const {
+  const std::size_t period = loops_->period;
+  const std::size_t iterations = steps->size() / period;
+  if (iterations < 2) return;
+  const bool merges = FeedOneAnother(*steps, period);
+  steps->resize((merges ? iterations : 1) * period);
+}
+
+void ThreadState::EndAtIterations(TraceNode* from,
+                                  const std::vector<NewStep>& steps,
+                                  bool boundary) {
+  const std::size_t period = loops_->period;
+  for (std::size_t n = period; n < steps.size(); n += period) {
+    std::vector<NewStep> some(steps.begin(),
+                              steps.begin() + static_cast<std::ptrdiff_t>(n));
+    BailReason why = BailReason::kCount;
+    if (store_->Insert(from, std::move(some), boundary, &why) == nullptr) {
+      return;  // the store is full: the trace has fewer ends
+    }
+  }
+}
+
+// An exit that recurs is the end of a shorter run: its segment is prepared
+// once. Others are drained.
+bool ThreadState::IsUsualExit(const TraceNode* node) const {
+  constexpr std::uint32_t kUsual = 3;
+  constexpr std::size_t kWorthPreparing = 4;
+  const auto exits = exits_.find(node->id);
+  return exits != exits_.end() && exits->second.times >= kUsual &&
+         run_.pending.size() >= kWorthPreparing;
+}
+
+}  // namespace tjit::runtime

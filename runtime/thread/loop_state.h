@@ -1,0 +1,74 @@
+// What a thread knows of its loops beside the period that holds: the forks of
+// its stream, and how the present capture is to end.
+// Thread: belongs to one ThreadState. Tested by:
+// tests/runtime/engagement_test.cpp
+#pragma once
+
+#include <cstdint>
+
+#include <cstddef>
+
+#include "absl/container/flat_hash_map.h"
+#include "recorder/profile.h"
+#include "recorder/stretch_finder.h"
+
+namespace tjit::runtime {
+
+struct LoopState {
+  StretchFinder stretches;
+  StretchFinder::Next next = StretchFinder::Next::kUnknown;
+  // Position in the stream where a period was captured last.
+  std::uint64_t last_period = 0;
+  std::uint64_t learn_from = 0;   // position from which forks are learnt
+  bool due = false;      // a stretch begins with the next op
+  bool to_fork = false;  // the open capture ends at the next fork
+  std::uint32_t failures = 0;  // captures of stretches in a row
+  std::uint64_t no_stretch_before = 0;
+
+  // The capture of a period: iterations of so many ops, and how often they had
+  // come when it was found.
+  std::uint32_t period = 0;
+  std::uint32_t sightings = 0;
+  // Of late: new traces, and runs of traces to their end.
+  std::uint32_t new_traces = 0;
+  std::uint32_t runs = 0;
+  // The last one whose sizes were too many: of its first step.
+  std::uint64_t dropped_shape = 0;
+
+  // The present capture walks a profile (null: it does not).
+  const Profile* profile = nullptr;
+  const KnownNode* known_root = nullptr;
+  const KnownNode* known = nullptr;  // the last step; null: none yet
+  std::size_t known_size = 0;        // steps up to there
+  std::size_t complete = 0;          // steps of the longest sequence so far
+  struct Tries {
+    std::size_t wasted = 0;  // steps that were recorded for nothing
+    int failures = 0;
+    bool is_done = false;
+  };
+  absl::flat_hash_map<const KnownNode*, Tries> tries;  // by first step
+
+  // Note [Captures in vain] in record.cpp.
+  void NoteRun() {
+    constexpr std::uint32_t kMostRuns = 1024;
+    if (runs < kMostRuns) ++runs;
+  }
+  void NoteTrace() {
+    constexpr std::uint32_t kMostCounted = 64;
+    if (++new_traces < kMostCounted) return;
+    new_traces /= 2;
+    runs /= 2;
+  }
+  bool IsWorthMoreTraces() const {
+    constexpr std::uint32_t kTried = 32, kRunsOfEach = 2;
+    return new_traces < kTried || runs >= kRunsOfEach * new_traces;
+  }
+
+  // No forks are learnt at this op.
+  void LearnNothing() {
+    due = false;
+    next = StretchFinder::Next::kUnknown;
+  }
+};
+
+}  // namespace tjit::runtime

@@ -1,0 +1,218 @@
+#include "runtime/thread/observers.h"
+
+#include <functional>
+#include <string_view>
+#include <utility>
+
+#include "recorder/trace.h"
+#include "runtime/segment/compact_step.h"
+#include "runtime/intercept/direct_calls.h"
+#include "runtime/call/interpose.h"
+#include "runtime/call/trace_run.h"
+#include "runtime/platform/thread_context.h"
+#include "runtime/thread/thread_state.h"
+
+using tjit::runtime::AfterWatchersChange;
+using tjit::runtime::BeforeWatchersChange;
+using tjit::runtime::CloseAllDirectCalls;
+
+// Whoever observes ops begins with one of these.
+TJIT_INTERPOSED at::CallbackHandle
+_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE(
+    at::RecordFunctionCallback callback) {
+  BeforeWatchersChange();
+  CloseAllDirectCalls();
+  const at::CallbackHandle handle =
+      TJIT_NEXT(_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE)(
+          std::move(callback));
+  AfterWatchersChange();
+  return handle;
+}
+
+TJIT_INTERPOSED at::CallbackHandle
+_ZN2at22addThreadLocalCallbackENS_22RecordFunctionCallbackE(
+    at::RecordFunctionCallback callback) {
+  BeforeWatchersChange();
+  CloseAllDirectCalls();
+  const at::CallbackHandle handle =
+      TJIT_NEXT(_ZN2at22addThreadLocalCallbackENS_22RecordFunctionCallbackE)(
+          std::move(callback));
+  AfterWatchersChange();
+  return handle;
+}
+
+TJIT_INTERPOSED void _ZN2at24set_record_function_tls_ERKNS_17RecordFunctionTLSE(
+    const at::RecordFunctionTLS& tls) {
+  if (!tls.sorted_tls_callbacks_.empty()) {
+    CloseAllDirectCalls();
+  }
+  TJIT_NEXT(_ZN2at24set_record_function_tls_ERKNS_17RecordFunctionTLSE)(tls);
+  if (!tls.sorted_tls_callbacks_.empty()) AfterWatchersChange();
+}
+
+// And ends with one of these.
+TJIT_INTERPOSED void _ZN2at14removeCallbackEm(at::CallbackHandle handle) {
+  BeforeWatchersChange();
+  TJIT_NEXT(_ZN2at14removeCallbackEm)(handle);
+  AfterWatchersChange();
+}
+
+TJIT_INTERPOSED void _ZN2at14clearCallbacksEv() {
+  BeforeWatchersChange();
+  TJIT_NEXT(_ZN2at14clearCallbacksEv)();
+  AfterWatchersChange();
+}
+
+TJIT_INTERPOSED void _ZN2at20clearGlobalCallbacksEv() {
+  BeforeWatchersChange();
+  TJIT_NEXT(_ZN2at20clearGlobalCallbacksEv)();
+  AfterWatchersChange();
+}
+
+TJIT_INTERPOSED void _ZN2at25clearThreadLocalCallbacksEv() {
+  BeforeWatchersChange();
+  TJIT_NEXT(_ZN2at25clearThreadLocalCallbacksEv)();
+  AfterWatchersChange();
+}
+
+namespace tjit::runtime {
+
+std::atomic<bool> g_was_watched{false};
+
+[[gnu::cold]] bool HasWatchers() { return at::hasCallbacks(); }
+
+namespace {
+
+struct Learning {
+  std::unique_ptr<InnerCalls> calls;
+  at::CallbackHandle handle = 0;
+};
+constinit thread_local Learning* t_learning = nullptr;
+
+std::unique_ptr<at::ObserverContext> OnBegin(const at::RecordFunction& call) {
+  // Another thread may have got the callback from this one.
+  if (t_learning != nullptr) t_learning->calls->Begin(call);
+  return nullptr;
+}
+void OnEnd(const at::RecordFunction&, at::ObserverContext*) {
+  if (t_learning != nullptr) t_learning->calls->End();
+}
+
+// "add_" of "aten::add_.Tensor".
+std::string_view ShortName(std::string_view name) {
+  const std::size_t colons = name.find("::");
+  if (colons != std::string_view::npos) name.remove_prefix(colons + 2);
+  return name.substr(0, name.find('.'));
+}
+
+}  // namespace
+
+void InnerCalls::Begin(const at::RecordFunction& call) {
+  Call& kept = calls_.emplace_back();
+  kept.depth = depth_++;
+  if (const std::optional<c10::OperatorName> name = call.operator_name()) {
+    kept.op = c10::Dispatcher::singleton().findOp(*name);
+  }
+  if (!kept.op.has_value()) kept.name = call.name();
+}
+
+void InnerCalls::Show() const {
+  for (std::size_t at = 0; at < calls_.size();) at = Show(at);
+}
+
+// One with what it calls; returns the next of its depth.
+std::size_t InnerCalls::Show(std::size_t at) const {
+  const Call& call = calls_[at];
+  at::RecordFunction span(at::RecordScope::FUNCTION);
+  if (call.op.has_value()) {
+    span.before(std::cref(call.op->schema()));
+  } else {
+    span.before(std::string_view(call.name));
+  }
+  ++at;
+  while (at < calls_.size() && calls_[at].depth > call.depth) at = Show(at);
+  return at;
+}
+
+void BeginLearningCalls() {
+  EndLearningCalls();
+  t_learning = new Learning;
+  t_learning->calls = std::make_unique<InnerCalls>();
+  t_learning->handle =
+      TJIT_NEXT(_ZN2at22addThreadLocalCallbackENS_22RecordFunctionCallbackE)(
+          at::RecordFunctionCallback(&OnBegin, &OnEnd)
+              .scopes({at::RecordScope::FUNCTION}));
+}
+
+std::unique_ptr<const InnerCalls> EndLearningCalls() {
+  if (t_learning == nullptr) return nullptr;
+  const std::unique_ptr<Learning> learned(std::exchange(t_learning, nullptr));
+  TJIT_NEXT(_ZN2at14removeCallbackEm)(learned->handle);
+  return std::move(learned->calls);
+}
+
+void BeginSpan(const Run& run, std::optional<at::RecordFunction>* span) {
+  span->emplace(at::RecordScope::USER_SCOPE);
+  if (!(*span)->isActive()) return;
+  const auto name_of = [&](const TraceNode* node) {
+    return ShortName(OpName(node->step.op));
+  };
+  const std::size_t ops = run.pending.size();
+  std::string name = "tjit: " + std::to_string(ops);
+  name.append(ops == 1 ? " op " : " ops ")
+      .append(name_of(run.pending.front()));
+  if (ops > 1) name.append(" ... ").append(name_of(run.pending.back()));
+  (*span)->before(std::string_view(name));
+}
+
+namespace {
+
+// The state that stands in nobody's way: no kernel runs, no lock is held.
+ThreadState* FreeState() {
+  const ThreadContext& c = t_context;
+  return c.inside == 0 && c.held == nullptr ? c.state : nullptr;
+}
+
+}  // namespace
+
+void BeforeWatchersChange() {
+  if (ThreadState* state = FreeState()) {
+    state->Flush(FlushReason::kContextChange);
+  }
+}
+
+void AfterWatchersChange() {
+  if (at::hasCallbacks()) g_was_watched.store(true, std::memory_order_relaxed);
+  if (ThreadState* state = FreeState()) state->OnWatchersChange();
+}
+
+void ThreadState::OnWatchersChange() {
+  if (cursor_ == nullptr || modes_ != nullptr || run_kind_ == RunKind::kEager) {
+    return;
+  }
+  SetRunKind(at::hasCallbacks() ? RunKind::kWatched : RunKind::kUsual);
+}
+
+// True if the step is to run at the call, as what it calls is not known.
+bool ThreadState::LearnsCalls(const TraceNode& node) const {
+  if (run_kind_ != RunKind::kWatched) [[likely]] return false;
+  const CompactStep* const step = CompactStep::Of(node);
+  return step == nullptr || step->inner_calls() == nullptr;
+}
+
+void ThreadState::LearnCalls(const CallFrame& frame, TraceNode* node) {
+  CompactStep::Make(node, !frame.entry.may_throw_on_values);
+  BeginLearningCalls();
+}
+
+void ThreadState::KeepLearntCalls(const TraceNode& node) {
+  std::unique_ptr<const InnerCalls> calls = EndLearningCalls();
+  if (calls == nullptr) return;
+  CompactStep::Of(node)->KeepInnerCalls(std::move(calls));
+}
+
+void ThreadState::ShowCalls(const TraceNode& node) {
+  CompactStep::Of(node)->inner_calls()->Show();
+}
+
+}  // namespace tjit::runtime

@@ -1,0 +1,296 @@
+// The part of ThreadState that captures: where a candidate's steps begin to be
+// recorded, where that ends, and what becomes of them.
+#include <algorithm>
+#include <bit>
+#include <utility>
+#include <vector>
+
+#include "support/log.h"
+#include "recorder/step_shape.h"
+#include "runtime/thread/find_root.h"
+#include "runtime/report/log.h"
+#include "runtime/thread/loop_state.h"
+#include "runtime/thread/match.h"
+#include "runtime/runtime.h"
+#include "runtime/report/strict.h"
+#include "runtime/thread/thread_state.h"
+
+namespace tjit::runtime {
+
+namespace {
+
+// A loop of fewer ops is captured as several iterations, up to a segment of
+// this length; not where a boundary comes with each.
+constexpr std::uint32_t kTinyLoop = 32;
+constexpr std::uint32_t kMergedOps = 64;
+
+std::uint32_t IterationsOf(const HotDetector::Candidate& candidate) {
+  if (candidate.cut_at_boundary || candidate.period >= kTinyLoop) return 1;
+  return (kMergedOps + candidate.period - 1) / candidate.period;
+}
+
+// Note [Captures in vain]
+// A capture of so many steps came to nothing. What it was of is not kept: in a
+// stream of repetitions that never last (a Fibonacci word) it is another
+// sequence each time, so that a memory of sequences would hold none that comes
+// again. What comes again is the failure: each one in a row doubles the number
+// of ops before the next capture. In vain is
+// (1) an open capture without an end (AbandonCapture);
+// (2) one that the store has no room for: it will have none for the next;
+// (3) a new trace where those before hardly ever ran again: periods that do not
+//     last, stretches that differ in what is no part of a fork (a number).
+std::uint64_t PauseAfter(std::size_t steps, std::uint32_t* failures) {
+  constexpr std::uint64_t kLongestPause = 1 << 16;
+  *failures = std::min(*failures + 1, 16u);
+  return std::min(std::uint64_t{steps} << *failures, kLongestPause);
+}
+
+}  // namespace
+
+void ThreadState::OnCandidate(const HotDetector::Candidate& candidate) {
+  if (scheduled_.period != 0 || candidate.period > kMaxTraceSteps ||
+      detector_.position() < no_capture_before_) {
+    return;
+  }
+  if (capture_.active()) {
+    if (loops_->profile != nullptr) return;
+    // An open capture that has been through the loop twice has missed its end.
+    const std::size_t twice = 2 * std::size_t{candidate.period};
+    if (capture_.length() != 0 || capture_.size() + 1 < twice) return;
+    AbandonCapture();
+  }
+  if (cursor_ != nullptr) {
+    const Trace* trace = cursor_->owner.load(std::memory_order_relaxed);
+    if (trace == nullptr || candidate.period <= trace->length) return;
+  }
+  scheduled_ = {candidate.until_cut, candidate.period,
+                candidate.cut_at_boundary, candidate.times,
+                IterationsOf(candidate)};
+  if (LogsTo(LogChannel::kDetect)) {
+    SayProposed(candidate.period, candidate.until_cut,
+                candidate.cut_at_boundary);
+  }
+}
+
+void ThreadState::MaybeStartCapture(bool due) {
+  if (capture_.active()) return;
+  if (scheduled_.period != 0) {
+    if (!due) return;
+    const Scheduled s = scheduled_;
+    scheduled_ = {};
+    counters_.sequences.Add();
+    BeginRun();
+    StartCapture(store_->top(), s.period * s.iterations, s.boundary);
+    loops_->period = s.period;
+    loops_->sightings = s.times;
+  } else if (runtime_->compile_all() && at_boundary_) {
+    BeginRun();
+    StartCapture(store_->top(), 0, true);
+  }
+}
+
+void ThreadState::StartCapture(TraceNode* from, std::uint32_t length,
+                               bool boundary, std::size_t open_limit) {
+  open_limit_ = open_limit;
+  loops_->to_fork = false;
+  loops_->profile = nullptr;
+  capture_.Start(from, length, boundary, &run_);
+}
+
+// Note [Ends of a capture]
+// A capture of known length ends there, with the period, or where a hot trace
+// begins that the period does not hold: its replays are not in the stream.
+// An open one ends
+// (1) at a boundary, if it began at one and the steps are a known trace with
+//     other sizes, or the program is at a known root;
+// (2) without boundaries, at the same two places, but after no more steps than
+//     the trace has whose sizes were missed;
+// (3) at mark_step;
+// (4) at a loop: when a period has closed twice in it, see OnCandidate();
+// (5) after kMaxTraceSteps;
+// (6) at a fork, if the stream is starving: see Note [Stretches].
+// One that walks a profile ends where that says: see Note [Known sequences].
+void ThreadState::MaybeEndCapture(const CallFrame& frame) {
+  if (capture_.size() == 0) return;
+  if (loops_->profile != nullptr) return EndKnown(frame);
+  if (capture_.length() != 0) {
+    if (IsHotRoot(frame) && !IsExpected(frame)) FinishCapture();
+    return;
+  }
+  if (!loops_->to_fork || capture_.from() != store_->top()) {
+    EndOpenCapture(frame);
+  }
+  if (capture_.active() && capture_.size() >= open_limit_) AbandonCapture();
+}
+
+bool ThreadState::IsHotRoot(const CallFrame& frame) const {
+  if (!runtime_->IsRootOp(frame.entry.id)) return false;
+  return FindRoot(frame, [&](const TraceNode* n) {
+           const Trace* trace = n->owner.load(std::memory_order_acquire);
+           return trace != nullptr && n->hot.load(std::memory_order_relaxed) &&
+                  (!trace->starts_at_boundary || at_boundary_) &&
+                  trace->skip.load(std::memory_order_relaxed) <= 0;
+         }) != nullptr;
+}
+
+void ThreadState::EndOpenCapture(const CallFrame& frame) {
+  if (capture_.at_boundary() && !at_boundary_) return;
+  if (runtime_->compile_all() && at_boundary_) {
+    FinishCapture();
+    return;
+  }
+  // The same sequence with other sizes is complete where its trace is.
+  if (store_->Find(capture_.from(), capture_.steps()) != nullptr) {
+    FinishCapture();
+    return;
+  }
+  if (runtime_->IsRootOp(frame.entry.id) &&
+      FindRoot(frame, [](const TraceNode*) { return true; }) != nullptr) {
+    FinishCapture();
+  }
+}
+
+void ThreadState::AbandonCapture() {
+  no_capture_before_ =
+      detector_.position() + PauseAfter(capture_.size(), &failed_captures_);
+  CountBail(BailReason::kNotRepeated, 0, kNoOp);
+  if (LogsTo(LogChannel::kDetect)) SayAbandoned(capture_.size());
+  capture_.Stop();
+  UnbindFrom(&run_, 0);
+}
+
+void ThreadState::FinishCapture() {
+  if (loops_->profile != nullptr) {
+    // mark_step: a known sequence may hold several.
+    if (loops_->complete == capture_.size()) FinishKnown();
+    return;
+  }
+  const bool fresh = capture_.length() != 0;
+  if (fresh && IsOneSizeTooMany()) return DropCapture();
+  const bool boundary = capture_.at_boundary();
+  TraceNode* from = capture_.from();
+  TraceStore& store = *store_;
+  std::vector<NewStep> steps = capture_.Take();
+  UnbindFrom(&run_, 0);
+  if (fresh) {
+    TrimToIterations(&steps);
+    loops_->last_period = detector_.position();
+  }
+  const bool from_top = from == store.top();
+  const OpId first_op = steps.front().step.op;
+  const std::size_t recorded = steps.size();
+  BailReason why = BailReason::kCount;
+  const std::size_t iterations =
+      fresh ? std::max(steps.size() / loops_->period, std::size_t{1}) : 1;
+  const bool known = MarkKnown(from, &steps);
+  std::vector<NewStep> merged;  // a copy, where there is more than one
+  if (iterations > 1) merged = steps;
+  bool is_new = false;
+  Trace* trace = store.Insert(from, std::move(steps), boundary, &why, &is_new);
+  runtime_->MaybeEvict(store_, why == BailReason::kStoreFull);
+  if (trace == nullptr) {
+    CountBail(why, 0, first_op);
+    no_capture_before_ =
+        detector_.position() + PauseAfter(recorded, &failed_captures_);
+    loops_->no_stretch_before = no_capture_before_;
+    return;
+  }
+  EndAtIterations(from, merged, boundary);
+  if (from_top) runtime_->NoteRootOp(first_op);
+  if (!fresh && is_new && trace->hot.load(std::memory_order_acquire) &&
+      trace->IsWorthMorePaths()) {
+    // It is the sizes that were new: others may come, each for the first time.
+    (from_top ? missed_roots_[first_op].in_vain : exits_[from->id].in_vain) = 0;
+    Trace* const charged = from->owner.load(std::memory_order_acquire);
+    if (charged != nullptr) store.Reward(charged);
+  }
+  const bool new_trace = trace->sightings.load(std::memory_order_relaxed) == 0;
+  if (new_trace) loops_->NoteTrace();
+  if (!new_trace || loops_->IsWorthMoreTraces()) {
+    failed_captures_ = 0;
+  } else {
+    no_capture_before_ =
+        detector_.position() + PauseAfter(recorded, &failed_captures_);
+    loops_->no_stretch_before = no_capture_before_;
+  }
+  if (new_trace) {
+    counters_.traces.Add();
+    LogFound(trace);
+    if (!fresh) counters_.sequences.Add();
+  }
+  if (known) Promote(trace);
+  // The periods that closed before the capture were sightings as well.
+  const std::size_t sightings =
+      fresh && new_trace ? loops_->sightings + iterations : 1;
+  const std::int64_t threshold =
+      runtime_->compile_all() ? 1 : runtime_->hot_threshold();
+  for (std::size_t i = 0; i < sightings; ++i) {
+    if (store.CountSighting(trace, threshold)) LogHot(store, trace);
+  }
+}
+
+// Note [New sizes]
+// A size of a hot trace that comes for the first time runs eagerly and is
+// recorded; before its second run its steps are prepared, which takes as long
+// as one to two eager runs; from then on it is replayed, and soon, as nothing
+// is compiled, with the code of the other sizes. Six to ten runs win back what
+// that takes. So a trace counts the runs of its sizes: where those so far
+// stayed, each new one is recorded at once; else as any other miss is, after 1,
+// 2, 4, 8, ... of them, or when it has come 32 times in a row. Periods that the
+// detector finds in such a stream are dropped, but for sizes that come again.
+
+// The period that was captured is a hot trace's in sizes that, going by those
+// before, will not stay. If they come again they do.
+bool ThreadState::IsOneSizeTooMany() {
+  const Trace* trace = store_->Find(capture_.from(), capture_.steps());
+  if (trace == nullptr || !trace->hot.load(std::memory_order_acquire) ||
+      trace->IsWorthMorePaths()) {
+    return false;
+  }
+  const std::uint64_t shape = ShapeOf(capture_.steps().front().step);
+  return std::exchange(loops_->dropped_shape, shape) != shape;
+}
+
+// No failure: the loop is there.
+void ThreadState::DropCapture() {
+  constexpr std::uint64_t kPause = 64;  // its ops: records of 1 in 64
+  no_capture_before_ = detector_.position() + kPause * capture_.size();
+  if (LogsTo(LogChannel::kDetect)) SayAbandoned(capture_.size());
+  capture_.Stop();
+  UnbindFrom(&run_, 0);
+}
+
+// A hot trace may begin with this op, in other sizes: these are recorded once.
+// Elsewhere than at a boundary or after a run it is only an op like that.
+void ThreadState::NoteMissedRoot(const CallFrame& frame) {
+  if (!at_boundary_ || scheduled_.period != 0) return;
+  Misses& misses = missed_roots_[frame.entry.id];
+  ++misses.in_vain;
+  const std::uint64_t shape = ShapeOf(frame, context_);
+  misses.same = misses.shape == shape ? misses.same + 1 : 1;
+  misses.shape = shape;
+  constexpr std::uint32_t kStays = 32;  // a size that has come so often
+  if (!std::has_single_bit(misses.in_vain) && misses.same != kStays) return;
+  std::uint32_t missed = 0;  // steps of the longest such trace
+  bool missed_at_boundary = false;
+  TraceNode* top = store_->top();
+  for (const TraceNode* n = top->first_child.load(std::memory_order_acquire);
+       n != nullptr; n = n->next_sibling.load(std::memory_order_acquire)) {
+    const Trace* trace = n->owner.load(std::memory_order_acquire);
+    if (n->step.op == frame.entry.id && trace != nullptr &&
+        trace->hot.load(std::memory_order_relaxed)) {
+      missed = std::max(missed, trace->length);
+      missed_at_boundary |= trace->starts_at_boundary;
+    }
+  }
+  if (missed == 0) {
+    --misses.in_vain;
+    return;
+  }
+  BeginRun();
+  detector_.Break();
+  StartCapture(top, 0, missed_at_boundary,
+               missed_at_boundary ? kMaxTraceSteps : missed);
+}
+
+}  // namespace tjit::runtime

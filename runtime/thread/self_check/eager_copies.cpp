@@ -1,0 +1,283 @@
+#include "runtime/thread/self_check/eager_copies.h"
+
+#include <c10/core/ScalarType.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace tjit::runtime {
+namespace {
+
+// Not a number in every floating type, an index that no op accepts.
+constexpr int kPoison = 0xFF;
+
+// Results, and written arguments (by their number among the tensors), of which
+// the op leaves a part as it found it: the workspace of oneDNN's RNN.
+constexpr struct {
+  std::string_view op;
+  bool is_result;
+  std::size_t number;
+} kScratch[] = {
+    {"aten::mkldnn_rnn_layer", true, 3},
+    {"aten::mkldnn_rnn_layer_backward", false, 13},
+};
+
+bool IsScratch(OpId op, bool is_result, std::size_t number) {
+  const std::string_view name = OpName(op);
+  return std::any_of(std::begin(kScratch), std::end(kScratch),
+                     [&](const auto& s) {
+                       return s.op == name && s.is_result == is_result &&
+                              s.number == number;
+                     });
+}
+
+std::unique_ptr<char[]> CopyOf(const char* bytes, std::uint64_t n) {
+  std::unique_ptr<char[]> copy(new char[n]);
+  std::memcpy(copy.get(), bytes, n);
+  return copy;
+}
+
+// Walks the elements of a geometry; contiguous inner runs at once.
+class FirstDifference {
+ public:
+  FirstDifference(const TensorGeometry& g, const char* a, const char* b)
+      : g_(g), a_(a), b_(b), item_(g.itemsize) {
+    if (Visit(0, g.offset)) return;
+    found_ = false;
+  }
+  bool found() const { return found_; }
+  std::int64_t offset() const { return offset_; }  // in elements
+  std::string Index() const {
+    std::string text = "[";
+    for (int d = 0; d < g_.ndim; ++d) {
+      absl::StrAppend(&text, d != 0 ? "," : "", index_[d]);
+    }
+    return text + "]";
+  }
+
+ private:
+  // True if a difference was found from dim `d` on.
+  bool Visit(int d, std::int64_t at) {
+    if (d == g_.ndim) return Differs(at, 1, -1);
+    if (d + 1 == g_.ndim && g_.strides[d] == 1) {
+      return Differs(at, g_.sizes[d], d);
+    }
+    const bool once = g_.strides[d] == 0;
+    for (std::int64_t i = 0; i < g_.sizes[d]; ++i) {
+      index_[d] = i;
+      if (Visit(d + 1, at + i * g_.strides[d])) return true;
+      if (once) break;
+    }
+    return false;
+  }
+  bool Differs(std::int64_t at, std::int64_t n, int d) {
+    const char* a = a_ + at * item_;
+    const char* b = b_ + at * item_;
+    if (std::memcmp(a, b, static_cast<std::size_t>(n * item_)) == 0) {
+      return false;
+    }
+    std::int64_t i = 0;
+    while (std::memcmp(a + i * item_, b + i * item_, item_) == 0) ++i;
+    if (d >= 0) index_[d] = i;
+    offset_ = at + i;
+    return true;
+  }
+
+  const TensorGeometry& g_;
+  const char* const a_;
+  const char* const b_;
+  const std::int64_t item_;
+  bool found_ = true;
+  std::int64_t offset_ = 0;
+  std::int64_t index_[kMaxDims] = {};
+};
+
+// "1.5 (0x3fc00000)".
+std::string Value(const char* at, const TensorGeometry& g) {
+  std::string hex = "0x";
+  for (int i = g.itemsize - 1; i >= 0; --i) {
+    absl::StrAppend(&hex, absl::Hex(static_cast<unsigned char>(at[i]),
+                                    absl::kZeroPad2));
+  }
+  const auto with = [&](auto value) {
+    std::memcpy(&value, at, sizeof(value));
+    return absl::StrCat(value, " (", hex, ")");
+  };
+  switch (static_cast<c10::ScalarType>(g.dtype)) {
+    case c10::ScalarType::Float:
+      return with(float{});
+    case c10::ScalarType::Double:
+      return with(double{});
+    case c10::ScalarType::Long:
+      return with(std::int64_t{});
+    default:
+      return hex;
+  }
+}
+
+// One write by a pending op.
+struct Write {
+  const TraceNode* node;
+  std::int32_t slot;
+  const TensorGeometry* geometry;
+  std::string what;
+};
+
+std::vector<Write> WritesOf(const TraceNode* node) {
+  std::vector<Write> writes;
+  const StepRecord& step = node->step;
+  for (std::size_t i = 0; i < step.args.size(); ++i) {
+    const ArgRecord& arg = step.args[i];
+    if (arg.slot == kNoSlot || !arg.written ||
+        IsScratch(step.op, /*is_result=*/false, i)) {
+      continue;
+    }
+    writes.push_back({node, arg.slot, &arg.geometry,
+                      absl::StrCat("written argument ", i)});
+  }
+  for (std::size_t i = 0; i < step.results.size(); ++i) {
+    const ResultRecord& r = step.results[i];
+    if (r.kind != ResultRecord::Kind::kFresh ||
+        IsScratch(step.op, /*is_result=*/true, i)) {
+      continue;
+    }
+    writes.push_back({node, r.slot, &r.geometry, absl::StrCat("result ", i)});
+  }
+  return writes;
+}
+
+}  // namespace
+
+Twins::Twin& Twins::At(std::uint32_t slot) {
+  if (slot >= twins_.size()) twins_.resize(slot + 1);
+  return twins_[slot];
+}
+
+std::uint64_t Twins::SwapIn(const StepRecord& step, const Run& run) {
+  std::uint64_t bytes = 0;
+  swapped_.clear();
+  for (const ArgRecord& arg : step.args) {
+    if (arg.slot == kNoSlot) continue;
+    const auto s = static_cast<std::uint32_t>(arg.slot);
+    if (run.slots[s].copied) continue;
+    const auto same = std::find_if(
+        swapped_.begin(), swapped_.end(),
+        [s](const Swapped& other) { return other.slot == s; });
+    if (same != swapped_.end()) {
+      same->written |= arg.written;
+      continue;
+    }
+    Swapped swapped;
+    swapped.slot = s;
+    swapped.block = run.slots[s].block;
+    swapped.written = arg.written;
+    swapped_.push_back(std::move(swapped));
+  }
+  for (Swapped& s : swapped_) {
+    Twin& twin = At(s.slot);
+    const std::uint64_t n = s.block->bytes;
+    if (twin.bits != nullptr) {
+      if (s.written) s.before = CopyOf(twin.bits.get(), n);
+      std::swap_ranges(s.block->data, s.block->data + n, twin.bits.get());
+    } else if (s.written) {
+      s.fresh = true;
+      twin.bits = CopyOf(s.block->data, n);
+      twin.bytes = n;
+      bytes += n;
+    }
+  }
+  return bytes;
+}
+
+bool Twins::IsAlive(const Swapped& s, const Run& run) {
+  return s.slot >= run.slots.size() || run.slots[s.slot].block == s.block;
+}
+
+void Twins::SwapOut(const Run& run) {
+  for (const Swapped& s : swapped_) {
+    const Twin& twin = twins_[s.slot];
+    if (twin.bits == nullptr || !IsAlive(s, run)) continue;
+    std::swap_ranges(s.block->data, s.block->data + twin.bytes,
+                     twin.bits.get());
+  }
+  swapped_.clear();
+}
+
+std::vector<Twins::Written> Twins::TakeBack(const Run& run) {
+  std::vector<Written> written;
+  for (Swapped& s : swapped_) {
+    Twin& twin = twins_[s.slot];
+    if (twin.bits == nullptr || !IsAlive(s, run)) continue;
+    if (!s.written) {
+      std::swap_ranges(s.block->data, s.block->data + twin.bytes,
+                       twin.bits.get());
+      continue;
+    }
+    written.push_back({s.block, CopyOf(s.block->data, twin.bytes)});
+    std::memcpy(s.block->data, twin.bits.get(), twin.bytes);
+    if (s.fresh) {
+      twin = Twin();
+    } else {
+      twin.bits = std::move(s.before);
+    }
+  }
+  swapped_.clear();
+  return written;
+}
+
+std::uint64_t Twins::AddResult(std::uint32_t slot, Block* block) {
+  Twin& twin = At(slot);
+  twin.bits = CopyOf(block->data, block->bytes);
+  twin.bytes = block->bytes;
+  std::memset(block->data, kPoison, block->bytes);
+  return twin.bytes;
+}
+
+std::int64_t Twins::Compare(const Run& run,
+                            std::vector<Difference>* differences) {
+  std::int64_t checks = 0;
+  // By slot: geometries that were compared already, last writers first.
+  std::vector<std::vector<const TensorGeometry*>> seen(run.slots.size());
+  std::vector<bool> differs(run.slots.size());
+  for (auto it = run.pending.rbegin(); it != run.pending.rend(); ++it) {
+    for (const Write& w : WritesOf(*it)) {
+      const auto s = static_cast<std::uint32_t>(w.slot);
+      const SlotBinding& slot = run.slots[s];
+      if (s >= twins_.size() || twins_[s].bits == nullptr || differs[s] ||
+          slot.block == nullptr || slot.held ||
+          std::any_of(seen[s].begin(), seen[s].end(),
+                      [&](const TensorGeometry* g) {
+                        return *g == *w.geometry;
+                      })) {
+        continue;
+      }
+      if (seen[s].empty()) ++checks;
+      seen[s].push_back(w.geometry);
+      char* have = slot.block->data + slot.shift;
+      const char* want = twins_[s].bits.get() + slot.shift;
+      const FirstDifference first(*w.geometry, have, want);
+      if (!first.found()) continue;
+      differs[s] = true;
+      const std::int64_t at = first.offset() * w.geometry->itemsize;
+      differences->push_back(
+          {w.node, absl::StrCat(w.what, " at ", first.Index(), ": ",
+                                Value(have + at, *w.geometry), ", eager has ",
+                                Value(want + at, *w.geometry))});
+    }
+  }
+  for (std::uint32_t s = 0; s < run.slots.size(); ++s) {
+    if (differs[s]) {
+      std::memcpy(run.slots[s].block->data, twins_[s].bits.get(),
+                  twins_[s].bytes);
+    }
+  }
+  twins_.clear();
+  std::reverse(differences->begin(), differences->end());
+  return checks;
+}
+
+}  // namespace tjit::runtime

@@ -1,0 +1,55 @@
+// What a ThreadState has besides while a mode of modes.h is on.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "runtime/thread/step_recorder.h"
+#include "runtime/thread/self_check/stress_check.h"
+#include "runtime/segment/prepared_segment.h"
+#include "runtime/segment/shared_step.h"
+#include "runtime/thread/thread_state.h"
+#include "runtime/thread/self_check/eager_copies.h"
+
+namespace tjit::runtime {
+
+// TJIT_STRESS=late: one-off records of the pending ops, see stress_late.cpp.
+struct LateRecords {
+  Capture capture;
+  std::size_t slots_before = 0;  // of the run, before the record that is open
+  TraceNode top;
+  std::vector<std::unique_ptr<TraceNode>> nodes;
+  // The recorded value of a scalar that may vary is that of its first sighting,
+  // as in a trace: by op, position and value class.
+  absl::flat_hash_map<std::string, ScalarValue> first_scalars;
+  StepClasses classes;
+  std::unique_ptr<PreparedSegment> segment;  // of the last flush
+};
+
+// An op that runs eagerly now and will be pending then. The state is locked
+// meanwhile: a flush by another thread would meet eager's bits in the blocks.
+struct OpenCall {
+  explicit OpenCall(StateLock l) : lock(std::move(l)) {}
+
+  StateLock lock;
+  TraceNode* node = nullptr;      // shadow: the step that matched; late: null
+  std::size_t slots_before = 0;   // of the run, without this op's
+};
+
+struct ModeState {
+  unsigned modes = 0;             // the word that this thread saw last
+  Twins twins;
+  TraceNode* shadowed = nullptr;  // matched; is about to be opened
+  std::optional<OpenCall> open;
+  LateRecords late;
+  InputCheck check;
+  bool checking = false;
+  std::uint64_t random = 0;       // shuffle: state of the generator
+};
+
+}  // namespace tjit::runtime

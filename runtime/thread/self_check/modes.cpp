@@ -1,0 +1,140 @@
+// The way of an op while a mode is on, see modes.h.
+#include "runtime/thread/self_check/modes.h"
+
+#include <chrono>
+#include <exception>
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/call/interpose.h"
+#include "runtime/report/log.h"
+#include "runtime/thread/self_check/mode_state.h"
+#include "runtime/runtime.h"
+#include "runtime/report/strict.h"
+
+namespace tjit::runtime {
+namespace {
+
+constexpr std::size_t kMaxSaid = 20;
+
+// xorshift64*.
+std::uint64_t NextRandom(std::uint64_t* state) {
+  std::uint64_t x = *state;
+  x ^= x >> 12;
+  x ^= x << 25;
+  x ^= x >> 27;
+  *state = x;
+  return x * 0x2545F4914F6CDD1Dull;
+}
+
+// Before an op what is pending runs with this probability.
+constexpr std::uint64_t kFlushOneIn = 8;
+
+}  // namespace
+
+void SayFinding(std::string_view text) {
+  static std::mutex mutex;
+  static auto* said = new std::set<std::string, std::less<>>;
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (said->size() > kMaxSaid || !said->emplace(text).second) return;
+  LogWarning(said->size() <= kMaxSaid ? text
+                                      : "more findings are only counted");
+}
+
+std::uint64_t SeedOfShuffle(std::uint64_t given) {
+  const std::uint64_t seed =
+      given != 0 ? given
+                 : static_cast<std::uint64_t>(std::chrono::steady_clock::now()
+                                                  .time_since_epoch()
+                                                  .count()) |
+                       1;
+  LogWarning(absl::StrCat("TJIT_STRESS=shuffle:", seed,
+                          " flushes at the same points again"));
+  return seed;
+}
+
+ModeState& ThreadState::ModesOn(unsigned modes) {
+  if (modes_ == nullptr) modes_ = std::make_unique<ModeState>();
+  if (modes_->modes != modes) {
+    Reset();  // what one mode has begun is not another's to go on with
+    modes_->modes = modes;
+    modes_->random = (runtime_->shuffle_seed() ^
+                      (std::uint64_t{stream_} * 0x9E3779B97F4A7C15ull)) |
+                     1;
+  }
+  return *modes_;
+}
+
+Decision ThreadState::OnCallInMode(CallFrame& frame) {
+  const unsigned modes = runtime_->modes();
+  ModeState& mine = ModesOn(modes);
+  ThrowKeptFailure(&counters_);
+  if ((modes & kModeHide) != 0) RevealArguments(frame);
+  if (InParallelRegion()) {
+    frame.in_region = true;
+    return AtCall(frame);
+  }
+  if ((modes & kModeShuffle) != 0 &&
+      NextRandom(&mine.random) % kFlushOneIn == 0) {
+    Flush(FlushReason::kShuffle);
+  }
+  Decision decision = Decision::kEager;
+  if ((modes & kModeLate) != 0) {
+    decision = CallLate(frame);
+  } else if ((modes & (kModeHide | kModeCheck)) != 0) {
+    decision = AtCall(frame);
+  } else {
+    decision = Decide(frame);
+  }
+  // What has happened already, open or pending, is no error any more: that
+  // comes with the next op.
+  if (decision == Decision::kEager && !mine.open &&
+      HasKeptFailure(&counters_)) {
+    OnThrow(frame);
+    ThrowKeptFailure(&counters_);
+  }
+  mine.checking =
+      decision == Decision::kEager && (modes & kModeCheck) != 0;
+  if (mine.checking) mine.check.Before(frame);
+  return decision;
+}
+
+bool ThreadState::AfterEagerInMode(CallFrame& frame, const ResultList& results,
+                                   torch::jit::Stack* boxed) {
+  if (modes_ == nullptr) return false;
+  ModeState& mine = *modes_;  // the runtime's may have changed meanwhile
+  if (mine.checking) {
+    mine.checking = false;
+    counters_.ops_checked.Add();
+    const std::string finding = mine.check.After(frame);
+    if (!finding.empty()) {
+      counters_.check_failures.Add();
+      SayFinding(
+          absl::StrCat("TJIT_STRESS=check: ", frame.entry.name, " ", finding));
+    }
+  }
+  if ((mine.modes & kModeHide) != 0 && runtime_->hiding()) {
+    HideResults(frame, results.items());
+  }
+  if (mine.open) {
+    CloseCall(frame, results, boxed);
+    return true;
+  }
+  return (mine.modes & (kModeHide | kModeLate | kModeCheck)) != 0;
+}
+
+void ThreadState::OnThrowInMode(CallFrame& frame) {
+  modes_->checking = false;
+  if (!modes_->open) return;
+  try {
+    GiveUpCall(frame, /*threw=*/true);
+  } catch (const std::exception& e) {
+    // The kernel's own error is on its way.
+    LogWarning(absl::StrCat("what was pending before ", frame.entry.name,
+                            " cannot run: ", e.what()));
+  }
+}
+
+}  // namespace tjit::runtime

@@ -1,0 +1,38 @@
+// The modes in which a run watches itself, as the bits of Runtime::modes().
+//
+// Off, they cost one load and compare per op. On, ThreadState::OnCallInMode()
+// stands before the ordinary way:
+//   hide     stress_hide.cpp     results hidden until they are legally read
+//   late     stress_late.cpp     ops deferred at first sight, compared with eager
+//   shadow   shadow.cpp   replayed ops compared with eager
+//   check    stress_check.h      ops that change what they only read
+//   shuffle  modes.cpp    pending ops run at random points
+//   strict   strict.h     unexpected fallbacks are errors
+// Tested by: tests/runtime/modes_test.cpp, tests/acceptance/torch_suites.py
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "tjit/options.h"
+
+namespace tjit::runtime {
+
+inline constexpr unsigned kModeHide = 1, kModeLate = 2, kModeCheck = 4,
+                          kModeShuffle = 8, kModeShadow = 16, kModeStrict = 32;
+// Above them: how often they were set.
+inline constexpr unsigned kModeEpoch = 256;
+
+inline unsigned ModesOf(const Options& options) {
+  return static_cast<unsigned>(options.stress) |
+         (options.shadow ? kModeShadow : 0) |
+         (options.strict ? kModeStrict : 0);
+}
+
+// One line on stderr about what a mode found; twenty different ones a process.
+void SayFinding(std::string_view text);
+
+// `given`, or one from the clock. Says on stderr how to have it again.
+std::uint64_t SeedOfShuffle(std::uint64_t given);
+
+}  // namespace tjit::runtime

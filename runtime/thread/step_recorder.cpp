@@ -1,0 +1,280 @@
+#include "runtime/thread/step_recorder.h"
+
+#include "runtime/thread/copied_slot.h"
+#include "runtime/library_calls/library_call.h"
+#include "runtime/thread/match.h"
+#include "runtime/platform/test_hooks.h"
+#include "runtime/call/value_checks.h"
+
+namespace tjit::runtime {
+namespace {
+
+// Replaces every tensor by an undefined one, so that nothing is kept alive.
+void DropTensors(torch::jit::Stack* stack) {
+  for (c10::IValue& v : *stack) {
+    if (v.isTensor()) {
+      v = at::Tensor();
+    } else if (v.isTensorList()) {
+      c10::List<at::Tensor> list;
+      list.resize(v.toTensorList().size());
+      v = list;
+    } else if (v.isList() && v.toListRef().size() > 0) {
+      const c10::List<c10::IValue> old = v.toList();
+      const c10::TypePtr element = old.elementType();
+      const bool optional_tensors =
+          element->kind() == c10::TypeKind::OptionalType &&
+          element->expectRef<c10::OptionalType>().getElementType()->kind() ==
+              c10::TypeKind::TensorType;
+      if (!optional_tensors) {
+        v = v.deepcopy();  // callers pass lists by reference (hazard Z14)
+        continue;
+      }
+      c10::List<std::optional<at::Tensor>> list;
+      for (std::size_t i = 0; i < old.size(); ++i) {
+        list.push_back(old.get(i).isNone() ? std::optional<at::Tensor>()
+                                           : at::Tensor());
+      }
+      v = list;
+    }
+  }
+}
+
+// True if the call leaves alone what the op may write: running statistics in
+// evaluation, which threads of a server share.
+bool OnlyReads(const CallFrame& frame) {
+  return frame.entry.name == "aten::native_batch_norm" &&
+         !frame.statics.empty() && frame.statics[0] == 0;
+}
+
+bool IsExpanded(const c10::TensorImpl* impl) {
+  const c10::IntArrayRef sizes = impl->sizes(), strides = impl->strides();
+  for (std::size_t d = 0; d < sizes.size(); ++d) {
+    if (strides[d] == 0 && sizes[d] > 1) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Block* FreshBlock(const c10::TensorImpl* impl, const Run& run) {
+  if (!IsPlain(impl) || impl->storage_offset() != 0 || impl->numel() == 0 ||
+      impl->is_conj() || impl->is_neg()) {
+    return nullptr;
+  }
+  const c10::StorageImpl* storage = StorageOf(impl);
+  Block* block = BlockOf(storage);
+  if (block == nullptr || impl->unsafe_storage().use_count() != 1 ||
+      block->exposed.load(std::memory_order_relaxed) ||
+      block->owner.load(std::memory_order_acquire) != nullptr ||
+      block->has_readers() ||
+      BoundSlot(run, storage, block) >= 0) {
+    return nullptr;
+  }
+  return block;
+}
+
+bool IsFreshEmpty(const c10::TensorImpl* impl) {
+  if (!IsPlain(impl) || impl->storage_offset() != 0 || impl->numel() != 0 ||
+      impl->is_conj() || impl->is_neg()) {
+    return false;
+  }
+  const c10::StorageImpl* storage = StorageOf(impl);
+  return storage->nbytes() == 0 && storage->data() == nullptr &&
+         storage->allocator() == BlockAllocator() &&
+         impl->unsafe_storage().use_count() == 1;
+}
+
+void Capture::Start(TraceNode* from, std::uint32_t length, bool at_boundary,
+                    Run* run) {
+  active_ = true;
+  open_ = false;
+  from_ = from;
+  length_ = length;
+  at_boundary_ = at_boundary;
+  run_ = run;
+  steps_.clear();
+}
+
+void Capture::Stop() {
+  active_ = false;
+  open_ = false;
+  steps_.clear();
+}
+
+std::vector<NewStep> Capture::Take() {
+  std::vector<NewStep> steps = std::move(steps_);
+  Stop();
+  return steps;
+}
+
+std::int32_t Capture::AddSlot(Block* block, std::uint64_t bytes, bool born,
+                              NewStep* step) {
+  const auto slot = static_cast<std::int32_t>(run_->slots.size());
+  SlotBinding binding;
+  binding.block = block;
+  run_->slots.push_back(binding);
+  if (block != nullptr) {
+    run_->Note(block, static_cast<std::uint32_t>(slot));
+  }
+  SlotRecord record;
+  record.bytes = bytes;
+  const std::uint32_t before = from_->parent == nullptr ? 0 : from_->depth + 1;
+  record.born_step =
+      born ? static_cast<std::int32_t>(before + steps_.size() - 1) : -1;
+  step->new_slots.push_back(record);
+  return slot;
+}
+
+void Capture::MakeAtCall(NewStep* step) {
+  UnbindFrom(run_, slots_before_);
+  StepRecord& s = step->step;
+  s.kind = StepKind::kAtCall;
+  s.args.clear();
+  s.statics.clear();
+  s.scalars.clear();
+  s.results.clear();
+  step->new_slots.clear();
+  step->payload.reset();
+}
+
+bool Capture::RecordArguments(CallFrame& frame, NewStep* step) {
+  if (frame.entry.op_class != OpClass::kPlain || !frame.recordable ||
+      frame.tensors.empty()) {
+    return false;
+  }
+  if ((frame.entry.may_throw_on_values || frame.entry.may_warn) &&
+      !Planted(Defect::kLateError) && !ValuesPass(frame)) {
+    return false;
+  }
+  for (const TensorRef& ref : frame.tensors) {
+    ArgRecord arg;
+    arg.written = ref.written && !OnlyReads(frame);
+    if (ref.impl == nullptr) {
+      step->step.args.push_back(arg);
+      continue;
+    }
+    if (!IsPlain(ref.impl) || ref.impl->numel() == 0) return false;
+    // Kernels throw or warn where a write meets itself.
+    if (arg.written && IsExpanded(ref.impl)) return false;
+    c10::StorageImpl* storage = StorageOf(ref.impl);
+    Block* block = nullptr;
+    const Access access = AccessOf(storage, arg.written, &block);
+    if (access == Access::kNo) return false;
+    arg.geometry = GeometryOf(ref.impl);
+    arg.slot = BoundSlot(*run_, storage, block);
+    if (arg.slot >= 0 && run_->slots[arg.slot].copied &&
+        !CopyHolds(run_->slots[arg.slot], storage)) {
+      arg.slot = kNoSlot;  // what the program has there now is another value
+    }
+    if (arg.slot < 0) {
+      arg.slot = AddSlot(access == Access::kBlock ? block : nullptr,
+                         storage->nbytes(), /*born=*/false, step);
+      if (access == Access::kCopy) {
+        run_->slots.back() = CopyBinding(storage);
+      }
+    }
+    step->step.args.push_back(arg);
+  }
+  step->step.statics.assign(frame.statics.begin(), frame.statics.end());
+  for (std::uint32_t i = 0; i < frame.scalars.size(); ++i) {
+    const ScalarPolicy policy = frame.entry.PolicyOfScalar(i);
+    ScalarRecord record;
+    record.value = frame.scalars[i];
+    record.may_vary = policy != ScalarPolicy::kBaked &&
+                      record.value.type != kNoScalar;
+    record.value_class = record.may_vary ? ValueClass(policy, record.value) : 0;
+    step->step.scalars.push_back(record);
+  }
+  return true;
+}
+
+void Capture::Before(CallFrame& frame, std::uint32_t context) {
+  slots_before_ = run_->slots.size();
+  NewStep step;
+  step.step.op = frame.entry.id;
+  step.step.context = context;
+  if (context == 0 || !RecordArguments(frame, &step)) MakeAtCall(&step);
+  steps_.push_back(std::move(step));
+  open_ = true;
+}
+
+void Capture::After(const CallFrame& frame,
+                    const FrameArray<c10::TensorImpl*, 8>& results,
+                    torch::jit::Stack boxed) {
+  if (!open_) return;
+  open_ = false;
+  NewStep& step = steps_.back();
+  if (step.step.kind == StepKind::kAtCall) return;
+  if (!RecordResults(frame, results, &step)) {
+    MakeAtCall(&step);
+    return;
+  }
+  auto call = std::make_shared<CapturedCall>();
+  call->entry = &frame.entry;
+  call->key_set = frame.key_set;
+  DropTensors(&boxed);
+  call->arguments = std::move(boxed);
+  step.payload = std::move(call);
+}
+
+bool Capture::RecordResults(const CallFrame& frame,
+                            const FrameArray<c10::TensorImpl*, 8>& results,
+                            NewStep* step) {
+  if (!frame.recordable) return false;  // a result that is no tensor
+  for (const ReturnInfo& info : frame.entry.returns) {
+    if (info.alias_arg < 0) continue;
+    ResultRecord alias;
+    alias.kind = ResultRecord::Kind::kAlias;
+    for (std::uint32_t i = 0; i < frame.tensors.size(); ++i) {
+      if (frame.tensors[i].arg == static_cast<std::uint32_t>(info.alias_arg)) {
+        alias.alias_arg = static_cast<std::int32_t>(i);
+        break;
+      }
+    }
+    step->step.results.push_back(alias);
+  }
+  // A written argument must not have been resized by the kernel.
+  for (std::uint32_t i = 0; i < frame.tensors.size(); ++i) {
+    const ArgRecord& arg = step->step.args[i];
+    if (arg.slot != kNoSlot && arg.written &&
+        (!(GeometryOf(frame.tensors[i].impl) == arg.geometry) ||
+         BoundSlot(*run_, StorageOf(frame.tensors[i].impl),
+                   BlockOf(StorageOf(frame.tensors[i].impl))) != arg.slot)) {
+      return false;
+    }
+  }
+  for (c10::TensorImpl* impl : results) {
+    ResultRecord r;
+    if (impl == nullptr) {
+      r.kind = ResultRecord::Kind::kUndefined;
+      step->step.results.push_back(r);
+      continue;
+    }
+    const bool is_empty = IsFreshEmpty(impl);
+    Block* block = is_empty ? nullptr : FreshBlock(impl, *run_);
+    if (block == nullptr && !is_empty) return false;
+    r.kind = is_empty ? ResultRecord::Kind::kEmpty : ResultRecord::Kind::kFresh;
+    r.geometry = GeometryOf(impl);
+    if (!impl->is_inference()) {
+      r.version = impl->version_counter().current_version();
+    }
+    if (is_empty) {
+      step->step.results.push_back(r);
+      continue;
+    }
+    r.slot = AddSlot(block, StorageOf(impl)->nbytes(), /*born=*/true, step);
+    step->step.results.push_back(r);
+  }
+  bool writes = !results.empty();
+  for (const ArgRecord& arg : step->step.args) writes |= arg.written;
+  return writes;
+}
+
+void Capture::Discard() {
+  if (!open_) return;
+  open_ = false;
+  UnbindFrom(run_, slots_before_);
+  steps_.pop_back();
+}
+
+}  // namespace tjit::runtime

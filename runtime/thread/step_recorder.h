@@ -1,0 +1,77 @@
+// Records steps in full until a sequence is complete: from calls to the plain
+// records of the store.
+//
+// Slots are numbered by first use over a Run of its own, or over the run that
+// was followed so far when a branch is recorded. A step that cannot be
+// deferred becomes a kAtCall step, which only holds its place.
+//
+// Thread: belongs to one ThreadState.
+// Tested by: tests/runtime/replay_test.cpp, tests/runtime/engagement_test.cpp
+#pragma once
+
+#include <ATen/core/stack.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "recorder/trace.h"
+#include "runtime/call/call_frame.h"
+#include "runtime/call/trace_run.h"
+
+namespace tjit::runtime {
+
+// The block of a result that a pending op may have: a new storage of ours that
+// nothing else refers to. Null for any other.
+Block* FreshBlock(const c10::TensorImpl* impl, const Run& run);
+
+// True for a result without elements in a new storage without bytes: nothing
+// is pending of it.
+bool IsFreshEmpty(const c10::TensorImpl* impl);
+
+class Capture {
+ public:
+  // `from`: node that the new steps follow. `length`: steps to record, or 0
+  // for "until the program is at a known root again". `run` holds the
+  // bindings of the path up to `from`.
+  void Start(TraceNode* from, std::uint32_t length, bool at_boundary, Run* run);
+  void Stop();
+
+  bool active() const { return active_; }
+  TraceNode* from() const { return from_; }
+  std::uint32_t length() const { return length_; }
+  bool at_boundary() const { return at_boundary_; }
+  std::size_t size() const { return steps_.size(); }
+  const std::vector<NewStep>& steps() const { return steps_; }
+  bool complete() const { return length_ != 0 && steps_.size() == length_; }
+
+  // Before the eager kernel runs: arguments as they are now.
+  void Before(CallFrame& frame, std::uint32_t context);
+  // After it: results, and the boxed arguments (their tensors are dropped).
+  void After(const CallFrame& frame,
+             const FrameArray<c10::TensorImpl*, 8>& results,
+             torch::jit::Stack boxed);
+  // The call threw: the step is taken back.
+  void Discard();
+
+  std::vector<NewStep> Take();
+
+ private:
+  bool RecordArguments(CallFrame& frame, NewStep* step);
+  bool RecordResults(const CallFrame& frame,
+                     const FrameArray<c10::TensorImpl*, 8>& results,
+                     NewStep* step);
+  void MakeAtCall(NewStep* step);
+  std::int32_t AddSlot(Block* block, std::uint64_t bytes, bool born,
+                       NewStep* step);
+
+  bool active_ = false;
+  bool open_ = false;  // Before() was called, After() not yet
+  bool at_boundary_ = false;
+  TraceNode* from_ = nullptr;
+  std::uint32_t length_ = 0;
+  std::size_t slots_before_ = 0;
+  Run* run_ = nullptr;
+  std::vector<NewStep> steps_;
+};
+
+}  // namespace tjit::runtime

@@ -1,0 +1,446 @@
+#include "runtime/thread/thread_state.h"
+
+#include <bit>
+#include <utility>
+
+#include "runtime/memory/deferred_storage.h"
+#include "runtime/thread/find_root.h"
+#include "runtime/tier2/hot_profile.h"
+#include "runtime/report/instruction_log.h"
+#include "runtime/call/interpose.h"
+#include "runtime/report/log.h"
+#include "runtime/thread/loop_state.h"
+#include "runtime/thread/match.h"
+#include "runtime/thread/self_check/mode_state.h"
+#include "runtime/thread/observers.h"
+#include "runtime/runtime.h"
+#include "runtime/report/strict.h"
+#include "runtime/platform/test_hooks.h"
+#include "runtime/tier2/tier2.h"
+#include "runtime/call/token.h"
+#include "runtime/call/value_checks.h"
+
+namespace tjit::runtime {
+namespace {
+
+// Runs of a trace that were not seen and turned out to be others, until it is
+// followed.
+constexpr std::int64_t kMostUnseenLeft = 4;
+
+}  // namespace
+
+[[gnu::hot]] void AfterEager(ThreadState* state, CallFrame& frame,
+                             const ResultList& results,
+                             torch::jit::Stack* boxed) {
+  if (InstructionLogOn()) [[unlikely]] {
+    if (frame.entry.op_class != OpClass::kEmpty) {
+      LogEagerResults(frame, results);
+    }
+    if (state == LogOnlyState()) return;
+  }
+  state->AfterEager(frame, results, boxed);
+}
+void OnThrow(ThreadState* state, CallFrame& frame) {
+  if (InstructionLogOn()) [[unlikely]] {
+    if (frame.entry.op_class != OpClass::kEmpty) LogThrow();
+    if (state == LogOnlyState()) return;
+  }
+  state->OnThrow(frame);
+}
+
+ThreadState::ThreadState(Runtime* runtime, std::uint16_t stream,
+                         std::shared_ptr<TraceStore> store)
+    : runtime_(runtime),
+      stream_(stream),
+      store_(std::move(store)),
+      usual_store_(store_.get()),
+      loops_(std::make_unique<LoopState>()),
+      run_(stream) {}
+
+ThreadState::~ThreadState() = default;
+
+[[gnu::hot]] Decision ThreadState::Decide(CallFrame& frame) {
+  if (unseen_node_ != nullptr) [[unlikely]] {
+    if (ContinueUnseen(frame)) return RunUnseen(frame);
+  }
+  Decision decision = Decision::kEager;
+  if (capture_.active()) MaybeEndCapture(frame);
+  if (cursor_ != nullptr && !run_deferred_ && capture_is_due()) {
+    // A longer period was found around the trace that is followed.
+    cursor_ = nullptr;
+    UnbindFrom(&run_, 0);
+  }
+  if (cursor_ != nullptr && TryFollow(frame, &decision)) return decision;
+  if (!capture_.active() && runtime_->IsRootOp(frame.entry.id) &&
+      !(capture_is_due() && IsExpected(frame)) && TryEnter(frame, &decision)) {
+    return decision;
+  }
+  return RunEagerly(frame);
+}
+
+[[gnu::hot]] Decision ThreadState::RunEagerly(CallFrame& frame) {
+  CountEager(frame);
+  if (--until_look_ == 0) LookAtTrial();
+  DelayRecording();
+  const bool due = capture_is_due();
+  const bool stretch_due = loops_->due;
+  ObserveToken(frame, HotDetector::kPlain);
+  if (due || runtime_->compile_all()) {
+    MaybeStartCapture(due);
+  } else {
+    if (runtime_->hot_profile().known() != nullptr) [[unlikely]] {
+      MaybeStartKnown(frame);
+    }
+    if (stretch_due) MaybeStartStretch();
+  }
+  if (capture_.active()) {
+    capture_.Before(frame, context_);
+    frame.wants_capture = true;
+  }
+  MakeReady(frame);
+  return Decision::kEager;
+}
+
+[[gnu::hot]] void ThreadState::ObserveToken(const CallFrame& frame,
+                                            std::uint8_t flags) {
+  TokenNotes notes;
+  const std::uint64_t token =
+      TokenOf(frame, context_, stream_, detector_.position() + 1, &notes);
+  if (notes.fresh) flags |= HotDetector::kFreshExternal;
+  if (frame.entry.op_class == OpClass::kSync) flags |= HotDetector::kSync;
+  if (after_mark_step_) flags |= HotDetector::kAfterMarkStep;
+  after_mark_step_ = false;
+  if (scheduled_.wait != 0) --scheduled_.wait;
+  const HotDetector::Candidate candidate =
+      detector_.Observe(token, flags, BlocksOfThread(), notes.elements);
+  if (scheduled_.period != detector_.period()) scheduled_ = {};
+  if (capture_.active() && capture_.length() != 0 &&
+      loops_->period != detector_.period()) {
+    OnBrokenPeriod();
+  }
+  // Most of the time forks are not learnt; NoteKind() would find out with calls.
+  LoopState& loops = *loops_;
+  if (detector_.position() >= loops.learn_from) {
+    NoteKind(frame);
+  } else {
+    loops.LearnNothing();
+  }
+  if (candidate.period != 0) OnCandidate(candidate);
+}
+
+// REQUIRES: the period that was scheduled or is captured has held so far.
+bool ThreadState::IsExpected(const CallFrame& frame) {
+  const std::uint64_t token =
+      PeekToken(frame, context_, stream_, detector_.position() + 1);
+  return detector_.Expects(token, after_mark_step_
+                                      ? HotDetector::kAfterMarkStep
+                                      : HotDetector::kPlain);
+}
+
+void ThreadState::BeginRun() {
+  UnbindFrom(&run_, 0);
+  run_.NextId();
+  run_deferred_ = false;
+  SetRunKind(RunKind::kUsual);
+  eager_node_ = nullptr;
+}
+
+bool ThreadState::TryEnter(CallFrame& frame, Decision* decision) {
+  if (EnterUsual(frame, decision)) return true;
+  TraceStore& store = *store_;
+  TraceNode* root = FindRoot(frame, [&](const TraceNode* n) {
+    Trace* trace = n->owner.load(std::memory_order_acquire);
+    return trace != nullptr && (!trace->starts_at_boundary || at_boundary_) &&
+           !store.ShouldSkip(trace);
+  });
+  if (root == nullptr) {
+    NoteMissedRoot(frame);
+    return false;
+  }
+  Trace* const trace = root->owner.load(std::memory_order_relaxed);
+  const std::int64_t entry =
+      trace->entries.fetch_add(1, std::memory_order_relaxed);
+  BeginRun();
+  cursor_ = store.top();
+  root_ = root;
+  const bool is_watched = IsWatched();
+  const bool measured =
+      !is_watched && (Trace::IsMeasured(entry) || runtime_->debug_compile());
+  run_began_ns_ = 0;
+  if (measured) BeginMeasured(trace, entry);
+  if (modes_ == nullptr) {
+    // A trial that is under way waits until nobody watches.
+    const bool is_eager = is_watched ? trace->trial.is_off()
+                                     : trace->trial.runs_eagerly();
+    SetRunKind(is_eager     ? RunKind::kEager
+               : is_watched ? RunKind::kWatched
+                            : RunKind::kUsual);
+  }
+  if (run_kind_ == RunKind::kEager &&
+      trace->unseen_left.load(std::memory_order_relaxed) < kMostUnseenLeft) {
+    BeginUnseen(root);
+    *decision = RunUnseen(frame);
+    return true;
+  }
+  // What is replayed does not move a candidate's phase.
+  if (run_kind_ == RunKind::kEager ||
+      !root->hot.load(std::memory_order_relaxed)) {
+    scheduled_ = {};
+  }
+  return TryFollow(frame, decision);
+}
+
+// Note [Runs that nobody sees]
+// A trial compares with eager runs, and a sequence that lost one runs eagerly.
+// Neither may carry what following takes, so nobody looks at arguments, values or
+// tokens: ops are compared by their names, along the way that was taken last. A
+// run that leaves that way is no eager one of the trace; where some have, the
+// trace is followed as any other, and its steps run eagerly.
+void ThreadState::BeginUnseen(TraceNode* root) {
+  cursor_ = nullptr;
+  scheduled_ = {};
+  detector_.Break();
+  unseen_node_ = root;
+}
+
+// False where the run is over, or another one.
+bool ThreadState::ContinueUnseen(const CallFrame& frame) {
+  TraceNode* const node = unseen_node_;
+  TraceNode* const next = node->likely.load(std::memory_order_relaxed);
+  if (next != nullptr && next->step.op == frame.entry.id) {
+    unseen_node_ = next;
+    return true;
+  }
+  EndUnseen();
+  return false;
+}
+
+Decision ThreadState::RunUnseen(CallFrame& frame) {
+  CountEager(frame);
+  MakeReady(frame);
+  return Decision::kEager;
+}
+
+void ThreadState::EndUnseen() {
+  TraceNode* const node = std::exchange(unseen_node_, nullptr);
+  Trace* const trace = root_->owner.load(std::memory_order_acquire);
+  if (node->ends.load(std::memory_order_acquire) != trace) {
+    trace->unseen_left.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  at_boundary_ = true;
+  store_->NoteUse(node);
+  trace->completions.fetch_add(1, std::memory_order_relaxed);
+  trace->eager_completions.fetch_add(1, std::memory_order_relaxed);
+  if (run_began_ns_ == 0) return;
+  const std::uint64_t ns = NowNs() - run_began_ns_;
+  trace->trial.NoteUnseenRun(ns);
+  NoteRunTime(store_->lineage(), *trace, /*replayed=*/false, ns);
+}
+
+void ThreadState::BeginMeasured(Trace* trace, std::int64_t entry) {
+  run_began_ns_ = NowNs();
+  run_executed_ns_ = 0;
+  if (entry % TraceTrial::kBlock != 0 || modes_ != nullptr ||
+      !trace->hot.load(std::memory_order_relaxed) || runtime_->compile_all()) {
+    return;
+  }
+  const Engine* const engine = runtime_->tier2().engine();
+  if (engine != nullptr && !engine->is_for_speed()) return;
+  TraceTrial& trial = trace->trial;
+  if (!trial.BeginBlock(entry, run_began_ns_, this, trace->replay_times)) {
+    return;
+  }
+  counters_.traces_switched_off.Add();
+  SayGivenUp(*trace);
+}
+
+void ThreadState::FinishRun(FlushReason reason) {
+  {
+    StateLock lock(this);
+    FlushLocked(reason);
+    UnbindFrom(&run_, 0);
+  }
+  Trace* trace = cursor_->ends.load(std::memory_order_acquire);
+  TraceStore& store = *store_;
+  if (cursor_ != trace->first_end.load(std::memory_order_relaxed)) {
+    trace->runs_of_more.fetch_add(1, std::memory_order_relaxed);
+  }
+  store.NoteUse(cursor_);
+  cursor_ = nullptr;
+  at_boundary_ = true;
+  loops_->NoteRun();
+  NoteRunEnd();
+  // Exits are charged to the owner of the node, on a shared prefix the first
+  // trace recorded there: a run that completes pays both back.
+  store.Reward(trace);
+  Trace* owner = root_ == nullptr
+                     ? nullptr
+                     : root_->owner.load(std::memory_order_acquire);
+  if (owner != nullptr && owner != trace) store.Reward(owner);
+  trace->completions.fetch_add(1, std::memory_order_relaxed);
+  if (!run_deferred_) {
+    trace->eager_completions.fetch_add(1, std::memory_order_relaxed);
+  }
+  if (run_began_ns_ != 0) {
+    const std::uint64_t ns = NowNs() - run_began_ns_;
+    trace->NoteTime(run_deferred_, ns);
+    if (run_deferred_) trace->executed_times.Add(run_executed_ns_);
+    NoteRunTime(store.lineage(), *trace, run_deferred_, ns);
+  }
+  const std::int64_t threshold =
+      runtime_->compile_all() ? 1 : runtime_->hot_threshold();
+  if (store.CountSighting(trace, threshold)) LogHot(store, trace);
+}
+
+void ThreadState::LeaveTrace(BailReason why) {
+  StateLock lock(this);
+  LeaveTraceLocked(why);
+}
+
+void ThreadState::LeaveTraceLocked(BailReason why) {
+  TraceNode* node = cursor_;
+  const bool usual = IsUsualExit(node);
+  // If it throws, the thread is still where it was.
+  if (usual) {
+    FlushLocked(FlushReason::kSegmentEnd);
+  } else {
+    DrainLocked();
+  }
+  cursor_ = nullptr;
+  eager_node_ = nullptr;
+  if (node->parent == nullptr) return;  // nothing had matched yet
+  if (usual) store_->NoteUse(node);
+  Trace* trace = node->owner.load(std::memory_order_acquire);
+  if (run_deferred_) {
+    trace->left[static_cast<std::size_t>(why)].fetch_add(
+        1, std::memory_order_relaxed);
+    NoteBail(&counters_, why, node->step.op);
+    const bool blacklisted = !usual && store_->Penalize(trace, why);
+    LogExit(*trace, *node, why);
+    if (blacklisted) {
+      CountBail(BailReason::kBlacklisted, trace->id, node->step.op);
+    }
+    detector_.Break();
+  }
+  // Other sizes of a trace that is replayed are recorded where they first come,
+  // anything else where it comes again.
+  const bool has_other_sizes = why == BailReason::kMetaDiffers &&
+                               run_deferred_ && trace->IsWorthMorePaths();
+  Exits& exits = exits_[node->id];
+  ++exits.times;
+  ++exits.in_vain;
+  if ((exits.times >= 2 || has_other_sizes) &&
+      std::has_single_bit(exits.in_vain) && !capture_.active()) {
+    StartCapture(node, 0, trace->starts_at_boundary);
+    loops_->to_fork = !trace->starts_at_boundary && IsStarving();
+  } else {
+    UnbindFrom(&run_, 0);
+  }
+}
+
+[[gnu::hot]] void ThreadState::AfterEager(CallFrame& frame,
+                                          const ResultList& results,
+                                          torch::jit::Stack* boxed) {
+  for (c10::TensorImpl* impl : results.items()) Arm(impl);
+  if (frame.entry.op_class == OpClass::kEmpty) return;
+  for (const TensorRef& ref : frame.tensors) Arm(ref.impl);
+  if (runtime_->modes() != 0 && AfterEagerInMode(frame, results, boxed)) {
+    return;
+  }
+  if (frame.in_region) return;
+  if (frame.wants_capture && capture_.active()) {
+    capture_.After(frame, results.items(), std::move(*boxed));
+  }
+  if (eager_node_ != nullptr) BindEagerResults(results);
+  NoteWrites(frame, results);
+  at_boundary_ = frame.entry.op_class == OpClass::kSync;
+  if (!capture_.active()) return;
+  if (loops_->profile != nullptr) [[unlikely]] FollowKnown();
+  if (capture_.active() && capture_.complete()) {
+    FinishCapture();
+    at_boundary_ = true;  // the next period begins here
+  }
+  MaybeEndStretch();
+}
+
+void ThreadState::BindEagerResults(const ResultList& results) {
+  const TraceNode* node = eager_node_;
+  eager_node_ = nullptr;
+  if (run_kind_ == RunKind::kWatched) KeepLearntCalls(*node);
+  std::uint32_t i = 0;
+  for (const ResultRecord& r : node->step.results) {
+    if (r.kind == ResultRecord::Kind::kAlias) continue;
+    const c10::TensorImpl* impl =
+        i < results.items().size() ? results.items()[i] : nullptr;
+    ++i;
+    if (r.kind == ResultRecord::Kind::kUndefined) continue;
+    const bool is_same = impl != nullptr && SameGeometry(impl, r.geometry);
+    if (is_same && r.kind == ResultRecord::Kind::kEmpty) continue;
+    Block* block = is_same ? BlockOf(StorageOf(impl)) : nullptr;
+    if (block == nullptr) {
+      LeaveTrace(BailReason::kMetaDiffers);
+      return;
+    }
+    run_.Note(block, static_cast<std::uint32_t>(run_.slots.size()));
+    run_.slots.emplace_back().block = block;
+  }
+}
+
+void ThreadState::NoteWrites(const CallFrame& frame,
+                             const ResultList& results) {
+  const std::uint64_t stamp = PositionStamp(stream_, detector_.position());
+  for (const TensorRef& ref : frame.tensors) {
+    if (ref.written && ref.impl != nullptr) NoteWrite(ref.impl, stamp);
+  }
+  for (const c10::TensorImpl* impl : results.items()) {
+    if (impl != nullptr) NoteWrite(impl, stamp);
+  }
+}
+
+void ThreadState::OnThrow(CallFrame& frame) {
+  capture_.Discard();
+  for (const TensorRef& ref : frame.tensors) Arm(ref.impl);
+  if (modes_ != nullptr) OnThrowInMode(frame);
+  if (eager_node_ != nullptr) {
+    eager_node_ = nullptr;
+    EndLearningCalls();
+    LeaveTrace(BailReason::kCallThrew);
+  }
+}
+
+void ThreadState::OnMarkStep() {
+  ThrowKeptFailure(&counters_);
+  if (unseen_node_ != nullptr &&
+      unseen_node_->ends.load(std::memory_order_acquire) != nullptr) {
+    EndUnseen();
+  }
+  if (store_.get() != runtime_->store()) TakeNewStore();
+  if (capture_.active() && capture_.length() == 0 && capture_.size() != 0) {
+    FinishCapture();
+  }
+  if (cursor_ != nullptr && cursor_->parent != nullptr &&
+      cursor_->ends.load(std::memory_order_acquire) != nullptr) {
+    FinishRun(FlushReason::kMarkStep);
+  } else {
+    Flush(FlushReason::kMarkStep);
+  }
+  after_mark_step_ = true;
+  at_boundary_ = true;
+  ThrowKeptFailure(&counters_);
+}
+
+void ThreadState::CountThrow() {
+  const auto pending = static_cast<std::int64_t>(run_.pending.size());
+  counters_.ops_eager.Add(counters_.ops_seen.value() -
+                          counters_.ops_eager.value() -
+                          counters_.ops_replayed.value() -
+                          counters_.ops_drained.value() - pending);
+}
+
+void ThreadState::CountHook(bool exposed) {
+  counters_.hooks_fired.Add();
+  if (exposed) counters_.blocks_exposed.Add();
+}
+
+}  // namespace tjit::runtime

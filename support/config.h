@@ -1,0 +1,40 @@
+// The file of options that TJIT_CONFIG names: YAML, one `key: value` a line.
+//
+//   hot_threshold: 5      # keys are the fields of tjit::Options
+//   debug_compile: true
+//
+// A key stands for the environment variable of the same option and takes the
+// same values (config_keys.def); what is wrong is said with file:line:column
+// and is not used.
+//
+// Tested by: tests/recorder/config_test.cpp
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "support/env.h"
+#include "support/yaml_text.h"
+
+namespace tjit {
+
+struct ConfigFile {
+  std::string path;    // empty: TJIT_CONFIG is not set
+  EnvOptions options;  // and the complaints about the file
+  // Where each option that is used stands, by key: "tjit.yaml:3:16".
+  std::map<std::string, std::string, std::less<>> where;
+};
+
+// The variable of a key, "" for an unknown one: "TJIT_COMPILE" of
+// "compile_all".
+std::string_view VariableOfKey(std::string_view key);
+
+// What one text says; `path` is its name in complaints.
+ConfigFile ParseConfig(const std::string& path, const std::string& text,
+                       decltype(&tjit_read_yaml) reader);
+
+// Reads the file into *text. Returns why it cannot be had, else "".
+std::string ReadConfig(const std::string& path, std::string* text);
+
+}  // namespace tjit

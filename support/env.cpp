@@ -1,0 +1,398 @@
+#include "support/env.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+
+#include "support/env_others.h"
+#include "support/log.h"
+#include "support/nearest_name.h"
+
+namespace tjit {
+namespace {
+
+constexpr std::string_view kPrefix = "TJIT_";
+constexpr std::string_view kXdg = "XDG_CACHE_HOME=", kHome = "HOME=";
+
+// Relative folders are not used, as the XDG specification has it.
+std::string UserCacheDir(std::string_view xdg, std::string_view home) {
+  if (xdg.starts_with('/')) return std::string(xdg) + "/tjit";
+  return home.starts_with('/') ? std::string(home) + "/.cache/tjit" : "";
+}
+
+// From params.def: the range and the default of each option.
+#define TJIT_PARAM(type, field, name, initial, min, max, what) \
+  struct Param_##field {                                       \
+    static constexpr long long kDefault = initial;             \
+    static constexpr long long kMin = min;                     \
+    static constexpr long long kMax = max;                     \
+  };
+#include "support/params.def"
+#undef TJIT_PARAM
+
+constexpr std::string_view kOn[] = {"1", "y", "yes", "on", "true"};
+constexpr std::string_view kOff[] = {"0", "n", "no", "off", "false"};
+
+// `word` is in lower case.
+bool SameWord(std::string_view value, std::string_view word) {
+  return std::equal(value.begin(), value.end(), word.begin(), word.end(),
+                    [](char a, char b) {
+                      return a == b || (a >= 'A' && a <= 'Z' && a + 32 == b);
+                    });
+}
+
+// 0 or 1 in one of its spellings.
+template <bool EnvOptions::*has, bool EnvOptions::*field>
+bool SetSwitch(std::string_view value, EnvOptions* o) {
+  o->*has = ParseSwitch(value, &(o->*field));
+  return o->*has;
+}
+template <bool EnvOptions::*field>
+bool SetFlag(std::string_view value, EnvOptions* o) {
+  return ParseSwitch(value, &(o->*field));
+}
+
+constexpr const char* kBackends[] = {"replay", "interpreter", "llvm",
+                                     "torchscript"};
+
+bool SetBackend(std::string_view value, EnvOptions* o) {
+  o->has_backend = ParseBackend(value, &o->backend);
+  return o->has_backend;
+}
+
+// Empty as in a script whose variable is not set: no cache, not the default.
+bool SetCacheDir(std::string_view value, EnvOptions* o) {
+  o->cache_dir = value.empty() ? kCacheOff : value;
+  o->has_cache_dir = true;
+  return true;
+}
+
+bool SetConfig(std::string_view value, EnvOptions* o) {
+  o->config_path = value;
+  return !value.empty();
+}
+
+constexpr std::string_view kDumpNames[] = {
+#define TJIT_DUMP_PART(suffix, name, what) name,
+#include "support/dump_parts.def"
+#undef TJIT_DUMP_PART
+};
+
+constexpr unsigned kAllDumpParts = (1u << std::size(kDumpNames)) - 1;
+
+// "ir,passes", or "all".
+bool SetDump(std::string_view value, EnvOptions* o) {
+  unsigned parts = 0;
+  while (true) {
+    const std::size_t comma = value.find(',');
+    const std::string_view word = value.substr(0, comma);
+    const auto* found =
+        std::find(std::begin(kDumpNames), std::end(kDumpNames), word);
+    if (found != std::end(kDumpNames)) {
+      parts |= 1u << (found - std::begin(kDumpNames));
+    } else if (word == "all") {
+      parts |= kAllDumpParts;
+    } else {
+      return false;
+    }
+    if (comma == std::string_view::npos) break;
+    value.remove_prefix(comma + 1);
+  }
+  o->dump = parts;
+  return true;
+}
+
+bool SetDumpPath(std::string_view value, EnvOptions* o) {
+  o->dump_path = value;
+  return !value.empty();
+}
+
+// A whole number in the range of `Param`.
+template <class Param>
+bool ParseNumber(std::string_view value, long long* out) {
+  long long number = 0;
+  const char* end = value.data() + value.size();
+  const auto parsed = std::from_chars(value.data(), end, number);
+  if (parsed.ec != std::errc() || parsed.ptr != end) return false;
+  if (number < Param::kMin || number > Param::kMax) return false;
+  *out = number;
+  return true;
+}
+
+bool SetHotThreshold(std::string_view value, EnvOptions* o) {
+  o->has_hot_threshold =
+      ParseNumber<Param_hot_threshold>(value, &o->hot_threshold);
+  return o->has_hot_threshold;
+}
+
+bool SetMaxTraceMb(std::string_view value, EnvOptions* o) {
+  o->has_max_trace_mb =
+      ParseNumber<Param_max_trace_mb>(value, &o->max_trace_mb);
+  return o->has_max_trace_mb;
+}
+
+bool SetMaxTraceSteps(std::string_view value, EnvOptions* o) {
+  o->has_max_trace_steps =
+      ParseNumber<Param_max_trace_steps>(value, &o->max_trace_steps);
+  return o->has_max_trace_steps;
+}
+
+// The bit of one mode, "shuffle:SEED" included; 0 for an unknown one.
+unsigned StressMode(std::string_view mode, EnvOptions* o) {
+  constexpr std::string_view kSeeded = "shuffle:";
+  if (mode == "hide") return kStressHide;
+  if (mode == "late") return kStressLate;
+  if (mode == "check") return kStressCheck;
+  if (mode == "shuffle") return kStressShuffle;
+  if (!mode.starts_with(kSeeded)) return 0;
+  mode.remove_prefix(kSeeded.size());
+  const char* end = mode.data() + mode.size();
+  const auto parsed = std::from_chars(mode.data(), end, o->shuffle_seed);
+  if (parsed.ec != std::errc() || parsed.ptr != end) return 0;
+  if (o->shuffle_seed < 0) return 0;
+  o->has_shuffle_seed = true;
+  return kStressShuffle;
+}
+
+// "late,shuffle:7". hide forbids what the others need, pending ops.
+bool SetStress(std::string_view value, EnvOptions* o) {
+  unsigned modes = 0;
+  while (true) {
+    const std::size_t comma = value.find(',');
+    const unsigned mode = StressMode(value.substr(0, comma), o);
+    if (mode == 0) return false;
+    modes |= mode;
+    if (comma == std::string_view::npos) break;
+    value.remove_prefix(comma + 1);
+  }
+  if ((modes & kStressHide) != 0 && modes != kStressHide) return false;
+  o->has_stress = true;
+  o->stress = modes;
+  return true;
+}
+
+bool SetStatsPath(std::string_view value, EnvOptions* o) {
+  if (value.empty()) return false;
+  o->stats_path = value;
+  o->has_stats_path = true;
+  return true;
+}
+
+bool SetProfile(std::string_view value, EnvOptions* o) {
+  o->profile_path = value;
+  return !value.empty();
+}
+
+bool SetInstructionLog(std::string_view value, EnvOptions* o) {
+  o->instruction_log_path = value;
+  return !value.empty();
+}
+
+bool SetLog(std::string_view value, EnvOptions* o) {
+  std::uint32_t channels = 0;
+  if (!ParseLogChannels(value, &channels)) return false;
+  o->log = value;
+  return true;
+}
+
+#if defined(TJIT_PLANTED_DEFECTS)
+bool SetPlantedDefect(std::string_view value, EnvOptions* o) {
+  if (value.empty()) return false;
+  o->planted_defect = value;
+  return true;
+}
+
+struct WatchdogSeconds {
+  static constexpr long long kMin = 1, kMax = 3600;
+};
+
+bool SetWatchdog(std::string_view value, EnvOptions* o) {
+  return ParseNumber<WatchdogSeconds>(value, &o->watchdog_s);
+}
+#endif
+
+template <class Param>
+std::string RangeOf() {
+  return "a whole number from " + std::to_string(Param::kMin) + " to " +
+         std::to_string(Param::kMax) + " (default " +
+         std::to_string(Param::kDefault) + ")";
+}
+
+struct Variable {
+  std::string_view name;
+  std::string accepted;
+  bool (*set)(std::string_view value, EnvOptions* options);
+};
+
+const std::vector<Variable>& Variables() {
+  static const auto& table = *new std::vector<Variable>{
+      {"TJIT_AUTO_COMPILE", kSwitchWords,
+       SetSwitch<&EnvOptions::has_auto_compile, &EnvOptions::auto_compile>},
+      {"TJIT_BACKEND", "replay, interpreter, llvm or torchscript", SetBackend},
+      {"TJIT_BLESS", kSwitchWords, SetFlag<&EnvOptions::bless>},
+      {"TJIT_CACHE_DIR", "a folder, or off", SetCacheDir},
+      {"TJIT_COMPILE", kSwitchWords,
+       SetSwitch<&EnvOptions::has_compile_all, &EnvOptions::compile_all>},
+      {"TJIT_CONFIG", "a path to read", SetConfig},
+      {"TJIT_DEBUG_COMPILE", kSwitchWords,
+       SetSwitch<&EnvOptions::has_debug_compile, &EnvOptions::debug_compile>},
+      {"TJIT_DISABLE", kSwitchWords, SetFlag<&EnvOptions::disable>},
+      {"TJIT_DUMP",
+       "all, or some of " + DumpPartNames(kAllDumpParts) +
+           " with commas between",
+       SetDump},
+      {"TJIT_DUMP_FILE", "a path to write to", SetDumpPath},
+      {"TJIT_FAST_MATH", kSwitchWords,
+       SetSwitch<&EnvOptions::has_fast_math, &EnvOptions::fast_math>},
+      {"TJIT_HOT_THRESHOLD", RangeOf<Param_hot_threshold>(), SetHotThreshold},
+      {"TJIT_INSTRUCTION_LOG", "a path to write to", SetInstructionLog},
+      {"TJIT_LOG",
+       "some of " + LogChannelNames() +
+           " with commas between, a minus before what is to be off",
+       SetLog},
+      {"TJIT_MAX_TRACE_MB", RangeOf<Param_max_trace_mb>(), SetMaxTraceMb},
+      {"TJIT_MAX_TRACE_STEPS", RangeOf<Param_max_trace_steps>(),
+       SetMaxTraceSteps},
+      {"TJIT_PERF_MAP", kSwitchWords,
+       SetSwitch<&EnvOptions::has_perf_map, &EnvOptions::perf_map>},
+#if defined(TJIT_PLANTED_DEFECTS)
+      {"TJIT_PLANTED_DEFECT", "the name of a defect", SetPlantedDefect},
+#endif
+      {"TJIT_PRINT_CONFIG", kSwitchWords, SetFlag<&EnvOptions::print_config>},
+      {"TJIT_PROFILE", "a file, or off", SetProfile},
+      {"TJIT_SHADOW", kSwitchWords,
+       SetSwitch<&EnvOptions::has_shadow, &EnvOptions::shadow>},
+      {"TJIT_STATS", "a path to write to, or - for a report on stderr",
+       SetStatsPath},
+      {"TJIT_STRESS",
+       "hide, or some of late, check, shuffle, shuffle:SEED with commas "
+       "between",
+       SetStress},
+      {"TJIT_STRICT", kSwitchWords,
+       SetSwitch<&EnvOptions::has_strict, &EnvOptions::strict>},
+      {"TJIT_VERIFY", kSwitchWords, SetFlag<&EnvOptions::verify>},
+#if defined(TJIT_PLANTED_DEFECTS)
+      {"TJIT_THREAD_TRIALS", kSwitchWords,
+       SetFlag<&EnvOptions::thread_trials>},
+      {"TJIT_WATCHDOG", "a whole number of seconds from 1 to 3600",
+       SetWatchdog},
+#endif
+  };
+  return table;
+}
+
+std::string UnknownName(std::string_view name) {
+  return std::string(name) + " is not a variable of tjit" +
+         DidYouMean(name, VariableNames());
+}
+
+void ParseOne(std::string_view name, std::string_view value,
+              EnvOptions* options) {
+  std::string accepted;
+  switch (SetByVariable(name, value, options, &accepted)) {
+    case SetResult::kSet:
+      return;
+    case SetResult::kBadValue:
+      options->complaints.push_back(std::string(name) + "=" +
+                                    std::string(value) +
+                                    " is not used, accepted is " + accepted);
+      return;
+    case SetResult::kUnknown:
+      options->complaints.push_back(UnknownName(name));
+      return;
+  }
+}
+
+}  // namespace
+
+std::string DumpPartNames(unsigned parts) {
+  std::string names;
+  for (std::size_t i = 0; i < std::size(kDumpNames); ++i) {
+    if ((parts >> i & 1) == 0) continue;
+    if (!names.empty()) names += ", ";
+    names += kDumpNames[i];
+  }
+  return names.empty() ? "none" : names;
+}
+
+bool ParseSwitch(std::string_view value, bool* is_on) {
+  const auto is_value = [&](std::string_view word) {
+    return SameWord(value, word);
+  };
+  const bool on = std::any_of(std::begin(kOn), std::end(kOn), is_value);
+  if (!on && std::none_of(std::begin(kOff), std::end(kOff), is_value)) {
+    return false;
+  }
+  *is_on = on;
+  return true;
+}
+
+bool ParseBackend(std::string_view name, BackendName* backend) {
+  for (std::size_t i = 0; i < std::size(kBackends); ++i) {
+    if (name != kBackends[i]) continue;
+    *backend = static_cast<BackendName>(i);
+    return true;
+  }
+  return false;
+}
+
+const char* NameOf(BackendName backend) {
+  return kBackends[static_cast<std::size_t>(backend)];
+}
+
+std::vector<std::string_view> VariableNames() {
+  std::vector<std::string_view> names;
+  for (const Variable& v : Variables()) names.push_back(v.name);
+  return names;
+}
+
+SetResult SetByVariable(std::string_view name, std::string_view value,
+                        EnvOptions* options, std::string* accepted) {
+  for (const Variable& v : Variables()) {
+    if (v.name != name) continue;
+    *accepted = v.accepted;
+    return v.set(value, options) ? SetResult::kSet : SetResult::kBadValue;
+  }
+  return SetResult::kUnknown;
+}
+
+EnvOptions ParseEnvironment(const char* const* environment) {
+  EnvOptions options;
+  std::string_view xdg, home;
+  for (; environment != nullptr && *environment != nullptr; ++environment) {
+    const std::string_view entry = *environment;
+    if (entry.starts_with(kXdg)) xdg = entry.substr(kXdg.size());
+    if (entry.starts_with(kHome)) home = entry.substr(kHome.size());
+    if (!entry.starts_with(kPrefix)) continue;
+    const std::size_t equals = entry.find('=');
+    if (equals == std::string_view::npos) continue;
+    ParseOne(entry.substr(0, equals), entry.substr(equals + 1), &options);
+  }
+  options.user_cache_dir = UserCacheDir(xdg, home);
+  return options;
+}
+
+const EnvOptions& Environment() {
+  static const auto& options = *new EnvOptions(ParseEnvironment(environ));
+  return options;
+}
+
+std::string SettingsOf(const std::vector<std::string_view>& prefixes) {
+  std::vector<std::string> found;
+  for (const char* const* at = environ; at != nullptr && *at != nullptr; ++at) {
+    const std::string_view entry = *at;
+    for (const std::string_view prefix : prefixes) {
+      if (!entry.starts_with(prefix)) continue;
+      found.emplace_back(entry).push_back('\n');
+      break;
+    }
+  }
+  std::sort(found.begin(), found.end());
+  std::string text;
+  for (const std::string& setting : found) text += setting;
+  return text;
+}
+
+}  // namespace tjit
