@@ -65,9 +65,11 @@ bool ThreadTrial::Look(const Usage& usage) {
       if (usage.now_ns < look_at_ns_) return false;
       if (look_at_ns_ == 0) {
         began_ = usage;
+        first_ops_ = usage.ops;
         look_at_ns_ = usage.now_ns + kFirstNs;
         return false;
       }
+      if (usage.ops < first_ops_ + kFirstOps) return false;
       const auto ops = static_cast<double>(usage.ops - began_.ops);
       const auto replayed =
           static_cast<double>(usage.replayed - began_.replayed);
@@ -86,7 +88,7 @@ bool ThreadTrial::Look(const Usage& usage) {
     case Phase::kUsual:
     case Phase::kBlind:
       if (usage.thread_ns < began_.thread_ns + kWindowNs ||
-          usage.ops < began_.ops + kOpsPerWindow) {
+          usage.ops < began_.ops + window_ops_) {
         return false;
       }
       return EndWindow(usage);
@@ -98,6 +100,7 @@ void ThreadTrial::Start(const Usage& usage) {
   weights_.assign(OpCounts::kMaxOps, {});
   all_ = {};
   windows_ = 0;
+  trial_at_ns_ = usage.now_ns;
   pairs_.clear();
   BeginWindow(usage, /*is_blind=*/true);
 }
@@ -105,6 +108,7 @@ void ThreadTrial::Start(const Usage& usage) {
 void ThreadTrial::BeginWindow(const Usage& usage, bool is_blind) {
   phase_ = is_blind ? Phase::kBlind : Phase::kUsual;
   began_ = usage;
+  window_ops_ = std::max(kOpsPerWindow, kTurnsPerWindow * usage.longest);
   work_ = 0;
   last_op_ = kNoOp;
 }
@@ -159,15 +163,17 @@ bool ThreadTrial::Decide(const Usage& usage) {
 void ThreadTrial::End(const Usage& usage, bool loses) {
   weights_ = {};
   pairs_ = {};
+  const std::uint64_t least =
+      std::max(kRestNs, kRestOfTrial * (usage.now_ns - trial_at_ns_));
   if (!loses) {
     phase_ = Phase::kIdle;
     rest_ns_ = 0;
     began_ = usage;
-    look_at_ns_ = usage.now_ns + kRestNs;
+    look_at_ns_ = usage.now_ns + least;
     return;
   }
   ++lost_;
-  rest_ns_ = std::clamp(2 * rest_ns_, kRestNs, kLongestRestNs);
+  rest_ns_ = std::max(std::clamp(2 * rest_ns_, kRestNs, kLongestRestNs), least);
   phase_ = Phase::kResting;
   look_at_ns_ = usage.now_ns + rest_ns_;
 }

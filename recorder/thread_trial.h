@@ -13,6 +13,10 @@
 // windows in which nobody looked. Time: the thread's own processor time, which
 // other programs of a busy machine do not change.
 //
+// A window holds several turns of the longest sequence that is known, as a
+// replay begins where its sequence does, and the first one waits until a
+// sequence would have been found.
+//
 //   each call:       if (trial.learns()) trial.Learn(op, now_ns);
 //                    else if (trial.counts()) trial.Count(op);
 //   each so many:    if (trial.IsDue(now_ns, ops) && trial.Look(usage)) ...
@@ -42,14 +46,18 @@ class ThreadTrial {
     std::uint64_t thread_ns = 0;  // the thread's processor time
     std::int64_t ops = 0;
     std::int64_t replayed = 0;
+    std::int64_t longest = 0;  // ops of the longest sequence that it has met
   };
 
   // Calls between two looks, while windows take turns and otherwise.
   static constexpr std::uint32_t kOpsPerLook = 64;
   static constexpr std::uint32_t kOpsPerRareLook = 1024;
   static constexpr std::uint64_t kFirstNs = 400'000'000;  // before the first
+  static constexpr std::int64_t kFirstOps = 20'000;
+  // At least, all three.
   static constexpr std::uint64_t kWindowNs = 20'000'000;
-  static constexpr std::int64_t kOpsPerWindow = 512;  // at least
+  static constexpr std::int64_t kOpsPerWindow = 512;
+  static constexpr std::int64_t kTurnsPerWindow = 4;  // of the longest sequence
   // Of the ops of kFirstNs: where more are replayed, trials of sequences will
   // do.
   static constexpr double kMostReplayed = 0.8;
@@ -60,6 +68,8 @@ class ThreadTrial {
   static constexpr double kLoss = 0.03;
   static constexpr std::uint64_t kRestNs = 30'000'000'000;
   static constexpr std::uint64_t kLongestRestNs = 20 * kRestNs;
+  // From one trial to the next it takes at least so many times what it took.
+  static constexpr std::uint64_t kRestOfTrial = 20;
 
   Phase phase() const { return phase_; }
   // Windows take turns.
@@ -85,7 +95,7 @@ class ThreadTrial {
   // Look() may find something.
   bool IsDue(std::uint64_t now_ns, std::int64_t ops) const {
     return counts() ? now_ns >= began_.now_ns + kWindowNs &&
-                          ops >= began_.ops + kOpsPerWindow
+                          ops >= began_.ops + window_ops_
                     : now_ns >= look_at_ns_;
   }
   // True if the phase is another one now.
@@ -107,6 +117,9 @@ class ThreadTrial {
   Phase phase_ = Phase::kIdle;
   Usage began_;  // of the window, or of what is looked at
   std::uint64_t look_at_ns_ = 0;
+  std::int64_t first_ops_ = 0;  // of the thread, when it was first looked at
+  std::uint64_t trial_at_ns_ = 0;  // it began
+  std::int64_t window_ops_ = 0;
   std::uint64_t rest_ns_ = 0;
   std::int64_t lost_ = 0;
   double loss_ = 0;

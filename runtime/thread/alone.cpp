@@ -60,7 +60,8 @@ void ThreadState::LookAtTrial() {
   const std::int64_t lost = trial.lost();
   // What a window deferred is its own.
   if (trial.phase() == ThreadTrial::Phase::kUsual) LeavePath();
-  if (!trial.Look({now, ThreadNs(), ops, counters_.ops_replayed.value()})) {
+  if (!trial.Look({now, ThreadNs(), ops, counters_.ops_replayed.value(),
+                   loops_->longest})) {
     return;
   }
   if (trial.is_blind()) LeavePath();

@@ -17,6 +17,8 @@ namespace tjit::runtime {
 struct LoopState {
   StretchFinder stretches;
   StretchFinder::Next next = StretchFinder::Next::kUnknown;
+  // Steps of the longest capture, or run of a trace, that came to its end.
+  std::uint32_t longest = 0;
   // Position in the stream where a period was captured last.
   std::uint64_t last_period = 0;
   std::uint64_t learn_from = 0;   // position from which forks are learnt

@@ -179,6 +179,8 @@ void ThreadState::FinishCapture() {
   const bool from_top = from == store.top();
   const OpId first_op = steps.front().step.op;
   const std::size_t recorded = steps.size();
+  loops_->longest =
+      std::max(loops_->longest, static_cast<std::uint32_t>(recorded));
   BailReason why = BailReason::kCount;
   const std::size_t iterations =
       fresh ? std::max(steps.size() / loops_->period, std::size_t{1}) : 1;

@@ -267,6 +267,7 @@ void ThreadState::FinishRun(FlushReason reason) {
     trace->runs_of_more.fetch_add(1, std::memory_order_relaxed);
   }
   store.NoteUse(cursor_);
+  loops_->longest = std::max(loops_->longest, cursor_->depth + 1);
   cursor_ = nullptr;
   at_boundary_ = true;
   loops_->NoteRun();

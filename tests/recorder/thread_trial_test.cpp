@@ -41,6 +41,7 @@ class Thread {
     }
   }
   void set_replayed(double share) { replayed_share_ = share; }
+  void set_longest(std::int64_t ops) { longest_ = ops; }
   void set_noise(double deviation) { noise_ = deviation; }
   // Others take the processor for so long, in one call of a hundred.
   void set_interruption(double ns) { interruption_ = ns; }
@@ -69,13 +70,13 @@ class Thread {
     since_look_ = 0;
     if (!trial.IsDue(now(), ops_)) return;
     trial.Look({now(), static_cast<std::uint64_t>(thread_), ops_,
-                static_cast<std::int64_t>(replayed_)});
+                static_cast<std::int64_t>(replayed_), longest_});
   }
 
   std::vector<Stretch> stretches_;
   double replayed_share_ = 0.3, noise_ = 0, interruption_ = 0;
   double now_ = 1, thread_ = 1, replayed_ = 0;
-  std::int64_t ops_ = 0;
+  std::int64_t ops_ = 0, longest_ = 0;
   std::uint32_t since_look_ = 0;
   std::mt19937_64 random_{1};
   std::normal_distribution<double> normal_;
@@ -139,7 +140,7 @@ TEST(ThreadTrialTest, ABusyMachineDecidesNothing) {
 }
 
 TEST(ThreadTrialTest, ItIsTriedAgainAfterARestThatDoubles) {
-  Thread thread({{.op = 1, .ns = 500000, .slowdown = 1.2}});
+  Thread thread({{.op = 1, .ns = 50000, .slowdown = 1.2}});
   thread.RunFor(100 * kSecond, Phase::kResting);
   EXPECT_EQ(thread.trial.rest_ns(), ThreadTrial::kRestNs);
   const std::uint64_t rests = thread.now();
@@ -148,19 +149,36 @@ TEST(ThreadTrialTest, ItIsTriedAgainAfterARestThatDoubles) {
               static_cast<double>(ThreadTrial::kRestNs), 0.1 * kSecond);
   thread.RunFor(2000 * kSecond, Phase::kResting);
   EXPECT_EQ(thread.trial.rest_ns(), 2 * ThreadTrial::kRestNs);
-  thread.RunFor(5000 * kSecond);
+  thread.RunFor(2000 * kSecond);
   EXPECT_EQ(thread.trial.rest_ns(), ThreadTrial::kLongestRestNs);
 }
 
 // What is new since then wins: it is taken up again.
 TEST(ThreadTrialTest, OneThatWinsLaterIsTakenUpAgain) {
-  Thread thread({{.op = 1, .ns = 500000, .slowdown = 1.2}});
-  thread.RunFor(30 * kSecond);
+  Thread thread({{.op = 1, .ns = 50000, .slowdown = 1.2}});
+  thread.RunFor(5 * kSecond);
   ASSERT_EQ(thread.trial.phase(), Phase::kResting);
-  Thread winning({{.op = 1, .ns = 500000, .slowdown = 0.8}});
+  Thread winning({{.op = 1, .ns = 50000, .slowdown = 0.8}});
   winning.trial = thread.trial;
-  winning.RunFor(30 * kSecond + ThreadTrial::kRestNs);
+  winning.RunFor(5 * kSecond + ThreadTrial::kRestNs);
   EXPECT_EQ(winning.trial.phase(), Phase::kIdle);
+}
+
+// A trial takes as long as it takes; what it disturbs stays a small part.
+TEST(ThreadTrialTest, LongSequencesAreDisturbedRarely) {
+  Thread thread({{.op = 1, .ns = 50000, .slowdown = 0.9}});
+  thread.set_longest(10000);  // half a second
+  thread.RunFor(1000 * kSecond);
+  EXPECT_EQ(thread.trial.lost(), 0);
+  EXPECT_GT(thread.alone_ns, 4 * kSecond);
+  EXPECT_LT(thread.alone_ns, 50 * kSecond);
+}
+
+// Before a sequence would have been found there is nothing to judge.
+TEST(ThreadTrialTest, SlowOpsHaveTime) {
+  Thread thread({{.op = 1, .ns = 1e6, .slowdown = 1.1}});
+  thread.RunFor(19 * kSecond);
+  EXPECT_EQ(thread.alone_ns, 0);
 }
 
 // An op that came in no window that weighed counts as much as others do.
