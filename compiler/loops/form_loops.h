@@ -60,23 +60,9 @@
 #include <vector>
 
 #include "compiler/ir/ir.h"
+#include "compiler/passes/loop_kinds.h"
 
 namespace tjit {
-
-enum class LoopKind : std::uint8_t {
-  kPointwise,  // iterations are independent: any order, vectors, threads
-  kRows,       // rows are independent: pointwise instructions of elements and
-               // of rows, reduce and row ops along the last dim
-  kColumns,    // pointwise instructions and reduce ops of all dims but the
-               // last; in order
-  kWhole,      // the same with reduce ops of all dims; in order
-  kReduce,     // pointwise instructions, the last is a reduce op of other dims
-  kSlabs,      // columns are independent: pointwise instructions and row ops
-               // along one dim that is not the last
-  kUpdate,     // one `update`: its first operand is copied whole to the home
-               // of the result, then the elements of the second replace
-};
-const char* Name(LoopKind kind);
 
 // A loop puts a value into memory: element i of the value, which the loop
 // made, or which lies in its home (copies), goes to element i of `to`.

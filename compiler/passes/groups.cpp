@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-#include "compiler/loops/fuse.h"
+#include "compiler/passes/loop_kinds.h"
 #include "compiler/passes/rewriter.h"
 
 namespace tjit {

@@ -1,5 +1,5 @@
 // Instructions that must iterate alike: those that hand over elements in
-// registers (TakesRegister, fuse.h). What changes the dims of one, changes
+// registers (TakesRegister, loop_kinds.h). What changes the dims of one, changes
 // those of its group.
 // Part of order_dims.h and simplify_access.h; tested with them.
 #pragma once

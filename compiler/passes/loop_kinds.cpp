@@ -1,7 +1,7 @@
-// What the loops of fuse.h may be, and what instructions in one hand over.
+#include "compiler/passes/loop_kinds.h"
+
 #include <algorithm>
 
-#include "compiler/loops/fuse.h"
 #include "compiler/passes/rewriter.h"
 
 namespace tjit {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "compiler/passes/access_facts.h"
-#include "compiler/loops/fuse.h"
 #include "compiler/passes/groups.h"
+#include "compiler/passes/loop_kinds.h"
 #include "compiler/passes/rewriter.h"
 
 namespace tjit {

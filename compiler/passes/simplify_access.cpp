@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/loops/fuse.h"
 #include "compiler/passes/groups.h"
+#include "compiler/passes/loop_kinds.h"
 #include "compiler/passes/rewriter.h"
 
 namespace tjit {
