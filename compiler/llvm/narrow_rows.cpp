@@ -14,41 +14,6 @@ namespace {
 using ir::Size;
 using llvm::Value;
 
-constexpr std::int64_t kMaxNarrowRow = 16;
-// Of one loop, all registers of some rows together: code is compiled and kept.
-constexpr int kMaxNarrowSteps = 192;
-
-// How the elements of an access lie.
-enum class Kind { kDense, kOfRow, kOfColumn, kOne, kOther };
-
-Kind KindOf(const MemoryAccess& access, const Size& row) {
-  const Size& outer = access.strides[0];
-  const Size& inner = access.strides[1];
-  if (access.is_of_row) return Kind::kOther;
-  if (inner == Size(1)) {
-    if (outer == Size(0)) return Kind::kOfColumn;
-    return outer == row ? Kind::kDense : Kind::kOther;
-  }
-  if (inner != Size(0)) return Kind::kOther;
-  if (outer == Size(0)) return Kind::kOne;
-  return outer == Size(1) ? Kind::kOfRow : Kind::kOther;
-}
-
-// Of a loop that is known to be narrow: the size of its rows is shared.
-Kind KnownKindOf(const MemoryAccess& access) {
-  const Kind kind = KindOf(access, Size(-1));
-  return kind == Kind::kOther ? Kind::kDense : kind;
-}
-
-bool IsPlain(const LoopCode& code) {
-  return !code.in_order && !code.is_rows && !code.is_whole && !code.is_slabs &&
-         code.sizes.size() == 2 &&
-         std::none_of(code.steps.begin(), code.steps.end(),
-                      [](const Step& step) {
-                        return step.is_array_call || step.is_tail_call;
-                      });
-}
-
 class Emitter {
  public:
   Emitter(const LoopContext& loop, int lanes)
@@ -112,15 +77,15 @@ class Emitter {
     const LaneTypes one(b_, 1);
     for (std::size_t a = 0; a < accesses; ++a) {
       const MemoryAccess& access = code_.accesses[a];
-      const Kind kind = KnownKindOf(access);
-      if (kind == Kind::kOne) {
+      const NarrowAccess kind = NarrowAccessOf(access);
+      if (kind == NarrowAccess::kOne) {
         uniforms_[a] = one.FromMemory(
             access.dtype,
             b_.CreateAlignedLoad(one.MemoryType(access.dtype),
                                  AddressOf(access, nullptr),
                                  llvm::Align(InfoOf(access.dtype).bytes)));
         splats_[a] = LaneTypes(b_, lanes_).Splat(uniforms_[a]);
-      } else if (kind == Kind::kOfColumn) {
+      } else if (kind == NarrowAccess::kOfColumn) {
         Value* columns = LoadSome(access, nullptr, code_.narrow_row);
         for (int r = 0; r < registers_; ++r) {
           spread_[static_cast<std::size_t>(r)][a] =
@@ -138,7 +103,7 @@ class Emitter {
     for (std::size_t a = 0; a < code_.accesses.size(); ++a) {
       const MemoryAccess& access = code_.accesses[a];
       row.starts.push_back(AddressOf(access, first));
-      if (KnownKindOf(access) != Kind::kOfRow) continue;
+      if (NarrowAccessOf(access) != NarrowAccess::kOfRow) continue;
       Value* of_rows = LoadSome(access, first, rows_);
       for (int r = 0; r < registers_; ++r) {
         spread_[static_cast<std::size_t>(r)][a] =
@@ -162,31 +127,6 @@ class Emitter {
 };
 
 }  // namespace
-
-int NarrowRowOf(const LoopCode& code) {
-  if (!IsPlain(code) || !code.sizes[1].is_constant()) return 0;
-  const std::int64_t row = code.sizes[1].constant();
-  if (row < 2 || row > kMaxNarrowRow) return 0;
-  const auto kind_of = [&](int a) {
-    return KindOf(code.accesses[static_cast<std::size_t>(a)], Size(row));
-  };
-  for (int a = 0; a < static_cast<int>(code.accesses.size()); ++a) {
-    if (kind_of(a) == Kind::kOther) return 0;
-  }
-  for (const StoreTo& store : code.stores) {
-    const bool is_copy = store.source.kind == Source::Kind::kAccess;
-    if (is_copy || kind_of(store.access) != Kind::kDense) return 0;
-  }
-  return static_cast<int>(row);
-}
-
-int RowsAtATime(const LoopCode& code, int lanes) {
-  const int row = code.narrow_row;
-  if (row == 0 || lanes == 1 || row % lanes == 0) return 0;
-  const int common = std::gcd(row, lanes);
-  const int steps = static_cast<int>(code.steps.size()) * (row / common);
-  return steps > kMaxNarrowSteps ? 0 : lanes / common;
-}
 
 Value* EmitNarrowRows(const LoopContext& loop, int lanes) {
   return Emitter(loop, lanes).Run();

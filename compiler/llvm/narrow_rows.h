@@ -11,16 +11,9 @@
 #pragma once
 
 #include "compiler/llvm/block_emitter.h"
-#include "compiler/schedule/loop_code.h"
+#include "compiler/schedule/narrow_row.h"
 
 namespace tjit::llvm_backend {
-
-// Elements of such a row; 0 if the loop is no such loop. REQUIRES: sizes are
-// those of the function, not yet shared.
-int NarrowRowOf(const LoopCode& code);
-
-// How many rows fill registers; 0: there is nothing to gain.
-int RowsAtATime(const LoopCode& code, int lanes);
 
 // All rows of the call but those left over. Returns the first of these.
 llvm::Value* EmitNarrowRows(const LoopContext& loop, int lanes);

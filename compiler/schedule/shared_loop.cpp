@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/abi/kernel_abi.h"
-#include "compiler/llvm/narrow_rows.h"
+#include "compiler/schedule/narrow_row.h"
 
 namespace tjit::llvm_backend {
 namespace {

@@ -2,7 +2,6 @@
 // Tested by: tests/compiler/llvm_kernel_test.cpp, llvm_math_test.cpp
 #pragma once
 
-#include "compiler/llvm/lane_types.h"
 #include "compiler/schedule/loop_code.h"
 #include "compiler/schedule/phases.h"
 
