@@ -8,11 +8,11 @@
 #include <atomic>
 #include <mutex>
 
-#include "runtime/platform/fp_environment.h"
-#include "runtime/call/kernel_state_words.h"
 #include "runtime/call/interpose.h"
-#include "runtime/thread/materialize.h"
+#include "runtime/call/kernel_state_words.h"
+#include "runtime/platform/fp_environment.h"
 #include "runtime/platform/parallel.h"
+#include "runtime/platform/thread_context.h"
 #include "runtime/platform/torch_compat.h"
 
 namespace tjit::runtime {

@@ -102,15 +102,6 @@ void NoteLeft(void*) {}
 void NoteGot(void*) {}
 #endif
 
-// Adds to the kernels that run on this thread.
-class InsideScope {
- public:
-  InsideScope() { ++t_context.inside; }
-  ~InsideScope() { --t_context.inside; }
-  InsideScope(const InsideScope&) = delete;
-  InsideScope& operator=(const InsideScope&) = delete;
-};
-
 struct Loop {
   std::int64_t begin, end, grain;
   absl::FunctionRef<void(std::int64_t, std::int64_t)> run;
@@ -125,7 +116,7 @@ struct Loop {
     const std::int64_t from = begin + index * size;
     if (from >= end) return;
     if (index > 0) is_shared.store(true, std::memory_order_relaxed);
-    const InsideScope inside;  // whoever waits for this part may be flushing
+    const KernelScope inside;  // whoever waits for this part may be flushing
     try {
       const at::internal::ThreadIdGuard id(index);
       const c10::ParallelGuard guard(true);

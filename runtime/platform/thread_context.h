@@ -26,6 +26,26 @@ struct ThreadContext {
 extern constinit thread_local ThreadContext t_context
     __attribute__((tls_model("initial-exec")));
 
+// While it lives on this thread, the materialiser hook flushes but does not
+// mark blocks as exposed: a known reader that lets go of the pointer.
+class ReaderScope {
+ public:
+  ReaderScope() { ++t_context.reader; }
+  ~ReaderScope() { --t_context.reader; }
+  ReaderScope(const ReaderScope&) = delete;
+  ReaderScope& operator=(const ReaderScope&) = delete;
+};
+
+// While it lives, this thread is inside a kernel: wrappers pass through, hooks
+// only count.
+class KernelScope {
+ public:
+  KernelScope() { ++t_context.inside; }
+  ~KernelScope() { --t_context.inside; }
+  KernelScope(const KernelScope&) = delete;
+  KernelScope& operator=(const KernelScope&) = delete;
+};
+
 // True while any thread may record. Off: wrappers do nothing else.
 extern std::atomic<bool> g_enabled;
 // True if threads take part by default (not only scoped ones).

@@ -10,23 +10,24 @@
 #include <exception>
 #include <optional>
 
-#include "support/log.h"
+#include "runtime/call/interpose.h"
 #include "runtime/memory/deferred_storage.h"
 #include "runtime/memory/reserved_block.h"
+#include "runtime/platform/small_stack.h"
+#include "runtime/platform/test_hooks.h"
+#include "runtime/platform/thread_context.h"
+#include "runtime/platform/watchdog.h"
 #include "runtime/report/instruction_log.h"
-#include "runtime/call/interpose.h"
 #include "runtime/report/log.h"
+#include "runtime/report/strict.h"
+#include "runtime/runtime.h"
 #include "runtime/thread/loop_state.h"
 #include "runtime/thread/match.h"
 #include "runtime/thread/materialize.h"
-#include "runtime/thread/self_check/mode_state.h"
 #include "runtime/thread/observers.h"
-#include "runtime/runtime.h"
-#include "runtime/platform/small_stack.h"
-#include "runtime/report/strict.h"
-#include "runtime/platform/test_hooks.h"
+#include "runtime/thread/self_check/mode_state.h"
 #include "runtime/thread/thread_state.h"
-#include "runtime/platform/watchdog.h"
+#include "support/log.h"
 
 namespace tjit::runtime {
 namespace {

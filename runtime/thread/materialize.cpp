@@ -27,14 +27,14 @@
 #include <exception>
 #include <string>
 
-#include "support/log.h"
-#include "runtime/memory/deferred_storage.h"
 #include "runtime/call/interpose.h"
-#include "runtime/report/log.h"
-#include "runtime/thread/match.h"
-#include "runtime/runtime.h"
+#include "runtime/memory/deferred_storage.h"
 #include "runtime/platform/thread_context.h"
+#include "runtime/report/log.h"
+#include "runtime/runtime.h"
+#include "runtime/thread/match.h"
 #include "runtime/thread/thread_state.h"
+#include "support/log.h"
 
 namespace tjit::runtime {
 namespace {
@@ -148,10 +148,5 @@ bool FaultIn(Block* block) {
   }
   return (block->kind & Block::kFaulting) == 0;
 }
-
-ReaderScope::ReaderScope() { ++t_context.reader; }
-ReaderScope::~ReaderScope() { --t_context.reader; }
-KernelScope::KernelScope() { ++t_context.inside; }
-KernelScope::~KernelScope() { --t_context.inside; }
 
 }  // namespace tjit::runtime

@@ -8,8 +8,8 @@
 #include <c10/core/StorageImpl.h>
 #include <c10/core/TensorImpl.h>
 
-#include "support/bail.h"
 #include "runtime/memory/block.h"
+#include "support/bail.h"
 
 namespace tjit::runtime {
 
@@ -36,25 +36,5 @@ void FlushAllBeforeChange();
 // Somebody touched a block that has no memory yet, and nothing announced it:
 // runs what is to fill it and marks it as exposed. False if it has none then.
 bool FaultIn(Block* block);
-
-// While it lives on this thread, the materialiser hook flushes but does not
-// mark blocks as exposed: a known reader that lets go of the pointer.
-class ReaderScope {
- public:
-  ReaderScope();
-  ~ReaderScope();
-  ReaderScope(const ReaderScope&) = delete;
-  ReaderScope& operator=(const ReaderScope&) = delete;
-};
-
-// While it lives, this thread is inside a kernel: wrappers pass through,
-// hooks only count.
-class KernelScope {
- public:
-  KernelScope();
-  ~KernelScope();
-  KernelScope(const KernelScope&) = delete;
-  KernelScope& operator=(const KernelScope&) = delete;
-};
 
 }  // namespace tjit::runtime

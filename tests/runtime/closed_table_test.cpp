@@ -10,13 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "runtime/memory/block.h"
-#include "runtime/memory/deferred_storage.h"
 #include "runtime/intercept/direct_calls.h"
 #include "runtime/intercept/kernel_wrap.h"
+#include "runtime/memory/block.h"
+#include "runtime/memory/deferred_storage.h"
+#include "runtime/platform/thread_context.h"
 #include "runtime/report/log.h"
 #include "runtime/thread/materialize.h"
-#include "runtime/platform/thread_context.h"
 
 namespace tjit::runtime {
 
@@ -44,10 +44,6 @@ void LogWarning(std::string_view text) { seen.warnings.emplace_back(text); }
 void MaterializeHook(c10::StorageImpl*) {}
 void NoteReplaced(std::string_view) {}
 void NoteKernel(const c10::OperatorName&, std::optional<c10::DispatchKey>) {}
-ReaderScope::ReaderScope() { ++t_context.reader; }
-ReaderScope::~ReaderScope() { --t_context.reader; }
-KernelScope::KernelScope() { ++t_context.inside; }
-KernelScope::~KernelScope() { --t_context.inside; }
 bool TakeOverDeadBlock(Block*) { return false; }
 
 namespace {

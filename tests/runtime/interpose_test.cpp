@@ -24,12 +24,12 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/memory/block.h"
-#include "runtime/intercept/foreign_kernels.h"
-#include "runtime/memory/deferred_storage.h"
 #include "runtime/intercept/direct_calls.h"
-#include "runtime/thread/materialize.h"
+#include "runtime/intercept/foreign_kernels.h"
+#include "runtime/memory/block.h"
+#include "runtime/memory/deferred_storage.h"
 #include "runtime/platform/thread_context.h"
+#include "runtime/thread/materialize.h"
 
 namespace at::native {
 bool cpu_equal(const Tensor& a, const Tensor& b);
@@ -78,10 +78,6 @@ void MakeAllReady(FlushReason reason) { seen.flushes.push_back(reason); }
 void MaterializeHook(c10::StorageImpl*) {
   if (t_context.reader == 0) ++seen.hooks_outside;
 }
-ReaderScope::ReaderScope() { ++t_context.reader; }
-ReaderScope::~ReaderScope() { --t_context.reader; }
-KernelScope::KernelScope() { ++t_context.inside; }
-KernelScope::~KernelScope() { --t_context.inside; }
 bool TakeOverDeadBlock(Block*) { return false; }
 void NoteKernel(const c10::OperatorName&, std::optional<c10::DispatchKey>) {}
 c10::KernelFunction WrapLateKernel(const c10::OperatorName& name,
