@@ -6,8 +6,8 @@
 
 #include <memory>
 
-#include "support/counters.h"
 #include "recorder/schema_key.h"
+#include "support/counters.h"
 
 namespace tjit {
 

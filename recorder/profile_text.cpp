@@ -5,8 +5,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "support/text_cursor.h"
 #include "recorder/trace_parse.h"
+#include "support/text_cursor.h"
 
 namespace tjit {
 namespace {

@@ -4,11 +4,11 @@
 #include <cassert>
 #include <utility>
 
-#include "support/log.h"
 #include "recorder/step_shape.h"
 #include "recorder/trace_parse.h"
 #include "recorder/trace_text.h"
 #include "recorder/trace_verifier.h"
+#include "support/log.h"
 
 namespace tjit {
 namespace {

@@ -29,11 +29,11 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "support/bail.h"
 #include "recorder/op_record.h"
 #include "recorder/run_times.h"
 #include "recorder/trace_key.h"
 #include "recorder/trace_trial.h"
+#include "support/bail.h"
 
 namespace tjit {
 

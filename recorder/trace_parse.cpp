@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "support/text_cursor.h"
 #include "recorder/trace_text.h"
+#include "support/text_cursor.h"
 
 namespace tjit {
 namespace {

@@ -5,13 +5,13 @@
 #include <vector>
 
 #include "recorder/explanation.h"
-#include "support/process_info.h"
-#include "runtime/report/options_resolution.h"
-#include "runtime/thread/exit_notes.h"
 #include "runtime/intercept/kernel_wrap.h"
 #include "runtime/report/log.h"
+#include "runtime/report/options_resolution.h"
 #include "runtime/runtime.h"
+#include "runtime/thread/exit_notes.h"
 #include "runtime/tier2/tier2.h"
+#include "support/process_info.h"
 #include "tjit/tjit.h"
 
 namespace tjit {

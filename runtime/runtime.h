@@ -12,8 +12,8 @@
 
 #include "recorder/explanation.h"
 #include "recorder/trace.h"
-#include "runtime/thread/self_check/modes.h"
 #include "runtime/report/stats_file.h"
+#include "runtime/thread/self_check/modes.h"
 #include "runtime/thread/thread_state.h"
 #include "tjit/options.h"
 #include "tjit/stats.h"

@@ -1,13 +1,13 @@
 #include "runtime/testing.h"
 
 #include "compiler/driver/plain_code.h"
-#include "runtime/report/code_observer.h"
 #include "runtime/intercept/direct_calls.h"
 #include "runtime/intercept/direct_views.h"
-#include "runtime/tier2/llvm_engine.h"
 #include "runtime/memory/placement_scope.h"
-#include "runtime/runtime.h"
 #include "runtime/platform/test_hooks.h"
+#include "runtime/report/code_observer.h"
+#include "runtime/runtime.h"
+#include "runtime/tier2/llvm_engine.h"
 #include "runtime/tier2/tier2.h"
 
 namespace tjit {

@@ -3,22 +3,22 @@
 
 #include <c10/util/Exception.h>
 
-#include "support/env.h"
-#include "support/log.h"
-#include "runtime/memory/block_cache.h"
-#include "runtime/report/options_resolution.h"
-#include "runtime/tier2/hot_profile.h"
-#include "runtime/report/instruction_log.h"
 #include "runtime/intercept/kernel_wrap.h"
-#include "runtime/report/log.h"
-#include "runtime/thread/materialize.h"
-#include "runtime/runtime.h"
-#include "runtime/report/strict.h"
-#include "runtime/testing.h"
+#include "runtime/memory/block_cache.h"
 #include "runtime/platform/test_hooks.h"
 #include "runtime/platform/thread_context.h"
-#include "runtime/tier2/tier2.h"
 #include "runtime/platform/watchdog.h"
+#include "runtime/report/instruction_log.h"
+#include "runtime/report/log.h"
+#include "runtime/report/options_resolution.h"
+#include "runtime/report/strict.h"
+#include "runtime/runtime.h"
+#include "runtime/testing.h"
+#include "runtime/thread/materialize.h"
+#include "runtime/tier2/hot_profile.h"
+#include "runtime/tier2/tier2.h"
+#include "support/env.h"
+#include "support/log.h"
 
 namespace tjit {
 namespace {

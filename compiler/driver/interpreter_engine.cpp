@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/driver/kernel.h"
 #include "compiler/functions/class_losses.h"
 #include "compiler/functions/integer_functions.h"
-#include "compiler/ir/interpreter.h"
-#include "compiler/driver/kernel.h"
-#include "compiler/loops/fuse.h"
 #include "compiler/functions/row_functions.h"
+#include "compiler/ir/interpreter.h"
+#include "compiler/loops/fuse.h"
 
 namespace tjit {
 namespace {

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/ir/ir.h"
 #include "compiler/functions/math_functions.h"
+#include "compiler/ir/ir.h"
 #include "recorder/tensor_meta.h"
 
 namespace tjit {

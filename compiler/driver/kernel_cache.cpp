@@ -4,11 +4,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/driver/plain_code.h"
+#include "compiler/driver/segment_dump.h"
 #include "compiler/ir/ir_text.h"
 #include "compiler/ir/verifier.h"
 #include "compiler/passes/passes.h"
-#include "compiler/driver/plain_code.h"
-#include "compiler/driver/segment_dump.h"
 
 namespace tjit {
 namespace {

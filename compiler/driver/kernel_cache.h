@@ -14,9 +14,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "compiler/driver/group_cache.h"
-#include "compiler/ir/ir.h"
 #include "compiler/driver/kernel.h"
 #include "compiler/driver/shape_cache.h"
+#include "compiler/ir/ir.h"
 
 namespace tjit {
 

@@ -7,12 +7,12 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "compiler/lower/instance.h"
-#include "compiler/lower/partition.h"
 #include "compiler/driver/segment_dump.h"
 #include "compiler/driver/segment_steps.h"
 #include "compiler/driver/step_engine.h"
 #include "compiler/driver/varied_scalars.h"
+#include "compiler/lower/instance.h"
+#include "compiler/lower/partition.h"
 #include "recorder/overwrite.h"
 
 namespace tjit {

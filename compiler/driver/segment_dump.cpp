@@ -4,10 +4,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/ir_text.h"
-#include "compiler/passes/copy_out.h"
 #include "compiler/loops/form_loops.h"
-#include "support/env.h"
+#include "compiler/passes/copy_out.h"
 #include "recorder/trace_text.h"
+#include "support/env.h"
 
 namespace tjit {
 namespace {

@@ -21,8 +21,8 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/program/executable.h"
 #include "compiler/driver/segment_code.h"
+#include "compiler/program/executable.h"
 #include "support/dump_file.h"
 
 namespace tjit {

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "compiler/lower/partition.h"
 #include "compiler/driver/segment_code.h"
+#include "compiler/lower/partition.h"
 
 namespace tjit {
 

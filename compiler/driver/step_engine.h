@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "compiler/driver/kernel.h"
-#include "compiler/lower/lower.h"
 #include "compiler/driver/segment_code.h"
+#include "compiler/lower/lower.h"
 
 namespace tjit {
 

@@ -7,8 +7,8 @@
 // tests/runtime/lower_nll_loss_test.cpp
 #pragma once
 
-#include "compiler/ir/op.h"
 #include "compiler/abi/kernel_abi.h"
+#include "compiler/ir/op.h"
 
 namespace tjit {
 

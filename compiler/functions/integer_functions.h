@@ -6,8 +6,8 @@
 // tests/runtime/tier2_rows_test.cpp
 #pragma once
 
-#include "compiler/ir/op.h"
 #include "compiler/abi/kernel_abi.h"
+#include "compiler/ir/op.h"
 
 namespace tjit {
 

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <string>
 
-#include "compiler/ir/ir.h"
 #include "compiler/abi/kernel_abi.h"
+#include "compiler/ir/ir.h"
 
 namespace tjit {
 

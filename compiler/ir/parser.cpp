@@ -2,8 +2,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "support/text_cursor.h"
 #include "compiler/ir/ir_text.h"
+#include "support/text_cursor.h"
 
 namespace tjit::ir {
 namespace {

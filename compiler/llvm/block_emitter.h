@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "compiler/llvm/frame.h"
+#include "compiler/llvm/quotients.h"
 #include "compiler/schedule/loop_code.h"
 #include "compiler/schedule/phases.h"
-#include "compiler/llvm/quotients.h"
 
 namespace tjit::llvm_backend {
 

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/ir_text.h"
-#include "compiler/passes/access_facts.h"
 #include "compiler/loops/fuse.h"
+#include "compiler/passes/access_facts.h"
 #include "compiler/passes/joins.h"
 #include "compiler/passes/rewriter.h"
 

@@ -4,11 +4,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/passes/access_facts.h"
 #include "compiler/loops/fuse.h"
+#include "compiler/loops/store_order.h"
+#include "compiler/passes/access_facts.h"
 #include "compiler/passes/joins.h"
 #include "compiler/passes/rewriter.h"
-#include "compiler/loops/store_order.h"
 
 namespace tjit {
 namespace {

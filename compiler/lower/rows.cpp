@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "compiler/lower/op_rules.h"
 #include "compiler/functions/row_functions.h"
+#include "compiler/lower/op_rules.h"
 
 namespace tjit::lower {
 namespace {

@@ -5,10 +5,10 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/program/place_scratch.h"
 #include "compiler/schedule/phases.h"
 #include "compiler/schedule/row_blocks.h"
 #include "compiler/schedule/tile_shape.h"
-#include "compiler/program/place_scratch.h"
 
 namespace tjit::llvm_backend {
 namespace {

@@ -3,8 +3,8 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/schedule/native_ops.h"
 #include "compiler/loops/fuse.h"
+#include "compiler/schedule/native_ops.h"
 
 namespace tjit::llvm_backend {
 namespace {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "compiler/ir/ir.h"
+#include "compiler/loops/form_loops.h"
 #include "compiler/schedule/loop_shape.h"
 #include "compiler/schedule/math_table.h"
-#include "compiler/loops/form_loops.h"
 
 namespace tjit::llvm_backend {
 

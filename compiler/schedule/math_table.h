@@ -27,8 +27,8 @@
 #include <string>
 #include <vector>
 
-#include "compiler/ir/ir.h"
 #include "compiler/abi/kernel_abi.h"
+#include "compiler/ir/ir.h"
 
 namespace tjit::llvm_backend {
 

@@ -10,9 +10,9 @@
 #include <numeric>
 #include <utility>
 
-#include "runtime/platform/fp_environment.h"
 #include "runtime/bit_exact/half_floats.h"
 #include "runtime/bit_exact/half_formulas.h"
+#include "runtime/platform/fp_environment.h"
 
 namespace tjit::runtime {
 namespace {

@@ -12,14 +12,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "support/planted_defect.h"
-#include "runtime/bit_exact/half_tables.h"
-#include "runtime/platform/libtorch_symbol.h"
-#include "runtime/bit_exact/same_bits.h"
 #include "compiler/functions/sqrt_exact.h"
+#include "runtime/bit_exact/half_tables.h"
 #include "runtime/bit_exact/position_dependent.h"
+#include "runtime/bit_exact/same_bits.h"
 #include "runtime/bit_exact/vector_calls.h"
 #include "runtime/bit_exact/vml_replacement.h"
+#include "runtime/platform/libtorch_symbol.h"
+#include "support/planted_defect.h"
 
 namespace tjit::runtime {
 namespace {

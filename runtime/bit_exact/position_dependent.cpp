@@ -12,11 +12,11 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/functions/gelu_exact.h"
 #include "runtime/bit_exact/half_tables.h"
-#include "runtime/platform/kernel_stubs.h"
-#include "runtime/bit_exact/pow_kernel.h"
-#include "runtime/bit_exact/sigmoid_kernel.h"
 #include "runtime/bit_exact/position_check.h"
 #include "runtime/bit_exact/position_tiles.h"
+#include "runtime/bit_exact/pow_kernel.h"
+#include "runtime/bit_exact/sigmoid_kernel.h"
+#include "runtime/platform/kernel_stubs.h"
 
 namespace tjit::runtime {
 namespace {

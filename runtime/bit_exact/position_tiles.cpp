@@ -11,8 +11,8 @@
 #include <string>
 
 #include "runtime/bit_exact/half_floats.h"
-#include "runtime/platform/parallel.h"
 #include "runtime/bit_exact/position_dependent.h"
+#include "runtime/platform/parallel.h"
 
 namespace tjit::runtime {
 namespace {

@@ -9,11 +9,11 @@
 #include <random>
 
 #include "compiler/functions/pow_exact.h"
-#include "runtime/platform/fp_environment.h"
-#include "runtime/platform/libtorch_symbol.h"
-#include "runtime/platform/kernel_stubs.h"
-#include "runtime/bit_exact/same_bits.h"
 #include "runtime/bit_exact/position_tiles.h"
+#include "runtime/bit_exact/same_bits.h"
+#include "runtime/platform/fp_environment.h"
+#include "runtime/platform/kernel_stubs.h"
+#include "runtime/platform/libtorch_symbol.h"
 
 namespace tjit::runtime {
 namespace {

@@ -15,10 +15,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/bit_exact/half_reductions.h"
-#include "runtime/platform/libtorch_symbol.h"
-#include "runtime/bit_exact/sequential_sums.h"
-#include "runtime/platform/parallel.h"
 #include "runtime/bit_exact/row_test_inputs.h"
+#include "runtime/bit_exact/sequential_sums.h"
+#include "runtime/platform/libtorch_symbol.h"
+#include "runtime/platform/parallel.h"
 
 namespace tjit::runtime {
 namespace {

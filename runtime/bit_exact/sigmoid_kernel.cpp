@@ -9,10 +9,10 @@
 #include <random>
 
 #include "compiler/functions/sigmoid_exact.h"
+#include "runtime/bit_exact/position_tiles.h"
+#include "runtime/bit_exact/same_bits.h"
 #include "runtime/platform/fp_environment.h"
 #include "runtime/platform/kernel_stubs.h"
-#include "runtime/bit_exact/same_bits.h"
-#include "runtime/bit_exact/position_tiles.h"
 
 namespace tjit::runtime {
 namespace {

@@ -6,8 +6,8 @@
 #include <sys/stat.h>
 
 #include "absl/strings/str_cat.h"
-#include "support/env_others.h"
 #include "runtime/platform/build_id.h"
+#include "support/env_others.h"
 
 namespace tjit::runtime {
 namespace {

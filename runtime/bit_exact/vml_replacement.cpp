@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "runtime/bit_exact/same_bits.h"
 #include "runtime/platform/fp_environment.h"
 #include "runtime/platform/libtorch_symbol.h"
-#include "runtime/bit_exact/same_bits.h"
 
 namespace tjit::runtime {
 namespace {

@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <cstring>
 
-#include "runtime/memory/block.h"
 #include "runtime/call/op_classes.h"
+#include "runtime/memory/block.h"
 
 namespace tjit::runtime {
 namespace {

@@ -94,12 +94,12 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/call/interpose.h"
 #include "runtime/intercept/direct_views.h"
 #include "runtime/intercept/dispatch_bypass.h"
-#include "runtime/call/interpose.h"
 #include "runtime/intercept/kernel_wrap.h"
-#include "runtime/platform/torch_compat.h"
 #include "runtime/intercept/typed_wrapper.h"
+#include "runtime/platform/torch_compat.h"
 
 namespace tjit::runtime {
 namespace {

@@ -18,11 +18,11 @@
 #include <optional>
 #include <utility>
 
-#include "runtime/intercept/dispatch_bypass.h"
 #include "runtime/call/interpose.h"
-#include "runtime/platform/torch_compat.h"
+#include "runtime/intercept/dispatch_bypass.h"
 #include "runtime/intercept/typed_wrapper.h"
 #include "runtime/intercept/view_geometry.h"
+#include "runtime/platform/torch_compat.h"
 
 namespace tjit::runtime {
 namespace {

@@ -12,14 +12,14 @@
 #include <string_view>
 #include <utility>
 
+#include "runtime/intercept/kernel_wrap.h"
+#include "runtime/intercept/registration.h"
 #include "runtime/memory/block_cache.h"
 #include "runtime/memory/deferred_storage.h"
-#include "runtime/intercept/kernel_wrap.h"
-#include "runtime/report/log.h"
-#include "runtime/thread/materialize.h"
-#include "runtime/intercept/registration.h"
 #include "runtime/platform/thread_context.h"
 #include "runtime/platform/torch_compat.h"
+#include "runtime/report/log.h"
+#include "runtime/thread/materialize.h"
 
 namespace tjit::runtime {
 namespace {

@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "runtime/call/interpose.h"
-#include "runtime/thread/materialize.h"
 #include "runtime/platform/parallel.h"
 #include "runtime/platform/thread_context.h"
+#include "runtime/thread/materialize.h"
 
 namespace tjit::runtime {
 

@@ -17,11 +17,11 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/call/interpose.h"
 #include "runtime/intercept/foreign_kernels.h"
 #include "runtime/memory/deferred_storage.h"
-#include "runtime/call/interpose.h"
-#include "runtime/thread/materialize.h"
 #include "runtime/platform/thread_context.h"
+#include "runtime/thread/materialize.h"
 
 namespace {
 

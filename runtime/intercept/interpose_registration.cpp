@@ -8,9 +8,9 @@
 #include <string>
 #include <utility>
 
-#include "runtime/intercept/foreign_kernels.h"
-#include "runtime/intercept/direct_calls.h"
 #include "runtime/call/interpose.h"
+#include "runtime/intercept/direct_calls.h"
+#include "runtime/intercept/foreign_kernels.h"
 
 TJIT_INTERPOSED c10::RegistrationHandleRAII
 _ZN3c1010Dispatcher12registerImplENS_12OperatorNameESt8optionalINS_11DispatchKeyEENS_14KernelFunctionES2_INS_4impl12CppSignatureEESt10unique_ptrINS_14FunctionSchemaESt14default_deleteISA_EENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE(

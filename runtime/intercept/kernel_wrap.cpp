@@ -10,12 +10,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/call/op_classes.h"
 #include "runtime/intercept/boxed_wrapper.h"
 #include "runtime/intercept/foreign_kernels.h"
-#include "runtime/report/log.h"
-#include "runtime/call/op_classes.h"
-#include "runtime/platform/torch_compat.h"
 #include "runtime/intercept/wrap_registry.h"
+#include "runtime/platform/torch_compat.h"
+#include "runtime/report/log.h"
 
 namespace tjit::runtime {
 namespace {

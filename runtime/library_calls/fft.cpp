@@ -11,9 +11,9 @@
 #include <algorithm>
 #include <optional>
 
-#include "runtime/memory/block.h"
 #include "runtime/library_calls/fft_stages.h"
 #include "runtime/library_calls/trial.h"
+#include "runtime/memory/block.h"
 #include "runtime/platform/kernel_stubs.h"
 
 namespace tjit::runtime {

@@ -23,8 +23,8 @@
 
 #include "compiler/program/executable.h"
 #include "recorder/op_record.h"
-#include "runtime/library_calls/executor_tensors.h"
 #include "runtime/call/op_entry.h"
+#include "runtime/library_calls/executor_tensors.h"
 
 namespace tjit::runtime {
 

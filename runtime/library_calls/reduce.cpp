@@ -27,9 +27,9 @@
 #include <ATen/ops/topk_native.h>
 #include <ATen/ops/var_native.h>
 
-#include "runtime/memory/block.h"
 #include "runtime/library_calls/native_step.h"
 #include "runtime/library_calls/structured_step.h"
+#include "runtime/memory/block.h"
 #include "runtime/platform/kernel_stubs.h"
 
 namespace tjit::runtime {

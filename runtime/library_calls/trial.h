@@ -10,8 +10,8 @@
 #include <tuple>
 
 #include "absl/container/flat_hash_map.h"
-#include "runtime/library_calls/internal.h"
 #include "runtime/call/kernel_state.h"
+#include "runtime/library_calls/internal.h"
 
 namespace tjit::runtime {
 

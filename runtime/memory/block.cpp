@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "runtime/memory/block_cache.h"
-#include "runtime/memory/reserved_block.h"
 #include "runtime/memory/placement_scope.h"
+#include "runtime/memory/reserved_block.h"
 #include "runtime/memory/scratch_pool.h"
 
 // Fill what is allocated, as libtorch's default allocator does.

@@ -15,10 +15,10 @@
 #include <cstdint>
 #include <string>
 
-#include "support/bail.h"
 #include "recorder/instruction_log_format.h"
 #include "recorder/trace.h"
 #include "runtime/call/eager_call.h"
+#include "support/bail.h"
 
 namespace tjit::runtime {
 

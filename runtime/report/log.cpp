@@ -6,10 +6,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "support/log.h"
-#include "runtime/report/instruction_log.h"
 #include "runtime/call/trace_run.h"
+#include "runtime/report/instruction_log.h"
 #include "runtime/runtime.h"
+#include "support/log.h"
 
 namespace tjit::runtime {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 #include <string_view>
 
-#include "support/bail.h"
 #include "recorder/thread_trial.h"
 #include "recorder/trace.h"
+#include "support/bail.h"
 
 namespace tjit::runtime {
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/report/log.h"
 #include "support/log.h"
 #include "support/sibling_library.h"
-#include "runtime/report/log.h"
 
 namespace tjit::runtime {
 namespace {

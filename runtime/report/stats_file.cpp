@@ -9,9 +9,9 @@
 #include <cstring>
 #include <ctime>
 
+#include "runtime/report/log.h"
 #include "support/log.h"
 #include "support/output_file.h"
-#include "runtime/report/log.h"
 
 namespace tjit::runtime {
 namespace {

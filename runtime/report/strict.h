@@ -9,9 +9,9 @@
 // Threads: any. Tested by: tests/runtime/strict_test.cpp
 #pragma once
 
+#include "recorder/schema_key.h"
 #include "support/bail.h"
 #include "support/counters.h"
-#include "recorder/schema_key.h"
 
 namespace tjit::runtime {
 

@@ -9,12 +9,12 @@
 #include "absl/strings/str_cat.h"
 #include "recorder/schema_key.h"
 #include "runtime/platform/fp_environment.h"
-#include "runtime/tier2/hot_profile.h"
 #include "runtime/report/instruction_log.h"
-#include "runtime/tier2/llvm_engine.h"
 #include "runtime/report/log.h"
 #include "runtime/runtime.h"
 #include "runtime/segment/segment_variant.h"
+#include "runtime/tier2/hot_profile.h"
+#include "runtime/tier2/llvm_engine.h"
 
 namespace tjit::runtime {
 namespace {

@@ -9,9 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "recorder/in_place.h"
 #include "recorder/schema_key.h"
+#include "runtime/platform/test_hooks.h"
 #include "runtime/report/log.h"
 #include "runtime/segment/segment_variant.h"
-#include "runtime/platform/test_hooks.h"
 
 namespace tjit::runtime {
 namespace {

@@ -17,11 +17,11 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "compiler/program/executable.h"
-#include "support/counters.h"
 #include "recorder/trace.h"
 #include "runtime/call/kernel_state.h"
 #include "runtime/call/trace_run.h"
 #include "runtime/segment/shared_step.h"
+#include "support/counters.h"
 
 namespace tjit::runtime {
 

@@ -8,21 +8,21 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/program/step_order.h"
 #include "compiler/driver/segment_dump.h"
-#include "support/env.h"
+#include "compiler/program/step_order.h"
 #include "recorder/explanation.h"
 #include "recorder/schema_key.h"
 #include "runtime/platform/fp_environment.h"
-#include "runtime/report/code_observer.h"
-#include "runtime/tier2/hot_profile.h"
-#include "runtime/report/instruction_log.h"
-#include "runtime/tier2/llvm_engine.h"
-#include "runtime/report/log.h"
 #include "runtime/platform/parallel.h"
-#include "runtime/runtime.h"
 #include "runtime/platform/test_hooks.h"
 #include "runtime/platform/thread_context.h"
+#include "runtime/report/code_observer.h"
+#include "runtime/report/instruction_log.h"
+#include "runtime/report/log.h"
+#include "runtime/runtime.h"
+#include "runtime/tier2/hot_profile.h"
+#include "runtime/tier2/llvm_engine.h"
+#include "support/env.h"
 
 namespace tjit::runtime {
 namespace {

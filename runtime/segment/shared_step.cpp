@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "runtime/call/kernel_state.h"
-#include "runtime/runtime.h"
-#include "runtime/report/strict.h"
 #include "runtime/platform/test_hooks.h"
+#include "runtime/report/strict.h"
+#include "runtime/runtime.h"
 
 namespace tjit::runtime {
 namespace {

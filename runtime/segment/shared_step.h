@@ -23,10 +23,10 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "support/counters.h"
 #include "recorder/trace.h"
 #include "runtime/library_calls/executor_tensors.h"
 #include "runtime/library_calls/library_call.h"
+#include "support/counters.h"
 
 namespace tjit::runtime {
 

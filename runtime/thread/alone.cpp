@@ -4,10 +4,10 @@
 #include <memory>
 
 #include "runtime/call/interpose.h"
-#include "runtime/report/log.h"
-#include "runtime/thread/observers.h"
-#include "runtime/runtime.h"
 #include "runtime/platform/test_hooks.h"
+#include "runtime/report/log.h"
+#include "runtime/runtime.h"
+#include "runtime/thread/observers.h"
 #include "runtime/thread/thread_state.h"
 #include "runtime/tier2/tier2.h"
 

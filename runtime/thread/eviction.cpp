@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/tier2/hot_profile.h"
 #include "runtime/call/interpose.h"
 #include "runtime/report/log.h"
 #include "runtime/runtime.h"
+#include "runtime/tier2/hot_profile.h"
 #include "runtime/tier2/tier2.h"
 
 namespace tjit::runtime {

@@ -17,11 +17,11 @@
 #include <string>
 #include <vector>
 
-#include "support/bail.h"
 #include "recorder/explanation.h"
 #include "recorder/trace.h"
 #include "runtime/call/call_frame.h"
 #include "runtime/call/trace_run.h"
+#include "support/bail.h"
 
 namespace tjit::runtime {
 

@@ -10,9 +10,9 @@
 // tests/runtime/replay_test.cpp
 #pragma once
 
-#include "runtime/segment/compact_step.h"
 #include "runtime/memory/deferred_storage.h"
 #include "runtime/memory/tensor_recycler.h"
+#include "runtime/segment/compact_step.h"
 #include "runtime/thread/thread_state.h"
 
 namespace tjit::runtime {

@@ -2,13 +2,13 @@
 // program: it is the likely next step of a hot trace, and pending ops own its
 // arguments already. Every op comes through here, so it is one pass over the
 // arguments, one lock and one call.
-#include "runtime/segment/compact_step.h"
-#include "runtime/report/instruction_log.h"
 #include "runtime/call/interpose.h"
+#include "runtime/report/instruction_log.h"
+#include "runtime/runtime.h"
+#include "runtime/segment/compact_step.h"
+#include "runtime/thread/fast_defer.h"
 #include "runtime/thread/match.h"
 #include "runtime/thread/observers.h"
-#include "runtime/runtime.h"
-#include "runtime/thread/fast_defer.h"
 #include "runtime/thread/thread_state.h"
 
 namespace tjit::runtime {

@@ -1,16 +1,16 @@
 // The half of ThreadState that follows a trace: finds the step that a call
 // is, claims what it needs and hands it to Defer().
 // What is usual is in fast_path.cpp.
+#include "runtime/call/interpose.h"
+#include "runtime/call/value_checks.h"
+#include "runtime/platform/test_hooks.h"
+#include "runtime/report/log.h"
+#include "runtime/runtime.h"
 #include "runtime/thread/exit_notes.h"
 #include "runtime/thread/find_root.h"
-#include "runtime/call/interpose.h"
-#include "runtime/report/log.h"
 #include "runtime/thread/match.h"
 #include "runtime/thread/self_check/mode_state.h"
-#include "runtime/runtime.h"
-#include "runtime/platform/test_hooks.h"
 #include "runtime/thread/thread_state.h"
-#include "runtime/call/value_checks.h"
 
 namespace tjit::runtime {
 

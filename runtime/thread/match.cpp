@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "recorder/step_shape.h"
-#include "runtime/thread/copied_slot.h"
 #include "runtime/platform/test_hooks.h"
+#include "runtime/thread/copied_slot.h"
 
 namespace tjit::runtime {
 

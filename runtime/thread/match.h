@@ -5,11 +5,11 @@
 #include <c10/core/StorageImpl.h>
 #include <c10/core/TensorImpl.h>
 
-#include "support/bail.h"
 #include "recorder/trace.h"
 #include "runtime/call/call_frame.h"
-#include "runtime/memory/object_pool.h"
 #include "runtime/call/trace_run.h"
+#include "runtime/memory/object_pool.h"
+#include "support/bail.h"
 
 namespace tjit::runtime {
 

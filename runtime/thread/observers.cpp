@@ -5,11 +5,11 @@
 #include <utility>
 
 #include "recorder/trace.h"
-#include "runtime/segment/compact_step.h"
-#include "runtime/intercept/direct_calls.h"
 #include "runtime/call/interpose.h"
 #include "runtime/call/trace_run.h"
+#include "runtime/intercept/direct_calls.h"
 #include "runtime/platform/thread_context.h"
+#include "runtime/segment/compact_step.h"
 #include "runtime/thread/thread_state.h"
 
 using tjit::runtime::AfterWatchersChange;

@@ -18,12 +18,12 @@
 #include <vector>
 
 #include "recorder/step_shape.h"
-#include "runtime/tier2/hot_profile.h"
 #include "runtime/report/log.h"
+#include "runtime/runtime.h"
 #include "runtime/thread/loop_state.h"
 #include "runtime/thread/match.h"
-#include "runtime/runtime.h"
 #include "runtime/thread/thread_state.h"
+#include "runtime/tier2/hot_profile.h"
 
 namespace tjit::runtime {
 namespace {

@@ -5,15 +5,15 @@
 #include <utility>
 #include <vector>
 
-#include "support/log.h"
 #include "recorder/step_shape.h"
-#include "runtime/thread/find_root.h"
 #include "runtime/report/log.h"
+#include "runtime/report/strict.h"
+#include "runtime/runtime.h"
+#include "runtime/thread/find_root.h"
 #include "runtime/thread/loop_state.h"
 #include "runtime/thread/match.h"
-#include "runtime/runtime.h"
-#include "runtime/report/strict.h"
 #include "runtime/thread/thread_state.h"
+#include "support/log.h"
 
 namespace tjit::runtime {
 

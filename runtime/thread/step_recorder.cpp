@@ -1,10 +1,10 @@
 #include "runtime/thread/step_recorder.h"
 
-#include "runtime/thread/copied_slot.h"
-#include "runtime/library_calls/library_call.h"
-#include "runtime/thread/match.h"
-#include "runtime/platform/test_hooks.h"
 #include "runtime/call/value_checks.h"
+#include "runtime/library_calls/library_call.h"
+#include "runtime/platform/test_hooks.h"
+#include "runtime/thread/copied_slot.h"
+#include "runtime/thread/match.h"
 
 namespace tjit::runtime {
 namespace {

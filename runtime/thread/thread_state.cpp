@@ -3,22 +3,22 @@
 #include <bit>
 #include <utility>
 
-#include "runtime/memory/deferred_storage.h"
-#include "runtime/thread/find_root.h"
-#include "runtime/tier2/hot_profile.h"
-#include "runtime/report/instruction_log.h"
 #include "runtime/call/interpose.h"
-#include "runtime/report/log.h"
-#include "runtime/thread/loop_state.h"
-#include "runtime/thread/match.h"
-#include "runtime/thread/self_check/mode_state.h"
-#include "runtime/thread/observers.h"
-#include "runtime/runtime.h"
-#include "runtime/report/strict.h"
-#include "runtime/platform/test_hooks.h"
-#include "runtime/tier2/tier2.h"
 #include "runtime/call/token.h"
 #include "runtime/call/value_checks.h"
+#include "runtime/memory/deferred_storage.h"
+#include "runtime/platform/test_hooks.h"
+#include "runtime/report/instruction_log.h"
+#include "runtime/report/log.h"
+#include "runtime/report/strict.h"
+#include "runtime/runtime.h"
+#include "runtime/thread/find_root.h"
+#include "runtime/thread/loop_state.h"
+#include "runtime/thread/match.h"
+#include "runtime/thread/observers.h"
+#include "runtime/thread/self_check/mode_state.h"
+#include "runtime/tier2/hot_profile.h"
+#include "runtime/tier2/tier2.h"
 
 namespace tjit::runtime {
 namespace {

@@ -32,19 +32,19 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "support/counters.h"
 #include "recorder/hot_detector.h"
 #include "recorder/op_counts.h"
 #include "recorder/thread_trial.h"
 #include "recorder/trace.h"
 #include "runtime/call/call_frame.h"
-#include "runtime/thread/step_recorder.h"
 #include "runtime/call/eager_call.h"
 #include "runtime/call/kernel_state.h"
-#include "runtime/platform/biased_lock.h"
 #include "runtime/call/trace_run.h"
-#include "runtime/segment/prepared_segment.h"
+#include "runtime/platform/biased_lock.h"
 #include "runtime/platform/thread_context.h"
+#include "runtime/segment/prepared_segment.h"
+#include "runtime/thread/step_recorder.h"
+#include "support/counters.h"
 
 namespace tjit::runtime {
 

@@ -10,11 +10,11 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "support/env.h"
 #include "recorder/profile_text.h"
-#include "runtime/report/options_resolution.h"
 #include "runtime/report/log.h"
+#include "runtime/report/options_resolution.h"
 #include "runtime/tier2/tier2.h"
+#include "support/env.h"
 
 namespace tjit::runtime {
 namespace {

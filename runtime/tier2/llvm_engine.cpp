@@ -15,16 +15,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/abi/kernel_abi.h"
-#include "compiler/llvm/loader.h"
 #include "compiler/driver/plain_code.h"
+#include "compiler/llvm/loader.h"
 #include "compiler/program/loop_chain.h"
-#include "support/planted_defect.h"
-#include "runtime/platform/build_check.h"
-#include "runtime/report/log.h"
-#include "runtime/platform/parallel.h"
-#include "runtime/runtime.h"
 #include "runtime/bit_exact/position_dependent.h"
+#include "runtime/platform/build_check.h"
+#include "runtime/platform/parallel.h"
+#include "runtime/report/log.h"
+#include "runtime/runtime.h"
 #include "runtime/tier2/tier2.h"
+#include "support/planted_defect.h"
 
 namespace tjit::runtime {
 namespace {

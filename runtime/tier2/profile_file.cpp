@@ -18,12 +18,12 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/cache/entry.h"
 #include "compiler/cache/folder.h"
-#include "support/output_file.h"
 #include "recorder/profile_text.h"
 #include "recorder/script.h"
+#include "runtime/call/kernel_state_words.h"
 #include "runtime/platform/build_check.h"
 #include "runtime/platform/build_id.h"
-#include "runtime/call/kernel_state_words.h"
+#include "support/output_file.h"
 
 namespace tjit::runtime {
 namespace {

@@ -18,16 +18,16 @@
 #include "absl/strings/str_format.h"
 #include "compiler/abi/kernel_abi.h"
 #include "compiler/driver/segment_dump.h"
-#include "support/env.h"
 #include "runtime/platform/fp_environment.h"
-#include "runtime/report/options_resolution.h"
-#include "runtime/tier2/llvm_engine.h"
-#include "runtime/report/log.h"
 #include "runtime/platform/own_memory.h"
 #include "runtime/platform/parallel.h"
-#include "runtime/runtime.h"
 #include "runtime/platform/thread_context.h"
+#include "runtime/report/log.h"
+#include "runtime/report/options_resolution.h"
+#include "runtime/runtime.h"
+#include "runtime/tier2/llvm_engine.h"
 #include "runtime/tier2/torchscript_engine.h"
+#include "support/env.h"
 
 namespace tjit::runtime {
 namespace {

@@ -30,13 +30,13 @@
 
 #include "compiler/cache/object_cache.h"
 #include "compiler/driver/segment_code.h"
-#include "support/counters.h"
-#include "support/dump_file.h"
 #include "recorder/explanation.h"
 #include "runtime/bit_exact/fast_math_functions.h"
 #include "runtime/bit_exact/math_probe.h"
 #include "runtime/bit_exact/verdict_store.h"
 #include "runtime/bit_exact/verdict_text.h"
+#include "support/counters.h"
+#include "support/dump_file.h"
 #include "tjit/options.h"
 
 namespace tjit::runtime {

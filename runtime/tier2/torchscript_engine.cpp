@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "compiler/driver/step_engine.h"
+#include "runtime/call/kernel_state.h"
 #include "runtime/library_calls/executor_tensors.h"
 #include "runtime/library_calls/library_call.h"
-#include "runtime/call/kernel_state.h"
 #include "runtime/tier2/torchscript_graph.h"
 
 namespace tjit::runtime {

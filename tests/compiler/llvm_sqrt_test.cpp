@@ -1,7 +1,7 @@
 // Square roots in code have the bits of compiler/functions/sqrt_exact.h, which a probe
 // compares with eager's.
-#include "gtest/gtest.h"
 #include "compiler/functions/sqrt_exact.h"
+#include "gtest/gtest.h"
 #include "tests/compiler/llvm_testing.h"
 
 namespace tjit::ir {

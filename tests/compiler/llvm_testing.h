@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "compiler/abi/kernel_abi.h"
 #include "compiler/ir/interpreter.h"
 #include "compiler/ir/ir.h"
-#include "compiler/abi/kernel_abi.h"
 
 namespace tjit::ir {
 

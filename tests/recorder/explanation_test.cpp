@@ -6,8 +6,8 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "support/bail.h"
 #include "recorder/run_times.h"
+#include "support/bail.h"
 
 namespace tjit {
 namespace {

@@ -19,8 +19,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "support/env.h"
 #include "runtime/bit_exact/math_probe.h"
+#include "support/env.h"
 #include "tests/runtime/known_verdicts.h"
 
 namespace tjit::runtime {

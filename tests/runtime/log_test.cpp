@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "support/log.h"
 #include "runtime/testing.h"
+#include "support/log.h"
 
 namespace tjit {
 namespace {

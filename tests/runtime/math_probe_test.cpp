@@ -13,8 +13,8 @@
 
 #include "compiler/functions/gelu_exact.h"
 #include "runtime/bit_exact/half_formulas.h"
-#include "runtime/bit_exact/row_test_inputs.h"
 #include "runtime/bit_exact/row_probe.h"
+#include "runtime/bit_exact/row_test_inputs.h"
 #include "tests/runtime/known_verdicts.h"
 
 namespace tjit::runtime {

@@ -29,8 +29,8 @@
 #include <vector>
 
 #include "runtime/platform/fp_environment.h"
-#include "runtime/testing.h"
 #include "runtime/platform/thread_context.h"
+#include "runtime/testing.h"
 #include "runtime/tier2/tier2.h"
 #include "tjit/tjit.h"
 

@@ -21,8 +21,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/bit_exact/pow_kernel.h"
 #include "runtime/bit_exact/position_dependent.h"
+#include "runtime/bit_exact/pow_kernel.h"
 #include "tests/runtime/all_floats.h"
 
 namespace tjit::runtime {

@@ -11,9 +11,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/functions/class_losses.h"
+#include "compiler/functions/row_functions.h"
 #include "compiler/ir/ir_text.h"
 #include "compiler/ir/verifier.h"
-#include "compiler/functions/row_functions.h"
 #include "runtime/bit_exact/row_probe.h"
 #include "tests/runtime/tensor_geometry.h"
 

@@ -10,8 +10,8 @@
 #include <cstring>
 
 #include "runtime/bit_exact/half_reductions.h"
-#include "runtime/bit_exact/sequential_sums.h"
 #include "runtime/bit_exact/row_probe.h"
+#include "runtime/bit_exact/sequential_sums.h"
 #include "tests/runtime/known_verdicts.h"
 
 namespace tjit::runtime {

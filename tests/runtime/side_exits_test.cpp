@@ -24,8 +24,8 @@
 #include <string>
 #include <vector>
 
-#include "support/bail.h"
 #include "runtime/testing.h"
+#include "support/bail.h"
 
 namespace tjit {
 namespace {

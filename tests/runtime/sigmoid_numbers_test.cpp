@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/bit_exact/sigmoid_kernel.h"
 #include "runtime/bit_exact/position_dependent.h"
+#include "runtime/bit_exact/sigmoid_kernel.h"
 #include "tests/runtime/all_floats.h"
 #include "tests/runtime/known_verdicts.h"
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/memory/block.h"
 #include "runtime/call/op_classes.h"
+#include "runtime/memory/block.h"
 
 namespace tjit::runtime {
 

@@ -12,11 +12,11 @@
 #include <sstream>
 #include <string>
 
-#include "support/env.h"
 #include "recorder/trace_text.h"
 #include "recorder/trace_verifier.h"
-#include "runtime/runtime.h"
 #include "runtime/platform/thread_context.h"
+#include "runtime/runtime.h"
+#include "support/env.h"
 
 namespace tjit {
 namespace {

@@ -17,9 +17,9 @@
 
 #include "compiler/llvm/loader.h"
 #include "runtime/report/options_resolution.h"
+#include "runtime/runtime.h"
 #include "runtime/tier2/hot_profile.h"
 #include "runtime/tier2/llvm_engine.h"
-#include "runtime/runtime.h"
 #include "runtime/tier2/tier2.h"
 #include "tests/recorder/path_builder.h"
 

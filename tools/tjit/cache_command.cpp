@@ -14,10 +14,10 @@
 
 #include "compiler/cache/entry.h"
 #include "compiler/cache/folder.h"
+#include "recorder/profile_text.h"
 #include "support/env.h"
 #include "support/json_text.h"
 #include "support/process_info.h"
-#include "recorder/profile_text.h"
 #include "tools/tjit/run_command.h"
 
 namespace tjit::tools {

@@ -12,8 +12,8 @@
 #include <cstring>
 #include <string_view>
 
-#include "support/env.h"
 #include "recorder/no_stats.h"
+#include "support/env.h"
 #include "support/output_file.h"
 
 namespace tjit::tools {

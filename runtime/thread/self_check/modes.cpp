@@ -10,9 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/call/interpose.h"
 #include "runtime/report/log.h"
-#include "runtime/thread/self_check/mode_state.h"
-#include "runtime/runtime.h"
 #include "runtime/report/strict.h"
+#include "runtime/runtime.h"
+#include "runtime/thread/self_check/mode_state.h"
 
 namespace tjit::runtime {
 namespace {

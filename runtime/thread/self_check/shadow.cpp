@@ -9,13 +9,13 @@
 #include <exception>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/segment/compact_step.h"
 #include "runtime/report/log.h"
+#include "runtime/report/strict.h"
+#include "runtime/runtime.h"
+#include "runtime/segment/compact_step.h"
+#include "runtime/thread/fast_defer.h"
 #include "runtime/thread/match.h"
 #include "runtime/thread/self_check/mode_state.h"
-#include "runtime/runtime.h"
-#include "runtime/report/strict.h"
-#include "runtime/thread/fast_defer.h"
 
 namespace tjit::runtime {
 namespace {

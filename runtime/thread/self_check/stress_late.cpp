@@ -5,11 +5,11 @@
 // on eager's bits (eager_copies.h). The record becomes a one-off node, the nodes of
 // what is pending a one-off segment, and that runs, plans its memory and is
 // drained like any other. A run ends with every flush.
+#include "runtime/platform/test_hooks.h"
+#include "runtime/runtime.h"
 #include "runtime/thread/copied_slot.h"
 #include "runtime/thread/match.h"
 #include "runtime/thread/self_check/mode_state.h"
-#include "runtime/runtime.h"
-#include "runtime/platform/test_hooks.h"
 
 namespace tjit::runtime {
 namespace {
