@@ -7,6 +7,7 @@
 #include "runtime/platform/test_hooks.h"
 #include "runtime/report/log.h"
 #include "runtime/runtime.h"
+#include "runtime/thread/loop_state.h"
 #include "runtime/thread/observers.h"
 #include "runtime/thread/thread_state.h"
 #include "runtime/tier2/tier2.h"
