@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <utility>
 
 namespace tjit {
 namespace {
@@ -19,10 +20,10 @@ struct Mean {
   double error = 0;
 };
 
-// Without the tenth at either end.
+// Without the tenth at either end, but one at least.
 Mean TrimmedMean(std::vector<double> values) {
   std::sort(values.begin(), values.end());
-  const std::size_t cut = values.size() / 10;
+  const std::size_t cut = std::max<std::size_t>(1, values.size() / 10);
   const std::size_t n = values.size() - 2 * cut;
   Mean mean;
   for (std::size_t i = cut; i < cut + n; ++i) mean.value += values[i];
@@ -59,86 +60,90 @@ double ThreadTrial::WeightOf(OpId op) const {
                       : static_cast<double>(w.ns) / static_cast<double>(w.calls);
 }
 
-bool ThreadTrial::Look(const Usage& usage) {
-  switch (phase_) {
-    case Phase::kIdle: {
-      if (usage.now_ns < look_at_ns_) return false;
-      if (look_at_ns_ == 0) {
-        began_ = usage;
-        first_ops_ = usage.ops;
-        look_at_ns_ = usage.now_ns + kFirstNs;
-        return false;
-      }
-      if (usage.ops < first_ops_ + kFirstOps) return false;
-      const auto ops = static_cast<double>(usage.ops - began_.ops);
-      const auto replayed =
-          static_cast<double>(usage.replayed - began_.replayed);
-      if (replayed > kMostReplayed * ops) {
-        began_ = usage;
-        look_at_ns_ = usage.now_ns + kFirstNs;
-        return false;
-      }
-      Start(usage);
-      return true;
-    }
-    case Phase::kResting:
-      if (usage.now_ns < look_at_ns_) return false;
-      Start(usage);
-      return true;
-    case Phase::kUsual:
-    case Phase::kBlind:
-      if (usage.thread_ns < began_.thread_ns + kWindowNs ||
-          usage.ops < began_.ops + window_ops_) {
-        return false;
-      }
-      return EndWindow(usage);
+bool ThreadTrial::MayBeDue(std::uint64_t now_ns, std::int64_t ops) const {
+  if (only_turns_) return ops >= began_.ops + window_ops_;
+  if (!counts()) return now_ns >= look_at_ns_;
+  return now_ns >= began_.now_ns + kWindowNs && ops >= began_.ops + window_ops_;
+}
+
+bool ThreadTrial::IsDue(const Usage& usage) {
+  if (!MayBeDue(usage.now_ns, usage.ops)) return false;
+  if (only_turns_ || phase_ == Phase::kResting) return true;
+  if (counts()) return usage.thread_ns >= began_.thread_ns + kWindowNs;
+  if (look_at_ns_ == 0) {
+    began_ = usage;
+    first_ops_ = usage.ops;
+    look_at_ns_ = usage.now_ns + kFirstNs;
+    return false;
   }
+  if (usage.ops < first_ops_ + kFirstOps) return false;
+  const auto ops = static_cast<double>(usage.ops - began_.ops);
+  const auto replayed = static_cast<double>(usage.replayed - began_.replayed);
+  if (replayed <= kMostReplayed * ops) return true;
+  began_ = usage;
+  look_at_ns_ = usage.now_ns + kFirstNs;
   return false;
 }
 
+void ThreadTrial::Turn(const Usage& usage) {
+  if (!counts()) {
+    Start(usage);
+  } else {
+    EndWindow(usage);
+  }
+}
+
 void ThreadTrial::Start(const Usage& usage) {
-  weights_.assign(OpCounts::kMaxOps, {});
+  std::vector<Weight> weights(OpCounts::kMaxOps);
+  pairs_.reserve(kPairs + 1);  // no push_back() throws
+  weights_ = std::move(weights);
+  pairs_.clear();
   all_ = {};
   windows_ = 0;
   trial_at_ns_ = usage.now_ns;
-  pairs_.clear();
   BeginWindow(usage, /*is_blind=*/true);
+}
+
+bool ThreadTrial::Draw() {
+  random_ = random_ * 6364136223846793005u + 1442695040888963407u;
+  return (random_ >> 63) != 0;
 }
 
 void ThreadTrial::BeginWindow(const Usage& usage, bool is_blind) {
   phase_ = is_blind ? Phase::kBlind : Phase::kUsual;
   began_ = usage;
   window_ops_ = std::max(kOpsPerWindow, kTurnsPerWindow * usage.longest);
+  if (only_turns_) {
+    window_ops_ = 1 + static_cast<std::int64_t>(random_ >> 58);
+    if (!is_blind && Draw()) window_ops_ *= 16;
+  }
   work_ = 0;
   last_op_ = kNoOp;
 }
 
-// The two that weigh are blind ones; then come pairs, one of each kind, whose
-// order is drawn.
-bool ThreadTrial::EndWindow(const Usage& usage) {
+// Behind those that weigh and the one that warms up come pairs, one of each
+// kind, whose order is drawn.
+void ThreadTrial::EndWindow(const Usage& usage) {
+  if (only_turns_) return BeginWindow(usage, Draw());
   const bool was_blind = phase_ == Phase::kBlind;
-  const int n = windows_++ - kLearning;
+  const int n = windows_++ - kLearning - kWarmUp;
   if (n >= 0) {
     ns_per_work_[was_blind ? 1 : 0] =
         static_cast<double>(usage.thread_ns - began_.thread_ns) /
         std::max(work_, 1e-9);
     if (n % 2 == 1) {
       pairs_.push_back(std::log(ns_per_work_[0] / ns_per_work_[1]));
-      if (Decide(usage)) return true;
+      if (Decide(usage)) return;
     }
   }
-  if (windows_ < kLearning) {
-    BeginWindow(usage, /*is_blind=*/true);
-    return false;
-  }
-  if ((windows_ - kLearning) % 2 == 0) {
-    random_ = random_ * 6364136223846793005u + 1442695040888963407u;
-    is_second_blind_ = (random_ >> 63) != 0;
+  if (n < -1) {
+    BeginWindow(usage, /*is_blind=*/windows_ < kLearning);
+  } else if ((n + 1) % 2 == 0) {
+    is_second_blind_ = Draw();
     BeginWindow(usage, !is_second_blind_);
   } else {
     BeginWindow(usage, is_second_blind_);
   }
-  return (phase_ == Phase::kBlind) != was_blind;
 }
 
 // True if the trial is over.
@@ -163,17 +168,20 @@ bool ThreadTrial::Decide(const Usage& usage) {
 void ThreadTrial::End(const Usage& usage, bool loses) {
   weights_ = {};
   pairs_ = {};
-  const std::uint64_t least =
-      std::max(kRestNs, kRestOfTrial * (usage.now_ns - trial_at_ns_));
+  const std::uint64_t rest =
+      std::clamp(kRestOfTrial * (usage.now_ns - trial_at_ns_), kRestNs,
+                 kLongestRestNs);
   if (!loses) {
     phase_ = Phase::kIdle;
     rest_ns_ = 0;
+    lost_in_row_ = 0;
     began_ = usage;
-    look_at_ns_ = usage.now_ns + least;
+    look_at_ns_ = usage.now_ns + rest;
     return;
   }
   ++lost_;
-  rest_ns_ = std::max(std::clamp(2 * rest_ns_, kRestNs, kLongestRestNs), least);
+  ++lost_in_row_;
+  rest_ns_ = std::max(rest, std::min(2 * rest_ns_, kLongestRestNs));
   phase_ = Phase::kResting;
   look_at_ns_ = usage.now_ns + rest_ns_;
 }

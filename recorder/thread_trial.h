@@ -17,9 +17,11 @@
 // replay begins where its sequence does, and the first one waits until a
 // sequence would have been found.
 //
-//   each call:       if (trial.learns()) trial.Learn(op, now_ns);
-//                    else if (trial.counts()) trial.Count(op);
-//   each so many:    if (trial.IsDue(now_ns, ops) && trial.Look(usage)) ...
+//   each call:     if (trial.learns()) trial.Learn(op, now_ns);
+//                  else if (trial.counts()) trial.Count(op);
+//   now and then:  if (trial.MayBeDue(now_ns, ops) && trial.IsDue(usage)) {
+//                    run what is pending; trial.Turn(usage);
+//                  }
 //
 // Thread: its own. Tested by: tests/recorder/thread_trial_test.cpp
 #pragma once
@@ -52,24 +54,37 @@ class ThreadTrial {
   // Calls between two looks, while windows take turns and otherwise.
   static constexpr std::uint32_t kOpsPerLook = 64;
   static constexpr std::uint32_t kOpsPerRareLook = 1024;
-  static constexpr std::uint64_t kFirstNs = 400'000'000;  // before the first
-  static constexpr std::int64_t kFirstOps = 20'000;
+  // Before the first one: twice what a stream without periods takes until it
+  // is cut into stretches.
+  static constexpr std::uint64_t kFirstNs = 400'000'000;
+  static constexpr std::int64_t kFirstOps = 65'536;
   // At least, all three.
   static constexpr std::uint64_t kWindowNs = 20'000'000;
   static constexpr std::int64_t kOpsPerWindow = 512;
   static constexpr std::int64_t kTurnsPerWindow = 4;  // of the longest sequence
-  // Of the ops of kFirstNs: where more are replayed, trials of sequences will
-  // do.
+  // Of the ops between two looks: where more are replayed, trials of sequences
+  // will do.
   static constexpr double kMostReplayed = 0.8;
-  static constexpr int kLearning = 2;  // windows that only weigh
+  // Windows before the pairs: blind ones that weigh, then a usual one, in which
+  // what was forgotten is prepared again.
+  static constexpr int kLearning = 2;
+  static constexpr int kWarmUp = 1;
   static constexpr int kEarlyPairs = 6;
   static constexpr int kPairs = 30;
   // A loss: less is noise.
   static constexpr double kLoss = 0.03;
   static constexpr std::uint64_t kRestNs = 30'000'000'000;
   static constexpr std::uint64_t kLongestRestNs = 20 * kRestNs;
-  // From one trial to the next it takes at least so many times what it took.
+  // From one trial to the next it takes so many times what it took, unless that
+  // is longer than the longest rest.
   static constexpr std::uint64_t kRestOfTrial = 20;
+
+  // Tests only: windows of a few ops, in an order that is drawn, without end.
+  static ThreadTrial OfTurns() {
+    ThreadTrial trial;
+    trial.only_turns_ = true;
+    return trial;
+  }
 
   Phase phase() const { return phase_; }
   // Windows take turns.
@@ -84,22 +99,22 @@ class ThreadTrial {
   }
   // Part of the time that tjit costs, of the last trial; below 0: it wins.
   double loss() const { return loss_; }
-  // Trials lost, and of them in a row.
+  // Trials lost.
   std::int64_t lost() const { return lost_; }
+  std::int64_t lost_in_row() const { return lost_in_row_; }
   std::uint64_t rest_ns() const { return rest_ns_; }
 
   // A call at `now_ns`. REQUIRES: learns().
   void Learn(OpId op, std::uint64_t now_ns);
   // A call. REQUIRES: counts().
   void Count(OpId op) { work_ += WeightOf(op); }
-  // Look() may find something.
-  bool IsDue(std::uint64_t now_ns, std::int64_t ops) const {
-    return counts() ? now_ns >= began_.now_ns + kWindowNs &&
-                          ops >= began_.ops + window_ops_
-                    : now_ns >= look_at_ns_;
-  }
-  // True if the phase is another one now.
-  bool Look(const Usage& usage);
+  // IsDue() may say so.
+  bool MayBeDue(std::uint64_t now_ns, std::int64_t ops) const;
+  // Turn() is to be called.
+  bool IsDue(const Usage& usage);
+  // A window begins or ends. THROWS bad_alloc, and nothing has changed then.
+  // REQUIRES: IsDue(), and nothing is pending.
+  void Turn(const Usage& usage);
 
  private:
   struct Weight {
@@ -109,19 +124,21 @@ class ThreadTrial {
 
   void Start(const Usage& usage);
   void BeginWindow(const Usage& usage, bool is_blind);
-  bool EndWindow(const Usage& usage);
+  void EndWindow(const Usage& usage);
   double WeightOf(OpId op) const;
   bool Decide(const Usage& usage);
   void End(const Usage& usage, bool loses);
+  bool Draw();
 
   Phase phase_ = Phase::kIdle;
+  bool only_turns_ = false;
   Usage began_;  // of the window, or of what is looked at
   std::uint64_t look_at_ns_ = 0;
-  std::int64_t first_ops_ = 0;  // of the thread, when it was first looked at
+  std::int64_t first_ops_ = 0;     // of the thread, when it was looked at first
   std::uint64_t trial_at_ns_ = 0;  // it began
   std::int64_t window_ops_ = 0;
   std::uint64_t rest_ns_ = 0;
-  std::int64_t lost_ = 0;
+  std::int64_t lost_ = 0, lost_in_row_ = 0;
   double loss_ = 0;
 
   // Of the trial that is under way.
@@ -132,9 +149,9 @@ class ThreadTrial {
   Weight all_;
   OpId last_op_ = kNoOp;
   std::uint64_t last_ns_ = 0;
-  double work_ = 0;                // of the window
+  double work_ = 0;                 // of the window
   double ns_per_work_[2] = {0, 0};  // of the pair: usual, blind
-  std::vector<double> pairs_;      // logarithms of their quotients
+  std::vector<double> pairs_;       // logarithms of their quotients
 };
 
 }  // namespace tjit

@@ -65,6 +65,12 @@ class TraceTrial {
     return ends;
   }
 
+  // Some sequence is tried just now.
+  static bool IsUnderWay(std::uint64_t now_ns) {
+    return s_measuring.load(std::memory_order_relaxed) != nullptr &&
+           now_ns < s_measured_at.load(std::memory_order_relaxed) + kStaleNs;
+  }
+
   // What was decided.
   void CopyFrom(const TraceTrial& other) {
     const State state = other.state_.load(std::memory_order_relaxed);

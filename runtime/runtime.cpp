@@ -147,7 +147,10 @@ void Runtime::UnlockAfterFork(bool is_child) {
   hot_profile_->UnlockAfterFork();
   tier2_->UnlockAfterFork(is_child);
   held_store_->UnlockAfterFork();
-  for (const auto& state : states_) state->UnlockAfterFork();
+  for (const auto& state : states_) {
+    if (is_child) state->ForgetTrial();
+    state->UnlockAfterFork();
+  }
   mutex_.unlock();
 }
 

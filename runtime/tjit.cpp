@@ -42,7 +42,10 @@ struct AtLoad {
       runtime::LogWarning("TJIT_PLANTED_DEFECT: unknown defect \"" +
                           env.planted_defect + "\"");
     }
-    if (!env.thread_trials) runtime::g_tries_threads.store(false);
+    runtime::g_thread_trials.store(
+        env.thread_trials_turn ? runtime::TrialsOf::kTurns
+        : env.thread_trials    ? runtime::TrialsOf::kThreads
+                               : runtime::TrialsOf::kNone);
     if (env.watchdog_s != 0) {
       runtime::StartWatchdog(env.watchdog_s, [] {
         return Runtime::Get().DescribeStates();

@@ -204,6 +204,11 @@ bool SetPlantedDefect(std::string_view value, EnvOptions* o) {
   return true;
 }
 
+bool SetThreadTrials(std::string_view value, EnvOptions* o) {
+  o->thread_trials_turn = value == "turns";
+  return o->thread_trials_turn || ParseSwitch(value, &o->thread_trials);
+}
+
 struct WatchdogSeconds {
   static constexpr long long kMin = 1, kMax = 3600;
 };
@@ -274,8 +279,7 @@ const std::vector<Variable>& Variables() {
        SetSwitch<&EnvOptions::has_strict, &EnvOptions::strict>},
       {"TJIT_VERIFY", kSwitchWords, SetFlag<&EnvOptions::verify>},
 #if defined(TJIT_PLANTED_DEFECTS)
-      {"TJIT_THREAD_TRIALS", kSwitchWords,
-       SetFlag<&EnvOptions::thread_trials>},
+      {"TJIT_THREAD_TRIALS", "0, 1 or turns", SetThreadTrials},
       {"TJIT_WATCHDOG", "a whole number of seconds from 1 to 3600",
        SetWatchdog},
 #endif

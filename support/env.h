@@ -88,6 +88,7 @@ struct EnvOptions {
   bool verify = false;  // TJIT_VERIFY, the IR after each pass
   std::string planted_defect;  // TJIT_PLANTED_DEFECT, test builds
   bool thread_trials = true;   // TJIT_THREAD_TRIALS, test builds
+  bool thread_trials_turn = false;
   long long watchdog_s = 0;    // TJIT_WATCHDOG, test builds; 0: not given
   // One sentence for each unknown TJIT_ name and each bad value, naming the
   // variable, the value and what is accepted. The bad value is not used.

@@ -110,7 +110,7 @@ Offences() {
   (
     cd "$1"
     grep -rnE --include='*.h' --include='*.cpp' '(secure_)?getenv *\(' \
-      support support recorder compiler runtime 2>/dev/null || true
+      support recorder compiler runtime 2>/dev/null || true
   ) | grep -v '^support/env\.cpp:' | sed 's/$/  <- only env.cpp reads it/' ||
     true
   (

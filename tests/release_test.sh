@@ -19,9 +19,9 @@ Fail() {
 }
 
 SEAMS='tjit::testing::|g_planted|PlantInCompiler|SetCodeDelay|DefectOf'
-SEAMS+='|g_forced_drain|g_replay_delay|g_recording_delay|g_tries_at_once|g_step_observer'
+SEAMS+='|g_forced_drain|g_replay_delay|g_recording_delay|g_thread_trials|g_tries_at_once|g_step_observer'
 readonly SEAMS
-readonly WORDS='TJIT_PLANTED|stale_scalar|early_publication|planted by a test'
+readonly WORDS='TJIT_PLANTED|TJIT_THREAD_TRIALS|stale_scalar|early_publication|planted by a test'
 
 # Seams <file>: symbols and texts that a user's file must not have.
 Seams() {
@@ -71,6 +71,8 @@ if [[ $testing == ON ]]; then
     'static_assert(!tjit::Planted(tjit::Defect::kStaleScalar));' \
     'static_assert(tjit::runtime::ForcedDrainAt() == -1);' \
     'static_assert(!tjit::runtime::TriesAtOnce());' \
+    'using tjit::runtime::TrialsOf;' \
+    'static_assert(tjit::runtime::ThreadTrials() == TrialsOf::kThreads);' \
     'using tjit::llvm_backend::PlantsFailure;' \
     'static_assert(!PlantsFailure(~0u, kTjitLlvmPlantFatal));' \
     >"$scratch/constants.cpp"

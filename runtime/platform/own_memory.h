@@ -8,8 +8,9 @@
 namespace tjit::runtime {
 
 // Gives back the pages of libtjit_llvm.so, which are read from the file where
-// they are called again, and what is free in malloc's arenas. About a
-// millisecond. (A debugger's breakpoints in that library go with the pages.)
+// they are called again, and what is free in malloc's arenas, each under its
+// lock: about a millisecond, more where hundreds of MB are free. (A debugger's
+// breakpoints in that library go with the pages.)
 // Thread: any. Tested by: tests/runtime/own_memory_test.cpp
 void ReleaseUnusedMemory();
 

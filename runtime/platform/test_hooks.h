@@ -12,6 +12,9 @@
 
 namespace tjit::runtime {
 
+// kTurns: windows of a few ops take turns without end (recorder/thread_trial.h).
+enum class TrialsOf : std::uint8_t { kNone, kThreads, kTurns };
+
 #if defined(TJIT_PLANTED_DEFECTS)
 extern std::atomic<std::int64_t> g_forced_drain_at;
 inline std::int64_t ForcedDrainAt() {
@@ -29,9 +32,9 @@ inline void DelayReplay() {
   const auto function = g_during_replay.load(std::memory_order_relaxed);
   if (function != nullptr) function();
 }
-extern std::atomic<bool> g_tries_threads;
-inline bool TriesThreads() {
-  return g_tries_threads.load(std::memory_order_relaxed);
+extern std::atomic<TrialsOf> g_thread_trials;
+inline TrialsOf ThreadTrials() {
+  return g_thread_trials.load(std::memory_order_relaxed);
 }
 extern std::atomic<std::int64_t> g_recording_delay_ns;
 inline void DelayRecording() {
@@ -44,7 +47,7 @@ inline void DelayRecording() {
 }
 #else
 constexpr void DelayRecording() {}
-constexpr bool TriesThreads() { return true; }
+constexpr TrialsOf ThreadTrials() { return TrialsOf::kThreads; }
 constexpr std::int64_t ForcedDrainAt() { return -1; }
 constexpr bool TriesAtOnce() { return false; }
 constexpr void DelayReplay() {}

@@ -1,6 +1,7 @@
 // The part of ThreadState that asks whether tjit pays on the thread at all, and
 // leaves it alone where it does not (recorder/thread_trial.h).
 #include <cstdint>
+#include <exception>
 #include <memory>
 
 #include "runtime/call/interpose.h"
@@ -18,14 +19,32 @@ namespace {
 // The trial judges speed. An engine that is not meant to be fast, and
 // compile_all, are there for something else.
 bool JudgesSpeed(Runtime* runtime) {
-  if (!TriesThreads() || runtime->compile_all() || runtime->modes() != 0) {
-    return false;
+  if (runtime->modes() != 0) return false;
+  switch (ThreadTrials()) {
+    case TrialsOf::kNone: return false;
+    case TrialsOf::kTurns: return true;
+    case TrialsOf::kThreads: break;
   }
+  if (runtime->compile_all()) return false;
   const Engine* const engine = runtime->tier2().engine();
   return engine == nullptr || engine->is_for_speed();
 }
 
+// Calls until the first look.
+std::uint32_t CallsBeforeLook() {
+  return ThreadTrials() == TrialsOf::kTurns ? 8 : ThreadTrial::kOpsPerRareLook;
+}
+std::uint32_t CallsBetweenLooks() {
+  return ThreadTrials() == TrialsOf::kTurns ? 1 : ThreadTrial::kOpsPerLook;
+}
+
 }  // namespace
+
+void ThreadState::ForgetTrial() {
+  trial_.reset();
+  until_look_ = CallsBeforeLook();
+  usual_store_ = store_.get();
+}
 
 bool ThreadState::RunsAlone(CallFrame& frame) {
   if (store_.get() != runtime_->store()) TakeNewStore();
@@ -36,7 +55,7 @@ bool ThreadState::RunsAlone(CallFrame& frame) {
     trial_->Count(frame.entry.id);
   }
   if (--until_look_ == 0) LookAtTrial();
-  if (!trial_->is_blind() || runtime_->modes() != 0) return false;
+  if (!IsAlone() || runtime_->modes() != 0) return false;
   counters_.ops_seen.Add();
   if (frame.context != 0) counters_.ops_direct.Add();
   frame.in_region = InParallelRegion();
@@ -46,31 +65,59 @@ bool ThreadState::RunsAlone(CallFrame& frame) {
 }
 
 void ThreadState::LookAtTrial() {
-  until_look_ = ThreadTrial::kOpsPerRareLook;
-  // Another time: what is pending cannot run here, or somebody watches.
-  if (t_context.held != nullptr || InParallelRegion() || IsWatched() ||
-      !JudgesSpeed(runtime_)) {
-    return;
+  until_look_ = CallsBeforeLook();
+  // Another time: what is pending cannot run here.
+  if (t_context.held != nullptr || InParallelRegion()) return;
+  const Engine* const engine = runtime_->tier2().engine();
+  if (IsWatched() || !JudgesSpeed(runtime_) ||
+      (trial_ != nullptr && trial_engine_ != engine)) {
+    return ForgetTrial();
   }
-  if (trial_ == nullptr) trial_ = std::make_unique<ThreadTrial>();
+  try {
+    if (trial_ == nullptr) {
+      trial_ = std::make_unique<ThreadTrial>(
+          ThreadTrials() == TrialsOf::kTurns ? ThreadTrial::OfTurns()
+                                             : ThreadTrial());
+      trial_engine_ = engine;
+    }
+    TurnTrial();
+  } catch (const std::exception&) {
+    // No memory, for the trial or for what is pending, which stays so: the op
+    // that is called now needs neither.
+  }
+}
+
+void ThreadState::TurnTrial() {
   ThreadTrial& trial = *trial_;
-  const std::int64_t ops = counters_.ops_seen.value();
+  if (trial.counts()) until_look_ = CallsBetweenLooks();
+  const auto usage = [&]() -> ThreadTrial::Usage {
+    return {NowNs(), ThreadNs(), counters_.ops_seen.value(),
+            counters_.ops_replayed.value(), loops_->longest};
+  };
   const std::uint64_t now = NowNs();
-  if (trial.counts()) until_look_ = ThreadTrial::kOpsPerLook;
-  if (!trial.IsDue(now, ops)) return;
-  const std::int64_t lost = trial.lost();
-  // What a window deferred is its own.
-  if (trial.phase() == ThreadTrial::Phase::kUsual) LeavePath();
-  if (!trial.Look({now, ThreadNs(), ops, counters_.ops_replayed.value(),
-                   loops_->longest})) {
+  if (!trial.MayBeDue(now, counters_.ops_seen.value()) ||
+      !trial.IsDue(usage())) {
     return;
   }
-  if (trial.is_blind()) LeavePath();
+  // Not in the midst of the trial of a sequence, which lets it run eagerly.
+  constexpr std::uint32_t kMostPostponed = 64;
+  if (!trial.counts() && TraceTrial::IsUnderWay(now) &&
+      ++postponed_ < kMostPostponed) {
+    return;
+  }
+  postponed_ = 0;
+  // What a window deferred is its own. It runs as it would eagerly: the segment
+  // that happens to be pending is none that comes again.
+  if (!trial.is_blind()) LeavePath(/*drains=*/true);
+  const std::int64_t lost = trial.lost();
+  trial.Turn(usage());
   usual_store_ = trial.counts() || trial.is_blind() ? nullptr : store_.get();
-  if (trial.counts()) until_look_ = ThreadTrial::kOpsPerLook;
+  until_look_ = trial.counts() ? CallsBetweenLooks() : CallsBeforeLook();
+  // The place in the program where a window ends is no boundary of its.
+  at_boundary_ = false;
+  after_mark_step_ = false;
   if (trial.lost() == lost) return;
-  // What was prepared for replays may never be needed again.
-  {
+  if (trial.lost_in_row() > 1) {  // what was prepared is not needed again
     const StateLock lock(this);
     segments_.Clear();
   }

@@ -376,9 +376,13 @@ std::string ThreadState::SegmentsToText() {
   return segments_.ToText();
 }
 
-void ThreadState::LeavePath() {
+void ThreadState::LeavePath(bool drains) {
   StateLock lock(this);
-  FlushLocked(FlushReason::kSyncCall);
+  if (drains) {
+    DrainLocked();
+  } else {
+    FlushLocked(FlushReason::kSyncCall);
+  }
   UnbindFrom(&run_, 0);
   cursor_ = nullptr;
   eager_node_ = nullptr;
@@ -394,9 +398,7 @@ void ThreadState::LeavePath() {
 
 void ThreadState::Reset() {
   LeavePath();
-  trial_.reset();
-  until_look_ = ThreadTrial::kOpsPerRareLook;
-  usual_store_ = store_.get();
+  ForgetTrial();
   failed_captures_ = 0;
   no_capture_before_ = 0;
   loops_->new_traces = 0;

@@ -80,7 +80,13 @@ ThreadState::~ThreadState() = default;
 
 [[gnu::hot]] Decision ThreadState::RunEagerly(CallFrame& frame) {
   CountEager(frame);
-  if (--until_look_ == 0) LookAtTrial();
+  if (usual_store_ != nullptr && --until_look_ == 0) {
+    LookAtTrial();
+    if (IsAlone()) {
+      MakeReady(frame);
+      return Decision::kEager;
+    }
+  }
   DelayRecording();
   const bool due = capture_is_due();
   const bool stretch_due = loops_->due;
@@ -247,6 +253,8 @@ void ThreadState::BeginMeasured(Trace* trace, std::int64_t entry) {
   }
   const Engine* const engine = runtime_->tier2().engine();
   if (engine != nullptr && !engine->is_for_speed()) return;
+  // Windows of the thread's own trial would lie in the blocks.
+  if (trial_ != nullptr && trial_->counts()) return;
   TraceTrial& trial = trace->trial;
   if (!trial.BeginBlock(entry, run_began_ns_, this, trace->replay_times)) {
     return;

@@ -46,6 +46,10 @@
 #include "runtime/thread/step_recorder.h"
 #include "support/counters.h"
 
+namespace tjit {
+class Engine;
+}
+
 namespace tjit::runtime {
 
 // Of a clock that only goes on.
@@ -100,6 +104,9 @@ class ThreadState {
   void FlushSurely(FlushReason reason);
   // Around fork(): no other thread is inside, in parent and child.
   void LockForFork();
+  // What was measured is nothing any more: of a child of fork(), whose clock
+  // begins anew, and where the options are others.
+  void ForgetTrial();
   void UnlockAfterFork();
   // Runs what is pending and forgets cursor and capture. The owner's.
   void Reset();
@@ -151,6 +158,11 @@ class ThreadState {
   // as if nobody looked.
   bool RunsAlone(CallFrame& frame);
   void LookAtTrial();
+  void TurnTrial();
+  // Nothing is looked at.
+  bool IsAlone() const {
+    return usual_store_ == nullptr && trial_->is_blind();
+  }
   void CountEager(const CallFrame& frame) {
     counters_.ops_eager.Add();
     eager_ops_.Add(frame.entry.id);
@@ -244,8 +256,8 @@ class ThreadState {
   void BeginRun();
   // A run of `trace` begins, a measured one.
   void BeginMeasured(Trace* trace, std::int64_t entry);
-  // Runs what is pending and stands nowhere.
-  void LeavePath();
+  // Runs what is pending, `drains`: op by op, and stands nowhere.
+  void LeavePath(bool drains = false);
   void TakeNewStore();
   // Reset(), and forgets segments and tokens.
   void StartOver();
@@ -357,6 +369,8 @@ class ThreadState {
   const TraceStore* usual_store_ = nullptr;
   std::uint32_t until_look_ = ThreadTrial::kOpsPerRareLook;  // calls
   std::unique_ptr<ThreadTrial> trial_;  // null until the first look
+  const Engine* trial_engine_ = nullptr;  // that was there when it began
+  std::uint32_t postponed_ = 0;           // looks at which it did not begin
   Counters counters_;
   OpCounts eager_ops_;
 

@@ -231,6 +231,7 @@ void Tier2::Work() {
       lock.lock();
       is_busy_ = false;
       changed_->notify_all();
+      if (pauses_ == 0 && queue_.empty()) break;
       continue;
     }
     const std::shared_ptr<CompileTask> task = std::move(queue_.front());

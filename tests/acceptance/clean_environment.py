@@ -3,11 +3,17 @@ import ctypes
 import os
 
 
+def is_passed_on(name):
+    """Of the caller's variables: no TJIT_ one but that which keeps threads from
+    being measured, as nothing that is counted may depend on the machine."""
+    return not name.startswith("TJIT_") or name == "TJIT_THREAD_TRIALS"
+
+
 def environment(**extra):
     """Without any TJIT_ variable of the caller's, and without a profile: what a
     process does must not depend on those that ran before."""
     env = {k: v for k, v in os.environ.items()
-           if not k.startswith("TJIT_") and k != "LD_PRELOAD"}
+           if is_passed_on(k) and k != "LD_PRELOAD"}
     env.update(OMP_NUM_THREADS="1", OMP_WAIT_POLICY="passive",
                TJIT_PROFILE="off")
     env.update(extra)

@@ -18,6 +18,8 @@ import tempfile
 import unittest
 import zipfile
 
+from clean_environment import is_passed_on
+
 PROGRAM = DATA = None
 EPOCHS, STEPS = 5, 24
 EPOCH_LINE = re.compile(
@@ -26,7 +28,7 @@ EPOCH_LINE = re.compile(
 
 def run(folder, on, threads=1, data=None, epochs=EPOCHS, dump=None, **extra):
     """Runs the program without any TJIT_ variable of the caller's."""
-    env = {k: v for k, v in os.environ.items() if not k.startswith("TJIT_")}
+    env = {k: v for k, v in os.environ.items() if is_passed_on(k)}
     # Waiting threads sleep: spinning ones starve each other on a busy machine.
     env.update(OMP_NUM_THREADS=str(threads), OMP_WAIT_POLICY="passive",
                TJIT_PROFILE="off")

@@ -16,6 +16,8 @@ import sys
 import tempfile
 import unittest
 
+from clean_environment import is_passed_on
+
 from torch_python import torch_python
 
 TJIT = BIN = TORCH = EXAMPLES = None
@@ -23,7 +25,7 @@ TJIT = BIN = TORCH = EXAMPLES = None
 
 def run(*command, **variables):
     env = {k: v for k, v in os.environ.items()
-           if not k.startswith("TJIT_") and k != "LD_PRELOAD"}
+           if is_passed_on(k) and k != "LD_PRELOAD"}
     env.update(OMP_NUM_THREADS="1", OMP_WAIT_POLICY="passive", **variables)
     return subprocess.run([str(c) for c in command], env=env, text=True,
                           capture_output=True, timeout=120, check=False)

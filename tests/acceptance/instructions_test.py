@@ -13,6 +13,8 @@ import sys
 import tempfile
 import unittest
 
+from clean_environment import is_passed_on
+
 PROGRAMS = VALGRIND = None
 STEPS, OPS_A_STEP, LIMIT = 200, 10, 60
 
@@ -27,7 +29,7 @@ def instructions_per_op(row, *flags):
              PROGRAMS / f"bench_dispatch_overhead{suffix}", f"--row={row}",
              f"--steps={STEPS}", *flags],
             env={k: v for k, v in os.environ.items()
-                 if not k.startswith("TJIT_")},
+                 if is_passed_on(k)},
             text=True, capture_output=True, timeout=600, check=False)
     if done.returncode != 0:
         raise AssertionError(done.stderr[-2000:])

@@ -14,12 +14,14 @@ import sys
 import tempfile
 import unittest
 
+from clean_environment import is_passed_on
+
 PROGRAM = LIBTJIT = None
 
 
 class PreloadTest(unittest.TestCase):
     def run_program(self, folder, **extra):
-        env = {k: v for k, v in os.environ.items() if not k.startswith("TJIT_")}
+        env = {k: v for k, v in os.environ.items() if is_passed_on(k)}
         env.update(OMP_NUM_THREADS="1", TJIT_PROFILE="off", **extra)
         return subprocess.run([PROGRAM], env=env, cwd=folder, text=True,
                               capture_output=True, timeout=60, check=False)

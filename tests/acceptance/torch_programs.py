@@ -20,6 +20,8 @@ import sys
 import tempfile
 import unittest
 
+from clean_environment import is_passed_on
+
 TORCH = LIBTJIT = None
 ONLY = [n for n in os.environ.get("TORCH_PROGRAMS", "").split(",") if n]
 PASSED = re.compile(r"^\[ +OK +\] ([\w./]+)", re.M)
@@ -34,7 +36,7 @@ def run_program(path, extra, only="*"):
     """The tests that pass and the status, as a set of strings; counters."""
     with tempfile.TemporaryDirectory() as folder:
         env = {k: v for k, v in os.environ.items()
-               if not k.startswith("TJIT_")}
+               if is_passed_on(k)}
         stats = pathlib.Path(folder) / "stats.json"
         env.update(OMP_NUM_THREADS="1", TMPDIR=folder, TJIT_PROFILE="off",
                    **extra)

@@ -26,6 +26,8 @@ import sys
 import tempfile
 import unittest
 
+from clean_environment import is_passed_on
+
 TORCH = LIBTJIT = None
 SUITE = os.environ.get("TORCH_SUITES_PROGRAM", "test_api")
 FILTER = os.environ.get("TORCH_SUITES_FILTER", "*")
@@ -61,10 +63,7 @@ class Outcome:
 
 def environment(folder, **extra):
     """The caller's environment without its TJIT_ variables."""
-    env = {k: v for k, v in os.environ.items() if not k.startswith("TJIT_")}
-    # What the suites count must not depend on what is measured meanwhile.
-    if "TJIT_THREAD_TRIALS" in os.environ:
-        env["TJIT_THREAD_TRIALS"] = os.environ["TJIT_THREAD_TRIALS"]
+    env = {k: v for k, v in os.environ.items() if is_passed_on(k)}
     # One thread each: the tests' tensors are tiny, and waiting threads spin.
     env.update(OMP_NUM_THREADS="1", TMPDIR=folder, TJIT_PROFILE="off",
                **extra)

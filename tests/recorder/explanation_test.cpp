@@ -150,6 +150,20 @@ TEST(ExplanationTest, TheFirstLinesSayWhatWasWon) {
   e.program = std::string(70, 'x');
   EXPECT_THAT(ToText(e), StartsWith("tjit: " + std::string(60, 'x') +
                                     "... ran for 100 ms; "));
+  // The start, where it is a hundredth of the time.
+  e.counters["start_ns"] = 999'999;
+  EXPECT_THAT(ToText(e), HasSubstr("... ran for 100 ms; "));
+  e.counters["start_ns"] = 1'000'000;
+  EXPECT_THAT(ToText(e),
+              HasSubstr("... ran for 100 ms, of which tjit's start took 1 ms; "));
+}
+
+TEST(ExplanationTest, AThreadThatWasLeftAloneIsSaid) {
+  Explanation e = Of(Sequence(kStateReplayed));
+  e.counters["threads_left_alone"] = 2;
+  EXPECT_THAT(ToText(e),
+              HasSubstr("\n  - a thread ran eagerly for a while, as tjit cost "
+                        "more than it won there (2 times)\n"));
 }
 
 TEST(ExplanationTest, ThenComesWhyNotMoreAndWhatToDo) {

@@ -68,9 +68,11 @@ class Thread {
     if (interruption_ != 0 && random_() % 100 == 0) now_ += interruption_;
     if (++since_look_ < ThreadTrial::kOpsPerLook) return;
     since_look_ = 0;
-    if (!trial.IsDue(now(), ops_)) return;
-    trial.Look({now(), static_cast<std::uint64_t>(thread_), ops_,
-                static_cast<std::int64_t>(replayed_), longest_});
+    if (!trial.MayBeDue(now(), ops_)) return;
+    const ThreadTrial::Usage usage{now(), static_cast<std::uint64_t>(thread_),
+                                   ops_, static_cast<std::int64_t>(replayed_),
+                                   longest_};
+    if (trial.IsDue(usage)) trial.Turn(usage);
   }
 
   std::vector<Stretch> stretches_;
@@ -156,11 +158,11 @@ TEST(ThreadTrialTest, ItIsTriedAgainAfterARestThatDoubles) {
 // What is new since then wins: it is taken up again.
 TEST(ThreadTrialTest, OneThatWinsLaterIsTakenUpAgain) {
   Thread thread({{.op = 1, .ns = 50000, .slowdown = 1.2}});
-  thread.RunFor(5 * kSecond);
+  thread.RunFor(8 * kSecond);
   ASSERT_EQ(thread.trial.phase(), Phase::kResting);
   Thread winning({{.op = 1, .ns = 50000, .slowdown = 0.8}});
   winning.trial = thread.trial;
-  winning.RunFor(5 * kSecond + ThreadTrial::kRestNs);
+  winning.RunFor(8 * kSecond + ThreadTrial::kRestNs);
   EXPECT_EQ(winning.trial.phase(), Phase::kIdle);
 }
 
@@ -177,7 +179,7 @@ TEST(ThreadTrialTest, LongSequencesAreDisturbedRarely) {
 // Before a sequence would have been found there is nothing to judge.
 TEST(ThreadTrialTest, SlowOpsHaveTime) {
   Thread thread({{.op = 1, .ns = 1e6, .slowdown = 1.1}});
-  thread.RunFor(19 * kSecond);
+  thread.RunFor(60 * kSecond);
   EXPECT_EQ(thread.alone_ns, 0);
 }
 
@@ -190,6 +192,23 @@ TEST(ThreadTrialTest, OpsThatComeLaterHaveTheMeanWeight) {
   thread.RunFor(3 * kSecond);
   EXPECT_EQ(thread.trial.phase(), Phase::kResting);
   EXPECT_NEAR(thread.trial.loss(), 0.1, 0.02);
+}
+
+// For tests of everything else.
+TEST(ThreadTrialTest, TurnsWithoutEnd) {
+  ThreadTrial trial = ThreadTrial::OfTurns();
+  int turns = 0, blind = 0;
+  for (std::int64_t ops = 0; ops < 100000; ++ops) {
+    const ThreadTrial::Usage usage{.ops = ops};
+    if (!trial.MayBeDue(0, ops) || !trial.IsDue(usage)) continue;
+    trial.Turn(usage);
+    ++turns;
+    blind += trial.is_blind();
+  }
+  EXPECT_GT(turns, 500);
+  EXPECT_GT(blind, turns / 4);
+  EXPECT_LT(blind, turns - turns / 4);
+  EXPECT_EQ(trial.lost(), 0);
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ listed=$(sed -n '/^Options of the build/q; s/^| `\(TJIT_[A-Z_]*\)`.*/\1/p' \
   docs/options.md | sort -u)
 [[ $(wc -l <<<"$known") -ge 5 ]] || Fail "the code knows too few: $known"
 [[ $known == "$listed" ]] ||
-  Fail "docs/options.md (>) and recorder/ (<) differ:
+  Fail "docs/options.md (>) and support/ (<) differ:
 $(diff <(echo "$known") <(echo "$listed"))"
 
 # --- docs/features.md --------------------------------------------------------
