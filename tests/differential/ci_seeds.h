@@ -40,6 +40,9 @@ inline constexpr int kCiDrains = 8;
 inline constexpr std::uint64_t kCiThreadsSeeds = 150;
 inline constexpr std::int64_t kCiThreadsCounted = 90;
 
+// Of each engine, while threads are left alone every few ops.
+inline constexpr std::uint64_t kCiTurnsSeeds = 150;
+
 // Machine code that is left at each op once.
 inline constexpr std::uint64_t kCiExitSeeds = 100;
 inline constexpr std::int64_t kCiExitCounted = 70;

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <cstdlib>
+#include <string_view>
 
 #include "tests/differential/ci_seeds.h"
 #include "tests/differential/driver.h"
@@ -133,6 +135,30 @@ TEST(DifferentialTest, SideExit) {
   config.last = kCiExitSeeds;
   config.engine = Engine::kSideExit;
   ExpectSame(config, kCiExitCounted);
+}
+
+// A thread is left alone for a few ops every few ops (TJIT_THREAD_TRIALS=turns,
+// recorder/thread_trial.h): what is pending then, and what is followed, recorded
+// or owned by other threads. Part of the hot ops are replayed, part are not.
+TEST(DifferentialTest, Turns) {
+  const char* const trials = std::getenv("TJIT_THREAD_TRIALS");
+  if (trials == nullptr || std::string_view(trials) != "turns") {
+    GTEST_SKIP() << "TJIT_THREAD_TRIALS is not turns";
+  }
+  for (const Engine engine :
+       {Engine::kTier1, Engine::kLlvm, Engine::kThreads, Engine::kSideExit}) {
+    DriverConfig config;
+    config.last = kCiTurnsSeeds;
+    config.engine = engine;
+    const Summary summary =
+        RunSeeds(config, [](const SeedResult&) { return true; });
+    std::printf("%s\n", summary.ToString().c_str());
+    for (const SeedResult& failure : summary.failures) {
+      ADD_FAILURE() << Report(config, failure, /*shrink=*/true);
+    }
+    EXPECT_GT(summary.share, 0.3);
+    EXPECT_LT(summary.share, 0.9);
+  }
 }
 
 }  // namespace
