@@ -25,7 +25,7 @@ LEAST_OPS = 250
 def typed_ops(python):
     """Functional ops of the typed wrappers, as torch.ops names them."""
     names = set()
-    for file in SOURCE.glob("runtime/**/typed_ops*"):
+    for file in SOURCE.glob("runtime/**/typed_ops*.cpp"):
         names |= set(re.findall(r"at::_ops::(\w+)", file.read_text()))
     script = """
 import sys, torch
