@@ -168,20 +168,19 @@ bool ThreadTrial::Decide(const Usage& usage) {
 void ThreadTrial::End(const Usage& usage, bool loses) {
   weights_ = {};
   pairs_ = {};
-  const std::uint64_t rest =
-      std::clamp(kRestOfTrial * (usage.now_ns - trial_at_ns_), kRestNs,
-                 kLongestRestNs);
+  const std::uint64_t took = usage.now_ns - trial_at_ns_;
   if (!loses) {
     phase_ = Phase::kIdle;
     rest_ns_ = 0;
     lost_in_row_ = 0;
     began_ = usage;
-    look_at_ns_ = usage.now_ns + rest;
+    look_at_ns_ = usage.now_ns + std::max(kAgainNs, kAgainOfTrial * took);
     return;
   }
   ++lost_;
   ++lost_in_row_;
-  rest_ns_ = std::max(rest, std::min(2 * rest_ns_, kLongestRestNs));
+  rest_ns_ = std::min(std::max({kRestNs, kRestOfTrial * took, 2 * rest_ns_}),
+                      kLongestRestNs);
   phase_ = Phase::kResting;
   look_at_ns_ = usage.now_ns + rest_ns_;
 }

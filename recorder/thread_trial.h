@@ -73,11 +73,14 @@ class ThreadTrial {
   static constexpr int kPairs = 30;
   // A loss: less is noise.
   static constexpr double kLoss = 0.03;
-  static constexpr std::uint64_t kRestNs = 30'000'000'000;
-  static constexpr std::uint64_t kLongestRestNs = 20 * kRestNs;
-  // From one trial to the next it takes so many times what it took, unless that
-  // is longer than the longest rest.
-  static constexpr std::uint64_t kRestOfTrial = 20;
+  // The first rest: what comes next in the program may be another loop.
+  static constexpr std::uint64_t kRestNs = 10'000'000'000;
+  static constexpr std::uint64_t kLongestRestNs = 60 * kRestNs;
+  // It takes at least so many times what the trial took; and so long, and so
+  // many times, from one that was won to the next.
+  static constexpr std::uint64_t kRestOfTrial = 8;
+  static constexpr std::uint64_t kAgainNs = 3 * kRestNs;
+  static constexpr std::uint64_t kAgainOfTrial = 20;
 
   // Tests only: windows of a few ops, in an order that is drawn, without end.
   static ThreadTrial OfTurns() {

@@ -138,7 +138,7 @@ TEST(ThreadTrialTest, ABusyMachineDecidesNothing) {
   Thread losing({{.op = 1, .ns = 5000, .slowdown = 1.2}});
   losing.set_interruption(2e6);
   losing.RunFor(30 * kSecond);
-  EXPECT_EQ(losing.trial.lost(), 1);
+  EXPECT_GE(losing.trial.lost(), 1);
 }
 
 TEST(ThreadTrialTest, ItIsTriedAgainAfterARestThatDoubles) {
