@@ -59,8 +59,7 @@ bool ThreadState::RunsAlone(CallFrame& frame) {
   counters_.ops_seen.Add();
   if (frame.context != 0) counters_.ops_direct.Add();
   frame.in_region = InParallelRegion();
-  CountEager(frame);
-  MakeReady(frame);
+  RunUnseen(frame);
   return true;
 }
 
