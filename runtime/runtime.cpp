@@ -83,6 +83,7 @@ Runtime::Runtime()
       tier2_(new Tier2),
       hot_profile_(new HotProfile) {
   SetStore(std::make_unique<TraceStore>());
+  tier2_->worker().StopsAtExit();
 }
 
 void Runtime::InstallOnce() {
@@ -121,7 +122,7 @@ void Runtime::InstallOnce() {
 // waited for comes first, without any lock: the compiler's thread may be
 // watching eager kernels, whose teams take locks of ours for a moment.
 void Runtime::LockForFork() {
-  tier2_->PauseForFork();
+  tier2_->worker().PauseForFork();
   LockStatesForFork();
   held_store_->LockForFork();
   tier2_->LockForFork();
@@ -235,7 +236,7 @@ bool Runtime::Enable(const Options& options, bool for_thread) {
 void Runtime::Disable() {
   may_defer_.store(false, std::memory_order_seq_cst);
   FlushAllSurely(FlushReason::kSyncCall);
-  tier2_->DropQueued();
+  tier2_->worker().DropQueued();
   g_process_enabled.store(false);
   g_enabled.store(InstructionLogOn());
 }

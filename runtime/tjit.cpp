@@ -58,7 +58,7 @@ struct AtLoad {
   }
   ~AtLoad() {
     runtime::g_enabled.store(false);
-    Runtime::Get().tier2().Stop();
+    Runtime::Get().tier2().worker().Stop();
     runtime::SayKeptFailures();
     runtime::CloseInstructionLog();
     Runtime::Get().hot_profile().SaveAtExit(

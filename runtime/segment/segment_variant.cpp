@@ -172,7 +172,7 @@ bool Tier2Variant::Prepare(PreparedSegment* segment,
       Ask(segment, variant, /*is_again=*/false);
     } else if (!is_foreseen_ && IsNearlyTimeToAsk(steps)) {
       is_foreseen_ = true;
-      PrepareInBackground(engine_);
+      PrepareInBackground(engine_, &Runtime::Get().tier2().worker());
       if (engine_->steps() == nullptr) {
         Runtime::Get().tier2().Foresee(InputOf(*segment, *variant), engine_);
       }

@@ -23,7 +23,7 @@ void Runtime::SetStore(std::unique_ptr<TraceStore> store) {
     };
     bool is_posted = false;
     try {
-      is_posted = tier2_->Post(job);
+      is_posted = tier2_->worker().Post(job);
     } catch (const std::bad_alloc&) {
     }
     if (!is_posted) delete gone;
@@ -54,7 +54,7 @@ void Runtime::MaybeEvict(const std::shared_ptr<TraceStore>& store,
   };
   bool is_posted = false;
   try {
-    is_posted = tier2_->Post(job);
+    is_posted = tier2_->worker().Post(job);
   } catch (const std::bad_alloc&) {
   }
   if (!is_posted) evicting_.store(false);

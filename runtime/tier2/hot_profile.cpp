@@ -114,12 +114,12 @@ void Compile(const Profile& profile, Tier2* tier2) {
       for (const ProfileSegment& segment : node->segments) {
         SegmentInput input = InputOf(path, i, segment);
         if (tier2->Ask(input, /*is_again=*/false) != nullptr) continue;
-        tier2->WaitUntilIdle();  // the queue was full
+        tier2->worker().WaitUntilIdle();  // the queue was full
         tier2->Ask(std::move(input), /*is_again=*/false);
       }
     }
   }
-  tier2->WaitUntilIdle();
+  tier2->worker().WaitUntilIdle();
 }
 
 bool IsThere(const ProfilePlace& place) {
@@ -159,7 +159,7 @@ void HotProfile::OnFirstOp(Tier2* tier2) {
     }
     clears = clears_;
   }
-  tier2->Post([this, clears](const std::atomic<bool>& hurry) {
+  tier2->worker().Post([this, clears](const std::atomic<bool>& hurry) {
     return Load(clears, hurry);
   });
 }

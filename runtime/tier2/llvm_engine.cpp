@@ -22,8 +22,7 @@
 #include "runtime/platform/build_check.h"
 #include "runtime/platform/parallel.h"
 #include "runtime/report/log.h"
-#include "runtime/runtime.h"
-#include "runtime/tier2/tier2.h"
+#include "runtime/tier2/worker.h"
 #include "support/planted_defect.h"
 
 namespace tjit::runtime {
@@ -33,7 +32,7 @@ namespace {
 const TjitLlvmApi* LoadedApi(std::string* why_not) {
   const TjitLlvmApi* const api = LlvmApi(why_not);
   static const bool once = [] {
-    Tier2::StopFirstAtExit();
+    Worker::StopFirstAtExit();
     return true;
   }();
   static_cast<void>(once);
@@ -434,14 +433,14 @@ bool PrepareLlvm() {
   return true;
 }
 
-void PrepareInBackground(const Engine* engine) {
+void PrepareInBackground(const Engine* engine, Worker* worker) {
   static std::atomic<bool> is_prepared{false};
   if (is_prepared.load(std::memory_order_relaxed) ||
       !std::string_view(engine->name()).starts_with("llvm") ||
       is_prepared.exchange(true)) {
     return;
   }
-  Runtime::Get().tier2().Post([](const std::atomic<bool>& hurry) {
+  worker->Post([](const std::atomic<bool>& hurry) {
     if (!hurry) PrepareLlvm();
     return true;
   });

@@ -12,6 +12,8 @@
 
 namespace tjit::runtime {
 
+class Worker;
+
 // The library is loaded at the first use, on the worker: a process in which
 // nothing gets hot does not pay for it. Where it cannot be had the engine says
 // so once and refuses everything. `name` begins with "llvm" and tells engines
@@ -28,7 +30,7 @@ bool PrepareLlvm();
 // Once a segment is half way to being compiled: has the worker do that, once in
 // the process, if `engine` is of LLVM. So LLVM is loaded and has made its tables
 // by the time it is asked.
-void PrepareInBackground(const Engine* engine);
+void PrepareInBackground(const Engine* engine, Worker* worker);
 
 // Runs of kernels by this thread that went backwards (loop_chain.h).
 std::int64_t RunsTurnedBack();

@@ -274,13 +274,13 @@ TEST_F(ParallelTest, TheWorkerHasTheUsualArithmetic) {
   std::promise<unsigned> arithmetic;
   std::thread([&] {
     const FlushDenormals flush;
-    EXPECT_TRUE(tier2->Post([&](const std::atomic<bool>&) {
+    EXPECT_TRUE(tier2->worker().Post([&](const std::atomic<bool>&) {
       arithmetic.set_value(Arithmetic());
       return true;
     }));
   }).join();
   EXPECT_EQ(arithmetic.get_future().get(), kUsualArithmetic);
-  tier2->Stop();
+  tier2->worker().Stop();
 }
 
 // What a thread asks first sets its number, which waits for nobody's ops. Nor

@@ -79,11 +79,11 @@ TEST(WorkerExitTest, TheWorkerGoesBeforeWhatItUses) {
       {
         static const Used before;
         Tier2& tier2 = Runtime::Get().tier2();
-        tier2.Post([](const std::atomic<bool>&) {
+        tier2.worker().Post([](const std::atomic<bool>&) {
           static const Used meanwhile;
           return true;
         });
-        tier2.WaitUntilIdle();
+        tier2.worker().WaitUntilIdle();
         if (!HasWorker()) _exit(4);
         std::exit(5);
       },
@@ -94,20 +94,20 @@ class WorkerJobsTest : public ::testing::Test {
  protected:
   ~WorkerJobsTest() override {
     go_on_ = true;
-    tier2_.Stop();
+    tier2_.worker().Stop();
     std::remove(ProfilePath().c_str());
   }
 
   // Until GoOn() the worker has something else to do.
   void KeepBusy() {
-    tier2_.Post([this](const std::atomic<bool>&) {
+    tier2_.worker().Post([this](const std::atomic<bool>&) {
       while (!go_on_) Sleep();
       return true;
     });
   }
   void GoOn() {
     go_on_ = true;
-    tier2_.WaitUntilIdle();
+    tier2_.worker().WaitUntilIdle();
   }
 
   // The worker is busy when the first op comes.
@@ -134,7 +134,7 @@ class WorkerJobsTest : public ::testing::Test {
 TEST_F(WorkerJobsTest, AProfileIsReadAfterDisable) {
   HotProfile profile;
   MeetFirstOp(&profile);
-  tier2_.DropQueued();
+  tier2_.worker().DropQueued();
   GoOn();
   ASSERT_NE(profile.known(), nullptr);
   EXPECT_EQ(profile.known()->ends().size(), 1u);
@@ -151,18 +151,18 @@ TEST_F(WorkerJobsTest, AProfileThatIsReadBehindClearIsNotUsed) {
 
 TEST_F(WorkerJobsTest, AForkDoesNotWaitAndBothProcessesDoTheJob) {
   LongJob job;
-  ASSERT_TRUE(tier2_.Post(job.Get()));
+  ASSERT_TRUE(tier2_.worker().Post(job.Get()));
   job.WaitUntilBegun();
   const auto began = steady_clock::now();
-  tier2_.PauseForFork();
+  tier2_.worker().PauseForFork();
   tier2_.LockForFork();
   const pid_t child = fork();
   tier2_.UnlockAfterFork(child == 0);
   if (child == 0) {
-    tier2_.WaitUntilIdle();
+    tier2_.worker().WaitUntilIdle();
     _exit(job.runs() == 2 ? 0 : 1);
   }
-  tier2_.WaitUntilIdle();
+  tier2_.worker().WaitUntilIdle();
   EXPECT_EQ(job.runs(), 2);
   int status = -1;
   ASSERT_EQ(waitpid(child, &status, 0), child);
@@ -179,10 +179,10 @@ TEST_F(WorkerJobsTest, LlvmIsPrepared) {
 
 TEST_F(WorkerJobsTest, TheExitDoesNotWait) {
   LongJob job;
-  ASSERT_TRUE(tier2_.Post(job.Get()));
+  ASSERT_TRUE(tier2_.worker().Post(job.Get()));
   job.WaitUntilBegun();
   const auto began = steady_clock::now();
-  tier2_.Stop();
+  tier2_.worker().Stop();
   EXPECT_LT(steady_clock::now() - began, seconds(30));
   EXPECT_EQ(job.runs(), 1);
 }

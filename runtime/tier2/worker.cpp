@@ -1,0 +1,203 @@
+#include "runtime/tier2/worker.h"
+
+#include <ATen/record_function.h>
+#include <pthread.h>
+#include <signal.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <exception>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "runtime/platform/fp_environment.h"
+#include "runtime/platform/own_memory.h"
+#include "runtime/platform/parallel.h"
+#include "runtime/platform/thread_context.h"
+#include "runtime/report/log.h"
+
+namespace tjit::runtime {
+namespace {
+
+constexpr std::chrono::seconds kIdle{2};
+
+// Blocks what the program has handlers for, but not what the kernel sends for
+// the thread's own doing.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS}) {
+      sigdelset(&all, own);
+    }
+    pthread_sigmask(SIG_SETMASK, &all, &saved_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &saved_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t saved_;
+};
+
+// Handlers of atexit() take no argument.
+std::atomic<Worker*> g_stopped_at_exit{nullptr};
+
+}  // namespace
+
+bool Worker::Post(WorkerJob job) { return Enqueue({std::move(job), nullptr}); }
+
+bool Worker::PostDroppable(WorkerJob job, std::function<void()> on_drop) {
+  return Enqueue({std::move(job), std::move(on_drop)});
+}
+
+bool Worker::Enqueue(Task task) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const bool is_full = task.on_drop != nullptr && queue_.size() >= kMaxQueued;
+  if (is_stopped() || is_full || !Start()) return false;
+  queue_.push_back(std::move(task));
+  changed_->notify_all();
+  return true;
+}
+
+// REQUIRES: mutex_ is held.
+bool Worker::Start() {
+  if (has_worker_) return true;
+  if (cannot_start_) return false;
+  try {
+    const SignalsBlocked blocked;
+    std::thread([this] { Work(); }).detach();
+    has_worker_ = true;
+    if (!std::exchange(had_worker_, true)) StopFirstAtExit();
+  } catch (const std::system_error& e) {
+    cannot_start_ = true;
+    LogWarning(std::string("no thread for compiling can be had (") + e.what() +
+               "); sequences are replayed by library calls");
+  }
+  return has_worker_;
+}
+
+void Worker::StopsAtExit() { g_stopped_at_exit.store(this); }
+
+void Worker::StopFirstAtExit() {
+  // Without memory for one more handler the destructor of AtLoad stops it.
+  static_cast<void>(std::atexit([] {
+    Worker* const worker = g_stopped_at_exit.load();
+    if (worker != nullptr) worker->Stop();
+  }));
+}
+
+void Worker::Work() {
+  pthread_setname_np(pthread_self(), "tjit-compile");
+  t_context.off = true;          // what runs here is no part of the program
+  _mm_setcsr(kUsualArithmetic);  // not that of the thread that began it
+  const OneThread no_team;
+  const at::RecordFunctionGuard unseen(/*is_enabled=*/false);
+  std::unique_lock<std::mutex> lock(mutex_);
+  holds_memory_ = false;
+  while (!is_stopped() && WaitForTask(&lock)) {
+    if (!is_stopped() && pauses_ == 0 && !queue_.empty()) RunFirst(&lock);
+  }
+  has_worker_ = false;
+  changed_->notify_all();
+}
+
+// False if nothing has come for as long as the worker waits.
+bool Worker::WaitForTask(std::unique_lock<std::mutex>* lock) {
+  if (pauses_ == 0 && !queue_.empty()) return true;
+  const bool woken =
+      changed_->wait_for(*lock, kIdle) == std::cv_status::no_timeout;
+  if (woken || pauses_ != 0 || !queue_.empty()) return true;
+  if (!std::exchange(holds_memory_, false)) return false;
+  is_busy_ = true;
+  lock->unlock();
+  ReleaseUnusedMemory();
+  lock->lock();
+  is_busy_ = false;
+  changed_->notify_all();
+  return pauses_ != 0 || !queue_.empty();
+}
+
+void Worker::RunFirst(std::unique_lock<std::mutex>* lock) {
+  Task task = std::move(queue_.front());
+  queue_.pop_front();
+  is_busy_ = true;
+  lock->unlock();
+  const bool is_done = Run(task);
+  lock->lock();
+  if (task.on_drop != nullptr) holds_memory_ = true;
+  if (!std::exchange(did_task_, true)) StopFirstAtExit();
+  if (!is_done && !is_stopped()) {
+    queue_.push_front(std::move(task));
+  } else if (queue_.empty()) {
+    lock->unlock();
+    task = {};
+    on_pause_();
+    lock->lock();
+  }
+  is_busy_ = false;
+  changed_->notify_all();
+}
+
+bool Worker::Run(const Task& task) {
+  try {
+    return task.job(hurry_);
+  } catch (const std::exception& e) {  // no memory: nothing is known
+    LogWarning(std::string("a job of the background thread failed: ") +
+               e.what());
+  }
+  return true;
+}
+
+// REQUIRES: mutex_ is held.
+void Worker::DropQueuedLocked(bool with_jobs) {
+  std::erase_if(queue_, [&](const Task& task) {
+    if (task.on_drop != nullptr) task.on_drop();
+    return with_jobs || task.on_drop != nullptr;
+  });
+}
+
+void Worker::DropQueued() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  DropQueuedLocked(/*with_jobs=*/false);
+}
+
+void Worker::Stop() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  stops_.store(true);
+  hurry_.store(true);
+  DropQueuedLocked(/*with_jobs=*/true);
+  changed_->notify_all();
+  changed_->wait(lock, [this] { return !has_worker_; });
+}
+
+void Worker::PauseForFork() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  ++pauses_;
+  hurry_.store(true);
+  changed_->wait(lock, [this] { return !is_busy_; });
+}
+
+void Worker::UnlockAfterFork(bool is_child) {
+  pauses_ = is_child ? 0 : pauses_ - 1;
+  if (pauses_ == 0) hurry_.store(is_stopped());
+  if (is_child) {
+    has_worker_ = false;
+    // The parent's worker may wait on the old one.
+    changed_ = new std::condition_variable;
+    DropQueuedLocked(/*with_jobs=*/false);
+    if (!queue_.empty()) Start();
+  }
+  changed_->notify_all();
+  mutex_.unlock();
+}
+
+void Worker::WaitUntilIdle() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_->wait(lock, [this] { return !is_busy_ && queue_.empty(); });
+}
+
+}  // namespace tjit::runtime

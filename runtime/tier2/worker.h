@@ -1,0 +1,97 @@
+// The one background thread of the process, and the queue of what it does.
+//
+// The thread is started by the first job, blocks the program's signals, ends
+// after two seconds without work (so that it keeps no process alive), is waited
+// for at exit and stands still around fork(); the child starts its own.
+// Invariants: (1) Jobs run one at a time, in the order in which they came, but
+// for one that ended early: it comes first again. (2) At most kMaxQueued jobs
+// wait where the caller can ask again later.
+// Thread: any; mutex_ guards the queue. Nobody holds it who wants the mutex of
+// a thread's state.
+// Tested by: tests/runtime/worker_jobs_test.cpp, tests/runtime/tier2_test.cpp
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <utility>
+
+namespace tjit::runtime {
+
+// False if it ended before it was done, because `hurry` was set: it is done
+// again later.
+using WorkerJob = std::function<bool(const std::atomic<bool>& hurry)>;
+
+class Worker {
+ public:
+  // `on_pause` runs on the worker, behind a job with which the queue has become
+  // empty.
+  explicit Worker(std::function<void()> on_pause)
+      : on_pause_(std::move(on_pause)) {}
+
+  // Runs `job` on the worker; false if no thread can be had.
+  bool Post(WorkerJob job);
+  // The same for a job that may be dropped, then `on_drop` is called instead;
+  // false, too, if the queue is full. Memory is given back behind such jobs.
+  bool PostDroppable(WorkerJob job, std::function<void()> on_drop);
+  // Drops what waits and may be dropped.
+  void DropQueued();
+
+  // At exit: waits for the job that runs and ends the worker. Jobs are stopped,
+  // and dropped; PauseForFork() stops them as well.
+  void Stop();
+  bool is_stopped() const { return stops_.load(std::memory_order_relaxed); }
+  // Set by Stop(): whoever takes long looks at it.
+  const std::atomic<bool>& stops() const { return stops_; }
+  // This is the worker that the process stops at its exit.
+  void StopsAtExit();
+  // From now on stopping that one is the first thing that the exit does. Objects
+  // that are made later are destroyed before it: called once the worker has
+  // begun, has loaded LLVM and has done a job, by when all that it uses is there.
+  static void StopFirstAtExit();
+
+  // Waits until the worker is between two jobs, where it stays until
+  // UnlockAfterFork(). The caller holds no lock: what the worker does may need
+  // one of the runtime for a moment.
+  void PauseForFork();
+  void LockForFork() { mutex_.lock(); }  // REQUIRES: the worker is paused
+  void UnlockAfterFork(bool is_child);
+
+  // Waits until nothing is queued or done (tests).
+  void WaitUntilIdle();
+
+ private:
+  struct Task {
+    WorkerJob job;
+    std::function<void()> on_drop;  // null: it is not dropped
+  };
+  static constexpr std::size_t kMaxQueued = 256;
+
+  bool Enqueue(Task task);
+  bool Start();
+  void Work();
+  bool WaitForTask(std::unique_lock<std::mutex>* lock);
+  void RunFirst(std::unique_lock<std::mutex>* lock);
+  bool Run(const Task& task);
+  void DropQueuedLocked(bool with_jobs);
+
+  const std::function<void()> on_pause_;
+  std::mutex mutex_;
+  // By pointer: the child of a fork takes a new one.
+  std::condition_variable* changed_ = new std::condition_variable;
+  std::deque<Task> queue_;
+  bool has_worker_ = false;
+  bool is_busy_ = false;
+  int pauses_ = 0;  // forks under way
+  bool cannot_start_ = false;
+  bool had_worker_ = false;    // ever
+  bool did_task_ = false;      // ever
+  bool holds_memory_ = false;  // of jobs that may be dropped: these compile
+  std::atomic<bool> stops_{false};
+  std::atomic<bool> hurry_{false};  // a fork or the exit waits
+};
+
+}  // namespace tjit::runtime
