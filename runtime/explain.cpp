@@ -6,6 +6,7 @@
 
 #include "recorder/explanation.h"
 #include "runtime/intercept/kernel_wrap.h"
+#include "runtime/platform/settings.h"
 #include "runtime/report/log.h"
 #include "runtime/report/options_resolution.h"
 #include "runtime/runtime.h"
@@ -115,12 +116,9 @@ std::string WhyEager(const std::string& name) {
 
 std::vector<ExplainedOp> Runtime::EagerOps() {
   std::vector<std::int64_t> calls(OpCounts::kMaxOps);
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    for (const auto& state : states_) {
-      for (OpId op = 0; op < OpCounts::kMaxOps; ++op) {
-        calls[op] += state->eager_ops().value(op);
-      }
+  for (const ThreadState* state : threads_->States()) {
+    for (OpId op = 0; op < OpCounts::kMaxOps; ++op) {
+      calls[op] += state->eager_ops().value(op);
     }
   }
   std::vector<ExplainedOp> ops;
@@ -150,8 +148,9 @@ Explanation Runtime::Explain(const Stats& stats) {
   e.not_compiled = tier2_->Failures();
   e.compiled_segments = tier2_->Measured();
   e.functions = tier2_->Functions();
-  const std::int64_t threshold = compile_all() ? 1 : hot_threshold();
-  const std::shared_ptr<const TraceStore> traces = HoldStore();
+  const std::int64_t threshold =
+      g_settings.compile_all() ? 1 : g_settings.hot_threshold();
+  const std::shared_ptr<const TraceStore> traces = threads_->HoldStore();
   for (const Trace* trace : traces->traces()) {
     if (e.sequences.size() == kMaxSequences) break;
     e.sequences.push_back(ExplainOne(*traces, *trace, threshold));

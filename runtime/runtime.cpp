@@ -11,12 +11,14 @@
 #include "runtime/memory/reserved_block.h"
 #include "runtime/platform/build_check.h"
 #include "runtime/platform/parallel.h"
+#include "runtime/platform/settings.h"
 #include "runtime/platform/small_stack.h"
 #include "runtime/platform/thread_context.h"
 #include "runtime/report/instruction_log.h"
 #include "runtime/report/log.h"
 #include "runtime/report/options_resolution.h"
 #include "runtime/thread/materialize.h"
+#include "runtime/thread/self_check/modes.h"
 #include "runtime/tier2/hot_profile.h"
 #include "runtime/tier2/tier2.h"
 
@@ -33,7 +35,7 @@ struct ThreadExit {
   ThreadState* state = nullptr;
   ~ThreadExit() {
     if (state != nullptr && !main_thread) {
-      Runtime::Get().ReturnThreadState(state);
+      ThreadRegistry::Get()->ReturnState(state);
     }
     t_context.state = nullptr;
     t_context.off = true;
@@ -55,9 +57,11 @@ pthread_t g_main_thread;
     // What it is about to read may be another thread's. Inside a parallel region
     // a flush of all could wait for a kernel that waits for this thread: there
     // it gets a state, which makes ready what the op reads and nothing else.
-    const bool any_pending = Runtime::Get().AnyPending();
+    const bool any_pending = g_settings.AnyPending();
     if (!any_pending || !InParallelRegion()) {
-      if (any_pending) Runtime::Get().FlushAll(FlushReason::kOtherThread);
+      if (any_pending) {
+        ThreadRegistry::Get()->FlushAll(FlushReason::kOtherThread);
+      }
       return InstructionLogOn() ? LogOnlyState() : nullptr;
     }
   }
@@ -79,10 +83,9 @@ Runtime& Runtime::Get() {
 }
 
 Runtime::Runtime()
-    : root_ops_(std::make_unique<std::atomic<bool>[]>(kMaxOps)),
-      tier2_(new Tier2),
-      hot_profile_(new HotProfile) {
-  SetStore(std::make_unique<TraceStore>());
+    : tier2_(new Tier2),
+      hot_profile_(new HotProfile),
+      threads_(new ThreadRegistry(tier2_, hot_profile_, &process_counters_)) {
   tier2_->worker().StopsAtExit();
 }
 
@@ -101,7 +104,9 @@ void Runtime::InstallOnce() {
   pthread_atfork(
       [] {
         try {
-          if (t_context.inside == 0) Get().FlushAll(FlushReason::kFork);
+          if (t_context.inside == 0) {
+            Get().threads().FlushAll(FlushReason::kFork);
+          }
         } catch (const std::exception& e) {
           // Both processes have it pending then, and memory of their own.
           LogWarning(std::string("fork() leaves ops pending: ") + e.what());
@@ -123,35 +128,17 @@ void Runtime::InstallOnce() {
 // watching eager kernels, whose teams take locks of ours for a moment.
 void Runtime::LockForFork() {
   tier2_->worker().PauseForFork();
-  LockStatesForFork();
-  held_store_->LockForFork();
+  threads_->LockForFork(&mutex_);
   tier2_->LockForFork();
   hot_profile_->LockForFork();
   LockInstructionLogForFork();
-}
-
-// All states, then mutex_: a state may be flushing, and threads that its kernels
-// wait for take mutex_. A state that is new by then is waited for again.
-void Runtime::LockStatesForFork() {
-  for (;;) {
-    const std::vector<ThreadState*> states = States();
-    for (ThreadState* state : states) state->LockForFork();
-    mutex_.lock();
-    if (states.size() == states_.size()) return;
-    mutex_.unlock();
-    for (ThreadState* state : states) state->UnlockAfterFork();
-  }
 }
 
 void Runtime::UnlockAfterFork(bool is_child) {
   UnlockInstructionLogAfterFork();
   hot_profile_->UnlockAfterFork();
   tier2_->UnlockAfterFork(is_child);
-  held_store_->UnlockAfterFork();
-  for (const auto& state : states_) {
-    if (is_child) state->ForgetTrial();
-    state->UnlockAfterFork();
-  }
+  threads_->UnlockAfterFork(is_child);
   mutex_.unlock();
 }
 
@@ -206,137 +193,57 @@ bool Runtime::Enable(const Options& options, bool for_thread) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (!MayInstall()) return false;
   const unsigned modes = ModesOf(options);
-  if ((modes & kModeHide) != 0 && !hiding()) EnableHiding();
+  if ((modes & kModeHide) != 0 && !g_settings.hiding()) EnableHiding();
   InstallOnce();
-  hot_threshold_.store(options.hot_threshold);
-  compile_all_.store(options.compile_all);
-  debug_compile_.store(options.debug_compile);
+  std::uint64_t seed = g_settings.shuffle_seed();
   if ((modes & kModeShuffle) != 0) {
-    shuffle_seed_ = SeedOfShuffle(static_cast<std::uint64_t>(options.shuffle_seed));
+    seed = SeedOfShuffle(static_cast<std::uint64_t>(options.shuffle_seed));
   }
-  // Threads begin afresh with each enable() that names a mode. The number stays
-  // when modes end: each thread has to leave them by itself.
-  if (modes != 0) modes_epoch_ += kModeEpoch;
-  modes_.store(modes | modes_epoch_);
+  g_settings.Set(options, modes, seed);
   tier2_->SetBackend(options.backend, options.cache_dir,
                      options.fast_math && !ComparesBits(modes));
   hot_profile_->Configure(options.cache_dir);
-  store_limits_ = {static_cast<std::uint32_t>(options.max_trace_steps),
-                   static_cast<std::uint64_t>(options.max_trace_mb) << 20};
-  held_store_->SetLimits(store_limits_);
+  threads_->SetStoreLimits(
+      {static_cast<std::uint32_t>(options.max_trace_steps),
+       static_cast<std::uint64_t>(options.max_trace_mb) << 20});
   stats_path_ = options.stats_path;
   was_enabled_ = true;
   NoteGlobalFlags();
-  may_defer_.store(true);
+  g_settings.SetMayDefer(true);
   if (!for_thread) g_process_enabled.store(true);
   g_enabled.store(true);
   return true;
 }
 
 void Runtime::Disable() {
-  may_defer_.store(false, std::memory_order_seq_cst);
-  FlushAllSurely(FlushReason::kSyncCall);
+  g_settings.SetMayDefer(false);
+  threads_->FlushAllSurely(FlushReason::kSyncCall);
   tier2_->worker().DropQueued();
   g_process_enabled.store(false);
   g_enabled.store(InstructionLogOn());
 }
 
 void Runtime::Clear() {
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    // Before threads come that note the roots of the new store.
-    for (OpId op = 0; op < kMaxOps; ++op) {
-      root_ops_[op].store(false, std::memory_order_relaxed);
-    }
-    // Each thread looks at its next op and starts over by itself.
-    SetStore(std::make_unique<TraceStore>(store_limits_));
-  }
-  // Without the mutex: kernels run, which may wait for a thread that needs it.
-  FlushAll(FlushReason::kSyncCall);
+  threads_->ReplaceStore();
+  // Without a mutex: kernels run, which may wait for a thread that needs it.
+  threads_->FlushAll(FlushReason::kSyncCall);
   ThreadState* const own = t_context.state;
   if (own != nullptr && t_context.inside == 0 && t_context.held == nullptr) {
     own->TakeStore();
   }
-  TakeStoreToIdleStates();
+  threads_->TakeStoreToIdleStates();
   tier2_->Forget();
   hot_profile_->Forget();
   TrimCache();
 }
 
-// None inside a parallel region: whoever flushes a state, or holds it for a fork,
-// may wait for this thread (Note [Who may wait] in materialize.cpp), and what is
-// taken is locked. REQUIRES: mutex_ is held.
-ThreadState* Runtime::TakeFreeState() {
-  if (free_states_.empty() || InParallelRegion()) return nullptr;
-  ThreadState* const state = free_states_.back();
-  free_states_.pop_back();
-  return state;
-}
-
 ThreadState* Runtime::NewThreadState() {
-  ThreadState* reused = nullptr;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard<std::mutex> lock(mutex_);
     stats_file_.Claim(stats_path_);
     hot_profile_->OnFirstOp(tier2_);
-    reused = TakeFreeState();
   }
-  if (reused != nullptr) {
-    reused->Flush(FlushReason::kThreadExit);
-    reused->Reset();
-    reused->TakeStore();
-    return reused;
-  }
-  std::lock_guard<std::mutex> lock(mutex_);
-  const auto stream = static_cast<std::uint16_t>(states_.size() + 1);
-  states_.push_back(std::make_unique<ThreadState>(this, stream, held_store_));
-  return states_.back().get();
-}
-
-void Runtime::ReturnThreadState(ThreadState* state) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  free_states_.push_back(state);
-}
-
-void Runtime::FlushAll(FlushReason reason) {
-  if (AnyPending()) FlushAllSurely(reason);
-}
-
-void Runtime::FlushAllSurely(FlushReason reason) {
-  for (ThreadState* state : States()) state->FlushSurely(reason);
-}
-
-void Runtime::FlushAllBeforeChange() {
-  if (!AnyPending()) return;
-  const bool may_be_worker = InParallelRegion();
-  for (ThreadState* state : States()) {
-    if (may_be_worker && state->flushing() != ThreadState::Flushing::kNo) {
-      continue;
-    }
-    state->FlushSurely(FlushReason::kContextChange);
-  }
-}
-
-std::string Runtime::DescribeStates() {
-  const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
-  if (!lock.owns_lock()) return "the list of states is locked\n";
-  std::string text;
-  for (const auto& state : states_) {
-    absl::StrAppend(
-        &text, "state ", state->stream(), ": ",
-        state->has_pending() ? "ops are pending" : "nothing is pending",
-        state->flushing() == ThreadState::Flushing::kNo ? "\n"
-                                                        : ", kernels run\n");
-  }
-  return text;
-}
-
-std::vector<ThreadState*> Runtime::States() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  std::vector<ThreadState*> states;
-  states.reserve(states_.size());
-  for (const auto& state : states_) states.push_back(state.get());
-  return states;
+  return threads_->NewState();
 }
 
 }  // namespace tjit::runtime

@@ -146,11 +146,8 @@ Stats Runtime::Collect() {
   Stats sum;
   sum.flushes.assign(kFlushReasons, 0);
   sum.side_exits.assign(kBailReasons, 0);
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    for (const auto& state : states_) Add(&sum, state->counters());
-    sum.trace_steps = held_store_->node_count();
-  }
+  for (ThreadState* state : threads_->States()) Add(&sum, state->counters());
+  sum.trace_steps = threads_->HoldStore()->node_count();
   Add(&sum, tier2_->counters());
   Add(&sum, process_counters_);
   sum.memory_peak_bytes = PeakBytes();

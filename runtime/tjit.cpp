@@ -48,7 +48,7 @@ struct AtLoad {
                                : runtime::TrialsOf::kNone);
     if (env.watchdog_s != 0) {
       runtime::StartWatchdog(env.watchdog_s, [] {
-        return Runtime::Get().DescribeStates();
+        return Runtime::Get().threads().DescribeStates();
       });
     }
 #endif
@@ -62,7 +62,7 @@ struct AtLoad {
     runtime::SayKeptFailures();
     runtime::CloseInstructionLog();
     Runtime::Get().hot_profile().SaveAtExit(
-        *Runtime::Get().HoldStore(), Runtime::Get().tier2().CacheHasWarned());
+        *Runtime::Get().threads().HoldStore(), Runtime::Get().tier2().CacheHasWarned());
     runtime::WriteStatsFile();
   }
 };
@@ -137,7 +137,7 @@ std::int64_t prewarm(const std::string& file) {
 }
 
 std::int64_t save_profile(const std::string& file) {
-  return Runtime::Get().hot_profile().Save(file, *Runtime::Get().HoldStore());
+  return Runtime::Get().hot_profile().Save(file, *Runtime::Get().threads().HoldStore());
 }
 
 Stats stats() { return Runtime::Get().Collect(); }

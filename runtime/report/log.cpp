@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "runtime/call/trace_run.h"
+#include "runtime/platform/settings.h"
 #include "runtime/report/instruction_log.h"
-#include "runtime/runtime.h"
 #include "support/log.h"
 
 namespace tjit::runtime {
@@ -29,7 +29,7 @@ constexpr int kRunsMeasured = 10;
 }  // namespace
 
 bool SaysCompile() {
-  return Runtime::Get().debug_compile() || LogsTo(LogChannel::kCompile);
+  return g_settings.debug_compile() || LogsTo(LogChannel::kCompile);
 }
 
 void SayCompile(std::string_view text) {

@@ -7,8 +7,8 @@
 #include <mutex>
 #include <string>
 
+#include "runtime/platform/settings.h"
 #include "runtime/report/log.h"
-#include "runtime/runtime.h"
 
 namespace tjit::runtime {
 namespace {
@@ -27,7 +27,7 @@ std::atomic<int> g_kept{0};  // how many, so that looking costs a load
 
 void NoteBail(Counters* counters, BailReason why, OpId op) {
   counters->side_exits[static_cast<std::size_t>(why)].Add();
-  if (IsExpected(why) || (Runtime::Get().modes() & kModeStrict) == 0) return;
+  if (IsExpected(why) || (g_settings.modes() & kModeStrict) == 0) return;
   std::string text = "tjit: unexpected fallback at " +
                      std::string(OpName(op)) + ": " + BailText(why) + " (" +
                      BailName(why) +

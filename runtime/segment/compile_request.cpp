@@ -9,9 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "recorder/schema_key.h"
 #include "runtime/platform/fp_environment.h"
+#include "runtime/platform/settings.h"
 #include "runtime/report/instruction_log.h"
 #include "runtime/report/log.h"
-#include "runtime/runtime.h"
 #include "runtime/segment/segment_variant.h"
 #include "runtime/tier2/hot_profile.h"
 #include "runtime/tier2/llvm_engine.h"
@@ -44,7 +44,7 @@ bool Tier2Variant::IsTimeToAsk(const PreparedSegment& segment,
   if (trace != nullptr && trace->known.load(std::memory_order_relaxed)) {
     return true;
   }
-  if (!engine_->is_for_speed() || Runtime::Get().compile_all()) return true;
+  if (!engine_->is_for_speed() || g_settings.compile_all()) return true;
   return tier1_ns_ > kCompileNs + kCompileNsPerStep * steps;
 }
 
@@ -107,7 +107,7 @@ void Tier2Variant::Ask(PreparedSegment* segment,
       absl::StrCat("Compiling segment of ", steps, " ops for tier 2 (from op ",
                    segment->nodes_[0]->depth, ", ",
                    std::string(OpName(segment->nodes_[0]->step.op)), ")"));
-  task_ = Runtime::Get().tier2().Ask(std::move(input), is_again);
+  task_ = segment->compiler_.tier2->Ask(std::move(input), is_again);
   state_ = task_ == nullptr ? State::kCounting : State::kAsked;
 }
 
@@ -124,7 +124,7 @@ void Tier2Variant::NoteCode(const PreparedSegment& segment,
   for (std::uint32_t i = 0; i < runs.size(); ++i) {
     if (runs[i] == 0) code.dropped.push_back(i);
   }
-  Runtime::Get().hot_profile().NoteCode(segment.nodes_.back(), std::move(code));
+  segment.compiler_.profile->NoteCode(segment.nodes_.back(), std::move(code));
 }
 
 }  // namespace tjit::runtime

@@ -61,8 +61,9 @@ SlotFate FateOf(const SlotBinding& slot, std::uint64_t bytes) {
 }  // namespace
 
 PreparedSegment::PreparedSegment(const std::vector<TraceNode*>& nodes,
-                                 StepClasses* classes)
-    : nodes_(nodes), classes_(classes) {
+                                 StepClasses* classes,
+                                 SegmentCompiler compiler)
+    : nodes_(nodes), classes_(classes), compiler_(compiler) {
   std::vector<const TraceNode*> path;
   for (const TraceNode* n = nodes.back(); n != nullptr; n = n->parent) {
     path.push_back(n);
@@ -358,7 +359,7 @@ bool PreparedSegment::ExecuteAlone(const Run& run, Counters* counters) {
   if (last_variant_ >= variants_.size()) return false;
   Variant& variant = variants_[last_variant_];
   if (variant.keeps_all || variant.tier2 == nullptr ||
-      !variant.tier2->RunsAlone(run) || !IsFor(run, variant)) {
+      !variant.tier2->RunsAlone(*this, run) || !IsFor(run, variant)) {
     return false;
   }
   if (variant.runs < kRunsBeforeLook.back()) {
@@ -480,7 +481,8 @@ PreparedSegment* SegmentCache::Find(const Run& run,
 PreparedSegment& SegmentCache::For(const Run& run,
                                    const GlobalContext& global) {
   if (PreparedSegment* const known = Find(run, global)) return *known;
-  auto segment = std::make_unique<PreparedSegment>(run.pending, &classes_);
+  auto segment = 
+      std::make_unique<PreparedSegment>(run.pending, &classes_, compiler_);
   if (weight_ + segment->weight() > kMaxWeight) Clear();
   weight_ += segment->weight();
   return *segments_.emplace(KeyOf(run, global), std::move(segment))

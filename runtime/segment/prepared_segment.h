@@ -25,13 +25,22 @@
 
 namespace tjit::runtime {
 
+class HotProfile;
+class Tier2;
 struct Tier2Variant;
+
+// Who compiles segments, and who remembers which were.
+struct SegmentCompiler {
+  Tier2* tier2 = nullptr;
+  HotProfile* profile = nullptr;
+};
 
 class PreparedSegment {
  public:
-  // `nodes` is run.pending: deferred steps of one path, in order. `classes`
-  // outlives this.
-  PreparedSegment(const std::vector<TraceNode*>& nodes, StepClasses* classes);
+  // `nodes` is run.pending: deferred steps of one path, in order. `classes` and
+  // `compiler` outlive this.
+  PreparedSegment(const std::vector<TraceNode*>& nodes, StepClasses* classes,
+                  SegmentCompiler compiler);
   ~PreparedSegment();
 
   // Runs the segment over the storages of `run`: tier 1 or 2.
@@ -117,6 +126,7 @@ class PreparedSegment {
   };
   std::vector<UsedSlot> used_;
   StepClasses* const classes_;
+  const SegmentCompiler compiler_;
   std::vector<BoundStep> steps_;
   std::vector<std::int32_t> slot_map_;
   std::vector<char*> step_slots_;  // of the step that runs
@@ -133,6 +143,11 @@ class PreparedSegment {
 // to bfloat16 is another call), so a segment belongs to one GlobalContext too.
 class SegmentCache {
  public:
+  // Both outlive the cache.
+  SegmentCache(Tier2* tier2, HotProfile* profile)
+      : compiler_{tier2, profile} {}
+
+  const SegmentCompiler& compiler() const { return compiler_; }
   // The segment of run.pending under `global`, which is in force; made at
   // first use.
   PreparedSegment& For(const Run& run, const GlobalContext& global);
@@ -162,6 +177,7 @@ class SegmentCache {
   // many.
   static constexpr std::size_t kMaxWeight = 1 << 20;
 
+  const SegmentCompiler compiler_;
   absl::flat_hash_map<Key, std::unique_ptr<PreparedSegment>> segments_;
   std::size_t weight_ = 0;  // slots and steps of all segments
   PreparedSegment* last_ = nullptr;  // that was found

@@ -14,12 +14,12 @@
 #include "recorder/schema_key.h"
 #include "runtime/platform/fp_environment.h"
 #include "runtime/platform/parallel.h"
+#include "runtime/platform/settings.h"
 #include "runtime/platform/test_hooks.h"
 #include "runtime/platform/thread_context.h"
 #include "runtime/report/code_observer.h"
 #include "runtime/report/instruction_log.h"
 #include "runtime/report/log.h"
-#include "runtime/runtime.h"
 #include "runtime/tier2/hot_profile.h"
 #include "runtime/tier2/llvm_engine.h"
 #include "support/env.h"
@@ -43,7 +43,7 @@ Tier2Variant::Running::Running(PreparedSegment* segment,
                                const tjit::runtime::Run& run,
                                Counters* counters)
     : segment_(segment), variant_(variant), counters_(counters) {
-  if (Runtime::Get().tier2().engine() != nullptr &&
+  if (segment->compiler_.tier2->engine() != nullptr &&
       variant->executable->step_count() > 1) {
     if (variant->tier2 == nullptr) {
       variant->tier2 = std::make_unique<Tier2Variant>();
@@ -156,7 +156,7 @@ void Tier2Variant::RunGroup(void* state, char* const* slots,
 bool Tier2Variant::Prepare(PreparedSegment* segment,
                            PreparedSegment::Variant* variant,
                            const tjit::runtime::Run& run) {
-  Engine* const engine = Runtime::Get().tier2().engine();
+  Engine* const engine = segment->compiler_.tier2->engine();
   if (engine != engine_) {
     SwitchOff();
     engine_ = engine;
@@ -172,9 +172,9 @@ bool Tier2Variant::Prepare(PreparedSegment* segment,
       Ask(segment, variant, /*is_again=*/false);
     } else if (!is_foreseen_ && IsNearlyTimeToAsk(steps)) {
       is_foreseen_ = true;
-      PrepareInBackground(engine_, &Runtime::Get().tier2().worker());
+      PrepareInBackground(engine_, &segment->compiler_.tier2->worker());
       if (engine_->steps() == nullptr) {
-        Runtime::Get().tier2().Foresee(InputOf(*segment, *variant), engine_);
+        segment->compiler_.tier2->Foresee(InputOf(*segment, *variant), engine_);
       }
     }
     return false;
@@ -204,9 +204,10 @@ bool Tier2Variant::MayServe(const tjit::runtime::Run& run) const {
          !(t_context.had_region && HasOddTeam());
 }
 
-bool Tier2Variant::RunsAlone(const tjit::runtime::Run& run) const {
+bool Tier2Variant::RunsAlone(const PreparedSegment& segment,
+                             const tjit::runtime::Run& run) const {
   return is_alone_ && state_ == State::kCompiled &&
-         engine_ == Runtime::Get().tier2().engine() && bakes_recorded_ &&
+         engine_ == segment.compiler_.tier2->engine() && bakes_recorded_ &&
          !run.has_other_scalars && PlantedDefect() == Defect::kNone &&
          MayServe(run);
 }
@@ -215,7 +216,7 @@ bool Tier2Variant::RunsAlone(const tjit::runtime::Run& run) const {
 // whose users want to see the code run.
 void Tier2Variant::StartTrial() {
   const bool is_tried = engine_ != nullptr && engine_->is_for_speed();
-  trial_.emplace(is_tried && !Runtime::Get().compile_all());
+  trial_.emplace(is_tried && !g_settings.compile_all());
 }
 
 void Tier2Variant::PickUp(PreparedSegment* segment,
@@ -268,7 +269,7 @@ void Tier2Variant::Build(PreparedSegment* segment,
                !code.groups[item.group].kernel->calls_libtorch();
       });
   Plan(segment, variant);
-  DumpFile* const dump = Runtime::Get().tier2().dump();
+  DumpFile* const dump = segment->compiler_.tier2->dump();
   if (dump != nullptr && dump->Wants(kDumpPlan)) Dump(*segment, *variant, dump);
 }
 
@@ -415,7 +416,7 @@ void Tier2Variant::SayMeasured(const PreparedSegment& segment,
   SayCompile(absl::StrCat(pays ? "Measured: a segment of "
                                : "Fallback: library calls, a segment of ",
                           ToText(code)));
-  Runtime::Get().tier2().NoteMeasured(std::move(code));
+  segment.compiler_.tier2->NoteMeasured(std::move(code));
 }
 
 void Tier2Variant::SwitchOff() {

@@ -56,7 +56,8 @@ struct Tier2Variant {
   };
 
   // True if this run is one of code alone, and nothing is left to be decided.
-  bool RunsAlone(const tjit::runtime::Run& run) const;
+  bool RunsAlone(const PreparedSegment& segment,
+                 const tjit::runtime::Run& run) const;
   // The code's program, if there is one, with what its steps need by now, if
   // that is something else than it was planned with.
   void PlanAgain(PreparedSegment* segment, PreparedSegment::Variant* variant);

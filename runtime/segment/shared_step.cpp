@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "runtime/call/kernel_state.h"
+#include "runtime/platform/settings.h"
 #include "runtime/platform/test_hooks.h"
 #include "runtime/report/strict.h"
-#include "runtime/runtime.h"
 
 namespace tjit::runtime {
 namespace {
@@ -88,7 +88,7 @@ void StepClass::Prepare(Counters* counters) {
   try {
     TORCH_CHECK(!Planted(Defect::kThunkFails), "planted");
     // Modes of tests run most segments once.
-    Trials trials{TriesAtOnce() || Runtime::Get().modes() != 0};
+    Trials trials{TriesAtOnce() || g_settings.modes() != 0};
     prepared_ = PrepareStep(step_, call(), bytes_, &tensors_, &trials);
     wants_trials_ = trials.are_wanted;
   } catch (const c10::Error&) {

@@ -5,11 +5,12 @@
 #include <memory>
 
 #include "runtime/call/interpose.h"
+#include "runtime/platform/settings.h"
 #include "runtime/platform/test_hooks.h"
 #include "runtime/report/log.h"
-#include "runtime/runtime.h"
 #include "runtime/thread/loop_state.h"
 #include "runtime/thread/observers.h"
+#include "runtime/thread/thread_registry.h"
 #include "runtime/thread/thread_state.h"
 #include "runtime/tier2/tier2.h"
 
@@ -18,15 +19,15 @@ namespace {
 
 // The trial judges speed. An engine that is not meant to be fast, and
 // compile_all, are there for something else.
-bool JudgesSpeed(Runtime* runtime) {
-  if (runtime->modes() != 0) return false;
+bool JudgesSpeed(const ThreadRegistry& registry) {
+  if (g_settings.modes() != 0) return false;
   switch (ThreadTrials()) {
     case TrialsOf::kNone: return false;
     case TrialsOf::kTurns: return true;
     case TrialsOf::kThreads: break;
   }
-  if (runtime->compile_all()) return false;
-  const Engine* const engine = runtime->tier2().engine();
+  if (g_settings.compile_all()) return false;
+  const Engine* const engine = registry.tier2().engine();
   return engine == nullptr || engine->is_for_speed();
 }
 
@@ -47,7 +48,7 @@ void ThreadState::ForgetTrial() {
 }
 
 bool ThreadState::RunsAlone(CallFrame& frame) {
-  if (store_.get() != runtime_->store()) TakeNewStore();
+  if (store_.get() != registry_->store()) TakeNewStore();
   if (usual_store_ != nullptr) return false;
   if (trial_->learns()) {
     trial_->Learn(frame.entry.id, NowNs());
@@ -55,7 +56,7 @@ bool ThreadState::RunsAlone(CallFrame& frame) {
     trial_->Count(frame.entry.id);
   }
   if (--until_look_ == 0) LookAtTrial();
-  if (!IsAlone() || runtime_->modes() != 0) return false;
+  if (!IsAlone() || g_settings.modes() != 0) return false;
   counters_.ops_seen.Add();
   if (frame.context != 0) counters_.ops_direct.Add();
   frame.in_region = InParallelRegion();
@@ -67,8 +68,8 @@ void ThreadState::LookAtTrial() {
   until_look_ = CallsBeforeLook();
   // Another time: what is pending cannot run here.
   if (t_context.held != nullptr || InParallelRegion()) return;
-  const Engine* const engine = runtime_->tier2().engine();
-  if (IsWatched() || !JudgesSpeed(runtime_) ||
+  const Engine* const engine = registry_->tier2().engine();
+  if (IsWatched() || !JudgesSpeed(*registry_) ||
       (trial_ != nullptr && trial_engine_ != engine)) {
     return ForgetTrial();
   }

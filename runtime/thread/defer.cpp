@@ -6,11 +6,12 @@
 #include "runtime/memory/object_pool.h"
 #include "runtime/memory/reserved_block.h"
 #include "runtime/memory/tensor_recycler.h"
+#include "runtime/platform/settings.h"
 #include "runtime/platform/test_hooks.h"
-#include "runtime/runtime.h"
 #include "runtime/segment/compact_step.h"
 #include "runtime/thread/fast_defer.h"
 #include "runtime/thread/match.h"
+#include "runtime/thread/thread_registry.h"
 #include "runtime/thread/thread_state.h"
 
 namespace tjit::runtime {
@@ -150,7 +151,7 @@ void ThreadState::BeginPending() {
   pending_limit_ = ForcedDrainAt() < 0
                        ? kMaxPending
                        : static_cast<std::size_t>(ForcedDrainAt()) + 1;
-  runtime_->NotePending(true);
+  g_settings.NotePending(true);
 }
 
 // Those of steps that ran eagerly are whatever was there.

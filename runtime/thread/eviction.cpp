@@ -7,13 +7,13 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/call/interpose.h"
 #include "runtime/report/log.h"
-#include "runtime/runtime.h"
+#include "runtime/thread/thread_registry.h"
 #include "runtime/tier2/hot_profile.h"
 #include "runtime/tier2/tier2.h"
 
 namespace tjit::runtime {
 
-void Runtime::SetStore(std::unique_ptr<TraceStore> store) {
+void ThreadRegistry::SetStore(std::unique_ptr<TraceStore> store) {
   // Freeing hundreds of thousands of nodes is nothing for the program's thread
   // that happens to be the last one.
   const auto free = [this](TraceStore* gone) {
@@ -32,12 +32,12 @@ void Runtime::SetStore(std::unique_ptr<TraceStore> store) {
   store_.store(held_store_.get(), std::memory_order_release);
 }
 
-std::shared_ptr<TraceStore> Runtime::HoldStore() {
+std::shared_ptr<TraceStore> ThreadRegistry::HoldStore() {
   const std::lock_guard<std::mutex> lock(mutex_);
   return held_store_;
 }
 
-void Runtime::MaybeEvict(const std::shared_ptr<TraceStore>& store,
+void ThreadRegistry::MaybeEvict(const std::shared_ptr<TraceStore>& store,
                          bool had_no_room) {
   if (!store->WantsEviction(had_no_room) || evicting_.exchange(true)) return;
   // Weak: a job may go under the queue's mutex, which freeing a store takes.
@@ -62,7 +62,7 @@ void Runtime::MaybeEvict(const std::shared_ptr<TraceStore>& store,
 
 // Nothing here waits for a mutex: a thread that forks holds them all while it
 // waits for this one.
-bool Runtime::Evict(TraceStore* store, const std::atomic<bool>& hurry) {
+bool ThreadRegistry::Evict(TraceStore* store, const std::atomic<bool>& hurry) {
   if (this->store() != store) return true;  // there is another one already
   std::unique_ptr<TraceStore> copy = store->CopyMostUsed(hurry);
   if (copy == nullptr) return false;
@@ -79,7 +79,7 @@ bool Runtime::Evict(TraceStore* store, const std::atomic<bool>& hurry) {
   const std::shared_ptr<TraceStore> old =
       held_store_;  // goes without the mutex
   SetStore(std::move(copy));
-  process_counters_.evictions.Add();
+  process_counters_->evictions.Add();
   lock.unlock();
   SayCompile(absl::StrCat("Forgotten: the ", before - after, " of ", before,
                           " recorded ops that were run least, as "
@@ -87,7 +87,7 @@ bool Runtime::Evict(TraceStore* store, const std::atomic<bool>& hurry) {
   return true;
 }
 
-void Runtime::TakeStoreToIdleStates() {
+void ThreadRegistry::TakeStoreToIdleStates() {
   std::vector<ThreadState*> idle;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -109,7 +109,7 @@ void Runtime::TakeStoreToIdleStates() {
 }
 
 void ThreadState::TakeStore() {
-  std::shared_ptr<TraceStore> store = runtime_->HoldStore();
+  std::shared_ptr<TraceStore> store = registry_->HoldStore();
   if (store == store_) return;
   const bool is_copy = store->lineage() == store_->lineage();
   if (!is_copy) {
@@ -135,7 +135,7 @@ void ThreadState::TakeNewStore() {
   // At the next op: a thread of a team must wait for no state.
   if (t_context.held != nullptr || InParallelRegion()) return;
   TakeStore();
-  runtime_->TakeStoreToIdleStates();
+  registry_->TakeStoreToIdleStates();
 }
 
 }  // namespace tjit::runtime

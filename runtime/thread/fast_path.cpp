@@ -3,12 +3,13 @@
 // arguments already. Every op comes through here, so it is one pass over the
 // arguments, one lock and one call.
 #include "runtime/call/interpose.h"
+#include "runtime/platform/settings.h"
 #include "runtime/report/instruction_log.h"
-#include "runtime/runtime.h"
 #include "runtime/segment/compact_step.h"
 #include "runtime/thread/fast_defer.h"
 #include "runtime/thread/match.h"
 #include "runtime/thread/observers.h"
+#include "runtime/thread/thread_registry.h"
 #include "runtime/thread/thread_state.h"
 
 namespace tjit::runtime {
@@ -227,7 +228,7 @@ namespace {
   TraceNode* node = cursor_->likely.load(std::memory_order_relaxed);
   if (node == nullptr || !node->hot.load(std::memory_order_relaxed) ||
       !run_is_usual_ || modes_ != nullptr || capture_.active() ||
-      !runtime_->may_defer() || (!run_deferred_ && capture_is_due()) ||
+      !g_settings.may_defer() || (!run_deferred_ && capture_is_due()) ||
       t_context.held != nullptr) {
     return std::nullopt;
   }
@@ -249,8 +250,8 @@ namespace {
 bool ThreadState::EnterUsual(CallFrame& frame, Decision* decision) {
   TraceNode* root = root_;
   if (root == nullptr || !root->hot.load(std::memory_order_relaxed) ||
-      modes_ != nullptr || !runtime_->may_defer() ||
-      runtime_->debug_compile() || t_context.held != nullptr || IsWatched()) {
+      modes_ != nullptr || !g_settings.may_defer() ||
+      g_settings.debug_compile() || t_context.held != nullptr || IsWatched()) {
     return false;
   }
   const CompactStep* step = CompactStep::Of(*root);
@@ -283,13 +284,13 @@ bool ThreadState::EnterUsual(CallFrame& frame, Decision* decision) {
 
 [[gnu::always_inline]] inline Decision ThreadState::OnCall(CallFrame& frame) {
   if (frame.entry.op_class == OpClass::kEmpty) return Decision::kEager;
-  if (usual_store_ != runtime_->store()) [[unlikely]] {
+  if (usual_store_ != registry_->store()) [[unlikely]] {
     if (RunsAlone(frame)) return Decision::kEager;
   }
   counters_.ops_seen.Add();
   if (frame.context != 0) counters_.ops_direct.Add();
   context_ = frame.context != 0 ? frame.context : CurrentContext();
-  if (runtime_->modes() != 0) [[unlikely]]
+  if (g_settings.modes() != 0) [[unlikely]]
     return OnCallInMode(frame);
   if (InParallelRegion()) {
     frame.in_region = true;

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "recorder/step_shape.h"
-#include "runtime/runtime.h"
 #include "runtime/thread/match.h"
+#include "runtime/thread/thread_registry.h"
 #include "runtime/thread/thread_state.h"
 
 namespace tjit::runtime {

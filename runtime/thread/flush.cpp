@@ -13,6 +13,7 @@
 #include "runtime/call/interpose.h"
 #include "runtime/memory/deferred_storage.h"
 #include "runtime/memory/reserved_block.h"
+#include "runtime/platform/settings.h"
 #include "runtime/platform/small_stack.h"
 #include "runtime/platform/test_hooks.h"
 #include "runtime/platform/thread_context.h"
@@ -20,12 +21,12 @@
 #include "runtime/report/instruction_log.h"
 #include "runtime/report/log.h"
 #include "runtime/report/strict.h"
-#include "runtime/runtime.h"
 #include "runtime/thread/loop_state.h"
 #include "runtime/thread/match.h"
 #include "runtime/thread/materialize.h"
 #include "runtime/thread/observers.h"
 #include "runtime/thread/self_check/mode_state.h"
+#include "runtime/thread/thread_registry.h"
 #include "runtime/thread/thread_state.h"
 #include "support/log.h"
 
@@ -109,7 +110,7 @@ class GlobalContextScope {
 }  // namespace
 
 [[gnu::hot]] void ThreadState::MakeReady(const CallFrame& frame) {
-  if (!runtime_->AnyPending()) return;
+  if (!g_settings.AnyPending()) return;
   const OpClass op_class = frame.entry.op_class;
   if (op_class == OpClass::kMetadata) return;
   FlushReason reason = FlushReason::kOpAtCall;
@@ -122,7 +123,7 @@ class GlobalContextScope {
     if (ref.impl == nullptr) continue;
     const c10::StorageImpl* storage = StorageOf(ref.impl);
     if (storage == nullptr || !ref.impl->device().is_cpu()) {
-      runtime_->FlushAll(FlushReason::kForeignKey);
+      registry_->FlushAll(FlushReason::kForeignKey);
       return;
     }
     const Block* block = BlockOf(storage);
@@ -314,7 +315,7 @@ void ThreadState::AfterFlushLocked() {
   pending_is_plain_ = false;
   run_.held_bytes = 0;
   pending_count_.store(0, std::memory_order_relaxed);
-  runtime_->NotePending(false);
+  g_settings.NotePending(false);
 }
 
 [[gnu::noinline]] bool ThreadState::TakeOverLocked(Block* block) {

@@ -3,13 +3,14 @@
 // What is usual is in fast_path.cpp.
 #include "runtime/call/interpose.h"
 #include "runtime/call/value_checks.h"
+#include "runtime/platform/settings.h"
 #include "runtime/platform/test_hooks.h"
 #include "runtime/report/log.h"
-#include "runtime/runtime.h"
 #include "runtime/thread/exit_notes.h"
 #include "runtime/thread/find_root.h"
 #include "runtime/thread/match.h"
 #include "runtime/thread/self_check/mode_state.h"
+#include "runtime/thread/thread_registry.h"
 #include "runtime/thread/thread_state.h"
 
 namespace tjit::runtime {
@@ -138,7 +139,7 @@ void ThreadState::FlushForeignOwners(const CallFrame& frame) {
 void ThreadState::FlushReaders(const Block* block, FlushReason reason) {
   if (!block->has_readers()) return;
   Flush(reason);
-  if (block->has_readers()) runtime_->FlushAll(FlushReason::kOtherThread);
+  if (block->has_readers()) registry_->FlushAll(FlushReason::kOtherThread);
 }
 
 bool ThreadState::TryFollow(CallFrame& frame, Decision* decision) {
@@ -156,7 +157,7 @@ bool ThreadState::TryFollow(CallFrame& frame, Decision* decision) {
     const bool defers = node->hot.load(std::memory_order_relaxed) &&
                         !is_eager && !LearnsCalls(*node) &&
                         node->step.kind == StepKind::kDeferred &&
-                        runtime_->may_defer();
+                        g_settings.may_defer();
     if (defers && !ClaimSlots(node->step)) {
       UnbindFrom(&run_, slots_before);
       lock.Unlock();

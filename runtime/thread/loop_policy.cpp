@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "runtime/memory/block.h"
-#include "runtime/runtime.h"
 #include "runtime/thread/loop_state.h"
 #include "runtime/thread/match.h"
+#include "runtime/thread/thread_registry.h"
 #include "runtime/thread/thread_state.h"
 
 namespace tjit::runtime {

@@ -11,7 +11,7 @@
 //     first question for the number of threads) passes over those that are
 //     flushing, inside a region.
 // Nobody waits for a state while he holds the mutex of another, or
-// Runtime::mutex_. docs/design/threads.md lists who takes which lock.
+// the mutex of Runtime. docs/design/threads.md lists who takes which lock.
 //
 // The sync points, all of them:
 //   wrapped ops that run at the call      ThreadState::MakeReady
@@ -29,10 +29,11 @@
 
 #include "runtime/call/interpose.h"
 #include "runtime/memory/deferred_storage.h"
+#include "runtime/platform/settings.h"
 #include "runtime/platform/thread_context.h"
 #include "runtime/report/log.h"
-#include "runtime/runtime.h"
 #include "runtime/thread/match.h"
+#include "runtime/thread/thread_registry.h"
 #include "runtime/thread/thread_state.h"
 #include "support/log.h"
 
@@ -44,7 +45,7 @@ void FlushReaders(const Block* block, FlushReason reason) {
   if (t_context.state != nullptr) {
     t_context.state->FlushReaders(block, reason);
   } else {
-    Runtime::Get().FlushAll(reason);
+    ThreadRegistry::Get()->FlushAll(reason);
   }
 }
 
@@ -74,7 +75,7 @@ void Materialize(const c10::StorageImpl* storage, bool write,
 
 bool MayHavePending() noexcept {
   return g_enabled.load(std::memory_order_relaxed) && t_context.inside == 0 &&
-         (Runtime::Get().AnyPending() || Runtime::Get().hiding());
+         (g_settings.AnyPending() || g_settings.hiding());
 }
 
 void MaterializeForRead(c10::StorageImpl* storage, FlushReason reason) {
@@ -97,11 +98,16 @@ void FlushThisThread(FlushReason reason) {
 }
 
 void FlushAllThreads(FlushReason reason) {
-  if (t_context.inside == 0) Runtime::Get().FlushAll(reason);
+  // A registry that has never been made has no pending ops.
+  if (t_context.inside == 0 && g_settings.AnyPending()) {
+    ThreadRegistry::Get()->FlushAll(reason);
+  }
 }
 
 void FlushAllBeforeChange() {
-  if (t_context.inside == 0) Runtime::Get().FlushAllBeforeChange();
+  if (t_context.inside == 0 && g_settings.AnyPending()) {
+    ThreadRegistry::Get()->FlushAllBeforeChange();
+  }
 }
 
 void MaterializeHook(c10::StorageImpl* storage) {

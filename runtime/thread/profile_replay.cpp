@@ -19,9 +19,9 @@
 
 #include "recorder/step_shape.h"
 #include "runtime/report/log.h"
-#include "runtime/runtime.h"
 #include "runtime/thread/loop_state.h"
 #include "runtime/thread/match.h"
+#include "runtime/thread/thread_registry.h"
 #include "runtime/thread/thread_state.h"
 #include "runtime/tier2/hot_profile.h"
 
@@ -42,7 +42,7 @@ bool MayTry(const LoopState& loops, const KnownNode* root) {
 }  // namespace
 
 void ThreadState::MaybeStartKnown(const CallFrame& frame) {
-  const Profile* profile = runtime_->hot_profile().known();
+  const Profile* profile = registry_->hot_profile().known();
   if (profile == nullptr || !profile->IsRootOp(frame.entry.id) ||
       capture_.active() || scheduled_.period != 0) {
     return;
@@ -131,9 +131,9 @@ void ThreadState::FinishKnown() {
     BailReason why = BailReason::kCount;
     Trace* trace =
         store_->Insert(store_->top(), std::move(some), boundary, &why);
-    runtime_->MaybeEvict(store_, why == BailReason::kStoreFull);
+    registry_->MaybeEvict(store_, why == BailReason::kStoreFull);
     if (trace == nullptr) return CountBail(why, 0, first_op);
-    runtime_->NoteRootOp(first_op);
+    registry_->NoteRootOp(first_op);
     if (trace->sightings.load(std::memory_order_relaxed) == 0) {
       counters_.sequences.Add();
       counters_.traces.Add();
@@ -148,7 +148,7 @@ void ThreadState::FinishKnown() {
 // scalars that were seen to vary are arguments of compiled code from the start.
 bool ThreadState::MarkKnown(const TraceNode* from,
                             std::vector<NewStep>* steps) const {
-  const Profile* profile = runtime_->hot_profile().known();
+  const Profile* profile = registry_->hot_profile().known();
   if (profile == nullptr) return false;
   std::vector<const StepRecord*> records;
   for (const TraceNode* n = from; n != nullptr && n->parent != nullptr;

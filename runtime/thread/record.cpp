@@ -6,12 +6,13 @@
 #include <vector>
 
 #include "recorder/step_shape.h"
+#include "runtime/platform/settings.h"
 #include "runtime/report/log.h"
 #include "runtime/report/strict.h"
-#include "runtime/runtime.h"
 #include "runtime/thread/find_root.h"
 #include "runtime/thread/loop_state.h"
 #include "runtime/thread/match.h"
+#include "runtime/thread/thread_registry.h"
 #include "runtime/thread/thread_state.h"
 #include "support/log.h"
 
@@ -83,7 +84,7 @@ void ThreadState::MaybeStartCapture(bool due) {
     StartCapture(store_->top(), s.period * s.iterations, s.boundary);
     loops_->period = s.period;
     loops_->sightings = s.times;
-  } else if (runtime_->compile_all() && at_boundary_) {
+  } else if (g_settings.compile_all() && at_boundary_) {
     BeginRun();
     StartCapture(store_->top(), 0, true);
   }
@@ -124,7 +125,7 @@ void ThreadState::MaybeEndCapture(const CallFrame& frame) {
 }
 
 bool ThreadState::IsHotRoot(const CallFrame& frame) const {
-  if (!runtime_->IsRootOp(frame.entry.id)) return false;
+  if (!registry_->IsRootOp(frame.entry.id)) return false;
   return FindRoot(frame, [&](const TraceNode* n) {
            const Trace* trace = n->owner.load(std::memory_order_acquire);
            return trace != nullptr && n->hot.load(std::memory_order_relaxed) &&
@@ -135,7 +136,7 @@ bool ThreadState::IsHotRoot(const CallFrame& frame) const {
 
 void ThreadState::EndOpenCapture(const CallFrame& frame) {
   if (capture_.at_boundary() && !at_boundary_) return;
-  if (runtime_->compile_all() && at_boundary_) {
+  if (g_settings.compile_all() && at_boundary_) {
     FinishCapture();
     return;
   }
@@ -144,7 +145,7 @@ void ThreadState::EndOpenCapture(const CallFrame& frame) {
     FinishCapture();
     return;
   }
-  if (runtime_->IsRootOp(frame.entry.id) &&
+  if (registry_->IsRootOp(frame.entry.id) &&
       FindRoot(frame, [](const TraceNode*) { return true; }) != nullptr) {
     FinishCapture();
   }
@@ -189,7 +190,7 @@ void ThreadState::FinishCapture() {
   if (iterations > 1) merged = steps;
   bool is_new = false;
   Trace* trace = store.Insert(from, std::move(steps), boundary, &why, &is_new);
-  runtime_->MaybeEvict(store_, why == BailReason::kStoreFull);
+  registry_->MaybeEvict(store_, why == BailReason::kStoreFull);
   if (trace == nullptr) {
     CountBail(why, 0, first_op);
     no_capture_before_ =
@@ -198,7 +199,7 @@ void ThreadState::FinishCapture() {
     return;
   }
   EndAtIterations(from, merged, boundary);
-  if (from_top) runtime_->NoteRootOp(first_op);
+  if (from_top) registry_->NoteRootOp(first_op);
   if (!fresh && is_new && trace->hot.load(std::memory_order_acquire) &&
       trace->IsWorthMorePaths()) {
     // It is the sizes that were new: others may come, each for the first time.
@@ -225,7 +226,7 @@ void ThreadState::FinishCapture() {
   const std::size_t sightings =
       fresh && new_trace ? loops_->sightings + iterations : 1;
   const std::int64_t threshold =
-      runtime_->compile_all() ? 1 : runtime_->hot_threshold();
+      g_settings.compile_all() ? 1 : g_settings.hot_threshold();
   for (std::size_t i = 0; i < sightings; ++i) {
     if (store.CountSighting(trace, threshold)) LogHot(store, trace);
   }

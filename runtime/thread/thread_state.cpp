@@ -7,16 +7,17 @@
 #include "runtime/call/token.h"
 #include "runtime/call/value_checks.h"
 #include "runtime/memory/deferred_storage.h"
+#include "runtime/platform/settings.h"
 #include "runtime/platform/test_hooks.h"
 #include "runtime/report/instruction_log.h"
 #include "runtime/report/log.h"
 #include "runtime/report/strict.h"
-#include "runtime/runtime.h"
 #include "runtime/thread/find_root.h"
 #include "runtime/thread/loop_state.h"
 #include "runtime/thread/match.h"
 #include "runtime/thread/observers.h"
 #include "runtime/thread/self_check/mode_state.h"
+#include "runtime/thread/thread_registry.h"
 #include "runtime/tier2/hot_profile.h"
 #include "runtime/tier2/tier2.h"
 
@@ -48,14 +49,15 @@ void OnThrow(ThreadState* state, CallFrame& frame) {
   state->OnThrow(frame);
 }
 
-ThreadState::ThreadState(Runtime* runtime, std::uint16_t stream,
+ThreadState::ThreadState(ThreadRegistry* registry, std::uint16_t stream,
                          std::shared_ptr<TraceStore> store)
-    : runtime_(runtime),
+    : registry_(registry),
       stream_(stream),
       store_(std::move(store)),
       usual_store_(store_.get()),
       loops_(std::make_unique<LoopState>()),
-      run_(stream) {}
+      run_(stream),
+      segments_(&registry->tier2(), &registry->hot_profile()) {}
 
 ThreadState::~ThreadState() = default;
 
@@ -71,7 +73,7 @@ ThreadState::~ThreadState() = default;
     UnbindFrom(&run_, 0);
   }
   if (cursor_ != nullptr && TryFollow(frame, &decision)) return decision;
-  if (!capture_.active() && runtime_->IsRootOp(frame.entry.id) &&
+  if (!capture_.active() && registry_->IsRootOp(frame.entry.id) &&
       !(capture_is_due() && IsExpected(frame)) && TryEnter(frame, &decision)) {
     return decision;
   }
@@ -91,10 +93,10 @@ ThreadState::~ThreadState() = default;
   const bool due = capture_is_due();
   const bool stretch_due = loops_->due;
   ObserveToken(frame, HotDetector::kPlain);
-  if (due || runtime_->compile_all()) {
+  if (due || g_settings.compile_all()) {
     MaybeStartCapture(due);
   } else {
-    if (runtime_->hot_profile().known() != nullptr) [[unlikely]] {
+    if (registry_->hot_profile().known() != nullptr) [[unlikely]] {
       MaybeStartKnown(frame);
     }
     if (stretch_due) MaybeStartStretch();
@@ -171,7 +173,7 @@ bool ThreadState::TryEnter(CallFrame& frame, Decision* decision) {
   root_ = root;
   const bool is_watched = IsWatched();
   const bool measured =
-      !is_watched && (Trace::IsMeasured(entry) || runtime_->debug_compile());
+      !is_watched && (Trace::IsMeasured(entry) || g_settings.debug_compile());
   run_began_ns_ = 0;
   if (measured) BeginMeasured(trace, entry);
   if (modes_ == nullptr) {
@@ -248,10 +250,10 @@ void ThreadState::BeginMeasured(Trace* trace, std::int64_t entry) {
   run_began_ns_ = NowNs();
   run_executed_ns_ = 0;
   if (entry % TraceTrial::kBlock != 0 || modes_ != nullptr ||
-      !trace->hot.load(std::memory_order_relaxed) || runtime_->compile_all()) {
+      !trace->hot.load(std::memory_order_relaxed) || g_settings.compile_all()) {
     return;
   }
-  const Engine* const engine = runtime_->tier2().engine();
+  const Engine* const engine = registry_->tier2().engine();
   if (engine != nullptr && !engine->is_for_speed()) return;
   // Windows of the thread's own trial would lie in the blocks.
   if (trial_ != nullptr && trial_->counts()) return;
@@ -298,7 +300,7 @@ void ThreadState::FinishRun(FlushReason reason) {
     NoteRunTime(store.lineage(), *trace, run_deferred_, ns);
   }
   const std::int64_t threshold =
-      runtime_->compile_all() ? 1 : runtime_->hot_threshold();
+      g_settings.compile_all() ? 1 : g_settings.hot_threshold();
   if (store.CountSighting(trace, threshold)) LogHot(store, trace);
 }
 
@@ -354,7 +356,7 @@ void ThreadState::LeaveTraceLocked(BailReason why) {
   for (c10::TensorImpl* impl : results.items()) Arm(impl);
   if (frame.entry.op_class == OpClass::kEmpty) return;
   for (const TensorRef& ref : frame.tensors) Arm(ref.impl);
-  if (runtime_->modes() != 0 && AfterEagerInMode(frame, results, boxed)) {
+  if (g_settings.modes() != 0 && AfterEagerInMode(frame, results, boxed)) {
     return;
   }
   if (frame.in_region) return;
@@ -424,7 +426,7 @@ void ThreadState::OnMarkStep() {
       unseen_node_->ends.load(std::memory_order_acquire) != nullptr) {
     EndUnseen();
   }
-  if (store_.get() != runtime_->store()) TakeNewStore();
+  if (store_.get() != registry_->store()) TakeNewStore();
   if (capture_.active() && capture_.length() == 0 && capture_.size() != 0) {
     FinishCapture();
   }

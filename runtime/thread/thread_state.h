@@ -71,15 +71,15 @@ struct CompactArg;
 struct CompactResult;
 class CompactStep;
 struct LoopState;
-class Runtime;
 class OwnerStateLock;
 class StateLock;
 struct Difference;
 struct ModeState;
+class ThreadRegistry;
 
 class ThreadState {
  public:
-  ThreadState(Runtime* runtime, std::uint16_t stream,
+  ThreadState(ThreadRegistry* registry, std::uint16_t stream,
               std::shared_ptr<TraceStore> store);
   ~ThreadState();
   ThreadState(const ThreadState&) = delete;
@@ -362,7 +362,7 @@ class ThreadState {
   void HideResults(const CallFrame& frame,
                    const FrameArray<c10::TensorImpl*, 8>& results);
 
-  Runtime* const runtime_;
+  ThreadRegistry* const registry_;
   const std::uint16_t stream_;
   std::shared_ptr<TraceStore> store_;  // that cursor and segments belong to
   // The same. Null: RunsAlone() is asked about each call.

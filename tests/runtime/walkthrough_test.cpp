@@ -95,7 +95,7 @@ std::string Walkthrough() {
   const Stats before = stats();
   std::string text = "1. the op stream, detected and promoted\n" + Stream();
   const Stats d = stats() - before;
-  const TraceStore& store = *runtime::Runtime::Get().store();
+  const TraceStore& store = *runtime::Runtime::Get().threads().store();
   text += "2. the trace\n";
   for (const Trace* trace : store.traces()) {
     const std::vector<const TraceNode*> path = store.PathOf(trace);

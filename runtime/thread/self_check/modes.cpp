@@ -9,10 +9,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/call/interpose.h"
+#include "runtime/platform/settings.h"
 #include "runtime/report/log.h"
 #include "runtime/report/strict.h"
-#include "runtime/runtime.h"
 #include "runtime/thread/self_check/mode_state.h"
+#include "runtime/thread/thread_registry.h"
 
 namespace tjit::runtime {
 namespace {
@@ -60,7 +61,7 @@ ModeState& ThreadState::ModesOn(unsigned modes) {
   if (modes_->modes != modes) {
     Reset();  // what one mode has begun is not another's to go on with
     modes_->modes = modes;
-    modes_->random = (runtime_->shuffle_seed() ^
+    modes_->random = (g_settings.shuffle_seed() ^
                       (std::uint64_t{stream_} * 0x9E3779B97F4A7C15ull)) |
                      1;
   }
@@ -68,7 +69,7 @@ ModeState& ThreadState::ModesOn(unsigned modes) {
 }
 
 Decision ThreadState::OnCallInMode(CallFrame& frame) {
-  const unsigned modes = runtime_->modes();
+  const unsigned modes = g_settings.modes();
   ModeState& mine = ModesOn(modes);
   ThrowKeptFailure(&counters_);
   if ((modes & kModeHide) != 0) RevealArguments(frame);
@@ -115,7 +116,7 @@ bool ThreadState::AfterEagerInMode(CallFrame& frame, const ResultList& results,
           absl::StrCat("TJIT_STRESS=check: ", frame.entry.name, " ", finding));
     }
   }
-  if ((mine.modes & kModeHide) != 0 && runtime_->hiding()) {
+  if ((mine.modes & kModeHide) != 0 && g_settings.hiding()) {
     HideResults(frame, results.items());
   }
   if (mine.open) {

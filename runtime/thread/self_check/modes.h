@@ -1,4 +1,4 @@
-// The modes in which a run watches itself, as the bits of Runtime::modes().
+// The modes in which a run watches itself, as the bits of Settings::modes().
 //
 // Off, they cost one load and compare per op. On, ThreadState::OnCallInMode()
 // stands before the ordinary way:
@@ -14,20 +14,9 @@
 #include <cstdint>
 #include <string_view>
 
-#include "tjit/options.h"
+#include "runtime/platform/settings.h"
 
 namespace tjit::runtime {
-
-inline constexpr unsigned kModeHide = 1, kModeLate = 2, kModeCheck = 4,
-                          kModeShuffle = 8, kModeShadow = 16, kModeStrict = 32;
-// Above them: how often they were set.
-inline constexpr unsigned kModeEpoch = 256;
-
-inline unsigned ModesOf(const Options& options) {
-  return static_cast<unsigned>(options.stress) |
-         (options.shadow ? kModeShadow : 0) |
-         (options.strict ? kModeStrict : 0);
-}
 
 // One line on stderr about what a mode found; twenty different ones a process.
 void SayFinding(std::string_view text);

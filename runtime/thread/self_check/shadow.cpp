@@ -9,13 +9,15 @@
 #include <exception>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/platform/settings.h"
 #include "runtime/report/log.h"
 #include "runtime/report/strict.h"
-#include "runtime/runtime.h"
 #include "runtime/segment/compact_step.h"
 #include "runtime/thread/fast_defer.h"
 #include "runtime/thread/match.h"
 #include "runtime/thread/self_check/mode_state.h"
+#include "runtime/thread/self_check/modes.h"
+#include "runtime/thread/thread_registry.h"
 
 namespace tjit::runtime {
 namespace {
@@ -166,7 +168,7 @@ void ThreadState::GiveUpCall(CallFrame& frame,
   }
   std::exception_ptr error;
   if (run_.pending.empty()) {
-    runtime_->NotePending(true);
+    g_settings.NotePending(true);
     AfterFlushLocked();
   } else {
     error = RunPending(FlushReason::kOpAtCall);

@@ -5,11 +5,12 @@
 // on eager's bits (eager_copies.h). The record becomes a one-off node, the nodes of
 // what is pending a one-off segment, and that runs, plans its memory and is
 // drained like any other. A run ends with every flush.
+#include "runtime/platform/settings.h"
 #include "runtime/platform/test_hooks.h"
-#include "runtime/runtime.h"
 #include "runtime/thread/copied_slot.h"
 #include "runtime/thread/match.h"
 #include "runtime/thread/self_check/mode_state.h"
+#include "runtime/thread/thread_registry.h"
 
 namespace tjit::runtime {
 namespace {
@@ -81,7 +82,7 @@ bool ThreadState::HasStaleCopy(const CallFrame& frame) const {
 // REQUIRES: mutex_ held. True if the op may be pending: its record has begun.
 bool ThreadState::RecordLate(CallFrame& frame) {
   if (run_.pending.empty()) BeginLateRun();
-  if (!runtime_->may_defer() || frame.entry.op_class != OpClass::kPlain) {
+  if (!g_settings.may_defer() || frame.entry.op_class != OpClass::kPlain) {
     return false;
   }
   if (HasStaleCopy(frame)) {
@@ -153,8 +154,8 @@ PreparedSegment& ThreadState::SegmentInMode() {
   if (late.nodes.empty() || late.nodes.back().get() != run_.pending.back()) {
     return segments_.For(run_, pending_global_);
   }
-  late.segment =
-      std::make_unique<PreparedSegment>(run_.pending, &late.classes);
+  late.segment = std::make_unique<PreparedSegment>(
+      run_.pending, &late.classes, segments_.compiler());
   return *late.segment;
 }
 

@@ -1,0 +1,87 @@
+// What enable() sets and every layer reads: one struct of atomics.
+//
+// Written by Runtime::Enable() and Disable(), under the mutex of Runtime; read
+// by any thread without a lock. Zero cost: each value is one load.
+// Tested by: tests/runtime/front_door_test.cpp, tests/runtime/modes_test.cpp
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "tjit/options.h"
+
+namespace tjit::runtime {
+
+// The modes in which a run watches itself, as bits (thread/self_check/modes.h).
+inline constexpr unsigned kModeHide = 1, kModeLate = 2, kModeCheck = 4,
+                          kModeShuffle = 8, kModeShadow = 16, kModeStrict = 32;
+// Above them: how often they were set.
+inline constexpr unsigned kModeEpoch = 256;
+
+inline unsigned ModesOf(const Options& options) {
+  return static_cast<unsigned>(options.stress) |
+         (options.shadow ? kModeShadow : 0) |
+         (options.strict ? kModeStrict : 0);
+}
+
+class Settings {
+ public:
+  // enable(): what it names.
+  void Set(const Options& options, unsigned modes, std::uint64_t shuffle_seed);
+  // False while disable() waits for what is pending.
+  bool may_defer() const { return may_defer_.load(std::memory_order_relaxed); }
+  void SetMayDefer(bool may) {
+    may_defer_.store(may, std::memory_order_seq_cst);
+  }
+  // The bits above, and a number that each enable() with one of them raises.
+  // 0: none was on so far.
+  unsigned modes() const { return modes_.load(std::memory_order_relaxed); }
+  bool hiding() const { return (modes() & kModeHide) != 0; }
+  std::uint64_t shuffle_seed() const {
+    return shuffle_seed_.load(std::memory_order_relaxed);
+  }
+  std::int64_t hot_threshold() const {
+    return hot_threshold_.load(std::memory_order_relaxed);
+  }
+  bool compile_all() const {
+    return compile_all_.load(std::memory_order_relaxed);
+  }
+  bool debug_compile() const {
+    return debug_compile_.load(std::memory_order_relaxed);
+  }
+
+  // How many threads have pending ops.
+  bool AnyPending() const {
+    return pending_threads_.load(std::memory_order_relaxed) != 0;
+  }
+  void NotePending(bool has_pending) {
+    pending_threads_.fetch_add(has_pending ? 1 : -1,
+                               std::memory_order_relaxed);
+  }
+
+ private:
+  std::atomic<int> pending_threads_{0};
+  std::atomic<bool> may_defer_{true};
+  std::atomic<bool> compile_all_{false};
+  std::atomic<bool> debug_compile_{false};
+  std::atomic<unsigned> modes_{0};
+  std::atomic<std::uint64_t> shuffle_seed_{0};
+  std::atomic<std::int64_t> hot_threshold_{10};
+};
+
+inline void Settings::Set(const Options& options, unsigned modes,
+                          std::uint64_t shuffle_seed) {
+  hot_threshold_.store(options.hot_threshold);
+  compile_all_.store(options.compile_all);
+  debug_compile_.store(options.debug_compile);
+  shuffle_seed_.store(shuffle_seed);
+  // Threads begin afresh with each enable() that names a mode. The number stays
+  // when modes end: each thread has to leave them by itself.
+  unsigned epoch = modes_.load() / kModeEpoch;
+  if (modes != 0) ++epoch;
+  modes_.store(modes | epoch * kModeEpoch);
+}
+
+extern constinit Settings g_settings;
+
+}  // namespace tjit::runtime

@@ -1,0 +1,146 @@
+#include "runtime/thread/thread_registry.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/platform/parallel.h"
+#include "runtime/platform/settings.h"
+#include "runtime/tier2/tier2.h"
+
+namespace tjit::runtime {
+namespace {
+
+std::atomic<ThreadRegistry*> g_registry{nullptr};
+
+}  // namespace
+
+ThreadRegistry::ThreadRegistry(Tier2* tier2, HotProfile* hot_profile,
+                               Counters* counters)
+    : root_ops_(std::make_unique<std::atomic<bool>[]>(kMaxOps)),
+      tier2_(tier2),
+      hot_profile_(hot_profile),
+      process_counters_(counters) {
+  SetStore(std::make_unique<TraceStore>());
+  g_registry.store(this, std::memory_order_release);
+}
+
+ThreadRegistry* ThreadRegistry::Get() {
+  return g_registry.load(std::memory_order_acquire);
+}
+
+// None inside a parallel region: whoever flushes a state, or holds it for a fork,
+// may wait for this thread (Note [Who may wait] in materialize.cpp), and what is
+// taken is locked. REQUIRES: mutex_ is held.
+ThreadState* ThreadRegistry::AcquireFreeState() {
+  if (free_states_.empty() || InParallelRegion()) return nullptr;
+  ThreadState* const state = free_states_.back();
+  free_states_.pop_back();
+  return state;
+}
+
+ThreadState* ThreadRegistry::NewState() {
+  ThreadState* reused = nullptr;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    reused = AcquireFreeState();
+  }
+  if (reused != nullptr) {
+    reused->Flush(FlushReason::kThreadExit);
+    reused->Reset();
+    reused->TakeStore();
+    return reused;
+  }
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto stream = static_cast<std::uint16_t>(states_.size() + 1);
+  states_.push_back(std::make_unique<ThreadState>(this, stream, held_store_));
+  return states_.back().get();
+}
+
+void ThreadRegistry::ReturnState(ThreadState* state) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  free_states_.push_back(state);
+}
+
+void ThreadRegistry::FlushAll(FlushReason reason) {
+  if (g_settings.AnyPending()) FlushAllSurely(reason);
+}
+
+void ThreadRegistry::FlushAllSurely(FlushReason reason) {
+  for (ThreadState* state : States()) state->FlushSurely(reason);
+}
+
+void ThreadRegistry::FlushAllBeforeChange() {
+  if (!g_settings.AnyPending()) return;
+  const bool may_be_worker = InParallelRegion();
+  for (ThreadState* state : States()) {
+    if (may_be_worker && state->flushing() != ThreadState::Flushing::kNo) {
+      continue;
+    }
+    state->FlushSurely(FlushReason::kContextChange);
+  }
+}
+
+std::string ThreadRegistry::DescribeStates() {
+  const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return "the list of states is locked\n";
+  std::string text;
+  for (const auto& state : states_) {
+    absl::StrAppend(
+        &text, "state ", state->stream(), ": ",
+        state->has_pending() ? "ops are pending" : "nothing is pending",
+        state->flushing() == ThreadState::Flushing::kNo ? "\n"
+                                                        : ", kernels run\n");
+  }
+  return text;
+}
+
+std::vector<ThreadState*> ThreadRegistry::States() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<ThreadState*> states;
+  states.reserve(states_.size());
+  for (const auto& state : states_) states.push_back(state.get());
+  return states;
+}
+
+void ThreadRegistry::SetStoreLimits(const StoreLimits& limits) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  store_limits_ = limits;
+  held_store_->SetLimits(limits);
+}
+
+void ThreadRegistry::ReplaceStore() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  // Before threads come that note the roots of the new store.
+  for (OpId op = 0; op < kMaxOps; ++op) {
+    root_ops_[op].store(false, std::memory_order_relaxed);
+  }
+  // Each thread looks at its next op and starts over by itself.
+  SetStore(std::make_unique<TraceStore>(store_limits_));
+}
+
+// The states come first: one may be flushing, and threads that its kernels wait
+// for take the other two. A state that is new by then is waited for again.
+void ThreadRegistry::LockForFork(std::mutex* outer) {
+  for (;;) {
+    const std::vector<ThreadState*> states = States();
+    for (ThreadState* state : states) state->LockForFork();
+    outer->lock();
+    mutex_.lock();
+    if (states.size() == states_.size()) break;
+    mutex_.unlock();
+    outer->unlock();
+    for (ThreadState* state : states) state->UnlockAfterFork();
+  }
+  held_store_->LockForFork();
+}
+
+void ThreadRegistry::UnlockAfterFork(bool is_child) {
+  held_store_->UnlockAfterFork();
+  for (const auto& state : states_) {
+    if (is_child) state->ForgetTrial();
+    state->UnlockAfterFork();
+  }
+  mutex_.unlock();
+}
+
+}  // namespace tjit::runtime

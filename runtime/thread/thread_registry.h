@@ -1,0 +1,105 @@
+// The states of all threads, and the store that they record into.
+//
+// A thread gets a state with its first op and hands it back, with what is
+// pending, when it ends. No state is ever destroyed. The store is replaced by
+// clear() and by eviction; what is replaced lives as long as a thread follows
+// it.
+// Thread: any. mutex_ guards the lists of states and the store. Nobody who
+// holds it waits for the mutex of a state, but for a fork, which takes the
+// states first.
+// Tested by: tests/runtime/front_door_test.cpp, eviction_test.cpp
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "recorder/trace.h"
+#include "runtime/thread/thread_state.h"
+
+namespace tjit::runtime {
+
+class HotProfile;
+class Tier2;
+
+class ThreadRegistry {
+ public:
+  // All outlive the registry; `counters` are the process's.
+  ThreadRegistry(Tier2* tier2, HotProfile* hot_profile, Counters* counters);
+  // The one of the process: of the last constructor. Null before.
+  static ThreadRegistry* Get();
+
+  Tier2& tier2() const { return *tier2_; }
+  // Sequences that were hot in earlier processes.
+  HotProfile& hot_profile() const { return *hot_profile_; }
+
+  // The state of a thread that has none yet; handed back when it ends.
+  ThreadState* NewState();
+  void ReturnState(ThreadState* state);
+  // All that there are so far; none is ever destroyed.
+  std::vector<ThreadState*> States();
+
+  void FlushAll(FlushReason reason);
+  // The same, and waits for ops that are just being deferred.
+  void FlushAllSurely(FlushReason reason);
+  // See FlushAllBeforeChange() in materialize.h.
+  void FlushAllBeforeChange();
+
+  // The present store. Whoever looks into it without being a thread that
+  // follows it holds it meanwhile: HoldStore(), without mutex_.
+  const TraceStore* store() const {
+    return store_.load(std::memory_order_acquire);
+  }
+  std::shared_ptr<TraceStore> HoldStore();
+  void SetStoreLimits(const StoreLimits& limits);
+  // clear(): an empty store. Each thread goes over to it at its next op.
+  void ReplaceStore();
+  // A path was added, or had no room: makes room in the background, if need be.
+  void MaybeEvict(const std::shared_ptr<TraceStore>& store, bool had_no_room);
+  // Has states that no thread has take the present store, so that they keep no
+  // old one.
+  void TakeStoreToIdleStates();
+
+  // True if some path of the store starts with `op`.
+  bool IsRootOp(OpId op) const {
+    return op < kMaxOps && root_ops_[op].load(std::memory_order_relaxed);
+  }
+  void NoteRootOp(OpId op) {
+    if (op < kMaxOps) root_ops_[op].store(true, std::memory_order_relaxed);
+  }
+
+  // Around fork(). Locks all states, then `outer`, whose holders may wait for
+  // the registry, then the registry and its store.
+  void LockForFork(std::mutex* outer);
+  void UnlockAfterFork(bool is_child);
+
+  // A line for each thread's state, for the watchdog; waits for no lock.
+  std::string DescribeStates();
+
+ private:
+  static constexpr OpId kMaxOps = 16384;
+
+  ThreadState* AcquireFreeState();
+  // REQUIRES: mutex_ is held.
+  void SetStore(std::unique_ptr<TraceStore> store);
+  // The worker's part of MaybeEvict(). False if `hurry` was set.
+  bool Evict(TraceStore* store, const std::atomic<bool>& hurry);
+
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<ThreadState>> states_;
+  std::vector<ThreadState*> free_states_;
+  // What clear() and eviction replace lives as long as a thread follows it.
+  std::shared_ptr<TraceStore> held_store_;
+  std::atomic<TraceStore*> store_;  // held_store_
+  StoreLimits store_limits_;
+  std::atomic<bool> evicting_{false};
+  std::unique_ptr<std::atomic<bool>[]> root_ops_;
+  Tier2* const tier2_;
+  HotProfile* const hot_profile_;
+  Counters* const process_counters_;
+};
+
+}  // namespace tjit::runtime
