@@ -18,6 +18,10 @@
 
 namespace tjit::runtime {
 
+// Encoding of an at::Scalar or double argument.
+void EncodeScalar(const at::Scalar& s, ScalarValue* v);
+at::Scalar DecodeScalar(const ScalarValue& v);
+
 // A growable array with room for N elements in place; elements are plain data.
 template <class T, std::uint32_t N>
 class FrameArray {

@@ -4,7 +4,8 @@
 // calls the next definition.
 //
 // Where the order is wrong nothing is interposed and nothing breaks, but const
-// reads go unseen (docs/limits.md): ActiveInterposers() tells.
+// reads go unseen (docs/limits.md): ActiveInterposers()
+// in intercept/interposed_functions.h tells.
 //
 // Interposed functions may be called before our static constructors have run,
 // and pass through while tjit is off.
@@ -13,17 +14,13 @@
 
 #include <atomic>
 #include <cstdint>
-#include <string>
 
 #include "tjit/export.h"
 
 namespace tjit::runtime {
 
-// "150 of 150 interposed functions are active", and the names of those that are
-// not. For diagnostics; takes about a millisecond.
-std::string ActiveInterposers();
-// True if all are.
-bool InterpositionIsComplete();
+// True if calls of `symbol`, those of libtorch's own included, come to libtjit.
+bool IsActiveInterposer(const char* symbol);
 
 // The next definition of `symbol` after ours, kept in `cache`. Loaded late by
 // the preload shim too: RTLD_NEXT then searches our own scope, which begins

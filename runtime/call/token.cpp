@@ -2,8 +2,8 @@
 
 #include <c10/core/StorageImpl.h>
 
+#include "runtime/call/plain_tensor.h"
 #include "runtime/memory/block.h"
-#include "runtime/thread/match.h"
 
 namespace tjit::runtime {
 namespace {

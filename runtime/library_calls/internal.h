@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/call/call_frame.h"
 #include "runtime/library_calls/library_call.h"
 
 namespace tjit::runtime {

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "runtime/call/call_frame.h"
 #include "runtime/library_calls/internal.h"
 
 namespace tjit::runtime {
@@ -128,41 +129,6 @@ torch::jit::Stack FillArguments(const CapturedCall& call,
   TORCH_INTERNAL_ASSERT(refill.next_tensor == tensors.size(), call.entry->name,
                         ": tensor arguments do not match");
   return stack;
-}
-
-[[gnu::hot]] void EncodeScalar(const at::Scalar& s, ScalarValue* v) {
-  const c10::ScalarType type = s.type();
-  v->type = static_cast<std::uint64_t>(type);
-  v->bits[1] = 0;
-  if (type == c10::ScalarType::Double) {
-    const double d = s.toDouble();
-    std::memcpy(v->bits, &d, sizeof(d));
-  } else if (s.isComplex()) {
-    const c10::complex<double> z = s.toComplexDouble();
-    const double parts[2] = {z.real(), z.imag()};
-    std::memcpy(v->bits, parts, sizeof(parts));
-  } else if (s.isBoolean()) {
-    v->bits[0] = s.toBool() ? 1 : 0;
-  } else {
-    v->bits[0] = static_cast<std::uint64_t>(s.toLong());
-  }
-}
-
-at::Scalar DecodeScalar(const ScalarValue& v) {
-  double parts[2];
-  std::memcpy(parts, v.bits, sizeof(parts));
-  switch (static_cast<c10::ScalarType>(v.type)) {
-    case c10::ScalarType::Double:
-      return at::Scalar(parts[0]);
-    case c10::ScalarType::Long:
-      return at::Scalar(static_cast<std::int64_t>(v.bits[0]));
-    case c10::ScalarType::Bool:
-      return at::Scalar(v.bits[0] != 0);
-    case c10::ScalarType::ComplexDouble:
-      return at::Scalar(c10::complex<double>(parts[0], parts[1]));
-    default:
-      TORCH_INTERNAL_ASSERT(false, "no scalar of type ", v.type);
-  }
 }
 
 bool ConvertElement(c10::ScalarType from, const void* source,

@@ -82,8 +82,4 @@ std::unique_ptr<PreparedStep> PrepareBoxed(
     const StepRecord& step, const CapturedCall& call,
     const std::vector<std::uint64_t>& slot_bytes, ExecutorTensors* tensors);
 
-// Encoding of an at::Scalar or double argument.
-void EncodeScalar(const at::Scalar& s, ScalarValue* v);
-at::Scalar DecodeScalar(const ScalarValue& v);
-
 }  // namespace tjit::runtime

@@ -12,9 +12,9 @@
 #include "absl/strings/str_format.h"
 #include "recorder/instruction_log.h"
 #include "runtime/call/interpose.h"
+#include "runtime/call/plain_tensor.h"
 #include "runtime/call/trace_run.h"
 #include "runtime/platform/thread_context.h"
-#include "runtime/thread/match.h"
 
 namespace tjit::runtime {
 

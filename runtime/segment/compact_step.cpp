@@ -4,8 +4,8 @@
 #include <new>
 
 #include "recorder/overwrite.h"
+#include "runtime/call/inner_calls.h"
 #include "runtime/memory/tensor_recycler.h"
-#include "runtime/thread/observers.h"
 
 namespace tjit::runtime {
 

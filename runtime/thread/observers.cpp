@@ -1,79 +1,20 @@
 #include "runtime/thread/observers.h"
 
-#include <functional>
 #include <string_view>
 #include <utility>
 
 #include "recorder/trace.h"
 #include "runtime/call/interpose.h"
 #include "runtime/call/trace_run.h"
-#include "runtime/intercept/direct_calls.h"
 #include "runtime/platform/thread_context.h"
 #include "runtime/segment/compact_step.h"
 #include "runtime/thread/thread_state.h"
 
-using tjit::runtime::AfterWatchersChange;
-using tjit::runtime::BeforeWatchersChange;
-using tjit::runtime::CloseAllDirectCalls;
-
-// Whoever observes ops begins with one of these.
-TJIT_INTERPOSED at::CallbackHandle
-_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE(
-    at::RecordFunctionCallback callback) {
-  BeforeWatchersChange();
-  CloseAllDirectCalls();
-  const at::CallbackHandle handle =
-      TJIT_NEXT(_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE)(
-          std::move(callback));
-  AfterWatchersChange();
-  return handle;
-}
-
+// Defined in intercept/interpose_observers.cpp.
 TJIT_INTERPOSED at::CallbackHandle
 _ZN2at22addThreadLocalCallbackENS_22RecordFunctionCallbackE(
-    at::RecordFunctionCallback callback) {
-  BeforeWatchersChange();
-  CloseAllDirectCalls();
-  const at::CallbackHandle handle =
-      TJIT_NEXT(_ZN2at22addThreadLocalCallbackENS_22RecordFunctionCallbackE)(
-          std::move(callback));
-  AfterWatchersChange();
-  return handle;
-}
-
-TJIT_INTERPOSED void _ZN2at24set_record_function_tls_ERKNS_17RecordFunctionTLSE(
-    const at::RecordFunctionTLS& tls) {
-  if (!tls.sorted_tls_callbacks_.empty()) {
-    CloseAllDirectCalls();
-  }
-  TJIT_NEXT(_ZN2at24set_record_function_tls_ERKNS_17RecordFunctionTLSE)(tls);
-  if (!tls.sorted_tls_callbacks_.empty()) AfterWatchersChange();
-}
-
-// And ends with one of these.
-TJIT_INTERPOSED void _ZN2at14removeCallbackEm(at::CallbackHandle handle) {
-  BeforeWatchersChange();
-  TJIT_NEXT(_ZN2at14removeCallbackEm)(handle);
-  AfterWatchersChange();
-}
-
-TJIT_INTERPOSED void _ZN2at14clearCallbacksEv() {
-  BeforeWatchersChange();
-  TJIT_NEXT(_ZN2at14clearCallbacksEv)();
-  AfterWatchersChange();
-}
-
-TJIT_INTERPOSED void _ZN2at20clearGlobalCallbacksEv() {
-  BeforeWatchersChange();
-  TJIT_NEXT(_ZN2at20clearGlobalCallbacksEv)();
-  AfterWatchersChange();
-}
-
-TJIT_INTERPOSED void _ZN2at25clearThreadLocalCallbacksEv() {
-  BeforeWatchersChange();
-  TJIT_NEXT(_ZN2at25clearThreadLocalCallbacksEv)();
-  AfterWatchersChange();
-}
+    at::RecordFunctionCallback callback);
+TJIT_INTERPOSED void _ZN2at14removeCallbackEm(at::CallbackHandle handle);
 
 namespace tjit::runtime {
 
@@ -106,33 +47,6 @@ std::string_view ShortName(std::string_view name) {
 }
 
 }  // namespace
-
-void InnerCalls::Begin(const at::RecordFunction& call) {
-  Call& kept = calls_.emplace_back();
-  kept.depth = depth_++;
-  if (const std::optional<c10::OperatorName> name = call.operator_name()) {
-    kept.op = c10::Dispatcher::singleton().findOp(*name);
-  }
-  if (!kept.op.has_value()) kept.name = call.name();
-}
-
-void InnerCalls::Show() const {
-  for (std::size_t at = 0; at < calls_.size();) at = Show(at);
-}
-
-// One with what it calls; returns the next of its depth.
-std::size_t InnerCalls::Show(std::size_t at) const {
-  const Call& call = calls_[at];
-  at::RecordFunction span(at::RecordScope::FUNCTION);
-  if (call.op.has_value()) {
-    span.before(std::cref(call.op->schema()));
-  } else {
-    span.before(std::string_view(call.name));
-  }
-  ++at;
-  while (at < calls_.size() && calls_[at].depth > call.depth) at = Show(at);
-  return at;
-}
 
 void BeginLearningCalls() {
   EndLearningCalls();

@@ -22,14 +22,13 @@
 // Tested by: tests/runtime/observers_test.cpp, tests/acceptance/python_test.py
 #pragma once
 
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/record_function.h>
 
 #include <atomic>
 #include <memory>
 #include <optional>
-#include <string>
-#include <vector>
+
+#include "runtime/call/inner_calls.h"
 
 namespace tjit::runtime {
 
@@ -43,26 +42,6 @@ bool HasWatchers();
 [[gnu::always_inline]] inline bool IsWatched() {
   return g_was_watched.load(std::memory_order_relaxed) && HasWatchers();
 }
-
-// What an eager kernel calls, in order, as observers see it.
-class InnerCalls {
- public:
-  void Begin(const at::RecordFunction& call);
-  void End() { --depth_; }
-  // Shows them to the observers of this thread.
-  void Show() const;
-
- private:
-  struct Call {
-    std::optional<c10::OperatorHandle> op;
-    std::string name;  // of what is no op
-    int depth = 0;
-  };
-  std::size_t Show(std::size_t at) const;
-
-  std::vector<Call> calls_;
-  int depth_ = 0;
-};
 
 // Notes what is called on this thread from here on.
 void BeginLearningCalls();

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "compiler/driver/step_engine.h"
+#include "runtime/call/call_frame.h"
 #include "runtime/call/kernel_state.h"
 #include "runtime/library_calls/executor_tensors.h"
 #include "runtime/library_calls/library_call.h"

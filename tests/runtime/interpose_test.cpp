@@ -2,6 +2,7 @@
 // libtorch's own, for calls from inside libtorch, too. This program exports
 // its symbols and stands before libtorch, as libtjit does.
 #include "runtime/call/interpose.h"
+#include "runtime/intercept/interposed_functions.h"
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
