@@ -2,6 +2,7 @@
 # Keeps the documents true: links lead somewhere, docs/options.md lists exactly
 # the variables that the code knows, each row of docs/features.md that is done
 # or partly done names tests that exist, and so do the comments of the code.
+# ARCHITECTURE.md's reading list is short, and its words are the code's.
 # Usage: docs_test.sh <project folder>
 set -uo pipefail
 cd "$1" || exit 1
@@ -57,6 +58,10 @@ while IFS='|' read -r _ id _ state tests _; do
   esac
 done < <(sed 's/\\|/ /g' docs/features.md | grep -E '^\| [A-Z][0-9]+ \|')
 ((rows == 83)) || Fail "docs/features.md has $rows rows, not 83"
+
+# --- ARCHITECTURE.md ---------------------------------------------------------
+
+python3 tests/setup/docs_test_architecture.py . || failures=$((failures + 1))
 
 # --- what comments cite ------------------------------------------------------
 

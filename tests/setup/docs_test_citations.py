@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that what the comments of the code cite is there.
+"""Checks that what comments and documents cite is there.
 
 docs_test.sh runs it. It checks these citations:
 
@@ -7,8 +7,11 @@ docs_test.sh runs it. It checks these citations:
   without a folder is in the folder of the name before it.
 - `Note [X]`. A note begins a line of a comment: `// Note [X]. The text.` Whoever
   cites a note names one that exists, and the file that he names has it.
-- paths and documents. A path from the root of the project leads to a file. A
-  comment names no document outside the project.
+- paths and documents in comments. A path from the root of the project leads to
+  a file. A comment names no document outside the project.
+- headings in documents. A link to `page.md#heading` finds that heading.
+
+Documents cite notes, too.
 
 The checks are tried on planted mistakes first.
 
@@ -18,11 +21,12 @@ Usage: docs_test_citations.py <project folder>
 import fnmatch
 import os
 import pathlib
+import posixpath
 import re
 import sys
 
 THIS_FILE = pathlib.Path(__file__).name
-SUFFIXES = {".h", ".cpp", ".def", ".py", ".sh", ".cmake", ".txt", ".inc"}
+SUFFIXES = {".md", ".h", ".cpp", ".def", ".py", ".sh", ".cmake", ".txt", ".inc"}
 COMMENT = re.compile(r"^\s*(?://+|#)(?!include|define|if|el|endif|pragma) ?(.*)$")
 TESTED = re.compile(r"Tested by:(.*?)(?:Source:|Tested by:|$)")
 # A path below one of the folders with tests, or a file that is called a test.
@@ -36,6 +40,7 @@ HEADING = re.compile(r"^Note \[([^\]]+)\](?:[.:] .+|)$")
 CITED = re.compile(r"Note \[([^\]]+)\](?:\)?,? (?:in |\()?([A-Za-z0-9_./]+\.(?:h"
                    r"|cpp|def))\b)?")
 DOCUMENT = re.compile(r"(?<![A-Za-z0-9_])([A-Za-z0-9_./-]+\.md)\b")
+LINK = re.compile(r"\]\(([\w./-]*(?<=\.md)|)#([^)]+)\)")
 # What lies outside the project, and what nobody finds who has the project only.
 OUTSIDE = re.compile(r"(?<![A-Za-z0-9_./])(?:shared/|\.\./shared|[Ii]ssue \d+"
                      r"|[Hh]azards? [A-Z]?\d+)")
@@ -49,6 +54,18 @@ class Comment:
 
     def text(self):
         return " ".join(line.strip() for line in self.lines)
+
+
+def plain(text):
+    """A document without blocks of code, and links without their targets."""
+    text = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+    return re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", " ".join(text.split()))
+
+
+def anchors_of(text):
+    text = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+            for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE)}
 
 
 def comments_of(path, text):
@@ -66,13 +83,16 @@ def comments_of(path, text):
 
 
 class Project:
-    """The names of all files, and the comments of those that are code."""
+    """The names of all files, comments of code, and texts of documents."""
 
     def __init__(self, files):
         self.files = set(files)
+        self.documents = {name: text for name, text in files.items()
+                          if name.endswith(".md")}
         self.folders = {str(parent) for name in files
                         for parent in pathlib.PurePosixPath(name).parents}
         self.comments = [comment for name, text in files.items() if text
+                         if not name.endswith(".md")
                          for comment in comments_of(name, text)]
 
     def has(self, name):
@@ -116,13 +136,15 @@ def unwritten_notes(project):
             is_last = number + 1 == len(comment.lines)
             if match and not (is_last and line.endswith("]")):
                 where.setdefault(match.group(1), set()).add(comment.path)
-    for comment in project.comments:
-        for title, file in CITED.findall(comment.text()):
+    texts = [(comment.path, comment.text()) for comment in project.comments]
+    texts += [(name, plain(text)) for name, text in project.documents.items()]
+    for path, text in texts:
+        for title, file in CITED.findall(text):
             if title not in where:
-                yield f"{comment.path} cites Note [{title}], which nobody wrote"
+                yield f"{path} cites Note [{title}], which nobody wrote"
             elif file and not project.ends_with(file) & where[title]:
-                yield (f"{comment.path} looks for Note [{title}] in {file}, but "
-                       f"it is in {', '.join(sorted(where[title]))}")
+                yield (f"{path} looks for Note [{title}] in {file}, but "
+                       f"{', '.join(sorted(where[title]))} has it")
     if not where:
         yield "no notes were found at all"
 
@@ -140,7 +162,17 @@ def outside_documents(project):
                 yield f"{comment.path} cites {name}, which is not there"
 
 
-CHECKS = (untested, unwritten_notes, outside_documents)
+def missing_headings(project):
+    for name, text in project.documents.items():
+        for target, anchor in LINK.findall(text):
+            folder = posixpath.dirname(name)
+            page = posixpath.normpath(posixpath.join(folder, target)) \
+                if target else name
+            if anchor not in anchors_of(project.documents.get(page, "")):
+                yield f"{name} links to {target}#{anchor}, which is not there"
+
+
+CHECKS = (untested, unwritten_notes, outside_documents, missing_headings)
 
 GOOD = {
     "a.h": "// Note [A]. It says a thing.\n// Tested by: tests/a_test.cpp,\n"
@@ -148,7 +180,9 @@ GOOD = {
            "// tests/*_test.cpp\n",
     "b.h": "// See Note [A] in a.h, Note\n// [A] and README.md.\n",
     "tests/a_test.cpp": "", "tests/b_test.cpp": "", "tests/files/x": "",
-    "README.md": "",
+    "README.md": "# Its `name`, and more\nSee Note [A] in [a.h](a.h),\n"
+                 "[this](#its-name-and-more) and [more](docs/b.md#b).\n",
+    "docs/b.md": "## B\n[up](../README.md#its-name-and-more)\n",
 }
 BAD = (
     (untested, "// Tested by: tests/c_test.cpp\n"),
@@ -161,6 +195,10 @@ BAD = (
     (outside_documents, "// as next.md says\n"),
     (outside_documents, "# as issue 7 says\n"),
     (outside_documents, "// See tests/c_test.cpp.\n"),
+    (missing_headings, "[x](README.md#its-name)\n"),
+    (missing_headings, "[x](#c)\n"),
+    (unwritten_notes, "[x](a.h) has Note [B].\n"),
+    (unwritten_notes, "[x](a.h) and Note [A] in\n[b.h](b.h).\n"),
 )
 
 
@@ -169,7 +207,8 @@ def try_checks():
         for mistake in check(Project(GOOD)):
             yield f"{check.__name__} finds a mistake where none is: {mistake}"
     for check, text in BAD:
-        if not list(check(Project({**GOOD, "c.h": text}))):
+        name = "c.md" if text.startswith("[") else "c.h"
+        if not list(check(Project({**GOOD, name: text}))):
             yield f"{check.__name__} takes {text!r}"
 
 
