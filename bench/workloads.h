@@ -88,8 +88,8 @@ Workload ReduceSum();
 Workload MeanVar();
 // Row 9: 16-32-32-4 ReLU, batch 8, no grad.
 Workload MlpTiny();
-// Not of workloads.md (K2): rows 1 and 9 with a new size every so many steps,
-// ten ops over 1,040 floats and more, batches of 65 and more.
+// Rows K2: rows 1 and 9 with a new size every so many steps, ten ops over
+// 1,040 floats and more, batches of 65 and more.
 Workload Chain10Sizes(std::int64_t steps_of_each);
 Workload MlpTinySizes(std::int64_t steps_of_each);
 // Row 10: 784-512-512-10 ReLU, f32, no grad, the batches one after the other.

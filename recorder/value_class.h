@@ -6,7 +6,8 @@
 // has a class of its own for each of 0.5, 2, 3, -0.5, -1, -2 and "other";
 // add's alpha has one class.
 // Source: aten/src/ATen/native (PowKernel.cpp, LinearAlgebra.cpp, Lerp.h,
-// TensorCompare.cpp), measured by tests/runtime/value_class_test.cpp
+// TensorCompare.cpp).
+// Tested by: tests/recorder/value_class_test.cpp
 #pragma once
 
 #include <cstdint>

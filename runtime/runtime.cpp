@@ -30,7 +30,7 @@ namespace {
 // must not run here, libtorch's own thread-local objects may be gone already
 // (seen: a crash in RecordFunction's). Whoever needs the values flushes them;
 // the thread that gets the state next does it at the latest. The main thread's
-// pending ops are dropped (hazard Z7).
+// pending ops are dropped: no kernel may run while the process exits.
 struct ThreadExit {
   ThreadState* state = nullptr;
   ~ThreadExit() {

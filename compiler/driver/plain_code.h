@@ -2,9 +2,9 @@
 // loop for each instruction. What differs then is the work of the passes.
 //
 // Without TJIT_PLANTED_DEFECTS it is constant. The library of the code
-// generator has it as a flag of each compile (llvm/abi.h). Thread: any; set it
-// while nothing is being compiled. Tested by:
-// tests/differential/harness_test.cpp
+// generator has it as a flag of each compile (kernel_abi.h).
+// Thread: any; set it while nothing is being compiled.
+// Tested by: tests/differential/harness_test.cpp
 #pragma once
 
 #include <atomic>

@@ -1,6 +1,6 @@
 // Functions for losses over classes: of rows, the element that an index names
 // and which element it is; and sums of all elements in the order of nll_loss.
-// Entries for the table of math functions (llvm/abi.h). Eager's order is the
+// Entries for the table of math functions (kernel_abi.h). Eager's order is the
 // same on all processors, so nothing of it is probed.
 // Thread: any.
 // Tested by: tests/compiler/class_functions_test.cpp,

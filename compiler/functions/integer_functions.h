@@ -1,5 +1,5 @@
 // Reductions of integers and booleans over rows, columns and all elements:
-// entries for the table of math functions (llvm/abi.h). Any order gives the
+// entries for the table of math functions (kernel_abi.h). Any order gives the
 // same bits, sums that overflow included, so nothing of eager is probed.
 // Thread: any.
 // Tested by: tests/compiler/integer_functions_test.cpp,

@@ -11,7 +11,7 @@ namespace {
 using ir::DType;
 using ir::Op;
 
-// A kernel keeps sixteen columns of a slab (llvm/tile_shape.h) in a buffer for
+// A kernel keeps sixteen columns of a slab (tile_shape.h) in a buffer for
 // each value that it hands from one function to the next; 512 KiB of such
 // buffers are the most that it takes, so that these may be sixteen.
 constexpr std::int64_t kMaxColumnBytes = 2048;

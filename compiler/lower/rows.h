@@ -14,7 +14,7 @@ namespace tjit::lower {
 // it hands from one row function to the next.
 constexpr std::int64_t kMaxRowBytes = 16 << 10;
 // Those that are longer, as long as one such buffer may be (kMaxRowBytes of
-// llvm/phases.h), where they take less than library calls. Not so, on Zen 4:
+// phases.h), where they take less than library calls. Not so, on Zen 4:
 // variances, which wait for the sum before ([128, 8192] of f32 with an addition
 // 6.2 instead of 6.0 ms); gradients of layer norm (of the input 0.59 instead of
 // 0.56 ms, of all 1.4 instead of 1.1, as what is kept of each column fills the

@@ -2,10 +2,12 @@
 //
 // Thread-local state (dispatch key sets, grad and inference mode), and the
 // default dtype with it, is interned: a step carries a small id, equal ids
-// mean equal state, and the executor sets it before the step (hazard Z5).
+// mean equal state, and the executor sets it before the step. A
+// kernel may read it: mkldnn_rnn_layer asks for the grad mode, and its bits
+// depend on the answer.
 // Process-global state (thread count, MXCSR, float32 precisions, ...) is one
-// word per segment (hazard Z6); the exported setters flush before they change
-// it, the word is the check behind them.
+// word per segment. The exported setters flush before they change it, and the
+// word is the check behind them.
 // Tested by: tests/runtime/global_state_test.cpp
 #pragma once
 

@@ -1,4 +1,4 @@
-// Interposed setters of process-global state that CPU kernels read (hazard Z6):
+// Interposed setters of process-global state that CPU kernels read:
 // what is pending runs before the change, with the old state.
 //
 // Note [Numbers of threads]. at::get_num_threads() calls at::set_num_threads()

@@ -20,7 +20,7 @@
 namespace tjit::runtime {
 namespace {
 
-// CompositeExplicit ops that touch bytes themselves (hazards 2): wrapped at
+// CompositeExplicit ops that touch bytes themselves. They are wrapped at
 // the CPU key like kernels. `convolution` and its backward are one op each:
 // their insides take raw pointers between dispatches.
 const char* const kCompositesWithBytes[][2] = {

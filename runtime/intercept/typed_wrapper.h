@@ -4,8 +4,10 @@
 // time is spent on: the typed_ops_*.cpp list like with like.
 //
 // A wrapper that is off costs a load, a compare and the call of the original
-// kernel. Note [Guards before side effects]: everything that may refuse to
-// defer runs before anything is changed.
+// kernel.
+//
+// Note [Guards before side effects]. Everything that may refuse to defer runs
+// before anything is changed.
 #pragma once
 
 #include <ATen/core/LegacyTypeDispatch.h>

@@ -18,12 +18,12 @@
 // deleter firing is the death notice: if pending ops need the block, it is
 // theirs and they free it (FreeBlock), else it is freed.
 //
-// Shared readers: a block that several threads keep reading (the weights of an
-// inference server) has no owner while it is only read, but counts the states
-// whose pending ops read it. Who writes takes `owner` first and then looks at
-// the count, who reads counts itself first and then looks at `owner`: one of
-// two sees the other, gives way and flushes. A block that dies with readers is
-// freed by the last of them.
+// Note [Shared readers]. A block that several threads keep reading (the weights
+// of an inference server) has no owner while it is only read, but counts the
+// states whose pending ops read it. Who writes takes `owner` first and then
+// looks at the count, who reads counts itself first and then looks at `owner`:
+// one of two sees the other, gives way and flushes. A block that dies with
+// readers is freed by the last of them.
 //
 // Invariants: (1) The allocator and its lists are never destroyed. (2) A block
 // on a free list has no owner and no readers. (3) Zero bytes: null, no block.

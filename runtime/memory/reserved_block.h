@@ -1,11 +1,11 @@
 // Blocks with an address and no memory yet, for deferred values that died
 // before they were computed in earlier runs: most are never touched. One that
-// must exist after all gets memory where it stands (GiveMemory), when pending
-// ops run, or when somebody touches it that nothing announced: the access
-// faults, what is pending runs, and the access is made again.
+// must exist after all gets memory where it stands (MapFaultingSlot()): when
+// pending ops run, or when somebody touches it that nothing announced: the
+// access faults, what is pending runs, and the access is made again.
 //
 //   | unused | Block | data, page-aligned ...
-//   | header page, readable | PROT_NONE until GiveMemory()
+//   | header page, readable | PROT_NONE until MapFaultingSlot()
 //
 // For 64 KiB to 16 MiB: below, a page for each header costs more than it
 // saves; above, memory that cannot be had is better said at the call. A slot

@@ -26,7 +26,7 @@ void DropTensors(torch::jit::Stack* stack) {
           element->expectRef<c10::OptionalType>().getElementType()->kind() ==
               c10::TypeKind::TensorType;
       if (!optional_tensors) {
-        v = v.deepcopy();  // callers pass lists by reference (hazard Z14)
+        v = v.deepcopy();  // callers pass lists by reference
         continue;
       }
       c10::List<std::optional<at::Tensor>> list;

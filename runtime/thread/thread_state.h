@@ -13,8 +13,8 @@
 // Invariants: (1) ops_seen = ops_eager + ops_replayed + ops_drained + pending.
 // (2) Pending ops are a contiguous part of the run's path. (3) Nothing is
 // changed before a step has matched completely (Note [Guards before side
-// effects]). (4) A state is never destroyed; a thread that ends hands it back
-// with what is pending, which runs where it is needed.
+// effects] in typed_wrapper.h). (4) A state is never destroyed; a thread that
+// ends hands it back with what is pending, which runs where it is needed.
 // Threads: everything belongs to the owning thread but what mutex_ guards:
 // run_.pending and what flushing needs; other threads flush through Flush().
 // Tested by: tests/runtime/{engagement,replay}_test.cpp

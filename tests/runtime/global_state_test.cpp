@@ -1,4 +1,4 @@
-// Process-global state that kernels read (hazard Z6): ops deferred before a
+// Process-global state that kernels read: ops deferred before a
 // change run with the old state, what follows with the new one, and a step
 // that was prepared under one state is not used under another. End to end,
 // with eager's bits; every test asserts by counters that ops were replayed.

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Keeps the documents true: links lead somewhere, docs/options.md lists exactly
-# the variables that the code knows, and each row of docs/features.md that is
-# done or partly done names tests that exist.
+# the variables that the code knows, each row of docs/features.md that is done
+# or partly done names tests that exist, and so do the comments of the code.
+# ARCHITECTURE.md's reading list is short, and its words are the code's.
 # Usage: docs_test.sh <project folder>
 set -uo pipefail
 cd "$1" || exit 1
@@ -14,12 +15,13 @@ Fail() {
 
 # --- links -------------------------------------------------------------------
 
+pages=(./*.md docs/*.md docs/*/*.md ./*/README.md ./*/*/README.md)
 while IFS=: read -r file link; do
   target=${link#](}
   target=${target%%[)#]*}
   [[ -z $target || -e $(dirname "$file")/$target ]] ||
     Fail "$file links to $target, which is not there"
-done < <(for file in ./*.md docs/*.md ./*/README.md; do
+done < <(for file in "${pages[@]}"; do
   # Without blocks of code: f32[4,3](1,4) is no link.
   sed '/^```/,/^```/d' "$file" | grep -oE '\]\([^)]+\)' | sed "s|^|$file:|"
 done | grep -vE '\]\(https?:')
@@ -56,6 +58,14 @@ while IFS='|' read -r _ id _ state tests _; do
   esac
 done < <(sed 's/\\|/ /g' docs/features.md | grep -E '^\| [A-Z][0-9]+ \|')
 ((rows == 83)) || Fail "docs/features.md has $rows rows, not 83"
+
+# --- ARCHITECTURE.md ---------------------------------------------------------
+
+python3 tests/setup/docs_test_architecture.py . || failures=$((failures + 1))
+
+# --- what comments cite ------------------------------------------------------
+
+python3 tests/setup/docs_test_citations.py . || failures=$((failures + 1))
 
 ((failures == 0)) && echo "documents: ok"
 exit $((failures > 0))
