@@ -50,7 +50,7 @@ accept access act add adds agree allow answer appear apply arrive ask assume
 avoid beat became become began begin behave believe belong bind bless bound
 branch break bring broke brought build built call came care carry cast catch
 cause change check choose chose claim clear close collect come compare compile
-complete compute contain continue convert copy cost count cover create cross cut
+complete compute consist contain continue convert copy cost count cover create cross cut
 decide declare defer define delete depend describe differ disable discard divide
 draw drop edit emit enable end enter equal exceed exclude execute exist exit
 expect explain export fail fall fell fetch fill find finish fit fix flush follow
@@ -85,8 +85,7 @@ was words whereas yes
 
 # A word right behind one of these is a noun or an adjective.
 BEFORE_NOUNS = set("""
-a an the my your our its their of for with without no two three four five six
-seven eight nine ten in on by at from between
+a an the my your our its their of for with without no in on by at from between
 """.split())
 
 SUBJECTS = {"they", "you", "we", "i"}
