@@ -37,7 +37,8 @@ def differences(page, texts):
     if len(wanted) < 10:
       result.append(f"{name} has only {len(wanted)} rows")
     if name == "bail_reasons.def":
-      remedies = re.findall(r"^- `(\w+)`: (.*)$", section(page, heading), re.M)
+      items = re.sub(r"\n  (?=\S)", " ", section(page, heading))
+      remedies = re.findall(r"^- `(\w+)`: (.*)$", items, re.M)
       if remedies != [(row[0], row[3]) for row in wanted]:
         result.append(f"the remedies below '{heading}' are not those of {name}")
       wanted = [(row[0], row[2], row[1]) for row in wanted]
