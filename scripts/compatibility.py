@@ -45,8 +45,9 @@ build serves). This is what `scripts/compatibility.py` has built it for. *Tests*
 are those that passed of
 {tests}.
 
-CUDA: a build of libtorch with CUDA. No machine with a GPU was at hand, so what
-was tried there is that tjit builds and that programs on the CPU are served.
+The column *CUDA* says whether the libtorch was built with CUDA. No machine with a
+GPU was at hand, so what was tried there is that tjit builds and that programs on
+the CPU are served.
 
 | libtorch | build-id | CUDA | LLVM | compiler, system | builds | tests | commit |
 |---|---|---|---|---|---|---|---|
