@@ -41,7 +41,7 @@
 
 namespace tjit::runtime {
 
-class ThreadState;
+class PendingQueue;
 
 struct alignas(64) Block {
   // What pending ops of `owner` do with the bytes; under the owner's mutex.
@@ -60,7 +60,7 @@ struct alignas(64) Block {
 
   char* data = nullptr;
   std::uint64_t bytes = 0;                   // as asked for
-  std::atomic<ThreadState*> owner{nullptr};  // whose pending ops need it
+  std::atomic<PendingQueue*> owner{nullptr};  // whose pending ops need it
   // Stream, run and slot it was last bound to (Run::BindingOf); 0: none.
   std::atomic<std::uint64_t> binding{0};
   // Stream (upper 16 bits) and position there of the last use and the last

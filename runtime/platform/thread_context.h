@@ -8,11 +8,12 @@
 
 namespace tjit::runtime {
 
+class PendingQueue;
 class ThreadState;
 
 struct ThreadContext {
   ThreadState* state = nullptr;
-  ThreadState* held = nullptr;  // the state whose mutex this thread holds
+  PendingQueue* held = nullptr;  // the state whose mutex this thread holds
   // Of the wrapper that is just being entered, where it is not `state`.
   ThreadState* instead = nullptr;
   int inside = 0;               // kernels running on this thread

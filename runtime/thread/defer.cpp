@@ -45,7 +45,7 @@ inline bool BeginsAnew(const CompactStep& step, const SlotBinding& slot) {
 }  // namespace
 
 // One that the program dropped before, or undefined.
-[[gnu::always_inline]] inline at::Tensor ThreadState::TakeParked(
+[[gnu::always_inline]] inline at::Tensor OpDeferral::TakeParked(
     const CompactResult& result, bool dies, Block** block) {
   const TensorForm::Bytes* form =
       result.form->bytes.load(std::memory_order_acquire);
@@ -63,7 +63,7 @@ inline bool BeginsAnew(const CompactStep& step, const SlotBinding& slot) {
           unsafe_steal_from_new(impl));
 }
 
-[[gnu::noinline]] at::Tensor ThreadState::MakeAnew(const CompactResult& result,
+[[gnu::noinline]] at::Tensor OpDeferral::MakeAnew(const CompactResult& result,
                                                    bool dies, Block** made) {
   const bool quiet = !pending_reports_;
   const std::uint64_t bytes = result.bytes;
@@ -80,7 +80,7 @@ inline bool BeginsAnew(const CompactStep& step, const SlotBinding& slot) {
                     result.version);
 }
 
-[[gnu::always_inline]] inline at::Tensor ThreadState::MakeDeferred(
+[[gnu::always_inline]] inline at::Tensor OpDeferral::MakeDeferred(
     const CompactResult& result, bool dies) {
   Block* block = nullptr;
   at::Tensor t = TakeParked(result, dies, &block);
@@ -90,7 +90,7 @@ inline bool BeginsAnew(const CompactStep& step, const SlotBinding& slot) {
   return t;
 }
 
-[[gnu::always_inline]] inline void ThreadState::MakeResults(
+[[gnu::always_inline]] inline void OpDeferral::MakeResults(
     CallFrame& frame, const TraceNode* node, const CompactStep& step) {
   const CompactResult* result = step.results();
   for (std::uint32_t i = 0; i < step.result_count(); ++i, ++result) {
@@ -109,7 +109,7 @@ inline bool BeginsAnew(const CompactStep& step, const SlotBinding& slot) {
 
 // The op's place in the run goes, and what it alone claimed; older slots that
 // it claimed are let go with the next flush.
-void ThreadState::UndoDefer(CallFrame& frame, const TraceNode* node) {
+void OpDeferral::UndoDefer(CallFrame& frame, const TraceNode* node) {
   for (std::size_t s = node->slot_begin; s < run_.slots.size(); ++s) {
     const SlotBinding& slot = run_.slots[s];
     if (!slot.owned) continue;
@@ -137,13 +137,13 @@ void ThreadState::UndoDefer(CallFrame& frame, const TraceNode* node) {
   if (run_.pending.empty()) AfterFlushLocked();
 }
 
-void ThreadState::BeginPending() {
+void OpDeferral::BeginPending() {
   run_deferred_ = true;
   at_boundary_ = false;
   if (run_.pending.empty()) BeginSegment();
 }
 
-[[gnu::noinline]] void ThreadState::BeginSegment() {
+[[gnu::noinline]] void OpDeferral::BeginSegment() {
   run_.has_other_scalars = false;
   pending_global_ = GlobalContext::Now();
   pending_reports_ = ReportsAllocations();
@@ -155,7 +155,7 @@ void ThreadState::BeginPending() {
 }
 
 // Those of steps that ran eagerly are whatever was there.
-inline void ThreadState::KeepScalars(const CallFrame& frame,
+inline void OpDeferral::KeepScalars(const CallFrame& frame,
                                      const TraceNode* node,
                                      const CompactStep& step) {
   if (step.scalar_count() == 0) return;
@@ -173,7 +173,7 @@ inline void ThreadState::KeepScalars(const CallFrame& frame,
   }
 }
 
-inline void ThreadState::UseSlot(const CompactStep& step, const CompactArg& arg,
+inline void OpDeferral::UseSlot(const CompactStep& step, const CompactArg& arg,
                                  SlotBinding* slot) {
   std::uint8_t use = Block::kPendingRead;
   if (arg.written) [[unlikely]] {
@@ -187,7 +187,7 @@ inline void ThreadState::UseSlot(const CompactStep& step, const CompactArg& arg,
 }
 
 // REQUIRES: pending ops own all arguments.
-inline void ThreadState::UseOwnedArguments(const CallFrame& frame,
+inline void OpDeferral::UseOwnedArguments(const CallFrame& frame,
                                            const CompactStep& step) {
   const TensorRef* ref = frame.tensors.begin();
   const CompactArg* const end = step.args() + step.arg_count();
@@ -199,7 +199,7 @@ inline void ThreadState::UseOwnedArguments(const CallFrame& frame,
   }
 }
 
-void ThreadState::OwnArguments(const CallFrame& frame, const TraceNode* node,
+void OpDeferral::OwnArguments(const CallFrame& frame, const TraceNode* node,
                                const CompactStep& step) {
   KeepScalars(frame, node, step);
   // Slots are numbered by first use: from here on they are new.
@@ -223,7 +223,7 @@ void ThreadState::OwnArguments(const CallFrame& frame, const TraceNode* node,
 }
 
 // Without memory they stay pending; the next sync point says so.
-[[gnu::noinline]] void ThreadState::RunFullQueue() {
+[[gnu::noinline]] void OpDeferral::RunFullQueue() {
   if (ForcedDrainAt() >= 0 &&
       static_cast<std::int64_t>(run_.pending.size()) > ForcedDrainAt()) {
     static_cast<void>(DrainPending());
@@ -235,7 +235,7 @@ void ThreadState::OwnArguments(const CallFrame& frame, const TraceNode* node,
 }
 
 // One call deep: every op of a replayed program comes through here.
-[[gnu::hot]] bool ThreadState::Defer(CallFrame& frame, TraceNode* node,
+[[gnu::hot]] bool OpDeferral::Defer(CallFrame& frame, TraceNode* node,
                                      const CompactStep* made,
                                      bool owns_arguments) {
   BeginPending();

@@ -3,7 +3,7 @@
 // one result (CompactStep::is_lean()). Nearly all of a replayed program.
 //
 // IsLeanCall() matches such a step; what defers it looks at nothing that it has
-// proved, and whatever is out of the ordinary is left to ThreadState::Defer()
+// proved, and whatever is out of the ordinary is left to OpDeferral::Defer()
 // before anything has changed.
 // Inline: a call more is as much as a fifth of it.
 // Tested by: tests/runtime/parked_tensor_test.cpp,
@@ -17,7 +17,7 @@
 
 namespace tjit::runtime {
 
-[[gnu::always_inline]] inline void ThreadState::AddPending(TraceNode* node) {
+[[gnu::always_inline]] inline void OpDeferral::AddPending(TraceNode* node) {
   run_.pending.push_back(node);
   const std::size_t count = run_.pending.size();
   pending_count_.store(static_cast<std::uint32_t>(count),
@@ -29,7 +29,7 @@ namespace tjit::runtime {
 
 // A block of the run's own that pending ops fill. REQUIRES: `s` is the number
 // of slots so far.
-[[gnu::always_inline]] inline void ThreadState::OwnNew(Block* block,
+[[gnu::always_inline]] inline void OpDeferral::OwnNew(Block* block,
                                                        std::uint32_t s) {
   SlotBinding& slot = run_.slots.emplace_back();
   slot.block = block;
@@ -44,7 +44,7 @@ namespace tjit::runtime {
 // True if pending ops own the argument, which no step has touched in between,
 // in the slot of the step, and its storage is armed. What they own is not
 // given out again, so that its address tells it.
-[[gnu::always_inline]] inline bool ThreadState::IsLeanArgument(
+[[gnu::always_inline]] inline bool OpDeferral::IsLeanArgument(
     const c10::TensorImpl* impl, const CompactArg& arg,
     const SlotBinding& slot) {
   const TensorForm::Bytes* form =
@@ -69,7 +69,7 @@ namespace tjit::runtime {
 // REQUIRES: the step is lean, and the call is it in op, context and counts.
 // True if the call is it in all, and pending ops own its arguments: nothing
 // is left to be noted of these then.
-[[gnu::always_inline]] inline bool ThreadState::IsLeanCall(
+[[gnu::always_inline]] inline bool OpDeferral::IsLeanCall(
     const CallFrame& frame, const TraceNode& node,
     const CompactStep& step) const {
   if (run_.slots.size() != node.slot_begin) return false;
@@ -95,7 +95,7 @@ namespace tjit::runtime {
 
 // REQUIRES: mutex_ held, IsLeanCall(). False, and nothing has changed, if a
 // result must be made.
-[[gnu::always_inline]] inline bool ThreadState::DeferLean(
+[[gnu::always_inline]] inline bool OpDeferral::DeferLean(
     CallFrame& frame, TraceNode* node, const CompactStep& step) {
   const CompactResult& result = *step.results();
   const TensorForm::Bytes* form =

@@ -38,7 +38,7 @@ constexpr std::uint32_t kPrefetchFrom = 256;
 
 }  // namespace
 
-[[gnu::noinline]] Decision ThreadState::TakeUsual(CallFrame& frame,
+[[gnu::noinline]] Decision TraceCursor::TakeUsual(CallFrame& frame,
                                                   TraceNode* node,
                                                   const CompactStep* step,
                                                   bool owns_arguments) {
@@ -47,7 +47,7 @@ constexpr std::uint32_t kPrefetchFrom = 256;
   return HaveNoMemory(frame);
 }
 
-[[gnu::noinline]] Decision ThreadState::HaveNoMemory(const CallFrame& frame) {
+[[gnu::noinline]] Decision TraceCursor::HaveNoMemory(const CallFrame& frame) {
   // Its memory cannot be had: what is pending may free some, and the eager
   // kernel succeeds then or throws what it throws without us.
   CountEager(frame);
@@ -56,7 +56,7 @@ constexpr std::uint32_t kPrefetchFrom = 256;
   return Decision::kEager;
 }
 
-Decision ThreadState::TakeDeferred(CallFrame& frame, TraceNode* node) {
+Decision TraceCursor::TakeDeferred(CallFrame& frame, TraceNode* node) {
   if (node->depth >= kPrefetchFrom) PrefetchAfter(node);
   return TakeUsual(frame, node, CompactStep::Of(*node),
                    /*owns_arguments=*/false);
@@ -117,7 +117,7 @@ inline bool Holds(const c10::StorageImpl* storage, const Block* block) {
 
 // True if pending ops own the argument already, in the slot of the step. What
 // they own is not given out again, so that its address tells it.
-[[gnu::always_inline]] inline bool ThreadState::IsOwned(
+[[gnu::always_inline]] inline bool TraceCursor::IsOwned(
     const c10::TensorImpl* impl, const CompactArg& arg,
     std::int64_t shift) const {
   const auto s = static_cast<std::uint32_t>(arg.slot);
@@ -139,7 +139,7 @@ enum class Likeness : std::uint8_t {
   kOwned,  // for these too, and pending ops own them
 };
 
-[[gnu::noinline]] Likeness ThreadState::LikenessTo(
+[[gnu::noinline]] Likeness TraceCursor::LikenessTo(
     const CallFrame& frame, const TraceNode& node,
     const CompactStep& step) const {
   Likeness likeness = Likeness::kOwned;
@@ -170,7 +170,7 @@ enum class Likeness : std::uint8_t {
 }
 
 // REQUIRES: mutex_ held. False, and nothing has changed, if it cannot be.
-[[gnu::noinline]] bool ThreadState::BindAndClaim(const CallFrame& frame,
+[[gnu::noinline]] bool OpDeferral::BindAndClaim(const CallFrame& frame,
                                                  const TraceNode& node) {
   const std::size_t slots_before = run_.slots.size();
   BailReason why = BailReason::kOpDiffers;
@@ -182,7 +182,7 @@ enum class Likeness : std::uint8_t {
 
 // REQUIRES (both): mutex_ held. None, and nothing has changed, if the call is
 // another.
-[[gnu::noinline]] std::optional<Decision> ThreadState::TakeLike(
+[[gnu::noinline]] std::optional<Decision> TraceCursor::TakeLike(
     CallFrame& frame, TraceNode* node, const CompactStep* step) {
   const Likeness likeness = LikenessTo(frame, *node, *step);
   if (likeness == Likeness::kNone) return std::nullopt;
@@ -192,7 +192,7 @@ enum class Likeness : std::uint8_t {
   return TakeUsual(frame, node, step, is_owned);
 }
 
-[[gnu::always_inline]] inline std::optional<Decision> ThreadState::TakeNext(
+[[gnu::always_inline]] inline std::optional<Decision> TraceCursor::TakeNext(
     CallFrame& frame, TraceNode* node, const CompactStep* step) {
   if (node->depth >= kPrefetchFrom) PrefetchAfter(node);
   if (!step->is_lean() || !IsLeanCall(frame, *node, *step)) {
@@ -223,7 +223,7 @@ namespace {
 
 }  // namespace
 
-[[gnu::always_inline]] inline std::optional<Decision> ThreadState::FollowUsual(
+[[gnu::always_inline]] inline std::optional<Decision> TraceCursor::FollowUsual(
     CallFrame& frame) {
   TraceNode* node = cursor_->likely.load(std::memory_order_relaxed);
   if (node == nullptr || !node->hot.load(std::memory_order_relaxed) ||
@@ -247,7 +247,7 @@ namespace {
   return decision;
 }
 
-bool ThreadState::EnterUsual(CallFrame& frame, Decision* decision) {
+bool TraceCursor::EnterUsual(CallFrame& frame, Decision* decision) {
   TraceNode* root = root_;
   if (root == nullptr || !root->hot.load(std::memory_order_relaxed) ||
       modes_ != nullptr || !g_settings.may_defer() ||

@@ -1,15 +1,15 @@
-// The definition of ThreadState::FindRoot, for the files that call it.
+// The definition of RecordingPolicy::FindRoot, for the files that call it.
 #pragma once
 
 #include "recorder/step_shape.h"
 #include "runtime/thread/match.h"
+#include "runtime/thread/recording_policy.h"
 #include "runtime/thread/thread_registry.h"
-#include "runtime/thread/thread_state.h"
 
 namespace tjit::runtime {
 
 template <class Accept>
-TraceNode* ThreadState::FindRoot(const CallFrame& frame,
+TraceNode* RecordingPolicy::FindRoot(const CallFrame& frame,
                                  Accept accept) const {
   BailReason why;
   for (const std::uint64_t shape :

@@ -73,19 +73,19 @@ class ExecutorScope {
   QuietScope quiet_;
 };
 
-// Says that a state runs what is pending, see ThreadState::Flushing.
+// Says that a state runs what is pending, see PendingQueue::Flushing.
 class FlushingScope {
  public:
-  explicit FlushingScope(std::atomic<ThreadState::Flushing>* flushing)
+  explicit FlushingScope(std::atomic<PendingQueue::Flushing>* flushing)
       : flushing_(flushing) {
-    flushing_->store(ThreadState::Flushing::kYes);
+    flushing_->store(PendingQueue::Flushing::kYes);
   }
-  ~FlushingScope() { flushing_->store(ThreadState::Flushing::kNo); }
+  ~FlushingScope() { flushing_->store(PendingQueue::Flushing::kNo); }
   FlushingScope(const FlushingScope&) = delete;
   FlushingScope& operator=(const FlushingScope&) = delete;
 
  private:
-  std::atomic<ThreadState::Flushing>* const flushing_;
+  std::atomic<PendingQueue::Flushing>* const flushing_;
   const Watched watched_{"runs what is pending"};
 };
 
@@ -109,7 +109,7 @@ class GlobalContextScope {
 
 }  // namespace
 
-[[gnu::hot]] void ThreadState::MakeReady(const CallFrame& frame) {
+[[gnu::hot]] void PendingQueue::MakeReady(const CallFrame& frame) {
   if (!g_settings.AnyPending()) return;
   const OpClass op_class = frame.entry.op_class;
   if (op_class == OpClass::kMetadata) return;
@@ -131,7 +131,7 @@ class GlobalContextScope {
     if (ref.written && !Planted(Defect::kOtherThreadWrite)) {
       FlushReaders(block, reason);
     }
-    ThreadState* owner = block->owner.load(std::memory_order_acquire);
+    PendingQueue* owner = block->owner.load(std::memory_order_acquire);
     if (owner == nullptr ||
         (owner != this && Planted(Defect::kOtherThreadWrite))) {
       continue;
@@ -145,11 +145,11 @@ class GlobalContextScope {
   }
 }
 
-void ThreadState::Flush(FlushReason reason) {
+void PendingQueue::Flush(FlushReason reason) {
   if (has_pending()) FlushSurely(reason);
 }
 
-void ThreadState::FlushSurely(FlushReason reason) {
+void PendingQueue::FlushSurely(FlushReason reason) {
   if (HasSmallStack()) [[unlikely]] {
     RunOnUsualStack([&] {
       const StateLock lock(this);
@@ -161,7 +161,7 @@ void ThreadState::FlushSurely(FlushReason reason) {
   FlushLocked(reason);
 }
 
-void ThreadState::LockForFork() {
+void PendingQueue::LockForFork() {
   if (t_context.held == this) return;
   if (t_context.state == this) {
     mutex_.LockAsOwner();
@@ -170,7 +170,7 @@ void ThreadState::LockForFork() {
   }
 }
 
-void ThreadState::UnlockAfterFork() {
+void PendingQueue::UnlockAfterFork() {
   if (t_context.held == this) return;
   if (t_context.state == this) {
     mutex_.UnlockAsOwner();
@@ -179,19 +179,19 @@ void ThreadState::UnlockAfterFork() {
   }
 }
 
-void ThreadState::FlushLocked(FlushReason reason) {
+void PendingQueue::FlushLocked(FlushReason reason) {
   if (const std::exception_ptr error = RunPending(reason)) {
     std::rethrow_exception(error);
   }
 }
 
-void ThreadState::DrainLocked() {
+void PendingQueue::DrainLocked() {
   if (const std::exception_ptr error = DrainPending()) {
     std::rethrow_exception(error);
   }
 }
 
-std::exception_ptr ThreadState::RunPending(FlushReason reason) {
+std::exception_ptr PendingQueue::RunPending(FlushReason reason) {
   const std::size_t ops = run_.pending.size();
   if (ops == 0) return nullptr;
   if (ForcedDrainAt() >= 0) return DrainPending();
@@ -215,7 +215,7 @@ std::exception_ptr ThreadState::RunPending(FlushReason reason) {
   return attempt.error;
 }
 
-std::exception_ptr ThreadState::DrainPending() {
+std::exception_ptr PendingQueue::DrainPending() {
   const std::size_t ops = run_.pending.size();
   if (ops == 0) return nullptr;
   if (LogsTo(LogChannel::kFlush)) {
@@ -234,7 +234,7 @@ std::exception_ptr ThreadState::DrainPending() {
 
 // Not where another thread asks: the thread count of who called the ops is in
 // force then.
-std::optional<ThreadState::Attempt> ThreadState::RunCodeAlone() {
+std::optional<PendingQueue::Attempt> PendingQueue::RunCodeAlone() {
   if (modes_ != nullptr || t_context.state != this || IsWatched() ||
       !pending_global_.HasArithmeticOfNow()) {
     return std::nullopt;
@@ -254,7 +254,7 @@ std::optional<ThreadState::Attempt> ThreadState::RunCodeAlone() {
   return Attempt{true, nullptr};
 }
 
-ThreadState::Attempt ThreadState::TrySegment(
+PendingQueue::Attempt PendingQueue::TrySegment(
     void (PreparedSegment::*way)(const Run&, Counters*), FlushReason reason) {
   GlobalContextScope global(pending_global_);
   ExecutorScope executor(run_);
@@ -276,18 +276,18 @@ ThreadState::Attempt ThreadState::TrySegment(
   return {true, nullptr};
 }
 
-void ThreadState::NoteStepThrew(const TraceNode& step,
+void PendingQueue::NoteStepThrew(const TraceNode& step,
                                 const std::exception& e) {
   NoteBail(&counters_, BailReason::kStepThrew, step.step.op);
   LogStepThrew(step, e.what());
 }
 
-void ThreadState::CountBail(BailReason why, std::uint32_t trace_id, OpId op) {
+void PendingQueue::CountBail(BailReason why, std::uint32_t trace_id, OpId op) {
   NoteBail(&counters_, why, op);
   LogBail(why, trace_id);
 }
 
-void ThreadState::AfterFlushLocked() {
+void PendingQueue::AfterFlushLocked() {
   for (const std::uint32_t s : run_.readers) {
     SlotBinding& slot = run_.slots[s];
     slot.reader = false;
@@ -318,7 +318,7 @@ void ThreadState::AfterFlushLocked() {
   g_settings.NotePending(false);
 }
 
-[[gnu::noinline]] bool ThreadState::TakeOverLocked(Block* block) {
+[[gnu::noinline]] bool PendingQueue::TakeOverLocked(Block* block) {
   if (block->owner.load(std::memory_order_acquire) != this) return false;
   auto s = static_cast<std::uint32_t>(
       block->binding.load(std::memory_order_relaxed) & Run::kSlotMask);
@@ -343,7 +343,7 @@ void ThreadState::AfterFlushLocked() {
 
 // The usual end of a result: pending ops of this thread make it, and nobody
 // else bound it.
-[[gnu::always_inline]] inline bool ThreadState::DropsBorn(Block* block) {
+[[gnu::always_inline]] inline bool PendingQueue::DropsBorn(Block* block) {
   if (t_context.state != this || t_context.held != nullptr) [[unlikely]] {
     return false;
   }
@@ -362,22 +362,22 @@ void ThreadState::AfterFlushLocked() {
   return true;
 }
 
-[[gnu::noinline]] bool ThreadState::TakeOver(Block* block) {
+[[gnu::noinline]] bool PendingQueue::TakeOver(Block* block) {
   const StateLock lock(this);
   return TakeOverLocked(block);
 }
 
 [[gnu::hot]] bool TakeOverDeadBlock(Block* block) {
-  ThreadState* owner = block->owner.load(std::memory_order_acquire);
+  PendingQueue* owner = block->owner.load(std::memory_order_acquire);
   return owner != nullptr && !owner->DropsBorn(block) && owner->TakeOver(block);
 }
 
-std::string ThreadState::SegmentsToText() {
+std::string PendingQueue::SegmentsToText() {
   StateLock lock(this);
   return segments_.ToText();
 }
 
-void ThreadState::LeavePath(bool drains) {
+void TraceCursor::LeavePath(bool drains) {
   StateLock lock(this);
   if (drains) {
     DrainLocked();

@@ -15,7 +15,7 @@
 
 namespace tjit::runtime {
 
-TraceNode* ThreadState::FindChild(TraceNode* from, CallFrame& frame,
+TraceNode* TraceCursor::FindChild(TraceNode* from, CallFrame& frame,
                                   BailReason* why) {
   TraceNode* likely = from->likely.load(std::memory_order_relaxed);
   const auto matches = [&](TraceNode* n) {
@@ -46,13 +46,13 @@ TraceNode* ThreadState::FindChild(TraceNode* from, CallFrame& frame,
   return nullptr;
 }
 
-bool ThreadState::ValuesPassWhenReady(CallFrame& frame) {
+bool TraceCursor::ValuesPassWhenReady(CallFrame& frame) {
   if (LookAtValues(frame) != ValueVerdict::kNotReady) return ValuesPass(frame);
   FlushLocked(FlushReason::kValueCheck);
   return ValuesPass(frame);
 }
 
-bool ThreadState::ClaimSlots(const StepRecord& step) {
+bool PendingQueue::ClaimSlots(const StepRecord& step) {
   const std::size_t owned_before = run_.owned.size();
   const std::size_t readers_before = run_.readers.size();
   for (const ArgRecord& arg : step.args) {
@@ -80,10 +80,10 @@ bool ThreadState::ClaimSlots(const StepRecord& step) {
 }
 
 // Note [Shared readers] in block.h: own first, then look at the readers.
-bool ThreadState::ClaimToWrite(std::uint32_t s) {
+bool PendingQueue::ClaimToWrite(std::uint32_t s) {
   SlotBinding& slot = run_.slots[s];
   if (!slot.owned) {
-    ThreadState* none = nullptr;
+    PendingQueue* none = nullptr;
     if (!slot.block->owner.compare_exchange_strong(none, this,
                                                    std::memory_order_seq_cst)) {
       return false;
@@ -95,7 +95,7 @@ bool ThreadState::ClaimToWrite(std::uint32_t s) {
   return slot.block->shared_use.load(std::memory_order_seq_cst) == mine;
 }
 
-bool ThreadState::ClaimToRead(std::uint32_t s) {
+bool PendingQueue::ClaimToRead(std::uint32_t s) {
   SlotBinding& slot = run_.slots[s];
   if (slot.owned || slot.reader) return true;
   Block* block = slot.block;
@@ -103,10 +103,10 @@ bool ThreadState::ClaimToRead(std::uint32_t s) {
     block->AddReader();
     slot.reader = true;
     run_.readers.push_back(s);
-    const ThreadState* owner = block->owner.load(std::memory_order_seq_cst);
+    const PendingQueue* owner = block->owner.load(std::memory_order_seq_cst);
     return owner == nullptr || owner == this;
   }
-  ThreadState* none = nullptr;
+  PendingQueue* none = nullptr;
   if (!block->owner.compare_exchange_strong(none, this,
                                             std::memory_order_seq_cst)) {
     if ((block->pending.load(std::memory_order_relaxed) &
@@ -120,14 +120,14 @@ bool ThreadState::ClaimToRead(std::uint32_t s) {
   return true;
 }
 
-void ThreadState::FlushForeignOwners(const CallFrame& frame) {
+void PendingQueue::FlushForeignOwners(const CallFrame& frame) {
   for (const TensorRef& ref : frame.tensors) {
     if (ref.impl == nullptr) continue;
     const c10::StorageImpl* storage = StorageOf(ref.impl);
     if (storage == nullptr) continue;
     Block* block = BlockOf(storage);
     if (block == nullptr) continue;
-    ThreadState* owner = block->owner.load(std::memory_order_acquire);
+    PendingQueue* owner = block->owner.load(std::memory_order_acquire);
     if (owner != nullptr && owner != this) {
       owner->Flush(FlushReason::kOtherThread);
     }
@@ -136,13 +136,13 @@ void ThreadState::FlushForeignOwners(const CallFrame& frame) {
 }
 
 // Who reads a shared block is not known, only how many.
-void ThreadState::FlushReaders(const Block* block, FlushReason reason) {
+void PendingQueue::FlushReaders(const Block* block, FlushReason reason) {
   if (!block->has_readers()) return;
   Flush(reason);
   if (block->has_readers()) registry_->FlushAll(FlushReason::kOtherThread);
 }
 
-bool ThreadState::TryFollow(CallFrame& frame, Decision* decision) {
+bool TraceCursor::TryFollow(CallFrame& frame, Decision* decision) {
   BailReason why = BailReason::kOpDiffers;
   TraceNode* node = nullptr;
   for (;;) {
@@ -193,7 +193,7 @@ bool ThreadState::TryFollow(CallFrame& frame, Decision* decision) {
   return false;
 }
 
-inline void ThreadState::MoveCursor(TraceNode* node) {
+inline void TraceCursor::MoveCursor(TraceNode* node) {
   if (cursor_ != store_->top()) {
     if (cursor_->likely.load(std::memory_order_relaxed) != node) {
       cursor_->likely.store(node, std::memory_order_relaxed);
@@ -202,7 +202,7 @@ inline void ThreadState::MoveCursor(TraceNode* node) {
   cursor_ = node;
 }
 
-Decision ThreadState::Take(CallFrame& frame, TraceNode* node, bool defers) {
+Decision TraceCursor::Take(CallFrame& frame, TraceNode* node, bool defers) {
   MoveCursor(node);
   if (defers) {
     if (modes_ != nullptr && (modes_->modes & kModeShadow) != 0) [[unlikely]] {

@@ -62,7 +62,7 @@ bool FeedOneAnother(const std::vector<NewStep>& steps, std::size_t period) {
 // end, and chain in any order. A capture that comes by a place never seen
 // before is given up, with a pause that doubles: a stream that never repeats
 // costs tokens, not records.
-[[gnu::hot]] void ThreadState::NoteKind(const CallFrame& frame) {
+[[gnu::hot]] void RecordingPolicy::NoteKind(const CallFrame& frame) {
   if (!IsLearning()) return;
   std::uint64_t kind = std::uint64_t{frame.entry.id} << 32 | context_;
   if (!frame.tensors.empty()) {
@@ -76,7 +76,7 @@ bool FeedOneAnother(const std::vector<NewStep>& steps, std::size_t period) {
   loops.due = loops.next == StretchFinder::Next::kFork && IsStarving();
 }
 
-bool ThreadState::IsLearning() {
+bool RecordingPolicy::IsLearning() {
   LoopState& loops = *loops_;
   const std::uint64_t position = detector_.position();
   const std::uint64_t first =
@@ -93,28 +93,28 @@ bool ThreadState::IsLearning() {
   return true;
 }
 
-void ThreadState::NoteRunEnd() {
+void RecordingPolicy::NoteRunEnd() {
   LoopState& loops = *loops_;
   if (!IsLearning()) return;
   if (run_deferred_) loops.stretches.Restart(BlocksOfThread());
   loops.due = IsStarving();
 }
 
-bool ThreadState::IsStarving() const {
+bool RecordingPolicy::IsStarving() const {
   const std::uint64_t position = detector_.position();
   return position >= loops_->last_period + kStarvingOps &&
          position >= loops_->no_stretch_before &&
          detector_.run() < kLongRun;
 }
 
-void ThreadState::MaybeStartStretch() {
+void RecordingPolicy::MaybeStartStretch() {
   if (capture_.active() || scheduled_.period != 0) return;
   BeginRun();
   StartCapture(store_->top(), 0, /*boundary=*/false);
   loops_->to_fork = true;
 }
 
-void ThreadState::MaybeEndStretch() {
+void RecordingPolicy::MaybeEndStretch() {
   LoopState& loops = *loops_;
   if (!loops.to_fork || !capture_.active() || capture_.size() == 0) return;
   const bool is_branch = capture_.from() != store_->top();
@@ -140,7 +140,7 @@ void ThreadState::MaybeEndStretch() {
 // A tiny loop (`iterations` > 1) is captured several times over and becomes
 // one trace, so that a segment has enough ops to pay for itself; a trace ends
 // after each of its iterations as well, so the loop may end at any of them.
-void ThreadState::OnBrokenPeriod() {
+void RecordingPolicy::OnBrokenPeriod() {
   if (capture_.size() >= 2 * std::size_t{loops_->period}) {
     FinishCapture();
   } else {
@@ -148,7 +148,7 @@ void ThreadState::OnBrokenPeriod() {
   }
 }
 
-void ThreadState::TrimToIterations(std::vector<NewStep>* steps) const {
+void RecordingPolicy::TrimToIterations(std::vector<NewStep>* steps) const {
   const std::size_t period = loops_->period;
   const std::size_t iterations = steps->size() / period;
   if (iterations < 2) return;
@@ -156,7 +156,7 @@ void ThreadState::TrimToIterations(std::vector<NewStep>* steps) const {
   steps->resize((merges ? iterations : 1) * period);
 }
 
-void ThreadState::EndAtIterations(TraceNode* from,
+void RecordingPolicy::EndAtIterations(TraceNode* from,
                                   const std::vector<NewStep>& steps,
                                   bool boundary) {
   const std::size_t period = loops_->period;
@@ -172,7 +172,7 @@ void ThreadState::EndAtIterations(TraceNode* from,
 
 // An exit that recurs is the end of a shorter run: its segment is prepared
 // once. Others are drained.
-bool ThreadState::IsUsualExit(const TraceNode* node) const {
+bool TraceCursor::IsUsualExit(const TraceNode* node) const {
   constexpr std::uint32_t kUsual = 3;
   constexpr std::size_t kWorthPreparing = 4;
   const auto exits = exits_.find(node->id);

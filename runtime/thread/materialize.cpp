@@ -51,8 +51,8 @@ void FlushReaders(const Block* block, FlushReason reason) {
 
 // True for what may be a worker of the kernel that `owner` runs under its mutex
 // over the program's tensors (Note [Who may wait]).
-bool IsWorkerOf(const ThreadState* owner) {
-  return owner->flushing() == ThreadState::Flushing::kOpenCall &&
+bool IsWorkerOf(const PendingQueue* owner) {
+  return owner->flushing() == PendingQueue::Flushing::kOpenCall &&
          InParallelRegion();
 }
 
@@ -63,7 +63,7 @@ void Materialize(const c10::StorageImpl* storage, bool write,
   if (block == nullptr) return;
   if ((block->kind & Block::kPages) != 0) RevealBlock(block);
   if (write) FlushReaders(block, reason);
-  ThreadState* owner = block->owner.load(std::memory_order_acquire);
+  PendingQueue* owner = block->owner.load(std::memory_order_acquire);
   if (owner == nullptr || IsWorkerOf(owner)) return;
   const std::uint8_t pending = block->pending.load(std::memory_order_relaxed);
   if ((pending & Block::kPendingWrite) != 0 || (write && pending != 0)) {
@@ -120,7 +120,7 @@ void MaterializeHook(c10::StorageImpl* storage) {
     return;  // most likely a worker of an eager kernel
   }
   if ((block->kind & Block::kPages) != 0) RevealBlock(block);
-  if (ThreadState* owner = block->owner.load(std::memory_order_acquire)) {
+  if (PendingQueue* owner = block->owner.load(std::memory_order_acquire)) {
     if (IsWorkerOf(owner)) return;
     owner->Flush(FlushReason::kMutablePointer);
   }
@@ -134,11 +134,11 @@ void MaterializeHook(c10::StorageImpl* storage) {
 }
 
 bool FaultIn(Block* block) {
-  ThreadState* owner = block->owner.load(std::memory_order_acquire);
+  PendingQueue* owner = block->owner.load(std::memory_order_acquire);
   if (owner != nullptr) {
     // Its own flush has given memory to what it touches.
     if (owner == t_context.state &&
-        owner->flushing() != ThreadState::Flushing::kNo) {
+        owner->flushing() != PendingQueue::Flushing::kNo) {
       return false;
     }
     block->exposed.store(true, std::memory_order_relaxed);

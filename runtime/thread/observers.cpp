@@ -100,7 +100,7 @@ void AfterWatchersChange() {
   if (ThreadState* state = FreeState()) state->OnWatchersChange();
 }
 
-void ThreadState::OnWatchersChange() {
+void TraceCursor::OnWatchersChange() {
   if (cursor_ == nullptr || modes_ != nullptr || run_kind_ == RunKind::kEager) {
     return;
   }
@@ -108,24 +108,24 @@ void ThreadState::OnWatchersChange() {
 }
 
 // True if the step is to run at the call, as what it calls is not known.
-bool ThreadState::LearnsCalls(const TraceNode& node) const {
+bool TraceCursor::LearnsCalls(const TraceNode& node) const {
   if (run_kind_ != RunKind::kWatched) [[likely]] return false;
   const CompactStep* const step = CompactStep::Of(node);
   return step == nullptr || step->inner_calls() == nullptr;
 }
 
-void ThreadState::LearnCalls(const CallFrame& frame, TraceNode* node) {
+void TraceCursor::LearnCalls(const CallFrame& frame, TraceNode* node) {
   CompactStep::Make(node, !frame.entry.may_throw_on_values);
   BeginLearningCalls();
 }
 
-void ThreadState::KeepLearntCalls(const TraceNode& node) {
+void TraceCursor::KeepLearntCalls(const TraceNode& node) {
   std::unique_ptr<const InnerCalls> calls = EndLearningCalls();
   if (calls == nullptr) return;
   CompactStep::Of(node)->KeepInnerCalls(std::move(calls));
 }
 
-void ThreadState::ShowCalls(const TraceNode& node) {
+void TraceCursor::ShowCalls(const TraceNode& node) {
   CompactStep::Of(node)->inner_calls()->Show();
 }
 

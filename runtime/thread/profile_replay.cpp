@@ -41,7 +41,7 @@ bool MayTry(const LoopState& loops, const KnownNode* root) {
 
 }  // namespace
 
-void ThreadState::MaybeStartKnown(const CallFrame& frame) {
+void RecordingPolicy::MaybeStartKnown(const CallFrame& frame) {
   const Profile* profile = registry_->hot_profile().known();
   if (profile == nullptr || !profile->IsRootOp(frame.entry.id) ||
       capture_.active() || scheduled_.period != 0) {
@@ -69,7 +69,7 @@ void ThreadState::MaybeStartKnown(const CallFrame& frame) {
 }
 
 // Behind each op.
-void ThreadState::FollowKnown() {
+void RecordingPolicy::FollowKnown() {
   LoopState& loops = *loops_;
   if (!capture_.active()) {
     loops.profile = nullptr;
@@ -88,7 +88,7 @@ void ThreadState::FollowKnown() {
 }
 
 // Before each op: a shorter sequence is complete where no longer one goes on.
-void ThreadState::EndKnown(const CallFrame& frame) {
+void RecordingPolicy::EndKnown(const CallFrame& frame) {
   const KnownNode* known = loops_->known;
   if (known == nullptr || !known->ends) return;
   BailReason why;
@@ -99,7 +99,7 @@ void ThreadState::EndKnown(const CallFrame& frame) {
   at_boundary_ = true;
 }
 
-void ThreadState::GiveUpKnown() {
+void RecordingPolicy::GiveUpKnown() {
   LoopState& loops = *loops_;
   LoopState::Tries& tries = loops.tries[loops.known_root];
   tries.wasted += capture_.size();
@@ -109,7 +109,7 @@ void ThreadState::GiveUpKnown() {
   UnbindFrom(&run_, 0);
 }
 
-void ThreadState::FinishKnown() {
+void RecordingPolicy::FinishKnown() {
   LoopState& loops = *loops_;
   if (loops.complete == 0) return GiveUpKnown();
   loops.profile = nullptr;
@@ -146,7 +146,7 @@ void ThreadState::FinishKnown() {
 
 // True if the profile knows the sequence that `steps` end behind `from`. Then
 // scalars that were seen to vary are arguments of compiled code from the start.
-bool ThreadState::MarkKnown(const TraceNode* from,
+bool RecordingPolicy::MarkKnown(const TraceNode* from,
                             std::vector<NewStep>* steps) const {
   const Profile* profile = registry_->hot_profile().known();
   if (profile == nullptr) return false;
@@ -169,7 +169,7 @@ bool ThreadState::MarkKnown(const TraceNode* from,
   return end != nullptr && end->ends;
 }
 
-void ThreadState::Promote(Trace* trace) {
+void RecordingPolicy::Promote(Trace* trace) {
   if (trace->hot.load(std::memory_order_acquire)) return;
   trace->known.store(true, std::memory_order_relaxed);
   counters_.traces_known.Add();

@@ -48,7 +48,7 @@ std::uint64_t PauseAfter(std::size_t steps, std::uint32_t* failures) {
 
 }  // namespace
 
-void ThreadState::OnCandidate(const HotDetector::Candidate& candidate) {
+void RecordingPolicy::OnCandidate(const HotDetector::Candidate& candidate) {
   if (scheduled_.period != 0 || candidate.period > kMaxTraceSteps ||
       detector_.position() < no_capture_before_) {
     return;
@@ -73,7 +73,7 @@ void ThreadState::OnCandidate(const HotDetector::Candidate& candidate) {
   }
 }
 
-void ThreadState::MaybeStartCapture(bool due) {
+void RecordingPolicy::MaybeStartCapture(bool due) {
   if (capture_.active()) return;
   if (scheduled_.period != 0) {
     if (!due) return;
@@ -90,7 +90,7 @@ void ThreadState::MaybeStartCapture(bool due) {
   }
 }
 
-void ThreadState::StartCapture(TraceNode* from, std::uint32_t length,
+void RecordingPolicy::StartCapture(TraceNode* from, std::uint32_t length,
                                bool boundary, std::size_t open_limit) {
   open_limit_ = open_limit;
   loops_->to_fork = false;
@@ -111,7 +111,7 @@ void ThreadState::StartCapture(TraceNode* from, std::uint32_t length,
 // (5) after kMaxTraceSteps;
 // (6) at a fork, if the stream is starving: see Note [Stretches].
 // One that walks a profile ends where that says: see Note [Known sequences].
-void ThreadState::MaybeEndCapture(const CallFrame& frame) {
+void RecordingPolicy::MaybeEndCapture(const CallFrame& frame) {
   if (capture_.size() == 0) return;
   if (loops_->profile != nullptr) return EndKnown(frame);
   if (capture_.length() != 0) {
@@ -124,7 +124,7 @@ void ThreadState::MaybeEndCapture(const CallFrame& frame) {
   if (capture_.active() && capture_.size() >= open_limit_) AbandonCapture();
 }
 
-bool ThreadState::IsHotRoot(const CallFrame& frame) const {
+bool RecordingPolicy::IsHotRoot(const CallFrame& frame) const {
   if (!registry_->IsRootOp(frame.entry.id)) return false;
   return FindRoot(frame, [&](const TraceNode* n) {
            const Trace* trace = n->owner.load(std::memory_order_acquire);
@@ -134,7 +134,7 @@ bool ThreadState::IsHotRoot(const CallFrame& frame) const {
          }) != nullptr;
 }
 
-void ThreadState::EndOpenCapture(const CallFrame& frame) {
+void RecordingPolicy::EndOpenCapture(const CallFrame& frame) {
   if (capture_.at_boundary() && !at_boundary_) return;
   if (g_settings.compile_all() && at_boundary_) {
     FinishCapture();
@@ -151,7 +151,7 @@ void ThreadState::EndOpenCapture(const CallFrame& frame) {
   }
 }
 
-void ThreadState::AbandonCapture() {
+void RecordingPolicy::AbandonCapture() {
   no_capture_before_ =
       detector_.position() + PauseAfter(capture_.size(), &failed_captures_);
   CountBail(BailReason::kNotRepeated, 0, kNoOp);
@@ -160,7 +160,7 @@ void ThreadState::AbandonCapture() {
   UnbindFrom(&run_, 0);
 }
 
-void ThreadState::FinishCapture() {
+void RecordingPolicy::FinishCapture() {
   if (loops_->profile != nullptr) {
     // mark_step: a known sequence may hold several.
     if (loops_->complete == capture_.size()) FinishKnown();
@@ -244,7 +244,7 @@ void ThreadState::FinishCapture() {
 
 // The period that was captured is a hot trace's in sizes that, going by those
 // before, will not stay. If they come again they do.
-bool ThreadState::IsOneSizeTooMany() {
+bool RecordingPolicy::IsOneSizeTooMany() {
   const Trace* trace = store_->Find(capture_.from(), capture_.steps());
   if (trace == nullptr || !trace->hot.load(std::memory_order_acquire) ||
       trace->IsWorthMorePaths()) {
@@ -255,7 +255,7 @@ bool ThreadState::IsOneSizeTooMany() {
 }
 
 // No failure: the loop is there.
-void ThreadState::DropCapture() {
+void RecordingPolicy::DropCapture() {
   constexpr std::uint64_t kPause = 64;  // its ops: records of 1 in 64
   no_capture_before_ = detector_.position() + kPause * capture_.size();
   if (LogsTo(LogChannel::kDetect)) SayAbandoned(capture_.size());
@@ -265,7 +265,7 @@ void ThreadState::DropCapture() {
 
 // A hot trace may begin with this op, in other sizes: these are recorded once.
 // Elsewhere than at a boundary or after a run it is only an op like that.
-void ThreadState::NoteMissedRoot(const CallFrame& frame) {
+void RecordingPolicy::NoteMissedRoot(const CallFrame& frame) {
   if (!at_boundary_ || scheduled_.period != 0) return;
   Misses& misses = missed_roots_[frame.entry.id];
   ++misses.in_vain;

@@ -73,7 +73,7 @@ void ThreadRegistry::FlushAllBeforeChange() {
   if (!g_settings.AnyPending()) return;
   const bool may_be_worker = InParallelRegion();
   for (ThreadState* state : States()) {
-    if (may_be_worker && state->flushing() != ThreadState::Flushing::kNo) {
+    if (may_be_worker && state->flushing() != PendingQueue::Flushing::kNo) {
       continue;
     }
     state->FlushSurely(FlushReason::kContextChange);
@@ -88,7 +88,7 @@ std::string ThreadRegistry::DescribeStates() {
     absl::StrAppend(
         &text, "state ", state->stream(), ": ",
         state->has_pending() ? "ops are pending" : "nothing is pending",
-        state->flushing() == ThreadState::Flushing::kNo ? "\n"
+        state->flushing() == PendingQueue::Flushing::kNo ? "\n"
                                                         : ", kernels run\n");
   }
   return text;

@@ -49,15 +49,26 @@ void OnThrow(ThreadState* state, CallFrame& frame) {
   state->OnThrow(frame);
 }
 
-ThreadState::ThreadState(ThreadRegistry* registry, std::uint16_t stream,
-                         std::shared_ptr<TraceStore> store)
+PendingQueue::PendingQueue(ThreadRegistry* registry, std::uint16_t stream,
+                           std::shared_ptr<TraceStore> store)
     : registry_(registry),
-      stream_(stream),
       store_(std::move(store)),
-      usual_store_(store_.get()),
-      loops_(std::make_unique<LoopState>()),
       run_(stream),
       segments_(&registry->tier2(), &registry->hot_profile()) {}
+
+PendingQueue::~PendingQueue() = default;
+
+RecordingPolicy::RecordingPolicy(ThreadRegistry* registry, std::uint16_t stream,
+                                 std::shared_ptr<TraceStore> store)
+    : OpDeferral(registry, stream, std::move(store)),
+      loops_(std::make_unique<LoopState>()) {}
+
+RecordingPolicy::~RecordingPolicy() = default;
+
+ThreadState::ThreadState(ThreadRegistry* registry, std::uint16_t stream,
+                         std::shared_ptr<TraceStore> store)
+    : TraceCursor(registry, stream, std::move(store)),
+      usual_store_(store_.get()) {}
 
 ThreadState::~ThreadState() = default;
 
@@ -67,12 +78,21 @@ ThreadState::~ThreadState() = default;
   }
   Decision decision = Decision::kEager;
   if (capture_.active()) MaybeEndCapture(frame);
-  if (cursor_ != nullptr && !run_deferred_ && capture_is_due()) {
-    // A longer period was found around the trace that is followed.
-    cursor_ = nullptr;
-    UnbindFrom(&run_, 0);
+  switch (state()) {
+    case State::kFollowing:
+      if (capture_is_due()) {
+        // A longer period was found around the trace that is followed.
+        cursor_ = nullptr;
+        UnbindFrom(&run_, 0);
+        break;
+      }
+      [[fallthrough]];
+    case State::kDeferring:
+      if (TryFollow(frame, &decision)) return decision;
+      break;
+    case State::kIdle:
+      break;
   }
-  if (cursor_ != nullptr && TryFollow(frame, &decision)) return decision;
   if (!capture_.active() && registry_->IsRootOp(frame.entry.id) &&
       !(capture_is_due() && IsExpected(frame)) && TryEnter(frame, &decision)) {
     return decision;
@@ -109,11 +129,11 @@ ThreadState::~ThreadState() = default;
   return Decision::kEager;
 }
 
-[[gnu::hot]] void ThreadState::ObserveToken(const CallFrame& frame,
+[[gnu::hot]] void RecordingPolicy::ObserveToken(const CallFrame& frame,
                                             std::uint8_t flags) {
   TokenNotes notes;
   const std::uint64_t token =
-      TokenOf(frame, context_, stream_, detector_.position() + 1, &notes);
+      TokenOf(frame, context_, run_.stream, detector_.position() + 1, &notes);
   if (notes.fresh) flags |= HotDetector::kFreshExternal;
   if (frame.entry.op_class == OpClass::kSync) flags |= HotDetector::kSync;
   if (after_mark_step_) flags |= HotDetector::kAfterMarkStep;
@@ -137,15 +157,15 @@ ThreadState::~ThreadState() = default;
 }
 
 // REQUIRES: the period that was scheduled or is captured has held so far.
-bool ThreadState::IsExpected(const CallFrame& frame) {
+bool RecordingPolicy::IsExpected(const CallFrame& frame) {
   const std::uint64_t token =
-      PeekToken(frame, context_, stream_, detector_.position() + 1);
+      PeekToken(frame, context_, run_.stream, detector_.position() + 1);
   return detector_.Expects(token, after_mark_step_
                                       ? HotDetector::kAfterMarkStep
                                       : HotDetector::kPlain);
 }
 
-void ThreadState::BeginRun() {
+void OpDeferral::BeginRun() {
   UnbindFrom(&run_, 0);
   run_.NextId();
   run_deferred_ = false;
@@ -153,7 +173,7 @@ void ThreadState::BeginRun() {
   eager_node_ = nullptr;
 }
 
-bool ThreadState::TryEnter(CallFrame& frame, Decision* decision) {
+bool TraceCursor::TryEnter(CallFrame& frame, Decision* decision) {
   if (EnterUsual(frame, decision)) return true;
   TraceStore& store = *store_;
   TraceNode* root = FindRoot(frame, [&](const TraceNode* n) {
@@ -204,7 +224,7 @@ bool ThreadState::TryEnter(CallFrame& frame, Decision* decision) {
 // tokens: ops are compared by their names, along the way that was taken last. A
 // run that leaves that way is no eager one of the trace; where some have, the
 // trace is followed as any other, and its steps run eagerly.
-void ThreadState::BeginUnseen(TraceNode* root) {
+void TraceCursor::BeginUnseen(TraceNode* root) {
   cursor_ = nullptr;
   scheduled_ = {};
   detector_.Break();
@@ -212,7 +232,7 @@ void ThreadState::BeginUnseen(TraceNode* root) {
 }
 
 // False where the run is over, or another one.
-bool ThreadState::ContinueUnseen(const CallFrame& frame) {
+bool TraceCursor::ContinueUnseen(const CallFrame& frame) {
   TraceNode* const node = unseen_node_;
   TraceNode* const next = node->likely.load(std::memory_order_relaxed);
   if (next != nullptr && next->step.op == frame.entry.id) {
@@ -223,13 +243,13 @@ bool ThreadState::ContinueUnseen(const CallFrame& frame) {
   return false;
 }
 
-Decision ThreadState::RunUnseen(CallFrame& frame) {
+Decision TraceCursor::RunUnseen(CallFrame& frame) {
   CountEager(frame);
   MakeReady(frame);
   return Decision::kEager;
 }
 
-void ThreadState::EndUnseen() {
+void TraceCursor::EndUnseen() {
   TraceNode* const node = std::exchange(unseen_node_, nullptr);
   Trace* const trace = root_->owner.load(std::memory_order_acquire);
   if (node->ends.load(std::memory_order_acquire) != trace) {
@@ -246,7 +266,7 @@ void ThreadState::EndUnseen() {
   NoteRunTime(store_->lineage(), *trace, /*replayed=*/false, ns);
 }
 
-void ThreadState::BeginMeasured(Trace* trace, std::int64_t entry) {
+void TraceCursor::BeginMeasured(Trace* trace, std::int64_t entry) {
   run_began_ns_ = NowNs();
   run_executed_ns_ = 0;
   if (entry % TraceTrial::kBlock != 0 || modes_ != nullptr ||
@@ -265,7 +285,7 @@ void ThreadState::BeginMeasured(Trace* trace, std::int64_t entry) {
   SayGivenUp(*trace);
 }
 
-void ThreadState::FinishRun(FlushReason reason) {
+void TraceCursor::FinishRun(FlushReason reason) {
   {
     StateLock lock(this);
     FlushLocked(reason);
@@ -304,12 +324,12 @@ void ThreadState::FinishRun(FlushReason reason) {
   if (store.CountSighting(trace, threshold)) LogHot(store, trace);
 }
 
-void ThreadState::LeaveTrace(BailReason why) {
+void TraceCursor::LeaveTrace(BailReason why) {
   StateLock lock(this);
   LeaveTraceLocked(why);
 }
 
-void ThreadState::LeaveTraceLocked(BailReason why) {
+void TraceCursor::LeaveTraceLocked(BailReason why) {
   TraceNode* node = cursor_;
   const bool usual = IsUsualExit(node);
   // If it throws, the thread is still where it was.
@@ -375,7 +395,7 @@ void ThreadState::LeaveTraceLocked(BailReason why) {
   MaybeEndStretch();
 }
 
-void ThreadState::BindEagerResults(const ResultList& results) {
+void TraceCursor::BindEagerResults(const ResultList& results) {
   const TraceNode* node = eager_node_;
   eager_node_ = nullptr;
   if (run_kind_ == RunKind::kWatched) KeepLearntCalls(*node);
@@ -398,9 +418,9 @@ void ThreadState::BindEagerResults(const ResultList& results) {
   }
 }
 
-void ThreadState::NoteWrites(const CallFrame& frame,
+void RecordingPolicy::NoteWrites(const CallFrame& frame,
                              const ResultList& results) {
-  const std::uint64_t stamp = PositionStamp(stream_, detector_.position());
+  const std::uint64_t stamp = PositionStamp(run_.stream, detector_.position());
   for (const TensorRef& ref : frame.tensors) {
     if (ref.written && ref.impl != nullptr) NoteWrite(ref.impl, stamp);
   }

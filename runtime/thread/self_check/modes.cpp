@@ -62,7 +62,7 @@ ModeState& ThreadState::ModesOn(unsigned modes) {
     Reset();  // what one mode has begun is not another's to go on with
     modes_->modes = modes;
     modes_->random = (g_settings.shuffle_seed() ^
-                      (std::uint64_t{stream_} * 0x9E3779B97F4A7C15ull)) |
+                      (std::uint64_t{run_.stream} * 0x9E3779B97F4A7C15ull)) |
                      1;
   }
   return *modes_;

@@ -33,7 +33,7 @@ std::string Place(const TraceNode* node) {
 
 }  // namespace
 
-void ThreadState::OpenCallFor(const StepRecord& step, TraceNode* node,
+void PendingQueue::OpenCallFor(const StepRecord& step, TraceNode* node,
                               std::size_t slots_before, StateLock lock) {
   modes_->open.emplace(std::move(lock));
   modes_->open->node = node;
@@ -42,18 +42,18 @@ void ThreadState::OpenCallFor(const StepRecord& step, TraceNode* node,
   run_.held_bytes += modes_->twins.SwapIn(step, run_);
 }
 
-void ThreadState::EndOpenCall() {
+void PendingQueue::EndOpenCall() {
   flushing_.store(Flushing::kNo);
   modes_->open.reset();
 }
 
-void ThreadState::OpenShadow(StateLock lock) {
+void PendingQueue::OpenShadow(StateLock lock) {
   TraceNode* node = modes_->shadowed;
   modes_->shadowed = nullptr;
   OpenCallFor(node->step, node, node->slot_begin, std::move(lock));
 }
 
-void ThreadState::OwnResult(std::uint32_t s) {
+void PendingQueue::OwnResult(std::uint32_t s) {
   SlotBinding& slot = run_.slots[s];
   slot.owned = true;
   slot.born_pending = true;
@@ -66,7 +66,7 @@ void ThreadState::OwnResult(std::uint32_t s) {
 
 // Binds the results of the eager kernel to the slots of a step that was
 // recorded; false if they are not as recorded.
-bool ThreadState::BindShadowResults(const TraceNode* node,
+bool PendingQueue::BindShadowResults(const TraceNode* node,
                                     const ResultList& results) {
   std::uint32_t i = 0;
   for (const ResultRecord& r : node->step.results) {
@@ -193,7 +193,7 @@ void ThreadState::GiveUpCall(CallFrame& frame,
   if (error != nullptr) std::rethrow_exception(error);
 }
 
-void ThreadState::NoteMismatch(const Difference& difference) {
+void PendingQueue::NoteMismatch(const Difference& difference) {
   counters_.shadow_mismatches.Add();
   SayFinding(
       absl::StrCat(Place(difference.node), ": ", difference.text));
@@ -204,7 +204,7 @@ void ThreadState::NoteMismatch(const Difference& difference) {
   NoteBail(&counters_, BailReason::kShadowMismatch, difference.node->step.op);
 }
 
-void ThreadState::CompareTwins(FlushReason reason) {
+void PendingQueue::CompareTwins(FlushReason reason) {
   std::vector<Difference> differences;
   counters_.shadow_checks.Add(modes_->twins.Compare(run_, &differences));
   for (Difference& d : differences) {

@@ -149,7 +149,7 @@ TraceNode* ThreadState::RecordedLate(CallFrame& frame,
   return late.nodes.back().get();
 }
 
-PreparedSegment& ThreadState::SegmentInMode() {
+PreparedSegment& PendingQueue::SegmentInMode() {
   LateRecords& late = modes_->late;
   if (late.nodes.empty() || late.nodes.back().get() != run_.pending.back()) {
     return segments_.For(run_, pending_global_);

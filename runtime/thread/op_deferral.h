@@ -1,0 +1,76 @@
+// Appends an op to the pending ones: keeps its arguments as they are, makes
+// results whose bytes come later.
+//
+// The part of a thread's state (thread_state.h) above its pending queue.
+// Thread: the owner's, under the mutex of the queue.
+// Tested by: tests/runtime/replay_test.cpp, tests/runtime/parked_tensor_test.cpp
+#pragma once
+
+#include <cstdint>
+
+#include "recorder/trace.h"
+#include "runtime/thread/pending_queue.h"
+
+namespace tjit::runtime {
+
+struct CompactArg;
+struct CompactResult;
+class CompactStep;
+
+class OpDeferral : public PendingQueue {
+ protected:
+  using PendingQueue::PendingQueue;
+
+  // Of a run. kEager: nothing is deferred; kWatched: see Note [Observers].
+  enum class RunKind : std::uint8_t { kUsual, kEager, kWatched };
+
+  void SetRunKind(RunKind kind) {
+    run_kind_ = kind;
+    run_is_usual_ = kind == RunKind::kUsual;
+  }
+
+  // Stands nowhere, and forgets what the last run bound.
+  void BeginRun();
+  // Binds the call's storages to the slots of `node` and claims them.
+  bool BindAndClaim(const CallFrame& frame, const TraceNode& node);
+  // False if there is no memory for the results: nothing has changed then.
+  // `made`: the node's compact step, null if it has none yet.
+  // `owns_arguments`: pending ops own them all.
+  bool Defer(CallFrame& frame, TraceNode* node, const CompactStep* made,
+             bool owns_arguments);
+  void UndoDefer(CallFrame& frame, const TraceNode* node);
+  static bool IsLeanArgument(const c10::TensorImpl* impl, const CompactArg& arg,
+                             const SlotBinding& slot);
+  bool IsLeanCall(const CallFrame& frame, const TraceNode& node,
+                  const CompactStep& step) const;
+  bool DeferLean(CallFrame& frame, TraceNode* node, const CompactStep& step);
+  // The parts of both.
+  void BeginPending();
+  void OwnArguments(const CallFrame& frame, const TraceNode* node,
+                    const CompactStep& step);
+  void AddPending(TraceNode* node);
+
+  bool at_boundary_ = true;          // a sync or mark_step came just before
+  TraceNode* cursor_ = nullptr;      // last matched node; null: idle
+  TraceNode* eager_node_ = nullptr;  // matched, running eagerly now
+  bool run_deferred_ = false;        // an op of this run was deferred
+  bool run_is_usual_ = true;  // run_kind_ is kUsual: a register less per op
+  RunKind run_kind_ = RunKind::kUsual;
+
+ private:
+  void BeginSegment();
+  void KeepScalars(const CallFrame& frame, const TraceNode* node,
+                   const CompactStep& step);
+  void UseOwnedArguments(const CallFrame& frame, const CompactStep& step);
+  void UseSlot(const CompactStep& step, const CompactArg& arg,
+               SlotBinding* slot);
+  void MakeResults(CallFrame& frame, const TraceNode* node,
+                   const CompactStep& step);
+  void OwnNew(Block* block, std::uint32_t s);
+  void RunFullQueue();
+  at::Tensor MakeDeferred(const CompactResult& result, bool dies);
+  at::Tensor TakeParked(const CompactResult& result, bool dies, Block** block);
+  at::Tensor MakeAnew(const CompactResult& result, bool dies, Block** block);
+};
+
+}  // namespace tjit::runtime

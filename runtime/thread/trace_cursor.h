@@ -1,0 +1,91 @@
+// The cursor in the trie: enters a trace at its root, matches the next step,
+// defers it or counts it, and leaves where the program does something else.
+//
+// The part of a thread's state (thread_state.h) above its recording policy.
+// Thread: the owner's.
+// Tested by: tests/runtime/{replay,side_exits,observers}_test.cpp
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "recorder/thread_trial.h"
+#include "recorder/trace.h"
+#include "runtime/thread/recording_policy.h"
+
+namespace tjit::runtime {
+
+enum class Likeness : std::uint8_t;
+
+class TraceCursor : public RecordingPolicy {
+ public:
+  // Who watches ops changed. The owner's, outside kernels.
+  void OnWatchersChange();
+
+ protected:
+  using RecordingPolicy::RecordingPolicy;
+
+  // kIdle: no trace is followed. kFollowing: the cursor stands in one.
+  // kDeferring: ops of this run are pending, or were.
+  enum class State : std::uint8_t { kIdle, kFollowing, kDeferring };
+  State state() const {
+    if (cursor_ == nullptr) return State::kIdle;
+    return run_deferred_ ? State::kDeferring : State::kFollowing;
+  }
+
+  bool TryEnter(CallFrame& frame, Decision* decision);
+  bool TryFollow(CallFrame& frame, Decision* decision);
+  // The same for the usual step; none, and nothing has changed, for others.
+  std::optional<Decision> FollowUsual(CallFrame& frame);
+  void BindEagerResults(const ResultList& results);
+  void FinishRun(FlushReason reason);
+  void LeaveTrace(BailReason why);
+  // Runs what is pending, `drains`: op by op, and stands nowhere.
+  void LeavePath(bool drains = false);
+  // REQUIRES: mutex_ held.
+  bool ValuesPassWhenReady(CallFrame& frame);
+
+  // Eager runs that nobody follows, see Note [Runs that nobody sees].
+  bool ContinueUnseen(const CallFrame& frame);
+  Decision RunUnseen(CallFrame& frame);
+  void EndUnseen();
+
+  TraceNode* root_ = nullptr;         // first node of the last completed path
+  TraceNode* unseen_node_ = nullptr;  // in a run that nobody follows
+  std::unique_ptr<ThreadTrial> trial_;  // null until the first look
+
+ private:
+  // TryEnter() where the run before began in the same way; false, and nothing
+  // has changed, for others.
+  bool EnterUsual(CallFrame& frame, Decision* decision);
+  void BeginUnseen(TraceNode* root);
+  // A run of `trace` begins, a measured one.
+  void BeginMeasured(Trace* trace, std::int64_t entry);
+
+  Likeness LikenessTo(const CallFrame& frame, const TraceNode& node,
+                      const CompactStep& step) const;
+  bool IsOwned(const c10::TensorImpl* impl, const CompactArg& arg,
+               std::int64_t shift) const;
+  TraceNode* FindChild(TraceNode* from, CallFrame& frame, BailReason* why);
+  Decision Take(CallFrame& frame, TraceNode* node, bool defers);
+  Decision TakeDeferred(CallFrame& frame, TraceNode* node);
+  Decision TakeUsual(CallFrame& frame, TraceNode* node, const CompactStep* step,
+                     bool owns_arguments);
+  std::optional<Decision> TakeLike(CallFrame& frame, TraceNode* node,
+                                   const CompactStep* step);
+  std::optional<Decision> TakeNext(CallFrame& frame, TraceNode* node,
+                                   const CompactStep* step);
+  Decision HaveNoMemory(const CallFrame& frame);
+  void MoveCursor(TraceNode* node);
+  void LeaveTraceLocked(BailReason why);
+  bool IsUsualExit(const TraceNode* node) const;
+
+  // While somebody watches: observers.cpp.
+  bool LearnsCalls(const TraceNode& node) const;
+  void LearnCalls(const CallFrame& frame, TraceNode* node);
+  static void KeepLearntCalls(const TraceNode& node);
+  static void ShowCalls(const TraceNode& node);
+};
+
+}  // namespace tjit::runtime
