@@ -18,6 +18,12 @@
 #include "runtime/report/log.h"
 
 namespace tjit::runtime {
+
+// One for each shard.
+#define TJIT_TYPED_SHARD(name) \
+  void AddTypedOps_##name(std::vector<TypedOp>* ops);
+#include "runtime/intercept/typed_ops.def"
+
 namespace {
 
 // CompositeExplicit ops that touch bytes themselves (hazards 2): wrapped at
@@ -140,15 +146,8 @@ std::unique_ptr<OpEntry> MakeEntry(const c10::OperatorHandle& op,
 using TypedByName = std::unordered_map<std::string, NewKernel (*)(OpEntry*)>;
 TypedByName TypedOps() {
   std::vector<TypedOp> ops;
-  for (const auto add :
-       {&AddLinear1Ops, &AddLinear2Ops, &AddLinear3Ops, &AddLinear4Ops,
-        &AddLinear5Ops, &AddLinear6Ops, &AddNn1Ops, &AddNn2Ops, &AddNn3Ops,
-        &AddNn4Ops, &AddNn5Ops, &AddNn6Ops, &AddNn7Ops, &AddPointwise1Ops,
-        &AddPointwise2Ops, &AddPointwise3Ops, &AddPointwise4Ops,
-        &AddPointwise5Ops, &AddPointwise6Ops, &AddPointwise7Ops,
-        &AddSpecial1Ops}) {
-    add(&ops);
-  }
+#define TJIT_TYPED_SHARD(name) AddTypedOps_##name(&ops);
+#include "runtime/intercept/typed_ops.def"
   TypedByName by_name;
   for (TypedOp& op : ops) by_name.emplace(op.name, op.make_wrapper);
   return by_name;
