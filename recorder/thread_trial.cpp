@@ -104,18 +104,13 @@ void ThreadTrial::Start(const Usage& usage) {
   BeginWindow(usage, /*is_blind=*/true);
 }
 
-bool ThreadTrial::Draw() {
-  random_ = random_ * 6364136223846793005u + 1442695040888963407u;
-  return (random_ >> 63) != 0;
-}
-
 void ThreadTrial::BeginWindow(const Usage& usage, bool is_blind) {
   phase_ = is_blind ? Phase::kBlind : Phase::kUsual;
   began_ = usage;
   window_ops_ = std::max(kOpsPerWindow, kTurnsPerWindow * usage.longest);
   if (only_turns_) {
-    window_ops_ = 1 + static_cast<std::int64_t>(random_ >> 58);
-    if (!is_blind && Draw()) window_ops_ *= 16;
+    window_ops_ = 1 + static_cast<std::int64_t>(random_.last() >> 58);
+    if (!is_blind && random_.NextBool()) window_ops_ *= 16;
   }
   work_ = 0;
   last_op_ = kNoOp;
@@ -124,7 +119,7 @@ void ThreadTrial::BeginWindow(const Usage& usage, bool is_blind) {
 // Behind those that weigh and the one that warms up come pairs, one of each
 // kind, whose order is drawn.
 void ThreadTrial::EndWindow(const Usage& usage) {
-  if (only_turns_) return BeginWindow(usage, Draw());
+  if (only_turns_) return BeginWindow(usage, random_.NextBool());
   const bool was_blind = phase_ == Phase::kBlind;
   const int n = windows_++ - kLearning - kWarmUp;
   if (n >= 0) {
@@ -139,7 +134,7 @@ void ThreadTrial::EndWindow(const Usage& usage) {
   if (n < -1) {
     BeginWindow(usage, /*is_blind=*/windows_ < kLearning);
   } else if ((n + 1) % 2 == 0) {
-    is_second_blind_ = Draw();
+    is_second_blind_ = random_.NextBool();
     BeginWindow(usage, !is_second_blind_);
   } else {
     BeginWindow(usage, is_second_blind_);

@@ -31,6 +31,7 @@
 
 #include "recorder/op_counts.h"
 #include "recorder/schema_key.h"
+#include "support/pseudo_random.h"
 
 namespace tjit {
 
@@ -131,7 +132,6 @@ class ThreadTrial {
   double WeightOf(OpId op) const;
   bool Decide(const Usage& usage);
   void End(const Usage& usage, bool loses);
-  bool Draw();
 
   Phase phase_ = Phase::kIdle;
   bool only_turns_ = false;
@@ -147,7 +147,7 @@ class ThreadTrial {
   // Of the trial that is under way.
   int windows_ = 0;
   bool is_second_blind_ = false;
-  std::uint64_t random_ = 1;
+  PseudoRandom random_;
   std::vector<Weight> weights_;  // by op
   Weight all_;
   OpId last_op_ = kNoOp;

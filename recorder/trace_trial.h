@@ -25,6 +25,7 @@
 #include <utility>
 
 #include "recorder/run_times.h"
+#include "support/pseudo_random.h"
 
 namespace tjit {
 
@@ -140,8 +141,7 @@ class TraceTrial {
   // Blocks come in pairs, one of each kind, whose order is drawn.
   bool IsNextEager() {
     if (blocks_ % 2 == 0) {
-      random_ = random_ * 6364136223846793005u + 1442695040888963407u;
-      is_second_eager_ = (random_ >> 63) != 0;
+      is_second_eager_ = random_.NextBool();
       return !is_second_eager_;
     }
     return is_second_eager_;
@@ -207,7 +207,7 @@ class TraceTrial {
   int lost_ = 0;
   bool is_counted_ = false;       // the block that runs
   bool is_second_eager_ = false;  // of the pair
-  std::uint64_t random_ = 1;
+  PseudoRandom random_;
   RunTimes replay_, eager_;  // of blocks
   RunTimes unseen_;          // of eager runs
 };
