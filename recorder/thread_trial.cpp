@@ -5,15 +5,10 @@
 #include <cstddef>
 #include <utility>
 
+#include "support/policy.h"
+
 namespace tjit {
 namespace {
-
-// Of a logarithm's mean, how many standard errors decide.
-constexpr double kEarlyErrors = 3;
-constexpr double kErrors = 1.5;
-// Time between two calls, in multiples of what such a call takes on average,
-// that count: the thread slept, or somebody else had the processor.
-constexpr std::uint64_t kMostTimes = 64;
 
 struct Mean {
   double value = 0;
@@ -42,7 +37,10 @@ void ThreadTrial::Learn(OpId op, std::uint64_t now_ns) {
   if (last_op_ != kNoOp && last_op_ < OpCounts::kMaxOps) {
     Weight& w = weights_[last_op_];
     std::uint64_t took = now_ns - last_ns_;
-    if (w.calls != 0) took = std::min(took, kMostTimes * (w.ns / w.calls + 1));
+    if (w.calls != 0) {
+      took =
+          std::min(took, policy::kThreadTrialMostTimes * (w.ns / w.calls + 1));
+    }
     w.ns += took;
     ++w.calls;
     all_.ns += took;
@@ -147,13 +145,14 @@ bool ThreadTrial::Decide(const Usage& usage) {
   const Mean mean = TrimmedMean(pairs_);
   const double least = std::log1p(kLoss);
   loss_ = std::expm1(mean.value);
-  const double errors = kEarlyErrors * mean.error;
+  const double errors = policy::kThreadTrialEarlyErrors * mean.error;
   if (mean.value - errors > 0 && mean.value > least) {
     End(usage, /*loses=*/true);
   } else if (mean.value + errors < least) {
     End(usage, /*loses=*/false);
   } else if (pairs_.size() >= kPairs) {
-    End(usage, mean.value > least && mean.value - kErrors * mean.error > 0);
+    End(usage, mean.value > least &&
+                   mean.value - policy::kThreadTrialErrors * mean.error > 0);
   } else {
     return false;
   }

@@ -9,6 +9,7 @@
 #include "recorder/trace_text.h"
 #include "recorder/trace_verifier.h"
 #include "support/log.h"
+#include "support/policy.h"
 
 namespace tjit {
 namespace {
@@ -103,11 +104,6 @@ std::atomic<std::uint64_t> g_last_node_id{0};
 constexpr std::uint64_t kMaxNodeId = 0xffffffff;
 std::atomic<std::uint64_t> g_last_lineage{0};
 std::atomic<std::int64_t> g_live_nodes{0};
-
-// Back-off, see Note [Penalties].
-constexpr std::int64_t kFreeExits = 2;
-constexpr std::int64_t kMaxPenalty = 16;
-constexpr std::int64_t kBlacklistEntries = std::int64_t{1} << 20;
 
 // Between 0 and 1/4 of `range`: keeps two traces that make each other fail
 // from coming back together. The same at every run: seeded by what happened.
@@ -372,14 +368,15 @@ bool TraceStore::Penalize(Trace* trace, BailReason why) {
       trace->penalty.load(std::memory_order_relaxed) + 1;
   const bool is_rare =
       trace->completions.load(std::memory_order_relaxed) < exits;
-  if (penalty > kMaxPenalty && is_rare) {
+  if (penalty > policy::kMaxPenalty && is_rare) {
     Blacklist(trace, why);
     return true;
   }
-  trace->penalty.store(std::min(penalty, kMaxPenalty),
+  trace->penalty.store(std::min(penalty, policy::kMaxPenalty),
                        std::memory_order_relaxed);
-  if (penalty <= kFreeExits) return false;
-  const std::int64_t skip = std::int64_t{1} << std::min(penalty, kMaxPenalty);
+  if (penalty <= policy::kFreeExits) return false;
+  const std::int64_t skip = std::int64_t{1}
+                            << std::min(penalty, policy::kMaxPenalty);
   trace->skip.store(skip + Jitter(*trace, exits, skip),
                     std::memory_order_relaxed);
   return false;
@@ -388,8 +385,8 @@ bool TraceStore::Penalize(Trace* trace, BailReason why) {
 void TraceStore::Blacklist(Trace* trace, BailReason why) {
   trace->last_exit.store(static_cast<std::int64_t>(why),
                          std::memory_order_relaxed);
-  trace->penalty.store(kMaxPenalty / 2, std::memory_order_relaxed);
-  trace->skip.store(kBlacklistEntries, std::memory_order_relaxed);
+  trace->penalty.store(policy::kMaxPenalty / 2, std::memory_order_relaxed);
+  trace->skip.store(policy::kBlacklistEntries, std::memory_order_relaxed);
   trace->blacklisted.store(true, std::memory_order_release);
 }
 

@@ -34,10 +34,11 @@
 #include "recorder/trace_key.h"
 #include "recorder/trace_trial.h"
 #include "support/bail.h"
+#include "support/policy.h"
 
 namespace tjit {
 
-inline constexpr std::uint32_t kMaxTraceSteps = 32768;
+inline constexpr std::uint32_t kMaxTraceSteps = policy::kMaxTraceSteps;
 
 struct TraceNode;
 
@@ -90,19 +91,18 @@ struct Trace {
   // as six to ten runs save. A few are tried, and what comes behind them where
   // these stayed.
   bool IsWorthMorePaths() const {
-    constexpr std::int64_t kTried = 8, kRunsOfEach = 16;
     const std::int64_t known = more_paths.load(std::memory_order_relaxed);
-    return known < kTried ||
-           runs_of_more.load(std::memory_order_relaxed) >= kRunsOfEach * known;
+    return known < policy::kTriedPaths ||
+           runs_of_more.load(std::memory_order_relaxed) >=
+               policy::kRunsOfEachPath * known;
   }
   // REQUIRES: the store's mutex is held.
   void NotePath(const TraceNode* end) {
-    constexpr std::int64_t kMostCounted = 16;
     if (first_end.load(std::memory_order_relaxed) == nullptr) {
       first_end.store(end, std::memory_order_relaxed);
     } else if (more_paths.fetch_add(1, std::memory_order_relaxed) + 1 >=
-               kMostCounted) {
-      more_paths.store(kMostCounted / 2, std::memory_order_relaxed);
+               policy::kCountedPaths) {
+      more_paths.store(policy::kCountedPaths / 2, std::memory_order_relaxed);
       runs_of_more.store(runs_of_more.load(std::memory_order_relaxed) / 2,
                          std::memory_order_relaxed);
     }
@@ -177,7 +177,7 @@ struct StoreLimits {
 
 class TraceStore {
  public:
-  static constexpr std::uint64_t kHalfLife = 1 << 16;
+  static constexpr std::uint64_t kHalfLife = policy::kUseHalfLife;
 
   explicit TraceStore(StoreLimits limits = {});
   ~TraceStore();

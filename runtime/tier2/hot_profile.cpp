@@ -15,6 +15,7 @@
 #include "runtime/report/options_resolution.h"
 #include "runtime/tier2/tier2.h"
 #include "support/env.h"
+#include "support/policy.h"
 
 namespace tjit::runtime {
 namespace {
@@ -202,7 +203,7 @@ const Profile* HotProfile::Publish(std::unique_ptr<Profile> profile) {
 
 void HotProfile::NoteCode(const TraceNode* last, ProfileSegment segment) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (code_.size() >= kMaxCode) return;
+  if (code_.size() >= policy::kMaxKnownCode) return;
   for (const auto& [id, known] : code_) {
     if (id == last->id && known == segment) return;
   }

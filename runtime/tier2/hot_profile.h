@@ -63,8 +63,6 @@ class HotProfile {
   std::int64_t Save(const std::string& file, const TraceStore& store);
 
  private:
-  static constexpr std::size_t kMaxCode = 4096;
-
   // False if it was stopped. `clears`: clear() calls before it was asked for;
   // what comes behind another one is not published.
   bool Load(int clears, const std::atomic<bool>& stop);

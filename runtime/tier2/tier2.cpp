@@ -28,16 +28,16 @@
 #include "runtime/tier2/llvm_engine.h"
 #include "runtime/tier2/torchscript_engine.h"
 #include "support/env.h"
+#include "support/policy.h"
 
 namespace tjit::runtime {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kIdle{2};
-// After which no group of a segment is begun; those left stay library calls. A
-// worker beside busy processors has a tenth of one.
-constexpr std::chrono::seconds kBudget{20};
+constexpr std::chrono::seconds kIdle{policy::kWorkerIdleSeconds};
+// No group of a segment is begun after that; those left stay library calls.
+constexpr std::chrono::seconds kBudget{policy::kCompileBudgetSeconds};
 
 // Blocks what the program has handlers for, but not what the kernel sends for
 // the thread's own doing.
@@ -163,8 +163,8 @@ std::shared_ptr<CompileTask> Tier2::Ask(SegmentInput input, bool is_again) {
   task->engine = engine();
   task->is_again = is_again;
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (task->engine == nullptr || is_stopped_ || queue_.size() >= kMaxQueued ||
-      !StartWorker()) {
+  if (task->engine == nullptr || is_stopped_ ||
+      queue_.size() >= policy::kMaxQueued || !StartWorker()) {
     return nullptr;
   }
   queue_.push_back(task);

@@ -120,7 +120,6 @@ class Tier2 {
   void WaitUntilIdle();
 
  private:
-  static constexpr std::size_t kMaxQueued = 256;
   static constexpr std::size_t kMaxReasons = 100;
   static constexpr std::size_t kMaxMeasured = 1000;
 
