@@ -126,7 +126,7 @@ TraceStore::TraceStore(StoreLimits limits)
 
 TraceStore::TraceStore(StoreLimits limits, std::uint64_t lineage)
     : max_nodes_(limits.nodes), max_bytes_(limits.bytes), lineage_(lineage) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   nodes_.push_back(std::make_unique<TraceNode>());
   top_ = nodes_.back().get();
   g_live_nodes.fetch_add(1);
@@ -252,7 +252,7 @@ Trace* TraceStore::Insert(TraceNode* from, std::vector<NewStep> steps,
     *why = length == 0 ? BailReason::kNotRepeated : BailReason::kTraceTooLong;
     return nullptr;
   }
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   TraceNode* branch = nullptr;
   TraceNode* end = AddPath(from, std::move(steps), &branch);
   if (end == nullptr) {
@@ -297,7 +297,7 @@ void TraceStore::AddEnd(Trace* trace, TraceNode* end) {
 
 Trace* TraceStore::Find(TraceNode* from, const std::vector<NewStep>& steps) {
   const std::size_t before = from == top_ ? 0 : from->depth + 1;
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   const bool has_length = std::any_of(
       traces_.begin(), traces_.end(), [&](const std::unique_ptr<Trace>& t) {
         return t->length == before + steps.size();
@@ -324,7 +324,7 @@ bool TraceStore::CountSighting(Trace* trace, std::int64_t threshold) {
     trace->sightings.fetch_add(1, std::memory_order_relaxed);
     return false;
   }
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   const std::uint64_t halvings =
       (now - std::min(now, trace->sighted_at)) / kHalfLife;
   trace->sightings.store(
@@ -410,7 +410,7 @@ std::uint32_t TraceStore::node_count() const {
 }
 
 std::vector<const Trace*> TraceStore::traces() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<const Trace*> all;
   all.reserve(traces_.size());
   for (const auto& trace : traces_) all.push_back(trace.get());
@@ -418,7 +418,7 @@ std::vector<const Trace*> TraceStore::traces() const {
 }
 
 std::vector<const TraceNode*> TraceStore::PathOf(const Trace* trace) const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   auto ends = ends_.find(trace);
   if (ends == ends_.end()) return {};
   const std::vector<TraceNode*> path = PathTo(ends->second.front());
@@ -427,7 +427,7 @@ std::vector<const TraceNode*> TraceStore::PathOf(const Trace* trace) const {
 
 std::vector<std::vector<const TraceNode*>> TraceStore::PathsOf(
     const Trace* trace) const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<std::vector<const TraceNode*>> paths;
   const auto ends = ends_.find(trace);
   if (ends == ends_.end()) return paths;

@@ -21,8 +21,7 @@ void Copy(const std::atomic<T>& from, std::atomic<T>* to) {
 
 // False, and nothing is locked, if `stop` was set meanwhile: who waits for this
 // thread may hold the mutex.
-bool LockUnless(const std::atomic<bool>& stop,
-                std::unique_lock<std::mutex>* lock) {
+bool LockUnless(const std::atomic<bool>& stop, std::unique_lock<Mutex>* lock) {
   while (!lock->try_lock()) {
     if (stop.load()) return false;
     std::this_thread::sleep_for(std::chrono::microseconds(50));
@@ -159,7 +158,7 @@ TraceStore::Chosen TraceStore::ChooseMostUsed(
 
 std::unique_ptr<TraceStore> TraceStore::CopyMostUsed(
     const std::atomic<bool>& stop) {
-  std::unique_lock<std::mutex> lock(mutex_, std::defer_lock);
+  std::unique_lock<Mutex> lock(mutex_, std::defer_lock);
   if (!LockUnless(stop, &lock)) return nullptr;
   std::vector<const TraceNode*> all;
   all.reserve(nodes_.size());
@@ -238,7 +237,7 @@ Trace* TraceStore::CopyTrace(const Trace& trace) {
 }
 
 TraceNode* TraceStore::NodeOf(std::uint32_t id) const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = std::lower_bound(
       nodes_.begin(), nodes_.end(), id,
       [](const auto& node, std::uint32_t i) { return node->id < i; });

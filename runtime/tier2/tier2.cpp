@@ -118,7 +118,6 @@ void Log(const CompileTask& task, const CacheUse& use, std::int64_t probes) {
 
 }  // namespace
 
-// REQUIRES: mutex_ is held.
 cache::ObjectCache* Tier2::CacheFor(const std::string& folder) {
   if (folder == kCacheOff) return nullptr;
   std::unique_ptr<cache::ObjectCache>& cache = caches_[folder];
@@ -133,7 +132,7 @@ cache::ObjectCache* Tier2::CacheFor(const std::string& folder) {
 
 void Tier2::SetBackend(Backend backend, const std::string& cache_dir,
                        bool fast) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   if (dump_ == nullptr && DumpParts() != 0) {
     dump_ = std::make_unique<DumpFile>(DumpParts(), DumpPath());
   }
@@ -162,7 +161,7 @@ std::shared_ptr<CompileTask> Tier2::Ask(SegmentInput input, bool is_again) {
   task->input = std::move(input);
   task->engine = engine();
   task->is_again = is_again;
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   if (task->engine == nullptr || is_stopped_ ||
       queue_.size() >= policy::kMaxQueued || !StartWorker()) {
     return nullptr;
@@ -182,14 +181,13 @@ void Tier2::Foresee(SegmentInput input, Engine* engine) {
 bool Tier2::Post(WorkerJob job) {
   auto task = std::make_shared<CompileTask>();
   task->job = std::move(job);
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   if (is_stopped_ || !StartWorker()) return false;
   queue_.push_back(task);
   changed_->notify_all();
   return true;
 }
 
-// REQUIRES: mutex_ is held.
 bool Tier2::StartWorker() {
   if (has_worker_) return true;
   if (cannot_start_) return false;
@@ -217,18 +215,18 @@ void Tier2::Work() {
   _mm_setcsr(kUsualArithmetic);  // not that of the thread that began it
   const OneThread no_team;
   const at::RecordFunctionGuard unseen(/*is_enabled=*/false);
-  std::unique_lock<std::mutex> lock(mutex_);
+  ReleasableMutexLock lock(mutex_);
   bool has_compiled = false;
   while (!is_stopped_) {
     if (pauses_ != 0 || queue_.empty()) {
       const bool woken =
-          changed_->wait_for(lock, kIdle) == std::cv_status::no_timeout;
+          lock.WaitFor(*changed_, kIdle) == std::cv_status::no_timeout;
       if (woken || pauses_ != 0 || !queue_.empty()) continue;
       if (!std::exchange(has_compiled, false)) break;
       is_busy_ = true;
-      lock.unlock();
+      lock.Unlock();
       ReleaseUnusedMemory();
-      lock.lock();
+      lock.Lock();
       is_busy_ = false;
       changed_->notify_all();
       if (pauses_ == 0 && queue_.empty()) break;
@@ -238,7 +236,7 @@ void Tier2::Work() {
     queue_.pop_front();
     if (std::exchange(forget_, false)) kernels_.Clear();
     is_busy_ = true;
-    lock.unlock();
+    lock.Unlock();
     bool is_done = true;
     if (task->job != nullptr) {
       is_done = DoJob(task.get());
@@ -246,7 +244,7 @@ void Tier2::Work() {
       Compile(task.get());
       has_compiled = true;
     }
-    lock.lock();
+    lock.Lock();
     if (!std::exchange(did_task_, true)) StopFirstAtExit();
     if (!is_done && !is_stopped_) {
       queue_.push_front(task);
@@ -262,9 +260,9 @@ void Tier2::Work() {
     task->state.store(CompileTask::State::kDone, std::memory_order_release);
     // Once for all that came together: no kernel waits for it.
     if (queue_.empty() && verdicts_.has_news()) {
-      lock.unlock();
+      lock.Unlock();
       SaveVerdicts();
-      lock.lock();
+      lock.Lock();
     }
     is_busy_ = false;
     changed_->notify_all();
@@ -324,7 +322,6 @@ void Tier2::Compile(CompileTask* task) {
   task->input = SegmentInput();
 }
 
-// REQUIRES: mutex_ is held.
 void Tier2::DropQueuedLocked(bool with_jobs) {
   std::erase_if(queue_, [&](const std::shared_ptr<CompileTask>& task) {
     if (task->job != nullptr && !with_jobs) return false;
@@ -334,12 +331,12 @@ void Tier2::DropQueuedLocked(bool with_jobs) {
 }
 
 void Tier2::DropQueued() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   DropQueuedLocked(/*with_jobs=*/false);
 }
 
 void Tier2::Forget() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   DropQueuedLocked(/*with_jobs=*/false);
   failures_.clear();
   measured_.clear();
@@ -347,20 +344,20 @@ void Tier2::Forget() {
 }
 
 void Tier2::Stop() {
-  std::unique_lock<std::mutex> lock(mutex_);
+  ReleasableMutexLock lock(mutex_);
   is_stopped_ = true;
   give_up_.store(true);
   hurry_.store(true);
   DropQueuedLocked(/*with_jobs=*/true);
   changed_->notify_all();
-  changed_->wait(lock, [this] { return !has_worker_; });
+  while (has_worker_) lock.Wait(*changed_);
 }
 
 void Tier2::PauseForFork() {
-  std::unique_lock<std::mutex> lock(mutex_);
+  ReleasableMutexLock lock(mutex_);
   ++pauses_;
   hurry_.store(true);
-  changed_->wait(lock, [this] { return !is_busy_; });
+  while (is_busy_) lock.Wait(*changed_);
 }
 
 void Tier2::UnlockAfterFork(bool is_child) {
@@ -374,27 +371,27 @@ void Tier2::UnlockAfterFork(bool is_child) {
     if (!queue_.empty()) StartWorker();
   }
   changed_->notify_all();
-  mutex_.unlock();
+  mutex_.UnlockAfterFork();
 }
 
 std::map<std::string, std::int64_t> Tier2::Failures() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   return failures_;
 }
 
 void Tier2::NoteMeasured(ExplainedCode code) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   if (measured_.size() < kMaxMeasured) measured_.push_back(std::move(code));
 }
 
 std::vector<ExplainedCode> Tier2::Measured() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   return measured_;
 }
 
 void Tier2::WaitUntilIdle() {
-  std::unique_lock<std::mutex> lock(mutex_);
-  changed_->wait(lock, [this] { return !is_busy_ && queue_.empty(); });
+  ReleasableMutexLock lock(mutex_);
+  while (is_busy_ || !queue_.empty()) lock.Wait(*changed_);
 }
 
 }  // namespace tjit::runtime

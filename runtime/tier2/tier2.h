@@ -23,7 +23,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,6 +36,7 @@
 #include "runtime/bit_exact/verdict_text.h"
 #include "support/counters.h"
 #include "support/dump_file.h"
+#include "support/mutex.h"
 #include "tjit/options.h"
 
 namespace tjit::runtime {
@@ -95,8 +95,10 @@ class Tier2 {
   // UnlockAfterFork(). The caller holds no lock: what the worker does may need
   // one of the runtime for a moment.
   void PauseForFork();
-  void LockForFork() { mutex_.lock(); }  // REQUIRES: the worker is paused
-  void UnlockAfterFork(bool is_child);
+  // REQUIRES: the worker is paused.
+  void LockForFork() { mutex_.LockForFork(); }
+  // REQUIRES: LockForFork().
+  void UnlockAfterFork(bool is_child) ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
   // What is wrong with the cache folder was said. Behind Stop().
   bool CacheHasWarned() const {
@@ -123,39 +125,43 @@ class Tier2 {
   static constexpr std::size_t kMaxReasons = 100;
   static constexpr std::size_t kMaxMeasured = 1000;
 
-  cache::ObjectCache* CacheFor(const std::string& folder);
-  bool StartWorker();
+  cache::ObjectCache* CacheFor(const std::string& folder)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool StartWorker() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Work();
   bool DoJob(CompileTask* task);
   void Compile(CompileTask* task);
   void SaveVerdicts();
-  void DropQueuedLocked(bool with_jobs);
+  void DropQueuedLocked(bool with_jobs) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   std::atomic<Engine*> engine_{nullptr};
-  std::mutex mutex_;
+  Mutex mutex_;
   // By pointer: the child of a fork takes a new one.
-  std::condition_variable* changed_ = new std::condition_variable;
-  std::deque<std::shared_ptr<CompileTask>> queue_;
-  bool has_worker_ = false;
-  bool is_busy_ = false;
-  int pauses_ = 0;  // forks under way
-  bool is_stopped_ = false;
-  bool cannot_start_ = false;
-  bool had_worker_ = false;  // ever
-  bool did_task_ = false;    // ever
-  bool forget_ = false;
+  std::condition_variable* changed_ ABSL_GUARDED_BY(mutex_) =
+      new std::condition_variable;
+  std::deque<std::shared_ptr<CompileTask>> queue_ ABSL_GUARDED_BY(mutex_);
+  bool has_worker_ ABSL_GUARDED_BY(mutex_) = false;
+  bool is_busy_ ABSL_GUARDED_BY(mutex_) = false;
+  int pauses_ ABSL_GUARDED_BY(mutex_) = 0;  // forks under way
+  bool is_stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  bool cannot_start_ ABSL_GUARDED_BY(mutex_) = false;
+  bool had_worker_ ABSL_GUARDED_BY(mutex_) = false;  // ever
+  bool did_task_ ABSL_GUARDED_BY(mutex_) = false;    // ever
+  bool forget_ ABSL_GUARDED_BY(mutex_) = false;
   std::atomic<std::int64_t> planted_budget_ns_{-1};
   std::atomic<bool> give_up_{false};
   std::atomic<bool> hurry_{false};  // a fork or the exit waits
-  std::map<std::string, std::int64_t> failures_;
-  std::vector<ExplainedCode> measured_;
+  std::map<std::string, std::int64_t> failures_ ABSL_GUARDED_BY(mutex_);
+  std::vector<ExplainedCode> measured_ ABSL_GUARDED_BY(mutex_);
   MathProbe functions_;
   FastMath fast_functions_{&functions_};
   std::unique_ptr<DumpFile> dump_;  // made by the first SetBackend()
   // By backend, and whether it computes with fast_functions_.
-  std::map<std::pair<Backend, bool>, std::unique_ptr<Engine>> engines_;
+  std::map<std::pair<Backend, bool>, std::unique_ptr<Engine>> engines_
+      ABSL_GUARDED_BY(mutex_);
   // By folder; the worker's but for the pointer.
-  std::map<std::string, std::unique_ptr<cache::ObjectCache>> caches_;
+  std::map<std::string, std::unique_ptr<cache::ObjectCache>> caches_
+      ABSL_GUARDED_BY(mutex_);
   std::atomic<cache::ObjectCache*> cache_{nullptr};
   VerdictStore verdicts_{&cache_};  // the worker's
   KernelCache kernels_;  // the worker's
