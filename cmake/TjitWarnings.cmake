@@ -2,6 +2,12 @@
 function(tjit_configure target)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wno-unused-parameter
     -ffp-contract=off $<$<BOOL:${TJIT_WERROR}>:-Werror>)
+  if(TJIT_THREAD_SAFETY)
+    # libstdc++ uses what it deprecates itself, and functions that stand in the
+    # place of libtorch's are extern "C" under its mangled names.
+    target_compile_options(${target} PRIVATE -Wthread-safety
+      -Wno-deprecated-declarations -Wno-return-type-c-linkage)
+  endif()
   if(TJIT_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${TJIT_SANITIZE}
       -fno-omit-frame-pointer)

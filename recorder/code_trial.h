@@ -15,6 +15,7 @@
 #include <cstdint>
 
 #include "recorder/run_times.h"
+#include "support/policy.h"
 
 namespace tjit {
 
@@ -62,10 +63,10 @@ class CodeTrial {
   bool pays() const { return lost_ < kMaxLost; }
 
  private:
-  static constexpr int kWarmUp = 2;
-  static constexpr int kMeasured = 15;  // all that RunTimes keeps
-  static constexpr int kMaxLost = 3;
-  static constexpr int kHeadStart = 24;
+  static constexpr int kWarmUp = policy::kCodeTrialWarmUp;
+  static constexpr int kMeasured = policy::kCodeTrialMeasured;
+  static constexpr int kMaxLost = policy::kCodeTrialMaxLost;
+  static constexpr int kHeadStart = policy::kCodeTrialHeadStart;
 
   bool takes_turns_;
   bool is_over_ = false;

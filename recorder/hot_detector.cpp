@@ -4,6 +4,8 @@
 #include <bit>
 #include <utility>
 
+#include "support/policy.h"
+
 namespace tjit {
 namespace {
 
@@ -11,20 +13,6 @@ constexpr std::uint64_t kGolden = 0x9E3779B97F4A7C15ull;
 // Makes a token after mark_step() another one than the same op elsewhere, so
 // that the period of a stream is also that of its boundaries.
 constexpr std::uint64_t kMarkSalt = 0xD6E8FEB86659FD93ull;
-
-constexpr std::uint32_t kMaxPeriod = 32768;
-// Rules (b) and (c) of Note [Inner loops].
-constexpr std::uint64_t kLongRun = 4096;
-constexpr std::int64_t kHeavyRun = std::int64_t{1} << 30;  // elements
-constexpr std::uint64_t kHeavyPeriods = 16;
-constexpr std::uint32_t kInnerBreaks = 16;
-constexpr std::uint64_t kInnerRun = 64;
-// Rule (d): sync points beside marks.
-constexpr std::uint64_t kPatientPeriods = 4;
-constexpr std::uint64_t kPatientTokens = 512;
-constexpr std::uint64_t kMostPeriods = 32;
-constexpr int kDeepTries = 4;
-constexpr std::uint64_t kDeepEvery = 32;
 
 }  // namespace
 
@@ -91,7 +79,7 @@ std::uint32_t HotDetector::NoteFingerprint() {
   if (entry.fingerprint == fingerprint) {
     // Modulo 2^16, as the positions: what is older is found out by comparing.
     distance = static_cast<std::uint16_t>(position - entry.position);
-    if (distance > kMaxPeriod) distance = 0;
+    if (distance > policy::kLongestPeriod) distance = 0;
   }
   entry.fingerprint = fingerprint;
   entry.position = position;
@@ -146,12 +134,12 @@ HotDetector::Candidate HotDetector::Shorten(std::uint32_t distance) {
 // back, those first that close a repetition: inside an inner loop the
 // nearest, past its end the same place of the iteration before.
 HotDetector::Match HotDetector::BestMatch(std::uint32_t distance) {
-  const int tries = n() >= next_deep_ ? kDeepTries : 1;
-  if (tries > 1) next_deep_ = n() + kDeepEvery;
+  const int tries = n() >= next_deep_ ? policy::kDeepTries : 1;
+  if (tries > 1) next_deep_ = n() + policy::kDeepEvery;
   Match best;
   bool best_closes = false;
   for (int i = 0; i < tries; ++i) {
-    if (distance > kMaxPeriod || floor_ + distance > n()) break;
+    if (distance > policy::kLongestPeriod || floor_ + distance > n()) break;
     const std::uint64_t run = HeldFor(distance);
     const bool closes = run >= distance;
     if (std::pair(closes, run) > std::pair(best_closes, best.run)) {
@@ -222,7 +210,7 @@ std::uint64_t HotDetector::BoundaryInUse() const {
 // 16, ... of a run (counted from the first that may promote).
 HotDetector::Candidate HotDetector::Close() {
   const std::uint64_t twice = 2 * std::uint64_t{period_};
-  if (!is_closed_ && run_ + period_ >= kInnerRun) FirstClose();
+  if (!is_closed_ && run_ + period_ >= policy::kInnerRun) FirstClose();
   if (run_ >= twice && run_ < twice + period_) ThirdTime();
   if (!MayPromote()) return {};
   ++eligible_;
@@ -239,7 +227,7 @@ void HotDetector::FirstClose() {
     run_key_ += (x ^ x >> 29) * kMarkSalt;  // the order does not matter
   }
   const Inner* inner = FindInner();
-  inner_due_ = inner != nullptr && inner->breaks >= kInnerBreaks;
+  inner_due_ = inner != nullptr && inner->breaks >= policy::kInnerBreaks;
   is_known_ = std::find(promoted_.begin(), promoted_.end(), run_key_) !=
               promoted_.end();
 }
@@ -271,20 +259,21 @@ bool HotDetector::MayPromote() const {
   if (boundary > n() - period_) return true;
   if (inner_due_ || is_known_) return true;
   if (last_sync_ > n() - period_ && IsPatient()) return true;
-  const std::uint64_t enough =
-      std::max<std::uint64_t>(2 * std::uint64_t{period_}, kLongRun);
+  const std::uint64_t enough = std::max<std::uint64_t>(
+      2 * std::uint64_t{period_}, policy::kOuterLoopRun);
   if (run_ + period_ >= enough && boundary + enough <= n()) return true;
   return IsHeavy() && boundary + run_ + period_ <= n();
 }
 
 bool HotDetector::IsHeavy() const {
-  return elements_ >= kHeavyRun && run_ + period_ >= kHeavyPeriods * period_;
+  return elements_ >= policy::kHeavyRun &&
+         run_ + period_ >= policy::kHeavyPeriods * period_;
 }
 
 bool HotDetector::IsPatient() const {
-  const std::uint64_t least = std::max(
-      {kPatientPeriods * period_, kPatientTokens, 2 * mark_gap_});
-  return run_ + period_ >= std::min(least, kMostPeriods * period_);
+  const std::uint64_t least = std::max({policy::kPatientPeriods * period_,
+                                        policy::kPatientTokens, 2 * mark_gap_});
+  return run_ + period_ >= std::min(least, policy::kMostPeriods * period_);
 }
 
 HotDetector::Candidate HotDetector::Promote() {

@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "support/log.h"
+#include "support/mutex.h"
 #include "support/output_file.h"
 #include "support/process_info.h"
 
@@ -22,7 +23,7 @@ namespace tjit {
 LogFile::~LogFile() { Abandon(); }
 
 bool LogFile::Open(const std::string& path, bool is_child) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   fd_ = is_child ? -1 : OpenLocked(path);
   if (is_child || (fd_ < 0 && errno == EWOULDBLOCK)) {
     fd_ = OpenLocked(absl::StrCat(path, ".", getpid()));
@@ -87,7 +88,6 @@ bool LogFile::Empty() {
 
 // Makes room for so many chunks: a page of a mapped file that the disk has no
 // room for would be a SIGBUS at the store.
-// REQUIRES: mutex_ held.
 bool LogFile::Extend(std::uint32_t chunks) {
   const auto begin = static_cast<off_t>(
       chunks == 0 ? 0
@@ -127,7 +127,7 @@ void LogFile::End(const std::string& why) {
 }
 
 void LogFile::Close() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (header_ != nullptr && !ended_) {
     header_->end = static_cast<std::uint32_t>(LogEnd::kClosed);
   }
@@ -142,7 +142,7 @@ void LogFile::Abandon() {
 }
 
 LogRecord* LogFile::NewChunk(const LogChunkHeader& header) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (ended_ || !Extend(header_->chunks + 1)) return nullptr;
   void* chunk =
       mmap(nullptr, kLogChunkBytes, PROT_READ | PROT_WRITE,

@@ -7,10 +7,10 @@
 // Threads: any. Tested by: tests/recorder/instruction_log_test.cpp
 #pragma once
 
-#include <mutex>
 #include <string>
 
 #include "recorder/instruction_log_format.h"
+#include "support/mutex.h"
 
 namespace tjit {
 
@@ -28,27 +28,28 @@ class LogFile {
   // Says that no more rows come.
   void Close();
   // Lets the file go without a word: the parent of this process writes it.
-  void Abandon();
+  // REQUIRES: no other thread uses it: it ends, or this is the child of a fork.
+  void Abandon() ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
   // A mapped chunk with its header; null if the log has ended. Free it by
   // munmap().
   LogRecord* NewChunk(const LogChunkHeader& header);
 
-  void LockForFork() { mutex_.lock(); }
-  void UnlockAfterFork() { mutex_.unlock(); }
+  void LockForFork() { mutex_.LockForFork(); }
+  void UnlockAfterFork() { mutex_.UnlockAfterFork(); }
 
  private:
-  int OpenLocked(const std::string& path);
-  bool Empty();
-  bool Extend(std::uint32_t chunks);
-  void Stop(const std::string& why);
-  void End(const std::string& why);
+  int OpenLocked(const std::string& path) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool Empty() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool Extend(std::uint32_t chunks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Stop(const std::string& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void End(const std::string& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  std::mutex mutex_;
-  std::string path_;
-  int fd_ = -1;
-  bool ended_ = false;
-  LogFileHeader* header_ = nullptr;
+  Mutex mutex_;
+  std::string path_ ABSL_GUARDED_BY(mutex_);
+  int fd_ ABSL_GUARDED_BY(mutex_) = -1;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  LogFileHeader* header_ ABSL_GUARDED_BY(mutex_) = nullptr;
 };
 
 }  // namespace tjit

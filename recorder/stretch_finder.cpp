@@ -2,15 +2,12 @@
 
 #include <algorithm>
 
+#include "support/policy.h"
+
 namespace tjit {
 namespace {
 
 constexpr std::uint64_t kPrime = 0x9E3779B97F4A7C15ull;
-// Hits in a row that take one miss back, so that an op that was inserted once
-// makes no fork for good.
-constexpr std::uint8_t kForgetAfter = 64;
-// After so many hits the usual kind is expected again.
-constexpr std::uint8_t kUsual = 8;
 
 std::uint32_t High(std::uint64_t hash) {
   return static_cast<std::uint32_t>(hash >> 32);
@@ -24,14 +21,14 @@ StretchFinder::StretchFinder()
 void StretchFinder::Learn(Entry& entry, std::uint32_t next) {
   if (entry.next == 0) entry.next = next;
   if (entry.next == next) {
-    if (++entry.hits < kForgetAfter) return;
+    if (++entry.hits < policy::kForgetAfter) return;
     entry.hits = 0;
     if (entry.misses != 0) --entry.misses;
     return;
   }
-  if (entry.hits < kUsual) entry.next = next;
+  if (entry.hits < policy::kUsualHits) entry.next = next;
   entry.hits = 0;
-  if (entry.misses < 2 * kMisses) ++entry.misses;
+  if (entry.misses < 2 * policy::kForkMisses) ++entry.misses;
 }
 
 [[gnu::hot]] StretchFinder::Next StretchFinder::Observe(std::uint64_t kind,
@@ -58,7 +55,7 @@ void StretchFinder::Learn(Entry& entry, std::uint32_t next) {
   }
   const std::uint32_t distance = position_ - entry.position;
   entry.position = position_;
-  if (entry.forced || entry.misses >= kMisses) {
+  if (entry.forced || entry.misses >= policy::kForkMisses) {
     last_fork_ = position_;
     return Next::kFork;
   }

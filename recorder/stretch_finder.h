@@ -7,8 +7,8 @@
 //
 // How: each op has a kind (the op and a size, no sources). A table holds for
 // each run of kOrder kinds the kind that came next. One that was wrong at
-// least kMisses times lately is a fork. A loop of kinds without any fork (the
-// same body over data drawn at random) gets one where fewest values are
+// least kForkMisses times lately is a fork. A loop of kinds without any fork
+// (the same body over data drawn at random) gets one where fewest values are
 // alive, of equals at the least context, unless it is very short.
 //
 // Invariants: (1) Observe() is O(1) amortised and allocates nothing. (2) No
@@ -22,6 +22,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "support/policy.h"
+
 namespace tjit {
 
 class StretchFinder {
@@ -29,7 +31,7 @@ class StretchFinder {
   // What is known of the op that comes next.
   enum class Next : std::uint8_t { kUnknown, kSure, kFork };
 
-  static constexpr std::uint32_t kShortest = 4;  // ops in a stretch
+  static constexpr std::uint32_t kShortest = policy::kShortestStretch;  // ops
 
   StretchFinder();
 
@@ -57,7 +59,6 @@ class StretchFinder {
   static constexpr std::uint32_t kOrder = 4;
   static constexpr int kTableBits = 12;
   static constexpr std::uint32_t kRecent = 1024;
-  static constexpr std::uint8_t kMisses = 2;
 
   void Learn(Entry& entry, std::uint32_t next);
   void ForceFork(std::uint32_t distance);

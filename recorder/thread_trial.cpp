@@ -5,15 +5,10 @@
 #include <cstddef>
 #include <utility>
 
+#include "support/policy.h"
+
 namespace tjit {
 namespace {
-
-// Of a logarithm's mean, how many standard errors decide.
-constexpr double kEarlyErrors = 3;
-constexpr double kErrors = 1.5;
-// Time between two calls, in multiples of what such a call takes on average,
-// that count: the thread slept, or somebody else had the processor.
-constexpr std::uint64_t kMostTimes = 64;
 
 struct Mean {
   double value = 0;
@@ -42,7 +37,10 @@ void ThreadTrial::Learn(OpId op, std::uint64_t now_ns) {
   if (last_op_ != kNoOp && last_op_ < OpCounts::kMaxOps) {
     Weight& w = weights_[last_op_];
     std::uint64_t took = now_ns - last_ns_;
-    if (w.calls != 0) took = std::min(took, kMostTimes * (w.ns / w.calls + 1));
+    if (w.calls != 0) {
+      took =
+          std::min(took, policy::kThreadTrialMostTimes * (w.ns / w.calls + 1));
+    }
     w.ns += took;
     ++w.calls;
     all_.ns += took;
@@ -104,18 +102,13 @@ void ThreadTrial::Start(const Usage& usage) {
   BeginWindow(usage, /*is_blind=*/true);
 }
 
-bool ThreadTrial::Draw() {
-  random_ = random_ * 6364136223846793005u + 1442695040888963407u;
-  return (random_ >> 63) != 0;
-}
-
 void ThreadTrial::BeginWindow(const Usage& usage, bool is_blind) {
   phase_ = is_blind ? Phase::kBlind : Phase::kUsual;
   began_ = usage;
   window_ops_ = std::max(kOpsPerWindow, kTurnsPerWindow * usage.longest);
   if (only_turns_) {
-    window_ops_ = 1 + static_cast<std::int64_t>(random_ >> 58);
-    if (!is_blind && Draw()) window_ops_ *= 16;
+    window_ops_ = 1 + static_cast<std::int64_t>(random_.last() >> 58);
+    if (!is_blind && random_.NextBool()) window_ops_ *= 16;
   }
   work_ = 0;
   last_op_ = kNoOp;
@@ -124,7 +117,7 @@ void ThreadTrial::BeginWindow(const Usage& usage, bool is_blind) {
 // Behind those that weigh and the one that warms up come pairs, one of each
 // kind, whose order is drawn.
 void ThreadTrial::EndWindow(const Usage& usage) {
-  if (only_turns_) return BeginWindow(usage, Draw());
+  if (only_turns_) return BeginWindow(usage, random_.NextBool());
   const bool was_blind = phase_ == Phase::kBlind;
   const int n = windows_++ - kLearning - kWarmUp;
   if (n >= 0) {
@@ -139,7 +132,7 @@ void ThreadTrial::EndWindow(const Usage& usage) {
   if (n < -1) {
     BeginWindow(usage, /*is_blind=*/windows_ < kLearning);
   } else if ((n + 1) % 2 == 0) {
-    is_second_blind_ = Draw();
+    is_second_blind_ = random_.NextBool();
     BeginWindow(usage, !is_second_blind_);
   } else {
     BeginWindow(usage, is_second_blind_);
@@ -152,13 +145,14 @@ bool ThreadTrial::Decide(const Usage& usage) {
   const Mean mean = TrimmedMean(pairs_);
   const double least = std::log1p(kLoss);
   loss_ = std::expm1(mean.value);
-  const double errors = kEarlyErrors * mean.error;
+  const double errors = policy::kThreadTrialEarlyErrors * mean.error;
   if (mean.value - errors > 0 && mean.value > least) {
     End(usage, /*loses=*/true);
   } else if (mean.value + errors < least) {
     End(usage, /*loses=*/false);
   } else if (pairs_.size() >= kPairs) {
-    End(usage, mean.value > least && mean.value - kErrors * mean.error > 0);
+    End(usage, mean.value > least &&
+                   mean.value - policy::kThreadTrialErrors * mean.error > 0);
   } else {
     return false;
   }

@@ -31,6 +31,8 @@
 
 #include "recorder/op_counts.h"
 #include "recorder/schema_key.h"
+#include "support/policy.h"
+#include "support/pseudo_random.h"
 
 namespace tjit {
 
@@ -51,36 +53,25 @@ class ThreadTrial {
     std::int64_t longest = 0;  // ops of the longest sequence that it has met
   };
 
-  // Calls between two looks, while windows take turns and otherwise.
-  static constexpr std::uint32_t kOpsPerLook = 64;
-  static constexpr std::uint32_t kOpsPerRareLook = 1024;
-  // Before the first one: twice what a stream without periods takes until it
-  // is cut into stretches.
-  static constexpr std::uint64_t kFirstNs = 400'000'000;
-  static constexpr std::int64_t kFirstOps = 65'536;
-  // At least, all three.
-  static constexpr std::uint64_t kWindowNs = 20'000'000;
-  static constexpr std::int64_t kOpsPerWindow = 512;
-  static constexpr std::int64_t kTurnsPerWindow = 4;  // of the longest sequence
-  // Of the ops between two looks: where more are replayed, trials of sequences
-  // will do.
-  static constexpr double kMostReplayed = 0.8;
-  // Windows before the pairs: blind ones that weigh, then a usual one, in which
-  // what was forgotten is prepared again.
-  static constexpr int kLearning = 2;
-  static constexpr int kWarmUp = 1;
-  static constexpr int kEarlyPairs = 6;
-  static constexpr int kPairs = 30;
-  // A loss: less is noise.
-  static constexpr double kLoss = 0.03;
-  // The first rest: what comes next in the program may be another loop.
-  static constexpr std::uint64_t kRestNs = 10'000'000'000;
-  static constexpr std::uint64_t kLongestRestNs = 60 * kRestNs;
-  // It takes at least so many times what the trial took; and so long, and so
-  // many times, from one that was won to the next.
-  static constexpr std::uint64_t kRestOfTrial = 8;
-  static constexpr std::uint64_t kAgainNs = 3 * kRestNs;
-  static constexpr std::uint64_t kAgainOfTrial = 20;
+  // Of support/policy.def, which says why.
+  static constexpr auto kOpsPerLook = policy::kThreadTrialOpsPerLook;
+  static constexpr auto kOpsPerRareLook = policy::kThreadTrialOpsPerRareLook;
+  static constexpr auto kFirstNs = policy::kThreadTrialFirstNs;
+  static constexpr auto kFirstOps = policy::kThreadTrialFirstOps;
+  static constexpr auto kWindowNs = policy::kThreadTrialWindowNs;
+  static constexpr auto kOpsPerWindow = policy::kThreadTrialOpsPerWindow;
+  static constexpr auto kTurnsPerWindow = policy::kThreadTrialTurnsPerWindow;
+  static constexpr auto kMostReplayed = policy::kThreadTrialMostReplayed;
+  static constexpr auto kLearning = policy::kThreadTrialLearning;
+  static constexpr auto kWarmUp = policy::kThreadTrialWarmUp;
+  static constexpr auto kEarlyPairs = policy::kThreadTrialEarlyPairs;
+  static constexpr auto kPairs = policy::kThreadTrialPairs;
+  static constexpr auto kLoss = policy::kThreadTrialLoss;
+  static constexpr auto kRestNs = policy::kThreadTrialRestNs;
+  static constexpr auto kLongestRestNs = policy::kThreadTrialLongestRestNs;
+  static constexpr auto kRestOfTrial = policy::kThreadTrialRestOfTrial;
+  static constexpr auto kAgainNs = policy::kThreadTrialAgainNs;
+  static constexpr auto kAgainOfTrial = policy::kThreadTrialAgainOfTrial;
 
   // Tests only: windows of a few ops, in an order that is drawn, without end.
   static ThreadTrial OfTurns() {
@@ -131,7 +122,6 @@ class ThreadTrial {
   double WeightOf(OpId op) const;
   bool Decide(const Usage& usage);
   void End(const Usage& usage, bool loses);
-  bool Draw();
 
   Phase phase_ = Phase::kIdle;
   bool only_turns_ = false;
@@ -147,7 +137,7 @@ class ThreadTrial {
   // Of the trial that is under way.
   int windows_ = 0;
   bool is_second_blind_ = false;
-  std::uint64_t random_ = 1;
+  PseudoRandom random_;
   std::vector<Weight> weights_;  // by op
   Weight all_;
   OpId last_op_ = kNoOp;

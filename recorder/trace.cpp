@@ -9,6 +9,7 @@
 #include "recorder/trace_text.h"
 #include "recorder/trace_verifier.h"
 #include "support/log.h"
+#include "support/policy.h"
 
 namespace tjit {
 namespace {
@@ -104,11 +105,6 @@ constexpr std::uint64_t kMaxNodeId = 0xffffffff;
 std::atomic<std::uint64_t> g_last_lineage{0};
 std::atomic<std::int64_t> g_live_nodes{0};
 
-// Back-off, see Note [Penalties].
-constexpr std::int64_t kFreeExits = 2;
-constexpr std::int64_t kMaxPenalty = 16;
-constexpr std::int64_t kBlacklistEntries = std::int64_t{1} << 20;
-
 // Between 0 and 1/4 of `range`: keeps two traces that make each other fail
 // from coming back together. The same at every run: seeded by what happened.
 std::int64_t Jitter(const Trace& trace, std::int64_t exits,
@@ -130,7 +126,7 @@ TraceStore::TraceStore(StoreLimits limits)
 
 TraceStore::TraceStore(StoreLimits limits, std::uint64_t lineage)
     : max_nodes_(limits.nodes), max_bytes_(limits.bytes), lineage_(lineage) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   nodes_.push_back(std::make_unique<TraceNode>());
   top_ = nodes_.back().get();
   g_live_nodes.fetch_add(1);
@@ -256,7 +252,7 @@ Trace* TraceStore::Insert(TraceNode* from, std::vector<NewStep> steps,
     *why = length == 0 ? BailReason::kNotRepeated : BailReason::kTraceTooLong;
     return nullptr;
   }
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   TraceNode* branch = nullptr;
   TraceNode* end = AddPath(from, std::move(steps), &branch);
   if (end == nullptr) {
@@ -301,7 +297,7 @@ void TraceStore::AddEnd(Trace* trace, TraceNode* end) {
 
 Trace* TraceStore::Find(TraceNode* from, const std::vector<NewStep>& steps) {
   const std::size_t before = from == top_ ? 0 : from->depth + 1;
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   const bool has_length = std::any_of(
       traces_.begin(), traces_.end(), [&](const std::unique_ptr<Trace>& t) {
         return t->length == before + steps.size();
@@ -328,7 +324,7 @@ bool TraceStore::CountSighting(Trace* trace, std::int64_t threshold) {
     trace->sightings.fetch_add(1, std::memory_order_relaxed);
     return false;
   }
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   const std::uint64_t halvings =
       (now - std::min(now, trace->sighted_at)) / kHalfLife;
   trace->sightings.store(
@@ -372,14 +368,15 @@ bool TraceStore::Penalize(Trace* trace, BailReason why) {
       trace->penalty.load(std::memory_order_relaxed) + 1;
   const bool is_rare =
       trace->completions.load(std::memory_order_relaxed) < exits;
-  if (penalty > kMaxPenalty && is_rare) {
+  if (penalty > policy::kMaxPenalty && is_rare) {
     Blacklist(trace, why);
     return true;
   }
-  trace->penalty.store(std::min(penalty, kMaxPenalty),
+  trace->penalty.store(std::min(penalty, policy::kMaxPenalty),
                        std::memory_order_relaxed);
-  if (penalty <= kFreeExits) return false;
-  const std::int64_t skip = std::int64_t{1} << std::min(penalty, kMaxPenalty);
+  if (penalty <= policy::kFreeExits) return false;
+  const std::int64_t skip = std::int64_t{1}
+                            << std::min(penalty, policy::kMaxPenalty);
   trace->skip.store(skip + Jitter(*trace, exits, skip),
                     std::memory_order_relaxed);
   return false;
@@ -388,8 +385,8 @@ bool TraceStore::Penalize(Trace* trace, BailReason why) {
 void TraceStore::Blacklist(Trace* trace, BailReason why) {
   trace->last_exit.store(static_cast<std::int64_t>(why),
                          std::memory_order_relaxed);
-  trace->penalty.store(kMaxPenalty / 2, std::memory_order_relaxed);
-  trace->skip.store(kBlacklistEntries, std::memory_order_relaxed);
+  trace->penalty.store(policy::kMaxPenalty / 2, std::memory_order_relaxed);
+  trace->skip.store(policy::kBlacklistEntries, std::memory_order_relaxed);
   trace->blacklisted.store(true, std::memory_order_release);
 }
 
@@ -413,7 +410,7 @@ std::uint32_t TraceStore::node_count() const {
 }
 
 std::vector<const Trace*> TraceStore::traces() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<const Trace*> all;
   all.reserve(traces_.size());
   for (const auto& trace : traces_) all.push_back(trace.get());
@@ -421,7 +418,7 @@ std::vector<const Trace*> TraceStore::traces() const {
 }
 
 std::vector<const TraceNode*> TraceStore::PathOf(const Trace* trace) const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   auto ends = ends_.find(trace);
   if (ends == ends_.end()) return {};
   const std::vector<TraceNode*> path = PathTo(ends->second.front());
@@ -430,7 +427,7 @@ std::vector<const TraceNode*> TraceStore::PathOf(const Trace* trace) const {
 
 std::vector<std::vector<const TraceNode*>> TraceStore::PathsOf(
     const Trace* trace) const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<std::vector<const TraceNode*>> paths;
   const auto ends = ends_.find(trace);
   if (ends == ends_.end()) return paths;

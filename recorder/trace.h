@@ -23,7 +23,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,10 +33,12 @@
 #include "recorder/trace_key.h"
 #include "recorder/trace_trial.h"
 #include "support/bail.h"
+#include "support/mutex.h"
+#include "support/policy.h"
 
 namespace tjit {
 
-inline constexpr std::uint32_t kMaxTraceSteps = 32768;
+inline constexpr std::uint32_t kMaxTraceSteps = policy::kMaxTraceSteps;
 
 struct TraceNode;
 
@@ -90,19 +91,18 @@ struct Trace {
   // as six to ten runs save. A few are tried, and what comes behind them where
   // these stayed.
   bool IsWorthMorePaths() const {
-    constexpr std::int64_t kTried = 8, kRunsOfEach = 16;
     const std::int64_t known = more_paths.load(std::memory_order_relaxed);
-    return known < kTried ||
-           runs_of_more.load(std::memory_order_relaxed) >= kRunsOfEach * known;
+    return known < policy::kTriedPaths ||
+           runs_of_more.load(std::memory_order_relaxed) >=
+               policy::kRunsOfEachPath * known;
   }
   // REQUIRES: the store's mutex is held.
   void NotePath(const TraceNode* end) {
-    constexpr std::int64_t kMostCounted = 16;
     if (first_end.load(std::memory_order_relaxed) == nullptr) {
       first_end.store(end, std::memory_order_relaxed);
     } else if (more_paths.fetch_add(1, std::memory_order_relaxed) + 1 >=
-               kMostCounted) {
-      more_paths.store(kMostCounted / 2, std::memory_order_relaxed);
+               policy::kCountedPaths) {
+      more_paths.store(policy::kCountedPaths / 2, std::memory_order_relaxed);
       runs_of_more.store(runs_of_more.load(std::memory_order_relaxed) / 2,
                          std::memory_order_relaxed);
     }
@@ -177,7 +177,7 @@ struct StoreLimits {
 
 class TraceStore {
  public:
-  static constexpr std::uint64_t kHalfLife = 1 << 16;
+  static constexpr std::uint64_t kHalfLife = policy::kUseHalfLife;
 
   explicit TraceStore(StoreLimits limits = {});
   ~TraceStore();
@@ -228,7 +228,8 @@ class TraceStore {
   // A store with the paths that were used most, lately more than long ago, up
   // to half the limits; the same ids. Other threads may go on with this one;
   // what they add meanwhile may be missing. Null if `stop` was set.
-  std::unique_ptr<TraceStore> CopyMostUsed(const std::atomic<bool>& stop);
+  std::unique_ptr<TraceStore> CopyMostUsed(const std::atomic<bool>& stop)
+      ABSL_NO_THREAD_SAFETY_ANALYSIS;  // nothing else knows the copy
   // The same number for a store and its copies.
   std::uint64_t lineage() const { return lineage_; }
   // The node of that id, null if it was left out.
@@ -244,8 +245,8 @@ class TraceStore {
   // True if this entry is to be let pass; pays one unit of back-off.
   bool ShouldSkip(Trace* trace);
 
-  void LockForFork() { mutex_.lock(); }
-  void UnlockAfterFork() { mutex_.unlock(); }
+  void LockForFork() { mutex_.LockForFork(); }
+  void UnlockAfterFork() { mutex_.UnlockAfterFork(); }
 
   std::uint32_t node_count() const;  // without top()
   std::uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
@@ -264,29 +265,32 @@ class TraceStore {
   // Of a node, about.
   static std::uint64_t BytesOf(const StepRecord& step,
                                const std::vector<SlotRecord>& new_slots);
-  TraceNode* NewNode(TraceNode* parent, NewStep step, std::uint32_t id);
+  TraceNode* NewNode(TraceNode* parent, NewStep step, std::uint32_t id)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns the end node, null if the store is full; *branch is the first new
   // node, not yet linked to its parent.
   TraceNode* AddPath(TraceNode* from, std::vector<NewStep> steps,
-                     TraceNode** branch);
+                     TraceNode** branch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Publish(TraceNode* node);
   Trace* FindOrMakeTrace(TraceKey key, std::uint32_t length,
-                         bool starts_at_boundary);
-  void MarkHot(Trace* trace);
+                         bool starts_at_boundary)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void MarkHot(Trace* trace) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Of an end of `trace` that is published.
-  void AddEnd(Trace* trace, TraceNode* end);
+  void AddEnd(Trace* trace, TraceNode* end)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Chosen ChooseMostUsed(const std::vector<const TraceNode*>& all) const;
   std::vector<std::pair<Trace*, const TraceNode*>> CopyTraces(
-      const TraceStore& from, const Chosen& chosen);
-  Trace* CopyTrace(const Trace& trace);
+      const TraceStore& from, const Chosen& chosen)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_, from.mutex_);
+  Trace* CopyTrace(const Trace& trace) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   static constexpr std::size_t kRootBuckets = 1021;
 
   std::atomic<std::uint32_t> max_nodes_;
   std::atomic<std::uint64_t> max_bytes_;
   const std::uint64_t lineage_;
-  // A std::mutex because a forked child may unlock it.
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;  // of who writes
   TraceNode* top_;
   std::array<std::atomic<TraceNode*>, kRootBuckets> roots_{};
   std::atomic<std::uint32_t> node_count_{0};
@@ -299,11 +303,14 @@ class TraceStore {
   // Sightings of all traces. Threads may lose some to one another: it only
   // says how long ago something was, about.
   std::atomic<std::uint64_t> clock_{0};
-  std::vector<std::unique_ptr<TraceNode>> nodes_;  // by id
-  std::vector<std::unique_ptr<Trace>> traces_;
-  std::uint32_t last_trace_id_ = 0;
-  absl::flat_hash_map<std::uint64_t, std::vector<Trace*>> by_hash_;
-  absl::flat_hash_map<const Trace*, std::vector<TraceNode*>> ends_;
+  // By id.
+  std::vector<std::unique_ptr<TraceNode>> nodes_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<Trace>> traces_ ABSL_GUARDED_BY(mutex_);
+  std::uint32_t last_trace_id_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::flat_hash_map<std::uint64_t, std::vector<Trace*>> by_hash_
+      ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<const Trace*, std::vector<TraceNode*>> ends_
+      ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tjit

@@ -9,13 +9,10 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "recorder/trace.h"
+#include "support/policy.h"
 
 namespace tjit {
 namespace {
-
-// What an abandoned path may have been used at most: it is worth less than one
-// that was used once lately after ten half-lives.
-constexpr std::uint32_t kMostUses = 1024;
 
 template <class T>
 void Copy(const std::atomic<T>& from, std::atomic<T>* to) {
@@ -24,8 +21,7 @@ void Copy(const std::atomic<T>& from, std::atomic<T>* to) {
 
 // False, and nothing is locked, if `stop` was set meanwhile: who waits for this
 // thread may hold the mutex.
-bool LockUnless(const std::atomic<bool>& stop,
-                std::unique_lock<std::mutex>* lock) {
+bool LockUnless(const std::atomic<bool>& stop, std::unique_lock<Mutex>* lock) {
   while (!lock->try_lock()) {
     if (stop.load()) return false;
     std::this_thread::sleep_for(std::chrono::microseconds(50));
@@ -79,16 +75,16 @@ void Trace::CopyCounts(const Trace& other) {
 // A program that goes round through more than the limits hold would lose each
 // path shortly before it comes again: recording and preparing one takes as long
 // as several runs of it. So nothing is left out before what was added has been
-// run kRunsOfEach times, on average; until then what came first stays.
+// run kRunsBeforeEviction times, on average; until then what came first stays.
 bool TraceStore::WantsEviction(bool had_no_room) const {
-  constexpr std::uint64_t kRunsOfEach = 10;
   const std::uint32_t nodes = node_count();
   const std::uint32_t added = nodes - first_nodes_;
   const StoreLimits most = limits();
   const bool is_nearly_full = nodes > most.nodes - most.nodes / 8 ||
                               bytes() > most.bytes - most.bytes / 8;
   return (is_nearly_full || had_no_room) && added >= nodes / 4 &&
-         steps_run_.load(std::memory_order_relaxed) >= kRunsOfEach * added;
+         steps_run_.load(std::memory_order_relaxed) >=
+             policy::kRunsBeforeEviction * added;
 }
 
 void TraceStore::NoteUse(TraceNode* node) {
@@ -98,7 +94,8 @@ void TraceStore::NoteUse(TraceNode* node) {
       kHalfLife;
   const std::uint32_t uses = node->uses.load(std::memory_order_relaxed) >>
                              std::min<std::uint64_t>(halvings, 31);
-  node->uses.store(std::min(uses + 1, kMostUses), std::memory_order_relaxed);
+  node->uses.store(std::min(uses + 1, policy::kMostUses),
+                   std::memory_order_relaxed);
   node->used_at.store(now, std::memory_order_relaxed);
   if (node->id <= first_last_id_) return;
   steps_run_.store(steps_run_.load(std::memory_order_relaxed) + node->depth + 1,
@@ -161,7 +158,7 @@ TraceStore::Chosen TraceStore::ChooseMostUsed(
 
 std::unique_ptr<TraceStore> TraceStore::CopyMostUsed(
     const std::atomic<bool>& stop) {
-  std::unique_lock<std::mutex> lock(mutex_, std::defer_lock);
+  std::unique_lock<Mutex> lock(mutex_, std::defer_lock);
   if (!LockUnless(stop, &lock)) return nullptr;
   std::vector<const TraceNode*> all;
   all.reserve(nodes_.size());
@@ -240,7 +237,7 @@ Trace* TraceStore::CopyTrace(const Trace& trace) {
 }
 
 TraceNode* TraceStore::NodeOf(std::uint32_t id) const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = std::lower_bound(
       nodes_.begin(), nodes_.end(), id,
       [](const auto& node, std::uint32_t i) { return node->id < i; });

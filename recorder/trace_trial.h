@@ -25,19 +25,21 @@
 #include <utility>
 
 #include "recorder/run_times.h"
+#include "support/policy.h"
+#include "support/pseudo_random.h"
 
 namespace tjit {
 
 class TraceTrial {
  public:
-  static constexpr std::int64_t kBlock = 16;  // runs
+  static constexpr std::int64_t kBlock = policy::kTraceTrialBlock;  // runs
   // Replays before the first trial, and the time that they took.
-  static constexpr std::int64_t kFirst = 256;
-  static constexpr std::uint64_t kFirstNs = 500'000'000;
-  static constexpr std::int64_t kAgain = std::int64_t{1} << 20;  // runs
-  static constexpr int kBlocks = 15;  // of each kind: all that RunTimes keeps
-  static constexpr int kEarly = 3;    // where that is enough
-  static constexpr int kMaxLost = 3;
+  static constexpr std::int64_t kFirst = policy::kTraceTrialFirst;
+  static constexpr std::uint64_t kFirstNs = policy::kTraceTrialFirstNs;
+  static constexpr std::int64_t kAgain = policy::kTraceTrialAgain;  // runs
+  static constexpr int kBlocks = policy::kTraceTrialBlocks;  // of each kind
+  static constexpr int kEarly = policy::kTraceTrialEarly;
+  static constexpr int kMaxLost = policy::kTraceTrialMaxLost;
 
   // The run to come, and those until the next block, are to be eager ones.
   bool runs_eagerly() const {
@@ -91,7 +93,7 @@ class TraceTrial {
   // not for a second is over.
   static inline std::atomic<const TraceTrial*> s_measuring{nullptr};
   static inline std::atomic<std::uint64_t> s_measured_at{0};
-  static constexpr std::uint64_t kStaleNs = 1'000'000'000;
+  static constexpr std::uint64_t kStaleNs = policy::kTraceTrialStaleNs;
 
   bool Begin(std::int64_t entry, std::uint64_t now_ns, const void* thread,
              const RunTimes& replayed) {
@@ -140,8 +142,7 @@ class TraceTrial {
   // Blocks come in pairs, one of each kind, whose order is drawn.
   bool IsNextEager() {
     if (blocks_ % 2 == 0) {
-      random_ = random_ * 6364136223846793005u + 1442695040888963407u;
-      is_second_eager_ = (random_ >> 63) != 0;
+      is_second_eager_ = random_.NextBool();
       return !is_second_eager_;
     }
     return is_second_eager_;
@@ -207,7 +208,7 @@ class TraceTrial {
   int lost_ = 0;
   bool is_counted_ = false;       // the block that runs
   bool is_second_eager_ = false;  // of the pair
-  std::uint64_t random_ = 1;
+  PseudoRandom random_;
   RunTimes replay_, eager_;  // of blocks
   RunTimes unseen_;          // of eager runs
 };

@@ -74,7 +74,7 @@ bool FastMath::IsFunction(Op op, DType dtype) const {
 const TjitMath* FastMath::For(Op op, DType dtype) {
   const FastFunction* const f = FastFunctionOf(op, dtype);
   if (f == nullptr) return exact_->For(op, dtype);
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto [at, is_new] = found_.try_emplace(op);
   if (is_new) {
     at->second = FindFastFunction(*f, FastLanes());

@@ -5,12 +5,12 @@
 #pragma once
 
 #include <map>
-#include <mutex>
 #include <optional>
 
 #include "compiler/functions/fast_math.h"
 #include "compiler/functions/math_functions.h"
 #include "runtime/bit_exact/verdicts.h"
+#include "support/mutex.h"
 
 namespace tjit::runtime {
 
@@ -48,8 +48,9 @@ class FastMath : public MathFunctions {
  private:
   MathFunctions* const exact_;
   Verdicts* verdicts_ = nullptr;
-  std::mutex mutex_;
-  std::map<ir::Op, std::optional<TjitMath>> found_;  // of f32
+  Mutex mutex_;
+  // Of f32.
+  std::map<ir::Op, std::optional<TjitMath>> found_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tjit::runtime

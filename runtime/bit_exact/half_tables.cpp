@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <mutex>
 #include <numeric>
 #include <utility>
 
 #include "runtime/bit_exact/half_floats.h"
 #include "runtime/bit_exact/half_formulas.h"
 #include "runtime/platform/fp_environment.h"
+#include "support/mutex.h"
 
 namespace tjit::runtime {
 namespace {
@@ -48,8 +48,8 @@ std::uint16_t g_results[2][kTables][kNumbers];
 // Of bf16, written before the first function of the table is given away.
 HalfFormula g_formulas[kTables];
 enum class State : std::uint8_t { kEmpty, kFull, kRefused };
-std::mutex g_mutex;
-State g_states[2][kTables];  // under g_mutex
+Mutex g_mutex;
+State g_states[2][kTables] ABSL_GUARDED_BY(g_mutex);
 
 constexpr int kMost = 1024;  // numbers at a time
 
@@ -138,7 +138,7 @@ std::optional<TjitMath> FindHalfTable(Op op, ir::DType dtype) {
   const bool is_bf16 = dtype == ir::DType::kBF16;
   const HalfType type = is_bf16 ? HalfType::kBF16 : HalfType::kF16;
   const auto row = static_cast<std::size_t>(type);
-  const std::lock_guard<std::mutex> lock(g_mutex);
+  const MutexLock lock(g_mutex);
   State& state = g_states[row][table];
   if (state == State::kEmpty && !HasUsualRounding()) return std::nullopt;
   if (state == State::kEmpty) {

@@ -256,7 +256,7 @@ const TjitMath* MathProbe::For(Op op, DType dtype) {
   const Function* f = FunctionOf(op);
   const bool is_tail = IsTailFunction(op, dtype);
   if (!is_tail && f == nullptr) return nullptr;
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   auto found = found_.find({op, dtype});
   if (found == found_.end()) {
     std::optional<TjitMath> function;

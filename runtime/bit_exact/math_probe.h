@@ -16,12 +16,12 @@
 #pragma once
 
 #include <map>
-#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "compiler/functions/math_functions.h"
 #include "runtime/bit_exact/row_probe.h"
+#include "support/mutex.h"
 
 namespace tjit::runtime {
 
@@ -51,8 +51,9 @@ class MathProbe : public MathFunctions {
  private:
   Verdicts* verdicts_ = nullptr;
   RowProbe rows_;
-  std::mutex mutex_;
-  std::map<std::pair<ir::Op, ir::DType>, std::optional<TjitMath>> found_;
+  Mutex mutex_;
+  std::map<std::pair<ir::Op, ir::DType>, std::optional<TjitMath>> found_
+      ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tjit::runtime

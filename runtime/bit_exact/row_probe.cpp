@@ -19,6 +19,7 @@
 #include "runtime/bit_exact/sequential_sums.h"
 #include "runtime/platform/libtorch_symbol.h"
 #include "runtime/platform/parallel.h"
+#include "support/mutex.h"
 
 namespace tjit::runtime {
 namespace {
@@ -154,8 +155,8 @@ bool SameBits(const T* a, const T* b, std::int64_t n) {
 
 // The addresses of SLEEF; false if one is missing.
 bool FillMath(RowMath* math, bool wide) {
-  static std::mutex mutex;
-  const std::lock_guard<std::mutex> lock(mutex);
+  static Mutex mutex;
+  const MutexLock lock(mutex);
   math->exp_f32 = LibtorchSymbol(wide ? "Sleef_expf16_u10" : "Sleef_expf8_u10");
   math->exp_f64 = LibtorchSymbol(wide ? "Sleef_expd8_u10" : "Sleef_expd4_u10");
   math->log_f32 = LibtorchSymbol(wide ? "Sleef_logf16_u10" : "Sleef_logf8_u10");
@@ -169,9 +170,9 @@ bool FillMath(RowMath* math, bool wide) {
 // libtorch that this was built for, and of a test.
 bool OwnExpHolds(const RowTable* table) {
   constexpr std::uint32_t kStep = 10007;
-  static std::mutex mutex;
+  static Mutex mutex;
   static std::map<const RowTable*, bool> known;
-  const std::lock_guard<std::mutex> lock(mutex);
+  const MutexLock lock(mutex);
   const auto [at, is_new] = known.try_emplace(table, false);
   if (is_new && table->own_exp_holds != nullptr) {
     at->second = table->own_exp_holds(kStep);
@@ -410,7 +411,7 @@ const RowProbe::Found& RowProbe::FindLocked(RowOp op, bool is_double) {
 }
 
 const RowFunction* RowProbe::Find(RowOp op, bool is_double) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   return FindLocked(op, is_double).function;
 }
 
@@ -445,7 +446,7 @@ const TjitMath* RowProbe::ForSlabs(ir::Op op, ir::DType dtype) {
 
 const RowProbe::Found* RowProbe::FoundFor(RowOp op, ir::DType dtype) {
   if (dtype != ir::DType::kF32 && dtype != ir::DType::kF64) return nullptr;
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   const Found& found = FindLocked(op, dtype == ir::DType::kF64);
   return found.function == nullptr ? nullptr : &found;
 }

@@ -14,13 +14,13 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "compiler/functions/math_functions.h"
 #include "compiler/functions/row_functions.h"
 #include "runtime/bit_exact/verdicts.h"
+#include "support/mutex.h"
 
 namespace tjit::runtime {
 
@@ -54,7 +54,10 @@ class RowProbe {
   static std::optional<RowOp> SlabOpOf(ir::Op op);
 
   // How often a candidate was compared with eager.
-  std::int64_t TEST_compared() const { return compared_; }
+  std::int64_t TEST_compared() const {
+    const MutexLock lock(mutex_);
+    return compared_;
+  }
 
  private:
   struct Found {
@@ -63,12 +66,13 @@ class RowProbe {
     TjitMath mean_entry;  // of kMoments: the same as norm_mean
   };
   const Found* FoundFor(RowOp op, ir::DType dtype);
-  const Found& FindLocked(RowOp op, bool is_double);
+  const Found& FindLocked(RowOp op, bool is_double)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Verdicts* verdicts_ = nullptr;
-  std::mutex mutex_;
-  std::map<std::pair<RowOp, bool>, Found> found_;
-  std::int64_t compared_ = 0;
+  mutable Mutex mutex_;
+  std::map<std::pair<RowOp, bool>, Found> found_ ABSL_GUARDED_BY(mutex_);
+  std::int64_t compared_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace tjit::runtime

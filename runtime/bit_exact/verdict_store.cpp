@@ -55,12 +55,12 @@ void VerdictStore::Add(const std::string& question, const std::string& answer) {
 
 void VerdictStore::Note(const std::string& question,
                         const std::string& answer) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   noted_[question] = answer;
 }
 
 std::map<std::string, std::string> VerdictStore::Noted() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   return noted_;
 }
 

@@ -15,12 +15,12 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <string>
 
 #include "compiler/cache/object_cache.h"
 #include "runtime/bit_exact/verdict_key.h"
 #include "runtime/bit_exact/verdicts.h"
+#include "support/mutex.h"
 
 namespace tjit::runtime {
 
@@ -60,8 +60,8 @@ class VerdictStore : public Verdicts {
   cache::ObjectCache* read_ = nullptr;  // whose answers are known_
   Answers known_, news_;
   std::int64_t known_count_ = 0, probed_count_ = 0;
-  mutable std::mutex mutex_;
-  Answers noted_;  // under mutex_
+  mutable Mutex mutex_;
+  Answers noted_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tjit::runtime

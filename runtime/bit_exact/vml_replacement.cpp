@@ -14,6 +14,7 @@
 #include "runtime/bit_exact/same_bits.h"
 #include "runtime/platform/fp_environment.h"
 #include "runtime/platform/libtorch_symbol.h"
+#include "support/policy.h"
 
 namespace tjit::runtime {
 namespace {
@@ -102,13 +103,12 @@ bool IsFaster(const Function& f) {
     number = normal(random);
     if (!f.of_negative) number = std::abs(number);
   }
-  constexpr int kTurns = 9;
   double ours = 1e18, vmls = 1e18;
-  for (int i = 0; i < kTurns; ++i) {
+  for (int i = 0; i < policy::kVmlTrialTurns; ++i) {
     ours = std::min(ours, Nanoseconds(f.numbers, x, &out));
     vmls = std::min(vmls, Nanoseconds(f.vml(), x, &out));
   }
-  return ours < 0.8 * vmls;
+  return ours < policy::kVmlTrialGain * vmls;
 }
 
 }  // namespace

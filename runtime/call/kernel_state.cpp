@@ -6,7 +6,6 @@
 
 #include <array>
 #include <atomic>
-#include <mutex>
 
 #include "runtime/call/interpose.h"
 #include "runtime/call/kernel_state_words.h"
@@ -14,6 +13,7 @@
 #include "runtime/platform/parallel.h"
 #include "runtime/platform/thread_context.h"
 #include "runtime/platform/torch_compat.h"
+#include "support/mutex.h"
 
 namespace tjit::runtime {
 
@@ -37,7 +37,7 @@ struct ContextEntry {
 struct ContextTable {
   std::array<ContextEntry, kMaxContexts> entries;
   std::atomic<std::uint32_t> count{1};  // 0 means "not interned"
-  std::mutex mutex;
+  Mutex mutex;                          // of who appends
 };
 ContextTable& Table() {
   static auto* table = new ContextTable;
@@ -72,7 +72,7 @@ std::uint32_t Intern(const ContextEntry& entry) {
   ContextTable& table = Table();
   std::uint32_t id = Find(table, entry);
   if (id != 0) return id;
-  const std::lock_guard<std::mutex> lock(table.mutex);
+  const MutexLock lock(table.mutex);
   id = Find(table, entry);
   if (id != 0) return id;
   const std::uint32_t n = table.count.load(std::memory_order_relaxed);

@@ -86,7 +86,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <set>
 #include <string>
 #include <string_view>
@@ -100,6 +99,7 @@
 #include "runtime/intercept/kernel_wrap.h"
 #include "runtime/intercept/typed_wrapper.h"
 #include "runtime/platform/torch_compat.h"
+#include "support/mutex.h"
 
 namespace tjit::runtime {
 namespace {
@@ -117,10 +117,11 @@ template <class Op>
 constinit DirectOp g_op;
 
 struct Table {
-  std::mutex mutex;
-  bool is_closed = false;                // for good
+  Mutex mutex;
+  bool is_closed ABSL_GUARDED_BY(mutex) = false;  // for good
   std::atomic<bool> was_opened = false;  // once
-  std::set<std::string> with_others;     // ops with other kernels
+  // Ops with other kernels.
+  std::set<std::string> with_others ABSL_GUARDED_BY(mutex);
 };
 Table& TheTable() {
   static auto* table = new Table;
@@ -158,13 +159,13 @@ struct Direct<Op, R(A...)> {
   }
 };
 
-// REQUIRES: the table is locked.
+// with_others: the table's.
 template <class Op>
-void Open() {
+void Open(const std::set<std::string>& with_others) {
   if (g_op<Op>.entry.load(std::memory_order_acquire) != nullptr) return;
   const OpEntry* const entry = FindEntry(NameOf<Op>());
   if (entry == nullptr || !entry->typed || entry->op_class != OpClass::kPlain ||
-      TheTable().with_others.count(entry->name) != 0) {
+      with_others.count(entry->name) != 0) {
     return;
   }
   const std::optional<std::size_t> autograd =
@@ -188,9 +189,9 @@ void AddIfClosed(std::vector<std::string>* names) {
   }
 }
 
-void OpenAll() {
+void OpenAll(const std::set<std::string>& with_others) {
 #define TJIT_DIRECT(result, op, symbol, parameters, arguments) \
-  Open<at::_ops::op>();
+  Open<at::_ops::op>(with_others);
 #include "runtime/intercept/direct_calls.def"
 }
 
@@ -224,10 +225,10 @@ void Close(std::string_view name) {
 
 void OpenDirectCalls() {
   Table& table = TheTable();
-  const std::lock_guard<std::mutex> lock(table.mutex);
+  const MutexLock lock(table.mutex);
   table.was_opened = true;
   if (table.is_closed || at::hasCallbacks()) return;
-  OpenAll();
+  OpenAll(table.with_others);
   OpenDirectViews(table.with_others);
 }
 
@@ -237,14 +238,14 @@ void NoteKernel(const c10::OperatorName& op, std::optional<DispatchKey> key) {
   // Before, libtorch registers its own, and Open() looks at what there is; and
   // WrapKernels() registers ours, under a mutex that Open() takes.
   if (!table.was_opened.load()) return;
-  const std::lock_guard<std::mutex> lock(table.mutex);
+  const MutexLock lock(table.mutex);
   const std::string name = c10::toString(op);
   table.with_others.insert(name);
   Close(name);
 }
 
 void PauseDirectCalls() {
-  const std::lock_guard<std::mutex> lock(TheTable().mutex);
+  const MutexLock lock(TheTable().mutex);
   Close("");
 }
 
@@ -259,7 +260,7 @@ std::vector<std::string> ClosedDirectCalls() {
 
 void CloseAllDirectCalls() {
   Table& table = TheTable();
-  const std::lock_guard<std::mutex> lock(table.mutex);
+  const MutexLock lock(table.mutex);
   table.is_closed = true;
   Close("");
 }

@@ -6,7 +6,6 @@
 
 #include <array>
 #include <atomic>
-#include <mutex>
 #include <set>
 #include <string>
 #include <string_view>
@@ -20,6 +19,7 @@
 #include "runtime/platform/torch_compat.h"
 #include "runtime/report/log.h"
 #include "runtime/thread/materialize.h"
+#include "support/mutex.h"
 
 namespace tjit::runtime {
 namespace {
@@ -255,28 +255,29 @@ constexpr CompositeName kComposites[] = {
 class Installer {
  public:
   void Install() {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     is_installed_ = true;
     WrapComposites();
     WrapForeign();
   }
   void Rescan() {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (is_installed_) WrapForeign();
   }
   bool installed() {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return is_installed_;
   }
 
  private:
-  void WrapComposites();
-  void WrapForeign();
-  void WrapKey(DispatchKey key);
+  void WrapComposites() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void WrapForeign() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void WrapKey(DispatchKey key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  std::mutex mutex_;
-  bool is_installed_ = false;
-  std::set<std::pair<DispatchKey, std::string>> wrapped_;
+  Mutex mutex_;
+  bool is_installed_ ABSL_GUARDED_BY(mutex_) = false;
+  std::set<std::pair<DispatchKey, std::string>> wrapped_
+      ABSL_GUARDED_BY(mutex_);
 };
 
 Installer& TheInstaller() {

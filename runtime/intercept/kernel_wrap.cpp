@@ -3,7 +3,6 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -16,8 +15,15 @@
 #include "runtime/intercept/wrap_registry.h"
 #include "runtime/platform/torch_compat.h"
 #include "runtime/report/log.h"
+#include "support/mutex.h"
 
 namespace tjit::runtime {
+
+// One for each shard.
+#define TJIT_TYPED_SHARD(name) \
+  void AddTypedOps_##name(std::vector<TypedOp>* ops);
+#include "runtime/intercept/typed_ops.def"
+
 namespace {
 
 // CompositeExplicit ops that touch bytes themselves. They are wrapped at
@@ -58,11 +64,14 @@ const char* const kCompositesOverNumbers[][2] = {
 };
 
 struct Wrapped {
-  std::mutex mutex;
-  std::unordered_map<std::string, std::unique_ptr<OpEntry>> entries;
-  std::vector<std::string> opaque;    // patterns of MarkOpaque()
-  std::vector<std::string> replaced;  // ops with another library's kernel
-  WrapCounts counts;
+  Mutex mutex;
+  std::unordered_map<std::string, std::unique_ptr<OpEntry>> entries
+      ABSL_GUARDED_BY(mutex);
+  // Patterns of MarkOpaque().
+  std::vector<std::string> opaque ABSL_GUARDED_BY(mutex);
+  // Ops with another library's kernel.
+  std::vector<std::string> replaced ABSL_GUARDED_BY(mutex);
+  WrapCounts counts ABSL_GUARDED_BY(mutex);
 };
 Wrapped& Table() {
   static auto* table = new Wrapped;
@@ -140,15 +149,8 @@ std::unique_ptr<OpEntry> MakeEntry(const c10::OperatorHandle& op,
 using TypedByName = std::unordered_map<std::string, NewKernel (*)(OpEntry*)>;
 TypedByName TypedOps() {
   std::vector<TypedOp> ops;
-  for (const auto add :
-       {&AddLinear1Ops, &AddLinear2Ops, &AddLinear3Ops, &AddLinear4Ops,
-        &AddLinear5Ops, &AddLinear6Ops, &AddNn1Ops, &AddNn2Ops, &AddNn3Ops,
-        &AddNn4Ops, &AddNn5Ops, &AddNn6Ops, &AddNn7Ops, &AddPointwise1Ops,
-        &AddPointwise2Ops, &AddPointwise3Ops, &AddPointwise4Ops,
-        &AddPointwise5Ops, &AddPointwise6Ops, &AddPointwise7Ops,
-        &AddSpecial1Ops}) {
-    add(&ops);
-  }
+#define TJIT_TYPED_SHARD(name) AddTypedOps_##name(&ops);
+#include "runtime/intercept/typed_ops.def"
   TypedByName by_name;
   for (TypedOp& op : ops) by_name.emplace(op.name, op.make_wrapper);
   return by_name;
@@ -195,12 +197,13 @@ bool IsReplaced(const c10::OperatorHandle& op) {
                       : compat::KernelCount(op, c10::DispatchKey::CPU) > 1;
 }
 
-// True of a composite over numbers if the op that it ends in is one of those
-// (which came before: composites are wrapped last).
-bool EndsInReplaced(const c10::OperatorHandle& op) {
+// True of a composite over numbers if the op that it ends in is one of
+// `replaced`, which came before, as composites are wrapped last.
+bool EndsInReplaced(const c10::OperatorHandle& op,
+                    const std::vector<std::string>& replaced) {
   for (const auto& name : kCompositesOverNumbers) {
     if (!IsNamed(op, name[0], name[1])) continue;
-    for (const std::string& other : Table().replaced) {
+    for (const std::string& other : replaced) {
       if (EndsIn(name[0], other)) return true;
     }
   }
@@ -217,8 +220,9 @@ void SayReplaced(const std::vector<std::string>& ops) {
              "): they run at the call, the ops around them are replayed");
 }
 
-void WrapOne(const c10::OperatorHandle& op, const TypedByName& typed) {
-  Wrapped& table = Table();
+void WrapOne(Wrapped& table, const c10::OperatorHandle& op,
+             const TypedByName& typed)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(table.mutex) {
   const OpTraits traits = TraitsOf(op);
   if (traits.leave_alone) {
     ++table.counts.left_alone;
@@ -231,7 +235,7 @@ void WrapOne(const c10::OperatorHandle& op, const TypedByName& typed) {
   if (IsReplaced(op)) {
     MakeOpaque(entry.get());
     table.replaced.push_back(name);
-  } else if (EndsInReplaced(op)) {
+  } else if (EndsInReplaced(op, table.replaced)) {
     MakeOpaque(entry.get());
   }
   for (const std::string& pattern : table.opaque) {
@@ -251,7 +255,7 @@ void WrapOne(const c10::OperatorHandle& op, const TypedByName& typed) {
 
 void WrapKernels() {
   Wrapped& table = Table();
-  std::lock_guard<std::mutex> lock(table.mutex);
+  const MutexLock lock(table.mutex);
   QuietOverrides quiet;
   c10::Dispatcher& dispatcher = c10::Dispatcher::singleton();
   std::vector<c10::OperatorName> names =
@@ -266,7 +270,7 @@ void WrapKernels() {
     if (name.getNamespace() != "aten") continue;
     const auto op = dispatcher.findOp(name);
     if (op.has_value() && op->hasSchema()) {
-      WrapOne(*op, typed);
+      WrapOne(table, *op, typed);
     }
   }
   InstallClosedTable();
@@ -275,7 +279,7 @@ void WrapKernels() {
 
 void NoteReplaced(std::string_view op) {
   Wrapped& table = Table();
-  std::lock_guard<std::mutex> lock(table.mutex);
+  const MutexLock lock(table.mutex);
   for (const auto& name : kCompositesOverNumbers) {
     const auto found = table.entries.find(absl::StrCat(name[0], ".", name[1]));
     if (found != table.entries.end() && EndsIn(name[0], op)) {
@@ -286,14 +290,14 @@ void NoteReplaced(std::string_view op) {
 
 const OpEntry* FindEntry(std::string_view name) {
   Wrapped& table = Table();
-  std::lock_guard<std::mutex> lock(table.mutex);
+  const MutexLock lock(table.mutex);
   const auto it = table.entries.find(std::string(name));
   return it == table.entries.end() ? nullptr : it->second.get();
 }
 
 std::size_t MarkOpaque(std::string_view pattern) {
   Wrapped& table = Table();
-  std::lock_guard<std::mutex> lock(table.mutex);
+  const MutexLock lock(table.mutex);
   table.opaque.emplace_back(pattern);
   std::size_t matched = 0;
   for (auto& [name, entry] : table.entries) {
@@ -306,7 +310,7 @@ std::size_t MarkOpaque(std::string_view pattern) {
 
 WrapCounts CountWrapped() {
   Wrapped& table = Table();
-  std::lock_guard<std::mutex> lock(table.mutex);
+  const MutexLock lock(table.mutex);
   return table.counts;
 }
 

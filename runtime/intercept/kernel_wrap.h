@@ -1,5 +1,5 @@
 // Wraps the kernels of aten at the CPU key: typed wrappers for the ops of
-// typed_ops_*.cpp, a boxed wrapper for every other one, the closed table
+// typed_ops.def, a boxed wrapper for every other one, the closed table
 // (foreign_kernels.h) for the rest of the world. The only place, with the closed
 // table, that registers with torch::Library.
 //
@@ -30,7 +30,7 @@ std::size_t MarkOpaque(std::string_view pattern);
 void NoteReplaced(std::string_view op);
 
 struct WrapCounts {
-  std::size_t listed = 0;  // in typed_ops_*.cpp
+  std::size_t listed = 0;  // in typed_ops.def
   std::size_t typed = 0;
   std::size_t boxed = 0;
   std::size_t left_alone = 0;

@@ -2,8 +2,9 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
-#include <mutex>
 #include <vector>
+
+#include "support/mutex.h"
 
 namespace tjit::runtime {
 namespace {
@@ -11,8 +12,8 @@ namespace {
 // Never freed: a handle that goes takes its kernel along, while the program's
 // own static objects may still call ops.
 struct Handles {
-  std::mutex mutex;
-  std::vector<c10::RegistrationHandleRAII> all;
+  Mutex mutex;
+  std::vector<c10::RegistrationHandleRAII> all ABSL_GUARDED_BY(mutex);
 };
 Handles& TheHandles() {
   static auto* handles = new Handles;
@@ -28,7 +29,7 @@ void RegisterKernel(const c10::OperatorName& op, c10::DispatchKey key,
           op, key, std::move(kernel.function), kernel.signature,
           /*inferred_function_schema=*/nullptr, "registered by tjit");
   Handles& handles = TheHandles();
-  const std::lock_guard lock(handles.mutex);
+  const MutexLock lock(handles.mutex);
   handles.all.push_back(std::move(handle));
 }
 

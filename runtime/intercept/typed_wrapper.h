@@ -1,7 +1,7 @@
 // The unboxed wrapper of one op, from its at::_ops declaration.
 //
 // All ops of one C++ signature share one instantiation, which is what compile
-// time is spent on: the typed_ops_*.cpp list like with like.
+// time is spent on: the shards of typed_ops.def list like with like.
 //
 // A wrapper that is off costs a load, a compare and the call of the original
 // kernel.

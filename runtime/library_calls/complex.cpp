@@ -15,12 +15,10 @@
 #include "runtime/library_calls/native_step.h"
 #include "runtime/library_calls/structured_step.h"
 #include "runtime/library_calls/trial.h"
+#include "support/policy.h"
 
 namespace tjit::runtime {
 namespace {
-
-// Looking costs up to what libtorch's call does: then it is the only one.
-constexpr int kMostRefusals = 16;
 
 bool Overlap(const char* a, std::int64_t a_bytes, const char* b,
              std::int64_t b_bytes) {
@@ -42,7 +40,7 @@ class ComplexByRealStep final : public PreparedStep {
         libtorch_(std::move(libtorch)) {}
 
   void Run(char* const* slots, const ScalarValue* scalars) override {
-    if (refusals_ < kMostRefusals) {
+    if (refusals_ < policy::kMostRefusals) {
       if (RunOurs(numbers_.In(slots), by_.In(slots), out_.In(slots))) return;
       ++refusals_;
     }

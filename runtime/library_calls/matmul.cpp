@@ -22,6 +22,7 @@
 
 #include "runtime/library_calls/structured_step.h"
 #include "runtime/library_calls/trial.h"
+#include "support/policy.h"
 
 namespace tjit::runtime {
 namespace {
@@ -217,9 +218,6 @@ std::unique_ptr<PreparedStep> Structured(const Product& p) {
              : PrepareStructured<native::structured_mm_out_cpu>(p.request);
 }
 
-// Above this a product is not tried out: 1 us of overhead is nothing then.
-constexpr std::int64_t kMaxTriedFlops = std::int64_t{1} << 22;
-
 template <class T>
 std::unique_ptr<PreparedStep> PrepareGemm(const Product& p) {
   const at::Tensor& mat1 = p.request.args[p.first];
@@ -231,7 +229,7 @@ std::unique_ptr<PreparedStep> PrepareGemm(const Product& p) {
   const std::optional<Bias> bias = PlanBias(p, result);
   if (!layout.has_value() || !bias.has_value()) return nullptr;
   const std::int64_t flops = std::int64_t{layout->m} * layout->n * layout->k;
-  if (flops > kMaxTriedFlops) return nullptr;
+  if (flops > policy::kMaxTriedFlops) return nullptr;
   auto step = std::make_unique<GemmStep<T>>(
       *layout, p.request.arg_address(p.first + (layout->swapped ? 1 : 0)),
       p.request.arg_address(p.first + (layout->swapped ? 0 : 1)),

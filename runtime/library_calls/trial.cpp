@@ -1,14 +1,15 @@
 #include "runtime/library_calls/trial.h"
 
+#include "support/pseudo_random.h"
+
 namespace tjit::runtime {
 namespace {
 
 void FillRandom(char* data, std::uint64_t bytes, bool is_double) {
-  std::uint64_t state = 0x2545f4914f6cdd1d;
+  PseudoRandom random(0x2545f4914f6cdd1d);
   const std::uint64_t count = bytes / (is_double ? 8 : 4);
   for (std::uint64_t i = 0; i < count; ++i) {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    const double v = static_cast<double>(state >> 40) * 0x1.0p-23 - 1;
+    const double v = static_cast<double>(random.Next() >> 40) * 0x1.0p-23 - 1;
     if (is_double) {
       reinterpret_cast<double*>(data)[i] = v;
     } else {

@@ -4,7 +4,6 @@
 // Tested by: tests/runtime/library_calls_test.cpp, kept_fft_test.cpp
 #pragma once
 
-#include <mutex>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -12,6 +11,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "runtime/call/kernel_state.h"
 #include "runtime/library_calls/internal.h"
+#include "support/mutex.h"
 
 namespace tjit::runtime {
 
@@ -35,7 +35,7 @@ class Verdicts {
   bool Of(const Key& key, Trials* trials, F&& compute) {
     const std::tuple<Key, std::uint64_t> at(key, GlobalContext::Now().word);
     {
-      const std::lock_guard<std::mutex> lock(mutex_);
+      const MutexLock lock(mutex_);
       const auto it = verdicts_.find(at);
       if (it != verdicts_.end()) return it->second;
     }
@@ -45,14 +45,15 @@ class Verdicts {
     }
     const std::optional<bool> verdict = compute();
     if (!verdict) return false;
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     verdicts_.emplace(at, *verdict);
     return *verdict;
   }
 
  private:
-  std::mutex mutex_;
-  absl::flat_hash_map<std::tuple<Key, std::uint64_t>, bool> verdicts_;
+  Mutex mutex_;
+  absl::flat_hash_map<std::tuple<Key, std::uint64_t>, bool> verdicts_
+      ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tjit::runtime

@@ -7,7 +7,6 @@
 
 #include <array>
 #include <cstring>
-#include <mutex>
 #include <new>
 #include <unordered_map>
 #include <utility>
@@ -16,6 +15,7 @@
 #include "runtime/memory/placement_scope.h"
 #include "runtime/memory/reserved_block.h"
 #include "runtime/memory/scratch_pool.h"
+#include "support/mutex.h"
 
 // Fill what is allocated, as libtorch's default allocator does.
 C10_DECLARE_bool(caffe2_cpu_allocator_do_zero_fill);
@@ -157,31 +157,31 @@ class Allocator final : public c10::Allocator {
 // ------------------------------------------------------------ adopted memory
 
 // Blocks of memory that libtorch's default allocator made, by data pointer.
-// A std::mutex because a forked child may unlock it.
 class SideTable {
  public:
   Block* Find(void* data) {
     Shard& shard = ShardOf(data);
-    std::lock_guard lock(shard.mutex);
+    const MutexLock lock(shard.mutex);
     const auto it = shard.blocks.find(data);
     return it == shard.blocks.end() ? nullptr : it->second;
   }
   void Insert(Block* block) {
     Shard& shard = ShardOf(block->data);
-    std::lock_guard lock(shard.mutex);
+    const MutexLock lock(shard.mutex);
     shard.blocks.insert_or_assign(block->data, block);
   }
   void Erase(void* data) {
     Shard& shard = ShardOf(data);
-    std::lock_guard lock(shard.mutex);
+    const MutexLock lock(shard.mutex);
     shard.blocks.erase(data);
     removals.fetch_add(1, std::memory_order_release);
   }
+  // Around a fork.
   void LockAll() {
-    for (Shard& shard : shards_) shard.mutex.lock();
+    for (Shard& shard : shards_) shard.mutex.LockForFork();
   }
   void UnlockAll() {
-    for (Shard& shard : shards_) shard.mutex.unlock();
+    for (Shard& shard : shards_) shard.mutex.UnlockAfterFork();
   }
 
   // Bumped with every erased entry: what threads remember holds while it does.
@@ -189,8 +189,8 @@ class SideTable {
 
  private:
   struct Shard {
-    std::mutex mutex;
-    std::unordered_map<void*, Block*> blocks;
+    Mutex mutex;
+    std::unordered_map<void*, Block*> blocks ABSL_GUARDED_BY(mutex);
   };
   Shard& ShardOf(void* data) {
     return shards_[(reinterpret_cast<std::uintptr_t>(data) >> 6) % kShards];
@@ -385,8 +385,8 @@ Block* AdoptStorage(c10::StorageImpl* storage) {
     return nullptr;
   }
   // Several threads may meet the same weights first.
-  static std::mutex mutex;
-  std::lock_guard lock(mutex);
+  static Mutex mutex;
+  const MutexLock lock(mutex);
   if (p.get_deleter() == &ReleaseAdopted) return AdoptedBlock(data);
   auto* block = new Block;
   block->data = static_cast<char*>(data);

@@ -5,12 +5,12 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <mutex>
 #include <new>
 #include <utility>
 #include <vector>
 
 #include "runtime/memory/reserved_block.h"
+#include "support/mutex.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -53,8 +53,7 @@ void FreeToSystem(FreeList list) {
   while (list.head != nullptr) FreeToSystem(list.Pop());
 }
 
-// The lists behind the threads' own, and the sums over all threads. A
-// std::mutex because a forked child may unlock it.
+// The lists behind the threads' own, and the sums over all threads.
 class SharedCache {
  public:
   // A block of `size_class` or null; fills the list of `cache` (may be null).
@@ -70,9 +69,10 @@ class SharedCache {
   std::int64_t Peak();
   void ResetPeak();
   std::int64_t Cached();
-  void LockForFork() { mutex_.lock(); }
-  void UnlockAfterFork() { mutex_.unlock(); }
-  void ForgetOtherThreads();  // in a forked child
+  void LockForFork() { mutex_.LockForFork(); }
+  void UnlockAfterFork() { mutex_.UnlockAfterFork(); }
+  // In a forked child, which holds the mutex.
+  void ForgetOtherThreads() ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
  private:
   struct Bin {
@@ -97,21 +97,24 @@ class SharedCache {
                ? kClassBytes[block.size_class]
                : static_cast<std::int64_t>(block.bytes);
   }
-  void MoveToBin(Block* block);
-  void HalveList(unsigned size_class, ThreadCache* cache);
+  void MoveToBin(Block* block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void HalveList(unsigned size_class, ThreadCache* cache)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Makes room for `bytes` more on the lists of `cache`, if it may have it.
-  bool GrowBudget(ThreadCache* cache, std::int64_t bytes);
-  void TakeBudget(ThreadCache* cache);
-  void EmptyLists(ThreadCache* cache);
+  bool GrowBudget(ThreadCache* cache, std::int64_t bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TakeBudget(ThreadCache* cache) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EmptyLists(ThreadCache* cache) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes least recently used blocks out until `limit` holds.
-  FreeList Evict(std::int64_t limit);
+  FreeList Evict(std::int64_t limit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  std::mutex mutex_;
-  std::array<Bin, kSizeClasses> bins_;
-  std::vector<ThreadCache*> caches_;
-  std::int64_t bytes_ = 0;    // in bins_ and in the budgets of caches_
-  std::int64_t budgets_ = 0;  // of caches_
-  std::uint64_t clock_ = 0;
+  Mutex mutex_;
+  std::array<Bin, kSizeClasses> bins_ ABSL_GUARDED_BY(mutex_);
+  std::vector<ThreadCache*> caches_ ABSL_GUARDED_BY(mutex_);
+  // In bins_ and in the budgets of caches_.
+  std::int64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::int64_t budgets_ ABSL_GUARDED_BY(mutex_) = 0;  // of caches_
+  std::uint64_t clock_ ABSL_GUARDED_BY(mutex_) = 0;
   std::atomic<std::int64_t> live_{0};
   std::atomic<std::int64_t> peak_{0};
   std::atomic<std::int64_t> told_peak_{0};  // since ResetPeak()
@@ -168,7 +171,7 @@ void SharedCache::TakeBudget(ThreadCache* cache) {
 }
 
 Block* SharedCache::Take(unsigned size_class, ThreadCache* cache) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Bin& bin = bins_[size_class];
   if (bin.list.count == 0) return nullptr;
   bin.used = ++clock_;
@@ -199,7 +202,7 @@ void SharedCache::Give(Block* block, ThreadCache* cache) {
   const unsigned c = block->size_class;
   FreeList out;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (cache != nullptr && cache->budget.load() == 0) EmptyLists(cache);
     if (cache != nullptr && c < kLocalClasses) {
       if (cache->lists[c].count >= LocalLimit(c)) HalveList(c, cache);
@@ -218,7 +221,7 @@ void SharedCache::Give(Block* block, ThreadCache* cache) {
 void SharedCache::Fit() {
   FreeList out;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     out = Evict(Limit());
   }
   FreeToSystem(out);
@@ -247,7 +250,7 @@ void SharedCache::Trim() {
   if (thread_cache != nullptr) GiveParkedSlots(thread_cache);
   FreeList out;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (thread_cache != nullptr) EmptyLists(thread_cache);
     // The others give theirs up when they next free a block.
     for (ThreadCache* cache : caches_) TakeBudget(cache);
@@ -258,7 +261,7 @@ void SharedCache::Trim() {
 
 ThreadCache* SharedCache::Enter() {
   auto* cache = new ThreadCache;
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   caches_.push_back(cache);
   return cache;
 }
@@ -267,7 +270,7 @@ void SharedCache::Leave(ThreadCache* cache) {
   GiveParkedSlots(cache);
   FreeList out;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     EmptyLists(cache);
     AddLive(cache->live.exchange(0));
     std::erase(caches_, cache);
@@ -278,7 +281,7 @@ void SharedCache::Leave(ThreadCache* cache) {
 }
 
 std::int64_t SharedCache::Live() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::int64_t live = live_.load();
   for (ThreadCache* cache : caches_) live += cache->live.load();
   return live;
@@ -292,14 +295,14 @@ std::int64_t SharedCache::Peak() {
 void SharedCache::ResetPeak() {
   publish_bytes.store(-1, std::memory_order_relaxed);
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (thread_cache != nullptr) AddLive(thread_cache->live.exchange(0));
   }
   told_peak_.store(Live());
 }
 
 std::int64_t SharedCache::Cached() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::int64_t cached = bytes_;
   for (ThreadCache* cache : caches_) {
     cached += cache->cached.load() - cache->budget.load();

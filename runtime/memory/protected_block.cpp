@@ -21,10 +21,10 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <mutex>
 
 #include "runtime/memory/block.h"
 #include "runtime/memory/block_cache.h"
+#include "support/mutex.h"
 
 namespace tjit::runtime {
 namespace {
@@ -47,8 +47,8 @@ struct HideNote {
 };
 
 std::array<Hidden, kMaxHidden> ring;
-std::size_t next_in_ring = 0;
-std::mutex ring_mutex;  // a std::mutex because a forked child may unlock it
+Mutex ring_mutex;  // the fault handler reads without it
+std::size_t next_in_ring ABSL_GUARDED_BY(ring_mutex) = 0;
 struct sigaction previous_action;
 
 std::size_t PageBytes() {
@@ -70,8 +70,8 @@ HideNote& NoteOf(Block* block) {
 
 bool IsHidden(Block* block) { return (KindOf(block) & Block::kHidden) != 0; }
 
-// REQUIRES: ring_mutex, and that the entry is in use.
-void RevealEntry(Hidden* entry) {
+// REQUIRES: the entry is in use.
+void RevealEntry(Hidden* entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(ring_mutex) {
   mprotect(entry->data, RoundToPages(entry->bytes), PROT_READ | PROT_WRITE);
   Block* block = entry->block.exchange(nullptr);
   KindOf(block).fetch_and(static_cast<std::uint8_t>(~Block::kHidden));
@@ -152,8 +152,9 @@ void EnableHiding() {
   static const bool once = [] {
     void* frames[2];
     backtrace(frames, 2);  // loads what the handler needs
-    pthread_atfork([] { ring_mutex.lock(); }, [] { ring_mutex.unlock(); },
-                   [] { ring_mutex.unlock(); });
+    pthread_atfork([] { ring_mutex.LockForFork(); },
+                   [] { ring_mutex.UnlockAfterFork(); },
+                   [] { ring_mutex.UnlockAfterFork(); });
     InstallHandler();
     UsePages();
     return true;
@@ -163,7 +164,7 @@ void EnableHiding() {
 
 bool HideBlock(Block* block, const char* op) {
   if ((KindOf(block) & Block::kPages) == 0) return false;
-  std::lock_guard lock(ring_mutex);
+  const MutexLock lock(ring_mutex);
   if (IsHidden(block)) return true;
   const std::size_t index = next_in_ring++ % kMaxHidden;
   Hidden& entry = ring[index];
@@ -183,12 +184,12 @@ bool HideBlock(Block* block, const char* op) {
 
 void RevealBlock(Block* block) {
   if (!IsHidden(block)) return;
-  std::lock_guard lock(ring_mutex);
+  const MutexLock lock(ring_mutex);
   if (IsHidden(block)) RevealEntry(&ring[NoteOf(block).index]);
 }
 
 void RevealAllBlocks() {
-  std::lock_guard lock(ring_mutex);
+  const MutexLock lock(ring_mutex);
   for (Hidden& entry : ring) {
     if (entry.block.load() != nullptr) RevealEntry(&entry);
   }

@@ -10,9 +10,10 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
-#include <mutex>
 #include <new>
 #include <vector>
+
+#include "support/mutex.h"
 
 namespace tjit::runtime {
 namespace {
@@ -20,8 +21,8 @@ namespace {
 constexpr std::size_t kMaxSlots = 4096;
 
 struct Pool {
-  std::mutex mutex;  // a std::mutex because a forked child may unlock it
-  std::array<std::vector<Block*>, kSlotClasses> free;
+  Mutex mutex;
+  std::array<std::vector<Block*>, kSlotClasses> free ABSL_GUARDED_BY(mutex);
 };
 
 Pool& ThePool() {
@@ -156,8 +157,9 @@ void InstallSignalHandler() {
   sigaction(SIGSEGV, &action, &previous_action);
 }
 
-// REQUIRES: the pool's mutex.
-Block* NewSlot(unsigned size_class) {
+// The pool's mutex guards what slots are added.
+Block* NewSlot(Pool& pool, unsigned size_class)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(pool.mutex) {
   const std::size_t count = slot_count.load(std::memory_order_relaxed);
   if (count == kMaxSlots || fault_handler == nullptr) return nullptr;
   static const bool installed = (InstallSignalHandler(), true);
@@ -186,9 +188,9 @@ Block* NewSlot(unsigned size_class) {
 Block* TakeFaultingSlot(std::size_t bytes) {
   const unsigned size_class = SlotClassOf(bytes);
   Pool& pool = ThePool();
-  const std::lock_guard lock(pool.mutex);
+  const MutexLock lock(pool.mutex);
   std::vector<Block*>& free = pool.free[size_class];
-  if (free.empty()) return NewSlot(size_class);
+  if (free.empty()) return NewSlot(pool, size_class);
   Block* block = free.back();
   free.pop_back();
   return block;
@@ -205,7 +207,7 @@ void GiveFaultingSlot(Block* block) {
     KindOf(block).fetch_or(Block::kFaulting);
   }
   Pool& pool = ThePool();
-  const std::lock_guard lock(pool.mutex);
+  const MutexLock lock(pool.mutex);
   pool.free[block->size_class].push_back(block);
 }
 
@@ -222,9 +224,9 @@ void InstallFaultHandler(FaultHandler handler) {
   static const bool once = [handler] {
     fault_handler = handler;
     ThePool();
-    pthread_atfork([] { ThePool().mutex.lock(); },
-                   [] { ThePool().mutex.unlock(); },
-                   [] { ThePool().mutex.unlock(); });
+    pthread_atfork([] { ThePool().mutex.LockForFork(); },
+                   [] { ThePool().mutex.UnlockAfterFork(); },
+                   [] { ThePool().mutex.UnlockAfterFork(); });
     return true;
   }();
   static_cast<void>(once);

@@ -6,7 +6,7 @@
 namespace tjit::runtime {
 
 void ScratchRoom::Lend(char* data, std::size_t bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (data == nullptr) {
     requests_.clear();
     return lent_.clear();
@@ -15,7 +15,7 @@ void ScratchRoom::Lend(char* data, std::size_t bytes) {
 }
 
 void ScratchRoom::Begin() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (Piece& piece : lent_) piece.is_taken = false;
   is_running_ = true;
   needed_.clear();
@@ -24,16 +24,16 @@ void ScratchRoom::Begin() {
 }
 
 void ScratchRoom::Forget() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   learned_.clear();
 }
 
 ScratchRoom::Learned* ScratchRoom::Find(std::size_t i) {
-  const auto end = sizes_.begin() + static_cast<std::ptrdiff_t>(i) + 1;
+  const auto begin = sizes_.begin();
+  const auto end = begin + static_cast<std::ptrdiff_t>(i) + 1;
   const auto found =
       std::find_if(learned_.begin(), learned_.end(), [&](const Learned& known) {
-        return std::equal(known.sizes.begin(), known.sizes.end(),
-                          sizes_.begin(), end);
+        return std::equal(known.sizes.begin(), known.sizes.end(), begin, end);
       });
   return found == learned_.end() ? nullptr : &*found;
 }
@@ -69,14 +69,14 @@ int ScratchRoom::Need(std::size_t bytes) {
 }
 
 std::vector<std::uint64_t> ScratchRoom::Need() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<std::uint64_t> bytes;
   for (const Piece& piece : needed_) bytes.push_back(piece.bytes);
   return bytes;
 }
 
 char* ScratchRoom::Take(std::size_t bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!is_running_ || bytes < kMinBytes || requests_.size() == kMaxRequests) {
     return nullptr;
   }
@@ -99,14 +99,14 @@ char* ScratchRoom::Take(std::size_t bytes) {
 }
 
 void ScratchRoom::Note(const void* data) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (is_running_ && !requests_.empty() && requests_.back().data == nullptr) {
     requests_.back().data = data;
   }
 }
 
 bool ScratchRoom::Give(const void* data) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (Request& r : requests_) {
     if (r.data != data || r.is_dead) continue;
     const bool is_here = r.lent >= 0;
@@ -119,7 +119,7 @@ bool ScratchRoom::Give(const void* data) {
 }
 
 void ScratchRoom::End() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   is_running_ = false;
   for (std::size_t i = 0; i < requests_.size(); ++i) {
     Learned* known = Find(i);
@@ -137,7 +137,7 @@ void ScratchRoom::End() {
 }
 
 bool ScratchRoom::IsHeld() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return std::any_of(requests_.begin(), requests_.end(), [](const Request& r) {
     return r.lent >= 0 && !r.is_dead;
   });

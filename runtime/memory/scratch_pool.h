@@ -15,8 +15,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <vector>
+
+#include "support/mutex.h"
 
 namespace tjit::runtime {
 
@@ -69,20 +70,20 @@ class ScratchRoom {
     int deaths = 0;  // calls that it died in; -1: it outlived one
   };
   // Of the call's request number i; null: nothing.
-  Learned* Find(std::size_t i);
+  Learned* Find(std::size_t i) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The smallest free piece that is large enough; -1 if there is none.
   static int Smallest(const std::vector<Piece>& pieces, std::size_t bytes);
   // The same, or the largest free piece, enlarged, or one more.
-  int Need(std::size_t bytes);
+  int Need(std::size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // Guards all below; within a call, Give() may come in.
-  mutable std::mutex mutex_;
-  std::vector<Piece> lent_;
-  std::vector<Piece> needed_;
-  bool is_running_ = false;
-  std::vector<std::size_t> sizes_;  // of the call's requests
-  std::vector<Request> requests_;
-  std::vector<Learned> learned_;
+  mutable Mutex mutex_;  // within a call, Give() may come in
+  std::vector<Piece> lent_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Piece> needed_ ABSL_GUARDED_BY(mutex_);
+  bool is_running_ ABSL_GUARDED_BY(mutex_) = false;
+  // Of the call's requests.
+  std::vector<std::size_t> sizes_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Request> requests_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Learned> learned_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tjit::runtime

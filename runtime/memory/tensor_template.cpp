@@ -3,12 +3,12 @@
 #include <c10/core/ScalarType.h>
 
 #include <cstring>
-#include <mutex>
 #include <new>
 #include <unordered_map>
 #include <utility>
 
 #include "absl/hash/hash.h"
+#include "support/mutex.h"
 
 namespace tjit::runtime {
 namespace {
@@ -20,13 +20,12 @@ struct HashOfGeometry {
   }
 };
 
-// A std::mutex because a forked child may unlock it.
 struct Forms {
-  std::mutex mutex;
+  Mutex mutex;
   std::unordered_map<TensorGeometry, std::weak_ptr<const TensorForm>,
                      HashOfGeometry>
-      forms;
-  std::size_t sweep_at = 1024;  // entries
+      forms ABSL_GUARDED_BY(mutex);
+  std::size_t sweep_at ABSL_GUARDED_BY(mutex) = 1024;  // entries
 };
 
 Forms& AllForms() {
@@ -146,7 +145,7 @@ const TailPadding g_tail_padding = [] {
 
 std::shared_ptr<const TensorForm> FormOf(const TensorGeometry& geometry) {
   Forms& all = AllForms();
-  std::lock_guard lock(all.mutex);
+  const MutexLock lock(all.mutex);
   std::weak_ptr<const TensorForm>& entry = all.forms[geometry];
   if (auto form = entry.lock()) return form;
   auto made = std::make_shared<const TensorForm>(geometry);

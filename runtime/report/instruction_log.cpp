@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -15,6 +14,7 @@
 #include "runtime/call/plain_tensor.h"
 #include "runtime/call/trace_run.h"
 #include "runtime/platform/thread_context.h"
+#include "support/mutex.h"
 
 namespace tjit::runtime {
 
@@ -31,11 +31,11 @@ std::uint64_t NowNs() {
 
 // Everything of one process's log. A forked child has a new one.
 struct Log {
-  std::mutex mutex;  // guards what follows but `file`
-  std::vector<std::unique_ptr<LogStream>> streams;
-  std::vector<LogStream*> free;
-  std::uint16_t threads = 0;
-  bool is_open = false;
+  Mutex mutex;
+  std::vector<std::unique_ptr<LogStream>> streams ABSL_GUARDED_BY(mutex);
+  std::vector<LogStream*> free ABSL_GUARDED_BY(mutex);
+  std::uint16_t threads ABSL_GUARDED_BY(mutex) = 0;
+  bool is_open ABSL_GUARDED_BY(mutex) = false;
   LogFile file;
 };
 // What outlives a fork.
@@ -56,14 +56,14 @@ struct StreamReturn {
   ~StreamReturn() {
     t_stream = nullptr;
     if (stream == nullptr || log != g_log) return;  // the parent's
-    const std::lock_guard lock(log->mutex);
+    const MutexLock lock(log->mutex);
     log->free.push_back(stream);
   }
 };
 thread_local StreamReturn t_return;
 
-// REQUIRES: log->mutex held.
-LogSource SourceOfThisThread(Log* log) {
+LogSource SourceOfThisThread(Log* log)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(log->mutex) {
   if (getpid() == gettid()) return {LogSource::Kind::kMain, 0};
   if (InParallelRegion()) return {LogSource::Kind::kWorker, 0};
   return {LogSource::Kind::kThread, ++log->threads};
@@ -71,7 +71,7 @@ LogSource SourceOfThisThread(Log* log) {
 
 [[gnu::noinline]] LogStream* NewStream() {
   Log* log = g_log;
-  const std::lock_guard lock(log->mutex);
+  const MutexLock lock(log->mutex);
   if (!log->is_open) {
     log->is_open = true;
     log->file.Open(g_path, g_is_child);
@@ -221,18 +221,18 @@ void SegmentRow::End() { Stream().EndEvent(row_, SinceStart()); }
 
 void LockInstructionLogForFork() {
   if (g_log == nullptr) return;
-  g_log->mutex.lock();
+  g_log->mutex.LockForFork();
   g_log->file.LockForFork();
 }
 
 void UnlockInstructionLogAfterFork() {
   if (g_log == nullptr) return;
   g_log->file.UnlockAfterFork();
-  g_log->mutex.unlock();
+  g_log->mutex.UnlockAfterFork();
 }
 
 // The parent's chunks must not be written here.
-void ForgetInstructionLogInChild() {
+void ForgetInstructionLogInChild() ABSL_NO_THREAD_SAFETY_ANALYSIS {
   if (g_log == nullptr) return;
   for (const auto& stream : g_log->streams) stream->Unmap();
   g_log->file.Abandon();

@@ -4,18 +4,18 @@
 
 #include <atomic>
 #include <map>
-#include <mutex>
 #include <string>
 
 #include "runtime/platform/settings.h"
 #include "runtime/report/log.h"
+#include "support/mutex.h"
 
 namespace tjit::runtime {
 namespace {
 
 struct Kept {
-  std::mutex mutex;
-  std::map<const Counters*, std::string> failures;
+  Mutex mutex;
+  std::map<const Counters*, std::string> failures ABSL_GUARDED_BY(mutex);
 };
 Kept& Failures() {
   static auto* kept = new Kept;
@@ -34,14 +34,14 @@ void NoteBail(Counters* counters, BailReason why, OpId op) {
                      "). TJIT_STRICT=1 makes it an error; without it the "
                      "program runs on eagerly.";
   Kept& kept = Failures();
-  const std::lock_guard<std::mutex> lock(kept.mutex);
+  const MutexLock lock(kept.mutex);
   if (kept.failures.emplace(counters, std::move(text)).second) ++g_kept;
 }
 
 bool HasKeptFailure(const Counters* counters) {
   if (g_kept.load(std::memory_order_acquire) == 0) return false;
   Kept& kept = Failures();
-  const std::lock_guard<std::mutex> lock(kept.mutex);
+  const MutexLock lock(kept.mutex);
   return kept.failures.count(counters) != 0;
 }
 
@@ -50,7 +50,7 @@ void ThrowKeptFailure(const Counters* counters) {
   std::string text;
   {
     Kept& kept = Failures();
-    const std::lock_guard<std::mutex> lock(kept.mutex);
+    const MutexLock lock(kept.mutex);
     const auto it = kept.failures.find(counters);
     if (it == kept.failures.end()) return;
     text = std::move(it->second);
@@ -63,7 +63,7 @@ void ThrowKeptFailure(const Counters* counters) {
 void SayKeptFailures() {
   if (g_kept.load(std::memory_order_acquire) == 0) return;
   Kept& kept = Failures();
-  const std::lock_guard<std::mutex> lock(kept.mutex);
+  const MutexLock lock(kept.mutex);
   for (const auto& [counters, text] : kept.failures) LogWarning(text);
   kept.failures.clear();
   g_kept.store(0, std::memory_order_release);

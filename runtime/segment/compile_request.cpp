@@ -15,16 +15,11 @@
 #include "runtime/segment/segment_variant.h"
 #include "runtime/tier2/hot_profile.h"
 #include "runtime/tier2/llvm_engine.h"
+#include "support/policy.h"
 
 namespace tjit::runtime {
 namespace {
 
-// Before the code of a variant is asked for it has taken as long at tier 1 as
-// compiling it will take, at a guess.
-constexpr std::uint64_t kCompileNs = 1'000'000;
-constexpr std::uint64_t kCompileNsPerStep = 100'000;
-// What one core reads and writes of memory.
-constexpr std::uint64_t kBytesPerNs = 16;
 
 }  // namespace
 
@@ -45,7 +40,7 @@ bool Tier2Variant::IsTimeToAsk(const PreparedSegment& segment,
     return true;
   }
   if (!engine_->is_for_speed() || g_settings.compile_all()) return true;
-  return tier1_ns_ > kCompileNs + kCompileNsPerStep * steps;
+  return tier1_ns_ > policy::kCompileNs + policy::kCompileNsPerStep * steps;
 }
 
 // Half of what it takes, the run that is about to begin counted with what it
@@ -53,7 +48,8 @@ bool Tier2Variant::IsTimeToAsk(const PreparedSegment& segment,
 // one. The worker loads LLVM, looks for eager's functions and lowers the groups
 // meanwhile.
 bool Tier2Variant::IsNearlyTimeToAsk(std::size_t steps) const {
-  return 2 * (tier1_ns_ + least_ns_) > kCompileNs + kCompileNsPerStep * steps;
+  return 2 * (tier1_ns_ + least_ns_) >
+         policy::kCompileNs + policy::kCompileNsPerStep * steps;
 }
 
 std::uint64_t Tier2Variant::LeastNs(const PreparedSegment& segment,
@@ -72,7 +68,7 @@ std::uint64_t Tier2Variant::LeastNs(const PreparedSegment& segment,
       bytes += segment.slot_bytes_[r.slot];
     }
   }
-  return bytes / kBytesPerNs;
+  return bytes / policy::kBytesPerNs;
 }
 
 SegmentInput Tier2Variant::InputOf(const PreparedSegment& segment,

@@ -12,6 +12,7 @@
 #include "runtime/platform/test_hooks.h"
 #include "runtime/report/log.h"
 #include "runtime/segment/segment_variant.h"
+#include "support/policy.h"
 
 namespace tjit::runtime {
 namespace {
@@ -19,11 +20,13 @@ namespace {
 // Two runs find where results are to lie (boxed.cpp), two more
 // what dies (scratch_pool.h), and one what that needs. What kernels need may
 // depend on values (matrix_exp), so that is looked at again.
-constexpr std::array<std::uint32_t, 4> kRunsBeforeLook = {6, 24, 96, 384};
-// A trial takes as long as 130 runs of the step save (a product, 1 us a run).
-constexpr std::uint32_t kRunsBeforeTrials = 96;
-// More live-out masks than this share one plan that keeps everything.
-constexpr std::size_t kMaxVariants = 8;
+constexpr std::array<std::uint32_t, 4> kRunsBeforeLook = [] {
+  std::array<std::uint32_t, 4> runs = {policy::kFirstLookRuns};
+  for (std::size_t i = 1; i < runs.size(); ++i) {
+    runs[i] = runs[i - 1] * policy::kLookFactor;
+  }
+  return runs;
+}();
 
 // Memory of slots that have no block and that the plan does not place.
 class TemporaryBlocks {
@@ -215,7 +218,7 @@ PreparedSegment::Variant& PreparedSegment::VariantFor(const Run& run,
     Variant& v = variants_[last_variant_];
     if (v.live == live_) return v;
   }
-  const bool is_last = variants_.size() >= kMaxVariants;
+  const bool is_last = variants_.size() >= policy::kMaxVariants;
   if (is_last) {
     for (const auto [s, fate] : used_) live_[s] = kSurvives;
     for (Variant& v : variants_) {
@@ -251,7 +254,7 @@ void PreparedSegment::MaybePlanAgain(Variant* variant, bool may_try,
                 variant->runs) == kRunsBeforeLook.end()) {
     return;
   }
-  if (may_try && variant->runs >= kRunsBeforeTrials) TrySteps(counters);
+  if (may_try && variant->runs >= policy::kRunsBeforeTrials) TrySteps(counters);
   if (WaysOfSteps() != variant->ways) Plan(variant, counters);
   if (variant->tier2 != nullptr) variant->tier2->PlanAgain(this, variant);
 }
@@ -481,9 +484,9 @@ PreparedSegment* SegmentCache::Find(const Run& run,
 PreparedSegment& SegmentCache::For(const Run& run,
                                    const GlobalContext& global) {
   if (PreparedSegment* const known = Find(run, global)) return *known;
-  auto segment = 
+  auto segment =
       std::make_unique<PreparedSegment>(run.pending, &classes_, compiler_);
-  if (weight_ + segment->weight() > kMaxWeight) Clear();
+  if (weight_ + segment->weight() > policy::kMaxSegmentWeight) Clear();
   weight_ += segment->weight();
   return *segments_.emplace(KeyOf(run, global), std::move(segment))
               .first->second;

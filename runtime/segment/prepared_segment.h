@@ -173,10 +173,6 @@ class SegmentCache {
                 run.pending.front()->depth,
             global.word};
   }
-  // Flushes at varying places make a segment each; all go when they are too
-  // many.
-  static constexpr std::size_t kMaxWeight = 1 << 20;
-
   const SegmentCompiler compiler_;
   absl::flat_hash_map<Key, std::unique_ptr<PreparedSegment>> segments_;
   std::size_t weight_ = 0;  // slots and steps of all segments

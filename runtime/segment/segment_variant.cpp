@@ -23,13 +23,12 @@
 #include "runtime/tier2/hot_profile.h"
 #include "runtime/tier2/llvm_engine.h"
 #include "support/env.h"
+#include "support/policy.h"
 
 namespace tjit::runtime {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-constexpr int kMaxRecompiles = 3;
 
 std::int64_t StepsOf(const SegmentCode& code) {
   return code.steps_fused +
@@ -184,10 +183,10 @@ bool Tier2Variant::Prepare(PreparedSegment* segment,
   const std::string_view stale = StaleScalar(*segment, run);
   if (!stale.empty()) {
     SwitchOff();
-    if (++recompiles_ > kMaxRecompiles) {
+    if (++recompiles_ > policy::kMaxRecompiles) {
       SayCompile(
           absl::StrCat("Fallback: library calls, as the segment was compiled ",
-                       kMaxRecompiles, " times again"));
+                       policy::kMaxRecompiles, " times again"));
       return false;
     }
     SayCompile(absl::StrCat("Recompiling: a scalar of ", std::string(stale),

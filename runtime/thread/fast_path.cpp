@@ -11,6 +11,7 @@
 #include "runtime/thread/observers.h"
 #include "runtime/thread/thread_registry.h"
 #include "runtime/thread/thread_state.h"
+#include "support/policy.h"
 
 namespace tjit::runtime {
 namespace {
@@ -33,9 +34,6 @@ void PrefetchAfter(const TraceNode* node) {
   }
 }
 
-// Shorter traces stay in the cache.
-constexpr std::uint32_t kPrefetchFrom = 256;
-
 }  // namespace
 
 [[gnu::noinline]] Decision TraceCursor::TakeUsual(CallFrame& frame,
@@ -57,7 +55,7 @@ constexpr std::uint32_t kPrefetchFrom = 256;
 }
 
 Decision TraceCursor::TakeDeferred(CallFrame& frame, TraceNode* node) {
-  if (node->depth >= kPrefetchFrom) PrefetchAfter(node);
+  if (node->depth >= policy::kPrefetchFrom) PrefetchAfter(node);
   return TakeUsual(frame, node, CompactStep::Of(*node),
                    /*owns_arguments=*/false);
 }
@@ -194,7 +192,7 @@ enum class Likeness : std::uint8_t {
 
 [[gnu::always_inline]] inline std::optional<Decision> TraceCursor::TakeNext(
     CallFrame& frame, TraceNode* node, const CompactStep* step) {
-  if (node->depth >= kPrefetchFrom) PrefetchAfter(node);
+  if (node->depth >= policy::kPrefetchFrom) PrefetchAfter(node);
   if (!step->is_lean() || !IsLeanCall(frame, *node, *step)) {
     return TakeLike(frame, node, step);
   }

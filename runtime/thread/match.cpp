@@ -7,6 +7,7 @@
 #include "recorder/step_shape.h"
 #include "runtime/platform/test_hooks.h"
 #include "runtime/thread/copied_slot.h"
+#include "support/policy.h"
 
 namespace tjit::runtime {
 
@@ -119,7 +120,7 @@ Access AccessOf(c10::StorageImpl* storage, bool written, Block** block) {
         !Planted(Defect::kMissedExposure))) {
     return Access::kBlock;
   }
-  if (written || storage->nbytes() > kMaxCopiedBytes ||
+  if (written || storage->nbytes() > policy::kMaxCopiedBytes ||
       storage->data_ptr().get() == nullptr || storage->device() != c10::kCPU) {
     return Access::kNo;
   }

@@ -9,6 +9,7 @@
 #include "runtime/call/plain_tensor.h"
 #include "runtime/call/trace_run.h"
 #include "support/bail.h"
+#include "support/policy.h"
 
 namespace tjit::runtime {
 
@@ -38,7 +39,6 @@ enum class Access : std::uint8_t {
   kNo,     // must run at the call
 };
 Access AccessOf(c10::StorageImpl* storage, bool written, Block** block);
-inline constexpr std::uint64_t kMaxCopiedBytes = 4096;
 
 // Binds the storages of all arguments to the slots of the step, in order, and
 // checks those that are bound already. On a mismatch everything bound here is

@@ -30,6 +30,7 @@
 #include "runtime/platform/thread_context.h"
 #include "runtime/segment/prepared_segment.h"
 #include "support/counters.h"
+#include "support/policy.h"
 
 namespace tjit::runtime {
 
@@ -111,7 +112,6 @@ class PendingQueue {
   bool BindShadowResults(const TraceNode* node, const ResultList& results);
   void NoteMismatch(const Difference& difference);
 
-  static constexpr std::uint64_t kMaxHeldBytes = 64ull << 20;
 
   ThreadRegistry* const registry_;
   std::shared_ptr<TraceStore> store_;  // that cursor and segments belong to

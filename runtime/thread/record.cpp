@@ -15,19 +15,17 @@
 #include "runtime/thread/thread_registry.h"
 #include "runtime/thread/thread_state.h"
 #include "support/log.h"
+#include "support/policy.h"
 
 namespace tjit::runtime {
 
 namespace {
 
-// A loop of fewer ops is captured as several iterations, up to a segment of
-// this length; not where a boundary comes with each.
-constexpr std::uint32_t kTinyLoop = 32;
-constexpr std::uint32_t kMergedOps = 64;
-
 std::uint32_t IterationsOf(const HotDetector::Candidate& candidate) {
-  if (candidate.cut_at_boundary || candidate.period >= kTinyLoop) return 1;
-  return (kMergedOps + candidate.period - 1) / candidate.period;
+  if (candidate.cut_at_boundary || candidate.period >= policy::kTinyLoop) {
+    return 1;
+  }
+  return (policy::kMergedOps + candidate.period - 1) / candidate.period;
 }
 
 // Note [Captures in vain]

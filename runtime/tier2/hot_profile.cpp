@@ -15,6 +15,7 @@
 #include "runtime/report/options_resolution.h"
 #include "runtime/tier2/tier2.h"
 #include "support/env.h"
+#include "support/policy.h"
 
 namespace tjit::runtime {
 namespace {
@@ -132,7 +133,7 @@ bool IsThere(const ProfilePlace& place) {
 HotProfile::HotProfile() : pid_(getpid()) {}
 
 void HotProfile::Configure(const std::string& cache_dir) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   const std::string& file = ProfilePath();
   if (file == kCacheOff) {
     place_ = ProfilePlace();
@@ -148,7 +149,7 @@ void HotProfile::Configure(const std::string& cache_dir) {
 void HotProfile::OnFirstOp(Tier2* tier2) {
   int clears = 0;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     if (was_read_ || !IsThere(place_)) return;
     was_read_ = true;
     const std::string why = WhyNotOurs(place_);
@@ -167,7 +168,7 @@ void HotProfile::OnFirstOp(Tier2* tier2) {
 bool HotProfile::Load(int clears, const std::atomic<bool>& stop) {
   ProfilePlace place;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     if (clears != clears_) return true;
     place = place_;
   }
@@ -182,12 +183,11 @@ bool HotProfile::Load(int clears, const std::atomic<bool>& stop) {
                             "; it is written anew when the program ends"));
     return true;
   }
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   if (clears == clears_) in_file_ = Publish(std::move(profile));
   return true;
 }
 
-// REQUIRES: mutex_ is held.
 const Profile* HotProfile::Publish(std::unique_ptr<Profile> profile) {
   if (const Profile* known = known_.load(std::memory_order_relaxed)) {
     for (const KnownNode* end : known->ends()) {
@@ -201,8 +201,8 @@ const Profile* HotProfile::Publish(std::unique_ptr<Profile> profile) {
 }
 
 void HotProfile::NoteCode(const TraceNode* last, ProfileSegment segment) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (code_.size() >= kMaxCode) return;
+  const MutexLock lock(mutex_);
+  if (code_.size() >= policy::kMaxKnownCode) return;
   for (const auto& [id, known] : code_) {
     if (id == last->id && known == segment) return;
   }
@@ -210,14 +210,14 @@ void HotProfile::NoteCode(const TraceNode* last, ProfileSegment segment) {
 }
 
 void HotProfile::KeepCodeOf(const TraceStore& store) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   std::erase_if(code_, [&](const auto& noted) {
     return store.NodeOf(noted.first) == nullptr;
   });
 }
 
 void HotProfile::Forget() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   ++clears_;
   known_.store(nullptr, std::memory_order_release);
   code_.clear();
@@ -227,7 +227,7 @@ void HotProfile::Collect(const TraceStore& store, const Profile* known,
                          Profile* profile) {
   CodeByNode code;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const auto& [id, segment] : code_) code[id].push_back(segment);
   }
   std::size_t steps = 0;
@@ -256,7 +256,7 @@ std::int64_t HotProfile::Prewarm(const std::string& file, Tier2* tier2) {
               "; tjit::save_profile and TJIT_PROFILE write such files");
   const auto count = static_cast<std::int64_t>(profile->ends().size());
   if (tier2->engine() != nullptr) Compile(*profile, tier2);
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   Publish(std::move(profile));
   return count;
 }
@@ -274,7 +274,7 @@ std::int64_t HotProfile::Save(const std::string& file,
 }
 
 void HotProfile::SaveAtExit(const TraceStore& store, bool has_warned) {
-  if (place_.name.empty() || getpid() != pid_) return;
+  if (getpid() != pid_) return;
   try {
     SaveNews(store, has_warned);
   } catch (const std::exception& e) {  // no memory; the program ends as it does
@@ -283,12 +283,20 @@ void HotProfile::SaveAtExit(const TraceStore& store, bool has_warned) {
 }
 
 void HotProfile::SaveNews(const TraceStore& store, bool has_warned) {
+  ProfilePlace place;
+  const Profile* in_file = nullptr;
+  {
+    const MutexLock lock(mutex_);
+    place = place_;
+    in_file = in_file_;
+  }
+  if (place.name.empty()) return;
   Profile profile;
-  Collect(store, IsThere(place_) ? in_file_ : nullptr, &profile);
+  Collect(store, IsThere(place) ? in_file : nullptr, &profile);
   if (profile.empty()) return;
-  const std::string error = WriteProfile(place_, /*merges=*/true, &profile);
-  if (error.empty() || (place_.is_cache && has_warned)) return;
-  LogWarning(absl::StrCat("cannot write the profile ", place_.path(), ": ",
+  const std::string error = WriteProfile(place, /*merges=*/true, &profile);
+  if (error.empty() || (place.is_cache && has_warned)) return;
+  LogWarning(absl::StrCat("cannot write the profile ", place.path(), ": ",
                           error,
                           "; the next run learns anew. TJIT_PROFILE "
                           "names another file, or is off"));

@@ -19,7 +19,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,6 +26,7 @@
 #include "recorder/profile.h"
 #include "recorder/trace.h"
 #include "runtime/tier2/profile_file.h"
+#include "support/mutex.h"
 
 namespace tjit::runtime {
 
@@ -54,8 +54,8 @@ class HotProfile {
   // The process ends. `has_warned`: the folder's state was said already.
   void SaveAtExit(const TraceStore& store, bool has_warned);
 
-  void LockForFork() { mutex_.lock(); }
-  void UnlockAfterFork() { mutex_.unlock(); }
+  void LockForFork() { mutex_.LockForFork(); }
+  void UnlockAfterFork() { mutex_.UnlockAfterFork(); }
 
   // For tjit::prewarm() and tjit::save_profile(). THROW c10::Error that names
   // file and cause. Return the number of sequences.
@@ -63,28 +63,29 @@ class HotProfile {
   std::int64_t Save(const std::string& file, const TraceStore& store);
 
  private:
-  static constexpr std::size_t kMaxCode = 4096;
-
   // False if it was stopped. `clears`: clear() calls before it was asked for;
   // what comes behind another one is not published.
   bool Load(int clears, const std::atomic<bool>& stop);
   void SaveNews(const TraceStore& store, bool has_warned);
   // Returns it; null if there is nothing in it.
-  const Profile* Publish(std::unique_ptr<Profile> profile);
+  const Profile* Publish(std::unique_ptr<Profile> profile)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What is hot now and not in `known`, if that is not null. Looks at no more
   // steps than a profile may have: a program must not be long in ending.
   void Collect(const TraceStore& store, const Profile* known, Profile* profile);
 
   const pid_t pid_;
   std::atomic<const Profile*> known_{nullptr};
-  std::mutex mutex_;  // guards what follows; taken last
-  bool was_read_ = false;
-  int clears_ = 0;
-  const Profile* in_file_ = nullptr;  // what was read, one of profiles_
-  ProfilePlace place_;
-  std::vector<std::unique_ptr<Profile>> profiles_;
+  Mutex mutex_;  // taken last
+  bool was_read_ ABSL_GUARDED_BY(mutex_) = false;
+  int clears_ ABSL_GUARDED_BY(mutex_) = 0;
+  // What was read, one of profiles_.
+  const Profile* in_file_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  ProfilePlace place_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<Profile>> profiles_ ABSL_GUARDED_BY(mutex_);
   // By id of the node: a store and its copies have the same.
-  std::vector<std::pair<std::uint32_t, ProfileSegment>> code_;
+  std::vector<std::pair<std::uint32_t, ProfileSegment>> code_
+      ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tjit::runtime

@@ -24,6 +24,7 @@
 #include "runtime/report/log.h"
 #include "runtime/tier2/worker.h"
 #include "support/planted_defect.h"
+#include "support/policy.h"
 
 namespace tjit::runtime {
 namespace {
@@ -73,11 +74,11 @@ constexpr void Delay() {}
 // Thread: any, several at once: what is lost is a sample.
 class LoopSpeed {
  public:
-  // Less is never worth a thread, nor to be timed.
-  static constexpr std::int64_t kLeastElements = 1024;
+  static constexpr std::int64_t kLeastElements = policy::kLeastSharedElements;
 
   bool is_known() const {
-    return samples_.load(std::memory_order_relaxed) >= kSamples;
+    return samples_.load(std::memory_order_relaxed) >=
+           policy::kLoopSpeedSamples;
   }
 
   void Note(std::chrono::steady_clock::duration took, std::int64_t elements) {
@@ -93,18 +94,18 @@ class LoopSpeed {
   // for anybody to ask what a fork takes, or eager has made no team here.
   // `largest`: elements of an op, the most.
   std::int64_t Grain(std::int64_t elements, std::int64_t largest) const {
-    constexpr double kLeastNs = 2000, kForks = 2;
     const double each_ns = ps_.load(std::memory_order_relaxed) * 1e-3;
-    if (each_ns * static_cast<double>(elements) < kLeastNs) return elements;
+    if (each_ns * static_cast<double>(elements) < policy::kLeastSharedNs)
+      return elements;
     const bool eager_shares = largest > at::internal::GRAIN_SIZE;
     if (!eager_shares && !MayShare()) return elements;
-    const double worth = kForks * static_cast<double>(ForkNs()) / each_ns;
+    const double worth =
+        policy::kForksPerPart * static_cast<double>(ForkNs()) / each_ns;
     return static_cast<std::int64_t>(
         std::clamp(worth, static_cast<double>(kLeastElements), 1e15));
   }
 
  private:
-  static constexpr int kSamples = 3;
   std::atomic<int> samples_ = 0;
   std::atomic<double> ps_ = std::numeric_limits<double>::max();
 };

@@ -24,13 +24,14 @@
 #include "runtime/platform/build_check.h"
 #include "runtime/platform/build_id.h"
 #include "support/output_file.h"
+#include "support/policy.h"
 
 namespace tjit::runtime {
 namespace {
 
 // What a writer waits for another one, at most.
-constexpr int kLockTries = 100;
-constexpr std::chrono::milliseconds kLockPause{10};
+constexpr int kLockTries = policy::kProfileLockTries;
+constexpr std::chrono::milliseconds kLockPause{policy::kProfileLockPauseMs};
 
 struct ObjectIds {
   std::string program, tjit;

@@ -18,15 +18,15 @@
 #include "runtime/tier2/llvm_engine.h"
 #include "runtime/tier2/torchscript_engine.h"
 #include "support/env.h"
+#include "support/policy.h"
 
 namespace tjit::runtime {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// After which no group of a segment is begun; those left stay library calls. A
-// worker beside busy processors has a tenth of one.
-constexpr std::chrono::seconds kBudget{20};
+// No group of a segment is begun after that; those left stay library calls.
+constexpr std::chrono::seconds kBudget{policy::kCompileBudgetSeconds};
 
 // Lowering claims the roundings of eager's AVX2 and AVX-512 kernels, where a
 // product and a sum are one. Other kernels round twice.
@@ -87,7 +87,6 @@ void Log(const CompileTask& task, const CacheUse& use, std::int64_t probes) {
 
 }  // namespace
 
-// REQUIRES: mutex_ is held.
 cache::ObjectCache* Tier2::CacheFor(const std::string& folder) {
   if (folder == kCacheOff) return nullptr;
   std::unique_ptr<cache::ObjectCache>& cache = caches_[folder];
@@ -102,7 +101,7 @@ cache::ObjectCache* Tier2::CacheFor(const std::string& folder) {
 
 void Tier2::SetBackend(Backend backend, const std::string& cache_dir,
                        bool fast) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   if (dump_ == nullptr && DumpParts() != 0) {
     dump_ = std::make_unique<DumpFile>(DumpParts(), DumpPath());
   }
@@ -198,7 +197,7 @@ void Tier2::Compile(CompileTask* task) {
   const std::int64_t probed = verdicts_.probed();
   Log(*task, use, probed - std::exchange(probed_, probed));
   task->input = SegmentInput();
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const std::string& reason : task->code.reasons) {
     if (failures_.size() < kMaxReasons || failures_.contains(reason)) {
       ++failures_[reason];
@@ -209,7 +208,7 @@ void Tier2::Compile(CompileTask* task) {
 
 void Tier2::Forget() {
   worker_.DropQueued();
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   failures_.clear();
   measured_.clear();
   forget_.store(true);
@@ -217,26 +216,26 @@ void Tier2::Forget() {
 
 void Tier2::LockForFork() {
   worker_.LockForFork();
-  mutex_.lock();
+  mutex_.LockForFork();
 }
 
 void Tier2::UnlockAfterFork(bool is_child) {
-  mutex_.unlock();
+  mutex_.UnlockAfterFork();
   worker_.UnlockAfterFork(is_child);
 }
 
 std::map<std::string, std::int64_t> Tier2::Failures() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   return failures_;
 }
 
 void Tier2::NoteMeasured(ExplainedCode code) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   if (measured_.size() < kMaxMeasured) measured_.push_back(std::move(code));
 }
 
 std::vector<ExplainedCode> Tier2::Measured() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   return measured_;
 }
 

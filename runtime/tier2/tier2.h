@@ -15,7 +15,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,6 +29,7 @@
 #include "runtime/tier2/worker.h"
 #include "support/counters.h"
 #include "support/dump_file.h"
+#include "support/mutex.h"
 #include "tjit/options.h"
 
 namespace tjit::runtime {
@@ -71,8 +71,8 @@ class Tier2 {
   // clear(): kernels and failures are forgotten.
   void Forget();
   // Around fork(). REQUIRES: the worker is paused.
-  void LockForFork();
-  void UnlockAfterFork(bool is_child);
+  void LockForFork() ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  void UnlockAfterFork(bool is_child) ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
   // What is wrong with the cache folder was said. Behind Stop().
   bool CacheHasWarned() const {
@@ -97,24 +97,27 @@ class Tier2 {
   static constexpr std::size_t kMaxReasons = 100;
   static constexpr std::size_t kMaxMeasured = 1000;
 
-  cache::ObjectCache* CacheFor(const std::string& folder);
+  cache::ObjectCache* CacheFor(const std::string& folder)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Compile(CompileTask* task);
   void SaveVerdicts();
   KernelCache& Kernels();
 
   std::atomic<Engine*> engine_{nullptr};
-  std::mutex mutex_;
+  Mutex mutex_;
   std::atomic<bool> forget_{false};  // kernels_, before the next task
   std::atomic<std::int64_t> planted_budget_ns_{-1};
-  std::map<std::string, std::int64_t> failures_;  // guarded by mutex_
-  std::vector<ExplainedCode> measured_;           // guarded by mutex_
+  std::map<std::string, std::int64_t> failures_ ABSL_GUARDED_BY(mutex_);
+  std::vector<ExplainedCode> measured_ ABSL_GUARDED_BY(mutex_);
   MathProbe functions_;
   FastMath fast_functions_{&functions_};
   std::unique_ptr<DumpFile> dump_;  // made by the first SetBackend()
   // By backend, and whether it computes with fast_functions_.
-  std::map<std::pair<Backend, bool>, std::unique_ptr<Engine>> engines_;
+  std::map<std::pair<Backend, bool>, std::unique_ptr<Engine>> engines_
+      ABSL_GUARDED_BY(mutex_);
   // By folder; the worker's but for the pointer.
-  std::map<std::string, std::unique_ptr<cache::ObjectCache>> caches_;
+  std::map<std::string, std::unique_ptr<cache::ObjectCache>> caches_
+      ABSL_GUARDED_BY(mutex_);
   std::atomic<cache::ObjectCache*> cache_{nullptr};
   VerdictStore verdicts_{&cache_};  // the worker's
   KernelCache kernels_;  // the worker's

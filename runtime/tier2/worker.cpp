@@ -17,11 +17,12 @@
 #include "runtime/platform/parallel.h"
 #include "runtime/platform/thread_context.h"
 #include "runtime/report/log.h"
+#include "support/policy.h"
 
 namespace tjit::runtime {
 namespace {
 
-constexpr std::chrono::seconds kIdle{2};
+constexpr std::chrono::seconds kIdle{policy::kWorkerIdleSeconds};
 
 // Blocks what the program has handlers for, but not what the kernel sends for
 // the thread's own doing.
@@ -55,15 +56,14 @@ bool Worker::PostDroppable(WorkerJob job, std::function<void()> on_drop) {
 }
 
 bool Worker::Enqueue(Task task) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  const bool is_full = task.on_drop != nullptr && queue_.size() >= kMaxQueued;
+  const MutexLock lock(mutex_);
+  const bool is_full = task.on_drop != nullptr && queue_.size() >= policy::kMaxQueued;
   if (is_stopped() || is_full || !Start()) return false;
   queue_.push_back(std::move(task));
   changed_->notify_all();
   return true;
 }
 
-// REQUIRES: mutex_ is held.
 bool Worker::Start() {
   if (has_worker_) return true;
   if (cannot_start_) return false;
@@ -96,7 +96,7 @@ void Worker::Work() {
   _mm_setcsr(kUsualArithmetic);  // not that of the thread that began it
   const OneThread no_team;
   const at::RecordFunctionGuard unseen(/*is_enabled=*/false);
-  std::unique_lock<std::mutex> lock(mutex_);
+  ReleasableMutexLock lock(mutex_);
   holds_memory_ = false;
   while (!is_stopped() && WaitForTask(&lock)) {
     if (!is_stopped() && pauses_ == 0 && !queue_.empty()) RunFirst(&lock);
@@ -106,37 +106,37 @@ void Worker::Work() {
 }
 
 // False if nothing has come for as long as the worker waits.
-bool Worker::WaitForTask(std::unique_lock<std::mutex>* lock) {
+bool Worker::WaitForTask(ReleasableMutexLock* lock) {
   if (pauses_ == 0 && !queue_.empty()) return true;
   const bool woken =
-      changed_->wait_for(*lock, kIdle) == std::cv_status::no_timeout;
+      lock->WaitFor(*changed_, kIdle) == std::cv_status::no_timeout;
   if (woken || pauses_ != 0 || !queue_.empty()) return true;
   if (!std::exchange(holds_memory_, false)) return false;
   is_busy_ = true;
-  lock->unlock();
+  lock->Unlock();
   ReleaseUnusedMemory();
-  lock->lock();
+  lock->Lock();
   is_busy_ = false;
   changed_->notify_all();
   return pauses_ != 0 || !queue_.empty();
 }
 
-void Worker::RunFirst(std::unique_lock<std::mutex>* lock) {
+void Worker::RunFirst(ReleasableMutexLock* lock) {
   Task task = std::move(queue_.front());
   queue_.pop_front();
   is_busy_ = true;
-  lock->unlock();
+  lock->Unlock();
   const bool is_done = Run(task);
-  lock->lock();
+  lock->Lock();
   if (task.on_drop != nullptr) holds_memory_ = true;
   if (!std::exchange(did_task_, true)) StopFirstAtExit();
   if (!is_done && !is_stopped()) {
     queue_.push_front(std::move(task));
   } else if (queue_.empty()) {
-    lock->unlock();
+    lock->Unlock();
     task = {};
     on_pause_();
-    lock->lock();
+    lock->Lock();
   }
   is_busy_ = false;
   changed_->notify_all();
@@ -152,7 +152,6 @@ bool Worker::Run(const Task& task) {
   return true;
 }
 
-// REQUIRES: mutex_ is held.
 void Worker::DropQueuedLocked(bool with_jobs) {
   std::erase_if(queue_, [&](const Task& task) {
     if (task.on_drop != nullptr) task.on_drop();
@@ -161,24 +160,24 @@ void Worker::DropQueuedLocked(bool with_jobs) {
 }
 
 void Worker::DropQueued() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   DropQueuedLocked(/*with_jobs=*/false);
 }
 
 void Worker::Stop() {
-  std::unique_lock<std::mutex> lock(mutex_);
+  ReleasableMutexLock lock(mutex_);
   stops_.store(true);
   hurry_.store(true);
   DropQueuedLocked(/*with_jobs=*/true);
   changed_->notify_all();
-  changed_->wait(lock, [this] { return !has_worker_; });
+  while (has_worker_) lock.Wait(*changed_);
 }
 
 void Worker::PauseForFork() {
-  std::unique_lock<std::mutex> lock(mutex_);
+  ReleasableMutexLock lock(mutex_);
   ++pauses_;
   hurry_.store(true);
-  changed_->wait(lock, [this] { return !is_busy_; });
+  while (is_busy_) lock.Wait(*changed_);
 }
 
 void Worker::UnlockAfterFork(bool is_child) {
@@ -192,12 +191,12 @@ void Worker::UnlockAfterFork(bool is_child) {
     if (!queue_.empty()) Start();
   }
   changed_->notify_all();
-  mutex_.unlock();
+  mutex_.UnlockAfterFork();
 }
 
 void Worker::WaitUntilIdle() {
-  std::unique_lock<std::mutex> lock(mutex_);
-  changed_->wait(lock, [this] { return !is_busy_ && queue_.empty(); });
+  ReleasableMutexLock lock(mutex_);
+  while (is_busy_ || !queue_.empty()) lock.Wait(*changed_);
 }
 
 }  // namespace tjit::runtime

@@ -4,8 +4,8 @@
 // after two seconds without work (so that it keeps no process alive), is waited
 // for at exit and stands still around fork(); the child starts its own.
 // Invariants: (1) Jobs run one at a time, in the order in which they came, but
-// for one that ended early: it comes first again. (2) At most kMaxQueued jobs
-// wait where the caller can ask again later.
+// for one that ended early: it comes first again. (2) At most policy::kMaxQueued
+// jobs wait where the caller can ask again later.
 // Thread: any; mutex_ guards the queue. Nobody holds it who wants the mutex of
 // a thread's state.
 // Tested by: tests/runtime/worker_jobs_test.cpp, tests/runtime/tier2_test.cpp
@@ -16,8 +16,9 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <utility>
+
+#include "support/mutex.h"
 
 namespace tjit::runtime {
 
@@ -57,8 +58,10 @@ class Worker {
   // UnlockAfterFork(). The caller holds no lock: what the worker does may need
   // one of the runtime for a moment.
   void PauseForFork();
-  void LockForFork() { mutex_.lock(); }  // REQUIRES: the worker is paused
-  void UnlockAfterFork(bool is_child);
+  // REQUIRES: the worker is paused.
+  void LockForFork() { mutex_.LockForFork(); }
+  // REQUIRES: LockForFork().
+  void UnlockAfterFork(bool is_child) ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
   // Waits until nothing is queued or done (tests).
   void WaitUntilIdle();
@@ -68,28 +71,32 @@ class Worker {
     WorkerJob job;
     std::function<void()> on_drop;  // null: it is not dropped
   };
-  static constexpr std::size_t kMaxQueued = 256;
 
   bool Enqueue(Task task);
-  bool Start();
+  bool Start() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Work();
-  bool WaitForTask(std::unique_lock<std::mutex>* lock);
-  void RunFirst(std::unique_lock<std::mutex>* lock);
+  // Both unlock `lock`, which holds mutex_, for a while.
+  bool WaitForTask(ReleasableMutexLock* lock)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  void RunFirst(ReleasableMutexLock* lock)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) ABSL_NO_THREAD_SAFETY_ANALYSIS;
   bool Run(const Task& task);
-  void DropQueuedLocked(bool with_jobs);
+  void DropQueuedLocked(bool with_jobs) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::function<void()> on_pause_;
-  std::mutex mutex_;
+  Mutex mutex_;
   // By pointer: the child of a fork takes a new one.
-  std::condition_variable* changed_ = new std::condition_variable;
-  std::deque<Task> queue_;
-  bool has_worker_ = false;
-  bool is_busy_ = false;
-  int pauses_ = 0;  // forks under way
-  bool cannot_start_ = false;
-  bool had_worker_ = false;    // ever
-  bool did_task_ = false;      // ever
-  bool holds_memory_ = false;  // of jobs that may be dropped: these compile
+  std::condition_variable* changed_ ABSL_GUARDED_BY(mutex_) =
+      new std::condition_variable;
+  std::deque<Task> queue_ ABSL_GUARDED_BY(mutex_);
+  bool has_worker_ ABSL_GUARDED_BY(mutex_) = false;
+  bool is_busy_ ABSL_GUARDED_BY(mutex_) = false;
+  int pauses_ ABSL_GUARDED_BY(mutex_) = 0;  // forks under way
+  bool cannot_start_ ABSL_GUARDED_BY(mutex_) = false;
+  bool had_worker_ ABSL_GUARDED_BY(mutex_) = false;  // ever
+  bool did_task_ ABSL_GUARDED_BY(mutex_) = false;    // ever
+  // Of jobs that may be dropped: these compile.
+  bool holds_memory_ ABSL_GUARDED_BY(mutex_) = false;
   std::atomic<bool> stops_{false};
   std::atomic<bool> hurry_{false};  // a fork or the exit waits
 };

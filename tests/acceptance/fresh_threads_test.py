@@ -25,9 +25,8 @@ ASKED = 8  # times that eager is asked about an op
 
 def typed_ops(python):
     """Functional ops of the typed wrappers, as torch.ops names them."""
-    names = set()
-    for file in SOURCE.glob("runtime/**/typed_ops*.cpp"):
-        names |= set(re.findall(r"at::_ops::(\w+)", file.read_text()))
+    table = SOURCE / "runtime/intercept/typed_ops.def"
+    names = re.findall(r"^TJIT_TYPED_OP\((\w+)\)$", table.read_text(), re.M)
     script = """
 import sys, torch
 typed = set(sys.stdin.read().split())

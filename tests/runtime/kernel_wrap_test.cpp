@@ -17,7 +17,7 @@ class KernelWrap : public ::testing::Test {
 TEST_F(KernelWrap, EveryListedOpGetsItsTypedWrapper) {
   const WrapCounts counts = CountWrapped();
   EXPECT_EQ(counts.typed, counts.listed)
-      << "an op of typed_ops_*.cpp has no CPU kernel, or is a view";
+      << "an op of typed_ops.def has no CPU kernel, or is a view";
   EXPECT_GT(counts.typed, 8 * counts.boxed);
 }
 

@@ -1,0 +1,67 @@
+// docs/design/thresholds.md says what policy.def says; with TJIT_BLESS=1 the
+// test writes it.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <type_traits>
+
+#include "absl/strings/str_cat.h"
+#include "support/env.h"
+#include "support/policy.h"
+
+namespace tjit {
+namespace {
+
+constexpr char kBegin[] =
+    "<!-- written by tests/recorder/policy_docs_test.cpp -->\n";
+
+// 65,536; 0.03
+template <class T>
+std::string TextOf(T value) {
+  std::string text = absl::StrCat(value);
+  if constexpr (std::is_integral_v<T>) {
+    for (std::size_t i = text.size(); i > 3; i -= 3) text.insert(i - 3, ",");
+  }
+  return text;
+}
+
+std::string Tables() {
+  std::string text;
+#define TJIT_POLICY_GROUP(title, file)                          \
+  absl::StrAppend(&text, "\n## ", title, "\n\nUsed in `", file, \
+                  "`.\n\n| name | value | unit | why |\n|---|---|---|---|\n");
+#define TJIT_POLICY(type, name, value, unit, why)                         \
+  absl::StrAppend(&text, "| `" #name "` | ", TextOf(policy::name), " | ", \
+                  unit, " | ", why, " |\n");
+#include "support/policy.def"
+  return text;
+}
+
+TEST(PolicyDocsTest, TheTablesAreThoseOfPolicyDef) {
+  std::ifstream file(TJIT_POLICY_DOCUMENT);
+  std::string document{std::istreambuf_iterator<char>(file), {}};
+  const std::size_t begin = document.find(kBegin);
+  ASSERT_NE(begin, std::string::npos) << "no mark in " << TJIT_POLICY_DOCUMENT;
+  const std::size_t from = begin + std::strlen(kBegin);
+  if (Environment().bless) {
+    document.replace(from, std::string::npos, Tables());
+    std::ofstream(TJIT_POLICY_DOCUMENT) << document;
+    return;
+  }
+  EXPECT_EQ(document.substr(from), Tables())
+      << "run this test with TJIT_BLESS=1, and read what changed";
+}
+
+TEST(PolicyDocsTest, NumbersAreWrittenInGroups) {
+  EXPECT_EQ(TextOf(16), "16");
+  EXPECT_EQ(TextOf(512), "512");
+  EXPECT_EQ(TextOf(65536), "65,536");
+  EXPECT_EQ(TextOf(10'000'000'000), "10,000,000,000");
+  EXPECT_EQ(TextOf(0.03), "0.03");
+}
+
+}  // namespace
+}  // namespace tjit
