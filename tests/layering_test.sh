@@ -84,7 +84,7 @@ Allowed() {
     compiler/llvm) packages+='|llvm/.+' ;;
     runtime/preload) packages='[a-z0-9_]+(\.h)?|sys/.+' ;;
     runtime/*|runtime|examples) packages+="|$TORCH|tjit/.+" ;;
-    tools) packages+="|$TORCH|tjit/.+|yaml-cpp/.+" ;;
+    tools) packages+="|$TORCH|tjit/.+|yaml-cpp/.+|CLI/.+" ;;
     bench) packages+="|$TORCH|tjit/.+|benchmark/.+" ;;
   esac
   [[ $1 == support/yaml_text.cpp ]] && packages+='|yaml-cpp/.+'

@@ -18,6 +18,7 @@
 #include "support/env.h"
 #include "support/json_text.h"
 #include "support/process_info.h"
+#include "tools/tjit/arguments.h"
 #include "tools/tjit/run_command.h"
 
 namespace tjit::tools {
@@ -25,14 +26,12 @@ namespace {
 
 using Files = std::vector<cache::FileInfo>;
 
-constexpr char kUsage[] =
-    "usage: tjit cache list|verify|clear [--json] [DIR]\n\n"
+constexpr char kWhat[] =
     "  list    the entries: bytes, when they were last used (to the hour), "
     "name,\n          of a hot profile its sequences, program and script, of "
     "verdicts of\n          probes how many\n"
     "  verify  reads every entry; status 1 if some would not be used\n"
-    "  clear   removes the entries, and nothing else in the folder\n"
-    "  --json  says it as one object of JSON\n\n"
+    "  clear   removes the entries, and nothing else in the folder\n\n"
     "DIR is the folder of compiled code, verdicts of probes and hot "
     "profiles;\nwithout it that of TJIT_CACHE_DIR, else $XDG_CACHE_HOME/tjit "
     "or\n~/.cache/tjit.\n";
@@ -235,34 +234,19 @@ std::string CacheFolder() {
 }
 
 int CacheCommand(int count, char** arguments) {
-  const std::string_view first = count == 0 ? "" : arguments[0];
-  if (first == "--help" || first == "-h") {
-    std::fputs(kUsage, stdout);
-    return 0;
-  }
+  Arguments line("tjit cache", "list|verify|clear [--json] [DIR]", kWhat);
+  bool json = false;
+  std::string name, folder;
+  line.AddHelp();
+  line.AddFlag("--json", "says it as one object of JSON", &json);
+  line.AddAction(&name, &folder);
+  if (const auto status = line.Read(count, arguments)) return *status;
   for (const Action& action : kActions) {
-    if (first != action.name) continue;
-    bool json = false;
-    std::string folder;
-    for (int i = 1; i < count; ++i) {
-      const std::string word = arguments[i];
-      if (word == "--json") {
-        json = true;
-      } else if (word.starts_with("-")) {
-        return Fail("unknown option " + word +
-                    "; accepted are --json and a folder");
-      } else if (folder.empty()) {
-        folder = word;
-      } else {
-        return Fail("one folder is wanted");
-      }
-    }
-    return Run(action, folder, json);
+    if (name == action.name) return Run(action, folder, json);
   }
-  return Fail(count == 0
+  return Fail(name.empty()
                   ? "no action given; accepted are list, verify and clear"
-                  : "accepted are list, verify, clear and --help, not " +
-                        std::string(first));
+                  : "accepted are list, verify, clear and --help, not " + name);
 }
 
 }  // namespace tjit::tools

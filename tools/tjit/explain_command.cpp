@@ -13,18 +13,16 @@
 #include <string_view>
 
 #include "recorder/explanation.h"
+#include "tools/tjit/arguments.h"
 #include "tools/tjit/run_command.h"
 
 namespace tjit::tools {
 namespace {
 
-constexpr char kUsage[] =
-    "usage: tjit explain [options] FILE\n\n"
+constexpr char kWhat[] =
     "Prints what tjit won in a run, why not more, and what to do. FILE is what "
     "the run\nwrote as TJIT_STATS=FILE or `tjit run --stats=FILE`; "
-    "TJIT_STATS=- prints the same\nwhen the program ends.\n\n"
-    "  -v      where the numbers of functions in compiled code come from, too\n"
-    "  --json  the same as JSON, with version, program and wall time\n";
+    "TJIT_STATS=- prints the same\nwhen the program ends.\n";
 
 int Fail(const std::string& text) {
   std::fprintf(stderr, "tjit explain: %s\n", text.c_str());
@@ -161,28 +159,17 @@ int Print(const std::string& path, Wanted wanted) {
 }  // namespace
 
 int ExplainCommand(int count, char** arguments) {
+  Arguments line("tjit explain", "[options] FILE", kWhat);
   Wanted wanted;
   std::string file;
-  for (int i = 0; i < count; ++i) {
-    const std::string word = arguments[i];
-    if (word == "--help" || word == "-h") {
-      std::fputs(kUsage, stdout);
-      return 0;
-    }
-    if (word == "-v" || word == "--verbose") {
-      wanted.verbose = true;
-    } else if (word == "--json") {
-      wanted.json = true;
-    } else if (word.starts_with("-")) {
-      return Fail("unknown option " + word +
-                  "; accepted are --help, -v and --json");
-    } else if (file.empty()) {
-      file = word;
-    } else {
-      return Fail("one file is wanted, not " + file + " and " + word);
-    }
-  }
-  if (file.empty()) return Fail("no file given: tjit explain [options] FILE");
+  line.AddHelp();
+  line.AddFlag("-v,--verbose",
+               "where the numbers of functions in compiled code come from, too",
+               &wanted.verbose);
+  line.AddFlag("--json", "the same as JSON, with version, program and wall time",
+               &wanted.json);
+  line.AddFile(&file, "one file is wanted");
+  if (const auto status = line.Read(count, arguments)) return *status;
   errno = 0;
   return Print(file, wanted);
 }

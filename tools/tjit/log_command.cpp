@@ -13,6 +13,7 @@
 
 #include "recorder/instruction_log_reader.h"
 #include "support/json_text.h"
+#include "tools/tjit/arguments.h"
 #include "tools/tjit/log_summary.h"
 #include "tools/tjit/run_command.h"
 
@@ -29,27 +30,13 @@ struct Wanted {
   std::string file;
 };
 
-constexpr char kHelp[] =
-    "usage: tjit log [options] FILE\n\n"
+constexpr char kWhat[] =
     "Prints the rows of an instruction log (TJIT_INSTRUCTION_LOG, or\n"
     "tjit run --log=FILE): time | #number | event | source | command | bytes "
     "|\n"
-    "details. (COMPILED) marks an op that ran later, with its sequence.\n\n"
-    "  --op=GLOB        only ops of this name: aten::mm, 'add*'\n"
-    "  --event=EVENT    only OP, DETECT, COMPILE, REPLAY, DRAIN or EXIT\n"
-    "  --source=SOURCE  only rows of a thread: MAIN, T1, WORKER\n"
-    "  --from=SECONDS   only rows from this time on\n"
-    "  --to=SECONDS     only rows before this time\n"
-    "  --micros         times with six decimals\n"
-    "  --follow         go on while the program runs\n"
-    "  --summary        ops by time, sequences, and the share deferred\n"
-    "  --json           an object a line: program, rows, end; with --summary\n"
-    "                   one object\n";
-constexpr char kAccepted[] =
-    "accepted are --help, --op=GLOB, --event=EVENT, --source=SOURCE, "
-    "--from=SECONDS, --to=SECONDS, --micros, --follow, --summary, --json";
+    "details. (COMPILED) marks an op that ran later, with its sequence.\n";
 
-int UsageError(const std::string& text) {
+int Fail(const std::string& text) {
   std::fprintf(stderr, "tjit log: %s\n", text.c_str());
   return kUsageStatus;
 }
@@ -76,31 +63,42 @@ std::string SetEvent(const std::string& value, std::string* out) {
   return "--event=" + value + " is not used, accepted are " + known;
 }
 
-// Sets one option. Returns what is wrong with it, else "".
-std::string Apply(const std::string& word, Wanted* wanted) {
-  const std::size_t equals = word.find('=');
-  const std::string name = word.substr(0, equals);
-  const bool has_value = equals != std::string::npos;
-  const std::string value = has_value ? word.substr(equals + 1) : "";
-  bool* flag = name == "--follow"    ? &wanted->follow
-               : name == "--summary" ? &wanted->summary
-               : name == "--micros"  ? &wanted->micros
-               : name == "--json"    ? &wanted->json
-                                     : nullptr;
-  if (flag != nullptr) {
-    *flag = true;
-    return has_value ? name + " takes no value" : "";
-  }
-  if (name != "--op" && name != "--event" && name != "--source" &&
-      name != "--from" && name != "--to") {
-    return "unknown option " + name + "; " + kAccepted;
-  }
-  if (value.empty()) return name + " needs a value: " + name + "=...";
-  if (name == "--event") return SetEvent(value, &wanted->event);
-  if (name == "--from") return SetSeconds(name, value, &wanted->from_s);
-  if (name == "--to") return SetSeconds(name, value, &wanted->to_s);
-  (name == "--op" ? wanted->op : wanted->source) = value;
-  return {};
+void AddOptions(Arguments* line, Wanted* wanted) {
+  const auto store = [](std::string* to) {
+    return [to](const std::string& value) {
+      *to = value;
+      return std::string();
+    };
+  };
+  const auto seconds = [](const char* name, double* to) {
+    return [name, to](const std::string& value) {
+      return SetSeconds(name, value, to);
+    };
+  };
+  line->AddHelp();
+  line->AddValue("--op", "GLOB", "only ops of this name: aten::mm, 'add*'",
+                 store(&wanted->op));
+  line->AddValue("--event", "EVENT",
+                 "only OP, DETECT, COMPILE, REPLAY, DRAIN or EXIT",
+                 [wanted](const std::string& value) {
+                   return SetEvent(value, &wanted->event);
+                 });
+  line->AddValue("--source", "SOURCE",
+                 "only rows of a thread: MAIN, T1, WORKER",
+                 store(&wanted->source));
+  line->AddValue("--from", "SECONDS", "only rows from this time on",
+                 seconds("--from", &wanted->from_s));
+  line->AddValue("--to", "SECONDS", "only rows before this time",
+                 seconds("--to", &wanted->to_s));
+  line->AddFlag("--micros", "times with six decimals", &wanted->micros);
+  line->AddFlag("--follow", "go on while the program runs", &wanted->follow);
+  line->AddFlag("--summary", "ops by time, sequences, and the share deferred",
+                &wanted->summary);
+  line->AddFlag("--json",
+                "an object a line: program, rows, end; with --summary\n"
+                "one object",
+                &wanted->json);
+  line->AddFile(&wanted->file, "one file at a time");
 }
 
 bool Matches(const Wanted& wanted, const LogRow& row) {
@@ -173,9 +171,9 @@ int Print(const Wanted& wanted) {
     case InstructionLog::Opened::kYes:
       break;
     case InstructionLog::Opened::kUnreadable:
-      return UsageError("cannot read " + wanted.file + ": " + why);
+      return Fail("cannot read " + wanted.file + ": " + why);
     case InstructionLog::Opened::kNotALog:
-      return UsageError(wanted.file + " cannot be printed: " + why);
+      return Fail(wanted.file + " cannot be printed: " + why);
   }
   LogSummary summary;
   const std::string head = "{\"schema\": " + std::to_string(kJsonSchema) +
@@ -225,26 +223,10 @@ int Print(const Wanted& wanted) {
 }  // namespace
 
 int LogCommand(int count, char** arguments) {
+  Arguments line("tjit log", "[options] FILE", kWhat);
   Wanted wanted;
-  for (int i = 0; i < count; ++i) {
-    const std::string word = arguments[i];
-    if (word == "--help" || word == "-h") {
-      std::fputs(kHelp, stdout);
-      return 0;
-    }
-    if (word.starts_with("--")) {
-      const std::string wrong = Apply(word, &wanted);
-      if (!wrong.empty()) return UsageError(wrong);
-    } else if (wanted.file.empty()) {
-      wanted.file = word;
-    } else {
-      return UsageError("one file at a time, not " + wanted.file + " and " +
-                        word);
-    }
-  }
-  if (wanted.file.empty()) {
-    return UsageError("no file given: tjit log [options] FILE");
-  }
+  AddOptions(&line, &wanted);
+  if (const auto status = line.Read(count, arguments)) return *status;
   return Print(wanted);
 }
 
