@@ -29,6 +29,7 @@ readonly PACKAGES=(
   "libspdlog-dev|spdlog/spdlog.h|all|spdlog: output"
   "libyaml-cpp-dev|yaml-cpp/yaml.h|all|yaml-cpp: files of options"
   "libcli11-dev|CLI/CLI.hpp|all|CLI11: command lines"
+  "nlohmann-json3-dev|nlohmann/json.hpp|all|nlohmann-json: JSON of the command"
   "libgtest-dev|gtest/gtest.h|all|GoogleTest"
   "libgmock-dev|gmock/gmock.h|all|GoogleMock"
   "libbenchmark-dev|benchmark/benchmark.h|all|Google Benchmark"

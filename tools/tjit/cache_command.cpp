@@ -10,15 +10,17 @@
 #include <ctime>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "compiler/cache/entry.h"
 #include "compiler/cache/folder.h"
 #include "recorder/profile_text.h"
 #include "support/env.h"
-#include "support/json_text.h"
 #include "support/process_info.h"
 #include "tools/tjit/arguments.h"
+#include "tools/tjit/json.h"
 #include "tools/tjit/run_command.h"
 
 namespace tjit::tools {
@@ -121,31 +123,29 @@ std::uint64_t Sum(const Files& files) {
   return sum;
 }
 
-// One object: the folder, and what `of` adds for each file.
-template <class Of>
-void PrintJson(const std::string& folder, const Files& files, const Of& of) {
-  std::printf("{\"schema\": %d, \"tjit\": %s, \"folder\": %s, \"bytes\": %llu, "
-              "\"entries\": [",
-              kJsonSchema, Quoted(Version()).c_str(), Quoted(folder).c_str(),
-              static_cast<unsigned long long>(Sum(files)));
-  const char* separator = "";
+// One object: the folder, and what `add` says of each file.
+template <class Add>
+void PrintJson(const std::string& folder, const Files& files, const Add& add) {
+  Json entries = Json::array();
   for (const cache::FileInfo& file : files) {
-    std::printf("%s\n  {\"name\": %s, \"bytes\": %llu, \"used\": %lld%s}",
-                separator, Quoted(file.name).c_str(),
-                static_cast<unsigned long long>(file.bytes),
-                static_cast<long long>(file.used), of(file).c_str());
-    separator = ",";
+    Json& entry = entries.emplace_back(Json{
+        {"name", file.name}, {"bytes", file.bytes}, {"used", file.used}});
+    add(file, &entry);
   }
-  std::puts("]}");
+  Json json = JsonHead(Version(), CommandLine());
+  json["wall_ns"] = WallNs();
+  json["folder"] = folder;
+  json["bytes"] = Sum(files);
+  json["entries"] = std::move(entries);
+  std::puts(JsonText(json).c_str());
 }
 
 int ListAll(const std::string& folder, const Files& files, bool json) {
   if (json) {
-    PrintJson(folder, files, [&](const cache::FileInfo& file) {
-      const std::string text = Contents(folder, file.name);
-      return ", \"contents\": " +
-             Quoted(text.substr(std::min(text.find_first_not_of(' '),
-                                         text.size())));
+    PrintJson(folder, files, [&](const cache::FileInfo& file, Json* entry) {
+      std::string text = Contents(folder, file.name);
+      absl::StripLeadingAsciiWhitespace(&text);
+      (*entry)["contents"] = text;
     });
     return 0;
   }
@@ -167,10 +167,10 @@ int ListAll(const std::string& folder, const Files& files, bool json) {
 int VerifyAll(const std::string& folder, const Files& files, bool json) {
   int bad = 0;
   if (json) {
-    PrintJson(folder, files, [&](const cache::FileInfo& file) {
+    PrintJson(folder, files, [&](const cache::FileInfo& file, Json* entry) {
       const std::string error = Verify(folder, file.name);
       bad += error.empty() ? 0 : 1;
-      return ", \"error\": " + Quoted(error);
+      (*entry)["error"] = error;
     });
     return bad == 0 ? 0 : kBadEntriesStatus;
   }
@@ -194,8 +194,8 @@ int ClearAll(const std::string& folder, const Files& files, bool json) {
     return Fail("cannot remove " + path + ": " + std::strerror(errno));
   }
   if (json) {
-    PrintJson(folder, files, [](const cache::FileInfo&) {
-      return std::string(", \"removed\": true");
+    PrintJson(folder, files, [](const cache::FileInfo&, Json* entry) {
+      (*entry)["removed"] = true;
     });
   } else {
     PrintSum(files.size(), Sum(files), "removed from", folder);

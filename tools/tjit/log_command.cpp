@@ -12,8 +12,8 @@
 #include <thread>
 
 #include "recorder/instruction_log_reader.h"
-#include "support/json_text.h"
 #include "tools/tjit/arguments.h"
+#include "tools/tjit/json.h"
 #include "tools/tjit/log_summary.h"
 #include "tools/tjit/run_command.h"
 
@@ -117,22 +117,19 @@ bool Matches(const Wanted& wanted, const LogRow& row) {
          fnmatch(wanted.op.c_str(), row.command.c_str() + name, 0) == 0;
 }
 
-std::string ToJson(const LogRow& row) {
-  char took[32];
-  std::snprintf(took, sizeof(took), "%.0f", row.took_ns);
-  std::string json = "{\"time_ns\": " + std::to_string(row.time_ns) +
-                     ", \"number\": " + std::to_string(row.number) +
-                     ", \"event\": " + Quoted(LogEventName(row.event)) +
-                     ", \"source\": " + Quoted(row.source) +
-                     ", \"command\": " + Quoted(row.command) +
-                     ", \"bytes\": " + std::to_string(row.bytes) +
-                     ", \"details\": " + Quoted(row.details) +
-                     ", \"took_ns\": " + took;
-  json += ", \"deferred\": ";
-  json += row.is_compiled ? "true" : "false";
-  if (row.is_open) json += ", \"open\": true";
-  if (row.has_thrown) json += ", \"threw\": true";
-  return json + "}";
+Json ToJson(const LogRow& row) {
+  Json json = {{"time_ns", row.time_ns},
+               {"number", row.number},
+               {"event", LogEventName(row.event)},
+               {"source", row.source},
+               {"command", row.command},
+               {"bytes", row.bytes},
+               {"details", row.details},
+               {"took_ns", std::llround(row.took_ns)},
+               {"deferred", row.is_compiled}};
+  if (row.is_open) json["open"] = true;
+  if (row.has_thrown) json["threw"] = true;
+  return json;
 }
 
 // All rows that are there. `is_live`: those that are finished.
@@ -144,7 +141,7 @@ void Take(const Wanted& wanted, bool is_live, InstructionLog* log,
     summary->Add(row);
     if (wanted.summary) continue;
     if (wanted.json) {
-      std::puts(ToJson(row).c_str());
+      std::puts(JsonText(ToJson(row)).c_str());
     } else {
       std::puts(
           ToText(row, wanted.micros ? kMicroDecimals : kDecimals).c_str());
@@ -176,10 +173,11 @@ int Print(const Wanted& wanted) {
       return Fail(wanted.file + " cannot be printed: " + why);
   }
   LogSummary summary;
-  const std::string head = "{\"schema\": " + std::to_string(kJsonSchema) +
-                           ", \"tjit\": " + Quoted(log.tjit_version()) +
-                           ", \"program\": " + Quoted(log.program());
-  if (wanted.json && !wanted.summary) std::puts((head + "}").c_str());
+  Json json = JsonHead(log.tjit_version(), log.program());
+  if (wanted.json && !wanted.summary) {
+    std::puts(JsonText(json).c_str());
+    json.clear();
+  }
   while (wanted.follow && !log.HasEnded()) {
     Take(wanted, /*is_live=*/true, &log, &summary);
     std::fflush(stdout);
@@ -190,13 +188,10 @@ int Print(const Wanted& wanted) {
   log.Update();
   Take(wanted, /*is_live=*/false, &log, &summary);
   if (wanted.json) {
-    std::string end = "\"end\": ";
-    end += Quoted(EndName(log));
-    end += ", \"wall_ns\": ";
-    end += std::to_string(summary.last_ns());
-    const std::string lists = summary.ToJson();
-    std::printf("%s%s%s}\n", wanted.summary ? (head + ", ").c_str() : "{",
-                end.c_str(), wanted.summary ? lists.c_str() : "");
+    json["end"] = EndName(log);
+    json["wall_ns"] = summary.last_ns();
+    if (wanted.summary) summary.AddTo(&json);
+    std::puts(JsonText(json).c_str());
   } else if (wanted.summary) {
     summary.Print();
   }

@@ -7,8 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "support/json_text.h"
-
 namespace tjit::tools {
 namespace {
 
@@ -118,31 +116,29 @@ void LogSummary::Print() const {
   }
 }
 
-std::string LogSummary::ToJson() const {
-  const auto number = [](double ns) {
-    return std::to_string(static_cast<std::int64_t>(ns));
+void LogSummary::AddTo(Json* json) const {
+  const auto ns = [](double value) {
+    return static_cast<std::int64_t>(value);
   };
-  std::string json = ", \"ops\": [";
+  Json& ops = (*json)["ops"] = Json::array();
   for (const auto& [name, op] : ops_) {
-    if (json.back() != '[') json += ", ";
-    json += "{\"name\": " + Quoted(name) +
-            ", \"calls\": " + std::to_string(op.calls) +
-            ", \"deferred\": " + std::to_string(op.deferred) +
-            ", \"bytes\": " + std::to_string(op.bytes) +
-            ", \"eager_ns\": " + number(op.eager_ns) + "}";
+    ops.push_back({{"name", name},
+                   {"calls", op.calls},
+                   {"deferred", op.deferred},
+                   {"bytes", op.bytes},
+                   {"eager_ns", ns(op.eager_ns)}});
   }
-  json += "], \"sequences\": [";
+  Json& sequences = (*json)["sequences"] = Json::array();
   for (const auto& [id, s] : sequences_) {
-    if (json.back() != '[') json += ", ";
-    json += "{\"id\": " + Quoted(id) + ", \"ops\": " + Quoted(s.what) +
-            ", \"replays\": " + std::to_string(s.replays) +
-            ", \"replayed_ops\": " + std::to_string(s.replayed_ops) +
-            ", \"replay_ns\": " + number(s.replay_ns) +
-            ", \"compile_ns\": " + number(s.compile_ns) +
-            ", \"drains\": " + std::to_string(s.drains) +
-            ", \"exits\": " + std::to_string(s.exits) + "}";
+    sequences.push_back({{"id", id},
+                         {"ops", s.what},
+                         {"replays", s.replays},
+                         {"replayed_ops", s.replayed_ops},
+                         {"replay_ns", ns(s.replay_ns)},
+                         {"compile_ns", ns(s.compile_ns)},
+                         {"drains", s.drains},
+                         {"exits", s.exits}});
   }
-  return json + "]";
 }
 
 }  // namespace tjit::tools
