@@ -1,11 +1,11 @@
 #include "tools/tjit/arguments.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 
-#include <CLI/CLI.hpp>
-
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "tools/tjit/run_command.h"
@@ -121,7 +121,7 @@ std::string Arguments::Accepted() const {
 }
 
 void Arguments::PrintHelp() const {
-  std::printf("usage: %s\n\n%s\n", usage_.c_str(), what_.c_str());
+  absl::PrintF("usage: %s\n\n%s\n", usage_, what_);
   const std::vector<const CLI::Option*> options = OptionsOf(*app_);
   std::size_t width = 0;
   for (const CLI::Option* option : options) {
@@ -132,8 +132,8 @@ void Arguments::PrintHelp() const {
     const std::string what =
         absl::StrReplaceAll(option->get_description(),
                             {{"\n", "\n" + std::string(width + 4, ' ')}});
-    std::printf("  %-*s  %s\n", static_cast<int>(width),
-                NameOf(*app_, *option).c_str(), what.c_str());
+    absl::PrintF("  %-*s  %s\n", static_cast<int>(width),
+                 NameOf(*app_, *option), what);
   }
 }
 
@@ -144,7 +144,7 @@ std::string Arguments::ReadRest() {
   const auto option =
       program_ == nullptr ? std::find_if(rest.begin(), rest.end(), IsOption)
       : !has_mark && !rest.empty() && rest[0].starts_with("-") ? rest.begin()
-                                                                : rest.end();
+                                                               : rest.end();
   if (option != rest.end()) {
     const std::size_t value = option->find('=', 2);  // not that of "-=1"
     return absl::StrCat("unknown option ", option->substr(0, value),
@@ -190,7 +190,7 @@ std::optional<int> Arguments::Read(int count, char** words) {
 }
 
 int Arguments::Fail(const std::string& text) const {
-  std::fprintf(stderr, "%s: %s\n", name_.c_str(), text.c_str());
+  absl::FPrintF(stderr, "%s: %s\n", name_, text);
   return kUsageStatus;
 }
 

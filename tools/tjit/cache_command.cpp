@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "compiler/cache/entry.h"
 #include "compiler/cache/folder.h"
 #include "recorder/profile_text.h"
@@ -39,7 +41,7 @@ constexpr char kWhat[] =
     "or\n~/.cache/tjit.\n";
 
 int Fail(const std::string& text) {
-  std::fprintf(stderr, "tjit cache: %s\n", text.c_str());
+  absl::FPrintF(stderr, "tjit cache: %s\n", text);
   return kUsageStatus;
 }
 
@@ -77,7 +79,7 @@ std::string Verify(const std::string& folder, const std::string& name) {
 std::string CountOfVerdicts(const cache::Entry& entry) {
   const auto count =
       std::count(entry.object.begin(), entry.object.end(), '\n');
-  return "  " + std::to_string(count) + (count == 1 ? " verdict" : " verdicts");
+  return absl::StrCat("  ", count, count == 1 ? " verdict" : " verdicts");
 }
 
 // "  2 sequences of /bin/python3, script /home/me/a.py", "  12 verdicts", "" for
@@ -97,7 +99,7 @@ std::string Contents(const std::string& folder, const std::string& name) {
   if (is_verdicts) return CountOfVerdicts(entry);
   if (!ReadSequences(entry.object, &profile).empty()) return "  damaged";
   const std::size_t count = profile.ends().size();
-  std::string text = "  " + std::to_string(count);
+  std::string text = absl::StrCat("  ", count);
   text += count == 1 ? " sequence of " : " sequences of ";
   const std::size_t begin = entry.key.find(kProgram);
   if (begin == std::string_view::npos) return text + "?";
@@ -112,9 +114,9 @@ std::string Contents(const std::string& folder, const std::string& name) {
 
 void PrintSum(std::size_t count, std::uint64_t bytes, const char* what,
               const std::string& folder) {
-  std::printf("%zu %s, %.1f MiB, %s %s\n", count,
-              count == 1 ? "entry" : "entries",
-              static_cast<double>(bytes) / (1 << 20), what, folder.c_str());
+  absl::PrintF("%d %s, %.1f MiB, %s %s\n", count,
+               count == 1 ? "entry" : "entries",
+               static_cast<double>(bytes) / (1 << 20), what, folder);
 }
 
 std::uint64_t Sum(const Files& files) {
@@ -156,9 +158,8 @@ int ListAll(const std::string& folder, const Files& files, bool json) {
     if (localtime_r(&used, &local) != nullptr) {
       std::strftime(text, sizeof(text), "%Y-%m-%d %H:%M", &local);
     }
-    std::printf("%10llu  %s  %s%s\n",
-                static_cast<unsigned long long>(file.bytes), text,
-                file.name.c_str(), Contents(folder, file.name).c_str());
+    absl::PrintF("%10d  %s  %s%s\n", file.bytes, text, file.name,
+                 Contents(folder, file.name));
   }
   PrintSum(files.size(), Sum(files), "in", folder);
   return 0;
@@ -178,18 +179,20 @@ int VerifyAll(const std::string& folder, const Files& files, bool json) {
     const std::string error = Verify(folder, file.name);
     if (error.empty()) continue;
     ++bad;
-    std::printf("%s: %s\n", file.name.c_str(), error.c_str());
+    absl::PrintF("%s: %s\n", file.name, error);
   }
   PrintSum(files.size(), Sum(files), "in", folder);
   if (bad == 0) return 0;
-  std::printf("%d of them would not be used; programs remove them, and so does "
-              "tjit cache clear\n", bad);
+  absl::PrintF(
+      "%d of them would not be used; programs remove them, and so does "
+      "tjit cache clear\n",
+      bad);
   return kBadEntriesStatus;
 }
 
 int ClearAll(const std::string& folder, const Files& files, bool json) {
   for (const cache::FileInfo& file : files) {
-    const std::string path = folder + "/" + file.name;
+    const std::string path = absl::StrCat(folder, "/", file.name);
     if (unlink(path.c_str()) == 0 || errno == ENOENT) continue;
     return Fail("cannot remove " + path + ": " + std::strerror(errno));
   }

@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "compiler/cache/folder.h"
 #include "tools/tjit/arguments.h"
 #include "tools/tjit/cache_command.h"
@@ -47,7 +49,7 @@ void CheckPlatform(DoctorReport* report) {
   if (uname(&name) != 0) std::memset(&name, 0, sizeof(name));
   std::string system = ValueIn("/etc/os-release", "PRETTY_NAME");
   if (system.empty()) system = name.sysname;
-  const std::string text = system + ", " + name.machine;
+  const std::string text = absl::StrCat(system, ", ", name.machine);
   const bool is_tested = system.find("Debian") != std::string::npos &&
                          (system.find(" 12") != std::string::npos ||
                           system.find(" 13") != std::string::npos);
@@ -204,9 +206,9 @@ int DoctorCommand(int count, char** arguments) {
                             : "tjit does not serve this program: see NO above");
     return kNotServedStatus;
   }
-  std::printf("tjit %s: %s run -- %s\n",
-              words.empty() ? "is ready" : "serves this program",
-              OwnPath().c_str(), what.c_str());
+  absl::PrintF("tjit %s: %s run -- %s\n",
+               words.empty() ? "is ready" : "serves this program", OwnPath(),
+               what);
   return 0;
 }
 

@@ -14,6 +14,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "recorder/explanation.h"
 #include "tools/tjit/arguments.h"
 #include "tools/tjit/json.h"
@@ -28,7 +29,7 @@ constexpr char kWhat[] =
     "TJIT_STATS=- prints the same\nwhen the program ends.\n";
 
 int Fail(const std::string& text) {
-  std::fprintf(stderr, "tjit explain: %s\n", text.c_str());
+  absl::FPrintF(stderr, "tjit explain: %s\n", text);
   return kUsageStatus;
 }
 

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "compiler/inspect/dump_reader.h"
 #include "compiler/inspect/graph.h"
 #include "tools/tjit/arguments.h"
@@ -32,7 +34,7 @@ struct Request {
 };
 
 int Fail(const std::string& text) {
-  std::fprintf(stderr, "tjit graph: %s\n", text.c_str());
+  absl::FPrintF(stderr, "tjit graph: %s\n", text);
   return kUsageStatus;
 }
 
@@ -41,7 +43,7 @@ std::string SetPick(const std::string& value, std::size_t* pick) {
   const char* const end = value.data() + value.size();
   const auto parsed = std::from_chars(value.data(), end, *pick);
   if (parsed.ec == std::errc() && parsed.ptr == end && *pick > 0) return "";
-  return "--pick=" + value + ": accepted is a number from 1 on";
+  return absl::StrCat("--pick=", value, ": accepted is a number from 1 on");
 }
 
 void AddOptions(Arguments* line, Request* request) {
@@ -71,7 +73,7 @@ std::string Read(const std::string& path, std::string* text) {
   } else {
     std::ifstream file(path);
     if (!file || (!(all << file.rdbuf()) && errno != 0)) {
-      return "cannot read " + path + ": " + std::strerror(errno);
+      return absl::StrCat("cannot read ", path, ": ", std::strerror(errno));
     }
   }
   *text = all.str();
@@ -84,15 +86,15 @@ std::string TitleOf(const DumpedFunction& f) {
 
 void List(const std::vector<DumpedFunction>& functions) {
   for (std::size_t i = 0; i < functions.size(); ++i) {
-    std::printf("%zu: %s, %zu ops\n", i + 1, TitleOf(functions[i]).c_str(),
-                functions[i].function.body.size());
+    absl::PrintF("%d: %s, %d ops\n", i + 1, TitleOf(functions[i]),
+                 functions[i].function.body.size());
   }
 }
 
 void PrintText(const DumpedFunction& f) {
-  if (!f.title.empty()) std::printf("; ==== %s\n", f.title.c_str());
+  if (!f.title.empty()) absl::PrintF("; ==== %s\n", f.title);
   for (const auto& [what, name] : f.names) {
-    std::printf("; name %s = %s\n", what.c_str(), name.c_str());
+    absl::PrintF("; name %s = %s\n", what, name);
   }
   std::fputs(ToListing(f).c_str(), stdout);
 }

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "recorder/instruction_log_reader.h"
 #include "tools/tjit/arguments.h"
 #include "tools/tjit/json.h"
@@ -37,7 +39,7 @@ constexpr char kWhat[] =
     "details. (COMPILED) marks an op that ran later, with its sequence.\n";
 
 int Fail(const std::string& text) {
-  std::fprintf(stderr, "tjit log: %s\n", text.c_str());
+  absl::FPrintF(stderr, "tjit log: %s\n", text);
   return kUsageStatus;
 }
 
@@ -48,8 +50,9 @@ std::string SetSeconds(const std::string& name, const std::string& value,
   *out = std::strtod(value.c_str(), &end);
   if (*end == 's') ++end;
   if (*end == '\0' && std::isfinite(*out) && *out >= 0) return {};
-  return name + "=" + value +
-         " is not used, accepted is a number of seconds from 0 on: 1.5";
+  return absl::StrCat(
+      name, "=", value,
+      " is not used, accepted is a number of seconds from 0 on: 1.5");
 }
 
 std::string SetEvent(const std::string& value, std::string* out) {
@@ -60,7 +63,7 @@ std::string SetEvent(const std::string& value, std::string* out) {
     known += (i == 0 ? "" : ", ") + name;
   }
   if (*out == value) return {};
-  return "--event=" + value + " is not used, accepted are " + known;
+  return absl::StrCat("--event=", value, " is not used, accepted are ", known);
 }
 
 void AddOptions(Arguments* line, Wanted* wanted) {
@@ -200,17 +203,17 @@ int Print(const Wanted& wanted) {
   if (is_damaged) {
     // What the header says of the end is the lesser news.
   } else if (log.end() == LogEnd::kNoSpace) {
-    std::fprintf(stderr,
-                 "tjit log: the program went on after the last row: it could "
-                 "not write more\n");
+    absl::FPrintF(stderr,
+                  "tjit log: the program went on after the last row: it could "
+                  "not write more\n");
   } else if (log.end() == LogEnd::kRunning && log.HasEnded()) {
-    std::fprintf(stderr,
-                 "tjit log: the program ended without closing the log (killed, "
-                 "crashed or _exit): the last row is what it did then\n");
+    absl::FPrintF(
+        stderr,
+        "tjit log: the program ended without closing the log (killed, "
+        "crashed or _exit): the last row is what it did then\n");
   }
   for (const std::string& sentence : log.Damage()) {
-    std::fprintf(stderr, "tjit log: %s: %s\n", wanted.file.c_str(),
-                 sentence.c_str());
+    absl::FPrintF(stderr, "tjit log: %s: %s\n", wanted.file, sentence);
   }
   return is_damaged ? kDamagedStatus : 0;
 }

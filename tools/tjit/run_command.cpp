@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "support/env.h"
 #include "tools/tjit/arguments.h"
 #include "tools/tjit/own_files.h"
@@ -123,8 +124,8 @@ std::string Preload() {
            " beside this command: is tjit installed completely?";
   }
   if (shim.find_first_of(" :") != std::string::npos) {
-    return "the loader cannot preload " + shim +
-           ": its path has a space or a colon";
+    return absl::StrCat("the loader cannot preload ", shim,
+                        ": its path has a space or a colon");
   }
   const char* old = std::getenv("LD_PRELOAD");
   const std::string others = old == nullptr ? "" : old;
@@ -147,20 +148,20 @@ int Start(char** program) {
   if (is_disabled) {
     // The operator's word: the program runs as it would without tjit.
   } else if (!why_not.empty()) {
-    std::fprintf(stderr, "tjit run: %s runs without tjit: %s\n", program[0],
-                 why_not.c_str());
+    absl::FPrintF(stderr, "tjit run: %s runs without tjit: %s\n", program[0],
+                  why_not);
   } else {
     const std::string wrong = Preload();
     if (!wrong.empty()) {
-      std::fprintf(stderr, "tjit run: %s\n", wrong.c_str());
+      absl::FPrintF(stderr, "tjit run: %s\n", wrong);
       return kCannotRunStatus;
     }
   }
   std::fflush(nullptr);
   execvp(program[0], program);
   const int error = errno;
-  std::fprintf(stderr, "tjit run: cannot run %s: %s\n", program[0],
-               std::strerror(error));
+  absl::FPrintF(stderr, "tjit run: cannot run %s: %s\n", program[0],
+                std::strerror(error));
   return error == ENOENT ? kNotFoundStatus : kCannotRunStatus;
 }
 
