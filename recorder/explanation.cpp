@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "support/bail.h"
 
 namespace tjit {
@@ -14,24 +15,15 @@ namespace {
 constexpr std::size_t kMaxSequences = 20;
 constexpr std::size_t kMaxOps = 10;
 
-template <class... Args>
-std::string Format(const char* format, Args... args) {
-  char buffer[256];
-  std::snprintf(buffer, sizeof(buffer), format, args...);
-  return buffer;
-}
-
-std::string Text(std::int64_t n) { return std::to_string(n); }
-
 std::string Times(std::int64_t n) {
-  return n == 1 ? "once" : Text(n) + " times";
+  return n == 1 ? "once" : absl::StrCat(n, " times");
 }
 
 std::string Duration(std::int64_t ns) {
   const double size = std::abs(static_cast<double>(ns));
-  if (size < 1e6) return Format("%.4g us", 1e-3 * size);
-  if (size < 1e9) return Format("%.4g ms", 1e-6 * size);
-  return Format("%.4g s", 1e-9 * size);
+  if (size < 1e6) return absl::StrFormat("%.4g us", 1e-3 * size);
+  if (size < 1e9) return absl::StrFormat("%.4g ms", 1e-6 * size);
+  return absl::StrFormat("%.4g s", 1e-9 * size);
 }
 
 std::int64_t Get(const CountsByName& counts, const std::string& name) {
@@ -75,17 +67,17 @@ std::string Left(const ExplainedSequence& s) {
     all += count;
     if (!reasons.empty()) reasons += "; ";
     reasons += BailTextOf(name);
-    if (s.left.size() > 1) reasons += " (" + Text(count) + ")";
+    if (s.left.size() > 1) absl::StrAppend(&reasons, " (", count, ")");
   }
-  return "left " + Times(all) + ": " + reasons;
+  return absl::StrCat("left ", Times(all), ": ", reasons);
 }
 
 // What happened to a sequence, or what is missing until something does.
 std::string Story(const ExplainedSequence& s) {
   std::string text = "seen " + Times(s.sightings);
   if (s.state == kStateSeen) {
-    return "seen " + Text(s.sightings) + " of " + Text(s.threshold) +
-           " times, then its ops are deferred";
+    return absl::StrCat("seen ", s.sightings, " of ", s.threshold,
+                        " times, then its ops are deferred");
   }
   if (s.state == kStateHot) {
     text += "; since then it has not run to its end";
@@ -98,7 +90,7 @@ std::string Story(const ExplainedSequence& s) {
   } else if (s.state == kStateOff) {
     text += "; replaying it was slower than eager: only followed for now";
   }
-  return text + ", replayed " + Times(s.replays);
+  return absl::StrCat(text, ", replayed ", Times(s.replays));
 }
 
 std::string Measured(const ExplainedSequence& s) {
@@ -106,9 +98,9 @@ std::string Measured(const ExplainedSequence& s) {
   if (s.eager_ns == 0 || s.replay_ns == 0) {
     return "time won is not known: too few runs were measured";
   }
-  return Duration(s.replay_ns) + " instead of " + Duration(s.eager_ns) +
-         " a run, about " + Duration(s.won_ns()) +
-         (s.won_ns() < 0 ? " lost" : " won");
+  return absl::StrCat(Duration(s.replay_ns), " instead of ",
+                      Duration(s.eager_ns), " a run, about ",
+                      Duration(s.won_ns()), s.won_ns() < 0 ? " lost" : " won");
 }
 
 std::string AtCall(const ExplainedSequence& s) {
@@ -119,15 +111,15 @@ std::string AtCall(const ExplainedSequence& s) {
     if (!names.empty()) names += ", ";
     names += name;
   }
-  return Text(steps) + (steps == 1 ? " op runs" : " ops run") +
-         " at the call: " + names;
+  return absl::StrCat(steps, steps == 1 ? " op runs" : " ops run",
+                      " at the call: ", names);
 }
 
 void AppendSequence(std::string* out, const ExplainedSequence& s) {
-  *out += Format("  %-3s ", Text(s.id).c_str()) + s.state + ", " +
-          Text(s.ops) + (s.ops == 1 ? " op: " : " ops: ") + s.first_ops + "\n";
+  absl::StrAppendFormat(out, "  %-3d %s, %d %s: %s\n", s.id, s.state, s.ops,
+                        s.ops == 1 ? "op" : "ops", s.first_ops);
   const auto line = [out](const std::string& text) {
-    if (!text.empty()) *out += "        " + text + "\n";
+    if (!text.empty()) absl::StrAppend(out, "        ", text, "\n");
   };
   line(Story(s));
   line(Measured(s));
@@ -138,7 +130,7 @@ void AppendSequence(std::string* out, const ExplainedSequence& s) {
 // No sequence is there: why.
 std::string WhyNone(const Explanation& e) {
   if (Get(e.counters, "ops_seen") == 0) {
-    if (!e.why.empty()) return "tjit saw no op: " + e.why + "\n";
+    if (!e.why.empty()) return absl::StrCat("tjit saw no op: ", e.why, "\n");
     return "tjit saw no op: is it switched on (tjit run, TJIT_AUTO_COMPILE=1), "
            "and does this process compute with libtorch on the CPU?\n";
   }
@@ -148,8 +140,9 @@ std::string WhyNone(const Explanation& e) {
            "which no value is read\n  and no tjit::mark_step() comes must "
            "repeat for 4096 ops)\n";
   }
-  return "no sequence: " + Text(found) +
-         " began to repeat, and none went on while it was recorded\n";
+  return absl::StrCat(
+      "no sequence: ", found,
+      " began to repeat, and none went on while it was recorded\n");
 }
 
 void AppendSequences(std::string* out, const Explanation& e) {
@@ -163,15 +156,14 @@ void AppendSequences(std::string* out, const Explanation& e) {
     return std::pair(a->replays * a->ops, a->sightings * a->ops) >
            std::pair(b->replays * b->ops, b->sightings * b->ops);
   });
-  *out += Text(static_cast<std::int64_t>(order.size())) +
-          (order.size() == 1 ? " sequence:\n" : " sequences:\n");
+  absl::StrAppend(out, order.size(),
+                  order.size() == 1 ? " sequence:\n" : " sequences:\n");
   for (std::size_t i = 0; i < std::min(order.size(), kMaxSequences); ++i) {
     AppendSequence(out, *order[i]);
   }
   if (order.size() > kMaxSequences) {
-    *out += "  and " +
-            Text(static_cast<std::int64_t>(order.size() - kMaxSequences)) +
-            " that replayed less\n";
+    absl::StrAppend(out, "  and ", order.size() - kMaxSequences,
+                    " that replayed less\n");
   }
 }
 
@@ -182,8 +174,8 @@ void AppendReasons(std::string* out, const char* title,
   *out += title;
   for (const auto& [name, count] : Sorted(counts)) {
     const std::string text = text_of(name);
-    *out += Format("  %8lld  ", static_cast<long long>(count)) + text +
-            (text == name ? "" : " [" + name + "]") + "\n";
+    absl::StrAppendFormat(out, "  %8d  %s%s\n", count, text,
+                          text == name ? "" : " [" + name + "]");
   }
 }
 
@@ -192,12 +184,12 @@ std::string FusedText(const Explanation& e) {
   const std::int64_t fused = Get(e.counters, "steps_fused");
   const std::int64_t ran =
       Get(e.counters, "ops_replayed") - Get(e.counters, "steps_dead");
-  std::string text = "; ran " + Times(Get(e.counters, "groups_run")) + " for " +
-                     Text(fused) + " ops";
+  std::string text = absl::StrCat(
+      "; ran ", Times(Get(e.counters, "groups_run")), " for ", fused, " ops");
   if (ran <= 0) return text;
-  return text +
-         Format(", %.1f %% of the replayed ones that ran",
-                100.0 * static_cast<double>(fused) / static_cast<double>(ran));
+  return text + absl::StrFormat(", %.1f %% of the replayed ones that ran",
+                                100.0 * static_cast<double>(fused) /
+                                    static_cast<double>(ran));
 }
 
 void AppendSegments(std::string* out, const Explanation& e) {
@@ -212,12 +204,11 @@ void AppendSegments(std::string* out, const Explanation& e) {
       });
   *out += "segments measured with compiled code and with library calls:\n";
   for (std::size_t i = 0; i < std::min(order.size(), kMaxSequences); ++i) {
-    *out += "  " + ToText(*order[i]) + "\n";
+    absl::StrAppend(out, "  ", ToText(*order[i]), "\n");
   }
   if (order.size() > kMaxSequences) {
-    *out += "  and " +
-            Text(static_cast<std::int64_t>(order.size() - kMaxSequences)) +
-            " that won less\n";
+    absl::StrAppend(out, "  and ", order.size() - kMaxSequences,
+                    " that won less\n");
   }
 }
 
@@ -226,27 +217,29 @@ void AppendKernels(std::string* out, const Explanation& e) {
   const std::int64_t compiled = Get(e.counters, "kernels_compiled");
   const std::int64_t groups = Get(e.counters, "groups_run");
   if (compiled != 0 || groups != 0) {
-    *out += "compiled code: " + Text(compiled) +
-            (compiled == 1 ? " kernel in " : " kernels in ") +
-            Duration(Get(e.counters, "compile_ns")) + FusedText(e) + "\n";
+    absl::StrAppend(out, "compiled code: ", compiled,
+                    compiled == 1 ? " kernel in " : " kernels in ",
+                    Duration(Get(e.counters, "compile_ns")), FusedText(e),
+                    "\n");
   }
   AppendSegments(out, e);
   const std::int64_t hits = Get(e.counters, "cache_hits");
   const std::int64_t misses = Get(e.counters, "cache_misses");
   if (hits + misses != 0) {
-    *out += "code on disk: " + Text(hits) + " of " + Text(hits + misses) +
-            " loops found, " + Text(Get(e.counters, "cache_writes")) +
-            " written\n";
+    absl::StrAppend(out, "code on disk: ", hits, " of ", hits + misses,
+                    " loops found, ", Get(e.counters, "cache_writes"),
+                    " written\n");
   }
   const std::int64_t again = Get(e.counters, "recompiles");
   if (again != 0) {
-    *out += "compiled again, as a scalar was not always the same: " +
-            Times(again) + "\n";
+    absl::StrAppend(out,
+                    "compiled again, as a scalar was not always the same: ",
+                    Times(again), "\n");
   }
   const std::int64_t off = Get(e.counters, "tier2_switched_off");
   if (off != 0) {
-    *out += "switched off, as library calls are as fast: " + Text(off) +
-            (off == 1 ? " segment\n" : " segments\n");
+    absl::StrAppend(out, "switched off, as library calls are as fast: ", off,
+                    off == 1 ? " segment\n" : " segments\n");
   }
   AppendReasons(out, "groups of ops stay library calls because:\n",
                 e.not_compiled, [](const std::string& text) { return text; });
@@ -256,7 +249,7 @@ void AppendFunctions(std::string* out, const Explanation& e) {
   if (e.functions.empty()) return;
   *out += "functions of compiled code:\n";
   for (const ExplainedFunction& f : e.functions) {
-    *out += "  " + f.name + " " + f.dtype + ": " + f.from + "\n";
+    absl::StrAppend(out, "  ", f.name, " ", f.dtype, ": ", f.from, "\n");
   }
 }
 
@@ -265,16 +258,17 @@ void AppendOps(std::string* out, const Explanation& e) {
   *out += "ops that ran eagerly most:\n";
   for (std::size_t i = 0; i < std::min(e.eager_ops.size(), kMaxOps); ++i) {
     const ExplainedOp& op = e.eager_ops[i];
-    *out += Format("  %8lld  ", static_cast<long long>(op.calls)) + op.name;
+    absl::StrAppendFormat(out, "  %8d  %s", op.calls, op.name);
     if (!op.why.empty()) *out += ": " + op.why;
     *out += "\n";
   }
 }
 
 std::string Percent(std::int64_t part, std::int64_t whole) {
-  return Format("%.1f %%", whole == 0 ? 0
-                                      : 100.0 * static_cast<double>(part) /
-                                            static_cast<double>(whole));
+  return absl::StrFormat("%.1f %%", whole == 0
+                                        ? 0
+                                        : 100.0 * static_cast<double>(part) /
+                                              static_cast<double>(whole));
 }
 
 // "./program ran for 3.2 s; ", what of it is known.
@@ -284,7 +278,7 @@ std::string Ran(const Explanation& e) {
   std::string program = e.program.substr(0, kMaxProgram);
   if (program.empty()) program = "the program";
   if (e.program.size() > kMaxProgram) program += "...";
-  std::string text = program + " ran for " + Duration(e.wall_ns);
+  std::string text = absl::StrCat(program, " ran for ", Duration(e.wall_ns));
   const std::int64_t start = Get(e.counters, "start_ns");
   if (100 * start >= e.wall_ns) {
     text += ", of which tjit's start took " + Duration(start);
@@ -312,13 +306,13 @@ std::string Won(const Explanation& e) {
   std::string text = "replaying ";
   text += won < 0 ? "lost about " + Duration(-won)
                   : "won about " + Duration(won);
-  text += " of the " + Duration(eager) +
-          " that the same runs take eagerly" +
-          Format(" (%.2fx)", static_cast<double>(eager) /
-                                 static_cast<double>(eager - won));
+  absl::StrAppend(
+      &text, " of the ", Duration(eager), " that the same runs take eagerly",
+      absl::StrFormat(" (%.2fx)", static_cast<double>(eager) /
+                                      static_cast<double>(eager - won)));
   if (unknown == 0) return text;
-  return text + "; of " + Text(unknown) + " of " + Text(replayed) +
-         " sequences it is not known";
+  return absl::StrCat(text, "; of ", unknown, " of ", replayed,
+                      " sequences it is not known");
 }
 
 // Where the time went, by medians of measured runs.
@@ -330,28 +324,27 @@ std::string Shares(const Explanation& e) {
     executed += s.executed_ns * s.replays;
   }
   if (runs == 0 || e.wall_ns == 0) return "";
-  return "about " + Percent(runs, e.wall_ns) +
-         " of the time lies in replayed sequences: " +
-         Percent(executed, e.wall_ns) + " runs what was deferred, " +
-         Percent(runs - executed, e.wall_ns) +
-         " is the program, libtorch's dispatcher and autograd between the "
-         "ops\n";
+  return absl::StrCat(
+      "about ", Percent(runs, e.wall_ns),
+      " of the time lies in replayed sequences: ", Percent(executed, e.wall_ns),
+      " runs what was deferred, ", Percent(runs - executed, e.wall_ns),
+      " is the program, libtorch's dispatcher and autograd between the "
+      "ops\n");
 }
 
 // What did I get?
 void AppendGains(std::string* out, const Explanation& e) {
   const std::int64_t seen = Get(e.counters, "ops_seen");
   const std::int64_t replayed = Get(e.counters, "ops_replayed");
-  *out += "tjit: " + Ran(e) + Won(e) + "\n" + Text(seen) +
-          " ops were called: " + Text(replayed) + " replayed (" +
-          Percent(replayed, seen) + "), " +
-          Text(Get(e.counters, "ops_eager")) + " ran eagerly, " +
-          Text(Get(e.counters, "ops_drained")) +
-          " were deferred and run eagerly after all\n";
+  absl::StrAppend(out, "tjit: ", Ran(e), Won(e), "\n", seen,
+                  " ops were called: ", replayed, " replayed (",
+                  Percent(replayed, seen), "), ", Get(e.counters, "ops_eager"),
+                  " ran eagerly, ", Get(e.counters, "ops_drained"),
+                  " were deferred and run eagerly after all\n");
   const std::int64_t dead = Get(e.counters, "steps_dead");
   if (dead != 0) {
-    *out += "of the replayed ops " + Text(dead) +
-            " did not run, as nothing needed their results\n";
+    absl::StrAppend(out, "of the replayed ops ", dead,
+                    " did not run, as nothing needed their results\n");
   }
   *out += Shares(e);
 }
@@ -366,9 +359,9 @@ struct Obstacle {
 std::string FirstTime(const Explanation& e, const std::string& reason) {
   for (const ExplainedExit& exit : e.exits) {
     if (exit.reason != reason) continue;
-    std::string text = "; first after op " + Text(exit.after_ops) +
-                       " of sequence " + Text(exit.sequence) + ", at " +
-                       exit.op;
+    std::string text =
+        absl::StrCat("; first after op ", exit.after_ops, " of sequence ",
+                     exit.sequence, ", at ", exit.op);
     if (!exit.actual.empty()) text += ": " + exit.actual;
     if (!exit.expected.empty()) text += " instead of " + exit.expected;
     if (!exit.place.empty()) text += ", called by " + exit.place;
@@ -391,9 +384,9 @@ void AddEagerOps(const Explanation& e, std::vector<Obstacle>* obstacles) {
   const std::int64_t eager = Get(e.counters, "ops_eager");
   if (e.eager_ops.empty() || kOneIn * eager < seen) return;
   const ExplainedOp& most = e.eager_ops.front();
-  std::string what = Text(eager) + " ops ran eagerly (" +
-                     Percent(eager, seen) + "), most of all " + most.name +
-                     " (" + Times(most.calls);
+  std::string what =
+      absl::StrCat(eager, " ops ran eagerly (", Percent(eager, seen),
+                   "), most of all ", most.name, " (", Times(most.calls));
   if (!most.why.empty()) what += ": " + most.why;
   obstacles->push_back(
       {what + ")", most.why == "reads values"
@@ -411,7 +404,7 @@ void AddStates(const Explanation& e, std::vector<Obstacle>* obstacles) {
     if (s.state == kStateOff) ++off;
   }
   const auto sequences = [](std::int64_t n) {
-    return Text(n) + (n == 1 ? " sequence was " : " sequences were ");
+    return absl::StrCat(n, n == 1 ? " sequence was " : " sequences were ");
   };
   if (seen != 0 && 20 * ops >= Get(e.counters, "ops_seen")) {
     obstacles->push_back({sequences(seen) + "not seen often enough",
@@ -442,16 +435,16 @@ std::vector<Obstacle> Obstacles(const Explanation& e) {
   std::size_t listed = 0;
   for (const auto& [name, count] : Sorted(e.left)) {
     if (++listed > kMaxReasons) break;
-    obstacles.push_back({Times(count) + ": " + BailTextOf(name) + " [" + name +
-                             "]" + FirstTime(e, name),
+    obstacles.push_back({absl::StrCat(Times(count), ": ", BailTextOf(name),
+                                      " [", name, "]", FirstTime(e, name)),
                          BailRemedyOf(name)});
   }
   AddStates(e, &obstacles);
   AddLeftAlone(e, &obstacles);
   if (!e.not_compiled.empty()) {
     const auto [why, count] = Sorted(e.not_compiled).front();
-    obstacles.push_back({Text(count) + (count == 1 ? " group" : " groups") +
-                             " of ops stayed library calls: " + why,
+    obstacles.push_back({absl::StrCat(count, count == 1 ? " group" : " groups",
+                                      " of ops stayed library calls: ", why),
                          ""});
   }
   return obstacles;
@@ -462,10 +455,12 @@ void AppendAdvice(std::string* out, const Explanation& e) {
   const std::vector<Obstacle> obstacles = Obstacles(e);
   if (obstacles.empty()) return;
   *out += "why not more:\n";
-  for (const Obstacle& o : obstacles) *out += "  - " + o.what + "\n";
+  for (const Obstacle& o : obstacles) {
+    absl::StrAppend(out, "  - ", o.what, "\n");
+  }
   std::string remedies;
   for (const Obstacle& o : obstacles) {
-    const std::string line = "  - " + o.remedy + "\n";
+    const std::string line = absl::StrCat("  - ", o.remedy, "\n");
     if (o.remedy.empty() || remedies.find(line) != std::string::npos) continue;
     remedies += line;
   }
@@ -475,15 +470,15 @@ void AppendAdvice(std::string* out, const Explanation& e) {
 }  // namespace
 
 std::string ToText(const ExplainedCode& code) {
-  std::string text =
-      Text(code.ops) + (code.ops == 1 ? " op" : " ops") + " from " +
-      code.first_op + ": " + Duration(code.compiled_ns) + " a run instead of " +
-      Duration(code.library_ns) + ", compiled in " + Duration(code.compile_ns);
+  const std::string text = absl::StrCat(
+      code.ops, code.ops == 1 ? " op" : " ops", " from ", code.first_op, ": ",
+      Duration(code.compiled_ns), " a run instead of ",
+      Duration(code.library_ns), ", compiled in ", Duration(code.compile_ns));
   if (!code.pays) return text + ": switched off";
   const std::int64_t runs = code.break_even_runs();
   if (runs == 0) return text + ", which no number of runs wins back";
-  return text + ", which " + Text(runs) +
-         (runs == 1 ? " run wins back" : " runs win back");
+  return absl::StrCat(text, ", which ", runs,
+                      runs == 1 ? " run wins back" : " runs win back");
 }
 
 std::string ToText(const Explanation& e, bool verbose) {
@@ -499,10 +494,10 @@ std::string ToText(const Explanation& e, bool verbose) {
                 &FlushTextOf);
   const std::int64_t exposed = Get(e.counters, "blocks_exposed");
   if (exposed != 0) {
-    text += "the program took raw pointers to " + Text(exposed) +
-            " tensors: ops on them are not deferred (" +
-            Text(Get(e.counters, "inputs_copied")) +
-            " small inputs were copied instead)\n";
+    absl::StrAppend(&text, "the program took raw pointers to ", exposed,
+                    " tensors: ops on them are not deferred (",
+                    Get(e.counters, "inputs_copied"),
+                    " small inputs were copied instead)\n");
   }
   return text;
 }

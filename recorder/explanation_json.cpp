@@ -1,65 +1,62 @@
 // The JSON half of explanation.h.
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "recorder/explanation.h"
 #include "support/json_text.h"
 
 namespace tjit {
 namespace {
 
-std::string Text(std::int64_t n) { return std::to_string(n); }
-
 std::string Json(const CountsByName& counts) {
   std::string json = "{";
   for (const auto& [name, count] : counts) {
     if (json.size() > 1) json += ", ";
-    json += Quoted(name) + ": " + Text(count);
+    absl::StrAppend(&json, Quoted(name), ": ", count);
   }
   return json + "}";
 }
 
 std::string Json(const ExplainedSequence& s) {
-  return "{\"id\": " + Text(s.id) + ", \"ops\": " + Text(s.ops) +
-         ", \"first_ops\": " + Quoted(s.first_ops) +
-         ", \"state\": " + Quoted(s.state) +
-         ", \"sightings\": " + Text(s.sightings) +
-         ", \"threshold\": " + Text(s.threshold) +
-         ", \"replays\": " + Text(s.replays) + ", \"skip\": " + Text(s.skip) +
-         ", \"eager_ns\": " + Text(s.eager_ns) +
-         ", \"replay_ns\": " + Text(s.replay_ns) +
-         ", \"executed_ns\": " + Text(s.executed_ns) +
-         ", \"won_ns\": " + Text(s.won_ns()) + ", \"left\": " + Json(s.left) +
-         ", \"at_call\": " + Json(s.at_call) + "}";
+  return absl::StrCat(
+      "{\"id\": ", s.id, ", \"ops\": ", s.ops,
+      ", \"first_ops\": ", Quoted(s.first_ops),
+      ", \"state\": ", Quoted(s.state), ", \"sightings\": ", s.sightings,
+      ", \"threshold\": ", s.threshold, ", \"replays\": ", s.replays,
+      ", \"skip\": ", s.skip, ", \"eager_ns\": ", s.eager_ns,
+      ", \"replay_ns\": ", s.replay_ns, ", \"executed_ns\": ", s.executed_ns,
+      ", \"won_ns\": ", s.won_ns(), ", \"left\": ", Json(s.left),
+      ", \"at_call\": ", Json(s.at_call), "}");
 }
 
 std::string Json(const ExplainedExit& exit) {
-  return "{\"sequence\": " + Text(exit.sequence) +
-         ", \"after_ops\": " + Text(exit.after_ops) +
-         ", \"reason\": " + Quoted(exit.reason) +
-         ", \"op\": " + Quoted(exit.op) +
-         ", \"expected\": " + Quoted(exit.expected) +
-         ", \"actual\": " + Quoted(exit.actual) +
-         ", \"place\": " + Quoted(exit.place) + "}";
+  return absl::StrCat(
+      "{\"sequence\": ", exit.sequence, ", \"after_ops\": ", exit.after_ops,
+      ", \"reason\": ", Quoted(exit.reason), ", \"op\": ", Quoted(exit.op),
+      ", \"expected\": ", Quoted(exit.expected),
+      ", \"actual\": ", Quoted(exit.actual),
+      ", \"place\": ", Quoted(exit.place), "}");
 }
 
 std::string Json(const ExplainedCode& code) {
-  return "{\"ops\": " + Text(code.ops) +
-         ", \"first_op\": " + Quoted(code.first_op) +
-         ", \"pays\": " + (code.pays ? "true" : "false") +
-         ", \"compile_ns\": " + Text(code.compile_ns) +
-         ", \"library_ns\": " + Text(code.library_ns) +
-         ", \"compiled_ns\": " + Text(code.compiled_ns) +
-         ", \"break_even_runs\": " + Text(code.break_even_runs()) + "}";
+  return absl::StrCat("{\"ops\": ", code.ops,
+                      ", \"first_op\": ", Quoted(code.first_op),
+                      ", \"pays\": ", code.pays ? "true" : "false",
+                      ", \"compile_ns\": ", code.compile_ns,
+                      ", \"library_ns\": ", code.library_ns,
+                      ", \"compiled_ns\": ", code.compiled_ns,
+                      ", \"break_even_runs\": ", code.break_even_runs(), "}");
 }
 
 std::string Json(const ExplainedFunction& f) {
-  return "{\"name\": " + Quoted(f.name) + ", \"dtype\": " + Quoted(f.dtype) +
-         ", \"from\": " + Quoted(f.from) + "}";
+  return absl::StrCat("{\"name\": ", Quoted(f.name),
+                      ", \"dtype\": ", Quoted(f.dtype),
+                      ", \"from\": ", Quoted(f.from), "}");
 }
 
 std::string Json(const ExplainedOp& op) {
-  return "{\"name\": " + Quoted(op.name) + ", \"calls\": " + Text(op.calls) +
-         ", \"why\": " + Quoted(op.why) + "}";
+  return absl::StrCat("{\"name\": ", Quoted(op.name), ", \"calls\": ", op.calls,
+                      ", \"why\": ", Quoted(op.why), "}");
 }
 
 template <class T>
@@ -77,20 +74,20 @@ std::string JsonList(const std::vector<T>& items) {
 std::string WithLists(std::string stats_json, const Explanation& explanation) {
   const std::size_t end = stats_json.rfind("\n}");
   stats_json.resize(end);
-  return stats_json + ",\n  \"schema\": " + Text(kJsonSchema) +
-         ",\n  \"tjit\": " + Quoted(explanation.version) +
-         ",\n  \"program\": " + Quoted(explanation.program) +
-         ",\n  \"wall_ns\": " + Text(explanation.wall_ns) +
-         ",\n  \"sequence_details\": " + JsonList(explanation.sequences) +
-         ",\n  \"exits\": " + JsonList(explanation.exits) +
-         ",\n  \"compiled_segments\": " +
-         JsonList(explanation.compiled_segments) +
-         ",\n  \"not_compiled\": " + Json(explanation.not_compiled) +
-         ",\n  \"functions\": " + JsonList(explanation.functions) +
-         ",\n  \"eager_ops\": " + JsonList(explanation.eager_ops) +
-         (explanation.why.empty() ? ""
-                                  : ",\n  \"why\": " + Quoted(explanation.why)) +
-         "\n}\n";
+  return absl::StrCat(
+      stats_json, ",\n  \"schema\": ", kJsonSchema,
+      ",\n  \"tjit\": ", Quoted(explanation.version),
+      ",\n  \"program\": ", Quoted(explanation.program),
+      ",\n  \"wall_ns\": ", explanation.wall_ns,
+      ",\n  \"sequence_details\": ", JsonList(explanation.sequences),
+      ",\n  \"exits\": ", JsonList(explanation.exits),
+      ",\n  \"compiled_segments\": ", JsonList(explanation.compiled_segments),
+      ",\n  \"not_compiled\": ", Json(explanation.not_compiled),
+      ",\n  \"functions\": ", JsonList(explanation.functions),
+      ",\n  \"eager_ops\": ", JsonList(explanation.eager_ops),
+      (explanation.why.empty() ? ""
+                               : ",\n  \"why\": " + Quoted(explanation.why)),
+      "\n}\n");
 }
 
 }  // namespace tjit

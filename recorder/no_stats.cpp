@@ -1,5 +1,6 @@
 #include "recorder/no_stats.h"
 
+#include "absl/strings/str_cat.h"
 #include "recorder/explanation.h"
 
 namespace tjit {
@@ -23,11 +24,12 @@ std::string StatsWithoutOps(const std::string& why) {
   separator = ",\n";
 #include "support/counters.def"
 #undef TJIT_COUNTER
-  json += ",\n  \"flushes\": {},\n  \"side_exits\": {},\n  "
-          "\"segment_length\": " + EmptyBins() +
-          ",\n  \"segment_ops\": " + EmptyBins() +
-          ",\n  \"median_segment_length\": 0,\n  \"queue_length\": " +
-          std::to_string(0.0) + "\n}\n";
+  absl::StrAppend(&json,
+                  ",\n  \"flushes\": {},\n  \"side_exits\": {},\n  "
+                  "\"segment_length\": ",
+                  EmptyBins(), ",\n  \"segment_ops\": ", EmptyBins(),
+                  ",\n  \"median_segment_length\": 0,\n  \"queue_length\": "
+                  "0.000000\n}\n");
   Explanation explanation;
   explanation.why = why;
   return WithLists(json, explanation);

@@ -28,6 +28,8 @@ readonly PACKAGES=(
   "libxxhash-dev|xxhash.h|all|xxHash: keys of traces"
   "libspdlog-dev|spdlog/spdlog.h|all|spdlog: output"
   "libyaml-cpp-dev|yaml-cpp/yaml.h|all|yaml-cpp: files of options"
+  "libcli11-dev|CLI/CLI.hpp|all|CLI11: command lines"
+  "nlohmann-json3-dev|nlohmann/json.hpp|all|nlohmann-json: JSON of the command"
   "libgtest-dev|gtest/gtest.h|all|GoogleTest"
   "libgmock-dev|gmock/gmock.h|all|GoogleMock"
   "libbenchmark-dev|benchmark/benchmark.h|all|Google Benchmark"
@@ -96,7 +98,7 @@ HasLlvm() {
 HasProbe() {
   local version
   case $1 in
-    *.h) HasHeader "$1" ;;
+    *.h | *.hpp) HasHeader "$1" ;;
     g++) command -v "${CXX:-g++}" >/dev/null ;;
     llvm) HasLlvm ;;
     *'>='*)

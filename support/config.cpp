@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "support/nearest_name.h"
 
 namespace tjit {
@@ -63,8 +64,7 @@ class Reader {
 
  private:
   std::string Place(int line, int column) const {
-    return file_->path + ":" + std::to_string(line) + ":" +
-           std::to_string(column);
+    return absl::StrCat(file_->path, ":", line, ":", column);
   }
 
   void Complain(int line, int column, const std::string& text) {

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <iterator>
 
+#include "absl/strings/str_cat.h"
 #include "support/env_others.h"
 #include "support/log.h"
 #include "support/nearest_name.h"
@@ -220,9 +221,8 @@ bool SetWatchdog(std::string_view value, EnvOptions* o) {
 
 template <class Param>
 std::string RangeOf() {
-  return "a whole number from " + std::to_string(Param::kMin) + " to " +
-         std::to_string(Param::kMax) + " (default " +
-         std::to_string(Param::kDefault) + ")";
+  return absl::StrCat("a whole number from ", Param::kMin, " to ", Param::kMax,
+                      " (default ", Param::kDefault, ")");
 }
 
 struct Variable {
@@ -288,8 +288,8 @@ const std::vector<Variable>& Variables() {
 }
 
 std::string UnknownName(std::string_view name) {
-  return std::string(name) + " is not a variable of tjit" +
-         DidYouMean(name, VariableNames());
+  return absl::StrCat(std::string(name), " is not a variable of tjit",
+                      DidYouMean(name, VariableNames()));
 }
 
 void ParseOne(std::string_view name, std::string_view value,

@@ -1,6 +1,6 @@
 #include "support/json_text.h"
 
-#include <cstdio>
+#include "absl/strings/str_format.h"
 
 namespace tjit {
 
@@ -8,9 +8,7 @@ std::string Quoted(std::string_view text) {
   std::string quoted = "\"";
   for (const char c : text) {
     if (static_cast<unsigned char>(c) < 0x20) {
-      char escaped[8];
-      std::snprintf(escaped, sizeof(escaped), "\\u%04x", c);
-      quoted += escaped;
+      absl::StrAppendFormat(&quoted, "\\u%04x", c);
       continue;
     }
     if (c == '"' || c == '\\') quoted += '\\';

@@ -82,7 +82,7 @@ Allowed() {
     compiler/llvm) packages+='|llvm/.+' ;;
     runtime/preload) packages='[a-z0-9_]+(\.h)?|sys/.+' ;;
     runtime/*|runtime|examples) packages+="|$TORCH|tjit/.+" ;;
-    tools) packages+="|$TORCH|tjit/.+|yaml-cpp/.+" ;;
+    tools) packages+="|$TORCH|tjit/.+|CLI/.+|nlohmann/.+" ;;
     bench) packages+="|$TORCH|tjit/.+|benchmark/.+" ;;
   esac
   [[ $1 == support/yaml_text.cpp ]] && packages+='|yaml-cpp/.+'
@@ -163,6 +163,8 @@ rm -r "${scratch:?}"/*
 Planted recorder/a.h '#include <ATen/ATen.h>'
 Planted support/a.h '#include <c10/util/Exception.h>'
 Planted support/a.cpp '#include <yaml-cpp/yaml.h>'
+Planted support/a.cpp '#include <nlohmann/json.hpp>'
+Planted tools/a.cpp '#include <yaml-cpp/yaml.h>'
 Planted recorder/a.cpp '#include "trace.h"'
 Planted recorder/a.h '#  include "tjit/stats.h"'
 Planted compiler/ir/a.cpp '#include <torch/torch.h>'

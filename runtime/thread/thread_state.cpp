@@ -23,6 +23,7 @@
 #include "support/policy.h"
 
 namespace tjit::runtime {
+
 [[gnu::hot]] void AfterEager(ThreadState* state, CallFrame& frame,
                              const ResultList& results,
                              torch::jit::Stack* boxed) {

@@ -239,6 +239,9 @@ class CommandTest(Case):
         self.assertEqual((told["schema"], told["folder"]),
                          (1, str(self.cache)))
         self.assertRegex(told["tjit"], r"^\d+\.\d+\.\d+$")
+        self.assertEqual(told["program"],
+                         f"{TJIT} cache list --json {self.cache}")
+        self.assertLess(told["wall_ns"], 60e9)
         self.assertEqual(
             {e["name"]: e["bytes"] for e in told["entries"]},
             {e.name: e.stat().st_size for e in self.cache.iterdir()})

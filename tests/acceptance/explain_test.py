@@ -303,10 +303,29 @@ class BadFileTest(Case):
                  f"{self.stats}:"),
                 (good.replace('"replays": ', '"replay": '),
                  f"{self.stats}: "),
-                ("\x7fELF\x01\x02", f"{self.stats}:")):
+                ("\x7fELF\x01\x02", f"{self.stats}:"),
+                # Where in the text, or where in what it says.
+                ('{"ops_seen": 3,\n  "a": x}\n', f"{self.stats}:2:8: this is no "
+                 "file of TJIT_STATS: syntax error while parsing value"),
+                (good.replace('"replays": ', '"replay": '),
+                 f"{self.stats}: this is no file of TJIT_STATS: "
+                 "(/sequence_details/0) key 'replays' not found"),
+                (good.replace('"exits": [', '"exits": 3, "more": ['),
+                 f"{self.stats}: this is no file of TJIT_STATS: (/exits) ")):
             with self.subTest(text[:20]):
                 self.stats.write_text(text)
                 self.check(said, self.stats)
+
+    def test_a_program_whose_name_is_no_text(self):
+        self.explain()
+        told = run(TJIT, "explain", self.stats).stdout
+        bytes_of = self.stats.read_bytes()
+        name = str(BIN / "unmodified_loop").encode()
+        self.assertIn(name, bytes_of)
+        self.stats.write_bytes(bytes_of.replace(name, b"loop\xe9\xff"))
+        done = run(TJIT, "explain", self.stats)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(done.stdout.splitlines()[2:], told.splitlines()[2:])
 
 
 if __name__ == "__main__":

@@ -10,14 +10,19 @@
 #include <ctime>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "compiler/cache/entry.h"
 #include "compiler/cache/folder.h"
 #include "recorder/profile_text.h"
 #include "support/env.h"
-#include "support/json_text.h"
 #include "support/process_info.h"
+#include "tools/tjit/arguments.h"
+#include "tools/tjit/json.h"
 #include "tools/tjit/run_command.h"
 
 namespace tjit::tools {
@@ -25,20 +30,18 @@ namespace {
 
 using Files = std::vector<cache::FileInfo>;
 
-constexpr char kUsage[] =
-    "usage: tjit cache list|verify|clear [--json] [DIR]\n\n"
+constexpr char kWhat[] =
     "  list    the entries: bytes, when they were last used (to the hour), "
     "name,\n          of a hot profile its sequences, program and script, of "
     "verdicts of\n          probes how many\n"
     "  verify  reads every entry; status 1 if some would not be used\n"
-    "  clear   removes the entries, and nothing else in the folder\n"
-    "  --json  says it as one object of JSON\n\n"
+    "  clear   removes the entries, and nothing else in the folder\n\n"
     "DIR is the folder of compiled code, verdicts of probes and hot "
     "profiles;\nwithout it that of TJIT_CACHE_DIR, else $XDG_CACHE_HOME/tjit "
     "or\n~/.cache/tjit.\n";
 
 int Fail(const std::string& text) {
-  std::fprintf(stderr, "tjit cache: %s\n", text.c_str());
+  absl::FPrintF(stderr, "tjit cache: %s\n", text);
   return kUsageStatus;
 }
 
@@ -76,7 +79,7 @@ std::string Verify(const std::string& folder, const std::string& name) {
 std::string CountOfVerdicts(const cache::Entry& entry) {
   const auto count =
       std::count(entry.object.begin(), entry.object.end(), '\n');
-  return "  " + std::to_string(count) + (count == 1 ? " verdict" : " verdicts");
+  return absl::StrCat("  ", count, count == 1 ? " verdict" : " verdicts");
 }
 
 // "  2 sequences of /bin/python3, script /home/me/a.py", "  12 verdicts", "" for
@@ -96,7 +99,7 @@ std::string Contents(const std::string& folder, const std::string& name) {
   if (is_verdicts) return CountOfVerdicts(entry);
   if (!ReadSequences(entry.object, &profile).empty()) return "  damaged";
   const std::size_t count = profile.ends().size();
-  std::string text = "  " + std::to_string(count);
+  std::string text = absl::StrCat("  ", count);
   text += count == 1 ? " sequence of " : " sequences of ";
   const std::size_t begin = entry.key.find(kProgram);
   if (begin == std::string_view::npos) return text + "?";
@@ -111,9 +114,9 @@ std::string Contents(const std::string& folder, const std::string& name) {
 
 void PrintSum(std::size_t count, std::uint64_t bytes, const char* what,
               const std::string& folder) {
-  std::printf("%zu %s, %.1f MiB, %s %s\n", count,
-              count == 1 ? "entry" : "entries",
-              static_cast<double>(bytes) / (1 << 20), what, folder.c_str());
+  absl::PrintF("%d %s, %.1f MiB, %s %s\n", count,
+               count == 1 ? "entry" : "entries",
+               static_cast<double>(bytes) / (1 << 20), what, folder);
 }
 
 std::uint64_t Sum(const Files& files) {
@@ -122,31 +125,29 @@ std::uint64_t Sum(const Files& files) {
   return sum;
 }
 
-// One object: the folder, and what `of` adds for each file.
-template <class Of>
-void PrintJson(const std::string& folder, const Files& files, const Of& of) {
-  std::printf("{\"schema\": %d, \"tjit\": %s, \"folder\": %s, \"bytes\": %llu, "
-              "\"entries\": [",
-              kJsonSchema, Quoted(Version()).c_str(), Quoted(folder).c_str(),
-              static_cast<unsigned long long>(Sum(files)));
-  const char* separator = "";
+// One object: the folder, and what `add` says of each file.
+template <class Add>
+void PrintJson(const std::string& folder, const Files& files, const Add& add) {
+  Json entries = Json::array();
   for (const cache::FileInfo& file : files) {
-    std::printf("%s\n  {\"name\": %s, \"bytes\": %llu, \"used\": %lld%s}",
-                separator, Quoted(file.name).c_str(),
-                static_cast<unsigned long long>(file.bytes),
-                static_cast<long long>(file.used), of(file).c_str());
-    separator = ",";
+    Json& entry = entries.emplace_back(Json{
+        {"name", file.name}, {"bytes", file.bytes}, {"used", file.used}});
+    add(file, &entry);
   }
-  std::puts("]}");
+  Json json = JsonHead(Version(), CommandLine());
+  json["wall_ns"] = WallNs();
+  json["folder"] = folder;
+  json["bytes"] = Sum(files);
+  json["entries"] = std::move(entries);
+  std::puts(JsonText(json).c_str());
 }
 
 int ListAll(const std::string& folder, const Files& files, bool json) {
   if (json) {
-    PrintJson(folder, files, [&](const cache::FileInfo& file) {
-      const std::string text = Contents(folder, file.name);
-      return ", \"contents\": " +
-             Quoted(text.substr(std::min(text.find_first_not_of(' '),
-                                         text.size())));
+    PrintJson(folder, files, [&](const cache::FileInfo& file, Json* entry) {
+      std::string text = Contents(folder, file.name);
+      absl::StripLeadingAsciiWhitespace(&text);
+      (*entry)["contents"] = text;
     });
     return 0;
   }
@@ -157,9 +158,8 @@ int ListAll(const std::string& folder, const Files& files, bool json) {
     if (localtime_r(&used, &local) != nullptr) {
       std::strftime(text, sizeof(text), "%Y-%m-%d %H:%M", &local);
     }
-    std::printf("%10llu  %s  %s%s\n",
-                static_cast<unsigned long long>(file.bytes), text,
-                file.name.c_str(), Contents(folder, file.name).c_str());
+    absl::PrintF("%10d  %s  %s%s\n", file.bytes, text, file.name,
+                 Contents(folder, file.name));
   }
   PrintSum(files.size(), Sum(files), "in", folder);
   return 0;
@@ -168,10 +168,10 @@ int ListAll(const std::string& folder, const Files& files, bool json) {
 int VerifyAll(const std::string& folder, const Files& files, bool json) {
   int bad = 0;
   if (json) {
-    PrintJson(folder, files, [&](const cache::FileInfo& file) {
+    PrintJson(folder, files, [&](const cache::FileInfo& file, Json* entry) {
       const std::string error = Verify(folder, file.name);
       bad += error.empty() ? 0 : 1;
-      return ", \"error\": " + Quoted(error);
+      (*entry)["error"] = error;
     });
     return bad == 0 ? 0 : kBadEntriesStatus;
   }
@@ -179,24 +179,26 @@ int VerifyAll(const std::string& folder, const Files& files, bool json) {
     const std::string error = Verify(folder, file.name);
     if (error.empty()) continue;
     ++bad;
-    std::printf("%s: %s\n", file.name.c_str(), error.c_str());
+    absl::PrintF("%s: %s\n", file.name, error);
   }
   PrintSum(files.size(), Sum(files), "in", folder);
   if (bad == 0) return 0;
-  std::printf("%d of them would not be used; programs remove them, and so does "
-              "tjit cache clear\n", bad);
+  absl::PrintF(
+      "%d of them would not be used; programs remove them, and so does "
+      "tjit cache clear\n",
+      bad);
   return kBadEntriesStatus;
 }
 
 int ClearAll(const std::string& folder, const Files& files, bool json) {
   for (const cache::FileInfo& file : files) {
-    const std::string path = folder + "/" + file.name;
+    const std::string path = absl::StrCat(folder, "/", file.name);
     if (unlink(path.c_str()) == 0 || errno == ENOENT) continue;
     return Fail("cannot remove " + path + ": " + std::strerror(errno));
   }
   if (json) {
-    PrintJson(folder, files, [](const cache::FileInfo&) {
-      return std::string(", \"removed\": true");
+    PrintJson(folder, files, [](const cache::FileInfo&, Json* entry) {
+      (*entry)["removed"] = true;
     });
   } else {
     PrintSum(files.size(), Sum(files), "removed from", folder);
@@ -235,34 +237,19 @@ std::string CacheFolder() {
 }
 
 int CacheCommand(int count, char** arguments) {
-  const std::string_view first = count == 0 ? "" : arguments[0];
-  if (first == "--help" || first == "-h") {
-    std::fputs(kUsage, stdout);
-    return 0;
-  }
+  Arguments line("tjit cache", "list|verify|clear [--json] [DIR]", kWhat);
+  bool json = false;
+  std::string name, folder;
+  line.AddHelp();
+  line.AddFlag("--json", "says it as one object of JSON", &json);
+  line.AddAction(&name, &folder);
+  if (const auto status = line.Read(count, arguments)) return *status;
   for (const Action& action : kActions) {
-    if (first != action.name) continue;
-    bool json = false;
-    std::string folder;
-    for (int i = 1; i < count; ++i) {
-      const std::string word = arguments[i];
-      if (word == "--json") {
-        json = true;
-      } else if (word.starts_with("-")) {
-        return Fail("unknown option " + word +
-                    "; accepted are --json and a folder");
-      } else if (folder.empty()) {
-        folder = word;
-      } else {
-        return Fail("one folder is wanted");
-      }
-    }
-    return Run(action, folder, json);
+    if (name == action.name) return Run(action, folder, json);
   }
-  return Fail(count == 0
+  return Fail(name.empty()
                   ? "no action given; accepted are list, verify and clear"
-                  : "accepted are list, verify, clear and --help, not " +
-                        std::string(first));
+                  : "accepted are list, verify, clear and --help, not " + name);
 }
 
 }  // namespace tjit::tools

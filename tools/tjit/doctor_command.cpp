@@ -12,7 +12,10 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "compiler/cache/folder.h"
+#include "tools/tjit/arguments.h"
 #include "tools/tjit/cache_command.h"
 #include "tools/tjit/doctor_program.h"
 #include "tools/tjit/doctor_report.h"
@@ -24,8 +27,7 @@
 namespace tjit::tools {
 namespace {
 
-constexpr char kUsage[] =
-    "usage: tjit doctor [-- program [arguments]]\n\n"
+constexpr char kWhat[] =
     "Says whether tjit is complete here and would serve the program, C++ or "
     "Python, and\nif not, what to do. Nothing of the program is run. Exit "
     "status: 0 yes, 1 no.\n";
@@ -47,7 +49,7 @@ void CheckPlatform(DoctorReport* report) {
   if (uname(&name) != 0) std::memset(&name, 0, sizeof(name));
   std::string system = ValueIn("/etc/os-release", "PRETTY_NAME");
   if (system.empty()) system = name.sysname;
-  const std::string text = system + ", " + name.machine;
+  const std::string text = absl::StrCat(system, ", ", name.machine);
   const bool is_tested = system.find("Debian") != std::string::npos &&
                          (system.find(" 12") != std::string::npos ||
                           system.find(" 13") != std::string::npos);
@@ -181,22 +183,11 @@ void CheckEnvironment(DoctorReport* report) {
 }  // namespace
 
 int DoctorCommand(int count, char** arguments) {
-  std::vector<std::string> words(arguments, arguments + count);
-  if (!words.empty() && (words[0] == "--help" || words[0] == "-h")) {
-    std::fputs(kUsage, stdout);
-    return 0;
-  }
-  if (!words.empty() && words[0] == "--") {
-    words.erase(words.begin());
-    if (words.empty()) words.emplace_back();
-  }
-  if (!words.empty() && (words[0].empty() || words[0][0] == '-')) {
-    std::fprintf(stderr, "tjit doctor: %s: tjit doctor [-- program "
-                 "[arguments]]\n",
-                 words[0].empty() ? "no program given"
-                                  : ("unknown option " + words[0]).c_str());
-    return kUsageStatus;
-  }
+  Arguments line("tjit doctor", "[-- program [arguments]]", kWhat);
+  std::vector<std::string> words;
+  line.AddHelp();
+  line.AddProgram(&words, /*is_needed=*/false);
+  if (const auto status = line.Read(count, arguments)) return *status;
   std::fputs(VersionText().c_str(), stdout);
   DoctorReport report;
   CheckPlatform(&report);
@@ -215,9 +206,9 @@ int DoctorCommand(int count, char** arguments) {
                             : "tjit does not serve this program: see NO above");
     return kNotServedStatus;
   }
-  std::printf("tjit %s: %s run -- %s\n",
-              words.empty() ? "is ready" : "serves this program",
-              OwnPath().c_str(), what.c_str());
+  absl::PrintF("tjit %s: %s run -- %s\n",
+               words.empty() ? "is ready" : "serves this program", OwnPath(),
+               what);
   return 0;
 }
 

@@ -11,6 +11,7 @@
 #include <map>
 #include <sstream>
 
+#include "absl/strings/str_cat.h"
 #include "runtime/preload/torch_version.h"
 #include "tools/tjit/captured.h"
 #include "tools/tjit/elf_file.h"
@@ -138,8 +139,9 @@ void CheckTorch(const Libraries& libraries, const std::string& who,
                 DoctorReport* report) {
   const std::string& torch = libraries.paths.at("libtorch_cpu.so");
   const preload::TorchVersion version = preload::VersionBeside(torch.c_str());
-  const std::string name = std::string("libtorch ") + version.text +
-                           (version.text[0] == '\0' ? "of " : " of ") + torch;
+  const std::string name =
+      absl::StrCat("libtorch ", version.text,
+                   version.text[0] == '\0' ? "of " : " of ", torch);
   if (preload::IsTooOld(version)) {
     report->No(who + " loads " + name + ", and tjit needs 2.13 or newer",
                "bring it up to date (`python3 -m pip install --upgrade "
@@ -228,7 +230,8 @@ PythonTorch AskPython(const Words& words, DoctorReport* report) {
 
 void CheckPython(const Words& words, DoctorReport* report) {
   const std::string& python = words.front();
-  const std::string look = "see what `" + python + " -c 'import torch'` says";
+  const std::string look =
+      absl::StrCat("see what `", python, " -c 'import torch'` says");
   const auto [executable, folder, library] = AskPython(words, report);
   if (executable.empty()) {
     report->No(python + " cannot be asked for its torch", look);

@@ -2,8 +2,9 @@
 // Tested by: tests/acceptance/doctor_test.py
 #pragma once
 
-#include <cstdio>
 #include <string>
+
+#include "absl/strings/str_format.h"
 
 namespace tjit::tools {
 
@@ -24,8 +25,8 @@ class DoctorReport {
  private:
   static void Line(const char* kind, const std::string& text,
                    const std::string& remedy) {
-    std::printf("%-5s %s\n", kind, text.c_str());
-    if (!remedy.empty()) std::printf("      do: %s\n", remedy.c_str());
+    absl::PrintF("%-5s %s\n", kind, text);
+    if (!remedy.empty()) absl::PrintF("      do: %s\n", remedy);
   }
 
   bool serves_ = true;

@@ -1,128 +1,159 @@
 #include "tools/tjit/explain_command.h"
 
-#include <yaml-cpp/yaml.h>
-
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <exception>
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "recorder/explanation.h"
+#include "tools/tjit/arguments.h"
+#include "tools/tjit/json.h"
 #include "tools/tjit/run_command.h"
 
 namespace tjit::tools {
 namespace {
 
-constexpr char kUsage[] =
-    "usage: tjit explain [options] FILE\n\n"
+constexpr char kWhat[] =
     "Prints what tjit won in a run, why not more, and what to do. FILE is what "
     "the run\nwrote as TJIT_STATS=FILE or `tjit run --stats=FILE`; "
-    "TJIT_STATS=- prints the same\nwhen the program ends.\n\n"
-    "  -v      where the numbers of functions in compiled code come from, too\n"
-    "  --json  the same as JSON, with version, program and wall time\n";
+    "TJIT_STATS=- prints the same\nwhen the program ends.\n";
 
 int Fail(const std::string& text) {
-  std::fprintf(stderr, "tjit explain: %s\n", text.c_str());
+  absl::FPrintF(stderr, "tjit explain: %s\n", text);
   return kUsageStatus;
 }
 
-CountsByName Counts(const YAML::Node& node) {
-  return node ? node.as<CountsByName>() : CountsByName();
+template <class T>
+void Get(const Json& node, const char* name, T* value) {
+  node.at(name).get_to(*value);
 }
 
-ExplainedSequence Sequence(const YAML::Node& node) {
-  ExplainedSequence s;
-  s.id = node["id"].as<std::int64_t>();
-  s.ops = node["ops"].as<std::int64_t>();
-  s.first_ops = node["first_ops"].as<std::string>();
-  s.state = node["state"].as<std::string>();
-  s.sightings = node["sightings"].as<std::int64_t>();
-  s.threshold = node["threshold"].as<std::int64_t>();
-  s.replays = node["replays"].as<std::int64_t>();
-  s.skip = node["skip"].as<std::int64_t>();
-  s.eager_ns = node["eager_ns"].as<std::int64_t>();
-  s.replay_ns = node["replay_ns"].as<std::int64_t>();
-  s.executed_ns = node["executed_ns"].as<std::int64_t>();
-  s.left = Counts(node["left"]);
-  s.at_call = Counts(node["at_call"]);
-  return s;
+// Of a list or an object that may be missing.
+const Json& Find(const Json& node, const char* name) {
+  static const Json kNone;
+  const auto found = node.find(name);
+  return found == node.end() ? kNone : *found;
 }
 
-ExplainedExit Exit(const YAML::Node& node) {
-  ExplainedExit exit;
-  exit.sequence = node["sequence"].as<std::int64_t>();
-  exit.after_ops = node["after_ops"].as<std::int64_t>();
-  exit.reason = node["reason"].as<std::string>();
-  exit.op = node["op"].as<std::string>();
-  exit.expected = node["expected"].as<std::string>();
-  exit.actual = node["actual"].as<std::string>();
-  exit.place = node["place"].as<std::string>();
-  return exit;
+CountsByName Counts(const Json& node) {
+  return node.is_null() ? CountsByName() : node.get<CountsByName>();
 }
 
-ExplainedCode Code(const YAML::Node& node) {
-  ExplainedCode code;
-  code.ops = node["ops"].as<std::int64_t>();
-  code.first_op = node["first_op"].as<std::string>();
-  code.pays = node["pays"].as<bool>();
-  code.compile_ns = node["compile_ns"].as<std::int64_t>();
-  code.library_ns = node["library_ns"].as<std::int64_t>();
-  code.compiled_ns = node["compiled_ns"].as<std::int64_t>();
-  return code;
+void Read(const Json& node, ExplainedSequence* s) {
+  Get(node, "id", &s->id);
+  Get(node, "ops", &s->ops);
+  Get(node, "first_ops", &s->first_ops);
+  Get(node, "state", &s->state);
+  Get(node, "sightings", &s->sightings);
+  Get(node, "threshold", &s->threshold);
+  Get(node, "replays", &s->replays);
+  Get(node, "skip", &s->skip);
+  Get(node, "eager_ns", &s->eager_ns);
+  Get(node, "replay_ns", &s->replay_ns);
+  Get(node, "executed_ns", &s->executed_ns);
+  s->left = Counts(Find(node, "left"));
+  s->at_call = Counts(Find(node, "at_call"));
 }
 
-// JSON is YAML. THROWS: YAML::Exception, std::runtime_error.
-Explanation Read(std::istream& file) {
-  const YAML::Node top = YAML::Load(file);
-  if (!top.IsMap() || !top["ops_seen"] || !top["sequence_details"]) {
-    throw std::runtime_error("it is no file of TJIT_STATS");
+void Read(const Json& node, ExplainedExit* exit) {
+  Get(node, "sequence", &exit->sequence);
+  Get(node, "after_ops", &exit->after_ops);
+  Get(node, "reason", &exit->reason);
+  Get(node, "op", &exit->op);
+  Get(node, "expected", &exit->expected);
+  Get(node, "actual", &exit->actual);
+  Get(node, "place", &exit->place);
+}
+
+void Read(const Json& node, ExplainedCode* code) {
+  Get(node, "ops", &code->ops);
+  Get(node, "first_op", &code->first_op);
+  Get(node, "pays", &code->pays);
+  Get(node, "compile_ns", &code->compile_ns);
+  Get(node, "library_ns", &code->library_ns);
+  Get(node, "compiled_ns", &code->compiled_ns);
+}
+
+void Read(const Json& node, ExplainedFunction* function) {
+  Get(node, "name", &function->name);
+  Get(node, "dtype", &function->dtype);
+  Get(node, "from", &function->from);
+}
+
+void Read(const Json& node, ExplainedOp* op) {
+  Get(node, "name", &op->name);
+  Get(node, "calls", &op->calls);
+  Get(node, "why", &op->why);
+}
+
+template <class T>
+void ReadList(const Json& nodes, std::vector<T>* list) {
+  for (const Json& node : nodes) Read(node, &list->emplace_back());
+}
+
+void ReadCounters(const Json& top, CountsByName* counters) {
+  for (const auto& [name, value] : top.items()) {
+    // A mean is no counter; "schema" and "wall_ns" count nothing.
+    if (name == "queue_length" || name == "schema" || name == "wall_ns") {
+      continue;
+    }
+    if (value.is_number()) value.get_to((*counters)[name]);
+  }
+}
+
+// THROWS: Json::exception, std::runtime_error.
+Explanation Read(const std::string& text) {
+  constexpr char kNoStats[] = "it is no file of TJIT_STATS";
+  if (!absl::StartsWith(absl::StripLeadingAsciiWhitespace(text), "{")) {
+    throw std::runtime_error(kNoStats);
+  }
+  const Json top = ParseJson(text);
+  if (!top.contains("ops_seen") || !top.contains("sequence_details")) {
+    throw std::runtime_error(kNoStats);
   }
   Explanation e;
-  for (const auto& item : top) {
-    if (!item.second.IsScalar()) continue;
-    const auto name = item.first.as<std::string>();
-    if (name == "queue_length") continue;  // a mean, no counter
-    if (name == "schema") continue;
-    std::string* const text = name == "tjit"      ? &e.version
-                              : name == "program" ? &e.program
-                                  : name == "why"     ? &e.why
-                                                  : nullptr;
-    if (text != nullptr) {
-      *text = item.second.as<std::string>();
-      continue;
-    }
-    if (name == "wall_ns") {
-      e.wall_ns = item.second.as<std::int64_t>();
-      continue;
-    }
-    e.counters[name] = item.second.as<std::int64_t>();
-  }
-  e.flushes = Counts(top["flushes"]);
-  e.left = Counts(top["side_exits"]);
-  e.not_compiled = Counts(top["not_compiled"]);
-  for (const auto& node : top["sequence_details"]) {
-    e.sequences.push_back(Sequence(node));
-  }
-  for (const auto& node : top["exits"]) e.exits.push_back(Exit(node));
-  for (const auto& node : top["compiled_segments"]) {
-    e.compiled_segments.push_back(Code(node));
-  }
-  for (const auto& node : top["functions"]) {
-    e.functions.push_back({node["name"].as<std::string>(),
-                           node["dtype"].as<std::string>(),
-                           node["from"].as<std::string>()});
-  }
-  for (const auto& node : top["eager_ops"]) {
-    e.eager_ops.push_back({node["name"].as<std::string>(),
-                           node["calls"].as<std::int64_t>(),
-                           node["why"].as<std::string>()});
-  }
+  ReadCounters(top, &e.counters);
+  e.version = top.value("tjit", "");
+  e.program = top.value("program", "");
+  e.why = top.value("why", "");
+  e.wall_ns = top.value("wall_ns", std::int64_t{0});
+  e.flushes = Counts(Find(top, "flushes"));
+  e.left = Counts(Find(top, "side_exits"));
+  e.not_compiled = Counts(Find(top, "not_compiled"));
+  ReadList(Find(top, "sequence_details"), &e.sequences);
+  ReadList(Find(top, "exits"), &e.exits);
+  ReadList(Find(top, "compiled_segments"), &e.compiled_segments);
+  ReadList(Find(top, "functions"), &e.functions);
+  ReadList(Find(top, "eager_ops"), &e.eager_ops);
   return e;
+}
+
+// What an exception of the library says, without its number and place.
+std::string WhatOf(const Json::exception& e) {
+  std::string_view what = e.what();
+  what.remove_prefix(std::min(what.find("] ") + 2, what.size()));
+  if (what.starts_with("parse error at ")) {
+    what.remove_prefix(std::min(what.find(": ") + 2, what.size()));
+  }
+  return std::string(what);
+}
+
+// ":3:17", lines and columns from 1, of the byte that was read last.
+std::string PlaceOf(std::string_view text, std::size_t byte) {
+  text = text.substr(0, byte);
+  const std::size_t line_begin = text.rfind('\n') + 1;  // 0 if there is none
+  return absl::StrCat(":", 1 + std::count(text.begin(), text.end(), '\n'), ":",
+                      std::max<std::size_t>(text.size() - line_begin, 1));
 }
 
 struct Wanted {
@@ -141,19 +172,18 @@ int Print(const std::string& path, Wanted wanted) {
     return Fail("cannot read " + path + ": " + std::strerror(errno));
   }
   try {
-    const Explanation explanation = Read(text);
+    const Explanation explanation = Read(text.str());
     std::fputs(wanted.json ? text.str().c_str()
                            : ToText(explanation, wanted.verbose).c_str(),
                stdout);
-  } catch (const YAML::Exception& e) {
-    std::string place = path;
-    if (!e.mark.is_null()) {
-      place += ":" + std::to_string(e.mark.line + 1) + ":" +
-               std::to_string(e.mark.column + 1);
-    }
-    return Fail(place + ": this is no file of TJIT_STATS: " + e.msg);
+  } catch (const Json::parse_error& e) {
+    return Fail(absl::StrCat(path, PlaceOf(text.str(), e.byte),
+                             ": this is no file of TJIT_STATS: ", WhatOf(e)));
+  } catch (const Json::exception& e) {
+    return Fail(
+        absl::StrCat(path, ": this is no file of TJIT_STATS: ", WhatOf(e)));
   } catch (const std::runtime_error& e) {
-    return Fail(path + ": " + e.what());
+    return Fail(absl::StrCat(path, ": ", e.what()));
   }
   return 0;
 }
@@ -161,28 +191,17 @@ int Print(const std::string& path, Wanted wanted) {
 }  // namespace
 
 int ExplainCommand(int count, char** arguments) {
+  Arguments line("tjit explain", "[options] FILE", kWhat);
   Wanted wanted;
   std::string file;
-  for (int i = 0; i < count; ++i) {
-    const std::string word = arguments[i];
-    if (word == "--help" || word == "-h") {
-      std::fputs(kUsage, stdout);
-      return 0;
-    }
-    if (word == "-v" || word == "--verbose") {
-      wanted.verbose = true;
-    } else if (word == "--json") {
-      wanted.json = true;
-    } else if (word.starts_with("-")) {
-      return Fail("unknown option " + word +
-                  "; accepted are --help, -v and --json");
-    } else if (file.empty()) {
-      file = word;
-    } else {
-      return Fail("one file is wanted, not " + file + " and " + word);
-    }
-  }
-  if (file.empty()) return Fail("no file given: tjit explain [options] FILE");
+  line.AddHelp();
+  line.AddFlag("-v,--verbose",
+               "where the numbers of functions in compiled code come from, too",
+               &wanted.verbose);
+  line.AddFlag("--json", "the same as JSON, with version, program and wall time",
+               &wanted.json);
+  line.AddFile(&file, "one file is wanted");
+  if (const auto status = line.Read(count, arguments)) return *status;
   errno = 0;
   return Print(file, wanted);
 }

@@ -8,27 +8,22 @@
 #include <iostream>
 #include <sstream>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "compiler/inspect/dump_reader.h"
 #include "compiler/inspect/graph.h"
+#include "tools/tjit/arguments.h"
 #include "tools/tjit/run_command.h"
 
 namespace tjit::tools {
 namespace {
 
-constexpr char kUsage[] =
-    "usage: tjit graph [options] FILE\n\n"
+constexpr char kWhat[] =
     "Prints the functions of FILE: what a run wrote as TJIT_DUMP_FILE=FILE "
     "(with\nTJIT_DUMP=ir or passes), or a function of the compiler's IR. "
-    "-: standard input.\n\n"
-    "  --text    with names and readers behind each line (the default)\n"
-    "  --dot     a graph for Graphviz\n"
-    "  --svg     a picture\n"
-    "  --list    a numbered line for each function\n"
-    "  --pick=N  only function number N; --dot and --svg take one\n"
-    "  --help    this text\n";
+    "-: standard input.\n";
 
 enum class Form { kText, kDot, kSvg, kList };
 
@@ -39,45 +34,34 @@ struct Request {
 };
 
 int Fail(const std::string& text) {
-  std::fprintf(stderr, "tjit graph: %s\n", text.c_str());
+  absl::FPrintF(stderr, "tjit graph: %s\n", text);
   return kUsageStatus;
 }
 
-bool SetForm(std::string_view option, Form* form) {
-  if (option == "--text") *form = Form::kText;
-  else if (option == "--dot") *form = Form::kDot;
-  else if (option == "--svg") *form = Form::kSvg;
-  else if (option == "--list") *form = Form::kList;
-  else return false;
-  return true;
+// "" or what is wrong.
+std::string SetPick(const std::string& value, std::size_t* pick) {
+  const char* const end = value.data() + value.size();
+  const auto parsed = std::from_chars(value.data(), end, *pick);
+  if (parsed.ec == std::errc() && parsed.ptr == end && *pick > 0) return "";
+  return absl::StrCat("--pick=", value, ": accepted is a number from 1 on");
 }
 
-// "" or what is wrong.
-std::string Parse(int count, char** arguments, Request* request) {
-  constexpr std::string_view kPick = "--pick=";
-  for (int i = 0; i < count; ++i) {
-    const std::string_view word = arguments[i];
-    if (SetForm(word, &request->form)) continue;
-    if (word.starts_with(kPick)) {
-      const char* begin = word.data() + kPick.size();
-      const char* end = word.data() + word.size();
-      const auto parsed = std::from_chars(begin, end, request->pick);
-      if (parsed.ec == std::errc() && parsed.ptr == end && request->pick > 0) {
-        continue;
-      }
-      return std::string(word) + ": accepted is a number from 1 on";
-    }
-    if (word.starts_with("-") && word != "-") {
-      return "unknown option " + std::string(word) + "; accepted are --text, "
-             "--dot, --svg, --list, --pick=N and --help";
-    }
-    if (!request->path.empty()) {
-      return "one file is wanted: tjit graph [options] FILE";
-    }
-    request->path = word;
-  }
-  return request->path.empty() ? "no file given: tjit graph [options] FILE"
-                               : "";
+void AddOptions(Arguments* line, Request* request) {
+  const auto add = [&](const char* name, const char* what, Form form) {
+    line->AddFlag(name, what, [request, form] { request->form = form; });
+  };
+  add("--text", "with names and readers behind each line (the default)",
+      Form::kText);
+  add("--dot", "a graph for Graphviz", Form::kDot);
+  add("--svg", "a picture", Form::kSvg);
+  add("--list", "a numbered line for each function", Form::kList);
+  line->AddValue("--pick", "N",
+                 "only function number N; --dot and --svg take one",
+                 [request](const std::string& value) {
+                   return SetPick(value, &request->pick);
+                 });
+  line->AddHelp();
+  line->AddFile(&request->path, "one file is wanted");
 }
 
 // "" or what is wrong.
@@ -89,7 +73,7 @@ std::string Read(const std::string& path, std::string* text) {
   } else {
     std::ifstream file(path);
     if (!file || (!(all << file.rdbuf()) && errno != 0)) {
-      return "cannot read " + path + ": " + std::strerror(errno);
+      return absl::StrCat("cannot read ", path, ": ", std::strerror(errno));
     }
   }
   *text = all.str();
@@ -102,15 +86,15 @@ std::string TitleOf(const DumpedFunction& f) {
 
 void List(const std::vector<DumpedFunction>& functions) {
   for (std::size_t i = 0; i < functions.size(); ++i) {
-    std::printf("%zu: %s, %zu ops\n", i + 1, TitleOf(functions[i]).c_str(),
-                functions[i].function.body.size());
+    absl::PrintF("%d: %s, %d ops\n", i + 1, TitleOf(functions[i]),
+                 functions[i].function.body.size());
   }
 }
 
 void PrintText(const DumpedFunction& f) {
-  if (!f.title.empty()) std::printf("; ==== %s\n", f.title.c_str());
+  if (!f.title.empty()) absl::PrintF("; ==== %s\n", f.title);
   for (const auto& [what, name] : f.names) {
-    std::printf("; name %s = %s\n", what.c_str(), name.c_str());
+    absl::PrintF("; name %s = %s\n", what, name);
   }
   std::fputs(ToListing(f).c_str(), stdout);
 }
@@ -143,17 +127,12 @@ int Print(const Request& request, std::vector<DumpedFunction> functions) {
 }  // namespace
 
 int GraphCommand(int count, char** arguments) {
-  for (int i = 0; i < count; ++i) {
-    const std::string_view word = arguments[i];
-    if (word != "--help" && word != "-h") continue;
-    std::fputs(kUsage, stdout);
-    return 0;
-  }
+  Arguments line("tjit graph", "[options] FILE", kWhat);
   Request request;
-  std::string wrong = Parse(count, arguments, &request);
-  if (!wrong.empty()) return Fail(wrong);
+  AddOptions(&line, &request);
+  if (const auto status = line.Read(count, arguments)) return *status;
   std::string text;
-  wrong = Read(request.path, &text);
+  std::string wrong = Read(request.path, &text);
   if (!wrong.empty()) return Fail(wrong);
   std::vector<DumpedFunction> functions;
   if (!ReadFunctions(text, &functions, &wrong)) {

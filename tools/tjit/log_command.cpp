@@ -11,8 +11,11 @@
 #include <string_view>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "recorder/instruction_log_reader.h"
-#include "support/json_text.h"
+#include "tools/tjit/arguments.h"
+#include "tools/tjit/json.h"
 #include "tools/tjit/log_summary.h"
 #include "tools/tjit/run_command.h"
 
@@ -29,28 +32,14 @@ struct Wanted {
   std::string file;
 };
 
-constexpr char kHelp[] =
-    "usage: tjit log [options] FILE\n\n"
+constexpr char kWhat[] =
     "Prints the rows of an instruction log (TJIT_INSTRUCTION_LOG, or\n"
     "tjit run --log=FILE): time | #number | event | source | command | bytes "
     "|\n"
-    "details. (COMPILED) marks an op that ran later, with its sequence.\n\n"
-    "  --op=GLOB        only ops of this name: aten::mm, 'add*'\n"
-    "  --event=EVENT    only OP, DETECT, COMPILE, REPLAY, DRAIN or EXIT\n"
-    "  --source=SOURCE  only rows of a thread: MAIN, T1, WORKER\n"
-    "  --from=SECONDS   only rows from this time on\n"
-    "  --to=SECONDS     only rows before this time\n"
-    "  --micros         times with six decimals\n"
-    "  --follow         go on while the program runs\n"
-    "  --summary        ops by time, sequences, and the share deferred\n"
-    "  --json           an object a line: program, rows, end; with --summary\n"
-    "                   one object\n";
-constexpr char kAccepted[] =
-    "accepted are --help, --op=GLOB, --event=EVENT, --source=SOURCE, "
-    "--from=SECONDS, --to=SECONDS, --micros, --follow, --summary, --json";
+    "details. (COMPILED) marks an op that ran later, with its sequence.\n";
 
-int UsageError(const std::string& text) {
-  std::fprintf(stderr, "tjit log: %s\n", text.c_str());
+int Fail(const std::string& text) {
+  absl::FPrintF(stderr, "tjit log: %s\n", text);
   return kUsageStatus;
 }
 
@@ -61,8 +50,9 @@ std::string SetSeconds(const std::string& name, const std::string& value,
   *out = std::strtod(value.c_str(), &end);
   if (*end == 's') ++end;
   if (*end == '\0' && std::isfinite(*out) && *out >= 0) return {};
-  return name + "=" + value +
-         " is not used, accepted is a number of seconds from 0 on: 1.5";
+  return absl::StrCat(
+      name, "=", value,
+      " is not used, accepted is a number of seconds from 0 on: 1.5");
 }
 
 std::string SetEvent(const std::string& value, std::string* out) {
@@ -73,34 +63,45 @@ std::string SetEvent(const std::string& value, std::string* out) {
     known += (i == 0 ? "" : ", ") + name;
   }
   if (*out == value) return {};
-  return "--event=" + value + " is not used, accepted are " + known;
+  return absl::StrCat("--event=", value, " is not used, accepted are ", known);
 }
 
-// Sets one option. Returns what is wrong with it, else "".
-std::string Apply(const std::string& word, Wanted* wanted) {
-  const std::size_t equals = word.find('=');
-  const std::string name = word.substr(0, equals);
-  const bool has_value = equals != std::string::npos;
-  const std::string value = has_value ? word.substr(equals + 1) : "";
-  bool* flag = name == "--follow"    ? &wanted->follow
-               : name == "--summary" ? &wanted->summary
-               : name == "--micros"  ? &wanted->micros
-               : name == "--json"    ? &wanted->json
-                                     : nullptr;
-  if (flag != nullptr) {
-    *flag = true;
-    return has_value ? name + " takes no value" : "";
-  }
-  if (name != "--op" && name != "--event" && name != "--source" &&
-      name != "--from" && name != "--to") {
-    return "unknown option " + name + "; " + kAccepted;
-  }
-  if (value.empty()) return name + " needs a value: " + name + "=...";
-  if (name == "--event") return SetEvent(value, &wanted->event);
-  if (name == "--from") return SetSeconds(name, value, &wanted->from_s);
-  if (name == "--to") return SetSeconds(name, value, &wanted->to_s);
-  (name == "--op" ? wanted->op : wanted->source) = value;
-  return {};
+void AddOptions(Arguments* line, Wanted* wanted) {
+  const auto store = [](std::string* to) {
+    return [to](const std::string& value) {
+      *to = value;
+      return std::string();
+    };
+  };
+  const auto seconds = [](const char* name, double* to) {
+    return [name, to](const std::string& value) {
+      return SetSeconds(name, value, to);
+    };
+  };
+  line->AddHelp();
+  line->AddValue("--op", "GLOB", "only ops of this name: aten::mm, 'add*'",
+                 store(&wanted->op));
+  line->AddValue("--event", "EVENT",
+                 "only OP, DETECT, COMPILE, REPLAY, DRAIN or EXIT",
+                 [wanted](const std::string& value) {
+                   return SetEvent(value, &wanted->event);
+                 });
+  line->AddValue("--source", "SOURCE",
+                 "only rows of a thread: MAIN, T1, WORKER",
+                 store(&wanted->source));
+  line->AddValue("--from", "SECONDS", "only rows from this time on",
+                 seconds("--from", &wanted->from_s));
+  line->AddValue("--to", "SECONDS", "only rows before this time",
+                 seconds("--to", &wanted->to_s));
+  line->AddFlag("--micros", "times with six decimals", &wanted->micros);
+  line->AddFlag("--follow", "go on while the program runs", &wanted->follow);
+  line->AddFlag("--summary", "ops by time, sequences, and the share deferred",
+                &wanted->summary);
+  line->AddFlag("--json",
+                "an object a line: program, rows, end; with --summary\n"
+                "one object",
+                &wanted->json);
+  line->AddFile(&wanted->file, "one file at a time");
 }
 
 bool Matches(const Wanted& wanted, const LogRow& row) {
@@ -119,22 +120,19 @@ bool Matches(const Wanted& wanted, const LogRow& row) {
          fnmatch(wanted.op.c_str(), row.command.c_str() + name, 0) == 0;
 }
 
-std::string ToJson(const LogRow& row) {
-  char took[32];
-  std::snprintf(took, sizeof(took), "%.0f", row.took_ns);
-  std::string json = "{\"time_ns\": " + std::to_string(row.time_ns) +
-                     ", \"number\": " + std::to_string(row.number) +
-                     ", \"event\": " + Quoted(LogEventName(row.event)) +
-                     ", \"source\": " + Quoted(row.source) +
-                     ", \"command\": " + Quoted(row.command) +
-                     ", \"bytes\": " + std::to_string(row.bytes) +
-                     ", \"details\": " + Quoted(row.details) +
-                     ", \"took_ns\": " + took;
-  json += ", \"deferred\": ";
-  json += row.is_compiled ? "true" : "false";
-  if (row.is_open) json += ", \"open\": true";
-  if (row.has_thrown) json += ", \"threw\": true";
-  return json + "}";
+Json ToJson(const LogRow& row) {
+  Json json = {{"time_ns", row.time_ns},
+               {"number", row.number},
+               {"event", LogEventName(row.event)},
+               {"source", row.source},
+               {"command", row.command},
+               {"bytes", row.bytes},
+               {"details", row.details},
+               {"took_ns", std::llround(row.took_ns)},
+               {"deferred", row.is_compiled}};
+  if (row.is_open) json["open"] = true;
+  if (row.has_thrown) json["threw"] = true;
+  return json;
 }
 
 // All rows that are there. `is_live`: those that are finished.
@@ -146,7 +144,7 @@ void Take(const Wanted& wanted, bool is_live, InstructionLog* log,
     summary->Add(row);
     if (wanted.summary) continue;
     if (wanted.json) {
-      std::puts(ToJson(row).c_str());
+      std::puts(JsonText(ToJson(row)).c_str());
     } else {
       std::puts(
           ToText(row, wanted.micros ? kMicroDecimals : kDecimals).c_str());
@@ -173,15 +171,16 @@ int Print(const Wanted& wanted) {
     case InstructionLog::Opened::kYes:
       break;
     case InstructionLog::Opened::kUnreadable:
-      return UsageError("cannot read " + wanted.file + ": " + why);
+      return Fail("cannot read " + wanted.file + ": " + why);
     case InstructionLog::Opened::kNotALog:
-      return UsageError(wanted.file + " cannot be printed: " + why);
+      return Fail(wanted.file + " cannot be printed: " + why);
   }
   LogSummary summary;
-  const std::string head = "{\"schema\": " + std::to_string(kJsonSchema) +
-                           ", \"tjit\": " + Quoted(log.tjit_version()) +
-                           ", \"program\": " + Quoted(log.program());
-  if (wanted.json && !wanted.summary) std::puts((head + "}").c_str());
+  Json json = JsonHead(log.tjit_version(), log.program());
+  if (wanted.json && !wanted.summary) {
+    std::puts(JsonText(json).c_str());
+    json.clear();
+  }
   while (wanted.follow && !log.HasEnded()) {
     Take(wanted, /*is_live=*/true, &log, &summary);
     std::fflush(stdout);
@@ -192,13 +191,10 @@ int Print(const Wanted& wanted) {
   log.Update();
   Take(wanted, /*is_live=*/false, &log, &summary);
   if (wanted.json) {
-    std::string end = "\"end\": ";
-    end += Quoted(EndName(log));
-    end += ", \"wall_ns\": ";
-    end += std::to_string(summary.last_ns());
-    const std::string lists = summary.ToJson();
-    std::printf("%s%s%s}\n", wanted.summary ? (head + ", ").c_str() : "{",
-                end.c_str(), wanted.summary ? lists.c_str() : "");
+    json["end"] = EndName(log);
+    json["wall_ns"] = summary.last_ns();
+    if (wanted.summary) summary.AddTo(&json);
+    std::puts(JsonText(json).c_str());
   } else if (wanted.summary) {
     summary.Print();
   }
@@ -207,17 +203,17 @@ int Print(const Wanted& wanted) {
   if (is_damaged) {
     // What the header says of the end is the lesser news.
   } else if (log.end() == LogEnd::kNoSpace) {
-    std::fprintf(stderr,
-                 "tjit log: the program went on after the last row: it could "
-                 "not write more\n");
+    absl::FPrintF(stderr,
+                  "tjit log: the program went on after the last row: it could "
+                  "not write more\n");
   } else if (log.end() == LogEnd::kRunning && log.HasEnded()) {
-    std::fprintf(stderr,
-                 "tjit log: the program ended without closing the log (killed, "
-                 "crashed or _exit): the last row is what it did then\n");
+    absl::FPrintF(
+        stderr,
+        "tjit log: the program ended without closing the log (killed, "
+        "crashed or _exit): the last row is what it did then\n");
   }
   for (const std::string& sentence : log.Damage()) {
-    std::fprintf(stderr, "tjit log: %s: %s\n", wanted.file.c_str(),
-                 sentence.c_str());
+    absl::FPrintF(stderr, "tjit log: %s: %s\n", wanted.file, sentence);
   }
   return is_damaged ? kDamagedStatus : 0;
 }
@@ -225,26 +221,10 @@ int Print(const Wanted& wanted) {
 }  // namespace
 
 int LogCommand(int count, char** arguments) {
+  Arguments line("tjit log", "[options] FILE", kWhat);
   Wanted wanted;
-  for (int i = 0; i < count; ++i) {
-    const std::string word = arguments[i];
-    if (word == "--help" || word == "-h") {
-      std::fputs(kHelp, stdout);
-      return 0;
-    }
-    if (word.starts_with("--")) {
-      const std::string wrong = Apply(word, &wanted);
-      if (!wrong.empty()) return UsageError(wrong);
-    } else if (wanted.file.empty()) {
-      wanted.file = word;
-    } else {
-      return UsageError("one file at a time, not " + wanted.file + " and " +
-                        word);
-    }
-  }
-  if (wanted.file.empty()) {
-    return UsageError("no file given: tjit log [options] FILE");
-  }
+  AddOptions(&line, &wanted);
+  if (const auto status = line.Read(count, arguments)) return *status;
   return Print(wanted);
 }
 

@@ -1,13 +1,11 @@
 #include "tools/tjit/log_summary.h"
 
 #include <algorithm>
-#include <cinttypes>
-#include <cstdio>
 #include <cstdlib>
 #include <utility>
 #include <vector>
 
-#include "support/json_text.h"
+#include "absl/strings/str_format.h"
 
 namespace tjit::tools {
 namespace {
@@ -83,26 +81,26 @@ void LogSummary::Print() const {
   }
   double replay_ns = 0;
   for (const auto& [id, s] : sequences_) replay_ns += s.replay_ns;
-  std::printf("%" PRIu64 " ops in %.3f s: %" PRIu64
-              " deferred (%.1f %%), %.3f ms eager, %.3f ms replayed\n",
-              all.calls, 1e-9 * static_cast<double>(last_ns_), all.deferred,
-              Percent(static_cast<double>(all.deferred),
-                      static_cast<double>(all.calls)),
-              1e-6 * all.eager_ns, 1e-6 * replay_ns);
+  absl::PrintF(
+      "%d ops in %.3f s: %d deferred (%.1f %%), %.3f ms eager, %.3f ms "
+      "replayed\n",
+      all.calls, 1e-9 * static_cast<double>(last_ns_), all.deferred,
+      Percent(static_cast<double>(all.deferred),
+              static_cast<double>(all.calls)),
+      1e-6 * all.eager_ns, 1e-6 * replay_ns);
   std::stable_sort(ops.begin(), ops.end(), [](const auto& a, const auto& b) {
     return std::pair(a.second.eager_ns, a.second.calls) >
            std::pair(b.second.eager_ns, b.second.calls);
   });
-  std::printf("\n%10s %10s %14s %12s  op\n", "calls", "deferred", "bytes",
-              "eager ms");
+  absl::PrintF("\n%10s %10s %14s %12s  op\n", "calls", "deferred", "bytes",
+               "eager ms");
   for (const auto& [name, op] : ops) {
-    std::printf("%10" PRIu64 " %10" PRIu64 " %14" PRIu64 " %12.3f  %s\n",
-                op.calls, op.deferred, op.bytes, 1e-6 * op.eager_ns,
-                name.c_str());
+    absl::PrintF("%10d %10d %14d %12.3f  %s\n", op.calls, op.deferred, op.bytes,
+                 1e-6 * op.eager_ns, name);
   }
   if (sequences_.empty()) return;
-  std::printf("\n%10s %10s %12s %10s %8s %8s  sequence\n", "replays", "ops",
-              "replay ms", "compile ms", "drains", "exits");
+  absl::PrintF("\n%10s %10s %12s %10s %8s %8s  sequence\n", "replays", "ops",
+               "replay ms", "compile ms", "drains", "exits");
   std::vector<std::pair<std::string, Sequence>> sequences(sequences_.begin(),
                                                           sequences_.end());
   std::stable_sort(sequences.begin(), sequences.end(),
@@ -110,39 +108,35 @@ void LogSummary::Print() const {
                      return a.second.replay_ns > b.second.replay_ns;
                    });
   for (const auto& [id, s] : sequences) {
-    std::printf("%10" PRIu64 " %10" PRIu64 " %12.3f %10.3f %8" PRIu64
-                " %8" PRIu64 "  %s %s\n",
-                s.replays, s.replayed_ops, 1e-6 * s.replay_ns,
-                1e-6 * s.compile_ns, s.drains, s.exits, id.c_str(),
-                s.what.c_str());
+    absl::PrintF("%10d %10d %12.3f %10.3f %8d %8d  %s %s\n", s.replays,
+                 s.replayed_ops, 1e-6 * s.replay_ns, 1e-6 * s.compile_ns,
+                 s.drains, s.exits, id, s.what);
   }
 }
 
-std::string LogSummary::ToJson() const {
-  const auto number = [](double ns) {
-    return std::to_string(static_cast<std::int64_t>(ns));
+void LogSummary::AddTo(Json* json) const {
+  const auto ns = [](double value) {
+    return static_cast<std::int64_t>(value);
   };
-  std::string json = ", \"ops\": [";
+  Json& ops = (*json)["ops"] = Json::array();
   for (const auto& [name, op] : ops_) {
-    if (json.back() != '[') json += ", ";
-    json += "{\"name\": " + Quoted(name) +
-            ", \"calls\": " + std::to_string(op.calls) +
-            ", \"deferred\": " + std::to_string(op.deferred) +
-            ", \"bytes\": " + std::to_string(op.bytes) +
-            ", \"eager_ns\": " + number(op.eager_ns) + "}";
+    ops.push_back({{"name", name},
+                   {"calls", op.calls},
+                   {"deferred", op.deferred},
+                   {"bytes", op.bytes},
+                   {"eager_ns", ns(op.eager_ns)}});
   }
-  json += "], \"sequences\": [";
+  Json& sequences = (*json)["sequences"] = Json::array();
   for (const auto& [id, s] : sequences_) {
-    if (json.back() != '[') json += ", ";
-    json += "{\"id\": " + Quoted(id) + ", \"ops\": " + Quoted(s.what) +
-            ", \"replays\": " + std::to_string(s.replays) +
-            ", \"replayed_ops\": " + std::to_string(s.replayed_ops) +
-            ", \"replay_ns\": " + number(s.replay_ns) +
-            ", \"compile_ns\": " + number(s.compile_ns) +
-            ", \"drains\": " + std::to_string(s.drains) +
-            ", \"exits\": " + std::to_string(s.exits) + "}";
+    sequences.push_back({{"id", id},
+                         {"ops", s.what},
+                         {"replays", s.replays},
+                         {"replayed_ops", s.replayed_ops},
+                         {"replay_ns", ns(s.replay_ns)},
+                         {"compile_ns", ns(s.compile_ns)},
+                         {"drains", s.drains},
+                         {"exits", s.exits}});
   }
-  return json + "]";
 }
 
 }  // namespace tjit::tools

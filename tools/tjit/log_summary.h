@@ -8,6 +8,7 @@
 #include <string>
 
 #include "recorder/instruction_log_reader.h"
+#include "tools/tjit/json.h"
 
 namespace tjit::tools {
 
@@ -16,8 +17,8 @@ class LogSummary {
   void Add(const LogRow& row);
   // On stdout.
   void Print() const;
-  // ", "ops": [...], "sequences": [...]": the end of an object of JSON.
-  std::string ToJson() const;
+  // "ops" and "sequences".
+  void AddTo(Json* json) const;
   // Of the last row, since the log began.
   std::uint64_t last_ns() const { return last_ns_; }
 

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <string_view>
 
+#include "absl/strings/str_format.h"
 #include "tools/tjit/cache_command.h"
 #include "tools/tjit/doctor_command.h"
 #include "tools/tjit/explain_command.h"
@@ -29,7 +30,7 @@ constexpr char kHelp[] =
     "kept on disk, `tjit\n--version` for which libtorch this tjit is.\n";
 
 int UsageError(const char* what, const char* word) {
-  std::fprintf(stderr, "tjit: %s%s; try `tjit --help`\n", what, word);
+  absl::FPrintF(stderr, "tjit: %s%s; try `tjit --help`\n", what, word);
   return tjit::tools::kUsageStatus;
 }
 

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "absl/strings/str_cat.h"
+
 namespace tjit::tools {
 
 std::string OwnPath() {
@@ -16,7 +18,7 @@ std::string OwnLibrary(const std::string& name) {
   const std::string path = OwnPath();
   const std::string folder = path.substr(0, path.rfind('/'));
   for (const char* lib : {TJIT_BIN_TO_LIB, "../lib"}) {
-    const std::string file = folder + "/" + lib + "/" + name;
+    const std::string file = absl::StrCat(folder, "/", lib, "/", name);
     char real[PATH_MAX];
     if (realpath(file.c_str(), real) != nullptr) return real;
   }

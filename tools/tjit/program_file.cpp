@@ -9,6 +9,8 @@
 #include <cstring>
 #include <fstream>
 
+#include "absl/strings/str_cat.h"
+
 namespace tjit::tools {
 namespace {
 
@@ -49,7 +51,8 @@ std::string FindProgram(const std::string& name) {
     const std::size_t colon = std::min(folders.find(':', at), folders.size());
     // An empty entry is the current folder.
     const std::string folder = folders.substr(at, colon - at);
-    const std::string file = (folder.empty() ? "." : folder) + '/' + name;
+    const std::string file =
+        absl::StrCat(folder.empty() ? "." : folder, "/", name);
     if (IsRunnable(file)) return file;
     at = colon + 1;
   }

@@ -1,6 +1,5 @@
 #include "tools/tjit/run_command.h"
 
-#include <limits.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,8 +10,13 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "support/env.h"
+#include "tools/tjit/arguments.h"
+#include "tools/tjit/own_files.h"
 #include "tools/tjit/program_file.h"
 #include "tools/tjit/run_files.h"
 
@@ -83,104 +87,45 @@ bool IsStress(std::string_view value) {
   }
 }
 
-void PrintHelp() {
-  std::puts(
-      "usage: tjit run [options] -- program [arguments]\n\n"
-      "Runs a program, C++ or Python, with tjit in every process of it "
-      "that uses libtorch.\nOptions set the environment variable named "
-      "behind them; one that is set already\nwithout an option stays, "
-      "TJIT_AUTO_COMPILE=0 too. TJIT_DISABLE=1 runs the program\nas if tjit "
-      "were not there.\n");
-  for (const Option& o : kOptions) {
-    const std::string left =
-        o.value == nullptr ? o.name : std::string(o.name) + "=" + o.value;
-    std::printf("  %-18s %s (%s)\n", left.c_str(), o.what, o.variable);
-  }
-}
+constexpr char kWhat[] =
+    "Runs a program, C++ or Python, with tjit in every process of it that uses "
+    "libtorch.\nOptions set the environment variable named behind them; one "
+    "that is set already\nwithout an option stays, TJIT_AUTO_COMPILE=0 too. "
+    "TJIT_DISABLE=1 runs the program\nas if tjit were not there.\n";
 
-int UsageError(const std::string& text) {
-  std::fprintf(stderr, "tjit run: %s\n", text.c_str());
-  return kUsageStatus;
-}
-
-std::string Accepted() {
-  std::string text = "accepted are --help";
-  for (const Option& o : kOptions) {
-    text += std::string(", ") + o.name;
-    if (o.value != nullptr) text += std::string("=") + o.value;
+// Sets the variable of one option. Returns what is wrong with the value, else
+// "".
+std::string Apply(const Option& option, const std::string& value) {
+  const std::string word = absl::StrCat(option.name, "=", value);
+  bool is_on = true;
+  if (option.value == nullptr && !ParseSwitch(value, &is_on)) {
+    return absl::StrCat(word, " is not used, accepted is ", kSwitchWords);
   }
-  return text;
-}
-
-const Option* FindOption(std::string_view name) {
-  for (const Option& o : kOptions) {
-    if (name == o.name) return &o;
-  }
-  return nullptr;
-}
-
-// Sets the variable of one option, --name or --name=value. Returns what is
-// wrong with it, else "".
-std::string Apply(std::string_view word) {
-  const std::size_t equals = word.find('=');
-  const std::string name(word.substr(0, equals));
-  const Option* option = FindOption(name);
-  if (option == nullptr) {
-    return "unknown option " + name + "; " + Accepted();
-  }
-  const bool has_value = equals != std::string_view::npos;
-  if (!has_value && option->value != nullptr) {
-    return name + " needs a value: " + name + "=" + option->value;
-  }
-  std::string value = has_value ? std::string(word.substr(equals + 1)) : "1";
-  if (option->value == nullptr) {
-    bool is_on = false;
-    if (!ParseSwitch(value, &is_on)) {
-      return name + "=" + value + " is not used, accepted is " + kSwitchWords;
-    }
-    value = is_on ? "1" : "0";
-  }
-  if (value.empty()) return name + "= needs a value behind it";
+  const std::string_view name = option.name;
   if (name == "--hot-threshold" && !IsThreshold(value)) {
-    return name + "=" + value +
-           " is not used, accepted is a whole number from " +
-           std::to_string(kMinThreshold) + " to " +
-           std::to_string(kMaxThreshold);
+    return absl::StrCat(word, " is not used, accepted is a whole number from ",
+                        kMinThreshold, " to ", kMaxThreshold);
   }
   if (name == "--stress" && !IsStress(value)) {
-    return name + "=" + value +
-           " is not used, accepted is hide, or some of late, check, shuffle, "
-           "shuffle:SEED with commas between";
+    return absl::StrCat(word,
+                        " is not used, accepted is hide, or some of late, "
+                        "check, shuffle, shuffle:SEED with commas between");
   }
-  setenv(option->variable, value.c_str(), 1);
-  return {};
-}
-
-// The file of the shim; empty if it does not lie where it belongs.
-std::string FindShim() {
-  char self[PATH_MAX];
-  const ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-  if (n <= 0) return {};
-  const std::string path(self, static_cast<std::size_t>(n));
-  const std::string folder = path.substr(0, path.rfind('/'));
-  for (const char* lib : {TJIT_BIN_TO_LIB, "../lib"}) {
-    const std::string shim = folder + "/" + lib + "/libtjit_preload.so";
-    char real[PATH_MAX];
-    if (realpath(shim.c_str(), real) != nullptr) return real;
-  }
+  const bool is_switch = option.value == nullptr;
+  setenv(option.variable, is_switch ? (is_on ? "1" : "0") : value.c_str(), 1);
   return {};
 }
 
 // Puts the shim before what is preloaded already. Returns what is wrong.
 std::string Preload() {
-  const std::string shim = FindShim();
+  const std::string shim = OwnLibrary("libtjit_preload.so");
   if (shim.empty()) {
     return "libtjit_preload.so does not lie in " TJIT_BIN_TO_LIB
            " beside this command: is tjit installed completely?";
   }
   if (shim.find_first_of(" :") != std::string::npos) {
-    return "the loader cannot preload " + shim +
-           ": its path has a space or a colon";
+    return absl::StrCat("the loader cannot preload ", shim,
+                        ": its path has a space or a colon");
   }
   const char* old = std::getenv("LD_PRELOAD");
   const std::string others = old == nullptr ? "" : old;
@@ -203,46 +148,45 @@ int Start(char** program) {
   if (is_disabled) {
     // The operator's word: the program runs as it would without tjit.
   } else if (!why_not.empty()) {
-    std::fprintf(stderr, "tjit run: %s runs without tjit: %s\n", program[0],
-                 why_not.c_str());
+    absl::FPrintF(stderr, "tjit run: %s runs without tjit: %s\n", program[0],
+                  why_not);
   } else {
     const std::string wrong = Preload();
     if (!wrong.empty()) {
-      std::fprintf(stderr, "tjit run: %s\n", wrong.c_str());
+      absl::FPrintF(stderr, "tjit run: %s\n", wrong);
       return kCannotRunStatus;
     }
   }
   std::fflush(nullptr);
   execvp(program[0], program);
   const int error = errno;
-  std::fprintf(stderr, "tjit run: cannot run %s: %s\n", program[0],
-               std::strerror(error));
+  absl::FPrintF(stderr, "tjit run: cannot run %s: %s\n", program[0],
+                std::strerror(error));
   return error == ENOENT ? kNotFoundStatus : kCannotRunStatus;
 }
 
 }  // namespace
 
 int RunCommand(int count, char** arguments) {
-  int i = 0;
-  for (; i < count && arguments[i][0] == '-'; ++i) {
-    const std::string_view word = arguments[i];
-    if (word == "--") {
-      ++i;
-      break;
+  Arguments line("tjit run", "[options] -- program [arguments]", kWhat);
+  line.AddHelp();
+  for (const Option& option : kOptions) {
+    const std::string what =
+        std::string(option.what) + " (" + option.variable + ")";
+    const auto set = [&option](const std::string& value) {
+      return Apply(option, value);
+    };
+    if (option.value == nullptr) {
+      line.AddSwitch(option.name, what, set);
+    } else {
+      line.AddValue(option.name, option.value, what, set);
     }
-    if (word == "--help" || word == "-h") {
-      PrintHelp();
-      return 0;
-    }
-    const std::string wrong = Apply(word);
-    if (!wrong.empty()) return UsageError(wrong);
   }
-  if (i == count) {
-    return UsageError(
-        "no program given: tjit run [options] -- program "
-        "[arguments]");
-  }
-  return Start(arguments + i);
+  std::vector<std::string> program;
+  line.AddProgram(&program, /*is_needed=*/true);
+  if (const auto status = line.Read(count, arguments)) return *status;
+  // The program's words are the last ones.
+  return Start(arguments + count - program.size());
 }
 
 }  // namespace tjit::tools

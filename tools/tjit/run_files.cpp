@@ -12,6 +12,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "recorder/no_stats.h"
 #include "support/env.h"
 #include "support/output_file.h"
@@ -55,8 +57,7 @@ std::string WhyNot(const File& file, const std::string& path) {
 }
 
 void Say(const File& file, const std::string& what) {
-  std::fprintf(stderr, "tjit: %s: %s; %s\n", file.variable, what.c_str(),
-               file.lost);
+  absl::FPrintF(stderr, "tjit: %s: %s; %s\n", file.variable, what, file.lost);
 }
 
 // What stands there if nobody who sees an op comes to write it. "" or why not.
@@ -83,7 +84,7 @@ std::string WriteStats(const std::string& path, const std::string& why) {
 std::string Absolute(const std::string& path) {
   char here[PATH_MAX];
   if (path[0] == '/' || getcwd(here, sizeof(here)) == nullptr) return path;
-  return std::string(here) + "/" + path;
+  return absl::StrCat(here, "/", path);
 }
 
 void Prepare(const File& file, const std::string& why_no_ops) {
@@ -98,7 +99,7 @@ void Prepare(const File& file, const std::string& why_no_ops) {
                                ? "no process of the program loaded a libtorch "
                                  "that tjit serves, or it was killed before"
                                : why_no_ops);
-    if (!why.empty()) why = "cannot write \"" + path + "\": " + why;
+    if (!why.empty()) why = absl::StrCat("cannot write \"", path, "\": ", why);
   }
   if (why.empty()) return;
   Say(file, why);
