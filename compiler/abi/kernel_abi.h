@@ -54,11 +54,12 @@ enum TjitMathKind : std::int32_t {
   kTjitMathF64x8,
   kTjitRowF32,  // TjitRowFn, over whole rows
   kTjitRowF64,
-  // TjitTailFn, Note [Tails] in math_table.h; halves are floats in the arrays.
-  kTjitTailF32,
-  kTjitTailF64,
-  kTjitTailBF16,
-  kTjitTailF16,
+  // TjitPositionFn, Note [Position-dependent functions] in math_table.h; halves
+  // are floats in the arrays.
+  kTjitPositionF32,
+  kTjitPositionF64,
+  kTjitPositionBF16,
+  kTjitPositionF16,
   kTjitMathBF16,   // as VML's; halves are floats in the arrays
   kTjitColumnF32,  // TjitColumnFn, over whole columns
   kTjitColumnF64,
@@ -110,9 +111,10 @@ using TjitSlabFn = void (*)(std::int64_t rows, std::int64_t n, const void* a,
 
 // Elements first to first + n of `total` that lie one behind the other. b: null
 // of ops of one tensor; s, t, u: the op's scalars in order, 0 beyond.
-using TjitTailFn = void (*)(std::int64_t n, const void* a, const void* b,
-                            void* out, std::int64_t first, std::int64_t total,
-                            double s, double t, double u);
+using TjitPositionFn = void (*)(std::int64_t n, const void* a, const void* b,
+                                void* out, std::int64_t first,
+                                std::int64_t total, double s, double t,
+                                double u);
 
 // b of an op with a scalar (var, norm_rstd). norm_mean and norm_rstd are one
 // function, and norm_mean and norm_rstd_wide another: out is for what the

@@ -26,9 +26,9 @@ struct KernelShape {
   std::vector<std::int64_t> extents, row_elements;
   // By loop: 0, or how many rows of it run before the next loop takes them.
   std::vector<std::int64_t> blocks;
-  // By loop: 0, or rows of a piece (Note [Turning back] in loop_chain.h).
+  // By loop: 0, or rows of a piece (Note [Zigzag] in loop_chain.h).
   std::vector<std::int64_t> pieces;
-  bool turns_back = false;  // one of them is not 0
+  bool is_zigzag = false;  // one of them is not 0
   // What the kernel keeps of the sizes.
   std::vector<std::int64_t> numbers;
   // Memory that a run needs besides, by value: offsets, multiples of 64.
@@ -87,7 +87,7 @@ class Engine {
   virtual std::shared_ptr<const Kernel> Compile(const ir::Function& function,
                                                 std::string* why) = 0;
   // Does ahead what Compile() will need, but for the code.
-  virtual void Foresee(const ir::Function& /*function*/) {}
+  virtual void Precompile(const ir::Function& /*function*/) {}
 };
 
 // Of the IR (ir/ir_text.h), for engines that take text.

@@ -11,8 +11,8 @@
 #include "compiler/driver/segment_steps.h"
 #include "compiler/driver/step_engine.h"
 #include "compiler/driver/varied_scalars.h"
-#include "compiler/lower/instance.h"
 #include "compiler/lower/partition.h"
+#include "compiler/lower/symbolic_match.h"
 #include "recorder/overwrite.h"
 
 namespace tjit {
@@ -38,31 +38,31 @@ class SegmentCompiler {
       return std::move(code_);
     }
     const GroupKey key = KeyWithoutSizes();
-    if (dump_ != nullptr || !cache_->segments()->HasCome(key)) {
+    if (dump_ != nullptr || !cache_->shapes()->HasSeen(key)) {
       CompileGroups(nullptr);
       return std::move(code_);
     }
-    KnownSegment made;
+    CachedShape made;
     CompileGroups(&made);
-    if (made.IsWhole()) cache_->segments()->Add(key, std::move(made));
+    if (made.IsWhole()) cache_->shapes()->Add(key, std::move(made));
     return std::move(code_);
   }
 
   // The shape pass: the same groups, functions and kernels as in other sizes,
   // if all of them are those of these sizes, too; else nothing.
-  std::optional<SegmentCode> RunLikeOtherSizes() {
+  std::optional<SegmentCode> RunFromShapeCache() {
     // A dump shows all stages.
     if (engine_->steps() != nullptr || dump_ != nullptr) return std::nullopt;
     DescribeSteps();
-    const KnownSegment* const known =
-        cache_->segments()->Find(KeyWithoutSizes());
-    if (known == nullptr || !IsStillSorted(*known) || !CompileLike(*known)) {
+    const CachedShape* const cached = cache_->shapes()->Find(KeyWithoutSizes());
+    if (cached == nullptr || !IsStillSorted(*cached) ||
+        !CompileFromShape(*cached)) {
       return std::nullopt;
     }
     return std::move(code_);
   }
 
-  bool Foresee(const std::atomic<bool>& stop) {
+  bool Precompile(const std::atomic<bool>& stop) {
     DescribeSteps();
     for (std::uint32_t s = 0; s < steps_.size(); ++s) {
       if (stop.load()) return false;
@@ -70,7 +70,7 @@ class SegmentCompiler {
     }
     for (const PartitionItem& item : Partition(steps_)) {
       if (stop.load()) return false;
-      if (item.is_group) ForeseeGroup(item.steps);
+      if (item.is_group) PrecompileGroup(item.steps);
     }
     return true;
   }
@@ -108,7 +108,7 @@ class SegmentCompiler {
   }
 
   // `made`: gets what the next sizes need, if it is not null.
-  void CompileGroups(KnownSegment* made) {
+  void CompileGroups(CachedShape* made) {
     for (std::uint32_t s = 0; s < steps_.size(); ++s) {
       const bool is_baked = FindLowerable(s);
       if (made == nullptr) continue;
@@ -121,7 +121,7 @@ class SegmentCompiler {
         AddCalls(item.steps);
         continue;
       }
-      KnownSegment::Group general;
+      CachedShape::Group general;
       AddGroup(item.steps, made == nullptr ? nullptr : &general);
       if (made != nullptr) made->groups.push_back(std::move(general));
     }
@@ -140,26 +140,26 @@ class SegmentCompiler {
     return {context_, LoweringSteps(all), slots, GroupKey::Sizes::kLeftOut};
   }
 
-  // False if a step that could not be lowered in the sizes of `known` can be.
-  bool IsStillSorted(const KnownSegment& known) {
+  // False if a step that could not be lowered in the sizes of `cached` can be.
+  bool IsStillSorted(const CachedShape& cached) {
     for (std::uint32_t s = 0; s < steps_.size(); ++s) {
-      if (known.lowerable[s]) continue;
+      if (cached.lowerable[s]) continue;
       FindLowerable(s);
       if (steps_[s].is_lowerable) return false;
     }
     return true;
   }
 
-  bool CompileLike(const KnownSegment& known) {
-    for (const std::uint32_t s : known.baked) scalars_.Bake(s);
-    auto like = known.groups.begin();
-    for (const PartitionItem& item : known.items) {
+  bool CompileFromShape(const CachedShape& cached) {
+    for (const std::uint32_t s : cached.baked) scalars_.Bake(s);
+    auto other = cached.groups.begin();
+    for (const PartitionItem& item : cached.items) {
       if (!item.is_group) {
         AddCalls(item.steps);
         continue;
       }
       CompiledGroup group;
-      if (!CompileGroupLike(*like++, item.steps, &group)) return false;
+      if (!CompileGroupFromShape(*other++, item.steps, &group)) return false;
       Append(std::move(group));
     }
     return true;
@@ -174,16 +174,16 @@ class SegmentCompiler {
   // `general`: gets what other sizes need, if it is not null. Long rows of
   // several steps may not fit a loop's buffers together: then in two groups.
   void AddGroup(const std::vector<std::uint32_t>& steps,
-                KnownSegment::Group* general) {
+                CachedShape::Group* general) {
     if (!KeepsLimits(steps)) return AddCalls(steps);
     CompiledGroup group;
-    const KnownGroup& known = CompileGroup(steps, general, &group);
-    if (known.kernel != nullptr) return Append(std::move(group));
-    if (!known.is_too_large || steps.size() <= 2) {
-      Fail(steps, known.why_not);
+    const CachedGroup& cached = CompileGroup(steps, general, &group);
+    if (cached.kernel != nullptr) return Append(std::move(group));
+    if (!cached.is_too_large || steps.size() <= 2) {
+      Fail(steps, cached.why_not);
       return AddCalls(steps);
     }
-    if (dump_ != nullptr) dump_->AddCut(steps, known.why_not);
+    if (dump_ != nullptr) dump_->AddCut(steps, cached.why_not);
     const auto half = steps.begin() + (steps.size() + 1) / 2;
     AddGroup({steps.begin(), half}, nullptr);
     if (steps.end() - half == 1) return AddCalls({*half});
@@ -337,67 +337,67 @@ class SegmentCompiler {
   }
 
   // Without a kernel *group is as it was. Valid until the next group.
-  const KnownGroup& CompileGroup(const std::vector<std::uint32_t>& steps,
-                                 KnownSegment::Group* general,
-                                 CompiledGroup* group) {
+  const CachedGroup& CompileGroup(const std::vector<std::uint32_t>& steps,
+                                  CachedShape::Group* general,
+                                  CompiledGroup* group) {
     const std::vector<GroupStep> lowering = LoweringSteps(steps);
     const std::vector<GroupSlot> slots = GroupSlots(steps);
     GroupKey key(context_, lowering, slots);
     // A dump shows all stages of each group.
-    const KnownGroup* known =
+    const CachedGroup* cached =
         dump_ == nullptr ? cache_->groups()->Find(key) : nullptr;
     bool is_new = false;
-    if (known == nullptr) {
-      known =
+    if (cached == nullptr) {
+      cached =
           &cache_->groups()->Add(key, MakeGroup(steps, key, general != nullptr,
                                                 &group->dump_number, &is_new));
     }
-    if (known->kernel == nullptr) return *known;
-    if (general != nullptr) *general = {known->general, known->kernel};
-    Bind(steps, key, *known, group);
+    if (cached->kernel == nullptr) return *cached;
+    if (general != nullptr) *general = {cached->general, cached->kernel};
+    Bind(steps, key, *cached, group);
     ++(is_new ? code_.compiled : code_.reused);
-    return *known;
+    return *cached;
   }
 
   // False if the group of other sizes is not that of these, with its kernel.
-  bool CompileGroupLike(const KnownSegment::Group& like,
-                        const std::vector<std::uint32_t>& steps,
-                        CompiledGroup* group) {
+  bool CompileGroupFromShape(const CachedShape::Group& other,
+                             const std::vector<std::uint32_t>& steps,
+                             CompiledGroup* group) {
     const std::vector<GroupStep> lowering = LoweringSteps(steps);
     const std::vector<GroupSlot> slots = GroupSlots(steps);
     GroupKey key(context_, lowering, slots);
-    const KnownGroup* known = cache_->groups()->Find(key);
-    if (known == nullptr) {
-      KnownGroup made;
-      if (!MakeLike(like, lowering, slots, key, &made)) return false;
-      known = &cache_->groups()->Add(key, std::move(made));
+    const CachedGroup* cached = cache_->groups()->Find(key);
+    if (cached == nullptr) {
+      CachedGroup made;
+      if (!MakeFromShape(other, lowering, slots, key, &made)) return false;
+      cached = &cache_->groups()->Add(key, std::move(made));
     }
-    if (known->kernel == nullptr) return false;
-    Bind(steps, key, *known, group);
+    if (cached->kernel == nullptr) return false;
+    Bind(steps, key, *cached, group);
     ++code_.reused;
     return true;
   }
 
   // Lowers the group for MakeGroup(), and runs the passes for its kernel.
-  void ForeseeGroup(const std::vector<std::uint32_t>& steps) {
+  void PrecompileGroup(const std::vector<std::uint32_t>& steps) {
     const std::vector<GroupStep> lowering = LoweringSteps(steps);
     const std::vector<GroupSlot> slots = GroupSlots(steps);
     GroupKey key(context_, lowering, slots);
-    GroupMemo& groups = *cache_->groups();
-    if (groups.Find(key) != nullptr || groups.IsForeseen(key)) return;
+    GroupCache& groups = *cache_->groups();
+    if (groups.Find(key) != nullptr || groups.IsPrecompiled(key)) return;
     Lowered lowered;
     if (std::string why; !Lower(lowering, slots, &lowered, &why)) return;
-    cache_->Foresee(lowered.function, engine_);
-    groups.Foresee(std::move(key), std::move(lowered));
+    cache_->Precompile(lowered.function, engine_);
+    groups.AddPrecompiled(std::move(key), std::move(lowered));
   }
 
   // The same function and kernel as in other sizes, if it is the function that
   // these sizes are lowered to.
-  static bool MakeLike(const KnownSegment::Group& like,
-                       const std::vector<GroupStep>& steps,
-                       const std::vector<GroupSlot>& slots, const GroupKey& key,
-                       KnownGroup* made) {
-    const Lowered& general = *like.general;
+  static bool MakeFromShape(const CachedShape::Group& other,
+                            const std::vector<GroupStep>& steps,
+                            const std::vector<GroupSlot>& slots,
+                            const GroupKey& key, CachedGroup* made) {
+    const Lowered& general = *other.general;
     Lowered numbers;
     if (!LowerNumbers(steps, slots, &numbers, &made->why_not) ||
         key.ToNumbers(numbers.external_slots) != general.external_slots ||
@@ -406,19 +406,19 @@ class SegmentCompiler {
       return false;
     }
     made->shape.symbols = SizesOf(general.symbols, steps);
-    if (!IsSameAt(made->shape.symbols, general.function, numbers.function) ||
-        !like.kernel->Shape(&made->shape, &made->why_not)) {
+    if (!MatchesAt(made->shape.symbols, general.function, numbers.function) ||
+        !other.kernel->Shape(&made->shape, &made->why_not)) {
       return false;
     }
-    SetUp(general, like.kernel, made);
-    made->general = like.general;
+    SetUp(general, other.kernel, made);
+    made->general = other.general;
     return true;
   }
 
   // `lowered`: its slots are by number.
   static void SetUp(const Lowered& lowered,
                     const std::shared_ptr<const Kernel>& kernel,
-                    KnownGroup* made) {
+                    CachedGroup* made) {
     made->kernel = kernel;
     made->reads = made->memory = lowered.external_slots;
     const std::vector<std::int32_t>& returns = lowered.return_slots;
@@ -434,12 +434,12 @@ class SegmentCompiler {
 
   // Lowers the group and finds its kernel; *is_new: it was generated. `keeps`:
   // the function stays there, for other sizes.
-  KnownGroup MakeGroup(const std::vector<std::uint32_t>& steps,
-                       const GroupKey& key, bool keeps, int* dump_number,
-                       bool* is_new) {
-    KnownGroup made;
+  CachedGroup MakeGroup(const std::vector<std::uint32_t>& steps,
+                        const GroupKey& key, bool keeps, int* dump_number,
+                        bool* is_new) {
+    CachedGroup made;
     Lowered lowered;
-    if (!cache_->groups()->TakeForeseen(key, &lowered) &&
+    if (!cache_->groups()->AcquirePrecompiled(key, &lowered) &&
         !Lower(LoweringSteps(steps), GroupSlots(steps), &lowered,
                &made.why_not)) {
       return made;
@@ -493,19 +493,19 @@ class SegmentCompiler {
 
   // Where the group finds its memory, sizes and scalars in a run.
   void Bind(const std::vector<std::uint32_t>& steps, const GroupKey& key,
-            const KnownGroup& known, CompiledGroup* group) {
-    group->kernel = known.kernel;
-    group->shape = known.shape;
-    group->reads = key.ToSlots(known.reads);
-    group->writes = key.ToSlots(known.writes);
-    group->memory = key.ToSlots(known.memory);
-    for (const InPlace& pair : known.in_place) {
+            const CachedGroup& cached, CompiledGroup* group) {
+    group->kernel = cached.kernel;
+    group->shape = cached.shape;
+    group->reads = key.ToSlots(cached.reads);
+    group->writes = key.ToSlots(cached.writes);
+    group->memory = key.ToSlots(cached.memory);
+    for (const InPlace& pair : cached.in_place) {
       group->in_place.emplace_back(
           group->memory[group->reads.size() +
                         static_cast<std::size_t>(pair.returned)],
           group->memory[static_cast<std::size_t>(pair.external)]);
     }
-    BindScalars(steps, known.scalars, group);
+    BindScalars(steps, cached.scalars, group);
   }
 
   void BindScalars(const std::vector<std::uint32_t>& steps,
@@ -549,7 +549,7 @@ SegmentCode CompileSegment(const SegmentInput& input, Engine* engine,
                            SegmentDump* dump) {
   if (std::optional<SegmentCode> code =
           SegmentCompiler(input, engine, cache, limits, dump)
-              .RunLikeOtherSizes()) {
+              .RunFromShapeCache()) {
     return *std::move(code);
   }
   SegmentCode code =
@@ -558,10 +558,10 @@ SegmentCode CompileSegment(const SegmentInput& input, Engine* engine,
   return code;
 }
 
-bool ForeseeSegment(const SegmentInput& input, Engine* engine,
-                    KernelCache* cache, const std::atomic<bool>& stop) {
+bool PrecompileSegment(const SegmentInput& input, Engine* engine,
+                       KernelCache* cache, const std::atomic<bool>& stop) {
   return SegmentCompiler(input, engine, cache, CompileLimits(), nullptr)
-      .Foresee(stop);
+      .Precompile(stop);
 }
 
 }  // namespace tjit

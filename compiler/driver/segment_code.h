@@ -106,7 +106,7 @@ SegmentCode CompileSegment(const SegmentInput& input, Engine* engine,
 // each step alone can be lowered and the engine has its functions, which takes
 // long the first time, lowers the groups and runs the passes. False if `stop`
 // was set meanwhile; *cache keeps what was done.
-bool ForeseeSegment(const SegmentInput& input, Engine* engine,
-                    KernelCache* cache, const std::atomic<bool>& stop);
+bool PrecompileSegment(const SegmentInput& input, Engine* engine,
+                       KernelCache* cache, const std::atomic<bool>& stop);
 
 }  // namespace tjit

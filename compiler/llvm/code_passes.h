@@ -7,14 +7,14 @@
 // same with and without them.
 //
 // Note [Passes that are not worth it]. Some find something: what a loop
-// computes in each turn again, what it computes twice, copies, better forms of
-// some instructions. They take a tenth of the time, and what is executed often
-// is one block, which the selection of instructions sees as a whole: kernels
-// are as fast without. What a block may not compute again is computed in front
-// of it by who emits it (Row::splats). The selection does addresses and
-// branches one by one (FastISel) and asks for the whole block only where it
-// must, and registers are given by weight, without the cuts that programs with
-// many paths need (engine.cpp): a third of the time of all.
+// computes in each iteration again, what it computes twice, copies, better
+// forms of some instructions. They take a tenth of the time, and what is
+// executed often is one block, which the selection of instructions sees as a
+// whole: kernels are as fast without. What a block may not compute again is
+// computed in front of it by who emits it (Row::splats). The selection does
+// addresses and branches one by one (FastISel) and asks for the whole block
+// only where it must, and registers are given by weight, without the cuts that
+// programs with many paths need (engine.cpp): a third of the time of all.
 //
 // Tested by: tests/compiler/llvm_passes_test.cpp
 #pragma once

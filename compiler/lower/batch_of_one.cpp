@@ -6,7 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "compiler/lower/geometry.h"
-#include "compiler/lower/instance.h"
+#include "compiler/lower/symbolic_match.h"
 
 namespace tjit::lower {
 namespace {
@@ -113,8 +113,8 @@ bool IsInstance(const Lowered& general, absl::Span<const GroupStep> steps,
       general.scalars != numbers.scalars) {
     return false;
   }
-  return IsSameAt(SizesOf(general.symbols, steps), general.function,
-                  numbers.function);
+  return MatchesAt(SizesOf(general.symbols, steps), general.function,
+                   numbers.function);
 }
 
 }  // namespace tjit::lower

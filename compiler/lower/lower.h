@@ -90,7 +90,7 @@ std::string WhyNotLowered(const GroupStep& step);
 bool Lower(absl::Span<const GroupStep> steps, absl::Span<const GroupSlot> slots,
            Lowered* lowered, std::string* reason);
 
-// The same without symbols, for IsSameAt() (instance.h).
+// The same without symbols, for MatchesAt() (symbolic_match.h).
 bool LowerNumbers(absl::Span<const GroupStep> steps,
                   absl::Span<const GroupSlot> slots, Lowered* lowered,
                   std::string* reason);

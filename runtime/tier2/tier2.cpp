@@ -137,7 +137,7 @@ void Tier2::SetBackend(Backend backend, const std::string& cache_dir,
   if (dump_ == nullptr && DumpParts() != 0) {
     dump_ = std::make_unique<DumpFile>(DumpParts(), DumpPath());
   }
-  verdicts_.TakeProcess();
+  verdicts_.RecordProcess();
   cache_.store(CacheFor(cache_dir));
   fast = fast && backend == Backend::kLlvm;
   std::unique_ptr<Engine>& engine = engines_[{backend, fast}];
@@ -175,7 +175,7 @@ std::shared_ptr<CompileTask> Tier2::Ask(SegmentInput input, bool is_again) {
 void Tier2::Foresee(SegmentInput input, Engine* engine) {
   const auto shared = std::make_shared<SegmentInput>(std::move(input));
   Post([this, shared, engine](const std::atomic<bool>& hurry) {
-    return ForeseeSegment(*shared, engine, &kernels_, hurry);
+    return PrecompileSegment(*shared, engine, &kernels_, hurry);
   });
 }
 

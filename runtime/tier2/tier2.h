@@ -76,7 +76,7 @@ class Tier2 {
   // Queues `input`; null if the queue is full or no thread can be had.
   std::shared_ptr<CompileTask> Ask(SegmentInput input, bool is_again);
   // Of a segment whose code will probably be asked for: the worker does all but
-  // the code (ForeseeSegment()).
+  // the code (PrecompileSegment()).
   void Foresee(SegmentInput input, Engine* engine);
   // Runs `job` on the worker; false if no thread can be had.
   bool Post(WorkerJob job);
@@ -109,7 +109,7 @@ class Tier2 {
   std::map<std::string, std::int64_t> Failures();
   // Which functions have eager's bits, of those that were needed.
   std::vector<ExplainedFunction> Functions() const {
-    return ExplainVerdicts(verdicts_.Noted());
+    return ExplainVerdicts(verdicts_.Recorded());
   }
   // What was measured of a compiled segment, for Explain(); of the first ones.
   void NoteMeasured(ExplainedCode code);
