@@ -106,8 +106,9 @@ bool MakeLongerBatch(absl::Span<const GroupStep> steps,
   return true;
 }
 
-bool IsInstance(const Lowered& general, absl::Span<const GroupStep> steps,
-                const Lowered& numbers) {
+bool MatchesBatchOfOne(const Lowered& general,
+                       absl::Span<const GroupStep> steps,
+                       const Lowered& numbers) {
   if (general.external_slots != numbers.external_slots ||
       general.return_slots != numbers.return_slots ||
       general.scalars != numbers.scalars) {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "compiler/lower/lower.h"
+#include "compiler/lower/group.h"
 
 namespace tjit {
 
