@@ -5,6 +5,7 @@
 // Tested by: tests/compiler/segment_code_test.cpp
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -67,7 +68,11 @@ class Kernel {
   virtual std::string_view CodeText() const { return {}; }
 };
 
-class StepEngine;  // step_engine.h
+class KernelCache;     // kernel_cache.h
+class SegmentDump;     // segment_dump.h
+struct CompileLimits;  // segment.h
+struct SegmentCode;
+struct SegmentInput;
 
 class Engine {
  public:
@@ -77,9 +82,21 @@ class Engine {
   // True if its kernels are meant to be faster than library calls: those that
   // are not get switched off.
   virtual bool is_for_speed() const = 0;
-  // Not null: this engine takes recorded steps as they are, and is asked for
-  // nothing below.
-  virtual StepEngine* steps() { return nullptr; }
+  // The groups of a segment and their kernels: what CompileSegment() of
+  // segment_code.h does. Lowers each group to a function and asks for what is
+  // below, unless a subclass takes the steps otherwise (step_engine.h).
+  virtual SegmentCode CompileSegment(const SegmentInput& input,
+                                     KernelCache* cache,
+                                     const CompileLimits& limits,
+                                     SegmentDump* dump);
+  // True if PrecompileSegment() does something.
+  virtual bool can_precompile() const { return true; }
+  // What PrecompileSegment() of segment_code.h does.
+  virtual bool PrecompileSegment(const SegmentInput& input, KernelCache* cache,
+                                 const std::atomic<bool>& stop);
+  // True if the bits of its kernels are eager's only where libtorch's kernels
+  // contract products and sums, as the lowering says.
+  virtual bool needs_contraction() const { return true; }
   // Quick: "" unless the engine cannot compile what is in this function.
   virtual std::string WhyNot(const ir::Function& function) = 0;
   // Null, and *why says why, if it cannot. REQUIRES: Verify() is content, and

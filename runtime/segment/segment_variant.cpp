@@ -173,7 +173,7 @@ bool Tier2Variant::Prepare(PreparedSegment* segment,
     } else if (!is_foreseen_ && IsNearlyTimeToAsk(steps)) {
       is_foreseen_ = true;
       PrepareInBackground(engine_);
-      if (engine_->steps() == nullptr) {
+      if (engine_->can_precompile()) {
         Runtime::Get().tier2().Foresee(InputOf(*segment, *variant), engine_);
       }
     }

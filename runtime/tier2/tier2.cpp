@@ -153,7 +153,7 @@ void Tier2::SetBackend(Backend backend, const std::string& cache_dir,
     engine = MakeTorchscriptEngine();
   }
   const bool is_usable =
-      engine != nullptr && (engine->steps() != nullptr || KernelsContract());
+      engine != nullptr && (!engine->needs_contraction() || KernelsContract());
   engine_.store(is_usable ? engine.get() : nullptr);
 }
 

@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/driver/segment_dump.h"
+#include "compiler/driver/step_engine.h"
 #include "support/env.h"
 
 namespace tjit {
@@ -446,6 +447,44 @@ TEST_F(SegmentCodeTest, AGroupThatWasPrecompiledIsOfItsOwnSlots) {
   ASSERT_THAT(code.groups, SizeIs(1));
   EXPECT_THAT(code.groups[0].memory, ElementsAre(1, 0, 3, 2));
   EXPECT_EQ(engine_.asked, 1);
+}
+
+// Takes groups of up to two adjacent steps as they were recorded.
+class PairsEngine : public StepEngine {
+ public:
+  const char* name() const override { return "pairs"; }
+  bool is_for_speed() const override { return false; }
+  std::string WhyNotStep(const StepGroup& step) override {
+    return step.steps[0]->op == "aten::dot" ? "refused" : "";
+  }
+  std::shared_ptr<const Kernel> CompileSteps(const StepGroup& group,
+                                             std::string* why) override {
+    asked.push_back(group.steps.size());
+    *why = "more than two";
+    if (group.steps.size() > 2) return nullptr;
+    return std::make_shared<KernelWithoutRoom>();
+  }
+  std::vector<std::size_t> asked;
+};
+
+TEST(StepEngineTest, TakesRecordedStepsAndNoFunctions) {
+  PairsEngine engine;
+  KernelCache cache;
+  Segment segment(8);
+  segment.Foreign(0, 1, 2).Add(0, 1, 3).Mul(3, 1, 4).Add(4, 1, 5);
+  const SegmentCode code =
+      CompileSegment(segment.input(), &engine, &cache, CompileLimits());
+  EXPECT_THAT(engine.asked, ElementsAre(3, 2, 1));  // cut until it takes them
+  ASSERT_THAT(code.groups, SizeIs(2));
+  EXPECT_THAT(code.groups[0].steps, ElementsAre(1, 2));
+  EXPECT_THAT(code.groups[1].steps, ElementsAre(3));
+  EXPECT_THAT(code.reasons, ElementsAre("refused"));
+  EXPECT_EQ(code.compiled, 2);
+  EXPECT_FALSE(engine.needs_contraction());
+  // Nothing is lowered ahead for it.
+  EXPECT_FALSE(engine.can_precompile());
+  const std::atomic<bool> goes_on{false};
+  EXPECT_TRUE(PrecompileSegment(segment.input(), &engine, &cache, goes_on));
 }
 
 TEST_F(SegmentCodeTest, LimitsAreKept) {
