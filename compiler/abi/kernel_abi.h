@@ -30,7 +30,7 @@
 
 extern "C" {
 
-constexpr std::int32_t kTjitLlvmAbi = 19;
+constexpr std::int32_t kTjitLlvmAbi = 20;
 
 // The layout of ScalarValue (recorder/tensor_meta.h).
 struct TjitScalar {
@@ -172,9 +172,12 @@ enum TjitLlvmFlag : std::uint32_t {
   kTjitLlvmPlanOnly = 1024,
   kTjitLlvmPlantNoHeap = 2048,  // tests: LLVM's own allocation fails
   kTjitLlvmPlantThrow = 4096,   // tests: so does one of C++ in it
+  // Loops are held against their rules; a debug build always does it.
+  kTjitLlvmVerifyLoops = 8192,
+  kTjitLlvmPlantBadLoop = 16384,  // tests: the last store of a plan is lost
 };
 // Above the flags, tests: a Defect (support/planted_defect.h).
-constexpr int kTjitLlvmDefectShift = 13;
+constexpr int kTjitLlvmDefectShift = 15;
 
 // Where machine code is kept from process to process. A key names all that
 // decides an object but the version of this library, which the caller adds.

@@ -34,7 +34,9 @@
 //     stores to one memory, are the same element in the same iteration
 //     (pointwise, rows and slabs loops) or disjoint. An update's result has
 //     memory of its own.
-// Tested by: tests/compiler/form_loops_test.cpp
+// Debug builds, and others with TJIT_VERIFY=1, hold each plan against them
+// before code is made of it (llvm/api.cpp).
+// Tested by: tests/compiler/form_loops_test.cpp, llvm_errors_test.cpp
 #pragma once
 
 #include <string>

@@ -79,6 +79,7 @@ std::uint32_t LlvmFlags() {
   if (WritesPerfMap()) flags |= kTjitLlvmPerfMap;
   if ((DumpParts() & kDumpLlvm) != 0) flags |= kTjitLlvmDumpIr;
   if ((DumpParts() & kDumpAsm) != 0) flags |= kTjitLlvmDumpAssembly;
+  if (Environment().verify) flags |= kTjitLlvmVerifyLoops;
   return flags;
 }
 
