@@ -4,7 +4,10 @@
 // passes, most of them for what no loop of ours has: exceptions, atomics,
 // thread storage, tiles, mitigations, debug info. Each asks for analyses, and
 // costs what it costs to look. So those are left out, by name; objects are the
-// same with and without them.
+// same with and without them. With all of them a small kernel takes 5.1 % more
+// instructions and 6 to 9 % more time to compile, spread over nearly all of the
+// list. The passes of x86 itself have no public ID, so that names are the one
+// handle on all of them.
 //
 // Note [Passes that are not worth it]. Some find something: what a loop
 // computes in each iteration again, what it computes twice, copies, better
