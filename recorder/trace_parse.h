@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "recorder/trace.h"
+#include "recorder/trace_node.h"
 
 namespace tjit {
 

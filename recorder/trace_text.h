@@ -24,7 +24,7 @@
 #include <string_view>
 #include <vector>
 
-#include "recorder/trace.h"
+#include "recorder/trace_node.h"
 
 namespace tjit {
 

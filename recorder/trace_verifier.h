@@ -22,7 +22,7 @@
 #include <string>
 #include <vector>
 
-#include "recorder/trace.h"
+#include "recorder/trace_node.h"
 
 namespace tjit {
 

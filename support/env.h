@@ -85,7 +85,7 @@ struct EnvOptions {
   bool print_config = false;  // TJIT_PRINT_CONFIG
   std::string instruction_log_path;  // empty: none
   bool bless = false;  // TJIT_BLESS, tests that rewrite what they expect
-  bool verify = false;  // TJIT_VERIFY, the IR after each pass
+  bool verify = false;  // TJIT_VERIFY, the IR after each pass, and loops
   std::string planted_defect;  // TJIT_PLANTED_DEFECT, test builds
   bool thread_trials = true;   // TJIT_THREAD_TRIALS, test builds
   bool thread_trials_turn = false;

@@ -30,7 +30,7 @@
 
 extern "C" {
 
-constexpr std::int32_t kTjitLlvmAbi = 19;
+constexpr std::int32_t kTjitLlvmAbi = 20;
 
 // The layout of ScalarValue (recorder/tensor_meta.h).
 struct TjitScalar {
@@ -54,11 +54,12 @@ enum TjitMathKind : std::int32_t {
   kTjitMathF64x8,
   kTjitRowF32,  // TjitRowFn, over whole rows
   kTjitRowF64,
-  // TjitTailFn, Note [Tails] in math_table.h; halves are floats in the arrays.
-  kTjitTailF32,
-  kTjitTailF64,
-  kTjitTailBF16,
-  kTjitTailF16,
+  // TjitPositionFn, Note [Position-dependent functions] in math_table.h; halves
+  // are floats in the arrays.
+  kTjitPositionF32,
+  kTjitPositionF64,
+  kTjitPositionBF16,
+  kTjitPositionF16,
   kTjitMathBF16,   // as VML's; halves are floats in the arrays
   kTjitColumnF32,  // TjitColumnFn, over whole columns
   kTjitColumnF64,
@@ -110,9 +111,10 @@ using TjitSlabFn = void (*)(std::int64_t rows, std::int64_t n, const void* a,
 
 // Elements first to first + n of `total` that lie one behind the other. b: null
 // of ops of one tensor; s, t, u: the op's scalars in order, 0 beyond.
-using TjitTailFn = void (*)(std::int64_t n, const void* a, const void* b,
-                            void* out, std::int64_t first, std::int64_t total,
-                            double s, double t, double u);
+using TjitPositionFn = void (*)(std::int64_t n, const void* a, const void* b,
+                                void* out, std::int64_t first,
+                                std::int64_t total, double s, double t,
+                                double u);
 
 // b of an op with a scalar (var, norm_rstd). norm_mean and norm_rstd are one
 // function, and norm_mean and norm_rstd_wide another: out is for what the
@@ -170,9 +172,12 @@ enum TjitLlvmFlag : std::uint32_t {
   kTjitLlvmPlanOnly = 1024,
   kTjitLlvmPlantNoHeap = 2048,  // tests: LLVM's own allocation fails
   kTjitLlvmPlantThrow = 4096,   // tests: so does one of C++ in it
+  // Loops are held against their rules; a debug build always does it.
+  kTjitLlvmVerifyLoops = 8192,
+  kTjitLlvmPlantBadLoop = 16384,  // tests: the last store of a plan is lost
 };
 // Above the flags, tests: a Defect (support/planted_defect.h).
-constexpr int kTjitLlvmDefectShift = 13;
+constexpr int kTjitLlvmDefectShift = 15;
 
 // Where machine code is kept from process to process. A key names all that
 // decides an object but the version of this library, which the caller adds.

@@ -132,44 +132,45 @@ std::vector<std::int32_t> GroupKey::ToNumbers(
   return result;
 }
 
-const KnownGroup* GroupMemo::Find(const GroupKey& key) {
+const CachedGroup* GroupCache::Find(const GroupKey& key) {
   const auto found = groups_.find(key.text);
   if (found == groups_.end()) return nullptr;
   ++hits_;
   return &found->second;
 }
 
-const KnownGroup& GroupMemo::Add(GroupKey key, KnownGroup group) {
+const CachedGroup& GroupCache::Add(GroupKey key, CachedGroup group) {
   MakeRoom(key);
   return groups_.insert_or_assign(std::move(key.text), std::move(group))
       .first->second;
 }
 
-void GroupMemo::Foresee(GroupKey key, Lowered lowered) {
+void GroupCache::AddPrecompiled(GroupKey key, Lowered lowered) {
   MakeRoom(key);
-  foreseen_.insert_or_assign(
-      std::move(key.text), Foreseen{std::move(key.slots), std::move(lowered)});
+  precompiled_.insert_or_assign(
+      std::move(key.text),
+      Precompiled{std::move(key.slots), std::move(lowered)});
 }
 
-bool GroupMemo::TakeForeseen(const GroupKey& key, Lowered* lowered) {
-  const auto found = foreseen_.find(key.text);
-  if (found == foreseen_.end()) return false;
+bool GroupCache::AcquirePrecompiled(const GroupKey& key, Lowered* lowered) {
+  const auto found = precompiled_.find(key.text);
+  if (found == precompiled_.end()) return false;
   // Those of another segment have its slots.
   const bool is_same = found->second.slots == key.slots;
   if (is_same) *lowered = std::move(found->second.lowered);
-  foreseen_.erase(found);
+  precompiled_.erase(found);
   return is_same;
 }
 
-void GroupMemo::MakeRoom(const GroupKey& key) {
+void GroupCache::MakeRoom(const GroupKey& key) {
   if (bytes_ + key.text.size() > kMaxBytes) Clear();
   bytes_ += key.text.size();
 }
 
-void GroupMemo::Clear() {
+void GroupCache::Clear() {
   groups_.clear();
   can_compile_.clear();
-  foreseen_.clear();
+  precompiled_.clear();
   bytes_ = 0;
 }
 

@@ -8,7 +8,7 @@
 // order of first use; what is known of a group names them so.
 //
 // Thread: one at a time.
-// Tested by: tests/compiler/group_memo_test.cpp, segment_code_test.cpp
+// Tested by: tests/compiler/group_cache_test.cpp, segment_code_test.cpp
 #pragma once
 
 #include <cstddef>
@@ -44,7 +44,7 @@ struct GroupKey {
 };
 
 // A group with a kernel, or why there is none.
-struct KnownGroup {
+struct CachedGroup {
   std::shared_ptr<const Kernel> kernel;
   std::string why_not;  // null kernel
   bool is_too_large = false;  // there is one, but it has no room for the sizes
@@ -57,19 +57,19 @@ struct KnownGroup {
   std::shared_ptr<const Lowered> general;
 };
 
-class GroupMemo {
+class GroupCache {
  public:
   // Null if the group is new. Valid until the next Add().
-  const KnownGroup* Find(const GroupKey& key);
-  const KnownGroup& Add(GroupKey key, KnownGroup group);
+  const CachedGroup* Find(const GroupKey& key);
+  const CachedGroup& Add(GroupKey key, CachedGroup group);
 
   // A new group that was lowered ahead, until it is taken by whoever compiles
   // the same group of the same segment.
-  void Foresee(GroupKey key, Lowered lowered);
-  bool IsForeseen(const GroupKey& key) const {
-    return foreseen_.contains(key.text);
+  void AddPrecompiled(GroupKey key, Lowered lowered);
+  bool IsPrecompiled(const GroupKey& key) const {
+    return precompiled_.contains(key.text);
   }
-  bool TakeForeseen(const GroupKey& key, Lowered* lowered);
+  bool AcquirePrecompiled(const GroupKey& key, Lowered* lowered);
 
   // Whether the step alone can be compiled: `find` computes it once.
   template <class Find>
@@ -95,13 +95,13 @@ class GroupMemo {
 
   void MakeRoom(const GroupKey& key);
 
-  absl::flat_hash_map<std::string, KnownGroup> groups_;
+  absl::flat_hash_map<std::string, CachedGroup> groups_;
   absl::flat_hash_map<std::string, bool> can_compile_;
-  struct Foreseen {
+  struct Precompiled {
     std::vector<std::int32_t> slots;  // of the key
     Lowered lowered;
   };
-  absl::flat_hash_map<std::string, Foreseen> foreseen_;
+  absl::flat_hash_map<std::string, Precompiled> precompiled_;
   std::size_t bytes_ = 0;  // of the texts
   std::int64_t hits_ = 0;
 };

@@ -5,6 +5,7 @@
 // Tested by: tests/compiler/segment_code_test.cpp
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -26,9 +27,9 @@ struct KernelShape {
   std::vector<std::int64_t> extents, row_elements;
   // By loop: 0, or how many rows of it run before the next loop takes them.
   std::vector<std::int64_t> blocks;
-  // By loop: 0, or rows of a piece (Note [Turning back] in loop_chain.h).
+  // By loop: 0, or rows of a piece (Note [Zigzag] in loop_chain.h).
   std::vector<std::int64_t> pieces;
-  bool turns_back = false;  // one of them is not 0
+  bool is_zigzag = false;  // one of them is not 0
   // What the kernel keeps of the sizes.
   std::vector<std::int64_t> numbers;
   // Memory that a run needs besides, by value: offsets, multiples of 64.
@@ -67,7 +68,11 @@ class Kernel {
   virtual std::string_view CodeText() const { return {}; }
 };
 
-class StepEngine;  // step_engine.h
+class KernelCache;     // kernel_cache.h
+class SegmentDump;     // segment_dump.h
+struct CompileLimits;  // segment.h
+struct SegmentCode;
+struct SegmentInput;
 
 class Engine {
  public:
@@ -77,9 +82,21 @@ class Engine {
   // True if its kernels are meant to be faster than library calls: those that
   // are not get switched off.
   virtual bool is_for_speed() const = 0;
-  // Not null: this engine takes recorded steps as they are, and is asked for
-  // nothing below.
-  virtual StepEngine* steps() { return nullptr; }
+  // The groups of a segment and their kernels: what CompileSegment() of
+  // segment_code.h does. Lowers each group to a function and asks for what is
+  // below, unless a subclass takes the steps otherwise (step_engine.h).
+  virtual SegmentCode CompileSegment(const SegmentInput& input,
+                                     KernelCache* cache,
+                                     const CompileLimits& limits,
+                                     SegmentDump* dump);
+  // True if PrecompileSegment() does something.
+  virtual bool can_precompile() const { return true; }
+  // What PrecompileSegment() of segment_code.h does.
+  virtual bool PrecompileSegment(const SegmentInput& input, KernelCache* cache,
+                                 const std::atomic<bool>& stop);
+  // True if the bits of its kernels are eager's only where libtorch's kernels
+  // contract products and sums, as the lowering says.
+  virtual bool needs_contraction() const { return true; }
   // Quick: "" unless the engine cannot compile what is in this function.
   virtual std::string WhyNot(const ir::Function& function) = 0;
   // Null, and *why says why, if it cannot. REQUIRES: Verify() is content, and
@@ -87,7 +104,7 @@ class Engine {
   virtual std::shared_ptr<const Kernel> Compile(const ir::Function& function,
                                                 std::string* why) = 0;
   // Does ahead what Compile() will need, but for the code.
-  virtual void Foresee(const ir::Function& /*function*/) {}
+  virtual void Precompile(const ir::Function& /*function*/) {}
 };
 
 // Of the IR (ir/ir_text.h), for engines that take text.

@@ -58,16 +58,16 @@ std::string KeyOf(const ir::Function& function, Engine* engine) {
 
 }  // namespace
 
-void KernelCache::Foresee(const ir::Function& function, Engine* engine) {
+void KernelCache::Precompile(const ir::Function& function, Engine* engine) {
   std::string text = KeyOf(function, engine);
   if (entries_.contains(text)) return;
-  if (foreseen_.size() >= kMaxEntries) foreseen_.clear();
+  if (precompiled_.size() >= kMaxEntries) precompiled_.clear();
   SimplerFunction simpler = Simplify(function, nullptr);
   if (simpler.why_not.empty()) {
     simpler.function.name = KernelName(simpler.function);
-    engine->Foresee(simpler.function);
+    engine->Precompile(simpler.function);
   }
-  foreseen_.insert_or_assign(std::move(text), std::move(simpler));
+  precompiled_.insert_or_assign(std::move(text), std::move(simpler));
 }
 
 const KernelCache::Entry& KernelCache::For(const ir::Function& function,
@@ -84,11 +84,11 @@ const KernelCache::Entry& KernelCache::For(const ir::Function& function,
   }
   if (entries_.size() >= kMaxEntries) entries_.clear();
   SimplerFunction simpler;
-  const auto ahead = foreseen_.find(text);
+  const auto ahead = precompiled_.find(text);
   // A dump shows what each pass did.
-  if (dump == nullptr && ahead != foreseen_.end()) {
+  if (dump == nullptr && ahead != precompiled_.end()) {
     simpler = std::move(ahead->second);
-    foreseen_.erase(ahead);
+    precompiled_.erase(ahead);
   } else {
     simpler = Simplify(function, dump);
   }
@@ -99,9 +99,9 @@ const KernelCache::Entry& KernelCache::For(const ir::Function& function,
 
 void KernelCache::Clear() {
   entries_.clear();
-  foreseen_.clear();
+  precompiled_.clear();
   groups_.Clear();
-  segments_.Clear();
+  shapes_.Clear();
 }
 
 }  // namespace tjit

@@ -39,20 +39,20 @@ class KernelCache {
   const Entry& For(const ir::Function& function, Engine* engine,
                    bool* was_there, SegmentDump* dump);
   // Runs the passes of a function that For() will be asked for, and has the
-  // engine foresee what they give.
-  void Foresee(const ir::Function& function, Engine* engine);
+  // engine precompile what they give.
+  void Precompile(const ir::Function& function, Engine* engine);
   void Clear();
 
-  GroupMemo* groups() { return &groups_; }
-  KnownSegments* segments() { return &segments_; }
+  GroupCache* groups() { return &groups_; }
+  ShapeCache* shapes() { return &shapes_; }
 
  private:
   static constexpr std::size_t kMaxEntries = 4096;
 
   absl::flat_hash_map<std::string, Entry> entries_;
-  absl::flat_hash_map<std::string, SimplerFunction> foreseen_;
-  GroupMemo groups_;
-  KnownSegments segments_;
+  absl::flat_hash_map<std::string, SimplerFunction> precompiled_;
+  GroupCache groups_;
+  ShapeCache shapes_;
 };
 
 }  // namespace tjit

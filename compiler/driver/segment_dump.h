@@ -21,7 +21,8 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/driver/segment_code.h"
+#include "compiler/driver/segment.h"
+#include "compiler/lower/group.h"
 #include "compiler/program/executable.h"
 #include "support/dump_file.h"
 

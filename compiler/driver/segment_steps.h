@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "compiler/driver/segment_code.h"
+#include "compiler/driver/segment.h"
 #include "compiler/lower/partition.h"
 
 namespace tjit {

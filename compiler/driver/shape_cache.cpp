@@ -5,13 +5,13 @@
 
 namespace tjit {
 
-bool KnownSegment::IsWhole() const {
+bool CachedShape::IsWhole() const {
   return std::all_of(groups.begin(), groups.end(), [](const Group& group) {
     return group.kernel != nullptr && group.general != nullptr;
   });
 }
 
-const KnownSegment* KnownSegments::Find(const GroupKey& key) const {
+const CachedShape* ShapeCache::Find(const GroupKey& key) const {
   const auto found = entries_.find(key.text);
   if (found == entries_.end() || found->second.slots != key.slots) {
     return nullptr;
@@ -19,7 +19,7 @@ const KnownSegment* KnownSegments::Find(const GroupKey& key) const {
   return found->second.segment.get();
 }
 
-bool KnownSegments::HasCome(const GroupKey& key) {
+bool ShapeCache::HasSeen(const GroupKey& key) {
   const auto found = entries_.find(key.text);
   if (found != entries_.end()) return found->second.slots == key.slots;
   if (bytes_ + key.text.size() > kMaxBytes) Clear();
@@ -28,7 +28,7 @@ bool KnownSegments::HasCome(const GroupKey& key) {
   return false;
 }
 
-void KnownSegments::Add(const GroupKey& key, KnownSegment segment) {
+void ShapeCache::Add(const GroupKey& key, CachedShape segment) {
   std::size_t steps = 0;
   for (const PartitionItem& item : segment.items) steps += item.steps.size();
   if (steps_ + steps > kMaxSteps) Clear();
@@ -37,10 +37,10 @@ void KnownSegments::Add(const GroupKey& key, KnownSegment segment) {
   if (place->second.segment == nullptr) steps_ += steps;  // else as many again
   place->second.slots = key.slots;
   place->second.segment =
-      std::make_unique<const KnownSegment>(std::move(segment));
+      std::make_unique<const CachedShape>(std::move(segment));
 }
 
-void KnownSegments::Clear() {
+void ShapeCache::Clear() {
   entries_.clear();
   bytes_ = 0;
   steps_ = 0;

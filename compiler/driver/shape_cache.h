@@ -22,7 +22,7 @@
 
 namespace tjit {
 
-struct KnownSegment {
+struct CachedShape {
   struct Group {
     std::shared_ptr<const Lowered> general;  // slots by number of its key
     std::shared_ptr<const Kernel> kernel;
@@ -37,13 +37,13 @@ struct KnownSegment {
   std::vector<std::uint32_t> baked;  // steps whose numbers are compiled in
 };
 
-class KnownSegments {
+class ShapeCache {
  public:
   // Null: nothing is kept of this one. Valid until the next call.
-  const KnownSegment* Find(const GroupKey& key) const;
+  const CachedShape* Find(const GroupKey& key) const;
   // True if it came before. It has now.
-  bool HasCome(const GroupKey& key);
-  void Add(const GroupKey& key, KnownSegment segment);
+  bool HasSeen(const GroupKey& key);
+  void Add(const GroupKey& key, CachedShape segment);
   void Clear();
 
  private:
@@ -54,7 +54,7 @@ class KnownSegments {
 
   struct Entry {
     std::vector<std::int32_t> slots;  // of the key
-    std::unique_ptr<const KnownSegment> segment;
+    std::unique_ptr<const CachedShape> segment;
   };
   absl::flat_hash_map<std::string, Entry> entries_;
   std::size_t bytes_ = 0;

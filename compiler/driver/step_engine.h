@@ -6,17 +6,19 @@
 //
 // A group of such an engine has steps of one context (grad mode and what else
 // kernels read), as it sets that for the whole group.
-// Tested by: tests/runtime/torchscript_test.cpp
+// Tested by: tests/compiler/segment_code_test.cpp,
+// tests/runtime/torchscript_test.cpp
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "compiler/driver/kernel.h"
-#include "compiler/driver/segment_code.h"
-#include "compiler/lower/lower.h"
+#include "compiler/driver/segment.h"
+#include "compiler/lower/group.h"
 
 namespace tjit {
 
@@ -29,16 +31,29 @@ struct StepGroup {
   std::vector<ScalarSource> scalars;    // arguments: those that vary
 };
 
-class StepEngine {
+class StepEngine : public Engine {
  public:
-  virtual ~StepEngine() = default;
-
   // "" unless no kernel can have this step, given as a group of its own.
-  virtual std::string WhyNot(const StepGroup& step) = 0;
+  virtual std::string WhyNotStep(const StepGroup& step) = 0;
   // A kernel whose memory is externals, then returns. Null, and *why says why,
   // if there is none.
-  virtual std::shared_ptr<const Kernel> Compile(const StepGroup& group,
-                                                std::string* why) = 0;
+  virtual std::shared_ptr<const Kernel> CompileSteps(const StepGroup& group,
+                                                     std::string* why) = 0;
+
+  SegmentCode CompileSegment(const SegmentInput& input, KernelCache* cache,
+                             const CompileLimits& limits,
+                             SegmentDump* dump) override;
+  bool can_precompile() const override { return false; }
+  bool PrecompileSegment(const SegmentInput& /*input*/, KernelCache* /*cache*/,
+                         const std::atomic<bool>& /*stop*/) override {
+    return true;
+  }
+  bool needs_contraction() const override { return false; }
+
+  // No function is ever compiled.
+  std::string WhyNot(const ir::Function& function) final;
+  std::shared_ptr<const Kernel> Compile(const ir::Function& function,
+                                        std::string* why) final;
 };
 
 }  // namespace tjit

@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "compiler/driver/segment_code.h"
+#include "compiler/driver/segment.h"
 
 namespace tjit {
 

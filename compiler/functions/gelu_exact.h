@@ -1,14 +1,16 @@
 // Gelu by erf and its gradient as oneDNN computes them, to which eager hands
 // contiguous f32 and bf16 tensors: every element by one formula, wherever it
-// lies. For kernels, as tail functions (kernel_abi.h) that need no place.
+// lies. For kernels, as position-dependent functions (kernel_abi.h) that need
+// no place.
 //
 // How: by formula 7.1.26 of Abramowitz and Stegun, with the roundings of
 // oneDNN's code for processors with FMA; the forward for AVX-512 by polynomials
 // (gelu_minimax.cpp). Which of the two oneDNN takes, is for the probe to see.
-// The forward of bf16 is tried against all there is (runtime/bit_exact/half_formulas.h).
+// The forward of bf16 is tried against all there is
+// (runtime/bit_exact/half_formulas.h).
 // Invariants: (1) No torch header. (2) The arrays of an op may be the same one.
 // Thread: any.
-// Tested by: tests/runtime/tail_functions_test.cpp
+// Tested by: tests/runtime/position_dependent_test.cpp
 // Source: oneDNN 3.12, src/cpu/x64/injectors (order of the operations); the
 // polynomial of exp is also in ATen/cpu/vec/vec512/vec512_float.h (exp_u20).
 #pragma once
@@ -17,7 +19,7 @@
 
 namespace tjit {
 
-// What TjitTailFn has behind `out` is not used.
+// What TjitPositionFn has behind `out` is not used.
 #define TJIT_GELU_FUNCTION(name)                                           \
   void name(std::int64_t n, const void* a, [[maybe_unused]] const void* b, \
             void* out, [[maybe_unused]] std::int64_t first,                \

@@ -252,29 +252,30 @@ using PartFn = std::int64_t (*)(std::int64_t n, const float* x, void* powf,
 template <std::size_t... kIndex>
 PartFn PartOf(int exponent, std::index_sequence<kIndex...>) {
   PartFn part = nullptr;
-  ((part = exponent == kPowNumbers[kIndex] ? Part<kPowNumbers[kIndex]> : part),
+  ((part =
+        exponent == kPowExponents[kIndex] ? Part<kPowExponents[kIndex]> : part),
    ...);
   return part;
 }
 
 }  // namespace
 
-bool IsPowNumber(double exponent) {
-  return std::find(std::begin(kPowNumbers), std::end(kPowNumbers), exponent) !=
-         std::end(kPowNumbers);
+bool IsPowExponent(double exponent) {
+  return std::find(std::begin(kPowExponents), std::end(kPowExponents),
+                   exponent) != std::end(kPowExponents);
 }
 
-bool HasPowNumber() {
+bool HasPowExact() {
   return __builtin_cpu_supports("avx512f") != 0 &&
          __builtin_cpu_supports("fma") != 0 &&
          __builtin_cpu_supports("bmi") != 0 &&
          __builtin_cpu_supports("popcnt") != 0;
 }
 
-std::int64_t PowNumber(std::int64_t n, const float* x, int exponent, void* powf,
-                       float* out) {
+std::int64_t PowExact(std::int64_t n, const float* x, int exponent, void* powf,
+                      float* out) {
   const PartFn part =
-      PartOf(exponent, std::make_index_sequence<std::size(kPowNumbers)>());
+      PartOf(exponent, std::make_index_sequence<std::size(kPowExponents)>());
   std::int64_t by_powf = 0;
   for (std::int64_t i = 0; i < n; i += kPart) {
     by_powf += part(std::min(kPart, n - i), x + i, powf, out + i);

@@ -10,7 +10,7 @@
 // extreme size, are marked, and powf itself is called for them.
 // Invariants: (1) No torch header. (2) x and out may be the same array.
 // Thread: any.
-// Tested by: tests/runtime/pow_numbers_test.cpp, for all numbers too
+// Tested by: tests/runtime/pow_exact_test.cpp, for all numbers too
 #pragma once
 
 #include <cstdint>
@@ -18,17 +18,17 @@
 namespace tjit {
 
 // The exponents that were measured.
-inline constexpr int kPowNumbers[] = {4, 5, 6, 7, 8, -3, -4, -5, -6};
+inline constexpr int kPowExponents[] = {4, 5, 6, 7, 8, -3, -4, -5, -6};
 
-bool IsPowNumber(double exponent);
+bool IsPowExponent(double exponent);
 
-// True if this processor has what PowNumber() needs (AVX-512).
-bool HasPowNumber();
+// True if this processor has what PowExact() needs (AVX-512).
+bool HasPowExact();
 
 // out = x^exponent. Returns the count of those that powf was called for.
-// REQUIRES: IsPowNumber(exponent), HasPowNumber(), the usual arithmetic
+// REQUIRES: IsPowExponent(exponent), HasPowExact(), the usual arithmetic
 // (MXCSR); `powf` is Sleef_powf16_u10.
-std::int64_t PowNumber(std::int64_t n, const float* x, int exponent, void* powf,
-                       float* out);
+std::int64_t PowExact(std::int64_t n, const float* x, int exponent, void* powf,
+                      float* out);
 
 }  // namespace tjit

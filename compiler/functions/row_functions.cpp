@@ -51,9 +51,9 @@ const char* NameOf(RowOp op) {
     case RowOp::kColumnAmin:
     case RowOp::kWholeAmin:
       return "amin";
-    case RowOp::kSumInTurn:
-    case RowOp::kColumnSumInTurn:
-      return "sum_in_turn";
+    case RowOp::kSumSequential:
+    case RowOp::kColumnSumSequential:
+      return "sum_sequential";
     case RowOp::kDot:
     case RowOp::kColumnDot:
       return "dot";

@@ -34,7 +34,7 @@ enum class RowOp {
   kVar,                 // b: TjitRowNumber, the correction
   kStd,                 // the same
   kWelfordMean,
-  kSumInTurn,
+  kSumSequential,
   kDot,        // b: the other operand
   kNorm,       // b: TjitRowNumber, p: 1, 2 or infinity
   kColumnSum,  // from here on TjitColumnFn: those over columns
@@ -44,9 +44,9 @@ enum class RowOp {
   kColumnWelfordMean,
   kColumnAmax,
   kColumnAmin,
-  kColumnSumInTurn,  // number: the parts, as many as eager has threads
-  kColumnDot,        // the same; TjitColumnState::b: the other operand
-  kWholeSum,         // from here on those of all elements, as rows of one each
+  kColumnSumSequential,  // number: the parts, as many as eager has threads
+  kColumnDot,  // the same; TjitColumnState::b: the other operand
+  kWholeSum,   // from here on those of all elements, as rows of one each
   kWholeMean,
   kWholeAmax,
   kWholeAmin,

@@ -52,13 +52,13 @@ TJIT_AVX512 void Step(__mmask16 lanes, const float* x, float* out) {
 
 }  // namespace
 
-bool HasSigmoidNumbers() {
+bool HasSigmoidExact() {
   return __builtin_cpu_supports("avx512f") != 0 &&
          __builtin_cpu_supports("fma") != 0;
 }
 
-[[gnu::target("avx512f,fma")]] void SigmoidNumbers(std::int64_t n,
-                                                   const float* x, float* out) {
+[[gnu::target("avx512f,fma")]] void SigmoidExact(std::int64_t n, const float* x,
+                                                 float* out) {
   std::int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) Step(kAll, x + i, out + i);
   const auto rest = static_cast<__mmask16>((1U << (n - i)) - 1);

@@ -7,17 +7,17 @@
 // (3) The caller compares with eager first.
 // Thread: any.
 // Source: sleef.org, sleefsimdsp.c (xexpf)
-// Tested by: tests/runtime/sigmoid_numbers_test.cpp, for all numbers too
+// Tested by: tests/runtime/sigmoid_exact_test.cpp, for all numbers too
 #pragma once
 
 #include <cstdint>
 
 namespace tjit {
 
-// True if this processor has what SigmoidNumbers() needs (AVX-512).
-bool HasSigmoidNumbers();
+// True if this processor has what SigmoidExact() needs (AVX-512).
+bool HasSigmoidExact();
 
-// REQUIRES: HasSigmoidNumbers(), the usual arithmetic (MXCSR).
-void SigmoidNumbers(std::int64_t n, const float* x, float* out);
+// REQUIRES: HasSigmoidExact(), the usual arithmetic (MXCSR).
+void SigmoidExact(std::int64_t n, const float* x, float* out);
 
 }  // namespace tjit

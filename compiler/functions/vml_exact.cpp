@@ -280,24 +280,24 @@ std::int64_t InParts(std::int64_t n, const float* x, VmlF32 vml,
 
 }  // namespace
 
-bool HasVmlNumbers() {
+bool HasVmlExact() {
   return __builtin_cpu_supports("avx512f") != 0 &&
          __builtin_cpu_supports("fma") != 0 &&
          __builtin_cpu_supports("popcnt") != 0;
 }
 
-std::int64_t TanhNumbers(std::int64_t n, const float* x, VmlF32 vml,
-                         std::int64_t mode, float* out) {
+std::int64_t TanhExact(std::int64_t n, const float* x, VmlF32 vml,
+                       std::int64_t mode, float* out) {
   return InParts<Tanh>(n, x, vml, mode, out);
 }
 
-std::int64_t ExpNumbers(std::int64_t n, const float* x, VmlF32 vml,
-                        std::int64_t mode, float* out) {
+std::int64_t ExpExact(std::int64_t n, const float* x, VmlF32 vml,
+                      std::int64_t mode, float* out) {
   return InParts<Exp>(n, x, vml, mode, out);
 }
 
-std::int64_t LogNumbers(std::int64_t n, const float* x, VmlF32 vml,
-                        std::int64_t mode, float* out) {
+std::int64_t LogExact(std::int64_t n, const float* x, VmlF32 vml,
+                      std::int64_t mode, float* out) {
   return InParts<Log>(n, x, vml, mode, out);
 }
 

@@ -15,7 +15,7 @@
 // Invariants: (1) No torch header. (2) x and out may be the same array.
 // (3) Other processors' VML computes otherwise: the caller compares first.
 // Thread: any.
-// Tested by: tests/runtime/vml_numbers_test.cpp, for all numbers too
+// Tested by: tests/runtime/vml_exact_test.cpp, for all numbers too
 #pragma once
 
 #include <cstdint>
@@ -26,16 +26,16 @@ namespace tjit {
 using VmlF32 = void (*)(int n, const float* x, float* out, std::int64_t mode);
 
 // True if this processor has what the functions below need (AVX-512).
-bool HasVmlNumbers();
+bool HasVmlExact();
 
 // out = tanh(x), exp(x), log(x). They return the count of those that `vml`,
 // vmsTanh, vmsExp and vmsLn, was called for.
-// REQUIRES: HasVmlNumbers(), the usual arithmetic (MXCSR).
-std::int64_t TanhNumbers(std::int64_t n, const float* x, VmlF32 vml,
-                         std::int64_t mode, float* out);
-std::int64_t ExpNumbers(std::int64_t n, const float* x, VmlF32 vml,
-                        std::int64_t mode, float* out);
-std::int64_t LogNumbers(std::int64_t n, const float* x, VmlF32 vml,
-                        std::int64_t mode, float* out);
+// REQUIRES: HasVmlExact(), the usual arithmetic (MXCSR).
+std::int64_t TanhExact(std::int64_t n, const float* x, VmlF32 vml,
+                       std::int64_t mode, float* out);
+std::int64_t ExpExact(std::int64_t n, const float* x, VmlF32 vml,
+                      std::int64_t mode, float* out);
+std::int64_t LogExact(std::int64_t n, const float* x, VmlF32 vml,
+                      std::int64_t mode, float* out);
 
 }  // namespace tjit

@@ -108,7 +108,7 @@ TJIT_IR_EVAL(Logaddexp2, LogOfSum(x[0], x[1], T(2)))
 TJIT_IR_EVAL(Xlogy, IsNanValue(x[1]) ? x[1]
                     : x[0] == T(0)   ? T(0)
                                      : x[0] * std::log(x[1]))
-TJIT_IR_EVAL(InRest, x[0] * T(0) == T(0) ? T(0) : T(0))
+TJIT_IR_EVAL(InRemainder, x[0] * T(0) == T(0) ? T(0) : T(0))
 TJIT_IR_EVAL(SmoothL1Backward, x[0] <= -x[3]  ? -x[2] * x[1]
                                : x[0] >= x[3] ? x[2] * x[1]
                                               : x[2] * x[0] * x[1] / x[3])

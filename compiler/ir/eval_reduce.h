@@ -67,7 +67,7 @@ struct NormRstd {
 
 struct NormRstdWide : NormRstd {};
 
-struct SumInTurn : Sum {};
+struct SumSequential : Sum {};
 struct Dot : Sum {};  // over the products
 
 struct SumInLevels : Sum {};

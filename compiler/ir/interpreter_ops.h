@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "compiler/ir/interpreter.h"
+#include "compiler/ir/run_arguments.h"
 
 namespace tjit::ir {
 

@@ -54,7 +54,7 @@ bool Contains(DTypeSet set, DType dtype) {
   return false;
 }
 
-bool DependsOnPlace(Op op) {
+bool DependsOnPosition(Op op) {
   return (op >= Op::kSilu && op < Op::kSigmoidBackward) || op == Op::kSigmoid ||
          op == Op::kExp2 || op == Op::kSinh || op == Op::kCosh ||
          op == Op::kAtan2;

@@ -50,9 +50,10 @@ const OpInfo& InfoOf(Op op);
 bool OpByName(std::string_view name, Op* op);
 bool Contains(DTypeSet set, DType dtype);
 // True if eager's bits depend on the number of the element, and of how many it
-// is one (Note [Tails] in compiler/schedule/math_table.h): such an instruction runs
-// over all of what it was lowered for.
-bool DependsOnPlace(Op op);
+// is one (Note [Position-dependent functions] in
+// compiler/schedule/math_table.h): such an instruction runs over all of what it
+// was lowered for.
+bool DependsOnPosition(Op op);
 
 // Words of the table, for messages and docs/ir.md.
 const char* Name(Family family);

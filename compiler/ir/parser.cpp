@@ -80,7 +80,8 @@ class Parser {
 
   bool Write() {
     WriteBack write;
-    if (!TakeOperand(&write.to) || !c_.Take("=") || !TakeOperand(&write.from)) {
+    if (!ParseOperand(&write.to) || !c_.Take("=") ||
+        !ParseOperand(&write.from)) {
       return false;
     }
     f_.writes.push_back(std::move(write));
@@ -111,7 +112,7 @@ class Parser {
       } while (c_.Try(","));
       if (!c_.Take("=")) return false;
     }
-    if (!TakeOp(&in.op)) return false;
+    if (!ParseOp(&in.op)) return false;
     std::vector<Value> values(in.results.size());
     for (std::size_t i = 0; i < values.size(); ++i) {
       if ((i > 0 && !c_.Take(",")) || !Type(&values[i])) return false;
@@ -123,7 +124,7 @@ class Parser {
     return true;
   }
 
-  bool TakeOp(Op* op) {
+  bool ParseOp(Op* op) {
     c_.SkipBlanks();
     const std::size_t start = c_.position();
     std::string_view name;
@@ -145,7 +146,7 @@ class Parser {
     do {
       Operand operand;
       operand.written = c_.Try("!");
-      if (!TakeOperand(&operand)) return false;
+      if (!ParseOperand(&operand)) return false;
       in->operands.push_back(std::move(operand));
     } while (c_.Try(","));
     return true;
@@ -198,23 +199,23 @@ class Parser {
       c_.set_position(start);
       return c_.Fail("there is no dtype '" + std::string(name) + "'");
     }
-    return TakeGeometry(&value->layout);
+    return ParseGeometry(&value->layout);
   }
 
-  bool TakeGeometry(Geometry* g) {
-    if (!TakeSizes("[", "]", &g->sizes)) return false;
+  bool ParseGeometry(Geometry* g) {
+    if (!ParseSizes("[", "]", &g->sizes)) return false;
     g->strides = ContiguousStrides(g->sizes);
-    if (c_.Sees("(") && !TakeSizes("(", ")", &g->strides)) return false;
-    return !c_.Try("+") || TakeSize(&g->offset);
+    if (c_.Sees("(") && !ParseSizes("(", ")", &g->strides)) return false;
+    return !c_.Try("+") || ParseSize(&g->offset);
   }
 
-  bool TakeSizes(std::string_view open, std::string_view close, Sizes* sizes) {
+  bool ParseSizes(std::string_view open, std::string_view close, Sizes* sizes) {
     sizes->clear();
     if (!c_.Take(open)) return false;
     while (!c_.Try(close)) {
       Size size;
       if (!sizes->empty() && !c_.Take(",")) return false;
-      if (!TakeSize(&size)) return false;
+      if (!ParseSize(&size)) return false;
       if (sizes->size() == kMaxDims) return c_.Fail("too many dims");
       sizes->push_back(std::move(size));
     }
@@ -222,7 +223,7 @@ class Parser {
   }
 
   // term (+|- term)*
-  bool TakeSize(Size* size) {
+  bool ParseSize(Size* size) {
     *size = 0;
     bool is_negative = c_.Try("-");
     do {
@@ -253,18 +254,18 @@ class Parser {
     return true;
   }
 
-  bool TakeOperand(Operand* operand) {
-    if (!c_.Sees("%")) return TakeScalar(&operand->scalar);
+  bool ParseOperand(Operand* operand) {
+    if (!c_.Sees("%")) return ParseScalar(&operand->scalar);
     ValueId id = kNoValue;
     if (!DefinedId(&id)) return false;
     operand->value = id;
     operand->access = f_.values[static_cast<std::size_t>(id)].layout;
     if (!c_.Sees("[")) return true;
     operand->access = Geometry();
-    return TakeGeometry(&operand->access);
+    return ParseGeometry(&operand->access);
   }
 
-  bool TakeScalar(Scalar* scalar) {
+  bool ParseScalar(Scalar* scalar) {
     if (c_.Try("$")) {
       std::int64_t index = 0;
       if (!c_.TakeInteger(&index)) return false;

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/ir/interpreter.h"
+#include "compiler/ir/run_arguments.h"
 
 namespace tjit::ir {
 

@@ -18,6 +18,7 @@
 #include "compiler/llvm/engine.h"
 #include "compiler/llvm/planted_flag.h"
 #include "compiler/loops/form_loops.h"
+#include "compiler/loops/verify_loops.h"
 #include "compiler/passes/copy_out.h"
 #include "compiler/schedule/bind_loop.h"
 #include "compiler/schedule/in_place.h"
@@ -77,15 +78,31 @@ void AddOwnFunctions(SymbolTable* symbols) {
   add("nearbyint", static_cast<F64>(&::nearbyint));
 }
 
+bool VerifiesLoops([[maybe_unused]] std::uint32_t flags) {
+#ifdef NDEBUG
+  return (flags & kTjitLlvmVerifyLoops) != 0;
+#else
+  return true;
+#endif
+}
+
 // The function as its loops see it.
-std::string Plan(const char* text, Fusion fusion, Kernel* kernel) {
+std::string Plan(const char* text, std::uint32_t flags, Kernel* kernel) {
   ir::Function function;
   std::string error;
   if (!ir::Parse(text, &function, &error)) return error;
   const std::vector<std::string> violations = ir::Verify(function);
   if (!violations.empty()) return absl::StrJoin(violations, "; ");
   kernel->function = CopyOut(function);
-  return FormLoops(kernel->function, &kernel->plan, fusion);
+  const bool is_plain = (flags & kTjitLlvmPlain) != 0;
+  error = FormLoops(kernel->function, &kernel->plan,
+                    is_plain ? Fusion::kNone : Fusion::kGreedy);
+  if (!error.empty()) return error;
+  if (PlantsFailure(flags, kTjitLlvmPlantBadLoop)) {
+    kernel->plan.loops.back().stores.pop_back();
+  }
+  if (!VerifiesLoops(flags)) return "";
+  return absl::StrJoin(VerifyLoops(kernel->function, kernel->plan), "; ");
 }
 
 std::string Resolve(const MathTable& math, Kernel* kernel) {
@@ -105,9 +122,7 @@ std::string Resolve(const MathTable& math, Kernel* kernel) {
 // All that does not depend on code.
 std::string MakeLoops(const char* text, const TjitLlvmOptions& options,
                       const MathTable& math, Kernel* kernel) {
-  const bool is_plain = (options.flags & kTjitLlvmPlain) != 0;
-  std::string error =
-      Plan(text, is_plain ? Fusion::kNone : Fusion::kGreedy, kernel);
+  std::string error = Plan(text, options.flags, kernel);
   if (error.empty()) error = Resolve(math, kernel);
   if (!error.empty()) return error;
   kernel->in_place = FindInPlace(kernel->function, kernel->codes);
@@ -154,7 +169,7 @@ struct NamedObject {
 constexpr std::uint32_t kPlanted =
     kTjitLlvmPlantInvalid | kTjitLlvmPlantFatal | kTjitLlvmPlantNoCode |
     kTjitLlvmPlantNoMemory | kTjitLlvmPlantNoHeap | kTjitLlvmPlantThrow |
-    ~0u << kTjitLlvmDefectShift;
+    kTjitLlvmPlantBadLoop | ~0u << kTjitLlvmDefectShift;
 constexpr std::uint32_t kDumps = kTjitLlvmDumpIr | kTjitLlvmDumpAssembly;
 
 // Loops that are not in the table, one after the other: found in the caller's

@@ -64,8 +64,9 @@ void CallEmitter::Array(const Step& step, const Arrays& in, Value* elements) {
   Call(step, types, arguments);
 }
 
-void CallEmitter::Tail(const Step& step, const Arrays& in, Value* elements,
-                       Value* place, Value* total, Value* from) {
+void CallEmitter::PositionCall(const Step& step, const Arrays& in,
+                               Value* elements, Value* place, Value* total,
+                               Value* from) {
   const auto from_there = [&](Value* array, ir::DType dtype) {
     if (from == nullptr) return array;
     return ElementAt(b_, LaneTypes(b_, 1).RegisterType(dtype), array, from);

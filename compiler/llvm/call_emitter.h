@@ -21,11 +21,11 @@ class CallEmitter {
 
   // void f(n, in..., out, mode)
   void Array(const Step& step, const Arrays& in, llvm::Value* elements);
-  // A TjitTailFn; `place`: of the first of the elements, of `total`; `from`:
-  // the first of them in the buffers, null: 0.
-  void Tail(const Step& step, const Arrays& in, llvm::Value* elements,
-            llvm::Value* place, llvm::Value* total,
-            llvm::Value* from = nullptr);
+  // A TjitPositionFn; `place`: of the first of the elements, of `total`;
+  // `from`: the first of them in the buffers, null: 0.
+  void PositionCall(const Step& step, const Arrays& in, llvm::Value* elements,
+                    llvm::Value* place, llvm::Value* total,
+                    llvm::Value* from = nullptr);
   // A TjitRowFn. sums: null, or what of each row has been added up, or an
   // address that is null.
   void Rows(const Step& step, const Arrays& in, llvm::Value* rows,

@@ -43,21 +43,23 @@ using llvm::TargetMachine;
 
 // Where this thread goes on when LLVM has given up, and why it has. Nothing is
 // allocated on the way there: there may be no memory.
-struct WayBack {
+struct RecoveryPoint {
   std::jmp_buf place;
   char why[256] = "";
 };
 
-thread_local WayBack* t_way_back = nullptr;
+thread_local RecoveryPoint* t_recovery_point = nullptr;
 
-// The way out for as long as this lives, whatever ends it: a return, a long
-// jump or an exception.
-class WayBackSet {
+// Sets the recovery point for as long as this lives, whatever ends it: a
+// return, a long jump or an exception.
+class RecoveryPointScope {
  public:
-  explicit WayBackSet(WayBack* way_back) { t_way_back = way_back; }
-  ~WayBackSet() { t_way_back = nullptr; }
-  WayBackSet(const WayBackSet&) = delete;
-  WayBackSet& operator=(const WayBackSet&) = delete;
+  explicit RecoveryPointScope(RecoveryPoint* recovery_point) {
+    t_recovery_point = recovery_point;
+  }
+  ~RecoveryPointScope() { t_recovery_point = nullptr; }
+  RecoveryPointScope(const RecoveryPointScope&) = delete;
+  RecoveryPointScope& operator=(const RecoveryPointScope&) = delete;
 };
 
 // Note [Half made]. What is made once, by the first that needs it, stays half
@@ -71,10 +73,10 @@ bool g_has_loaded = false;  // what may have come from the disk
 bool g_is_half_made = false;
 
 void GoBack(const char* reason) {
-  if (t_way_back == nullptr) return;  // not one of ours: LLVM aborts
-  std::snprintf(t_way_back->why, sizeof(t_way_back->why), "LLVM gave up: %s",
-                reason);
-  std::longjmp(t_way_back->place, 1);
+  if (t_recovery_point == nullptr) return;  // not one of ours: LLVM aborts
+  std::snprintf(t_recovery_point->why, sizeof(t_recovery_point->why),
+                "LLVM gave up: %s", reason);
+  std::longjmp(t_recovery_point->place, 1);
 }
 
 void OnFatal(void*, const char* reason, bool) {
@@ -385,12 +387,14 @@ std::string CatchFatal(const std::function<std::string()>& work) {
     return true;
   }();
   static_cast<void>(is_installed);
-  if (t_way_back != nullptr) return "the way back of an earlier call is open";
+  if (t_recovery_point != nullptr) {
+    return "the recovery point of an earlier call is open";
+  }
   if (g_is_half_made) return "memory ran out while LLVM was set up";
-  WayBack way_back;
-  const WayBackSet set(&way_back);
+  RecoveryPoint recovery_point;
+  const RecoveryPointScope set(&recovery_point);
   g_is_half_made = !g_has_emitted || !g_has_loaded;
-  if (setjmp(way_back.place) != 0) return way_back.why;
+  if (setjmp(recovery_point.place) != 0) return recovery_point.why;
   std::string result = work();
   g_is_half_made = false;
   return result;

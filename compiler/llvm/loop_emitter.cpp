@@ -218,10 +218,11 @@ class LoopEmitter {
           calls_.Columns(step, in, rows);
         } else if (step.is_row_call) {
           calls_.Rows(step, in, rows, sums_.SumsOf(step));
-        } else if (step.is_tail_call) {
+        } else if (step.is_position_call) {
           Value* first = step.is_of_row ? nullptr : zero;
-          calls_.Tail(step, in, step.is_of_row ? rows : elements,
-                      PlaceOf(first_row, first), ElementCount(step.is_of_row));
+          calls_.PositionCall(step, in, step.is_of_row ? rows : elements,
+                              PlaceOf(first_row, first),
+                              ElementCount(step.is_of_row));
         } else {
           calls_.Array(step, in, step.is_of_row ? rows : elements);
         }
@@ -271,9 +272,9 @@ class LoopEmitter {
         const CallEmitter::Arrays in = ArraysOf(step, first);
         if (step.is_column_call) {
           calls_.Columns(step, in, elements);
-        } else if (step.is_tail_call) {
-          calls_.Tail(step, in, elements, PlaceOf(first_row, first),
-                      ElementCount(false));
+        } else if (step.is_position_call) {
+          calls_.PositionCall(step, in, elements, PlaceOf(first_row, first),
+                              ElementCount(false));
         } else {
           calls_.Array(step, in, elements);
         }

@@ -142,14 +142,14 @@ void RowEmitter::OneBody(const Row& row, Value* from, Value* to, Value* last,
   Value* full = b_.CreateSub(to, Lanes());
   llvm::BasicBlock* before = b_.GetInsertBlock();
   llvm::BasicBlock* check = frame_.NewBlock();
-  llvm::BasicBlock* turn = frame_.NewBlock();
+  llvm::BasicBlock* iteration = frame_.NewBlock();
   llvm::BasicBlock* body = frame_.NewBlock();
   llvm::BasicBlock* done = frame_.NewBlock();
   b_.CreateBr(check);
   b_.SetInsertPoint(check);
   llvm::PHINode* begin = b_.CreatePHI(b_.getInt64Ty(), 2);
-  b_.CreateCondBr(b_.CreateICmpSLT(begin, to), turn, done);
-  b_.SetInsertPoint(turn);
+  b_.CreateCondBr(b_.CreateICmpSLT(begin, to), iteration, done);
+  b_.SetInsertPoint(iteration);
   Value* some = LanesOf(begin, last);
   b_.CreateBr(body);
   b_.SetInsertPoint(body);
@@ -163,9 +163,9 @@ void RowEmitter::OneBody(const Row& row, Value* from, Value* to, Value* last,
   b_.CreateCondBr(b_.CreateICmpSLE(next, full), body, check);
   begin->addIncoming(from, before);
   begin->addIncoming(next, end);
-  index->addIncoming(begin, turn);
+  index->addIncoming(begin, iteration);
   index->addIncoming(next, end);
-  mask->addIncoming(some, turn);
+  mask->addIncoming(some, iteration);
   mask->addIncoming(llvm::Constant::getAllOnesValue(some->getType()), end);
   b_.SetInsertPoint(done);
 }

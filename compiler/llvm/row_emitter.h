@@ -10,8 +10,8 @@
 // loop has nothing more to do than one without:
 //
 //   check:  if begin >= to: done         begin: from, or where the body ended
-//   turn:   mask = lanes of [begin, to)
-//   body:   ...                          mask: of the turn, or all lanes
+//   iteration: mask = lanes of [begin, to)
+//   body:   ...                          mask: of the iteration, or all lanes
 //           next = index + lanes
 //           if next <= to - lanes: body, else check with next
 //

@@ -220,10 +220,10 @@ RowSums::Values RowSums::AddPart(const Row& row, int phase, Value* from,
   const std::vector<Ahead> ahead = AheadOf(row, phase);
   const int group = plan_.phases.at(phase).group;
   llvm::BasicBlock* before = b_.GetInsertBlock();
-  llvm::BasicBlock* turn = loop_.frame.NewBlock();
+  llvm::BasicBlock* iteration = loop_.frame.NewBlock();
   llvm::BasicBlock* done = loop_.frame.NewBlock();
-  b_.CreateBr(turn);
-  b_.SetInsertPoint(turn);
+  b_.CreateBr(iteration);
+  b_.SetInsertPoint(iteration);
   const auto phi = [&](Value* first) {
     llvm::PHINode* node = b_.CreatePHI(first->getType(), 2);
     node->addIncoming(first, before);
@@ -238,7 +238,7 @@ RowSums::Values RowSums::AddPart(const Row& row, int phase, Value* from,
   Values added = AddGroup(row, phase, index, Values(sums.begin(), sums.end()));
   Value* next = b_.CreateNSWAdd(index, Number(group));
   llvm::BasicBlock* end = b_.GetInsertBlock();
-  b_.CreateCondBr(b_.CreateICmpSLT(next, to), turn, done);
+  b_.CreateCondBr(b_.CreateICmpSLT(next, to), iteration, done);
   index->addIncoming(next, end);
   for (std::size_t r = 0; r < sums.size(); ++r) {
     sums[r]->addIncoming(added[r], end);

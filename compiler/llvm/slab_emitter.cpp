@@ -85,16 +85,16 @@ void SlabEmitter::Call(const Step& step, Value* first, Value* count) {
   if (step.is_slab_call) {
     calls_.Slab(step, in, StridesOf(step, count), Rows(), count,
                 ColumnPlace(first), AllColumns());
-  } else if (step.is_tail_call) {
-    Tail(step, in, first, count);
+  } else if (step.is_position_call) {
+    PositionCall(step, in, first, count);
   } else {
     calls_.Array(step, in, b_.CreateMul(Rows(), count));
   }
 }
 
 // Row by row, as only the elements of one lie one behind the other.
-void SlabEmitter::Tail(const Step& step, const CallEmitter::Arrays& in,
-                       Value* first, Value* count) {
+void SlabEmitter::PositionCall(const Step& step, const CallEmitter::Arrays& in,
+                               Value* first, Value* count) {
   Value* slab = PlaceIn(0, SplitColumns());
   Value* column = ColumnPlace(first);
   Value* total = b_.CreateMul(Rows(), AllColumns());
@@ -105,7 +105,8 @@ void SlabEmitter::Tail(const Step& step, const CallEmitter::Arrays& in,
     Value* row_place = b_.CreateAdd(b_.CreateMul(slab, Rows()), row);
     Value* place =
         b_.CreateAdd(b_.CreateMul(row_place, AllColumns()), column);
-    calls_.Tail(step, in, count, place, total, b_.CreateMul(row, count));
+    calls_.PositionCall(step, in, count, place, total,
+                        b_.CreateMul(row, count));
   });
 }
 

@@ -28,8 +28,8 @@ class SlabEmitter {
   void Elements(llvm::Value* first, llvm::Value* count, int phase,
                 bool is_dense);
   void Call(const Step& step, llvm::Value* first, llvm::Value* count);
-  void Tail(const Step& step, const CallEmitter::Arrays& in,
-            llvm::Value* first, llvm::Value* count);
+  void PositionCall(const Step& step, const CallEmitter::Arrays& in,
+                    llvm::Value* first, llvm::Value* count);
   CallEmitter::Arrays ArraysOf(const Step& step, llvm::Value* first);
   CallEmitter::Arrays StridesOf(const Step& step, llvm::Value* in_buffers);
   llvm::Value* Rows();

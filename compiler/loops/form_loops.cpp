@@ -8,7 +8,7 @@
 #include "compiler/ir/ir_text.h"
 #include "compiler/loops/fuse.h"
 #include "compiler/passes/access_facts.h"
-#include "compiler/passes/joins.h"
+#include "compiler/passes/concats.h"
 #include "compiler/passes/rewriter.h"
 
 namespace tjit {
@@ -25,12 +25,12 @@ constexpr int kAtTheEnd = std::numeric_limits<int>::max();
 class Planner {
  public:
   Planner(const ir::Function& f, LoopPlan* plan)
-      : f_(f), plan_(*plan), joins_(FindJoins(f)) {}
+      : f_(f), plan_(*plan), concats_(FindConcats(f)) {}
 
   void Run(Fusion fusion) {
     plan_ = LoopPlan();
     plan_.loops = Fuse(f_, fusion);
-    DropJoins();
+    DropConcats();
     loop_of_.assign(f_.values.size(), -1);
     needs_home_.assign(f_.values.size(), 0);
     is_in_join_.assign(f_.values.size(), 0);
@@ -50,7 +50,7 @@ class Planner {
       FindLoads(static_cast<int>(l));
     }
     for (const ir::WriteBack& write : f_.writes) PlaceWrite(write);
-    GiveHomes();
+    AssignHomes();
     AddStores();
   }
 
@@ -68,21 +68,21 @@ class Planner {
     return f_.values[static_cast<std::size_t>(id)];
   }
 
-  const JoinParts& JoinOf(ValueId id) const {
-    return joins_.of[static_cast<std::size_t>(id)];
+  const ConcatParts& ConcatOf(ValueId id) const {
+    return concats_.of[static_cast<std::size_t>(id)];
   }
 
-  // Joins have no loops of their own. What fills them waits for nothing, so
+  // Concats have no loops of their own. What fills them waits for nothing, so
   // that it comes before all parts; nobody reads it in registers.
-  void DropJoins() {
+  void DropConcats() {
     std::vector<Loop> fills, others;
     std::vector<char> is_fill(f_.body.size(), 0);
-    for (const JoinParts& join : joins_.of) {
-      if (join.fill >= 0) is_fill[static_cast<std::size_t>(join.fill)] = 1;
+    for (const ConcatParts& concat : concats_.of) {
+      if (concat.fill >= 0) is_fill[static_cast<std::size_t>(concat.fill)] = 1;
     }
     for (Loop& loop : plan_.loops) {
       std::erase_if(loop.instructions, [&](int i) {
-        return joins_.is_skipped[static_cast<std::size_t>(i)] != 0;
+        return concats_.is_skipped[static_cast<std::size_t>(i)] != 0;
       });
       if (loop.instructions.empty()) continue;
       const auto first = static_cast<std::size_t>(loop.instructions[0]);
@@ -161,7 +161,7 @@ class Planner {
     return overlapping == 1;
   }
 
-  void GiveHomes() {
+  void AssignHomes() {
     plan_.homes.assign(f_.values.size(), Home());
     const auto home_of = [&](ValueId id) -> Home& {
       return plan_.homes[static_cast<std::size_t>(id)];
@@ -177,15 +177,15 @@ class Planner {
       if (home.memory >= 0 || !is_needed || !IsHome(w)) continue;
       home = {f_.writes[w].to.value, f_.writes[w].to.access.offset};
     }
-    GiveScratch(/*is_join=*/true);
+    AssignScratch(/*is_concat=*/true);
     HomeParts();
-    GiveScratch(/*is_join=*/false);
+    AssignScratch(/*is_concat=*/false);
   }
 
-  void GiveScratch(bool is_join) {
+  void AssignScratch(bool is_concat) {
     for (ValueId id = f_.externals; id < static_cast<int>(f_.values.size());
          ++id) {
-      if (JoinOf(id).is_join() != is_join) continue;
+      if (ConcatOf(id).is_concat() != is_concat) continue;
       const bool is_update = loop_of_[static_cast<std::size_t>(id)] >= 0 &&
                              KindAt(id) == LoopKind::kUpdate;
       const bool needs_home =
@@ -198,19 +198,19 @@ class Planner {
     }
   }
 
-  // A part may be read from where it lies in the join.
+  // A part may be read from where it lies in the concat.
   void HomeParts() {
     for (ValueId id = f_.externals; id < static_cast<int>(f_.values.size());
          ++id) {
-      const Home& join = plan_.homes[static_cast<std::size_t>(id)];
-      for (const int i : JoinOf(id).parts) {
+      const Home& concat = plan_.homes[static_cast<std::size_t>(id)];
+      for (const int i : ConcatOf(id).parts) {
         const Operand& to = At(i).operands[0];
         const ValueId part = At(i).operands[1].value;
         Home& home = plan_.homes[static_cast<std::size_t>(part)];
-        if (join.memory >= 0 && home.memory < 0 &&
+        if (concat.memory >= 0 && home.memory < 0 &&
             needs_home_[static_cast<std::size_t>(part)] != 0 &&
             to.access.strides == ValueOf(part).layout.strides) {
-          home = {join.memory, to.access.offset};
+          home = {concat.memory, to.access.offset};
           is_in_join_[static_cast<std::size_t>(part)] = 1;
         }
       }
@@ -262,13 +262,13 @@ class Planner {
     };
     for (ValueId id = f_.externals; id < static_cast<int>(f_.values.size());
          ++id) {
-      const JoinParts& join = JoinOf(id);
+      const ConcatParts& concat = ConcatOf(id);
       const Home& home = plan_.homes[static_cast<std::size_t>(id)];
-      if (!join.is_join() || home.memory < 0) continue;
-      if (join.fill >= 0) {
-        store(At(join.fill).results[0], home.memory, ValueOf(id).layout);
+      if (!concat.is_concat() || home.memory < 0) continue;
+      if (concat.fill >= 0) {
+        store(At(concat.fill).results[0], home.memory, ValueOf(id).layout);
       }
-      for (const int i : join.parts) {
+      for (const int i : concat.parts) {
         store(At(i).operands[1].value, home.memory, At(i).operands[0].access);
       }
     }
@@ -276,7 +276,7 @@ class Planner {
 
   const ir::Function& f_;
   LoopPlan& plan_;
-  const Joins joins_;
+  const Concats concats_;
   std::vector<char> is_in_join_;             // by value: has its home there
   std::vector<int> loop_of_;                 // by value; -1: external
   std::vector<char> needs_home_;             // by value
@@ -295,8 +295,8 @@ std::string WhyNot(const ir::Function& f) {
       return "a write-back has no value of its own: CopyOut() has not run";
     }
   }
-  for (const JoinParts& join : FindJoins(f).of) {
-    for (const int i : join.parts) {
+  for (const ConcatParts& concat : FindConcats(f).of) {
+    for (const int i : concat.parts) {
       if (!IsOwnPart(f, f.body[static_cast<std::size_t>(i)])) {
         return "a part has no value of its own: CopyOut() has not run";
       }

@@ -17,8 +17,8 @@
 // done by the loop that computes the value if nobody misses the old content
 // (the rules: verify_loops.h), else by a copy loop at the end, in order.
 //
-// A value that updates make of parts (joins.h) has no loop: the loops that make
-// the parts store them right into its memory.
+// A value that updates make of parts (concats.h) has no loop: the loops that
+// make the parts store them right into its memory.
 //
 // Note [Rows]. Reductions and row ops along the last dim take part in this: a
 // *rows* loop has, besides what is computed for each element, values that there

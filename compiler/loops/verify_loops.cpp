@@ -7,7 +7,7 @@
 #include "compiler/loops/fuse.h"
 #include "compiler/loops/store_order.h"
 #include "compiler/passes/access_facts.h"
-#include "compiler/passes/joins.h"
+#include "compiler/passes/concats.h"
 #include "compiler/passes/rewriter.h"
 
 namespace tjit {
@@ -23,7 +23,7 @@ class PlanVerifier {
   PlanVerifier(const ir::Function& f, const LoopPlan& plan)
       : f_(f),
         plan_(plan),
-        joins_(FindJoins(f)),
+        concats_(FindConcats(f)),
         memories_(static_cast<std::size_t>(f.externals) + f.returns.size() +
                   plan.scratch.size()),
         made_in_(f.values.size(), -1),
@@ -40,9 +40,9 @@ class PlanVerifier {
     for (std::size_t i = 0; i < f_.body.size(); ++i) {
       const ValueId id = f_.body[i].results[0];
       const bool is_made = made_in_[Index(id)] >= 0;
-      if (is_made != (joins_.is_skipped[i] == 0)) {
+      if (is_made != (concats_.is_skipped[i] == 0)) {
         Report(absl::StrCat("%", id), 1,
-               is_made ? "is a join, but in a loop" : "is in no loop");
+               is_made ? "is a concat, but in a loop" : "is in no loop");
       }
     }
     if (!violations_.empty()) return std::move(violations_);
@@ -50,7 +50,7 @@ class PlanVerifier {
       CheckStores(l);
     }
     if (!violations_.empty()) return std::move(violations_);
-    CheckJoins();
+    CheckConcats();
     CheckHomes();
     CheckOutputs();
     for (int l = 0; l < static_cast<int>(plan_.loops.size()); ++l) {
@@ -137,7 +137,7 @@ class PlanVerifier {
       const Operand& operand = in.operands[k];
       if (!operand.is_tensor() || f_.IsExternal(operand.value)) continue;
       const int made_in = made_in_[Index(operand.value)];
-      if (JoinOf(operand.value).is_join()) continue;
+      if (ConcatOf(operand.value).is_concat()) continue;
       if (made_in < 0 || (made_in == l && !TakesFromLoop(l, in, k))) {
         Report(l, 2,
                absl::StrCat("%", operand.value, " is no register for %",
@@ -161,7 +161,7 @@ class PlanVerifier {
       const bool is_copy = loop.instructions.empty();
       const int made_in = made_in_[Index(store.value)];
       const bool is_there = is_copy ? filled_in_[Index(store.value)] >= 0 ||
-                                          JoinOf(store.value).is_join()
+                                          ConcatOf(store.value).is_concat()
                                     : made_in == l;
       if (!is_there) {
         Report(l, 4, absl::StrCat("has no %", store.value, " to store"));
@@ -187,13 +187,15 @@ class PlanVerifier {
     return access;
   }
 
-  const JoinParts& JoinOf(ValueId id) const { return joins_.of[Index(id)]; }
+  const ConcatParts& ConcatOf(ValueId id) const {
+    return concats_.of[Index(id)];
+  }
 
-  // A store of a part of the join, or of what fills it.
-  bool IsPartStore(ValueId join, const LoopTouch& store) const {
-    const JoinParts& parts = JoinOf(join);
+  // A store of a part of the concat, or of what fills it.
+  bool IsPartStore(ValueId concat, const LoopTouch& store) const {
+    const ConcatParts& parts = ConcatOf(concat);
     if (parts.fill >= 0 && At(parts.fill).results[0] == store.value &&
-        store.to == ValueOf(join).layout) {
+        store.to == ValueOf(concat).layout) {
       return true;
     }
     return std::any_of(parts.parts.begin(), parts.parts.end(), [&](int i) {
@@ -202,33 +204,33 @@ class PlanVerifier {
     });
   }
 
-  // Every part of a join that has a home is stored there once, what fills it
+  // Every part of a concat that has a home is stored there once, what fills it
   // before them. Nothing else is.
-  void CheckJoins() {
+  void CheckConcats() {
     for (ValueId id = f_.externals; id < static_cast<int>(f_.values.size());
          ++id) {
-      const JoinParts& join = JoinOf(id);
+      const ConcatParts& concat = ConcatOf(id);
       const Home& home = plan_.homes[Index(id)];
-      if (!join.is_join() || home.memory < 0) continue;
+      if (!concat.is_concat() || home.memory < 0) continue;
       std::size_t stores = 0;
       int filled =
-          join.fill < 0 ? -1 : made_in_[Index(At(join.fill).results[0])];
+          concat.fill < 0 ? -1 : made_in_[Index(At(concat.fill).results[0])];
       for (const LoopTouch& store : stores_) {
         if (store.memory != home.memory) continue;
         const bool is_fill =
-            join.fill >= 0 && store.value == At(join.fill).results[0];
+            concat.fill >= 0 && store.value == At(concat.fill).results[0];
         if (!IsPartStore(id, store) || (!is_fill && store.loop <= filled)) {
           Report(store.loop, 5,
-                 absl::StrCat("stores %", store.value, " into join %", id));
+                 absl::StrCat("stores %", store.value, " into concat %", id));
         }
         ++stores;
         filled_in_[Index(id)] = std::max(filled_in_[Index(id)], store.loop);
       }
-      if (stores != join.parts.size() + (join.fill >= 0 ? 1 : 0)) {
+      if (stores != concat.parts.size() + (concat.fill >= 0 ? 1 : 0)) {
         Report(absl::StrCat("%", id), 5, "is not joined of its parts");
       }
       if (home.memory < f_.externals || home.offset != ir::Size(0)) {
-        Report(absl::StrCat("%", id), 3, "is a join without its own memory");
+        Report(absl::StrCat("%", id), 3, "is a concat without its own memory");
       }
     }
   }
@@ -262,9 +264,9 @@ class PlanVerifier {
     for (std::size_t k = 0; k < f_.returns.size(); ++k) {
       const ValueId id = f_.returns[k];
       const int memory = f_.externals + static_cast<int>(k);
-      if (JoinOf(id).is_join()) {
+      if (ConcatOf(id).is_concat()) {
         if (plan_.homes[Index(id)].memory != memory) {
-          Report(absl::StrCat("return ", k), 5, "is a join elsewhere");
+          Report(absl::StrCat("return ", k), 5, "is a concat elsewhere");
         }
         continue;
       }
@@ -341,7 +343,7 @@ class PlanVerifier {
       Report(l, 2, absl::StrCat("reads %", id, ", which is in no memory"));
       return;
     }
-    if (JoinOf(id).is_join()) return;  // nobody else stores there
+    if (ConcatOf(id).is_concat()) return;  // nobody else stores there
     // An access lies within its value, though that may not be provable.
     const Geometry from = LayoutIn(home, access);
     const Geometry all = LayoutIn(home, ValueOf(id).layout);
@@ -367,7 +369,7 @@ class PlanVerifier {
 
   const ir::Function& f_;
   const LoopPlan& plan_;
-  const Joins joins_;
+  const Concats concats_;
   const std::size_t memories_;
   std::vector<int> made_in_;    // by value: loop
   std::vector<int> filled_in_;  // by value: loop that fills its home

@@ -12,16 +12,16 @@
 // (2) An operand that the same loop makes is made before it and read as it lies
 //     (not by an update), or in a rows loop with stride 0 along the row. Any
 //     other has a home that an earlier loop filled, or is external.
-//     Joins (joins.h), and what they replace all of, are in no loop; a join
-//     is there when the last of its parts has been stored.
+//     Concats (concats.h), and what they replace all of, are in no loop; a
+//     concat is there when the last of its parts has been stored.
 // Memory:
 // (3) The home of an external is its memory; of a value in other memory, some
 //     store puts it there, as it lies. What no one stores has no home. Each
-//     scratch memory belongs to one value, or to a join and its parts.
+//     scratch memory belongs to one value, or to a concat and its parts.
 // (4) A store is of a value that its loop makes, or (loops without
 //     instructions) of one that an earlier loop put into its home; its sizes
 //     are those of the value, and of the loop if that is pointwise.
-// (5) A returned value is stored once into its memory as it lies, a join part
+// (5) A returned value is stored once into its memory as it lies, a concat part
 //     by part, once each, behind what fills it; each
 //     write-back is one store to where it goes; there are no other stores to
 //     returned values and externals.
@@ -34,7 +34,9 @@
 //     stores to one memory, are the same element in the same iteration
 //     (pointwise, rows and slabs loops) or disjoint. An update's result has
 //     memory of its own.
-// Tested by: tests/compiler/form_loops_test.cpp
+// Debug builds, and others with TJIT_VERIFY=1, hold each plan against them
+// before code is made of it (llvm/api.cpp).
+// Tested by: tests/compiler/form_loops_test.cpp, llvm_errors_test.cpp
 #pragma once
 
 #include <string>

@@ -143,7 +143,7 @@ bool BatchNormBackward(StepLowering& s, const OpRule&) {
 constexpr OpRule kRules[] = {
     {"aten::native_batch_norm", "", "", BatchNorm, Op::kAddcmul, ""},
     {"aten::native_batch_norm_backward", "", "", BatchNormBackward,
-     Op::kSumInTurn, ""},
+     Op::kSumSequential, ""},
 };
 
 }  // namespace

@@ -108,7 +108,7 @@ class Gradients {
     const Node gradient = Reshape(s_, gradient_, dims);
     const Node one = StepLowering::Number(std::int64_t{1});
     const Node distance = At(dims, Op::kSub, {x, Wide(mean_, 1), one});
-    sums_ = OverBatch(s_.ReduceAt(Op::kSumInTurn, {gradient}, {2}, One()));
+    sums_ = OverBatch(s_.ReduceAt(Op::kSumSequential, {gradient}, {2}, One()));
     products_ =
         OverBatch(s_.ReduceAt(Op::kDot, {distance, gradient}, {2}, One()));
     mean_gradient_ =
@@ -116,8 +116,8 @@ class Gradients {
   }
   Node OverBatch(const Node& of_rows) {
     const Node rows = Reshape(s_, of_rows, {x_.dims[0], x_.dims[1]});
-    const Node sum =
-        s_.ReduceAt(Op::kSumInTurn, {s_.Convert(rows, kWideSum)}, {0}, One());
+    const Node sum = s_.ReduceAt(Op::kSumSequential,
+                                 {s_.Convert(rows, kWideSum)}, {0}, One());
     return Reshape(s_, sum, {x_.dims[1]});
   }
 
@@ -125,7 +125,7 @@ class Gradients {
     const Node x = AsRows(s_, x_, layout_);
     const Node gradient = AsRows(s_, gradient_, layout_);
     const Node sums =
-        AddUpRows(s_, layout_, Op::kSumInTurn,
+        AddUpRows(s_, layout_, Op::kSumSequential,
                   [&](std::int64_t from, std::int64_t count) {
                     return std::vector<Node>{Slice(gradient, 0, from, count)};
                   });
@@ -159,7 +159,7 @@ class Gradients {
     s_.Fix(s_.target_dims());
     std::vector<std::int64_t> first(x_.dims.size(), 0), rest = first;
     rest[1] = whole;
-    return s_.Join(
+    return s_.Concat(
         {{OfElements(k, 0, whole, true).operand, first},
          {OfElements(k, whole, channels - whole, false).operand, rest}});
   }

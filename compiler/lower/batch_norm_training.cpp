@@ -73,8 +73,8 @@ class Training {
     std::swap(x.operand.access.sizes[1], x.operand.access.sizes[2]);
     std::swap(x.operand.access.strides[1], x.operand.access.strides[2]);
     const auto sum_of = [&](const Node& node) {
-      const Node sum = s_.ReduceAt(Op::kSumInTurn, {s_.Convert(node, kWideSum)},
-                                   {0, 1}, One());
+      const Node sum = s_.ReduceAt(Op::kSumSequential,
+                                   {s_.Convert(node, kWideSum)}, {0, 1}, One());
       return Reshape(s_, sum, {x_.dims[1]});
     };
     mean_ = s_.Convert(At(Op::kDiv, {sum_of(x), count_}), x_.dtype);
@@ -86,7 +86,7 @@ class Training {
   void AddUpRowsOfChannels() {
     const Node x = AsRows(s_, x_, layout_);
     const Node sum =
-        AddUpRows(s_, layout_, Op::kSumInTurn,
+        AddUpRows(s_, layout_, Op::kSumSequential,
                   [&](std::int64_t from, std::int64_t count) {
                     return std::vector<Node>{Slice(x, 0, from, count)};
                   });

@@ -6,7 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "compiler/lower/geometry.h"
-#include "compiler/lower/instance.h"
+#include "compiler/lower/symbolic_match.h"
 
 namespace tjit::lower {
 namespace {
@@ -106,15 +106,16 @@ bool MakeLongerBatch(absl::Span<const GroupStep> steps,
   return true;
 }
 
-bool IsInstance(const Lowered& general, absl::Span<const GroupStep> steps,
-                const Lowered& numbers) {
+bool MatchesBatchOfOne(const Lowered& general,
+                       absl::Span<const GroupStep> steps,
+                       const Lowered& numbers) {
   if (general.external_slots != numbers.external_slots ||
       general.return_slots != numbers.return_slots ||
       general.scalars != numbers.scalars) {
     return false;
   }
-  return IsSameAt(SizesOf(general.symbols, steps), general.function,
-                  numbers.function);
+  return MatchesAt(SizesOf(general.symbols, steps), general.function,
+                   numbers.function);
 }
 
 }  // namespace tjit::lower

@@ -7,15 +7,15 @@
 // with a symbol for it. The guess holds if the function, with the recorded
 // sizes put in for its symbols, is the one that was lowered of these sizes.
 //
-// Invariant: what IsInstance() has said yes to has the bits of the function of
-// numbers, as it is that function at these sizes.
-// Tested by: tests/runtime/tier2_sizes_test.cpp
+// Invariant: what MatchesBatchOfOne() has said yes to has the bits of the
+// function of numbers, as it is that function at these sizes. Tested by:
+// tests/runtime/tier2_sizes_test.cpp
 #pragma once
 
 #include <vector>
 
 #include "absl/types/span.h"
-#include "compiler/lower/lower.h"
+#include "compiler/lower/group.h"
 
 namespace tjit::lower {
 
@@ -31,7 +31,8 @@ bool MakeLongerBatch(absl::Span<const GroupStep> steps,
 
 // True if `general`, at the sizes that `steps` were recorded with, is what
 // `numbers` is. REQUIRES: `numbers` has no symbols.
-bool IsInstance(const Lowered& general, absl::Span<const GroupStep> steps,
-                const Lowered& numbers);
+bool MatchesBatchOfOne(const Lowered& general,
+                       absl::Span<const GroupStep> steps,
+                       const Lowered& numbers);
 
 }  // namespace tjit::lower

@@ -158,7 +158,7 @@ class Backward : Groups {
     if (s_.HasResult(1) && !(s_.Into(1) && s_.Store(OfWeight()))) return false;
     return !s_.HasResult(2) ||
            (s_.Into(2) &&
-            s_.Store(OverImages(Op::kSumInTurn, {ByImage(sums_)})));
+            s_.Store(OverImages(Op::kSumSequential, {ByImage(sums_)})));
   }
 
  private:
@@ -198,10 +198,10 @@ class Backward : Groups {
     // Of f64 eager contracts what fills no vector.
     products_ =
         ByGroup(IsDouble() ? s_.ReduceAt(Op::kDot, {gradient, x}, {2}, One())
-                           : s_.ReduceAt(Op::kSumInTurn,
+                           : s_.ReduceAt(Op::kSumSequential,
                                          {At(sizes, Op::kMul, {gradient, x})},
                                          {2}, One()));
-    sums_ = ByGroup(s_.ReduceAt(Op::kSumInTurn, {gradient}, {2}, One()));
+    sums_ = ByGroup(s_.ReduceAt(Op::kSumSequential, {gradient}, {2}, One()));
   }
 
   // Of the channels that fill no vector, how many eager's code for one thread
@@ -299,7 +299,7 @@ bool GroupNormBackward(StepLowering& s, const OpRule&) {
 constexpr OpRule kRules[] = {
     {"aten::native_group_norm", "", "", GroupNorm, Op::kNormMean, ""},
     {"aten::native_group_norm_backward", "", "", GroupNormBackward,
-     Op::kSumInTurn, ""},
+     Op::kSumSequential, ""},
 };
 
 }  // namespace

@@ -102,14 +102,15 @@ bool FormulaOf(StepLowering& s, const char* spec, Node* loss) {
 bool Loss(StepLowering& s, const OpRule& rule) {
   Node loss;
   if (s.Static(0) == kNone) {
-    return s.Into(0) && FormulaOf(s, rule.spec, &loss) && s.Store(loss);
+    return s.Into(0) && FormulaOf(s, rule.operand_spec, &loss) && s.Store(loss);
   }
   const auto ndim = static_cast<std::size_t>(s.record().args[0].geometry.ndim);
   std::vector<int> all(ndim);
   std::iota(all.begin(), all.end(), 0);
   if (!s.Into(0) || !HasWhole(s, 0, all) || !HasWhole(s, 1, all)) return false;
   if (!s.target_is_fresh()) return s.Refuse("reduces into an argument");
-  if (!s.IntoBetween(0) || !FormulaOf(s, rule.spec, &loss) || !s.Into(0)) {
+  if (!s.IntoBetween(0) || !FormulaOf(s, rule.operand_spec, &loss) ||
+      !s.Into(0)) {
     return false;
   }
   const Op op = s.Static(0) == kMean ? Op::kMean : Op::kSum;

@@ -182,7 +182,7 @@ bool Lower(absl::Span<const GroupStep> steps, absl::Span<const GroupSlot> slots,
   std::string no_matter;
   if (lower::GroupLowering(longer.steps, longer.slots)
           .Run(&general, &no_matter, nullptr) &&
-      lower::IsInstance(general, steps, numbers)) {
+      lower::MatchesBatchOfOne(general, steps, numbers)) {
     *lowered = std::move(general);
   }
   return true;

@@ -22,59 +22,13 @@
 // tests/runtime/lower_against_eager_test.cpp
 #pragma once
 
-#include <cstdint>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "absl/types/span.h"
 #include "compiler/ir/ir.h"
-#include "recorder/op_record.h"
+#include "compiler/lower/group.h"
 
 namespace tjit {
-
-struct GroupStep {
-  const StepRecord* record = nullptr;
-  std::string_view op;  // "aten::add.Tensor"
-  int threads = 0;      // that eager has here; 0: any number
-};
-
-// Every slot that a step of the group uses.
-struct GroupSlot {
-  std::int32_t slot = kNoSlot;
-  std::uint64_t bytes = 0;  // of the storage
-  // A fresh result of one of the steps, or filled by the first one that uses
-  // it (recorder/overwrite.h).
-  bool born_here = false;
-  // Its content is read after the group, or may be. If false, a born slot gets
-  // no memory, and a change to one from outside is not written back.
-  bool needed_after = true;
-};
-
-// Where a scalar argument of the function comes from: scalar `index` of step
-// `step` of the group.
-struct ScalarSource {
-  std::int32_t step = 0;
-  std::int32_t index = 0;
-  bool operator==(const ScalarSource& o) const = default;
-};
-
-// Where a symbol comes from: size `dim` of tensor argument `arg` of step
-// `step` of the group.
-struct SizeSource {
-  std::int32_t step = 0;
-  std::int32_t arg = 0;
-  std::int32_t dim = 0;
-  bool operator==(const SizeSource& o) const = default;
-};
-
-struct Lowered {
-  ir::Function function;
-  std::vector<std::int32_t> external_slots;  // one per external
-  std::vector<std::int32_t> return_slots;    // one per returned value
-  std::vector<ScalarSource> scalars;         // one per scalar argument
-  std::vector<SizeSource> symbols;           // one per symbol
-};
 
 // True if the step alone can be lowered. A group of such steps may still be
 // refused: for two views of one storage that overlap oddly.
@@ -90,7 +44,7 @@ std::string WhyNotLowered(const GroupStep& step);
 bool Lower(absl::Span<const GroupStep> steps, absl::Span<const GroupSlot> slots,
            Lowered* lowered, std::string* reason);
 
-// The same without symbols, for IsSameAt() (instance.h).
+// The same without symbols, for MatchesAt() (symbolic_match.h).
 bool LowerNumbers(absl::Span<const GroupStep> steps,
                   absl::Span<const GroupSlot> slots, Lowered* lowered,
                   std::string* reason);

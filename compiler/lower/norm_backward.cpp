@@ -70,9 +70,9 @@ bool OfInput(StepLowering& s) {
       has_weight ? s.Apply(Op::kMul, {in.gradient, in.x}) : in.gradient;
   const Node sum_x =
       s.ReduceAt(Op::kDot, {product, has_weight ? weight : in.x}, row, whole);
-  const Node sum = has_weight
-                       ? s.ReduceAt(Op::kDot, {in.gradient, weight}, row, whole)
-                       : s.ReduceAt(Op::kSumInTurn, {in.gradient}, row, whole);
+  const Node sum =
+      has_weight ? s.ReduceAt(Op::kDot, {in.gradient, weight}, row, whole)
+                 : s.ReduceAt(Op::kSumSequential, {in.gradient}, row, whole);
   const auto at_rows = [&](Op op, const std::vector<Node>& nodes) {
     return s.ApplyAt(in.rows, op, nodes);
   };
@@ -122,7 +122,8 @@ bool OfColumns(StepLowering& s) {
   }
   if (!s.HasResult(2)) return true;
   return s.Into(2) && Load(s, &in) &&
-         s.Store(s.Reduce(Op::kSumInTurn, in.gradient, leading, false, &parts));
+         s.Store(
+             s.Reduce(Op::kSumSequential, in.gradient, leading, false, &parts));
 }
 
 // (gradient, input, sizes of a row, mean, rstd, weight, bias, mask)

@@ -14,10 +14,11 @@ using Rules = absl::flat_hash_map<std::string_view, const OpRule*>;
 Rules* MakeRules() {
   auto* rules = new Rules;
   for (const auto family :
-       {BatchNormRules(), ByPlaceRules(), PointwiseRules(), CompositeRules(),
-        DataRules(), GroupNormRules(), JoinRules(), ListRules(), LossRules(),
-        NllLossRules(), NormRules(), NormBackwardRules(), ReduceRules(),
-        RowRules(), TailRules()}) {
+       {BatchNormRules(), VectorRemainderRules(), PointwiseRules(),
+        CompositeRules(), CopyFillRules(), GroupNormRules(), ConcatRules(),
+        ForeachRules(), LossRules(), NllLossRules(), NormRules(),
+        NormBackwardRules(), ReduceRules(), RowRules(),
+        PositionDependentRules()}) {
     for (const OpRule& rule : family) {
       for (const std::string_view name :
            {rule.functional, rule.in_place, rule.out}) {

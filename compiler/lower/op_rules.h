@@ -2,10 +2,10 @@
 //
 // A rule is a function and its parameters; the functional, the in-place and
 // the out= form of an op share it, since a StepLowering knows where results
-// go. `spec` names the operands of the IR op in order: a digit is a tensor
-// argument, `a`, `b`, `c` are scalars 0, 1, 2, `Z` is the constant 0, `O` 1.
-// For an element of a list: a digit is a list, `*` the element's own scalar,
-// `T` the one tensor behind the lists.
+// go. `operand_spec` names the operands of the IR op in order: a digit is a
+// tensor argument, `a`, `b`, `c` are scalars 0, 1, 2, `Z` is the constant 0,
+// `O` 1. For an element of a list: a digit is a list, `*` the element's own
+// scalar, `T` the one tensor behind the lists.
 // Tested by: tests/compiler/lower_test.cpp (names),
 // tests/runtime/lower_against_eager_test.cpp (bits)
 #pragma once
@@ -24,31 +24,32 @@ struct OpRule {
   std::string_view functional, in_place, out;  // empty: there is none
   bool (*lower)(StepLowering& s, const OpRule& rule) = nullptr;
   ir::Op op = ir::Op::kTo;
-  const char* spec = "";
+  const char* operand_spec = "";
   // False: the tensors give sizes and dtype, their bytes are not read.
   bool reads_arguments = true;
 };
 
 absl::Span<const OpRule> BatchNormRules();
-absl::Span<const OpRule> ByPlaceRules();
+absl::Span<const OpRule> VectorRemainderRules();
 absl::Span<const OpRule> PointwiseRules();
 absl::Span<const OpRule> CompositeRules();
-absl::Span<const OpRule> DataRules();
+absl::Span<const OpRule> CopyFillRules();
 absl::Span<const OpRule> GroupNormRules();
-absl::Span<const OpRule> JoinRules();
-absl::Span<const OpRule> ListRules();
+absl::Span<const OpRule> ConcatRules();
+absl::Span<const OpRule> ForeachRules();
 absl::Span<const OpRule> LossRules();
 absl::Span<const OpRule> NllLossRules();
 absl::Span<const OpRule> NormRules();
 absl::Span<const OpRule> NormBackwardRules();
 absl::Span<const OpRule> ReduceRules();
 absl::Span<const OpRule> RowRules();
-absl::Span<const OpRule> TailRules();
+absl::Span<const OpRule> PositionDependentRules();
 
 // Lowers one IR op over the operands of `spec`, in the type that eager computes
 // in. Refuses where eager's bits are not those of the op.
-bool LowerSpec(StepLowering& s, ir::Op op, const char* spec);
-// The same for an op whose bits depend on the place of an element (tail.cpp).
+bool LowerOperandSpec(StepLowering& s, ir::Op op, const char* spec);
+// The same for an op whose bits depend on the position of an element
+// (position_dependent.cpp).
 bool LowerFlat(StepLowering& s, ir::Op op, const char* spec);
 // True if no argument lies where another one is written; else refuses.
 bool IsApart(StepLowering& s);

@@ -100,7 +100,7 @@ class Partitioner {
     }
     at->steps.push_back(i);
     places_[i] = at;
-    Note(i, &*at);
+    Record(i, &*at);
   }
 
   // Where a single step goes: behind the single steps that are there, so that
@@ -110,7 +110,7 @@ class Partitioner {
     return it;
   }
 
-  void Note(std::uint32_t i, Item* item) {
+  void Record(std::uint32_t i, Item* item) {
     const PartitionStep& step = steps_[i];
     for (const std::int32_t slot : step.reads) {
       if (slot < 0) continue;

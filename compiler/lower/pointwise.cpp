@@ -1,9 +1,10 @@
 // Ops that are one IR op over their arguments, described by a spec.
 //
-// Left out: those whose bits depend on where an element lies (tail.cpp,
-// by_place.cpp); copysign, which makes a number of the sign of a NaN, and that
-// may be another one than eager's (docs/limits.md); fmod and remainder, whose
-// steps SLEEF repeats until all numbers of a vector are done.
+// Left out: those whose bits depend on where an element lies
+// (position_dependent.cpp, vector_remainder.cpp); copysign, which makes a
+// number of the sign of a NaN, and that may be another one than eager's
+// (docs/limits.md); fmod and remainder, whose steps SLEEF repeats until all
+// numbers of a vector are done.
 #include "compiler/lower/op_rules.h"
 #include "compiler/lower/step_lowering.h"
 
@@ -13,14 +14,16 @@ namespace {
 using ir::Op;
 
 bool Simple(StepLowering& s, const OpRule& rule) {
-  return LowerSpec(s, rule.op, rule.spec);
+  return LowerOperandSpec(s, rule.op, rule.operand_spec);
 }
 
 // clamp(x, min, max), each of which may be absent.
 bool Clamp(StepLowering& s, const OpRule& rule) {
-  if (s.HasScalar(0) && s.HasScalar(1)) return LowerSpec(s, rule.op, "0ab");
-  return s.HasScalar(0) ? LowerSpec(s, Op::kMaximum, "0a")
-                        : LowerSpec(s, Op::kMinimum, "0b");
+  if (s.HasScalar(0) && s.HasScalar(1)) {
+    return LowerOperandSpec(s, rule.op, "0ab");
+  }
+  return s.HasScalar(0) ? LowerOperandSpec(s, Op::kMaximum, "0a")
+                        : LowerOperandSpec(s, Op::kMinimum, "0b");
 }
 
 #define TJIT_UNARY(name, rule, op) \

@@ -120,15 +120,15 @@ bool StoreDeviation(StepLowering& s, Op op, const Input& in,
     return HasColumns(s, 0, dims) &&
            s.Store(ReduceColumns(s, op, x, dims, keepdim, correction));
   }
-  return HasApart(s, 0, dims) &&
-         s.Store(ReduceApart(s, op, x, dims, correction));
+  return CanReduceMiddle(s, 0, dims) &&
+         s.Store(ReduceMiddle(s, op, x, dims, correction));
 }
 
 // (input, dims, correction, keepdim)
 bool Deviation(StepLowering& s, const OpRule& rule) {
   Input in;
   Node correction = StepLowering::Number(1.0);
-  return Load(s, rule.spec, &in) &&
+  return Load(s, rule.operand_spec, &in) &&
          (!s.HasScalar(0) || s.Scalar(0, &correction)) &&
          StoreDeviation(s, rule.op, in, &correction);
 }
@@ -137,7 +137,8 @@ bool Deviation(StepLowering& s, const OpRule& rule) {
 bool DeviationAndMean(StepLowering& s, const OpRule& rule) {
   Input in;
   return Deviation(s, rule) && s.Into(1) && s.Tensor(0, &in.x) &&
-         DimsOf(s, rule.spec, static_cast<int>(in.x.dims.size()), &in) &&
+         DimsOf(s, rule.operand_spec, static_cast<int>(in.x.dims.size()),
+                &in) &&
          StoreDeviation(s, Op::kWelfordMean, in, nullptr);
 }
 
@@ -173,9 +174,9 @@ bool ReduceFloats(StepLowering& s, Op reduction, const Input& in) {
   if (is_sum && IsSumOfShortRows(s, 0, dims)) {
     return s.Store(AddSlices(s, x, x.dims.size() - 1, keepdim, is_mean));
   }
-  Around around;
-  if (dims.size() > 1 && IsAround(s, 0, dims, op, &around)) {
-    return s.Store(ReduceAround(s, op, x, around));
+  OuterInner loops;
+  if (dims.size() > 1 && IsOuterInner(s, 0, dims, op, &loops)) {
+    return s.Store(ReduceOuterInner(s, op, x, loops));
   }
   if (HasSlabs(s, 0, dims)) return s.Store(ReduceSlabs(s, op, x, dims));
   if (dims.back() + 1 != static_cast<int>(x.dims.size())) {
@@ -217,11 +218,11 @@ bool ReduceIntegers(StepLowering& s, Op op, const Input& in) {
 
 bool Reduce(StepLowering& s, const OpRule& rule) {
   Input in;
-  if (!Load(s, rule.spec, &in)) return false;
+  if (!Load(s, rule.operand_spec, &in)) return false;
   const auto& [x, dims, keepdim, has_dtype] = in;
   const bool is_logical = rule.op == Op::kAny || rule.op == Op::kAllOf;
   const bool is_float = InfoOf(x.dtype).kind == DTypeKind::kFloat;
-  if (rule.spec[0] == '-' && !is_logical && is_float) {
+  if (rule.operand_spec[0] == '-' && !is_logical && is_float) {
     const Op op = rule.op == Op::kAmax ? Op::kMaxOfAll : Op::kMinOfAll;
     return HasElements(s, 0) && s.Store(s.Reduce(op, x, dims, keepdim));
   }
@@ -236,7 +237,7 @@ bool Reduce(StepLowering& s, const OpRule& rule) {
 bool Norm(StepLowering& s, const OpRule& rule) {
   Input in;
   double p = 2;
-  if (!Load(s, rule.spec, &in)) return false;
+  if (!Load(s, rule.operand_spec, &in)) return false;
   const auto& [x, dims, keepdim, has_dtype] = in;
   if (s.HasScalar(0) && !s.BakedScalar(0, &p)) {
     return s.Refuse("has a varying exponent");
@@ -254,8 +255,8 @@ bool Norm(StepLowering& s, const OpRule& rule) {
   // Of 2, eager adds up rows otherwise than what lies apart.
   if (!is_whole && dims != std::vector<int>{ndim - 1} &&
       (p != 2 || dims.front() == ndim - count)) {
-    return HasApart(s, 0, dims) &&
-           s.Store(ReduceApart(s, Op::kNorm, x, dims, &exponent));
+    return CanReduceMiddle(s, 0, dims) &&
+           s.Store(ReduceMiddle(s, Op::kNorm, x, dims, &exponent));
   }
   // Squares of rows, and a whole is one, are added up by one thread.
   if (!(is_whole ? HasWhole(s, 0, dims, p != 2) : AddsRowByRow(s, 0, dims))) {

@@ -72,7 +72,7 @@ bool RoundsAsOneThread(StepLowering& s, Op op) {
 
 // (input, dim, half_to_float), or (gradient, result, dim, dtype of the input)
 bool AlongRows(StepLowering& s, const OpRule& rule) {
-  const auto operands = static_cast<std::size_t>(rule.spec[0] - '0');
+  const auto operands = static_cast<std::size_t>(rule.operand_spec[0] - '0');
   std::vector<Node> nodes(operands);
   if (!s.Into(0)) return false;
   for (std::size_t i = 0; i < operands; ++i) {

@@ -79,21 +79,23 @@ bool IsShortSum(const StepLowering& s, std::size_t arg,
 
 // A row-major tensor argument whose dims but `dims` lie side by side, so many
 // elements, with some of `dims` behind them and maybe others before them; eager
-// reduces it as ReduceAround() does (around.cpp). Of halves too.
-struct Around {
-  std::int64_t before = 1, left = 1, behind = 1;
+// reduces it as ReduceOuterInner() does (reduce_outer_inner.cpp). Of halves
+// too.
+struct OuterInner {
+  std::int64_t outer = 1, kept = 1, inner = 1;
 };
-bool IsAround(const StepLowering& s, std::size_t arg,
-              const std::vector<int>& dims, ir::Op op, Around* around);
-Node ReduceAround(StepLowering& s, ir::Op op, const Node& x,
-                  const Around& around);
+bool IsOuterInner(const StepLowering& s, std::size_t arg,
+                  const std::vector<int>& dims, ir::Op op, OuterInner* loops);
+Node ReduceOuterInner(StepLowering& s, ir::Op op, const Node& x,
+                      const OuterInner& loops);
 
-// Those of other_dims.cpp. Tensor argument `arg` is f32 or f64 and row-major,
-// the elements of a result are no more than a row, and there are several
-// results, in a new tensor. Else refuses.
-bool HasApart(StepLowering& s, std::size_t arg, const std::vector<int>& dims);
-Node ReduceApart(StepLowering& s, ir::Op op, const Node& x,
-                 const std::vector<int>& dims, const Node* number);
+// Those of reduce_middle.cpp. Tensor argument `arg` is f32 or f64 and
+// row-major, the elements of a result are no more than a row, and there are
+// several results, in a new tensor. Else refuses.
+bool CanReduceMiddle(StepLowering& s, std::size_t arg,
+                     const std::vector<int>& dims);
+Node ReduceMiddle(StepLowering& s, ir::Op op, const Node& x,
+                  const std::vector<int>& dims, const Node* number);
 // A row-major tensor of a few slabs: `dims` lie side by side, with columns
 // behind them, and eager goes through each slab on one thread. Of halves too.
 bool HasSlabs(const StepLowering& s, std::size_t arg,

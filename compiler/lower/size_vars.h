@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "compiler/ir/size.h"
-#include "compiler/lower/lower.h"
+#include "compiler/lower/group.h"
 
 namespace tjit::lower {
 

@@ -278,7 +278,7 @@ Node StepLowering::Apply(Op op, const std::vector<Node>& nodes) {
   return ApplyAs(dtype, op, nodes);
 }
 
-Node StepLowering::Join(std::vector<Part> parts) {
+Node StepLowering::Concat(std::vector<Part> parts) {
   const ir::Value target = TargetValue(target_dtype_);
   ir::ValueId whole = builder_.EmitAs(
       target, Op::kFull, {ir::Builder::Use(ir::Constant(std::int64_t{0}))});

@@ -123,7 +123,7 @@ class StepLowering {
     ir::Operand operand;
     std::vector<std::int64_t> starts;
   };
-  Node Join(std::vector<Part> parts);
+  Node Concat(std::vector<Part> parts);
 
   // True if the destination has some element of the node several times.
   bool IsBroadcast(const Node& node) const;

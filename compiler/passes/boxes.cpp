@@ -37,7 +37,7 @@ std::optional<std::vector<std::size_t>> DimsByStride(const Geometry& layout) {
 }
 
 // How many units are in *rest, which loses them.
-std::int64_t TakeUnits(const Size& unit, Size* rest) {
+std::int64_t ExtractUnits(const Size& unit, Size* rest) {
   std::int64_t count = 0;
   if (unit.is_constant()) {
     count = rest->constant() / unit.constant();
@@ -88,7 +88,7 @@ std::optional<Box> BoxOf(const Geometry& access, const Geometry& layout) {
   }
   Size rest = access.offset;
   for (const std::size_t d : *order) {
-    box.starts[d] = TakeUnits(layout.strides[d], &rest);
+    box.starts[d] = ExtractUnits(layout.strides[d], &rest);
     const bool is_outermost = d == order->front();
     if (!IsWithin(box, layout, d, is_outermost)) return std::nullopt;
   }

@@ -3,18 +3,18 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/passes/joins.h"
+#include "compiler/passes/concats.h"
 #include "compiler/passes/rewriter.h"
 
 namespace tjit {
 
 namespace {
 
-// By instruction: an update that is a part of a join.
-std::vector<char> PartsOfJoins(const ir::Function& function) {
+// By instruction: an update that is a part of a concat.
+std::vector<char> PartsOfConcats(const ir::Function& function) {
   std::vector<char> is_part(function.body.size(), 0);
-  for (const JoinParts& join : FindJoins(function).of) {
-    for (const int part : join.parts)
+  for (const ConcatParts& concat : FindConcats(function).of) {
+    for (const int part : concat.parts)
       is_part[static_cast<std::size_t>(part)] = 1;
   }
   return is_part;
@@ -32,7 +32,7 @@ ir::Function CopyOut(const ir::Function& function) {
         r.function().values[static_cast<std::size_t>(from.value)].dtype;
     return r.EmitFresh(std::move(to), {dtype, std::move(layout)});
   };
-  const std::vector<char> is_part = PartsOfJoins(function);
+  const std::vector<char> is_part = PartsOfConcats(function);
   for (std::size_t i = 0; i < function.body.size(); ++i) {
     ir::Instruction in = r.Mapped(function.body[i]);
     if (is_part[i] != 0 && !IsOwnPart(r.function(), in)) {

@@ -37,7 +37,8 @@ const std::vector<PassInfo>& Passes();
 // Null if there is none of that name.
 const PassInfo* PassByName(std::string_view name);
 
-// In debug builds, and with TJIT_VERIFY=1.
+// In debug builds, and with TJIT_VERIFY=1. Loops are verified then, too
+// (verify_loops.h).
 bool VerifiesPasses();
 
 struct PassOptions {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "compiler/passes/boxes.h"
+#include "compiler/passes/concats.h"
 #include "compiler/passes/dce.h"
-#include "compiler/passes/joins.h"
 #include "compiler/passes/rewriter.h"
 
 namespace tjit {
@@ -28,11 +28,11 @@ constexpr int kMaxRepeatedOps = 3, kMaxRepeatedLoads = 2;
 
 std::size_t Index(ValueId id) { return static_cast<std::size_t>(id); }
 
-// First half: an update with a join becomes one update for each of its parts.
+// First half: an update with a concat becomes one update for each of its parts.
 class Flattener {
  public:
   explicit Flattener(const ir::Function& f)
-      : f_(f), joins_(FindJoins(f)), r_(f) {}
+      : f_(f), concats_(FindConcats(f)), r_(f) {}
 
   ir::Function Run() {
     for (const Instruction& in : f_.body) {
@@ -58,23 +58,24 @@ class Flattener {
   // What to do instead of putting all of `from` there.
   void AddParts(const Geometry& to, const Operand& from,
                 std::vector<Part>* parts) {
-    const JoinParts& join = joins_.of[Index(from.value)];
-    const bool is_join = join.is_join() && join.fill < 0 && IsWhole(f_, from) &&
-                         parts->size() + join.parts.size() <= kMaxParts;
+    const ConcatParts& concat = concats_.of[Index(from.value)];
+    const bool is_concat = concat.is_concat() && concat.fill < 0 &&
+                           IsWhole(f_, from) &&
+                           parts->size() + concat.parts.size() <= kMaxParts;
     std::vector<Box> boxes;
-    for (const int i : join.parts) {
-      if (!is_join) break;
+    for (const int i : concat.parts) {
+      if (!is_concat) break;
       std::optional<Box> box =
           BoxOf(At(i).operands[0].access, f_.values[Index(from.value)].layout);
       if (!box) break;
       boxes.push_back(std::move(*box));
     }
-    if (boxes.empty() || boxes.size() != join.parts.size()) {
+    if (boxes.empty() || boxes.size() != concat.parts.size()) {
       parts->push_back({to, from});
       return;
     }
     for (std::size_t k = 0; k < boxes.size(); ++k) {
-      const Instruction& part = At(join.parts[k]);
+      const Instruction& part = At(concat.parts[k]);
       AddParts(Within(to, boxes[k], part.operands[0].access), part.operands[1],
                parts);
     }
@@ -102,7 +103,7 @@ class Flattener {
   }
 
   const ir::Function& f_;
-  const Joins joins_;
+  const Concats concats_;
   Rewriter r_;
 };
 
@@ -187,7 +188,7 @@ class Splitter {
   static bool MaySplit(const Instruction& in) {
     return in.op == Op::kTo ||
            (InfoOf(in.op).family == ir::Family::kPointwise &&
-            !DependsOnPlace(in.op));
+            !DependsOnPosition(in.op));
   }
 
   // Also what the operand does not access: the access of the first operand of
@@ -206,7 +207,7 @@ class Splitter {
   }
 
   // Someone reads `access` of the value.
-  void Note(ValueId id, const Geometry& access) {
+  void Record(ValueId id, const Geometry& access) {
     Reads& reads = reads_[Index(id)];
     const bool may_repeat = repeatable_[id];
     if (f_.IsExternal(id) || (reads.is_whole && !may_repeat)) return;
@@ -237,10 +238,10 @@ class Splitter {
         Whole(operand.value);
         continue;
       }
-      if (is_kept) Note(operand.value, operand.access);
+      if (is_kept) Record(operand.value, operand.access);
       if (!is_split) continue;
       for (const Part& part : reads_[Index(in.results[0])].parts) {
-        Note(operand.value, Within(operand.access, part.box, part.access));
+        Record(operand.value, Within(operand.access, part.box, part.access));
       }
     }
     if (is_split) copies_ += reads_[Index(in.results[0])].parts.size();

@@ -1,6 +1,6 @@
 // Computes a value where its parts are read: if only parts of it are, none
 // twice, or if that costs less than storing it for them; and puts the parts of
-// a join within a join where they end up.
+// a concat within a concat where they end up.
 //
 //   %2 = exp f32[4,6] %0[4,6]              %2 = exp f32[4,1] %0[4,1](6,1)+5
 //   %3 = full f32[4,6] 0                   %3 = exp f32[4,5] %0[4,5](6,1)
@@ -20,7 +20,7 @@
 // external instead of the value, so no byte more, and its store goes. A value
 // that is returned or written has memory anyway, and stays.
 //
-// Stands behind peephole, which forwards reads to the parts of joins, and
+// Stands behind peephole, which forwards reads to the parts of concats, and
 // before cse and order_dims: parts are seen as boxes, as long as dims are those
 // of the program.
 // Tested by: tests/compiler/passes_test.cpp,

@@ -1,7 +1,7 @@
 // Runs loops of a kernel that follow each other block by block (Note [Row
-// blocks] in compiler/schedule/row_blocks.h), and turns back.
+// blocks] in compiler/schedule/row_blocks.h), and in a zigzag.
 //
-// Note [Turning back]. A loop that touches more than a cache holds finds none
+// Note [Zigzag]. A loop that touches more than a cache holds finds none
 // of it there when it runs again: what it reads first went first. So every
 // other run takes pieces of it from the last one to the first, and begins with
 // what is in the cache. With 1 MB of second-level cache (Zen 5)
@@ -49,15 +49,17 @@ void RunChain(const Chain& chain, std::int64_t begin, std::int64_t end,
 
 // Less lies in the cache anyway, more has left it; pieces touch a part of the
 // second-level caches that there are (1 to 2 MiB).
-inline constexpr std::int64_t kTurnBytes = 1 << 20;
-inline constexpr std::int64_t kMostTurnBytes = 8 << 20;
+inline constexpr std::int64_t kZigzagBytes = 1 << 20;
+inline constexpr std::int64_t kMostZigzagBytes = 8 << 20;
 inline constexpr std::int64_t kPieceBytes = 512 << 10;
 
 // Rows of a piece of the chain, of `extent` rows that touch `bytes`; 0: it is
 // run in one.
 inline std::int64_t PieceRows(const Chain& chain, std::int64_t extent,
                               std::int64_t bytes) {
-  if (bytes <= kTurnBytes || bytes > kMostTurnBytes || extent == 0) return 0;
+  if (bytes <= kZigzagBytes || bytes > kMostZigzagBytes || extent == 0) {
+    return 0;
+  }
   const std::int64_t rows = std::max<std::int64_t>(
       1, kPieceBytes / std::max<std::int64_t>(1, bytes / extent));
   // Whole vectors and tiles of rows of one element, whole blocks.
@@ -67,7 +69,7 @@ inline std::int64_t PieceRows(const Chain& chain, std::int64_t extent,
 }
 
 // run(begin, end) for pieces of [begin, end), the last one first if it goes
-// back. rows: PieceRows().
+// backwards. rows: PieceRows().
 template <class RunPiece>
 void RunPieces(std::int64_t begin, std::int64_t end, std::int64_t rows,
                bool goes_back, const RunPiece& run) {

@@ -247,7 +247,7 @@ class Chains {
     }
   }
 
-  std::vector<Chain> Take() && { return std::move(chains_); }
+  std::vector<Chain> Release() && { return std::move(chains_); }
 
  private:
   bool IsTemporary(std::size_t s) const {
@@ -443,7 +443,7 @@ MemoryPlan PlanMemory(const std::vector<PlanStep>& steps,
   MemoryPlan plan =
       Planner(needed.size(), Hosts(slots, lives, min_hosted_bytes),
               min_hosted_bytes)
-          .Plan(Chains(steps, needed, slots, lives).Take(),
+          .Plan(Chains(steps, needed, slots, lives).Release(),
                 ScratchChains(steps, needed));
   plan.needed = std::move(needed);
   std::stable_sort(plan.scratch.begin(), plan.scratch.end(),

@@ -13,7 +13,7 @@ namespace {
 struct LastRead {
   int phase = -1;
   bool is_by_call = false;
-  void Note(int in, bool by_call) {
+  void Record(int in, bool by_call) {
     if (in < phase) return;
     is_by_call = by_call || (in == phase && is_by_call);
     phase = in;
@@ -31,10 +31,10 @@ LastRead LastReadOf(const LoopCode& code, const Phases& phases, int access) {
     const bool is_call =
         step.is_array_call && !phases.buffer_of_access.contains(access);
     const bool is_filled_before = step.is_array_call && !is_call;
-    last.Note(is_filled_before ? 0 : phases.of_step[i], is_call);
+    last.Record(is_filled_before ? 0 : phases.of_step[i], is_call);
   }
   for (std::size_t i = 0; i < code.stores.size(); ++i) {
-    if (reads(code.stores[i].source)) last.Note(phases.of_store[i], false);
+    if (reads(code.stores[i].source)) last.Record(phases.of_store[i], false);
   }
   return last;
 }

@@ -96,7 +96,7 @@ class Resolver {
 
   std::string Finish(LoopCode* code) {
     bool keeps_order = code_.in_order;  // as loops over rows do
-    for (const Step& step : code_.steps) keeps_order |= step.is_tail_call;
+    for (const Step& step : code_.steps) keeps_order |= step.is_position_call;
     LoopShape shape = code_.is_rows ? MakeRowsShape(sizes_, geometries_)
                       : code_.is_slabs
                           ? MakeSlabsShape(sizes_, geometries_, slab_dim_)
@@ -200,11 +200,11 @@ class Resolver {
     }
     step->is_array_call = math_.IsArray(step->math);
     step->is_row_call = math_.IsRow(step->math);
-    step->is_tail_call = math_.IsTail(step->math);
+    step->is_position_call = math_.IsPositionDependent(step->math);
     if (step->is_row_call || step->is_column_call || step->is_slab_call) return;
     const char* kinds = ir::InfoOf(step->op).operands;
     for (std::size_t i = 0; i < step->sources.size(); ++i) {
-      const bool is_allowed = step->is_tail_call && kinds[i] == 's';
+      const bool is_allowed = step->is_position_call && kinds[i] == 's';
       if (step->is_array_call && !is_allowed &&
           step->sources[i].kind == Source::Kind::kScalar) {
         Fail(absl::StrCat("%", step->result, ": ", ir::InfoOf(step->op).name,

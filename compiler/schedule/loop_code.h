@@ -41,7 +41,7 @@ struct Step {
   bool is_array_call = false;  // of a row function too
   bool is_row_call = false;    // of a row function, over elements
   bool is_of_row = false;      // the result has one element per row
-  bool is_tail_call = false;   // of one that is told the place
+  bool is_position_call = false;  // of one that is told the place
   bool is_column_call = false;  // the result is there when the loop ends
   bool is_slab_call = false;    // of a row op along a slab
 };

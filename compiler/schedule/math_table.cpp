@@ -12,7 +12,7 @@ using ir::DType;
 
 struct KindInfo {
   bool is_array;
-  bool is_tail;
+  bool is_position_dependent;
   DType dtype;
   int lanes;
   bool is_row = false;
@@ -85,8 +85,8 @@ bool MathTable::IsArray(int index) const {
   return InfoOfKind(at(index)).is_array;
 }
 bool MathTable::IsRow(int index) const { return InfoOfKind(at(index)).is_row; }
-bool MathTable::IsTail(int index) const {
-  return InfoOfKind(at(index)).is_tail;
+bool MathTable::IsPositionDependent(int index) const {
+  return InfoOfKind(at(index)).is_position_dependent;
 }
 bool MathTable::IsRoot(int index) const { return IsSqrtInCode(at(index).kind); }
 int MathTable::LanesOf(int index) const { return InfoOfKind(at(index)).lanes; }

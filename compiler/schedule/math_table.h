@@ -13,14 +13,15 @@
 //   phases.h. Only for f32 and f64 themselves, i64 and bool; so are functions
 //   of columns, of all elements and of slabs.
 //
-// Note [Tails]. Eager runs sigmoid, silu, gelu and others in two formulas: one
-// for whole vectors, and another one for the elements behind the last of them,
-// in each part of the tensor that a thread gets. So the bits of an element
-// depend on its place, and tail functions are told it:
-// - tail functions are array functions that get the number of the tile's first
+// Note [Position-dependent functions]. Eager runs sigmoid, silu, gelu and
+// others in two formulas: one for whole vectors, and another one for the
+// elements behind the last of them, in each part of the tensor that a thread
+// gets. So the bits of an element depend on its position, and
+// position-dependent functions are told it:
+// - they are array functions that get the number of the tile's first
 //   element and of all elements. Lowering asks for them only where eager runs
-//   over one flat array (lower/tail.cpp), and a loop with one of them keeps the
-//   order of its dims.
+//   over one flat array (lower/position_dependent.cpp), and a loop with one of
+//   them keeps the order of its dims.
 // Tested by: tests/compiler/llvm_math_test.cpp
 #pragma once
 
@@ -45,7 +46,8 @@ class MathTable {
   }
   bool IsArray(int index) const;  // or a row function or one of columns
   bool IsRow(int index) const;
-  bool IsTail(int index) const;  // an array function that is told the place
+  bool IsPositionDependent(
+      int index) const;          // an array function that is told the position
   bool IsRoot(int index) const;  // a vector function that is inline
   // Of a vector function.
   int LanesOf(int index) const;

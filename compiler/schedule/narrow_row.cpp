@@ -32,7 +32,7 @@ bool IsPlain(const LoopCode& code) {
          code.sizes.size() == 2 &&
          std::none_of(code.steps.begin(), code.steps.end(),
                       [](const Step& step) {
-                        return step.is_array_call || step.is_tail_call;
+                        return step.is_array_call || step.is_position_call;
                       });
 }
 

@@ -79,7 +79,7 @@ const TjitMath* FastMath::For(Op op, DType dtype) {
   if (is_new) {
     at->second = FindFastFunction(*f, FastLanes());
     if (at->second && verdicts_ != nullptr) {
-      verdicts_->Note(
+      verdicts_->Record(
           absl::StrCat("fast ", InfoOf(op).name, " ", InfoOf(dtype).name),
           TextOf(*f, FastLanes()));
     }

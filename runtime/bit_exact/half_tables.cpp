@@ -102,8 +102,8 @@ bool IsNaN(HalfType type, std::uint16_t bits) {
   return (bits & 0x7fff) > (type == HalfType::kBF16 ? 0x7f80 : 0x7c00);
 }
 
-// Fills the table; false if parts that are a whole vector and a tail, which
-// goes over all numbers, have other bits.
+// Fills the table; false if parts that are a whole vector and a remainder,
+// which goes over all numbers, have other bits.
 bool Fill(HalfType type, const Eager& eager, std::uint16_t* results) {
   constexpr std::int64_t kPart = 77;
   const at::NoGradGuard no_grad;

@@ -77,7 +77,7 @@ T Read(std::uint64_t bits) {
 // Inputs; the count is no multiple of a vector's width. A spot check has a
 // fourth of those that are drawn.
 template <class T>
-std::vector<T> Battery(Check check) {
+std::vector<T> TestInputs(Check check) {
   const int share = check == Check::kSpot ? 4 : 1;
   std::vector<T> x = {T(0), -T(0), T(1), T(-1), T(0.5), T(-0.5), T(2), T(88.7),
                       T(-87.4), T(-103.9), T(709.7), T(-745.2)};
@@ -167,10 +167,10 @@ std::vector<Candidate> Candidates(const Function& f, bool is_double) {
       all.push_back({{name, kind, address, mode}, symbol});
   };
   if (f.op == Op::kSqrt) AddRoots(is_double, &all);
-  if (!is_double && VmlNumbersFor(f.op) != nullptr) {
+  if (!is_double && VmlExactFor(f.op) != nullptr) {
     all.push_back({{name, kTjitMathVmlF32,
-                    reinterpret_cast<void*>(VmlNumbersFor(f.op)), kVmlMode},
-                   kVmlNumbers});
+                    reinterpret_cast<void*>(VmlExactFor(f.op)), kVmlMode},
+                   kVmlExact});
   }
   if (*f.vml != '\0') {
     add(std::string(is_double ? "vmd" : "vms") + f.vml,
@@ -192,10 +192,10 @@ std::vector<Candidate> Candidates(const Function& f, bool is_double) {
   return all;
 }
 
-// The battery, and what eager makes of it.
+// The test inputs, and what eager makes of them.
 template <class T>
 struct Expected {
-  Expected(const Function& f, Check check) : x(Battery<T>(check)) {
+  Expected(const Function& f, Check check) : x(TestInputs<T>(check)) {
     if (f.op == Op::kExpInVectors) {
       for (T& number : x) number = -std::abs(number);
     }
@@ -229,8 +229,8 @@ std::optional<TjitMath> Probe(const Function& f, Verdicts* verdicts) {
         const T* const eager = e->y.template const_data_ptr<T>();
         const std::size_t at = FirstDifference(y.data(), eager, y.size());
         if (at == y.size()) {
-          return names[i] != kVmlNumbers ||
-                 VmlNumbersPay(f.op, f.eager, check, difference);
+          return names[i] != kVmlExact ||
+                 VmlExactPays(f.op, f.eager, check, difference);
         }
         *difference = absl::StrFormat("of %.17g eager makes %.17g, %s %.17g",
                                       e->x[at], eager[at], names[i], y[at]);
@@ -248,24 +248,24 @@ bool MathProbe::IsFunction(Op op, DType dtype) const {
     return (dtype == DType::kF64 && LibtorchSymbol("vmdSqrt")) ||
            (dtype == DType::kF32 && LibtorchSymbol("vmsSqrt"));
   }
-  return FunctionOf(op) != nullptr || IsTailFunction(op, dtype);
+  return FunctionOf(op) != nullptr || IsPositionDependent(op, dtype);
 }
 
 const TjitMath* MathProbe::For(Op op, DType dtype) {
   if (RowProbe::RowOpOf(op)) return rows_.For(op, dtype);
   const Function* f = FunctionOf(op);
-  const bool is_tail = IsTailFunction(op, dtype);
-  if (!is_tail && f == nullptr) return nullptr;
+  const bool is_position_dependent = IsPositionDependent(op, dtype);
+  if (!is_position_dependent && f == nullptr) return nullptr;
   const MutexLock lock(mutex_);
   auto found = found_.find({op, dtype});
   if (found == found_.end()) {
     std::optional<TjitMath> function;
-    if (is_tail) {
-      function = FindTailFunction(op, dtype, verdicts_);
+    if (is_position_dependent) {
+      function = FindPositionDependent(op, dtype, verdicts_);
     } else if (dtype == DType::kBF16 || dtype == DType::kF16) {
       function = FindHalfTable(op, dtype);
       if (verdicts_ != nullptr) {
-        verdicts_->Note(
+        verdicts_->Record(
             absl::StrCat("half ", InfoOf(op).name, " ", InfoOf(dtype).name),
             function ? "table" : kNoCandidate);
       }
@@ -280,8 +280,8 @@ const TjitMath* MathProbe::For(Op op, DType dtype) {
 
 void MathProbe::Call(const TjitMath& function, const void* const* in,
                      const double* scalars, void* out, std::int64_t n) const {
-  if (function.kind >= kTjitTailF32 && function.kind <= kTjitTailF16) {
-    CallTailFunction(function, in, scalars, out, n);
+  if (function.kind >= kTjitPositionF32 && function.kind <= kTjitPositionF16) {
+    CallPositionDependent(function, in, scalars, out, n);
   } else {
     CallAny(function, in[0], out, n);
   }

@@ -1,15 +1,15 @@
 // Finds, for each math function, the library function of this process that has
 // eager's bits: MKL's VML or SLEEF, both exported by libtorch_cpu.
 //
-// How: eager computes a battery of bit patterns (specials, denormals, ordinary
+// How: eager computes test inputs: bit patterns (specials, denormals, ordinary
 // numbers of all magnitudes), each candidate does the same, and the first whose
 // bits agree everywhere (any NaN for any NaN) is taken. Done once for each
 // function and type, when a kernel first needs it: some 0.2 ms; what an earlier
-// process found is compared with a third of the battery (verdicts.h). MKL's
+// process found is compared with a third of the test inputs (verdicts.h). MKL's
 // square root is a few instructions (sqrt_step.h), and its tanh and exp of f32
-// are own code where that is faster (vml_replacement.h). Ops whose bits depend on
-// the place of an element come from position_dependent.h, ops over whole rows from
-// row_probe.h.
+// are own code where that is faster (vml_replacement.h). Ops whose bits depend
+// on the position of an element come from position_dependent.h, ops over whole
+// rows from row_probe.h.
 // Thread: any. REQUIRES: For() is not called inside a kernel, and the thread
 // takes no part in recording.
 // Tested by: tests/runtime/math_probe_test.cpp

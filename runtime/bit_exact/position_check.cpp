@@ -12,7 +12,7 @@
 namespace tjit::runtime {
 namespace {
 
-// Not floats: some tails of eager take them as doubles.
+// Not floats: some remainder loops of eager take them as doubles.
 constexpr double kScalars[] = {0.7, 1.6, 1.3};
 
 bool SameBits(const at::Tensor& a, const at::Tensor& b) {
@@ -30,7 +30,7 @@ bool SameBits(const at::Tensor& a, const at::Tensor& b) {
 }
 
 // All of it, in tiles of `step` elements. In the arrays halves are floats.
-at::Tensor InTiles(TjitTailFn function, const at::Tensor& a,
+at::Tensor InTiles(TjitPositionFn function, const at::Tensor& a,
                    const at::Tensor* b, std::int64_t step) {
   const auto wide = a.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const at::Tensor x = a.to(wide), y = b == nullptr ? x : b->to(wide);
@@ -50,8 +50,8 @@ at::Tensor InTiles(TjitTailFn function, const at::Tensor& a,
 // Numbers at which the two formulas differ, and special ones: these are one in
 // five, or all but one in four, or zeros of both signs are all but one in four.
 enum class Numbers { kUsual, kSpecial, kZeros };
-at::Tensor Battery(std::int64_t n, at::ScalarType type, unsigned seed,
-                   Numbers numbers) {
+at::Tensor TestInputs(std::int64_t n, at::ScalarType type, unsigned seed,
+                      Numbers numbers) {
   const float inf = std::numeric_limits<float>::infinity();
   const float special[] = {0,  -0.0F, inf,  -inf,   inf - inf, 1,
                            -1, 88.7F, -104, 1e-40F, 1e30F,     3};
@@ -67,11 +67,12 @@ at::Tensor Battery(std::int64_t n, at::ScalarType type, unsigned seed,
   return x.to(type);
 }
 
-bool HaveBitsOfEager(TjitTailFn function, TailEager eager, bool is_binary,
-                     at::ScalarType type, std::int64_t n, Numbers numbers) {
+bool HaveBitsOfEager(TjitPositionFn function, PositionEager eager,
+                     bool is_binary, at::ScalarType type, std::int64_t n,
+                     Numbers numbers) {
   const auto seed = static_cast<unsigned>(n);
-  const at::Tensor a = Battery(n, type, seed, numbers);
-  const at::Tensor b = Battery(n, type, seed + 1, numbers);
+  const at::Tensor a = TestInputs(n, type, seed, numbers);
+  const at::Tensor b = TestInputs(n, type, seed + 1, numbers);
   const at::Tensor expected = eager(a, b, kScalars);
   for (const std::int64_t step : {n, std::int64_t{37}, std::int64_t{5}}) {
     if (!SameBits(InTiles(function, a, is_binary ? &b : nullptr, step),
@@ -84,8 +85,8 @@ bool HaveBitsOfEager(TjitTailFn function, TailEager eager, bool is_binary,
 
 }  // namespace
 
-bool TilesHaveBitsOfEager(TjitTailFn function, TailEager eager, bool is_binary,
-                          at::ScalarType type, Check check,
+bool TilesHaveBitsOfEager(TjitPositionFn function, PositionEager eager,
+                          bool is_binary, at::ScalarType type, Check check,
                           std::string* difference) {
   const std::vector<std::int64_t> lengths =
       check == Check::kSpot ? std::vector<std::int64_t>{17, 100}

@@ -1,6 +1,7 @@
-// Compares a tail function with eager before it is used: tiles of whole, odd
-// and few elements, over lengths with and without a tail, at numbers for which
-// the two formulas differ. Tested by: tests/runtime/tail_functions_test.cpp
+// Compares a position-dependent function with eager before it is used: tiles of
+// whole, odd and few elements, over lengths with and without a remainder, at
+// numbers for which the two formulas differ.
+// Tested by: tests/runtime/position_dependent_test.cpp
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,13 +14,14 @@
 namespace tjit::runtime {
 
 // The op of one or two tensors (else `b` is not looked at) and three scalars.
-using TailEager = at::Tensor (*)(const at::Tensor& a, const at::Tensor& b,
-                                 const double* s);
+using PositionEager = at::Tensor (*)(const at::Tensor& a, const at::Tensor& b,
+                                     const double* s);
 
 // False if a bit differs, of numbers; *difference (or null) gets where. A spot
 // check takes two lengths.
-bool TilesHaveBitsOfEager(TjitTailFn function, TailEager eager, bool is_binary,
-                          at::ScalarType type, Check check = Check::kAll,
+bool TilesHaveBitsOfEager(TjitPositionFn function, PositionEager eager,
+                          bool is_binary, at::ScalarType type,
+                          Check check = Check::kAll,
                           std::string* difference = nullptr);
 
 }  // namespace tjit::runtime

@@ -25,21 +25,22 @@ namespace native = at::native;
 using ir::DType;
 using ir::Op;
 
-template <TailKernel kKernel, TailCut kCut, int kType>
-void Tail(std::int64_t n, const void* a, const void* b, void* out,
-          std::int64_t first, std::int64_t total, double s, double t,
-          double u) {
+template <PositionKernel kKernel, PositionCut kCut, int kType>
+void PositionFunction(std::int64_t n, const void* a, const void* b, void* out,
+                      std::int64_t first, std::int64_t total, double s,
+                      double t, double u) {
   const double scalars[] = {s, t, u};
-  RunTailTile(kKernel, kType, kCut, {n, a, b, out, first, total, scalars});
+  RunPositionTile(kKernel, kType, kCut, {n, a, b, out, first, total, scalars});
 }
 
 // ---- The ops.
 
-struct TailOp {
+struct PositionOp {
   Op op;
-  TailEager eager;
-  TjitTailFn functions[kTailTypes];
-  TjitTailFn others[kTailTypes] = {};  // where those have not eager's bits
+  PositionEager eager;
+  TjitPositionFn functions[kPositionTypes];
+  TjitPositionFn others[kPositionTypes] =
+      {};  // where those have not eager's bits
   // Of f32, not null: the first one is own code, to be asked before it is run.
   bool (*quick_has_bits)(Check check) = nullptr;
 
@@ -48,46 +49,47 @@ struct TailOp {
   }
 };
 
-template <TailKernel kKernel, TailCut kCut = TailCut::kUsual>
-constexpr TailOp Make(Op op, TailEager eager) {
-  return {op,
-          eager,
-          {Tail<kKernel, kCut, 0>, Tail<kKernel, kCut, 1>,
-           Tail<kKernel, kCut, 2>, Tail<kKernel, kCut, 3>}};
+template <PositionKernel kKernel, PositionCut kCut = PositionCut::kUsual>
+constexpr PositionOp Make(Op op, PositionEager eager) {
+  return {
+      op,
+      eager,
+      {PositionFunction<kKernel, kCut, 0>, PositionFunction<kKernel, kCut, 1>,
+       PositionFunction<kKernel, kCut, 2>, PositionFunction<kKernel, kCut, 3>}};
 }
 
 // Eager has the kernel for the vectors of AVX2 at most, two of which are one of
 // a wider processor's.
-template <TailKernel kKernel>
-constexpr TailOp MakeNarrow(Op op, TailEager eager) {
-  TailOp made = Make<kKernel, TailCut::kOneVector>(op, eager);
-  const TailOp usual = Make<kKernel>(op, eager);
-  for (int type = 0; type < kTailTypes; ++type) {
+template <PositionKernel kKernel>
+constexpr PositionOp MakeNarrow(Op op, PositionEager eager) {
+  PositionOp made = Make<kKernel, PositionCut::kOneVector>(op, eager);
+  const PositionOp usual = Make<kKernel>(op, eager);
+  for (int type = 0; type < kPositionTypes; ++type) {
     made.others[type] = usual.functions[type];
   }
   return made;
 }
 
 // Of f32 and f64 alone.
-constexpr TailOp WithoutHalves(TailOp op) {
-  for (int type = 2; type < kTailTypes; ++type) {
+constexpr PositionOp WithoutHalves(PositionOp op) {
+  for (int type = 2; type < kPositionTypes; ++type) {
     op.functions[type] = op.others[type] = nullptr;
   }
   return op;
 }
 
 // Less than two vectors of AVX2 are behind the last whole ones.
-void MarkRest(at::TensorIterator& it, const double*) {
+void MarkRemainder(at::TensorIterator& it, const double*) {
   constexpr std::int64_t kTwoVectors = 64;
   const bool is_rest = it.numel() * it.element_size(0) < kTwoVectors;
-  AT_DISPATCH_FLOATING_TYPES(it.dtype(0), "in_rest", [&] {
+  AT_DISPATCH_FLOATING_TYPES(it.dtype(0), "in_remainder", [&] {
     std::fill_n(static_cast<scalar_t*>(it.data_ptr(0)), it.numel(),
                 static_cast<scalar_t>(is_rest));
   });
 }
 
 // The one of eager's kernels that says it: from -1 all of the way to -0.
-at::Tensor RestOf(const at::Tensor& like) {
+at::Tensor RemainderOf(const at::Tensor& like) {
   return at::lerp(at::full_like(like, -1), at::full_like(like, -0.0),
                   at::ones_like(like))
       .signbit()
@@ -95,7 +97,7 @@ at::Tensor RestOf(const at::Tensor& like) {
 }
 
 // Eager hands tensors of more than one element to oneDNN where it may.
-template <TjitTailFn kByOneDnn, TjitTailFn kOtherwise>
+template <TjitPositionFn kByOneDnn, TjitPositionFn kOtherwise>
 void ByOneDnn(std::int64_t n, const void* a, const void* b, void* out,
               std::int64_t first, std::int64_t total, double s, double t,
               double u) {
@@ -105,7 +107,7 @@ void ByOneDnn(std::int64_t n, const void* a, const void* b, void* out,
 }
 
 // By type; of halves.
-std::atomic<HalfTableFn> g_gelu[kTailTypes] = {};
+std::atomic<HalfTableFn> g_gelu[kPositionTypes] = {};
 
 template <int kType>
 void GeluByTable(std::int64_t n, const void* a, const void* /*b*/, void* out,
@@ -117,27 +119,28 @@ void GeluByTable(std::int64_t n, const void* a, const void* /*b*/, void* out,
 }
 
 // Gelu by erf: of f64 as the others.
-template <TailKernel kKernel, TailCut kCut, TjitTailFn kF32, TjitTailFn kBF16,
-          TjitTailFn kF16>
-constexpr TailOp MakeByErf(Op op, TailEager eager) {
-  TailOp made = Make<kKernel, kCut>(op, eager);
-  made.functions[0] = ByOneDnn<kF32, Tail<kKernel, kCut, 0>>;
-  made.functions[2] = ByOneDnn<kBF16, Tail<kKernel, kCut, 2>>;
-  made.functions[3] = ByOneDnn<kF16, Tail<kKernel, kCut, 3>>;
+template <PositionKernel kKernel, PositionCut kCut, TjitPositionFn kF32,
+          TjitPositionFn kBF16, TjitPositionFn kF16>
+constexpr PositionOp MakeByErf(Op op, PositionEager eager) {
+  PositionOp made = Make<kKernel, kCut>(op, eager);
+  made.functions[0] = ByOneDnn<kF32, PositionFunction<kKernel, kCut, 0>>;
+  made.functions[2] = ByOneDnn<kBF16, PositionFunction<kKernel, kCut, 2>>;
+  made.functions[3] = ByOneDnn<kF16, PositionFunction<kKernel, kCut, 3>>;
   // Where the processor has nothing for halves, eager does without oneDNN.
-  made.others[2] = Tail<kKernel, kCut, 2>;
-  made.others[3] = Tail<kKernel, kCut, 3>;
-  if (kCut == TailCut::kGelu) {
-    made.others[0] = ByOneDnn<GeluMinimaxF32, Tail<kKernel, kCut, 0>>;
+  made.others[2] = PositionFunction<kKernel, kCut, 2>;
+  made.others[3] = PositionFunction<kKernel, kCut, 3>;
+  if (kCut == PositionCut::kGelu) {
+    made.others[0] =
+        ByOneDnn<GeluMinimaxF32, PositionFunction<kKernel, kCut, 0>>;
   }
   return made;
 }
 
 // Of f32 by kQuick, where `has_bits` says so.
-template <TailKernel kQuick>
-constexpr TailOp WithQuick(bool (*has_bits)(Check), TailOp made) {
+template <PositionKernel kQuick>
+constexpr PositionOp WithQuick(bool (*has_bits)(Check), PositionOp made) {
   made.others[0] = made.functions[0];
-  made.functions[0] = Tail<kQuick, TailCut::kUsual, 0>;
+  made.functions[0] = PositionFunction<kQuick, PositionCut::kUsual, 0>;
   made.quick_has_bits = has_bits;
   return made;
 }
@@ -177,16 +180,16 @@ constexpr auto kCpu = at::kCPU;
   Make<TJIT_STUB(name##_stub(kCpu, it __VA_OPT__(, ) __VA_ARGS__))>( \
       Op::op, TJIT_EAGER(at::name(a, b __VA_OPT__(, ) __VA_ARGS__)))
 
-const TailOp kOps[] = {
-    WithQuick<QuickSigmoidKernel>(SigmoidNumbersHaveBitsOfEager,
+const PositionOp kOps[] = {
+    WithQuick<QuickSigmoidKernel>(SigmoidExactHasBitsOfEager,
                                   TJIT_UNARY(kSigmoid, sigmoid)),
     TJIT_UNARY(kSilu, silu),
     TJIT_UNARY(kMish, mish),
     MakeByErf<TJIT_STUB(GeluKernel(kCpu, it, native::GeluType::None)),
-              TailCut::kGelu, GeluF32, GeluByTable<2>, GeluByTable<3>>(
+              PositionCut::kGelu, GeluF32, GeluByTable<2>, GeluByTable<3>>(
         Op::kGelu, TJIT_EAGER(at::gelu(a))),
     Make<TJIT_STUB(GeluKernel(kCpu, it, native::GeluType::Tanh)),
-         TailCut::kGelu>(Op::kGeluTanh, TJIT_EAGER(at::gelu(a, "tanh"))),
+         PositionCut::kGelu>(Op::kGeluTanh, TJIT_EAGER(at::gelu(a, "tanh"))),
     TJIT_UNARY(kSoftplus, softplus, s[0], s[1]),
     TJIT_UNARY(kElu, elu, s[0], s[1], s[2]),
     MakeNarrow<TJIT_STUB(softshrink_stub(kCpu, it, s[0]))>(
@@ -198,13 +201,13 @@ const TailOp kOps[] = {
     TJIT_UNARY(kAcosh, acosh),
     TJIT_UNARY(kAtanh, atanh),
     WithQuick<QuickPowKernel>(
-        PowNumbersHaveBitsOfEager,
+        PowExactHasBitsOfEager,
         Make<EagerPowKernel>(Op::kPowScalar, TJIT_EAGER(at::pow(a, s[0])))),
     Make<TJIT_STUB(pow_tensor_tensor_stub(kCpu, it))>(
         Op::kPow, TJIT_EAGER(at::pow(a, b))),
-    Make<TJIT_STUB(maximum_stub(kCpu, it)), TailCut::kOneVector>(
+    Make<TJIT_STUB(maximum_stub(kCpu, it)), PositionCut::kOneVector>(
         Op::kMaximumOfTensors, TJIT_EAGER(at::maximum(a, b))),
-    Make<TJIT_STUB(minimum_stub(kCpu, it)), TailCut::kOneVector>(
+    Make<TJIT_STUB(minimum_stub(kCpu, it)), PositionCut::kOneVector>(
         Op::kMinimumOfTensors, TJIT_EAGER(at::minimum(a, b))),
     TJIT_BINARY(kFmax, fmax),
     TJIT_BINARY(kFmin, fmin),
@@ -214,7 +217,8 @@ const TailOp kOps[] = {
     TJIT_BINARY(kLogaddexp, logaddexp),
     TJIT_BINARY(kLogaddexp2, logaddexp2),
     TJIT_BINARY(kXlogy, xlogy),
-    WithoutHalves(MakeNarrow<MarkRest>(Op::kInRest, TJIT_EAGER(RestOf(a)))),
+    WithoutHalves(MakeNarrow<MarkRemainder>(Op::kInRemainder,
+                                            TJIT_EAGER(RemainderOf(a)))),
     WithoutHalves(MakeNarrow<TJIT_STUB(smooth_l1_backward_stub(
                       kCpu, WithZeros(it), s[0], s[1]))>(
         Op::kSmoothL1Backward,
@@ -226,7 +230,7 @@ const TailOp kOps[] = {
     TJIT_BINARY(kSiluBackward, silu_backward),
     TJIT_BINARY(kMishBackward, mish_backward),
     MakeByErf<TJIT_STUB(GeluBackwardKernel(kCpu, it, native::GeluType::None)),
-              TailCut::kUsual, GeluBackwardF32, GeluBackwardBF16,
+              PositionCut::kUsual, GeluBackwardF32, GeluBackwardBF16,
               GeluBackwardF16>(Op::kGeluBackward,
                                TJIT_EAGER(at::gelu_backward(a, b))),
     Make<TJIT_STUB(GeluBackwardKernel(kCpu, it, native::GeluType::Tanh))>(
@@ -246,23 +250,23 @@ const TailOp kOps[] = {
         Op::kShrinkBackward, TJIT_EAGER(at::softshrink_backward(a, b, s[0]))),
 };
 
-const TailOp* TailOpOf(Op op) {
-  for (const TailOp& tail : kOps) {
-    if (tail.op == op) return &tail;
+const PositionOp* PositionOpOf(Op op) {
+  for (const PositionOp& o : kOps) {
+    if (o.op == op) return &o;
   }
   return nullptr;
 }
 
 int TypeOf(DType dtype) {
-  const auto* const end = std::end(kTailDTypes);
-  const auto* const found = std::find(std::begin(kTailDTypes), end, dtype);
-  return found == end ? -1 : static_cast<int>(found - kTailDTypes);
+  const auto* const end = std::end(kPositionDTypes);
+  const auto* const found = std::find(std::begin(kPositionDTypes), end, dtype);
+  return found == end ? -1 : static_cast<int>(found - kPositionDTypes);
 }
 
 // False if there is no table of gelu for halves.
 bool PrepareGelu(int type) {
-  if (kTailDTypes[type] == DType::kF32) return true;
-  const auto table = FindHalfTable(Op::kGelu, kTailDTypes[type]);
+  if (kPositionDTypes[type] == DType::kF32) return true;
+  const auto table = FindHalfTable(Op::kGelu, kPositionDTypes[type]);
   if (!table) return false;
   g_gelu[type] = reinterpret_cast<HalfTableFn>(table->address);
   return true;
@@ -270,20 +274,22 @@ bool PrepareGelu(int type) {
 
 }  // namespace
 
-bool IsTailFunction(Op op, DType dtype) {
-  return TailOpOf(op) != nullptr && InfoOf(dtype).kind == ir::DTypeKind::kFloat;
+bool IsPositionDependent(Op op, DType dtype) {
+  return PositionOpOf(op) != nullptr &&
+         InfoOf(dtype).kind == ir::DTypeKind::kFloat;
 }
 
-std::optional<TjitMath> FindTailFunction(Op op, DType dtype,
-                                         Verdicts* verdicts) {
-  constexpr TjitMathKind kKinds[kTailTypes] = {kTjitTailF32, kTjitTailF64,
-                                               kTjitTailBF16, kTjitTailF16};
-  const TailOp* const tail = TailOpOf(op);
+std::optional<TjitMath> FindPositionDependent(Op op, DType dtype,
+                                              Verdicts* verdicts) {
+  constexpr TjitMathKind kKinds[kPositionTypes] = {
+      kTjitPositionF32, kTjitPositionF64, kTjitPositionBF16, kTjitPositionF16};
+  const PositionOp* const found_op = PositionOpOf(op);
   const int type = TypeOf(dtype);
-  if (tail == nullptr || type < 0) return std::nullopt;
+  if (found_op == nullptr || type < 0) return std::nullopt;
   const at::NoGradGuard no_grad;
   const bool is_by_erf = op == Op::kGelu || op == Op::kGeluBackward;
-  TjitTailFn candidates[] = {tail->functions[type], tail->others[type]};
+  TjitPositionFn candidates[] = {found_op->functions[type],
+                                 found_op->others[type]};
   if (is_by_erf && dtype != DType::kF64) {
     if (!HasGeluFormulas() || !at::globalContext().userEnabledMkldnn()) {
       return std::nullopt;  // eager does without oneDNN now
@@ -292,33 +298,34 @@ std::optional<TjitMath> FindTailFunction(Op op, DType dtype,
     if (dtype == DType::kF32 && !HasGeluMinimax()) candidates[1] = nullptr;
   }
   const auto found = FirstWithBits(
-      verdicts, absl::StrCat("tail ", InfoOf(op).name, " ", InfoOf(dtype).name),
+      verdicts,
+      absl::StrCat("position ", InfoOf(op).name, " ", InfoOf(dtype).name),
       {"first", "other"},
       [&](std::size_t i, Check check, std::string* difference) {
         const bool is_quick =
-            tail->quick_has_bits != nullptr && i == 0 && type == 0;
+            found_op->quick_has_bits != nullptr && i == 0 && type == 0;
         return candidates[i] != nullptr &&
-               (!is_quick || tail->quick_has_bits(check)) &&
-               TilesHaveBitsOfEager(candidates[i], tail->eager,
-                                    tail->is_binary(), kTailTorchTypes[type],
-                                    check, difference);
+               (!is_quick || found_op->quick_has_bits(check)) &&
+               TilesHaveBitsOfEager(
+                   candidates[i], found_op->eager, found_op->is_binary(),
+                   kPositionTorchTypes[type], check, difference);
       });
   if (!found) return std::nullopt;
   return TjitMath{InfoOf(op).name, kKinds[type],
                   reinterpret_cast<void*>(candidates[*found]), 0};
 }
 
-void CallTailFunction(const TjitMath& function, const void* const* in,
-                      const double* scalars, void* out, std::int64_t n) {
-  const TailOp* const op =
-      std::find_if(std::begin(kOps), std::end(kOps), [&](const TailOp& o) {
+void CallPositionDependent(const TjitMath& function, const void* const* in,
+                           const double* scalars, void* out, std::int64_t n) {
+  const PositionOp* const op =
+      std::find_if(std::begin(kOps), std::end(kOps), [&](const PositionOp& o) {
         return std::strcmp(InfoOf(o.op).name, function.op) == 0;
       });
   const int tensors = op->is_binary() ? 2 : 1;
   const int operands = static_cast<int>(std::strlen(InfoOf(op->op).operands));
   double s[3] = {};
   std::copy(scalars + tensors, scalars + operands, s);
-  reinterpret_cast<TjitTailFn>(function.address)(
+  reinterpret_cast<TjitPositionFn>(function.address)(
       n, in[0], op->is_binary() ? in[1] : nullptr, out, 0, n, s[0], s[1], s[2]);
 }
 

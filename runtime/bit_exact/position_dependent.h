@@ -1,5 +1,6 @@
-// Ops whose bits in eager depend on the place of an element (Note [Tails] in
-// compiler/schedule/math_table.h), for kernels: part by part, with eager's bits.
+// Ops whose bits in eager depend on the position of an element, for kernels:
+// part by part, with eager's bits (Note [Position-dependent functions] in
+// compiler/schedule/math_table.h).
 //
 // How: eager's own kernel runs over the tile. What matters is only that it
 // takes the same formula for each element as it would over the whole tensor:
@@ -11,7 +12,7 @@
 // A tile whose body ends within a block is filled up for one more call. A call
 // costs some 30 ns beside what it computes.
 // Thread: any; parts of one run may be computed on several threads.
-// Tested by: tests/runtime/tail_functions_test.cpp
+// Tested by: tests/runtime/position_dependent_test.cpp
 // Source: aten/src/ATen/native/cpu/Loops.h (vectorized_loop),
 // TensorIterator.cpp (for_each), Parallel-inl.h, Activation.cpp (grain of gelu)
 // of libtorch 2.13.
@@ -28,28 +29,28 @@ namespace tjit::runtime {
 
 // How eager cuts `total` elements for so many threads, a chunk being worth one
 // from more than `grain` elements on: elements of a chunk.
-std::int64_t TailChunk(std::int64_t total, std::int64_t grain, int threads);
+std::int64_t PositionChunk(std::int64_t total, std::int64_t grain, int threads);
 
-// True if the op of this type is computed by a tail function.
-bool IsTailFunction(ir::Op op, ir::DType dtype);
+// True if the op of this type is computed by a position-dependent function.
+bool IsPositionDependent(ir::Op op, ir::DType dtype);
 
 // Checked against eager, part by part; nothing if the bits differ.
 // REQUIRES: not called inside a kernel; the thread takes no part in recording.
-std::optional<TjitMath> FindTailFunction(ir::Op op, ir::DType dtype,
-                                         Verdicts* verdicts = nullptr);
+std::optional<TjitMath> FindPositionDependent(ir::Op op, ir::DType dtype,
+                                              Verdicts* verdicts = nullptr);
 
 // Runs over all n elements; operands as in MathFunctions::Call().
-void CallTailFunction(const TjitMath& function, const void* const* in,
-                      const double* scalars, void* out, std::int64_t n);
+void CallPositionDependent(const TjitMath& function, const void* const* in,
+                           const double* scalars, void* out, std::int64_t n);
 
-// While it lives, tail functions on this thread are parts of what a thread does
-// for which eager would use so many threads. Without one, or with 0: this
-// thread's own.
-class TailThreads {
+// While it lives, position-dependent functions on this thread are parts of what
+// a thread does for which eager would use so many threads. Without one, or with
+// 0: this thread's own.
+class PositionThreads {
  public:
-  explicit TailThreads(int threads);
-  ~TailThreads();
-  TailThreads(const TailThreads&) = delete;
+  explicit PositionThreads(int threads);
+  ~PositionThreads();
+  PositionThreads(const PositionThreads&) = delete;
 
   // Of the calling thread.
   static int Current();

@@ -19,7 +19,7 @@ namespace {
 
 using ir::DType;
 
-thread_local int t_threads = 0;  // TailThreads; 0: none
+thread_local int t_threads = 0;  // PositionThreads; 0: none
 
 // ---- Kernels of eager over arrays of n elements.
 
@@ -38,13 +38,13 @@ alignas(64) char g_zeros[kMostOfCall * sizeof(double)] = {};
 // Iterators over one contiguous dim, by type and number of inputs. Those of a
 // thread are copies of the process's first ones, so that no thread of a kernel
 // makes tensors.
-using Iterators = std::array<std::array<at::TensorIterator, 3>, kTailTypes>;
+using Iterators = std::array<std::array<at::TensorIterator, 3>, kPositionTypes>;
 
 const Iterators& FirstIterators() {
   static const Iterators& made = *[] {
     auto* all = new Iterators;
-    for (std::size_t t = 0; t < kTailTypes; ++t) {
-      const at::TensorOptions options(kTailTorchTypes[t]);
+    for (std::size_t t = 0; t < kPositionTypes; ++t) {
+      const at::TensorOptions options(kPositionTorchTypes[t]);
       at::Tensor out = at::empty({64}, options);
       const at::Tensor a = at::empty({64}, options);
       const at::Tensor b = at::empty({64}, options);
@@ -75,7 +75,7 @@ struct Sizes : at::TensorIteratorBase {
 };
 
 // One call for n elements of the type in memory.
-void CallKernel(TailKernel kernel, int type, const char* a, const char* b,
+void CallKernel(PositionKernel kernel, int type, const char* a, const char* b,
                 char* out, std::int64_t n, const double* s) {
   at::TensorIterator& it = IteratorOf(type, b != nullptr ? 2 : 1);
   (it.*Sizes::kShape)[0] = n;
@@ -87,12 +87,12 @@ void CallKernel(TailKernel kernel, int type, const char* a, const char* b,
 
 // ---- Halves are floats in the arrays.
 
-void CallHalves(TailKernel kernel, int type, const char* a, const char* b,
+void CallHalves(PositionKernel kernel, int type, const char* a, const char* b,
                 char* out, std::int64_t n, const double* s) {
   constexpr std::int64_t kMost = 1024;
   std::uint16_t x[kMost], y[kMost];
   const HalfType half =
-      kTailDTypes[type] == DType::kBF16 ? HalfType::kBF16 : HalfType::kF16;
+      kPositionDTypes[type] == DType::kBF16 ? HalfType::kBF16 : HalfType::kF16;
   const auto floats = [](const char* p, std::int64_t i) {
     return reinterpret_cast<const float*>(p) + i;
   };
@@ -110,7 +110,7 @@ void CallHalves(TailKernel kernel, int type, const char* a, const char* b,
 // ---- Tiles.
 
 struct Tile {
-  TailKernel kernel;
+  PositionKernel kernel;
   int type;
   const char *a, *b;  // b: null of unary ops
   char* out;
@@ -118,8 +118,9 @@ struct Tile {
   const double* s;
 
   void Call(std::int64_t from, std::int64_t n) const {
-    const auto call =
-        c10::elementSize(kTailTorchTypes[type]) == 2 ? CallHalves : CallKernel;
+    const auto call = c10::elementSize(kPositionTorchTypes[type]) == 2
+                          ? CallHalves
+                          : CallKernel;
     for (std::int64_t i = 0; i < n; i += kMostOfCall) {
       const std::int64_t o = (from + i) * itemsize;
       call(kernel, type, a + o, b == nullptr ? nullptr : b + o, out + o,
@@ -144,18 +145,18 @@ struct Tile {
 };
 
 // What eager takes for a chunk. Gelu's forward has a rule of its own.
-std::int64_t GrainOf(TailCut cut, std::int64_t total, int threads) {
-  return cut == TailCut::kGelu && total > 16384 ? total / threads
+std::int64_t GrainOf(PositionCut cut, std::int64_t total, int threads) {
+  return cut == PositionCut::kGelu && total > 16384 ? total / threads
                                                     : at::internal::GRAIN_SIZE;
 }
 
 }  // namespace
 
 at::TensorIterator& WithZeros(at::TensorIterator& it) {
-  const auto* const end = std::end(kTailTorchTypes);
+  const auto* const end = std::end(kPositionTorchTypes);
   const auto type = static_cast<int>(
-      std::find(std::begin(kTailTorchTypes), end, it.dtype(0)) -
-      std::begin(kTailTorchTypes));
+      std::find(std::begin(kPositionTorchTypes), end, it.dtype(0)) -
+      std::begin(kPositionTorchTypes));
   at::TensorIterator& three = IteratorOf(type, 3);
   (three.*Sizes::kShape)[0] = it.numel();
   three._unsafe_set_arg_data(0, it.data_ptr(0));
@@ -165,50 +166,52 @@ at::TensorIterator& WithZeros(at::TensorIterator& it) {
   return three;
 }
 
-std::int64_t TailChunk(std::int64_t total, std::int64_t grain, int threads) {
+std::int64_t PositionChunk(std::int64_t total, std::int64_t grain,
+                           int threads) {
   if (threads <= 1 || total <= grain || grain <= 0) return total;
   const std::int64_t parts =
       std::min<std::int64_t>(threads, (total + grain - 1) / grain);
   return (total + parts - 1) / parts;
 }
 
-void RunTailTile(TailKernel kernel, int type, TailCut cut,
-                 const TailTile& t) {
+void RunPositionTile(PositionKernel kernel, int type, PositionCut cut,
+                     const PositionTile& t) {
   const auto [n, a, b, out, first, total, s] = t;
   const Tile tile = {kernel,
                      type,
                      static_cast<const char*>(a),
                      static_cast<const char*>(b),
                      static_cast<char*>(out),
-                     kTailDTypes[type] == DType::kF64 ? 8 : 4,
+                     kPositionDTypes[type] == DType::kF64 ? 8 : 4,
                      s};
-  const int block = BlockOf(c10::elementSize(kTailTorchTypes[type]));
-  const int unit = cut == TailCut::kOneVector ? block / 2 : block;
+  const int block = BlockOf(c10::elementSize(kPositionTorchTypes[type]));
+  const int unit = cut == PositionCut::kOneVector ? block / 2 : block;
   std::int64_t chunk = total;
   if (total > 16384) {
-    const int threads = t_threads > 0 ? t_threads : TailThreads::Current();
-    chunk = TailChunk(total, GrainOf(cut, total, threads), threads);
+    const int threads = t_threads > 0 ? t_threads : PositionThreads::Current();
+    chunk = PositionChunk(total, GrainOf(cut, total, threads), threads);
   }
   for (std::int64_t i = 0; i < n;) {
     const std::int64_t begin =
         chunk == total ? 0 : (first + i) / chunk * chunk;
     const std::int64_t end = std::min(total, begin + chunk);
     const std::int64_t body_end = end - ((end - begin) & (unit - 1));
-    const bool is_tail = first + i >= body_end;
-    const std::int64_t m = std::min(n, (is_tail ? end : body_end) - first) - i;
-    const std::int64_t whole = is_tail ? m : m & ~std::int64_t{block - 1};
+    const bool is_remainder = first + i >= body_end;
+    const std::int64_t m =
+        std::min(n, (is_remainder ? end : body_end) - first) - i;
+    const std::int64_t whole = is_remainder ? m : m & ~std::int64_t{block - 1};
     if (whole > 0) tile.Call(i, whole);
     if (whole < m) tile.CallFilled(i + whole, m - whole, block);
     i += m;
   }
 }
 
-TailThreads::TailThreads(int threads) : before_(t_threads) {
+PositionThreads::PositionThreads(int threads) : before_(t_threads) {
   t_threads = threads;
 }
-TailThreads::~TailThreads() { t_threads = before_; }
+PositionThreads::~PositionThreads() { t_threads = before_; }
 
-int TailThreads::Current() {
+int PositionThreads::Current() {
   const int threads = at::get_num_threads();
   return threads == 1 || InRegion() ? 1 : threads;
 }

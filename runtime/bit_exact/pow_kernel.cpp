@@ -19,7 +19,7 @@ namespace tjit::runtime {
 namespace {
 
 // Of all sizes, every second one near 1.
-at::Tensor Battery(std::int64_t n) {
+at::Tensor TestInputs(std::int64_t n) {
   at::Tensor x = at::empty({n}, at::kFloat);
   float* const numbers = x.mutable_data_ptr<float>();
   std::mt19937 random(11);
@@ -44,22 +44,21 @@ void EagerPowKernel(at::TensorIterator& it, const double* s) {
 
 void QuickPowKernel(at::TensorIterator& it, const double* s) {
   const std::int64_t n = it.numel();
-  if (n % kTailBlock != 0 || it.dtype(0) != at::kFloat || !IsPowNumber(s[0]) ||
-      !HasUsualArithmetic()) {
+  if (n % kPositionBlock != 0 || it.dtype(0) != at::kFloat ||
+      !IsPowExponent(s[0]) || !HasUsualArithmetic()) {
     return EagerPowKernel(it, s);
   }
-  PowNumber(n, static_cast<const float*>(it.data_ptr(1)),
-            static_cast<int>(s[0]), PowfOfLibtorch(),
-            static_cast<float*>(it.data_ptr(0)));
+  PowExact(n, static_cast<const float*>(it.data_ptr(1)), static_cast<int>(s[0]),
+           PowfOfLibtorch(), static_cast<float*>(it.data_ptr(0)));
 }
 
-bool PowNumbersHaveBitsOfEager(Check check) {
-  if (!HasPowNumber() || PowfOfLibtorch() == nullptr) return false;
-  const at::Tensor x = Battery(check == Check::kSpot ? 1024 : 8192);
+bool PowExactHasBitsOfEager(Check check) {
+  if (!HasPowExact() || PowfOfLibtorch() == nullptr) return false;
+  const at::Tensor x = TestInputs(check == Check::kSpot ? 1024 : 8192);
   at::Tensor ours = at::empty_like(x);
-  for (const int exponent : kPowNumbers) {
-    PowNumber(x.numel(), x.const_data_ptr<float>(), exponent, PowfOfLibtorch(),
-              ours.mutable_data_ptr<float>());
+  for (const int exponent : kPowExponents) {
+    PowExact(x.numel(), x.const_data_ptr<float>(), exponent, PowfOfLibtorch(),
+             ours.mutable_data_ptr<float>());
     const at::Tensor eager = at::pow(x, exponent);
     const auto n = static_cast<std::size_t>(x.numel());
     if (FirstDifference(ours.const_data_ptr<float>(),

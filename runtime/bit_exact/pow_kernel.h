@@ -1,7 +1,7 @@
 // Eager's kernel of pow with a number for tiles, and a faster one for f32 and
 // the exponents of compiler/functions/pow_exact.h.
 // Thread: any.
-// Tested by: tests/runtime/pow_numbers_test.cpp
+// Tested by: tests/runtime/pow_exact_test.cpp
 #pragma once
 
 #include <ATen/TensorIterator.h>
@@ -14,14 +14,14 @@ namespace tjit::runtime {
 void EagerPowKernel(at::TensorIterator& it, const double* s);
 
 // The same for tiles (position_tiles.h): whole blocks of floats are computed by
-// PowNumber(), in the usual arithmetic. Everything else is eager's.
-// REQUIRES: PowNumbersHaveBitsOfEager() has returned true.
+// PowExact(), in the usual arithmetic. Everything else is eager's.
+// REQUIRES: PowExactHasBitsOfEager() has returned true.
 void QuickPowKernel(at::TensorIterator& it, const double* s);
 
-// False where this processor has not what PowNumber() needs, or a bit differs.
-bool PowNumbersHaveBitsOfEager(Check check);
+// False where this processor has not what PowExact() needs, or a bit differs.
+bool PowExactHasBitsOfEager(Check check);
 
-// SLEEF's function in libtorch, for PowNumber(); null if there is none.
+// SLEEF's function in libtorch, for PowExact(); null if there is none.
 void* PowfOfLibtorch();
 
 }  // namespace tjit::runtime

@@ -34,8 +34,8 @@ std::optional<RowOp> RowProbe::RowOpOf(ir::Op op) {
       return RowOp::kMoments;
     case ir::Op::kNormRstdWide:
       return RowOp::kMomentsWide;
-    case ir::Op::kSumInTurn:
-      return RowOp::kSumInTurn;
+    case ir::Op::kSumSequential:
+      return RowOp::kSumSequential;
     case ir::Op::kDot:
       return RowOp::kDot;
     case ir::Op::kSumOfHalves:
@@ -61,8 +61,8 @@ std::optional<RowOp> RowProbe::ColumnOpOf(ir::Op op) {
       return RowOp::kColumnStd;
     case ir::Op::kWelfordMean:
       return RowOp::kColumnWelfordMean;
-    case ir::Op::kSumInTurn:
-      return RowOp::kColumnSumInTurn;
+    case ir::Op::kSumSequential:
+      return RowOp::kColumnSumSequential;
     case ir::Op::kDot:
       return RowOp::kColumnDot;
     case ir::Op::kAmax:

@@ -135,11 +135,11 @@ at::Tensor Eager(RowOp op, const at::Tensor& a, const at::Tensor& b) {
     case RowOp::kWholeAmaxOfHalves:
     case RowOp::kWholeAminOfHalves:
       return EagerOfHalves(op, a);
-    case RowOp::kSumInTurn:
+    case RowOp::kSumSequential:
     case RowOp::kDot:
-    case RowOp::kColumnSumInTurn:
+    case RowOp::kColumnSumSequential:
     case RowOp::kColumnDot:
-      return EagerInTurn(op, a, b);
+      return EagerSequential(op, a, b);
   }
   return {};
 }
@@ -230,8 +230,8 @@ void Compute(const RowFunction& f, const at::Tensor& a, const at::Tensor& b,
              at::Tensor& out) {
   const std::int64_t rows = a.size(0);
   const std::int64_t n = a.size(1);
-  if (IsInTurn(f.op)) {
-    RunInTurn(f, a, b, out);
+  if (IsSequential(f.op)) {
+    RunSequential(f, a, b, out);
   } else if (IsOfHalves(f.op)) {
     RunOfHalves(f, a, out);
   } else if (f.op == RowOp::kNorm || f.op == RowOp::kWholeNorm) {
@@ -306,8 +306,8 @@ bool IsTelling(RowOp op, Values kind) {
   return IsExtreme(op) == is_of_zeros && kind != Values::kSpecial;
 }
 
-// The same for the battery. A spot check takes every fifth of the shapes, each
-// with two kinds of values.
+// The same for the test inputs. A spot check takes every fifth of the shapes,
+// each with two kinds of values.
 template <class T>
 bool HasBits(const RowFunction& f, Check check, std::int64_t* compared,
              std::string* difference) {

@@ -1,10 +1,10 @@
-// How sums in turn and dots (compiler/functions/row_functions.h) are seen in eager: no op
-// returns them, but the gradients of a layer norm without weight and bias,
-// with mean 0 and deviation 1, show each bit that matters.
+// How sequential sums and dots (compiler/functions/row_functions.h) are seen in
+// eager: no op returns them, but the gradients of a layer norm without weight
+// and bias, with mean 0 and deviation 1, show each bit that matters.
 //
-//   sum = sum_in_turn(gradient), sum_x = dot(gradient, x)
+//   sum = sum_sequential(gradient), sum_x = dot(gradient, x)
 //   of the input: gradient - sum_x / n * x - sum / n
-//   of the weight and of the bias: dot and sum_in_turn of the columns
+//   of the weight and of the bias: dot and sum_sequential of the columns
 //
 // Part of row_probe.h and its test.
 #pragma once
@@ -21,23 +21,23 @@
 
 namespace tjit::runtime {
 
-constexpr bool IsInTurn(RowOp op) {
-  return op == RowOp::kSumInTurn || op == RowOp::kDot ||
-         op == RowOp::kColumnSumInTurn || op == RowOp::kColumnDot;
+constexpr bool IsSequential(RowOp op) {
+  return op == RowOp::kSumSequential || op == RowOp::kDot ||
+         op == RowOp::kColumnSumSequential || op == RowOp::kColumnDot;
 }
 
 // A sum of rows is seen without x: 0.
-inline at::Tensor EagerInTurn(RowOp op, const at::Tensor& gradient,
-                              const at::Tensor& b) {
+inline at::Tensor EagerSequential(RowOp op, const at::Tensor& gradient,
+                                  const at::Tensor& b) {
   const std::int64_t n = gradient.size(1);
-  const at::Tensor x = op == RowOp::kSumInTurn ? at::zeros_like(b) : b;
+  const at::Tensor x = op == RowOp::kSumSequential ? at::zeros_like(b) : b;
   const at::Tensor mean = at::zeros({gradient.size(0), 1}, b.options());
   const at::Tensor weight = at::ones({n}, b.options());
   const bool is_row = !IsOfColumns(op);
   const auto [of_input, of_weight, of_bias] = at::native_layer_norm_backward(
       gradient, x, {n}, mean, at::ones_like(mean),
       is_row ? at::Tensor() : weight, is_row ? at::Tensor() : weight,
-      {is_row, op == RowOp::kColumnDot, op == RowOp::kColumnSumInTurn});
+      {is_row, op == RowOp::kColumnDot, op == RowOp::kColumnSumSequential});
   if (is_row) return of_input.add_(0);  // 0 of one sign
   return op == RowOp::kColumnDot ? of_weight : of_bias;
 }
@@ -77,8 +77,8 @@ void InputGradient(const RowFunction& f, const at::Tensor& gradient,
   }
 }
 
-inline void RunInTurn(const RowFunction& f, const at::Tensor& a,
-                      const at::Tensor& b, at::Tensor& out) {
+inline void RunSequential(const RowFunction& f, const at::Tensor& a,
+                          const at::Tensor& b, at::Tensor& out) {
   if (IsOfColumns(f.op)) {
     RunColumns(f.run_columns, a.size(0), a.size(1), a.const_data_ptr(),
                at::get_num_threads(), out.mutable_data_ptr(),

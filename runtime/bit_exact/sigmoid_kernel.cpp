@@ -18,7 +18,7 @@ namespace tjit::runtime {
 namespace {
 
 // Every second one is of a size at which there is something to round.
-at::Tensor Battery(std::int64_t n) {
+at::Tensor TestInputs(std::int64_t n) {
   at::Tensor x = at::empty({n}, at::kFloat);
   float* const numbers = x.mutable_data_ptr<float>();
   std::mt19937 random(19);
@@ -42,20 +42,20 @@ at::Tensor Battery(std::int64_t n) {
 
 void QuickSigmoidKernel(at::TensorIterator& it, const double*) {
   const std::int64_t n = it.numel();
-  if (n % kTailBlock != 0 || it.dtype(0) != at::kFloat ||
+  if (n % kPositionBlock != 0 || it.dtype(0) != at::kFloat ||
       !HasUsualArithmetic()) {
     return at::native::sigmoid_stub(at::kCPU, it);
   }
-  SigmoidNumbers(n, static_cast<const float*>(it.data_ptr(1)),
-                 static_cast<float*>(it.data_ptr(0)));
+  SigmoidExact(n, static_cast<const float*>(it.data_ptr(1)),
+               static_cast<float*>(it.data_ptr(0)));
 }
 
-bool SigmoidNumbersHaveBitsOfEager(Check check) {
-  if (!HasSigmoidNumbers()) return false;
-  const at::Tensor x = Battery(check == Check::kSpot ? 2048 : 32768);
+bool SigmoidExactHasBitsOfEager(Check check) {
+  if (!HasSigmoidExact()) return false;
+  const at::Tensor x = TestInputs(check == Check::kSpot ? 2048 : 32768);
   at::Tensor ours = at::empty_like(x);
-  SigmoidNumbers(x.numel(), x.const_data_ptr<float>(),
-                 ours.mutable_data_ptr<float>());
+  SigmoidExact(x.numel(), x.const_data_ptr<float>(),
+               ours.mutable_data_ptr<float>());
   const at::Tensor eager = at::sigmoid(x);
   const auto n = static_cast<std::size_t>(x.numel());
   return FirstDifference(ours.const_data_ptr<float>(),

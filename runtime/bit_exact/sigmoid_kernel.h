@@ -1,6 +1,7 @@
-// Eager's kernel of sigmoid for tiles, of f32 by compiler/functions/sigmoid_exact.h.
+// Eager's kernel of sigmoid for tiles, of f32 by
+// compiler/functions/sigmoid_exact.h.
 // Thread: any.
-// Tested by: tests/runtime/sigmoid_numbers_test.cpp
+// Tested by: tests/runtime/sigmoid_exact_test.cpp
 #pragma once
 
 #include <ATen/TensorIterator.h>
@@ -10,12 +11,12 @@
 namespace tjit::runtime {
 
 // For tiles (position_tiles.h): whole blocks of floats are computed by
-// SigmoidNumbers(), in the usual arithmetic. Everything else is eager's.
-// REQUIRES: SigmoidNumbersHaveBitsOfEager() has returned true.
+// SigmoidExact(), in the usual arithmetic. Everything else is eager's.
+// REQUIRES: SigmoidExactHasBitsOfEager() has returned true.
 void QuickSigmoidKernel(at::TensorIterator& it, const double* s);
 
-// False where this processor has not what SigmoidNumbers() needs, or a bit
+// False where this processor has not what SigmoidExact() needs, or a bit
 // differs.
-bool SigmoidNumbersHaveBitsOfEager(Check check);
+bool SigmoidExactHasBitsOfEager(Check check);
 
 }  // namespace tjit::runtime

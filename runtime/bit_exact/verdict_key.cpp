@@ -73,7 +73,7 @@ std::string Processor() {
 
 }  // namespace
 
-void VerdictKey::TakeProcess() {
+void VerdictKey::RecordProcess() {
   settings_ = SettingsOf({"ATEN_", "BLIS_", "DNNL_", "GLIBC_TUNABLES=", "KMP_",
                           "MKL_", "ONEDNN_", "OPENBLAS_", "SLEEF_",
                           "TORCH_", "XNNPACK_"});

@@ -3,7 +3,7 @@
 // (eager's kernels and the functions they call, or what stands in for them, are
 // in one of these), the processor, the kernels that eager has chosen for it,
 // and the environment of those libraries.
-// Thread: TakeProcess() where no other thread changes the environment.
+// Thread: RecordProcess() where no other thread changes the environment.
 // Tested by: tests/runtime/verdict_store_test.cpp
 #pragma once
 
@@ -16,7 +16,7 @@ class VerdictKey {
  public:
   // Notes what later moments would show otherwise: the environment, and how
   // much is loaded.
-  void TakeProcess();
+  void RecordProcess();
 
   // "" if something that is loaded cannot be told from another build of it.
   std::string Text() const;

@@ -9,14 +9,16 @@
 
 namespace tjit::runtime {
 
-void VerdictStore::TakeProcess() {
-  if (!std::exchange(is_taken_, true)) process_.TakeProcess();
+void VerdictStore::RecordProcess() {
+  if (!std::exchange(is_recorded_, true)) process_.RecordProcess();
 }
 
 // Null: nothing is known nor kept. Else known_ is what it has.
 cache::ObjectCache* VerdictStore::Usable() {
   cache::ObjectCache* const cache = cache_->load();
-  if (cache == nullptr || !is_taken_ || !HasUsualArithmetic()) return nullptr;
+  if (cache == nullptr || !is_recorded_ || !HasUsualArithmetic()) {
+    return nullptr;
+  }
   if (cache == read_) return cache;
   if (key_.empty()) key_ = process_.Text();
   if (key_.empty()) return nullptr;
@@ -53,13 +55,13 @@ void VerdictStore::Add(const std::string& question, const std::string& answer) {
   if (Usable() != nullptr) news_[question] = answer;
 }
 
-void VerdictStore::Note(const std::string& question,
-                        const std::string& answer) {
+void VerdictStore::Record(const std::string& question,
+                          const std::string& answer) {
   const MutexLock lock(mutex_);
   noted_[question] = answer;
 }
 
-std::map<std::string, std::string> VerdictStore::Noted() const {
+std::map<std::string, std::string> VerdictStore::Recorded() const {
   const MutexLock lock(mutex_);
   return noted_;
 }

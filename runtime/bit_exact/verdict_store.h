@@ -7,7 +7,7 @@
 // Invariants: (1) What is known is what a probe found with ordinary arithmetic:
 // a thread that rounds otherwise or flushes denormals gets and adds nothing.
 // (2) An entry that is damaged, or has lines that are none, is as none.
-// Thread: one at a time (the worker), but for TakeProcess() and Noted().
+// Thread: one at a time (the worker), but for RecordProcess() and Recorded().
 // Tested by: tests/runtime/verdict_store_test.cpp,
 // tests/acceptance/verdicts_test.py
 #pragma once
@@ -31,14 +31,14 @@ class VerdictStore : public Verdicts {
       : cache_(cache) {}
 
   // enable(); does something once.
-  void TakeProcess();
+  void RecordProcess();
 
   std::optional<std::string> Find(const std::string& question) override;
   void Add(const std::string& question, const std::string& answer) override;
-  void Note(const std::string& question, const std::string& answer) override;
+  void Record(const std::string& question, const std::string& answer) override;
 
   // What was noted, by question. Any thread.
-  std::map<std::string, std::string> Noted() const;
+  std::map<std::string, std::string> Recorded() const;
 
   bool has_news() const { return !news_.empty(); }
   void Save();
@@ -55,7 +55,7 @@ class VerdictStore : public Verdicts {
 
   const std::atomic<cache::ObjectCache*>* const cache_;
   VerdictKey process_;
-  bool is_taken_ = false;
+  bool is_recorded_ = false;
   std::string key_;                     // "": not made yet, or there is none
   cache::ObjectCache* read_ = nullptr;  // whose answers are known_
   Answers known_, news_;

@@ -12,7 +12,7 @@ namespace tjit::runtime {
 namespace {
 
 std::string OfLibrary(const std::string& answer) {
-  if (answer == "vml_numbers") {
+  if (answer == "vml_exact") {
     return "own code with MKL's bits, and MKL's for a few numbers";
   }
   if (answer.starts_with("sqrt_")) {
@@ -22,10 +22,10 @@ std::string OfLibrary(const std::string& answer) {
                       answer, ", exported by libtorch");
 }
 
-// FindTailFunction() has two candidates; of few ops the first is no tile of
-// eager's kernel.
-std::string OfTails(std::string_view op, std::string_view dtype,
-                    const std::string& answer) {
+// FindPositionDependent() has two candidates; of few ops the first is no tile
+// of eager's kernel.
+std::string OfPositionDependent(std::string_view op, std::string_view dtype,
+                                const std::string& answer) {
   const bool is_f32 = dtype == "f32";
   const bool is_first = answer == "first";
   if (op == "gelu" && is_f32) {
@@ -62,7 +62,7 @@ std::string From(const std::vector<std::string>& question,
   if (question[0] == "math") return OfLibrary(answer);
   if (question[0] == "half") return "a table of eager's";
   if (question[0] == "row") return OfRows(answer);
-  return OfTails(question[1], question[2], answer);
+  return OfPositionDependent(question[1], question[2], answer);
 }
 
 std::string NameOfOp(const std::vector<std::string>& question) {

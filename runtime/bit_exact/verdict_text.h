@@ -10,7 +10,7 @@
 
 namespace tjit::runtime {
 
-// Of questions and answers as Verdicts::Note() gets them ("math tanh f32",
+// Of questions and answers as Verdicts::Record() gets them ("math tanh f32",
 // "vmsTanh"): "MKL's vmsTanh, exported by libtorch".
 std::vector<ExplainedFunction> ExplainVerdicts(
     const std::map<std::string, std::string>& verdicts);

@@ -25,8 +25,8 @@ class Verdicts {
   // Questions and answers are of one line, questions without '='.
   virtual void Add(const std::string& question, const std::string& answer) = 0;
   // What is taken now, known or found; for tjit::explain().
-  virtual void Note(const std::string& /*question*/,
-                    const std::string& /*answer*/) {}
+  virtual void Record(const std::string& /*question*/,
+                      const std::string& /*answer*/) {}
 };
 
 // Behind it, after kBecause, may stand where the first candidate differs.
@@ -48,13 +48,13 @@ std::optional<std::size_t> FirstWithBits(Verdicts* verdicts,
   std::optional<std::string> known;
   if (verdicts != nullptr) known = verdicts->Find(question);
   if (known && IsNoCandidate(*known)) {
-    verdicts->Note(question, *known);
+    verdicts->Record(question, *known);
     return std::nullopt;
   }
   std::string difference, first_difference;
   for (std::size_t i = 0; known && i < names.size(); ++i) {
     if (names[i] == *known && has_bits(i, Check::kSpot, &difference)) {
-      verdicts->Note(question, *known);
+      verdicts->Record(question, *known);
       return i;
     }
   }
@@ -70,7 +70,7 @@ std::optional<std::size_t> FirstWithBits(Verdicts* verdicts,
     answer += kBecause + first_difference;
   }
   verdicts->Add(question, answer);
-  verdicts->Note(question, answer);
+  verdicts->Record(question, answer);
   return found;
 }
 

@@ -19,8 +19,8 @@
 namespace tjit::runtime {
 namespace {
 
-using Numbers = std::int64_t (*)(std::int64_t n, const float* x, VmlF32 vml,
-                                 std::int64_t mode, float* out);
+using Exact = std::int64_t (*)(std::int64_t n, const float* x, VmlF32 vml,
+                               std::int64_t mode, float* out);
 
 VmlF32 VmlsTanh() {
   static const auto vml = reinterpret_cast<VmlF32>(LibtorchSymbol("vmsTanh"));
@@ -37,26 +37,24 @@ VmlF32 VmlsLn() {
   return vml;
 }
 
-template <Numbers kNumbers, VmlF32 (*kVml)()>
+template <Exact kExact, VmlF32 (*kVml)()>
 void AsVml(int n, const float* x, float* out, std::int64_t mode) {
   if (!HasUsualArithmetic()) return kVml()(n, x, out, mode);
-  kNumbers(n, x, kVml(), mode, out);
+  kExact(n, x, kVml(), mode, out);
 }
 
 struct Function {
   ir::Op op;
-  VmlF32 numbers;
+  VmlF32 exact;
   VmlF32 (*vml)();
   float least, most;  // absolute values of which there is something to round
   bool of_negative;   // is a number
 };
 
 constexpr Function kFunctions[] = {
-    {ir::Op::kTanh, AsVml<TanhNumbers, VmlsTanh>, VmlsTanh, 0x1p-13F, 9.1F,
-     true},
-    {ir::Op::kExp, AsVml<ExpNumbers, VmlsExp>, VmlsExp, 0x1p-13F, 88.8F, true},
-    {ir::Op::kLog, AsVml<LogNumbers, VmlsLn>, VmlsLn, 0x1p-126F, 0x1p127F,
-     false},
+    {ir::Op::kTanh, AsVml<TanhExact, VmlsTanh>, VmlsTanh, 0x1p-13F, 9.1F, true},
+    {ir::Op::kExp, AsVml<ExpExact, VmlsExp>, VmlsExp, 0x1p-13F, 88.8F, true},
+    {ir::Op::kLog, AsVml<LogExact, VmlsLn>, VmlsLn, 0x1p-126F, 0x1p127F, false},
 };
 
 const Function* FunctionOf(ir::Op op) {
@@ -67,7 +65,7 @@ const Function* FunctionOf(ir::Op op) {
 }
 
 // Of all exponents alike, both signs where that makes numbers.
-at::Tensor Battery(const Function& f, std::int64_t rows, std::int64_t n) {
+at::Tensor TestInputs(const Function& f, std::int64_t rows, std::int64_t n) {
   at::Tensor x = at::empty({rows, n}, at::kFloat);
   float* const numbers = x.mutable_data_ptr<float>();
   std::mt19937 random(13);
@@ -81,7 +79,7 @@ at::Tensor Battery(const Function& f, std::int64_t rows, std::int64_t n) {
   return x;
 }
 
-// The least of some turns, of tiles as kernels have them.
+// The least of some rounds, of tiles as kernels have them.
 double Nanoseconds(VmlF32 function, const std::vector<float>& x,
                    std::vector<float>* out) {
   constexpr std::size_t kTile = 512;
@@ -105,7 +103,7 @@ bool IsFaster(const Function& f) {
   }
   double ours = 1e18, vmls = 1e18;
   for (int i = 0; i < policy::kVmlTrialTurns; ++i) {
-    ours = std::min(ours, Nanoseconds(f.numbers, x, &out));
+    ours = std::min(ours, Nanoseconds(f.exact, x, &out));
     vmls = std::min(vmls, Nanoseconds(f.vml(), x, &out));
   }
   return ours < policy::kVmlTrialGain * vmls;
@@ -113,27 +111,27 @@ bool IsFaster(const Function& f) {
 
 }  // namespace
 
-VmlF32 VmlNumbersFor(ir::Op op) {
+VmlF32 VmlExactFor(ir::Op op) {
   const Function* const f = FunctionOf(op);
-  return f != nullptr && HasVmlNumbers() && f->vml() != nullptr ? f->numbers
-                                                                : nullptr;
+  return f != nullptr && HasVmlExact() && f->vml() != nullptr ? f->exact
+                                                              : nullptr;
 }
 
-bool VmlNumbersPay(ir::Op op, at::Tensor (*eager)(const at::Tensor& x),
-                   Check check, std::string* difference) {
+bool VmlExactPays(ir::Op op, at::Tensor (*eager)(const at::Tensor& x),
+                  Check check, std::string* difference) {
   constexpr std::int64_t kAtOnce = 8192;  // eager takes one thread for them
   const Function& f = *FunctionOf(op);
-  const at::Tensor all = Battery(f, check == Check::kSpot ? 1 : 16, kAtOnce);
+  const at::Tensor all = TestInputs(f, check == Check::kSpot ? 1 : 16, kAtOnce);
   std::vector<float> ours(kAtOnce);
   for (const at::Tensor& x : all.unbind()) {
     const auto* const numbers = x.const_data_ptr<float>();
-    f.numbers(kAtOnce, numbers, ours.data(), kVmlMode);
+    f.exact(kAtOnce, numbers, ours.data(), kVmlMode);
     const at::Tensor expected = eager(x);
     const auto* const should = expected.const_data_ptr<float>();
     const std::size_t i = FirstDifference(ours.data(), should, ours.size());
     if (i == ours.size()) continue;
     *difference = absl::StrFormat("of %.17g eager makes %.17g, %s %.17g",
-                                  numbers[i], should[i], kVmlNumbers, ours[i]);
+                                  numbers[i], should[i], kVmlExact, ours[i]);
     return false;
   }
   return check == Check::kSpot || IsFaster(f);

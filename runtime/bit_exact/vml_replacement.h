@@ -1,7 +1,7 @@
 // Own functions with the bits of MKL's VML, where those are eager's and VML
 // takes longer (compiler/functions/vml_exact.h).
 // Thread: any.
-// Tested by: tests/runtime/vml_numbers_test.cpp
+// Tested by: tests/runtime/vml_exact_test.cpp
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,17 +19,17 @@ namespace tjit::runtime {
 inline constexpr std::int64_t kVmlMode = 0x2 | 0x140000 | 0x100;
 
 // The candidate's name in verdicts.
-inline constexpr char kVmlNumbers[] = "vml_numbers";
+inline constexpr char kVmlExact[] = "vml_exact";
 
 // Called as VML's function of f32 for this op, of which it calls the latter in
 // unusual arithmetic. Null if there is none, or this processor has not what it
 // needs.
-VmlF32 VmlNumbersFor(ir::Op op);
+VmlF32 VmlExactFor(ir::Op op);
 
 // True if all bits of many numbers, some near the middle of two floats, are
 // eager's, and, unless it is a spot check, VML takes longer. REQUIRES:
-// VmlNumbersFor(op).
-bool VmlNumbersPay(ir::Op op, at::Tensor (*eager)(const at::Tensor& x),
-                   Check check, std::string* difference);
+// VmlExactFor(op).
+bool VmlExactPays(ir::Op op, at::Tensor (*eager)(const at::Tensor& x),
+                  Check check, std::string* difference);
 
 }  // namespace tjit::runtime

@@ -136,18 +136,18 @@ class KeptFfts {
     while (IsFull()) {
       KeptFft* const oldest = Oldest();
       if (oldest == nullptr) return;  // all of them run
-      given_up_ += GiveUp(oldest, dfti) ? 1 : 0;
+      released_ += Release(oldest, dfti) ? 1 : 0;
     }
   }
 
   void Remove(KeptFft* fft, const Dfti& dfti) {
     const absl::MutexLock lock(&mutex_);
-    GiveUp(fft, dfti);
+    Release(fft, dfti);
   }
 
   KeptFftCounts Count() const {
     const absl::MutexLock lock(&mutex_);
-    return {runs.load(std::memory_order_relaxed), made_, given_up_,
+    return {runs.load(std::memory_order_relaxed), made_, released_,
             static_cast<std::int64_t>(kept_.size())};
   }
 
@@ -168,7 +168,7 @@ class KeptFfts {
   }
 
   // False if `fft` has none now: it runs, or has given it up.
-  bool GiveUp(KeptFft* fft, const Dfti& dfti)
+  bool Release(KeptFft* fft, const Dfti& dfti)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     void* descriptor =
         fft->descriptor_.exchange(nullptr, std::memory_order_acquire);
@@ -183,7 +183,7 @@ class KeptFfts {
   std::vector<KeptFft*> kept_ ABSL_GUARDED_BY(mutex_);
   std::int64_t length_ ABSL_GUARDED_BY(mutex_) = 0;  // of all in kept_
   std::int64_t made_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::int64_t given_up_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::int64_t released_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 KeptFftCounts CountKeptFfts() { return KeptFfts::Get().Count(); }

@@ -172,8 +172,9 @@ bool Tier2Variant::Prepare(PreparedSegment* segment,
     } else if (!is_foreseen_ && IsNearlyTimeToAsk(steps)) {
       is_foreseen_ = true;
       PrepareInBackground(engine_, &segment->compiler_.tier2->worker());
-      if (engine_->steps() == nullptr) {
-        segment->compiler_.tier2->Foresee(InputOf(*segment, *variant), engine_);
+      if (engine_->can_precompile()) {
+        segment->compiler_.tier2->Precompile(InputOf(*segment, *variant),
+                                             engine_);
       }
     }
     return false;

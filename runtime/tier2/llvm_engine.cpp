@@ -172,7 +172,7 @@ class LlvmKernel : public Kernel {
       loop.run(memory, shape.numbers.data() + loop.first_number, values, begin,
                end);
     };
-    const bool goes_back = shape.turns_back && Turn();
+    const bool goes_back = shape.is_zigzag && Turn();
     t_turned_back += goes_back ? 1 : 0;
     for (std::size_t i = 0; i < shape.extents.size();) {
       const Chain chain = ChainFrom(shape.blocks, i);
@@ -196,8 +196,8 @@ class LlvmKernel : public Kernel {
         continue;
       }
       // Asked once, not for each tile.
-      const int threads = TailThreads::Current();
-      const TailThreads as_eager(threads);
+      const int threads = PositionThreads::Current();
+      const PositionThreads as_eager(threads);
       if (extent < 2 || row == 0 || threads == 1) {
         run_part(0, extent);
         continue;
@@ -213,7 +213,7 @@ class LlvmKernel : public Kernel {
           share_all ? 1 : (speed.Grain(elements, largest) + row - 1) / row;
       t_shared += ParallelFor(0, extent, grain,
                               [&](std::int64_t begin, std::int64_t end) {
-                                const TailThreads also_there(threads);
+                                const PositionThreads also_there(threads);
                                 run_part(begin, end);
                               });
     }
@@ -226,7 +226,7 @@ class LlvmKernel : public Kernel {
   void FillChains(const std::vector<std::int64_t>& bytes,
                   KernelShape* shape) const {
     shape->pieces.assign(bytes.size(), 0);
-    shape->turns_back = false;
+    shape->is_zigzag = false;
     for (std::size_t i = 0; i < bytes.size();) {
       const Chain chain = ChainFrom(shape->blocks, i);
       const auto first = bytes.begin() + static_cast<std::ptrdiff_t>(i);
@@ -242,7 +242,7 @@ class LlvmKernel : public Kernel {
           PieceRows(chain, shape->extents[chain.first],
                     std::accumulate(first, end, std::int64_t{0}));
       shape->pieces[chain.first] = rows;
-      shape->turns_back |= rows != 0;
+      shape->is_zigzag |= rows != 0;
     }
   }
 
@@ -353,7 +353,7 @@ class LlvmEngine : public Engine {
   }
 
   // What is wrong Compile() says.
-  void Foresee(const ir::Function& function) override {
+  void Precompile(const ir::Function& function) override {
     TjitKernel none{};
     if (IsLoaded()) {
       Call(function, MathOf(function), kTjitLlvmPlanOnly, &none);

@@ -48,6 +48,7 @@ std::uint32_t LlvmFlags() {
   if (WritesPerfMap()) flags |= kTjitLlvmPerfMap;
   if ((DumpParts() & kDumpLlvm) != 0) flags |= kTjitLlvmDumpIr;
   if ((DumpParts() & kDumpAsm) != 0) flags |= kTjitLlvmDumpAssembly;
+  if (Environment().verify) flags |= kTjitLlvmVerifyLoops;
   return flags;
 }
 
@@ -105,7 +106,7 @@ void Tier2::SetBackend(Backend backend, const std::string& cache_dir,
   if (dump_ == nullptr && DumpParts() != 0) {
     dump_ = std::make_unique<DumpFile>(DumpParts(), DumpPath());
   }
-  verdicts_.TakeProcess();
+  verdicts_.RecordProcess();
   cache_.store(CacheFor(cache_dir));
   fast = fast && backend == Backend::kLlvm;
   std::unique_ptr<Engine>& engine = engines_[{backend, fast}];
@@ -121,7 +122,7 @@ void Tier2::SetBackend(Backend backend, const std::string& cache_dir,
     engine = MakeTorchscriptEngine();
   }
   const bool is_usable =
-      engine != nullptr && (engine->steps() != nullptr || KernelsContract());
+      engine != nullptr && (!engine->needs_contraction() || KernelsContract());
   engine_.store(is_usable ? engine.get() : nullptr);
 }
 
@@ -143,10 +144,10 @@ std::shared_ptr<CompileTask> Tier2::Ask(SegmentInput input, bool is_again) {
   return is_queued ? task : nullptr;
 }
 
-void Tier2::Foresee(SegmentInput input, Engine* engine) {
+void Tier2::Precompile(SegmentInput input, Engine* engine) {
   const auto shared = std::make_shared<SegmentInput>(std::move(input));
   worker_.Post([this, shared, engine](const std::atomic<bool>& hurry) {
-    return ForeseeSegment(*shared, engine, &Kernels(), hurry);
+    return PrecompileSegment(*shared, engine, &Kernels(), hurry);
   });
 }
 

@@ -64,8 +64,8 @@ class Tier2 {
   // Queues `input`; null if the queue is full or no thread can be had.
   std::shared_ptr<CompileTask> Ask(SegmentInput input, bool is_again);
   // Of a segment whose code will probably be asked for: the worker does all but
-  // the code (ForeseeSegment()).
-  void Foresee(SegmentInput input, Engine* engine);
+  // the code (PrecompileSegment()).
+  void Precompile(SegmentInput input, Engine* engine);
   // Does all of this, and other jobs.
   Worker& worker() { return worker_; }
   // clear(): kernels and failures are forgotten.
@@ -85,7 +85,7 @@ class Tier2 {
   std::map<std::string, std::int64_t> Failures();
   // Which functions have eager's bits, of those that were needed.
   std::vector<ExplainedFunction> Functions() const {
-    return ExplainVerdicts(verdicts_.Noted());
+    return ExplainVerdicts(verdicts_.Recorded());
   }
   // What was measured of a compiled segment, for Explain(); of the first ones.
   void NoteMeasured(ExplainedCode code);

@@ -90,32 +90,22 @@ class GraphKernel : public Kernel {
   std::vector<std::uint64_t> bytes_;  // by memory
 };
 
-class TorchscriptEngine : public Engine, public StepEngine {
+class TorchscriptEngine : public StepEngine {
  public:
   const char* name() const override { return "torchscript"; }
   bool is_for_speed() const override { return false; }
-  StepEngine* steps() override { return this; }
 
-  std::string WhyNot(const StepGroup& step) override {
+  std::string WhyNotStep(const StepGroup& step) override {
     StepGraph graph;
     return EmitGraph(step, &graph);
   }
 
-  std::shared_ptr<const Kernel> Compile(const StepGroup& group,
-                                        std::string* why) override {
+  std::shared_ptr<const Kernel> CompileSteps(const StepGroup& group,
+                                             std::string* why) override {
     StepGraph graph;
     *why = EmitGraph(group, &graph);
     if (!why->empty()) return nullptr;
     return std::make_shared<GraphKernel>(group, std::move(graph));
-  }
-
-  std::string WhyNot(const ir::Function& /*function*/) override {
-    return "the engine takes steps";
-  }
-  std::shared_ptr<const Kernel> Compile(const ir::Function& /*function*/,
-                                        std::string* why) override {
-    *why = "the engine takes steps";
-    return nullptr;
   }
 };
 

@@ -22,7 +22,7 @@ Tensor Filled(const Form& form, std::uint64_t seed) {
     return testing::Numbers(form.sizes, form.type, seed);
   }
   if (form.fill == Fill::kCancelling) {
-    return testing::CancellingNumbers(form.sizes, form.type, seed);
+    return testing::CancellingInputs(form.sizes, form.type, seed);
   }
   std::mt19937_64 random(seed);
   if (form.fill == Fill::kTame) {
@@ -292,7 +292,7 @@ MakeArguments NewTensor(bool has_number) {
 
 // The arguments of a list op, from its spec.
 MakeArguments Lists(const lower::OpRule& rule, std::string_view name) {
-  const std::string spec = rule.spec;
+  const std::string spec = rule.operand_spec;
   std::size_t lists = name.find("copy") != std::string_view::npos ? 2 : 1;
   for (const char c : spec) {
     if (c >= '0' && c <= '9') {
@@ -340,7 +340,7 @@ std::vector<ProofOp> MakeOps() {
   Table table;
   for (const auto* cases :
        {&testing::PointwiseCases(), &testing::CompositeCases(),
-        &testing::IntegerCases(), &testing::TailCases()}) {
+        &testing::IntegerCases(), &testing::PositionDependentCases()}) {
     for (const testing::OpCase& c : *cases) {
       table.Add(c.op, ByLetters(c.arguments));
     }
@@ -376,7 +376,7 @@ std::vector<ProofOp> MakeOps() {
   table.Add("aten::new_full", NewTensor(true));
   table.Add("aten::new_ones", NewTensor(false));
   table.Add("aten::new_zeros", NewTensor(false));
-  for (const lower::OpRule& rule : lower::ListRules()) {
+  for (const lower::OpRule& rule : lower::ForeachRules()) {
     for (const std::string_view name : {rule.functional, rule.in_place}) {
       if (!name.empty()) table.Add(std::string(name), Lists(rule, name));
     }

@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "tests/bits/proof.h"
-#include "tests/runtime/lower_numbers.h"
+#include "tests/runtime/lower_test_inputs.h"
 
 namespace tjit::bits {
 
 // What the tensors hold: numbers of some size with special ones among them,
 // such numbers alone (a sum with a NaN proves little), any bits, or halves that
-// cancel (CancellingNumbers()).
+// cancel (CancellingInputs()).
 enum class Fill : std::uint8_t { kSpecial, kTame, kAnyBits, kCancelling };
 
 struct Form {

@@ -292,7 +292,7 @@ class Generator {
     const DType dtype = AnyDType();
     if (op == Op::kUpdate) {
       if (!options_.updates) return;
-      if (Chance(40)) return Join(dtype);
+      if (Chance(40)) return Concat(dtype);
       const int values = static_cast<int>(b_.function().values.size());
       const bool is_part = options_.parts > 0 && Chance(50);
       const ValueId base = Below(is_part ? b_.function().externals : values);
@@ -309,7 +309,7 @@ class Generator {
 
   // Two parts, one behind or beside the other, over what they cover or nearly
   // do.
-  void Join(DType dtype) {
+  void Concat(DType dtype) {
     const bool is_beside = Chance(50), is_filled = Chance(30);
     const Size more = is_filled ? 1 : 0, rows = part_[0];
     const Sizes sizes = is_beside ? Sizes{rows, Size(6) + more}

@@ -100,7 +100,7 @@ void ExpectSame(const std::string& text, int loops) {
 TEST(LlvmColumnsTest, EachFunctionAlone) {
   for (const std::string type : {"f32", "f64"}) {
     for (const std::string op : {"sum", "mean", "var", "std", "welford_mean",
-                                 "amax", "amin", "sum_in_turn"}) {
+                                 "amax", "amin", "sum_sequential"}) {
       const bool has_number = op[0] == 'v' || op[0] == 's';
       const std::string number = has_number && op != "sum" ? ", 1" : "";
       ExpectSame("func f(n0, n1) {\n  external %0: " + type +
@@ -125,7 +125,7 @@ TEST(LlvmColumnsTest, Dots) {
             "  %4 = dot f32[n1] %0[n0,n1], %1[n0,n1](0,1), " +
             parts +
             " dims=[0]\n"
-            "  %5 = sum_in_turn f32[n1] %0[n0,n1], " +
+            "  %5 = sum_sequential f32[n1] %0[n0,n1], " +
             parts +
             " dims=[0]\n"
             "  return %3, %4, %5\n}",
@@ -135,7 +135,7 @@ TEST(LlvmColumnsTest, Dots) {
   external %0: f64[n0*n1]
   external %1: f64[n1]
   %2 = dot f64[n0] %0[n0,n1], %1[n0,n1](0,1), 1 dims=[1]
-  %3 = sum_in_turn f64[n0] %0[n0,n1], 1 dims=[1]
+  %3 = sum_sequential f64[n0] %0[n0,n1], 1 dims=[1]
   %4 = mul f64[n0,n1] %0[n0,n1], %2[n0,n1](1,0)
   %5 = sub f64[n0,n1] %4, %3[n0,n1](1,0), 1
   return %5

@@ -40,6 +40,19 @@ void ExpectWorks() {
   EXPECT_EQ(Compare(f, CompiledKernel(f), {33}, 1), "");
 }
 
+TEST(LlvmErrorsTest, ABrokenLoop) {
+  EXPECT_THAT(ErrorOf(kAdd, kTjitLlvmPlantBadLoop | kTjitLlvmVerifyLoops),
+              HasSubstr("(rule "));
+  EXPECT_EQ(ErrorOf(kAdd, kTjitLlvmVerifyLoops), "");
+#ifdef NDEBUG
+  // Nobody looks unless asked to.
+  EXPECT_EQ(ErrorOf(kAdd, kTjitLlvmPlantBadLoop), "");
+#else
+  EXPECT_THAT(ErrorOf(kAdd, kTjitLlvmPlantBadLoop), HasSubstr("(rule "));
+#endif
+  ExpectWorks();
+}
+
 TEST(LlvmErrorsTest, NoLibrary) {
   std::string error;
   EXPECT_EQ(LoadLlvmApi("/nowhere/libtjit_llvm.so", &error), nullptr);

@@ -86,9 +86,9 @@ void CountPlaces(std::int64_t first, std::int64_t n, std::int64_t total) {
 
 // Halves are floats in the arrays, rounded.
 template <class F, DType kType, class T>
-void Tail(std::int64_t n, const void* a, const void* b, void* out,
-          std::int64_t first, std::int64_t total, double s, double t,
-          double u) {
+void PositionFunction(std::int64_t n, const void* a, const void* b, void* out,
+                      std::int64_t first, std::int64_t total, double s,
+                      double t, double u) {
   ArrayCalls& calls = Calls();
   ++calls.count;
   CountPlaces(first, n, total);
@@ -107,14 +107,14 @@ void Tail(std::int64_t n, const void* a, const void* b, void* out,
 }
 
 template <class F>
-void AddTails(const char* op, std::vector<TjitMath>* table) {
-  const auto add = [&](TjitMathKind kind, TjitTailFn function) {
+void AddPositionFunctions(const char* op, std::vector<TjitMath>* table) {
+  const auto add = [&](TjitMathKind kind, TjitPositionFn function) {
     table->push_back({op, kind, reinterpret_cast<void*>(function), 0});
   };
-  add(kTjitTailF32, &Tail<F, DType::kF32, float>);
-  add(kTjitTailF64, &Tail<F, DType::kF64, double>);
-  add(kTjitTailBF16, &Tail<F, DType::kBF16, float>);
-  add(kTjitTailF16, &Tail<F, DType::kF16, float>);
+  add(kTjitPositionF32, &PositionFunction<F, DType::kF32, float>);
+  add(kTjitPositionF64, &PositionFunction<F, DType::kF64, double>);
+  add(kTjitPositionBF16, &PositionFunction<F, DType::kBF16, float>);
+  add(kTjitPositionF16, &PositionFunction<F, DType::kF16, float>);
 }
 
 #define TJIT_MORE_TAILS(f)                                                     \
@@ -123,7 +123,7 @@ void AddTails(const char* op, std::vector<TjitMath>* table) {
           f(MinimumOfTensors, "minimum_of_tensors") f(Fmax, "fmax")            \
               f(Fmin, "fmin") f(Hypot, "hypot") f(Nextafter, "nextafter")      \
                   f(Logaddexp, "logaddexp") f(Logaddexp2, "logaddexp2")        \
-                      f(Xlogy, "xlogy") f(InRest, "in_rest")                   \
+                      f(Xlogy, "xlogy") f(InRemainder, "in_remainder")         \
                           f(SmoothL1Backward, "smooth_l1_backward") f(         \
                               HuberBackward, "huber_backward")                 \
                               f(EluBackward, "elu_backward") f(                \
@@ -281,7 +281,7 @@ const std::vector<TjitMath>& ArrayAndVectorMath() {
 #define TJIT_ADD(F, name) AddArrays<eval::F>(name, made);
     TJIT_UNARY(TJIT_ADD)
 #undef TJIT_ADD
-#define TJIT_ADD(F, name) AddTails<eval::F>(name, made);
+#define TJIT_ADD(F, name) AddPositionFunctions<eval::F>(name, made);
     TJIT_TAILS(TJIT_ADD)
 #undef TJIT_ADD
     made->insert(made->end(), VectorMath().begin(), VectorMath().end());

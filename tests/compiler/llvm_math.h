@@ -9,7 +9,7 @@
 namespace tjit::ir {
 
 // All functions of ops.def: array functions of f32 and f64 for ops of one
-// operand, tail functions of all float types for those with a tail, vector
+// operand, position-dependent functions of all float types, vector
 // functions of all widths for the others. Lives forever.
 const std::vector<TjitMath>& ArrayAndVectorMath();
 const std::vector<TjitMath>& VectorMath();
@@ -26,7 +26,8 @@ struct ArrayCalls {
   std::int64_t wrong_modes = 0;
   int row_count = 0;  // of row functions, and the most rows at once
   std::int64_t most_rows = 0;
-  // What functions of tails and slabs are told. 0 if it lies within all...
+  // What position-dependent functions and those of slabs are told. 0 if it lies
+  // within all...
   std::int64_t wrong_places = 0;
   // ...and if all elements, or columns, are told as often.
   std::int64_t uneven_places = 0;

@@ -117,7 +117,7 @@ TEST(LlvmMathTest, TwoOperandsAndScalars) {
 })");
 }
 
-TEST(LlvmMathTest, TailFunctions) {
+TEST(LlvmMathTest, PositionDependentFunctions) {
   for (const char* type : {"f32", "f64", "bf16", "f16"}) {
     std::string text = R"(func f(n0) {
   external %0: T[n0]
@@ -164,9 +164,9 @@ void Place(std::int64_t n, const void*, const void*, void* out,
 
 // In row-major order of the op's own dims, whatever else the loop does: rows
 // that repeat, a result that lies transposed, three dims, parts.
-TEST(LlvmMathTest, TailFunctionsAreToldThePlace) {
+TEST(LlvmMathTest, PositionDependentFunctionsAreToldThePosition) {
   const std::vector<TjitMath> math = {
-      {"silu", kTjitTailF64, reinterpret_cast<void*>(Place), 0}};
+      {"silu", kTjitPositionF64, reinterpret_cast<void*>(Place), 0}};
   for (const char* text : {R"(func f(n0, n1) {
   external %0: f64[n0*n1]
   external %1: f64[n1]

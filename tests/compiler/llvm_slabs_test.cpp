@@ -86,8 +86,8 @@ TEST(LlvmSlabsTest, PrologueAndEpilogue) {
 })");
 }
 
-// One row op after the other, calls of array functions and of such with a tail
-// between them.
+// One row op after the other, calls of array functions and of
+// position-dependent ones between them.
 TEST(LlvmSlabsTest, SeveralOverTheSameSlabs) {
   ExpectSame(R"(func f(n0, n1, n2) {
   external %0: f32[n0*n1*n2]

@@ -132,10 +132,11 @@ TEST(LowerSizesTest, OneSymbolForRelatedDims) {
 TEST(LowerRulesTest, NamesAreGivenOnce) {
   std::size_t names = 0;
   for (const auto family :
-       {BatchNormRules(), ByPlaceRules(), PointwiseRules(), CompositeRules(),
-        DataRules(), GroupNormRules(), JoinRules(), ListRules(), LossRules(),
-        NllLossRules(), NormRules(), NormBackwardRules(), ReduceRules(),
-        RowRules(), TailRules()}) {
+       {BatchNormRules(), VectorRemainderRules(), PointwiseRules(),
+        CompositeRules(), CopyFillRules(), GroupNormRules(), ConcatRules(),
+        ForeachRules(), LossRules(), NllLossRules(), NormRules(),
+        NormBackwardRules(), ReduceRules(), RowRules(),
+        PositionDependentRules()}) {
     for (const OpRule& rule : family) {
       for (const std::string_view name :
            {rule.functional, rule.in_place, rule.out}) {

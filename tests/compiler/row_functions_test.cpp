@@ -169,7 +169,7 @@ TEST(RowFunctionsTest, HalvesAreAddedToOneAnother) {
 
 // In one part and in several.
 TEST(RowFunctionsTest, DotsOfIntegersAreExact) {
-  for (const RowOp op : {RowOp::kColumnDot, RowOp::kColumnSumInTurn}) {
+  for (const RowOp op : {RowOp::kColumnDot, RowOp::kColumnSumSequential}) {
     ForAll(op, [&](const RowFunction& f, auto zero) {
       using T = decltype(zero);
       for (const std::int64_t n : {1, 3, 8, 21, 64, 100}) {
@@ -444,7 +444,7 @@ const RowFunction* FirstOf(const RowTable& table, RowOp op, bool is_double) {
                       });
 }
 
-// Wherever the parts begin: what is a vector in eager goes by the place.
+// Wherever the parts begin: what is a vector in eager goes by the position.
 TEST(RowFunctionsTest, ColumnsOfASlabAreTheSameInParts) {
   constexpr std::int64_t kSlabRows = 9, kColumns = 173;
   for (int op = 0; op < kRowOpCount; ++op) {

@@ -37,10 +37,10 @@ TEST(RunChainTest, GoesForwardInOne) {
 
 TEST(RunChainTest, PiecesAreOfWhatCachesHold) {
   const Chain one{0, 0, 0}, two{0, 1, 192};
-  EXPECT_EQ(PieceRows(one, 1000, kTurnBytes), 0);
+  EXPECT_EQ(PieceRows(one, 1000, kZigzagBytes), 0);
   EXPECT_EQ(PieceRows(one, 0, 0), 0);
   EXPECT_EQ(PieceRows(one, 1024, 4 << 20), 128);
-  EXPECT_EQ(PieceRows(one, 1024, kMostTurnBytes + 1), 0);
+  EXPECT_EQ(PieceRows(one, 1024, kMostZigzagBytes + 1), 0);
   EXPECT_EQ(PieceRows(one, 3, 6 << 20), 1);
   // Of elements whole vectors and tiles, of chains whole blocks.
   EXPECT_EQ(PieceRows(one, 65536, 65536 * 88), 6144);

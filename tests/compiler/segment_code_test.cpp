@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/driver/segment_dump.h"
+#include "compiler/driver/step_engine.h"
 #include "support/env.h"
 
 namespace tjit {
@@ -146,13 +147,13 @@ class CountingEngine : public Engine {
     return interpreter_->Compile(function, why);
   }
 
-  void Foresee(const ir::Function& function) override {
-    foreseen.push_back(TextOf(function));
+  void Precompile(const ir::Function& function) override {
+    precompiled.push_back(TextOf(function));
   }
 
   int asked = 0;
   int looked_at = 0;
-  std::vector<std::string> foreseen, compiled;
+  std::vector<std::string> precompiled, compiled;
   bool fails = false;
   std::size_t room = 1000;  // instructions
   ir::Op refused = ir::Op::kCall;
@@ -418,34 +419,72 @@ TEST_F(SegmentCodeTest, WhatTheEngineRefusesIsNoPartOfAGroup) {
   EXPECT_THAT(code.order, SizeIs(3));
 }
 
-TEST_F(SegmentCodeTest, WhatWasForeseenIsNotAskedAgain) {
+TEST_F(SegmentCodeTest, WhatWasPrecompiledIsNotAskedAgain) {
   const std::atomic<bool> stop{true}, goes_on{false};
-  EXPECT_FALSE(ForeseeSegment(Mixed().input(), &engine_, &cache_, stop));
+  EXPECT_FALSE(PrecompileSegment(Mixed().input(), &engine_, &cache_, stop));
   EXPECT_EQ(engine_.looked_at, 0);
-  EXPECT_TRUE(ForeseeSegment(Mixed().input(), &engine_, &cache_, goes_on));
+  EXPECT_TRUE(PrecompileSegment(Mixed().input(), &engine_, &cache_, goes_on));
   const int looked_at = engine_.looked_at;
   EXPECT_GT(looked_at, 0);
   EXPECT_EQ(engine_.asked, 0);
   EXPECT_EQ(Compile(Mixed()).compiled, 1);
   EXPECT_EQ(engine_.looked_at, looked_at);
-  EXPECT_THAT(engine_.foreseen, SizeIs(1));
-  EXPECT_EQ(engine_.foreseen, engine_.compiled);
+  EXPECT_THAT(engine_.precompiled, SizeIs(1));
+  EXPECT_EQ(engine_.precompiled, engine_.compiled);
 }
 
-TEST_F(SegmentCodeTest, AGroupThatWasForeseenIsOfItsOwnSlots) {
+TEST_F(SegmentCodeTest, AGroupThatWasPrecompiledIsOfItsOwnSlots) {
   const std::atomic<bool> goes_on{false};
   Segment segment(8), elsewhere(8);
   segment.Add(0, 1, 2).Mul(2, 1, 3);
   elsewhere.Add(5, 3, 4).Mul(4, 3, 2);
-  ASSERT_TRUE(ForeseeSegment(segment.input(), &engine_, &cache_, goes_on));
+  ASSERT_TRUE(PrecompileSegment(segment.input(), &engine_, &cache_, goes_on));
   const SegmentCode other = Compile(elsewhere);
   ASSERT_THAT(other.groups, SizeIs(1));
   EXPECT_THAT(other.groups[0].memory, ElementsAre(3, 5, 2, 4));
-  ASSERT_TRUE(ForeseeSegment(segment.input(), &engine_, &cache_, goes_on));
+  ASSERT_TRUE(PrecompileSegment(segment.input(), &engine_, &cache_, goes_on));
   const SegmentCode code = Compile(segment);
   ASSERT_THAT(code.groups, SizeIs(1));
   EXPECT_THAT(code.groups[0].memory, ElementsAre(1, 0, 3, 2));
   EXPECT_EQ(engine_.asked, 1);
+}
+
+// Takes groups of up to two adjacent steps as they were recorded.
+class PairsEngine : public StepEngine {
+ public:
+  const char* name() const override { return "pairs"; }
+  bool is_for_speed() const override { return false; }
+  std::string WhyNotStep(const StepGroup& step) override {
+    return step.steps[0]->op == "aten::dot" ? "refused" : "";
+  }
+  std::shared_ptr<const Kernel> CompileSteps(const StepGroup& group,
+                                             std::string* why) override {
+    asked.push_back(group.steps.size());
+    *why = "more than two";
+    if (group.steps.size() > 2) return nullptr;
+    return std::make_shared<KernelWithoutRoom>();
+  }
+  std::vector<std::size_t> asked;
+};
+
+TEST(StepEngineTest, TakesRecordedStepsAndNoFunctions) {
+  PairsEngine engine;
+  KernelCache cache;
+  Segment segment(8);
+  segment.Foreign(0, 1, 2).Add(0, 1, 3).Mul(3, 1, 4).Add(4, 1, 5);
+  const SegmentCode code =
+      CompileSegment(segment.input(), &engine, &cache, CompileLimits());
+  EXPECT_THAT(engine.asked, ElementsAre(3, 2, 1));  // cut until it takes them
+  ASSERT_THAT(code.groups, SizeIs(2));
+  EXPECT_THAT(code.groups[0].steps, ElementsAre(1, 2));
+  EXPECT_THAT(code.groups[1].steps, ElementsAre(3));
+  EXPECT_THAT(code.reasons, ElementsAre("refused"));
+  EXPECT_EQ(code.compiled, 2);
+  EXPECT_FALSE(engine.needs_contraction());
+  // Nothing is lowered ahead for it.
+  EXPECT_FALSE(engine.can_precompile());
+  const std::atomic<bool> goes_on{false};
+  EXPECT_TRUE(PrecompileSegment(segment.input(), &engine, &cache, goes_on));
 }
 
 TEST_F(SegmentCodeTest, LimitsAreKept) {

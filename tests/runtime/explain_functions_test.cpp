@@ -59,7 +59,7 @@ TEST_F(ExplainFunctionsTest, WhatWasTaken) {
   EXPECT_THAT(text, ContainsRegex("\n  cos f32: (MKL's vmsCos|SLEEF's "
                                   "Sleef_cosf[0-9]+_u[0-9]+), exported by "
                                   "libtorch\n"));
-  const std::string sigmoid = HasSigmoidNumbers()
+  const std::string sigmoid = HasSigmoidExact()
                                   ? "own code with the bits of eager's vectors"
                                   : "eager's own kernel, tile by tile";
   EXPECT_THAT(text,
@@ -70,7 +70,7 @@ TEST_F(ExplainFunctionsTest, WhatWasTaken) {
 }
 
 // Own code for MKL's functions, where it was measured to be faster.
-TEST_F(ExplainFunctionsTest, TanhExpAndLogOfVmlNumbers) {
+TEST_F(ExplainFunctionsTest, TanhExpAndLogOfVmlExact) {
   for (const std::int64_t n : {1, 37, 512, 5003}) {
     const Tensor x = at::randn({n}).mul_(3);
     Run([&] {
@@ -85,7 +85,7 @@ TEST_F(ExplainFunctionsTest, TanhExpAndLogOfVmlNumbers) {
   const std::string own = "own code with MKL's bits, and MKL's for a few ";
   for (const char* op : {"tanh", "exp", "log"}) {
     EXPECT_THAT(text, ContainsRegex(absl::StrCat("\n  ", op, " f32: [^\n]")));
-    if (__builtin_cpu_is("amd") != 0 && HasVmlNumbers()) {
+    if (__builtin_cpu_is("amd") != 0 && HasVmlExact()) {
       EXPECT_THAT(text, HasSubstr(absl::StrCat("\n  ", op, " f32: ", own)));
     }
   }
@@ -109,14 +109,14 @@ TEST(VerdictText, OfEachKindOfQuestion) {
       {"half exp bf16", "table"},
       {"half gelu f16", "none"},
       {"math sqrt f32", "sqrt_two_steps"},
-      {"math tanh f32", "vml_numbers"},
+      {"math tanh f32", "vml_exact"},
       {"nonsense", "x"},
       {"row 3 f64 threads 2",
        "none: eager has other bits of 1 rows of 17 "
        "elements"},
       {"row 16 f32 threads 1", "AVX512 7"},
-      {"tail gelu f32", "other"},
-      {"tail pow_scalar f32", "first"},
+      {"position gelu f32", "other"},
+      {"position pow_scalar f32", "first"},
   });
   ASSERT_EQ(said.size(), 8u);
   EXPECT_EQ(said[0].from, "a table of eager's");

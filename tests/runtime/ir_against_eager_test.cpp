@@ -255,7 +255,7 @@ TEST(IrAgainstEagerTest, ReductionsAndRows) {
       {"welford_mean", "", false,
        [](const Tensor& x) { return at::mean(x, {1}); }},
       {"norm_mean", "", true, [](const Tensor& x) { return at::mean(x, {1}); }},
-      {"sum_in_turn", ", 1", true,
+      {"sum_sequential", ", 1", true,
        [](const Tensor& x) { return at::sum(x, {1}); }},
       {"dot", ", %0[3,7,5], 2", true,
        [](const Tensor& x) { return at::sum(x * x, {1}); }},

@@ -125,7 +125,7 @@ const std::vector<Case>& FunctionCases() {
       {"shrink_backward", "%0, %1, S",
        TJIT_EAGER(at::softshrink_backward(x[0], x[1], s))},
       // The interpreter has no place: it is within whole vectors.
-      {"in_rest", "%0", TJIT_EAGER(at::zeros_like(x[0]))},
+      {"in_remainder", "%0", TJIT_EAGER(at::zeros_like(x[0]))},
       {"smooth_l1_backward", "%0, %1, 1, S",
        TJIT_EAGER(at::smooth_l1_loss_backward(x[1], x[0], at::zeros_like(x[0]),
                                               at::Reduction::Sum,

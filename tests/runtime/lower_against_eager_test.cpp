@@ -18,7 +18,7 @@
 #include "compiler/lower/op_rules.h"
 #include "gtest/gtest.h"
 #include "tests/runtime/lower_cases.h"
-#include "tests/runtime/lower_numbers.h"
+#include "tests/runtime/lower_test_inputs.h"
 #include "tests/runtime/recorded_group.h"
 
 namespace tjit::testing {
@@ -331,7 +331,7 @@ TEST(LowerAgainstEagerTest, IntegerOps) {
 // The arguments of a list op, from its spec and its overload.
 torch::jit::Stack ListArguments(const lower::OpRule& rule,
                                 const std::string& name) {
-  const std::string spec = rule.spec;
+  const std::string spec = rule.operand_spec;
   std::size_t lists = name.find("copy") == std::string::npos ? 1 : 2;
   for (const char c : spec) {
     if (c >= '0' && c <= '9') lists = std::max<std::size_t>(lists, c - '0' + 1);
@@ -359,7 +359,7 @@ torch::jit::Stack ListArguments(const lower::OpRule& rule,
 }
 
 TEST(LowerAgainstEagerTest, ListOps) {
-  for (const lower::OpRule& rule : lower::ListRules()) {
+  for (const lower::OpRule& rule : lower::ForeachRules()) {
     for (const std::string_view view : {rule.functional, rule.in_place}) {
       if (view.empty()) continue;
       const std::string name(view);
@@ -376,7 +376,7 @@ TEST(LowerAgainstEagerTest, ListOps) {
 }
 
 // What the tables above do not have is in lower_groups_test.cpp, or in
-// lower_tail_test.cpp.
+// lower_position_dependent_test.cpp.
 TEST(LowerAgainstEagerTest, EveryRuleHasACase) {
   std::set<std::string_view> cases = {
       "aten::copy_",        "aten::zero_",     "aten::_to_copy",
@@ -385,10 +385,11 @@ TEST(LowerAgainstEagerTest, EveryRuleHasACase) {
   for (const OpCase& c : PointwiseCases()) cases.insert(c.op);
   for (const OpCase& c : CompositeCases()) cases.insert(c.op);
   for (const OpCase& c : IntegerCases()) cases.insert(c.op);
-  for (const OpCase& c : TailCases()) cases.insert(c.op);
-  for (const auto family : {lower::PointwiseRules(), lower::CompositeRules(),
-                            lower::DataRules(), lower::TailRules(),
-                            lower::ByPlaceRules()}) {
+  for (const OpCase& c : PositionDependentCases()) cases.insert(c.op);
+  for (const auto family :
+       {lower::PointwiseRules(), lower::CompositeRules(),
+        lower::CopyFillRules(), lower::PositionDependentRules(),
+        lower::VectorRemainderRules()}) {
     for (const lower::OpRule& rule : family) {
       const auto name =
           rule.functional.empty() ? rule.in_place : rule.functional;

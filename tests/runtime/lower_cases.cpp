@@ -166,7 +166,7 @@ const std::vector<OpCase>& HalfCases() {
   return *cases;
 }
 
-const std::vector<OpCase>& TailCases() {
+const std::vector<OpCase>& PositionDependentCases() {
   static const auto* const cases = new std::vector<OpCase>{
       {"aten::sigmoid", "T", false},
       {"aten::silu", "T", false},

@@ -17,6 +17,7 @@ const std::vector<OpCase>& PointwiseCases();
 const std::vector<OpCase>& CompositeCases();  // and copies and fills
 const std::vector<OpCase>& IntegerCases();    // of integers alone
 const std::vector<OpCase>& HalfCases();
-const std::vector<OpCase>& TailCases();  // of tensors that lie flat
+// Of tensors that lie flat.
+const std::vector<OpCase>& PositionDependentCases();
 
 }  // namespace tjit::testing

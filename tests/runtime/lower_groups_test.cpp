@@ -8,7 +8,7 @@
 
 #include "compiler/ir/ir_text.h"
 #include "gtest/gtest.h"
-#include "tests/runtime/lower_numbers.h"
+#include "tests/runtime/lower_test_inputs.h"
 #include "tests/runtime/recorded_group.h"
 
 namespace tjit::testing {
@@ -94,7 +94,7 @@ TEST(LowerGroupsTest, PartsOfAStorageFromOutside) {
   EXPECT_EQ(group.lowered().function.writes.size(), 2u);
 }
 
-TEST(LowerGroupsTest, Joins) {
+TEST(LowerGroupsTest, Concats) {
   for (const auto type : {at::kFloat, at::kDouble, at::kInt, at::kBool}) {
     const Tensor a = Numbers({3, 5}, at::kFloat, 1).to(type),
                  b = Numbers({4, 5}, at::kFloat, 2).to(type),

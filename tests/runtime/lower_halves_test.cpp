@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "tests/runtime/lower_numbers.h"
+#include "tests/runtime/lower_test_inputs.h"
 #include "tests/runtime/recorded_group.h"
 
 namespace tjit::testing {
@@ -51,7 +51,7 @@ void ExpectAllReduced(const Sizes& sizes, const Sizes& dims, std::uint64_t seed,
                       int threads = 1) {
   for (const at::ScalarType type : kHalves) {
     for (const char* op : kReductions) {
-      ExpectReduced(op, CancellingNumbers(sizes, type, seed), dims, threads);
+      ExpectReduced(op, CancellingInputs(sizes, type, seed), dims, threads);
       ExpectReduced(op, Numbers(sizes, type, seed), dims, threads);
     }
   }
@@ -69,7 +69,7 @@ TEST(LowerHalvesTest, Rows) {
 
 TEST(LowerHalvesTest, RowsHoweverTheyLie) {
   for (const at::ScalarType type : kHalves) {
-    const Tensor x = CancellingNumbers({6, 5, 40}, type, 7);
+    const Tensor x = CancellingInputs({6, 5, 40}, type, 7);
     for (const char* op : kReductions) {
       for (const Tensor& y :
            {x, x.narrow(-1, 3, 34), x.narrow(-1, 3, 3), x.narrow(1, 1, 2),
@@ -107,7 +107,7 @@ TEST(LowerHalvesTest, OtherDims) {
   ExpectAllReduced({5, 128}, {0}, 4);     // a few slices
   ExpectAllReduced({4, 5, 128}, {1}, 5);
   for (const at::ScalarType type : kHalves) {  // around others
-    ExpectReduced("aten::mean.dim", CancellingNumbers({7, 5, 33}, type, 6),
+    ExpectReduced("aten::mean.dim", CancellingInputs({7, 5, 33}, type, 6),
                   {0, 2});
   }
 }
@@ -148,7 +148,7 @@ TEST(LowerHalvesTest, ReductionsThatConvert) {
     for (const at::ScalarType to : kFloats) {
       for (const char* op : kSums) {
         for (const Sizes& dims : {Sizes{1}, Sizes{0}, Sizes{0, 1}}) {
-          const Tensor x = CancellingNumbers({9, 70}, from, 5);
+          const Tensor x = CancellingInputs({9, 70}, from, 5);
           RecordedGroup group;
           const Tensor y = group.Call(
               op, Arguments(op, x, dims, false, static_cast<std::int64_t>(to)));
@@ -166,7 +166,7 @@ TEST(LowerHalvesTest, ResultsThatTheProgramGives) {
     for (const at::ScalarType to : {at::kFloat, at::kBFloat16, at::kHalf}) {
       for (const char* op : {"aten::sum.IntList_out", "aten::mean.out"}) {
         RecordedGroup group;
-        group.Call(op, {CancellingNumbers({7, 70}, from, 3), Sizes{-1}, false,
+        group.Call(op, {CancellingInputs({7, 70}, from, 3), Sizes{-1}, false,
                         IValue(), at::full({7}, 9, to)});
         EXPECT_EQ(group.Compare(), "") << op << " " << from << " to " << to;
       }

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "tests/runtime/lower_numbers.h"
+#include "tests/runtime/lower_test_inputs.h"
 #include "tests/runtime/recorded_group.h"
 
 namespace tjit::testing {
@@ -64,12 +64,12 @@ TEST(LowerNllLossTest, AllSizes) {
 // Up to the fifth of eager's levels.
 TEST(LowerNllLossTest, ManyRows) {
   constexpr std::int64_t kRows = 70001;
-  const Tensor x = RoundingNumbers({kRows, 2}, at::kFloat, 3);
+  const Tensor x = RoundingInputs({kRows, 2}, at::kFloat, 3);
   ExpectSame(x, Targets(kRows, 2), {}, kNoClass, "many rows");
 }
 
 TEST(LowerNllLossTest, AllOrNothingIsIgnored) {
-  const Tensor x = RoundingNumbers({20, 5}, at::kFloat, 3);
+  const Tensor x = RoundingInputs({20, 5}, at::kFloat, 3);
   const Tensor target = at::full({20}, 2, at::kLong);
   ExpectSame(x, target, {}, 2, "all");
   ExpectSame(x, target, x[0].clone(), 2, "all, weight");
@@ -81,7 +81,7 @@ TEST(LowerNllLossTest, AllOrNothingIsIgnored) {
 
 TEST(LowerNllLossTest, HoweverTensorsLie) {
   for (const at::ScalarType type : kTypes) {
-    const Tensor x = RoundingNumbers({30, 20}, type, 4);
+    const Tensor x = RoundingInputs({30, 20}, type, 4);
     const Tensor all = Targets(60, 20);
     for (const Lay lay : kLays) {
       ExpectSame(Laid(x, lay), all.slice(0, 0, 60, 2), x.t()[0].slice(0, 0, 20),
@@ -92,7 +92,7 @@ TEST(LowerNllLossTest, HoweverTensorsLie) {
 }
 
 TEST(LowerNllLossTest, ResultsThatTheProgramGives) {
-  const Tensor x = RoundingNumbers({6, 5}, at::kFloat, 4);
+  const Tensor x = RoundingInputs({6, 5}, at::kFloat, 4);
   const Tensor target = Targets(6, 5), total = at::rand({});
   RecordedGroup forward;
   forward.Call(

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/runtime/lower_numbers.h"
+#include "tests/runtime/lower_test_inputs.h"
 #include "tests/runtime/recorded_group.h"
 
 namespace tjit::testing {

@@ -10,7 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "gtest/gtest.h"
-#include "tests/runtime/lower_numbers.h"
+#include "tests/runtime/lower_test_inputs.h"
 #include "tests/runtime/recorded_group.h"
 
 namespace tjit::testing {
@@ -89,7 +89,7 @@ class RandomGroup {
         case 7:
           result = group_.Call("aten::rsub.Scalar", {a, number, 1});
           break;
-        case 8:  // by the place of an element
+        case 8:  // by the position of an element
           if (a.is_contiguous()) result = group_.Call("aten::silu", {a});
           break;
         case 9:

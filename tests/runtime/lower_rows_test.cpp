@@ -11,7 +11,7 @@
 #include "compiler/ir/ir_text.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/runtime/lower_numbers.h"
+#include "tests/runtime/lower_test_inputs.h"
 #include "tests/runtime/recorded_group.h"
 
 namespace tjit::testing {
@@ -424,7 +424,7 @@ TEST(LowerRowsTest, MaxAndMinOfAll) {
     for (const std::int64_t n : {2, 3, 8, 15, 16, 17, 33, 100, 1000}) {
       const Tensor zeros = Numbers({3, n}, type, ++seed).sign() * 0;
       for (const Tensor& x : {Numbers({3, n}, type, ++seed), zeros.nan_to_num(),
-                              RoundingNumbers({3, n}, type, ++seed)}) {
+                              RoundingInputs({3, n}, type, ++seed)}) {
         for (const Lay lay : kLays) {
           for (const char* op : {"aten::max", "aten::min"}) {
             RecordedGroup group;

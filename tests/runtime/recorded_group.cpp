@@ -126,7 +126,7 @@ at::Tensor EagerOfMany(ir::Op op, const std::vector<at::Tensor>& x,
   switch (op) {
     case ir::Op::kSigmoid:
       return at::sigmoid(x[0]);
-    case ir::Op::kInRest:
+    case ir::Op::kInRemainder:
       return at::signbit(at::lerp(at::full_like(x[0], -1),
                                   at::full_like(x[0], -0.0),
                                   at::ones_like(x[0])))
@@ -214,7 +214,7 @@ bool HasTypedWrapper(const std::string& op) {
 }
 
 bool IsHidden(ir::Op op) {
-  return op == ir::Op::kDot || op == ir::Op::kSumInTurn ||
+  return op == ir::Op::kDot || op == ir::Op::kSumSequential ||
          op == ir::Op::kSumOfHalves || op == ir::Op::kAmaxOfHalves ||
          op == ir::Op::kAminOfHalves;
 }

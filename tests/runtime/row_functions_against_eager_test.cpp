@@ -106,11 +106,11 @@ at::Tensor Eager(RowOp op, const at::Tensor& a, const at::Tensor& b) {
     case RowOp::kWholeAmaxOfHalves:
     case RowOp::kWholeAminOfHalves:
       return EagerOfHalves(op, a);
-    case RowOp::kSumInTurn:
+    case RowOp::kSumSequential:
     case RowOp::kDot:
-    case RowOp::kColumnSumInTurn:
+    case RowOp::kColumnSumSequential:
     case RowOp::kColumnDot:
-      return EagerInTurn(op, a, b);
+      return EagerSequential(op, a, b);
   }
   return {};
 }
@@ -123,8 +123,8 @@ at::Tensor Computed(const RowFunction& f, const at::Tensor& a,
   const bool has_mean = f.op == RowOp::kMoments || f.op == RowOp::kMomentsWide;
   const TjitRowNumber eps{kEps, has_mean ? out[0].data_ptr() : nullptr};
   const TjitRowNumber correction{kCorrection, nullptr};
-  if (IsInTurn(f.op)) {
-    RunInTurn(f, a, b, out);
+  if (IsSequential(f.op)) {
+    RunSequential(f, a, b, out);
   } else if (IsOfHalves(f.op)) {
     RunOfHalves(f, a, out);
   } else if (f.op == RowOp::kNorm || f.op == RowOp::kWholeNorm) {
@@ -394,8 +394,8 @@ TEST(RowOrder, IsAnotherOneWhereEagerSplitsRows) {
 TEST(RowProbeTable, HasAnEntryForEachReductionOfColumns) {
   for (const ir::Op op :
        {ir::Op::kSum, ir::Op::kMean, ir::Op::kVar, ir::Op::kStd,
-        ir::Op::kWelfordMean, ir::Op::kSumInTurn, ir::Op::kDot, ir::Op::kAmax,
-        ir::Op::kAmin}) {
+        ir::Op::kWelfordMean, ir::Op::kSumSequential, ir::Op::kDot,
+        ir::Op::kAmax, ir::Op::kAmin}) {
     for (const ir::DType dtype : {ir::DType::kF32, ir::DType::kF64}) {
       const TjitMath* entry = TheProbe().ForColumns(op, dtype);
       ASSERT_NE(entry, nullptr);

@@ -5,13 +5,13 @@
 #include <gtest/gtest.h>
 
 #include "tests/runtime/engines_testing.h"
-#include "tests/runtime/lower_numbers.h"
+#include "tests/runtime/lower_test_inputs.h"
 
 namespace tjit {
 namespace {
 
 using at::Tensor;
-using testing::CancellingNumbers;
+using testing::CancellingInputs;
 
 constexpr at::ScalarType kHalves[] = {at::kBFloat16, at::kHalf};
 
@@ -26,7 +26,7 @@ TEST_P(Tier2HalvesTest, Rows) {
     at::set_num_threads(threads);
     for (const at::ScalarType type : kHalves) {
       for (const std::int64_t n : {7, 64, 300, 1024, 2041}) {
-        const Tensor x = CancellingNumbers({70, n}, type, 3);
+        const Tensor x = CancellingInputs({70, n}, type, 3);
         ExpectFused([=] { return (-x).sum(-1); }, 2);
         ExpectFused([=] { return x.sum(-1, true) * x; }, 2);
         ExpectFused([=] { return (x * x).mean(-1, true) * x; }, 3);
@@ -39,7 +39,7 @@ TEST_P(Tier2HalvesTest, Rows) {
 // A program in f16 whose sums are of f32.
 TEST_P(Tier2HalvesTest, SumsInF32) {
   for (const at::ScalarType type : kHalves) {
-    const Tensor x = CancellingNumbers({70, 300}, type, 3);
+    const Tensor x = CancellingInputs({70, 300}, type, 3);
     ExpectFused([=] { return (-x).sum({-1}, false, at::kFloat); }, 2);
     ExpectFused([=] { return (-x).sum({0}, false, at::kFloat); }, 2);
   }
@@ -49,7 +49,7 @@ TEST_P(Tier2HalvesTest, SumsInF32) {
 TEST_P(Tier2HalvesTest, Columns) {
   for (const at::ScalarType type : kHalves) {
     for (const std::int64_t n : {7, 16, 100, 513}) {
-      const Tensor x = CancellingNumbers({60, n}, type, 4);
+      const Tensor x = CancellingInputs({60, n}, type, 4);
       const Tensor y = at::relu(at::randn({60, n}).to(type));
       ExpectFused([=] { return at::threshold_backward(x, y, 0).sum(0); }, 2);
       ExpectFused([=] { return (-x).mean(0) * x; }, 3);
@@ -62,7 +62,7 @@ TEST_P(Tier2HalvesTest, Columns) {
 TEST_P(Tier2HalvesTest, All) {
   for (const at::ScalarType type : kHalves) {
     for (const std::int64_t n : {3, 100, 700}) {
-      const Tensor x = CancellingNumbers({90, n}, type, 5);
+      const Tensor x = CancellingInputs({90, n}, type, 5);
       ExpectFused([=] { return (-x).sum() * x; }, 3);
       ExpectFused([=] { return (x * x).mean(); }, 2);
       ExpectFused([=] { return (-x).amax({0, 1}) - x.amin({0, 1}); }, 4);

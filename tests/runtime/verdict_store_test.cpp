@@ -31,7 +31,7 @@ class VerdictStoreTest : public ::testing::Test {
 
   std::unique_ptr<VerdictStore> Open() {
     auto store = std::make_unique<VerdictStore>(&cache_);
-    store->TakeProcess();
+    store->RecordProcess();
     return store;
   }
   std::size_t Files() {
@@ -80,15 +80,15 @@ TEST_F(VerdictStoreTest, WhatIsTakenIsNotedWhereverItIsFrom) {
       1u);
   one->Save();
   const auto two = Open();
-  EXPECT_TRUE(two->Noted().empty());
+  EXPECT_TRUE(two->Recorded().empty());
   EXPECT_EQ(FirstWithBits(two.get(), "math a f32", {"x", "y"}, no_candidate),
             std::nullopt);
   EXPECT_EQ(two->probed(), 0);
-  EXPECT_EQ(two->Noted().size(), 1u) << "what this process asked for";
+  EXPECT_EQ(two->Recorded().size(), 1u) << "what this process asked for";
   for (const auto& store : {one.get(), two.get()}) {
-    EXPECT_EQ(store->Noted().at("math a f32"), "none: of 2 eager makes 3");
+    EXPECT_EQ(store->Recorded().at("math a f32"), "none: of 2 eager makes 3");
   }
-  EXPECT_EQ(one->Noted().at("math b f32"), "y");
+  EXPECT_EQ(one->Recorded().at("math b f32"), "y");
 }
 
 TEST_F(VerdictStoreTest, WritersKeepWhatOthersFound) {
@@ -158,7 +158,7 @@ TEST_F(VerdictStoreTest, WithoutAFolderOrAProcessItKeepsNothing) {
 
 TEST_F(VerdictStoreTest, LinesThatAreNoneAreLeftOut) {
   VerdictKey key;
-  key.TakeProcess();
+  key.RecordProcess();
   disk_->Store(key.Text(), "a=1\nrubbish\n=\n\nb=2",
                cache::EntryKind::kVerdicts);
   const auto one = Open();
@@ -170,7 +170,7 @@ TEST_F(VerdictStoreTest, LinesThatAreNoneAreLeftOut) {
 TEST(VerdictKey, NamesWhatDecides) {
   setenv("MKL_CBWR", "AVX2", 1);
   VerdictKey key;
-  key.TakeProcess();
+  key.RecordProcess();
   unsetenv("MKL_CBWR");
   const std::string text = key.Text();
   EXPECT_THAT(text, HasSubstr("MKL_CBWR=AVX2\n"));

@@ -186,7 +186,8 @@ struct SumColumns {
     CascadeOfColumns<Isa, T> others;  // a column of each way
   };
 
-  // Rows go to the ways in turn; what is left is added to the first way's sum.
+  // Rows go to the ways one after the other; what is left is added to the first
+  // way's sum.
   static void AddOthers(const Sums& sums, std::int64_t i, const T* x) {
     if (i == sums.in_ways) sums.others.Fold();
     const std::int64_t way = i < sums.in_ways ? i % kWays : 0;

@@ -13,9 +13,9 @@
 #include "compiler/functions/row_functions/halves.h"
 #include "compiler/functions/row_functions/moments.h"
 #include "compiler/functions/row_functions/norms.h"
+#include "compiler/functions/row_functions/sequential.h"
 #include "compiler/functions/row_functions/slabs.h"
 #include "compiler/functions/row_functions/softmax.h"
-#include "compiler/functions/row_functions/turns.h"
 #include "compiler/functions/row_functions/welford_means.h"
 #include "compiler/functions/row_functions/whole.h"
 
@@ -87,8 +87,8 @@ void Run(std::int64_t rows, std::int64_t n, const void* a, const void* b,
       SoftmaxBackwardOfRow<Isa, T, kContracts>(x, y + i * n, n, z + i * n);
     } else if constexpr (op == RowOp::kLogSoftmaxBackward) {
       LogSoftmaxBackwardOfRow<Isa, T, kContracts>(x, y + i * n, n, z + i * n);
-    } else if constexpr (op == RowOp::kSumInTurn) {
-      z[i] = SumInTurnOfRow<Isa, T>(x, n);
+    } else if constexpr (op == RowOp::kSumSequential) {
+      z[i] = SequentialSumOfRow<Isa, T>(x, n);
     } else if constexpr (op == RowOp::kDot) {
       z[i] = DotOfRow<Isa, T, kContracts>(x, y + i * n, n);
     }
@@ -154,8 +154,8 @@ constexpr void AddContracting(FunctionList* list) {
   list->Add({RowOp::kMomentsWide, sizeof(T) == 8, kContracts, false,
              RunMoments<Isa, T, kContracts, double>});
   Add<Isa, T, RowOp::kDot, kContracts>(list);
-  AddColumns<T, TurnColumns<Isa, T, true, kContracts>>(RowOp::kColumnDot, list,
-                                                       kContracts);
+  AddColumns<T, SequentialColumns<Isa, T, true, kContracts>>(RowOp::kColumnDot,
+                                                             list, kContracts);
   list->Add({RowOp::kNorm, sizeof(T) == 8, kContracts, false,
              RunNorm<Isa, T, kContracts>});
   list->Add({RowOp::kWholeNorm, sizeof(T) == 8, kContracts, false, nullptr,
@@ -205,9 +205,9 @@ constexpr void AddAll(FunctionList* list) {
   AddColumns<T, ExtremeWhole<Isa, T, false>>(RowOp::kWholeAmin, list);
   AddColumns<T, MaxWhole<Isa, T, true>>(RowOp::kWholeMax, list);
   AddColumns<T, MaxWhole<Isa, T, false>>(RowOp::kWholeMin, list);
-  Add<Isa, T, RowOp::kSumInTurn>(list);
-  AddColumns<T, TurnColumns<Isa, T, false, false>>(RowOp::kColumnSumInTurn,
-                                                   list);
+  Add<Isa, T, RowOp::kSumSequential>(list);
+  AddColumns<T, SequentialColumns<Isa, T, false, false>>(
+      RowOp::kColumnSumSequential, list);
 }
 
 template <class Isa>

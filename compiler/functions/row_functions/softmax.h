@@ -20,8 +20,8 @@ namespace {
 // elements from i on; step(sum, i, count) adds them to the sum, and so does
 // steps(&sum, &i) with as many vectors as it likes.
 template <class Isa, class T, class Value, class Step, class Steps>
-inline T SumInTurn(std::int64_t n, const Value& value, const Step& step,
-                   const Steps& steps) {
+inline T SumSequential(std::int64_t n, const Value& value, const Step& step,
+                       const Steps& steps) {
   constexpr int kWidth = kLanes<Isa, T>;
   if (n < kWidth) {
     T lane[kWidth];
@@ -42,14 +42,14 @@ inline T SumInTurn(std::int64_t n, const Value& value, const Step& step,
 }
 
 template <class Isa, class T, class Value, class Step>
-inline T SumInTurn(std::int64_t n, const Value& value, const Step& step) {
-  return SumInTurn<Isa, T>(n, value, step,
-                           [](Vector<Isa, T>*, std::int64_t*) {});
+inline T SumSequential(std::int64_t n, const Value& value, const Step& step) {
+  return SumSequential<Isa, T>(n, value, step,
+                               [](Vector<Isa, T>*, std::int64_t*) {});
 }
 
 template <class Isa, class T, class Value>
-inline T SumInTurn(std::int64_t n, const Value& value) {
-  return SumInTurn<Isa, T>(
+inline T SumSequential(std::int64_t n, const Value& value) {
+  return SumSequential<Isa, T>(
       n, value, [&](const Vector<Isa, T>& sum, std::int64_t i, int count) {
         return sum + value(i, count);
       });
@@ -78,7 +78,7 @@ inline T SumOfExps(const T* x, std::int64_t n, T greatest, T* y) {
     if constexpr (kStores) StoreSome<Isa, T>(y + i, count, e);
     return e;
   };
-  return SumInTurn<Isa, T>(
+  return SumSequential<Isa, T>(
       n, exps,
       [&](const Vector<Isa, T>& sum, std::int64_t i, int count) {
         return sum + exps(i, count);
@@ -158,7 +158,7 @@ inline void LogSoftmaxOfRows(std::int64_t rows, std::int64_t n, const T* x,
 template <class Isa, class T, bool kContracts>
 inline void SoftmaxBackwardOfRow(const T* grad, const T* y, std::int64_t n,
                                  T* out) {
-  const T sum = SumInTurn<Isa, T>(
+  const T sum = SumSequential<Isa, T>(
       n,
       [&](std::int64_t i, int count) {
         return LoadSome<Isa, T>(grad + i, count) *
@@ -180,7 +180,7 @@ inline void SoftmaxBackwardOfRow(const T* grad, const T* y, std::int64_t n,
 template <class Isa, class T, bool kContracts>
 inline void LogSoftmaxBackwardOfRow(const T* grad, const T* y, std::int64_t n,
                                     T* out) {
-  const T sum = SumInTurn<Isa, T>(n, [&](std::int64_t i, int count) {
+  const T sum = SumSequential<Isa, T>(n, [&](std::int64_t i, int count) {
     return LoadSome<Isa, T>(grad + i, count);
   });
   const Vector<Isa, T> minus_sum = -Splat<Isa, T>(sum);

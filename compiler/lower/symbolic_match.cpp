@@ -1,4 +1,4 @@
-#include "compiler/lower/instance.h"
+#include "compiler/lower/symbolic_match.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -89,8 +89,8 @@ std::vector<std::int64_t> SizesOf(absl::Span<const SizeSource> symbols,
   return sizes;
 }
 
-bool IsSameAt(absl::Span<const std::int64_t> sizes, const ir::Function& general,
-              const ir::Function& numbers) {
+bool MatchesAt(absl::Span<const std::int64_t> sizes,
+               const ir::Function& general, const ir::Function& numbers) {
   return Comparison(sizes)(general, numbers);
 }
 

@@ -1,5 +1,5 @@
 // Ops that put tensors side by side, or the parts of one in another order:
-// each part is an `update` of a value that the parts cover (passes/joins.h
+// each part is an `update` of a value that the parts cover (passes/concats.h
 // makes one store of each). They only move bytes, so they have eager's bits.
 // What is rolled or joined along has a size that is a number: places of parts
 // depend on it.
@@ -54,7 +54,7 @@ bool Cat(StepLowering& s, const OpRule&) {
     start += node.dims[along].size;
     parts.push_back({node.operand, std::move(starts)});
   }
-  return s.Store(s.Join(std::move(parts)));
+  return s.Store(s.Concat(std::move(parts)));
 }
 
 // Replaces each part by two, of which the last `shift` elements come first.
@@ -103,7 +103,7 @@ bool Roll(StepLowering& s, const OpRule&) {
     parts = Rolled(std::move(parts), dim, node.dims[dim].size, shifts[dim]);
   }
   if (parts.size() == 1) return s.Store(node);
-  return s.Store(s.Join(std::move(parts)));
+  return s.Store(s.Concat(std::move(parts)));
 }
 
 constexpr OpRule kRules[] = {
@@ -113,6 +113,6 @@ constexpr OpRule kRules[] = {
 
 }  // namespace
 
-absl::Span<const OpRule> JoinRules() { return kRules; }
+absl::Span<const OpRule> ConcatRules() { return kRules; }
 
 }  // namespace tjit::lower

@@ -1,4 +1,4 @@
-// LowerSpec(): operands, promotion, and where an op is not claimed.
+// LowerOperandSpec(): operands, promotion, and where an op is not claimed.
 #include <cmath>
 #include <vector>
 
@@ -15,7 +15,7 @@ using ir::Op;
 
 bool IsFloat(DType dtype) { return InfoOf(dtype).kind == DTypeKind::kFloat; }
 
-// The nodes of a spec.
+// The nodes of an operand spec.
 bool Load(StepLowering& s, const char* spec, std::vector<Node>* nodes) {
   for (const char* c = spec; *c != '\0'; ++c) {
     Node node;
@@ -57,7 +57,7 @@ bool IsFactor(const StepLowering& s, Op op, std::size_t i, const Node& node) {
 
 // Halves are computed in float and rounded. Claimed where that is one rounding
 // of operands that are halves themselves, or of factors: eager rounds some
-// other scalars, and the product of an add with alpha or not, by the place.
+// other scalars, and the product of an add with alpha or not, by its position.
 bool TakesHalves(const StepLowering& s, Op op, DType dtype,
                  const std::vector<Node>& nodes) {
   const ir::OpInfo& info = InfoOf(op);
@@ -73,7 +73,7 @@ bool TakesHalves(const StepLowering& s, Op op, DType dtype,
     case Op::kAdd:
     case Op::kSub:
       return IsConstantOne(nodes[2]);
-    case Op::kAddcmul:  // with a value eager rounds once more, by the place
+    case Op::kAddcmul:  // with a value eager rounds once more, by its position
     case Op::kAddcdiv:
       return IsConstantOne(nodes[3]);
     case Op::kMul:
@@ -109,8 +109,8 @@ bool TakesHalves(const StepLowering& s, Op op, DType dtype,
     case Op::kErf:
     case Op::kErfc:
       return true;
-    default:  // those of tail.cpp take whole tensors
-      return info.type_rule == ir::TypeRule::kCompare || DependsOnPlace(op);
+    default:  // those of position_dependent.cpp take whole tensors
+      return info.type_rule == ir::TypeRule::kCompare || DependsOnPosition(op);
   }
 }
 
@@ -145,7 +145,7 @@ bool Claims(StepLowering& s, Op op, DType dtype,
       return !IsFloat(dtype) || !nodes[1].operand.is_tensor() ||
              s.Refuse("has bits that depend on the place of an element");
     // Where the operand of a product is one element for a whole row, eager's
-    // tail multiplies once, and rounds.
+    // remainder multiplies once, and rounds.
     case Op::kTanhBackward:
       return !s.IsBroadcast(nodes[1]) || s.Refuse("has a broadcast result");
     case Op::kAdd:
@@ -203,7 +203,7 @@ bool IsExact(double number, DType dtype) {
   return ir::Load<double>(dtype, rounded) == number;
 }
 
-bool LowerSpec(StepLowering& s, ir::Op op, const char* spec) {
+bool LowerOperandSpec(StepLowering& s, ir::Op op, const char* spec) {
   std::vector<Node> nodes;
   if (!s.Into(0) || !Load(s, spec, &nodes) || !Unify(s, op, &nodes)) {
     return false;

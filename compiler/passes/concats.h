@@ -7,9 +7,9 @@
 // Lowering writes cat and roll like this; a `full` of which parts are replaced
 // (a padded tensor) is one too, its first part being all of it. No one needs
 // what lies between: FormLoops() lets the loops that make the parts store them
-// right into the memory of the join.
+// right into the memory of the concat.
 // Tested by: tests/compiler/form_loops_test.cpp (random functions),
-// tests/filetests/ir/loops_join.ir
+// tests/filetests/ir/loops_concat.ir
 #pragma once
 
 #include <vector>
@@ -20,21 +20,21 @@ namespace tjit {
 
 // In the order of the updates: disjoint and injective, and they cover the
 // value; or, behind `fill`, disjoint.
-struct JoinParts {
+struct ConcatParts {
   int fill = -1;           // instruction: a `full` that is stored first
   std::vector<int> parts;  // instructions: updates
-  bool is_join() const { return !parts.empty(); }
+  bool is_concat() const { return !parts.empty(); }
 };
 
-struct Joins {
+struct Concats {
   // By value.
-  std::vector<JoinParts> of;
+  std::vector<ConcatParts> of;
   // By instruction: nobody needs its value but, as a base, an update whose
-  // result is a join: it runs in no loop. Joins themselves do not either.
+  // result is a concat: it runs in no loop. Concats themselves do not either.
   std::vector<char> is_skipped;
 };
 
-Joins FindJoins(const ir::Function& function);
+Concats FindConcats(const ir::Function& function);
 
 // The update replaces elements with those of a value as it lies, which a loop
 // computes: CopyOut() sees to that for all parts.

@@ -71,7 +71,8 @@ Node AsTarget(StepLowering& s, Node node) {
 
 }  // namespace
 
-bool HasApart(StepLowering& s, std::size_t arg, const std::vector<int>& dims) {
+bool CanReduceMiddle(StepLowering& s, std::size_t arg,
+                     const std::vector<int>& dims) {
   const TensorGeometry& g = s.record().args[arg].geometry;
   if (!IsFloat(g)) {
     return s.Refuse("computes in another type than f32 and f64");
@@ -86,8 +87,8 @@ bool HasApart(StepLowering& s, std::size_t arg, const std::vector<int>& dims) {
   return n <= kMaxRowBytes / g.itemsize || s.Refuse("has rows that are long");
 }
 
-Node ReduceApart(StepLowering& s, Op op, const Node& x,
-                 const std::vector<int>& dims, const Node* number) {
+Node ReduceMiddle(StepLowering& s, Op op, const Node& x,
+                  const std::vector<int>& dims, const Node* number) {
   s.Fix(x.dims);
   s.Fix(s.target_dims());
   const bool is_together =
@@ -154,7 +155,7 @@ Node ReduceSlabs(StepLowering& s, Op op, const Node& x,
     part.operand.access = ir::Contiguous(s.SizesOf(of_part));
     parts.push_back(std::move(part));
   }
-  return s.Join(std::move(parts));
+  return s.Concat(std::move(parts));
 }
 
 Node ReduceInAnyOrder(StepLowering& s, Op op, const Node& x,

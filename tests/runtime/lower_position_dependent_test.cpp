@@ -11,7 +11,7 @@
 #include "compiler/lower/op_rules.h"
 #include "gtest/gtest.h"
 #include "tests/runtime/lower_cases.h"
-#include "tests/runtime/lower_numbers.h"
+#include "tests/runtime/lower_test_inputs.h"
 #include "tests/runtime/recorded_group.h"
 
 namespace tjit::testing {
@@ -80,8 +80,8 @@ std::string Check(const OpCase& c, at::ScalarType type, at::IntArrayRef sizes) {
   return difference;
 }
 
-TEST(LowerTailTest, FlatTensorsHaveTheBitsOfEager) {
-  for (const OpCase& c : TailCases()) {
+TEST(LowerPositionDependentTest, FlatTensorsHaveTheBitsOfEager) {
+  for (const OpCase& c : PositionDependentCases()) {
     for (const auto type :
          {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf}) {
       SCOPED_TRACE(
@@ -106,7 +106,7 @@ TEST(LowerTailTest, FlatTensorsHaveTheBitsOfEager) {
 }
 
 // Halves of rows that are whole vectors, along any dim.
-TEST(LowerTailTest, HalvesOfRowsOfWholeVectors) {
+TEST(LowerPositionDependentTest, HalvesOfRowsOfWholeVectors) {
   for (const auto type : {at::kFloat, at::kDouble}) {
     for (const auto& [sizes, dim] :
          std::vector<std::pair<std::vector<std::int64_t>, std::int64_t>>{
@@ -141,7 +141,7 @@ TEST(LowerTailTest, HalvesOfRowsOfWholeVectors) {
 }
 
 // The gradient of a mean or sum is one number; others must lie as the rest.
-TEST(LowerTailTest, GradientsOfLosses) {
+TEST(LowerPositionDependentTest, GradientsOfLosses) {
   for (const char* op :
        {"aten::smooth_l1_loss_backward", "aten::huber_loss_backward"}) {
     for (const auto type : {at::kFloat, at::kDouble}) {
@@ -164,7 +164,7 @@ TEST(LowerTailTest, GradientsOfLosses) {
 }
 
 // Zeros of both signs are in all of them.
-TEST(LowerTailTest, BoundsThatAreAbsent) {
+TEST(LowerPositionDependentTest, BoundsThatAreAbsent) {
   for (const auto type : {at::kFloat, at::kDouble, at::kLong}) {
     for (const std::int64_t n : {5, 33, 70}) {
       const Tensor x = Numbers({3, n}, type, 1).clamp_(-1, 1).trunc();
@@ -183,7 +183,7 @@ TEST(LowerTailTest, BoundsThatAreAbsent) {
 }
 
 // A weight of 1 between zeros of both signs.
-TEST(LowerTailTest, LerpsToTheEnd) {
+TEST(LowerPositionDependentTest, LerpsToTheEnd) {
   for (const auto type : {at::kFloat, at::kDouble}) {
     for (const std::int64_t n : {5, 33, 70}) {
       const Tensor x = Numbers({3, n}, type, 1).clamp_(-1, 1).trunc();
@@ -197,8 +197,8 @@ TEST(LowerTailTest, LerpsToTheEnd) {
   }
 }
 
-TEST(LowerTailTest, OtherTensorsAreRefused) {
-  for (const OpCase& c : TailCases()) {
+TEST(LowerPositionDependentTest, OtherTensorsAreRefused) {
+  for (const OpCase& c : PositionDependentCases()) {
     for (const Lay lay : {Lay::kStrided, Lay::kTransposed}) {
       SCOPED_TRACE(absl::StrCat(c.op, " ", c.arguments));
       RecordedGroup group;

@@ -1,4 +1,4 @@
-// GroupMemo: equal groups have equal keys whatever their slots are called, and
+// GroupCache: equal groups have equal keys whatever their slots are called, and
 // any difference that lowering may read makes another key.
 #include "compiler/driver/group_cache.h"
 
@@ -64,7 +64,7 @@ Group TwoSteps(int a, int b, int c, int d) {
   return group;
 }
 
-TEST(GroupMemoTest, NamesOfSlotsAreNoMatter) {
+TEST(GroupCacheTest, NamesOfSlotsAreNoMatter) {
   const GroupKey key = TwoSteps(0, 1, 2, 3).Key();
   const GroupKey other = TwoSteps(17, 4, 90, 5).Key();
   EXPECT_EQ(key.text, other.text);
@@ -74,7 +74,7 @@ TEST(GroupMemoTest, NamesOfSlotsAreNoMatter) {
             (std::vector<std::int32_t>{90, 17}));
 }
 
-TEST(GroupMemoTest, SizesMayBeLeftOut) {
+TEST(GroupCacheTest, SizesMayBeLeftOut) {
   const auto text = [](const Group& group) {
     return group.Key("engine", GroupKey::Sizes::kLeftOut).text;
   };
@@ -98,11 +98,11 @@ TEST(GroupMemoTest, SizesMayBeLeftOut) {
   EXPECT_NE(text(group), text(other_fate));
 }
 
-TEST(GroupMemoTest, TheSameStorageTwiceIsAnotherGroup) {
+TEST(GroupCacheTest, TheSameStorageTwiceIsAnotherGroup) {
   EXPECT_NE(TwoSteps(0, 1, 2, 3).Key().text, TwoSteps(0, 0, 2, 3).Key().text);
 }
 
-TEST(GroupMemoTest, EachDifferenceMakesAnotherKey) {
+TEST(GroupCacheTest, EachDifferenceMakesAnotherKey) {
   using Change = std::function<void(Group*)>;
   const auto first = [](Group* g) -> StepRecord& { return g->records[0]; };
   const std::vector<Change> changes = {
@@ -154,7 +154,7 @@ TEST(GroupMemoTest, EachDifferenceMakesAnotherKey) {
 }
 
 // A kernel serves all values of a scalar that is an argument.
-TEST(GroupMemoTest, ValuesOfArgumentsAreNoMatter) {
+TEST(GroupCacheTest, ValuesOfArgumentsAreNoMatter) {
   Group group = TwoSteps(0, 1, 2, 3);
   group.records[0].scalars[0].runtime = true;
   const std::string text = group.Key().text;
@@ -162,44 +162,44 @@ TEST(GroupMemoTest, ValuesOfArgumentsAreNoMatter) {
   EXPECT_EQ(group.Key().text, text);
 }
 
-TEST(GroupMemoTest, FindsWhatWasAdded) {
-  GroupMemo memo;
+TEST(GroupCacheTest, FindsWhatWasAdded) {
+  GroupCache cache;
   const GroupKey key = TwoSteps(0, 1, 2, 3).Key();
-  EXPECT_EQ(memo.Find(key), nullptr);
-  KnownGroup group;
+  EXPECT_EQ(cache.Find(key), nullptr);
+  CachedGroup group;
   group.why_not = "because";
-  memo.Add(key, group);
-  ASSERT_NE(memo.Find(TwoSteps(7, 6, 5, 4).Key()), nullptr);
-  EXPECT_EQ(memo.Find(key)->why_not, "because");
-  memo.Clear();
-  EXPECT_EQ(memo.Find(key), nullptr);
+  cache.Add(key, group);
+  ASSERT_NE(cache.Find(TwoSteps(7, 6, 5, 4).Key()), nullptr);
+  EXPECT_EQ(cache.Find(key)->why_not, "because");
+  cache.Clear();
+  EXPECT_EQ(cache.Find(key), nullptr);
 }
 
-TEST(GroupMemoTest, AsksOnceWhetherAStepCanBeCompiled) {
-  GroupMemo memo;
+TEST(GroupCacheTest, AsksOnceWhetherAStepCanBeCompiled) {
+  GroupCache cache;
   int asked = 0;
   for (int i = 0; i < 3; ++i) {
     const auto find = [&] {
       ++asked;
       return true;
     };
-    EXPECT_TRUE(memo.CanCompile(TwoSteps(i, 10, 20, 30).Key(), find));
+    EXPECT_TRUE(cache.CanCompile(TwoSteps(i, 10, 20, 30).Key(), find));
   }
   EXPECT_EQ(asked, 1);
-  EXPECT_EQ(memo.hits(), 2);
+  EXPECT_EQ(cache.hits(), 2);
 }
 
-TEST(GroupMemoTest, DoesNotGrowWithoutEnd) {
-  GroupMemo memo;
+TEST(GroupCacheTest, DoesNotGrowWithoutEnd) {
+  GroupCache cache;
   Group group = TwoSteps(0, 1, 2, 3);
   const GroupKey first = group.Key();
-  memo.Add(first, {});
-  for (std::int64_t i = 0; memo.Find(first) != nullptr; ++i) {
+  cache.Add(first, {});
+  for (std::int64_t i = 0; cache.Find(first) != nullptr; ++i) {
     ASSERT_LT(i, 100'000);
     group.records[0].args[0].geometry.offset = i + 1;
-    memo.Add(group.Key(), {});
+    cache.Add(group.Key(), {});
   }
-  EXPECT_NE(memo.Find(group.Key()), nullptr);
+  EXPECT_NE(cache.Find(group.Key()), nullptr);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // sigmoid of f32 by own code: eager's bits for numbers of all sizes.
 //
 // All 2^32 numbers, a minute, when asked for:
-//   TJIT_ALL_NUMBERS=1 sigmoid_numbers_test --gtest_filter='*All*'
+//   TJIT_ALL_NUMBERS=1 sigmoid_exact_test --gtest_filter='*All*'
 #include "compiler/functions/sigmoid_exact.h"
 
 #include <ATen/ATen.h>
@@ -30,17 +30,17 @@ using ir::Op;
 
 Tensor Of(const Tensor& x) {
   Tensor out = at::empty_like(x);
-  SigmoidNumbers(x.numel(), x.const_data_ptr<float>(),
-                 out.mutable_data_ptr<float>());
+  SigmoidExact(x.numel(), x.const_data_ptr<float>(),
+               out.mutable_data_ptr<float>());
   return out;
 }
 
-class SigmoidNumbersTest : public ::testing::Test {
+class SigmoidExactTest : public ::testing::Test {
  protected:
   void SetUp() override {
     at::set_num_threads(1);
     at::manual_seed(3);
-    if (!SigmoidNumbersHaveBitsOfEager(Check::kAll)) {
+    if (!SigmoidExactHasBitsOfEager(Check::kAll)) {
       GTEST_SKIP() << "needs AVX-512, and a libtorch with SLEEF's expf";
     }
   }
@@ -49,17 +49,17 @@ class SigmoidNumbersTest : public ::testing::Test {
 // Where this fails, no skip hides that the own code is used nowhere.
 TEST(SigmoidNumbersProbeTest, AreEagersWhereTheProcessorHasAvx512) {
   for (const Check check : {Check::kAll, Check::kSpot}) {
-    EXPECT_TRUE(!HasSigmoidNumbers() || SigmoidNumbersHaveBitsOfEager(check));
+    EXPECT_TRUE(!HasSigmoidExact() || SigmoidExactHasBitsOfEager(check));
   }
 }
 
-TEST_F(SigmoidNumbersTest, OfAllSizes) {
+TEST_F(SigmoidExactTest, OfAllSizes) {
   const Tensor x = FromBits(77, 1 << 22, 1023);
   EXPECT_EQ(Differences(Of(x), at::sigmoid(x)), 0);
 }
 
 // Where exp takes the next power of two, is 0 or infinite, or denormal.
-TEST_F(SigmoidNumbersTest, AroundSteps) {
+TEST_F(SigmoidExactTest, AroundSteps) {
   std::vector<Tensor> all;
   std::vector<float> numbers = {100.0F, 104.0F, 103.97F, 88.7228F, 87.3366F};
   for (int n = 1; n < 310; ++n) {
@@ -77,7 +77,7 @@ TEST_F(SigmoidNumbersTest, AroundSteps) {
   EXPECT_EQ(Differences(Of(x), at::sigmoid(x)), 0);
 }
 
-TEST_F(SigmoidNumbersTest, InPlaceAndOfAllLengths) {
+TEST_F(SigmoidExactTest, InPlaceAndOfAllLengths) {
   const Tensor all = at::randn({4096});
   const Tensor eager = at::sigmoid(all);
   std::vector<std::int64_t> lengths = {511, 512, 513, 1025, 4096};
@@ -85,20 +85,20 @@ TEST_F(SigmoidNumbersTest, InPlaceAndOfAllLengths) {
   for (const std::int64_t n : lengths) {
     const Tensor x = all.clone();
     auto* const data = x.mutable_data_ptr<float>();
-    SigmoidNumbers(n, data, data);
+    SigmoidExact(n, data, data);
     EXPECT_EQ(Differences(x.slice(0, 0, n), eager.slice(0, 0, n)), 0) << n;
     EXPECT_EQ(Differences(x.slice(0, n), all.slice(0, n)), 0) << n;
   }
 }
 
-class SigmoidTilesTest : public SigmoidNumbersTest {
+class SigmoidTilesTest : public SigmoidExactTest {
  protected:
   // Differences of a tensor in tiles of so many elements.
   static std::int64_t InTiles(const TjitMath& f, const Tensor& x,
                               std::int64_t step) {
     Tensor out = at::empty_like(x);
     for (std::int64_t i = 0; i < x.numel(); i += step) {
-      reinterpret_cast<TjitTailFn>(f.address)(
+      reinterpret_cast<TjitPositionFn>(f.address)(
           std::min(step, x.numel() - i), x.const_data_ptr<float>() + i, nullptr,
           out.mutable_data_ptr<float>() + i, i, x.numel(), 0, 0, 0);
     }
@@ -109,10 +109,11 @@ class SigmoidTilesTest : public SigmoidNumbersTest {
 // Behind the last whole block eager has another function: with other bits.
 TEST_F(SigmoidTilesTest, TheOwnCodeIsFoundAndHasEagersTail) {
   KnownVerdicts verdicts;
-  const auto f = FindTailFunction(Op::kSigmoid, DType::kF32, &verdicts);
+  const auto f = FindPositionDependent(Op::kSigmoid, DType::kF32, &verdicts);
   ASSERT_TRUE(f);
-  EXPECT_EQ(verdicts.answers.at("tail sigmoid f32"), "first");
-  EXPECT_NE(f->address, FindTailFunction(Op::kSigmoid, DType::kF64)->address);
+  EXPECT_EQ(verdicts.answers.at("position sigmoid f32"), "first");
+  EXPECT_NE(f->address,
+            FindPositionDependent(Op::kSigmoid, DType::kF64)->address);
   for (const int threads : {1, 2}) {
     at::set_num_threads(threads);
     for (const std::int64_t n : {1, 16, 31, 48, 100, 2021, 40062}) {
@@ -127,7 +128,7 @@ TEST_F(SigmoidTilesTest, TheOwnCodeIsFoundAndHasEagersTail) {
 
 // MXCSR: denormals as zeros, rounding up.
 TEST_F(SigmoidTilesTest, InUnusualArithmetic) {
-  const auto f = FindTailFunction(Op::kSigmoid, DType::kF32);
+  const auto f = FindPositionDependent(Op::kSigmoid, DType::kF32);
   ASSERT_TRUE(f);
   const Tensor x = at::cat({FromBits(77, 1 << 16, 65521), at::randn({4096})});
   const unsigned usual = _mm_getcsr();
@@ -139,7 +140,7 @@ TEST_F(SigmoidTilesTest, InUnusualArithmetic) {
   }
 }
 
-TEST_F(SigmoidNumbersTest, AllNumbers) {
+TEST_F(SigmoidExactTest, AllNumbers) {
   if (std::getenv("TJIT_ALL_NUMBERS") == nullptr) {
     GTEST_SKIP() << "a minute: with TJIT_ALL_NUMBERS=1";
   }

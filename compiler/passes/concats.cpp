@@ -1,4 +1,4 @@
-#include "compiler/passes/joins.h"
+#include "compiler/passes/concats.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -29,14 +29,14 @@ class Finder {
         is_read_(f.values.size(), 0) {}
 
   // From the end: who needs a value is known before the value is looked at.
-  Joins Run() {
-    joins_.of.resize(f_.values.size());
-    joins_.is_skipped.assign(f_.body.size(), 0);
+  Concats Run() {
+    concats_.of.resize(f_.values.size());
+    concats_.is_skipped.assign(f_.body.size(), 0);
     for (const ir::WriteBack& write : f_.writes) Need(write.from.value);
     for (const ValueId id : f_.returns) Need(id);
     FindReaders();
     for (std::size_t i = f_.body.size(); i-- > 0;) Look(i);
-    return std::move(joins_);
+    return std::move(concats_);
   }
 
  private:
@@ -62,41 +62,42 @@ class Finder {
     }
     // What nobody reads at all runs.
     if (!is_needed && is_base_[static_cast<std::size_t>(in.results[0])] != 0) {
-      joins_.is_skipped[i] = 1;
+      concats_.is_skipped[i] = 1;
       return;
     }
-    bool is_join = false;
+    bool is_concat = false;
     if (in.op == Op::kUpdate) {
-      JoinParts& join = joins_.of[static_cast<std::size_t>(in.results[0])];
-      join = PartsOf(static_cast<int>(i));
-      is_join = join.is_join();
-      for (const int part : join.parts) {
+      ConcatParts& concat =
+          concats_.of[static_cast<std::size_t>(in.results[0])];
+      concat = PartsOf(static_cast<int>(i));
+      is_concat = concat.is_concat();
+      for (const int part : concat.parts) {
         const Operand& from =
             f_.body[static_cast<std::size_t>(part)].operands[1];
         Need(from.value);
       }
-      if (join.fill >= 0) {
-        Need(f_.body[static_cast<std::size_t>(join.fill)].results[0]);
+      if (concat.fill >= 0) {
+        Need(f_.body[static_cast<std::size_t>(concat.fill)].results[0]);
       }
-      if (is_join) joins_.is_skipped[i] = 1;
+      if (is_concat) concats_.is_skipped[i] = 1;
     }
     for (std::size_t k = 0; k < in.operands.size(); ++k) {
-      if (in.operands[k].is_tensor() && !is_join) Need(in.operands[k].value);
+      if (in.operands[k].is_tensor() && !is_concat) Need(in.operands[k].value);
     }
   }
 
-  // The updates that end with instruction `last`, if they make a join.
-  JoinParts PartsOf(int last) const {
-    JoinParts join;
+  // The updates that end with instruction `last`, if they make a concat.
+  ConcatParts PartsOf(int last) const {
+    ConcatParts concat;
     const ir::Value& value =
         f_.values[static_cast<std::size_t>(At(last).results[0])];
     const Size all = Product(value.layout.sizes);
     Size covered = 0;
     int i = last;
     while (i >= 0 && At(i).op == Op::kUpdate && covered != all &&
-           join.parts.size() < kMaxParts) {
+           concat.parts.size() < kMaxParts) {
       covered = covered + Product(At(i).operands[0].access.sizes);
-      join.parts.push_back(i);
+      concat.parts.push_back(i);
       i = definitions_[static_cast<std::size_t>(At(i).operands[0].value)];
     }
     if (covered != all) {
@@ -104,10 +105,10 @@ class Finder {
           i >= 0 && At(i).op == Op::kFull &&
           is_read_[static_cast<std::size_t>(At(i).results[0])] == 0;
       if (!is_fill) return {};
-      join.fill = i;
+      concat.fill = i;
     }
-    std::reverse(join.parts.begin(), join.parts.end());
-    return AreParts(join.parts) ? join : JoinParts();
+    std::reverse(concat.parts.begin(), concat.parts.end());
+    return AreParts(concat.parts) ? concat : ConcatParts();
   }
 
   bool AreParts(const std::vector<int>& parts) const {
@@ -130,12 +131,14 @@ class Finder {
   std::vector<char> is_needed_;  // by value: what has been looked at needs it
   std::vector<char> is_base_;    // by value: an update begins with it
   std::vector<char> is_read_;    // by value: otherwise read
-  Joins joins_;
+  Concats concats_;
 };
 
 }  // namespace
 
-Joins FindJoins(const ir::Function& function) { return Finder(function).Run(); }
+Concats FindConcats(const ir::Function& function) {
+  return Finder(function).Run();
+}
 
 bool IsOwnPart(const ir::Function& function, const Instruction& update) {
   const Operand& from = update.operands[1];

@@ -2,7 +2,7 @@
 // without eager's function for most of them.
 //
 // All 2^32 numbers, some five minutes, when asked for:
-//   TJIT_ALL_NUMBERS=1 pow_numbers_test --gtest_filter='*All*'
+//   TJIT_ALL_NUMBERS=1 pow_exact_test --gtest_filter='*All*'
 #include "compiler/functions/pow_exact.h"
 
 #include <ATen/ATen.h>
@@ -38,50 +38,50 @@ struct Power {
 Power Of(const Tensor& x, int exponent) {
   Power power = {at::empty_like(x), 0};
   power.by_powf =
-      PowNumber(x.numel(), x.const_data_ptr<float>(), exponent,
-                PowfOfLibtorch(), power.numbers.mutable_data_ptr<float>());
+      PowExact(x.numel(), x.const_data_ptr<float>(), exponent, PowfOfLibtorch(),
+               power.numbers.mutable_data_ptr<float>());
   return power;
 }
 
 // As QuickPowKernel() sees it, what a wrong answer of the probe would break.
-class PowNumbersTest : public ::testing::Test {
+class PowExactTest : public ::testing::Test {
  protected:
   void SetUp() override {
     at::set_num_threads(1);
-    if (!PowNumbersHaveBitsOfEager(Check::kAll)) {
+    if (!PowExactHasBitsOfEager(Check::kAll)) {
       GTEST_SKIP() << "needs AVX-512, and a libtorch with SLEEF's powf";
     }
   }
 };
 
 // Where this fails, no skip hides that the quick form is used nowhere.
-TEST(PowNumbersProbeTest, AreEagersWhereTheProcessorHasAvx512) {
+TEST(PowExactProbeTest, AreEagersWhereTheProcessorHasAvx512) {
   const bool is_wide =
       at::get_cpu_capability().find("AVX512") != std::string::npos;
   for (const Check check : {Check::kAll, Check::kSpot}) {
-    EXPECT_TRUE(!is_wide || PowNumbersHaveBitsOfEager(check));
+    EXPECT_TRUE(!is_wide || PowExactHasBitsOfEager(check));
   }
-  EXPECT_TRUE(IsPowNumber(4));
+  EXPECT_TRUE(IsPowExponent(4));
   for (const double exponent :
        {2.0, 4.5, -2.0, 9.0, 0.0, 1e300, std::nan("")}) {
-    EXPECT_FALSE(IsPowNumber(exponent)) << exponent;
+    EXPECT_FALSE(IsPowExponent(exponent)) << exponent;
   }
 }
 
-TEST_F(PowNumbersTest, OfAllSizes) {
+TEST_F(PowExactTest, OfAllSizes) {
   constexpr std::int64_t kCount = 1 << 21;
-  for (const int exponent : kPowNumbers) {
+  for (const int exponent : kPowExponents) {
     const Tensor x = FromBits(exponent & 2047, kCount, 2047);
     EXPECT_EQ(Differences(Of(x, exponent).numbers, at::pow(x, exponent)), 0)
         << exponent;
   }
 }
 
-TEST_F(PowNumbersTest, OfOrdinaryNumbersFewAreByPowf) {
+TEST_F(PowExactTest, OfOrdinaryNumbersFewAreByPowf) {
   at::manual_seed(3);
   constexpr std::int64_t kCount = 1 << 20;
   const Tensor x = at::rand({kCount});
-  for (const int exponent : kPowNumbers) {
+  for (const int exponent : kPowExponents) {
     const Power power = Of(x, exponent);
     EXPECT_EQ(Differences(power.numbers, at::pow(x, exponent)), 0) << exponent;
     EXPECT_LT(power.by_powf, kCount / 20) << exponent;
@@ -94,9 +94,9 @@ TEST_F(PowNumbersTest, OfOrdinaryNumbersFewAreByPowf) {
 
 // Around each power of two, where the spacing of floats changes, in the powers
 // too; and around the least and the greatest size that is not left to powf.
-TEST_F(PowNumbersTest, AroundPowersOfTwo) {
+TEST_F(PowExactTest, AroundPowersOfTwo) {
   constexpr std::int64_t kEach = 80;
-  for (const int exponent : kPowNumbers) {
+  for (const int exponent : kPowExponents) {
     std::vector<Tensor> all;
     for (int halves = -150 * 2; halves <= 128 * 2; ++halves) {
       const double root = std::exp2(halves / 2.0 / exponent);
@@ -111,15 +111,15 @@ TEST_F(PowNumbersTest, AroundPowersOfTwo) {
   }
 }
 
-TEST_F(PowNumbersTest, InPlaceAndOfAllLengths) {
+TEST_F(PowExactTest, InPlaceAndOfAllLengths) {
   at::manual_seed(4);
   const Tensor all = at::randn({4200});
-  for (const int exponent : kPowNumbers) {
+  for (const int exponent : kPowExponents) {
     const Tensor eager = at::pow(all.slice(0, 0, 4192), exponent);
     for (const std::int64_t n : {1, 15, 16, 17, 31, 100, 2047, 2049, 4192}) {
       const Tensor x = all.slice(0, 0, n).clone();
       auto* const data = x.mutable_data_ptr<float>();
-      PowNumber(n, data, exponent, PowfOfLibtorch(), data);
+      PowExact(n, data, exponent, PowfOfLibtorch(), data);
       EXPECT_EQ(Differences(x, eager.slice(0, 0, n)), 0)
           << exponent << " " << n;
     }
@@ -139,14 +139,14 @@ class Answers : public Verdicts {
   std::map<std::string, std::string> all;
 };
 
-class PowTilesTest : public PowNumbersTest {
+class PowTilesTest : public PowExactTest {
  protected:
   // Differences of a tensor in tiles of so many elements.
   static std::int64_t InTiles(const TjitMath& f, const Tensor& x, int exponent,
                               std::int64_t step) {
     Tensor out = at::empty_like(x);
     for (std::int64_t i = 0; i < x.numel(); i += step) {
-      reinterpret_cast<TjitTailFn>(f.address)(
+      reinterpret_cast<TjitPositionFn>(f.address)(
           std::min(step, x.numel() - i), x.const_data_ptr<float>() + i, nullptr,
           out.mutable_data_ptr<float>() + i, i, x.numel(), exponent, 0, 0);
     }
@@ -158,15 +158,16 @@ class PowTilesTest : public PowNumbersTest {
 TEST_F(PowTilesTest, TheQuickFormIsFoundAndHasEagersTail) {
   Answers answers;
   const auto f =
-      FindTailFunction(ir::Op::kPowScalar, ir::DType::kF32, &answers);
+      FindPositionDependent(ir::Op::kPowScalar, ir::DType::kF32, &answers);
   ASSERT_TRUE(f);
-  EXPECT_EQ(answers.all.at("tail pow_scalar f32"), "first");
-  EXPECT_NE(f->address,
-            FindTailFunction(ir::Op::kPowScalar, ir::DType::kF64)->address);
+  EXPECT_EQ(answers.all.at("position pow_scalar f32"), "first");
+  EXPECT_NE(
+      f->address,
+      FindPositionDependent(ir::Op::kPowScalar, ir::DType::kF64)->address);
   at::manual_seed(5);
   for (const int threads : {1, 2}) {
     at::set_num_threads(threads);
-    for (const int exponent : kPowNumbers) {
+    for (const int exponent : kPowExponents) {
       for (const std::int64_t n : {1, 16, 31, 48, 100, 2021, 40062}) {
         const Tensor x = at::randn({n});
         for (const std::int64_t step :
@@ -182,12 +183,12 @@ TEST_F(PowTilesTest, TheQuickFormIsFoundAndHasEagersTail) {
 
 // MXCSR: denormals as zeros, rounding up, where powf rounds otherwise.
 TEST_F(PowTilesTest, InUnusualArithmetic) {
-  const auto f = FindTailFunction(ir::Op::kPowScalar, ir::DType::kF32);
+  const auto f = FindPositionDependent(ir::Op::kPowScalar, ir::DType::kF32);
   ASSERT_TRUE(f);
   const Tensor x = FromBits(77, 1 << 16, 65521);
   const unsigned usual = _mm_getcsr();
   for (const unsigned mode : {0x8040U, 0x4000U}) {
-    for (const int exponent : kPowNumbers) {
+    for (const int exponent : kPowExponents) {
       _mm_setcsr(usual | mode);
       const std::int64_t differences = InTiles(*f, x, exponent, 1024);
       _mm_setcsr(usual);
@@ -196,12 +197,12 @@ TEST_F(PowTilesTest, InUnusualArithmetic) {
   }
 }
 
-TEST_F(PowNumbersTest, AllNumbers) {
+TEST_F(PowExactTest, AllNumbers) {
   if (std::getenv("TJIT_ALL_NUMBERS") == nullptr) {
     GTEST_SKIP() << "five minutes: with TJIT_ALL_NUMBERS=1";
   }
   constexpr std::int64_t kCount = 1 << 20, kAll = std::int64_t{1} << 32;
-  for (const int exponent : kPowNumbers) {
+  for (const int exponent : kPowExponents) {
     std::int64_t differences = 0, by_powf = 0;
     for (std::int64_t first = 0; first < kAll; first += kCount) {
       const Tensor x = FromBits(first, kCount, 1);

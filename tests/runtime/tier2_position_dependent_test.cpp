@@ -62,7 +62,7 @@ const std::vector<Case>& Cases() {
   return *cases;
 }
 
-class Tier2TailTest : public ::testing::Test {
+class Tier2PositionDependentTest : public ::testing::Test {
  protected:
   void SetUp() override {
     at::set_num_threads(1);
@@ -97,7 +97,7 @@ class Tier2TailTest : public ::testing::Test {
 };
 
 // All ops of the step are one group.
-TEST_F(Tier2TailTest, FusedWithEagersBits) {
+TEST_F(Tier2PositionDependentTest, FusedWithEagersBits) {
   for (const Case& c : Cases()) {
     for (const auto type : {at::kFloat, at::kDouble}) {
       for (const std::int64_t n : {1, 31, 70, 2021}) {
@@ -114,7 +114,7 @@ TEST_F(Tier2TailTest, FusedWithEagersBits) {
 }
 
 // Eager cuts its rows one by one: those of whole vectors have one formula.
-TEST_F(Tier2TailTest, HalvesOfRows) {
+TEST_F(Tier2PositionDependentTest, HalvesOfRows) {
   for (const auto type : {at::kFloat, at::kDouble}) {
     const Tensor x = at::randn({30, 4, 64}, type) * 3;
     const Tensor g = at::randn({30, 2, 64}, type);
@@ -136,7 +136,7 @@ TEST_F(Tier2TailTest, HalvesOfRows) {
 }
 
 // Log_sigmoid and three others, then the mean; and their gradients.
-TEST_F(Tier2TailTest, CrossEntropyWithLogits) {
+TEST_F(Tier2PositionDependentTest, CrossEntropyWithLogits) {
   for (const auto type : {at::kFloat, at::kDouble, at::kBFloat16}) {
     const Tensor x = (at::randn({70, 31}) * 5).to(type);
     const Tensor y = at::rand({70, 31}).to(type);
@@ -152,7 +152,7 @@ TEST_F(Tier2TailTest, CrossEntropyWithLogits) {
 }
 
 // Eager's chunks and the kernel's parts are of different sizes.
-TEST_F(Tier2TailTest, TwoThreads) {
+TEST_F(Tier2PositionDependentTest, TwoThreads) {
   for (const int threads : {1, 2}) {
     at::set_num_threads(threads);
     for (const std::int64_t n : {32829, 40062, 100123}) {
@@ -176,7 +176,7 @@ TEST_F(Tier2TailTest, TwoThreads) {
 }
 
 // A bias makes rows of the loop; the op's own operands are flat.
-TEST_F(Tier2TailTest, RowsAndHalves) {
+TEST_F(Tier2PositionDependentTest, RowsAndHalves) {
   for (const auto type : {at::kFloat, at::kBFloat16}) {
     for (const std::int64_t columns : {5, 33, 1500}) {
       const Tensor x = at::randn({30, columns}).to(type);
@@ -192,7 +192,7 @@ TEST_F(Tier2TailTest, RowsAndHalves) {
 }
 
 // Gelu by erf is oneDNN's in eager; of one element it is not.
-TEST_F(Tier2TailTest, GeluOfBF16) {
+TEST_F(Tier2PositionDependentTest, GeluOfBF16) {
   for (const std::int64_t n : {1, 2, 31, 2021, 40062}) {
     const auto make = [&] { return at::randn({n}).to(at::kBFloat16); };
     const Tensor x = make(), s = make(), b = make(), y = make();
@@ -214,7 +214,7 @@ TEST_F(Tier2TailTest, GeluOfBF16) {
   }
 }
 
-TEST_F(Tier2TailTest, GeluOfFloats) {
+TEST_F(Tier2PositionDependentTest, GeluOfFloats) {
   for (const std::int64_t n : {1, 2, 31, 2021, 40062}) {
     const Tensor g = at::randn({n}), x = at::randn({n}) * 3;
     EXPECT_EQ(Differences([&] { return at::add(at::gelu(at::mul(g, x)), g); }),
@@ -233,7 +233,7 @@ TEST_F(Tier2TailTest, GeluOfFloats) {
 }
 
 // The kernel goes the way that eager goes while it runs.
-TEST_F(Tier2TailTest, OneDnnSwitchedOff) {
+TEST_F(Tier2PositionDependentTest, OneDnnSwitchedOff) {
   at::globalContext().setUserEnabledMkldnn(false);
   for (const auto type : {at::kFloat, at::kBFloat16}) {
     const Tensor g = at::randn({2021}).to(type), x = at::randn({2021}).to(type);
@@ -244,7 +244,7 @@ TEST_F(Tier2TailTest, OneDnnSwitchedOff) {
   at::globalContext().setUserEnabledMkldnn(true);
 }
 
-TEST_F(Tier2TailTest, FunctionsOfF16) {
+TEST_F(Tier2PositionDependentTest, FunctionsOfF16) {
   for (const std::int64_t n : {2, 31, 2021, 40062}) {
     const auto make = [&] { return at::randn({n}).to(at::kHalf); };
     const Tensor x = make(), y = make();
@@ -263,8 +263,8 @@ TEST_F(Tier2TailTest, FunctionsOfF16) {
   }
 }
 
-// 0 against -0, and what NaN becomes, by the place.
-TEST_F(Tier2TailTest, ChoicesByPlace) {
+// 0 against -0, and what NaN becomes, by its position.
+TEST_F(Tier2PositionDependentTest, ChoicesByPosition) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const double special[] = {0.0, -0.0, nan, 3.0, -3.0, 0.5, -0.5, 1.0};
   for (const auto type : {at::kFloat, at::kDouble, at::kHalf}) {
@@ -291,7 +291,7 @@ TEST_F(Tier2TailTest, ChoicesByPlace) {
   }
 }
 
-TEST_F(Tier2TailTest, LayerNormGeluAndResidual) {
+TEST_F(Tier2PositionDependentTest, LayerNormGeluAndResidual) {
   for (const std::int64_t columns : {48, 768}) {
     const Tensor x = at::randn({30, columns}), y = at::randn({30, columns});
     const Tensor w = at::rand({columns}) + 0.5, b = at::randn({columns});
@@ -306,7 +306,7 @@ TEST_F(Tier2TailTest, LayerNormGeluAndResidual) {
 }
 
 // In loops over rows: behind a function of whole rows, and of its results.
-TEST_F(Tier2TailTest, BehindFunctionsOfRows) {
+TEST_F(Tier2PositionDependentTest, BehindFunctionsOfRows) {
   for (const std::int64_t rows : {1, 7, 30, 400}) {
     for (const std::int64_t columns : {5, 33, 1500}) {
       const Tensor x = at::randn({rows, columns});
@@ -328,7 +328,7 @@ TEST_F(Tier2TailTest, BehindFunctionsOfRows) {
 }
 
 // What is not flat stays a library call, with its bits.
-TEST_F(Tier2TailTest, StridedAndBroadcastOperandsAreLibraryCalls) {
+TEST_F(Tier2PositionDependentTest, StridedAndBroadcastOperandsAreLibraryCalls) {
   const Tensor wide = at::randn({40, 70}), w = at::randn({40, 35});
   const Tensor strided = wide.slice(1, 0, 70, 2);
   EXPECT_EQ(Differences([&] { return at::add(at::sigmoid(strided), w); }), 0);
@@ -339,7 +339,7 @@ TEST_F(Tier2TailTest, StridedAndBroadcastOperandsAreLibraryCalls) {
 }
 
 // The number of threads may change while the kernel stays.
-TEST_F(Tier2TailTest, ThreadsThatChange) {
+TEST_F(Tier2PositionDependentTest, ThreadsThatChange) {
   const Tensor x = at::randn({40062}), w = at::randn({40062});
   const auto step = [&] { return at::add(at::mish(at::mul(x, w)), x); };
   std::vector<Tensor> eager;

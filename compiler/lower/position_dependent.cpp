@@ -1,10 +1,10 @@
-// Ops whose bits in eager depend on the place of an element: one formula for
-// whole vectors, another one behind the last of them (Note [Tails] in
-// compiler/schedule/math_table.h).
+// Ops whose bits in eager depend on the position of an element: one formula for
+// whole vectors, another one behind the last of them (Note [Position-dependent
+// functions] in compiler/schedule/math_table.h).
 //
 // Lowered only where eager runs over one flat array in the order of the
 // elements: tensors of one type and one size that are all contiguous. Then the
-// element's row-major number is its place, in the function as in eager.
+// element's row-major number is its position, in the function as in eager.
 // Otherwise, rows of a strided tensor, broadcast operands, channels last, they
 // stay library calls.
 // Source: aten/src/ATen/native/cpu/Loops.h (VectorizedLoop2d),
@@ -66,7 +66,7 @@ bool IsFlat(StepLowering& s, std::size_t first_arg) {
 namespace {
 
 bool Flat(StepLowering& s, const OpRule& rule) {
-  return LowerFlat(s, rule.op, rule.spec);
+  return LowerFlat(s, rule.op, rule.operand_spec);
 }
 
 // (..., approximate), of which the rule's op is "none", the next one "tanh".
@@ -80,17 +80,17 @@ bool Gelu(StepLowering& s, const OpRule& rule) {
   if (name != "tanh") return s.Refuse("has an approximation of another name");
   const bool is_backward = rule.op == Op::kGeluBackward;
   return LowerFlat(s, is_backward ? Op::kGeluTanhBackward : Op::kGeluTanh,
-                   rule.spec);
+                   rule.operand_spec);
 }
 
 bool FlatApart(StepLowering& s, const OpRule& rule) {
-  return LowerFlatApart(s, rule.op, rule.spec);
+  return LowerFlatApart(s, rule.op, rule.operand_spec);
 }
 
 // (gradient, alpha, scale, input_scale, is_result, self or result)
 bool EluBackward(StepLowering& s, const OpRule& rule) {
   return LowerFlat(s, s.Static(0) != 0 ? Op::kEluResultBackward : rule.op,
-                   rule.spec);
+                   rule.operand_spec);
 }
 
 // ---- glu. Eager runs over the halves of each row, and cuts rows alone.
@@ -177,7 +177,7 @@ bool GluBackward(StepLowering& s, const OpRule&) {
   StepLowering::Part parts[] = {{mul(sigmoid, gradient).operand, starts},
                                 {second.operand, starts}};
   parts[1].starts[halves.dim] = halves.size;
-  return s.Store(s.Join({parts[0], parts[1]}));
+  return s.Store(s.Concat({parts[0], parts[1]}));
 }
 
 #define TJIT_UNARY(name, op, spec) \
@@ -234,7 +234,7 @@ constexpr OpRule kRules[] = {
 
 }  // namespace
 
-absl::Span<const OpRule> TailRules() { return kRules; }
+absl::Span<const OpRule> PositionDependentRules() { return kRules; }
 
 // Where one of these writes into an operand, eager takes yet another way.
 bool LowerFlatApart(StepLowering& s, Op op, const char* spec) {
@@ -242,7 +242,7 @@ bool LowerFlatApart(StepLowering& s, Op op, const char* spec) {
 }
 
 bool LowerFlat(StepLowering& s, Op op, const char* spec) {
-  return IsFlat(s, 0) && LowerSpec(s, op, spec);
+  return IsFlat(s, 0) && LowerOperandSpec(s, op, spec);
 }
 
 }  // namespace tjit::lower

@@ -13,7 +13,7 @@ bool ForEach(StepLowering& s, const OpRule& rule) {
   if (count == 0 || count > s.arg_count()) return s.Refuse("has no list");
   for (std::size_t i = 0; i < count; ++i) {
     s.SetElement(i, count);
-    if (!LowerSpec(s, rule.op, rule.spec)) return false;
+    if (!LowerOperandSpec(s, rule.op, rule.operand_spec)) return false;
   }
   return true;
 }
@@ -89,6 +89,6 @@ constexpr OpRule kRules[] = {
 
 }  // namespace
 
-absl::Span<const OpRule> ListRules() { return kRules; }
+absl::Span<const OpRule> ForeachRules() { return kRules; }
 
 }  // namespace tjit::lower

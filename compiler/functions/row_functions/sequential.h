@@ -1,4 +1,4 @@
-// Sums and sums of products, one element after the other: as the gradients of
+// Sums and sums of products, in sequential order: as the gradients of
 // eager's norms add up. Of a row one vector after the other into one
 // accumulator (softmax.h); of columns row after row, in as many parts as eager
 // has threads, then the parts.
@@ -11,8 +11,8 @@ namespace tjit::rows {
 namespace {
 
 template <class Isa, class T>
-inline T SumInTurnOfRow(const T* x, std::int64_t n) {
-  return SumInTurn<Isa, T>(n, [&](std::int64_t i, int count) {
+inline T SequentialSumOfRow(const T* x, std::int64_t n) {
+  return SumSequential<Isa, T>(n, [&](std::int64_t i, int count) {
     return LoadSome<Isa, T>(x + i, count);
   });
 }
@@ -20,7 +20,7 @@ inline T SumInTurnOfRow(const T* x, std::int64_t n) {
 // Note [Contraction] in rows.h.
 template <class Isa, class T, bool kContracts>
 inline T DotOfRow(const T* x, const T* y, std::int64_t n) {
-  return SumInTurn<Isa, T>(
+  return SumSequential<Isa, T>(
       n,
       [&](std::int64_t i, int count) {
         return LoadSome<Isa, T>(x + i, count) * LoadSome<Isa, T>(y + i, count);
@@ -36,7 +36,7 @@ inline T DotOfRow(const T* x, const T* y, std::int64_t n) {
 // Of columns: each part is in memory between two rows, so all of its products
 // may be contracted.
 template <class Isa, class T, bool kIsDot, bool kContracts>
-struct TurnColumns {
+struct SequentialColumns {
   using Type = T;
   using V = Vector<Isa, T>;
 

@@ -2,7 +2,7 @@
 // bits for numbers of all sizes.
 //
 // All 2^32 numbers, a minute each, when asked for:
-//   TJIT_ALL_NUMBERS=1 vml_numbers_test --gtest_filter='*All*'
+//   TJIT_ALL_NUMBERS=1 vml_exact_test --gtest_filter='*All*'
 #include "compiler/functions/vml_exact.h"
 
 #include <ATen/ATen.h>
@@ -42,8 +42,8 @@ const Function kFunctions[] = {{"tanh", Op::kTanh, at::tanh},
 // As kernels call it.
 Tensor Of(const Function& f, const Tensor& x) {
   Tensor out = at::empty_like(x);
-  VmlNumbersFor(f.op)(static_cast<int>(x.numel()), x.const_data_ptr<float>(),
-                      out.mutable_data_ptr<float>(), kVmlMode);
+  VmlExactFor(f.op)(static_cast<int>(x.numel()), x.const_data_ptr<float>(),
+                    out.mutable_data_ptr<float>(), kVmlMode);
   return out;
 }
 
@@ -59,14 +59,14 @@ Tensor Around(const std::vector<float>& numbers, std::int64_t each) {
 }
 
 // As MathProbe sees it, what a wrong answer of the probe would break.
-class VmlNumbersTest : public ::testing::TestWithParam<Function> {
+class VmlExactTest : public ::testing::TestWithParam<Function> {
  protected:
   void SetUp() override {
     at::set_num_threads(1);
     at::manual_seed(3);
     std::string difference;
-    if (VmlNumbersFor(f_.op) == nullptr ||
-        !VmlNumbersPay(f_.op, f_.eager, Check::kAll, &difference)) {
+    if (VmlExactFor(f_.op) == nullptr ||
+        !VmlExactPays(f_.op, f_.eager, Check::kAll, &difference)) {
       GTEST_SKIP() << "needs AVX-512, and MKL as it is on AMD's processors: "
                    << difference;
     }
@@ -75,25 +75,25 @@ class VmlNumbersTest : public ::testing::TestWithParam<Function> {
   const Function& f_ = GetParam();
 };
 
-INSTANTIATE_TEST_SUITE_P(Functions, VmlNumbersTest,
+INSTANTIATE_TEST_SUITE_P(Functions, VmlExactTest,
                          ::testing::ValuesIn(kFunctions),
                          [](const auto& info) { return info.param.name; });
 
 // Where this fails, no skip hides that they are used nowhere.
-TEST(VmlNumbersProbeTest, TheyAreEagersOnAmdsProcessorsWithAvx512) {
-  const bool is_such = __builtin_cpu_is("amd") != 0 && HasVmlNumbers();
+TEST(VmlExactProbeTest, TheyAreEagersOnAmdsProcessorsWithAvx512) {
+  const bool is_such = __builtin_cpu_is("amd") != 0 && HasVmlExact();
   for (const Function& f : kFunctions) {
     for (const Check check : {Check::kAll, Check::kSpot}) {
       std::string difference;
-      EXPECT_TRUE(!is_such || VmlNumbersPay(f.op, f.eager, check, &difference))
+      EXPECT_TRUE(!is_such || VmlExactPays(f.op, f.eager, check, &difference))
           << f.name << " " << difference;
     }
   }
-  EXPECT_EQ(VmlNumbersFor(Op::kSin), nullptr);
+  EXPECT_EQ(VmlExactFor(Op::kSin), nullptr);
 }
 
 // On a processor whose VML rounds otherwise, here always to the nearest.
-TEST_P(VmlNumbersTest, OtherBitsAreFoundOut) {
+TEST_P(VmlExactTest, OtherBitsAreFoundOut) {
   Tensor (*other)(const Tensor&) = [](const Tensor& x) {
     return at::exp(x.to(at::kDouble)).to(at::kFloat);
   };
@@ -110,26 +110,26 @@ TEST_P(VmlNumbersTest, OtherBitsAreFoundOut) {
   std::string difference;
   for (const Check check : {Check::kAll, Check::kSpot}) {
     difference.clear();
-    EXPECT_FALSE(VmlNumbersPay(f_.op, other, check, &difference));
+    EXPECT_FALSE(VmlExactPays(f_.op, other, check, &difference));
     EXPECT_NE(difference.find(" eager makes "), std::string::npos);
   }
 }
 
-TEST_P(VmlNumbersTest, OfAllSizes) {
+TEST_P(VmlExactTest, OfAllSizes) {
   const Tensor x = FromBits(77, 1 << 21, 2047);
   EXPECT_EQ(Differences(Of(f_, x), f_.eager(x)), 0);
 }
 
-TEST_P(VmlNumbersTest, OfOrdinaryNumbersFewAreByVml) {
+TEST_P(VmlExactTest, OfOrdinaryNumbersFewAreByVml) {
   static std::int64_t by_vml;
   const auto counting = [](int n, const float* x, float* out, std::int64_t) {
     by_vml += n;
     std::copy_n(x, n, out);
   };
   const bool is_log = f_.op == Op::kLog;
-  const auto numbers = f_.op == Op::kTanh ? TanhNumbers
-                       : is_log           ? LogNumbers
-                                          : ExpNumbers;
+  const auto numbers = f_.op == Op::kTanh ? TanhExact
+                       : is_log           ? LogExact
+                                          : ExpExact;
   const Tensor x = is_log ? at::randn({1 << 20}).abs() : at::randn({1 << 20});
   Tensor out = at::empty_like(x);
   const auto count = [&](const Tensor& in) {
@@ -147,7 +147,7 @@ TEST_P(VmlNumbersTest, OfOrdinaryNumbersFewAreByVml) {
 
 // Of tanh: those nearest to the middle of two floats for which MKL does not
 // round to the nearest; where one formula ends and another begins.
-TEST_P(VmlNumbersTest, WhereItIsNarrow) {
+TEST_P(VmlExactTest, WhereItIsNarrow) {
   const Tensor x = Around({0x1.00df44p+0F,
                            0x1.410d3ep+0F,
                            0x1.bc2524p+0F,
@@ -190,7 +190,7 @@ TEST_P(VmlNumbersTest, WhereItIsNarrow) {
 }
 
 // Around the middle of two steps of exp's formula, and all powers of two.
-TEST_P(VmlNumbersTest, AroundSteps) {
+TEST_P(VmlExactTest, AroundSteps) {
   std::vector<float> numbers;
   for (int n = 1; n < 2 * 16200; n += 2) {
     numbers.push_back(static_cast<float>(n * 0.002707606173999));
@@ -200,7 +200,7 @@ TEST_P(VmlNumbersTest, AroundSteps) {
   EXPECT_EQ(Differences(Of(f_, x), f_.eager(x)), 0);
 }
 
-TEST_P(VmlNumbersTest, InPlaceAndOfAllLengths) {
+TEST_P(VmlExactTest, InPlaceAndOfAllLengths) {
   std::vector<std::int64_t> lengths = {511,  512,  513,  1023, 1024,
                                        1025, 1040, 2047, 2049, 4192};
   for (std::int64_t n = 1; n <= 70; ++n) lengths.push_back(n);
@@ -211,23 +211,23 @@ TEST_P(VmlNumbersTest, InPlaceAndOfAllLengths) {
     for (const std::int64_t n : lengths) {
       Tensor x = all.clone();
       auto* const data = x.mutable_data_ptr<float>();
-      VmlNumbersFor(f_.op)(static_cast<int>(n), data, data, kVmlMode);
+      VmlExactFor(f_.op)(static_cast<int>(n), data, data, kVmlMode);
       EXPECT_EQ(Differences(x.slice(0, 0, n), eager.slice(0, 0, n)), 0) << n;
       EXPECT_EQ(Differences(x.slice(0, n), all.slice(0, n)), 0) << n;
     }
   }
 }
 
-TEST_P(VmlNumbersTest, WhatTheProbeFinds) {
+TEST_P(VmlExactTest, WhatTheProbeFinds) {
   KnownVerdicts verdicts;
   MathProbe probe, next;
   probe.UseVerdicts(&verdicts);
   const TjitMath* const found = probe.For(f_.op, DType::kF32);
   ASSERT_NE(found, nullptr);
   EXPECT_EQ(found->kind, kTjitMathVmlF32);
-  EXPECT_EQ(found->address, reinterpret_cast<void*>(VmlNumbersFor(f_.op)));
+  EXPECT_EQ(found->address, reinterpret_cast<void*>(VmlExactFor(f_.op)));
   EXPECT_EQ(verdicts.answers.at(std::string("math ") + f_.name + " f32"),
-            kVmlNumbers);
+            kVmlExact);
   next.UseVerdicts(&verdicts);
   EXPECT_EQ(next.For(f_.op, DType::kF32)->address, found->address);
   EXPECT_EQ(verdicts.added, 1);
@@ -235,21 +235,21 @@ TEST_P(VmlNumbersTest, WhatTheProbeFinds) {
 }
 
 // MXCSR: denormals as zeros, rounding up and down. Eager has the same mode.
-TEST_P(VmlNumbersTest, InUnusualArithmetic) {
+TEST_P(VmlExactTest, InUnusualArithmetic) {
   const Tensor x = at::cat({FromBits(77, 1 << 16, 65521), at::randn({4096})});
   Tensor ours = at::empty_like(x), eager = at::empty_like(x);
   const unsigned usual = _mm_getcsr();
   for (const unsigned mode : {0x8040U, 0x4000U, 0x2000U}) {
     _mm_setcsr(usual | mode);
-    VmlNumbersFor(f_.op)(static_cast<int>(x.numel()), x.const_data_ptr<float>(),
-                         ours.mutable_data_ptr<float>(), kVmlMode);
+    VmlExactFor(f_.op)(static_cast<int>(x.numel()), x.const_data_ptr<float>(),
+                       ours.mutable_data_ptr<float>(), kVmlMode);
     eager.copy_(f_.eager(x));
     _mm_setcsr(usual);
     EXPECT_EQ(Differences(ours, eager), 0) << mode;
   }
 }
 
-TEST_P(VmlNumbersTest, AllNumbers) {
+TEST_P(VmlExactTest, AllNumbers) {
   if (std::getenv("TJIT_ALL_NUMBERS") == nullptr) {
     GTEST_SKIP() << "a minute: with TJIT_ALL_NUMBERS=1";
   }

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "compiler/lower/lower.h"
+#include "compiler/lower/group.h"
 
 namespace tjit {
 
@@ -22,7 +22,7 @@ std::vector<std::int64_t> SizesOf(absl::Span<const SizeSource> symbols,
 // True if `general`, with `sizes` for its symbols, is `numbers`: instruction by
 // instruction, in all but the strides of dims of 1. REQUIRES: `numbers` has no
 // symbols.
-bool IsSameAt(absl::Span<const std::int64_t> sizes, const ir::Function& general,
-              const ir::Function& numbers);
+bool MatchesAt(absl::Span<const std::int64_t> sizes,
+               const ir::Function& general, const ir::Function& numbers);
 
 }  // namespace tjit

@@ -31,8 +31,8 @@ inline at::Tensor Numbers(at::IntArrayRef sizes, at::ScalarType type,
 }
 
 // Numbers of all sizes whose sums round: a sum with a NaN proves little.
-inline at::Tensor RoundingNumbers(at::IntArrayRef sizes, at::ScalarType type,
-                                  std::uint64_t seed) {
+inline at::Tensor RoundingInputs(at::IntArrayRef sizes, at::ScalarType type,
+                                 std::uint64_t seed) {
   at::manual_seed(seed);
   const at::TensorOptions options(type);
   return at::randn(sizes, options) * at::exp(at::randn(sizes, options) * 3);
@@ -41,14 +41,14 @@ inline at::Tensor RoundingNumbers(at::IntArrayRef sizes, at::ScalarType type,
 inline at::Tensor NumbersToReduce(at::IntArrayRef sizes, at::ScalarType type,
                                   std::uint64_t seed) {
   const bool rounds = seed % 5 != 0 && at::isFloatingType(type);
-  return rounds ? RoundingNumbers(sizes, type, seed)
+  return rounds ? RoundingInputs(sizes, type, seed)
                 : Numbers(sizes, type, seed);
 }
 
 // Halves of all sizes of which the second half of each dim takes away the
 // first: what is left of a sum is how it was rounded before it became a half.
-inline at::Tensor CancellingNumbers(at::IntArrayRef sizes, at::ScalarType type,
-                                    std::uint64_t seed) {
+inline at::Tensor CancellingInputs(at::IntArrayRef sizes, at::ScalarType type,
+                                   std::uint64_t seed) {
   at::manual_seed(seed);
   const at::Tensor scale = at::exp2(at::randint(-8, 14, sizes).to(at::kFloat));
   at::Tensor x = at::randn(sizes).mul_(scale).to(type);

@@ -11,14 +11,15 @@ using ir::Op;
 bool Copy(StepLowering& s, const OpRule& rule) {
   Node from;
   return s.Into(0) &&
-         s.Tensor(static_cast<std::size_t>(rule.spec[0] - '0'), &from) &&
+         s.Tensor(static_cast<std::size_t>(rule.operand_spec[0] - '0'),
+                  &from) &&
          s.Store(from);
 }
 
 // A scalar, or a constant: "a", "b", "Z", "O".
 bool Fill(StepLowering& s, const OpRule& rule) {
-  Node value = StepLowering::Number(std::int64_t{rule.spec[0] == 'O'});
-  const bool is_scalar = rule.spec[0] == 'a';
+  Node value = StepLowering::Number(std::int64_t{rule.operand_spec[0] == 'O'});
+  const bool is_scalar = rule.operand_spec[0] == 'a';
   if (!s.Into(0) || (is_scalar && !s.Scalar(0, &value))) return false;
   if (InfoOf(value.dtype).kind == ir::DTypeKind::kFloat &&
       InfoOf(s.target_dtype()).kind != ir::DTypeKind::kFloat) {
@@ -46,6 +47,6 @@ constexpr OpRule kRules[] = {
 
 }  // namespace
 
-absl::Span<const OpRule> DataRules() { return kRules; }
+absl::Span<const OpRule> CopyFillRules() { return kRules; }
 
 }  // namespace tjit::lower

@@ -1,5 +1,5 @@
-// Tail functions: tile by tile, in any tiles and for any number of threads,
-// eager's bits; and where eager cuts.
+// Position-dependent functions: tile by tile, in any tiles and for any number
+// of threads, eager's bits; and where eager cuts.
 #include "runtime/bit_exact/position_dependent.h"
 
 #include <ATen/ATen.h>
@@ -78,7 +78,7 @@ const std::vector<Case>& Cases() {
       {Op::kLogaddexp2, true,
        [](auto& a, auto& b) { return at::logaddexp2(a, b); }},
       {Op::kXlogy, true, [](auto& a, auto& b) { return at::xlogy(a, b); }},
-      {Op::kInRest, false,
+      {Op::kInRemainder, false,
        [](auto& a, auto&) {
          return at::signbit(at::lerp(at::full_like(a, -1),
                                      at::full_like(a, -0.0), at::ones_like(a)))
@@ -147,7 +147,7 @@ Tensor InTiles(const TjitMath& f, const Case& c, const Tensor& a,
     const auto place = [&](const Tensor& t) {
       return static_cast<char*>(t.data_ptr()) + i * item;
     };
-    reinterpret_cast<TjitTailFn>(f.address)(
+    reinterpret_cast<TjitPositionFn>(f.address)(
         std::min(step, x.numel() - i), place(x),
         c.is_binary ? place(y) : nullptr, place(out), i, x.numel(), c.s, c.t,
         c.u);
@@ -171,7 +171,7 @@ const TjitMath& Found(Op op, DType dtype) {
   const auto known = found->find({op, dtype});
   if (known != found->end()) return known->second;
   return found
-      ->emplace(std::pair(op, dtype), FindTailFunction(op, dtype).value())
+      ->emplace(std::pair(op, dtype), FindPositionDependent(op, dtype).value())
       .first->second;
 }
 
@@ -181,7 +181,7 @@ bool IsCall(Op op, DType dtype) {
     case Op::kMaximumOfTensors:
     case Op::kMinimumOfTensors:
       return at::get_cpu_capability() != "AVX512";
-    case Op::kInRest:
+    case Op::kInRemainder:
     case Op::kSmoothL1Backward:
     case Op::kHuberBackward:
       return InfoOf(dtype).bytes == 2;
@@ -190,7 +190,7 @@ bool IsCall(Op op, DType dtype) {
   }
 }
 
-class TailFunctionsTest : public ::testing::Test {
+class PositionDependentTest : public ::testing::Test {
  protected:
   // Checks all ops.
   void Check(std::int64_t n, std::int64_t step) {
@@ -214,35 +214,36 @@ class TailFunctionsTest : public ::testing::Test {
 };
 
 // Gelu by erf is oneDNN's but for f64, with and without AVX-512.
-TEST_F(TailFunctionsTest, AreFoundForAllTypes) {
+TEST_F(PositionDependentTest, AreFoundForAllTypes) {
   std::string missing;
   for (const Case& c : Cases()) {
     for (const auto& [dtype, type] : kTypes) {
-      if (FindTailFunction(c.op, dtype).has_value() != IsCall(c.op, dtype)) {
+      if (FindPositionDependent(c.op, dtype).has_value() !=
+          IsCall(c.op, dtype)) {
         continue;
       }
       absl::StrAppend(&missing, InfoOf(c.op).name, " ", Name(dtype), "; ");
     }
   }
   EXPECT_EQ(missing, "");
-  EXPECT_FALSE(FindTailFunction(Op::kExp, DType::kF32));
-  EXPECT_TRUE(IsTailFunction(Op::kSigmoid, DType::kF16));
-  EXPECT_FALSE(IsTailFunction(Op::kTanh, DType::kF32));
+  EXPECT_FALSE(FindPositionDependent(Op::kExp, DType::kF32));
+  EXPECT_TRUE(IsPositionDependent(Op::kSigmoid, DType::kF16));
+  EXPECT_FALSE(IsPositionDependent(Op::kTanh, DType::kF32));
 }
 
 // Passes ask the ops of the IR, lowering and the runtime have these.
-TEST_F(TailFunctionsTest, AreOfTheOpsThatDependOnThePlace) {
+TEST_F(PositionDependentTest, AreOfTheOpsThatDependOnPosition) {
   for (int i = 0; i < ir::kOpCount; ++i) {
     const auto op = static_cast<Op>(i);
-    EXPECT_EQ(DependsOnPlace(op), IsTailFunction(op, DType::kF32))
+    EXPECT_EQ(DependsOnPosition(op), IsPositionDependent(op, DType::kF32))
         << InfoOf(op).name;
   }
 }
 
-TEST_F(TailFunctionsTest, AllLengths) {
+TEST_F(PositionDependentTest, AllLengths) {
   for (const Case& c : Cases()) {
     for (const auto& [dtype, type] : kTypes) {
-      const auto f = FindTailFunction(c.op, dtype);
+      const auto f = FindPositionDependent(c.op, dtype);
       if (!f) continue;
       for (std::int64_t n = 1; n <= 70; ++n) {
         const Tensor a = Numbers(n, type), b = Numbers(n, type);
@@ -258,7 +259,7 @@ TEST_F(TailFunctionsTest, AllLengths) {
 
 // Around the sizes at which eager begins to use threads, and at which parts of
 // two and three threads end within a block.
-TEST_F(TailFunctionsTest, ChunksOfThreads) {
+TEST_F(PositionDependentTest, ChunksOfThreads) {
   for (const int threads : {1, 2, 3}) {
     at::set_num_threads(threads);
     for (const std::int64_t n : {16384, 16413, 32768, 32829, 40062, 100155}) {
@@ -267,29 +268,29 @@ TEST_F(TailFunctionsTest, ChunksOfThreads) {
   }
 }
 
-TEST_F(TailFunctionsTest, ThreadsAreThoseOfTheCaller) {
+TEST_F(PositionDependentTest, ThreadsAreThoseOfTheCaller) {
   const Case& c = Cases()[2];  // mish: a fifth of all bits differ
-  const auto f = FindTailFunction(c.op, DType::kF32);
+  const auto f = FindPositionDependent(c.op, DType::kF32);
   ASSERT_TRUE(f);
   const Tensor a = Numbers(40062, at::kFloat);
   const Tensor one = c.eager(a, a);
   at::set_num_threads(2);
   const Tensor two = c.eager(a, a);
-  EXPECT_GT(Differences(one, two), 0) << "the chunks' tails show";
+  EXPECT_GT(Differences(one, two), 0) << "the chunks' remainders show";
   EXPECT_EQ(Differences(InTiles(*f, c, a, a, 1024), two), 0);
   {
-    const TailThreads as_one(1);
+    const PositionThreads as_one(1);
     EXPECT_EQ(Differences(InTiles(*f, c, a, a, 1024), one), 0);
   }
   at::set_num_threads(1);
   {
-    const TailThreads as_two(2);
+    const PositionThreads as_two(2);
     EXPECT_EQ(Differences(InTiles(*f, c, a, a, 1024), two), 0);
   }
 }
 
 // All exponents, denormals, infinities and NaNs.
-TEST_F(TailFunctionsTest, GeluByErfOfAllSizes) {
+TEST_F(PositionDependentTest, GeluByErfOfAllSizes) {
   constexpr std::int64_t kCount = 1 << 20;
   const Tensor bits = at::arange(kCount, at::kLong)
                           .mul_(4099)
@@ -298,7 +299,7 @@ TEST_F(TailFunctionsTest, GeluByErfOfAllSizes) {
   for (const Case& c : Cases()) {
     if (c.op != Op::kGelu && c.op != Op::kGeluBackward) continue;
     for (const auto& [dtype, type] : kTypes) {
-      const auto f = FindTailFunction(c.op, dtype);
+      const auto f = FindPositionDependent(c.op, dtype);
       if (!f || dtype == DType::kF64) continue;
       const Tensor a = bits.view(at::kFloat).to(type);
       const Tensor b = c.op == Op::kGelu ? a : a.flip(0);
@@ -310,11 +311,11 @@ TEST_F(TailFunctionsTest, GeluByErfOfAllSizes) {
 }
 
 // MXCSR: denormals as zeros, rounding up.
-TEST_F(TailFunctionsTest, InUnusualArithmetic) {
+TEST_F(PositionDependentTest, InUnusualArithmetic) {
   const unsigned usual = _mm_getcsr();
   for (const Case& c : Cases()) {
     for (const auto& [dtype, type] : kTypes) {
-      const auto f = FindTailFunction(c.op, dtype);
+      const auto f = FindPositionDependent(c.op, dtype);
       if (!f) continue;
       const Tensor a = Numbers(2021, type), b = Numbers(2021, type) * 1e-36;
       for (const unsigned mode : {0x8040U, 0x4000U}) {
@@ -328,11 +329,11 @@ TEST_F(TailFunctionsTest, InUnusualArithmetic) {
   }
 }
 
-TEST_F(TailFunctionsTest, WithoutOneDnn) {
-  const auto with = FindTailFunction(Op::kGeluBackward, DType::kF32);
+TEST_F(PositionDependentTest, WithoutOneDnn) {
+  const auto with = FindPositionDependent(Op::kGeluBackward, DType::kF32);
   ASSERT_TRUE(with);
   at::globalContext().setUserEnabledMkldnn(false);
-  EXPECT_FALSE(FindTailFunction(Op::kGeluBackward, DType::kF32));
+  EXPECT_FALSE(FindPositionDependent(Op::kGeluBackward, DType::kF32));
   const Tensor a = Numbers(2021, at::kFloat), b = Numbers(2021, at::kFloat);
   for (const Case& c : Cases()) {
     if (c.op != Op::kGeluBackward) continue;
@@ -341,13 +342,13 @@ TEST_F(TailFunctionsTest, WithoutOneDnn) {
   at::globalContext().setUserEnabledMkldnn(true);
 }
 
-TEST_F(TailFunctionsTest, TheCutsOfEager) {
-  EXPECT_EQ(TailChunk(100, 32768, 4), 100);
-  EXPECT_EQ(TailChunk(32768, 32768, 4), 32768);
-  EXPECT_EQ(TailChunk(32769, 32768, 4), 16385);
-  EXPECT_EQ(TailChunk(100000, 32768, 1), 100000);
-  EXPECT_EQ(TailChunk(100000, 32768, 4), 25000);
-  EXPECT_EQ(TailChunk(100000, 32768, 2), 50000);
+TEST_F(PositionDependentTest, TheCutsOfEager) {
+  EXPECT_EQ(PositionChunk(100, 32768, 4), 100);
+  EXPECT_EQ(PositionChunk(32768, 32768, 4), 32768);
+  EXPECT_EQ(PositionChunk(32769, 32768, 4), 16385);
+  EXPECT_EQ(PositionChunk(100000, 32768, 1), 100000);
+  EXPECT_EQ(PositionChunk(100000, 32768, 4), 25000);
+  EXPECT_EQ(PositionChunk(100000, 32768, 2), 50000);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "tests/runtime/lower_numbers.h"
+#include "tests/runtime/lower_test_inputs.h"
 #include "tests/runtime/recorded_group.h"
 
 namespace tjit::testing {
@@ -52,7 +52,7 @@ void ExpectReduced(const std::string& op, const Tensor& x, const Sizes& dims) {
   }
 }
 
-TEST(LowerOtherDimsTest, Slabs) {
+TEST(LowerReduceMiddleTest, Slabs) {
   std::uint64_t seed = 1;
   for (const at::ScalarType type : kTypes) {
     for (const std::string op : {"aten::sum.dim_IntList", "aten::mean.dim",
@@ -72,7 +72,7 @@ TEST(LowerOtherDimsTest, Slabs) {
   }
 }
 
-TEST(LowerOtherDimsTest, Variances) {
+TEST(LowerReduceMiddleTest, Variances) {
   std::uint64_t seed = 500;
   for (const at::ScalarType type : kTypes) {
     for (const std::string op :
@@ -91,7 +91,7 @@ TEST(LowerOtherDimsTest, Variances) {
   }
 }
 
-TEST(LowerOtherDimsTest, Norms) {
+TEST(LowerReduceMiddleTest, Norms) {
   std::uint64_t seed = 900;
   for (const at::ScalarType type : kTypes) {
     const auto expect = [&](const Sizes& sizes, double p, const Sizes& dims) {
@@ -117,7 +117,7 @@ TEST(LowerOtherDimsTest, Norms) {
   }
 }
 
-TEST(LowerOtherDimsTest, OnSeveralThreads) {
+TEST(LowerReduceMiddleTest, OnSeveralThreads) {
   const int before = at::get_num_threads();
   for (const int threads : {2, 3}) {
     at::set_num_threads(threads);
@@ -137,7 +137,7 @@ TEST(LowerOtherDimsTest, OnSeveralThreads) {
   at::set_num_threads(before);
 }
 
-TEST(LowerOtherDimsTest, IntegersAndBooleans) {
+TEST(LowerReduceMiddleTest, IntegersAndBooleans) {
   std::uint64_t seed = 1;
   const std::vector<Sizes> all_dims = {{0},    {1},    {2},      {0, 1},
                                        {1, 2}, {0, 2}, {0, 1, 2}};
@@ -160,7 +160,7 @@ TEST(LowerOtherDimsTest, IntegersAndBooleans) {
   }
 }
 
-TEST(LowerOtherDimsTest, AnyAndAll) {
+TEST(LowerReduceMiddleTest, AnyAndAll) {
   for (const at::ScalarType type : {at::kByte, at::kInt, at::kFloat,
                                     at::kDouble, at::kBFloat16, at::kBool}) {
     for (const double rate : {0.0, 0.02, 0.98, 1.0}) {
@@ -190,7 +190,7 @@ std::string WhyNot(const std::string& op, const std::vector<IValue>& stack,
   return group.ExpectRefused(why);
 }
 
-TEST(LowerOtherDimsTest, WhatIsRefused) {
+TEST(LowerReduceMiddleTest, WhatIsRefused) {
   const Tensor x = at::randn({8, 10, 50});
   const auto sum = [](const Tensor& x, const Sizes& dims) {
     return WhyNot("aten::sum.dim_IntList", {x, dims, false, IValue()},

@@ -1,9 +1,9 @@
-// clamp and lerp by tensors: of floats eager's vectors and its tail differ in
-// the sign of zeros. Both formulas are plain ops; which of them an element
-// takes says in_rest, a function of its place alone. So more tensors may take
-// part than tail functions have operands.
+// clamp and lerp by tensors: of floats eager's vectors and its remainder differ
+// in the sign of zeros. Both formulas are plain ops; which of them an element
+// takes says in_remainder, a function of its position alone. So more tensors
+// may take part than position-dependent functions have operands.
 //
-// Lowered only of tensors that lie flat, as the ops of tail.cpp.
+// Lowered only of tensors that lie flat, as the ops of position_dependent.cpp.
 // Source: aten/src/ATen/native/cpu/LerpKernel.cpp, TensorCompareKernel.cpp and
 // TensorCompare.cpp (clamp with one bound) of libtorch 2.13.
 #include <algorithm>
@@ -36,12 +36,12 @@ Node Where(StepLowering& s, const Node& c, const Node& a, const Node& b) {
   return s.Apply(Op::kWhere, {c, a, b});
 }
 
-// What eager computes in its vectors or behind them, by the place of `like`.
-Node ByPlace(StepLowering& s, const Node& like, const Node& in_rest,
-             const Node& in_vectors) {
-  const Node is_rest = s.Apply(
-      Op::kNe, {s.Apply(Op::kInRest, {like}), StepLowering::Number(0.0)});
-  return Where(s, is_rest, in_rest, in_vectors);
+// What eager computes in its vectors or behind them, by the position of `like`.
+Node ByPosition(StepLowering& s, const Node& like, const Node& in_remainder,
+                const Node& in_vectors) {
+  const Node is_remainder = s.Apply(
+      Op::kNe, {s.Apply(Op::kInRemainder, {like}), StepLowering::Number(0.0)});
+  return Where(s, is_remainder, in_remainder, in_vectors);
 }
 
 // `best` is a > b for the greater, or a < b; of equal numbers b. NaN if either
@@ -64,7 +64,7 @@ bool IsOfFloats(const StepLowering& s) {
 // which cut otherwise where the result lies in an operand.
 bool Bound(StepLowering& s, bool is_least, const char* spec) {
   if (!IsOfFloats(s)) {
-    return LowerSpec(s, is_least ? Op::kMaximum : Op::kMinimum, spec);
+    return LowerOperandSpec(s, is_least ? Op::kMaximum : Op::kMinimum, spec);
   }
   if (s.record().args[0].written) {
     return s.Refuse("writes one of its operands");
@@ -74,7 +74,7 @@ bool Bound(StepLowering& s, bool is_least, const char* spec) {
 }
 
 bool OneBound(StepLowering& s, const OpRule& rule) {
-  return Bound(s, rule.op == Op::kMaximum, rule.spec);
+  return Bound(s, rule.op == Op::kMaximum, rule.operand_spec);
 }
 
 // (input, least, greatest), one of which may be absent. In vectors the bound is
@@ -84,17 +84,18 @@ bool Clamp(StepLowering& s, const OpRule&) {
     return s.record().args[arg].slot != kNoSlot;
   };
   if (!has(1) || !has(2)) return Bound(s, has(1), has(1) ? "01" : "02");
-  if (!IsOfFloats(s)) return LowerSpec(s, Op::kClamp, "012");
+  if (!IsOfFloats(s)) return LowerOperandSpec(s, Op::kClamp, "012");
   std::vector<Node> x;
   if (!LoadFlat(s, &x)) return false;
   const Node in_vectors =
       Choose(s, Op::kLt, Choose(s, Op::kGt, x[0], x[1]), x[2]);
-  const Node in_rest = Choose(s, Op::kLt, x[2], Choose(s, Op::kGt, x[1], x[0]));
-  return s.Store(ByPlace(s, x[0], in_rest, in_vectors));
+  const Node in_remainder =
+      Choose(s, Op::kLt, x[2], Choose(s, Op::kGt, x[1], x[0]));
+  return s.Store(ByPosition(s, x[0], in_remainder, in_vectors));
 }
 
-// (start, end, weight). For a weight of 1 the tail subtracts a zero from the
-// end, where vectors add one.
+// (start, end, weight). For a weight of 1 the remainder subtracts a zero from
+// the end, where vectors add one.
 bool Lerp(StepLowering& s, const OpRule&) {
   std::vector<Node> x;
   if (!LoadFlat(s, &x)) return false;
@@ -105,7 +106,7 @@ bool Lerp(StepLowering& s, const OpRule&) {
   const Node end = s.Apply(Op::kSub, {x[1], zero, one});
   const Node is_end = s.Apply(Op::kEq, {x[2], StepLowering::Number(1.0)});
   return s.Store(
-      ByPlace(s, x[0], Where(s, is_end, end, in_vectors), in_vectors));
+      ByPosition(s, x[0], Where(s, is_end, end, in_vectors), in_vectors));
 }
 
 constexpr OpRule kRules[] = {
@@ -122,6 +123,6 @@ constexpr OpRule kRules[] = {
 
 }  // namespace
 
-absl::Span<const OpRule> ByPlaceRules() { return kRules; }
+absl::Span<const OpRule> VectorRemainderRules() { return kRules; }
 
 }  // namespace tjit::lower

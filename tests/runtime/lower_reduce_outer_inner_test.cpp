@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "tests/runtime/lower_numbers.h"
+#include "tests/runtime/lower_test_inputs.h"
 #include "tests/runtime/recorded_group.h"
 
 namespace tjit::testing {
@@ -46,7 +46,7 @@ std::string WhyNot(const std::string& op, const Tensor& x, const Sizes& dims) {
   return group.Lower();
 }
 
-TEST(LowerAroundTest, DimsAroundOthers) {
+TEST(LowerReduceOuterInnerTest, DimsAroundOthers) {
   std::uint64_t seed = 1;
   for (const at::ScalarType type : kTypes) {
     for (const std::string op : {"aten::sum.dim_IntList", "aten::mean.dim"}) {
@@ -67,7 +67,7 @@ TEST(LowerAroundTest, DimsAroundOthers) {
   }
 }
 
-TEST(LowerAroundTest, SeveralLastDims) {
+TEST(LowerReduceOuterInnerTest, SeveralLastDims) {
   std::uint64_t seed = 500;
   for (const at::ScalarType type : kTypes) {
     for (const std::string op : {"aten::sum.dim_IntList", "aten::mean.dim",
@@ -83,7 +83,7 @@ TEST(LowerAroundTest, SeveralLastDims) {
 }
 
 // Fewer slices than eager has on one level, of whole groups of columns.
-TEST(LowerAroundTest, FewSlicesInTheMiddle) {
+TEST(LowerReduceOuterInnerTest, FewSlicesInTheMiddle) {
   std::uint64_t seed = 900;
   for (const at::ScalarType type : kTypes) {
     for (const std::string op : {"aten::sum.dim_IntList", "aten::mean.dim"}) {
@@ -99,7 +99,7 @@ TEST(LowerAroundTest, FewSlicesInTheMiddle) {
 }
 
 // Threads share the results.
-TEST(LowerAroundTest, OnSeveralThreads) {
+TEST(LowerReduceOuterInnerTest, OnSeveralThreads) {
   const int before = at::get_num_threads();
   std::uint64_t seed = 1200;
   for (const int threads : {2, 3}) {
@@ -120,7 +120,7 @@ TEST(LowerAroundTest, OnSeveralThreads) {
   at::set_num_threads(before);
 }
 
-TEST(LowerAroundTest, WhatIsRefused) {
+TEST(LowerReduceOuterInnerTest, WhatIsRefused) {
   const char* const sum = "aten::sum.dim_IntList";
   const Tensor x = at::randn({8, 10, 50});
   EXPECT_NE(WhyNot("aten::amax", x, {0, 2}), "") << "the sign of zeros";
