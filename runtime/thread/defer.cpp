@@ -12,11 +12,10 @@
 #include "runtime/thread/fast_defer.h"
 #include "runtime/thread/match.h"
 #include "runtime/thread/thread_state.h"
+#include "support/policy.h"
 
 namespace tjit::runtime {
 namespace {
-
-constexpr std::size_t kMaxPending = 4096;
 
 // As at::empty() makes it: no block, nothing to wait for.
 at::Tensor MakeEmpty(const CompactResult& result) {
@@ -148,7 +147,7 @@ void ThreadState::BeginPending() {
   pending_reports_ = ReportsAllocations();
   pending_is_plain_ = !pending_reports_ && !FillsAllocations();
   pending_limit_ = ForcedDrainAt() < 0
-                       ? kMaxPending
+                       ? policy::kMaxPending
                        : static_cast<std::size_t>(ForcedDrainAt()) + 1;
   runtime_->NotePending(true);
 }
@@ -226,9 +225,9 @@ void ThreadState::OwnArguments(const CallFrame& frame, const TraceNode* node,
   if (ForcedDrainAt() >= 0 &&
       static_cast<std::int64_t>(run_.pending.size()) > ForcedDrainAt()) {
     static_cast<void>(DrainPending());
-  } else if (run_.pending.size() >= kMaxPending) {
+  } else if (run_.pending.size() >= policy::kMaxPending) {
     static_cast<void>(RunPending(FlushReason::kQueueFull));
-  } else if (run_.held_bytes > kMaxHeldBytes) {
+  } else if (run_.held_bytes > policy::kMaxHeldBytes) {
     static_cast<void>(RunPending(FlushReason::kHeldMemory));
   }
 }

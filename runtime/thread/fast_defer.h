@@ -14,6 +14,7 @@
 #include "runtime/memory/tensor_recycler.h"
 #include "runtime/segment/compact_step.h"
 #include "runtime/thread/thread_state.h"
+#include "support/policy.h"
 
 namespace tjit::runtime {
 
@@ -23,8 +24,10 @@ namespace tjit::runtime {
   pending_count_.store(static_cast<std::uint32_t>(count),
                        std::memory_order_relaxed);
   counters_.ops_deferred.Add();
-  if (count >= pending_limit_ || run_.held_bytes > kMaxHeldBytes) [[unlikely]]
+  if (count >= pending_limit_ || run_.held_bytes > policy::kMaxHeldBytes)
+      [[unlikely]] {
     RunFullQueue();
+  }
 }
 
 // A block of the run's own that pending ops fill. REQUIRES: `s` is the number

@@ -10,6 +10,7 @@
 #include "runtime/thread/match.h"
 #include "runtime/thread/observers.h"
 #include "runtime/thread/thread_state.h"
+#include "support/policy.h"
 
 namespace tjit::runtime {
 namespace {
@@ -32,9 +33,6 @@ void PrefetchAfter(const TraceNode* node) {
   }
 }
 
-// Shorter traces stay in the cache.
-constexpr std::uint32_t kPrefetchFrom = 256;
-
 }  // namespace
 
 [[gnu::noinline]] Decision ThreadState::TakeUsual(CallFrame& frame,
@@ -56,7 +54,7 @@ constexpr std::uint32_t kPrefetchFrom = 256;
 }
 
 Decision ThreadState::TakeDeferred(CallFrame& frame, TraceNode* node) {
-  if (node->depth >= kPrefetchFrom) PrefetchAfter(node);
+  if (node->depth >= policy::kPrefetchFrom) PrefetchAfter(node);
   return TakeUsual(frame, node, CompactStep::Of(*node),
                    /*owns_arguments=*/false);
 }
@@ -193,7 +191,7 @@ enum class Likeness : std::uint8_t {
 
 [[gnu::always_inline]] inline std::optional<Decision> ThreadState::TakeNext(
     CallFrame& frame, TraceNode* node, const CompactStep* step) {
-  if (node->depth >= kPrefetchFrom) PrefetchAfter(node);
+  if (node->depth >= policy::kPrefetchFrom) PrefetchAfter(node);
   if (!step->is_lean() || !IsLeanCall(frame, *node, *step)) {
     return TakeLike(frame, node, step);
   }

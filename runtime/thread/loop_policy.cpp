@@ -8,21 +8,10 @@
 #include "runtime/thread/loop_state.h"
 #include "runtime/thread/match.h"
 #include "runtime/thread/thread_state.h"
+#include "support/policy.h"
 
 namespace tjit::runtime {
 namespace {
-
-// Three steps of 10,000 ops: what has a period is found before that.
-constexpr std::uint64_t kStarvingOps = 32768;
-// Forks are learnt for so many ops, the first time so that half of them lie
-// before the stream starves. If no stretch came of it, there is a pause seven
-// times as long: a stream that never repeats pays an eighth.
-constexpr std::uint64_t kLearningOps = 16384;
-constexpr std::uint64_t kLearningPause = 7 * kLearningOps;
-// A period that has held as long may close yet.
-constexpr std::uint64_t kLongRun = 512;
-constexpr std::size_t kLongestStretch = 4096;
-constexpr std::uint32_t kMostFailures = 8;
 
 constexpr std::uint64_t kPrime = 0x9E3779B97F4A7C15ull;
 
@@ -80,14 +69,14 @@ bool ThreadState::IsLearning() {
   LoopState& loops = *loops_;
   const std::uint64_t position = detector_.position();
   const std::uint64_t first =
-      loops.last_period + kStarvingOps - kLearningOps / 2;
+      loops.last_period + policy::kStarvingOps - policy::kLearningOps / 2;
   loops.learn_from = std::max(loops.learn_from, first);
   if (position < loops.learn_from) {
     loops.LearnNothing();
     return false;
   }
-  if (position >= loops.learn_from + kLearningOps) {
-    loops.learn_from = position + kLearningPause;
+  if (position >= loops.learn_from + policy::kLearningOps) {
+    loops.learn_from = position + policy::kLearningPause;
     return IsLearning();
   }
   return true;
@@ -102,9 +91,9 @@ void ThreadState::NoteRunEnd() {
 
 bool ThreadState::IsStarving() const {
   const std::uint64_t position = detector_.position();
-  return position >= loops_->last_period + kStarvingOps &&
+  return position >= loops_->last_period + policy::kStarvingOps &&
          position >= loops_->no_stretch_before &&
-         detector_.run() < kLongRun;
+         detector_.run() < policy::kMayCloseRun;
 }
 
 void ThreadState::MaybeStartStretch() {
@@ -127,8 +116,10 @@ void ThreadState::MaybeEndStretch() {
     return;
   }
   const bool is_known = loops.next != StretchFinder::Next::kUnknown;
-  if (is_branch || (is_known && capture_.size() < kLongestStretch)) return;
-  loops.failures = std::min(loops.failures + 1, kMostFailures);
+  if (is_branch || (is_known && capture_.size() < policy::kLongestStretch)) {
+    return;
+  }
+  loops.failures = std::min(loops.failures + 1, policy::kMostStretchFailures);
   loops.no_stretch_before =
       detector_.position() + (capture_.size() << loops.failures);
   loops.due = false;
@@ -173,11 +164,9 @@ void ThreadState::EndAtIterations(TraceNode* from,
 // An exit that recurs is the end of a shorter run: its segment is prepared
 // once. Others are drained.
 bool ThreadState::IsUsualExit(const TraceNode* node) const {
-  constexpr std::uint32_t kUsual = 3;
-  constexpr std::size_t kWorthPreparing = 4;
   const auto exits = exits_.find(node->id);
-  return exits != exits_.end() && exits->second.times >= kUsual &&
-         run_.pending.size() >= kWorthPreparing;
+  return exits != exits_.end() && exits->second.times >= policy::kUsualExits &&
+         run_.pending.size() >= policy::kWorthPreparing;
 }
 
 }  // namespace tjit::runtime

@@ -10,6 +10,7 @@
 #include "runtime/call/trace_run.h"
 #include "runtime/memory/object_pool.h"
 #include "support/bail.h"
+#include "support/policy.h"
 
 namespace tjit::runtime {
 
@@ -83,7 +84,7 @@ enum class Access : std::uint8_t {
   kNo,     // must run at the call
 };
 Access AccessOf(c10::StorageImpl* storage, bool written, Block** block);
-inline constexpr std::uint64_t kMaxCopiedBytes = 4096;
+inline constexpr std::uint64_t kMaxCopiedBytes = policy::kMaxCopiedBytes;
 
 // Binds the storages of all arguments to the slots of the step, in order, and
 // checks those that are bound already. On a mismatch everything bound here is

@@ -14,19 +14,19 @@
 #include "runtime/thread/match.h"
 #include "runtime/thread/thread_state.h"
 #include "support/log.h"
+#include "support/policy.h"
 
 namespace tjit::runtime {
 
 namespace {
 
-// A loop of fewer ops is captured as several iterations, up to a segment of
-// this length; not where a boundary comes with each.
-constexpr std::uint32_t kTinyLoop = 32;
-constexpr std::uint32_t kMergedOps = 64;
-
+// A tiny loop is captured as several iterations, up to a segment of kMergedOps;
+// not where a boundary comes with each.
 std::uint32_t IterationsOf(const HotDetector::Candidate& candidate) {
-  if (candidate.cut_at_boundary || candidate.period >= kTinyLoop) return 1;
-  return (kMergedOps + candidate.period - 1) / candidate.period;
+  if (candidate.cut_at_boundary || candidate.period >= policy::kTinyLoop) {
+    return 1;
+  }
+  return (policy::kMergedOps + candidate.period - 1) / candidate.period;
 }
 
 // Note [Captures in vain]
@@ -40,9 +40,9 @@ std::uint32_t IterationsOf(const HotDetector::Candidate& candidate) {
 // (3) a new trace where those before hardly ever ran again: periods that do not
 //     last, stretches that differ in what is no part of a fork (a number).
 std::uint64_t PauseAfter(std::size_t steps, std::uint32_t* failures) {
-  constexpr std::uint64_t kLongestPause = 1 << 16;
   *failures = std::min(*failures + 1, 16u);
-  return std::min(std::uint64_t{steps} << *failures, kLongestPause);
+  return std::min(std::uint64_t{steps} << *failures,
+                  policy::kLongestCapturePause);
 }
 
 }  // namespace
@@ -255,8 +255,8 @@ bool ThreadState::IsOneSizeTooMany() {
 
 // No failure: the loop is there.
 void ThreadState::DropCapture() {
-  constexpr std::uint64_t kPause = 64;  // its ops: records of 1 in 64
-  no_capture_before_ = detector_.position() + kPause * capture_.size();
+  no_capture_before_ =
+      detector_.position() + policy::kDroppedSizePause * capture_.size();
   if (LogsTo(LogChannel::kDetect)) SayAbandoned(capture_.size());
   capture_.Stop();
   UnbindFrom(&run_, 0);
@@ -271,8 +271,10 @@ void ThreadState::NoteMissedRoot(const CallFrame& frame) {
   const std::uint64_t shape = ShapeOf(frame, context_);
   misses.same = misses.shape == shape ? misses.same + 1 : 1;
   misses.shape = shape;
-  constexpr std::uint32_t kStays = 32;  // a size that has come so often
-  if (!std::has_single_bit(misses.in_vain) && misses.same != kStays) return;
+  if (!std::has_single_bit(misses.in_vain) &&
+      misses.same != policy::kStayingSize) {
+    return;
+  }
   std::uint32_t missed = 0;  // steps of the longest such trace
   bool missed_at_boundary = false;
   TraceNode* top = store_->top();

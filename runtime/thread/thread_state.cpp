@@ -19,16 +19,9 @@
 #include "runtime/thread/self_check/mode_state.h"
 #include "runtime/tier2/hot_profile.h"
 #include "runtime/tier2/tier2.h"
+#include "support/policy.h"
 
 namespace tjit::runtime {
-namespace {
-
-// Runs of a trace that were not seen and turned out to be others, until it is
-// followed.
-constexpr std::int64_t kMostUnseenLeft = 4;
-
-}  // namespace
-
 [[gnu::hot]] void AfterEager(ThreadState* state, CallFrame& frame,
                              const ResultList& results,
                              torch::jit::Stack* boxed) {
@@ -183,7 +176,8 @@ bool ThreadState::TryEnter(CallFrame& frame, Decision* decision) {
                             : RunKind::kUsual);
   }
   if (run_kind_ == RunKind::kEager &&
-      trace->unseen_left.load(std::memory_order_relaxed) < kMostUnseenLeft) {
+      trace->unseen_left.load(std::memory_order_relaxed) <
+          policy::kMostUnseenLeft) {
     BeginUnseen(root);
     *decision = RunUnseen(frame);
     return true;

@@ -424,7 +424,6 @@ class ThreadState {
   bool pending_reports_ = false;  // allocations are reported
   // Ops are pending, and neither that, nor are allocations filled.
   bool pending_is_plain_ = false;
-  static constexpr std::uint64_t kMaxHeldBytes = 64ull << 20;
   std::size_t pending_limit_ = 0;  // ops that run without being asked for
   SegmentCache segments_;
   std::unique_ptr<ModeState> modes_;  // null until a mode was on
