@@ -23,7 +23,7 @@ template <class T>
 std::string TextOf(T value) {
   std::string text = absl::StrCat(value);
   if constexpr (std::is_integral_v<T>) {
-    for (std::size_t i = text.size(); i > 3; i -= 3) text.insert(i - 3, ",");
+    for (std::size_t i = text.size(); i > 3; i -= 3) text.insert(i - 3, 1, ',');
   }
   return text;
 }
