@@ -13,6 +13,7 @@
 #include "runtime/thread/thread_registry.h"
 #include "runtime/thread/thread_state.h"
 #include "runtime/tier2/tier2.h"
+#include "support/policy.h"
 
 namespace tjit::runtime {
 namespace {
@@ -100,9 +101,8 @@ void ThreadState::TurnTrial() {
     return;
   }
   // Not in the midst of the trial of a sequence, which lets it run eagerly.
-  constexpr std::uint32_t kMostPostponed = 64;
   if (!trial.counts() && TraceTrial::IsUnderWay(now) &&
-      ++postponed_ < kMostPostponed) {
+      ++postponed_ < policy::kMostTrialsPostponed) {
     return;
   }
   postponed_ = 0;

@@ -4,13 +4,13 @@
 // tests/runtime/engagement_test.cpp
 #pragma once
 
-#include <cstdint>
-
 #include <cstddef>
+#include <cstdint>
 
 #include "absl/container/flat_hash_map.h"
 #include "recorder/profile.h"
 #include "recorder/stretch_finder.h"
+#include "support/policy.h"
 
 namespace tjit::runtime {
 
@@ -52,18 +52,16 @@ struct LoopState {
 
   // Note [Captures in vain] in record.cpp.
   void NoteRun() {
-    constexpr std::uint32_t kMostRuns = 1024;
-    if (runs < kMostRuns) ++runs;
+    if (runs < policy::kCountedRuns) ++runs;
   }
   void NoteTrace() {
-    constexpr std::uint32_t kMostCounted = 64;
-    if (++new_traces < kMostCounted) return;
+    if (++new_traces < policy::kCountedTraces) return;
     new_traces /= 2;
     runs /= 2;
   }
   bool IsWorthMoreTraces() const {
-    constexpr std::uint32_t kTried = 32, kRunsOfEach = 2;
-    return new_traces < kTried || runs >= kRunsOfEach * new_traces;
+    return new_traces < policy::kTriedTraces ||
+           runs >= policy::kRunsOfEachTrace * new_traces;
   }
 
   // No forks are learnt at this op.

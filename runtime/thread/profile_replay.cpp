@@ -24,18 +24,17 @@
 #include "runtime/thread/thread_registry.h"
 #include "runtime/thread/thread_state.h"
 #include "runtime/tier2/hot_profile.h"
+#include "support/policy.h"
 
 namespace tjit::runtime {
 namespace {
-
-constexpr int kMostFailures = 64;
 
 // Wasted steps a first step is forgiven: two runs of its longest sequence.
 bool MayTry(const LoopState& loops, const KnownNode* root) {
   const auto found = loops.tries.find(root);
   if (found == loops.tries.end()) return true;
   const LoopState::Tries& tries = found->second;
-  return !tries.is_done && tries.failures < kMostFailures &&
+  return !tries.is_done && tries.failures < policy::kMostProfileFailures &&
          tries.wasted <= 2 * root->longest;
 }
 

@@ -1,13 +1,19 @@
 // docs/design/thresholds.md says what policy.def says; with TJIT_BLESS=1 the
-// test writes it.
+// test writes it. Each threshold is used.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "support/env.h"
 #include "support/policy.h"
@@ -23,7 +29,7 @@ template <class T>
 std::string TextOf(T value) {
   std::string text = absl::StrCat(value);
   if constexpr (std::is_integral_v<T>) {
-    for (std::size_t i = text.size(); i > 3; i -= 3) text.insert(i - 3, ",");
+    for (std::size_t i = text.size(); i > 3; i -= 3) text.insert(i - 3, 1, ',');
   }
   return text;
 }
@@ -53,6 +59,44 @@ TEST(PolicyDocsTest, TheTablesAreThoseOfPolicyDef) {
   }
   EXPECT_EQ(document.substr(from), Tables())
       << "run this test with TJIT_BLESS=1, and read what changed";
+}
+
+// The names behind "policy::" in the sources of one folder.
+std::set<std::string> NamesUsedIn(const std::filesystem::path& folder) {
+  constexpr std::string_view kPrefix = "policy::";
+  std::set<std::string> names;
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(folder)) {
+    const std::string extension = entry.path().extension();
+    if (extension != ".h" && extension != ".cpp") continue;
+    std::ifstream file(entry.path());
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    for (std::size_t at = text.find(kPrefix); at != std::string::npos;
+         at = text.find(kPrefix, at)) {
+      at += kPrefix.size();
+      const auto end =
+          std::find_if_not(text.begin() + static_cast<std::ptrdiff_t>(at),
+                           text.end(), absl::ascii_isalnum);
+      names.emplace(text.begin() + static_cast<std::ptrdiff_t>(at), end);
+    }
+  }
+  return names;
+}
+
+TEST(PolicyDocsTest, EachThresholdIsUsed) {
+  std::set<std::string> used;
+  const std::filesystem::path document(TJIT_POLICY_DOCUMENT);
+  const auto root = document.parent_path().parent_path().parent_path();
+  for (const char* folder : {"recorder", "runtime"}) {
+    used.merge(NamesUsedIn(root / folder));
+  }
+  for (const char* name : {
+#define TJIT_POLICY(type, name, value, unit, why) #name,
+#include "support/policy.def"
+       }) {
+    EXPECT_TRUE(used.contains(name))
+        << name << " of support/policy.def decides nothing";
+  }
 }
 
 TEST(PolicyDocsTest, NumbersAreWrittenInGroups) {
