@@ -121,8 +121,7 @@ void ThreadState::TakeStore() {
   if (is_copy) {
     segments_.MoveTo(*store);
     // What had no room may have some now.
-    failed_captures_ = 0;
-    no_capture_before_ = 0;
+    captures_.Reset();
     absl::erase_if(exits_, [&](const auto& exit) {
       return store->NodeOf(exit.first) == nullptr;
     });

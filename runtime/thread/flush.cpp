@@ -400,8 +400,7 @@ void TraceCursor::LeavePath(bool drains) {
 void ThreadState::Reset() {
   LeavePath();
   ForgetTrial();
-  failed_captures_ = 0;
-  no_capture_before_ = 0;
+  captures_.Reset();
   loops_->new_traces = 0;
   loops_->runs = 0;
   exits_.clear();

@@ -13,10 +13,6 @@
 namespace tjit::runtime {
 namespace {
 
-// A period that has held as long may close yet.
-constexpr std::uint64_t kLongRun = 512;
-constexpr std::uint32_t kMostFailures = 8;
-
 constexpr std::uint64_t kPrime = 0x9E3779B97F4A7C15ull;
 
 // True if the second iteration uses what the first one made or wrote. What
@@ -96,8 +92,8 @@ void RecordingPolicy::NoteRunEnd() {
 bool RecordingPolicy::IsStarving() const {
   const std::uint64_t position = detector_.position();
   return position >= loops_->last_period + policy::kStarvingOps &&
-         position >= loops_->no_stretch_before &&
-         detector_.run() < kLongRun;
+         loops_->stretch_captures.IsOver(position) &&
+         detector_.run() < policy::kMayCloseRun;
 }
 
 void RecordingPolicy::MaybeStartStretch() {
@@ -113,7 +109,7 @@ void RecordingPolicy::MaybeEndStretch() {
   const bool is_branch = capture_.from() != store_->top();
   if (loops.next == StretchFinder::Next::kFork &&
       (is_branch || capture_.size() >= StretchFinder::kShortest)) {
-    loops.failures = 0;
+    loops.stretch_captures.Succeed();
     loops.learn_from = detector_.position();  // there may be more
     FinishCapture();
     at_boundary_ = true;  // the next stretch begins here
@@ -123,9 +119,7 @@ void RecordingPolicy::MaybeEndStretch() {
   if (is_branch || (is_known && capture_.size() < policy::kLongestStretch)) {
     return;
   }
-  loops.failures = std::min(loops.failures + 1, kMostFailures);
-  loops.no_stretch_before =
-      detector_.position() + (capture_.size() << loops.failures);
+  loops.stretch_captures.Fail(detector_.position(), capture_.size());
   loops.due = false;
   capture_.Stop();
   UnbindFrom(&run_, 0);
@@ -168,9 +162,8 @@ void RecordingPolicy::EndAtIterations(TraceNode* from,
 // An exit that recurs is the end of a shorter run: its segment is prepared
 // once. Others are drained.
 bool TraceCursor::IsUsualExit(const TraceNode* node) const {
-  constexpr std::uint32_t kUsual = 3;
   const auto exits = exits_.find(node->id);
-  return exits != exits_.end() && exits->second.times >= kUsual &&
+  return exits != exits_.end() && exits->second.times >= policy::kUsualExits &&
          run_.pending.size() >= policy::kWorthPreparing;
 }
 

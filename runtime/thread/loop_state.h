@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "absl/container/flat_hash_map.h"
+#include "recorder/backoff.h"
 #include "recorder/profile.h"
 #include "recorder/stretch_finder.h"
 #include "support/policy.h"
@@ -24,8 +25,7 @@ struct LoopState {
   std::uint64_t learn_from = 0;   // position from which forks are learnt
   bool due = false;      // a stretch begins with the next op
   bool to_fork = false;  // the open capture ends at the next fork
-  std::uint32_t failures = 0;  // captures of stretches in a row
-  std::uint64_t no_stretch_before = 0;
+  Backoff stretch_captures{policy::kMostStretchFailures};
 
   // The capture of a period: iterations of so many ops, and how often they had
   // come when it was found.

@@ -140,7 +140,7 @@ void RecordingPolicy::FinishKnown() {
     }
     Promote(trace);
   }
-  failed_captures_ = 0;
+  captures_.Succeed();
 }
 
 // True if the profile knows the sequence that `steps` end behind `from`. Then

@@ -28,8 +28,10 @@ std::uint32_t IterationsOf(const HotDetector::Candidate& candidate) {
   return (policy::kMergedOps + candidate.period - 1) / candidate.period;
 }
 
+}  // namespace
+
 // Note [Captures in vain]
-// A capture of so many steps came to nothing. What it was of is not kept: in a
+// What a capture that came to nothing was of is not kept: in a
 // stream of repetitions that never last (a Fibonacci word) it is another
 // sequence each time, so that a memory of sequences would hold none that comes
 // again. What comes again is the failure: each one in a row doubles the number
@@ -38,17 +40,10 @@ std::uint32_t IterationsOf(const HotDetector::Candidate& candidate) {
 // (2) one that the store has no room for: it will have none for the next;
 // (3) a new trace where those before hardly ever ran again: periods that do not
 //     last, stretches that differ in what is no part of a fork (a number).
-std::uint64_t PauseAfter(std::size_t steps, std::uint32_t* failures) {
-  constexpr std::uint64_t kLongestPause = 1 << 16;
-  *failures = std::min(*failures + 1, 16u);
-  return std::min(std::uint64_t{steps} << *failures, kLongestPause);
-}
-
-}  // namespace
 
 void RecordingPolicy::OnCandidate(const HotDetector::Candidate& candidate) {
   if (scheduled_.period != 0 || candidate.period > kMaxTraceSteps ||
-      detector_.position() < no_capture_before_) {
+      !captures_.IsOver(detector_.position())) {
     return;
   }
   if (capture_.active()) {
@@ -150,8 +145,7 @@ void RecordingPolicy::EndOpenCapture(const CallFrame& frame) {
 }
 
 void RecordingPolicy::AbandonCapture() {
-  no_capture_before_ =
-      detector_.position() + PauseAfter(capture_.size(), &failed_captures_);
+  captures_.Fail(detector_.position(), capture_.size());
   CountBail(BailReason::kNotRepeated, 0, kNoOp);
   if (LogsTo(LogChannel::kDetect)) SayAbandoned(capture_.size());
   capture_.Stop();
@@ -191,9 +185,8 @@ void RecordingPolicy::FinishCapture() {
   registry_->MaybeEvict(store_, why == BailReason::kStoreFull);
   if (trace == nullptr) {
     CountBail(why, 0, first_op);
-    no_capture_before_ =
-        detector_.position() + PauseAfter(recorded, &failed_captures_);
-    loops_->no_stretch_before = no_capture_before_;
+    captures_.Fail(detector_.position(), recorded);
+    loops_->stretch_captures.PauseUntil(captures_.until());
     return;
   }
   EndAtIterations(from, merged, boundary);
@@ -208,11 +201,10 @@ void RecordingPolicy::FinishCapture() {
   const bool new_trace = trace->sightings.load(std::memory_order_relaxed) == 0;
   if (new_trace) loops_->NoteTrace();
   if (!new_trace || loops_->IsWorthMoreTraces()) {
-    failed_captures_ = 0;
+    captures_.Succeed();
   } else {
-    no_capture_before_ =
-        detector_.position() + PauseAfter(recorded, &failed_captures_);
-    loops_->no_stretch_before = no_capture_before_;
+    captures_.Fail(detector_.position(), recorded);
+    loops_->stretch_captures.PauseUntil(captures_.until());
   }
   if (new_trace) {
     counters_.traces.Add();
@@ -254,8 +246,8 @@ bool RecordingPolicy::IsOneSizeTooMany() {
 
 // No failure: the loop is there.
 void RecordingPolicy::DropCapture() {
-  constexpr std::uint64_t kPause = 64;  // its ops: records of 1 in 64
-  no_capture_before_ = detector_.position() + kPause * capture_.size();
+  captures_.PauseUntil(detector_.position() +
+                       policy::kDroppedSizePause * capture_.size());
   if (LogsTo(LogChannel::kDetect)) SayAbandoned(capture_.size());
   capture_.Stop();
   UnbindFrom(&run_, 0);
@@ -270,8 +262,10 @@ void RecordingPolicy::NoteMissedRoot(const CallFrame& frame) {
   const std::uint64_t shape = ShapeOf(frame, context_);
   misses.same = misses.shape == shape ? misses.same + 1 : 1;
   misses.shape = shape;
-  constexpr std::uint32_t kStays = 32;  // a size that has come so often
-  if (!std::has_single_bit(misses.in_vain) && misses.same != kStays) return;
+  if (!std::has_single_bit(misses.in_vain) &&
+      misses.same != policy::kStayingSize) {
+    return;
+  }
   std::uint32_t missed = 0;  // steps of the longest such trace
   bool missed_at_boundary = false;
   TraceNode* top = store_->top();

@@ -13,10 +13,12 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "recorder/backoff.h"
 #include "recorder/hot_detector.h"
 #include "recorder/trace.h"
 #include "runtime/thread/op_deferral.h"
 #include "runtime/thread/step_recorder.h"
+#include "support/policy.h"
 
 namespace tjit::runtime {
 
@@ -82,8 +84,8 @@ class RecordingPolicy : public OpDeferral {
   std::uint32_t context_ = 0;  // of the present call
   Scheduled scheduled_;
   Capture capture_;
-  std::uint32_t failed_captures_ = 0;    // in a row
-  std::uint64_t no_capture_before_ = 0;  // position in the stream
+  // Note [Captures in vain] in record.cpp.
+  Backoff captures_{policy::kMostCaptureFailures, policy::kLongestCapturePause};
   std::size_t open_limit_ = 0;           // steps of an open capture
   absl::flat_hash_map<std::uint32_t, Exits> exits_;  // by node id
   absl::flat_hash_map<OpId, Misses> missed_roots_;  // by the op that was called
