@@ -33,7 +33,7 @@ void HotDetector::Break() {
     std::int64_t elements) {
   if (flags & kAfterMarkStep) token ^= kMarkSalt;
   Push(token, flags, live);
-  const std::uint32_t distance = NoteFingerprint();
+  const std::uint32_t distance = RecordFingerprint();
   if (period_ != 0) {
     if (ring_[n() - 1 - period_] == token) {
       elements_ += elements;
@@ -69,7 +69,7 @@ void HotDetector::Push(std::uint64_t token, std::uint8_t flags,
 
 // Enters the last kAnchor tokens into the table. Returns how many tokens ago
 // they were there before, 0 if that is not known or too long ago.
-std::uint32_t HotDetector::NoteFingerprint() {
+std::uint32_t HotDetector::RecordFingerprint() {
   if (n() < kAnchor) return 0;
   const std::uint64_t hash = ring_.Fingerprint() * kGolden;
   Entry& entry = table_[hash >> (64 - kTableBits)];
@@ -307,7 +307,7 @@ std::uint64_t HotDetector::Cut(bool* at_boundary) const {
 }
 
 // Takes `start` if its rotation is less than that of `best`.
-void HotDetector::TakeLess(std::uint64_t start, std::uint64_t* best) const {
+void HotDetector::ConsumeLess(std::uint64_t start, std::uint64_t* best) const {
   const std::uint64_t same = ring_.CommonPrefix(start, *best, period_ - 1);
   if (ring_[start + same] < ring_[*best + same]) *best = start;
 }
@@ -325,7 +325,7 @@ std::uint64_t HotDetector::LeastAmong(std::uint8_t flag,
     if (best == n()) {
       best = start;
     } else {
-      TakeLess(start, &best);
+      ConsumeLess(start, &best);
     }
   }
   return best;
@@ -347,7 +347,7 @@ std::uint64_t HotDetector::FewestLive() const {
       best = begin + i;
       fewest = live(i);
     } else if (live(i) == fewest) {
-      TakeLess(begin + i, &best);
+      ConsumeLess(begin + i, &best);
     }
   }
   return best;

@@ -93,7 +93,7 @@ class HotDetector {
 
   std::uint64_t n() const { return ring_.size(); }
   void Push(std::uint64_t token, std::uint8_t flags, std::int64_t live);
-  std::uint32_t NoteFingerprint();
+  std::uint32_t RecordFingerprint();
   void Lose();
   Candidate Search(std::uint32_t distance);
   Candidate SearchShort(std::uint64_t maybe);
@@ -112,7 +112,7 @@ class HotDetector {
   std::uint64_t Cut(bool* at_boundary) const;
   std::uint64_t LeastAmong(std::uint8_t flag, std::uint64_t after) const;
   std::uint64_t FewestLive() const;
-  void TakeLess(std::uint64_t start, std::uint64_t* best) const;
+  void ConsumeLess(std::uint64_t start, std::uint64_t* best) const;
   Inner* FindInner();
 
   std::uint64_t floor_ = 0;  // tokens before this one are not adjacent

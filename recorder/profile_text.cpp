@@ -51,11 +51,11 @@ class Parser {
     while (error.empty() && !text_.empty()) {
       const std::string_view line = text_.substr(0, text_.find('\n'));
       if (line.starts_with(kContext)) {
-        error = Context(TakeLines(1));
+        error = Context(ConsumeLines(1));
       } else if (line.starts_with(kTrace)) {
         error = Trace();
       } else if (line.starts_with(kSegment)) {
-        error = Segment(TakeLines(1));
+        error = Segment(ConsumeLines(1));
       } else {
         error = "expected context, trace or segment";
       }
@@ -66,7 +66,7 @@ class Parser {
 
  private:
   // The next lines of the text, so many of them.
-  std::string_view TakeLines(std::size_t count) {
+  std::string_view ConsumeLines(std::size_t count) {
     std::size_t end = 0;
     begun_ = line_;
     for (; count > 0 && end < text_.size(); --count, ++line_) {
@@ -83,14 +83,14 @@ class Parser {
     TextCursor c(line);
     std::uint64_t number = 0;
     ContextWords words;
-    if (!c.Take(kContext) || !c.TakeUnsigned(&number)) return c.error();
+    if (!c.Consume(kContext) || !c.ConsumeUnsigned(&number)) return c.error();
     do {
       std::uint64_t word = 0;
       c.SkipBlanks();
-      if (!c.TakeHex(&word)) return c.error();
+      if (!c.ConsumeHex(&word)) return c.error();
       words.push_back(word);
     } while (c.Try(","));
-    if (c.TakeEndOfLine()) contexts_[number] = context_of_(words);
+    if (c.ConsumeEndOfLine()) contexts_[number] = context_of_(words);
     return c.error();
   }
 
@@ -106,7 +106,7 @@ class Parser {
       ++lines;
     }
     ParsedTrace trace;
-    if (!ParseTrace(TakeLines(lines), &trace, &error)) return error;
+    if (!ParseTrace(ConsumeLines(lines), &trace, &error)) return error;
     has_path_ = true;
     is_foreign_ = false;
     path_ = KnownPath();
@@ -135,10 +135,11 @@ class Parser {
     TextCursor c(line);
     ProfileSegment segment;
     std::uint64_t begin = 0, end = 0;
-    if (!c.Take(kSegment) || !c.TakeUnsigned(&begin) || !c.TakeUnsigned(&end) ||
-        !c.Take("live") || !List(&c, path_.slots.size(), &segment.live) ||
-        !c.Take("dropped") || !List(&c, path_.steps.size(), &segment.dropped) ||
-        !c.TakeEndOfLine()) {
+    if (!c.Consume(kSegment) || !c.ConsumeUnsigned(&begin) ||
+        !c.ConsumeUnsigned(&end) || !c.Consume("live") ||
+        !List(&c, path_.slots.size(), &segment.live) || !c.Consume("dropped") ||
+        !List(&c, path_.steps.size(), &segment.dropped) ||
+        !c.ConsumeEndOfLine()) {
       return c.error();
     }
     if (!has_path_ || begin > end || end >= path_.steps.size()) {
@@ -158,7 +159,7 @@ class Parser {
     }
     do {
       std::uint64_t number = 0;
-      if (!c->TakeUnsigned(&number)) return false;
+      if (!c->ConsumeUnsigned(&number)) return false;
       if (number >= limit || (!numbers->empty() && number <= numbers->back())) {
         return c->Fail("a number that is not there, or not ascending");
       }

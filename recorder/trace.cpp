@@ -271,7 +271,7 @@ Trace* TraceStore::Insert(TraceNode* from, std::vector<NewStep> steps,
     trace = FindOrMakeTrace(MakeTraceKey(records),
                             static_cast<std::uint32_t>(length),
                             starts_at_boundary);
-    trace->NotePath(end);
+    trace->RecordPath(end);
     AddEnd(trace, end);
     end->uses.store(1, std::memory_order_relaxed);
     end->used_at.store(clock_.load(std::memory_order_relaxed),

@@ -86,7 +86,7 @@ class TraceStore {
   bool CountSighting(Trace* trace, std::int64_t threshold);
 
   // A run ended at `node`.
-  void NoteUse(TraceNode* node);
+  void RecordUse(TraceNode* node);
 
   // True if it is nearly full and what it holds has been run often enough to
   // make room for more: else the limits are too small for the program, and what

@@ -87,7 +87,7 @@ bool TraceStore::WantsEviction(bool had_no_room) const {
              policy::kRunsBeforeEviction * added;
 }
 
-void TraceStore::NoteUse(TraceNode* node) {
+void TraceStore::RecordUse(TraceNode* node) {
   const std::uint64_t now = clock_.load(std::memory_order_relaxed);
   const std::uint64_t halvings =
       (now - std::min(now, node->used_at.load(std::memory_order_relaxed))) /

@@ -81,7 +81,7 @@ struct Trace {
                policy::kRunsOfEachPath * known;
   }
   // REQUIRES: the store's mutex is held.
-  void NotePath(const TraceNode* end) {
+  void RecordPath(const TraceNode* end) {
     if (first_end.load(std::memory_order_relaxed) == nullptr) {
       first_end.store(end, std::memory_order_relaxed);
     } else if (more_paths.fetch_add(1, std::memory_order_relaxed) + 1 >=
@@ -91,7 +91,7 @@ struct Trace {
                          std::memory_order_relaxed);
     }
   }
-  void NoteTime(bool replayed, std::uint64_t ns) {
+  void RecordTime(bool replayed, std::uint64_t ns) {
     // The first replay prepares the segment.
     if (replayed && !prepared.exchange(true, std::memory_order_relaxed)) return;
     (replayed ? replay_times : eager_times).Add(ns);

@@ -43,29 +43,29 @@ class Parser {
   bool Header() {
     std::int64_t id = 0, ops = 0, slots = 0;
     t_.has_header = true;
-    if (!c_.Take("trace") || !Number(UINT32_MAX, &id) || !c_.Take("ops=") ||
-        !c_.TakeInteger(&ops) || !c_.Take("slots=") ||
-        !c_.TakeInteger(&slots) || !c_.Take("key=") ||
-        !c_.TakeHex(&t_.key_hash)) {
+    if (!c_.Consume("trace") || !Number(UINT32_MAX, &id) ||
+        !c_.Consume("ops=") || !c_.ConsumeInteger(&ops) ||
+        !c_.Consume("slots=") || !c_.ConsumeInteger(&slots) ||
+        !c_.Consume("key=") || !c_.ConsumeHex(&t_.key_hash)) {
       return false;
     }
     t_.id = static_cast<std::uint32_t>(id);
     t_.starts_at_boundary = c_.Try("at_boundary");
-    return c_.TakeEndOfLine();
+    return c_.ConsumeEndOfLine();
   }
 
   // s2: born %0 512 bytes
   bool Slot() {
     SlotRecord slot;
-    if (!Next("s", t_.slots.size()) || !c_.Take(":")) return false;
+    if (!Next("s", t_.slots.size()) || !c_.Consume(":")) return false;
     if (!c_.Try("external")) {
       std::int64_t step = 0;
-      if (!c_.Take("born %") || !Number(INT32_MAX, &step)) return false;
+      if (!c_.Consume("born %") || !Number(INT32_MAX, &step)) return false;
       slot.born_step = static_cast<std::int32_t>(step);
     }
-    if (!c_.TakeUnsigned(&slot.bytes) || !c_.Take("bytes")) return false;
+    if (!c_.ConsumeUnsigned(&slot.bytes) || !c_.Consume("bytes")) return false;
     t_.slots.push_back(slot);
-    return c_.TakeEndOfLine();
+    return c_.ConsumeEndOfLine();
   }
 
   bool Step() {
@@ -73,22 +73,22 @@ class Parser {
     std::string_view name;
     if (!Next("%", t_.steps.size())) return false;
     if (c_.Try("call ")) step.kind = StepKind::kAtCall;
-    if (!c_.TakeName(&name) || !c_.Take("(")) return false;
+    if (!c_.ConsumeName(&name) || !c_.Consume("(")) return false;
     while (!c_.Try(")")) {
       ArgRecord arg;
-      if (!step.args.empty() && !c_.Take(",")) return false;
+      if (!step.args.empty() && !c_.Consume(",")) return false;
       if (!Tensor(&arg.slot, &arg.written, &arg.geometry)) return false;
       step.args.push_back(arg);
     }
     if (!Statics(&step) || !Scalars(&step)) return false;
     if (c_.Try("@")) {
       std::uint64_t context = 0;
-      if (!c_.TakeHex(&context)) return false;
+      if (!c_.ConsumeHex(&context)) return false;
       if (context > UINT32_MAX) return c_.Fail("a context over 32 bits");
       context_ = static_cast<std::uint32_t>(context);
     }
     step.context = context_;
-    if (!Results(&step) || !c_.TakeEndOfLine()) return false;
+    if (!Results(&step) || !c_.ConsumeEndOfLine()) return false;
     step.op = InternOp(name);
     t_.steps.push_back(std::move(step));
     return true;
@@ -98,7 +98,7 @@ class Parser {
   bool Tensor(std::int32_t* slot, bool* is_written, TensorGeometry* g) {
     if (c_.Try("-")) return true;
     std::int64_t number = 0;
-    if (!c_.Take("s") || !Number(INT32_MAX, &number)) return false;
+    if (!c_.Consume("s") || !Number(INT32_MAX, &number)) return false;
     *slot = static_cast<std::int32_t>(number);
     *is_written = c_.Try("!");
     return GeometryWithKeys(g);
@@ -106,7 +106,7 @@ class Parser {
 
   bool GeometryWithKeys(TensorGeometry* g) {
     if (!Geometry(g)) return false;
-    if (c_.Try("ks=") && !c_.TakeHex(&key_set_)) return false;
+    if (c_.Try("ks=") && !c_.ConsumeHex(&key_set_)) return false;
     g->key_set = key_set_;
     return true;
   }
@@ -115,7 +115,7 @@ class Parser {
     std::string_view name;
     c_.SkipBlanks();
     const std::size_t start = c_.position();
-    if (!c_.TakeName(&name)) return false;
+    if (!c_.ConsumeName(&name)) return false;
     if (!DtypeByName(name, &g->dtype)) {
       c_.set_position(start);
       return c_.Fail("there is no dtype '" + std::string(name) + "'");
@@ -144,9 +144,9 @@ class Parser {
 
   bool Dims(std::string_view open, std::string_view close, std::int64_t* dims,
             int* count) {
-    if (!c_.Take(open)) return false;
+    if (!c_.Consume(open)) return false;
     while (!c_.Try(close)) {
-      if (*count > 0 && !c_.Take(",")) return false;
+      if (*count > 0 && !c_.Consume(",")) return false;
       if (*count == kMaxDims) return c_.Fail("too many dims");
       if (!Number(INT64_MAX, &dims[*count])) return false;
       ++*count;
@@ -158,10 +158,10 @@ class Parser {
     if (!c_.Try("<")) return c_.ok();
     do {
       std::uint64_t word = 0;
-      if (!c_.TakeHex(&word)) return false;
+      if (!c_.ConsumeHex(&word)) return false;
       step->statics.push_back(word);
     } while (c_.Try(","));
-    return c_.Take(">");
+    return c_.Consume(">");
   }
 
   bool Scalars(StepRecord* step) {
@@ -176,7 +176,7 @@ class Parser {
       s.value_class = static_cast<std::uint32_t>(value_class);
       step->scalars.push_back(s);
     } while (c_.Try(","));
-    return c_.Take("}");
+    return c_.Consume("}");
   }
 
   // i:2, d:0.5, c:1-2i, b:true, t29:f,0
@@ -184,23 +184,23 @@ class Parser {
     double real = 0, imaginary = 0;
     if (c_.Try("i:")) {
       std::int64_t number = 0;
-      if (!c_.TakeInteger(&number)) return false;
+      if (!c_.ConsumeInteger(&number)) return false;
       return Set(value, kLong, static_cast<std::uint64_t>(number), 0);
     }
     if (c_.Try("d:")) {
-      return c_.TakeDouble(&real) && Set(value, kDouble, BitsOf(real), 0);
+      return c_.ConsumeDouble(&real) && Set(value, kDouble, BitsOf(real), 0);
     }
     if (c_.Try("c:")) {
-      if (!c_.TakeDouble(&real)) return false;
-      if (!c_.Sees("-") && !c_.Take("+")) return false;
-      return c_.TakeDouble(&imaginary) && c_.Take("i") &&
+      if (!c_.ConsumeDouble(&real)) return false;
+      if (!c_.Sees("-") && !c_.Consume("+")) return false;
+      return c_.ConsumeDouble(&imaginary) && c_.Consume("i") &&
              Set(value, kComplexDouble, BitsOf(real), BitsOf(imaginary));
     }
     if (c_.Try("b:true")) return Set(value, kBool, 1, 0);
     if (c_.Try("b:false")) return Set(value, kBool, 0, 0);
     std::uint64_t type = 0, low = 0, high = 0;
-    if (!c_.Take("t") || !c_.TakeUnsigned(&type) || !c_.Take(":") ||
-        !c_.TakeHex(&low) || !c_.Take(",") || !c_.TakeHex(&high)) {
+    if (!c_.Consume("t") || !c_.ConsumeUnsigned(&type) || !c_.Consume(":") ||
+        !c_.ConsumeHex(&low) || !c_.Consume(",") || !c_.ConsumeHex(&high)) {
       return false;
     }
     return Set(value, type, low, high);
@@ -239,14 +239,14 @@ class Parser {
 
   // A number from 0 to `max`.
   bool Number(std::int64_t max, std::int64_t* value) {
-    if (!c_.TakeInteger(value)) return false;
+    if (!c_.ConsumeInteger(value)) return false;
     if (*value >= 0 && *value <= max) return true;
     return c_.Fail(absl::StrCat("expected a number from 0 to ", max));
   }
 
   bool Next(std::string_view mark, std::size_t index) {
     std::int64_t number = 0;
-    if (!c_.Take(mark) || !Number(INT32_MAX, &number)) return false;
+    if (!c_.Consume(mark) || !Number(INT32_MAX, &number)) return false;
     if (number == static_cast<std::int64_t>(index)) return true;
     return c_.Fail(
         absl::StrCat("expected ", std::string(mark), index, ", the next one"));

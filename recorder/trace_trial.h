@@ -55,7 +55,7 @@ class TraceTrial {
   // A run from its first op to the end, of eager ones that nobody followed; 0:
   // there was none.
   std::uint64_t eager_run_ns() const { return unseen_.Median(); }
-  void NoteUnseenRun(std::uint64_t ns) { unseen_.Add(ns); }
+  void RecordUnseenRun(std::uint64_t ns) { unseen_.Add(ns); }
 
   // Before run number `entry`, a multiple of kBlock, at `now_ns`, by `thread`.
   // `replayed`: run times so far. True if it is given up now.

@@ -155,7 +155,7 @@ Explanation Runtime::Explain(const Stats& stats) {
     if (e.sequences.size() == kMaxSequences) break;
     e.sequences.push_back(ExplainOne(*traces, *trace, threshold));
   }
-  e.exits = NotedExits(traces->lineage());
+  e.exits = RecordedExits(traces->lineage());
   e.eager_ops = EagerOps();
   return e;
 }

@@ -97,7 +97,7 @@ void Runtime::InstallOnce() {
   OwnerLock::Prepare();
   InstallAllocator();
   InstallFaultHandler(&FaultIn);
-  NoteDefaultDtype();
+  RecordDefaultDtype();
   WrapKernels();
   OpenDirectCalls();
   HandleForksInParallel();
@@ -208,7 +208,7 @@ bool Runtime::Enable(const Options& options, bool for_thread) {
        static_cast<std::uint64_t>(options.max_trace_mb) << 20});
   stats_path_ = options.stats_path;
   was_enabled_ = true;
-  NoteGlobalFlags();
+  RecordGlobalFlags();
   g_settings.SetMayDefer(true);
   if (!for_thread) g_process_enabled.store(true);
   g_enabled.store(true);
@@ -229,9 +229,9 @@ void Runtime::Clear() {
   threads_->FlushAll(FlushReason::kSyncCall);
   ThreadState* const own = t_context.state;
   if (own != nullptr && t_context.inside == 0 && t_context.held == nullptr) {
-    own->TakeStore();
+    own->AdoptStore();
   }
-  threads_->TakeStoreToIdleStates();
+  threads_->LetIdleStatesAdoptStore();
   tier2_->Forget();
   hot_profile_->Forget();
   TrimCache();

@@ -59,7 +59,7 @@ struct AtLoad {
   ~AtLoad() {
     runtime::g_enabled.store(false);
     Runtime::Get().tier2().worker().Stop();
-    runtime::SayKeptFailures();
+    runtime::PrintKeptFailures();
     runtime::CloseInstructionLog();
     Runtime::Get().hot_profile().SaveAtExit(
         *Runtime::Get().threads().HoldStore(), Runtime::Get().tier2().CacheHasWarned());

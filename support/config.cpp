@@ -53,7 +53,7 @@ class Reader {
 
   static void OnEntry(void* context, const char* key, const char* value,
                       bool is_text, int line, int column) {
-    static_cast<Reader*>(context)->Take(key, value, is_text, line, column);
+    static_cast<Reader*>(context)->Read(key, value, is_text, line, column);
   }
   static void OnError(void* context, const char* what, int line, int column) {
     static_cast<Reader*>(context)->Complain(
@@ -72,7 +72,7 @@ class Reader {
                                         ": " + text);
   }
 
-  void Take(std::string_view name, const char* value, bool is_text, int line,
+  void Read(std::string_view name, const char* value, bool is_text, int line,
             int column) {
     const Key* key = FindKey(name);
     if (key == nullptr) return Complain(line, column, UnknownKey(name));

@@ -42,11 +42,11 @@ void DumpFile::Open() {
 int DumpFile::OpenFile(const std::string& path) {
   const std::string why = WhyNotReplaced(path, kDumpFile);
   if (!why.empty()) {
-    SayLost(why);
+    PrintLost(why);
     return -1;
   }
   const int fd = open(path.c_str(), kFlags, 0666);
-  if (fd < 0) SayLost(CannotWrite());
+  if (fd < 0) PrintLost(CannotWrite());
   return fd;
 }
 
@@ -55,7 +55,7 @@ void DumpFile::Write(std::string_view text) {
   while (fd_ >= 0 && !text.empty()) {
     const ssize_t n = write(fd_, text.data(), text.size());
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return SayLost(CannotWrite());
+    if (n <= 0) return PrintLost(CannotWrite());
     text.remove_prefix(static_cast<std::size_t>(n));
   }
 }
@@ -65,7 +65,7 @@ std::string DumpFile::CannotWrite() const {
                       "\": ", std::strerror(errno));
 }
 
-void DumpFile::SayLost(const std::string& why) {
+void DumpFile::PrintLost(const std::string& why) {
   if (is_lost_.exchange(true)) return;
   LogLine(LogLevel::kWarning, absl::StrCat("tjit: TJIT_DUMP_FILE: ", why,
                                            "; the dump is lost"));

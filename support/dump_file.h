@@ -34,7 +34,7 @@ class DumpFile {
   void Open();
   int OpenFile(const std::string& path);
   std::string CannotWrite() const;
-  void SayLost(const std::string& why);
+  void PrintLost(const std::string& why);
 
   const unsigned parts_;
   const std::string path_;

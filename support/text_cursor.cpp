@@ -38,11 +38,11 @@ bool TextCursor::Try(std::string_view word) {
   return true;
 }
 
-bool TextCursor::Take(std::string_view word) {
+bool TextCursor::Consume(std::string_view word) {
   return Try(word) || Fail("expected '" + std::string(word) + "'");
 }
 
-bool TextCursor::TakeName(std::string_view* name) {
+bool TextCursor::ConsumeName(std::string_view* name) {
   SkipBlanks();
   std::size_t end = at_;
   while (end < text_.size() &&
@@ -59,8 +59,8 @@ bool TextCursor::TakeName(std::string_view* name) {
   return ok();
 }
 
-bool TextCursor::TakeQuoted(std::string* text) {
-  if (!Take("\"")) return false;
+bool TextCursor::ConsumeQuoted(std::string* text) {
+  if (!Consume("\"")) return false;
   const std::size_t end = text_.find_first_of("\"\n", at_);
   if (end == std::string_view::npos || text_[end] != '"') {
     return Fail("expected a closing '\"'");
@@ -71,7 +71,7 @@ bool TextCursor::TakeQuoted(std::string* text) {
 }
 
 template <class T>
-bool TextCursor::TakeNumber(T* value) {
+bool TextCursor::ConsumeNumber(T* value) {
   SkipBlanks();
   const std::from_chars_result read =
       std::from_chars(text_.data() + at_, text_.data() + text_.size(), *value);
@@ -83,13 +83,15 @@ bool TextCursor::TakeNumber(T* value) {
   return ok();
 }
 
-bool TextCursor::TakeInteger(std::int64_t* value) { return TakeNumber(value); }
-
-bool TextCursor::TakeUnsigned(std::uint64_t* value) {
-  return TakeNumber(value);
+bool TextCursor::ConsumeInteger(std::int64_t* value) {
+  return ConsumeNumber(value);
 }
 
-bool TextCursor::TakeDouble(double* value) {
+bool TextCursor::ConsumeUnsigned(std::uint64_t* value) {
+  return ConsumeNumber(value);
+}
+
+bool TextCursor::ConsumeDouble(double* value) {
   SkipBlanks();
   const std::from_chars_result read =
       std::from_chars(text_.data() + at_, text_.data() + text_.size(), *value);
@@ -98,7 +100,7 @@ bool TextCursor::TakeDouble(double* value) {
   return ok();
 }
 
-bool TextCursor::TakeHex(std::uint64_t* value) {
+bool TextCursor::ConsumeHex(std::uint64_t* value) {
   const std::from_chars_result read = std::from_chars(
       text_.data() + at_, text_.data() + text_.size(), *value, 16);
   if (read.ec != std::errc()) return Fail("expected a hexadecimal number");
@@ -106,7 +108,7 @@ bool TextCursor::TakeHex(std::uint64_t* value) {
   return ok();
 }
 
-bool TextCursor::TakeEndOfLine() {
+bool TextCursor::ConsumeEndOfLine() {
   SkipBlanks();
   if (!ok()) return false;
   if (at_ < text_.size() && text_[at_] != '\n' && text_[at_] != '\r' &&

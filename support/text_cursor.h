@@ -21,23 +21,23 @@ class TextCursor {
   // Takes `word` if it is next, after blanks.
   bool Try(std::string_view word);
   // The same, an error if it is not.
-  bool Take(std::string_view word);
+  bool Consume(std::string_view word);
   // True if `word` is next, after blanks.
   bool Sees(std::string_view word);
 
   // Letters, digits, `_`, `.` and `:`, the first no digit. Errors if none.
-  bool TakeName(std::string_view* name);
+  bool ConsumeName(std::string_view* name);
   // Up to the closing `"`. Errors if there is none on this line.
-  bool TakeQuoted(std::string* text);
+  bool ConsumeQuoted(std::string* text);
   // Decimal. Errors if there is none or it does not fit.
-  bool TakeInteger(std::int64_t* value);
-  bool TakeUnsigned(std::uint64_t* value);
+  bool ConsumeInteger(std::int64_t* value);
+  bool ConsumeUnsigned(std::uint64_t* value);
   // A floating-point number or inf. Errors if there is none.
-  bool TakeDouble(double* value);
-  bool TakeHex(std::uint64_t* value);
+  bool ConsumeDouble(double* value);
+  bool ConsumeHex(std::uint64_t* value);
 
   // Ends of the statement: blanks and a comment, then the end of the line.
-  bool TakeEndOfLine();
+  bool ConsumeEndOfLine();
   bool AtEnd();
 
   // Sets the error "line:column: what" unless there is one. Returns false.
@@ -51,7 +51,7 @@ class TextCursor {
 
  private:
   template <class T>
-  bool TakeNumber(T* value);
+  bool ConsumeNumber(T* value);
 
   std::string_view text_;
   std::size_t at_ = 0;

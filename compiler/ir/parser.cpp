@@ -30,15 +30,16 @@ class Parser {
   bool Head() {
     std::string_view name;
     c_.SkipLines();
-    if (!c_.Take("func") || !c_.TakeName(&name) || !c_.Take("(")) return false;
+    if (!c_.Consume("func") || !c_.ConsumeName(&name) || !c_.Consume("("))
+      return false;
     f_.name = std::string(name);
     while (!c_.Try(")")) {
-      if (f_.symbols > 0 && !c_.Take(",")) return false;
+      if (f_.symbols > 0 && !c_.Consume(",")) return false;
       if (f_.symbols == Size::kMaxSymbols) return c_.Fail("too many symbols");
-      if (!c_.Take(absl::StrCat("n", f_.symbols))) return false;
+      if (!c_.Consume(absl::StrCat("n", f_.symbols))) return false;
       ++f_.symbols;
     }
-    return c_.Take("{") && c_.TakeEndOfLine();
+    return c_.Consume("{") && c_.ConsumeEndOfLine();
   }
 
   bool Statement() {
@@ -56,36 +57,36 @@ class Parser {
       return c_.Fail("an external after the first instruction");
     }
     Value value;
-    if (!NextId("%", f_.values.size()) || !c_.Take(":") || !Type(&value)) {
+    if (!NextId("%", f_.values.size()) || !c_.Consume(":") || !Type(&value)) {
       return false;
     }
     f_.values.push_back(std::move(value));
     ++f_.externals;
-    return c_.TakeEndOfLine();
+    return c_.ConsumeEndOfLine();
   }
 
   bool ScalarArgument() {
     ScalarType type = ScalarType::kF64;
-    if (!NextId("$", f_.scalars.size()) || !c_.Take(":")) return false;
+    if (!NextId("$", f_.scalars.size()) || !c_.Consume(":")) return false;
     if (c_.Try("i64")) {
       type = ScalarType::kI64;
     } else if (c_.Try("bool")) {
       type = ScalarType::kBool;
-    } else if (!c_.Take("f64")) {
+    } else if (!c_.Consume("f64")) {
       return false;
     }
     f_.scalars.push_back(type);
-    return c_.TakeEndOfLine();
+    return c_.ConsumeEndOfLine();
   }
 
   bool Write() {
     WriteBack write;
-    if (!ParseOperand(&write.to) || !c_.Take("=") ||
+    if (!ParseOperand(&write.to) || !c_.Consume("=") ||
         !ParseOperand(&write.from)) {
       return false;
     }
     f_.writes.push_back(std::move(write));
-    return c_.TakeEndOfLine();
+    return c_.ConsumeEndOfLine();
   }
 
   bool Return() {
@@ -94,7 +95,7 @@ class Parser {
       if (!DefinedId(&id)) return false;
       f_.returns.push_back(id);
     } while (c_.Try(","));
-    return c_.TakeEndOfLine();
+    return c_.ConsumeEndOfLine();
   }
 
   // %2, %3 = op type, type attributes operands
@@ -110,15 +111,15 @@ class Parser {
         if (!NextId("%", id)) return false;
         in.results.push_back(static_cast<ValueId>(id));
       } while (c_.Try(","));
-      if (!c_.Take("=")) return false;
+      if (!c_.Consume("=")) return false;
     }
     if (!ParseOp(&in.op)) return false;
     std::vector<Value> values(in.results.size());
     for (std::size_t i = 0; i < values.size(); ++i) {
-      if ((i > 0 && !c_.Take(",")) || !Type(&values[i])) return false;
+      if ((i > 0 && !c_.Consume(",")) || !Type(&values[i])) return false;
     }
     if (in.op == Op::kCall && !Callee(&in)) return false;
-    if (!Operands(&in) || !Dims(&in) || !c_.TakeEndOfLine()) return false;
+    if (!Operands(&in) || !Dims(&in) || !c_.ConsumeEndOfLine()) return false;
     for (Value& value : values) f_.values.push_back(std::move(value));
     f_.body.push_back(std::move(in));
     return true;
@@ -128,15 +129,15 @@ class Parser {
     c_.SkipBlanks();
     const std::size_t start = c_.position();
     std::string_view name;
-    if (!c_.TakeName(&name)) return false;
+    if (!c_.ConsumeName(&name)) return false;
     if (OpByName(name, op)) return true;
     c_.set_position(start);
     return c_.Fail("there is no op '" + std::string(name) + "'");
   }
 
   bool Callee(Instruction* in) {
-    return c_.TakeQuoted(&in->callee) && c_.Take("step=") &&
-           c_.TakeInteger(&in->step);
+    return c_.ConsumeQuoted(&in->callee) && c_.Consume("step=") &&
+           c_.ConsumeInteger(&in->step);
   }
 
   bool Operands(Instruction* in) {
@@ -156,8 +157,8 @@ class Parser {
     if (!c_.Try("dims=[")) return c_.ok();
     while (!c_.Try("]")) {
       std::int64_t dim = 0;
-      if (!in->dims.empty() && !c_.Take(",")) return false;
-      if (!c_.TakeInteger(&dim)) return false;
+      if (!in->dims.empty() && !c_.Consume(",")) return false;
+      if (!c_.ConsumeInteger(&dim)) return false;
       if (dim < 0 || dim >= kMaxIrDims) return c_.Fail("no such dim");
       if (in->dims.size() == kMaxDims) return c_.Fail("too many dims");
       in->dims.push_back(static_cast<int>(dim));
@@ -170,7 +171,7 @@ class Parser {
     c_.SkipBlanks();
     const std::size_t start = c_.position();
     std::int64_t number = 0;
-    if (!c_.Take(mark) || !c_.TakeInteger(&number)) return false;
+    if (!c_.Consume(mark) || !c_.ConsumeInteger(&number)) return false;
     if (number == static_cast<std::int64_t>(id)) return true;
     c_.set_position(start);
     return c_.Fail(
@@ -181,7 +182,7 @@ class Parser {
     c_.SkipBlanks();
     const std::size_t start = c_.position();
     std::int64_t number = 0;
-    if (!c_.Take("%") || !c_.TakeInteger(&number)) return false;
+    if (!c_.Consume("%") || !c_.ConsumeInteger(&number)) return false;
     if (number < 0 || number >= static_cast<std::int64_t>(f_.values.size())) {
       c_.set_position(start);
       return c_.Fail(absl::StrCat("%", number, " is not defined"));
@@ -194,7 +195,7 @@ class Parser {
     c_.SkipBlanks();
     const std::size_t start = c_.position();
     std::string_view name;
-    if (!c_.TakeName(&name)) return false;
+    if (!c_.ConsumeName(&name)) return false;
     if (!DTypeByName(name, &value->dtype)) {
       c_.set_position(start);
       return c_.Fail("there is no dtype '" + std::string(name) + "'");
@@ -211,10 +212,10 @@ class Parser {
 
   bool ParseSizes(std::string_view open, std::string_view close, Sizes* sizes) {
     sizes->clear();
-    if (!c_.Take(open)) return false;
+    if (!c_.Consume(open)) return false;
     while (!c_.Try(close)) {
       Size size;
-      if (!sizes->empty() && !c_.Take(",")) return false;
+      if (!sizes->empty() && !c_.Consume(",")) return false;
       if (!ParseSize(&size)) return false;
       if (sizes->size() == kMaxDims) return c_.Fail("too many dims");
       sizes->push_back(std::move(size));
@@ -244,7 +245,7 @@ class Parser {
     c_.SkipBlanks();
     const std::size_t start = c_.position();
     const bool is_symbol = c_.Try("n");
-    if (!c_.TakeInteger(&number)) return false;
+    if (!c_.ConsumeInteger(&number)) return false;
     if (number < 0) return c_.Fail("expected a number without a sign");
     if (is_symbol && number >= f_.symbols) {
       c_.set_position(start);
@@ -268,7 +269,7 @@ class Parser {
   bool ParseScalar(Scalar* scalar) {
     if (c_.Try("$")) {
       std::int64_t index = 0;
-      if (!c_.TakeInteger(&index)) return false;
+      if (!c_.ConsumeInteger(&index)) return false;
       if (index < 0 || index >= static_cast<std::int64_t>(f_.scalars.size())) {
         return c_.Fail(absl::StrCat("there is no $", index));
       }
@@ -281,7 +282,7 @@ class Parser {
     if (c_.Try("nan")) {
       Scalar nan = Constant(0.0);
       nan.bits = 0x7ff8000000000000u;
-      return (!c_.Try(":") || c_.TakeHex(&nan.bits)) && Set(scalar, nan);
+      return (!c_.Try(":") || c_.ConsumeHex(&nan.bits)) && Set(scalar, nan);
     }
     return Number(scalar);
   }
@@ -294,10 +295,10 @@ class Parser {
         end != std::string_view::npos && std::strchr(".ei", rest[end]);
     if (is_double) {
       double value = 0;
-      return c_.TakeDouble(&value) && Set(scalar, Constant(value));
+      return c_.ConsumeDouble(&value) && Set(scalar, Constant(value));
     }
     std::int64_t value = 0;
-    return c_.TakeInteger(&value) && Set(scalar, Constant(value));
+    return c_.ConsumeInteger(&value) && Set(scalar, Constant(value));
   }
 
   static bool Set(Scalar* scalar, const Scalar& value) {

@@ -88,12 +88,12 @@ class FreshResults {
     return items_[i] == Undefined() ? nullptr : items_[i];
   }
   // Result `i`, which is undefined here from now on.
-  at::Tensor Take(std::uint32_t i) {
+  at::Tensor Release(std::uint32_t i) {
     return at::Tensor(Pointer::reclaim(std::exchange(items_[i], Undefined())));
   }
   // The first one; no other may be left. Stored into a tensor that is there:
   // the constructor that takes a pointer is a call, which looks for null.
-  [[gnu::always_inline]] at::Tensor TakeOnly() {
+  [[gnu::always_inline]] at::Tensor ConsumeOnly() {
     c10::TensorImpl* const impl = items_[0];
     items_.clear();
     at::Tensor taken;
@@ -101,7 +101,7 @@ class FreshResults {
     return taken;
   }
   [[gnu::noinline]] void clear() {
-    for (std::uint32_t i = 0; i < items_.size(); ++i) Take(i);
+    for (std::uint32_t i = 0; i < items_.size(); ++i) Release(i);
     items_.clear();
   }
 

@@ -32,7 +32,7 @@ void* NextDefinition(const char* symbol, std::atomic<void*>& cache);
 // interposed setter: asking for it is a call, and every op needs it.
 extern std::atomic<std::uint8_t> g_default_dtype;
 // Looks it up.
-void NoteDefaultDtype();
+void RecordDefaultDtype();
 
 // at::in_parallel_region() itself, which is interposed.
 bool InParallelRegion();
@@ -40,7 +40,7 @@ bool InParallelRegion();
 // The switches of at::Context that decide how kernels lay their results out
 // (oneDNN, NNPACK), kept up to date in the same way.
 extern std::atomic<std::uint64_t> g_global_flags;
-void NoteGlobalFlags();
+void RecordGlobalFlags();
 
 }  // namespace tjit::runtime
 

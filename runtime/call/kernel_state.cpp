@@ -202,7 +202,7 @@ class WordReader {
 
 }  // namespace
 
-void NoteGlobalFlags() {
+void RecordGlobalFlags() {
   const KernelScope no_flush;
   const at::Context& c = at::globalContext();
   WordWriter flags;

@@ -31,7 +31,7 @@ std::uint64_t SourceOf(Block* block, std::uint16_t stream,
   const std::uint64_t used = block->last_use.load(std::memory_order_relaxed);
   const std::uint64_t now = PositionStamp(stream, position);
   block->last_use.store(now, std::memory_order_relaxed);
-  if (used != 0 && used >> 48 != stream) block->NoteSwitch();
+  if (used != 0 && used >> 48 != stream) block->RecordSwitch();
   // The last touch, not the last write: the distance to the write of data that
   // is only read from then on grows with every step, and no period would close.
   const bool seen_written = written != 0 && written >> 48 == stream;
@@ -121,7 +121,8 @@ std::uint64_t PeekToken(const CallFrame& frame, std::uint32_t context,
   return token;
 }
 
-[[gnu::hot]] void NoteWrite(const c10::TensorImpl* impl, std::uint64_t stamp) {
+[[gnu::hot]] void RecordWrite(const c10::TensorImpl* impl,
+                              std::uint64_t stamp) {
   const c10::StorageImpl* storage = StorageOf(impl);
   if (storage == nullptr) return;
   if (Block* block = BlockOf(storage)) {

@@ -35,6 +35,6 @@ std::uint64_t PeekToken(const CallFrame& frame, std::uint32_t context,
                         std::uint16_t stream, std::uint64_t position);
 
 // Notes that the storage of `impl` was written at `stamp`.
-void NoteWrite(const c10::TensorImpl* impl, std::uint64_t stamp);
+void RecordWrite(const c10::TensorImpl* impl, std::uint64_t stamp);
 
 }  // namespace tjit::runtime

@@ -68,7 +68,7 @@ struct Run {
     base_ = std::uint64_t{stream} << 48 | (id & kSlotMask) << 24;
   }
   // Notes that slot `slot` is this block.
-  void Note(Block* block, std::uint32_t slot) {
+  void Record(Block* block, std::uint32_t slot) {
     if (block->is_shared()) {
       shared_slots[block] = slot;
     } else {

@@ -112,11 +112,11 @@ void PushResults(const OpEntry& entry, CallFrame& frame, Stack* stack,
     } else if (info.is_list) {
       c10::List<at::Tensor> list;
       while (next < frame.results.size()) {
-        list.push_back(frame.results.Take(next++));
+        list.push_back(frame.results.Release(next++));
       }
       results.emplace_back(std::move(list));
     } else {
-      results.emplace_back(frame.results.Take(next++));
+      results.emplace_back(frame.results.Release(next++));
     }
   }
   stack->resize(base);

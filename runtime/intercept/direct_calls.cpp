@@ -138,7 +138,7 @@ struct Direct<Op, R(A...)> {
   template <class Next>
   [[gnu::always_inline]] static R Call(const Next& next, A... args) {
     OpEntry* const entry = g_op<Op>.entry.load(std::memory_order_acquire);
-    if (entry != nullptr && IsUsuallyActive()) [[likely]] {
+    if (entry != nullptr && IsFastActive()) [[likely]] {
       const Way way = FindWay<kIsInPlace>(g_op<Op>.has_autograd, args...);
       if (way.context != 0) [[likely]] {
         if constexpr (kIsInPlace) {
@@ -232,7 +232,7 @@ void OpenDirectCalls() {
   OpenDirectViews(table.with_others);
 }
 
-void NoteKernel(const c10::OperatorName& op, std::optional<DispatchKey> key) {
+void RecordKernel(const c10::OperatorName& op, std::optional<DispatchKey> key) {
   if (key.has_value() && !IsOnTheWay(*key)) return;
   Table& table = TheTable();
   // Before, libtorch registers its own, and Open() looks at what there is; and

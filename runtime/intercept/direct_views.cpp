@@ -78,7 +78,7 @@ at::Tensor MakeView(const at::Tensor& self, const view::Geometry& g,
 template <class Op, class Set>
 [[gnu::always_inline]] inline bool TryView(const at::Tensor& self,
                                            const Set& set, at::Tensor* view) {
-  if (!g_is_open<Op>.load(std::memory_order_acquire) || !IsUsuallyActive()) {
+  if (!g_is_open<Op>.load(std::memory_order_acquire) || !IsFastActive()) {
     return false;
   }
   const Way way = FindWay</*kIsInPlaceOrView=*/true>(true, self);

@@ -345,7 +345,7 @@ void Installer::WrapComposites() {
 
 }  // namespace
 
-void InstallClosedTable() { TheInstaller().Install(); }
+void InstallForeignKernels() { TheInstaller().Install(); }
 
 void RescanLateKernels() { TheInstaller().Rescan(); }
 
@@ -368,7 +368,7 @@ bool HadKernel(const c10::OperatorName& name) {
 
 // Once: the second op of a library comes with the first. `place` is what the
 // dispatcher is told: "registered at FILE:LINE".
-void SayReplacedLate(const std::string& op, const std::string& place) {
+void PrintReplacedLate(const std::string& op, const std::string& place) {
   static std::atomic<bool> said{false};
   if (said.exchange(true)) return;
   LogWarning("the CPU kernel of " + op + " is replaced while tjit is on (" +
@@ -392,8 +392,8 @@ c10::KernelFunction WrapLateKernel(const c10::OperatorName& name,
   if (key != DispatchKey::CPU && !IsOurBusiness(name, key)) return kernel;
   if (key == DispatchKey::CPU && name.getNamespace() == "aten" &&
       HadKernel(name)) {
-    NoteReplaced(c10::toString(name));
-    SayReplacedLate(c10::toString(name), place);
+    RecordReplaced(c10::toString(name));
+    PrintReplacedLate(c10::toString(name), place);
   }
   return c10::KernelFunction::makeFromBoxedKernel(
       Wrap(name, std::move(kernel)));

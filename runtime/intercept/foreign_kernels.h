@@ -14,7 +14,7 @@
 // interposed Dispatcher::registerImpl; without it, by RescanLateKernels().
 //
 // Threads: any; registration is serialised. Nothing is ever deregistered.
-// Tested by: tests/runtime/closed_table_test.cpp
+// Tested by: tests/runtime/foreign_kernels_test.cpp
 #pragma once
 
 #include <ATen/core/boxing/KernelFunction.h>
@@ -31,11 +31,11 @@
 namespace tjit::runtime {
 
 // Registers the wrappers. Once.
-void InstallClosedTable();
+void InstallForeignKernels();
 
 // Wraps what was registered since, where that went unseen. Needed only where
 // registerImpl is not interposed; cheap enough for enable(), not for a step.
-// REQUIRES: InstallClosedTable().
+// REQUIRES: InstallForeignKernels().
 void RescanLateKernels();
 
 // Makes every byte of the process readable: flushes all threads and, under

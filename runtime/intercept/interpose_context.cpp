@@ -27,7 +27,7 @@ std::atomic<std::uint8_t> g_default_dtype{
 
 std::atomic<std::uint64_t> g_global_flags{0};
 
-void NoteDefaultDtype() {
+void RecordDefaultDtype() {
   g_default_dtype.store(
       static_cast<std::uint8_t>(c10::get_default_dtype_as_scalartype()),
       std::memory_order_relaxed);
@@ -52,7 +52,7 @@ class Change {
   ~Change() {
     if (tjit::runtime::g_enabled.load(std::memory_order_relaxed) &&
         tjit::runtime::t_context.inside == 0) {
-      tjit::runtime::NoteGlobalFlags();
+      tjit::runtime::RecordGlobalFlags();
     }
   }
   Change(const Change&) = delete;
@@ -104,7 +104,7 @@ TJIT_INTERPOSED void _ZN3c1017set_default_dtypeEN6caffe28TypeMetaE(
     caffe2::TypeMeta dtype) {
   const Change change;
   TJIT_NEXT(_ZN3c1017set_default_dtypeEN6caffe28TypeMetaE)(dtype);
-  tjit::runtime::NoteDefaultDtype();
+  tjit::runtime::RecordDefaultDtype();
 }
 
 TJIT_INTERPOSED void _ZN2at7Context10setQEngineEN3c107QEngineE(

@@ -210,7 +210,7 @@ bool EndsInReplaced(const c10::OperatorHandle& op,
   return false;
 }
 
-void SayReplaced(const std::vector<std::string>& ops) {
+void PrintReplaced(const std::vector<std::string>& ops) {
   if (ops.empty()) return;
   std::string names = ops.front();
   for (std::size_t i = 1; i < ops.size() && i < 5; ++i) names += ", " + ops[i];
@@ -273,11 +273,11 @@ void WrapKernels() {
       WrapOne(table, *op, typed);
     }
   }
-  InstallClosedTable();
-  SayReplaced(table.replaced);
+  InstallForeignKernels();
+  PrintReplaced(table.replaced);
 }
 
-void NoteReplaced(std::string_view op) {
+void RecordReplaced(std::string_view op) {
   Wrapped& table = Table();
   const MutexLock lock(table.mutex);
   for (const auto& name : kCompositesOverNumbers) {

@@ -27,7 +27,7 @@ std::size_t MarkOpaque(std::string_view pattern);
 
 // Another library replaces the CPU kernel of `op`: composites that we wrap as
 // one op, and that call it, run at the call from now on.
-void NoteReplaced(std::string_view op);
+void RecordReplaced(std::string_view op);
 
 struct WrapCounts {
   std::size_t listed = 0;  // in typed_ops.def

@@ -32,7 +32,7 @@ template <class R>
 struct Results<R> {
   static void Collect(const R&, ResultList&) {}
   template <class Args>
-  static R Take(CallFrame&, Args&) {
+  static R Release(CallFrame&, Args&) {
     TORCH_INTERNAL_ASSERT(false, "tjit deferred an op that returns a value");
   }
 };
@@ -40,8 +40,8 @@ template <>
 struct Results<at::Tensor> {
   static void Collect(const at::Tensor& r, ResultList& out) { out.Add(r); }
   template <class Args>
-  static at::Tensor Take(CallFrame& f, Args&) {
-    return f.results.TakeOnly();
+  static at::Tensor Release(CallFrame& f, Args&) {
+    return f.results.ConsumeOnly();
   }
 };
 template <>
@@ -50,11 +50,11 @@ struct Results<std::vector<at::Tensor>> {
     for (const at::Tensor& t : r) out.Add(t);
   }
   template <class Args>
-  static std::vector<at::Tensor> Take(CallFrame& f, Args&) {
+  static std::vector<at::Tensor> Release(CallFrame& f, Args&) {
     std::vector<at::Tensor> taken;
     taken.reserve(f.results.size());
     for (std::uint32_t i = 0; i < f.results.size(); ++i) {
-      taken.push_back(f.results.Take(i));
+      taken.push_back(f.results.Release(i));
     }
     return taken;
   }
@@ -67,14 +67,14 @@ struct Results<std::tuple<T...>> {
     std::apply([&](const T&... t) { (out.Add(t), ...); }, r);
   }
   template <class Args>
-  static Tuple Take(CallFrame& f, Args&) {
+  static Tuple Release(CallFrame& f, Args&) {
     return Unpack(f, std::index_sequence_for<T...>{});
   }
 
  private:
   template <std::size_t... I>
   static Tuple Unpack(CallFrame& f, std::index_sequence<I...>) {
-    return Tuple(f.results.Take(I)...);
+    return Tuple(f.results.Release(I)...);
   }
 };
 
@@ -99,7 +99,7 @@ template <>
 struct Results<at::Tensor&> {
   static void Collect(const at::Tensor&, ResultList&) {}
   template <class Args>
-  static at::Tensor& Take(CallFrame& f, Args& args) {
+  static at::Tensor& Release(CallFrame& f, Args& args) {
     if constexpr (std::is_same_v<std::tuple_element_t<0, Args>, at::Tensor&>) {
       return std::get<0>(args);
     } else {
@@ -111,7 +111,7 @@ template <>
 struct Results<const at::Tensor&> {
   static void Collect(const at::Tensor&, ResultList&) {}
   template <class Args>
-  static const at::Tensor& Take(CallFrame&, Args& args) {
+  static const at::Tensor& Release(CallFrame&, Args& args) {
     return std::get<0>(args);
   }
 };
@@ -121,7 +121,7 @@ struct Results<std::tuple<T...>> {
   using Tuple = std::tuple<T...>;
   static void Collect(const Tuple&, ResultList&) {}
   template <class Args>
-  static Tuple Take(CallFrame& f, Args& args) {
+  static Tuple Release(CallFrame& f, Args& args) {
     return Unpack(f, args, std::index_sequence_for<T...>{});
   }
 
@@ -142,7 +142,7 @@ class TypedWrapper<R(A...)> {
 
   // Both ways end in a call with the same arguments: nothing is saved here.
   R operator()(c10::DispatchKeySet ks, A... args) {
-    if (IsUsuallyActive()) [[likely]] {
+    if (IsFastActive()) [[likely]] {
       return CallActive(ks, std::forward<A>(args)...);
     }
     return CallUnusual(ks, std::forward<A>(args)...);
@@ -150,16 +150,16 @@ class TypedWrapper<R(A...)> {
 
   // A call that goes around the dispatcher. `context`: the state behind what
   // that would have passed on; is_below: behind a kernel for autograd.
-  // REQUIRES: IsUsuallyActive(), and the op's tensors are CPU's.
+  // REQUIRES: IsFastActive(), and the op's tensors are CPU's.
   static R CallDirectly(OpEntry* entry, std::uint32_t context, bool is_below,
                         A... args) {
-    ThreadState* const state = TakeFoundState();
+    ThreadState* const state = AcquireFoundState();
     CallFrame frame(*entry, c10::DispatchKeySet(c10::DispatchKey::CPU));
     frame.context = context;
     PackAll(frame, std::index_sequence_for<A...>{}, args...);
     if (OnCall(state, frame) == Decision::kDeferred) {
       std::tuple<A&...> refs(args...);
-      return Results<R>::Take(frame, refs);
+      return Results<R>::Release(frame, refs);
     }
     std::optional<at::AutoDispatchBelowADInplaceOrView> guard;
     if (is_below) guard.emplace();
@@ -179,9 +179,9 @@ class TypedWrapper<R(A...)> {
     return CallActive(ks, std::forward<A>(args)...);
   }
 
-  // REQUIRES: IsUsuallyActive(), or t_context.instead says who is.
+  // REQUIRES: IsFastActive(), or t_context.instead says who is.
   [[gnu::noinline]] R CallActive(c10::DispatchKeySet ks, A... args) {
-    ThreadState* const state = TakeFoundState();
+    ThreadState* const state = AcquireFoundState();
     CallFrame frame(*entry_, ks);
     PackAll(frame, std::index_sequence_for<A...>{}, args...);
     if (OnCall(state, frame) == Decision::kDeferred) {
@@ -189,7 +189,7 @@ class TypedWrapper<R(A...)> {
         return;
       } else {
         std::tuple<A&...> refs(args...);
-        return Results<R>::Take(frame, refs);
+        return Results<R>::Release(frame, refs);
       }
     }
     return RunEagerly(entry_, state, frame, ks, args...);

@@ -59,7 +59,7 @@ class BoxedStep final : public PreparedStep {
   std::vector<at::Tensor> tensors_;
   std::vector<Fresh> fresh_;
   std::vector<PlacementOffer> offers_;
-  ScratchRoom room_;
+  ScratchPool room_;
   torch::jit::Stack stack_;
 };
 

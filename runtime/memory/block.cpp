@@ -52,7 +52,7 @@ Block* HeaderOf(void* data) {
 // Scratch that a room has lent, in front of its data. As it has a Block, it can
 // be released where nothing is known of the scope it was taken in.
 struct alignas(64) LentBlock {
-  ScratchRoom* room = nullptr;
+  ScratchPool* room = nullptr;
   Block block;
 };
 static_assert(offsetof(LentBlock, block) + sizeof(Block) == sizeof(LentBlock));
@@ -62,12 +62,12 @@ LentBlock* LentOf(Block* block) {
                                       offsetof(LentBlock, block));
 }
 
-void GiveLent(Block* block) {
+void ReturnLent(Block* block) {
   LentBlock* const lent = LentOf(block);
-  lent->room->Give(lent);
+  lent->room->Release(lent);
 }
 
-void ReleaseLent(void* data) { GiveLent(HeaderOf(data)); }
+void ReleaseLent(void* data) { ReturnLent(HeaderOf(data)); }
 // Memory that was offered is its owner's.
 void ReleaseOffered(void* data) { PlacementScope::MarkReleased(data); }
 
@@ -104,7 +104,7 @@ inline void ResetHeader(Block* block, std::size_t bytes, bool quiet) {
   block->switches.store(0, kRelaxed);
   block->shared_use.store(0, kRelaxed);
   constexpr std::uint8_t kKept =
-      Block::kPages | Block::kSlot | Block::kFaulting;
+      Block::kPages | Block::kSlot | Block::kReserved;
   block->kind = static_cast<std::uint8_t>((block->kind & kKept) |
                                           (quiet ? Block::kQuiet : 0));
 }
@@ -129,12 +129,12 @@ class Allocator final : public c10::Allocator {
  private:
   [[gnu::noinline]] static c10::DataPtr AllocateInScope(std::size_t bytes) {
     PlacementScope& scope = *scopes.placement;
-    if (void* offered = scope.TakeOffer(bytes)) {
+    if (void* offered = scope.AcquireOffer(bytes)) {
       return {offered, offered, &ReleaseOffered, kCpu};
     }
-    ScratchRoom* const room = scope.room();
+    ScratchPool* const room = scope.room();
     if (room == nullptr) return AllocateElsewhere(bytes);
-    if (char* memory = room->Take(sizeof(LentBlock) + bytes)) {
+    if (char* memory = room->Acquire(sizeof(LentBlock) + bytes)) {
       auto* const lent = new (memory) LentBlock{room, {}};
       char* const data = memory + sizeof(LentBlock);
       lent->block.data = data;
@@ -145,7 +145,7 @@ class Allocator final : public c10::Allocator {
       return {data, data, &ReleaseLent, kCpu};
     }
     c10::DataPtr data = AllocateElsewhere(bytes);
-    room->Note(data.get());
+    room->Record(data.get());
     return data;
   }
   static c10::DataPtr AllocateElsewhere(std::size_t bytes) {
@@ -269,7 +269,7 @@ bool FillsAllocations() {
   const bool reported = !quiet && ReportsAllocations();
   Block* block = nullptr;
   try {
-    block = TakeBlock(bytes);
+    block = AcquireBlock(bytes);
   } catch (const c10::Error&) {
     ++scopes.failed;
     if (!quiet) Reporter().OutOfMemory(bytes);
@@ -284,7 +284,7 @@ bool FillsAllocations() {
 }
 
 Block* AllocateDyingBlock(std::size_t bytes, bool quiet) {
-  Block* block = MayFault(bytes) ? TakeFaultingSlot(bytes) : nullptr;
+  Block* block = MayFault(bytes) ? AcquireReservedSlot(bytes) : nullptr;
   if (block == nullptr) return AllocateBlock(bytes, quiet);
   const bool reported = !quiet && ReportsAllocations();
   ResetHeader(block, bytes, !reported);
@@ -293,7 +293,7 @@ Block* AllocateDyingBlock(std::size_t bytes, bool quiet) {
 }
 
 void EnsureMemorySlowly(Block* block) {
-  if (MapFaultingSlot(block)) {
+  if (MapReservedSlot(block)) {
     CountForeignLive(static_cast<std::int64_t>(block->bytes));
     return;
   }
@@ -315,14 +315,14 @@ namespace {
     return;
   }
   if ((block->kind & Block::kSlot) != 0) {
-    if ((block->kind & Block::kFaulting) == 0) {
+    if ((block->kind & Block::kReserved) == 0) {
       CountForeignLive(-static_cast<std::int64_t>(block->bytes));
     }
-    return GiveFaultingSlot(block);
+    return ReleaseReservedSlot(block);
   }
-  if ((block->kind & Block::kLent) != 0) return GiveLent(block);
+  if ((block->kind & Block::kLent) != 0) return ReturnLent(block);
   RevealBlock(block);
-  GiveBlock(block);
+  RecycleBlock(block);
 }
 
 }  // namespace
@@ -331,7 +331,7 @@ namespace {
   constexpr unsigned kOther =
       Block::kAdopted | Block::kSlot | Block::kPages | Block::kLent;
   if ((block->kind & kOther) != 0) [[unlikely]] return FreeOther(block);
-  GiveBlock(block);
+  RecycleBlock(block);
 }
 
 [[gnu::hot]] void ReleaseBlock(void* data) {
@@ -404,14 +404,14 @@ QuietScope::QuietScope() : saved_(scopes.quiet) { scopes.quiet = true; }
 QuietScope::~QuietScope() { scopes.quiet = saved_; }
 
 PlacementScope::PlacementScope(PlacementOffer* offers, std::size_t count,
-                               ScratchRoom* room)
+                               ScratchPool* room)
     : offers_(offers), count_(count), room_(room), outer_(scopes.placement) {
   scopes.placement = this;
 }
 
 PlacementScope::~PlacementScope() { scopes.placement = outer_; }
 
-void* PlacementScope::TakeOffer(std::size_t bytes) {
+void* PlacementScope::AcquireOffer(std::size_t bytes) {
   PlacementOffer* found = nullptr;
   for (std::size_t i = 0; i < count_; ++i) {
     if (offers_[i].bytes != bytes) continue;
@@ -438,7 +438,7 @@ bool PlacementScope::MarkReleased(void* data) {
       offer.released = true;
       return true;
     }
-    if (s->room_ != nullptr) s->room_->Give(data);
+    if (s->room_ != nullptr) s->room_->Release(data);
   }
   return false;
 }

@@ -47,15 +47,15 @@ struct alignas(64) Block {
   // What pending ops of `owner` do with the bytes; under the owner's mutex.
   static constexpr std::uint8_t kPendingRead = 1;
   static constexpr std::uint8_t kPendingWrite = 2;
-  // Fixed at allocation but for kHidden and kFaulting.
+  // Fixed at allocation but for kHidden and kReserved.
   enum Kind : std::uint8_t {
     kAdopted = 1,    // memory allocated before tjit; header in a side table
     kQuiet = 2,      // the memory reporter was not told of it
     kPages = 4,      // has pages of its own (TJIT_STRESS=hide)
     kHidden = 8,     // these pages are protected now
     kSlot = 16,      // lies in a slot of reserved_block.h
-    kFaulting = 32,  // which has no memory now
-    kLent = 64,      // scratch that a ScratchRoom has lent
+    kReserved = 32,  // which has no memory now
+    kLent = 64,      // scratch that a ScratchPool has lent
   };
 
   char* data = nullptr;
@@ -73,7 +73,8 @@ struct alignas(64) Block {
   std::uint8_t kind = 0;
   std::uint8_t size_class = 0;
   std::atomic<std::uint8_t> switches{0};  // between streams that touched it
-  bool parked = false;  // on a free list, a tensor around it (tensor_recycler.h)
+  bool recycled =
+      false;  // on a free list, a tensor around it (tensor_recycler.h)
   std::atomic<std::uint32_t> shared_use{0};   // readers, and kDead
   std::uint16_t lead = 0;  // bytes in front: Note [Colours] in block_cache.h
 
@@ -84,7 +85,7 @@ struct alignas(64) Block {
     return switches.load(std::memory_order_relaxed) >= kSwitchesOfShared;
   }
   // Another stream touched it than the one before.
-  void NoteSwitch() {
+  void RecordSwitch() {
     const std::uint8_t n = switches.load(std::memory_order_relaxed);
     if (n < kSwitchesOfShared) {
       switches.store(n + 1, std::memory_order_relaxed);
@@ -130,7 +131,7 @@ Block* AllocateDyingBlock(std::size_t bytes, bool quiet);
 // Gives a block without memory some. THROWS: as AllocateBlock().
 void EnsureMemorySlowly(Block* block);
 inline void EnsureMemory(Block* block) {
-  if ((block->kind & Block::kFaulting) != 0) EnsureMemorySlowly(block);
+  if ((block->kind & Block::kReserved) != 0) EnsureMemorySlowly(block);
 }
 // How many of these threw on this thread.
 std::int64_t FailedAllocations();

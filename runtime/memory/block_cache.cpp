@@ -57,9 +57,9 @@ void FreeToSystem(FreeList list) {
 class SharedCache {
  public:
   // A block of `size_class` or null; fills the list of `cache` (may be null).
-  Block* Take(unsigned size_class, ThreadCache* cache);
+  Block* Acquire(unsigned size_class, ThreadCache* cache);
   // Takes `block`; gives what is too much to the system.
-  void Give(Block* block, ThreadCache* cache);
+  void Release(Block* block, ThreadCache* cache);
   void AddLive(std::int64_t bytes);
   void Fit();  // gives to the system what no longer fits
   void Trim();
@@ -103,7 +103,7 @@ class SharedCache {
   // Makes room for `bytes` more on the lists of `cache`, if it may have it.
   bool GrowBudget(ThreadCache* cache, std::int64_t bytes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void TakeBudget(ThreadCache* cache) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ConsumeBudget(ThreadCache* cache) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EmptyLists(ThreadCache* cache) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes least recently used blocks out until `limit` holds.
   FreeList Evict(std::int64_t limit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -126,7 +126,7 @@ SharedCache& Shared() {
 }
 
 void SharedCache::MoveToBin(Block* block) {
-  if (block->parked) TakeApart(block);
+  if (block->recycled) Dismantle(block);
   Bin& bin = bins_[block->size_class];
   bin.list.Push(block);
   bin.used = ++clock_;
@@ -164,13 +164,13 @@ bool SharedCache::GrowBudget(ThreadCache* cache, std::int64_t bytes) {
   return HasRoom(*cache, bytes);
 }
 
-void SharedCache::TakeBudget(ThreadCache* cache) {
+void SharedCache::ConsumeBudget(ThreadCache* cache) {
   const std::int64_t budget = cache->budget.exchange(0);
   budgets_ -= budget;
   bytes_ -= budget;
 }
 
-Block* SharedCache::Take(unsigned size_class, ThreadCache* cache) {
+Block* SharedCache::Acquire(unsigned size_class, ThreadCache* cache) {
   const MutexLock lock(mutex_);
   Bin& bin = bins_[size_class];
   if (bin.list.count == 0) return nullptr;
@@ -198,7 +198,7 @@ void SharedCache::HalveList(unsigned size_class, ThreadCache* cache) {
   }
 }
 
-void SharedCache::Give(Block* block, ThreadCache* cache) {
+void SharedCache::Release(Block* block, ThreadCache* cache) {
   const unsigned c = block->size_class;
   FreeList out;
   {
@@ -238,22 +238,22 @@ void SharedCache::AddLive(std::int64_t bytes) {
 
 void SharedCache::EmptyLists(ThreadCache* cache) {
   for (unsigned c = 0; c < kLocalClasses; ++c) {
-    for (FreeList* list : {&cache->lists[c], &cache->parked_lists[c]}) {
+    for (FreeList* list : {&cache->lists[c], &cache->recycled_lists[c]}) {
       while (list->count != 0) MoveToBin(list->Pop());
     }
   }
   cache->cached.store(0, std::memory_order_relaxed);
-  TakeBudget(cache);
+  ConsumeBudget(cache);
 }
 
 void SharedCache::Trim() {
-  if (thread_cache != nullptr) GiveParkedSlots(thread_cache);
+  if (thread_cache != nullptr) ReleaseRecycledSlots(thread_cache);
   FreeList out;
   {
     const MutexLock lock(mutex_);
     if (thread_cache != nullptr) EmptyLists(thread_cache);
     // The others give theirs up when they next free a block.
-    for (ThreadCache* cache : caches_) TakeBudget(cache);
+    for (ThreadCache* cache : caches_) ConsumeBudget(cache);
     out = Evict(0);
   }
   FreeToSystem(out);
@@ -267,7 +267,7 @@ ThreadCache* SharedCache::Enter() {
 }
 
 void SharedCache::Leave(ThreadCache* cache) {
-  GiveParkedSlots(cache);
+  ReleaseRecycledSlots(cache);
   FreeList out;
   {
     const MutexLock lock(mutex_);
@@ -315,7 +315,7 @@ void SharedCache::ForgetOtherThreads() {
   for (ThreadCache* cache : caches_) {
     if (cache == thread_cache) continue;
     live_.fetch_add(cache->live.load());
-    TakeBudget(cache);
+    ConsumeBudget(cache);
   }
   caches_.clear();
   if (thread_cache != nullptr) caches_.push_back(thread_cache);
@@ -414,30 +414,30 @@ void PublishLive(ThreadCache* cache) {
   Shared().AddLive(live);
 }
 
-void GiveParkedSlots(ThreadCache* cache) {
-  for (unsigned c = kLocalClasses; c < kParkedClasses; ++c) {
-    FreeList& list = cache->parked_lists[c];
+void ReleaseRecycledSlots(ThreadCache* cache) {
+  for (unsigned c = kLocalClasses; c < kRecycledClasses; ++c) {
+    FreeList& list = cache->recycled_lists[c];
     while (list.count != 0) {
       Block* const block = list.Pop();
-      TakeApart(block);
-      GiveFaultingSlot(block);
+      Dismantle(block);
+      ReleaseReservedSlot(block);
     }
   }
 }
 
 void CountForeignLive(std::int64_t bytes) { Shared().AddLive(bytes); }
 
-Block* TakeBlockSlowly(std::size_t bytes, unsigned size_class) {
+Block* AcquireBlockSlowly(std::size_t bytes, unsigned size_class) {
   ThreadCache* cache = CacheOfThread();
   if (cache != nullptr && size_class < kLocalClasses &&
-      cache->parked_lists[size_class].head != nullptr) {
-    Block* parked =
-        PopBlock(cache, &cache->parked_lists[size_class], size_class, bytes);
-    TakeApart(parked);
-    return parked;
+      cache->recycled_lists[size_class].head != nullptr) {
+    Block* recycled =
+        PopBlock(cache, &cache->recycled_lists[size_class], size_class, bytes);
+    Dismantle(recycled);
+    return recycled;
   }
   Block* block = nullptr;
-  if (size_class != kUncachedClass) block = Shared().Take(size_class, cache);
+  if (size_class != kUncachedClass) block = Shared().Acquire(size_class, cache);
   const bool fresh = block == nullptr;
   if (fresh) block = FreshBlock(bytes, size_class);
   const auto live = static_cast<std::int64_t>(bytes);
@@ -450,7 +450,7 @@ Block* TakeBlockSlowly(std::size_t bytes, unsigned size_class) {
   return block;
 }
 
-void GiveBlockSlowly(Block* block) {
+void RecycleBlockSlowly(Block* block) {
   ThreadCache* cache = CacheOfThread();
   const auto live = -static_cast<std::int64_t>(block->bytes);
   if (cache != nullptr) {
@@ -460,7 +460,7 @@ void GiveBlockSlowly(Block* block) {
   }
   if (block->size_class == kUncachedClass) return FreeToSystem(block);
   PoisonData(block);
-  Shared().Give(block, cache);
+  Shared().Release(block, cache);
 }
 
 [[gnu::hot]] std::int64_t BlocksOfThread() {

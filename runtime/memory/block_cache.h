@@ -5,12 +5,12 @@
 // free list per thread and a shared one behind it; lists move in batches. From
 // 32 KiB on a block has up to a page more, which is counted nowhere.
 //
-//   TakeBlock: own list | batch from the shared list | c10::alloc_cpu
-//   GiveBlock: own list | half of it to the shared list | the system
+//   AcquireBlock: own list | batch from the shared list | c10::alloc_cpu
+//   RecycleBlock: own list | half of it to the shared list | the system
 //
 // Blocks with a tensor around them (tensor_recycler.h) have lists of their own,
 // which only threads have: whoever just wants memory takes them last, and slots
-// without memory, which are parked there too, never.
+// without memory, which are recycled there too, never.
 //
 // Note [Colours]
 // A load waits for an earlier store whose address ends in the same twelve bits,
@@ -79,10 +79,10 @@ inline constexpr std::array<std::int64_t, kSizeClasses> kClassBytes = [] {
 
 // Larger blocks go to the shared lists at once.
 constexpr unsigned kLocalClasses = SizeClassOf(std::size_t{256} << 10) + 1;
-// Slots without memory (reserved_block.h), of 64 KiB << 0 .. 8, are parked on
+// Slots without memory (reserved_block.h), of 64 KiB << 0 .. 8, are recycled on
 // lists behind those. They are no cached bytes.
 constexpr unsigned kSlotClasses = 9;
-constexpr unsigned kParkedClasses = kLocalClasses + kSlotClasses;
+constexpr unsigned kRecycledClasses = kLocalClasses + kSlotClasses;
 
 struct FreeList {
   Block* head = nullptr;
@@ -108,12 +108,12 @@ struct FreeList {
 // but for slots, which hold no memory.
 struct ThreadCache {
   std::array<FreeList, kLocalClasses> lists;
-  std::array<FreeList, kParkedClasses> parked_lists;
+  std::array<FreeList, kRecycledClasses> recycled_lists;
   std::atomic<std::int64_t> live{0};    // not yet in the shared count
   std::atomic<std::int64_t> cached{0};  // bytes on all lists
   std::atomic<std::int64_t> budget{0};  // bytes that they may hold
   std::int64_t blocks = 0;  // taken less given back by this thread
-  std::uint32_t parked = 0;  // blocks on `parked_lists`
+  std::uint32_t recycled = 0;  // blocks on `recycled_lists`
 };
 
 // A pointer, not the cache: static thread storage is short where libtjit is
@@ -124,8 +124,8 @@ extern unsigned smallest_class;  // > 0 where blocks have pages of their own
 // Live bytes that a thread keeps to itself; -1: none (ResetPeak()).
 extern std::atomic<std::int64_t> publish_bytes;
 
-Block* TakeBlockSlowly(std::size_t bytes, unsigned size_class);
-void GiveBlockSlowly(Block* block);
+Block* AcquireBlockSlowly(std::size_t bytes, unsigned size_class);
+void RecycleBlockSlowly(Block* block);
 void PublishLive(ThreadCache* cache);
 
 inline void Add(std::atomic<std::int64_t>& sum, std::int64_t bytes) {
@@ -146,11 +146,11 @@ inline unsigned LocalLimit(unsigned size_class) {
   return bytes <= 1 << 10 ? 256 : bytes <= 16 << 10 ? 64 : 16;
 }
 
-// Takes the tensor off a parked block.
-void TakeApart(Block* block);
-// Gives the slots that this thread keeps parked back to their pool, where any
+// Takes the tensor off a recycled block.
+void Dismantle(Block* block);
+// Gives the slots that this thread keeps recycled back to their pool, where any
 // thread may take them. REQUIRES: no lock of the cache.
-void GiveParkedSlots(ThreadCache* cache);
+void ReleaseRecycledSlots(ThreadCache* cache);
 
 // The first block of a list of this class. REQUIRES: there is one.
 inline Block* PopBlock(ThreadCache* cache, FreeList* list, unsigned size_class,
@@ -163,14 +163,14 @@ inline Block* PopBlock(ThreadCache* cache, FreeList* list, unsigned size_class,
 
 // A block for `bytes`: `data` and `size_class` set, the rest as it was left.
 // THROWS: c10::Error as c10::alloc_cpu does.
-inline Block* TakeBlock(std::size_t bytes) {
-  if (bytes > kMaxClassBytes) return TakeBlockSlowly(bytes, kUncachedClass);
+inline Block* AcquireBlock(std::size_t bytes) {
+  if (bytes > kMaxClassBytes) return AcquireBlockSlowly(bytes, kUncachedClass);
   unsigned c = SizeClassOf(bytes);
   if (c < smallest_class) c = smallest_class;
   ThreadCache* cache = thread_cache;
   if (c >= kLocalClasses || cache == nullptr ||
       cache->lists[c].head == nullptr) {
-    return TakeBlockSlowly(bytes, c);
+    return AcquireBlockSlowly(bytes, c);
   }
   return PopBlock(cache, &cache->lists[c], c, bytes);
 }
@@ -204,10 +204,10 @@ inline void PushBlock(ThreadCache* cache, Block* block) {
 }
 
 // Takes a block back that is nobody's.
-inline void GiveBlock(Block* block) {
+inline void RecycleBlock(Block* block) {
   ThreadCache* cache = thread_cache;
   if (cache == nullptr || !HasRoomFor<&ThreadCache::lists>(*cache, *block)) {
-    return GiveBlockSlowly(block);
+    return RecycleBlockSlowly(block);
   }
   PushBlock<&ThreadCache::lists>(cache, block);
 }

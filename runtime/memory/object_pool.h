@@ -19,7 +19,7 @@
 // ends gives its lists back. (3) Under sanitizers there are no lists, so that
 // they see each object.
 // Threads: any. Fork: lists of the parent's other threads are lost to the
-// child. Tested by: tests/runtime/pooled_objects_test.cpp
+// child. Tested by: tests/runtime/object_pool_test.cpp
 #pragma once
 
 #include <c10/core/StorageImpl.h>
@@ -62,7 +62,7 @@ void* NewObjectMemory(std::size_t bytes);
 
 template <std::size_t kBytes, ObjectList ObjectLists::*kList>
 struct Pooled {
-  static void* Take() {
+  static void* Acquire() {
     ObjectLists* const lists = object_lists;
     if (lists != nullptr && (lists->*kList).head != nullptr) [[likely]] {
       ObjectList& list = lists->*kList;
@@ -73,7 +73,7 @@ struct Pooled {
     }
     return NewObjectMemory(kBytes);
   }
-  static void Give(void* memory) {
+  static void Release(void* memory) {
     ObjectLists* const lists = object_lists;
     if (lists == nullptr || (lists->*kList).count >= kMaxPooled) [[unlikely]] {
       return ::operator delete(memory);
@@ -99,17 +99,17 @@ class PooledTensor final : public c10::TensorImpl {
   static c10::intrusive_ptr<PooledTensor> Make(Args&&... args);
 
  private:
-  friend class ParkedTensor;
+  friend class TensorRecycler;
 };
 
 template <class... Args>
 c10::intrusive_ptr<PooledTensor> PooledTensor::Make(Args&&... args) {
-  void* const memory = Memory::Take();
+  void* const memory = Memory::Acquire();
   try {
     return c10::intrusive_ptr<PooledTensor>::unsafe_steal_from_new(
         new (memory) PooledTensor(std::forward<Args>(args)...));
   } catch (...) {
-    Memory::Give(memory);
+    Memory::Release(memory);
     throw;
   }
 }
@@ -118,8 +118,8 @@ class PooledStorage final : public c10::StorageImpl {
  public:
   using Memory = Pooled<sizeof(c10::StorageImpl), &ObjectLists::storages>;
   using StorageImpl::StorageImpl;
-  static void* operator new(std::size_t) { return Memory::Take(); }
-  static void operator delete(void* memory) { Memory::Give(memory); }
+  static void* operator new(std::size_t) { return Memory::Acquire(); }
+  static void operator delete(void* memory) { Memory::Release(memory); }
 };
 
 static_assert(sizeof(PooledTensor) == sizeof(c10::TensorImpl) &&

@@ -4,7 +4,7 @@
 // served with the offered address instead of a new block (once each; sizes
 // that are not unique among the offers are not offered). The caller checks
 // afterwards whether the result lies there, and that nothing else holds it.
-// What no offer serves is a request to the scope's ScratchRoom, if it has one.
+// What no offer serves is a request to the scope's ScratchPool, if it has one.
 // Implemented in block.cpp. Tested by: tests/runtime/block_test.cpp
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace tjit::runtime {
 
-class ScratchRoom;
+class ScratchPool;
 
 struct PlacementOffer {
   std::size_t bytes = 0;
@@ -29,21 +29,21 @@ struct PlacementOffer {
 class PlacementScope {
  public:
   PlacementScope(PlacementOffer* offers, std::size_t count,
-                 ScratchRoom* room = nullptr);
+                 ScratchPool* room = nullptr);
   ~PlacementScope();
   PlacementScope(const PlacementScope&) = delete;
   PlacementScope& operator=(const PlacementScope&) = delete;
 
   // Memory for a request of this scope, or null.
-  void* TakeOffer(std::size_t bytes);
-  ScratchRoom* room() const { return room_; }
+  void* AcquireOffer(std::size_t bytes);
+  ScratchPool* room() const { return room_; }
   // Memory is given back on this thread. True if it was offered.
   static bool MarkReleased(void* data);
 
  private:
   PlacementOffer* offers_;
   std::size_t count_;
-  ScratchRoom* room_;
+  ScratchPool* room_;
   PlacementScope* outer_;
 };
 

@@ -77,12 +77,12 @@ void RevealEntry(Hidden* entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(ring_mutex) {
   KindOf(block).fetch_and(static_cast<std::uint8_t>(~Block::kHidden));
 }
 
-void Say(const char* text) {
+void Print(const char* text) {
   if (write(STDERR_FILENO, text, strlen(text)) < 0) return;
 }
 
-void SayFrames(const char* title, void* const* frames, int count) {
-  Say(title);
+void PrintFrames(const char* title, void* const* frames, int count) {
+  Print(title);
   backtrace_symbols_fd(frames, count, STDERR_FILENO);
 }
 
@@ -112,13 +112,15 @@ void PassOn(int signal_number, siginfo_t* info, void* context) {
 void OnFault(int signal_number, siginfo_t* info, void* context) {
   const Hidden* entry = FindHidden(info->si_addr);
   if (entry == nullptr) return PassOn(signal_number, info, context);
-  Say("tjit: TJIT_STRESS=hide: an unknown reader touched the hidden result of ");
-  Say(entry->op);
-  SayFrames("\ntjit: it was hidden at:\n", entry->frames.data(),
-            entry->frame_count);
+  Print(
+      "tjit: TJIT_STRESS=hide: an unknown reader touched the hidden result "
+      "of ");
+  Print(entry->op);
+  PrintFrames("\ntjit: it was hidden at:\n", entry->frames.data(),
+              entry->frame_count);
   std::array<void*, 64> frames;
-  SayFrames("tjit: and touched at:\n", frames.data(),
-            backtrace(frames.data(), static_cast<int>(frames.size())));
+  PrintFrames("tjit: and touched at:\n", frames.data(),
+              backtrace(frames.data(), static_cast<int>(frames.size())));
   abort();
 }
 

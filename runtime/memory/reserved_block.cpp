@@ -37,7 +37,7 @@ FaultHandler fault_handler = nullptr;
 struct sigaction previous_action;
 
 std::size_t ClassBytes(unsigned size_class) {
-  return kMinFaultingBytes << size_class;
+  return kMinReservedBytes << size_class;
 }
 
 // By kill(), raise() and the like: no access that would fault again.
@@ -177,7 +177,7 @@ Block* NewSlot(Pool& pool, unsigned size_class)
   auto* block = new (data - sizeof(Block)) Block;
   block->data = data;
   block->size_class = static_cast<std::uint8_t>(size_class);
-  block->kind = Block::kSlot | Block::kFaulting;
+  block->kind = Block::kSlot | Block::kReserved;
   slots[count] = block;
   slot_count.store(count + 1, std::memory_order_release);
   return block;
@@ -185,7 +185,7 @@ Block* NewSlot(Pool& pool, unsigned size_class)
 
 }  // namespace
 
-Block* TakeFaultingSlot(std::size_t bytes) {
+Block* AcquireReservedSlot(std::size_t bytes) {
   const unsigned size_class = SlotClassOf(bytes);
   Pool& pool = ThePool();
   const MutexLock lock(pool.mutex);
@@ -196,27 +196,27 @@ Block* TakeFaultingSlot(std::size_t bytes) {
   return block;
 }
 
-void GiveFaultingSlot(Block* block) {
-  if ((KindOf(block) & Block::kFaulting) == 0) {
+void ReleaseReservedSlot(Block* block) {
+  if ((KindOf(block) & Block::kReserved) == 0) {
     const std::size_t bytes = ClassBytes(block->size_class);
     // One that keeps its memory cannot fault again: it is left out for good.
     if (madvise(block->data, bytes, MADV_DONTNEED) != 0 ||
         mprotect(block->data, bytes, PROT_NONE) != 0) {
       return;
     }
-    KindOf(block).fetch_or(Block::kFaulting);
+    KindOf(block).fetch_or(Block::kReserved);
   }
   Pool& pool = ThePool();
   const MutexLock lock(pool.mutex);
   pool.free[block->size_class].push_back(block);
 }
 
-bool MapFaultingSlot(Block* block) {
+bool MapReservedSlot(Block* block) {
   if (mprotect(block->data, ClassBytes(block->size_class),
                PROT_READ | PROT_WRITE) != 0) {
     return false;
   }
-  KindOf(block).fetch_and(static_cast<std::uint8_t>(~Block::kFaulting));
+  KindOf(block).fetch_and(static_cast<std::uint8_t>(~Block::kReserved));
   return true;
 }
 

@@ -1,11 +1,11 @@
 // Blocks with an address and no memory yet, for deferred values that died
 // before they were computed in earlier runs: most are never touched. One that
-// must exist after all gets memory where it stands (MapFaultingSlot()): when
+// must exist after all gets memory where it stands (MapReservedSlot()): when
 // pending ops run, or when somebody touches it that nothing announced: the
 // access faults, what is pending runs, and the access is made again.
 //
 //   | unused | Block | data, page-aligned ...
-//   | header page, readable | PROT_NONE until MapFaultingSlot()
+//   | header page, readable | PROT_NONE until MapReservedSlot()
 //
 // For 64 KiB to 16 MiB: below, a page for each header costs more than it
 // saves; above, memory that cannot be had is better said at the call. A slot
@@ -16,7 +16,7 @@
 // runs on a new stack: kernels need more.
 //
 // Threads: any; the fault handler takes no lock of this file.
-// Tested by: tests/runtime/faulting_block_test.cpp
+// Tested by: tests/runtime/reserved_block_test.cpp
 #pragma once
 
 #include <bit>
@@ -26,26 +26,26 @@
 
 namespace tjit::runtime {
 
-constexpr std::size_t kMinFaultingBytes = 64 << 10;
-constexpr std::size_t kMaxFaultingBytes = 16 << 20;
-static_assert(kMinFaultingBytes << (kSlotClasses - 1) == kMaxFaultingBytes);
+constexpr std::size_t kMinReservedBytes = 64 << 10;
+constexpr std::size_t kMaxReservedBytes = 16 << 20;
+static_assert(kMinReservedBytes << (kSlotClasses - 1) == kMaxReservedBytes);
 
 inline bool MayFault(std::size_t bytes) {
-  return bytes >= kMinFaultingBytes && bytes <= kMaxFaultingBytes;
+  return bytes >= kMinReservedBytes && bytes <= kMaxReservedBytes;
 }
 
 // Its size class: 64 KiB << 0 .. 8. REQUIRES: MayFault(bytes).
 constexpr unsigned SlotClassOf(std::size_t bytes) {
-  return static_cast<unsigned>(std::bit_width((bytes - 1) / kMinFaultingBytes));
+  return static_cast<unsigned>(std::bit_width((bytes - 1) / kMinReservedBytes));
 }
 
 // A slot for `bytes`, its header as the last owner left it; null if there is
 // none. REQUIRES: MayFault(bytes).
-Block* TakeFaultingSlot(std::size_t bytes);
+Block* AcquireReservedSlot(std::size_t bytes);
 // Takes a slot back, with or without memory.
-void GiveFaultingSlot(Block* block);
+void ReleaseReservedSlot(Block* block);
 // Maps memory behind the data; false if there is none.
-bool MapFaultingSlot(Block* block);
+bool MapReservedSlot(Block* block);
 
 // Called by the fault handler on the thread that touched `block`: makes its
 // bytes exist. False if it cannot.

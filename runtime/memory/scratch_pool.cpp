@@ -5,7 +5,7 @@
 
 namespace tjit::runtime {
 
-void ScratchRoom::Lend(char* data, std::size_t bytes) {
+void ScratchPool::Lend(char* data, std::size_t bytes) {
   const MutexLock lock(mutex_);
   if (data == nullptr) {
     requests_.clear();
@@ -14,7 +14,7 @@ void ScratchRoom::Lend(char* data, std::size_t bytes) {
   lent_.push_back({bytes, data});
 }
 
-void ScratchRoom::Begin() {
+void ScratchPool::Begin() {
   const MutexLock lock(mutex_);
   for (Piece& piece : lent_) piece.is_taken = false;
   is_running_ = true;
@@ -23,12 +23,12 @@ void ScratchRoom::Begin() {
   sizes_.clear();
 }
 
-void ScratchRoom::Forget() {
+void ScratchPool::Forget() {
   const MutexLock lock(mutex_);
   learned_.clear();
 }
 
-ScratchRoom::Learned* ScratchRoom::Find(std::size_t i) {
+ScratchPool::Learned* ScratchPool::Find(std::size_t i) {
   const auto begin = sizes_.begin();
   const auto end = begin + static_cast<std::ptrdiff_t>(i) + 1;
   const auto found =
@@ -38,7 +38,7 @@ ScratchRoom::Learned* ScratchRoom::Find(std::size_t i) {
   return found == learned_.end() ? nullptr : &*found;
 }
 
-int ScratchRoom::Smallest(const std::vector<Piece>& pieces, std::size_t bytes) {
+int ScratchPool::Smallest(const std::vector<Piece>& pieces, std::size_t bytes) {
   int best = -1;
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     const Piece& piece = pieces[i];
@@ -50,7 +50,7 @@ int ScratchRoom::Smallest(const std::vector<Piece>& pieces, std::size_t bytes) {
   return best;
 }
 
-int ScratchRoom::Need(std::size_t bytes) {
+int ScratchPool::Need(std::size_t bytes) {
   const int found = Smallest(needed_, bytes);
   if (found >= 0) return found;
   int largest = -1;
@@ -68,14 +68,14 @@ int ScratchRoom::Need(std::size_t bytes) {
   return largest;
 }
 
-std::vector<std::uint64_t> ScratchRoom::Need() const {
+std::vector<std::uint64_t> ScratchPool::Need() const {
   const MutexLock lock(mutex_);
   std::vector<std::uint64_t> bytes;
   for (const Piece& piece : needed_) bytes.push_back(piece.bytes);
   return bytes;
 }
 
-char* ScratchRoom::Take(std::size_t bytes) {
+char* ScratchPool::Acquire(std::size_t bytes) {
   const MutexLock lock(mutex_);
   if (!is_running_ || bytes < kMinBytes || requests_.size() == kMaxRequests) {
     return nullptr;
@@ -98,14 +98,14 @@ char* ScratchRoom::Take(std::size_t bytes) {
   return data;
 }
 
-void ScratchRoom::Note(const void* data) {
+void ScratchPool::Record(const void* data) {
   const MutexLock lock(mutex_);
   if (is_running_ && !requests_.empty() && requests_.back().data == nullptr) {
     requests_.back().data = data;
   }
 }
 
-bool ScratchRoom::Give(const void* data) {
+bool ScratchPool::Release(const void* data) {
   const MutexLock lock(mutex_);
   for (Request& r : requests_) {
     if (r.data != data || r.is_dead) continue;
@@ -118,7 +118,7 @@ bool ScratchRoom::Give(const void* data) {
   return false;
 }
 
-void ScratchRoom::End() {
+void ScratchPool::End() {
   const MutexLock lock(mutex_);
   is_running_ = false;
   for (std::size_t i = 0; i < requests_.size(); ++i) {
@@ -136,7 +136,7 @@ void ScratchRoom::End() {
   }
 }
 
-bool ScratchRoom::IsHeld() {
+bool ScratchPool::IsHeld() {
   const MutexLock lock(mutex_);
   return std::any_of(requests_.begin(), requests_.end(), [](const Request& r) {
     return r.lent >= 0 && !r.is_dead;

@@ -4,13 +4,14 @@
 // holds the memory of all steps.
 //
 // Only requests that have died within the call before, in two calls or more and
-// never otherwise since Forget(), are served. A request is known by its size and
-// those of all before it in the call. The first calls of a step only note them.
+// never otherwise since Forget(), are served. A request is known by its size
+// and those of all before it in the call. The first calls of a step only note
+// them.
 //
 // Threads: one call at a time, all of it on one thread, whose requests alone
-// are seen; but Give() from any: a kernel's helpers may drop what it has asked
-// for, before the kernel returns.
-// Tested by: tests/runtime/scratch_room_test.cpp
+// are seen; but Release() from any: a kernel's helpers may drop what it has
+// asked for, before the kernel returns. Tested by:
+// tests/runtime/scratch_pool_test.cpp
 #pragma once
 
 #include <cstddef>
@@ -21,7 +22,7 @@
 
 namespace tjit::runtime {
 
-class ScratchRoom {
+class ScratchPool {
  public:
   // Smaller requests are neither noted nor served; those of block.cpp have a
   // header in front.
@@ -33,11 +34,11 @@ class ScratchRoom {
   // A call begins.
   void Begin();
   // The next request of the call: memory for it, aligned to 64, or null.
-  char* Take(std::size_t bytes);
-  // Memory that the last request got elsewhere, as Take() returned null.
-  void Note(const void* data);
+  char* Acquire(std::size_t bytes);
+  // Memory that the last request got elsewhere, as Acquire() returned null.
+  void Record(const void* data);
   // Memory is given back: that of a request, or any other. True if it lay here.
-  bool Give(const void* data);
+  bool Release(const void* data);
   // The kernel has returned: what it has not given back by now is not served
   // again.
   void End();
@@ -76,7 +77,7 @@ class ScratchRoom {
   // The same, or the largest free piece, enlarged, or one more.
   int Need(std::size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  mutable Mutex mutex_;  // within a call, Give() may come in
+  mutable Mutex mutex_;  // within a call, Release() may come in
   std::vector<Piece> lent_ ABSL_GUARDED_BY(mutex_);
   std::vector<Piece> needed_ ABSL_GUARDED_BY(mutex_);
   bool is_running_ ABSL_GUARDED_BY(mutex_) = false;

@@ -6,7 +6,7 @@
 
 namespace tjit::runtime {
 
-using namespace parked;
+using namespace recycled;
 
 namespace {
 
@@ -43,24 +43,24 @@ const void* const g_storage_vtable = [] {
   return reinterpret_cast<const void*>(Word(&storage, 0));
 }();
 
-constexpr std::uint32_t kMaxParked = kMaxPooled;
-constexpr std::uint32_t kMaxParkedSlots = 8;  // of a class
+constexpr std::uint32_t kMaxRecycled = kMaxPooled;
+constexpr std::uint32_t kMaxRecycledSlots = 8;  // of a class
 
-static_assert(SizeClassOf(kMinFaultingBytes) < kLocalClasses);
+static_assert(SizeClassOf(kMinReservedBytes) < kLocalClasses);
 
 // Of a block that has an address and no memory, and nobody was told of it.
 constexpr std::uint8_t kEmptySlot =
-    Block::kQuiet | Block::kSlot | Block::kFaulting;
+    Block::kQuiet | Block::kSlot | Block::kReserved;
 
 FreeList* SlotList(ThreadCache* cache, const Block& block) {
-  return &cache->parked_lists[kLocalClasses + block.size_class];
+  return &cache->recycled_lists[kLocalClasses + block.size_class];
 }
 
 }  // namespace
 
-std::uint8_t ParkedTensor::ClassOf(std::uint64_t bytes) {
+std::uint8_t TensorRecycler::ClassOf(std::uint64_t bytes) {
   if (!kPoolsObjects || !g_lie_as_expected || bytes == 0 ||
-      bytes > kMaxFaultingBytes) {
+      bytes > kMaxReservedBytes) {
     return kNone;
   }
   if (MayFault(bytes)) {
@@ -69,7 +69,7 @@ std::uint8_t ParkedTensor::ClassOf(std::uint64_t bytes) {
   return static_cast<std::uint8_t>(SizeClassOf(bytes));
 }
 
-[[gnu::always_inline]] inline bool ParkedTensor::IsAsMade(
+[[gnu::always_inline]] inline bool TensorRecycler::IsAsMade(
     const PooledTensor& tensor, Block** block, bool* is_slot) {
   const c10::StorageImpl* const storage =
       tensor.storage_.unsafeGetStorageImpl();
@@ -106,15 +106,15 @@ std::uint8_t ParkedTensor::ClassOf(std::uint64_t bytes) {
 }
 
 // Its block is somebody else's by now.
-[[gnu::noinline]] void ParkedTensor::Destroy(PooledTensor* tensor) {
+[[gnu::noinline]] void TensorRecycler::Destroy(PooledTensor* tensor) {
   static_cast<void>(tensor->storage_.unsafeGetStorageImpl()
                         ->_mutable_data_ptr_no_checks()
                         .release_context());
   tensor->~PooledTensor();
-  PooledTensor::Memory::Give(tensor);
+  PooledTensor::Memory::Release(tensor);
 }
 
-[[gnu::hot]] bool ParkedTensor::Park(PooledTensor* tensor) {
+[[gnu::hot]] bool TensorRecycler::Park(PooledTensor* tensor) {
   Block* block = nullptr;
   bool is_slot = false;
   if (!kPoolsObjects || !g_lie_as_expected ||
@@ -122,9 +122,9 @@ std::uint8_t ParkedTensor::ClassOf(std::uint64_t bytes) {
     return false;
   }
   ThreadCache* const cache = thread_cache;
-  if (cache == nullptr || cache->parked >= kMaxParked) return false;
-  if (is_slot ? SlotList(cache, *block)->count >= kMaxParkedSlots
-              : !HasRoomFor<&ThreadCache::parked_lists>(*cache, *block)) {
+  if (cache == nullptr || cache->recycled >= kMaxRecycled) return false;
+  if (is_slot ? SlotList(cache, *block)->count >= kMaxRecycledSlots
+              : !HasRoomFor<&ThreadCache::recycled_lists>(*cache, *block)) {
     return false;
   }
   if (block->owner.load(std::memory_order_acquire) != nullptr &&
@@ -137,30 +137,30 @@ std::uint8_t ParkedTensor::ClassOf(std::uint64_t bytes) {
       [[unlikely]]
     return false;
   block->program.store(false, std::memory_order_relaxed);
-  block->parked = true;
+  block->recycled = true;
   block->last_write.store(WordOf(tensor), std::memory_order_relaxed);
-  ++cache->parked;
+  ++cache->recycled;
   if (is_slot) {
     SlotList(cache, *block)->Push(block);
   } else {
-    PushBlock<&ThreadCache::parked_lists>(cache, block);
+    PushBlock<&ThreadCache::recycled_lists>(cache, block);
   }
   return true;
 }
 
-void ParkedTensor::TakeApart(Block* block) {
-  block->parked = false;
-  if (thread_cache != nullptr) --thread_cache->parked;
+void TensorRecycler::Dismantle(Block* block) {
+  block->recycled = false;
+  if (thread_cache != nullptr) --thread_cache->recycled;
   Destroy(TensorOn(block));
 }
 
 void PooledTensor::operator delete(PooledTensor* tensor,
                                    std::destroying_delete_t) {
-  if (ParkedTensor::Park(tensor)) return;
+  if (TensorRecycler::Park(tensor)) return;
   tensor->~PooledTensor();
-  Memory::Give(tensor);
+  Memory::Release(tensor);
 }
 
-void TakeApart(Block* block) { ParkedTensor::TakeApart(block); }
+void Dismantle(Block* block) { TensorRecycler::Dismantle(block); }
 
 }  // namespace tjit::runtime

@@ -7,21 +7,21 @@
 // tensor around it, and the next result of that class takes both.
 //
 //   drop:  PooledTensor's operator delete -> Park()   | taken apart
-//   make:  Take()                                     | made anew
+//   make:  Acquire()                                     | made anew
 //
 // Whoever else takes such a block, or moves it out of the thread's own list,
-// takes the tensor apart first (TakeApart): what a tensor of libtorch is, and
+// takes the tensor apart first (Dismantle): what a tensor of libtorch is, and
 // what the block cache counts, is the same.
 //
-// Invariants: (1) Only a tensor that is as it was made is parked: nothing but
+// Invariants: (1) Only a tensor that is as it was made is recycled: nothing but
 // it knows its storage and version counter, it has no autograd, Python or
 // extra metadata, and its storage is armed or can be, unexposed, over the whole
 // of a quiet block of the cache, or of a slot without memory. What may differ
-// from the next one (sizes, dtype, key set) is written anew. (2) A parked block
-// is on a parked list of a thread. (3) A thread has at most kMaxParked, and
-// of a class of slots few, as there are only so many in the process.
-// Threads: the thread that drops or makes. Fork: as the block cache.
-// Tested by: tests/runtime/parked_tensor_test.cpp
+// from the next one (sizes, dtype, key set) is written anew. (2) A recycled
+// block is on a recycled list of a thread. (3) A thread has at most
+// kMaxRecycled, and of a class of slots few, as there are only so many in the
+// process. Threads: the thread that drops or makes. Fork: as the block cache.
+// Tested by: tests/runtime/tensor_recycler_test.cpp
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@
 #include "runtime/memory/tensor_template.h"
 
 namespace tjit::runtime {
-namespace parked {
+namespace recycled {
 
 // The words of libtorch's objects that have no accessor, or none that is
 // inlined; LieAsExpected() looks whether they are where they were in 2.13.
@@ -76,9 +76,9 @@ inline PooledTensor* TensorOn(const Block* block) {
       block->last_write.load(std::memory_order_relaxed));
 }
 
-}  // namespace parked
+}  // namespace recycled
 
-class ParkedTensor {
+class TensorRecycler {
  public:
   // What a result of `bytes` is looked for by; kNone: not kept.
   static constexpr std::uint8_t kNone = 255;
@@ -95,15 +95,15 @@ class ParkedTensor {
 
   // A tensor of `form` over a block of `bytes`, as MakeTensor() and
   // AllocateBlock(), of slots AllocateDyingBlock(), make them, quiet and armed
-  // with `hook`. Null if none is parked. REQUIRES: ClassOf(bytes) is
+  // with `hook`. Null if none is recycled. REQUIRES: ClassOf(bytes) is
   // `size_class`, not kNone; where IsOfSlots(size_class) the result dies.
-  static PooledTensor* Take(unsigned size_class, std::uint64_t bytes,
-                            const TensorForm::Bytes& form,
-                            std::uint32_t version, c10::MaterializeFn hook,
-                            Block** block);
+  static PooledTensor* Acquire(unsigned size_class, std::uint64_t bytes,
+                               const TensorTemplate::Bytes& form,
+                               std::uint32_t version, c10::MaterializeFn hook,
+                               Block** block);
 
   // Takes the tensor off its block.
-  static void TakeApart(Block* block);
+  static void Dismantle(Block* block);
 
  private:
   static bool IsAsMade(const PooledTensor& tensor, Block** block,
@@ -111,15 +111,15 @@ class ParkedTensor {
   static void Destroy(PooledTensor* tensor);
 };
 
-[[gnu::always_inline]] inline PooledTensor* ParkedTensor::Take(
-    unsigned size_class, std::uint64_t bytes, const TensorForm::Bytes& form,
+[[gnu::always_inline]] inline PooledTensor* TensorRecycler::Acquire(
+    unsigned size_class, std::uint64_t bytes, const TensorTemplate::Bytes& form,
     std::uint32_t version, c10::MaterializeFn hook, Block** taken) {
   ThreadCache* const cache = thread_cache;
   if (cache == nullptr) return nullptr;
-  FreeList* const list = &cache->parked_lists[size_class];
+  FreeList* const list = &cache->recycled_lists[size_class];
   Block* const block = list->head;
   if (block == nullptr) return nullptr;
-  PooledTensor* const tensor = parked::TensorOn(block);
+  PooledTensor* const tensor = recycled::TensorOn(block);
   c10::VariableVersion& counter = tensor->version_counter_;
   if (counter.enabled() != form.has_version) [[unlikely]] {
     counter = form.has_version ? c10::VariableVersion(version)
@@ -133,17 +133,17 @@ class ParkedTensor {
   } else {
     PopBlock(cache, list, size_class, bytes);
   }
-  --cache->parked;
-  block->parked = false;
+  --cache->recycled;
+  block->recycled = false;
   block->bytes = bytes;
   block->last_use.store(0, std::memory_order_relaxed);
   block->last_write.store(0, std::memory_order_relaxed);
   block->program.store(true, std::memory_order_relaxed);
   block->switches.store(0, std::memory_order_relaxed);
   c10::StorageImpl* const storage = tensor->storage_.unsafeGetStorageImpl();
-  if (parked::Word(storage, parked::kSizeWord) != bytes)
+  if (recycled::Word(storage, recycled::kSizeWord) != bytes)
     storage->unsafe_set_nbytes(bytes);
-  if (parked::Word(storage, parked::kMaterializerWord) !=
+  if (recycled::Word(storage, recycled::kMaterializerWord) !=
       reinterpret_cast<std::uintptr_t>(hook)) {
     storage->clear_materializer();
     storage->set_materializer(hook);

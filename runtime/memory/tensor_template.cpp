@@ -22,7 +22,7 @@ struct HashOfGeometry {
 
 struct Forms {
   Mutex mutex;
-  std::unordered_map<TensorGeometry, std::weak_ptr<const TensorForm>,
+  std::unordered_map<TensorGeometry, std::weak_ptr<const TensorTemplate>,
                      HashOfGeometry>
       forms ABSL_GUARDED_BY(mutex);
   std::size_t sweep_at ABSL_GUARDED_BY(mutex) = 1024;  // entries
@@ -71,14 +71,14 @@ bool PointsIntoItself(const c10::TensorImpl& impl) {
 }
 
 // Null if tensors like this one are not to be copied.
-const TensorForm::Bytes* BytesOf(const TensorGeometry& g,
-                                 const c10::TensorImpl& impl) {
+const TensorTemplate::Bytes* BytesOf(const TensorGeometry& g,
+                                     const c10::TensorImpl& impl) {
   if (g.ndim > C10_SIZES_AND_STRIDES_MAX_INLINE_SIZE || g.offset != 0 ||
       impl.key_set().raw_repr() != g.key_set || !MembersLieAsExpected(impl) ||
       PointsIntoItself(impl)) {
     return nullptr;
   }
-  auto* bytes = new TensorForm::Bytes;
+  auto* bytes = new TensorTemplate::Bytes;
   std::memcpy(bytes->impl, reinterpret_cast<const void*>(&impl), sizeof(impl));
   std::memcpy(bytes->impl, &g_pooled_vtable, sizeof(g_pooled_vtable));
   std::memset(bytes->impl + kStorageAt, 0, sizeof(c10::Storage));
@@ -111,7 +111,7 @@ TailPadding TailIn(int byte) {
   return tail;
 }
 
-[[gnu::noinline]] at::Tensor MakeAsLibtorchDoes(const TensorForm& form,
+[[gnu::noinline]] at::Tensor MakeAsLibtorchDoes(const TensorTemplate& form,
                                                 c10::Storage storage,
                                                 std::uint32_t version) {
   const TensorGeometry& g = form.geometry;
@@ -121,8 +121,8 @@ TailPadding TailIn(int byte) {
   c10::TensorImpl* impl = t.unsafeGetTensorImpl();
   impl->set_sizes_and_strides(c10::IntArrayRef(g.sizes, g.ndim),
                               c10::IntArrayRef(g.strides, g.ndim));
-  if (const TensorForm::Bytes* bytes = BytesOf(g, *impl)) {
-    const TensorForm::Bytes* none = nullptr;
+  if (const TensorTemplate::Bytes* bytes = BytesOf(g, *impl)) {
+    const TensorTemplate::Bytes* none = nullptr;
     if (!form.bytes.compare_exchange_strong(none, bytes,
                                             std::memory_order_acq_rel)) {
       delete bytes;
@@ -143,12 +143,13 @@ const TailPadding g_tail_padding = [] {
   return differ;
 }();
 
-std::shared_ptr<const TensorForm> FormOf(const TensorGeometry& geometry) {
+std::shared_ptr<const TensorTemplate> TemplateOf(
+    const TensorGeometry& geometry) {
   Forms& all = AllForms();
   const MutexLock lock(all.mutex);
-  std::weak_ptr<const TensorForm>& entry = all.forms[geometry];
+  std::weak_ptr<const TensorTemplate>& entry = all.forms[geometry];
   if (auto form = entry.lock()) return form;
-  auto made = std::make_shared<const TensorForm>(geometry);
+  auto made = std::make_shared<const TensorTemplate>(geometry);
   entry = made;
   if (all.forms.size() >= all.sweep_at) {
     std::erase_if(all.forms, [](const auto& e) { return e.second.expired(); });
@@ -157,16 +158,17 @@ std::shared_ptr<const TensorForm> FormOf(const TensorGeometry& geometry) {
   return made;
 }
 
-at::Tensor MakeTensor(const TensorForm& form, c10::Storage storage,
+at::Tensor MakeTensor(const TensorTemplate& form, c10::Storage storage,
                       std::uint32_t version) {
-  const TensorForm::Bytes* bytes = form.bytes.load(std::memory_order_acquire);
+  const TensorTemplate::Bytes* bytes =
+      form.bytes.load(std::memory_order_acquire);
   if (bytes == nullptr) [[unlikely]] {
     return MakeAsLibtorchDoes(form, std::move(storage), version);
   }
   c10::VariableVersion counter = bytes->has_version
                                      ? c10::VariableVersion(version)
                                      : c10::VariableVersion();
-  auto* memory = static_cast<unsigned char*>(PooledTensor::Memory::Take());
+  auto* memory = static_cast<unsigned char*>(PooledTensor::Memory::Acquire());
   std::memcpy(memory, bytes->impl, kShapeAt);
   CopyShape(*bytes, memory);
   new (memory + kStorageAt) c10::Storage(std::move(storage));

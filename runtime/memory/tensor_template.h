@@ -6,7 +6,7 @@
 // are copied. Note [Tensors by copy] in tensor_template.cpp.
 //
 // Threads: any. A form lives as long as somebody holds it.
-// Tested by: tests/runtime/tensor_form_test.cpp
+// Tested by: tests/runtime/tensor_template_test.cpp
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -29,17 +29,17 @@ inline constexpr std::size_t kStorageAt = 16;
 inline constexpr std::size_t kVersionAt = 40;
 inline constexpr std::size_t kShapeAt = 56;  // sizes, strides, ... to the end
 
-struct TensorForm {
+struct TensorTemplate {
   // A fresh PooledTensor without storage and version counter.
   struct Bytes {
     alignas(16) unsigned char impl[sizeof(c10::TensorImpl)];
     bool has_version;  // inference tensors have none
   };
 
-  explicit TensorForm(const TensorGeometry& g) : geometry(g) {}
-  ~TensorForm() { delete bytes.load(std::memory_order_relaxed); }
-  TensorForm(const TensorForm&) = delete;
-  TensorForm& operator=(const TensorForm&) = delete;
+  explicit TensorTemplate(const TensorGeometry& g) : geometry(g) {}
+  ~TensorTemplate() { delete bytes.load(std::memory_order_relaxed); }
+  TensorTemplate(const TensorTemplate&) = delete;
+  TensorTemplate& operator=(const TensorTemplate&) = delete;
 
   const TensorGeometry geometry;
   // Null until a tensor was made, and for tensors that cannot be copied.
@@ -83,8 +83,8 @@ extern const TailPadding g_tail_padding;
 // True if `impl` has the class of pooled tensors, or a plain one, and the
 // shape of a fresh tensor of these bytes: then it has its geometry. False says
 // nothing.
-[[gnu::always_inline]] inline bool HasShapeOf(const c10::TensorImpl* impl,
-                                              const TensorForm::Bytes& bytes) {
+[[gnu::always_inline]] inline bool HasShapeOf(
+    const c10::TensorImpl* impl, const TensorTemplate::Bytes& bytes) {
   using Chunk [[gnu::vector_size(16), gnu::may_alias, gnu::aligned(8)]] =
       long long;
   using OwnChunk [[gnu::vector_size(16), gnu::may_alias]] = long long;
@@ -115,13 +115,14 @@ extern const TailPadding g_tail_padding;
 
 // The same of a form, which may have none yet.
 [[gnu::always_inline]] inline bool HasBytesOf(const c10::TensorImpl* impl,
-                                              const TensorForm& form) {
-  const TensorForm::Bytes* bytes = form.bytes.load(std::memory_order_acquire);
+                                              const TensorTemplate& form) {
+  const TensorTemplate::Bytes* bytes =
+      form.bytes.load(std::memory_order_acquire);
   return bytes != nullptr && HasShapeOf(impl, *bytes);
 }
 
 // Writes all but storage, version counter and their like: from the sizes on.
-inline void CopyShape(const TensorForm::Bytes& bytes, void* impl) {
+inline void CopyShape(const TensorTemplate::Bytes& bytes, void* impl) {
   using Chunk [[gnu::vector_size(16), gnu::may_alias, gnu::aligned(8)]] =
       long long;
   auto* const to = static_cast<unsigned char*>(impl);
@@ -141,12 +142,13 @@ inline void CopyShape(const TensorForm::Bytes& bytes, void* impl) {
 }
 
 // The one form of a geometry.
-std::shared_ptr<const TensorForm> FormOf(const TensorGeometry& geometry);
+std::shared_ptr<const TensorTemplate> TemplateOf(
+    const TensorGeometry& geometry);
 
 // A tensor of this form over all of `storage`: CPU, dense, from offset 0, its
 // version counter at `version`, as at::empty() makes it in the thread's
 // present modes. REQUIRES: the form was recorded in the same modes.
-at::Tensor MakeTensor(const TensorForm& form, c10::Storage storage,
+at::Tensor MakeTensor(const TensorTemplate& form, c10::Storage storage,
                       std::uint32_t version);
 
 }  // namespace tjit::runtime

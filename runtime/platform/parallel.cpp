@@ -95,11 +95,11 @@ auto SetMklThreads() {
 // ThreadSanitizer does not see libgomp's barriers: what the threads of a region
 // get, and what they leave.
 #if defined(__SANITIZE_THREAD__)
-void NoteLeft(void* loop) { __tsan_release(loop); }
-void NoteGot(void* loop) { __tsan_acquire(loop); }
+void RecordLeft(void* loop) { __tsan_release(loop); }
+void RecordGot(void* loop) { __tsan_acquire(loop); }
 #else
-void NoteLeft(void*) {}
-void NoteGot(void*) {}
+void RecordLeft(void*) {}
+void RecordGot(void*) {}
 #endif
 
 struct Loop {
@@ -182,16 +182,16 @@ bool ParallelFor(std::int64_t begin, std::int64_t end, std::int64_t grain,
     return false;
   }
   Loop loop{begin, end, grain, run};
-  NoteLeft(&loop);
+  RecordLeft(&loop);
   OpenMp::Get().region(
       [](void* data) {
         const OpenMp& openmp = OpenMp::Get();
-        NoteGot(data);
+        RecordGot(data);
         static_cast<Loop*>(data)->Part(openmp.index(), openmp.count());
-        NoteLeft(data);
+        RecordLeft(data);
       },
       &loop, 0, 0);
-  NoteGot(&loop);
+  RecordGot(&loop);
   if (loop.error) std::rethrow_exception(loop.error);
   return loop.is_shared.load(std::memory_order_relaxed);
 }

@@ -54,7 +54,7 @@ class Settings {
   bool AnyPending() const {
     return pending_threads_.load(std::memory_order_relaxed) != 0;
   }
-  void NotePending(bool has_pending) {
+  void RecordPending(bool has_pending) {
     pending_threads_.fetch_add(has_pending ? 1 : -1,
                                std::memory_order_relaxed);
   }

@@ -57,7 +57,7 @@ ThreadState* AcquireThreadState();
 
 // True if this thread takes part, has a state, and no kernel runs. False says
 // nothing.
-[[gnu::always_inline]] inline bool IsUsuallyActive() {
+[[gnu::always_inline]] inline bool IsFastActive() {
   const ThreadContext& c = t_context;
   return g_enabled.load(std::memory_order_relaxed) &&
          (c.inside | static_cast<int>(c.off)) == 0 && c.state != nullptr &&
@@ -77,7 +77,7 @@ ThreadState* AcquireThreadState();
 }
 
 // What the way into a wrapper found: `state`, or `instead`.
-[[gnu::always_inline]] inline ThreadState* TakeFoundState() {
+[[gnu::always_inline]] inline ThreadState* AcquireFoundState() {
   ThreadContext& c = t_context;
   if (c.instead == nullptr) [[likely]]
     return c.state;

@@ -28,12 +28,12 @@ constexpr int kRunsMeasured = 10;
 
 }  // namespace
 
-bool SaysCompile() {
+bool PrintsCompile() {
   return g_settings.debug_compile() || LogsTo(LogChannel::kCompile);
 }
 
-void SayCompile(std::string_view text) {
-  if (!SaysCompile()) return;
+void PrintCompile(std::string_view text) {
+  if (!PrintsCompile()) return;
   LogLine(LogLevel::kInfo, absl::StrCat("[COMPILE] ", std::string(text)));
 }
 
@@ -56,27 +56,27 @@ std::string Describe(const TraceStore& store, const Trace* trace,
   return text;
 }
 
-void SayProposed(std::uint32_t period, std::uint32_t until_cut,
-                 bool at_boundary) {
+void PrintProposed(std::uint32_t period, std::uint32_t until_cut,
+                   bool at_boundary) {
   LogLine(LogLevel::kInfo,
           absl::StrCat("[DETECT] A period of ", period, " ops repeats; it is "
                        "captured from the op after ", until_cut,
                        at_boundary ? " more, a boundary" : " more"));
 }
 
-void SayAbandoned(std::size_t ops) {
+void PrintAbandoned(std::size_t ops) {
   LogLine(LogLevel::kInfo, absl::StrCat("[DETECT] A capture of ", ops,
                                         " ops came to nothing"));
 }
 
-void SayFlush(const Run& run, FlushReason reason, bool drained) {
+void PrintFlush(const Run& run, FlushReason reason, bool drained) {
   LogLine(LogLevel::kInfo,
           absl::StrCat("[FLUSH] ", run.pending.size(), " ops from ",
                        std::string(OpName(run.pending.front()->step.op)),
                        drained ? " drained: " : ": ", FlushText(reason)));
 }
 
-void SayExposed(std::uint64_t bytes, bool by_fault) {
+void PrintExposed(std::uint64_t bytes, bool by_fault) {
   LogLine(LogLevel::kInfo,
           absl::StrCat("[MEMORY] A tensor of ", bytes, " bytes is exposed: ",
                        by_fault ? "its memory was touched unannounced"
@@ -96,7 +96,7 @@ void LogHot(const TraceStore& store, const Trace* trace) {
                                trace->sightings.load(), " ",
                                Describe(store, trace)));
   }
-  if (!SaysCompile()) return;
+  if (!PrintsCompile()) return;
   LogLine(LogLevel::kInfo,
           absl::StrCat("[COMPILE] Detected hot sequence: ",
                        Describe(store, trace), " (", trace->length,
@@ -109,7 +109,7 @@ void LogPreparing(const TraceNode& first, std::size_t steps) {
     LogTraceEvent(LogEvent::kCompile, "Starting", first.owner.load(),
                   absl::StrCat("ops=", steps, " tier=1"));
   }
-  if (!SaysCompile()) return;
+  if (!PrintsCompile()) return;
   LogLine(LogLevel::kInfo,
           absl::StrCat("[COMPILE] Compiling segment of ", steps,
                        " ops for tier 1 (from op ", first.depth, ", ",
@@ -122,7 +122,7 @@ void LogPrepared(std::size_t direct, std::size_t steps, std::uint64_t ns) {
                   absl::StrCat("ops=", steps, " direct=", direct), ns);
     t_prepares = nullptr;
   }
-  if (!SaysCompile()) return;
+  if (!PrintsCompile()) return;
   LogLine(LogLevel::kInfo,
           absl::StrFormat("[COMPILE] Compilation complete (%.1f ms), %d of %d "
                           "ops as direct calls",
@@ -136,7 +136,7 @@ void LogExit(const Trace& trace, const TraceNode& node, BailReason why) {
                                std::string(OpName(node.step.op)),
                                " reason=", BailName(why)));
   }
-  if (!SaysCompile()) return;
+  if (!PrintsCompile()) return;
   LogLine(LogLevel::kInfo,
           absl::StrCat("[COMPILE] Fallback: ", BailText(why), " (trace ",
                        trace.id, " after op ", node.depth, ", ",
@@ -144,29 +144,29 @@ void LogExit(const Trace& trace, const TraceNode& node, BailReason why) {
 }
 
 void LogBail(BailReason why, std::uint32_t trace_id) {
-  if (!SaysCompile()) return;
+  if (!PrintsCompile()) return;
   LogLine(LogLevel::kInfo, absl::StrCat("[COMPILE] Fallback: ", BailText(why),
                                         " (trace ", trace_id, ")"));
 }
 
-void SayGivenUp(const Trace& trace) {
-  SayCompile(absl::StrFormat(
+void PrintGivenUp(const Trace& trace) {
+  PrintCompile(absl::StrFormat(
       "Fallback: trace %d runs eagerly, as that is faster: %.2f us instead of "
       "%.2f us from run to run; replaying it is tried again after %d runs",
       trace.id, 1e-3 * static_cast<double>(trace.trial.eager_ns()),
       1e-3 * static_cast<double>(trace.trial.replay_ns()), TraceTrial::kAgain));
 }
 
-void SayLeftAlone(const ThreadTrial& trial) {
-  SayCompile(absl::StrFormat(
+void PrintLeftAlone(const ThreadTrial& trial) {
+  PrintCompile(absl::StrFormat(
       "Left alone: a thread's ops run eagerly for %d s, as tjit made them %.1f "
       "%% slower; then it is tried again",
       trial.rest_ns() / 1'000'000'000, 100 * trial.loss()));
 }
 
-void NoteRunTime(std::uint64_t lineage, const Trace& trace, bool deferred,
-                 std::uint64_t ns) {
-  if (!SaysCompile()) return;
+void RecordRunTime(std::uint64_t lineage, const Trace& trace, bool deferred,
+                   std::uint64_t ns) {
+  if (!PrintsCompile()) return;
   static std::mutex mutex;
   static auto* times =
       new std::map<std::pair<std::uint64_t, std::uint32_t>, Times>;

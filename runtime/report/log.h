@@ -18,8 +18,8 @@ struct Run;
 void LogWarning(std::string_view text);
 
 // True if somebody wants the [COMPILE] lines; one of them, if so.
-bool SaysCompile();
-void SayCompile(std::string_view text);
+bool PrintsCompile();
+void PrintCompile(std::string_view text);
 
 // A sequence was recorded for the first time: the instruction log only.
 void LogFound(const Trace* trace);
@@ -32,18 +32,18 @@ void LogPrepared(std::size_t direct, std::size_t steps, std::uint64_t ns);
 void LogExit(const Trace& trace, const TraceNode& node, BailReason why);
 void LogBail(BailReason why, std::uint32_t trace_id);
 // Replaying the trace does not pay.
-void SayGivenUp(const Trace& trace);
-void SayLeftAlone(const ThreadTrial& trial);
+void PrintGivenUp(const Trace& trace);
+void PrintLeftAlone(const ThreadTrial& trial);
 // Measured run times: prints the speed-up once per trace.
-void NoteRunTime(std::uint64_t lineage, const Trace& trace, bool deferred,
-                 std::uint64_t ns);
+void RecordRunTime(std::uint64_t lineage, const Trace& trace, bool deferred,
+                   std::uint64_t ns);
 
 // TJIT_LOG. REQUIRES: LogsTo() the channel (detect, flush, memory).
-void SayProposed(std::uint32_t period, std::uint32_t until_cut,
-                 bool at_boundary);
-void SayAbandoned(std::size_t ops);
-void SayFlush(const Run& run, FlushReason reason, bool drained);
-void SayExposed(std::uint64_t bytes, bool by_fault);
+void PrintProposed(std::uint32_t period, std::uint32_t until_cut,
+                   bool at_boundary);
+void PrintAbandoned(std::size_t ops);
+void PrintFlush(const Run& run, FlushReason reason, bool drained);
+void PrintExposed(std::uint64_t bytes, bool by_fault);
 
 // A deferred kernel threw: a bug of ours or of a kernel; always said.
 void LogStepThrew(const TraceNode& step, std::string_view what);

@@ -81,8 +81,8 @@ std::string ToText(const std::string& value) { return "\"" + value + "\""; }
 class Resolver {
  public:
   template <class T, class BuiltIn>
-  void Take(const char* key, bool in_environment, const T& environment,
-            T* option, BuiltIn built_in) {
+  void ResolveOne(const char* key, bool in_environment, const T& environment,
+                  T* option, BuiltIn built_in) {
     std::string from = "set by the program";
     if (in_environment) {
       *option = environment;
@@ -90,11 +90,11 @@ class Resolver {
     } else if (*option == T(internal::FromFile(key, built_in))) {
       from = Origin(key);
     }
-    Note(key, ToText(*option), from);
+    Record(key, ToText(*option), from);
   }
 
-  void Note(const char* key, const std::string& value,
-            const std::string& from) {
+  void Record(const char* key, const std::string& value,
+              const std::string& from) {
     lines_ += "\n[CONFIG] " + std::string(key) + " = " + value + " (" + from +
               ")";
   }
@@ -182,49 +182,55 @@ const std::string& ProfilePath() {
 Options Resolve(Options o) {
   const EnvOptions& env = Environment();
   Resolver r;
-  r.Note("auto_compile", ToText(IsOnAtLoad()),
-         env.disable            ? "TJIT_DISABLE"
-         : env.has_auto_compile ? "TJIT_AUTO_COMPILE"
-                                : Resolver::Origin("auto_compile"));
-  r.Take("backend", env.has_backend, static_cast<Backend>(env.backend),
-         &o.backend, Backend::kLlvm);
+  r.Record("auto_compile", ToText(IsOnAtLoad()),
+           env.disable            ? "TJIT_DISABLE"
+           : env.has_auto_compile ? "TJIT_AUTO_COMPILE"
+                                  : Resolver::Origin("auto_compile"));
+  r.ResolveOne("backend", env.has_backend, static_cast<Backend>(env.backend),
+               &o.backend, Backend::kLlvm);
   if (!env.has_cache_dir && o.cache_dir.empty()) {
     o.cache_dir = env.user_cache_dir.empty() ? std::string(kCacheOff)
                                              : env.user_cache_dir;
-    r.Note("cache_dir", ToText(o.cache_dir), "default");
+    r.Record("cache_dir", ToText(o.cache_dir), "default");
   } else {
-    r.Take("cache_dir", env.has_cache_dir, env.cache_dir, &o.cache_dir, "");
+    r.ResolveOne("cache_dir", env.has_cache_dir, env.cache_dir, &o.cache_dir,
+                 "");
   }
-  r.Take("compile_all", env.has_compile_all, env.compile_all, &o.compile_all,
-         false);
-  r.Take("debug_compile", env.has_debug_compile, env.debug_compile,
-         &o.debug_compile, false);
-  r.Note("dump", DumpPartNames(DumpParts()),
-         env.dump != 0 ? "TJIT_DUMP" : Resolver::Origin("dump"));
-  r.Note("dump_file", ToText(DumpPath()),
-         env.dump_path.empty() ? Resolver::Origin("dump_file")
-                               : "TJIT_DUMP_FILE");
-  r.Take("fast_math", env.has_fast_math, env.fast_math, &o.fast_math, false);
-  r.Take("hot_threshold", env.has_hot_threshold,
-         std::int64_t{env.hot_threshold}, &o.hot_threshold, std::int64_t{10});
-  r.Note("instruction_log", ToText(InstructionLogPath()),
-         env.instruction_log_path.empty() ? Resolver::Origin("instruction_log")
-                                          : "TJIT_INSTRUCTION_LOG");
-  r.Take("max_trace_mb", env.has_max_trace_mb, std::int64_t{env.max_trace_mb},
-         &o.max_trace_mb, std::int64_t{512});
-  r.Take("max_trace_steps", env.has_max_trace_steps,
-         std::int64_t{env.max_trace_steps}, &o.max_trace_steps,
-         std::int64_t{400000});
-  r.Note("perf_map", ToText(WritesPerfMap()),
-         env.has_perf_map ? "TJIT_PERF_MAP" : Resolver::Origin("perf_map"));
-  r.Note("profile", ToText(ProfilePath()),
-         env.profile_path.empty() ? Resolver::Origin("profile")
-                                  : "TJIT_PROFILE");
-  r.Take("shadow", env.has_shadow, env.shadow, &o.shadow, false);
-  r.Take("stats_path", env.has_stats_path, env.stats_path, &o.stats_path, "");
-  r.Take("stress", env.has_stress,
-         static_cast<Stress>(env.stress), &o.stress, Stress::kNone);
-  r.Take("strict", env.has_strict, env.strict, &o.strict, false);
+  r.ResolveOne("compile_all", env.has_compile_all, env.compile_all,
+               &o.compile_all, false);
+  r.ResolveOne("debug_compile", env.has_debug_compile, env.debug_compile,
+               &o.debug_compile, false);
+  r.Record("dump", DumpPartNames(DumpParts()),
+           env.dump != 0 ? "TJIT_DUMP" : Resolver::Origin("dump"));
+  r.Record(
+      "dump_file", ToText(DumpPath()),
+      env.dump_path.empty() ? Resolver::Origin("dump_file") : "TJIT_DUMP_FILE");
+  r.ResolveOne("fast_math", env.has_fast_math, env.fast_math, &o.fast_math,
+               false);
+  r.ResolveOne("hot_threshold", env.has_hot_threshold,
+               std::int64_t{env.hot_threshold}, &o.hot_threshold,
+               std::int64_t{10});
+  r.Record("instruction_log", ToText(InstructionLogPath()),
+           env.instruction_log_path.empty()
+               ? Resolver::Origin("instruction_log")
+               : "TJIT_INSTRUCTION_LOG");
+  r.ResolveOne("max_trace_mb", env.has_max_trace_mb,
+               std::int64_t{env.max_trace_mb}, &o.max_trace_mb,
+               std::int64_t{512});
+  r.ResolveOne("max_trace_steps", env.has_max_trace_steps,
+               std::int64_t{env.max_trace_steps}, &o.max_trace_steps,
+               std::int64_t{400000});
+  r.Record("perf_map", ToText(WritesPerfMap()),
+           env.has_perf_map ? "TJIT_PERF_MAP" : Resolver::Origin("perf_map"));
+  r.Record(
+      "profile", ToText(ProfilePath()),
+      env.profile_path.empty() ? Resolver::Origin("profile") : "TJIT_PROFILE");
+  r.ResolveOne("shadow", env.has_shadow, env.shadow, &o.shadow, false);
+  r.ResolveOne("stats_path", env.has_stats_path, env.stats_path, &o.stats_path,
+               "");
+  r.ResolveOne("stress", env.has_stress, static_cast<Stress>(env.stress),
+               &o.stress, Stress::kNone);
+  r.ResolveOne("strict", env.has_strict, env.strict, &o.strict, false);
   if (env.has_shuffle_seed) o.shuffle_seed = env.shuffle_seed;
   if (env.print_config) PrintOnce(r.lines());
   return o;

@@ -30,7 +30,7 @@ std::string OwnName(const std::string& path) {
   return path + "." + std::to_string(getpid());
 }
 
-void SayLost(const std::string& path) {
+void PrintLost(const std::string& path) {
   LogWarning("TJIT_STATS: cannot write \"" + path + "\": " +
              std::strerror(errno) + "; the counters of this run are lost");
 }
@@ -44,7 +44,7 @@ int Open(const std::string& path) {
   }
   const int flags = IsStream(path) ? kFlags | O_APPEND : kFlags;
   const int fd = open(path.c_str(), flags, 0666);
-  if (fd < 0) SayLost(path);
+  if (fd < 0) PrintLost(path);
   return fd;
 }
 
@@ -52,7 +52,7 @@ int Open(const std::string& path) {
 void Empty(int fd, const std::string& path) {
   struct stat file {};
   if (fd < 0 || fstat(fd, &file) != 0 || !S_ISREG(file.st_mode)) return;
-  if (!IsStream(path) && ftruncate(fd, 0) != 0) SayLost(path);
+  if (!IsStream(path) && ftruncate(fd, 0) != 0) PrintLost(path);
 }
 
 int OpenEmpty(const std::string& path) {
@@ -144,7 +144,7 @@ void StatsFile::WriteTo(int fd, const std::string& path,
     const ssize_t n = write(fd, text.data() + done, text.size() - done);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) {
-      SayLost(path);
+      PrintLost(path);
       break;
     }
     done += static_cast<std::size_t>(n);

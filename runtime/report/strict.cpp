@@ -25,7 +25,7 @@ std::atomic<int> g_kept{0};  // how many, so that looking costs a load
 
 }  // namespace
 
-void NoteBail(Counters* counters, BailReason why, OpId op) {
+void RecordBail(Counters* counters, BailReason why, OpId op) {
   counters->side_exits[static_cast<std::size_t>(why)].Add();
   if (IsExpected(why) || (g_settings.modes() & kModeStrict) == 0) return;
   std::string text = "tjit: unexpected fallback at " +
@@ -60,7 +60,7 @@ void ThrowKeptFailure(const Counters* counters) {
   TORCH_CHECK(false, text);
 }
 
-void SayKeptFailures() {
+void PrintKeptFailures() {
   if (g_kept.load(std::memory_order_acquire) == 0) return;
   Kept& kept = Failures();
   const MutexLock lock(kept.mutex);

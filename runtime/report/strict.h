@@ -17,13 +17,13 @@ namespace tjit::runtime {
 
 // Counts a fallback at `op`, and keeps it as an error if it is unexpected and
 // TJIT_STRICT is on.
-void NoteBail(Counters* counters, BailReason why, OpId op);
+void RecordBail(Counters* counters, BailReason why, OpId op);
 
 bool HasKeptFailure(const Counters* counters);
 // THROWS: c10::Error with the first failure kept for these counters, once.
 void ThrowKeptFailure(const Counters* counters);
 
 // Says on stderr what nobody was told.
-void SayKeptFailures();
+void PrintKeptFailures();
 
 }  // namespace tjit::runtime

@@ -35,8 +35,8 @@ void CompactStep::KeepInnerCalls(
   if (inner_calls_.compare_exchange_strong(none, calls.get())) calls.release();
 }
 
-const TensorForm* CompactStep::Keep(const TensorGeometry& geometry) {
-  forms_.push_back(FormOf(geometry));
+const TensorTemplate* CompactStep::Keep(const TensorGeometry& geometry) {
+  forms_.push_back(TemplateOf(geometry));
   return forms_.back().get();
 }
 
@@ -45,17 +45,17 @@ void CompactStep::Fill(const TraceNode& node) {
   filled_bytes_ = FilledBytes(step);
   auto* arg = const_cast<CompactArg*>(args());
   for (const ArgRecord& a : step.args) {
-    const TensorForm* form = a.slot == kNoSlot ? nullptr : Keep(a.geometry);
+    const TensorTemplate* form = a.slot == kNoSlot ? nullptr : Keep(a.geometry);
     new (arg++) CompactArg{form, a.slot, a.written};
   }
   auto* result = const_cast<CompactResult*>(results());
   for (const ResultRecord& r : step.results) {
-    CompactResult made{nullptr, 0, r.version, r.kind, ParkedTensor::kNone};
+    CompactResult made{nullptr, 0, r.version, r.kind, TensorRecycler::kNone};
     if (r.kind == ResultRecord::Kind::kFresh) {
       const auto slot = static_cast<std::uint32_t>(r.slot) - node.slot_begin;
       made.form = Keep(r.geometry);
       made.bytes = node.new_slots[slot].bytes;
-      made.size_class = ParkedTensor::ClassOf(made.bytes);
+      made.size_class = TensorRecycler::ClassOf(made.bytes);
     } else if (r.kind == ResultRecord::Kind::kEmpty) {
       made.form = Keep(r.geometry);
     }
@@ -76,7 +76,7 @@ bool CompactStep::IsLean(std::uint32_t slot_begin) const {
       });
   return reads && arg_count_ != 0 && result_count_ == 1 &&
          results()->kind == ResultRecord::Kind::kFresh &&
-         results()->size_class != ParkedTensor::kNone;
+         results()->size_class != TensorRecycler::kNone;
 }
 
 const CompactStep* CompactStep::MakeNew(TraceNode* node, bool follows_usually) {

@@ -23,17 +23,17 @@ namespace tjit::runtime {
 class InnerCalls;
 
 struct CompactArg {
-  const TensorForm* form;  // null: undefined
+  const TensorTemplate* form;  // null: undefined
   std::int32_t slot;
   bool written;
 };
 
 struct CompactResult {
-  const TensorForm* form;  // of a fresh result
+  const TensorTemplate* form;  // of a fresh result
   std::uint64_t bytes;     // of its storage
   std::uint32_t version;
   ResultRecord::Kind kind;
-  std::uint8_t size_class;  // ParkedTensor::ClassOf(bytes)
+  std::uint8_t size_class;  // TensorRecycler::ClassOf(bytes)
 };
 
 class CompactStep final : public NodeExtra {
@@ -61,8 +61,8 @@ class CompactStep final : public NodeExtra {
   bool follows_usually() const { return follows_usually_; }
   // True if its arguments are tensors that it only reads, at least one, and
   // that steps before it have used, and it makes one result, of a size that is
-  // kept parked.
-  bool is_lean() const { return is_lean_; }
+  // kept recycled.
+  bool is_fast() const { return is_lean_; }
   // Size of the storage whose bytes the step fills, all of them and reading
   // none (recorder/overwrite.h); 0: it is no such step.
   std::uint64_t filled_bytes() const { return filled_bytes_; }
@@ -95,7 +95,7 @@ class CompactStep final : public NodeExtra {
   static const CompactStep* MakeNew(TraceNode* node, bool follows_usually);
   void Fill(const TraceNode& node);
   bool IsLean(std::uint32_t slot_begin) const;
-  const TensorForm* Keep(const TensorGeometry& geometry);
+  const TensorTemplate* Keep(const TensorGeometry& geometry);
 
   OpId op_;
   std::uint32_t context_;
@@ -105,7 +105,7 @@ class CompactStep final : public NodeExtra {
   std::uint32_t results_at_, scalars_at_, statics_at_;  // bytes from here
   std::uint64_t filled_bytes_;
   mutable std::atomic<const InnerCalls*> inner_calls_{nullptr};  // owned
-  std::vector<std::shared_ptr<const TensorForm>> forms_;
+  std::vector<std::shared_ptr<const TensorTemplate>> forms_;
 };
 
 }  // namespace tjit::runtime

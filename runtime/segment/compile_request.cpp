@@ -92,14 +92,14 @@ SegmentInput Tier2Variant::InputOf(const PreparedSegment& segment,
 void Tier2Variant::Ask(PreparedSegment* segment,
                        PreparedSegment::Variant* variant, bool is_again) {
   SegmentInput input = InputOf(*segment, *variant);
-  NoteCode(*segment, *variant);
+  RecordCode(*segment, *variant);
   const std::size_t steps = input.steps.size();
   if (HasCodeOfOtherSizes(*segment)) trial_->GiveHeadStart();
   if (InstructionLogOn()) {
     LogTraceEvent(LogEvent::kCompile, "Starting", segment->nodes_[0]->owner,
                   absl::StrCat("ops=", steps, " tier=2"));
   }
-  SayCompile(
+  PrintCompile(
       absl::StrCat("Compiling segment of ", steps, " ops for tier 2 (from op ",
                    segment->nodes_[0]->depth, ", ",
                    std::string(OpName(segment->nodes_[0]->step.op)), ")"));
@@ -108,8 +108,8 @@ void Tier2Variant::Ask(PreparedSegment* segment,
 }
 
 // For the profile.
-void Tier2Variant::NoteCode(const PreparedSegment& segment,
-                            const PreparedSegment::Variant& variant) {
+void Tier2Variant::RecordCode(const PreparedSegment& segment,
+                              const PreparedSegment::Variant& variant) {
   ProfileSegment code;
   code.begin = segment.nodes_.front()->depth;
   for (std::uint32_t s = 0; s < variant.live.size(); ++s) {
@@ -120,7 +120,7 @@ void Tier2Variant::NoteCode(const PreparedSegment& segment,
   for (std::uint32_t i = 0; i < runs.size(); ++i) {
     if (runs[i] == 0) code.dropped.push_back(i);
   }
-  segment.compiler_.profile->NoteCode(segment.nodes_.back(), std::move(code));
+  segment.compiler_.profile->RecordCode(segment.nodes_.back(), std::move(code));
 }
 
 }  // namespace tjit::runtime

@@ -160,7 +160,7 @@ std::vector<PlanSlot> PreparedSegment::PlanSlots(
 }
 
 // What died in every run so far gets no memory when it is deferred next time.
-void PreparedSegment::NoteSurvivors() const {
+void PreparedSegment::RecordSurvivors() const {
   for (TraceNode* node : nodes_) {
     std::uint32_t died = 0, lived = 0;
     for (std::size_t i = 0; i < node->step.results.size() && i < 32; ++i) {
@@ -227,7 +227,7 @@ PreparedSegment::Variant& PreparedSegment::VariantFor(const Run& run,
       return v;
     }
   }
-  NoteSurvivors();
+  RecordSurvivors();
   Variant made;
   made.live = live_;
   made.keeps_all = is_last;
@@ -462,7 +462,7 @@ void SegmentCache::MoveTo(const TraceStore& store) try {
   absl::flat_hash_set<const StepClass*> used;
   weight_ = 0;
   for (const auto& [key, segment] : segments_) {
-    segment->NoteClasses(&used);
+    segment->RecordClasses(&used);
     weight_ += segment->weight();
   }
   classes_.KeepOnly(used);

@@ -62,7 +62,7 @@ class PreparedSegment {
   // Goes over to a copy of the store of its nodes; false if they are not there.
   bool MoveTo(const TraceStore& store);
   // Adds the classes of its steps.
-  void NoteClasses(absl::flat_hash_set<const StepClass*>* classes) const {
+  void RecordClasses(absl::flat_hash_set<const StepClass*>* classes) const {
     for (const BoundStep& step : steps_) classes->insert(step.step_class);
   }
   // How each step runs, and the memory plans made so far.
@@ -95,7 +95,7 @@ class PreparedSegment {
   static void Lend(void* state, char* data, std::uint64_t bytes);
   void PrepareAll(Counters* counters);
   char* const* SlotsOf(const BoundStep& step, char* const* slots);
-  void NoteSurvivors() const;
+  void RecordSurvivors() const;
   // Fills the pointers, too.
   Variant& VariantFor(const Run& run, Counters* counters);
   // True if `variant` is the one of this run: its pointers are filled then.

@@ -96,8 +96,8 @@ void Tier2Variant::Running::Run(char** slots, const ScalarValue* scalars,
   const auto began = Clock::now();
   executable->Run(slots, scalars, arena);
   const std::chrono::nanoseconds took = Clock::now() - began;
-  tier2_->NoteTime(*segment_, is_compiled_,
-                   static_cast<std::uint64_t>(took.count()), counters_);
+  tier2_->RecordTime(*segment_, is_compiled_,
+                     static_cast<std::uint64_t>(took.count()), counters_);
 }
 
 // The defect of a lost write-back: what the group writes of another segment or
@@ -185,13 +185,13 @@ bool Tier2Variant::Prepare(PreparedSegment* segment,
   if (!stale.empty()) {
     SwitchOff();
     if (++recompiles_ > policy::kMaxRecompiles) {
-      SayCompile(
+      PrintCompile(
           absl::StrCat("Fallback: library calls, as the segment was compiled ",
                        policy::kMaxRecompiles, " times again"));
       return false;
     }
-    SayCompile(absl::StrCat("Recompiling: a scalar of ", std::string(stale),
-                            " is not always the same"));
+    PrintCompile(absl::StrCat("Recompiling: a scalar of ", std::string(stale),
+                              " is not always the same"));
     StartTrial();
     Ask(segment, variant, /*is_again=*/true);
     return false;
@@ -387,14 +387,14 @@ bool Tier2Variant::IsShifted(const tjit::runtime::Run& run) const {
   });
 }
 
-void Tier2Variant::NoteTime(const PreparedSegment& segment, bool compiled,
-                            std::uint64_t ns, Counters* counters) {
+void Tier2Variant::RecordTime(const PreparedSegment& segment, bool compiled,
+                              std::uint64_t ns, Counters* counters) {
   if (!compiled) tier1_ns_ += ns;
   trial_->Add(compiled, ns);
   if (!trial_->is_over()) return;
   const bool pays = trial_->pays() || !engine_->is_for_speed();
   // Without turns the other side is the first runs, which are slow.
-  if (trial_->takes_turns() || !pays) SayMeasured(segment, pays);
+  if (trial_->takes_turns() || !pays) PrintMeasured(segment, pays);
   Trace* trace = TraceOf(segment);
   if (trace != nullptr && engine_->is_for_speed()) {
     trace->has_code.store(pays, std::memory_order_relaxed);
@@ -404,8 +404,8 @@ void Tier2Variant::NoteTime(const PreparedSegment& segment, bool compiled,
   SwitchOff();
 }
 
-void Tier2Variant::SayMeasured(const PreparedSegment& segment,
-                               bool pays) const {
+void Tier2Variant::PrintMeasured(const PreparedSegment& segment,
+                                 bool pays) const {
   ExplainedCode code;
   code.ops = StepsOf(task_->code);
   code.first_op = std::string(OpName(segment.nodes_[0]->step.op));
@@ -413,10 +413,10 @@ void Tier2Variant::SayMeasured(const PreparedSegment& segment,
   code.compile_ns = compile_ns_;
   code.library_ns = static_cast<std::int64_t>(trial_->without_ns());
   code.compiled_ns = static_cast<std::int64_t>(trial_->with_ns());
-  SayCompile(absl::StrCat(pays ? "Measured: a segment of "
-                               : "Fallback: library calls, a segment of ",
-                          ToText(code)));
-  segment.compiler_.tier2->NoteMeasured(std::move(code));
+  PrintCompile(absl::StrCat(pays ? "Measured: a segment of "
+                                 : "Fallback: library calls, a segment of ",
+                            ToText(code)));
+  segment.compiler_.tier2->RecordMeasured(std::move(code));
 }
 
 void Tier2Variant::SwitchOff() {

@@ -97,8 +97,8 @@ struct Tier2Variant {
                               const PreparedSegment::Variant& variant);
   void Ask(PreparedSegment* segment, PreparedSegment::Variant* variant,
            bool is_again);
-  static void NoteCode(const PreparedSegment& segment,
-                       const PreparedSegment::Variant& variant);
+  static void RecordCode(const PreparedSegment& segment,
+                         const PreparedSegment::Variant& variant);
   void PickUp(PreparedSegment* segment, PreparedSegment::Variant* variant);
   void Build(PreparedSegment* segment, PreparedSegment::Variant* variant);
   void Plan(PreparedSegment* segment, PreparedSegment::Variant* variant);
@@ -122,9 +122,9 @@ struct Tier2Variant {
   // REQUIRES: there is code, whose scalars are this run's. True if it may serve
   // the run, and is to.
   bool MayServe(const tjit::runtime::Run& run) const;
-  void NoteTime(const PreparedSegment& segment, bool compiled, std::uint64_t ns,
-                Counters* counters);
-  void SayMeasured(const PreparedSegment& segment, bool pays) const;
+  void RecordTime(const PreparedSegment& segment, bool compiled,
+                  std::uint64_t ns, Counters* counters);
+  void PrintMeasured(const PreparedSegment& segment, bool pays) const;
   void StartTrial();
   void SwitchOff();
 

@@ -37,7 +37,7 @@ class KeyWriter {
   void Add(const T& value) {
     key_.append(reinterpret_cast<const char*>(&value), sizeof(value));
   }
-  std::string Take() { return std::move(key_); }
+  std::string Finish() { return std::move(key_); }
 
  private:
   std::string key_;
@@ -74,7 +74,7 @@ std::string KeyOf(const StepRecord& step, const CapturedCall& call,
     key.Add(result.geometry);
   }
   for (const std::uint64_t size : bytes) key.Add(size);
-  return key.Take();
+  return key.Finish();
 }
 
 }  // namespace
@@ -94,7 +94,7 @@ void StepClass::Prepare(Counters* counters) {
   } catch (const c10::Error&) {
     // Stricter than eager (an out variant that checks overlap): run it as the
     // program would.
-    NoteBail(counters, BailReason::kThunkFailed, step_.op);
+    RecordBail(counters, BailReason::kThunkFailed, step_.op);
     prepared_ = PrepareBoxed(step_, call(), bytes_, &tensors_);
   }
 }
@@ -107,9 +107,9 @@ void StepClass::PrepareWithTrials(Counters* counters) {
     prepared_ = PrepareStep(step_, call(), bytes_, &tensors_, &trials);
     ++times_tried_;
   } catch (const c10::Error&) {  // it goes on as before
-    NoteBail(counters, BailReason::kThunkFailed, step_.op);
+    RecordBail(counters, BailReason::kThunkFailed, step_.op);
   } catch (const std::bad_alloc&) {
-    NoteBail(counters, BailReason::kThunkFailed, step_.op);
+    RecordBail(counters, BailReason::kThunkFailed, step_.op);
   }
 }
 

@@ -45,12 +45,12 @@ std::uint32_t CallsBetweenLooks() {
 void ThreadState::ForgetTrial() {
   trial_.reset();
   until_look_ = CallsBeforeLook();
-  usual_store_ = store_.get();
+  fast_store_ = store_.get();
 }
 
 bool ThreadState::RunsAlone(CallFrame& frame) {
-  if (store_.get() != registry_->store()) TakeNewStore();
-  if (usual_store_ != nullptr) return false;
+  if (store_.get() != registry_->store()) AdoptNewStore();
+  if (fast_store_ != nullptr) return false;
   if (trial_->learns()) {
     trial_->Learn(frame.entry.id, NowNs());
   } else if (trial_->counts()) {
@@ -111,7 +111,7 @@ void ThreadState::TurnTrial() {
   if (!trial.is_blind()) LeavePath(/*drains=*/true);
   const std::int64_t lost = trial.lost();
   trial.Turn(usage());
-  usual_store_ = trial.counts() || trial.is_blind() ? nullptr : store_.get();
+  fast_store_ = trial.counts() || trial.is_blind() ? nullptr : store_.get();
   until_look_ = trial.counts() ? CallsBetweenLooks() : CallsBeforeLook();
   // The place in the program where a window ends is no boundary of its.
   at_boundary_ = false;
@@ -122,7 +122,7 @@ void ThreadState::TurnTrial() {
     segments_.Clear();
   }
   counters_.threads_left_alone.Add();
-  SayLeftAlone(trial);
+  PrintLeftAlone(trial);
 }
 
 }  // namespace tjit::runtime

@@ -27,7 +27,7 @@ at::Tensor MakeEmpty(const CompactResult& result) {
                     result.version);
 }
 
-void NotePendingUse(Block* block, std::uint8_t use) {
+void RecordPendingUse(Block* block, std::uint8_t use) {
   const std::uint8_t now = block->pending.load(std::memory_order_relaxed);
   block->pending.store(now | use, std::memory_order_relaxed);
 }
@@ -44,18 +44,18 @@ inline bool BeginsAnew(const CompactStep& step, const SlotBinding& slot) {
 }  // namespace
 
 // One that the program dropped before, or undefined.
-[[gnu::always_inline]] inline at::Tensor OpDeferral::TakeParked(
+[[gnu::always_inline]] inline at::Tensor OpDeferral::AcquireRecycled(
     const CompactResult& result, bool dies, Block** block) {
-  const TensorForm::Bytes* form =
+  const TensorTemplate::Bytes* form =
       result.form->bytes.load(std::memory_order_acquire);
-  if (result.size_class == ParkedTensor::kNone || form == nullptr ||
+  if (result.size_class == TensorRecycler::kNone || form == nullptr ||
       !pending_is_plain_ ||
-      (ParkedTensor::IsOfSlots(result.size_class) && !dies)) {
+      (TensorRecycler::IsOfSlots(result.size_class) && !dies)) {
     return {};
   }
   c10::TensorImpl* impl =
-      ParkedTensor::Take(result.size_class, result.bytes, *form, result.version,
-                         &MaterializeHook, block);
+      TensorRecycler::Acquire(result.size_class, result.bytes, *form,
+                              result.version, &MaterializeHook, block);
   if (impl == nullptr) return {};
   return at::Tensor(
       c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::
@@ -82,7 +82,7 @@ inline bool BeginsAnew(const CompactStep& step, const SlotBinding& slot) {
 [[gnu::always_inline]] inline at::Tensor OpDeferral::MakeDeferred(
     const CompactResult& result, bool dies) {
   Block* block = nullptr;
-  at::Tensor t = TakeParked(result, dies, &block);
+  at::Tensor t = AcquireRecycled(result, dies, &block);
   if (block == nullptr) [[unlikely]]
     t = MakeAnew(result, dies, &block);
   OwnNew(block, static_cast<std::uint32_t>(run_.slots.size()));
@@ -150,7 +150,7 @@ void OpDeferral::BeginPending() {
   pending_limit_ = ForcedDrainAt() < 0
                        ? policy::kMaxPending
                        : static_cast<std::size_t>(ForcedDrainAt()) + 1;
-  g_settings.NotePending(true);
+  g_settings.RecordPending(true);
 }
 
 // Those of steps that ran eagerly are whatever was there.
@@ -176,13 +176,13 @@ inline void OpDeferral::UseSlot(const CompactStep& step, const CompactArg& arg,
                                  SlotBinding* slot) {
   std::uint8_t use = Block::kPendingRead;
   if (arg.written) [[unlikely]] {
-    // Twins keep what was there.
+    // EagerCopies keep what was there.
     if (&arg == step.args() && modes_ == nullptr && BeginsAnew(step, *slot)) {
       slot->born_pending = true;
     }
     use |= Block::kPendingWrite;
   }
-  NotePendingUse(slot->block, use);
+  RecordPendingUse(slot->block, use);
 }
 
 // REQUIRES: pending ops own all arguments.

@@ -81,13 +81,14 @@ bool ThreadRegistry::Evict(TraceStore* store, const std::atomic<bool>& hurry) {
   SetStore(std::move(copy));
   process_counters_->evictions.Add();
   lock.unlock();
-  SayCompile(absl::StrCat("Forgotten: the ", before - after, " of ", before,
-                          " recorded ops that were run least, as "
-                          "TJIT_MAX_TRACE_STEPS or TJIT_MAX_TRACE_MB is near"));
+  PrintCompile(
+      absl::StrCat("Forgotten: the ", before - after, " of ", before,
+                   " recorded ops that were run least, as "
+                   "TJIT_MAX_TRACE_STEPS or TJIT_MAX_TRACE_MB is near"));
   return true;
 }
 
-void ThreadRegistry::TakeStoreToIdleStates() {
+void ThreadRegistry::LetIdleStatesAdoptStore() {
   std::vector<ThreadState*> idle;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -100,7 +101,7 @@ void ThreadRegistry::TakeStoreToIdleStates() {
   }
   for (ThreadState* state : idle) {
     try {
-      state->TakeStore();
+      state->AdoptStore();
     } catch (const std::bad_alloc&) {  // with the next store
     }
   }
@@ -108,7 +109,7 @@ void ThreadRegistry::TakeStoreToIdleStates() {
   free_states_.insert(free_states_.end(), idle.begin(), idle.end());
 }
 
-void ThreadState::TakeStore() {
+void ThreadState::AdoptStore() {
   std::shared_ptr<TraceStore> store = registry_->HoldStore();
   if (store == store_) return;
   const bool is_copy = store->lineage() == store_->lineage();
@@ -127,14 +128,14 @@ void ThreadState::TakeStore() {
     });
   }
   store_ = std::move(store);
-  if (usual_store_ != nullptr) usual_store_ = store_.get();
+  if (fast_store_ != nullptr) fast_store_ = store_.get();
 }
 
-void ThreadState::TakeNewStore() {
+void ThreadState::AdoptNewStore() {
   // At the next op: a thread of a team must wait for no state.
   if (t_context.held != nullptr || InParallelRegion()) return;
-  TakeStore();
-  registry_->TakeStoreToIdleStates();
+  AdoptStore();
+  registry_->LetIdleStatesAdoptStore();
 }
 
 }  // namespace tjit::runtime

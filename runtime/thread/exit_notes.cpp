@@ -168,8 +168,8 @@ std::string PlaceOfCall() {
   return "";
 }
 
-void NoteExit(const TraceNode& node, const CallFrame& frame, const Run& run,
-              BailReason why, std::uint64_t lineage) {
+void RecordExit(const TraceNode& node, const CallFrame& frame, const Run& run,
+                BailReason why, std::uint64_t lineage) {
   const Trace* trace = node.owner.load(std::memory_order_acquire);
   const TraceNode* next = node.likely.load(std::memory_order_relaxed);
   if (next == nullptr) next = node.first_child.load(std::memory_order_acquire);
@@ -195,7 +195,7 @@ void NoteExit(const TraceNode& node, const CallFrame& frame, const Run& run,
   notes.noted.push_back({lineage, std::move(exit)});
 }
 
-std::vector<ExplainedExit> NotedExits(std::uint64_t lineage) {
+std::vector<ExplainedExit> RecordedExits(std::uint64_t lineage) {
   Notes& notes = TheNotes();
   std::vector<ExplainedExit> exits;
   const std::unique_lock<std::mutex> lock(notes.mutex, std::try_to_lock);

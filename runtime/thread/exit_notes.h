@@ -26,11 +26,11 @@
 namespace tjit::runtime {
 
 // A call left the path at `node`, for `why`. REQUIRES: no lock is held.
-void NoteExit(const TraceNode& node, const CallFrame& frame, const Run& run,
-              BailReason why, std::uint64_t lineage);
+void RecordExit(const TraceNode& node, const CallFrame& frame, const Run& run,
+                BailReason why, std::uint64_t lineage);
 
 // What was noted of the store with this lineage.
-std::vector<ExplainedExit> NotedExits(std::uint64_t lineage);
+std::vector<ExplainedExit> RecordedExits(std::uint64_t lineage);
 
 // "Train(Batch const&)+0x21 in program"; "" if there is none.
 std::string PlaceOfCall();

@@ -1,12 +1,12 @@
 // The lean way to defer a step: its arguments are owned by pending ops and
-// only read, its scalars are the recorded ones, and a parked tensor serves its
-// one result (CompactStep::is_lean()). Nearly all of a replayed program.
+// only read, its scalars are the recorded ones, and a recycled tensor serves
+// its one result (CompactStep::is_fast()). Nearly all of a replayed program.
 //
-// IsLeanCall() matches such a step; what defers it looks at nothing that it has
+// IsFastCall() matches such a step; what defers it looks at nothing that it has
 // proved, and whatever is out of the ordinary is left to OpDeferral::Defer()
 // before anything has changed.
 // Inline: a call more is as much as a fifth of it.
-// Tested by: tests/runtime/parked_tensor_test.cpp,
+// Tested by: tests/runtime/tensor_recycler_test.cpp,
 // tests/runtime/replay_test.cpp
 #pragma once
 
@@ -46,10 +46,10 @@ namespace tjit::runtime {
 // True if pending ops own the argument, which no step has touched in between,
 // in the slot of the step, and its storage is armed. What they own is not
 // given out again, so that its address tells it.
-[[gnu::always_inline]] inline bool OpDeferral::IsLeanArgument(
+[[gnu::always_inline]] inline bool OpDeferral::IsFastArgument(
     const c10::TensorImpl* impl, const CompactArg& arg,
     const SlotBinding& slot) {
-  const TensorForm::Bytes* form =
+  const TensorTemplate::Bytes* form =
       arg.form->bytes.load(std::memory_order_acquire);
   if (impl == nullptr || form == nullptr || !HasShapeOf(impl, *form)) {
     return false;
@@ -71,7 +71,7 @@ namespace tjit::runtime {
 // REQUIRES: the step is lean, and the call is it in op, context and counts.
 // True if the call is it in all, and pending ops own its arguments: nothing
 // is left to be noted of these then.
-[[gnu::always_inline]] inline bool OpDeferral::IsLeanCall(
+[[gnu::always_inline]] inline bool OpDeferral::IsFastCall(
     const CallFrame& frame, const TraceNode& node,
     const CompactStep& step) const {
   if (run_.slots.size() != node.slot_begin) return false;
@@ -87,7 +87,7 @@ namespace tjit::runtime {
   const TensorRef* ref = frame.tensors.begin();
   const CompactArg* const end = step.args() + step.arg_count();
   for (const CompactArg* arg = step.args(); arg != end; ++arg, ++ref) {
-    if (!IsLeanArgument(ref->impl, *arg,
+    if (!IsFastArgument(ref->impl, *arg,
                         slots[static_cast<std::uint32_t>(arg->slot)])) {
       return false;
     }
@@ -95,24 +95,24 @@ namespace tjit::runtime {
   return true;
 }
 
-// REQUIRES: mutex_ held, IsLeanCall(). False, and nothing has changed, if a
+// REQUIRES: mutex_ held, IsFastCall(). False, and nothing has changed, if a
 // result must be made.
-[[gnu::always_inline]] inline bool OpDeferral::DeferLean(
+[[gnu::always_inline]] inline bool OpDeferral::DeferFast(
     CallFrame& frame, TraceNode* node, const CompactStep& step) {
   const CompactResult& result = *step.results();
-  const TensorForm::Bytes* form =
+  const TensorTemplate::Bytes* form =
       result.form->bytes.load(std::memory_order_acquire);
   ScalarValue* to = run_.scalars.data() + node->scalar_begin;
   const ScalarValue* const to_end = to + step.scalar_count();
   if (form == nullptr || !pending_is_plain_ ||
-      (ParkedTensor::IsOfSlots(result.size_class) && !node->Dies(0)) ||
+      (TensorRecycler::IsOfSlots(result.size_class) && !node->Dies(0)) ||
       to_end > run_.scalars.data() + run_.scalars.size()) [[unlikely]] {
     return false;
   }
   Block* block = nullptr;
   PooledTensor* const tensor =
-      ParkedTensor::Take(result.size_class, result.bytes, *form, result.version,
-                         &MaterializeHook, &block);
+      TensorRecycler::Acquire(result.size_class, result.bytes, *form,
+                              result.version, &MaterializeHook, &block);
   if (tensor == nullptr) [[unlikely]]
     return false;
   c10::TensorImpl* const undefined = c10::UndefinedTensorImpl::singleton();

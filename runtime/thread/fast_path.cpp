@@ -36,10 +36,9 @@ void PrefetchAfter(const TraceNode* node) {
 
 }  // namespace
 
-[[gnu::noinline]] Decision TraceCursor::TakeUsual(CallFrame& frame,
-                                                  TraceNode* node,
-                                                  const CompactStep* step,
-                                                  bool owns_arguments) {
+[[gnu::noinline]] Decision TraceCursor::AdvanceDeferring(
+    CallFrame& frame, TraceNode* node, const CompactStep* step,
+    bool owns_arguments) {
   if (Defer(frame, node, step, owns_arguments)) [[likely]]
     return Decision::kDeferred;
   return HaveNoMemory(frame);
@@ -54,10 +53,10 @@ void PrefetchAfter(const TraceNode* node) {
   return Decision::kEager;
 }
 
-Decision TraceCursor::TakeDeferred(CallFrame& frame, TraceNode* node) {
+Decision TraceCursor::AdvanceDeferred(CallFrame& frame, TraceNode* node) {
   if (node->depth >= policy::kPrefetchFrom) PrefetchAfter(node);
-  return TakeUsual(frame, node, CompactStep::Of(*node),
-                   /*owns_arguments=*/false);
+  return AdvanceDeferring(frame, node, CompactStep::Of(*node),
+                          /*owns_arguments=*/false);
 }
 
 namespace {
@@ -104,7 +103,7 @@ inline bool Holds(const c10::StorageImpl* storage, const Block* block) {
 
 // The same as HasBytesOf() for those it does not know, and where they begin.
 [[gnu::noinline]] bool HasGeometryOf(const c10::TensorImpl* impl,
-                                     const TensorForm& form,
+                                     const TensorTemplate& form,
                                      std::int64_t* shift) {
   if (!SameGeometry(impl, form.geometry)) return false;
   *shift = ShiftOf(impl, form.geometry);
@@ -151,7 +150,7 @@ enum class Likeness : std::uint8_t {
   const TensorRef* ref = frame.tensors.begin();
   for (const CompactArg* arg = step.args(); arg != end; ++arg) {
     const c10::TensorImpl* impl = (ref++)->impl;
-    const TensorForm* form = arg->form;
+    const TensorTemplate* form = arg->form;
     if (impl == nullptr || form == nullptr) [[unlikely]] {
       if (impl != nullptr || form != nullptr) return Likeness::kNone;
       continue;
@@ -180,31 +179,31 @@ enum class Likeness : std::uint8_t {
 
 // REQUIRES (both): mutex_ held. None, and nothing has changed, if the call is
 // another.
-[[gnu::noinline]] std::optional<Decision> TraceCursor::TakeLike(
+[[gnu::noinline]] std::optional<Decision> TraceCursor::AdvanceLike(
     CallFrame& frame, TraceNode* node, const CompactStep* step) {
   const Likeness likeness = LikenessTo(frame, *node, *step);
   if (likeness == Likeness::kNone) return std::nullopt;
   const bool is_owned = likeness == Likeness::kOwned;
   if (!is_owned && !BindAndClaim(frame, *node)) return std::nullopt;
   cursor_ = node;
-  return TakeUsual(frame, node, step, is_owned);
+  return AdvanceDeferring(frame, node, step, is_owned);
 }
 
-[[gnu::always_inline]] inline std::optional<Decision> TraceCursor::TakeNext(
+[[gnu::always_inline]] inline std::optional<Decision> TraceCursor::AdvanceFast(
     CallFrame& frame, TraceNode* node, const CompactStep* step) {
   if (node->depth >= policy::kPrefetchFrom) PrefetchAfter(node);
-  if (!step->is_lean() || !IsLeanCall(frame, *node, *step)) {
-    return TakeLike(frame, node, step);
+  if (!step->is_fast() || !IsFastCall(frame, *node, *step)) {
+    return AdvanceLike(frame, node, step);
   }
   cursor_ = node;
   try {
-    if (DeferLean(frame, node, *step)) [[likely]]
+    if (DeferFast(frame, node, *step)) [[likely]]
       return Decision::kDeferred;
   } catch (const std::exception&) {
     UndoDefer(frame, node);
     return HaveNoMemory(frame);
   }
-  return TakeUsual(frame, node, step, /*owns_arguments=*/true);
+  return AdvanceDeferring(frame, node, step, /*owns_arguments=*/true);
 }
 
 namespace {
@@ -221,11 +220,11 @@ namespace {
 
 }  // namespace
 
-[[gnu::always_inline]] inline std::optional<Decision> TraceCursor::FollowUsual(
+[[gnu::always_inline]] inline std::optional<Decision> TraceCursor::FollowFast(
     CallFrame& frame) {
   TraceNode* node = cursor_->likely.load(std::memory_order_relaxed);
   if (node == nullptr || !node->hot.load(std::memory_order_relaxed) ||
-      !run_is_usual_ || modes_ != nullptr || capture_.active() ||
+      !run_is_fast_ || modes_ != nullptr || capture_.active() ||
       !g_settings.may_defer() || (!run_deferred_ && capture_is_due()) ||
       t_context.held != nullptr) {
     return std::nullopt;
@@ -238,14 +237,14 @@ namespace {
   std::optional<Decision> decision;
   {
     const OwnerStateLock lock(this);
-    decision = TakeNext(frame, node, step);
+    decision = AdvanceFast(frame, node, step);
   }
   if (decision == Decision::kEager) [[unlikely]]
     MakeReady(frame);
   return decision;
 }
 
-bool TraceCursor::EnterUsual(CallFrame& frame, Decision* decision) {
+bool TraceCursor::EnterFast(CallFrame& frame, Decision* decision) {
   TraceNode* root = root_;
   if (root == nullptr || !root->hot.load(std::memory_order_relaxed) ||
       modes_ != nullptr || !g_settings.may_defer() ||
@@ -273,7 +272,7 @@ bool TraceCursor::EnterUsual(CallFrame& frame, Decision* decision) {
     trace->entries.fetch_add(1, std::memory_order_relaxed);
     run_began_ns_ = 0;
     cursor_ = root;
-    *decision = TakeUsual(frame, root, step, /*owns_arguments=*/false);
+    *decision = AdvanceDeferring(frame, root, step, /*owns_arguments=*/false);
   }
   if (*decision == Decision::kEager) [[unlikely]]
     MakeReady(frame);
@@ -282,7 +281,7 @@ bool TraceCursor::EnterUsual(CallFrame& frame, Decision* decision) {
 
 [[gnu::always_inline]] inline Decision ThreadState::OnCall(CallFrame& frame) {
   if (frame.entry.op_class == OpClass::kEmpty) return Decision::kEager;
-  if (usual_store_ != registry_->store()) [[unlikely]] {
+  if (fast_store_ != registry_->store()) [[unlikely]] {
     if (RunsAlone(frame)) return Decision::kEager;
   }
   counters_.ops_seen.Add();
@@ -297,7 +296,7 @@ bool TraceCursor::EnterUsual(CallFrame& frame, Decision* decision) {
     return Decision::kEager;
   }
   if (cursor_ != nullptr) {
-    const std::optional<Decision> decision = FollowUsual(frame);
+    const std::optional<Decision> decision = FollowFast(frame);
     if (decision.has_value()) [[likely]]
       return *decision;
   }

@@ -195,7 +195,7 @@ std::exception_ptr PendingQueue::RunPending(FlushReason reason) {
   const std::size_t ops = run_.pending.size();
   if (ops == 0) return nullptr;
   if (ForcedDrainAt() >= 0) return DrainPending();
-  if (LogsTo(LogChannel::kFlush)) SayFlush(run_, reason, /*drained=*/false);
+  if (LogsTo(LogChannel::kFlush)) PrintFlush(run_, reason, /*drained=*/false);
   const std::uint64_t began_ns =
       t_context.state == this && run_began_ns_ != 0 ? NowNs() : 0;
   const Attempt attempt = [&] {
@@ -219,7 +219,7 @@ std::exception_ptr PendingQueue::DrainPending() {
   const std::size_t ops = run_.pending.size();
   if (ops == 0) return nullptr;
   if (LogsTo(LogChannel::kFlush)) {
-    SayFlush(run_, FlushReason::kMismatch, /*drained=*/true);
+    PrintFlush(run_, FlushReason::kMismatch, /*drained=*/true);
   }
   const Attempt attempt = [&] {
     const SegmentRow row(LogEvent::kDrain, run_, FlushReason::kMismatch);
@@ -270,20 +270,20 @@ PendingQueue::Attempt PendingQueue::TrySegment(
     if (!has_run || FailedAllocations() != failed) {
       return {has_run, std::current_exception()};
     }
-    NoteStepThrew(segment->running(), e);
+    RecordStepThrew(segment->running(), e);
   }
-  if (modes_ != nullptr) CompareTwins(reason);
+  if (modes_ != nullptr) CompareEagerCopies(reason);
   return {true, nullptr};
 }
 
-void PendingQueue::NoteStepThrew(const TraceNode& step,
-                                const std::exception& e) {
-  NoteBail(&counters_, BailReason::kStepThrew, step.step.op);
+void PendingQueue::RecordStepThrew(const TraceNode& step,
+                                   const std::exception& e) {
+  RecordBail(&counters_, BailReason::kStepThrew, step.step.op);
   LogStepThrew(step, e.what());
 }
 
 void PendingQueue::CountBail(BailReason why, std::uint32_t trace_id, OpId op) {
-  NoteBail(&counters_, why, op);
+  RecordBail(&counters_, why, op);
   LogBail(why, trace_id);
 }
 
@@ -315,7 +315,7 @@ void PendingQueue::AfterFlushLocked() {
   pending_is_plain_ = false;
   run_.held_bytes = 0;
   pending_count_.store(0, std::memory_order_relaxed);
-  g_settings.NotePending(false);
+  g_settings.RecordPending(false);
 }
 
 [[gnu::noinline]] bool PendingQueue::TakeOverLocked(Block* block) {

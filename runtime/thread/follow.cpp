@@ -111,7 +111,7 @@ bool PendingQueue::ClaimToRead(std::uint32_t s) {
                                             std::memory_order_seq_cst)) {
     if ((block->pending.load(std::memory_order_relaxed) &
          Block::kPendingWrite) == 0) {
-      block->NoteSwitch();
+      block->RecordSwitch();
     }
     return false;
   }
@@ -164,7 +164,7 @@ bool TraceCursor::TryFollow(CallFrame& frame, Decision* decision) {
       FlushForeignOwners(frame);
       continue;
     }
-    *decision = Take(frame, node, defers);
+    *decision = Advance(frame, node, defers);
     if (*decision == Decision::kDeferred) {
       lock.Unlock();
       if (run_kind_ == RunKind::kWatched) [[unlikely]] ShowCalls(*node);
@@ -186,7 +186,7 @@ bool TraceCursor::TryFollow(CallFrame& frame, Decision* decision) {
     FinishRun(FlushReason::kSegmentEnd);
   } else {
     if (run_deferred_ && cursor_->parent != nullptr) {
-      NoteExit(*cursor_, frame, run_, why, store_->lineage());
+      RecordExit(*cursor_, frame, run_, why, store_->lineage());
     }
     LeaveTrace(why);
   }
@@ -202,14 +202,14 @@ inline void TraceCursor::MoveCursor(TraceNode* node) {
   cursor_ = node;
 }
 
-Decision TraceCursor::Take(CallFrame& frame, TraceNode* node, bool defers) {
+Decision TraceCursor::Advance(CallFrame& frame, TraceNode* node, bool defers) {
   MoveCursor(node);
   if (defers) {
     if (modes_ != nullptr && (modes_->modes & kModeShadow) != 0) [[unlikely]] {
       modes_->shadowed = node;
       return Decision::kEager;
     }
-    return TakeDeferred(frame, node);
+    return AdvanceDeferred(frame, node);
   }
   CountEager(frame);
   if (node->step.kind == StepKind::kAtCall) {

@@ -1,5 +1,6 @@
 // The part of ThreadState that knows loops beside the period that holds:
-// stretches from fork to fork, and several iterations as one trace.
+// regions from branch point to branch point, and several iterations as one
+// trace.
 #include <algorithm>
 #include <vector>
 
@@ -43,15 +44,15 @@ bool FeedOneAnother(const std::vector<NewStep>& steps, std::size_t period) {
 
 }  // namespace
 
-// Note [Stretches]
+// Note [Regions]
 // A stream in which nothing periodic was found for kStarvingOps recorded ops
-// is *starving*. From then on it is cut at its forks (stretch_finder.h): from
-// one fork, or the end of a run, to the next the ops are captured from the top
-// of the store; and branches end at forks too. So stretches begin where others
-// end, and chain in any order. A capture that comes by a place never seen
-// before is given up, with a pause that doubles: a stream that never repeats
-// costs tokens, not records.
-[[gnu::hot]] void RecordingPolicy::NoteKind(const CallFrame& frame) {
+// is *starving*. From then on it is cut at its branch points (branch_finder.h):
+// from one branch point, or the end of a run, to the next the ops are captured
+// from the top of the store; and branches end at branch points too. So regions
+// begin where others end, and chain in any order. A capture that comes by a
+// place never seen before is given up, with a pause that doubles: a stream that
+// never repeats costs tokens, not records.
+[[gnu::hot]] void RecordingPolicy::RecordKind(const CallFrame& frame) {
   if (!IsLearning()) return;
   std::uint64_t kind = std::uint64_t{frame.entry.id} << 32 | context_;
   if (!frame.tensors.empty()) {
@@ -61,8 +62,8 @@ bool FeedOneAnother(const std::vector<NewStep>& steps, std::size_t period) {
     }
   }
   LoopState& loops = *loops_;
-  loops.next = loops.stretches.Observe(kind, BlocksOfThread());
-  loops.due = loops.next == StretchFinder::Next::kFork && IsStarving();
+  loops.next = loops.regions.Observe(kind, BlocksOfThread());
+  loops.due = loops.next == BranchFinder::Next::kBranchPoint && IsStarving();
 }
 
 bool RecordingPolicy::IsLearning() {
@@ -82,44 +83,45 @@ bool RecordingPolicy::IsLearning() {
   return true;
 }
 
-void RecordingPolicy::NoteRunEnd() {
+void RecordingPolicy::RecordRunEnd() {
   LoopState& loops = *loops_;
   if (!IsLearning()) return;
-  if (run_deferred_) loops.stretches.Restart(BlocksOfThread());
+  if (run_deferred_) loops.regions.Restart(BlocksOfThread());
   loops.due = IsStarving();
 }
 
 bool RecordingPolicy::IsStarving() const {
   const std::uint64_t position = detector_.position();
   return position >= loops_->last_period + policy::kStarvingOps &&
-         loops_->stretch_captures.IsOver(position) &&
+         loops_->region_captures.IsOver(position) &&
          detector_.run() < policy::kMayCloseRun;
 }
 
-void RecordingPolicy::MaybeStartStretch() {
+void RecordingPolicy::MaybeStartRegion() {
   if (capture_.active() || scheduled_.period != 0) return;
   BeginRun();
   StartCapture(store_->top(), 0, /*boundary=*/false);
-  loops_->to_fork = true;
+  loops_->to_branch_point = true;
 }
 
-void RecordingPolicy::MaybeEndStretch() {
+void RecordingPolicy::MaybeEndRegion() {
   LoopState& loops = *loops_;
-  if (!loops.to_fork || !capture_.active() || capture_.size() == 0) return;
+  if (!loops.to_branch_point || !capture_.active() || capture_.size() == 0)
+    return;
   const bool is_branch = capture_.from() != store_->top();
-  if (loops.next == StretchFinder::Next::kFork &&
-      (is_branch || capture_.size() >= StretchFinder::kShortest)) {
-    loops.stretch_captures.Succeed();
+  if (loops.next == BranchFinder::Next::kBranchPoint &&
+      (is_branch || capture_.size() >= BranchFinder::kShortest)) {
+    loops.region_captures.Succeed();
     loops.learn_from = detector_.position();  // there may be more
     FinishCapture();
-    at_boundary_ = true;  // the next stretch begins here
+    at_boundary_ = true;  // the next region begins here
     return;
   }
-  const bool is_known = loops.next != StretchFinder::Next::kUnknown;
-  if (is_branch || (is_known && capture_.size() < policy::kLongestStretch)) {
+  const bool is_known = loops.next != BranchFinder::Next::kUnknown;
+  if (is_branch || (is_known && capture_.size() < policy::kLongestRegion)) {
     return;
   }
-  loops.stretch_captures.Fail(detector_.position(), capture_.size());
+  loops.region_captures.Fail(detector_.position(), capture_.size());
   loops.due = false;
   capture_.Stop();
   UnbindFrom(&run_, 0);

@@ -1,7 +1,6 @@
-// What a thread knows of its loops beside the period that holds: the forks of
-// its stream, and how the present capture is to end.
-// Thread: belongs to one ThreadState. Tested by:
-// tests/runtime/engagement_test.cpp
+// What a thread knows of its loops beside the period that holds: the branch
+// points of its stream, and how the present capture is to end. Thread: belongs
+// to one ThreadState. Tested by: tests/runtime/engagement_test.cpp
 #pragma once
 
 #include <cstddef>
@@ -9,23 +8,24 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "recorder/backoff.h"
+#include "recorder/branch_finder.h"
 #include "recorder/profile.h"
-#include "recorder/stretch_finder.h"
 #include "support/policy.h"
 
 namespace tjit::runtime {
 
 struct LoopState {
-  StretchFinder stretches;
-  StretchFinder::Next next = StretchFinder::Next::kUnknown;
+  BranchFinder regions;
+  BranchFinder::Next next = BranchFinder::Next::kUnknown;
   // Steps of the longest capture, or run of a trace, that came to its end.
   std::uint32_t longest = 0;
   // Position in the stream where a period was captured last.
   std::uint64_t last_period = 0;
-  std::uint64_t learn_from = 0;   // position from which forks are learnt
-  bool due = false;      // a stretch begins with the next op
-  bool to_fork = false;  // the open capture ends at the next fork
-  Backoff stretch_captures{policy::kMostStretchFailures};
+  std::uint64_t learn_from = 0;  // position from which branch points are learnt
+  bool due = false;              // a region begins with the next op
+  bool to_branch_point =
+      false;  // the open capture ends at the next branch point
+  Backoff region_captures{policy::kMostRegionFailures};
 
   // The capture of a period: iterations of so many ops, and how often they had
   // come when it was found.
@@ -51,10 +51,10 @@ struct LoopState {
   absl::flat_hash_map<const KnownNode*, Tries> tries;  // by first step
 
   // Note [Captures in vain] in record.cpp.
-  void NoteRun() {
+  void RecordRun() {
     if (runs < policy::kCountedRuns) ++runs;
   }
-  void NoteTrace() {
+  void RecordTrace() {
     if (++new_traces < policy::kCountedTraces) return;
     new_traces /= 2;
     runs /= 2;
@@ -64,10 +64,10 @@ struct LoopState {
            runs >= policy::kRunsOfEachTrace * new_traces;
   }
 
-  // No forks are learnt at this op.
+  // No branch points are learnt at this op.
   void LearnNothing() {
     due = false;
-    next = StretchFinder::Next::kUnknown;
+    next = BranchFinder::Next::kUnknown;
   }
 };
 

@@ -142,7 +142,7 @@ namespace {
 // The slot that was noted for `block` in this run, or -1. The address alone
 // does not tell: after a flush in mid-run a value may die and its block be
 // given out again.
-std::int32_t NotedSlot(const Run& run, const Block* block) {
+std::int32_t RecordedSlot(const Run& run, const Block* block) {
   std::uint32_t slot = 0;
   if (block->is_shared()) {
     const auto it = run.shared_slots.find(block);
@@ -166,7 +166,7 @@ std::int32_t BoundSlot(const Run& run, const c10::StorageImpl* storage,
   const bool exposed =
       block == nullptr || block->exposed.load(std::memory_order_relaxed);
   if (!exposed) {
-    const std::int32_t slot = NotedSlot(run, block);
+    const std::int32_t slot = RecordedSlot(run, block);
     if (slot >= 0) return slot;
     const std::uint64_t binding =
         block->binding.load(std::memory_order_relaxed);
@@ -225,8 +225,9 @@ bool BindSlots(const CallFrame& frame, const TraceNode& node, Run* run,
       const Block* block = BlockOf(storage);
       // What pending ops own is not given out again: no need for its binding.
       const bool is_bound =
-          block != nullptr && (slot.owned ? slot.block == block
-                                          : NotedSlot(*run, block) == arg.slot);
+          block != nullptr &&
+          (slot.owned ? slot.block == block
+                      : RecordedSlot(*run, block) == arg.slot);
       if (!is_bound) {
         if (!Planted(Defect::kLostAlias)) {
           return fail(BailReason::kSlotDiffers);
@@ -259,7 +260,7 @@ bool BindSlots(const CallFrame& frame, const TraceNode& node, Run* run,
       run->slots.push_back(CopyBinding(storage));
     } else {
       run->slots.emplace_back().block = block;
-      run->Note(block, s);
+      run->Record(block, s);
     }
     run->slots.back().shift =
         Planted(Defect::kLostShift)

@@ -128,7 +128,7 @@ void MaterializeHook(c10::StorageImpl* storage) {
   const bool exposes = t_context.reader == 0;
   if (exposes && !block->exposed.exchange(true, std::memory_order_relaxed) &&
       LogsTo(LogChannel::kMemory)) {
-    SayExposed(block->bytes, /*by_fault=*/false);
+    PrintExposed(block->bytes, /*by_fault=*/false);
   }
   if (t_context.state != nullptr) t_context.state->CountHook(exposes);
 }
@@ -142,7 +142,7 @@ bool FaultIn(Block* block) {
       return false;
     }
     block->exposed.store(true, std::memory_order_relaxed);
-    if (LogsTo(LogChannel::kMemory)) SayExposed(block->bytes, true);
+    if (LogsTo(LogChannel::kMemory)) PrintExposed(block->bytes, true);
     try {
       owner->Flush(FlushReason::kFault);
     } catch (const std::exception& e) {
@@ -152,7 +152,7 @@ bool FaultIn(Block* block) {
       return false;
     }
   }
-  return (block->kind & Block::kFaulting) == 0;
+  return (block->kind & Block::kReserved) == 0;
 }
 
 }  // namespace tjit::runtime

@@ -3,7 +3,8 @@
 //
 // The part of a thread's state (thread_state.h) above its pending queue.
 // Thread: the owner's, under the mutex of the queue.
-// Tested by: tests/runtime/replay_test.cpp, tests/runtime/parked_tensor_test.cpp
+// Tested by: tests/runtime/replay_test.cpp,
+// tests/runtime/tensor_recycler_test.cpp
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,7 @@ class OpDeferral : public PendingQueue {
 
   void SetRunKind(RunKind kind) {
     run_kind_ = kind;
-    run_is_usual_ = kind == RunKind::kUsual;
+    run_is_fast_ = kind == RunKind::kUsual;
   }
 
   // Stands nowhere, and forgets what the last run bound.
@@ -39,11 +40,11 @@ class OpDeferral : public PendingQueue {
   bool Defer(CallFrame& frame, TraceNode* node, const CompactStep* made,
              bool owns_arguments);
   void UndoDefer(CallFrame& frame, const TraceNode* node);
-  static bool IsLeanArgument(const c10::TensorImpl* impl, const CompactArg& arg,
+  static bool IsFastArgument(const c10::TensorImpl* impl, const CompactArg& arg,
                              const SlotBinding& slot);
-  bool IsLeanCall(const CallFrame& frame, const TraceNode& node,
+  bool IsFastCall(const CallFrame& frame, const TraceNode& node,
                   const CompactStep& step) const;
-  bool DeferLean(CallFrame& frame, TraceNode* node, const CompactStep& step);
+  bool DeferFast(CallFrame& frame, TraceNode* node, const CompactStep& step);
   // The parts of both.
   void BeginPending();
   void OwnArguments(const CallFrame& frame, const TraceNode* node,
@@ -54,7 +55,7 @@ class OpDeferral : public PendingQueue {
   TraceNode* cursor_ = nullptr;      // last matched node; null: idle
   TraceNode* eager_node_ = nullptr;  // matched, running eagerly now
   bool run_deferred_ = false;        // an op of this run was deferred
-  bool run_is_usual_ = true;  // run_kind_ is kUsual: a register less per op
+  bool run_is_fast_ = true;  // run_kind_ is kUsual: a register less per op
   RunKind run_kind_ = RunKind::kUsual;
 
  private:
@@ -69,7 +70,8 @@ class OpDeferral : public PendingQueue {
   void OwnNew(Block* block, std::uint32_t s);
   void RunFullQueue();
   at::Tensor MakeDeferred(const CompactResult& result, bool dies);
-  at::Tensor TakeParked(const CompactResult& result, bool dies, Block** block);
+  at::Tensor AcquireRecycled(const CompactResult& result, bool dies,
+                             Block** block);
   at::Tensor MakeAnew(const CompactResult& result, bool dies, Block** block);
 };
 

@@ -110,8 +110,7 @@ class PendingQueue {
   void EndOpenCall();
   void OwnResult(std::uint32_t slot);
   bool BindShadowResults(const TraceNode* node, const ResultList& results);
-  void NoteMismatch(const Difference& difference);
-
+  void RecordMismatch(const Difference& difference);
 
   ThreadRegistry* const registry_;
   std::shared_ptr<TraceStore> store_;  // that cursor and segments belong to
@@ -149,11 +148,11 @@ class PendingQueue {
   // no observer or setting is for it, no thread of it waits for this state.
   // None, and nothing has run, if it is to be TrySegment()'s.
   std::optional<Attempt> RunCodeAlone();
-  void NoteStepThrew(const TraceNode& step, const std::exception& e);
+  void RecordStepThrew(const TraceNode& step, const std::exception& e);
   // TakeOver(). REQUIRES: mutex_ held.
   bool TakeOverLocked(Block* block);
   PreparedSegment& SegmentInMode();
-  void CompareTwins(FlushReason reason);
+  void CompareEagerCopies(FlushReason reason);
 };
 
 // Holds the mutex of a state and notes it in t_context, so that deleters that

@@ -119,7 +119,7 @@ void RecordingPolicy::FinishKnown() {
     if (n->ends) ends.push_back(n->depth + 1);
   }
   const bool boundary = capture_.at_boundary();
-  std::vector<NewStep> steps = capture_.Take();
+  std::vector<NewStep> steps = capture_.ReleaseSteps();
   UnbindFrom(&run_, 0);
   steps.resize(loops.complete);
   MarkKnown(store_->top(), &steps);
@@ -132,7 +132,7 @@ void RecordingPolicy::FinishKnown() {
         store_->Insert(store_->top(), std::move(some), boundary, &why);
     registry_->MaybeEvict(store_, why == BailReason::kStoreFull);
     if (trace == nullptr) return CountBail(why, 0, first_op);
-    registry_->NoteRootOp(first_op);
+    registry_->RecordRootOp(first_op);
     if (trace->sightings.load(std::memory_order_relaxed) == 0) {
       counters_.sequences.Add();
       counters_.traces.Add();

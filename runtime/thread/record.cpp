@@ -39,7 +39,8 @@ std::uint32_t IterationsOf(const HotDetector::Candidate& candidate) {
 // (1) an open capture without an end (AbandonCapture);
 // (2) one that the store has no room for: it will have none for the next;
 // (3) a new trace where those before hardly ever ran again: periods that do not
-//     last, stretches that differ in what is no part of a fork (a number).
+//     last, regions that differ in what is no part of a branch point (a
+//     number).
 
 void RecordingPolicy::OnCandidate(const HotDetector::Candidate& candidate) {
   if (scheduled_.period != 0 || candidate.period > kMaxTraceSteps ||
@@ -61,8 +62,8 @@ void RecordingPolicy::OnCandidate(const HotDetector::Candidate& candidate) {
                 candidate.cut_at_boundary, candidate.times,
                 IterationsOf(candidate)};
   if (LogsTo(LogChannel::kDetect)) {
-    SayProposed(candidate.period, candidate.until_cut,
-                candidate.cut_at_boundary);
+    PrintProposed(candidate.period, candidate.until_cut,
+                  candidate.cut_at_boundary);
   }
 }
 
@@ -86,7 +87,7 @@ void RecordingPolicy::MaybeStartCapture(bool due) {
 void RecordingPolicy::StartCapture(TraceNode* from, std::uint32_t length,
                                bool boundary, std::size_t open_limit) {
   open_limit_ = open_limit;
-  loops_->to_fork = false;
+  loops_->to_branch_point = false;
   loops_->profile = nullptr;
   capture_.Start(from, length, boundary, &run_);
 }
@@ -102,7 +103,7 @@ void RecordingPolicy::StartCapture(TraceNode* from, std::uint32_t length,
 // (3) at mark_step;
 // (4) at a loop: when a period has closed twice in it, see OnCandidate();
 // (5) after kMaxTraceSteps;
-// (6) at a fork, if the stream is starving: see Note [Stretches].
+// (6) at a branch point, if the stream is starving: see Note [Regions].
 // One that walks a profile ends where that says: see Note [Known sequences].
 void RecordingPolicy::MaybeEndCapture(const CallFrame& frame) {
   if (capture_.size() == 0) return;
@@ -111,7 +112,7 @@ void RecordingPolicy::MaybeEndCapture(const CallFrame& frame) {
     if (IsHotRoot(frame) && !IsExpected(frame)) FinishCapture();
     return;
   }
-  if (!loops_->to_fork || capture_.from() != store_->top()) {
+  if (!loops_->to_branch_point || capture_.from() != store_->top()) {
     EndOpenCapture(frame);
   }
   if (capture_.active() && capture_.size() >= open_limit_) AbandonCapture();
@@ -147,7 +148,7 @@ void RecordingPolicy::EndOpenCapture(const CallFrame& frame) {
 void RecordingPolicy::AbandonCapture() {
   captures_.Fail(detector_.position(), capture_.size());
   CountBail(BailReason::kNotRepeated, 0, kNoOp);
-  if (LogsTo(LogChannel::kDetect)) SayAbandoned(capture_.size());
+  if (LogsTo(LogChannel::kDetect)) PrintAbandoned(capture_.size());
   capture_.Stop();
   UnbindFrom(&run_, 0);
 }
@@ -163,7 +164,7 @@ void RecordingPolicy::FinishCapture() {
   const bool boundary = capture_.at_boundary();
   TraceNode* from = capture_.from();
   TraceStore& store = *store_;
-  std::vector<NewStep> steps = capture_.Take();
+  std::vector<NewStep> steps = capture_.ReleaseSteps();
   UnbindFrom(&run_, 0);
   if (fresh) {
     TrimToIterations(&steps);
@@ -186,11 +187,11 @@ void RecordingPolicy::FinishCapture() {
   if (trace == nullptr) {
     CountBail(why, 0, first_op);
     captures_.Fail(detector_.position(), recorded);
-    loops_->stretch_captures.PauseUntil(captures_.until());
+    loops_->region_captures.PauseUntil(captures_.until());
     return;
   }
   EndAtIterations(from, merged, boundary);
-  if (from_top) registry_->NoteRootOp(first_op);
+  if (from_top) registry_->RecordRootOp(first_op);
   if (!fresh && is_new && trace->hot.load(std::memory_order_acquire) &&
       trace->IsWorthMorePaths()) {
     // It is the sizes that were new: others may come, each for the first time.
@@ -199,12 +200,12 @@ void RecordingPolicy::FinishCapture() {
     if (charged != nullptr) store.Reward(charged);
   }
   const bool new_trace = trace->sightings.load(std::memory_order_relaxed) == 0;
-  if (new_trace) loops_->NoteTrace();
+  if (new_trace) loops_->RecordTrace();
   if (!new_trace || loops_->IsWorthMoreTraces()) {
     captures_.Succeed();
   } else {
     captures_.Fail(detector_.position(), recorded);
-    loops_->stretch_captures.PauseUntil(captures_.until());
+    loops_->region_captures.PauseUntil(captures_.until());
   }
   if (new_trace) {
     counters_.traces.Add();
@@ -248,14 +249,14 @@ bool RecordingPolicy::IsOneSizeTooMany() {
 void RecordingPolicy::DropCapture() {
   captures_.PauseUntil(detector_.position() +
                        policy::kDroppedSizePause * capture_.size());
-  if (LogsTo(LogChannel::kDetect)) SayAbandoned(capture_.size());
+  if (LogsTo(LogChannel::kDetect)) PrintAbandoned(capture_.size());
   capture_.Stop();
   UnbindFrom(&run_, 0);
 }
 
 // A hot trace may begin with this op, in other sizes: these are recorded once.
 // Elsewhere than at a boundary or after a run it is only an op like that.
-void RecordingPolicy::NoteMissedRoot(const CallFrame& frame) {
+void RecordingPolicy::RecordMissedRoot(const CallFrame& frame) {
   if (!at_boundary_ || scheduled_.period != 0) return;
   Misses& misses = missed_roots_[frame.entry.id];
   ++misses.in_vain;

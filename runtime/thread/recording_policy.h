@@ -31,11 +31,11 @@ class RecordingPolicy : public OpDeferral {
   ~RecordingPolicy();
 
   void ObserveToken(const CallFrame& frame, std::uint8_t extra_flags);
-  void NoteWrites(const CallFrame& frame, const ResultList& results);
+  void RecordWrites(const CallFrame& frame, const ResultList& results);
   // The first root that matches the shape of the call and is accepted.
   template <class Accept>
   TraceNode* FindRoot(const CallFrame& frame, Accept accept) const;
-  void NoteMissedRoot(const CallFrame& frame);
+  void RecordMissedRoot(const CallFrame& frame);
 
   // Capturing: record.cpp.
   bool capture_is_due() const {
@@ -48,11 +48,11 @@ class RecordingPolicy : public OpDeferral {
                     std::size_t open_limit = kMaxTraceSteps);
   void FinishCapture();
 
-  // Stretches, see Note [Stretches] in loop_policy.cpp.
-  void NoteRunEnd();
+  // Regions, see Note [Regions] in loop_policy.cpp.
+  void RecordRunEnd();
   bool IsStarving() const;
-  void MaybeStartStretch();
-  void MaybeEndStretch();
+  void MaybeStartRegion();
+  void MaybeEndRegion();
 
   // Sequences of a profile, see Note [Known sequences] in profile_replay.cpp.
   void MaybeStartKnown(const CallFrame& frame);
@@ -83,7 +83,7 @@ class RecordingPolicy : public OpDeferral {
   bool after_mark_step_ = false;
   std::uint32_t context_ = 0;  // of the present call
   Scheduled scheduled_;
-  Capture capture_;
+  StepRecorder capture_;
   // Note [Captures in vain] in record.cpp.
   Backoff captures_{policy::kMostCaptureFailures, policy::kLongestCapturePause};
   std::size_t open_limit_ = 0;           // steps of an open capture
@@ -102,7 +102,7 @@ class RecordingPolicy : public OpDeferral {
   void EndAtIterations(TraceNode* from, const std::vector<NewStep>& steps,
                        bool boundary);
   bool IsLearning();
-  void NoteKind(const CallFrame& frame);
+  void RecordKind(const CallFrame& frame);
   void EndKnown(const CallFrame& frame);
   void FinishKnown();
   void GiveUpKnown();

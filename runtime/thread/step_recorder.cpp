@@ -84,8 +84,8 @@ bool IsFreshEmpty(const c10::TensorImpl* impl) {
          impl->unsafe_storage().use_count() == 1;
 }
 
-void Capture::Start(TraceNode* from, std::uint32_t length, bool at_boundary,
-                    Run* run) {
+void StepRecorder::Start(TraceNode* from, std::uint32_t length,
+                         bool at_boundary, Run* run) {
   active_ = true;
   open_ = false;
   from_ = from;
@@ -95,26 +95,26 @@ void Capture::Start(TraceNode* from, std::uint32_t length, bool at_boundary,
   steps_.clear();
 }
 
-void Capture::Stop() {
+void StepRecorder::Stop() {
   active_ = false;
   open_ = false;
   steps_.clear();
 }
 
-std::vector<NewStep> Capture::Take() {
+std::vector<NewStep> StepRecorder::ReleaseSteps() {
   std::vector<NewStep> steps = std::move(steps_);
   Stop();
   return steps;
 }
 
-std::int32_t Capture::AddSlot(Block* block, std::uint64_t bytes, bool born,
-                              NewStep* step) {
+std::int32_t StepRecorder::AddSlot(Block* block, std::uint64_t bytes, bool born,
+                                   NewStep* step) {
   const auto slot = static_cast<std::int32_t>(run_->slots.size());
   SlotBinding binding;
   binding.block = block;
   run_->slots.push_back(binding);
   if (block != nullptr) {
-    run_->Note(block, static_cast<std::uint32_t>(slot));
+    run_->Record(block, static_cast<std::uint32_t>(slot));
   }
   SlotRecord record;
   record.bytes = bytes;
@@ -125,7 +125,7 @@ std::int32_t Capture::AddSlot(Block* block, std::uint64_t bytes, bool born,
   return slot;
 }
 
-void Capture::MakeAtCall(NewStep* step) {
+void StepRecorder::MakeAtCall(NewStep* step) {
   UnbindFrom(run_, slots_before_);
   StepRecord& s = step->step;
   s.kind = StepKind::kAtCall;
@@ -137,7 +137,7 @@ void Capture::MakeAtCall(NewStep* step) {
   step->payload.reset();
 }
 
-bool Capture::RecordArguments(CallFrame& frame, NewStep* step) {
+bool StepRecorder::RecordArguments(CallFrame& frame, NewStep* step) {
   if (frame.entry.op_class != OpClass::kPlain || !frame.recordable ||
       frame.tensors.empty()) {
     return false;
@@ -188,7 +188,7 @@ bool Capture::RecordArguments(CallFrame& frame, NewStep* step) {
   return true;
 }
 
-void Capture::Before(CallFrame& frame, std::uint32_t context) {
+void StepRecorder::Before(CallFrame& frame, std::uint32_t context) {
   slots_before_ = run_->slots.size();
   NewStep step;
   step.step.op = frame.entry.id;
@@ -198,9 +198,9 @@ void Capture::Before(CallFrame& frame, std::uint32_t context) {
   open_ = true;
 }
 
-void Capture::After(const CallFrame& frame,
-                    const FrameArray<c10::TensorImpl*, 8>& results,
-                    torch::jit::Stack boxed) {
+void StepRecorder::After(const CallFrame& frame,
+                         const FrameArray<c10::TensorImpl*, 8>& results,
+                         torch::jit::Stack boxed) {
   if (!open_) return;
   open_ = false;
   NewStep& step = steps_.back();
@@ -217,9 +217,9 @@ void Capture::After(const CallFrame& frame,
   step.payload = std::move(call);
 }
 
-bool Capture::RecordResults(const CallFrame& frame,
-                            const FrameArray<c10::TensorImpl*, 8>& results,
-                            NewStep* step) {
+bool StepRecorder::RecordResults(const CallFrame& frame,
+                                 const FrameArray<c10::TensorImpl*, 8>& results,
+                                 NewStep* step) {
   if (!frame.recordable) return false;  // a result that is no tensor
   for (const ReturnInfo& info : frame.entry.returns) {
     if (info.alias_arg < 0) continue;
@@ -270,7 +270,7 @@ bool Capture::RecordResults(const CallFrame& frame,
   return writes;
 }
 
-void Capture::Discard() {
+void StepRecorder::Discard() {
   if (!open_) return;
   open_ = false;
   UnbindFrom(run_, slots_before_);

@@ -28,7 +28,7 @@ Block* FreshBlock(const c10::TensorImpl* impl, const Run& run);
 // is pending of it.
 bool IsFreshEmpty(const c10::TensorImpl* impl);
 
-class Capture {
+class StepRecorder {
  public:
   // `from`: node that the new steps follow. `length`: steps to record, or 0
   // for "until the program is at a known root again". `run` holds the
@@ -53,7 +53,7 @@ class Capture {
   // The call threw: the step is taken back.
   void Discard();
 
-  std::vector<NewStep> Take();
+  std::vector<NewStep> ReleaseSteps();
 
  private:
   bool RecordArguments(CallFrame& frame, NewStep* step);

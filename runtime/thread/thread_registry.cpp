@@ -47,7 +47,7 @@ ThreadState* ThreadRegistry::NewState() {
   if (reused != nullptr) {
     reused->Flush(FlushReason::kThreadExit);
     reused->Reset();
-    reused->TakeStore();
+    reused->AdoptStore();
     return reused;
   }
   std::lock_guard<std::mutex> lock(mutex_);

@@ -61,13 +61,13 @@ class ThreadRegistry {
   void MaybeEvict(const std::shared_ptr<TraceStore>& store, bool had_no_room);
   // Has states that no thread has take the present store, so that they keep no
   // old one.
-  void TakeStoreToIdleStates();
+  void LetIdleStatesAdoptStore();
 
   // True if some path of the store starts with `op`.
   bool IsRootOp(OpId op) const {
     return op < kMaxOps && root_ops_[op].load(std::memory_order_relaxed);
   }
-  void NoteRootOp(OpId op) {
+  void RecordRootOp(OpId op) {
     if (op < kMaxOps) root_ops_[op].store(true, std::memory_order_relaxed);
   }
 

@@ -62,7 +62,7 @@ RecordingPolicy::~RecordingPolicy() = default;
 ThreadState::ThreadState(ThreadRegistry* registry, std::uint16_t stream,
                          std::shared_ptr<TraceStore> store)
     : TraceCursor(registry, stream, std::move(store)),
-      usual_store_(store_.get()) {}
+      fast_store_(store_.get()) {}
 
 ThreadState::~ThreadState() = default;
 
@@ -96,7 +96,7 @@ ThreadState::~ThreadState() = default;
 
 [[gnu::hot]] Decision ThreadState::RunEagerly(CallFrame& frame) {
   CountEager(frame);
-  if (usual_store_ != nullptr && --until_look_ == 0) {
+  if (fast_store_ != nullptr && --until_look_ == 0) {
     LookAtTrial();
     if (IsAlone()) {
       MakeReady(frame);
@@ -113,7 +113,7 @@ ThreadState::~ThreadState() = default;
     if (registry_->hot_profile().known() != nullptr) [[unlikely]] {
       MaybeStartKnown(frame);
     }
-    if (stretch_due) MaybeStartStretch();
+    if (stretch_due) MaybeStartRegion();
   }
   if (capture_.active()) {
     capture_.Before(frame, context_);
@@ -140,10 +140,11 @@ ThreadState::~ThreadState() = default;
       loops_->period != detector_.period()) {
     OnBrokenPeriod();
   }
-  // Most of the time forks are not learnt; NoteKind() would find out with calls.
+  // Most of the time forks are not learnt; RecordKind() would find out with
+  // calls.
   LoopState& loops = *loops_;
   if (detector_.position() >= loops.learn_from) {
-    NoteKind(frame);
+    RecordKind(frame);
   } else {
     loops.LearnNothing();
   }
@@ -168,7 +169,7 @@ void OpDeferral::BeginRun() {
 }
 
 bool TraceCursor::TryEnter(CallFrame& frame, Decision* decision) {
-  if (EnterUsual(frame, decision)) return true;
+  if (EnterFast(frame, decision)) return true;
   TraceStore& store = *store_;
   TraceNode* root = FindRoot(frame, [&](const TraceNode* n) {
     Trace* trace = n->owner.load(std::memory_order_acquire);
@@ -176,7 +177,7 @@ bool TraceCursor::TryEnter(CallFrame& frame, Decision* decision) {
            !store.ShouldSkip(trace);
   });
   if (root == nullptr) {
-    NoteMissedRoot(frame);
+    RecordMissedRoot(frame);
     return false;
   }
   Trace* const trace = root->owner.load(std::memory_order_relaxed);
@@ -252,13 +253,13 @@ void TraceCursor::EndUnseen() {
     return;
   }
   at_boundary_ = true;
-  store_->NoteUse(node);
+  store_->RecordUse(node);
   trace->completions.fetch_add(1, std::memory_order_relaxed);
   trace->eager_completions.fetch_add(1, std::memory_order_relaxed);
   if (run_began_ns_ == 0) return;
   const std::uint64_t ns = NowNs() - run_began_ns_;
-  trace->trial.NoteUnseenRun(ns);
-  NoteRunTime(store_->lineage(), *trace, /*replayed=*/false, ns);
+  trace->trial.RecordUnseenRun(ns);
+  RecordRunTime(store_->lineage(), *trace, /*replayed=*/false, ns);
 }
 
 void TraceCursor::BeginMeasured(Trace* trace, std::int64_t entry) {
@@ -277,7 +278,7 @@ void TraceCursor::BeginMeasured(Trace* trace, std::int64_t entry) {
     return;
   }
   counters_.traces_switched_off.Add();
-  SayGivenUp(*trace);
+  PrintGivenUp(*trace);
 }
 
 void TraceCursor::FinishRun(FlushReason reason) {
@@ -291,12 +292,12 @@ void TraceCursor::FinishRun(FlushReason reason) {
   if (cursor_ != trace->first_end.load(std::memory_order_relaxed)) {
     trace->runs_of_more.fetch_add(1, std::memory_order_relaxed);
   }
-  store.NoteUse(cursor_);
+  store.RecordUse(cursor_);
   loops_->longest = std::max(loops_->longest, cursor_->depth + 1);
   cursor_ = nullptr;
   at_boundary_ = true;
-  loops_->NoteRun();
-  NoteRunEnd();
+  loops_->RecordRun();
+  RecordRunEnd();
   // Exits are charged to the owner of the node, on a shared prefix the first
   // trace recorded there: a run that completes pays both back.
   store.Reward(trace);
@@ -310,9 +311,9 @@ void TraceCursor::FinishRun(FlushReason reason) {
   }
   if (run_began_ns_ != 0) {
     const std::uint64_t ns = NowNs() - run_began_ns_;
-    trace->NoteTime(run_deferred_, ns);
+    trace->RecordTime(run_deferred_, ns);
     if (run_deferred_) trace->executed_times.Add(run_executed_ns_);
-    NoteRunTime(store.lineage(), *trace, run_deferred_, ns);
+    RecordRunTime(store.lineage(), *trace, run_deferred_, ns);
   }
   const std::int64_t threshold =
       g_settings.compile_all() ? 1 : g_settings.hot_threshold();
@@ -336,12 +337,12 @@ void TraceCursor::LeaveTraceLocked(BailReason why) {
   cursor_ = nullptr;
   eager_node_ = nullptr;
   if (node->parent == nullptr) return;  // nothing had matched yet
-  if (usual) store_->NoteUse(node);
+  if (usual) store_->RecordUse(node);
   Trace* trace = node->owner.load(std::memory_order_acquire);
   if (run_deferred_) {
     trace->left[static_cast<std::size_t>(why)].fetch_add(
         1, std::memory_order_relaxed);
-    NoteBail(&counters_, why, node->step.op);
+    RecordBail(&counters_, why, node->step.op);
     const bool blacklisted = !usual && store_->Penalize(trace, why);
     LogExit(*trace, *node, why);
     if (blacklisted) {
@@ -379,7 +380,7 @@ void TraceCursor::LeaveTraceLocked(BailReason why) {
     capture_.After(frame, results.items(), std::move(*boxed));
   }
   if (eager_node_ != nullptr) BindEagerResults(results);
-  NoteWrites(frame, results);
+  RecordWrites(frame, results);
   at_boundary_ = frame.entry.op_class == OpClass::kSync;
   if (!capture_.active()) return;
   if (loops_->profile != nullptr) [[unlikely]] FollowKnown();
@@ -387,7 +388,7 @@ void TraceCursor::LeaveTraceLocked(BailReason why) {
     FinishCapture();
     at_boundary_ = true;  // the next period begins here
   }
-  MaybeEndStretch();
+  MaybeEndRegion();
 }
 
 void TraceCursor::BindEagerResults(const ResultList& results) {
@@ -408,19 +409,19 @@ void TraceCursor::BindEagerResults(const ResultList& results) {
       LeaveTrace(BailReason::kMetaDiffers);
       return;
     }
-    run_.Note(block, static_cast<std::uint32_t>(run_.slots.size()));
+    run_.Record(block, static_cast<std::uint32_t>(run_.slots.size()));
     run_.slots.emplace_back().block = block;
   }
 }
 
-void RecordingPolicy::NoteWrites(const CallFrame& frame,
-                             const ResultList& results) {
+void RecordingPolicy::RecordWrites(const CallFrame& frame,
+                                   const ResultList& results) {
   const std::uint64_t stamp = PositionStamp(run_.stream, detector_.position());
   for (const TensorRef& ref : frame.tensors) {
-    if (ref.written && ref.impl != nullptr) NoteWrite(ref.impl, stamp);
+    if (ref.written && ref.impl != nullptr) RecordWrite(ref.impl, stamp);
   }
   for (const c10::TensorImpl* impl : results.items()) {
-    if (impl != nullptr) NoteWrite(impl, stamp);
+    if (impl != nullptr) RecordWrite(impl, stamp);
   }
 }
 
@@ -441,7 +442,7 @@ void ThreadState::OnMarkStep() {
       unseen_node_->ends.load(std::memory_order_acquire) != nullptr) {
     EndUnseen();
   }
-  if (store_.get() != registry_->store()) TakeNewStore();
+  if (store_.get() != registry_->store()) AdoptNewStore();
   if (capture_.active() && capture_.length() == 0 && capture_.size() != 0) {
     FinishCapture();
   }

@@ -90,7 +90,7 @@ class ThreadState : public TraceCursor {
   // and, but for what is in a copy of the old store, what was learned. The
   // owner's, or of a state without one. THROWS what allocation threw: then the
   // store is the old one.
-  void TakeStore();
+  void AdoptStore();
 
   // A call threw before it was decided: it counts as an eager one.
   void CountThrow();
@@ -103,18 +103,16 @@ class ThreadState : public TraceCursor {
   Decision RunEagerly(CallFrame& frame);
   // Reset(), and forgets segments and tokens.
   void StartOver();
-  void TakeNewStore();
+  void AdoptNewStore();
 
   // Whether tjit pays on this thread: alone.cpp.
-  // REQUIRES: usual_store_ is not the runtime's store. True if the op is to run
+  // REQUIRES: fast_store_ is not the runtime's store. True if the op is to run
   // as if nobody looked.
   bool RunsAlone(CallFrame& frame);
   void LookAtTrial();
   void TurnTrial();
   // Nothing is looked at.
-  bool IsAlone() const {
-    return usual_store_ == nullptr && trial_->is_blind();
-  }
+  bool IsAlone() const { return fast_store_ == nullptr && trial_->is_blind(); }
 
   // While a mode of modes.h is on: modes.cpp, stress_late.cpp, shadow.cpp.
   ModeState& ModesOn(unsigned modes);
@@ -141,7 +139,7 @@ class ThreadState : public TraceCursor {
 
   // The store that cursor and segments belong to. Null: RunsAlone() is asked
   // about each call.
-  const TraceStore* usual_store_ = nullptr;
+  const TraceStore* fast_store_ = nullptr;
   std::uint32_t until_look_ = ThreadTrial::kOpsPerRareLook;  // calls
   const Engine* trial_engine_ = nullptr;  // that was there when it began
   std::uint32_t postponed_ = 0;           // looks at which it did not begin

@@ -37,7 +37,7 @@ class TraceCursor : public RecordingPolicy {
   bool TryEnter(CallFrame& frame, Decision* decision);
   bool TryFollow(CallFrame& frame, Decision* decision);
   // The same for the usual step; none, and nothing has changed, for others.
-  std::optional<Decision> FollowUsual(CallFrame& frame);
+  std::optional<Decision> FollowFast(CallFrame& frame);
   void BindEagerResults(const ResultList& results);
   void FinishRun(FlushReason reason);
   void LeaveTrace(BailReason why);
@@ -58,7 +58,7 @@ class TraceCursor : public RecordingPolicy {
  private:
   // TryEnter() where the run before began in the same way; false, and nothing
   // has changed, for others.
-  bool EnterUsual(CallFrame& frame, Decision* decision);
+  bool EnterFast(CallFrame& frame, Decision* decision);
   void BeginUnseen(TraceNode* root);
   // A run of `trace` begins, a measured one.
   void BeginMeasured(Trace* trace, std::int64_t entry);
@@ -68,14 +68,14 @@ class TraceCursor : public RecordingPolicy {
   bool IsOwned(const c10::TensorImpl* impl, const CompactArg& arg,
                std::int64_t shift) const;
   TraceNode* FindChild(TraceNode* from, CallFrame& frame, BailReason* why);
-  Decision Take(CallFrame& frame, TraceNode* node, bool defers);
-  Decision TakeDeferred(CallFrame& frame, TraceNode* node);
-  Decision TakeUsual(CallFrame& frame, TraceNode* node, const CompactStep* step,
-                     bool owns_arguments);
-  std::optional<Decision> TakeLike(CallFrame& frame, TraceNode* node,
-                                   const CompactStep* step);
-  std::optional<Decision> TakeNext(CallFrame& frame, TraceNode* node,
-                                   const CompactStep* step);
+  Decision Advance(CallFrame& frame, TraceNode* node, bool defers);
+  Decision AdvanceDeferred(CallFrame& frame, TraceNode* node);
+  Decision AdvanceDeferring(CallFrame& frame, TraceNode* node,
+                            const CompactStep* step, bool owns_arguments);
+  std::optional<Decision> AdvanceLike(CallFrame& frame, TraceNode* node,
+                                      const CompactStep* step);
+  std::optional<Decision> AdvanceFast(CallFrame& frame, TraceNode* node,
+                                      const CompactStep* step);
   Decision HaveNoMemory(const CallFrame& frame);
   void MoveCursor(TraceNode* node);
   void LeaveTraceLocked(BailReason why);

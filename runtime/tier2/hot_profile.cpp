@@ -200,7 +200,7 @@ const Profile* HotProfile::Publish(std::unique_ptr<Profile> profile) {
   return profiles_.back().get();
 }
 
-void HotProfile::NoteCode(const TraceNode* last, ProfileSegment segment) {
+void HotProfile::RecordCode(const TraceNode* last, ProfileSegment segment) {
   const MutexLock lock(mutex_);
   if (code_.size() >= policy::kMaxKnownCode) return;
   for (const auto& [id, known] : code_) {

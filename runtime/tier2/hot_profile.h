@@ -46,7 +46,7 @@ class HotProfile {
   // tjit sees ops: the file is read, on the worker. Does something once.
   void OnFirstOp(Tier2* tier2);
   // Code of the steps up to `last` was asked for.
-  void NoteCode(const TraceNode* last, ProfileSegment segment);
+  void RecordCode(const TraceNode* last, ProfileSegment segment);
   // Forgets what was noted of nodes that `store` has not.
   void KeepCodeOf(const TraceStore& store);
   // clear(): nothing is known any more.

@@ -81,7 +81,7 @@ class LoopSpeed {
            policy::kLoopSpeedSamples;
   }
 
-  void Note(std::chrono::steady_clock::duration took, std::int64_t elements) {
+  void Record(std::chrono::steady_clock::duration took, std::int64_t elements) {
     const std::chrono::duration<double, std::pico> ps = took;
     const double each = ps.count() / static_cast<double>(elements);
     if (each < ps_.load(std::memory_order_relaxed)) {
@@ -205,7 +205,7 @@ class LlvmKernel : public Kernel {
       if (!speed.is_known() && !share_all) {
         const auto began = std::chrono::steady_clock::now();
         run_part(0, extent);
-        speed.Note(std::chrono::steady_clock::now() - began, elements);
+        speed.Record(std::chrono::steady_clock::now() - began, elements);
         continue;
       }
       const std::int64_t largest = extent * LargestRow(shape, chain);

@@ -73,16 +73,16 @@ class CacheUse {
 };
 
 void Log(const CompileTask& task, const CacheUse& use, std::int64_t probes) {
-  if (!SaysCompile()) return;
+  if (!PrintsCompile()) return;
   const SegmentCode& code = task.code;
-  SayCompile(absl::StrFormat(
+  PrintCompile(absl::StrFormat(
       "Compilation complete (%.1f ms, %s): %d of %d ops in %d groups, %d "
       "kernels compiled, %d reused; cache: %d hits, %d misses; probes: %d",
       1e-6 * static_cast<double>(task.ns), task.engine->name(),
       code.steps_fused, task.input.steps.size(), code.groups.size(),
       code.compiled, code.reused, use.hits(), use.misses(), probes));
   for (const std::string& reason : code.reasons) {
-    SayCompile("Fallback: library calls for a group: " + reason);
+    PrintCompile("Fallback: library calls for a group: " + reason);
   }
 }
 
@@ -230,7 +230,7 @@ std::map<std::string, std::int64_t> Tier2::Failures() {
   return failures_;
 }
 
-void Tier2::NoteMeasured(ExplainedCode code) {
+void Tier2::RecordMeasured(ExplainedCode code) {
   const MutexLock lock(mutex_);
   if (measured_.size() < kMaxMeasured) measured_.push_back(std::move(code));
 }

@@ -88,7 +88,7 @@ class Tier2 {
     return ExplainVerdicts(verdicts_.Recorded());
   }
   // What was measured of a compiled segment, for Explain(); of the first ones.
-  void NoteMeasured(ExplainedCode code);
+  void RecordMeasured(ExplainedCode code);
   std::vector<ExplainedCode> Measured();
   // What one segment may take from now on; negative: what is usual (tests).
   void SetBudget(std::int64_t ns) { planted_budget_ns_.store(ns); }

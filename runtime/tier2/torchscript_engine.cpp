@@ -41,8 +41,8 @@ class GraphKernel : public Kernel {
         context_(group.steps.front()->record.context) {
     bytes_.resize(externals_ + group.returns.size());
     for (const GroupSlot& slot : group.slots) {
-      NoteBytes(group.externals, 0, slot);
-      NoteBytes(group.returns, externals_, slot);
+      RecordBytes(group.externals, 0, slot);
+      RecordBytes(group.returns, externals_, slot);
     }
   }
 
@@ -75,8 +75,8 @@ class GraphKernel : public Kernel {
   }
 
  private:
-  void NoteBytes(const std::vector<std::int32_t>& slots, std::size_t begin,
-                 const GroupSlot& slot) {
+  void RecordBytes(const std::vector<std::int32_t>& slots, std::size_t begin,
+                   const GroupSlot& slot) {
     for (std::size_t i = 0; i < slots.size(); ++i) {
       if (slots[i] == slot.slot) bytes_[begin + i] = slot.bytes;
     }

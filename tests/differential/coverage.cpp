@@ -134,7 +134,7 @@ void Observe(std::string_view op, const StepRecord& step,
   Seen& seen = TheSeen();
   const std::scoped_lock lock(seen.mutex);
   const std::uint32_t ways =
-      FormOf(op) | WaysOf(step, slot_bytes) | seen.of_program;
+      TemplateOf(op) | WaysOf(step, slot_bytes) | seen.of_program;
   if (!is_compiled && lower::RuleOf(op) == nullptr) return;
   Covered& cell = seen.coverage[{RowOf(op), DtypeName(typed->geometry.dtype)}];
   if (is_compiled) {
@@ -173,7 +173,7 @@ std::string RowOf(std::string_view op) {
   return std::string(name);
 }
 
-std::uint32_t FormOf(std::string_view op) {
+std::uint32_t TemplateOf(std::string_view op) {
   const auto [name, overload] = Split(op);
   if (overload == "grad_input" ||
       (overload.size() >= 3 && overload.substr(overload.size() - 3) == "out")) {

@@ -49,7 +49,7 @@ using Coverage = std::map<std::pair<std::string, std::string>, Covered>;
 // "aten::mul_.Tensor" is "mul".
 std::string RowOf(std::string_view op);
 // Of the form that the op has: kFunctional, kInPlace or kOut.
-std::uint32_t FormOf(std::string_view op);
+std::uint32_t TemplateOf(std::string_view op);
 // "fia": the letters of `ways`.
 std::string LettersOf(std::uint32_t ways);
 

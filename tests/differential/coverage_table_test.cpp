@@ -83,7 +83,7 @@ class Reasons {
       } else if (rows_.insert(row).second) {
         Ask(row);
       }
-      if (FormOf(op) == kInPlace) in_place_.insert(row);
+      if (TemplateOf(op) == kInPlace) in_place_.insert(row);
     }
   }
   const std::set<std::string>& rows() const { return rows_; }

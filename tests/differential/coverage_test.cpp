@@ -38,9 +38,9 @@ TEST(CoverageTest, TextsComeBack) {
 
 TEST(CoverageTest, RowsAndForms) {
   EXPECT_EQ(RowOf("aten::mul_.Tensor"), "mul");
-  EXPECT_EQ(FormOf("aten::mul_.Tensor"), kInPlace);
-  EXPECT_EQ(FormOf("aten::mul.out"), kOut);
-  EXPECT_EQ(FormOf("aten::mul.Tensor"), kFunctional);
+  EXPECT_EQ(TemplateOf("aten::mul_.Tensor"), kInPlace);
+  EXPECT_EQ(TemplateOf("aten::mul.out"), kOut);
+  EXPECT_EQ(TemplateOf("aten::mul.Tensor"), kFunctional);
 }
 
 }  // namespace

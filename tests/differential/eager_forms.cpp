@@ -84,7 +84,7 @@ Statement CallOf(int row, const OpSpec& spec, bool is_float) {
 
 bool IsOf(const OpSpec& spec, std::string_view op, std::uint32_t forms) {
   return spec.call != nullptr && RowOf(spec.call->op) == op &&
-         (FormOf(spec.call->op) & forms) != 0;
+         (TemplateOf(spec.call->op) & forms) != 0;
 }
 
 }  // namespace
@@ -113,7 +113,7 @@ bool RunsInEager(std::string_view op, std::uint32_t forms,
 
 bool IsComposite(std::string_view op, std::uint32_t forms) {
   for (const std::string_view name : lower::LoweredOps()) {
-    if (RowOf(name) != op || (FormOf(name) & forms) == 0) continue;
+    if (RowOf(name) != op || (TemplateOf(name) & forms) == 0) continue;
     const std::size_t dot = name.find('.');
     const std::string overload(
         dot == std::string_view::npos ? "" : name.substr(dot + 1));

@@ -226,7 +226,7 @@ TEST_F(OutOfMemoryTest, AMismatchWithoutMemoryCanBeTriedAgain) {
 // Eager throws while an op runs in TJIT_SHADOW, and what was pending before it
 // cannot run either: it stays pending.
 TEST_F(OutOfMemoryTest, UnderShadowAnOpThatThrowsLeavesTheOthersPending) {
-  constexpr std::int64_t kMid = 3200;  // 39 MiB; twins may hold 64
+  constexpr std::int64_t kMid = 3200;  // 39 MiB; eager copies may hold 64
   const at::Tensor row = at::ones({1, kMid}), column = at::ones({kMid, 1});
   at::Tensor sum;
   const auto begin = [&] { sum = at::sum(at::mul(row, column)); };

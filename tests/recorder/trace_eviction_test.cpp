@@ -34,7 +34,7 @@ TraceNode* Add(TraceStore* store, PathBuilder path) {
 
 void Use(TraceStore* store, TraceNode* node, int times) {
   for (int i = 0; i < times; ++i) {
-    store->NoteUse(node);
+    store->RecordUse(node);
     store->CountSighting(node->ends.load(), /*threshold=*/3);
   }
 }
@@ -195,7 +195,7 @@ TEST_F(TenSizes, AnInnerNodeKeepsItsPath) {
   std::vector<TraceNode*> ends;
   for (int i = 0; i < 4; ++i) ends.push_back(Add(&store, Chain(ops, 8 + i)));
   Use(&store, ends[2], 5);
-  for (int i = 0; i < 9; ++i) store.NoteUse(ends[1]->parent);
+  for (int i = 0; i < 9; ++i) store.RecordUse(ends[1]->parent);
   const auto copy = store.CopyMostUsed(kGoOn);
   EXPECT_EQ(copy->node_count(), 6u);
   EXPECT_NE(copy->NodeOf(ends[1]->id), nullptr);

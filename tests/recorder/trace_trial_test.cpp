@@ -26,7 +26,7 @@ class Program {
       eager += is_eager;
       const std::uint64_t run = is_eager ? eager_ns_ : replay_ns_;
       if (is_eager) {
-        trial.NoteUnseenRun(run);
+        trial.RecordUnseenRun(run);
       } else {
         replayed_.Add(run);
       }

@@ -538,17 +538,17 @@ TEST_F(BlockTest, ScopesNest) {
 }
 
 // Room for a request and what is put in front of it.
-constexpr std::size_t kLent = ScratchRoom::kMinBytes + 256;
+constexpr std::size_t kLent = ScratchPool::kMinBytes + 256;
 
 bool LiesIn(const char* piece, const void* data) {
   return data >= piece && data < piece + kLent;
 }
 
 TEST_F(BlockTest, ARoomServesWhatNoOfferDoes) {
-  constexpr std::size_t kBytes = ScratchRoom::kMinBytes;
+  constexpr std::size_t kBytes = ScratchPool::kMinBytes;
   const c10::DataPtr memory = Cpu()->allocate(kLent + kBytes);
   auto* const begin = static_cast<char*>(memory.get());
-  ScratchRoom room;
+  ScratchPool room;
   const std::int64_t before = PlacedScratchBytes();
   for (int call = 0; call < 3; ++call) {
     PlacementOffer offer{kBytes, begin + kLent, false, false, 1};
@@ -570,10 +570,10 @@ TEST_F(BlockTest, ARoomServesWhatNoOfferDoes) {
 }
 
 TEST_F(BlockTest, RawScratchIsGivenBackToTheRoom) {
-  constexpr std::size_t kBytes = ScratchRoom::kMinBytes;
+  constexpr std::size_t kBytes = ScratchPool::kMinBytes;
   const c10::DataPtr memory = Cpu()->allocate(kLent);
   auto* const begin = static_cast<char*>(memory.get());
-  ScratchRoom room;
+  ScratchPool room;
   for (int call = 0; call < 3; ++call) {
     if (call == 0) room.Lend(begin, kLent);
     room.Begin();
@@ -590,9 +590,9 @@ TEST_F(BlockTest, RawScratchIsGivenBackToTheRoom) {
 // the memory and gives it back.
 template <typename Release>
 void ExpectGivenBack(bool is_raw, Release release) {
-  constexpr std::size_t kBytes = ScratchRoom::kMinBytes;
+  constexpr std::size_t kBytes = ScratchPool::kMinBytes;
   const c10::DataPtr memory = Cpu()->allocate(kLent);
-  ScratchRoom room;
+  ScratchPool room;
   const std::int64_t before = PlacedScratchBytes();
   for (int call = 0; call < 4; ++call) {
     room.Lend(nullptr, 0);
@@ -630,7 +630,7 @@ TEST_F(BlockTest, AnotherThreadGivesScratchBack) {
 TEST_F(BlockTest, ANestedScopeGivesScratchBack) {
   for (const bool is_raw : {false, true}) {
     ExpectGivenBack(is_raw, [](auto free) {
-      ScratchRoom other;
+      ScratchPool other;
       other.Begin();
       const PlacementScope scope(nullptr, 0, &other);
       free();

@@ -45,7 +45,7 @@ TEST_F(FreshResultsTest, TakesTheOnlyOne) {
   results.Add(Made());
   EXPECT_EQ(results[0], made_[0].unsafeGetTensorImpl());
   {
-    const at::Tensor taken = results.TakeOnly();
+    const at::Tensor taken = results.ConsumeOnly();
     EXPECT_TRUE(taken.is_same(made_[0]));
     EXPECT_EQ(results.size(), 0u);
     EXPECT_EQ(Held(), 1u);
@@ -59,11 +59,11 @@ TEST_F(FreshResultsTest, TakesEach) {
   results.Add(at::Tensor());
   results.AddOwned(Made().unsafeReleaseTensorImpl());
   EXPECT_EQ(results[1], nullptr);
-  EXPECT_TRUE(results.Take(2).is_same(made_[1]));
-  EXPECT_FALSE(results.Take(1).defined());
+  EXPECT_TRUE(results.Release(2).is_same(made_[1]));
+  EXPECT_FALSE(results.Release(1).defined());
   EXPECT_EQ(results[2], nullptr);
   EXPECT_EQ(Held(), 1u);
-  EXPECT_TRUE(results.Take(0).is_same(made_[0]));
+  EXPECT_TRUE(results.Release(0).is_same(made_[0]));
   EXPECT_EQ(Held(), 0u);
 }
 
@@ -71,7 +71,7 @@ TEST_F(FreshResultsTest, DropsWhatNobodyTook) {
   {
     FreshResults results;
     for (int i = 0; i < 9; ++i) results.Add(Made());
-    results.Take(3);
+    results.Release(3);
     EXPECT_EQ(Held(), 8u);
   }
   EXPECT_EQ(Held(), 0u);

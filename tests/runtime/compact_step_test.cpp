@@ -89,32 +89,32 @@ TEST(CompactStepTest, ChecksOfValuesAreUnusual) {
 }
 
 TEST(CompactStepTest, LeanSteps) {
-  const auto is_lean = [](auto change) {
+  const auto is_fast = [](auto change) {
     TraceNode node;
     Fill(&node);
     node.step.args = {{0, false, Vector(4)}, {1, false, Vector(5)}};
     node.step.results.resize(1);
     change(&node);
-    return CompactStep::Make(&node, true)->is_lean();
+    return CompactStep::Make(&node, true)->is_fast();
   };
-  // Under sanitizers nothing is parked.
-  EXPECT_EQ(is_lean([](TraceNode*) {}), kPoolsObjects);
-  EXPECT_FALSE(is_lean([](TraceNode* n) { n->step.args.clear(); }));
-  EXPECT_FALSE(is_lean([](TraceNode* n) { n->step.args[1].written = true; }));
-  EXPECT_FALSE(is_lean([](TraceNode* n) { n->step.args[1] = {}; }));
-  EXPECT_FALSE(is_lean([](TraceNode* n) {
+  // Under sanitizers nothing is recycled.
+  EXPECT_EQ(is_fast([](TraceNode*) {}), kPoolsObjects);
+  EXPECT_FALSE(is_fast([](TraceNode* n) { n->step.args.clear(); }));
+  EXPECT_FALSE(is_fast([](TraceNode* n) { n->step.args[1].written = true; }));
+  EXPECT_FALSE(is_fast([](TraceNode* n) { n->step.args[1] = {}; }));
+  EXPECT_FALSE(is_fast([](TraceNode* n) {
     n->step.args[1].slot = 2;  // its first use
     n->new_slots.push_back(n->new_slots[0]);
     n->step.results[0].slot = 3;
   }));
-  EXPECT_FALSE(is_lean([](TraceNode* n) { n->step.results.clear(); }));
-  EXPECT_FALSE(is_lean(
+  EXPECT_FALSE(is_fast([](TraceNode* n) { n->step.results.clear(); }));
+  EXPECT_FALSE(is_fast(
       [](TraceNode* n) { n->step.results.push_back(n->step.results[0]); }));
-  EXPECT_FALSE(is_lean([](TraceNode* n) {
+  EXPECT_FALSE(is_fast([](TraceNode* n) {
     n->step.results[0].kind = ResultRecord::Kind::kEmpty;
   }));
-  EXPECT_FALSE(is_lean([](TraceNode* n) {
-    n->new_slots[0].bytes = std::uint64_t{1} << 40;  // none is parked
+  EXPECT_FALSE(is_fast([](TraceNode* n) {
+    n->new_slots[0].bytes = std::uint64_t{1} << 40;  // none is recycled
   }));
 }
 

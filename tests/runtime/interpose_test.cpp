@@ -56,7 +56,7 @@ thread_local ThreadContext t_context
     __attribute__((tls_model("initial-exec")));
 
 bool MayHavePending() noexcept { return seen.pending; }
-void NoteGlobalFlags() {}
+void RecordGlobalFlags() {}
 void FlushThisThread(FlushReason reason) {
   seen.own_flushes.push_back(reason);
 }
@@ -80,7 +80,7 @@ void MaterializeHook(c10::StorageImpl*) {
   if (t_context.reader == 0) ++seen.hooks_outside;
 }
 bool TakeOverDeadBlock(Block*) { return false; }
-void NoteKernel(const c10::OperatorName&, std::optional<c10::DispatchKey>) {}
+void RecordKernel(const c10::OperatorName&, std::optional<c10::DispatchKey>) {}
 c10::KernelFunction WrapLateKernel(const c10::OperatorName& name,
                                    c10::DispatchKey,
                                    c10::KernelFunction kernel,

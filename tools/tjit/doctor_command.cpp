@@ -56,7 +56,7 @@ void CheckPlatform(DoctorReport* report) {
   if (is_tested) {
     report->Ok(text);
   } else {
-    report->Note(text + "; what is tested is Debian 12 and 13");
+    report->Record(text + "; what is tested is Debian 12 and 13");
   }
   const std::string model = ValueIn("/proc/cpuinfo", "model name");
   if (__builtin_cpu_supports("avx512f")) {
@@ -64,8 +64,8 @@ void CheckPlatform(DoctorReport* report) {
   } else if (__builtin_cpu_supports("avx2")) {
     report->Ok("processor with AVX2: " + model);
   } else {
-    report->Note("processor without AVX2: " + model +
-                 "; it works, but little of it is tested");
+    report->Record("processor without AVX2: " + model +
+                   "; it works, but little of it is tested");
   }
 }
 
@@ -97,16 +97,18 @@ void CheckInstallation(DoctorReport* report) {
   CheckLibrary("libtjit.so", id, report);
   const std::string llvm = OwnLibrary("libtjit_llvm.so");
   if (llvm.empty()) {
-    report->Note("libtjit_llvm.so is not there: hot sequences are replayed, "
-                 "but not compiled",
-                 "install llvm-19-dev, then build and install tjit again");
+    report->Record(
+        "libtjit_llvm.so is not there: hot sequences are replayed, "
+        "but not compiled",
+        "install llvm-19-dev, then build and install tjit again");
   } else {
     report->Ok(llvm + ", LLVM " + kLlvmVersion);
   }
   if (OwnLibrary("libtjit_yaml.so").empty()) {
-    report->Note("libtjit_yaml.so is not there: files of options "
-                 "(TJIT_CONFIG) cannot be read",
-                 "build or install tjit completely");
+    report->Record(
+        "libtjit_yaml.so is not there: files of options "
+        "(TJIT_CONFIG) cannot be read",
+        "build or install tjit completely");
   }
 }
 
@@ -124,19 +126,20 @@ void CheckCache(DoctorReport* report) {
       "writes";
   const std::string folder = CacheFolder();
   if (folder.empty()) {
-    report->Note("compiled code is not kept: TJIT_CACHE_DIR is off, or HOME "
-                 "is not set");
+    report->Record(
+        "compiled code is not kept: TJIT_CACHE_DIR is off, or HOME "
+        "is not set");
     return;
   }
   bool is_there = false;
   const std::string error = cache::CheckFolder(folder, &is_there);
   if (!error.empty()) {
-    report->Note("compiled code cannot be kept in " + folder + ": " + error,
-                 kRemedy);
+    report->Record("compiled code cannot be kept in " + folder + ": " + error,
+                   kRemedy);
   } else if (access(Nearest(folder).c_str(), W_OK) != 0) {
-    report->Note("compiled code cannot be kept in " + folder + ": " +
-                     Nearest(folder) + " cannot be written to",
-                 kRemedy);
+    report->Record("compiled code cannot be kept in " + folder + ": " +
+                       Nearest(folder) + " cannot be written to",
+                   kRemedy);
   } else {
     report->Ok("compiled code is kept in " + folder);
   }
@@ -175,7 +178,7 @@ void CheckEnvironment(DoctorReport* report) {
       report->No("LD_PRELOAD names another tjit: " + path,
                  "unset LD_PRELOAD; `tjit run` sets it");
     } else {
-      report->Note("LD_PRELOAD names " + path + ": it stays behind tjit's");
+      report->Record("LD_PRELOAD names " + path + ": it stays behind tjit's");
     }
   }
 }

@@ -171,9 +171,10 @@ void CheckTorch(const Libraries& libraries, const std::string& who,
   if (is_known) {
     report->Ok(who + " loads " + name + ", which this tjit was built for");
   } else {
-    report->Note(who + " loads " + name + "; nobody can tell whether it is "
-                 "the one that this tjit was built for, as there is no "
-                 "build-id");
+    report->Record(who + " loads " + name +
+                   "; nobody can tell whether it is "
+                   "the one that this tjit was built for, as there is no "
+                   "build-id");
   }
 }
 
@@ -305,9 +306,12 @@ void CheckLinked(const std::string& file, const ElfFile& elf,
   char real[4096];
   if (own != nullptr &&
       (realpath(own->c_str(), real) == nullptr || ours != real)) {
-    report->Note(file + " links " + *own + ", which serves it; it is none of "
-                 "this command's, which cannot tell what that one was built "
-                 "for", "ask the command `tjit` that lies beside it");
+    report->Record(
+        file + " links " + *own +
+            ", which serves it; it is none of "
+            "this command's, which cannot tell what that one was built "
+            "for",
+        "ask the command `tjit` that lies beside it");
     return;
   }
   CheckTorch(libraries, file, report);

@@ -12,7 +12,7 @@ class DoctorReport {
  public:
   void Ok(const std::string& text) { Line("ok", text, ""); }
   // Something that costs speed, or may: tjit serves all the same.
-  void Note(const std::string& text, const std::string& remedy = "") {
+  void Record(const std::string& text, const std::string& remedy = "") {
     Line("note", text, remedy);
   }
   // tjit does not serve.

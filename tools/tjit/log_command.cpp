@@ -136,8 +136,8 @@ Json ToJson(const LogRow& row) {
 }
 
 // All rows that are there. `is_live`: those that are finished.
-void Take(const Wanted& wanted, bool is_live, InstructionLog* log,
-          LogSummary* summary) {
+void Collect(const Wanted& wanted, bool is_live, InstructionLog* log,
+             LogSummary* summary) {
   LogRow row;
   while (log->Next(is_live, &row)) {
     if (!Matches(wanted, row)) continue;
@@ -182,14 +182,14 @@ int Print(const Wanted& wanted) {
     json.clear();
   }
   while (wanted.follow && !log.HasEnded()) {
-    Take(wanted, /*is_live=*/true, &log, &summary);
+    Collect(wanted, /*is_live=*/true, &log, &summary);
     std::fflush(stdout);
     if (std::ferror(stdout) != 0) return kDamagedStatus;
     std::this_thread::sleep_for(kPollEvery);
     log.Update();
   }
   log.Update();
-  Take(wanted, /*is_live=*/false, &log, &summary);
+  Collect(wanted, /*is_live=*/false, &log, &summary);
   if (wanted.json) {
     json["end"] = EndName(log);
     json["wall_ns"] = summary.last_ns();

@@ -152,12 +152,12 @@ std::vector<Write> WritesOf(const TraceNode* node) {
 
 }  // namespace
 
-Twins::Twin& Twins::At(std::uint32_t slot) {
-  if (slot >= twins_.size()) twins_.resize(slot + 1);
-  return twins_[slot];
+EagerCopies::EagerCopy& EagerCopies::At(std::uint32_t slot) {
+  if (slot >= copies_.size()) copies_.resize(slot + 1);
+  return copies_[slot];
 }
 
-std::uint64_t Twins::SwapIn(const StepRecord& step, const Run& run) {
+std::uint64_t EagerCopies::SwapIn(const StepRecord& step, const Run& run) {
   std::uint64_t bytes = 0;
   swapped_.clear();
   for (const ArgRecord& arg : step.args) {
@@ -178,67 +178,67 @@ std::uint64_t Twins::SwapIn(const StepRecord& step, const Run& run) {
     swapped_.push_back(std::move(swapped));
   }
   for (Swapped& s : swapped_) {
-    Twin& twin = At(s.slot);
+    EagerCopy& eager_copy = At(s.slot);
     const std::uint64_t n = s.block->bytes;
-    if (twin.bits != nullptr) {
-      if (s.written) s.before = CopyOf(twin.bits.get(), n);
-      std::swap_ranges(s.block->data, s.block->data + n, twin.bits.get());
+    if (eager_copy.bits != nullptr) {
+      if (s.written) s.before = CopyOf(eager_copy.bits.get(), n);
+      std::swap_ranges(s.block->data, s.block->data + n, eager_copy.bits.get());
     } else if (s.written) {
       s.fresh = true;
-      twin.bits = CopyOf(s.block->data, n);
-      twin.bytes = n;
+      eager_copy.bits = CopyOf(s.block->data, n);
+      eager_copy.bytes = n;
       bytes += n;
     }
   }
   return bytes;
 }
 
-bool Twins::IsAlive(const Swapped& s, const Run& run) {
+bool EagerCopies::IsAlive(const Swapped& s, const Run& run) {
   return s.slot >= run.slots.size() || run.slots[s.slot].block == s.block;
 }
 
-void Twins::SwapOut(const Run& run) {
+void EagerCopies::SwapOut(const Run& run) {
   for (const Swapped& s : swapped_) {
-    const Twin& twin = twins_[s.slot];
-    if (twin.bits == nullptr || !IsAlive(s, run)) continue;
-    std::swap_ranges(s.block->data, s.block->data + twin.bytes,
-                     twin.bits.get());
+    const EagerCopy& eager_copy = copies_[s.slot];
+    if (eager_copy.bits == nullptr || !IsAlive(s, run)) continue;
+    std::swap_ranges(s.block->data, s.block->data + eager_copy.bytes,
+                     eager_copy.bits.get());
   }
   swapped_.clear();
 }
 
-std::vector<Twins::Written> Twins::TakeBack(const Run& run) {
+std::vector<EagerCopies::Written> EagerCopies::TakeBack(const Run& run) {
   std::vector<Written> written;
   for (Swapped& s : swapped_) {
-    Twin& twin = twins_[s.slot];
-    if (twin.bits == nullptr || !IsAlive(s, run)) continue;
+    EagerCopy& eager_copy = copies_[s.slot];
+    if (eager_copy.bits == nullptr || !IsAlive(s, run)) continue;
     if (!s.written) {
-      std::swap_ranges(s.block->data, s.block->data + twin.bytes,
-                       twin.bits.get());
+      std::swap_ranges(s.block->data, s.block->data + eager_copy.bytes,
+                       eager_copy.bits.get());
       continue;
     }
-    written.push_back({s.block, CopyOf(s.block->data, twin.bytes)});
-    std::memcpy(s.block->data, twin.bits.get(), twin.bytes);
+    written.push_back({s.block, CopyOf(s.block->data, eager_copy.bytes)});
+    std::memcpy(s.block->data, eager_copy.bits.get(), eager_copy.bytes);
     if (s.fresh) {
-      twin = Twin();
+      eager_copy = EagerCopy();
     } else {
-      twin.bits = std::move(s.before);
+      eager_copy.bits = std::move(s.before);
     }
   }
   swapped_.clear();
   return written;
 }
 
-std::uint64_t Twins::AddResult(std::uint32_t slot, Block* block) {
-  Twin& twin = At(slot);
-  twin.bits = CopyOf(block->data, block->bytes);
-  twin.bytes = block->bytes;
+std::uint64_t EagerCopies::AddResult(std::uint32_t slot, Block* block) {
+  EagerCopy& eager_copy = At(slot);
+  eager_copy.bits = CopyOf(block->data, block->bytes);
+  eager_copy.bytes = block->bytes;
   std::memset(block->data, kPoison, block->bytes);
-  return twin.bytes;
+  return eager_copy.bytes;
 }
 
-std::int64_t Twins::Compare(const Run& run,
-                            std::vector<Difference>* differences) {
+std::int64_t EagerCopies::Compare(const Run& run,
+                                  std::vector<Difference>* differences) {
   std::int64_t checks = 0;
   // By slot: geometries that were compared already, last writers first.
   std::vector<std::vector<const TensorGeometry*>> seen(run.slots.size());
@@ -247,18 +247,17 @@ std::int64_t Twins::Compare(const Run& run,
     for (const Write& w : WritesOf(*it)) {
       const auto s = static_cast<std::uint32_t>(w.slot);
       const SlotBinding& slot = run.slots[s];
-      if (s >= twins_.size() || twins_[s].bits == nullptr || differs[s] ||
+      if (s >= copies_.size() || copies_[s].bits == nullptr || differs[s] ||
           slot.block == nullptr || slot.held ||
-          std::any_of(seen[s].begin(), seen[s].end(),
-                      [&](const TensorGeometry* g) {
-                        return *g == *w.geometry;
-                      })) {
+          std::any_of(
+              seen[s].begin(), seen[s].end(),
+              [&](const TensorGeometry* g) { return *g == *w.geometry; })) {
         continue;
       }
       if (seen[s].empty()) ++checks;
       seen[s].push_back(w.geometry);
       char* have = slot.block->data + slot.shift;
-      const char* want = twins_[s].bits.get() + slot.shift;
+      const char* want = copies_[s].bits.get() + slot.shift;
       const FirstDifference first(*w.geometry, have, want);
       if (!first.found()) continue;
       differs[s] = true;
@@ -271,11 +270,11 @@ std::int64_t Twins::Compare(const Run& run,
   }
   for (std::uint32_t s = 0; s < run.slots.size(); ++s) {
     if (differs[s]) {
-      std::memcpy(run.slots[s].block->data, twins_[s].bits.get(),
-                  twins_[s].bytes);
+      std::memcpy(run.slots[s].block->data, copies_[s].bits.get(),
+                  copies_[s].bytes);
     }
   }
-  twins_.clear();
+  copies_.clear();
   std::reverse(differences->begin(), differences->end());
   return checks;
 }

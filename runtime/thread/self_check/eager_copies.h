@@ -3,18 +3,20 @@
 // In these modes an op that will be pending runs eagerly at its call as well.
 // A storage that a pending op writes has two contents then: the block's, as
 // the pending ops will find it (poison where nothing has been written yet),
-// and its twin's, as eager has it. Around an eager kernel the two change
+// and its eager copy's, as eager has it. Around an eager kernel the two change
 // places, so that the program never sees a byte that is not there:
 //
-//   y = a + b      block y: poison        twin y: a + b
-//   y *= 2         swap, eager kernel, swap: the twin has 2 * (a + b)
-//   flush          the pending ops run on the blocks; compared with the twins
+//   y = a + b      block y: poison        eager copy y: a + b
+//   y *= 2         swap, eager kernel, swap: the eager copy has 2 * (a + b)
+//   flush          the pending ops run on the blocks; compared with the eager
+//   copies
 //
 // Compared are elements that pending ops wrote and that the program still
 // owns; where they differ the block gets eager's bits.
 //
-// Invariants: a slot has a twin exactly while a pending op writes it.
-// Threads: under the mutex of the state. Tested by: tests/runtime/modes_test.cpp
+// Invariants: a slot has an eager copy exactly while a pending op writes it.
+// Threads: under the mutex of the state. Tested by:
+// tests/runtime/modes_test.cpp
 #pragma once
 
 #include <cstdint>
@@ -34,7 +36,7 @@ struct Difference {
   std::string text;                 // which output and element, both values
 };
 
-class Twins {
+class EagerCopies {
  public:
   // Bytes that an op wrote although it does not become pending.
   struct Written {
@@ -43,23 +45,23 @@ class Twins {
   };
 
   // Before the eager kernel of `step`, whose arguments are bound in `run`:
-  // eager's bits go into the blocks. Returns the bytes of new twins.
+  // eager's bits go into the blocks. Returns the bytes of new eager copies.
   std::uint64_t SwapIn(const StepRecord& step, const Run& run);
   // After it, if the op is pending now.
   void SwapOut(const Run& run);
-  // After it, if it is not: blocks and twins are as before the op. What it
-  // wrote is the caller's, to be put into the blocks behind the next flush.
+  // After it, if it is not: blocks and eager copies are as before the op. What
+  // it wrote is the caller's, to be put into the blocks behind the next flush.
   std::vector<Written> TakeBack(const Run& run);
-  // The block of a fresh result of the kernel: its bits become the twin's.
-  // Returns the bytes of the twin.
+  // The block of a fresh result of the kernel: its bits become the eager
+  // copy's. Returns the bytes of the eager copy.
   std::uint64_t AddResult(std::uint32_t slot, Block* block);
 
   // Compares what the pending ops of `run` have written, see above, and
-  // forgets all twins. Returns how many values were compared.
+  // forgets all eager copies. Returns how many values were compared.
   std::int64_t Compare(const Run& run, std::vector<Difference>* differences);
 
  private:
-  struct Twin {
+  struct EagerCopy {
     std::unique_ptr<char[]> bits;
     std::uint64_t bytes = 0;
   };
@@ -67,15 +69,15 @@ class Twins {
     std::uint32_t slot = 0;
     Block* block = nullptr;
     bool written = false;
-    bool fresh = false;              // the twin was made for this op
-    std::unique_ptr<char[]> before;  // the twin before the op, if written
+    bool fresh = false;              // the eager copy was made for this op
+    std::unique_ptr<char[]> before;  // the eager copy before the op, if written
   };
 
-  Twin& At(std::uint32_t slot);
+  EagerCopy& At(std::uint32_t slot);
   // False if the kernel gave the block of a pending result back.
   static bool IsAlive(const Swapped& s, const Run& run);
 
-  std::vector<Twin> twins_;       // by slot
+  std::vector<EagerCopy> copies_;  // by slot
   std::vector<Swapped> swapped_;  // by the op that runs
 };
 

@@ -20,7 +20,7 @@ namespace tjit::runtime {
 
 // TJIT_STRESS=late: one-off records of the pending ops, see stress_late.cpp.
 struct LateRecords {
-  Capture capture;
+  StepRecorder capture;
   std::size_t slots_before = 0;  // of the run, before the record that is open
   TraceNode top;
   std::vector<std::unique_ptr<TraceNode>> nodes;
@@ -43,7 +43,7 @@ struct OpenCall {
 
 struct ModeState {
   unsigned modes = 0;             // the word that this thread saw last
-  Twins twins;
+  EagerCopies eager_copies;
   TraceNode* shadowed = nullptr;  // matched; is about to be opened
   std::optional<OpenCall> open;
   LateRecords late;

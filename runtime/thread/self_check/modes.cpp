@@ -35,7 +35,7 @@ constexpr std::uint64_t kFlushOneIn = 8;
 
 }  // namespace
 
-void SayFinding(std::string_view text) {
+void PrintFinding(std::string_view text) {
   static std::mutex mutex;
   static auto* said = new std::set<std::string, std::less<>>;
   const std::lock_guard<std::mutex> lock(mutex);
@@ -112,7 +112,7 @@ bool ThreadState::AfterEagerInMode(CallFrame& frame, const ResultList& results,
     const std::string finding = mine.check.After(frame);
     if (!finding.empty()) {
       counters_.check_failures.Add();
-      SayFinding(
+      PrintFinding(
           absl::StrCat("TJIT_STRESS=check: ", frame.entry.name, " ", finding));
     }
   }

@@ -39,7 +39,7 @@ void PendingQueue::OpenCallFor(const StepRecord& step, TraceNode* node,
   modes_->open->node = node;
   modes_->open->slots_before = slots_before;
   flushing_.store(Flushing::kOpenCall);  // for workers of the kernel
-  run_.held_bytes += modes_->twins.SwapIn(step, run_);
+  run_.held_bytes += modes_->eager_copies.SwapIn(step, run_);
 }
 
 void PendingQueue::EndOpenCall() {
@@ -58,10 +58,10 @@ void PendingQueue::OwnResult(std::uint32_t s) {
   slot.owned = true;
   slot.born_pending = true;
   run_.owned.push_back(s);
-  run_.Note(slot.block, s);
+  run_.Record(slot.block, s);
   slot.block->pending.store(Block::kPendingWrite, std::memory_order_relaxed);
   slot.block->owner.store(this, std::memory_order_release);
-  run_.held_bytes += modes_->twins.AddResult(s, slot.block);
+  run_.held_bytes += modes_->eager_copies.AddResult(s, slot.block);
 }
 
 // Binds the results of the eager kernel to the slots of a step that was
@@ -94,7 +94,7 @@ bool PendingQueue::BindShadowResults(const TraceNode* node,
     SlotBinding slot;
     slot.block = block;
     run_.slots.push_back(slot);
-    run_.Note(block, static_cast<std::uint32_t>(run_.slots.size() - 1));
+    run_.Record(block, static_cast<std::uint32_t>(run_.slots.size() - 1));
   }
   return i == results.items().size();
 }
@@ -113,11 +113,11 @@ void ThreadState::CloseCall(CallFrame& frame, const ResultList& results,
       return;
     }
   } else if (!BindShadowResults(node, results)) {
-    NoteMismatch({node, "results are not those that were recorded"});
+    RecordMismatch({node, "results are not those that were recorded"});
     GiveUpCall(frame, /*threw=*/false);
     return;
   }
-  modes_->twins.SwapOut(run_);
+  modes_->eager_copies.SwapOut(run_);
   BeginPending();
   OwnArguments(frame, node,
                *CompactStep::Make(node, !frame.entry.may_throw_on_values));
@@ -134,7 +134,7 @@ void ThreadState::GiveUpCall(CallFrame& frame, bool threw) {
   const OpenCall& open = *modes_->open;
   TraceNode* node = open.node;
   if (threw && node != nullptr) {
-    NoteMismatch({node, "eager throws here"});
+    RecordMismatch({node, "eager throws here"});
   }
   const std::vector<SlotBinding> bound(
       run_.slots.begin() + static_cast<std::ptrdiff_t>(open.slots_before),
@@ -152,7 +152,8 @@ void ThreadState::GiveUpCall(CallFrame& frame,
                              const std::vector<SlotBinding>& bound) {
   TraceNode* node = modes_->open->node;
   const std::size_t slots_before = modes_->open->slots_before;
-  std::vector<Twins::Written> written = modes_->twins.TakeBack(run_);
+  std::vector<EagerCopies::Written> written =
+      modes_->eager_copies.TakeBack(run_);
   UnbindFrom(&run_, slots_before);
   std::erase_if(run_.owned, [&](std::uint32_t s) { return s >= slots_before; });
   std::erase_if(run_.readers,
@@ -168,7 +169,7 @@ void ThreadState::GiveUpCall(CallFrame& frame,
   }
   std::exception_ptr error;
   if (run_.pending.empty()) {
-    g_settings.NotePending(true);
+    g_settings.RecordPending(true);
     AfterFlushLocked();
   } else {
     error = RunPending(FlushReason::kOpAtCall);
@@ -180,7 +181,7 @@ void ThreadState::GiveUpCall(CallFrame& frame,
     if (ref.impl == nullptr || !ref.written) continue;
     const c10::StorageImpl* storage = StorageOf(ref.impl);
     const Block* block = storage != nullptr ? BlockOf(storage) : nullptr;
-    for (const Twins::Written& w : written) {
+    for (const EagerCopies::Written& w : written) {
       if (w.block == block && block != nullptr) {
         std::memcpy(w.block->data, w.bytes.get(), w.block->bytes);
       }
@@ -193,25 +194,24 @@ void ThreadState::GiveUpCall(CallFrame& frame,
   if (error != nullptr) std::rethrow_exception(error);
 }
 
-void PendingQueue::NoteMismatch(const Difference& difference) {
+void PendingQueue::RecordMismatch(const Difference& difference) {
   counters_.shadow_mismatches.Add();
-  SayFinding(
-      absl::StrCat(Place(difference.node), ": ", difference.text));
+  PrintFinding(absl::StrCat(Place(difference.node), ": ", difference.text));
   Trace* trace = difference.node->owner.load(std::memory_order_acquire);
   if (trace != nullptr) {
     store_->Blacklist(trace, BailReason::kShadowMismatch);
   }
-  NoteBail(&counters_, BailReason::kShadowMismatch, difference.node->step.op);
+  RecordBail(&counters_, BailReason::kShadowMismatch, difference.node->step.op);
 }
 
-void PendingQueue::CompareTwins(FlushReason reason) {
+void PendingQueue::CompareEagerCopies(FlushReason reason) {
   std::vector<Difference> differences;
-  counters_.shadow_checks.Add(modes_->twins.Compare(run_, &differences));
+  counters_.shadow_checks.Add(modes_->eager_copies.Compare(run_, &differences));
   for (Difference& d : differences) {
     absl::StrAppend(&d.text, " (", run_.pending.size(),
                     " ops were pending; ran because of ", FlushName(reason),
                     ")");
-    NoteMismatch(d);
+    RecordMismatch(d);
   }
 }
 

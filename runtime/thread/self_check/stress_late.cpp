@@ -94,7 +94,7 @@ bool ThreadState::RecordLate(CallFrame& frame) {
     return false;
   }
   if (run_.pending.empty()) BeginLateRun();
-  Capture& capture = modes_->late.capture;
+  StepRecorder& capture = modes_->late.capture;
   modes_->late.slots_before = run_.slots.size();
   capture.Start(&modes_->late.top, 0, false, &run_);
   capture.Before(frame, context_);
@@ -107,7 +107,7 @@ Decision ThreadState::CallLate(CallFrame& frame) {
   for (;;) {
     StateLock lock(this);
     if (!RecordLate(frame)) break;
-    Capture& capture = modes_->late.capture;
+    StepRecorder& capture = modes_->late.capture;
     if (ClaimSlots(capture.steps().back().step)) {
       OpenCallFor(capture.steps().back().step, nullptr,
                   modes_->late.slots_before, std::move(lock));
@@ -128,7 +128,7 @@ TraceNode* ThreadState::RecordedLate(CallFrame& frame,
                                      torch::jit::Stack* boxed) {
   LateRecords& late = modes_->late;
   late.capture.After(frame, results.items(), std::move(*boxed));
-  NewStep step = std::move(late.capture.Take().front());
+  NewStep step = std::move(late.capture.ReleaseSteps().front());
   if (step.step.kind != StepKind::kDeferred) return nullptr;
   UseFirstScalars(&late, &step);
   auto node = std::make_unique<TraceNode>();

@@ -35,7 +35,7 @@ c10::Storage StorageFor(const at::Tensor& like) {
 }
 
 at::Tensor Make(const at::Tensor& like, std::uint32_t version = 0) {
-  return MakeTensor(*FormOf(GeometryOf(like.unsafeGetTensorImpl())),
+  return MakeTensor(*TemplateOf(GeometryOf(like.unsafeGetTensorImpl())),
                     StorageFor(like), version);
 }
 
@@ -69,7 +69,7 @@ void ExpectLike(const at::Tensor& made, const at::Tensor& like) {
 // them, and the rest holds the same.
 bool TensorsAreCopied() {
   const at::Tensor like = at::empty_strided({1}, {1}, at::kFloat);
-  const auto form = FormOf(GeometryOf(like.unsafeGetTensorImpl()));
+  const auto form = TemplateOf(GeometryOf(like.unsafeGetTensorImpl()));
   Make(like);
   return form->bytes.load() != nullptr;
 }
@@ -100,7 +100,7 @@ TEST(TensorFormTest, AllAreAsTheFirst) {
       for (const Layout& layout : Layouts()) {
         const at::Tensor like =
             at::empty_strided(layout.sizes, layout.strides, dtype);
-        const auto form = FormOf(GeometryOf(like.unsafeGetTensorImpl()));
+        const auto form = TemplateOf(GeometryOf(like.unsafeGetTensorImpl()));
         for (int i = 0; i < 3; ++i) ExpectLike(Make(like), like);
         EXPECT_EQ(form->bytes.load() != nullptr,
                   TensorsAreCopied() && layout.sizes.size() <= 5);
@@ -120,7 +120,7 @@ TEST(TensorFormTest, TheVersionIsTheRecordedOne) {
 // What is done to one does not show at the next.
 TEST(TensorFormTest, CopiesAreIndependent) {
   const at::Tensor like = at::empty_strided({4, 6}, {6, 1}, at::kFloat);
-  const auto form = FormOf(GeometryOf(like.unsafeGetTensorImpl()));
+  const auto form = TemplateOf(GeometryOf(like.unsafeGetTensorImpl()));
   Make(like);
   {
     const at::Tensor changed = Make(like);
@@ -143,7 +143,7 @@ TEST(TensorFormTest, StoragesDieWithTheirTensors) {
     const c10::Storage storage = StorageFor(like);
     {
       const at::Tensor made = MakeTensor(
-          *FormOf(GeometryOf(like.unsafeGetTensorImpl())), storage, 0);
+          *TemplateOf(GeometryOf(like.unsafeGetTensorImpl())), storage, 0);
       EXPECT_EQ(storage.use_count(), 2);
       EXPECT_TRUE(made.storage().is_alias_of(storage));
     }
@@ -161,7 +161,7 @@ TEST(TensorFormTest, OfTheReferenceLibtorchAreCopied) {
 TEST(TensorFormTest, OnlyFreshOnesHaveTheBytes) {
   if (!TensorsAreCopied()) GTEST_SKIP() << "tensors are not copied";
   const at::Tensor like = at::empty_strided({4, 6}, {6, 1}, at::kFloat);
-  const auto form = FormOf(GeometryOf(like.unsafeGetTensorImpl()));
+  const auto form = TemplateOf(GeometryOf(like.unsafeGetTensorImpl()));
   const at::Tensor made = Make(like);
   ASSERT_NE(form->bytes.load(), nullptr);
   const auto has = [&](const at::Tensor& t) {
@@ -206,7 +206,7 @@ TEST(TensorFormTest, TheReferenceLibtorchLeavesOneBit) {
 TEST(TensorFormTest, WhatWasInTheMemoryIsNotCompared) {
   if (!TensorsAreCopied()) GTEST_SKIP() << "tensors are not copied";
   const at::Tensor like = at::empty_strided({4, 6}, {6, 1}, at::kFloat);
-  const auto form = FormOf(GeometryOf(like.unsafeGetTensorImpl()));
+  const auto form = TemplateOf(GeometryOf(like.unsafeGetTensorImpl()));
   Make(like);
   for (const int byte : {0, 0xff, 0x80, 0x55}) {
     const at::Tensor made = MakeOver(byte, like);
@@ -227,7 +227,7 @@ TEST(TensorFormTest, TheBytesAreThoseInUse) {
     if (ndim > 5) continue;
     const at::Tensor like =
         at::empty_strided(layout.sizes, layout.strides, at::kFloat);
-    const auto form = FormOf(GeometryOf(like.unsafeGetTensorImpl()));
+    const auto form = TemplateOf(GeometryOf(like.unsafeGetTensorImpl()));
     const auto has = [&](const at::Tensor& t) {
       return HasBytesOf(t.unsafeGetTensorImpl(), *form);
     };
@@ -260,18 +260,18 @@ TEST(TensorFormTest, TheBytesAreThoseInUse) {
 TEST(TensorFormTest, OneFormForAllWhoHoldIt) {
   TensorGeometry g =
       GeometryOf(at::empty_strided({5}, {1}, at::kFloat).unsafeGetTensorImpl());
-  const auto first = FormOf(g);
+  const auto first = TemplateOf(g);
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
-      for (int k = 0; k < 1000; ++k) EXPECT_EQ(FormOf(g), first);
+      for (int k = 0; k < 1000; ++k) EXPECT_EQ(TemplateOf(g), first);
     });
   }
   for (std::thread& t : threads) t.join();
   // Forms that nobody holds go.
   for (std::int64_t n = 0; n < 10000; ++n) {
     g.sizes[0] = 10 + n;
-    EXPECT_EQ(FormOf(g).use_count(), 1);
+    EXPECT_EQ(TemplateOf(g).use_count(), 1);
   }
 }
 

@@ -1,4 +1,4 @@
-#include "recorder/stretch_finder.h"
+#include "recorder/branch_finder.h"
 
 #include <algorithm>
 
@@ -15,10 +15,10 @@ std::uint32_t High(std::uint64_t hash) {
 
 }  // namespace
 
-StretchFinder::StretchFinder()
+BranchFinder::BranchFinder()
     : table_(std::size_t{1} << kTableBits), recent_(kRecent) {}
 
-void StretchFinder::Learn(Entry& entry, std::uint32_t next) {
+void BranchFinder::Learn(Entry& entry, std::uint32_t next) {
   if (entry.next == 0) entry.next = next;
   if (entry.next == next) {
     if (++entry.hits < policy::kForgetAfter) return;
@@ -28,11 +28,11 @@ void StretchFinder::Learn(Entry& entry, std::uint32_t next) {
   }
   if (entry.hits < policy::kUsualHits) entry.next = next;
   entry.hits = 0;
-  if (entry.misses < 2 * policy::kForkMisses) ++entry.misses;
+  if (entry.misses < 2 * policy::kBranchPointMisses) ++entry.misses;
 }
 
-[[gnu::hot]] StretchFinder::Next StretchFinder::Observe(std::uint64_t kind,
-                                                        std::int64_t live) {
+[[gnu::hot]] BranchFinder::Next BranchFinder::Observe(std::uint64_t kind,
+                                                      std::int64_t live) {
   const std::uint32_t name = High(kind * kPrime) | 1;
   Learn(table_[previous_], name);
   recent_[position_ % kRecent].live = static_cast<std::int32_t>(live);
@@ -55,25 +55,25 @@ void StretchFinder::Learn(Entry& entry, std::uint32_t next) {
   }
   const std::uint32_t distance = position_ - entry.position;
   entry.position = position_;
-  if (entry.forced || entry.misses >= policy::kForkMisses) {
-    last_fork_ = position_;
-    return Next::kFork;
+  if (entry.forced || entry.misses >= policy::kBranchPointMisses) {
+    last_branch_point_ = position_;
+    return Next::kBranchPoint;
   }
-  if (position_ - last_fork_ >= kRecent / 2) ForceFork(distance);
+  if (position_ - last_branch_point_ >= kRecent / 2) ForceBranchPoint(distance);
   return Next::kSure;
 }
 
-void StretchFinder::Restart(std::int64_t live) {
+void BranchFinder::Restart(std::int64_t live) {
   constexpr std::uint64_t kRun = 1;  // no op has this kind
   kinds_.fill(kRun);
   Observe(kRun, live);
 }
 
 // The last `distance` ops are a loop, if they came in the same order before:
-// else the fork does no more than end a stretch early. Fewer ops than
+// else the branch point does no more than end a region early. Fewer ops than
 // kShortest, on operands in any order, are no loop worth a trace.
-void StretchFinder::ForceFork(std::uint32_t distance) {
-  last_fork_ = position_;  // tried again after as many ops
+void BranchFinder::ForceBranchPoint(std::uint32_t distance) {
+  last_branch_point_ = position_;  // tried again after as many ops
   if (distance < kShortest || distance > kRecent / 2) return;
   const Seen* best = nullptr;
   for (std::uint32_t i = 1; i <= distance; ++i) {

@@ -1,21 +1,23 @@
-// Finds the forks of an op stream: places after which more than one op has
-// followed. From fork to fork the same ops come in the same order, whatever
-// the order of these stretches is, so a stretch is worth a trace where no
-// period holds: variants drawn at random, sizes that come and go, loops in
-// loops whose trip counts vary.
-//   A: mm tanh | B: sub cos mul | A | A | B | ...  -> forks after tanh and mul
+// Finds the branch points of an op stream: places after which more than one op
+// has followed. From branch point to branch point the same ops come in the same
+// order, whatever the order of these regions is, so a region is worth a trace
+// where no period holds: variants drawn at random, sizes that come and go,
+// loops in loops whose trip counts vary.
+//   A: mm tanh | B: sub cos mul | A | A | B | ...  -> branch points after tanh
+//   and mul
 //
 // How: each op has a kind (the op and a size, no sources). A table holds for
 // each run of kOrder kinds the kind that came next. One that was wrong at
-// least kForkMisses times lately is a fork. A loop of kinds without any fork
-// (the same body over data drawn at random) gets one where fewest values are
-// alive, of equals at the least context, unless it is very short.
+// least kBranchPointMisses times lately is a branch point. A loop of kinds
+// without any branch point (the same body over data drawn at random) gets one
+// where fewest values are alive, of equals at the least context, unless it is
+// very short.
 //
 // Invariants: (1) Observe() is O(1) amortised and allocates nothing. (2) No
-// clock: equal streams have equal forks. (3) Memory is fixed at construction.
-// (4) Hashes propose only: what is recorded at a fork is matched op by op.
-// Thread: one per ThreadState, no locking.
-// Tested by: tests/recorder/stretch_finder_test.cpp
+// clock: equal streams have equal branch points. (3) Memory is fixed at
+// construction. (4) Hashes propose only: what is recorded at a branch point is
+// matched op by op. Thread: one per ThreadState, no locking. Tested by:
+// tests/recorder/branch_finder_test.cpp
 #pragma once
 
 #include <array>
@@ -26,14 +28,14 @@
 
 namespace tjit {
 
-class StretchFinder {
+class BranchFinder {
  public:
   // What is known of the op that comes next.
-  enum class Next : std::uint8_t { kUnknown, kSure, kFork };
+  enum class Next : std::uint8_t { kUnknown, kSure, kBranchPoint };
 
-  static constexpr std::uint32_t kShortest = policy::kShortestStretch;  // ops
+  static constexpr std::uint32_t kShortest = policy::kShortestRegion;  // ops
 
-  StretchFinder();
+  BranchFinder();
 
   // Feeds the kind of one op. `live`: how many values are alive before it, up
   // to a constant.
@@ -50,7 +52,7 @@ class StretchFinder {
     std::uint32_t position = 0;
     std::uint8_t hits = 0;      // since the last miss
     std::uint8_t misses = 0;
-    bool forced = false;        // a fork that a loop without one was given
+    bool forced = false;  // a branch point that a loop without one was given
   };
   struct Seen {
     std::uint32_t index = 0;  // of its entry
@@ -61,11 +63,11 @@ class StretchFinder {
   static constexpr std::uint32_t kRecent = 1024;
 
   void Learn(Entry& entry, std::uint32_t next);
-  void ForceFork(std::uint32_t distance);
+  void ForceBranchPoint(std::uint32_t distance);
 
   std::array<std::uint64_t, kOrder> kinds_{};
   std::uint32_t position_ = 0;
-  std::uint32_t last_fork_ = 0;
+  std::uint32_t last_branch_point_ = 0;
   std::uint32_t previous_ = 0;  // index of the entry that predicts
   std::vector<Entry> table_;
   std::vector<Seen> recent_;

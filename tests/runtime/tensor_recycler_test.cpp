@@ -36,9 +36,9 @@ TensorGeometry GeometryOf(at::IntArrayRef sizes) {
   return g;
 }
 
-// As an op that is deferred makes it; parked ones are not looked for. `dies`:
+// As an op that is deferred makes it; recycled ones are not looked for. `dies`:
 // as one that died in earlier runs, if large without memory.
-at::Tensor MakeNew(const TensorForm& form, bool quiet = true,
+at::Tensor MakeNew(const TensorTemplate& form, bool quiet = true,
                    bool dies = false) {
   const auto bytes = static_cast<std::uint64_t>(form.geometry.numel()) * 4;
   Block* block =
@@ -52,23 +52,23 @@ at::Tensor MakeNew(const TensorForm& form, bool quiet = true,
   return MakeTensor(form, c10::Storage(std::move(storage)), 0);
 }
 
-at::Tensor TakeParked(const TensorForm& form, std::uint32_t version) {
+at::Tensor AcquireRecycled(const TensorTemplate& form, std::uint32_t version) {
   const auto bytes = static_cast<std::uint64_t>(form.geometry.numel()) * 4;
   Block* block = nullptr;
   c10::TensorImpl* impl =
-      ParkedTensor::Take(ParkedTensor::ClassOf(bytes), bytes,
-                         *form.bytes.load(), version, &Hook, &block);
+      TensorRecycler::Acquire(TensorRecycler::ClassOf(bytes), bytes,
+                              *form.bytes.load(), version, &Hook, &block);
   if (impl == nullptr) return {};
   return at::Tensor(
       c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::
           unsafe_steal_from_new(impl));
 }
 
-std::uint32_t Parked() {
-  return thread_cache == nullptr ? 0 : thread_cache->parked;
+std::uint32_t Recycled() {
+  return thread_cache == nullptr ? 0 : thread_cache->recycled;
 }
 
-class ParkedTensorTest : public testing::Test {
+class TensorRecyclerTest : public testing::Test {
  protected:
   void SetUp() override {
     if (!kPoolsObjects) GTEST_SKIP() << "a sanitizer sees each object";
@@ -78,20 +78,21 @@ class ParkedTensorTest : public testing::Test {
     MakeNew(*form_);
     TrimCache();
     MakeNew(*form_, /*quiet=*/false);  // the thread may keep blocks again
-    ASSERT_EQ(Parked(), 0u);
+    ASSERT_EQ(Recycled(), 0u);
   }
   // Makes a tensor, does something with it, drops it.
-  std::uint32_t ParkedAfter(const std::function<void(at::Tensor)>& use) {
+  std::uint32_t RecycledAfter(const std::function<void(at::Tensor)>& use) {
     at::Tensor t = MakeNew(*form_);
-    const std::uint32_t before = Parked();
+    const std::uint32_t before = Recycled();
     use(std::move(t));
-    return Parked() - before;
+    return Recycled() - before;
   }
 
-  const std::shared_ptr<const TensorForm> form_ = FormOf(GeometryOf({3, 5}));
+  const std::shared_ptr<const TensorTemplate> form_ =
+      TemplateOf(GeometryOf({3, 5}));
 };
 
-TEST_F(ParkedTensorTest, ComesBackAsMade) {
+TEST_F(TensorRecyclerTest, ComesBackAsMade) {
   at::Tensor t = MakeNew(*form_);
   const void* const impl = t.unsafeGetTensorImpl();
   const void* const storage = t.storage().unsafeGetStorageImpl();
@@ -100,20 +101,20 @@ TEST_F(ParkedTensorTest, ComesBackAsMade) {
   t.unsafeGetTensorImpl()->bump_version();
   t.unsafeGetTensorImpl()->set_sizes_contiguous(at::IntArrayRef(15));
   t.reset();
-  EXPECT_EQ(Parked(), 1u);
+  EXPECT_EQ(Recycled(), 1u);
   EXPECT_EQ(LiveBytes(), live - 60);
   EXPECT_EQ(BlocksOfThread(), blocks - 1);
 
-  const auto other = FormOf(GeometryOf({14}));
+  const auto other = TemplateOf(GeometryOf({14}));
   MakeNew(*other).reset();  // takes it apart
-  EXPECT_EQ(Parked(), 0u);
+  EXPECT_EQ(Recycled(), 0u);
   MakeNew(*form_).reset();
-  ASSERT_EQ(Parked(), 1u);
-  t = TakeParked(*other, 2);
+  ASSERT_EQ(Recycled(), 1u);
+  t = AcquireRecycled(*other, 2);
   ASSERT_TRUE(t.defined());
   EXPECT_EQ(t.unsafeGetTensorImpl(), impl);
   EXPECT_EQ(t.storage().unsafeGetStorageImpl(), storage);
-  EXPECT_EQ(Parked(), 0u);
+  EXPECT_EQ(Recycled(), 0u);
   EXPECT_EQ(LiveBytes(), live - 4);
   EXPECT_EQ(BlocksOfThread(), blocks);
   EXPECT_EQ(t.sizes(), at::IntArrayRef({14}));
@@ -129,69 +130,69 @@ TEST_F(ParkedTensorTest, ComesBackAsMade) {
   ASSERT_NE(block, nullptr);
   EXPECT_EQ(block->bytes, 56u);
   EXPECT_TRUE(block->program.load());
-  EXPECT_FALSE(block->parked);
+  EXPECT_FALSE(block->recycled);
   EXPECT_EQ(block->last_use.load(), 0u);
   EXPECT_EQ(block->last_write.load(), 0u);
 }
 
-TEST_F(ParkedTensorTest, NotWhileAnyoneKnowsIt) {
+TEST_F(TensorRecyclerTest, NotWhileAnyoneKnowsIt) {
   at::Tensor kept, view;
   c10::Storage storage;
   std::optional<c10::weak_intrusive_ptr<c10::StorageImpl>> weak_storage;
-  EXPECT_EQ(ParkedAfter([&](at::Tensor t) { t.reset(); }), 1u);
-  EXPECT_EQ(ParkedAfter([&](const at::Tensor& t) { kept = t; }), 0u);
-  EXPECT_EQ(ParkedAfter([&](const at::Tensor& t) { view = t.detach(); }), 0u);
-  EXPECT_EQ(ParkedAfter([&](const at::Tensor& t) { storage = t.storage(); }),
+  EXPECT_EQ(RecycledAfter([&](at::Tensor t) { t.reset(); }), 1u);
+  EXPECT_EQ(RecycledAfter([&](const at::Tensor& t) { kept = t; }), 0u);
+  EXPECT_EQ(RecycledAfter([&](const at::Tensor& t) { view = t.detach(); }), 0u);
+  EXPECT_EQ(RecycledAfter([&](const at::Tensor& t) { storage = t.storage(); }),
             0u);
-  EXPECT_EQ(ParkedAfter([&](const at::Tensor& t) {
+  EXPECT_EQ(RecycledAfter([&](const at::Tensor& t) {
               weak_storage = t.storage().getWeakStorageImpl();
             }),
             0u);
 }
 
-TEST_F(ParkedTensorTest, NotWithMetadata) {
-  EXPECT_EQ(ParkedAfter([](at::Tensor t) { t.requires_grad_(); }), 0u);
-  EXPECT_EQ(ParkedAfter([](const at::Tensor& t) {
+TEST_F(TensorRecyclerTest, NotWithMetadata) {
+  EXPECT_EQ(RecycledAfter([](at::Tensor t) { t.requires_grad_(); }), 0u);
+  EXPECT_EQ(RecycledAfter([](const at::Tensor& t) {
               t.unsafeGetTensorImpl()->set_sizes_contiguous(
                   at::IntArrayRef({1, 1, 1, 1, 3, 5}));
             }),
             0u);
-  EXPECT_EQ(ParkedAfter([](const at::Tensor& t) {
+  EXPECT_EQ(RecycledAfter([](const at::Tensor& t) {
               t.storage().unsafeGetStorageImpl()->get_extra_meta();
             }),
             0u);
-  EXPECT_EQ(ParkedAfter([](const at::Tensor& t) {
+  EXPECT_EQ(RecycledAfter([](const at::Tensor& t) {
               t.storage()
                   .unsafeGetStorageImpl()
                   ->set_warn_deprecated_on_mutable_data_ptr();
             }),
             0u);
-  EXPECT_EQ(ParkedAfter([](const at::Tensor& t) {
+  EXPECT_EQ(RecycledAfter([](const at::Tensor& t) {
               t.storage().unsafeGetStorageImpl()->set_resizable(false);
             }),
             0u);
 }
 
-TEST_F(ParkedTensorTest, NotOverOtherMemory) {
-  EXPECT_EQ(ParkedAfter([](const at::Tensor& t) {
+TEST_F(TensorRecyclerTest, NotOverOtherMemory) {
+  EXPECT_EQ(RecycledAfter([](const at::Tensor& t) {
               BlockOf(t.storage().unsafeGetStorageImpl())->exposed = true;
             }),
             0u);
-  EXPECT_EQ(ParkedAfter([](const at::Tensor& t) {
+  EXPECT_EQ(RecycledAfter([](const at::Tensor& t) {
               t.storage().unsafeGetStorageImpl()->set_data_ptr_noswap(
                   c10::GetDefaultCPUAllocator()->allocate(60));
             }),
             0u);
-  EXPECT_EQ(ParkedAfter([](const at::Tensor& t) {
+  EXPECT_EQ(RecycledAfter([](const at::Tensor& t) {
               t.storage().unsafeGetStorageImpl()->set_nbytes(8);
             }),
             0u);
   // It was reported to a listener, so its end is too.
-  EXPECT_EQ(ParkedAfter([](const at::Tensor& t) {
+  EXPECT_EQ(RecycledAfter([](const at::Tensor& t) {
               BlockOf(t.storage().unsafeGetStorageImpl())->kind = 0;
             }),
             0u);
-  EXPECT_EQ(ParkedAfter([this](at::Tensor t) {
+  EXPECT_EQ(RecycledAfter([this](at::Tensor t) {
               Block* block = BlockOf(t.storage().unsafeGetStorageImpl());
               block->AddReader();
               t.reset();
@@ -201,14 +202,14 @@ TEST_F(ParkedTensorTest, NotOverOtherMemory) {
             0u);
 }
 
-TEST_F(ParkedTensorTest, BlockThatPendingOpsNeedIsTheirs) {
+TEST_F(TensorRecyclerTest, BlockThatPendingOpsNeedIsTheirs) {
   at::Tensor t = MakeNew(*form_);
   Block* const block = BlockOf(t.storage().unsafeGetStorageImpl());
   block->owner = kSomeState;
   pending_ops_need_it = true;
   t.reset();
   pending_ops_need_it = false;
-  EXPECT_EQ(Parked(), 0u);
+  EXPECT_EQ(Recycled(), 0u);
   EXPECT_EQ(block->owner.load(), kSomeState);
   block->owner = nullptr;
   FreeBlock(block);
@@ -216,45 +217,45 @@ TEST_F(ParkedTensorTest, BlockThatPendingOpsNeedIsTheirs) {
   t = MakeNew(*form_);
   BlockOf(t.storage().unsafeGetStorageImpl())->owner = kSomeState;
   t.reset();
-  EXPECT_EQ(Parked(), 1u);
+  EXPECT_EQ(Recycled(), 1u);
 }
 
-TEST_F(ParkedTensorTest, OthersGetPlainBlocks) {
+TEST_F(TensorRecyclerTest, OthersGetPlainBlocks) {
   const void* data = nullptr;
   {
     const at::Tensor t = MakeNew(*form_);
     data = BlockOf(t.storage().unsafeGetStorageImpl())->data;
   }
-  EXPECT_EQ(Parked(), 1u);
+  EXPECT_EQ(Recycled(), 1u);
   const c10::DataPtr p = BlockAllocator()->allocate(60);
   EXPECT_EQ(p.get(), data);
-  EXPECT_EQ(Parked(), 0u);
+  EXPECT_EQ(Recycled(), 0u);
 }
 
-TEST_F(ParkedTensorTest, AreFewAndGoWithTheirBlocks) {
+TEST_F(TensorRecyclerTest, AreFewAndGoWithTheirBlocks) {
   std::vector<at::Tensor> all;
-  const std::vector<std::shared_ptr<const TensorForm>> forms = {
-      form_, FormOf(GeometryOf({20})), FormOf(GeometryOf({40})),
-      FormOf(GeometryOf({60}))};
+  const std::vector<std::shared_ptr<const TensorTemplate>> forms = {
+      form_, TemplateOf(GeometryOf({20})), TemplateOf(GeometryOf({40})),
+      TemplateOf(GeometryOf({60}))};
   for (const auto& form : forms) {
     for (std::uint32_t i = 0; i < kMaxPooled; ++i) {
       all.push_back(MakeNew(*form));
     }
   }
   all.clear();
-  EXPECT_LE(Parked(), kMaxPooled);
-  EXPECT_GT(Parked(), kMaxPooled / 2);
+  EXPECT_LE(Recycled(), kMaxPooled);
+  EXPECT_GT(Recycled(), kMaxPooled / 2);
   TrimCache();
-  EXPECT_EQ(Parked(), 0u);
+  EXPECT_EQ(Recycled(), 0u);
   EXPECT_EQ(CachedBytes(), 0);
 }
 
-TEST_F(ParkedTensorTest, ThreadsEnd) {
+TEST_F(TensorRecyclerTest, ThreadsEnd) {
   const std::int64_t live = LiveBytes();
   std::thread thread([this] {
     MakeNew(*form_, /*quiet=*/false);
     MakeNew(*form_);
-    EXPECT_EQ(Parked(), 1u);
+    EXPECT_EQ(Recycled(), 1u);
   });
   thread.join();
   EXPECT_EQ(LiveBytes(), live);
@@ -266,27 +267,28 @@ Block* BlockOfTensor(const at::Tensor& t) {
 }
 
 // 64 KiB << 1, without memory: not counted as blocks or live bytes.
-class ParkedSlotTest : public ParkedTensorTest {
+class RecycledSlotTest : public TensorRecyclerTest {
  protected:
   void SetUp() override {
-    ParkedTensorTest::SetUp();
+    TensorRecyclerTest::SetUp();
     if (!IsSkipped()) large_ = KnownForm({30000});
   }
   // The first tensor of a form is made as libtorch makes it.
-  static std::shared_ptr<const TensorForm> KnownForm(at::IntArrayRef sizes) {
-    std::shared_ptr<const TensorForm> form = FormOf(GeometryOf(sizes));
+  static std::shared_ptr<const TensorTemplate> KnownForm(
+      at::IntArrayRef sizes) {
+    std::shared_ptr<const TensorTemplate> form = TemplateOf(GeometryOf(sizes));
     MakeNew(*form);
     TrimCache();
-    MakeNew(*FormOf(GeometryOf({3, 5})), /*quiet=*/false);
+    MakeNew(*TemplateOf(GeometryOf({3, 5})), /*quiet=*/false);
     return form;
   }
   at::Tensor MakeDying() const {
     return MakeNew(*large_, /*quiet=*/true, /*dies=*/true);
   }
-  std::shared_ptr<const TensorForm> large_;
+  std::shared_ptr<const TensorTemplate> large_;
 };
 
-TEST_F(ParkedSlotTest, ComesBackWithoutMemory) {
+TEST_F(RecycledSlotTest, ComesBackWithoutMemory) {
   const auto other = KnownForm({32768});  // of the class, 64 to 128 KiB
   const std::int64_t live = LiveBytes();
   const std::int64_t cached = CachedBytes();
@@ -294,59 +296,59 @@ TEST_F(ParkedSlotTest, ComesBackWithoutMemory) {
   at::Tensor t = MakeDying();
   const void* const impl = t.unsafeGetTensorImpl();
   const Block* const block = BlockOfTensor(t);
-  ASSERT_NE(block->kind & Block::kFaulting, 0);
+  ASSERT_NE(block->kind & Block::kReserved, 0);
   t.reset();
-  EXPECT_EQ(Parked(), 1u);
-  t = TakeParked(*other, 1);
+  EXPECT_EQ(Recycled(), 1u);
+  t = AcquireRecycled(*other, 1);
   ASSERT_TRUE(t.defined());
   EXPECT_EQ(t.unsafeGetTensorImpl(), impl);
   EXPECT_EQ(BlockOfTensor(t), block);
   EXPECT_EQ(block->bytes, 131072u);
   EXPECT_EQ(t.storage().nbytes(), 131072u);
-  EXPECT_NE(block->kind & Block::kFaulting, 0);
-  EXPECT_EQ(Parked(), 0u);
+  EXPECT_NE(block->kind & Block::kReserved, 0);
+  EXPECT_EQ(Recycled(), 0u);
   EXPECT_EQ(LiveBytes(), live);
   EXPECT_EQ(CachedBytes(), cached);
   EXPECT_EQ(BlocksOfThread(), blocks);
 }
 
-TEST_F(ParkedSlotTest, OfAnotherClassOrWithMemoryIsNot) {
-  const std::vector<std::shared_ptr<const TensorForm>> others = {
+TEST_F(RecycledSlotTest, OfAnotherClassOrWithMemoryIsNot) {
+  const std::vector<std::shared_ptr<const TensorTemplate>> others = {
       KnownForm({8192}), KnownForm({16384}), KnownForm({32769})};
   MakeDying().reset();
-  ASSERT_EQ(Parked(), 1u);
+  ASSERT_EQ(Recycled(), 1u);
   for (const auto& form : others) {
-    EXPECT_FALSE(TakeParked(*form, 0).defined());
+    EXPECT_FALSE(AcquireRecycled(*form, 0).defined());
   }
 
   at::Tensor t = MakeDying();
   EnsureMemory(BlockOfTensor(t));
   BlockOfTensor(t)->data[0] = 1;
   t.reset();
-  EXPECT_EQ(Parked(), 1u);
+  EXPECT_EQ(Recycled(), 1u);
 }
 
 // As where another thread runs what is pending, while this one drops it.
-TEST_F(ParkedSlotTest, NotIfItGetsMemoryWhileItIsDropped) {
+TEST_F(RecycledSlotTest, NotIfItGetsMemoryWhileItIsDropped) {
   const std::int64_t live = LiveBytes();
   at::Tensor t = MakeDying();
   BlockOfTensor(t)->owner = kSomeState;
   pending_ops_gave_it_memory = true;
   t.reset();
   pending_ops_gave_it_memory = false;
-  EXPECT_EQ(Parked(), 0u);
+  EXPECT_EQ(Recycled(), 0u);
   EXPECT_EQ(LiveBytes(), live);
 }
 
-TEST_F(ParkedSlotTest, AreFewAndGoBackToTheirPool) {
+TEST_F(RecycledSlotTest, AreFewAndGoBackToTheirPool) {
   std::vector<at::Tensor> all;
   for (int i = 0; i < 40; ++i) all.push_back(MakeDying());
   const Block* const block = BlockOfTensor(all.front());  // dropped first
   all.clear();
-  EXPECT_GT(Parked(), 2u);
-  EXPECT_LT(Parked(), 20u);
+  EXPECT_GT(Recycled(), 2u);
+  EXPECT_LT(Recycled(), 20u);
   TrimCache();
-  EXPECT_EQ(Parked(), 0u);
+  EXPECT_EQ(Recycled(), 0u);
   bool found = false;
   for (int i = 0; i < 40; ++i) {
     all.push_back(MakeDying());
@@ -355,14 +357,14 @@ TEST_F(ParkedSlotTest, AreFewAndGoBackToTheirPool) {
   EXPECT_TRUE(found);
 }
 
-TEST_F(ParkedSlotTest, ThreadsEnd) {
+TEST_F(RecycledSlotTest, ThreadsEnd) {
   const Block* block = nullptr;
   std::thread thread([&] {
     MakeNew(*form_, /*quiet=*/false);
     at::Tensor t = MakeDying();
     block = BlockOfTensor(t);
     t.reset();
-    EXPECT_EQ(Parked(), 1u);
+    EXPECT_EQ(Recycled(), 1u);
   });
   thread.join();
   const at::Tensor next = MakeDying();

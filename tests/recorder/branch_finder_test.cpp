@@ -1,4 +1,4 @@
-#include "recorder/stretch_finder.h"
+#include "recorder/branch_finder.h"
 
 #include <gtest/gtest.h>
 
@@ -12,10 +12,10 @@
 namespace tjit {
 namespace {
 
-using Next = StretchFinder::Next;
+using Next = BranchFinder::Next;
 
 // Feeds letters as kinds; answers for each what was known after it.
-std::vector<Next> Feed(StretchFinder* finder, const std::string& word) {
+std::vector<Next> Feed(BranchFinder* finder, const std::string& word) {
   std::vector<Next> known;
   for (const char c : word) {
     known.push_back(finder->Observe(static_cast<std::uint64_t>(c), 0));
@@ -37,8 +37,8 @@ std::string Shuffled(const std::vector<std::string>& words, int times) {
   return all;
 }
 
-TEST(StretchFinderTest, ForksAreTheEndsOfVariants) {
-  StretchFinder finder;
+TEST(BranchFinderTest, Branch_pointsAreTheEndsOfVariants) {
+  BranchFinder finder;
   const std::vector<std::string> variants = {"abcdefg", "hijkl", "mnopqrst"};
   Feed(&finder, Shuffled(variants, 300));
   std::mt19937_64 rng(2);
@@ -48,12 +48,12 @@ TEST(StretchFinderTest, ForksAreTheEndsOfVariants) {
     for (std::size_t k = 0; k + 1 < word.size(); ++k) {
       EXPECT_EQ(known[k], Next::kSure) << word << k;
     }
-    EXPECT_EQ(known.back(), Next::kFork) << word;
+    EXPECT_EQ(known.back(), Next::kBranchPoint) << word;
   }
 }
 
-TEST(StretchFinderTest, ALoopOfVaryingTripCountForksAfterItsBody) {
-  StretchFinder finder;
+TEST(BranchFinderTest, ALoopOfVaryingTripCountBranch_pointsAfterItsBody) {
+  BranchFinder finder;
   std::mt19937_64 rng(1);
   const auto step = [&] {
     std::string word = "pqrs";
@@ -65,57 +65,58 @@ TEST(StretchFinderTest, ALoopOfVaryingTripCountForksAfterItsBody) {
     const std::string word = step();
     const std::vector<Next> known = Feed(&finder, word);
     for (std::size_t k = 0; k < word.size(); ++k) {
-      EXPECT_EQ(known[k], word[k] == 'e' ? Next::kFork : Next::kSure)
+      EXPECT_EQ(known[k], word[k] == 'e' ? Next::kBranchPoint : Next::kSure)
           << word << k;
     }
   }
 }
 
-TEST(StretchFinderTest, OneInsertedOpMakesNoFork) {
-  StretchFinder finder;
+TEST(BranchFinderTest, OneInsertedOpMakesNoBranchPoint) {
+  BranchFinder finder;
   std::string loop;
   for (int i = 0; i < 25; ++i) loop += "abcdefgh";
   Feed(&finder, loop + "z" + loop);
-  EXPECT_EQ(Count(Feed(&finder, "abcdefgh"), Next::kFork), 0u);
+  EXPECT_EQ(Count(Feed(&finder, "abcdefgh"), Next::kBranchPoint), 0u);
 }
 
 // After 512 ops without any, where fewest values are alive.
-TEST(StretchFinderTest, ALoopWithoutForkIsGivenOne) {
-  StretchFinder finder;
+TEST(BranchFinderTest, ALoopWithoutBranchPointIsGivenOne) {
+  BranchFinder finder;
   const std::string body = "abcdefgh";
   const auto feed = [&](int times) {
-    std::string forks;
+    std::string branch_points;
     for (int i = 0; i < times; ++i) {
       for (const char c : body) {
         const std::int64_t live = c == 'd' ? 3 : 5;  // before it
         const Next next = finder.Observe(static_cast<std::uint64_t>(c), live);
-        if (next == Next::kFork) forks += c;
+        if (next == Next::kBranchPoint) branch_points += c;
       }
     }
-    return forks;
+    return branch_points;
   };
   EXPECT_EQ(feed(60), "");
   feed(20);
   EXPECT_EQ(feed(5), "ccccc");
 }
 
-TEST(StretchFinderTest, AVeryShortLoopIsGivenNone) {
-  StretchFinder finder;
-  EXPECT_EQ(Count(Feed(&finder, std::string(5000, 'a')), Next::kFork), 0u);
+TEST(BranchFinderTest, AVeryShortLoopIsGivenNone) {
+  BranchFinder finder;
+  EXPECT_EQ(Count(Feed(&finder, std::string(5000, 'a')), Next::kBranchPoint),
+            0u);
 }
 
-TEST(StretchFinderTest, AStreamThatNeverRepeatsHasNoFork) {
-  StretchFinder finder;
+TEST(BranchFinderTest, AStreamThatNeverRepeatsHasNoBranchPoint) {
+  BranchFinder finder;
   std::mt19937_64 rng(1);
-  int forks = 0;
+  int branch_points = 0;
   for (int i = 0; i < 200000; ++i) {
-    forks += finder.Observe(rng() % 60, 0) == Next::kFork;
+    branch_points += finder.Observe(rng() % 60, 0) == Next::kBranchPoint;
   }
-  EXPECT_LT(forks, 20);
+  EXPECT_LT(branch_points, 20);
 }
 
-TEST(StretchFinderTest, AllocatesNothing) {
-  StretchFinder finder;
+TEST(BranchFinderTest, AllocatesNothing) {
+  BranchFinder finder;
   std::mt19937_64 rng(1);
   const std::int64_t before = AllocationCount();
   for (int i = 0; i < 100000; ++i) finder.Observe(rng() % 7, 0);

@@ -42,8 +42,8 @@ void MaterializeForRead(const c10::TensorImpl* t, FlushReason) {
 void FlushAllThreads(FlushReason reason) { seen.flushes.push_back(reason); }
 void LogWarning(std::string_view text) { seen.warnings.emplace_back(text); }
 void MaterializeHook(c10::StorageImpl*) {}
-void NoteReplaced(std::string_view) {}
-void NoteKernel(const c10::OperatorName&, std::optional<c10::DispatchKey>) {}
+void RecordReplaced(std::string_view) {}
+void RecordKernel(const c10::OperatorName&, std::optional<c10::DispatchKey>) {}
 bool TakeOverDeadBlock(Block*) { return false; }
 
 namespace {
@@ -55,12 +55,12 @@ using testing::Not;
 
 bool is_installed = false;
 
-class ClosedTableTest : public testing::Test {
+class ForeignKernelsTest : public testing::Test {
  protected:
-  ClosedTableTest() {
+  ForeignKernelsTest() {
     if (!std::exchange(is_installed, true)) {
       InstallAllocator();
-      InstallClosedTable();
+      InstallForeignKernels();
     }
     g_enabled = true;
     seen = Seen();
@@ -75,7 +75,7 @@ at::Tensor Sparse() {
   return at::ones({3, 3}).to_sparse();
 }
 
-TEST_F(ClosedTableTest, KernelsAtOtherKeysGetReadyInputs) {
+TEST_F(ForeignKernelsTest, KernelsAtOtherKeysGetReadyInputs) {
   const at::Tensor dense = at::ones({3, 3});
   const at::Tensor sparse = Sparse();
   const auto flushed = [](auto&& call) {
@@ -99,7 +99,7 @@ TEST_F(ClosedTableTest, KernelsAtOtherKeysGetReadyInputs) {
   EXPECT_THAT(flushed([&] { at::relu(nested); }), once);
 }
 
-TEST_F(ClosedTableTest, MetadataDoesNotFlush) {
+TEST_F(ForeignKernelsTest, MetadataDoesNotFlush) {
   const at::Tensor sparse = Sparse();
   seen = Seen();
   EXPECT_EQ(sparse.sparse_dim(), 2);
@@ -109,7 +109,7 @@ TEST_F(ClosedTableTest, MetadataDoesNotFlush) {
   EXPECT_TRUE(IsArmed(values));  // it leaves the sparse tensor
 }
 
-TEST_F(ClosedTableTest, WhatForeignKernelsTakeAndReturnIsArmed) {
+TEST_F(ForeignKernelsTest, WhatForeignKernelsTakeAndReturnIsArmed) {
   const at::Tensor dense = at::ones({3, 3});
   dense.mutable_data_ptr();
   EXPECT_FALSE(IsArmed(dense));
@@ -118,14 +118,14 @@ TEST_F(ClosedTableTest, WhatForeignKernelsTakeAndReturnIsArmed) {
   EXPECT_TRUE(IsArmed(result));
 }
 
-TEST_F(ClosedTableTest, ArmedAgainWhenTheKernelThrows) {
+TEST_F(ForeignKernelsTest, ArmedAgainWhenTheKernelThrows) {
   const at::Tensor dense = at::ones({5, 3});
   EXPECT_THROW(at::mm(Sparse(), dense), c10::Error);
   EXPECT_TRUE(IsArmed(dense));
   EXPECT_EQ(t_context.inside, 0);
 }
 
-TEST_F(ClosedTableTest, PassesThroughInsideKernelsAndWhileOff) {
+TEST_F(ForeignKernelsTest, PassesThroughInsideKernelsAndWhileOff) {
   const at::Tensor sparse = Sparse();
   seen = Seen();
   {
@@ -141,7 +141,7 @@ TEST_F(ClosedTableTest, PassesThroughInsideKernelsAndWhileOff) {
 
 // ------------------------------------------------------------ composites
 
-TEST_F(ClosedTableTest, MaxPool1dReadsItsInputUnlessItDecomposes) {
+TEST_F(ForeignKernelsTest, MaxPool1dReadsItsInputUnlessItDecomposes) {
   at::Tensor x = at::ones({1, 2, 8});
   seen = Seen();
   const at::Tensor y = at::max_pool1d(x, 2);
@@ -154,7 +154,7 @@ TEST_F(ClosedTableTest, MaxPool1dReadsItsInputUnlessItDecomposes) {
   EXPECT_THAT(seen.reads, IsEmpty());
 }
 
-TEST_F(ClosedTableTest, TensorSplitReadsTheIndicesOnly) {
+TEST_F(ForeignKernelsTest, TensorSplitReadsTheIndicesOnly) {
   const at::Tensor x = at::ones({8});
   const at::Tensor indices = at::ones({2}, c10::kLong);
   seen = Seen();
@@ -163,7 +163,7 @@ TEST_F(ClosedTableTest, TensorSplitReadsTheIndicesOnly) {
   EXPECT_THAT(seen.flushes, IsEmpty());
 }
 
-TEST_F(ClosedTableTest, CtcLossReadsConvertedLengths) {
+TEST_F(ForeignKernelsTest, CtcLossReadsConvertedLengths) {
   const at::Tensor log_probs = at::log_softmax(at::ones({5, 1, 3}), 2);
   const at::Tensor targets = at::ones({1, 2}, c10::kLong);
   const at::Tensor input_lengths = at::full({1}, 5, c10::kInt);
@@ -191,7 +191,7 @@ at::Tensor Call(const char* name, const at::Tensor& t) {
       .call(t);
 }
 
-TEST_F(ClosedTableTest, LateKernelsOfOtherNamespaces) {
+TEST_F(ForeignKernelsTest, LateKernelsOfOtherNamespaces) {
   torch::Library library(torch::Library::FRAGMENT, "tjit_closed_table_test",
                          std::nullopt, __FILE__, __LINE__);
   library.def("twice(Tensor t) -> Tensor");
@@ -205,7 +205,7 @@ TEST_F(ClosedTableTest, LateKernelsOfOtherNamespaces) {
   EXPECT_TRUE(IsArmed(two));
 }
 
-TEST_F(ClosedTableTest, ALateKernelOverOneOfAten) {
+TEST_F(ForeignKernelsTest, ALateKernelOverOneOfAten) {
   {
     torch::Library kernels(torch::Library::IMPL, "aten", c10::DispatchKey::CPU,
                            __FILE__, __LINE__);
@@ -218,7 +218,7 @@ TEST_F(ClosedTableTest, ALateKernelOverOneOfAten) {
   EXPECT_EQ(at::relu(at::ones({2})).sum().item<float>(), 2);
 }
 
-TEST_F(ClosedTableTest, ARescanFindsWhatWentUnseen) {
+TEST_F(ForeignKernelsTest, ARescanFindsWhatWentUnseen) {
   torch::Library library(torch::Library::FRAGMENT, "tjit_closed_table_test",
                          std::nullopt, __FILE__, __LINE__);
   library.def("unseen(Tensor t) -> Tensor");
@@ -249,7 +249,7 @@ struct Collector : c10::WarningHandler {
   std::vector<std::string> messages;
 };
 
-TEST_F(ClosedTableTest, OnlyTheOverrideWarningIsSilenced) {
+TEST_F(ForeignKernelsTest, OnlyTheOverrideWarningIsSilenced) {
   Collector collector;
   c10::WarningUtils::WarningHandlerGuard guard(&collector);
   {

@@ -54,9 +54,9 @@ std::int64_t ResidentAt(const void* address) {
 }
 
 // 256 KiB values; `y` and `z` die before the step ends.
-class FaultingBlockTest : public ::testing::Test {
+class ReservedBlockTest : public ::testing::Test {
  protected:
-  FaultingBlockTest() { at::manual_seed(4); }
+  ReservedBlockTest() { at::manual_seed(4); }
   struct Values {
     at::Tensor y, z, sum;
   };
@@ -95,7 +95,7 @@ class FaultingBlockTest : public ::testing::Test {
   Stats before_;
 };
 
-TEST_F(FaultingBlockTest, AReadThatNothingAnnounces) {
+TEST_F(ReservedBlockTest, AReadThatNothingAnnounces) {
   const Values v = Step();
   ExpectPending(Since());
   const float* y = Unseen(v.y);
@@ -108,7 +108,7 @@ TEST_F(FaultingBlockTest, AReadThatNothingAnnounces) {
   EXPECT_EQ(v.sum.item<float>(), want_.sum.item<float>());
 }
 
-TEST_F(FaultingBlockTest, AReadFromAnotherThread) {
+TEST_F(ReservedBlockTest, AReadFromAnotherThread) {
   const Values v = Step();
   ExpectPending(Since());
   std::thread([&] { EXPECT_TRUE(SameBits(Unseen(v.z), want_.z)); }).join();
@@ -117,7 +117,7 @@ TEST_F(FaultingBlockTest, AReadFromAnotherThread) {
 }
 
 // A pointer that nobody saw is taken: the program may go on using it.
-TEST_F(FaultingBlockTest, AWriteThatNothingAnnounces) {
+TEST_F(ReservedBlockTest, AWriteThatNothingAnnounces) {
   const Values v = Step();
   ExpectPending(Since());
   const_cast<float*>(Unseen(v.y))[0] = 42;
@@ -129,7 +129,7 @@ TEST_F(FaultingBlockTest, AWriteThatNothingAnnounces) {
 }
 
 // Announced reads need no fault, and an address stays what it was.
-TEST_F(FaultingBlockTest, AnAnnouncedRead) {
+TEST_F(ReservedBlockTest, AnAnnouncedRead) {
   const Values v = Step();
   ExpectPending(Since());
   const float* address = Unseen(v.y);
@@ -138,7 +138,7 @@ TEST_F(FaultingBlockTest, AnAnnouncedRead) {
   EXPECT_EQ(Since().flush_count("fault"), 0);
 }
 
-TEST_F(FaultingBlockTest, TheProgramLeavesTheTrace) {
+TEST_F(ReservedBlockTest, TheProgramLeavesTheTrace) {
   const at::Tensor y = at::tanh(at::mul(x_, w_));
   const at::Tensor other = at::mul(y, 3);
   EXPECT_GT(Since().ops_drained, 0);
@@ -146,7 +146,7 @@ TEST_F(FaultingBlockTest, TheProgramLeavesTheTrace) {
 }
 
 // What lived once gets memory from then on.
-TEST_F(FaultingBlockTest, OneThatIsKeptFromNowOn) {
+TEST_F(ReservedBlockTest, OneThatIsKeptFromNowOn) {
   std::vector<Values> kept;
   for (int i = 0; i < 10; ++i) {
     kept.push_back(Step());
@@ -164,7 +164,7 @@ TEST_F(FaultingBlockTest, OneThatIsKeptFromNowOn) {
   EXPECT_LE(stats().memory_peak_bytes, peak + (1 << 20));
 }
 
-TEST_F(FaultingBlockTest, SystemCallsFailInsteadOfReading) {
+TEST_F(ReservedBlockTest, SystemCallsFailInsteadOfReading) {
   const Values v = Step();
   ExpectPending(Since());
   int pipes[2];
@@ -177,7 +177,7 @@ TEST_F(FaultingBlockTest, SystemCallsFailInsteadOfReading) {
   close(pipes[1]);
 }
 
-TEST_F(FaultingBlockTest, AForkedChildReads) {
+TEST_F(ReservedBlockTest, AForkedChildReads) {
   const Values v = Step();
   ExpectPending(Since());
   const pid_t child = fork();
@@ -188,7 +188,7 @@ TEST_F(FaultingBlockTest, AForkedChildReads) {
 }
 
 // A fault of the program's own reaches the program's handler, or kills it.
-TEST_F(FaultingBlockTest, OtherFaultsArePassedOn) {
+TEST_F(ReservedBlockTest, OtherFaultsArePassedOn) {
   (void)Step();
   EXPECT_EXIT(
       {
@@ -200,7 +200,7 @@ TEST_F(FaultingBlockTest, OtherFaultsArePassedOn) {
 }
 
 // The signal that somebody sends has no access behind it that faults again.
-TEST_F(FaultingBlockTest, ASignalThatWasSentKills) {
+TEST_F(ReservedBlockTest, ASignalThatWasSentKills) {
   (void)Step();
   const auto ends = [](auto send) {
     send();
@@ -214,7 +214,7 @@ TEST_F(FaultingBlockTest, ASignalThatWasSentKills) {
 
 // A handler of the program's from before us, in a new process: ours comes with
 // the first value that has no memory.
-class EarlierHandlerTest : public FaultingBlockTest {
+class EarlierHandlerTest : public ReservedBlockTest {
  protected:
   void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
 
@@ -241,7 +241,7 @@ class EarlierHandlerTest : public FaultingBlockTest {
   }
   // Then there is a value without memory.
   Values Defer() {
-    FaultingBlockTest::SetUp();
+    ReservedBlockTest::SetUp();
     Values v = Step();
     if (HasFailure() || Since().ops_replayed != 0 ||
         ResidentAt(Unseen(v.y)) != 0) {
