@@ -1,4 +1,5 @@
-# tjit_configure(target): warnings, optimisation and sanitizers of our code.
+# tjit_configure(target): warnings, optimisation, asserts and sanitizers of our
+# code.
 function(tjit_configure target)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wno-unused-parameter
     -ffp-contract=off $<$<BOOL:${TJIT_WERROR}>:-Werror>)
@@ -8,6 +9,8 @@ function(tjit_configure target)
     target_compile_options(${target} PRIVATE -Wthread-safety
       -Wno-deprecated-declarations -Wno-return-type-c-linkage)
   endif()
+  target_compile_definitions(${target} PRIVATE
+    $<$<OR:$<CONFIG:Debug>,$<BOOL:${TJIT_SANITIZE}>>:TJIT_ASSERTS>)
   if(TJIT_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${TJIT_SANITIZE}
       -fno-omit-frame-pointer)

@@ -15,6 +15,7 @@
 #include <cstdint>
 
 #include "recorder/run_times.h"
+#include "support/assert.h"
 #include "support/policy.h"
 
 namespace tjit {
@@ -60,7 +61,10 @@ class CodeTrial {
     return without_.Median();
   }
   // REQUIRES: is_over().
-  bool pays() const { return lost_ < kMaxLost; }
+  bool pays() const {
+    TJIT_ASSERT(is_over());
+    return lost_ < kMaxLost;
+  }
 
  private:
   static constexpr int kWarmUp = policy::kCodeTrialWarmUp;

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "recorder/schema_key.h"
+#include "support/assert.h"
 
 namespace tjit {
 namespace {
@@ -32,6 +33,8 @@ bool IsDense(const TensorGeometry& g) {
 
 bool OverwritesAll(const StepRecord& step, const ArgRecord& arg,
                    std::uint64_t bytes) {
+  TJIT_ASSERT(&arg >= step.args.data() &&
+              &arg < step.args.data() + step.args.size());
   if (!arg.written || &arg != step.args.data() ||
       !FillsFirstArgument(step.op)) {
     return false;

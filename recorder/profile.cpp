@@ -6,6 +6,7 @@
 #include "recorder/step_shape.h"
 #include "recorder/trace.h"
 #include "recorder/trace_verifier.h"
+#include "support/assert.h"
 
 namespace tjit {
 namespace {
@@ -65,6 +66,7 @@ void MergeScalars(const StepRecord& from, StepRecord* into) {
 // long as the longest, so that all of them do. REQUIRES: the steps resemble.
 void MergeSlots(const std::vector<SlotRecord>& from,
                 std::vector<SlotRecord>* into) {
+  TJIT_ASSERT(from.size() == into->size());
   for (std::size_t i = 0; i < into->size(); ++i) {
     (*into)[i].bytes = std::max((*into)[i].bytes, from[i].bytes);
   }

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "support/assert.h"
 #include "support/policy.h"
 
 namespace tjit {
@@ -34,6 +35,7 @@ Mean TrimmedMean(std::vector<double> values) {
 }  // namespace
 
 void ThreadTrial::Learn(OpId op, std::uint64_t now_ns) {
+  TJIT_ASSERT(learns());
   if (last_op_ != kNoOp && last_op_ < OpCounts::kMaxOps) {
     Weight& w = weights_[last_op_];
     std::uint64_t took = now_ns - last_ns_;

@@ -31,6 +31,7 @@
 
 #include "recorder/op_counts.h"
 #include "recorder/schema_key.h"
+#include "support/assert.h"
 #include "support/policy.h"
 #include "support/pseudo_random.h"
 
@@ -101,7 +102,10 @@ class ThreadTrial {
   // A call at `now_ns`. REQUIRES: learns().
   void Learn(OpId op, std::uint64_t now_ns);
   // A call. REQUIRES: counts().
-  void Count(OpId op) { work_ += WeightOf(op); }
+  void Count(OpId op) {
+    TJIT_ASSERT(counts());
+    work_ += WeightOf(op);
+  }
   // IsDue() may say so.
   bool MayBeDue(std::uint64_t now_ns, std::int64_t ops) const;
   // Turn() is to be called.

@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "support/assert.h"
+
 namespace tjit {
 
 class TokenRing {
@@ -34,6 +36,7 @@ class TokenRing {
   // A hash of the last kAnchor tokens. REQUIRES: there are so many.
   std::uint64_t Fingerprint() const {
     static_assert(kAnchor == 8);
+    TJIT_ASSERT(size_ >= kAnchor);
     return hash_ - prefix_[(size_ - kAnchor) % kSize] * kBase8;
   }
 

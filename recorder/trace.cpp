@@ -1,13 +1,13 @@
 #include "recorder/trace.h"
 
 #include <algorithm>
-#include <cassert>
 #include <utility>
 
 #include "recorder/step_shape.h"
 #include "recorder/trace_parse.h"
 #include "recorder/trace_text.h"
 #include "recorder/trace_verifier.h"
+#include "support/assert.h"
 #include "support/log.h"
 #include "support/policy.h"
 
@@ -260,8 +260,8 @@ Trace* TraceStore::Insert(TraceNode* from, std::vector<NewStep> steps,
     return nullptr;
   }
   const std::vector<TraceNode*> path = PathTo(end);
-  assert(IsSound(path) && "see trace_verifier.h for the rules");
-  assert(ParsesBack(path) && "see trace_text.h for the form");
+  TJIT_ASSERT(IsSound(path), "see trace_verifier.h for the rules");
+  TJIT_ASSERT(ParsesBack(path), "see trace_text.h for the form");
   Trace* trace = end->ends.load(std::memory_order_relaxed);
   if (is_new != nullptr) *is_new = trace == nullptr;
   if (trace == nullptr) {

@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "support/assert.h"
 
 namespace tjit {
 namespace {
@@ -213,6 +214,7 @@ std::string ToText(const std::vector<const StepRecord*>& steps,
 
 std::string ToText(const Trace& trace,
                    const std::vector<const TraceNode*>& path) {
+  TJIT_ASSERT(!path.empty() && path.back()->ends.load() == &trace);
   const std::vector<SlotRecord> slots = SlotsOf(path);
   return absl::StrFormat("trace %d ops=%d slots=%d key=%016x%s\n", trace.id,
                          path.size(), slots.size(), trace.key.hash,

@@ -7,6 +7,7 @@
 #include "compiler/loops/form_loops.h"
 #include "compiler/passes/copy_out.h"
 #include "recorder/trace_text.h"
+#include "support/assert.h"
 #include "support/env.h"
 
 namespace tjit {
@@ -180,6 +181,7 @@ void SegmentDump::AddSteps(const char* what,
 
 void DumpPlan(DumpFile* file, int number, const std::vector<std::string>& items,
               const MemoryPlan& plan) {
+  TJIT_ASSERT(file->Wants(kDumpPlan));
   const auto place = [](std::uint64_t offset, std::int32_t host) {
     return absl::StrCat(" at ", offset,
                         host < 0 ? "" : absl::StrCat(" in s", host), "\n");

@@ -1,6 +1,7 @@
 #include "compiler/ir/builder.h"
 
 #include "compiler/ir/rules.h"
+#include "support/assert.h"
 
 namespace tjit::ir {
 
@@ -10,6 +11,7 @@ ValueId Builder::Define(Value value) {
 }
 
 ValueId Builder::External(DType dtype, Size elements) {
+  TJIT_ASSERT(f_.body.empty());
   ++f_.externals;
   return Define({dtype, Contiguous({std::move(elements)})});
 }

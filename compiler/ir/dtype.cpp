@@ -1,5 +1,7 @@
 #include "compiler/ir/dtype.h"
 
+#include "support/assert.h"
+
 namespace tjit::ir {
 namespace {
 
@@ -18,7 +20,10 @@ std::uint32_t ShiftToEven(std::uint32_t bits, int shift) {
 
 }  // namespace
 
-const DTypeInfo& InfoOf(DType dtype) { return kInfos[static_cast<int>(dtype)]; }
+const DTypeInfo& InfoOf(DType dtype) {
+  TJIT_ASSERT(dtype < DType::kCount);
+  return kInfos[static_cast<int>(dtype)];
+}
 
 const char* Name(DType dtype) {
   return dtype < DType::kCount ? InfoOf(dtype).name : "?";

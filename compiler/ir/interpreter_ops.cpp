@@ -6,6 +6,7 @@
 #include "compiler/ir/eval_pointwise.h"
 #include "compiler/ir/eval_reduce.h"
 #include "compiler/ir/eval_row.h"
+#include "support/assert.h"
 
 namespace tjit::ir {
 namespace {
@@ -90,6 +91,7 @@ void EvalPointwise(Op op, DType dtype, const T* const* in,
 
 template <class A>
 A EvalReduce(Op op, const A* x, std::int64_t n, double parameter) {
+  TJIT_ASSERT(n > 0 || !NeedsElements(op));
   return kReduce<A>[static_cast<int>(op)](x, n, parameter);
 }
 

@@ -3,6 +3,8 @@
 #include <cstring>
 #include <utility>
 
+#include "support/assert.h"
+
 namespace tjit::ir {
 
 Geometry Contiguous(Sizes sizes) {
@@ -45,6 +47,8 @@ Scalar Constant(bool value) {
 }
 
 Operand Whole(const Function& function, ValueId id) {
+  TJIT_ASSERT(id >= 0 && static_cast<std::size_t>(id) < function.values.size(),
+              "value ", id);
   Operand operand;
   operand.value = id;
   operand.access = function.values[static_cast<std::size_t>(id)].layout;

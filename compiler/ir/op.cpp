@@ -2,6 +2,8 @@
 
 #include <iterator>
 
+#include "support/assert.h"
+
 namespace tjit::ir {
 namespace {
 
@@ -28,7 +30,10 @@ constexpr const char* kShapeRules[] = {"same", "reduce", "row", "given",
 
 }  // namespace
 
-const OpInfo& InfoOf(Op op) { return kInfos[static_cast<int>(op)]; }
+const OpInfo& InfoOf(Op op) {
+  TJIT_ASSERT(op < Op::kCount);
+  return kInfos[static_cast<int>(op)];
+}
 
 bool OpByName(std::string_view name, Op* op) {
   for (int i = 0; i < kOpCount; ++i) {

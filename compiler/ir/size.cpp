@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "support/assert.h"
 
 namespace tjit::ir {
 namespace {
@@ -18,6 +19,7 @@ bool ComesBefore(const Size::Term& a, const Size::Term& b) {
 
 // REQUIRES: no more than kMaxFactors together.
 Size::Symbols Merged(const Size::Symbols& a, const Size::Symbols& b) {
+  TJIT_ASSERT(a.size() + b.size() <= Size::kMaxFactors);
   std::uint16_t both[Size::kMaxFactors];
   const std::uint16_t* const end =
       std::merge(a.begin(), a.end(), b.begin(), b.end(), both);
@@ -48,6 +50,7 @@ void Size::Terms::Erase(const Term* at) {
 }
 
 Size Size::Symbol(int symbol) {
+  TJIT_ASSERT(symbol >= 0 && symbol < kMaxSymbols, "symbol ", symbol);
   Size size;
   Term term;
   term.symbols.push_back(static_cast<std::uint16_t>(symbol));

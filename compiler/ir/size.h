@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "support/assert.h"
 
 namespace tjit::ir {
 
@@ -41,7 +42,10 @@ class Size {
     bool empty() const { return size_ == 0; }
     std::uint16_t back() const { return at_[size_ - 1]; }
     // REQUIRES: fewer than kMaxFactors are there.
-    void push_back(std::uint16_t symbol) { at_[size_++] = symbol; }
+    void push_back(std::uint16_t symbol) {
+      TJIT_ASSERT(size_ < kMaxFactors);
+      at_[size_++] = symbol;
+    }
 
     bool operator==(const Symbols& o) const = default;
 

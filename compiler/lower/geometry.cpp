@@ -5,6 +5,8 @@
 #include <optional>
 #include <vector>
 
+#include "support/assert.h"
+
 namespace tjit::lower {
 namespace {
 
@@ -40,6 +42,7 @@ std::optional<std::vector<Interval>> DigitsOf(
 }  // namespace
 
 Reach ReachOf(const TensorGeometry& g) {
+  TJIT_ASSERT(g.numel() > 0);
   Reach reach{g.offset, g.offset};
   for (int d = 0; d < g.ndim; ++d) {
     reach.last += (g.sizes[d] - 1) * g.strides[d];

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <limits>
 
+#include "support/assert.h"
 #include "support/planted_defect.h"
 
 namespace tjit {
@@ -433,11 +434,27 @@ class Planner {
   std::size_t pairs_ = 0;  // of values, compared so far
 };
 
+// Every slot number is an index into the slots, or -1.
+bool NameSlots(const std::vector<PlanStep>& steps, std::size_t slots) {
+  const auto is_slot = [&](std::int32_t slot) {
+    return slot >= -1 && slot < static_cast<std::int64_t>(slots);
+  };
+  return std::all_of(steps.begin(), steps.end(), [&](const PlanStep& step) {
+    return std::all_of(step.reads.begin(), step.reads.end(), is_slot) &&
+           std::all_of(step.writes.begin(), step.writes.end(), is_slot) &&
+           std::all_of(step.in_place.begin(), step.in_place.end(),
+                       [&](const auto& pair) {
+                         return is_slot(pair.first) && is_slot(pair.second);
+                       });
+  });
+}
+
 }  // namespace
 
 MemoryPlan PlanMemory(const std::vector<PlanStep>& steps,
                       const std::vector<PlanSlot>& slots,
                       std::uint64_t min_hosted_bytes) {
+  TJIT_ASSERT(NameSlots(steps, slots.size()));
   std::vector<std::uint32_t> needed = NeededSteps(steps, slots);
   const std::vector<Lifetime> lives = Lifetimes(steps, needed, slots.size());
   MemoryPlan plan =

@@ -198,7 +198,8 @@ int ExplainCommand(int count, char** arguments) {
   line.AddFlag("-v,--verbose",
                "where the numbers of functions in compiled code come from, too",
                &wanted.verbose);
-  line.AddFlag("--json", "the same as JSON, with version, program and wall time",
+  line.AddFlag("--json",
+               "the same as JSON, with version, program and wall time",
                &wanted.json);
   line.AddFile(&file, "one file is wanted");
   if (const auto status = line.Read(count, arguments)) return *status;
