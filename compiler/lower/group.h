@@ -1,4 +1,5 @@
-// A group of recorded steps, and the function that it is lowered to: plain data.
+// A group of recorded steps, and the function that it is lowered to: plain
+// data.
 #pragma once
 
 #include <cstdint>

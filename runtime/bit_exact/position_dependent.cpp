@@ -298,8 +298,7 @@ std::optional<TjitMath> FindPositionDependent(Op op, DType dtype,
     if (dtype == DType::kF32 && !HasGeluMinimax()) candidates[1] = nullptr;
   }
   const auto found = FirstWithBits(
-      verdicts,
-      absl::StrCat("position ", InfoOf(op).name, " ", InfoOf(dtype).name),
+      verdicts, absl::StrCat("tile ", InfoOf(op).name, " ", InfoOf(dtype).name),
       {"first", "other"},
       [&](std::size_t i, Check check, std::string* difference) {
         const bool is_quick =

@@ -115,8 +115,8 @@ TEST(VerdictText, OfEachKindOfQuestion) {
        "none: eager has other bits of 1 rows of 17 "
        "elements"},
       {"row 16 f32 threads 1", "AVX512 7"},
-      {"position gelu f32", "other"},
-      {"position pow_scalar f32", "first"},
+      {"tile gelu f32", "other"},
+      {"tile pow_scalar f32", "first"},
   });
   ASSERT_EQ(said.size(), 8u);
   EXPECT_EQ(said[0].from, "a table of eager's");

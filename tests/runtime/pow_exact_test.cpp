@@ -160,7 +160,7 @@ TEST_F(PowTilesTest, TheQuickFormIsFoundAndHasEagersTail) {
   const auto f =
       FindPositionDependent(ir::Op::kPowScalar, ir::DType::kF32, &answers);
   ASSERT_TRUE(f);
-  EXPECT_EQ(answers.all.at("position pow_scalar f32"), "first");
+  EXPECT_EQ(answers.all.at("tile pow_scalar f32"), "first");
   EXPECT_NE(
       f->address,
       FindPositionDependent(ir::Op::kPowScalar, ir::DType::kF64)->address);

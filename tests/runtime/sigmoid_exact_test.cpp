@@ -111,7 +111,7 @@ TEST_F(SigmoidTilesTest, TheOwnCodeIsFoundAndHasEagersTail) {
   KnownVerdicts verdicts;
   const auto f = FindPositionDependent(Op::kSigmoid, DType::kF32, &verdicts);
   ASSERT_TRUE(f);
-  EXPECT_EQ(verdicts.answers.at("position sigmoid f32"), "first");
+  EXPECT_EQ(verdicts.answers.at("tile sigmoid f32"), "first");
   EXPECT_NE(f->address,
             FindPositionDependent(Op::kSigmoid, DType::kF64)->address);
   for (const int threads : {1, 2}) {
