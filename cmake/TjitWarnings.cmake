@@ -6,7 +6,8 @@ function(tjit_configure target)
     # libstdc++ uses what it deprecates itself, and functions that stand in the
     # place of libtorch's are extern "C" under its mangled names.
     target_compile_options(${target} PRIVATE -Wthread-safety
-      -Wno-deprecated-declarations -Wno-return-type-c-linkage)
+      -Werror=thread-safety -Wno-deprecated-declarations
+      -Wno-return-type-c-linkage)
   endif()
   if(TJIT_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${TJIT_SANITIZE}
