@@ -7,7 +7,8 @@ function(tjit_configure target)
     # libstdc++ uses what it deprecates itself, and functions that stand in the
     # place of libtorch's are extern "C" under its mangled names.
     target_compile_options(${target} PRIVATE -Wthread-safety
-      -Wno-deprecated-declarations -Wno-return-type-c-linkage)
+      -Werror=thread-safety -Wno-deprecated-declarations
+      -Wno-return-type-c-linkage)
   endif()
   target_compile_definitions(${target} PRIVATE
     $<$<OR:$<CONFIG:Debug>,$<BOOL:${TJIT_SANITIZE}>>:TJIT_ASSERTS>)
