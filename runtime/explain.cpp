@@ -1,4 +1,4 @@
-// Runtime::Explain: what all threads and the store know, see
+// Runtime::Collect and Explain: what all threads and the store know, see
 // recorder/explanation.h. Nothing of it is on the way of an op but the counts.
 #include <algorithm>
 #include <string>
@@ -6,9 +6,11 @@
 
 #include "recorder/explanation.h"
 #include "runtime/intercept/kernel_wrap.h"
+#include "runtime/memory/block.h"
 #include "runtime/platform/settings.h"
 #include "runtime/report/log.h"
 #include "runtime/report/options_resolution.h"
+#include "runtime/report/stats_sum.h"
 #include "runtime/runtime.h"
 #include "runtime/thread/exit_notes.h"
 #include "runtime/tier2/tier2.h"
@@ -114,6 +116,20 @@ std::string WhyEager(const std::string& name) {
 
 }  // namespace
 
+Stats Runtime::Collect() {
+  Stats sum;
+  sum.flushes.assign(static_cast<std::size_t>(FlushReason::kCount), 0);
+  sum.side_exits.assign(static_cast<std::size_t>(BailReason::kCount), 0);
+  for (ThreadState* state : threads_->States()) Add(&sum, state->counters());
+  sum.trace_steps = threads_->HoldStore()->node_count();
+  Add(&sum, tier2_->counters());
+  Add(&sum, process_counters_);
+  sum.memory_peak_bytes = PeakBytes();
+  return sum;
+}
+
+void WriteStatsFile() { Runtime::Get().WriteStats(); }
+
 std::vector<ExplainedOp> Runtime::EagerOps() {
   std::vector<std::int64_t> calls(OpCounts::kMaxOps);
   for (const ThreadState* state : threads_->States()) {
@@ -141,6 +157,7 @@ Explanation Runtime::Explain(const Stats& stats) {
   e.program = CommandLine();
   e.wall_ns = WallNs();
 #define TJIT_COUNTER(name, what) e.counters[#name] = stats.name;
+#include "runtime/thread/thread_state.h"
 #include "support/counters.def"
 #undef TJIT_COUNTER
   e.flushes = Flushes(stats);

@@ -15,6 +15,7 @@
 #include "runtime/runtime.h"
 #include "runtime/testing.h"
 #include "runtime/thread/materialize.h"
+#include "runtime/thread/thread_state.h"
 #include "runtime/tier2/hot_profile.h"
 #include "runtime/tier2/tier2.h"
 #include "support/env.h"

@@ -34,18 +34,11 @@ struct StepPlaces {
   std::vector<Place> results;  // fresh ones; else slot kNoSlot
 };
 
-class StepLowering {
+// What is known of the call that a step records.
+class LoweredCall {
  public:
-  StepLowering(const GroupStep& step, std::int32_t index,
-               const StepPlaces& places, ir::Builder* builder, SizeVars* sizes,
-               Storages* storages, std::vector<ScalarSource>* scalars)
-      : step_(step),
-        index_(index),
-        places_(places),
-        builder_(*builder),
-        sizes_(*sizes),
-        storages_(*storages),
-        scalars_(*scalars) {}
+  LoweredCall(const GroupStep& step, const StepPlaces& places)
+      : step_(step), places_(places) {}
 
   const StepRecord& record() const { return *step_.record; }
   std::string_view op() const { return step_.op; }
@@ -62,6 +55,24 @@ class StepLowering {
     elements_ = count;
   }
   std::size_t element() const { return element_; }
+
+ protected:
+  const GroupStep& step_;
+  const StepPlaces& places_;
+  std::size_t element_ = 0, elements_ = 1;
+};
+
+class StepLowering : public LoweredCall {
+ public:
+  StepLowering(const GroupStep& step, std::int32_t index,
+               const StepPlaces& places, ir::Builder* builder, SizeVars* sizes,
+               Storages* storages, std::vector<ScalarSource>* scalars)
+      : LoweredCall(step, places),
+        index_(index),
+        builder_(*builder),
+        sizes_(*sizes),
+        storages_(*storages),
+        scalars_(*scalars) {}
 
   // Sets the reason and returns false.
   bool Refuse(std::string why);
@@ -144,15 +155,12 @@ class StepLowering {
   Node Broadcast(const Node& node, const Dims& dims);
   ir::Value TargetValue(ir::DType dtype) const;
 
-  const GroupStep& step_;
   const std::int32_t index_;
-  const StepPlaces& places_;
   ir::Builder& builder_;
   SizeVars& sizes_;
   Storages& storages_;
   std::vector<ScalarSource>& scalars_;
 
-  std::size_t element_ = 0, elements_ = 1;
   Place target_;
   bool target_is_fresh_ = false;
   bool target_is_between_ = false;

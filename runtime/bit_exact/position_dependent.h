@@ -27,10 +27,6 @@
 
 namespace tjit::runtime {
 
-// How eager cuts `total` elements for so many threads, a chunk being worth one
-// from more than `grain` elements on: elements of a chunk.
-std::int64_t PositionChunk(std::int64_t total, std::int64_t grain, int threads);
-
 // True if the op of this type is computed by a position-dependent function.
 bool IsPositionDependent(ir::Op op, ir::DType dtype);
 
@@ -42,21 +38,5 @@ std::optional<TjitMath> FindPositionDependent(ir::Op op, ir::DType dtype,
 // Runs over all n elements; operands as in MathFunctions::Call().
 void CallPositionDependent(const TjitMath& function, const void* const* in,
                            const double* scalars, void* out, std::int64_t n);
-
-// While it lives, position-dependent functions on this thread are parts of what
-// a thread does for which eager would use so many threads. Without one, or with
-// 0: this thread's own.
-class PositionThreads {
- public:
-  explicit PositionThreads(int threads);
-  ~PositionThreads();
-  PositionThreads(const PositionThreads&) = delete;
-
-  // Of the calling thread.
-  static int Current();
-
- private:
-  const int before_;
-};
 
 }  // namespace tjit::runtime

@@ -11,15 +11,13 @@
 #include <string>
 
 #include "runtime/bit_exact/half_floats.h"
-#include "runtime/bit_exact/position_dependent.h"
+#include "runtime/bit_exact/position_threads.h"
 #include "runtime/platform/parallel.h"
 
 namespace tjit::runtime {
 namespace {
 
 using ir::DType;
-
-thread_local int t_threads = 0;  // PositionThreads; 0: none
 
 // ---- Kernels of eager over arrays of n elements.
 
@@ -166,14 +164,6 @@ at::TensorIterator& WithZeros(at::TensorIterator& it) {
   return three;
 }
 
-std::int64_t PositionChunk(std::int64_t total, std::int64_t grain,
-                           int threads) {
-  if (threads <= 1 || total <= grain || grain <= 0) return total;
-  const std::int64_t parts =
-      std::min<std::int64_t>(threads, (total + grain - 1) / grain);
-  return (total + parts - 1) / parts;
-}
-
 void RunPositionTile(PositionKernel kernel, int type, PositionCut cut,
                      const PositionTile& t) {
   const auto [n, a, b, out, first, total, s] = t;
@@ -188,7 +178,7 @@ void RunPositionTile(PositionKernel kernel, int type, PositionCut cut,
   const int unit = cut == PositionCut::kOneVector ? block / 2 : block;
   std::int64_t chunk = total;
   if (total > 16384) {
-    const int threads = t_threads > 0 ? t_threads : PositionThreads::Current();
+    const int threads = PositionThreads::InForce();
     chunk = PositionChunk(total, GrainOf(cut, total, threads), threads);
   }
   for (std::int64_t i = 0; i < n;) {
@@ -204,16 +194,6 @@ void RunPositionTile(PositionKernel kernel, int type, PositionCut cut,
     if (whole < m) tile.CallFilled(i + whole, m - whole, block);
     i += m;
   }
-}
-
-PositionThreads::PositionThreads(int threads) : before_(t_threads) {
-  t_threads = threads;
-}
-PositionThreads::~PositionThreads() { t_threads = before_; }
-
-int PositionThreads::Current() {
-  const int threads = at::get_num_threads();
-  return threads == 1 || InRegion() ? 1 : threads;
 }
 
 }  // namespace tjit::runtime

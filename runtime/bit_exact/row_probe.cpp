@@ -55,6 +55,15 @@ at::Tensor EagerSlab(RowOp op, const at::Tensor& a, const at::Tensor& b) {
   }
 }
 
+// Mean and reciprocal deviation of each row. Wide: of one group.
+at::Tensor EagerMoments(RowOp op, const at::Tensor& a) {
+  const auto [y, mean, rstd] =
+      op == RowOp::kMoments
+          ? at::native_layer_norm(a, {a.size(1)}, {}, {}, kEps)
+          : at::native_group_norm(a, {}, {}, a.size(0), 1, a.size(1), 1, kEps);
+  return at::stack({mean.flatten(), rstd.flatten()});
+}
+
 // What eager computes, in the layout of the row function.
 at::Tensor Eager(RowOp op, const at::Tensor& a, const at::Tensor& b) {
   switch (op) {
@@ -79,16 +88,9 @@ at::Tensor Eager(RowOp op, const at::Tensor& a, const at::Tensor& b) {
     case RowOp::kSlabSoftmaxBackward:
     case RowOp::kSlabLogSoftmaxBackward:
       return EagerSlab(op, a, b);
-    case RowOp::kMoments: {
-      const auto [y, mean, rstd] =
-          at::native_layer_norm(a, {a.size(1)}, {}, {}, kEps);
-      return at::stack({mean.flatten(), rstd.flatten()});
-    }
-    case RowOp::kMomentsWide: {  // one group
-      const auto [y, mean, rstd] =
-          at::native_group_norm(a, {}, {}, a.size(0), 1, a.size(1), 1, kEps);
-      return at::stack({mean.flatten(), rstd.flatten()});
-    }
+    case RowOp::kMoments:
+    case RowOp::kMomentsWide:
+      return EagerMoments(op, a);
     case RowOp::kVar:
       return at::var(a, at::IntArrayRef{-1}, kCorrection, false);
     case RowOp::kStd:

@@ -22,9 +22,11 @@
 #include <bit>
 #include <cstddef>
 
-#include "runtime/memory/block_cache.h"
+#include "runtime/memory/size_classes.h"
 
 namespace tjit::runtime {
+
+struct Block;
 
 constexpr std::size_t kMinReservedBytes = 64 << 10;
 constexpr std::size_t kMaxReservedBytes = 16 << 20;

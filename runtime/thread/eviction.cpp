@@ -8,6 +8,7 @@
 #include "runtime/call/interpose.h"
 #include "runtime/report/log.h"
 #include "runtime/thread/thread_registry.h"
+#include "runtime/thread/thread_state.h"
 #include "runtime/tier2/hot_profile.h"
 #include "runtime/tier2/tier2.h"
 

@@ -4,7 +4,6 @@
 #include "recorder/step_shape.h"
 #include "runtime/thread/match.h"
 #include "runtime/thread/recording_policy.h"
-#include "runtime/thread/thread_registry.h"
 
 namespace tjit::runtime {
 

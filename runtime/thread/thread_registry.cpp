@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/platform/parallel.h"
 #include "runtime/platform/settings.h"
+#include "runtime/thread/thread_state.h"
 #include "runtime/tier2/tier2.h"
 
 namespace tjit::runtime {
@@ -52,8 +53,8 @@ ThreadState* ThreadRegistry::NewState() {
   }
   std::lock_guard<std::mutex> lock(mutex_);
   const auto stream = static_cast<std::uint16_t>(states_.size() + 1);
-  states_.push_back(std::make_unique<ThreadState>(this, stream, held_store_));
-  return states_.back().get();
+  states_.push_back(new ThreadState(this, stream, held_store_));
+  return states_.back();
 }
 
 void ThreadRegistry::ReturnState(ThreadState* state) {
@@ -84,7 +85,7 @@ std::string ThreadRegistry::DescribeStates() {
   const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return "the list of states is locked\n";
   std::string text;
-  for (const auto& state : states_) {
+  for (ThreadState* state : states_) {
     absl::StrAppend(
         &text, "state ", state->stream(), ": ",
         state->has_pending() ? "ops are pending" : "nothing is pending",
@@ -96,10 +97,7 @@ std::string ThreadRegistry::DescribeStates() {
 
 std::vector<ThreadState*> ThreadRegistry::States() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  std::vector<ThreadState*> states;
-  states.reserve(states_.size());
-  for (const auto& state : states_) states.push_back(state.get());
-  return states;
+  return states_;
 }
 
 void ThreadRegistry::SetStoreLimits(const StoreLimits& limits) {
@@ -136,7 +134,7 @@ void ThreadRegistry::LockForFork(std::mutex* outer) {
 
 void ThreadRegistry::UnlockAfterFork(bool is_child) {
   held_store_->UnlockAfterFork();
-  for (const auto& state : states_) {
+  for (ThreadState* state : states_) {
     if (is_child) state->ForgetTrial();
     state->UnlockAfterFork();
   }

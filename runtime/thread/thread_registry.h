@@ -18,11 +18,13 @@
 #include <vector>
 
 #include "recorder/trace.h"
-#include "runtime/thread/thread_state.h"
+#include "support/bail.h"
+#include "support/counters.h"
 
 namespace tjit::runtime {
 
 class HotProfile;
+class ThreadState;
 class Tier2;
 
 class ThreadRegistry {
@@ -89,7 +91,7 @@ class ThreadRegistry {
   bool Evict(TraceStore* store, const std::atomic<bool>& hurry);
 
   std::mutex mutex_;
-  std::vector<std::unique_ptr<ThreadState>> states_;
+  std::vector<ThreadState*> states_;  // never destroyed
   std::vector<ThreadState*> free_states_;
   // What clear() and eviction replace lives as long as a thread follows it.
   std::shared_ptr<TraceStore> held_store_;

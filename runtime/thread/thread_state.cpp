@@ -360,7 +360,7 @@ void TraceCursor::LeaveTraceLocked(BailReason why) {
   if ((exits.times >= 2 || has_other_sizes) &&
       std::has_single_bit(exits.in_vain) && !capture_.active()) {
     StartCapture(node, 0, trace->starts_at_boundary);
-    loops_->to_fork = !trace->starts_at_boundary && IsStarving();
+    loops_->to_branch_point = !trace->starts_at_boundary && IsStarving();
   } else {
     UnbindFrom(&run_, 0);
   }

@@ -19,6 +19,7 @@
 #include "compiler/llvm/loader.h"
 #include "compiler/program/loop_chain.h"
 #include "runtime/bit_exact/position_dependent.h"
+#include "runtime/bit_exact/position_threads.h"
 #include "runtime/platform/build_check.h"
 #include "runtime/platform/parallel.h"
 #include "runtime/report/log.h"

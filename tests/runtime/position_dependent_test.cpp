@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/bit_exact/position_threads.h"
 
 namespace tjit::runtime {
 namespace {

@@ -11,10 +11,10 @@
 #include "absl/container/flat_hash_map.h"
 #include "runtime/segment/prepared_segment.h"
 #include "runtime/segment/shared_step.h"
+#include "runtime/thread/pending_queue.h"
 #include "runtime/thread/self_check/eager_copies.h"
 #include "runtime/thread/self_check/stress_check.h"
 #include "runtime/thread/step_recorder.h"
-#include "runtime/thread/thread_state.h"
 
 namespace tjit::runtime {
 

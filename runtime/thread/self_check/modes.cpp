@@ -14,6 +14,7 @@
 #include "runtime/report/strict.h"
 #include "runtime/thread/self_check/mode_state.h"
 #include "runtime/thread/thread_registry.h"
+#include "runtime/thread/thread_state.h"
 
 namespace tjit::runtime {
 namespace {

@@ -1,9 +1,6 @@
 #include "tjit/stats.h"
 
-#include "runtime/memory/block.h"
-#include "runtime/report/log.h"
-#include "runtime/runtime.h"
-#include "runtime/tier2/tier2.h"
+#include "runtime/report/stats_sum.h"
 
 namespace tjit {
 namespace {
@@ -12,22 +9,6 @@ constexpr std::size_t kFlushReasons =
     static_cast<std::size_t>(FlushReason::kCount);
 constexpr std::size_t kBailReasons =
     static_cast<std::size_t>(BailReason::kCount);
-
-void Add(Stats* sum, const Counters& c) {
-#define TJIT_COUNTER(name, what) sum->name += c.name.value();
-#include "support/counters.def"
-#undef TJIT_COUNTER
-  for (std::size_t i = 0; i < kFlushReasons; ++i) {
-    sum->flushes[i] += c.flushes[i].value();
-  }
-  for (std::size_t i = 0; i < kBailReasons; ++i) {
-    sum->side_exits[i] += c.side_exits[i].value();
-  }
-  for (std::size_t i = 0; i < sum->segment_length.size(); ++i) {
-    sum->segment_length[i] += c.segment_length[i].value();
-    sum->segment_ops[i] += c.segment_ops[i].value();
-  }
-}
 
 // A Stats that was not collected has no reasons at all.
 void Subtract(const std::vector<std::int64_t>& from,
@@ -142,19 +123,21 @@ std::string Stats::to_json() const {
 
 namespace runtime {
 
-Stats Runtime::Collect() {
-  Stats sum;
-  sum.flushes.assign(kFlushReasons, 0);
-  sum.side_exits.assign(kBailReasons, 0);
-  for (ThreadState* state : threads_->States()) Add(&sum, state->counters());
-  sum.trace_steps = threads_->HoldStore()->node_count();
-  Add(&sum, tier2_->counters());
-  Add(&sum, process_counters_);
-  sum.memory_peak_bytes = PeakBytes();
-  return sum;
+void Add(Stats* sum, const Counters& c) {
+#define TJIT_COUNTER(name, what) sum->name += c.name.value();
+#include "support/counters.def"
+#undef TJIT_COUNTER
+  for (std::size_t i = 0; i < kFlushReasons; ++i) {
+    sum->flushes[i] += c.flushes[i].value();
+  }
+  for (std::size_t i = 0; i < kBailReasons; ++i) {
+    sum->side_exits[i] += c.side_exits[i].value();
+  }
+  for (std::size_t i = 0; i < sum->segment_length.size(); ++i) {
+    sum->segment_length[i] += c.segment_length[i].value();
+    sum->segment_ops[i] += c.segment_ops[i].value();
+  }
 }
-
-void WriteStatsFile() { Runtime::Get().WriteStats(); }
 
 }  // namespace runtime
 }  // namespace tjit
