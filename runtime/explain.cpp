@@ -13,6 +13,7 @@
 #include "runtime/report/stats_sum.h"
 #include "runtime/runtime.h"
 #include "runtime/thread/exit_notes.h"
+#include "runtime/thread/thread_state.h"
 #include "runtime/tier2/tier2.h"
 #include "support/process_info.h"
 #include "tjit/tjit.h"
@@ -157,7 +158,6 @@ Explanation Runtime::Explain(const Stats& stats) {
   e.program = CommandLine();
   e.wall_ns = WallNs();
 #define TJIT_COUNTER(name, what) e.counters[#name] = stats.name;
-#include "runtime/thread/thread_state.h"
 #include "support/counters.def"
 #undef TJIT_COUNTER
   e.flushes = Flushes(stats);

@@ -19,6 +19,7 @@
 #include "runtime/report/options_resolution.h"
 #include "runtime/thread/materialize.h"
 #include "runtime/thread/self_check/modes.h"
+#include "runtime/thread/thread_state.h"
 #include "runtime/tier2/hot_profile.h"
 #include "runtime/tier2/tier2.h"
 

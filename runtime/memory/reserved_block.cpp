@@ -13,6 +13,7 @@
 #include <new>
 #include <vector>
 
+#include "runtime/memory/block.h"
 #include "support/mutex.h"
 
 namespace tjit::runtime {

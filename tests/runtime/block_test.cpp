@@ -52,7 +52,7 @@ bool TakeOverDeadBlock(Block* block) {
 
 namespace {
 
-ThreadState* FakeOwner() { return reinterpret_cast<ThreadState*>(64); }
+PendingQueue* FakeOwner() { return reinterpret_cast<PendingQueue*>(64); }
 
 c10::Allocator* Cpu() { return c10::GetAllocator(c10::kCPU); }
 

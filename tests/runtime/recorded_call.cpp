@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "recorder/schema_key.h"
+#include "runtime/call/call_frame.h"
 #include "runtime/platform/torch_compat.h"
 #include "tests/runtime/tensor_geometry.h"
 

@@ -18,7 +18,7 @@ namespace {
 // What the pending ops say of the next block that dies with an owner.
 bool pending_ops_need_it = false;
 bool pending_ops_gave_it_memory = false;
-ThreadState* const kSomeState = reinterpret_cast<ThreadState*>(64);
+PendingQueue* const kSomeState = reinterpret_cast<PendingQueue*>(64);
 
 void Hook(c10::StorageImpl*) {}
 

@@ -16,6 +16,7 @@
 #include "recorder/trace_verifier.h"
 #include "runtime/platform/thread_context.h"
 #include "runtime/runtime.h"
+#include "runtime/thread/thread_state.h"
 #include "support/env.h"
 
 namespace tjit {
