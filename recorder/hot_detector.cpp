@@ -307,7 +307,7 @@ std::uint64_t HotDetector::Cut(bool* at_boundary) const {
 }
 
 // Takes `start` if its rotation is less than that of `best`.
-void HotDetector::ConsumeLess(std::uint64_t start, std::uint64_t* best) const {
+void HotDetector::KeepLess(std::uint64_t start, std::uint64_t* best) const {
   const std::uint64_t same = ring_.CommonPrefix(start, *best, period_ - 1);
   if (ring_[start + same] < ring_[*best + same]) *best = start;
 }
@@ -325,7 +325,7 @@ std::uint64_t HotDetector::LeastAmong(std::uint8_t flag,
     if (best == n()) {
       best = start;
     } else {
-      ConsumeLess(start, &best);
+      KeepLess(start, &best);
     }
   }
   return best;
@@ -347,7 +347,7 @@ std::uint64_t HotDetector::FewestLive() const {
       best = begin + i;
       fewest = live(i);
     } else if (live(i) == fewest) {
-      ConsumeLess(begin + i, &best);
+      KeepLess(begin + i, &best);
     }
   }
   return best;

@@ -112,7 +112,7 @@ class HotDetector {
   std::uint64_t Cut(bool* at_boundary) const;
   std::uint64_t LeastAmong(std::uint8_t flag, std::uint64_t after) const;
   std::uint64_t FewestLive() const;
-  void ConsumeLess(std::uint64_t start, std::uint64_t* best) const;
+  void KeepLess(std::uint64_t start, std::uint64_t* best) const;
   Inner* FindInner();
 
   std::uint64_t floor_ = 0;  // tokens before this one are not adjacent

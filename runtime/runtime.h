@@ -57,7 +57,8 @@ class Runtime {
   void LockForFork();
   void UnlockAfterFork(bool is_child);
 
-  // Guards what follows, Enable() and StartLog(). A fork takes it last.
+  // Guards what follows, Enable() and StartLog(). A fork takes it behind the
+  // mutexes of all states, and before that of the registry.
   std::mutex mutex_;
   std::string stats_path_;
   StatsFile stats_file_;

@@ -50,7 +50,9 @@ void SetRecordingDelayNs(std::int64_t ns) {
 void SetDuringReplay(void (*function)()) {
   runtime::g_during_replay.store(function);
 }
-void WaitForCompiler() { runtime::Runtime::Get().tier2().worker().WaitUntilIdle(); }
+void WaitForCompiler() {
+  runtime::Runtime::Get().tier2().worker().WaitUntilIdle();
+}
 }  // namespace testing
 
 namespace testing {

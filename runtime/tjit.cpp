@@ -63,7 +63,8 @@ struct AtLoad {
     runtime::PrintKeptFailures();
     runtime::CloseInstructionLog();
     Runtime::Get().hot_profile().SaveAtExit(
-        *Runtime::Get().threads().HoldStore(), Runtime::Get().tier2().CacheHasWarned());
+        *Runtime::Get().threads().HoldStore(),
+        Runtime::Get().tier2().CacheHasWarned());
     runtime::WriteStatsFile();
   }
 };
@@ -138,7 +139,8 @@ std::int64_t prewarm(const std::string& file) {
 }
 
 std::int64_t save_profile(const std::string& file) {
-  return Runtime::Get().hot_profile().Save(file, *Runtime::Get().threads().HoldStore());
+  return Runtime::Get().hot_profile().Save(
+      file, *Runtime::Get().threads().HoldStore());
 }
 
 Stats stats() { return Runtime::Get().Collect(); }

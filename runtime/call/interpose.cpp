@@ -35,10 +35,12 @@ void* NextDefinition(const char* symbol, std::atomic<void*>& cache) {
   if (next != nullptr) return next;
   next = dlsym(RTLD_NEXT, symbol);
   // Linked behind libtorch, what is next after us is nothing.
-  if (next == nullptr && !IsActiveInterposer(symbol)) next = dlsym(RTLD_DEFAULT, symbol);
+  if (next == nullptr && !IsActiveInterposer(symbol))
+    next = dlsym(RTLD_DEFAULT, symbol);
   if (next == nullptr) {
     const std::string text = std::string("tjit: libtorch does not export ") +
-                             symbol + ", which was called through libtjit: is "
+                             symbol +
+                             ", which was called through libtjit: is "
                              "this another libtorch than the one it was built "
                              "for?\n";
     SayOnce(text);

@@ -103,7 +103,7 @@ class SharedCache {
   // Makes room for `bytes` more on the lists of `cache`, if it may have it.
   bool GrowBudget(ThreadCache* cache, std::int64_t bytes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void ConsumeBudget(ThreadCache* cache) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TakeBackBudget(ThreadCache* cache) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EmptyLists(ThreadCache* cache) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes least recently used blocks out until `limit` holds.
   FreeList Evict(std::int64_t limit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -164,7 +164,7 @@ bool SharedCache::GrowBudget(ThreadCache* cache, std::int64_t bytes) {
   return HasRoom(*cache, bytes);
 }
 
-void SharedCache::ConsumeBudget(ThreadCache* cache) {
+void SharedCache::TakeBackBudget(ThreadCache* cache) {
   const std::int64_t budget = cache->budget.exchange(0);
   budgets_ -= budget;
   bytes_ -= budget;
@@ -243,7 +243,7 @@ void SharedCache::EmptyLists(ThreadCache* cache) {
     }
   }
   cache->cached.store(0, std::memory_order_relaxed);
-  ConsumeBudget(cache);
+  TakeBackBudget(cache);
 }
 
 void SharedCache::Trim() {
@@ -253,7 +253,7 @@ void SharedCache::Trim() {
     const MutexLock lock(mutex_);
     if (thread_cache != nullptr) EmptyLists(thread_cache);
     // The others give theirs up when they next free a block.
-    for (ThreadCache* cache : caches_) ConsumeBudget(cache);
+    for (ThreadCache* cache : caches_) TakeBackBudget(cache);
     out = Evict(0);
   }
   FreeToSystem(out);
@@ -315,7 +315,7 @@ void SharedCache::ForgetOtherThreads() {
   for (ThreadCache* cache : caches_) {
     if (cache == thread_cache) continue;
     live_.fetch_add(cache->live.load());
-    ConsumeBudget(cache);
+    TakeBackBudget(cache);
   }
   caches_.clear();
   if (thread_cache != nullptr) caches_.push_back(thread_cache);

@@ -10,7 +10,7 @@
 //
 // Blocks with a tensor around them (tensor_recycler.h) have lists of their own,
 // which only threads have: whoever just wants memory takes them last, and slots
-// without memory, which are recycled there too, never.
+// without memory, which are kept there for reuse, too, never.
 //
 // Note [Colours]
 // A load waits for an earlier store whose address ends in the same twelve bits,
@@ -111,8 +111,8 @@ inline unsigned LocalLimit(unsigned size_class) {
 
 // Takes the tensor off a recycled block.
 void Dismantle(Block* block);
-// Gives the slots that this thread keeps recycled back to their pool, where any
-// thread may take them. REQUIRES: no lock of the cache.
+// Gives the slots that this thread keeps for reuse back to their pool, where
+// any thread may take them. REQUIRES: no lock of the cache.
 void ReleaseRecycledSlots(ThreadCache* cache);
 
 // The first block of a list of this class. REQUIRES: there is one.

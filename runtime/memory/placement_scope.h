@@ -5,7 +5,8 @@
 // that are not unique among the offers are not offered). The caller checks
 // afterwards whether the result lies there, and that nothing else holds it.
 // What no offer serves is a request to the scope's ScratchPool, if it has one.
-// Implemented in block.cpp. Tested by: tests/runtime/block_test.cpp
+// Implemented in block_allocator.cpp.
+// Tested by: tests/runtime/block_test.cpp
 #pragma once
 
 #include <cstddef>

@@ -24,8 +24,8 @@ namespace tjit::runtime {
 
 class ScratchPool {
  public:
-  // Smaller requests are neither noted nor served; those of block.cpp have a
-  // header in front.
+  // Smaller requests are neither noted nor served; those of the allocator have
+  // a header in front.
   static constexpr std::size_t kMinBytes = 64 << 10;
 
   // A piece of memory for the next call, free while it lasts; aligned to 64.

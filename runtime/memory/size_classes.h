@@ -43,8 +43,8 @@ inline constexpr std::array<std::int64_t, kSizeClasses> kClassBytes = [] {
 
 // Larger blocks go to the shared lists at once.
 constexpr unsigned kLocalClasses = SizeClassOf(std::size_t{256} << 10) + 1;
-// Slots without memory (reserved_block.h), of 64 KiB << 0 .. 8, are recycled on
-// lists behind those. They are no cached bytes.
+// Slots without memory (reserved_block.h), of 64 KiB << 0 .. 8, are kept for
+// reuse on lists behind those. They are no cached bytes.
 constexpr unsigned kSlotClasses = 9;
 constexpr unsigned kRecycledClasses = kLocalClasses + kSlotClasses;
 

@@ -1,7 +1,7 @@
 // What enable() sets and every layer reads: one struct of atomics.
 //
-// Written by Runtime::Enable() and Disable(), under the mutex of Runtime; read
-// by any thread without a lock. Zero cost: each value is one load.
+// Runtime::Enable() and Disable() write them, and each thread says whether it
+// has pending ops. Any thread reads them without a lock, by one load each.
 // Tested by: tests/runtime/front_door_test.cpp, tests/runtime/modes_test.cpp
 #pragma once
 

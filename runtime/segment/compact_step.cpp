@@ -68,7 +68,7 @@ void CompactStep::Fill(const TraceNode& node) {
             const_cast<std::uint64_t*>(statics()));
 }
 
-bool CompactStep::IsLean(std::uint32_t slot_begin) const {
+bool CompactStep::IsFast(std::uint32_t slot_begin) const {
   const bool reads =
       std::all_of(args(), args() + arg_count_, [&](const CompactArg& arg) {
         return arg.form != nullptr && arg.slot >= 0 && !arg.written &&
@@ -101,7 +101,7 @@ const CompactStep* CompactStep::MakeNew(TraceNode* node, bool follows_usually) {
   made->statics_at_ = static_cast<std::uint32_t>(statics_at);
   made->follows_usually_ = follows_usually;
   made->Fill(*node);
-  made->is_lean_ = made->IsLean(node->slot_begin);
+  made->is_fast_ = made->IsFast(node->slot_begin);
   NodeExtra* none = nullptr;
   if (!node->extra.compare_exchange_strong(none, made.get(),
                                            std::memory_order_acq_rel)) {

@@ -62,7 +62,7 @@ class CompactStep final : public NodeExtra {
   // True if its arguments are tensors that it only reads, at least one, and
   // that steps before it have used, and it makes one result, of a size that is
   // kept recycled.
-  bool is_fast() const { return is_lean_; }
+  bool is_fast() const { return is_fast_; }
   // Size of the storage whose bytes the step fills, all of them and reading
   // none (recorder/overwrite.h); 0: it is no such step.
   std::uint64_t filled_bytes() const { return filled_bytes_; }
@@ -94,14 +94,14 @@ class CompactStep final : public NodeExtra {
   const char* Bytes() const { return reinterpret_cast<const char*>(this); }
   static const CompactStep* MakeNew(TraceNode* node, bool follows_usually);
   void Fill(const TraceNode& node);
-  bool IsLean(std::uint32_t slot_begin) const;
+  bool IsFast(std::uint32_t slot_begin) const;
   const TensorTemplate* Keep(const TensorGeometry& geometry);
 
   OpId op_;
   std::uint32_t context_;
   std::uint32_t arg_count_, result_count_, scalar_count_, static_count_;
   bool follows_usually_;
-  bool is_lean_;
+  bool is_fast_;
   std::uint32_t results_at_, scalars_at_, statics_at_;  // bytes from here
   std::uint64_t filled_bytes_;
   mutable std::atomic<const InnerCalls*> inner_calls_{nullptr};  // owned

@@ -18,10 +18,6 @@
 #include "support/policy.h"
 
 namespace tjit::runtime {
-namespace {
-
-
-}  // namespace
 
 bool Tier2Variant::HasCodeOfOtherSizes(const PreparedSegment& segment) {
   const Trace* trace = TraceOf(segment);

@@ -169,8 +169,8 @@ bool Tier2Variant::Prepare(PreparedSegment* segment,
     if (runs_ == 1) least_ns_ = LeastNs(*segment, *variant);
     if (IsTimeToAsk(*segment, steps)) {
       Ask(segment, variant, /*is_again=*/false);
-    } else if (!is_foreseen_ && IsNearlyTimeToAsk(steps)) {
-      is_foreseen_ = true;
+    } else if (!is_precompiled_ && IsNearlyTimeToAsk(steps)) {
+      is_precompiled_ = true;
       PrepareInBackground(engine_, &segment->compiler_.tier2->worker());
       if (engine_->can_precompile()) {
         segment->compiler_.tier2->Precompile(InputOf(*segment, *variant),

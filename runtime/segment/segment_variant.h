@@ -141,7 +141,7 @@ struct Tier2Variant {
   std::optional<CodeTrial> trial_;  // of engine_
   int recompiles_ = 0;
   std::int64_t compile_ns_ = 0;  // of all times that it was compiled
-  bool is_foreseen_ = false;
+  bool is_precompiled_ = false;
   bool bakes_recorded_ = false;
   bool is_alone_ = false;  // no library calls, not in the groups either
 };

@@ -176,7 +176,7 @@ inline void OpDeferral::UseSlot(const CompactStep& step, const CompactArg& arg,
                                  SlotBinding* slot) {
   std::uint8_t use = Block::kPendingRead;
   if (arg.written) [[unlikely]] {
-    // EagerCopies keep what was there.
+    // Eager copies keep what was there.
     if (&arg == step.args() && modes_ == nullptr && BeginsAnew(step, *slot)) {
       slot->born_pending = true;
     }

@@ -1,4 +1,4 @@
-// The lean way to defer a step: its arguments are owned by pending ops and
+// The fast path of deferring a step: its arguments are owned by pending ops and
 // only read, its scalars are the recorded ones, and a recycled tensor serves
 // its one result (CompactStep::is_fast()). Nearly all of a replayed program.
 //
@@ -68,7 +68,7 @@ namespace tjit::runtime {
   return p.get() == block->data && p.get_context() == block->data;
 }
 
-// REQUIRES: the step is lean, and the call is it in op, context and counts.
+// REQUIRES: the step is_fast(), and the call is it in op, context and counts.
 // True if the call is it in all, and pending ops own its arguments: nothing
 // is left to be noted of these then.
 [[gnu::always_inline]] inline bool OpDeferral::IsFastCall(

@@ -51,10 +51,10 @@ struct LoopState {
   absl::flat_hash_map<const KnownNode*, Tries> tries;  // by first step
 
   // Note [Captures in vain] in record.cpp.
-  void RecordRun() {
+  void CountRun() {
     if (runs < policy::kCountedRuns) ++runs;
   }
-  void RecordTrace() {
+  void CountTrace() {
     if (++new_traces < policy::kCountedTraces) return;
     new_traces /= 2;
     runs /= 2;

@@ -5,7 +5,8 @@
 //     (executor_tensors.h). A thread that meets a block of a state that is
 //     flushing is therefore none of its team, and may wait for the bytes; that
 //     it is inside a parallel region of its own does not matter.
-//   * Test modes run the program's own call under the mutex (an open call), over
+//   * Test modes run the program's own call under the mutex (an open call),
+//   over
 //     the program's tensors: threads inside a region pass, then.
 //   * What flushes all states without need of their bytes (a setter, a thread's
 //     first question for the number of threads) passes over those that are
@@ -14,7 +15,7 @@
 // the mutex of Runtime. docs/design/threads.md lists who takes which lock.
 //
 // The sync points, all of them:
-//   wrapped ops that run at the call      ThreadState::MakeReady
+//   wrapped ops that run at the call      PendingQueue::MakeReady
 //   end of a trace, mark_step, limits     ThreadState
 //   mutable pointers                      MaterializeHook
 //   const reads, printing, serialisation  interpose_readers.cpp

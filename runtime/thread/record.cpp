@@ -200,7 +200,7 @@ void RecordingPolicy::FinishCapture() {
     if (charged != nullptr) store.Reward(charged);
   }
   const bool new_trace = trace->sightings.load(std::memory_order_relaxed) == 0;
-  if (new_trace) loops_->RecordTrace();
+  if (new_trace) loops_->CountTrace();
   if (!new_trace || loops_->IsWorthMoreTraces()) {
     captures_.Succeed();
   } else {

@@ -5,8 +5,7 @@
 // clear() and by eviction; what is replaced lives as long as a thread follows
 // it.
 // Thread: any. mutex_ guards the lists of states and the store. Nobody who
-// holds it waits for the mutex of a state, but for a fork, which takes the
-// states first.
+// holds it waits for the mutex of a state: a fork takes the states first.
 // Tested by: tests/runtime/front_door_test.cpp, eviction_test.cpp
 #pragma once
 

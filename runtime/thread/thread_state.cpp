@@ -105,7 +105,7 @@ ThreadState::~ThreadState() = default;
   }
   DelayRecording();
   const bool due = capture_is_due();
-  const bool stretch_due = loops_->due;
+  const bool region_due = loops_->due;
   ObserveToken(frame, HotDetector::kPlain);
   if (due || g_settings.compile_all()) {
     MaybeStartCapture(due);
@@ -113,7 +113,7 @@ ThreadState::~ThreadState() = default;
     if (registry_->hot_profile().known() != nullptr) [[unlikely]] {
       MaybeStartKnown(frame);
     }
-    if (stretch_due) MaybeStartRegion();
+    if (region_due) MaybeStartRegion();
   }
   if (capture_.active()) {
     capture_.Before(frame, context_);
@@ -140,8 +140,8 @@ ThreadState::~ThreadState() = default;
       loops_->period != detector_.period()) {
     OnBrokenPeriod();
   }
-  // Most of the time forks are not learnt; RecordKind() would find out with
-  // calls.
+  // Most of the time branch points are not learnt; RecordKind() would find out
+  // with calls.
   LoopState& loops = *loops_;
   if (detector_.position() >= loops.learn_from) {
     RecordKind(frame);
@@ -296,7 +296,7 @@ void TraceCursor::FinishRun(FlushReason reason) {
   loops_->longest = std::max(loops_->longest, cursor_->depth + 1);
   cursor_ = nullptr;
   at_boundary_ = true;
-  loops_->RecordRun();
+  loops_->CountRun();
   RecordRunEnd();
   // Exits are charged to the owner of the node, on a shared prefix the first
   // trace recorded there: a run that completes pays both back.

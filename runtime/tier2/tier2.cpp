@@ -137,9 +137,10 @@ std::shared_ptr<CompileTask> Tier2::Ask(SegmentInput input, bool is_again) {
         Compile(task.get());
         return true;
       },
-      [task] {
-        task->state.store(CompileTask::State::kDropped,
-                          std::memory_order_release);
+      [task](bool ran) {
+        task->state.store(
+            ran ? CompileTask::State::kDone : CompileTask::State::kDropped,
+            std::memory_order_release);
       });
   return is_queued ? task : nullptr;
 }
@@ -204,7 +205,6 @@ void Tier2::Compile(CompileTask* task) {
       ++failures_[reason];
     }
   }
-  task->state.store(CompileTask::State::kDone, std::memory_order_release);
 }
 
 void Tier2::Forget() {

@@ -123,7 +123,10 @@ class Tier2 {
   KernelCache kernels_;  // the worker's
   std::int64_t probed_ = 0;  // functions, when the last task was done
   Counters counters_;
-  Worker worker_{[this] { SaveVerdicts(); }};
+  Worker worker_{[this] {
+    Kernels();  // forgets them if it is to
+    SaveVerdicts();
+  }};
 };
 
 }  // namespace tjit::runtime

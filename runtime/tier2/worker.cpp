@@ -51,13 +51,15 @@ std::atomic<Worker*> g_stopped_at_exit{nullptr};
 
 bool Worker::Post(WorkerJob job) { return Enqueue({std::move(job), nullptr}); }
 
-bool Worker::PostDroppable(WorkerJob job, std::function<void()> on_drop) {
-  return Enqueue({std::move(job), std::move(on_drop)});
+bool Worker::PostDroppable(WorkerJob job,
+                           std::function<void(bool ran)> on_end) {
+  return Enqueue({std::move(job), std::move(on_end)});
 }
 
 bool Worker::Enqueue(Task task) {
   const MutexLock lock(mutex_);
-  const bool is_full = task.on_drop != nullptr && queue_.size() >= policy::kMaxQueued;
+  const bool is_full =
+      task.on_end != nullptr && queue_.size() >= policy::kMaxQueued;
   if (is_stopped() || is_full || !Start()) return false;
   queue_.push_back(std::move(task));
   changed_->notify_all();
@@ -128,14 +130,19 @@ void Worker::RunFirst(ReleasableMutexLock* lock) {
   lock->Unlock();
   const bool is_done = Run(task);
   lock->Lock();
-  if (task.on_drop != nullptr) holds_memory_ = true;
+  if (task.on_end != nullptr) holds_memory_ = true;
   if (!std::exchange(did_task_, true)) StopFirstAtExit();
   if (!is_done && !is_stopped()) {
     queue_.push_front(std::move(task));
-  } else if (queue_.empty()) {
+    is_busy_ = false;
+    changed_->notify_all();
+    return;
+  }
+  if (task.on_end != nullptr) task.on_end(/*ran=*/true);
+  if (queue_.empty()) {
     lock->Unlock();
     task = {};
-    on_pause_();
+    on_empty_();
     lock->Lock();
   }
   is_busy_ = false;
@@ -154,8 +161,8 @@ bool Worker::Run(const Task& task) {
 
 void Worker::DropQueuedLocked(bool with_jobs) {
   std::erase_if(queue_, [&](const Task& task) {
-    if (task.on_drop != nullptr) task.on_drop();
-    return with_jobs || task.on_drop != nullptr;
+    if (task.on_end != nullptr) task.on_end(/*ran=*/false);
+    return with_jobs || task.on_end != nullptr;
   });
 }
 

@@ -4,10 +4,10 @@
 // after two seconds without work (so that it keeps no process alive), is waited
 // for at exit and stands still around fork(); the child starts its own.
 // Invariants: (1) Jobs run one at a time, in the order in which they came, but
-// for one that ended early: it comes first again. (2) At most policy::kMaxQueued
-// jobs wait where the caller can ask again later.
-// Thread: any; mutex_ guards the queue. Nobody holds it who wants the mutex of
-// a thread's state.
+// for one that ended early: it comes first again. (2) At most
+// policy::kMaxQueued jobs wait where the caller can ask again later.
+// Thread: any; mutex_ guards the queue. Nobody holds it who wants the mutex of a
+// thread's state.
 // Tested by: tests/runtime/worker_jobs_test.cpp, tests/runtime/tier2_test.cpp
 #pragma once
 
@@ -28,16 +28,18 @@ using WorkerJob = std::function<bool(const std::atomic<bool>& hurry)>;
 
 class Worker {
  public:
-  // `on_pause` runs on the worker, behind a job with which the queue has become
+  // `on_empty` runs on the worker, behind a job with which the queue has become
   // empty.
-  explicit Worker(std::function<void()> on_pause)
-      : on_pause_(std::move(on_pause)) {}
+  explicit Worker(std::function<void()> on_empty)
+      : on_empty_(std::move(on_empty)) {}
 
   // Runs `job` on the worker; false if no thread can be had.
   bool Post(WorkerJob job);
-  // The same for a job that may be dropped, then `on_drop` is called instead;
-  // false, too, if the queue is full. Memory is given back behind such jobs.
-  bool PostDroppable(WorkerJob job, std::function<void()> on_drop);
+  // The same for a job that may be dropped; false, too, if the queue is full.
+  // `on_end` is called under the mutex of the queue, so it must be short:
+  // behind the job, or where it was dropped (`ran` is false then). Memory is
+  // given back behind such jobs.
+  bool PostDroppable(WorkerJob job, std::function<void(bool ran)> on_end);
   // Drops what waits and may be dropped.
   void DropQueued();
 
@@ -49,9 +51,10 @@ class Worker {
   const std::atomic<bool>& stops() const { return stops_; }
   // This is the worker that the process stops at its exit.
   void StopsAtExit();
-  // From now on stopping that one is the first thing that the exit does. Objects
-  // that are made later are destroyed before it: called once the worker has
-  // begun, has loaded LLVM and has done a job, by when all that it uses is there.
+  // From now on stopping that one is the first thing that the exit does.
+  // Objects that are made later are destroyed before it: called once the worker
+  // has begun, has loaded LLVM and has done a job, by when all that it uses is
+  // there.
   static void StopFirstAtExit();
 
   // Waits until the worker is between two jobs, where it stays until
@@ -69,7 +72,7 @@ class Worker {
  private:
   struct Task {
     WorkerJob job;
-    std::function<void()> on_drop;  // null: it is not dropped
+    std::function<void(bool ran)> on_end;  // null: it is not dropped
   };
 
   bool Enqueue(Task task);
@@ -83,7 +86,7 @@ class Worker {
   bool Run(const Task& task);
   void DropQueuedLocked(bool with_jobs) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  const std::function<void()> on_pause_;
+  const std::function<void()> on_empty_;
   Mutex mutex_;
   // By pointer: the child of a fork takes a new one.
   std::condition_variable* changed_ ABSL_GUARDED_BY(mutex_) =

@@ -386,13 +386,13 @@ TEST_F(PenaltyTest, ExitsBackOffExponentiallyWithJitter) {
 TEST_F(PenaltyTest, BackOffIsTheSameInEachRun) {
   TraceStore other;
   BailReason why;
-  Trace* eager_copy = other.Insert(
+  Trace* other_trace = other.Insert(
       other.top(), std::move(Chain({"aten::relu"}).steps()), false, &why);
   for (int i = 0; i < 12; ++i) {
     Exit();
-    other.Penalize(eager_copy, BailReason::kOpDiffers);
-    EXPECT_EQ(trace_->skip, eager_copy->skip);
-    trace_->skip = eager_copy->skip = 0;
+    other.Penalize(other_trace, BailReason::kOpDiffers);
+    EXPECT_EQ(trace_->skip, other_trace->skip);
+    trace_->skip = other_trace->skip = 0;
   }
 }
 

@@ -98,9 +98,9 @@ TEST(TraceTextTest, TraceHasAHeaderLine) {
   TraceStore other;
   PathBuilder again;
   again.Op("aten::relu", {again.External(F32({8}))});
-  Trace* eager_copy =
+  Trace* other_trace =
       other.Insert(other.top(), std::move(again.steps()), true, &why);
-  EXPECT_EQ(ToText(*eager_copy, other.PathOf(eager_copy)), text);
+  EXPECT_EQ(ToText(*other_trace, other.PathOf(other_trace)), text);
 }
 
 }  // namespace
