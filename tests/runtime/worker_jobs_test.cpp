@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <new>
 #include <string>
 #include <thread>
 
@@ -130,6 +131,27 @@ class WorkerJobsTest : public ::testing::Test {
   Tier2 tier2_;
   std::atomic<bool> go_on_{false};
 };
+
+// Else its asker would wait for ever.
+TEST_F(WorkerJobsTest, AJobThatThrowsHasEnded) {
+  std::atomic<int> ended{0};
+  ASSERT_TRUE(tier2_.worker().PostDroppable(
+      [](const std::atomic<bool>&) -> bool { throw std::bad_alloc(); },
+      [&](bool ran) { ended = ran ? 1 : 2; }));
+  GoOn();
+  EXPECT_EQ(ended, 1);
+}
+
+TEST_F(WorkerJobsTest, ADroppedJobHasEndedWithoutARun) {
+  std::atomic<int> ended{0};
+  KeepBusy();
+  ASSERT_TRUE(tier2_.worker().PostDroppable(
+      [](const std::atomic<bool>&) { return true; },
+      [&](bool ran) { ended = ran ? 1 : 2; }));
+  tier2_.worker().DropQueued();
+  EXPECT_EQ(ended, 2);
+  GoOn();
+}
 
 TEST_F(WorkerJobsTest, AProfileIsReadAfterDisable) {
   HotProfile profile;
