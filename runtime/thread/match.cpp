@@ -161,6 +161,19 @@ std::int32_t RecordedSlot(const Run& run, const Block* block) {
 
 }  // namespace
 
+namespace {
+
+// True if the block of slot `s` was given out anew since it was bound: what it
+// holds is another storage's. Not known of a block that another thread bound.
+bool IsGivenOutAnew(const Run& run, const Block* block, std::size_t s) {
+  if (block->is_shared()) return false;
+  const std::uint64_t binding = block->binding.load(std::memory_order_relaxed);
+  if (binding == run.BindingOf(static_cast<std::uint32_t>(s))) return false;
+  return binding == 0 || binding >> 48 == run.stream;
+}
+
+}  // namespace
+
 std::int32_t BoundSlot(const Run& run, const c10::StorageImpl* storage,
                        const Block* block) {
   const bool exposed =
@@ -181,7 +194,8 @@ std::int32_t BoundSlot(const Run& run, const c10::StorageImpl* storage,
   for (std::size_t s = run.slots.size(); s-- > 0;) {
     const SlotBinding& slot = run.slots[s];
     if (slot.copied ? slot.source == storage
-                    : (block != nullptr && slot.block == block)) {
+                    : (block != nullptr && slot.block == block &&
+                       !IsGivenOutAnew(run, block, s))) {
       return static_cast<std::int32_t>(s);
     }
   }
