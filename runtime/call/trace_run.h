@@ -29,19 +29,22 @@ struct SlotBinding {
   bool copied = false;
   bool held = false;          // the program dropped it; ours to free
   bool owned = false;         // pending ops read or write it
+  bool shares = false;        // another slot of the run has its block, too
   bool born_pending = false;  // its first write is pending
   bool reader = false;        // pending ops read it, others may too
 
-  // True if `owned`, and neither `copied` nor `held`.
+  // True if `owned`, and neither `copied`, `held` nor `shares`.
   bool is_owned_only() const {
     std::uint32_t flags = 0;
     std::memcpy(&flags, &copied, sizeof(flags));
-    return (flags & 0xffffff) == 0x010000;
+    return flags == 0x010000;
   }
 };
 static_assert(offsetof(SlotBinding, held) == offsetof(SlotBinding, copied) + 1);
 static_assert(offsetof(SlotBinding, owned) ==
               offsetof(SlotBinding, copied) + 2);
+static_assert(offsetof(SlotBinding, shares) ==
+              offsetof(SlotBinding, copied) + 3);
 static_assert(std::endian::native == std::endian::little);
 
 struct Run {

@@ -104,6 +104,7 @@ void Compare(const TraceNode& node, const CallFrame& frame, const Run& run,
       exit->actual = frame.entry.name;
       return;
     case BailReason::kMetaDiffers:
+    case BailReason::kPlaceDiffers:
       return CompareTensors(step, frame, exit);
     case BailReason::kScalarDiffers:
       return CompareScalars(step, frame, exit);

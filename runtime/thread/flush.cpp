@@ -322,8 +322,10 @@ void PendingQueue::AfterFlushLocked() {
   if (block->owner.load(std::memory_order_acquire) != this) return false;
   auto s = static_cast<std::uint32_t>(
       block->binding.load(std::memory_order_relaxed) & Run::kSlotMask);
-  if (s >= run_.slots.size() || run_.slots[s].block != block) {
-    // Bound by another thread since; ours is found the slow way.
+  if (s >= run_.slots.size() || run_.slots[s].block != block ||
+      !run_.slots[s].owned) {
+    // Bound by another thread since, or owned over another slot that shares it;
+    // ours is found the slow way.
     for (const std::uint32_t owned : run_.owned) {
       if (run_.slots[owned].block == block) s = owned;
     }

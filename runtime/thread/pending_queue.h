@@ -90,6 +90,9 @@ class PendingQueue {
   // Makes this state the owner of the step's blocks; false if another thread
   // owns one. REQUIRES: mutex_ held.
   bool ClaimSlots(const StepRecord& step);
+  // True if ClaimSlots() fails as long as the thread's own ops are pending.
+  // REQUIRES: mutex_ held, the slots of the step are bound.
+  bool MustRunFirst(const StepRecord& step) const;
 
   // REQUIRES (both): mutex_ held.
   // THROW what allocation threw. If no op has run yet, all stay pending: the
@@ -134,6 +137,8 @@ class PendingQueue {
   friend class OwnerStateLock;
   friend class StateLock;
 
+  // True if what is pending must run before an access over the slot.
+  bool MustRunFirst(const SlotBinding& slot, bool written) const;
   bool ClaimToWrite(std::uint32_t slot);
   bool ClaimToRead(std::uint32_t slot);
   // Runs or drains what is pending. `has_run` is false if no step began: then

@@ -352,8 +352,9 @@ void TraceCursor::LeaveTraceLocked(BailReason why) {
   }
   // Other sizes of a trace that is replayed are recorded where they first come,
   // anything else where it comes again.
-  const bool has_other_sizes = why == BailReason::kMetaDiffers &&
-                               run_deferred_ && trace->IsWorthMorePaths();
+  const bool has_other_sizes =
+      (why == BailReason::kMetaDiffers || why == BailReason::kPlaceDiffers) &&
+      run_deferred_ && trace->IsWorthMorePaths();
   Exits& exits = exits_[node->id];
   ++exits.times;
   ++exits.in_vain;

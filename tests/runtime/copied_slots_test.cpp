@@ -2,6 +2,7 @@
 // deferred. A new value of it is a new value, wherever it lies.
 #include <ATen/ops/add.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
@@ -78,6 +79,23 @@ TEST_F(CopiedSlotsTest, AStorageThatIsFilledAnew) {
     ASSERT_EQ(at::sum(w).item<float>(), 110.0f + i) << "step " << i;
   }
   EXPECT_GT(Since().ops_replayed, kSteps) << Since().to_json();
+  EXPECT_EQ(Since().ops_drained, 0) << Since().to_json();
+}
+
+// Tensors from host data in mid-step: each has the block of a temporary that
+// died before it in the step.
+TEST_F(CopiedSlotsTest, AConstantInMidStep) {
+  const at::Tensor w = at::full({4}, 0.25f);
+  for (int i = 0; i < kSteps; ++i) {
+    const at::Tensor a = at::add(at::add(at::add(w, w), w), w);
+    const at::Tensor c = Filled(4, 0);
+    const at::Tensor b = at::add(a, c);
+    const at::Tensor d = Filled(16, static_cast<float>(i));
+    ASSERT_EQ(at::sum(at::add(b, d.narrow(0, 4, 4))).item<float>(),
+              8.0f + 4.0f * static_cast<float>(i))
+        << "step " << i;
+  }
+  EXPECT_GT(Since().ops_replayed, 4 * kSteps) << Since().to_json();
   EXPECT_EQ(Since().ops_drained, 0) << Since().to_json();
 }
 
