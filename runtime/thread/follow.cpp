@@ -52,6 +52,21 @@ bool TraceCursor::ValuesPassWhenReady(CallFrame& frame) {
   return ValuesPass(frame);
 }
 
+namespace {
+
+// Note [Places] in split_places.h: ops that are pending in `queue` may use the
+// block over another slot, and a segment knows nothing of that. True if they
+// must run before an access over this one.
+bool MustRunBefore(const PendingQueue* queue, const SlotBinding& slot,
+                   bool written) {
+  const Block* block = slot.block;
+  if (block->owner.load(std::memory_order_relaxed) != queue) return false;
+  const std::uint8_t pending = block->pending.load(std::memory_order_relaxed);
+  return written ? pending != 0 : (pending & Block::kPendingWrite) != 0;
+}
+
+}  // namespace
+
 bool PendingQueue::ClaimSlots(const StepRecord& step) {
   const std::size_t owned_before = run_.owned.size();
   const std::size_t readers_before = run_.readers.size();
@@ -60,7 +75,7 @@ bool PendingQueue::ClaimSlots(const StepRecord& step) {
     const auto s = static_cast<std::uint32_t>(arg.slot);
     const SlotBinding& slot = run_.slots[s];
     if (slot.copied || (slot.owned && !arg.written && !slot.shares)) continue;
-    if (!(slot.shares && MustRunFirst(slot, arg.written)) &&
+    if (!(slot.shares && MustRunBefore(this, slot, arg.written)) &&
         (arg.written ? ClaimToWrite(s) : ClaimToRead(s))) {
       continue;
     }
@@ -82,20 +97,11 @@ bool PendingQueue::ClaimSlots(const StepRecord& step) {
   return true;
 }
 
-// Note [Places] in split_places.h: pending ops may use the block over another
-// slot, and a segment knows nothing of that.
-bool PendingQueue::MustRunFirst(const SlotBinding& slot, bool written) const {
-  const Block* block = slot.block;
-  if (block->owner.load(std::memory_order_relaxed) != this) return false;
-  const std::uint8_t pending = block->pending.load(std::memory_order_relaxed);
-  return written ? pending != 0 : (pending & Block::kPendingWrite) != 0;
-}
-
 bool PendingQueue::MustRunFirst(const StepRecord& step) const {
   for (const ArgRecord& arg : step.args) {
     if (arg.slot == kNoSlot) continue;
     const SlotBinding& slot = run_.slots[static_cast<std::size_t>(arg.slot)];
-    if (slot.shares && MustRunFirst(slot, arg.written)) return true;
+    if (slot.shares && MustRunBefore(this, slot, arg.written)) return true;
   }
   return false;
 }

@@ -137,8 +137,6 @@ class PendingQueue {
   friend class OwnerStateLock;
   friend class StateLock;
 
-  // True if what is pending must run before an access over the slot.
-  bool MustRunFirst(const SlotBinding& slot, bool written) const;
   bool ClaimToWrite(std::uint32_t slot);
   bool ClaimToRead(std::uint32_t slot);
   // Runs or drains what is pending. `has_run` is false if no step began: then
