@@ -1,6 +1,6 @@
 // The environment of tjit, read once: the only getenv of the project.
 //
-// Tested by: tests/recorder/env_test.cpp
+// Tested by: tests/support/env_test.cpp
 #pragma once
 
 #include <cstdint>

@@ -26,7 +26,7 @@
 // come: traces do not know which. What runs eagerly runs in that state.
 //
 // Thread: any. An op is open or closed for all of them.
-// Tested by: tests/runtime/direct_calls_test.cpp
+// Tested by: tests/runtime/intercept/direct_calls_test.cpp
 #pragma once
 
 #include <ATen/core/operator_name.h>

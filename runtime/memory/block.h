@@ -29,7 +29,7 @@
 // on a free list has no owner and no readers. (3) Zero bytes: null, no block.
 // Threads: allocation and release from any thread. `owner` and
 // `pending` change only under the owner state's mutex.
-// Tested by: tests/runtime/block_test.cpp
+// Tested by: tests/runtime/memory/block_test.cpp
 #pragma once
 
 #include <c10/core/Allocator.h>

@@ -33,7 +33,7 @@
 // Threads: any. No lock on a hit in the thread's own list. Fork: the lock is
 // held across fork; lists of the parent's other threads are lost to the child.
 // Fork handlers that allocate must be registered after InstallAllocator().
-// Tested by: tests/runtime/block_test.cpp
+// Tested by: tests/runtime/memory/block_test.cpp
 #pragma once
 
 #include <array>

@@ -21,7 +21,7 @@
 // block is on a recycled list of a thread. (3) A thread has at most
 // kMaxRecycled, and of a class of slots few, as there are only so many in the
 // process. Threads: the thread that drops or makes. Fork: as the block cache.
-// Tested by: tests/runtime/tensor_recycler_test.cpp
+// Tested by: tests/runtime/memory/tensor_recycler_test.cpp
 #pragma once
 
 #include <cstdint>

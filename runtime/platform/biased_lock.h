@@ -9,7 +9,7 @@
 //
 // Threads: the owner is one thread at a time; handing the role over needs
 // synchronisation of its own, while nobody holds the lock.
-// Tested by: tests/runtime/owner_lock_test.cpp
+// Tested by: tests/runtime/platform/owner_lock_test.cpp
 // Source: asymmetric Dekker locks; membarrier(2), MEMBARRIER_CMD_PRIVATE_
 // EXPEDITED.
 #pragma once

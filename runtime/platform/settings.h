@@ -2,7 +2,8 @@
 //
 // Runtime::Enable() and Disable() write them, and each thread says whether it
 // has pending ops. Any thread reads them without a lock, by one load each.
-// Tested by: tests/runtime/front_door_test.cpp, tests/runtime/modes_test.cpp
+// Tested by: tests/runtime/front_door_test.cpp,
+// tests/runtime/thread/self_check/modes_test.cpp
 #pragma once
 
 #include <atomic>

@@ -4,7 +4,7 @@
 // The part of a thread's state (thread_state.h) above its pending queue.
 // Thread: the owner's, under the mutex of the queue.
 // Tested by: tests/runtime/replay_test.cpp,
-// tests/runtime/tensor_recycler_test.cpp
+// tests/runtime/memory/tensor_recycler_test.cpp
 #pragma once
 
 #include <cstdint>

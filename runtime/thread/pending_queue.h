@@ -7,7 +7,8 @@
 // owner's mutex_. (2) What an op changes is changed after it has matched.
 // Threads: the owning thread appends; any thread flushes, and takes what a dead
 // block leaves, under mutex_.
-// Tested by: tests/runtime/{engagement,replay,waiting}_test.cpp
+// Tested by: tests/runtime/thread/engagement_test.cpp,
+// tests/runtime/replay_test.cpp, tests/runtime/platform/waiting_test.cpp
 #pragma once
 
 #include <atomic>

@@ -6,7 +6,8 @@
 // it.
 // Thread: any. mutex_ guards the lists of states and the store. Nobody who
 // holds it waits for the mutex of a state: a fork takes the states first.
-// Tested by: tests/runtime/front_door_test.cpp, eviction_test.cpp
+// Tested by: tests/runtime/front_door_test.cpp,
+// tests/runtime/thread/eviction_test.cpp
 #pragma once
 
 #include <atomic>

@@ -29,7 +29,8 @@
 // Threads: everything belongs to the owning thread but what the mutex of
 // PendingQueue guards: run_.pending and what flushing needs; other threads flush
 // through Flush().
-// Tested by: tests/runtime/{engagement,replay}_test.cpp
+// Tested by: tests/runtime/thread/engagement_test.cpp,
+// tests/runtime/replay_test.cpp
 #pragma once
 
 #include <time.h>

@@ -3,7 +3,9 @@
 //
 // The part of a thread's state (thread_state.h) above its recording policy.
 // Thread: the owner's.
-// Tested by: tests/runtime/{replay,side_exits,observers}_test.cpp
+// Tested by: tests/runtime/replay_test.cpp,
+// tests/runtime/thread/side_exits_test.cpp,
+// tests/runtime/thread/observers_test.cpp
 #pragma once
 
 #include <cstdint>
