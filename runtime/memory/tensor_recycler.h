@@ -60,6 +60,12 @@ inline std::uint64_t Word(const void* object, std::size_t i) {
   return word;
 }
 
+// True if of a storage's flags `resizable` is set and no other, but for the one
+// of the materialiser, whatever it is.
+inline bool IsOnlyResizable(const void* storage) {
+  return (Word(storage, kFlagsWord) & kFlagsMask) == kResizable;
+}
+
 // True if nobody else has a strong or weak reference, or a Python object.
 inline bool IsOnlyReference(const void* object) {
   const auto* counts = reinterpret_cast<const std::atomic<std::uint64_t>*>(
@@ -69,11 +75,6 @@ inline bool IsOnlyReference(const void* object) {
 
 inline std::uint64_t WordOf(const void* pointer) {
   return reinterpret_cast<std::uintptr_t>(pointer);
-}
-
-inline PooledTensor* TensorOn(const Block* block) {
-  return reinterpret_cast<PooledTensor*>(
-      block->last_write.load(std::memory_order_relaxed));
 }
 
 }  // namespace recycled
@@ -119,7 +120,7 @@ class TensorRecycler {
   FreeList* const list = &cache->recycled_lists[size_class];
   Block* const block = list->head;
   if (block == nullptr) return nullptr;
-  PooledTensor* const tensor = recycled::TensorOn(block);
+  PooledTensor* const tensor = block->recycled_tensor();
   c10::VariableVersion& counter = tensor->version_counter_;
   if (counter.enabled() != form.has_version) [[unlikely]] {
     counter = form.has_version ? c10::VariableVersion(version)
@@ -136,8 +137,7 @@ class TensorRecycler {
   --cache->recycled;
   block->recycled = false;
   block->bytes = bytes;
-  block->last_use.store(0, std::memory_order_relaxed);
-  block->last_write.store(0, std::memory_order_relaxed);
+  block->ForgetUses();
   block->program.store(true, std::memory_order_relaxed);
   block->switches.store(0, std::memory_order_relaxed);
   c10::StorageImpl* const storage = tensor->storage_.unsafeGetStorageImpl();
