@@ -17,15 +17,17 @@
 #include <atomic>
 #include <mutex>
 
+#include "absl/base/thread_annotations.h"
+
 namespace tjit::runtime {
 
-class OwnerLock {
+class ABSL_LOCKABLE OwnerLock {
  public:
   OwnerLock() = default;
   OwnerLock(const OwnerLock&) = delete;
   OwnerLock& operator=(const OwnerLock&) = delete;
 
-  void LockAsOwner() {
+  void LockAsOwner() ABSL_EXCLUSIVE_LOCK_FUNCTION() {
 #if defined(__SANITIZE_THREAD__)
     mutex_.lock();
 #else
@@ -38,7 +40,7 @@ class OwnerLock {
     if (asked_.load(std::memory_order_acquire)) [[unlikely]] WaitAsOwner();
 #endif
   }
-  void UnlockAsOwner() {
+  void UnlockAsOwner() ABSL_UNLOCK_FUNCTION() {
 #if defined(__SANITIZE_THREAD__)
     mutex_.unlock();
 #else
@@ -51,8 +53,8 @@ class OwnerLock {
 #endif
   }
 
-  void LockAsOther();
-  void UnlockAsOther();
+  void LockAsOther() ABSL_EXCLUSIVE_LOCK_FUNCTION();
+  void UnlockAsOther() ABSL_UNLOCK_FUNCTION();
 
   // Asks the system for membarrier. Once, before the first lock.
   static void Prepare();

@@ -198,7 +198,7 @@ std::exception_ptr PendingQueue::RunPending(FlushReason reason) {
   if (LogsTo(LogChannel::kFlush)) PrintFlush(run_, reason, /*drained=*/false);
   const std::uint64_t began_ns =
       t_context.state == this && run_began_ns_ != 0 ? NowNs() : 0;
-  const Attempt attempt = [&] {
+  const Attempt attempt = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const SegmentRow row(LogEvent::kReplay, run_, reason);
     if (const std::optional<Attempt> alone = RunCodeAlone()) return *alone;
     return TrySegment(&PreparedSegment::Execute, reason);
@@ -221,7 +221,7 @@ std::exception_ptr PendingQueue::DrainPending() {
   if (LogsTo(LogChannel::kFlush)) {
     PrintFlush(run_, FlushReason::kMismatch, /*drained=*/true);
   }
-  const Attempt attempt = [&] {
+  const Attempt attempt = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const SegmentRow row(LogEvent::kDrain, run_, FlushReason::kMismatch);
     return TrySegment(&PreparedSegment::Drain, FlushReason::kMismatch);
   }();
