@@ -80,6 +80,7 @@ TEST(ConfigTest, EveryVariableButTheSpecialOnesHasAKey) {
                             name == "TJIT_PRINT_CONFIG" || name == "TJIT_LOG" ||
                             name == "TJIT_PLANTED_DEFECT" ||
                             name == "TJIT_THREAD_TRIALS" ||
+                            name == "TJIT_TRACE_TRIALS" ||
                             name == "TJIT_VERIFY" || name == "TJIT_WATCHDOG";
     EXPECT_NE(keyed.contains(name), is_special) << name;
   }

@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <string>
 
 #include "runtime/testing.h"
@@ -75,6 +76,18 @@ TEST_F(TraceTrialTest, SlowReplaysAreGivenUp) {
   close(mkstemp(file));
   EXPECT_EQ(save_profile(file), 0);
   unlink(file);
+}
+
+// TJIT_TRACE_TRIALS=0, which tests set that count what is replayed.
+TEST_F(TraceTrialTest, NothingIsTriedWhereTrialsAreOff) {
+  const char* const trials = std::getenv("TJIT_TRACE_TRIALS");
+  if (trials == nullptr || std::string(trials) != "0") {
+    GTEST_SKIP() << "TJIT_TRACE_TRIALS is not 0";
+  }
+  Steps(20);
+  const Stats trial = RunTrial();
+  EXPECT_EQ(trial.traces_switched_off, 0) << trial.to_json();
+  EXPECT_EQ(trial.ops_replayed, (300 + kTrial) * kOps);
 }
 
 // What was given up is that sequence only, and clear() knows nothing of it.
