@@ -113,7 +113,7 @@ std::uint8_t TensorRecycler::ClassOf(std::uint64_t bytes) {
   PooledTensor::Memory::Release(tensor);
 }
 
-[[gnu::hot]] bool TensorRecycler::Park(PooledTensor* tensor) {
+[[gnu::hot]] bool TensorRecycler::Recycle(PooledTensor* tensor) {
   Block* block = nullptr;
   bool is_slot = false;
   if (!kPoolsObjects || !g_lie_as_expected ||
@@ -155,7 +155,7 @@ void TensorRecycler::Dismantle(Block* block) {
 
 void PooledTensor::operator delete(PooledTensor* tensor,
                                    std::destroying_delete_t) {
-  if (TensorRecycler::Park(tensor)) return;
+  if (TensorRecycler::Recycle(tensor)) return;
   tensor->~PooledTensor();
   Memory::Release(tensor);
 }

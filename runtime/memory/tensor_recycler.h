@@ -6,8 +6,8 @@
 // they stay together: the block goes on a free list of its size class, with the
 // tensor around it, and the next result of that class takes both.
 //
-//   drop:  PooledTensor's operator delete -> Park()   | taken apart
-//   make:  Acquire()                                     | made anew
+//   drop:  PooledTensor's operator delete -> Recycle()  | taken apart
+//   make:  Acquire()                                    | made anew
 //
 // Whoever else takes such a block, or moves it out of the thread's own list,
 // takes the tensor apart first (Dismantle): what a tensor of libtorch is, and
@@ -92,7 +92,7 @@ class TensorRecycler {
 
   // The program dropped the last reference. True: the tensor is nobody's any
   // more, and is kept or gone. False: nothing has changed.
-  static bool Park(PooledTensor* tensor);
+  static bool Recycle(PooledTensor* tensor);
 
   // A tensor of `form` over a block of `bytes`, as MakeTensor() and
   // AllocateBlock(), of slots AllocateDyingBlock(), make them, quiet and armed
