@@ -45,7 +45,7 @@ TEST_F(FreshResultsTest, TakesTheOnlyOne) {
   results.Add(Made());
   EXPECT_EQ(results[0], made_[0].unsafeGetTensorImpl());
   {
-    const at::Tensor taken = results.ConsumeOnly();
+    const at::Tensor taken = results.ReleaseOnly();
     EXPECT_TRUE(taken.is_same(made_[0]));
     EXPECT_EQ(results.size(), 0u);
     EXPECT_EQ(Held(), 1u);
