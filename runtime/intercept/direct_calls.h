@@ -44,8 +44,8 @@ void OpenDirectCalls();
 // A kernel was registered for an op of aten at a key (none: at all
 // without another). If calls of plain CPU tensors may get to it, the op goes
 // through the dispatcher for good.
-void RecordKernel(const c10::OperatorName& op,
-                  std::optional<c10::DispatchKey> key);
+void OnKernelRegistered(const c10::OperatorName& op,
+                        std::optional<c10::DispatchKey> key);
 
 // All do.
 void CloseAllDirectCalls();

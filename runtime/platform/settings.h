@@ -55,7 +55,8 @@ class Settings {
   bool AnyPending() const {
     return pending_threads_.load(std::memory_order_relaxed) != 0;
   }
-  void RecordPending(bool has_pending) {
+  // A thread has pending ops from now on, or none any more.
+  void CountPending(bool has_pending) {
     pending_threads_.fetch_add(has_pending ? 1 : -1,
                                std::memory_order_relaxed);
   }

@@ -315,7 +315,7 @@ void PendingQueue::AfterFlushLocked() {
   pending_is_plain_ = false;
   run_.held_bytes = 0;
   pending_count_.store(0, std::memory_order_relaxed);
-  g_settings.RecordPending(false);
+  g_settings.CountPending(false);
 }
 
 [[gnu::noinline]] bool PendingQueue::TakeOverLocked(Block* block) {

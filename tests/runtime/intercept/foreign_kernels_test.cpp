@@ -43,7 +43,8 @@ void FlushAllThreads(FlushReason reason) { seen.flushes.push_back(reason); }
 void LogWarning(std::string_view text) { seen.warnings.emplace_back(text); }
 void MaterializeHook(c10::StorageImpl*) {}
 void RecordReplaced(std::string_view) {}
-void RecordKernel(const c10::OperatorName&, std::optional<c10::DispatchKey>) {}
+void OnKernelRegistered(const c10::OperatorName&,
+                        std::optional<c10::DispatchKey>) {}
 bool TakeOverDeadBlock(Block*) { return false; }
 
 namespace {

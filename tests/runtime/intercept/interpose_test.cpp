@@ -80,7 +80,8 @@ void MaterializeHook(c10::StorageImpl*) {
   if (t_context.reader == 0) ++seen.hooks_outside;
 }
 bool TakeOverDeadBlock(Block*) { return false; }
-void RecordKernel(const c10::OperatorName&, std::optional<c10::DispatchKey>) {}
+void OnKernelRegistered(const c10::OperatorName&,
+                        std::optional<c10::DispatchKey>) {}
 c10::KernelFunction WrapLateKernel(const c10::OperatorName& name,
                                    c10::DispatchKey,
                                    c10::KernelFunction kernel,
