@@ -104,6 +104,12 @@ TRAINING_ROWS = (
 )
 
 
+def is_passed_on(name):
+    """Of the caller's variables: no TJIT_ one but that by which the smoke test
+    switches off trials, whose steps run eagerly."""
+    return not name.startswith("TJIT_") or name == "TJIT_TRACE_TRIALS"
+
+
 @dataclass
 class Peer:
     """A way to run a row: which program, flags and environment."""
@@ -210,7 +216,7 @@ def run_once(programs, point, peer, options):
         return {"missing": f"{path} is not built"}
     benchmark = point.fused if peer.fused else point.benchmark
     env = {k: v for k, v in os.environ.items()
-           if not k.startswith("TJIT_") and k != "GLIBC_TUNABLES"}
+           if is_passed_on(k) and k != "GLIBC_TUNABLES"}
     env.update(peer.env)
     command = [
         str(path), f"--benchmark_filter=^{re.escape(benchmark)}/",

@@ -6,7 +6,8 @@
 // deferred becomes a kAtCall step, which only holds its place.
 //
 // Thread: belongs to one ThreadState.
-// Tested by: tests/runtime/replay_test.cpp, tests/runtime/engagement_test.cpp
+// Tested by: tests/runtime/replay_test.cpp,
+// tests/runtime/thread/engagement_test.cpp
 #pragma once
 
 #include <ATen/core/stack.h>

@@ -265,7 +265,7 @@ void TraceCursor::EndUnseen() {
 void TraceCursor::BeginMeasured(Trace* trace, std::int64_t entry) {
   run_began_ns_ = NowNs();
   run_executed_ns_ = 0;
-  if (entry % TraceTrial::kBlock != 0 || modes_ != nullptr ||
+  if (entry % TraceTrial::kBlock != 0 || modes_ != nullptr || !TraceTrials() ||
       !trace->hot.load(std::memory_order_relaxed) || g_settings.compile_all()) {
     return;
   }
