@@ -60,6 +60,7 @@ struct OpEntry {
   bool may_throw_on_values = false;  // index, gather, nll_loss, ...
   ValueCheck value_check{};          // what decides it (op_classes.h)
   bool may_warn = false;
+  bool is_pointwise = false;  // each element of a result from one of each
   std::vector<ArgumentKind> argument_kinds;  // in schema order
   // A schema argument that is written: one flag each, in schema order.
   std::vector<std::uint8_t> writes;

@@ -20,9 +20,9 @@ namespace tjit::runtime {
 
 struct SlotBinding {
   Block* block = nullptr;  // null: born pending and dropped by the program
-  // Identity where the value was copied at the call (exposed or foreign
-  // memory): the program's own first byte, and the storage.
-  const c10::StorageImpl* source = nullptr;
+  // Where the value was copied at the call (exposed or foreign memory): the
+  // first of the program's bytes that `block` has a copy of.
+  const char* source = nullptr;
   // Bytes between where the run's accesses lie and where the recorded ones
   // did: a batch sliced out of one big tensor moves on with every step.
   std::int64_t shift = 0;

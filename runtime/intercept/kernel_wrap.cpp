@@ -126,6 +126,7 @@ std::unique_ptr<OpEntry> MakeEntry(const c10::OperatorHandle& op,
   entry->value_check = traits.value_check;
   entry->may_throw_on_values = traits.may_throw_on_values();
   entry->may_warn = traits.may_warn;
+  entry->is_pointwise = op.hasTag(at::Tag::pointwise);
   const c10::FunctionSchema& schema = op.schema();
   for (const c10::Argument& a : schema.arguments()) {
     entry->writes.push_back(a.alias_info() != nullptr &&

@@ -1,21 +1,42 @@
-// Slots whose value was copied at the call: small memory that is exposed or
-// foreign and only read (Access::kCopy in match.h).
+// Slots whose value was copied at the call: memory that is exposed or foreign
+// and only read (Access::kCopy in match.h).
 //
-// Such a slot is known by the address of the program's StorageImpl, and that
-// says little: the storage may die and another one have its address, or the
-// program may fill it anew. So a copy stands for a storage only while it holds
-// the same bytes.
+// Such a slot has the bytes that one access reads, and is known by where they
+// were. That says little: the storage may die and another one lie there, or the
+// program may fill it anew. So a copy stands for memory only while it holds the
+// same bytes.
 // Thread: as the Run. Tested by: tests/runtime/thread/copied_slots_test.cpp
 #pragma once
 
-#include <c10/core/StorageImpl.h>
+#include <c10/core/TensorImpl.h>
+
+#include <cstdint>
 
 #include "runtime/call/trace_run.h"
 
 namespace tjit::runtime {
 
-// REQUIRES: slot.copied. True if the copy has the bytes of `storage`, all of
-// them. Defined in match.cpp.
-bool CopyHolds(const SlotBinding& slot, const c10::StorageImpl* storage);
+// The bytes from the first to the last element of a tensor.
+struct ByteRange {
+  const char* begin;
+  std::uint64_t size;
+};
+// REQUIRES: plain, not empty, over memory of the CPU.
+ByteRange RangeOf(const c10::TensorImpl* impl);
+
+// REQUIRES (both): slot.copied. True if the copy is of that memory, all of it.
+bool CopyCovers(const SlotBinding& slot, const ByteRange& range);
+// True if it also has the bytes that are there now, where an access begins that
+// is recorded at `offset`, in bytes.
+bool CopyHolds(const SlotBinding& slot, const ByteRange& range,
+               std::int64_t offset);
+
+// A slot with a private copy of what the tensor reads. `offset`: of its first
+// element in the record, in bytes. THROWS: without memory.
+SlotBinding CopyBinding(const c10::TensorImpl* impl, std::int64_t offset);
+
+// The last slot of the run whose copy holds what is there now, or -1.
+std::int32_t CopiedSlot(const Run& run, const ByteRange& range,
+                        std::int64_t offset);
 
 }  // namespace tjit::runtime

@@ -12,12 +12,6 @@
 
 namespace tjit::runtime {
 
-bool CopyHolds(const SlotBinding& slot, const c10::StorageImpl* storage) {
-  if (Planted(Defect::kStaleSnapshot)) return slot.source == storage;
-  return slot.source == storage && storage->nbytes() == slot.block->bytes &&
-         std::memcmp(slot.block->data, storage->data(), slot.block->bytes) == 0;
-}
-
 bool MayBecome(const CallFrame& frame, std::uint32_t i,
                const ScalarRecord& recorded) {
   const ScalarValue& now = frame.scalars[i];
@@ -112,7 +106,9 @@ std::uint64_t ShapeOf(const CallFrame& frame, std::uint32_t context) {
   return shape.hash();
 }
 
-Access AccessOf(c10::StorageImpl* storage, bool written, Block** block) {
+Access AccessOf(const OpEntry& op, const c10::TensorImpl* impl, bool written,
+                Block** block) {
+  c10::StorageImpl* storage = StorageOf(impl);
   if (storage == nullptr) return Access::kNo;
   Block* b = BlockOf(storage);
   if (b == nullptr) b = AdoptStorage(storage);
@@ -122,21 +118,13 @@ Access AccessOf(c10::StorageImpl* storage, bool written, Block** block) {
         !Planted(Defect::kMissedExposure))) {
     return Access::kBlock;
   }
-  if (written || storage->nbytes() > policy::kMaxCopiedBytes ||
+  if (written || !IsPlain(impl) || impl->numel() == 0 ||
       storage->data_ptr().get() == nullptr || storage->device() != c10::kCPU) {
     return Access::kNo;
   }
-  return Access::kCopy;
-}
-
-SlotBinding CopyBinding(const c10::StorageImpl* storage) {
-  SlotBinding slot;
-  slot.block = AllocateBlock(storage->nbytes(), /*quiet=*/true);
-  slot.block->program.store(false, std::memory_order_relaxed);
-  std::memcpy(slot.block->data, storage->data(), storage->nbytes());
-  slot.source = storage;
-  slot.copied = true;
-  return slot;
+  const std::uint64_t limit =
+      op.is_pointwise ? policy::kMaxCopiedOfPointwise : policy::kMaxCopiedBytes;
+  return RangeOf(impl).size <= limit ? Access::kCopy : Access::kNo;
 }
 
 namespace {
@@ -180,11 +168,9 @@ bool IsGivenOutAnew(const Run& run, const Block* block, std::size_t s) {
 
 }  // namespace
 
-std::int32_t BoundSlot(const Run& run, const c10::StorageImpl* storage,
-                       const Block* block) {
-  const bool exposed =
-      block == nullptr || block->exposed.load(std::memory_order_relaxed);
-  if (!exposed) {
+std::int32_t BoundSlot(const Run& run, const Block* block) {
+  if (block == nullptr) return -1;
+  if (!block->exposed.load(std::memory_order_relaxed)) {
     const std::int32_t slot = RecordedSlot(run, block);
     if (slot >= 0) return slot;
     const std::uint64_t binding =
@@ -195,13 +181,11 @@ std::int32_t BoundSlot(const Run& run, const c10::StorageImpl* storage,
       return -1;
     }
   }
-  // Copied memory, or a block that another thread has bound since or that was
-  // not shared yet when it was bound. The last copy is the one that may hold.
+  // A block that another thread has bound since, or that was not shared yet
+  // when it was bound.
   for (std::size_t s = run.slots.size(); s-- > 0;) {
     const SlotBinding& slot = run.slots[s];
-    if (slot.copied ? slot.source == storage
-                    : (block != nullptr && slot.block == block &&
-                       !IsGivenOutAnew(run, block, s))) {
+    if (!slot.copied && slot.block == block && !IsGivenOutAnew(run, block, s)) {
       return static_cast<std::int32_t>(s);
     }
   }
@@ -222,9 +206,9 @@ namespace {
 
 // What a slot that is new with a call will be bound to.
 struct NewBinding {
-  c10::StorageImpl* storage;
-  Block* block;  // null: `storage` is copied
-  std::int64_t shift;
+  const c10::TensorImpl* impl;
+  Block* block;         // null: what `impl` reads is copied
+  std::int64_t shift;   // see ShiftOf()
   std::int32_t shares;  // the slot that has its block already, or -1
 };
 using NewBindings = FrameArray<NewBinding, 8>;
@@ -242,16 +226,15 @@ class SlotMatch {
       const ArgRecord& arg = node_.step.args[i];
       if (arg.slot == kNoSlot) continue;
       const c10::TensorImpl* impl = frame_.tensors[i].impl;
-      c10::StorageImpl* storage = StorageOf(impl);
       const std::int64_t shift = ShiftOf(impl, arg.geometry);
       const auto s = static_cast<std::size_t>(arg.slot);
+      const std::size_t bound = run_.slots.size();
       const bool holds =
-          s < run_.slots.size() ? IsBound(arg, storage, shift)
-          : s < run_.slots.size() + added_.size()
-              ? IsAdded(
-                    added_[static_cast<std::uint32_t>(s - run_.slots.size())],
-                    storage, shift)
-              : Add(arg, storage, shift);
+          s < bound ? IsBound(arg, impl, shift)
+          : s < bound + added_.size()
+              ? IsAdded(added_[static_cast<std::uint32_t>(s - bound)], impl,
+                        shift)
+              : Add(arg, impl, shift);
       if (!holds) return false;
     }
     return !sees_shared_ || !MeetsItself();
@@ -265,16 +248,16 @@ class SlotMatch {
   }
 
   // A slot that a step before has used.
-  bool IsBound(const ArgRecord& arg, const c10::StorageImpl* storage,
+  bool IsBound(const ArgRecord& arg, const c10::TensorImpl* impl,
                std::int64_t shift) {
     const SlotBinding& slot = run_.slots[static_cast<std::size_t>(arg.slot)];
     sees_shared_ |= slot.shares;
     if (slot.copied) {
-      if (shift != slot.shift) return Fail(BailReason::kPlaceDiffers);
-      const bool holds = !arg.written && CopyHolds(slot, storage);
+      const bool holds =
+          !arg.written && CopyHolds(slot, RangeOf(impl), OffsetOf(arg));
       return holds || Fail(BailReason::kInputExposed);
     }
-    const Block* block = BlockOf(storage);
+    const Block* block = BlockOf(StorageOf(impl));
     if (block == nullptr || !IsSlotOf(block, arg.slot)) {
       return Planted(Defect::kLostAlias) || Fail(BailReason::kSlotDiffers);
     }
@@ -292,38 +275,45 @@ class SlotMatch {
   }
 
   // A slot that an argument before has used first.
-  bool IsAdded(const NewBinding& added, const c10::StorageImpl* storage,
+  bool IsAdded(const NewBinding& added, const c10::TensorImpl* impl,
                std::int64_t shift) {
-    if (added.storage != storage && !Planted(Defect::kLostAlias)) {
+    if (StorageOf(added.impl) != StorageOf(impl) &&
+        !Planted(Defect::kLostAlias)) {
       return Fail(BailReason::kSlotDiffers);
     }
-    return added.shift == shift || Fail(BailReason::kPlaceDiffers);
+    if (added.shift != shift) return Fail(BailReason::kPlaceDiffers);
+    if (added.block != nullptr) return true;
+    const ByteRange copied = RangeOf(added.impl), range = RangeOf(impl);
+    return (range.begin >= copied.begin &&
+            range.begin + range.size <= copied.begin + copied.size) ||
+           Fail(BailReason::kPlaceDiffers);
   }
 
-  bool Add(const ArgRecord& arg, c10::StorageImpl* storage,
+  bool Add(const ArgRecord& arg, const c10::TensorImpl* impl,
            std::int64_t shift) {
     Block* block = nullptr;
-    const Access access = AccessOf(storage, arg.written, &block);
+    const Access access = AccessOf(frame_.entry, impl, arg.written, &block);
+    if (access == Access::kCopy) {
+      added_.push_back({impl, nullptr, shift, -1});
+      return true;
+    }
     if (access == Access::kNo) {
       return Fail(block != nullptr ? BailReason::kInputExposed
                                    : BailReason::kInputForeign);
     }
-    const SlotRecord& record =
-        node_
-            .new_slots[static_cast<std::uint32_t>(arg.slot) - node_.slot_begin];
-    if (storage->nbytes() != record.bytes) {
+    const auto s = static_cast<std::uint32_t>(arg.slot);
+    const SlotRecord& record = node_.new_slots[s - node_.slot_begin];
+    if (StorageOf(impl)->nbytes() != record.bytes) {
       return Fail(BailReason::kMetaDiffers);
     }
-    const std::int32_t bound = SlotWith(storage, block, access);
+    const std::int32_t bound = SlotWith(block);
     if (bound >= 0 && !record.is_place() && !Planted(Defect::kLostAlias)) {
       return Fail(BailReason::kSlotDiffers);
     }
-    if (bound < 0 && access == Access::kBlock) {
-      run_.Record(block, static_cast<std::uint32_t>(arg.slot));
-    }
+    if (bound < 0) run_.Record(block, s);
     sees_shared_ |= bound >= 0;
-    added_.push_back({storage, access == Access::kCopy ? nullptr : block,
-                      Planted(Defect::kLostShift) ? 0 : shift, bound});
+    added_.push_back(
+        {impl, block, Planted(Defect::kLostShift) ? 0 : shift, bound});
     return true;
   }
 
@@ -345,18 +335,10 @@ class SlotMatch {
     return false;
   }
 
-  // The slot that has the storage already, one that this call adds too, or -1.
-  // Two copies are only read, and of two moments: no aliases.
-  std::int32_t SlotWith(const c10::StorageImpl* storage, const Block* block,
-                        Access access) const {
-    const std::int32_t bound = BoundSlot(run_, storage, block);
-    if (bound >= 0) {
-      const bool copied_twice =
-          access == Access::kCopy &&
-          run_.slots[static_cast<std::size_t>(bound)].copied;
-      return copied_twice ? -1 : bound;
-    }
-    if (access == Access::kCopy) return -1;
+  // The slot that has the block already, one that this call adds too, or -1.
+  std::int32_t SlotWith(const Block* block) const {
+    const std::int32_t bound = BoundSlot(run_, block);
+    if (bound >= 0) return bound;
     const std::uint64_t recorded = RecordedNumber(run_, block);
     const std::uint64_t i = recorded - run_.slots.size();
     return i < added_.size() &&
@@ -374,19 +356,23 @@ class SlotMatch {
 };
 
 void Bind(const NewBinding& added, Run* run) {
-  const auto s = static_cast<std::uint32_t>(run->slots.size());
   if (added.block == nullptr) {
-    run->slots.push_back(CopyBinding(added.storage));
-  } else {
-    run->slots.emplace_back().block = added.block;
-    if (added.shares < 0) {
-      run->Record(added.block, s);
-    } else if (!Planted(Defect::kMissedOverlap)) {
-      run->slots[s].shares = true;
-      run->slots[static_cast<std::size_t>(added.shares)].shares = true;
-    }
+    const std::int64_t begin =
+        added.impl->storage_offset() *
+        static_cast<std::int64_t>(added.impl->itemsize());
+    run->slots.push_back(CopyBinding(added.impl, begin - added.shift));
+    return;
   }
-  run->slots[s].shift = added.shift;
+  const auto s = static_cast<std::uint32_t>(run->slots.size());
+  SlotBinding& slot = run->slots.emplace_back();
+  slot.block = added.block;
+  slot.shift = added.shift;
+  if (added.shares < 0) {
+    run->Record(added.block, s);
+  } else if (!Planted(Defect::kMissedOverlap)) {
+    slot.shares = true;
+    run->slots[static_cast<std::size_t>(added.shares)].shares = true;
+  }
 }
 
 }  // namespace

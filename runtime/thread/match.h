@@ -13,6 +13,11 @@
 
 namespace tjit::runtime {
 
+// Where an access begins in the record, in bytes.
+inline std::int64_t OffsetOf(const ArgRecord& arg) {
+  return arg.geometry.offset * static_cast<std::int64_t>(arg.geometry.itemsize);
+}
+
 // See SlotBinding::shift.
 inline std::int64_t ShiftOf(const c10::TensorImpl* impl,
                             const TensorGeometry& g) {
@@ -38,7 +43,9 @@ enum class Access : std::uint8_t {
   kCopy,   // small exposed or foreign memory, only read: copied at the call
   kNo,     // must run at the call
 };
-Access AccessOf(c10::StorageImpl* storage, bool written, Block** block);
+// `block`: of the tensor's storage, if it has one.
+Access AccessOf(const OpEntry& op, const c10::TensorImpl* impl, bool written,
+                Block** block);
 
 // Compares the storages of all arguments with the slots of the step. If all of
 // them match, those that are new are bound, in order; else nothing changes.
@@ -46,15 +53,11 @@ Access AccessOf(c10::StorageImpl* storage, bool written, Block** block);
 bool BindSlots(const CallFrame& frame, const TraceNode& node, Run* run,
                BailReason* why);
 
-// The slot `storage` is bound to in this run, or -1.
-std::int32_t BoundSlot(const Run& run, const c10::StorageImpl* storage,
-                       const Block* block);
+// The slot that has the block in this run, or -1. Not one with a copy.
+std::int32_t BoundSlot(const Run& run, const Block* block);
 
 // Takes the bindings from `count` on back (blocks keep a stale binding, which
 // BoundSlot() recognises).
 void UnbindFrom(Run* run, std::size_t count);
-
-// Makes a private copy of small memory.
-SlotBinding CopyBinding(const c10::StorageImpl* storage);
 
 }  // namespace tjit::runtime

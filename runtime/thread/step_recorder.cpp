@@ -88,13 +88,11 @@ Block* FreshBlock(const c10::TensorImpl* impl, const Run& run) {
       impl->is_conj() || impl->is_neg()) {
     return nullptr;
   }
-  const c10::StorageImpl* storage = StorageOf(impl);
-  Block* block = BlockOf(storage);
+  Block* block = BlockOf(StorageOf(impl));
   if (block == nullptr || impl->unsafe_storage().use_count() != 1 ||
       block->exposed.load(std::memory_order_relaxed) ||
       block->owner.load(std::memory_order_acquire) != nullptr ||
-      block->has_readers() ||
-      BoundSlot(run, storage, block) >= 0) {
+      block->has_readers() || BoundSlot(run, block) >= 0) {
     return nullptr;
   }
   return block;
@@ -182,26 +180,26 @@ void StepRecorder::MakeAtCall(NewStep* step) {
   step->payload.reset();
 }
 
-// The slot that stands for the storage of an argument.
-std::int32_t StepRecorder::SlotOf(c10::StorageImpl* storage, Block* block,
+// The slot that stands for what an argument uses.
+std::int32_t StepRecorder::SlotOf(const c10::TensorImpl* impl, Block* block,
                                   Access access, NewStep* step) {
-  const std::int32_t bound = BoundSlot(*run_, storage, block);
-  if (bound >= 0) {
-    const SlotBinding& slot = run_->slots[static_cast<std::size_t>(bound)];
-    if (slot.copied && CopyHolds(slot, storage)) return bound;
-    if (!slot.copied) {
-      // Where it lies in the storage of a slot that has moved, or lies beside
-      // others, does not follow from the slot: see Note [Places].
-      const bool moves = slot.shift != 0 || slot.shares;
-      return moves ? PlaceSlot(bound, block, storage->nbytes(), step) : bound;
-    }
-    // What the program has there now is another value.
+  const std::uint64_t bytes = StorageOf(impl)->nbytes();
+  if (access == Access::kCopy) {
+    const std::int64_t offset =
+        impl->storage_offset() * static_cast<std::int64_t>(impl->itemsize());
+    const std::int32_t copied = CopiedSlot(*run_, RangeOf(impl), offset);
+    if (copied >= 0) return copied;
+    const std::int32_t slot = AddSlot(nullptr, bytes, /*born=*/false, step);
+    run_->slots.back() = CopyBinding(impl, offset);
+    return slot;
   }
-  const std::int32_t slot =
-      AddSlot(access == Access::kBlock ? block : nullptr, storage->nbytes(),
-              /*born=*/false, step);
-  if (access == Access::kCopy) run_->slots.back() = CopyBinding(storage);
-  return slot;
+  const std::int32_t bound = BoundSlot(*run_, block);
+  if (bound < 0) return AddSlot(block, bytes, /*born=*/false, step);
+  // Where it lies in the storage of a slot that has moved, or lies beside
+  // others, does not follow from the slot: see Note [Places].
+  const SlotBinding& slot = run_->slots[static_cast<std::size_t>(bound)];
+  const bool moves = slot.shift != 0 || slot.shares;
+  return moves ? PlaceSlot(bound, block, bytes, step) : bound;
 }
 
 // The slot of this recording for places in the storage of slot `first`.
@@ -250,12 +248,11 @@ bool StepRecorder::RecordArguments(CallFrame& frame, NewStep* step) {
     if (!IsPlain(ref.impl) || ref.impl->numel() == 0) return false;
     // Kernels throw or warn where a write meets itself.
     if (arg.written && IsExpanded(ref.impl)) return false;
-    c10::StorageImpl* storage = StorageOf(ref.impl);
     Block* block = nullptr;
-    const Access access = AccessOf(storage, arg.written, &block);
+    const Access access = AccessOf(frame.entry, ref.impl, arg.written, &block);
     if (access == Access::kNo) return false;
     arg.geometry = GeometryOf(ref.impl);
-    arg.slot = SlotOf(storage, block, access, step);
+    arg.slot = SlotOf(ref.impl, block, access, step);
     RecordOffset(arg);
     step->step.args.push_back(arg);
   }

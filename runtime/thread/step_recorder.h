@@ -65,7 +65,7 @@ class StepRecorder {
                      const FrameArray<c10::TensorImpl*, 8>& results,
                      NewStep* step);
   void MakeAtCall(NewStep* step);
-  std::int32_t SlotOf(c10::StorageImpl* storage, Block* block, Access access,
+  std::int32_t SlotOf(const c10::TensorImpl* impl, Block* block, Access access,
                       NewStep* step);
   std::int32_t PlaceSlot(std::int32_t first, Block* block, std::uint64_t bytes,
                          NewStep* step);

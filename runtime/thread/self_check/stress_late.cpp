@@ -5,6 +5,8 @@
 // on eager's bits (eager_copies.h). The record becomes a one-off node, the nodes of
 // what is pending a one-off segment, and that runs, plans its memory and is
 // drained like any other. A run ends with every flush.
+#include <cstring>
+
 #include "runtime/platform/settings.h"
 #include "runtime/platform/test_hooks.h"
 #include "runtime/thread/copied_slot.h"
@@ -47,8 +49,11 @@ void UseFirstScalars(LateRecords* late, NewStep* step) {
   call->arguments = FillArguments(*call, none, values.data());
 }
 
-bool CopyChanged(const SlotBinding& slot, const c10::StorageImpl* storage) {
-  return slot.copied && slot.source == storage && !CopyHolds(slot, storage);
+// True if the program has written since to what the slot has a copy of.
+bool CopyChanged(const SlotBinding& slot, const ByteRange& range) {
+  return CopyCovers(slot, range) &&
+         std::memcmp(slot.block->data + (range.begin - slot.source),
+                     range.begin, range.size) != 0;
 }
 
 }  // namespace
@@ -70,11 +75,11 @@ void ThreadState::BeginLateRun() {
 // Memory that the program fills by itself was copied at its first use.
 bool ThreadState::HasStaleCopy(const CallFrame& frame) const {
   for (const TensorRef& ref : frame.tensors) {
-    if (ref.impl == nullptr) continue;
-    const c10::StorageImpl* storage = StorageOf(ref.impl);
-    if (storage == nullptr) continue;
+    if (ref.impl == nullptr || !IsPlain(ref.impl) || ref.impl->numel() == 0) {
+      continue;
+    }
     for (const SlotBinding& slot : run_.slots) {
-      if (CopyChanged(slot, storage)) return true;
+      if (slot.copied && CopyChanged(slot, RangeOf(ref.impl))) return true;
     }
   }
   return false;
