@@ -36,9 +36,9 @@ const TjitMath* IntegerFunctionFor(const ir::Function& f,
   const ir::DType dtype = f.values[operand].dtype;
   if (dtype != TypeOf(f, in)) return nullptr;
   return IntegerFunction(in.op, dtype,
-                         IsOverWhole(in)      ? ReduceOver::kWhole
-                         : IsAlongColumns(in) ? ReduceOver::kColumns
-                                              : ReduceOver::kRows);
+                         IsOverWhole(in)      ? ir::Axis::kAll
+                         : IsAlongColumns(in) ? ir::Axis::kOuter
+                                              : ir::Axis::kInner);
 }
 
 class InterpretedKernel : public Kernel {
@@ -89,7 +89,7 @@ class InterpretedKernel : public Kernel {
 
  private:
   bool Rows(const ir::RowsCall& call) const {
-    if (call.is_slab) {
+    if (call.axis == ir::Axis::kStrided) {
       const auto slab = slab_entries_.find({call.op, call.dtype});
       if (slab == slab_entries_.end()) return false;
       reinterpret_cast<TjitSlabFn>(slab->second->address)(
@@ -97,7 +97,7 @@ class InterpretedKernel : public Kernel {
           call.n);
       return true;
     }
-    if (call.is_whole) {
+    if (call.axis == ir::Axis::kAll) {
       const auto whole = whole_entries_.find({call.op, call.dtype});
       if (whole != whole_entries_.end()) {
         RunColumns(reinterpret_cast<TjitColumnFn>(whole->second->address),
@@ -105,11 +105,12 @@ class InterpretedKernel : public Kernel {
         return true;
       }
     }
-    const auto& entries = call.are_columns ? column_entries_ : entries_;
+    const bool are_columns = call.axis == ir::Axis::kOuter;
+    const auto& entries = are_columns ? column_entries_ : entries_;
     const auto found = entries.find({call.op, call.dtype});
     if (found == entries.end()) return false;
     void* address = found->second->address;
-    if (call.are_columns) {
+    if (are_columns) {
       RunColumns(reinterpret_cast<TjitColumnFn>(address), call.rows, call.n,
                  call.a, call.number, call.out, call.b);
       return true;

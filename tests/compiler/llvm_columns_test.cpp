@@ -52,15 +52,16 @@ const std::vector<TjitMath>& Functions() {
 }
 
 bool Call(const RowsCall& call) {
-  const RowFunction* f = Find(InfoOf(call.op).name, call.dtype == DType::kF64,
-                              call.are_columns, call.is_whole);
+  const RowFunction* f =
+      Find(InfoOf(call.op).name, call.dtype == DType::kF64,
+           call.axis == Axis::kOuter, call.axis == Axis::kAll);
   if (f == nullptr) return false;
-  if (call.is_whole) {
+  if (call.axis == Axis::kAll) {
     RunColumns(f->run_columns, call.n, 1, call.a, call.number, call.out);
     return true;
   }
   const bool is_mean = call.op == Op::kNormMean;
-  if (call.are_columns) {
+  if (call.axis == Axis::kOuter) {
     RunColumns(f->run_columns, call.rows, call.n, call.a, call.number, call.out,
                call.b);
     return true;
