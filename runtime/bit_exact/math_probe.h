@@ -35,13 +35,13 @@ class MathProbe : public MathFunctions {
 
   const TjitMath* For(ir::Op op, ir::DType dtype) override;
   const TjitMath* ForColumns(ir::Op op, ir::DType dtype) override {
-    return rows_.ForColumns(op, dtype);
+    return rows_.For(op, Axis::kOuter, dtype);
   }
   const TjitMath* ForWhole(ir::Op op, ir::DType dtype) override {
-    return rows_.ForWhole(op, dtype);
+    return rows_.For(op, Axis::kAll, dtype);
   }
   const TjitMath* ForSlabs(ir::Op op, ir::DType dtype) override {
-    return rows_.ForSlabs(op, dtype);
+    return rows_.For(op, Axis::kStrided, dtype);
   }
   // REQUIRES: `function` is not one of rows.
   void Call(const TjitMath& function, const void* const* in,

@@ -315,13 +315,14 @@ TEST(MathProbe, ThatThereIsNoneIsKnownAsWell) {
 // shape and kind of values, and no other is.
 TEST(RowProbeTest, ACandidateThatHoldsIsTheLastOne) {
   RowProbe probe;
-  ASSERT_NE(probe.Find(RowOp::kColumnVar, /*is_double=*/false), nullptr);
+  ASSERT_NE(probe.Find({RowOp::kVar, Axis::kOuter}, /*is_double=*/false),
+            nullptr);
   const auto once =
       static_cast<std::int64_t>(ShapesOfColumns().size()) * kValuesCount;
   const std::int64_t compared = probe.TEST_compared();
   EXPECT_GE(compared, once);
   EXPECT_LT(compared, 2 * once);  // the first one that holds, mostly of all
-  probe.Find(RowOp::kColumnVar, /*is_double=*/false);
+  probe.Find({RowOp::kVar, Axis::kOuter}, /*is_double=*/false);
   EXPECT_EQ(probe.TEST_compared(), compared);
 }
 

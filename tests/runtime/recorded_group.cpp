@@ -224,23 +224,12 @@ bool IsHidden(ir::Op op) {
 bool HiddenRows(const ir::RowsCall& call) {
   static runtime::RowProbe& probe = *new runtime::RowProbe;
   if (!IsHidden(call.op)) return false;
-  const bool is_whole = call.axis == ir::Axis::kAll &&
-                        runtime::RowProbe::WholeOpOf(call.op).has_value();
-  const bool are_columns = call.axis == ir::Axis::kOuter;
-  const TjitMath* entry = is_whole      ? probe.ForWhole(call.op, call.dtype)
-                          : are_columns ? probe.ForColumns(call.op, call.dtype)
-                                        : probe.For(call.op, call.dtype);
-  TORCH_CHECK(entry != nullptr, "no function for ", InfoOf(call.op).name);
-  if (is_whole) {
-    RunColumns(reinterpret_cast<TjitColumnFn>(entry->address), call.n, 1,
-               call.a, call.number, call.out);
-  } else if (are_columns) {
-    RunColumns(reinterpret_cast<TjitColumnFn>(entry->address), call.rows,
-               call.n, call.a, call.number, call.out, call.b);
-  } else {
-    reinterpret_cast<TjitRowFn>(entry->address)(call.rows, call.n, call.a,
-                                                call.b, call.out);
-  }
+  AxisOp what;  // a dot of all elements is one of a row
+  TORCH_CHECK(AxisOpOf(call.op, call.axis, &what) ||
+              AxisOpOf(call.op, ir::Axis::kInner, &what));
+  const RowFunction* f = probe.Find(what, call.dtype == ir::DType::kF64);
+  TORCH_CHECK(f != nullptr, "no function for ", InfoOf(call.op).name);
+  RunAlongAxis(*f, call.rows, call.n, call.a, call.b, call.number, call.out);
   return true;
 }
 
