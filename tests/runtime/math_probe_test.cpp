@@ -238,11 +238,12 @@ std::vector<const TjitMath*> FindSome(MathProbe* probe) {
   std::vector<const TjitMath*> found;
   for (const DType dtype : {DType::kF32, DType::kF64}) {
     for (const Case& c : kCases) found.push_back(probe->For(c.op, dtype));
-    for (const Op op : {Op::kSilu, Op::kGelu, Op::kPow, Op::kSoftmax}) {
+    for (const Op op : {Op::kSilu, Op::kGelu, Op::kPow}) {
       found.push_back(probe->For(op, dtype));
     }
-    found.push_back(probe->ForColumns(Op::kSum, dtype));
-    found.push_back(probe->ForWhole(Op::kAmax, dtype));
+    found.push_back(probe->ForAxis(Op::kSoftmax, Axis::kInner, dtype));
+    found.push_back(probe->ForAxis(Op::kSum, Axis::kOuter, dtype));
+    found.push_back(probe->ForAxis(Op::kAmax, Axis::kAll, dtype));
   }
   return found;
 }
