@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <torch/version.h>
 
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -20,6 +21,8 @@ namespace tjit::bench {
 namespace {
 
 constexpr std::int64_t kSettleSteps = 4;
+// Parts of the warm-up whose times are kept: peers do equal steps in each.
+constexpr int kParts = 16;
 
 struct Flags {
   int threads = 1;
@@ -28,6 +31,7 @@ struct Flags {
   std::string row;
   std::int64_t steps = 0;
   std::int64_t settle_ms = 0;
+  std::int64_t warm_up = -1;  // steps; -1: what the row says
   bool memory = false;
 };
 
@@ -36,6 +40,7 @@ struct Warm {
   Workload workload;
   std::string bits;
   double warm_up_ms = 0;
+  std::array<double, kParts> part_ms = {};
 };
 
 // FNV-1a over the bytes of all tensors.
@@ -78,11 +83,17 @@ std::unique_ptr<Warm> WarmUp(const Row& row, const Flags& flags) {
   auto warm = std::make_unique<Warm>();
   warm->workload = row.make();
   if (flags.enable_disable) Enable();
-  const auto start = std::chrono::steady_clock::now();
-  RunSteps(warm->workload, row.warm_up_steps, flags);
-  const std::chrono::duration<double, std::milli> took =
-      std::chrono::steady_clock::now() - start;
-  warm->warm_up_ms = took.count();
+  const std::int64_t steps =
+      flags.warm_up >= 0 ? flags.warm_up : row.warm_up_steps;
+  for (int part = 0; part < kParts; ++part) {
+    const auto start = std::chrono::steady_clock::now();
+    RunSteps(warm->workload,
+             steps * (part + 1) / kParts - steps * part / kParts, flags);
+    const std::chrono::duration<double, std::milli> took =
+        std::chrono::steady_clock::now() - start;
+    warm->part_ms[part] = took.count();
+    warm->warm_up_ms += took.count();
+  }
   // A copy is hashed: the workload's own memory must not become exposed.
   std::vector<at::Tensor> copies;
   for (const at::Tensor& tensor : warm->workload.result()) {
@@ -126,6 +137,11 @@ void Report(benchmark::State& state, const Warm& warm) {
   state.counters["median_segment"] = static_cast<double>(did.median_segment);
   state.counters["sequences"] = static_cast<double>(did.sequences);
   state.counters["warm_up_ms"] = warm.warm_up_ms;
+  for (int part = 0; part < kParts; ++part) {
+    char name[16];
+    std::snprintf(name, sizeof name, "part%02d_ms", part + 1);
+    state.counters[name] = warm.part_ms[part];
+  }
   state.counters["peak_mb"] = static_cast<double>(usage.ru_maxrss) / 1024.0;
   state.SetLabel(warm.bits);
 }
@@ -163,6 +179,8 @@ bool ParseFlag(std::string_view arg, Flags& flags) {
     flags.steps = std::atoll(text.c_str());
   } else if (const std::string text = value("--settle_ms="); !text.empty()) {
     flags.settle_ms = std::atoll(text.c_str());
+  } else if (const std::string text = value("--warm_up="); !text.empty()) {
+    flags.warm_up = std::atoll(text.c_str());
   } else if (arg == "--mark_step") {
     flags.mark_step = true;
   } else if (arg == "--enable_disable") {
@@ -237,7 +255,8 @@ int RunRows(int argc, char** argv, const std::vector<Row>& rows) {
       std::fprintf(stderr,
                    "%s: unknown flag %s; known: --threads=N --mark_step "
                    "--enable_disable --row=NAME --steps=N "
-                   "--settle_ms=N --memory and Google Benchmark's\n",
+                   "--settle_ms=N --warm_up=N --memory and Google "
+                   "Benchmark's\n",
                    argv[0], argv[i]);
       return 2;
     }

@@ -6,8 +6,9 @@
 // Flags beside Google Benchmark's: --threads=N (default 1), --mark_step
 // (tells tjit where a step ends), --enable_disable (switches tjit on for the
 // warm-up and off again for the timing), --row=NAME with --steps=N (no timing:
-// N steps of one row in CountedSteps(), for an instruction counter), and with
-// these two --memory (no timing: what N steps need, as one line of JSON).
+// N steps of one row in CountedSteps(), for an instruction counter), with these
+// two --memory (no timing: what N steps need, as one line of JSON), and
+// --warm_up=N (another number of warm-up steps).
 // Thread: one.
 // Tested by: tests in bench/CMakeLists.txt
 #pragma once

@@ -40,7 +40,7 @@ def measure(options, point, peer):
     """What one process prints, or {"error": why}."""
     name, linked, extra = peer
     program = f"bench_{point.program}" + ("" if linked else "_plain")
-    env = {k: v for k, v in os.environ.items() if not k.startswith("TJIT_")}
+    env = {k: v for k, v in os.environ.items() if run.is_passed_on(k)}
     env.update(OMP_NUM_THREADS="1", OMP_WAIT_POLICY="passive", **extra)
     command = [options.programs / program, "--memory",
                f"--row={point.benchmark}", f"--steps={options.steps}"]

@@ -9,6 +9,7 @@ within a round. bench/README.md says how to read the table.
 
   bench/run.py                   everything, about six minutes
   bench/run.py --rows 9,18,19    some rows
+  bench/run.py --rows W          programs after the habits of users
   bench/run.py --compiled        machine code too
   bench/run.py --full            longer, more rounds, more variants
   bench/run.py --check           exit status 1 if a target is missed
@@ -30,6 +31,7 @@ import sys
 import tempfile
 from dataclasses import dataclass, field
 
+import rows_w
 import samples
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -51,6 +53,7 @@ RECORDING_TARGET_NS = 30  # per typed op of a stream that never repeats
 STOPPED = 130  # exit status, as of a shell
 LOG_TARGET = 1.3  # time of row 19 with the instruction log, against without
 MEAN_ROWS = ("9", "18", "19", "25")
+TABLES = ("26", rows_w.ROW)  # rows with a table of their own
 
 # Targets of machine code: times of the best E+, by the lines' names; those of
 # a row where a name has none.
@@ -104,6 +107,12 @@ TRAINING_ROWS = (
 )
 
 
+def is_passed_on(name):
+    """Of the caller's variables: no TJIT_ one but that by which the smoke test
+    switches off trials, whose steps run eagerly."""
+    return not name.startswith("TJIT_") or name == "TJIT_TRACE_TRIALS"
+
+
 @dataclass
 class Peer:
     """A way to run a row: which program, flags and environment."""
@@ -144,6 +153,9 @@ DISABLED = Peer("disabled", True, {}, ("--enable_disable",))
 RECORDING = Peer("recording", True, ON)
 DEFERRED = Peer("deferred", True, NOTHING_RUNS)
 REPLAYED = Peer("replayed", True, ON)
+# Rows W, as users run a program for the first time: machine code, no files.
+AS_USED = Peer("tjit", True, {"TJIT_AUTO_COMPILE": "1", "TJIT_PROFILE": "off",
+                              "TJIT_CACHE_DIR": "off"})
 
 
 def points(full, compiled, threads=1):
@@ -201,8 +213,49 @@ def points(full, compiled, threads=1):
     return out
 
 
+def habits():
+    """The lines of rows W."""
+    return [Point(rows_w.ROW, name, "habits", f"rowW/{name}", [E_PLUS, AS_USED])
+            for name in rows_w.NAMES] + [
+            Point(rows_w.ROW, f"py/{name}", rows_w.PYTHON, f"rowW/py/{name}",
+                  [E_PLUS, AS_USED]) for name in rows_w.PYTHON_NAMES]
+
+
+def run_python(point, peer, options):
+    """One process of a row in Python, see run_once()."""
+    env = {k: v for k, v in os.environ.items()
+           if not k.startswith("TJIT_") and k != "GLIBC_TUNABLES"}
+    env.update(peer.env)
+    # `tjit run` switches it on.
+    env.pop("TJIT_AUTO_COMPILE", None)
+    with tempfile.TemporaryDirectory() as folder:
+        stats = pathlib.Path(folder) / "stats.json"
+        command = [str(options.python), "-W", "ignore",
+                   str(ROOT / "bench" / point.program),
+                   point.label.removeprefix("py/"),
+                   f"--threads={options.threads}",
+                   f"--repetitions={options.repetitions}"]
+        if peer.linked:
+            command = [str(options.programs / "tjit"), "run",
+                       f"--stats={stats}", "--", *command]
+        got = run_command(command, env, f"{point.benchmark} as {peer.name}")
+        if peer.linked and "samples" in got:
+            if not stats.exists():
+                return {"error": f"{point.benchmark} as {peer.name}: tjit did "
+                                 "not serve this Python, see --python"}
+            # Of the whole process: tjit counts nothing else of Python's.
+            counted = json.loads(stats.read_text())
+            seen, dead = counted["ops_seen"], counted["steps_dead"]
+            got["counters"].update(
+                replayed=counted["ops_replayed"] / max(seen, 1),
+                fused=counted["steps_fused"] / max(seen - dead, 1))
+    return got
+
+
 def run_once(programs, point, peer, options):
     """One process. Returns {samples, bits, counters, context} or {error}."""
+    if point.program == rows_w.PYTHON:
+        return run_python(point, peer, options)
     program = "hand" if peer is HAND else point.program
     name = f"bench_{program}" + ("" if peer.linked else "_plain")
     path = programs / name
@@ -210,7 +263,7 @@ def run_once(programs, point, peer, options):
         return {"missing": f"{path} is not built"}
     benchmark = point.fused if peer.fused else point.benchmark
     env = {k: v for k, v in os.environ.items()
-           if not k.startswith("TJIT_") and k != "GLIBC_TUNABLES"}
+           if is_passed_on(k) and k != "GLIBC_TUNABLES"}
     env.update(peer.env)
     command = [
         str(path), f"--benchmark_filter=^{re.escape(benchmark)}/",
@@ -219,18 +272,21 @@ def run_once(programs, point, peer, options):
         f"--benchmark_min_time={options.min_time}",
         f"--threads={options.threads}", *peer.flags
     ]
+    return run_command(command, env, f"{name} {benchmark} as {peer.name}")
+
+
+def run_command(command, env, what):
+    """The result of `command`, as run_once() gives it."""
     try:
         done = subprocess.run(command, env=env, text=True, capture_output=True,
                               timeout=600, check=False)
     except subprocess.TimeoutExpired:
-        return {"error": f"{name} {benchmark} as {peer.name} did not end in "
-                         "600 s"}
+        return {"error": f"{what} did not end in 600 s"}
     if done.returncode != 0:
-        return {"error": f"{name} {benchmark} as {peer.name} ended with status "
-                         f"{done.returncode}: {done.stderr.strip()[-300:]}"}
+        return {"error": f"{what} ended with status {done.returncode}: "
+                         f"{done.stderr.strip()[-300:]}"}
     # A defect or option that this build does not know is said on stderr.
-    if "TJIT_PLANTED_DEFECT" in peer.env and (
-            "TJIT_PLANTED_DEFECT" in done.stderr):
+    if "TJIT_PLANTED_DEFECT" in env and "TJIT_PLANTED_DEFECT" in done.stderr:
         return {"missing": done.stderr.strip()[-200:]}
     return parse(done.stdout)
 
@@ -342,7 +398,7 @@ def evaluate(point, results):
         line["target"] = COMPILED_TARGETS.get(
             point.label, COMPILED_ROW_TARGETS.get(point.row))
     for name in of:
-        line.setdefault("against_e", {})[name] = ratio(of["E"], of[name])
+        line.setdefault("against_e", {})[name] = ratio(of.get("E", {}), of[name])
     line["log_costs"] = {
         logged: ratio(of[logged], of[plain])
         for logged, plain in (("tjit+log", "tjit"), ("E+log", "E"))
@@ -371,7 +427,8 @@ def check(lines):
         missed += [f"{name}: {note}" for note in line["notes"]]
         if not line["same_bits"]:
             missed.append(f"{name}: tjit's bits differ from eager's")
-        if line["replayed"] is not None and not line["row"].startswith("27"):
+        if line["replayed"] is not None and not line["row"].startswith(
+                ("27", rows_w.ROW)):
             if line["replayed"] < 0.5:
                 missed.append(f"{name}: tjit is idle, {line['replayed']:.0%} "
                               "of the ops were replayed")
@@ -391,7 +448,7 @@ def check(lines):
         missed.append(f"rows {', '.join(MEAN_ROWS)}: geometric mean "
                       f"{mean:.2f}x, target {MEAN_TARGET}")
     return (missed + check_never(lines) + check_overhead(lines) +
-            check_log(lines) + check_compiled(lines))
+            check_log(lines) + check_compiled(lines) + rows_w.check(lines))
 
 
 def check_compiled(lines):
@@ -494,7 +551,7 @@ def main_table(lines):
            "median segment | bits |",
            "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|"]
     for line in lines:
-        if line["row"] == "26":
+        if line["row"] in TABLES:
             continue
         us = line["us"]
         did = line["counters"].get("tjit") or {}
@@ -533,7 +590,7 @@ def main_table(lines):
                        f"{of('tjit+mark')} | | "
                        f"{times(line['against_e'].get('tjit+mark'))} | | | | "
                        "| | | |")
-    return out
+    return out if len(out) > 2 else []
 
 
 def log_lines(lines):
@@ -610,6 +667,7 @@ def render(where, lines, missed):
                        f"{name}: {times(mean)}")
             out.append("")
     out += log_lines(lines) + overhead_table(lines) + [""]
+    out += rows_w.table(lines, cell)
     out += ["Targets missed:" if missed else "All targets are met.", ""]
     out += [f"- {sentence}" for sentence in missed]
     return "\n".join(out) + "\n"
@@ -652,7 +710,12 @@ def parse_options():
                         help="go on behind the samples in the output folder")
     parser.add_argument("--print", action="store_true", dest="only_print",
                         help="measure nothing, report the samples there")
-    parser.add_argument("--rows", help="9,18,27a or 27 (default: all)")
+    parser.add_argument("--rows",
+                        help="9,18,27a, 27 or W (default: all but W)")
+    parser.add_argument("--python", type=pathlib.Path,
+                        help="the interpreter of rows W in Python; its torch "
+                        "is what tjit was built for (default: that of .venv, "
+                        "else this one)")
     parser.add_argument("--full", action="store_true", help="longer")
     parser.add_argument("--check", action="store_true",
                         help="exit status 1 if a target is missed")
@@ -666,6 +729,9 @@ def parse_options():
     options.repetitions = options.repetitions or defaults[1]
     options.min_time = options.min_time or defaults[2]
     options.programs = options.build / "bin"
+    if options.python is None:
+        own = ROOT / ".venv" / "bin" / "python"
+        options.python = own if own.exists() else sys.executable
     options.out = options.out or options.build / "bench-results"
     if options.only_print and options.resume:
         parser.error("--print measures nothing, --resume does: give one")
@@ -681,7 +747,9 @@ def choose(parser, options):
     if not options.rows:
         return chosen
     wanted = options.rows.split(",")
-    known = {p.row for p in chosen} | {"27"}
+    if rows_w.ROW in wanted:
+        chosen += habits()
+    known = {p.row for p in chosen} | {"27", rows_w.ROW}
     for row in wanted:
         if row not in known:
             parser.error(f"row {row} is not known; rows: "

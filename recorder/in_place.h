@@ -7,7 +7,8 @@
 // over operands] in compiler/program/memory_plan.h).
 //
 // Thread: any. Tested by: tests/recorder/in_place_test.cpp (which operands),
-// tests/runtime/library_calls_pointwise_test.cpp (the bits of each op).
+// tests/runtime/library_calls/library_calls_pointwise_test.cpp (the bits of
+// each op).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // The file of TJIT_STATS for a program in which tjit saw no op.
-// Tested by: tests/runtime/stats_test.cpp, tests/error/bad_setup_test.py
+// Tested by: tests/runtime/report/stats_test.cpp, tests/error/bad_setup_test.py
 #pragma once
 
 #include <string>

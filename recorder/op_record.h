@@ -93,10 +93,15 @@ inline StepRecord CopyOf(const StepRecord& step) {
   return copy;
 }
 
-// One storage of a trace.
+// One storage of a trace, or one place in it: see Note [Places] in
+// split_places.h.
 struct SlotRecord {
   std::uint64_t bytes = 0;      // size of the storage
   std::int32_t born_step = -1;  // -1: external
+  // Of a place: the first slot of its storage, which may be this one. Else -1.
+  std::int32_t place_of = -1;
+
+  bool is_place() const { return place_of >= 0; }
 };
 
 }  // namespace tjit

@@ -7,7 +7,7 @@
 // in the registers of a kernel.
 //
 // Thread: any. Tested by: tests/recorder/overwrite_test.cpp,
-// tests/runtime/dropped_memory_test.cpp
+// tests/runtime/memory/dropped_memory_test.cpp
 #pragma once
 
 #include <cstdint>

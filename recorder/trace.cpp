@@ -29,7 +29,8 @@ bool SameScalar(const ScalarRecord& a, const ScalarRecord& b) {
 }
 
 bool SameSlot(const SlotRecord& a, const SlotRecord& b) {
-  return a.bytes == b.bytes && a.born_step == b.born_step;
+  return a.bytes == b.bytes && a.born_step == b.born_step &&
+         a.place_of == b.place_of;
 }
 
 template <typename T, typename Same>

@@ -1,8 +1,10 @@
 // Traces and the nodes of their trie, without the store that owns both (trace.h
 // has the whole picture).
 //
-// Threads: atomics are read and counted by any thread; all else is written
-// before a node is published, or under the store's mutex.
+// Threads: any thread reads atomics; who writes one, and when, stands at each.
+// A copy of a store is written by the thread that makes it, as long as nobody
+// else knows the copy. All else is written before a node is published, or under
+// the store's mutex.
 // Tested by: tests/recorder/trace_test.cpp
 #pragma once
 
@@ -29,43 +31,65 @@ struct TraceNode;
 struct Trace {
   TraceKey key;
   std::uint32_t id = 0;
-  std::uint32_t length = 0;          // steps
+  std::uint32_t length = 0;  // steps
   // Paths of it but the first one, sizes most of them, and their runs. Both
   // are halved now and then: what was long ago counts less.
+  // Written by RecordPath() alone, for a path that is new.
   std::atomic<std::int64_t> more_paths{0};
+  // Added to by any thread at the end of such a run; halved by RecordPath().
   std::atomic<std::int64_t> runs_of_more{0};
+  // Written once, by RecordPath() for the first path.
   std::atomic<const TraceNode*> first_end{nullptr};
-  bool starts_at_boundary = false;   // entered only after a sync or mark_step
+  bool starts_at_boundary = false;  // entered only after a sync or mark_step
+  // Written by CountSighting() alone: under the store's mutex until it is hot,
+  // added to by any thread from then on.
   std::atomic<std::int64_t> sightings{0};
-  std::uint64_t sighted_at = 0;      // TraceStore's clock, of the last one
+  std::uint64_t sighted_at = 0;  // TraceStore's clock, of the last one
+  // Set once, by CountSighting() under the store's mutex.
   std::atomic<bool> hot{false};
-  std::atomic<bool> known{false};    // hot because a profile says so
-  // Code of one of its segments was measured last, and paid.
+  // Hot because a profile says so. Set by any thread that promotes it.
+  std::atomic<bool> known{false};
+  // Code of one of its segments was measured last, and paid. Written by any
+  // thread at the end of a trial of code; the last one holds.
   std::atomic<bool> has_code{false};
+  // Added to by any thread that begins a run of it.
   std::atomic<std::int64_t> entries{0};
+  // Added to by any thread at the end of a complete run.
   std::atomic<std::int64_t> completions{0};
-  // Penalty of LuaJIT's kind: `skip` more entries are let pass.
-  std::atomic<std::int64_t> exits{0};  // counted by Penalize()
+  // Added to by Penalize(), on any thread.
+  std::atomic<std::int64_t> exits{0};
+  // Penalty of LuaJIT's kind: `skip` more entries are let pass. Any thread
+  // loads and stores both, so one exit or entry may be lost to another thread.
+  // Written by Penalize(), Blacklist() and Reward().
   std::atomic<std::int64_t> penalty{0};
+  // Raised by Penalize() and Blacklist(), lowered by ShouldSkip().
   std::atomic<std::int64_t> skip{0};
+  // Set by Blacklist(), cleared by the ShouldSkip() that lets the last pass.
   std::atomic<bool> blacklisted{false};
-  std::atomic<std::int64_t> last_exit{0};  // BailReason
+  // BailReason. Written by Penalize() and Blacklist(); the last one holds.
+  std::atomic<std::int64_t> last_exit{0};
 
   // As `other`, whose threads may go on counting; not what names nodes.
+  // REQUIRES: nobody else knows this trace.
   void CopyCounts(const Trace& other);
 
-  // For `tjit explain`. Runs with deferred ops that left it, by BailReason: side
-  // exits.
+  // For `tjit explain`. Runs with deferred ops that left it, by BailReason:
+  // side exits. Added to by any thread whose run leaves it.
   std::array<std::atomic<std::int64_t>,
              static_cast<std::size_t>(BailReason::kCount)>
       left{};
-  std::atomic<std::int64_t> eager_completions{0};  // of the completions
-  // Eager runs that nobody followed and that turned out to be others.
+  // Of the completions. Added to by any thread after `completions`.
+  std::atomic<std::int64_t> eager_completions{0};
+  // Eager runs that nobody followed and that turned out to be others. Added to
+  // by any thread at the end of such a run.
   std::atomic<std::int64_t> unseen_left{0};
-  std::atomic<bool> prepared{false};  // a replay was complete
+  // A replay was complete. Set once, by RecordTime() of the first one.
+  std::atomic<bool> prepared{false};
+  // Any thread adds the time of a measured run at its end.
   RunTimes eager_times, replay_times;
   RunTimes executed_times;  // of replays: what was pending ran
-  TraceTrial trial;  // of the runs that begin at nodes that it owns
+  // Of the runs that begin at nodes that it owns: any thread that begins one.
+  TraceTrial trial;
 
   // The clock is read for all of the first entries and for some of the rest.
   static bool IsMeasured(std::int64_t entry) {
@@ -110,30 +134,41 @@ struct alignas(64) TraceNode {
   TraceNode& operator=(const TraceNode&) = delete;
 
   // What is read of each step that is followed, in one line of the cache.
-  std::atomic<TraceNode*> likely{nullptr};  // child taken last
-  std::atomic<NodeExtra*> extra{nullptr};   // owned; set once
-  // Results, by bit: dead when a segment ran, alive in some run.
+  // Child taken last. Written by any thread whose run goes on to another child.
+  std::atomic<TraceNode*> likely{nullptr};
+  // Owned. Set once, by the first of the threads that need it; the others take
+  // what that one made.
+  std::atomic<NodeExtra*> extra{nullptr};
+  // Results, by bit: dead when a segment ran, alive in some run. Any thread
+  // adds bits once its segment ran; nobody takes one away.
   std::atomic<std::uint32_t> died{0};
   std::atomic<std::uint32_t> lived{0};
   std::uint32_t depth = 0;         // steps before this one
   std::uint32_t scalar_begin = 0;  // scalars of the steps before this one
   // Slots first used by this step: [slot_begin, slot_begin + new_slots.size()).
   std::uint32_t slot_begin = 0;
-  std::uint32_t id = 0;          // of the process; its copies have it, too
-  std::atomic<bool> hot{false};  // on a path of a hot trace
+  std::uint32_t id = 0;  // of the process; its copies have it, too
+  // On a path of a hot trace. Set once, under the store's mutex.
+  std::atomic<bool> hot{false};
 
   TraceNode* parent = nullptr;
   StepRecord step;
   std::vector<SlotRecord> new_slots;
+  // Written under the store's mutex when a child is published.
   std::atomic<TraceNode*> first_child{nullptr};
+  // Both are written once, under the store's mutex, before this node is linked.
   std::atomic<TraceNode*> next_sibling{nullptr};
   std::atomic<TraceNode*> next_root{nullptr};  // first steps: same bucket
-  std::atomic<Trace*> ends{nullptr};        // a trace is complete here
-  std::atomic<Trace*> owner{nullptr};       // first trace through this node
-  // Runs that ended here, and the store's clock at the last of them.
+  // A trace is complete here. Set once, under the store's mutex.
+  std::atomic<Trace*> ends{nullptr};
+  // First trace through this node. Set once, under the store's mutex.
+  std::atomic<Trace*> owner{nullptr};
+  // Runs that ended here, and the store's clock at the last of them. Written by
+  // Insert() for a new end, then by RecordUse() on any thread, which loads and
+  // stores: one run may be lost to another thread.
   std::atomic<std::uint32_t> uses{0};
   std::atomic<std::uint64_t> used_at{0};
-  std::shared_ptr<void> payload;            // the runtime's captured call
+  std::shared_ptr<void> payload;  // the runtime's captured call
 
   // True if result `i` was dead in every run so far.
   bool Dies(std::uint32_t i) const {

@@ -54,11 +54,17 @@ class Parser {
     return c_.ConsumeEndOfLine();
   }
 
-  // s2: born %0 512 bytes
+  // s2: born %0 512 bytes, s3: external place of s1 64 bytes
   bool Slot() {
     SlotRecord slot;
     if (!Next("s", t_.slots.size()) || !c_.Consume(":")) return false;
-    if (!c_.Try("external")) {
+    if (c_.Try("external")) {
+      std::int64_t first = 0;
+      if (c_.Try("place of s")) {
+        if (!Number(INT32_MAX, &first)) return false;
+        slot.place_of = static_cast<std::int32_t>(first);
+      }
+    } else {
       std::int64_t step = 0;
       if (!c_.Consume("born %") || !Number(INT32_MAX, &step)) return false;
       slot.born_step = static_cast<std::int32_t>(step);

@@ -66,6 +66,9 @@ class Printer {
       absl::StrAppend(&text_, "  s", i, ": ");
       if (slots[i].born_step < 0) {
         absl::StrAppend(&text_, "external ");
+        if (slots[i].is_place()) {
+          absl::StrAppend(&text_, "place of s", slots[i].place_of, " ");
+        }
       } else {
         absl::StrAppend(&text_, "born %", slots[i].born_step, " ");
       }

@@ -17,7 +17,7 @@
 // what a program without tjit beats.
 //
 // Thread: any. Tested by: tests/recorder/trace_trial_test.cpp,
-// tests/runtime/trace_trial_test.cpp
+// tests/runtime/thread/trace_trial_test.cpp
 #pragma once
 
 #include <atomic>

@@ -60,6 +60,7 @@ class Verifier {
     const SlotRecord& slot = slots_[static_cast<std::size_t>(arg.slot)];
     if (static_cast<std::size_t>(arg.slot) == next_slot_) {
       ++next_slot_;
+      CheckPlace(where, arg.slot, slot);
       if (slot.born_step >= 0) {
         Report(where, absl::StrCat("s", arg.slot, " is read before %",
                                    slot.born_step, " makes it"));
@@ -127,6 +128,16 @@ class Verifier {
   void CheckUndefined(const std::string& where, const TensorGeometry& g) {
     if (!(g == TensorGeometry())) {
       Report(where, "has a geometry but no storage");
+    }
+  }
+
+  // A place is in memory of others, and its storage has a slot by then.
+  void CheckPlace(const std::string& where, std::int32_t number,
+                  const SlotRecord& slot) {
+    if (!slot.is_place()) return;
+    if (slot.place_of > number || slot.born_step >= 0) {
+      Report(where, absl::StrCat("s", number, " is a place of s", slot.place_of,
+                                 slot.born_step >= 0 ? ", and born" : ""));
     }
   }
 

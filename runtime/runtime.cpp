@@ -112,7 +112,7 @@ void Runtime::InstallOnce() {
           // Both processes have it pending then, and memory of their own.
           LogWarning(std::string("fork() leaves ops pending: ") + e.what());
         }
-        Get().stats_file_.BeforeFork(Get().Collect());
+        Get().KeepStatsForChild();
         Get().LockForFork();
       },
       [] { Get().UnlockAfterFork(/*is_child=*/false); },
@@ -123,6 +123,8 @@ void Runtime::InstallOnce() {
   process_counters_.start_ns.Add(
       static_cast<std::int64_t>(ThreadNs() - began_ns));
 }
+
+void Runtime::KeepStatsForChild() { stats_file_.BeforeFork(Collect()); }
 
 // The child has only the thread that forks: no lock may be another's. What is
 // waited for comes first, without any lock: the compiler's thread may be
@@ -140,7 +142,7 @@ void Runtime::UnlockAfterFork(bool is_child) {
   hot_profile_->UnlockAfterFork();
   tier2_->UnlockAfterFork(is_child);
   threads_->UnlockAfterFork(is_child);
-  mutex_.unlock();
+  mutex_.UnlockAfterFork();
 }
 
 // False, said once, where tjit is not wanted or this libtorch is another one.
@@ -154,7 +156,7 @@ bool Runtime::MayInstall() {
 }
 
 void Runtime::StartLog(const std::string& path) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!MayInstall()) return;
   InstallOnce();
   StartInstructionLog(path);
@@ -191,7 +193,7 @@ bool Runtime::Enable(const Options& options, bool for_thread) {
   TORCH_CHECK(options.max_trace_mb >= 1 && options.max_trace_mb <= 1000000,
               "tjit: max_trace_mb is ", options.max_trace_mb,
               "; accepted are 1 to 1000000");
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!MayInstall()) return false;
   const unsigned modes = ModesOf(options);
   if ((modes & kModeHide) != 0 && !g_settings.hiding()) EnableHiding();
@@ -240,7 +242,7 @@ void Runtime::Clear() {
 
 ThreadState* Runtime::NewThreadState() {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     stats_file_.Claim(stats_path_);
     hot_profile_->OnFirstOp(tier2_);
   }

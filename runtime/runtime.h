@@ -5,13 +5,13 @@
 // Tested by: tests/runtime/front_door_test.cpp, odd_moments_test.cpp
 #pragma once
 
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "recorder/explanation.h"
 #include "runtime/report/stats_file.h"
 #include "runtime/thread/thread_registry.h"
+#include "support/mutex.h"
 #include "tjit/options.h"
 #include "tjit/stats.h"
 
@@ -44,28 +44,31 @@ class Runtime {
   Counters& process_counters() { return process_counters_; }
   // What there is to say about it (explain.cpp).
   Explanation Explain(const Stats& stats);
-  void WriteStats();
+  // At exit, without mutex_: a thread that has ended may have held it.
+  void WriteStats() ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
  private:
-  std::string WhyNoOps() const;
+  std::string WhyNoOps() const ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
   Runtime();
   ~Runtime() = delete;
-  bool MayInstall();
-  void InstallOnce();
+  bool MayInstall() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void InstallOnce() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<ExplainedOp> EagerOps();
+  // Without mutex_: the file is told of a fork by nobody else.
+  void KeepStatsForChild() ABSL_NO_THREAD_SAFETY_ANALYSIS;
   void LockForFork();
   void UnlockAfterFork(bool is_child);
 
-  // Guards what follows, Enable() and StartLog(). A fork takes it behind the
+  // Also one Enable() or StartLog() at a time. A fork takes it behind the
   // mutexes of all states, and before that of the registry.
-  std::mutex mutex_;
-  std::string stats_path_;
-  StatsFile stats_file_;
-  bool installed_ = false;
-  bool was_enabled_ = false;
+  Mutex mutex_;
+  std::string stats_path_ ABSL_GUARDED_BY(mutex_);
+  StatsFile stats_file_ ABSL_GUARDED_BY(mutex_);
+  bool installed_ ABSL_GUARDED_BY(mutex_) = false;
+  bool was_enabled_ ABSL_GUARDED_BY(mutex_) = false;
   // Why nothing may be installed; empty while that is not known.
-  std::string inert_;
+  std::string inert_ ABSL_GUARDED_BY(mutex_);
   Counters process_counters_;
   Tier2* const tier2_;
   HotProfile* const hot_profile_;

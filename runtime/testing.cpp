@@ -16,6 +16,7 @@ std::atomic<std::int64_t> g_forced_drain_at{-1};
 std::atomic<std::int64_t> g_replay_delay_ns{0};
 std::atomic<std::int64_t> g_recording_delay_ns{0};
 std::atomic<TrialsOf> g_thread_trials{TrialsOf::kThreads};
+std::atomic<bool> g_trace_trials{true};
 std::atomic<void (*)()> g_during_replay{nullptr};
 std::atomic<bool> g_tries_at_once{false};
 std::atomic<StepObserver> g_step_observer{nullptr};

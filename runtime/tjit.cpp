@@ -47,6 +47,7 @@ struct AtLoad {
         env.thread_trials_turn ? runtime::TrialsOf::kTurns
         : env.thread_trials    ? runtime::TrialsOf::kThreads
                                : runtime::TrialsOf::kNone);
+    runtime::g_trace_trials.store(env.trace_trials);
     if (env.watchdog_s != 0) {
       runtime::StartWatchdog(env.watchdog_s, [] {
         return Runtime::Get().threads().DescribeStates();

@@ -7,7 +7,7 @@
 //
 // The presets debug, asan and tsan define TJIT_ASSERTS
 // (cmake/TjitWarnings.cmake). In all others the condition must compile and is
-// never evaluated. Thread: any. Tested by: tests/recorder/assert_test.cpp,
+// never evaluated. Thread: any. Tested by: tests/support/assert_test.cpp,
 // assert_off_test.cpp
 #pragma once
 

@@ -7,7 +7,7 @@
 // same values (config_keys.def); what is wrong is said with file:line:column
 // and is not used.
 //
-// Tested by: tests/recorder/config_test.cpp
+// Tested by: tests/support/config_test.cpp
 #pragma once
 
 #include <map>

@@ -6,7 +6,7 @@
 // to its parent's. A text is written at once, so texts of threads do not mix.
 // What cannot be written is said once, and the program goes on.
 // Thread: any.
-// Tested by: tests/recorder/dump_file_test.cpp, tests/acceptance/dump_test.py
+// Tested by: tests/support/dump_file_test.cpp, tests/acceptance/dump_test.py
 #pragma once
 
 #include <atomic>

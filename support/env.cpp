@@ -210,6 +210,10 @@ bool SetThreadTrials(std::string_view value, EnvOptions* o) {
   return o->thread_trials_turn || ParseSwitch(value, &o->thread_trials);
 }
 
+bool SetTraceTrials(std::string_view value, EnvOptions* o) {
+  return ParseSwitch(value, &o->trace_trials);
+}
+
 struct WatchdogSeconds {
   static constexpr long long kMin = 1, kMax = 3600;
 };
@@ -280,6 +284,7 @@ const std::vector<Variable>& Variables() {
       {"TJIT_VERIFY", kSwitchWords, SetFlag<&EnvOptions::verify>},
 #if defined(TJIT_PLANTED_DEFECTS)
       {"TJIT_THREAD_TRIALS", "0, 1 or turns", SetThreadTrials},
+      {"TJIT_TRACE_TRIALS", kSwitchWords, SetTraceTrials},
       {"TJIT_WATCHDOG", "a whole number of seconds from 1 to 3600",
        SetWatchdog},
 #endif

@@ -1,6 +1,6 @@
 // The environment of tjit, read once: the only getenv of the project.
 //
-// Tested by: tests/recorder/env_test.cpp
+// Tested by: tests/support/env_test.cpp
 #pragma once
 
 #include <cstdint>
@@ -89,6 +89,7 @@ struct EnvOptions {
   std::string planted_defect;  // TJIT_PLANTED_DEFECT, test builds
   bool thread_trials = true;   // TJIT_THREAD_TRIALS, test builds
   bool thread_trials_turn = false;
+  bool trace_trials = true;    // TJIT_TRACE_TRIALS, test builds
   long long watchdog_s = 0;    // TJIT_WATCHDOG, test builds; 0: not given
   // One sentence for each unknown TJIT_ name and each bad value, naming the
   // variable, the value and what is accepted. The bad value is not used.

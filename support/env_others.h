@@ -1,6 +1,6 @@
 // The environment's settings of other libraries, as text.
 // Thread: while no other one changes the environment.
-// Tested by: tests/runtime/verdict_store_test.cpp
+// Tested by: tests/runtime/bit_exact/verdict_store_test.cpp
 #pragma once
 
 #include <string>

@@ -2,7 +2,8 @@
 //
 // Thread: any; lines do not mix. Nothing is printed unasked but warnings and
 // errors; what is asked for (TJIT_DEBUG_COMPILE, TJIT_LOG) goes through kInfo.
-// Tested by: tests/recorder/log_channel_test.cpp, tests/runtime/log_test.cpp
+// Tested by: tests/support/log_channel_test.cpp,
+// tests/runtime/report/log_test.cpp
 #pragma once
 
 #include <atomic>

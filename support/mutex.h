@@ -11,7 +11,7 @@
 //
 // Not an absl::Mutex: a forked child may unlock a std::mutex that its parent
 // locked before the fork.
-// Tested by: tests/recorder/mutex_test.cpp
+// Tested by: tests/support/mutex_test.cpp
 #pragma once
 
 #include <condition_variable>

@@ -1,5 +1,5 @@
 // What a mistyped name was probably meant to be.
-// Tested by: tests/recorder/env_test.cpp, tests/recorder/config_test.cpp
+// Tested by: tests/support/env_test.cpp, tests/support/config_test.cpp
 #pragma once
 
 #include <string>

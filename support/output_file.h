@@ -7,7 +7,7 @@
 // A file is replaced if it is empty or begins as tjit begins files of that
 // kind, whole or cut short. What is no file (a device, a pipe), or one that an
 // open descriptor of the process leads to (/dev/stdout), is appended to.
-// Thread: any. Tested by: tests/recorder/output_file_test.cpp,
+// Thread: any. Tested by: tests/support/output_file_test.cpp,
 // tests/error/output_files_test.py
 #pragma once
 

@@ -23,6 +23,8 @@ bool DefectOf(std::string_view name, Defect* defect) {
       {"skipped_scalar_guard", Defect::kSkippedScalarGuard},
       {"lost_shift", Defect::kLostShift},
       {"shared_place", Defect::kSharedPlace},
+      {"missed_overlap", Defect::kMissedOverlap},
+      {"stale_snapshot", Defect::kStaleSnapshot},
       {"swapped_operands", Defect::kSwappedOperands},
       {"lost_sign", Defect::kLostSign},
       {"wrong_common", Defect::kWrongCommon},

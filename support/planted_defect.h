@@ -29,18 +29,20 @@ enum class Defect : std::uint8_t {
   kSkippedScalarGuard,  // a number that is baked in passes with any value
   kLostShift,           // a batch sliced out of a tensor is read at the first's
   kSharedPlace,         // values that meet in one step share memory
+  kMissedOverlap,       // parts of a storage pass for storages of their own
+  kStaleSnapshot,       // a copy of an input passes whatever was written since
   // Of the compiler: lowering and passes.
   kSwappedOperands,
-  kLostSign,         // x + 0 is taken for x: -0 becomes 0
-  kWrongCommon,      // ops that differ in a number are taken for one
-  kDeadWriteBack,    // a part of a storage that another follows is not written
-  kLostOffset,       // a part of a storage is read from its beginning
+  kLostSign,       // x + 0 is taken for x: -0 becomes 0
+  kWrongCommon,    // ops that differ in a number are taken for one
+  kDeadWriteBack,  // a part of a storage that another follows is not written
+  kLostOffset,     // a part of a storage is read from its beginning
   // Of generated code.
-  kWrongTail,        // the last element of a vector that is not full
-  kTwoRoundings,     // fma as a product and a sum
-  kUnroundedHalf,    // bf16 and f16 rounded when stored only
-  kLostNan,          // max and min
-  kWrongCast,        // numbers to integers: to the nearest
+  kWrongTail,      // the last element of a vector that is not full
+  kTwoRoundings,   // fma as a product and a sum
+  kUnroundedHalf,  // bf16 and f16 rounded when stored only
+  kLostNan,        // max and min
+  kWrongCast,      // numbers to integers: to the nearest
   // Of kernels in their places.
   kStaleKernelScalar,
   kLostWriteBack,

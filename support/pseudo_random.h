@@ -4,7 +4,7 @@
 //   PseudoRandom random;  if (random.NextBool()) { ... }
 //
 // Not for secrets. Thread: one owner.
-// Tested by: tests/recorder/pseudo_random_test.cpp
+// Tested by: tests/support/pseudo_random_test.cpp
 // Source: Knuth, The Art of Computer Programming 2, 3.3.4 (MMIX).
 #pragma once
 

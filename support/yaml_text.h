@@ -6,7 +6,7 @@
 // no object of C++, so the two sides need not share an allocator.
 //
 // Thread: any.
-// Tested by: tests/recorder/config_test.cpp, tests/error/config_test.py
+// Tested by: tests/support/config_test.cpp, tests/error/config_test.py
 #pragma once
 
 #include <cstddef>

@@ -19,9 +19,12 @@ Fail() {
 }
 
 SEAMS='tjit::testing::|g_planted|PlantInCompiler|SetCodeDelay|DefectOf'
-SEAMS+='|g_forced_drain|g_replay_delay|g_recording_delay|g_thread_trials|g_tries_at_once|g_step_observer'
+SEAMS+='|g_forced_drain|g_replay_delay|g_recording_delay|g_thread_trials'
+SEAMS+='|g_trace_trials|g_tries_at_once|g_step_observer'
 readonly SEAMS
-readonly WORDS='TJIT_PLANTED|TJIT_THREAD_TRIALS|stale_scalar|early_publication|planted by a test'
+WORDS='TJIT_PLANTED|TJIT_THREAD_TRIALS|TJIT_TRACE_TRIALS|stale_scalar'
+WORDS+='|early_publication|planted by a test'
+readonly WORDS
 
 # Seams <file>: symbols and texts that a user's file must not have.
 Seams() {
@@ -71,6 +74,7 @@ if [[ $testing == ON ]]; then
     'static_assert(!tjit::Planted(tjit::Defect::kStaleScalar));' \
     'static_assert(tjit::runtime::ForcedDrainAt() == -1);' \
     'static_assert(!tjit::runtime::TriesAtOnce());' \
+    'static_assert(tjit::runtime::TraceTrials());' \
     'using tjit::runtime::TrialsOf;' \
     'static_assert(tjit::runtime::ThreadTrials() == TrialsOf::kThreads);' \
     'using tjit::llvm_backend::PlantsFailure;' \

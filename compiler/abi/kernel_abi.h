@@ -22,7 +22,7 @@
 // buffer for the message, cut to its size.
 // Thread: every function may be called from any thread; compiling is done by
 // one at a time.
-// Tested by: tests/compiler/llvm_kernel_test.cpp, llvm_errors_test.cpp
+// Tested by: tests/compiler/llvm/llvm_kernel_test.cpp, llvm_errors_test.cpp
 #pragma once
 
 #include <cstddef>

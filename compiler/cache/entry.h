@@ -5,7 +5,7 @@
 // The file is named after the 128-bit hash of the key text; the text is in it
 // and is compared, so that two keys with one hash do not share an object. The
 // checksum is over everything else.
-// Tested by: tests/compiler/object_cache_test.cpp
+// Tested by: tests/compiler/cache/object_cache_test.cpp
 #pragma once
 
 #include <cstdint>

@@ -3,7 +3,7 @@
 // A file is written under another name and renamed, so that readers see all of
 // it or nothing, whoever else writes the same one. What fails is a text.
 // Thread: any, and any process.
-// Tested by: tests/compiler/object_cache_test.cpp
+// Tested by: tests/compiler/cache/object_cache_test.cpp
 #pragma once
 
 #include <cstdint>

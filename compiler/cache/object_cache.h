@@ -14,7 +14,7 @@
 // folder holds max_bytes and what other processes have added since the last
 // look (kLookEvery writes).
 // Thread: one at a time; any number of processes.
-// Tested by: tests/compiler/object_cache_test.cpp
+// Tested by: tests/compiler/cache/object_cache_test.cpp
 #pragma once
 
 #include <cstdint>

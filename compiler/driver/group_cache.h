@@ -8,7 +8,7 @@
 // order of first use; what is known of a group names them so.
 //
 // Thread: one at a time.
-// Tested by: tests/compiler/group_cache_test.cpp, segment_code_test.cpp
+// Tested by: tests/compiler/driver/group_cache_test.cpp, segment_code_test.cpp
 #pragma once
 
 #include <cstddef>

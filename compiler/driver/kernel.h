@@ -2,7 +2,7 @@
 //
 // Thread: a kernel may run on several threads at once. An engine compiles on
 // one thread at a time.
-// Tested by: tests/compiler/segment_code_test.cpp
+// Tested by: tests/compiler/driver/segment_code_test.cpp
 #pragma once
 
 #include <atomic>

@@ -5,7 +5,7 @@
 // (shape_cache.h), for which only numbers are put into one.
 //
 // Thread: one at a time.
-// Tested by: tests/compiler/segment_code_test.cpp
+// Tested by: tests/compiler/driver/segment_code_test.cpp
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // The steps of a segment, and the groups with a kernel that they become: plain
 // data.
-// Tested by: tests/compiler/segment_code_test.cpp
+// Tested by: tests/compiler/driver/segment_code_test.cpp
 #pragma once
 
 #include <atomic>

@@ -11,7 +11,7 @@
 // Invariant: running `order` has the effect of the steps in their order.
 // Thread: a KernelCache belongs to one thread at a time; input and result are
 // plain data.
-// Tested by: tests/compiler/segment_code_test.cpp
+// Tested by: tests/compiler/driver/segment_code_test.cpp
 #pragma once
 
 #include <atomic>

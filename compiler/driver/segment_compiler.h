@@ -2,7 +2,7 @@
 // uses, limits, failures, scalars. Which groups there are and what they become
 // is the subclass's: functions of the IR (segment_code.cpp), or steps as they
 // were recorded (step_engine.cpp).
-// Thread: one at a time. Tested by: tests/compiler/segment_code_test.cpp
+// Thread: one at a time. Tested by: tests/compiler/driver/segment_code_test.cpp
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,7 @@
 // A heading begins with `; ====`; functions parse back (ir_text.h). Names of
 // externals, returned values, symbols and scalars hold in all sections of the
 // group. dump_reader.h reads it.
-// Thread: one. Tested by: tests/compiler/segment_code_test.cpp
+// Thread: one. Tested by: tests/compiler/driver/segment_code_test.cpp
 #pragma once
 
 #include <cstdint>

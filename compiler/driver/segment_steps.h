@@ -1,5 +1,5 @@
 // Steps of a segment as whoever sorts them into groups sees them.
-// Tested by: tests/compiler/segment_code_test.cpp
+// Tested by: tests/compiler/driver/segment_code_test.cpp
 #pragma once
 
 #include <cstdint>

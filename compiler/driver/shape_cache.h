@@ -5,7 +5,7 @@
 // Two segments are one here if their keys without sizes are equal. Nothing is
 // kept of a segment that came in one size alone but its key.
 //
-// Thread: one at a time. Tested by: tests/compiler/segment_code_test.cpp
+// Thread: one at a time. Tested by: tests/compiler/driver/segment_code_test.cpp
 #pragma once
 
 #include <cstddef>

@@ -6,8 +6,8 @@
 //
 // A group of such an engine has steps of one context (grad mode and what else
 // kernels read), as it sets that for the whole group.
-// Tested by: tests/compiler/segment_code_test.cpp,
-// tests/runtime/torchscript_test.cpp
+// Tested by: tests/compiler/driver/segment_code_test.cpp,
+// tests/runtime/tier2/torchscript_test.cpp
 #pragma once
 
 #include <atomic>

@@ -8,7 +8,7 @@
 // an op has several numbers in one segment they are arguments from the start.
 // Numbers that decide code (0, powers of two, integers) stay what they are.
 //
-// Tested by: tests/compiler/segment_code_test.cpp
+// Tested by: tests/compiler/driver/segment_code_test.cpp
 #pragma once
 
 #include <cstdint>

@@ -3,8 +3,8 @@
 // Entries for the table of math functions (kernel_abi.h). Eager's order is the
 // same on all processors, so nothing of it is probed.
 // Thread: any.
-// Tested by: tests/compiler/class_functions_test.cpp,
-// tests/runtime/lower_nll_loss_test.cpp
+// Tested by: tests/compiler/functions/class_functions_test.cpp,
+// tests/runtime/against_eager/lower_nll_loss_test.cpp
 #pragma once
 
 #include "compiler/abi/kernel_abi.h"

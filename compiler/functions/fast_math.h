@@ -11,7 +11,7 @@
 // Bounds are in units of the last place of the exact result (where that is
 // denormal: of the smallest denormal number), over all f32 numbers. Zeros,
 // infinities and NaN give what eager gives.
-// Tested by: tests/runtime/fast_math_test.cpp
+// Tested by: tests/runtime/bit_exact/fast_math_test.cpp
 #pragma once
 
 #include "compiler/ir/op.h"

@@ -10,7 +10,7 @@
 // (runtime/bit_exact/half_formulas.h).
 // Invariants: (1) No torch header. (2) The arrays of an op may be the same one.
 // Thread: any.
-// Tested by: tests/runtime/position_dependent_test.cpp
+// Tested by: tests/runtime/bit_exact/position_dependent_test.cpp
 // Source: oneDNN 3.12, src/cpu/x64/injectors (order of the operations); the
 // polynomial of exp is also in ATen/cpu/vec/vec512/vec512_float.h (exp_u20).
 #pragma once

@@ -7,7 +7,8 @@
 // 0.156; its six coefficients are looked up in registers. Two more stand
 // for what is too large (erf is 1) and for NaN.
 // Thread: any.
-// Tested by: tests/runtime/position_dependent_test.cpp (all of gelu_exact.h)
+// Tested by: tests/runtime/bit_exact/position_dependent_test.cpp (all of
+// gelu_exact.h)
 // Source: oneDNN 3.12, src/cpu/x64/injectors: the numbers, and the order of
 // the roundings. Measured equal to it for all 2^32 numbers.
 #include <immintrin.h>

@@ -2,8 +2,8 @@
 // entries for the table of math functions (kernel_abi.h). Any order gives the
 // same bits, sums that overflow included, so nothing of eager is probed.
 // Thread: any.
-// Tested by: tests/compiler/integer_functions_test.cpp,
-// tests/runtime/tier2_rows_test.cpp
+// Tested by: tests/compiler/functions/integer_functions_test.cpp,
+// tests/runtime/tier2/tier2_rows_test.cpp
 #pragma once
 
 #include "compiler/abi/kernel_abi.h"

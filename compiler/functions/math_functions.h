@@ -2,7 +2,7 @@
 // for exp or tanh are the bits of one library's function, so kernels call that
 // one, found and checked by whoever can call eager
 // (runtime/bit_exact/math_probe.h).
-// Tested by: tests/runtime/math_probe_test.cpp
+// Tested by: tests/runtime/bit_exact/math_probe_test.cpp
 #pragma once
 
 #include <cstdint>

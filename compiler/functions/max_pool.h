@@ -11,7 +11,7 @@
 //
 // Invariants: (1) No torch header. (2) Reads nothing outside the planes.
 // Thread: any.
-// Tested by: tests/runtime/max_pool_test.cpp
+// Tested by: tests/runtime/bit_exact/max_pool_test.cpp
 #pragma once
 
 #include <cstdint>

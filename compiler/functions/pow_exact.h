@@ -10,7 +10,7 @@
 // extreme size, are marked, and powf itself is called for them.
 // Invariants: (1) No torch header. (2) x and out may be the same array.
 // Thread: any.
-// Tested by: tests/runtime/pow_exact_test.cpp, for all numbers too
+// Tested by: tests/runtime/bit_exact/pow_exact_test.cpp, for all numbers too
 #pragma once
 
 #include <cstdint>

@@ -11,8 +11,8 @@
 // Invariants: (1) A row's result does not depend on the other rows. (2) No
 // allocation, no state but the addresses in RowMath.
 // Thread: any, once the addresses are there.
-// Tested by: tests/compiler/row_functions_test.cpp,
-// tests/runtime/row_functions_against_eager_test.cpp
+// Tested by: tests/compiler/functions/row_functions_test.cpp,
+// tests/runtime/bit_exact/row_functions_against_eager_test.cpp
 #pragma once
 
 #include "compiler/abi/kernel_abi.h"

@@ -7,7 +7,8 @@
 // (3) The caller compares with eager first.
 // Thread: any.
 // Source: sleef.org, sleefsimdsp.c (xexpf)
-// Tested by: tests/runtime/sigmoid_exact_test.cpp, for all numbers too
+// Tested by: tests/runtime/bit_exact/sigmoid_exact_test.cpp, for all numbers
+// too
 #pragma once
 
 #include <cstdint>

@@ -24,7 +24,7 @@
 // same expressions inline (compiler/llvm/sqrt_step.h) where MathProbe finds
 // that they are eager's. Source: Markstein, Computation of elementary functions
 // on the IBM RISC System/6000 processor (1990); Goldschmidt (1964). Thread:
-// any. Tested by: tests/runtime/math_probe_test.cpp
+// any. Tested by: tests/runtime/bit_exact/math_probe_test.cpp
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,7 @@
 // Invariants: (1) No torch header. (2) x and out may be the same array.
 // (3) Other processors' VML computes otherwise: the caller compares first.
 // Thread: any.
-// Tested by: tests/runtime/vml_exact_test.cpp, for all numbers too
+// Tested by: tests/runtime/bit_exact/vml_exact_test.cpp, for all numbers too
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // The tables of vml_exact.cpp, in the order in which permutations of
-// registers look them up. Tested by: tests/runtime/vml_exact_test.cpp
+// registers look them up. Tested by: tests/runtime/bit_exact/vml_exact_test.cpp
 #pragma once
 
 #include <cstddef>

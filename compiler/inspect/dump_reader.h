@@ -1,6 +1,6 @@
 // Reads the functions of a file of TJIT_DUMP (segment_dump.h), or of a file of
 // IR (ir/ir_text.h), for `tjit graph`.
-// Tested by: tests/compiler/graph_test.cpp
+// Tested by: tests/compiler/inspect/graph_test.cpp
 #pragma once
 
 #include <map>

@@ -4,7 +4,8 @@
 // goes from a value to who reads it, with the access if it is not as it lies.
 // The SVG is laid out here (graph_layout.h); DOT leaves that to Graphviz.
 // The same function gives the same text.
-// Tested by: tests/compiler/graph_test.cpp, tests/acceptance/dump_test.py
+// Tested by: tests/compiler/inspect/graph_test.cpp,
+// tests/acceptance/dump_test.py
 #pragma once
 
 #include <cstdint>

@@ -6,7 +6,7 @@
 // mean place of what is read, swept down and up a few times.
 // Source: Sugiyama, Tagawa and Toda, "Methods for Visual Understanding of
 // Hierarchical System Structures", 1981.
-// Tested by: tests/compiler/graph_test.cpp
+// Tested by: tests/compiler/inspect/graph_test.cpp
 #pragma once
 
 #include <vector>

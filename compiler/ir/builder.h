@@ -8,7 +8,7 @@
 //   Function f = b.Finish();
 //
 // REQUIRES everywhere: what is built is right; Verify() says what is not.
-// Tested by: tests/compiler/ir_builder_test.cpp
+// Tested by: tests/compiler/ir/ir_builder_test.cpp
 #pragma once
 
 #include <string>

@@ -3,7 +3,7 @@
 // Arithmetic happens in a compute type (int64_t, float or double); storing
 // rounds to the element type: to nearest even for f16 and bf16, modulo 2^n
 // for integers, `!= 0` for bool.
-// Tested by: tests/compiler/ir_dtype_test.cpp
+// Tested by: tests/compiler/ir/ir_dtype_test.cpp
 #pragma once
 
 #include <cmath>

@@ -1,7 +1,7 @@
 // Functions of one element, through std:: in the compute type. Eager takes most
 // of them from vector libraries, whose last bits differ: see MathHook.
-// Tested by: tests/compiler/ir_interpreter_test.cpp,
-// tests/runtime/ir_against_eager_test.cpp
+// Tested by: tests/compiler/ir/ir_interpreter_test.cpp,
+// tests/runtime/against_eager/ir_against_eager_test.cpp
 // Source: aten/src/ATen/native/cpu of libtorch 2.13 (UnaryOpsKernel.cpp,
 // Activation.cpp, BinaryOpsKernel.cpp).
 #pragma once

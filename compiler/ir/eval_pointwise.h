@@ -1,7 +1,7 @@
 // Arithmetic, choice, comparison and logic, as eager computes them, for one
 // element. Comparisons give 0 or 1. Integers wrap.
-// Tested by: tests/compiler/ir_interpreter_test.cpp,
-// tests/runtime/ir_against_eager_test.cpp
+// Tested by: tests/compiler/ir/ir_interpreter_test.cpp,
+// tests/runtime/against_eager/ir_against_eager_test.cpp
 // Source: aten/src/ATen/native/cpu of libtorch 2.13 (BinaryOpsKernel.cpp,
 // PointwiseOpsKernel.cpp, Lerp.h, UnaryOpsKernel.cpp).
 #pragma once

@@ -1,7 +1,7 @@
 // What each reduction computes over the elements of one group in row-major
 // order, in A: double for floats, int64_t for integers and bool. The last
 // parameter is the scalar operand, if the op has one.
-// Tested by: tests/compiler/ir_interpreter_test.cpp
+// Tested by: tests/compiler/ir/ir_interpreter_test.cpp
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // What each row op computes along one dim, in double: in[k] is the row of
 // operand k. Rounded to the element type afterwards.
-// Tested by: tests/compiler/ir_interpreter_test.cpp
+// Tested by: tests/compiler/ir/ir_interpreter_test.cpp
 #pragma once
 
 #include <algorithm>

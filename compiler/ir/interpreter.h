@@ -11,8 +11,9 @@
 // std:: or of the math hook. Reductions and row ops add in double, in
 // row-major order, but for the rows hook: eager's own order is the library's,
 // so compare exactly only what is exact. NaNs are NaNs, of no certain bits.
-// Tested by: tests/compiler/ir_interpreter_test.cpp, tests/filetests/ir/run_*,
-// tests/runtime/ir_against_eager_test.cpp
+// Tested by: tests/compiler/ir/ir_interpreter_test.cpp,
+// tests/filetests/ir/run_*,
+// tests/runtime/against_eager/ir_against_eager_test.cpp
 #pragma once
 
 #include <string>

@@ -20,7 +20,7 @@
 // gave memory to. What the IR has no op for is a `call` of a library function,
 // in the midst of the others; calls stay, in their order, whoever reads them.
 // The rules are those of verifier.h; text form: ir_text.h; docs/ir.md.
-// Tested by: tests/compiler/ir_verifier_test.cpp, tests/filetests/
+// Tested by: tests/compiler/ir/ir_verifier_test.cpp, tests/filetests/
 // Source: Cranelift (verifier as specification, text form).
 #pragma once
 

@@ -17,7 +17,7 @@
 // 2 i64, 2.0 f64 (nan:7ff8000000000001 for other NaNs than the usual one),
 // true bool, $0 an argument. `;` begins a comment.
 // Print(Parse(text)) is the canonical form of text, and a fixed point.
-// Tested by: tests/compiler/ir_text_test.cpp
+// Tested by: tests/compiler/ir/ir_text_test.cpp
 #pragma once
 
 #include <string>

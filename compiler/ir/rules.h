@@ -1,6 +1,6 @@
 // The type and shape rules of ops.def as functions: what the result of an
 // instruction must be. The verifier asks them, the builder follows them.
-// Tested by: tests/compiler/ir_verifier_test.cpp
+// Tested by: tests/compiler/ir/ir_verifier_test.cpp
 #pragma once
 
 #include <string>

@@ -11,7 +11,7 @@
 // Invariants: terms are sorted, no coefficient is 0, at most kMaxTerms terms
 // of at most kMaxFactors symbols (beyond: Size::Invalid(), which is equal to
 // nothing but itself and evaluates to nothing).
-// Tested by: tests/compiler/ir_size_test.cpp
+// Tested by: tests/compiler/ir/ir_size_test.cpp
 #pragma once
 
 #include <algorithm>

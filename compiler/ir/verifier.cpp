@@ -289,9 +289,9 @@ class Verifier {
   }
 
   void CheckWrite(const std::string& where, const WriteBack& write) {
-    const bool is_right = CheckOperand(where + " to", write.to) &
-                          CheckOperand(where + " from", write.from);
-    if (!is_right) return;
+    const bool is_to_right = CheckOperand(where + " to", write.to);
+    const bool is_from_right = CheckOperand(where + " from", write.from);
+    if (!is_to_right || !is_from_right) return;
     if (!write.to.is_tensor() || !write.from.is_tensor()) {
       Report(where, 12, "of or to a scalar");
       return;

@@ -31,7 +31,8 @@
 // (13) At most kMaxInstructions instructions.
 // Not checked: that calls are what their callee's schema says; that an update
 // or a write-back does not overlap itself (the last in row-major order wins).
-// Tested by: tests/compiler/ir_verifier_test.cpp, tests/filetests/ir/verify_*
+// Tested by: tests/compiler/ir/ir_verifier_test.cpp,
+// tests/filetests/ir/verify_*
 #pragma once
 
 #include <string>

@@ -5,7 +5,7 @@
 // mask: three columns of 1,024 rows of six doubles, summed, take 1.14 us with
 // gathers of eight and 0.44 so (Zen 5).
 //
-// Tested by: tests/compiler/llvm_kernel_test.cpp, llvm_math_test.cpp
+// Tested by: tests/compiler/llvm/llvm_kernel_test.cpp, llvm_math_test.cpp
 #pragma once
 
 #include <map>

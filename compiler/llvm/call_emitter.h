@@ -1,7 +1,7 @@
 // Generates the calls of a loop that is cut into tiles (Note [Tiles] in
 // phases.h): of array functions, of row functions, and of functions of columns
 // with what goes before and behind their loop.
-// Tested by: tests/compiler/llvm_math_test.cpp, llvm_rows_test.cpp,
+// Tested by: tests/compiler/llvm/llvm_math_test.cpp, llvm_rows_test.cpp,
 // llvm_columns_test.cpp
 #pragma once
 

@@ -4,7 +4,7 @@
 // that running out of memory is an error text and relative addresses always
 // reach. Written while it is plain memory, then made executable and read-only.
 // Symbols come from the caller's table alone, never from the process.
-// Tested by: tests/compiler/llvm_errors_test.cpp
+// Tested by: tests/compiler/llvm/llvm_errors_test.cpp
 #pragma once
 
 #include <cstdint>

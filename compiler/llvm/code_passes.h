@@ -19,7 +19,7 @@
 // only where it must, and registers are given by weight, without the cuts that
 // programs with many paths need (engine.cpp): a third of the time of all.
 //
-// Tested by: tests/compiler/llvm_passes_test.cpp
+// Tested by: tests/compiler/llvm/llvm_passes_test.cpp
 #pragma once
 
 #include "llvm/IR/LegacyPassManager.h"

@@ -7,7 +7,7 @@
 // back, and so is a failed allocation: what the failed compile had allocated is
 // lost (Note [Half made] in engine.cpp).
 // Thread: Compile() by one thread at a time.
-// Tested by: tests/compiler/llvm_errors_test.cpp
+// Tested by: tests/compiler/llvm/llvm_errors_test.cpp
 #pragma once
 
 #include <cstdint>

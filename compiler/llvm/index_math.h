@@ -1,6 +1,6 @@
 // Arithmetic on indices that leaves out what changes nothing: the builder folds
 // constants alone, and what it emits for nothing costs time in every pass.
-// Tested by: tests/compiler/llvm_kernel_test.cpp
+// Tested by: tests/compiler/llvm/llvm_kernel_test.cpp
 #pragma once
 
 #include "compiler/llvm/lane_types.h"

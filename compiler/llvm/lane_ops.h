@@ -3,7 +3,7 @@
 //
 // Nothing is contracted but what ops.def calls an fma, and nothing is
 // reassociated: the builder has no fast-math flags.
-// Tested by: tests/compiler/llvm_kernel_test.cpp
+// Tested by: tests/compiler/llvm/llvm_kernel_test.cpp
 #pragma once
 
 #include "compiler/llvm/lane_types.h"

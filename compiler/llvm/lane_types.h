@@ -16,7 +16,7 @@
 // its NaNs are operands, whose lower bits are 0, or the processor's own. So
 // only what comes from elsewhere (conversions, functions) is looked at for NaN,
 // and scalars where they become registers. Tested by:
-// tests/compiler/llvm_kernel_test.cpp
+// tests/compiler/llvm/llvm_kernel_test.cpp
 #pragma once
 
 #include "compiler/ir/ir.h"

@@ -5,7 +5,7 @@
 // own may not have run), with its symbols to itself: libtorch may bring
 // another LLVM. It stays.
 // Thread: any.
-// Tested by: tests/compiler/llvm_errors_test.cpp
+// Tested by: tests/compiler/llvm/llvm_errors_test.cpp
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 // Generates the function of one loop: the nest over its dims and, where the
 // loop calls array functions, the tiles (Note [Tiles] in phases.h).
-// Tested by: tests/compiler/llvm_kernel_test.cpp, llvm_math_test.cpp
+// Tested by: tests/compiler/llvm/llvm_kernel_test.cpp, llvm_math_test.cpp
 #pragma once
 
 #include <string>

@@ -7,7 +7,7 @@
 //
 // The former are loaded once for these rows, the latter once for the loop, and
 // the lanes put where they belong. Rows that are left over run one by one.
-// Tested by: tests/compiler/llvm_layout_test.cpp
+// Tested by: tests/compiler/llvm/llvm_layout_test.cpp
 #pragma once
 
 #include "compiler/llvm/block_emitter.h"

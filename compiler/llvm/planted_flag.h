@@ -1,7 +1,7 @@
 // Failures of the code generator that tests plant by a flag of a compile.
 // Without TJIT_PLANTED_DEFECTS there are none, and what stages them compiles
 // away.
-// Tested by: tests/runtime/tier2_failures_test.cpp, tests/release_test.sh
+// Tested by: tests/runtime/tier2/tier2_failures_test.cpp, tests/release_test.sh
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,7 @@
 // the correctly rounded 1 / y it gives the correctly rounded quotient, as long
 // as nothing overflows or becomes subnormal. So it is for x and y between
 // 2^-400 and 2^401; registers with any other lane (0 among them) are divided.
-// Tested by: tests/compiler/llvm_quotients_test.cpp
+// Tested by: tests/compiler/llvm/llvm_quotients_test.cpp
 // Source: Markstein, Computation of elementary functions on the IBM RISC
 // System/6000 processor, 1990, theorem 8.
 #pragma once

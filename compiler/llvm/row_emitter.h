@@ -15,7 +15,7 @@
 //           next = index + lanes
 //           if next <= to - lanes: body, else check with next
 //
-// Tested by: tests/compiler/llvm_kernel_test.cpp
+// Tested by: tests/compiler/llvm/llvm_kernel_test.cpp
 #pragma once
 
 #include <vector>

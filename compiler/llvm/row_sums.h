@@ -24,7 +24,7 @@
 // are read. (x * x).sum(-1) of [1024, 1024] f32 takes 44 us instead of 63
 // (bench row 8, Zen 5), 50 without fetching; a loop in C that only reads the
 // numbers 42. Not on Zen 4, where it costs.
-// Tested by: tests/compiler/llvm_row_sums_test.cpp
+// Tested by: tests/compiler/llvm/llvm_row_sums_test.cpp
 #pragma once
 
 #include <map>

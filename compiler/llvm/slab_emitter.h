@@ -2,7 +2,7 @@
 // columns at a time, all rows of each, phase by phase the vector code and then
 // the calls (Note [Tiles] in phases.h). A slab's function reads memory where it
 // lies, with the stride of its rows; what is in buffers lies row behind row.
-// Tested by: tests/compiler/llvm_slabs_test.cpp
+// Tested by: tests/compiler/llvm/llvm_slabs_test.cpp
 #pragma once
 
 #include <vector>

@@ -1,6 +1,7 @@
 // Square roots as compiler/functions/sqrt_exact.h computes them, on registers: the same
 // expressions, as the library that eager calls has them.
-// Tested by: tests/compiler/llvm_sqrt_test.cpp, tests/bits/bit_exact_test.cpp
+// Tested by: tests/compiler/llvm/llvm_sqrt_test.cpp,
+// tests/bits/bit_exact_test.cpp
 #pragma once
 
 #include <cstdint>

@@ -50,7 +50,8 @@
 // Memory is numbered: externals, then returned values, then scratch.
 // REQUIRES of whoever runs a plan: externals, returned values and scratch do
 // not overlap each other.
-// Tested by: tests/compiler/form_loops_test.cpp, tests/filetests/ir/loops_*.ir
+// Tested by: tests/compiler/loops/form_loops_test.cpp,
+// tests/filetests/ir/loops_*.ir
 // Source: greedy fusion by edges as in XLA's instruction fusion and Inductor's
 // scheduler; loops as units of scheduling as in Halide's compute_at.
 #pragma once

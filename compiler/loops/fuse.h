@@ -8,7 +8,7 @@
 // take the clusters that only they read; then siblings merge that read one
 // operand. What is left is sorted by dependences, by program order, and so that
 // loops of the same kind (the same update of many parameters) stand together.
-// Tested by: tests/compiler/form_loops_test.cpp
+// Tested by: tests/compiler/loops/form_loops_test.cpp
 #pragma once
 
 #include <vector>

@@ -1,6 +1,6 @@
 // Whether the stores of a plan come in an order that keeps what the function
 // says: rule 7 of verify_loops.h, and 8 for stores.
-// Tested by: tests/compiler/form_loops_test.cpp
+// Tested by: tests/compiler/loops/form_loops_test.cpp
 #pragma once
 
 #include <cstdint>

@@ -36,7 +36,8 @@
 //     memory of its own.
 // Debug builds, and others with TJIT_VERIFY=1, hold each plan against them
 // before code is made of it (llvm/api.cpp).
-// Tested by: tests/compiler/form_loops_test.cpp, llvm_errors_test.cpp
+// Tested by: tests/compiler/loops/form_loops_test.cpp,
+// tests/compiler/llvm/llvm_errors_test.cpp
 #pragma once
 
 #include <string>

@@ -9,7 +9,7 @@
 //
 // Invariant: what MatchesBatchOfOne() has said yes to has the bits of the
 // function of numbers, as it is that function at these sizes. Tested by:
-// tests/runtime/tier2_sizes_test.cpp
+// tests/runtime/tier2/tier2_sizes_test.cpp
 #pragma once
 
 #include <vector>

@@ -1,6 +1,6 @@
 // Recorded geometries: which elements of a storage they reach, and whether two
 // of them meet. All of it in numbers, exact or on the safe side.
-// Tested by: tests/compiler/lower_test.cpp
+// Tested by: tests/compiler/lower/lower_test.cpp
 #pragma once
 
 #include <cstdint>

@@ -18,8 +18,8 @@
 // first dim of a batch of one (batch_of_one.h). The function holds for every
 // binding of its symbols. Equal text of two functions (ir_text.h) means that
 // one kernel serves both.
-// Tested by: tests/compiler/lower_test.cpp, tests/filetests/lower/,
-// tests/runtime/lower_against_eager_test.cpp
+// Tested by: tests/compiler/lower/lower_test.cpp, tests/filetests/lower/,
+// tests/runtime/against_eager/lower_against_eager_test.cpp
 #pragma once
 
 #include <string>

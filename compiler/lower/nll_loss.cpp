@@ -6,7 +6,7 @@
 // Targets out of range throw in eager: steps with such never get here
 // (runtime/call/value_checks.h).
 // Source: aten/src/ATen/native/LossNLL.cpp of libtorch 2.13.
-// Tested by: tests/runtime/lower_nll_loss_test.cpp
+// Tested by: tests/runtime/against_eager/lower_nll_loss_test.cpp
 #include <vector>
 
 #include "compiler/lower/op_rules.h"

@@ -6,8 +6,8 @@
 // tensor argument, `a`, `b`, `c` are scalars 0, 1, 2, `Z` is the constant 0,
 // `O` 1. For an element of a list: a digit is a list, `*` the element's own
 // scalar, `T` the one tensor behind the lists.
-// Tested by: tests/compiler/lower_test.cpp (names),
-// tests/runtime/lower_against_eager_test.cpp (bits)
+// Tested by: tests/compiler/lower/lower_test.cpp (names),
+// tests/runtime/against_eager/lower_against_eager_test.cpp (bits)
 #pragma once
 
 #include <string_view>

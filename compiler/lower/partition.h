@@ -16,7 +16,7 @@
 //
 // Invariants: (1) Two steps that depend on one another keep their order.
 // (2) Every step is in one item. (3) Steps of a group ascend.
-// Tested by: tests/compiler/partition_test.cpp
+// Tested by: tests/compiler/lower/partition_test.cpp
 #pragma once
 
 #include <cstdint>

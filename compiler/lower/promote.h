@@ -4,8 +4,8 @@
 // number that is a fraction has the default dtype, which no record shows: where
 // that would be the answer, the result's dtype says it, if the step made it.
 // Source: c10/core/ScalarType.cpp, aten/src/ATen/native/TypeProperties.cpp.
-// Tested by: tests/compiler/lower_test.cpp,
-// tests/runtime/lower_against_eager_test.cpp
+// Tested by: tests/compiler/lower/lower_test.cpp,
+// tests/runtime/against_eager/lower_against_eager_test.cpp
 #pragma once
 
 #include <optional>

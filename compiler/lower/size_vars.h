@@ -6,7 +6,7 @@
 // in which an argument says the size. So a group is lowered twice: once with
 // numbers, to learn the relations, and once with symbols. Both times variables
 // are made in the same order.
-// Tested by: tests/compiler/lower_test.cpp
+// Tested by: tests/compiler/lower/lower_test.cpp
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,7 @@
 // applies IR ops to them and stores. Apply() broadcasts its operands to the
 // destination's sizes. What returns bool returns false after Refuse().
 // A list op does that once per element.
-// Tested by: tests/compiler/lower_test.cpp
+// Tested by: tests/compiler/lower/lower_test.cpp
 #pragma once
 
 #include <string>

@@ -11,7 +11,7 @@
 // Sizes: the first geometry that covers the storage is its base. A geometry
 // whose dims are dims of the base is related to it; otherwise what its strides
 // and its offset depend on is fixed.
-// Tested by: tests/compiler/lower_test.cpp
+// Tested by: tests/compiler/lower/lower_test.cpp
 #pragma once
 
 #include <string>

@@ -3,8 +3,8 @@
 // Lowering decides with numbers; a function with symbols that is the same
 // function at these numbers has its bits. So sizes that come after others need
 // no function of their own.
-// Tested by: tests/compiler/segment_code_test.cpp,
-// tests/runtime/tier2_sizes_test.cpp
+// Tested by: tests/compiler/driver/segment_code_test.cpp,
+// tests/runtime/tier2/tier2_sizes_test.cpp
 #pragma once
 
 #include <cstdint>

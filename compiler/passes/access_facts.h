@@ -1,6 +1,6 @@
 // What can be proved of accesses, for all values of the symbols: symbols are
 // not negative. "No" means: not proved.
-// Tested by: tests/compiler/access_facts_test.cpp
+// Tested by: tests/compiler/passes/access_facts_test.cpp
 #pragma once
 
 #include "compiler/ir/ir.h"

@@ -8,7 +8,7 @@
 // (a padded tensor) is one too, its first part being all of it. No one needs
 // what lies between: FormLoops() lets the loops that make the parts store them
 // right into the memory of the concat.
-// Tested by: tests/compiler/form_loops_test.cpp (random functions),
+// Tested by: tests/compiler/loops/form_loops_test.cpp (random functions),
 // tests/filetests/ir/loops_concat.ir
 #pragma once
 

@@ -5,7 +5,7 @@
 // Stands behind cse, which would undo it, and before form_loops.h, for which a
 // write-back then is only a store of a computed value: what goes out never
 // reads an external that another write-back changes.
-// Tested by: tests/compiler/passes_test.cpp,
+// Tested by: tests/compiler/passes/passes_test.cpp,
 // tests/filetests/ir/pass_copy_out.ir Source: copies before leaving SSA, Briggs
 // et al., "Practical Improvements to the Construction and Destruction of SSA
 // Form", 1998 (the swap problem).

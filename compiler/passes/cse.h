@@ -3,7 +3,8 @@
 //
 // Stands behind fold and peephole, which make equal what was only equivalent.
 // Two returned values stay two instructions: each has memory of its own.
-// Tested by: tests/compiler/passes_test.cpp, tests/filetests/ir/pass_cse.ir
+// Tested by: tests/compiler/passes/passes_test.cpp,
+// tests/filetests/ir/pass_cse.ir
 // Source: Click, "Global Code Motion / Global Value Numbering", 1995: hashing
 // in one sweep, which is enough for straight-line code.
 #pragma once

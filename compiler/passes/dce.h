@@ -3,7 +3,8 @@
 //
 // Stands last of the passes over instructions: the others leave behind what
 // they have replaced. Calls stay, whoever reads them.
-// Tested by: tests/compiler/passes_test.cpp, tests/filetests/ir/pass_dce.ir
+// Tested by: tests/compiler/passes/passes_test.cpp,
+// tests/filetests/ir/pass_dce.ir
 // Source: mark and sweep over SSA; Cytron et al., "Efficiently Computing Static
 // Single Assignment Form", 1991, 7.1, without control flow.
 #pragma once

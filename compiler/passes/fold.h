@@ -6,7 +6,8 @@
 // other passes see fewer instructions. What it computes is what Interpret()
 // computes, by calling it; functions whose bits come from the process's own
 // libraries (Hooks::math: exp, sqrt, fmod, ...) are not folded.
-// Tested by: tests/compiler/passes_test.cpp, tests/filetests/ir/pass_fold.ir
+// Tested by: tests/compiler/passes/passes_test.cpp,
+// tests/filetests/ir/pass_fold.ir
 // Source: Cranelift (constant folding by evaluating the op itself).
 #pragma once
 

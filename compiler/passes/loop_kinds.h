@@ -3,7 +3,7 @@
 //
 // Passes keep loops together that do not exist yet: loops/form_loops.h makes
 // them, loops/fuse.h decides which instructions share one.
-// Tested by: tests/compiler/form_loops_test.cpp
+// Tested by: tests/compiler/loops/form_loops_test.cpp
 #pragma once
 
 #include <cstddef>

@@ -6,7 +6,7 @@
 //
 // Stands before simplify_access, which merges dims only in row-major order.
 // Memory stays as it was; types change as there.
-// Tested by: tests/compiler/passes_test.cpp,
+// Tested by: tests/compiler/passes/passes_test.cpp,
 // tests/filetests/ir/pass_order_dims.ir
 // Source: ATen's TensorIterator::reorder_dimensions.
 #pragma once

@@ -12,7 +12,7 @@
 // the scalars, the symbols, the number of returned values and their memory (a
 // type may have fewer dims, in another order), and every bit that Interpret()
 // gives, whatever the hooks are (only which NaN it is may change).
-// Tested by: tests/compiler/passes_test.cpp (random functions),
+// Tested by: tests/compiler/passes/passes_test.cpp (random functions),
 // tests/filetests/ir/pass_*.ir
 // Source: Cranelift (verifier between passes), style of one pass a file.
 #pragma once

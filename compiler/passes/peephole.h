@@ -7,7 +7,7 @@
 // cse, for which it makes equal operands equal. The rules hold for every bit of
 // every input but for which NaN a NaN is: x + 0 is not x (x may be -0), x + -0
 // is; x - x is not 0.
-// Tested by: tests/compiler/passes_test.cpp,
+// Tested by: tests/compiler/passes/passes_test.cpp,
 // tests/filetests/ir/pass_peephole*.ir
 // Source: Cranelift's simplify rules (egraph "opts"), LLVM InstSimplify without
 // fast-math flags.

@@ -8,7 +8,7 @@
 // each other's results as they lie change together or not at all. A value's
 // memory stays what it was, element for element; only its type has fewer dims,
 // also that of a returned value.
-// Tested by: tests/compiler/passes_test.cpp,
+// Tested by: tests/compiler/passes/passes_test.cpp,
 // tests/filetests/ir/pass_simplify_access*.ir
 // Source: ATen's TensorIterator::coalesce_dimensions, over symbols and over
 // several instructions at once.

@@ -23,7 +23,7 @@
 // Stands behind peephole, which forwards reads to the parts of concats, and
 // before cse and order_dims: parts are seen as boxes, as long as dims are those
 // of the program.
-// Tested by: tests/compiler/passes_test.cpp,
+// Tested by: tests/compiler/passes/passes_test.cpp,
 // tests/filetests/ir/pass_split_parts*.ir
 // Source: rematerialization, as XLA's instruction fusion duplicates cheap
 // producers.

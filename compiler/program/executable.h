@@ -9,7 +9,7 @@
 // that dies inside the segment gets its address from the arena, or within a
 // slot that is born later, every other from the caller.
 // Thread: one run at a time per Executable (steps hold prepared state).
-// Tested by: tests/compiler/executable_test.cpp
+// Tested by: tests/compiler/program/executable_test.cpp
 #pragma once
 
 #include <cstdint>

@@ -11,7 +11,8 @@
 // lbm-512) took 7 and 20 % longer.
 //
 // Source: boustrophedon (zig-zag) order of iterations, as of out-of-core codes.
-// Tested by: tests/compiler/run_chain_test.cpp, llvm_row_blocks_test.cpp
+// Tested by: tests/compiler/program/run_chain_test.cpp,
+// tests/compiler/schedule/llvm_row_blocks_test.cpp
 #pragma once
 
 #include <algorithm>

@@ -12,7 +12,7 @@
 // Note [Results over operands]. A result takes the very place of an operand
 // that dies with the step, where the step allows it: PlanStep::in_place. Values
 // that follow one another in this way are one *chain*, placed as one value.
-// Tested by: tests/compiler/plan_memory_test.cpp
+// Tested by: tests/compiler/program/plan_memory_test.cpp
 // Source: the planners of Pisarchyk and Lee, "Efficient Memory Management for
 // Deep Neural Net Inference", 2020 (arXiv 2001.03288): greedy by size, and
 // greedy by breadth where that leaves holes, for up to 1,024 values and pieces

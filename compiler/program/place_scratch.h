@@ -5,7 +5,7 @@
 //   %2 and %4 may lie at the same place, %3 beside them
 //
 // Stands behind FormLoops(), with the sizes of a run.
-// Tested by: tests/compiler/place_scratch_test.cpp
+// Tested by: tests/compiler/program/place_scratch_test.cpp
 #pragma once
 
 #include <cstdint>

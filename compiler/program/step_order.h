@@ -6,7 +6,7 @@
 // them: fifty products of a loop's inputs would all be there before the first
 // of them is used. A step that reads temporaries does not wait: it may be the
 // last that needs them.
-// Tested by: tests/compiler/order_steps_test.cpp
+// Tested by: tests/compiler/program/order_steps_test.cpp
 #pragma once
 
 #include <cstdint>

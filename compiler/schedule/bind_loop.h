@@ -1,7 +1,7 @@
 // Where the pointers and scalars of a loop are (Note [Shared loops] in
 // shared_loop.h): looked up by one function that generated code calls, as that
 // is less to compile than doing it in the code of every loop.
-// Tested by: tests/compiler/llvm_share_test.cpp
+// Tested by: tests/compiler/llvm/llvm_share_test.cpp
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,7 @@
 // be too late. Each row of an access `is_of_row` is read once, when nobody
 // knows: such accesses do not take part.
 //
-// Tested by: tests/compiler/llvm_in_place_test.cpp
+// Tested by: tests/compiler/schedule/llvm_in_place_test.cpp
 #pragma once
 
 #include <vector>

@@ -1,7 +1,7 @@
 // What one loop reads, computes and writes, with every operand resolved to
 // memory, a register or a scalar; no LLVM yet.
 //
-// Tested by: tests/compiler/llvm_kernel_test.cpp
+// Tested by: tests/compiler/llvm/llvm_kernel_test.cpp
 #pragma once
 
 #include <string>

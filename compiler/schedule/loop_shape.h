@@ -10,7 +10,7 @@
 //   [n0,8]: (1,n0) (1,n0) -> [n0*8]: (1) (1)
 //
 // The order of a loop's iterations is free, unless it is asked to be kept.
-// Tested by: tests/compiler/llvm_layout_test.cpp, llvm_rows_test.cpp,
+// Tested by: tests/compiler/llvm/llvm_layout_test.cpp, llvm_rows_test.cpp,
 // llvm_slabs_test.cpp
 #pragma once
 

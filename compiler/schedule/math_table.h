@@ -22,7 +22,7 @@
 //   element and of all elements. Lowering asks for them only where eager runs
 //   over one flat array (lower/position_dependent.cpp), and a loop with one of
 //   them keeps the order of its dims.
-// Tested by: tests/compiler/llvm_math_test.cpp
+// Tested by: tests/compiler/llvm/llvm_math_test.cpp
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 // Loops over rows of a few elements: whether a loop is one, and how many rows
 // fill whole registers. llvm/narrow_rows.h has the code that is made of them.
-// Tested by: tests/compiler/llvm_layout_test.cpp
+// Tested by: tests/compiler/llvm/llvm_layout_test.cpp
 #pragma once
 
 #include "compiler/schedule/loop_code.h"

@@ -32,7 +32,7 @@
 //
 // Tiles of a slabs loop (Note [Slabs] there) are some columns, all rows of
 // each.
-// Tested by: tests/compiler/llvm_math_test.cpp
+// Tested by: tests/compiler/llvm/llvm_math_test.cpp
 #pragma once
 
 #include <map>

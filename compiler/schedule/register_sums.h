@@ -1,7 +1,7 @@
 // Which sums of rows a loop adds up in registers (Note [Sums of registers] in
 // row_sums.h): where all that it would have in buffers of elements is for such
 // sums, of no more than some steps without calls.
-// Tested by: tests/compiler/llvm_row_sums_test.cpp
+// Tested by: tests/compiler/llvm/llvm_row_sums_test.cpp
 #pragma once
 
 #include <map>

@@ -17,7 +17,7 @@
 //
 // Source: loop tiling with fusion across producers and consumers, as
 // Halide's compute_at(consumer, row_block).
-// Tested by: tests/compiler/llvm_row_blocks_test.cpp
+// Tested by: tests/compiler/schedule/llvm_row_blocks_test.cpp
 #pragma once
 
 #include <cstdint>

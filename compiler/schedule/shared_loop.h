@@ -15,7 +15,7 @@
 //   place of a scalar: bytes from the kernel's scalars, or ~bytes from the
 //                      loop's numbers
 //
-// Tested by: tests/compiler/llvm_share_test.cpp
+// Tested by: tests/compiler/llvm/llvm_share_test.cpp
 #pragma once
 
 #include <cstdint>

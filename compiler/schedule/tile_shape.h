@@ -1,5 +1,5 @@
 // How a loop is cut up: lanes of a register, elements of a tile.
-// Tested by: tests/compiler/llvm_kernel_test.cpp, llvm_math_test.cpp
+// Tested by: tests/compiler/llvm/llvm_kernel_test.cpp, llvm_math_test.cpp
 #pragma once
 
 #include "compiler/schedule/loop_code.h"

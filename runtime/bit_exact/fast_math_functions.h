@@ -2,7 +2,8 @@
 // where this processor and libtorch have them, else those that have eager's
 // bits.
 // Thread: any. REQUIRES: as MathProbe.
-// Tested by: tests/runtime/fast_math_test.cpp, tier2_fast_math_test.cpp
+// Tested by: tests/runtime/bit_exact/fast_math_test.cpp,
+// tests/runtime/tier2/tier2_fast_math_test.cpp
 #pragma once
 
 #include <map>

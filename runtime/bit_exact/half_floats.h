@@ -1,5 +1,5 @@
 // Between halves in memory and in kernels' arrays, where they are floats.
-// Thread: any. Tested by: tests/runtime/math_probe_test.cpp
+// Thread: any. Tested by: tests/runtime/bit_exact/math_probe_test.cpp
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,7 @@
 // place of an f32, which bf16 rounds away but for numbers next to the middle
 // of two; there are few numbers, and mostly none lies there.
 // Thread: any.
-// Tested by: tests/runtime/math_probe_test.cpp
+// Tested by: tests/runtime/bit_exact/math_probe_test.cpp
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,7 @@
 // thread that rounds otherwise than to nearest, or flushes denormals (MXCSR),
 // the function runs eager's kernel instead.
 // Thread: any, also while kernels run.
-// Tested by: tests/runtime/math_probe_test.cpp
+// Tested by: tests/runtime/bit_exact/math_probe_test.cpp
 #pragma once
 
 #include <optional>

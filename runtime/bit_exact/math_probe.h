@@ -12,7 +12,7 @@
 // rows from row_probe.h.
 // Thread: any. REQUIRES: For() is not called inside a kernel, and the thread
 // takes no part in recording.
-// Tested by: tests/runtime/math_probe_test.cpp
+// Tested by: tests/runtime/bit_exact/math_probe_test.cpp
 #pragma once
 
 #include <map>

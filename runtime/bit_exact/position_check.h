@@ -1,7 +1,7 @@
 // Compares a position-dependent function with eager before it is used: tiles of
 // whole, odd and few elements, over lengths with and without a remainder, at
 // numbers for which the two formulas differ.
-// Tested by: tests/runtime/position_dependent_test.cpp
+// Tested by: tests/runtime/bit_exact/position_dependent_test.cpp
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -12,7 +12,7 @@
 // A tile whose body ends within a block is filled up for one more call. A call
 // costs some 30 ns beside what it computes.
 // Thread: any; parts of one run may be computed on several threads.
-// Tested by: tests/runtime/position_dependent_test.cpp
+// Tested by: tests/runtime/bit_exact/position_dependent_test.cpp
 // Source: aten/src/ATen/native/cpu/Loops.h (vectorized_loop),
 // TensorIterator.cpp (for_each), Parallel-inl.h, Activation.cpp (grain of gelu)
 // of libtorch 2.13.

@@ -1,7 +1,7 @@
 // How eager cuts a loop among threads, which decides where its vectors end
 // (Note [Position-dependent functions] in compiler/schedule/math_table.h).
 // Thread: any, about itself.
-// Tested by: tests/runtime/position_dependent_test.cpp
+// Tested by: tests/runtime/bit_exact/position_dependent_test.cpp
 #pragma once
 
 #include <cstdint>

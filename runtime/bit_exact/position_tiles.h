@@ -1,6 +1,6 @@
 // Eager's kernels over tiles: what position_dependent.h does, for one kernel.
 // Thread: any.
-// Tested by: tests/runtime/position_dependent_test.cpp
+// Tested by: tests/runtime/bit_exact/position_dependent_test.cpp
 #pragma once
 
 #include <ATen/TensorIterator.h>

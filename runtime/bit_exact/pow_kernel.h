@@ -1,7 +1,7 @@
 // Eager's kernel of pow with a number for tiles, and a faster one for f32 and
 // the exponents of compiler/functions/pow_exact.h.
 // Thread: any.
-// Tested by: tests/runtime/pow_exact_test.cpp
+// Tested by: tests/runtime/bit_exact/pow_exact_test.cpp
 #pragma once
 
 #include <ATen/TensorIterator.h>

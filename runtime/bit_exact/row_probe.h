@@ -8,8 +8,8 @@
 // type, when it is first needed: 1 to 6 ms, variances of columns and
 // halves up to 15; a tenth of it where an earlier process has (verdicts.h).
 // Thread: any. REQUIRES: as MathProbe.
-// Tested by: tests/runtime/row_functions_against_eager_test.cpp,
-// tests/runtime/math_probe_test.cpp
+// Tested by: tests/runtime/bit_exact/row_functions_against_eager_test.cpp,
+// tests/runtime/bit_exact/math_probe_test.cpp
 #pragma once
 
 #include <cstdint>

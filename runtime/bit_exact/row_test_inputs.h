@@ -1,7 +1,7 @@
 // The inputs that row functions are compared with eager on: shapes, and numbers
 // of five kinds, the same in every process.
 // Thread: any.
-// Tested by: tests/runtime/row_functions_against_eager_test.cpp
+// Tested by: tests/runtime/bit_exact/row_functions_against_eager_test.cpp
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // Whether two arrays of floats have the same bits, as probes of eager's
-// functions ask. Thread: any. Tested by: tests/runtime/math_probe_test.cpp
+// functions ask. Thread: any. Tested by:
+// tests/runtime/bit_exact/math_probe_test.cpp
 #pragma once
 
 #include <cstddef>

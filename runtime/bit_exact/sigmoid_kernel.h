@@ -1,7 +1,7 @@
 // Eager's kernel of sigmoid for tiles, of f32 by
 // compiler/functions/sigmoid_exact.h.
 // Thread: any.
-// Tested by: tests/runtime/sigmoid_exact_test.cpp
+// Tested by: tests/runtime/bit_exact/sigmoid_exact_test.cpp
 #pragma once
 
 #include <ATen/TensorIterator.h>

@@ -1,6 +1,6 @@
 // Functions of one vector in a register, SLEEF's and the like, over arrays.
 // Thread: any.
-// Tested by: tests/runtime/math_probe_test.cpp
+// Tested by: tests/runtime/bit_exact/math_probe_test.cpp
 #pragma once
 
 #include <cstdint>

@@ -4,7 +4,7 @@
 // in one of these), the processor, the kernels that eager has chosen for it,
 // and the environment of those libraries.
 // Thread: RecordProcess() where no other thread changes the environment.
-// Tested by: tests/runtime/verdict_store_test.cpp
+// Tested by: tests/runtime/bit_exact/verdict_store_test.cpp
 #pragma once
 
 #include <cstddef>

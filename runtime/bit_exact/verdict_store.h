@@ -8,7 +8,7 @@
 // a thread that rounds otherwise or flushes denormals gets and adds nothing.
 // (2) An entry that is damaged, or has lines that are none, is as none.
 // Thread: one at a time (the worker), but for RecordProcess() and Recorded().
-// Tested by: tests/runtime/verdict_store_test.cpp,
+// Tested by: tests/runtime/bit_exact/verdict_store_test.cpp,
 // tests/acceptance/verdicts_test.py
 #pragma once
 

@@ -1,5 +1,5 @@
 // Verdicts of probes in words, for tjit::explain().
-// Tested by: tests/runtime/explain_functions_test.cpp
+// Tested by: tests/runtime/bit_exact/explain_functions_test.cpp
 #pragma once
 
 #include <map>

@@ -3,8 +3,8 @@
 // earlier process found is checked against eager once more, with a few numbers
 // (Check::kSpot), and then taken.
 // Thread: one at a time.
-// Tested by: tests/runtime/math_probe_test.cpp,
-// tests/runtime/verdict_store_test.cpp
+// Tested by: tests/runtime/bit_exact/math_probe_test.cpp,
+// tests/runtime/bit_exact/verdict_store_test.cpp
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // Own functions with the bits of MKL's VML, where those are eager's and VML
 // takes longer (compiler/functions/vml_exact.h).
 // Thread: any.
-// Tested by: tests/runtime/vml_exact_test.cpp
+// Tested by: tests/runtime/bit_exact/vml_exact_test.cpp
 #pragma once
 
 #include <ATen/core/Tensor.h>

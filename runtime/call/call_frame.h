@@ -93,7 +93,7 @@ class FreshResults {
   }
   // The first one; no other may be left. Stored into a tensor that is there:
   // the constructor that takes a pointer is a call, which looks for null.
-  [[gnu::always_inline]] at::Tensor ConsumeOnly() {
+  [[gnu::always_inline]] at::Tensor ReleaseOnly() {
     c10::TensorImpl* const impl = items_[0];
     items_.clear();
     at::Tensor taken;

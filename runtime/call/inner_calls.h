@@ -2,7 +2,7 @@
 // where the kernel does not run (Note [Observers] in thread/observers.h).
 //
 // Thread: Begin() and End() on one; Show() on any, once that is over.
-// Tested by: tests/runtime/observers_test.cpp
+// Tested by: tests/runtime/thread/observers_test.cpp
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>

@@ -9,7 +9,7 @@
 //
 // Interposed functions may be called before our static constructors have run,
 // and pass through while tjit is off.
-// Tested by: tests/runtime/interpose_test.cpp
+// Tested by: tests/runtime/intercept/interpose_test.cpp
 #pragma once
 
 #include <atomic>

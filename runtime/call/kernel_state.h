@@ -8,7 +8,7 @@
 // Process-global state (thread count, MXCSR, float32 precisions, ...) is one
 // word per segment. The exported setters flush before they change it, and the
 // word is the check behind them.
-// Tested by: tests/runtime/global_state_test.cpp
+// Tested by: tests/runtime/call/global_state_test.cpp
 #pragma once
 
 #include <c10/core/AutogradState.h>

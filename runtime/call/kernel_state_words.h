@@ -1,6 +1,6 @@
 // What a context of kernel_state.h stands for, as words that another process of
 // the same libtorch understands.
-// Tested by: tests/runtime/hot_profile_test.cpp
+// Tested by: tests/runtime/tier2/hot_profile_test.cpp
 #pragma once
 
 #include <cstdint>

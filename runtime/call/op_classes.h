@@ -7,7 +7,7 @@
 // call; an op of a namespace other than aten is foreign.
 //
 // Thread: any; reads immutable tables. Used while wrapping only.
-// Tested by: tests/runtime/op_classes_test.cpp
+// Tested by: tests/runtime/call/op_classes_test.cpp
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>

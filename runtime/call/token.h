@@ -4,7 +4,7 @@
 // touched last, and whether that was a write. In a loop all of them repeat with
 // the period, so equal tokens mean equal dataflow and a - b is not b - a. Sizes
 // are not part of it, only ndim, dtype, layout and key set.
-// Tested by: tests/runtime/engagement_test.cpp
+// Tested by: tests/runtime/thread/engagement_test.cpp
 #pragma once
 
 #include <cstdint>

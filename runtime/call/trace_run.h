@@ -26,22 +26,29 @@ struct SlotBinding {
   // Bytes between where the run's accesses lie and where the recorded ones
   // did: a batch sliced out of one big tensor moves on with every step.
   std::int64_t shift = 0;
+  // The next three are what flags() has.
   bool copied = false;
   bool held = false;          // the program dropped it; ours to free
   bool owned = false;         // pending ops read or write it
+  bool shares = false;        // another slot of the run has its block, too
   bool born_pending = false;  // its first write is pending
   bool reader = false;        // pending ops read it, others may too
 
-  // True if `owned`, and neither `copied` nor `held`.
-  bool is_owned_only() const {
-    std::uint32_t flags = 0;
-    std::memcpy(&flags, &copied, sizeof(flags));
-    return (flags & 0xffffff) == 0x010000;
+  // `copied`, `held`, `owned` and `shares` as the bytes of a word, the lowest
+  // first: one load instead of four.
+  std::uint32_t flags() const {
+    std::uint32_t word = 0;
+    std::memcpy(&word, &copied, sizeof(word));
+    return word;
   }
+  static constexpr std::uint32_t kOwnedOnly = 0x010000;
+  bool is_owned_only() const { return flags() == kOwnedOnly; }
 };
 static_assert(offsetof(SlotBinding, held) == offsetof(SlotBinding, copied) + 1);
 static_assert(offsetof(SlotBinding, owned) ==
               offsetof(SlotBinding, copied) + 2);
+static_assert(offsetof(SlotBinding, shares) ==
+              offsetof(SlotBinding, copied) + 3);
 static_assert(std::endian::native == std::endian::little);
 
 struct Run {

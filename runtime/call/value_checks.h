@@ -4,7 +4,7 @@
 // throws at the call, so an op that may throw is deferred only if the operand
 // that decides is ready and passes: then it cannot throw later, for what
 // pending ops read cannot change unseen.
-// Tested by: tests/runtime/value_checks_test.cpp
+// Tested by: tests/runtime/call/value_checks_test.cpp
 #pragma once
 
 #include "runtime/call/call_frame.h"

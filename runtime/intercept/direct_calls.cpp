@@ -232,7 +232,8 @@ void OpenDirectCalls() {
   OpenDirectViews(table.with_others);
 }
 
-void RecordKernel(const c10::OperatorName& op, std::optional<DispatchKey> key) {
+void OnKernelRegistered(const c10::OperatorName& op,
+                        std::optional<DispatchKey> key) {
   if (key.has_value() && !IsOnTheWay(*key)) return;
   Table& table = TheTable();
   // Before, libtorch registers its own, and Open() looks at what there is; and

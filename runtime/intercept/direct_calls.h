@@ -26,7 +26,7 @@
 // come: traces do not know which. What runs eagerly runs in that state.
 //
 // Thread: any. An op is open or closed for all of them.
-// Tested by: tests/runtime/direct_calls_test.cpp
+// Tested by: tests/runtime/intercept/direct_calls_test.cpp
 #pragma once
 
 #include <ATen/core/operator_name.h>
@@ -44,8 +44,8 @@ void OpenDirectCalls();
 // A kernel was registered for an op of aten at a key (none: at all
 // without another). If calls of plain CPU tensors may get to it, the op goes
 // through the dispatcher for good.
-void RecordKernel(const c10::OperatorName& op,
-                  std::optional<c10::DispatchKey> key);
+void OnKernelRegistered(const c10::OperatorName& op,
+                        std::optional<c10::DispatchKey> key);
 
 // All do.
 void CloseAllDirectCalls();

@@ -12,7 +12,7 @@
 // products might overflow, storages that are too small.
 //
 // Thread: any.
-// Tested by: tests/runtime/direct_views_test.cpp
+// Tested by: tests/runtime/intercept/direct_views_test.cpp
 #pragma once
 
 #include <cstddef>

@@ -2,7 +2,8 @@
 // direct_calls.h, of the op's kernels, the tensors, and the thread.
 //
 // Thread: any, about itself.
-// Tested by: tests/runtime/direct_calls_test.cpp, direct_views_test.cpp
+// Tested by: tests/runtime/intercept/direct_calls_test.cpp,
+// direct_views_test.cpp
 #pragma once
 
 #include <ATen/core/Tensor.h>

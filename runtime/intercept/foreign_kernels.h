@@ -14,7 +14,7 @@
 // interposed Dispatcher::registerImpl; without it, by RescanLateKernels().
 //
 // Threads: any; registration is serialised. Nothing is ever deregistered.
-// Tested by: tests/runtime/foreign_kernels_test.cpp
+// Tested by: tests/runtime/intercept/foreign_kernels_test.cpp
 #pragma once
 
 #include <ATen/core/boxing/KernelFunction.h>

@@ -22,7 +22,7 @@ _ZN3c1010Dispatcher12registerImplENS_12OperatorNameESt8optionalINS_11DispatchKey
   // direct calls in between has not seen it.
   std::optional<c10::OperatorName> op;
   if (name.name.starts_with("aten::")) op = name;
-  if (op.has_value()) tjit::runtime::RecordKernel(*op, key);
+  if (op.has_value()) tjit::runtime::OnKernelRegistered(*op, key);
   if (key.has_value()) {
     const bool takes_symbols = kernel.isValidSymUnboxed();
     kernel = tjit::runtime::WrapLateKernel(name, *key, std::move(kernel),
@@ -41,6 +41,6 @@ _ZN3c1010Dispatcher12registerImplENS_12OperatorNameESt8optionalINS_11DispatchKey
       _ZN3c1010Dispatcher12registerImplENS_12OperatorNameESt8optionalINS_11DispatchKeyEENS_14KernelFunctionES2_INS_4impl12CppSignatureEESt10unique_ptrINS_14FunctionSchemaESt14default_deleteISA_EENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE)(
       self, std::move(name), key, std::move(kernel), signature,
       std::move(schema), std::move(debug));
-  if (op.has_value()) tjit::runtime::RecordKernel(*op, key);
+  if (op.has_value()) tjit::runtime::OnKernelRegistered(*op, key);
   return handle;
 }

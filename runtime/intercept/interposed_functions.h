@@ -1,5 +1,5 @@
 // The list of interposed functions (interposed.def) at run time.
-// Tested by: tests/runtime/interpose_test.cpp
+// Tested by: tests/runtime/intercept/interpose_test.cpp
 #pragma once
 
 #include <string>

@@ -3,7 +3,7 @@
 // (foreign_kernels.h) for the rest of the world. The only place, with the closed
 // table, that registers with torch::Library.
 //
-// Tested by: tests/runtime/kernel_wrap_test.cpp
+// Tested by: tests/runtime/intercept/kernel_wrap_test.cpp
 #pragma once
 
 #include <cstddef>

@@ -41,7 +41,7 @@ struct Results<at::Tensor> {
   static void Collect(const at::Tensor& r, ResultList& out) { out.Add(r); }
   template <class Args>
   static at::Tensor Release(CallFrame& f, Args&) {
-    return f.results.ConsumeOnly();
+    return f.results.ReleaseOnly();
   }
 };
 template <>

@@ -4,7 +4,7 @@
 // case is left to it; g is undefined then. Dims count from the end if negative.
 // Source: aten/src/ATen/native/TensorShape.cpp of libtorch 2.13.
 // Thread: any.
-// Tested by: tests/runtime/direct_views_test.cpp
+// Tested by: tests/runtime/intercept/direct_views_test.cpp
 #pragma once
 
 #include <ATen/core/Tensor.h>

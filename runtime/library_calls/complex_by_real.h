@@ -22,7 +22,7 @@
 // times: 13 to 7 (Zen 5, in cache).
 //
 // Thread: any; work is split as eager's.
-// Tested by: tests/runtime/complex_by_real_test.cpp
+// Tested by: tests/runtime/library_calls/complex_by_real_test.cpp
 #pragma once
 
 #include <cstdint>

@@ -4,7 +4,8 @@
 //
 // The tensors never own memory and are invisible to the program: no autograd
 // meta, no version counter of the program, no arming.
-// Thread: one per StepClass, so used under its thread state's mutex. Tested by: tests/runtime/library_calls_test.cpp
+// Thread: one per StepClass, so used under its thread state's mutex. Tested by:
+// tests/runtime/library_calls/library_calls_test.cpp
 #pragma once
 
 #include <ATen/core/Tensor.h>

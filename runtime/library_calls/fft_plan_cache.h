@@ -11,7 +11,7 @@
 // MKL refuses: the caller then asks libtorch, which says what is wrong.
 //
 // Thread: a KeptFft runs on one thread at a time; the rest from any.
-// Tested by: tests/runtime/kept_fft_test.cpp
+// Tested by: tests/runtime/library_calls/kept_fft_test.cpp
 #pragma once
 
 #include <atomic>

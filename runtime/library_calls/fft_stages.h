@@ -8,7 +8,7 @@
 //     stage 2: the 128 rows, which do not follow one another now, copied
 //              densely; 128 transforms to 16 real numbers
 //
-// Thread: any. Tested by: tests/runtime/kept_fft_test.cpp
+// Thread: any. Tested by: tests/runtime/library_calls/kept_fft_test.cpp
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -13,7 +13,7 @@
 // format, alignment of data is 64 bytes for fresh blocks.
 //
 // Thread: a thunk belongs to one ThreadState and is not re-entrant.
-// Tested by: tests/runtime/library_calls_test.cpp
+// Tested by: tests/runtime/library_calls/library_calls_test.cpp
 #pragma once
 
 #include <ATen/core/stack.h>

@@ -1,7 +1,8 @@
 // Whether a step of our own has eager's bits is not assumed but tried: both run
 // once on random data. Verdicts are kept by all that the bits depend on.
 // Thread: a trial runs in the state that its step is prepared for.
-// Tested by: tests/runtime/library_calls_test.cpp, kept_fft_test.cpp
+// Tested by: tests/runtime/library_calls/library_calls_test.cpp,
+// kept_fft_test.cpp
 #pragma once
 
 #include <optional>

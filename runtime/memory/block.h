@@ -29,7 +29,7 @@
 // on a free list has no owner and no readers. (3) Zero bytes: null, no block.
 // Threads: allocation and release from any thread. `owner` and
 // `pending` change only under the owner state's mutex.
-// Tested by: tests/runtime/block_test.cpp
+// Tested by: tests/runtime/memory/block_test.cpp
 #pragma once
 
 #include <c10/core/Allocator.h>
@@ -42,6 +42,7 @@
 namespace tjit::runtime {
 
 class PendingQueue;
+class PooledTensor;
 
 struct alignas(64) Block {
   // What pending ops of `owner` do with the bytes; under the owner's mutex.
@@ -64,7 +65,8 @@ struct alignas(64) Block {
   // Stream, run and slot it was last bound to (Run::BindingOf); 0: none.
   std::atomic<std::uint64_t> binding{0};
   // Stream (upper 16 bits) and position there of the last use and the last
-  // write by a wrapped op; 0: none.
+  // write by a wrapped op; 0: none. Of a block on a free list, which no op
+  // uses, the same words are next_free() and recycled_tensor().
   std::atomic<std::uint64_t> last_use{0};
   std::atomic<std::uint64_t> last_write{0};
   std::atomic<bool> program{false};     // a DataPtr owns it
@@ -81,6 +83,29 @@ struct alignas(64) Block {
   static constexpr std::uint32_t kDead = 1u << 31;  // the program dropped it
   static constexpr std::uint8_t kSwitchesOfShared = 3;
 
+  // The next block of the free list that this one is on. REQUIRES: it is on
+  // one.
+  Block* next_free() const {
+    return reinterpret_cast<Block*>(last_use.load(std::memory_order_relaxed));
+  }
+  void SetNextFree(Block* next) {
+    last_use.store(reinterpret_cast<std::uintptr_t>(next),
+                   std::memory_order_relaxed);
+  }
+  // The tensor around it. REQUIRES: `recycled`.
+  PooledTensor* recycled_tensor() const {
+    return reinterpret_cast<PooledTensor*>(
+        last_write.load(std::memory_order_relaxed));
+  }
+  void SetRecycledTensor(PooledTensor* tensor) {
+    last_write.store(reinterpret_cast<std::uintptr_t>(tensor),
+                     std::memory_order_relaxed);
+  }
+  // It comes off a free list, or is new: no op has used it.
+  void ForgetUses() {
+    last_use.store(0, std::memory_order_relaxed);
+    last_write.store(0, std::memory_order_relaxed);
+  }
   bool is_shared() const {
     return switches.load(std::memory_order_relaxed) >= kSwitchesOfShared;
   }

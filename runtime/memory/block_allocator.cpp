@@ -96,8 +96,7 @@ inline void ResetHeader(Block* block, std::size_t bytes, bool quiet) {
   block->bytes = bytes;
   block->owner.store(nullptr, kRelaxed);
   block->binding.store(0, kRelaxed);
-  block->last_use.store(0, kRelaxed);
-  block->last_write.store(0, kRelaxed);
+  block->ForgetUses();
   block->program.store(true, kRelaxed);
   block->exposed.store(false, kRelaxed);
   block->pending.store(0, kRelaxed);

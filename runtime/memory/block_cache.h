@@ -28,12 +28,12 @@
 // Invariants: (1) Cached bytes <= max(kCacheFloor, peak - live): the process
 // never holds more than its own peak and the floor. Thread caches draw budgets
 // from that sum, so no thread has to ask on the fast path. What was used least
-// recently goes first. (2) A block on a list has its next in `last_use`, and
+// recently goes first. (2) A block on a list has its next_free(), and
 // poisoned data under AddressSanitizer. (3) Nothing here is ever destroyed.
 // Threads: any. No lock on a hit in the thread's own list. Fork: the lock is
 // held across fork; lists of the parent's other threads are lost to the child.
 // Fork handlers that allocate must be registered after InstallAllocator().
-// Tested by: tests/runtime/block_test.cpp
+// Tested by: tests/runtime/memory/block_test.cpp
 #pragma once
 
 #include <array>
@@ -52,15 +52,13 @@ struct FreeList {
   std::uint32_t count = 0;
 
   void Push(Block* block) {
-    block->last_use.store(reinterpret_cast<std::uint64_t>(head),
-                          std::memory_order_relaxed);
+    block->SetNextFree(head);
     head = block;
     ++count;
   }
   Block* Pop() {  // REQUIRES: not empty
     Block* block = head;
-    head = reinterpret_cast<Block*>(
-        block->last_use.load(std::memory_order_relaxed));
+    head = block->next_free();
     --count;
     return block;
   }

@@ -3,7 +3,7 @@
 // libtorch calls the hook before it hands out a mutable pointer, through views
 // too. It is one shot: wrappers arm every unexposed storage that they take or
 // return, and do so again after each kernel, as a call clears the hook.
-// Tested by: tests/runtime/pending_reads_test.cpp
+// Tested by: tests/runtime/memory/pending_reads_test.cpp
 #pragma once
 
 #include <c10/core/StorageImpl.h>

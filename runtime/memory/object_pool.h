@@ -19,7 +19,7 @@
 // ends gives its lists back. (3) Under sanitizers there are no lists, so that
 // they see each object.
 // Threads: any. Fork: lists of the parent's other threads are lost to the
-// child. Tested by: tests/runtime/object_pool_test.cpp
+// child. Tested by: tests/runtime/memory/object_pool_test.cpp
 #pragma once
 
 #include <c10/core/StorageImpl.h>

@@ -6,7 +6,7 @@
 // afterwards whether the result lies there, and that nothing else holds it.
 // What no offer serves is a request to the scope's ScratchPool, if it has one.
 // Implemented in block_allocator.cpp.
-// Tested by: tests/runtime/block_test.cpp
+// Tested by: tests/runtime/memory/block_test.cpp
 #pragma once
 
 #include <cstddef>

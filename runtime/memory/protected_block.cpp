@@ -9,7 +9,7 @@
 // 65,530), so at most kMaxHidden blocks are hidden: the oldest is revealed.
 // System calls that read hidden memory fail with EFAULT instead.
 // Threads: any; the handler takes no lock.
-// Tested by: tests/runtime/block_hide_test.cpp
+// Tested by: tests/runtime/memory/block_hide_test.cpp
 #include <execinfo.h>
 #include <pthread.h>
 #include <signal.h>

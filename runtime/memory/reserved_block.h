@@ -16,7 +16,7 @@
 // runs on a new stack: kernels need more.
 //
 // Threads: any; the fault handler takes no lock of this file.
-// Tested by: tests/runtime/reserved_block_test.cpp
+// Tested by: tests/runtime/memory/reserved_block_test.cpp
 #pragma once
 
 #include <bit>

@@ -11,7 +11,7 @@
 // Threads: one call at a time, all of it on one thread, whose requests alone
 // are seen; but Release() from any: a kernel's helpers may drop what it has
 // asked for, before the kernel returns. Tested by:
-// tests/runtime/scratch_pool_test.cpp
+// tests/runtime/memory/scratch_pool_test.cpp
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // The sizes that memory of blocks comes in: 64 bytes apart up to 512, then eight
 // to each power of two.
-// Tested by: tests/runtime/block_test.cpp
+// Tested by: tests/runtime/memory/block_test.cpp
 #pragma once
 
 #include <array>

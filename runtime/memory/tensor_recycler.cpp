@@ -19,8 +19,7 @@ bool LieAsExpected() {
   storage->set_materializer(hook);
   const bool as_expected =
       sizeof(c10::StorageImpl) == 96 && IsOnlyReference(s) &&
-      Word(s, kSizeWord) == 4711 &&
-      (Word(s, kFlagsWord) & kFlagsMask) == kResizable &&
+      Word(s, kSizeWord) == 4711 && IsOnlyResizable(s) &&
       Word(s, kMaterializerWord) == reinterpret_cast<std::uintptr_t>(hook) &&
       Word(s, kAllocatorWord) == WordOf(storage->allocator()) &&
       storage->pyobj_slot() ==
@@ -29,7 +28,7 @@ bool LieAsExpected() {
       Word(s, kStorageExtraWord) == 0;
   storage->set_received_cuda(true);
   const void* const extra = &storage->get_extra_meta();
-  return as_expected && (Word(s, kFlagsWord) & kFlagsMask) != kResizable &&
+  return as_expected && !IsOnlyResizable(s) &&
          Word(s, kStorageExtraWord) == WordOf(extra);
 }
 
@@ -83,7 +82,7 @@ std::uint8_t TensorRecycler::ClassOf(std::uint64_t bytes) {
       (version != nullptr && !IsOnlyReference(version)) ||
       Word(storage, 0) != WordOf(g_storage_vtable) ||
       !IsOnlyReference(storage) ||
-      (Word(storage, kFlagsWord) & kFlagsMask) != kResizable ||
+      !IsOnlyResizable(storage) ||
       (Word(storage, kStoragePyObjectWord) |
        Word(storage, kStorageExtraWord)) != 0) {
     return false;
@@ -114,7 +113,7 @@ std::uint8_t TensorRecycler::ClassOf(std::uint64_t bytes) {
   PooledTensor::Memory::Release(tensor);
 }
 
-[[gnu::hot]] bool TensorRecycler::Park(PooledTensor* tensor) {
+[[gnu::hot]] bool TensorRecycler::Recycle(PooledTensor* tensor) {
   Block* block = nullptr;
   bool is_slot = false;
   if (!kPoolsObjects || !g_lie_as_expected ||
@@ -138,7 +137,7 @@ std::uint8_t TensorRecycler::ClassOf(std::uint64_t bytes) {
     return false;
   block->program.store(false, std::memory_order_relaxed);
   block->recycled = true;
-  block->last_write.store(WordOf(tensor), std::memory_order_relaxed);
+  block->SetRecycledTensor(tensor);
   ++cache->recycled;
   if (is_slot) {
     SlotList(cache, *block)->Push(block);
@@ -151,12 +150,12 @@ std::uint8_t TensorRecycler::ClassOf(std::uint64_t bytes) {
 void TensorRecycler::Dismantle(Block* block) {
   block->recycled = false;
   if (thread_cache != nullptr) --thread_cache->recycled;
-  Destroy(TensorOn(block));
+  Destroy(block->recycled_tensor());
 }
 
 void PooledTensor::operator delete(PooledTensor* tensor,
                                    std::destroying_delete_t) {
-  if (TensorRecycler::Park(tensor)) return;
+  if (TensorRecycler::Recycle(tensor)) return;
   tensor->~PooledTensor();
   Memory::Release(tensor);
 }

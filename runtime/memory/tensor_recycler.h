@@ -6,8 +6,8 @@
 // they stay together: the block goes on a free list of its size class, with the
 // tensor around it, and the next result of that class takes both.
 //
-//   drop:  PooledTensor's operator delete -> Park()   | taken apart
-//   make:  Acquire()                                     | made anew
+//   drop:  PooledTensor's operator delete -> Recycle()  | taken apart
+//   make:  Acquire()                                    | made anew
 //
 // Whoever else takes such a block, or moves it out of the thread's own list,
 // takes the tensor apart first (Dismantle): what a tensor of libtorch is, and
@@ -21,7 +21,7 @@
 // block is on a recycled list of a thread. (3) A thread has at most
 // kMaxRecycled, and of a class of slots few, as there are only so many in the
 // process. Threads: the thread that drops or makes. Fork: as the block cache.
-// Tested by: tests/runtime/tensor_recycler_test.cpp
+// Tested by: tests/runtime/memory/tensor_recycler_test.cpp
 #pragma once
 
 #include <cstdint>
@@ -60,6 +60,12 @@ inline std::uint64_t Word(const void* object, std::size_t i) {
   return word;
 }
 
+// True if of a storage's flags `resizable` is set and no other, but for the one
+// of the materialiser, whatever it is.
+inline bool IsOnlyResizable(const void* storage) {
+  return (Word(storage, kFlagsWord) & kFlagsMask) == kResizable;
+}
+
 // True if nobody else has a strong or weak reference, or a Python object.
 inline bool IsOnlyReference(const void* object) {
   const auto* counts = reinterpret_cast<const std::atomic<std::uint64_t>*>(
@@ -69,11 +75,6 @@ inline bool IsOnlyReference(const void* object) {
 
 inline std::uint64_t WordOf(const void* pointer) {
   return reinterpret_cast<std::uintptr_t>(pointer);
-}
-
-inline PooledTensor* TensorOn(const Block* block) {
-  return reinterpret_cast<PooledTensor*>(
-      block->last_write.load(std::memory_order_relaxed));
 }
 
 }  // namespace recycled
@@ -91,7 +92,7 @@ class TensorRecycler {
 
   // The program dropped the last reference. True: the tensor is nobody's any
   // more, and is kept or gone. False: nothing has changed.
-  static bool Park(PooledTensor* tensor);
+  static bool Recycle(PooledTensor* tensor);
 
   // A tensor of `form` over a block of `bytes`, as MakeTensor() and
   // AllocateBlock(), of slots AllocateDyingBlock(), make them, quiet and armed
@@ -119,7 +120,7 @@ class TensorRecycler {
   FreeList* const list = &cache->recycled_lists[size_class];
   Block* const block = list->head;
   if (block == nullptr) return nullptr;
-  PooledTensor* const tensor = recycled::TensorOn(block);
+  PooledTensor* const tensor = block->recycled_tensor();
   c10::VariableVersion& counter = tensor->version_counter_;
   if (counter.enabled() != form.has_version) [[unlikely]] {
     counter = form.has_version ? c10::VariableVersion(version)
@@ -136,8 +137,7 @@ class TensorRecycler {
   --cache->recycled;
   block->recycled = false;
   block->bytes = bytes;
-  block->last_use.store(0, std::memory_order_relaxed);
-  block->last_write.store(0, std::memory_order_relaxed);
+  block->ForgetUses();
   block->program.store(true, std::memory_order_relaxed);
   block->switches.store(0, std::memory_order_relaxed);
   c10::StorageImpl* const storage = tensor->storage_.unsafeGetStorageImpl();

@@ -6,7 +6,7 @@
 // are copied. Note [Tensors by copy] in tensor_template.cpp.
 //
 // Threads: any. A form lives as long as somebody holds it.
-// Tested by: tests/runtime/tensor_template_test.cpp
+// Tested by: tests/runtime/memory/tensor_template_test.cpp
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -9,7 +9,7 @@
 //
 // Threads: the owner is one thread at a time; handing the role over needs
 // synchronisation of its own, while nobody holds the lock.
-// Tested by: tests/runtime/owner_lock_test.cpp
+// Tested by: tests/runtime/platform/owner_lock_test.cpp
 // Source: asymmetric Dekker locks; membarrier(2), MEMBARRIER_CMD_PRIVATE_
 // EXPEDITED.
 #pragma once
@@ -17,15 +17,17 @@
 #include <atomic>
 #include <mutex>
 
+#include "absl/base/thread_annotations.h"
+
 namespace tjit::runtime {
 
-class OwnerLock {
+class ABSL_LOCKABLE OwnerLock {
  public:
   OwnerLock() = default;
   OwnerLock(const OwnerLock&) = delete;
   OwnerLock& operator=(const OwnerLock&) = delete;
 
-  void LockAsOwner() {
+  void LockAsOwner() ABSL_EXCLUSIVE_LOCK_FUNCTION() {
 #if defined(__SANITIZE_THREAD__)
     mutex_.lock();
 #else
@@ -38,7 +40,7 @@ class OwnerLock {
     if (asked_.load(std::memory_order_acquire)) [[unlikely]] WaitAsOwner();
 #endif
   }
-  void UnlockAsOwner() {
+  void UnlockAsOwner() ABSL_UNLOCK_FUNCTION() {
 #if defined(__SANITIZE_THREAD__)
     mutex_.unlock();
 #else
@@ -51,8 +53,8 @@ class OwnerLock {
 #endif
   }
 
-  void LockAsOther();
-  void UnlockAsOther();
+  void LockAsOther() ABSL_EXCLUSIVE_LOCK_FUNCTION();
+  void UnlockAsOther() ABSL_UNLOCK_FUNCTION();
 
   // Asks the system for membarrier. Once, before the first lock.
   static void Prepare();

@@ -1,7 +1,8 @@
 // What MXCSR says of this thread's floating point arithmetic. Its lowest six
 // bits are flags of what happened and never count.
 // Thread: any.
-// Tested by: tests/runtime/verdict_store_test.cpp, math_probe_test.cpp
+// Tested by: tests/runtime/bit_exact/verdict_store_test.cpp,
+// math_probe_test.cpp
 #pragma once
 
 #include <immintrin.h>

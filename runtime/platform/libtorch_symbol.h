@@ -1,6 +1,6 @@
 // What libtorch_cpu exports beside its headers: SLEEF and MKL.
 // Thread: any.
-// Tested by: tests/runtime/math_probe_test.cpp
+// Tested by: tests/runtime/bit_exact/math_probe_test.cpp
 #pragma once
 
 #include <dlfcn.h>

@@ -11,7 +11,7 @@ namespace tjit::runtime {
 // they are called again, and what is free in malloc's arenas, each under its
 // lock: about a millisecond, more where hundreds of MB are free. (A debugger's
 // breakpoints in that library go with the pages.)
-// Thread: any. Tested by: tests/runtime/own_memory_test.cpp
+// Thread: any. Tested by: tests/runtime/platform/own_memory_test.cpp
 void ReleaseUnusedMemory();
 
 }  // namespace tjit::runtime

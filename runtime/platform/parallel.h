@@ -27,7 +27,7 @@
 // Source: at::parallel_for (ATen/Parallel-inl.h, ParallelOpenMP.h of libtorch
 // 2.13) for the parts and their errors; libgomp/config/linux/wait.h,
 // gomp_managed_threads for the note.
-// Tested by: tests/runtime/parallel_test.cpp, own_openmp_test.cpp
+// Tested by: tests/runtime/platform/parallel_test.cpp, own_openmp_test.cpp
 #pragma once
 
 #include <ATen/Parallel.h>

@@ -2,7 +2,8 @@
 //
 // Runtime::Enable() and Disable() write them, and each thread says whether it
 // has pending ops. Any thread reads them without a lock, by one load each.
-// Tested by: tests/runtime/front_door_test.cpp, tests/runtime/modes_test.cpp
+// Tested by: tests/runtime/front_door_test.cpp,
+// tests/runtime/thread/self_check/modes_test.cpp
 #pragma once
 
 #include <atomic>
@@ -54,7 +55,8 @@ class Settings {
   bool AnyPending() const {
     return pending_threads_.load(std::memory_order_relaxed) != 0;
   }
-  void RecordPending(bool has_pending) {
+  // A thread has pending ops from now on, or none any more.
+  void CountPending(bool has_pending) {
     pending_threads_.fetch_add(has_pending ? 1 : -1,
                                std::memory_order_relaxed);
   }

@@ -5,7 +5,7 @@
 // thread takes no part, and what it needs of other threads' pending ops runs on
 // a thread with a usual stack.
 // Thread: any; each asks about itself.
-// Tested by: tests/runtime/small_stack_test.cpp
+// Tested by: tests/runtime/platform/small_stack_test.cpp
 #pragma once
 
 #include "absl/functional/function_ref.h"

@@ -36,6 +36,11 @@ extern std::atomic<TrialsOf> g_thread_trials;
 inline TrialsOf ThreadTrials() {
   return g_thread_trials.load(std::memory_order_relaxed);
 }
+extern std::atomic<bool> g_trace_trials;
+// Whether sequences that are replayed are measured against eager runs.
+inline bool TraceTrials() {
+  return g_trace_trials.load(std::memory_order_relaxed);
+}
 extern std::atomic<std::int64_t> g_recording_delay_ns;
 inline void DelayRecording() {
   const std::int64_t ns = g_recording_delay_ns.load(std::memory_order_relaxed);
@@ -48,6 +53,7 @@ inline void DelayRecording() {
 #else
 constexpr void DelayRecording() {}
 constexpr TrialsOf ThreadTrials() { return TrialsOf::kThreads; }
+constexpr bool TraceTrials() { return true; }
 constexpr std::int64_t ForcedDrainAt() { return -1; }
 constexpr bool TriesAtOnce() { return false; }
 constexpr void DelayReplay() {}

@@ -7,8 +7,8 @@
 // all of it is empty. The child of a fork() is not watched.
 //
 // Threads: the table's slots are taken and given back with one atomic exchange.
-// Tested by: tests/runtime/waiting_test.cpp, hand_over_test.cpp, which run
-// under it
+// Tested by: tests/runtime/platform/waiting_test.cpp, hand_over_test.cpp, which
+// run under it
 #pragma once
 
 #include <cstdint>

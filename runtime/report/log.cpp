@@ -1,7 +1,6 @@
 #include "runtime/report/log.h"
 
 #include <map>
-#include <mutex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +9,7 @@
 #include "runtime/platform/settings.h"
 #include "runtime/report/instruction_log.h"
 #include "support/log.h"
+#include "support/mutex.h"
 
 namespace tjit::runtime {
 namespace {
@@ -167,10 +167,10 @@ void PrintLeftAlone(const ThreadTrial& trial) {
 void RecordRunTime(std::uint64_t lineage, const Trace& trace, bool deferred,
                    std::uint64_t ns) {
   if (!PrintsCompile()) return;
-  static std::mutex mutex;
+  static Mutex mutex;
   static auto* times =
       new std::map<std::pair<std::uint64_t, std::uint32_t>, Times>;
-  std::lock_guard<std::mutex> lock(mutex);
+  const MutexLock lock(mutex);
   Times& t = (*times)[{lineage, trace.id}];
   if (t.said) return;
   // The first replay prepares the segment: not counted.

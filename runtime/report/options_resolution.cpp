@@ -2,12 +2,12 @@
 
 #include <dlfcn.h>
 
-#include <mutex>
 #include <string>
 #include <string_view>
 
 #include "runtime/report/log.h"
 #include "support/log.h"
+#include "support/mutex.h"
 #include "support/sibling_library.h"
 
 namespace tjit::runtime {
@@ -113,9 +113,9 @@ class Resolver {
 };
 
 void PrintOnce(const std::string& lines) {
-  static std::mutex mutex;
+  static Mutex mutex;
   static auto* printed = new std::string;
-  const std::lock_guard<std::mutex> lock(mutex);
+  const MutexLock lock(mutex);
   if (lines == *printed) return;
   *printed = lines;
   LogLine(LogLevel::kInfo, lines);

@@ -7,7 +7,7 @@
 // and is loaded for that alone (support/yaml_text.h).
 //
 // Thread: any.
-// Tested by: tests/error/config_test.py, tests/recorder/config_test.cpp
+// Tested by: tests/error/config_test.py, tests/support/config_test.cpp
 #pragma once
 
 #include <string>

@@ -12,7 +12,8 @@
 // saw ops and from one that saw none but is no child of such a one.
 //
 // A path that cannot be written is said once, at the first op.
-// Thread: under Runtime::mutex_, and at exit.
+// Thread: Claim() under Runtime::mutex_, BeforeFork() on the thread that forks,
+// Write() at exit.
 // Tested by: tests/error/bad_setup_test.py
 #pragma once
 

@@ -1,5 +1,5 @@
 // Adds what one thread has counted to the statistics of the process.
-// Tested by: tests/runtime/stats_test.cpp
+// Tested by: tests/runtime/report/stats_test.cpp
 #pragma once
 
 #include "support/counters.h"

@@ -6,7 +6,7 @@
 // else at the thread's next op, mark_step() or sync(). What is still kept when
 // the process ends is said on stderr.
 //
-// Threads: any. Tested by: tests/runtime/strict_test.cpp
+// Threads: any. Tested by: tests/runtime/report/strict_test.cpp
 #pragma once
 
 #include "recorder/schema_key.h"

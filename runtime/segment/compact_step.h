@@ -7,7 +7,7 @@
 // Made when a step is deferred for the first time, from what never changes of
 // a published step. Owned by the node.
 // Threads: read by any; several may make it, the first one stays.
-// Tested by: tests/runtime/compact_step_test.cpp
+// Tested by: tests/runtime/segment/compact_step_test.cpp
 #pragma once
 
 #include <atomic>

@@ -57,7 +57,8 @@ class TemporaryBlocks {
 // REQUIRES: it has a block.
 SlotFate FateOf(const SlotBinding& slot, std::uint64_t bytes) {
   if (!slot.held) return kSurvives;
-  const bool is_whole = slot.shift == 0 && slot.block->bytes == bytes;
+  const bool is_whole =
+      slot.shift == 0 && slot.block->bytes == bytes && !slot.shares;
   return is_whole ? kGivenUp : kDies;
 }
 

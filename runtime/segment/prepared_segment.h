@@ -5,7 +5,7 @@
 //
 // Thread: one cache per ThreadState; used under its mutex.
 // Tested by: tests/runtime/walkthrough_test.cpp, tests/differential/,
-// tests/runtime/tier2_test.cpp
+// tests/runtime/tier2/tier2_test.cpp
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,7 @@
 // that value, what a group writes lies where it was recorded, and eager has no
 // team here that computes otherwise (Note [Arithmetic of teams], parallel.h).
 // Else the run is one of tier 1. (2) At most kMaxRecompiles per variant.
-// Thread: the segment's. Tested by: tests/runtime/tier2_test.cpp
+// Thread: the segment's. Tested by: tests/runtime/tier2/tier2_test.cpp
 #pragma once
 
 #include <cstdint>

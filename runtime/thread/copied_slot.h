@@ -5,7 +5,7 @@
 // says little: the storage may die and another one have its address, or the
 // program may fill it anew. So a copy stands for a storage only while it holds
 // the same bytes.
-// Thread: as the Run. Tested by: tests/runtime/copied_slots_test.cpp
+// Thread: as the Run. Tested by: tests/runtime/thread/copied_slots_test.cpp
 #pragma once
 
 #include <c10/core/StorageImpl.h>

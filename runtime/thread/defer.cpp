@@ -150,7 +150,7 @@ void OpDeferral::BeginPending() {
   pending_limit_ = ForcedDrainAt() < 0
                        ? policy::kMaxPending
                        : static_cast<std::size_t>(ForcedDrainAt()) + 1;
-  g_settings.RecordPending(true);
+  g_settings.CountPending(true);
 }
 
 // Those of steps that ran eagerly are whatever was there.

@@ -34,7 +34,7 @@ void ThreadRegistry::SetStore(std::unique_ptr<TraceStore> store) {
 }
 
 std::shared_ptr<TraceStore> ThreadRegistry::HoldStore() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   return held_store_;
 }
 
@@ -67,21 +67,23 @@ bool ThreadRegistry::Evict(TraceStore* store, const std::atomic<bool>& hurry) {
   if (this->store() != store) return true;  // there is another one already
   std::unique_ptr<TraceStore> copy = store->CopyMostUsed(hurry);
   if (copy == nullptr) return false;
-  std::unique_lock<std::mutex> lock(mutex_, std::defer_lock);
-  while (!lock.try_lock()) {
+  std::shared_ptr<TraceStore> old;  // goes without the mutex
+  std::uint32_t before = 0, after = 0;
+  while (!mutex_.try_lock()) {
     if (hurry.load()) return false;
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
-  if (held_store_.get() != store) return true;  // clear()
-  hot_profile_->KeepCodeOf(*copy);
-  const std::uint32_t before = store->node_count();
-  const std::uint32_t after = copy->node_count();
-  copy->SetLimits(store_limits_);
-  const std::shared_ptr<TraceStore> old =
-      held_store_;  // goes without the mutex
-  SetStore(std::move(copy));
-  process_counters_->evictions.Add();
-  lock.unlock();
+  {
+    const MutexLock lock(mutex_, std::adopt_lock);
+    if (held_store_.get() != store) return true;  // clear()
+    hot_profile_->KeepCodeOf(*copy);
+    before = store->node_count();
+    after = copy->node_count();
+    copy->SetLimits(store_limits_);
+    old = held_store_;
+    SetStore(std::move(copy));
+    process_counters_->evictions.Add();
+  }
   PrintCompile(
       absl::StrCat("Forgotten: the ", before - after, " of ", before,
                    " recorded ops that were run least, as "
@@ -92,7 +94,7 @@ bool ThreadRegistry::Evict(TraceStore* store, const std::atomic<bool>& hurry) {
 void ThreadRegistry::LetIdleStatesAdoptStore() {
   std::vector<ThreadState*> idle;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     idle.reserve(free_states_.size());
     std::erase_if(free_states_, [&](ThreadState* state) {
       if (state->has_pending()) return false;
@@ -106,7 +108,7 @@ void ThreadRegistry::LetIdleStatesAdoptStore() {
     } catch (const std::bad_alloc&) {  // with the next store
     }
   }
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   free_states_.insert(free_states_.end(), idle.begin(), idle.end());
 }
 

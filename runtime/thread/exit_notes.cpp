@@ -7,7 +7,6 @@
 #include <array>
 #include <cstdlib>
 #include <memory>
-#include <mutex>
 #include <string_view>
 #include <utility>
 
@@ -15,6 +14,7 @@
 #include "recorder/trace_text.h"
 #include "runtime/memory/block.h"
 #include "runtime/thread/match.h"
+#include "support/mutex.h"
 
 namespace tjit::runtime {
 namespace {
@@ -28,8 +28,8 @@ struct Noted {
   ExplainedExit exit;
 };
 struct Notes {
-  std::mutex mutex;
-  std::vector<Noted> noted;
+  Mutex mutex;
+  std::vector<Noted> noted ABSL_GUARDED_BY(mutex);
 };
 Notes& TheNotes() {
   static auto* notes = new Notes;
@@ -104,6 +104,7 @@ void Compare(const TraceNode& node, const CallFrame& frame, const Run& run,
       exit->actual = frame.entry.name;
       return;
     case BailReason::kMetaDiffers:
+    case BailReason::kPlaceDiffers:
       return CompareTensors(step, frame, exit);
     case BailReason::kScalarDiffers:
       return CompareScalars(step, frame, exit);
@@ -181,8 +182,9 @@ void RecordExit(const TraceNode& node, const CallFrame& frame, const Run& run,
   Notes& notes = TheNotes();
   {
     // A child of a fork may find it locked for ever: then nothing is noted.
-    const std::unique_lock<std::mutex> lock(notes.mutex, std::try_to_lock);
-    if (!lock.owns_lock() || notes.noted.size() >= kMaxNoted) return;
+    if (!notes.mutex.try_lock()) return;
+    const MutexLock lock(notes.mutex, std::adopt_lock);
+    if (notes.noted.size() >= kMaxNoted) return;
   }
   ExplainedExit exit;
   exit.sequence = trace->id;
@@ -190,16 +192,16 @@ void RecordExit(const TraceNode& node, const CallFrame& frame, const Run& run,
   exit.reason = BailName(why);
   Compare(*next, frame, run, why, &exit);
   exit.place = PlaceOfCall();
-  const std::unique_lock<std::mutex> lock(notes.mutex, std::try_to_lock);
-  if (!lock.owns_lock()) return;
+  if (!notes.mutex.try_lock()) return;
+  const MutexLock lock(notes.mutex, std::adopt_lock);
   notes.noted.push_back({lineage, std::move(exit)});
 }
 
 std::vector<ExplainedExit> RecordedExits(std::uint64_t lineage) {
   Notes& notes = TheNotes();
   std::vector<ExplainedExit> exits;
-  const std::unique_lock<std::mutex> lock(notes.mutex, std::try_to_lock);
-  if (!lock.owns_lock()) return exits;
+  if (!notes.mutex.try_lock()) return exits;
+  const MutexLock lock(notes.mutex, std::adopt_lock);
   for (const Noted& noted : notes.noted) {
     if (noted.lineage == lineage) exits.push_back(noted.exit);
   }

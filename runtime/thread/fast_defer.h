@@ -6,7 +6,7 @@
 // proved, and whatever is out of the ordinary is left to OpDeferral::Defer()
 // before anything has changed.
 // Inline: a call more is as much as a fifth of it.
-// Tested by: tests/runtime/tensor_recycler_test.cpp,
+// Tested by: tests/runtime/memory/tensor_recycler_test.cpp,
 // tests/runtime/replay_test.cpp
 #pragma once
 

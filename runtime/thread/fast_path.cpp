@@ -121,7 +121,7 @@ inline bool Holds(const c10::StorageImpl* storage, const Block* block) {
   if (s >= run_.slots.size()) return false;
   const SlotBinding& slot = run_.slots[s];
   const Block* block = slot.block;
-  return block != nullptr && slot.owned && !(slot.copied | slot.held) &&
+  return block != nullptr && slot.is_owned_only() &&
          !block->exposed.load(std::memory_order_relaxed) &&
          Holds(impl->unsafe_storage().unsafeGetStorageImpl(), block) &&
          shift == slot.shift &&

@@ -198,7 +198,7 @@ std::exception_ptr PendingQueue::RunPending(FlushReason reason) {
   if (LogsTo(LogChannel::kFlush)) PrintFlush(run_, reason, /*drained=*/false);
   const std::uint64_t began_ns =
       t_context.state == this && run_began_ns_ != 0 ? NowNs() : 0;
-  const Attempt attempt = [&] {
+  const Attempt attempt = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const SegmentRow row(LogEvent::kReplay, run_, reason);
     if (const std::optional<Attempt> alone = RunCodeAlone()) return *alone;
     return TrySegment(&PreparedSegment::Execute, reason);
@@ -221,7 +221,7 @@ std::exception_ptr PendingQueue::DrainPending() {
   if (LogsTo(LogChannel::kFlush)) {
     PrintFlush(run_, FlushReason::kMismatch, /*drained=*/true);
   }
-  const Attempt attempt = [&] {
+  const Attempt attempt = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const SegmentRow row(LogEvent::kDrain, run_, FlushReason::kMismatch);
     return TrySegment(&PreparedSegment::Drain, FlushReason::kMismatch);
   }();
@@ -315,15 +315,17 @@ void PendingQueue::AfterFlushLocked() {
   pending_is_plain_ = false;
   run_.held_bytes = 0;
   pending_count_.store(0, std::memory_order_relaxed);
-  g_settings.RecordPending(false);
+  g_settings.CountPending(false);
 }
 
 [[gnu::noinline]] bool PendingQueue::TakeOverLocked(Block* block) {
   if (block->owner.load(std::memory_order_acquire) != this) return false;
   auto s = static_cast<std::uint32_t>(
       block->binding.load(std::memory_order_relaxed) & Run::kSlotMask);
-  if (s >= run_.slots.size() || run_.slots[s].block != block) {
-    // Bound by another thread since; ours is found the slow way.
+  if (s >= run_.slots.size() || run_.slots[s].block != block ||
+      !run_.slots[s].owned) {
+    // Bound by another thread since, or owned over another slot that shares it;
+    // ours is found the slow way.
     for (const std::uint32_t owned : run_.owned) {
       if (run_.slots[owned].block == block) s = owned;
     }

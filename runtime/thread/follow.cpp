@@ -52,6 +52,21 @@ bool TraceCursor::ValuesPassWhenReady(CallFrame& frame) {
   return ValuesPass(frame);
 }
 
+namespace {
+
+// Note [Places] in split_places.h: ops that are pending in `queue` may use the
+// block over another slot, and a segment knows nothing of that. True if they
+// must run before an access over this one.
+bool MustRunBefore(const PendingQueue* queue, const SlotBinding& slot,
+                   bool written) {
+  const Block* block = slot.block;
+  if (block->owner.load(std::memory_order_relaxed) != queue) return false;
+  const std::uint8_t pending = block->pending.load(std::memory_order_relaxed);
+  return written ? pending != 0 : (pending & Block::kPendingWrite) != 0;
+}
+
+}  // namespace
+
 bool PendingQueue::ClaimSlots(const StepRecord& step) {
   const std::size_t owned_before = run_.owned.size();
   const std::size_t readers_before = run_.readers.size();
@@ -59,8 +74,11 @@ bool PendingQueue::ClaimSlots(const StepRecord& step) {
     if (arg.slot == kNoSlot) continue;
     const auto s = static_cast<std::uint32_t>(arg.slot);
     const SlotBinding& slot = run_.slots[s];
-    if (slot.copied || (slot.owned && !arg.written)) continue;
-    if (arg.written ? ClaimToWrite(s) : ClaimToRead(s)) continue;
+    if (slot.copied || (slot.owned && !arg.written && !slot.shares)) continue;
+    if (!(slot.shares && MustRunBefore(this, slot, arg.written)) &&
+        (arg.written ? ClaimToWrite(s) : ClaimToRead(s))) {
+      continue;
+    }
     while (run_.owned.size() > owned_before) {
       SlotBinding& claimed = run_.slots[run_.owned.back()];
       claimed.owned = false;
@@ -77,6 +95,15 @@ bool PendingQueue::ClaimSlots(const StepRecord& step) {
     return false;
   }
   return true;
+}
+
+bool PendingQueue::MustRunFirst(const StepRecord& step) const {
+  for (const ArgRecord& arg : step.args) {
+    if (arg.slot == kNoSlot) continue;
+    const SlotBinding& slot = run_.slots[static_cast<std::size_t>(arg.slot)];
+    if (slot.shares && MustRunBefore(this, slot, arg.written)) return true;
+  }
+  return false;
 }
 
 // Note [Shared readers] in block.h: own first, then look at the readers.
@@ -109,6 +136,7 @@ bool PendingQueue::ClaimToRead(std::uint32_t s) {
   PendingQueue* none = nullptr;
   if (!block->owner.compare_exchange_strong(none, this,
                                             std::memory_order_seq_cst)) {
+    if (slot.shares && none == this) return true;  // over the other slot
     if ((block->pending.load(std::memory_order_relaxed) &
          Block::kPendingWrite) == 0) {
       block->RecordSwitch();
@@ -159,7 +187,9 @@ bool TraceCursor::TryFollow(CallFrame& frame, Decision* decision) {
                         node->step.kind == StepKind::kDeferred &&
                         g_settings.may_defer();
     if (defers && !ClaimSlots(node->step)) {
+      const bool runs_first = MustRunFirst(node->step);
       UnbindFrom(&run_, slots_before);
+      if (runs_first) FlushLocked(FlushReason::kSharedStorage);
       lock.Unlock();
       FlushForeignOwners(frame);
       continue;

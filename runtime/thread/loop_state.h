@@ -1,6 +1,6 @@
 // What a thread knows of its loops beside the period that holds: the branch
 // points of its stream, and how the present capture is to end. Thread: belongs
-// to one ThreadState. Tested by: tests/runtime/engagement_test.cpp
+// to one ThreadState. Tested by: tests/runtime/thread/engagement_test.cpp
 #pragma once
 
 #include <cstddef>

@@ -3,6 +3,7 @@
 #include <c10/core/TensorImpl.h>
 
 #include <cstring>
+#include <exception>
 
 #include "recorder/step_shape.h"
 #include "runtime/platform/test_hooks.h"
@@ -12,6 +13,7 @@
 namespace tjit::runtime {
 
 bool CopyHolds(const SlotBinding& slot, const c10::StorageImpl* storage) {
+  if (Planted(Defect::kStaleSnapshot)) return slot.source == storage;
   return slot.source == storage && storage->nbytes() == slot.block->bytes &&
          std::memcmp(slot.block->data, storage->data(), slot.block->bytes) == 0;
 }
@@ -139,24 +141,41 @@ SlotBinding CopyBinding(const c10::StorageImpl* storage) {
 
 namespace {
 
+constexpr std::uint32_t kNoNumber = ~std::uint32_t{0};
+
+// The number that Run::Record() noted for `block` in this run, or kNoNumber. It
+// is a hint: the step that it was noted for may not have matched.
+std::uint32_t RecordedNumber(const Run& run, const Block* block) {
+  if (block->is_shared()) {
+    const auto it = run.shared_slots.find(block);
+    return it == run.shared_slots.end() ? kNoNumber : it->second;
+  }
+  const std::uint64_t binding = block->binding.load(std::memory_order_relaxed);
+  const auto slot = static_cast<std::uint32_t>(binding & Run::kSlotMask);
+  return binding == run.BindingOf(slot) ? slot : kNoNumber;
+}
+
 // The slot that was noted for `block` in this run, or -1. The address alone
 // does not tell: after a flush in mid-run a value may die and its block be
 // given out again.
 std::int32_t RecordedSlot(const Run& run, const Block* block) {
-  std::uint32_t slot = 0;
-  if (block->is_shared()) {
-    const auto it = run.shared_slots.find(block);
-    if (it == run.shared_slots.end()) return -1;
-    slot = it->second;
-  } else {
-    const std::uint64_t binding =
-        block->binding.load(std::memory_order_relaxed);
-    slot = static_cast<std::uint32_t>(binding & Run::kSlotMask);
-    if (binding != run.BindingOf(slot)) return -1;
-  }
+  const std::uint32_t slot = RecordedNumber(run, block);
   const bool bound =
       slot < run.slots.size() && run.slots[slot].block == block;
   return bound ? static_cast<std::int32_t>(slot) : -1;
+}
+
+}  // namespace
+
+namespace {
+
+// True if the block of slot `s` was given out anew since it was bound: what it
+// holds is another storage's. Not known of a block that another thread bound.
+bool IsGivenOutAnew(const Run& run, const Block* block, std::size_t s) {
+  if (block->is_shared()) return false;
+  const std::uint64_t binding = block->binding.load(std::memory_order_relaxed);
+  if (binding == run.BindingOf(static_cast<std::uint32_t>(s))) return false;
+  return binding == 0 || binding >> 48 == run.stream;
 }
 
 }  // namespace
@@ -181,7 +200,8 @@ std::int32_t BoundSlot(const Run& run, const c10::StorageImpl* storage,
   for (std::size_t s = run.slots.size(); s-- > 0;) {
     const SlotBinding& slot = run.slots[s];
     if (slot.copied ? slot.source == storage
-                    : (block != nullptr && slot.block == block)) {
+                    : (block != nullptr && slot.block == block &&
+                       !IsGivenOutAnew(run, block, s))) {
       return static_cast<std::int32_t>(s);
     }
   }
@@ -198,74 +218,193 @@ void UnbindFrom(Run* run, std::size_t count) {
   run->slots.erase(first, run->slots.end());
 }
 
-bool BindSlots(const CallFrame& frame, const TraceNode& node, Run* run,
-               BailReason* why) {
-  const std::size_t before = run->slots.size();
-  const auto fail = [&](BailReason reason) {
-    UnbindFrom(run, before);
-    *why = reason;
-    return false;
-  };
-  for (std::uint32_t i = 0; i < node.step.args.size(); ++i) {
-    const ArgRecord& arg = node.step.args[i];
-    if (arg.slot == kNoSlot) continue;
-    c10::StorageImpl* storage = StorageOf(frame.tensors[i].impl);
-    const auto s = static_cast<std::uint32_t>(arg.slot);
-    if (s < run->slots.size()) {
-      const SlotBinding& slot = run->slots[s];
-      if (ShiftOf(frame.tensors[i].impl, arg.geometry) != slot.shift) {
-        return fail(BailReason::kMetaDiffers);
-      }
-      if (slot.copied) {
-        if (arg.written || !CopyHolds(slot, storage)) {
-          return fail(BailReason::kInputExposed);
-        }
-        continue;
-      }
-      const Block* block = BlockOf(storage);
-      // What pending ops own is not given out again: no need for its binding.
-      const bool is_bound =
-          block != nullptr &&
-          (slot.owned ? slot.block == block
-                      : RecordedSlot(*run, block) == arg.slot);
-      if (!is_bound) {
-        if (!Planted(Defect::kLostAlias)) {
-          return fail(BailReason::kSlotDiffers);
-        }
-        continue;
-      }
-      if (block->exposed.load(std::memory_order_relaxed) &&
-          !Planted(Defect::kMissedExposure)) {
-        return fail(BailReason::kInputExposed);
-      }
-      continue;
+namespace {
+
+// What a slot that is new with a call will be bound to.
+struct NewBinding {
+  c10::StorageImpl* storage;
+  Block* block;  // null: `storage` is copied
+  std::int64_t shift;
+  std::int32_t shares;  // the slot that has its block already, or -1
+};
+using NewBindings = FrameArray<NewBinding, 8>;
+
+// Compares the tensors of a call with the slots of a step. Nothing changes but
+// the binding words of blocks that no slot has, which are hints.
+class SlotMatch {
+ public:
+  SlotMatch(const CallFrame& frame, const TraceNode& node, Run* run,
+            NewBindings* added)
+      : frame_(frame), node_(node), run_(*run), added_(*added) {}
+
+  bool Holds() {
+    for (std::uint32_t i = 0; i < node_.step.args.size(); ++i) {
+      const ArgRecord& arg = node_.step.args[i];
+      if (arg.slot == kNoSlot) continue;
+      const c10::TensorImpl* impl = frame_.tensors[i].impl;
+      c10::StorageImpl* storage = StorageOf(impl);
+      const std::int64_t shift = ShiftOf(impl, arg.geometry);
+      const auto s = static_cast<std::size_t>(arg.slot);
+      const bool holds =
+          s < run_.slots.size() ? IsBound(arg, storage, shift)
+          : s < run_.slots.size() + added_.size()
+              ? IsAdded(
+                    added_[static_cast<std::uint32_t>(s - run_.slots.size())],
+                    storage, shift)
+              : Add(arg, storage, shift);
+      if (!holds) return false;
     }
+    return !sees_shared_ || !MeetsItself();
+  }
+  BailReason why() const { return why_; }
+
+ private:
+  bool Fail(BailReason why) {
+    why_ = why;
+    return false;
+  }
+
+  // A slot that a step before has used.
+  bool IsBound(const ArgRecord& arg, const c10::StorageImpl* storage,
+               std::int64_t shift) {
+    const SlotBinding& slot = run_.slots[static_cast<std::size_t>(arg.slot)];
+    sees_shared_ |= slot.shares;
+    if (slot.copied) {
+      if (shift != slot.shift) return Fail(BailReason::kPlaceDiffers);
+      const bool holds = !arg.written && CopyHolds(slot, storage);
+      return holds || Fail(BailReason::kInputExposed);
+    }
+    const Block* block = BlockOf(storage);
+    if (block == nullptr || !IsSlotOf(block, arg.slot)) {
+      return Planted(Defect::kLostAlias) || Fail(BailReason::kSlotDiffers);
+    }
+    if (shift != slot.shift) return Fail(BailReason::kPlaceDiffers);
+    return !block->exposed.load(std::memory_order_relaxed) ||
+           Planted(Defect::kMissedExposure) || Fail(BailReason::kInputExposed);
+  }
+
+  bool IsSlotOf(const Block* block, std::int32_t s) const {
+    const SlotBinding& slot = run_.slots[static_cast<std::size_t>(s)];
+    // What pending ops own is not given out again: no need for its binding.
+    if (slot.owned) return slot.block == block;
+    const std::int32_t recorded = RecordedSlot(run_, block);
+    return slot.shares ? recorded >= 0 && slot.block == block : recorded == s;
+  }
+
+  // A slot that an argument before has used first.
+  bool IsAdded(const NewBinding& added, const c10::StorageImpl* storage,
+               std::int64_t shift) {
+    if (added.storage != storage && !Planted(Defect::kLostAlias)) {
+      return Fail(BailReason::kSlotDiffers);
+    }
+    return added.shift == shift || Fail(BailReason::kPlaceDiffers);
+  }
+
+  bool Add(const ArgRecord& arg, c10::StorageImpl* storage,
+           std::int64_t shift) {
     Block* block = nullptr;
     const Access access = AccessOf(storage, arg.written, &block);
     if (access == Access::kNo) {
-      return fail(block != nullptr ? BailReason::kInputExposed
+      return Fail(block != nullptr ? BailReason::kInputExposed
                                    : BailReason::kInputForeign);
     }
-    if (storage->nbytes() != node.new_slots[s - node.slot_begin].bytes) {
-      return fail(BailReason::kMetaDiffers);
+    const SlotRecord& record =
+        node_
+            .new_slots[static_cast<std::uint32_t>(arg.slot) - node_.slot_begin];
+    if (storage->nbytes() != record.bytes) {
+      return Fail(BailReason::kMetaDiffers);
     }
-    const std::int32_t bound = BoundSlot(*run, storage, block);
-    // Two copies are only read, and of two moments: no aliases.
-    const bool copied_twice = bound >= 0 && access == Access::kCopy &&
-                              run->slots[bound].copied;
-    if (bound >= 0 && !copied_twice && !Planted(Defect::kLostAlias)) {
-      return fail(BailReason::kSlotDiffers);
+    const std::int32_t bound = SlotWith(storage, block, access);
+    if (bound >= 0 && !record.is_place() && !Planted(Defect::kLostAlias)) {
+      return Fail(BailReason::kSlotDiffers);
     }
-    if (access == Access::kCopy) {
-      run->slots.push_back(CopyBinding(storage));
-    } else {
-      run->slots.emplace_back().block = block;
-      run->Record(block, s);
+    if (bound < 0 && access == Access::kBlock) {
+      run_.Record(block, static_cast<std::uint32_t>(arg.slot));
     }
-    run->slots.back().shift =
-        Planted(Defect::kLostShift)
-            ? 0
-            : ShiftOf(frame.tensors[i].impl, arg.geometry);
+    sees_shared_ |= bound >= 0;
+    added_.push_back({storage, access == Access::kCopy ? nullptr : block,
+                      Planted(Defect::kLostShift) ? 0 : shift, bound});
+    return true;
+  }
+
+  // True if the op writes to a storage that it uses over another slot, too: how
+  // they overlap is not recorded.
+  bool MeetsItself() {
+    for (std::uint32_t i = 0; i < node_.step.args.size(); ++i) {
+      if (!node_.step.args[i].written) continue;
+      for (std::uint32_t j = 0; j < node_.step.args.size(); ++j) {
+        if (node_.step.args[i].slot == node_.step.args[j].slot ||
+            frame_.tensors[j].impl == nullptr ||
+            StorageOf(frame_.tensors[i].impl) !=
+                StorageOf(frame_.tensors[j].impl)) {
+          continue;
+        }
+        return !Fail(BailReason::kSlotDiffers);
+      }
+    }
+    return false;
+  }
+
+  // The slot that has the storage already, one that this call adds too, or -1.
+  // Two copies are only read, and of two moments: no aliases.
+  std::int32_t SlotWith(const c10::StorageImpl* storage, const Block* block,
+                        Access access) const {
+    const std::int32_t bound = BoundSlot(run_, storage, block);
+    if (bound >= 0) {
+      const bool copied_twice =
+          access == Access::kCopy &&
+          run_.slots[static_cast<std::size_t>(bound)].copied;
+      return copied_twice ? -1 : bound;
+    }
+    if (access == Access::kCopy) return -1;
+    const std::uint64_t recorded = RecordedNumber(run_, block);
+    const std::uint64_t i = recorded - run_.slots.size();
+    return i < added_.size() &&
+                   added_[static_cast<std::uint32_t>(i)].block == block
+               ? static_cast<std::int32_t>(recorded)
+               : -1;
+  }
+
+  const CallFrame& frame_;
+  const TraceNode& node_;
+  Run& run_;
+  NewBindings& added_;
+  bool sees_shared_ = false;  // slots that share their storage
+  BailReason why_ = BailReason::kCount;
+};
+
+void Bind(const NewBinding& added, Run* run) {
+  const auto s = static_cast<std::uint32_t>(run->slots.size());
+  if (added.block == nullptr) {
+    run->slots.push_back(CopyBinding(added.storage));
+  } else {
+    run->slots.emplace_back().block = added.block;
+    if (added.shares < 0) {
+      run->Record(added.block, s);
+    } else if (!Planted(Defect::kMissedOverlap)) {
+      run->slots[s].shares = true;
+      run->slots[static_cast<std::size_t>(added.shares)].shares = true;
+    }
+  }
+  run->slots[s].shift = added.shift;
+}
+
+}  // namespace
+
+bool BindSlots(const CallFrame& frame, const TraceNode& node, Run* run,
+               BailReason* why) {
+  NewBindings added;
+  SlotMatch match(frame, node, run, &added);
+  if (!match.Holds()) {
+    *why = match.why();
+    return false;
+  }
+  const std::size_t before = run->slots.size();
+  try {
+    for (const NewBinding& slot : added) Bind(slot, run);
+  } catch (const std::exception&) {  // no memory for a copy
+    UnbindFrom(run, before);
+    throw;
   }
   return true;
 }

@@ -40,9 +40,9 @@ enum class Access : std::uint8_t {
 };
 Access AccessOf(c10::StorageImpl* storage, bool written, Block** block);
 
-// Binds the storages of all arguments to the slots of the step, in order, and
-// checks those that are bound already. On a mismatch everything bound here is
-// taken back. `step.args` and `frame.tensors` have the same length.
+// Compares the storages of all arguments with the slots of the step. If all of
+// them match, those that are new are bound, in order; else nothing changes.
+// REQUIRES: `step.args` and `frame.tensors` have the same length.
 bool BindSlots(const CallFrame& frame, const TraceNode& node, Run* run,
                BailReason* why);
 

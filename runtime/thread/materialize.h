@@ -2,7 +2,8 @@
 //
 // All functions may be called on any thread, and do nothing while a kernel
 // runs on this thread (its inputs are complete then).
-// Tested by: tests/runtime/interpose_test.cpp, tests/acceptance/pending_reads.py
+// Tested by: tests/runtime/intercept/interpose_test.cpp,
+// tests/acceptance/pending_reads.py
 #pragma once
 
 #include <c10/core/StorageImpl.h>

@@ -19,7 +19,8 @@
 // goes on as it was.
 //
 // Thread: any, about itself.
-// Tested by: tests/runtime/observers_test.cpp, tests/acceptance/python_test.py
+// Tested by: tests/runtime/thread/observers_test.cpp,
+// tests/acceptance/python_test.py
 #pragma once
 
 #include <ATen/record_function.h>

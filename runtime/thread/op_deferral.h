@@ -4,7 +4,7 @@
 // The part of a thread's state (thread_state.h) above its pending queue.
 // Thread: the owner's, under the mutex of the queue.
 // Tested by: tests/runtime/replay_test.cpp,
-// tests/runtime/tensor_recycler_test.cpp
+// tests/runtime/memory/tensor_recycler_test.cpp
 #pragma once
 
 #include <cstdint>
@@ -33,23 +33,27 @@ class OpDeferral : public PendingQueue {
   // Stands nowhere, and forgets what the last run bound.
   void BeginRun();
   // Binds the call's storages to the slots of `node` and claims them.
-  bool BindAndClaim(const CallFrame& frame, const TraceNode& node);
+  bool BindAndClaim(const CallFrame& frame, const TraceNode& node)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // False if there is no memory for the results: nothing has changed then.
   // `made`: the node's compact step, null if it has none yet.
   // `owns_arguments`: pending ops own them all.
   bool Defer(CallFrame& frame, TraceNode* node, const CompactStep* made,
-             bool owns_arguments);
-  void UndoDefer(CallFrame& frame, const TraceNode* node);
+             bool owns_arguments) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void UndoDefer(CallFrame& frame, const TraceNode* node)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static bool IsFastArgument(const c10::TensorImpl* impl, const CompactArg& arg,
                              const SlotBinding& slot);
   bool IsFastCall(const CallFrame& frame, const TraceNode& node,
                   const CompactStep& step) const;
-  bool DeferFast(CallFrame& frame, TraceNode* node, const CompactStep& step);
+  bool DeferFast(CallFrame& frame, TraceNode* node, const CompactStep& step)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The parts of both.
-  void BeginPending();
+  void BeginPending() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OwnArguments(const CallFrame& frame, const TraceNode* node,
-                    const CompactStep& step);
-  void AddPending(TraceNode* node);
+                    const CompactStep& step)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AddPending(TraceNode* node) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   bool at_boundary_ = true;          // a sync or mark_step came just before
   TraceNode* cursor_ = nullptr;      // last matched node; null: idle
@@ -68,7 +72,7 @@ class OpDeferral : public PendingQueue {
   void MakeResults(CallFrame& frame, const TraceNode* node,
                    const CompactStep& step);
   void OwnNew(Block* block, std::uint32_t s);
-  void RunFullQueue();
+  void RunFullQueue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   at::Tensor MakeDeferred(const CompactResult& result, bool dies);
   at::Tensor AcquireRecycled(const CompactResult& result, bool dies,
                              Block** block);

@@ -7,7 +7,8 @@
 // owner's mutex_. (2) What an op changes is changed after it has matched.
 // Threads: the owning thread appends; any thread flushes, and takes what a dead
 // block leaves, under mutex_.
-// Tested by: tests/runtime/{engagement,replay,waiting}_test.cpp
+// Tested by: tests/runtime/thread/engagement_test.cpp,
+// tests/runtime/replay_test.cpp, tests/runtime/platform/waiting_test.cpp
 #pragma once
 
 #include <atomic>
@@ -20,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "recorder/op_counts.h"
 #include "recorder/trace.h"
 #include "runtime/call/call_frame.h"
@@ -52,8 +54,8 @@ class PendingQueue {
   // The same where an op of the owner may just be on its way.
   void FlushSurely(FlushReason reason);
   // Around fork(): no other thread is inside, in parent and child.
-  void LockForFork();
-  void UnlockAfterFork();
+  void LockForFork() ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  void UnlockAfterFork() ABSL_NO_THREAD_SAFETY_ANALYSIS;
   // The deleter of a block with pending ops of this state fired: first the
   // usual case, then all of them.
   bool DropsBorn(Block* block);
@@ -88,18 +90,22 @@ class PendingQueue {
   void MakeReady(const CallFrame& frame);
   void FlushForeignOwners(const CallFrame& frame);
   // Makes this state the owner of the step's blocks; false if another thread
-  // owns one. REQUIRES: mutex_ held.
-  bool ClaimSlots(const StepRecord& step);
+  // owns one, or the thread's own ops must run first.
+  bool ClaimSlots(const StepRecord& step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // True if ClaimSlots() fails as long as the thread's own ops are pending.
+  // REQUIRES: the slots of the step are bound.
+  bool MustRunFirst(const StepRecord& step) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // REQUIRES (both): mutex_ held.
   // THROW what allocation threw. If no op has run yet, all stay pending: the
   // program may free memory and go on.
-  void FlushLocked(FlushReason reason);
-  void DrainLocked();
+  void FlushLocked(FlushReason reason) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void DrainLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The same, returned instead of thrown.
-  std::exception_ptr RunPending(FlushReason reason);
-  std::exception_ptr DrainPending();
-  void AfterFlushLocked();
+  std::exception_ptr RunPending(FlushReason reason)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::exception_ptr DrainPending() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AfterFlushLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CountBail(BailReason why, std::uint32_t trace_id, OpId op);
 
   // A call of the program that a test mode keeps open, its op pending and the
@@ -119,6 +125,8 @@ class PendingQueue {
   Run run_;
   std::uint64_t run_began_ns_ = 0;     // of a measured run, else 0
   std::uint64_t run_executed_ns_ = 0;  // of it: what was pending ran
+  // Clang checks who calls what wants it held. What it guards is not annotated:
+  // the owner reads it without.
   OwnerLock mutex_;
   std::atomic<std::uint32_t> pending_count_{0};
   std::atomic<Flushing> flushing_{Flushing::kNo};
@@ -134,8 +142,8 @@ class PendingQueue {
   friend class OwnerStateLock;
   friend class StateLock;
 
-  bool ClaimToWrite(std::uint32_t slot);
-  bool ClaimToRead(std::uint32_t slot);
+  bool ClaimToWrite(std::uint32_t slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool ClaimToRead(std::uint32_t slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Runs or drains what is pending. `has_run` is false if no step began: then
   // all of it stays pending. `error`: memory that could not be had.
   struct Attempt {
@@ -143,25 +151,29 @@ class PendingQueue {
     std::exception_ptr error;
   };
   Attempt TrySegment(void (PreparedSegment::*way)(const Run&, Counters*),
-                     FlushReason reason);
+                     FlushReason reason)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The same for compiled code alone, whose bits depend on the arithmetic only:
   // no observer or setting is for it, no thread of it waits for this state.
   // None, and nothing has run, if it is to be TrySegment()'s.
-  std::optional<Attempt> RunCodeAlone();
+  std::optional<Attempt> RunCodeAlone() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RecordStepThrew(const TraceNode& step, const std::exception& e);
-  // TakeOver(). REQUIRES: mutex_ held.
-  bool TakeOverLocked(Block* block);
-  PreparedSegment& SegmentInMode();
-  void CompareEagerCopies(FlushReason reason);
+  bool TakeOverLocked(Block* block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  PreparedSegment& SegmentInMode() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CompareEagerCopies(FlushReason reason)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 };
 
 // Holds the mutex of a state and notes it in t_context, so that deleters that
 // fire under it do not lock again.
-class StateLock {
+class ABSL_SCOPED_LOCKABLE StateLock {
  public:
-  explicit StateLock(PendingQueue* state);
+  explicit StateLock(PendingQueue* state)
+      ABSL_EXCLUSIVE_LOCK_FUNCTION(state->mutex_)
+      ABSL_NO_THREAD_SAFETY_ANALYSIS;
   // `is_owner`: this thread owns `state`.
   StateLock(PendingQueue* state, bool is_owner)
+      ABSL_EXCLUSIVE_LOCK_FUNCTION(state->mutex_) ABSL_NO_THREAD_SAFETY_ANALYSIS
       : state_(state),
         outer_(t_context.held),
         locked_(outer_ != state),
@@ -179,10 +191,10 @@ class StateLock {
         outer_(other.outer_),
         locked_(std::exchange(other.locked_, false)),
         owner_(other.owner_) {}
-  ~StateLock() { Unlock(); }
+  ~StateLock() ABSL_UNLOCK_FUNCTION() { Unlock(); }
   StateLock(const StateLock&) = delete;
   StateLock& operator=(const StateLock&) = delete;
-  void Unlock() {
+  void Unlock() ABSL_UNLOCK_FUNCTION() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     if (!locked_) return;
     locked_ = false;
     t_context.held = outer_;
@@ -202,13 +214,15 @@ class StateLock {
 
 // The same for the owner, in fewer instructions. REQUIRES: this thread holds
 // the mutex of no state.
-class OwnerStateLock {
+class ABSL_SCOPED_LOCKABLE OwnerStateLock {
  public:
-  explicit OwnerStateLock(PendingQueue* state) : state_(state) {
+  explicit OwnerStateLock(PendingQueue* state)
+      ABSL_EXCLUSIVE_LOCK_FUNCTION(state->mutex_)
+      : state_(state) {
     state_->mutex_.LockAsOwner();
     t_context.held = state_;
   }
-  ~OwnerStateLock() {
+  ~OwnerStateLock() ABSL_UNLOCK_FUNCTION() {
     t_context.held = nullptr;
     state_->mutex_.UnlockAsOwner();
   }

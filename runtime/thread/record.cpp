@@ -135,7 +135,7 @@ void RecordingPolicy::EndOpenCapture(const CallFrame& frame) {
     return;
   }
   // The same sequence with other sizes is complete where its trace is.
-  if (store_->Find(capture_.from(), capture_.steps()) != nullptr) {
+  if (store_->Find(capture_.from(), capture_.StepsToStore()) != nullptr) {
     FinishCapture();
     return;
   }
@@ -236,7 +236,7 @@ void RecordingPolicy::FinishCapture() {
 // The period that was captured is a hot trace's in sizes that, going by those
 // before, will not stay. If they come again they do.
 bool RecordingPolicy::IsOneSizeTooMany() {
-  const Trace* trace = store_->Find(capture_.from(), capture_.steps());
+  const Trace* trace = store_->Find(capture_.from(), capture_.StepsToStore());
   if (trace == nullptr || !trace->hot.load(std::memory_order_acquire) ||
       trace->IsWorthMorePaths()) {
     return false;

@@ -4,7 +4,8 @@
 // The part of a thread's state (thread_state.h) between what is pending and the
 // cursor.
 // Thread: the owner's.
-// Tested by: tests/runtime/{engagement,failed_captures,new_sizes}_test.cpp
+// Tested by:
+// tests/runtime/thread/{engagement,failed_captures,new_sizes}_test.cpp
 #pragma once
 
 #include <cstddef>

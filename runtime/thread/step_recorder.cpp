@@ -1,5 +1,8 @@
 #include "runtime/thread/step_recorder.h"
 
+#include <algorithm>
+
+#include "recorder/split_places.h"
 #include "runtime/call/value_checks.h"
 #include "runtime/library_calls/library_call.h"
 #include "runtime/platform/test_hooks.h"
@@ -44,6 +47,30 @@ void DropTensors(torch::jit::Stack* stack) {
 bool OnlyReads(const CallFrame& frame) {
   return frame.entry.name == "aten::native_batch_norm" &&
          !frame.statics.empty() && frame.statics[0] == 0;
+}
+
+// True if the step writes to a block that it has over another slot, too.
+bool MeetsItself(const StepRecord& step, const Run& run) {
+  const auto block_of = [&](const ArgRecord& arg) {
+    return arg.slot == kNoSlot
+               ? nullptr
+               : run.slots[static_cast<std::size_t>(arg.slot)].block;
+  };
+  const bool shares = std::any_of(
+      step.args.begin(), step.args.end(), [&](const ArgRecord& arg) {
+        return arg.slot != kNoSlot &&
+               run.slots[static_cast<std::size_t>(arg.slot)].shares;
+      });
+  if (!shares) return false;
+  for (const ArgRecord& written : step.args) {
+    if (!written.written || block_of(written) == nullptr) continue;
+    for (const ArgRecord& other : step.args) {
+      if (other.slot != written.slot && block_of(other) == block_of(written)) {
+        return true;
+      }
+    }
+  }
+  return false;
 }
 
 bool IsExpanded(const c10::TensorImpl* impl) {
@@ -93,16 +120,33 @@ void StepRecorder::Start(TraceNode* from, std::uint32_t length,
   at_boundary_ = at_boundary;
   run_ = run;
   steps_.clear();
+  offsets_.clear();
+  has_places_ = false;
 }
 
 void StepRecorder::Stop() {
   active_ = false;
   open_ = false;
   steps_.clear();
+  split_.clear();
+}
+
+std::size_t StepRecorder::FirstSlot() const {
+  return from_->parent == nullptr ? 0 : from_->slot_end();
+}
+
+const std::vector<NewStep>& StepRecorder::StepsToStore() {
+  if (!has_places_) return steps_;
+  split_ = steps_;
+  SplitPlaces(static_cast<std::uint32_t>(FirstSlot()), &split_);
+  return split_;
 }
 
 std::vector<NewStep> StepRecorder::ReleaseSteps() {
   std::vector<NewStep> steps = std::move(steps_);
+  if (has_places_) {
+    SplitPlaces(static_cast<std::uint32_t>(FirstSlot()), &steps);
+  }
   Stop();
   return steps;
 }
@@ -127,6 +171,7 @@ std::int32_t StepRecorder::AddSlot(Block* block, std::uint64_t bytes, bool born,
 
 void StepRecorder::MakeAtCall(NewStep* step) {
   UnbindFrom(run_, slots_before_);
+  offsets_.resize(std::min(offsets_.size(), slots_before_));
   StepRecord& s = step->step;
   s.kind = StepKind::kAtCall;
   s.args.clear();
@@ -135,6 +180,55 @@ void StepRecorder::MakeAtCall(NewStep* step) {
   s.results.clear();
   step->new_slots.clear();
   step->payload.reset();
+}
+
+// The slot that stands for the storage of an argument.
+std::int32_t StepRecorder::SlotOf(c10::StorageImpl* storage, Block* block,
+                                  Access access, NewStep* step) {
+  const std::int32_t bound = BoundSlot(*run_, storage, block);
+  if (bound >= 0) {
+    const SlotBinding& slot = run_->slots[static_cast<std::size_t>(bound)];
+    if (slot.copied && CopyHolds(slot, storage)) return bound;
+    if (!slot.copied) {
+      // Where it lies in the storage of a slot that has moved, or lies beside
+      // others, does not follow from the slot: see Note [Places].
+      const bool moves = slot.shift != 0 || slot.shares;
+      return moves ? PlaceSlot(bound, block, storage->nbytes(), step) : bound;
+    }
+    // What the program has there now is another value.
+  }
+  const std::int32_t slot =
+      AddSlot(access == Access::kBlock ? block : nullptr, storage->nbytes(),
+              /*born=*/false, step);
+  if (access == Access::kCopy) run_->slots.back() = CopyBinding(storage);
+  return slot;
+}
+
+// The slot of this recording for places in the storage of slot `first`.
+std::int32_t StepRecorder::PlaceSlot(std::int32_t first, Block* block,
+                                     std::uint64_t bytes, NewStep* step) {
+  for (std::size_t s = FirstSlot(); s < run_->slots.size(); ++s) {
+    const SlotBinding& slot = run_->slots[s];
+    if (slot.block == block && slot.shares) return static_cast<std::int32_t>(s);
+  }
+  const std::int32_t s = AddSlot(nullptr, bytes, /*born=*/false, step);
+  run_->slots.back().block = block;
+  run_->slots.back().shares = true;
+  step->new_slots.back().place_of = first;
+  return s;
+}
+
+void StepRecorder::RecordOffset(const ArgRecord& arg) {
+  const auto s = static_cast<std::size_t>(arg.slot);
+  if (s < FirstSlot()) return;
+  offsets_.resize(std::max(offsets_.size(), s + 1), -1);
+  if (offsets_[s] < 0) offsets_[s] = arg.geometry.offset;
+  has_places_ |= offsets_[s] != arg.geometry.offset;
+}
+
+// True if slot `slot` stands for the block.
+bool StepRecorder::IsIn(std::int32_t slot, const Block* block) const {
+  return run_->slots[static_cast<std::size_t>(slot)].block == block;
 }
 
 bool StepRecorder::RecordArguments(CallFrame& frame, NewStep* step) {
@@ -161,20 +255,11 @@ bool StepRecorder::RecordArguments(CallFrame& frame, NewStep* step) {
     const Access access = AccessOf(storage, arg.written, &block);
     if (access == Access::kNo) return false;
     arg.geometry = GeometryOf(ref.impl);
-    arg.slot = BoundSlot(*run_, storage, block);
-    if (arg.slot >= 0 && run_->slots[arg.slot].copied &&
-        !CopyHolds(run_->slots[arg.slot], storage)) {
-      arg.slot = kNoSlot;  // what the program has there now is another value
-    }
-    if (arg.slot < 0) {
-      arg.slot = AddSlot(access == Access::kBlock ? block : nullptr,
-                         storage->nbytes(), /*born=*/false, step);
-      if (access == Access::kCopy) {
-        run_->slots.back() = CopyBinding(storage);
-      }
-    }
+    arg.slot = SlotOf(storage, block, access, step);
+    RecordOffset(arg);
     step->step.args.push_back(arg);
   }
+  if (MeetsItself(step->step, *run_)) return false;
   step->step.statics.assign(frame.statics.begin(), frame.statics.end());
   for (std::uint32_t i = 0; i < frame.scalars.size(); ++i) {
     const ScalarPolicy policy = frame.entry.PolicyOfScalar(i);
@@ -238,8 +323,7 @@ bool StepRecorder::RecordResults(const CallFrame& frame,
     const ArgRecord& arg = step->step.args[i];
     if (arg.slot != kNoSlot && arg.written &&
         (!(GeometryOf(frame.tensors[i].impl) == arg.geometry) ||
-         BoundSlot(*run_, StorageOf(frame.tensors[i].impl),
-                   BlockOf(StorageOf(frame.tensors[i].impl))) != arg.slot)) {
+         !IsIn(arg.slot, BlockOf(StorageOf(frame.tensors[i].impl))))) {
       return false;
     }
   }
@@ -274,6 +358,7 @@ void StepRecorder::Discard() {
   if (!open_) return;
   open_ = false;
   UnbindFrom(run_, slots_before_);
+  offsets_.resize(std::min(offsets_.size(), slots_before_));
   steps_.pop_back();
 }
 

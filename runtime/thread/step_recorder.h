@@ -6,7 +6,8 @@
 // deferred becomes a kAtCall step, which only holds its place.
 //
 // Thread: belongs to one ThreadState.
-// Tested by: tests/runtime/replay_test.cpp, tests/runtime/engagement_test.cpp
+// Tested by: tests/runtime/replay_test.cpp,
+// tests/runtime/thread/engagement_test.cpp
 #pragma once
 
 #include <ATen/core/stack.h>
@@ -17,6 +18,7 @@
 #include "recorder/trace.h"
 #include "runtime/call/call_frame.h"
 #include "runtime/call/trace_run.h"
+#include "runtime/thread/match.h"
 
 namespace tjit::runtime {
 
@@ -42,6 +44,8 @@ class StepRecorder {
   bool at_boundary() const { return at_boundary_; }
   std::size_t size() const { return steps_.size(); }
   const std::vector<NewStep>& steps() const { return steps_; }
+  // As they would be stored if the sequence ended here.
+  const std::vector<NewStep>& StepsToStore();
   bool complete() const { return length_ != 0 && steps_.size() == length_; }
 
   // Before the eager kernel runs: arguments as they are now.
@@ -61,6 +65,13 @@ class StepRecorder {
                      const FrameArray<c10::TensorImpl*, 8>& results,
                      NewStep* step);
   void MakeAtCall(NewStep* step);
+  std::int32_t SlotOf(c10::StorageImpl* storage, Block* block, Access access,
+                      NewStep* step);
+  std::int32_t PlaceSlot(std::int32_t first, Block* block, std::uint64_t bytes,
+                         NewStep* step);
+  void RecordOffset(const ArgRecord& arg);
+  std::size_t FirstSlot() const;
+  bool IsIn(std::int32_t slot, const Block* block) const;
   std::int32_t AddSlot(Block* block, std::uint64_t bytes, bool born,
                        NewStep* step);
 
@@ -72,6 +83,11 @@ class StepRecorder {
   std::size_t slots_before_ = 0;
   Run* run_ = nullptr;
   std::vector<NewStep> steps_;
+  // Of each slot of steps_ the offset of its first access, and whether there
+  // are others: see Note [Places] in split_places.h.
+  std::vector<std::int64_t> offsets_;
+  bool has_places_ = false;
+  std::vector<NewStep> split_;  // StepsToStore()
 };
 
 }  // namespace tjit::runtime

@@ -21,7 +21,10 @@ ThreadRegistry::ThreadRegistry(Tier2* tier2, HotProfile* hot_profile,
       tier2_(tier2),
       hot_profile_(hot_profile),
       process_counters_(counters) {
-  SetStore(std::make_unique<TraceStore>());
+  {
+    const MutexLock lock(mutex_);
+    SetStore(std::make_unique<TraceStore>());
+  }
   g_registry.store(this, std::memory_order_release);
 }
 
@@ -31,7 +34,7 @@ ThreadRegistry* ThreadRegistry::Get() {
 
 // None inside a parallel region: whoever flushes a state, or holds it for a fork,
 // may wait for this thread (Note [Who may wait] in materialize.cpp), and what is
-// taken is locked. REQUIRES: mutex_ is held.
+// taken is locked.
 ThreadState* ThreadRegistry::AcquireFreeState() {
   if (free_states_.empty() || InParallelRegion()) return nullptr;
   ThreadState* const state = free_states_.back();
@@ -42,7 +45,7 @@ ThreadState* ThreadRegistry::AcquireFreeState() {
 ThreadState* ThreadRegistry::NewState() {
   ThreadState* reused = nullptr;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     reused = AcquireFreeState();
   }
   if (reused != nullptr) {
@@ -51,14 +54,14 @@ ThreadState* ThreadRegistry::NewState() {
     reused->AdoptStore();
     return reused;
   }
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto stream = static_cast<std::uint16_t>(states_.size() + 1);
   states_.push_back(new ThreadState(this, stream, held_store_));
   return states_.back();
 }
 
 void ThreadRegistry::ReturnState(ThreadState* state) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   free_states_.push_back(state);
 }
 
@@ -82,8 +85,8 @@ void ThreadRegistry::FlushAllBeforeChange() {
 }
 
 std::string ThreadRegistry::DescribeStates() {
-  const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
-  if (!lock.owns_lock()) return "the list of states is locked\n";
+  if (!mutex_.try_lock()) return "the list of states is locked\n";
+  const MutexLock lock(mutex_, std::adopt_lock);
   std::string text;
   for (ThreadState* state : states_) {
     absl::StrAppend(
@@ -96,18 +99,18 @@ std::string ThreadRegistry::DescribeStates() {
 }
 
 std::vector<ThreadState*> ThreadRegistry::States() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   return states_;
 }
 
 void ThreadRegistry::SetStoreLimits(const StoreLimits& limits) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   store_limits_ = limits;
   held_store_->SetLimits(limits);
 }
 
 void ThreadRegistry::ReplaceStore() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   // Before threads come that note the roots of the new store.
   for (OpId op = 0; op < kMaxOps; ++op) {
     root_ops_[op].store(false, std::memory_order_relaxed);
@@ -118,7 +121,7 @@ void ThreadRegistry::ReplaceStore() {
 
 // The states come first: one may be flushing, and threads that its kernels wait
 // for take the other two. A state that is new by then is waited for again.
-void ThreadRegistry::LockForFork(std::mutex* outer) {
+void ThreadRegistry::LockForFork(Mutex* outer) {
   for (;;) {
     const std::vector<ThreadState*> states = States();
     for (ThreadState* state : states) state->LockForFork();

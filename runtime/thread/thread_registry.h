@@ -6,19 +6,20 @@
 // it.
 // Thread: any. mutex_ guards the lists of states and the store. Nobody who
 // holds it waits for the mutex of a state: a fork takes the states first.
-// Tested by: tests/runtime/front_door_test.cpp, eviction_test.cpp
+// Tested by: tests/runtime/front_door_test.cpp,
+// tests/runtime/thread/eviction_test.cpp
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "recorder/trace.h"
 #include "support/bail.h"
 #include "support/counters.h"
+#include "support/mutex.h"
 
 namespace tjit::runtime {
 
@@ -74,8 +75,8 @@ class ThreadRegistry {
 
   // Around fork(). Locks all states, then `outer`, whose holders may wait for
   // the registry, then the registry and its store.
-  void LockForFork(std::mutex* outer);
-  void UnlockAfterFork(bool is_child);
+  void LockForFork(Mutex* outer) ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  void UnlockAfterFork(bool is_child) ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
   // A line for each thread's state, for the watchdog; waits for no lock.
   std::string DescribeStates();
@@ -83,19 +84,21 @@ class ThreadRegistry {
  private:
   static constexpr OpId kMaxOps = 16384;
 
-  ThreadState* AcquireFreeState();
-  // REQUIRES: mutex_ is held.
-  void SetStore(std::unique_ptr<TraceStore> store);
+  ThreadState* AcquireFreeState() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SetStore(std::unique_ptr<TraceStore> store)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The worker's part of MaybeEvict(). False if `hurry` was set.
   bool Evict(TraceStore* store, const std::atomic<bool>& hurry);
 
-  std::mutex mutex_;
-  std::vector<ThreadState*> states_;  // never destroyed
-  std::vector<ThreadState*> free_states_;
+  Mutex mutex_;
+  // Never destroyed.
+  std::vector<ThreadState*> states_ ABSL_GUARDED_BY(mutex_);
+  std::vector<ThreadState*> free_states_ ABSL_GUARDED_BY(mutex_);
   // What clear() and eviction replace lives as long as a thread follows it.
-  std::shared_ptr<TraceStore> held_store_;
-  std::atomic<TraceStore*> store_;  // held_store_
-  StoreLimits store_limits_;
+  std::shared_ptr<TraceStore> held_store_ ABSL_GUARDED_BY(mutex_);
+  // held_store_. Written under mutex_, read without.
+  std::atomic<TraceStore*> store_;
+  StoreLimits store_limits_ ABSL_GUARDED_BY(mutex_);
   std::atomic<bool> evicting_{false};
   std::unique_ptr<std::atomic<bool>[]> root_ops_;
   Tier2* const tier2_;

@@ -265,7 +265,7 @@ void TraceCursor::EndUnseen() {
 void TraceCursor::BeginMeasured(Trace* trace, std::int64_t entry) {
   run_began_ns_ = NowNs();
   run_executed_ns_ = 0;
-  if (entry % TraceTrial::kBlock != 0 || modes_ != nullptr ||
+  if (entry % TraceTrial::kBlock != 0 || modes_ != nullptr || !TraceTrials() ||
       !trace->hot.load(std::memory_order_relaxed) || g_settings.compile_all()) {
     return;
   }
@@ -352,8 +352,9 @@ void TraceCursor::LeaveTraceLocked(BailReason why) {
   }
   // Other sizes of a trace that is replayed are recorded where they first come,
   // anything else where it comes again.
-  const bool has_other_sizes = why == BailReason::kMetaDiffers &&
-                               run_deferred_ && trace->IsWorthMorePaths();
+  const bool has_other_sizes =
+      (why == BailReason::kMetaDiffers || why == BailReason::kPlaceDiffers) &&
+      run_deferred_ && trace->IsWorthMorePaths();
   Exits& exits = exits_[node->id];
   ++exits.times;
   ++exits.in_vain;

@@ -29,7 +29,8 @@
 // Threads: everything belongs to the owning thread but what the mutex of
 // PendingQueue guards: run_.pending and what flushing needs; other threads flush
 // through Flush().
-// Tested by: tests/runtime/{engagement,replay}_test.cpp
+// Tested by: tests/runtime/thread/engagement_test.cpp,
+// tests/runtime/replay_test.cpp
 #pragma once
 
 #include <time.h>
@@ -125,13 +126,15 @@ class ThreadState : public TraceCursor {
   Decision CallLate(CallFrame& frame);
   void BeginLateRun();
   bool HasStaleCopy(const CallFrame& frame) const;
-  bool RecordLate(CallFrame& frame);
+  bool RecordLate(CallFrame& frame) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   TraceNode* RecordedLate(CallFrame& frame, const ResultList& results,
                           torch::jit::Stack* boxed);
+  // Of the call that is open: modes_->open holds the mutex.
   void CloseCall(CallFrame& frame, const ResultList& results,
-                 torch::jit::Stack* boxed);
+                 torch::jit::Stack* boxed) ABSL_NO_THREAD_SAFETY_ANALYSIS;
   void GiveUpCall(CallFrame& frame, bool threw);
-  void GiveUpCall(CallFrame& frame, const std::vector<SlotBinding>& bound);
+  void GiveUpCall(CallFrame& frame, const std::vector<SlotBinding>& bound)
+      ABSL_NO_THREAD_SAFETY_ANALYSIS;
   // TJIT_STRESS=hide.
   static void RevealArguments(const CallFrame& frame);
   void HideResults(const CallFrame& frame,

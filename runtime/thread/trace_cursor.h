@@ -3,7 +3,9 @@
 //
 // The part of a thread's state (thread_state.h) above its recording policy.
 // Thread: the owner's.
-// Tested by: tests/runtime/{replay,side_exits,observers}_test.cpp
+// Tested by: tests/runtime/replay_test.cpp,
+// tests/runtime/thread/side_exits_test.cpp,
+// tests/runtime/thread/observers_test.cpp
 #pragma once
 
 #include <cstdint>
@@ -43,8 +45,8 @@ class TraceCursor : public RecordingPolicy {
   void LeaveTrace(BailReason why);
   // Runs what is pending, `drains`: op by op, and stands nowhere.
   void LeavePath(bool drains = false);
-  // REQUIRES: mutex_ held.
-  bool ValuesPassWhenReady(CallFrame& frame);
+  // REQUIRES: mutex_ held, as clang does not know of the lambda that calls it.
+  bool ValuesPassWhenReady(CallFrame& frame) ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
   // Eager runs that nobody follows, see Note [Runs that nobody sees].
   bool ContinueUnseen(const CallFrame& frame);
@@ -68,17 +70,23 @@ class TraceCursor : public RecordingPolicy {
   bool IsOwned(const c10::TensorImpl* impl, const CompactArg& arg,
                std::int64_t shift) const;
   TraceNode* FindChild(TraceNode* from, CallFrame& frame, BailReason* why);
-  Decision Advance(CallFrame& frame, TraceNode* node, bool defers);
-  Decision AdvanceDeferred(CallFrame& frame, TraceNode* node);
+  Decision Advance(CallFrame& frame, TraceNode* node, bool defers)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Decision AdvanceDeferred(CallFrame& frame, TraceNode* node)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Decision AdvanceDeferring(CallFrame& frame, TraceNode* node,
-                            const CompactStep* step, bool owns_arguments);
+                            const CompactStep* step, bool owns_arguments)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::optional<Decision> AdvanceLike(CallFrame& frame, TraceNode* node,
-                                      const CompactStep* step);
+                                      const CompactStep* step)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::optional<Decision> AdvanceFast(CallFrame& frame, TraceNode* node,
-                                      const CompactStep* step);
-  Decision HaveNoMemory(const CallFrame& frame);
+                                      const CompactStep* step)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Decision HaveNoMemory(const CallFrame& frame)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MoveCursor(TraceNode* node);
-  void LeaveTraceLocked(BailReason why);
+  void LeaveTraceLocked(BailReason why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsUsualExit(const TraceNode* node) const;
 
   // While somebody watches: observers.cpp.

@@ -10,8 +10,8 @@
 // freed: threads walk it without a lock. (2) Nothing in a file stops a program:
 // what is wrong is said once, and the file is replaced.
 // Thread: any. Reading is done by the worker of tier 2.
-// Tested by: tests/runtime/hot_profile_test.cpp,
-// tests/runtime/worker_jobs_test.cpp, tests/acceptance/profile_test.py
+// Tested by: tests/runtime/tier2/hot_profile_test.cpp,
+// tests/runtime/tier2/worker_jobs_test.cpp, tests/acceptance/profile_test.py
 #pragma once
 
 #include <sys/types.h>

@@ -1,6 +1,6 @@
 // The engine of TJIT_BACKEND=llvm: kernels of libtjit_llvm.so, run on the
 // threads of libtorch.
-// Tested by: tests/runtime/tier2_test.cpp
+// Tested by: tests/runtime/tier2/tier2_test.cpp
 #pragma once
 
 #include <atomic>

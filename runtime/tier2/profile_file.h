@@ -4,7 +4,7 @@
 //
 // Thread: any, and any process: files are replaced as a whole, and writers that
 // put theirs together with what is there wait for one another.
-// Tested by: tests/runtime/hot_profile_test.cpp,
+// Tested by: tests/runtime/tier2/hot_profile_test.cpp,
 // tests/acceptance/profile_test.py
 #pragma once
 

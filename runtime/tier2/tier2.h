@@ -8,7 +8,8 @@
 // Invariant: A task's code does not change once it is done.
 // Thread: any; mutex_ guards what is named below. Nobody holds it who wants the
 // mutex of a thread's state.
-// Tested by: tests/runtime/tier2_test.cpp, tests/runtime/worker_jobs_test.cpp
+// Tested by: tests/runtime/tier2/tier2_test.cpp,
+// tests/runtime/tier2/worker_jobs_test.cpp
 #pragma once
 
 #include <atomic>

@@ -12,7 +12,7 @@
 // on partition, memory plan and bindings that shares no code with the compiler
 // behind them. Slower than library calls.
 //
-// Thread: see Engine. Tested by: tests/runtime/torchscript_test.cpp
+// Thread: see Engine. Tested by: tests/runtime/tier2/torchscript_test.cpp
 #pragma once
 
 #include <memory>

@@ -14,7 +14,7 @@
 // whatever else is no tensor is a constant. Results are recorded as they were
 // then; their types in the graph are for the reader.
 //
-// Thread: any. Tested by: tests/runtime/torchscript_test.cpp
+// Thread: any. Tested by: tests/runtime/tier2/torchscript_test.cpp
 #pragma once
 
 #include <torch/csrc/jit/ir/ir.h>

@@ -8,7 +8,8 @@
 // policy::kMaxQueued jobs wait where the caller can ask again later.
 // Thread: any; mutex_ guards the queue. Nobody holds it who wants the mutex of a
 // thread's state.
-// Tested by: tests/runtime/worker_jobs_test.cpp, tests/runtime/tier2_test.cpp
+// Tested by: tests/runtime/tier2/worker_jobs_test.cpp,
+// tests/runtime/tier2/tier2_test.cpp
 #pragma once
 
 #include <atomic>

@@ -2,11 +2,14 @@
 import ctypes
 import os
 
+TRIALS = {"TJIT_THREAD_TRIALS", "TJIT_TRACE_TRIALS"}
+
 
 def is_passed_on(name):
-    """Of the caller's variables: no TJIT_ one but that which keeps threads from
-    being measured, as nothing that is counted may depend on the machine."""
-    return not name.startswith("TJIT_") or name == "TJIT_THREAD_TRIALS"
+    """Of the caller's variables: no TJIT_ one but those which keep threads and
+    sequences from being measured, as nothing that is counted may depend on the
+    machine."""
+    return not name.startswith("TJIT_") or name in TRIALS
 
 
 def environment(**extra):

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "tests/runtime/tier2_testing.h"
+#include "tests/runtime/tier2/tier2_testing.h"
 
 namespace tjit::bits {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "compiler/lower/op_rules.h"
-#include "tests/runtime/lower_cases.h"
+#include "tests/runtime/against_eager/lower_cases.h"
 
 namespace tjit::bits {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tests/bits/proof.h"
-#include "tests/runtime/lower_test_inputs.h"
+#include "tests/runtime/against_eager/lower_test_inputs.h"
 
 namespace tjit::bits {
 

@@ -23,7 +23,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/bits/random_ops.h"
-#include "tests/runtime/tier2_testing.h"
+#include "tests/runtime/tier2/tier2_testing.h"
 
 namespace tjit::bits {
 namespace {

@@ -1,6 +1,6 @@
 // What the sources that are compiled for one instruction set have. Includes
 // nothing, as no inline function may be compiled for these processors only.
-// Tested by: tests/runtime/fast_math_test.cpp
+// Tested by: tests/runtime/bit_exact/fast_math_test.cpp
 #pragma once
 
 namespace tjit {

@@ -15,7 +15,7 @@
 //     Scale(x, n)              // x 2^n, rounded once; n from -600 to 128
 //   };
 // No header of the C++ library, as each source is for its own processors.
-// Tested by: tests/runtime/fast_math_test.cpp
+// Tested by: tests/runtime/bit_exact/fast_math_test.cpp
 #pragma once
 
 #include "compiler/functions/fast_math/code.h"

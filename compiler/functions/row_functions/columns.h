@@ -2,7 +2,7 @@
 // one cascade for each column, as long as the columns fill four vectors (or
 // are fewer than fill one: four), then four interleaved ones for each of the
 // columns that are left.
-// Tested by: tests/compiler/row_functions_test.cpp
+// Tested by: tests/compiler/functions/row_functions_test.cpp
 #pragma once
 
 #include "compiler/functions/row_functions/sums.h"

@@ -1,6 +1,6 @@
 // The greatest and the smallest of columns. Which zero wins: of columns that
 // fill four vectors the later one, of the others the first.
-// Tested by: tests/compiler/row_functions_test.cpp
+// Tested by: tests/compiler/functions/row_functions_test.cpp
 #pragma once
 
 #include "compiler/functions/row_functions/columns.h"

@@ -1,7 +1,7 @@
 // The greatest and the smallest of one row. They do not depend on the order but
 // for the sign of zero: if the extreme is 0, eager's order is repeated to find
 // the sign.
-// Tested by: tests/compiler/row_functions_test.cpp
+// Tested by: tests/compiler/functions/row_functions_test.cpp
 #pragma once
 
 #include "compiler/functions/row_functions/lanes.h"

@@ -6,7 +6,7 @@
 //   extremes  as f32 in 16 lanes
 //
 // The results are f32: what rounds them is not here.
-// Tested by: tests/compiler/row_functions_test.cpp
+// Tested by: tests/compiler/functions/row_functions_test.cpp
 // Source: aten/src/ATen/native/cpu/SumKernel.cpp (InnerSumCastLoadPolicy,
 // vectorized_outer_sum) and Reduce.h of libtorch 2.13.
 #pragma once

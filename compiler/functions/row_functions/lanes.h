@@ -17,7 +17,7 @@
 //
 // All names are local to the source that includes this: each source is
 // compiled for its own processors.
-// Tested by: tests/compiler/row_functions_test.cpp
+// Tested by: tests/compiler/functions/row_functions_test.cpp
 #pragma once
 
 #include <cstdint>

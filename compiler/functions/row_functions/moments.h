@@ -1,7 +1,7 @@
 // Mean and 1 / sqrt(variance + eps) of one row, in the order of eager's layer
 // and group norm: Welford's formula over 16 vectors, such chunks joined in
 // pairs, pairs of pairs and so on; then the elements that fill no vector, and
-// the lanes. Tested by: tests/compiler/row_functions_test.cpp
+// the lanes. Tested by: tests/compiler/functions/row_functions_test.cpp
 #pragma once
 
 #include "compiler/functions/row_functions/sums.h"

@@ -1,7 +1,7 @@
 // p-norms of one row, or of all elements as they come, for p of 1, 2 and
 // infinity. Of 2: the squares are added up in one vector, its lanes one after
 // the other, then the rest. Of 1: one element after the other.
-// Tested by: tests/compiler/row_functions_test.cpp
+// Tested by: tests/compiler/functions/row_functions_test.cpp
 #pragma once
 
 #include "compiler/functions/row_functions/whole.h"

@@ -1,5 +1,5 @@
 // Quotients by counts, with the bits of the division.
-// Tested by: tests/compiler/row_functions_test.cpp
+// Tested by: tests/compiler/functions/row_functions_test.cpp
 #pragma once
 
 #include "compiler/functions/row_functions/lanes.h"

@@ -4,7 +4,7 @@
 // where the processor can, but not where the sum is carried around a loop: the
 // whole vectors of a row are multiplied, rounded and added, the rest that fills
 // no vector is contracted. Whether it did so at all is for the probe to find.
-// Tested by: tests/compiler/row_functions_test.cpp
+// Tested by: tests/compiler/functions/row_functions_test.cpp
 #pragma once
 
 #include "compiler/functions/row_functions.h"

@@ -2,7 +2,7 @@
 // eager's norms add up. Of a row one vector after the other into one
 // accumulator (softmax.h); of columns row after row, in as many parts as eager
 // has threads, then the parts.
-// Tested by: tests/compiler/row_functions_test.cpp
+// Tested by: tests/compiler/functions/row_functions_test.cpp
 #pragma once
 
 #include "compiler/functions/row_functions/softmax.h"

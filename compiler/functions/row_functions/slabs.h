@@ -7,7 +7,7 @@
 // Columns are taken some vectors at a time, through all passes: what there is
 // one of per column stays in registers. Those behind the vectors one by one, as
 // a call in the midst of vectors costs their registers.
-// Tested by: tests/compiler/row_functions_test.cpp
+// Tested by: tests/compiler/functions/row_functions_test.cpp
 // Source: aten/src/ATen/native/cpu/SoftMaxKernel.cpp of libtorch 2.13
 // (vec_softmax, serial_vec_logsoftmax_range, vec_softmax_backward,
 // vec_log_softmax_backward).

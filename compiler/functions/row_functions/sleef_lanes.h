@@ -1,6 +1,6 @@
 // What an Isa (lanes.h) with FMA has whatever its vectors are: numbers by the
 // processor's own instructions, exp and log by libtorch's SLEEF (RowMath).
-// Tested by: tests/compiler/row_functions_test.cpp
+// Tested by: tests/compiler/functions/row_functions_test.cpp
 #pragma once
 
 #include "compiler/functions/row_functions/rows.h"

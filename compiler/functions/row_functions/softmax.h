@@ -8,7 +8,7 @@
 // Of short rows some go through each pass at once: the processor waits for the
 // end of a row (its lanes are folded, its sum is divided by) while it has
 // nothing else to do.
-// Tested by: tests/compiler/row_functions_test.cpp
+// Tested by: tests/compiler/functions/row_functions_test.cpp
 #pragma once
 
 #include "compiler/functions/row_functions/extremes.h"

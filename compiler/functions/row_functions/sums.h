@@ -1,7 +1,7 @@
 // The sum of one row, with eager's order of additions: over units, vectors or
 // single numbers, in four interleaved ways; each way adds up 16 or more units,
 // these sums are added up again, and so on over four levels.
-// Tested by: tests/compiler/row_functions_test.cpp
+// Tested by: tests/compiler/functions/row_functions_test.cpp
 #pragma once
 
 #include "compiler/functions/row_functions/lanes.h"

@@ -1,6 +1,6 @@
 // Variances in eager's order: Welford's formula over the elements one after the
 // other, in double whatever the type, nothing contracted.
-// Tested by: tests/compiler/row_functions_test.cpp
+// Tested by: tests/compiler/functions/row_functions_test.cpp
 #pragma once
 
 #include "compiler/functions/row_functions/columns.h"

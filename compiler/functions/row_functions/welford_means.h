@@ -1,5 +1,5 @@
 // The means of welford.h: what var_mean gives beside the variance.
-// Tested by: tests/compiler/row_functions_test.cpp
+// Tested by: tests/compiler/functions/row_functions_test.cpp
 #pragma once
 
 #include "compiler/functions/row_functions/welford.h"

@@ -1,7 +1,7 @@
 // Reductions of all elements as they come, some at a time, in the order of
 // eager on one thread: that of one long row. Elements wait until there are four
 // vectors of them, a group.
-// Tested by: tests/compiler/row_functions_test.cpp
+// Tested by: tests/compiler/functions/row_functions_test.cpp
 #pragma once
 
 #include "compiler/functions/row_functions/columns.h"

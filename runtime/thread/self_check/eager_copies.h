@@ -16,7 +16,7 @@
 //
 // Invariants: a slot has an eager copy exactly while a pending op writes it.
 // Threads: under the mutex of the state. Tested by:
-// tests/runtime/modes_test.cpp
+// tests/runtime/thread/self_check/modes_test.cpp
 #pragma once
 
 #include <cstdint>

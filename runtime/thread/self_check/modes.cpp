@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <exception>
-#include <mutex>
 #include <set>
 #include <string>
 
@@ -15,6 +14,7 @@
 #include "runtime/thread/self_check/mode_state.h"
 #include "runtime/thread/thread_registry.h"
 #include "runtime/thread/thread_state.h"
+#include "support/mutex.h"
 
 namespace tjit::runtime {
 namespace {
@@ -37,9 +37,9 @@ constexpr std::uint64_t kFlushOneIn = 8;
 }  // namespace
 
 void PrintFinding(std::string_view text) {
-  static std::mutex mutex;
+  static Mutex mutex;
   static auto* said = new std::set<std::string, std::less<>>;
-  const std::lock_guard<std::mutex> lock(mutex);
+  const MutexLock lock(mutex);
   if (said->size() > kMaxSaid || !said->emplace(text).second) return;
   LogWarning(said->size() <= kMaxSaid ? text
                                       : "more findings are only counted");

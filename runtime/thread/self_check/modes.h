@@ -8,7 +8,8 @@
 //   check    stress_check.h      ops that change what they only read
 //   shuffle  modes.cpp    pending ops run at random points
 //   strict   strict.h     unexpected fallbacks are errors
-// Tested by: tests/runtime/modes_test.cpp, tests/acceptance/torch_suites.py
+// Tested by: tests/runtime/thread/self_check/modes_test.cpp,
+// tests/acceptance/torch_suites.py
 #pragma once
 
 #include <cstdint>

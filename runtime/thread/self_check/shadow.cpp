@@ -169,7 +169,7 @@ void ThreadState::GiveUpCall(CallFrame& frame,
   }
   std::exception_ptr error;
   if (run_.pending.empty()) {
-    g_settings.RecordPending(true);
+    g_settings.CountPending(true);
     AfterFlushLocked();
   } else {
     error = RunPending(FlushReason::kOpAtCall);

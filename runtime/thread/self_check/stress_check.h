@@ -9,7 +9,7 @@
 //
 // Thread: one per ThreadState. Another thread that draws from the same
 // generator meanwhile is mistaken for the op.
-// Tested by: tests/runtime/modes_test.cpp
+// Tested by: tests/runtime/thread/self_check/modes_test.cpp
 #pragma once
 
 #include <cstdint>

@@ -80,7 +80,7 @@ bool ThreadState::HasStaleCopy(const CallFrame& frame) const {
   return false;
 }
 
-// REQUIRES: mutex_ held. True if the op may be pending: its record has begun.
+// True if the op may be pending: its record has begun.
 bool ThreadState::RecordLate(CallFrame& frame) {
   if (run_.pending.empty()) BeginLateRun();
   if (!g_settings.may_defer() || frame.entry.op_class != OpClass::kPlain) {

@@ -1,0 +1,39 @@
+// Gives each place of a storage that a sequence only reads a slot of its own.
+//
+// Note [Places]
+// A program that takes rows, batches or time steps out of one tensor reads one
+// storage at several places, and where they lie may change with every run:
+//
+//   x = stack({X[i], X[j]})     run 1: rows 3 and 8; run 2: rows 5 and 1
+//
+// A slot has one shift per run (SlotBinding::shift), so over one slot the rows
+// would have to keep their distance. Hence each place becomes a slot: s0 for
+// the first row, s1 for the second, both of the same storage. Such slots may
+// have one block, and their memory may overlap in any way. What reads only is
+// right all the same. Where a step writes to a block that another slot of the
+// run has too, or reads what was written over another slot, the runtime runs
+// what is pending first (PendingQueue::MustRunFirst()), so that no segment
+// holds a write and another access over different slots.
+//
+// A storage that the sequence writes to stays one slot: the compiler knows how
+// its accesses lie to one another, as a stencil needs it.
+//
+//   Equal places are one slot, but among the tensors of a long list: rows that
+//   are drawn at random meet now and then, and the next time they do not.
+//
+// Thread: none of its own; plain data.
+// Tested by: tests/recorder/split_places_test.cpp
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "recorder/trace.h"
+
+namespace tjit {
+
+// `steps` follow a path that has slots [0, first_slot). Slots are numbered by
+// first use, before and after.
+void SplitPlaces(std::uint32_t first_slot, std::vector<NewStep>* steps);
+
+}  // namespace tjit

@@ -1,0 +1,185 @@
+// Sizes that come one after another, each some time, of a program that is
+// hot: each is recorded where it first comes, replayed from then on, and has
+// the code of the others.
+#include <gtest/gtest.h>
+#include <tjit/tjit.h>
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "runtime/testing.h"
+#include "tests/runtime/tier2/tier2_testing.h"
+
+namespace tjit {
+namespace {
+
+constexpr int kWarm = 60;        // steps of the first size
+constexpr int kNewSizes = 60;    // behind them
+constexpr int kRunsOfEach = 30;  // in a row
+
+enum class End { kSync, kMark };
+
+// One step over a batch of `x`'s rows.
+using SizedStep = std::function<at::Tensor(const at::Tensor& x)>;
+
+struct Plan {
+  End end = End::kMark;
+  int warm = kWarm;
+  int new_sizes = kNewSizes;
+  int runs_of_each = kRunsOfEach;
+  int runs_of_last = 0;  // more of these
+  Backend backend = Backend::kReplay;
+  bool waits = false;  // for the compiler, behind each run
+};
+
+// Runs the sizes eagerly and under tjit; all results have the same bits. What
+// tjit did with the sizes behind the first one.
+Stats RunSizes(const Plan& plan, const SizedStep& step) {
+  torch::manual_seed(1);
+  const at::Tensor data = torch::rand({64 + plan.new_sizes, 8});
+  const auto run = [&](Stats* at_warm) {
+    std::vector<at::Tensor> results;
+    const auto one = [&](std::int64_t rows) {
+      const at::NoGradGuard no_grad;
+      results.push_back(step(data.narrow(0, 0, rows)));
+      if (plan.end == End::kSync) (void)results.back().max().item<float>();
+      if (plan.end == End::kMark) mark_step();
+      if (plan.waits) testing::WaitForCompiler();
+    };
+    for (int i = 0; i < plan.warm; ++i) one(64);
+    *at_warm = stats();
+    for (int n = 1; n <= plan.new_sizes; ++n) {
+      for (int i = 0; i < plan.runs_of_each; ++i) one(64 + n);
+    }
+    for (int i = 0; i < plan.runs_of_last; ++i) one(64 + plan.new_sizes);
+    return results;
+  };
+  Stats before;
+  disable();
+  const std::vector<at::Tensor> eager = run(&before);
+  clear();
+  Options options;
+  options.hot_threshold = 4;
+  options.backend = plan.backend;
+  options.cache_dir = "off";
+  EXPECT_TRUE(enable(options));
+  const std::vector<at::Tensor> ours = run(&before);
+  sync();
+  const Stats did = stats() - before;
+  disable();
+  clear();
+  for (std::size_t i = 0; i < eager.size(); ++i) {
+    EXPECT_TRUE(SameBits(eager[i], ours[i])) << "step " << i;
+  }
+  return did;
+}
+
+// All runs of a size but the first; a sync point is never replayed.
+void ExpectReplayedFromTheSecondRun(const Stats& did) {
+  const auto runs = static_cast<double>(kNewSizes * kRunsOfEach);
+  const auto ops = static_cast<double>(did.ops_seen) - 2 * runs;
+  constexpr double kShare = (kRunsOfEach - 1.0) / kRunsOfEach;
+  EXPECT_GE(static_cast<double>(did.ops_replayed) / ops, 0.95 * kShare)
+      << did.to_json();
+}
+
+// 13 ops; the first one has the new size.
+SizedStep Products() {
+  torch::manual_seed(2);
+  return [w = torch::rand({8, 8})](const at::Tensor& x) {
+    at::Tensor y = x * 0.5;
+    for (int i = 0; i < 4; ++i) y = torch::mm(y, w).tanh() + x;
+    return y;
+  };
+}
+
+class NewSizes : public ::testing::TestWithParam<End> {};
+
+TEST_P(NewSizes, AtTheFirstOp) {
+  ExpectReplayedFromTheSecondRun(RunSizes({GetParam()}, Products()));
+}
+
+// The first ops are the same for all sizes.
+TEST_P(NewSizes, BehindTheFirstOps) {
+  torch::manual_seed(2);
+  const at::Tensor w = torch::rand({8, 8});
+  ExpectReplayedFromTheSecondRun(RunSizes({GetParam()}, [w](const auto& x) {
+    const at::Tensor v = (w * 0.5).sin() + 0.25;
+    at::Tensor y = x;
+    for (int i = 0; i < 4; ++i) y = torch::mm(y, v).tanh() + x;
+    return y;
+  }));
+}
+
+// Sizes that come a few times each: what recording and preparing takes is not
+// won back, so after some of them hardly any more are recorded.
+TEST_P(NewSizes, ThatDoNotStay) {
+  Plan plan{GetParam()};
+  plan.new_sizes = 400;
+  for (const int runs : {1, 4}) {
+    SCOPED_TRACE(runs);
+    plan.runs_of_each = runs;
+    const Stats did = RunSizes(plan, Products());
+    // A step has 13 ops, and two more where it ends with a sync point.
+    EXPECT_GE(did.trace_steps, 8 * 13) << did.to_json();
+    EXPECT_LE(did.trace_steps, 30 * 15) << did.to_json();
+  }
+}
+
+std::string NameOf(const ::testing::TestParamInfo<End>& end) {
+  return end.param == End::kSync ? "Sync" : "Mark";
+}
+
+INSTANTIATE_TEST_SUITE_P(Ends, NewSizes,
+                         ::testing::Values(End::kSync, End::kMark), NameOf);
+
+// Nothing is compiled for a new size, and nobody waits until it has taken as
+// long as compiling would: its third run has code. (The second asks.)
+TEST(NewSizesCode, IsThatOfTheOthers) {
+  Plan plan;
+  plan.warm = 2000;
+  plan.new_sizes = 20;
+  plan.runs_of_each = 24;
+  plan.backend = Backend::kLlvm;
+  plan.waits = true;
+  const Stats did = RunSizes(plan, [](const auto& x) {
+    at::Tensor y = x;
+    for (int i = 0; i < 20; ++i) y = (y * 0.5 + x).abs();
+    return y;
+  });
+  EXPECT_EQ(did.kernels_compiled, 0) << did.to_json();
+  EXPECT_EQ(did.kernels_reused, 20) << did.to_json();
+  // A size may come that takes its turns with library calls.
+  EXPECT_GE(did.replays_tier2, 20 * 22) << did.to_json();
+}
+
+// A size that stays, behind many that did not.
+TEST_P(NewSizes, OneThatStaysAtLast) {
+  Plan plan{GetParam()};
+  plan.new_sizes = 400;
+  plan.runs_of_each = 1;
+  plan.runs_of_last = 300;
+  const Stats did = RunSizes(plan, Products());
+  EXPECT_GE(did.ops_replayed, 250 * 13) << did.to_json();
+}
+
+// A trial of a product takes as long as a hundred runs save.
+TEST(NewSizesTrials, ComeWhenASizeHasStayed) {
+  torch::manual_seed(3);
+  const at::Tensor w = torch::rand({8, 8});
+  const SizedStep step = [w](const auto& x) {
+    return torch::mm(x, w).tanh() + 1;
+  };
+  Plan plan;
+  plan.new_sizes = 10;
+  plan.runs_of_each = 90;
+  EXPECT_EQ(RunSizes(plan, step).steps_tried, 0);
+  plan.runs_of_each = 110;
+  EXPECT_EQ(RunSizes(plan, step).steps_tried, plan.new_sizes);
+}
+
+}  // namespace
+}  // namespace tjit
