@@ -1,6 +1,8 @@
 // The engine of TJIT_BACKEND=interpreter.
+#include <array>
 #include <limits>
 #include <map>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -30,15 +32,11 @@ bool IsFloat(const ir::Function& f, const ir::Instruction& in) {
 
 // Null of floats, and where there is none.
 const TjitMath* IntegerFunctionFor(const ir::Function& f,
-                                   const ir::Instruction& in) {
+                                   const ir::Instruction& in, ir::Axis axis) {
   if (InfoOf(in.op).family != ir::Family::kReduce) return nullptr;
   const auto operand = static_cast<std::size_t>(in.operands[0].value);
   const ir::DType dtype = f.values[operand].dtype;
-  if (dtype != TypeOf(f, in)) return nullptr;
-  return IntegerFunction(in.op, dtype,
-                         IsOverWhole(in)      ? ReduceOver::kWhole
-                         : IsAlongColumns(in) ? ReduceOver::kColumns
-                                              : ReduceOver::kRows);
+  return dtype == TypeOf(f, in) ? IntegerFunction(in.op, dtype, axis) : nullptr;
 }
 
 class InterpretedKernel : public Kernel {
@@ -49,10 +47,8 @@ class InterpretedKernel : public Kernel {
     for (const ir::Instruction& in : function_.body) {
       const TjitMath* entry = FunctionFor(function_, in, functions);
       if (entry == nullptr) continue;
-      auto& entries = IsOfSlabs(function_, in)     ? slab_entries_
-                      : IsOfWhole(function_, in)   ? whole_entries_
-                      : IsOfColumns(function_, in) ? column_entries_
-                                                   : entries_;
+      const std::optional<ir::Axis> axis = AxisOf(function_, in);
+      auto& entries = axis ? EntriesOf(*axis) : entries_;
       entries[{in.op, TypeOf(function_, in)}] = entry;
     }
   }
@@ -89,38 +85,51 @@ class InterpretedKernel : public Kernel {
 
  private:
   bool Rows(const ir::RowsCall& call) const {
-    if (call.is_slab) {
-      const auto slab = slab_entries_.find({call.op, call.dtype});
-      if (slab == slab_entries_.end()) return false;
-      reinterpret_cast<TjitSlabFn>(slab->second->address)(
-          call.rows, call.n, call.a, call.n, call.b, call.n, call.out, 0,
-          call.n);
-      return true;
+    ir::Axis axis = call.axis;
+    // All elements are a row where no function takes them as they come.
+    if (axis == ir::Axis::kAll && EntryFor(call, axis) == nullptr) {
+      axis = ir::Axis::kInner;
     }
-    if (call.is_whole) {
-      const auto whole = whole_entries_.find({call.op, call.dtype});
-      if (whole != whole_entries_.end()) {
-        RunColumns(reinterpret_cast<TjitColumnFn>(whole->second->address),
-                   call.n, 1, call.a, call.number, call.out);
-        return true;
-      }
+    const TjitMath* entry = EntryFor(call, axis);
+    if (entry == nullptr) return false;
+    const auto columns = reinterpret_cast<TjitColumnFn>(entry->address);
+    switch (axis) {
+      case ir::Axis::kInner:
+        RunRows(call, entry->address);
+        break;
+      case ir::Axis::kOuter:
+        RunColumns(columns, call.rows, call.n, call.a, call.number, call.out,
+                   call.b);
+        break;
+      case ir::Axis::kAll:
+        RunColumns(columns, call.n, 1, call.a, call.number, call.out);
+        break;
+      case ir::Axis::kStrided:
+        reinterpret_cast<TjitSlabFn>(entry->address)(call.rows, call.n, call.a,
+                                                     call.n, call.b, call.n,
+                                                     call.out, 0, call.n);
+        break;
     }
-    const auto& entries = call.are_columns ? column_entries_ : entries_;
-    const auto found = entries.find({call.op, call.dtype});
-    if (found == entries.end()) return false;
-    void* address = found->second->address;
-    if (call.are_columns) {
-      RunColumns(reinterpret_cast<TjitColumnFn>(address), call.rows, call.n,
-                 call.a, call.number, call.out, call.b);
-      return true;
-    }
+    return true;
+  }
+
+  static void RunRows(const ir::RowsCall& call, void* address) {
     const bool is_mean = call.op == ir::Op::kNormMean;
     const TjitRowNumber number{call.number, is_mean ? call.out : nullptr};
     const bool has_number = is_mean || InfoOf(call.op).operands[1] == 's';
     reinterpret_cast<TjitRowFn>(address)(call.rows, call.n, call.a,
                                          has_number ? &number : call.b,
                                          is_mean ? nullptr : call.out);
-    return true;
+  }
+
+  Entries& EntriesOf(ir::Axis axis) {
+    return axis_entries_[static_cast<std::size_t>(axis)];
+  }
+  // Null if there is none.
+  const TjitMath* EntryFor(const ir::RowsCall& call, ir::Axis axis) const {
+    const Entries& entries = axis_entries_[static_cast<std::size_t>(axis)];
+    const auto found = entries.find({call.op, call.dtype});
+    return found == entries.end() ? nullptr : found->second;
   }
 
   // Externals, then returned values. `memory` may be null.
@@ -150,7 +159,8 @@ class InterpretedKernel : public Kernel {
 
   const ir::Function function_;
   MathFunctions* const functions_;
-  Entries entries_, column_entries_, whole_entries_, slab_entries_;
+  Entries entries_;                      // of elements
+  std::array<Entries, 4> axis_entries_;  // of each Axis
 };
 
 class InterpreterEngine : public Engine {
@@ -174,39 +184,37 @@ class InterpreterEngine : public Engine {
 
 }  // namespace
 
-bool IsOfRows(const ir::Function& f, const ir::Instruction& in) {
+std::optional<ir::Axis> AxisOf(const ir::Function& f,
+                               const ir::Instruction& in) {
   const ir::Family family = InfoOf(in.op).family;
-  if (family != ir::Family::kReduce && family != ir::Family::kRow) return false;
-  return (IsFloat(f, in) || IntegerFunctionFor(f, in) != nullptr) &&
-         IsAlongRows(in) && !IsOverWhole(in);
-}
-
-bool IsOfColumns(const ir::Function& f, const ir::Instruction& in) {
-  return InfoOf(in.op).family == ir::Family::kReduce &&
-         (IsFloat(f, in) || IntegerFunctionFor(f, in) != nullptr) &&
-         IsAlongColumns(in);
-}
-
-bool IsOfSlabs(const ir::Function& f, const ir::Instruction& in) {
-  return SlabDimOf(in) >= 0 && IsFloat(f, in);
-}
-
-bool IsOfWhole(const ir::Function& f, const ir::Instruction& in) {
-  return InfoOf(in.op).family == ir::Family::kReduce &&
-         (IsFloat(f, in) || IntegerFunctionFor(f, in) != nullptr) &&
-         IsOverWhole(in);
+  if (family != ir::Family::kReduce && family != ir::Family::kRow) {
+    return std::nullopt;
+  }
+  std::optional<ir::Axis> axis;
+  if (IsOverWhole(in)) {
+    axis = ir::Axis::kAll;
+  } else if (SlabDimOf(in) >= 0) {
+    axis = ir::Axis::kStrided;
+  } else if (IsAlongRows(in)) {
+    axis = ir::Axis::kInner;
+  } else if (IsAlongColumns(in)) {
+    axis = ir::Axis::kOuter;
+  }
+  const bool has_function =
+      axis && (IsFloat(f, in) || IntegerFunctionFor(f, in, *axis) != nullptr);
+  return has_function ? axis : std::nullopt;
 }
 
 namespace {
 
 // One that is not the library's.
-const TjitMath* OwnFunctionFor(const ir::Function& f,
-                               const ir::Instruction& in) {
-  const TjitMath* function = IntegerFunctionFor(f, in);
-  if (function != nullptr || IsOfColumns(f, in)) return function;
-  const bool is_of_all = in.op == ir::Op::kSumInLevels;
-  return is_of_all == IsOfWhole(f, in) ? ClassFunction(in.op, TypeOf(f, in))
-                                       : nullptr;
+const TjitMath* OwnFunctionFor(const ir::Function& f, const ir::Instruction& in,
+                               ir::Axis axis) {
+  const TjitMath* function = IntegerFunctionFor(f, in, axis);
+  if (function != nullptr) return function;
+  const ir::Axis own =
+      in.op == ir::Op::kSumInLevels ? ir::Axis::kAll : ir::Axis::kInner;
+  return axis == own ? ClassFunction(in.op, TypeOf(f, in)) : nullptr;
 }
 
 // Also where there is none.
@@ -215,23 +223,14 @@ bool NeedsFunction(const ir::Function& f, const ir::Instruction& in,
   *function = nullptr;
   if (in.results.size() != 1) return false;
   const ir::DType dtype = TypeOf(f, in);
-  if (IsOfRows(f, in) || IsOfColumns(f, in) || IsOfWhole(f, in)) {
-    *function = OwnFunctionFor(f, in);
-    if (*function != nullptr) return true;
-  }
-  if (IsOfWhole(f, in)) {
-    *function = functions->ForWhole(in.op, dtype);
+  if (const std::optional<ir::Axis> axis = AxisOf(f, in)) {
+    *function = OwnFunctionFor(f, in, *axis);
+    if (*function == nullptr) {
+      *function = functions->ForAxis(in.op, *axis, dtype);
+    }
     return true;
   }
-  if (IsOfColumns(f, in)) {
-    *function = functions->ForColumns(in.op, dtype);
-    return true;
-  }
-  if (IsOfSlabs(f, in)) {
-    *function = functions->ForSlabs(in.op, dtype);
-    return true;
-  }
-  if (!functions->IsFunction(in.op, dtype) && !IsOfRows(f, in)) return false;
+  if (!functions->IsFunction(in.op, dtype)) return false;
   *function = functions->For(in.op, dtype);
   return true;
 }

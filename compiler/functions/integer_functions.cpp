@@ -115,18 +115,20 @@ const Entries* EntriesFor(Op op, ir::DType dtype) {
 
 }  // namespace
 
-const TjitMath* IntegerFunction(Op op, ir::DType dtype, ReduceOver over) {
+const TjitMath* IntegerFunction(Op op, ir::DType dtype, ir::Axis axis) {
   const Entries* entries = EntriesFor(op, dtype);
   if (entries == nullptr) return nullptr;
-  switch (over) {
-    case ReduceOver::kRows:
+  switch (axis) {
+    case ir::Axis::kInner:
       return &entries->rows;
-    case ReduceOver::kColumns:
+    case ir::Axis::kOuter:
       return &entries->columns;
-    case ReduceOver::kWhole:
+    case ir::Axis::kAll:
+      return &entries->whole;
+    case ir::Axis::kStrided:
       break;
   }
-  return &entries->whole;
+  return nullptr;
 }
 
 }  // namespace tjit

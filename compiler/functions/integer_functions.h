@@ -7,14 +7,14 @@
 #pragma once
 
 #include "compiler/abi/kernel_abi.h"
+#include "compiler/ir/axis.h"
 #include "compiler/ir/op.h"
 
 namespace tjit {
 
-enum class ReduceOver { kRows, kColumns, kWhole };
-
-// sum, amax and amin of i64, any and all of booleans; null of others. Lives as
+// sum, amax and amin of i64, any and all of booleans; null of others, and of
+// kStrided. Lives as
 // long as the process.
-const TjitMath* IntegerFunction(ir::Op op, ir::DType dtype, ReduceOver over);
+const TjitMath* IntegerFunction(ir::Op op, ir::DType dtype, ir::Axis axis);
 
 }  // namespace tjit

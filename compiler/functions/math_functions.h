@@ -1,13 +1,16 @@
 // The math functions of the process that have eager's bits. What eager computes
 // for exp or tanh are the bits of one library's function, so kernels call that
-// one, found and checked by whoever can call eager (runtime/bit_exact/math_probe.h).
+// one, found and checked by whoever can call eager
+// (runtime/bit_exact/math_probe.h).
 // Tested by: tests/runtime/bit_exact/math_probe_test.cpp
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "compiler/abi/kernel_abi.h"
+#include "compiler/ir/axis.h"
 #include "compiler/ir/ir.h"
 
 namespace tjit {
@@ -16,15 +19,12 @@ class MathFunctions {
  public:
   virtual ~MathFunctions() = default;
   // Null if no function has the bits of eager for all inputs. The op is one
-  // that IsFunction(), or one of rows (IsOfRows(); the function is a
-  // TjitRowFn). Lives as long as this.
+  // that IsFunction(). Lives as long as this.
   virtual const TjitMath* For(ir::Op op, ir::DType dtype) = 0;
-  // The same for a reduction of columns (IsOfColumns()): a TjitColumnFn.
-  virtual const TjitMath* ForColumns(ir::Op op, ir::DType dtype) = 0;
-  // The same for one of all elements (IsOfWhole()).
-  virtual const TjitMath* ForWhole(ir::Op op, ir::DType dtype) = 0;
-  // The same for a row op of slabs (IsOfSlabs()): a TjitSlabFn.
-  virtual const TjitMath* ForSlabs(ir::Op op, ir::DType dtype) = 0;
+  // The same for a reduction or a row op along an axis (AxisOf()): a TjitRowFn,
+  // TjitColumnFn or TjitSlabFn.
+  virtual const TjitMath* ForAxis(ir::Op op, ir::Axis axis,
+                                  ir::DType dtype) = 0;
   // Computes n elements, all that there are, from one array of them per tensor
   // operand, and the scalar ones; halves are floats. Of an op with one operand,
   // in and out may be the same.
@@ -34,15 +34,12 @@ class MathFunctions {
   virtual bool IsFunction(ir::Op op, ir::DType dtype) const = 0;
 };
 
-// The op is a reduction or a row op that a function of whole rows computes.
-bool IsOfRows(const ir::Function& f, const ir::Instruction& in);
-// The op is a reduction of floats, i64 or booleans over all dims but the last.
-bool IsOfColumns(const ir::Function& f, const ir::Instruction& in);
-// The op is a reduction of the same types over all dims that takes elements as
-// they come (IsOverWhole()); it is none of rows then.
-bool IsOfWhole(const ir::Function& f, const ir::Instruction& in);
-// The op is a row op of floats along a dim that is not the last.
-bool IsOfSlabs(const ir::Function& f, const ir::Instruction& in);
+// What the instruction goes along, if it is a reduction of floats, i64 or
+// booleans or a row op of floats, and a function is to compute it; else
+// nothing. kAll is of reductions that take elements as they come
+// (IsOverWhole()).
+std::optional<ir::Axis> AxisOf(const ir::Function& f,
+                               const ir::Instruction& in);
 
 // The function that the instruction needs, of those that it may need; null if
 // it needs none.

@@ -2,82 +2,85 @@
 
 #include <new>
 
+#include "compiler/ir/op.h"
+
 namespace tjit {
 
-const char* NameOf(RowOp op) {
-  switch (op) {
-    case RowOp::kSum:
-      return "sum";
-    case RowOp::kMean:
-      return "mean";
-    case RowOp::kAmax:
-      return "amax";
-    case RowOp::kAmin:
-      return "amin";
-    case RowOp::kSoftmax:
-    case RowOp::kSlabSoftmax:
-      return "softmax";
-    case RowOp::kLogSoftmax:
-    case RowOp::kSlabLogSoftmax:
-      return "log_softmax";
-    case RowOp::kSoftmaxBackward:
-    case RowOp::kSlabSoftmaxBackward:
-      return "softmax_backward";
-    case RowOp::kLogSoftmaxBackward:
-    case RowOp::kSlabLogSoftmaxBackward:
-      return "log_softmax_backward";
-    case RowOp::kMoments:
-      return "norm_rstd";
-    case RowOp::kMomentsWide:
-      return "norm_rstd_wide";
-    case RowOp::kWelfordMean:
-    case RowOp::kColumnWelfordMean:
-      return "welford_mean";
-    case RowOp::kVar:
-    case RowOp::kColumnVar:
-      return "var";
-    case RowOp::kStd:
-    case RowOp::kColumnStd:
-      return "std";
-    case RowOp::kColumnSum:
-    case RowOp::kWholeSum:
-      return "sum";
-    case RowOp::kColumnMean:
-    case RowOp::kWholeMean:
-      return "mean";
-    case RowOp::kColumnAmax:
-    case RowOp::kWholeAmax:
-      return "amax";
-    case RowOp::kColumnAmin:
-    case RowOp::kWholeAmin:
-      return "amin";
-    case RowOp::kSumSequential:
-    case RowOp::kColumnSumSequential:
-      return "sum_sequential";
-    case RowOp::kDot:
-    case RowOp::kColumnDot:
-      return "dot";
-    case RowOp::kNorm:
-    case RowOp::kWholeNorm:
-      return "norm";
-    case RowOp::kWholeMax:
-      return "max_of_all";
-    case RowOp::kWholeMin:
-      return "min_of_all";
-    case RowOp::kSumOfHalves:
-    case RowOp::kColumnSumOfHalves:
-    case RowOp::kWholeSumOfHalves:
-      return "sum_of_halves";
-    case RowOp::kAmaxOfHalves:
-    case RowOp::kColumnAmaxOfHalves:
-    case RowOp::kWholeAmaxOfHalves:
-      return "amax_of_halves";
-    case RowOp::kAminOfHalves:
-    case RowOp::kColumnAminOfHalves:
-    case RowOp::kWholeAminOfHalves:
-      return "amin_of_halves";
+namespace {
+
+// What computes an op of the IR. One of several ops is named after the first.
+struct RowOpOfIr {
+  ir::Op ir_op;
+  RowOp op;
+  bool of_halves = false;
+};
+constexpr RowOpOfIr kOps[] = {
+    {ir::Op::kSum, RowOp::kSum},
+    {ir::Op::kMean, RowOp::kMean},
+    {ir::Op::kAmax, RowOp::kAmax},
+    {ir::Op::kAmin, RowOp::kAmin},
+    {ir::Op::kSoftmax, RowOp::kSoftmax},
+    {ir::Op::kLogSoftmax, RowOp::kLogSoftmax},
+    {ir::Op::kSoftmaxBackward, RowOp::kSoftmaxBackward},
+    {ir::Op::kLogSoftmaxBackward, RowOp::kLogSoftmaxBackward},
+    {ir::Op::kNormRstd, RowOp::kMoments},
+    {ir::Op::kNormMean, RowOp::kMoments},
+    {ir::Op::kNormRstdWide, RowOp::kMomentsWide},
+    {ir::Op::kVar, RowOp::kVar},
+    {ir::Op::kStd, RowOp::kStd},
+    {ir::Op::kWelfordMean, RowOp::kWelfordMean},
+    {ir::Op::kSumSequential, RowOp::kSumSequential},
+    {ir::Op::kDot, RowOp::kDot},
+    {ir::Op::kNorm, RowOp::kNorm},
+    {ir::Op::kMaxOfAll, RowOp::kMaxOfAll},
+    {ir::Op::kMinOfAll, RowOp::kMinOfAll},
+    {ir::Op::kSumOfHalves, RowOp::kSum, true},
+    {ir::Op::kAmaxOfHalves, RowOp::kAmax, true},
+    {ir::Op::kAminOfHalves, RowOp::kAmin, true},
+};
+
+bool HasNumber(RowOp op) {
+  return op == RowOp::kMoments || op == RowOp::kMomentsWide ||
+         op == RowOp::kVar || op == RowOp::kStd || op == RowOp::kNorm;
+}
+
+}  // namespace
+
+const char* NameOf(const AxisOp& what) {
+  for (const RowOpOfIr& op : kOps) {
+    if (op.op == what.op && op.of_halves == what.of_halves) {
+      return ir::InfoOf(op.ir_op).name;
+    }
   }
   return "";
+}
+
+bool AxisOpOf(ir::Op op, Axis axis, AxisOp* what) {
+  for (const RowOpOfIr& row_op : kOps) {
+    if (row_op.ir_op != op) continue;
+    *what = {row_op.op, axis, row_op.of_halves};
+    return IndexOf(*what) >= 0;
+  }
+  return false;
+}
+
+TjitMath EntryOf(const RowFunction& f) {
+  const char* name = NameOf(f.what);
+  const auto entry = [&](TjitMathKind f32, TjitMathKind f64, auto* run) {
+    return TjitMath{name, f.is_double ? f64 : f32, reinterpret_cast<void*>(run),
+                    f.sum_lanes};
+  };
+  switch (f.what.axis) {
+    case Axis::kInner:
+      return entry(kTjitRowF32, kTjitRowF64, f.run);
+    case Axis::kOuter:
+      return entry(kTjitColumnF32, kTjitColumnF64, f.run_columns);
+    case Axis::kAll:
+      return entry(kTjitWholeF32, kTjitWholeF64, f.run_columns);
+    case Axis::kStrided:
+      break;
+  }
+  return entry(kTjitSlabF32, kTjitSlabF64, f.run_slab);
 }
 
 // A reduction of 32768 elements or more is split among the threads: by its
@@ -90,43 +93,25 @@ const char* NameOf(RowOp op) {
 // softmax_backward keeps its order, but libtorch has its loop twice, for one
 // thread and for several, and of floats its compiler contracted the rest of a
 // row in the former only. That is the one that the functions repeat.
-bool RowOrderHolds(RowOp op, bool is_double, std::int64_t rows, std::int64_t n,
-                   int threads) {
+bool RowOrderHolds(const AxisOp& what, bool is_double, std::int64_t rows,
+                   std::int64_t n, int threads) {
   constexpr std::int64_t kGrain = 32768;
   if (threads <= 1) return true;
-  if (IsOfHalves(op)) {
-    return rows * n < kGrain ||
-           (rows > 1 && !IsOfColumns(op) && !IsOfWhole(op));
-  }
-  switch (op) {
+  if (what.axis == Axis::kAll) return rows * n < kGrain;
+  const bool is_inner = what.axis == Axis::kInner;
+  switch (what.op) {
     case RowOp::kSum:
     case RowOp::kMean:
     case RowOp::kAmax:
     case RowOp::kAmin:
-      return rows > 1 || n < kGrain;
+      return (is_inner && rows > 1) || rows * n < kGrain;
     case RowOp::kVar:
     case RowOp::kStd:
     case RowOp::kWelfordMean:
     case RowOp::kNorm:
-      return n < kGrain;
-    case RowOp::kColumnSum:
-    case RowOp::kColumnMean:
-    case RowOp::kColumnAmax:
-    case RowOp::kColumnAmin:
-    case RowOp::kWholeSum:
-    case RowOp::kWholeMean:
-    case RowOp::kWholeAmax:
-    case RowOp::kWholeAmin:
-    case RowOp::kWholeNorm:
-    case RowOp::kWholeMax:
-    case RowOp::kWholeMin:
-      return rows * n < kGrain;
-    case RowOp::kColumnVar:
-    case RowOp::kColumnStd:
-    case RowOp::kColumnWelfordMean:
-      return rows < kGrain;
+      return (is_inner ? n : rows) < kGrain;
     case RowOp::kSoftmaxBackward:
-      return rows == 1 || is_double;
+      return !is_inner || rows == 1 || is_double;
     default:
       return true;
   }
@@ -137,10 +122,29 @@ bool RowOrderHolds(RowOp op, bool is_double, std::int64_t rows, std::int64_t n,
 // of a slab's, are no vector. Others are dealt out by whole vectors.
 bool SlabOrderHolds(RowOp op, bool is_double, std::int64_t slabs,
                     std::int64_t n, int threads) {
-  if (threads <= 1 || op != RowOp::kSlabSoftmax) return true;
+  if (threads <= 1 || op != RowOp::kSoftmax) return true;
   const std::int64_t vector = is_double ? 8 : 16;  // or a half of it
   const std::int64_t each = (slabs * n + threads - 1) / threads;
   return each % n == 0 || (n % vector == 0 && each % vector == 0);
+}
+
+void RunAlongAxis(const RowFunction& f, std::int64_t rows, std::int64_t n,
+                  const void* a, const void* b, double number, void* out) {
+  const TjitRowNumber row_number{number, nullptr};
+  switch (f.what.axis) {
+    case Axis::kInner:
+      return f.run(rows, n, a,
+                   HasTwoOperands(f.what.op) ? b
+                   : HasNumber(f.what.op)    ? &row_number
+                                             : nullptr,
+                   out);
+    case Axis::kOuter:
+      return RunColumns(f.run_columns, rows, n, a, number, out, b);
+    case Axis::kAll:
+      return RunColumns(f.run_columns, rows * n, 1, a, number, out);
+    case Axis::kStrided:
+      return f.run_slab(rows, n, a, n, b, n, out, 0, n);
+  }
 }
 
 void RunColumns(TjitColumnFn f, std::int64_t rows, std::int64_t n,

@@ -5,9 +5,9 @@
 // for, and not all of them were compiled for the processor's widest; so each
 // function is here for three instruction sets, and with and without products
 // that are not rounded before they are added (as libtorch's compiler made of
-// x * y + z). runtime/bit_exact/row_probe.h compares them with eager and takes one that
-// agrees; none, and the op stays a library call. No header of the C++ library,
-// as the files that are compiled for one instruction set include this.
+// x * y + z). runtime/bit_exact/row_probe.h compares them with eager and takes
+// one that agrees; none, and the op stays a library call. No header of the C++
+// library, as the files that are compiled for one instruction set include this.
 // Invariants: (1) A row's result does not depend on the other rows. (2) No
 // allocation, no state but the addresses in RowMath.
 // Thread: any, once the addresses are there.
@@ -16,10 +16,18 @@
 #pragma once
 
 #include "compiler/abi/kernel_abi.h"
+#include "compiler/ir/axis.h"
 
 namespace tjit {
 
-// What `b` and `out` are, where TjitRowFn does not say it.
+namespace ir {
+enum class Op : std::uint8_t;
+}
+
+using ir::Axis;
+
+// What `b` and `out` are, where TjitRowFn does not say it. Along kOuter the
+// scalar of an op is the `number` of TjitColumnState, and so it is along kAll.
 enum class RowOp {
   kSum,
   kMean,
@@ -34,64 +42,94 @@ enum class RowOp {
   kVar,                 // b: TjitRowNumber, the correction
   kStd,                 // the same
   kWelfordMean,
-  kSumSequential,
-  kDot,        // b: the other operand
-  kNorm,       // b: TjitRowNumber, p: 1, 2 or infinity
-  kColumnSum,  // from here on TjitColumnFn: those over columns
-  kColumnMean,
-  kColumnVar,  // number: the correction
-  kColumnStd,
-  kColumnWelfordMean,
-  kColumnAmax,
-  kColumnAmin,
-  kColumnSumSequential,  // number: the parts, as many as eager has threads
-  kColumnDot,  // the same; TjitColumnState::b: the other operand
-  kWholeSum,   // from here on those of all elements, as rows of one each
-  kWholeMean,
-  kWholeAmax,
-  kWholeAmin,
-  kWholeNorm,  // number: p, as above
-  kWholeMax,   // max() and min() without dims
-  kWholeMin,
-  kSumOfHalves,   // from here on of f32 that were bf16 or f16, as eager reduces
-  kAmaxOfHalves,  // those (row_functions/halves.h)
-  kAminOfHalves,
-  kColumnSumOfHalves,
-  kColumnAmaxOfHalves,
-  kColumnAminOfHalves,
-  kWholeSumOfHalves,
-  kWholeAmaxOfHalves,
-  kWholeAminOfHalves,
-  kSlabSoftmax,  // from here on TjitSlabFn, with operands as above
-  kSlabLogSoftmax,
-  kSlabSoftmaxBackward,
-  kSlabLogSoftmaxBackward,
+  kSumSequential,  // along kOuter, number: how many threads eager has
+  kDot,            // the same; b: the other operand
+  kNorm,           // b: TjitRowNumber, p: 1, 2 or infinity
+  kMaxOfAll,  // max() and min() without dims; not kAmax and kAmin along kAll,
+  kMinOfAll,  // as eager computes those otherwise
 };
-constexpr int kRowOpCount = 45;
-constexpr bool IsOfSlabs(RowOp op) { return op >= RowOp::kSlabSoftmax; }
-constexpr bool IsOfHalves(RowOp op) {
-  return op >= RowOp::kSumOfHalves && !IsOfSlabs(op);
-}
-constexpr bool IsOfWhole(RowOp op) {
-  const RowOp first =
-      IsOfHalves(op) ? RowOp::kWholeSumOfHalves : RowOp::kWholeSum;
-  return op >= first && !IsOfSlabs(op);
-}
-constexpr bool IsOfColumns(RowOp op) {
-  const RowOp first =
-      IsOfHalves(op) ? RowOp::kColumnSumOfHalves : RowOp::kColumnSum;
-  return op >= first && !IsOfWhole(op) && !IsOfSlabs(op);
+
+// An op along an axis. Those along kInner are TjitRowFn, along kOuter and kAll
+// TjitColumnFn, along kStrided TjitSlabFn.
+struct AxisOp {
+  RowOp op;
+  Axis axis = Axis::kInner;
+  // Of f32 that were bf16 or f16, as eager reduces those
+  // (row_functions/halves.h).
+  bool of_halves = false;
+
+  friend constexpr bool operator==(const AxisOp&, const AxisOp&) = default;
+};
+
+// All that there are. A place in this list is a number on disk (row_probe.cpp),
+// so a new one is the last.
+inline constexpr AxisOp kAxisOps[] = {
+    {RowOp::kSum},
+    {RowOp::kMean},
+    {RowOp::kAmax},
+    {RowOp::kAmin},
+    {RowOp::kSoftmax},
+    {RowOp::kLogSoftmax},
+    {RowOp::kSoftmaxBackward},
+    {RowOp::kLogSoftmaxBackward},
+    {RowOp::kMoments},
+    {RowOp::kMomentsWide},
+    {RowOp::kVar},
+    {RowOp::kStd},
+    {RowOp::kWelfordMean},
+    {RowOp::kSumSequential},
+    {RowOp::kDot},
+    {RowOp::kNorm},
+    {RowOp::kSum, Axis::kOuter},
+    {RowOp::kMean, Axis::kOuter},
+    {RowOp::kVar, Axis::kOuter},
+    {RowOp::kStd, Axis::kOuter},
+    {RowOp::kWelfordMean, Axis::kOuter},
+    {RowOp::kAmax, Axis::kOuter},
+    {RowOp::kAmin, Axis::kOuter},
+    {RowOp::kSumSequential, Axis::kOuter},
+    {RowOp::kDot, Axis::kOuter},
+    {RowOp::kSum, Axis::kAll},
+    {RowOp::kMean, Axis::kAll},
+    {RowOp::kAmax, Axis::kAll},
+    {RowOp::kAmin, Axis::kAll},
+    {RowOp::kNorm, Axis::kAll},
+    {RowOp::kMaxOfAll, Axis::kAll},
+    {RowOp::kMinOfAll, Axis::kAll},
+    {RowOp::kSum, Axis::kInner, true},
+    {RowOp::kAmax, Axis::kInner, true},
+    {RowOp::kAmin, Axis::kInner, true},
+    {RowOp::kSum, Axis::kOuter, true},
+    {RowOp::kAmax, Axis::kOuter, true},
+    {RowOp::kAmin, Axis::kOuter, true},
+    {RowOp::kSum, Axis::kAll, true},
+    {RowOp::kAmax, Axis::kAll, true},
+    {RowOp::kAmin, Axis::kAll, true},
+    {RowOp::kSoftmax, Axis::kStrided},
+    {RowOp::kLogSoftmax, Axis::kStrided},
+    {RowOp::kSoftmaxBackward, Axis::kStrided},
+    {RowOp::kLogSoftmaxBackward, Axis::kStrided},
+};
+inline constexpr int kAxisOpCount = sizeof(kAxisOps) / sizeof(kAxisOps[0]);
+
+// The place in kAxisOps; -1 if there is no such function.
+constexpr int IndexOf(const AxisOp& what) {
+  for (int i = 0; i < kAxisOpCount; ++i) {
+    if (kAxisOps[i] == what) return i;
+  }
+  return -1;
 }
 
-// Of those over rows and slabs: `b` holds rows too.
+// Along kInner and kStrided: `b` holds rows too.
 constexpr bool HasTwoOperands(RowOp op) {
   return op == RowOp::kSoftmaxBackward || op == RowOp::kLogSoftmaxBackward ||
-         op == RowOp::kSlabSoftmaxBackward ||
-         op == RowOp::kSlabLogSoftmaxBackward || op == RowOp::kDot;
+         op == RowOp::kDot;
 }
 
-// The name of ops.def, or a name of its own.
-const char* NameOf(RowOp op);
+// The name of ops.def.
+const char* NameOf(const AxisOp& what);
+// False if no row function computes that op of the IR along the axis.
+bool AxisOpOf(ir::Op op, Axis axis, AxisOp* what);
 
 // Functions of one vector each, in the registers of their table.
 struct RowMath {
@@ -102,18 +140,26 @@ struct RowMath {
 };
 
 struct RowFunction {
-  RowOp op;
+  AxisOp what;
   bool is_double;
   bool contracts;
-  bool needs_math;
-  TjitRowFn run;  // null: run_columns, or run_slab
-  TjitColumnFn run_columns = nullptr;
+  bool needs_math = false;
   bool has_own_exp = false;  // REQUIRES: RowTable::own_exp_holds()
   int sum_lanes = 0;         // TjitMath::mode
+  // By the axis, the others null.
+  TjitRowFn run = nullptr;
+  TjitColumnFn run_columns = nullptr;
   TjitSlabFn run_slab = nullptr;
 };
 
-// All rows at once.
+// The function as an entry of the table of math functions.
+TjitMath EntryOf(const RowFunction& f);
+
+// All rows at once, a row of all elements, or a slab. b: the other operand, and
+// `number` the scalar, of ops that have one; kMoments gives no mean.
+void RunAlongAxis(const RowFunction& f, std::int64_t rows, std::int64_t n,
+                  const void* a, const void* b, double number, void* out);
+// The same by a function of columns.
 void RunColumns(TjitColumnFn f, std::int64_t rows, std::int64_t n,
                 const void* a, double number, void* out,
                 const void* b = nullptr);
@@ -137,9 +183,9 @@ extern const RowTable kAvx512Rows;  // with AVX-512F
 // matter of threads: it may split a row among them. `rows` and `n` as the
 // function gets them, all rows of the tensor, contiguous; `threads` as eager
 // has them.
-bool RowOrderHolds(RowOp op, bool is_double, std::int64_t rows, std::int64_t n,
-                   int threads);
-// The same of those of slabs, of n columns each.
+bool RowOrderHolds(const AxisOp& what, bool is_double, std::int64_t rows,
+                   std::int64_t n, int threads);
+// The same of those along kStrided, of slabs of n columns each.
 bool SlabOrderHolds(RowOp op, bool is_double, std::int64_t slabs,
                     std::int64_t n, int threads);
 

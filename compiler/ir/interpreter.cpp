@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -173,34 +174,25 @@ class Machine : public RunMemory {
     return Define(in.results[0], result);
   }
 
-  // A reduction over all dims but the last.
-  static bool AreColumns(const Instruction& in) {
-    const std::size_t dims = in.operands[0].access.sizes.size();
-    return InfoOf(in.op).family == Family::kReduce && dims > 1 &&
-           in.dims.size() == dims - 1 &&
-           in.dims.back() == static_cast<int>(dims) - 2;
+  // Nothing of reductions over other dims.
+  static std::optional<Axis> AxisOf(const Instruction& in) {
+    const auto ndim = static_cast<int>(in.operands[0].access.sizes.size());
+    const auto count = static_cast<int>(in.dims.size());
+    if (InfoOf(in.op).family == Family::kRow) {
+      return in.dims[0] + 1 == ndim ? Axis::kInner : Axis::kStrided;
+    }
+    if (count == 0) return std::nullopt;
+    if (count == ndim) return Axis::kAll;
+    if (count == 1 && in.dims[0] + 1 == ndim) return Axis::kInner;
+    if (count + 1 == ndim && in.dims.back() + 2 == ndim) return Axis::kOuter;
+    return std::nullopt;
   }
 
-  // A reduction of all elements.
-  static bool IsWhole(const Instruction& in) {
-    const std::size_t dims = in.operands[0].access.sizes.size();
-    return InfoOf(in.op).family == Family::kReduce && dims > 0 &&
-           in.dims.size() == dims;
-  }
-
-  // A row op along another dim than the last.
-  static bool IsOfSlabs(const Instruction& in) {
-    const auto dims = static_cast<int>(in.operands[0].access.sizes.size());
-    return InfoOf(in.op).family == Family::kRow && in.dims[0] != dims - 1;
-  }
-
-  // With a hook for the rows, columns, slabs or everything that it goes over.
+  // With a hook for the axis that it goes along.
   bool HasRowsHook(const Instruction& in) const {
     const DType dtype = ValueOf(in.operands[0].value).dtype;
-    const auto dims = static_cast<int>(in.operands[0].access.sizes.size());
     return hooks_.rows && (dtype == DType::kF32 || dtype == DType::kF64) &&
-           (in.dims == std::vector<int>{dims - 1} || AreColumns(in) ||
-            IsWhole(in) || IsOfSlabs(in));
+           AxisOf(in).has_value();
   }
 
   bool Rows(const Instruction& in) {
@@ -218,22 +210,24 @@ class Machine : public RunMemory {
       const bool is_tensor = in.operands[k].is_tensor();
       if (is_tensor && !Gather(in.operands[k], &operands[k])) return false;
     }
-    const bool is_whole = IsWhole(in);
-    if (IsOfSlabs(in)) return SlabsAs<T>(in, dtype, extents, operands);
-    const std::int64_t n = is_whole ? extents.numel() : extents.sizes.back();
+    const Axis axis = *AxisOf(in);
+    if (axis == Axis::kStrided) {
+      return SlabsAs<T>(in, dtype, extents, operands);
+    }
+    const std::int64_t n =
+        axis == Axis::kAll ? extents.numel() : extents.sizes.back();
     const std::int64_t rows = n == 0 ? 0 : extents.numel() / n;
     const bool is_reduction = InfoOf(in.op).family == Family::kReduce;
-    const bool are_columns = AreColumns(in);
-    std::vector<T> result(static_cast<std::size_t>(are_columns    ? n
-                                                   : is_reduction ? rows
+    std::vector<T> result(static_cast<std::size_t>(axis == Axis::kOuter ? n
+                                                   : is_reduction       ? rows
                                                                   : rows * n));
     const void* second = operands[1].empty() ? nullptr : operands[1].data();
     const Operand& last = in.operands.back();
     const double number =
         last.is_tensor() ? 0 : ScalarAs<double>(ScalarOf(last.scalar));
     if (rows == 0 ||
-        !hooks_.rows({in.op, dtype, are_columns, is_whole, false, rows, n,
-                      operands[0].data(), second, number, result.data()})) {
+        !hooks_.rows({in.op, dtype, axis, rows, n, operands[0].data(), second,
+                      number, result.data()})) {
       return is_reduction ? Reduce<double>(in) : Row(in);
     }
     return Define(in.results[0], result);
@@ -253,8 +247,8 @@ class Machine : public RunMemory {
     const auto slab = static_cast<std::size_t>(rows * n);
     for (std::size_t at = 0; at < result.size(); at += slab) {
       const T* second = operands[1].empty() ? nullptr : &operands[1][at];
-      if (!hooks_.rows({in.op, dtype, false, false, true, rows, n,
-                        &operands[0][at], second, 0, &result[at]})) {
+      if (!hooks_.rows({in.op, dtype, Axis::kStrided, rows, n, &operands[0][at],
+                        second, 0, &result[at]})) {
         return Row(in);
       }
     }

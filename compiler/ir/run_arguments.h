@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/ir/axis.h"
 #include "compiler/ir/ir.h"
 #include "recorder/tensor_meta.h"
 
@@ -44,9 +45,7 @@ struct CallSite {
 struct RowsCall {
   Op op;
   DType dtype;
-  bool are_columns;  // the rows are added up, not their elements
-  bool is_whole;     // all elements are: one row
-  bool is_slab;      // the op goes along the rows
+  Axis axis;  // kAll: one row; kStrided: the rows of one slab
   std::int64_t rows;
   std::int64_t n;
   const void* a;

@@ -57,7 +57,7 @@ bool SharesSlabs(StepLowering& s, int dim, Op op) {
   if (slabs < s.threads()) return s.Refuse("has fewer slabs than threads");
   const bool is_known =
       op != Op::kSoftmax ||
-      (s.threads() > 0 && SlabOrderHolds(RowOp::kSlabSoftmax, g.itemsize == 8,
+      (s.threads() > 0 && SlabOrderHolds(RowOp::kSoftmax, g.itemsize == 8,
                                          slabs, columns, s.threads()));
   return is_known || s.Refuse("has columns that are split among threads");
 }
@@ -65,8 +65,8 @@ bool SharesSlabs(StepLowering& s, int dim, Op op) {
 // With any rows and more threads than one as with one.
 bool RoundsAsOneThread(StepLowering& s, Op op) {
   return op != Op::kSoftmaxBackward || s.has_one_thread() ||
-         RowOrderHolds(RowOp::kSoftmaxBackward, s.target_dtype() == DType::kF64,
-                       2, 2, 2) ||
+         RowOrderHolds({RowOp::kSoftmaxBackward},
+                       s.target_dtype() == DType::kF64, 2, 2, 2) ||
          s.Refuse("rounds floats otherwise with several threads");
 }
 

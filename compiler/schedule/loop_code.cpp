@@ -185,11 +185,11 @@ class Resolver {
   }
 
   void ChooseFunction(Step* step) {
-    const auto over = step->is_slab_call      ? MathTable::Over::kSlabs
-                      : !step->is_column_call ? MathTable::Over::kNone
-                      : code_.is_whole        ? MathTable::Over::kWhole
-                                              : MathTable::Over::kColumns;
-    step->math = math_.Find(step->op, step->dtype, over);
+    const ir::Axis axis = step->is_slab_call      ? ir::Axis::kStrided
+                          : !step->is_column_call ? ir::Axis::kInner
+                          : code_.is_whole        ? ir::Axis::kAll
+                                                  : ir::Axis::kOuter;
+    step->math = math_.Find(step->op, step->dtype, axis);
     if (step->math < 0) {
       if (!IsNative(step->op)) {
         Fail(absl::StrCat("%", step->result, ": no function for ",

@@ -16,7 +16,7 @@ struct KindInfo {
   DType dtype;
   int lanes;
   bool is_row = false;
-  MathTable::Over over = MathTable::Over::kNone;
+  ir::Axis axis = ir::Axis::kInner;
 };
 constexpr KindInfo kKinds[kTjitMathKindCount] = {
     {true, false, DType::kF32, 0},
@@ -34,23 +34,23 @@ constexpr KindInfo kKinds[kTjitMathKindCount] = {
     {true, true, DType::kBF16, 0},
     {true, true, DType::kF16, 0},
     {true, false, DType::kBF16, 0},
-    {true, false, DType::kF32, 0, false, MathTable::Over::kColumns},
-    {true, false, DType::kF64, 0, false, MathTable::Over::kColumns},
-    {true, false, DType::kF32, 0, false, MathTable::Over::kWhole},
-    {true, false, DType::kF64, 0, false, MathTable::Over::kWhole},
+    {true, false, DType::kF32, 0, false, ir::Axis::kOuter},
+    {true, false, DType::kF64, 0, false, ir::Axis::kOuter},
+    {true, false, DType::kF32, 0, false, ir::Axis::kAll},
+    {true, false, DType::kF64, 0, false, ir::Axis::kAll},
     {false, false, DType::kF32, 16},
     {false, false, DType::kF64, 8},
     {true, false, DType::kF16, 0},
     {true, false, DType::kI64, 0, true},
     {true, false, DType::kBool, 0, true},
-    {true, false, DType::kI64, 0, false, MathTable::Over::kColumns},
-    {true, false, DType::kBool, 0, false, MathTable::Over::kColumns},
-    {true, false, DType::kI64, 0, false, MathTable::Over::kWhole},
-    {true, false, DType::kBool, 0, false, MathTable::Over::kWhole},
+    {true, false, DType::kI64, 0, false, ir::Axis::kOuter},
+    {true, false, DType::kBool, 0, false, ir::Axis::kOuter},
+    {true, false, DType::kI64, 0, false, ir::Axis::kAll},
+    {true, false, DType::kBool, 0, false, ir::Axis::kAll},
     {false, false, DType::kF32, 8},
     {false, false, DType::kF32, 16},
-    {true, false, DType::kF32, 0, false, MathTable::Over::kSlabs},
-    {true, false, DType::kF64, 0, false, MathTable::Over::kSlabs},
+    {true, false, DType::kF32, 0, false, ir::Axis::kStrided},
+    {true, false, DType::kF64, 0, false, ir::Axis::kStrided},
 };
 
 const KindInfo& InfoOfKind(const TjitMath& entry) {
@@ -62,7 +62,7 @@ const KindInfo& InfoOfKind(const TjitMath& entry) {
 MathTable::MathTable(const TjitMath* entries, int count, int vector_bits)
     : entries_(entries, entries + count), vector_bits_(vector_bits) {}
 
-int MathTable::Find(ir::Op op, ir::DType dtype, Over over) const {
+int MathTable::Find(ir::Op op, ir::DType dtype, ir::Axis axis) const {
   const bool is_narrow = IsHalf(dtype);
   int found = -1;
   for (std::size_t i = 0; i < entries_.size(); ++i) {
@@ -70,7 +70,7 @@ int MathTable::Find(ir::Op op, ir::DType dtype, Over over) const {
     if (entry.kind < 0 || entry.kind >= kTjitMathKindCount) continue;
     const KindInfo& kind = InfoOfKind(entry);
     if (kind.lanes * InfoOf(kind.dtype).bytes * 8 > vector_bits_ ||
-        kind.over != over || std::strcmp(entry.op, ir::InfoOf(op).name) != 0) {
+        kind.axis != axis || std::strcmp(entry.op, ir::InfoOf(op).name) != 0) {
       continue;
     }
     if (kind.dtype == dtype) return static_cast<int>(i);

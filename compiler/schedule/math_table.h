@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "compiler/abi/kernel_abi.h"
+#include "compiler/ir/axis.h"
 #include "compiler/ir/ir.h"
 
 namespace tjit::llvm_backend {
@@ -38,9 +39,8 @@ class MathTable {
   MathTable(const TjitMath* entries, int count, int vector_bits);
 
   // Index of the first entry for the op that the vectors allow, or -1.
-  // `over`: of what the function reduces; kNone of all others.
-  enum class Over { kNone, kColumns, kWhole, kSlabs };
-  int Find(ir::Op op, ir::DType dtype, Over over) const;
+  // `axis`: of functions of elements, which have none, kInner.
+  int Find(ir::Op op, ir::DType dtype, ir::Axis axis) const;
   const TjitMath& at(int index) const {
     return entries_[static_cast<std::size_t>(index)];
   }

@@ -1,5 +1,6 @@
-// The functions of TJIT_FAST_MATH=1: those of compiler/functions/fast_math.h where this
-// processor and libtorch have them, else those that have eager's bits.
+// The functions of TJIT_FAST_MATH=1: those of compiler/functions/fast_math.h
+// where this processor and libtorch have them, else those that have eager's
+// bits.
 // Thread: any. REQUIRES: as MathProbe.
 // Tested by: tests/runtime/bit_exact/fast_math_test.cpp,
 // tests/runtime/tier2/tier2_fast_math_test.cpp
@@ -30,14 +31,8 @@ class FastMath : public MathFunctions {
   void UseVerdicts(Verdicts* verdicts) { verdicts_ = verdicts; }
 
   const TjitMath* For(ir::Op op, ir::DType dtype) override;
-  const TjitMath* ForColumns(ir::Op op, ir::DType dtype) override {
-    return exact_->ForColumns(op, dtype);
-  }
-  const TjitMath* ForWhole(ir::Op op, ir::DType dtype) override {
-    return exact_->ForWhole(op, dtype);
-  }
-  const TjitMath* ForSlabs(ir::Op op, ir::DType dtype) override {
-    return exact_->ForSlabs(op, dtype);
+  const TjitMath* ForAxis(ir::Op op, ir::Axis axis, ir::DType dtype) override {
+    return exact_->ForAxis(op, axis, dtype);
   }
   // REQUIRES: `function` is an exact one.
   void Call(const TjitMath& function, const void* const* in,

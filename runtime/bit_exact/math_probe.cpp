@@ -252,7 +252,6 @@ bool MathProbe::IsFunction(Op op, DType dtype) const {
 }
 
 const TjitMath* MathProbe::For(Op op, DType dtype) {
-  if (RowProbe::RowOpOf(op)) return rows_.For(op, dtype);
   const Function* f = FunctionOf(op);
   const bool is_position_dependent = IsPositionDependent(op, dtype);
   if (!is_position_dependent && f == nullptr) return nullptr;

@@ -34,14 +34,8 @@ class MathProbe : public MathFunctions {
   }
 
   const TjitMath* For(ir::Op op, ir::DType dtype) override;
-  const TjitMath* ForColumns(ir::Op op, ir::DType dtype) override {
-    return rows_.ForColumns(op, dtype);
-  }
-  const TjitMath* ForWhole(ir::Op op, ir::DType dtype) override {
-    return rows_.ForWhole(op, dtype);
-  }
-  const TjitMath* ForSlabs(ir::Op op, ir::DType dtype) override {
-    return rows_.ForSlabs(op, dtype);
+  const TjitMath* ForAxis(ir::Op op, Axis axis, ir::DType dtype) override {
+    return rows_.For(op, axis, dtype);
   }
   // REQUIRES: `function` is not one of rows.
   void Call(const TjitMath& function, const void* const* in,

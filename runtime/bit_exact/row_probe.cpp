@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,21 +38,17 @@ at::Tensor Norms(const at::Tensor& a, at::OptionalIntArrayRef dims) {
   return at::stack(norms);
 }
 
-// One slab for each thread of eager's, so that none is split.
-at::Tensor EagerSlab(RowOp op, const at::Tensor& a, const at::Tensor& b) {
-  const auto slabs = [](const at::Tensor& x) {
-    return x.unsqueeze(0).repeat({at::get_num_threads(), 1, 1});
-  };
-  const auto type = a.scalar_type();
+at::Tensor EagerRowOp(RowOp op, const at::Tensor& a, const at::Tensor& b,
+                      std::int64_t dim) {
   switch (op) {
-    case RowOp::kSlabSoftmax:
-      return at::_softmax(slabs(a), 1, false)[0];
-    case RowOp::kSlabLogSoftmax:
-      return at::_log_softmax(slabs(a), 1, false)[0];
-    case RowOp::kSlabSoftmaxBackward:
-      return at::_softmax_backward_data(slabs(a), slabs(b), 1, type)[0];
+    case RowOp::kSoftmax:
+      return at::_softmax(a, dim, false);
+    case RowOp::kLogSoftmax:
+      return at::_log_softmax(a, dim, false);
+    case RowOp::kSoftmaxBackward:
+      return at::_softmax_backward_data(a, b, dim, a.scalar_type());
     default:
-      return at::_log_softmax_backward_data(slabs(a), slabs(b), 1, type)[0];
+      return at::_log_softmax_backward_data(a, b, dim, a.scalar_type());
   }
 }
 
@@ -65,83 +62,48 @@ at::Tensor EagerMoments(RowOp op, const at::Tensor& a) {
 }
 
 // What eager computes, in the layout of the row function.
-at::Tensor Eager(RowOp op, const at::Tensor& a, const at::Tensor& b) {
-  switch (op) {
+at::Tensor Eager(const AxisOp& what, const at::Tensor& a, const at::Tensor& b) {
+  if (what.of_halves) return EagerOfHalves(what, a);
+  if (what.axis == Axis::kStrided) {
+    // One slab for each thread of eager's, so that none is split.
+    const auto slabs = [](const at::Tensor& x) {
+      return x.unsqueeze(0).repeat({at::get_num_threads(), 1, 1});
+    };
+    return EagerRowOp(what.op, slabs(a), slabs(b), 1)[0];
+  }
+  const std::vector<std::int64_t> dims = DimsOf(what.axis);
+  switch (what.op) {
     case RowOp::kSum:
-      return at::sum(a, {-1});
+      return at::sum(a, dims);
     case RowOp::kMean:
-      return at::mean(a, {-1});
+      return at::mean(a, dims);
     case RowOp::kAmax:
-      return at::amax(a, {-1});
+      return at::amax(a, dims);
     case RowOp::kAmin:
-      return at::amin(a, {-1});
+      return at::amin(a, dims);
     case RowOp::kSoftmax:
-      return at::_softmax(a, -1, false);
     case RowOp::kLogSoftmax:
-      return at::_log_softmax(a, -1, false);
     case RowOp::kSoftmaxBackward:
-      return at::_softmax_backward_data(a, b, -1, a.scalar_type());
     case RowOp::kLogSoftmaxBackward:
-      return at::_log_softmax_backward_data(a, b, -1, a.scalar_type());
-    case RowOp::kSlabSoftmax:
-    case RowOp::kSlabLogSoftmax:
-    case RowOp::kSlabSoftmaxBackward:
-    case RowOp::kSlabLogSoftmaxBackward:
-      return EagerSlab(op, a, b);
+      return EagerRowOp(what.op, a, b, -1);
     case RowOp::kMoments:
     case RowOp::kMomentsWide:
-      return EagerMoments(op, a);
+      return EagerMoments(what.op, a);
     case RowOp::kVar:
-      return at::var(a, at::IntArrayRef{-1}, kCorrection, false);
+      return at::var(a, dims, kCorrection, false);
     case RowOp::kStd:
-      return at::std(a, at::IntArrayRef{-1}, kCorrection, false);
+      return at::std(a, dims, kCorrection, false);
     case RowOp::kWelfordMean:
-      return std::get<1>(at::var_mean(a, at::IntArrayRef{-1}, 1));
-    case RowOp::kColumnWelfordMean:
-      return std::get<1>(at::var_mean(a, at::IntArrayRef{0}, 1));
-    case RowOp::kColumnSum:
-      return at::sum(a, {0});
-    case RowOp::kColumnMean:
-      return at::mean(a, {0});
-    case RowOp::kColumnVar:
-      return at::var(a, at::IntArrayRef{0}, kCorrection, false);
-    case RowOp::kColumnStd:
-      return at::std(a, at::IntArrayRef{0}, kCorrection, false);
-    case RowOp::kColumnAmax:
-      return at::amax(a, {0});
-    case RowOp::kColumnAmin:
-      return at::amin(a, {0});
+      return std::get<1>(at::var_mean(a, dims, /*unbiased=*/true));
     case RowOp::kNorm:
-      return Norms(a, at::IntArrayRef{-1});
-    case RowOp::kWholeNorm:
-      return Norms(a, std::nullopt);
-    case RowOp::kWholeSum:
-      return at::sum(a);
-    case RowOp::kWholeMean:
-      return at::mean(a);
-    case RowOp::kWholeAmax:
-      return at::amax(a);
-    case RowOp::kWholeAmin:
-      return at::amin(a);
-    case RowOp::kWholeMax:
+      return what.axis == Axis::kAll ? Norms(a, std::nullopt) : Norms(a, dims);
+    case RowOp::kMaxOfAll:
       return at::max(a);
-    case RowOp::kWholeMin:
+    case RowOp::kMinOfAll:
       return at::min(a);
-    case RowOp::kSumOfHalves:
-    case RowOp::kAmaxOfHalves:
-    case RowOp::kAminOfHalves:
-    case RowOp::kColumnSumOfHalves:
-    case RowOp::kColumnAmaxOfHalves:
-    case RowOp::kColumnAminOfHalves:
-    case RowOp::kWholeSumOfHalves:
-    case RowOp::kWholeAmaxOfHalves:
-    case RowOp::kWholeAminOfHalves:
-      return EagerOfHalves(op, a);
     case RowOp::kSumSequential:
     case RowOp::kDot:
-    case RowOp::kColumnSumSequential:
-    case RowOp::kColumnDot:
-      return EagerSequential(op, a, b);
+      return EagerSequential(what, a, b);
   }
   return {};
 }
@@ -188,7 +150,7 @@ struct Candidate {
 };
 
 // All that this processor runs, eager's own capability first.
-std::vector<Candidate> Candidates(RowOp op, bool is_double) {
+std::vector<Candidate> Candidates(const AxisOp& what, bool is_double) {
   std::vector<const RowTable*> tables = {&kPlainRows};
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
     tables.insert(tables.begin(), &kAvx2Rows);
@@ -206,7 +168,7 @@ std::vector<Candidate> Candidates(RowOp op, bool is_double) {
         table->math == nullptr || FillMath(table->math, table == &kAvx512Rows);
     for (int i = 0; i < table->count; ++i) {
       const RowFunction& f = table->functions[i];
-      if (f.op == op && f.is_double == is_double &&
+      if (f.what == what && f.is_double == is_double &&
           (has_math || !f.needs_math) &&
           (!f.has_own_exp || OwnExpHolds(table))) {
         found.push_back({&f, absl::StrCat(table->capability, " ", i)});
@@ -232,38 +194,22 @@ void Compute(const RowFunction& f, const at::Tensor& a, const at::Tensor& b,
              at::Tensor& out) {
   const std::int64_t rows = a.size(0);
   const std::int64_t n = a.size(1);
-  if (IsSequential(f.op)) {
+  const RowOp op = f.what.op;
+  if (IsSequential(op)) {
     RunSequential(f, a, b, out);
-  } else if (IsOfHalves(f.op)) {
+  } else if (f.what.of_halves) {
     RunOfHalves(f, a, out);
-  } else if (f.op == RowOp::kNorm || f.op == RowOp::kWholeNorm) {
+  } else if (op == RowOp::kNorm) {
     for (std::int64_t i = 0; i < out.size(0); ++i) {
-      const TjitRowNumber p{kExponents[i], nullptr};
-      if (f.op == RowOp::kNorm) {
-        f.run(rows, n, a.const_data_ptr(), &p, out[i].data_ptr());
-      } else {
-        RunColumns(f.run_columns, rows * n, 1, a.const_data_ptr(), p.number,
+      RunAlongAxis(f, rows, n, a.const_data_ptr(), nullptr, kExponents[i],
                    out[i].data_ptr());
-      }
     }
-  } else if (IsOfWhole(f.op)) {
-    RunColumns(f.run_columns, rows * n, 1, a.const_data_ptr(), 0,
-               out.data_ptr());
-  } else if (IsOfColumns(f.op)) {
-    RunColumns(f.run_columns, rows, n, a.const_data_ptr(), kCorrection,
-               out.data_ptr());
-  } else if (IsOfSlabs(f.op)) {
-    f.run_slab(rows, n, a.const_data_ptr(), n, b.const_data_ptr(), n,
-               out.data_ptr(), 0, n);
-  } else if (f.op == RowOp::kMoments || f.op == RowOp::kMomentsWide) {
+  } else if (op == RowOp::kMoments || op == RowOp::kMomentsWide) {
     const TjitRowNumber eps{kEps, out[0].data_ptr()};
     f.run(rows, n, a.const_data_ptr(), &eps, out[1].data_ptr());
-  } else if (f.op == RowOp::kVar || f.op == RowOp::kStd) {
-    const TjitRowNumber correction{kCorrection, nullptr};
-    f.run(rows, n, a.const_data_ptr(), &correction, out.data_ptr());
   } else {
-    f.run(rows, n, a.const_data_ptr(),
-          HasTwoOperands(f.op) ? b.const_data_ptr() : nullptr, out.data_ptr());
+    RunAlongAxis(f, rows, n, a.const_data_ptr(), b.const_data_ptr(),
+                 kCorrection, out.data_ptr());
   }
 }
 
@@ -272,7 +218,7 @@ void Compute(const RowFunction& f, const at::Tensor& a, const at::Tensor& b,
 template <class T>
 bool HasBits(const RowFunction& f, const at::Tensor& a, const at::Tensor& b,
              std::string* difference) {
-  const at::Tensor eager = Eager(f.op, a, b);
+  const at::Tensor eager = Eager(f.what, a, b);
   at::Tensor got = at::empty_like(eager);
   Compute(f, a, b, got);
   if (SameBits(got.const_data_ptr<T>(), eager.const_data_ptr<T>(),
@@ -285,19 +231,8 @@ bool HasBits(const RowFunction& f, const at::Tensor& a, const at::Tensor& b,
 }
 
 bool IsExtreme(RowOp op) {
-  switch (op) {
-    case RowOp::kAmax:
-    case RowOp::kAmin:
-    case RowOp::kColumnAmax:
-    case RowOp::kColumnAmin:
-    case RowOp::kWholeAmax:
-    case RowOp::kWholeAmin:
-    case RowOp::kWholeMax:
-    case RowOp::kWholeMin:
-      return true;
-    default:
-      return IsOfHalves(op) && !IsSumOfHalves(op);
-  }
+  return op == RowOp::kAmax || op == RowOp::kAmin || op == RowOp::kMaxOfAll ||
+         op == RowOp::kMinOfAll;
 }
 
 // In a spot check: candidates for extremes differ in the zero that they take,
@@ -313,32 +248,35 @@ bool IsTelling(RowOp op, Values kind) {
 template <class T>
 bool HasBits(const RowFunction& f, Check check, std::int64_t* compared,
              std::string* difference) {
-  const RowOp op = f.op;
+  const auto [op, axis, of_halves] = f.what;
   // Candidates for these differ in one number of hundreds.
-  const bool is_rare = op == RowOp::kNorm || op == RowOp::kSlabLogSoftmax;
+  const bool is_rare = (op == RowOp::kNorm && axis == Axis::kInner) ||
+                       (op == RowOp::kLogSoftmax && axis == Axis::kStrided);
   const bool is_spot = check == Check::kSpot && !is_rare;
   std::int64_t place = 0;
   const int threads = at::get_num_threads();
-  const auto shapes =
-      IsOfColumns(op) || IsOfSlabs(op) ? ShapesOfColumns() : ShapesOfRows();
+  const auto shapes = axis == Axis::kOuter || axis == Axis::kStrided
+                          ? ShapesOfColumns()
+                          : ShapesOfRows();
   for (std::size_t i = is_spot ? 3 : 0; i < shapes.size();
        i += is_spot ? 5 : 1) {
     Shape shape = shapes[i];
     // The variance of all elements is another function of eager's.
     const bool is_var =
         op == RowOp::kVar || op == RowOp::kStd || op == RowOp::kWelfordMean;
-    if (is_var) shape.rows = std::max<std::int64_t>(shape.rows, 2);
-    if (!RowOrderHolds(op, sizeof(T) == 8, shape.rows, shape.n, threads)) {
+    if (is_var && axis == Axis::kInner)
+      shape.rows = std::max<std::int64_t>(shape.rows, 2);
+    if (!RowOrderHolds(f.what, sizeof(T) == 8, shape.rows, shape.n, threads)) {
       shape.rows = 1;
     }
     for (int k = 0; k < kValuesCount; ++k) {
       const auto kind = static_cast<Values>(k);
       if (is_spot && !IsTelling(op, kind)) continue;
       at::Tensor a = Operand<T>(kind, shape, &place);
-      if (IsOfHalves(op)) {
+      if (of_halves) {
         const bool is_ordinary =
             kind == Values::kOrdinary || kind == Values::kWide;
-        a = AsHalves(op, a, is_ordinary && !IsExtreme(op));
+        a = AsHalves(axis, a, is_ordinary && !IsExtreme(op));
       }
       const at::Tensor b = Operand<T>(kind, shape, &place);
       ++*compared;
@@ -351,10 +289,11 @@ bool HasBits(const RowFunction& f, Check check, std::int64_t* compared,
 // One candidate after the other: the first mostly has them, and is all that is
 // computed besides eager.
 template <class T>
-const RowFunction* Probe(RowOp op, Verdicts* verdicts, std::int64_t* compared) {
+const RowFunction* Probe(const AxisOp& what, Verdicts* verdicts,
+                         std::int64_t* compared) {
   std::vector<std::string> names;
   std::vector<const RowFunction*> all;
-  for (Candidate& candidate : Candidates(op, sizeof(T) == 8)) {
+  for (Candidate& candidate : Candidates(what, sizeof(T) == 8)) {
     names.push_back(std::move(candidate.name));
     all.push_back(candidate.function);
   }
@@ -364,8 +303,8 @@ const RowFunction* Probe(RowOp op, Verdicts* verdicts, std::int64_t* compared) {
     found = FirstWithBits(
         verdicts,
         // Threads: what of eager is looked at depends on them.
-        absl::StrCat("row ", static_cast<int>(op), " f", 8 * sizeof(T),
-                     " threads ", at::get_num_threads()),
+        absl::StrCat("row ", IndexOf(what), " f", 8 * sizeof(T), " threads ",
+                     at::get_num_threads()),
         names, [&](std::size_t i, Check check, std::string* difference) {
           return HasBits<T>(*all[i], check, compared, difference);
         });
@@ -375,34 +314,13 @@ const RowFunction* Probe(RowOp op, Verdicts* verdicts, std::int64_t* compared) {
 
 }  // namespace
 
-namespace {
-
-TjitMath EntryOf(const RowFunction& f) {
-  const char* name = NameOf(f.op);
-  if (IsOfWhole(f.op)) {
-    return {name, f.is_double ? kTjitWholeF64 : kTjitWholeF32,
-            reinterpret_cast<void*>(f.run_columns), 0};
-  }
-  if (IsOfColumns(f.op)) {
-    return {name, f.is_double ? kTjitColumnF64 : kTjitColumnF32,
-            reinterpret_cast<void*>(f.run_columns), 0};
-  }
-  if (IsOfSlabs(f.op)) {
-    return {name, f.is_double ? kTjitSlabF64 : kTjitSlabF32,
-            reinterpret_cast<void*>(f.run_slab), 0};
-  }
-  return {name, f.is_double ? kTjitRowF64 : kTjitRowF32,
-          reinterpret_cast<void*>(f.run), f.sum_lanes};
-}
-
-}  // namespace
-
-const RowProbe::Found& RowProbe::FindLocked(RowOp op, bool is_double) {
-  const auto [at, is_new] = found_.try_emplace({op, is_double});
+const RowProbe::Found& RowProbe::FindLocked(const AxisOp& what,
+                                            bool is_double) {
+  const auto [at, is_new] = found_.try_emplace({IndexOf(what), is_double});
   Found& found = at->second;
   if (is_new) {
-    found.function = is_double ? Probe<double>(op, verdicts_, &compared_)
-                               : Probe<float>(op, verdicts_, &compared_);
+    found.function = is_double ? Probe<double>(what, verdicts_, &compared_)
+                               : Probe<float>(what, verdicts_, &compared_);
     if (found.function != nullptr) {
       found.entry = EntryOf(*found.function);
       found.mean_entry = found.entry;
@@ -412,45 +330,19 @@ const RowProbe::Found& RowProbe::FindLocked(RowOp op, bool is_double) {
   return found;
 }
 
-const RowFunction* RowProbe::Find(RowOp op, bool is_double) {
+const RowFunction* RowProbe::Find(const AxisOp& what, bool is_double) {
   const MutexLock lock(mutex_);
-  return FindLocked(op, is_double).function;
+  return FindLocked(what, is_double).function;
 }
 
-const TjitMath* RowProbe::For(ir::Op op, ir::DType dtype) {
-  const std::optional<RowOp> row_op = RowOpOf(op);
-  if (!row_op) return nullptr;
-  const Found* found = FoundFor(*row_op, dtype);
-  if (found == nullptr) return nullptr;
-  return op == ir::Op::kNormMean ? &found->mean_entry : &found->entry;
-}
-
-const TjitMath* RowProbe::ForWhole(ir::Op op, ir::DType dtype) {
-  const std::optional<RowOp> whole_op = WholeOpOf(op);
-  if (!whole_op) return nullptr;
-  const Found* found = FoundFor(*whole_op, dtype);
-  return found == nullptr ? nullptr : &found->entry;
-}
-
-const TjitMath* RowProbe::ForColumns(ir::Op op, ir::DType dtype) {
-  const std::optional<RowOp> column_op = ColumnOpOf(op);
-  if (!column_op) return nullptr;
-  const Found* found = FoundFor(*column_op, dtype);
-  return found == nullptr ? nullptr : &found->entry;
-}
-
-const TjitMath* RowProbe::ForSlabs(ir::Op op, ir::DType dtype) {
-  const std::optional<RowOp> slab_op = SlabOpOf(op);
-  if (!slab_op) return nullptr;
-  const Found* found = FoundFor(*slab_op, dtype);
-  return found == nullptr ? nullptr : &found->entry;
-}
-
-const RowProbe::Found* RowProbe::FoundFor(RowOp op, ir::DType dtype) {
+const TjitMath* RowProbe::For(ir::Op op, Axis axis, ir::DType dtype) {
+  AxisOp what;
+  if (!AxisOpOf(op, axis, &what)) return nullptr;
   if (dtype != ir::DType::kF32 && dtype != ir::DType::kF64) return nullptr;
   const MutexLock lock(mutex_);
-  const Found& found = FindLocked(op, dtype == ir::DType::kF64);
-  return found.function == nullptr ? nullptr : &found;
+  const Found& found = FindLocked(what, dtype == ir::DType::kF64);
+  if (found.function == nullptr) return nullptr;
+  return op == ir::Op::kNormMean ? &found.mean_entry : &found.entry;
 }
 
 }  // namespace tjit::runtime

@@ -1,5 +1,5 @@
-// Finds, for each row function, the one of compiler/functions/row_functions.h that has
-// eager's bits in this process, if there is one.
+// Finds, for each row function, the one of compiler/functions/row_functions.h
+// that has eager's bits in this process, if there is one.
 //
 // How: eager and a candidate compute rows of many lengths, with ordinary
 // numbers, zeros of both signs, infinities and NaN; one that differs once is
@@ -14,7 +14,6 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <utility>
 
 #include "compiler/functions/math_functions.h"
@@ -30,28 +29,14 @@ class RowProbe {
   void UseVerdicts(Verdicts* verdicts) { verdicts_ = verdicts; }
 
   // Null if no function has the bits of eager wherever RowOrderHolds. Lives as
-  // long as this.
-  const RowFunction* Find(RowOp op, bool is_double);
+  // long as this. REQUIRES: `what` is one of kAxisOps.
+  const RowFunction* Find(const AxisOp& what, bool is_double);
 
-  // The same as an entry of the table of math functions. Null also for what is
-  // no row op of f32 or f64. What eager computes otherwise with more threads,
-  // softmax_backward of f32, lowering is to refuse there.
-  const TjitMath* For(ir::Op op, ir::DType dtype);
-
-  // The same over all dims but the last.
-  const TjitMath* ForColumns(ir::Op op, ir::DType dtype);
-  // The same of all elements.
-  const TjitMath* ForWhole(ir::Op op, ir::DType dtype);
-
-  // The same along a dim that is not the last.
-  const TjitMath* ForSlabs(ir::Op op, ir::DType dtype);
-
-  // The row function that computes an op of the IR over its last dim, over all
-  // but the last, over all, and along another dim.
-  static std::optional<RowOp> RowOpOf(ir::Op op);
-  static std::optional<RowOp> ColumnOpOf(ir::Op op);
-  static std::optional<RowOp> WholeOpOf(ir::Op op);
-  static std::optional<RowOp> SlabOpOf(ir::Op op);
+  // The same as an entry of the table of math functions, for an op of the IR.
+  // Null also if it is no row op along that axis, or not of f32 or f64. What
+  // eager computes otherwise with more threads, softmax_backward of f32,
+  // lowering is to refuse there.
+  const TjitMath* For(ir::Op op, Axis axis, ir::DType dtype);
 
   // How often a candidate was compared with eager.
   std::int64_t TEST_compared() const {
@@ -65,13 +50,13 @@ class RowProbe {
     TjitMath entry;
     TjitMath mean_entry;  // of kMoments: the same as norm_mean
   };
-  const Found* FoundFor(RowOp op, ir::DType dtype);
-  const Found& FindLocked(RowOp op, bool is_double)
+  const Found& FindLocked(const AxisOp& what, bool is_double)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Verdicts* verdicts_ = nullptr;
   mutable Mutex mutex_;
-  std::map<std::pair<RowOp, bool>, Found> found_ ABSL_GUARDED_BY(mutex_);
+  // By place in kAxisOps.
+  std::map<std::pair<int, bool>, Found> found_ ABSL_GUARDED_BY(mutex_);
   std::int64_t compared_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

@@ -22,24 +22,25 @@
 namespace tjit::runtime {
 
 constexpr bool IsSequential(RowOp op) {
-  return op == RowOp::kSumSequential || op == RowOp::kDot ||
-         op == RowOp::kColumnSumSequential || op == RowOp::kColumnDot;
+  return op == RowOp::kSumSequential || op == RowOp::kDot;
 }
 
 // A sum of rows is seen without x: 0.
-inline at::Tensor EagerSequential(RowOp op, const at::Tensor& gradient,
+inline at::Tensor EagerSequential(const AxisOp& what,
+                                  const at::Tensor& gradient,
                                   const at::Tensor& b) {
   const std::int64_t n = gradient.size(1);
-  const at::Tensor x = op == RowOp::kSumSequential ? at::zeros_like(b) : b;
+  const bool is_row = what.axis == Axis::kInner;
+  const bool is_dot = what.op == RowOp::kDot;
+  const at::Tensor x = is_row && !is_dot ? at::zeros_like(b) : b;
   const at::Tensor mean = at::zeros({gradient.size(0), 1}, b.options());
   const at::Tensor weight = at::ones({n}, b.options());
-  const bool is_row = !IsOfColumns(op);
   const auto [of_input, of_weight, of_bias] = at::native_layer_norm_backward(
       gradient, x, {n}, mean, at::ones_like(mean),
       is_row ? at::Tensor() : weight, is_row ? at::Tensor() : weight,
-      {is_row, op == RowOp::kColumnDot, op == RowOp::kColumnSumSequential});
+      {is_row, !is_row && is_dot, !is_row && !is_dot});
   if (is_row) return of_input.add_(0);  // 0 of one sign
-  return op == RowOp::kColumnDot ? of_weight : of_bias;
+  return is_dot ? of_weight : of_bias;
 }
 
 // The same by a function of rows, with one for the sum.
@@ -52,7 +53,7 @@ void InputGradient(const RowFunction& f, const at::Tensor& gradient,
   const std::vector<T> ones(static_cast<std::size_t>(rows * n), T(1));
   std::vector<T> sums(count), sums_x(count);
   f.run(rows, n, gradient.const_data_ptr(), ones.data(), sums.data());
-  if (f.op == RowOp::kDot) {
+  if (f.what.op == RowOp::kDot) {
     f.run(rows, n, gradient.const_data_ptr(), b.const_data_ptr(),
           sums_x.data());
   } else {  // 0 * infinity
@@ -70,7 +71,7 @@ void InputGradient(const RowFunction& f, const at::Tensor& gradient,
     const auto row = static_cast<std::size_t>(i / n);
     const T slope = (sums[row] * mean - sums_x[row]) * scale;
     const T shift = -slope * mean - sums[row] * scale;
-    const T factor = f.op == RowOp::kDot ? x[i] : T(0);
+    const T factor = f.what.op == RowOp::kDot ? x[i] : T(0);
     const T scaled =
         f.contracts ? std::fma(slope, factor, g[i]) : T(slope * factor) + g[i];
     y[i] = scaled + shift + T(0);
@@ -79,10 +80,10 @@ void InputGradient(const RowFunction& f, const at::Tensor& gradient,
 
 inline void RunSequential(const RowFunction& f, const at::Tensor& a,
                           const at::Tensor& b, at::Tensor& out) {
-  if (IsOfColumns(f.op)) {
-    RunColumns(f.run_columns, a.size(0), a.size(1), a.const_data_ptr(),
-               at::get_num_threads(), out.mutable_data_ptr(),
-               b.const_data_ptr());
+  if (f.what.axis == Axis::kOuter) {
+    RunAlongAxis(f, a.size(0), a.size(1), a.const_data_ptr(),
+                 b.const_data_ptr(), at::get_num_threads(),
+                 out.mutable_data_ptr());
   } else if (f.is_double) {
     InputGradient<double>(f, a, b, out);
   } else {

@@ -65,13 +65,26 @@ std::string From(const std::vector<std::string>& question,
   return OfPositionDependent(question[1], question[2], answer);
 }
 
+const char* TextOf(Axis axis) {
+  switch (axis) {
+    case Axis::kInner:
+      return "";
+    case Axis::kOuter:
+      return " of columns";
+    case Axis::kAll:
+      return " of all";
+    case Axis::kStrided:
+      break;
+  }
+  return " of slabs";
+}
+
 std::string NameOfOp(const std::vector<std::string>& question) {
   if (question[0] != "row") return question[1];
-  const auto op = static_cast<RowOp>(std::atoi(question[1].c_str()));
-  return absl::StrCat(NameOf(op), IsOfColumns(op) ? " of columns"
-                                  : IsOfWhole(op) ? " of all"
-                                  : IsOfSlabs(op) ? " of slabs"
-                                                  : "");
+  const int number = std::atoi(question[1].c_str());
+  if (number < 0 || number >= kAxisOpCount) return question[1];
+  const AxisOp& what = kAxisOps[number];
+  return absl::StrCat(NameOf(what), TextOf(what.axis));
 }
 
 }  // namespace

@@ -330,9 +330,7 @@ class LlvmEngine : public Engine {
     for (const ir::Instruction& in : function.body) {
       const ir::OpInfo& op = InfoOf(in.op);
       if (op.family == ir::Family::kPointwise ||
-          op.family == ir::Family::kData || IsOfRows(function, in) ||
-          IsOfColumns(function, in) || IsOfWhole(function, in) ||
-          IsOfSlabs(function, in)) {
+          op.family == ir::Family::kData || AxisOf(function, in)) {
         continue;
       }
       return absl::StrCat(op.name, " is a library call");

@@ -101,82 +101,87 @@ struct FunctionList {
   int count = 0;
 };
 
-template <class Isa, class T, RowOp op, bool kContracts = false>
-constexpr void Add(FunctionList* list, bool needs_math = false) {
-  list->Add({op, sizeof(T) == 8, kContracts, needs_math,
-             Run<Isa, T, op, kContracts>});
+template <class T>
+constexpr void AddRows(RowOp op, FunctionList* list, TjitRowFn run,
+                       bool contracts = false, int sum_lanes = 0) {
+  RowFunction f = {{op}, sizeof(T) == 8, contracts};
+  f.sum_lanes = sum_lanes;
+  f.run = run;
+  list->Add(f);
 }
 
-template <class Isa, RowOp op, bool kContracts = false>
-constexpr void AddWithOwnExp(FunctionList* list) {
-  list->Add({op, false, kContracts, true, Run<Isa, float, op, kContracts>,
-             nullptr, true});
+template <class Isa, class T, RowOp op, bool kContracts = false>
+constexpr void Add(FunctionList* list, bool needs_math = false,
+                   bool has_own_exp = false) {
+  RowFunction f = {{op}, sizeof(T) == 8, kContracts, needs_math, has_own_exp};
+  f.run = Run<Isa, T, op, kContracts>;
+  list->Add(f);
 }
 
 template <class Isa, class T, class Slab>
 constexpr void AddSlab(RowOp op, FunctionList* list, bool needs_math,
                        bool contracts = false, bool has_own_exp = false) {
-  RowFunction f = {op, sizeof(T) == 8, contracts, needs_math, nullptr};
+  RowFunction f = {{op, Axis::kStrided}, sizeof(T) == 8, contracts};
+  f.needs_math = needs_math;
   f.has_own_exp = has_own_exp;
   f.run_slab = SlabFn<Isa, T, Slab>;
   list->Add(f);
 }
 
-template <class Isa>
-constexpr void AddSlabsWithOwnExp(FunctionList* list) {
-  AddSlab<Isa, float, SlabSoftmax>(RowOp::kSlabSoftmax, list, true, false,
-                                   true);
-  AddSlab<Isa, float, SlabLogSoftmax>(RowOp::kSlabLogSoftmax, list, true, false,
-                                      true);
-  AddSlab<Isa, float, SlabLogSoftmaxBackward<true>>(
-      RowOp::kSlabLogSoftmaxBackward, list, true, true, true);
-  AddSlab<Isa, float, SlabLogSoftmaxBackward<false>>(
-      RowOp::kSlabLogSoftmaxBackward, list, true, false, true);
-}
-
-template <class T, class Columns>
+template <class T, class Columns, Axis axis = Axis::kOuter>
 constexpr void AddColumns(RowOp op, FunctionList* list,
                           bool contracts = false) {
-  list->Add(
-      {op, sizeof(T) == 8, contracts, false, nullptr, ColumnsFn<Columns>});
+  RowFunction f = {{op, axis}, sizeof(T) == 8, contracts};
+  f.run_columns = ColumnsFn<Columns>;
+  list->Add(f);
+}
+
+template <class T, class Whole>
+constexpr void AddWhole(RowOp op, FunctionList* list, bool contracts = false) {
+  AddColumns<T, Whole, Axis::kAll>(op, list, contracts);
+}
+
+template <class Isa>
+constexpr void AddSlabsWithOwnExp(FunctionList* list) {
+  AddSlab<Isa, float, SlabSoftmax>(RowOp::kSoftmax, list, true, false, true);
+  AddSlab<Isa, float, SlabLogSoftmax>(RowOp::kLogSoftmax, list, true, false,
+                                      true);
+  AddSlab<Isa, float, SlabLogSoftmaxBackward<true>>(RowOp::kLogSoftmaxBackward,
+                                                    list, true, true, true);
+  AddSlab<Isa, float, SlabLogSoftmaxBackward<false>>(RowOp::kLogSoftmaxBackward,
+                                                     list, true, false, true);
 }
 
 template <class Isa, class T, bool kContracts>
 constexpr void AddContracting(FunctionList* list) {
   Add<Isa, T, RowOp::kSoftmaxBackward, kContracts>(list);
   Add<Isa, T, RowOp::kLogSoftmaxBackward, kContracts>(list, true);
-  AddSlab<Isa, T, SlabSoftmaxBackward<kContracts>>(RowOp::kSlabSoftmaxBackward,
+  AddSlab<Isa, T, SlabSoftmaxBackward<kContracts>>(RowOp::kSoftmaxBackward,
                                                    list, false, kContracts);
   AddSlab<Isa, T, SlabLogSoftmaxBackward<kContracts>>(
-      RowOp::kSlabLogSoftmaxBackward, list, true, kContracts);
-  list->Add({RowOp::kMoments, sizeof(T) == 8, kContracts, false,
-             RunMoments<Isa, T, kContracts, T>});
-  list->Add({RowOp::kMomentsWide, sizeof(T) == 8, kContracts, false,
-             RunMoments<Isa, T, kContracts, double>});
+      RowOp::kLogSoftmaxBackward, list, true, kContracts);
+  AddRows<T>(RowOp::kMoments, list, RunMoments<Isa, T, kContracts, T>,
+             kContracts);
+  AddRows<T>(RowOp::kMomentsWide, list, RunMoments<Isa, T, kContracts, double>,
+             kContracts);
   Add<Isa, T, RowOp::kDot, kContracts>(list);
-  AddColumns<T, SequentialColumns<Isa, T, true, kContracts>>(RowOp::kColumnDot,
-                                                             list, kContracts);
-  list->Add({RowOp::kNorm, sizeof(T) == 8, kContracts, false,
-             RunNorm<Isa, T, kContracts>});
-  list->Add({RowOp::kWholeNorm, sizeof(T) == 8, kContracts, false, nullptr,
-             ColumnsFn<NormWhole<Isa, T, kContracts>>});
+  AddColumns<T, SequentialColumns<Isa, T, true, kContracts>>(RowOp::kDot, list,
+                                                             kContracts);
+  AddRows<T>(RowOp::kNorm, list, RunNorm<Isa, T, kContracts>, kContracts);
+  AddWhole<T, NormWhole<Isa, T, kContracts>>(RowOp::kNorm, list, kContracts);
 }
 
 template <class Isa, class T>
 constexpr void AddSums(FunctionList* list) {
-  RowFunction sum = {RowOp::kSum, sizeof(T) == 8, false, false,
-                     RunSums<Isa, T, false>};
-  sum.sum_lanes = kSumLanes<Isa, T>;
-  list->Add(sum);
-  sum.op = RowOp::kMean;
-  sum.run = RunSums<Isa, T, true>;
-  list->Add(sum);
+  constexpr int kWidth = kSumLanes<Isa, T>;
+  AddRows<T>(RowOp::kSum, list, RunSums<Isa, T, false>, false, kWidth);
+  AddRows<T>(RowOp::kMean, list, RunSums<Isa, T, true>, false, kWidth);
 }
 
 template <class Isa, class T, int kWidth>
 constexpr void AddColumnSums(FunctionList* list) {
-  AddColumns<T, SumColumns<Isa, T, false, kWidth>>(RowOp::kColumnSum, list);
-  AddColumns<T, SumColumns<Isa, T, true, kWidth>>(RowOp::kColumnMean, list);
+  AddColumns<T, SumColumns<Isa, T, false, kWidth>>(RowOp::kSum, list);
+  AddColumns<T, SumColumns<Isa, T, true, kWidth>>(RowOp::kMean, list);
 }
 
 template <class Isa, class T>
@@ -186,52 +191,48 @@ constexpr void AddAll(FunctionList* list) {
   Add<Isa, T, RowOp::kAmin>(list);
   Add<Isa, T, RowOp::kSoftmax>(list, true);
   Add<Isa, T, RowOp::kLogSoftmax>(list, true);
-  AddSlab<Isa, T, SlabSoftmax>(RowOp::kSlabSoftmax, list, true);
-  AddSlab<Isa, T, SlabLogSoftmax>(RowOp::kSlabLogSoftmax, list, true);
+  AddSlab<Isa, T, SlabSoftmax>(RowOp::kSoftmax, list, true);
+  AddSlab<Isa, T, SlabLogSoftmax>(RowOp::kLogSoftmax, list, true);
   if constexpr (Isa::kHasFma) AddContracting<Isa, T, true>(list);
   AddContracting<Isa, T, false>(list);
-  list->Add({RowOp::kVar, sizeof(T) == 8, false, false, RunVar<Isa, T, false>});
-  list->Add({RowOp::kStd, sizeof(T) == 8, false, false, RunVar<Isa, T, true>});
+  AddRows<T>(RowOp::kVar, list, RunVar<Isa, T, false>);
+  AddRows<T>(RowOp::kStd, list, RunVar<Isa, T, true>);
   AddColumnSums<Isa, T, kLanes<Isa, T>>(list);
-  AddColumns<T, VarColumns<Isa, T, false>>(RowOp::kColumnVar, list);
-  AddColumns<T, VarColumns<Isa, T, true>>(RowOp::kColumnStd, list);
+  AddColumns<T, VarColumns<Isa, T, false>>(RowOp::kVar, list);
+  AddColumns<T, VarColumns<Isa, T, true>>(RowOp::kStd, list);
   Add<Isa, T, RowOp::kWelfordMean>(list);
-  AddColumns<T, WelfordMeanColumns<Isa, T>>(RowOp::kColumnWelfordMean, list);
-  AddColumns<T, ExtremeColumns<Isa, T, true>>(RowOp::kColumnAmax, list);
-  AddColumns<T, ExtremeColumns<Isa, T, false>>(RowOp::kColumnAmin, list);
-  AddColumns<T, SumWhole<Isa, T, false>>(RowOp::kWholeSum, list);
-  AddColumns<T, SumWhole<Isa, T, true>>(RowOp::kWholeMean, list);
-  AddColumns<T, ExtremeWhole<Isa, T, true>>(RowOp::kWholeAmax, list);
-  AddColumns<T, ExtremeWhole<Isa, T, false>>(RowOp::kWholeAmin, list);
-  AddColumns<T, MaxWhole<Isa, T, true>>(RowOp::kWholeMax, list);
-  AddColumns<T, MaxWhole<Isa, T, false>>(RowOp::kWholeMin, list);
+  AddColumns<T, WelfordMeanColumns<Isa, T>>(RowOp::kWelfordMean, list);
+  AddColumns<T, ExtremeColumns<Isa, T, true>>(RowOp::kAmax, list);
+  AddColumns<T, ExtremeColumns<Isa, T, false>>(RowOp::kAmin, list);
+  AddWhole<T, SumWhole<Isa, T, false>>(RowOp::kSum, list);
+  AddWhole<T, SumWhole<Isa, T, true>>(RowOp::kMean, list);
+  AddWhole<T, ExtremeWhole<Isa, T, true>>(RowOp::kAmax, list);
+  AddWhole<T, ExtremeWhole<Isa, T, false>>(RowOp::kAmin, list);
+  AddWhole<T, MaxWhole<Isa, T, true>>(RowOp::kMaxOfAll, list);
+  AddWhole<T, MaxWhole<Isa, T, false>>(RowOp::kMinOfAll, list);
   Add<Isa, T, RowOp::kSumSequential>(list);
-  AddColumns<T, SequentialColumns<Isa, T, false, false>>(
-      RowOp::kColumnSumSequential, list);
+  AddColumns<T, SequentialColumns<Isa, T, false, false>>(RowOp::kSumSequential,
+                                                         list);
 }
 
 template <class Isa>
 constexpr void AddHalves(FunctionList* list) {
   using T = float;
   constexpr int kParts = kPartsOfHalves<Isa>;
-  RowFunction sum = {RowOp::kSumOfHalves, false, false, false, RunSumsOfHalves};
-  sum.sum_lanes = kHalves / 2;
-  list->Add(sum);
-  list->Add({RowOp::kAmaxOfHalves, false, false, false,
-             RunExtremesOfHalves<Isa, true>});
-  list->Add({RowOp::kAminOfHalves, false, false, false,
-             RunExtremesOfHalves<Isa, false>});
-  AddColumns<T, SumColumnsOfHalves<Isa>>(RowOp::kColumnSumOfHalves, list);
-  AddColumns<T, ExtremeColumns<Isa, T, true, kParts>>(
-      RowOp::kColumnAmaxOfHalves, list);
-  AddColumns<T, ExtremeColumns<Isa, T, false, kParts>>(
-      RowOp::kColumnAminOfHalves, list);
-  AddColumns<T, SumWhole<Isa, T, false, UnitOfHalves>>(RowOp::kWholeSumOfHalves,
-                                                       list);
-  AddColumns<T, ExtremeWhole<Isa, T, true, kParts>>(RowOp::kWholeAmaxOfHalves,
-                                                    list);
-  AddColumns<T, ExtremeWhole<Isa, T, false, kParts>>(RowOp::kWholeAminOfHalves,
-                                                     list);
+  FunctionList halves;
+  AddRows<T>(RowOp::kSum, &halves, RunSumsOfHalves, false, kHalves / 2);
+  AddRows<T>(RowOp::kAmax, &halves, RunExtremesOfHalves<Isa, true>);
+  AddRows<T>(RowOp::kAmin, &halves, RunExtremesOfHalves<Isa, false>);
+  AddColumns<T, SumColumnsOfHalves<Isa>>(RowOp::kSum, &halves);
+  AddColumns<T, ExtremeColumns<Isa, T, true, kParts>>(RowOp::kAmax, &halves);
+  AddColumns<T, ExtremeColumns<Isa, T, false, kParts>>(RowOp::kAmin, &halves);
+  AddWhole<T, SumWhole<Isa, T, false, UnitOfHalves>>(RowOp::kSum, &halves);
+  AddWhole<T, ExtremeWhole<Isa, T, true, kParts>>(RowOp::kAmax, &halves);
+  AddWhole<T, ExtremeWhole<Isa, T, false, kParts>>(RowOp::kAmin, &halves);
+  for (int i = 0; i < halves.count; ++i) {
+    halves.at[i].what.of_halves = true;
+    list->Add(halves.at[i]);
+  }
 }
 
 // All functions of one Isa; of two that differ in contracting, the one that
@@ -250,10 +251,10 @@ constexpr FunctionList AllRows() {
 template <class Isa, class OwnExp, class Halves>
 constexpr FunctionList AllRows() {
   FunctionList list;
-  AddWithOwnExp<OwnExp, RowOp::kSoftmax>(&list);
-  AddWithOwnExp<OwnExp, RowOp::kLogSoftmax>(&list);
-  AddWithOwnExp<OwnExp, RowOp::kLogSoftmaxBackward, true>(&list);
-  AddWithOwnExp<OwnExp, RowOp::kLogSoftmaxBackward, false>(&list);
+  Add<OwnExp, float, RowOp::kSoftmax>(&list, true, true);
+  Add<OwnExp, float, RowOp::kLogSoftmax>(&list, true, true);
+  Add<OwnExp, float, RowOp::kLogSoftmaxBackward, true>(&list, true, true);
+  Add<OwnExp, float, RowOp::kLogSoftmaxBackward, false>(&list, true, true);
   AddSlabsWithOwnExp<OwnExp>(&list);
   const FunctionList others = AllRows<Isa>();
   for (int i = 0; i < others.count; ++i) list.Add(others.at[i]);

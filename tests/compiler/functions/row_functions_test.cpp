@@ -13,6 +13,8 @@
 #include <random>
 #include <vector>
 
+#include "compiler/ir/op.h"
+
 namespace tjit {
 namespace {
 
@@ -63,17 +65,17 @@ const std::int64_t kLengths[] = {
     64, 65, 100, 127, 128, 129, 255, 256, 257, 511, 1000, 1024, 4097, 70000};
 
 std::string NameOfFunction(const RowTable& table, const RowFunction& f) {
-  return std::string(table.capability) + " " + NameOf(f.op) +
+  return std::string(table.capability) + " " + NameOf(f.what) +
          (f.is_double ? " f64" : " f32") + (f.contracts ? " contracting" : "");
 }
 
 // Calls test(f, T()) for each function of an op.
 template <class Test>
-void ForAll(RowOp op, const Test& test) {
+void ForAll(const AxisOp& what, const Test& test) {
   for (const RowTable* table : Tables()) {
     for (int i = 0; i < table->count; ++i) {
       const RowFunction& f = table->functions[i];
-      if (f.op != op) continue;
+      if (f.what != what) continue;
       SCOPED_TRACE(NameOfFunction(*table, f));
       if (f.is_double) {
         test(f, double());
@@ -95,23 +97,53 @@ std::vector<T> Integers(std::int64_t n, unsigned seed) {
 
 TEST(RowFunctionsTest, EachTableHasAllOps) {
   for (const RowTable* table : Tables()) {
-    int seen[kRowOpCount][2] = {};
+    int seen[kAxisOpCount][2] = {};
     for (int i = 0; i < table->count; ++i) {
       const RowFunction& f = table->functions[i];
-      ++seen[static_cast<int>(f.op)][f.is_double ? 1 : 0];
-      EXPECT_STRNE(NameOf(f.op), "");
+      ASSERT_GE(IndexOf(f.what), 0) << NameOfFunction(*table, f);
+      ++seen[IndexOf(f.what)][f.is_double ? 1 : 0];
+      EXPECT_STRNE(NameOf(f.what), "");
     }
-    for (int op = 0; op < kRowOpCount; ++op) {
-      EXPECT_GE(seen[op][0], 1) << table->capability;
-      EXPECT_EQ(seen[op][1] > 0, !IsOfHalves(static_cast<RowOp>(op)))
-          << table->capability;
+    for (const AxisOp& what : kAxisOps) {
+      const auto [floats, doubles] = seen[IndexOf(what)];
+      EXPECT_GE(floats, 1) << table->capability;
+      EXPECT_EQ(doubles > 0, !what.of_halves) << table->capability;
     }
   }
 }
 
+// A verdict on disk names a function by its number.
+TEST(RowFunctionsTest, EachHasANumberThatStays) {
+  for (int i = 0; i < kAxisOpCount; ++i) EXPECT_EQ(IndexOf(kAxisOps[i]), i);
+  EXPECT_EQ(IndexOf({RowOp::kSum}), 0);
+  EXPECT_EQ(IndexOf({RowOp::kNorm}), 15);
+  EXPECT_EQ(IndexOf({RowOp::kSum, Axis::kOuter}), 16);
+  EXPECT_EQ(IndexOf({RowOp::kSum, Axis::kAll}), 25);
+  EXPECT_EQ(IndexOf({RowOp::kMinOfAll, Axis::kAll}), 31);
+  EXPECT_EQ(IndexOf({RowOp::kSum, Axis::kInner, true}), 32);
+  EXPECT_EQ(IndexOf({RowOp::kAmin, Axis::kAll, true}), 40);
+  EXPECT_EQ(IndexOf({RowOp::kLogSoftmaxBackward, Axis::kStrided}), 44);
+}
+
+TEST(RowFunctionsTest, NotEachOpGoesAlongEachAxis) {
+  EXPECT_LT(IndexOf({RowOp::kVar, Axis::kAll}), 0);
+  EXPECT_LT(IndexOf({RowOp::kSoftmax, Axis::kOuter}), 0);
+  EXPECT_LT(IndexOf({RowOp::kMaxOfAll}), 0);
+  EXPECT_LT(IndexOf({RowOp::kMean, Axis::kInner, true}), 0);
+  AxisOp what;
+  EXPECT_FALSE(AxisOpOf(ir::Op::kSum, Axis::kStrided, &what));
+  EXPECT_FALSE(AxisOpOf(ir::Op::kAdd, Axis::kInner, &what));
+  ASSERT_TRUE(AxisOpOf(ir::Op::kAmaxOfHalves, Axis::kAll, &what));
+  EXPECT_EQ(what, (AxisOp{RowOp::kAmax, Axis::kAll, true}));
+  EXPECT_STREQ(NameOf(what), "amax_of_halves");
+  ASSERT_TRUE(AxisOpOf(ir::Op::kNormMean, Axis::kInner, &what));
+  EXPECT_STREQ(NameOf(what), "norm_rstd");
+}
+
 TEST(RowFunctionsTest, SumsAndMeansOfIntegersAreExact) {
-  for (const RowOp op : {RowOp::kSum, RowOp::kMean, RowOp::kSumOfHalves}) {
-    ForAll(op, [&](const RowFunction& f, auto zero) {
+  for (const AxisOp& what : {AxisOp{RowOp::kSum}, AxisOp{RowOp::kMean},
+                             AxisOp{RowOp::kSum, Axis::kInner, true}}) {
+    ForAll(what, [&](const RowFunction& f, auto zero) {
       using T = decltype(zero);
       for (const std::int64_t n : kLengths) {
         const std::vector<T> x = Integers<T>(3 * n, 1);
@@ -120,7 +152,7 @@ TEST(RowFunctionsTest, SumsAndMeansOfIntegersAreExact) {
         for (int row = 0; row < 3; ++row) {
           T sum = std::accumulate(x.begin() + row * n,
                                   x.begin() + (row + 1) * n, T(0));
-          if (op == RowOp::kMean) sum /= static_cast<T>(n);
+          if (what.op == RowOp::kMean) sum /= static_cast<T>(n);
           EXPECT_EQ(sums[row], sum) << n;
         }
       }
@@ -129,48 +161,50 @@ TEST(RowFunctionsTest, SumsAndMeansOfIntegersAreExact) {
 }
 
 TEST(RowFunctionsTest, SumsOfColumnsAreExact) {
-  for (const RowOp op : {RowOp::kColumnSum, RowOp::kColumnSumOfHalves}) {
-    ForAll(op, [](const RowFunction& f, auto zero) {
-      using T = decltype(zero);
-      for (const std::int64_t n : {1, 3, 8, 21, 64, 100, 300}) {
-        for (const std::int64_t rows : {1, 5, 16, 17, 70, 1000}) {
-          const std::vector<T> x = Integers<T>(rows * n, 2);
-          std::vector<T> sums(static_cast<std::size_t>(n));
-          RunColumns(f.run_columns, rows, n, x.data(), 0, sums.data());
-          for (std::int64_t j = 0; j < n; ++j) {
-            T sum = 0;
-            for (std::int64_t i = 0; i < rows; ++i) {
-              sum += x[static_cast<std::size_t>(i * n + j)];
-            }
-            ASSERT_EQ(sums[static_cast<std::size_t>(j)], sum)
-                << n << " " << rows;
-          }
-        }
-      }
-    });
+  for (const bool of_halves : {false, true}) {
+    ForAll({RowOp::kSum, Axis::kOuter, of_halves},
+           [](const RowFunction& f, auto zero) {
+             using T = decltype(zero);
+             for (const std::int64_t n : {1, 3, 8, 21, 64, 100, 300}) {
+               for (const std::int64_t rows : {1, 5, 16, 17, 70, 1000}) {
+                 const std::vector<T> x = Integers<T>(rows * n, 2);
+                 std::vector<T> sums(static_cast<std::size_t>(n));
+                 RunColumns(f.run_columns, rows, n, x.data(), 0, sums.data());
+                 for (std::int64_t j = 0; j < n; ++j) {
+                   T sum = 0;
+                   for (std::int64_t i = 0; i < rows; ++i) {
+                     sum += x[static_cast<std::size_t>(i * n + j)];
+                   }
+                   ASSERT_EQ(sums[static_cast<std::size_t>(j)], sum)
+                       << n << " " << rows;
+                 }
+               }
+             }
+           });
   }
 }
 
 // What is added first decides what is lost: the halves of 16 numbers are.
 TEST(RowFunctionsTest, HalvesAreAddedToOneAnother) {
-  ForAll(RowOp::kSumOfHalves, [](const RowFunction& f, auto /*zero*/) {
-    float x[32] = {};
-    x[0] = 0x1p30F;
-    x[8] = -0x1p30F;
-    x[16] = 1;
-    float sum = 0;
-    f.run(1, 32, x, nullptr, &sum);
-    EXPECT_EQ(sum, 1);
-    std::swap(x[8], x[16]);
-    f.run(1, 32, x, nullptr, &sum);
-    EXPECT_EQ(sum, 0);
-  });
+  ForAll({RowOp::kSum, Axis::kInner, true},
+         [](const RowFunction& f, auto /*zero*/) {
+           float x[32] = {};
+           x[0] = 0x1p30F;
+           x[8] = -0x1p30F;
+           x[16] = 1;
+           float sum = 0;
+           f.run(1, 32, x, nullptr, &sum);
+           EXPECT_EQ(sum, 1);
+           std::swap(x[8], x[16]);
+           f.run(1, 32, x, nullptr, &sum);
+           EXPECT_EQ(sum, 0);
+         });
 }
 
 // In one part and in several.
 TEST(RowFunctionsTest, DotsOfIntegersAreExact) {
-  for (const RowOp op : {RowOp::kColumnDot, RowOp::kColumnSumSequential}) {
-    ForAll(op, [&](const RowFunction& f, auto zero) {
+  for (const RowOp op : {RowOp::kDot, RowOp::kSumSequential}) {
+    ForAll({op, Axis::kOuter}, [&](const RowFunction& f, auto zero) {
       using T = decltype(zero);
       for (const std::int64_t n : {1, 3, 8, 21, 64, 100}) {
         for (const std::int64_t rows : {1, 5, 16, 70}) {
@@ -183,7 +217,7 @@ TEST(RowFunctionsTest, DotsOfIntegersAreExact) {
             T sum = 0;
             for (std::int64_t i = 0; i < rows; ++i) {
               const auto at = static_cast<std::size_t>(i * n + j);
-              sum += op == RowOp::kColumnDot ? x[at] * y[at] : x[at];
+              sum += op == RowOp::kDot ? x[at] * y[at] : x[at];
             }
             ASSERT_EQ(sums[static_cast<std::size_t>(j)], sum) << n;
           }
@@ -191,7 +225,7 @@ TEST(RowFunctionsTest, DotsOfIntegersAreExact) {
       }
     });
   }
-  ForAll(RowOp::kDot, [](const RowFunction& f, auto zero) {
+  ForAll({RowOp::kDot}, [](const RowFunction& f, auto zero) {
     using T = decltype(zero);
     for (const std::int64_t n : kLengths) {
       if (n > 10000) continue;  // the sum has too many digits
@@ -206,8 +240,8 @@ TEST(RowFunctionsTest, DotsOfIntegersAreExact) {
 
 TEST(RowFunctionsTest, ExtremesAreTheExtremesAndNanIfThereIsOne) {
   for (const bool is_max : {true, false}) {
-    ForAll(is_max ? RowOp::kAmax : RowOp::kAmin, [&](const RowFunction& f,
-                                                     auto zero) {
+    ForAll({is_max ? RowOp::kAmax : RowOp::kAmin}, [&](const RowFunction& f,
+                                                       auto zero) {
       using T = decltype(zero);
       for (const std::int64_t n : kLengths) {
         std::vector<T> x = Integers<T>(n, 3);
@@ -230,9 +264,9 @@ TEST(RowFunctionsTest, SoftmaxSumsUpToOneAndLogSoftmaxIsItsLogarithm) {
   for (const RowTable* table : Tables()) {
     for (int i = 0; i < table->count; ++i) {
       const RowFunction& f = table->functions[i];
-      if (f.op != RowOp::kSoftmax || !f.is_double) continue;
+      if (f.what != AxisOp{RowOp::kSoftmax} || !f.is_double) continue;
       const RowFunction& log = table->functions[i + 1];
-      ASSERT_EQ(log.op, RowOp::kLogSoftmax);
+      ASSERT_EQ(log.what, AxisOp{RowOp::kLogSoftmax});
       for (const std::int64_t n : {1, 3, 8, 9, 100, 1000}) {
         std::vector<double> x = Integers<double>(2 * n, 4);
         std::vector<double> y(x.size()), z(x.size());
@@ -249,7 +283,7 @@ TEST(RowFunctionsTest, SoftmaxSumsUpToOneAndLogSoftmaxIsItsLogarithm) {
 
 TEST(RowFunctionsTest, MomentsOfTheSameNumberAreThatAndOneOverRootOfEps) {
   for (const RowOp op : {RowOp::kMoments, RowOp::kMomentsWide}) {
-    ForAll(op, [](const RowFunction& f, auto zero) {
+    ForAll({op}, [](const RowFunction& f, auto zero) {
       using T = decltype(zero);
       for (const std::int64_t n : kLengths) {
         const std::vector<T> x(static_cast<std::size_t>(2 * n), T(3));
@@ -274,7 +308,7 @@ TEST(RowFunctionsTest, MomentsOfTheSameNumberAreThatAndOneOverRootOfEps) {
 // What a float cannot hold of eps counts.
 TEST(RowFunctionsTest, TheRootOfWideMomentsIsOfDoubles) {
   constexpr double kEps = 1e-5;
-  ForAll(RowOp::kMomentsWide, [](const RowFunction& f, auto zero) {
+  ForAll({RowOp::kMomentsWide}, [](const RowFunction& f, auto zero) {
     using T = decltype(zero);
     for (int i = 1; i < 200; ++i) {
       const std::vector<T> x = {T(i), T(-i)};  // a variance of i * i
@@ -312,23 +346,18 @@ double SquaresOf(const std::vector<T>& x, std::size_t first, std::size_t step,
 }
 
 TEST(RowFunctionsTest, VariancesAreWelfords) {
-  for (const RowOp op : {RowOp::kVar, RowOp::kColumnVar}) {
-    ForAll(op, [&](const RowFunction& f, auto zero) {
+  for (const Axis axis : {Axis::kInner, Axis::kOuter}) {
+    ForAll({RowOp::kVar, axis}, [&](const RowFunction& f, auto zero) {
       using T = decltype(zero);
       for (const auto& [rows, n] : {std::pair<std::int64_t, std::int64_t>{3, 5},
                                     {50, 33},
                                     {9, 70},
                                     {700, 101}}) {
         const std::vector<T> x = Normal<T>(rows * n, 8);
-        const bool is_columns = op == RowOp::kColumnVar;
+        const bool is_columns = axis == Axis::kOuter;
         const std::int64_t results = is_columns ? n : rows;
         std::vector<T> got(static_cast<std::size_t>(results));
-        const TjitRowNumber correction{1, nullptr};
-        if (is_columns) {
-          RunColumns(f.run_columns, rows, n, x.data(), 1, got.data());
-        } else {
-          f.run(rows, n, x.data(), &correction, got.data());
-        }
+        RunAlongAxis(f, rows, n, x.data(), nullptr, 1, got.data());
         const std::int64_t count = is_columns ? rows : n;
         for (std::size_t i = 0; i < got.size(); ++i) {
           const std::size_t step = is_columns ? static_cast<std::size_t>(n) : 1;
@@ -347,7 +376,7 @@ TEST(RowFunctionsTest, VariancesAreWelfords) {
 // another one than the division's, whatever the sizes of the numbers.
 TEST(RowFunctionsTest, QuotientsByCountsAreThoseOfDivisions) {
   constexpr std::int64_t kRows = 20000, kColumns = 72;
-  ForAll(RowOp::kColumnVar, [](const RowFunction& f, auto zero) {
+  ForAll({RowOp::kVar, Axis::kOuter}, [](const RowFunction& f, auto zero) {
     using T = decltype(zero);
     std::vector<T> x = Normal<T>(kRows * kColumns, 9);
     for (std::size_t i = 0; i < x.size(); ++i) {
@@ -371,9 +400,9 @@ TEST(RowFunctionsTest, QuotientsByCountsAreThoseOfDivisions) {
 
 // However many rows come at a time.
 TEST(RowFunctionsTest, ColumnsAreTheSameInParts) {
-  for (int op = 0; op < kRowOpCount; ++op) {
-    if (!IsOfColumns(static_cast<RowOp>(op))) continue;
-    ForAll(static_cast<RowOp>(op), [&](const RowFunction& f, auto zero) {
+  for (const AxisOp& what : kAxisOps) {
+    if (what.axis != Axis::kOuter) continue;
+    ForAll(what, [&](const RowFunction& f, auto zero) {
       using T = decltype(zero);
       for (const auto& [rows, n] : {std::pair<std::int64_t, std::int64_t>{2, 2},
                                     {77, 5},
@@ -416,7 +445,7 @@ void ExpectParts(const RowFunction& row, const RowFunction& f) {
     if (n == 511) x[400] = std::numeric_limits<T>::quiet_NaN();
     T whole = 0, parts = 0;
     const TjitRowNumber p{2, nullptr};
-    row.run(1, n, x.data(), row.op == RowOp::kNorm ? &p : nullptr, &whole);
+    row.run(1, n, x.data(), row.what.op == RowOp::kNorm ? &p : nullptr, &whole);
     for (const std::int64_t most : {1, 3, 23, 100, 1000, 70000}) {
       std::vector<TjitColumnState> memory(kTjitWholeStateBytes /
                                           sizeof(TjitColumnState));
@@ -437,19 +466,20 @@ void ExpectParts(const RowFunction& row, const RowFunction& f) {
 }
 
 // Of the table's own order of additions; others come behind it.
-const RowFunction* FirstOf(const RowTable& table, RowOp op, bool is_double) {
+const RowFunction* FirstOf(const RowTable& table, const AxisOp& what,
+                           bool is_double) {
   return std::find_if(table.functions, table.functions + table.count,
                       [&](const RowFunction& f) {
-                        return f.op == op && f.is_double == is_double;
+                        return f.what == what && f.is_double == is_double;
                       });
 }
 
 // Wherever the parts begin: what is a vector in eager goes by the position.
 TEST(RowFunctionsTest, ColumnsOfASlabAreTheSameInParts) {
   constexpr std::int64_t kSlabRows = 9, kColumns = 173;
-  for (int op = 0; op < kRowOpCount; ++op) {
-    if (!IsOfSlabs(static_cast<RowOp>(op))) continue;
-    ForAll(static_cast<RowOp>(op), [&]<class T>(const RowFunction& f, T) {
+  for (const AxisOp& what : kAxisOps) {
+    if (what.axis != Axis::kStrided) continue;
+    ForAll(what, [&]<class T>(const RowFunction& f, T) {
       const std::vector<T> a = Normal<T>(kSlabRows * kColumns, 1);
       const std::vector<T> b = Normal<T>(kSlabRows * kColumns, 2);
       std::vector<T> all(a.size());
@@ -475,26 +505,26 @@ TEST(RowFunctionsTest, ColumnsOfASlabAreTheSameInParts) {
 }
 
 TEST(RowFunctionsTest, SoftmaxOfColumnsSumsUpToOne) {
-  ForAll(RowOp::kSlabSoftmax, [&]<class T>(const RowFunction& f, T) {
-    constexpr std::int64_t kSlabRows = 21, kColumns = 75;
-    const std::vector<T> a = Normal<T>(kSlabRows * kColumns, 3);
-    std::vector<T> y(a.size());
-    f.run_slab(kSlabRows, kColumns, a.data(), kColumns, nullptr, 0, y.data(), 0,
-               kColumns);
-    for (std::int64_t j = 0; j < kColumns; ++j) {
-      double sum = 0;
-      for (std::int64_t i = 0; i < kSlabRows; ++i) {
-        sum += y[static_cast<std::size_t>(i * kColumns + j)];
-      }
-      EXPECT_NEAR(sum, 1, 1e-6) << "column " << j;
-    }
-  });
+  ForAll({RowOp::kSoftmax, Axis::kStrided},
+         [&]<class T>(const RowFunction& f, T) {
+           constexpr std::int64_t kSlabRows = 21, kColumns = 75;
+           const std::vector<T> a = Normal<T>(kSlabRows * kColumns, 3);
+           std::vector<T> y(a.size());
+           f.run_slab(kSlabRows, kColumns, a.data(), kColumns, nullptr, 0,
+                      y.data(), 0, kColumns);
+           for (std::int64_t j = 0; j < kColumns; ++j) {
+             double sum = 0;
+             for (std::int64_t i = 0; i < kSlabRows; ++i) {
+               sum += y[static_cast<std::size_t>(i * kColumns + j)];
+             }
+             EXPECT_NEAR(sum, 1, 1e-6) << "column " << j;
+           }
+         });
 }
 
 TEST(RowFunctionsTest, ColumnsOfSoftmaxAreDealtOutToThreads) {
   const auto holds = [](std::int64_t slabs, std::int64_t n, int threads,
-                        RowOp op = RowOp::kSlabSoftmax,
-                        bool is_double = false) {
+                        RowOp op = RowOp::kSoftmax, bool is_double = false) {
     return SlabOrderHolds(op, is_double, slabs, n, threads);
   };
   EXPECT_TRUE(holds(3, 33, 1));
@@ -502,30 +532,25 @@ TEST(RowFunctionsTest, ColumnsOfSoftmaxAreDealtOutToThreads) {
   EXPECT_FALSE(holds(3, 33, 2));  // one and a half
   EXPECT_TRUE(holds(3, 32, 2));   // of whole vectors
   EXPECT_FALSE(holds(3, 16, 2));
-  EXPECT_TRUE(holds(3, 16, 2, RowOp::kSlabSoftmax, true));
-  EXPECT_TRUE(holds(3, 33, 2, RowOp::kSlabLogSoftmax));
+  EXPECT_TRUE(holds(3, 16, 2, RowOp::kSoftmax, true));
+  EXPECT_TRUE(holds(3, 33, 2, RowOp::kLogSoftmax));
 }
 
 // One long row, however it is cut.
 TEST(RowFunctionsTest, AllElementsInPartsAreARow) {
-  const std::pair<RowOp, RowOp> kOps[] = {{RowOp::kWholeSum, RowOp::kSum},
-                                          {RowOp::kWholeMean, RowOp::kMean},
-                                          {RowOp::kWholeAmax, RowOp::kAmax},
-                                          {RowOp::kWholeAmin, RowOp::kAmin},
-                                          {RowOp::kWholeNorm, RowOp::kNorm}};
   for (const RowTable* table : Tables()) {
     for (int i = 0; i < table->count; ++i) {
       const RowFunction& row = table->functions[i];
       for (int k = 0; k < table->count; ++k) {
         const RowFunction& f = table->functions[k];
-        const bool is_same =
-            f.is_double == row.is_double && f.contracts == row.contracts &&
-            std::any_of(std::begin(kOps), std::end(kOps), [&](const auto& ops) {
-              return ops.first == f.op && ops.second == row.op;
-            });
-        const bool adds_up = row.op == RowOp::kSum || row.op == RowOp::kMean;
+        const bool is_same = f.is_double == row.is_double &&
+                             f.contracts == row.contracts &&
+                             row.what == AxisOp{f.what.op} &&
+                             f.what == AxisOp{f.what.op, Axis::kAll};
+        const RowOp op = row.what.op;
+        const bool adds_up = op == RowOp::kSum || op == RowOp::kMean;
         const bool is_own =
-            !adds_up || &row == FirstOf(*table, row.op, row.is_double);
+            !adds_up || &row == FirstOf(*table, row.what, row.is_double);
         if (!is_same || !is_own) continue;
         SCOPED_TRACE(NameOfFunction(*table, f));
         if (f.is_double) {
@@ -540,14 +565,12 @@ TEST(RowFunctionsTest, AllElementsInPartsAreARow) {
 
 // Also of the rows that log_softmax takes together.
 TEST(RowFunctionsTest, ARowIsTheSameAloneAndAmongOthers) {
-  for (int op = 0; op < static_cast<int>(RowOp::kColumnSum); ++op) {
-    ForAll(static_cast<RowOp>(op), [&](const RowFunction& f, auto zero) {
+  for (const AxisOp& what : kAxisOps) {
+    if (what.axis != Axis::kInner || what.of_halves) continue;
+    ForAll(what, [&](const RowFunction& f, auto zero) {
       using T = decltype(zero);
       const bool is_row =
-          f.op >= RowOp::kSoftmax && f.op <= RowOp::kLogSoftmaxBackward;
-      const bool has_number =
-          f.op > RowOp::kLogSoftmaxBackward && f.op != RowOp::kDot;
-      const TjitRowNumber number{0.01, nullptr};
+          what.op >= RowOp::kSoftmax && what.op <= RowOp::kLogSoftmaxBackward;
       for (const std::int64_t n : {1, 5, 16, 37, 300}) {
         constexpr std::int64_t kRows = 35;
         std::mt19937 random(5);
@@ -556,13 +579,11 @@ TEST(RowFunctionsTest, ARowIsTheSameAloneAndAmongOthers) {
         for (T& v : x) v = normal(random);
         const std::vector<T> b(x.size(), T(0.01));
         const std::int64_t width = is_row ? n : 1;
-        const void* second = has_number ? &number : nullptr;
-        if (HasTwoOperands(f.op)) second = b.data();
         std::vector<T> all(static_cast<std::size_t>(kRows * width));
         std::vector<T> one(static_cast<std::size_t>(width));
-        f.run(kRows, n, x.data(), second, all.data());
+        RunAlongAxis(f, kRows, n, x.data(), b.data(), 0.01, all.data());
         for (std::int64_t row = 0; row < kRows; ++row) {
-          f.run(1, n, x.data() + row * n, second, one.data());
+          RunAlongAxis(f, 1, n, x.data() + row * n, b.data(), 0.01, one.data());
           ASSERT_EQ(std::memcmp(one.data(), all.data() + row * width,
                                 one.size() * sizeof(T)),
                     0)
@@ -583,25 +604,25 @@ TEST(RowFunctionsTest, Avx2AddsUpAsPlainDoes) {
     std::vector<float> x(static_cast<std::size_t>(n));
     for (float& v : x) v = normal(random);
     float sums[2];
-    ASSERT_EQ(tables[0]->functions[0].op, RowOp::kSum);
-    ASSERT_EQ(tables[1]->functions[0].op, RowOp::kSum);
+    ASSERT_EQ(tables[0]->functions[0].what, AxisOp{RowOp::kSum});
+    ASSERT_EQ(tables[1]->functions[0].what, AxisOp{RowOp::kSum});
     tables[0]->functions[0].run(1, n, x.data(), nullptr, &sums[0]);
     tables[1]->functions[0].run(1, n, x.data(), nullptr, &sums[1]);
     EXPECT_EQ(std::memcmp(&sums[0], &sums[1], sizeof(float)), 0) << n;
   }
 }
 
-const RowFunction& ByHalves(RowOp op, bool is_double) {
+const RowFunction& ByHalves(const AxisOp& what, bool is_double) {
   const RowFunction* by_halves = nullptr;
   for (int i = 0; i < kAvx512Rows.count; ++i) {
     const RowFunction& f = kAvx512Rows.functions[i];
-    if (f.op == op && f.is_double == is_double) by_halves = &f;
+    if (f.what == what && f.is_double == is_double) by_halves = &f;
   }
   return *by_halves;
 }
 
 template <class T>
-void ExpectAvx512AddsUpAsAvx2(RowOp op) {
+void ExpectAvx512AddsUpAsAvx2(const AxisOp& what) {
   std::mt19937 random(8);
   std::normal_distribution<T> normal;
   const auto check = [&](std::int64_t n) {
@@ -609,9 +630,9 @@ void ExpectAvx512AddsUpAsAvx2(RowOp op) {
     std::vector<T> x(static_cast<std::size_t>(kRows * n));
     for (T& v : x) v = normal(random);
     T sums[2][kRows];
-    FirstOf(kAvx2Rows, op, sizeof(T) == 8)
+    FirstOf(kAvx2Rows, what, sizeof(T) == 8)
         ->run(kRows, n, x.data(), nullptr, sums[0]);
-    ByHalves(op, sizeof(T) == 8).run(kRows, n, x.data(), nullptr, sums[1]);
+    ByHalves(what, sizeof(T) == 8).run(kRows, n, x.data(), nullptr, sums[1]);
     EXPECT_EQ(std::memcmp(sums[0], sums[1], sizeof(sums[0])), 0) << n;
   };
   for (std::int64_t n = 1; n <= 300; ++n) check(n);
@@ -619,13 +640,13 @@ void ExpectAvx512AddsUpAsAvx2(RowOp op) {
 }
 
 template <class T>
-void ExpectAvx512AddsColumnsAsAvx2(RowOp op) {
+void ExpectAvx512AddsColumnsAsAvx2(const AxisOp& what) {
   const auto check = [&](std::int64_t rows, std::int64_t n) {
     const std::vector<T> x = Normal<T>(rows * n, 8);
     std::vector<T> all(static_cast<std::size_t>(n)), halves(all);
-    RunColumns(FirstOf(kAvx2Rows, op, sizeof(T) == 8)->run_columns, rows, n,
+    RunColumns(FirstOf(kAvx2Rows, what, sizeof(T) == 8)->run_columns, rows, n,
                x.data(), 0, all.data());
-    RunColumns(ByHalves(op, sizeof(T) == 8).run_columns, rows, n, x.data(), 0,
+    RunColumns(ByHalves(what, sizeof(T) == 8).run_columns, rows, n, x.data(), 0,
                halves.data());
     EXPECT_EQ(std::memcmp(all.data(), halves.data(), all.size() * sizeof(T)), 0)
         << rows << " rows of " << n;
@@ -637,34 +658,32 @@ void ExpectAvx512AddsColumnsAsAvx2(RowOp op) {
 // By halves of a vector, the last of its functions.
 TEST(RowFunctionsTest, Avx512AddsUpAsAvx2Does) {
   if (Tables().size() < 3) GTEST_SKIP() << "no AVX-512";
-  for (const RowOp op : {RowOp::kColumnSum, RowOp::kColumnMean}) {
-    ExpectAvx512AddsColumnsAsAvx2<float>(op);
-    ExpectAvx512AddsColumnsAsAvx2<double>(op);
-  }
   for (const RowOp op : {RowOp::kSum, RowOp::kMean}) {
-    ExpectAvx512AddsUpAsAvx2<float>(op);
-    ExpectAvx512AddsUpAsAvx2<double>(op);
+    ExpectAvx512AddsColumnsAsAvx2<float>({op, Axis::kOuter});
+    ExpectAvx512AddsColumnsAsAvx2<double>({op, Axis::kOuter});
+    ExpectAvx512AddsUpAsAvx2<float>({op});
+    ExpectAvx512AddsUpAsAvx2<double>({op});
   }
 }
 
 TEST(RowFunctionsTest, EagersOrderIsARowsOwnButForThreads) {
-  EXPECT_TRUE(RowOrderHolds(RowOp::kSum, false, 1, 32767, 2));
-  EXPECT_FALSE(RowOrderHolds(RowOp::kSum, false, 1, 32768, 2));
-  EXPECT_TRUE(RowOrderHolds(RowOp::kSum, false, 1, 32768, 1));
-  EXPECT_TRUE(RowOrderHolds(RowOp::kSum, false, 2, 32768, 2));
-  EXPECT_FALSE(RowOrderHolds(RowOp::kAmax, false, 1, 100000, 8));
-  EXPECT_TRUE(RowOrderHolds(RowOp::kSoftmax, false, 1, 100000, 8));
-  EXPECT_TRUE(RowOrderHolds(RowOp::kSoftmaxBackward, false, 10, 10, 1));
-  EXPECT_FALSE(RowOrderHolds(RowOp::kSoftmaxBackward, false, 10, 10, 2));
-  EXPECT_TRUE(RowOrderHolds(RowOp::kSoftmaxBackward, true, 10, 10, 2));
-  EXPECT_TRUE(RowOrderHolds(RowOp::kColumnSum, false, 10, 1000, 8));
-  EXPECT_FALSE(RowOrderHolds(RowOp::kColumnSum, false, 100, 1000, 8));
-  EXPECT_TRUE(RowOrderHolds(RowOp::kSoftmaxBackward, false, 10, 10, 1));
-  EXPECT_FALSE(RowOrderHolds(RowOp::kSoftmaxBackward, false, 10, 10, 2));
-  EXPECT_TRUE(RowOrderHolds(RowOp::kSoftmaxBackward, true, 10, 10, 2));
-  EXPECT_TRUE(RowOrderHolds(RowOp::kColumnSum, false, 100, 1000, 1));
-  EXPECT_TRUE(RowOrderHolds(RowOp::kColumnVar, false, 100, 1000, 8));
-  EXPECT_FALSE(RowOrderHolds(RowOp::kColumnVar, false, 40000, 2, 8));
+  EXPECT_TRUE(RowOrderHolds({RowOp::kSum}, false, 1, 32767, 2));
+  EXPECT_FALSE(RowOrderHolds({RowOp::kSum}, false, 1, 32768, 2));
+  EXPECT_TRUE(RowOrderHolds({RowOp::kSum}, false, 1, 32768, 1));
+  EXPECT_TRUE(RowOrderHolds({RowOp::kSum}, false, 2, 32768, 2));
+  EXPECT_FALSE(RowOrderHolds({RowOp::kAmax}, false, 1, 100000, 8));
+  EXPECT_TRUE(RowOrderHolds({RowOp::kSoftmax}, false, 1, 100000, 8));
+  EXPECT_TRUE(RowOrderHolds({RowOp::kSoftmaxBackward}, false, 10, 10, 1));
+  EXPECT_FALSE(RowOrderHolds({RowOp::kSoftmaxBackward}, false, 10, 10, 2));
+  EXPECT_TRUE(RowOrderHolds({RowOp::kSoftmaxBackward}, true, 10, 10, 2));
+  EXPECT_TRUE(RowOrderHolds({RowOp::kSum, Axis::kOuter}, false, 10, 1000, 8));
+  EXPECT_FALSE(RowOrderHolds({RowOp::kSum, Axis::kOuter}, false, 100, 1000, 8));
+  EXPECT_TRUE(RowOrderHolds({RowOp::kSoftmaxBackward}, false, 10, 10, 1));
+  EXPECT_FALSE(RowOrderHolds({RowOp::kSoftmaxBackward}, false, 10, 10, 2));
+  EXPECT_TRUE(RowOrderHolds({RowOp::kSoftmaxBackward}, true, 10, 10, 2));
+  EXPECT_TRUE(RowOrderHolds({RowOp::kSum, Axis::kOuter}, false, 100, 1000, 1));
+  EXPECT_TRUE(RowOrderHolds({RowOp::kVar, Axis::kOuter}, false, 100, 1000, 8));
+  EXPECT_FALSE(RowOrderHolds({RowOp::kVar, Axis::kOuter}, false, 40000, 2, 8));
 }
 
 }  // namespace

@@ -8,16 +8,12 @@
 namespace tjit::ir {
 namespace {
 
-const RowFunction* Find(const char* op, bool is_double, bool is_columns,
-                        bool is_whole = false) {
+const RowFunction* Find(Op op, Axis axis, bool is_double) {
+  AxisOp what;
+  if (!AxisOpOf(op, axis, &what)) return nullptr;
   for (int i = 0; i < kPlainRows.count; ++i) {
     const RowFunction& f = kPlainRows.functions[i];
-    const bool is_mean = f.op == RowOp::kMoments && op[5] == 'm';
-    const std::string name = is_mean ? "norm_mean" : NameOf(f.op);
-    if (name == op && f.is_double == is_double &&
-        IsOfColumns(f.op) == is_columns && IsOfWhole(f.op) == is_whole) {
-      return &f;
-    }
+    if (f.what == what && f.is_double == is_double) return &f;
   }
   return nullptr;
 }
@@ -27,22 +23,9 @@ const std::vector<TjitMath>& Functions() {
     auto* made = new std::vector<TjitMath>;
     for (int i = 0; i < kPlainRows.count; ++i) {
       const RowFunction& f = kPlainRows.functions[i];
-      if (f.op == RowOp::kSoftmax || f.op == RowOp::kLogSoftmax) continue;
-      if (IsOfWhole(f.op)) {
-        made->push_back({NameOf(f.op),
-                         f.is_double ? kTjitWholeF64 : kTjitWholeF32,
-                         reinterpret_cast<void*>(f.run_columns), 0});
-        continue;
-      }
-      if (IsOfColumns(f.op)) {
-        made->push_back({NameOf(f.op),
-                         f.is_double ? kTjitColumnF64 : kTjitColumnF32,
-                         reinterpret_cast<void*>(f.run_columns), 0});
-        continue;
-      }
-      made->push_back({NameOf(f.op), f.is_double ? kTjitRowF64 : kTjitRowF32,
-                       reinterpret_cast<void*>(f.run), f.sum_lanes});
-      if (f.op != RowOp::kMoments) continue;
+      if (f.needs_math || f.what.axis == Axis::kStrided) continue;
+      made->push_back(EntryOf(f));
+      if (f.what.op != RowOp::kMoments) continue;
       made->push_back(made->back());
       made->back().op = "norm_mean";
     }
@@ -52,24 +35,14 @@ const std::vector<TjitMath>& Functions() {
 }
 
 bool Call(const RowsCall& call) {
-  const RowFunction* f = Find(InfoOf(call.op).name, call.dtype == DType::kF64,
-                              call.are_columns, call.is_whole);
+  const RowFunction* f = Find(call.op, call.axis, call.dtype == DType::kF64);
   if (f == nullptr) return false;
-  if (call.is_whole) {
-    RunColumns(f->run_columns, call.n, 1, call.a, call.number, call.out);
-    return true;
+  if (call.op == Op::kNormMean) {
+    const TjitRowNumber number{call.number, call.out};
+    f->run(call.rows, call.n, call.a, &number, nullptr);
+  } else {
+    RunAlongAxis(*f, call.rows, call.n, call.a, call.b, call.number, call.out);
   }
-  const bool is_mean = call.op == Op::kNormMean;
-  if (call.are_columns) {
-    RunColumns(f->run_columns, call.rows, call.n, call.a, call.number, call.out,
-               call.b);
-    return true;
-  }
-  const TjitRowNumber number{call.number, is_mean ? call.out : nullptr};
-  const void* second = &number;
-  if (HasTwoOperands(f->op)) second = call.b;
-  if (f->op == RowOp::kSum || f->op == RowOp::kMean) second = nullptr;
-  f->run(call.rows, call.n, call.a, second, is_mean ? nullptr : call.out);
   return true;
 }
 

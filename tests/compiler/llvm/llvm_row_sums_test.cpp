@@ -34,12 +34,12 @@ struct Order {
   const RowFunction* of_halves;
 };
 
-const RowFunction* Find(const RowTable& table, RowOp op, bool is_double,
-                        int vector_bytes) {
+const RowFunction* Find(const RowTable& table, const AxisOp& what,
+                        bool is_double, int vector_bytes) {
   const int lanes = vector_bytes / (is_double ? 8 : 4);
   for (int i = 0; i < table.count; ++i) {
     const RowFunction& f = table.functions[i];
-    if (f.op == op && f.is_double == is_double && f.sum_lanes == lanes) {
+    if (f.what == what && f.is_double == is_double && f.sum_lanes == lanes) {
       return &f;
     }
   }
@@ -48,12 +48,12 @@ const RowFunction* Find(const RowTable& table, RowOp op, bool is_double,
 
 Order OrderOf(const char* name, const RowTable& table, int vector_bytes) {
   Order order{name, vector_bytes, {}, nullptr};
-  order.of_halves = Find(table, RowOp::kSumOfHalves, false, 32);
+  order.of_halves = Find(table, {RowOp::kSum, Axis::kInner, true}, false, 32);
   for (const int is_double : {0, 1}) {
     order.functions[is_double][0] =
-        Find(table, RowOp::kSum, is_double == 1, vector_bytes);
+        Find(table, {RowOp::kSum}, is_double == 1, vector_bytes);
     order.functions[is_double][1] =
-        Find(table, RowOp::kMean, is_double == 1, vector_bytes);
+        Find(table, {RowOp::kMean}, is_double == 1, vector_bytes);
   }
   return order;
 }
@@ -92,7 +92,7 @@ void Amax(std::int64_t rows, std::int64_t n, const void* a, const void*,
           void* out) {
   for (int i = 0; i < kPlainRows.count; ++i) {
     const RowFunction& f = kPlainRows.functions[i];
-    if (f.op != RowOp::kAmax || f.is_double) continue;
+    if (f.what != AxisOp{RowOp::kAmax} || f.is_double) continue;
     f.run(rows, n, a, nullptr, out);
   }
 }

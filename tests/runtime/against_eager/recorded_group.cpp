@@ -224,23 +224,12 @@ bool IsHidden(ir::Op op) {
 bool HiddenRows(const ir::RowsCall& call) {
   static runtime::RowProbe& probe = *new runtime::RowProbe;
   if (!IsHidden(call.op)) return false;
-  const bool is_whole =
-      call.is_whole && runtime::RowProbe::WholeOpOf(call.op).has_value();
-  const TjitMath* entry = is_whole ? probe.ForWhole(call.op, call.dtype)
-                          : call.are_columns
-                              ? probe.ForColumns(call.op, call.dtype)
-                              : probe.For(call.op, call.dtype);
-  TORCH_CHECK(entry != nullptr, "no function for ", InfoOf(call.op).name);
-  if (is_whole) {
-    RunColumns(reinterpret_cast<TjitColumnFn>(entry->address), call.n, 1,
-               call.a, call.number, call.out);
-  } else if (call.are_columns) {
-    RunColumns(reinterpret_cast<TjitColumnFn>(entry->address), call.rows,
-               call.n, call.a, call.number, call.out, call.b);
-  } else {
-    reinterpret_cast<TjitRowFn>(entry->address)(call.rows, call.n, call.a,
-                                                call.b, call.out);
-  }
+  AxisOp what;  // a dot of all elements is one of a row
+  TORCH_CHECK(AxisOpOf(call.op, call.axis, &what) ||
+              AxisOpOf(call.op, ir::Axis::kInner, &what));
+  const RowFunction* f = probe.Find(what, call.dtype == ir::DType::kF64);
+  TORCH_CHECK(f != nullptr, "no function for ", InfoOf(call.op).name);
+  RunAlongAxis(*f, call.rows, call.n, call.a, call.b, call.number, call.out);
   return true;
 }
 
@@ -248,10 +237,12 @@ bool HiddenRows(const ir::RowsCall& call) {
 // rows, whose columns are reduced.
 at::Tensor EagersRows(const ir::RowsCall& call, const at::Tensor& a,
                       const at::Tensor& b) {
-  const std::int64_t dim = call.are_columns ? 0 : call.is_slab ? 1 : -1;
+  const bool are_columns = call.axis == ir::Axis::kOuter;
+  const bool is_slab = call.axis == ir::Axis::kStrided;
+  const std::int64_t dim = are_columns ? 0 : is_slab ? 1 : -1;
   // The variance of all elements is another function of eager's.
-  const at::Tensor several = call.are_columns ? a : at::cat({a, a});
-  const std::int64_t results = call.are_columns ? call.n : 1;
+  const at::Tensor several = are_columns ? a : at::cat({a, a});
+  const std::int64_t results = are_columns ? call.n : 1;
   switch (call.op) {
     case ir::Op::kSum:
       return at::sum(a, dim);
@@ -304,8 +295,9 @@ bool EagersRowsHook(const ir::RowsCall& call) {
     return true;
   }
   const auto type = call.dtype == ir::DType::kF32 ? at::kFloat : at::kDouble;
+  const bool is_slab = call.axis == ir::Axis::kStrided;
   const std::int64_t together =
-      call.are_columns || call.is_slab ? call.rows : 1;
+      is_slab || call.axis == ir::Axis::kOuter ? call.rows : 1;
   const auto row_of = [&](const void* data, std::int64_t row) {
     const at::Tensor x = at::zeros({together, call.n}, type);
     if (data == nullptr) return x;
@@ -317,10 +309,10 @@ bool EagersRowsHook(const ir::RowsCall& call) {
     // One slab for each thread of eager's, so that none is split.
     const auto operand_of = [&](const void* data) {
       const at::Tensor x = row_of(data, row);
-      return call.is_slab ? x.repeat({at::get_num_threads(), 1, 1}) : x;
+      return is_slab ? x.repeat({at::get_num_threads(), 1, 1}) : x;
     };
     at::Tensor y = EagersRows(call, operand_of(call.a), operand_of(call.b));
-    if (call.is_slab) y = y[0];
+    if (is_slab) y = y[0];
     if (!y.defined()) return false;
     std::memcpy(static_cast<char*>(call.out) + row * y.nbytes(), y.data_ptr(),
                 y.nbytes());

@@ -239,8 +239,8 @@ TEST(FastMathTest, OnlyTheTablesFunctionsDiffer) {
   EXPECT_EQ(fast.For(Op::kTanh, DType::kBF16),
             exact.For(Op::kTanh, DType::kBF16));
   EXPECT_EQ(fast.For(Op::kErf, DType::kF32), exact.For(Op::kErf, DType::kF32));
-  EXPECT_EQ(fast.ForWhole(Op::kSum, DType::kF32),
-            exact.ForWhole(Op::kSum, DType::kF32));
+  EXPECT_EQ(fast.ForAxis(Op::kSum, Axis::kAll, DType::kF32),
+            exact.ForAxis(Op::kSum, Axis::kAll, DType::kF32));
   EXPECT_TRUE(fast.IsFunction(Op::kTanh, DType::kF32));
   EXPECT_FALSE(fast.IsFunction(Op::kAdd, DType::kF32));
 }

@@ -238,11 +238,12 @@ std::vector<const TjitMath*> FindSome(MathProbe* probe) {
   std::vector<const TjitMath*> found;
   for (const DType dtype : {DType::kF32, DType::kF64}) {
     for (const Case& c : kCases) found.push_back(probe->For(c.op, dtype));
-    for (const Op op : {Op::kSilu, Op::kGelu, Op::kPow, Op::kSoftmax}) {
+    for (const Op op : {Op::kSilu, Op::kGelu, Op::kPow}) {
       found.push_back(probe->For(op, dtype));
     }
-    found.push_back(probe->ForColumns(Op::kSum, dtype));
-    found.push_back(probe->ForWhole(Op::kAmax, dtype));
+    found.push_back(probe->ForAxis(Op::kSoftmax, Axis::kInner, dtype));
+    found.push_back(probe->ForAxis(Op::kSum, Axis::kOuter, dtype));
+    found.push_back(probe->ForAxis(Op::kAmax, Axis::kAll, dtype));
   }
   return found;
 }
@@ -315,13 +316,14 @@ TEST(MathProbe, ThatThereIsNoneIsKnownAsWell) {
 // shape and kind of values, and no other is.
 TEST(RowProbeTest, ACandidateThatHoldsIsTheLastOne) {
   RowProbe probe;
-  ASSERT_NE(probe.Find(RowOp::kColumnVar, /*is_double=*/false), nullptr);
+  ASSERT_NE(probe.Find({RowOp::kVar, Axis::kOuter}, /*is_double=*/false),
+            nullptr);
   const auto once =
       static_cast<std::int64_t>(ShapesOfColumns().size()) * kValuesCount;
   const std::int64_t compared = probe.TEST_compared();
   EXPECT_GE(compared, once);
   EXPECT_LT(compared, 2 * once);  // the first one that holds, mostly of all
-  probe.Find(RowOp::kColumnVar, /*is_double=*/false);
+  probe.Find({RowOp::kVar, Axis::kOuter}, /*is_double=*/false);
   EXPECT_EQ(probe.TEST_compared(), compared);
 }
 
