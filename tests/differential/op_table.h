@@ -89,6 +89,7 @@ void AddNnOps(std::vector<OpSpec>& table);
 void AddIndexOps(std::vector<OpSpec>& table);
 void AddViewOps(std::vector<OpSpec>& table);
 void AddStateOps(std::vector<OpSpec>& table);
+void AddHabitOps(std::vector<OpSpec>& table);
 void AddCalledOps(std::vector<OpSpec>& table);
 void AddComplexOps(std::vector<OpSpec>& table);
 

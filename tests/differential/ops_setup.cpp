@@ -170,6 +170,7 @@ std::vector<OpSpec> MakeTable() {
   AddIndexOps(table);
   AddViewOps(table);
   AddStateOps(table);
+  AddHabitOps(table);
   AddCalledOps(table);
   AddComplexOps(table);
   return table;

@@ -2,13 +2,19 @@
 // deferred. A new value of it is a new value, wherever it lies.
 #include <ATen/ops/add.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/sub.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 #include <tjit/tjit.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace tjit {
 namespace {
@@ -96,6 +102,63 @@ TEST_F(CopiedSlotsTest, AConstantInMidStep) {
         << "step " << i;
   }
   EXPECT_GT(Since().ops_replayed, 4 * kSteps) << Since().to_json();
+  EXPECT_EQ(Since().ops_drained, 0) << Since().to_json();
+}
+
+// A large input that is filled through one pointer each step, and again between
+// two ops that read it: what each of them read is copied.
+TEST_F(CopiedSlotsTest, ALargeInputFilledThroughAPointer) {
+  constexpr std::int64_t kSize = 20000;  // 80 kB
+  const at::Tensor x = at::zeros({kSize});
+  float* p = x.data_ptr<float>();
+  for (int i = 0; i < kSteps; ++i) {
+    const auto f = static_cast<float>(i);
+    p[0] = p[kSize - 1] = f;
+    const at::Tensor y = at::add(x, x);
+    const at::Tensor z = at::mul(at::add(y, x), x);
+    p[kSize - 1] = -1;
+    const at::Tensor w = at::add(z, x);
+    p[0] = 1000;
+    ASSERT_EQ(at::sum(w).item<float>(), (3 * f * f + f) + (3 * f * f - 1))
+        << "step " << i;
+  }
+  EXPECT_GT(Since().ops_replayed, 4 * kSteps) << Since().to_json();
+  EXPECT_EQ(Since().ops_drained, 0) << Since().to_json();
+  EXPECT_GT(Since().inputs_copied, kSteps) << Since().to_json();
+}
+
+// Rows of memory of others, each step others, which may end with a page.
+TEST_F(CopiedSlotsTest, RowsOfMemoryOfOthers) {
+  std::vector<float> memory(1 << 20);
+  for (std::size_t i = 0; i < memory.size(); ++i) {
+    memory[i] = static_cast<float>(i % 1021);
+  }
+  const at::Tensor all = at::from_blob(memory.data(), {1 << 10, 1 << 10});
+  for (int i = 0; i < kSteps; ++i) {
+    const std::int64_t a = i * 7 % 1024, b = 1023 - i;
+    const at::Tensor y = at::add(at::mul(all[a], all[b]), all[a]);
+    const at::Tensor z = at::sub(y, 1);
+    const float want =
+        memory[a * 1024 + 9] * memory[b * 1024 + 9] + memory[a * 1024 + 9] - 1;
+    ASSERT_EQ(z.const_data_ptr<float>()[9], want) << "step " << i;
+  }
+  EXPECT_GT(Since().ops_replayed, 2 * kSteps) << Since().to_json();
+  EXPECT_EQ(Since().ops_drained, 0) << Since().to_json();
+}
+
+// Memory that the program frees once the op has been called.
+TEST_F(CopiedSlotsTest, MemoryThatIsFreedAfterTheCall) {
+  for (int i = 0; i < kSteps; ++i) {
+    at::Tensor y;
+    {
+      std::vector<float> memory(2000, static_cast<float>(i));
+      const at::Tensor x = at::from_blob(memory.data(), {2000});
+      y = at::add(at::mul(x, 2), x);
+      std::fill(memory.begin(), memory.end(), -1.0f);
+    }
+    ASSERT_EQ(at::sum(y).item<float>(), 6000.0f * static_cast<float>(i));
+  }
+  EXPECT_GT(Since().ops_replayed, kSteps) << Since().to_json();
   EXPECT_EQ(Since().ops_drained, 0) << Since().to_json();
 }
 
