@@ -26,8 +26,10 @@ namespace tjit {
 
 struct PartitionStep {
   bool is_lowerable = false;
-  // An op over lists of tensors: worth a kernel alone.
-  bool is_list = false;
+  // One whose own code beats the library call: an op over lists of tensors, a
+  // function that eager computes slowly. It is a group also where no other step
+  // joins it.
+  bool is_worth_alone = false;
   std::int64_t elements = 0;         // of its iteration space
   std::vector<std::int32_t> reads;   // slots; -1: undefined
   std::vector<std::int32_t> writes;  // slots, born or in place

@@ -51,7 +51,7 @@ TEST(Partition, AChainIsOneGroup) {
 TEST(Partition, OneStepStaysALibraryCallUnlessItIsOverLists) {
   EXPECT_EQ(Text(Partition({Lowered({0}, {1})})), "0");
   PartitionStep list = Lowered({0}, {0});
-  list.is_list = true;
+  list.is_worth_alone = true;
   EXPECT_EQ(Text(Partition({list})), "{0}");
 }
 
