@@ -1,10 +1,10 @@
 // One recorded op call, as plain data: what the op was, how its arguments lie
 // over which storages, what came out.
 //
-// Storages, not tensors, are numbered: a *slot* is one storage of a run, in
-// the order of first use. The same prefix of a run therefore gives the same
-// slots, whatever follows. An argument is (slot, geometry). In-place writes
-// do not change the slot.
+// Storages, not tensors, are numbered: a *slot* is one storage of a run, or one
+// place in it, in the order of first use. The same prefix of a run therefore
+// gives the same slots, whatever follows. An argument is (slot, geometry).
+// In-place writes do not change the slot.
 //
 //   y = mm(x, w); y += b     ->  step 0 mm  args s0 s1  result s2
 //                                step 1 add_ args s2(written) s3

@@ -56,6 +56,39 @@ std::vector<std::vector<SlotRecord>> NewSlots(const KnownPath& path) {
   return all;
 }
 
+// New numbers of the slots, one for each storage; empty if they are the same.
+std::vector<std::int32_t> JoinPlaces(const std::vector<SlotRecord>& slots) {
+  std::vector<std::int32_t> joined;
+  std::int32_t next = 0;
+  for (const SlotRecord& slot : slots) {
+    const auto number = static_cast<std::int32_t>(joined.size());
+    const bool is_again = slot.is_place() && slot.place_of < number;
+    joined.push_back(is_again ? joined[static_cast<std::size_t>(slot.place_of)]
+                              : next++);
+  }
+  if (next == static_cast<std::int32_t>(joined.size())) joined.clear();
+  return joined;
+}
+
+void RecordJoined(const std::vector<std::int32_t>& joined, KnownNode* node) {
+  if (joined.empty() || !node->joined.empty()) return;
+  const auto add = [&](std::int32_t slot) {
+    node->joined.push_back(slot < 0 ? slot
+                                    : joined[static_cast<std::size_t>(slot)]);
+  };
+  for (const ArgRecord& arg : node->step.args) add(arg.slot);
+  for (const ResultRecord& result : node->step.results) add(result.slot);
+}
+
+// REQUIRES: node.joined is not empty.
+StepRecord Joined(const KnownNode& node) {
+  StepRecord step = CopyOf(node.step);
+  const std::int32_t* slot = node.joined.data();
+  for (ArgRecord& arg : step.args) arg.slot = *slot++;
+  for (ResultRecord& result : step.results) result.slot = *slot++;
+  return step;
+}
+
 void MergeScalars(const StepRecord& from, StepRecord* into) {
   for (std::size_t i = 0; i < into->scalars.size(); ++i) {
     if (from.scalars[i].IsRuntime()) into->scalars[i].MarkRuntime();
@@ -103,6 +136,7 @@ std::string Profile::Add(KnownPath path) {
     return "there is no room";
   }
   std::vector<std::vector<SlotRecord>> slots = NewSlots(path);
+  const std::vector<std::int32_t> joined = JoinPlaces(path.slots);
   path.segments.resize(path.steps.size());
   KnownNode* node = nullptr;
   KnownNode* root = nullptr;
@@ -121,6 +155,7 @@ std::string Profile::Add(KnownPath path) {
       MergeSlots(slots[i], &next->new_slots);
     }
     MergeSegments(path.segments[i], next);
+    RecordJoined(joined, next);
     node = next;
     if (i == 0) root = node;
   }
@@ -142,12 +177,27 @@ const std::vector<KnownNode*>* Profile::RootsOf(std::uint64_t shape) const {
   return found == roots_.end() ? nullptr : &found->second;
 }
 
+const std::vector<KnownNode*>* Profile::After(const KnownNode* from,
+                                              const StepRecord& step) const {
+  return from == nullptr ? RootsOf(ShapeOf(step)) : &from->children;
+}
+
 KnownNode* Profile::Next(const KnownNode* from, const StepRecord& step) const {
-  const std::vector<KnownNode*>* all =
-      from == nullptr ? RootsOf(ShapeOf(step)) : &from->children;
+  const std::vector<KnownNode*>* all = After(from, step);
   if (all == nullptr) return nullptr;
   for (KnownNode* node : *all) {
     if (Resembles(step, node->step)) return node;
+  }
+  return nullptr;
+}
+
+KnownNode* Profile::NextRecorded(const KnownNode* from,
+                                 const StepRecord& step) const {
+  if (KnownNode* node = Next(from, step)) return node;
+  const std::vector<KnownNode*>* all = After(from, step);
+  if (all == nullptr) return nullptr;
+  for (KnownNode* node : *all) {
+    if (!node->joined.empty() && Resembles(step, Joined(*node))) return node;
   }
   return nullptr;
 }

@@ -47,6 +47,9 @@ struct KnownNode {
   std::size_t longest = 0;   // first steps: of the sequences that begin here
   std::vector<KnownNode*> children;
   std::vector<ProfileSegment> segments;
+  // Slots of the arguments and then of the results with one number for each
+  // storage, as a recorder has them before SplitPlaces(); empty: as in `step`.
+  std::vector<std::int32_t> joined;
 };
 
 // One sequence.
@@ -82,6 +85,9 @@ class Profile {
   const std::vector<KnownNode*>* RootsOf(std::uint64_t shape) const;
   // What follows `from` (null: the first steps) and resembles `step`; or null.
   KnownNode* Next(const KnownNode* from, const StepRecord& step) const;
+  // The same for a step as it is recorded: whether its storages are split into
+  // places is not known before the sequence is complete.
+  KnownNode* NextRecorded(const KnownNode* from, const StepRecord& step) const;
   // The last node of these steps in order; null if they are not known.
   const KnownNode* Find(const std::vector<const StepRecord*>& steps) const;
 
@@ -91,6 +97,9 @@ class Profile {
   bool empty() const { return ends_.empty(); }
 
  private:
+  const std::vector<KnownNode*>* After(const KnownNode* from,
+                                       const StepRecord& step) const;
+
   std::deque<KnownNode> nodes_;
   absl::flat_hash_map<std::uint64_t, std::vector<KnownNode*>> roots_;
   std::vector<bool> root_ops_;

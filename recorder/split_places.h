@@ -15,8 +15,10 @@
 // what is pending first (PendingQueue::MustRunFirst()), so that no segment
 // holds a write and another access over different slots.
 //
-// A storage that the sequence writes to stays one slot: the compiler knows how
-// its accesses lie to one another, as a stencil needs it.
+// Places become slots where the sequence was known and could not be followed,
+// or a place has moved on the way (RecordingPolicy::PlacesMove()): one slot for
+// all costs less. A storage that the sequence writes to stays one slot: the
+// compiler knows how its accesses lie to one another, as a stencil needs it.
 //
 //   Equal places are one slot, but among the tensors of a long list: rows that
 //   are drawn at random meet now and then, and the next time they do not.

@@ -26,7 +26,7 @@ struct SlotBinding {
   // Bytes between where the run's accesses lie and where the recorded ones
   // did: a batch sliced out of one big tensor moves on with every step.
   std::int64_t shift = 0;
-  // The next three are what flags() has.
+  // The next four are what flags() has.
   bool copied = false;
   bool held = false;          // the program dropped it; ours to free
   bool owned = false;         // pending ops read or write it
@@ -63,6 +63,7 @@ struct Run {
   // Slots of shared blocks, whose binding words other threads overwrite.
   absl::flat_hash_map<const Block*, std::uint32_t> shared_slots;
   std::uint64_t held_bytes = 0;
+  std::uint64_t copied_bytes = 0;  // of slots that are copied, about
   // False: the scalars of all pending steps are the recorded ones.
   bool has_other_scalars = false;
 

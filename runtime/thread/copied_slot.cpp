@@ -6,6 +6,24 @@
 
 namespace tjit::runtime {
 
+namespace {
+
+constexpr std::uint64_t kLine = 64;
+
+// A copy lies in its block as the memory does in a line of the cache: some
+// kernels of MKL choose their order of sums by that.
+std::int64_t LeadOf(const char* source) {
+  return static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(source) %
+                                   kLine);
+}
+
+// The copy of the byte at `at`.
+const char* CopyOf(const SlotBinding& slot, const char* at) {
+  return slot.block->data + LeadOf(slot.source) + (at - slot.source);
+}
+
+}  // namespace
+
 ByteRange RangeOf(const c10::TensorImpl* impl) {
   const c10::StorageImpl* storage =
       impl->unsafe_storage().unsafeGetStorageImpl();
@@ -20,28 +38,37 @@ ByteRange RangeOf(const c10::TensorImpl* impl) {
           static_cast<std::uint64_t>(elements * itemsize)};
 }
 
+bool MayBeCopied(const c10::StorageImpl* storage) {
+  const Block* block = BlockOf(storage);
+  return block == nullptr || block->exposed.load(std::memory_order_relaxed);
+}
+
 bool CopyCovers(const SlotBinding& slot, const ByteRange& range) {
+  const std::uint64_t size = slot.block->bytes - kLine;
   return range.begin >= slot.source &&
-         range.begin + range.size <= slot.source + slot.block->bytes;
+         range.begin + range.size <= slot.source + size;
+}
+
+bool HasBytesOf(const SlotBinding& slot, const ByteRange& range) {
+  return std::memcmp(CopyOf(slot, range.begin), range.begin, range.size) == 0;
 }
 
 bool CopyHolds(const SlotBinding& slot, const ByteRange& range,
                std::int64_t offset) {
   return CopyCovers(slot, range) &&
-         slot.shift + offset == range.begin - slot.source &&
-         (Planted(Defect::kStaleSnapshot) ||
-          std::memcmp(slot.block->data + (range.begin - slot.source),
-                      range.begin, range.size) == 0);
+         slot.block->data + slot.shift + offset == CopyOf(slot, range.begin) &&
+         (Planted(Defect::kStaleSnapshot) || HasBytesOf(slot, range));
 }
 
 SlotBinding CopyBinding(const c10::TensorImpl* impl, std::int64_t offset) {
   const ByteRange range = RangeOf(impl);
   SlotBinding slot;
-  slot.block = AllocateBlock(range.size, /*quiet=*/true);
+  slot.block = AllocateBlock(range.size + kLine, /*quiet=*/true);
   slot.block->program.store(false, std::memory_order_relaxed);
-  std::memcpy(slot.block->data, range.begin, range.size);
   slot.source = range.begin;
-  slot.shift = -offset;  // the copy begins with the first element
+  const std::int64_t lead = LeadOf(range.begin);
+  std::memcpy(slot.block->data + lead, range.begin, range.size);
+  slot.shift = lead - offset;
   slot.copied = true;
   return slot;
 }

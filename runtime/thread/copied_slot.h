@@ -24,9 +24,15 @@ struct ByteRange {
 // REQUIRES: plain, not empty, over memory of the CPU.
 ByteRange RangeOf(const c10::TensorImpl* impl);
 
-// REQUIRES (both): slot.copied. True if the copy is of that memory, all of it.
+// True if ops copy what they read of it: memory of others, or exposed. Only
+// that may be looked at here, as all other may be pending.
+bool MayBeCopied(const c10::StorageImpl* storage);
+
+// REQUIRES (all): slot.copied. True if the copy is of that memory, all of it.
 bool CopyCovers(const SlotBinding& slot, const ByteRange& range);
-// True if it also has the bytes that are there now, where an access begins that
+// True if it has the bytes that are there now. REQUIRES: CopyCovers().
+bool HasBytesOf(const SlotBinding& slot, const ByteRange& range);
+// Both, where an access begins that
 // is recorded at `offset`, in bytes.
 bool CopyHolds(const SlotBinding& slot, const ByteRange& range,
                std::int64_t offset);

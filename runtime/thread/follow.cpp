@@ -101,7 +101,14 @@ bool PendingQueue::MustRunFirst(const StepRecord& step) const {
   for (const ArgRecord& arg : step.args) {
     if (arg.slot == kNoSlot) continue;
     const SlotBinding& slot = run_.slots[static_cast<std::size_t>(arg.slot)];
-    if (slot.shares && MustRunBefore(this, slot, arg.written)) return true;
+    if (slot.copied) continue;
+    const bool owns_beside =
+        !slot.owned &&
+        slot.block->owner.load(std::memory_order_relaxed) == this;
+    if (owns_beside ||
+        (slot.shares && MustRunBefore(this, slot, arg.written))) {
+      return true;
+    }
   }
   return false;
 }
@@ -189,7 +196,10 @@ bool TraceCursor::TryFollow(CallFrame& frame, Decision* decision) {
     if (defers && !ClaimSlots(node->step)) {
       const bool runs_first = MustRunFirst(node->step);
       UnbindFrom(&run_, slots_before);
-      if (runs_first) FlushLocked(FlushReason::kSharedStorage);
+      if (runs_first) {
+        FlushLocked(FlushReason::kSharedStorage);
+        AfterFlushLocked();  // also where nothing was pending
+      }
       lock.Unlock();
       FlushForeignOwners(frame);
       continue;

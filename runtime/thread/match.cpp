@@ -2,7 +2,6 @@
 
 #include <c10/core/TensorImpl.h>
 
-#include <cstring>
 #include <exception>
 
 #include "recorder/step_shape.h"
@@ -106,8 +105,8 @@ std::uint64_t ShapeOf(const CallFrame& frame, std::uint32_t context) {
   return shape.hash();
 }
 
-Access AccessOf(const OpEntry& op, const c10::TensorImpl* impl, bool written,
-                Block** block) {
+Access AccessOf(const OpEntry& op, const Run& run, const c10::TensorImpl* impl,
+                bool written, Block** block) {
   c10::StorageImpl* storage = StorageOf(impl);
   if (storage == nullptr) return Access::kNo;
   Block* b = BlockOf(storage);
@@ -124,7 +123,13 @@ Access AccessOf(const OpEntry& op, const c10::TensorImpl* impl, bool written,
   }
   const std::uint64_t limit =
       op.is_pointwise ? policy::kMaxCopiedOfPointwise : policy::kMaxCopiedBytes;
-  return RangeOf(impl).size <= limit ? Access::kCopy : Access::kNo;
+  const std::uint64_t size = RangeOf(impl).size;
+  // A column of a matrix would be copied with all that lies between.
+  const auto used = static_cast<std::uint64_t>(impl->numel()) *
+                    static_cast<std::uint64_t>(impl->itemsize());
+  const bool fits = size <= limit && size <= policy::kMaxCopiedSpread * used &&
+                    run.copied_bytes + size <= policy::kMaxCopiedOfRun;
+  return fits ? Access::kCopy : Access::kNo;
 }
 
 namespace {
@@ -193,7 +198,10 @@ std::int32_t BoundSlot(const Run& run, const Block* block) {
 }
 
 void UnbindFrom(Run* run, std::size_t count) {
-  if (count == 0 && !run->shared_slots.empty()) run->shared_slots.clear();
+  if (count == 0) {
+    run->copied_bytes = 0;
+    if (!run->shared_slots.empty()) run->shared_slots.clear();
+  }
   if (run->slots.size() <= count) return;
   const auto first = run->slots.begin() + static_cast<std::ptrdiff_t>(count);
   for (auto slot = first; slot != run->slots.end(); ++slot) {
@@ -253,8 +261,8 @@ class SlotMatch {
     const SlotBinding& slot = run_.slots[static_cast<std::size_t>(arg.slot)];
     sees_shared_ |= slot.shares;
     if (slot.copied) {
-      const bool holds =
-          !arg.written && CopyHolds(slot, RangeOf(impl), OffsetOf(arg));
+      const bool holds = !arg.written && MayBeCopied(StorageOf(impl)) &&
+                         CopyHolds(slot, RangeOf(impl), OffsetOf(arg));
       return holds || Fail(BailReason::kInputExposed);
     }
     const Block* block = BlockOf(StorageOf(impl));
@@ -271,7 +279,9 @@ class SlotMatch {
     // What pending ops own is not given out again: no need for its binding.
     if (slot.owned) return slot.block == block;
     const std::int32_t recorded = RecordedSlot(run_, block);
-    return slot.shares ? recorded >= 0 && slot.block == block : recorded == s;
+    if (!slot.shares) return recorded == s;
+    return slot.block == block && recorded >= 0 &&
+           run_.slots[static_cast<std::size_t>(recorded)].shares;
   }
 
   // A slot that an argument before has used first.
@@ -292,7 +302,8 @@ class SlotMatch {
   bool Add(const ArgRecord& arg, const c10::TensorImpl* impl,
            std::int64_t shift) {
     Block* block = nullptr;
-    const Access access = AccessOf(frame_.entry, impl, arg.written, &block);
+    const Access access =
+        AccessOf(frame_.entry, run_, impl, arg.written, &block);
     if (access == Access::kCopy) {
       added_.push_back({impl, nullptr, shift, -1});
       return true;
@@ -339,12 +350,24 @@ class SlotMatch {
   std::int32_t SlotWith(const Block* block) const {
     const std::int32_t bound = BoundSlot(run_, block);
     if (bound >= 0) return bound;
-    const std::uint64_t recorded = RecordedNumber(run_, block);
-    const std::uint64_t i = recorded - run_.slots.size();
-    return i < added_.size() &&
-                   added_[static_cast<std::uint32_t>(i)].block == block
-               ? static_cast<std::int32_t>(recorded)
-               : -1;
+    const std::size_t before = run_.slots.size();
+    const std::uint32_t recorded = RecordedNumber(run_, block);
+    if (recorded != kNoNumber) {
+      const std::uint64_t i = recorded - before;
+      if (i < added_.size() &&
+          added_[static_cast<std::uint32_t>(i)].block == block) {
+        return static_cast<std::int32_t>(recorded);
+      }
+      if (!block->is_shared()) return -1;
+    }
+    if (block->binding.load(std::memory_order_relaxed) == 0) return -1;
+    // Another thread may have overwritten the hint.
+    for (std::uint32_t i = 0; i < added_.size(); ++i) {
+      if (added_[i].block == block) {
+        return static_cast<std::int32_t>(before + i);
+      }
+    }
+    return -1;
   }
 
   const CallFrame& frame_;
@@ -361,6 +384,7 @@ void Bind(const NewBinding& added, Run* run) {
         added.impl->storage_offset() *
         static_cast<std::int64_t>(added.impl->itemsize());
     run->slots.push_back(CopyBinding(added.impl, begin - added.shift));
+    run->copied_bytes += RangeOf(added.impl).size;
     return;
   }
   const auto s = static_cast<std::uint32_t>(run->slots.size());
@@ -388,9 +412,10 @@ bool BindSlots(const CallFrame& frame, const TraceNode& node, Run* run,
   const std::size_t before = run->slots.size();
   try {
     for (const NewBinding& slot : added) Bind(slot, run);
-  } catch (const std::exception&) {  // no memory for a copy
+  } catch (const std::exception&) {  // for a copy
     UnbindFrom(run, before);
-    throw;
+    *why = BailReason::kOutOfMemory;
+    return false;
   }
   return true;
 }

@@ -44,8 +44,8 @@ enum class Access : std::uint8_t {
   kNo,     // must run at the call
 };
 // `block`: of the tensor's storage, if it has one.
-Access AccessOf(const OpEntry& op, const c10::TensorImpl* impl, bool written,
-                Block** block);
+Access AccessOf(const OpEntry& op, const Run& run, const c10::TensorImpl* impl,
+                bool written, Block** block);
 
 // Compares the storages of all arguments with the slots of the step. If all of
 // them match, those that are new are bound, in order; else nothing changes.

@@ -92,7 +92,8 @@ class PendingQueue {
   // Makes this state the owner of the step's blocks; false if another thread
   // owns one, or the thread's own ops must run first.
   bool ClaimSlots(const StepRecord& step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // True if ClaimSlots() fails as long as the thread's own ops are pending.
+  // True if ClaimSlots() may have failed because of blocks that the thread owns
+  // over other slots: these are free once its ops have run.
   // REQUIRES: the slots of the step are bound.
   bool MustRunFirst(const StepRecord& step) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

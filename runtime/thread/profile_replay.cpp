@@ -76,7 +76,7 @@ void RecordingPolicy::FollowKnown() {
   }
   if (capture_.size() == loops.known_size) return;  // it was not recorded
   const KnownNode* next =
-      loops.profile->Next(loops.known, capture_.steps().back().step);
+      loops.profile->NextRecorded(loops.known, capture_.steps().back().step);
   if (next == nullptr) return FinishKnown();
   loops.known = next;
   loops.known_size = capture_.size();
@@ -115,11 +115,13 @@ void RecordingPolicy::FinishKnown() {
   loops.tries[loops.known_root].is_done = true;
   loops.last_period = detector_.position();
   std::vector<std::size_t> ends;  // the longest first
+  bool splits = false;
   for (const KnownNode* n = loops.known; n != nullptr; n = n->parent) {
     if (n->ends) ends.push_back(n->depth + 1);
+    splits |= !n->joined.empty();
   }
   const bool boundary = capture_.at_boundary();
-  std::vector<NewStep> steps = capture_.ReleaseSteps();
+  std::vector<NewStep> steps = capture_.ReleaseSteps(splits);
   UnbindFrom(&run_, 0);
   steps.resize(loops.complete);
   MarkKnown(store_->top(), &steps);

@@ -135,7 +135,7 @@ void RecordingPolicy::EndOpenCapture(const CallFrame& frame) {
     return;
   }
   // The same sequence with other sizes is complete where its trace is.
-  if (store_->Find(capture_.from(), capture_.StepsToStore()) != nullptr) {
+  if (store_->Find(capture_.from(), capture_.steps()) != nullptr) {
     FinishCapture();
     return;
   }
@@ -164,7 +164,7 @@ void RecordingPolicy::FinishCapture() {
   const bool boundary = capture_.at_boundary();
   TraceNode* from = capture_.from();
   TraceStore& store = *store_;
-  std::vector<NewStep> steps = capture_.ReleaseSteps();
+  std::vector<NewStep> steps = capture_.ReleaseSteps(PlacesMove());
   UnbindFrom(&run_, 0);
   if (fresh) {
     TrimToIterations(&steps);
@@ -236,13 +236,26 @@ void RecordingPolicy::FinishCapture() {
 // The period that was captured is a hot trace's in sizes that, going by those
 // before, will not stay. If they come again they do.
 bool RecordingPolicy::IsOneSizeTooMany() {
-  const Trace* trace = store_->Find(capture_.from(), capture_.StepsToStore());
+  const Trace* trace = store_->Find(capture_.from(), capture_.steps());
+  if (trace == nullptr && capture_.has_places()) {
+    trace = store_->Find(capture_.from(), capture_.SplitSteps());
+  }
   if (trace == nullptr || !trace->hot.load(std::memory_order_acquire) ||
       trace->IsWorthMorePaths()) {
     return false;
   }
   const std::uint64_t shape = ShapeOf(capture_.steps().front().step);
   return std::exchange(loops_->dropped_shape, shape) != shape;
+}
+
+// True if the places that the steps read are to be slots: where some have moved
+// on the way here, or the sequence is known and yet was not followed. Else one
+// slot serves them, which costs less.
+bool RecordingPolicy::PlacesMove() {
+  return capture_.has_places() &&
+         (capture_.has_moving_places() ||
+          store_->Find(capture_.from(), capture_.steps()) != nullptr ||
+          store_->Find(capture_.from(), capture_.SplitSteps()) != nullptr);
 }
 
 // No failure: the loop is there.

@@ -96,6 +96,7 @@ class RecordingPolicy : public OpDeferral {
   bool IsHotRoot(const CallFrame& frame) const;
   void EndOpenCapture(const CallFrame& frame);
   bool IsOneSizeTooMany();
+  bool PlacesMove();
   void DropCapture();
   void AbandonCapture();
   void OnBrokenPeriod();

@@ -8,6 +8,7 @@
 #include "runtime/platform/test_hooks.h"
 #include "runtime/thread/copied_slot.h"
 #include "runtime/thread/match.h"
+#include "support/policy.h"
 
 namespace tjit::runtime {
 namespace {
@@ -73,6 +74,19 @@ bool MeetsItself(const StepRecord& step, const Run& run) {
   return false;
 }
 
+// True if the step has a long list of places of one storage that do not lie at
+// a constant distance: rows that were drawn.
+bool HasDrawnPlaces(const StepRecord& step) {
+  if (step.args.size() <= policy::kMergedPlaces) return false;
+  for (std::size_t i = 2; i < step.args.size(); ++i) {
+    const ArgRecord &a = step.args[i - 2], &b = step.args[i - 1],
+                    &c = step.args[i];
+    if (a.slot == kNoSlot || a.slot != b.slot || b.slot != c.slot) continue;
+    if (OffsetOf(c) - OffsetOf(b) != OffsetOf(b) - OffsetOf(a)) return true;
+  }
+  return false;
+}
+
 bool IsExpanded(const c10::TensorImpl* impl) {
   const c10::IntArrayRef sizes = impl->sizes(), strides = impl->strides();
   for (std::size_t d = 0; d < sizes.size(); ++d) {
@@ -120,31 +134,28 @@ void StepRecorder::Start(TraceNode* from, std::uint32_t length,
   steps_.clear();
   offsets_.clear();
   has_places_ = false;
+  has_moving_places_ = false;
 }
 
 void StepRecorder::Stop() {
   active_ = false;
   open_ = false;
   steps_.clear();
-  split_.clear();
 }
 
 std::size_t StepRecorder::FirstSlot() const {
   return from_->parent == nullptr ? 0 : from_->slot_end();
 }
 
-const std::vector<NewStep>& StepRecorder::StepsToStore() {
-  if (!has_places_) return steps_;
-  split_ = steps_;
-  SplitPlaces(static_cast<std::uint32_t>(FirstSlot()), &split_);
-  return split_;
+std::vector<NewStep> StepRecorder::SplitSteps() const {
+  std::vector<NewStep> steps = steps_;
+  SplitPlaces(static_cast<std::uint32_t>(FirstSlot()), &steps);
+  return steps;
 }
 
-std::vector<NewStep> StepRecorder::ReleaseSteps() {
+std::vector<NewStep> StepRecorder::ReleaseSteps(bool splits) {
   std::vector<NewStep> steps = std::move(steps_);
-  if (has_places_) {
-    SplitPlaces(static_cast<std::uint32_t>(FirstSlot()), &steps);
-  }
+  if (splits) SplitPlaces(static_cast<std::uint32_t>(FirstSlot()), &steps);
   Stop();
   return steps;
 }
@@ -191,6 +202,7 @@ std::int32_t StepRecorder::SlotOf(const c10::TensorImpl* impl, Block* block,
     if (copied >= 0) return copied;
     const std::int32_t slot = AddSlot(nullptr, bytes, /*born=*/false, step);
     run_->slots.back() = CopyBinding(impl, offset);
+    run_->copied_bytes += RangeOf(impl).size;
     return slot;
   }
   const std::int32_t bound = BoundSlot(*run_, block);
@@ -220,8 +232,8 @@ void StepRecorder::RecordOffset(const ArgRecord& arg) {
   const auto s = static_cast<std::size_t>(arg.slot);
   if (s < FirstSlot()) return;
   offsets_.resize(std::max(offsets_.size(), s + 1), -1);
-  if (offsets_[s] < 0) offsets_[s] = arg.geometry.offset;
-  has_places_ |= offsets_[s] != arg.geometry.offset;
+  if (offsets_[s] < 0) offsets_[s] = OffsetOf(arg);
+  has_places_ |= offsets_[s] != OffsetOf(arg);
 }
 
 // True if slot `slot` stands for the block.
@@ -249,14 +261,20 @@ bool StepRecorder::RecordArguments(CallFrame& frame, NewStep* step) {
     // Kernels throw or warn where a write meets itself.
     if (arg.written && IsExpanded(ref.impl)) return false;
     Block* block = nullptr;
-    const Access access = AccessOf(frame.entry, ref.impl, arg.written, &block);
+    const Access access =
+        AccessOf(frame.entry, *run_, ref.impl, arg.written, &block);
     if (access == Access::kNo) return false;
     arg.geometry = GeometryOf(ref.impl);
-    arg.slot = SlotOf(ref.impl, block, access, step);
+    try {
+      arg.slot = SlotOf(ref.impl, block, access, step);
+    } catch (const std::exception&) {  // no memory for a copy
+      return false;
+    }
     RecordOffset(arg);
     step->step.args.push_back(arg);
   }
   if (MeetsItself(step->step, *run_)) return false;
+  has_moving_places_ |= HasDrawnPlaces(step->step);
   step->step.statics.assign(frame.statics.begin(), frame.statics.end());
   for (std::uint32_t i = 0; i < frame.scalars.size(); ++i) {
     const ScalarPolicy policy = frame.entry.PolicyOfScalar(i);

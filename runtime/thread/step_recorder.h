@@ -44,8 +44,13 @@ class StepRecorder {
   bool at_boundary() const { return at_boundary_; }
   std::size_t size() const { return steps_.size(); }
   const std::vector<NewStep>& steps() const { return steps_; }
-  // As they would be stored if the sequence ended here.
-  const std::vector<NewStep>& StepsToStore();
+  // The same with a slot for each place.
+  std::vector<NewStep> SplitSteps() const;
+  // True if the steps read a storage at several places.
+  bool has_places() const { return has_places_; }
+  // True if some place is known to move: it has in the path that is followed,
+  // or is one of many that were drawn.
+  bool has_moving_places() const { return has_moving_places_; }
   bool complete() const { return length_ != 0 && steps_.size() == length_; }
 
   // Before the eager kernel runs: arguments as they are now.
@@ -57,7 +62,8 @@ class StepRecorder {
   // The call threw: the step is taken back.
   void Discard();
 
-  std::vector<NewStep> ReleaseSteps();
+  // `splits`: each place of a storage becomes a slot, see Note [Places].
+  std::vector<NewStep> ReleaseSteps(bool splits = false);
 
  private:
   bool RecordArguments(CallFrame& frame, NewStep* step);
@@ -83,11 +89,11 @@ class StepRecorder {
   std::size_t slots_before_ = 0;
   Run* run_ = nullptr;
   std::vector<NewStep> steps_;
-  // Of each slot of steps_ the offset of its first access, and whether there
-  // are others: see Note [Places] in split_places.h.
+  // Of each slot of steps_ the offset of its first access in bytes, and whether
+  // there are others: see Note [Places] in split_places.h.
   std::vector<std::int64_t> offsets_;
   bool has_places_ = false;
-  std::vector<NewStep> split_;  // StepsToStore()
+  bool has_moving_places_ = false;
 };
 
 }  // namespace tjit::runtime

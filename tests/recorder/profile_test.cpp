@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "recorder/profile_text.h"
+#include "recorder/split_places.h"
 #include "recorder/step_shape.h"
 #include "tests/recorder/path_builder.h"
 
@@ -152,6 +153,43 @@ TEST(ProfileTest, PathsThatShareStepsShareNoStorage) {
 }
 
 // Paths that share their steps are written out one by one.
+// Two rows of one storage, which are recorded over one slot, and known over
+// two.
+TEST(ProfileTest, PlacesAreFollowedAsTheyAreRecorded) {
+  const auto row = [](std::int64_t i) {
+    return WithStrides(F32({8}), {1}, 8 * i);
+  };
+  PathBuilder recorded;
+  const int all = recorded.External(F32({10, 8}));
+  recorded.Op("aten::relu", {recorded.View(all, row(2))}, F32({8}));
+  const int y = recorded.Op(
+      "aten::mul.Tensor",
+      {recorded.View(all, row(1)), recorded.View(all, row(7))}, F32({8}));
+  recorded.Op("aten::tanh", {y});
+  for (NewStep& step : recorded.steps()) step.step.context = 1;
+  PathBuilder split = recorded;
+  SplitPlaces(0, &split.steps());
+  ASSERT_EQ(split.slots().size(), recorded.slots().size() + 2);
+
+  Profile written;
+  ASSERT_EQ(written.Add(PathOf(split)), "");
+  Profile profile;
+  ASSERT_EQ(Parse(Text(written), &profile), "");
+  ASSERT_EQ(profile.ends().size(), 1u);
+  for (const PathBuilder& path : {recorded, split}) {
+    const KnownNode* node = nullptr;
+    for (const StepRecord* step : path.records()) {
+      StepRecord at_home = CopyOf(*step);
+      at_home.context = 11;
+      node = profile.NextRecorded(node, at_home);
+      ASSERT_NE(node, nullptr);
+    }
+    EXPECT_TRUE(node->ends);
+  }
+  const KnownPath again = Profile::PathTo(profile.ends()[0]);
+  EXPECT_EQ(again.slots[1].place_of, split.slots()[1].place_of);
+}
+
 TEST(ProfileTest, StepsOfAllPathsAreBounded) {
   Profile profile;
   std::size_t steps = 0, longest = 0;

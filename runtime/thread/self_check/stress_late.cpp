@@ -5,8 +5,6 @@
 // on eager's bits (eager_copies.h). The record becomes a one-off node, the nodes of
 // what is pending a one-off segment, and that runs, plans its memory and is
 // drained like any other. A run ends with every flush.
-#include <cstring>
-
 #include "runtime/platform/settings.h"
 #include "runtime/platform/test_hooks.h"
 #include "runtime/thread/copied_slot.h"
@@ -49,13 +47,6 @@ void UseFirstScalars(LateRecords* late, NewStep* step) {
   call->arguments = FillArguments(*call, none, values.data());
 }
 
-// True if the program has written since to what the slot has a copy of.
-bool CopyChanged(const SlotBinding& slot, const ByteRange& range) {
-  return CopyCovers(slot, range) &&
-         std::memcmp(slot.block->data + (range.begin - slot.source),
-                     range.begin, range.size) != 0;
-}
-
 }  // namespace
 
 Decision ThreadState::AtCall(CallFrame& frame) {
@@ -75,11 +66,15 @@ void ThreadState::BeginLateRun() {
 // Memory that the program fills by itself was copied at its first use.
 bool ThreadState::HasStaleCopy(const CallFrame& frame) const {
   for (const TensorRef& ref : frame.tensors) {
-    if (ref.impl == nullptr || !IsPlain(ref.impl) || ref.impl->numel() == 0) {
+    if (ref.impl == nullptr || !IsPlain(ref.impl) || ref.impl->numel() == 0 ||
+        !MayBeCopied(StorageOf(ref.impl))) {
       continue;
     }
+    const ByteRange range = RangeOf(ref.impl);
     for (const SlotBinding& slot : run_.slots) {
-      if (slot.copied && CopyChanged(slot, RangeOf(ref.impl))) return true;
+      if (slot.copied && CopyCovers(slot, range) && !HasBytesOf(slot, range)) {
+        return true;
+      }
     }
   }
   return false;

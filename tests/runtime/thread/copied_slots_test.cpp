@@ -141,6 +141,7 @@ TEST_F(CopiedSlotsTest, RowsOfMemoryOfOthers) {
     const float want =
         memory[a * 1024 + 9] * memory[b * 1024 + 9] + memory[a * 1024 + 9] - 1;
     ASSERT_EQ(z.const_data_ptr<float>()[9], want) << "step " << i;
+    mark_step();
   }
   EXPECT_GT(Since().ops_replayed, 2 * kSteps) << Since().to_json();
   EXPECT_EQ(Since().ops_drained, 0) << Since().to_json();
