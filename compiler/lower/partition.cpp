@@ -127,10 +127,10 @@ class Partitioner {
 
   void Append(Item item, std::vector<PartitionItem>* result) {
     const bool is_worth_it =
-        std::any_of(item.steps.begin(), item.steps.end(), [&](std::uint32_t i) {
-          return steps_[i].is_worth_alone;
-        });
-    if (item.is_group && (is_worth_it || item.steps.size() >= limits_.min_steps)) {
+        std::any_of(item.steps.begin(), item.steps.end(),
+                    [&](std::uint32_t i) { return steps_[i].is_worth_alone; });
+    if (item.is_group &&
+        (is_worth_it || item.steps.size() >= limits_.min_steps)) {
       result->push_back({true, std::move(item.steps)});
       return;
     }
