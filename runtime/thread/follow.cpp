@@ -196,10 +196,12 @@ bool TraceCursor::TryFollow(CallFrame& frame, Decision* decision) {
     if (defers && !ClaimSlots(node->step)) {
       const bool runs_first = MustRunFirst(node->step);
       UnbindFrom(&run_, slots_before);
-      if (runs_first) {
-        FlushLocked(FlushReason::kSharedStorage);
-        AfterFlushLocked();  // also where nothing was pending
+      if (runs_first && run_.pending.empty()) {  // it would be so again
+        why = BailReason::kSlotDiffers;
+        node = nullptr;
+        break;
       }
+      if (runs_first) FlushLocked(FlushReason::kSharedStorage);
       lock.Unlock();
       FlushForeignOwners(frame);
       continue;
