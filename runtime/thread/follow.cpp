@@ -75,6 +75,7 @@ bool PendingQueue::ClaimSlots(const StepRecord& step) {
     const auto s = static_cast<std::uint32_t>(arg.slot);
     const SlotBinding& slot = run_.slots[s];
     if (slot.copied || (slot.owned && !arg.written && !slot.shares)) continue;
+    if (Planted(Defect::kMissedOverlap) && slot.block->owner == this) continue;
     if (!(slot.shares && MustRunBefore(this, slot, arg.written)) &&
         (arg.written ? ClaimToWrite(s) : ClaimToRead(s))) {
       continue;

@@ -393,7 +393,7 @@ void Bind(const NewBinding& added, Run* run) {
   slot.shift = added.shift;
   if (added.shares < 0) {
     run->Record(added.block, s);
-  } else if (!Planted(Defect::kMissedOverlap)) {
+  } else {
     slot.shares = true;
     run->slots[static_cast<std::size_t>(added.shares)].shares = true;
   }

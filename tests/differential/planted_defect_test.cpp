@@ -53,11 +53,11 @@ constexpr Planting kReplayed[] = {
     {"late_error", Engine::kTier1},      {"other_thread_write", Engine::kTier1},
     {"missed_exposure", Engine::kTier1}, {"no_execute", Engine::kTier1},
     {"skipped_guard", Engine::kTier1},   {"lost_shift", Engine::kTier1},
-    {"shared_place", Engine::kTier1},    {"missed_overlap", Engine::kTier1},
-    {"stale_snapshot", Engine::kTier1},
+    {"shared_place", Engine::kTier1},    {"stale_snapshot", Engine::kTier1},
 };
 constexpr Planting kCompiled[] = {
     {"skipped_scalar_guard", Engine::kInterpreter},
+    {"missed_overlap", Engine::kInterpreter},
     {"swapped_operands", Engine::kInterpreter},
     {"lost_sign", Engine::kInterpreter},
     {"wrong_common", Engine::kInterpreter},

@@ -77,8 +77,8 @@ Stats Compare(const std::function<Tensors()>& run) {
   for (std::size_t i = 0; i < eager.size(); ++i) {
     EXPECT_TRUE(SameBits(eager[i], ours[i])) << "step " << i;
   }
-  EXPECT_EQ(counted.ops_seen, counted.ops_eager + counted.ops_replayed +
-                                  counted.ops_drained);
+  EXPECT_EQ(counted.ops_seen,
+            counted.ops_eager + counted.ops_replayed + counted.ops_drained);
   return counted;
 }
 
@@ -123,6 +123,14 @@ TEST(SideExitsTest, AnotherStorage) {
   });
 }
 
+TEST(SideExitsTest, AnotherPlace) {
+  const at::Tensor all = at::rand({192, 64});
+  ExpectExit("place_differs", [&](const at::Tensor& x, bool odd) {
+    const at::Tensor y = at::mul(x, all.narrow(0, 0, 64));
+    return at::add(y, all.narrow(0, odd ? 128 : 64, 64));
+  });
+}
+
 TEST(SideExitsTest, AnotherGradMode) {
   ExpectExit("context_differs", [](const at::Tensor& x, bool odd) {
     const at::AutoGradMode mode(!odd);
@@ -139,11 +147,12 @@ TEST(SideExitsTest, AnInputThatTheProgramHoldsAPointerTo) {
 }
 
 TEST(SideExitsTest, MemoryThatTorchDoesNotOwn) {
-  std::vector<float> memory(64 * 64, 0.75f);
-  const at::Tensor foreign = at::from_blob(memory.data(), {64, 64});
-  const at::Tensor own = at::rand({64, 64});
+  // More than is copied for an op that may read it more than once.
+  std::vector<float> memory(8 * 64 * 64, 0.75f);
+  const at::Tensor foreign = at::from_blob(memory.data(), {8, 64, 64});
+  const at::Tensor own = at::rand({8, 64, 64});
   ExpectExit("input_foreign", [&](const at::Tensor& x, bool odd) {
-    return at::mul(x, odd ? foreign : own);
+    return at::mul(x, at::sum(odd ? foreign : own, {0}));
   });
 }
 
@@ -239,9 +248,9 @@ TEST(SideExitsTest, ADeferredKernelThatThrows) {
 TEST(SideExitsTest, NoReasonIsForgotten) {
   if (::testing::GTEST_FLAG(filter) != "*") GTEST_SKIP() << "not all tests ran";
   const std::set<std::string> elsewhere = {
-      "not_repeated", "trace_too_long", "store_full",  // trace_test
-      "out_of_memory", "call_threw",  // out_of_memory_test
-      "shadow_mismatch"};             // modes_test
+      "not_repeated",   "trace_too_long", "store_full",  // trace_test
+      "out_of_memory",  "call_threw",                    // out_of_memory_test
+      "shadow_mismatch"};                                // modes_test
   for (int r = 0; r < static_cast<int>(BailReason::kCount); ++r) {
     const std::string name = BailName(static_cast<BailReason>(r));
     EXPECT_TRUE(Provoked().count(name) + elsewhere.count(name) != 0) << name;

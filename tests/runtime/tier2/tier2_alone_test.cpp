@@ -115,7 +115,9 @@ TEST_F(Tier2AloneTest, NotForAnotherThread) {
   const at::Tensor x = at::rand({4000}), y = at::rand({4000});
   const auto step = [&](int i) {
     at::Tensor result = Chain(x, y, 0.3);
-    if (i % 2 == 1) std::thread([&] { result.data_ptr(); }).join();
+    if (i % 2 == 1) {
+      std::thread([&] { result.const_data_ptr<float>(); }).join();
+    }
     return result;
   };
   EXPECT_EQ(LateDifferences(step, MachineCodeAtOnce()), 0);
