@@ -348,8 +348,20 @@ class SlotMatch {
 
   // The slot that has the block already, one that this call adds too, or -1.
   std::int32_t SlotWith(const Block* block) const {
+    const std::uint64_t binding =
+        block->binding.load(std::memory_order_relaxed);
+    // Most of the time: allocated since, or bound by this thread in another
+    // run.
+    if (!block->is_shared() &&
+        (binding == 0 || (binding >> 48 == run_.stream &&
+                          (binding ^ run_.BindingOf(0)) > Run::kSlotMask))) {
+      return -1;
+    }
     const std::int32_t bound = BoundSlot(run_, block);
-    if (bound >= 0) return bound;
+    return bound >= 0 ? bound : AddedWith(block);
+  }
+
+  std::int32_t AddedWith(const Block* block) const {
     const std::size_t before = run_.slots.size();
     const std::uint32_t recorded = RecordedNumber(run_, block);
     if (recorded != kNoNumber) {
@@ -360,7 +372,6 @@ class SlotMatch {
       }
       if (!block->is_shared()) return -1;
     }
-    if (block->binding.load(std::memory_order_relaxed) == 0) return -1;
     // Another thread may have overwritten the hint.
     for (std::uint32_t i = 0; i < added_.size(); ++i) {
       if (added_[i].block == block) {
@@ -387,16 +398,12 @@ void Bind(const NewBinding& added, Run* run) {
     run->copied_bytes += RangeOf(added.impl).size;
     return;
   }
-  const auto s = static_cast<std::uint32_t>(run->slots.size());
   SlotBinding& slot = run->slots.emplace_back();
   slot.block = added.block;
   slot.shift = added.shift;
-  if (added.shares < 0) {
-    run->Record(added.block, s);
-  } else {
-    slot.shares = true;
-    run->slots[static_cast<std::size_t>(added.shares)].shares = true;
-  }
+  if (added.shares < 0) return;  // its binding says so already
+  slot.shares = true;
+  run->slots[static_cast<std::size_t>(added.shares)].shares = true;
 }
 
 }  // namespace
