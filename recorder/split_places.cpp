@@ -20,10 +20,6 @@ struct OldSlot {
   absl::flat_hash_map<std::int64_t, std::int32_t> places;
 };
 
-std::int64_t OffsetOf(const ArgRecord& arg) {
-  return arg.geometry.offset * static_cast<std::int64_t>(arg.geometry.itemsize);
-}
-
 class Splitter {
  public:
   Splitter(std::uint32_t first_slot, std::vector<NewStep>* steps)

@@ -34,6 +34,11 @@
 
 namespace tjit {
 
+// Where an access begins in the record, in bytes.
+inline std::int64_t OffsetOf(const ArgRecord& arg) {
+  return arg.geometry.offset * static_cast<std::int64_t>(arg.geometry.itemsize);
+}
+
 // `steps` follow a path that has slots [0, first_slot). Slots are numbered by
 // first use, before and after.
 void SplitPlaces(std::uint32_t first_slot, std::vector<NewStep>* steps);

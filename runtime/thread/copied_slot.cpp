@@ -5,7 +5,6 @@
 #include "runtime/platform/test_hooks.h"
 
 namespace tjit::runtime {
-
 namespace {
 
 constexpr std::uint64_t kLine = 64;
@@ -60,7 +59,7 @@ bool CopyHolds(const SlotBinding& slot, const ByteRange& range,
          (Planted(Defect::kStaleSnapshot) || HasBytesOf(slot, range));
 }
 
-SlotBinding CopyBinding(const c10::TensorImpl* impl, std::int64_t offset) {
+void AddCopy(const c10::TensorImpl* impl, std::int64_t offset, Run* run) {
   const ByteRange range = RangeOf(impl);
   SlotBinding slot;
   slot.block = AllocateBlock(range.size + kLine, /*quiet=*/true);
@@ -70,7 +69,8 @@ SlotBinding CopyBinding(const c10::TensorImpl* impl, std::int64_t offset) {
   std::memcpy(slot.block->data + lead, range.begin, range.size);
   slot.shift = lead - offset;
   slot.copied = true;
-  return slot;
+  run->slots.push_back(slot);
+  run->copied_bytes += range.size;
 }
 
 std::int32_t CopiedSlot(const Run& run, const ByteRange& range,

@@ -32,14 +32,13 @@ bool MayBeCopied(const c10::StorageImpl* storage);
 bool CopyCovers(const SlotBinding& slot, const ByteRange& range);
 // True if it has the bytes that are there now. REQUIRES: CopyCovers().
 bool HasBytesOf(const SlotBinding& slot, const ByteRange& range);
-// Both, where an access begins that
-// is recorded at `offset`, in bytes.
+// Both, where an access begins that is recorded at `offset`, in bytes.
 bool CopyHolds(const SlotBinding& slot, const ByteRange& range,
                std::int64_t offset);
 
-// A slot with a private copy of what the tensor reads. `offset`: of its first
-// element in the record, in bytes. THROWS: without memory.
-SlotBinding CopyBinding(const c10::TensorImpl* impl, std::int64_t offset);
+// Adds a slot with a private copy of what the tensor reads. `offset`: of its
+// first element in the record, in bytes. THROWS: without memory; no slot then.
+void AddCopy(const c10::TensorImpl* impl, std::int64_t offset, Run* run);
 
 // The last slot of the run whose copy holds what is there now, or -1.
 std::int32_t CopiedSlot(const Run& run, const ByteRange& range,

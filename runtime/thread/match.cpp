@@ -158,17 +158,18 @@ std::int32_t RecordedSlot(const Run& run, const Block* block) {
   return bound ? static_cast<std::int32_t>(slot) : -1;
 }
 
-}  // namespace
-
-namespace {
+// True if the binding word of `block` is as this thread left it: what it does
+// not say of the run is not so. Another thread may have overwritten it.
+bool HasOwnBinding(const Run& run, const Block* block) {
+  if (block->is_shared()) return false;
+  const std::uint64_t binding = block->binding.load(std::memory_order_relaxed);
+  return binding == 0 || binding >> 48 == run.stream;
+}
 
 // True if the block of slot `s` was given out anew since it was bound: what it
 // holds is another storage's. Not known of a block that another thread bound.
 bool IsGivenOutAnew(const Run& run, const Block* block, std::size_t s) {
-  if (block->is_shared()) return false;
-  const std::uint64_t binding = block->binding.load(std::memory_order_relaxed);
-  if (binding == run.BindingOf(static_cast<std::uint32_t>(s))) return false;
-  return binding == 0 || binding >> 48 == run.stream;
+  return HasOwnBinding(run, block) && RecordedNumber(run, block) != s;
 }
 
 }  // namespace
@@ -178,13 +179,8 @@ std::int32_t BoundSlot(const Run& run, const Block* block) {
   if (!block->exposed.load(std::memory_order_relaxed)) {
     const std::int32_t slot = RecordedSlot(run, block);
     if (slot >= 0) return slot;
-    const std::uint64_t binding =
-        block->binding.load(std::memory_order_relaxed);
     // Allocated since, or bound by this thread in another run.
-    if (!block->is_shared() &&
-        (binding == 0 || binding >> 48 == run.stream)) {
-      return -1;
-    }
+    if (HasOwnBinding(run, block)) return -1;
   }
   // A block that another thread has bound since, or that was not shared yet
   // when it was bound.
@@ -195,6 +191,21 @@ std::int32_t BoundSlot(const Run& run, const Block* block) {
     }
   }
   return -1;
+}
+
+bool MeetsItself(const CallFrame& frame, const StepRecord& step) {
+  for (std::uint32_t i = 0; i < step.args.size(); ++i) {
+    if (!step.args[i].written || step.args[i].slot == kNoSlot) continue;
+    for (std::uint32_t j = 0; j < step.args.size(); ++j) {
+      if (step.args[j].slot != kNoSlot &&
+          step.args[j].slot != step.args[i].slot &&
+          StorageOf(frame.tensors[j].impl) ==
+              StorageOf(frame.tensors[i].impl)) {
+        return true;
+      }
+    }
+  }
+  return false;
 }
 
 void UnbindFrom(Run* run, std::size_t count) {
@@ -245,7 +256,8 @@ class SlotMatch {
               : Add(arg, impl, shift);
       if (!holds) return false;
     }
-    return !sees_shared_ || !MeetsItself();
+    return !sees_shared_ || !MeetsItself(frame_, node_.step) ||
+           Fail(BailReason::kSlotDiffers);
   }
   BailReason why() const { return why_; }
 
@@ -328,51 +340,18 @@ class SlotMatch {
     return true;
   }
 
-  // True if the op writes to a storage that it uses over another slot, too: how
-  // they overlap is not recorded.
-  bool MeetsItself() {
-    for (std::uint32_t i = 0; i < node_.step.args.size(); ++i) {
-      if (!node_.step.args[i].written) continue;
-      for (std::uint32_t j = 0; j < node_.step.args.size(); ++j) {
-        if (node_.step.args[i].slot == node_.step.args[j].slot ||
-            frame_.tensors[j].impl == nullptr ||
-            StorageOf(frame_.tensors[i].impl) !=
-                StorageOf(frame_.tensors[j].impl)) {
-          continue;
-        }
-        return !Fail(BailReason::kSlotDiffers);
-      }
-    }
-    return false;
-  }
-
   // The slot that has the block already, one that this call adds too, or -1.
   std::int32_t SlotWith(const Block* block) const {
-    const std::uint64_t binding =
-        block->binding.load(std::memory_order_relaxed);
-    // Most of the time: allocated since, or bound by this thread in another
-    // run.
-    if (!block->is_shared() &&
-        (binding == 0 || (binding >> 48 == run_.stream &&
-                          (binding ^ run_.BindingOf(0)) > Run::kSlotMask))) {
-      return -1;
+    const std::uint32_t before = static_cast<std::uint32_t>(run_.slots.size());
+    if (HasOwnBinding(run_, block)) {
+      const std::uint32_t s = RecordedNumber(run_, block);
+      const bool is_it = s < before ? run_.slots[s].block == block
+                                    : s - before < added_.size() &&
+                                          added_[s - before].block == block;
+      return is_it ? static_cast<std::int32_t>(s) : -1;
     }
     const std::int32_t bound = BoundSlot(run_, block);
-    return bound >= 0 ? bound : AddedWith(block);
-  }
-
-  std::int32_t AddedWith(const Block* block) const {
-    const std::size_t before = run_.slots.size();
-    const std::uint32_t recorded = RecordedNumber(run_, block);
-    if (recorded != kNoNumber) {
-      const std::uint64_t i = recorded - before;
-      if (i < added_.size() &&
-          added_[static_cast<std::uint32_t>(i)].block == block) {
-        return static_cast<std::int32_t>(recorded);
-      }
-      if (!block->is_shared()) return -1;
-    }
-    // Another thread may have overwritten the hint.
+    if (bound >= 0) return bound;
     for (std::uint32_t i = 0; i < added_.size(); ++i) {
       if (added_[i].block == block) {
         return static_cast<std::int32_t>(before + i);
@@ -394,8 +373,7 @@ void Bind(const NewBinding& added, Run* run) {
     const std::int64_t begin =
         added.impl->storage_offset() *
         static_cast<std::int64_t>(added.impl->itemsize());
-    run->slots.push_back(CopyBinding(added.impl, begin - added.shift));
-    run->copied_bytes += RangeOf(added.impl).size;
+    AddCopy(added.impl, begin - added.shift, run);
     return;
   }
   SlotBinding& slot = run->slots.emplace_back();

@@ -4,6 +4,7 @@
 #include <c10/core/StorageImpl.h>
 #include <c10/core/TensorImpl.h>
 
+#include "recorder/split_places.h"
 #include "recorder/trace.h"
 #include "runtime/call/call_frame.h"
 #include "runtime/call/plain_tensor.h"
@@ -12,11 +13,6 @@
 #include "support/policy.h"
 
 namespace tjit::runtime {
-
-// Where an access begins in the record, in bytes.
-inline std::int64_t OffsetOf(const ArgRecord& arg) {
-  return arg.geometry.offset * static_cast<std::int64_t>(arg.geometry.itemsize);
-}
 
 // See SlotBinding::shift.
 inline std::int64_t ShiftOf(const c10::TensorImpl* impl,
@@ -55,6 +51,10 @@ bool BindSlots(const CallFrame& frame, const TraceNode& node, Run* run,
 
 // The slot that has the block in this run, or -1. Not one with a copy.
 std::int32_t BoundSlot(const Run& run, const Block* block);
+
+// True if the op writes to a storage that it uses over another slot, too: how
+// they overlap is not recorded. `step`: the call in slots.
+bool MeetsItself(const CallFrame& frame, const StepRecord& step);
 
 // Takes the bindings from `count` on back (blocks keep a stale binding, which
 // BoundSlot() recognises).

@@ -236,10 +236,7 @@ void RecordingPolicy::FinishCapture() {
 // The period that was captured is a hot trace's in sizes that, going by those
 // before, will not stay. If they come again they do.
 bool RecordingPolicy::IsOneSizeTooMany() {
-  const Trace* trace = store_->Find(capture_.from(), capture_.steps());
-  if (trace == nullptr && capture_.has_places()) {
-    trace = store_->Find(capture_.from(), capture_.SplitSteps());
-  }
+  const Trace* trace = FindCaptured();
   if (trace == nullptr || !trace->hot.load(std::memory_order_acquire) ||
       trace->IsWorthMorePaths()) {
     return false;
@@ -253,9 +250,15 @@ bool RecordingPolicy::IsOneSizeTooMany() {
 // slot serves them, which costs less.
 bool RecordingPolicy::PlacesMove() {
   return capture_.has_places() &&
-         (capture_.has_moving_places() ||
-          store_->Find(capture_.from(), capture_.steps()) != nullptr ||
-          store_->Find(capture_.from(), capture_.SplitSteps()) != nullptr);
+         (capture_.has_moving_places() || FindCaptured() != nullptr);
+}
+
+// The trace of what was captured, with or without a slot for each place.
+const Trace* RecordingPolicy::FindCaptured() {
+  const Trace* trace = store_->Find(capture_.from(), capture_.steps());
+  return trace != nullptr || !capture_.has_places()
+             ? trace
+             : store_->Find(capture_.from(), capture_.SplitSteps());
 }
 
 // No failure: the loop is there.

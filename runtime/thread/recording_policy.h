@@ -97,6 +97,7 @@ class RecordingPolicy : public OpDeferral {
   void EndOpenCapture(const CallFrame& frame);
   bool IsOneSizeTooMany();
   bool PlacesMove();
+  const Trace* FindCaptured();
   void DropCapture();
   void AbandonCapture();
   void OnBrokenPeriod();

@@ -50,30 +50,6 @@ bool OnlyReads(const CallFrame& frame) {
          !frame.statics.empty() && frame.statics[0] == 0;
 }
 
-// True if the step writes to a block that it has over another slot, too.
-bool MeetsItself(const StepRecord& step, const Run& run) {
-  const auto block_of = [&](const ArgRecord& arg) {
-    return arg.slot == kNoSlot
-               ? nullptr
-               : run.slots[static_cast<std::size_t>(arg.slot)].block;
-  };
-  const bool shares = std::any_of(
-      step.args.begin(), step.args.end(), [&](const ArgRecord& arg) {
-        return arg.slot != kNoSlot &&
-               run.slots[static_cast<std::size_t>(arg.slot)].shares;
-      });
-  if (!shares) return false;
-  for (const ArgRecord& written : step.args) {
-    if (!written.written || block_of(written) == nullptr) continue;
-    for (const ArgRecord& other : step.args) {
-      if (other.slot != written.slot && block_of(other) == block_of(written)) {
-        return true;
-      }
-    }
-  }
-  return false;
-}
-
 // True if the step has a long list of places of one storage that do not lie at
 // a constant distance: rows that were drawn.
 bool HasDrawnPlaces(const StepRecord& step) {
@@ -162,20 +138,21 @@ std::vector<NewStep> StepRecorder::ReleaseSteps(bool splits) {
 
 std::int32_t StepRecorder::AddSlot(Block* block, std::uint64_t bytes, bool born,
                                    NewStep* step) {
-  const auto slot = static_cast<std::int32_t>(run_->slots.size());
-  SlotBinding binding;
-  binding.block = block;
-  run_->slots.push_back(binding);
-  if (block != nullptr) {
-    run_->Record(block, static_cast<std::uint32_t>(slot));
-  }
+  run_->Record(block, static_cast<std::uint32_t>(run_->slots.size()));
+  run_->slots.emplace_back().block = block;
+  return RecordSlot(bytes, born, step);
+}
+
+// The record of the last slot of the run.
+std::int32_t StepRecorder::RecordSlot(std::uint64_t bytes, bool born,
+                                      NewStep* step) {
   SlotRecord record;
   record.bytes = bytes;
   const std::uint32_t before = from_->parent == nullptr ? 0 : from_->depth + 1;
   record.born_step =
       born ? static_cast<std::int32_t>(before + steps_.size() - 1) : -1;
   step->new_slots.push_back(record);
-  return slot;
+  return static_cast<std::int32_t>(run_->slots.size()) - 1;
 }
 
 void StepRecorder::MakeAtCall(NewStep* step) {
@@ -200,10 +177,8 @@ std::int32_t StepRecorder::SlotOf(const c10::TensorImpl* impl, Block* block,
         impl->storage_offset() * static_cast<std::int64_t>(impl->itemsize());
     const std::int32_t copied = CopiedSlot(*run_, RangeOf(impl), offset);
     if (copied >= 0) return copied;
-    const std::int32_t slot = AddSlot(nullptr, bytes, /*born=*/false, step);
-    run_->slots.back() = CopyBinding(impl, offset);
-    run_->copied_bytes += RangeOf(impl).size;
-    return slot;
+    AddCopy(impl, offset, run_);
+    return RecordSlot(bytes, /*born=*/false, step);
   }
   const std::int32_t bound = BoundSlot(*run_, block);
   if (bound < 0) return AddSlot(block, bytes, /*born=*/false, step);
@@ -221,9 +196,10 @@ std::int32_t StepRecorder::PlaceSlot(std::int32_t first, Block* block,
     const SlotBinding& slot = run_->slots[s];
     if (slot.block == block && slot.shares) return static_cast<std::int32_t>(s);
   }
-  const std::int32_t s = AddSlot(nullptr, bytes, /*born=*/false, step);
-  run_->slots.back().block = block;
-  run_->slots.back().shares = true;
+  SlotBinding& slot = run_->slots.emplace_back();
+  slot.block = block;
+  slot.shares = true;
+  const std::int32_t s = RecordSlot(bytes, /*born=*/false, step);
   step->new_slots.back().place_of = first;
   return s;
 }
@@ -273,7 +249,8 @@ bool StepRecorder::RecordArguments(CallFrame& frame, NewStep* step) {
     RecordOffset(arg);
     step->step.args.push_back(arg);
   }
-  if (MeetsItself(step->step, *run_)) return false;
+  // Only places share a storage.
+  if (has_moving_places_ && MeetsItself(frame, step->step)) return false;
   has_moving_places_ |= HasDrawnPlaces(step->step);
   step->step.statics.assign(frame.statics.begin(), frame.statics.end());
   for (std::uint32_t i = 0; i < frame.scalars.size(); ++i) {

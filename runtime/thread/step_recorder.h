@@ -80,6 +80,7 @@ class StepRecorder {
   bool IsIn(std::int32_t slot, const Block* block) const;
   std::int32_t AddSlot(Block* block, std::uint64_t bytes, bool born,
                        NewStep* step);
+  std::int32_t RecordSlot(std::uint64_t bytes, bool born, NewStep* step);
 
   bool active_ = false;
   bool open_ = false;  // Before() was called, After() not yet

@@ -223,6 +223,27 @@ TEST(PlacesTest, AStorageThatIsDropped) {
       0.0);
 }
 
+// An op that may write to tensors that are not there, over places that share.
+TEST(PlacesTest, AnOpWithUndefinedOutputs) {
+  ExpectReplayed(
+      [] {
+        at::manual_seed(1);
+        Draw draw;
+        const at::Tensor all = at::rand({100, 8, 4});
+        const at::Tensor none;
+        Tensors results;
+        for (int i = 0; i < kSteps; ++i) {
+          const at::Tensor x = at::add(all[draw(100)], all[draw(100)]);
+          const at::Tensor y = std::get<0>(at::native_batch_norm(
+              all[draw(100)], none, none, none, none, true, 0.1, 1e-5));
+          results.push_back(at::mul(at::tanh(y), x).add(1));
+          mark_step();
+        }
+        return results;
+      },
+      0.7);
+}
+
 // A stencil is one storage that is read and written at fixed places: one slot.
 TEST(PlacesTest, AStencilStaysOneStorage) {
   ExpectReplayed(
