@@ -56,6 +56,10 @@ std::string BailTextOf(const std::string& name) {
   return TextOf<BailReason>(name, &BailName, &BailText);
 }
 
+std::string BackwardTextOf(const std::string& name) {
+  return TextOf<BackwardReason>(name, &BackwardName, &BackwardText);
+}
+
 std::string FlushTextOf(const std::string& name) {
   return TextOf<FlushReason>(name, &FlushName, &FlushText);
 }
@@ -492,6 +496,8 @@ std::string ToText(const Explanation& e, bool verbose) {
   AppendReasons(&text, "tjit did not go on because:\n", e.left, &BailTextOf);
   AppendReasons(&text, "deferred ops were run because:\n", e.flushes,
                 &FlushTextOf);
+  AppendReasons(&text, "backward passes left to libtorch's engine because:\n",
+                e.backwards_left, &BackwardTextOf);
   const std::int64_t exposed = Get(e.counters, "blocks_exposed");
   if (exposed != 0) {
     absl::StrAppend(&text, "the program took raw pointers to ", exposed,

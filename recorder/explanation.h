@@ -98,6 +98,7 @@ struct Explanation {
   CountsByName counters;  // of counters.def
   CountsByName flushes;   // by the name of a FlushReason
   CountsByName left;      // by the name of a BailReason
+  CountsByName backwards_left;  // by the name of a BackwardReason
   CountsByName not_compiled;  // groups of ops, by what stood against it
   std::vector<ExplainedSequence> sequences;
   std::vector<ExplainedExit> exits;

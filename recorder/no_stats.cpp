@@ -26,6 +26,7 @@ std::string StatsWithoutOps(const std::string& why) {
 #undef TJIT_COUNTER
   absl::StrAppend(&json,
                   ",\n  \"flushes\": {},\n  \"side_exits\": {},\n  "
+                  "\"backwards_left\": {},\n  "
                   "\"segment_length\": ",
                   EmptyBins(), ",\n  \"segment_ops\": ", EmptyBins(),
                   ",\n  \"median_segment_length\": 0,\n  \"queue_length\": "

@@ -44,6 +44,16 @@ CountsByName Exits(const Stats& stats) {
   return counts;
 }
 
+CountsByName BackwardsLeft(const Stats& stats) {
+  CountsByName counts;
+  for (std::size_t i = 0; i < stats.backwards_left.size(); ++i) {
+    if (stats.backwards_left[i] == 0) continue;
+    counts[BackwardName(static_cast<BackwardReason>(i))] =
+        stats.backwards_left[i];
+  }
+  return counts;
+}
+
 const char* StateOf(const Trace& trace, std::int64_t replays) {
   if (!trace.hot.load(std::memory_order_relaxed)) return kStateSeen;
   if (trace.blacklisted.load(std::memory_order_relaxed)) {
@@ -121,6 +131,8 @@ Stats Runtime::Collect() {
   Stats sum;
   sum.flushes.assign(static_cast<std::size_t>(FlushReason::kCount), 0);
   sum.side_exits.assign(static_cast<std::size_t>(BailReason::kCount), 0);
+  sum.backwards_left.assign(static_cast<std::size_t>(BackwardReason::kCount),
+                            0);
   for (ThreadState* state : threads_->States()) Add(&sum, state->counters());
   sum.trace_steps = threads_->HoldStore()->node_count();
   Add(&sum, tier2_->counters());
@@ -162,6 +174,7 @@ Explanation Runtime::Explain(const Stats& stats) {
 #undef TJIT_COUNTER
   e.flushes = Flushes(stats);
   e.left = Exits(stats);
+  e.backwards_left = BackwardsLeft(stats);
   e.not_compiled = tier2_->Failures();
   e.compiled_segments = tier2_->Measured();
   e.functions = tier2_->Functions();

@@ -29,6 +29,14 @@ constexpr Row kFlushes[] = {
 #undef TJIT_FLUSH_REASON
 };
 
+constexpr Row kBackwards[] = {
+#define TJIT_BACKWARD_REASON(suffix, name, text) {#name, text, true, ""},
+#include "support/backward_reasons.def"
+#undef TJIT_BACKWARD_REASON
+};
+
+static_assert(std::size(kBackwards) ==
+              static_cast<size_t>(BackwardReason::kCount));
 static_assert(std::size(kBails) == static_cast<size_t>(BailReason::kCount));
 static_assert(std::size(kFlushes) == static_cast<size_t>(FlushReason::kCount));
 
@@ -44,6 +52,11 @@ const Row& RowOf(FlushReason reason) {
   return i < std::size(kFlushes) ? kFlushes[i] : kUnknown;
 }
 
+const Row& RowOf(BackwardReason reason) {
+  const auto i = static_cast<std::size_t>(reason);
+  return i < std::size(kBackwards) ? kBackwards[i] : kUnknown;
+}
+
 }  // namespace
 
 const char* BailName(BailReason reason) { return RowOf(reason).name; }
@@ -53,5 +66,8 @@ bool IsExpected(BailReason reason) { return RowOf(reason).is_expected; }
 
 const char* FlushName(FlushReason reason) { return RowOf(reason).name; }
 const char* FlushText(FlushReason reason) { return RowOf(reason).text; }
+
+const char* BackwardName(BackwardReason reason) { return RowOf(reason).name; }
+const char* BackwardText(BackwardReason reason) { return RowOf(reason).text; }
 
 }  // namespace tjit

@@ -1,4 +1,5 @@
-// Reasons for not going on, from bail_reasons.def.
+// Reasons for not going on, for running what is pending and for leaving a
+// backward pass to libtorch, from the tables *_reasons.def.
 #pragma once
 
 #include <cstdint>
@@ -30,5 +31,16 @@ enum class FlushReason : std::uint8_t {
 
 const char* FlushName(FlushReason reason);
 const char* FlushText(FlushReason reason);
+
+// Why a backward pass was left to libtorch's engine.
+enum class BackwardReason : std::uint8_t {
+#define TJIT_BACKWARD_REASON(suffix, name, text) k##suffix,
+#include "support/backward_reasons.def"
+#undef TJIT_BACKWARD_REASON
+  kCount,
+};
+
+const char* BackwardName(BackwardReason reason);
+const char* BackwardText(BackwardReason reason);
 
 }  // namespace tjit

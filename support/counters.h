@@ -35,6 +35,8 @@ struct Counters {
 #undef TJIT_COUNTER
   std::array<Counter, static_cast<std::size_t>(FlushReason::kCount)> flushes;
   std::array<Counter, static_cast<std::size_t>(BailReason::kCount)> side_exits;
+  std::array<Counter, static_cast<std::size_t>(BackwardReason::kCount)>
+      backwards_left;
   std::array<Counter, 20> segment_length;  // log2 bins, see stats.h
   std::array<Counter, 20> segment_ops;
 };

@@ -63,6 +63,12 @@ bool SetBackend(std::string_view value, EnvOptions* o) {
   return o->has_backend;
 }
 
+bool SetBackward(std::string_view value, EnvOptions* o) {
+  o->own_backward = value == "own";
+  o->has_own_backward = o->own_backward || value == "libtorch";
+  return o->has_own_backward;
+}
+
 // Empty as in a script whose variable is not set: no cache, not the default.
 bool SetCacheDir(std::string_view value, EnvOptions* o) {
   o->cache_dir = value.empty() ? kCacheOff : value;
@@ -240,6 +246,7 @@ const std::vector<Variable>& Variables() {
       {"TJIT_AUTO_COMPILE", kSwitchWords,
        SetSwitch<&EnvOptions::has_auto_compile, &EnvOptions::auto_compile>},
       {"TJIT_BACKEND", "replay, interpreter, llvm or torchscript", SetBackend},
+      {"TJIT_BACKWARD", "own or libtorch", SetBackward},
       {"TJIT_BLESS", kSwitchWords, SetFlag<&EnvOptions::bless>},
       {"TJIT_CACHE_DIR", "a folder, or off", SetCacheDir},
       {"TJIT_COMPILE", kSwitchWords,

@@ -51,6 +51,8 @@ struct EnvOptions {
   bool has_auto_compile = false, auto_compile = false;
   bool has_backend = false;
   BackendName backend = BackendName::kLlvm;  // TJIT_BACKEND
+  // TJIT_BACKWARD: own (true) or libtorch.
+  bool has_own_backward = false, own_backward = true;
   // TJIT_CACHE_DIR: a folder or kCacheOff; only with has_cache_dir.
   bool has_cache_dir = false;
   std::string cache_dir;

@@ -47,6 +47,9 @@ class Settings {
   bool compile_all() const {
     return compile_all_.load(std::memory_order_relaxed);
   }
+  bool own_backward() const {
+    return own_backward_.load(std::memory_order_relaxed);
+  }
   bool debug_compile() const {
     return debug_compile_.load(std::memory_order_relaxed);
   }
@@ -66,6 +69,7 @@ class Settings {
   std::atomic<bool> may_defer_{true};
   std::atomic<bool> compile_all_{false};
   std::atomic<bool> debug_compile_{false};
+  std::atomic<bool> own_backward_{true};
   std::atomic<unsigned> modes_{0};
   std::atomic<std::uint64_t> shuffle_seed_{0};
   std::atomic<std::int64_t> hot_threshold_{10};
@@ -76,6 +80,7 @@ inline void Settings::Set(const Options& options, unsigned modes,
   hot_threshold_.store(options.hot_threshold);
   compile_all_.store(options.compile_all);
   debug_compile_.store(options.debug_compile);
+  own_backward_.store(options.own_backward);
   shuffle_seed_.store(shuffle_seed);
   // Threads begin afresh with each enable() that names a mode. The number stays
   // when modes end: each thread has to leave them by itself.

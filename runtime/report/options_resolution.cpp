@@ -188,6 +188,8 @@ Options Resolve(Options o) {
                                   : Resolver::Origin("auto_compile"));
   r.ResolveOne("backend", env.has_backend, static_cast<Backend>(env.backend),
                &o.backend, Backend::kLlvm);
+  r.ResolveOne("backward", env.has_own_backward, env.own_backward,
+               &o.own_backward, true);
   if (!env.has_cache_dir && o.cache_dir.empty()) {
     o.cache_dir = env.user_cache_dir.empty() ? std::string(kCacheOff)
                                              : env.user_cache_dir;
@@ -264,6 +266,9 @@ std::int64_t FromFile(const char* key, std::int64_t built_in) {
 
 bool FromFile(const char* key, bool built_in) {
   const std::string_view name = key;
+  if (name == "backward" && File().has_own_backward) {
+    return File().own_backward;
+  }
   if (name == "compile_all" && File().has_compile_all) {
     return File().compile_all;
   }

@@ -9,6 +9,8 @@ constexpr std::size_t kFlushReasons =
     static_cast<std::size_t>(FlushReason::kCount);
 constexpr std::size_t kBailReasons =
     static_cast<std::size_t>(BailReason::kCount);
+constexpr std::size_t kBackwardReasons =
+    static_cast<std::size_t>(BackwardReason::kCount);
 
 // A Stats that was not collected has no reasons at all.
 void Subtract(const std::vector<std::int64_t>& from,
@@ -63,6 +65,15 @@ std::int64_t Stats::side_exit_count(const std::string& name) const {
   return 0;
 }
 
+std::int64_t Stats::backward_left_count(const std::string& name) const {
+  for (std::size_t i = 0; i < backwards_left.size(); ++i) {
+    if (name == BackwardName(static_cast<BackwardReason>(i))) {
+      return backwards_left[i];
+    }
+  }
+  return 0;
+}
+
 std::int64_t Stats::median_segment_length() const {
   std::int64_t total = 0;
   for (std::int64_t n : segment_ops) total += n;
@@ -90,6 +101,7 @@ Stats Stats::operator-(const Stats& earlier) const {
   d.memory_peak_bytes = memory_peak_bytes;
   Subtract(earlier.flushes, &d.flushes);
   Subtract(earlier.side_exits, &d.side_exits);
+  Subtract(earlier.backwards_left, &d.backwards_left);
   for (std::size_t i = 0; i < segment_length.size(); ++i) {
     d.segment_length[i] -= earlier.segment_length[i];
     d.segment_ops[i] -= earlier.segment_ops[i];
@@ -112,6 +124,9 @@ std::string Stats::to_json() const {
   AppendReasons(&out, "side_exits", side_exits, [](std::size_t i) {
     return BailName(static_cast<BailReason>(i));
   });
+  AppendReasons(&out, "backwards_left", backwards_left, [](std::size_t i) {
+    return BackwardName(static_cast<BackwardReason>(i));
+  });
   AppendBins(&out, "segment_length", segment_length);
   AppendBins(&out, "segment_ops", segment_ops);
   out += ",\n  \"median_segment_length\": " +
@@ -132,6 +147,9 @@ void Add(Stats* sum, const Counters& c) {
   }
   for (std::size_t i = 0; i < kBailReasons; ++i) {
     sum->side_exits[i] += c.side_exits[i].value();
+  }
+  for (std::size_t i = 0; i < kBackwardReasons; ++i) {
+    sum->backwards_left[i] += c.backwards_left[i].value();
   }
   for (std::size_t i = 0; i < sum->segment_length.size(); ++i) {
     sum->segment_length[i] += c.segment_length[i].value();

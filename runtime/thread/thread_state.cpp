@@ -466,6 +466,12 @@ void ThreadState::CountThrow() {
                           counters_.ops_drained.value() - pending);
 }
 
+void ThreadState::CountBackward(std::optional<BackwardReason> left) {
+  if (!left) return counters_.backwards_own.Add();
+  counters_.backwards_libtorch.Add();
+  counters_.backwards_left[static_cast<std::size_t>(*left)].Add();
+}
+
 void ThreadState::CountHook(bool exposed) {
   counters_.hooks_fired.Add();
   if (exposed) counters_.blocks_exposed.Add();

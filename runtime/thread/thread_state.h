@@ -38,6 +38,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "recorder/thread_trial.h"
@@ -97,6 +98,8 @@ class ThreadState : public TraceCursor {
   void CountThrow();
   // A mutable pointer into `block` was handed out.
   void CountHook(bool exposed);
+  // A backward pass begins: without libtorch's engine, or why with it.
+  void CountBackward(std::optional<BackwardReason> left);
 
  private:
   Decision Decide(CallFrame& frame);

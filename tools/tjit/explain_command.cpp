@@ -129,6 +129,7 @@ Explanation Read(const std::string& text) {
   e.wall_ns = top.value("wall_ns", std::int64_t{0});
   e.flushes = Counts(Find(top, "flushes"));
   e.left = Counts(Find(top, "side_exits"));
+  e.backwards_left = Counts(Find(top, "backwards_left"));
   e.not_compiled = Counts(Find(top, "not_compiled"));
   ReadList(Find(top, "sequence_details"), &e.sequences);
   ReadList(Find(top, "exits"), &e.exits);

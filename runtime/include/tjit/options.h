@@ -59,6 +59,9 @@ struct Options {
   std::int64_t hot_threshold = internal::FromFile("hot_threshold", std::int64_t{10});
   // What runs sequences that repeat (TJIT_BACKEND).
   Backend backend = internal::FromFile("backend", Backend::kLlvm);
+  // Backward passes of plain graphs run without libtorch's engine
+  // (TJIT_BACKWARD); docs/design/backward.md says which those are.
+  bool own_backward = internal::FromFile("backward", true);
   // Where compiled code is kept for later processes (TJIT_CACHE_DIR): a folder,
   // "off" for none, or empty for the user's cache folder.
   std::string cache_dir = internal::FromFile("cache_dir", "");

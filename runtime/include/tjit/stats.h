@@ -22,6 +22,8 @@ struct TJIT_API Stats {
   // a Stats{} that stats() did not fill, which stands for zeros everywhere.
   std::vector<std::int64_t> flushes;     // by flush reason
   std::vector<std::int64_t> side_exits;  // by bail reason
+  // Backward passes left to libtorch's engine, by reason.
+  std::vector<std::int64_t> backwards_left;
   // segment_length[i]: executed segments of [2^i, 2^(i+1)) ops.
   std::array<std::int64_t, 20> segment_length{};
   // segment_ops[i]: ops executed in those segments.
@@ -32,6 +34,7 @@ struct TJIT_API Stats {
   std::int64_t flush_count() const;
   std::int64_t flush_count(const std::string& name) const;
   std::int64_t side_exit_count(const std::string& name) const;
+  std::int64_t backward_left_count(const std::string& name) const;
 
   // Lower bound of the histogram bin of the segment in which the median
   // replayed op ran: 64 means "64 ops or more". 0 if none ran.

@@ -1,0 +1,110 @@
+// The nodes that one backward pass reaches, in a flat table.
+//
+// What it answers: whether a graph may be run here at all, how many gradients
+// each node waits for, which nodes a grad() call needs, and where the outputs of
+// a node go. Memory is kept from pass to pass, so that a step of training
+// allocates nothing here.
+//
+// Invariant: nothing of a graph is changed, and no node is kept alive; the roots
+// that the caller holds do that.
+// Thread: one thread's. Tested by: tests/runtime/backward/backward_graph_test.cpp
+// Source: GraphTask::init_to_execute() and Engine::compute_dependencies() of
+// libtorch 2.13.
+#pragma once
+
+#include <torch/csrc/autograd/edge.h>
+#include <torch/csrc/autograd/node.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "support/bail.h"
+
+namespace tjit::runtime {
+
+// What a class of nodes is to this engine.
+enum class NodeKind : std::uint8_t {
+  kForeign,     // unknown: it may ask libtorch's engine for anything
+  kGenerated,   // of an op: reads and writes tensors only
+  kAccumulate,  // of a leaf
+  kCopySlices,  // of an in-place write to a view
+  kRoot,        // above several roots
+};
+
+// The kinds by the nodes' tables of virtual functions: comparing names takes
+// longer than running a small node.
+class NodeKinds {
+ public:
+  NodeKind Of(const torch::autograd::Node& node);
+
+ private:
+  struct Known {
+    const void* table = nullptr;
+    NodeKind kind = NodeKind::kForeign;
+  };
+  std::array<Known, 256> known_{};
+};
+
+class BackwardGraph {
+ public:
+  static constexpr std::int32_t kNowhere = -1;
+
+  struct Entry {
+    torch::autograd::Node* node = nullptr;
+    std::uint32_t first_edge = 0;     // in targets_
+    std::int32_t waits_for = 0;       // edges whose gradient is to come
+    bool is_needed = false;           // runs; all do in backward()
+    bool is_captured = false;         // what comes in is a result of grad()
+    bool has_inputs = false;          // `inputs` are this pass's
+    torch::autograd::variable_list inputs;
+  };
+  struct Capture {
+    std::int32_t entry;
+    std::uint32_t input;
+  };
+
+  // Reads the graph below `root`. `outputs`: what grad() or backward(inputs=)
+  // asks for; empty for all leaves. Returns why it cannot be run here.
+  std::optional<BackwardReason> Read(torch::autograd::Node* root,
+                                     const torch::autograd::edge_list& outputs,
+                                     bool accumulates);
+  // Forgets the nodes and lets go of all gradients.
+  void Clear();
+
+  std::size_t size() const { return size_; }
+  Entry& entry(std::size_t i) { return entries_[i]; }
+  // True if only some nodes are needed: grad() and backward(inputs=).
+  bool is_masked() const { return is_masked_; }
+  // Where output `i` of the node goes: an entry, or kNowhere.
+  std::int32_t TargetOf(const Entry& entry, std::size_t i) const {
+    return targets_[entry.first_edge + i];
+  }
+  // True if a gradient for this entry is of use.
+  static bool IsWanted(const Entry& e) { return e.is_needed || e.is_captured; }
+  // The entry of a node; kNowhere if it is none of the graph's.
+  std::int32_t Find(const torch::autograd::Node* node) const;
+  // The results of grad(), in its order.
+  std::span<const Capture> captures() const { return captures_; }
+
+ private:
+  std::int32_t Add(torch::autograd::Node* node);
+  void Grow();
+  std::size_t BucketOf(const torch::autograd::Node* node) const;
+  std::optional<BackwardReason> WhyNot(torch::autograd::Node* node);
+  void FindNeeded(const torch::autograd::edge_list& outputs, bool accumulates);
+
+  NodeKinds kinds_;
+  std::vector<Entry> entries_;  // the first size_; the others keep memory
+  std::size_t size_ = 0;
+  bool is_masked_ = false;
+  std::vector<std::int32_t> targets_;
+  std::vector<std::int32_t> buckets_;  // of a hash table: entry, or kNowhere
+  std::vector<Capture> captures_;
+  std::vector<std::uint32_t> by_depth_;
+};
+
+}  // namespace tjit::runtime
