@@ -46,9 +46,7 @@ class WarningsAtEnd : public at::WarningHandler {
   WarningsAtEnd() : before_(c10::WarningUtils::get_warning_handler()) {
     c10::WarningUtils::set_warning_handler(this);
   }
-  ~WarningsAtEnd() override {
-    c10::WarningUtils::set_warning_handler(before_);
-  }
+  ~WarningsAtEnd() override { c10::WarningUtils::set_warning_handler(before_); }
   WarningsAtEnd(const WarningsAtEnd&) = delete;
   WarningsAtEnd& operator=(const WarningsAtEnd&) = delete;
 
@@ -247,16 +245,14 @@ void BackwardPass::Push(std::int32_t i) {
   ready_.push_back(i);
   std::push_heap(ready_.begin(), ready_.end(),
                  [this](std::int32_t a, std::int32_t b) {
-                   return At(a).node->sequence_nr() <
-                          At(b).node->sequence_nr();
+                   return At(a).node->sequence_nr() < At(b).node->sequence_nr();
                  });
 }
 
 std::int32_t BackwardPass::Pop() {
   std::pop_heap(ready_.begin(), ready_.end(),
                 [this](std::int32_t a, std::int32_t b) {
-                  return At(a).node->sequence_nr() <
-                         At(b).node->sequence_nr();
+                  return At(a).node->sequence_nr() < At(b).node->sequence_nr();
                 });
   const std::int32_t i = ready_.back();
   ready_.pop_back();
@@ -355,13 +351,13 @@ variable_list RunHere(BackwardPass* pass, const BackwardPass::Call& call,
 }
 
 bool HasModes() {
-  constexpr c10::DispatchKeySet kModes = c10::DispatchKeySet({
-      c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot,
-      c10::DispatchKey::PythonDispatcher, c10::DispatchKey::PreDispatch,
-      c10::DispatchKey::Tracer, c10::DispatchKey::Functionalize,
-      c10::DispatchKey::FuncTorchDynamicLayerFrontMode,
-      c10::DispatchKey::FuncTorchDynamicLayerBackMode,
-      c10::DispatchKey::FuncTorchVmapMode});
+  constexpr c10::DispatchKeySet kModes = c10::DispatchKeySet(
+      {c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot,
+       c10::DispatchKey::PythonDispatcher, c10::DispatchKey::PreDispatch,
+       c10::DispatchKey::Tracer, c10::DispatchKey::Functionalize,
+       c10::DispatchKey::FuncTorchDynamicLayerFrontMode,
+       c10::DispatchKey::FuncTorchDynamicLayerBackMode,
+       c10::DispatchKey::FuncTorchVmapMode});
   return c10::impl::tls_local_dispatch_key_set().included_.has_any(kModes);
 }
 

@@ -1,9 +1,9 @@
 // Runs a backward pass on the calling thread: the nodes that libtorch's engine
 // would run, in its order, without its GraphTask.
 //
-// Why: for each node libtorch saves and sets the thread's state, takes locks and
-// looks into hash tables, about 1.2 us. Between CPU tensors of one thread none
-// of that changes a result.
+// Why: for each node libtorch saves and sets the thread's state, takes locks
+// and looks into hash tables, about 1.2 us. Between CPU tensors of one thread
+// none of that changes a result.
 //
 // A pass is taken only if its whole graph is plain: nodes that libtorch
 // generated, leaves without hooks, CPU gradients (backward_graph.h). Anything
@@ -21,8 +21,8 @@
 // What differs: within such a pass there is no current graph task. Nodes of
 // these kinds do not ask for one.
 //
-// Threads: any; each has tables of its own. A graph that two threads run at once
-// is guarded by the mutexes of libtorch's nodes, as with its engine.
+// Threads: any; each has tables of its own. A graph that two threads run at
+// once is guarded by the mutexes of libtorch's nodes, as with its engine.
 // Tested by: tests/runtime/backward/backward_engine_test.cpp
 // Source: Engine::execute() and Engine::evaluate_function() of libtorch 2.13.
 #pragma once

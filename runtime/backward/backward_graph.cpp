@@ -77,7 +77,8 @@ std::optional<BackwardReason> BackwardGraph::WhyNot(Node* node) {
     if (write != nullptr && kinds_.Of(*write) != NodeKind::kGenerated) {
       return BackwardReason::kForeignNode;
     }
-    if (write != nullptr && IsHooked(*write)) return BackwardReason::kSavedHooks;
+    if (write != nullptr && IsHooked(*write))
+      return BackwardReason::kSavedHooks;
   }
   if (kind == NodeKind::kAccumulate) {
     const auto* leaf = static_cast<const AccumulateGrad*>(node);
@@ -96,7 +97,8 @@ std::optional<BackwardReason> BackwardGraph::WhyNot(Node* node) {
 std::size_t BackwardGraph::BucketOf(const Node* node) const {
   constexpr std::uint64_t kPrime = 0x9E3779B97F4A7C15ull;
   const std::size_t mask = buckets_.size() - 1;
-  std::size_t i = (reinterpret_cast<std::uintptr_t>(node) * kPrime >> 32) & mask;
+  std::size_t i =
+      (reinterpret_cast<std::uintptr_t>(node) * kPrime >> 32) & mask;
   while (buckets_[i] != kNowhere &&
          entries_[static_cast<std::size_t>(buckets_[i])].node != node) {
     i = (i + 1) & mask;

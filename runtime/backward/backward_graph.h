@@ -1,14 +1,14 @@
 // The nodes that one backward pass reaches, in a flat table.
 //
 // What it answers: whether a graph may be run here at all, how many gradients
-// each node waits for, which nodes a grad() call needs, and where the outputs of
-// a node go. Memory is kept from pass to pass, so that a step of training
+// each node waits for, which nodes a grad() call needs, and where the outputs
+// of a node go. Memory is kept from pass to pass, so that a step of training
 // allocates nothing here.
 //
-// Invariant: nothing of a graph is changed, and no node is kept alive; the roots
-// that the caller holds do that.
-// Thread: one thread's. Tested by: tests/runtime/backward/backward_graph_test.cpp
-// Source: GraphTask::init_to_execute() and Engine::compute_dependencies() of
+// Invariant: nothing of a graph is changed, and no node is kept alive; the
+// roots that the caller holds do that. Thread: one thread's. Tested by:
+// tests/runtime/backward/backward_order_test.cpp Source:
+// GraphTask::init_to_execute() and Engine::compute_dependencies() of
 // libtorch 2.13.
 #pragma once
 
@@ -55,11 +55,11 @@ class BackwardGraph {
 
   struct Entry {
     torch::autograd::Node* node = nullptr;
-    std::uint32_t first_edge = 0;     // in targets_
-    std::int32_t waits_for = 0;       // edges whose gradient is to come
-    bool is_needed = false;           // runs; all do in backward()
-    bool is_captured = false;         // what comes in is a result of grad()
-    bool has_inputs = false;          // `inputs` are this pass's
+    std::uint32_t first_edge = 0;  // in targets_
+    std::int32_t waits_for = 0;    // edges whose gradient is to come
+    bool is_needed = false;        // runs; all do in backward()
+    bool is_captured = false;      // what comes in is a result of grad()
+    bool has_inputs = false;       // `inputs` are this pass's
     torch::autograd::variable_list inputs;
   };
   struct Capture {

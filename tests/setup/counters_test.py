@@ -2,9 +2,9 @@
 """docs/counters.md lists what support/'s tables list.
 
 What it proves: the page has each counter, flush reason and bail reason of
-counters.def, flush_reasons.def and bail_reasons.def, in their order and with
-their texts, and nothing else; behind each counter and flush reason stands what
-to do. A self-test changes a name, a text and an order in memory.
+counters.def, flush_reasons.def, backward_reasons.def and bail_reasons.def, in
+their order and with their texts, and nothing else; behind each counter, flush
+reason and backward reason stands what to do. A self-test changes a name, a text and an order in memory.
 
 Usage: counters_test.py <project folder>
 """
@@ -17,6 +17,8 @@ TABLES = (  # heading of the page, table, pattern of a row: cells of the page
     ("All counters", "counters.def", rf"TJIT_COUNTER\((\w+),\s*{TEXT}\)"),
     ("Flushes", "flush_reasons.def",
      rf"TJIT_FLUSH_REASON\(\w+,\s*(\w+),\s*{TEXT}\)"),
+    ("Backward passes", "backward_reasons.def",
+     rf"TJIT_BACKWARD_REASON\(\w+,\s*(\w+),\s*{TEXT}\)"),
     ("Side exits", "bail_reasons.def",
      rf"TJIT_BAIL\(\w+,\s*(\w+),\s*(\w+),\s*{TEXT},\s*{TEXT}\)"),
 )

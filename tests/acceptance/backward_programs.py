@@ -1,0 +1,317 @@
+"""Backward passes of all kinds, whose gradients are printed bit by bit.
+
+Usage: backward_programs.py cases | random COUNT
+"""
+import random
+import sys
+import threading
+
+import torch
+from torch.utils.checkpoint import checkpoint
+
+CASES = []
+
+
+def case(function):
+    CASES.append(function)
+    return function
+
+
+def bits(value):
+    """A value as text that tells all of its bits."""
+    if isinstance(value, torch.Tensor):
+        flat = value.detach().to_dense().double().flatten().tolist()
+        return f"{tuple(value.shape)} {[x.hex() for x in flat]}"
+    return repr(value)
+
+
+def show(name, *values):
+    print(name, *map(bits, values))
+
+
+def pair():
+    """An input and a weight that asks for gradients."""
+    return torch.randn(3, 4), torch.randn(4, 4, requires_grad=True)
+
+
+@case
+def accumulates():
+    x, w = pair()
+    for _ in range(3):
+        (x @ w).tanh().sum().backward()
+        show("accumulates", w.grad)
+
+
+@case
+def residual():
+    x, w = pair()
+    for _ in range(20):
+        x = x + (x @ w).tanh()
+    x.sum().backward()
+    show("residual", w.grad)
+
+
+@case
+def double_backward():
+    x, w = pair()
+    first, = torch.autograd.grad((x @ w).pow(3).sum(), w, create_graph=True)
+    first.pow(2).sum().backward()
+    show("double", first, w.grad)
+
+
+@case
+def gradient_penalty():
+    x, w = pair()
+    x.requires_grad_()
+    out = (x @ w).sigmoid()
+    slope, = torch.autograd.grad(out.sum(), x, create_graph=True)
+    loss = out.mean() + (slope.norm(dim=1) - 1).pow(2).mean()
+    loss.backward()
+    show("penalty", w.grad, x.grad)
+
+
+@case
+def tensor_hook():
+    x, w = pair()
+    seen = []
+    h = x @ w
+    h.register_hook(lambda g: seen.append(g.sum().item()) or g * 2)
+    h.tanh().sum().backward()
+    show("hook", w.grad, seen)
+
+
+@case
+def retain_grad():
+    x, w = pair()
+    h = x @ w
+    h.retain_grad()
+    (h.tanh() + h).sum().backward()
+    show("retain", h.grad, w.grad)
+
+
+@case
+def post_accumulate_hook():
+    x, w = pair()
+    seen = []
+    w.register_post_accumulate_grad_hook(lambda p: seen.append(p.grad.sum()))
+    (x @ w).sum().backward()
+    show("post", w.grad, *seen)
+
+
+@case
+def custom_function():
+    class Square(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, a):
+            ctx.save_for_backward(a)
+            return a * a
+
+        @staticmethod
+        def backward(ctx, g):
+            a, = ctx.saved_tensors
+            return 2 * a * g
+    x, w = pair()
+    Square.apply(x @ w).sum().backward()
+    show("custom", w.grad)
+
+
+@case
+def custom_function_on_a_view():
+    class Negate(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, a):
+            ctx.mark_dirty(a)
+            return a.neg_()
+
+        @staticmethod
+        def backward(ctx, g):
+            return -g
+    _, w = pair()
+    y = w * 2
+    Negate.apply(y[1])
+    y.tanh().sum().backward()
+    show("custom view", w.grad)
+
+
+@case
+def checkpoints():
+    x, w = pair()
+    for reentrant in (True, False):
+        runs = []
+
+        def block(a):
+            runs.append(torch._C._current_graph_task_id() >= 0)
+            return (a @ w).tanh()
+        y = checkpoint(block, x.clone().requires_grad_(),
+                       use_reentrant=reentrant)
+        y.sum().backward()
+        show("checkpoint", w.grad, runs)
+    (x @ w).sum().backward()  # a plain pass behind them
+    show("plain again", w.grad)
+
+
+@case
+def saved_tensor_hooks():
+    x, w = pair()
+    seen = []
+    with torch.autograd.graph.saved_tensors_hooks(
+            lambda t: seen.append("pack") or t,
+            lambda t: seen.append("unpack") or t):
+        loss = (x @ w).tanh().sum()
+    loss.backward()
+    show("saved", w.grad, seen)
+
+
+@case
+def errors():
+    x, w = pair()
+    loss = (x @ w).tanh().sum()
+    loss.backward()
+    y = (x @ w).exp()
+    changed = y.sum()
+    y.add_(1)
+    for wrong in (loss, changed, x.sum()):
+        try:
+            wrong.backward()
+        except RuntimeError as e:
+            show("error", str(e).split("Exception raised")[0])
+    try:
+        torch.autograd.grad((x @ w).sum(), torch.ones(1, requires_grad=True))
+    except RuntimeError as e:
+        show("error", str(e))
+    with torch.autograd.detect_anomaly():
+        try:
+            (torch.sqrt(w - w) * 0).sum().backward()
+        except RuntimeError as e:
+            show("anomaly", str(e))
+
+
+@case
+def several_roots():
+    x, w = pair()
+    h = x @ w
+    torch.autograd.backward([h.sum(), h.tanh().sum()])
+    show("roots", w.grad)
+
+
+@case
+def kept_graph():
+    x, w = pair()
+    y = (x @ w).tanh()
+    y.backward(torch.ones_like(y), retain_graph=True)
+    y.backward(torch.full_like(y, 2.0))
+    show("kept", w.grad)
+
+
+@case
+def inputs():
+    x, w = pair()
+    x.requires_grad_()
+    (x @ w).tanh().sum().backward(inputs=[w])
+    show("inputs", w.grad, x.grad)
+
+
+@case
+def unused():
+    x, w = pair()
+    other = torch.ones(2, requires_grad=True)
+    show("unused", *torch.autograd.grad((x @ w).sum(), [w, other],
+                                        allow_unused=True))
+    deep = other.tanh().tanh().tanh()
+    show("deeper", *torch.autograd.grad((x @ w).sum(), [w, deep],
+                                        allow_unused=True))
+
+
+@case
+def threads():
+    x, w = pair()
+
+    def work():
+        for _ in range(10):
+            (x @ w).sum().backward()
+    workers = [threading.Thread(target=work) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    show("threads", w.grad)
+
+
+@case
+def views_written():
+    x, w = pair()
+    h = x @ w
+    h[0] = 0
+    h.select(1, 2).mul_(w[0, 0])
+    h.sum().backward()
+    show("views", w.grad)
+
+
+@case
+def other_kinds():
+    table = torch.nn.Embedding(5, 3, sparse=True)
+    table(torch.tensor([1, 2, 1])).sum().backward()
+    show("sparse", table.weight.grad)
+    lstm = torch.nn.LSTM(3, 4)
+    lstm(torch.randn(5, 2, 3))[0].sum().backward()
+    show("lstm", lstm.weight_ih_l0.grad)
+    conv = torch.nn.Conv2d(1, 2, 3)
+    conv(torch.randn(1, 1, 5, 5)).relu().sum().backward()
+    show("conv", conv.weight.grad)
+    z = torch.randn(3, 3, dtype=torch.complex64, requires_grad=True)
+    torch.fft.fft2(z).abs().sum().backward()
+    show("fft", torch.view_as_real(z.grad))
+    half = torch.randn(4, 4, dtype=torch.bfloat16, requires_grad=True)
+    (half.float() @ torch.randn(4, 4)).sum().backward()
+    show("bfloat16", half.grad)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        x, w = pair()
+        (x @ w).sum().backward()
+    show("autocast", w.grad)
+
+
+def random_graph(seed):
+    random.seed(seed)
+    torch.manual_seed(seed)
+    leaves = [torch.randn(4, 4, requires_grad=True)
+              for _ in range(random.randint(1, 5))]
+    values = list(leaves)
+    ops = [
+        lambda a, b: a + b,
+        lambda a, b: a * b,
+        lambda a, b: a @ b * 0.3,
+        lambda a, b: a.tanh(),
+        lambda a, b: a.t(),
+        lambda a, b: a.reshape(2, 8).sum(0).view(2, 4).repeat(2, 1),
+        lambda a, b: torch.cat([a[:2], b[2:]]),
+        lambda a, b: a.sum(1, keepdim=True).expand(4, 4),
+        lambda a, b: (a - b).sigmoid(),
+        lambda a, b: torch.where(a > 0, a, b),
+        lambda a, b: a.softmax(-1),
+        lambda a, b: a.unbind(0)[0] + b,
+        lambda a, b: (a * 1.0).mul_(b.detach()),
+    ]
+    for _ in range(random.randint(1, 40)):
+        op = random.choice(ops)
+        values.append(op(random.choice(values), random.choice(values)))
+    loss = sum(v.mean() for v in values[-3:])
+    show("grad", *torch.autograd.grad(loss, random.choice(leaves),
+                                      retain_graph=True, allow_unused=True))
+    loss.backward(retain_graph=True)
+    loss.backward()
+    show(f"graph {seed}", *[leaf.grad for leaf in leaves])
+
+
+def main():
+    torch.set_num_threads(1)
+    if sys.argv[1] == "cases":
+        for number, function in enumerate(CASES):
+            torch.manual_seed(number)
+            function()
+        return
+    for seed in range(int(sys.argv[2])):
+        random_graph(seed)
+
+
+if __name__ == "__main__":
+    main()
