@@ -39,8 +39,7 @@ runtime/tier2: =runtime/report =runtime/library_calls =runtime/bit_exact compile
 runtime/segment: =runtime/tier2
 runtime/thread: =runtime/segment
 runtime/intercept: =runtime/thread
-runtime/backward: =runtime/thread
-runtime: =runtime/intercept runtime/backward
+runtime: =runtime/intercept
 runtime/preload: runtime/platform/build_id.h runtime/intercept/direct_calls.def runtime/intercept/interposed.def
 runtime/include:
 examples:

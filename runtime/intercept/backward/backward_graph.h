@@ -7,7 +7,7 @@
 //
 // Invariant: nothing of a graph is changed, and no node is kept alive; the
 // roots that the caller holds do that. Thread: one thread's. Tested by:
-// tests/runtime/backward/backward_order_test.cpp Source:
+// tests/runtime/intercept/backward_order_test.cpp Source:
 // GraphTask::init_to_execute() and Engine::compute_dependencies() of
 // libtorch 2.13.
 #pragma once

@@ -1,4 +1,4 @@
-#include "runtime/backward/backward_engine.h"
+#include "runtime/intercept/backward/backward_engine.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/record_function.h>
@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/backward/backward_graph.h"
+#include "runtime/intercept/backward/backward_graph.h"
 #include "runtime/call/interpose.h"
 #include "runtime/platform/settings.h"
 #include "runtime/platform/thread_context.h"

@@ -1,4 +1,4 @@
-#include "runtime/backward/backward_graph.h"
+#include "runtime/intercept/backward/backward_graph.h"
 
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/functions/basic_ops.h>
@@ -10,7 +10,7 @@
 #include <typeinfo>
 #include <utility>
 
-#include "runtime/backward/saved_hooks.h"
+#include "runtime/intercept/backward/saved_hooks.h"
 
 namespace tjit::runtime {
 namespace {

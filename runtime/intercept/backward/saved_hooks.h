@@ -8,7 +8,7 @@
 // A hook that is registered later may belong to any node, so after one of those
 // every node counts as hooked, for good.
 //
-// Thread: any. Tested by: tests/runtime/backward/backward_engine_test.cpp
+// Thread: any. Tested by: tests/runtime/intercept/backward_engine_test.cpp
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-#include "runtime/backward/saved_hooks.h"
+#include "runtime/intercept/backward/saved_hooks.h"
 
 #include <ATen/SequenceNumber.h>
 #include <ATen/record_function.h>

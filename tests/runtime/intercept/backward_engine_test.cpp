@@ -1,6 +1,6 @@
 // Backward passes without libtorch's engine: which passes are taken, and that a
 // program sees what it sees with libtorch's engine.
-// Tests: runtime/backward/
+// Tests: runtime/intercept/backward/
 #include <ATen/ATen.h>
 #include <ATen/record_function.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // The nodes of 500 random graphs run in the order of libtorch's engine, without
 // it. Each node multiplies by a number of its own, and a kernel of mul that the
 // test registers writes down the numbers.
-// Tests: runtime/backward/backward_engine.cpp
+// Tests: runtime/intercept/backward/backward_engine.cpp
 #include <ATen/ATen.h>
 #include <ATen/CPUFunctions.h>
 #include <gtest/gtest.h>

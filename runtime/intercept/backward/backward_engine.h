@@ -23,6 +23,6 @@
 //
 // Threads: any; each has tables of its own. A graph that two threads run at
 // once is guarded by the mutexes of libtorch's nodes, as with its engine.
-// Tested by: tests/runtime/backward/backward_engine_test.cpp
+// Tested by: tests/runtime/intercept/backward_engine_test.cpp
 // Source: Engine::execute() and Engine::evaluate_function() of libtorch 2.13.
 #pragma once
