@@ -1,6 +1,6 @@
 """Backward passes of all kinds, whose gradients are printed bit by bit.
 
-Usage: backward_programs.py cases | random COUNT
+Usage: backward_programs.py cases | distributed | random COUNT
 """
 import random
 import sys
@@ -187,6 +187,127 @@ def errors():
 
 
 @case
+def hooks_of_nodes():
+    x, w = pair()
+    seen = []
+    h = x @ w
+    h.grad_fn.register_prehook(lambda g: (seen.append("pre"), (g[0] * 2,))[1])
+    h.grad_fn.register_hook(
+        lambda inputs, outputs: seen.append(f"post {len(inputs)}"))
+    w.register_hook(lambda g: seen.append("leaf"))
+    y = h.tanh()
+    torch.autograd.graph.register_multi_grad_hook(
+        (h, y), lambda grads: seen.append(f"multi {len(grads)}"))
+    y.sum().backward()
+    show("node hooks", w.grad, seen)
+    got = torch.autograd.grad((x @ w).tanh().sum(), w)
+    show("leaf hook in grad()", *got, seen)
+
+
+@case
+def what_hooks_may_ask():
+    x, w = pair()
+    seen = []
+
+    def ask(gradient):
+        seen.append(torch._C._current_graph_task_id() >= 0)
+        seen.append(torch._C._autograd._get_current_graph_task_keep_graph())
+        node = torch._C._current_autograd_node()
+        seen.append(node.name())
+        seen.append(torch._C._will_engine_execute_node(node))
+        torch.autograd.Variable._execution_engine.queue_callback(
+            lambda: seen.append(f"callback {torch.is_grad_enabled()}"))
+
+    # Libtorch knows the order before the first node has run.
+    def ask_for_order(gradient):
+        with torch.autograd.set_multithreading_enabled(False):
+            order = torch._C._current_graph_task_execution_order()
+        seen.append([node.name() for node in order])
+    h = x @ w
+    y = h.tanh()
+    h.register_hook(ask)
+    loss = (y + h * 2).sum()
+    loss.register_hook(ask_for_order)
+    loss.backward(retain_graph=True)
+    show("asked", w.grad, seen)
+    seen.clear()
+    show("asked in grad()", *torch.autograd.grad((y + h).sum(), w), seen)
+    show("outside", torch._C._current_graph_task_id())
+
+
+@case
+def hooks_that_run_passes():
+    x, w = pair()
+    other = torch.ones(3, requires_grad=True)
+
+    def inner(gradient):
+        with torch.enable_grad():
+            (other * gradient.sum()).sum().backward()
+    h = x @ w
+    h.register_hook(inner)
+    h.tanh().sum().backward()
+    show("inner", w.grad, other.grad)
+
+
+@case
+def hooks_that_leave_traces():
+    x, w = pair()
+    seen = []
+    h = x @ w
+    y = h.tanh()
+    y.register_hook(lambda g: torch.set_grad_enabled(True) and None)
+    h.register_hook(lambda g: seen.append(torch.is_grad_enabled()))
+    y.sum().backward()
+    show("grad mode", w.grad, seen, torch.is_grad_enabled())
+
+
+@case
+def code_that_throws():
+    class Throws(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, a):
+            return a.clone()
+
+        @staticmethod
+        def backward(ctx, g):
+            raise KeyError("from a custom function")
+
+    def throw(gradient):
+        raise ValueError("from a hook")
+    x, w = pair()
+    h = x @ w
+    h.register_hook(throw)
+    for wrong in (h.sum(), Throws.apply(x @ w).sum()):
+        try:
+            wrong.backward()
+        except (KeyError, ValueError) as e:
+            show("thrown", type(e).__name__, str(e), w.grad)
+    (x @ w).sum().backward()
+    show("and on", w.grad)
+
+
+@case
+def needs_of_custom_functions():
+    class Product(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, a, b):
+            ctx.save_for_backward(a, b)
+            return a @ b
+
+        @staticmethod
+        def backward(ctx, g):
+            a, b = ctx.saved_tensors
+            show("needs", list(ctx.needs_input_grad))
+            return g @ b.t(), a.t() @ g
+    x, w = pair()
+    x.requires_grad_()
+    y = Product.apply(x, w)
+    show("one", *torch.autograd.grad(y.sum(), w, retain_graph=True))
+    y.sum().backward()
+    show("both", x.grad, w.grad)
+
+
+@case
 def several_roots():
     x, w = pair()
     h = x @ w
@@ -302,8 +423,27 @@ def random_graph(seed):
     show(f"graph {seed}", *[leaf.grad for leaf in leaves])
 
 
+def distributed():
+    import torch.distributed as dist
+    store = dist.HashStore()
+    dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+    torch.manual_seed(1)
+    net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(),
+                              torch.nn.Linear(8, 1))
+    parallel = torch.nn.parallel.DistributedDataParallel(net)
+    sgd = torch.optim.SGD(net.parameters(), lr=0.1)
+    for _ in range(5):
+        sgd.zero_grad()
+        parallel(torch.randn(16, 4)).square().mean().backward()
+        sgd.step()
+    show("distributed", *net.parameters())
+    dist.destroy_process_group()
+
+
 def main():
     torch.set_num_threads(1)
+    if sys.argv[1] == "distributed":
+        return distributed()
     if sys.argv[1] == "cases":
         for number, function in enumerate(CASES):
             torch.manual_seed(number)

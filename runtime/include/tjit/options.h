@@ -59,7 +59,7 @@ struct Options {
   std::int64_t hot_threshold = internal::FromFile("hot_threshold", std::int64_t{10});
   // What runs sequences that repeat (TJIT_BACKEND).
   Backend backend = internal::FromFile("backend", Backend::kLlvm);
-  // Backward passes of plain graphs run without libtorch's engine
+  // Backward passes over CPU tensors run without libtorch's engine
   // (TJIT_BACKWARD); docs/design/backward.md says which those are.
   bool own_backward = internal::FromFile("backward", true);
   // Where compiled code is kept for later processes (TJIT_CACHE_DIR): a folder,

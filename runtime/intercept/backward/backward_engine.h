@@ -5,10 +5,9 @@
 // and looks into hash tables, about 1.2 us. Between CPU tensors of one thread
 // none of that changes a result.
 //
-// A pass is taken only if its whole graph is plain: nodes that libtorch
-// generated, leaves without hooks, CPU gradients (backward_graph.h). Anything
-// else is libtorch's engine, for the reasons in support/backward_reasons.def.
-// Nothing is taken half-way: the graph is read before the first node runs.
+// A pass is taken only if all its gradients are plain CPU tensors, and if nothing
+// watches or changes how ops are called (support/backward_reasons.def). Nothing
+// is taken half-way: the graph is read before the first node runs.
 //
 // What stays as it is with libtorch's engine:
 //   - which nodes run and in which order: a heap by sequence number, with the
@@ -18,8 +17,8 @@
 //   - gradients of another shape or dtype go through libtorch's own check, so
 //     messages are the same; warnings come out at the end of the pass;
 //   - an exception leaves through backward(), and what has run stays run.
-// What differs: within such a pass there is no current graph task. Nodes of
-// these kinds do not ask for one.
+//   - what a hook or a custom function may ask of the engine is answered by the
+//     running pass (backward_pass.h).
 //
 // Threads: any; each has tables of its own. A graph that two threads run at
 // once is guarded by the mutexes of libtorch's nodes, as with its engine.

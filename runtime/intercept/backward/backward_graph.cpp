@@ -10,7 +10,6 @@
 #include <typeinfo>
 #include <utility>
 
-#include "runtime/intercept/backward/saved_hooks.h"
 
 namespace tjit::runtime {
 namespace {
@@ -23,9 +22,9 @@ using torch::autograd::Node;
 NodeKind KindOf(const std::type_info& type) {
   if (type == typeid(AccumulateGrad)) return NodeKind::kAccumulate;
   if (type == typeid(torch::autograd::CopySlices)) return NodeKind::kCopySlices;
-  if (type == typeid(torch::autograd::GraphRoot)) return NodeKind::kRoot;
   const bool is_plain =
       type == typeid(torch::autograd::CopyBackwards) ||
+      type == typeid(torch::autograd::GraphRoot) ||
       type == typeid(torch::autograd::UndefinedGrad) ||
       std::string_view(type.name()).starts_with("N5torch8autograd9generated");
   return is_plain ? NodeKind::kGenerated : NodeKind::kForeign;
@@ -49,11 +48,6 @@ bool TakesPlainGradients(const Node& node) {
   return true;
 }
 
-bool IsHooked(const Node& node) {
-  return g_any_saved_hooks.load(std::memory_order_acquire) &&
-         MayHaveSavedHooks(node);
-}
-
 }  // namespace
 
 NodeKind NodeKinds::Of(const Node& node) {
@@ -65,33 +59,36 @@ NodeKind NodeKinds::Of(const Node& node) {
   return known.kind;
 }
 
-std::optional<BackwardReason> BackwardGraph::WhyNot(Node* node) {
-  const NodeKind kind = kinds_.Of(*node);
-  if (kind == NodeKind::kForeign) return BackwardReason::kForeignNode;
-  if (kind == NodeKind::kCopySlices) {
-    // It asks libtorch's engine which nodes are needed, and adds to them.
-    if (is_masked_) return BackwardReason::kViewWritten;
-    // The node of the write runs within; it is gone after a first pass.
-    const Node* write =
-        static_cast<const torch::autograd::CopySlices*>(node)->fn.get();
-    if (write != nullptr && kinds_.Of(*write) != NodeKind::kGenerated) {
-      return BackwardReason::kForeignNode;
-    }
-    if (write != nullptr && IsHooked(*write))
-      return BackwardReason::kSavedHooks;
+std::optional<BackwardReason> BackwardGraph::WhyNot(const Node& node) {
+  // It asks libtorch's engine which nodes are needed, and adds to them.
+  if (is_masked_ && kinds_.Of(node) == NodeKind::kCopySlices) {
+    return BackwardReason::kViewWritten;
   }
-  if (kind == NodeKind::kAccumulate) {
-    const auto* leaf = static_cast<const AccumulateGrad*>(node);
-    if (!leaf->variable.defined()) return BackwardReason::kForeignNode;
-    if (leaf->tensor_post_acc_grad_hooks() != nullptr) {
-      return BackwardReason::kHooks;
-    }
-  } else if (IsHooked(*node)) {
-    return BackwardReason::kSavedHooks;
-  }
-  if (HasHooks(node)) return BackwardReason::kHooks;
-  if (!TakesPlainGradients(*node)) return BackwardReason::kNotPlain;
+  if (!TakesPlainGradients(node)) return BackwardReason::kNotPlain;
   return std::nullopt;
+}
+
+// Hooks of saved tensors cannot be seen.
+bool BackwardGraph::RunsProgram(Node* node) {
+  switch (kinds_.Of(*node)) {
+    case NodeKind::kForeign:
+      return true;
+    case NodeKind::kAccumulate:
+      if (node->tensor_post_acc_grad_hooks() != nullptr) return true;
+      break;
+    case NodeKind::kCopySlices: {
+      // The node of the write runs within; it is gone after a first pass.
+      const Node* write =
+          static_cast<const torch::autograd::CopySlices*>(node)->fn.get();
+      if (write != nullptr && kinds_.Of(*write) == NodeKind::kForeign) {
+        return true;
+      }
+      break;
+    }
+    case NodeKind::kGenerated:
+      break;
+  }
+  return HasHooks(node);
 }
 
 std::size_t BackwardGraph::BucketOf(const Node* node) const {
@@ -141,7 +138,7 @@ std::optional<BackwardReason> BackwardGraph::Read(Node* root,
   if (is_masked_) {
     least_depth = ~std::uint64_t{0};
     for (const Edge& output : outputs) {
-      if (output.function == nullptr) return BackwardReason::kForeignNode;
+      if (output.function == nullptr) return BackwardReason::kUnreached;
       least_depth = std::min(least_depth, output.function->topological_nr());
     }
     if (root->topological_nr() < least_depth) return BackwardReason::kUnreached;
@@ -150,7 +147,10 @@ std::optional<BackwardReason> BackwardGraph::Read(Node* root,
   // Entries are their own list of what is still to be read.
   for (std::size_t i = 0; i < size_; ++i) {
     Node* node = entries_[i].node;
-    if (const auto why = WhyNot(node)) return why;
+    if (const auto why = WhyNot(*node)) return why;
+    const bool runs_program = RunsProgram(node);
+    entries_[i].runs_program = runs_program;
+    runs_program_ = runs_program_ || runs_program;
     entries_[i].first_edge = static_cast<std::uint32_t>(targets_.size());
     const bool ends_here = node->topological_nr() < least_depth;
     for (const Edge& edge : node->next_edges()) {
@@ -207,6 +207,7 @@ void BackwardGraph::Clear() {
     entries_[i].inputs.clear();
   }
   size_ = 0;
+  runs_program_ = false;
   captures_.clear();
   targets_.clear();
   if (entries_.size() > kKept) {

@@ -28,11 +28,10 @@ namespace tjit::runtime {
 
 // What a class of nodes is to this engine.
 enum class NodeKind : std::uint8_t {
-  kForeign,     // unknown: it may ask libtorch's engine for anything
+  kForeign,     // may run code of the program: a custom function
   kGenerated,   // of an op: reads and writes tensors only
   kAccumulate,  // of a leaf
   kCopySlices,  // of an in-place write to a view
-  kRoot,        // above several roots
 };
 
 // The kinds by the nodes' tables of virtual functions: comparing names takes
@@ -57,6 +56,7 @@ class BackwardGraph {
     torch::autograd::Node* node = nullptr;
     std::uint32_t first_edge = 0;  // in targets_
     std::int32_t waits_for = 0;    // edges whose gradient is to come
+    bool runs_program = false;     // code of the program: hooks, functions
     bool is_needed = false;        // runs; all do in backward()
     bool is_captured = false;      // what comes in is a result of grad()
     bool has_inputs = false;       // `inputs` are this pass's
@@ -77,6 +77,8 @@ class BackwardGraph {
 
   std::size_t size() const { return size_; }
   Entry& entry(std::size_t i) { return entries_[i]; }
+  // True if code of the program runs in one of the nodes.
+  bool runs_program() const { return runs_program_; }
   // True if only some nodes are needed: grad() and backward(inputs=).
   bool is_masked() const { return is_masked_; }
   // Where output `i` of the node goes: an entry, or kNowhere.
@@ -94,13 +96,15 @@ class BackwardGraph {
   std::int32_t Add(torch::autograd::Node* node);
   void Grow();
   std::size_t BucketOf(const torch::autograd::Node* node) const;
-  std::optional<BackwardReason> WhyNot(torch::autograd::Node* node);
+  std::optional<BackwardReason> WhyNot(const torch::autograd::Node& node);
+  bool RunsProgram(torch::autograd::Node* node);
   void FindNeeded(const torch::autograd::edge_list& outputs, bool accumulates);
 
   NodeKinds kinds_;
   std::vector<Entry> entries_;  // the first size_; the others keep memory
   std::size_t size_ = 0;
   bool is_masked_ = false;
+  bool runs_program_ = false;
   std::vector<std::int32_t> targets_;
   std::vector<std::int32_t> buckets_;  // of a hash table: entry, or kNowhere
   std::vector<Capture> captures_;

@@ -8,8 +8,9 @@
 #include <torch/csrc/autograd/anomaly_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
-#include <torch/csrc/autograd/saved_variable.h>
+#include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/generated/Functions.h>
+#include <torch/csrc/autograd/saved_variable.h>
 
 #include <cstring>
 #include <functional>
@@ -253,9 +254,71 @@ struct Twice : torch::autograd::Function<Twice> {
 };
 std::function<void()> Twice::inside;
 
-TEST_F(BackwardTest, LeavesACustomFunction) {
+TEST_F(BackwardTest, RunsACustomFunction) {
+  ExpectSame(
+      [] {
+        const at::Tensor w = at::randn({4, 4}).requires_grad_(true);
+        Twice::apply(at::mm(w, w)).sum().backward();
+        return Tensors{w.grad()};
+      },
+      1);
+}
+
+// What a custom function may ask for, and a callback for the end of the pass.
+TEST_F(BackwardTest, AnswersACustomFunction) {
+  using torch::autograd::Engine;
+  using torch::autograd::get_current_graph_task_id;
+  int id = -1, id_of_callback = -1;
+  bool is_last = false, knows_node = false;
+  Twice::inside = [&] {
+    id = get_current_graph_task_id();
+    const auto node = torch::autograd::get_current_node();
+    knows_node =
+        node != nullptr &&
+        torch::autograd::get_current_graph_task_nodes_in_graph()->contains(
+            node.get());
+    EXPECT_TRUE(torch::autograd::get_current_graph_task_exec_info()->empty());
+    EXPECT_FALSE(torch::autograd::get_current_graph_task_keep_graph());
+    EXPECT_TRUE(Engine::get_default_engine().is_checkpoint_valid());
+    Engine::get_default_engine().queue_callback([&] {
+      id_of_callback = get_current_graph_task_id();
+      is_last = weight_.grad().defined();
+    });
+  };
   Twice::apply(at::mm(x_, weight_)).sum().backward();
-  ExpectLeft("foreign_node");
+  Twice::inside = nullptr;
+  ExpectOwn(1);
+  EXPECT_NE(id, -1);
+  EXPECT_EQ(id_of_callback, id);
+  EXPECT_TRUE(knows_node);
+  EXPECT_TRUE(is_last);
+  EXPECT_EQ(get_current_graph_task_id(), -1);
+  EXPECT_THROW(Engine::get_default_engine().queue_callback([] {}), c10::Error);
+}
+
+// What code of the program changes of the thread's state ends with its node.
+TEST_F(BackwardTest, KeepsTheThreadsState) {
+  bool seen = true;
+  const at::Tensor h = at::mm(x_, weight_);
+  const at::Tensor y = h.tanh();
+  y.register_hook([](const at::Tensor&) { at::GradMode::set_enabled(true); });
+  h.register_hook(
+      [&](const at::Tensor&) { seen = at::GradMode::is_enabled(); });
+  y.sum().backward();
+  EXPECT_FALSE(seen);
+  EXPECT_TRUE(at::GradMode::is_enabled());
+  ExpectOwn(1);
+}
+
+TEST_F(BackwardTest, WhatCodeOfTheProgramThrows) {
+  Twice::inside = [] { throw std::domain_error("thrown"); };
+  EXPECT_THROW(Twice::apply(at::mm(x_, weight_)).sum().backward(),
+               std::domain_error);
+  Twice::inside = nullptr;
+  EXPECT_FALSE(weight_.grad().defined());
+  Loss(x_, weight_).backward();
+  EXPECT_TRUE(weight_.grad().defined());
+  ExpectOwn(2);
 }
 
 TEST_F(BackwardTest, LeavesAPassWithinAnother) {
@@ -270,14 +333,18 @@ TEST_F(BackwardTest, LeavesAPassWithinAnother) {
   EXPECT_TRUE(other.grad().defined());
 }
 
-TEST_F(BackwardTest, LeavesHooks) {
-  const at::Tensor h = at::mm(x_, weight_);
-  h.register_hook([](const at::Tensor& g) { return g * 2; });
-  h.sum().backward();
-  ExpectLeft("hooks");
-  weight_.register_hook([](const at::Tensor& g) { return g * 2; });
-  Loss(x_, weight_).backward();
-  ExpectLeft("hooks", 2);
+TEST_F(BackwardTest, RunsHooks) {
+  ExpectSame(
+      [] {
+        const at::Tensor w = at::randn({4, 4}).requires_grad_(true);
+        w.register_hook([](const at::Tensor& g) { return g * 3; });
+        const at::Tensor h = at::mm(at::randn({3, 4}), w);
+        h.register_hook([](const at::Tensor& g) { return g * 2; });
+        h.tanh().sum().backward({}, /*retain_graph=*/true);
+        const Tensors of_grad = grad({h.sum()}, {w});
+        return Tensors{w.grad(), of_grad[0]};
+      },
+      2);
 }
 
 TEST_F(BackwardTest, LeavesAnomalyMode) {
@@ -355,15 +422,15 @@ class KeepsIt : public torch::autograd::SavedVariableHooks {
   at::Tensor kept_;
 };
 
-// The last test of the program: from then on any node may have such hooks.
-TEST_F(BackwardTest, LeavesHooksOfSavedTensors) {
+TEST_F(BackwardTest, RunsHooksOfSavedTensors) {
   const at::Tensor loss = Loss(x_, weight_);
   auto* sum = loss.grad_fn()->next_edge(0).function.get();
   auto* tanh = dynamic_cast<torch::autograd::generated::TanhBackward0*>(sum);
   ASSERT_NE(tanh, nullptr);
   tanh->result_.register_hooks(std::make_unique<KeepsIt>());
   loss.backward();
-  ExpectLeft("saved_hooks");
+  ExpectOwn(1);
+  EXPECT_TRUE(weight_.grad().defined());
 }
 
 }  // namespace
