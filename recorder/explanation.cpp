@@ -501,9 +501,14 @@ std::string ToText(const Explanation& e, bool verbose) {
   const std::int64_t exposed = Get(e.counters, "blocks_exposed");
   if (exposed != 0) {
     absl::StrAppend(&text, "the program took raw pointers to ", exposed,
-                    " tensors: ops on them are not deferred (",
-                    Get(e.counters, "inputs_copied"),
-                    " small inputs were copied instead)\n");
+                    exposed == 1 ? " tensor" : " tensors",
+                    ": an op on one runs at the call, or on a copy (",
+                    Get(e.counters, "inputs_copied"), " copies)\n");
+  }
+  for (const ExplainedExposure& taken : e.exposures) {
+    absl::StrAppend(&text, "  ", Times(taken.times), " at ",
+                    taken.place.empty() ? "a call from Python" : taken.place,
+                    ", up to ", taken.bytes, " bytes\n");
   }
   return text;
 }

@@ -83,6 +83,13 @@ struct ExplainedExit {
   std::string place;  // "Train(Batch const&)+0x21 in program"; may be empty
 };
 
+// A place in the program that took raw pointers to tensors.
+struct ExplainedExposure {
+  std::string place;       // as of ExplainedExit; empty: a call from Python
+  std::int64_t times = 0;  // of the pointers that were looked at
+  std::int64_t bytes = 0;  // of the largest storage
+};
+
 struct ExplainedOp {
   std::string name;
   std::int64_t calls = 0;  // that ran eagerly
@@ -105,6 +112,7 @@ struct Explanation {
   std::vector<ExplainedCode> compiled_segments;
   std::vector<ExplainedFunction> functions;
   std::vector<ExplainedOp> eager_ops;
+  std::vector<ExplainedExposure> exposures;
 };
 
 // "9 ops from aten::mul: 1.7 us a run instead of 5.6 us, compiled in 30 ms,
@@ -118,7 +126,7 @@ std::string ToText(const Explanation& explanation, bool verbose = false);
 
 // `stats_json` (Stats::to_json) with "schema", "tjit" (the version), "program"
 // and "wall_ns", the lists "sequence_details", "exits", "compiled_segments",
-// "functions" and "eager_ops", and "why" if it says anything.
+// "functions", "eager_ops" and "exposures", and "why" if it says anything.
 std::string WithLists(std::string stats_json, const Explanation& explanation);
 
 }  // namespace tjit

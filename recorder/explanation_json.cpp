@@ -59,6 +59,11 @@ std::string Json(const ExplainedOp& op) {
                       ", \"why\": ", Quoted(op.why), "}");
 }
 
+std::string Json(const ExplainedExposure& e) {
+  return absl::StrCat("{\"place\": ", Quoted(e.place), ", \"times\": ", e.times,
+                      ", \"bytes\": ", e.bytes, "}");
+}
+
 template <class T>
 std::string JsonList(const std::vector<T>& items) {
   std::string json = "[";
@@ -85,6 +90,7 @@ std::string WithLists(std::string stats_json, const Explanation& explanation) {
       ",\n  \"not_compiled\": ", Json(explanation.not_compiled),
       ",\n  \"functions\": ", JsonList(explanation.functions),
       ",\n  \"eager_ops\": ", JsonList(explanation.eager_ops),
+      ",\n  \"exposures\": ", JsonList(explanation.exposures),
       (explanation.why.empty() ? ""
                                : ",\n  \"why\": " + Quoted(explanation.why)),
       "\n}\n");

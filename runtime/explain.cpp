@@ -13,6 +13,7 @@
 #include "runtime/report/stats_sum.h"
 #include "runtime/runtime.h"
 #include "runtime/thread/exit_notes.h"
+#include "runtime/thread/exposure_notes.h"
 #include "runtime/thread/thread_state.h"
 #include "runtime/tier2/tier2.h"
 #include "support/process_info.h"
@@ -187,6 +188,7 @@ Explanation Runtime::Explain(const Stats& stats) {
   }
   e.exits = RecordedExits(traces->lineage());
   e.eager_ops = EagerOps();
+  e.exposures = RecordedExposures();
   return e;
 }
 

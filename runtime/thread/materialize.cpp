@@ -33,6 +33,7 @@
 #include "runtime/platform/settings.h"
 #include "runtime/platform/thread_context.h"
 #include "runtime/report/log.h"
+#include "runtime/thread/exposure_notes.h"
 #include "runtime/thread/match.h"
 #include "runtime/thread/thread_registry.h"
 #include "runtime/thread/thread_state.h"
@@ -127,9 +128,11 @@ void MaterializeHook(c10::StorageImpl* storage) {
   }
   FlushReaders(block, FlushReason::kMutablePointer);
   const bool exposes = t_context.reader == 0;
-  if (exposes && !block->exposed.exchange(true, std::memory_order_relaxed) &&
-      LogsTo(LogChannel::kMemory)) {
-    PrintExposed(block->bytes, /*by_fault=*/false);
+  if (exposes && !block->exposed.exchange(true, std::memory_order_relaxed)) {
+    RecordExposure(block->bytes);
+    if (LogsTo(LogChannel::kMemory)) {
+      PrintExposed(block->bytes, /*by_fault=*/false);
+    }
   }
   if (t_context.state != nullptr) t_context.state->CountHook(exposes);
 }

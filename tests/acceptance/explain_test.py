@@ -77,6 +77,17 @@ class ExplainTest(Case):
         self.assertEqual(sequence["won_ns"], sequence["replays"] *
                          (sequence["eager_ns"] - sequence["replay_ns"]))
 
+    def test_names_who_took_pointers(self):
+        did, text = self.explain(program=("timed_loop", "40", "pointers"),
+                                 status=0)
+        self.assertEqual(did["blocks_exposed"], 40)
+        taken, = did["exposures"]
+        self.assertRegex(taken["place"], r"\btimed_loop\b")
+        self.assertEqual((taken["times"], taken["bytes"]), (40, 4 * 64 * 64))
+        self.assertIn("the program took raw pointers to 40 tensors", text)
+        self.assertIn(f"\n  40 times at {taken['place']}, up to 16384 bytes\n",
+                      text)
+
     def test_eager_ops_are_all_counted(self):
         did, _ = self.explain()
         self.assertEqual(sum(op["calls"] for op in did["eager_ops"]),

@@ -1,12 +1,13 @@
 // A program that knows nothing of tjit and times its own steps, for what the
 // report says of times.
 //
-//   timed_loop STEPS [varied | branches | sizes | numbers]
+//   timed_loop STEPS [varied | branches | sizes | numbers | pointers]
 //
 // varied: a factor changes once in a hundred steps, so that code in which it
-// was compiled in is compiled again. The others differ in the middle of every
-// hundredth step: in an op more, in sizes, in a number. Prints the result and two medians of steps, in ns: those
-// of its first eight steps, and of its last hundred.
+// was compiled in is compiled again. pointers: each step fills an input of its
+// own through its pointer. The others differ in the middle of every hundredth
+// step: in an op more, in sizes, in a number. Prints the result and two medians
+// of steps, in ns: those of its first eight steps, and of its last hundred.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -39,6 +40,10 @@ int main(int argc, char** argv) {
     const auto began = Clock::now();
     const double factor = kind == "varied" ? 0.5 + step / 100 * 0.001 : 0.5;
     at::Tensor y = x;
+    if (kind == "pointers") {
+      y = at::empty({64, 64});
+      std::fill_n(y.data_ptr<float>(), 4096, 0.5f);
+    }
     for (int i = 0; i < 6; ++i) {
       y = at::tanh(y * factor + w) - w * 0.25;
       const bool differs = i == 3 && step % 100 == 99;

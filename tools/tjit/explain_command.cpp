@@ -90,6 +90,12 @@ void Read(const Json& node, ExplainedFunction* function) {
   Get(node, "from", &function->from);
 }
 
+void Read(const Json& node, ExplainedExposure* exposure) {
+  Get(node, "place", &exposure->place);
+  Get(node, "times", &exposure->times);
+  Get(node, "bytes", &exposure->bytes);
+}
+
 void Read(const Json& node, ExplainedOp* op) {
   Get(node, "name", &op->name);
   Get(node, "calls", &op->calls);
@@ -136,6 +142,7 @@ Explanation Read(const std::string& text) {
   ReadList(Find(top, "compiled_segments"), &e.compiled_segments);
   ReadList(Find(top, "functions"), &e.functions);
   ReadList(Find(top, "eager_ops"), &e.eager_ops);
+  ReadList(Find(top, "exposures"), &e.exposures);
   return e;
 }
 

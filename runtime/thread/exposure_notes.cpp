@@ -1,0 +1,69 @@
+#include "runtime/thread/exposure_notes.h"
+
+#include <algorithm>
+#include <atomic>
+#include <string>
+
+#include "runtime/thread/exit_notes.h"
+#include "support/mutex.h"
+
+namespace tjit::runtime {
+namespace {
+
+constexpr int kLookedAt = 256;          // pointers
+constexpr std::size_t kMostPlaces = 8;  // lines of a report
+
+class Places {
+ public:
+  static Places& Get() {
+    static auto& places = *new Places;
+    return places;
+  }
+  void Add(const std::string& place, std::uint64_t bytes) {
+    const auto size = static_cast<std::int64_t>(bytes);
+    const MutexLock lock(mutex_);
+    for (ExplainedExposure& e : places_) {
+      if (e.place != place) continue;
+      ++e.times;
+      e.bytes = std::max(e.bytes, size);
+      return;
+    }
+    if (places_.size() < kMostPlaces) places_.push_back({place, 1, size});
+  }
+  std::vector<ExplainedExposure> Sorted() {
+    std::vector<ExplainedExposure> places;
+    {
+      const MutexLock lock(mutex_);
+      places = places_;
+    }
+    std::stable_sort(
+        places.begin(), places.end(),
+        [](const auto& a, const auto& b) { return a.times > b.times; });
+    return places;
+  }
+
+ private:
+  Mutex mutex_;
+  std::vector<ExplainedExposure> places_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+void RecordExposure(std::uint64_t bytes) {
+  static std::atomic<int> looked_at{0};
+  if (looked_at.load(std::memory_order_relaxed) >= kLookedAt ||
+      looked_at.fetch_add(1, std::memory_order_relaxed) >= kLookedAt) {
+    return;
+  }
+  try {
+    Places::Get().Add(PlaceOfCall(), bytes);
+  } catch (const std::exception&) {
+    // No memory: the report has a line less.
+  }
+}
+
+std::vector<ExplainedExposure> RecordedExposures() {
+  return Places::Get().Sorted();
+}
+
+}  // namespace tjit::runtime
