@@ -19,8 +19,8 @@ struct LoopState {
   BranchFinder::Next next = BranchFinder::Next::kUnknown;
   // Steps of the longest capture, or run of a trace, that came to its end.
   std::uint32_t longest = 0;
-  // Position in the stream where a period was captured last.
-  std::uint64_t last_period = 0;
+  // Position in the stream from which it starves: see Note [Regions].
+  std::uint64_t starves_from = policy::kStarvingOps;
   std::uint64_t learn_from = 0;  // position from which branch points are learnt
   bool due = false;              // a region begins with the next op
   bool to_branch_point =
@@ -31,6 +31,7 @@ struct LoopState {
   // come when it was found.
   std::uint32_t period = 0;
   std::uint32_t sightings = 0;
+  bool varies = false;  // its trip count
   // Of late: new traces, and runs of traces to their end.
   std::uint32_t new_traces = 0;
   std::uint32_t runs = 0;

@@ -60,7 +60,7 @@ void RecordingPolicy::OnCandidate(const HotDetector::Candidate& candidate) {
   }
   scheduled_ = {candidate.until_cut, candidate.period,
                 candidate.cut_at_boundary, candidate.times,
-                IterationsOf(candidate)};
+                IterationsOf(candidate), candidate.varies};
   if (LogsTo(LogChannel::kDetect)) {
     PrintProposed(candidate.period, candidate.until_cut,
                   candidate.cut_at_boundary);
@@ -78,6 +78,7 @@ void RecordingPolicy::MaybeStartCapture(bool due) {
     StartCapture(store_->top(), s.period * s.iterations, s.boundary);
     loops_->period = s.period;
     loops_->sightings = s.times;
+    loops_->varies = s.varies;
   } else if (g_settings.compile_all() && at_boundary_) {
     BeginRun();
     StartCapture(store_->top(), 0, true);
@@ -168,7 +169,7 @@ void RecordingPolicy::FinishCapture() {
   UnbindFrom(&run_, 0);
   if (fresh) {
     TrimToIterations(&steps);
-    loops_->last_period = detector_.position();
+    RecordPeriod();
   }
   const bool from_top = from == store.top();
   const OpId first_op = steps.front().step.op;

@@ -322,6 +322,37 @@ TEST(Engagement, StepAroundALoopOfVaryingTripCount) {
   }
 }
 
+// A sequence of a length that is drawn: the loop over its time steps, and what
+// stands around it, engage within a few steps, and one recording serves all
+// lengths. No step is like another, and there is no boundary.
+TEST(Engagement, LoopOverASequenceOfVaryingLength) {
+  ExpectReplayed(60, 120, [=] {
+    torch::manual_seed(1);
+    at::Tensor w = torch::rand({8, 8}), u = torch::rand({8, 8});
+    at::Tensor start = torch::rand({4, 8});
+    std::vector<at::Tensor> sequences;
+    for (std::int64_t n = 5; n < 40; ++n) {
+      sequences.push_back(torch::rand({n, 4, 8}));
+    }
+    return [=, rng = std::mt19937_64(1)](int) mutable {
+      const at::NoGradGuard no_grad;
+      const at::Tensor& x = sequences[rng() % sequences.size()];
+      at::Tensor h = start * 0.5;
+      for (std::int64_t t = 0; t < x.size(0); ++t) {
+        const at::Tensor z = torch::mm(x[t], w) + torch::mm(h, u);
+        h = z.tanh() * 0.5 + h.sigmoid() * z;
+        h = h.cos() * h - 0.25;
+      }
+      for (int i = 0; i < 3; ++i) {
+        u = u - torch::mm(h.t(), h) * 0.01;
+        w = w.sin() + u * 0.5;
+      }
+      start = start + h.exp().neg().relu();
+      return w;
+    };
+  });
+}
+
 // A training loop with a log line every few steps, whose ops are others.
 TEST(Engagement, LogLineEveryFewSteps) {
   ExpectReplayed(300, 600, [=] {
