@@ -56,7 +56,7 @@ struct LoopState {
 
   // Note [New sizes] in record.cpp.
   enum class Size : std::uint8_t {
-    kOther,  // the one before came again, or too many have come
+    kOther,  // none, or the one before, one of too many, of a short rest
     kFree,   // new, and no reason to let entries pass
     kBack,   // it was left out before, and others came in between
   };
@@ -79,7 +79,11 @@ struct LoopState {
   }
   // `shape`: as exit_shape.
   Size SizeAt(const TraceNode& node, std::uint64_t shape) {
-    if (shape == 0) return Size::kOther;
+    const Trace* trace = node.owner.load(std::memory_order_acquire);
+    if (shape == 0 || trace == nullptr ||
+        trace->length < node.depth + 1 + policy::kShortestReturn) {
+      return Size::kOther;
+    }
     Sizes& sizes = sizes_at[node.id];
     if (std::exchange(sizes.last, shape) == shape) return Size::kOther;
     if (CameBefore(node.id, shape)) return Size::kBack;
@@ -88,10 +92,11 @@ struct LoopState {
   // True if one more path of `trace` pays whose sizes have come back: they will
   // again.
   static bool IsWorthIt(const Trace& trace) {
-    return trace.IsWorthMorePaths() ||
-           trace.runs_of_more.load(std::memory_order_relaxed) >=
+    return trace.length >= policy::kShortestReturn &&
+           (trace.IsWorthMorePaths() ||
+            trace.runs_of_more.load(std::memory_order_relaxed) >=
                policy::kRunsOfEachReturn *
-                   trace.more_paths.load(std::memory_order_relaxed);
+                   trace.more_paths.load(std::memory_order_relaxed));
   }
 
   // Note [Captures in vain] in record.cpp.

@@ -234,7 +234,7 @@ void RecordingPolicy::FinishCapture() {
 // 2, 4, 8, ... of them, or when it has come 32 times in a row. A size that comes
 // back after others, without being recorded, will come again: the cache of a
 // decoder grows anew with each sentence. It is recorded as long as those so far
-// ran twice each. So a size that comes for the first time is no reason to let
+// ran twice each and are not short. So a size that comes for the first time is no reason to let
 // entries pass, but for programs in which that goes on. Periods that the detector
 // finds in such a stream are dropped, but for sizes that come again.
 
