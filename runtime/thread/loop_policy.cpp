@@ -45,14 +45,14 @@ bool FeedOneAnother(const std::vector<NewStep>& steps, std::size_t period) {
 }  // namespace
 
 // Note [Regions]
-// A stream in which nothing periodic was found for kStarvingOps recorded ops
-// is *starving*; where one was found whose trip count varies, it is soon after,
-// as no period lies around that. From then on it is cut at its branch points (branch_finder.h):
-// from one branch point, or the end of a run, to the next the ops are captured
-// from the top of the store; and branches end at branch points too. So regions
-// begin where others end, and chain in any order. A capture that comes by a
-// place never seen before is given up, with a pause that doubles: a stream that
-// never repeats costs tokens, not records.
+// A stream in which nothing periodic was found for kStarvingOps recorded ops is
+// *starving*; where one was found whose trip count varies, it is soon after, as
+// no period lies around that. From then on it is cut at its branch points
+// (branch_finder.h): from one branch point, or the end of a run, to the next
+// the ops are captured from the top of the store; and branches end at branch
+// points too. So regions begin where others end, and chain in any order. A
+// capture that comes by a place never seen before is given up, with a pause
+// that doubles: a stream that never repeats costs tokens, not records.
 [[gnu::hot]] void RecordingPolicy::RecordKind(const CallFrame& frame) {
   if (!IsLearning()) return;
   std::uint64_t kind = std::uint64_t{frame.entry.id} << 32 | context_;

@@ -231,12 +231,13 @@ void RecordingPolicy::FinishCapture() {
 // is compiled, with the code of the other sizes. Six to ten runs win back what
 // that takes. So a trace counts the runs of its sizes: where those so far
 // stayed, each new one is recorded at once; else as any other miss is, after 1,
-// 2, 4, 8, ... of them, or when it has come 32 times in a row. A size that comes
-// back after others, without being recorded, will come again: the cache of a
-// decoder grows anew with each sentence. It is recorded as long as those so far
-// ran twice each and are not short. So a size that comes for the first time is no reason to let
-// entries pass, but for programs in which that goes on. Periods that the detector
-// finds in such a stream are dropped, but for sizes that come again.
+// 2, 4, 8, ... of them, or when it has come 32 times in a row. A size that
+// comes back after others, without being recorded, will come again: the cache
+// of a decoder grows anew with each sentence. It is recorded as long as those
+// so far ran twice each and are not short. So a size that comes for the first
+// time is no reason to let entries pass, but for programs in which that goes
+// on. Periods that the detector finds in such a stream are dropped, but for
+// sizes that come again.
 
 // The period that was captured is a hot trace's in sizes that, going by those
 // before, will not stay. If they come again they do.
@@ -284,8 +285,8 @@ void RecordingPolicy::RecordMissedRoot(const CallFrame& frame) {
   const std::uint64_t shape = ShapeOf(frame, context_);
   misses.same = misses.shape == shape ? misses.same + 1 : 1;
   misses.shape = shape;
-  const bool is_back = misses.same == 1 &&
-                       loops_->CameBefore(~std::uint64_t{frame.entry.id}, shape);
+  const std::uint64_t place = ~std::uint64_t{frame.entry.id};
+  const bool is_back = misses.same == 1 && loops_->CameBefore(place, shape);
   const bool is_due = std::has_single_bit(misses.in_vain) ||
                       misses.same == policy::kStayingSize;
   if (!is_due && !is_back) return;

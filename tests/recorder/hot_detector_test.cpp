@@ -256,8 +256,8 @@ TEST_F(HotDetectorTest, InnerLoopOfVaryingTripCountIsPromotedAlone) {
   EXPECT_GE(promoted[0], 16);
 }
 
-// Each step begins the loop in another way, so that it is found somewhere in its
-// body, and ends it where the body ends.
+// Each step begins the loop in another way, so that it is found somewhere in
+// its body, and ends it where the body ends.
 TEST_F(HotDetectorTest, InnerLoopOfVaryingTripCountBeginsWhereItEnds) {
   const Stream inner = Ops(40);
   bool is_found = false;

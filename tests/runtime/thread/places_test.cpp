@@ -79,7 +79,8 @@ TEST(PlacesTest, StackedRowsDrawnAtRandom) {
       0.7);
 }
 
-// Each step has a sequence of another length: a part of it is read all the same.
+// Each step has a sequence of another length: a part of it is read all the
+// same.
 TEST(PlacesTest, AStepOfASequenceOfAnyLength) {
   ExpectReplayed(
       [] {
