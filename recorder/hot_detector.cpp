@@ -90,16 +90,19 @@ std::uint32_t HotDetector::RecordFingerprint() {
 // The period no longer holds.
 void HotDetector::Lose() {
   if (is_closed_ && eligible_ == 0) {
-    Inner* inner = FindInner();
+    auto* inner = const_cast<Inner*>(FindInner());
     if (inner == nullptr) {
       inner = &*std::min_element(inner_.begin(), inner_.end(),
                                  [](const Inner& a, const Inner& b) {
                                    return a.last_end < b.last_end;
                                  });
-      *inner = {run_key_, n(), period_, 0};
+      *inner = {run_key_, n(), period_};
     }
     inner->last_end = n();
     ++inner->breaks;
+    const std::uint64_t body = HashFrom(n() - 1 - period_);
+    inner->ends_alike = body == inner->body;
+    inner->body = body;
   }
   period_ = 0;
   run_ = 0;
@@ -197,7 +200,9 @@ std::uint64_t HotDetector::BoundaryInUse() const {
 // (c) it has closed and broken 16 times, at 64 tokens or more, and no longer
 //     period around it came three times: its trip count varies, so there is
 //     no iteration around it to be recorded. (Twice is not enough: with
-//     trip counts 9 and 5 the end of the first equals the second); or
+//     trip counts 9 and 5 the end of the first equals the second.)
+//     Its candidate says so: what lies around it is no period either. Where it
+//     ended in the same place of its body twice, the body begins there; or
 // (d) it holds a sync point, no mark_step came for twice as long as between the
 //     last two, and it has repeated for 4 periods and 512 tokens, at most for
 //     32 periods: a phase of the program does without mark_step; or
@@ -240,8 +245,8 @@ void HotDetector::ThirdTime() {
   }
 }
 
-HotDetector::Inner* HotDetector::FindInner() {
-  for (Inner& inner : inner_) {
+const HotDetector::Inner* HotDetector::FindInner() const {
+  for (const Inner& inner : inner_) {
     if (inner.period == period_ && inner.key == run_key_) return &inner;
   }
   return nullptr;
@@ -288,6 +293,7 @@ HotDetector::Candidate HotDetector::Promote() {
   }
   Candidate candidate;
   candidate.period = period_;
+  candidate.varies = inner_due_;
   candidate.times = static_cast<std::uint32_t>(
       std::min<std::uint64_t>(run_ / period_ + 1, 1u << 16));
   const std::uint64_t cut = Cut(&candidate.cut_at_boundary);
@@ -302,8 +308,33 @@ std::uint64_t HotDetector::Cut(bool* at_boundary) const {
   *at_boundary = last_mark_ > first || last_sync_ > first;
   if (last_mark_ > first) return LeastAmong(kAfterMarkStep, 0);
   if (last_sync_ > first) return LeastAmong(kSync, 1);
+  if (const std::uint64_t end = WhereItEnds(); end != n()) return end;
   const std::uint64_t fresh = LeastAmong(kFreshExternal, 0);
   return fresh != n() ? fresh : FewestLive();
+}
+
+// Of the tokens of one period from `start` on, a few at most.
+std::uint64_t HotDetector::HashFrom(std::uint64_t start) const {
+  const std::uint64_t count = std::min(period_, kAnchor);
+  std::uint64_t hash = 0;
+  for (std::uint64_t i = start; i < start + count; ++i) {
+    hash = (hash ^ ring_[i]) * kGolden;
+    hash ^= hash >> 29;
+  }
+  return hash;
+}
+
+// Where a loop ends whose trip count varies, its body begins: whole bodies are
+// all that comes between its first op and its last. n() if it is no such loop,
+// or ended elsewhere each time.
+std::uint64_t HotDetector::WhereItEnds() const {
+  const Inner* inner = FindInner();
+  if (inner == nullptr || !inner->ends_alike) return n();
+  const std::uint64_t begin = n() - 2 * std::uint64_t{period_};
+  for (std::uint64_t i = 0; i < period_; ++i) {
+    if (HashFrom(begin + i) == inner->body) return begin + i;
+  }
+  return n();
 }
 
 // Takes `start` if its rotation is less than that of `best`.

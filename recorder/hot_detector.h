@@ -42,6 +42,7 @@ class HotDetector {
     std::uint32_t until_cut = 0;  // ops to let pass before the phase begins
     bool cut_at_boundary = false; // the phase begins after a sync or mark_step
     std::uint32_t times = 0;      // how often it has come without a break
+    bool varies = false;          // its trip count: rule (c) of Inner loops
   };
 
   HotDetector();
@@ -80,6 +81,9 @@ class HotDetector {
     std::uint64_t last_end = 0;
     std::uint32_t period = 0;  // 0: free
     std::uint32_t breaks = 0;
+    // Of the tokens with which it would have gone on at the last break.
+    std::uint64_t body = 0;
+    bool ends_alike = false;  // so it was at the break before
   };
   // The tokens equal those `period` before them, `run` of them up to here.
   struct Match {
@@ -112,8 +116,10 @@ class HotDetector {
   std::uint64_t Cut(bool* at_boundary) const;
   std::uint64_t LeastAmong(std::uint8_t flag, std::uint64_t after) const;
   std::uint64_t FewestLive() const;
+  std::uint64_t HashFrom(std::uint64_t start) const;
+  std::uint64_t WhereItEnds() const;
   void KeepLess(std::uint64_t start, std::uint64_t* best) const;
-  Inner* FindInner();
+  const Inner* FindInner() const;
 
   std::uint64_t floor_ = 0;  // tokens before this one are not adjacent
   std::uint32_t period_ = 0;

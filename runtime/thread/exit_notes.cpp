@@ -3,8 +3,10 @@
 #include <cxxabi.h>
 #include <dlfcn.h>
 #include <execinfo.h>
+#include <link.h>
 
 #include <array>
+#include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <string_view>
@@ -144,16 +146,48 @@ bool IsPython(std::string_view module) {
   return module.starts_with("libpython") || module.starts_with("python");
 }
 
+// Looked for among what is loaded.
+struct Module {
+  std::uintptr_t address;
+  bool is_found;
+  const char* path;  // "" for the program itself
+};
+
+// Sets `is_found` and `path` of the Module at `wanted`, if it is this one.
+int FindIn(dl_phdr_info* loaded, std::size_t, void* wanted) {
+  auto* const module = static_cast<Module*>(wanted);
+  for (int i = 0; i < loaded->dlpi_phnum; ++i) {
+    const auto& part = loaded->dlpi_phdr[i];
+    const std::uintptr_t begin = loaded->dlpi_addr + part.p_vaddr;
+    if (part.p_type != PT_LOAD || module->address < begin ||
+        module->address >= begin + part.p_memsz) {
+      continue;
+    }
+    module->is_found = true;
+    module->path = loaded->dlpi_name;
+    return 1;
+  }
+  return 0;
+}
+
+// dladdr() would say it too, but looks for a symbol: through all that libtorch
+// has, which takes a millisecond.
+bool IsLibraryBetween(void* address) {
+  Module module{reinterpret_cast<std::uintptr_t>(address), false, ""};
+  dl_iterate_phdr(&FindIn, &module);
+  return !module.is_found || IsBetween(BaseName(module.path));
+}
+
 }  // namespace
 
 std::string PlaceOfCall() {
   std::array<void*, kMaxFrames> frames;
   const int count = backtrace(frames.data(), kMaxFrames);
   for (int i = 0; i < count; ++i) {
+    if (IsLibraryBetween(frames[i])) continue;
     Dl_info info;
     if (dladdr(frames[i], &info) == 0 || info.dli_fname == nullptr) continue;
     const std::string_view module = BaseName(info.dli_fname);
-    if (IsBetween(module)) continue;
     if (IsPython(module)) return "";
     const auto* at = static_cast<const char*>(frames[i]);
     if (info.dli_sname == nullptr) {

@@ -10,7 +10,8 @@
 // take it here could wait for a thread that waits for this one.
 //
 // Thread: any.
-// Tested by: tests/acceptance/explain_test.py
+// Tested by: tests/acceptance/explain_test.py,
+// tests/runtime/thread/exit_notes_test.cpp
 #pragma once
 
 #include <cstdint>

@@ -8,6 +8,7 @@
 #include "runtime/report/log.h"
 #include "runtime/thread/exit_notes.h"
 #include "runtime/thread/find_root.h"
+#include "runtime/thread/loop_state.h"
 #include "runtime/thread/match.h"
 #include "runtime/thread/self_check/mode_state.h"
 #include "runtime/thread/thread_registry.h"
@@ -231,6 +232,8 @@ bool TraceCursor::TryFollow(CallFrame& frame, Decision* decision) {
     if (run_deferred_ && cursor_->parent != nullptr) {
       RecordExit(*cursor_, frame, run_, why, store_->lineage());
     }
+    loops_->exit_shape =
+        why == BailReason::kMetaDiffers ? ShapeOf(frame, context_) : 0;
     LeaveTrace(why);
   }
   return false;

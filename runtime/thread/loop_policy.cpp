@@ -45,13 +45,14 @@ bool FeedOneAnother(const std::vector<NewStep>& steps, std::size_t period) {
 }  // namespace
 
 // Note [Regions]
-// A stream in which nothing periodic was found for kStarvingOps recorded ops
-// is *starving*. From then on it is cut at its branch points (branch_finder.h):
-// from one branch point, or the end of a run, to the next the ops are captured
-// from the top of the store; and branches end at branch points too. So regions
-// begin where others end, and chain in any order. A capture that comes by a
-// place never seen before is given up, with a pause that doubles: a stream that
-// never repeats costs tokens, not records.
+// A stream in which nothing periodic was found for kStarvingOps recorded ops is
+// *starving*; where one was found whose trip count varies, it is soon after, as
+// no period lies around that. From then on it is cut at its branch points
+// (branch_finder.h): from one branch point, or the end of a run, to the next
+// the ops are captured from the top of the store; and branches end at branch
+// points too. So regions begin where others end, and chain in any order. A
+// capture that comes by a place never seen before is given up, with a pause
+// that doubles: a stream that never repeats costs tokens, not records.
 [[gnu::hot]] void RecordingPolicy::RecordKind(const CallFrame& frame) {
   if (!IsLearning()) return;
   std::uint64_t kind = std::uint64_t{frame.entry.id} << 32 | context_;
@@ -70,7 +71,8 @@ bool RecordingPolicy::IsLearning() {
   LoopState& loops = *loops_;
   const std::uint64_t position = detector_.position();
   const std::uint64_t first =
-      loops.last_period + policy::kStarvingOps - policy::kLearningOps / 2;
+      loops.starves_from -
+      std::min(loops.starves_from, policy::kLearningOps / 2);
   loops.learn_from = std::max(loops.learn_from, first);
   if (position < loops.learn_from) {
     loops.LearnNothing();
@@ -83,6 +85,21 @@ bool RecordingPolicy::IsLearning() {
   return true;
 }
 
+// A period was captured. One whose trip count varies has no period around it,
+// so the stream starves soon.
+void RecordingPolicy::RecordPeriod() {
+  LoopState& loops = *loops_;
+  const std::uint64_t position = detector_.position();
+  if (!loops.varies) {
+    loops.starves_from = position + policy::kStarvingOps;
+    return;
+  }
+  if (loops.starves_from <= position) return;
+  loops.starves_from =
+      std::min(loops.starves_from, position + policy::kVaryingLoopOps);
+  loops.learn_from = position;
+}
+
 void RecordingPolicy::RecordRunEnd() {
   LoopState& loops = *loops_;
   if (!IsLearning()) return;
@@ -92,7 +109,7 @@ void RecordingPolicy::RecordRunEnd() {
 
 bool RecordingPolicy::IsStarving() const {
   const std::uint64_t position = detector_.position();
-  return position >= loops_->last_period + policy::kStarvingOps &&
+  return position >= loops_->starves_from &&
          loops_->region_captures.IsOver(position) &&
          detector_.run() < policy::kMayCloseRun;
 }

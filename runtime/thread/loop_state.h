@@ -3,13 +3,16 @@
 // to one ThreadState. Tested by: tests/runtime/thread/engagement_test.cpp
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "recorder/backoff.h"
 #include "recorder/branch_finder.h"
 #include "recorder/profile.h"
+#include "recorder/trace.h"
 #include "support/policy.h"
 
 namespace tjit::runtime {
@@ -19,8 +22,8 @@ struct LoopState {
   BranchFinder::Next next = BranchFinder::Next::kUnknown;
   // Steps of the longest capture, or run of a trace, that came to its end.
   std::uint32_t longest = 0;
-  // Position in the stream where a period was captured last.
-  std::uint64_t last_period = 0;
+  // Position in the stream from which it starves: see Note [Regions].
+  std::uint64_t starves_from = policy::kStarvingOps;
   std::uint64_t learn_from = 0;  // position from which branch points are learnt
   bool due = false;              // a region begins with the next op
   bool to_branch_point =
@@ -31,6 +34,7 @@ struct LoopState {
   // come when it was found.
   std::uint32_t period = 0;
   std::uint32_t sightings = 0;
+  bool varies = false;  // its trip count
   // Of late: new traces, and runs of traces to their end.
   std::uint32_t new_traces = 0;
   std::uint32_t runs = 0;
@@ -49,6 +53,51 @@ struct LoopState {
     bool is_done = false;
   };
   absl::flat_hash_map<const KnownNode*, Tries> tries;  // by first step
+
+  // Note [New sizes] in record.cpp.
+  enum class Size : std::uint8_t {
+    kOther,  // none, or the one before, one of too many, of a short rest
+    kFree,   // new, and no reason to let entries pass
+    kBack,   // it was left out before, and others came in between
+  };
+  // Of the call that leaves a trace, if its sizes are others; else 0.
+  std::uint64_t exit_shape = 0;
+  // By id of the node behind which they came.
+  struct Sizes {
+    std::uint32_t count = 0;
+    std::uint64_t last = 0;
+  };
+  absl::flat_hash_map<std::uint32_t, Sizes> sizes_at;
+  // Hashes of places and sizes that came there without being recorded.
+  std::array<std::uint32_t, 1024> came{};
+
+  // True if they came before, as far as is known.
+  bool CameBefore(std::uint64_t place, std::uint64_t shape) {
+    const std::uint64_t hash = (place ^ shape) * 0x9E3779B97F4A7C15ull;
+    const auto word = static_cast<std::uint32_t>(hash) | 1;
+    return std::exchange(came[hash >> 54], word) == word;
+  }
+  // `shape`: as exit_shape.
+  Size SizeAt(const TraceNode& node, std::uint64_t shape) {
+    const Trace* trace = node.owner.load(std::memory_order_acquire);
+    if (shape == 0 || trace == nullptr ||
+        trace->length < node.depth + 1 + policy::kShortestReturn) {
+      return Size::kOther;
+    }
+    Sizes& sizes = sizes_at[node.id];
+    if (std::exchange(sizes.last, shape) == shape) return Size::kOther;
+    if (CameBefore(node.id, shape)) return Size::kBack;
+    return ++sizes.count <= policy::kFreeSizes ? Size::kFree : Size::kOther;
+  }
+  // True if one more path of `trace` pays whose sizes have come back: they will
+  // again.
+  static bool IsWorthIt(const Trace& trace) {
+    return trace.length >= policy::kShortestReturn &&
+           (trace.IsWorthMorePaths() ||
+            trace.runs_of_more.load(std::memory_order_relaxed) >=
+               policy::kRunsOfEachReturn *
+                   trace.more_paths.load(std::memory_order_relaxed));
+  }
 
   // Note [Captures in vain] in record.cpp.
   void CountRun() {

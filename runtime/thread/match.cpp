@@ -326,7 +326,7 @@ class SlotMatch {
     }
     const auto s = static_cast<std::uint32_t>(arg.slot);
     const SlotRecord& record = node_.new_slots[s - node_.slot_begin];
-    if (StorageOf(impl)->nbytes() != record.bytes) {
+    if (!HasSizeOf(StorageOf(impl), record, arg, impl)) {
       return Fail(BailReason::kMetaDiffers);
     }
     const std::int32_t bound = SlotWith(block);
@@ -338,6 +338,21 @@ class SlotMatch {
     added_.push_back(
         {impl, block, Planted(Defect::kLostShift) ? 0 : shift, bound});
     return true;
+  }
+
+  // A part that is read may lie in a storage of any size: a time step of a
+  // sequence of any length. The slot is none that a plan may use again (see
+  // FateOf()), as that needs the size of the record.
+  static bool HasSizeOf(const c10::StorageImpl* storage,
+                        const SlotRecord& record, const ArgRecord& arg,
+                        const c10::TensorImpl* impl) {
+    const std::uint64_t bytes = storage->nbytes();
+    if (bytes == record.bytes) return true;
+    if (arg.written || impl->numel() == 0) return false;
+    const std::uint64_t size = RangeOf(impl).size;
+    const auto begin = static_cast<std::uint64_t>(impl->storage_offset()) *
+                       impl->itemsize();
+    return size < record.bytes && size < bytes && begin + size <= bytes;
   }
 
   // The slot that has the block already, one that this call adds too, or -1.

@@ -113,7 +113,7 @@ void RecordingPolicy::FinishKnown() {
   if (loops.complete == 0) return GiveUpKnown();
   loops.profile = nullptr;
   loops.tries[loops.known_root].is_done = true;
-  loops.last_period = detector_.position();
+  loops.starves_from = detector_.position() + policy::kStarvingOps;
   std::vector<std::size_t> ends;  // the longest first
   bool splits = false;
   for (const KnownNode* n = loops.known; n != nullptr; n = n->parent) {

@@ -60,7 +60,7 @@ void RecordingPolicy::OnCandidate(const HotDetector::Candidate& candidate) {
   }
   scheduled_ = {candidate.until_cut, candidate.period,
                 candidate.cut_at_boundary, candidate.times,
-                IterationsOf(candidate)};
+                IterationsOf(candidate), candidate.varies};
   if (LogsTo(LogChannel::kDetect)) {
     PrintProposed(candidate.period, candidate.until_cut,
                   candidate.cut_at_boundary);
@@ -78,6 +78,7 @@ void RecordingPolicy::MaybeStartCapture(bool due) {
     StartCapture(store_->top(), s.period * s.iterations, s.boundary);
     loops_->period = s.period;
     loops_->sightings = s.times;
+    loops_->varies = s.varies;
   } else if (g_settings.compile_all() && at_boundary_) {
     BeginRun();
     StartCapture(store_->top(), 0, true);
@@ -168,7 +169,7 @@ void RecordingPolicy::FinishCapture() {
   UnbindFrom(&run_, 0);
   if (fresh) {
     TrimToIterations(&steps);
-    loops_->last_period = detector_.position();
+    RecordPeriod();
   }
   const bool from_top = from == store.top();
   const OpId first_op = steps.front().step.op;
@@ -230,8 +231,13 @@ void RecordingPolicy::FinishCapture() {
 // is compiled, with the code of the other sizes. Six to ten runs win back what
 // that takes. So a trace counts the runs of its sizes: where those so far
 // stayed, each new one is recorded at once; else as any other miss is, after 1,
-// 2, 4, 8, ... of them, or when it has come 32 times in a row. Periods that the
-// detector finds in such a stream are dropped, but for sizes that come again.
+// 2, 4, 8, ... of them, or when it has come 32 times in a row. A size that
+// comes back after others, without being recorded, will come again: the cache
+// of a decoder grows anew with each sentence. It is recorded as long as those
+// so far ran twice each and are not short. So a size that comes for the first
+// time is no reason to let entries pass, but for programs in which that goes
+// on. Periods that the detector finds in such a stream are dropped, but for
+// sizes that come again.
 
 // The period that was captured is a hot trace's in sizes that, going by those
 // before, will not stay. If they come again they do.
@@ -279,12 +285,13 @@ void RecordingPolicy::RecordMissedRoot(const CallFrame& frame) {
   const std::uint64_t shape = ShapeOf(frame, context_);
   misses.same = misses.shape == shape ? misses.same + 1 : 1;
   misses.shape = shape;
-  if (!std::has_single_bit(misses.in_vain) &&
-      misses.same != policy::kStayingSize) {
-    return;
-  }
+  const std::uint64_t place = ~std::uint64_t{frame.entry.id};
+  const bool is_back = misses.same == 1 && loops_->CameBefore(place, shape);
+  const bool is_due = std::has_single_bit(misses.in_vain) ||
+                      misses.same == policy::kStayingSize;
+  if (!is_due && !is_back) return;
   std::uint32_t missed = 0;  // steps of the longest such trace
-  bool missed_at_boundary = false;
+  bool missed_at_boundary = false, is_worth_it = is_due;
   TraceNode* top = store_->top();
   for (const TraceNode* n = top->first_child.load(std::memory_order_acquire);
        n != nullptr; n = n->next_sibling.load(std::memory_order_acquire)) {
@@ -293,12 +300,11 @@ void RecordingPolicy::RecordMissedRoot(const CallFrame& frame) {
         trace->hot.load(std::memory_order_relaxed)) {
       missed = std::max(missed, trace->length);
       missed_at_boundary |= trace->starts_at_boundary;
+      is_worth_it |= LoopState::IsWorthIt(*trace);
     }
   }
-  if (missed == 0) {
-    --misses.in_vain;
-    return;
-  }
+  if (missed == 0) --misses.in_vain;
+  if (missed == 0 || !is_worth_it) return;
   BeginRun();
   detector_.Break();
   StartCapture(top, 0, missed_at_boundary,

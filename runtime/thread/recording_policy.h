@@ -50,6 +50,7 @@ class RecordingPolicy : public OpDeferral {
   void FinishCapture();
 
   // Regions, see Note [Regions] in loop_policy.cpp.
+  void RecordPeriod();
   void RecordRunEnd();
   bool IsStarving() const;
   void MaybeStartRegion();
@@ -66,6 +67,7 @@ class RecordingPolicy : public OpDeferral {
     bool boundary = false;
     std::uint32_t times = 0;       // it has come, before
     std::uint32_t iterations = 1;  // to be captured as one trace
+    bool varies = false;           // its trip count
   };
   // in_vain: since what came was a hot trace's other sizes; looked into when
   // they are 1, 2, 4, 8, ...

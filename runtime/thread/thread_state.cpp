@@ -327,6 +327,7 @@ void TraceCursor::LeaveTrace(BailReason why) {
 
 void TraceCursor::LeaveTraceLocked(BailReason why) {
   TraceNode* node = cursor_;
+  const std::uint64_t shape = std::exchange(loops_->exit_shape, 0);
   const bool usual = IsUsualExit(node);
   // If it throws, the thread is still where it was.
   if (usual) {
@@ -339,11 +340,17 @@ void TraceCursor::LeaveTraceLocked(BailReason why) {
   if (node->parent == nullptr) return;  // nothing had matched yet
   if (usual) store_->RecordUse(node);
   Trace* trace = node->owner.load(std::memory_order_acquire);
+  const LoopState::Size size =
+      run_deferred_ ? loops_->SizeAt(*node, shape) : LoopState::Size::kOther;
+  const bool is_back =
+      size == LoopState::Size::kBack && LoopState::IsWorthIt(*trace);
+  const bool is_free = is_back || size == LoopState::Size::kFree;
   if (run_deferred_) {
     trace->left[static_cast<std::size_t>(why)].fetch_add(
         1, std::memory_order_relaxed);
     RecordBail(&counters_, why, node->step.op);
-    const bool blacklisted = !usual && store_->Penalize(trace, why);
+    const bool blacklisted =
+        !usual && !is_free && store_->Penalize(trace, why);
     LogExit(*trace, *node, why);
     if (blacklisted) {
       CountBail(BailReason::kBlacklisted, trace->id, node->step.op);
@@ -351,15 +358,16 @@ void TraceCursor::LeaveTraceLocked(BailReason why) {
     detector_.Break();
   }
   // Other sizes of a trace that is replayed are recorded where they first come,
-  // anything else where it comes again.
+  // or come back, anything else where it comes again.
   const bool has_other_sizes =
       (why == BailReason::kMetaDiffers || why == BailReason::kPlaceDiffers) &&
       run_deferred_ && trace->IsWorthMorePaths();
   Exits& exits = exits_[node->id];
   ++exits.times;
   ++exits.in_vain;
-  if ((exits.times >= 2 || has_other_sizes) &&
-      std::has_single_bit(exits.in_vain) && !capture_.active()) {
+  const bool is_due = (exits.times >= 2 || has_other_sizes) &&
+                      std::has_single_bit(exits.in_vain);
+  if ((is_due || is_back) && !capture_.active()) {
     StartCapture(node, 0, trace->starts_at_boundary);
     loops_->to_branch_point = !trace->starts_at_boundary && IsStarving();
   } else {

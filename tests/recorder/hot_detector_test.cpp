@@ -256,6 +256,28 @@ TEST_F(HotDetectorTest, InnerLoopOfVaryingTripCountIsPromotedAlone) {
   EXPECT_GE(promoted[0], 16);
 }
 
+// Each step begins the loop in another way, so that it is found somewhere in
+// its body, and ends it where the body ends.
+TEST_F(HotDetectorTest, InnerLoopOfVaryingTripCountBeginsWhereItEnds) {
+  const Stream inner = Ops(40);
+  bool is_found = false;
+  for (std::size_t step = 0; step < 60; ++step) {
+    const Stream rest = Ops(30, std::uint64_t{1} << 40);
+    const auto begin = static_cast<std::ptrdiff_t>(step * 7 % inner.size());
+    const Stream part(inner.begin() + begin, inner.end());
+    const Stream stream =
+        part + static_cast<int>(4 + step * 37 % 60) * inner;
+    const std::uint64_t loop = detector_.position() + part.size();
+    for (const Found& f : Feed(&detector_, stream + rest)) {
+      ASSERT_EQ(f.candidate.period, inner.size());
+      EXPECT_TRUE(f.candidate.varies);
+      EXPECT_EQ((f.after + f.candidate.until_cut - loop) % inner.size(), 0u);
+      is_found = true;
+    }
+  }
+  EXPECT_TRUE(is_found);
+}
+
 // Each pair of steps is followed by something new.
 TEST_F(HotDetectorTest, PairsOfStepsAreFound) {
   const Stream layer = Ops(40);

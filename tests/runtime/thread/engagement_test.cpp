@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <random>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace tjit {
@@ -320,6 +322,75 @@ TEST(Engagement, StepAroundALoopOfVaryingTripCount) {
       };
     });
   }
+}
+
+// A sequence of a length that is drawn: the loop over its time steps, and what
+// stands around it, engage within a few steps, and one recording serves all
+// lengths. No step is like another, and there is no boundary.
+TEST(Engagement, LoopOverASequenceOfVaryingLength) {
+  ExpectReplayed(150, 250, [=] {
+    torch::manual_seed(1);
+    at::Tensor w = torch::rand({8, 8}), u = torch::rand({8, 8});
+    at::Tensor start = torch::rand({4, 8});
+    std::vector<at::Tensor> sequences;
+    for (std::int64_t n = 5; n < 40; ++n) {
+      sequences.push_back(torch::rand({n, 4, 8}));
+    }
+    return [=, rng = std::mt19937_64(1)](int) mutable {
+      const at::NoGradGuard no_grad;
+      const at::Tensor& x = sequences[rng() % sequences.size()];
+      at::Tensor h = start * 0.5;
+      std::vector<at::Tensor> states;
+      for (std::int64_t t = 0; t < x.size(0); ++t) {
+        const at::Tensor z = torch::mm(x[t], w) + torch::mm(h, u);
+        h = z.tanh() * 0.5 + h.sigmoid() * z;
+        h = h.cos() * h - 0.25;
+        states.push_back(h);
+      }
+      at::Tensor g = h * 0.5, sum = torch::mm(h.t(), g);
+      while (!states.empty()) {  // back through time
+        const at::Tensor state = states.back();
+        states.pop_back();
+        g = (torch::mm(g * state, u).tanh() + state.sin()) * 0.5;
+        sum = sum + torch::mm(state.t(), g);
+      }
+      u = u - sum.tanh() * 0.01;
+      u = u - torch::mm(h.t(), h).tanh() * 0.01;
+      at::Tensor y = (u.sin() + w).cos() * u - w.sigmoid();
+      y = (y.abs() + 0.5).sqrt().neg().exp() - y.relu() * u;
+      y = torch::mm(y, w).tanh() * y.sin() + (u - y).cos();
+      y = (y * y + 1).log().sigmoid() - (y + u).abs() * w;
+      y = y.clamp(-1, 1).sin() * 0.5 + torch::mm(u, y).tanh();
+      w = w * 0.5 + y * 0.1 - (w - u).tanh() * 0.25;
+      start = (start + h.exp().neg().relu()).tanh();
+      return w;
+    };
+  });
+}
+
+// Its training: a loop forward, one backward, and the optimizer, of which only
+// the last comes with a fixed count. No period lies around them.
+TEST(Engagement, TrainingOverSequencesOfVaryingLength) {
+  ExpectReplayed(45, 75, [=] {
+    torch::manual_seed(1);
+    torch::nn::LSTMCell cell(8, 16);
+    torch::nn::Linear dense(16, 1);
+    std::vector<at::Tensor> all = cell->parameters();
+    for (const at::Tensor& p : dense->parameters()) all.push_back(p);
+    auto adam = std::make_shared<torch::optim::Adam>(all);
+    return [=, rng = std::mt19937_64(1)](int) mutable {
+      const at::Tensor x =
+          torch::randn({static_cast<std::int64_t>(5 + rng() % 36), 4, 8});
+      adam->zero_grad();
+      at::Tensor h = torch::zeros({4, 16}), c = torch::zeros({4, 16});
+      for (std::int64_t t = 0; t < x.size(0); ++t) {
+        std::tie(h, c) = cell(x[t], std::make_tuple(h, c));
+      }
+      torch::mse_loss(dense(h), torch::ones({4, 1})).backward();
+      adam->step();
+      return all[0].detach();
+    };
+  });
 }
 
 // A training loop with a log line every few steps, whose ops are others.

@@ -129,6 +129,48 @@ TEST_P(NewSizes, ThatDoNotStay) {
   }
 }
 
+// Sizes that grow and begin anew, as the cache of a decoder does: no size comes
+// twice in a row, and all are recorded when they have come back.
+TEST_P(NewSizes, ThatComeBack) {
+  constexpr int kSizes = 50, kRounds = 30;
+  torch::manual_seed(1);
+  const at::Tensor data = torch::rand({kSizes, 8});
+  const SizedStep step = [products = Products()](const at::Tensor& x) {
+    return products(products(x));
+  };
+  const auto run = [&](Stats* late) {
+    std::vector<at::Tensor> results;
+    for (int round = 0; round < kRounds; ++round) {
+      if (round == kRounds / 2) *late = stats();
+      for (int n = 1; n <= kSizes; ++n) {
+        const at::NoGradGuard no_grad;
+        results.push_back(step(data.narrow(0, 0, n)));
+        if (GetParam() == End::kSync) (void)results.back().max().item<float>();
+        if (GetParam() == End::kMark) mark_step();
+      }
+    }
+    return results;
+  };
+  Stats late;
+  const std::vector<at::Tensor> eager = run(&late);
+  clear();
+  Options options;
+  options.hot_threshold = 4;
+  options.backend = Backend::kReplay;
+  ASSERT_TRUE(enable(options));
+  const std::vector<at::Tensor> ours = run(&late);
+  sync();
+  const Stats did = stats() - late;
+  disable();
+  clear();
+  for (std::size_t i = 0; i < eager.size(); ++i) {
+    EXPECT_TRUE(SameBits(eager[i], ours[i])) << "step " << i;
+  }
+  EXPECT_GE(static_cast<double>(did.ops_replayed),
+            0.85 * static_cast<double>(did.ops_seen))
+      << did.to_json();
+}
+
 std::string NameOf(const ::testing::TestParamInfo<End>& end) {
   return end.param == End::kSync ? "Sync" : "Mark";
 }

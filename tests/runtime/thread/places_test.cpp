@@ -79,6 +79,44 @@ TEST(PlacesTest, StackedRowsDrawnAtRandom) {
       0.7);
 }
 
+// Each step has a sequence of another length: a part of it is read all the
+// same.
+TEST(PlacesTest, AStepOfASequenceOfAnyLength) {
+  ExpectReplayed(
+      [] {
+        at::manual_seed(1);
+        Tensors results;
+        const at::Tensor w = at::rand({8, 8});
+        for (int i = 0; i < kSteps; ++i) {
+          const at::Tensor x = at::rand({3 + i * 37 % kSteps, 4, 8});
+          const at::Tensor first = at::tanh(at::matmul(x[0], w)).mul(2);
+          results.push_back(at::tanh(at::matmul(x[1], w)).add(first));
+          mark_step();
+        }
+        return results;
+      },
+      0.75);
+}
+
+// The storage ends where the sequence was recorded with, or is written.
+TEST(PlacesTest, WholeAndWrittenStoragesKeepTheirSize) {
+  ExpectReplayed(
+      [] {
+        at::manual_seed(1);
+        Tensors results;
+        for (int i = 0; i < kSteps; ++i) {
+          const at::Tensor x = at::rand({i % 3 == 2 ? 4 : 2, 64});
+          const at::Tensor row = x[0];
+          row.mul_(2).add_(x[1]);
+          results.push_back(at::tanh(row).add(1));
+          results.push_back(x);
+          mark_step();
+        }
+        return results;
+      },
+      0.5);
+}
+
 // Of a small storage: the same row is drawn twice in most of the steps.
 TEST(PlacesTest, ALongListMeetsItself) {
   ExpectReplayed(
