@@ -308,6 +308,148 @@ def needs_of_custom_functions():
 
 
 @case
+def passes_behind_one_that_threw():
+    a = torch.tensor([[2.0, 0.5], [0.5, 1.0]], requires_grad=True)
+    values, _ = torch.linalg.eigh(a)
+    for _ in range(2):
+        try:
+            values.backward(torch.tensor([5.0, 7.0]))
+        except RuntimeError as e:
+            show("second pass", type(e).__name__)
+    b = torch.tensor([[2.0, 0.5], [0.5, 1.0]], requires_grad=True)
+    torch.linalg.eigh(b)[1].backward(torch.eye(2))
+    show("behind", b.grad)
+
+
+@case
+def results_that_are_roots():
+    x, w = pair()
+    y = (w * 2).exp()
+    y.register_hook(lambda g: g * 10)
+    show("itself", *torch.autograd.grad(y, y, torch.ones(4, 4)))
+    other = torch.ones(2, requires_grad=True)
+    for roots in ([y], [y, y.sum()]):
+        show("not reached", *torch.autograd.grad(
+            roots, other, [torch.ones_like(r) for r in roots],
+            allow_unused=True))
+    y.sum().backward()  # nothing was released
+    show("still there", w.grad)
+    try:
+        torch.autograd.grad(w.sum(), [])
+    except (RuntimeError, ValueError) as e:
+        show("by nothing", type(e).__name__, w.grad)
+
+
+@case
+def nodes_called_by_hand():
+    x, w = pair()
+    other = torch.ones(3, requires_grad=True)
+    written = other * 2
+    written[1].mul_(other[0])
+    apart = other * 3
+    seen = []
+    h = x @ w
+    h.register_hook(lambda g: seen.append(written.grad_fn(torch.ones(3))))
+    h.register_hook(lambda g: seen.append(apart.grad_fn(torch.ones(3))))
+    show("by hand", *torch.autograd.grad(h.sum(), w), seen)
+
+
+@case
+def roots_of_multi_grad_hooks():
+    x, w = pair()
+    seen = []
+    h = x @ w
+    loss = h.exp().sum()
+    torch.autograd.graph.register_multi_grad_hook(
+        (h, loss), lambda grads: seen.append([g is None for g in grads]))
+    loss.backward()
+    show("multi", w.grad, seen)
+
+
+@case
+def hooks_that_come_late():
+    class AddsHook(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, a):
+            return a * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            ctx.register_hook(lambda inputs, outputs: seen.append(
+                ("behind", len(inputs), len(outputs))))
+            return g * 2
+    x, w = pair()
+    seen = []
+    h = AddsHook.apply(x @ w)
+    y = h * 3
+    y.register_hook(lambda g: h.register_hook(
+        lambda g: torch.set_autocast_enabled("cpu", True)) and None)
+    y.sum().backward()
+    show("late", w.grad, seen, torch.is_autocast_enabled("cpu"))
+
+
+@case
+def unpack_hooks_that_leave_traces():
+    def unpack(t):
+        torch.set_autocast_enabled("cpu", True)
+        return t
+    x, w = pair()
+    h = x @ w
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t, unpack):
+        y = h.exp().sum()
+    y.backward()
+    show("autocast left on", w.grad, torch.is_autocast_enabled("cpu"))
+
+
+@case
+def checkpoints_within_grad():
+    x, w = pair()
+    seen = []
+
+    def hook(gradient):
+        inner = torch.ones(2, requires_grad=True)
+        try:
+            with torch.enable_grad():
+                checkpoint(torch.exp, inner, use_reentrant=True).sum().backward()
+            seen.append(bits(inner.grad))
+        except RuntimeError as e:
+            seen.append(str(e))
+    h = x @ w
+    h.register_hook(hook)
+    show("grad()", *torch.autograd.grad(h.sum(), w, retain_graph=True), seen)
+    h.sum().backward()
+    show("backward()", w.grad, seen)
+
+
+@case
+def anomaly_detection_of_a_hook():
+    x, w = pair()
+    h = x @ w
+    y = torch.sqrt(h - h) * 0
+    y.register_hook(
+        lambda g: torch.autograd.set_detect_anomaly(True) and None)
+    try:
+        y.sum().backward()
+    except RuntimeError as e:
+        show("nan", str(e).split("Exception raised")[0])
+    torch.autograd.set_detect_anomaly(False)
+
+
+@case
+def order_with_several_threads():
+    x, w = pair()
+    loss = (x @ w).sum()
+
+    def ask(gradient):
+        try:
+            torch._C._current_graph_task_execution_order()
+        except RuntimeError as e:
+            show("order", str(e).split("Exception raised")[0])
+    loss.register_hook(ask)
+    loss.backward()
+
+
+@case
 def several_roots():
     x, w = pair()
     h = x @ w

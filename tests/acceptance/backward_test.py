@@ -35,7 +35,8 @@ class BackwardTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 
-    def run_program(self, *arguments, engine=None, log=False):
+    def run_program(self, *arguments, program="backward_programs.py",
+                    engine=None, log=False):
         """What it prints, its counters, and its instruction log."""
         stats, ops = self.folder / "stats.json", self.folder / "ops.log"
         command, variables = [], {}
@@ -46,7 +47,7 @@ class BackwardTest(unittest.TestCase):
             variables["TJIT_INSTRUCTION_LOG"] = str(ops)
         done = subprocess.run(
             [str(c) for c in (*command, PYTHON, "-W", "ignore",
-                              HERE / "backward_programs.py", *arguments)],
+                              HERE / program, *arguments)],
             env=environment(**variables), text=True, capture_output=True,
             timeout=240, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -63,6 +64,16 @@ class BackwardTest(unittest.TestCase):
         self.assertEqual(ours, eager)
         self.assertGreaterEqual(did["backwards_own"], 40, did)
         self.assertEqual(set(did["backwards_left"]), {"nested", "anomaly"}, did)
+
+    def test_random_passes(self):
+        program = "backward_random.py"
+        eager, _, _ = self.run_program("0", "250", program=program)
+        ours, did, _ = self.run_program("0", "250", program=program,
+                                        engine="own")
+        self.assertEqual(ours, eager)
+        self.assertGreater(did["backwards_own"], 400, did)
+        self.assertLess(set(did["backwards_left"]),
+                        {"nested", "create_graph", "view_written", "refused"})
 
     def test_distributed(self):
         eager, _, _ = self.run_program("distributed")

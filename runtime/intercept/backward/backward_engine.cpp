@@ -7,6 +7,7 @@
 #include <c10/util/Exception.h>
 #include <torch/csrc/autograd/anomaly_mode.h>
 #include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/functions/tensor.h>
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <atomic>
@@ -31,43 +32,6 @@ using torch::autograd::variable_list;
 
 // Compiled autograd takes whole passes; who switches it on wants that.
 std::atomic<bool> g_compiled_autograd{false};
-
-// Warnings of a pass come out where it ends, as with libtorch's engine.
-class WarningsAtEnd : public at::WarningHandler {
- public:
-  WarningsAtEnd() : before_(c10::WarningUtils::get_warning_handler()) {
-    c10::WarningUtils::set_warning_handler(this);
-  }
-  ~WarningsAtEnd() override { c10::WarningUtils::set_warning_handler(before_); }
-  WarningsAtEnd(const WarningsAtEnd&) = delete;
-  WarningsAtEnd& operator=(const WarningsAtEnd&) = delete;
-
-  void process(const c10::Warning& warning) override {
-    warnings_.push_back(warning);
-  }
-  // Each goes to the handler of before; one that throws ends it.
-  void SayAll() {
-    c10::WarningUtils::set_warning_handler(before_);
-    const std::vector<c10::Warning> warnings = std::exchange(warnings_, {});
-    for (const c10::Warning& warning : warnings) c10::warn(warning);
-  }
-
- private:
-  at::WarningHandler* before_;
-  std::vector<c10::Warning> warnings_;
-};
-
-variable_list RunHere(BackwardPass* pass, const BackwardPass::Call& call) {
-  WarningsAtEnd warnings;
-  try {
-    variable_list results = pass->Run(call);
-    warnings.SayAll();
-    return results;
-  } catch (...) {
-    warnings.SayAll();
-    throw;
-  }
-}
 
 bool HasModes() {
   constexpr c10::DispatchKeySet kModes = c10::DispatchKeySet(
@@ -121,7 +85,7 @@ _ZN5torch8autograd6Engine7executeERKSt6vectorINS0_4EdgeESaIS3_EERKS2_IN2at6Tenso
     BackwardPass& pass = BackwardPass::OfThread();
     if (!why) why = pass.Read(call);
     state->CountBackward(why);
-    if (!why) return RunHere(&pass, call);
+    if (!why) return pass.Run(call);
   }
   const BackwardPass::Aside aside;
   return TJIT_NEXT(
@@ -209,8 +173,18 @@ _ZN5torch8autograd6Engine14queue_callbackESt8functionIFvvEE(
 TJIT_INTERPOSED bool _ZN5torch8autograd6Engine19is_checkpoint_validEv(
     torch::autograd::Engine* engine) {
   BackwardPass* const pass = BackwardPass::Running();
+  if (BackwardPass::IsInGrad()) return false;
   if (pass != nullptr) return !pass->is_masked();
   return TJIT_NEXT(_ZN5torch8autograd6Engine19is_checkpoint_validEv)(engine);
+}
+
+// void torch::autograd::CopySlices::update_exec_info(): tells libtorch's graph
+// task that the node within is needed. A pass of ours has none of them if it
+// asks for some nodes only.
+TJIT_INTERPOSED void _ZN5torch8autograd10CopySlices16update_exec_infoEv(
+    torch::autograd::CopySlices* node) {
+  if (BackwardPass::Running() != nullptr) return;
+  TJIT_NEXT(_ZN5torch8autograd10CopySlices16update_exec_infoEv)(node);
 }
 
 // void torch::autograd::Engine::set_compiled_autograd(compiled_autograd_fn)

@@ -68,23 +68,16 @@ std::optional<BackwardReason> BackwardGraph::WhyNot(const Node& node) {
   return std::nullopt;
 }
 
-// Hooks of saved tensors cannot be seen.
+// Hooks of saved tensors cannot be seen. The node of an in-place write runs
+// within a CopySlices, whose pointer to it another thread may take away.
 bool BackwardGraph::RunsProgram(Node* node) {
   switch (kinds_.Of(*node)) {
     case NodeKind::kForeign:
+    case NodeKind::kCopySlices:
       return true;
     case NodeKind::kAccumulate:
       if (node->tensor_post_acc_grad_hooks() != nullptr) return true;
       break;
-    case NodeKind::kCopySlices: {
-      // The node of the write runs within; it is gone after a first pass.
-      const Node* write =
-          static_cast<const torch::autograd::CopySlices*>(node)->fn.get();
-      if (write != nullptr && kinds_.Of(*write) == NodeKind::kForeign) {
-        return true;
-      }
-      break;
-    }
     case NodeKind::kGenerated:
       break;
   }
@@ -110,26 +103,31 @@ std::int32_t BackwardGraph::Find(const Node* node) const {
 void BackwardGraph::Grow() {
   buckets_.assign(std::max<std::size_t>(64, 2 * buckets_.size()), kNowhere);
   for (std::size_t i = 0; i < size_; ++i) {
-    buckets_[BucketOf(entries_[i].node)] = static_cast<std::int32_t>(i);
+    const std::size_t bucket = BucketOf(entries_[i].node);
+    buckets_[bucket] = static_cast<std::int32_t>(i);
+    entries_[i].bucket = static_cast<std::uint32_t>(bucket);
   }
 }
 
 std::int32_t BackwardGraph::Add(Node* node) {
   if (2 * size_ >= buckets_.size()) Grow();
-  std::int32_t& bucket = buckets_[BucketOf(node)];
-  if (bucket != kNowhere) return bucket;
+  const std::size_t bucket = BucketOf(node);
+  if (buckets_[bucket] != kNowhere) return buckets_[bucket];
   if (size_ == entries_.size()) entries_.emplace_back();
   Entry& e = entries_[size_];
   e.node = node;
+  e.bucket = static_cast<std::uint32_t>(bucket);
   e.first_edge = 0;
+  e.edges = 0;
+  e.runs_program = false;
   e.waits_for = 0;
   e.is_needed = !is_masked_;
   e.is_captured = false;
-  bucket = static_cast<std::int32_t>(size_++);
-  return bucket;
+  buckets_[bucket] = static_cast<std::int32_t>(size_++);
+  return buckets_[bucket];
 }
 
-std::optional<BackwardReason> BackwardGraph::Read(Node* root,
+std::optional<BackwardReason> BackwardGraph::Read(const edge_list& roots,
                                                   const edge_list& outputs,
                                                   bool accumulates) {
   is_masked_ = !outputs.empty();
@@ -138,32 +136,43 @@ std::optional<BackwardReason> BackwardGraph::Read(Node* root,
   if (is_masked_) {
     least_depth = ~std::uint64_t{0};
     for (const Edge& output : outputs) {
-      if (output.function == nullptr) return BackwardReason::kUnreached;
+      if (output.function == nullptr) return BackwardReason::kRefused;
       least_depth = std::min(least_depth, output.function->topological_nr());
     }
-    if (root->topological_nr() < least_depth) return BackwardReason::kUnreached;
   }
-  Add(root);
+  for (const Edge& root : roots) Add(root.function.get());
   // Entries are their own list of what is still to be read.
   for (std::size_t i = 0; i < size_; ++i) {
     Node* node = entries_[i].node;
     if (const auto why = WhyNot(*node)) return why;
     const bool runs_program = RunsProgram(node);
-    entries_[i].runs_program = runs_program;
     runs_program_ = runs_program_ || runs_program;
-    entries_[i].first_edge = static_cast<std::uint32_t>(targets_.size());
-    const bool ends_here = node->topological_nr() < least_depth;
-    for (const Edge& edge : node->next_edges()) {
-      std::int32_t target = kNowhere;
-      if (edge.function != nullptr && !ends_here) {
-        target = Add(edge.function.get());
-        ++entries_[static_cast<std::size_t>(target)].waits_for;
-      }
-      targets_.push_back(target);
-    }
+    entries_[i].runs_program = runs_program;
+    ReadEdges(i, node->topological_nr() < least_depth);
   }
   if (is_masked_) FindNeeded(outputs, accumulates);
   return std::nullopt;
+}
+
+void BackwardGraph::ReadEdges(std::size_t i, bool ends_here) {
+  const edge_list& edges = entries_[i].node->next_edges();
+  entries_[i].first_edge = static_cast<std::uint32_t>(targets_.size());
+  entries_[i].edges = static_cast<std::uint32_t>(edges.size());
+  for (const Edge& edge : edges) {
+    std::int32_t target = kNowhere;
+    if (edge.function != nullptr && !ends_here) {
+      target = Add(edge.function.get());
+      ++entries_[static_cast<std::size_t>(target)].waits_for;
+    }
+    targets_.push_back(target);
+  }
+}
+
+std::int32_t BackwardGraph::AddAbove(Node* top) {
+  const std::int32_t added = Add(top);
+  ReadEdges(static_cast<std::size_t>(added), /*ends_here=*/false);
+  if (is_masked_) FindWhetherNeeded(&entries_[static_cast<std::size_t>(added)]);
+  return added;
 }
 
 // A node is needed if a way leads from it to an output. Along each edge the
@@ -187,36 +196,33 @@ void BackwardGraph::FindNeeded(const edge_list& outputs, bool accumulates) {
               return entries_[a].node->topological_nr() <
                      entries_[b].node->topological_nr();
             });
-  for (const std::uint32_t i : by_depth_) {
-    Entry& e = entries_[i];
-    const std::size_t count = e.node->num_outputs();
-    for (std::size_t k = 0; k < count && !e.is_needed; ++k) {
-      const std::int32_t target = TargetOf(e, k);
-      e.is_needed = target != kNowhere &&
-                    IsWanted(entries_[static_cast<std::size_t>(target)]);
-    }
+  for (const std::uint32_t i : by_depth_) FindWhetherNeeded(&entries_[i]);
+}
+
+void BackwardGraph::FindWhetherNeeded(Entry* e) const {
+  for (std::size_t k = 0; k < e->edges && !e->is_needed; ++k) {
+    const std::int32_t target = TargetOf(*e, k);
+    e->is_needed = target != kNowhere &&
+                   IsWanted(entries_[static_cast<std::size_t>(target)]);
   }
-  entries_[0].is_needed = true;  // the root, as libtorch has it
 }
 
 void BackwardGraph::Clear() {
   constexpr std::size_t kKept = 4096;  // entries
   for (std::size_t i = 0; i < size_; ++i) {
-    if (!entries_[i].has_inputs) continue;
     entries_[i].has_inputs = false;
     entries_[i].inputs.clear();
+    buckets_[entries_[i].bucket] = kNowhere;
   }
   size_ = 0;
   runs_program_ = false;
   captures_.clear();
   targets_.clear();
-  if (entries_.size() > kKept) {
-    entries_ = {};
-    buckets_ = {};
-    targets_ = {};
-    by_depth_ = {};
-  }
-  std::fill(buckets_.begin(), buckets_.end(), kNowhere);
+  if (entries_.size() <= kKept) return;
+  entries_ = {};
+  buckets_ = {};
+  targets_ = {};
+  by_depth_ = {};
 }
 
 }  // namespace tjit::runtime

@@ -3,12 +3,13 @@
 // What it answers: whether a graph may be run here at all, how many gradients
 // each node waits for, which nodes a grad() call needs, and where the outputs
 // of a node go. Memory is kept from pass to pass, so that a step of training
-// allocates nothing here.
+// allocates nothing here, up to some thousand nodes.
 //
 // Invariant: nothing of a graph is changed, and no node is kept alive; the
-// roots that the caller holds do that. Thread: one thread's. Tested by:
-// tests/runtime/intercept/backward_order_test.cpp Source:
-// GraphTask::init_to_execute() and Engine::compute_dependencies() of
+// roots that the caller holds do that.
+// Thread: one thread's.
+// Tested by: tests/runtime/intercept/backward_order_test.cpp
+// Source: GraphTask::init_to_execute() and Engine::compute_dependencies() of
 // libtorch 2.13.
 #pragma once
 
@@ -54,7 +55,9 @@ class BackwardGraph {
 
   struct Entry {
     torch::autograd::Node* node = nullptr;
+    std::uint32_t bucket = 0;      // in buckets_
     std::uint32_t first_edge = 0;  // in targets_
+    std::uint32_t edges = 0;       // that were there when the graph was read
     std::int32_t waits_for = 0;    // edges whose gradient is to come
     bool runs_program = false;     // code of the program: hooks, functions
     bool is_needed = false;        // runs; all do in backward()
@@ -67,11 +70,14 @@ class BackwardGraph {
     std::uint32_t input;
   };
 
-  // Reads the graph below `root`. `outputs`: what grad() or backward(inputs=)
-  // asks for; empty for all leaves. Returns why it cannot be run here.
-  std::optional<BackwardReason> Read(torch::autograd::Node* root,
+  // Reads the graph below `roots`; the first has entry 0. `outputs`: what
+  // grad() or backward(inputs=) asks for; empty for all leaves. Returns why it
+  // cannot be run here.
+  std::optional<BackwardReason> Read(const torch::autograd::edge_list& roots,
                                      const torch::autograd::edge_list& outputs,
                                      bool accumulates);
+  // Adds a node that leads to nothing but what was read. Returns its entry.
+  std::int32_t AddAbove(torch::autograd::Node* top);
   // Forgets the nodes and lets go of all gradients.
   void Clear();
 
@@ -81,7 +87,8 @@ class BackwardGraph {
   bool runs_program() const { return runs_program_; }
   // True if only some nodes are needed: grad() and backward(inputs=).
   bool is_masked() const { return is_masked_; }
-  // Where output `i` of the node goes: an entry, or kNowhere.
+  // Where output `i` of the node goes: an entry, or kNowhere. REQUIRES: i <
+  // entry.edges.
   std::int32_t TargetOf(const Entry& entry, std::size_t i) const {
     return targets_[entry.first_edge + i];
   }
@@ -98,6 +105,8 @@ class BackwardGraph {
   std::size_t BucketOf(const torch::autograd::Node* node) const;
   std::optional<BackwardReason> WhyNot(const torch::autograd::Node& node);
   bool RunsProgram(torch::autograd::Node* node);
+  void ReadEdges(std::size_t i, bool ends_here);
+  void FindWhetherNeeded(Entry* e) const;
   void FindNeeded(const torch::autograd::edge_list& outputs, bool accumulates);
 
   NodeKinds kinds_;

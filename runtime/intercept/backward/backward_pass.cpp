@@ -1,6 +1,10 @@
 #include "runtime/intercept/backward/backward_pass.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/isnan.h>
+#include <c10/core/AutogradState.h>
+#include <c10/util/Exception.h>
+#include <torch/csrc/autograd/anomaly_mode.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/functions/basic_ops.h>
 #include <torch/csrc/autograd/input_buffer.h>
@@ -15,6 +19,7 @@
 namespace tjit::runtime {
 namespace {
 
+using torch::autograd::AnomalyMode;
 using torch::autograd::Edge;
 using torch::autograd::edge_list;
 using torch::autograd::GraphRoot;
@@ -77,9 +82,49 @@ bool HasPreHooks(Node* node) {
          !node->retains_grad_hooks().empty();
 }
 
+// Warnings of nodes come out where the pass ends, as with libtorch's engine.
+class WarningsAtEnd : public at::WarningHandler {
+ public:
+  WarningsAtEnd() : before_(c10::WarningUtils::get_warning_handler()) {
+    c10::WarningUtils::set_warning_handler(this);
+  }
+  ~WarningsAtEnd() override { Stop(); }
+  WarningsAtEnd(const WarningsAtEnd&) = delete;
+  WarningsAtEnd& operator=(const WarningsAtEnd&) = delete;
+
+  void process(const c10::Warning& warning) override {
+    warnings_.push_back(warning);
+  }
+  // From here on warnings go to the handler of before.
+  void Stop() { c10::WarningUtils::set_warning_handler(before_); }
+  // Each goes there as well; one that throws ends it.
+  void SayAll() {
+    Stop();
+    const std::vector<c10::Warning> warnings = std::exchange(warnings_, {});
+    for (const c10::Warning& warning : warnings) c10::warn(warning);
+  }
+
+ private:
+  at::WarningHandler* before_;
+  std::vector<c10::Warning> warnings_;
+};
+
+// With anomaly detection on in the midst of a pass.
+void CheckForNan(const Node& node, const variable_list& outputs) {
+  const at::AutoGradMode off(false);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i].defined()) continue;
+    if (!at::isnan(outputs[i]).any().item<bool>()) continue;
+    throw std::runtime_error("Function '" + node.name() +
+                             "' returned nan values in its " +
+                             std::to_string(i) + "th output.");
+  }
+}
+
 }  // namespace
 
 thread_local BackwardPass* BackwardPass::t_running_ = nullptr;
+thread_local bool BackwardPass::t_in_grad_ = false;
 
 BackwardPass& BackwardPass::OfThread() {
   // A pointer: libtjit may have little room for the threads' own variables.
@@ -104,69 +149,86 @@ class BackwardPass::Scope {
 std::optional<BackwardReason> BackwardPass::Read(const Call& call) {
   // Libtorch's engine says what is wrong with such a call.
   if (call.roots.empty() || call.roots.size() != call.inputs.size()) {
-    return BackwardReason::kNotPlain;
+    return BackwardReason::kRefused;
   }
   for (std::size_t i = 0; i < call.roots.size(); ++i) {
     if (call.roots[i].function == nullptr || !IsPlainGradient(call.inputs[i])) {
       return BackwardReason::kNotPlain;
     }
   }
+  if (!call.accumulates && call.outputs.empty()) {
+    return BackwardReason::kRefused;
+  }
+  graph_.Clear();
   // The node above several roots is made in Start(): it takes a sequence
   // number.
-  for (const Edge& root : call.roots) {
-    graph_.Clear();
-    const auto why =
-        graph_.Read(root.function.get(), call.outputs, call.accumulates);
-    if (!why) continue;
-    graph_.Clear();
-    return why;
-  }
-  return std::nullopt;
+  const auto why = graph_.Read(call.roots, call.outputs, call.accumulates);
+  if (why) graph_.Clear();
+  return why;
 }
 
 void BackwardPass::Start(const Call& call) {
+  first_ = 0;
   if (call.roots.size() == 1) {
     const Edge& root = call.roots[0];
-    BackwardGraph::Entry& e = graph_.entry(0);
+    BackwardGraph::Entry& e = At(first_);
     e.inputs.resize(root.function->num_inputs());
     e.inputs[root.input_nr] = call.inputs[0];
-    e.has_inputs = true;
   } else {
     top_ = c10::make_intrusive<GraphRoot>(call.roots, call.inputs);
-    graph_.Clear();
-    // Plain as well: it is nothing but a way to what was read.
-    static_cast<void>(graph_.Read(top_.get(), call.outputs, call.accumulates));
-    graph_.entry(0).has_inputs = true;
+    first_ = graph_.AddAbove(top_.get());
   }
+  At(first_).has_inputs = true;
   results_.resize(graph_.captures().size());
-  Push(0);
+  Push(first_);
 }
 
 variable_list BackwardPass::Run(const Call& call) {
   // Not libtorch's numbers, which count from 0.
-  constexpr int kFirstId = 1 << 30;
-  static std::atomic<int> next_id{kFirstId};
+  constexpr unsigned kFirstId = 1u << 30;
+  static std::atomic<unsigned> next_id{0};
   const Scope scope(this);
   torch::autograd::validate_outputs(
       call.roots, const_cast<variable_list&>(call.inputs),
       [](const std::string& message) { return message; });
   keeps_graph_ = call.keeps_graph;
-  creates_graph_ = call.creates_graph;
-  id_ = next_id.fetch_add(1, std::memory_order_relaxed);
-  const at::AutoGradMode mode(creates_graph_);
-  RunNodes(call);
-  RunCallbacks();
+  id_ = static_cast<int>(kFirstId + next_id.fetch_add(1) % kFirstId);
+  const at::AutoGradMode mode(call.creates_graph);
+  WarningsAtEnd warnings;
+  try {
+    RunNodes(call);
+    warnings.Stop();
+    RunCallbacks();
+  } catch (...) {
+    warnings.SayAll();
+    throw;
+  }
+  warnings.SayAll();
   return std::exchange(results_, {});
 }
 
 void BackwardPass::RunNodes(const Call& call) {
   Start(call);
   if (graph_.runs_program()) state_.emplace();
+  keys_ = c10::impl::tls_local_dispatch_key_set();
+  modes_ = c10::AutogradState::get_tls_state();
   while (!ready_.empty()) RunEntry(Pop());
   for (std::size_t i = 0; i < graph_.size(); ++i) {
     if (!graph_.entry(i).has_inputs) continue;
     throw std::runtime_error("could not compute gradients for some functions");
   }
+}
+
+// A hook that nobody could foresee, as one of a saved tensor, may have changed
+// what ops look at first.
+void BackwardPass::RestoreModes() {
+  c10::AutogradState::set_tls_state(modes_);
+  const c10::impl::LocalDispatchKeySet keys =
+      c10::impl::tls_local_dispatch_key_set();
+  if (keys.included_ == keys_.included_ && keys.excluded_ == keys_.excluded_) {
+    return;
+  }
+  c10::impl::_force_tls_local_dispatch_key_set(keys_);
 }
 
 // Each may add more.
@@ -195,29 +257,28 @@ std::int32_t BackwardPass::Pop() {
   return i;
 }
 
-void BackwardPass::Capture(std::int32_t i) {
+void BackwardPass::Capture(std::int32_t i, const variable_list& inputs) {
   const auto captures = graph_.captures();
   for (std::size_t k = 0; k < captures.size(); ++k) {
-    if (captures[k].entry == i) results_[k] = At(i).inputs[captures[k].input];
+    if (captures[k].entry == i) results_[k] = inputs[captures[k].input];
   }
 }
 
-variable_list BackwardPass::RunNode(Entry* e) {
-  Node& node = *e->node;
-  if (HasPreHooks(&node)) e->inputs = CallPreHooks(&node, std::move(e->inputs));
-  for (const auto& hook : node.pre_hooks()) e->inputs = (*hook)(e->inputs);
-  if (!keeps_graph_) node.will_release_variables();
-  if (node.post_hooks().empty()) {
-    variable_list outputs = node(std::move(e->inputs));
-    Validate(node, &outputs);
-    return outputs;
+variable_list BackwardPass::RunNode(Node* node, variable_list* inputs) {
+  if (HasPreHooks(node)) *inputs = CallPreHooks(node, std::move(*inputs));
+  for (const auto& hook : node->pre_hooks()) *inputs = (*hook)(*inputs);
+  if (!keeps_graph_) node->will_release_variables();
+  variable_list outputs;
+  if (node->post_hooks().empty()) {
+    outputs = (*node)(std::move(*inputs));
+  } else {
+    variable_list copy = *inputs;  // AccumulateGrad counts on it
+    outputs = (*node)(std::move(copy));
   }
-  // AccumulateGrad counts on the copy.
-  variable_list inputs = e->inputs;
-  variable_list outputs = node(std::move(inputs));
-  Validate(node, &outputs);
-  for (const auto& hook : node.post_hooks()) {
-    outputs = (*hook)(outputs, e->inputs);
+  Validate(*node, &outputs);
+  // There may be one that came while the node ran.
+  for (const auto& hook : node->post_hooks()) {
+    outputs = (*hook)(outputs, *inputs);
   }
   return outputs;
 }
@@ -228,35 +289,39 @@ void BackwardPass::RunEntry(std::int32_t i) {
   // Code of the program finds the thread's state as it was at the beginning,
   // and what it changes of it ends with its node.
   std::optional<at::ThreadLocalStateGuard> state;
-  if (e.runs_program) state.emplace(*state_);
+  if (e.runs_program && state_) state.emplace(*state_);
   node_ = &node;
   e.has_inputs = false;
+  variable_list inputs = std::exchange(e.inputs, std::move(spare_));
   // A result of grad() is what a needed node's inputs are before its hooks.
   if (!e.is_needed && HasPreHooks(&node)) {
-    e.inputs = CallPreHooks(&node, std::move(e.inputs));
+    inputs = CallPreHooks(&node, std::move(inputs));
   }
-  if (e.is_captured) Capture(i);
+  if (e.is_captured) Capture(i, inputs);
   if (e.is_needed) {
-    variable_list outputs = RunNode(&e);
+    variable_list outputs = RunNode(&node, &inputs);
     // Nobody here holds what came in while the outputs are added up: whether
     // that is done in place depends on who does.
-    e.inputs.clear();
+    inputs.clear();
     if (!keeps_graph_) node.release_variables();
+    if (AnomalyMode::is_enabled() && AnomalyMode::should_check_nan()) {
+      CheckForNan(node, outputs);
+    }
     HandOn(e, &outputs);
-  } else {
-    e.inputs.clear();
   }
+  inputs.clear();
+  spare_ = std::move(inputs);
   node_ = nullptr;
-  // A hook of a saved tensor may have changed it.
-  if (at::GradMode::is_enabled() != creates_graph_) {
-    at::GradMode::set_enabled(creates_graph_);
-  }
+  RestoreModes();
 }
 
 void BackwardPass::HandOn(const BackwardGraph::Entry& from,
                           variable_list* outputs) {
   const edge_list& edges = from.node->next_edges();
   for (std::size_t i = 0; i < outputs->size(); ++i) {
+    TORCH_CHECK(i < from.edges || edges[i].function == nullptr,
+                "dependency not found for ", edges[i].function->name());
+    if (i >= from.edges) continue;
     const std::int32_t target = graph_.TargetOf(from, i);
     if (target == BackwardGraph::kNowhere) continue;
     BackwardGraph::Entry& to = At(target);
@@ -279,12 +344,11 @@ void BackwardPass::HandOn(const BackwardGraph::Entry& from,
   }
 }
 
+// By where the output goes, as in libtorch: the node may be none of the pass.
 bool BackwardPass::ShouldCompute(const Node& node, std::size_t output) {
-  const std::int32_t found = graph_.Find(&node);
-  if (found == BackwardGraph::kNowhere || output >= node.num_outputs()) {
-    return node.should_compute_output(output);
-  }
-  const std::int32_t target = graph_.TargetOf(At(found), output);
+  if (!node.should_compute_output(output)) return false;
+  const std::int32_t target =
+      graph_.Find(node.next_edge(output).function.get());
   return target != BackwardGraph::kNowhere &&
          BackwardGraph::IsWanted(At(target));
 }
@@ -308,32 +372,51 @@ const BackwardPass::ExecInfos& BackwardPass::exec_infos() {
   return *exec_infos_;
 }
 
+// Those that an edge leads to: the root is none.
 const std::unordered_set<Node*>& BackwardPass::nodes() {
   if (nodes_) return *nodes_;
   nodes_.emplace();
   for (std::size_t i = 0; i < graph_.size(); ++i) {
-    nodes_->insert(graph_.entry(i).node);
+    const Entry& e = graph_.entry(i);
+    for (std::size_t k = 0; k < e.edges; ++k) {
+      const std::int32_t target = graph_.TargetOf(e, k);
+      if (target != BackwardGraph::kNowhere) nodes_->insert(At(target).node);
+    }
   }
   return *nodes_;
 }
 
-// As the pass runs them, from the first.
+// As the pass runs them, from the roots.
 std::vector<Node*> BackwardPass::OrderOfNodes() {
+  TORCH_CHECK(
+      !c10::AutogradState::get_tls_state().get_multithreading_enabled(),
+      "get_current_graph_task_execution_order expects the current backward to "
+      "be executed with multithreading disabled, e.g. by running:\n\n"
+      ">>> with torch.autograd.set_multithreading_enabled(False):\n"
+      "...     torch.autograd.grad(...)\n");
   std::vector<Node*> order;
   std::vector<std::int32_t> waits_for(graph_.size());
   for (std::size_t i = 0; i < graph_.size(); ++i) {
-    for (std::size_t k = 0; k < graph_.entry(i).node->num_outputs(); ++k) {
-      const std::int32_t target = graph_.TargetOf(graph_.entry(i), k);
+    const Entry& e = graph_.entry(i);
+    if (e.node == top_.get()) continue;
+    for (std::size_t k = 0; k < e.edges; ++k) {
+      const std::int32_t target = graph_.TargetOf(e, k);
       if (target == BackwardGraph::kNowhere) continue;
       ++waits_for[static_cast<std::size_t>(target)];
     }
   }
   const std::vector<std::int32_t> ready = std::exchange(ready_, {});
-  Push(0);
+  if (top_ == nullptr) {
+    Push(first_);
+  } else {
+    for (std::size_t k = 0; k < At(first_).edges; ++k) {
+      Push(graph_.TargetOf(At(first_), k));
+    }
+  }
   while (!ready_.empty()) {
     const Entry& e = At(Pop());
     order.push_back(e.node);
-    for (std::size_t k = 0; k < e.node->num_outputs(); ++k) {
+    for (std::size_t k = 0; k < e.edges; ++k) {
       const std::int32_t target = graph_.TargetOf(e, k);
       if (target == BackwardGraph::kNowhere) continue;
       if (--waits_for[static_cast<std::size_t>(target)] != 0) continue;
@@ -350,11 +433,11 @@ void BackwardPass::Forget() {
   results_.clear();
   top_.reset();
   node_ = nullptr;
-  id_ = -1;
   state_.reset();
   callbacks_.clear();
   exec_infos_.reset();
   nodes_.reset();
+  id_ = -1;  // until here a pass that a destructor begins is one within this
 }
 
 }  // namespace tjit::runtime

@@ -15,6 +15,8 @@
 #pragma once
 
 #include <ATen/ThreadLocalState.h>
+#include <c10/core/AutogradState.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/edge.h>
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/node.h>
@@ -78,14 +80,25 @@ class BackwardPass {
   // is about its own.
   class Aside {
    public:
-    Aside() : before_(std::exchange(t_running_, nullptr)) {}
-    ~Aside() { t_running_ = before_; }
+    Aside()
+        : before_(std::exchange(t_running_, nullptr)),
+          was_in_grad_(t_in_grad_) {
+      t_in_grad_ = t_in_grad_ || (before_ != nullptr && before_->is_masked());
+    }
+    ~Aside() {
+      t_running_ = before_;
+      t_in_grad_ = was_in_grad_;
+    }
     Aside(const Aside&) = delete;
     Aside& operator=(const Aside&) = delete;
 
    private:
     BackwardPass* before_;
+    bool was_in_grad_;
   };
+  // True where libtorch runs a pass within a masked one of ours: reentrant
+  // checkpoints may not run there.
+  static bool IsInGrad() { return t_in_grad_; }
 
  private:
   class Scope;
@@ -97,26 +110,32 @@ class BackwardPass {
   void RunNodes(const Call& call);
   void Start(const Call& call);
   void RunEntry(std::int32_t i);
-  torch::autograd::variable_list RunNode(Entry* e);
-  void Capture(std::int32_t i);
+  torch::autograd::variable_list RunNode(
+      torch::autograd::Node* node, torch::autograd::variable_list* inputs);
+  void RestoreModes();
+  void Capture(std::int32_t i, const torch::autograd::variable_list& inputs);
   void HandOn(const Entry& from, torch::autograd::variable_list* outputs);
   void Push(std::int32_t i);
   std::int32_t Pop();
   void RunCallbacks();
   void Forget();
 
-  // What the thread destroys at its end may run backward: no constructor, so
-  // that it can be read then as well.
   static thread_local BackwardPass* t_running_;
+  static thread_local bool t_in_grad_;
 
   BackwardGraph graph_;
   std::vector<std::int32_t> ready_;                // a heap
   torch::autograd::variable_list results_;         // of grad()
   c10::intrusive_ptr<torch::autograd::Node> top_;  // above several roots
   bool keeps_graph_ = false;
-  bool creates_graph_ = false;
+  std::int32_t first_ = 0;  // the entry that runs first
   int id_ = -1;
   torch::autograd::Node* node_ = nullptr;
+  // What ops look at first, as it was when the pass began.
+  c10::impl::LocalDispatchKeySet keys_ =
+      c10::impl::tls_local_dispatch_key_set();
+  c10::AutogradState modes_ = c10::AutogradState::get_tls_state();
+  torch::autograd::variable_list spare_;  // memory for a node's inputs
   // The thread's state when the pass began, where code of the program runs.
   std::optional<at::ThreadLocalState> state_;
   std::vector<std::function<void()>> callbacks_;

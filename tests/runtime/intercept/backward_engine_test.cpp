@@ -377,13 +377,58 @@ TEST_F(BackwardTest, LeavesGradThroughAWrittenView) {
   ExpectLeft("view_written");
 }
 
-TEST_F(BackwardTest, LeavesGradByWhatLiesDeeper) {
+TEST_F(BackwardTest, GradByWhatLiesDeeper) {
   const at::Tensor deep = weight_.tanh().tanh().tanh();
   const at::Tensor y = (weight_ * 2).sum();
-  const Tensors gradients =
-      grad({y}, {deep}, {}, false, false, /*allow_unused=*/true);
+  const Tensors gradients = grad({y}, {deep}, {}, /*retain_graph=*/false, false,
+                                 /*allow_unused=*/true);
   EXPECT_FALSE(gradients[0].defined());
-  ExpectLeft("unreached");
+  y.backward();  // nothing ran, nothing was released
+  EXPECT_TRUE(weight_.grad().defined());
+  ExpectOwn(2);
+}
+
+TEST_F(BackwardTest, LeavesGradByNothing) {
+  EXPECT_THROW(static_cast<void>(grad({Loss(x_, weight_)}, {})), c10::Error);
+  ExpectLeft("refused");
+  EXPECT_FALSE(weight_.grad().defined());
+}
+
+// What a node was given is let go when it throws, and the next pass has nothing
+// of it.
+TEST_F(BackwardTest, NothingStaysOfAPassThatThrew) {
+  Twice::inside = [] { throw std::domain_error("thrown"); };
+  at::Tensor gradient = at::ones({3, 4});
+  EXPECT_THROW(Twice::apply(at::mm(x_, weight_)).backward(gradient),
+               std::domain_error);
+  Twice::inside = nullptr;
+  EXPECT_EQ(gradient.use_count(), 1);
+  const Tensors parts = at::mm(x_, weight_).split(2);
+  const at::Tensor sum = parts[1].sum();
+  sum.backward({}, /*retain_graph=*/true);
+  const at::Tensor first = weight_.grad().clone();
+  weight_.mutable_grad().reset();
+  sum.backward();
+  EXPECT_TRUE(Same(weight_.grad(), first));
+  ExpectOwn(3);
+}
+
+// Each node is read once, however many roots lead to it: reading the graph once
+// for each would take minutes here.
+TEST_F(BackwardTest, ManyRoots) {
+  ExpectSame(
+      [] {
+        const at::Tensor w = at::randn({4, 4}).requires_grad_(true);
+        at::Tensor h = at::randn({1, 4});
+        Tensors losses;
+        for (int i = 0; i < 20000; ++i) {
+          h = at::mm(h, w).tanh();
+          losses.push_back(h.sum());
+        }
+        backward(losses, {});
+        return Tensors{w.grad()};
+      },
+      1);
 }
 
 TEST_F(BackwardTest, LeavesSparseGradients) {
@@ -399,10 +444,18 @@ TEST_F(BackwardTest, WarningsComeAtTheEnd) {
     std::vector<std::string> said;
   } handler;
   const c10::WarningUtils::WarningHandlerGuard guard(&handler);
+  Twice::inside = [&] {
+    TORCH_WARN("from a node");
+    EXPECT_TRUE(handler.said.empty());
+  };
+  Twice::apply(weight_).sum().backward();
+  Twice::inside = nullptr;
+  ASSERT_EQ(handler.said.size(), 1u);
+  handler.said.clear();
   const at::Tensor leaf = at::randn({4, 3}).requires_grad_(true);
   leaf.mutable_grad() = at::zeros({3, 4}).t();  // not laid out as the leaf
   (leaf * 2).sum().backward();
-  ExpectOwn(1);
+  ExpectOwn(2);
   EXPECT_EQ(c10::WarningUtils::get_warning_handler(), &handler);
   ASSERT_EQ(handler.said.size(), 1u);
   EXPECT_NE(handler.said[0].find("gradient layout contract"),
