@@ -83,6 +83,15 @@ class Resolver {
   template <class T, class BuiltIn>
   void ResolveOne(const char* key, bool in_environment, const T& environment,
                   T* option, BuiltIn built_in) {
+    const std::string from =
+        Settle(key, in_environment, environment, option, built_in);
+    Record(key, ToText(*option), from);
+  }
+
+  // Settles it, and returns where its value comes from.
+  template <class T, class BuiltIn>
+  std::string Settle(const char* key, bool in_environment, const T& environment,
+                     T* option, BuiltIn built_in) {
     std::string from = "set by the program";
     if (in_environment) {
       *option = environment;
@@ -90,7 +99,7 @@ class Resolver {
     } else if (*option == T(internal::FromFile(key, built_in))) {
       from = Origin(key);
     }
-    Record(key, ToText(*option), from);
+    return from;
   }
 
   void Record(const char* key, const std::string& value,
@@ -188,8 +197,9 @@ Options Resolve(Options o) {
                                   : Resolver::Origin("auto_compile"));
   r.ResolveOne("backend", env.has_backend, static_cast<Backend>(env.backend),
                &o.backend, Backend::kLlvm);
-  r.ResolveOne("backward", env.has_own_backward, env.own_backward,
-               &o.own_backward, true);
+  const std::string from = r.Settle("backward", env.has_own_backward,
+                                    env.own_backward, &o.own_backward, true);
+  r.Record("backward", o.own_backward ? "own" : "libtorch", from);
   if (!env.has_cache_dir && o.cache_dir.empty()) {
     o.cache_dir = env.user_cache_dir.empty() ? std::string(kCacheOff)
                                              : env.user_cache_dir;

@@ -10,7 +10,7 @@
 namespace tjit::runtime {
 namespace {
 
-constexpr int kLookedAt = 256;          // pointers
+constexpr int kLookedAt = 64;           // pointers
 constexpr std::size_t kMostPlaces = 8;  // lines of a report
 
 class Places {

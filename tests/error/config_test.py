@@ -89,6 +89,7 @@ class ConfigTest(unittest.TestCase):
             done.stderr.splitlines(),
             ["[CONFIG] auto_compile = false (default)",
              "[CONFIG] backend = llvm (default)",
+             "[CONFIG] backward = own (default)",
              f'[CONFIG] cache_dir = "{self.folder}/tjit" (default)',
              "[CONFIG] compile_all = false (tjit.yaml:3:14)",
              "[CONFIG] debug_compile = false (default)",

@@ -5,9 +5,10 @@
 // and looks into hash tables, about 1.2 us. Between CPU tensors of one thread
 // none of that changes a result.
 //
-// A pass is taken only if all its gradients are plain CPU tensors, and if nothing
-// watches or changes how ops are called (support/backward_reasons.def). Nothing
-// is taken half-way: the graph is read before the first node runs.
+// A pass is taken only if its roots' gradients, and those that its nodes
+// expect, are plain CPU tensors, and if nothing watches or changes how ops are
+// called (support/backward_reasons.def). Nothing is taken half-way: the graph
+// is read before the first node runs.
 //
 // What stays as it is with libtorch's engine:
 //   - which nodes run and in which order: a heap by sequence number, with the
@@ -16,7 +17,7 @@
 //     tensor itself where nobody else holds it, and sums are made in place;
 //   - gradients of another shape or dtype go through libtorch's own check, so
 //     messages are the same; warnings come out at the end of the pass;
-//   - an exception leaves through backward(), and what has run stays run.
+//   - an exception leaves through backward(), and what has run stays run;
 //   - what a hook or a custom function may ask of the engine is answered by the
 //     running pass (backward_pass.h).
 //

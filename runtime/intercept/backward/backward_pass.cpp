@@ -124,12 +124,21 @@ void CheckForNan(const Node& node, const variable_list& outputs) {
 }  // namespace
 
 thread_local BackwardPass* BackwardPass::t_running_ = nullptr;
+thread_local BackwardPass* BackwardPass::t_own_ = nullptr;
 thread_local bool BackwardPass::t_in_grad_ = false;
 
+// A pointer: libtjit may have little room for the threads' own variables. What
+// the thread destroys behind the owner may run backward, and gets an object
+// that nobody deletes.
 BackwardPass& BackwardPass::OfThread() {
-  // A pointer: libtjit may have little room for the threads' own variables.
-  thread_local const auto pass = std::make_unique<BackwardPass>();
-  return *pass;
+  struct Owner {
+    ~Owner() { delete std::exchange(t_own_, nullptr); }
+  };
+  if (t_own_ == nullptr) {
+    t_own_ = new BackwardPass;
+    thread_local const Owner owner;
+  }
+  return *t_own_;
 }
 
 class BackwardPass::Scope {

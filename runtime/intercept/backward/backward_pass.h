@@ -121,6 +121,7 @@ class BackwardPass {
   void Forget();
 
   static thread_local BackwardPass* t_running_;
+  static thread_local BackwardPass* t_own_;
   static thread_local bool t_in_grad_;
 
   BackwardGraph graph_;

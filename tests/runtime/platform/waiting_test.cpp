@@ -24,6 +24,7 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/jit/serialization/pickle.h>
 #include <torch/library.h>
 #include <unistd.h>
@@ -119,6 +120,15 @@ const std::vector<Row>& Rows() {
              .build();
          return First(t);
        }},
+      {"backward passes",
+       "Engine7execute queue_callback set_compiled_autograd "
+       "is_checkpoint_valid get_current_graph_task get_current_node "
+       "task_should_compute_output update_exec_info",
+       [](const at::Tensor& t) {
+         const at::Tensor w = at::ones({kSide, kSide}).requires_grad_(true);
+         torch::autograd::backward({at::mul(w, t).sum()}, {});
+         return First(w.grad());
+       }},
       {"printing", "5printERSo",
        [](const at::Tensor& t) {
          std::ostringstream out;
@@ -185,7 +195,8 @@ const std::vector<Row>& Rows() {
        [](const at::Tensor& t) {
          return *at::add(t, t).const_data_ptr<float>() / 2;
        }},
-      {"direct views", "select_int slice_Tensor transpose_int 4_ops1t "
+      {"direct views",
+       "select_int slice_Tensor transpose_int 4_ops1t "
        "4_ops4view 6expand 7permute 9unsqueeze",
        [](const at::Tensor& t) {
          return t.select(0, 0).t().view({-1}).dim() == 1 ? -1.f : 0.f;
