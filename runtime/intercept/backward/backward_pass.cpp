@@ -4,6 +4,7 @@
 #include <ATen/ops/isnan.h>
 #include <c10/core/AutogradState.h>
 #include <c10/util/Exception.h>
+#include <pthread.h>
 #include <torch/csrc/autograd/anomaly_mode.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/functions/basic_ops.h>
@@ -123,30 +124,36 @@ void CheckForNan(const Node& node, const variable_list& outputs) {
 
 }  // namespace
 
-thread_local BackwardPass* BackwardPass::t_running_ = nullptr;
 thread_local BackwardPass* BackwardPass::t_own_ = nullptr;
-thread_local bool BackwardPass::t_in_grad_ = false;
 
-// A pointer: libtjit may have little room for the threads' own variables. What
-// the thread destroys behind the owner may run backward, and gets an object
-// that nobody deletes.
+// A pointer and a key of pthreads: libtjit has little room for variables of
+// threads. Keys are destroyed behind those variables, whose destructors may run
+// backward.
 BackwardPass& BackwardPass::OfThread() {
-  struct Owner {
-    ~Owner() { delete std::exchange(t_own_, nullptr); }
-  };
+  static const std::optional<pthread_key_t> key = [] {
+    pthread_key_t made{};
+    const bool is_made = pthread_key_create(&made, [](void* pass) {
+                           delete static_cast<BackwardPass*>(pass);
+                           t_own_ = nullptr;
+                         }) == 0;
+    return is_made ? std::optional(made) : std::nullopt;
+  }();
   if (t_own_ == nullptr) {
     t_own_ = new BackwardPass;
-    thread_local const Owner owner;
+    // Without a key it is never deleted.
+    if (key) static_cast<void>(pthread_setspecific(*key, t_own_));
   }
   return *t_own_;
 }
 
 class BackwardPass::Scope {
  public:
-  explicit Scope(BackwardPass* pass) : pass_(pass) { t_running_ = pass; }
+  explicit Scope(BackwardPass* pass) : pass_(pass) {
+    pass_->is_running_ = true;
+  }
   ~Scope() {
     pass_->Forget();
-    t_running_ = nullptr;
+    pass_->is_running_ = false;
   }
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;

@@ -50,7 +50,9 @@ class BackwardPass {
 
   static BackwardPass& OfThread();
   // The pass of this thread that runs now, null if none does.
-  static BackwardPass* Running() { return t_running_; }
+  static BackwardPass* Running() {
+    return t_own_ != nullptr && t_own_->is_running_ ? t_own_ : nullptr;
+  }
 
   // Reads the graph. Returns why it is not run here; with no reason Run() comes
   // next.
@@ -80,25 +82,27 @@ class BackwardPass {
   // is about its own.
   class Aside {
    public:
-    Aside()
-        : before_(std::exchange(t_running_, nullptr)),
-          was_in_grad_(t_in_grad_) {
-      t_in_grad_ = t_in_grad_ || (before_ != nullptr && before_->is_masked());
+    Aside() : pass_(Running()) {
+      if (pass_ == nullptr) return;
+      pass_->is_running_ = false;
+      pass_->is_aside_ = true;
     }
     ~Aside() {
-      t_running_ = before_;
-      t_in_grad_ = was_in_grad_;
+      if (pass_ == nullptr) return;
+      pass_->is_running_ = true;
+      pass_->is_aside_ = false;
     }
     Aside(const Aside&) = delete;
     Aside& operator=(const Aside&) = delete;
 
    private:
-    BackwardPass* before_;
-    bool was_in_grad_;
+    BackwardPass* pass_;
   };
   // True where libtorch runs a pass within a masked one of ours: reentrant
   // checkpoints may not run there.
-  static bool IsInGrad() { return t_in_grad_; }
+  static bool IsInGrad() {
+    return t_own_ != nullptr && t_own_->is_aside_ && t_own_->is_masked();
+  }
 
  private:
   class Scope;
@@ -120,9 +124,9 @@ class BackwardPass {
   void RunCallbacks();
   void Forget();
 
-  static thread_local BackwardPass* t_running_;
   static thread_local BackwardPass* t_own_;
-  static thread_local bool t_in_grad_;
+  bool is_running_ = false;
+  bool is_aside_ = false;  // libtorch runs a pass within this one
 
   BackwardGraph graph_;
   std::vector<std::int32_t> ready_;                // a heap
