@@ -27,32 +27,15 @@ namespace {
 constexpr std::size_t kMaxSequences = 1000;
 constexpr std::size_t kMaxOps = 100;
 
-CountsByName Flushes(const Stats& stats) {
-  CountsByName counts;
-  for (std::size_t i = 0; i < stats.flushes.size(); ++i) {
-    if (stats.flushes[i] == 0) continue;
-    counts[FlushName(static_cast<FlushReason>(i))] = stats.flushes[i];
+// The reasons that were met. `counts`: by the enum.
+template <class Reason>
+CountsByName ByName(const std::vector<std::int64_t>& counts,
+                    const char* (*name_of)(Reason)) {
+  CountsByName named;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] != 0) named[name_of(static_cast<Reason>(i))] = counts[i];
   }
-  return counts;
-}
-
-CountsByName Exits(const Stats& stats) {
-  CountsByName counts;
-  for (std::size_t i = 0; i < stats.side_exits.size(); ++i) {
-    if (stats.side_exits[i] == 0) continue;
-    counts[BailName(static_cast<BailReason>(i))] = stats.side_exits[i];
-  }
-  return counts;
-}
-
-CountsByName BackwardsLeft(const Stats& stats) {
-  CountsByName counts;
-  for (std::size_t i = 0; i < stats.backwards_left.size(); ++i) {
-    if (stats.backwards_left[i] == 0) continue;
-    counts[BackwardName(static_cast<BackwardReason>(i))] =
-        stats.backwards_left[i];
-  }
-  return counts;
+  return named;
 }
 
 const char* StateOf(const Trace& trace, std::int64_t replays) {
@@ -173,9 +156,9 @@ Explanation Runtime::Explain(const Stats& stats) {
 #define TJIT_COUNTER(name, what) e.counters[#name] = stats.name;
 #include "support/counters.def"
 #undef TJIT_COUNTER
-  e.flushes = Flushes(stats);
-  e.left = Exits(stats);
-  e.backwards_left = BackwardsLeft(stats);
+  e.flushes = ByName(stats.flushes, &FlushName);
+  e.left = ByName(stats.side_exits, &BailName);
+  e.backwards_left = ByName(stats.backwards_left, &BackwardName);
   e.not_compiled = tier2_->Failures();
   e.compiled_segments = tier2_->Measured();
   e.functions = tier2_->Functions();

@@ -19,6 +19,17 @@ void Subtract(const std::vector<std::int64_t>& from,
   for (std::size_t i = 0; i < from.size(); ++i) (*counts)[i] -= from[i];
 }
 
+// The count of the reason called `name`; 0 if there is none.
+template <class Reason>
+std::int64_t CountOf(const std::string& name,
+                     const std::vector<std::int64_t>& counts,
+                     const char* (*name_of)(Reason)) {
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    if (name == name_of(static_cast<Reason>(i))) return counts[i];
+  }
+  return 0;
+}
+
 // "name": {"reason": n, ...} with the reasons that are not 0.
 template <class NameOf>
 void AppendReasons(std::string* out, const char* name,
@@ -52,26 +63,15 @@ std::int64_t Stats::flush_count() const {
 }
 
 std::int64_t Stats::flush_count(const std::string& name) const {
-  for (std::size_t i = 0; i < flushes.size(); ++i) {
-    if (name == FlushName(static_cast<FlushReason>(i))) return flushes[i];
-  }
-  return 0;
+  return CountOf(name, flushes, &FlushName);
 }
 
 std::int64_t Stats::side_exit_count(const std::string& name) const {
-  for (std::size_t i = 0; i < side_exits.size(); ++i) {
-    if (name == BailName(static_cast<BailReason>(i))) return side_exits[i];
-  }
-  return 0;
+  return CountOf(name, side_exits, &BailName);
 }
 
 std::int64_t Stats::backward_left_count(const std::string& name) const {
-  for (std::size_t i = 0; i < backwards_left.size(); ++i) {
-    if (name == BackwardName(static_cast<BackwardReason>(i))) {
-      return backwards_left[i];
-    }
-  }
-  return 0;
+  return CountOf(name, backwards_left, &BackwardName);
 }
 
 std::int64_t Stats::median_segment_length() const {

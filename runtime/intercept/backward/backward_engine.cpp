@@ -82,10 +82,9 @@ _ZN5torch8autograd6Engine7executeERKSt6vectorINS0_4EdgeESaIS3_EERKS2_IN2at6Tenso
                                   create_graph, accumulate_grad, outputs};
     std::optional<tjit::BackwardReason> why =
         WhyNotNow(create_graph, accumulate_grad);
-    BackwardPass& pass = BackwardPass::OfThread();
-    if (!why) why = pass.Read(call);
+    if (!why) why = BackwardPass::OfThread().Read(call);
     state->CountBackward(why);
-    if (!why) return pass.Run(call);
+    if (!why) return BackwardPass::OfThread().Run(call);
   }
   const BackwardPass::Aside aside;
   return TJIT_NEXT(

@@ -78,11 +78,6 @@ variable_list CallPreHooks(Node* node, variable_list inputs) {
   return inputs;
 }
 
-bool HasPreHooks(Node* node) {
-  return !node->tensor_pre_hooks().empty() ||
-         !node->retains_grad_hooks().empty();
-}
-
 // Warnings of nodes come out where the pass ends, as with libtorch's engine.
 class WarningsAtEnd : public at::WarningHandler {
  public:
@@ -281,7 +276,7 @@ void BackwardPass::Capture(std::int32_t i, const variable_list& inputs) {
 }
 
 variable_list BackwardPass::RunNode(Node* node, variable_list* inputs) {
-  if (HasPreHooks(node)) *inputs = CallPreHooks(node, std::move(*inputs));
+  *inputs = CallPreHooks(node, std::move(*inputs));
   for (const auto& hook : node->pre_hooks()) *inputs = (*hook)(*inputs);
   if (!keeps_graph_) node->will_release_variables();
   variable_list outputs;
@@ -310,9 +305,7 @@ void BackwardPass::RunEntry(std::int32_t i) {
   e.has_inputs = false;
   variable_list inputs = std::exchange(e.inputs, std::move(spare_));
   // A result of grad() is what a needed node's inputs are before its hooks.
-  if (!e.is_needed && HasPreHooks(&node)) {
-    inputs = CallPreHooks(&node, std::move(inputs));
-  }
+  if (!e.is_needed) inputs = CallPreHooks(&node, std::move(inputs));
   if (e.is_captured) Capture(i, inputs);
   if (e.is_needed) {
     variable_list outputs = RunNode(&node, &inputs);
