@@ -15,26 +15,18 @@ import pathlib
 import re
 import subprocess
 import sys
-import tempfile
 import unittest
 
 from clean_environment import environment
-from torch_python import torch_python
+from torch_python import TorchPythonCase, torch_python
 
-TJIT = PYTHON = None
+TJIT = None
 HERE = pathlib.Path(__file__).resolve().parent
 # Of each row of `tjit log`: the op, and what goes in and comes out.
 ROW = re.compile(r"\| (\w+::\S+) \|.*?\| (\S.* -> .*)$", re.M)
 
 
-class BackwardTest(unittest.TestCase):
-    def setUp(self):
-        if PYTHON is None:
-            self.skipTest("no Python interpreter imports the torch of tjit")
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-
+class BackwardTest(TorchPythonCase):
     def run_program(self, *arguments, program="backward_programs.py",
                     engine=None, log=False):
         """What it prints, its counters, and its instruction log."""
@@ -46,7 +38,7 @@ class BackwardTest(unittest.TestCase):
         if log:
             variables["TJIT_INSTRUCTION_LOG"] = str(ops)
         done = subprocess.run(
-            [str(c) for c in (*command, PYTHON, "-W", "ignore",
+            [str(c) for c in (*command, self.python, "-W", "ignore",
                               HERE / program, *arguments)],
             env=environment(**variables), text=True, capture_output=True,
             timeout=240, check=False)
@@ -98,6 +90,6 @@ class BackwardTest(unittest.TestCase):
 
 if __name__ == "__main__":
     TJIT, torch = (pathlib.Path(p).resolve() for p in sys.argv[1:3])
-    PYTHON = torch_python(torch)
+    TorchPythonCase.python = torch_python(torch)
     del sys.argv[1:3]
     unittest.main()

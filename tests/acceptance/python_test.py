@@ -12,13 +12,12 @@ import pathlib
 import re
 import subprocess
 import sys
-import tempfile
 import unittest
 
 from clean_environment import environment
-from torch_python import torch_python
+from torch_python import TorchPythonCase, torch_python
 
-TJIT = PYTHON = None
+TJIT = None
 SPAN = re.compile(r"tjit: (\d+) ops? [\w.]+( \.\.\. [\w.]+)?")
 
 PROFILED = """
@@ -70,21 +69,14 @@ print(y, (nested * 2).values().sum().item())
 """
 
 
-class PythonTest(unittest.TestCase):
-    def setUp(self):
-        if PYTHON is None:
-            self.skipTest("no Python interpreter imports the torch of tjit")
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-
+class PythonTest(TorchPythonCase):
     def run_python(self, program, *arguments, on):
         path = self.folder / "program.py"
         path.write_text(program)
         stats = self.folder / "stats.json"
         command = [TJIT, "run", f"--stats={stats}", "--"] if on else []
         done = subprocess.run(
-            [str(c) for c in (*command, PYTHON, "-W", "ignore", path,
+            [str(c) for c in (*command, self.python, "-W", "ignore", path,
                               *arguments)],
             env=environment(), text=True, capture_output=True, timeout=240,
             check=False)
@@ -126,6 +118,6 @@ class PythonTest(unittest.TestCase):
 
 if __name__ == "__main__":
     TJIT, torch = (pathlib.Path(p).resolve() for p in sys.argv[1:3])
-    PYTHON = torch_python(torch)
+    TorchPythonCase.python = torch_python(torch)
     del sys.argv[1:3]
     unittest.main()

@@ -2,6 +2,8 @@
 import pathlib
 import subprocess
 import sys
+import tempfile
+import unittest
 
 from clean_environment import environment
 
@@ -18,3 +20,16 @@ def torch_python(torch):
                 pathlib.Path(done.stdout.strip()).resolve() == torch):
             return python
     return None
+
+
+class TorchPythonCase(unittest.TestCase):
+    """Tests of Python programs, with a folder of their own each. `python` is set
+    by who runs them."""
+    python = None
+
+    def setUp(self):
+        if self.python is None:
+            self.skipTest("no Python interpreter imports the torch of tjit")
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
