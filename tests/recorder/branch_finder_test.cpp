@@ -115,6 +115,65 @@ TEST(BranchFinderTest, AStreamThatNeverRepeatsHasNoBranchPoint) {
   EXPECT_LT(branch_points, 20);
 }
 
+// Letters that nobody has seen, as new sizes make.
+std::string NewLetters(BranchFinder* finder, std::uint64_t* next) {
+  std::string known;
+  for (int i = 0; i < 12; ++i) {
+    known += finder->Observe(++*next << 8, 0) == Next::kUnknown ? '?' : '!';
+  }
+  return known;
+}
+
+// What is behind them begins as soon as the last ops are known again.
+TEST(BranchFinderTest, BehindNewSizesARegionBegins) {
+  BranchFinder finder;
+  std::uint64_t letter = 0;
+  const std::string word = "abcdefghijkl";
+  for (int i = 0; i < 8; ++i) {
+    NewLetters(&finder, &letter);
+    Feed(&finder, word);
+  }
+  EXPECT_EQ(NewLetters(&finder, &letter), std::string(12, '?'));
+  const std::vector<Next> known = Feed(&finder, word);
+  for (std::size_t i = 0; i < word.size(); ++i) {
+    EXPECT_EQ(known[i], i < 3                 ? Next::kUnknown
+                        : i == 3              ? Next::kBegin
+                        : i + 1 < word.size() ? Next::kSure
+                                              : Next::kBranchPoint)
+        << i;
+  }
+}
+
+// A loop over parameters of equal size, in an optimizer, has the same length
+// each time, which the last four ops do not tell.
+TEST(BranchFinderTest, ALoopOfOneLengthIsNoBranch) {
+  BranchFinder finder;
+  std::uint64_t letter = 0;
+  const std::string word = "uvwxyzabcdeabcdeabcdepqrs";
+  for (int i = 0; i < 40; ++i) {
+    NewLetters(&finder, &letter);
+    Feed(&finder, word);
+  }
+  NewLetters(&finder, &letter);
+  std::vector<Next> known = Feed(&finder, word);
+  EXPECT_EQ(known.back(), Next::kBranchPoint);
+  known.pop_back();
+  // The first end of the loop's body comes before sixteen ops are known.
+  EXPECT_LE(Count(known, Next::kBranchPoint), 1u);
+}
+
+TEST(BranchFinderTest, WhatComesAfterThousandsIsNotUsual) {
+  BranchFinder finder;
+  std::uint64_t letter = 0;
+  for (const int between : {10, 400}) {
+    for (int i = 0; i < 40; ++i) {
+      for (int k = 0; k < between; ++k) NewLetters(&finder, &letter);
+      Feed(&finder, "abcdefgh");
+    }
+    EXPECT_EQ(finder.is_usual(), between == 10);
+  }
+}
+
 TEST(BranchFinderTest, AllocatesNothing) {
   BranchFinder finder;
   std::mt19937_64 rng(1);
