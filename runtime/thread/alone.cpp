@@ -100,8 +100,11 @@ void ThreadState::TurnTrial() {
       !trial.IsDue(usage())) {
     return;
   }
-  // Not in the midst of the trial of a sequence, which lets it run eagerly.
-  if (!trial.counts() && TraceTrial::IsUnderWay(now) &&
+  // Not in the midst of the trial of a sequence, which lets it run eagerly, and
+  // not while sequences are found: recording them costs more than it wins yet.
+  const bool finds =
+      counters_.ops_seen.value() < loops_->found_at + policy::kOpsAfterFind;
+  if (!trial.counts() && (finds || TraceTrial::IsUnderWay(now)) &&
       ++postponed_ < policy::kMostTrialsPostponed) {
     return;
   }

@@ -51,8 +51,15 @@ bool FeedOneAnother(const std::vector<NewStep>& steps, std::size_t period) {
 // (branch_finder.h): from one branch point, or the end of a run, to the next
 // the ops are captured from the top of the store; and branches end at branch
 // points too. So regions begin where others end, and chain in any order. A
-// capture that comes by a place never seen before is given up, with a pause
+// capture that comes by a place that is not usual is given up, with a pause
 // that doubles: a stream that never repeats costs tokens, not records.
+//
+// A period whose sizes are too many (Note [New sizes] in record.cpp) is no
+// period for replay either, so the stream starves although it holds. Its
+// forward pass over new sizes has no usual place; its optimizer is a region.
+// Sizes that come back after thousands of ops are not usual: what is prepared
+// for them has left the cache by then, and replaying it costs as much as eager
+// does.
 [[gnu::hot]] void RecordingPolicy::RecordKind(const CallFrame& frame) {
   if (!IsLearning()) return;
   std::uint64_t kind = std::uint64_t{frame.entry.id} << 32 | context_;
@@ -64,7 +71,9 @@ bool FeedOneAnother(const std::vector<NewStep>& steps, std::size_t period) {
   }
   LoopState& loops = *loops_;
   loops.next = loops.regions.Observe(kind, BlocksOfThread());
-  loops.due = loops.next == BranchFinder::Next::kBranchPoint && IsStarving();
+  loops.due = (loops.next == BranchFinder::Next::kBranchPoint ||
+               loops.next == BranchFinder::Next::kBegin) &&
+              loops.regions.is_usual() && IsStarving();
 }
 
 bool RecordingPolicy::IsLearning() {
@@ -94,6 +103,12 @@ void RecordingPolicy::RecordPeriod() {
     loops.starves_from = position + policy::kStarvingOps;
     return;
   }
+  CutSoon();
+}
+
+void RecordingPolicy::CutSoon() {
+  LoopState& loops = *loops_;
+  const std::uint64_t position = detector_.position();
   if (loops.starves_from <= position) return;
   loops.starves_from =
       std::min(loops.starves_from, position + policy::kVaryingLoopOps);
@@ -111,7 +126,8 @@ bool RecordingPolicy::IsStarving() const {
   const std::uint64_t position = detector_.position();
   return position >= loops_->starves_from &&
          loops_->region_captures.IsOver(position) &&
-         detector_.run() < policy::kMayCloseRun;
+         (detector_.run() < policy::kMayCloseRun ||
+          detector_.period() == loops_->period_of_sizes);
 }
 
 void RecordingPolicy::MaybeStartRegion() {
@@ -127,19 +143,24 @@ void RecordingPolicy::MaybeEndRegion() {
     return;
   const bool is_branch = capture_.from() != store_->top();
   if (loops.next == BranchFinder::Next::kBranchPoint &&
-      (is_branch || capture_.size() >= BranchFinder::kShortest)) {
-    loops.region_captures.Succeed();
+      (is_branch || capture_.size() >= policy::kShortestNewSize)) {
+    loops.region_captures.Succeed();          // unless one size too many
     loops.learn_from = detector_.position();  // there may be more
     FinishCapture();
     at_boundary_ = true;  // the next region begins here
     return;
   }
-  const bool is_known = loops.next != BranchFinder::Next::kUnknown;
+  const bool is_known =
+      loops.next != BranchFinder::Next::kUnknown && loops.regions.is_usual();
   if (is_branch || (is_known && capture_.size() < policy::kLongestRegion)) {
     return;
   }
-  loops.region_captures.Fail(detector_.position(), capture_.size());
-  loops.due = false;
+  GiveUpRegion();
+}
+
+void RecordingPolicy::GiveUpRegion() {
+  loops_->region_captures.Fail(detector_.position(), capture_.size());
+  loops_->due = false;
   capture_.Stop();
   UnbindFrom(&run_, 0);
 }

@@ -35,6 +35,10 @@ struct LoopState {
   std::uint32_t period = 0;
   std::uint32_t sightings = 0;
   bool varies = false;  // its trip count
+  // The last period whose sizes were too many, in ops.
+  std::uint64_t period_of_sizes = 0;
+  // Ops that had been called when the last new trace was recorded.
+  std::int64_t found_at = -policy::kOpsAfterFind;
   // Of late: new traces, and runs of traces to their end.
   std::uint32_t new_traces = 0;
   std::uint32_t runs = 0;
@@ -68,6 +72,9 @@ struct LoopState {
     std::uint64_t last = 0;
   };
   absl::flat_hash_map<std::uint32_t, Sizes> sizes_at;
+  // By id of the trace, once it is not worth more paths: runs that other sizes
+  // ended.
+  absl::flat_hash_map<std::uint32_t, std::uint32_t> sizes_in_vain;
   // Hashes of places and sizes that came there without being recorded.
   std::array<std::uint32_t, 1024> came{};
 

@@ -162,6 +162,7 @@ void RecordingPolicy::FinishCapture() {
   }
   const bool fresh = capture_.length() != 0;
   if (fresh && IsOneSizeTooMany()) return DropCapture();
+  if (loops_->to_branch_point && IsOneSizeTooMany()) return GiveUpRegion();
   const bool boundary = capture_.at_boundary();
   TraceNode* from = capture_.from();
   TraceStore& store = *store_;
@@ -201,7 +202,10 @@ void RecordingPolicy::FinishCapture() {
     if (charged != nullptr) store.Reward(charged);
   }
   const bool new_trace = trace->sightings.load(std::memory_order_relaxed) == 0;
-  if (new_trace) loops_->CountTrace();
+  if (new_trace) {
+    loops_->CountTrace();
+    loops_->found_at = counters_.ops_seen.value();
+  }
   if (!new_trace || loops_->IsWorthMoreTraces()) {
     captures_.Succeed();
   } else {
@@ -267,8 +271,11 @@ const Trace* RecordingPolicy::FindCaptured() {
              : store_->Find(capture_.from(), capture_.SplitSteps());
 }
 
-// No failure: the loop is there.
+// No failure: the loop is there. What keeps its sizes in it is found as regions
+// are.
 void RecordingPolicy::DropCapture() {
+  loops_->period_of_sizes = detector_.period();
+  CutSoon();
   captures_.PauseUntil(detector_.position() +
                        policy::kDroppedSizePause * capture_.size());
   if (LogsTo(LogChannel::kDetect)) PrintAbandoned(capture_.size());
@@ -287,11 +294,12 @@ void RecordingPolicy::RecordMissedRoot(const CallFrame& frame) {
   misses.shape = shape;
   const std::uint64_t place = ~std::uint64_t{frame.entry.id};
   const bool is_back = misses.same == 1 && loops_->CameBefore(place, shape);
-  const bool is_due = std::has_single_bit(misses.in_vain) ||
-                      misses.same == policy::kStayingSize;
+  const bool stays = misses.same == policy::kStayingSize;
+  const bool is_due = std::has_single_bit(misses.in_vain) || stays;
   if (!is_due && !is_back) return;
   std::uint32_t missed = 0;  // steps of the longest such trace
-  bool missed_at_boundary = false, is_worth_it = is_due;
+  bool missed_at_boundary = false;
+  bool is_worth_it = stays;
   TraceNode* top = store_->top();
   for (const TraceNode* n = top->first_child.load(std::memory_order_acquire);
        n != nullptr; n = n->next_sibling.load(std::memory_order_acquire)) {
@@ -300,7 +308,9 @@ void RecordingPolicy::RecordMissedRoot(const CallFrame& frame) {
         trace->hot.load(std::memory_order_relaxed)) {
       missed = std::max(missed, trace->length);
       missed_at_boundary |= trace->starts_at_boundary;
-      is_worth_it |= LoopState::IsWorthIt(*trace);
+      is_worth_it |= LoopState::IsWorthIt(*trace) ||
+                     (is_due && (trace->length >= policy::kShortestNewSize ||
+                                 trace->IsWorthMorePaths()));
     }
   }
   if (missed == 0) --misses.in_vain;

@@ -51,10 +51,12 @@ class RecordingPolicy : public OpDeferral {
 
   // Regions, see Note [Regions] in loop_policy.cpp.
   void RecordPeriod();
+  void CutSoon();
   void RecordRunEnd();
   bool IsStarving() const;
   void MaybeStartRegion();
   void MaybeEndRegion();
+  void GiveUpRegion();
 
   // Sequences of a profile, see Note [Known sequences] in profile_replay.cpp.
   void MaybeStartKnown(const CallFrame& frame);

@@ -365,8 +365,14 @@ void TraceCursor::LeaveTraceLocked(BailReason why) {
   Exits& exits = exits_[node->id];
   ++exits.times;
   ++exits.in_vain;
-  const bool is_due = (exits.times >= 2 || has_other_sizes) &&
-                      std::has_single_bit(exits.in_vain);
+  // Each path that is recorded has exits of its own: where sizes are drawn
+  // again and again, only the trace knows how often that came to nothing.
+  const bool is_one_of_many = why == BailReason::kMetaDiffers &&
+                              run_deferred_ && !trace->IsWorthMorePaths();
+  const std::uint32_t in_vain =
+      is_one_of_many ? ++loops_->sizes_in_vain[trace->id] : exits.in_vain;
+  const bool is_due =
+      (exits.times >= 2 || has_other_sizes) && std::has_single_bit(in_vain);
   if ((is_due || is_back) && !capture_.active()) {
     StartCapture(node, 0, trace->starts_at_boundary);
     loops_->to_branch_point = !trace->starts_at_boundary && IsStarving();
