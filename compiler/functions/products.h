@@ -34,6 +34,11 @@ struct ProductOrder {
   // added up one by one, the first one to z. 0: all k make one sum.
   // REQUIRES: 0 where starts_at_z.
   std::int64_t block = 0;
+  // Not 0: so many sums s(0), s(1), ... each take in every `lanes`th product.
+  // 8 of them become 4, s(i) + s(i + 4); 4 become (s(0) + s(2)) + (s(1) +
+  // s(3)). REQUIRES: 0, 4 or 8; of float, neither is_fused nor starts_at_z, no
+  // block; a_term and b_term are 1; k is a multiple of it; packs_b if it is 4.
+  std::int64_t lanes = 0;
 
   friend constexpr bool operator==(const ProductOrder&,
                                    const ProductOrder&) = default;

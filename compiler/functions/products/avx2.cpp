@@ -1,4 +1,5 @@
 // Products in vectors of 32 bytes. Compiled for AVX2.
+#include "compiler/functions/products/lanes.h"
 #include "compiler/functions/products/tiles.h"
 #include "compiler/functions/products/transpose.h"
 
@@ -30,6 +31,13 @@ struct F32 : Transpose8 {
     _mm256_maskstore_ps(p, part, v);
   }
   static V Fma(V a, V b, V c) { return _mm256_fmadd_ps(a, b, c); }
+  static V AllFours(const float* p) {
+    return _mm256_broadcast_ps(reinterpret_cast<const __m128*>(p));
+  }
+  static V SumOfFours(V v) {
+    const V two = v + _mm256_shuffle_ps(v, v, 0xee);
+    return two + _mm256_shuffle_ps(two, two, 0x55);
+  }
 };
 
 struct F64 : Transpose4 {
@@ -60,7 +68,7 @@ struct F64 : Transpose4 {
 namespace tjit {
 
 constexpr ProductTable kAvx2Products = {"AVX2",
-                                        products::RunAnyProduct<products::F32>,
+                                        products::RunFloats<products::F32>,
                                         products::RunAnyProduct<products::F64>};
 
 }  // namespace tjit

@@ -1,4 +1,5 @@
 // Products in vectors of 64 bytes. Compiled for AVX-512.
+#include "compiler/functions/products/lanes.h"
 #include "compiler/functions/products/tiles.h"
 #include "compiler/functions/products/transpose.h"
 
@@ -24,6 +25,13 @@ struct F32 : Transpose8 {
     _mm512_mask_storeu_ps(p, part, v);
   }
   static V Fma(V a, V b, V c) { return _mm512_fmadd_ps(a, b, c); }
+  static V AllFours(const float* p) {
+    return _mm512_broadcast_f32x4(_mm_loadu_ps(p));
+  }
+  static V SumOfFours(V v) {
+    const V two = v + _mm512_shuffle_ps(v, v, 0xee);
+    return two + _mm512_shuffle_ps(two, two, 0x55);
+  }
 };
 
 struct F64 : Transpose4 {
@@ -51,7 +59,7 @@ struct F64 : Transpose4 {
 namespace tjit {
 
 constexpr ProductTable kAvx512Products = {
-    "AVX512", products::RunAnyProduct<products::F32>,
+    "AVX512", products::RunFloats<products::F32>,
     products::RunAnyProduct<products::F64>};
 
 }  // namespace tjit

@@ -31,6 +31,7 @@ inline std::int64_t Min(std::int64_t a, std::int64_t b) {
 // of it.
 inline std::int64_t TermsOfPass(const Product& p, bool z_is_c) {
   if (p.order.block != 0) return Min(p.order.block, p.k);
+  if (p.order.lanes != 0) return p.k;
   const bool may_wait = p.order.starts_at_z || !z_is_c;
   return (p.packs_a || p.packs_b) && may_wait ? Min(kChunk, p.k) : p.k;
 }

@@ -48,6 +48,18 @@ T Element(const Product& p, const T* a, const T* b, const T* z) {
     for (std::int64_t t = 0; t < p.k; ++t) sum = step(t, sum);
     return sum;
   }
+  if (p.order.lanes != 0) {
+    std::vector<T> sums(static_cast<std::size_t>(p.order.lanes));
+    for (std::int64_t t = 0; t < p.k; ++t) {
+      T& sum = sums[static_cast<std::size_t>(t % p.order.lanes)];
+      sum = step(t, sum);
+    }
+    for (std::size_t i = 0; i < 4 && p.order.lanes == 8; ++i) {
+      sums[i] = sums[i] + sums[i + 4];
+    }
+    const T sum = (sums[0] + sums[2]) + (sums[1] + sums[3]);
+    return z == nullptr ? sum : *z + sum;
+  }
   const std::int64_t block =
       p.order.block != 0 ? p.order.block : std::max<std::int64_t>(p.k, 1);
   T result = z != nullptr ? *z : T(0);
@@ -206,6 +218,32 @@ TEST(ProductsTest, RowsThatDoNotTouch) {
   for (const Form form : kForms) {
     CompareAll<float>(11, 19, 23, form, 5, Numbers::kOrdinary);
     CompareAll<double>(11, 19, 23, form, 1, Numbers::kOrdinary);
+  }
+}
+
+TEST(ProductsTest, SumsSideBySide) {
+  int count = 0;
+  const ProductTable* const* const tables = ProductTables(&count);
+  for (int i = 0; i < count; ++i) {
+    for (const std::int64_t lanes : {4, 8}) {
+      for (const std::int64_t m : {1, 2, 3, 7, 33}) {
+        for (const std::int64_t n : {1, 3, 4, 5, 8, 10, 15, 33}) {
+          for (const std::int64_t k : {0, 8, 16, 48}) {
+            for (const Numbers kind : {Numbers::kOrdinary, Numbers::kSpecial}) {
+              for (const Addend addend :
+                   {Addend::kNone, Addend::kRow, Addend::kResult}) {
+                Product p = Make(m, n, k, Form::kBTransposed,
+                                 {false, false, 0, lanes}, m % 2 * 4);
+                p.packs_b = lanes == 4;
+                Compare<float>(p, tables[i]->f32, addend, kind,
+                               TextOf(p, *tables[i], addend));
+                if (HasFatalFailure()) return;
+              }
+            }
+          }
+        }
+      }
+    }
   }
 }
 

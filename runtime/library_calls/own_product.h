@@ -1,0 +1,43 @@
+// A matrix product as a step of our own, where one has the library's bits and
+// takes less time.
+//
+// How: candidates are products of compiler/functions/products.h in every order,
+// for every instruction set of this processor, with operands packed or not. The
+// probe (runtime/bit_exact/product_probe.h) compares them with the step that
+// runs the library, for the exact sizes, strides and state that kernels read.
+// Its verdict holds for the process, and on disk for later ones.
+// Invariants: (1) A step computes what the library's step computes, or runs
+// that one: other scalars, TJIT_PRODUCTS=library, a check that found a
+// difference. (2) Each kProductRunsPerCheck runs one result is compared.
+// Thread: a step belongs to one ThreadState.
+// Tested by: tests/runtime/library_calls/own_product_test.cpp
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "compiler/functions/products.h"
+#include "runtime/library_calls/internal.h"
+
+namespace tjit::runtime {
+
+// One product for each of `batches`, whose operands lie so many elements apart.
+struct ProductCall {
+  bool is_double = false;
+  Product product;  // neither order nor packing is set
+  std::int64_t batches = 1;
+  std::int64_t a_batch = 0, b_batch = 0, c_batch = 0;
+  SlotAddress a, b, c;
+  // What is added; kNoSlot: nothing.
+  SlotAddress z;
+  // The call has beta and alpha as its scalars, which are 0 or 1, and 1.
+  bool has_scalars = false;
+};
+
+// Null if the library is to run; *library is the step that runs it, and the
+// step that is returned takes it.
+std::unique_ptr<PreparedStep> PrepareOwnProduct(
+    const Request& request, const ProductCall& call,
+    std::unique_ptr<PreparedStep>* library);
+
+}  // namespace tjit::runtime
