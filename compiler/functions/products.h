@@ -35,9 +35,11 @@ struct ProductOrder {
   // REQUIRES: 0 where starts_at_z.
   std::int64_t block = 0;
   // Not 0: so many sums s(0), s(1), ... each take in every `lanes`th product.
-  // 8 of them become 4, s(i) + s(i + 4); 4 become (s(0) + s(2)) + (s(1) +
-  // s(3)). REQUIRES: 0, 4 or 8; of float, neither is_fused nor starts_at_z, no
-  // block; a_term and b_term are 1; k is a multiple of it; packs_b if it is 4.
+  // 8 of them become 4, s(i) + s(i + 4); 4 become
+  // (s(0) + s(2)) + (s(1) + s(3)). To that the last k % lanes products are
+  // added one by one.
+  // REQUIRES: 0, 4 or 8; of float, neither is_fused nor starts_at_z, no block;
+  // a_term and b_term are 1. If it is 4: k is a multiple of it, and packs_b.
   std::int64_t lanes = 0;
 
   friend constexpr bool operator==(const ProductOrder&,

@@ -97,9 +97,7 @@ std::vector<Way> WaysFor(const ProductCall& call) {
     const std::int64_t block = p.k < 2 * kBlock ? p.k / 2 : kBlock;
     ways.push_back({absl::StrCat("blocks of ", block), {true, false, block}});
   }
-  if (HasDotProducts(call) && (p.n % 4 == 0 || p.k % 8 == 0)) {
-    ways.push_back(DotProducts(p));
-  }
+  if (HasDotProducts(call)) ways.push_back(DotProducts(p));
   const std::int64_t whole = p.n / kPanel * kPanel;
   if (call.is_double && whole != 0 && whole != p.n) {
     if (HasAddend(call)) {
@@ -475,7 +473,7 @@ KnownProduct* Ask(const Request& request, const ProductCall& call,
   bool was_tried = false;
   const std::optional<std::size_t> found = FindProduct(
       {question, call.is_double, call.product.m * call.product.n * call.batches,
-       call.product.k},
+       call.product.k, HasDotProducts(call) ? 16u : 8u},
       names, &VerdictsOfProducts(), &trial, &was_tried);
   if (was_tried && trials != nullptr && trials->counters != nullptr) {
     trials->counters->products_tried.Add();

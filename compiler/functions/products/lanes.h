@@ -91,13 +91,15 @@ inline void RunEightLanes(const Product& p, const float* a, const float* b,
       const float* x = a + row * p.a_row;
       const float* y = b + j * p.b_column;
       __m128 low = _mm_setzero_ps(), high = _mm_setzero_ps();
-      for (std::int64_t t = 0; t < p.k; t += 2 * kFour) {
+      std::int64_t t = 0;
+      for (; t + 2 * kFour <= p.k; t += 2 * kFour) {
         low = low + _mm_loadu_ps(x + t) * _mm_loadu_ps(y + t);
         high = high + _mm_loadu_ps(x + t + kFour) * _mm_loadu_ps(y + t + kFour);
       }
       const __m128 four = low + high;
       const __m128 two = four + _mm_movehl_ps(four, four);
-      const float result = two[0] + two[1];
+      float result = two[0] + two[1];
+      for (; t < p.k; ++t) result = result + x[t] * y[t];
       c[row * p.c_row + j] =
           z == nullptr ? result : z[row * p.z_row + j] + result;
     }

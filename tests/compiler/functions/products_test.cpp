@@ -49,15 +49,17 @@ T Element(const Product& p, const T* a, const T* b, const T* z) {
     return sum;
   }
   if (p.order.lanes != 0) {
+    const std::int64_t whole = p.k / p.order.lanes * p.order.lanes;
     std::vector<T> sums(static_cast<std::size_t>(p.order.lanes));
-    for (std::int64_t t = 0; t < p.k; ++t) {
+    for (std::int64_t t = 0; t < whole; ++t) {
       T& sum = sums[static_cast<std::size_t>(t % p.order.lanes)];
       sum = step(t, sum);
     }
     for (std::size_t i = 0; i < 4 && p.order.lanes == 8; ++i) {
       sums[i] = sums[i] + sums[i + 4];
     }
-    const T sum = (sums[0] + sums[2]) + (sums[1] + sums[3]);
+    T sum = (sums[0] + sums[2]) + (sums[1] + sums[3]);
+    for (std::int64_t t = whole; t < p.k; ++t) sum = step(t, sum);
     return z == nullptr ? sum : *z + sum;
   }
   const std::int64_t block =
@@ -228,7 +230,7 @@ TEST(ProductsTest, SumsSideBySide) {
     for (const std::int64_t lanes : {4, 8}) {
       for (const std::int64_t m : {1, 2, 3, 7, 33}) {
         for (const std::int64_t n : {1, 3, 4, 5, 8, 10, 15, 33}) {
-          for (const std::int64_t k : {0, 8, 16, 48}) {
+          for (const std::int64_t k : {0, 4, 8, 20, 48}) {
             for (const Numbers kind : {Numbers::kOrdinary, Numbers::kSpecial}) {
               for (const Addend addend :
                    {Addend::kNone, Addend::kRow, Addend::kResult}) {

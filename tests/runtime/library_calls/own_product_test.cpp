@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/bit_exact/product_verdicts.h"
 #include "runtime/platform/settings.h"
 #include "support/counters.h"
 #include "support/planted_defect.h"
@@ -313,6 +314,9 @@ TEST_F(OwnProductTest, DISABLED_Speed) {
                   static_cast<long>(n), form, library[7] / 1e3, own[7] / 1e3,
                   library[7] / own[7]);
     }
+  }
+  for (const auto& [question, answer] : VerdictsOfProducts().Recorded()) {
+    std::printf("%s: %s\n", question.c_str(), answer.c_str());
   }
 }
 
