@@ -16,6 +16,7 @@
 #include "runtime/bit_exact/product_verdicts.h"
 #include "runtime/bit_exact/same_bits.h"
 #include "runtime/call/kernel_state.h"
+#include "runtime/library_calls/product_candidates.h"
 #include "runtime/platform/settings.h"
 #include "support/counters.h"
 #include "support/log.h"
@@ -25,152 +26,6 @@
 
 namespace tjit::runtime {
 namespace {
-
-constexpr std::int64_t kMostScratch = std::int64_t{4} << 20;  // bytes
-// A smaller product is not worth packing what can be read as it lies.
-constexpr std::int64_t kPackedProducts = 1 << 15;
-// A larger one is tried in few ways.
-constexpr std::int64_t kFewWaysProducts = 1 << 21;
-
-// Columns from `first` on, as many as the product has.
-struct Part {
-  std::int64_t first = 0;
-  Product product;
-};
-
-struct Candidate {
-  const ProductTable* table;
-  std::vector<Part> parts;
-  std::string name;
-};
-
-// The columns of a call in one order, or in two: those up to `split`, and the
-// rest.
-struct Way {
-  std::string name;
-  ProductOrder order;
-  std::int64_t split = 0;  // 0: one order
-  ProductOrder rest = {};
-};
-
-constexpr ProductOrder kFused = {true, false, 0};
-constexpr ProductOrder kApart = {false, false, 0};
-
-bool HasAddend(const ProductCall& call) { return call.z.slot != kNoSlot; }
-
-// MKL makes dot products of vectors where b is turned and the result has few
-// rows or columns; what it does depends on addresses, but for multiples of 16
-// bytes.
-bool HasDotProducts(const ProductCall& call) {
-  const Product& p = call.product;
-  const auto is_aligned = [](const SlotAddress& address) {
-    return address.byte_offset % 16 == 0;
-  };
-  return !call.is_double && (p.m < 4 || p.n < 16) && p.a_term == 1 &&
-         p.b_term == 1 && p.b_column != 1 && p.k % 4 == 0 && p.a_row % 4 == 0 &&
-         p.b_column % 4 == 0 && call.a_batch % 4 == 0 &&
-         call.b_batch % 4 == 0 && is_aligned(call.a) && is_aligned(call.b);
-}
-
-// The first multiple of four columns have four sums each, the others eight.
-Way DotProducts(const Product& p) {
-  const ProductOrder four = {false, false, 0, 4}, eight = {false, false, 0, 8};
-  const std::int64_t whole = p.n / 4 * 4;
-  if (whole == p.n) return {"dots", four};
-  if (whole == 0) return {"dots", eight};
-  return {"dots", four, whole, eight};
-}
-
-// What libraries do. MKL has blocks of 192 products, and of half of k for less
-// than two of them; doubles are a chain in panels of 24 columns.
-std::vector<Way> WaysFor(const ProductCall& call) {
-  constexpr std::int64_t kBlock = 192, kPanel = 24;
-  const Product& p = call.product;
-  std::vector<Way> ways = {{"chain", kFused}, {"apart", kApart}};
-  const ProductOrder fused_from_z = {true, true, 0};
-  const ProductOrder apart_from_z = {false, true, 0};
-  if (HasAddend(call)) {
-    ways.push_back({"chain from z", fused_from_z});
-    ways.push_back({"apart from z", apart_from_z});
-  }
-  if (p.k > kBlock) {
-    const std::int64_t block = p.k < 2 * kBlock ? p.k / 2 : kBlock;
-    ways.push_back({absl::StrCat("blocks of ", block), {true, false, block}});
-  }
-  if (HasDotProducts(call)) ways.push_back(DotProducts(p));
-  const std::int64_t whole = p.n / kPanel * kPanel;
-  if (call.is_double && whole != 0 && whole != p.n) {
-    if (HasAddend(call)) {
-      ways.push_back({"panels from z", fused_from_z, whole, apart_from_z});
-    } else {
-      ways.push_back({"panels", kFused, whole, kApart});
-    }
-  }
-  return ways;
-}
-
-// a and b packed or not, as far as that can be and may pay.
-std::vector<std::pair<bool, bool>> PackingsFor(const Product& p,
-                                               std::int64_t lanes) {
-  if (lanes != 0) return {{false, true}};
-  const bool needs_a = p.a_row != 1 && p.a_term != 1;
-  const bool needs_b = p.b_column != 1;
-  std::vector<std::pair<bool, bool>> packings = {{needs_a, needs_b}};
-  if (p.m * p.n * p.k < kPackedProducts) return packings;
-  if (!needs_b) packings.emplace_back(needs_a, true);
-  if (!needs_a && p.m * p.n * p.k >= kFewWaysProducts) {
-    packings.emplace_back(true, true);
-  }
-  return packings;
-}
-
-std::vector<Part> PartsOf(const Product& product, const Way& way, bool packs_a,
-                          bool packs_b) {
-  Part part = {0, product};
-  part.product.packs_a = packs_a;
-  part.product.packs_b = packs_b;
-  part.product.order = way.order;
-  if (way.split == 0) return {part};
-  Part rest = part;
-  part.product.n = way.split;
-  rest.first = way.split;
-  rest.product.n -= way.split;
-  rest.product.order = way.rest;
-  return {part, rest};
-}
-
-std::int64_t ScratchOf(const std::vector<Part>& parts) {
-  std::int64_t most = 0;
-  for (const Part& part : parts) {
-    most = std::max(most, tjit::ScratchOf(part.product));
-  }
-  return most;
-}
-
-std::vector<Candidate> CandidatesFor(const ProductCall& call) {
-  int count = 0;
-  const ProductTable* const* const tables = ProductTables(&count);
-  if (call.product.m * call.product.n * call.product.k >= kFewWaysProducts) {
-    count = std::min(count, 1);
-  }
-  const std::int64_t item = call.is_double ? 8 : 4;
-  std::vector<Candidate> candidates;
-  for (const Way& way : WaysFor(call)) {
-    for (int i = 0; i < count; ++i) {
-      for (const auto& [packs_a, packs_b] :
-           PackingsFor(call.product, way.order.lanes)) {
-        std::vector<Part> parts = PartsOf(call.product, way, packs_a, packs_b);
-        if (ScratchOf(parts) * item > kMostScratch) continue;
-        candidates.push_back(
-            {tables[i], std::move(parts),
-             absl::StrCat(way.name, ", ", tables[i]->capability,
-                          packs_a ? ", a packed" : "",
-                          packs_b ? ", b packed" : "")});
-      }
-    }
-  }
-  return candidates;
-}
 
 // All that the bits depend on, but for what the key of the store has.
 std::string QuestionOf(const ProductCall& call) {
@@ -245,7 +100,7 @@ Memory Allocate(std::int64_t bytes) {
 template <class T>
 class BoundProduct {
  public:
-  BoundProduct(const ProductCall& call, const Candidate& candidate)
+  BoundProduct(const ProductCall& call, const ProductCandidate& candidate)
       : call_(call),
         parts_(candidate.parts),
         function_(FunctionOf<T>(*candidate.table)),
@@ -272,7 +127,7 @@ class BoundProduct {
                      ? reinterpret_cast<const T*>(call_.z.In(slots))
                      : nullptr;
     for (std::int64_t i = 0; i < call_.batches; ++i) {
-      for (const Part& part : parts_) {
+      for (const ProductPart& part : parts_) {
         function_(part.product, a, b + part.first * part.product.b_column,
                   z == nullptr ? nullptr : z + part.first, c + part.first,
                   reinterpret_cast<T*>(scratch_.get()));
@@ -286,7 +141,7 @@ class BoundProduct {
 
  private:
   ProductCall call_;
-  std::vector<Part> parts_;
+  std::vector<ProductPart> parts_;
   ProductFn<T> function_;
   std::uintptr_t alignment_;
   Memory scratch_;
@@ -304,7 +159,7 @@ template <class T>
 class OwnProductStep final : public PreparedStep {
  public:
   OwnProductStep(const Request& request, const ProductCall& call,
-                 const Candidate& candidate, KnownProduct* known,
+                 const ProductCandidate& candidate, KnownProduct* known,
                  std::unique_ptr<PreparedStep> library)
       : own_(call, candidate),
         known_(known),
@@ -426,9 +281,11 @@ template <class T>
 class RequestTrial final : public ProductTrial {
  public:
   RequestTrial(const Request& request, const ProductCall& call,
-               const std::vector<Candidate>& candidates, PreparedStep* library)
+               const std::vector<ProductCandidate>& candidates,
+               PreparedStep* library)
       : request_(request), library_(library), scalars_(ScalarsOf(request)) {
-    for (const Candidate& c : candidates) candidates_.emplace_back(call, c);
+    for (const ProductCandidate& c : candidates)
+      candidates_.emplace_back(call, c);
   }
 
   std::vector<Range> Place(std::uint64_t shift) override {
@@ -458,7 +315,7 @@ class RequestTrial final : public ProductTrial {
 // Null: may not be tried now.
 template <class T>
 KnownProduct* Ask(const Request& request, const ProductCall& call,
-                  const std::vector<Candidate>& candidates,
+                  const std::vector<ProductCandidate>& candidates,
                   PreparedStep* library) {
   const std::string question = QuestionOf(call);
   if (KnownProduct* const known = Known().Find(question)) return known;
@@ -468,7 +325,7 @@ KnownProduct* Ask(const Request& request, const ProductCall& call,
     return nullptr;
   }
   std::vector<std::string> names;
-  for (const Candidate& c : candidates) names.push_back(c.name);
+  for (const ProductCandidate& c : candidates) names.push_back(c.name);
   RequestTrial<T> trial(request, call, candidates, library);
   bool was_tried = false;
   const std::optional<std::size_t> found = FindProduct(
@@ -486,7 +343,7 @@ template <class T>
 std::unique_ptr<PreparedStep> Prepare(const Request& request,
                                       const ProductCall& call,
                                       std::unique_ptr<PreparedStep>* library) {
-  const std::vector<Candidate> candidates = CandidatesFor(call);
+  const std::vector<ProductCandidate> candidates = CandidatesFor(call);
   if (candidates.empty()) return nullptr;
   KnownProduct* const known = Ask<T>(request, call, candidates, library->get());
   if (known == nullptr || !known->candidate || known->is_off.load()) {

@@ -13,26 +13,12 @@
 // Tested by: tests/runtime/library_calls/own_product_test.cpp
 #pragma once
 
-#include <cstdint>
 #include <memory>
 
-#include "compiler/functions/products.h"
 #include "runtime/library_calls/internal.h"
+#include "runtime/library_calls/product_candidates.h"
 
 namespace tjit::runtime {
-
-// One product for each of `batches`, whose operands lie so many elements apart.
-struct ProductCall {
-  bool is_double = false;
-  Product product;  // neither order nor packing is set
-  std::int64_t batches = 1;
-  std::int64_t a_batch = 0, b_batch = 0, c_batch = 0;
-  SlotAddress a, b, c;
-  // What is added; kNoSlot: nothing.
-  SlotAddress z;
-  // The call has beta and alpha as its scalars, which are 0 or 1, and 1.
-  bool has_scalars = false;
-};
 
 // Null if the library is to run; *library is the step that runs it, and the
 // step that is returned takes it.

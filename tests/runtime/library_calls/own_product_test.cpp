@@ -122,6 +122,28 @@ TEST_F(OwnProductTest, DoublesHaveEagersBits) {
   EXPECT_TRUE(CompareMm(4, 8, 24, Lies::kDense, Lies::kDense, at::kDouble));
 }
 
+// As of a layer of ten classes.
+TEST_F(OwnProductTest, NarrowProductsAreOwnWhereTheSecondIsTransposed) {
+  for (const std::int64_t n : {4, 7, 10}) {
+    for (const std::int64_t k : {16, 20, 32}) {
+      EXPECT_TRUE(CompareMm(32, k, n, Lies::kDense, Lies::kTransposed))
+          << k << " " << n;
+    }
+  }
+}
+
+// MKL's order is another one there.
+TEST_F(OwnProductTest, OperandsAtOddAddressesHaveEagersBits) {
+  for (const std::int64_t offset : {0, 1, 2, 4}) {
+    Compare("aten::mm", [=](int seed) {
+      Data d(seed);
+      const Tensor a = d.Dense({32 * 16 + 8}, at::kFloat);
+      return Stack{a.narrow(0, offset, 32 * 16).view({32, 16}),
+                   Make(&d, 16, 10, Lies::kTransposed)};
+    });
+  }
+}
+
 TEST_F(OwnProductTest, ExpandedOperandsHaveEagersBits) {
   CompareMm(8, 16, 32, Lies::kExpanded, Lies::kDense);
   CompareMm(8, 16, 32, Lies::kDense, Lies::kExpanded);
