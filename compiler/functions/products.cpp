@@ -1,6 +1,6 @@
 #include "compiler/functions/products.h"
 
-#include "compiler/functions/products/tiles.h"
+#include "compiler/functions/products/sizes.h"
 
 namespace tjit {
 namespace {

@@ -7,34 +7,12 @@
 //   L::All(x), L::Fma(a, b, c), L::Zero()
 //   L::Transpose(from, from_row, to, to_row)
 //                                     kBlock rows of kBlock elements
-//
-// Note [Chunks of k]: packed operands are copied in chunks of k. A sum that
-// is longer than a chunk waits in c between two chunks, which rounds nothing.
-// That needs c not to be z, unless the sum starts at z.
 #pragma once
 
-#include "compiler/functions/products.h"
+#include "compiler/functions/products/packing.h"
+#include "compiler/functions/products/sizes.h"
 
 namespace tjit::products {
-
-inline constexpr std::int64_t kMostRows = 12;
-inline constexpr std::int64_t kMostVectors = 2;
-inline constexpr std::int64_t kChunk = 256;           // terms that are packed
-inline constexpr std::int64_t kPackedRows = 576;      // of a, a multiple of 12
-inline constexpr std::int64_t kPackedColumns = 1024;  // of b
-
-inline std::int64_t Min(std::int64_t a, std::int64_t b) {
-  return a < b ? a : b;
-}
-
-// Terms that one pass over c takes in: a sum that the order wants, or a chunk
-// of it.
-inline std::int64_t TermsOfPass(const Product& p, bool z_is_c) {
-  if (p.order.block != 0) return Min(p.order.block, p.k);
-  if (p.order.lanes != 0) return p.k;
-  const bool may_wait = p.order.starts_at_z || !z_is_c;
-  return (p.packs_a || p.packs_b) && may_wait ? Min(kChunk, p.k) : p.k;
-}
 
 // What all tiles of a pass have in common. Sums start at `start`, or 0 if that
 // is null, and `add` is added to them in the end if it is not null.
@@ -186,79 +164,6 @@ void RunPanel(const Pass<typename L::T>& pass, const typename L::T* a,
                                 : a + row * pass.a_row;
     tile(pass, from, b, first_row + row, column, last);
     row += count;
-  }
-}
-
-// Panels of kMostRows rows; in each, the rows of a term side by side.
-template <class L>
-void PackA(const Product& p, const typename L::T* a, std::int64_t rows,
-           std::int64_t terms, typename L::T* to) {
-  for (std::int64_t row = 0; row < rows; row += kMostRows) {
-    const std::int64_t count = Min(kMostRows, rows - row);
-    std::int64_t r = 0;
-    const std::int64_t whole =
-        p.a_term == 1 ? terms / L::kBlock * L::kBlock : 0;
-    for (; r + L::kBlock <= count && whole != 0; r += L::kBlock) {
-      const typename L::T* block = a + (row + r) * p.a_row;
-      for (std::int64_t t = 0; t < whole; t += L::kBlock) {
-        L::Transpose(block + t, p.a_row, to + t * kMostRows + r, kMostRows);
-      }
-      for (std::int64_t i = 0; i < L::kBlock; ++i) {
-        for (std::int64_t t = whole; t < terms; ++t) {
-          to[t * kMostRows + r + i] = block[t + i * p.a_row];
-        }
-      }
-    }
-    for (; r < count; ++r) {
-      const typename L::T* from = a + (row + r) * p.a_row;
-      for (std::int64_t t = 0; t < terms; ++t) {
-        to[t * kMostRows + r] = from[t * p.a_term];
-      }
-    }
-    to += kMostRows * terms;
-  }
-}
-
-// Panels of kMostVectors vectors; in each, the columns of a term side by side.
-template <class L>
-void PackB(const Product& p, const typename L::T* b, std::int64_t columns,
-           std::int64_t terms, typename L::T* to) {
-  constexpr std::int64_t kPanel = kMostVectors * L::kWidth;
-  constexpr std::int64_t kBlock = L::kBlock;
-  for (std::int64_t column = 0; column < columns; column += kPanel) {
-    const std::int64_t count = Min(kPanel, columns - column);
-    const typename L::T* from = b + column * p.b_column;
-    if (p.b_column == 1) {
-      for (std::int64_t t = 0; t < terms; ++t) {
-        const typename L::T* row = from + t * p.b_term;
-        std::int64_t j = 0;
-        for (; j + L::kWidth <= count; j += L::kWidth) {
-          L::Store(to + t * kPanel + j, L::Load(row + j));
-        }
-        for (; j < count; ++j) to[t * kPanel + j] = row[j];
-      }
-      to += kPanel * terms;
-      continue;
-    }
-    std::int64_t done = 0;  // columns
-    const std::int64_t whole = p.b_term == 1 ? terms / kBlock * kBlock : 0;
-    for (; done + kBlock <= count && whole != 0; done += kBlock) {
-      const typename L::T* block = from + done * p.b_column;
-      for (std::int64_t t = 0; t < whole; t += kBlock) {
-        L::Transpose(block + t, p.b_column, to + t * kPanel + done, kPanel);
-      }
-      for (std::int64_t j = 0; j < kBlock; ++j) {
-        for (std::int64_t t = whole; t < terms; ++t) {
-          to[t * kPanel + done + j] = block[t + j * p.b_column];
-        }
-      }
-    }
-    for (; done < count; ++done) {
-      for (std::int64_t t = 0; t < terms; ++t) {
-        to[t * kPanel + done] = from[t * p.b_term + done * p.b_column];
-      }
-    }
-    to += kPanel * terms;
   }
 }
 
