@@ -41,6 +41,9 @@ struct ProductOrder {
   // REQUIRES: 0, 4 or 8; of float, neither is_fused nor starts_at_z, no block;
   // a_term and b_term are 1. If it is 4: k is a multiple of it, and packs_b.
   std::int64_t lanes = 0;
+  // A sum that starts at 0 starts at -0, so a product that is -0 stays -0.
+  // REQUIRES: no lanes.
+  bool starts_at_minus_zero = false;
 
   friend constexpr bool operator==(const ProductOrder&,
                                    const ProductOrder&) = default;

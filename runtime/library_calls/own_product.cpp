@@ -35,7 +35,7 @@ std::string QuestionOf(const ProductCall& call) {
   absl::StrAppend(&text, " a ", p.a_row, ",", p.a_term, " b ", p.b_term, ",",
                   p.b_column, " c ", p.c_row);
   if (call.has_scalars) absl::StrAppend(&text, " addmm");
-  if (HasDotProducts(call)) absl::StrAppend(&text, " by 16");
+  if (AlignmentOf(call) == 16) absl::StrAppend(&text, " by 16");
   if (HasAddend(call)) {
     absl::StrAppend(&text, call.z.slot == call.c.slot ? " in place" : " z ",
                     p.z_row);
@@ -104,7 +104,7 @@ class BoundProduct {
       : call_(call),
         parts_(candidate.parts),
         function_(FunctionOf<T>(*candidate.table)),
-        alignment_(HasDotProducts(call) ? 16 : 1) {}
+        alignment_(AlignmentOf(call) == 16 ? 16 : 1) {}
   const ProductCall& call() const { return call_; }
 
   // The verdict holds for such addresses.
@@ -330,7 +330,7 @@ KnownProduct* Ask(const Request& request, const ProductCall& call,
   bool was_tried = false;
   const std::optional<std::size_t> found = FindProduct(
       {question, call.is_double, call.product.m * call.product.n * call.batches,
-       call.product.k, HasDotProducts(call) ? 16u : 8u},
+       call.product.k, AlignmentOf(call)},
       names, &VerdictsOfProducts(), &trial, &was_tried);
   if (was_tried && trials != nullptr && trials->counters != nullptr) {
     trials->counters->products_tried.Add();

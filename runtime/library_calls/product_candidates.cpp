@@ -26,6 +26,15 @@ struct Way {
 constexpr ProductOrder kFused = {true, false, 0};
 constexpr ProductOrder kApart = {false, false, 0};
 
+// MKL makes dot products of vectors where b is turned and the result has few
+// rows or columns.
+bool HasDotProducts(const ProductCall& call) {
+  const Product& p = call.product;
+  return !call.is_double && (p.m < 4 || p.n < 16) && p.a_term == 1 &&
+         p.b_term == 1 && p.b_column != 1 && p.k % 4 == 0 && p.a_row % 4 == 0 &&
+         p.b_column % 4 == 0 && call.a_batch % 4 == 0 && call.b_batch % 4 == 0;
+}
+
 // The first multiple of four columns have four sums each, the others eight.
 Way DotProducts(const Product& p) {
   const ProductOrder four = {false, false, 0, 4}, eight = {false, false, 0, 8};
@@ -52,6 +61,7 @@ std::vector<Way> WaysFor(const ProductCall& call) {
     ways.push_back({absl::StrCat("blocks of ", block), {true, false, block}});
   }
   if (HasDotProducts(call)) ways.push_back(DotProducts(p));
+  if (p.k == 1) ways.push_back({"one", {false, false, 0, 0, true}});
   const std::int64_t whole = p.n / kPanel * kPanel;
   if (call.is_double && whole != 0 && whole != p.n) {
     if (HasAddend(call)) {
@@ -95,18 +105,15 @@ std::vector<ProductPart> PartsOf(const Product& product, const Way& way,
 
 }  // namespace
 
-// MKL makes dot products of vectors where b is turned and the result has few
-// rows or columns; what it does depends on addresses, but for multiples of 16
-// bytes.
-bool HasDotProducts(const ProductCall& call) {
-  const Product& p = call.product;
-  const auto is_aligned = [](const SlotAddress& address) {
-    return address.byte_offset % 16 == 0;
-  };
-  return !call.is_double && (p.m < 4 || p.n < 16) && p.a_term == 1 &&
-         p.b_term == 1 && p.b_column != 1 && p.k % 4 == 0 && p.a_row % 4 == 0 &&
-         p.b_column % 4 == 0 && call.a_batch % 4 == 0 &&
-         call.b_batch % 4 == 0 && is_aligned(call.a) && is_aligned(call.b);
+// MKL has code for few rows or columns that begins a row at a multiple of 16
+// bytes and computes what lies before that in another order.
+std::uint64_t AlignmentOf(const ProductCall& call) {
+  constexpr std::int64_t kVector = 16;
+  const bool is_narrow = call.product.m < 4 || call.product.n < 16;
+  const bool is_aligned = call.a.byte_offset % kVector == 0 &&
+                          call.b.byte_offset % kVector == 0 &&
+                          call.c.byte_offset % kVector == 0;
+  return is_narrow && is_aligned ? kVector : sizeof(double);
 }
 
 std::int64_t ScratchOf(const std::vector<ProductPart>& parts) {

@@ -47,9 +47,9 @@ struct ProductCandidate {
   std::string name;
 };
 
-// True if the library's order may depend on where operands lie, but for
-// multiples of 16 bytes.
-bool HasDotProducts(const ProductCall& call);
+// The library's order may depend on addresses; what is found for such as are
+// multiples of so many bytes holds for them.
+std::uint64_t AlignmentOf(const ProductCall& call);
 
 // The best guesses first.
 std::vector<ProductCandidate> CandidatesFor(const ProductCall& call);

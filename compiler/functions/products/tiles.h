@@ -14,8 +14,8 @@
 
 namespace tjit::products {
 
-// What all tiles of a pass have in common. Sums start at `start`, or 0 if that
-// is null, and `add` is added to them in the end if it is not null.
+// What all tiles of a pass have in common. Sums start at `start`, or `zero` if
+// that is null, and `add` is added to them in the end if it is not null.
 template <class T>
 struct Pass {
   std::int64_t terms;
@@ -23,6 +23,7 @@ struct Pass {
   std::int64_t b_term;
   const T* start;
   std::int64_t start_row;
+  T zero;  // where there is no start
   const T* add;
   std::int64_t add_row;
   T* c;
@@ -45,10 +46,11 @@ void RunTile(const Pass<typename L::T>& pass, const typename L::T* a,
     return L::Load(from);
   };
   V sum[kRows][kVectors];
+  const V zero = L::All(pass.zero);
 #pragma GCC unroll 12
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) sum[r][v] = L::Zero();
+    for (int v = 0; v < kVectors; ++v) sum[r][v] = zero;
   }
   if (pass.start != nullptr) {
 #pragma GCC unroll 12
@@ -220,6 +222,7 @@ void RunProduct(const Product& p, const typename L::T* a,
     const bool is_first = term == 0;
     const bool is_last = term + pass.terms == p.k;
     pass.start_row = pass.add_row = p.c_row;
+    pass.zero = p.order.starts_at_minus_zero ? T(-0.0) : T(0);
     if (p.order.block != 0) {
       pass.add = is_first ? z : c;
       if (is_first) pass.add_row = p.z_row;

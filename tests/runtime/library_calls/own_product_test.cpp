@@ -132,6 +132,25 @@ TEST_F(OwnProductTest, NarrowProductsAreOwnWhereTheSecondIsTransposed) {
   }
 }
 
+// As of the weight of a layer of eight inputs: MKL begins rows elsewhere where
+// they are not multiples of 16 bytes.
+TEST_F(OwnProductTest, NarrowProductsAreOwnAtAlignedAddresses) {
+  EXPECT_TRUE(CompareMm(32, 32, 8, Lies::kTransposed, Lies::kDense));
+  EXPECT_TRUE(CompareMm(16, 4, 8, Lies::kTransposed, Lies::kDense));
+}
+
+// One product is no sum: a zero keeps its sign.
+TEST_F(OwnProductTest, ProductsOfAColumnAndARow) {
+  for (const std::int64_t m : {4, 32}) {
+    CompareMm(m, 1, 16, Lies::kDense, Lies::kDense);
+    Compare("aten::mm", [=](int seed) {
+      Data d(seed);
+      return Stack{Make(&d, m, 1, Lies::kDense) * 0.0,
+                   Make(&d, 1, 32, Lies::kDense)};
+    });
+  }
+}
+
 // MKL's order is another one there.
 TEST_F(OwnProductTest, OperandsAtOddAddressesHaveEagersBits) {
   for (const std::int64_t offset : {0, 1, 2, 4}) {
