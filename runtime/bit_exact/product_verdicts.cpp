@@ -2,7 +2,21 @@
 
 #include <exception>
 
+#include "support/log.h"
+
 namespace tjit::runtime {
+namespace {
+
+// What is wrong with the folder is said by the worker's cache.
+void WarnOfEntry(const std::string& text) {
+  const bool is_of_entry =
+      text.find("compared with eager anew") != std::string::npos;
+  if (is_of_entry && LogsTo(LogChannel::kWarning)) {
+    LogLine(LogLevel::kWarning, "tjit: " + text);
+  }
+}
+
+}  // namespace
 
 void ProductVerdicts::UseFolder(const std::string& folder) {
   const MutexLock lock(mutex_);
@@ -10,9 +24,7 @@ void ProductVerdicts::UseFolder(const std::string& folder) {
   if (folder.empty()) return cache_.store(nullptr);
   std::unique_ptr<cache::ObjectCache>& cache = caches_[folder];
   if (cache == nullptr) {
-    // What is wrong with the folder is said by the worker's.
-    cache =
-        std::make_unique<cache::ObjectCache>(folder, [](const std::string&) {});
+    cache = std::make_unique<cache::ObjectCache>(folder, &WarnOfEntry);
   }
   cache_.store(cache.get());
 }

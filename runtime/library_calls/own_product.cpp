@@ -266,7 +266,7 @@ void OwnProductStep<T>::SwitchOff() {
   if (known_->is_off.exchange(true)) return;  // another thread has said so
   if (counters_ != nullptr) counters_->products_switched_off.Add();
   LogLine(LogLevel::kError,
-          absl::StrCat("own code of ", known_->question,
+          absl::StrCat("tjit: own code of ", known_->question,
                        " has other bits than the library, which runs it from "
                        "now on; please report this"));
   const std::string answer =

@@ -272,6 +272,27 @@ TEST_F(ProductVerdictsTest, AreKeptApartFromOthers) {
   EXPECT_EQ(others.Find("product 2x2x2 f32"), std::nullopt);
 }
 
+TEST_F(ProductVerdictsTest, ADamagedEntryIsSaidAndReplaced) {
+  ProductVerdicts first;
+  first.UseFolder(folder_);
+  first.Add("product 2x2x2 f32", "chain, AVX2");
+  first.Save();
+  for (const auto& file : std::filesystem::directory_iterator(folder_)) {
+    std::filesystem::resize_file(file.path(), file.file_size() - 1);
+  }
+  ProductVerdicts second;
+  second.UseFolder(folder_);
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(second.Find("product 2x2x2 f32"), std::nullopt);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("it is cut short"));
+  second.Add("product 2x2x2 f32", "chain, AVX512");
+  second.Save();
+  ProductVerdicts third;
+  third.UseFolder(folder_);
+  EXPECT_EQ(third.Find("product 2x2x2 f32"), "chain, AVX512");
+}
+
 TEST_F(ProductVerdictsTest, WithoutAFolderNothingIsKept) {
   ProductVerdicts verdicts;
   verdicts.UseFolder("");

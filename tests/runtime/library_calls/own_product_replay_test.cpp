@@ -3,11 +3,17 @@
 #include <ATen/Parallel.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <tjit/tjit.h>
 #include <torch/torch.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <functional>
+#include <memory>
+#include <string>
 #include <vector>
 
 namespace tjit {
@@ -69,6 +75,41 @@ std::vector<Tensor> RunSteps(const Program& program) {
     mark_step();
   }
   return results;
+}
+
+// In a process of its own, with verdicts in `folder`. Its exit status is 0 if
+// `is_right` of what it did.
+int RunProcess(const std::string& folder, bool (*is_right)(const Stats&)) {
+  const pid_t child = fork();
+  if (child == 0) {
+    at::set_num_threads(1);
+    Options options;
+    options.hot_threshold = 2;
+    options.backend = Backend::kReplay;
+    options.cache_dir = folder;
+    if (!enable(options)) _exit(2);
+    RunSteps(Net());
+    sync();
+    _exit(is_right(stats()) ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return status;
+}
+
+// Before this process has verdicts itself.
+TEST(OwnProductProcessesTest, TheNextOneTakesTheVerdicts) {
+  char name[] = "/tmp/own_product_replay_test.XXXXXX";
+  const std::string folder = mkdtemp(name);
+  const auto tries = [](const Stats& did) {
+    return did.products_tried > 0 && did.products_own > 0;
+  };
+  const auto knows = [](const Stats& did) {
+    return did.products_tried == 0 && did.products_own > 0;
+  };
+  EXPECT_EQ(RunProcess(folder, tries), 0);
+  EXPECT_EQ(RunProcess(folder, knows), 0);
+  std::filesystem::remove_all(folder);
 }
 
 class OwnProductReplayTest : public ::testing::TestWithParam<Backend> {
