@@ -69,6 +69,12 @@ bool SetBackward(std::string_view value, EnvOptions* o) {
   return o->has_own_backward;
 }
 
+bool SetProducts(std::string_view value, EnvOptions* o) {
+  o->own_products = value == "own";
+  o->has_own_products = o->own_products || value == "library";
+  return o->has_own_products;
+}
+
 // Empty as in a script whose variable is not set: no cache, not the default.
 bool SetCacheDir(std::string_view value, EnvOptions* o) {
   o->cache_dir = value.empty() ? kCacheOff : value;
@@ -277,6 +283,7 @@ const std::vector<Variable>& Variables() {
       {"TJIT_PLANTED_DEFECT", "the name of a defect", SetPlantedDefect},
 #endif
       {"TJIT_PRINT_CONFIG", kSwitchWords, SetFlag<&EnvOptions::print_config>},
+      {"TJIT_PRODUCTS", "own or library", SetProducts},
       {"TJIT_PROFILE", "a file, or off", SetProfile},
       {"TJIT_SHADOW", kSwitchWords,
        SetSwitch<&EnvOptions::has_shadow, &EnvOptions::shadow>},

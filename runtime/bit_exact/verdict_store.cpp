@@ -31,7 +31,7 @@ cache::ObjectCache* VerdictStore::Usable() {
 // Adds what the entry has.
 void VerdictStore::Load(cache::ObjectCache* cache, Answers* answers) {
   std::string text;
-  if (!cache->Find(key_, &text, cache::EntryKind::kVerdicts)) return;
+  if (!cache->Find(key_ + entry_, &text, cache::EntryKind::kVerdicts)) return;
   std::string_view rest = text;
   while (!rest.empty()) {
     const std::string_view line = rest.substr(0, rest.find('\n'));
@@ -75,7 +75,7 @@ void VerdictStore::Save() {
   for (const auto& [question, answer] : news_) {
     absl::StrAppend(&text, question, "=", answer, "\n");
   }
-  cache->Store(key_, text, cache::EntryKind::kVerdicts);
+  cache->Store(key_ + entry_, text, cache::EntryKind::kVerdicts);
   known_ = std::exchange(news_, {});
 }
 

@@ -249,7 +249,8 @@ bool IsPlain(const StepRecord& step) {
   return !is_all_empty;
 }
 
-DummyMemory::DummyMemory(const Request& request) : tensors_(request.tensors) {
+DummyMemory::DummyMemory(const Request& request, std::uint64_t shift)
+    : tensors_(request.tensors) {
   const std::vector<std::int32_t> used = request.slots();
   std::vector<std::uint64_t> offsets;
   for (std::int32_t s : used) {
@@ -272,7 +273,7 @@ DummyMemory::DummyMemory(const Request& request) : tensors_(request.tensors) {
   }
   slots_.assign(static_cast<std::size_t>(used.back()) + 1, nullptr);
   for (std::size_t i = 0; i < used.size(); ++i) {
-    slots_[used[i]] = memory_ + offsets[i];
+    slots_[used[i]] = memory_ + offsets[i] + shift;
     former_.emplace_back(used[i], tensors_->data_of(used[i]));
     tensors_->Bind(used[i], slots_[used[i]]);
   }

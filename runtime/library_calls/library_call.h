@@ -25,6 +25,7 @@
 #include "recorder/op_record.h"
 #include "runtime/call/op_entry.h"
 #include "runtime/library_calls/executor_tensors.h"
+#include "support/counters.h"
 
 namespace tjit::runtime {
 
@@ -50,6 +51,8 @@ torch::jit::Stack FillArguments(const CapturedCall& call,
 struct Trials {
   bool are_allowed = true;
   bool are_wanted = false;  // set where one was not allowed
+  // Of the thread whose step is prepared, which outlives it; null: none.
+  Counters* counters = nullptr;
 };
 
 // A step ready to run.

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "recorder/in_place.h"
 #include "recorder/schema_key.h"
+#include "runtime/bit_exact/product_verdicts.h"
 #include "runtime/platform/test_hooks.h"
 #include "runtime/report/log.h"
 #include "runtime/segment/segment_variant.h"
@@ -267,6 +268,7 @@ void PreparedSegment::TrySteps(Counters* counters) {
     scope.Switch(step.context);
     step.step_class->PrepareWithTrials(counters);
   }
+  VerdictsOfProducts().Save();
 }
 
 std::vector<std::uint64_t> PreparedSegment::WaysOfSteps() const {

@@ -101,6 +101,7 @@ class ConfigTest(unittest.TestCase):
              "[CONFIG] max_trace_mb = 512 (default)",
              "[CONFIG] max_trace_steps = 2000 (tjit.yaml:4:18)",
              "[CONFIG] perf_map = false (default)",
+             "[CONFIG] products = own (default)",
              '[CONFIG] profile = "off" (TJIT_PROFILE)',
              "[CONFIG] shadow = false (default)",
              '[CONFIG] stats_path = "s.json" (TJIT_STATS)',
