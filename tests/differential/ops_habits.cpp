@@ -14,7 +14,7 @@ bool SomeMatrix(const at::Tensor& t) { return SomeRows(t) && t.dim() == 2; }
 
 // A row of `t` that changes with the iterations.
 at::Tensor RowAt(const at::Tensor& t, std::int64_t i) {
-  return t.select(0, i % t.size(0));
+  return t.select(0, i % RowsOf(t));
 }
 
 // Half of the rows, from a place that changes with the iterations.
