@@ -585,7 +585,8 @@ void Generator::AddLoop() {
   loop_ = static_cast<int>(program_.loops.size());
   program_.loops.push_back(Length());
   const int loop_vars = program_.num_vars;
-  const std::int64_t count = has_many_lengths_ ? rng_.Int(5, 9) : rng_.Int(1, 6);
+  const std::int64_t count =
+      has_many_lengths_ ? rng_.Int(5, 9) : rng_.Int(1, 6);
   AddPhase(family_->phase, static_cast<int>(count));
   AddCarry(state, loop_vars);
   loop_ = -1;

@@ -47,7 +47,8 @@ std::string_view NameIn(const Names& names, Enum value) {
 }
 
 void AppendWords(std::ostream& out, const ScalarExpr& e) {
-  out << ' ' << NameIn(kScalarKinds, e.kind) << ' ' << Exact(e.a) << ' ' << Exact(e.b) << ' ' << e.period;
+  out << ' ' << NameIn(kScalarKinds, e.kind) << ' ' << Exact(e.a) << ' '
+      << Exact(e.b) << ' ' << e.period;
   for (const double x : e.cycle) out << ' ' << Exact(x);
 }
 
