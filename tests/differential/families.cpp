@@ -16,10 +16,10 @@ std::vector<Family> MakeFamilies() {
                  .phase = {{G::kUnary, 20}, {G::kBinary, 25}, {G::kScalar, 15},
                            {G::kInplace, 20}, {G::kOut, 6}, {G::kCompare, 8},
                            {G::kReduce, 4}, {G::kView, 4}, {G::kState, 2},
-                           {G::kCalled, 30}}});
+                           {G::kOverlap, 4}, {G::kCalled, 30}}});
   all.push_back({.name = "views",
                  .share = 10,
-                 .phase = {{G::kView, 30}, {G::kInplace, 26}, {G::kOverlap, 8},
+                 .phase = {{G::kView, 30}, {G::kInplace, 26}, {G::kOverlap, 14},
                            {G::kBinary, 12}, {G::kUnary, 5}, {G::kShape, 6},
                            {G::kReduce, 3}, {G::kState, 4}, {G::kOut, 4},
                            {G::kCalled, 12}}});
@@ -83,13 +83,13 @@ std::vector<Family> MakeFamilies() {
                            {G::kReduce, 6}, {G::kRandom, 4}},
                  .concurrent = true});
   all.push_back({.name = "lengths",
-                 .share = 7,
+                 .share = 6,
                  .phase = {{G::kLength, 22}, {G::kBinary, 22}, {G::kUnary, 14},
                            {G::kInplace, 8}, {G::kScalar, 8}, {G::kReduce, 5},
                            {G::kMatmul, 8}, {G::kView, 6}, {G::kState, 2},
                            {G::kNn, 3}},
                  .has_lengths = true});
-  all.push_back({.name = "sweep", .share = 9, .phase = {}, .sweeps = true});
+  all.push_back({.name = "sweep", .share = 10, .phase = {}, .sweeps = true});
   // No row of it makes a real number of a complex one: libtorch warns of that
   // once in a process.
   all.push_back({.name = "complex",

@@ -622,7 +622,7 @@ void Generator::AddBody() {
     int count = static_cast<int>(rng_.Int(8, has_long_loop ? 12 : 26));
     AddPhase(family_->phase, count / 2);
     if (rng_.Chance(0.07)) AddRandom(Group::kDynamic);
-    if (rng_.Chance(family_->has_lengths ? 1 : 0.04)) AddLoop();
+    if (rng_.Chance(family_->has_lengths ? 1 : 0.03)) AddLoop();
     AddPhase(family_->phase, count - count / 2);
     if (family_->has_lengths && !has_long_loop && rng_.Chance(0.3)) AddLoop();
   }

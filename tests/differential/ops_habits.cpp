@@ -70,6 +70,18 @@ void AddPlaces(std::vector<OpSpec>& table) {
                      c.Out(before + HalfAt(c.T(0), 5 * c.it()));
                    },
                    1, true});
+  table.push_back({"write_half_write_all", Group::kOverlap,
+                   "half($0, it).sigmoid_(); $0.lerp_($1, $s0);",
+                   [](Generator& g, Statement& st) {
+                     if (!IntoOne<SomeRows, Float>(g, st)) return false;
+                     g.Scalar(st, Use::kFraction);
+                     return true;
+                   },
+                   [](Context& c) {
+                     HalfAt(c.T(0), c.it()).sigmoid_();
+                     c.T(0).lerp_(c.T(1), c.S(0));
+                   },
+                   0, true});
 }
 
 void AddConstants(std::vector<OpSpec>& table) {
