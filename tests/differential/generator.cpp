@@ -108,7 +108,8 @@ void Generator::Begin() {
   params_.clear();
   batches_.clear();
   lengths_.clear();
-  has_many_lengths_ = rng_.Chance(family_->has_lengths ? 0.5 : 0.2);
+  has_many_lengths_ = !family_->sweeps &&  // what these mean is to stay
+                      rng_.Chance(family_->has_lengths ? 0.5 : 0.2);
   base_mode_ = Mode::kGrad;
   if (!family_->trains && rng_.Chance(0.65)) {
     base_mode_ = rng_.Chance(0.75) ? Mode::kNoGrad : Mode::kInference;
