@@ -23,6 +23,9 @@ struct Tables {
   int count = 0;
 };
 
+// Columns of two vectors of four sums each, where vectors are widest.
+constexpr std::int64_t kWidestFours = 8;
+
 }  // namespace
 
 const ProductTable* const* ProductTables(int* count) {
@@ -32,6 +35,8 @@ const ProductTable* const* ProductTables(int* count) {
 }
 
 std::int64_t ScratchOf(const Product& p) {
+  // All columns at once, see RunFourLanes().
+  if (p.order.lanes == 4) return UpTo(p.n, kWidestFours) * p.k;
   const std::int64_t terms = products::TermsOfPass(p, /*z_is_c=*/true);
   std::int64_t columns = 0, rows = 0;
   if (p.packs_b) {

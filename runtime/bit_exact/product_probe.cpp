@@ -66,8 +66,9 @@ class Probe {
   }
   // Nanoseconds of one run. `candidate`: none is the library.
   double Time(std::optional<std::size_t> candidate, std::int64_t times);
-  // The fastest two, roughly.
-  void KeepFastest(std::vector<std::size_t>* alive);
+  // The fastest two, roughly, of those that are not much slower than the
+  // library, whose run takes `library_ns`.
+  void KeepFastest(double library_ns, std::vector<std::size_t>* alive);
   bool IsFaster(std::size_t candidate, std::string* why);
 
  private:
@@ -137,7 +138,8 @@ bool Probe<T>::HasAllBits(std::size_t candidate, std::string* difference) {
   for (std::int64_t i = 0; i < times && !alive.empty(); ++i) {
     Compare(Numbers::kOrdinary, 0, &alive, difference);
   }
-  for (std::uint64_t i = 1; i <= 3; ++i) {
+  // Place() takes shifts below 64.
+  for (std::uint64_t i = 1; i <= 3 && i * question_.alignment < 64; ++i) {
     Compare(Numbers::kOrdinary, i * question_.alignment, &alive, difference);
   }
   for (const Numbers kind :
@@ -175,20 +177,24 @@ std::int64_t TimesFor(double ns) {
 }
 
 template <class T>
-void Probe<T>::KeepFastest(std::vector<std::size_t>* alive) {
+void Probe<T>::KeepFastest(double library_ns, std::vector<std::size_t>* alive) {
   constexpr std::size_t kKept = 2;
-  if (alive->size() <= kKept) return;
+  // The first run of either is cold; a small one is not worth an answer.
+  const double most_ns = 4 * library_ns + 1e5;
   Fill(Numbers::kOrdinary, trial_->Place(0));
   std::vector<std::pair<double, std::size_t>> by_time;
   for (const std::size_t candidate : *alive) {
     double least = Time(candidate, 1);
+    if (least > most_ns) continue;
     const std::int64_t times = TimesFor(least);
     for (int i = 0; i < 2; ++i) least = std::min(least, Time(candidate, times));
     by_time.emplace_back(least, candidate);
   }
   std::sort(by_time.begin(), by_time.end());
   alive->clear();
-  for (std::size_t i = 0; i < kKept; ++i) alive->push_back(by_time[i].second);
+  for (std::size_t i = 0; i < std::min(kKept, by_time.size()); ++i) {
+    alive->push_back(by_time[i].second);
+  }
 }
 
 double MedianOf(std::vector<double> numbers) {
@@ -225,14 +231,16 @@ std::optional<std::size_t> FindNew(const ProductQuestion& question,
   Probe<T> probe(question, trial);
   std::vector<std::size_t> alive(count);
   for (std::size_t i = 0; i < count; ++i) alive[i] = i;
-  if (probe.TimeOfLibrary() >
-      static_cast<double>(policy::kMostProductTrialNs)) {
+  const double library_ns = probe.TimeOfLibrary();
+  if (library_ns > static_cast<double>(policy::kMostProductTrialNs)) {
     *why = "a run takes too long to be tried";
     return std::nullopt;
   }
   probe.Compare(Numbers::kOrdinary, 0, &alive, why);
   if (!alive.empty()) why->clear();
-  probe.KeepFastest(&alive);
+  const bool have_bits = !alive.empty();
+  probe.KeepFastest(library_ns, &alive);
+  if (have_bits && alive.empty()) *why = "own code takes far longer";
   for (const std::size_t candidate : alive) {
     if (!probe.HasAllBits(candidate, why)) continue;
     if (probe.IsFaster(candidate, why)) return candidate;

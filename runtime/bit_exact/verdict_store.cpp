@@ -69,8 +69,8 @@ std::map<std::string, std::string> VerdictStore::Recorded() const {
 void VerdictStore::Save() {
   cache::ObjectCache* const cache = Usable();
   if (cache == nullptr || news_.empty()) return;
-  news_.insert(known_.begin(), known_.end());
   Load(cache, &news_);  // what others have written since
+  news_.insert(known_.begin(), known_.end());
   std::string text;
   for (const auto& [question, answer] : news_) {
     absl::StrAppend(&text, question, "=", answer, "\n");

@@ -27,20 +27,26 @@
 namespace tjit::runtime {
 namespace {
 
-// All that the bits depend on, but for what the key of the store has.
-std::string QuestionOf(const ProductCall& call) {
+std::string PlaceOf(const SlotAddress& address) {
+  return absl::StrCat(
+      "+", static_cast<std::uint64_t>(address.byte_offset) % kProductAlignment);
+}
+
+// All that the bits depend on stands here, but for what the key of the store
+// has. `call`: as eager has it, since libraries treat equal products over other
+// strides, or of another op, in another way.
+std::string QuestionOf(const Request& request, const ProductCall& call) {
   const Product& p = call.product;
-  std::string text = absl::StrCat("product ", p.m, "x", p.k, "x", p.n,
-                                  call.is_double ? " f64" : " f32");
-  absl::StrAppend(&text, " a ", p.a_row, ",", p.a_term, " b ", p.b_term, ",",
-                  p.b_column, " c ", p.c_row);
+  std::string text = absl::StrCat(
+      "product ", p.m, "x", p.k, "x", p.n, call.is_double ? " f64" : " f32",
+      " a ", p.a_row, ",", p.a_term, PlaceOf(call.a), " b ", p.b_term, ",",
+      p.b_column, PlaceOf(call.b), " c ", p.c_row, PlaceOf(call.c));
   if (call.has_scalars) absl::StrAppend(&text, " addmm");
-  if (AlignmentOf(call) == 16) absl::StrAppend(&text, " by 16");
   if (HasAddend(call)) {
     absl::StrAppend(&text, call.z.slot == call.c.slot ? " in place" : " z ",
-                    p.z_row);
+                    p.z_row, PlaceOf(call.z));
   }
-  if (call.batches != 1) {
+  if (request.step.args.back().geometry.ndim == 3) {
     absl::StrAppend(&text, " batch ", call.batches, " ", call.a_batch, ",",
                     call.b_batch, ",", call.c_batch);
   }
@@ -51,7 +57,8 @@ std::string QuestionOf(const ProductCall& call) {
 struct KnownProduct {
   std::string question;
   std::optional<std::size_t> candidate;
-  std::atomic<bool> is_off{false};  // a check found a difference
+  std::atomic<bool> is_off{false};    // a check found a difference
+  std::atomic<std::int64_t> runs{0};  // of own code, by all steps
 };
 
 class KnownProducts {
@@ -103,23 +110,30 @@ class BoundProduct {
   BoundProduct(const ProductCall& call, const ProductCandidate& candidate)
       : call_(call),
         parts_(candidate.parts),
-        function_(FunctionOf<T>(*candidate.table)),
-        alignment_(AlignmentOf(call) == 16 ? 16 : 1) {}
+        function_(FunctionOf<T>(*candidate.table)) {}
   const ProductCall& call() const { return call_; }
 
   // The verdict holds for such addresses.
   bool IsFor(char* const* slots) const {
-    return ((reinterpret_cast<std::uintptr_t>(call_.a.In(slots)) |
-             reinterpret_cast<std::uintptr_t>(call_.b.In(slots)) |
-             reinterpret_cast<std::uintptr_t>(call_.c.In(slots))) &
-            (alignment_ - 1)) == 0;
+    const auto is_as_asked = [&](const SlotAddress& address) {
+      return (reinterpret_cast<std::uintptr_t>(address.In(slots)) -
+              static_cast<std::uint64_t>(address.byte_offset)) %
+                 kProductAlignment ==
+             0;
+    };
+    return is_as_asked(call_.a) && is_as_asked(call_.b) &&
+           is_as_asked(call_.c) && (!HasAddend(call_) || is_as_asked(call_.z));
+  }
+
+  // From here on Run() allocates nothing. THROWS bad_alloc.
+  void Reserve() {
+    if (scratch_ != nullptr || ScratchOf(parts_) == 0) return;
+    scratch_ =
+        Allocate(ScratchOf(parts_) * static_cast<std::int64_t>(sizeof(T)));
   }
 
   void Run(char* const* slots) {
-    if (scratch_ == nullptr && ScratchOf(parts_) != 0) {
-      scratch_ =
-          Allocate(ScratchOf(parts_) * static_cast<std::int64_t>(sizeof(T)));
-    }
+    Reserve();
     auto* a = reinterpret_cast<const T*>(call_.a.In(slots));
     auto* b = reinterpret_cast<const T*>(call_.b.In(slots));
     auto* c = reinterpret_cast<T*>(call_.c.In(slots));
@@ -143,7 +157,6 @@ class BoundProduct {
   ProductCall call_;
   std::vector<ProductPart> parts_;
   ProductFn<T> function_;
-  std::uintptr_t alignment_;
   Memory scratch_;
 };
 
@@ -168,13 +181,17 @@ class OwnProductStep final : public PreparedStep {
         slots_(request.slots()),
         scalars_(ScalarsOf(request)),
         counters_(request.trials == nullptr ? nullptr
-                                            : request.trials->counters) {}
+                                            : request.trials->counters) {
+    own_.Reserve();
+  }
 
   void Run(char* const* slots, const ScalarValue* scalars) override {
     if (!IsOwn(scalars) || !own_.IsFor(slots))
       return RunLibrary(slots, scalars);
     if (counters_ != nullptr) counters_->products_own.Add();
-    if (--until_check_ == 0) return Check(slots, scalars);
+    const std::int64_t runs =
+        known_->runs.fetch_add(1, std::memory_order_relaxed) + 1;
+    if (runs % policy::kProductRunsPerCheck == 0) return Check(slots, scalars);
     own_.Run(slots);
   }
   // The library's step is bound here when it runs, which is seldom.
@@ -195,8 +212,8 @@ class OwnProductStep final : public PreparedStep {
     }
     library_->Run(slots, scalars);
   }
-  // The rows of the result, side by side.
-  std::vector<T> ResultIn(char* const* slots) const;
+  // *rows: those of the result, side by side. It has room for them.
+  void TakeResult(char* const* slots, std::vector<T>* rows) const;
   void PutResult(const std::vector<T>& rows, char* const* slots) const;
   template <class F>
   void ForEachRow(char* const* slots, F&& f) const;
@@ -211,7 +228,6 @@ class OwnProductStep final : public PreparedStep {
   const std::vector<std::int32_t> slots_;
   const std::vector<ScalarValue> scalars_;
   Counters* const counters_;
-  int until_check_ = policy::kProductRunsPerCheck;
 };
 
 template <class T>
@@ -227,12 +243,12 @@ void OwnProductStep<T>::ForEachRow(char* const* slots, F&& f) const {
 }
 
 template <class T>
-std::vector<T> OwnProductStep<T>::ResultIn(char* const* slots) const {
-  std::vector<T> rows;
+void OwnProductStep<T>::TakeResult(char* const* slots,
+                                   std::vector<T>* rows) const {
+  rows->clear();
   ForEachRow(slots, [&](const T* row) {
-    rows.insert(rows.end(), row, row + own_.call().product.n);
+    rows->insert(rows->end(), row, row + own_.call().product.n);
   });
-  return rows;
 }
 
 template <class T>
@@ -247,16 +263,25 @@ void OwnProductStep<T>::PutResult(const std::vector<T>& rows,
 
 template <class T>
 void OwnProductStep<T>::Check(char* const* slots, const ScalarValue* scalars) {
-  until_check_ = policy::kProductRunsPerCheck;
+  const ProductCall& call = own_.call();
+  const auto count =
+      static_cast<std::size_t>(call.batches * call.product.m * call.product.n);
+  std::vector<T> before, ours, librarys;
+  try {
+    for (std::vector<T>* rows : {&before, &ours, &librarys}) {
+      rows->reserve(count);
+    }
+  } catch (const std::bad_alloc&) {
+    return own_.Run(slots);  // the next run that is due is checked
+  }
   if (counters_ != nullptr) counters_->products_checked.Add();
-  const std::vector<T> before = ResultIn(slots);  // what an op in place adds to
+  TakeResult(slots, &before);  // an op in place adds to it
   own_.Run(slots);
-  const std::vector<T> ours = ResultIn(slots);
+  TakeResult(slots, &ours);
   PutResult(before, slots);
   RunLibrary(slots, scalars);
-  const std::vector<T> librarys = ResultIn(slots);
-  if (FirstDifference(ours.data(), librarys.data(), ours.size()) !=
-      ours.size()) {
+  TakeResult(slots, &librarys);
+  if (FirstDifference(ours.data(), librarys.data(), count) != count) {
     SwitchOff();
   }
 }
@@ -312,13 +337,23 @@ class RequestTrial final : public ProductTrial {
   std::optional<DummyMemory> memory_;
 };
 
-// Null: may not be tried now.
+// A trial writes all bytes of the operands many times over, gaps too.
+constexpr std::int64_t kMostTrialBytes = std::int64_t{64} << 20;
+
+bool IsTooLargeToTry(const Request& request) {
+  std::int64_t bytes = 0;
+  for (const ByteRange& range : RangesOf(request)) {
+    bytes += static_cast<std::int64_t>(range.bytes);
+  }
+  return bytes > kMostTrialBytes;
+}
+
+// Null if the question may not be answered now.
 template <class T>
-KnownProduct* Ask(const Request& request, const ProductCall& call,
+KnownProduct* Ask(const Request& request, const std::string& question,
+                  const ProductCall& call,
                   const std::vector<ProductCandidate>& candidates,
                   PreparedStep* library) {
-  const std::string question = QuestionOf(call);
-  if (KnownProduct* const known = Known().Find(question)) return known;
   Trials* const trials = request.trials;
   if (trials != nullptr && !trials->are_allowed) {
     trials->are_wanted = true;
@@ -330,7 +365,7 @@ KnownProduct* Ask(const Request& request, const ProductCall& call,
   bool was_tried = false;
   const std::optional<std::size_t> found = FindProduct(
       {question, call.is_double, call.product.m * call.product.n * call.batches,
-       call.product.k, AlignmentOf(call)},
+       call.product.k, kProductAlignment},
       names, &VerdictsOfProducts(), &trial, &was_tried);
   if (was_tried && trials != nullptr && trials->counters != nullptr) {
     trials->counters->products_tried.Add();
@@ -339,14 +374,24 @@ KnownProduct* Ask(const Request& request, const ProductCall& call,
   return Known().Add(question, found);
 }
 
+// `call`: with plain strides.
 template <class T>
 std::unique_ptr<PreparedStep> Prepare(const Request& request,
+                                      const std::string& question,
                                       const ProductCall& call,
                                       std::unique_ptr<PreparedStep>* library) {
+  KnownProduct* known = Known().Find(question);
+  if (known != nullptr && (!known->candidate || known->is_off.load())) {
+    return nullptr;
+  }
   const std::vector<ProductCandidate> candidates = CandidatesFor(call);
   if (candidates.empty()) return nullptr;
-  KnownProduct* const known = Ask<T>(request, call, candidates, library->get());
-  if (known == nullptr || !known->candidate || known->is_off.load()) {
+  if (known == nullptr) {
+    if (IsTooLargeToTry(request)) return nullptr;
+    known = Ask<T>(request, question, call, candidates, library->get());
+  }
+  if (known == nullptr || !known->candidate ||
+      *known->candidate >= candidates.size()) {
     return nullptr;
   }
   return std::make_unique<OwnProductStep<T>>(
@@ -375,8 +420,9 @@ std::unique_ptr<PreparedStep> PrepareOwnProduct(
   }
   ProductCall plain = call;
   plain.product = WithPlainStrides(call.product);
-  return call.is_double ? Prepare<double>(request, plain, library)
-                        : Prepare<float>(request, plain, library);
+  const std::string question = QuestionOf(request, call);
+  return call.is_double ? Prepare<double>(request, question, plain, library)
+                        : Prepare<float>(request, question, plain, library);
 }
 
 }  // namespace tjit::runtime

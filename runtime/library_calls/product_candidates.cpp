@@ -105,17 +105,6 @@ std::vector<ProductPart> PartsOf(const Product& product, const Way& way,
 
 }  // namespace
 
-// MKL has code for few rows or columns that begins a row at a multiple of 16
-// bytes and computes what lies before that in another order.
-std::uint64_t AlignmentOf(const ProductCall& call) {
-  constexpr std::int64_t kVector = 16;
-  const bool is_narrow = call.product.m < 4 || call.product.n < 16;
-  const bool is_aligned = call.a.byte_offset % kVector == 0 &&
-                          call.b.byte_offset % kVector == 0 &&
-                          call.c.byte_offset % kVector == 0;
-  return is_narrow && is_aligned ? kVector : sizeof(double);
-}
-
 std::int64_t ScratchOf(const std::vector<ProductPart>& parts) {
   std::int64_t most = 0;
   for (const ProductPart& part : parts) {

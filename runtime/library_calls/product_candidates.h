@@ -47,9 +47,9 @@ struct ProductCandidate {
   std::string name;
 };
 
-// The library's order may depend on addresses; what is found for such as are
-// multiples of so many bytes holds for them.
-std::uint64_t AlignmentOf(const ProductCall& call);
+// The library's order may depend on where operands begin, modulo a vector. What
+// is found for a call holds where each begins at the same place modulo this.
+inline constexpr std::uint64_t kProductAlignment = 64;  // bytes
 
 // The best guesses first.
 std::vector<ProductCandidate> CandidatesFor(const ProductCall& call);

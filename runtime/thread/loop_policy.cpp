@@ -158,8 +158,12 @@ void RecordingPolicy::MaybeEndRegion() {
   GiveUpRegion();
 }
 
+// What ends at its first op was no try: behind each replayed region new sizes
+// may come.
 void RecordingPolicy::GiveUpRegion() {
-  loops_->region_captures.Fail(detector_.position(), capture_.size());
+  if (capture_.size() > 1) {
+    loops_->region_captures.Fail(detector_.position(), capture_.size());
+  }
   loops_->due = false;
   capture_.Stop();
   UnbindFrom(&run_, 0);

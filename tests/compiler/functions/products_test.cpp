@@ -226,6 +226,19 @@ TEST(ProductsTest, RowsThatDoNotTouch) {
   }
 }
 
+// All columns are packed, also where there are more than of other products.
+TEST(ProductsTest, SumsSideBySideOfManyColumns) {
+  int count = 0;
+  const ProductTable* const* const tables = ProductTables(&count);
+  for (int i = 0; i < count; ++i) {
+    Product p = Make(2, 2051, 64, Form::kBTransposed, {false, false, 0, 4}, 0);
+    p.packs_b = true;
+    EXPECT_GE(ScratchOf(p), 2052 * 64);
+    Compare<float>(p, tables[i]->f32, Addend::kNone, Numbers::kOrdinary,
+                   TextOf(p, *tables[i], Addend::kNone));
+  }
+}
+
 TEST(ProductsTest, SumsSideBySide) {
   int count = 0;
   const ProductTable* const* const tables = ProductTables(&count);
