@@ -53,7 +53,7 @@ class Probe {
   Probe(const ProductQuestion& question, ProductTrial* trial)
       : question_(question), trial_(trial) {}
 
-  // Takes those out of *alive that differ.
+  // Those that differ are taken out of *alive.
   void Compare(Numbers kind, std::uint64_t shift,
                std::vector<std::size_t>* alive, std::string* difference);
   // Whether `candidate` has the bits in all.

@@ -103,7 +103,7 @@ Memory Allocate(std::int64_t bytes) {
   return memory;
 }
 
-// One candidate over the memory of the slots.
+// A candidate that runs over the memory of the slots.
 template <class T>
 class BoundProduct {
  public:
