@@ -25,6 +25,8 @@ bool DefectOf(std::string_view name, Defect* defect) {
       {"shared_place", Defect::kSharedPlace},
       {"missed_overlap", Defect::kMissedOverlap},
       {"stale_snapshot", Defect::kStaleSnapshot},
+      {"frozen_constant", Defect::kFrozenConstant},
+      {"wrong_trip_count", Defect::kWrongTripCount},
       {"swapped_operands", Defect::kSwappedOperands},
       {"lost_sign", Defect::kLostSign},
       {"wrong_common", Defect::kWrongCommon},

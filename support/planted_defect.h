@@ -31,6 +31,8 @@ enum class Defect : std::uint8_t {
   kSharedPlace,         // values that meet in one step share memory
   kMissedOverlap,       // parts of a storage pass for storages of their own
   kStaleSnapshot,       // a copy of an input passes whatever was written since
+  kFrozenConstant,      // a few numbers have the values of the run before
+  kWrongTripCount,      // a loop that goes on ends where it once ended
   // Of the compiler: lowering and passes.
   kSwappedOperands,
   kLostSign,       // x + 0 is taken for x: -0 becomes 0

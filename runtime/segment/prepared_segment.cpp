@@ -473,6 +473,11 @@ void SegmentCache::MoveTo(const TraceStore& store) try {
 
 PreparedSegment* SegmentCache::Find(const Run& run,
                                     const GlobalContext& global) {
+  if (Planted(Defect::kWrongTripCount)) {
+    if (PreparedSegment* const shorter = FindShorter(run, global)) {
+      return shorter;
+    }
+  }
   const Key key = KeyOf(run, global);
   if (last_ != nullptr && last_key_ == key) return last_;
   const auto found = segments_.find(key);
@@ -480,6 +485,24 @@ PreparedSegment* SegmentCache::Find(const Run& run,
   last_ = found->second.get();
   last_key_ = key;
   return last_;
+}
+
+PreparedSegment* SegmentCache::FindShorter(const Run& run,
+                                           const GlobalContext& global) {
+  for (std::size_t ops = 1; ops < run.pending.size(); ++ops) {
+    const TraceNode* const last = run.pending[ops - 1];
+    if (last->ends.load(std::memory_order_acquire) == nullptr) continue;
+    const auto found = segments_.find(
+        {std::uint64_t{last->id} << 32 | run.pending.front()->depth,
+         global.word});
+    if (found == segments_.end()) continue;
+    // What no op fills is there all the same, and holds anything.
+    for (const SlotBinding& slot : run.slots) {
+      if (slot.block != nullptr) EnsureMemory(slot.block);
+    }
+    return found->second.get();
+  }
+  return nullptr;
 }
 
 PreparedSegment& SegmentCache::For(const Run& run,

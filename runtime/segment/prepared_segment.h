@@ -173,6 +173,10 @@ class SegmentCache {
                 run.pending.front()->depth,
             global.word};
   }
+  // Defect::kWrongTripCount: the one of the first of the pending ops, up to where
+  // a trace ended; null if there is none.
+  PreparedSegment* FindShorter(const Run& run, const GlobalContext& global);
+
   const SegmentCompiler compiler_;
   absl::flat_hash_map<Key, std::unique_ptr<PreparedSegment>> segments_;
   std::size_t weight_ = 0;  // slots and steps of all segments

@@ -40,6 +40,10 @@ bool CopyHolds(const SlotBinding& slot, const ByteRange& range,
 // first element in the record, in bytes. THROWS: without memory; no slot then.
 void AddCopy(const c10::TensorImpl* impl, std::int64_t offset, Run* run);
 
+// Defect::kFrozenConstant: the copies of a few numbers from slot `from` on get
+// the bytes that they had when the step was followed first. `step`: its node.
+void FreezeCopies(std::uint32_t step, std::size_t from, Run* run);
+
 // The last slot of the run whose copy holds what is there now, or -1.
 std::int32_t CopiedSlot(const Run& run, const ByteRange& range,
                         std::int64_t offset);

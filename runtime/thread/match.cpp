@@ -412,6 +412,7 @@ bool BindSlots(const CallFrame& frame, const TraceNode& node, Run* run,
   const std::size_t before = run->slots.size();
   try {
     for (const NewBinding& slot : added) Bind(slot, run);
+    if (Planted(Defect::kFrozenConstant)) FreezeCopies(node.id, before, run);
   } catch (const std::exception&) {  // for a copy
     UnbindFrom(run, before);
     *why = BailReason::kOutOfMemory;

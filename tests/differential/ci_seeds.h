@@ -31,6 +31,12 @@ inline constexpr std::int64_t kCiRowsCounted = 100;
 inline constexpr std::uint64_t kCiRowsThreadsSeeds = 70;
 inline constexpr std::int64_t kCiRowsThreadsCounted = 45;
 
+// Programs of lengths among the first so many seeds, and of the hot ops in the
+// engine the least share.
+inline constexpr std::uint64_t kCiLengthsSeeds = 1300;
+inline constexpr std::int64_t kCiLengthsCounted = 35;
+inline constexpr double kCiLengthsShare = 0.55;
+
 // Forced drain: at most kCiDrains ops k for each program.
 inline constexpr std::uint64_t kCiDrainSeeds = 300;
 inline constexpr std::int64_t kCiDrainCounted = 200;

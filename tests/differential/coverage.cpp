@@ -122,7 +122,7 @@ std::string WhyRefused(std::string_view op, const StepRecord& step) {
 void AddRefusal(std::string_view op, const StepRecord& step, std::uint32_t ways,
                 Covered& cell) {
   const std::string why = WhyRefused(op, step);
-  for (std::uint32_t way = 1; way <= kLongRows; way *= 2) {
+  for (std::uint32_t way = 1; way <= kLengths; way *= 2) {
     if ((ways & way) != 0) cell.refused[way].insert(why);
   }
 }
@@ -161,6 +161,7 @@ std::uint32_t WaysOf(const Program& program) {
       ways |= kBackward;
     }
     if (spec.group == Group::kRandom || spec.random) ways |= kRandom;
+    if (spec.group == Group::kLength || st.loop >= 0) ways |= kLengths;
   }
   return ways;
 }

@@ -30,8 +30,9 @@ enum Way : std::uint32_t {
   kBackward = 32,   // in a program that computes gradients
   kRandom = 64,     // in a program that draws random numbers
   kLongRows = 128,  // the first tensor's rows are longer than 16 KiB
+  kLengths = 256,   // in a program whose steps differ in length or sizes
 };
-inline constexpr std::string_view kWayLetters = "fioabgrl";
+inline constexpr std::string_view kWayLetters = "fioabgrlv";
 
 // The reason of a step that is not refused as such.
 inline constexpr std::string_view kNoKernel =

@@ -137,6 +137,33 @@ TEST(DifferentialTest, SideExit) {
   ExpectSame(config, kCiExitCounted);
 }
 
+// Programs whose steps differ in length and in sizes. Lengths in a drawn order
+// are known only after some hundred steps, so fewer of these programs count,
+// and fewer of their ops, than of others.
+TEST(DifferentialTest, Lengths) {
+  DriverConfig config;
+  config.last = kCiLengthsSeeds;
+  config.family = FamilyIndex("lengths");
+  config.covers = true;
+  for (const Engine engine : {Engine::kTier1, Engine::kLlvm}) {
+    config.engine = engine;
+    const Summary summary =
+        RunSeeds(config, [](const SeedResult&) { return true; });
+    std::printf("%s\n", summary.ToString().c_str());
+    for (const SeedResult& failure : summary.failures) {
+      ADD_FAILURE() << Report(config, failure, /*shrink=*/true);
+    }
+    EXPECT_GE(summary.counted, kCiLengthsCounted);
+    EXPECT_GE(summary.share, kCiLengthsShare);
+    if (engine != Engine::kLlvm) continue;
+    for (const char* op : {"add", "mul", "tanh"}) {
+      const auto ran = summary.coverage.find({op, "f32"});
+      ASSERT_NE(ran, summary.coverage.end()) << op;
+      EXPECT_NE(ran->second.ways & kLengths, 0u) << op;
+    }
+  }
+}
+
 // A thread is left alone for a few ops every few ops (TJIT_THREAD_TRIALS=turns,
 // recorder/thread_trial.h): what is pending then, and what is followed, recorded
 // or owned by other threads. Part of the hot ops are replayed, part are not.

@@ -12,32 +12,32 @@ using G = Group;
 std::vector<Family> MakeFamilies() {
   std::vector<Family> all;
   all.push_back({.name = "pointwise",
-                 .share = 12,
+                 .share = 11,
                  .phase = {{G::kUnary, 20}, {G::kBinary, 25}, {G::kScalar, 15},
                            {G::kInplace, 20}, {G::kOut, 6}, {G::kCompare, 8},
                            {G::kReduce, 4}, {G::kView, 4}, {G::kState, 2},
-                           {G::kCalled, 30}}});
+                           {G::kOverlap, 4}, {G::kCalled, 30}}});
   all.push_back({.name = "views",
-                 .share = 11,
-                 .phase = {{G::kView, 30}, {G::kInplace, 26}, {G::kOverlap, 8},
+                 .share = 10,
+                 .phase = {{G::kView, 30}, {G::kInplace, 26}, {G::kOverlap, 14},
                            {G::kBinary, 12}, {G::kUnary, 5}, {G::kShape, 6},
                            {G::kReduce, 3}, {G::kState, 4}, {G::kOut, 4},
                            {G::kCalled, 12}}});
   all.push_back({.name = "training",
-                 .share = 14,
+                 .share = 13,
                  .phase = {{G::kUnary, 16}, {G::kBinary, 18}, {G::kScalar, 8},
                            {G::kMatmul, 16}, {G::kReduce, 6}, {G::kNn, 12},
                            {G::kView, 8}, {G::kShape, 4}, {G::kInplace, 3},
                            {G::kIndex, 3}, {G::kCalled, 16}},
                  .trains = true});
   all.push_back({.name = "images",
-                 .share = 8,
+                 .share = 7,
                  .phase = {{G::kNn, 36}, {G::kUnary, 14}, {G::kBinary, 10},
                            {G::kReduce, 6}, {G::kView, 5}},
                  .trains = true,
                  .has_images = true});
   all.push_back({.name = "dtypes",
-                 .share = 8,
+                 .share = 7,
                  .phase = {{G::kCast, 16}, {G::kBinary, 26}, {G::kScalar, 14},
                            {G::kCompare, 12}, {G::kInplace, 14},
                            {G::kReduce, 8}, {G::kUnary, 8}, {G::kShape, 3},
@@ -54,7 +54,7 @@ std::vector<Family> MakeFamilies() {
                            {G::kInplace, 16}, {G::kScalar, 8}, {G::kSeed, 1},
                            {G::kView, 6}, {G::kReduce, 4}}});
   all.push_back({.name = "branches",
-                 .share = 7,
+                 .share = 6,
                  .phase = {{G::kBinary, 28}, {G::kUnary, 18}, {G::kInplace, 20},
                            {G::kScalar, 12}, {G::kState, 12}, {G::kMatmul, 6},
                            {G::kReduce, 4}},
@@ -82,6 +82,13 @@ std::vector<Family> MakeFamilies() {
                            {G::kScalar, 12}, {G::kMatmul, 10}, {G::kView, 8},
                            {G::kReduce, 6}, {G::kRandom, 4}},
                  .concurrent = true});
+  all.push_back({.name = "lengths",
+                 .share = 6,
+                 .phase = {{G::kLength, 22}, {G::kBinary, 22}, {G::kUnary, 14},
+                           {G::kInplace, 8}, {G::kScalar, 8}, {G::kReduce, 5},
+                           {G::kMatmul, 8}, {G::kView, 6}, {G::kState, 2},
+                           {G::kNn, 3}},
+                 .has_lengths = true});
   all.push_back({.name = "sweep", .share = 10, .phase = {}, .sweeps = true});
   // No row of it makes a real number of a complex one: libtorch warns of that
   // once in a process.

@@ -28,6 +28,7 @@ struct Family {
   bool sweeps = false;  // is a sweep (sweep.h)
   bool has_complex = false;
   bool has_long_rows = false;
+  bool has_lengths = false;  // and loops that go round so often
 };
 
 const std::vector<Family>& Families();

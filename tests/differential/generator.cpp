@@ -15,6 +15,8 @@ namespace {
 constexpr std::int64_t kMaxElements = 4096;
 constexpr std::int64_t kMaxElementsOfLongRows = 500'000;
 constexpr double kMaxMagnitude = 1e4;
+// Of programs whose iterations differ in length: some come late.
+constexpr int kIterationsOfLengths = 192;
 
 bool IsTame(const at::Tensor& t) {
   const bool is_whole = !at::isFloatingType(t.scalar_type()) && !t.is_complex();
@@ -105,6 +107,9 @@ void Generator::Begin() {
   program_.read_mode = static_cast<ReadMode>(rng_.Int(0, 2));
   params_.clear();
   batches_.clear();
+  lengths_.clear();
+  has_many_lengths_ = !family_->sweeps &&  // what these mean is to stay
+                      rng_.Chance(family_->has_lengths ? 0.5 : 0.2);
   base_mode_ = Mode::kGrad;
   if (!family_->trains && rng_.Chance(0.65)) {
     base_mode_ = rng_.Chance(0.75) ? Mode::kNoGrad : Mode::kInference;
@@ -249,6 +254,44 @@ void Generator::Scalar(Statement& st, Use use) {
   st.scalars.push_back(e);
 }
 
+// One length is behind most of what differs in a step: that of its sequence.
+const ScalarExpr& Generator::Length() {
+  if (lengths_.empty() || (lengths_.size() == 1 && rng_.Chance(0.08))) {
+    lengths_.push_back(NewLength());
+  }
+  return lengths_[rng_.Chance(0.9) ? 0 : lengths_.size() - 1];
+}
+
+ScalarExpr Generator::NewLength() {
+  using Kind = ScalarExpr::Kind;
+  ScalarExpr e = {.is_int = true, .a = static_cast<double>(rng_.Int(0, 1))};
+  const std::int64_t most = rng_.Int(6, 20);
+  if (!has_many_lengths_ && rng_.Chance(0.7)) {  // two or three, in one order
+    e.kind = Kind::kCycle;
+    const auto count = static_cast<std::size_t>(rng_.Chance(0.7) ? 2 : 3);
+    std::set<std::int64_t> values;
+    while (values.size() < count) values.insert(rng_.Int(0, 6));
+    e.cycle.assign(values.begin(), values.end());
+    if (rng_.Chance(0.5)) std::swap(e.cycle.front(), e.cycle.back());
+  } else if (!has_many_lengths_) {
+    e.kind = Kind::kDrawn;
+    e.b = static_cast<double>(rng_.Int(2, 3));
+  } else if (rng_.Chance(0.25)) {  // grows, and begins anew
+    e.kind = Kind::kCycle;
+    for (std::int64_t n = 0; n <= most; ++n) {
+      e.cycle.push_back(static_cast<double>(n));
+    }
+  } else if (rng_.Chance(0.3)) {  // grows
+    e.kind = Kind::kLinear;
+    e.b = static_cast<double>(most) / kIterationsOfLengths;
+  } else {
+    e.kind = Kind::kDrawn;
+    e.b = static_cast<double>(most);
+  }
+  if (e.kind == Kind::kDrawn) e.period = rng_.Int(0, 99);
+  return e;
+}
+
 void Generator::BindResults(Statement& st, int count) {
   if (count == 1 && rng_.Chance(0.12)) {
     std::vector<int> ids;
@@ -371,6 +414,7 @@ bool Generator::TryAdd(Statement st) {
     }
     return false;
   }
+  st.loop = loop_;
   program_.body.push_back(st);
   if (family_->branches && st.dst.size() == 1 && rng_.Chance(0.25)) {
     TryOtherwise(st);
@@ -485,6 +529,7 @@ void Generator::AddTraining() {
       "backward_retain"};
   AddPhase(family_->phase, static_cast<int>(rng_.Int(4, 12)));
   AddPhase({{Group::kMatmul, 1}, {Group::kNn, 2}}, 1);
+  if (rng_.Chance(0.12)) AddLoop();
   if (rng_.Chance(0.2)) AddRandom(Group::kAutograd);
   int losses = rng_.Chance(0.25) ? 2 : 1;
   for (int tries = 0; losses > 0 && tries < 12; ++tries) {
@@ -508,6 +553,50 @@ void Generator::AddTraining() {
            static_cast<int>(rng_.Int(0, 3)));
 }
 
+void Generator::AddCarry(int state, int loop_vars) {
+  const at::Tensor& h = V(state);
+  std::vector<int> ids, fresh;
+  for (int id = 0; id < program_.num_vars; ++id) {
+    if (!V(id).defined() || V(id).sizes() != h.sizes() || id == state ||
+        V(id).scalar_type() != h.scalar_type()) {
+      continue;
+    }
+    (id < loop_vars ? ids : fresh).push_back(id);
+  }
+  const auto& from = fresh.empty() ? ids : fresh;
+  const int other = from.empty() ? state : rng_.Of(from);
+  if (rng_.Chance(0.25)) {
+    AddNamed("carry_", {state, other}, {}, base_mode_);
+  } else {
+    AddNamed("carry", {state, other}, {}, base_mode_, state);
+  }
+}
+
+void Generator::AddLoop() {
+  std::vector<int> ids;
+  for (int id = 0; id < program_.num_vars; ++id) {
+    const at::Tensor& t = V(id);
+    if (t.defined() && at::isFloatingType(t.scalar_type()) && t.dim() > 0 &&
+        t.numel() > 0) {
+      ids.push_back(id);
+    }
+  }
+  if (ids.empty() || !AddNamed("start", {Choose(ids)}, {}, base_mode_)) return;
+  const int state = program_.num_vars - 1;
+  loop_ = static_cast<int>(program_.loops.size());
+  program_.loops.push_back(Length());
+  const int loop_vars = program_.num_vars;
+  const std::int64_t count =
+      has_many_lengths_ ? rng_.Int(5, 9) : rng_.Int(1, 6);
+  AddPhase(family_->phase, static_cast<int>(count));
+  AddCarry(state, loop_vars);
+  loop_ = -1;
+  // What only the loop binds is not there where it went round no time.
+  for (int id = loop_vars; id < program_.num_vars; ++id) {
+    machine_->state().vars[id] = at::Tensor();
+  }
+}
+
 // Each iteration sees other values, as it would of a data loader.
 void Generator::AddFreshData() {
   int input = program_.shared_vars;
@@ -529,10 +618,14 @@ void Generator::AddBody() {
   if (family_->trains) {
     AddTraining();
   } else {
-    int count = static_cast<int>(rng_.Int(8, 26));
+    // Where the loop goes round often, most of the ops are its.
+    const bool has_long_loop = family_->has_lengths && has_many_lengths_;
+    int count = static_cast<int>(rng_.Int(8, has_long_loop ? 12 : 26));
     AddPhase(family_->phase, count / 2);
     if (rng_.Chance(0.07)) AddRandom(Group::kDynamic);
+    if (rng_.Chance(family_->has_lengths ? 1 : 0.03)) AddLoop();
     AddPhase(family_->phase, count - count / 2);
+    if (family_->has_lengths && !has_long_loop && rng_.Chance(0.3)) AddLoop();
   }
   if (rng_.Chance(0.25)) AddRandom(Group::kSync);
   if (rng_.Chance(0.1)) AddRandom(Group::kState);
@@ -545,11 +638,15 @@ void Generator::AddBody() {
 // the period long; a loop without mark_step() must repeat 4,096 ops or so.
 void Generator::SetIterations() {
   program_.iterations = family_->branches ? 72 : family_->sweeps ? 20 : 32;
+  if (family_->has_lengths || !program_.loops.empty()) {
+    program_.iterations = kIterationsOfLengths;
+  }
   if (program_.mark_step) return;
   int ops = 0;
   for (const Statement& st : program_.body) {
     Group group = OpTable()[st.op].group;
-    ops += group != Group::kView && group != Group::kState;
+    if (group == Group::kView || group == Group::kState) continue;
+    ops += st.loop < 0 ? 1 : 4;
   }
   program_.iterations = 6500 / std::max(ops, 6);
 }

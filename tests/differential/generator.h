@@ -58,6 +58,9 @@ class Generator {
   // May the two arguments change places for the iterations to come?
   bool AreTwins(const Statement& st);
   void Scalar(Statement& st, Use use);
+  // A number, at least 0, that differs from iteration to iteration: one of few,
+  // one of many, or one that grows.
+  const ScalarExpr& Length();
   int NewRegister() {
     machine_->state().regs.resize(program_.num_regs + 1);
     return program_.num_regs++;
@@ -79,7 +82,11 @@ class Generator {
   // A statement of this row of the op table, if something fits.
   bool AddRow(int row);
   void AddFreshData();
+  ScalarExpr NewLength();
   void AddTraining();
+  // Statements that run several times in a row, and what they carry along.
+  void AddLoop();
+  void AddCarry(int state, int loop_vars);
   void AddUpdate(int param, int style);
   // Binds `dst`, or new variables where the row has results and dst is -1.
   bool AddNamed(std::string_view name, std::vector<int> args,
@@ -107,6 +114,9 @@ class Generator {
   std::unique_ptr<Machine> machine_;
   int num_setup_vars_ = 0;
   std::vector<int> params_;
+  int loop_ = -1;  // that statements are added to
+  std::vector<ScalarExpr> lengths_;  // so far
+  bool has_many_lengths_ = false;    // else two or three of each
   std::vector<int> batches_;  // three inputs of one size, or none
   Mode base_mode_ = Mode::kGrad;
   // What changes from iteration to iteration by cases does so with one period,

@@ -57,6 +57,28 @@ TEST(GeneratorTest, EveryRowIsGenerated) {
   }
 }
 
+// Loops go round 0 times, once and often, and in each way in which a length
+// differs.
+TEST(GeneratorTest, LoopsOfAllLengthsAreGenerated) {
+  std::set<ScalarExpr::Kind> kinds;
+  std::set<double> trips;
+  for (std::uint64_t seed = 0; seed < 600; ++seed) {
+    const Program program = GenerateProgram(seed);
+    for (const Statement& st : program.body) {
+      if (st.loop < 0) continue;
+      const auto k = static_cast<std::size_t>(st.loop);
+      ASSERT_LT(k, program.loops.size()) << seed;
+      kinds.insert(program.loops[k].kind);
+      for (std::int64_t it = 0; it < program.iterations; ++it) {
+        trips.insert(program.loops[k].Value(it, {}));
+      }
+    }
+  }
+  using Kind = ScalarExpr::Kind;
+  EXPECT_EQ(kinds, (std::set<Kind>{Kind::kLinear, Kind::kCycle, Kind::kDrawn}));
+  for (double n = 0; n <= 12; ++n) EXPECT_TRUE(trips.contains(n)) << n;
+}
+
 TEST(GeneratorTest, EveryLoweredOpHasARow) {
   // Of rows that call what autograd or a composite calls these for.
   std::set<std::string_view> ops = {"aten::glu_backward",
@@ -327,6 +349,62 @@ TEST(ShrinkTest, KeepsWhatMatters) {
   Program small = Shrink(program, has_op);
   EXPECT_EQ(small.body.size(), 1u);
   EXPECT_TRUE(small.setup.empty());
+}
+
+// A loop of two statements that goes round 0 to 4 times.
+Program WithALoop() {
+  return ParseProgram(
+      "program 1\niterations 12\nvars 3\nscoped 2\n"
+      "loop drawn 0 5 7\nsetup input dst 0 ints 3 4 scalar const 1 0 1\n"
+      "setup zeros dst 1 ints 3 4\nbody tanh dst 2 args 0\n"
+      "body carry_ args 1 0 loop 0\nbody carry_ args 1 2 loop 0\n"
+      "body square dst 2 args 1\n");
+}
+
+TEST(ProgramTextTest, LoopsAreWrittenAndRun) {
+  const Program program = WithALoop();
+  EXPECT_NE(program.ToString().find("n = (0 + draw(it, 7) % 5); j < n; ++j) {"),
+            std::string::npos)
+      << program.ToString();
+  EXPECT_EQ(Format(ParseProgram(Format(program))), Format(program));
+  EXPECT_NE(ErrorOf("program 1\nvars 1\nbody clone dst 0 args 0 loop 0")
+                .find("there is no loop 0"),
+            std::string::npos);
+  // As if somebody had unrolled it.
+  at::Tensor h = at::zeros({3, 4});
+  at::manual_seed(program.seed);
+  const at::Tensor x = at::randn({3, 4});
+  std::int64_t trips = 0;
+  for (std::int64_t it = 0; it < program.iterations; ++it) {
+    for (std::uint64_t j = 0; j < Draw(it, 7) % 5; ++j, ++trips) {
+      h.mul_(0.5).add_(x, 0.25);
+      h.mul_(0.5).add_(at::tanh(x), 0.25);
+    }
+  }
+  EXPECT_GT(trips, 0);
+  at::manual_seed(program.seed);
+  Machine machine(program, nullptr, 0);
+  machine.Setup(0, program.setup.size());
+  for (std::int64_t it = 0; it < program.iterations; ++it) machine.Iterate(it);
+  EXPECT_TRUE(at::equal(machine.state().vars[1], h));
+}
+
+TEST(ShrinkTest, LoopsStayAndBecomeSimpler) {
+  const Program small = Shrink(WithALoop(), [](const Program& p) {
+    if (p.loops.empty()) return false;
+    std::set<double> trips;
+    for (std::int64_t it = 0; it < p.iterations; ++it) {
+      trips.insert(p.loops[0].Value(it, {}));
+    }
+    for (const Statement& st : p.body) {
+      if (st.loop == 0) return trips.size() > 1;
+    }
+    return false;
+  });
+  ASSERT_EQ(small.body.size(), 1u);
+  EXPECT_EQ(small.body[0].loop, 0);
+  EXPECT_EQ(small.loops[0].kind, ScalarExpr::Kind::kCycle);
+  EXPECT_EQ(small.loops[0].cycle.size(), 2u);
 }
 
 // --- The engines ---

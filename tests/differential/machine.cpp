@@ -146,12 +146,17 @@ void Machine::Setup(std::size_t from, std::size_t to) {
 }
 
 void Machine::Iterate(std::int64_t it) {
-  for (int i = 0; i < static_cast<int>(program_.body.size()); ++i) {
-    if (mutation_.kind != Mutation::Kind::kNone) {
-      RunMutated(i, it);
-    } else {
-      RunOne(program_.body[i], i, it);
+  for (std::size_t i = 0, end = 0; i < program_.body.size(); i = end) {
+    end = program_.EndOfLoop(i);
+    const int loop = program_.body[i].loop;
+    const double trips =
+        loop < 0 ? 1
+                 : program_.loops[static_cast<std::size_t>(loop)].Value(
+                       it, state_.regs);
+    for (trip_ = 0; static_cast<double>(trip_) < trips; ++trip_) {
+      for (std::size_t k = i; k < end; ++k) RunAt(static_cast<int>(k), it);
     }
+    trip_ = 0;
   }
   if (program_.mark_step && program_.mark_in_scope) mark_step();
   if (program_.snapshot_every > 0 && it % program_.snapshot_every == 1) {
@@ -163,6 +168,14 @@ void Machine::Iterate(std::int64_t it) {
     state_.vars[*id] = at::Tensor();
   }
   if (program_.mark_step && !program_.mark_in_scope) mark_step();
+}
+
+void Machine::RunAt(int index, std::int64_t it) {
+  if (mutation_.kind != Mutation::Kind::kNone) {
+    RunMutated(index, it);
+  } else {
+    RunOne(program_.body[static_cast<std::size_t>(index)], index, it);
+  }
 }
 
 void Machine::RunMutated(int index, std::int64_t it) {
@@ -210,7 +223,7 @@ void Machine::Execute(const Statement& st, int index, std::int64_t it,
                       std::int64_t scalar_it) {
   LogWarnings warnings(state_.log, it, index);
   c10::WarningUtils::WarningHandlerGuard guard(&warnings);
-  Context context(state_, st, index, it, scalar_it);
+  Context context(state_, st, index, it, scalar_it, trip_);
   auto run = OpTable()[st.op].run;
   try {
     if (st.mode == Mode::kInference) {
@@ -231,6 +244,7 @@ void Machine::Finish() {
            !program_.concurrent);
   state_.vars.clear();
   state_.kept.clear();
+  state_.caches.clear();
 }
 
 namespace {

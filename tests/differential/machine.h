@@ -50,6 +50,7 @@ struct State {
   std::vector<at::Tensor> kept;
   std::unordered_map<int, std::shared_ptr<std::vector<float>>> blobs;
   std::unordered_map<int, float*> pointers;
+  std::unordered_map<int, at::Tensor> caches;  // by what they are read into
   std::optional<at::Generator> generator;
   Log log;
 };
@@ -58,8 +59,13 @@ struct State {
 class Context {
  public:
   Context(State& state, const Statement& st, int index, std::int64_t it,
-          std::int64_t scalar_it)
-      : state_(state), st_(st), index_(index), it_(it), scalar_it_(scalar_it) {}
+          std::int64_t scalar_it, std::int64_t trip)
+      : state_(state),
+        st_(st),
+        index_(index),
+        it_(it),
+        scalar_it_(scalar_it),
+        trip_(trip) {}
 
   // THROWS: c10::Error if the variable is undefined.
   const at::Tensor& T(int i) const;
@@ -75,6 +81,8 @@ class Context {
   at::Scalar S(int i) const;
   double D(int i) const;
   std::int64_t it() const { return it_; }
+  // How often the loop that the statement is in has gone round; 0 without one.
+  std::int64_t trip() const { return trip_; }
   State& state() { return state_; }
 
   void Out(at::Tensor value, int i = 0);
@@ -88,6 +96,7 @@ class Context {
   int index_;
   std::int64_t it_;
   std::int64_t scalar_it_;
+  std::int64_t trip_;
 };
 
 class Machine {
@@ -112,6 +121,7 @@ class Machine {
  private:
   class Worker;
 
+  void RunAt(int index, std::int64_t it);
   void RunMutated(int index, std::int64_t it);
   void Execute(const Statement& st, int index, std::int64_t it,
                std::int64_t scalar_it);
@@ -121,6 +131,7 @@ class Machine {
   State state_;
   std::unique_ptr<Worker> worker_;
   bool threw_ = false;
+  std::int64_t trip_ = 0;  // of the loop that runs
 };
 
 // All threads of a program from start to end, with so many threads of

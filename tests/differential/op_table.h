@@ -53,6 +53,7 @@ enum class Group : std::uint8_t {
   kCalled,  // an op by its schema
   kComplex,
   kComplexWrite,
+  kLength,  // sizes that differ from step to step
   kCount,
 };
 
@@ -90,6 +91,7 @@ void AddIndexOps(std::vector<OpSpec>& table);
 void AddViewOps(std::vector<OpSpec>& table);
 void AddStateOps(std::vector<OpSpec>& table);
 void AddHabitOps(std::vector<OpSpec>& table);
+void AddLengthOps(std::vector<OpSpec>& table);
 void AddCalledOps(std::vector<OpSpec>& table);
 void AddComplexOps(std::vector<OpSpec>& table);
 

@@ -14,7 +14,7 @@ bool SomeMatrix(const at::Tensor& t) { return SomeRows(t) && t.dim() == 2; }
 
 // A row of `t` that changes with the iterations.
 at::Tensor RowAt(const at::Tensor& t, std::int64_t i) {
-  return t.select(0, i % t.size(0));
+  return t.select(0, i % RowsOf(t));
 }
 
 // Half of the rows, from a place that changes with the iterations.
@@ -70,6 +70,18 @@ void AddPlaces(std::vector<OpSpec>& table) {
                      c.Out(before + HalfAt(c.T(0), 5 * c.it()));
                    },
                    1, true});
+  table.push_back({"write_half_write_all", Group::kOverlap,
+                   "half($0, it).sigmoid_(); $0.lerp_($1, $s0);",
+                   [](Generator& g, Statement& st) {
+                     if (!IntoOne<SomeRows, Float>(g, st)) return false;
+                     g.Scalar(st, Use::kFraction);
+                     return true;
+                   },
+                   [](Context& c) {
+                     HalfAt(c.T(0), c.it()).sigmoid_();
+                     c.T(0).lerp_(c.T(1), c.S(0));
+                   },
+                   0, true});
 }
 
 void AddConstants(std::vector<OpSpec>& table) {

@@ -173,6 +173,7 @@ std::vector<OpSpec> MakeTable() {
   AddHabitOps(table);
   AddCalledOps(table);
   AddComplexOps(table);
+  AddLengthOps(table);
   return table;
 }
 

@@ -54,6 +54,7 @@ constexpr Planting kReplayed[] = {
     {"missed_exposure", Engine::kTier1}, {"no_execute", Engine::kTier1},
     {"skipped_guard", Engine::kTier1},   {"lost_shift", Engine::kTier1},
     {"shared_place", Engine::kTier1},    {"stale_snapshot", Engine::kTier1},
+    {"frozen_constant", Engine::kTier1}, {"wrong_trip_count", Engine::kTier1},
 };
 constexpr Planting kCompiled[] = {
     {"skipped_scalar_guard", Engine::kInterpreter},

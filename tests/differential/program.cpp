@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "tests/differential/op_table.h"
+#include "tests/differential/rng.h"
 
 namespace tjit::differential {
 namespace {
@@ -34,12 +35,14 @@ std::string Placeholder(const Statement& st, std::string_view text,
                         std::size_t& pos) {
   char kind = text[++pos];
   if (kind < '0' || kind > '9') ++pos;
-  std::size_t index = text[pos++] - '0';
+  std::size_t index = kind == 'j' ? 0 : text[pos++] - '0';
   switch (kind) {
     case 'd':
       return index < st.dst.size() ? Var(st.dst[index]) : "?";
     case 's':
       return index < st.scalars.size() ? st.scalars[index].ToString() : "?";
+    case 'j':  // how often its loop has gone round
+      return st.loop < 0 ? "0" : "j";
     case 'i':
       return index < st.ints.size() ? std::to_string(st.ints[index]) : "?";
     case 'l': {
@@ -71,7 +74,30 @@ std::string Header(const Program& program) {
   return text + "\n";
 }
 
+// The statements [begin, end) of a body, which are one loop or one statement.
+std::string Loop(const Program& program, std::size_t begin, std::size_t end) {
+  std::string text;
+  std::string indent = "  ";
+  const int loop = program.body[begin].loop;
+  if (loop >= 0) {
+    text += "  for (int64_t j = 0, n = " +
+            program.loops[static_cast<std::size_t>(loop)].ToString() +
+            "; j < n; ++j) {\n";
+    indent = "    ";
+  }
+  for (std::size_t i = begin; i < end; ++i) {
+    text += indent + ToString(program.body[i]) + "\n";
+  }
+  return loop >= 0 ? text + "  }\n" : text;
+}
+
 }  // namespace
+
+std::uint64_t Draw(std::int64_t it, std::int64_t salt) {
+  return Rng(static_cast<std::uint64_t>(it) << 8 ^
+             static_cast<std::uint64_t>(salt))
+      .Next();
+}
 
 double ScalarExpr::Value(std::int64_t it,
                          const std::vector<double>& regs) const {
@@ -97,6 +123,10 @@ double ScalarExpr::Value(std::int64_t it,
     case Kind::kReg:
       value = a + b * regs[static_cast<std::size_t>(period)];
       break;
+    case Kind::kDrawn:
+      value = a + static_cast<double>(Draw(it, period) %
+                                      static_cast<std::uint64_t>(b));
+      break;
   }
   return is_int ? std::trunc(value) : value;
 }
@@ -108,6 +138,9 @@ std::string ScalarExpr::ToString() const {
     case Kind::kConst:
       return text_a;
     case Kind::kLinear:
+      if (is_int && std::trunc(b) != b) {
+        return "int64_t(" + text_a + " + " + Number(b, false) + " * it)";
+      }
       return "(" + text_a + " + " + text_b + " * it)";
     case Kind::kInverse:
       return "(" + text_a + " / (1 + it))";
@@ -127,6 +160,9 @@ std::string ScalarExpr::ToString() const {
     case Kind::kReg:
       return "(" + text_a + " + " + text_b + " * r" + std::to_string(period) +
              ")";
+    case Kind::kDrawn:
+      return "(" + text_a + " + draw(it, " + std::to_string(period) + ") % " +
+             text_b + ")";
   }
   return "?";
 }
@@ -191,6 +227,13 @@ std::string ToString(const Statement& st) {
   return st.guard.ToString() + out;
 }
 
+std::size_t Program::EndOfLoop(std::size_t begin) const {
+  std::size_t end = begin + 1;
+  if (body[begin].loop < 0) return end;
+  while (end < body.size() && body[end].loop == body[begin].loop) ++end;
+  return end;
+}
+
 std::string Program::ToString() const {
   std::vector<bool> is_scoped(num_vars, false);
   for (int id : scoped) is_scoped[id] = true;
@@ -208,8 +251,9 @@ std::string Program::ToString() const {
   text += "for (int64_t it = 0; it < " + std::to_string(iterations) +
           "; ++it) {\n";
   if (!scoped.empty()) text += "  " + Declare(scoped);
-  for (const Statement& st : body) {
-    text += "  " + differential::ToString(st) + "\n";
+  for (std::size_t i = 0, end = 0; i < body.size(); i = end) {
+    end = EndOfLoop(i);
+    text += Loop(*this, i, end);
   }
   if (mark_step && mark_in_scope) text += "  tjit::mark_step();\n";
   text += "  if (it == " + std::to_string(iterations - 1) + ") read_all();\n}";

@@ -28,6 +28,7 @@ struct ScalarExpr {
     kCycle,    // cycle[it % size]
     kStep,     // it < period ? a : b
     kReg,      // a + b * register `period`, a value the program read back
+    kDrawn,    // a + draw(it, period) % b: one of b values, in no order
   };
   Kind kind = Kind::kConst;
   bool is_int = false;
@@ -39,6 +40,9 @@ struct ScalarExpr {
   double Value(std::int64_t it, const std::vector<double>& regs) const;
   std::string ToString() const;
 };
+
+// A number that depends on nothing but these two, and looks like any.
+std::uint64_t Draw(std::int64_t it, std::int64_t salt);
 
 // When a statement runs at all.
 struct Guard {
@@ -64,6 +68,9 @@ struct Statement {
   // Another thread runs it, and this one waits, in the iterations where
   // it % worker_every is worker_every - 1; 0: never.
   std::int64_t worker_every = 0;
+  // Of Program::loops, which it is in: neighbours of one number are the body of
+  // one loop. -1: it runs once.
+  int loop = -1;
 
   bool OnWorker(std::int64_t it) const {
     return worker_every > 0 && it % worker_every == worker_every - 1;
@@ -79,6 +86,8 @@ struct Program {
   int iterations = 40;
   std::vector<Statement> setup;
   std::vector<Statement> body;
+  // Loops inside the body, by how often they go round in an iteration.
+  std::vector<ScalarExpr> loops;
   int num_vars = 0;
   int num_regs = 0;
   std::vector<int> scoped;  // variables that die at the end of the body
@@ -94,6 +103,8 @@ struct Program {
 
   // Close to C++ that compiles: a reproduction to paste.
   std::string ToString() const;
+  // One past the last statement of the loop, or the one, at `begin`.
+  std::size_t EndOfLoop(std::size_t begin) const;
 };
 
 // One statement as C++, guard, mode and thread included.

@@ -20,13 +20,13 @@ using Names = std::vector<std::string_view>;
 
 // In the order of the enumerations.
 const Names kScalarKinds = {"const", "linear", "inverse", "decay",
-                            "cycle", "step",   "reg"};
+                            "cycle", "step",   "reg",     "drawn"};
 const Names kGuardKinds = {"always", "mod", "not_mod", "from", "reg"};
 const Names kModes = {"grad", "no_grad", "inference"};
 const Names kReadModes = {"clone", "pointer", "const"};
 const Names kMarks = {"none", "scope", "end"};
 const Names kKeys = {"dst",     "args",  "ints", "scalar",
-                     "iscalar", "guard", "mode", "worker"};
+                     "iscalar", "guard", "mode", "worker", "loop"};
 
 std::string Exact(double value) {
   char text[40];
@@ -46,10 +46,15 @@ std::string_view NameIn(const Names& names, Enum value) {
   return names[static_cast<std::size_t>(value)];
 }
 
-void Append(std::ostream& out, const ScalarExpr& e) {
-  out << (e.is_int ? " iscalar " : " scalar ") << NameIn(kScalarKinds, e.kind)
-      << ' ' << Exact(e.a) << ' ' << Exact(e.b) << ' ' << e.period;
+void AppendWords(std::ostream& out, const ScalarExpr& e) {
+  out << ' ' << NameIn(kScalarKinds, e.kind) << ' ' << Exact(e.a) << ' '
+      << Exact(e.b) << ' ' << e.period;
   for (const double x : e.cycle) out << ' ' << Exact(x);
+}
+
+void Append(std::ostream& out, const ScalarExpr& e) {
+  out << (e.is_int ? " iscalar" : " scalar");
+  AppendWords(out, e);
 }
 
 void Append(std::ostream& out, std::string_view part, const Statement& st) {
@@ -64,6 +69,7 @@ void Append(std::ostream& out, std::string_view part, const Statement& st) {
   }
   if (st.mode != Mode::kGrad) out << " mode " << NameIn(kModes, st.mode);
   if (st.worker_every > 0) out << " worker " << st.worker_every;
+  if (st.loop >= 0) out << " loop " << st.loop;
   out << '\n';
 }
 
@@ -133,6 +139,8 @@ ScalarExpr ParseScalar(Line& line, bool is_int) {
   while (line.IsNumberNext()) e.cycle.push_back(line.Double());
   TORCH_CHECK(e.kind != ScalarExpr::Kind::kCycle || !e.cycle.empty(),
               "a scalar of kind cycle needs its values");
+  TORCH_CHECK(e.kind != ScalarExpr::Kind::kDrawn || e.b >= 1,
+              "a scalar of kind drawn needs values to draw from");
   return e;
 }
 
@@ -159,6 +167,7 @@ Statement ParseStatement(Line& line) {
     if (key == "guard") st.guard = ParseGuard(line);
     if (key == "mode") st.mode = static_cast<Mode>(line.One(kModes));
     if (key == "worker") st.worker_every = line.Int<std::int64_t>();
+    if (key == "loop") st.loop = line.Int<int>();
   }
   return st;
 }
@@ -167,7 +176,7 @@ void ParseLine(Line& line, Program& program) {
   static const Names kWords = {
       "program", "seed",   "family",        "iterations", "vars",
       "regs",    "scoped", "marks",         "read",       "threads",
-      "setup",   "body",   "snapshot_every"};
+      "setup",   "body",   "snapshot_every", "loop"};
   const std::string_view word = kWords[line.One(kWords)];
   if (word == "program") {
     TORCH_CHECK(line.Int<int>() == 1, "the format of programs is 1");
@@ -192,6 +201,9 @@ void ParseLine(Line& line, Program& program) {
     program.shared_vars = line.Int<int>();
     program.shared_setup = line.Int<int>();
   }
+  if (word == "loop") {
+    program.loops.push_back(ParseScalar(line, /*is_int=*/true));
+  }
   if (word == "setup") program.setup.push_back(ParseStatement(line));
   if (word == "body") program.body.push_back(ParseStatement(line));
   TORCH_CHECK(line.is_empty(), "too many words behind ", word);
@@ -209,6 +221,8 @@ void Check(const Program& program) {
     for (const Statement& st : *part) {
       CheckRange(st.dst, program.num_vars, "v");
       CheckRange(st.args, program.num_vars, "v");
+      TORCH_CHECK(st.loop < std::ssize(program.loops), "there is no loop ",
+                  st.loop);
       const OpSpec& spec = OpTable()[static_cast<std::size_t>(st.op)];
       TORCH_CHECK(static_cast<int>(st.dst.size()) == spec.num_dst, spec.name,
                   " binds ", spec.num_dst, " variables");
@@ -237,6 +251,11 @@ std::string Format(const Program& program) {
   if (program.concurrent) {
     out << "threads 2 " << program.shared_vars << ' ' << program.shared_setup
         << '\n';
+  }
+  for (const ScalarExpr& e : program.loops) {
+    out << "loop";
+    AppendWords(out, e);
+    out << '\n';
   }
   for (const Statement& st : program.setup) Append(out, "setup", st);
   for (const Statement& st : program.body) Append(out, "body", st);

@@ -64,6 +64,14 @@ inline bool IndexesInto(const at::Tensor& t, std::int64_t size) {
          t.max().item<std::int64_t>() < size;
 }
 
+// The number of rows, for a remainder. THROWS: without rows, as another
+// iteration may have left none, and an exception takes the statement out of the
+// program.
+inline std::int64_t RowsOf(const at::Tensor& t) {
+  TORCH_CHECK(t.dim() > 0 && t.size(0) > 0, "no row in ", t.sizes());
+  return t.size(0);
+}
+
 // --- Proposals ---
 template <bool (*P)(const at::Tensor&)>
 bool One(Generator& g, Statement& st) {

@@ -40,6 +40,33 @@ bool RemoveStatements(Program& program, Part part,
   return changed;
 }
 
+// Goes round equally often in each iteration, or else alternates between that
+// and once less or more.
+bool SimplifyLoop(Program& program, std::size_t k,
+                  const std::function<bool(const Program&)>& fails) {
+  using Kind = ScalarExpr::Kind;
+  if (program.loops[k].kind == Kind::kConst) return false;
+  for (const double trips : {1.0, 2.0, 4.0}) {
+    const ScalarExpr same = {.kind = Kind::kConst, .is_int = true, .a = trips};
+    const bool did = Try(program, fails, [&](Program& p) {
+      p.loops[k] = same;
+      return true;
+    });
+    if (did) return true;
+  }
+  if (program.loops[k].kind == Kind::kCycle) return false;
+  for (const double trips : {0.0, 1.0, 2.0}) {
+    const ScalarExpr two = {
+        .kind = Kind::kCycle, .is_int = true, .cycle = {trips, trips + 1}};
+    const bool did = Try(program, fails, [&](Program& p) {
+      p.loops[k] = two;
+      return true;
+    });
+    if (did) return true;
+  }
+  return false;
+}
+
 bool Simplify(Program& program,
               const std::function<bool(const Program&)>& fails) {
   bool changed = false;
@@ -65,6 +92,12 @@ bool Simplify(Program& program,
         return had;
       });
     }
+    changed |= Try(program, fails, [&](Program& p) {
+      return std::exchange(p.body[i].loop, -1) >= 0;
+    });
+  }
+  for (std::size_t k = 0; k < program.loops.size(); ++k) {
+    changed |= SimplifyLoop(program, k, fails);
   }
   changed |= Try(program, fails, [](Program& p) {
     return std::exchange(p.snapshot_every, 0) != 0;

@@ -5,6 +5,7 @@
 #include <tjit/tjit.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -35,12 +36,36 @@ struct Plan {
   bool waits = false;  // for the compiler, behind each run
 };
 
-// Runs the sizes eagerly and under tjit; all results have the same bits. What
-// tjit did with the sizes behind the first one.
+// Runs a program eagerly and under tjit; all results have the same bits. What
+// tjit did from where the program sets `*from`.
+Stats RunBoth(Backend backend,
+              const std::function<std::vector<at::Tensor>(Stats* from)>& run) {
+  Stats from;
+  disable();
+  const std::vector<at::Tensor> eager = run(&from);
+  clear();
+  Options options;
+  options.hot_threshold = 4;
+  options.backend = backend;
+  options.cache_dir = "off";
+  EXPECT_TRUE(enable(options));
+  const std::vector<at::Tensor> ours = run(&from);
+  sync();
+  const Stats did = stats() - from;
+  disable();
+  clear();
+  EXPECT_EQ(eager.size(), ours.size());
+  for (std::size_t i = 0; i < std::min(eager.size(), ours.size()); ++i) {
+    EXPECT_TRUE(SameBits(eager[i], ours[i])) << "step " << i;
+  }
+  return did;
+}
+
+// What tjit did with the sizes behind the first one.
 Stats RunSizes(const Plan& plan, const SizedStep& step) {
   torch::manual_seed(1);
   const at::Tensor data = torch::rand({64 + plan.new_sizes, 8});
-  const auto run = [&](Stats* at_warm) {
+  return RunBoth(plan.backend, [&](Stats* at_warm) {
     std::vector<at::Tensor> results;
     const auto one = [&](std::int64_t rows) {
       const at::NoGradGuard no_grad;
@@ -56,25 +81,7 @@ Stats RunSizes(const Plan& plan, const SizedStep& step) {
     }
     for (int i = 0; i < plan.runs_of_last; ++i) one(64 + plan.new_sizes);
     return results;
-  };
-  Stats before;
-  disable();
-  const std::vector<at::Tensor> eager = run(&before);
-  clear();
-  Options options;
-  options.hot_threshold = 4;
-  options.backend = plan.backend;
-  options.cache_dir = "off";
-  EXPECT_TRUE(enable(options));
-  const std::vector<at::Tensor> ours = run(&before);
-  sync();
-  const Stats did = stats() - before;
-  disable();
-  clear();
-  for (std::size_t i = 0; i < eager.size(); ++i) {
-    EXPECT_TRUE(SameBits(eager[i], ours[i])) << "step " << i;
-  }
-  return did;
+  });
 }
 
 // All runs of a size but the first; a sync point is never replayed.
@@ -138,7 +145,7 @@ TEST_P(NewSizes, ThatComeBack) {
   const SizedStep step = [products = Products()](const at::Tensor& x) {
     return products(products(x));
   };
-  const auto run = [&](Stats* late) {
+  const Stats did = RunBoth(Backend::kReplay, [&](Stats* late) {
     std::vector<at::Tensor> results;
     for (int round = 0; round < kRounds; ++round) {
       if (round == kRounds / 2) *late = stats();
@@ -150,22 +157,7 @@ TEST_P(NewSizes, ThatComeBack) {
       }
     }
     return results;
-  };
-  Stats late;
-  const std::vector<at::Tensor> eager = run(&late);
-  clear();
-  Options options;
-  options.hot_threshold = 4;
-  options.backend = Backend::kReplay;
-  ASSERT_TRUE(enable(options));
-  const std::vector<at::Tensor> ours = run(&late);
-  sync();
-  const Stats did = stats() - late;
-  disable();
-  clear();
-  for (std::size_t i = 0; i < eager.size(); ++i) {
-    EXPECT_TRUE(SameBits(eager[i], ours[i])) << "step " << i;
-  }
+  });
   EXPECT_GE(static_cast<double>(did.ops_replayed),
             0.85 * static_cast<double>(did.ops_seen))
       << did.to_json();
