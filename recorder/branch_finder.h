@@ -10,7 +10,7 @@
 // each run of kOrder kinds the kind that came next. One that was wrong at
 // least kBranchPointMisses times lately is a branch point. A second table does
 // the same for runs of kLongOrder kinds. It overrules the first where it was
-// right each time: an optimizer's loop over parameters of equal size is no
+// right each time: an optimizer's loop over two parameters of equal size is no
 // branch. A loop of kinds without any branch point (the same body over data
 // drawn at random) gets one where fewest values are alive, of equals at the
 // least context, unless it is very short.

@@ -50,9 +50,11 @@ bool FeedOneAnother(const std::vector<NewStep>& steps, std::size_t period) {
 // no period lies around that. From then on it is cut at its branch points
 // (branch_finder.h): from one branch point, or the end of a run, to the next
 // the ops are captured from the top of the store; and branches end at branch
-// points too. So regions begin where others end, and chain in any order. A
-// capture that comes by a place that is not usual is given up, with a pause
-// that doubles: a stream that never repeats costs tokens, not records.
+// points too. A region also begins where usual ops come behind new sizes, and
+// has kShortestNewSize ops at least. So regions begin where others end, and
+// chain in any order. A capture that comes by a place that is not usual is
+// given up, with a pause that doubles: a stream that never repeats costs
+// tokens, not records.
 //
 // A period whose sizes are too many (Note [New sizes] in record.cpp) is no
 // period for replay either, so the stream starves although it holds. Its
@@ -158,8 +160,12 @@ void RecordingPolicy::MaybeEndRegion() {
   GiveUpRegion();
 }
 
+// What ends at its first op was no try: behind each replayed region new sizes
+// may come.
 void RecordingPolicy::GiveUpRegion() {
-  loops_->region_captures.Fail(detector_.position(), capture_.size());
+  if (capture_.size() > 1) {
+    loops_->region_captures.Fail(detector_.position(), capture_.size());
+  }
   loops_->due = false;
   capture_.Stop();
   UnbindFrom(&run_, 0);

@@ -162,6 +162,7 @@ void RecordingPolicy::FinishCapture() {
   }
   const bool fresh = capture_.length() != 0;
   if (fresh && IsOneSizeTooMany()) return DropCapture();
+  if (fresh) loops_->period_of_sizes = 0;
   if (loops_->to_branch_point && IsOneSizeTooMany()) return GiveUpRegion();
   const bool boundary = capture_.at_boundary();
   TraceNode* from = capture_.from();
@@ -274,7 +275,7 @@ const Trace* RecordingPolicy::FindCaptured() {
 // No failure: the loop is there. What keeps its sizes in it is found as regions
 // are.
 void RecordingPolicy::DropCapture() {
-  loops_->period_of_sizes = detector_.period();
+  loops_->period_of_sizes = loops_->period;
   CutSoon();
   captures_.PauseUntil(detector_.position() +
                        policy::kDroppedSizePause * capture_.size());
