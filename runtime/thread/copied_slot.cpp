@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/platform/test_hooks.h"
+#include "support/mutex.h"
 
 namespace tjit::runtime {
 namespace {
