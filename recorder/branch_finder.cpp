@@ -22,9 +22,15 @@ std::uint32_t High(std::uint64_t hash) {
 
 }  // namespace
 
-BranchFinder::Predictions::Predictions()
-    : entries_((std::size_t{1} << kTableBits) + 1),
-      found_(std::uint32_t{1} << kTableBits) {}
+bool BranchFinder::Entry::IsUsual() const {
+  return worth >= policy::kUsualContext && distance <= policy::kUsualDistance;
+}
+
+bool BranchFinder::Entry::IsSure() const {
+  return misses == 0 && hits >= policy::kUsualHits;
+}
+
+BranchFinder::Predictions::Predictions() : entries_(kNobodys + 1) {}
 
 void BranchFinder::Predictions::Learn(std::uint32_t name) {
   Entry& entry = entries_[found_];
@@ -43,23 +49,22 @@ void BranchFinder::Predictions::Learn(std::uint32_t name) {
 // A context that came again keeps its place for a while: sizes that are new at
 // each step make contexts without end, none of which comes twice.
 BranchFinder::Entry* BranchFinder::Predictions::Find(std::uint64_t hash,
-                                                     std::uint32_t position,
-                                                     std::uint32_t* distance) {
+                                                     std::uint32_t position) {
   constexpr std::uint8_t kMostWorth = 255;
   found_ = High(hash * kPrime) >> (32 - kTableBits);
   const auto context = static_cast<std::uint32_t>(hash) | 1;
   Entry& entry = entries_[found_];
   if (entry.context == context) {
-    *distance = position - std::exchange(entry.position, position);
+    distance_ = position - std::exchange(entry.position, position);
     entry.distance = entry.worth == 0
-                         ? *distance
-                         : entry.distance - entry.distance / 4 + *distance / 4;
+                         ? distance_
+                         : entry.distance - entry.distance / 4 + distance_ / 4;
     if (entry.worth < kMostWorth) ++entry.worth;
     return &entry;
   }
   if (entry.worth != 0) {
     --entry.worth;
-    found_ = std::uint32_t{1} << kTableBits;
+    found_ = kNobodys;
     return nullptr;
   }
   entry = Entry{};
@@ -95,25 +100,23 @@ std::uint64_t BranchFinder::HashOfLast() const {
   long_.Learn(name);
   recent_[position_ % kRecent].live = static_cast<std::int32_t>(live);
   Push(kind);
-  std::uint32_t distance = 0, unused = 0;
-  const Entry* entry = short_.Find(HashOfLast(), position_, &distance);
+  const Entry* entry = short_.Find(HashOfLast(), position_);
   const std::uint64_t of_long = long_hash_ ^ long_hash_ >> 29;
-  const Entry* in_long = long_.Find(of_long * kPrime, position_, &unused);
+  const Entry* in_long = long_.Find(of_long * kPrime, position_);
   recent_[position_ % kRecent].index = short_.found();
-  const bool is_usual = entry != nullptr &&
-                        entry->worth >= policy::kUsualContext &&
-                        entry->distance <= policy::kUsualDistance;
-  const bool was_usual = std::exchange(is_usual_, is_usual);
+  const bool was_usual =
+      std::exchange(is_usual_, entry != nullptr && entry->IsUsual());
   if (entry == nullptr) return Next::kUnknown;
-  const bool is_sure = in_long != nullptr && in_long->misses == 0 &&
-                       in_long->hits >= policy::kUsualHits;
+  const bool is_sure = in_long != nullptr && in_long->IsSure();
   if (entry->forced ||
       (entry->misses >= policy::kBranchPointMisses && !is_sure)) {
     last_branch_point_ = position_;
     return Next::kBranchPoint;
   }
-  if (position_ - last_branch_point_ >= kRecent / 2) ForceBranchPoint(distance);
-  return is_usual && !was_usual ? Next::kBegin : Next::kSure;
+  if (position_ - last_branch_point_ >= kRecent / 2) {
+    ForceBranchPoint(short_.distance());
+  }
+  return is_usual_ && !was_usual ? Next::kBegin : Next::kSure;
 }
 
 void BranchFinder::Restart(std::int64_t live) {
@@ -128,10 +131,10 @@ void BranchFinder::Restart(std::int64_t live) {
 
 // The last `distance` ops are a loop, if they came in the same order before:
 // else the branch point does no more than end a region early. Fewer ops than
-// kShortest, on operands in any order, are no loop worth a trace.
+// kShortestForcedLoop, on operands in any order, are no loop worth a trace.
 void BranchFinder::ForceBranchPoint(std::uint32_t distance) {
   last_branch_point_ = position_;  // tried again after as many ops
-  if (distance < kShortest || distance > kRecent / 2) return;
+  if (distance < policy::kShortestForcedLoop || distance > kRecent / 2) return;
   const Seen* best = nullptr;
   for (std::uint32_t i = 1; i <= distance; ++i) {
     const Seen& seen = recent_[(position_ - i) % kRecent];

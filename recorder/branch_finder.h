@@ -40,8 +40,6 @@ class BranchFinder {
   // kBegin: as kSure, and a region may begin, as it may at a branch point.
   enum class Next : std::uint8_t { kUnknown, kBegin, kSure, kBranchPoint };
 
-  static constexpr std::uint32_t kShortest = policy::kShortestRegion;  // ops
-
   BranchFinder();
 
   // Feeds the kind of one op. `live`: how many values are alive before it, up
@@ -57,6 +55,12 @@ class BranchFinder {
   void Restart(std::int64_t live);
 
  private:
+  static constexpr std::uint32_t kOrder = 4, kLongOrder = 16;
+  static constexpr int kTableBits = 12;
+  // Index of the entry that is no context's.
+  static constexpr std::uint32_t kNobodys = std::uint32_t{1} << kTableBits;
+  static constexpr std::uint32_t kRecent = 1024;
+
   struct Entry {
     std::uint32_t context = 0;   // 0: free
     std::uint32_t next = 0;      // kind that came last
@@ -66,6 +70,11 @@ class BranchFinder {
     std::uint8_t misses = 0;
     std::uint8_t worth = 0;  // so many others that fall here find it taken
     bool forced = false;  // a branch point that a loop without one was given
+
+    // It comes often, and has for a while.
+    bool IsUsual() const;
+    // What came behind it was the same each time.
+    bool IsSure() const;
   };
   // What came behind each context.
   class Predictions {
@@ -73,25 +82,22 @@ class BranchFinder {
     Predictions();
     // `name` came behind the context that was found last.
     void Learn(std::uint32_t name);
-    // The entry of a context, null where that is new. *distance: ops since it
-    // came before.
-    Entry* Find(std::uint64_t hash, std::uint32_t position,
-                std::uint32_t* distance);
+    // The entry of a context, null where that is new.
+    Entry* Find(std::uint64_t hash, std::uint32_t position);
     std::uint32_t found() const { return found_; }
+    // Of the entry that was found: ops since its context came before.
+    std::uint32_t distance() const { return distance_; }
     Entry& operator[](std::uint32_t index) { return entries_[index]; }
 
    private:
     std::vector<Entry> entries_;
-    std::uint32_t found_;  // index; the last one is nobody's
+    std::uint32_t found_ = kNobodys;  // index
+    std::uint32_t distance_ = 0;
   };
   struct Seen {
     std::uint32_t index = 0;  // of its entry
     std::int32_t live = 0;    // values alive after the op
   };
-  static constexpr std::uint32_t kOrder = 4, kLongOrder = 16;
-  static constexpr int kTableBits = 12;
-  static constexpr std::uint32_t kRecent = 1024;
-
   void Push(std::uint64_t kind);
   std::uint64_t HashOfLast() const;
   void ForceBranchPoint(std::uint32_t distance);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/platform/test_hooks.h"
+#include "support/mutex.h"
 
 namespace tjit::runtime {
 namespace {
@@ -78,9 +79,11 @@ void AddCopy(const c10::TensorImpl* impl, std::int64_t offset, Run* run) {
 
 void FreezeCopies(std::uint32_t step, std::size_t from, Run* run) {
   constexpr std::uint64_t kFew = 16;
-  static thread_local std::map<std::pair<std::uint32_t, std::size_t>,
-                               std::string>
-      first;
+  // Of all threads, as libtjit's thread storage is scarce. Never destroyed.
+  static Mutex mutex;
+  static auto& first =
+      *new std::map<std::pair<std::uint32_t, std::size_t>, std::string>;
+  const MutexLock lock(mutex);
   for (std::size_t s = from; s < run->slots.size(); ++s) {
     const SlotBinding& slot = run->slots[s];
     if (!slot.copied || slot.block->bytes > kLine + kFew) continue;

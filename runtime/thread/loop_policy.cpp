@@ -51,7 +51,7 @@ bool FeedOneAnother(const std::vector<NewStep>& steps, std::size_t period) {
 // (branch_finder.h): from one branch point, or the end of a run, to the next
 // the ops are captured from the top of the store; and branches end at branch
 // points too. A region also begins where usual ops come behind new sizes, and
-// has kShortestNewSize ops at least. So regions begin where others end, and
+// has kShortestRegion ops at least. So regions begin where others end, and
 // chain in any order. A capture that comes by a place that is not usual is
 // given up, with a pause that doubles: a stream that never repeats costs
 // tokens, not records.
@@ -145,9 +145,9 @@ void RecordingPolicy::MaybeEndRegion() {
     return;
   const bool is_branch = capture_.from() != store_->top();
   if (loops.next == BranchFinder::Next::kBranchPoint &&
-      (is_branch || capture_.size() >= policy::kShortestNewSize)) {
-    loops.region_captures.Succeed();          // unless one size too many
+      (is_branch || capture_.size() >= policy::kShortestRegion)) {
     loops.learn_from = detector_.position();  // there may be more
+    loops.region_captures.Succeed();  // FinishCapture() may take that back
     FinishCapture();
     at_boundary_ = true;  // the next region begins here
     return;
@@ -167,8 +167,7 @@ void RecordingPolicy::GiveUpRegion() {
     loops_->region_captures.Fail(detector_.position(), capture_.size());
   }
   loops_->due = false;
-  capture_.Stop();
-  UnbindFrom(&run_, 0);
+  StopCapture();
 }
 
 // Note [Iterations]

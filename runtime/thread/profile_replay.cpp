@@ -104,8 +104,7 @@ void RecordingPolicy::GiveUpKnown() {
   tries.wasted += capture_.size();
   ++tries.failures;
   loops.profile = nullptr;
-  capture_.Stop();
-  UnbindFrom(&run_, 0);
+  StopCapture();
 }
 
 void RecordingPolicy::FinishKnown() {

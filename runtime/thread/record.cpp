@@ -146,12 +146,16 @@ void RecordingPolicy::EndOpenCapture(const CallFrame& frame) {
   }
 }
 
+void RecordingPolicy::StopCapture() {
+  capture_.Stop();
+  UnbindFrom(&run_, 0);
+}
+
 void RecordingPolicy::AbandonCapture() {
   captures_.Fail(detector_.position(), capture_.size());
   CountBail(BailReason::kNotRepeated, 0, kNoOp);
   if (LogsTo(LogChannel::kDetect)) PrintAbandoned(capture_.size());
-  capture_.Stop();
-  UnbindFrom(&run_, 0);
+  StopCapture();
 }
 
 void RecordingPolicy::FinishCapture() {
@@ -280,8 +284,7 @@ void RecordingPolicy::DropCapture() {
   captures_.PauseUntil(detector_.position() +
                        policy::kDroppedSizePause * capture_.size());
   if (LogsTo(LogChannel::kDetect)) PrintAbandoned(capture_.size());
-  capture_.Stop();
-  UnbindFrom(&run_, 0);
+  StopCapture();
 }
 
 // A hot trace may begin with this op, in other sizes: these are recorded once.
@@ -310,7 +313,7 @@ void RecordingPolicy::RecordMissedRoot(const CallFrame& frame) {
       missed = std::max(missed, trace->length);
       missed_at_boundary |= trace->starts_at_boundary;
       is_worth_it |= LoopState::IsWorthIt(*trace) ||
-                     (is_due && (trace->length >= policy::kShortestNewSize ||
+                     (is_due && (trace->length >= policy::kShortestRegion ||
                                  trace->IsWorthMorePaths()));
     }
   }

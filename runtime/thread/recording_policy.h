@@ -104,6 +104,7 @@ class RecordingPolicy : public OpDeferral {
   const Trace* FindCaptured();
   void DropCapture();
   void AbandonCapture();
+  void StopCapture();  // nothing is kept of it
   void OnBrokenPeriod();
   void TrimToIterations(std::vector<NewStep>* steps) const;
   void EndAtIterations(TraceNode* from, const std::vector<NewStep>& steps,

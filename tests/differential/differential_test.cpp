@@ -16,7 +16,8 @@ namespace {
 // How many failing programs are printed.
 constexpr std::int64_t kMaxReports = 3;
 
-Coverage ExpectSame(const DriverConfig& config, std::int64_t min_counted) {
+// Runs all seeds, up to so many that fail, each of which is a failure.
+Summary RunAndReport(const DriverConfig& config) {
   std::int64_t failed = 0;
   Summary summary = RunSeeds(config, [&](const SeedResult& result) {
     return result.status == SeedResult::Status::kSame ||
@@ -26,6 +27,11 @@ Coverage ExpectSame(const DriverConfig& config, std::int64_t min_counted) {
   for (const SeedResult& failure : summary.failures) {
     ADD_FAILURE() << Report(config, failure, /*shrink=*/true);
   }
+  return summary;
+}
+
+Coverage ExpectSame(const DriverConfig& config, std::int64_t min_counted) {
+  const Summary summary = RunAndReport(config);
   EXPECT_GE(summary.counted, min_counted);
   EXPECT_GE(summary.share, kCountedShare);
   return summary.coverage;
@@ -147,12 +153,7 @@ TEST(DifferentialTest, Lengths) {
   config.covers = true;
   for (const Engine engine : {Engine::kTier1, Engine::kLlvm}) {
     config.engine = engine;
-    const Summary summary =
-        RunSeeds(config, [](const SeedResult&) { return true; });
-    std::printf("%s\n", summary.ToString().c_str());
-    for (const SeedResult& failure : summary.failures) {
-      ADD_FAILURE() << Report(config, failure, /*shrink=*/true);
-    }
+    const Summary summary = RunAndReport(config);
     EXPECT_GE(summary.counted, kCiLengthsCounted);
     EXPECT_GE(summary.share, kCiLengthsShare);
     if (engine != Engine::kLlvm) continue;
@@ -177,12 +178,7 @@ TEST(DifferentialTest, Turns) {
     DriverConfig config;
     config.last = kCiTurnsSeeds;
     config.engine = engine;
-    const Summary summary =
-        RunSeeds(config, [](const SeedResult&) { return true; });
-    std::printf("%s\n", summary.ToString().c_str());
-    for (const SeedResult& failure : summary.failures) {
-      ADD_FAILURE() << Report(config, failure, /*shrink=*/true);
-    }
+    const Summary summary = RunAndReport(config);
     EXPECT_GT(summary.share, 0.3);
     EXPECT_LT(summary.share, 0.9);
   }

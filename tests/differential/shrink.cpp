@@ -1,5 +1,6 @@
 // Makes a failing program smaller. See engine.h.
 #include <algorithm>
+#include <vector>
 
 #include "tests/differential/engine.h"
 
@@ -41,30 +42,29 @@ bool RemoveStatements(Program& program, Part part,
 }
 
 // Goes round equally often in each iteration, or else alternates between that
-// and once less or more.
+// and once more.
 bool SimplifyLoop(Program& program, std::size_t k,
                   const std::function<bool(const Program&)>& fails) {
   using Kind = ScalarExpr::Kind;
-  if (program.loops[k].kind == Kind::kConst) return false;
-  for (const double trips : {1.0, 2.0, 4.0}) {
-    const ScalarExpr same = {.kind = Kind::kConst, .is_int = true, .a = trips};
-    const bool did = Try(program, fails, [&](Program& p) {
-      p.loops[k] = same;
+  const Kind kind = program.loops[k].kind;
+  std::vector<ScalarExpr> simpler;
+  if (kind != Kind::kConst) {
+    for (const double trips : {1.0, 2.0, 4.0}) {
+      simpler.push_back({.kind = Kind::kConst, .is_int = true, .a = trips});
+    }
+  }
+  if (kind != Kind::kConst && kind != Kind::kCycle) {
+    for (const double trips : {0.0, 1.0, 2.0}) {
+      simpler.push_back(
+          {.kind = Kind::kCycle, .is_int = true, .cycle = {trips, trips + 1}});
+    }
+  }
+  return std::any_of(simpler.begin(), simpler.end(), [&](const ScalarExpr& e) {
+    return Try(program, fails, [&](Program& p) {
+      p.loops[k] = e;
       return true;
     });
-    if (did) return true;
-  }
-  if (program.loops[k].kind == Kind::kCycle) return false;
-  for (const double trips : {0.0, 1.0, 2.0}) {
-    const ScalarExpr two = {
-        .kind = Kind::kCycle, .is_int = true, .cycle = {trips, trips + 1}};
-    const bool did = Try(program, fails, [&](Program& p) {
-      p.loops[k] = two;
-      return true;
-    });
-    if (did) return true;
-  }
-  return false;
+  });
 }
 
 bool Simplify(Program& program,

@@ -124,15 +124,21 @@ std::string NewLetters(BranchFinder* finder, std::uint64_t* next) {
   return known;
 }
 
+// `word` behind such letters, so many times.
+void FeedBehindNew(BranchFinder* finder, const std::string& word, int times,
+                   std::uint64_t* next) {
+  for (int i = 0; i < times; ++i) {
+    NewLetters(finder, next);
+    Feed(finder, word);
+  }
+}
+
 // What is behind them begins as soon as the last ops are known again.
 TEST(BranchFinderTest, BehindNewSizesARegionBegins) {
   BranchFinder finder;
   std::uint64_t letter = 0;
   const std::string word = "abcdefghijkl";
-  for (int i = 0; i < 8; ++i) {
-    NewLetters(&finder, &letter);
-    Feed(&finder, word);
-  }
+  FeedBehindNew(&finder, word, 8, &letter);
   EXPECT_EQ(NewLetters(&finder, &letter), std::string(12, '?'));
   const std::vector<Next> known = Feed(&finder, word);
   for (std::size_t i = 0; i < word.size(); ++i) {
@@ -150,10 +156,7 @@ TEST(BranchFinderTest, ALoopOfOneLengthIsNoBranch) {
   BranchFinder finder;
   std::uint64_t letter = 0;
   const std::string word = "uvwxyzabcdeabcdeabcdepqrs";
-  for (int i = 0; i < 40; ++i) {
-    NewLetters(&finder, &letter);
-    Feed(&finder, word);
-  }
+  FeedBehindNew(&finder, word, 40, &letter);
   NewLetters(&finder, &letter);
   std::vector<Next> known = Feed(&finder, word);
   EXPECT_EQ(known.back(), Next::kBranchPoint);

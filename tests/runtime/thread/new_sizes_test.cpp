@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -214,6 +215,96 @@ TEST(NewSizesTrials, ComeWhenASizeHasStayed) {
   plan.runs_of_each = 110;
   EXPECT_EQ(RunSizes(plan, step).steps_tried, plan.new_sizes);
 }
+
+// Steps a part of which has other sizes each time, as batches of graphs,
+// sentences or neighbours have: what keeps its sizes, such as the optimizer, is
+// replayed; the rest runs as it would eagerly, and nothing is left half-way.
+constexpr int kTrained = 1600, kLearnt = 1000;  // steps
+constexpr int kSized = 20, kOpsOfUpdate = 8;    // ops
+
+// Where the data of a step comes from.
+enum class Data {
+  kOneStorage,   // its first rows, so that the ops have a period
+  kManyTensors,  // drawn at random, so that they have none
+};
+
+struct Parameter {
+  at::Tensor value, mean, square;
+};
+
+// f32 of all sizes that a small network has, some of them equal.
+std::vector<Parameter> MakeParameters() {
+  std::vector<Parameter> parameters;
+  for (const std::int64_t n : {512, 32, 1024, 32, 32, 1}) {
+    parameters.push_back(
+        {torch::rand({n}), torch::zeros({n}), torch::zeros({n})});
+  }
+  return parameters;
+}
+
+// kSized ops over x: f32 [N, 8]. Returns f32 [1].
+at::Tensor OverNewSize(const at::Tensor& x) {
+  at::Tensor y = x;
+  for (int i = 0; i < (kSized - 2) / 2; ++i) y = (y * 0.5).sin();
+  return y.sum().reshape({1}) * 1e-3;
+}
+
+void Update(Parameter& p, const at::Tensor& slope) {
+  p.mean.mul_(0.9).add_(slope * p.value, 0.1);
+  p.square.mul_(0.99).addcmul_(p.mean, p.mean, 0.01);
+  p.value.addcdiv_(p.mean, p.square.sqrt().add_(1e-3), -1e-2);
+}
+
+std::vector<at::Tensor> Train(Data kind, Stats* at_warm) {
+  const at::NoGradGuard no_grad;
+  torch::manual_seed(1);
+  std::vector<Parameter> parameters = MakeParameters();
+  constexpr std::int64_t kLongest = 400;
+  const at::Tensor all = torch::rand({kLongest, 8});
+  std::vector<at::Tensor> many;
+  std::mt19937_64 rng(1);
+  const auto draw = [&] {
+    return 1 + static_cast<std::int64_t>(rng() % (kLongest - 1));
+  };
+  if (kind == Data::kManyTensors) {
+    for (int i = 0; i < 500; ++i) many.push_back(torch::rand({draw(), 8}));
+  }
+  for (int step = 0; step < kTrained; ++step) {
+    if (step == kLearnt) *at_warm = stats();
+    const at::Tensor slope =
+        OverNewSize(kind == Data::kOneStorage ? all.narrow(0, 0, draw())
+                                              : many[rng() % many.size()]);
+    for (Parameter& p : parameters) Update(p, slope);
+  }
+  std::vector<at::Tensor> results;
+  for (const Parameter& p : parameters) results.push_back(p.value);
+  return results;
+}
+
+class KeptSizes : public ::testing::TestWithParam<Data> {};
+
+TEST_P(KeptSizes, AreReplayed) {
+  const Stats did = RunBoth(Backend::kReplay, [](Stats* at_warm) {
+    return Train(GetParam(), at_warm);
+  });
+  constexpr double kUpdates = 6 * kOpsOfUpdate;
+  EXPECT_NEAR(static_cast<double>(did.ops_seen),
+              (kTrained - kLearnt) * (kSized + kUpdates), 1);
+  // The first ops of the update tell that sizes are the usual ones again.
+  EXPECT_GE(static_cast<double>(did.ops_replayed),
+            0.85 * (kTrained - kLearnt) * kUpdates)
+      << did.to_json();
+  EXPECT_LE(did.ops_drained, did.ops_seen / 100) << did.to_json();
+}
+
+std::string NameOfData(const ::testing::TestParamInfo<Data>& data) {
+  return data.param == Data::kOneStorage ? "OfAPeriod" : "OfNoPeriod";
+}
+
+INSTANTIATE_TEST_SUITE_P(Streams, KeptSizes,
+                         ::testing::Values(Data::kOneStorage,
+                                           Data::kManyTensors),
+                         NameOfData);
 
 }  // namespace
 }  // namespace tjit
