@@ -44,6 +44,9 @@ struct ProductOrder {
   // A sum that starts at 0 starts at -0, so a product that is -0 stays -0.
   // REQUIRES: no lanes.
   bool starts_at_minus_zero = false;
+  // Where there is no z, a complete sum is added to 0: one that has underflowed
+  // to -0 becomes 0. So do libraries that set c to 0 first.
+  bool ends_at_zero = false;
 
   friend constexpr bool operator==(const ProductOrder&,
                                    const ProductOrder&) = default;

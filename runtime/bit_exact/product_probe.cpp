@@ -14,13 +14,14 @@
 namespace tjit::runtime {
 namespace {
 
-enum class Numbers { kOrdinary, kSpecial, kZeros, kTiny };
-constexpr int kNumbersCount = 4;
+enum class Numbers { kOrdinary, kSpecial, kZeros, kTiny, kVanishing };
+constexpr int kNumbersCount = 5;
 // A prime, so that no row of an operand has the numbers of another.
 constexpr std::size_t kPool = 8191;
 
 // Magnitudes differ, so each sum rounds. Of special numbers there are so few
-// that most sums have at most one of them.
+// that most sums have at most one of them. Sums of vanishing ones are a few
+// units of the smallest number there is, or zeros of both signs.
 template <class T>
 T Number(Numbers kind, std::int64_t terms, std::mt19937* random) {
   using Limits = std::numeric_limits<T>;
@@ -43,6 +44,9 @@ T Number(Numbers kind, std::int64_t terms, std::mt19937* random) {
       return low % 4 == 0 ? x : std::copysign(T(0), x);
     case Numbers::kTiny:
       return std::ldexp(x, sizeof(T) == 4 ? -70 : -530);
+    case Numbers::kVanishing:
+      return low % 4 == 0 ? std::copysign(T(0), x)
+                          : std::ldexp(x, sizeof(T) == 4 ? -75 : -538);
   }
   return x;
 }
@@ -142,8 +146,8 @@ bool Probe<T>::HasAllBits(std::size_t candidate, std::string* difference) {
   for (std::uint64_t i = 1; i <= 3 && i * question_.alignment < 64; ++i) {
     Compare(Numbers::kOrdinary, i * question_.alignment, &alive, difference);
   }
-  for (const Numbers kind :
-       {Numbers::kSpecial, Numbers::kZeros, Numbers::kTiny}) {
+  for (const Numbers kind : {Numbers::kSpecial, Numbers::kZeros,
+                             Numbers::kTiny, Numbers::kVanishing}) {
     for (std::int64_t i = 0; i < std::min<std::int64_t>(times, 16); ++i) {
       if (!alive.empty()) Compare(kind, 0, &alive, difference);
     }
@@ -156,6 +160,7 @@ bool Probe<T>::HasBitsOfTwo(std::size_t candidate, std::string* difference) {
   std::vector<std::size_t> alive = {candidate};
   Compare(Numbers::kOrdinary, 0, &alive, difference);
   Compare(Numbers::kSpecial, 0, &alive, difference);
+  Compare(Numbers::kVanishing, 0, &alive, difference);
   return !alive.empty();
 }
 
@@ -238,6 +243,8 @@ std::optional<std::size_t> FindNew(const ProductQuestion& question,
   }
   probe.Compare(Numbers::kOrdinary, 0, &alive, why);
   if (!alive.empty()) why->clear();
+  // Two ways to store a sum differ in these alone.
+  probe.Compare(Numbers::kVanishing, 0, &alive, why);
   const bool have_bits = !alive.empty();
   probe.KeepFastest(library_ns, &alive);
   if (have_bits && alive.empty()) *why = "own code takes far longer";

@@ -3,8 +3,8 @@
 //
 // How: the library and the candidates compute the same operands. Numbers have
 // full mantissas; others are zeros of both signs, infinities, NaN, and so small
-// that products are denormal. Operands also lie at other addresses within a
-// line of the cache. A candidate that differs once is out. Then the fastest two
+// that products are denormal, or that sums vanish: MKL adds a sum to 0, so -0
+// becomes 0. Operands also lie at other addresses within a line of the cache. A candidate that differs once is out. Then the fastest two
 // and the library run in turn, and the medians are compared.
 // A verdict of an earlier process is taken when two operands have confirmed it.
 // Thread: any; the trial's.

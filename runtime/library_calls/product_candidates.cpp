@@ -44,9 +44,9 @@ Way DotProducts(const Product& p) {
   return {"dots", four, whole, eight};
 }
 
-// What libraries do. MKL has blocks of 192 products, and of half of k for less
+// What libraries do, but for how they store a sum. MKL has blocks of 192 products, and of half of k for less
 // than two of them; doubles are a chain in panels of 24 columns.
-std::vector<Way> WaysFor(const ProductCall& call) {
+std::vector<Way> OrdersFor(const ProductCall& call) {
   constexpr std::int64_t kBlock = 192, kPanel = 24;
   const Product& p = call.product;
   std::vector<Way> ways = {{"chain", kFused}, {"apart", kApart}};
@@ -69,6 +69,22 @@ std::vector<Way> WaysFor(const ProductCall& call) {
     } else {
       ways.push_back({"panels", kFused, whole, kApart});
     }
+  }
+  return ways;
+}
+
+// Each order in both ways to store a sum. It makes a difference for sums that
+// underflow, and with an addend for none.
+std::vector<Way> WaysFor(const ProductCall& call) {
+  std::vector<Way> ways;
+  for (Way& way : OrdersFor(call)) {
+    if (!HasAddend(call)) {
+      Way to_zero = way;
+      to_zero.name += " to zero";
+      to_zero.order.ends_at_zero = to_zero.rest.ends_at_zero = true;
+      ways.push_back(std::move(to_zero));
+    }
+    ways.push_back(std::move(way));
   }
   return ways;
 }

@@ -16,6 +16,11 @@ namespace tjit::products {
 
 inline constexpr std::int64_t kFour = 4;
 
+// The sum as it is stored where there is no z.
+inline float Ended(const Product& p, float sum) {
+  return p.order.ends_at_zero ? sum + 0.0f : sum;
+}
+
 // Four terms of each column side by side; behind the last column are zeros.
 // Panels of `columns` columns.
 inline void PackFours(const Product& p, const float* b, std::int64_t columns,
@@ -57,7 +62,8 @@ void RunFours(const Product& p, const float* a, const float* panel,
     L::Store(sums + L::kWidth, L::SumOfFours(sum[r][1]));
     for (std::int64_t j = 0; j < columns; ++j) {
       const float result = sums[kFour * j];
-      c[r * p.c_row + j] = z == nullptr ? result : z[r * p.z_row + j] + result;
+      c[r * p.c_row + j] =
+          z == nullptr ? Ended(p, result) : z[r * p.z_row + j] + result;
     }
   }
 }
@@ -101,7 +107,7 @@ inline void RunEightLanes(const Product& p, const float* a, const float* b,
       float result = two[0] + two[1];
       for (; t < p.k; ++t) result = result + x[t] * y[t];
       c[row * p.c_row + j] =
-          z == nullptr ? result : z[row * p.z_row + j] + result;
+          z == nullptr ? Ended(p, result) : z[row * p.z_row + j] + result;
     }
   }
 }

@@ -15,7 +15,8 @@
 namespace tjit::products {
 
 // What all tiles of a pass have in common. Sums start at `start`, or `zero` if
-// that is null, and `add` is added to them in the end if it is not null.
+// that is null. In the end `add` is added to them if it is not null, or 0 if
+// `adds_zero`.
 template <class T>
 struct Pass {
   std::int64_t terms;
@@ -26,6 +27,7 @@ struct Pass {
   T zero;  // where there is no start
   const T* add;
   std::int64_t add_row;
+  bool adds_zero;
   T* c;
   std::int64_t c_row;
 };
@@ -92,6 +94,12 @@ void RunTile(const Pass<typename L::T>& pass, const typename L::T* a,
       for (int v = 0; v < kVectors; ++v) {
         sum[r][v] = load(from + v * L::kWidth, v) + sum[r][v];
       }
+    }
+  } else if (pass.adds_zero) {
+#pragma GCC unroll 12
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) sum[r][v] = sum[r][v] + L::Zero();
     }
   }
 #pragma GCC unroll 12
@@ -223,6 +231,9 @@ void RunProduct(const Product& p, const typename L::T* a,
     const bool is_last = term + pass.terms == p.k;
     pass.start_row = pass.add_row = p.c_row;
     pass.zero = p.order.starts_at_minus_zero ? T(-0.0) : T(0);
+    pass.adds_zero =
+        p.order.ends_at_zero && z == nullptr &&
+        (p.order.block != 0 ? is_first : is_last);
     if (p.order.block != 0) {
       pass.add = is_first ? z : c;
       if (is_first) pass.add_row = p.z_row;

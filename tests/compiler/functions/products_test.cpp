@@ -43,10 +43,13 @@ T Element(const Product& p, const T* a, const T* b, const T* z) {
     const volatile T product = x * y;
     return sum + product;
   };
+  const auto ended = [&](T sum) {
+    return p.order.ends_at_zero ? sum + T(0) : sum;
+  };
   if (p.order.starts_at_z) {
     T sum = z != nullptr ? *z : p.order.starts_at_minus_zero ? T(-0.0) : T(0);
     for (std::int64_t t = 0; t < p.k; ++t) sum = step(t, sum);
-    return sum;
+    return z != nullptr ? sum : ended(sum);
   }
   if (p.order.lanes != 0) {
     const std::int64_t whole = p.k / p.order.lanes * p.order.lanes;
@@ -60,7 +63,7 @@ T Element(const Product& p, const T* a, const T* b, const T* z) {
     }
     T sum = (sums[0] + sums[2]) + (sums[1] + sums[3]);
     for (std::int64_t t = whole; t < p.k; ++t) sum = step(t, sum);
-    return z == nullptr ? sum : *z + sum;
+    return z == nullptr ? ended(sum) : *z + sum;
   }
   const std::int64_t block =
       p.order.block != 0 ? p.order.block : std::max<std::int64_t>(p.k, 1);
@@ -73,13 +76,13 @@ T Element(const Product& p, const T* a, const T* b, const T* z) {
     for (std::int64_t t = first; t < std::min(p.k, first + block); ++t) {
       sum = step(t, sum);
     }
-    result = is_there ? result + sum : sum;
+    result = is_there ? result + sum : ended(sum);
     is_there = true;
   }
   return result;
 }
 
-enum class Numbers { kOrdinary, kSpecial, kZeros, kTiny };
+enum class Numbers { kOrdinary, kSpecial, kZeros, kTiny, kVanishing };
 
 template <class T>
 std::vector<T> Draw(std::int64_t count, Numbers kind, std::mt19937* random) {
@@ -100,6 +103,9 @@ std::vector<T> Draw(std::int64_t count, Numbers kind, std::mt19937* random) {
     if (kind == Numbers::kZeros && bits % 4 != 0)
       x = bits % 8 < 4 ? T(0) : -T(0);
     if (kind == Numbers::kTiny) x = std::ldexp(x, sizeof(T) == 4 ? -70 : -530);
+    if (kind == Numbers::kVanishing) {
+      x = std::ldexp(x, sizeof(T) == 4 ? -75 : -538);
+    }
   }
   return numbers;
 }
@@ -151,6 +157,7 @@ std::string TextOf(const Product& p, const ProductTable& table, Addend addend) {
   for (const std::int64_t n :
        {p.m, p.n, p.k, p.a_row, p.b_term, p.c_row, p.order.block,
         std::int64_t{p.order.is_fused}, std::int64_t{p.order.starts_at_z},
+        std::int64_t{p.order.ends_at_zero},
         std::int64_t{p.packs_a}, std::int64_t{p.packs_b},
         static_cast<std::int64_t>(addend)}) {
     text += ' ';
@@ -163,7 +170,10 @@ std::vector<ProductOrder> Orders() {
   return {{true, false, 0},          {true, true, 0},
           {true, false, 5},          {false, false, 0},
           {false, true, 0},          {false, false, 96},
-          {true, false, 0, 0, true}, {false, false, 0, 0, true}};
+          {true, false, 0, 0, true}, {false, false, 0, 0, true},
+          {true, false, 0, 0, false, true},
+          {false, true, 0, 0, false, true},
+          {true, false, 5, 0, false, true}};
 }
 
 // All tables, orders, packings and addends.
@@ -247,11 +257,13 @@ TEST(ProductsTest, SumsSideBySide) {
       for (const std::int64_t m : {1, 2, 3, 7, 33}) {
         for (const std::int64_t n : {1, 3, 4, 5, 8, 10, 15, 33}) {
           for (const std::int64_t k : {0, 4, 8, 20, 48}) {
-            for (const Numbers kind : {Numbers::kOrdinary, Numbers::kSpecial}) {
+            for (const Numbers kind : {Numbers::kOrdinary, Numbers::kSpecial,
+                                       Numbers::kVanishing}) {
               for (const Addend addend :
                    {Addend::kNone, Addend::kRow, Addend::kResult}) {
                 Product p = Make(m, n, k, Form::kBTransposed,
                                  {false, false, 0, lanes}, m % 2 * 4);
+                p.order.ends_at_zero = n % 2 == 0;
                 p.packs_b = lanes == 4;
                 Compare<float>(p, tables[i]->f32, addend, kind,
                                TextOf(p, *tables[i], addend));
@@ -268,7 +280,8 @@ TEST(ProductsTest, SumsSideBySide) {
 TEST(ProductsTest, SpecialNumbers) {
   for (const Form form : kForms) {
     for (const Numbers kind :
-         {Numbers::kSpecial, Numbers::kZeros, Numbers::kTiny}) {
+         {Numbers::kSpecial, Numbers::kZeros, Numbers::kTiny,
+          Numbers::kVanishing}) {
       CompareAll<float>(13, 35, 14, form, 0, kind);
       CompareAll<double>(13, 19, 14, form, 2, kind);
     }
@@ -295,6 +308,22 @@ TEST(ProductsTest, NothingToComputeTouchesNothing) {
   EXPECT_EQ(one, 1);
 }
 
+TEST(ProductsTest, AnUnderflowedSumEndsAtZeroOrDoesNot) {
+  const float tiny = -std::numeric_limits<float>::min(), quarter = 0x1p-30F;
+  int count = 0;
+  const ProductTable* const* const tables = ProductTables(&count);
+  for (int i = 0; i < count; ++i) {
+    for (const bool ends_at_zero : {false, true}) {
+      Product p = Make(1, 1, 1, Form::kPlain, {});
+      p.order.ends_at_zero = ends_at_zero;
+      float c = 1;
+      tables[i]->f32(p, &tiny, &quarter, nullptr, &c, nullptr);
+      EXPECT_EQ(c, 0);
+      EXPECT_EQ(std::signbit(c), !ends_at_zero);
+    }
+  }
+}
+
 // Else the comparisons above would say nothing of the order.
 TEST(ProductsTest, OrdersDiffer) {
   constexpr std::int64_t kTerms = 300, kElements = 64;
@@ -304,7 +333,8 @@ TEST(ProductsTest, OrdersDiffer) {
   const float z = 0.3F;
   std::vector<std::vector<float>> results;
   for (const ProductOrder& order : Orders()) {
-    if (order.starts_at_minus_zero) continue;  // of zeros alone
+    // These differ in zeros alone.
+    if (order.starts_at_minus_zero || order.ends_at_zero) continue;
     const Product p = Make(1, kElements, kTerms, Form::kBTransposed, order);
     std::vector<float>& of_order = results.emplace_back();
     for (std::int64_t j = 0; j < kElements; ++j) {

@@ -175,6 +175,22 @@ TEST_F(ProductProbeTest, AZeroOfTheOtherSignIsFound) {
             std::nullopt);
 }
 
+// Each differs from the other in sums that underflow alone.
+TEST_F(ProductProbeTest, ASumThatIsNotStoredAsTheLibraryDoesIsFound) {
+  constexpr ProductOrder kToZero = {true, false, 0, 0, false, true};
+  EXPECT_EQ(FindOf({Own(kToZero), Own(kChain)}), 1);
+  verdicts_ = KnownVerdicts();
+  FakeTrial trial(Own(kToZero, 4), {Own(kChain), Own(kToZero)});
+  EXPECT_EQ(Find(&trial, 2), 1);
+}
+
+TEST_F(ProductProbeTest, AVerdictOfTheOtherWayToStoreIsNotBelieved) {
+  verdicts_.Add("product", "0");
+  FakeTrial trial(Own({true, false, 0, 0, false, true}, 4), {Own(kChain)});
+  EXPECT_EQ(Find(&trial, 1), std::nullopt);
+  EXPECT_TRUE(was_tried_);
+}
+
 TEST_F(ProductProbeTest, FlushedDenormalsAreFound) {
   EXPECT_EQ(FindOf({Changed([](const Operands& o) {
               for (int i = 0; i < kRows * kColumns; ++i) {
@@ -217,7 +233,7 @@ TEST_F(ProductProbeTest, WhatIsKnownIsConfirmed) {
   FakeTrial trial(Own(kChain), {Own(kChain), Own(kChain, 2)});
   EXPECT_EQ(Find(&trial, 2), 1);
   EXPECT_FALSE(was_tried_);
-  EXPECT_EQ(trial.library_runs(), 2);
+  EXPECT_EQ(trial.library_runs(), 3);
 }
 
 TEST_F(ProductProbeTest, WhatIsKnownToBeRefusedIsNotTried) {
