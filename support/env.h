@@ -76,6 +76,8 @@ struct EnvOptions {
   bool has_own_products = false, own_products = true;
   // TJIT_PROFILE: a file or kCacheOff; empty: not given.
   std::string profile_path;
+  // TJIT_RANDOM: own (true) or libtorch.
+  bool has_own_random = false, own_random = true;
   bool has_shadow = false, shadow = false;
   bool has_strict = false, strict = false;
   bool has_stress = false;

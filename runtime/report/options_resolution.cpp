@@ -240,6 +240,9 @@ Options Resolve(Options o) {
   r.Record(
       "profile", ToText(ProfilePath()),
       env.profile_path.empty() ? Resolver::Origin("profile") : "TJIT_PROFILE");
+  from = r.Settle("random", env.has_own_random, env.own_random, &o.own_random,
+                  true);
+  r.Record("random", o.own_random ? "own" : "libtorch", from);
   r.ResolveOne("shadow", env.has_shadow, env.shadow, &o.shadow, false);
   r.ResolveOne("stats_path", env.has_stats_path, env.stats_path, &o.stats_path,
                "");
@@ -292,6 +295,7 @@ bool FromFile(const char* key, bool built_in) {
   if (name == "products" && File().has_own_products) {
     return File().own_products;
   }
+  if (name == "random" && File().has_own_random) return File().own_random;
   if (name == "shadow" && File().has_shadow) return File().shadow;
   if (name == "strict" && File().has_strict) return File().strict;
   return built_in;

@@ -103,6 +103,7 @@ class ConfigTest(unittest.TestCase):
              "[CONFIG] perf_map = false (default)",
              "[CONFIG] products = own (default)",
              '[CONFIG] profile = "off" (TJIT_PROFILE)',
+             "[CONFIG] random = own (default)",
              "[CONFIG] shadow = false (default)",
              '[CONFIG] stats_path = "s.json" (TJIT_STATS)',
              "[CONFIG] stress = none (default)",
