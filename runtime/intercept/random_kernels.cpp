@@ -4,6 +4,7 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/TensorIterator.h>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <mutex>
@@ -12,6 +13,7 @@
 #include <utility>
 
 #include "compiler/functions/mersenne_twister.h"
+#include "runtime/bit_exact/normal_numbers.h"
 #include "runtime/platform/kernel_stubs.h"
 #include "runtime/platform/settings.h"
 #include "runtime/platform/thread_context.h"
@@ -28,6 +30,8 @@ struct Kernels {
                   OptionalGenerator) = nullptr;
   void (*bernoulli)(const at::TensorBase&, double,
                     OptionalGenerator) = nullptr;
+  void (*normal)(const at::TensorBase&, double, double,
+                 OptionalGenerator) = nullptr;
 };
 Kernels g_libtorchs;  // set before the stubs are
 
@@ -78,6 +82,24 @@ void Bernoulli(at::CPUGeneratorImpl* generator, double p, T* data,
                std::int64_t count) {
   const std::lock_guard<std::mutex> lock(generator->mutex_);
   DrawBernoulli(DrawingFrom(generator).twister(), p, data, count);
+}
+
+// As libtorch: blocks of 16 numbers, and the last 16 once more where some are
+// left over.
+void Normal(at::CPUGeneratorImpl* generator, double mean, double deviation,
+            float* data, std::int64_t count) {
+  constexpr std::int64_t kPiece = 1024, kBlock = 16;  // a piece stays in cache
+  const std::lock_guard<std::mutex> lock(generator->mutex_);
+  DrawingFrom drawing(generator);
+  const auto draw = [&](float* to, std::int64_t some) {
+    DrawUniform(drawing.twister(), {}, to, some);
+    MakeNormal(static_cast<float>(mean), static_cast<float>(deviation), to,
+               some / kBlock);
+  };
+  for (std::int64_t i = 0; i < count; i += kPiece) {
+    draw(data + i, std::min(kPiece, count - i));
+  }
+  if (count % kBlock != 0) draw(data + count - kBlock, kBlock);
 }
 
 template <class T>
@@ -145,6 +167,17 @@ bool HasOwnBernoulli() {
       },
       [&](at::CPUGeneratorImpl* generator, T* to, std::int64_t count) {
         Bernoulli(generator, 0.3, to, count);
+      });
+  return has;
+}
+
+bool HasOwnNormal() {
+  static const bool has = Comparison<float>::IsSame(
+      [&](const at::Generator& generator, const at::TensorBase& to) {
+        g_libtorchs.normal(to, 0.3, 1.7, generator);
+      },
+      [&](at::CPUGeneratorImpl* generator, float* to, std::int64_t count) {
+        Normal(generator, 0.3, 1.7, to, count);
       });
   return has;
 }
@@ -231,6 +264,19 @@ void OwnBernoulli(const at::TensorBase& self, double p,
   g_libtorchs.bernoulli(self, p, std::move(generator));
 }
 
+void OwnNormal(const at::TensorBase& self, double mean, double deviation,
+               OptionalGenerator generator) {
+  ThreadState* const state = StateInKernel();
+  if (state == nullptr || self.scalar_type() != at::kFloat ||
+      !self.is_contiguous() || self.numel() < kFewestWords ||
+      !HasOwnNormal()) {
+    return g_libtorchs.normal(self, mean, deviation, std::move(generator));
+  }
+  Normal(GeneratorOf(generator), mean, deviation,
+         static_cast<float*>(self.mutable_data_ptr()), self.numel());
+  state->CountOwnDraw();
+}
+
 // A stub keeps the kernel that libtorch has chosen for this processor as the
 // first member of its only member, which is private.
 template <class Stub>
@@ -257,6 +303,7 @@ void ReplaceRandomKernels() {
   Replace(&at::native::uniform_stub, &OwnUniform, &g_libtorchs.uniform);
   Replace(&at::native::bernoulli_scalar_stub, &OwnBernoulli,
           &g_libtorchs.bernoulli);
+  Replace(&at::native::normal_stub, &OwnNormal, &g_libtorchs.normal);
 }
 
 }  // namespace tjit::runtime

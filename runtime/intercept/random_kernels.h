@@ -1,10 +1,10 @@
-// Own kernels behind libtorch's stubs of uniform_ and bernoulli_.
+// Own kernels behind libtorch's stubs of uniform_, bernoulli_ and normal_.
 //
-// Eager draws one number after the other: 3 ns for a float, and 12 ns for each
-// number of a dropout, on processors that are not Intel's. Here many are drawn
+// Eager draws one number after the other: 3 ns for a float, uniform or normal,
+// and 12 ns for each number of a dropout on processors that are not Intel's. Here many are drawn
 // at once (compiler/functions/mersenne_twister.h), from the same generator and
-// with the same bits. The stubs are what rand(), dropout() and other ops of
-// libtorch call inside as well.
+// with the same bits. The stubs are what rand(), randn(), dropout() and other ops
+// of libtorch call inside as well.
 //
 // The first draw compares own code with libtorch's kernel, over generators of
 // its own, for each kind and type. A kind that differs stays libtorch's: on

@@ -108,6 +108,18 @@ TEST_F(RandomKernelsTest, BernoulliAndDropout) {
   }));
 }
 
+// Counts that are no multiples of 16 draw some numbers twice.
+TEST_F(RandomKernelsTest, NormalNumbers) {
+  for (const std::int64_t count : {512, 520, 1024, 1025, 1039, 5007}) {
+    const Tensor to = at::empty({count});
+    EXPECT_TRUE(IsOwn([&] { return to.normal_(); })) << count;
+    EXPECT_TRUE(IsOwn([&] { return to.normal_(-3, 0.25); })) << count;
+    EXPECT_TRUE(IsOwn([&] { return at::randn({count}); })) << count;
+  }
+  EXPECT_TRUE(IsOwn([] { return at::randn_like(at::empty({40, 50})); }));
+  EXPECT_TRUE(IsOwn([] { return at::normal(at::ones({40, 50}), 0.5); }));
+}
+
 // Dense, so the numbers go in the order of the memory.
 TEST_F(RandomKernelsTest, APermutedTensor) {
   const Tensor to = at::empty({20, 30, 4}).permute({2, 0, 1});
@@ -124,7 +136,8 @@ TEST_F(RandomKernelsTest, WhatIsNotOurs) {
   const Tensor whole = at::empty({2000}, at::kLong);
   EXPECT_FALSE(IsOwn([&] { return whole.bernoulli_(0.5); }));
   EXPECT_FALSE(IsOwn([] { return at::rand({100}); }));
-  EXPECT_FALSE(IsOwn([] { return at::randn({2000}); }));
+  EXPECT_FALSE(IsOwn([] { return at::randn({2000}, at::kDouble); }));
+  EXPECT_FALSE(IsOwn([&] { return rows.normal_(); }));
 }
 
 TEST_F(RandomKernelsTest, AGeneratorOfTheProgram) {
