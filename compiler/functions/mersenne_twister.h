@@ -6,7 +6,7 @@
 // the words that are tempered, and the numbers that are made of them.
 // Source of the generator: M. Matsumoto and T. Nishimura, "Mersenne Twister",
 // ACM TOMACS 8 (1998). Source of the numbers: libtorch's
-// ATen/core/TransformationHelper.h.
+// ATen/core/TransformationHelper.h and ATen/native/cpu/DistributionTemplates.h.
 // Invariants: (1) No torch header, no allocation. (2) Each function leaves the
 // generator as so many single draws would.
 // Thread: any; a generator is one thread's at a time.
@@ -27,11 +27,12 @@ struct MersenneTwister {
 // Whether this processor runs what is below (AVX2 and FMA).
 bool HasMersenneTwister();
 
-// Numbers from `first` on, up to about first + range: first + u * range, where
-// u has 24 random bits, or 53 of a double. `is_fused`: that is rounded once.
+// Numbers of [first, last): first + u * (last - first), where u has 24 random
+// bits, or 53 of a double; `first` where that is rounded up to `last`.
+// `is_fused`: the product is not rounded.
 // REQUIRES, as of all below: HasMersenneTwister().
 struct UniformRange {
-  double first = 0, range = 1;  // are floats where floats are drawn
+  double first = 0, last = 1;  // are floats where floats are drawn
   bool is_fused = false;
 };
 void DrawUniform(MersenneTwister* twister, const UniformRange& range, float* to,

@@ -4,7 +4,7 @@
 namespace tjit {
 namespace {
 
-constexpr int kMiddle = 397;  // words between the two that make a new one
+constexpr int kMiddle = 397;   // words between the two that make a new one
 constexpr int kAtOnce = 1024;  // words on the stack; an even number
 
 template <class T>
@@ -73,11 +73,16 @@ std::int64_t Bits53(const std::uint32_t* words) {
   return static_cast<std::int64_t>(words[0] & 0x1fffffU) << 32 | words[1];
 }
 
-float InRange(float u, float first, float range, bool is_fused) {
-  return is_fused ? __builtin_fmaf(u, range, first) : u * range + first;
+float MultiplyAdd(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+double MultiplyAdd(double a, double b, double c) {
+  return __builtin_fma(a, b, c);
 }
-double InRange(double u, double first, double range, bool is_fused) {
-  return is_fused ? __builtin_fma(u, range, first) : u * range + first;
+
+template <class T>
+T InRange(T u, T first, T last, bool is_fused) {
+  const T range = last - first;
+  const T x = is_fused ? MultiplyAdd(u, range, first) : u * range + first;
+  return x == last ? first : x;
 }
 
 // x / 2^53 < p just where x < p * 2^53, a number without rounding; and x is
@@ -98,16 +103,16 @@ void Bernoulli(MersenneTwister* twister, double p, T* to, std::int64_t count) {
 void DrawUniform(MersenneTwister* twister, const UniformRange& range, float* to,
                  std::int64_t count) {
   const auto first = static_cast<float>(range.first);
-  const auto width = static_cast<float>(range.range);
+  const auto last = static_cast<float>(range.last);
   const auto draw = [&](auto is_fused) {
     ForEachPiece<1>(twister, to, count,
                     [=](const std::uint32_t* words, float* some, int n) {
                       for (int i = 0; i < n; ++i) {
-                        const auto u = static_cast<float>(
-                                           static_cast<std::int32_t>(
-                                               words[i] & 0xffffffU)) *
-                                       0x1p-24F;
-                        some[i] = InRange(u, first, width, is_fused());
+                        const auto u =
+                            static_cast<float>(static_cast<std::int32_t>(
+                                words[i] & 0xffffffU)) *
+                            0x1p-24F;
+                        some[i] = InRange(u, first, last, is_fused());
                       }
                     });
   };
@@ -116,15 +121,13 @@ void DrawUniform(MersenneTwister* twister, const UniformRange& range, float* to,
 
 void DrawUniform(MersenneTwister* twister, const UniformRange& range,
                  double* to, std::int64_t count) {
-  ForEachPiece<2>(twister, to, count,
-                  [&](const std::uint32_t* words, double* some, int n) {
-                    for (int i = 0; i < n; ++i) {
-                      const double u =
-                          static_cast<double>(Bits53(words + 2 * i)) * 0x1p-53;
-                      some[i] = InRange(u, range.first, range.range,
-                                        range.is_fused);
-                    }
-                  });
+  ForEachPiece<2>(
+      twister, to, count, [&](const std::uint32_t* words, double* some, int n) {
+        for (int i = 0; i < n; ++i) {
+          const double u = static_cast<double>(Bits53(words + 2 * i)) * 0x1p-53;
+          some[i] = InRange(u, range.first, range.last, range.is_fused);
+        }
+      });
 }
 
 void DrawBernoulli(MersenneTwister* twister, double p, float* to,

@@ -51,6 +51,10 @@ T Number(Numbers kind, std::int64_t terms, std::mt19937* random) {
   return x;
 }
 
+// A candidate that takes longer is not looked at. The first run of either is
+// cold, and a small one is not worth an answer.
+double MostNsOf(double library_ns) { return 4 * library_ns + 1e5; }
+
 template <class T>
 class Probe {
  public:
@@ -58,15 +62,25 @@ class Probe {
       : question_(question), trial_(trial) {}
 
   // Those that differ are taken out of *alive.
-  void Compare(Numbers kind, std::uint64_t shift,
-               std::vector<std::size_t>* alive, std::string* difference);
+  void Compare(Numbers kind, std::vector<std::size_t>* alive,
+               std::string* difference);
+  // The same with ordinary numbers, the first time. Those that take far longer
+  // than the library or the fastest one go, too.
+  void CompareFirst(double library_ns, std::vector<std::size_t>* alive,
+                    std::string* difference);
   // Whether `candidate` has the bits in all.
   bool HasAllBits(std::size_t candidate, std::string* difference);
-  bool HasBitsOfTwo(std::size_t candidate, std::string* difference);
+  bool HasBitsOfSome(std::size_t candidate, std::string* difference);
 
+  // The least of some runs, as the first one is cold.
   double TimeOfLibrary() {
-    Fill(Numbers::kOrdinary, trial_->Place(0));
-    return Time(std::nullopt, 1);
+    Fill(Numbers::kOrdinary, trial_->Place());
+    double least = Time(std::nullopt, 1);
+    if (least > 4.0 * static_cast<double>(policy::kMostProductTrialNs)) {
+      return least;
+    }
+    for (int i = 0; i < 2; ++i) least = std::min(least, Time(std::nullopt, 1));
+    return least;
   }
   // Nanoseconds of one run. `candidate`: none is the library.
   double Time(std::optional<std::size_t> candidate, std::int64_t times);
@@ -76,6 +90,10 @@ class Probe {
   bool IsFaster(std::size_t candidate, std::string* why);
 
  private:
+  // What Compare() does; `run` runs a candidate and may take it out.
+  template <class F>
+  void CompareBy(Numbers kind, std::vector<std::size_t>* alive,
+                 std::string* difference, F&& run);
   void Fill(Numbers kind, const std::vector<ProductTrial::Range>& ranges);
   void RunOne(std::optional<std::size_t> candidate) {
     candidate ? trial_->Run(*candidate) : trial_->RunLibrary();
@@ -107,10 +125,10 @@ void Probe<T>::Fill(Numbers kind,
 }
 
 template <class T>
-void Probe<T>::Compare(Numbers kind, std::uint64_t shift,
-                       std::vector<std::size_t>* alive,
-                       std::string* difference) {
-  const std::vector<ProductTrial::Range> ranges = trial_->Place(shift);
+template <class F>
+void Probe<T>::CompareBy(Numbers kind, std::vector<std::size_t>* alive,
+                         std::string* difference, F&& run) {
+  const std::vector<ProductTrial::Range> ranges = trial_->Place();
   Fill(kind, ranges);
   const ProductTrial::Range result = ranges[0];
   const std::size_t count = result.bytes / sizeof(T);
@@ -120,7 +138,7 @@ void Probe<T>::Compare(Numbers kind, std::uint64_t shift,
   const std::vector<T> expected(numbers, numbers + count);
   std::erase_if(*alive, [&](std::size_t candidate) {
     std::copy(before.begin(), before.end(), numbers);
-    trial_->Run(candidate);
+    if (!run(candidate)) return true;
     const std::size_t i = FirstDifference(numbers, expected.data(), count);
     if (i != count && difference->empty()) {
       *difference = absl::StrFormat(
@@ -128,6 +146,37 @@ void Probe<T>::Compare(Numbers kind, std::uint64_t shift,
           static_cast<double>(numbers[i]), static_cast<double>(expected[i]));
     }
     return i != count;
+  });
+}
+
+template <class T>
+void Probe<T>::Compare(Numbers kind, std::vector<std::size_t>* alive,
+                       std::string* difference) {
+  CompareBy(kind, alive, difference, [&](std::size_t candidate) {
+    trial_->Run(candidate);
+    return true;
+  });
+}
+
+template <class T>
+void Probe<T>::CompareFirst(double library_ns, std::vector<std::size_t>* alive,
+                            std::string* difference) {
+  constexpr int kMostSlow = 2;  // after these the others are not run
+  const double most_ns = MostNsOf(library_ns);
+  int slow = 0;
+  double fastest = most_ns;
+  std::vector<double> took(alive->size());  // by candidate
+  CompareBy(Numbers::kOrdinary, alive, difference, [&](std::size_t candidate) {
+    if (slow >= kMostSlow) return false;
+    took[candidate] = Time(candidate, 1);
+    fastest = std::min(fastest, took[candidate]);
+    slow += took[candidate] > most_ns ? 1 : 0;
+    return took[candidate] <= most_ns;
+  });
+  if (slow >= kMostSlow) *difference = "own code takes far longer";
+  // A run of few microseconds says nothing of the next one.
+  std::erase_if(*alive, [&](std::size_t candidate) {
+    return took[candidate] > 2 * fastest + 1e5;
   });
 }
 
@@ -140,27 +189,24 @@ bool Probe<T>::HasAllBits(std::size_t candidate, std::string* difference) {
       std::clamp<std::int64_t>(kResults / question_.results, 2, kMostTimes);
   std::vector<std::size_t> alive = {candidate};
   for (std::int64_t i = 0; i < times && !alive.empty(); ++i) {
-    Compare(Numbers::kOrdinary, 0, &alive, difference);
+    Compare(Numbers::kOrdinary, &alive, difference);
   }
-  // Place() takes shifts below 64.
-  for (std::uint64_t i = 1; i <= 3 && i * question_.alignment < 64; ++i) {
-    Compare(Numbers::kOrdinary, i * question_.alignment, &alive, difference);
-  }
-  for (const Numbers kind : {Numbers::kSpecial, Numbers::kZeros,
-                             Numbers::kTiny, Numbers::kVanishing}) {
+  for (const Numbers kind : {Numbers::kSpecial, Numbers::kZeros, Numbers::kTiny,
+                             Numbers::kVanishing}) {
     for (std::int64_t i = 0; i < std::min<std::int64_t>(times, 16); ++i) {
-      if (!alive.empty()) Compare(kind, 0, &alive, difference);
+      if (!alive.empty()) Compare(kind, &alive, difference);
     }
   }
   return !alive.empty();
 }
 
 template <class T>
-bool Probe<T>::HasBitsOfTwo(std::size_t candidate, std::string* difference) {
+bool Probe<T>::HasBitsOfSome(std::size_t candidate, std::string* difference) {
   std::vector<std::size_t> alive = {candidate};
-  Compare(Numbers::kOrdinary, 0, &alive, difference);
-  Compare(Numbers::kSpecial, 0, &alive, difference);
-  Compare(Numbers::kVanishing, 0, &alive, difference);
+  for (const Numbers kind :
+       {Numbers::kOrdinary, Numbers::kSpecial, Numbers::kVanishing}) {
+    Compare(kind, &alive, difference);
+  }
   return !alive.empty();
 }
 
@@ -184,9 +230,8 @@ std::int64_t TimesFor(double ns) {
 template <class T>
 void Probe<T>::KeepFastest(double library_ns, std::vector<std::size_t>* alive) {
   constexpr std::size_t kKept = 2;
-  // The first run of either is cold; a small one is not worth an answer.
-  const double most_ns = 4 * library_ns + 1e5;
-  Fill(Numbers::kOrdinary, trial_->Place(0));
+  const double most_ns = MostNsOf(library_ns);
+  Fill(Numbers::kOrdinary, trial_->Place());
   std::vector<std::pair<double, std::size_t>> by_time;
   for (const std::size_t candidate : *alive) {
     double least = Time(candidate, 1);
@@ -211,7 +256,7 @@ double MedianOf(std::vector<double> numbers) {
 
 template <class T>
 bool Probe<T>::IsFaster(std::size_t candidate, std::string* why) {
-  Fill(Numbers::kOrdinary, trial_->Place(0));
+  Fill(Numbers::kOrdinary, trial_->Place());
   const double once = std::min(Time(candidate, 1), Time(candidate, 1));
   const std::int64_t times = TimesFor(once);
   std::vector<double> ours, theirs;
@@ -241,10 +286,10 @@ std::optional<std::size_t> FindNew(const ProductQuestion& question,
     *why = "a run takes too long to be tried";
     return std::nullopt;
   }
-  probe.Compare(Numbers::kOrdinary, 0, &alive, why);
+  probe.CompareFirst(library_ns, &alive, why);
   if (!alive.empty()) why->clear();
   // Two ways to store a sum differ in these alone.
-  probe.Compare(Numbers::kVanishing, 0, &alive, why);
+  probe.Compare(Numbers::kVanishing, &alive, why);
   const bool have_bits = !alive.empty();
   probe.KeepFastest(library_ns, &alive);
   if (have_bits && alive.empty()) *why = "own code takes far longer";
@@ -272,7 +317,7 @@ std::optional<std::size_t> FindOf(const ProductQuestion& question,
   if (name != names.end()) {
     const auto candidate = static_cast<std::size_t>(name - names.begin());
     Probe<T> probe(question, trial);
-    if (probe.HasBitsOfTwo(candidate, &why)) {
+    if (probe.HasBitsOfSome(candidate, &why)) {
       verdicts->Record(question.text, *known);
       return candidate;
     }

@@ -4,11 +4,11 @@
 // How: the library and the candidates compute the same operands. Numbers have
 // full mantissas; others are zeros of both signs, infinities, NaN, and so small
 // that products are denormal, or that sums vanish: MKL adds a sum to 0, so -0
-// becomes 0. Operands also lie at other addresses within a line of the cache. A candidate that differs once is out. Then the fastest two
-// and the library run in turn, and the medians are compared.
-// A verdict of an earlier process is taken when two operands have confirmed it.
-// Thread: any; the trial's.
-// Tested by: tests/runtime/bit_exact/product_probe_test.cpp
+// becomes 0. A candidate that differs once is out, and so is one that takes
+// four times as long as the library. Then the fastest two and the library run
+// in turn, and the medians are compared. A verdict of an earlier process is
+// taken when three operands have confirmed it. Thread: any; the trial's. Tested
+// by: tests/runtime/bit_exact/product_probe_test.cpp
 #pragma once
 
 #include <cstddef>
@@ -31,9 +31,8 @@ class ProductTrial {
 
   virtual ~ProductTrial() = default;
   // Memory of the result, then of the operands, which may be the result or lie
-  // in one another; each begins `shift` bytes behind the address that it has
-  // otherwise. Valid until the next call.
-  virtual std::vector<Range> Place(std::uint64_t shift) = 0;
+  // in one another. Valid until the next call.
+  virtual std::vector<Range> Place() = 0;
   virtual void RunLibrary() = 0;
   virtual void Run(std::size_t candidate) = 0;
 };
@@ -43,9 +42,6 @@ struct ProductQuestion {
   bool is_double = false;
   std::int64_t results = 0;  // elements of the result
   std::int64_t terms = 0;    // of each sum
-  // Operands are compared at addresses that are multiples of so many bytes; a
-  // power of two below 32.
-  std::uint64_t alignment = 8;
 };
 
 // The candidate; nothing if the library is to run. `names` are the candidates,

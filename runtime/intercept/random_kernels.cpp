@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <mutex>
 #include <optional>
@@ -28,8 +29,7 @@ using OptionalGenerator = std::optional<at::Generator>;
 struct Kernels {
   void (*uniform)(at::TensorIteratorBase&, double, double,
                   OptionalGenerator) = nullptr;
-  void (*bernoulli)(const at::TensorBase&, double,
-                    OptionalGenerator) = nullptr;
+  void (*bernoulli)(const at::TensorBase&, double, OptionalGenerator) = nullptr;
   void (*normal)(const at::TensorBase&, double, double,
                  OptionalGenerator) = nullptr;
 };
@@ -73,8 +73,8 @@ template <class T>
 void Uniform(at::CPUGeneratorImpl* generator, T from, T to, bool is_fused,
              T* data, std::int64_t count) {
   const std::lock_guard<std::mutex> lock(generator->mutex_);
-  DrawUniform(DrawingFrom(generator).twister(), {from, to - from, is_fused},
-              data, count);
+  DrawUniform(DrawingFrom(generator).twister(), {from, to, is_fused}, data,
+              count);
 }
 
 template <class T>
@@ -102,91 +102,103 @@ void Normal(at::CPUGeneratorImpl* generator, double mean, double deviation,
   if (count % kBlock != 0) draw(data + count - kBlock, kBlock);
 }
 
-template <class T>
-class Comparison {
- public:
-  // Draws the numbers of both, the second time from a state in mid-round.
-  // f(generator, tensor) and own(generator, data, count).
-  template <class F, class G>
-  static bool IsSame(F&& libtorchs, G&& own) {
-    constexpr std::int64_t kNumbers = 1000;
-    at::Generator first = at::detail::createCPUGenerator(kSeed);
-    at::Generator second = at::detail::createCPUGenerator(kSeed);
-    auto* const of_second = second.get<at::CPUGeneratorImpl>();
-    for (int i = 0; i < 3; ++i) {
-      const at::TensorBase a = Empty(kNumbers), b = Empty(kNumbers);
-      libtorchs(first, a);
-      own(of_second, static_cast<T*>(b.mutable_data_ptr()), kNumbers);
-      if (std::memcmp(a.const_data_ptr(), b.const_data_ptr(),
-                      kNumbers * sizeof(T)) != 0) {
-        return false;
-      }
-      if (of_second->random() !=
-          first.get<at::CPUGeneratorImpl>()->random()) {
-        return false;
-      }
+// Both draw three times; the second time begins in mid-round.
+// libtorchs(generator, tensor) and own(generator, data, count).
+template <class T, class F, class G>
+bool IsSame(F&& libtorchs, G&& own) {
+  constexpr std::int64_t kNumbers = 1000;
+  constexpr std::uint64_t kSeed = 29;
+  const at::Generator first = at::detail::createCPUGenerator(kSeed);
+  const at::Generator second = at::detail::createCPUGenerator(kSeed);
+  auto* const of_first = first.get<at::CPUGeneratorImpl>();
+  auto* const of_second = second.get<at::CPUGeneratorImpl>();
+  const auto make = [] {
+    return at::detail::empty_cpu({kNumbers},
+                                 c10::CppTypeToScalarType<T>::value);
+  };
+  for (int i = 0; i < 3; ++i) {
+    const at::TensorBase a = make(), b = make();
+    libtorchs(first, a);
+    own(of_second, static_cast<T*>(b.mutable_data_ptr()), kNumbers);
+    if (std::memcmp(a.const_data_ptr(), b.const_data_ptr(),
+                    kNumbers * sizeof(T)) != 0 ||
+        of_second->random() != of_first->random()) {
+      return false;
     }
-    return true;
   }
+  return true;
+}
 
- private:
-  static constexpr std::uint64_t kSeed = 29;
-  static at::TensorBase Empty(std::int64_t count) {
-    return at::detail::empty_cpu({count}, c10::CppTypeToScalarType<T>::value);
-  }
-};
-
-// How eager rounds numbers of a range; nothing if it is not one of ours.
+// How eager rounds numbers of a range; nothing if it is not one of ours. In the
+// second range some numbers are rounded up to its end.
 template <class T>
-std::optional<bool> FindRounding() {
-  constexpr T kFrom = T(-0.3), kTo = T(1.9);
+std::optional<bool> RoundingOf() {
+  constexpr T kFar = sizeof(T) == 4 ? T(1e6) : T(1e15);
+  constexpr std::pair<T, T> kRanges[] = {{T(-0.3), T(1.9)}, {kFar, kFar + 1}};
   for (const bool is_fused : {false, true}) {
-    const bool is_same = Comparison<T>::IsSame(
-        [&](const at::Generator& generator, const at::TensorBase& to) {
-          auto it = at::TensorIterator::borrowing_nullary_op(to);
-          g_libtorchs.uniform(it, kFrom, kTo, generator);
-        },
-        [&](at::CPUGeneratorImpl* generator, T* to, std::int64_t count) {
-          Uniform(generator, kFrom, kTo, is_fused, to, count);
+    const bool is_same = std::all_of(
+        std::begin(kRanges), std::end(kRanges), [&](const auto& range) {
+          return IsSame<T>(
+              [&](const at::Generator& generator, const at::TensorBase& to) {
+                auto it = at::TensorIterator::borrowing_nullary_op(to);
+                g_libtorchs.uniform(it, range.first, range.second, generator);
+              },
+              [&](at::CPUGeneratorImpl* generator, T* to, std::int64_t count) {
+                Uniform(generator, range.first, range.second, is_fused, to,
+                        count);
+              });
         });
     if (is_same) return is_fused;
   }
   return std::nullopt;
 }
-template <class T>
-std::optional<bool> RoundingOf() {
-  static const std::optional<bool> is_fused = FindRounding<T>();
-  return is_fused;
-}
 
 template <class T>
 bool HasOwnBernoulli() {
-  static const bool has = Comparison<T>::IsSame(
+  return IsSame<T>(
       [&](const at::Generator& generator, const at::TensorBase& to) {
         g_libtorchs.bernoulli(to, 0.3, generator);
       },
       [&](at::CPUGeneratorImpl* generator, T* to, std::int64_t count) {
         Bernoulli(generator, 0.3, to, count);
       });
-  return has;
 }
 
 bool HasOwnNormal() {
-  static const bool has = Comparison<float>::IsSame(
+  return IsSame<float>(
       [&](const at::Generator& generator, const at::TensorBase& to) {
         g_libtorchs.normal(to, 0.3, 1.7, generator);
       },
       [&](at::CPUGeneratorImpl* generator, float* to, std::int64_t count) {
         Normal(generator, 0.3, 1.7, to, count);
       });
-  return has;
+}
+
+// What has eager's bits, of type T.
+template <class T>
+struct Known {
+  std::optional<bool> rounding;
+  bool bernoulli = false;
+};
+Known<float> g_float;
+Known<double> g_double;
+bool g_bool_bernoulli = false, g_normal = false;
+template <class T>
+const Known<T>& KnownOf();
+template <>
+const Known<float>& KnownOf() {
+  return g_float;
+}
+template <>
+const Known<double>& KnownOf() {
+  return g_double;
 }
 
 // The state of this thread if it takes part. A kernel runs, so ActiveState()
 // says nothing.
 ThreadState* StateInKernel() {
-  if (!g_enabled.load(std::memory_order_relaxed) ||
-      !g_settings.own_random() || t_context.off) {
+  if (!g_enabled.load(std::memory_order_relaxed) || !g_settings.own_random() ||
+      t_context.off) {
     return nullptr;
   }
   return t_context.state;
@@ -206,7 +218,7 @@ bool TryUniform(const at::TensorIteratorBase& it, double from, double to,
       it.numel() * kWordsOfUniform<T> < kFewestWords) {
     return false;
   }
-  const std::optional<bool> is_fused = RoundingOf<T>();
+  const std::optional<bool> is_fused = KnownOf<T>().rounding;
   if (!is_fused) return false;
   Uniform(GeneratorOf(generator), first, last, *is_fused,
           static_cast<T*>(it.data_ptr(0)), it.numel());
@@ -230,14 +242,13 @@ void OwnUniform(at::TensorIteratorBase& it, double from, double to,
 
 template <class T>
 bool TryBernoulli(const at::TensorBase& self, double p,
-                  const OptionalGenerator& generator) {
-  if (!(p >= 0 && p <= 1) || !self.is_non_overlapping_and_dense() ||
-      self.numel() * kWordsOfBernoulli < kFewestWords ||
-      !HasOwnBernoulli<T>()) {
+                  const OptionalGenerator& generator, bool has_own) {
+  if (!has_own || !(p >= 0 && p <= 1) || !self.is_non_overlapping_and_dense() ||
+      self.numel() * kWordsOfBernoulli < kFewestWords) {
     return false;
   }
-  Bernoulli(GeneratorOf(generator), p,
-            static_cast<T*>(self.mutable_data_ptr()), self.numel());
+  Bernoulli(GeneratorOf(generator), p, static_cast<T*>(self.mutable_data_ptr()),
+            self.numel());
   return true;
 }
 
@@ -248,13 +259,13 @@ void OwnBernoulli(const at::TensorBase& self, double p,
   if (state != nullptr) {
     switch (self.scalar_type()) {
       case at::kFloat:
-        is_done = TryBernoulli<float>(self, p, generator);
+        is_done = TryBernoulli<float>(self, p, generator, g_float.bernoulli);
         break;
       case at::kDouble:
-        is_done = TryBernoulli<double>(self, p, generator);
+        is_done = TryBernoulli<double>(self, p, generator, g_double.bernoulli);
         break;
       case at::kBool:
-        is_done = TryBernoulli<bool>(self, p, generator);
+        is_done = TryBernoulli<bool>(self, p, generator, g_bool_bernoulli);
         break;
       default:
         break;
@@ -267,9 +278,8 @@ void OwnBernoulli(const at::TensorBase& self, double p,
 void OwnNormal(const at::TensorBase& self, double mean, double deviation,
                OptionalGenerator generator) {
   ThreadState* const state = StateInKernel();
-  if (state == nullptr || self.scalar_type() != at::kFloat ||
-      !self.is_contiguous() || self.numel() < kFewestWords ||
-      !HasOwnNormal()) {
+  if (state == nullptr || !g_normal || self.scalar_type() != at::kFloat ||
+      !self.is_contiguous() || self.numel() < kFewestWords) {
     return g_libtorchs.normal(self, mean, deviation, std::move(generator));
   }
   Normal(GeneratorOf(generator), mean, deviation,
@@ -287,23 +297,32 @@ at::native::DispatchStubImpl* ImplOf(Stub* stub) {
 }
 
 template <class Stub, class Kernel>
-void Replace(Stub* stub, Kernel own, Kernel* libtorchs) {
-  at::native::DispatchStubImpl* const impl = ImplOf(stub);
-  *libtorchs = reinterpret_cast<Kernel>(
-      impl->get_call_ptr(at::kCPU, reinterpret_cast<void*>(Stub::DEFAULT),
-                         reinterpret_cast<void*>(Stub::AVX512),
-                         reinterpret_cast<void*>(Stub::AVX2)));
-  impl->cpu_dispatch_ptr.store(reinterpret_cast<void*>(own));
+void FindChosen(Stub* stub, Kernel* libtorchs) {
+  *libtorchs = reinterpret_cast<Kernel>(ImplOf(stub)->get_call_ptr(
+      at::kCPU, reinterpret_cast<void*>(Stub::DEFAULT),
+      reinterpret_cast<void*>(Stub::AVX512),
+      reinterpret_cast<void*>(Stub::AVX2)));
+}
+
+template <class Stub, class Kernel>
+void Replace(Stub* stub, Kernel own) {
+  ImplOf(stub)->cpu_dispatch_ptr.store(reinterpret_cast<void*>(own));
 }
 
 }  // namespace
 
 void ReplaceRandomKernels() {
   if (!HasMersenneTwister()) return;
-  Replace(&at::native::uniform_stub, &OwnUniform, &g_libtorchs.uniform);
-  Replace(&at::native::bernoulli_scalar_stub, &OwnBernoulli,
-          &g_libtorchs.bernoulli);
-  Replace(&at::native::normal_stub, &OwnNormal, &g_libtorchs.normal);
+  FindChosen(&at::native::uniform_stub, &g_libtorchs.uniform);
+  FindChosen(&at::native::bernoulli_scalar_stub, &g_libtorchs.bernoulli);
+  FindChosen(&at::native::normal_stub, &g_libtorchs.normal);
+  g_float = {RoundingOf<float>(), HasOwnBernoulli<float>()};
+  g_double = {RoundingOf<double>(), HasOwnBernoulli<double>()};
+  g_bool_bernoulli = HasOwnBernoulli<bool>();
+  g_normal = HasOwnNormal();
+  Replace(&at::native::uniform_stub, &OwnUniform);
+  Replace(&at::native::bernoulli_scalar_stub, &OwnBernoulli);
+  Replace(&at::native::normal_stub, &OwnNormal);
 }
 
 }  // namespace tjit::runtime

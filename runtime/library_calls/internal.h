@@ -85,8 +85,7 @@ inline bool IsNoScalar(const ScalarValue& v) {
 // read a row of a storage of megabytes.
 class DummyMemory {
  public:
-  // `shift`: bytes by which all of it lies behind a multiple of 64; below 64.
-  explicit DummyMemory(const Request& request, std::uint64_t shift = 0);
+  explicit DummyMemory(const Request& request);
   ~DummyMemory();
   DummyMemory(const DummyMemory&) = delete;
   DummyMemory& operator=(const DummyMemory&) = delete;

@@ -249,8 +249,7 @@ bool IsPlain(const StepRecord& step) {
   return !is_all_empty;
 }
 
-DummyMemory::DummyMemory(const Request& request, std::uint64_t shift)
-    : tensors_(request.tensors) {
+DummyMemory::DummyMemory(const Request& request) : tensors_(request.tensors) {
   const std::vector<std::int32_t> used = request.slots();
   std::vector<std::uint64_t> offsets;
   for (std::int32_t s : used) {
@@ -273,7 +272,7 @@ DummyMemory::DummyMemory(const Request& request, std::uint64_t shift)
   }
   slots_.assign(static_cast<std::size_t>(used.back()) + 1, nullptr);
   for (std::size_t i = 0; i < used.size(); ++i) {
-    slots_[used[i]] = memory_ + offsets[i] + shift;
+    slots_[used[i]] = memory_ + offsets[i];
     former_.emplace_back(used[i], tensors_->data_of(used[i]));
     tensors_->Bind(used[i], slots_[used[i]]);
   }

@@ -70,6 +70,8 @@ class PreparedStep {
   // which it is free, aligned to 64; null takes all of them back.
   virtual std::vector<std::uint64_t> Scratch() const { return {}; }
   virtual void Lend(char* /*data*/, std::uint64_t /*bytes*/) {}
+  // Whether Lend() is ever of use.
+  virtual bool takes_scratch() const { return is_boxed(); }
 };
 
 // Prepares `step`. `slot_bytes[s]` is the storage size of every slot used by

@@ -57,8 +57,7 @@ std::string QuestionOf(const Request& request, const ProductCall& call) {
 struct KnownProduct {
   std::string question;
   std::optional<std::size_t> candidate;
-  std::atomic<bool> is_off{false};    // a check found a difference
-  std::atomic<std::int64_t> runs{0};  // of own code, by all steps
+  std::atomic<bool> is_off{false};  // a check found a difference
 };
 
 class KnownProducts {
@@ -94,13 +93,11 @@ struct FreeMemory {
 };
 using Memory = std::unique_ptr<char, FreeMemory>;
 
-Memory Allocate(std::int64_t bytes) {
+// Null if there is none.
+Memory Allocate(std::uint64_t bytes) {
   constexpr std::size_t kAlignment = 64;
-  const auto size = (static_cast<std::size_t>(bytes) + kAlignment - 1) /
-                    kAlignment * kAlignment;
-  Memory memory(static_cast<char*>(std::aligned_alloc(kAlignment, size)));
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
+  const std::size_t size = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  return Memory(static_cast<char*>(std::aligned_alloc(kAlignment, size)));
 }
 
 // A candidate that runs over the memory of the slots.
@@ -110,7 +107,8 @@ class BoundProduct {
   BoundProduct(const ProductCall& call, const ProductCandidate& candidate)
       : call_(call),
         parts_(candidate.parts),
-        function_(FunctionOf<T>(*candidate.table)) {}
+        function_(FunctionOf<T>(*candidate.table)),
+        scratch_(static_cast<std::uint64_t>(ScratchOf(parts_)) * sizeof(T)) {}
   const ProductCall& call() const { return call_; }
 
   // The verdict holds for such addresses.
@@ -125,15 +123,11 @@ class BoundProduct {
            is_as_asked(call_.c) && (!HasAddend(call_) || is_as_asked(call_.z));
   }
 
-  // From here on Run() allocates nothing. THROWS bad_alloc.
-  void Reserve() {
-    if (scratch_ != nullptr || ScratchOf(parts_) == 0) return;
-    scratch_ =
-        Allocate(ScratchOf(parts_) * static_cast<std::int64_t>(sizeof(T)));
-  }
+  // Bytes that Run() needs.
+  std::uint64_t scratch() const { return scratch_; }
 
-  void Run(char* const* slots) {
-    Reserve();
+  // `scratch`: as many bytes, aligned to 64; null where there are none.
+  void Run(char* const* slots, char* scratch) const {
     auto* a = reinterpret_cast<const T*>(call_.a.In(slots));
     auto* b = reinterpret_cast<const T*>(call_.b.In(slots));
     auto* c = reinterpret_cast<T*>(call_.c.In(slots));
@@ -144,7 +138,7 @@ class BoundProduct {
       for (const ProductPart& part : parts_) {
         function_(part.product, a, b + part.first * part.product.b_column,
                   z == nullptr ? nullptr : z + part.first, c + part.first,
-                  reinterpret_cast<T*>(scratch_.get()));
+                  reinterpret_cast<T*>(scratch));
       }
       a += call_.a_batch;
       b += call_.b_batch;
@@ -157,7 +151,7 @@ class BoundProduct {
   ProductCall call_;
   std::vector<ProductPart> parts_;
   ProductFn<T> function_;
-  Memory scratch_;
+  std::uint64_t scratch_;
 };
 
 std::vector<ScalarValue> ScalarsOf(const Request& request) {
@@ -178,22 +172,31 @@ class OwnProductStep final : public PreparedStep {
         known_(known),
         library_(std::move(library)),
         tensors_(request.tensors),
+        context_(request.step.context),
         slots_(request.slots()),
         scalars_(ScalarsOf(request)),
         counters_(request.trials == nullptr ? nullptr
-                                            : request.trials->counters) {
-    own_.Reserve();
-  }
+                                            : request.trials->counters) {}
 
   void Run(char* const* slots, const ScalarValue* scalars) override {
-    if (!IsOwn(scalars) || !own_.IsFor(slots))
+    if (!IsOwn(scalars) || !own_.IsFor(slots) || !HasScratch()) {
       return RunLibrary(slots, scalars);
+    }
     if (counters_ != nullptr) counters_->products_own.Add();
-    const std::int64_t runs =
-        known_->runs.fetch_add(1, std::memory_order_relaxed) + 1;
-    if (runs % policy::kProductRunsPerCheck == 0) return Check(slots, scalars);
-    own_.Run(slots);
+    if (++runs_ % policy::kProductRunsPerCheck == 0) {
+      return Check(slots, scalars);
+    }
+    own_.Run(slots, scratch_);
   }
+  std::vector<std::uint64_t> Scratch() const override {
+    if (own_.scratch() == 0) return {};
+    return {own_.scratch()};
+  }
+  void Lend(char* data, std::uint64_t bytes) override {
+    scratch_ = bytes >= own_.scratch() ? data : nullptr;
+    if (scratch_ != nullptr) memory_.reset();
+  }
+  bool takes_scratch() const override { return own_.scratch() != 0; }
   // The library's step is bound here when it runs, which is seldom.
   bool uses_tensors() const override { return false; }
 
@@ -206,8 +209,17 @@ class OwnProductStep final : public PreparedStep {
     return g_settings.own_products() &&
            !known_->is_off.load(std::memory_order_relaxed);
   }
+  // Who is not planned, and so is lent none, has memory of its own.
+  bool HasScratch() {
+    if (own_.scratch() == 0 || scratch_ != nullptr) return true;
+    memory_ = Allocate(own_.scratch());
+    scratch_ = memory_.get();
+    return scratch_ != nullptr;
+  }
   void RunLibrary(char* const* slots, const ScalarValue* scalars) {
+    ContextScope scope;  // ops within it see the state of the call
     if (library_->uses_tensors()) {
+      scope.Switch(context_);
       for (const std::int32_t slot : slots_) tensors_->Bind(slot, slots[slot]);
     }
     library_->Run(slots, scalars);
@@ -225,9 +237,13 @@ class OwnProductStep final : public PreparedStep {
   KnownProduct* const known_;
   const std::unique_ptr<PreparedStep> library_;
   ExecutorTensors* const tensors_;
+  const std::uint32_t context_;
   const std::vector<std::int32_t> slots_;
   const std::vector<ScalarValue> scalars_;
   Counters* const counters_;
+  std::int64_t runs_ = 0;    // of own code
+  char* scratch_ = nullptr;  // lent, or memory_
+  Memory memory_;
 };
 
 template <class T>
@@ -272,11 +288,11 @@ void OwnProductStep<T>::Check(char* const* slots, const ScalarValue* scalars) {
       rows->reserve(count);
     }
   } catch (const std::bad_alloc&) {
-    return own_.Run(slots);  // the next run that is due is checked
+    return own_.Run(slots, scratch_);  // the next run that is due is checked
   }
   if (counters_ != nullptr) counters_->products_checked.Add();
   TakeResult(slots, &before);  // an op in place adds to it
-  own_.Run(slots);
+  own_.Run(slots, scratch_);
   TakeResult(slots, &ours);
   PutResult(before, slots);
   RunLibrary(slots, scalars);
@@ -309,13 +325,17 @@ class RequestTrial final : public ProductTrial {
                const std::vector<ProductCandidate>& candidates,
                PreparedStep* library)
       : request_(request), library_(library), scalars_(ScalarsOf(request)) {
-    for (const ProductCandidate& c : candidates)
-      candidates_.emplace_back(call, c);
+    std::uint64_t most = 0;
+    for (const ProductCandidate& c : candidates) {
+      most = std::max(most, candidates_.emplace_back(call, c).scratch());
+    }
+    if (most != 0) scratch_ = Allocate(most);
+    if (most != 0 && scratch_ == nullptr) throw std::bad_alloc();
   }
 
-  std::vector<Range> Place(std::uint64_t shift) override {
+  std::vector<Range> Place() override {
     memory_.reset();  // gives the tensors back first
-    memory_.emplace(request_, shift);
+    memory_.emplace(request_);
     std::vector<Range> ranges;
     for (const ByteRange& range : RangesOf(request_)) {
       ranges.push_back({range.first.In(memory_->slots()), range.bytes});
@@ -326,7 +346,7 @@ class RequestTrial final : public ProductTrial {
     library_->Run(memory_->slots(), scalars_.data());
   }
   void Run(std::size_t candidate) override {
-    candidates_[candidate].Run(memory_->slots());
+    candidates_[candidate].Run(memory_->slots(), scratch_.get());
   }
 
  private:
@@ -334,6 +354,7 @@ class RequestTrial final : public ProductTrial {
   PreparedStep* const library_;
   const std::vector<ScalarValue> scalars_;
   std::vector<BoundProduct<T>> candidates_;
+  Memory scratch_;  // for the candidate that runs
   std::optional<DummyMemory> memory_;
 };
 
@@ -365,7 +386,7 @@ KnownProduct* Ask(const Request& request, const std::string& question,
   bool was_tried = false;
   const std::optional<std::size_t> found = FindProduct(
       {question, call.is_double, call.product.m * call.product.n * call.batches,
-       call.product.k, kProductAlignment},
+       call.product.k},
       names, &VerdictsOfProducts(), &trial, &was_tried);
   if (was_tried && trials != nullptr && trials->counters != nullptr) {
     trials->counters->products_tried.Add();

@@ -44,8 +44,9 @@ Way DotProducts(const Product& p) {
   return {"dots", four, whole, eight};
 }
 
-// What libraries do, but for how they store a sum. MKL has blocks of 192 products, and of half of k for less
-// than two of them; doubles are a chain in panels of 24 columns.
+// What libraries do, but for how they store a sum. MKL has blocks of 192
+// products, and of half of k for less than two of them; doubles are a chain in
+// panels of 24 columns.
 std::vector<Way> OrdersFor(const ProductCall& call) {
   constexpr std::int64_t kBlock = 192, kPanel = 24;
   const Product& p = call.product;

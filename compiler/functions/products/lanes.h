@@ -12,19 +12,21 @@
 #include "compiler/functions/products.h"
 #include "compiler/functions/products/tiles.h"
 
+// Each instruction set has a copy of its own, which no other file may use.
 namespace tjit::products {
+namespace {
 
-inline constexpr std::int64_t kFour = 4;
+constexpr std::int64_t kFour = 4;
 
 // The sum as it is stored where there is no z.
-inline float Ended(const Product& p, float sum) {
+float Ended(const Product& p, float sum) {
   return p.order.ends_at_zero ? sum + 0.0f : sum;
 }
 
 // Four terms of each column side by side; behind the last column are zeros.
 // Panels of `columns` columns.
-inline void PackFours(const Product& p, const float* b, std::int64_t columns,
-                      float* to) {
+void PackFours(const Product& p, const float* b, std::int64_t columns,
+               float* to) {
   for (std::int64_t first = 0; first < p.n; first += columns) {
     for (std::int64_t t = 0; t < p.k; t += kFour) {
       for (std::int64_t j = first; j < first + columns; ++j) {
@@ -90,8 +92,8 @@ void RunFourLanes(const Product& p, const float* a, const float* b,
 }
 
 // Of the last columns of such a product, three at most.
-inline void RunEightLanes(const Product& p, const float* a, const float* b,
-                          const float* z, float* c) {
+void RunEightLanes(const Product& p, const float* a, const float* b,
+                   const float* z, float* c) {
   for (std::int64_t row = 0; row < p.m; ++row) {
     for (std::int64_t j = 0; j < p.n; ++j) {
       const float* x = a + row * p.a_row;
@@ -121,4 +123,5 @@ void RunFloats(const Product& p, const float* a, const float* b, const float* z,
   RunAnyProduct<L>(p, a, b, z, c, scratch);
 }
 
+}  // namespace
 }  // namespace tjit::products

@@ -4,7 +4,9 @@
 
 #include "compiler/functions/products/sizes.h"
 
+// Each instruction set has a copy of its own, which no other file may use.
 namespace tjit::products {
+namespace {
 
 // Panels of kMostRows rows; in each, the rows of a term side by side.
 template <class L>
@@ -79,4 +81,5 @@ void PackB(const Product& p, const typename L::T* b, std::int64_t columns,
   }
 }
 
+}  // namespace
 }  // namespace tjit::products

@@ -12,7 +12,9 @@
 #include "compiler/functions/products/packing.h"
 #include "compiler/functions/products/sizes.h"
 
+// Each instruction set has a copy of its own, which no other file may use.
 namespace tjit::products {
+namespace {
 
 // What all tiles of a pass have in common. Sums start at `start`, or `zero` if
 // that is null. In the end `add` is added to them if it is not null, or 0 if
@@ -231,9 +233,8 @@ void RunProduct(const Product& p, const typename L::T* a,
     const bool is_last = term + pass.terms == p.k;
     pass.start_row = pass.add_row = p.c_row;
     pass.zero = p.order.starts_at_minus_zero ? T(-0.0) : T(0);
-    pass.adds_zero =
-        p.order.ends_at_zero && z == nullptr &&
-        (p.order.block != 0 ? is_first : is_last);
+    pass.adds_zero = p.order.ends_at_zero && z == nullptr &&
+                     (p.order.block != 0 ? is_first : is_last);
     if (p.order.block != 0) {
       pass.add = is_first ? z : c;
       if (is_first) pass.add_row = p.z_row;
@@ -265,4 +266,5 @@ void RunAnyProduct(const Product& p, const typename L::T* a,
   RunProduct<L, false>(p, a, b, z, c, scratch);
 }
 
+}  // namespace
 }  // namespace tjit::products

@@ -6,7 +6,9 @@
 
 #include <cstdint>
 
+// Each instruction set has a copy of its own, which no other file may use.
 namespace tjit::products {
+namespace {
 
 struct Transpose8 {
   static constexpr std::int64_t kBlock = 8;
@@ -65,4 +67,5 @@ struct Transpose4 {
   }
 };
 
+}  // namespace
 }  // namespace tjit::products

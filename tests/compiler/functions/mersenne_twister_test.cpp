@@ -46,9 +46,9 @@ class MersenneTwisterTest : public ::testing::Test {
 TEST_F(MersenneTwisterTest, UniformFloats) {
   for (const bool is_fused : {false, true}) {
     for (const int count : kCounts) {
-      constexpr float kFirst = -0.3F, kRange = 1.7F;
+      constexpr float kFirst = -0.3F, kLast = 1.4F, kRange = kLast - kFirst;
       std::vector<float> numbers(static_cast<std::size_t>(count));
-      DrawUniform(&twister_, {kFirst, kRange, is_fused}, numbers.data(), count);
+      DrawUniform(&twister_, {kFirst, kLast, is_fused}, numbers.data(), count);
       for (const float number : numbers) {
         const float u = Float();
         const volatile float scaled = u * kRange;
@@ -62,9 +62,9 @@ TEST_F(MersenneTwisterTest, UniformFloats) {
 TEST_F(MersenneTwisterTest, UniformDoubles) {
   for (const bool is_fused : {false, true}) {
     for (const int count : kCounts) {
-      constexpr double kFirst = -0.3, kRange = 1.7;
+      constexpr double kFirst = -0.3, kLast = 1.4, kRange = kLast - kFirst;
       std::vector<double> numbers(static_cast<std::size_t>(count));
-      DrawUniform(&twister_, {kFirst, kRange, is_fused}, numbers.data(), count);
+      DrawUniform(&twister_, {kFirst, kLast, is_fused}, numbers.data(), count);
       for (const double number : numbers) {
         const double u = Double();
         const volatile double scaled = u * kRange;
@@ -73,6 +73,22 @@ TEST_F(MersenneTwisterTest, UniformDoubles) {
       }
     }
   }
+}
+
+// Of a range as narrow as a few units every other number is rounded up to its
+// end.
+TEST_F(MersenneTwisterTest, TheEndOfARangeIsNoNumberOfIt) {
+  constexpr float kFirst = 1e6F, kLast = 1e6F + 0.125F;
+  std::vector<float> numbers(1000);
+  DrawUniform(&twister_, {kFirst, kLast}, numbers.data(), 1000);
+  int moved = 0;
+  for (const float number : numbers) {
+    const volatile float scaled = Float() * (kLast - kFirst);
+    const float x = scaled + kFirst;
+    moved += x == kLast ? 1 : 0;
+    ASSERT_EQ(number, x == kLast ? kFirst : x);
+  }
+  EXPECT_GT(moved, 100);
 }
 
 // One word less, so that the two of a number lie in two rounds.

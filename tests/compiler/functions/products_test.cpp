@@ -157,9 +157,8 @@ std::string TextOf(const Product& p, const ProductTable& table, Addend addend) {
   for (const std::int64_t n :
        {p.m, p.n, p.k, p.a_row, p.b_term, p.c_row, p.order.block,
         std::int64_t{p.order.is_fused}, std::int64_t{p.order.starts_at_z},
-        std::int64_t{p.order.ends_at_zero},
-        std::int64_t{p.packs_a}, std::int64_t{p.packs_b},
-        static_cast<std::int64_t>(addend)}) {
+        std::int64_t{p.order.ends_at_zero}, std::int64_t{p.packs_a},
+        std::int64_t{p.packs_b}, static_cast<std::int64_t>(addend)}) {
     text += ' ';
     text += std::to_string(n);
   }
@@ -167,10 +166,14 @@ std::string TextOf(const Product& p, const ProductTable& table, Addend addend) {
 }
 
 std::vector<ProductOrder> Orders() {
-  return {{true, false, 0},          {true, true, 0},
-          {true, false, 5},          {false, false, 0},
-          {false, true, 0},          {false, false, 96},
-          {true, false, 0, 0, true}, {false, false, 0, 0, true},
+  return {{true, false, 0},
+          {true, true, 0},
+          {true, false, 5},
+          {false, false, 0},
+          {false, true, 0},
+          {false, false, 96},
+          {true, false, 0, 0, true},
+          {false, false, 0, 0, true},
           {true, false, 0, 0, false, true},
           {false, true, 0, 0, false, true},
           {true, false, 5, 0, false, true}};
@@ -257,8 +260,8 @@ TEST(ProductsTest, SumsSideBySide) {
       for (const std::int64_t m : {1, 2, 3, 7, 33}) {
         for (const std::int64_t n : {1, 3, 4, 5, 8, 10, 15, 33}) {
           for (const std::int64_t k : {0, 4, 8, 20, 48}) {
-            for (const Numbers kind : {Numbers::kOrdinary, Numbers::kSpecial,
-                                       Numbers::kVanishing}) {
+            for (const Numbers kind :
+                 {Numbers::kOrdinary, Numbers::kSpecial, Numbers::kVanishing}) {
               for (const Addend addend :
                    {Addend::kNone, Addend::kRow, Addend::kResult}) {
                 Product p = Make(m, n, k, Form::kBTransposed,
@@ -279,9 +282,8 @@ TEST(ProductsTest, SumsSideBySide) {
 
 TEST(ProductsTest, SpecialNumbers) {
   for (const Form form : kForms) {
-    for (const Numbers kind :
-         {Numbers::kSpecial, Numbers::kZeros, Numbers::kTiny,
-          Numbers::kVanishing}) {
+    for (const Numbers kind : {Numbers::kSpecial, Numbers::kZeros,
+                               Numbers::kTiny, Numbers::kVanishing}) {
       CompareAll<float>(13, 35, 14, form, 0, kind);
       CompareAll<double>(13, 19, 14, form, 2, kind);
     }

@@ -156,7 +156,38 @@ TEST_P(OwnProductReplayTest, ATrainingStep) {
   EXPECT_EQ(did.products_switched_off, 0);
 }
 
-TEST_P(OwnProductReplayTest, Batches) { Compare(&Attention, true); }
+TEST_P(OwnProductReplayTest, Batches) {
+  const Stats did = Compare(&Attention, true);
+  EXPECT_GT(did.products_own, 100) << did.to_json();
+}
+
+// The library's step behind an own one runs ops of libtorch, in the state of
+// the call: results are read outside of the mode.
+TEST_P(OwnProductReplayTest, TheLibraryTakesOverInInferenceMode) {
+  const Program attention = Attention();
+  const Program program = [=] {
+    const c10::InferenceMode inference;
+    return attention();
+  };
+  const std::vector<Tensor> eager = RunSteps(program);
+  Options options;
+  options.hot_threshold = 2;
+  options.backend = GetParam();
+  options.cache_dir = "off";
+  for (const bool own : {true, false}) {
+    options.own_products = own;
+    ASSERT_TRUE(enable(options));
+    const Stats before = stats();
+    const std::vector<Tensor> ours = RunSteps(program);
+    sync();
+    for (std::size_t i = 0; i < eager.size(); ++i) {
+      ASSERT_TRUE(at::equal(eager[i], ours[i])) << i;
+    }
+    const Stats did = stats() - before;
+    EXPECT_EQ(did.products_own > 100, own) << did.to_json();
+    EXPECT_GT(did.ops_replayed, 300) << did.to_json();
+  }
+}
 
 TEST_P(OwnProductReplayTest, TheLibraryIfItIsToBe) {
   const Stats did = Compare(&Training, false);

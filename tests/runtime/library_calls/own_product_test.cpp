@@ -142,20 +142,25 @@ TEST_F(OwnProductTest, NarrowProductsAreOwnAtAlignedAddresses) {
 TEST_F(OwnProductTest, SumsThatVanishHaveEagersBits) {
   constexpr int kSeeds = 20;
   int own = 0;
-  for (const auto& [m, k, n] :
-       {std::array<std::int64_t, 3>{32, 64, 64}, {8, 16, 32}, {32, 4, 8},
-        {5, 1, 9}, {4, 250, 16}, {32, 16, 10}, {2, 400, 33}}) {
+  for (const auto& [m, k, n] : {std::array<std::int64_t, 3>{32, 64, 64},
+                                {8, 16, 32},
+                                {32, 4, 8},
+                                {5, 1, 9},
+                                {4, 250, 16},
+                                {32, 16, 10},
+                                {2, 400, 33}}) {
     for (const Lies a : {Lies::kDense, Lies::kTransposed}) {
       for (const Lies b : {Lies::kDense, Lies::kTransposed}) {
         for (const at::ScalarType dtype : {at::kFloat, at::kDouble}) {
           const double scale = dtype == at::kFloat ? 0x1p-75 : 0x1p-538;
-          own += Compare("aten::mm",
-                         [=, m = m, k = k, n = n](int seed) {
-                           Data d(seed);
-                           return Stack{Make(&d, m, k, a, dtype).mul_(scale),
-                                        Make(&d, k, n, b, dtype).mul_(scale)};
-                         },
-                         kSeeds)
+          own += Compare(
+                     "aten::mm",
+                     [=, m = m, k = k, n = n](int seed) {
+                       Data d(seed);
+                       return Stack{Make(&d, m, k, a, dtype).mul_(scale),
+                                    Make(&d, k, n, b, dtype).mul_(scale)};
+                     },
+                     kSeeds)
                      ? 1
                      : 0;
         }
@@ -312,10 +317,11 @@ TEST_F(OwnProductTest, InPlace) {
 }
 
 TEST_F(OwnProductTest, BatchesHaveEagersBits) {
+  int own = 0;
   for (const bool is_turned : {false, true}) {
     for (const auto& [m, k, n] : std::vector<std::array<std::int64_t, 3>>{
              {4, 4, 4}, {7, 16, 16}, {16, 32, 48}, {1, 32, 20}}) {
-      Compare("aten::bmm", [=](int seed) {
+      own += Compare("aten::bmm", [=](int seed) {
         Data d(seed);
         Tensor b =
             d.Dense({3, is_turned ? n : k, is_turned ? k : n}, at::kFloat);
@@ -324,6 +330,7 @@ TEST_F(OwnProductTest, BatchesHaveEagersBits) {
       });
     }
   }
+  EXPECT_GT(own, 0);
 }
 
 TEST_F(OwnProductTest, SpecialNumbersHaveEagersBits) {
