@@ -14,14 +14,22 @@
 namespace tjit::runtime {
 namespace {
 
-enum class Numbers { kOrdinary, kSpecial, kZeros, kTiny, kVanishing };
-constexpr int kNumbersCount = 5;
+enum class Numbers {
+  kOrdinary,
+  kSpecial,
+  kZeros,
+  kTiny,
+  kVanishing,
+  kVanished
+};
+constexpr int kNumbersCount = 6;
 // A prime, so that no row of an operand has the numbers of another.
 constexpr std::size_t kPool = 8191;
 
 // Magnitudes differ, so each sum rounds. Of special numbers there are so few
 // that most sums have at most one of them. Sums of vanishing ones are a few
-// units of the smallest number there is, or zeros of both signs.
+// units of the smallest number there is; those of vanished ones are zeros of
+// both signs.
 template <class T>
 T Number(Numbers kind, std::int64_t terms, std::mt19937* random) {
   using Limits = std::numeric_limits<T>;
@@ -47,6 +55,8 @@ T Number(Numbers kind, std::int64_t terms, std::mt19937* random) {
     case Numbers::kVanishing:
       return low % 4 == 0 ? std::copysign(T(0), x)
                           : std::ldexp(x, sizeof(T) == 4 ? -75 : -538);
+    case Numbers::kVanished:
+      return std::ldexp(x, sizeof(T) == 4 ? -80 : -543);
   }
   return x;
 }
@@ -192,7 +202,7 @@ bool Probe<T>::HasAllBits(std::size_t candidate, std::string* difference) {
     Compare(Numbers::kOrdinary, &alive, difference);
   }
   for (const Numbers kind : {Numbers::kSpecial, Numbers::kZeros, Numbers::kTiny,
-                             Numbers::kVanishing}) {
+                             Numbers::kVanishing, Numbers::kVanished}) {
     for (std::int64_t i = 0; i < std::min<std::int64_t>(times, 16); ++i) {
       if (!alive.empty()) Compare(kind, &alive, difference);
     }
@@ -204,7 +214,7 @@ template <class T>
 bool Probe<T>::HasBitsOfSome(std::size_t candidate, std::string* difference) {
   std::vector<std::size_t> alive = {candidate};
   for (const Numbers kind :
-       {Numbers::kOrdinary, Numbers::kSpecial, Numbers::kVanishing}) {
+       {Numbers::kOrdinary, Numbers::kSpecial, Numbers::kVanished}) {
     Compare(kind, &alive, difference);
   }
   return !alive.empty();
@@ -289,7 +299,7 @@ std::optional<std::size_t> FindNew(const ProductQuestion& question,
   probe.CompareFirst(library_ns, &alive, why);
   if (!alive.empty()) why->clear();
   // Two ways to store a sum differ in these alone.
-  probe.Compare(Numbers::kVanishing, &alive, why);
+  probe.Compare(Numbers::kVanished, &alive, why);
   const bool have_bits = !alive.empty();
   probe.KeepFastest(library_ns, &alive);
   if (have_bits && alive.empty()) *why = "own code takes far longer";
