@@ -92,6 +92,7 @@ SIMPLE_ROWS = (
     ("16", "science",
      "cahn-hilliard-20 cahn-hilliard-200 cahn-hilliard-100^3"),
     ("17", "science", "lbm-10 lbm-512 lbm-mrt-10 lbm-mrt-512"),
+    ("29", "kernels", "langevin-64k dropout"),
 )
 TRAINING_ROWS = (
     ("18", "training", "pinn"),

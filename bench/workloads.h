@@ -88,6 +88,8 @@ Workload NormGeluResidual(std::int64_t rows);
 // Row 8: (x*x).sum(-1), f32 [1024, 1024]; mean and var over dim 0, [4096, 512].
 Workload ReduceSum();
 Workload MeanVar();
+Workload Langevin(std::int64_t n);
+Workload Dropout(std::vector<std::int64_t> sizes);
 // Row 9: 16-32-32-4 ReLU, batch 8, no grad.
 Workload MlpTiny();
 // Rows K2: rows 1 and 9 with a new size every so many steps, ten ops over

@@ -1,6 +1,9 @@
-// Rows 2 to 8: a few ops over large tensors, where memory traffic decides.
+// Rows 2 to 8 and 29: a few ops over large tensors, where memory traffic or
+// random numbers decide.
+#include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/dropout.h>
 #include <ATen/ops/exp.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/layer_norm.h>
@@ -8,6 +11,7 @@
 #include <ATen/ops/mean.h>
 #include <ATen/ops/neg.h>
 #include <ATen/ops/pow.h>
+#include <ATen/ops/randn_like.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/sum.h>
@@ -114,6 +118,28 @@ Workload MeanVar() {
   });
 }
 
+// A step of Langevin dynamics in a quadratic potential.
+Workload Langevin(std::int64_t n) {
+  at::manual_seed(1);
+  const auto x = std::make_shared<at::Tensor>(Uniform({n}, 1));
+  Workload workload;
+  workload.step = [x] {
+    const c10::InferenceMode inference;
+    *x = *x - *x * 0.01 + at::randn_like(*x) * 0.1;
+  };
+  workload.result = [x] { return Tensors{*x}; };
+  workload.uses_results = true;
+  return workload;
+}
+
+Workload Dropout(std::vector<std::int64_t> sizes) {
+  at::manual_seed(1);
+  return Function({Uniform(sizes, 1), Uniform(sizes, 2)},
+                  [](const Tensors& in) {
+                    return Tensors{at::dropout(in[0], 0.1, true) * in[1]};
+                  });
+}
+
 std::vector<Row> KernelRows() {
   return {
       {"row2/add4", Add4, 1100},
@@ -122,12 +148,13 @@ std::vector<Row> KernelRows() {
       {"row4/transc-1M", [] { return Transcendental(1048576); }, 16},
       {"row5/bf16-gelu", Bf16Gelu},
       {"row6/softmax-mask-s", [] { return SoftmaxMask({128, 1024}); }, 1400},
-      {"row6/softmax-mask-l",
-       [] { return SoftmaxMask({8, 12, 128, 128}); }},
+      {"row6/softmax-mask-l", [] { return SoftmaxMask({8, 12, 128, 128}); }},
       {"row7/ln-gelu-res-128", [] { return NormGeluResidual(128); }, 1400},
       {"row7/ln-gelu-res-4096", [] { return NormGeluResidual(4096); }},
       {"row8/reduce-sum", ReduceSum, 2100},
       {"row8/reduce-meanvar", MeanVar},
+      {"row29/langevin-64k", [] { return Langevin(65536); }, 600},
+      {"row29/dropout", [] { return Dropout({128, 64, 7, 7}); }, 64},
   };
 }
 

@@ -249,10 +249,13 @@ void AppendKernels(std::string* out, const Explanation& e) {
                 e.not_compiled, [](const std::string& text) { return text; });
 }
 
-void AppendFunctions(std::string* out, const Explanation& e) {
-  if (e.functions.empty()) return;
-  *out += "functions of compiled code:\n";
+// Those that are products, or the others.
+void AppendFunctions(std::string* out, const Explanation& e,
+                     const char* heading, bool are_products) {
+  bool is_first = true;
   for (const ExplainedFunction& f : e.functions) {
+    if (f.name.starts_with("product ") != are_products) continue;
+    if (std::exchange(is_first, false)) *out += heading;
     absl::StrAppend(out, "  ", f.name, " ", f.dtype, ": ", f.from, "\n");
   }
 }
@@ -491,7 +494,10 @@ std::string ToText(const Explanation& e, bool verbose) {
   AppendAdvice(&text, e);
   AppendSequences(&text, e);
   AppendKernels(&text, e);
-  if (verbose) AppendFunctions(&text, e);
+  if (verbose) {
+    AppendFunctions(&text, e, "functions of compiled code:\n", false);
+    AppendFunctions(&text, e, "matrix products:\n", true);
+  }
   AppendOps(&text, e);
   AppendReasons(&text, "tjit did not go on because:\n", e.left, &BailTextOf);
   AppendReasons(&text, "deferred ops were run because:\n", e.flushes,

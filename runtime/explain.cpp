@@ -2,9 +2,12 @@
 // recorder/explanation.h. Nothing of it is on the way of an op but the counts.
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "recorder/explanation.h"
+#include "runtime/bit_exact/product_verdicts.h"
+#include "runtime/bit_exact/verdict_text.h"
 #include "runtime/intercept/kernel_wrap.h"
 #include "runtime/memory/block.h"
 #include "runtime/platform/settings.h"
@@ -162,6 +165,10 @@ Explanation Runtime::Explain(const Stats& stats) {
   e.not_compiled = tier2_->Failures();
   e.compiled_segments = tier2_->Measured();
   e.functions = tier2_->Functions();
+  for (ExplainedFunction& product :
+       ExplainVerdicts(VerdictsOfProducts().Recorded())) {
+    e.functions.push_back(std::move(product));
+  }
   const std::int64_t threshold =
       g_settings.compile_all() ? 1 : g_settings.hot_threshold();
   const std::shared_ptr<const TraceStore> traces = threads_->HoldStore();

@@ -7,6 +7,7 @@
 #include "runtime/call/interpose.h"
 #include "runtime/intercept/direct_calls.h"
 #include "runtime/intercept/kernel_wrap.h"
+#include "runtime/intercept/random_kernels.h"
 #include "runtime/memory/block.h"
 #include "runtime/memory/reserved_block.h"
 #include "runtime/platform/build_check.h"
@@ -101,6 +102,7 @@ void Runtime::InstallOnce() {
   RecordDefaultDtype();
   WrapKernels();
   OpenDirectCalls();
+  ReplaceRandomKernels();
   HandleForksInParallel();
   pthread_atfork(
       [] {

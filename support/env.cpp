@@ -69,6 +69,18 @@ bool SetBackward(std::string_view value, EnvOptions* o) {
   return o->has_own_backward;
 }
 
+bool SetProducts(std::string_view value, EnvOptions* o) {
+  o->own_products = value == "own";
+  o->has_own_products = o->own_products || value == "library";
+  return o->has_own_products;
+}
+
+bool SetRandom(std::string_view value, EnvOptions* o) {
+  o->own_random = value == "own";
+  o->has_own_random = o->own_random || value == "libtorch";
+  return o->has_own_random;
+}
+
 // Empty as in a script whose variable is not set: no cache, not the default.
 bool SetCacheDir(std::string_view value, EnvOptions* o) {
   o->cache_dir = value.empty() ? kCacheOff : value;
@@ -277,7 +289,9 @@ const std::vector<Variable>& Variables() {
       {"TJIT_PLANTED_DEFECT", "the name of a defect", SetPlantedDefect},
 #endif
       {"TJIT_PRINT_CONFIG", kSwitchWords, SetFlag<&EnvOptions::print_config>},
+      {"TJIT_PRODUCTS", "own or library", SetProducts},
       {"TJIT_PROFILE", "a file, or off", SetProfile},
+      {"TJIT_RANDOM", "own or libtorch", SetRandom},
       {"TJIT_SHADOW", kSwitchWords,
        SetSwitch<&EnvOptions::has_shadow, &EnvOptions::shadow>},
       {"TJIT_STATS", "a path to write to, or - for a report on stderr",

@@ -72,8 +72,12 @@ struct EnvOptions {
   bool has_max_trace_steps = false;
   long long max_trace_steps = 0;
   bool has_perf_map = false, perf_map = false;
+  // TJIT_PRODUCTS: own (true) or library.
+  bool has_own_products = false, own_products = true;
   // TJIT_PROFILE: a file or kCacheOff; empty: not given.
   std::string profile_path;
+  // TJIT_RANDOM: own (true) or libtorch.
+  bool has_own_random = false, own_random = true;
   bool has_shadow = false, shadow = false;
   bool has_strict = false, strict = false;
   bool has_stress = false;

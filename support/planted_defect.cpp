@@ -43,6 +43,7 @@ bool DefectOf(std::string_view name, Defect* defect) {
       {"no_eager_bits", Defect::kNoEagerBits},
       {"thunk_fails", Defect::kThunkFails},
       {"step_throws", Defect::kStepThrows},
+      {"wrong_product", Defect::kWrongProduct},
   };
   for (const auto& known : kNames) {
     if (known.name != name) continue;

@@ -53,6 +53,7 @@ enum class Defect : std::uint8_t {
   kNoEagerBits,
   kThunkFails,
   kStepThrows,
+  kWrongProduct,  // an element of an own product
 };
 
 #if defined(TJIT_PLANTED_DEFECTS)

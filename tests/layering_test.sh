@@ -34,7 +34,7 @@ runtime/memory: =runtime/platform
 runtime/call: =runtime/memory
 runtime/bit_exact: =runtime/platform compiler/abi compiler/functions compiler/cache
 runtime/report: =runtime/platform runtime/call compiler/driver
-runtime/library_calls: =runtime/call compiler/program compiler/functions
+runtime/library_calls: =runtime/call =runtime/bit_exact compiler/program compiler/functions
 runtime/tier2: =runtime/report =runtime/library_calls =runtime/bit_exact compiler/llvm/loader.h
 runtime/segment: =runtime/tier2
 runtime/thread: =runtime/segment

@@ -31,7 +31,7 @@ cache::ObjectCache* VerdictStore::Usable() {
 // Adds what the entry has.
 void VerdictStore::Load(cache::ObjectCache* cache, Answers* answers) {
   std::string text;
-  if (!cache->Find(key_, &text, cache::EntryKind::kVerdicts)) return;
+  if (!cache->Find(key_ + entry_, &text, cache::EntryKind::kVerdicts)) return;
   std::string_view rest = text;
   while (!rest.empty()) {
     const std::string_view line = rest.substr(0, rest.find('\n'));
@@ -69,13 +69,13 @@ std::map<std::string, std::string> VerdictStore::Recorded() const {
 void VerdictStore::Save() {
   cache::ObjectCache* const cache = Usable();
   if (cache == nullptr || news_.empty()) return;
-  news_.insert(known_.begin(), known_.end());
   Load(cache, &news_);  // what others have written since
+  news_.insert(known_.begin(), known_.end());
   std::string text;
   for (const auto& [question, answer] : news_) {
     absl::StrAppend(&text, question, "=", answer, "\n");
   }
-  cache->Store(key_, text, cache::EntryKind::kVerdicts);
+  cache->Store(key_ + entry_, text, cache::EntryKind::kVerdicts);
   known_ = std::exchange(news_, {});
 }
 

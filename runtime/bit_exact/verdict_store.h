@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "compiler/cache/object_cache.h"
 #include "runtime/bit_exact/verdict_key.h"
@@ -26,9 +27,10 @@ namespace tjit::runtime {
 
 class VerdictStore : public Verdicts {
  public:
-  // *cache: null is nowhere.
-  explicit VerdictStore(const std::atomic<cache::ObjectCache*>* cache)
-      : cache_(cache) {}
+  // *cache: null is nowhere. `entry`: each name is an entry of its own.
+  explicit VerdictStore(const std::atomic<cache::ObjectCache*>* cache,
+                        std::string entry = "")
+      : cache_(cache), entry_(std::move(entry)) {}
 
   // enable(); does something once.
   void RecordProcess();
@@ -54,6 +56,7 @@ class VerdictStore : public Verdicts {
   void Load(cache::ObjectCache* cache, Answers* answers);
 
   const std::atomic<cache::ObjectCache*>* const cache_;
+  const std::string entry_;
   VerdictKey process_;
   bool is_recorded_ = false;
   std::string key_;                     // "": not made yet, or there is none

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "compiler/functions/row_functions.h"
 #include "runtime/bit_exact/verdicts.h"
@@ -50,8 +51,20 @@ std::string OfRows(const std::string& answer) {
   return absl::StrCat("own rows in eager's order, as of ", set);
 }
 
+// "chain, AVX512, b packed": the order, then the instructions.
+std::string OfProduct(const std::string& answer) {
+  if (!IsNoCandidate(answer)) {
+    return absl::StrCat("own code with the library's bits: ", answer);
+  }
+  const std::size_t because = answer.find(kBecause);
+  return absl::StrCat("library call", because == std::string::npos
+                                          ? ""
+                                          : answer.substr(because));
+}
+
 std::string From(const std::vector<std::string>& question,
                  const std::string& answer) {
+  if (question[0] == "product") return OfProduct(answer);
   if (IsNoCandidate(answer)) {
     const std::size_t because = answer.find(kBecause);
     return absl::StrCat("library call: no candidate has eager's bits",
@@ -80,6 +93,13 @@ const char* TextOf(Axis axis) {
 }
 
 std::string NameOfOp(const std::vector<std::string>& question) {
+  if (question[0] == "product") {
+    // All but the type and, at the end, the state.
+    std::vector<std::string> words = question;
+    words.erase(words.begin() + 2);
+    words.resize(words.size() - 2);
+    return absl::StrJoin(words, " ");
+  }
   if (question[0] != "row") return question[1];
   const int number = std::atoi(question[1].c_str());
   if (number < 0 || number >= kAxisOpCount) return question[1];
@@ -94,7 +114,8 @@ std::vector<ExplainedFunction> ExplainVerdicts(
   std::vector<ExplainedFunction> functions;
   for (const auto& [text, answer] : verdicts) {
     const std::vector<std::string> question = absl::StrSplit(text, ' ');
-    if (question.size() < 3) continue;
+    const std::size_t least = question[0] == "product" ? 5 : 3;
+    if (question.size() < least) continue;
     functions.push_back(
         {NameOfOp(question), question[2], From(question, answer)});
   }

@@ -103,7 +103,7 @@ std::unique_ptr<PreparedStep> Prepare(const Request& request) {
       kOp, request.results[0].scalar_type(), numbers);
   // Never destroyed, as op tables.
   static auto& verdicts =
-      *new Verdicts<std::tuple<ByReal, at::ScalarType, std::size_t>>;
+      *new TrialVerdicts<std::tuple<ByReal, at::ScalarType, std::size_t>>;
   if (!verdicts.Of(key, nullptr,
                    [&] { return step->HasBitsOfLibtorch(request); })) {
     return PrepareStructured<S, kPure>(request);

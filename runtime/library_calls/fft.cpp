@@ -169,7 +169,7 @@ std::unique_ptr<PreparedStep> PrepareFft(const Request& request) {
   std::vector<FftPlan> key;
   for (const FftStage& stage : stages) key.push_back(stage.plan);
   // Never destroyed, as op tables.
-  static auto& verdicts = *new Verdicts<std::vector<FftPlan>>;
+  static auto& verdicts = *new TrialVerdicts<std::vector<FftPlan>>;
   if (!verdicts.Of(key, nullptr,
                    [&] { return step->HasBitsOfLibtorch(request); })) {
     return nullptr;

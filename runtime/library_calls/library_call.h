@@ -25,6 +25,7 @@
 #include "recorder/op_record.h"
 #include "runtime/call/op_entry.h"
 #include "runtime/library_calls/executor_tensors.h"
+#include "support/counters.h"
 
 namespace tjit::runtime {
 
@@ -50,6 +51,8 @@ torch::jit::Stack FillArguments(const CapturedCall& call,
 struct Trials {
   bool are_allowed = true;
   bool are_wanted = false;  // set where one was not allowed
+  // Of the thread whose step is prepared, which outlives it; null: none.
+  Counters* counters = nullptr;
 };
 
 // A step ready to run.
@@ -67,6 +70,8 @@ class PreparedStep {
   // which it is free, aligned to 64; null takes all of them back.
   virtual std::vector<std::uint64_t> Scratch() const { return {}; }
   virtual void Lend(char* /*data*/, std::uint64_t /*bytes*/) {}
+  // Whether Lend() is ever of use.
+  virtual bool takes_scratch() const { return is_boxed(); }
 };
 
 // Prepares `step`. `slot_bytes[s]` is the storage size of every slot used by

@@ -20,6 +20,7 @@
 #include <optional>
 #include <tuple>
 
+#include "runtime/library_calls/own_product.h"
 #include "runtime/library_calls/structured_step.h"
 #include "runtime/library_calls/trial.h"
 #include "support/policy.h"
@@ -181,8 +182,8 @@ class GemmStep final : public PreparedStep {
 };
 
 // The arguments of mm (mat1, mat2) or addmm (self, mat1, mat2, beta, alpha).
-struct Product {
-  explicit Product(const Request& r, bool is_addmm)
+struct MatmulCall {
+  explicit MatmulCall(const Request& r, bool is_addmm)
       : request(r), first(is_addmm ? 1 : 0), is_addmm(is_addmm) {}
   const Request& request;
   std::size_t first;  // argument that is mat1
@@ -190,7 +191,7 @@ struct Product {
 };
 
 // nullopt: not one of the plain forms.
-std::optional<Bias> PlanBias(const Product& p, const at::Tensor& result) {
+std::optional<Bias> PlanBias(const MatmulCall& p, const at::Tensor& result) {
   Bias bias;
   if (!p.is_addmm) return bias;
   const at::Tensor& self = p.request.args[0];
@@ -212,14 +213,14 @@ std::optional<Bias> PlanBias(const Product& p, const at::Tensor& result) {
   return bias;
 }
 
-std::unique_ptr<PreparedStep> Structured(const Product& p) {
+std::unique_ptr<PreparedStep> Structured(const MatmulCall& p) {
   return p.is_addmm
              ? PrepareStructured<native::structured_addmm_out_cpu>(p.request)
              : PrepareStructured<native::structured_mm_out_cpu>(p.request);
 }
 
 template <class T>
-std::unique_ptr<PreparedStep> PrepareGemm(const Product& p) {
+std::unique_ptr<PreparedStep> PrepareGemm(const MatmulCall& p) {
   const at::Tensor& mat1 = p.request.args[p.first];
   const at::Tensor& mat2 = p.request.args[p.first + 1];
   const at::Tensor& result = p.request.results[0];
@@ -235,7 +236,8 @@ std::unique_ptr<PreparedStep> PrepareGemm(const Product& p) {
       p.request.arg_address(p.first + (layout->swapped ? 0 : 1)),
       p.request.result_address(0), *bias, p.is_addmm);
   using Key = std::tuple<decltype(layout->Key()), bool, bool>;
-  static auto& verdicts = *new Verdicts<Key>;  // never destroyed, as op tables
+  static auto& verdicts =
+      *new TrialVerdicts<Key>;  // never destroyed, as op tables
   const Key key{layout->Key(), sizeof(T) == 8, p.is_addmm};
   const bool is_same = verdicts.Of(key, p.request.trials, [&] {
     const std::unique_ptr<PreparedStep> eager = Structured(p);
@@ -245,14 +247,90 @@ std::unique_ptr<PreparedStep> PrepareGemm(const Product& p) {
   return step;
 }
 
+bool IsFloating(const at::Tensor& t) {
+  return t.scalar_type() == at::kFloat || t.scalar_type() == at::kDouble;
+}
+
+// The last two dims of the operands and the result, by rows; of three dims the
+// first one counts products. nullopt: columns of the result do not touch.
+std::optional<ProductCall> PlanOwn(const Request& request,
+                                   std::size_t first_argument) {
+  const at::Tensor& a = request.args[first_argument];
+  const at::Tensor& b = request.args[first_argument + 1];
+  const at::Tensor& c = request.results[0];
+  if (!IsFloating(c) || (c.stride(-1) != 1 && c.size(-1) != 1)) {
+    return std::nullopt;
+  }
+  ProductCall call;
+  call.is_double = c.scalar_type() == at::kDouble;
+  call.product.m = c.size(-2);
+  call.product.n = c.size(-1);
+  call.product.k = a.size(-1);
+  call.product.a_row = a.stride(-2);
+  call.product.a_term = a.stride(-1);
+  call.product.b_term = b.stride(-2);
+  call.product.b_column = b.stride(-1);
+  call.product.c_row = c.stride(-2);
+  if (c.dim() == 3) {
+    call.batches = c.size(0);
+    call.a_batch = a.stride(0);
+    call.b_batch = b.stride(0);
+    call.c_batch = c.stride(0);
+  }
+  call.a = request.arg_address(first_argument);
+  call.b = request.arg_address(first_argument + 1);
+  call.c = request.result_address(0);
+  return call;
+}
+
+// What addmm adds, if it is added as it is.
+bool PlanAddend(const MatmulCall& p, const Bias& bias, ProductCall* call) {
+  call->has_scalars = true;
+  const auto& scalars = p.request.step.scalars;
+  const double beta = DecodeScalar(scalars[0].value).toDouble();
+  const double alpha = DecodeScalar(scalars[1].value).toDouble();
+  if (alpha != 1 || (beta != 0 && beta != 1)) return false;
+  if (beta == 0) return true;
+  if (bias.kind == Bias::kNone) {
+    call->z = call->c;
+    call->product.z_row = call->product.c_row;
+    return true;
+  }
+  call->z = bias.from;
+  call->product.z_row = bias.from_stride_bytes / (call->is_double ? 8 : 4);
+  return call->z.slot != call->c.slot;
+}
+
+std::unique_ptr<PreparedStep> OrOwn(const MatmulCall& p,
+                                    std::unique_ptr<PreparedStep> library) {
+  std::optional<ProductCall> call = PlanOwn(p.request, p.first);
+  const std::optional<Bias> bias = PlanBias(p, p.request.results[0]);
+  if (!call || !bias || (p.is_addmm && !PlanAddend(p, *bias, &*call))) {
+    return library;
+  }
+  std::unique_ptr<PreparedStep> own =
+      PrepareOwnProduct(p.request, *call, &library);
+  return own ? std::move(own) : std::move(library);
+}
+
 std::unique_ptr<PreparedStep> PrepareProduct(const Request& request,
                                              bool is_addmm) {
-  const Product p(request, is_addmm);
+  const MatmulCall p(request, is_addmm);
   const at::Tensor& result = request.results[0];
   std::unique_ptr<PreparedStep> step;
   if (result.scalar_type() == at::kFloat) step = PrepareGemm<float>(p);
   if (result.scalar_type() == at::kDouble) step = PrepareGemm<double>(p);
-  return step ? std::move(step) : Structured(p);
+  return OrOwn(p, step ? std::move(step) : Structured(p));
+}
+
+std::unique_ptr<PreparedStep> PrepareBmm(const Request& request) {
+  std::unique_ptr<PreparedStep> library =
+      PrepareStructured<native::structured_bmm_out_cpu>(request);
+  const std::optional<ProductCall> call = PlanOwn(request, 0);
+  if (!call) return library;
+  std::unique_ptr<PreparedStep> own =
+      PrepareOwnProduct(request, *call, &library);
+  return own ? std::move(own) : std::move(library);
 }
 
 std::unique_ptr<PreparedStep> PrepareMm(const Request& request) {
@@ -272,8 +350,8 @@ constexpr FactoryRow kRows[] = {
      PrepareStructured<native::structured_baddbmm_out_cpu, kComputesInMeta>},
     {"aten::baddbmm_",
      PrepareStructured<native::structured_baddbmm_out_cpu, kComputesInMeta>},
-    {"aten::bmm", PrepareStructured<native::structured_bmm_out_cpu>},
-    {"aten::bmm.out", PrepareStructured<native::structured_bmm_out_cpu>},
+    {"aten::bmm", PrepareBmm},
+    {"aten::bmm.out", PrepareBmm},
     {"aten::mm", PrepareMm},
     {"aten::mm.out", PrepareMm},
 };

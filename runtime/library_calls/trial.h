@@ -27,7 +27,7 @@ inline bool HaveSameBits(const Request& request, PreparedStep* a,
 
 // By key, and by the state that kernels read.
 template <class Key>
-class Verdicts {
+class TrialVerdicts {
  public:
   // `compute` may give none: false this time, and asked again. As it is where
   // it may not be called: `trials` says so, and is told that it was wanted.

@@ -50,6 +50,12 @@ class Settings {
   bool own_backward() const {
     return own_backward_.load(std::memory_order_relaxed);
   }
+  bool own_products() const {
+    return own_products_.load(std::memory_order_relaxed);
+  }
+  bool own_random() const {
+    return own_random_.load(std::memory_order_relaxed);
+  }
   bool debug_compile() const {
     return debug_compile_.load(std::memory_order_relaxed);
   }
@@ -70,6 +76,8 @@ class Settings {
   std::atomic<bool> compile_all_{false};
   std::atomic<bool> debug_compile_{false};
   std::atomic<bool> own_backward_{true};
+  std::atomic<bool> own_products_{true};
+  std::atomic<bool> own_random_{true};
   std::atomic<unsigned> modes_{0};
   std::atomic<std::uint64_t> shuffle_seed_{0};
   std::atomic<std::int64_t> hot_threshold_{10};
@@ -81,6 +89,8 @@ inline void Settings::Set(const Options& options, unsigned modes,
   compile_all_.store(options.compile_all);
   debug_compile_.store(options.debug_compile);
   own_backward_.store(options.own_backward);
+  own_products_.store(options.own_products);
+  own_random_.store(options.own_random);
   shuffle_seed_.store(shuffle_seed);
   // Threads begin afresh with each enable() that names a mode. The number stays
   // when modes end: each thread has to leave them by itself.

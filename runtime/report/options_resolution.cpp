@@ -197,8 +197,8 @@ Options Resolve(Options o) {
                                   : Resolver::Origin("auto_compile"));
   r.ResolveOne("backend", env.has_backend, static_cast<Backend>(env.backend),
                &o.backend, Backend::kLlvm);
-  const std::string from = r.Settle("backward", env.has_own_backward,
-                                    env.own_backward, &o.own_backward, true);
+  std::string from = r.Settle("backward", env.has_own_backward,
+                              env.own_backward, &o.own_backward, true);
   r.Record("backward", o.own_backward ? "own" : "libtorch", from);
   if (!env.has_cache_dir && o.cache_dir.empty()) {
     o.cache_dir = env.user_cache_dir.empty() ? std::string(kCacheOff)
@@ -234,9 +234,15 @@ Options Resolve(Options o) {
                std::int64_t{400000});
   r.Record("perf_map", ToText(WritesPerfMap()),
            env.has_perf_map ? "TJIT_PERF_MAP" : Resolver::Origin("perf_map"));
+  from = r.Settle("products", env.has_own_products, env.own_products,
+                  &o.own_products, true);
+  r.Record("products", o.own_products ? "own" : "library", from);
   r.Record(
       "profile", ToText(ProfilePath()),
       env.profile_path.empty() ? Resolver::Origin("profile") : "TJIT_PROFILE");
+  from = r.Settle("random", env.has_own_random, env.own_random, &o.own_random,
+                  true);
+  r.Record("random", o.own_random ? "own" : "libtorch", from);
   r.ResolveOne("shadow", env.has_shadow, env.shadow, &o.shadow, false);
   r.ResolveOne("stats_path", env.has_stats_path, env.stats_path, &o.stats_path,
                "");
@@ -286,6 +292,10 @@ bool FromFile(const char* key, bool built_in) {
     return File().debug_compile;
   }
   if (name == "fast_math" && File().has_fast_math) return File().fast_math;
+  if (name == "products" && File().has_own_products) {
+    return File().own_products;
+  }
+  if (name == "random" && File().has_own_random) return File().own_random;
   if (name == "shadow" && File().has_shadow) return File().shadow;
   if (name == "strict" && File().has_strict) return File().strict;
   return built_in;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "recorder/in_place.h"
 #include "recorder/schema_key.h"
+#include "runtime/bit_exact/product_verdicts.h"
 #include "runtime/platform/test_hooks.h"
 #include "runtime/report/log.h"
 #include "runtime/segment/segment_variant.h"
@@ -16,6 +17,11 @@
 
 namespace tjit::runtime {
 namespace {
+
+// The program waits for trials. Those that are left when they have taken so
+// long come so many runs later.
+constexpr std::chrono::milliseconds kLongestTrials{20};
+constexpr std::uint32_t kRunsBetweenTrials = 8;
 
 // Two runs find where results are to lie (boxed.cpp), two more
 // what dies (scratch_pool.h), and one what that needs. What kernels need may
@@ -255,18 +261,27 @@ void PreparedSegment::MaybePlanAgain(Variant* variant, bool may_try,
                 variant->runs) == kRunsBeforeLook.end()) {
     return;
   }
-  if (may_try && variant->runs >= policy::kRunsBeforeTrials) TrySteps(counters);
+  if (may_try && variant->runs >= policy::kRunsBeforeTrials &&
+      !TrySteps(counters)) {
+    variant->runs -= kRunsBetweenTrials;
+  }
   if (WaysOfSteps() != variant->ways) Plan(variant, counters);
   if (variant->tier2 != nullptr) variant->tier2->PlanAgain(this, variant);
 }
 
-void PreparedSegment::TrySteps(Counters* counters) {
+bool PreparedSegment::TrySteps(Counters* counters) {
+  const auto began = std::chrono::steady_clock::now();
   ContextScope scope;  // trials run kernels
+  bool are_all_tried = true;
   for (const BoundStep& step : steps_) {
     if (!step.step_class->wants_trials()) continue;
+    are_all_tried = std::chrono::steady_clock::now() - began < kLongestTrials;
+    if (!are_all_tried) break;
     scope.Switch(step.context);
     step.step_class->PrepareWithTrials(counters);
   }
+  VerdictsOfProducts().Save();
+  return are_all_tried;
 }
 
 std::vector<std::uint64_t> PreparedSegment::WaysOfSteps() const {
@@ -284,7 +299,7 @@ std::vector<std::uint64_t> PreparedSegment::WaysOfSteps() const {
 ProgramStep PreparedSegment::StepOf(std::size_t i) {
   const PreparedStep& step = steps_[i].step_class->prepared();
   return {step.uses_tensors() ? &RunOverTensors : &RunDirect, &steps_[i],
-          nodes_[i]->scalar_begin, step.is_boxed() ? &Lend : nullptr};
+          nodes_[i]->scalar_begin, step.takes_scratch() ? &Lend : nullptr};
 }
 
 void PreparedSegment::Lend(void* state, char* data, std::uint64_t bytes) {

@@ -104,8 +104,8 @@ class PreparedSegment {
   // Counts a run; now and then plans again, where steps need other scratch than
   // planned or, if they `may_try`, have found a better way.
   void MaybePlanAgain(Variant* variant, bool may_try, Counters* counters);
-  // Lets steps try which way is theirs.
-  void TrySteps(Counters* counters);
+  // Lets steps try which way is theirs. False if some are left for later.
+  bool TrySteps(Counters* counters);
   ProgramStep StepOf(std::size_t i);
   std::vector<PlanStep> PlanSteps() const;
   // How library calls run by now, and the scratch that they need, of all steps

@@ -88,7 +88,7 @@ void StepClass::Prepare(Counters* counters) {
   try {
     TORCH_CHECK(!Planted(Defect::kThunkFails), "planted");
     // Modes of tests run most segments once.
-    Trials trials{TriesAtOnce() || g_settings.modes() != 0};
+    Trials trials{TriesAtOnce() || g_settings.modes() != 0, false, counters};
     prepared_ = PrepareStep(step_, call(), bytes_, &tensors_, &trials);
     wants_trials_ = trials.are_wanted;
   } catch (const c10::Error&) {
@@ -103,7 +103,7 @@ void StepClass::PrepareWithTrials(Counters* counters) {
   wants_trials_ = false;
   counters->steps_tried.Add();
   try {
-    Trials trials;
+    Trials trials{true, false, counters};
     prepared_ = PrepareStep(step_, call(), bytes_, &tensors_, &trials);
     ++times_tried_;
   } catch (const c10::Error&) {  // it goes on as before

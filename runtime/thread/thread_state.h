@@ -100,6 +100,8 @@ class ThreadState : public TraceCursor {
   void CountHook(bool exposed);
   // A backward pass begins: without libtorch's engine, or why with it.
   void CountBackward(std::optional<BackwardReason> left);
+  // Random numbers were drawn by own code.
+  void CountOwnDraw() { counters_.draws_own.Add(); }
 
  private:
   Decision Decide(CallFrame& frame);

@@ -13,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "compiler/abi/kernel_abi.h"
 #include "compiler/driver/segment_dump.h"
+#include "runtime/bit_exact/product_verdicts.h"
 #include "runtime/report/log.h"
 #include "runtime/report/options_resolution.h"
 #include "runtime/tier2/llvm_engine.h"
@@ -108,6 +109,8 @@ void Tier2::SetBackend(Backend backend, const std::string& cache_dir,
   }
   verdicts_.RecordProcess();
   cache_.store(CacheFor(cache_dir));
+  cache::ObjectCache* const cache = cache_.load();
+  VerdictsOfProducts().UseFolder(cache == nullptr ? "" : cache->folder());
   fast = fast && backend == Backend::kLlvm;
   std::unique_ptr<Engine>& engine = engines_[{backend, fast}];
   if (engine == nullptr && backend == Backend::kInterpreter) {

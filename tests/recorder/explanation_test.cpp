@@ -260,11 +260,14 @@ TEST(ExplanationTest, ReasonsComeInTheirOrderAndOpsAsTheyAre) {
 TEST(ExplanationTest, FunctionsSayWhereTheyComeFrom) {
   Explanation e = Of(Sequence(kStateReplayed));
   EXPECT_THAT(ToText(e), Not(HasSubstr("functions")));
-  e.functions = {{"tanh", "f32", "MKL's vmsTanh"}};
+  e.functions = {{"tanh", "f32", "MKL's vmsTanh"},
+                 {"product 2x3x4 a 3,1", "f32", "own code"}};
   EXPECT_THAT(ToText(e), Not(HasSubstr("functions")));
   EXPECT_THAT(ToText(e, /*verbose=*/true),
               HasSubstr("functions of compiled code:\n"
-                        "  tanh f32: MKL's vmsTanh\n"));
+                        "  tanh f32: MKL's vmsTanh\n"
+                        "matrix products:\n"
+                        "  product 2x3x4 a 3,1 f32: own code\n"));
   EXPECT_THAT(WithLists("{\n  \"a\": 1\n}\n", e),
               HasSubstr("\"functions\": [\n    {\"name\": \"tanh\", "
                         "\"dtype\": \"f32\", \"from\": \"MKL's vmsTanh\"}"));

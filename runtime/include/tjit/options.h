@@ -62,6 +62,13 @@ struct Options {
   // Backward passes over CPU tensors run without libtorch's engine
   // (TJIT_BACKWARD); docs/design/backward.md says which those are.
   bool own_backward = internal::FromFile("backward", true);
+  // Matrix products run by own code where that has the library's bits and takes
+  // less time (TJIT_PRODUCTS); docs/bit-exact.md says how both are found out.
+  bool own_products = internal::FromFile("products", true);
+  // Uniform, normal and bernoulli numbers, those of dropout too, are drawn by
+  // own code from the same generator (TJIT_RANDOM); docs/bit-exact.md says
+  // which.
+  bool own_random = internal::FromFile("random", true);
   // Where compiled code is kept for later processes (TJIT_CACHE_DIR): a folder,
   // "off" for none, or empty for the user's cache folder.
   std::string cache_dir = internal::FromFile("cache_dir", "");
