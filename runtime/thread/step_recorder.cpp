@@ -254,6 +254,7 @@ bool StepRecorder::RecordArguments(CallFrame& frame, NewStep* step) {
       !Planted(Defect::kLateError) && !ValuesPass(frame)) {
     return false;
   }
+  step->step.args.reserve(frame.tensors.size());
   for (const TensorRef& ref : frame.tensors) {
     ArgRecord arg;
     arg.written = ref.written && !OnlyReads(frame);
@@ -281,6 +282,7 @@ bool StepRecorder::RecordArguments(CallFrame& frame, NewStep* step) {
   if (has_moving_places_ && MeetsItself(frame, step->step)) return false;
   has_moving_places_ |= HasDrawnPlaces(step->step);
   step->step.statics.assign(frame.statics.begin(), frame.statics.end());
+  step->step.scalars.reserve(frame.scalars.size());
   for (std::uint32_t i = 0; i < frame.scalars.size(); ++i) {
     const ScalarPolicy policy = frame.entry.PolicyOfScalar(i);
     ScalarRecord record;
@@ -318,6 +320,7 @@ void StepRecorder::After(const CallFrame& frame,
   call->entry = &frame.entry;
   call->key_set = frame.key_set;
   DropTensors(&boxed);
+  boxed.shrink_to_fit();
   call->arguments = std::move(boxed);
   step.payload = std::move(call);
 }
@@ -326,6 +329,7 @@ bool StepRecorder::RecordResults(const CallFrame& frame,
                                  const FrameArray<c10::TensorImpl*, 8>& results,
                                  NewStep* step) {
   if (!frame.recordable) return false;  // a result that is no tensor
+  step->step.results.reserve(frame.entry.returns.size());
   for (const ReturnInfo& info : frame.entry.returns) {
     if (info.alias_arg < 0) continue;
     ResultRecord alias;
