@@ -56,7 +56,7 @@ class CodeTrial {
     if (runs_++ < kWarmUp) return;
     with_.Add(ns);
     if (takes_turns_) lead_ += ns < last_without_ns_ ? 1 : -1;
-    is_over_ = lead_ == kLead;
+    is_over_ = lead_ >= kLead && with_ns() < without_ns();
     if (is_over_ || runs_ < kWarmUp + kMeasured) return;
     runs_ = 0;
     is_over_ = with_ns() < without_ns() || ++lost_ == kMaxLost;
