@@ -1,9 +1,11 @@
 // Whether compiled code pays: runs with it and without it take turns, so that
 // a machine that slows down slows both, and their medians are compared.
 //
-// On a busy machine one comparison says little where both take about as long:
-// code that loses is tried again, and given up when it has lost three times
-// running. Code that won once stays. Code that has paid for other sizes begins
+// Code that was faster than the run before it in clearly more runs than it was
+// slower pays: where the difference is clear, that is after a few runs. Else
+// medians decide. On a busy machine one comparison says little where both take
+// about as long: code that loses is tried again, and given up when it has lost
+// three times running. Code that won once stays. Code that has paid for other sizes begins
 // with a head start: runs that all have it, as sizes may come and go before a
 // trial is over.
 //
@@ -39,6 +41,7 @@ class CodeTrial {
   void Add(bool with_code, std::uint64_t ns) {
     if (!with_code) {
       without_.Add(ns);
+      last_without_ns_ = ns;
       has_turn_ = false;
       return;
     }
@@ -47,9 +50,14 @@ class CodeTrial {
       --head_start_;
       return;
     }
-    if (is_over_ || runs_++ < kWarmUp) return;
+    if (is_over_) return;
+    // The runs before were of another time.
+    if (takes_turns_ && runs_ == 0 && lost_ == 0) without_.Clear();
+    if (runs_++ < kWarmUp) return;
     with_.Add(ns);
-    if (runs_ < kWarmUp + kMeasured) return;
+    if (takes_turns_) lead_ += ns < last_without_ns_ ? 1 : -1;
+    is_over_ = lead_ >= kLead && with_ns() < without_ns();
+    if (is_over_ || runs_ < kWarmUp + kMeasured) return;
     runs_ = 0;
     is_over_ = with_ns() < without_ns() || ++lost_ == kMaxLost;
   }
@@ -69,6 +77,7 @@ class CodeTrial {
  private:
   static constexpr int kWarmUp = policy::kCodeTrialWarmUp;
   static constexpr int kMeasured = policy::kCodeTrialMeasured;
+  static constexpr int kLead = policy::kCodeTrialLead;
   static constexpr int kMaxLost = policy::kCodeTrialMaxLost;
   static constexpr int kHeadStart = policy::kCodeTrialHeadStart;
 
@@ -77,6 +86,9 @@ class CodeTrial {
   bool has_turn_ = false;  // of a run without the code
   int runs_ = 0;           // with the code, of this comparison
   int lost_ = 0;
+  // Runs with the code that were faster than the one before, less the others.
+  int lead_ = 0;
+  std::uint64_t last_without_ns_ = 0;
   int head_start_ = 0;  // runs that are left of it
   RunTimes with_, without_;
 };

@@ -431,6 +431,17 @@ void AddLeftAlone(const Explanation& e, std::vector<Obstacle>* obstacles) {
                         ""});
 }
 
+void AddForgotten(const Explanation& e, std::vector<Obstacle>* obstacles) {
+  const std::int64_t times = Get(e.counters, "evictions");
+  if (times == 0) return;
+  obstacles->push_back(
+      {absl::StrCat("sequences that were run least were forgotten ",
+                    Times(times), ", as records came near their bound; ",
+                    Get(e.counters, "trace_bytes") >> 20, " MB of ",
+                    Get(e.counters, "trace_steps"), " ops are kept"),
+       BailRemedy(BailReason::kStoreFull)});
+}
+
 std::vector<Obstacle> Obstacles(const Explanation& e) {
   constexpr std::size_t kMaxReasons = 3;
   std::vector<Obstacle> obstacles;
@@ -448,6 +459,7 @@ std::vector<Obstacle> Obstacles(const Explanation& e) {
   }
   AddStates(e, &obstacles);
   AddLeftAlone(e, &obstacles);
+  AddForgotten(e, &obstacles);
   if (!e.not_compiled.empty()) {
     const auto [why, count] = Sorted(e.not_compiled).front();
     obstacles.push_back({absl::StrCat(count, count == 1 ? " group" : " groups",

@@ -19,6 +19,10 @@
 // or a place has moved on the way (RecordingPolicy::PlacesMove()): one slot for
 // all costs less. A storage that the sequence writes to stays one slot: the
 // compiler knows how its accesses lie to one another, as a stencil needs it.
+// Where a run left such a sequence since one of its places has moved, the branch
+// that is recorded there has a slot for that place (StepRecorder::Moves()):
+//
+//   P[0].copy_(x); y = P[i] * 2     s0 is written at row 0, s1 is read at row i
 //
 //   Equal places are one slot, but among the tensors of a long list: rows that
 //   are drawn at random meet now and then, and the next time they do not.

@@ -147,7 +147,7 @@ std::int64_t TraceStore::LiveNodes() { return g_live_nodes.load(); }
 // A step's vectors, and what the runtime keeps of the call.
 std::uint64_t TraceStore::BytesOf(const StepRecord& step,
                                   const std::vector<SlotRecord>& new_slots) {
-  constexpr std::uint64_t kOfCall = 256;
+  constexpr std::uint64_t kOfCall = 192;
   return sizeof(TraceNode) + kOfCall + step.args.size() * sizeof(ArgRecord) +
          step.statics.size() * sizeof(std::uint64_t) +
          step.scalars.size() * sizeof(ScalarRecord) +

@@ -40,7 +40,7 @@ namespace tjit {
 // What a store may hold. `bytes`: of the records, about.
 struct StoreLimits {
   std::uint32_t nodes = 400000;
-  std::uint64_t bytes = std::uint64_t{512} << 20;
+  std::uint64_t bytes = std::uint64_t{32} << 20;
 };
 
 class TraceStore {

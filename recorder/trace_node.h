@@ -147,7 +147,6 @@ struct alignas(64) TraceNode {
   std::uint32_t scalar_begin = 0;  // scalars of the steps before this one
   // Slots first used by this step: [slot_begin, slot_begin + new_slots.size()).
   std::uint32_t slot_begin = 0;
-  std::uint32_t id = 0;  // of the process; its copies have it, too
   // On a path of a hot trace. Set once, under the store's mutex.
   std::atomic<bool> hot{false};
 
@@ -167,6 +166,7 @@ struct alignas(64) TraceNode {
   // Insert() for a new end, then by RecordUse() on any thread, which loads and
   // stores: one run may be lost to another thread.
   std::atomic<std::uint32_t> uses{0};
+  std::uint32_t id = 0;  // of the process; its copies have it, too
   std::atomic<std::uint64_t> used_at{0};
   std::shared_ptr<void> payload;  // the runtime's captured call
 
@@ -180,6 +180,9 @@ struct alignas(64) TraceNode {
     return slot_begin + static_cast<std::uint32_t>(new_slots.size());
   }
 };
+
+// A store may have hundreds of thousands.
+static_assert(sizeof(TraceNode) <= 256);
 
 // One step to be added.
 struct NewStep {

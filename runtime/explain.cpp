@@ -121,7 +121,9 @@ Stats Runtime::Collect() {
   sum.backwards_left.assign(static_cast<std::size_t>(BackwardReason::kCount),
                             0);
   for (ThreadState* state : threads_->States()) Add(&sum, state->counters());
-  sum.trace_steps = threads_->HoldStore()->node_count();
+  const std::shared_ptr<TraceStore> store = threads_->HoldStore();
+  sum.trace_steps = store->node_count();
+  sum.trace_bytes = static_cast<std::int64_t>(store->bytes());
   Add(&sum, tier2_->counters());
   Add(&sum, process_counters_);
   sum.memory_peak_bytes = PeakBytes();

@@ -243,6 +243,7 @@ std::int64_t ForkNs() {
   using Clock = std::chrono::steady_clock;
   constexpr std::int64_t kBusy = 100'000;  // longer: others have the processors
   constexpr std::chrono::seconds kAgain{1};
+  constexpr int kRarely = 256;  // times what asking took
   struct Measured {
     int threads = 1;
     std::int64_t ns = 0;
@@ -257,9 +258,12 @@ std::int64_t ForkNs() {
   const bool is_old = threads != measured.threads ||
                       (measured.ns > kBusy && Clock::now() > measured.until);
   if (is_old) {
+    const Clock::time_point began = Clock::now();
     const std::int64_t ns = MeasureFork(threads);
     if (ns == kNever) return kNever;
-    measured = {threads, ns, Clock::now() + kAgain};
+    const Clock::time_point now = Clock::now();
+    const Clock::duration pause = kRarely * (now - began);
+    measured = {threads, ns, now + std::max<Clock::duration>(kAgain, pause)};
   }
   return measured.ns;
 }

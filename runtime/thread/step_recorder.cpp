@@ -170,7 +170,8 @@ void StepRecorder::MakeAtCall(NewStep* step) {
 
 // The slot that stands for what an argument uses.
 std::int32_t StepRecorder::SlotOf(const c10::TensorImpl* impl, Block* block,
-                                  Access access, NewStep* step) {
+                                  Access access, const ArgRecord& arg,
+                                  NewStep* step) {
   const std::uint64_t bytes = StorageOf(impl)->nbytes();
   if (access == Access::kCopy) {
     const std::int64_t offset =
@@ -182,11 +183,36 @@ std::int32_t StepRecorder::SlotOf(const c10::TensorImpl* impl, Block* block,
   }
   const std::int32_t bound = BoundSlot(*run_, block);
   if (bound < 0) return AddSlot(block, bytes, /*born=*/false, step);
-  // Where it lies in the storage of a slot that has moved, or lies beside
-  // others, does not follow from the slot: see Note [Places].
+  return Moves(bound, arg, step->step) ? PlaceSlot(bound, block, bytes, step)
+                                       : bound;
+}
+
+// True if where argument `arg` of `step`, the next one, lies does not follow
+// from slot `bound`, whose storage it is in: the slot has moved, or lies beside
+// others, or the run left its path since this place has moved. See Note
+// [Places].
+bool StepRecorder::Moves(std::int32_t bound, const ArgRecord& arg,
+                         const StepRecord& step) const {
+  if (static_cast<std::size_t>(bound) >= FirstSlot()) return false;
   const SlotBinding& slot = run_->slots[static_cast<std::size_t>(bound)];
-  const bool moves = slot.shift != 0 || slot.shares;
-  return moves ? PlaceSlot(bound, block, bytes, step) : bound;
+  return slot.shift != 0 || slot.shares ||
+         (steps_.empty() && HasMoved(bound, arg, step));
+}
+
+// True if a step that the path goes on with differs from `step`, the first one
+// of this recording, in where this argument lies.
+bool StepRecorder::HasMoved(std::int32_t slot, const ArgRecord& arg,
+                            const StepRecord& step) const {
+  const std::size_t i = step.args.size();
+  for (const TraceNode* n = from_->first_child.load(std::memory_order_acquire);
+       n != nullptr; n = n->next_sibling.load(std::memory_order_acquire)) {
+    if (n->step.op != step.op || n->step.args.size() <= i) continue;
+    const ArgRecord& recorded = n->step.args[i];
+    if (recorded.slot == slot && OffsetOf(recorded) != OffsetOf(arg)) {
+      return true;
+    }
+  }
+  return false;
 }
 
 // The slot of this recording for places in the storage of slot `first`.
@@ -196,9 +222,11 @@ std::int32_t StepRecorder::PlaceSlot(std::int32_t first, Block* block,
     const SlotBinding& slot = run_->slots[s];
     if (slot.block == block && slot.shares) return static_cast<std::int32_t>(s);
   }
+  run_->slots[static_cast<std::size_t>(first)].shares = true;
   SlotBinding& slot = run_->slots.emplace_back();
   slot.block = block;
   slot.shares = true;
+  has_moving_places_ = true;
   const std::int32_t s = RecordSlot(bytes, /*born=*/false, step);
   step->new_slots.back().place_of = first;
   return s;
@@ -226,6 +254,7 @@ bool StepRecorder::RecordArguments(CallFrame& frame, NewStep* step) {
       !Planted(Defect::kLateError) && !ValuesPass(frame)) {
     return false;
   }
+  step->step.args.reserve(frame.tensors.size());
   for (const TensorRef& ref : frame.tensors) {
     ArgRecord arg;
     arg.written = ref.written && !OnlyReads(frame);
@@ -242,7 +271,7 @@ bool StepRecorder::RecordArguments(CallFrame& frame, NewStep* step) {
     if (access == Access::kNo) return false;
     arg.geometry = GeometryOf(ref.impl);
     try {
-      arg.slot = SlotOf(ref.impl, block, access, step);
+      arg.slot = SlotOf(ref.impl, block, access, arg, step);
     } catch (const std::exception&) {  // no memory for a copy
       return false;
     }
@@ -253,6 +282,7 @@ bool StepRecorder::RecordArguments(CallFrame& frame, NewStep* step) {
   if (has_moving_places_ && MeetsItself(frame, step->step)) return false;
   has_moving_places_ |= HasDrawnPlaces(step->step);
   step->step.statics.assign(frame.statics.begin(), frame.statics.end());
+  step->step.scalars.reserve(frame.scalars.size());
   for (std::uint32_t i = 0; i < frame.scalars.size(); ++i) {
     const ScalarPolicy policy = frame.entry.PolicyOfScalar(i);
     ScalarRecord record;
@@ -290,6 +320,7 @@ void StepRecorder::After(const CallFrame& frame,
   call->entry = &frame.entry;
   call->key_set = frame.key_set;
   DropTensors(&boxed);
+  boxed.shrink_to_fit();
   call->arguments = std::move(boxed);
   step.payload = std::move(call);
 }
@@ -298,6 +329,7 @@ bool StepRecorder::RecordResults(const CallFrame& frame,
                                  const FrameArray<c10::TensorImpl*, 8>& results,
                                  NewStep* step) {
   if (!frame.recordable) return false;  // a result that is no tensor
+  step->step.results.reserve(frame.entry.returns.size());
   for (const ReturnInfo& info : frame.entry.returns) {
     if (info.alias_arg < 0) continue;
     ResultRecord alias;

@@ -72,7 +72,11 @@ class StepRecorder {
                      NewStep* step);
   void MakeAtCall(NewStep* step);
   std::int32_t SlotOf(const c10::TensorImpl* impl, Block* block, Access access,
-                      NewStep* step);
+                      const ArgRecord& arg, NewStep* step);
+  bool Moves(std::int32_t bound, const ArgRecord& arg,
+             const StepRecord& step) const;
+  bool HasMoved(std::int32_t slot, const ArgRecord& arg,
+                const StepRecord& step) const;
   std::int32_t PlaceSlot(std::int32_t first, Block* block, std::uint64_t bytes,
                          NewStep* step);
   void RecordOffset(const ArgRecord& arg);

@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <functional>
+
+#include "support/pseudo_random.h"
 
 namespace tjit {
 namespace {
@@ -27,8 +30,39 @@ TEST(CodeTrialTest, FasterCodeStays) {
   EXPECT_TRUE(trial.pays());
   EXPECT_EQ(trial.with_ns(), 900u);
   EXPECT_EQ(trial.without_ns(), 1000u);
-  EXPECT_LT(runs, 40);
+  EXPECT_LT(runs, 20);
   EXPECT_TRUE(trial.wants_code());
+}
+
+// Code that is faster by less than the runs differ: it is never given up, and
+// half as many runs decide as a comparison of medians takes.
+TEST(CodeTrialTest, ASmallGainIsSeenSoon) {
+  PseudoRandom random;
+  int all_runs = 0;
+  constexpr int kTrials = 200;
+  for (int t = 0; t < kTrials; ++t) {
+    CodeTrial trial(/*takes_turns=*/true);
+    all_runs += RunTrial(&trial, [&](bool with_code, int) {
+      return (with_code ? 930u : 1000u) + (random.Next() >> 33) % 100;
+    });
+    EXPECT_TRUE(trial.pays()) << t;
+  }
+  EXPECT_LT(all_runs / kTrials, 26);
+}
+
+// In three of ten runs it happens to be faster.
+TEST(CodeTrialTest, LuckyRunsOfSlowerCodeDoNotDecide) {
+  PseudoRandom random;
+  int kept = 0;
+  for (int t = 0; t < 200; ++t) {
+    CodeTrial trial(/*takes_turns=*/true);
+    RunTrial(&trial, [&](bool with_code, int) {
+      if (!with_code) return 1000u;
+      return (random.Next() >> 33) % 10 < 3 ? 900u : 1100u;
+    });
+    kept += trial.pays() ? 1 : 0;
+  }
+  EXPECT_LE(kept, 30);
 }
 
 TEST(CodeTrialTest, SlowerCodeGoesAfterThreeComparisons) {

@@ -166,6 +166,19 @@ TEST(ExplanationTest, AThreadThatWasLeftAloneIsSaid) {
                         "more than it won there (2 times)\n"));
 }
 
+TEST(ExplanationTest, WhatWasForgottenIsSaid) {
+  Explanation e = Of(Sequence(kStateReplayed));
+  EXPECT_THAT(ToText(e), Not(HasSubstr("forgotten")));
+  e.counters["evictions"] = 3;
+  e.counters["trace_steps"] = 20000;
+  e.counters["trace_bytes"] = 17 << 20;
+  EXPECT_THAT(ToText(e),
+              HasSubstr("sequences that were run least were forgotten 3 times, "
+                        "as records came near their bound; 17 MB of 20000 ops "
+                        "are kept"));
+  EXPECT_THAT(ToText(e), HasSubstr("TJIT_MAX_TRACE_MB"));
+}
+
 TEST(ExplanationTest, ThenComesWhyNotMoreAndWhatToDo) {
   Explanation e = Of(Sequence(kStateReplayed));
   EXPECT_THAT(ToText(e), Not(HasSubstr("why not more")));

@@ -187,6 +187,20 @@ TEST_F(TenSizes, BytesAreALimitToo) {
   EXPECT_EQ(copy->node_count(), 10u);
 }
 
+// What a store takes of a pointwise op: 32,768 of them fit the default limits.
+TEST(StepSizeTest, AStepIsSmall) {
+  constexpr int kSteps = 1000;
+  PathBuilder path;
+  int x = path.External(F32({8, 8}));
+  for (int i = 0; i < kSteps; ++i) {
+    x = path.Op("aten::mul", {x, x}, F32({8, 8}));
+  }
+  TraceStore store;
+  Add(&store, std::move(path));
+  EXPECT_EQ(store.limits().bytes, 32u << 20);
+  EXPECT_LE(store.bytes(), store.limits().bytes / 32768 * kSteps);
+}
+
 // A run that ends inside a path: the whole path stays, as each leaf ends a
 // trace.
 TEST_F(TenSizes, AnInnerNodeKeepsItsPath) {

@@ -86,7 +86,7 @@ struct Options {
   std::int64_t max_trace_steps =
       internal::FromFile("max_trace_steps", std::int64_t{400000});
   std::int64_t max_trace_mb =
-      internal::FromFile("max_trace_mb", std::int64_t{512});
+      internal::FromFile("max_trace_mb", std::int64_t{32});
   // Runs what is replayed eagerly too and compares bit by bit; a sequence that
   // differs is reported and not replayed again (TJIT_SHADOW).
   bool shadow = internal::FromFile("shadow", false);

@@ -1,6 +1,7 @@
 // Programs that go through more sequences than are kept (Note [Eviction] in
 // recorder/trace_eviction.cpp): what is run goes on being replayed, what is
 // not run is forgotten, and its memory is freed.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <tjit/tjit.h>
@@ -58,6 +59,7 @@ class EvictionTest : public ::testing::Test {
     options.backend = Backend::kReplay;
     options.cache_dir = "off";
     options.max_trace_steps = steps_;
+    options.max_trace_mb = bytes_mb_;
     return options;
   }
   void RunSizes(std::int64_t first, std::int64_t count) {
@@ -67,6 +69,7 @@ class EvictionTest : public ::testing::Test {
     }
   }
   std::int64_t steps_ = 400;
+  std::int64_t bytes_mb_ = Options().max_trace_mb;
   at::Tensor x_;
 };
 
@@ -83,6 +86,24 @@ TEST_F(EvictionTest, SizesGoOnBeingReplayed) {
   EXPECT_GE(static_cast<double>(did.ops_replayed), 0.95 * kShare * ops)
       << did.to_json();
   EXPECT_EQ(did.side_exit_count("store_full"), 0) << did.to_json();
+}
+
+// The records of what is kept never take more than is allowed, and it is said
+// that some were forgotten.
+TEST_F(EvictionTest, BytesAreALimitThatIsExplained) {
+  steps_ = 400000;
+  bytes_mb_ = 1;
+  enable(Again());
+  const Stats before = stats();
+  for (int k = 0; k < 10; ++k) {
+    RunSizes(5 + 20 * k, 20);
+    EXPECT_GT(stats().trace_bytes, 0);
+    EXPECT_LE(stats().trace_bytes, 1 << 20);
+  }
+  const Stats did = stats() - before;
+  EXPECT_GE(did.evictions, 1) << did.to_json();
+  EXPECT_GE(did.ops_replayed, did.ops_seen * 9 / 10) << did.to_json();
+  EXPECT_THAT(explain(), ::testing::HasSubstr("were forgotten"));
 }
 
 // With room for all, nothing is forgotten.

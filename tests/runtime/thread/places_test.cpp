@@ -196,6 +196,76 @@ TEST(PlacesTest, AStaticCache) {
       0.7);
 }
 
+// A replay buffer: the first row is written in each step, a row that is drawn
+// is read. Now and then both are the same row.
+TEST(PlacesTest, AFixedPlaceIsWrittenAMovingOneIsRead) {
+  ExpectReplayed(
+      [] {
+        at::manual_seed(1);
+        Draw draw;
+        const at::Tensor pool = at::rand({16, 32});
+        at::Tensor x = at::rand({32});
+        Tensors results;
+        for (int i = 0; i < kSteps; ++i) {
+          pool[0].copy_(at::tanh(x).mul(2));
+          const at::Tensor y = at::tanh(pool[draw(16)]).mul(0.5);
+          x = at::add(y, pool[draw(16)]).mul(0.25);
+          results.push_back(x);
+          mark_step();
+        }
+        results.push_back(pool.clone());
+        return results;
+      },
+      0.7);
+}
+
+// The fixed row is written and read before and behind what moves.
+TEST(PlacesTest, AFixedPlaceAroundAMovingOne) {
+  ExpectReplayed(
+      [] {
+        at::manual_seed(1);
+        Draw draw;
+        const at::Tensor pool = at::rand({16, 32});
+        Tensors results;
+        for (int i = 0; i < kSteps; ++i) {
+          const std::int64_t p = draw(16);
+          pool[3].mul_(0.5).add_(0.1);
+          const at::Tensor y = at::tanh(pool[p]).mul(pool[p]);
+          pool[3].add_(y);
+          results.push_back(at::sub(pool[p], pool[3]).mul(y).add(1));
+          mark_step();
+        }
+        results.push_back(pool.clone());
+        return results;
+      },
+      0.85);
+}
+
+// A cache whose first row is a sink: it is written in each step, as is the row
+// that moves, and the whole is read.
+TEST(PlacesTest, ACacheWithASink) {
+  ExpectReplayed(
+      [] {
+        at::manual_seed(1);
+        const at::Tensor cache = at::zeros({kSteps + 1, 16});
+        const at::Tensor w = at::rand({16, 16});
+        at::Tensor x = at::rand({1, 16});
+        Tensors results;
+        for (int i = 0; i < kSteps; ++i) {
+          cache[0].add_(x[0]).mul_(0.5);
+          cache[1 + i].copy_(at::mm(x, w)[0]);
+          const at::Tensor y = at::tanh(cache[i / 2]).add(cache[1 + i]);
+          const at::Tensor s = at::softmax(at::mv(cache, y), 0);
+          x = at::tanh(at::mm(s.unsqueeze(0), cache));
+          results.push_back(x);
+          mark_step();
+        }
+        results.push_back(cache.clone());
+        return results;
+      },
+      0.7);
+}
+
 // Writes through one place and reads through another, which overlaps in some
 // steps and not in others, with several writes in a step. The steps that begin
 // to overlap are left; all others are replayed.

@@ -2,6 +2,7 @@
 // compiled groups in them, give eager's bits, and survive what happens to
 // segments, threads and processes meanwhile.
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <immintrin.h>
@@ -320,6 +321,34 @@ TEST_F(Tier2Test, WhatWasMeasuredIsExplained) {
                                        ".*(: switched off|wins? back)\n"));
   clear();
   EXPECT_FALSE(explained());
+}
+
+// Runs with library calls take turns with it for as long as it takes to see
+// that, on one thread or several: some eight.
+TEST_F(Tier2Test, CodeThatIsClearlyFasterSoonRunsAlways) {
+  const at::Tensor x = at::rand({256, 256});
+  for (const int threads : {1, 2}) {
+    at::set_num_threads(threads);
+    Options options = WithInterpreter();
+    options.backend = Backend::kLlvm;
+    ASSERT_TRUE(enable(options));
+    const auto step = [&] {
+      at::Tensor y = x;
+      for (int i = 0; i < 8; ++i) y = at::add(at::mul(y, 0.5), x);
+      mark_step();
+    };
+    const std::int64_t before = stats().replays_tier2;
+    for (int i = 0; i < 5000 && stats().replays_tier2 == before; ++i) step();
+    const Stats first = stats();
+    ASSERT_GT(first.replays_tier2, before);
+    for (int i = 0; i < 40; ++i) step();
+    const Stats did = stats() - first;
+    EXPECT_LE(did.replays_tier1, 12) << did.to_json();
+    EXPECT_GE(did.replays_tier2, 28) << did.to_json();
+    disable();
+    clear();
+  }
+  at::set_num_threads(1);
 }
 
 // Code that takes a fifth of a millisecond longer than it does.
