@@ -98,13 +98,10 @@ class Usual:
 
 
 def set_options(variant):
-    """What a variant stands for: "fz" folds and packs constant weights, "mt"
-    also tries templates of products beside the library's."""
+    """What a variant stands for: "fz" folds and packs constant weights."""
     # pylint: disable-next=import-outside-toplevel
     from torch._inductor import config
-    if variant in ("fz", "mt"):
-        config.freezing = True
-        config.max_autotune = variant == "mt"
+    config.freezing = variant == "fz"
 
 
 def traced(row, name):
@@ -126,9 +123,10 @@ def compiled_row(row, variant):
         return torch.compile(f, dynamic=False, fullgraph=True)
     if row.training and "step" not in variant:
         return Usual(row, compile_function), lambda: None
-    with torch.no_grad():
-        return Runner(row, {name: compile_function(traced(row, name)[0])
-                            for name in row.functions}), lambda: None
+    runner = Runner(row, {name: compile_function(traced(row, name)[0])
+                          for name in row.functions})
+    torch.set_grad_enabled(False)  # of the calls: that is when it compiles
+    return runner, lambda: None
 
 
 def eager_row(row):
