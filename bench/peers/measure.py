@@ -63,11 +63,10 @@ def sample(run_all, wait, steps, options):
         wait()
         return time.perf_counter() - start
     rounds, end = 1, time.monotonic() + WARM_UP_S
-    while time.monotonic() < end or take(rounds) < options.min_time:
-        took = take(rounds)
-        if took < options.min_time:
-            rounds = max(rounds + 1, int(rounds * min(
-                10, 1.2 * options.min_time / max(took, 1e-9))))
+    while time.monotonic() < end:
+        lacking = options.min_time / max(take(rounds), 1e-9)
+        if lacking > 1:
+            rounds = int(rounds * min(10, lacking)) + 1
     return [1e6 * take(rounds) / rounds / steps
             for _ in range(options.repetitions)]
 
