@@ -2,8 +2,8 @@
 """Measures tjit beside AOTInductor (A), torch.compile (I) and jax.jit (J).
 
 How: as bench/run.py, each figure is measured in processes of their own,
-interleaved round by round (E, E+, tjit, A, I, J, ... , E, E+, ...), one thread
-on one core. Peers have settings, called variants; each is measured, and the
+interleaved round by round (E, E+, tjit, A, I, J, ... , E, E+, ...), with one
+thread. Peers have settings, called variants; each is measured, and the
 table has the best. Each peer's numbers are compared with eager's first. Results
 are kept as they come. bench/README.md says how to read the table.
 
@@ -192,8 +192,8 @@ def measure(options, chosen, where, kept):
     peers = Peers(options)
     for number in range(options.rounds):
         for point in chosen:
-            runs = [(peer.name, lambda peer=peer: suite.run_once(
-                        options.programs, point, peer, options))
+            runs = [(peer.name,
+                     lambda peer=peer: run_suite(options, point, peer))
                     for peer in eager_peers(point)]
             runs += [(name, lambda name=name: peers.run(point, name))
                      for name in ROWS[point.label]
@@ -257,10 +257,14 @@ def choose(parser, rows):
     return [p for p in points if p.label in wanted or p.row in wanted]
 
 
-def pin(core):
-    """This process and all that it starts, to one core, with one thread."""
-    os.sched_setaffinity(0, {core})
-    os.environ["OMP_NUM_THREADS"] = "1"
+def run_suite(options, point, peer):
+    """As suite.run_once(). tjit compiles on a thread beside the program, so it
+    may use the other cores, too; the program itself has one thread."""
+    os.sched_setaffinity(0, options.cores if peer.linked else {options.core})
+    try:
+        return suite.run_once(options.programs, point, peer, options)
+    finally:
+        os.sched_setaffinity(0, {options.core})
 
 
 def parse_options():
@@ -284,13 +288,15 @@ def parse_options():
                         dest="min_time")
     parser.add_argument("--core", type=int,
                         default=max(os.sched_getaffinity(0)),
-                        help="the core that all run on (default: the last)")
+                        help="the core that all but tjit's compiler run on "
+                        "(default: the last)")
     parser.add_argument("--resume", action="store_true",
                         help="go on behind the samples in the output folder")
     parser.add_argument("--print", action="store_true", dest="only_print",
                         help="measure nothing, report the samples there")
     options = parser.parse_args()
     options.threads = 1
+    options.cores = os.sched_getaffinity(0)
     options.programs = options.build / "bin"
     options.out = options.out or options.build / "peers-results"
     if options.only_print and options.resume:
@@ -300,7 +306,7 @@ def parse_options():
     if not options.programs.is_dir() and not options.only_print:
         parser.error(f"{options.programs} is not there: build first, or name "
                      "the build folder with --build")
-    if not options.only_print and options.core not in os.sched_getaffinity(0):
+    if not options.only_print and options.core not in options.cores:
         parser.error(f"--core {options.core}: this process may not run there")
     return parser, options
 
@@ -330,7 +336,8 @@ def main():
             chosen = choose(parser, options.rows)
         else:
             chosen = choose(parser, options.rows)
-            pin(options.core)
+            os.sched_setaffinity(0, {options.core})
+            os.environ["OMP_NUM_THREADS"] = "1"
             where = {**suite.machine(options),
                      **versions(options.peers_python)}
             head = {"run": {name: where[name] for name in
