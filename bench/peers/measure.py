@@ -7,6 +7,8 @@ checks its results first: {"samples": [us a step]}, {"prepared": seconds},
 
   measure.py ROW --peer I --expected FILE
   measure.py ROW --peer A --expected FILE --package FOLDER --runner PROGRAM
+
+Peer E is eager torch in Python: it tells whether the row itself is right.
 """
 import argparse
 import json
@@ -78,7 +80,11 @@ def measure(row, peer, variant, options):
         by.set_flags(variant)
     else:
         import by_torch as by  # pylint: disable=import-outside-toplevel
-    runner, wait = by.compiled_row(row, variant)
+    if peer == "E":
+        torch.set_grad_enabled(False)
+        runner, wait = by.eager_row(row), lambda: None
+    else:
+        runner, wait = by.compiled_row(row, variant)
     is_loop = "loop" in variant
 
     def run_all():
@@ -127,7 +133,7 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("row", choices=ROWS)
-    parser.add_argument("--peer", choices=("A", "I", "J"), required=True)
+    parser.add_argument("--peer", choices=("A", "E", "I", "J"), required=True)
     parser.add_argument("--variant", default="")
     parser.add_argument("--expected", type=pathlib.Path, required=True)
     parser.add_argument("--package", type=pathlib.Path)
