@@ -68,8 +68,9 @@ def cahn_hilliard(*sizes):
     frequencies = [torch.fft.fftfreq(n, dtype=torch.float64)
                    for n in sizes[:-1]]
     frequencies.append(torch.fft.rfftfreq(sizes[-1], dtype=torch.float64))
-    k2 = sum((2 * math.pi * k).square().reshape([-1] + [1] * (len(sizes) - 1 - at))
-             for at, k in enumerate(frequencies))
+    behind = range(len(sizes) - 1, -1, -1)  # dimensions behind each
+    k2 = sum((2 * math.pi * k).square().reshape([-1] + [1] * count)
+             for k, count in zip(frequencies, behind))
 
     def step(ops, state, weights, inputs):
         del weights
@@ -93,7 +94,8 @@ VELOCITIES = ((0, 0), (1, 0), (0, 1), (-1, 0), (0, -1), (1, 1), (-1, 1),
 def lattice_boltzmann(side):
     omega = 1.2
     velocities = torch.tensor(VELOCITIES).float()
-    cx, cy = (velocities[:, i].reshape(9, 1, 1) for i in (0, 1))
+    # Packages of AOTInductor read whatever strides they were made for.
+    cx, cy = (velocities[:, i].reshape(9, 1, 1).contiguous() for i in (0, 1))
     shares = torch.tensor(
         [4 / 9] + 4 * [1 / 9] + 4 * [1 / 36]).reshape(9, 1, 1)
 
