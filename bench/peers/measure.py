@@ -5,13 +5,15 @@ Runs in the environment of install.sh; bench/peers/run.py calls it. A process
 checks its results first: {"samples": [us a step]}, {"prepared": seconds},
 {"missing": why the peer cannot do the row} or {"error": what is wrong}.
 
-  measure.py ROW --peer I --expected FILE
-  measure.py ROW --peer A --expected FILE --package FOLDER --runner PROGRAM
+  measure.py ROW --peer I --eager PROGRAM --benchmark NAME --expected FILE
+  measure.py ROW --peer A ... --package FOLDER --runner PROGRAM
 
-Peer E is eager torch in Python: it tells whether the row itself is right.
+PROGRAM has the row in C++ and writes its results to FILE, if they are not there
+yet. Peer E is eager torch in Python: it tells whether the row itself is right.
 """
 import argparse
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -41,9 +43,23 @@ def read_expected(path, like):
     return tensors if at == len(data) else None
 
 
-def wrong(row, got, path):
+def run_eager(row, options):
+    """Writes the results of the C++ row, once for its program."""
+    path, program = options.expected, options.eager
+    if path.exists() and path.stat().st_mtime > program.stat().st_mtime:
+        return
+    beside = path.with_suffix(f".{os.getpid()}")
+    subprocess.run(
+        [program, f"--row={options.benchmark}", "--steps=1",
+         f"--warm_up={row.check_steps}", f"--results={beside}"],
+        stdout=subprocess.DEVNULL, check=True)
+    beside.replace(path)
+
+
+def wrong(row, got, options):
     """How the results are wrong, or None."""
-    expected = read_expected(path, got)
+    run_eager(row, options)
+    expected = read_expected(options.expected, got)
     if expected is None:
         return ("results of other sizes or types than eager's: " +
                 ", ".join(f"{tuple(t.shape)} {t.dtype}" for t in got))
@@ -101,7 +117,7 @@ def measure(row, peer, variant, options):
             runner.call(call)
     wait()
     compile_s = time.monotonic() - start
-    bad = wrong(row, runner.results(), options.expected)
+    bad = wrong(row, runner.results(), options)
     if bad:
         return {"error": bad}
     return {"samples": sample(run_all, wait,
@@ -122,8 +138,7 @@ def prepare(row, variant, options):
         return {"missing": f"the package does not run: {done.stderr[-300:]}"}
     state, *last = torch.load(results, weights_only=False)
     names = list(dict.fromkeys(c.function for c in calls_to_check(row)))
-    bad = wrong(row, row.results(state, dict(zip(names, last))),
-                options.expected)
+    bad = wrong(row, row.results(state, dict(zip(names, last))), options)
     results.unlink()
     return {"error": bad} if bad else {"prepared": took}
 
@@ -135,7 +150,9 @@ def main():
     parser.add_argument("row", choices=ROWS)
     parser.add_argument("--peer", choices=("A", "E", "I", "J"), required=True)
     parser.add_argument("--variant", default="")
-    parser.add_argument("--expected", type=pathlib.Path, required=True)
+    for name in ("--eager", "--expected"):
+        parser.add_argument(name, type=pathlib.Path, required=True)
+    parser.add_argument("--benchmark", required=True)
     parser.add_argument("--package", type=pathlib.Path)
     parser.add_argument("--runner", type=pathlib.Path)
     parser.add_argument("--repetitions", type=int, default=5)

@@ -34,7 +34,8 @@ sys.path.insert(1, str(HERE.parent))
 
 def load_suite():
     """bench/run.py, which has the same name as this file."""
-    spec = importlib.util.spec_from_file_location("suite", HERE.parent / "run.py")
+    spec = importlib.util.spec_from_file_location("suite",
+                                                  HERE.parent / "run.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules["suite"] = module
     spec.loader.exec_module(module)
@@ -92,7 +93,7 @@ def run_json(command, what, seconds, env=None):
 
 
 class Peers:
-    """Runs a row as A, I or J; keeps packages and eager's results."""
+    """Runs a row as A, I or J; keeps packages."""
 
     def __init__(self, options):
         self.options = options
@@ -102,32 +103,41 @@ class Peers:
                        if not k.startswith(("TJIT_", "XLA_", "JAX_"))},
                     "GLIBC_TUNABLES": suite.TUNABLES,
                     "TORCHINDUCTOR_CACHE_DIR": str(self.folder / "inductor")}
-        sources = (HERE / "install.sh", HERE / "by_torch.py",
-                   HERE / "ops_torch.py", *sorted(HERE.glob("rows/*.py")))
-        self.key = hashlib.sha256(b"".join(
-            p.read_bytes() for p in sources)).hexdigest()
+
+    @staticmethod
+    def key_of(point):
+        """Of the sources that the packages of a row depend on."""
+        sources = [HERE / "install.sh", HERE / "by_torch.py",
+                   HERE / "ops_torch.py", HERE / "rows" / "row.py"]
+        sources += [path for path in sorted(HERE.glob("rows/*.py"))
+                    if f'"{point.label}"' in path.read_text()]
+        return hashlib.sha256(b"".join(
+            path.read_bytes() for path in sources)).hexdigest()
 
     def run(self, point, name):
         """One process, as suite.run_once() gives it."""
         if not self.options.peers_python.exists():
             return {"missing": f"{self.options.peers_python} is not there: "
                                "run bench/peers/install.sh"}
-        got = self.expected(point)
-        if "path" not in got:
-            return got
+        program = self.options.programs / f"bench_{point.program}_plain"
+        if not program.exists():
+            return {"missing": f"{program} is not built"}
+        folder = self.folder / point.label
+        folder.mkdir(parents=True, exist_ok=True)
         family, _, variant = name.partition(" ")
         if family == "I-train":
             variant = "step"
         command = [self.options.peers_python, HERE / "measure.py", point.label,
                    "--peer", family[0], "--variant", variant,
-                   "--expected", got["path"],
+                   "--eager", program, "--benchmark", point.benchmark,
+                   "--expected", folder / "expected.bin",
                    "--repetitions", str(self.options.repetitions),
                    "--min-time", str(self.options.min_time)]
         what = f"{point.label} as {name}"
         if family[0] != "A":
             return self.whole(run_json(command, what, PROCESS_S, self.env))
-        package = self.folder / point.label / name.replace(" ", "-")
-        made = self.package(package, command, what)
+        package = folder / name.replace(" ", "-")
+        made = self.package(package, command, what, self.key_of(point))
         if "prepared" not in made:
             return made
         return self.whole(run_json(
@@ -142,46 +152,22 @@ class Peers:
         return {**got, "bits": "", "less": False, "counters": {},
                 "context": {}} if "samples" in got else got
 
-    def expected(self, point):
-        """The path of eager's results, or {missing} or {error}."""
-        folder = self.folder / point.label
-        path = folder / "expected.bin"
-        program = self.options.programs / f"bench_{point.program}_plain"
-        if not program.exists():
-            return {"missing": f"{program} is not built"}
-        if path.exists() and path.stat().st_mtime > program.stat().st_mtime:
-            return {"path": path}
-        folder.mkdir(parents=True, exist_ok=True)
-        steps = CHECK_STEPS.get(point.label, 3)
-        done = subprocess.run(
-            [program, f"--row={point.benchmark}", "--steps=1",
-             f"--warm_up={steps}", f"--results={path}"], text=True,
-            capture_output=True, check=False)
-        if done.returncode != 0:
-            return {"error": f"no results of eager: {done.stderr[-200:]}"}
-        return {"path": path}
-
-    def package(self, package, command, what):
+    def package(self, package, command, what, key):
         """{prepared: seconds}, once for these sources."""
         if not self.runner.exists():
             return {"missing": f"{self.runner} is not built"}
         note = package / "made.json"
         if note.exists():
             made = json.loads(note.read_text())
-            if made.get("key") == self.key:
+            if made.get("key") == key:
                 return made
         shutil.rmtree(package, ignore_errors=True)
         package.mkdir(parents=True)
         made = run_json([*command, "--package", package, "--runner",
                          self.runner], f"the package of {what}", PREPARE_S,
                         self.env)
-        note.write_text(json.dumps({**made, "key": self.key}))
+        note.write_text(json.dumps({**made, "key": key}))
         return made
-
-
-# Rows whose results are compared after other than 3 steps, see rows/.
-CHECK_STEPS = {"elasticity-1": 100, "elasticity-1024": 100,
-               "elasticity-32768": 100, "block": 1}
 
 
 def measure(options, chosen, where, kept):

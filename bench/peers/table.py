@@ -150,10 +150,10 @@ def markdown(lines, where, rows):
     out += [f"- {key}: {value}" for key, value in where.items()]
     if len(lines) < rows:
         out.append(f"- not measured yet: {rows - len(lines)} of {rows} rows")
-    out += ["", "Microseconds a step, medians. *tjit/best*: tjit's time by that "
-            "of the best of E+, A, I and J, median over rounds; below 1 tjit is "
-            "faster. *f*: the fused optimizer, called by hand. *By hand*: the "
-            "step rewritten as one function without autograd.", "",
+    out += ["", "Microseconds a step, medians. *tjit/best*: tjit's time by "
+            "that of the best of E+, A, I and J, median over rounds; below 1 "
+            "tjit is faster. *f*: the fused optimizer, called by hand. *By "
+            "hand*: the step rewritten as one function without autograd.", "",
             "| row | E+ | tjit | times E+ | A | I | J | best | tjit/best | "
             "by hand | tjit/best with it |",
             "|---|---|---|---|---|---|---|---|---|---|---|"]
