@@ -68,7 +68,7 @@ class Runner:
     def make_loop(self, jax, ops_jax):
         """Puts all calls of the schedule into one, a loop; the results of each
         are kept, as others keep them."""
-        (name, f), = self.functions.items()
+        (name, f), = self.row.functions.items()
         all_inputs = [self.inputs[id(call)] for call in self.row.schedule]
         # What is the same in all calls is no input of the loop.
         moves = [any(i[at] is not all_inputs[0][at] for i in all_inputs)
