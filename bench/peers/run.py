@@ -182,8 +182,7 @@ def measure(options, chosen, where, kept):
                      lambda peer=peer: run_suite(options, point, peer))
                     for peer in eager_peers(point)]
             runs += [(name, lambda name=name: peers.run(point, name))
-                     for name in ROWS[point.label]
-                     if name[0] in options.peers]
+                     for name in variants(point, options.peers)]
             for name, run in runs:
                 key = (point.label, name)
                 if key in failed or (*key, number) in done:
@@ -193,26 +192,31 @@ def measure(options, chosen, where, kept):
                     failed.add(key)
                 kept.add({"benchmark": point.label, "peer": name,
                           "round": number, **got})
-            write_report(options.out, chosen, where, kept.records)
+            write_report(options, chosen, where, kept.records)
         print(f"round {number + 1} of {options.rounds} done", file=sys.stderr,
               flush=True)
 
 
-def write_report(out, chosen, where, records):
-    """Writes results.md and results.json. Returns (report, lines)."""
+def variants(point, letters):
+    """The variants of a row's peers, of those that are asked for."""
+    return [name for name in ROWS[point.label] if name[0] in letters]
+
+
+def write_report(options, chosen, where, records):
+    """Writes results.md and results.json of the rows in which all have been
+    measured. Returns (report, lines)."""
     results, _ = suite.collect(records)
     lines = []
     for point in chosen:
         of = {peer: result for (label, peer), result in results.items()
               if label == point.label}
-        if "tjit" in of:
-            lines.append({**table.evaluate(point.label, of),
-                          "row": point.row})
-    for line in lines:
-        line["label"] = f"{line['row']} {line['label']}"
+        wanted = [peer.name for peer in eager_peers(point)]
+        wanted += variants(point, options.peers)
+        if all(name in of for name in wanted):
+            lines.append(table.evaluate(f"{point.row} {point.label}", of))
     report = table.markdown(lines, where, len(chosen))
-    (out / "results.md").write_text(report)
-    (out / "results.json").write_text(json.dumps(
+    (options.out / "results.md").write_text(report)
+    (options.out / "results.json").write_text(json.dumps(
         {"machine": where, "rows": lines}, indent=1))
     return report, lines
 
@@ -318,7 +322,8 @@ def main():
     try:
         if options.only_print:
             head, records = samples.read(options.out)
-            where, options.rows = head["machine"], head["shape"]["rows"]
+            where, shape = head["machine"], head["shape"]
+            options.rows, options.peers = shape["rows"], shape["peers"]
             chosen = choose(parser, options.rows)
         else:
             chosen = choose(parser, options.rows)
@@ -328,13 +333,14 @@ def main():
                      **versions(options.peers_python)}
             head = {"run": {name: where[name] for name in
                             (*suite.MUST_AGREE, "torch", "jax")},
-                    "shape": {"rows": options.rows}, "machine": where}
+                    "shape": {"rows": options.rows, "peers": options.peers},
+                    "machine": where}
             kept = samples.SamplesFile(options.out, head, options.resume)
             records = kept.records
             stopped = run_all(options, chosen, where, kept)
     except samples.BadSamples as error:
         parser.error(str(error))
-    report, lines = write_report(options.out, chosen, where, records)
+    report, lines = write_report(options, chosen, where, records)
     print(report)
     if stopped:
         print(f"stopped: {options.out / samples.NAME} has {len(records)} "

@@ -232,6 +232,23 @@ class RunTest(unittest.TestCase):
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("I: pinn as I ended with status 0", done.stdout)
 
+    def test_stopped_within_a_row(self):
+        self.run_py()
+        samples = self.folder / "peers-results" / "samples.jsonl"
+        lines = samples.read_text().splitlines(keepends=True)
+        samples.write_text("".join(lines[:6]))
+        done = self.run_py("--print")
+        self.assertIn("- not measured yet: 1 of 1 rows", done.stdout)
+        self.assertNotIn("| 18 pinn", done.stdout)
+
+    def test_peers_that_are_not_asked_for(self):
+        done = self.run_py("--peers", "J")
+        self.assertEqual(self.count("bench_aoti"), 0)
+        self.assertIn("(A, I missing)", done.stdout)
+        again = self.run_py("--print")
+        self.assertEqual(*([l for l in text.splitlines() if l[:1] == "|"]
+                           for text in (done.stdout, again.stdout)))
+
     def test_bad_options(self):
         for options, said in ((("--rows", "nosuch"), "row nosuch is not known"),
                               (("--peers", "X"), "known are A, I and J"),
