@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -33,6 +34,7 @@ struct Flags {
   std::int64_t settle_ms = 0;
   std::int64_t warm_up = -1;  // steps; -1: what the row says
   bool memory = false;
+  std::string results;  // a file
 };
 
 // A row's workload with what its warm-up told.
@@ -57,6 +59,19 @@ std::string HashBits(const std::vector<at::Tensor>& tensors) {
   std::snprintf(text, sizeof text, "bits=%016llx",
                 static_cast<unsigned long long>(hash));
   return text;
+}
+
+void WriteBytes(const std::vector<at::Tensor>& tensors,
+                const std::string& path) {
+  std::ofstream file(path, std::ios::binary);
+  for (const at::Tensor& tensor : tensors) {
+    const at::Tensor dense = tensor.detach().contiguous();
+    file.write(static_cast<const char*>(dense.data_ptr()),
+               static_cast<std::streamsize>(dense.nbytes()));
+  }
+  if (file.flush()) return;
+  std::fprintf(stderr, "cannot write %s\n", path.c_str());
+  std::exit(1);
 }
 
 void RunSteps(const Workload& workload, std::int64_t count,
@@ -100,6 +115,7 @@ std::unique_ptr<Warm> WarmUp(const Row& row, const Flags& flags) {
     copies.push_back(tensor.detach().clone());
   }
   warm->bits = HashBits(copies);
+  if (!flags.results.empty()) WriteBytes(copies, flags.results);
   if (flags.enable_disable) Disable();
   // Back into the rhythm that the look at the result broke.
   if (row.fixed_steps == 0) RunSteps(warm->workload, kSettleSteps, flags);
@@ -181,6 +197,8 @@ bool ParseFlag(std::string_view arg, Flags& flags) {
     flags.settle_ms = std::atoll(text.c_str());
   } else if (const std::string text = value("--warm_up="); !text.empty()) {
     flags.warm_up = std::atoll(text.c_str());
+  } else if (const std::string path = value("--results="); !path.empty()) {
+    flags.results = path;
   } else if (arg == "--mark_step") {
     flags.mark_step = true;
   } else if (arg == "--enable_disable") {
@@ -255,8 +273,8 @@ int RunRows(int argc, char** argv, const std::vector<Row>& rows) {
       std::fprintf(stderr,
                    "%s: unknown flag %s; known: --threads=N --mark_step "
                    "--enable_disable --row=NAME --steps=N "
-                   "--settle_ms=N --warm_up=N --memory and Google "
-                   "Benchmark's\n",
+                   "--settle_ms=N --warm_up=N --memory --results=FILE and "
+                   "Google Benchmark's\n",
                    argv[0], argv[i]);
       return 2;
     }

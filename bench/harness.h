@@ -8,7 +8,8 @@
 // warm-up and off again for the timing), --row=NAME with --steps=N (no timing:
 // N steps of one row in CountedSteps(), for an instruction counter), with these
 // two --memory (no timing: what N steps need, as one line of JSON), and
-// --warm_up=N (another number of warm-up steps).
+// --warm_up=N (another number of warm-up steps) and --results=FILE (the bytes
+// of the results after the warm-up go there, one tensor after the other).
 // Thread: one.
 // Tested by: tests in bench/CMakeLists.txt
 #pragma once

@@ -653,7 +653,7 @@ def render(where, lines, missed):
     mean_lines = [line for line in lines if line["row"] in MEAN_ROWS]
     out = ["# tjit benchmarks", ""]
     out += [f"- {key}: {value}" for key, value in where.items()]
-    out += ["- peers T, A, I, J: missing", "",
+    out += ["- peers A, I, J: see bench/peers/run.py; T: missing", "",
             "Microseconds a step, median (p10-p90). *of best E+*: time of the "
             "better of E+ and E+ fused by tjit's, median over rounds; higher "
             "is better.", ""]

@@ -19,12 +19,22 @@ Tensor Labels(std::int64_t batch) {
   return torch::randint(kClasses, {batch}, torch::kLong);
 }
 
+// Linear layers with ReLU between them, made in their order: that of a call's
+// arguments is the compiler's.
+nn::Sequential ReluNet(const std::vector<std::int64_t>& widths) {
+  nn::Sequential net;
+  for (std::size_t i = 0; i + 1 < widths.size(); ++i) {
+    if (i > 0) net->push_back(nn::ReLU());
+    net->push_back(nn::Linear(widths[i], widths[i + 1]));
+  }
+  return net;
+}
+
 }  // namespace
 
 Workload MlpGt(Optimizer optimizer) {
   torch::manual_seed(1);
-  nn::Sequential net(nn::Linear(784, 256), nn::ReLU(),
-                     nn::Linear(256, kClasses));
+  nn::Sequential net = ReluNet({784, 256, kClasses});
   const Tensor x = torch::randn({128, 784});
   const Tensor y = torch::randn({128, kClasses});
   return TrainingStep(net->parameters(), Rule::kSgd, optimizer, [=]() mutable {
@@ -34,8 +44,7 @@ Workload MlpGt(Optimizer optimizer) {
 
 Workload MlpLarge(Optimizer optimizer) {
   torch::manual_seed(1);
-  nn::Sequential net(nn::Linear(784, 256), nn::ReLU(), nn::Linear(256, 256),
-                     nn::ReLU(), nn::Linear(256, kClasses));
+  nn::Sequential net = ReluNet({784, 256, 256, kClasses});
   const Tensor x = torch::randn({64, 784});
   const Tensor labels = Labels(64);
   return TrainingStep(net->parameters(), Rule::kAdam, optimizer, [=]() mutable {
