@@ -198,22 +198,32 @@ TEST(PlacesTest, AStaticCache) {
 
 // A replay buffer: the first row is written in each step, a row that is drawn
 // is read. Now and then both are the same row.
+Tensors ReplayBuffer() {
+  at::manual_seed(1);
+  Draw draw;
+  const at::Tensor pool = at::rand({16, 32});
+  at::Tensor x = at::rand({32});
+  Tensors results;
+  for (int i = 0; i < kSteps; ++i) {
+    pool[0].copy_(at::tanh(x).mul(2));
+    const at::Tensor y = at::tanh(pool[draw(16)]).mul(0.5);
+    x = at::add(y, pool[draw(16)]).mul(0.25);
+    results.push_back(x);
+    mark_step();
+  }
+  results.push_back(pool.clone());
+  return results;
+}
+
 TEST(PlacesTest, AFixedPlaceIsWrittenAMovingOneIsRead) {
+  ExpectReplayed(&ReplayBuffer, 0.7);
+}
+
+TEST(PlacesTest, TheSameOnAFreshThread) {
   ExpectReplayed(
       [] {
-        at::manual_seed(1);
-        Draw draw;
-        const at::Tensor pool = at::rand({16, 32});
-        at::Tensor x = at::rand({32});
         Tensors results;
-        for (int i = 0; i < kSteps; ++i) {
-          pool[0].copy_(at::tanh(x).mul(2));
-          const at::Tensor y = at::tanh(pool[draw(16)]).mul(0.5);
-          x = at::add(y, pool[draw(16)]).mul(0.25);
-          results.push_back(x);
-          mark_step();
-        }
-        results.push_back(pool.clone());
+        std::thread([&] { results = ReplayBuffer(); }).join();
         return results;
       },
       0.7);
