@@ -228,7 +228,7 @@ Options Resolve(Options o) {
                : "TJIT_INSTRUCTION_LOG");
   r.ResolveOne("max_trace_mb", env.has_max_trace_mb,
                std::int64_t{env.max_trace_mb}, &o.max_trace_mb,
-               std::int64_t{512});
+               std::int64_t{32});
   r.ResolveOne("max_trace_steps", env.has_max_trace_steps,
                std::int64_t{env.max_trace_steps}, &o.max_trace_steps,
                std::int64_t{400000});
