@@ -48,16 +48,17 @@ class DrawingFrom {
  public:
   // REQUIRES: the caller has the lock of *generator.
   explicit DrawingFrom(at::CPUGeneratorImpl* generator)
-      : generator_(generator), data_(generator->engine().data()) {
+      : generator_(generator),
+        engine_(generator->engine()),
+        data_(engine_.data()) {
     // `left_` counts the words before the next round, and one more.
     twister_ = {data_.state_.data(), kTwisterWords - (data_.left_ - 1)};
   }
   ~DrawingFrom() {
     data_.left_ = kTwisterWords - twister_.next + 1;
     data_.next_ = static_cast<std::uint32_t>(twister_.next);
-    at::mt19937 engine;
-    engine.set_data(data_);
-    generator_->set_engine(engine);
+    engine_.set_data(data_);
+    generator_->set_engine(engine_);
   }
   DrawingFrom(const DrawingFrom&) = delete;
   DrawingFrom& operator=(const DrawingFrom&) = delete;
@@ -65,6 +66,7 @@ class DrawingFrom {
 
  private:
   at::CPUGeneratorImpl* const generator_;
+  at::mt19937 engine_;
   at::mt19937_data_pod data_;
   MersenneTwister twister_;
 };
