@@ -199,11 +199,14 @@ const Known<double>& KnownOf() {
 // The state of this thread if it takes part. A kernel runs, so ActiveState()
 // says nothing.
 ThreadState* StateInKernel() {
+  const ThreadContext& c = t_context;
   if (!g_enabled.load(std::memory_order_relaxed) || !g_settings.own_random() ||
-      t_context.off) {
+      c.off ||
+      (!g_process_enabled.load(std::memory_order_relaxed) &&
+       c.scoped_on == 0)) {
     return nullptr;
   }
-  return t_context.state;
+  return c.state;
 }
 
 at::CPUGeneratorImpl* GeneratorOf(const OptionalGenerator& generator) {
