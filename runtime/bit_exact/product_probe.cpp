@@ -213,12 +213,6 @@ void Probe<T>::CompareFirst(double library_ns, std::vector<std::size_t>* alive,
     return ns <= most_ns;
   };
   CompareBy(Numbers::kOrdinary, alive, difference, time);
-  if (slow >= kMostSlow) return false;
-  took[candidate] = Time(candidate, 1);
-  fastest = std::min(fastest, took[candidate]);
-  slow += took[candidate] > most_ns ? 1 : 0;
-  return took[candidate] <= most_ns;
-  });
   if (slow >= kMostSlow) *difference = "own code takes far longer";
   // A run of few microseconds says nothing of the next one.
   std::erase_if(*alive, [&](std::size_t candidate) {
