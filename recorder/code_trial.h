@@ -5,9 +5,9 @@
 // slower pays: where the difference is clear, that is after a few runs. Else
 // medians decide. On a busy machine one comparison says little where both take
 // about as long: code that loses is tried again, and given up when it has lost
-// three times running. Code that won once stays. Code that has paid for other sizes begins
-// with a head start: runs that all have it, as sizes may come and go before a
-// trial is over.
+// three times running. Code that won once stays. Code that has paid for other
+// sizes begins with a head start: runs that all have it, as sizes may come and
+// go before a trial is over.
 //
 //   while (!trial.is_over()) { run with code if trial.wants_code(); Add(); }
 //

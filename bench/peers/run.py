@@ -8,7 +8,7 @@ table has the best. Each peer's numbers are compared with eager's first. Results
 are kept as they come. bench/README.md says how to read the table.
 
   bench/peers/install.sh                once
-  bench/peers/run.py                    all rows; an hour a round
+  bench/peers/run.py                    all rows; half an hour a round
   bench/peers/run.py --rows 18,poly     some rows, by number or name
   bench/peers/run.py --resume           goes on with the run that was stopped
   bench/peers/run.py --print            the table of what there is so far
@@ -104,13 +104,14 @@ class Peers:
                     "GLIBC_TUNABLES": suite.TUNABLES,
                     "TORCHINDUCTOR_CACHE_DIR": str(self.folder / "inductor")}
 
-    @staticmethod
-    def key_of(point):
-        """Of the sources that the packages of a row depend on."""
+    def key_of(self, point):
+        """Of what the packages of a row depend on: sources and programs."""
         sources = [HERE / "install.sh", HERE / "by_torch.py",
                    HERE / "ops_torch.py", HERE / "rows" / "row.py"]
         sources += [path for path in sorted(HERE.glob("rows/*.py"))
                     if f'"{point.label}"' in path.read_text()]
+        sources += [self.options.programs / f"bench_{point.program}_plain",
+                    self.runner]
         return hashlib.sha256(b"".join(
             path.read_bytes() for path in sources)).hexdigest()
 
@@ -136,6 +137,8 @@ class Peers:
         what = f"{point.label} as {name}"
         if family[0] != "A":
             return self.whole(run_json(command, what, PROCESS_S, self.env))
+        if not self.runner.exists():
+            return {"missing": f"{self.runner} is not built"}
         package = folder / name.replace(" ", "-")
         made = self.package(package, command, what, self.key_of(point))
         if "prepared" not in made:
@@ -154,12 +157,10 @@ class Peers:
 
     def package(self, package, command, what, key):
         """{prepared: seconds}, once for these sources."""
-        if not self.runner.exists():
-            return {"missing": f"{self.runner} is not built"}
         note = package / "made.json"
         if note.exists():
             made = json.loads(note.read_text())
-            if made.get("key") == key:
+            if made.get("key") == key and "prepared" in made:
                 return made
         shutil.rmtree(package, ignore_errors=True)
         package.mkdir(parents=True)

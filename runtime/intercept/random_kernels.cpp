@@ -48,16 +48,17 @@ class DrawingFrom {
  public:
   // REQUIRES: the caller has the lock of *generator.
   explicit DrawingFrom(at::CPUGeneratorImpl* generator)
-      : generator_(generator), data_(generator->engine().data()) {
+      : generator_(generator),
+        engine_(generator->engine()),
+        data_(engine_.data()) {
     // `left_` counts the words before the next round, and one more.
     twister_ = {data_.state_.data(), kTwisterWords - (data_.left_ - 1)};
   }
   ~DrawingFrom() {
     data_.left_ = kTwisterWords - twister_.next + 1;
     data_.next_ = static_cast<std::uint32_t>(twister_.next);
-    at::mt19937 engine;
-    engine.set_data(data_);
-    generator_->set_engine(engine);
+    engine_.set_data(data_);
+    generator_->set_engine(engine_);
   }
   DrawingFrom(const DrawingFrom&) = delete;
   DrawingFrom& operator=(const DrawingFrom&) = delete;
@@ -65,6 +66,7 @@ class DrawingFrom {
 
  private:
   at::CPUGeneratorImpl* const generator_;
+  at::mt19937 engine_;
   at::mt19937_data_pod data_;
   MersenneTwister twister_;
 };
@@ -197,11 +199,14 @@ const Known<double>& KnownOf() {
 // The state of this thread if it takes part. A kernel runs, so ActiveState()
 // says nothing.
 ThreadState* StateInKernel() {
+  const ThreadContext& c = t_context;
   if (!g_enabled.load(std::memory_order_relaxed) || !g_settings.own_random() ||
-      t_context.off) {
+      c.off ||
+      (!g_process_enabled.load(std::memory_order_relaxed) &&
+       c.scoped_on == 0)) {
     return nullptr;
   }
-  return t_context.state;
+  return c.state;
 }
 
 at::CPUGeneratorImpl* GeneratorOf(const OptionalGenerator& generator) {

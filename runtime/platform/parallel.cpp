@@ -243,6 +243,7 @@ std::int64_t ForkNs() {
   using Clock = std::chrono::steady_clock;
   constexpr std::int64_t kBusy = 100'000;  // longer: others have the processors
   constexpr std::chrono::seconds kAgain{1};
+  constexpr std::chrono::seconds kAtLatest{60};  // the process may have slept
   constexpr int kRarely = 256;  // times what asking took
   struct Measured {
     int threads = 1;
@@ -263,7 +264,8 @@ std::int64_t ForkNs() {
     if (ns == kNever) return kNever;
     const Clock::time_point now = Clock::now();
     const Clock::duration pause = kRarely * (now - began);
-    measured = {threads, ns, now + std::max<Clock::duration>(kAgain, pause)};
+    measured = {threads, ns,
+                now + std::clamp<Clock::duration>(pause, kAgain, kAtLatest)};
   }
   return measured.ns;
 }

@@ -109,6 +109,20 @@ class TableTest(unittest.TestCase):
         self.assertEqual((line["best_by_hand"], line["against_by_hand"]),
                          ("A-train", 4))
 
+    def test_a_step_by_hand_is_not_torch_compile(self):
+        line = table.evaluate("r", {
+            "E+": rounds((10,)), "tjit": rounds((4,)), "A-train": rounds((1,)),
+            "I": {"rounds": [], "error": "no"}, "I-train": rounds((2,)),
+            "J": rounds((2,))})
+        self.assertEqual(line["missing"], ["I"])
+
+    def test_other_bits_of_tjit(self):
+        line = table.evaluate("r", {
+            "E+": {**rounds((10,)), "bits": {"12"}},
+            "tjit": {**rounds((4,)), "bits": {"13"}}})
+        self.assertEqual(line["failed"], ["tjit"])
+        self.assertEqual(line["notes"], ["tjit: other bits than eager"])
+
     def test_a_missing_peer_is_no_win(self):
         line = table.evaluate("r", {
             "E+": rounds((10,)), "tjit": rounds((4,)), "A": rounds((8,)),

@@ -356,6 +356,28 @@ TEST_F(OwnProductTest, SpecialNumbersHaveEagersBits) {
   }));
 }
 
+// What is lent is used, and what is taken back is not.
+TEST_F(OwnProductTest, ScratchIsTheSegments) {
+  RecordedCall call("aten::mm", [](int seed) {
+    Data d(seed);
+    return Stack{Make(&d, 32, 16, Lies::kDense),
+                 Make(&d, 16, 10, Lies::kTransposed)};
+  });
+  PreparedStep& step = call.step();
+  ASSERT_TRUE(step.takes_scratch());
+  const std::vector<std::uint64_t> need = step.Scratch();
+  ASSERT_EQ(need.size(), 1);
+  const auto bytes = static_cast<std::int64_t>(need[0]);
+  const Tensor lent = at::full({bytes}, 255, at::kByte);
+  step.Lend(static_cast<char*>(lent.mutable_data_ptr()), need[0]);
+  EXPECT_EQ(call.Compare(&step, 1), "");
+  EXPECT_FALSE(at::equal(lent, at::full({bytes}, 255, at::kByte)));
+  step.Lend(nullptr, 0);
+  lent.fill_(255);
+  EXPECT_EQ(call.Compare(&step, 2), "");
+  EXPECT_TRUE(at::equal(lent, at::full({bytes}, 255, at::kByte)));
+}
+
 TEST_F(OwnProductTest, TheSwitchLeavesItToTheLibrary) {
   SetOwnProducts(false);
   EXPECT_FALSE(CompareMm(8, 16, 32, Lies::kDense, Lies::kDense));
