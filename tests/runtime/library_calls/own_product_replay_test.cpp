@@ -77,17 +77,14 @@ std::vector<Tensor> RunSteps(const Program& program) {
   return results;
 }
 
-// In a process of its own, with verdicts in `folder`. Its exit status is 0 if
-// `is_right` of what it did.
-int RunProcess(const std::string& folder, bool (*is_right)(const Stats&)) {
+// In a process of its own. Its exit status is 0 if `is_right` of what it did.
+int RunProcess(bool (*is_right)(const Stats&)) {
   const pid_t child = fork();
   if (child == 0) {
-    unsetenv("TJIT_CACHE_DIR");  // wins over the option; ctest sets it
     at::set_num_threads(1);
     Options options;
     options.hot_threshold = 2;
     options.backend = Backend::kReplay;
-    options.cache_dir = folder;
     if (!enable(options)) _exit(2);
     RunSteps(Net());
     sync();
@@ -100,17 +97,19 @@ int RunProcess(const std::string& folder, bool (*is_right)(const Stats&)) {
 
 // Before this process has verdicts itself.
 TEST(OwnProductProcessesTest, TheNextOneTakesTheVerdicts) {
-  char name[] = "/tmp/own_product_replay_test.XXXXXX";
-  const std::string folder = mkdtemp(name);
+  const char* const folder = std::getenv("TJIT_CACHE_DIR");
+  if (folder == nullptr || folder == std::string("off")) {
+    GTEST_SKIP() << "ctest says where";
+  }
+  std::filesystem::remove_all(folder);
   const auto tries = [](const Stats& did) {
     return did.products_tried > 0 && did.products_own > 0;
   };
   const auto knows = [](const Stats& did) {
     return did.products_tried == 0 && did.products_own > 0;
   };
-  EXPECT_EQ(RunProcess(folder, tries), 0);
-  EXPECT_EQ(RunProcess(folder, knows), 0);
-  std::filesystem::remove_all(folder);
+  EXPECT_EQ(RunProcess(tries), 0);
+  EXPECT_EQ(RunProcess(knows), 0);
 }
 
 class OwnProductReplayTest : public ::testing::TestWithParam<Backend> {
