@@ -193,7 +193,7 @@ TEST_P(OwnProductReplayTest, TheLibraryTakesOverInInferenceMode) {
       ASSERT_TRUE(at::equal(eager[i], ours[i])) << i;
     }
     const Stats did = stats() - before;
-    EXPECT_TRUE(did.products_own > 100 == own || !IsKnown()) << did.to_json();
+    EXPECT_TRUE((did.products_own > 100) == own || !IsKnown()) << did.to_json();
     EXPECT_GT(did.ops_replayed, 300) << did.to_json();
   }
 }
