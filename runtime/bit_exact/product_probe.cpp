@@ -328,9 +328,12 @@ std::optional<std::size_t> FindNew(const ProductQuestion& question,
   }
   probe.Begin(library_ns);
   probe.CompareFirst(library_ns, &alive, why);
-  if (!alive.empty()) why->clear();
   // Two ways to store a sum differ in these alone.
-  probe.Compare(Numbers::kVanished, &alive, why);
+  if (!alive.empty()) {
+    why->clear();
+    probe.Compare(Numbers::kVanished, &alive, why);
+  }
+  if (!alive.empty()) why->clear();  // it was another's
   const bool have_bits = !alive.empty();
   probe.KeepFastest(library_ns, &alive);
   if (have_bits && alive.empty()) *why = "own code takes far longer";

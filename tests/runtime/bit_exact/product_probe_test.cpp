@@ -146,6 +146,13 @@ TEST_F(ProductProbeTest, WhatIsNotFasterIsRefused) {
   EXPECT_THAT(Answer(), StartsWith("none: own code takes "));
 }
 
+TEST_F(ProductProbeTest, TheReasonIsThatOfTheLastOne) {
+  constexpr ProductOrder kToZero = {true, false, 0, 0, false, true};
+  FakeTrial trial(Own(kToZero), {Own(kApart), Own(kChain), Own(kToZero, 2)});
+  EXPECT_EQ(Find(&trial, 3), std::nullopt);
+  EXPECT_THAT(Answer(), StartsWith("none: own code takes "));
+}
+
 // As the chain, but `change` afterwards.
 Function Changed(std::function<void(const Operands&)> change) {
   return [chain = Own(kChain), change = std::move(change)](const Operands& o) {
