@@ -174,9 +174,11 @@ void Probe<T>::CompareBy(Numbers kind, std::vector<std::size_t>* alive,
     if (!run(candidate, restore)) return true;
     const std::size_t i = FirstDifference(numbers, expected.data(), count);
     if (i != count && difference->empty()) {
+      constexpr int kDigits = std::numeric_limits<T>::max_digits10;
       *difference = absl::StrFormat(
-          "element %d is %.9g, and %.9g by the library", i,
-          static_cast<double>(numbers[i]), static_cast<double>(expected[i]));
+          "element %d is %.*g, and %.*g by the library", i, kDigits,
+          static_cast<double>(numbers[i]), kDigits,
+          static_cast<double>(expected[i]));
     }
     return i != count;
   });
