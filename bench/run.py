@@ -24,7 +24,6 @@ import os
 import pathlib
 import platform
 import re
-import signal
 import statistics
 import subprocess
 import sys
@@ -701,16 +700,7 @@ def parse_options():
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--compiled", action="store_true",
                         help="machine code too: tjit llvm")
-    parser.add_argument("--build", type=pathlib.Path,
-                        default=ROOT / "build" / "release",
-                        help="build folder (default: build/release)")
-    parser.add_argument("--out", type=pathlib.Path,
-                        help="where results.md, results.json and "
-                        "samples.jsonl go (default: <build>/bench-results)")
-    parser.add_argument("--resume", action="store_true",
-                        help="go on behind the samples in the output folder")
-    parser.add_argument("--print", action="store_true", dest="only_print",
-                        help="measure nothing, report the samples there")
+    samples.add_options(parser, "bench-results")
     parser.add_argument("--rows",
                         help="9,18,27a, 27 or W (default: all but W)")
     parser.add_argument("--python", type=pathlib.Path,
@@ -725,20 +715,14 @@ def parse_options():
     parser.add_argument("--repetitions", type=int)
     parser.add_argument("--min-time", type=float, dest="min_time")
     options = parser.parse_args()
+    samples.check_options(parser, options)
     defaults = (10, 5, 0.2) if options.full else (3, 5, 0.04)
     options.rounds = options.rounds or defaults[0]
     options.repetitions = options.repetitions or defaults[1]
     options.min_time = options.min_time or defaults[2]
-    options.programs = options.build / "bin"
     if options.python is None:
         own = ROOT / ".venv" / "bin" / "python"
         options.python = own if own.exists() else sys.executable
-    options.out = options.out or options.build / "bench-results"
-    if options.only_print and options.resume:
-        parser.error("--print measures nothing, --resume does: give one")
-    if not options.programs.is_dir() and not options.only_print:
-        parser.error(f"{options.programs} is not there: build first, or name "
-                     "the build folder with --build")
     return parser, options
 
 
@@ -761,16 +745,10 @@ def choose(parser, options):
 
 def run_all(options, chosen, where, kept):
     """Measures; true if a signal ended it before it was through."""
-    def stop(*_):
-        raise KeyboardInterrupt
-    signal.signal(signal.SIGTERM, stop)
     try:
-        measure(options, chosen, where, kept)
-        return False
-    except KeyboardInterrupt:
-        return True
+        return samples.run_until_stopped(
+            kept, lambda: measure(options, chosen, where, kept))
     finally:
-        kept.close()
         for path in LOG.parent.glob(LOG.name + "*"):
             path.unlink()
 

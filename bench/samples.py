@@ -1,4 +1,4 @@
-"""What bench/run.py has measured, kept in a file as it comes.
+"""What bench/run.py or bench/peers/run.py has measured, kept in a file as it comes.
 
 A run takes minutes to hours and may be stopped: each process adds one line to
 samples.jsonl the moment it ends, so that --print shows what is there and
@@ -6,8 +6,11 @@ samples.jsonl the moment it ends, so that --print shows what is there and
 run that goes on must say the same.
 """
 import json
+import pathlib
+import signal
 
 NAME = "samples.jsonl"
+ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
 class BadSamples(Exception):
@@ -70,3 +73,45 @@ class SamplesFile:
     def close(self):
         """Nothing is added behind this."""
         self._file.close()
+
+
+def add_options(parser, folder):
+    """What a program that keeps samples is told; `folder` in the build folder
+    is where they go if nobody says."""
+    parser.add_argument("--build", type=pathlib.Path,
+                        default=ROOT / "build" / "release",
+                        help="build folder (default: build/release)")
+    parser.add_argument("--out", type=pathlib.Path,
+                        help="where results.md, results.json and "
+                        f"samples.jsonl go (default: <build>/{folder})")
+    parser.add_argument("--resume", action="store_true",
+                        help="go on behind the samples in the output folder")
+    parser.add_argument("--print", action="store_true", dest="only_print",
+                        help="measure nothing, report the samples there")
+    parser.set_defaults(folder=folder)
+
+
+def check_options(parser, options):
+    """Sets `out` and `programs`; ends the program if they make no sense."""
+    options.programs = options.build / "bin"
+    options.out = options.out or options.build / options.folder
+    if options.only_print and options.resume:
+        parser.error("--print measures nothing, --resume does: give one")
+    if not options.programs.is_dir() and not options.only_print:
+        parser.error(f"{options.programs} is not there: build first, or name "
+                     "the build folder with --build")
+
+
+def run_until_stopped(kept, measure):
+    """Calls measure() and closes the file; true if a signal ended it before it
+    was through."""
+    def stop(*_):
+        raise KeyboardInterrupt
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        measure()
+        return False
+    except KeyboardInterrupt:
+        return True
+    finally:
+        kept.close()

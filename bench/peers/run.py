@@ -21,7 +21,6 @@ import os
 import pathlib
 import re
 import shutil
-import signal
 import subprocess
 import sys
 
@@ -262,12 +261,6 @@ def parse_options():
     """The command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path,
-                        default=ROOT / "build" / "release",
-                        help="build folder (default: build/release)")
-    parser.add_argument("--out", type=pathlib.Path,
-                        help="where results.md, results.json and samples.jsonl "
-                        "go (default: <build>/peers-results)")
     parser.add_argument("--peers-python", type=pathlib.Path,
                         default=ROOT / ".venv-peers" / "bin" / "python",
                         help="that of install.sh")
@@ -281,39 +274,16 @@ def parse_options():
                         default=max(os.sched_getaffinity(0)),
                         help="the core that all but tjit's compiler run on "
                         "(default: the last)")
-    parser.add_argument("--resume", action="store_true",
-                        help="go on behind the samples in the output folder")
-    parser.add_argument("--print", action="store_true", dest="only_print",
-                        help="measure nothing, report the samples there")
+    samples.add_options(parser, "peers-results")
     options = parser.parse_args()
+    samples.check_options(parser, options)
     options.threads = 1
     options.cores = os.sched_getaffinity(0)
-    options.programs = options.build / "bin"
-    options.out = options.out or options.build / "peers-results"
-    if options.only_print and options.resume:
-        parser.error("--print measures nothing, --resume does: give one")
     if not re.fullmatch("[AIJ]*", options.peers):
         parser.error(f"--peers {options.peers}: known are A, I and J")
-    if not options.programs.is_dir() and not options.only_print:
-        parser.error(f"{options.programs} is not there: build first, or name "
-                     "the build folder with --build")
     if not options.only_print and options.core not in options.cores:
         parser.error(f"--core {options.core}: this process may not run there")
     return parser, options
-
-
-def run_all(options, chosen, where, kept):
-    """Measures; true if a signal ended it before it was through."""
-    def stop(*_):
-        raise KeyboardInterrupt
-    signal.signal(signal.SIGTERM, stop)
-    try:
-        measure(options, chosen, where, kept)
-        return False
-    except KeyboardInterrupt:
-        return True
-    finally:
-        kept.close()
 
 
 def main():
@@ -338,7 +308,8 @@ def main():
                     "machine": where}
             kept = samples.SamplesFile(options.out, head, options.resume)
             records = kept.records
-            stopped = run_all(options, chosen, where, kept)
+            stopped = samples.run_until_stopped(
+                kept, lambda: measure(options, chosen, where, kept))
     except samples.BadSamples as error:
         parser.error(str(error))
     report, lines = write_report(options, chosen, where, records)
