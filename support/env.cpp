@@ -63,22 +63,27 @@ bool SetBackend(std::string_view value, EnvOptions* o) {
   return o->has_backend;
 }
 
+// "own", or who does it otherwise: libtorch, or a library of its.
+template <bool EnvOptions::* has, bool EnvOptions::* field>
+bool SetOwn(std::string_view value, std::string_view other, EnvOptions* o) {
+  o->*field = value == "own";
+  o->*has = o->*field || value == other;
+  return o->*has;
+}
+
 bool SetBackward(std::string_view value, EnvOptions* o) {
-  o->own_backward = value == "own";
-  o->has_own_backward = o->own_backward || value == "libtorch";
-  return o->has_own_backward;
+  return SetOwn<&EnvOptions::has_own_backward, &EnvOptions::own_backward>(
+      value, "libtorch", o);
 }
 
 bool SetProducts(std::string_view value, EnvOptions* o) {
-  o->own_products = value == "own";
-  o->has_own_products = o->own_products || value == "library";
-  return o->has_own_products;
+  return SetOwn<&EnvOptions::has_own_products, &EnvOptions::own_products>(
+      value, "library", o);
 }
 
 bool SetRandom(std::string_view value, EnvOptions* o) {
-  o->own_random = value == "own";
-  o->has_own_random = o->own_random || value == "libtorch";
-  return o->has_own_random;
+  return SetOwn<&EnvOptions::has_own_random, &EnvOptions::own_random>(
+      value, "libtorch", o);
 }
 
 // Empty as in a script whose variable is not set: no cache, not the default.

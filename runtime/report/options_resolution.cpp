@@ -88,6 +88,14 @@ class Resolver {
     Record(key, ToText(*option), from);
   }
 
+  // Who does something: tjit itself, or `other`.
+  void ResolveOwn(const char* key, const char* other, bool in_environment,
+                  bool environment, bool* option) {
+    const std::string from =
+        Settle(key, in_environment, environment, option, true);
+    Record(key, *option ? "own" : other, from);
+  }
+
   // Settles it, and returns where its value comes from.
   template <class T, class BuiltIn>
   std::string Settle(const char* key, bool in_environment, const T& environment,
@@ -197,9 +205,8 @@ Options Resolve(Options o) {
                                   : Resolver::Origin("auto_compile"));
   r.ResolveOne("backend", env.has_backend, static_cast<Backend>(env.backend),
                &o.backend, Backend::kLlvm);
-  std::string from = r.Settle("backward", env.has_own_backward,
-                              env.own_backward, &o.own_backward, true);
-  r.Record("backward", o.own_backward ? "own" : "libtorch", from);
+  r.ResolveOwn("backward", "libtorch", env.has_own_backward, env.own_backward,
+               &o.own_backward);
   if (!env.has_cache_dir && o.cache_dir.empty()) {
     o.cache_dir = env.user_cache_dir.empty() ? std::string(kCacheOff)
                                              : env.user_cache_dir;
@@ -234,15 +241,13 @@ Options Resolve(Options o) {
                std::int64_t{400000});
   r.Record("perf_map", ToText(WritesPerfMap()),
            env.has_perf_map ? "TJIT_PERF_MAP" : Resolver::Origin("perf_map"));
-  from = r.Settle("products", env.has_own_products, env.own_products,
-                  &o.own_products, true);
-  r.Record("products", o.own_products ? "own" : "library", from);
+  r.ResolveOwn("products", "library", env.has_own_products, env.own_products,
+               &o.own_products);
   r.Record(
       "profile", ToText(ProfilePath()),
       env.profile_path.empty() ? Resolver::Origin("profile") : "TJIT_PROFILE");
-  from = r.Settle("random", env.has_own_random, env.own_random, &o.own_random,
-                  true);
-  r.Record("random", o.own_random ? "own" : "libtorch", from);
+  r.ResolveOwn("random", "libtorch", env.has_own_random, env.own_random,
+               &o.own_random);
   r.ResolveOne("shadow", env.has_shadow, env.shadow, &o.shadow, false);
   r.ResolveOne("stats_path", env.has_stats_path, env.stats_path, &o.stats_path,
                "");
