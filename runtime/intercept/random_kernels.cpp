@@ -176,25 +176,12 @@ bool HasOwnNormal() {
       });
 }
 
-// What has eager's bits, of type T.
+// What has eager's bits, by type.
 template <class T>
-struct Known {
-  std::optional<bool> rounding;
-  bool bernoulli = false;
-};
-Known<float> g_float;
-Known<double> g_double;
-bool g_bool_bernoulli = false, g_normal = false;
+std::optional<bool> g_rounding;
 template <class T>
-const Known<T>& KnownOf();
-template <>
-const Known<float>& KnownOf() {
-  return g_float;
-}
-template <>
-const Known<double>& KnownOf() {
-  return g_double;
-}
+bool g_has_bernoulli = false;
+bool g_has_normal = false;
 
 // The state of this thread if it takes part. A kernel runs, so ActiveState()
 // says nothing.
@@ -219,13 +206,12 @@ template <class T>
 bool TryUniform(const at::TensorIteratorBase& it, double from, double to,
                 const OptionalGenerator& generator) {
   const auto first = static_cast<T>(from), last = static_cast<T>(to);
-  if (!(first <= last) || !(last - first <= std::numeric_limits<T>::max()) ||
+  if (!g_rounding<T> || !(first <= last) ||
+      !(last - first <= std::numeric_limits<T>::max()) ||
       it.numel() * kWordsOfUniform<T> < kFewestWords) {
     return false;
   }
-  const std::optional<bool> is_fused = KnownOf<T>().rounding;
-  if (!is_fused) return false;
-  Uniform(GeneratorOf(generator), first, last, *is_fused,
+  Uniform(GeneratorOf(generator), first, last, *g_rounding<T>,
           static_cast<T*>(it.data_ptr(0)), it.numel());
   return true;
 }
@@ -247,8 +233,9 @@ void OwnUniform(at::TensorIteratorBase& it, double from, double to,
 
 template <class T>
 bool TryBernoulli(const at::TensorBase& self, double p,
-                  const OptionalGenerator& generator, bool has_own) {
-  if (!has_own || !(p >= 0 && p <= 1) || !self.is_non_overlapping_and_dense() ||
+                  const OptionalGenerator& generator) {
+  if (!g_has_bernoulli<T> || !(p >= 0 && p <= 1) ||
+      !self.is_non_overlapping_and_dense() ||
       self.numel() * kWordsOfBernoulli < kFewestWords) {
     return false;
   }
@@ -264,13 +251,13 @@ void OwnBernoulli(const at::TensorBase& self, double p,
   if (state != nullptr) {
     switch (self.scalar_type()) {
       case at::kFloat:
-        is_done = TryBernoulli<float>(self, p, generator, g_float.bernoulli);
+        is_done = TryBernoulli<float>(self, p, generator);
         break;
       case at::kDouble:
-        is_done = TryBernoulli<double>(self, p, generator, g_double.bernoulli);
+        is_done = TryBernoulli<double>(self, p, generator);
         break;
       case at::kBool:
-        is_done = TryBernoulli<bool>(self, p, generator, g_bool_bernoulli);
+        is_done = TryBernoulli<bool>(self, p, generator);
         break;
       default:
         break;
@@ -283,7 +270,7 @@ void OwnBernoulli(const at::TensorBase& self, double p,
 void OwnNormal(const at::TensorBase& self, double mean, double deviation,
                OptionalGenerator generator) {
   ThreadState* const state = StateInKernel();
-  if (state == nullptr || !g_normal || self.scalar_type() != at::kFloat ||
+  if (state == nullptr || !g_has_normal || self.scalar_type() != at::kFloat ||
       !self.is_contiguous() || self.numel() < kFewestWords) {
     return g_libtorchs.normal(self, mean, deviation, std::move(generator));
   }
@@ -321,10 +308,12 @@ void ReplaceRandomKernels() {
   FindChosen(&at::native::uniform_stub, &g_libtorchs.uniform);
   FindChosen(&at::native::bernoulli_scalar_stub, &g_libtorchs.bernoulli);
   FindChosen(&at::native::normal_stub, &g_libtorchs.normal);
-  g_float = {RoundingOf<float>(), HasOwnBernoulli<float>()};
-  g_double = {RoundingOf<double>(), HasOwnBernoulli<double>()};
-  g_bool_bernoulli = HasOwnBernoulli<bool>();
-  g_normal = HasOwnNormal();
+  g_rounding<float> = RoundingOf<float>();
+  g_rounding<double> = RoundingOf<double>();
+  g_has_bernoulli<float> = HasOwnBernoulli<float>();
+  g_has_bernoulli<double> = HasOwnBernoulli<double>();
+  g_has_bernoulli<bool> = HasOwnBernoulli<bool>();
+  g_has_normal = HasOwnNormal();
   Replace(&at::native::uniform_stub, &OwnUniform);
   Replace(&at::native::bernoulli_scalar_stub, &OwnBernoulli);
   Replace(&at::native::normal_stub, &OwnNormal);
