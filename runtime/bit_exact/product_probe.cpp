@@ -64,10 +64,6 @@ T Number(Numbers kind, std::int64_t terms, std::mt19937* random) {
 // A refusal that says nothing of the next process.
 constexpr char kTookTooLong[] = "the trial took too long";
 
-// A candidate that takes longer is not looked at. The first run of either is
-// cold, and a small one is not worth an answer.
-double MostNsOf(double library_ns) { return 4 * library_ns + 1e5; }
-
 template <class T>
 class Probe {
  public:
@@ -105,9 +101,8 @@ class Probe {
   }
   // Nanoseconds of one run. `candidate`: none is the library.
   double Time(std::optional<std::size_t> candidate, std::int64_t times);
-  // The fastest two, roughly, of those that are not much slower than the
-  // library, whose run takes `library_ns`.
-  void KeepFastest(double library_ns, std::vector<std::size_t>* alive);
+  // The fastest two, roughly.
+  void KeepFastest(std::vector<std::size_t>* alive);
   bool IsFaster(std::size_t candidate, std::string* why);
 
  private:
@@ -198,7 +193,8 @@ template <class T>
 void Probe<T>::CompareFirst(double library_ns, std::vector<std::size_t>* alive,
                             std::string* difference) {
   constexpr int kMostSlow = 2;  // after these the others are not run
-  const double most_ns = MostNsOf(library_ns);
+  // The first run of either is cold, and a small one is not worth an answer.
+  const double most_ns = 4 * library_ns + 1e5;
   int slow = 0;
   double fastest = most_ns;
   std::vector<double> took(alive->size());  // by candidate
@@ -270,14 +266,12 @@ std::int64_t TimesFor(double ns) {
 }
 
 template <class T>
-void Probe<T>::KeepFastest(double library_ns, std::vector<std::size_t>* alive) {
+void Probe<T>::KeepFastest(std::vector<std::size_t>* alive) {
   constexpr std::size_t kKept = 2;
-  const double most_ns = MostNsOf(library_ns);
   Fill(Numbers::kOrdinary, trial_->Place());
   std::vector<std::pair<double, std::size_t>> by_time;
   for (const std::size_t candidate : *alive) {
     double least = Time(candidate, 1);
-    if (least > most_ns) continue;
     const std::int64_t times = TimesFor(least);
     for (int i = 0; i < 2; ++i) least = std::min(least, Time(candidate, times));
     by_time.emplace_back(least, candidate);
@@ -336,9 +330,7 @@ std::optional<std::size_t> FindNew(const ProductQuestion& question,
     probe.Compare(Numbers::kVanished, &alive, why);
   }
   if (!alive.empty()) why->clear();  // it was another's
-  const bool have_bits = !alive.empty();
-  probe.KeepFastest(library_ns, &alive);
-  if (have_bits && alive.empty()) *why = "own code takes far longer";
+  probe.KeepFastest(&alive);
   for (const std::size_t candidate : alive) {
     if (!probe.HasAllBits(candidate, why)) continue;
     if (probe.IsFaster(candidate, why)) return candidate;
