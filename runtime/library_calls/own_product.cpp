@@ -17,6 +17,7 @@
 #include "runtime/bit_exact/same_bits.h"
 #include "runtime/call/kernel_state.h"
 #include "runtime/library_calls/product_candidates.h"
+#include "runtime/library_calls/trial.h"
 #include "runtime/platform/settings.h"
 #include "support/counters.h"
 #include "support/log.h"
@@ -153,14 +154,6 @@ class BoundProduct {
   ProductFn<T> function_;
   std::uint64_t scratch_;
 };
-
-std::vector<ScalarValue> ScalarsOf(const Request& request) {
-  std::vector<ScalarValue> scalars;
-  for (const ScalarRecord& s : request.step.scalars) {
-    scalars.push_back(s.value);
-  }
-  return scalars;
-}
 
 template <class T>
 class OwnProductStep final : public PreparedStep {

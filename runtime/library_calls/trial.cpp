@@ -20,6 +20,14 @@ void FillRandom(char* data, std::uint64_t bytes, bool is_double) {
 
 }  // namespace
 
+std::vector<ScalarValue> ScalarsOf(const Request& request) {
+  std::vector<ScalarValue> scalars;
+  for (const ScalarRecord& s : request.step.scalars) {
+    scalars.push_back(s.value);
+  }
+  return scalars;
+}
+
 std::string RunOnRandom(const Request& request, PreparedStep* step) {
   const DummyMemory memory(request);
   const bool is_double =
@@ -28,11 +36,7 @@ std::string RunOnRandom(const Request& request, PreparedStep* step) {
   for (const ByteRange& range : ranges) {
     FillRandom(range.first.In(memory.slots()), range.bytes, is_double);
   }
-  std::vector<ScalarValue> scalars;
-  for (const ScalarRecord& s : request.step.scalars) {
-    scalars.push_back(s.value);
-  }
-  step->Run(memory.slots(), scalars.data());
+  step->Run(memory.slots(), ScalarsOf(request).data());
   return std::string(ranges[0].first.In(memory.slots()), ranges[0].bytes);
 }
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "runtime/call/kernel_state.h"
@@ -15,6 +16,9 @@
 #include "support/mutex.h"
 
 namespace tjit::runtime {
+
+// Those of the recorded call.
+std::vector<ScalarValue> ScalarsOf(const Request& request);
 
 // Runs `step` over random numbers; returns the bytes of the first result.
 // REQUIRES: tensors of f32, or f64, or of complex numbers of these.
