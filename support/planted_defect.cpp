@@ -27,6 +27,8 @@ bool DefectOf(std::string_view name, Defect* defect) {
       {"stale_snapshot", Defect::kStaleSnapshot},
       {"frozen_constant", Defect::kFrozenConstant},
       {"wrong_trip_count", Defect::kWrongTripCount},
+      {"skipped_grad_guard", Defect::kSkippedGradGuard},
+      {"reused_result", Defect::kReusedResult},
       {"swapped_operands", Defect::kSwappedOperands},
       {"lost_sign", Defect::kLostSign},
       {"wrong_common", Defect::kWrongCommon},

@@ -33,6 +33,8 @@ enum class Defect : std::uint8_t {
   kStaleSnapshot,       // a copy of an input passes whatever was written since
   kFrozenConstant,      // a few numbers have the values of the run before
   kWrongTripCount,      // a loop that goes on ends where it once ended
+  kSkippedGradGuard,    // a function is replayed where gradients are asked for
+  kReusedResult,        // a replay returns the tensor of the one before
   // Of the compiler: lowering and passes.
   kSwappedOperands,
   kLostSign,       // x + 0 is taken for x: -0 becomes 0
