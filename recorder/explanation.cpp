@@ -510,6 +510,12 @@ std::string ToText(const Explanation& e, bool verbose) {
     AppendFunctions(&text, e, "functions of compiled code:\n", false);
     AppendFunctions(&text, e, "matrix products:\n", true);
   }
+  for (const ExplainedJit& f : e.jit_functions) {
+    absl::StrAppend(&text, "jit ", f.name, ": replayed ", f.replays, " of ",
+                    f.calls, f.calls == 1 ? " call" : " calls", " in ", f.ways,
+                    f.ways == 1 ? " way" : " ways",
+                    f.why.empty() ? "" : "; not replayed: ", f.why, "\n");
+  }
   AppendOps(&text, e);
   AppendReasons(&text, "tjit did not go on because:\n", e.left, &BailTextOf);
   AppendReasons(&text, "deferred ops were run because:\n", e.flushes,

@@ -90,6 +90,15 @@ struct ExplainedExposure {
   std::int64_t bytes = 0;  // of the largest storage
 };
 
+// A function of tjit::jit().
+struct ExplainedJit {
+  std::string name;
+  std::int64_t calls = 0;
+  std::int64_t replays = 0;  // calls that did not run it
+  std::int64_t ways = 0;     // one for each form of the arguments
+  std::string why;  // it is not replayed; empty: the last call was
+};
+
 struct ExplainedOp {
   std::string name;
   std::int64_t calls = 0;  // that ran eagerly
@@ -113,6 +122,7 @@ struct Explanation {
   std::vector<ExplainedFunction> functions;
   std::vector<ExplainedOp> eager_ops;
   std::vector<ExplainedExposure> exposures;
+  std::vector<ExplainedJit> jit_functions;
 };
 
 // "9 ops from aten::mul: 1.7 us a run instead of 5.6 us, compiled in 30 ms,
@@ -126,7 +136,7 @@ std::string ToText(const Explanation& explanation, bool verbose = false);
 
 // `stats_json` (Stats::to_json) with "schema", "tjit" (the version), "program"
 // and "wall_ns", the lists "sequence_details", "exits", "compiled_segments",
-// "functions", "eager_ops" and "exposures", and "why" if it says anything.
+// "functions", "eager_ops", "exposures" and "jit_functions", and "why" if it says anything.
 std::string WithLists(std::string stats_json, const Explanation& explanation);
 
 }  // namespace tjit

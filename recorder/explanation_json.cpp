@@ -64,6 +64,12 @@ std::string Json(const ExplainedExposure& e) {
                       ", \"bytes\": ", e.bytes, "}");
 }
 
+std::string Json(const ExplainedJit& f) {
+  return absl::StrCat("{\"name\": ", Quoted(f.name), ", \"calls\": ", f.calls,
+                      ", \"replays\": ", f.replays, ", \"ways\": ", f.ways,
+                      ", \"why\": ", Quoted(f.why), "}");
+}
+
 template <class T>
 std::string JsonList(const std::vector<T>& items) {
   std::string json = "[";
@@ -91,6 +97,7 @@ std::string WithLists(std::string stats_json, const Explanation& explanation) {
       ",\n  \"functions\": ", JsonList(explanation.functions),
       ",\n  \"eager_ops\": ", JsonList(explanation.eager_ops),
       ",\n  \"exposures\": ", JsonList(explanation.exposures),
+      ",\n  \"jit_functions\": ", JsonList(explanation.jit_functions),
       (explanation.why.empty() ? ""
                                : ",\n  \"why\": " + Quoted(explanation.why)),
       "\n}\n");

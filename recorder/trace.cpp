@@ -246,7 +246,7 @@ Trace* TraceStore::FindOrMakeTrace(TraceKey key, std::uint32_t length,
 
 Trace* TraceStore::Insert(TraceNode* from, std::vector<NewStep> steps,
                           bool starts_at_boundary, BailReason* why,
-                          bool* is_new) {
+                          bool* is_new, TraceNode** last) {
   const std::size_t before = from == top_ ? 0 : from->depth + 1;
   const std::size_t length = before + steps.size();
   if (length == 0 || length > kMaxTraceSteps) {
@@ -260,6 +260,7 @@ Trace* TraceStore::Insert(TraceNode* from, std::vector<NewStep> steps,
     *why = BailReason::kStoreFull;
     return nullptr;
   }
+  if (last != nullptr) *last = end;
   const std::vector<TraceNode*> path = PathTo(end);
   TJIT_ASSERT(IsSound(path), "see trace_verifier.h for the rules");
   TJIT_ASSERT(ParsesBack(path), "see trace_text.h for the form");

@@ -70,11 +70,11 @@ class TraceStore {
 
   // Adds the path `from`, steps... and ends a trace there: the one with the
   // same key if there is one, else a new one. Steps equal to existing children
-  // are shared; *is_new: no such path was there. Returns null with *why set if
+  // are shared; *is_new: no such path was there; *end: its last node. Returns null with *why set if
   // the store or the path is full.
   Trace* Insert(TraceNode* from, std::vector<NewStep> steps,
                 bool starts_at_boundary, BailReason* why,
-                bool* is_new = nullptr);
+                bool* is_new = nullptr, TraceNode** end = nullptr);
 
   // The trace that the path from..., steps... would end, if there is one.
   Trace* Find(TraceNode* from, const std::vector<NewStep>& steps);

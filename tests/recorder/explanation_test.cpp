@@ -308,7 +308,7 @@ TEST(ExplanationTest, ListsJoinTheObjectOfTheCounters) {
   EXPECT_THAT(json, HasSubstr("\"sequence_details\": [\n    {\"id\": 3, "));
   EXPECT_THAT(json, HasSubstr("\"first_ops\": \"a\\\"b\\\\c\""));
   EXPECT_THAT(json, HasSubstr("\"left\": {\"op_differs\": 1}"));
-  EXPECT_THAT(json, HasSubstr("\"eager_ops\": [],\n  \"exposures\": []\n}\n"));
+  EXPECT_THAT(json, HasSubstr("\"eager_ops\": [],\n  \"exposures\": [],\n  \"jit_functions\": []\n}\n"));
 }
 
 TEST(RunTimesTest, TheMedianOfTheLastOnes) {

@@ -102,6 +102,14 @@ void Read(const Json& node, ExplainedOp* op) {
   Get(node, "why", &op->why);
 }
 
+void Read(const Json& node, ExplainedJit* function) {
+  Get(node, "name", &function->name);
+  Get(node, "calls", &function->calls);
+  Get(node, "replays", &function->replays);
+  Get(node, "ways", &function->ways);
+  Get(node, "why", &function->why);
+}
+
 template <class T>
 void ReadList(const Json& nodes, std::vector<T>* list) {
   for (const Json& node : nodes) Read(node, &list->emplace_back());
@@ -143,6 +151,7 @@ Explanation Read(const std::string& text) {
   ReadList(Find(top, "functions"), &e.functions);
   ReadList(Find(top, "eager_ops"), &e.eager_ops);
   ReadList(Find(top, "exposures"), &e.exposures);
+  ReadList(Find(top, "jit_functions"), &e.jit_functions);
   return e;
 }
 
