@@ -17,6 +17,7 @@
 #include "runtime/runtime.h"
 #include "runtime/thread/exit_notes.h"
 #include "runtime/thread/exposure_notes.h"
+#include "runtime/thread/functions/jit_functions.h"
 #include "runtime/thread/thread_state.h"
 #include "runtime/tier2/tier2.h"
 #include "support/process_info.h"
@@ -181,6 +182,7 @@ Explanation Runtime::Explain(const Stats& stats) {
   e.exits = RecordedExits(traces->lineage());
   e.eager_ops = EagerOps();
   e.exposures = RecordedExposures();
+  e.jit_functions = ExplainJitFunctions();
   return e;
 }
 

@@ -20,6 +20,7 @@
 #include "runtime/tier2/tier2.h"
 #include "support/env.h"
 #include "support/log.h"
+#include "tjit/jit.h"
 
 namespace tjit {
 namespace {
@@ -145,5 +146,18 @@ std::int64_t save_profile(const std::string& file) {
 }
 
 Stats stats() { return Runtime::Get().Collect(); }
+
+namespace internal {
+
+void TurnOnForJit() {
+  static const bool is_on = [] {
+    if (runtime::g_enabled.load(std::memory_order_relaxed)) return true;
+    Complain();
+    return Runtime::Get().Enable(Resolve({}), /*for_thread=*/true);
+  }();
+  static_cast<void>(is_on);
+}
+
+}  // namespace internal
 
 }  // namespace tjit

@@ -136,6 +136,7 @@ class ForeignKernel final : public c10::OperatorKernel {
   void operator()(const OperatorHandle& op, c10::DispatchKeySet keys,
                   Stack* stack) {
     if (!TakesPart()) return kernel_.callBoxed(op, keys, stack);
+    if (t_context.in_function) RecordForeignKernel();
     MakeAllReady(FlushReason::kForeignKey);
     RearmScope rearm(op, stack);
     KernelScope inside;
@@ -210,6 +211,7 @@ class CompositeKernel final : public c10::OperatorKernel {
                          !PoolReads((*stack)[base].toTensor()))) {
       return kernel_.callBoxed(op, keys, stack);
     }
+    if (t_context.in_function) RecordHostRead();
     RearmScope rearm(op, stack);
     if (kind_ == Composite::kPool || kind_ == Composite::kAll) {
       if (kind_ == Composite::kPool) {

@@ -35,6 +35,7 @@ c10::TensorImpl* ImplOf(const at::TensorBase& t) {
 }
 
 void ReadyToRead(const at::TensorBase& t) {
+  if (runtime::t_context.in_function) [[unlikely]] runtime::RecordHostRead();
   if (MustLook()) {
     runtime::MaterializeForRead(ImplOf(t), FlushReason::kConstRead);
   }
@@ -127,6 +128,7 @@ _ZN5torch3jit22getWriteableTensorDataERKN2at6TensorEb(const at::Tensor& tensor,
 // at::native::resize_bytes_cpu(StorageImpl*, size_t): copies the old bytes
 TJIT_INTERPOSED void _ZN2at6native16resize_bytes_cpuEPN3c1011StorageImplEm(
     c10::StorageImpl* storage, std::size_t bytes) {
+  if (runtime::t_context.in_function) [[unlikely]] runtime::RecordHostRead();
   if (MustLook()) {
     runtime::MaterializeForRead(storage, FlushReason::kConstRead);
   }
@@ -148,6 +150,9 @@ _ZN2at18TensorIteratorBase5buildERNS_20TensorIteratorConfigE(
     at::TensorIteratorBase* self, at::TensorIteratorConfig& config) {
   TJIT_NEXT(_ZN2at18TensorIteratorBase5buildERNS_20TensorIteratorConfigE)
   (self, config);
+  if (runtime::t_context.in_function) [[unlikely]] {
+    runtime::RecordForeignKernel();
+  }
   if (MustLook()) MakeOperandsReady(*self);
 }
 
@@ -159,6 +164,7 @@ _ZN5torch3jit27save_mobile_module_to_bytesERKNS0_6mobile6ModuleERKSt13unordered_
     const torch::jit::ExtraFilesMap& extra_files,
     const torch::jit::ExtraFilesMap& jit_sources,
     const std::vector<c10::IValue>& jit_constants) {
+  if (runtime::t_context.in_function) runtime::RecordHostRead();
   runtime::MakeAllReady(FlushReason::kConstRead);
   runtime::KernelScope inside;
   return TJIT_NEXT(_ZN5torch3jit27save_mobile_module_to_bytesERKNS0_6mobile6ModuleERKSt13unordered_mapINSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEESB_St4hashISB_ESt8equal_toISB_ESaISt4pairIKSB_SB_EEESM_RKSt6vectorIN3c106IValueESaISP_EE)(
@@ -170,6 +176,7 @@ TJIT_INTERPOSED void
 _ZN5torch3jit26save_mobile_module_to_funcERKNS0_6mobile6ModuleERKSt8functionIFmPKvmEE(
     const torch::jit::mobile::Module& module,
     const std::function<std::size_t(const void*, std::size_t)>& writer) {
+  if (runtime::t_context.in_function) runtime::RecordHostRead();
   runtime::MakeAllReady(FlushReason::kConstRead);
   runtime::KernelScope inside;
   TJIT_NEXT(_ZN5torch3jit26save_mobile_module_to_funcERKNS0_6mobile6ModuleERKSt8functionIFmPKvmEE)
@@ -181,6 +188,7 @@ TJIT_INTERPOSED void
 _ZN6caffe29serialize19PyTorchStreamWriter11writeRecordERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEPKvmb(
     void* self, const std::string& name, const void* data, std::size_t bytes,
     bool compress) {
+  if (runtime::t_context.in_function) runtime::RecordHostRead();
   runtime::MakeAllReady(FlushReason::kConstRead);
   TJIT_NEXT(_ZN6caffe29serialize19PyTorchStreamWriter11writeRecordERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEPKvmb)
   (self, name, data, bytes, compress);

@@ -20,6 +20,7 @@ struct ThreadContext {
   int reader = 0;               // known readers running on this thread
   bool off = false;             // this thread is left alone
   bool had_region = false;      // a loop of several threads has begun here
+  bool in_function = false;     // one of tjit::jit() runs and is looked at
   // Under AutoCompile(kThread): on although the process is not.
   int scoped_on = 0;
 };

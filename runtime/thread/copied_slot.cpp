@@ -64,7 +64,10 @@ bool CopyHolds(const SlotBinding& slot, const ByteRange& range,
 }
 
 void AddCopy(const c10::TensorImpl* impl, std::int64_t offset, Run* run) {
-  const ByteRange range = RangeOf(impl);
+  AddCopyOf(RangeOf(impl), offset, run);
+}
+
+void AddCopyOf(const ByteRange& range, std::int64_t offset, Run* run) {
   SlotBinding slot;
   slot.block = AllocateBlock(range.size + kLine, /*quiet=*/true);
   slot.block->program.store(false, std::memory_order_relaxed);

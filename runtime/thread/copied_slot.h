@@ -39,6 +39,8 @@ bool CopyHolds(const SlotBinding& slot, const ByteRange& range,
 // Adds a slot with a private copy of what the tensor reads. `offset`: of its
 // first element in the record, in bytes. THROWS: without memory; no slot then.
 void AddCopy(const c10::TensorImpl* impl, std::int64_t offset, Run* run);
+// The same of these bytes.
+void AddCopyOf(const ByteRange& range, std::int64_t offset, Run* run);
 
 // Defect::kFrozenConstant: the copies of a few numbers from slot `from` on get
 // the bytes that they had when the step was followed first. `step`: its node.

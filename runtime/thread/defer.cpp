@@ -79,6 +79,15 @@ inline bool BeginsAnew(const CompactStep& step, const SlotBinding& slot) {
                     result.version);
 }
 
+at::Tensor OpDeferral::MakeSurvivor(const CompactResult& result,
+                                    std::uint32_t context, Block** block) {
+  at::Tensor t = AcquireRecycled(result, /*dies=*/false, block);
+  if (*block != nullptr) return t;
+  ContextScope scope;  // inference tensors are made in inference mode
+  scope.Switch(context);
+  return MakeAnew(result, /*dies=*/false, block);
+}
+
 [[gnu::always_inline]] inline at::Tensor OpDeferral::MakeDeferred(
     const CompactResult& result, bool dies) {
   Block* block = nullptr;

@@ -290,6 +290,7 @@ bool TraceCursor::EnterFast(CallFrame& frame, Decision* decision) {
   if (g_settings.modes() != 0) [[unlikely]]
     return OnCallInMode(frame);
   if (InParallelRegion()) {
+    if (function_ != nullptr) function_->Fail(Refusal::kParallel);
     frame.in_region = true;
     CountEager(frame);
     MakeReady(frame);

@@ -93,6 +93,17 @@ void MaterializeForWrite(const c10::TensorImpl* tensor, FlushReason reason) {
   if (tensor != nullptr) Materialize(StorageOf(tensor), true, reason);
 }
 
+void RecordHostRead() {
+  if (t_context.inside == 0) {
+    t_context.state->open_function()->Fail(Refusal::kHostRead);
+  }
+}
+void RecordForeignKernel() {
+  if (t_context.inside == 0) {
+    t_context.state->open_function()->Fail(Refusal::kForeign);
+  }
+}
+
 void FlushThisThread(FlushReason reason) {
   if (t_context.inside == 0 && t_context.state != nullptr) {
     t_context.state->Flush(reason);
@@ -114,6 +125,7 @@ void FlushAllBeforeChange() {
 
 void MaterializeHook(c10::StorageImpl* storage) {
   if (t_context.inside != 0) return;
+  if (t_context.in_function) [[unlikely]] RecordHostRead();
   Block* block = BlockOf(storage);
   if (block == nullptr) return;
   if (InParallelRegion() &&

@@ -25,6 +25,12 @@ void MaterializeForWrite(c10::StorageImpl* storage, FlushReason reason);
 void MaterializeForRead(const c10::TensorImpl* tensor, FlushReason reason);
 void MaterializeForWrite(const c10::TensorImpl* tensor, FlushReason reason);
 
+// For a function of tjit::jit() that runs on this thread: it reads a value on
+// the host, or runs a kernel that is no wrapped op. REQUIRES:
+// t_context.in_function.
+void RecordHostRead();
+void RecordForeignKernel();
+
 // Runs the pending ops of this thread / of all threads.
 void FlushThisThread(FlushReason reason);
 void FlushAllThreads(FlushReason reason);

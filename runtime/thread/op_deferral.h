@@ -62,6 +62,11 @@ class OpDeferral : public PendingQueue {
   bool run_is_fast_ = true;  // run_kind_ is kUsual: a register less per op
   RunKind run_kind_ = RunKind::kUsual;
 
+  // A result that pending ops fill and that lives on, as a step in `context`
+  // makes it; its block is nobody's yet.
+  at::Tensor MakeSurvivor(const CompactResult& result, std::uint32_t context,
+                          Block** block);
+
  private:
   void BeginSegment();
   void KeepScalars(const CallFrame& frame, const TraceNode* node,

@@ -98,6 +98,13 @@ class PendingQueue {
   bool MustRunFirst(const StepRecord& step) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  // The same for one slot. Where that fails the slot may be the owner's, or
+  // count as a reader, all the same: run_.owned and run_.readers say so.
+  bool ClaimSlot(std::uint32_t slot, bool to_write)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return to_write ? ClaimToWrite(slot) : ClaimToRead(slot);
+  }
+
   // THROW what allocation threw. If no op has run yet, all stay pending: the
   // program may free memory and go on.
   void FlushLocked(FlushReason reason) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

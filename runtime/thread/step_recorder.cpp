@@ -270,8 +270,12 @@ bool StepRecorder::RecordArguments(CallFrame& frame, NewStep* step) {
         AccessOf(frame.entry, *run_, ref.impl, arg.written, &block);
     if (access == Access::kNo) return false;
     arg.geometry = GeometryOf(ref.impl);
+    const std::size_t slots = run_->slots.size();
     try {
       arg.slot = SlotOf(ref.impl, block, access, arg, step);
+      if (watcher_ != nullptr && run_->slots.size() > slots) {
+        watcher_(arg.slot, ref.impl);
+      }
     } catch (const std::exception&) {  // no memory for a copy
       return false;
     }

@@ -13,6 +13,8 @@
 #include <ATen/core/stack.h>
 
 #include <cstdint>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "recorder/trace.h"
@@ -37,6 +39,11 @@ class StepRecorder {
   // bindings of the path up to `from`.
   void Start(TraceNode* from, std::uint32_t length, bool at_boundary, Run* run);
   void Stop();
+  // Who is told of the first use of each storage that no step made; null:
+  // nobody.
+  using ExternalWatcher =
+      std::function<void(std::int32_t slot, const c10::TensorImpl* impl)>;
+  void WatchExternals(ExternalWatcher watcher) { watcher_ = std::move(watcher); }
 
   bool active() const { return active_; }
   TraceNode* from() const { return from_; }
@@ -99,6 +106,7 @@ class StepRecorder {
   std::vector<std::int64_t> offsets_;
   bool has_places_ = false;
   bool has_moving_places_ = false;
+  ExternalWatcher watcher_;
 };
 
 }  // namespace tjit::runtime

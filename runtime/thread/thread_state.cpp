@@ -61,12 +61,13 @@ RecordingPolicy::~RecordingPolicy() = default;
 
 ThreadState::ThreadState(ThreadRegistry* registry, std::uint16_t stream,
                          std::shared_ptr<TraceStore> store)
-    : TraceCursor(registry, stream, std::move(store)),
+    : FunctionCalls(registry, stream, std::move(store)),
       fast_store_(store_.get()) {}
 
 ThreadState::~ThreadState() = default;
 
 [[gnu::hot]] Decision ThreadState::Decide(CallFrame& frame) {
+  if (function_ != nullptr) [[unlikely]] return DecideInFunction(frame);
   if (unseen_node_ != nullptr) [[unlikely]] {
     if (ContinueUnseen(frame)) return RunUnseen(frame);
   }
@@ -385,7 +386,10 @@ void TraceCursor::LeaveTraceLocked(BailReason why) {
                                           const ResultList& results,
                                           torch::jit::Stack* boxed) {
   for (c10::TensorImpl* impl : results.items()) Arm(impl);
-  if (frame.entry.op_class == OpClass::kEmpty) return;
+  if (frame.entry.op_class == OpClass::kEmpty) {
+    if (function_ != nullptr) [[unlikely]] RecordInside(results);
+    return;
+  }
   for (const TensorRef& ref : frame.tensors) Arm(ref.impl);
   if (g_settings.modes() != 0 && AfterEagerInMode(frame, results, boxed)) {
     return;
@@ -393,6 +397,11 @@ void TraceCursor::LeaveTraceLocked(BailReason why) {
   if (frame.in_region) return;
   if (frame.wants_capture && capture_.active()) {
     capture_.After(frame, results.items(), std::move(*boxed));
+  }
+  if (function_ != nullptr) [[unlikely]] {
+    LookAtLastStep(frame);
+    if (eager_node_ != nullptr) BindEagerResults(results);
+    return;
   }
   if (eager_node_ != nullptr) BindEagerResults(results);
   RecordWrites(frame, results);
@@ -441,6 +450,7 @@ void RecordingPolicy::RecordWrites(const CallFrame& frame,
 }
 
 void ThreadState::OnThrow(CallFrame& frame) {
+  if (function_ != nullptr) function_->Fail(Refusal::kThrew, frame.entry.id);
   capture_.Discard();
   for (const TensorRef& ref : frame.tensors) Arm(ref.impl);
   if (modes_ != nullptr) OnThrowInMode(frame);
@@ -453,6 +463,10 @@ void ThreadState::OnThrow(CallFrame& frame) {
 
 void ThreadState::OnMarkStep() {
   ThrowKeptFailure(&counters_);
+  if (function_ != nullptr) {
+    function_->Fail(Refusal::kMarkStep);
+    return Flush(FlushReason::kMarkStep);
+  }
   if (unseen_node_ != nullptr &&
       unseen_node_->ends.load(std::memory_order_acquire) != nullptr) {
     EndUnseen();
@@ -481,6 +495,7 @@ void ThreadState::CountThrow() {
 }
 
 void ThreadState::CountBackward(std::optional<BackwardReason> left) {
+  if (function_ != nullptr && left) function_->Fail(Refusal::kBackward);
   if (!left) return counters_.backwards_own.Add();
   counters_.backwards_libtorch.Add();
   counters_.backwards_left[static_cast<std::size_t>(*left)].Add();

@@ -16,6 +16,7 @@
 // address serves all, and calls go down without a hop.
 //
 //   ThreadState      how ops come in, trials of the thread, modes of tests
+//   FunctionCalls    calls of functions that jit() wraps
 //   TraceCursor      entering, following and leaving a trace
 //   RecordingPolicy  what is recorded, and when
 //   OpDeferral       appends an op whose results come later
@@ -45,7 +46,7 @@
 #include "recorder/trace.h"
 #include "runtime/call/call_frame.h"
 #include "runtime/call/eager_call.h"
-#include "runtime/thread/trace_cursor.h"
+#include "runtime/thread/functions/function_calls.h"
 #include "support/counters.h"
 
 namespace tjit {
@@ -68,7 +69,7 @@ inline std::uint64_t ThreadNs() {
          static_cast<std::uint64_t>(t.tv_nsec);
 }
 
-class ThreadState : public TraceCursor {
+class ThreadState : public FunctionCalls {
  public:
   ThreadState(ThreadRegistry* registry, std::uint16_t stream,
               std::shared_ptr<TraceStore> store);
@@ -100,6 +101,8 @@ class ThreadState : public TraceCursor {
   void CountHook(bool exposed);
   // A backward pass begins: without libtorch's engine, or why with it.
   void CountBackward(std::optional<BackwardReason> left);
+  // False: the thread is left alone, or a window of its trial counts.
+  bool SeesOps() const { return fast_store_ != nullptr; }
   // Random numbers were drawn by own code.
   void CountOwnDraw() { counters_.draws_own.Add(); }
 

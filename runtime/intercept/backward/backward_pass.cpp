@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <torch/csrc/autograd/anomaly_mode.h>
 #include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/functions/basic_ops.h>
 #include <torch/csrc/autograd/input_buffer.h>
 
@@ -17,9 +18,13 @@
 #include <string>
 #include <utility>
 
+#include "runtime/platform/thread_context.h"
+#include "runtime/thread/thread_state.h"
+
 namespace tjit::runtime {
 namespace {
 
+using torch::autograd::AccumulateGrad;
 using torch::autograd::AnomalyMode;
 using torch::autograd::Edge;
 using torch::autograd::edge_list;
@@ -218,8 +223,22 @@ variable_list BackwardPass::Run(const Call& call) {
   return std::exchange(results_, {});
 }
 
+namespace {
+
+// The function of tjit::jit() that runs on this thread, or null.
+FunctionSession* OpenFunction() {
+  ThreadState* const state = t_context.state;
+  return state == nullptr ? nullptr : state->open_function();
+}
+
+}  // namespace
+
 void BackwardPass::RunNodes(const Call& call) {
   Start(call);
+  function_ = OpenFunction();
+  if (function_ != nullptr && graph_.runs_program()) {
+    function_->Fail(Refusal::kBackward);
+  }
   if (graph_.runs_program()) state_.emplace();
   keys_ = c10::impl::tls_local_dispatch_key_set();
   modes_ = c10::AutogradState::get_tls_state();
@@ -309,6 +328,11 @@ void BackwardPass::RunEntry(std::int32_t i) {
   if (e.is_captured) Capture(i, inputs);
   if (e.is_needed) {
     variable_list outputs = RunNode(&node, &inputs);
+    if (function_ != nullptr) [[unlikely]] {
+      if (const auto* leaf = dynamic_cast<const AccumulateGrad*>(&node)) {
+        t_context.state->AddLeaf(leaf->variable);
+      }
+    }
     // Nobody here holds what came in while the outputs are added up: whether
     // that is done in place depends on who does.
     inputs.clear();

@@ -35,6 +35,8 @@
 
 namespace tjit::runtime {
 
+struct FunctionSession;
+
 class BackwardPass {
  public:
   using ExecInfos = std::unordered_map<torch::autograd::Node*,
@@ -126,6 +128,8 @@ class BackwardPass {
 
   static thread_local BackwardPass* t_own_;
   bool is_running_ = false;
+  // Of tjit::jit(), that is looked at while the pass runs; else null.
+  FunctionSession* function_ = nullptr;
   bool is_aside_ = false;  // libtorch runs a pass within this one
 
   BackwardGraph graph_;

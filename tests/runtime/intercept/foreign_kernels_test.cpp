@@ -39,6 +39,8 @@ bool MayHavePending() noexcept {
 void MaterializeForRead(const c10::TensorImpl* t, FlushReason) {
   if (t != nullptr) seen.reads.push_back(t);
 }
+void RecordHostRead() {}
+void RecordForeignKernel() {}
 void FlushAllThreads(FlushReason reason) { seen.flushes.push_back(reason); }
 void LogWarning(std::string_view text) { seen.warnings.emplace_back(text); }
 void MaterializeHook(c10::StorageImpl*) {}

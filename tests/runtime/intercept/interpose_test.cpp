@@ -71,6 +71,8 @@ void MaterializeForRead(const c10::TensorImpl* t, FlushReason) {
 void MaterializeForWrite(const c10::TensorImpl* t, FlushReason) {
   if (t != nullptr) seen.writes.push_back(t);
 }
+void RecordHostRead() {}
+void RecordForeignKernel() {}
 void FlushAllThreads(FlushReason reason) { seen.flushes.push_back(reason); }
 void FlushAllBeforeChange() {
   seen.flushes.push_back(FlushReason::kContextChange);

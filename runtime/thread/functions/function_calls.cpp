@@ -1,0 +1,442 @@
+// The half of FunctionCalls that looks on while a function runs.
+#include "runtime/thread/functions/function_calls.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/call/op_classes.h"
+#include "runtime/memory/deferred_storage.h"
+#include "runtime/platform/settings.h"
+#include "runtime/segment/compact_step.h"
+#include "runtime/thread/loop_state.h"
+#include "runtime/thread/match.h"
+#include "runtime/thread/thread_registry.h"
+#include "runtime/thread/thread_state.h"
+
+namespace tjit::runtime {
+namespace {
+
+std::uint32_t VersionOf(const at::Tensor& tensor) {
+  if (!tensor.defined()) return 0;
+  c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
+  return impl->is_inference() ? 0
+                              : impl->version_counter().current_version();
+}
+
+Refusal WhyNot(const CallFrame& frame) {
+  switch (frame.entry.op_class) {
+    case OpClass::kSync: return Refusal::kHostRead;
+    case OpClass::kRandom: return Refusal::kRandom;
+    case OpClass::kReader: return Refusal::kHostRead;
+    case OpClass::kMetadata:
+    case OpClass::kResize: return Refusal::kMetadata;
+    case OpClass::kForeign: return Refusal::kForeign;
+    case OpClass::kOpaque: return Refusal::kAtCall;
+    case OpClass::kPlain:
+    case OpClass::kEmpty: break;
+  }
+  return Refusal::kNone;
+}
+
+// True if what decides whether the op throws or warns is a value, and no size.
+bool DependsOnValues(const OpEntry& op) {
+  switch (op.value_check) {
+    case ValueCheck::kNone:
+    case ValueCheck::kElementwise:
+    case ValueCheck::kSameSizes:
+    case ValueCheck::kLossGradient:
+    case ValueCheck::kFits:
+    case ValueCheck::kFreedom: return false;
+    case ValueCheck::kUnknown:
+    case ValueCheck::kIntegral:
+    case ValueCheck::kIndices:
+    case ValueCheck::kDimIndex:
+    case ValueCheck::kFlatIndex:
+    case ValueCheck::kTarget:
+    case ValueCheck::kTargetOfGrad: break;
+  }
+  return true;
+}
+
+// The tensor of the program that `impl` is, or is a view of, with what it says.
+void RecordTensorOf(const c10::TensorImpl* impl, CapturedStorage* captured) {
+  const at::Tensor met(
+      c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::
+          reclaim_copy(const_cast<c10::TensorImpl*>(impl)));
+  if (!met.is_inference()) {
+    captured->version = met.unsafeGetTensorImpl()->version_counter();
+  }
+  const at::Tensor tensor = met.is_view() ? at::Tensor(met._base()) : met;
+  captured->requires_grad = tensor.requires_grad();
+  captured->geometry = GeometryOf(tensor.unsafeGetTensorImpl());
+  captured->tensor.emplace(c10::intrusive_ptr<c10::TensorImpl>::reclaim_copy(
+      tensor.unsafeGetTensorImpl()));
+}
+
+// Of a tensor that may be gone.
+std::optional<c10::weak_intrusive_ptr<c10::TensorImpl>> GradientOf(
+    const c10::weak_intrusive_ptr<c10::TensorImpl>& weak) {
+  if (weak.use_count() == 0) return std::nullopt;
+  const at::Tensor& gradient = weak._unsafe_get_target()->grad();
+  if (!gradient.defined()) return std::nullopt;
+  return c10::weak_intrusive_ptr<c10::TensorImpl>(
+      c10::intrusive_ptr<c10::TensorImpl>::reclaim_copy(
+          gradient.unsafeGetTensorImpl()));
+}
+
+}  // namespace
+
+void FunctionCalls::AddLeaf(const at::Tensor& leaf) {
+  if (function_ == nullptr) return;
+  for (const at::Tensor& known : function_->leaves) {
+    if (known.is_same(leaf)) return;
+  }
+  function_->leaves.push_back(leaf);
+}
+
+// A function is a boundary of the stream around it, as mark_step() is: a run
+// that is complete ends, one in the middle of a trace is left, and what is
+// recorded up to here is a sequence.
+void FunctionCalls::LeaveForFunction() {
+  auto* const state = static_cast<ThreadState*>(this);
+  if (store_.get() != registry_->store()) state->AdoptStore();
+  state->OnMarkStep();
+  const StateLock lock(this);
+  capture_.Stop();
+  UnbindFrom(&run_, 0);
+  cursor_ = nullptr;
+  eager_node_ = nullptr;
+  unseen_node_ = nullptr;
+}
+
+void FunctionCalls::OpenFunction(FunctionSession* session) {
+  LeaveForFunction();
+  session->store = store_;
+  for (const at::Tensor& t : session->arguments) {
+    if (t.defined()) Arm(t.unsafeGetTensorImpl());
+    session->versions.push_back(VersionOf(t));
+  }
+  BeginRun();
+  run_is_fast_ = false;  // each op comes to DecideInFunction()
+  if (session->follows == nullptr) {
+    capture_.Start(store_->top(), 0, /*at_boundary=*/true, &run_);
+    capture_.WatchExternals([session](std::int32_t slot,
+                                      const c10::TensorImpl* impl) {
+      CapturedStorage captured{
+          impl->storage().getWeakStorageImpl(), std::nullopt, {}, false};
+      RecordTensorOf(impl, &captured);
+      session->externals.push_back({slot, std::move(captured)});
+    });
+  } else {
+    for (const auto& weak : session->follows->leaves) {
+      session->gradients.push_back(GradientOf(weak));
+    }
+    for (const CapturedStorage& c : session->follows->captured) {
+      session->captured_versions.push_back(
+          c.version.enabled() ? c.version.current_version() : 0);
+    }
+  }
+  function_ = session;
+  t_context.in_function = true;
+}
+
+void FunctionCalls::CloseFunction() {
+  const bool recorded = function_->follows == nullptr;
+  const bool failed = function_->has_failed();
+  function_ = nullptr;
+  t_context.in_function = false;
+  if (capture_.active()) {
+    capture_.Stop();
+    if (run_.pending.empty()) UnbindFrom(&run_, 0);
+  }
+  capture_.WatchExternals(nullptr);
+  // A run that came to its end stays pending, as any other.
+  if (recorded || failed) {
+    const StateLock lock(this);
+    FlushLocked(FlushReason::kSegmentEnd);
+    UnbindFrom(&run_, 0);
+    cursor_ = nullptr;
+    eager_node_ = nullptr;
+  } else {
+    function_end_ = cursor_;
+  }
+}
+
+Decision FunctionCalls::DecideInFunction(CallFrame& frame) {
+  FunctionSession& session = *function_;
+  if (const Refusal why = WhyNot(frame); why != Refusal::kNone) {
+    session.Fail(why, frame.entry.id);
+  }
+  if (store_ != session.store) session.Fail(Refusal::kInterrupted);
+  Decision decision = Decision::kEager;
+  if (session.follows != nullptr && FollowFunction(frame, &decision)) {
+    return decision;
+  }
+  CountEager(frame);
+  if (session.has_failed()) {
+    capture_.Stop();
+  } else {
+    capture_.Before(frame, context_);
+    frame.wants_capture = true;
+  }
+  MakeReady(frame);
+  return Decision::kEager;
+}
+
+// False if the op is to run eagerly, which is no part of the function then. The
+// step is the one that was recorded and no other that it might be: the plan knows
+// what this path uses.
+bool FunctionCalls::FollowFunction(CallFrame& frame, Decision* decision) {
+  FunctionSession& session = *function_;
+  const std::vector<TraceNode*>& nodes = session.follows->nodes;
+  const std::size_t next = cursor_ == nullptr ? 0 : cursor_->depth + 1;
+  if (!session.has_failed() && next < nodes.size()) {
+    TraceNode* const node = nodes[next];
+    BailReason why = BailReason::kOpDiffers;
+    constexpr int kAttempts = 3;
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+      {
+        StateLock lock(this);
+        const std::size_t slots = run_.slots.size();
+        if (!g_settings.may_defer() ||
+            !MatchShape(frame, context_, node->step, &why) ||
+            !BindSlots(frame, *node, &run_, &why)) {
+          break;
+        }
+        if (ClaimSlots(node->step)) {
+          root_ = nodes.front();
+          cursor_ = node;
+          if (!Defer(frame, node, CompactStep::Of(*node),
+                     /*owns_arguments=*/false)) {
+            break;
+          }
+          *decision = Decision::kDeferred;
+          return true;
+        }
+        UnbindFrom(&run_, slots);
+      }
+      FlushForeignOwners(frame);
+    }
+  }
+  session.Fail(Refusal::kNotSame, frame.entry.id);
+  if (cursor_ != nullptr) {
+    const StateLock lock(this);
+    DrainLocked();
+    UnbindFrom(&run_, 0);
+    cursor_ = nullptr;
+  }
+  return false;
+}
+
+void FunctionCalls::RecordInside(const ResultList& results) {
+  for (const c10::TensorImpl* impl : results.items()) {
+    if (impl == nullptr || !IsPlain(impl)) continue;
+    const c10::StorageImpl* const storage = StorageOf(impl);
+    function_->inside.push_back({impl->storage().getWeakStorageImpl(),
+                                 BlockOf(storage), GeometryOf(impl),
+                                 CurrentContext()});
+  }
+}
+
+void FunctionCalls::LookAtLastStep(const CallFrame& frame) {
+  if (function_->has_failed() || !capture_.active() ||
+      capture_.steps().empty()) {
+    return;
+  }
+  const StepRecord& step = capture_.steps().back().step;
+  if (step.kind == StepKind::kAtCall) {
+    function_->Fail(Refusal::kAtCall, frame.entry.id);
+  } else if (DependsOnValues(frame.entry)) {
+    function_->Fail(Refusal::kValueCheck, frame.entry.id);
+  }
+}
+
+namespace {
+
+// The slots of a path, with what its steps use of them.
+std::vector<FunctionSlot> SlotsOf(const std::vector<const StepRecord*>& steps,
+                                  const std::vector<SlotRecord>& records) {
+  std::vector<FunctionSlot> slots(records.size());
+  for (std::size_t s = 0; s < slots.size(); ++s) {
+    slots[s].bytes = records[s].bytes;
+    slots[s].begin = static_cast<std::int64_t>(records[s].bytes);
+    slots[s].kind = records[s].born_step >= 0 ? FunctionSlot::Kind::kBorn
+                                              : FunctionSlot::Kind::kInside;
+  }
+  for (const StepRecord* step : steps) {
+    for (const ArgRecord& arg : step->args) {
+      if (arg.slot == kNoSlot) continue;
+      FunctionSlot& slot = slots[static_cast<std::size_t>(arg.slot)];
+      const TensorGeometry& g = arg.geometry;
+      std::int64_t last = g.offset;
+      for (int d = 0; d < g.ndim; ++d) {
+        last += (g.sizes[d] - 1) * g.strides[d];
+      }
+      slot.written |= arg.written;
+      if (slot.first < 0) slot.first = g.offset * g.itemsize;
+      slot.begin = std::min<std::int64_t>(slot.begin, g.offset * g.itemsize);
+      slot.end = std::max<std::int64_t>(slot.end, (last + 1) * g.itemsize);
+    }
+  }
+  return slots;
+}
+
+bool IsStorageOf(const at::Tensor& tensor, const c10::StorageImpl* storage) {
+  return tensor.defined() &&
+         StorageOf(tensor.unsafeGetTensorImpl()) == storage;
+}
+
+std::optional<std::uint32_t> ArgumentOver(
+    const std::vector<at::Tensor>& arguments, const c10::StorageImpl* storage) {
+  for (std::uint32_t i = 0; i < arguments.size(); ++i) {
+    if (IsStorageOf(arguments[i], storage)) return i;
+  }
+  return std::nullopt;
+}
+
+const c10::StorageImpl* AddressOf(
+    const c10::weak_intrusive_ptr<c10::StorageImpl>& storage) {
+  return storage._unsafe_get_target();
+}
+
+constexpr std::uint64_t kMaxConstantBytes = 16;
+
+}  // namespace
+
+namespace {
+
+// Says of each external slot of a recording where it comes from.
+class SlotSources {
+ public:
+  SlotSources(const FunctionSession& session, const Run& run,
+              FunctionRecord* record)
+      : session_(session), run_(run), record_(*record) {}
+
+  Refusal Find() {
+    for (const FunctionSession::External& external : session_.externals) {
+      const auto s = static_cast<std::size_t>(external.slot);
+      if (s >= record_.slots.size()) return Refusal::kAtCall;
+      const Refusal why = FindOne(external.storage, run_.slots[s],
+                                  &record_.slots[s]);
+      if (why != Refusal::kNone) return why;
+    }
+    return Refusal::kNone;
+  }
+
+ private:
+  Refusal FindOne(const CapturedStorage& used, const SlotBinding& bound,
+                  FunctionSlot* slot) {
+    const c10::StorageImpl* const storage = AddressOf(used.storage);
+    if (const auto i = ArgumentOver(session_.arguments, storage)) {
+      slot->kind = FunctionSlot::Kind::kArgument;
+      slot->index = *i;
+      return Refusal::kNone;
+    }
+    for (const FunctionSession::Inside& inside : session_.inside) {
+      if (AddressOf(inside.storage) != storage) continue;
+      slot->kind = FunctionSlot::Kind::kInside;
+      return bound.copied ? Refusal::kHostData : Refusal::kNone;
+    }
+    if (used.storage.use_count() != 0) {
+      slot->kind = FunctionSlot::Kind::kCaptured;
+      for (std::uint32_t i = 0; i < record_.captured.size(); ++i) {
+        if (AddressOf(record_.captured[i].storage) == storage) {
+          slot->index = i;
+          return Refusal::kNone;
+        }
+      }
+      slot->index = static_cast<std::uint32_t>(record_.captured.size());
+      record_.captured.push_back(used);
+      // A view that was made for the op: nothing is known of its tensor.
+      auto& tensor = record_.captured.back().tensor;
+      if (tensor && tensor->use_count() == 0) tensor.reset();
+      return Refusal::kNone;
+    }
+    if (!bound.copied) return Refusal::kCapturedDied;
+    const std::uint64_t size = static_cast<std::uint64_t>(slot->end) -
+                               static_cast<std::uint64_t>(slot->begin);
+    if (size > kMaxConstantBytes || slot->written) return Refusal::kHostData;
+    slot->kind = FunctionSlot::Kind::kConstant;
+    slot->index = static_cast<std::uint32_t>(record_.constants.size());
+    record_.constants.push_back(
+        {std::string(bound.block->data + bound.shift + slot->begin, size)});
+    return Refusal::kNone;
+  }
+
+  const FunctionSession& session_;
+  const Run& run_;
+  FunctionRecord& record_;
+};
+
+}  // namespace
+
+std::unique_ptr<FunctionRecord> FunctionCalls::EndRecording() {
+  FunctionSession& session = *function_;
+  if (!session.has_failed() && capture_.size() == 0) {
+    session.Fail(Refusal::kEmpty);
+  }
+  if (!session.has_failed() && capture_.size() >= policy::kMaxPending) {
+    session.Fail(Refusal::kTooLong);
+  }
+  if (!session.has_failed() && store_ != session.store) {
+    session.Fail(Refusal::kInterrupted);
+  }
+  if (session.has_failed()) return nullptr;
+  auto record = std::make_unique<FunctionRecord>();
+  std::vector<NewStep> steps = capture_.ReleaseSteps();
+  std::vector<const StepRecord*> records;
+  std::vector<SlotRecord> slots;
+  for (const NewStep& step : steps) {
+    records.push_back(&step.step);
+    slots.insert(slots.end(), step.new_slots.begin(), step.new_slots.end());
+    for (const ScalarRecord& scalar : step.step.scalars) {
+      record->scalars.push_back(scalar.value);
+    }
+  }
+  record->slots = SlotsOf(records, slots);
+  const Refusal why = SlotSources(session, run_, record.get()).Find();
+  if (why != Refusal::kNone) {
+    session.Fail(why);
+    return nullptr;
+  }
+  for (const FunctionSlot& slot : record->slots) {
+    const bool updates =
+        slot.written &&
+        ((slot.kind == FunctionSlot::Kind::kCaptured &&
+          record->captured[slot.index].requires_grad) ||
+         (slot.kind == FunctionSlot::Kind::kArgument &&
+          session.key.arguments[slot.index].requires_grad));
+    if (!updates) continue;
+    session.Fail(Refusal::kUpdatesParameter);
+    return nullptr;
+  }
+  for (const at::Tensor& leaf : session.leaves) {
+    for (const at::Tensor& argument : session.arguments) {
+      if (!leaf.is_same(argument)) continue;
+      session.Fail(Refusal::kLeafArgument);
+      return nullptr;
+    }
+    record->leaves.emplace_back(
+        c10::intrusive_ptr<c10::TensorImpl>::reclaim_copy(
+            leaf.unsafeGetTensorImpl()));
+  }
+  BailReason full = BailReason::kCount;
+  TraceNode* end = nullptr;
+  Trace* const trace =
+      store_->Insert(store_->top(), std::move(steps),
+                     /*starts_at_boundary=*/true, &full, nullptr, &end);
+  registry_->MaybeEvict(store_, full == BailReason::kStoreFull);
+  if (trace == nullptr) {
+    session.Fail(Refusal::kNoRoom);
+    return nullptr;
+  }
+  for (TraceNode* n = end; n->parent != nullptr; n = n->parent) {
+    record->nodes.push_back(n);
+  }
+  std::reverse(record->nodes.begin(), record->nodes.end());
+  record->key = session.key;
+  record->store = store_;
+  return record;
+}
+
+}  // namespace tjit::runtime

@@ -1,0 +1,82 @@
+// Calls of functions that tjit::jit() wraps: recorded, followed, replayed.
+//
+// The part of a thread's state (thread_state.h) above its cursor. See Note
+// [Functions] in function_plan.h.
+// Thread: the owner's, outside kernels, holding the mutex of no state.
+// Tested by: tests/runtime/thread/jit_test.cpp
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "runtime/thread/functions/function_plan.h"
+#include "runtime/thread/functions/function_session.h"
+#include "runtime/thread/trace_cursor.h"
+
+namespace tjit::runtime {
+
+// The arguments of one call, by the order of the plan's key.
+struct FunctionInputs {
+  const at::Tensor* const* tensors;
+  const double* numbers;
+};
+
+class FunctionCalls : public TraceCursor {
+ public:
+  // A function runs from here on, and `session`, which is kept until
+  // CloseFunction(), says how. THROWS: what the pending ops throw that run
+  // first.
+  void OpenFunction(FunctionSession* session);
+  // The function has returned.
+  void CloseFunction();
+  FunctionSession* open_function() const { return function_; }
+  // A backward pass inside has accumulated the gradient of `leaf`.
+  void AddLeaf(const at::Tensor& leaf);
+  // True if what was recorded into `store` is the thread's still.
+  bool HasStore(const std::weak_ptr<TraceStore>& store) const {
+    return !store.owner_before(store_) && !store_.owner_before(store);
+  }
+
+  // After the function has returned, before CloseFunction(). Null, and
+  // session->why, if it cannot be replayed.
+  std::unique_ptr<FunctionRecord> EndRecording();
+  // The same of a call that followed. `results`: what it returned.
+  std::unique_ptr<FunctionPlan> EndFollowing(
+      const std::vector<at::Tensor>& results);
+
+  // Defers the whole function; `fresh` has as many undefined tensors as the
+  // plan has fresh ones. False, and nothing has changed: the function is to be
+  // run. THROWS: what the pending ops throw that run first.
+  bool ReplayFunction(const FunctionPlan& plan, const FunctionInputs& inputs,
+                      at::Tensor* fresh);
+
+ protected:
+  using TraceCursor::TraceCursor;
+
+  Decision DecideInFunction(CallFrame& frame);
+  // The eager kernel of an op has run.
+  void RecordInside(const ResultList& results);
+  void LookAtLastStep(const CallFrame& frame);
+  FunctionSession* function_ = nullptr;  // that runs
+  // The last node of the function that was replayed last.
+  const TraceNode* function_end_ = nullptr;
+
+ private:
+  enum class Bound : std::uint8_t { kYes, kNo, kOwnedByOthers };
+
+  bool FollowFunction(CallFrame& frame, Decision* decision);
+  void LeaveForFunction();
+  Bound BindFunction(const FunctionPlan& plan, const FunctionInputs& inputs)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Bound BindStorage(const FunctionSlot& from, c10::StorageImpl* storage,
+                    std::int64_t shift) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void MakeFresh(const FreshTensor& fresh, at::Tensor* tensor)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void KeepNumbers(const FunctionPlan& plan, const double* numbers);
+  void UnbindFunction() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FlushOwnersOf(const FunctionPlan& plan, const FunctionInputs& inputs);
+};
+
+}  // namespace tjit::runtime

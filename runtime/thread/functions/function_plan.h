@@ -1,0 +1,198 @@
+// What is known of a function that tjit::jit() wraps: a first call is recorded
+// (FunctionRecord), a second one that did the same makes a plan of it
+// (FunctionPlan), by which later calls are replayed without running it.
+//
+// Note [Functions]. The steps of a function are a path of the store of traces,
+// like any other. What a trace does not say is where its external slots come
+// from and what becomes of what it makes: that is what a plan adds.
+//
+//   slot      kBorn      a step made it
+//             kInside    at::empty() and its like made it inside
+//             kArgument  the storage of an argument
+//             kCaptured  a storage that the function found by itself
+//             kConstant  a number that libtorch wrapped into a tensor
+//   argument  compared by form; a number by value, or free where it was found
+//             in the scalars of steps in two calls with different values
+//   result    an argument, a captured tensor, or a slot over which a tensor is
+//             made at each replay; so is a gradient that a backward pass inside
+//             gives to a leaf
+//
+// The second call runs under the trace, with every op deferred: whoever reads
+// a value before the end runs what is pending and shows himself by that.
+//
+// Invariants: (1) A plan holds no strong reference to a tensor or storage.
+// (2) A plan does not change once it is published, but for its counters.
+// Threads: any thread replays a plan; a record belongs to who made it.
+// Tested by: tests/runtime/thread/jit_test.cpp
+#pragma once
+
+#include <c10/core/StorageImpl.h>
+#include <c10/core/TensorImpl.h>
+#include <c10/util/intrusive_ptr.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "recorder/trace.h"
+#include "recorder/value_class.h"
+#include "runtime/memory/tensor_template.h"
+
+namespace tjit::runtime {
+
+struct FunctionSlot {
+  enum class Kind : std::uint8_t {
+    kBorn,
+    kInside,
+    kArgument,
+    kCaptured,
+    kConstant,
+  };
+  Kind kind = Kind::kBorn;
+  bool written = false;
+  std::uint32_t index = 0;  // of the argument, captured storage, constant
+  std::uint64_t bytes = 0;  // of the storage, when it was recorded
+  // The part of it that steps use, and where the first one does, in bytes.
+  std::int64_t begin = 0, end = 0, first = -1;
+};
+
+// What has been the same in every call that was seen is not known to be free: a
+// function that is called with a tensor that it also captures uses one storage
+// for two things. So an argument is pinned until it was seen over two storages,
+// and does not move until it was seen at two places.
+struct FunctionArgument {
+  bool defined = false;
+  bool requires_grad = false;
+  bool moves = false;        // may begin anywhere in its storage
+  bool is_pinned = true;     // has to be over `storage`
+  std::int32_t shares = -1;  // the argument before it that has its storage
+  std::int64_t least_bytes = 0;  // of its storage, for results that are views
+  TensorGeometry geometry;
+  c10::weak_intrusive_ptr<c10::StorageImpl> storage{
+      c10::weak_intrusive_ptr<c10::StorageImpl>(
+          c10::intrusive_ptr<c10::StorageImpl>())};
+};
+
+// A double that was passed.
+struct FunctionNumber {
+  double value = 0;
+  bool is_free = false;  // its uses are known: another value is another scalar
+};
+
+// Where a number goes: scalar `at` of the run, or constant `at`.
+struct NumberUse {
+  std::uint32_t number = 0;
+  std::uint32_t at = 0;
+  bool is_constant = false;
+  // Of a scalar: values of another class are another step (value_class.h).
+  ScalarPolicy policy{};
+  std::uint32_t value_class = 0;
+};
+
+// A number in a tensor of its own, of at most 16 bytes.
+struct FunctionConstant {
+  std::string bytes;
+};
+
+// A storage that the function found by itself.
+struct CapturedStorage {
+  c10::weak_intrusive_ptr<c10::StorageImpl> storage;
+  // The tensor of the program over it, where it was met; else null.
+  std::optional<c10::weak_intrusive_ptr<c10::TensorImpl>> tensor;
+  TensorGeometry geometry;  // of `tensor`
+  bool requires_grad = false;
+  // What views of it share. Not enabled: of an inference tensor, or unknown.
+  c10::VariableVersion version{c10::VariableVersion::DISABLED};
+  std::uint32_t bumps = 0;  // by one call
+};
+
+struct FunctionResult {
+  enum class Kind : std::uint8_t { kUndefined, kArgument, kCaptured, kSlot };
+  Kind kind = Kind::kUndefined;
+  bool is_view = false;     // of the tensor that `index` names
+  std::int32_t same_as = -1;  // the result before that is the same tensor
+  std::uint32_t index = 0;  // argument, captured storage, or place in `fresh`
+  TensorGeometry geometry;
+};
+
+// A tensor that is made at each replay.
+struct FreshTensor {
+  std::uint32_t slot = 0;
+  std::uint32_t context = 0;  // of the step that makes it
+  std::uint32_t version = 0;
+  std::uint8_t size_class = 0;
+  std::uint64_t bytes = 0;
+  std::shared_ptr<const TensorTemplate> form;
+};
+
+// A tensor whose gradient a backward pass inside the function accumulates.
+struct FunctionLeaf {
+  enum class After : std::uint8_t {
+    kNone,    // it has no gradient
+    kSame,    // the gradient from before, maybe written in place
+    kResult,  // a new one
+  };
+  c10::weak_intrusive_ptr<c10::TensorImpl> tensor;
+  bool had_gradient = false;  // before the call
+  After after = After::kNone;
+  const c10::TensorImpl* same = nullptr;  // kSame: only compared
+  std::uint32_t result = 0;               // kResult: of the plan's results
+};
+
+// What a call is told by before anything runs.
+struct FunctionKey {
+  std::uint32_t context = 0;  // of the thread, when it is called
+  std::uint64_t global = 0;   // of the process: GlobalContext::word
+  std::vector<std::uint64_t> words;  // arguments that must be the same
+  std::vector<FunctionArgument> arguments;
+  std::vector<FunctionNumber> numbers;
+};
+
+// The first call.
+struct FunctionRecord {
+  FunctionKey key;
+  std::weak_ptr<TraceStore> store;
+  std::vector<TraceNode*> nodes;  // the path, which the second call follows
+  std::vector<FunctionSlot> slots;
+  std::vector<CapturedStorage> captured;
+  std::vector<FunctionConstant> constants;
+  std::vector<ScalarValue> scalars;  // of all steps, in order
+  std::vector<std::uint64_t> result_words;  // what is no tensor in the results
+  std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> leaves;
+  // Calls with other numbers or storages that did something else.
+  mutable std::atomic<std::uint32_t> failures{0};
+};
+
+struct FunctionPlan {
+  FunctionKey key;
+  std::weak_ptr<TraceStore> store;  // of the nodes
+  std::shared_ptr<const FunctionRecord> record;  // that it was made of
+  std::vector<TraceNode*> nodes;
+  std::vector<FunctionSlot> slots;
+  std::vector<CapturedStorage> captured;
+  std::vector<FunctionConstant> constants;
+  std::vector<ScalarValue> scalars;
+  bool has_other_scalars = false;  // than the nodes
+  std::vector<NumberUse> uses;
+  bool writes = false;  // something that was there before
+  std::vector<std::uint32_t> bumps;  // of each argument, by one call
+  std::vector<FreshTensor> fresh;
+  std::vector<FunctionResult> results;  // then the new gradients of `leaves`
+  std::vector<FunctionLeaf> leaves;
+  std::vector<std::uint64_t> result_words;  // what is no tensor in them
+  // The returned object, without its tensors; null where nothing is returned.
+  std::shared_ptr<const void> returned;
+  mutable std::atomic<std::uint64_t> replays{0};
+  // Calls that would have made it serve more, and did not.
+  mutable std::atomic<std::uint32_t> failures{0};
+  mutable std::atomic<bool> is_dropped{false};
+};
+
+// True if the leaves of the plan have the gradients, and lack the hooks, that
+// they had and lacked when it was made.
+bool HoldsLeaves(const FunctionPlan& plan);
+
+}  // namespace tjit::runtime

@@ -1,0 +1,61 @@
+// What is seen while a function that tjit::jit() wraps runs, on its thread.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "recorder/op_record.h"
+#include "recorder/tensor_meta.h"
+#include "runtime/memory/block.h"
+#include "runtime/thread/functions/function_plan.h"
+#include "runtime/thread/functions/refusal.h"
+
+namespace tjit::runtime {
+
+struct FunctionSession {
+  // A tensor that at::empty() or its like made.
+  struct Inside {
+    c10::weak_intrusive_ptr<c10::StorageImpl> storage;
+    const Block* block;
+    TensorGeometry geometry;
+    std::uint32_t context;
+  };
+  // The first use of a storage that no step made.
+  struct External {
+    std::int32_t slot;
+    CapturedStorage storage;
+  };
+
+  // Null: the call is recorded. Else the call follows this record.
+  std::shared_ptr<const FunctionRecord> follows;
+  const FunctionPlan* before = nullptr;  // what is known already
+  FunctionKey key;
+  std::vector<at::Tensor> arguments;
+  std::vector<std::uint32_t> versions;  // of the arguments, before the call
+  std::vector<std::uint32_t> captured_versions;
+  std::shared_ptr<TraceStore> store;
+  std::vector<Inside> inside;
+  std::vector<External> externals;
+  // Whose gradients backward passes have accumulated, in order.
+  std::vector<at::Tensor> leaves;
+  // Of a following one: the gradients of the record's leaves before the call.
+  std::vector<std::optional<c10::weak_intrusive_ptr<c10::TensorImpl>>> gradients;
+  // Of each result: somebody else holds it when the function has returned.
+  std::vector<bool> is_kept;
+  Refusal why = Refusal::kNone;
+  OpId op = kNoOp;  // that the refusal is about
+
+  bool has_failed() const { return why != Refusal::kNone; }
+  // The first reason stays.
+  void Fail(Refusal refusal, OpId about = kNoOp) {
+    if (has_failed()) return;
+    why = refusal;
+    op = about;
+  }
+};
+
+}  // namespace tjit::runtime

@@ -1,0 +1,42 @@
+// What a replayed function asks of the tensors that it gives gradients to.
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include "runtime/thread/functions/function_plan.h"
+
+namespace tjit::runtime {
+namespace {
+
+// True if code of the program runs where its gradient is accumulated.
+bool HasHooks(const at::Tensor& leaf) {
+  namespace impl = torch::autograd::impl;
+  if (!impl::hooks(leaf).empty() ||
+      impl::post_acc_grad_hooks(leaf) != nullptr) {
+    return true;
+  }
+  const auto node = impl::try_get_grad_accumulator(leaf);
+  return node != nullptr && !(node->pre_hooks().empty() &&
+                              node->tensor_pre_hooks().empty() &&
+                              node->post_hooks().empty());
+}
+
+}  // namespace
+
+bool HoldsLeaves(const FunctionPlan& plan) {
+  for (const FunctionLeaf& leaf : plan.leaves) {
+    if (leaf.tensor.use_count() == 0) return false;
+    const at::Tensor tensor(
+        c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::
+            reclaim_copy(leaf.tensor._unsafe_get_target()));
+    const at::Tensor& gradient = tensor.grad();
+    if (gradient.defined() != leaf.had_gradient ||
+        (leaf.after == FunctionLeaf::After::kSame &&
+         gradient.unsafeGetTensorImpl() != leaf.same) ||
+        HasHooks(tensor)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace tjit::runtime

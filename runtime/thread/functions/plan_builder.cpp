@@ -1,0 +1,525 @@
+// A plan, from a call that followed what another one had recorded.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "runtime/call/plain_tensor.h"
+#include "runtime/library_calls/library_call.h"
+#include "runtime/memory/tensor_recycler.h"
+#include "runtime/thread/copied_slot.h"
+#include "runtime/thread/functions/function_calls.h"
+#include "runtime/thread/match.h"
+
+namespace tjit::runtime {
+namespace {
+
+using Kind = FunctionSlot::Kind;
+
+c10::StorageImpl* StorageOfTensor(const at::Tensor& t) {
+  return t.defined() ? StorageOf(t.unsafeGetTensorImpl()) : nullptr;
+}
+
+bool SameValue(double number, const ScalarValue& scalar) {
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, &number, sizeof(bits));
+  return scalar.type == static_cast<std::uint64_t>(c10::ScalarType::Double) &&
+         scalar.bits[0] == bits;
+}
+
+bool SameValue(double number, const FunctionConstant& constant) {
+  return constant.bytes.size() == sizeof(number) &&
+         std::memcmp(constant.bytes.data(), &number, sizeof(number)) == 0;
+}
+
+class PlanBuilder {
+ public:
+  PlanBuilder(FunctionSession* session, const Run& run,
+              const std::vector<at::Tensor>& results)
+      : session_(*session),
+        record_(*session->follows),
+        run_(run),
+        results_(results),
+        plan_(std::make_unique<FunctionPlan>()) {}
+
+  std::unique_ptr<FunctionPlan> Build() {
+    plan_->key = session_.key;
+    plan_->store = session_.store;
+    plan_->record = session_.follows;
+    plan_->nodes = record_.nodes;
+    plan_->slots = record_.slots;
+    plan_->captured = record_.captured;
+    plan_->constants = record_.constants;
+    plan_->scalars = record_.scalars;
+    if (run_.slots.size() != plan_->slots.size()) {
+      session_.Fail(Refusal::kNotSame);
+    }
+    FindResults();
+    for (std::size_t s = 0; s < plan_->slots.size(); ++s) LookAtSlot(s);
+    FindNumbers();
+    CountBumps();
+    FindFreeArguments();
+    CompareWithBefore();
+    for (std::size_t i = 0, n = 0; n < plan_->nodes.size(); ++n) {
+      for (const ScalarRecord& scalar : plan_->nodes[n]->step.scalars) {
+        plan_->has_other_scalars |=
+            !scalar.value.SameBits(plan_->scalars[i++]);
+      }
+    }
+    if (session_.has_failed()) return nullptr;
+    return std::move(plan_);
+  }
+
+ private:
+  // Bytes by which argument `a` begins elsewhere than the recorded one.
+  std::int64_t ShiftOfArgument(std::size_t a) const {
+    const TensorGeometry& now = session_.key.arguments[a].geometry;
+    const TensorGeometry& then = record_.key.arguments[a].geometry;
+    return (now.offset - then.offset) * now.itemsize;
+  }
+
+  void LookAtSlot(std::size_t s) {
+    if (session_.has_failed()) return;
+    const FunctionSlot& slot = plan_->slots[s];
+    const SlotBinding& bound = run_.slots[s];
+    switch (slot.kind) {
+      case Kind::kBorn:
+      case Kind::kInside:
+        if (slot.kind == Kind::kInside && bound.block != nullptr &&
+            !IsInside(bound.block)) {
+          return session_.Fail(Refusal::kCapturedChanged);
+        }
+        if (bound.block == nullptr || bound.held || IsResult(s)) return;
+        return session_.Fail(Refusal::kEscapes);
+      case Kind::kArgument:
+        return Expect(bound, slot, ShiftOfArgument(slot.index),
+                      StorageOfTensor(session_.arguments[slot.index]),
+                      Refusal::kNotSame);
+      case Kind::kCaptured: {
+        const CapturedStorage& captured = plan_->captured[slot.index];
+        if (captured.storage.use_count() == 0) {
+          return session_.Fail(Refusal::kCapturedChanged);
+        }
+        return Expect(bound, slot, /*shift=*/0,
+                      captured.storage._unsafe_get_target(),
+                      Refusal::kCapturedChanged);
+      }
+      case Kind::kConstant:
+        if (!bound.copied) return session_.Fail(Refusal::kHostData);
+        return;
+    }
+  }
+
+  // All that the steps use of the storage lies `shift` from where it was
+  // recorded.
+  void Expect(const SlotBinding& bound, const FunctionSlot& slot,
+              std::int64_t shift, const c10::StorageImpl* storage,
+              Refusal otherwise) {
+    if (storage == nullptr) return session_.Fail(otherwise);
+    if (!bound.copied) {
+      if (BlockOf(storage) != bound.block) return session_.Fail(otherwise);
+      if (bound.shift != shift) session_.Fail(Refusal::kNotSame);
+      return;
+    }
+    const auto* const begin = static_cast<const char*>(storage->data());
+    if (bound.source != begin + slot.first + shift) session_.Fail(otherwise);
+  }
+
+  bool IsInside(const Block* block) const {
+    for (const FunctionSession::Inside& inside : session_.inside) {
+      if (inside.block == block) return true;
+    }
+    return false;
+  }
+
+  bool IsResult(std::size_t s) const {
+    for (const FreshTensor& fresh : plan_->fresh) {
+      if (fresh.slot == s) return true;
+    }
+    return false;
+  }
+
+  void FindResults() {
+    for (std::size_t i = 0; i < results_.size(); ++i) {
+      FunctionResult result;
+      for (std::size_t j = 0; j < i && result.same_as < 0; ++j) {
+        if (results_[i].defined() && results_[i].is_same(results_[j])) {
+          result.same_as = static_cast<std::int32_t>(j);
+        }
+      }
+      if (result.same_as < 0 && results_[i].defined()) {
+        const Refusal why = FindResult(results_[i], &result);
+        if (why != Refusal::kNone) return session_.Fail(why);
+      }
+      if (result.kind == FunctionResult::Kind::kSlot &&
+          i < session_.is_kept.size() && session_.is_kept[i]) {
+        return session_.Fail(Refusal::kEscapes);
+      }
+      plan_->results.push_back(result);
+    }
+    if (!session_.has_failed()) LookForOwners();
+  }
+
+  // Nobody but the results has a tensor over what is made anew.
+  void LookForOwners() {
+    for (const FreshTensor& fresh : plan_->fresh) {
+      const c10::StorageImpl* storage = nullptr;
+      std::vector<const c10::TensorImpl*> known;
+      const auto record = [&](const at::TensorBase& t) {
+        const c10::TensorImpl* const impl = t.unsafeGetTensorImpl();
+        if (std::find(known.begin(), known.end(), impl) == known.end()) {
+          known.push_back(impl);
+        }
+      };
+      for (std::size_t i = 0; i < results_.size(); ++i) {
+        const FunctionResult& r = plan_->results[i];
+        const bool is_it = r.kind == FunctionResult::Kind::kSlot &&
+                           plan_->fresh[r.index].slot == fresh.slot;
+        if (!is_it || r.same_as >= 0) continue;
+        storage = StorageOfTensor(results_[i]);
+        record(results_[i]);
+        if (results_[i].is_view()) record(results_[i]._base());
+      }
+      if (storage == nullptr) continue;
+      if (StorageUses(storage) > known.size()) {
+        return session_.Fail(Refusal::kEscapes);
+      }
+    }
+  }
+
+  // Tensors over a storage that a result has.
+  std::size_t StorageUses(const c10::StorageImpl* storage) const {
+    for (const at::Tensor& t : results_) {
+      if (StorageOfTensor(t) == storage) return t.storage().use_count();
+    }
+    return 0;
+  }
+
+  Refusal FindResult(const at::Tensor& tensor, FunctionResult* result) {
+    const c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
+    for (std::uint32_t a = 0; a < session_.arguments.size(); ++a) {
+      if (tensor.is_same(session_.arguments[a])) {
+        result->kind = FunctionResult::Kind::kArgument;
+        result->index = a;
+        return Refusal::kNone;
+      }
+    }
+    if (tensor.requires_grad()) return Refusal::kGradients;
+    if (!IsPlain(impl) || impl->numel() == 0 || impl->is_conj() ||
+        impl->is_neg()) {
+      return Refusal::kNotPlain;
+    }
+    result->geometry = GeometryOf(impl);
+    const c10::StorageImpl* const storage = StorageOf(impl);
+    for (std::uint32_t a = 0; a < session_.arguments.size(); ++a) {
+      if (StorageOfTensor(session_.arguments[a]) != storage) continue;
+      if (!IsViewOf(plan_->key.arguments[a].geometry, *result)) {
+        return Refusal::kResult;
+      }
+      // As shifts are counted from where the recorded argument began.
+      result->geometry.offset -=
+          ShiftOfArgument(a) / result->geometry.itemsize;
+      result->kind = FunctionResult::Kind::kArgument;
+      result->index = a;
+      result->is_view = true;
+      NeedBytes(result->geometry, &plan_->key.arguments[a]);
+      return Refusal::kNone;
+    }
+    for (std::uint32_t c = 0; c < plan_->captured.size(); ++c) {
+      const CapturedStorage& captured = plan_->captured[c];
+      if (captured.storage._unsafe_get_target() != storage) continue;
+      if (!captured.tensor || !IsViewOf(captured.geometry, *result)) {
+        return Refusal::kResult;
+      }
+      result->kind = FunctionResult::Kind::kCaptured;
+      result->index = c;
+      result->is_view = captured.tensor->_unsafe_get_target() != impl;
+      return Refusal::kNone;
+    }
+    return FindFresh(tensor, storage, result);
+  }
+
+  // True if as_strided() makes it of a tensor of this geometry: no other dtype.
+  static bool IsViewOf(const TensorGeometry& base,
+                       const FunctionResult& result) {
+    return base.dtype == result.geometry.dtype &&
+           base.key_set == result.geometry.key_set;
+  }
+
+  static void NeedBytes(const TensorGeometry& g, FunctionArgument* argument) {
+    std::int64_t last = g.offset;
+    for (int d = 0; d < g.ndim; ++d) last += (g.sizes[d] - 1) * g.strides[d];
+    argument->least_bytes =
+        std::max(argument->least_bytes, (last + 1) * g.itemsize);
+  }
+
+  Refusal FindFresh(const at::Tensor& tensor, const c10::StorageImpl* storage,
+                    FunctionResult* result) {
+    const Block* const block = BlockOf(storage);
+    const std::int32_t s = BoundSlot(run_, block);
+    if (s < 0) return Refusal::kResult;
+    const Kind kind = plan_->slots[static_cast<std::size_t>(s)].kind;
+    if (kind != Kind::kBorn && kind != Kind::kInside) return Refusal::kResult;
+    result->kind = FunctionResult::Kind::kSlot;
+    for (std::uint32_t f = 0; f < plan_->fresh.size(); ++f) {
+      if (plan_->fresh[f].slot != static_cast<std::uint32_t>(s)) continue;
+      if (!IsViewOf(plan_->fresh[f].form->geometry, *result)) {
+        return Refusal::kResult;
+      }
+      result->index = f;
+      result->is_view = true;
+      return Refusal::kNone;
+    }
+    FreshTensor fresh;
+    TensorGeometry geometry;
+    fresh.slot = static_cast<std::uint32_t>(s);
+    if (!FindMaker(block, static_cast<std::int32_t>(s), &fresh, &geometry) ||
+        !IsViewOf(geometry, *result)) {
+      return Refusal::kResult;
+    }
+    fresh.form = TemplateOf(geometry);
+    fresh.bytes = storage->nbytes();
+    fresh.size_class = TensorRecycler::ClassOf(fresh.bytes);
+    c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
+    if (!impl->is_inference()) {
+      fresh.version = impl->version_counter().current_version();
+    }
+    result->index = static_cast<std::uint32_t>(plan_->fresh.size());
+    result->is_view = tensor.is_view() || !(geometry == result->geometry);
+    plan_->fresh.push_back(std::move(fresh));
+    return Refusal::kNone;
+  }
+
+  // The step, or the call of at::empty(), that makes slot `s`.
+  bool FindMaker(const Block* block, std::int32_t s, FreshTensor* fresh,
+                 TensorGeometry* geometry) const {
+    for (const TraceNode* node : plan_->nodes) {
+      for (const ResultRecord& r : node->step.results) {
+        if (r.slot != s || r.kind != ResultRecord::Kind::kFresh) continue;
+        fresh->context = node->step.context;
+        *geometry = r.geometry;
+        return true;
+      }
+    }
+    for (const FunctionSession::Inside& inside : session_.inside) {
+      if (inside.block != block || inside.storage.use_count() == 0) continue;
+      if (inside.geometry.offset != 0) return false;
+      fresh->context = inside.context;
+      *geometry = inside.geometry;
+      return true;
+    }
+    return false;
+  }
+
+  // Where the scalars of this call differ from the recorded ones, one number
+  // that was passed must say so, and no other may.
+  void FindNumbers() {
+    std::vector<FunctionNumber>& numbers = plan_->key.numbers;
+    if (session_.before != nullptr) {
+      plan_->uses = session_.before->uses;
+      for (std::size_t n = 0; n < numbers.size(); ++n) {
+        numbers[n].is_free = session_.before->key.numbers[n].is_free;
+      }
+    }
+    std::uint32_t at = 0;
+    for (TraceNode* node : plan_->nodes) {
+      for (std::uint32_t i = 0; i < node->step.scalars.size(); ++i, ++at) {
+        const ScalarValue& now = run_.scalars[at];
+        ScalarValue& then = plan_->scalars[at];
+        if (FindNumber(then, now, at, /*is_constant=*/false)) {
+          node->step.scalars[i].MarkRuntime();
+          NumberUse& use = plan_->uses.back();
+          use.policy = EntryOf(*node).PolicyOfScalar(i);
+          use.value_class = ValueClass(use.policy, now);
+        }
+        then = now;
+      }
+    }
+    for (std::size_t s = 0; s < plan_->slots.size(); ++s) {
+      const FunctionSlot& slot = plan_->slots[s];
+      if (slot.kind != Kind::kConstant || session_.has_failed()) continue;
+      FunctionConstant& then = plan_->constants[slot.index];
+      const SlotBinding& bound = run_.slots[s];
+      const FunctionConstant now{std::string(
+          bound.block->data + bound.shift + slot.begin, then.bytes.size())};
+      FindNumber(then, now, slot.index, /*is_constant=*/true);
+      then = now;
+    }
+  }
+
+  static const OpEntry& EntryOf(const TraceNode& node) {
+    return *static_cast<const CapturedCall*>(node.payload.get())->entry;
+  }
+
+  static bool SameValues(const ScalarValue& a, const ScalarValue& b) {
+    return a.SameBits(b);
+  }
+  static bool SameValues(const FunctionConstant& a, const FunctionConstant& b) {
+    return a.bytes == b.bytes;
+  }
+
+  // True if this is a use of a number that was not known.
+  template <class Value>
+  bool FindNumber(const Value& then, const Value& now, std::uint32_t at,
+                  bool is_constant) {
+    const std::vector<FunctionNumber>& before = record_.key.numbers;
+    std::vector<FunctionNumber>& numbers = plan_->key.numbers;
+    for (const NumberUse& use : plan_->uses) {
+      if (use.at != at || use.is_constant != is_constant) continue;
+      if (!SameValue(numbers[use.number].value, now)) {
+        session_.Fail(Refusal::kNotSame);
+      }
+      return false;
+    }
+    if (SameValues(then, now)) return false;
+    std::int64_t found = -1;
+    for (std::uint32_t n = 0; n < numbers.size(); ++n) {
+      if (!SameValue(before[n].value, then) ||
+          !SameValue(numbers[n].value, now)) {
+        continue;
+      }
+      if (found >= 0) {  // two arguments had the same values in both calls
+        session_.Fail(Refusal::kNumber);
+        return false;
+      }
+      found = n;
+    }
+    if (found < 0) {
+      session_.Fail(Refusal::kNumber);
+      return false;
+    }
+    const auto number = static_cast<std::uint32_t>(found);
+    numbers[number].is_free = true;
+    plan_->uses.push_back({number, at, is_constant});
+    return true;
+  }
+
+  void CountBumps() {
+    for (std::size_t a = 0; a < session_.arguments.size(); ++a) {
+      const at::Tensor& t = session_.arguments[a];
+      const bool counts =
+          t.defined() && !t.unsafeGetTensorImpl()->is_inference();
+      const std::uint32_t now =
+          counts ? t.unsafeGetTensorImpl()->version_counter().current_version()
+                 : 0;
+      plan_->bumps.push_back(counts ? now - session_.versions[a] : 0);
+      plan_->writes |= plan_->bumps.back() != 0;
+    }
+    for (std::size_t c = 0; c < plan_->captured.size(); ++c) {
+      CapturedStorage& captured = plan_->captured[c];
+      if (!captured.version.enabled()) continue;
+      captured.bumps = captured.version.current_version() -
+                       session_.captured_versions[c];
+      plan_->writes |= captured.bumps != 0;
+    }
+  }
+
+  void FindFreeArguments() {
+    for (std::size_t a = 0; a < plan_->key.arguments.size(); ++a) {
+      FunctionArgument& now = plan_->key.arguments[a];
+      const FunctionArgument& then = record_.key.arguments[a];
+      now.moves = now.geometry.offset != then.geometry.offset;
+      now.is_pinned = now.storage._unsafe_get_target() ==
+                      then.storage._unsafe_get_target();
+      if (session_.before != nullptr) {
+        now.moves |= session_.before->key.arguments[a].moves;
+        now.is_pinned &= session_.before->key.arguments[a].is_pinned;
+      }
+      // Shifts are counted from where the recorded one began.
+      now.geometry.offset = then.geometry.offset;
+    }
+  }
+
+  // A call that another one made a plan of does what that says.
+  void CompareWithBefore() {
+    if (session_.before == nullptr || session_.has_failed()) return;
+    const FunctionPlan& before = *session_.before;
+    const auto same_result = [](const FunctionResult& a,
+                                const FunctionResult& b) {
+      return a.kind == b.kind && a.is_view == b.is_view &&
+             a.same_as == b.same_as && a.index == b.index &&
+             a.geometry == b.geometry;
+    };
+    const auto same_fresh = [](const FreshTensor& a, const FreshTensor& b) {
+      return a.slot == b.slot && a.context == b.context &&
+             a.version == b.version && a.bytes == b.bytes && a.form == b.form;
+    };
+    const bool is_same =
+        std::equal(before.results.begin(), before.results.end(),
+                   plan_->results.begin(), plan_->results.end(), same_result) &&
+        std::equal(before.fresh.begin(), before.fresh.end(),
+                   plan_->fresh.begin(), plan_->fresh.end(), same_fresh) &&
+        before.bumps == plan_->bumps;
+    if (!is_same) session_.Fail(Refusal::kNotSame);
+  }
+
+  FunctionSession& session_;
+  const FunctionRecord& record_;
+  const Run& run_;
+  const std::vector<at::Tensor>& results_;
+  std::unique_ptr<FunctionPlan> plan_;
+};
+
+}  // namespace
+
+namespace {
+
+// What became of the gradients of the leaves; new ones are appended to
+// `results`. False if the leaves are others than those that were recorded.
+bool FindGradients(const FunctionSession& session,
+                   std::vector<at::Tensor>* results,
+                   std::vector<FunctionLeaf>* leaves) {
+  const auto& recorded = session.follows->leaves;
+  if (recorded.size() != session.leaves.size()) return false;
+  for (std::size_t i = 0; i < recorded.size(); ++i) {
+    const at::Tensor& tensor = session.leaves[i];
+    if (recorded[i]._unsafe_get_target() != tensor.unsafeGetTensorImpl()) {
+      return false;
+    }
+    FunctionLeaf leaf{recorded[i]};
+    const auto& before = session.gradients[i];
+    const at::Tensor& after = tensor.grad();
+    leaf.had_gradient = before.has_value();
+    if (after.defined()) {
+      const c10::TensorImpl* const impl = after.unsafeGetTensorImpl();
+      if (before && before->use_count() != 0 &&
+          before->_unsafe_get_target() == impl) {
+        leaf.after = FunctionLeaf::After::kSame;
+        leaf.same = impl;
+      } else {
+        leaf.after = FunctionLeaf::After::kResult;
+        leaf.result = static_cast<std::uint32_t>(results->size());
+        results->push_back(after);
+      }
+    }
+    leaves->push_back(std::move(leaf));
+  }
+  return true;
+}
+
+}  // namespace
+
+std::unique_ptr<FunctionPlan> FunctionCalls::EndFollowing(
+    const std::vector<at::Tensor>& results) {
+  FunctionSession& session = *function_;
+  if (session.has_failed()) return nullptr;
+  if (cursor_ != session.follows->nodes.back() || store_ != session.store) {
+    session.Fail(Refusal::kNotSame);
+    return nullptr;
+  }
+  if (run_.pending.size() != cursor_->depth + 1) {
+    session.Fail(Refusal::kInterrupted);
+    return nullptr;
+  }
+  std::vector<at::Tensor> all = results;
+  std::vector<FunctionLeaf> leaves;
+  if (!FindGradients(session, &all, &leaves)) {
+    session.Fail(Refusal::kNotSame);
+    return nullptr;
+  }
+  std::unique_ptr<FunctionPlan> plan =
+      PlanBuilder(&session, run_, all).Build();
+  if (plan != nullptr) plan->leaves = std::move(leaves);
+  return plan;
+}
+
+}  // namespace tjit::runtime

@@ -1,0 +1,258 @@
+// Defers a whole function at once: binds what it takes, makes what it returns
+// and appends all of its steps.
+//
+// Nothing changes before everything is bound; what was bound is let go where
+// something does not fit, and the function runs.
+#include <cstring>
+#include <exception>
+#include <utility>
+
+#include "runtime/call/kernel_state.h"
+#include "runtime/call/plain_tensor.h"
+#include "runtime/memory/deferred_storage.h"
+#include "runtime/platform/test_hooks.h"
+#include "runtime/thread/copied_slot.h"
+#include "runtime/thread/fast_defer.h"
+#include "runtime/thread/functions/function_calls.h"
+#include "runtime/thread/match.h"
+#include "runtime/thread/thread_registry.h"
+
+namespace tjit::runtime {
+
+using Kind = FunctionSlot::Kind;
+
+FunctionCalls::Bound FunctionCalls::BindStorage(const FunctionSlot& from,
+                                                c10::StorageImpl* storage,
+                                                std::int64_t shift) {
+  const auto s = static_cast<std::uint32_t>(run_.slots.size());
+  const std::int64_t begin = from.begin + shift, end = from.end + shift;
+  if (begin < 0 || end > static_cast<std::int64_t>(storage->nbytes())) {
+    return Bound::kNo;
+  }
+  Block* block = BlockOf(storage);
+  if (block == nullptr) block = AdoptStorage(storage);
+  if (block == nullptr || block->exposed.load(std::memory_order_relaxed)) {
+    const auto size = static_cast<std::uint64_t>(end - begin);
+    if (from.written || size > policy::kMaxCopiedOfPointwise ||
+        storage->device() != c10::kCPU || storage->data() == nullptr) {
+      return Bound::kNo;
+    }
+    AddCopyOf({static_cast<const char*>(storage->data()) + begin, size},
+              from.begin, &run_);
+    counters_.inputs_copied.Add();
+    return Bound::kYes;
+  }
+  // Reads may be of a part of a storage of any size, as HasSizeOf() in match.cpp
+  // says.
+  const bool is_part = !from.written &&
+                       static_cast<std::uint64_t>(end - begin) < from.bytes &&
+                       static_cast<std::uint64_t>(end - begin) < block->bytes;
+  if (storage->nbytes() != from.bytes && !is_part) return Bound::kNo;
+  if (BoundSlot(run_, block) >= 0 && !Planted(Defect::kLostAlias)) {
+    return Bound::kNo;
+  }
+  run_.Record(block, s);
+  SlotBinding& slot = run_.slots.emplace_back();
+  slot.block = block;
+  slot.shift = shift;
+  if (!ClaimSlot(s, from.written)) return Bound::kOwnedByOthers;
+  if (slot.owned) {
+    const std::uint8_t use =
+        Block::kPendingRead | (from.written ? Block::kPendingWrite : 0);
+    block->pending.store(
+        block->pending.load(std::memory_order_relaxed) | use,
+        std::memory_order_relaxed);
+  }
+  ArmStorage(storage, block);
+  return Bound::kYes;
+}
+
+namespace {
+
+// The number that constant `at` stands for, as bytes; empty: it is always the
+// same.
+std::string NumberOfConstant(const FunctionPlan& plan, std::uint32_t at,
+                             const double* numbers) {
+  for (const NumberUse& use : plan.uses) {
+    if (!use.is_constant || use.at != at) continue;
+    return std::string(reinterpret_cast<const char*>(&numbers[use.number]),
+                       sizeof(double));
+  }
+  return {};
+}
+
+}  // namespace
+
+FunctionCalls::Bound FunctionCalls::BindFunction(const FunctionPlan& plan,
+                                                 const FunctionInputs& inputs) {
+  for (const FunctionSlot& from : plan.slots) {
+    Bound bound = Bound::kYes;
+    switch (from.kind) {
+      case Kind::kBorn:
+      case Kind::kInside:
+        run_.slots.emplace_back();
+        break;
+      case Kind::kArgument: {
+        const c10::TensorImpl* const impl =
+            inputs.tensors[from.index]->unsafeGetTensorImpl();
+        bound = BindStorage(
+            from, StorageOf(impl),
+            ShiftOf(impl, plan.key.arguments[from.index].geometry));
+        break;
+      }
+      case Kind::kCaptured:
+        bound = BindStorage(
+            from, plan.captured[from.index].storage._unsafe_get_target(), 0);
+        break;
+      case Kind::kConstant: {
+        const std::string* bytes = &plan.constants[from.index].bytes;
+        const std::string number =
+            NumberOfConstant(plan, from.index, inputs.numbers);
+        if (!number.empty()) bytes = &number;
+        AddCopyOf({bytes->data(), bytes->size()}, from.begin, &run_);
+        break;
+      }
+    }
+    if (bound != Bound::kYes) return bound;
+  }
+  return Bound::kYes;
+}
+
+// As if it had never been bound. What a tensor of `fresh` had is let go before
+// that dies.
+void FunctionCalls::UnbindFunction() {
+  for (const std::uint32_t s : run_.readers) {
+    SlotBinding& slot = run_.slots[s];
+    slot.reader = false;
+    static_cast<void>(slot.block->DropReader());  // the program owns it, too
+  }
+  run_.readers.clear();
+  for (const std::uint32_t s : run_.owned) {
+    SlotBinding& slot = run_.slots[s];
+    slot.owned = false;
+    slot.block->pending.store(0, std::memory_order_relaxed);
+    slot.block->owner.store(nullptr, std::memory_order_release);
+  }
+  run_.owned.clear();
+  UnbindFrom(&run_, 0);
+}
+
+namespace {
+
+// Defect::kReusedResult: the result of the replay before, where it is as large.
+void ReuseLast(at::Tensor* tensor, Block** block) {
+  static auto& last = *new at::Tensor;
+  if (last.defined() && last.sizes() == tensor->sizes()) {
+    *tensor = last;
+    *block = BlockOf(last.storage().unsafeGetStorageImpl());
+  }
+  last = *tensor;
+}
+
+}  // namespace
+
+void FunctionCalls::MakeFresh(const FreshTensor& fresh, at::Tensor* tensor) {
+  const CompactResult result{fresh.form.get(), fresh.bytes, fresh.version,
+                             ResultRecord::Kind::kFresh, fresh.size_class};
+  Block* block = nullptr;
+  *tensor = MakeSurvivor(result, fresh.context, &block);
+  if (Planted(Defect::kReusedResult)) ReuseLast(tensor, &block);
+  SlotBinding& slot = run_.slots[fresh.slot];
+  slot.block = block;
+  slot.owned = true;
+  slot.born_pending = true;
+  run_.owned.push_back(fresh.slot);
+  run_.Record(block, fresh.slot);
+  block->pending.store(Block::kPendingWrite, std::memory_order_relaxed);
+  block->owner.store(this, std::memory_order_release);
+}
+
+void FunctionCalls::KeepNumbers(const FunctionPlan& plan,
+                                const double* numbers) {
+  const std::size_t count = plan.scalars.size();
+  if (run_.scalars.size() < count) run_.scalars.resize(2 * count);
+  std::copy(plan.scalars.begin(), plan.scalars.end(), run_.scalars.begin());
+  for (const NumberUse& use : plan.uses) {
+    if (use.is_constant) continue;
+    ScalarValue& scalar = run_.scalars[use.at];
+    if (!Planted(Defect::kStaleScalar)) {
+      std::memcpy(scalar.bits, &numbers[use.number], sizeof(double));
+    }
+  }
+  run_.has_other_scalars = plan.has_other_scalars || !plan.uses.empty();
+}
+
+void FunctionCalls::FlushOwnersOf(const FunctionPlan& plan,
+                                  const FunctionInputs& inputs) {
+  for (const FunctionSlot& slot : plan.slots) {
+    const c10::StorageImpl* storage = nullptr;
+    if (slot.kind == Kind::kArgument) {
+      storage = StorageOf(inputs.tensors[slot.index]->unsafeGetTensorImpl());
+    } else if (slot.kind == Kind::kCaptured) {
+      storage = plan.captured[slot.index].storage._unsafe_get_target();
+    }
+    Block* const block = storage == nullptr ? nullptr : BlockOf(storage);
+    if (block == nullptr) continue;
+    PendingQueue* const owner = block->owner.load(std::memory_order_acquire);
+    if (owner != nullptr && owner != this) {
+      owner->Flush(FlushReason::kOtherThread);
+    }
+    if (slot.written) FlushReaders(block, FlushReason::kOtherThread);
+  }
+}
+
+bool FunctionCalls::ReplayFunction(const FunctionPlan& plan,
+                                   const FunctionInputs& inputs,
+                                   at::Tensor* fresh) {
+  if (cursor_ == nullptr || cursor_ != function_end_ || capture_.active()) {
+    LeaveForFunction();
+  } else if (store_.get() != registry_->store()) {
+    LeaveForFunction();
+  }
+  if (!HasStore(plan.store)) return false;
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    {
+      const OwnerStateLock lock(this);
+      FlushLocked(FlushReason::kSegmentEnd);
+      if (cursor_ != nullptr) store_->RecordUse(cursor_);
+      BeginRun();
+      cursor_ = nullptr;
+      Bound bound = Bound::kNo;
+      bool has_begun = false;
+      try {
+        bound = BindFunction(plan, inputs);
+        if (bound == Bound::kYes) {
+          BeginPending();
+          has_begun = true;
+          for (std::size_t f = 0; f < plan.fresh.size(); ++f) {
+            MakeFresh(plan.fresh[f], &fresh[f]);
+          }
+          KeepNumbers(plan, inputs.numbers);
+          run_.pending.assign(plan.nodes.begin(), plan.nodes.end());
+        }
+      } catch (const std::exception&) {  // no memory: the function may have some
+        bound = Bound::kNo;
+        if (has_begun) AfterFlushLocked();
+      }
+      if (bound == Bound::kYes) {
+        const auto ops = static_cast<std::int64_t>(plan.nodes.size());
+        pending_count_.store(static_cast<std::uint32_t>(ops),
+                             std::memory_order_relaxed);
+        counters_.ops_seen.Add(ops);
+        counters_.ops_deferred.Add(ops);
+        root_ = plan.nodes.front();
+        cursor_ = plan.nodes.back();
+        function_end_ = cursor_;
+        run_began_ns_ = 0;
+        return true;
+      }
+      UnbindFunction();
+      for (std::size_t f = 0; f < plan.fresh.size(); ++f) fresh[f].reset();
+      if (bound == Bound::kNo) break;
+    }
+    FlushOwnersOf(plan, inputs);
+  }
+  return false;
+}
+
+}  // namespace tjit::runtime

@@ -1,0 +1,37 @@
+// tjit::jit() in a program that does not switch tjit on.
+// Tests: runtime/include/tjit/jit.h
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <gtest/gtest.h>
+#include <tjit/jit.h>
+#include <tjit/tjit.h>
+
+#include <cstring>
+
+namespace tjit {
+namespace {
+
+TEST(JitAloneTest, TjitIsOnForTheFunction) {
+  const at::NoGradGuard no_grad;
+  const auto f = [](const at::Tensor& x) { return (x * 2 + 1).relu(); };
+  auto fast = jit(f, {.verify_every = 0});
+  EXPECT_FALSE(is_enabled());
+  const auto expect_same = [&] {
+    const at::Tensor x = at::rand({8});
+    const at::Tensor a = fast(x), b = f(x);
+    EXPECT_EQ(std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()),
+              0);
+  };
+  for (int i = 0; i < 20; ++i) expect_same();
+  EXPECT_GE(fast.stats().replays, 15) << fast.stats().why;
+  // The program's own ops are not looked at.
+  EXPECT_LE(stats().ops_seen, 20 * 3);
+  // Who switches tjit off switches it off for functions, too.
+  disable();
+  const std::int64_t replays = fast.stats().replays;
+  for (int i = 0; i < 5; ++i) expect_same();
+  EXPECT_EQ(fast.stats().replays, replays);
+}
+
+}  // namespace
+}  // namespace tjit

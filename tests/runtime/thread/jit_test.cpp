@@ -1,0 +1,1056 @@
+// Functions that tjit::jit() wraps: what is replayed has eager's bits and does
+// not run the function, and what cannot be replayed says why.
+// Tests: Note [Functions] in runtime/thread/functions/function_plan.h
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <tjit/jit.h>
+#include <tjit/tjit.h>
+
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/testing.h"
+
+struct JitTestState {
+  at::Tensor position, velocity;
+  double time = 0;
+};
+TJIT_FIELDS(JitTestState, position, velocity, time);
+
+namespace tjit {
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+
+bool SameBits(const at::Tensor& a, const at::Tensor& b) {
+  if (a.defined() != b.defined()) return false;
+  if (!a.defined()) return true;
+  const at::Tensor x = a.contiguous(), y = b.contiguous();
+  sync();  // an untyped pointer is no sync point
+  return x.sizes() == y.sizes() && x.dtype() == y.dtype() &&
+         std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0;
+}
+
+class JitTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    at::manual_seed(1);
+    ASSERT_TRUE(enable());
+  }
+  void TearDown() override {
+    disable();
+    clear();
+  }
+  const at::NoGradGuard no_grad_;
+};
+
+// A chain of ten ops is replayed from the third call on, with new data.
+TEST_F(JitTest, AChainIsReplayed) {
+  int runs = 0;
+  const auto chain = [&](const at::Tensor& a, const at::Tensor& b) {
+    ++runs;
+    at::Tensor x = a + b;
+    for (int i = 0; i < 3; ++i) x = (x * b - a).relu();
+    return x;
+  };
+  auto fast = jit(chain);
+  for (int i = 0; i < 40; ++i) {
+    const at::Tensor a = at::rand({64}), b = at::rand({64});
+    const at::Tensor y = fast(a, b);
+    const int now = runs;
+    EXPECT_TRUE(SameBits(y, chain(a, b))) << i;
+    runs = now;
+  }
+  const JitStats s = fast.stats();
+  EXPECT_EQ(s.why, "");
+  EXPECT_EQ(s.calls, 40);
+  EXPECT_EQ(s.recordings, 1);
+  EXPECT_EQ(runs + s.replays, 40);
+  EXPECT_GE(s.replays, 30);
+  EXPECT_EQ(s.not_same, 0);
+}
+
+// What the program asks for is replayed, not run eagerly.
+TEST_F(JitTest, NoEagerKernelRuns) {
+  auto fast = jit([](const at::Tensor& a) { return (a * 2 + 1).relu(); },
+                  {.verify_every = 0});
+  const at::Tensor a = at::rand({8});
+  at::Tensor y;
+  for (int i = 0; i < 4; ++i) y = fast(a);
+  sync();
+  const Stats before = stats();
+  for (int i = 0; i < 10; ++i) {
+    y = fast(a);
+    mark_step();
+  }
+  const Stats since = stats() - before;
+  EXPECT_EQ(since.ops_eager, 0) << fast.stats().why;
+  EXPECT_EQ(since.ops_replayed, since.ops_seen);
+  EXPECT_EQ(since.ops_seen, 30);
+  EXPECT_TRUE(SameBits(y, (a * 2 + 1).relu()));
+}
+
+// Tensors from outside are read when the function is replayed.
+TEST_F(JitTest, CapturedTensorsAreReadAnew) {
+  at::Tensor w = at::rand({16, 8}), b = at::rand({8});
+  const auto layer = [&](const at::Tensor& x) {
+    return at::relu(at::linear(x, w.t(), b));
+  };
+  auto fast = jit(layer, {.verify_every = 0});
+  for (int i = 0; i < 20; ++i) {
+    const at::Tensor x = at::rand({4, 16});
+    w.add_(0.25);
+    EXPECT_TRUE(SameBits(fast(x), layer(x))) << i;
+  }
+  EXPECT_GE(fast.stats().replays, 15) << fast.stats().why;
+}
+
+// A weight that is replaced is seen, where the tensor is met itself.
+TEST_F(JitTest, SetDataIsSeen) {
+  at::Tensor w = at::rand({8});
+  const at::Tensor old = w.detach();
+  const auto scale = [&](const at::Tensor& x) { return x * w + 1; };
+  auto fast = jit(scale, {.verify_every = 0});
+  for (int i = 0; i < 5; ++i) fast(at::rand({8}));
+  EXPECT_GE(fast.stats().replays, 2) << fast.stats().why;
+  w.set_data(at::rand({8}));
+  for (int i = 0; i < 5; ++i) {
+    const at::Tensor x = at::rand({8});
+    EXPECT_TRUE(SameBits(fast(x), scale(x))) << i;
+  }
+}
+
+// State that the function updates in place, and its version counter.
+TEST_F(JitTest, StateIsUpdatedInPlace) {
+  at::Tensor state = at::zeros({32}), other = at::zeros({32});
+  const auto update = [](at::Tensor& s, const at::Tensor& x) {
+    s.mul_(0.5).add_(x);
+    return s * 2;
+  };
+  auto fast = jit([&](const at::Tensor& x) { return update(state, x); },
+                  {.verify_every = 0});
+  for (int i = 0; i < 20; ++i) {
+    const at::Tensor x = at::rand({32});
+    EXPECT_TRUE(SameBits(fast(x), update(other, x))) << i;
+    EXPECT_TRUE(SameBits(state, other)) << i;
+    EXPECT_EQ(state._version(), other._version()) << i;
+  }
+  EXPECT_GE(fast.stats().replays, 15) << fast.stats().why;
+}
+
+TEST_F(JitTest, AnArgumentIsUpdatedInPlace) {
+  const auto update = [](at::Tensor s) { s.add_(1).mul_(2); };
+  auto fast = jit(update, {.verify_every = 0});
+  at::Tensor a = at::ones({32}), b = at::ones({32});
+  for (int i = 0; i < 20; ++i) {
+    fast(a);
+    update(b);
+    EXPECT_TRUE(SameBits(a, b)) << i;
+    EXPECT_EQ(a._version(), b._version()) << i;
+  }
+  EXPECT_GE(fast.stats().replays, 15) << fast.stats().why;
+}
+
+// A number that is passed may change from call to call.
+TEST_F(JitTest, NumbersAreArguments) {
+  const auto step = [](const at::Tensor& x, double dt) {
+    return at::add(x * dt, x, dt).sub(1.5);
+  };
+  auto fast = jit(step, {.verify_every = 0});
+  for (int i = 0; i < 30; ++i) {
+    const at::Tensor x = at::rand({16});
+    const double dt = 0.1 + 0.01 * i;
+    EXPECT_TRUE(SameBits(fast(x, dt), step(x, dt))) << i;
+  }
+  const JitStats s = fast.stats();
+  EXPECT_GE(s.replays, 25) << s.why;
+  EXPECT_EQ(s.plans, 1);
+}
+
+// A number that decides what runs is one more form.
+TEST_F(JitTest, WholeNumbersAreFixed) {
+  const auto power = [](const at::Tensor& x, int n) {
+    at::Tensor y = x;
+    for (int i = 1; i < n; ++i) y = y * x;
+    return y + 1;
+  };
+  auto fast = jit(power, {.verify_every = 0});
+  for (int i = 0; i < 40; ++i) {
+    const at::Tensor x = at::rand({16});
+    const int n = 2 + i % 3;
+    EXPECT_TRUE(SameBits(fast(x, n), power(x, n))) << i;
+  }
+  EXPECT_GE(fast.stats().replays, 30) << fast.stats().why;
+  EXPECT_EQ(fast.stats().plans, 3);
+}
+
+// A double that only decides a branch is not known to be free.
+TEST_F(JitTest, ANumberThatDecidesABranchIsNotFrozen) {
+  const auto pick = [](const at::Tensor& x, double t) {
+    return t < 0.5 ? (x + 1).relu() : (x - 1).relu();
+  };
+  auto fast = jit(pick, {.verify_every = 0});
+  for (int i = 0; i < 60; ++i) {
+    const at::Tensor x = at::rand({16});
+    const double t = i % 2 == 0 ? 0.25 : 0.75;
+    EXPECT_TRUE(SameBits(fast(x, t), pick(x, t))) << i;
+  }
+  EXPECT_GE(fast.stats().replays, 40) << fast.stats().why;
+}
+
+// A number from outside that moves is refused, and never frozen while it moves.
+TEST_F(JitTest, ANumberFromNowhereIsRefused) {
+  double t = 0;
+  const auto step = [&](const at::Tensor& x) { return x * t + 1; };
+  auto fast = jit(step);
+  for (int i = 0; i < 20; ++i) {
+    t = 0.125 * i;
+    const at::Tensor x = at::rand({16});
+    EXPECT_TRUE(SameBits(fast(x), step(x))) << i;
+  }
+  EXPECT_EQ(fast.stats().replays, 0);
+  EXPECT_NE(fast.stats().why.find("jit_number"), std::string::npos)
+      << fast.stats().why;
+}
+
+// One that moves later is found by the next comparison, which runs the function.
+TEST_F(JitTest, AFrozenNumberIsFound) {
+  double t = 2;
+  auto fast = jit([&](const at::Tensor& x) { return x * t + 1; },
+                  {.verify_every = 4});
+  const at::Tensor x = at::rand({16});
+  for (int i = 0; i < 10; ++i) fast(x);
+  t = 3;
+  for (int i = 0; i < 6; ++i) fast(x);
+  EXPECT_GE(fast.stats().not_same, 1);
+  EXPECT_TRUE(SameBits(fast(x), x * 3 + 1));
+}
+
+TEST_F(JitTest, ThreeSizes) {
+  const at::Tensor w = at::rand({8, 8});
+  const auto layer = [&](const at::Tensor& x) { return at::mm(x, w).tanh(); };
+  auto fast = jit(layer, {.verify_every = 0});
+  for (int i = 0; i < 30; ++i) {
+    const at::Tensor x = at::rand({2 + i % 3, 8});
+    EXPECT_TRUE(SameBits(fast(x), layer(x))) << i;
+  }
+  EXPECT_EQ(fast.stats().plans, 3) << fast.stats().why;
+  EXPECT_GE(fast.stats().replays, 20);
+}
+
+// Slices of one tensor: an argument that begins elsewhere.
+TEST_F(JitTest, ArgumentsMoveInTheirStorage) {
+  const at::Tensor all = at::rand({64, 8});
+  const auto f = [](const at::Tensor& x) { return (x * x).sum(1) + x[0][0]; };
+  auto fast = jit(f, {.verify_every = 0});
+  for (int i = 0; i < 16; ++i) {
+    const at::Tensor x = all.narrow(0, 4 * i, 4);
+    EXPECT_TRUE(SameBits(fast(x), f(x))) << i;
+  }
+  EXPECT_GE(fast.stats().replays, 12) << fast.stats().why;
+}
+
+// A tensor that is passed and captured: one storage for two things, until
+// another one is passed.
+TEST_F(JitTest, ACapturedTensorIsPassed) {
+  const at::Tensor w = at::rand({8});
+  const auto f = [&](const at::Tensor& x) { return (x + w) * x; };
+  auto fast = jit(f, {.verify_every = 0});
+  for (int i = 0; i < 6; ++i) EXPECT_TRUE(SameBits(fast(w), f(w)));
+  EXPECT_GE(fast.stats().replays, 3) << fast.stats().why;
+  for (int i = 0; i < 10; ++i) {
+    const at::Tensor x = at::rand({8});
+    EXPECT_TRUE(SameBits(fast(x), f(x))) << i;
+  }
+  EXPECT_TRUE(SameBits(fast(w), f(w)));
+}
+
+TEST_F(JitTest, TheSameTensorTwice) {
+  const auto f = [](const at::Tensor& a, const at::Tensor& b) {
+    return (a - b).add(a * b);
+  };
+  auto fast = jit(f, {.verify_every = 0});
+  for (int i = 0; i < 24; ++i) {
+    const at::Tensor a = at::rand({8}), b = i % 2 == 0 ? a : at::rand({8});
+    EXPECT_TRUE(SameBits(fast(a, b), f(a, b))) << i;
+  }
+  EXPECT_GE(fast.stats().replays, 12) << fast.stats().why;
+}
+
+// A write that begins to be seen by another argument.
+TEST_F(JitTest, ArgumentsThatBeginToOverlap) {
+  const auto f = [](at::Tensor a, const at::Tensor& b) {
+    a.add_(b);
+    return a * b;
+  };
+  auto fast = jit(f, {.verify_every = 0});
+  for (int i = 0; i < 24; ++i) {
+    const at::Tensor all = at::rand({16}), eager = all.clone();
+    const bool overlaps = i % 3 == 2;
+    const auto part = [&](const at::Tensor& t, int from) {
+      return t.narrow(0, from, 8);
+    };
+    const at::Tensor y =
+        fast(part(all, 0), overlaps ? part(all, 0) : at::ones({8}));
+    const at::Tensor z =
+        f(part(eager, 0), overlaps ? part(eager, 0) : at::ones({8}));
+    EXPECT_TRUE(SameBits(y, z)) << i;
+    EXPECT_TRUE(SameBits(all, eager)) << i;
+  }
+}
+
+TEST_F(JitTest, StructuresOfTensors) {
+  const auto f = [](const JitTestState& s, const Tensors& forces, double dt) {
+    JitTestState next;
+    next.velocity = s.velocity + (forces[0] + forces[1]) * dt;
+    next.position = s.position + next.velocity * dt;
+    next.time = 7;
+    return next;
+  };
+  auto fast = jit(f, {.verify_every = 0});
+  for (int i = 0; i < 20; ++i) {
+    const JitTestState s{at::rand({4}), at::rand({4}), 0};
+    const Tensors forces = {at::rand({4}), at::rand({4})};
+    const JitTestState a = fast(s, forces, 0.25), b = f(s, forces, 0.25);
+    EXPECT_TRUE(SameBits(a.position, b.position)) << i;
+    EXPECT_TRUE(SameBits(a.velocity, b.velocity)) << i;
+    EXPECT_EQ(a.time, 7);
+  }
+  EXPECT_GE(fast.stats().replays, 15) << fast.stats().why;
+}
+
+TEST_F(JitTest, ResultsOfAllKinds) {
+  const at::Tensor w = at::rand({4, 6});
+  const auto f = [&](const at::Tensor& x) {
+    const at::Tensor y = at::mm(x, w), z = y + 1;
+    return Tensors{y, y.t(), z[0], x, x[1], at::Tensor(), y, w};
+  };
+  auto fast = jit(f, {.verify_every = 0});
+  for (int i = 0; i < 20; ++i) {
+    const at::Tensor x = at::rand({3, 4});
+    const Tensors a = fast(x), b = f(x);
+    ASSERT_EQ(a.size(), b.size());
+    for (std::size_t r = 0; r < a.size(); ++r) {
+      EXPECT_TRUE(SameBits(a[r], b[r])) << i << " " << r;
+      if (!a[r].defined()) continue;
+      EXPECT_EQ(a[r].strides(), b[r].strides()) << r;
+      EXPECT_EQ(a[r].is_view(), b[r].is_view()) << r;
+      EXPECT_EQ(a[r]._version(), b[r]._version()) << r;
+    }
+    EXPECT_TRUE(a[6].is_same(a[0]));
+    EXPECT_TRUE(a[3].is_same(x));
+    EXPECT_TRUE(a[7].is_same(w));
+    EXPECT_EQ(a[1].storage().data(), a[0].storage().data());
+  }
+  EXPECT_GE(fast.stats().replays, 15) << fast.stats().why;
+}
+
+// A later call does not overwrite what an earlier one returned.
+TEST_F(JitTest, ResultsOwnTheirMemory) {
+  auto fast = jit([](const at::Tensor& x) { return x * 2 + 1; });
+  Tensors results, inputs;
+  for (int i = 0; i < 20; ++i) {
+    inputs.push_back(at::rand({8}));
+    results.push_back(fast(inputs.back()));
+  }
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_TRUE(SameBits(results[i], inputs[i] * 2 + 1)) << i;
+  }
+  EXPECT_GE(fast.stats().replays, 12) << fast.stats().why;
+}
+
+TEST_F(JitTest, AResultIsTheNextArgument) {
+  const auto f = [](const at::Tensor& x) { return (x * 0.5 + 1).tanh(); };
+  auto fast = jit(f);
+  at::Tensor a = at::rand({8}), b = a.clone();
+  for (int i = 0; i < 50; ++i) {
+    a = fast(a);
+    b = f(b);
+  }
+  EXPECT_TRUE(SameBits(a, b));
+  EXPECT_GE(fast.stats().replays, 35) << fast.stats().why;
+}
+
+TEST_F(JitTest, TensorsThatAreMadeEmpty) {
+  const auto f = [](const at::Tensor& x) {
+    at::Tensor sum = at::zeros({8}), all = at::empty({2, 8});
+    for (int i = 0; i < 3; ++i) sum.add_(x[i]);
+    all[0].copy_(sum);
+    all[1].copy_(sum * 2);
+    const at::Tensor ones = at::ones({8});
+    return Tensors{sum - ones, all};
+  };
+  auto fast = jit(f, {.verify_every = 0});
+  for (int i = 0; i < 20; ++i) {
+    const at::Tensor x = at::rand({3, 8});
+    const Tensors a = fast(x), b = f(x);
+    EXPECT_TRUE(SameBits(a[0], b[0])) << i;
+    EXPECT_TRUE(SameBits(a[1], b[1])) << i;
+  }
+  EXPECT_GE(fast.stats().replays, 15) << fast.stats().why;
+}
+
+// Inputs that the program fills through a pointer.
+TEST_F(JitTest, ExposedArguments) {
+  const at::Tensor x = at::empty({16});
+  float* const data = x.data_ptr<float>();
+  const auto f = [](const at::Tensor& t) { return (t * 3).relu() - t; };
+  auto fast = jit(f, {.verify_every = 0});
+  for (int i = 0; i < 20; ++i) {
+    for (int j = 0; j < 16; ++j) data[j] = static_cast<float>(i * j) - 20;
+    const at::Tensor y = fast(x), z = f(x);
+    data[3] = 1000;
+    EXPECT_TRUE(SameBits(y, z)) << i;
+  }
+  EXPECT_GE(fast.stats().replays, 15) << fast.stats().why;
+}
+
+TEST_F(JitTest, MemoryOfTheProgram) {
+  std::vector<float> memory(16);
+  const auto f = [](const at::Tensor& t) { return (t * 3).relu() - t; };
+  auto fast = jit(f, {.verify_every = 0});
+  for (int i = 0; i < 20; ++i) {
+    for (int j = 0; j < 16; ++j) memory[j] = static_cast<float>(i * j) - 20;
+    const at::Tensor x = at::from_blob(memory.data(), {16});
+    EXPECT_TRUE(SameBits(fast(x), f(x))) << i;
+  }
+  EXPECT_GE(fast.stats().replays, 15) << fast.stats().why;
+}
+
+// --- calls that look like others -----------------------------------------------
+
+// Calls f and the wrapped f with the same arguments.
+template <class F, class... Args>
+void ExpectSame(Jit<F>& fast, const F& f, const Args&... args) {
+  const auto a = fast(args...);
+  const auto b = f(args...);
+  EXPECT_TRUE(SameBits(a, b));
+}
+
+// The same form, over other parts of one storage.
+TEST_F(JitTest, PlacesThatAWholeNumberPicks) {
+  const at::Tensor w = at::rand({3, 8});
+  const auto f = [&](const at::Tensor& x, int i) { return x * w[i] + 1; };
+  auto fast = jit(f);
+  for (int i = 0; i < 60; ++i) ExpectSame(fast, f, at::rand({8}), i % 3);
+  EXPECT_GE(fast.stats().replays, 40) << fast.stats().why;
+  EXPECT_EQ(fast.stats().not_same, 0);
+}
+
+TEST_F(JitTest, TwoFunctionsOverPartsOfOneStorage) {
+  const at::Tensor all = at::rand({2, 8});
+  const at::Tensor a = all[0], b = all[1];
+  const auto first = [&](const at::Tensor& x) { return x * a + 1; };
+  const auto second = [&](const at::Tensor& x) { return x * b + 1; };
+  auto fast_first = jit(first);
+  auto fast_second = jit(second);
+  for (int i = 0; i < 30; ++i) {
+    ExpectSame(fast_first, first, at::rand({8}));
+    ExpectSame(fast_second, second, at::rand({8}));
+  }
+  EXPECT_GE(fast_first.stats().replays, 20) << fast_first.stats().why;
+  EXPECT_GE(fast_second.stats().replays, 20) << fast_second.stats().why;
+}
+
+TEST_F(JitTest, ViewsOfArgumentsThatMove) {
+  const at::Tensor all = at::rand({64, 8});
+  const auto f = [](const at::Tensor& x) {
+    return Tensors{x[1], x * 2, x.t()};
+  };
+  auto fast = jit(f, {.verify_every = 0});
+  for (int i = 0; i < 16; ++i) {
+    const at::Tensor x = all.narrow(0, 4 * ((i * 7) % 16), 4);
+    const Tensors a = fast(x), b = f(x);
+    for (int r = 0; r < 3; ++r) {
+      EXPECT_TRUE(SameBits(a[r], b[r])) << i << " " << r;
+      EXPECT_EQ(a[r].storage_offset(), b[r].storage_offset());
+    }
+  }
+  EXPECT_GE(fast.stats().replays, 12) << fast.stats().why;
+}
+
+TEST_F(JitTest, TwoPartsAtOtherDistances) {
+  const at::Tensor all = at::rand({64});
+  const auto f = [](const at::Tensor& a, const at::Tensor& b) {
+    return a - b * 2;
+  };
+  auto fast = jit(f, {.verify_every = 0});
+  for (int i = 0; i < 40; ++i) {
+    const int distance = i < 10 ? 8 : 8 + i % 3;
+    ExpectSame(fast, f, all.narrow(0, i, 8), all.narrow(0, i + distance, 8));
+  }
+}
+
+TEST_F(JitTest, NumbersOfOtherFormulas) {
+  const auto mix = [](const at::Tensor& x, double t) {
+    return at::lerp(x, x * x, t).pow(t * 10);
+  };
+  auto fast = jit(mix, {.verify_every = 0});
+  for (const double t : {0.35, 0.45, 0.37, 0.2, 0.7, 0.05, 0.3, 0.9, 0.41}) {
+    ExpectSame(fast, mix, at::rand({8}), t);
+  }
+  const auto power = [](const at::Tensor& x, double p) { return x.pow(p); };
+  auto fast_power = jit(power, {.verify_every = 0});
+  for (const double p : {3.5, 4.5, 5.5, 2.0, 3.0, 0.5, -1.0, 4.25, 6.0}) {
+    ExpectSame(fast_power, power, at::rand({8}), p);
+  }
+}
+
+TEST_F(JitTest, NumbersOfEqualValues) {
+  const auto f = [](const at::Tensor& x, double a, double b) {
+    return at::add(x * b, x, a);
+  };
+  for (const std::int64_t every : {0, 1}) {
+    auto fast = jit(f, {.verify_every = every});
+    for (const auto& [a, b] : std::vector<std::pair<double, double>>{
+             {.1, .1}, {.2, .2}, {.5, .2}, {.5, .6}, {.7, .7}, {.8, .9},
+             {.3, .4}, {.25, .75}, {.1, .2}}) {
+      ExpectSame(fast, f, at::rand({8}), a, b);
+    }
+  }
+}
+
+TEST_F(JitTest, ReturnedNumbersFollow) {
+  const auto f = [](const JitTestState& s, double dt) {
+    JitTestState next;
+    next.position = s.position * dt;
+    next.velocity = s.velocity + 1;
+    next.time = s.time + dt;
+    return next;
+  };
+  auto fast = jit(f, {.verify_every = 0});
+  for (const double dt : {.1, .2, .2, .2, .3, .3, .3, .4}) {
+    const JitTestState s{at::rand({8}), at::rand({8}), 1};
+    const JitTestState a = fast(s, dt), b = f(s, dt);
+    EXPECT_EQ(a.time, b.time);
+    EXPECT_TRUE(SameBits(a.position, b.position));
+  }
+}
+
+// Branches that end alike: a check sees which results come out.
+TEST_F(JitTest, AResultThatIsAnotherIsFound) {
+  bool flag = true;
+  auto fast = jit(
+      [&](const at::Tensor& x) {
+        const at::Tensor y = x + 1, z = x * 2;
+        return flag ? y : z;
+      },
+      {.verify_every = 4});
+  const at::Tensor x = at::rand({8});
+  for (int i = 0; i < 9; ++i) fast(x);
+  flag = false;
+  for (int i = 0; i < 9; ++i) fast(x);
+  EXPECT_GE(fast.stats().not_same, 1);
+  EXPECT_TRUE(SameBits(fast(x), x * 2));
+}
+
+// Numbers that decide nothing that runs do not fill memory.
+TEST_F(JitTest, PlansAreBounded) {
+  const auto f = [](const at::Tensor& x, double) { return x * 2 + 1; };
+  auto fast = jit(f);
+  for (int i = 0; i < 300; ++i) ExpectSame(fast, f, at::rand({8}), i * 0.5);
+  EXPECT_LE(fast.stats().plans, 64);
+  for (int i = 0; i < 100; ++i) {
+    ExpectSame(fast, f, at::rand({8}), 0.25);
+    clear();
+  }
+}
+
+// --- what is refused -----------------------------------------------------------
+
+// Calls it ten times; it has eager's bits, is never replayed and says why.
+void ExpectRefused(const std::function<at::Tensor(const at::Tensor&)>& f,
+                   const std::string& why) {
+  auto fast = jit(f);
+  for (int i = 0; i < 10; ++i) {
+    const at::Tensor x = at::rand({8});
+    at::manual_seed(i);
+    const at::Tensor y = fast(x);
+    at::manual_seed(i);
+    EXPECT_TRUE(SameBits(y, f(x))) << i;
+  }
+  EXPECT_EQ(fast.stats().replays, 0) << why;
+  EXPECT_NE(fast.stats().why.find(why), std::string::npos) << fast.stats().why;
+}
+
+TEST_F(JitTest, HostReadsAreRefused) {
+  ExpectRefused(
+      [](const at::Tensor& x) {
+        const at::Tensor y = x * 2;
+        return y.sum().item<float>() > 8 ? y + 1 : y - 1;
+      },
+      "jit_host_read");
+}
+
+TEST_F(JitTest, ReadsThroughPointersAreRefused) {
+  ExpectRefused(
+      [](const at::Tensor& x) {
+        const at::Tensor y = x * 2;
+        return y + static_cast<double>(y.data_ptr<float>()[0]);
+      },
+      "jit_");
+  ExpectRefused(
+      [](const at::Tensor& x) {
+        const at::Tensor y = x * 2;
+        return y + static_cast<double>(y.const_data_ptr<float>()[0]);
+      },
+      "jit_");
+}
+
+TEST_F(JitTest, RandomNumbersAreRefused) {
+  ExpectRefused([](const at::Tensor& x) { return x + at::rand({8}); },
+                "jit_random");
+}
+
+TEST_F(JitTest, HostDataIsRefused) {
+  double n = 0;
+  ExpectRefused(
+      [n](const at::Tensor& x) mutable {
+        return x + at::tensor({n++, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0});
+      },
+      "jit_");
+}
+
+TEST_F(JitTest, EscapingValuesAreRefused) {
+  at::Tensor kept;
+  auto fast = jit([&](const at::Tensor& x) {
+    kept = x * 2;
+    return kept + 1;
+  });
+  for (int i = 0; i < 10; ++i) {
+    const at::Tensor x = at::rand({8});
+    fast(x);
+    EXPECT_TRUE(SameBits(kept, x * 2)) << i;
+  }
+  EXPECT_EQ(fast.stats().replays, 0);
+  EXPECT_NE(fast.stats().why.find("jit_value_escapes"), std::string::npos)
+      << fast.stats().why;
+}
+
+TEST_F(JitTest, AHandleThatIsReplacedIsRefused) {
+  at::Tensor h = at::zeros({8}), other = at::zeros({8});
+  const auto next = [](at::Tensor& state, const at::Tensor& x) {
+    state = state * 0.5 + x;
+    return state * 2;
+  };
+  auto fast = jit([&](const at::Tensor& x) { return next(h, x); });
+  for (int i = 0; i < 10; ++i) {
+    const at::Tensor x = at::rand({8});
+    EXPECT_TRUE(SameBits(fast(x), next(other, x))) << i;
+  }
+  EXPECT_EQ(fast.stats().replays, 0);
+}
+
+TEST_F(JitTest, KeptResultsAreRefused) {
+  at::Tensor kept;
+  auto fast = jit([&](const at::Tensor& x) {
+    kept = x * 2;
+    return kept;
+  });
+  for (int i = 0; i < 10; ++i) {
+    const at::Tensor x = at::rand({8});
+    fast(x);
+    EXPECT_TRUE(SameBits(kept, x * 2)) << i;
+  }
+  EXPECT_EQ(fast.stats().replays, 0);
+  EXPECT_NE(fast.stats().why.find("jit_value_escapes"), std::string::npos)
+      << fast.stats().why;
+}
+
+TEST_F(JitTest, OutputArgumentsAreRefused) {
+  auto fast = jit([](at::Tensor& s, double& t) {
+    s.add_(1);
+    t += 0.5;
+  });
+  auto replaced = jit([](at::Tensor& s) { s = s + 1; });
+  at::Tensor s = at::zeros({8}), r = at::zeros({8});
+  double t = 0;
+  for (int i = 0; i < 10; ++i) {
+    fast(s, t);
+    replaced(r);
+  }
+  EXPECT_EQ(t, 5);
+  EXPECT_TRUE(SameBits(r, at::full({8}, 10.0f)));
+  EXPECT_EQ(fast.stats().replays, 0);
+  EXPECT_NE(fast.stats().why.find("jit_output_argument"), std::string::npos)
+      << fast.stats().why;
+  EXPECT_EQ(replaced.stats().replays, 0);
+}
+
+TEST_F(JitTest, ReadsOfArgumentsAreRefused) {
+  const auto pick = [](const at::Tensor& x, const at::Tensor& flag) {
+    return flag.const_data_ptr<float>()[0] > 0.5f ? x + 1 : x - 1;
+  };
+  auto fast = jit(pick);
+  for (int i = 0; i < 20; ++i) {
+    const at::Tensor x = at::rand({8}), flag = at::full({1}, i % 2 + 0.0f);
+    EXPECT_TRUE(SameBits(fast(x, flag), pick(x, flag))) << i;
+  }
+  EXPECT_EQ(fast.stats().replays, 0);
+  EXPECT_NE(fast.stats().why.find("jit_host_read"), std::string::npos)
+      << fast.stats().why;
+}
+
+TEST_F(JitTest, SparseTensorsInsideAreRefused) {
+  const at::Tensor sparse = at::eye(8).to_sparse();
+  ExpectRefused([&](const at::Tensor& x) {
+    return at::mm(sparse, x.view({8, 1})) + 1;
+  }, "jit_");
+}
+
+TEST_F(JitTest, NoJitScopesAreRefused) {
+  int prints = 0;
+  ExpectRefused(
+      [&](const at::Tensor& x) {
+        const at::Tensor y = x * 2;
+        {
+          const NoJit host("prints");
+          ++prints;
+        }
+        return y + 1;
+      },
+      "jit_opaque_scope");
+  EXPECT_EQ(prints, 20);
+}
+
+TEST_F(JitTest, GradientsAreRefused) {
+  const at::AutoGradMode with_gradients(true);
+  const at::Tensor w = at::rand({8}).requires_grad_();
+  auto fast = jit([&](const at::Tensor& x) { return (x * w).sum(); });
+  for (int i = 0; i < 10; ++i) {
+    const at::Tensor y = fast(at::rand({8}));
+    EXPECT_TRUE(y.requires_grad());
+    y.backward();
+  }
+  EXPECT_EQ(fast.stats().replays, 0);
+  EXPECT_NE(fast.stats().why.find("jit_gradients"), std::string::npos)
+      << fast.stats().why;
+}
+
+TEST_F(JitTest, ExceptionsPassThrough) {
+  const at::Tensor bad = at::rand({3});
+  auto fast = jit([&](const at::Tensor& x, bool fails) {
+    const at::Tensor y = x * 2;
+    return fails ? y + bad : y + 1;
+  });
+  for (int i = 0; i < 12; ++i) {
+    const at::Tensor x = at::rand({8});
+    if (i % 3 == 1) {
+      EXPECT_THROW(fast(x, true), c10::Error);
+    } else {
+      EXPECT_TRUE(SameBits(fast(x, false), x * 2 + 1)) << i;
+    }
+  }
+  EXPECT_GE(fast.stats().replays, 3) << fast.stats().why;
+}
+
+TEST_F(JitTest, StrictThrows) {
+  auto fast = jit([](const at::Tensor& x) { return x + at::rand({8}); },
+                  {.name = "draws", .strict = true});
+  try {
+    fast(at::rand({8}));
+    ADD_FAILURE();
+  } catch (const c10::Error& e) {
+    EXPECT_NE(std::string(e.what()).find("draws is not replayed: jit_random"),
+              std::string::npos)
+        << e.what();
+  }
+}
+
+// --- backward passes inside ----------------------------------------------------
+
+// A small network, its gradients by a wrapped function, SGD by the program.
+class Training {
+ public:
+  enum class Zero : std::uint8_t { kInside, kOutside, kInPlace };
+  explicit Training(Zero zero) : zero_(zero) {
+    at::manual_seed(3);
+    for (const std::vector<std::int64_t>& sizes :
+         std::vector<std::vector<std::int64_t>>{{16, 4}, {16}, {1, 16}}) {
+      parameters_.push_back(at::randn(sizes).mul_(0.5).requires_grad_());
+    }
+  }
+  at::Tensor Loss(const at::Tensor& x, const at::Tensor& y) {
+    if (zero_ == Zero::kInside) ZeroGradients();
+    const at::Tensor h =
+        at::tanh(at::linear(x, parameters_[0], parameters_[1]));
+    const at::Tensor loss = at::mse_loss(at::linear(h, parameters_[2]), y);
+    loss.backward();
+    return loss.detach();
+  }
+  void Update() {
+    const at::NoGradGuard no_grad;
+    for (at::Tensor& p : parameters_) p.sub_(p.grad() * 0.1);
+    if (zero_ == Zero::kOutside) ZeroGradients();
+    if (zero_ == Zero::kInPlace) {
+      for (at::Tensor& p : parameters_) p.mutable_grad().zero_();
+    }
+  }
+  Tensors parameters() const { return parameters_; }
+
+ private:
+  void ZeroGradients() {
+    for (at::Tensor& p : parameters_) p.mutable_grad().reset();
+  }
+  const Zero zero_;
+  Tensors parameters_;
+};
+
+TEST_F(JitTest, GradientsOfParameters) {
+  const at::AutoGradMode with_gradients(true);
+  for (const auto zero : {Training::Zero::kInside, Training::Zero::kOutside,
+                          Training::Zero::kInPlace}) {
+    Training eager(zero), replayed(zero);
+    auto fast = jit([&](const at::Tensor& x, const at::Tensor& y) {
+      return replayed.Loss(x, y);
+    });
+    for (int i = 0; i < 60; ++i) {
+      const at::Tensor x = at::rand({8, 4}), y = at::rand({8, 1});
+      const at::Tensor a = fast(x, y);
+      const at::Tensor b = eager.Loss(x, y);
+      EXPECT_TRUE(SameBits(a, b)) << i;
+      for (std::size_t p = 0; p < 3; ++p) {
+        const at::Tensor ga = replayed.parameters()[p].grad();
+        const at::Tensor gb = eager.parameters()[p].grad();
+        EXPECT_TRUE(SameBits(ga, gb)) << i << " " << p;
+        EXPECT_EQ(ga._version(), gb._version()) << i << " " << p;
+        EXPECT_EQ(ga.is_view(), gb.is_view()) << i << " " << p;
+        EXPECT_EQ(ga.use_count(), gb.use_count()) << i << " " << p;
+      }
+      replayed.Update();
+      eager.Update();
+    }
+    for (std::size_t p = 0; p < 3; ++p) {
+      EXPECT_TRUE(SameBits(replayed.parameters()[p], eager.parameters()[p]));
+    }
+    EXPECT_GE(fast.stats().replays, 40)
+        << static_cast<int>(zero) << " " << fast.stats().why;
+    EXPECT_EQ(fast.stats().not_same, 0);
+  }
+}
+
+// A gradient that is there, a frozen parameter, a hook: the function runs.
+TEST_F(JitTest, GradientsAreGuarded) {
+  const at::AutoGradMode with_gradients(true);
+  Training eager(Training::Zero::kOutside), replayed(Training::Zero::kOutside);
+  auto fast = jit([&](const at::Tensor& x, const at::Tensor& y) {
+    return replayed.Loss(x, y);
+  });
+  int hooks = 0, eager_hooks = 0;
+  for (int i = 0; i < 80; ++i) {
+    const at::Tensor x = at::rand({8, 4}), y = at::rand({8, 1});
+    if (i == 40) {
+      replayed.parameters()[1].requires_grad_(false);
+      eager.parameters()[1].requires_grad_(false);
+    }
+    if (i == 50) {
+      replayed.parameters()[1].requires_grad_(true);
+      eager.parameters()[1].requires_grad_(true);
+    }
+    if (i == 60) {
+      replayed.parameters()[0].register_hook(
+          [&](const at::Tensor& g) { ++hooks; return g * 2; });
+      eager.parameters()[0].register_hook(
+          [&](const at::Tensor& g) { ++eager_hooks; return g * 2; });
+    }
+    EXPECT_TRUE(SameBits(fast(x, y), eager.Loss(x, y))) << i;
+    for (std::size_t p = 0; p < 3; ++p) {
+      EXPECT_TRUE(SameBits(replayed.parameters()[p].grad(),
+                           eager.parameters()[p].grad()))
+          << i << " " << p;
+    }
+    if (i % 3 == 0) continue;  // the next one adds to the gradients
+    const at::NoGradGuard no_grad;
+    for (const Training* t : {&replayed, &eager}) {
+      for (at::Tensor& p : t->parameters()) {
+        if (p.grad().defined()) p.sub_(p.grad() * 0.1);
+        p.mutable_grad().reset();
+      }
+    }
+  }
+  EXPECT_EQ(hooks, eager_hooks);
+  EXPECT_GE(fast.stats().replays, 20) << fast.stats().why;
+}
+
+TEST_F(JitTest, OptimizersInsideAreRefused) {
+  const at::AutoGradMode with_gradients(true);
+  at::Tensor w = at::rand({8}).requires_grad_();
+  auto fast = jit([&](const at::Tensor& x) {
+    const at::Tensor loss = (x * w).sum();
+    loss.backward();
+    const at::NoGradGuard no_grad;
+    w.sub_(w.grad() * 0.1);
+    w.mutable_grad().reset();
+    return loss.detach();
+  });
+  for (int i = 0; i < 10; ++i) fast(at::rand({8}));
+  EXPECT_EQ(fast.stats().replays, 0);
+  EXPECT_NE(fast.stats().why.find("jit_updates_parameter"), std::string::npos)
+      << fast.stats().why;
+}
+
+// Forces from an energy: a gradient that is a result.
+TEST_F(JitTest, GradientsAsResults) {
+  const at::AutoGradMode with_gradients(true);
+  const at::Tensor w = at::rand({3, 8});
+  const auto forces = [&](const at::Tensor& x) {
+    const at::Tensor position = x.detach().requires_grad_();
+    const at::Tensor energy = at::tanh(at::mm(position, w)).sum();
+    return -torch::autograd::grad({energy}, {position})[0];
+  };
+  auto fast = jit(forces, {.verify_every = 0});
+  for (int i = 0; i < 20; ++i) {
+    const at::Tensor x = at::rand({5, 3});
+    EXPECT_TRUE(SameBits(fast(x), forces(x))) << i;
+  }
+  EXPECT_GE(fast.stats().replays, 15) << fast.stats().why;
+}
+
+// --- planted defects: the tests above would find them --------------------------
+
+// What a call returns under the defect, once the function is replayed.
+Tensors UnderDefect(const char* defect, const std::function<Tensors()>& calls) {
+  EXPECT_TRUE(testing::SetPlantedDefect(defect)) << defect;
+  const Tensors results = calls();
+  sync();
+  testing::SetPlantedDefect("");
+  return results;
+}
+
+TEST_F(JitTest, AStaleNumberIsFound) {
+  auto fast = jit([](const at::Tensor& x, double t) { return x * t + x.sub(t); },
+                  {.verify_every = 0});
+  const at::Tensor x = at::rand({8});
+  for (int i = 0; i < 4; ++i) fast(x, 0.5 + i);
+  const Tensors y = UnderDefect("stale_scalar",
+                                [&] { return Tensors{fast(x, 9.5)}; });
+  EXPECT_FALSE(SameBits(y[0], x * 9.5 + x.sub(9.5)));
+}
+
+TEST_F(JitTest, ASkippedGradientGuardIsFound) {
+  const at::AutoGradMode with_gradients(true);
+  auto fast = jit([](const at::Tensor& x) { return x * 2 + 1; },
+                  {.verify_every = 0});
+  for (int i = 0; i < 5; ++i) fast(at::rand({8}));
+  EXPECT_GE(fast.stats().replays, 2) << fast.stats().why;
+  const at::Tensor x = at::rand({8}).requires_grad_();
+  EXPECT_TRUE(fast(x).requires_grad());
+  const Tensors y = UnderDefect("skipped_grad_guard",
+                                [&] { return Tensors{fast(x)}; });
+  EXPECT_FALSE(y[0].requires_grad());
+}
+
+TEST_F(JitTest, AReusedResultIsFound) {
+  auto fast = jit([](const at::Tensor& x) { return x * 2 + 1; },
+                  {.verify_every = 0});
+  const at::Tensor x = at::rand({8}), z = at::rand({8});
+  for (int i = 0; i < 4; ++i) fast(x);
+  const Tensors y = UnderDefect("reused_result", [&] {
+    Tensors results{fast(x)};
+    sync();
+    results.push_back(fast(x));
+    return results;
+  });
+  EXPECT_TRUE(y[0].is_same(y[1]));
+}
+
+// --- around it -----------------------------------------------------------------
+
+TEST_F(JitTest, FunctionsInsideFunctions) {
+  auto inner = jit([](const at::Tensor& x) { return (x * 2).tanh(); });
+  auto outer = jit([&](const at::Tensor& x) { return inner(x) + inner(x + 1); },
+                   {.verify_every = 0});
+  for (int i = 0; i < 20; ++i) {
+    const at::Tensor x = at::rand({8});
+    EXPECT_TRUE(SameBits(outer(x), (x * 2).tanh() + ((x + 1) * 2).tanh()));
+  }
+  EXPECT_GE(outer.stats().replays, 15) << outer.stats().why;
+}
+
+TEST_F(JitTest, OneObjectOnTwoThreads) {
+  const at::Tensor w = at::rand({8, 8});
+  const auto f = [&](const at::Tensor& x) { return at::mm(x, w).relu() + 1; };
+  auto fast = jit(f);
+  const auto work = [&] {
+    const at::NoGradGuard no_grad;
+    for (int i = 0; i < 200; ++i) {
+      const at::Tensor x = at::rand({4, 8});
+      EXPECT_TRUE(SameBits(fast(x), f(x)));
+    }
+  };
+  std::thread a(work), b(work);
+  a.join();
+  b.join();
+  EXPECT_GE(fast.stats().replays, 300) << fast.stats().why;
+}
+
+TEST_F(JitTest, ClearAndDisableInBetween) {
+  const auto f = [](const at::Tensor& x) { return (x * 2 + 1).relu(); };
+  auto fast = jit(f, {.verify_every = 0});
+  for (int i = 0; i < 60; ++i) {
+    if (i % 20 == 10) clear();
+    if (i == 30) disable();
+    if (i == 35) enable();
+    const at::Tensor x = at::rand({8});
+    EXPECT_TRUE(SameBits(fast(x), f(x))) << i;
+  }
+  EXPECT_GE(fast.stats().replays, 30) << fast.stats().why;
+}
+
+// The program around it is recorded and replayed as ever.
+TEST_F(JitTest, TheProgramAroundIt) {
+  auto fast = jit([](const at::Tensor& x) { return (x * 2 + 1).relu(); });
+  at::Tensor a = at::rand({8}), b = a.clone();
+  for (int i = 0; i < 300; ++i) b = (((b * 0.5) * 2 + 1).relu() - 0.25).tanh();
+  Stats half;
+  for (int i = 0; i < 300; ++i) {
+    if (i == 150) half = stats();
+    a = (fast(a * 0.5) - 0.25).tanh();
+  }
+  const Stats since = stats() - half;
+  EXPECT_TRUE(SameBits(a, b));
+  EXPECT_GE(fast.stats().replays, 280) << fast.stats().why;
+  EXPECT_GE(since.ops_replayed, since.ops_seen * 9 / 10) << since.to_json();
+}
+
+TEST_F(JitTest, InferenceMode) {
+  const c10::InferenceMode inference;
+  const at::Tensor w = at::rand({8, 8});
+  const auto f = [&](const at::Tensor& x) { return at::linear(x, w).relu(); };
+  auto fast = jit(f, {.verify_every = 0});
+  for (int i = 0; i < 20; ++i) {
+    const at::Tensor x = at::rand({4, 8});
+    const at::Tensor y = fast(x);
+    EXPECT_TRUE(y.is_inference());
+    EXPECT_TRUE(SameBits(y, f(x))) << i;
+  }
+  EXPECT_GE(fast.stats().replays, 15) << fast.stats().why;
+}
+
+TEST_F(JitTest, ExplainNamesEachFunction) {
+  auto good = jit([](const at::Tensor& x) { return x * 2 + 1; },
+                  {.name = "good", .verify_every = 0});
+  auto bad = jit([](const at::Tensor& x) { return x + at::rand({8}); },
+                 {.name = "bad"});
+  for (int i = 0; i < 8; ++i) {
+    good(at::rand({8}));
+    bad(at::rand({8}));
+  }
+  const std::string text = explain();
+  EXPECT_NE(text.find("jit good: replayed 6 of 8 calls in 1 way\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("jit bad: replayed 0 of 8 calls in 0 ways; not replayed: "
+                      "jit_random: it draws random numbers"),
+            std::string::npos)
+      << text;
+}
+
+}  // namespace
+}  // namespace tjit
