@@ -136,6 +136,13 @@ TEST(DifferentialTest, Threads) {
   ExpectSame(config, kCiThreadsCounted);
 }
 
+TEST(DifferentialTest, Jit) {
+  DriverConfig config;
+  config.last = kCiJitSeeds;
+  config.engine = Engine::kJit;
+  EXPECT_GE(RunAndReport(config).counted, kCiJitCounted);
+}
+
 TEST(DifferentialTest, SideExit) {
   DriverConfig config;
   config.last = kCiExitSeeds;

@@ -26,7 +26,7 @@ std::int64_t Share(const RunResult& result, Engine engine) {
 const std::vector<std::string_view>& EngineNames() {
   static const std::vector<std::string_view> names = {
       "eager",       "tier1", "interpreter", "llvm",   "plain",
-      "torchscript", "drain", "exit",        "threads"};
+      "torchscript", "drain", "exit",        "threads", "jit"};
   return names;
 }
 
@@ -90,7 +90,7 @@ RunResult RunIn(Engine engine, const Program& program, std::int64_t drain_at,
     if (exits_from >= 0 && it >= exits_from) {
       exits.Before(it - exits_from, &result);
     }
-  });
+  }, {}, engine == Engine::kJit);
   testing::SetForcedDrainAt(-1);
   testing::TryStepsAtOnce(false);
   disable();
@@ -100,6 +100,7 @@ RunResult RunIn(Engine engine, const Program& program, std::int64_t drain_at,
   result.ops_replayed = hot.ops_replayed;
   result.ops_drained = hot.ops_drained;
   result.ops_fused = hot.steps_fused;
+  result.functions = hot.jit_replays;
   result.shared = testing::LoopsShared() - shared;
   return result;
 }
@@ -133,6 +134,9 @@ Verdict Compare(Engine engine, const Program& program, int max_drains) {
                        ? 0
                        : static_cast<double>(Share(tested, engine)) /
                              static_cast<double>(tested.ops_seen);
+    if (engine == Engine::kJit) {
+      share = static_cast<double>(tested.functions) / kHotIterations;
+    }
     verdict.share = std::max(verdict.share, share);
     if (tested.ops_seen != 0) {
       verdict.fused_share = static_cast<double>(tested.ops_fused) /

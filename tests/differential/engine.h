@@ -34,6 +34,7 @@ enum class Engine : std::uint8_t {
   kSideExit,     // machine code that is left at op k in one iteration, for
                  // every k, and runs again in the next
   kThreads,      // machine code whose loops two threads share; of eager, too
+  kJit,          // the body of the loop is a function of tjit::jit()
 };
 
 inline constexpr double kCountedShare = 0.8;
@@ -42,7 +43,7 @@ inline constexpr double kFusedShare = 0.1;
 inline constexpr int kHotIterations = 8;
 
 // In the order of Engine: "eager", "tier1", "interpreter", "llvm", "plain",
-// "torchscript", "drain", "exit", "threads".
+// "torchscript", "drain", "exit", "threads", "jit".
 const std::vector<std::string_view>& EngineNames();
 // False if `name` is none of them.
 bool ParseEngine(std::string_view name, Engine& engine);
@@ -55,6 +56,7 @@ struct RunResult {
   std::int64_t ops_fused = 0;  // of the replayed ones
   std::int64_t exits = 0;      // iterations that were left on purpose
   std::int64_t shared = 0;     // loops that two threads ran
+  std::int64_t functions = 0;  // iterations that a function was replayed for
   std::string stats_json;  // all counters of the hot phase
 };
 

@@ -145,7 +145,42 @@ void Machine::Setup(std::size_t from, std::size_t to) {
   }
 }
 
-void Machine::Iterate(std::int64_t it) {
+void Machine::WrapBody() {
+  JitOptions options;
+  options.verify_every = program_.seed % 2 == 0 ? 0 : 8;
+  function_ = std::make_unique<Jit<Body>>(
+      [this](const std::vector<at::Tensor>& vars, const std::vector<double>&,
+             const std::vector<std::int64_t>&) {
+        state_.vars = vars;
+        RunBody(iteration_);
+        return std::move(state_.vars);
+      },
+      options);
+}
+
+// What a statement reads on the host are arguments, by value; what it does there
+// but for its ops (log, registers, what is kept) is told by NoJit.
+void Machine::RunFunction(std::int64_t it) {
+  std::vector<double> numbers;
+  std::vector<std::int64_t> guards;
+  for (const Statement& st : program_.body) {
+    guards.push_back(st.guard.Holds(it, state_.regs));
+    guards.push_back(st.OnWorker(it));
+    for (const ScalarExpr& scalar : st.scalars) {
+      numbers.push_back(scalar.Value(it, state_.regs));
+    }
+  }
+  for (const ScalarExpr& loop : program_.loops) {
+    guards.push_back(static_cast<std::int64_t>(loop.Value(it, state_.regs)));
+  }
+  iteration_ = it;
+  std::vector<at::Tensor> vars = std::move(state_.vars);
+  std::vector<at::Tensor> results = (*function_)(vars, numbers, guards);
+  vars.clear();
+  state_.vars = std::move(results);
+}
+
+void Machine::RunBody(std::int64_t it) {
   for (std::size_t i = 0, end = 0; i < program_.body.size(); i = end) {
     end = program_.EndOfLoop(i);
     const int loop = program_.body[i].loop;
@@ -157,6 +192,14 @@ void Machine::Iterate(std::int64_t it) {
       for (std::size_t k = i; k < end; ++k) RunAt(static_cast<int>(k), it);
     }
     trip_ = 0;
+  }
+}
+
+void Machine::Iterate(std::int64_t it) {
+  if (function_ != nullptr) {
+    RunFunction(it);
+  } else {
+    RunBody(it);
   }
   if (program_.mark_step && program_.mark_in_scope) mark_step();
   if (program_.snapshot_every > 0 && it % program_.snapshot_every == 1) {
@@ -211,6 +254,7 @@ bool Machine::RunOne(const Statement& st, int index, std::int64_t it) {
   if (!st.guard.Holds(it, state_.regs)) return true;
   threw_ = false;
   if (st.OnWorker(it)) {
+    const NoJit host("another thread runs the op");
     if (!worker_) worker_ = std::make_unique<Worker>();
     worker_->Run([&] { Execute(st, index, it, it); });
   } else {
@@ -224,6 +268,9 @@ void Machine::Execute(const Statement& st, int index, std::int64_t it,
   LogWarnings warnings(state_.log, it, index);
   c10::WarningUtils::WarningHandlerGuard guard(&warnings);
   Context context(state_, st, index, it, scalar_it, trip_);
+  const std::size_t logged = state_.log.size();
+  const std::size_t kept = state_.kept.size();
+  const std::vector<double> regs = state_.regs;
   auto run = OpTable()[st.op].run;
   try {
     if (st.mode == Mode::kInference) {
@@ -236,6 +283,10 @@ void Machine::Execute(const Statement& st, int index, std::int64_t it,
   } catch (const std::exception& e) {
     threw_ = true;
     state_.log.push_back({it, index, "exception", Describe(e), "", 1});
+  }
+  if (state_.log.size() != logged || state_.kept.size() != kept ||
+      state_.regs != regs || context.used_it()) {
+    const NoJit host("depends on the host, or changes what it knows");
   }
 }
 
@@ -281,12 +332,13 @@ Log RunTwoThreads(const Program& program,
 
 Log RunProgram(const Program& program, int threads,
                const std::function<void(std::int64_t)>& at_iteration,
-               const Mutation& mutation) {
+               const Mutation& mutation, bool is_wrapped) {
   at::set_num_threads(threads);
   at::manual_seed(program.seed);
   if (program.concurrent) return RunTwoThreads(program, at_iteration);
   Machine machine(program, nullptr, 0, mutation);
   machine.Setup(0, program.setup.size());
+  if (is_wrapped) machine.WrapBody();
   for (std::int64_t it = 0; it < program.iterations; ++it) {
     if (at_iteration) at_iteration(it);
     machine.Iterate(it);

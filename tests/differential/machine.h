@@ -25,6 +25,7 @@
 
 #include "tests/differential/log.h"
 #include "tests/differential/program.h"
+#include "tjit/jit.h"
 
 namespace tjit::differential {
 
@@ -80,7 +81,11 @@ class Context {
   }
   at::Scalar S(int i) const;
   double D(int i) const;
-  std::int64_t it() const { return it_; }
+  std::int64_t it() const {
+    used_it_ = true;
+    return it_;
+  }
+  bool used_it() const { return used_it_; }
   // How often the loop that the statement is in has gone round; 0 without one.
   std::int64_t trip() const { return trip_; }
   State& state() { return state_; }
@@ -97,6 +102,7 @@ class Context {
   std::int64_t it_;
   std::int64_t scalar_it_;
   std::int64_t trip_;
+  mutable bool used_it_ = false;
 };
 
 class Machine {
@@ -111,6 +117,9 @@ class Machine {
   // Runs the set-up statements [from, to).
   void Setup(std::size_t from, std::size_t to);
   void Iterate(std::int64_t it);
+  // From here on the body of the loop is a function of tjit::jit() over all
+  // variables, and all numbers and guards of its statements.
+  void WrapBody();
   // Reads everything for the last time and lets go of all variables.
   void Finish();
 
@@ -121,6 +130,8 @@ class Machine {
  private:
   class Worker;
 
+  void RunBody(std::int64_t it);
+  void RunFunction(std::int64_t it);
   void RunAt(int index, std::int64_t it);
   void RunMutated(int index, std::int64_t it);
   void Execute(const Statement& st, int index, std::int64_t it,
@@ -130,17 +141,23 @@ class Machine {
   const Mutation mutation_;
   State state_;
   std::unique_ptr<Worker> worker_;
+  // The wrapped body; null: there is none.
+  using Body = std::function<std::vector<at::Tensor>(
+      const std::vector<at::Tensor>&, const std::vector<double>&,
+      const std::vector<std::int64_t>&)>;
+  std::unique_ptr<Jit<Body>> function_;
+  std::int64_t iteration_ = 0;  // of the function that runs
   bool threw_ = false;
   std::int64_t trip_ = 0;  // of the loop that runs
 };
 
 // All threads of a program from start to end, with so many threads of
 // libtorch's pool. `at_iteration(it)` is called by the first thread when every
-// thread stands before iteration `it`.
+// thread stands before iteration `it`. `is_wrapped`: see WrapBody().
 // Returns the logs of the threads one after the other.
 Log RunProgram(const Program& program, int threads = 1,
                const std::function<void(std::int64_t)>& at_iteration = {},
-               const Mutation& mutation = {});
+               const Mutation& mutation = {}, bool is_wrapped = false);
 
 // Appends the state of every variable to its log (snapshot.cpp).
 void Snapshot(State& state, std::int64_t it, ReadMode mode, bool with_rng);
