@@ -7,7 +7,11 @@
 // Tested by: tests in bench/CMakeLists.txt (an idle tjit fails them)
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
+#include <functional>
+#include <vector>
 
 namespace tjit::bench {
 
@@ -41,6 +45,16 @@ void CountMemory();
 // runs holds, and that have memory.
 void StartPeak();
 std::int64_t PeakBytes();
+
+// Functions of a step, as tjit::jit() wraps them once WrapFunctions() was
+// called; as they are in the plain program.
+using TensorFunction =
+    std::function<at::Tensor(const at::Tensor&, const at::Tensor&)>;
+using TensorsFunction = std::function<std::vector<at::Tensor>(
+    const std::vector<at::Tensor>&, double)>;
+void WrapFunctions();
+TensorFunction Wrapped(TensorFunction function);
+TensorsFunction Wrapped(TensorsFunction function);
 
 // tjit's functions of the same names; nothing in the plain program.
 void Enable();

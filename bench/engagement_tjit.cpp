@@ -1,5 +1,9 @@
 // Engagement read from tjit's counters.
+#include <tjit/jit.h>
 #include <tjit/tjit.h>
+
+#include <memory>
+#include <utility>
 
 #include "bench/engagement.h"
 
@@ -9,6 +13,16 @@ namespace {
 tjit::Stats& Start() {
   static tjit::Stats start;
   return start;
+}
+
+bool wraps = false;
+
+// What a std::function holds can be copied; a Jit cannot.
+template <class F>
+F WrappedIfAsked(F function) {
+  if (!wraps) return function;
+  auto wrapped = std::make_shared<tjit::Jit<F>>(std::move(function));
+  return [wrapped](const auto&... arguments) { return (*wrapped)(arguments...); };
 }
 
 }  // namespace
@@ -38,6 +52,14 @@ Engagement Counted() {
 void CountMemory() {}
 void StartPeak() { tjit::reset_memory_peak(); }
 std::int64_t PeakBytes() { return tjit::stats().memory_peak_bytes; }
+
+void WrapFunctions() { wraps = true; }
+TensorFunction Wrapped(TensorFunction function) {
+  return WrappedIfAsked(std::move(function));
+}
+TensorsFunction Wrapped(TensorsFunction function) {
+  return WrappedIfAsked(std::move(function));
+}
 
 void Enable() { tjit::enable(); }
 void Disable() { tjit::disable(); }

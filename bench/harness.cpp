@@ -203,6 +203,8 @@ bool ParseFlag(std::string_view arg, Flags& flags) {
     flags.mark_step = true;
   } else if (arg == "--enable_disable") {
     flags.enable_disable = true;
+  } else if (arg == "--jit") {
+    WrapFunctions();
   } else if (arg == "--memory") {
     flags.memory = true;
   } else {
@@ -272,7 +274,7 @@ int RunRows(int argc, char** argv, const std::vector<Row>& rows) {
     if (!ParseFlag(argv[i], flags)) {
       std::fprintf(stderr,
                    "%s: unknown flag %s; known: --threads=N --mark_step "
-                   "--enable_disable --row=NAME --steps=N "
+                   "--enable_disable --jit --row=NAME --steps=N "
                    "--settle_ms=N --warm_up=N --memory --results=FILE and "
                    "Google Benchmark's\n",
                    argv[0], argv[i]);

@@ -5,7 +5,8 @@
 // label ("bits=..."), then it is timed. Counters cover the timed part only.
 // Flags beside Google Benchmark's: --threads=N (default 1), --mark_step
 // (tells tjit where a step ends), --enable_disable (switches tjit on for the
-// warm-up and off again for the timing), --row=NAME with --steps=N (no timing:
+// warm-up and off again for the timing), --jit (functions of a step are wrapped
+// by tjit::jit(), where the row has one), --row=NAME with --steps=N (no timing:
 // N steps of one row in CountedSteps(), for an instruction counter), with these
 // two --memory (no timing: what N steps need, as one line of JSON), and
 // --warm_up=N (another number of warm-up steps) and --results=FILE (the bytes

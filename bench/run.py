@@ -67,6 +67,9 @@ COMPILED_TARGETS = {
 COMPILED_ROW_TARGETS = {"16": 1.3, "17": 1.0, **dict.fromkeys(
     ("9", "10", "11", "12", "15", "18", "19", "20", "21", "22", "23", "24",
      "25"), 1.0)}
+# Rows whose step is a function of tensors and numbers without gradients, which
+# tjit::jit() replays.
+JIT_ROWS = ("1", "2", "3", "4", "5", "6", "7", "8", "9", "13", "14")
 # Lines that bench_hand has, too.
 BY_HAND = ("chain10-64k", "chain10-4M", "add4", "poly", "softmax-mask-l",
            "reduce-sum", "reduce-meanvar", "rate-triple-1024",
@@ -143,6 +146,8 @@ TJIT = Peer("tjit", True, ON)
 TJIT_FUSED = Peer("tjit fused", True, ON, fused=True)
 TJIT_LLVM = Peer("tjit llvm", True, {**ON, "TJIT_BACKEND": "llvm"},
                  ("--settle_ms=3000",))
+TJIT_JIT = Peer("jit", True, {**ON, "TJIT_BACKEND": "llvm"},
+                ("--settle_ms=3000", "--jit"))
 MARKED = Peer("tjit+mark", True, ON, ("--mark_step",))
 LOGGED = Peer("tjit+log", True, {**ON, "TJIT_INSTRUCTION_LOG": str(LOG)})
 LOGGED_OFF = Peer("E+log", True, {"TJIT_INSTRUCTION_LOG": str(LOG)})
@@ -206,6 +211,10 @@ def points(full, compiled, threads=1):
         Point("27c", "fibonacci", "never", "row27c/fibonacci", plain),
         Point("27d", "variants", "never", "row27d/variants", plain),
     ]
+    if compiled:
+        for point in out:
+            if point.row in JIT_ROWS:
+                point.peers = point.peers + [TJIT_JIT]
     if compiled and threads == 1:  # as loops by hand have
         for point in out:
             if point.label in BY_HAND:
@@ -391,6 +400,7 @@ def evaluate(point, results):
         line["against_best"] = ratio(of[best], of["tjit"])
         line["against_e_plus"] = ratio(of["E+"], of["tjit"])
         line["llvm_against_best"] = ratio(of[best], of.get("tjit llvm", {}))
+        line["jit_against_best"] = ratio(of[best], of.get("jit", {}))
         line["floor_against_best"] = ratio(of[best], of.get("floor", {}))
         line["hand_against_best"] = ratio(of[best], of.get("by hand", {}))
         line["hand_is_less"] = of.get("by hand", {}).get("less", False)
@@ -578,6 +588,13 @@ def main_table(lines):
                        f"{ran.get('fused', 0):.1%} fused, "
                        f"{ran.get('dead', 0):.1%} dead | "
                        f"{ran.get('segments', 0):.1f} | | |")
+        if "jit" in us:
+            ran = line["counters"].get("jit") or {}
+            out.append(f"| {line['row']} by tjit::jit() | | | | {of('jit')} | "
+                       f"{times(line.get('jit_against_best'))} | "
+                       f"{times(line['against_e'].get('jit'))} | | | | "
+                       f"{ran.get('fused', 0):.1%} fused | "
+                       f"{ran.get('segments', 0):.1f} | | |")
         if "by hand" in us:
             less = ", less" if line.get("hand_is_less") else ""
             out.append(f"| {line['row']} by hand{less} | | | | "
@@ -699,7 +716,7 @@ def parse_options():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--compiled", action="store_true",
-                        help="machine code too: tjit llvm")
+                        help="machine code too: tjit llvm, and by tjit::jit()")
     samples.add_options(parser, "bench-results")
     parser.add_argument("--rows",
                         help="9,18,27a, 27 or W (default: all but W)")

@@ -15,6 +15,7 @@
 #include <string>
 #include <utility>
 
+#include "bench/engagement.h"
 #include "bench/workloads.h"
 
 namespace tjit::bench {
@@ -62,9 +63,9 @@ Workload Chain10(std::int64_t n) {
   s->a = Uniform({n}, 1);
   s->b = Uniform({n}, 2);
   Workload workload;
-  workload.step = [s] {
+  workload.step = [s, ten_ops = Wrapped(TensorFunction(TenOps))] {
     const c10::InferenceMode inference;
-    s->out = TenOps(s->a, s->b);
+    s->out = ten_ops(s->a, s->b);
   };
   workload.result = [s] { return std::vector<at::Tensor>{s->out}; };
   workload.uses_results = true;
@@ -96,7 +97,9 @@ struct TinyNet {
 Workload MlpTiny() {
   auto s = std::make_shared<TinyNet>(8);
   Workload workload;
-  workload.step = [s] { s->out = s->Of(s->x); };
+  const TensorFunction net = Wrapped(TensorFunction(
+      [s](const at::Tensor& x, const at::Tensor&) { return s->Of(x); }));
+  workload.step = [s, net] { s->out = net(s->x, {}); };
   workload.result = [s] { return std::vector<at::Tensor>{s->out}; };
   return workload;
 }

@@ -23,6 +23,7 @@
 #include <memory>
 #include <utility>
 
+#include "bench/engagement.h"
 #include "bench/workloads.h"
 
 namespace tjit::bench {
@@ -39,9 +40,13 @@ Workload Function(Tensors inputs,
   auto s = std::make_shared<State>();
   s->in = std::move(inputs);
   Workload workload;
-  workload.step = [s, compute = std::move(compute)] {
+  workload.step = [s, compute = Wrapped(TensorsFunction(
+                          [compute = std::move(compute)](
+                              const Tensors& in, double) {
+                            return compute(in);
+                          }))] {
     const c10::InferenceMode inference;
-    s->out = compute(s->in);
+    s->out = compute(s->in, 0);
   };
   workload.result = [s] { return s->out; };
   workload.uses_results = true;

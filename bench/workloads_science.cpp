@@ -19,6 +19,7 @@
 #include <memory>
 #include <optional>
 
+#include "bench/engagement.h"
 #include "bench/workloads.h"
 
 namespace tjit::bench {
@@ -45,12 +46,18 @@ Workload RateTriple(std::int64_t batch) {
   s->t = Doubles({batch}, 7) + 1;
   s->tn = Doubles({batch}, 8);
   Workload workload;
-  workload.step = [s] {
+  const TensorsFunction rates =
+      Wrapped(TensorsFunction([s](const Tensors& now, double) {
+        Tensors made;
+        for (std::size_t i = 0; i < 3; ++i) {
+          made.push_back((now[i] - s->before[i]) / (s->t - s->tn));
+        }
+        return made;
+      }));
+  workload.step = [s, rates] {
     const at::NoGradGuard no_grad;
     s->rates.clear();
-    for (std::size_t i = 0; i < 3; ++i) {
-      s->rates.push_back((s->now[i] - s->before[i]) / (s->t - s->tn));
-    }
+    s->rates = rates(s->now, 0);
   };
   workload.result = [s] { return s->rates; };
   workload.uses_results = true;
@@ -71,15 +78,18 @@ Workload Elasticity(std::int64_t batch) {
   s->identity = at::cat({at::ones({3}, at::kDouble),
                          at::zeros({3}, at::kDouble)});
   Workload workload;
-  workload.step = [s] {
+  const TensorsFunction stress =
+      Wrapped(TensorsFunction([](const Tensors& in, double part) {
+        const at::Tensor strain = in[0] * part;
+        const at::Tensor trace = strain.narrow(-1, 0, 3).sum(-1, true);
+        const at::Tensor volumetric = trace / 3 * in[1];
+        const at::Tensor deviatoric = strain - volumetric;
+        return Tensors{3 * kBulk * volumetric + 2 * kShear * deviatoric};
+      }));
+  workload.step = [s, stress, in = Tensors{s->strain, s->identity}] {
     const at::NoGradGuard no_grad;
     s->increment = s->increment % kRamp + 1;
-    const at::Tensor strain =
-        s->strain * (static_cast<double>(s->increment) / kRamp);
-    const at::Tensor trace = strain.narrow(-1, 0, 3).sum(-1, true);
-    const at::Tensor volumetric = trace / 3 * s->identity;
-    const at::Tensor deviatoric = strain - volumetric;
-    s->stress = 3 * kBulk * volumetric + 2 * kShear * deviatoric;
+    s->stress = stress(in, static_cast<double>(s->increment) / kRamp)[0];
   };
   workload.result = [s] { return Tensors{s->stress}; };
   workload.uses_results = true;
