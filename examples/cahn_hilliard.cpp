@@ -17,7 +17,7 @@
 
 namespace {
 
-constexpr double kDt = 0.01, kKappa = 1e-3;
+constexpr double kDt = 1e-3, kKappa = 1e-3;
 
 // What the computes share. The squared wave numbers and 1 + dt kappa k^4 stay.
 struct Fields {

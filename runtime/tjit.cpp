@@ -96,11 +96,10 @@ AtLoad at_load;
 // Where the thread's state has nothing to end: inside of a kernel, and on a
 // thread of a team, no op is recorded.
 void GoToRegion(RegionId id, bool is_new) {
-  runtime::SetCurrentRegion(id);
   const runtime::ThreadContext& c = runtime::t_context;
   if (c.state == nullptr || c.inside != 0 || c.held != nullptr || c.off ||
       runtime::InParallelRegion()) {
-    return;
+    return runtime::SetCurrentRegion(id);
   }
   c.state->OnRegionEdge(id, is_new);
 }

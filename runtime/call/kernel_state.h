@@ -95,6 +95,22 @@ extern constinit thread_local DirectContext t_direct_context
     __attribute__((tls_model("initial-exec")));
 void RefreshDirectContext();
 
+// What a thread knows of its state: the ids are of the region that it is in.
+struct RegionViews {
+  ContextView called;
+  DirectContext direct;
+};
+inline RegionViews ViewsOfThread() {
+  return {t_context_view, t_direct_context};
+}
+// REQUIRES: they are of the region that this thread is in, or empty.
+inline void UseViews(const RegionViews& views) {
+  const RegionId region = t_context_view.region;
+  if (views.called.last != 0) t_context_view = views.called;
+  if (views.direct.last != 0) t_direct_context = views.direct;
+  t_context_view.region = region;
+}
+
 inline void SetCurrentRegion(RegionId region) {
   t_context_view.region = region;
   t_context_view.last = 0;

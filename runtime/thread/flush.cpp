@@ -405,7 +405,7 @@ void ThreadState::Reset() {
   LeavePath();
   ForgetTrial();
   captures_.Reset();
-  if (RegionVisits* const visits = VisitsOf(*this)) visits->ForgetPauses();
+  if (RegionVisits* const visits = VisitsOf(*this)) visits->Forget();
   loops_->new_traces = 0;
   loops_->runs = 0;
   exits_.clear();

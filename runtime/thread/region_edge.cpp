@@ -111,7 +111,7 @@ void ThreadState::OnRegionEdge(RegionId id, bool is_new) noexcept {
         e.what()));
   }
   RegionVisits* const visits = VisitsOf(*this);
-  if (visits == nullptr) return;
+  if (visits == nullptr) return SetCurrentRegion(id);
   visits->GoTo(id, is_new, counters_);
   SetFastStore();
 }

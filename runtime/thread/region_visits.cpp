@@ -42,8 +42,14 @@ void RegionVisits::Count(const Counters& now) noexcept {
 void RegionVisits::GoTo(RegionId id, bool is_new,
                         const Counters& now) noexcept {
   Count(now);
+  if (current_ != nullptr && CurrentRegion() == this->id()) {
+    current_->views = ViewsOfThread();
+  }
   current_ = CountsOf(id);
   id_.store(id, std::memory_order_relaxed);
+  SetCurrentRegion(id);
+  // What is looked at is compared with what is set, so it may be old.
+  if (current_ != nullptr) UseViews(current_->views);
   settings_ = &RegionTable::Get().SettingsOf(id);
   excludes_all_ = settings_->excludes_all();
   is_strict_ = settings_->strict.value_or(false);
@@ -58,12 +64,13 @@ std::int64_t ThresholdIn(const RegionVisits* visits) {
                            : visits->settings().threshold.value_or(usual);
 }
 
-void RegionVisits::ForgetPauses() {
+void RegionVisits::Forget() {
   for (const std::atomic<Chunk*>& chunk : chunks_) {
     Chunk* const all = chunk.load(std::memory_order_relaxed);
     if (all == nullptr) continue;
     for (Counts& counts : *all) {
       counts.new_bodies = counts.runs = 0;
+      counts.views = {};
       counts.pause.Reset();
     }
   }

@@ -16,6 +16,7 @@
 
 #include "recorder/backoff.h"
 #include "recorder/region_table.h"
+#include "runtime/call/kernel_state.h"
 #include "support/counters.h"
 #include "support/policy.h"
 
@@ -46,8 +47,9 @@ class RegionVisits {
   // Ops are looked at before anything else is done with them.
   bool looks_first() const { return excludes_all_ || is_strict_; }
 
-  // Leaves the present region for `id`. `now`: the thread's counters. `is_new`:
-  // the region begins; else an inner one has ended.
+  // Leaves the present region for `id`, this thread with it (kernel_state.h).
+  // `now`: the thread's counters. `is_new`: the region begins; else an inner
+  // one has ended.
   void GoTo(RegionId id, bool is_new, const Counters& now) noexcept;
   // Adds what was counted in the region. `now`: the thread's counters.
   void AddTo(RegionId id, const Counters& now, RegionSums* sums) const;
@@ -62,7 +64,8 @@ class RegionVisits {
   // True if a body that is not known is to be recorded: the first ones, as long
   // as those so far came again, and now and then.
   bool MayRecord(std::int64_t seen) const;
-  void ForgetPauses();
+  // Another thread may be the owner from now on, and bodies may be others.
+  void Forget();
 
  private:
   struct Counts {
@@ -71,6 +74,8 @@ class RegionVisits {
     // lies between two tries.
     std::uint32_t new_bodies = 0;
     std::uint32_t runs = 0;
+    // The thread's state as it was last in this region, with its ids.
+    RegionViews views;
     Backoff pause{policy::kMostRegionFailures};
   };
   static constexpr std::size_t kChunk = 16;
