@@ -81,11 +81,21 @@ RegionId RegionTable::AddPart(RegionId outer, std::string_view part) {
 }
 
 RegionId RegionTable::FindInside(RegionId outer,
-                                 std::string_view name) const noexcept {
+                                 std::string_view name) noexcept {
+  Node& around = At(outer);
+  const RegionId last = around.last_inner.load(std::memory_order_relaxed);
+  if (last != kNoRegion) {
+    const Node& inner = At(last);
+    if (inner.outer == outer && inner.part == name) return last;
+  }
   for (RegionId id = outer;;) {
     const std::size_t slash = name.find('/');
     id = FindPart(id, name.substr(0, slash));
-    if (id == kNoRegion || slash == std::string_view::npos) return id;
+    if (id == kNoRegion) return id;
+    if (slash == std::string_view::npos) {
+      around.last_inner.store(id, std::memory_order_relaxed);
+      return id;
+    }
     name.remove_prefix(slash + 1);
   }
 }

@@ -44,7 +44,7 @@ class RegionTable {
 
   // The region of that name inside `outer`, if there has been one, else
   // kNoRegion.
-  RegionId FindInside(RegionId outer, std::string_view name) const noexcept;
+  RegionId FindInside(RegionId outer, std::string_view name) noexcept;
   // The same, made if need be. `outer` if there is no room for
   // another one, or no memory. REQUIRES: WhyNoName() is empty.
   RegionId Enter(RegionId outer, std::string_view name) noexcept;
@@ -89,12 +89,15 @@ class RegionTable {
     std::uint64_t hash = 0;
     std::atomic<const RegionSettings*> settings{nullptr};
     std::atomic<bool> is_replayed{false};
+    // The region inside that was found last; kNoRegion: none was.
+    std::atomic<RegionId> last_inner{kNoRegion};
   };
   static constexpr std::size_t kBuckets = 4 * kMaxRegions;
 
   const Node& At(RegionId id) const {
     return *nodes_[id].load(std::memory_order_acquire);
   }
+  Node& At(RegionId id) { return *nodes_[id].load(std::memory_order_acquire); }
   static std::size_t BucketOf(RegionId outer, std::string_view part);
   RegionId FindPart(RegionId outer, std::string_view part) const;
   RegionId AddPart(RegionId outer, std::string_view part);

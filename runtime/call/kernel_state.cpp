@@ -148,6 +148,19 @@ RegionId RegionOfContext(std::uint32_t context) {
              : kNoRegion;
 }
 
+void GoToRegion(RegionId region, RegionIds* from, const RegionIds& to) {
+  const ContextTable& table = Table();
+  ContextView& called = t_context_view;
+  DirectContext& direct = t_direct_context;
+  const RegionIds now = {table.outside[called.last], called.last,
+                         table.outside[direct.last], direct.last, direct.below};
+  if (from != nullptr) *from = now;
+  called.region = region;
+  called.last = now.called_outside == to.called_outside ? to.called : 0;
+  direct.last = now.direct_outside == to.direct_outside ? to.direct : 0;
+  direct.below = to.below;
+}
+
 [[gnu::noinline]] std::uint32_t ChangedContext() {
   ContextEntry now;
   return Look(&t_context_view, &now);

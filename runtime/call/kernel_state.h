@@ -95,21 +95,17 @@ extern constinit thread_local DirectContext t_direct_context
     __attribute__((tls_model("initial-exec")));
 void RefreshDirectContext();
 
-// What a thread knows of its state: the ids are of the region that it is in.
-struct RegionViews {
-  ContextView called;
-  DirectContext direct;
+// The ids of a thread's state in one region: of calls, of direct calls, and
+// what these are below. The first two are also there as they are outside of
+// regions.
+struct RegionIds {
+  std::uint32_t called_outside = 0, called = 0;
+  std::uint32_t direct_outside = 0, direct = 0, below = 0;
 };
-inline RegionViews ViewsOfThread() {
-  return {t_context_view, t_direct_context};
-}
-// REQUIRES: they are of the region that this thread is in, or empty.
-inline void UseViews(const RegionViews& views) {
-  const RegionId region = t_context_view.region;
-  if (views.called.last != 0) t_context_view = views.called;
-  if (views.direct.last != 0) t_direct_context = views.direct;
-  t_context_view.region = region;
-}
+// This thread goes from one region to another: keeps the ids in `from`, where
+// that is not null, and takes those of `to` as far as they are of the same
+// state.
+void GoToRegion(RegionId region, RegionIds* from, const RegionIds& to);
 
 inline void SetCurrentRegion(RegionId region) {
   t_context_view.region = region;

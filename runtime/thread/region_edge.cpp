@@ -88,8 +88,7 @@ void TraceCursor::EndAtEdge() {
 
 // Of a run to its end. Says once what a region has become.
 void TraceCursor::RecordRegionRun(const TraceNode& end) const {
-  VisitsOf(*this)->RecordRun();
-  if (!run_deferred_) return;
+  if (!VisitsOf(*this)->RecordRun(run_deferred_)) return;
   const RegionId region = RegionOfContext(end.step.context);
   if (region == kNoRegion || !RegionTable::Get().IsFirstReplay(region)) return;
   if (PrintsCompile()) PrintCompile(DescribeRegion(region, PathTo(&end)));

@@ -31,6 +31,8 @@ RegionVisits::Counts* RegionVisits::CountsOf(RegionId id) noexcept {
 }
 
 void RegionVisits::Count(const Counters& now) noexcept {
+  // What ran since was called before, and ran at the edge then.
+  if (now.ops_seen.value() == base_.ops_seen.value()) return;
   Counts* const sum = current_;
   Gain(now.ops_seen, &base_.ops_seen, sum ? &sum->ops_seen : nullptr);
   Gain(now.ops_eager, &base_.ops_eager, sum ? &sum->ops_eager : nullptr);
@@ -42,15 +44,13 @@ void RegionVisits::Count(const Counters& now) noexcept {
 void RegionVisits::GoTo(RegionId id, bool is_new,
                         const Counters& now) noexcept {
   Count(now);
-  if (current_ != nullptr && CurrentRegion() == this->id()) {
-    current_->views = ViewsOfThread();
-  }
+  RegionIds* const from = current_ != nullptr && CurrentRegion() == this->id()
+                              ? &current_->ids
+                              : nullptr;
   current_ = CountsOf(id);
   id_.store(id, std::memory_order_relaxed);
-  SetCurrentRegion(id);
-  // What is looked at is compared with what is set, so it may be old.
-  if (current_ != nullptr) UseViews(current_->views);
-  settings_ = &RegionTable::Get().SettingsOf(id);
+  GoToRegion(id, from, current_ != nullptr ? current_->ids : RegionIds());
+  settings_ = &table_.SettingsOf(id);
   excludes_all_ = settings_->excludes_all();
   is_strict_ = settings_->strict.value_or(false);
   is_exact_ = settings_->is_exact.value_or(false);
@@ -70,7 +70,7 @@ void RegionVisits::Forget() {
     if (all == nullptr) continue;
     for (Counts& counts : *all) {
       counts.new_bodies = counts.runs = 0;
-      counts.views = {};
+      counts.ids = {};
       counts.pause.Reset();
     }
   }
@@ -78,7 +78,10 @@ void RegionVisits::Forget() {
 
 void RegionVisits::RecordBody(bool is_new, std::int64_t seen, std::size_t ops) {
   if (current_ == nullptr) return;
-  if (!is_new) return RecordRun();
+  if (!is_new) {
+    ++current_->runs;
+    return;
+  }
   current_->pause.Fail(static_cast<std::uint64_t>(seen), ops);
   if (++current_->new_bodies < policy::kCountedBodies) return;
   current_->new_bodies /= 2;

@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "recorder/backoff.h"
 #include "recorder/region_table.h"
@@ -57,9 +58,12 @@ class RegionVisits {
   // A body of the present region was recorded, of so many ops, when the thread
   // had called `seen`; `is_new`: it had not come before, or came to nothing.
   void RecordBody(bool is_new, std::int64_t seen, std::size_t ops);
-  // A body of it has come again.
-  void RecordRun() {
-    if (current_ != nullptr) ++current_->runs;
+  // A body of it has come again. True if it is the first one on this thread
+  // that was replayed.
+  bool RecordRun(bool was_replayed) {
+    if (current_ == nullptr) return false;
+    ++current_->runs;
+    return was_replayed && !std::exchange(current_->was_replayed, true);
   }
   // True if a body that is not known is to be recorded: the first ones, as long
   // as those so far came again, and now and then.
@@ -74,8 +78,8 @@ class RegionVisits {
     // lies between two tries.
     std::uint32_t new_bodies = 0;
     std::uint32_t runs = 0;
-    // The thread's state as it was last in this region, with its ids.
-    RegionViews views;
+    bool was_replayed = false;
+    RegionIds ids;
     Backoff pause{policy::kMostRegionFailures};
   };
   static constexpr std::size_t kChunk = 16;
@@ -84,8 +88,9 @@ class RegionVisits {
   Counts* CountsOf(RegionId id) noexcept;
   void Count(const Counters& now) noexcept;
 
+  RegionTable& table_ = RegionTable::Get();
   std::atomic<RegionId> id_{kNoRegion};
-  const RegionSettings* settings_ = &RegionTable::Get().SettingsOf(kNoRegion);
+  const RegionSettings* settings_ = &table_.SettingsOf(kNoRegion);
   bool excludes_all_ = false;
   bool is_strict_ = false;
   bool is_exact_ = false;

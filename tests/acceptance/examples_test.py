@@ -110,6 +110,12 @@ class ExamplesTest(unittest.TestCase):
                              (1, 0))
             self.assertIn(f"{name}: {197 * ops} of {200 * ops} ops were "
                           "replayed", counts)
+        told = run(TJIT, "explain", self.stats).stdout
+        self.assertIn("\n5 regions:\n  solve: began 200 times, 0 ops", told)
+        self.assertIn("\n  solve/potential: began 200 times, 600 ops: 591 "
+                      "replayed (98.5 %), 9 ran eagerly, 0 drained\n        "
+                      "1 traced sequence, 0 ops at the call\n", told)
+        self.assertIn("\n        in region solve/update\n", told)
         for name in ("fft_forward", "fft_back"):
             region = regions["solve/" + name]
             self.assertTrue(region["excluded"])

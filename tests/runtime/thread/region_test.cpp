@@ -5,6 +5,7 @@
 #include <tjit/region.h>
 #include <tjit/tjit.h>
 #include <torch/torch.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstring>
@@ -534,6 +535,34 @@ TEST_F(RegionTest, OptionsMayChangeBetweenVisits) {
     return Body(x, y);
   });
   EXPECT_EQ(region_stats("change").ops_replayed, 26 * 6);
+}
+
+TEST_F(RegionTest, AProfileKnowsRegionsByTheirNames) {
+  const std::string file =
+      ::testing::TempDir() + "regions" + std::to_string(getpid()) + ".profile";
+  const at::Tensor y = Numbers(64, 0.25);
+  const at::NoGradGuard no_grad;
+  const auto run = [&](const char* name, int visits) {
+    at::Tensor x = Numbers();
+    for (int i = 0; i < visits; ++i) {
+      const Region region(name);
+      x = Body(x, y);
+    }
+    sync();
+    return region_stats(name).ops_replayed;
+  };
+  ASSERT_TRUE(enable(Of(10)));
+  EXPECT_EQ(run("profile/a", 20), 10 * 6);
+  EXPECT_EQ(save_profile(file), 1);
+  clear();
+  const std::int64_t before = run("profile/a", 5);
+  EXPECT_EQ(before, 10 * 6);  // nothing is known any more
+  clear();
+  EXPECT_EQ(prewarm(file), 1);
+  EXPECT_EQ(run("profile/b", 5), 0);
+  EXPECT_EQ(run("profile/a", 5), before + 4 * 6);
+  EXPECT_GE(stats().traces_known, 1);
+  unlink(file.c_str());
 }
 
 TEST_F(RegionTest, TheReportHasARowForEachRegion) {
