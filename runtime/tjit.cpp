@@ -97,6 +97,8 @@ AtLoad at_load;
 // thread of a team, no op is recorded.
 void GoToRegion(RegionId id, bool is_new) {
   const runtime::ThreadContext& c = runtime::t_context;
+  // A thread's first region may begin before its first op.
+  if (c.state == nullptr && is_new) static_cast<void>(runtime::ActiveState());
   if (c.state == nullptr || c.inside != 0 || c.held != nullptr || c.off ||
       runtime::InParallelRegion()) {
     return runtime::SetCurrentRegion(id);

@@ -148,16 +148,25 @@ RegionId RegionOfContext(std::uint32_t context) {
              : kNoRegion;
 }
 
-void GoToRegion(RegionId region, RegionIds* from, const RegionIds& to) {
+void GoToRegion(RegionId region, RegionIds* from, const RegionIds& to,
+                OutsideIds* found) {
   const ContextTable& table = Table();
   ContextView& called = t_context_view;
   DirectContext& direct = t_direct_context;
-  const RegionIds now = {table.outside[called.last], called.last,
-                         table.outside[direct.last], direct.last, direct.below};
-  if (from != nullptr) *from = now;
+  if (called.last != 0) found->called = table.outside[called.last];
+  if (direct.last != 0) found->direct = table.outside[direct.last];
+  if (from != nullptr && called.last != 0) {
+    from->called_outside = found->called;
+    from->called = called.last;
+  }
+  if (from != nullptr && direct.last != 0) {
+    from->direct_outside = found->direct;
+    from->direct = direct.last;
+    from->below = direct.below;
+  }
   called.region = region;
-  called.last = now.called_outside == to.called_outside ? to.called : 0;
-  direct.last = now.direct_outside == to.direct_outside ? to.direct : 0;
+  called.last = found->called == to.called_outside ? to.called : 0;
+  direct.last = found->direct == to.direct_outside ? to.direct : 0;
   direct.below = to.below;
 }
 

@@ -95,17 +95,21 @@ extern constinit thread_local DirectContext t_direct_context
     __attribute__((tls_model("initial-exec")));
 void RefreshDirectContext();
 
-// The ids of a thread's state in one region: of calls, of direct calls, and
-// what these are below. The first two are also there as they are outside of
-// regions.
+// The ids that a thread's state had last in one region, of calls, of direct
+// calls, and what these are below; and what they are outside of regions.
 struct RegionIds {
   std::uint32_t called_outside = 0, called = 0;
   std::uint32_t direct_outside = 0, direct = 0, below = 0;
 };
-// This thread goes from one region to another: keeps the ids in `from`, where
-// that is not null, and takes those of `to` as far as they are of the same
-// state.
-void GoToRegion(RegionId region, RegionIds* from, const RegionIds& to);
+// Of what a thread found last, in whatever region: its ids outside of regions.
+struct OutsideIds {
+  std::uint32_t called = 0, direct = 0;
+};
+// This thread goes from one region to another: keeps its ids in `from`, where
+// that is not null, and takes those of `to` if they are of the state that it
+// found last, which is compared with what is set as ever.
+void GoToRegion(RegionId region, RegionIds* from, const RegionIds& to,
+                OutsideIds* found);
 
 inline void SetCurrentRegion(RegionId region) {
   t_context_view.region = region;

@@ -49,7 +49,8 @@ void RegionVisits::GoTo(RegionId id, bool is_new,
                               : nullptr;
   current_ = CountsOf(id);
   id_.store(id, std::memory_order_relaxed);
-  GoToRegion(id, from, current_ != nullptr ? current_->ids : RegionIds());
+  GoToRegion(id, from, current_ != nullptr ? current_->ids : RegionIds(),
+             &found_);
   settings_ = &table_.SettingsOf(id);
   excludes_all_ = settings_->excludes_all();
   is_strict_ = settings_->strict.value_or(false);
@@ -65,6 +66,7 @@ std::int64_t ThresholdIn(const RegionVisits* visits) {
 }
 
 void RegionVisits::Forget() {
+  found_ = {};
   for (const std::atomic<Chunk*>& chunk : chunks_) {
     Chunk* const all = chunk.load(std::memory_order_relaxed);
     if (all == nullptr) continue;

@@ -95,6 +95,7 @@ class RegionVisits {
   bool is_strict_ = false;
   bool is_exact_ = false;
   Counts* current_ = nullptr;  // null: no memory
+  OutsideIds found_;
   Counts base_;                // the thread's counters at the last edge
   std::array<std::atomic<Chunk*>, kMaxRegions / kChunk> chunks_{};
 };

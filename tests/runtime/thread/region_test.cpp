@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <optional>
@@ -563,6 +564,43 @@ TEST_F(RegionTest, AProfileKnowsRegionsByTheirNames) {
   EXPECT_EQ(run("profile/a", 5), before + 4 * 6);
   EXPECT_GE(stats().traces_known, 1);
   unlink(file.c_str());
+}
+
+// Names that are made anew at each step fill the table of regions, and their
+// states that of contexts. In a process of its own, as both stay full.
+TEST_F(RegionTest, TooManyRegionsHurtNobodyElse) {
+  const auto fill_both = [] {
+    const at::Tensor y = Numbers(64, 0.25);
+    at::Tensor eager = Numbers(), x = eager;
+    const auto step = [&](at::Tensor* z, int i, bool in_region) {
+      for (const bool grad : {false, true}) {
+        for (const bool inference : {false, true}) {
+          std::optional<Region> region;
+          if (in_region) region.emplace("many" + std::to_string(i));
+          const c10::InferenceMode mode(inference);
+          const at::AutoGradMode grad_mode(grad);
+          *z = (*z * 0.5 + y).clone();
+        }
+      }
+    };
+    for (int i = 0; i < 1300; ++i) step(&eager, i, false);
+    if (!enable(Of(4))) std::exit(1);
+    for (int i = 0; i < 1300; ++i) step(&x, i, true);
+    sync();
+    if (!SameBits(x, eager)) std::exit(2);
+    const Stats before = stats();
+    for (int i = 0; i < 40; ++i) {
+      x = Body(x, y);
+      mark_step();
+    }
+    if ((stats() - before).ops_replayed < 120) std::exit(3);
+    const Region known("many7");
+    if (region_stats("many7").entries != 5) std::exit(4);
+    if (region_stats("many1299").entries != 0) std::exit(5);
+    std::exit(0);
+  };
+  EXPECT_EXIT(fill_both(), ::testing::ExitedWithCode(0),
+              "as many regions as there can be \\(1023\\)");
 }
 
 TEST_F(RegionTest, TheReportHasARowForEachRegion) {
