@@ -125,6 +125,7 @@ void AppendSequence(std::string* out, const ExplainedSequence& s) {
   const auto line = [out](const std::string& text) {
     if (!text.empty()) absl::StrAppend(out, "        ", text, "\n");
   };
+  if (!s.region.empty()) line("in region " + s.region);
   line(Story(s));
   line(Measured(s));
   if (!s.at_call.empty()) line(AtCall(s));
@@ -339,6 +340,27 @@ std::string Shares(const Explanation& e) {
       "ops\n");
 }
 
+void AppendRegions(std::string* out, const Explanation& e) {
+  if (e.regions.empty()) return;
+  absl::StrAppend(out, e.regions.size(),
+                  e.regions.size() == 1 ? " region:\n" : " regions:\n");
+  for (const ExplainedRegion& r : e.regions) {
+    absl::StrAppend(out, "  ", r.name, ": began ", Times(r.entries), ", ",
+                    r.ops_seen, " ops: ", r.ops_replayed, " replayed (",
+                    Percent(r.ops_replayed, r.ops_seen), "), ", r.ops_eager,
+                    " ran eagerly, ", r.ops_drained, " drained\n");
+    absl::StrAppend(out, "        ",
+                    r.is_excluded ? "excluded"
+                    : r.sequences == 0
+                        ? absl::StrCat(r.bodies,
+                                       r.bodies == 1 ? " sequence recorded"
+                                                     : " sequences recorded",
+                                       ", none replayed so far")
+                        : SequencesText(r),
+                    "\n");
+  }
+}
+
 // What did I get?
 void AppendGains(std::string* out, const Explanation& e) {
   const std::int64_t seen = Get(e.counters, "ops_seen");
@@ -500,10 +522,25 @@ std::string ToText(const ExplainedCode& code) {
                       runs == 1 ? " run wins back" : " runs win back");
 }
 
+std::string SequencesText(const ExplainedRegion& r) {
+  std::string text = absl::StrCat(
+      r.sequences,
+      r.sequences == 1 ? " traced sequence, " : " traced sequences, ",
+      r.ops_at_call, r.ops_at_call == 1 ? " op" : " ops", " at the call");
+  if (r.at_call.empty()) return text;
+  const char* separator = " (";
+  for (const auto& [op, why] : r.at_call) {
+    absl::StrAppend(&text, separator, op, ": ", why);
+    separator = "; ";
+  }
+  return text + ")";
+}
+
 std::string ToText(const Explanation& e, bool verbose) {
   std::string text;
   AppendGains(&text, e);
   AppendAdvice(&text, e);
+  AppendRegions(&text, e);
   AppendSequences(&text, e);
   AppendKernels(&text, e);
   if (verbose) {

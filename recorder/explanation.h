@@ -20,6 +20,7 @@ struct ExplainedSequence {
   std::int64_t id = 0;
   std::int64_t ops = 0;
   std::string first_ops;  // "mm -> relu -> sum"
+  std::string region;     // in which it runs; empty: outside of all
   std::string state;      // kSeen, ... below
   std::int64_t sightings = 0;
   std::int64_t threshold = 0;  // sightings that it takes
@@ -46,6 +47,22 @@ inline constexpr char kStateReplayed[] = "replayed";
 inline constexpr char kStatePaused[] = "paused";      // left too often lately
 inline constexpr char kStateBlacklisted[] = "blacklisted";
 inline constexpr char kStateOff[] = "off";  // eager is faster
+
+// A named region (tjit::Region), of all threads, without the regions inside.
+struct ExplainedRegion {
+  std::string name;
+  bool is_excluded = false;  // all of it
+  std::int64_t entries = 0;
+  std::int64_t ops_seen = 0;
+  std::int64_t ops_eager = 0;
+  std::int64_t ops_replayed = 0;
+  std::int64_t ops_drained = 0;
+  std::int64_t bodies = 0;  // sequences that were recorded
+  // Of the one that was replayed most: what ops at the call split it into.
+  std::int64_t sequences = 0;
+  std::int64_t ops_at_call = 0;
+  std::map<std::string, std::string> at_call;  // why, by op
+};
 
 // A segment that was compiled, and whose runs were measured with the compiled
 // code and with library calls.
@@ -117,6 +134,7 @@ struct Explanation {
   CountsByName backwards_left;  // by the name of a BackwardReason
   CountsByName not_compiled;  // groups of ops, by what stood against it
   std::vector<ExplainedSequence> sequences;
+  std::vector<ExplainedRegion> regions;
   std::vector<ExplainedExit> exits;
   std::vector<ExplainedCode> compiled_segments;
   std::vector<ExplainedFunction> functions;
@@ -129,6 +147,9 @@ struct Explanation {
 // which 7693 runs win back".
 std::string ToText(const ExplainedCode& code);
 
+// "3 traced sequences, 2 ops at the call (aten::tanh: opaque)".
+std::string SequencesText(const ExplainedRegion& region);
+
 // Lines, each with its newline. The first ones say what was won, why not more
 // and what to do; behind them is what that was made of. `verbose`: where the
 // numbers of functions come from, too.
@@ -136,7 +157,8 @@ std::string ToText(const Explanation& explanation, bool verbose = false);
 
 // `stats_json` (Stats::to_json) with "schema", "tjit" (the version), "program"
 // and "wall_ns", the lists "sequence_details", "exits", "compiled_segments",
-// "functions", "eager_ops", "exposures" and "jit_functions", and "why" if it says anything.
+// "functions", "regions", "eager_ops", "exposures" and "jit_functions", and
+// "why" if it says anything.
 std::string WithLists(std::string stats_json, const Explanation& explanation);
 
 }  // namespace tjit

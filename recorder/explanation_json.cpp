@@ -21,12 +21,28 @@ std::string Json(const ExplainedSequence& s) {
   return absl::StrCat(
       "{\"id\": ", s.id, ", \"ops\": ", s.ops,
       ", \"first_ops\": ", Quoted(s.first_ops),
-      ", \"state\": ", Quoted(s.state), ", \"sightings\": ", s.sightings,
-      ", \"threshold\": ", s.threshold, ", \"replays\": ", s.replays,
-      ", \"skip\": ", s.skip, ", \"eager_ns\": ", s.eager_ns,
-      ", \"replay_ns\": ", s.replay_ns, ", \"executed_ns\": ", s.executed_ns,
-      ", \"won_ns\": ", s.won_ns(), ", \"left\": ", Json(s.left),
-      ", \"at_call\": ", Json(s.at_call), "}");
+      ", \"region\": ", Quoted(s.region), ", \"state\": ", Quoted(s.state),
+      ", \"sightings\": ", s.sightings, ", \"threshold\": ", s.threshold,
+      ", \"replays\": ", s.replays, ", \"skip\": ", s.skip,
+      ", \"eager_ns\": ", s.eager_ns, ", \"replay_ns\": ", s.replay_ns,
+      ", \"executed_ns\": ", s.executed_ns, ", \"won_ns\": ", s.won_ns(),
+      ", \"left\": ", Json(s.left), ", \"at_call\": ", Json(s.at_call), "}");
+}
+
+std::string Json(const ExplainedRegion& r) {
+  std::string at_call = "{";
+  for (const auto& [op, why] : r.at_call) {
+    if (at_call.size() > 1) at_call += ", ";
+    absl::StrAppend(&at_call, Quoted(op), ": ", Quoted(why));
+  }
+  return absl::StrCat(
+      "{\"name\": ", Quoted(r.name),
+      ", \"excluded\": ", r.is_excluded ? "true" : "false",
+      ", \"entries\": ", r.entries, ", \"ops_seen\": ", r.ops_seen,
+      ", \"ops_eager\": ", r.ops_eager, ", \"ops_replayed\": ", r.ops_replayed,
+      ", \"ops_drained\": ", r.ops_drained, ", \"bodies\": ", r.bodies,
+      ", \"sequences\": ", r.sequences, ", \"ops_at_call\": ", r.ops_at_call,
+      ", \"at_call\": ", at_call, "}}");
 }
 
 std::string Json(const ExplainedExit& exit) {
@@ -91,6 +107,7 @@ std::string WithLists(std::string stats_json, const Explanation& explanation) {
       ",\n  \"program\": ", Quoted(explanation.program),
       ",\n  \"wall_ns\": ", explanation.wall_ns,
       ",\n  \"sequence_details\": ", JsonList(explanation.sequences),
+      ",\n  \"regions\": ", JsonList(explanation.regions),
       ",\n  \"exits\": ", JsonList(explanation.exits),
       ",\n  \"compiled_segments\": ", JsonList(explanation.compiled_segments),
       ",\n  \"not_compiled\": ", Json(explanation.not_compiled),

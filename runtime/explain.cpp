@@ -6,8 +6,10 @@
 #include <vector>
 
 #include "recorder/explanation.h"
+#include "recorder/region_table.h"
 #include "runtime/bit_exact/product_verdicts.h"
 #include "runtime/bit_exact/verdict_text.h"
+#include "runtime/call/kernel_state.h"
 #include "runtime/intercept/kernel_wrap.h"
 #include "runtime/memory/block.h"
 #include "runtime/platform/settings.h"
@@ -18,6 +20,8 @@
 #include "runtime/thread/exit_notes.h"
 #include "runtime/thread/exposure_notes.h"
 #include "runtime/thread/functions/jit_functions.h"
+#include "runtime/thread/region_report.h"
+#include "runtime/thread/region_visits.h"
 #include "runtime/thread/thread_state.h"
 #include "runtime/tier2/tier2.h"
 #include "support/process_info.h"
@@ -52,6 +56,18 @@ const char* StateOf(const Trace& trace, std::int64_t replays) {
   return replays == 0 ? kStateHot : kStateReplayed;
 }
 
+std::int64_t ReplaysOf(const Trace& trace) {
+  // The second first: a run counts there after it counts here.
+  const std::int64_t eager =
+      trace.eager_completions.load(std::memory_order_relaxed);
+  return std::max<std::int64_t>(
+      trace.completions.load(std::memory_order_relaxed) - eager, 0);
+}
+
+RegionId RegionOf(const std::vector<const TraceNode*>& path) {
+  return path.empty() ? kNoRegion : RegionOfContext(path.front()->step.context);
+}
+
 ExplainedSequence ExplainOne(const TraceStore& store, const Trace& trace,
                              std::int64_t threshold) {
   ExplainedSequence s;
@@ -60,11 +76,7 @@ ExplainedSequence ExplainOne(const TraceStore& store, const Trace& trace,
   s.first_ops = Describe(store, &trace, 6);
   s.sightings = trace.sightings.load(std::memory_order_relaxed);
   s.threshold = threshold;
-  // The second first: a run counts there after it counts here.
-  const std::int64_t eager =
-      trace.eager_completions.load(std::memory_order_relaxed);
-  s.replays = std::max<std::int64_t>(
-      trace.completions.load(std::memory_order_relaxed) - eager, 0);
+  s.replays = ReplaysOf(trace);
   s.skip = trace.skip.load(std::memory_order_relaxed);
   s.state = StateOf(trace, s.replays);
   // Of runs that nobody followed, where there were some; those before it was hot
@@ -82,7 +94,16 @@ ExplainedSequence ExplainOne(const TraceStore& store, const Trace& trace,
     const std::int64_t n = trace.left[i].load(std::memory_order_relaxed);
     if (n != 0) s.left[BailName(static_cast<BailReason>(i))] = n;
   }
-  for (const TraceNode* node : store.PathOf(&trace)) {
+  const std::vector<const TraceNode*> path = store.PathOf(&trace);
+  const RegionId region = RegionOf(path);
+  if (region != kNoRegion) {
+    s.region = RegionTable::Get().NameOf(region);
+    if (!g_settings.compile_all()) {
+      s.threshold =
+          RegionTable::Get().SettingsOf(region).threshold.value_or(threshold);
+    }
+  }
+  for (const TraceNode* node : path) {
     if (node->step.kind != StepKind::kAtCall) continue;
     ++s.at_call[std::string(OpName(node->step.op))];
   }
@@ -154,6 +175,42 @@ std::vector<ExplainedOp> Runtime::EagerOps() {
   return ops;
 }
 
+std::vector<ExplainedRegion> Runtime::ExplainRegions() {
+  RegionTable& table = RegionTable::Get();
+  std::vector<ExplainedRegion> regions(table.size());
+  for (RegionId id = 1; id < regions.size(); ++id) {
+    ExplainedRegion& r = regions[id];
+    r.name = table.NameOf(id);
+    r.is_excluded = table.SettingsOf(id).excludes_all();
+    RegionSums sums;
+    for (ThreadState* state : threads_->States()) {
+      const RegionVisits* const visits = VisitsOf(*state);
+      if (visits != nullptr) visits->AddTo(id, state->counters(), &sums);
+    }
+    r.entries = sums.entries;
+    r.ops_seen = sums.ops_seen;
+    r.ops_eager = sums.ops_eager;
+    r.ops_replayed = sums.ops_replayed;
+    r.ops_drained = sums.ops_drained;
+  }
+  const std::shared_ptr<const TraceStore> store = threads_->HoldStore();
+  std::vector<std::int64_t> most(regions.size(), 0);
+  for (const Trace* trace : store->traces()) {
+    const std::vector<const TraceNode*> path = store->PathOf(trace);
+    const RegionId id = RegionOf(path);
+    if (id == kNoRegion || id >= regions.size()) continue;
+    ++regions[id].bodies;
+    const std::int64_t replays = ReplaysOf(*trace);
+    if (replays <= most[id]) continue;
+    most[id] = replays;
+    SplitBody(id, path, &regions[id]);
+  }
+  std::erase_if(regions, [](const ExplainedRegion& r) {
+    return r.name.empty() || r.entries == 0;
+  });
+  return regions;
+}
+
 Explanation Runtime::Explain(const Stats& stats) {
   Explanation e;
   e.version = Version();
@@ -179,6 +236,7 @@ Explanation Runtime::Explain(const Stats& stats) {
     if (e.sequences.size() == kMaxSequences) break;
     e.sequences.push_back(ExplainOne(*traces, *trace, threshold));
   }
+  e.regions = ExplainRegions();
   e.exits = RecordedExits(traces->lineage());
   e.eager_ops = EagerOps();
   e.exposures = RecordedExposures();

@@ -4,7 +4,9 @@
 #include <pthread.h>
 
 #include "absl/strings/str_cat.h"
+#include "recorder/region_table.h"
 #include "runtime/call/interpose.h"
+#include "runtime/call/kernel_state.h"
 #include "runtime/intercept/direct_calls.h"
 #include "runtime/intercept/kernel_wrap.h"
 #include "runtime/intercept/random_kernels.h"
@@ -19,6 +21,7 @@
 #include "runtime/report/log.h"
 #include "runtime/report/options_resolution.h"
 #include "runtime/thread/materialize.h"
+#include "runtime/thread/region_visits.h"
 #include "runtime/thread/self_check/modes.h"
 #include "runtime/thread/thread_state.h"
 #include "runtime/tier2/hot_profile.h"
@@ -75,6 +78,11 @@ pthread_t g_main_thread;
     c.state = Runtime::Get().NewThreadState();
     t_exit.state = c.state;
     t_exit.main_thread = pthread_equal(pthread_self(), g_main_thread) != 0;
+    const RegionVisits* const visits = VisitsOf(*c.state);
+    const RegionId known = visits == nullptr ? kNoRegion : visits->id();
+    if (known != CurrentRegion()) {
+      c.state->OnRegionEdge(CurrentRegion(), /*is_new=*/true);
+    }
   }
   return c.state;
 }
@@ -137,9 +145,11 @@ void Runtime::LockForFork() {
   tier2_->LockForFork();
   hot_profile_->LockForFork();
   LockInstructionLogForFork();
+  RegionTable::Get().LockForFork();
 }
 
 void Runtime::UnlockAfterFork(bool is_child) {
+  RegionTable::Get().UnlockAfterFork();
   UnlockInstructionLogAfterFork();
   hot_profile_->UnlockAfterFork();
   tier2_->UnlockAfterFork(is_child);

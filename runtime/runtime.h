@@ -44,6 +44,9 @@ class Runtime {
   Counters& process_counters() { return process_counters_; }
   // What there is to say about it (explain.cpp).
   Explanation Explain(const Stats& stats);
+  // The named regions that were entered; what they are split into is that of
+  // the body that was replayed most.
+  std::vector<ExplainedRegion> ExplainRegions();
   // At exit, without mutex_: a thread that has ended may have held it.
   void WriteStats() ABSL_NO_THREAD_SAFETY_ANALYSIS;
 

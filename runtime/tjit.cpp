@@ -1,8 +1,12 @@
-// The public functions of tjit.h, and what happens when the library loads.
+// The public functions of tjit.h and region.h, and what happens when the
+// library loads.
 #include "tjit/tjit.h"
 
 #include <c10/util/Exception.h>
 
+#include "recorder/region_table.h"
+#include "runtime/call/interpose.h"
+#include "runtime/call/kernel_state.h"
 #include "runtime/intercept/kernel_wrap.h"
 #include "runtime/memory/block_cache.h"
 #include "runtime/platform/test_hooks.h"
@@ -21,6 +25,7 @@
 #include "support/env.h"
 #include "support/log.h"
 #include "tjit/jit.h"
+#include "tjit/region.h"
 
 namespace tjit {
 namespace {
@@ -72,7 +77,99 @@ struct AtLoad {
 };
 AtLoad at_load;
 
+[[gnu::cold, gnu::noinline]] RegionId EnterNewRegion(RegionId outer,
+                                                     std::string_view name) {
+  const std::string why = RegionTable::WhyNoName(name);
+  TORCH_CHECK(why.empty(), "tjit::Region: \"", std::string(name),
+              "\" is no name of a region: ", why,
+              "; give words with / between, like \"solve/newton\"");
+  const RegionId id = RegionTable::Get().Enter(outer, name);
+  static std::atomic<bool> said{false};
+  if (id == outer && !said.exchange(true)) {
+    runtime::LogWarning(
+        "tjit::Region: \"" + std::string(name) +
+        "\" is none: the program has as many regions as there can be (" +
+        std::to_string(kMaxRegions - 1) + "), or its whole name is too long");
+  }
+  return id;
+}
+
+// Where the thread's state has nothing to end: inside of a kernel, and on a
+// thread of a team, no op is recorded.
+void GoToRegion(RegionId id, bool is_new) {
+  const runtime::ThreadContext& c = runtime::t_context;
+  // A thread's first region may begin before its first op.
+  if (c.state == nullptr && is_new) static_cast<void>(runtime::ActiveState());
+  if (c.state == nullptr || c.inside != 0 || c.held != nullptr || c.off ||
+      runtime::InParallelRegion()) {
+    return runtime::SetCurrentRegion(id);
+  }
+  c.state->OnRegionEdge(id, is_new);
+}
+
+RegionSettings SettingsOf(const RegionOptions& o) {
+  RegionSettings s;
+  s.compile = o.compile;
+  s.threshold = o.threshold;
+  if (o.backend.has_value()) s.backend = static_cast<BackendName>(*o.backend);
+  if (o.shapes.has_value()) s.is_exact = *o.shapes == Shapes::kExact;
+  s.strict = o.strict;
+  if (o.exclude.has_value()) s.exclude = RegionExclusion{*o.exclude, {}};
+  if (!o.exclude_ops.empty()) s.exclude = RegionExclusion{false, o.exclude_ops};
+  return s;
+}
+
 }  // namespace
+
+Region::Region(std::string_view name) : outer_(runtime::CurrentRegion()) {
+  if (!runtime::g_enabled.load(std::memory_order_relaxed)) return;
+  RegionId id = RegionTable::Get().FindInside(outer_, name);
+  if (id == kNoRegion) id = EnterNewRegion(outer_, name);
+  is_entered_ = true;
+  GoToRegion(id, /*is_new=*/true);
+}
+
+Region::~Region() {
+  if (is_entered_) GoToRegion(outer_, /*is_new=*/false);
+}
+
+void set_region_options(std::string_view pattern,
+                        const RegionOptions& options) {
+  TORCH_CHECK(!pattern.empty(),
+              "tjit::set_region_options: the pattern is empty; give the name "
+              "of a region, or * for all");
+  TORCH_CHECK(!options.threshold.has_value() ||
+                  (*options.threshold >= kLeastThreshold &&
+                   *options.threshold <= kMostThreshold),
+              "tjit::set_region_options: threshold of \"", std::string(pattern),
+              "\" is ", options.threshold.value_or(0), "; accepted are ",
+              kLeastThreshold, " to ", kMostThreshold);
+  TORCH_CHECK(!options.exclude.has_value() || options.exclude_ops.empty(),
+              "tjit::set_region_options: both exclude and exclude_ops of \"",
+              std::string(pattern), "\" are given; give one of them");
+  for (const std::string& op : options.exclude_ops) {
+    TORCH_CHECK(!op.empty(), "tjit::set_region_options: exclude_ops of \"",
+                std::string(pattern),
+                "\" holds an empty name; give "
+                "\"ns::op.overload\", \"ns::op\", \"ns::\" or \"ns::op*\"");
+  }
+  // The rules of the file come before.
+  Complain();
+  runtime::UseRegionRules();
+  RegionRule rule{std::string(pattern), SettingsOf(options), true};
+  if (RegionTable::Get().AddRule(std::move(rule))) clear();
+}
+
+RegionStats region_stats(std::string_view name) {
+  RegionStats stats;
+  for (ExplainedRegion& r : Runtime::Get().ExplainRegions()) {
+    if (r.name != name) continue;
+    stats = {r.entries,      r.ops_seen,    r.ops_eager,
+             r.ops_replayed, r.ops_drained, r.bodies,
+             r.sequences,    r.ops_at_call, std::move(r.at_call)};
+  }
+  return stats;
+}
 
 bool enable(const Options& options) {
   Complain();

@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 
+#include "recorder/region_table.h"
 #include "runtime/call/interpose.h"
 #include "runtime/call/kernel_state_words.h"
 #include "runtime/platform/fp_environment.h"
@@ -30,12 +31,19 @@ struct ContextEntry {
   std::uint8_t autograd = 0;
   std::uint8_t default_dtype = 0;  // decides the dtype of results
   std::uint64_t flags = 0;         // and their strides, see g_global_flags
+  RegionId region = kNoRegion;
   bool operator==(const ContextEntry&) const = default;
 };
 
-// Append-only: entry i is published by a release store of count > i.
+// Append-only: entry i is published by a release store of its bucket.
 struct ContextTable {
+  static constexpr std::size_t kBuckets = 2 * kMaxContexts;
+
   std::array<ContextEntry, kMaxContexts> entries;
+  // By id: the same state outside of regions.
+  std::array<std::uint32_t, kMaxContexts> outside{};
+  // Ids by hash; 0: free. A chain goes on in the next bucket.
+  std::array<std::atomic<std::uint32_t>, kBuckets> buckets{};
   std::atomic<std::uint32_t> count{1};  // 0 means "not interned"
   Mutex mutex;                          // of who appends
 };
@@ -45,18 +53,29 @@ ContextTable& Table() {
 }
 
 ContextEntry Now(const ContextView& v) {
-  return {v.keys->included().raw_repr(), v.keys->excluded().raw_repr(),
+  return {v.keys->included().raw_repr(),
+          v.keys->excluded().raw_repr(),
           ContextView::AutogradBits(*v.autograd),
           g_default_dtype.load(std::memory_order_relaxed),
-          g_global_flags.load(std::memory_order_relaxed)};
+          g_global_flags.load(std::memory_order_relaxed),
+          CurrentRegion()};
 }
 
+std::size_t BucketOf(const ContextEntry& e) {
+  constexpr std::uint64_t kPrime = 0x9E3779B97F4A7C15ull;
+  const std::uint64_t small = std::uint64_t{e.region} << 32 |
+                              std::uint64_t{e.autograd} << 8 | e.default_dtype;
+  std::uint64_t hash = e.included * kPrime ^ e.excluded;
+  hash = (hash * kPrime ^ e.flags) * kPrime ^ small;
+  return (hash * kPrime >> 32) % ContextTable::kBuckets;
+}
+
+// Half of the buckets at least are free.
 std::uint32_t Find(const ContextTable& table, const ContextEntry& e) {
-  const std::uint32_t n = table.count.load(std::memory_order_acquire);
-  for (std::uint32_t i = 1; i < n; ++i) {
-    if (table.entries[i] == e) return i;
+  for (std::size_t b = BucketOf(e);; b = (b + 1) % ContextTable::kBuckets) {
+    const std::uint32_t id = table.buckets[b].load(std::memory_order_acquire);
+    if (id == 0 || table.entries[id] == e) return id;
   }
-  return 0;
 }
 
 void Remember(ContextView* v, const ContextEntry& now, std::uint32_t id) {
@@ -68,18 +87,37 @@ void Remember(ContextView* v, const ContextEntry& now, std::uint32_t id) {
   v->default_dtype = now.default_dtype;
 }
 
-std::uint32_t Intern(const ContextEntry& entry) {
+std::uint32_t Append(const ContextEntry& entry, std::uint32_t outside) {
   ContextTable& table = Table();
-  std::uint32_t id = Find(table, entry);
-  if (id != 0) return id;
   const MutexLock lock(table.mutex);
-  id = Find(table, entry);
-  if (id != 0) return id;
+  const std::uint32_t known = Find(table, entry);
+  if (known != 0) return known;
   const std::uint32_t n = table.count.load(std::memory_order_relaxed);
-  if (n == kMaxContexts) return 0;
+  const std::uint32_t most = entry.region == kNoRegion
+                                 ? kMaxContexts
+                                 : kMaxContexts - kMaxContextsOutside;
+  if (n >= most) return 0;
   table.entries[n] = entry;
+  table.outside[n] = entry.region == kNoRegion ? n : outside;
   table.count.store(n + 1, std::memory_order_release);
+  std::size_t b = BucketOf(entry);
+  while (table.buckets[b].load(std::memory_order_relaxed) != 0) {
+    b = (b + 1) % ContextTable::kBuckets;
+  }
+  table.buckets[b].store(n, std::memory_order_release);
   return n;
+}
+
+std::uint32_t Intern(const ContextEntry& entry) {
+  const std::uint32_t id = Find(Table(), entry);
+  if (id != 0) return id;
+  if (entry.region == kNoRegion) return Append(entry, 0);
+  ContextEntry outside = entry;
+  outside.region = kNoRegion;
+  const std::uint32_t outside_id = Intern(outside);
+  if (outside_id == 0) return 0;
+  const std::uint32_t inside_id = Append(entry, outside_id);
+  return inside_id != 0 ? inside_id : outside_id;
 }
 
 // Looks at what is set now. 0, and it knows nothing, without an id.
@@ -95,7 +133,42 @@ std::uint32_t Look(ContextView* v, ContextEntry* now) {
   return id;
 }
 
+// True if both stand for one state, whatever the regions.
+bool IsSameState(std::uint32_t a, std::uint32_t b) {
+  const ContextTable& table = Table();
+  return a == b || (a != 0 && table.outside[a] == table.outside[b]);
+}
+
 }  // namespace
+
+RegionId RegionOfContext(std::uint32_t context) {
+  const ContextTable& table = Table();
+  return context < table.count.load(std::memory_order_acquire)
+             ? table.entries[context].region
+             : kNoRegion;
+}
+
+void GoToRegion(RegionId region, RegionIds* from, const RegionIds& to,
+                OutsideIds* found) {
+  const ContextTable& table = Table();
+  ContextView& called = t_context_view;
+  DirectContext& direct = t_direct_context;
+  if (called.last != 0) found->called = table.outside[called.last];
+  if (direct.last != 0) found->direct = table.outside[direct.last];
+  if (from != nullptr && called.last != 0) {
+    from->called_outside = found->called;
+    from->called = called.last;
+  }
+  if (from != nullptr && direct.last != 0) {
+    from->direct_outside = found->direct;
+    from->direct = direct.last;
+    from->below = direct.below;
+  }
+  called.region = region;
+  called.last = found->called == to.called_outside ? to.called : 0;
+  direct.last = found->direct == to.direct_outside ? to.direct : 0;
+  direct.below = to.below;
+}
 
 [[gnu::noinline]] std::uint32_t ChangedContext() {
   ContextEntry now;
@@ -128,15 +201,32 @@ std::vector<std::uint64_t> WordsOfContext(std::uint32_t context) {
     return {};
   }
   const ContextEntry& e = table.entries[context];
-  return {e.included, e.excluded, e.autograd, e.default_dtype, e.flags};
+  std::vector<std::uint64_t> words = {e.included, e.excluded, e.autograd,
+                                      e.default_dtype, e.flags};
+  // Another process numbers regions otherwise.
+  if (e.region != kNoRegion) {
+    words.push_back(RegionTable::Get().HashOf(e.region));
+  }
+  return words;
 }
 
 std::uint32_t ContextOfWords(const std::vector<std::uint64_t>& words) {
-  if (words.size() != 5 || words[2] > UINT8_MAX || words[3] > UINT8_MAX) {
+  if (words.size() < 5 || words.size() > 6 || words[2] > UINT8_MAX ||
+      words[3] > UINT8_MAX) {
     return 0;
   }
-  return Intern({words[0], words[1], static_cast<std::uint8_t>(words[2]),
-                 static_cast<std::uint8_t>(words[3]), words[4]});
+  ContextEntry entry{words[0],
+                     words[1],
+                     static_cast<std::uint8_t>(words[2]),
+                     static_cast<std::uint8_t>(words[3]),
+                     words[4],
+                     kNoRegion};
+  if (words.size() == 6) {
+    entry.region = RegionTable::Get().OfHash(words[5]);
+    if (entry.region == kNoRegion) return 0;
+  }
+  const std::uint32_t id = Intern(entry);
+  return RegionOfContext(id) == entry.region ? id : 0;
 }
 
 ContextScope::~ContextScope() {
@@ -149,7 +239,7 @@ void ContextScope::Switch(std::uint32_t id) {
   if (id == current_ || id == 0) return;
   current_ = id;
   if (!saved_.has_value()) {
-    if (CurrentContext() == id) return;
+    if (IsSameState(CurrentContext(), id)) return;
     saved_.emplace(Saved{c10::impl::tls_local_dispatch_key_set(),
                          c10::AutogradState::get_tls_state()});
   }

@@ -5,10 +5,12 @@
 // mean equal state, and the executor sets it before the step. A
 // kernel may read it: mkldnn_rnn_layer asks for the grad mode, and its bits
 // depend on the answer.
-// Process-global state (thread count, MXCSR, float32 precisions, ...) is one
-// word per segment. The exported setters flush before they change it, and the
-// word is the check behind them.
-// Tested by: tests/runtime/call/global_state_test.cpp
+// The named region (tjit::Region) that a thread is in belongs to it, so that
+// steps of two regions never match. No kernel reads it, and no executor sets
+// it. Process-global state (thread count, MXCSR, float32 precisions, ...) is
+// one word per segment. The exported setters flush before they change it, and
+// the word is the check behind them. Tested by:
+// tests/runtime/call/global_state_test.cpp
 #pragma once
 
 #include <c10/core/AutogradState.h>
@@ -18,6 +20,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "recorder/region_id.h"
 #include "runtime/call/interpose.h"
 
 namespace tjit::runtime {
@@ -33,6 +36,7 @@ struct ContextView {
   const c10::impl::PODLocalDispatchKeySet* keys = nullptr;
   const c10::AutogradState* autograd = nullptr;
   std::uint32_t last = 0;  // the id
+  RegionId region = kNoRegion;  // of the thread: t_context_view alone has it
   // What it stands for, as it lies in libtorch.
   std::uint64_t included = 0, excluded = 0, flags = 0;
   std::uint8_t autograd_bits = 0;
@@ -64,7 +68,17 @@ std::uint32_t ChangedContext();
   const ContextView& v = t_context_view;
   return v.IsAsBefore() ? v.last : ChangedContext();
 }
-inline constexpr std::uint32_t kMaxContexts = 1024;
+inline constexpr std::uint32_t kMaxContexts = 4096;
+// Of these, for states outside of regions. Where there is no room for a state
+// in a region, it has the id that it has outside.
+inline constexpr std::uint32_t kMaxContextsOutside = 1024;
+
+// The region that this thread is in.
+inline RegionId CurrentRegion() { return t_context_view.region; }
+// This thread is in another region from now on: its state has another id.
+void SetCurrentRegion(RegionId region);
+// The region of a state.
+RegionId RegionOfContext(std::uint32_t context);
 
 // The same for calls that go around libtorch's dispatcher (direct_calls.h),
 // which come from another state than those that it passes on: its kernels for
@@ -80,6 +94,28 @@ struct DirectContext : ContextView {
 extern constinit thread_local DirectContext t_direct_context
     __attribute__((tls_model("initial-exec")));
 void RefreshDirectContext();
+
+// The ids that a thread's state had last in one region, of calls, of direct
+// calls, and what these are below; and what they are outside of regions.
+struct RegionIds {
+  std::uint32_t called_outside = 0, called = 0;
+  std::uint32_t direct_outside = 0, direct = 0, below = 0;
+};
+// Of what a thread found last, in whatever region: its ids outside of regions.
+struct OutsideIds {
+  std::uint32_t called = 0, direct = 0;
+};
+// This thread goes from one region to another: keeps its ids in `from`, where
+// that is not null, and takes those of `to` if they are of the state that it
+// found last, which is compared with what is set as ever.
+void GoToRegion(RegionId region, RegionIds* from, const RegionIds& to,
+                OutsideIds* found);
+
+inline void SetCurrentRegion(RegionId region) {
+  t_context_view.region = region;
+  t_context_view.last = 0;
+  t_direct_context.last = 0;
+}
 
 // Switch() sets the state behind `id` on this thread until the scope dies. It
 // does nothing where that is set: most ops run in the state they were called

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "absl/strings/str_cat.h"
+#include "recorder/region_table.h"
 #include "runtime/report/log.h"
 #include "support/log.h"
 #include "support/mutex.h"
@@ -156,6 +158,14 @@ void Complain() {
   static_cast<void>(said);
 }
 
+void UseRegionRules() {
+  static const bool used = [] {
+    RegionTable::Get().SetFileRules(Configured().region_rules);
+    return true;
+  }();
+  static_cast<void>(used);
+}
+
 bool IsDisabled() { return Environment().disable; }
 
 const std::string& StatsPath() {
@@ -197,6 +207,7 @@ const std::string& ProfilePath() {
 }
 
 Options Resolve(Options o) {
+  UseRegionRules();
   const EnvOptions& env = Environment();
   Resolver r;
   r.Record("auto_compile", ToText(IsOnAtLoad()),
@@ -255,6 +266,10 @@ Options Resolve(Options o) {
                &o.stress, Stress::kNone);
   r.ResolveOne("strict", env.has_strict, env.strict, &o.strict, false);
   if (env.has_shuffle_seed) o.shuffle_seed = env.shuffle_seed;
+  for (const RegionLine& line : Configured().region_lines) {
+    r.Record(absl::StrCat("regions.", line.pattern, ".", line.option).c_str(),
+             line.value, line.where);
+  }
   if (env.print_config) PrintOnce(r.lines());
   return o;
 }

@@ -23,6 +23,10 @@ const ConfigFile& Configured();
 // Says what is wrong with environment and file, once.
 void Complain();
 
+// Has the rules for named regions of the file hold. What the first call does is
+// all.
+void UseRegionRules();
+
 // TJIT_DISABLE: tjit stays off, whatever else is said.
 bool IsDisabled();
 

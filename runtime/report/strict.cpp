@@ -25,14 +25,15 @@ std::atomic<int> g_kept{0};  // how many, so that looking costs a load
 
 }  // namespace
 
-void RecordBail(Counters* counters, BailReason why, OpId op) {
+void RecordBail(Counters* counters, BailReason why, OpId op,
+                bool in_strict_region) {
   counters->side_exits[static_cast<std::size_t>(why)].Add();
-  if (IsExpected(why) || (g_settings.modes() & kModeStrict) == 0) return;
-  std::string text = "tjit: unexpected fallback at " +
-                     std::string(OpName(op)) + ": " + BailText(why) + " (" +
-                     BailName(why) +
-                     "). TJIT_STRICT=1 makes it an error; without it the "
-                     "program runs on eagerly.";
+  if (IsExpected(why)) return;
+  if ((g_settings.modes() & kModeStrict) == 0 && !in_strict_region) return;
+  std::string text = "tjit: unexpected fallback at " + std::string(OpName(op)) +
+                     ": " + BailText(why) + " (" + BailName(why) +
+                     "). TJIT_STRICT=1, or `strict` of a region, makes it an "
+                     "error; without it the program runs on eagerly.";
   Kept& kept = Failures();
   const MutexLock lock(kept.mutex);
   if (kept.failures.emplace(counters, std::move(text)).second) ++g_kept;

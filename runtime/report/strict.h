@@ -16,8 +16,9 @@
 namespace tjit::runtime {
 
 // Counts a fallback at `op`, and keeps it as an error if it is unexpected and
-// TJIT_STRICT is on.
-void RecordBail(Counters* counters, BailReason why, OpId op);
+// TJIT_STRICT is on or `in_strict_region` is.
+void RecordBail(Counters* counters, BailReason why, OpId op,
+                bool in_strict_region = false);
 
 bool HasKeptFailure(const Counters* counters);
 // THROWS: c10::Error with the first failure kept for these counters, once.

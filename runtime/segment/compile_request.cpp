@@ -99,7 +99,7 @@ void Tier2Variant::Ask(PreparedSegment* segment,
       absl::StrCat("Compiling segment of ", steps, " ops for tier 2 (from op ",
                    segment->nodes_[0]->depth, ", ",
                    std::string(OpName(segment->nodes_[0]->step.op)), ")"));
-  task_ = segment->compiler_.tier2->Ask(std::move(input), is_again);
+  task_ = segment->compiler_.tier2->Ask(std::move(input), engine_, is_again);
   state_ = task_ == nullptr ? State::kCounting : State::kAsked;
 }
 

@@ -71,9 +71,12 @@ SlotFate FateOf(const SlotBinding& slot, std::uint64_t bytes) {
 }  // namespace
 
 PreparedSegment::PreparedSegment(const std::vector<TraceNode*>& nodes,
-                                 StepClasses* classes,
-                                 SegmentCompiler compiler)
-    : nodes_(nodes), classes_(classes), compiler_(compiler) {
+                                 StepClasses* classes, SegmentCompiler compiler)
+    : nodes_(nodes),
+      classes_(classes),
+      compiler_(compiler),
+      engine_(&compiler.tier2->EngineIn(
+          RegionOfContext(nodes.front()->step.context))) {
   std::vector<const TraceNode*> path;
   for (const TraceNode* n = nodes.back(); n != nullptr; n = n->parent) {
     path.push_back(n);

@@ -8,6 +8,7 @@
 // tests/runtime/tier2/tier2_test.cpp
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -22,6 +23,10 @@
 #include "runtime/call/trace_run.h"
 #include "runtime/segment/shared_step.h"
 #include "support/counters.h"
+
+namespace tjit {
+class Engine;
+}
 
 namespace tjit::runtime {
 
@@ -58,6 +63,8 @@ class PreparedSegment {
   const TraceNode& running() const {
     return *nodes_[running_ == nullptr ? 0 : running_ - steps_.data()];
   }
+  // That compiles its code; null: nothing does. It is the one of its region.
+  Engine* engine() const { return engine_->load(std::memory_order_relaxed); }
   std::size_t weight() const { return slot_bytes_.size() + nodes_.size(); }
   // Goes over to a copy of the store of its nodes; false if they are not there.
   bool MoveTo(const TraceStore& store);
@@ -127,6 +134,7 @@ class PreparedSegment {
   std::vector<UsedSlot> used_;
   StepClasses* const classes_;
   const SegmentCompiler compiler_;
+  const std::atomic<Engine*>* const engine_;
   std::vector<BoundStep> steps_;
   std::vector<std::int32_t> slot_map_;
   std::vector<char*> step_slots_;  // of the step that runs

@@ -42,8 +42,7 @@ Tier2Variant::Running::Running(PreparedSegment* segment,
                                const tjit::runtime::Run& run,
                                Counters* counters)
     : segment_(segment), variant_(variant), counters_(counters) {
-  if (segment->compiler_.tier2->engine() != nullptr &&
-      variant->executable->step_count() > 1) {
+  if (segment->engine() != nullptr && variant->executable->step_count() > 1) {
     if (variant->tier2 == nullptr) {
       variant->tier2 = std::make_unique<Tier2Variant>();
     }
@@ -155,7 +154,7 @@ void Tier2Variant::RunGroup(void* state, char* const* slots,
 bool Tier2Variant::Prepare(PreparedSegment* segment,
                            PreparedSegment::Variant* variant,
                            const tjit::runtime::Run& run) {
-  Engine* const engine = segment->compiler_.tier2->engine();
+  Engine* const engine = segment->engine();
   if (engine != engine_) {
     SwitchOff();
     engine_ = engine;
@@ -207,7 +206,7 @@ bool Tier2Variant::MayServe(const tjit::runtime::Run& run) const {
 bool Tier2Variant::RunsAlone(const PreparedSegment& segment,
                              const tjit::runtime::Run& run) const {
   return is_alone_ && state_ == State::kCompiled &&
-         engine_ == segment.compiler_.tier2->engine() && bakes_recorded_ &&
+         engine_ == segment.engine() && bakes_recorded_ &&
          !run.has_other_scalars && PlantedDefect() == Defect::kNone &&
          MayServe(run);
 }

@@ -8,8 +8,10 @@
 #include "runtime/platform/settings.h"
 #include "runtime/platform/test_hooks.h"
 #include "runtime/report/log.h"
+#include "runtime/report/strict.h"
 #include "runtime/thread/loop_state.h"
 #include "runtime/thread/observers.h"
+#include "runtime/thread/region_visits.h"
 #include "runtime/thread/thread_registry.h"
 #include "runtime/thread/thread_state.h"
 #include "runtime/tier2/tier2.h"
@@ -28,6 +30,7 @@ bool JudgesSpeed(const ThreadRegistry& registry) {
     case TrialsOf::kThreads: break;
   }
   if (g_settings.compile_all()) return false;
+  if (registry.tier2().has_slow_regions()) return false;
   const Engine* const engine = registry.tier2().engine();
   return engine == nullptr || engine->is_for_speed();
 }
@@ -45,23 +48,42 @@ std::uint32_t CallsBetweenLooks() {
 void ThreadState::ForgetTrial() {
   trial_.reset();
   until_look_ = CallsBeforeLook();
-  fast_store_ = store_.get();
+  SetFastStore();
+}
+
+void ThreadState::SetFastStore() {
+  const RegionVisits* const regions = VisitsOf(*this);
+  const bool looks =
+      TrialLooks() || (regions != nullptr && regions->looks_first());
+  fast_store_ = looks ? nullptr : store_.get();
+}
+
+// As if tjit were off, but counted.
+Decision ThreadState::RunUnwatched(CallFrame& frame) {
+  counters_.ops_seen.Add();
+  if (frame.context != 0) counters_.ops_direct.Add();
+  frame.in_region = InParallelRegion();
+  return RunUnseen(frame);
 }
 
 bool ThreadState::RunsAlone(CallFrame& frame) {
   if (store_.get() != registry_->store()) AdoptNewStore();
   if (fast_store_ != nullptr) return false;
-  if (trial_->learns()) {
-    trial_->Learn(frame.entry.id, NowNs());
-  } else if (trial_->counts()) {
-    trial_->Count(frame.entry.id);
+  if (TrialLooks()) {
+    if (trial_->learns()) {
+      trial_->Learn(frame.entry.id, NowNs());
+    } else if (trial_->counts()) {
+      trial_->Count(frame.entry.id);
+    }
+    if (--until_look_ == 0) LookAtTrial();
   }
-  if (--until_look_ == 0) LookAtTrial();
-  if (!IsAlone() || g_settings.modes() != 0) return false;
-  counters_.ops_seen.Add();
-  if (frame.context != 0) counters_.ops_direct.Add();
-  frame.in_region = InParallelRegion();
-  RunUnseen(frame);
+  const RegionVisits* const regions = VisitsOf(*this);
+  if (IsStrict(regions)) ThrowKeptFailure(&counters_);
+  // These modes look at each op, and defer none.
+  const bool is_excluded = regions != nullptr && regions->excludes_all() &&
+                           (g_settings.modes() & (kModeHide | kModeCheck)) == 0;
+  if (!is_excluded && (!IsAlone() || g_settings.modes() != 0)) return false;
+  RunUnwatched(frame);
   return true;
 }
 
@@ -114,7 +136,7 @@ void ThreadState::TurnTrial() {
   if (!trial.is_blind()) LeavePath(/*drains=*/true);
   const std::int64_t lost = trial.lost();
   trial.Turn(usage());
-  fast_store_ = trial.counts() || trial.is_blind() ? nullptr : store_.get();
+  SetFastStore();
   until_look_ = trial.counts() ? CallsBetweenLooks() : CallsBeforeLook();
   // The place in the program where a window ends is no boundary of its.
   at_boundary_ = false;

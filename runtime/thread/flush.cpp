@@ -1,8 +1,8 @@
 // The half of ThreadState that other threads may reach: ownership of blocks,
 // flushing and draining. All of it runs under mutex_.
 #include <ATen/detail/FunctionTraits.h>
-#include <ATen/record_function.h>
 #include <ATen/ops/empty.h>
+#include <ATen/record_function.h>
 #include <c10/core/TensorImpl.h>
 #include <c10/util/Exception.h>
 
@@ -25,6 +25,7 @@
 #include "runtime/thread/match.h"
 #include "runtime/thread/materialize.h"
 #include "runtime/thread/observers.h"
+#include "runtime/thread/region_visits.h"
 #include "runtime/thread/self_check/mode_state.h"
 #include "runtime/thread/thread_registry.h"
 #include "runtime/thread/thread_state.h"
@@ -278,12 +279,13 @@ PendingQueue::Attempt PendingQueue::TrySegment(
 
 void PendingQueue::RecordStepThrew(const TraceNode& step,
                                    const std::exception& e) {
-  RecordBail(&counters_, BailReason::kStepThrew, step.step.op);
+  RecordBail(&counters_, BailReason::kStepThrew, step.step.op,
+             IsStrict(VisitsOf(*this)));
   LogStepThrew(step, e.what());
 }
 
 void PendingQueue::CountBail(BailReason why, std::uint32_t trace_id, OpId op) {
-  RecordBail(&counters_, why, op);
+  RecordBail(&counters_, why, op, IsStrict(VisitsOf(*this)));
   LogBail(why, trace_id);
 }
 
@@ -403,6 +405,7 @@ void ThreadState::Reset() {
   LeavePath();
   ForgetTrial();
   captures_.Reset();
+  if (RegionVisits* const visits = VisitsOf(*this)) visits->Forget();
   loops_->new_traces = 0;
   loops_->runs = 0;
   exits_.clear();

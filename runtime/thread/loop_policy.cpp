@@ -2,11 +2,13 @@
 // regions from branch point to branch point, and several iterations as one
 // trace.
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "runtime/memory/block.h"
 #include "runtime/thread/loop_state.h"
 #include "runtime/thread/match.h"
+#include "runtime/thread/region_visits.h"
 #include "runtime/thread/thread_registry.h"
 #include "runtime/thread/thread_state.h"
 #include "support/policy.h"
@@ -132,11 +134,25 @@ bool RecordingPolicy::IsStarving() const {
           detector_.period() == loops_->period_of_sizes);
 }
 
+// A body of a named region is recorded in the same way, from its first op on
+// (Note [Named regions] in region_edge.cpp). It is not where that op was none
+// for this: it was replayed, or a mode took it.
 void RecordingPolicy::MaybeStartRegion() {
+  const std::int64_t body_from = std::exchange(loops_->body_from, -1);
   if (capture_.active() || scheduled_.period != 0) return;
+  const bool is_body = body_from >= 0;
+  if (is_body) {
+    const std::int64_t seen = counters_.ops_seen.value();
+    const RegionVisits* const visits = VisitsOf(*this);
+    if (body_from + 1 != seen || visits == nullptr ||
+        !visits->MayRecord(seen)) {
+      return;
+    }
+  }
   BeginRun();
-  StartCapture(store_->top(), 0, /*boundary=*/false);
-  loops_->to_branch_point = true;
+  StartCapture(store_->top(), 0, /*boundary=*/is_body);
+  loops_->to_branch_point = !is_body;
+  loops_->to_edge = is_body;
 }
 
 void RecordingPolicy::MaybeEndRegion() {

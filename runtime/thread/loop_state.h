@@ -28,6 +28,10 @@ struct LoopState {
   bool due = false;              // a region begins with the next op
   bool to_branch_point =
       false;  // the open capture ends at the next branch point
+  // Ops that had been called at the last edge of a named region, where the next
+  // op begins a body; -1: none does. Note [Named regions] in region_edge.cpp.
+  std::int64_t body_from = -1;
+  bool to_edge = false;  // the open capture ends at the next edge
   Backoff region_captures{policy::kMostRegionFailures};
 
   // The capture of a period: iterations of so many ops, and how often they had

@@ -37,6 +37,7 @@
 namespace tjit::runtime {
 
 class OwnerStateLock;
+class RegionVisits;
 class StateLock;
 class ThreadRegistry;
 struct Difference;
@@ -70,6 +71,10 @@ class PendingQueue {
     return pending_count_.load(std::memory_order_relaxed) != 0;
   }
 
+  // Null: the thread has entered no named region. Never taken back.
+  friend RegionVisits* VisitsOf(const PendingQueue& queue) {
+    return queue.regions_.load(std::memory_order_acquire);
+  }
   std::uint16_t stream() const { return run_.stream; }
   Counters& counters() { return counters_; }
   // Calls that ran eagerly, by op.
@@ -145,6 +150,8 @@ class PendingQueue {
   std::size_t pending_limit_ = 0;  // ops that run without being asked for
   SegmentCache segments_;
   std::unique_ptr<ModeState> modes_;  // null until a mode was on
+  // Owned. Null until a named region was entered.
+  std::atomic<RegionVisits*> regions_{nullptr};
 
  private:
   friend class OwnerStateLock;

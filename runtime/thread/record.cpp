@@ -12,6 +12,7 @@
 #include "runtime/thread/find_root.h"
 #include "runtime/thread/loop_state.h"
 #include "runtime/thread/match.h"
+#include "runtime/thread/region_visits.h"
 #include "runtime/thread/thread_registry.h"
 #include "runtime/thread/thread_state.h"
 #include "support/log.h"
@@ -89,6 +90,7 @@ void RecordingPolicy::StartCapture(TraceNode* from, std::uint32_t length,
                                bool boundary, std::size_t open_limit) {
   open_limit_ = open_limit;
   loops_->to_branch_point = false;
+  loops_->to_edge = false;
   loops_->profile = nullptr;
   capture_.Start(from, length, boundary, &run_);
 }
@@ -105,6 +107,8 @@ void RecordingPolicy::StartCapture(TraceNode* from, std::uint32_t length,
 // (4) at a loop: when a period has closed twice in it, see OnCandidate();
 // (5) after kMaxTraceSteps;
 // (6) at a branch point, if the stream is starving: see Note [Regions].
+// (7) at an edge of a named region, and only there or where a hot trace begins
+//     if it began at one: see Note [Named regions] in region_edge.cpp.
 // One that walks a profile ends where that says: see Note [Known sequences].
 void RecordingPolicy::MaybeEndCapture(const CallFrame& frame) {
   if (capture_.size() == 0) return;
@@ -113,7 +117,9 @@ void RecordingPolicy::MaybeEndCapture(const CallFrame& frame) {
     if (IsHotRoot(frame) && !IsExpected(frame)) FinishCapture();
     return;
   }
-  if (!loops_->to_branch_point || capture_.from() != store_->top()) {
+  if (loops_->to_edge) {
+    if (IsHotRoot(frame)) FinishCapture();
+  } else if (!loops_->to_branch_point || capture_.from() != store_->top()) {
     EndOpenCapture(frame);
   }
   if (capture_.active() && capture_.size() >= open_limit_) AbandonCapture();
@@ -153,6 +159,10 @@ void RecordingPolicy::StopCapture() {
 
 void RecordingPolicy::AbandonCapture() {
   captures_.Fail(detector_.position(), capture_.size());
+  if (loops_->to_edge) {
+    VisitsOf(*this)->RecordBody(/*is_new=*/true, counters_.ops_seen.value(),
+                                capture_.size());
+  }
   CountBail(BailReason::kNotRepeated, 0, kNoOp);
   if (LogsTo(LogChannel::kDetect)) PrintAbandoned(capture_.size());
   StopCapture();
@@ -164,6 +174,10 @@ void RecordingPolicy::FinishCapture() {
     if (loops_->complete == capture_.size()) FinishKnown();
     return;
   }
+  const bool is_body = loops_->to_edge;
+  RegionVisits* const visits = VisitsOf(*this);
+  const std::int64_t seen = counters_.ops_seen.value();
+  if (IsExact(visits) && FindCaptured() != nullptr) return DropCapture();
   const bool fresh = capture_.length() != 0;
   if (fresh && IsOneSizeTooMany()) return DropCapture();
   if (fresh) loops_->period_of_sizes = 0;
@@ -193,6 +207,7 @@ void RecordingPolicy::FinishCapture() {
   registry_->MaybeEvict(store_, why == BailReason::kStoreFull);
   if (trace == nullptr) {
     CountBail(why, 0, first_op);
+    if (is_body) visits->RecordBody(/*is_new=*/true, seen, recorded);
     captures_.Fail(detector_.position(), recorded);
     loops_->region_captures.PauseUntil(captures_.until());
     return;
@@ -207,11 +222,11 @@ void RecordingPolicy::FinishCapture() {
     if (charged != nullptr) store.Reward(charged);
   }
   const bool new_trace = trace->sightings.load(std::memory_order_relaxed) == 0;
-  if (new_trace) {
-    loops_->CountTrace();
-    loops_->found_at = counters_.ops_seen.value();
-  }
-  if (!new_trace || loops_->IsWorthMoreTraces()) {
+  if (new_trace && !is_body) loops_->CountTrace();
+  if (new_trace) loops_->found_at = seen;
+  if (is_body) {
+    visits->RecordBody(new_trace, seen, recorded);
+  } else if (!new_trace || loops_->IsWorthMoreTraces()) {
     captures_.Succeed();
   } else {
     captures_.Fail(detector_.position(), recorded);
@@ -226,8 +241,7 @@ void RecordingPolicy::FinishCapture() {
   // The periods that closed before the capture were sightings as well.
   const std::size_t sightings =
       fresh && new_trace ? loops_->sightings + iterations : 1;
-  const std::int64_t threshold =
-      g_settings.compile_all() ? 1 : g_settings.hot_threshold();
+  const std::int64_t threshold = ThresholdIn(VisitsOf(*this));
   for (std::size_t i = 0; i < sightings; ++i) {
     if (store.CountSighting(trace, threshold)) LogHot(store, trace);
   }
@@ -249,7 +263,8 @@ void RecordingPolicy::FinishCapture() {
 // sizes that come again.
 
 // The period that was captured is a hot trace's in sizes that, going by those
-// before, will not stay. If they come again they do.
+// before, will not stay. If they come again they do. Or it is any trace's, and
+// the region wants its first sizes alone (`shapes: exact`).
 bool RecordingPolicy::IsOneSizeTooMany() {
   const Trace* trace = FindCaptured();
   if (trace == nullptr || !trace->hot.load(std::memory_order_acquire) ||
@@ -279,6 +294,11 @@ const Trace* RecordingPolicy::FindCaptured() {
 // No failure: the loop is there. What keeps its sizes in it is found as regions
 // are.
 void RecordingPolicy::DropCapture() {
+  if (IsExact(VisitsOf(*this))) {  // other sizes stay eager
+    VisitsOf(*this)->RecordBody(/*is_new=*/true, counters_.ops_seen.value(),
+                                capture_.size());
+    return StopCapture();
+  }
   loops_->period_of_sizes = loops_->period;
   CutSoon();
   captures_.PauseUntil(detector_.position() +
@@ -291,6 +311,7 @@ void RecordingPolicy::DropCapture() {
 // Elsewhere than at a boundary or after a run it is only an op like that.
 void RecordingPolicy::RecordMissedRoot(const CallFrame& frame) {
   if (!at_boundary_ || scheduled_.period != 0) return;
+  if (IsExact(VisitsOf(*this))) return;
   Misses& misses = missed_roots_[frame.entry.id];
   ++misses.in_vain;
   const std::uint64_t shape = ShapeOf(frame, context_);

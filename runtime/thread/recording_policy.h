@@ -48,6 +48,8 @@ class RecordingPolicy : public OpDeferral {
   void StartCapture(TraceNode* from, std::uint32_t length, bool boundary,
                     std::size_t open_limit = kMaxTraceSteps);
   void FinishCapture();
+  void StopCapture();  // nothing is kept of it
+  void OnBrokenPeriod();
 
   // Regions, see Note [Regions] in loop_policy.cpp.
   void RecordPeriod();
@@ -61,6 +63,7 @@ class RecordingPolicy : public OpDeferral {
   // Sequences of a profile, see Note [Known sequences] in profile_replay.cpp.
   void MaybeStartKnown(const CallFrame& frame);
   void FollowKnown();
+  void FinishKnown();
 
   // A candidate waits for its phase: ops to let pass, then steps to capture.
   struct Scheduled {
@@ -104,15 +107,12 @@ class RecordingPolicy : public OpDeferral {
   const Trace* FindCaptured();
   void DropCapture();
   void AbandonCapture();
-  void StopCapture();  // nothing is kept of it
-  void OnBrokenPeriod();
   void TrimToIterations(std::vector<NewStep>* steps) const;
   void EndAtIterations(TraceNode* from, const std::vector<NewStep>& steps,
                        bool boundary);
   bool IsLearning();
   void RecordKind(const CallFrame& frame);
   void EndKnown(const CallFrame& frame);
-  void FinishKnown();
   void GiveUpKnown();
   bool MarkKnown(const TraceNode* from, std::vector<NewStep>* steps) const;
   void Promote(Trace* trace);

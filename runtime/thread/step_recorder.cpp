@@ -8,6 +8,7 @@
 #include "runtime/platform/test_hooks.h"
 #include "runtime/thread/copied_slot.h"
 #include "runtime/thread/match.h"
+#include "runtime/thread/region_report.h"
 #include "support/policy.h"
 
 namespace tjit::runtime {
@@ -304,7 +305,12 @@ void StepRecorder::Before(CallFrame& frame, std::uint32_t context) {
   NewStep step;
   step.step.op = frame.entry.id;
   step.step.context = context;
-  if (context == 0 || !RecordArguments(frame, &step)) MakeAtCall(&step);
+  context_ = context;
+  if (context == 0 || IsExcludedByRegion(frame, context) ||
+      !RecordArguments(frame, &step)) {
+    RecordAtCallInRegion(frame, context);
+    MakeAtCall(&step);
+  }
   steps_.push_back(std::move(step));
   open_ = true;
 }
@@ -317,6 +323,7 @@ void StepRecorder::After(const CallFrame& frame,
   NewStep& step = steps_.back();
   if (step.step.kind == StepKind::kAtCall) return;
   if (!RecordResults(frame, results, &step)) {
+    RecordAtCallInRegion(frame, context_);
     MakeAtCall(&step);
     return;
   }

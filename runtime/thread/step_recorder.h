@@ -96,6 +96,7 @@ class StepRecorder {
   bool active_ = false;
   bool open_ = false;  // Before() was called, After() not yet
   bool at_boundary_ = false;
+  std::uint32_t context_ = 0;  // of the open call
   TraceNode* from_ = nullptr;
   std::uint32_t length_ = 0;
   std::size_t slots_before_ = 0;

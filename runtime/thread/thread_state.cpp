@@ -16,6 +16,7 @@
 #include "runtime/thread/loop_state.h"
 #include "runtime/thread/match.h"
 #include "runtime/thread/observers.h"
+#include "runtime/thread/region_visits.h"
 #include "runtime/thread/self_check/mode_state.h"
 #include "runtime/thread/thread_registry.h"
 #include "runtime/tier2/hot_profile.h"
@@ -50,7 +51,7 @@ PendingQueue::PendingQueue(ThreadRegistry* registry, std::uint16_t stream,
       run_(stream),
       segments_(&registry->tier2(), &registry->hot_profile()) {}
 
-PendingQueue::~PendingQueue() = default;
+PendingQueue::~PendingQueue() { delete regions_.load(); }
 
 RecordingPolicy::RecordingPolicy(ThreadRegistry* registry, std::uint16_t stream,
                                  std::shared_ptr<TraceStore> store)
@@ -270,7 +271,8 @@ void TraceCursor::BeginMeasured(Trace* trace, std::int64_t entry) {
       !trace->hot.load(std::memory_order_relaxed) || g_settings.compile_all()) {
     return;
   }
-  const Engine* const engine = registry_->tier2().engine();
+  const Engine* const engine =
+      registry_->tier2().EngineIn(RegionOfContext(context_)).load();
   if (engine != nullptr && !engine->is_for_speed()) return;
   // Windows of the thread's own trial would lie in the blocks.
   if (trial_ != nullptr && trial_->counts()) return;
@@ -290,6 +292,7 @@ void TraceCursor::FinishRun(FlushReason reason) {
   }
   Trace* trace = cursor_->ends.load(std::memory_order_acquire);
   TraceStore& store = *store_;
+  if (VisitsOf(*this) != nullptr) RecordRegionRun(*cursor_);
   if (cursor_ != trace->first_end.load(std::memory_order_relaxed)) {
     trace->runs_of_more.fetch_add(1, std::memory_order_relaxed);
   }
@@ -316,9 +319,8 @@ void TraceCursor::FinishRun(FlushReason reason) {
     if (run_deferred_) trace->executed_times.Add(run_executed_ns_);
     RecordRunTime(store.lineage(), *trace, run_deferred_, ns);
   }
-  const std::int64_t threshold =
-      g_settings.compile_all() ? 1 : g_settings.hot_threshold();
-  if (store.CountSighting(trace, threshold)) LogHot(store, trace);
+  if (store.CountSighting(trace, ThresholdIn(VisitsOf(*this))))
+    LogHot(store, trace);
 }
 
 void TraceCursor::LeaveTrace(BailReason why) {
@@ -349,7 +351,7 @@ void TraceCursor::LeaveTraceLocked(BailReason why) {
   if (run_deferred_) {
     trace->left[static_cast<std::size_t>(why)].fetch_add(
         1, std::memory_order_relaxed);
-    RecordBail(&counters_, why, node->step.op);
+    RecordBail(&counters_, why, node->step.op, IsStrict(VisitsOf(*this)));
     const bool blacklisted =
         !usual && !is_free && store_->Penalize(trace, why);
     LogExit(*trace, *node, why);
@@ -374,7 +376,9 @@ void TraceCursor::LeaveTraceLocked(BailReason why) {
       is_one_of_many ? ++loops_->sizes_in_vain[trace->id] : exits.in_vain;
   const bool is_due =
       (exits.times >= 2 || has_other_sizes) && std::has_single_bit(in_vain);
-  if ((is_due || is_back) && !capture_.active()) {
+  const bool is_other_shape =
+      why == BailReason::kMetaDiffers && IsExact(VisitsOf(*this));
+  if ((is_due || is_back) && !is_other_shape && !capture_.active()) {
     StartCapture(node, 0, trace->starts_at_boundary);
     loops_->to_branch_point = !trace->starts_at_boundary && IsStarving();
   } else {

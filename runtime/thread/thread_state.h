@@ -42,6 +42,7 @@
 #include <optional>
 #include <vector>
 
+#include "recorder/region_id.h"
 #include "recorder/thread_trial.h"
 #include "recorder/trace.h"
 #include "runtime/call/call_frame.h"
@@ -83,6 +84,10 @@ class ThreadState : public FunctionCalls {
                   torch::jit::Stack* boxed);
   void OnThrow(CallFrame& frame);
   void OnMarkStep();
+  // The thread is in region `id` from now on. `is_new`: it begins; else an
+  // inner one has ended. What fails for lack of memory is said; ops stay
+  // pending then.
+  void OnRegionEdge(RegionId id, bool is_new) noexcept;
 
   // What was measured is nothing any more: of a child of fork(), whose clock
   // begins anew, and where the options are others.
@@ -120,8 +125,15 @@ class ThreadState : public FunctionCalls {
   bool RunsAlone(CallFrame& frame);
   void LookAtTrial();
   void TurnTrial();
+  // Ops are the trial's business first.
+  bool TrialLooks() const {
+    return trial_ != nullptr && (trial_->counts() || trial_->is_blind());
+  }
   // Nothing is looked at.
-  bool IsAlone() const { return fast_store_ == nullptr && trial_->is_blind(); }
+  bool IsAlone() const { return trial_ != nullptr && trial_->is_blind(); }
+  // Says who looks at ops first: RunsAlone(), or nobody.
+  void SetFastStore();
+  Decision RunUnwatched(CallFrame& frame);
 
   // While a mode of modes.h is on: modes.cpp, stress_late.cpp, shadow.cpp.
   ModeState& ModesOn(unsigned modes);

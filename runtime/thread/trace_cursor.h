@@ -53,6 +53,10 @@ class TraceCursor : public RecordingPolicy {
   Decision RunUnseen(CallFrame& frame);
   void EndUnseen();
 
+  // An edge of a named region: what is followed and recorded ends. THROWS what
+  // allocation threw: then the run is as it was.
+  void EndAtEdge();
+
   TraceNode* root_ = nullptr;         // first node of the last completed path
   TraceNode* unseen_node_ = nullptr;  // in a run that nobody follows
   std::unique_ptr<ThreadTrial> trial_;  // null until the first look
@@ -64,6 +68,8 @@ class TraceCursor : public RecordingPolicy {
   void BeginUnseen(TraceNode* root);
   // A run of `trace` begins, a measured one.
   void BeginMeasured(Trace* trace, std::int64_t entry);
+  void CutRun();
+  void RecordRegionRun(const TraceNode& end) const;
 
   Likeness LikenessTo(const CallFrame& frame, const TraceNode& node,
                       const CompactStep& step) const;

@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "recorder/profile_text.h"
+#include "runtime/call/kernel_state.h"
 #include "runtime/report/log.h"
 #include "runtime/report/options_resolution.h"
 #include "runtime/tier2/tier2.h"
@@ -112,11 +113,14 @@ void Compile(const Profile& profile, Tier2* tier2) {
     const KnownNode* node = end;
     for (std::size_t i = path.steps.size(); i-- > 0; node = node->parent) {
       if (!seen.insert(node).second) continue;
+      const RegionId region = RegionOfContext(path.steps[i].context);
+      Engine* const engine = tier2->EngineIn(region).load();
+      if (engine == nullptr) continue;
       for (const ProfileSegment& segment : node->segments) {
         SegmentInput input = InputOf(path, i, segment);
-        if (tier2->Ask(input, /*is_again=*/false) != nullptr) continue;
+        if (tier2->Ask(input, engine, /*is_again=*/false) != nullptr) continue;
         tier2->worker().WaitUntilIdle();  // the queue was full
-        tier2->Ask(std::move(input), /*is_again=*/false);
+        tier2->Ask(std::move(input), engine, /*is_again=*/false);
       }
     }
   }
@@ -255,7 +259,7 @@ std::int64_t HotProfile::Prewarm(const std::string& file, Tier2* tier2) {
               "\": ", error,
               "; tjit::save_profile and TJIT_PROFILE write such files");
   const auto count = static_cast<std::int64_t>(profile->ends().size());
-  if (tier2->engine() != nullptr) Compile(*profile, tier2);
+  Compile(*profile, tier2);
   const MutexLock lock(mutex_);
   Publish(std::move(profile));
   return count;

@@ -13,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "compiler/abi/kernel_abi.h"
 #include "compiler/driver/segment_dump.h"
+#include "recorder/region_table.h"
 #include "runtime/bit_exact/product_verdicts.h"
 #include "runtime/report/log.h"
 #include "runtime/report/options_resolution.h"
@@ -111,7 +112,17 @@ void Tier2::SetBackend(Backend backend, const std::string& cache_dir,
   cache_.store(CacheFor(cache_dir));
   cache::ObjectCache* const cache = cache_.load();
   VerdictsOfProducts().UseFolder(cache == nullptr ? "" : cache->folder());
-  fast = fast && backend == Backend::kLlvm;
+  is_fast_math_ = fast;
+  engine_.store(EngineOf(backend));
+  for (std::size_t i = 0; i < kBackends; ++i) {
+    if (region_backends_[i]) {
+      region_engines_[i].store(EngineOf(static_cast<Backend>(i)));
+    }
+  }
+}
+
+Engine* Tier2::EngineOf(Backend backend) {
+  const bool fast = is_fast_math_ && backend == Backend::kLlvm;
   std::unique_ptr<Engine>& engine = engines_[{backend, fast}];
   if (engine == nullptr && backend == Backend::kInterpreter) {
     engine = MakeInterpreterEngine(&functions_);
@@ -126,15 +137,34 @@ void Tier2::SetBackend(Backend backend, const std::string& cache_dir,
   }
   const bool is_usable =
       engine != nullptr && (!engine->needs_contraction() || KernelsContract());
-  engine_.store(is_usable ? engine.get() : nullptr);
+  return is_usable ? engine.get() : nullptr;
 }
 
-std::shared_ptr<CompileTask> Tier2::Ask(SegmentInput input, bool is_again) {
+const std::atomic<Engine*>& Tier2::EngineIn(RegionId region) {
+  if (region == kNoRegion) return engine_;
+  const RegionSettings& settings = RegionTable::Get().SettingsOf(region);
+  if (!settings.compile.value_or(true)) return no_engine_;
+  if (!settings.backend.has_value()) return engine_;
+  const auto i = static_cast<std::size_t>(*settings.backend);
+  const MutexLock lock(mutex_);
+  if (!region_backends_[i]) {
+    region_backends_[i] = true;
+    Engine* const engine = EngineOf(static_cast<Backend>(i));
+    region_engines_[i].store(engine);
+    if (engine != nullptr && !engine->is_for_speed()) {
+      has_slow_regions_.store(true);
+    }
+  }
+  return region_engines_[i];
+}
+
+std::shared_ptr<CompileTask> Tier2::Ask(SegmentInput input, Engine* engine,
+                                        bool is_again) {
+  if (engine == nullptr) return nullptr;
   auto task = std::make_shared<CompileTask>();
   task->input = std::move(input);
-  task->engine = engine();
+  task->engine = engine;
   task->is_again = is_again;
-  if (task->engine == nullptr) return nullptr;
   const bool is_queued = worker_.PostDroppable(
       [this, task](const std::atomic<bool>&) {
         Compile(task.get());

@@ -12,6 +12,7 @@
 // tests/runtime/tier2/worker_jobs_test.cpp
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <map>
@@ -23,6 +24,7 @@
 #include "compiler/cache/object_cache.h"
 #include "compiler/driver/segment_code.h"
 #include "recorder/explanation.h"
+#include "recorder/region_id.h"
 #include "runtime/bit_exact/fast_math_functions.h"
 #include "runtime/bit_exact/math_probe.h"
 #include "runtime/bit_exact/verdict_store.h"
@@ -58,12 +60,21 @@ class Tier2 {
   void SetBackend(Backend backend, const std::string& cache_dir, bool fast);
   // Null: nothing is compiled.
   Engine* engine() const { return engine_.load(std::memory_order_relaxed); }
+  // Where the engine of a region stands, from now on until what is said of the
+  // region is something else.
+  const std::atomic<Engine*>& EngineIn(RegionId region);
+  // True if some region has an engine that is not meant to be fast.
+  bool has_slow_regions() const {
+    return has_slow_regions_.load(std::memory_order_relaxed);
+  }
 
   // Where TJIT_DUMP goes; null: it was not asked for.
   DumpFile* dump() const { return dump_.get(); }
 
-  // Queues `input`; null if the queue is full or no thread can be had.
-  std::shared_ptr<CompileTask> Ask(SegmentInput input, bool is_again);
+  // Queues `input` for `engine`; null if the queue is full, no thread can be
+  // had, or `engine` is null.
+  std::shared_ptr<CompileTask> Ask(SegmentInput input, Engine* engine,
+                                   bool is_again);
   // Of a segment whose code will probably be asked for: the worker does all but
   // the code (PrecompileSegment()).
   void Precompile(SegmentInput input, Engine* engine);
@@ -100,12 +111,23 @@ class Tier2 {
 
   cache::ObjectCache* CacheFor(const std::string& folder)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Null: that backend compiles nothing.
+  Engine* EngineOf(Backend backend) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Compile(CompileTask* task);
   void SaveVerdicts();
   KernelCache& Kernels();
 
+  static constexpr std::size_t kBackends = 4;
+
   std::atomic<Engine*> engine_{nullptr};
+  // Of regions that compile nothing, and of those with another backend.
+  const std::atomic<Engine*> no_engine_{nullptr};
+  std::array<std::atomic<Engine*>, kBackends> region_engines_{};
+  std::atomic<bool> has_slow_regions_{false};
   Mutex mutex_;
+  bool is_fast_math_ ABSL_GUARDED_BY(mutex_) = false;
+  // By backend: whether some region has it.
+  std::array<bool, kBackends> region_backends_ ABSL_GUARDED_BY(mutex_){};
   std::atomic<bool> forget_{false};  // kernels_, before the next task
   std::atomic<std::int64_t> planted_budget_ns_{-1};
   std::map<std::string, std::int64_t> failures_ ABSL_GUARDED_BY(mutex_);

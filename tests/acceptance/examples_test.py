@@ -2,7 +2,8 @@
 
 What it proves: examples/unmodified.cpp and examples/train.py print the same
 under `tjit run` and replay most of their ops; examples/embed.cpp replays by
-the API alone, and what it prints of it agrees with TJIT_STATS.
+the API alone, and what it prints of it agrees with TJIT_STATS;
+examples/cahn_hilliard.cpp replays its regions but for the excluded ones.
 
 Usage: examples_test.py TJIT_COMMAND BIN_FOLDER TORCH_FOLDER EXAMPLES_FOLDER
                         [unittest arguments]
@@ -85,6 +86,42 @@ class ExamplesTest(unittest.TestCase):
         eager = run(BIN / "embed", TJIT_HOT_THRESHOLD="100000")
         self.assertEqual(eager.stdout.split("\n")[0], loss)
         self.assertIn("\n0 of ", eager.stdout)
+
+    def test_cahn_hilliard(self):
+        done = run(BIN / "cahn_hilliard", TJIT_STATS=str(self.stats))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        first, *counts = done.stdout.splitlines()
+        # The same bits as eagerly.
+        eager = run(BIN / "cahn_hilliard", TJIT_DISABLE="1")
+        self.assertEqual(eager.stdout.splitlines()[0], first)
+        self.assertEqual(len(counts), 4)
+        did = json.loads(self.stats.read_text())
+        regions = {r["name"]: r for r in did["regions"]}
+        self.assertEqual(sorted(regions), [
+            "solve", "solve/fft_back", "solve/fft_forward", "solve/potential",
+            "solve/update"])
+        for name, ops in (("potential", 3), ("update", 4)):
+            region = regions["solve/" + name]
+            self.assertEqual(region["entries"], 200)
+            self.assertEqual(region["ops_seen"], 200 * ops)
+            # All but the three sightings.
+            self.assertEqual(region["ops_replayed"], 197 * ops)
+            self.assertEqual((region["sequences"], region["ops_at_call"]),
+                             (1, 0))
+            self.assertIn(f"{name}: {197 * ops} of {200 * ops} ops were "
+                          "replayed", counts)
+        told = run(TJIT, "explain", self.stats).stdout
+        self.assertIn("\n5 regions:\n  solve: began 200 times, 0 ops", told)
+        self.assertIn("\n  solve/potential: began 200 times, 600 ops: 591 "
+                      "replayed (98.5 %), 9 ran eagerly, 0 drained\n        "
+                      "1 traced sequence, 0 ops at the call\n", told)
+        self.assertIn("\n        in region solve/update\n", told)
+        for name in ("fft_forward", "fft_back"):
+            region = regions["solve/" + name]
+            self.assertTrue(region["excluded"])
+            self.assertEqual(region["ops_replayed"], 0)
+            self.assertEqual(region["ops_eager"], region["ops_seen"])
+            self.assertGreaterEqual(region["ops_seen"], 200)
 
 
 if __name__ == "__main__":

@@ -147,12 +147,56 @@ class ConfigTest(unittest.TestCase):
                  "an option of tjit, did you mean hot_threshold? (known: "),
                 ("hot_threshold: ten\n", "tjit.yaml:1:16: hot_threshold: ten "
                  "is not used, accepted is a whole number from 2 to 1000000"),
+                ("regions: {solve: {treshold: 3}}\n", 'tjit.yaml:1:29: '
+                 '"treshold" is not an option of a region, did you mean '
+                 "threshold? (known: backend, compile, exclude, shapes, strict, "
+                 "threshold)\n"),
+                ("regions:\n  a:\n    threshold: 1\n", "tjit.yaml:3:16: "
+                 "regions.a.threshold: 1 is not used, accepted is a whole "
+                 "number from 2 to 1000000\n"),
                 ("debug_compile: 2\n", "tjit.yaml:1:16: debug_compile: 2 is "
                  "not used, accepted is 0, n, no, off, false, 1, y, yes, on or "
                  "true\n")):
             with self.subTest(text):
                 self.file.write_text(text)
                 self.check_said("tjit.yaml", said)
+
+    def test_options_of_regions(self):
+        def replayed(options, *mode):
+            self.file.write_text("stats_path: s.json\nhot_threshold: 1000\n"
+                                 f"regions:\n  loop: {{{options}}}\n")
+            done = self.run_loop(*mode, TJIT_CONFIG="tjit.yaml",
+                                 TJIT_AUTO_COMPILE="1")
+            self.assertEqual(done.stdout, self.run_loop().stdout)
+            self.assertEqual(done.stderr, "")
+            return self.counters()["ops_replayed"]
+
+        # The rule is for the regions inside, too. In the first step x is y,
+        # and that is another body.
+        self.assertEqual(replayed("threshold: 2", "regions"), 3 * 197)
+        self.assertEqual(replayed("strict: true", "regions"), 0)
+        self.assertEqual(replayed("threshold: 2"), 0)
+        self.assertEqual(replayed("threshold: 2, exclude: on", "regions"), 0)
+        (region,) = self.counters()["regions"]
+        self.assertEqual((region["name"], region["excluded"],
+                          region["ops_eager"]), ("loop/step", True, 600))
+        # The program wins.
+        self.assertEqual(replayed("threshold: 2, exclude: on", "asks"),
+                         3 * 197)
+        self.assertEqual(
+            replayed('threshold: 2, exclude: ["aten::tan*"]', "regions"),
+            2 * 197)
+        (region,) = self.counters()["regions"]
+        self.assertEqual(region["at_call"], {"aten::tanh": "excluded"})
+
+    def test_options_of_regions_are_printed(self):
+        self.file.write_text("regions:\n  'a/b*': {exclude: [aten::add, "
+                             "'my::'], threshold: 7}\n")
+        done = self.run_loop(TJIT_CONFIG="tjit.yaml", TJIT_PRINT_CONFIG="1",
+                             TJIT_AUTO_COMPILE="1")
+        self.assertIn("[CONFIG] regions.a/b*.exclude = [aten::add, my::] "
+                      "(tjit.yaml:2:21)\n[CONFIG] regions.a/b*.threshold = 7 "
+                      "(tjit.yaml:2:53)\n", done.stderr + "\n")
 
     def test_an_empty_file_is_no_mistake(self):
         self.assertEqual(self.configured(""), "")

@@ -56,6 +56,120 @@ TEST(ConfigTest, EachKeySetsItsOption) {
   EXPECT_EQ(f.where.size(), 11u);
 }
 
+std::string RegionLines(const ConfigFile& f) {
+  std::string text;
+  for (const RegionLine& line : f.region_lines) {
+    text += line.pattern + "." + line.option + "=" + line.value + "@" +
+            line.where + "\n";
+  }
+  return text;
+}
+
+TEST(ConfigTest, OptionsOfRegions) {
+  const ConfigFile f = Parse(
+      "hot_threshold: 5\n"
+      "regions:\n"
+      "  solve: {compile: true, threshold: 2, backend: llvm, shapes: any,\n"
+      "          strict: on}\n"
+      "  \"solve/fft*\": {exclude: true}\n"
+      "  train:\n"
+      "    exclude: [\"aten::_fft_*\", 'myops::']\n"
+      "    shapes: exact\n"
+      "  nothing:\n"
+      "  empty: {}\n");
+  EXPECT_THAT(f.options.complaints, IsEmpty());
+  EXPECT_EQ(f.options.hot_threshold, 5);
+  EXPECT_EQ(RegionLines(f),
+            "solve.compile=true@a.yaml:3:20\n"
+            "solve.threshold=2@a.yaml:3:37\n"
+            "solve.backend=llvm@a.yaml:3:49\n"
+            "solve.shapes=any@a.yaml:3:63\n"
+            "solve.strict=on@a.yaml:4:19\n"
+            "solve/fft*.exclude=true@a.yaml:5:27\n"
+            "train.exclude=[aten::_fft_*, myops::]@a.yaml:7:14\n"
+            "train.shapes=exact@a.yaml:8:13\n");
+  ASSERT_EQ(f.region_rules.size(), 3u);
+  const RegionSettings solve = SettleRegion("solve", f.region_rules);
+  EXPECT_EQ(solve.threshold, 2);
+  EXPECT_EQ(solve.backend, BackendName::kLlvm);
+  EXPECT_EQ(solve.is_exact, false);
+  EXPECT_EQ(solve.strict, true);
+  EXPECT_FALSE(solve.excludes_all());
+  EXPECT_TRUE(SettleRegion("solve/fft2", f.region_rules).excludes_all());
+  EXPECT_EQ(SettleRegion("solve/fft2", f.region_rules).threshold, 2);
+  const RegionSettings train = SettleRegion("train", f.region_rules);
+  EXPECT_TRUE(train.Excludes("aten::_fft_r2c"));
+  EXPECT_TRUE(train.Excludes("myops::contact"));
+  EXPECT_FALSE(train.Excludes("aten::add.Tensor"));
+}
+
+TEST(ConfigTest, NothingButAMapIsOptionsOfRegions) {
+  for (const char* text : {"regions:\n", "regions: {}\n", "regions: ~\n"}) {
+    EXPECT_THAT(Parse(text).options.complaints, IsEmpty()) << text;
+  }
+  EXPECT_THAT(Parse("regions: 5\n").options.complaints,
+              ElementsAre("TJIT_CONFIG: a.yaml:1:10: regions: 5 is not used, "
+                          "accepted is a map of names of regions to their "
+                          "options"));
+  EXPECT_THAT(Parse("regions: [a]\n").options.complaints,
+              ElementsAre(HasSubstr("a.yaml:1:10: regions: a list or a map is "
+                                    "not used")));
+  EXPECT_THAT(
+      Parse("regions:\n  solve: true\n  other: [a, b]\n").options.complaints,
+      ElementsAre("TJIT_CONFIG: a.yaml:2:10: regions.solve: true is not used, "
+                  "accepted is a map of options (backend, compile, exclude, "
+                  "shapes, strict, threshold)",
+                  HasSubstr("a.yaml:3:10: regions.other: a list or a map is "
+                            "not used, accepted is a map of options")));
+  EXPECT_THAT(Parse("region:\n  a: {}\n").options.complaints,
+              ElementsAre(HasSubstr("\"region\" is not an option of tjit, did "
+                                    "you mean regions?")));
+}
+
+TEST(ConfigTest, WhatIsWrongWithARegionIsSaidWithItsPlace) {
+  const ConfigFile f = Parse(
+      "regions:\n"
+      "  a: {treshold: 2, threshold: 1}\n"
+      "  b: {threshold: 3, threshold: 4, shapes: all, compile: \"on\"}\n"
+      "  c: {exclude: [aten::add, \"\", [x]], backend: {x: y}, strict: [a]}\n"
+      "  d: {exclude: [a], exclude: [b], threshold: 7}\n"
+      "  \"\": {threshold: 2}\n");
+  EXPECT_THAT(
+      f.options.complaints,
+      ElementsAre(
+          "TJIT_CONFIG: a.yaml:2:17: \"treshold\" is not an option of a "
+          "region, "
+          "did you mean threshold? (known: backend, compile, exclude, shapes, "
+          "strict, threshold)",
+          "TJIT_CONFIG: a.yaml:2:31: regions.a.threshold: 1 is not used, "
+          "accepted is a whole number from 2 to 1000000",
+          "TJIT_CONFIG: a.yaml:3:32: regions.b.threshold is not used: it is "
+          "set "
+          "already at a.yaml:3:18",
+          "TJIT_CONFIG: a.yaml:3:43: regions.b.shapes: all is not used, "
+          "accepted is any or exact",
+          AllOf(StartsWith("TJIT_CONFIG: a.yaml:3:57: regions.b.compile: "
+                           "\"on\" is not used"),
+                HasSubstr(", without quotes")),
+          HasSubstr(
+              "a.yaml:4:28: regions.c.exclude: \"\" is not used, accepted "
+              "is the name of an op"),
+          HasSubstr("a.yaml:4:32: regions.c.exclude: a list or a map is not "
+                    "used"),
+          HasSubstr("a.yaml:4:47: regions.c.backend: a list or a map is not "
+                    "used, accepted is replay, interpreter, llvm or "
+                    "torchscript"),
+          HasSubstr("regions.c.strict: a list or a map is not used"),
+          HasSubstr("regions.d.exclude is not used: it is set already at "
+                    "a.yaml:5:16"),
+          HasSubstr("the name of a region is empty")));
+  EXPECT_EQ(RegionLines(f),
+            "b.threshold=3@a.yaml:3:18\n"
+            "c.exclude=[aten::add]@a.yaml:4:16\n"
+            "d.exclude=[a]@a.yaml:5:16\n"
+            "d.threshold=7@a.yaml:5:46\n");
+}
+
 TEST(ConfigTest, NothingIsSetByAFileOfNothing) {
   for (const char* text : {"", "\n\n", "# only words\n", "---\n", "{}", "~"}) {
     const ConfigFile f = Parse(text);

@@ -59,10 +59,25 @@ void Read(const Json& node, ExplainedSequence* s) {
   Get(node, "replays", &s->replays);
   Get(node, "skip", &s->skip);
   Get(node, "eager_ns", &s->eager_ns);
+  s->region = node.value("region", "");
   Get(node, "replay_ns", &s->replay_ns);
   Get(node, "executed_ns", &s->executed_ns);
   s->left = Counts(Find(node, "left"));
   s->at_call = Counts(Find(node, "at_call"));
+}
+
+void Read(const Json& node, ExplainedRegion* r) {
+  Get(node, "name", &r->name);
+  Get(node, "excluded", &r->is_excluded);
+  Get(node, "entries", &r->entries);
+  Get(node, "ops_seen", &r->ops_seen);
+  Get(node, "ops_eager", &r->ops_eager);
+  Get(node, "ops_replayed", &r->ops_replayed);
+  Get(node, "ops_drained", &r->ops_drained);
+  Get(node, "bodies", &r->bodies);
+  Get(node, "sequences", &r->sequences);
+  Get(node, "ops_at_call", &r->ops_at_call);
+  Get(node, "at_call", &r->at_call);
 }
 
 void Read(const Json& node, ExplainedExit* exit) {
@@ -146,6 +161,7 @@ Explanation Read(const std::string& text) {
   e.backwards_left = Counts(Find(top, "backwards_left"));
   e.not_compiled = Counts(Find(top, "not_compiled"));
   ReadList(Find(top, "sequence_details"), &e.sequences);
+  ReadList(Find(top, "regions"), &e.regions);
   ReadList(Find(top, "exits"), &e.exits);
   ReadList(Find(top, "compiled_segments"), &e.compiled_segments);
   ReadList(Find(top, "functions"), &e.functions);
