@@ -43,12 +43,15 @@ struct ThreadExit {
     t_context.off = true;
   }
   bool main_thread = false;
+  int pauses = 0;  // here, as it takes no more thread-local memory
 };
 thread_local ThreadExit t_exit;
 
 pthread_t g_main_thread;
 
 }  // namespace
+
+int& PausesOfThread() { return t_exit.pauses; }
 
 [[gnu::hot]] ThreadState* AcquireThreadState() {
   ThreadContext& c = t_context;
@@ -75,6 +78,7 @@ pthread_t g_main_thread;
     c.state = Runtime::Get().NewThreadState();
     t_exit.state = c.state;
     t_exit.main_thread = pthread_equal(pthread_self(), g_main_thread) != 0;
+    c.state->SetPaused(t_exit.pauses != 0);
   }
   return c.state;
 }

@@ -1,5 +1,5 @@
-// The part of ThreadState that asks whether tjit pays on the thread at all, and
-// leaves it alone where it does not (recorder/thread_trial.h).
+// The part of ThreadState that leaves a thread alone: where tjit does not pay
+// on it (recorder/thread_trial.h), and while a tjit::Pause lives.
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -45,12 +45,43 @@ std::uint32_t CallsBetweenLooks() {
 void ThreadState::ForgetTrial() {
   trial_.reset();
   until_look_ = CallsBeforeLook();
-  fast_store_ = store_.get();
+  LookAtCalls();
+}
+
+void ThreadState::LookAtCalls() {
+  const bool looks = is_paused_ || (trial_ != nullptr &&
+                                    (trial_->counts() || trial_->is_blind()));
+  fast_store_ = looks ? nullptr : store_.get();
+}
+
+// The cursor stays where it is: what follows the pause is the rest of the same
+// sequence, whose ops are then pending in two parts.
+void ThreadState::SetPaused(bool is_paused) {
+  if (is_paused == is_paused_) return;
+  // A kernel that is running has all that it needs.
+  if (is_paused && t_context.inside == 0) Flush(FlushReason::kSyncCall);
+  is_paused_ = is_paused;
+  LookAtCalls();
+}
+
+// As an op inside a parallel region: nothing is learnt, and the stream of ops
+// goes on behind it as if it had not been.
+void ThreadState::RunPaused(CallFrame& frame) {
+  counters_.ops_seen.Add();
+  if (frame.context != 0) counters_.ops_direct.Add();
+  frame.in_region = true;
+  CountEager(frame);
+  MakeReady(frame);
 }
 
 bool ThreadState::RunsAlone(CallFrame& frame) {
   if (store_.get() != registry_->store()) AdoptNewStore();
   if (fast_store_ != nullptr) return false;
+  if (is_paused_) {
+    if (g_settings.modes() != 0) return false;
+    RunPaused(frame);
+    return true;
+  }
   if (trial_->learns()) {
     trial_->Learn(frame.entry.id, NowNs());
   } else if (trial_->counts()) {
@@ -114,7 +145,7 @@ void ThreadState::TurnTrial() {
   if (!trial.is_blind()) LeavePath(/*drains=*/true);
   const std::int64_t lost = trial.lost();
   trial.Turn(usage());
-  fast_store_ = trial.counts() || trial.is_blind() ? nullptr : store_.get();
+  LookAtCalls();
   until_look_ = trial.counts() ? CallsBetweenLooks() : CallsBeforeLook();
   // The place in the program where a window ends is no boundary of its.
   at_boundary_ = false;
