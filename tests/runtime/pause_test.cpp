@@ -306,6 +306,7 @@ TEST(WaitUntilCompiledTest, ThenTheCodeRuns) {
   options.backend = Backend::kInterpreter;
   options.compile_all = true;
   ASSERT_TRUE(enable(options));
+  EXPECT_TRUE(wait_until_compiled());
   EXPECT_TRUE(wait_until_compiled(milliseconds(0)));
   // A segment asks for its code once it has run for a while.
   Stats d;
