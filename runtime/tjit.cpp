@@ -7,6 +7,7 @@
 
 #include "runtime/intercept/kernel_wrap.h"
 #include "runtime/memory/block_cache.h"
+#include "runtime/platform/settings.h"
 #include "runtime/platform/test_hooks.h"
 #include "runtime/platform/thread_context.h"
 #include "runtime/platform/watchdog.h"
@@ -129,6 +130,10 @@ Pause::~Pause() {
 bool wait_until_compiled(std::chrono::milliseconds timeout) {
   return Runtime::Get().tier2().worker().WaitUntilIdle(timeout);
 }
+
+void set_stance(Stance stance) { runtime::g_settings.SetStance(stance); }
+
+Stance stance() noexcept { return runtime::g_settings.stance(); }
 
 void mark_step() {
   runtime::ThreadState* state = runtime::ActiveState();

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "runtime/platform/settings.h"
 #include "runtime/report/log.h"
@@ -28,11 +29,14 @@ std::atomic<int> g_kept{0};  // how many, so that looking costs a load
 void RecordBail(Counters* counters, BailReason why, OpId op) {
   counters->side_exits[static_cast<std::size_t>(why)].Add();
   if (IsExpected(why) || (g_settings.modes() & kModeStrict) == 0) return;
-  std::string text = "tjit: unexpected fallback at " +
-                     std::string(OpName(op)) + ": " + BailText(why) + " (" +
-                     BailName(why) +
-                     "). TJIT_STRICT=1 makes it an error; without it the "
-                     "program runs on eagerly.";
+  KeepFailure(counters, "tjit: unexpected fallback at " +
+                            std::string(OpName(op)) + ": " + BailText(why) +
+                            " (" + BailName(why) +
+                            "). TJIT_STRICT=1 makes it an error; without it "
+                            "the program runs on eagerly.");
+}
+
+void KeepFailure(const Counters* counters, std::string text) {
   Kept& kept = Failures();
   const MutexLock lock(kept.mutex);
   if (kept.failures.emplace(counters, std::move(text)).second) ++g_kept;

@@ -48,6 +48,7 @@ class RecordingPolicy : public OpDeferral {
   void StartCapture(TraceNode* from, std::uint32_t length, bool boundary,
                     std::size_t open_limit = kMaxTraceSteps);
   void FinishCapture();
+  void StopCapture();  // nothing is kept of it
 
   // Regions, see Note [Regions] in loop_policy.cpp.
   void RecordPeriod();
@@ -104,7 +105,6 @@ class RecordingPolicy : public OpDeferral {
   const Trace* FindCaptured();
   void DropCapture();
   void AbandonCapture();
-  void StopCapture();  // nothing is kept of it
   void OnBrokenPeriod();
   void TrimToIterations(std::vector<NewStep>* steps) const;
   void EndAtIterations(TraceNode* from, const std::vector<NewStep>& steps,

@@ -78,6 +78,18 @@ class TJIT_API Pause {
 TJIT_API bool wait_until_compiled(
     std::chrono::milliseconds timeout = std::chrono::minutes(10));
 
+// For a program that has warmed up: whether sequences may be recorded, promoted
+// and compiled from now on, in the whole process. Under a stance other than
+// kDefault what is replayed goes on, with the code that it has, and all else
+// runs eagerly. Each time that something is refused a counter counts it
+// (recordings_refused, compiles_refused), and a line on stderr names a sequence
+// the first time. Under kFailOnRecompile that is an error instead: the thread's
+// next op that runs eagerly, or mark_step(), throws a c10::Error that names the
+// sequence. What repeats without a period is counted alone, as it is a guess.
+// What is queued already is still compiled: wait_until_compiled() waits for it.
+TJIT_API void set_stance(Stance stance);
+TJIT_API Stance stance() noexcept;
+
 // Says that an iteration of the caller's loop ends here. Only a hint where to
 // cut the op stream of this thread; runs this thread's deferred ops.
 TJIT_API void mark_step();
