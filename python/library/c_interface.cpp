@@ -68,6 +68,12 @@ constexpr Named<Stress> kStresses[] = {
     {"shuffle", Stress::kShuffle},
 };
 
+constexpr Named<tjit::Stance> kStances[] = {
+    {"default", tjit::Stance::kDefault},
+    {"eager_on_recompile", tjit::Stance::kEagerOnRecompile},
+    {"fail_on_recompile", tjit::Stance::kFailOnRecompile},
+};
+
 // What the calling thread was told last.
 thread_local std::string t_error;
 thread_local std::string t_text;
@@ -221,6 +227,14 @@ void* tjit_py_begin_pause() {
 }
 
 void tjit_py_end_pause(void* pause) { delete static_cast<tjit::Pause*>(pause); }
+
+int tjit_py_set_stance(const char* name) {
+  return Run([&] {
+    tjit::set_stance(
+        ValueOf(kStances, "stance", name,
+                "are default, eager_on_recompile and fail_on_recompile"));
+  });
+}
 
 int tjit_py_mark_step() { return Run(&tjit::mark_step); }
 

@@ -42,6 +42,9 @@ TJIT_API void tjit_py_end_auto_compile(void* auto_compile);
 TJIT_API void* tjit_py_begin_pause();
 TJIT_API void tjit_py_end_pause(void* pause);
 
+// tjit::set_stance() by name; -1 if there is none of that name.
+TJIT_API int tjit_py_set_stance(const char* name);
+
 // 0, or -1 where what is pending cannot run.
 TJIT_API int tjit_py_mark_step();
 TJIT_API int tjit_py_sync();

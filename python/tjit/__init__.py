@@ -24,8 +24,8 @@ from . import _library
 __all__ = [
     "AutoCompile", "Pause", "clear", "disable", "enable", "explain",
     "is_enabled", "mark_opaque", "mark_step", "options", "prewarm",
-    "reset_memory_peak", "save_profile", "stats", "sync", "version",
-    "wait_until_compiled",
+    "reset_memory_peak", "save_profile", "set_stance", "stats", "sync",
+    "version", "wait_until_compiled",
 ]
 
 __version__ = "0.1.0"
@@ -273,6 +273,19 @@ def clear():
 
 
 # ------------------------------------------------------------------ compiling
+
+
+def set_stance(stance):
+    """Says whether sequences may be recorded and compiled from now on.
+
+    "default": they are. "eager_on_recompile": what is replayed goes on, all else
+    runs eagerly, which stats() counts and stderr tells once for each sequence.
+    "fail_on_recompile": that is a RuntimeError at the next op that runs eagerly,
+    or at mark_step(). The names are those of torch.compiler.set_stance().
+    """
+    encoded = _text_of("tjit.set_stance", "stance", stance, str)
+    if _c is not None and _c.tjit_py_set_stance(encoded) != 0:
+        raise ValueError(_error())
 
 
 def wait_until_compiled(timeout=600.0):

@@ -136,6 +136,7 @@ def declare(library):
             ("end_auto_compile", None, [ctypes.c_void_p]),
             ("begin_pause", ctypes.c_void_p, []),
             ("end_pause", None, [ctypes.c_void_p]),
+            ("set_stance", ctypes.c_int, [ctypes.c_char_p]),
             ("mark_step", ctypes.c_int, []),
             ("sync", ctypes.c_int, []),
             ("clear", ctypes.c_int, []),

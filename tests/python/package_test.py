@@ -337,6 +337,32 @@ loop()
 assert did(loop)["ops_eager"] == 30
 assert "ops" in tjit.explain() and len(tjit.explain(verbose=True)) > 100
 tjit.reset_memory_peak()
+
+# After the warm-up.
+def other(n=30):
+    y = x
+    for _ in range(n):
+        y = (y - 0.125).sigmoid() * 0.75
+        tjit.mark_step()
+    tjit.sync()
+    return y.tolist()
+
+with tjit.Pause():
+    right = other()
+tjit.set_stance("eager_on_recompile")
+assert did(loop)["ops_replayed"] == 90
+assert other() == right and did(other)["ops_replayed"] == 0
+assert tjit.stats()["recordings_refused"] > 0
+tjit.set_stance("fail_on_recompile")
+loop()
+try:
+    other()
+    raise AssertionError("nothing was refused")
+except RuntimeError as error:
+    assert "fail_on_recompile" in str(error), error
+tjit.set_stance("default")
+other()
+assert did(other)["ops_replayed"] > 60
 tjit.disable()
 assert not tjit.is_enabled()
 print("ok")
@@ -381,6 +407,9 @@ refused(ValueError, lambda: entered(tjit.AutoCompile(hot_threshold=1)),
 refused(ValueError, lambda: tjit.mark_opaque(""), "name is empty")
 refused(TypeError, lambda: tjit.mark_opaque(3), "name must be a str")
 refused(TypeError, lambda: tjit.prewarm(3), "file must be a str")
+refused(ValueError, lambda: tjit.set_stance("never"), "never",
+        "default, eager_on_recompile")
+refused(TypeError, lambda: tjit.set_stance(1), "stance must be a str")
 refused(RuntimeError, lambda: tjit.save_profile("/none/there"), "/none/there")
 refused(TypeError, lambda: tjit.wait_until_compiled("1"), "seconds")
 refused(ValueError, lambda: tjit.wait_until_compiled(float("nan")), "number")
@@ -432,9 +461,13 @@ print("ok")
 
 class ApiTest(PackageCase):
     def test_all_of_it(self):
-        self.assertEqual(self.out_of(API), "ok\n")
-        self.assertEqual(self.out_of(API, run=True, TJIT_AUTO_COMPILE="0"),
-                         "ok\n")
+        for options in ({}, {"run": True, "TJIT_AUTO_COMPILE": "0"}):
+            done = self.run_program(API, **options)
+            self.assertEqual(done.stdout, "ok\n")
+            # The one thing that is said, once.
+            self.assertRegex(done.stderr, r"\Atjit: a sequence is not recorded "
+                             r"or promoted that begins with aten::\S+, as the "
+                             r"stance is eager_on_recompile\. [^\n]*\n\Z")
 
     def test_errors(self):
         self.assertEqual(self.out_of(ERRORS), "ok\n")
