@@ -46,12 +46,15 @@ struct ThreadExit {
     t_context.off = true;
   }
   bool main_thread = false;
+  int pauses = 0;  // here, as it takes no more thread-local memory
 };
 thread_local ThreadExit t_exit;
 
 pthread_t g_main_thread;
 
 }  // namespace
+
+int& PausesOfThread() { return t_exit.pauses; }
 
 [[gnu::hot]] ThreadState* AcquireThreadState() {
   ThreadContext& c = t_context;
@@ -83,6 +86,7 @@ pthread_t g_main_thread;
     if (known != CurrentRegion()) {
       c.state->OnRegionEdge(CurrentRegion(), /*is_new=*/true);
     }
+    c.state->SetPaused(t_exit.pauses != 0);
   }
   return c.state;
 }

@@ -20,6 +20,9 @@ namespace tjit::runtime {
 class HotProfile;
 class Tier2;
 
+// How many tjit::Pause of this thread live.
+int& PausesOfThread();
+
 class Runtime {
  public:
   static Runtime& Get();

@@ -4,11 +4,14 @@
 
 #include <c10/util/Exception.h>
 
+#include <chrono>
+
 #include "recorder/region_table.h"
 #include "runtime/call/interpose.h"
 #include "runtime/call/kernel_state.h"
 #include "runtime/intercept/kernel_wrap.h"
 #include "runtime/memory/block_cache.h"
+#include "runtime/platform/settings.h"
 #include "runtime/platform/test_hooks.h"
 #include "runtime/platform/thread_context.h"
 #include "runtime/platform/watchdog.h"
@@ -180,6 +183,7 @@ void disable() { Runtime::Get().Disable(); }
 
 bool is_enabled() noexcept {
   return runtime::g_enabled.load(std::memory_order_relaxed) &&
+         runtime::PausesOfThread() == 0 &&
          (runtime::g_process_enabled.load(std::memory_order_relaxed) ||
           runtime::t_context.scoped_on > 0);
 }
@@ -209,9 +213,32 @@ AutoCompile::~AutoCompile() {
   if (scope_ == Scope::kThread) --runtime::t_context.scoped_on;
 }
 
+Pause::Pause() {
+  runtime::ThreadState* const state = runtime::t_context.state;
+  if (state != nullptr) state->SetPaused(true);
+  ++runtime::PausesOfThread();
+}
+
+Pause::~Pause() {
+  runtime::ThreadState* const state = runtime::t_context.state;
+  if (--runtime::PausesOfThread() == 0 && state != nullptr)
+    state->SetPaused(false);
+}
+
+bool wait_until_compiled(std::chrono::milliseconds timeout) {
+  return Runtime::Get().tier2().worker().WaitUntilIdle(timeout);
+}
+
+void set_stance(Stance stance) { runtime::g_settings.SetStance(stance); }
+
+Stance stance() noexcept { return runtime::g_settings.stance(); }
+
 void mark_step() {
   runtime::ThreadState* state = runtime::ActiveState();
-  if (state != nullptr && state != runtime::LogOnlyState()) state->OnMarkStep();
+  if (state != nullptr && state != runtime::LogOnlyState() &&
+      !state->is_paused()) {
+    state->OnMarkStep();
+  }
 }
 
 void sync() {

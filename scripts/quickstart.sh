@@ -27,7 +27,7 @@ TEXT
 readonly BUILD_MINUTES=24  # of one core
 readonly BUILD_GB=1
 readonly TORCH_GB=1
-readonly REST_TARGETS=(tjit_command tjit_preload unmodified embed)
+readonly REST_TARGETS=(tjit_command tjit_preload tjit_python unmodified embed)
 
 # Announce: minutes and disk, before anything is done; there must be room.
 Announce() {

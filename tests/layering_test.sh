@@ -45,6 +45,7 @@ runtime/include:
 examples:
 tools: support recorder compiler/driver compiler/inspect compiler/program compiler/cache runtime/preload/torch_version.h
 bench:
+python:
 '
 declare -A ROW
 
@@ -84,6 +85,7 @@ Allowed() {
     runtime/*|runtime|examples) packages+="|$TORCH|tjit/.+" ;;
     tools) packages+="|$TORCH|tjit/.+|CLI/.+|nlohmann/.+" ;;
     bench) packages+="|$TORCH|tjit/.+|benchmark/.+" ;;
+    python) packages+='|tjit/.+' ;;
   esac
   [[ $1 == support/yaml_text.cpp ]] && packages+='|yaml-cpp/.+'
   echo "$packages|${ROW[$folder]:-nothing}"
@@ -96,7 +98,8 @@ Offences() {
     cd "$1"
     grep -rEo --include='*.h' --include='*.cpp' --include='*.def' \
       '^[[:space:]]*#[[:space:]]*include[[:space:]]*["<][^">]*' \
-      support recorder compiler runtime examples tools bench 2>/dev/null || true
+      support recorder compiler runtime examples tools bench python \
+      2>/dev/null || true
   ) | while IFS=: read -r file line; do
     name=${line#*[\"<]}
     allowed=$(Allowed "$file")
@@ -176,6 +179,8 @@ Planted runtime/a.cpp '#include "tests/runtime/helper.h"'
 Planted runtime/preload/a.cpp '#include <c10/util/Exception.h>'
 Planted runtime/preload/a.cpp '#include "runtime/call/interpose.h"'
 Planted tools/a.cpp '#include "runtime/preload/preload.h"'
+Planted python/library/a.cpp '#include <ATen/ATen.h>'
+Planted python/library/a.cpp '#include "support/env.h"'
 Planted runtime/a.cpp 'bool on = std::getenv("TJIT_STATS") != nullptr;'
 
 Planted runtime/a.cpp '  at::parallel_for(0, n, 1, run);'

@@ -193,7 +193,7 @@ ThreadState* StateInKernel() {
        c.scoped_on == 0)) {
     return nullptr;
   }
-  return c.state;
+  return c.state == nullptr || c.state->is_paused() ? nullptr : c.state;
 }
 
 at::CPUGeneratorImpl* GeneratorOf(const OptionalGenerator& generator) {

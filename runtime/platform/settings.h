@@ -56,6 +56,10 @@ class Settings {
   bool own_random() const {
     return own_random_.load(std::memory_order_relaxed);
   }
+  // tjit::set_stance(): whether sequences may be recorded and compiled.
+  Stance stance() const { return stance_.load(std::memory_order_relaxed); }
+  bool may_compile() const { return stance() == Stance::kDefault; }
+  void SetStance(Stance stance) { stance_.store(stance); }
   bool debug_compile() const {
     return debug_compile_.load(std::memory_order_relaxed);
   }
@@ -73,6 +77,7 @@ class Settings {
  private:
   std::atomic<int> pending_threads_{0};
   std::atomic<bool> may_defer_{true};
+  std::atomic<Stance> stance_{Stance::kDefault};
   std::atomic<bool> compile_all_{false};
   std::atomic<bool> debug_compile_{false};
   std::atomic<bool> own_backward_{true};

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <link.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include <string_view>
 
 #include "runtime/platform/build_id.h"
+#include "runtime/preload/rebind.h"
 #include "runtime/preload/torch_version.h"
 #include "tjit_build_ids.h"
 
@@ -59,6 +61,21 @@ DlopenFn RealDlopen() {
   return reinterpret_cast<DlopenFn>(found);
 }
 
+// ------------------------------------------------------------ why not
+
+// Why tjit is inert, once it is; written by who decides.
+char reason[PATH_MAX + 1024] = "";
+
+// Keeps the reason and prints it.
+__attribute__((format(printf, 1, 2))) void BecomeInert(const char* format,
+                                                       ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(reason, sizeof(reason), format, arguments);
+  va_end(arguments);
+  dprintf(STDERR_FILENO, "tjit: inert: %s\n", reason);
+}
+
 // ------------------------------------------------------------ what is loaded
 
 // A library of the process, by the name of its file.
@@ -73,6 +90,8 @@ struct Libraries {
   Library torch_cpu{"libtorch_cpu.so"};
   Library c10{"libc10.so"};
   Library tjit{"libtjit.so"};
+  // Libtorch was loaded before the shim: its calls are bound already.
+  bool torch_is_first = false;
 };
 
 // True for `name` itself and with a version behind it: lib.so.2.13.
@@ -83,8 +102,18 @@ bool IsFile(const char* path, const char* name) {
   return strncmp(file, name, n) == 0 && (file[n] == '\0' || file[n] == '.');
 }
 
+// The shim itself.
+Dl_info OwnInfo() {
+  Dl_info info = {};
+  dladdr(reinterpret_cast<void*>(&tjit_shim_target), &info);
+  return info;
+}
+
 int Visit(dl_phdr_info* info, std::size_t, void* data) {
   auto* libraries = static_cast<Libraries*>(data);
+  if (reinterpret_cast<void*>(info->dlpi_addr) == OwnInfo().dli_fbase) {
+    libraries->torch_is_first = libraries->torch_cpu.copies != 0;
+  }
   for (Library* l :
        {&libraries->torch_cpu, &libraries->c10, &libraries->tjit}) {
     if (!IsFile(info->dlpi_name, l->name)) continue;
@@ -148,10 +177,9 @@ void SetSlot(std::size_t index, void* target) {
 bool SaysWhyNot(const Libraries& libraries) {
   const Library& torch = libraries.torch_cpu;
   if (torch.copies > 1) {
-    dprintf(STDERR_FILENO,
-            "tjit: inert: this process has loaded libtorch_cpu.so %d times, "
-            "the last from %s\n",
-            torch.copies, torch.path);
+    BecomeInert(
+        "this process has loaded libtorch_cpu.so %d times, the last from %s",
+        torch.copies, torch.path);
     return true;
   }
   const struct {
@@ -162,50 +190,68 @@ bool SaysWhyNot(const Libraries& libraries) {
   const tjit::preload::TorchVersion version =
       tjit::preload::VersionBeside(torch.path);
   if (tjit::preload::IsTooOld(version)) {
-    dprintf(STDERR_FILENO,
-            "tjit: inert: libtorch %s (%s) is too old: tjit needs 2.13 or "
-            "newer\n",
-            version.text, torch.path);
+    BecomeInert("libtorch %s (%s) is too old: tjit needs 2.13 or newer",
+                version.text, torch.path);
     return true;
   }
   for (const auto& check : checks) {
     const char* id = check.library->id.hex;
     if (check.built[0] == '\0' || id[0] == '\0') continue;
     if (strcmp(check.built, id) == 0) continue;
-    dprintf(STDERR_FILENO,
-            "tjit: inert: this process loads %s with build-id %s, but libtjit "
-            "was built for %s (libtorch %s). Rebuild tjit with "
-            "CMAKE_PREFIX_PATH set to this libtorch.\n",
-            check.library->path, id, check.built, TJIT_TORCH_VERSION);
+    BecomeInert(
+        "this process loads %s with build-id %s, but libtjit was built for %s "
+        "(libtorch %s). Rebuild tjit with CMAKE_PREFIX_PATH set to this "
+        "libtorch.",
+        check.library->path, id, check.built, TJIT_TORCH_VERSION);
     return true;
   }
   return false;
 }
 
+// The file that we are.
+const char* OwnFile() {
+  const char* const file = OwnInfo().dli_fname;
+  return file == nullptr ? "" : file;
+}
+
 // libtjit.so of the folder that we lie in; null, and said, if it cannot be.
 void* LoadTjit() {
-  Dl_info info;
   char path[PATH_MAX];
-  if (dladdr(reinterpret_cast<void*>(&tjit_shim_target), &info) == 0) {
-    return nullptr;
-  }
-  const char* slash = strrchr(info.dli_fname, '/');
-  const int folder =
-      slash == nullptr ? 0 : static_cast<int>(slash - info.dli_fname) + 1;
-  snprintf(path, sizeof(path), "%.*slibtjit.so", folder, info.dli_fname);
+  const char* const own = OwnFile();
+  const char* slash = strrchr(own, '/');
+  const int folder = slash == nullptr ? 0 : static_cast<int>(slash - own) + 1;
+  snprintf(path, sizeof(path), "%.*slibtjit.so", folder, own);
   void* tjit = RealDlopen()(path, RTLD_NOW | RTLD_LOCAL);
   if (tjit == nullptr) {
-    dprintf(STDERR_FILENO, "tjit: inert: %s\n", dlerror());
+    BecomeInert("%s", dlerror());
     return nullptr;
   }
   for (const char* symbol : kSymbols) {
     if (dlsym(tjit, symbol) != nullptr) continue;
-    dprintf(STDERR_FILENO, "tjit: inert: %s is of another build: no %s\n", path,
-            symbol);
+    BecomeInert("%s is of another build: no %s", path, symbol);
     dlerror();
     return nullptr;
   }
   return tjit;
+}
+
+// False, and said, if the calls of a library that is loaded already cannot be
+// led to us.
+bool RebindAll() {
+  void* const own = RealDlopen()(OwnFile(), RTLD_LAZY | RTLD_NOLOAD);
+  void* addresses[kCount];
+  bool is_complete = own != nullptr;
+  for (std::size_t i = 0; i < kCount && is_complete; ++i) {
+    addresses[i] = dlsym(own, kSymbols[i]);
+    is_complete = addresses[i] != nullptr;
+  }
+  if (!is_complete || tjit::preload::Rebind(kSymbols, addresses, kCount) < 0) {
+    BecomeInert(
+        "libtorch was loaded before tjit, and its calls cannot be led to tjit "
+        "in this process. Import tjit before torch, or use `tjit run`.");
+    return false;
+  }
+  return true;
 }
 
 // Loads libtjit and fills the slots with its definitions, or leaves the
@@ -214,8 +260,13 @@ bool Load() {
   Libraries libraries;
   dl_iterate_phdr(&Visit, &libraries);
   // The program brings a libtjit of its own: the next definitions are its.
-  if (libraries.tjit.copies != 0) return false;
+  if (libraries.tjit.copies != 0) {
+    snprintf(reason, sizeof(reason), "the program has loaded %s by itself",
+             libraries.tjit.path);
+    return false;
+  }
   if (SaysWhyNot(libraries)) return false;
+  if (libraries.torch_is_first && !RebindAll()) return false;
   void* tjit = LoadTjit();
   if (tjit == nullptr) return false;
   for (std::size_t i = 0; i < kCount; ++i) {
@@ -290,4 +341,18 @@ void* tjit_shim_dlopen_target(const char* name, int flags, void* caller) {
   DlopenFn target = ours ? &OurDlopen : RealDlopen();
   errno = saved;
   return reinterpret_cast<void*>(target);
+}
+
+void tjit_shim_hold(int change) { loading.fetch_add(change); }
+
+const char* tjit_shim_load() {
+  Decide();
+  switch (state.load(std::memory_order_acquire)) {
+    case kLoaded:
+      return nullptr;
+    case kInert:
+      return reason;
+    default:
+      return "no libtorch is loaded in this process";
+  }
 }

@@ -13,7 +13,10 @@
 // run: in the shim's own constructor (the last before main) for a program that
 // links libtorch, after the dlopen() that brought it in otherwise, and at the
 // latest at the first call of an interposed function outside of a dlopen().
-// Then it compares build-ids, and loads the libtjit.so that lies beside it.
+// Then it compares build-ids, and loads the libtjit.so that lies beside it. A
+// program that loads the shim by itself may say when (tjit_shim_load()). Where
+// libtorch was there before the shim, the calls of what is loaded are led to the
+// shim (rebind.h).
 //
 // Invariants:
 // (1) The next definition is never one of the shim's or of a libtjit that it
@@ -24,7 +27,7 @@
 // (3) errno and dlerror() are left as the program's own calls leave them.
 // (4) No libstdc++, no thread-local storage, no allocation.
 // Threading: any; the one that moves `state` on from undecided decides.
-// Tested by: tests/acceptance/run_test.py
+// Tested by: tests/acceptance/run_test.py, tests/python/package_test.py
 #pragma once
 
 #include <cstddef>
@@ -36,4 +39,13 @@ extern void* tjit_shim_slots[];
 void* tjit_shim_target(std::size_t index);
 // Which function does dlopen(name, flags) for `caller`.
 void* tjit_shim_dlopen_target(const char* name, int flags, void* caller);
+
+// For a program that loads the shim by itself, with RTLD_GLOBAL, as the Python
+// package does.
+// Nothing is decided while the sum of the changes is above 0: constructors of
+// libtorch may be running, and this dlopen() is not ours.
+__attribute__((visibility("default"))) void tjit_shim_hold(int change);
+// Decides, if libtorch is there. Null if libtjit is loaded and gets the calls;
+// else why not, which stderr has as well, in memory that stays.
+__attribute__((visibility("default"))) const char* tjit_shim_load();
 }

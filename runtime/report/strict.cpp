@@ -5,6 +5,7 @@
 #include <atomic>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "runtime/platform/settings.h"
 #include "runtime/report/log.h"
@@ -30,10 +31,14 @@ void RecordBail(Counters* counters, BailReason why, OpId op,
   counters->side_exits[static_cast<std::size_t>(why)].Add();
   if (IsExpected(why)) return;
   if ((g_settings.modes() & kModeStrict) == 0 && !in_strict_region) return;
-  std::string text = "tjit: unexpected fallback at " + std::string(OpName(op)) +
-                     ": " + BailText(why) + " (" + BailName(why) +
-                     "). TJIT_STRICT=1, or `strict` of a region, makes it an "
-                     "error; without it the program runs on eagerly.";
+  KeepFailure(counters,
+              "tjit: unexpected fallback at " + std::string(OpName(op)) + ": " +
+                  BailText(why) + " (" + BailName(why) +
+                  "). TJIT_STRICT=1, or `strict` of a region, makes it an "
+                  "error; without it the program runs on eagerly.");
+}
+
+void KeepFailure(const Counters* counters, std::string text) {
   Kept& kept = Failures();
   const MutexLock lock(kept.mutex);
   if (kept.failures.emplace(counters, std::move(text)).second) ++g_kept;

@@ -9,6 +9,8 @@
 // Threads: any. Tested by: tests/runtime/report/strict_test.cpp
 #pragma once
 
+#include <string>
+
 #include "recorder/schema_key.h"
 #include "support/bail.h"
 #include "support/counters.h"
@@ -20,6 +22,8 @@ namespace tjit::runtime {
 void RecordBail(Counters* counters, BailReason why, OpId op,
                 bool in_strict_region = false);
 
+// Keeps an error for the thread with these counters; the first one stays.
+void KeepFailure(const Counters* counters, std::string text);
 bool HasKeptFailure(const Counters* counters);
 // THROWS: c10::Error with the first failure kept for these counters, once.
 void ThrowKeptFailure(const Counters* counters);

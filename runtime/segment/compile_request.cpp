@@ -12,6 +12,7 @@
 #include "runtime/platform/settings.h"
 #include "runtime/report/instruction_log.h"
 #include "runtime/report/log.h"
+#include "runtime/report/stance.h"
 #include "runtime/segment/segment_variant.h"
 #include "runtime/tier2/hot_profile.h"
 #include "runtime/tier2/llvm_engine.h"
@@ -86,7 +87,13 @@ SegmentInput Tier2Variant::InputOf(const PreparedSegment& segment,
 }
 
 void Tier2Variant::Ask(PreparedSegment* segment,
-                       PreparedSegment::Variant* variant, bool is_again) {
+                       PreparedSegment::Variant* variant, bool is_again,
+                       Counters* counters) {
+  if (!g_settings.may_compile()) {
+    state_ = State::kCounting;  // it asks again where it may
+    return RefuseCompile(counters, segment->nodes_[0]->step.op,
+                         segment->nodes_[0]->id);
+  }
   SegmentInput input = InputOf(*segment, *variant);
   RecordCode(*segment, *variant);
   const std::size_t steps = input.steps.size();

@@ -47,7 +47,7 @@ Tier2Variant::Running::Running(PreparedSegment* segment,
       variant->tier2 = std::make_unique<Tier2Variant>();
     }
     tier2_ = variant->tier2.get();
-    is_compiled_ = tier2_->Prepare(segment, variant, run);
+    is_compiled_ = tier2_->Prepare(segment, variant, run, counters);
   }
 }
 
@@ -153,7 +153,7 @@ void Tier2Variant::RunGroup(void* state, char* const* slots,
 
 bool Tier2Variant::Prepare(PreparedSegment* segment,
                            PreparedSegment::Variant* variant,
-                           const tjit::runtime::Run& run) {
+                           const tjit::runtime::Run& run, Counters* counters) {
   Engine* const engine = segment->engine();
   if (engine != engine_) {
     SwitchOff();
@@ -167,8 +167,9 @@ bool Tier2Variant::Prepare(PreparedSegment* segment,
     const auto steps = variant->executable->step_count();
     if (runs_ == 1) least_ns_ = LeastNs(*segment, *variant);
     if (IsTimeToAsk(*segment, steps)) {
-      Ask(segment, variant, /*is_again=*/false);
-    } else if (!is_precompiled_ && IsNearlyTimeToAsk(steps)) {
+      Ask(segment, variant, /*is_again=*/false, counters);
+    } else if (!is_precompiled_ && g_settings.may_compile() &&
+               IsNearlyTimeToAsk(steps)) {
       is_precompiled_ = true;
       PrepareInBackground(engine_, &segment->compiler_.tier2->worker());
       if (engine_->can_precompile()) {
@@ -192,7 +193,7 @@ bool Tier2Variant::Prepare(PreparedSegment* segment,
     PrintCompile(absl::StrCat("Recompiling: a scalar of ", std::string(stale),
                               " is not always the same"));
     StartTrial();
-    Ask(segment, variant, /*is_again=*/true);
+    Ask(segment, variant, /*is_again=*/true, counters);
     return false;
   }
   return MayServe(run);

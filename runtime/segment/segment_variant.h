@@ -81,7 +81,7 @@ struct Tier2Variant {
                        const ScalarValue* scalars);
   // True if this run is one of tier 2.
   bool Prepare(PreparedSegment* segment, PreparedSegment::Variant* variant,
-               const tjit::runtime::Run& run);
+               const tjit::runtime::Run& run, Counters* counters);
   bool IsTimeToAsk(const PreparedSegment& segment, std::size_t steps) const;
   // May be null.
   static Trace* TraceOf(const PreparedSegment& segment) {
@@ -96,7 +96,7 @@ struct Tier2Variant {
   static SegmentInput InputOf(const PreparedSegment& segment,
                               const PreparedSegment::Variant& variant);
   void Ask(PreparedSegment* segment, PreparedSegment::Variant* variant,
-           bool is_again);
+           bool is_again, Counters* counters);
   static void RecordCode(const PreparedSegment& segment,
                          const PreparedSegment::Variant& variant);
   void PickUp(PreparedSegment* segment, PreparedSegment::Variant* variant);

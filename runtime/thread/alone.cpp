@@ -1,5 +1,5 @@
-// The part of ThreadState that asks whether tjit pays on the thread at all, and
-// leaves it alone where it does not (recorder/thread_trial.h).
+// The part of ThreadState that leaves a thread alone: where tjit does not pay
+// on it (recorder/thread_trial.h), and while a tjit::Pause lives.
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -53,13 +53,34 @@ void ThreadState::ForgetTrial() {
 
 void ThreadState::SetFastStore() {
   const RegionVisits* const regions = VisitsOf(*this);
-  const bool looks =
-      TrialLooks() || (regions != nullptr && regions->looks_first());
+  const bool looks = is_paused_ || TrialLooks() ||
+                     (regions != nullptr && regions->looks_first());
   fast_store_ = looks ? nullptr : store_.get();
+}
+
+// The cursor stays where it is: what follows the pause is the rest of the same
+// sequence, whose ops are then pending in two parts.
+void ThreadState::SetPaused(bool is_paused) {
+  if (is_paused == is_paused_) return;
+  // A kernel that is running has all that it needs.
+  if (is_paused && t_context.inside == 0) Flush(FlushReason::kSyncCall);
+  is_paused_ = is_paused;
+  SetFastStore();
+}
+
+// As an op inside a parallel region: nothing is learnt, and the stream of ops
+// goes on behind it as if it had not been.
+void ThreadState::RunPaused(CallFrame& frame) {
+  counters_.ops_seen.Add();
+  if (frame.context != 0) counters_.ops_direct.Add();
+  frame.in_region = true;
+  CountEager(frame);
+  MakeReady(frame);
 }
 
 // As if tjit were off, but counted.
 Decision ThreadState::RunUnwatched(CallFrame& frame) {
+  if (function_ != nullptr) function_->Fail(Refusal::kOpaqueScope);
   counters_.ops_seen.Add();
   if (frame.context != 0) counters_.ops_direct.Add();
   frame.in_region = InParallelRegion();
@@ -69,6 +90,12 @@ Decision ThreadState::RunUnwatched(CallFrame& frame) {
 bool ThreadState::RunsAlone(CallFrame& frame) {
   if (store_.get() != registry_->store()) AdoptNewStore();
   if (fast_store_ != nullptr) return false;
+  if (is_paused_) {
+    if (function_ != nullptr) function_->Fail(Refusal::kOpaqueScope);
+    if (g_settings.modes() != 0) return false;
+    RunPaused(frame);
+    return true;
+  }
   if (TrialLooks()) {
     if (trial_->learns()) {
       trial_->Learn(frame.entry.id, NowNs());

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "recorder/step_shape.h"
+#include "runtime/platform/settings.h"
 #include "runtime/report/log.h"
 #include "runtime/thread/loop_state.h"
 #include "runtime/thread/match.h"
@@ -109,7 +110,7 @@ void RecordingPolicy::GiveUpKnown() {
 
 void RecordingPolicy::FinishKnown() {
   LoopState& loops = *loops_;
-  if (loops.complete == 0) return GiveUpKnown();
+  if (loops.complete == 0 || !g_settings.may_compile()) return GiveUpKnown();
   loops.profile = nullptr;
   loops.tries[loops.known_root].is_done = true;
   loops.starves_from = detector_.position() + policy::kStarvingOps;

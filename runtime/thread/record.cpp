@@ -8,6 +8,7 @@
 #include "recorder/step_shape.h"
 #include "runtime/platform/settings.h"
 #include "runtime/report/log.h"
+#include "runtime/report/stance.h"
 #include "runtime/report/strict.h"
 #include "runtime/thread/find_root.h"
 #include "runtime/thread/loop_state.h"
@@ -169,6 +170,12 @@ void RecordingPolicy::AbandonCapture() {
 }
 
 void RecordingPolicy::FinishCapture() {
+  // It began before the stance was set.
+  if (!MayRecord(&counters_, capture_.steps().front().step.op,
+                 capture_.size())) {
+    loops_->profile = nullptr;
+    return StopCapture();
+  }
   if (loops_->profile != nullptr) {
     // mark_step: a known sequence may hold several.
     if (loops_->complete == capture_.size()) FinishKnown();
@@ -340,6 +347,7 @@ void RecordingPolicy::RecordMissedRoot(const CallFrame& frame) {
   }
   if (missed == 0) --misses.in_vain;
   if (missed == 0 || !is_worth_it) return;
+  if (!MayRecord(&counters_, frame.entry.id, shape)) return;
   BeginRun();
   detector_.Break();
   StartCapture(top, 0, missed_at_boundary,

@@ -100,8 +100,11 @@ void ThreadState::OnRegionEdge(RegionId id, bool is_new) noexcept {
       auto made = std::make_unique<RegionVisits>();
       regions_.store(made.release(), std::memory_order_release);
     }
-    if (store_.get() != registry_->store()) AdoptNewStore();
-    EndAtEdge();
+    // A function of tjit::jit() is one sequence whatever regions are inside.
+    if (function_ == nullptr) {
+      if (store_.get() != registry_->store()) AdoptNewStore();
+      EndAtEdge();
+    }
   } catch (const std::exception& e) {
     capture_.Stop();
     LogWarning(absl::StrCat(

@@ -51,6 +51,7 @@ ThreadState* ThreadRegistry::NewState() {
   if (reused != nullptr) {
     reused->Flush(FlushReason::kThreadExit);
     reused->Reset();
+    reused->SetPaused(false);  // a pause may have outlived its thread
     reused->AdoptStore();
     return reused;
   }

@@ -11,6 +11,7 @@
 #include "runtime/platform/test_hooks.h"
 #include "runtime/report/instruction_log.h"
 #include "runtime/report/log.h"
+#include "runtime/report/stance.h"
 #include "runtime/report/strict.h"
 #include "runtime/thread/find_root.h"
 #include "runtime/thread/loop_state.h"
@@ -105,6 +106,11 @@ ThreadState::~ThreadState() = default;
       return Decision::kEager;
     }
   }
+  if (!g_settings.may_compile()) [[unlikely]] {
+    ObserveOnly(frame);
+    MakeReady(frame);
+    return Decision::kEager;
+  }
   DelayRecording();
   const bool due = capture_is_due();
   const bool region_due = loops_->due;
@@ -123,6 +129,29 @@ ThreadState::~ThreadState() = default;
   }
   MakeReady(frame);
   return Decision::kEager;
+}
+
+// The detector goes on, so that what would have been recorded is known: a
+// period that is due, and goes on as it should. It begins anew behind that, and
+// so finds the period again as long as it repeats, and where it may be recorded
+// again. What a region would have been is a guess, which is counted alone.
+[[gnu::cold]] void TraceCursor::ObserveOnly(const CallFrame& frame) {
+  if (capture_.active()) {
+    loops_->profile = nullptr;
+    StopCapture();
+  }
+  const bool is_due = capture_is_due();
+  const bool repeats = is_due && IsExpected(frame);
+  const bool is_region = !is_due && loops_->due;
+  const std::uint32_t period = scheduled_.period;
+  ObserveToken(frame, HotDetector::kPlain);
+  if (is_region) counters_.recordings_refused.Add();
+  loops_->due = loops_->due && !is_region;
+  if (is_due) scheduled_ = {};
+  if (repeats && !MayRecord(&counters_, frame.entry.id, period)) {
+    detector_.Break();
+  }
+  ThrowKeptFailure(&counters_);
 }
 
 [[gnu::hot]] void RecordingPolicy::ObserveToken(const CallFrame& frame,
@@ -319,8 +348,14 @@ void TraceCursor::FinishRun(FlushReason reason) {
     if (run_deferred_) trace->executed_times.Add(run_executed_ns_);
     RecordRunTime(store.lineage(), *trace, run_deferred_, ns);
   }
-  if (store.CountSighting(trace, ThresholdIn(VisitsOf(*this))))
+  if (!trace->hot.load(std::memory_order_relaxed) &&
+      !MayRecord(&counters_, root_ == nullptr ? kNoOp : root_->step.op,
+                 trace->id)) {
+    return;
+  }
+  if (store.CountSighting(trace, ThresholdIn(VisitsOf(*this)))) {
     LogHot(store, trace);
+  }
 }
 
 void TraceCursor::LeaveTrace(BailReason why) {
@@ -378,7 +413,8 @@ void TraceCursor::LeaveTraceLocked(BailReason why) {
       (exits.times >= 2 || has_other_sizes) && std::has_single_bit(in_vain);
   const bool is_other_shape =
       why == BailReason::kMetaDiffers && IsExact(VisitsOf(*this));
-  if ((is_due || is_back) && !is_other_shape && !capture_.active()) {
+  if ((is_due || is_back) && !is_other_shape && !capture_.active() &&
+      MayRecord(&counters_, node->step.op, node->id)) {
     StartCapture(node, 0, trace->starts_at_boundary);
     loops_->to_branch_point = !trace->starts_at_boundary && IsStarving();
   } else {

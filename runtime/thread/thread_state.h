@@ -92,6 +92,11 @@ class ThreadState : public FunctionCalls {
   // What was measured is nothing any more: of a child of fork(), whose clock
   // begins anew, and where the options are others.
   void ForgetTrial();
+  // A tjit::Pause of the owner begins: what is pending runs, and ops run
+  // eagerly from then on, without being looked at. Or the last one has ended.
+  // THROWS what allocation threw, where it begins; it has not begun then.
+  void SetPaused(bool is_paused);
+  bool is_paused() const { return is_paused_; }
   // Runs what is pending and forgets cursor and capture. The owner's.
   void Reset();
   // Takes the present store: runs what is pending, forgets cursor and capture
@@ -123,6 +128,7 @@ class ThreadState : public FunctionCalls {
   // REQUIRES: fast_store_ is not the runtime's store. True if the op is to run
   // as if nobody looked.
   bool RunsAlone(CallFrame& frame);
+  void RunPaused(CallFrame& frame);
   void LookAtTrial();
   void TurnTrial();
   // Ops are the trial's business first.
@@ -163,6 +169,7 @@ class ThreadState : public FunctionCalls {
   // The store that cursor and segments belong to. Null: RunsAlone() is asked
   // about each call.
   const TraceStore* fast_store_ = nullptr;
+  bool is_paused_ = false;
   std::uint32_t until_look_ = ThreadTrial::kOpsPerRareLook;  // calls
   const Engine* trial_engine_ = nullptr;  // that was there when it began
   std::uint32_t postponed_ = 0;           // looks at which it did not begin

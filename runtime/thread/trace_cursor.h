@@ -36,6 +36,9 @@ class TraceCursor : public RecordingPolicy {
     return run_deferred_ ? State::kDeferring : State::kFollowing;
   }
 
+  // ObserveToken() where the stance says that nothing is recorded any more.
+  // THROWS what is an error of it.
+  void ObserveOnly(const CallFrame& frame);
   bool TryEnter(CallFrame& frame, Decision* decision);
   bool TryFollow(CallFrame& frame, Decision* decision);
   // The same for the usual step; none, and nothing has changed, for others.

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <exception>
@@ -99,6 +100,7 @@ void Worker::Work() {
   const OneThread no_team;
   const at::RecordFunctionGuard unseen(/*is_enabled=*/false);
   ReleasableMutexLock lock(mutex_);
+  worker_ = std::this_thread::get_id();
   holds_memory_ = false;
   while (!is_stopped() && WaitForTask(&lock)) {
     if (!is_stopped() && pauses_ == 0 && !queue_.empty()) RunFirst(&lock);
@@ -201,9 +203,19 @@ void Worker::UnlockAfterFork(bool is_child) {
   mutex_.UnlockAfterFork();
 }
 
-void Worker::WaitUntilIdle() {
+bool Worker::WaitUntilIdle(std::chrono::milliseconds timeout) {
+  using Clock = std::chrono::steady_clock;
+  // Longer than any process lives, and far from where the clock overflows.
+  constexpr std::chrono::milliseconds kLongest = std::chrono::years(10);
+  const auto until = Clock::now() + std::min(timeout, kLongest);
   ReleasableMutexLock lock(mutex_);
-  while (is_busy_ || !queue_.empty()) lock.Wait(*changed_);
+  if (has_worker_ && worker_ == std::this_thread::get_id()) return false;
+  while (is_busy_ || !queue_.empty()) {
+    const auto now = Clock::now();
+    if (now >= until) return false;
+    lock.WaitFor(*changed_, until - now);
+  }
+  return true;
 }
 
 }  // namespace tjit::runtime

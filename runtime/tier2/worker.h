@@ -13,10 +13,12 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <thread>
 #include <utility>
 
 #include "support/mutex.h"
@@ -67,8 +69,10 @@ class Worker {
   // REQUIRES: LockForFork().
   void UnlockAfterFork(bool is_child) ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
-  // Waits until nothing is queued or done (tests).
-  void WaitUntilIdle();
+  // Waits until nothing is queued or done, for `timeout` at most; a negative
+  // one counts as 0. False if that time has passed, or on the worker itself.
+  bool WaitUntilIdle(
+      std::chrono::milliseconds timeout = std::chrono::milliseconds::max());
 
  private:
   struct Task {
@@ -94,6 +98,7 @@ class Worker {
       new std::condition_variable;
   std::deque<Task> queue_ ABSL_GUARDED_BY(mutex_);
   bool has_worker_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread::id worker_ ABSL_GUARDED_BY(mutex_);  // the last that began
   bool is_busy_ ABSL_GUARDED_BY(mutex_) = false;
   int pauses_ ABSL_GUARDED_BY(mutex_) = 0;  // forks under way
   bool cannot_start_ ABSL_GUARDED_BY(mutex_) = false;

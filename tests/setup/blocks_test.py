@@ -5,8 +5,8 @@ of a document in their order, in the project's folder, with a program of his own
 at hand. `sh` blocks are run; they must end with status 0 and without a line of
 tjit's on stderr, and what they say tjit did must have been done. `cmake` and
 `cpp` blocks are compiled, together, against an installed tjit, and the program
-run. `yaml` blocks are files of options that tjit must accept. `text` is not
-run: what programs print, and what cannot be run here, with the reason beside
+run. `python` blocks are programs, and what they switch on must have replayed.
+`yaml` blocks are files of options that tjit must accept. `text` is not run: what programs print, and what cannot be run here, with the reason beside
 it. There is no other language.
 
 The folder of a document holds the project's folders, ./program (own_program.cpp),
@@ -35,13 +35,25 @@ from torch_python import torch_python  # noqa: E402
 PROJECT = BUILD = TORCH = CHOICE = None
 FOLDERS = ("bench", "cmake", "compiler", "docs", "examples", "recorder",
            "runtime", "tests", "tools")
-LANGUAGES = ("sh", "cmake", "cpp", "yaml", "text")
+LANGUAGES = ("sh", "cmake", "cpp", "python", "yaml", "text")
 
 # What the C++ blocks take for granted.
 PRELUDE = """#include <torch/torch.h>
 
 static std::vector<torch::Tensor> data(30, torch::ones({8, 8}));
 static void train(torch::Tensor& batch) { batch.mul_(0.5).add_(1).relu_(); }
+"""
+# And the Python blocks.
+PYTHON_PRELUDE = """import torch
+torch.manual_seed(1)
+model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU())
+sgd = torch.optim.SGD(model.parameters(), lr=0.1)
+data = [torch.ones(4, 8)] * 800
+
+def train(batch):
+    sgd.zero_grad()
+    model(batch).pow(2).sum().backward()
+    sgd.step()
 """
 PROJECT_LINES = """cmake_minimum_required(VERSION 3.25)
 project(program LANGUAGES CXX)
@@ -190,6 +202,21 @@ class BlocksTest(unittest.TestCase):
                              rf"\[CONFIG\] {key} = {value} \({folder}/"
                              rf"tjit.yaml:{number}:")
 
+    def run_python(self, folder, env, text):
+        if self.python is None:
+            print("  not run: no Python imports the torch under test")
+            return
+        program, stats = folder / "block.py", folder / "python.stats"
+        program.write_text(PYTHON_PRELUDE + text)
+        done = subprocess.run(
+            [self.python, "-W", "ignore", program], cwd=folder, text=True,
+            env=dict(env, PYTHONPATH=str(BUILD / "python"),
+                     TJIT_STATS=str(stats)),
+            capture_output=True, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        did = json.loads(stats.read_text())
+        self.assertGreater(did["ops_replayed"], 100, text)
+
     def run_project(self, folder, env, cmake, cpp):
         source = folder / "project"
         source.mkdir()
@@ -221,6 +248,8 @@ class BlocksTest(unittest.TestCase):
                     self.run_sh(folder, env, text)
                 elif language == "yaml":
                     self.run_yaml(folder, env, text)
+                elif language == "python":
+                    self.run_python(folder, env, text)
                 elif language == "cmake":
                     self.assertIsNone(cmake, "two cmake blocks for one of cpp")
                     cmake = text

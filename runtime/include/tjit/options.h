@@ -45,6 +45,17 @@ enum class Backend : std::uint8_t {
   kTorchscript
 };
 
+// What happens where a sequence would be recorded, promoted or compiled anew
+// (set_stance() in tjit.h). The names are those of torch.compiler.set_stance().
+// kDefault           it is
+// kEagerOnRecompile  it is not: what is not replayed yet runs eagerly
+// kFailOnRecompile   the same, and it is a c10::Error
+enum class Stance : std::uint8_t {
+  kDefault,
+  kEagerOnRecompile,
+  kFailOnRecompile
+};
+
 namespace internal {
 // What the file of TJIT_CONFIG says for an option, else `built_in`.
 TJIT_API std::int64_t FromFile(const char* key, std::int64_t built_in);
@@ -56,7 +67,8 @@ TJIT_API std::string FromFile(const char* key, const char* built_in);
 
 struct Options {
   // Complete sightings of a sequence before its ops are deferred. At least 2.
-  std::int64_t hot_threshold = internal::FromFile("hot_threshold", std::int64_t{10});
+  std::int64_t hot_threshold =
+      internal::FromFile("hot_threshold", std::int64_t{10});
   // What runs sequences that repeat (TJIT_BACKEND).
   Backend backend = internal::FromFile("backend", Backend::kLlvm);
   // Backward passes over CPU tensors run without libtorch's engine

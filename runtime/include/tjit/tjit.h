@@ -11,6 +11,7 @@
 // Ownership: nothing here keeps a reference to a tensor of the caller.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -34,7 +35,7 @@ TJIT_API bool enable(const Options& options = {});
 // its original kernel. What was learnt is kept for the next enable().
 TJIT_API void disable();
 
-// True between enable() and disable().
+// True between enable() and disable(), on a thread that has no Pause.
 TJIT_API bool is_enabled() noexcept;
 
 // Switches tjit on while it lives, and back to what was before after that.
@@ -52,6 +53,42 @@ class TJIT_API AutoCompile {
   Scope scope_;
   bool was_on_;
 };
+
+// Switches tjit off on this thread while it lives: each op runs at its call, by
+// its original kernel, and nothing is learnt of it. What the thread has
+// deferred runs first, so that every byte that it computed is in memory. The
+// sequence around a pause is still one, whose ops then run in two parts. Other
+// threads go on. Pauses nest, and win over an AutoCompile and an enable()
+// inside them. Costs nothing where tjit is off. It must end on the thread on
+// which it began. THROWS: c10::Error if what is deferred lacks memory; there is
+// no pause then.
+class TJIT_API Pause {
+ public:
+  Pause();
+  ~Pause();
+  Pause(const Pause&) = delete;
+  Pause& operator=(const Pause&) = delete;
+};
+
+// Waits until the background thread has nothing to compile and nothing queued,
+// but no longer than `timeout` (0: only looks). Returns whether it is so. What
+// is compiled by then runs from the next time on that its sequence comes. Other
+// threads may ask for more meanwhile: it says nothing of what comes later.
+// Called on the background thread itself, it returns false at once.
+TJIT_API bool wait_until_compiled(
+    std::chrono::milliseconds timeout = std::chrono::minutes(10));
+
+// For a program that has warmed up: whether sequences may be recorded, promoted
+// and compiled from now on, in the whole process. Under a stance other than
+// kDefault what is replayed goes on, with the code that it has, and all else
+// runs eagerly. Each time that something is refused a counter counts it
+// (recordings_refused, compiles_refused), and a line on stderr names a sequence
+// the first time. Under kFailOnRecompile that is an error instead: the thread's
+// next op that runs eagerly, or mark_step(), throws a c10::Error that names the
+// sequence. What repeats without a period is counted alone, as it is a guess.
+// What is queued already is still compiled: wait_until_compiled() waits for it.
+TJIT_API void set_stance(Stance stance);
+TJIT_API Stance stance() noexcept;
 
 // Says that an iteration of the caller's loop ends here. Only a hint where to
 // cut the op stream of this thread; runs this thread's deferred ops.

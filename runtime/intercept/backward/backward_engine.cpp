@@ -77,7 +77,7 @@ _ZN5torch8autograd6Engine7executeERKSt6vectorINS0_4EdgeESaIS3_EERKS2_IN2at6Tenso
     const torch::autograd::edge_list& outputs) {
   using namespace tjit::runtime;
   ThreadState* const state = ActiveState();
-  if (state != nullptr && state != LogOnlyState()) {
+  if (state != nullptr && state != LogOnlyState() && !state->is_paused()) {
     const BackwardPass::Call call{roots,        inputs,          keep_graph,
                                   create_graph, accumulate_grad, outputs};
     std::optional<tjit::BackwardReason> why =

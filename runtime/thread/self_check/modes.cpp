@@ -74,7 +74,7 @@ Decision ThreadState::OnCallInMode(CallFrame& frame) {
   ModeState& mine = ModesOn(modes);
   ThrowKeptFailure(&counters_);
   if ((modes & kModeHide) != 0) RevealArguments(frame);
-  if (InParallelRegion()) {
+  if (InParallelRegion() || is_paused_) {
     frame.in_region = true;
     return AtCall(frame);
   }

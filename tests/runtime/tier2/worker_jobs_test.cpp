@@ -27,6 +27,7 @@
 namespace tjit::runtime {
 namespace {
 
+using std::chrono::milliseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
 
@@ -190,6 +191,24 @@ TEST_F(WorkerJobsTest, AForkDoesNotWaitAndBothProcessesDoTheJob) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
   EXPECT_LT(steady_clock::now() - began, seconds(30));
+}
+
+TEST_F(WorkerJobsTest, AWaitEndsInTimeAndNeverWaitsForItself) {
+  EXPECT_TRUE(tier2_.worker().WaitUntilIdle(milliseconds(0)));
+  KeepBusy();
+  const auto began = steady_clock::now();
+  EXPECT_FALSE(tier2_.worker().WaitUntilIdle(milliseconds(-1)));
+  EXPECT_FALSE(tier2_.worker().WaitUntilIdle(milliseconds(20)));
+  EXPECT_GE(steady_clock::now() - began, milliseconds(20));
+  EXPECT_LT(steady_clock::now() - began, seconds(30));
+  std::atomic<int> answer{-1};
+  tier2_.worker().Post([&](const std::atomic<bool>&) {
+    answer = static_cast<int>(tier2_.worker().WaitUntilIdle());
+    return true;
+  });
+  GoOn();
+  EXPECT_EQ(answer, 0);
+  EXPECT_TRUE(tier2_.worker().WaitUntilIdle(milliseconds::max()));
 }
 
 // What the first kernel need not wait for.

@@ -1,0 +1,366 @@
+"""tjit: makes eager PyTorch programs on CPUs faster without changing them.
+
+    import tjit
+    tjit.enable()
+
+From then on the op sequences that repeat are found, replayed and compiled in the
+background, and all results keep eager's bits. docs/python.md tells more.
+
+Every function may be called from any thread. Where tjit cannot serve the torch of
+this process it stays inert: enable() says why once, as a RuntimeWarning, and
+returns False, and the program runs as it would without tjit.
+"""
+import contextlib as _contextlib
+import ctypes as _ctypes
+import difflib as _difflib
+import inspect as _inspect
+import json as _json
+import os as _os
+import threading as _threading
+import warnings as _warnings
+
+from . import _library
+
+__all__ = [
+    "AutoCompile", "Pause", "clear", "disable", "enable", "explain",
+    "is_enabled", "mark_opaque", "mark_step", "options", "prewarm",
+    "reset_memory_peak", "save_profile", "set_stance", "stats", "sync",
+    "version", "wait_until_compiled",
+]
+
+__version__ = "0.1.0"
+
+# The functions of libtjit, or None and why.
+_c, _why_not = _library.load()
+
+
+def _error():
+    return _c.tjit_py_error().decode(errors="replace")
+
+
+def _check(result):
+    """Raises what a call that has failed was told."""
+    if result == -1:
+        raise RuntimeError(_error())
+    return result
+
+
+_warned = False
+
+
+def _warn_inert():
+    global _warned
+    if not _warned:
+        _warned = True
+        _warnings.warn(f"tjit stays inert: {_why_not}", RuntimeWarning,
+                       stacklevel=3)
+
+
+# ------------------------------------------------------------------ options
+
+_KINDS = {"bool": bool, "int": int, "str": str}
+
+
+def _kinds():
+    """The type of each option, by its name."""
+    kinds = {}
+    for index in range(1000):
+        text = _c.tjit_py_option(index)
+        if text is None:
+            break
+        name, kind = text.decode().split()
+        kinds[name] = _KINDS[kind]
+    return kinds
+
+
+def _text_of(where, name, value, kind):
+    """The value of an option as the library takes it."""
+    if kind is str and isinstance(value, _os.PathLike):
+        value = _os.fspath(value)
+    fits = isinstance(value, kind) and (kind is bool) == isinstance(value, bool)
+    if not fits:
+        raise TypeError(f"{where}: {name} must be a {kind.__name__}, and is "
+                        f"{value!r}, a {type(value).__name__}")
+    text = value if kind is str else str(int(value))
+    if "\0" in text:
+        raise ValueError(f"{where}: {name} has a zero byte in it")
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _pack(where, chosen):
+    """Options as the library takes them: their number, names and values."""
+    kinds = _kinds()
+    for name in chosen:
+        if name in kinds:
+            continue
+        near = _difflib.get_close_matches(name, kinds, n=1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise TypeError(f"{where}: there is no option {name}; {hint}"
+                        f"There are {', '.join(sorted(kinds))}")
+    values = [_text_of(where, name, value, kinds[name])
+              for name, value in chosen.items()]
+    strings = _ctypes.c_char_p * len(chosen)
+    return (len(chosen), strings(*(name.encode() for name in chosen)),
+            strings(*values))
+
+
+def options():
+    """The names of the options of enable(), with the type of each."""
+    return {} if _c is None else _kinds()
+
+
+# ------------------------------------------------------------------ on and off
+
+
+def enable(**options):
+    """Switches tjit on for the whole process.
+
+    Options have the names of tjit::Options in C++, and docs/options.md says what
+    each does; the environment (TJIT_*) wins over them. Calling it again changes
+    them.
+    Returns False where tjit stays inert, after saying why once.
+    Raises TypeError for an unknown option or a value of a wrong type, ValueError
+    for a value that is out of range.
+    """
+    if _c is None:
+        _warn_inert()
+        return False
+    on = _c.tjit_py_enable(*_pack("tjit.enable", options))
+    if on < 0:
+        raise ValueError(_error())
+    return bool(on)
+
+
+def disable():
+    """Runs what is deferred on all threads, then switches tjit off.
+
+    What was learnt is kept for the next enable().
+    """
+    if _c is not None:
+        _check(_c.tjit_py_disable())
+
+
+def is_enabled():
+    """True between enable() and disable(), on a thread that has no Pause."""
+    return _c is not None and bool(_c.tjit_py_is_enabled())
+
+
+class _Scope(_contextlib.ContextDecorator):
+    """A scope of the library, entered as often as its object is.
+
+    As a decorator it is entered at each call, on the thread of the call.
+    """
+
+    def __init__(self):
+        # Of each thread: those that it has entered and not left.
+        self._entered = _threading.local()
+
+    def _begin(self):
+        raise NotImplementedError
+
+    def _end(self, handle):
+        raise NotImplementedError
+
+    def __enter__(self):
+        handle = self._begin()
+        if not hasattr(self._entered, "handles"):
+            self._entered.handles = []
+        self._entered.handles.append(handle)
+        return self
+
+    def __exit__(self, *exception):
+        handles = getattr(self._entered, "handles", None)
+        if not handles:
+            raise RuntimeError(
+                f"tjit.{type(self).__name__} must be left on the thread that "
+                "has entered it")
+        handle = handles.pop()
+        if handle is not None:
+            self._end(handle)
+        return False
+
+    def __call__(self, function):
+        if (_inspect.iscoroutinefunction(function) or
+                _inspect.isgeneratorfunction(function) or
+                _inspect.isasyncgenfunction(function)):
+            raise TypeError(
+                f"tjit.{type(self).__name__} cannot decorate "
+                f"{function.__qualname__}, which is suspended in its body: use "
+                "a `with` statement around the ops instead")
+        return super().__call__(function)
+
+
+class AutoCompile(_Scope):
+    """Switches tjit on in a `with` block, and back to what was before after it.
+
+    scope: "thread", other threads are left alone, or "process". Options are
+    those of enable(), with the same errors.
+    """
+
+    def __init__(self, scope="thread", **options):
+        super().__init__()
+        if scope not in ("thread", "process"):
+            raise ValueError("tjit.AutoCompile: scope is "
+                             f"{scope!r}; accepted are 'thread' and 'process'")
+        self._is_process = scope == "process"
+        self._options = None
+        if _c is not None:
+            self._options = _pack("tjit.AutoCompile", options)
+
+    def _begin(self):
+        if _c is None:
+            _warn_inert()
+            return None
+        handle = _c.tjit_py_begin_auto_compile(self._is_process, *self._options)
+        if handle is None:
+            raise ValueError(_error())
+        return handle
+
+    def _end(self, handle):
+        _c.tjit_py_end_auto_compile(handle)
+
+
+class Pause(_Scope):
+    """Switches tjit off on this thread in a `with` block, or in a function.
+
+    What the thread has deferred runs first. Each op in the block runs at its call
+    and nothing is learnt of it; the sequence around the block goes on behind it.
+    Pauses nest, and win over what is switched on inside them.
+    """
+
+    def _begin(self):
+        if _c is None:
+            return None
+        handle = _c.tjit_py_begin_pause()
+        if handle is None:
+            raise RuntimeError(_error())
+        return handle
+
+    def _end(self, handle):
+        _c.tjit_py_end_pause(handle)
+
+
+# ------------------------------------------------------------------ the stream
+
+
+def mark_step():
+    """Says that an iteration of the caller's loop ends here. Only a hint."""
+    if _c is not None:
+        _check(_c.tjit_py_mark_step())
+
+
+def sync():
+    """Runs the deferred ops of all threads: every byte is in memory then."""
+    if _c is not None:
+        _check(_c.tjit_py_sync())
+
+
+def mark_opaque(name):
+    """Makes an op run at the call, always.
+
+    name: "aten::add.Tensor", "aten::add" for all overloads, or "myops::" for a
+    namespace. Raises ValueError if it is empty.
+    """
+    encoded = _text_of("tjit.mark_opaque", "name", name, str)
+    if _c is not None and _c.tjit_py_mark_opaque(encoded) != 0:
+        raise ValueError(_error())
+
+
+def clear():
+    """Runs what is deferred, then forgets every sequence."""
+    if _c is not None:
+        _check(_c.tjit_py_clear())
+
+
+# ------------------------------------------------------------------ compiling
+
+
+def set_stance(stance):
+    """Says whether sequences may be recorded and compiled from now on.
+
+    "default": they are. "eager_on_recompile": what is replayed goes on, all else
+    runs eagerly, which stats() counts and stderr tells once for each sequence.
+    "fail_on_recompile": that is a RuntimeError at the next op that runs eagerly,
+    or at mark_step(). The names are those of torch.compiler.set_stance().
+    """
+    encoded = _text_of("tjit.set_stance", "stance", stance, str)
+    if _c is not None and _c.tjit_py_set_stance(encoded) != 0:
+        raise ValueError(_error())
+
+
+def wait_until_compiled(timeout=600.0):
+    """Waits until the compiler has nothing to do; False after `timeout` seconds.
+
+    Other threads run on meanwhile, and may ask for more.
+    """
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
+        raise TypeError("tjit.wait_until_compiled: timeout must be a number of "
+                        f"seconds, and is {timeout!r}")
+    if timeout != timeout:
+        raise ValueError("tjit.wait_until_compiled: timeout is not a number")
+    if _c is None:
+        return True
+    milliseconds = int(1000 * min(max(timeout, 0.0), 3e8))
+    return bool(_c.tjit_py_wait_until_compiled(milliseconds))
+
+
+def _file(where, file):
+    return _text_of(where, "file", file, str)
+
+
+def prewarm(file):
+    """Has the sequences of a profile ready before they are seen.
+
+    The file is of save_profile() or TJIT_PROFILE. Waits for the compiler, and
+    returns the number of sequences. Raises RuntimeError if there is no such file,
+    it is damaged, or is of another build.
+    """
+    encoded = _file("tjit.prewarm", file)
+    if _c is None:
+        raise RuntimeError(f"tjit.prewarm: tjit stays inert: {_why_not}")
+    return _check(_c.tjit_py_prewarm(encoded))
+
+
+def save_profile(file):
+    """Writes the sequences that are replayed now; returns their number.
+
+    Raises RuntimeError if the file cannot be written.
+    """
+    encoded = _file("tjit.save_profile", file)
+    if _c is None:
+        raise RuntimeError(f"tjit.save_profile: tjit stays inert: {_why_not}")
+    return _check(_c.tjit_py_save_profile(encoded))
+
+
+# ------------------------------------------------------------------ seeing
+
+
+def stats():
+    """The counters of the process by name (docs/counters.md); {} where inert."""
+    if _c is None:
+        return {}
+    text = _c.tjit_py_stats()
+    if text is None:
+        raise RuntimeError(_error())
+    return _json.loads(text)
+
+
+def reset_memory_peak():
+    """Starts stats()["memory_peak_bytes"] anew."""
+    if _c is not None:
+        _check(_c.tjit_py_reset_memory_peak())
+
+
+def explain(verbose=False):
+    """What tjit won so far, why not more and what to do, as lines of text."""
+    if _c is None:
+        return f"tjit stays inert: {_why_not}\n"
+    text = _c.tjit_py_explain(int(bool(verbose)))
+    if text is None:
+        raise RuntimeError(_error())
+    return text.decode(errors="replace")
+
+
+def version():
+    """The version of tjit, such as "0.1.0": of libtjit where that is loaded."""
+    return __version__ if _c is None else _c.tjit_py_version().decode()

@@ -1,0 +1,83 @@
+"""Types of the package; the docstrings stand in __init__.py."""
+import contextlib
+import os
+from types import TracebackType
+from typing import Literal, Optional, Type, TypeVar
+
+_Self = TypeVar("_Self", bound="_Scope")
+_Backend = Literal["replay", "interpreter", "llvm", "torchscript"]
+
+__version__: str
+
+def options() -> dict[str, type]: ...
+def enable(
+    *,
+    hot_threshold: int = ...,
+    backend: _Backend = ...,
+    own_backward: bool = ...,
+    own_products: bool = ...,
+    own_random: bool = ...,
+    cache_dir: str | os.PathLike[str] = ...,
+    compile_all: bool = ...,
+    debug_compile: bool = ...,
+    fast_math: bool = ...,
+    max_trace_steps: int = ...,
+    max_trace_mb: int = ...,
+    shadow: bool = ...,
+    strict: bool = ...,
+    stress: str = ...,
+    shuffle_seed: int = ...,
+    stats_path: str | os.PathLike[str] = ...,
+) -> bool: ...
+def disable() -> None: ...
+def is_enabled() -> bool: ...
+
+class _Scope(contextlib.ContextDecorator):
+    def __enter__(self: _Self) -> _Self: ...
+    def __exit__(
+        self,
+        exception: Optional[Type[BaseException]],
+        value: Optional[BaseException],
+        traceback: Optional[TracebackType],
+    ) -> Literal[False]: ...
+
+class AutoCompile(_Scope):
+    def __init__(
+        self,
+        scope: Literal["thread", "process"] = ...,
+        *,
+        hot_threshold: int = ...,
+        backend: _Backend = ...,
+        own_backward: bool = ...,
+        own_products: bool = ...,
+        own_random: bool = ...,
+        cache_dir: str | os.PathLike[str] = ...,
+        compile_all: bool = ...,
+        debug_compile: bool = ...,
+        fast_math: bool = ...,
+        max_trace_steps: int = ...,
+        max_trace_mb: int = ...,
+        shadow: bool = ...,
+        strict: bool = ...,
+        stress: str = ...,
+        shuffle_seed: int = ...,
+        stats_path: str | os.PathLike[str] = ...,
+    ) -> None: ...
+
+class Pause(_Scope):
+    def __init__(self) -> None: ...
+
+def mark_step() -> None: ...
+def sync() -> None: ...
+def mark_opaque(name: str) -> None: ...
+def clear() -> None: ...
+def set_stance(
+    stance: Literal["default", "eager_on_recompile", "fail_on_recompile"],
+) -> None: ...
+def wait_until_compiled(timeout: float = ...) -> bool: ...
+def prewarm(file: str | os.PathLike[str]) -> int: ...
+def save_profile(file: str | os.PathLike[str]) -> int: ...
+def stats() -> dict[str, object]: ...
+def reset_memory_peak() -> None: ...
+def explain(verbose: bool = ...) -> str: ...
+def version() -> str: ...
