@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -43,9 +44,11 @@ TEST(RegionTableTest, WithoutRoomItIsTheRegionAround) {
   const auto table = std::make_unique<RegionTable>();
   const RegionId outer = table->Enter(kNoRegion, "outer");
   for (int i = 0; i < 2000; ++i) {
-    const RegionId id = table->Enter(outer, "r" + std::to_string(i));
+    const RegionId id = table->Enter(outer, absl::StrCat("r", i));
     EXPECT_LT(id, kMaxRegions);
-    if (i > 1100) EXPECT_EQ(id, outer);
+    if (i > 1100) {
+      EXPECT_EQ(id, outer);
+    }
   }
   EXPECT_EQ(table->size(), kMaxRegions);
   EXPECT_NE(table->Enter(outer, "r7"), outer);  // it was there
@@ -102,8 +105,7 @@ TEST(RegionTableTest, ThreadsAgreeOnIds) {
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
       for (int i = 0; i < kNames; ++i) {
-        const std::string name =
-            "n" + std::to_string(i % 50) + "/m" + std::to_string(i);
+        const std::string name = absl::StrCat("n", i % 50, "/m", i);
         ids[t].push_back(table->Enter(kNoRegion, name));
       }
     });

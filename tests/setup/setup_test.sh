@@ -149,7 +149,7 @@ TestQuickstartRunsTheMainJob() {
   local order
   order=$(grep -oE '^digits|--target .*' "$calls" | paste -sd' ' -)
   [[ $order == "--target digits digits --target tjit_command tjit_preload \
-unmodified embed" ]] || Fail "builds and runs in this order: $order"
+tjit_python unmodified embed" ]] || Fail "builds and runs in this order: $order"
   Last "Your own program: $scratch/project/build/release/bin/tjit run -- \
 ./program"
 }
