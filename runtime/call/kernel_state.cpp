@@ -153,8 +153,9 @@ void GoToRegion(RegionId region, RegionIds* from, const RegionIds& to,
   const ContextTable& table = Table();
   ContextView& called = t_context_view;
   DirectContext& direct = t_direct_context;
-  if (called.last != 0) found->called = table.outside[called.last];
-  if (direct.last != 0) found->direct = table.outside[direct.last];
+  // Without an id it is not known what was found last.
+  found->called = called.last != 0 ? table.outside[called.last] : 0;
+  found->direct = direct.last != 0 ? table.outside[direct.last] : 0;
   if (from != nullptr && called.last != 0) {
     from->called_outside = found->called;
     from->called = called.last;

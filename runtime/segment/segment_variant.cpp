@@ -20,6 +20,7 @@
 #include "runtime/report/code_observer.h"
 #include "runtime/report/instruction_log.h"
 #include "runtime/report/log.h"
+#include "runtime/report/stance.h"
 #include "runtime/tier2/hot_profile.h"
 #include "runtime/tier2/llvm_engine.h"
 #include "support/env.h"
@@ -183,6 +184,11 @@ bool Tier2Variant::Prepare(PreparedSegment* segment,
   if (state_ != State::kCompiled) return false;
   const std::string_view stale = StaleScalar(*segment, run);
   if (!stale.empty()) {
+    if (!g_settings.may_compile()) {  // the code is there for other runs
+      RefuseCompile(counters, segment->nodes_[0]->step.op,
+                    segment->nodes_[0]->id);
+      return false;
+    }
     SwitchOff();
     if (++recompiles_ > policy::kMaxRecompiles) {
       PrintCompile(

@@ -29,6 +29,7 @@
 #include "runtime/call/interpose.h"
 #include "runtime/platform/settings.h"
 #include "runtime/report/log.h"
+#include "runtime/report/stance.h"
 #include "runtime/thread/loop_state.h"
 #include "runtime/thread/region_report.h"
 #include "runtime/thread/region_visits.h"
@@ -50,7 +51,10 @@ void TraceCursor::CutRun() {
   }
   if (run_deferred_) store_->RecordUse(node);
   Trace* const trace = node->owner.load(std::memory_order_acquire);
-  if (++exits_[node->id].times < 2 || trace == nullptr) return;
+  if (++exits_[node->id].times < 2 || trace == nullptr ||
+      !MayRecord(&counters_, node->step.op, node->id)) {
+    return;
+  }
   std::vector<NewStep> last;
   last.push_back({CopyOf(node->step), node->new_slots, node->payload});
   BailReason why = BailReason::kCount;

@@ -53,7 +53,8 @@ void RegionVisits::GoTo(RegionId id, bool is_new,
              &found_);
   settings_ = &table_.SettingsOf(id);
   excludes_all_ = settings_->excludes_all();
-  is_strict_ = settings_->strict.value_or(false);
+  is_strict_.store(settings_->strict.value_or(false),
+                   std::memory_order_relaxed);
   is_exact_ = settings_->is_exact.value_or(false);
   if (is_new && current_ != nullptr) current_->entries.Add();
 }

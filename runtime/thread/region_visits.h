@@ -43,10 +43,11 @@ class RegionVisits {
   // What held there when it was entered.
   const RegionSettings& settings() const { return *settings_; }
   bool excludes_all() const { return excludes_all_; }
-  bool is_strict() const { return is_strict_; }
+  // Any thread that runs what the owner has pending asks.
+  bool is_strict() const { return is_strict_.load(std::memory_order_relaxed); }
   bool is_exact() const { return is_exact_; }
   // Ops are looked at before anything else is done with them.
-  bool looks_first() const { return excludes_all_ || is_strict_; }
+  bool looks_first() const { return excludes_all_ || is_strict(); }
 
   // Leaves the present region for `id`, this thread with it (kernel_state.h).
   // `now`: the thread's counters. `is_new`: the region begins; else an inner
@@ -92,11 +93,11 @@ class RegionVisits {
   std::atomic<RegionId> id_{kNoRegion};
   const RegionSettings* settings_ = &table_.SettingsOf(kNoRegion);
   bool excludes_all_ = false;
-  bool is_strict_ = false;
+  std::atomic<bool> is_strict_{false};
   bool is_exact_ = false;
   Counts* current_ = nullptr;  // null: no memory
   OutsideIds found_;
-  Counts base_;                // the thread's counters at the last edge
+  Counts base_;  // the thread's counters at the last edge
   std::array<std::atomic<Chunk*>, kMaxRegions / kChunk> chunks_{};
 };
 

@@ -207,7 +207,9 @@ bool Worker::WaitUntilIdle(std::chrono::milliseconds timeout) {
   using Clock = std::chrono::steady_clock;
   // Longer than any process lives, and far from where the clock overflows.
   constexpr std::chrono::milliseconds kLongest = std::chrono::years(10);
-  const auto until = Clock::now() + std::min(timeout, kLongest);
+  const auto until =
+      Clock::now() +
+      std::clamp(timeout, std::chrono::milliseconds::zero(), kLongest);
   ReleasableMutexLock lock(mutex_);
   if (has_worker_ && worker_ == std::this_thread::get_id()) return false;
   while (is_busy_ || !queue_.empty()) {
