@@ -113,7 +113,7 @@ struct ExplainedJit {
   std::int64_t calls = 0;
   std::int64_t replays = 0;  // calls that did not run it
   std::int64_t ways = 0;     // one for each form of the arguments
-  std::string why;  // it is not replayed; empty: the last call was
+  std::string why;           // it is not replayed; empty: the last call was
 };
 
 struct ExplainedOp {

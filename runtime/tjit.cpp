@@ -38,6 +38,9 @@ using runtime::IsOnAtLoad;
 using runtime::Resolve;
 using runtime::Runtime;
 
+// disable() was called, and enable() not since.
+std::atomic<bool> was_disabled{false};
+
 struct AtLoad {
   AtLoad() {
     const EnvOptions& env = Environment();
@@ -102,7 +105,11 @@ AtLoad at_load;
 void GoToRegion(RegionId id, bool is_new) {
   const runtime::ThreadContext& c = runtime::t_context;
   // A thread's first region may begin before its first op.
-  if (c.state == nullptr && is_new) static_cast<void>(runtime::ActiveState());
+  if (c.state == nullptr && is_new &&
+      (runtime::g_process_enabled.load(std::memory_order_relaxed) ||
+       c.scoped_on != 0)) {
+    static_cast<void>(runtime::ActiveState());
+  }
   if (c.state == nullptr || c.inside != 0 || c.held != nullptr || c.off ||
       runtime::InParallelRegion()) {
     return runtime::SetCurrentRegion(id);
@@ -128,6 +135,7 @@ Region::Region(std::string_view name) : outer_(runtime::CurrentRegion()) {
   if (!runtime::g_enabled.load(std::memory_order_relaxed)) return;
   RegionId id = RegionTable::Get().FindInside(outer_, name);
   if (id == kNoRegion) id = EnterNewRegion(outer_, name);
+  if (id == outer_) return;  // there are too many
   is_entered_ = true;
   GoToRegion(id, /*is_new=*/true);
 }
@@ -175,11 +183,15 @@ RegionStats region_stats(std::string_view name) {
 }
 
 bool enable(const Options& options) {
+  was_disabled.store(false, std::memory_order_relaxed);
   Complain();
   return Runtime::Get().Enable(Resolve(options), /*for_thread=*/false);
 }
 
-void disable() { Runtime::Get().Disable(); }
+void disable() {
+  was_disabled.store(true, std::memory_order_relaxed);
+  Runtime::Get().Disable();
+}
 
 bool is_enabled() noexcept {
   return runtime::g_enabled.load(std::memory_order_relaxed) &&
@@ -193,8 +205,8 @@ AutoCompile::AutoCompile(Scope scope, const Options& options)
       was_on_(runtime::g_process_enabled.load(std::memory_order_relaxed)) {
   Complain();
   const bool for_thread = scope == Scope::kThread;
-  if (for_thread) ++runtime::t_context.scoped_on;
   Runtime::Get().Enable(Resolve(options), for_thread);
+  if (for_thread) ++runtime::t_context.scoped_on;
 }
 
 AutoCompile::~AutoCompile() {
@@ -274,12 +286,12 @@ Stats stats() { return Runtime::Get().Collect(); }
 namespace internal {
 
 void TurnOnForJit() {
-  static const bool is_on = [] {
-    if (runtime::g_enabled.load(std::memory_order_relaxed)) return true;
-    Complain();
-    return Runtime::Get().Enable(Resolve({}), /*for_thread=*/true);
-  }();
-  static_cast<void>(is_on);
+  if (runtime::g_enabled.load(std::memory_order_relaxed) ||
+      was_disabled.load(std::memory_order_relaxed)) {
+    return;
+  }
+  Complain();
+  static_cast<void>(Runtime::Get().Enable(Resolve({}), /*for_thread=*/true));
 }
 
 }  // namespace internal

@@ -35,7 +35,8 @@ c10::TensorImpl* ImplOf(const at::TensorBase& t) {
 }
 
 void ReadyToRead(const at::TensorBase& t) {
-  if (runtime::t_context.in_function) [[unlikely]] runtime::RecordHostRead();
+  if (runtime::t_context.in_function) [[unlikely]]
+    runtime::RecordHostRead();
   if (MustLook()) {
     runtime::MaterializeForRead(ImplOf(t), FlushReason::kConstRead);
   }
@@ -128,7 +129,8 @@ _ZN5torch3jit22getWriteableTensorDataERKN2at6TensorEb(const at::Tensor& tensor,
 // at::native::resize_bytes_cpu(StorageImpl*, size_t): copies the old bytes
 TJIT_INTERPOSED void _ZN2at6native16resize_bytes_cpuEPN3c1011StorageImplEm(
     c10::StorageImpl* storage, std::size_t bytes) {
-  if (runtime::t_context.in_function) [[unlikely]] runtime::RecordHostRead();
+  if (runtime::t_context.in_function) [[unlikely]]
+    runtime::RecordHostRead();
   if (MustLook()) {
     runtime::MaterializeForRead(storage, FlushReason::kConstRead);
   }

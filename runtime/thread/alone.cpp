@@ -62,6 +62,7 @@ void ThreadState::SetFastStore() {
 // sequence, whose ops are then pending in two parts.
 void ThreadState::SetPaused(bool is_paused) {
   if (is_paused == is_paused_) return;
+  if (function_ != nullptr) function_->Fail(Refusal::kOpaqueScope);
   // A kernel that is running has all that it needs.
   if (is_paused && t_context.inside == 0) Flush(FlushReason::kSyncCall);
   is_paused_ = is_paused;

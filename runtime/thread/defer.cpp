@@ -2,18 +2,14 @@
 // are, its results exist without bytes. All of it runs under mutex_.
 #include <c10/core/TensorImpl.h>
 
-#include "runtime/memory/deferred_storage.h"
 #include "runtime/memory/object_pool.h"
 #include "runtime/memory/reserved_block.h"
-#include "runtime/memory/tensor_recycler.h"
 #include "runtime/platform/settings.h"
 #include "runtime/platform/test_hooks.h"
-#include "runtime/segment/compact_step.h"
 #include "runtime/thread/fast_defer.h"
 #include "runtime/thread/match.h"
 #include "runtime/thread/thread_registry.h"
 #include "runtime/thread/thread_state.h"
-#include "support/policy.h"
 
 namespace tjit::runtime {
 namespace {

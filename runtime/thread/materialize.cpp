@@ -125,7 +125,8 @@ void FlushAllBeforeChange() {
 
 void MaterializeHook(c10::StorageImpl* storage) {
   if (t_context.inside != 0) return;
-  if (t_context.in_function) [[unlikely]] RecordHostRead();
+  if (t_context.in_function) [[unlikely]]
+    RecordHostRead();
   Block* block = BlockOf(storage);
   if (block == nullptr) return;
   if (InParallelRegion() &&

@@ -169,6 +169,17 @@ void RecordingPolicy::AbandonCapture() {
   StopCapture();
 }
 
+namespace {
+
+void CountSightings(TraceStore& store, Trace* trace, std::size_t times,
+                    std::int64_t threshold) {
+  for (std::size_t i = 0; i < times; ++i) {
+    if (store.CountSighting(trace, threshold)) LogHot(store, trace);
+  }
+}
+
+}  // namespace
+
 void RecordingPolicy::FinishCapture() {
   // It began before the stance was set.
   if (!MayRecord(&counters_, capture_.steps().front().step.op,
@@ -176,8 +187,7 @@ void RecordingPolicy::FinishCapture() {
     loops_->profile = nullptr;
     return StopCapture();
   }
-  if (loops_->profile != nullptr) {
-    // mark_step: a known sequence may hold several.
+  if (loops_->profile != nullptr) {  // a known sequence may hold several steps
     if (loops_->complete == capture_.size()) FinishKnown();
     return;
   }
@@ -207,8 +217,8 @@ void RecordingPolicy::FinishCapture() {
   const std::size_t iterations =
       fresh ? std::max(steps.size() / loops_->period, std::size_t{1}) : 1;
   const bool known = MarkKnown(from, &steps);
-  std::vector<NewStep> merged;  // a copy, where there is more than one
-  if (iterations > 1) merged = steps;
+  const std::vector<NewStep> merged =
+      iterations > 1 ? steps : std::vector<NewStep>();
   bool is_new = false;
   Trace* trace = store.Insert(from, std::move(steps), boundary, &why, &is_new);
   registry_->MaybeEvict(store_, why == BailReason::kStoreFull);
@@ -246,12 +256,9 @@ void RecordingPolicy::FinishCapture() {
   }
   if (known) Promote(trace);
   // The periods that closed before the capture were sightings as well.
-  const std::size_t sightings =
-      fresh && new_trace ? loops_->sightings + iterations : 1;
-  const std::int64_t threshold = ThresholdIn(VisitsOf(*this));
-  for (std::size_t i = 0; i < sightings; ++i) {
-    if (store.CountSighting(trace, threshold)) LogHot(store, trace);
-  }
+  CountSightings(store, trace,
+                 fresh && new_trace ? loops_->sightings + iterations : 1,
+                 ThresholdIn(VisitsOf(*this)));
 }
 
 // Note [New sizes]

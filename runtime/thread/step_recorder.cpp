@@ -7,6 +7,7 @@
 #include "runtime/library_calls/library_call.h"
 #include "runtime/platform/test_hooks.h"
 #include "runtime/thread/copied_slot.h"
+#include "runtime/thread/functions/function_session.h"
 #include "runtime/thread/match.h"
 #include "runtime/thread/region_report.h"
 #include "support/policy.h"
@@ -274,8 +275,9 @@ bool StepRecorder::RecordArguments(CallFrame& frame, NewStep* step) {
     const std::size_t slots = run_->slots.size();
     try {
       arg.slot = SlotOf(ref.impl, block, access, arg, step);
-      if (watcher_ != nullptr && run_->slots.size() > slots) {
-        watcher_(arg.slot, ref.impl);
+      if (watcher_ != nullptr) {
+        RecordExternal(watcher_, arg.slot, ref.impl,
+                       /*is_new=*/run_->slots.size() > slots);
       }
     } catch (const std::exception&) {  // no memory for a copy
       return false;

@@ -13,8 +13,6 @@
 #include <ATen/core/stack.h>
 
 #include <cstdint>
-#include <functional>
-#include <utility>
 #include <vector>
 
 #include "recorder/trace.h"
@@ -23,6 +21,8 @@
 #include "runtime/thread/match.h"
 
 namespace tjit::runtime {
+
+struct FunctionSession;
 
 // The block of a result that a pending op may have: a new storage of ours that
 // nothing else refers to. Null for any other.
@@ -39,11 +39,8 @@ class StepRecorder {
   // bindings of the path up to `from`.
   void Start(TraceNode* from, std::uint32_t length, bool at_boundary, Run* run);
   void Stop();
-  // Who is told of the first use of each storage that no step made; null:
-  // nobody.
-  using ExternalWatcher =
-      std::function<void(std::int32_t slot, const c10::TensorImpl* impl)>;
-  void WatchExternals(ExternalWatcher watcher) { watcher_ = std::move(watcher); }
+  // Who is told of the first use of storages that no step made; null: nobody.
+  void WatchExternals(FunctionSession* session) { watcher_ = session; }
 
   bool active() const { return active_; }
   TraceNode* from() const { return from_; }
@@ -107,7 +104,7 @@ class StepRecorder {
   std::vector<std::int64_t> offsets_;
   bool has_places_ = false;
   bool has_moving_places_ = false;
-  ExternalWatcher watcher_;
+  FunctionSession* watcher_ = nullptr;
 };
 
 }  // namespace tjit::runtime

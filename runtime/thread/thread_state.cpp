@@ -69,7 +69,8 @@ ThreadState::ThreadState(ThreadRegistry* registry, std::uint16_t stream,
 ThreadState::~ThreadState() = default;
 
 [[gnu::hot]] Decision ThreadState::Decide(CallFrame& frame) {
-  if (function_ != nullptr) [[unlikely]] return DecideInFunction(frame);
+  if (function_ != nullptr) [[unlikely]]
+    return DecideInFunction(frame);
   if (unseen_node_ != nullptr) [[unlikely]] {
     if (ContinueUnseen(frame)) return RunUnseen(frame);
   }
@@ -427,7 +428,8 @@ void TraceCursor::LeaveTraceLocked(BailReason why) {
                                           torch::jit::Stack* boxed) {
   for (c10::TensorImpl* impl : results.items()) Arm(impl);
   if (frame.entry.op_class == OpClass::kEmpty) {
-    if (function_ != nullptr) [[unlikely]] RecordInside(results);
+    if (function_ != nullptr) [[unlikely]]
+      RecordInside(results);
     return;
   }
   for (const TensorRef& ref : frame.tensors) Arm(ref.impl);
@@ -526,7 +528,7 @@ void ThreadState::OnMarkStep() {
   ThrowKeptFailure(&counters_);
 }
 
-void ThreadState::CountThrow() {
+void FunctionCalls::CountThrow() {
   const auto pending = static_cast<std::int64_t>(run_.pending.size());
   counters_.ops_eager.Add(counters_.ops_seen.value() -
                           counters_.ops_eager.value() -
@@ -534,14 +536,14 @@ void ThreadState::CountThrow() {
                           counters_.ops_drained.value() - pending);
 }
 
-void ThreadState::CountBackward(std::optional<BackwardReason> left) {
+void FunctionCalls::CountBackward(std::optional<BackwardReason> left) {
   if (function_ != nullptr && left) function_->Fail(Refusal::kBackward);
   if (!left) return counters_.backwards_own.Add();
   counters_.backwards_libtorch.Add();
   counters_.backwards_left[static_cast<std::size_t>(*left)].Add();
 }
 
-void ThreadState::CountHook(bool exposed) {
+void FunctionCalls::CountHook(bool exposed) {
   counters_.hooks_fired.Add();
   if (exposed) counters_.blocks_exposed.Add();
 }

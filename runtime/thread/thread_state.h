@@ -11,9 +11,9 @@
 // A mismatch at depth k drains the pending ops eagerly, in order, and the op
 // goes on as if nothing had been followed.
 //
-// The state is made of layers, each a class that sees only what lies below. They
-// are bases and not members, as nearly every op goes through all of them: one
-// address serves all, and calls go down without a hop.
+// The state is made of layers, each a class that sees only what lies below.
+// They are bases and not members, as nearly every op goes through all of them:
+// one address serves all, and calls go down without a hop.
 //
 //   ThreadState      how ops come in, trials of the thread, modes of tests
 //   FunctionCalls    calls of functions that jit() wraps
@@ -28,9 +28,8 @@
 // effects]). (4) A state is never destroyed; a thread that ends hands it back
 // with what is pending, which runs where it is needed.
 // Threads: everything belongs to the owning thread but what the mutex of
-// PendingQueue guards: run_.pending and what flushing needs; other threads flush
-// through Flush().
-// Tested by: tests/runtime/thread/engagement_test.cpp,
+// PendingQueue guards: run_.pending and what flushing needs; other threads
+// flush through Flush(). Tested by: tests/runtime/thread/engagement_test.cpp,
 // tests/runtime/replay_test.cpp
 #pragma once
 
@@ -105,16 +104,8 @@ class ThreadState : public FunctionCalls {
   // store is the old one.
   void AdoptStore();
 
-  // A call threw before it was decided: it counts as an eager one.
-  void CountThrow();
-  // A mutable pointer into `block` was handed out.
-  void CountHook(bool exposed);
-  // A backward pass begins: without libtorch's engine, or why with it.
-  void CountBackward(std::optional<BackwardReason> left);
   // False: the thread is left alone, or a window of its trial counts.
   bool SeesOps() const { return fast_store_ != nullptr; }
-  // Random numbers were drawn by own code.
-  void CountOwnDraw() { counters_.draws_own.Add(); }
 
  private:
   Decision Decide(CallFrame& frame);

@@ -10,6 +10,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "runtime/thread/functions/function_plan.h"
 #include "runtime/thread/functions/function_session.h"
@@ -25,6 +27,15 @@ struct FunctionInputs {
 
 class FunctionCalls : public TraceCursor {
  public:
+  // A call threw before it was decided: it counts as an eager one.
+  void CountThrow();
+  // A mutable pointer into `block` was handed out.
+  void CountHook(bool exposed);
+  // A backward pass begins: without libtorch's engine, or why with it.
+  void CountBackward(std::optional<BackwardReason> left);
+  // Random numbers were drawn by own code.
+  void CountOwnDraw() { counters_.draws_own.Add(); }
+
   // A function runs from here on, and `session`, which is kept until
   // CloseFunction(), says how. THROWS: what the pending ops throw that run
   // first.

@@ -66,9 +66,9 @@ struct FunctionSlot {
 struct FunctionArgument {
   bool defined = false;
   bool requires_grad = false;
-  bool moves = false;        // may begin anywhere in its storage
-  bool is_pinned = true;     // has to be over `storage`
-  std::int32_t shares = -1;  // the argument before it that has its storage
+  bool moves = false;            // may begin anywhere in its storage
+  bool is_pinned = true;         // has to be over `storage`
+  std::int32_t shares = -1;      // the argument before it that has its storage
   std::int64_t least_bytes = 0;  // of its storage, for results that are views
   TensorGeometry geometry;
   c10::weak_intrusive_ptr<c10::StorageImpl> storage{
@@ -112,9 +112,10 @@ struct CapturedStorage {
 struct FunctionResult {
   enum class Kind : std::uint8_t { kUndefined, kArgument, kCaptured, kSlot };
   Kind kind = Kind::kUndefined;
-  bool is_view = false;     // of the tensor that `index` names
+  bool is_view = false;       // of the tensor that `index` names
+  bool is_tracked = false;    // and autograd knows it as one
   std::int32_t same_as = -1;  // the result before that is the same tensor
-  std::uint32_t index = 0;  // argument, captured storage, or place in `fresh`
+  std::uint32_t index = 0;    // argument, captured storage, or place in `fresh`
   TensorGeometry geometry;
 };
 
@@ -136,6 +137,8 @@ struct FunctionLeaf {
     kResult,  // a new one
   };
   c10::weak_intrusive_ptr<c10::TensorImpl> tensor;
+  c10::weak_intrusive_ptr<c10::StorageImpl> storage;
+  TensorGeometry geometry;
   bool had_gradient = false;  // before the call
   After after = After::kNone;
   const c10::TensorImpl* same = nullptr;  // kSame: only compared
@@ -144,8 +147,8 @@ struct FunctionLeaf {
 
 // What a call is told by before anything runs.
 struct FunctionKey {
-  std::uint32_t context = 0;  // of the thread, when it is called
-  std::uint64_t global = 0;   // of the process: GlobalContext::word
+  std::uint32_t context = 0;         // of the thread, when it is called
+  std::uint64_t global = 0;          // of the process: GlobalContext::word
   std::vector<std::uint64_t> words;  // arguments that must be the same
   std::vector<FunctionArgument> arguments;
   std::vector<FunctionNumber> numbers;
@@ -159,7 +162,7 @@ struct FunctionRecord {
   std::vector<FunctionSlot> slots;
   std::vector<CapturedStorage> captured;
   std::vector<FunctionConstant> constants;
-  std::vector<ScalarValue> scalars;  // of all steps, in order
+  std::vector<ScalarValue> scalars;         // of all steps, in order
   std::vector<std::uint64_t> result_words;  // what is no tensor in the results
   std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> leaves;
   // Calls with other numbers or storages that did something else.
@@ -168,7 +171,7 @@ struct FunctionRecord {
 
 struct FunctionPlan {
   FunctionKey key;
-  std::weak_ptr<TraceStore> store;  // of the nodes
+  std::weak_ptr<TraceStore> store;               // of the nodes
   std::shared_ptr<const FunctionRecord> record;  // that it was made of
   std::vector<TraceNode*> nodes;
   std::vector<FunctionSlot> slots;
@@ -177,7 +180,7 @@ struct FunctionPlan {
   std::vector<ScalarValue> scalars;
   bool has_other_scalars = false;  // than the nodes
   std::vector<NumberUse> uses;
-  bool writes = false;  // something that was there before
+  bool writes = false;               // something that was there before
   std::vector<std::uint32_t> bumps;  // of each argument, by one call
   std::vector<FreshTensor> fresh;
   std::vector<FunctionResult> results;  // then the new gradients of `leaves`
@@ -188,6 +191,7 @@ struct FunctionPlan {
   mutable std::atomic<std::uint64_t> replays{0};
   // Calls that would have made it serve more, and did not.
   mutable std::atomic<std::uint32_t> failures{0};
+  mutable std::atomic<std::uint32_t> misses{0};  // replays in a row that failed
   mutable std::atomic<bool> is_dropped{false};
 };
 

@@ -43,7 +43,8 @@ struct FunctionSession {
   // Whose gradients backward passes have accumulated, in order.
   std::vector<at::Tensor> leaves;
   // Of a following one: the gradients of the record's leaves before the call.
-  std::vector<std::optional<c10::weak_intrusive_ptr<c10::TensorImpl>>> gradients;
+  std::vector<std::optional<c10::weak_intrusive_ptr<c10::TensorImpl>>>
+      gradients;
   // Of each result: somebody else holds it when the function has returned.
   std::vector<bool> is_kept;
   Refusal why = Refusal::kNone;
@@ -57,5 +58,10 @@ struct FunctionSession {
     op = about;
   }
 };
+
+// An argument of the recording is `impl`, over slot `slot`, which no step made
+// if `is_new`.
+void RecordExternal(FunctionSession* session, std::int32_t slot,
+                    const c10::TensorImpl* impl, bool is_new);
 
 }  // namespace tjit::runtime

@@ -20,6 +20,7 @@
 #include "runtime/platform/thread_context.h"
 #include "runtime/report/instruction_log.h"
 #include "runtime/report/log.h"
+#include "runtime/report/stance.h"
 #include "runtime/thread/functions/function_calls.h"
 #include "runtime/thread/functions/jit_functions.h"
 #include "runtime/thread/match.h"
@@ -50,6 +51,8 @@ constexpr std::size_t kMostPlans = 64;
 constexpr std::size_t kMostPlansEver = 1024;
 // Calls that tried to make a plan serve more.
 constexpr std::uint32_t kMostWidenings = 2;
+// Replays in a row that could not bind their storages.
+constexpr std::uint32_t kMostMisses = 2;
 // Replays that turned out wrong.
 constexpr int kMostMismatches = 4;
 
@@ -137,6 +140,7 @@ struct JitSession {
   FunctionSession seen;
   const FunctionPlan* plan = nullptr;  // that is compared with the call
   std::uint64_t form = 0;              // FormOf() the call
+  bool is_probe = false;               // numbers are others than the record's
   bool is_verified = false;  // not to make it serve more, but to be sure
 };
 
@@ -216,8 +220,8 @@ bool SameBits(double a, double b) {
 
 template <class Tensors, class Numbers, class Words>
 Likeness Compare(const FunctionKey& known, std::uint32_t context,
-                 std::uint64_t global, const Tensors& tensors, const Numbers& numbers,
-                 const Words& words) {
+                 std::uint64_t global, const Tensors& tensors,
+                 const Numbers& numbers, const Words& words) {
   if (known.context != context || known.global != global ||
       known.arguments.size() != tensors.size() ||
       known.numbers.size() != numbers.size() ||
@@ -227,8 +231,7 @@ Likeness Compare(const FunctionKey& known, std::uint32_t context,
   }
   Likeness likeness = Likeness::kSame;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const Likeness one =
-        CompareArgument(known, tensors.data(), i);
+    const Likeness one = CompareArgument(known, tensors.data(), i);
     if (one == Likeness::kOther) return one;
     likeness = std::max(likeness, one);
   }
@@ -278,11 +281,11 @@ ThreadState* UsableState() {
   }
   ThreadState* const state = runtime::ActiveState();
   if (state == nullptr || state == runtime::LogOnlyState() ||
-      state->open_function() != nullptr || runtime::t_context.held != nullptr ||
-      runtime::IsWatched() || runtime::InstructionLogOn() ||
-      runtime::InParallelRegion() || runtime::FillsAllocations() ||
-      !c10::impl::tls_is_dispatch_key_excluded(
-          c10::DispatchKey::AutocastCPU)) {
+      state->is_paused() || state->open_function() != nullptr ||
+      runtime::t_context.held != nullptr || runtime::IsWatched() ||
+      runtime::InstructionLogOn() || runtime::InParallelRegion() ||
+      runtime::FillsAllocations() ||
+      !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastCPU)) {
     return nullptr;
   }
   return state;
@@ -307,11 +310,26 @@ bool IsDueForLook(std::uint64_t replays, std::int64_t every) {
                           : replays % period == 0;
 }
 
+// The view of `base` that a result is. Where autograd does not know it as one
+// (inference tensors, gradients) it is a tensor over the same storage.
 at::Tensor OverView(const at::Tensor& base, const FunctionResult& result,
                     std::int64_t shift) {
   const TensorGeometry& g = result.geometry;
-  return base.as_strided(c10::IntArrayRef(g.sizes, g.ndim),
-                         c10::IntArrayRef(g.strides, g.ndim), g.offset + shift);
+  const c10::IntArrayRef sizes(g.sizes, g.ndim), strides(g.strides, g.ndim);
+  if (result.is_tracked) {
+    const at::AutoGradMode mode(c10::GradMode::is_enabled() &&
+                                !base.requires_grad());
+    return base.as_strided(sizes, strides, g.offset + shift);
+  }
+  c10::TensorImpl* const from = base.unsafeGetTensorImpl();
+  auto impl = from->shallow_copy_and_detach(
+      base.is_inference() ? c10::VariableVersion(c10::VariableVersion::DISABLED)
+                          : from->version_counter(),
+      /*allow_tensor_metadata_change=*/true);
+  impl->set_sizes_and_strides(sizes, strides, g.offset + shift);
+  return at::Tensor(
+      c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim(
+          impl.release()));
 }
 
 }  // namespace
@@ -325,7 +343,7 @@ std::uint64_t FormOf(std::uint32_t context, const Tensors& tensors,
   std::uint64_t hash = absl::HashOf(context, tensors.size());
   for (const std::uint64_t word : words) hash = absl::HashOf(hash, word);
   for (const at::Tensor* t : tensors) {
-    if (!t->defined()) continue;
+    if (!t->defined() || !runtime::IsPlain(t->unsafeGetTensorImpl())) continue;
     hash = absl::HashOf(hash, t->scalar_type(), t->requires_grad());
     for (const std::int64_t size : t->sizes()) hash = absl::HashOf(hash, size);
   }
@@ -401,7 +419,8 @@ void JitCall::Text(std::string_view text) {
   words_.push_back(text.size());
   for (std::size_t i = 0; i < text.size(); i += 8) {
     std::uint64_t word = 0;
-    std::memcpy(&word, text.data() + i, std::min<std::size_t>(8, text.size() - i));
+    std::memcpy(&word, text.data() + i,
+                std::min<std::size_t>(8, text.size() - i));
     words_.push_back(word);
   }
 }
@@ -418,6 +437,7 @@ struct JitCall::Found {
   const FunctionPlan* plan = nullptr;
   bool is_wider = false;  // the plan may come to serve the call, too
   std::shared_ptr<const FunctionRecord> record;
+  bool is_probe = false;  // numbers are others than the record's
   std::uint64_t form = 0;
   bool is_left_alone = false;
 };
@@ -438,7 +458,8 @@ JitCall::Found JitCall::Find(const ThreadState& state,
   found.plan = core_->last.load(std::memory_order_acquire);
   if (found.plan != nullptr &&
       !found.plan->is_dropped.load(std::memory_order_relaxed) &&
-      compare_plan(*found.plan) == Likeness::kSame) {
+      compare_plan(*found.plan) == Likeness::kSame &&
+      HoldsLeaves(*found.plan)) {
     return found;
   }
   found.plan = nullptr;
@@ -453,6 +474,7 @@ JitCall::Found JitCall::Find(const ThreadState& state,
     }
     ++alive;
     const Likeness one = compare_plan(*known);
+    if (one == Likeness::kOther || !HoldsLeaves(*known)) continue;
     if (one == Likeness::kSame) found.plan = known.get();
     if (IsWider(one) &&
         known->failures.load(std::memory_order_relaxed) < kMostWidenings) {
@@ -466,16 +488,28 @@ JitCall::Found JitCall::Find(const ThreadState& state,
       core_->mismatches >= kMostMismatches || alive >= kMostPlans ||
       core_->plans.size() >= kMostPlansEver ||
       (failures != core_->failures.end() && failures->second >= kMostFailures);
+  if (alive >= kMostPlans || core_->plans.size() >= kMostPlansEver) {
+    core_->why = absl::StrCat(RefusalName(Refusal::kTooMany), ": ",
+                              RefusalText(Refusal::kTooMany), "; ",
+                              RefusalRemedy(Refusal::kTooMany));
+  }
   found.plan = wider;
   found.is_wider = wider != nullptr;
   if (wider != nullptr || found.is_left_alone) return found;
+  // One that was followed in vain stands for something that is not seen in the
+  // arguments, as another number does.
+  constexpr std::uint32_t kMostFollowed = 3;
   for (const auto& known : core_->records) {
     const Likeness one = compare(known->key);
-    const bool is_it = one <= Likeness::kOtherStorages ||
-                       (one == Likeness::kOtherNumbers &&
-                        found.record == nullptr &&
-                        known->failures.load(std::memory_order_relaxed) == 0);
-    if (is_it && state.HasStore(known->store)) found.record = known;
+    const std::uint32_t failed =
+        known->failures.load(std::memory_order_relaxed);
+    const bool is_it = one <= Likeness::kOtherStorages
+                           ? failed < kMostFollowed
+                           : one == Likeness::kOtherNumbers && failed == 0 &&
+                                 found.record == nullptr;
+    if (!is_it || !state.HasStore(known->store)) continue;
+    found.record = known;
+    found.is_probe = one == Likeness::kOtherNumbers;
   }
   return found;
 }
@@ -491,6 +525,7 @@ bool JitCall::Replay(ThreadState* state, const FunctionPlan& plan) {
   }
   core_->replays.fetch_add(1, std::memory_order_relaxed);
   state->counters().jit_replays.Add();
+  if (plan.misses.load(std::memory_order_relaxed) != 0) plan.misses.store(0);
   if (plan.writes) Bumps(plan, tensors_.data()).Apply();
   MakeResults(plan, fresh);
   SetGradients(plan);
@@ -506,8 +541,7 @@ bool JitCall::Begin() {
   const std::uint32_t context = runtime::CurrentContext();
   if (context == 0) return false;
   Found found = Find(*state, context);
-  if (found.plan != nullptr &&
-      (!HoldsCaptured(*found.plan) || !HoldsLeaves(*found.plan))) {
+  if (found.plan != nullptr && !HoldsCaptured(*found.plan)) {
     found.plan->is_dropped.store(true, std::memory_order_relaxed);
     found.plan = nullptr;
     found.is_wider = false;
@@ -521,14 +555,19 @@ bool JitCall::Begin() {
     if (!is_verified && Replay(state, *found.plan)) return true;
     if (!is_verified) {
       // The storages lie otherwise, or another thread uses them now.
-      if (found.plan->failures.fetch_add(1, std::memory_order_relaxed) >=
-          kMostWidenings) {
+      if (found.plan->misses.fetch_add(1, std::memory_order_relaxed) >=
+          kMostMisses) {
         found.plan->is_dropped.store(true, std::memory_order_relaxed);
       }
       return false;
     }
   }
-  if (!found.is_left_alone) Observe(state, std::move(found), context, is_verified);
+  if (found.plan == nullptr &&
+      !runtime::MayRecord(&state->counters(), kNoOp, found.form)) {
+    return false;
+  }
+  if (!found.is_left_alone)
+    Observe(state, std::move(found), context, is_verified);
   return false;
 }
 
@@ -537,14 +576,16 @@ void JitCall::MakeResults(const runtime::FunctionPlan& plan,
                           c10::ArrayRef<at::Tensor> fresh) {
   for (const FunctionResult& result : plan.results) {
     if (result.same_as >= 0) {
-      const at::Tensor same = results_[static_cast<std::size_t>(result.same_as)];
+      const at::Tensor same =
+          results_[static_cast<std::size_t>(result.same_as)];
       results_.push_back(same);
       continue;
     }
     at::Tensor base;
     std::int64_t shift = 0;
     switch (result.kind) {
-      case FunctionResult::Kind::kUndefined: break;
+      case FunctionResult::Kind::kUndefined:
+        break;
       case FunctionResult::Kind::kArgument:
         base = *tensors_[result.index];
         shift = base.storage_offset() -
@@ -557,7 +598,9 @@ void JitCall::MakeResults(const runtime::FunctionPlan& plan,
                 reclaim(tensor.release()));
         break;
       }
-      case FunctionResult::Kind::kSlot: base = fresh[result.index]; break;
+      case FunctionResult::Kind::kSlot:
+        base = fresh[result.index];
+        break;
     }
     results_.push_back(result.is_view ? OverView(base, result, shift)
                                       : std::move(base));
@@ -613,6 +656,7 @@ void JitCall::Observe(ThreadState* state, Found found, std::uint32_t context,
   session->state = state;
   session->form = found.form;
   session->is_verified = is_verified;
+  session->is_probe = found.is_probe;
   if (found.plan != nullptr && state->HasStore(found.plan->store)) {
     session->plan = seen.before = found.plan;
     seen.follows = found.plan->record;
@@ -638,9 +682,10 @@ class ClosesFunction {
     try {
       Close();
     } catch (const std::exception& e) {
-      runtime::LogWarning(absl::StrCat("the end of a function of tjit::jit() "
-                                       "leaves ops pending: ",
-                                       e.what()));
+      runtime::LogWarning(
+          absl::StrCat("the end of a function of tjit::jit() "
+                       "leaves ops pending: ",
+                       e.what()));
     }
   }
   ClosesFunction(const ClosesFunction&) = delete;
@@ -679,12 +724,24 @@ bool IsPassing(Refusal why) {
 
 // Who holds a result beside the caller and this call, each once for each time
 // that it is a result.
-std::vector<bool> JitCall::KeptResults() const {
+std::vector<bool> JitCall::KeptResults(
+    const std::vector<at::Tensor>& leaves) const {
   std::vector<bool> kept;
   for (const at::Tensor& t : results_) {
     std::size_t times = 0;
-    for (const at::Tensor& other : results_) times += other.is_same(t);
-    kept.push_back(t.defined() && t.use_count() > 2 * times);
+    std::vector<const c10::TensorImpl*> views;  // they hold what they are of
+    for (const at::Tensor& other : results_) {
+      times += other.is_same(t);
+      const c10::TensorImpl* const view = other.unsafeGetTensorImpl();
+      if (other.defined() && other.is_view() && other._base().is_same(t) &&
+          std::find(views.begin(), views.end(), view) == views.end()) {
+        views.push_back(view);
+      }
+    }
+    std::size_t gradients = 0;
+    for (const at::Tensor& leaf : leaves) gradients += leaf.grad().is_same(t);
+    kept.push_back(t.defined() &&
+                   t.use_count() > 2 * times + views.size() + gradients);
   }
   return kept;
 }
@@ -694,6 +751,9 @@ void JitCall::End(std::shared_ptr<const void> returned) {
   const std::unique_ptr<JitSession> session(std::exchange(session_, nullptr));
   ClosesFunction closes(session->state);
   FunctionSession& seen = session->seen;
+  // Those that were made inside are gone.
+  std::erase_if(seen.leaves,
+                [](const at::Tensor& leaf) { return leaf.use_count() == 1; });
   std::unique_ptr<FunctionRecord> record;
   std::unique_ptr<FunctionPlan> plan;
   if (seen.follows == nullptr) {
@@ -707,7 +767,7 @@ void JitCall::End(std::shared_ptr<const void> returned) {
                     seen.follows->result_words.end())) {
       seen.Fail(Refusal::kNumber);
     }
-    seen.is_kept = KeptResults();
+    seen.is_kept = KeptResults(seen.leaves);
     plan = session->state->EndFollowing(
         std::vector<at::Tensor>(results_.begin(), results_.end()));
     if (plan != nullptr) plan->returned = std::move(returned);
@@ -763,11 +823,11 @@ void JitCall::EndInVain(const JitSession& session) {
   } else if (before != nullptr && !session.is_verified) {
     before->failures.fetch_add(1, std::memory_order_relaxed);
     return;  // the plan is there
-  } else if (before == nullptr && seen.follows != nullptr &&
-             seen.follows->failures.fetch_add(1) != 0) {
-    const MutexLock lock(core_->mutex);
-    std::erase(core_->records, seen.follows);
+  } else if (before == nullptr && seen.follows != nullptr) {
+    seen.follows->failures.fetch_add(1);
+    if (session.is_probe) return;
   }
+  if (IsPassing(seen.why)) return;
   RecordRefusal(session.form, seen.why,
                 seen.op != kNoOp ? std::string(OpName(seen.op)) : "");
 }
@@ -789,17 +849,22 @@ void JitCall::RecordRefusal(std::uint64_t form, Refusal why,
               " is not replayed: ", text);
 }
 
+// What has grown has more fields than there were.
 void JitCall::CheckTensor(std::size_t i, const at::Tensor& t) {
-  const at::Tensor& before = session_->seen.arguments[i];
-  if (!t.is_same(before)) session_->seen.Fail(Refusal::kOutputArgument);
+  const std::vector<at::Tensor>& before = session_->seen.arguments;
+  if (i >= before.size() || !t.is_same(before[i])) {
+    session_->seen.Fail(Refusal::kOutputArgument);
+  }
 }
 void JitCall::CheckNumber(std::size_t i, double n) {
-  if (!SameBits(n, numbers_[i])) {
+  if (i >= numbers_.size() || !SameBits(n, numbers_[i])) {
     session_->seen.Fail(Refusal::kOutputArgument);
   }
 }
 void JitCall::CheckWord(std::size_t i, std::uint64_t w) {
-  if (w != words_[i]) session_->seen.Fail(Refusal::kOutputArgument);
+  if (i >= words_.size() || w != words_[i]) {
+    session_->seen.Fail(Refusal::kOutputArgument);
+  }
 }
 
 void JitCall::Leave() {
@@ -812,9 +877,10 @@ void JitCall::Leave() {
     }
     if (is_scoped_) runtime::FlushThisThread(FlushReason::kSyncCall);
   } catch (const std::exception& e) {
-    runtime::LogWarning(absl::StrCat("the end of a function of tjit::jit() "
-                                     "leaves ops pending: ",
-                                     e.what()));
+    runtime::LogWarning(
+        absl::StrCat("the end of a function of tjit::jit() "
+                     "leaves ops pending: ",
+                     e.what()));
   }
   if (is_scoped_) --runtime::t_context.scoped_on;
 }

@@ -1,7 +1,9 @@
 // What a replayed function asks of the tensors that it gives gradients to.
+#include <torch/csrc/autograd/anomaly_mode.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include "runtime/call/plain_tensor.h"
 #include "runtime/thread/functions/function_plan.h"
 
 namespace tjit::runtime {
@@ -15,19 +17,27 @@ bool HasHooks(const at::Tensor& leaf) {
     return true;
   }
   const auto node = impl::try_get_grad_accumulator(leaf);
-  return node != nullptr && !(node->pre_hooks().empty() &&
-                              node->tensor_pre_hooks().empty() &&
-                              node->post_hooks().empty());
+  return node != nullptr &&
+         !(node->pre_hooks().empty() && node->tensor_pre_hooks().empty() &&
+           node->post_hooks().empty());
 }
 
 }  // namespace
 
 bool HoldsLeaves(const FunctionPlan& plan) {
+  if (plan.leaves.empty()) return true;
+  if (torch::autograd::AnomalyMode::is_enabled()) return false;
   for (const FunctionLeaf& leaf : plan.leaves) {
     if (leaf.tensor.use_count() == 0) return false;
     const at::Tensor tensor(
         c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::
             reclaim_copy(leaf.tensor._unsafe_get_target()));
+    const c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
+    if (!tensor.requires_grad() || !SameGeometry(impl, leaf.geometry) ||
+        impl->storage_offset() != leaf.geometry.offset ||
+        StorageOf(impl) != leaf.storage._unsafe_get_target()) {
+      return false;
+    }
     const at::Tensor& gradient = tensor.grad();
     if (gradient.defined() != leaf.had_gradient ||
         (leaf.after == FunctionLeaf::After::kSame &&

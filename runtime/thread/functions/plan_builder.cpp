@@ -61,8 +61,7 @@ class PlanBuilder {
     CompareWithBefore();
     for (std::size_t i = 0, n = 0; n < plan_->nodes.size(); ++n) {
       for (const ScalarRecord& scalar : plan_->nodes[n]->step.scalars) {
-        plan_->has_other_scalars |=
-            !scalar.value.SameBits(plan_->scalars[i++]);
+        plan_->has_other_scalars |= !scalar.value.SameBits(plan_->scalars[i++]);
       }
     }
     if (session_.has_failed()) return nullptr;
@@ -156,6 +155,7 @@ class PlanBuilder {
       }
       plan_->results.push_back(result);
     }
+    if (!session_.has_failed()) LookAtBases();
     if (!session_.has_failed()) LookForOwners();
   }
 
@@ -209,15 +209,16 @@ class PlanBuilder {
       return Refusal::kNotPlain;
     }
     result->geometry = GeometryOf(impl);
+    result->is_tracked = tensor.is_view();
     const c10::StorageImpl* const storage = StorageOf(impl);
     for (std::uint32_t a = 0; a < session_.arguments.size(); ++a) {
       if (StorageOfTensor(session_.arguments[a]) != storage) continue;
-      if (!IsViewOf(plan_->key.arguments[a].geometry, *result)) {
+      if (!IsViewOf(plan_->key.arguments[a].geometry, *result) ||
+          !HasBaseOf(tensor, session_.arguments[a])) {
         return Refusal::kResult;
       }
       // As shifts are counted from where the recorded argument began.
-      result->geometry.offset -=
-          ShiftOfArgument(a) / result->geometry.itemsize;
+      result->geometry.offset -= ShiftOfArgument(a) / result->geometry.itemsize;
       result->kind = FunctionResult::Kind::kArgument;
       result->index = a;
       result->is_view = true;
@@ -227,15 +228,50 @@ class PlanBuilder {
     for (std::uint32_t c = 0; c < plan_->captured.size(); ++c) {
       const CapturedStorage& captured = plan_->captured[c];
       if (captured.storage._unsafe_get_target() != storage) continue;
-      if (!captured.tensor || !IsViewOf(captured.geometry, *result)) {
-        return Refusal::kResult;
+      if (!captured.tensor) return Refusal::kResult;
+      const c10::TensorImpl* const known =
+          captured.tensor->_unsafe_get_target();
+      const bool is_it = known == impl;
+      if (!is_it && (!IsViewOf(captured.geometry, *result) ||
+                     (result->is_tracked &&
+                      tensor._base().unsafeGetTensorImpl() != known))) {
+        continue;  // another one over the storage may be what it is of
       }
       result->kind = FunctionResult::Kind::kCaptured;
       result->index = c;
-      result->is_view = captured.tensor->_unsafe_get_target() != impl;
+      result->is_view = !is_it;
       return Refusal::kNone;
     }
     return FindFresh(tensor, storage, result);
+  }
+
+  // True if as_strided() of `of` has the base that `view` has, if that has one.
+  static bool HasBaseOf(const at::Tensor& view, const at::Tensor& of) {
+    return !view.is_view() || (of.is_view() ? view._base().is_same(of._base())
+                                            : view._base().is_same(of));
+  }
+
+  // The same for views of what is made anew: a result, or a tensor that nobody
+  // else has.
+  void LookAtBases() {
+    for (std::size_t i = 0; i < results_.size(); ++i) {
+      const FunctionResult& view = plan_->results[i];
+      if (view.kind != FunctionResult::Kind::kSlot || view.same_as >= 0 ||
+          !view.is_tracked) {
+        continue;
+      }
+      const at::TensorBase& base = results_[i]._base();
+      bool is_right = true, is_result = false;
+      for (std::size_t j = 0; j < results_.size(); ++j) {
+        const FunctionResult& other = plan_->results[j];
+        if (other.same_as >= 0) continue;
+        const bool is_whole = other.kind == FunctionResult::Kind::kSlot &&
+                              other.index == view.index && !other.is_view;
+        if (is_whole) is_right &= results_[j].is_same(base);
+        is_result |= results_[j].is_same(base) && !is_whole;
+      }
+      if (!is_right || is_result) return session_.Fail(Refusal::kResult);
+    }
   }
 
   // True if as_strided() makes it of a tensor of this geometry: no other dtype.
@@ -407,8 +443,8 @@ class PlanBuilder {
     for (std::size_t c = 0; c < plan_->captured.size(); ++c) {
       CapturedStorage& captured = plan_->captured[c];
       if (!captured.version.enabled()) continue;
-      captured.bumps = captured.version.current_version() -
-                       session_.captured_versions[c];
+      captured.bumps =
+          captured.version.current_version() - session_.captured_versions[c];
       plan_->writes |= captured.bumps != 0;
     }
   }
@@ -418,8 +454,8 @@ class PlanBuilder {
       FunctionArgument& now = plan_->key.arguments[a];
       const FunctionArgument& then = record_.key.arguments[a];
       now.moves = now.geometry.offset != then.geometry.offset;
-      now.is_pinned = now.storage._unsafe_get_target() ==
-                      then.storage._unsafe_get_target();
+      now.is_pinned =
+          now.storage._unsafe_get_target() == then.storage._unsafe_get_target();
       if (session_.before != nullptr) {
         now.moves |= session_.before->key.arguments[a].moves;
         now.is_pinned &= session_.before->key.arguments[a].is_pinned;
@@ -436,8 +472,8 @@ class PlanBuilder {
     const auto same_result = [](const FunctionResult& a,
                                 const FunctionResult& b) {
       return a.kind == b.kind && a.is_view == b.is_view &&
-             a.same_as == b.same_as && a.index == b.index &&
-             a.geometry == b.geometry;
+             a.is_tracked == b.is_tracked && a.same_as == b.same_as &&
+             a.index == b.index && a.geometry == b.geometry;
     };
     const auto same_fresh = [](const FreshTensor& a, const FreshTensor& b) {
       return a.slot == b.slot && a.context == b.context &&
@@ -475,7 +511,9 @@ bool FindGradients(const FunctionSession& session,
     if (recorded[i]._unsafe_get_target() != tensor.unsafeGetTensorImpl()) {
       return false;
     }
-    FunctionLeaf leaf{recorded[i]};
+    const c10::TensorImpl* const variable = tensor.unsafeGetTensorImpl();
+    FunctionLeaf leaf{recorded[i], variable->storage().getWeakStorageImpl(),
+                      GeometryOf(variable)};
     const auto& before = session.gradients[i];
     const at::Tensor& after = tensor.grad();
     leaf.had_gradient = before.has_value();
@@ -516,8 +554,7 @@ std::unique_ptr<FunctionPlan> FunctionCalls::EndFollowing(
     session.Fail(Refusal::kNotSame);
     return nullptr;
   }
-  std::unique_ptr<FunctionPlan> plan =
-      PlanBuilder(&session, run_, all).Build();
+  std::unique_ptr<FunctionPlan> plan = PlanBuilder(&session, run_, all).Build();
   if (plan != nullptr) plan->leaves = std::move(leaves);
   return plan;
 }

@@ -42,8 +42,8 @@ FunctionCalls::Bound FunctionCalls::BindStorage(const FunctionSlot& from,
     counters_.inputs_copied.Add();
     return Bound::kYes;
   }
-  // Reads may be of a part of a storage of any size, as HasSizeOf() in match.cpp
-  // says.
+  // Reads may be of a part of a storage of any size, as HasSizeOf() in
+  // match.cpp says.
   const bool is_part = !from.written &&
                        static_cast<std::uint64_t>(end - begin) < from.bytes &&
                        static_cast<std::uint64_t>(end - begin) < block->bytes;
@@ -59,9 +59,8 @@ FunctionCalls::Bound FunctionCalls::BindStorage(const FunctionSlot& from,
   if (slot.owned) {
     const std::uint8_t use =
         Block::kPendingRead | (from.written ? Block::kPendingWrite : 0);
-    block->pending.store(
-        block->pending.load(std::memory_order_relaxed) | use,
-        std::memory_order_relaxed);
+    block->pending.store(block->pending.load(std::memory_order_relaxed) | use,
+                         std::memory_order_relaxed);
   }
   ArmStorage(storage, block);
   return Bound::kYes;
@@ -95,9 +94,9 @@ FunctionCalls::Bound FunctionCalls::BindFunction(const FunctionPlan& plan,
       case Kind::kArgument: {
         const c10::TensorImpl* const impl =
             inputs.tensors[from.index]->unsafeGetTensorImpl();
-        bound = BindStorage(
-            from, StorageOf(impl),
-            ShiftOf(impl, plan.key.arguments[from.index].geometry));
+        bound =
+            BindStorage(from, StorageOf(impl),
+                        ShiftOf(impl, plan.key.arguments[from.index].geometry));
         break;
       }
       case Kind::kCaptured:
@@ -230,7 +229,8 @@ bool FunctionCalls::ReplayFunction(const FunctionPlan& plan,
           KeepNumbers(plan, inputs.numbers);
           run_.pending.assign(plan.nodes.begin(), plan.nodes.end());
         }
-      } catch (const std::exception&) {  // no memory: the function may have some
+      } catch (
+          const std::exception&) {  // no memory: the function may have some
         bound = Bound::kNo;
         if (has_begun) AfterFlushLocked();
       }

@@ -19,21 +19,27 @@ namespace {
 std::uint32_t VersionOf(const at::Tensor& tensor) {
   if (!tensor.defined()) return 0;
   c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
-  return impl->is_inference() ? 0
-                              : impl->version_counter().current_version();
+  return impl->is_inference() ? 0 : impl->version_counter().current_version();
 }
 
 Refusal WhyNot(const CallFrame& frame) {
   switch (frame.entry.op_class) {
-    case OpClass::kSync: return Refusal::kHostRead;
-    case OpClass::kRandom: return Refusal::kRandom;
-    case OpClass::kReader: return Refusal::kHostRead;
+    case OpClass::kSync:
+      return Refusal::kHostRead;
+    case OpClass::kRandom:
+      return Refusal::kRandom;
+    case OpClass::kReader:
+      return Refusal::kHostRead;
     case OpClass::kMetadata:
-    case OpClass::kResize: return Refusal::kMetadata;
-    case OpClass::kForeign: return Refusal::kForeign;
-    case OpClass::kOpaque: return Refusal::kAtCall;
+    case OpClass::kResize:
+      return Refusal::kMetadata;
+    case OpClass::kForeign:
+      return Refusal::kForeign;
+    case OpClass::kOpaque:
+      return Refusal::kAtCall;
     case OpClass::kPlain:
-    case OpClass::kEmpty: break;
+    case OpClass::kEmpty:
+      break;
   }
   return Refusal::kNone;
 }
@@ -46,14 +52,16 @@ bool DependsOnValues(const OpEntry& op) {
     case ValueCheck::kSameSizes:
     case ValueCheck::kLossGradient:
     case ValueCheck::kFits:
-    case ValueCheck::kFreedom: return false;
+    case ValueCheck::kFreedom:
+      return false;
     case ValueCheck::kUnknown:
     case ValueCheck::kIntegral:
     case ValueCheck::kIndices:
     case ValueCheck::kDimIndex:
     case ValueCheck::kFlatIndex:
     case ValueCheck::kTarget:
-    case ValueCheck::kTargetOfGrad: break;
+    case ValueCheck::kTargetOfGrad:
+      break;
   }
   return true;
 }
@@ -86,6 +94,25 @@ std::optional<c10::weak_intrusive_ptr<c10::TensorImpl>> GradientOf(
 
 }  // namespace
 
+void RecordExternal(FunctionSession* session, std::int32_t slot,
+                    const c10::TensorImpl* impl, bool is_new) {
+  bool is_external = is_new;
+  for (const FunctionSession::External& known : session->externals) {
+    is_external |= known.slot == slot;
+  }
+  if (!is_external) return;
+  CapturedStorage captured{
+      impl->storage().getWeakStorageImpl(), std::nullopt, {}, false};
+  RecordTensorOf(impl, &captured);
+  for (const FunctionSession::External& known : session->externals) {
+    if (known.slot == slot && known.storage.tensor->_unsafe_get_target() ==
+                                  captured.tensor->_unsafe_get_target()) {
+      return;
+    }
+  }
+  session->externals.push_back({slot, std::move(captured)});
+}
+
 void FunctionCalls::AddLeaf(const at::Tensor& leaf) {
   if (function_ == nullptr) return;
   for (const at::Tensor& known : function_->leaves) {
@@ -100,6 +127,8 @@ void FunctionCalls::AddLeaf(const at::Tensor& leaf) {
 void FunctionCalls::LeaveForFunction() {
   auto* const state = static_cast<ThreadState*>(this);
   if (store_.get() != registry_->store()) state->AdoptStore();
+  // A period ends here too soon.
+  if (capture_.active() && capture_.length() != 0) OnBrokenPeriod();
   state->OnMarkStep();
   const StateLock lock(this);
   capture_.Stop();
@@ -117,16 +146,11 @@ void FunctionCalls::OpenFunction(FunctionSession* session) {
     session->versions.push_back(VersionOf(t));
   }
   BeginRun();
+  run_began_ns_ = 0;
   run_is_fast_ = false;  // each op comes to DecideInFunction()
   if (session->follows == nullptr) {
     capture_.Start(store_->top(), 0, /*at_boundary=*/true, &run_);
-    capture_.WatchExternals([session](std::int32_t slot,
-                                      const c10::TensorImpl* impl) {
-      CapturedStorage captured{
-          impl->storage().getWeakStorageImpl(), std::nullopt, {}, false};
-      RecordTensorOf(impl, &captured);
-      session->externals.push_back({slot, std::move(captured)});
-    });
+    capture_.WatchExternals(session);
   } else {
     for (const auto& weak : session->follows->leaves) {
       session->gradients.push_back(GradientOf(weak));
@@ -184,8 +208,8 @@ Decision FunctionCalls::DecideInFunction(CallFrame& frame) {
 }
 
 // False if the op is to run eagerly, which is no part of the function then. The
-// step is the one that was recorded and no other that it might be: the plan knows
-// what this path uses.
+// step is the one that was recorded and no other that it might be: the plan
+// knows what this path uses.
 bool FunctionCalls::FollowFunction(CallFrame& frame, Decision* decision) {
   FunctionSession& session = *function_;
   const std::vector<TraceNode*>& nodes = session.follows->nodes;
@@ -282,8 +306,7 @@ std::vector<FunctionSlot> SlotsOf(const std::vector<const StepRecord*>& steps,
 }
 
 bool IsStorageOf(const at::Tensor& tensor, const c10::StorageImpl* storage) {
-  return tensor.defined() &&
-         StorageOf(tensor.unsafeGetTensorImpl()) == storage;
+  return tensor.defined() && StorageOf(tensor.unsafeGetTensorImpl()) == storage;
 }
 
 std::optional<std::uint32_t> ArgumentOver(
@@ -316,8 +339,8 @@ class SlotSources {
     for (const FunctionSession::External& external : session_.externals) {
       const auto s = static_cast<std::size_t>(external.slot);
       if (s >= record_.slots.size()) return Refusal::kAtCall;
-      const Refusal why = FindOne(external.storage, run_.slots[s],
-                                  &record_.slots[s]);
+      const Refusal why =
+          FindOne(external.storage, run_.slots[s], &record_.slots[s]);
       if (why != Refusal::kNone) return why;
     }
     return Refusal::kNone;
@@ -339,13 +362,11 @@ class SlotSources {
     }
     if (used.storage.use_count() != 0) {
       slot->kind = FunctionSlot::Kind::kCaptured;
-      for (std::uint32_t i = 0; i < record_.captured.size(); ++i) {
-        if (AddressOf(record_.captured[i].storage) == storage) {
-          slot->index = i;
-          return Refusal::kNone;
-        }
-      }
+      // Each tensor over it is asked at a replay; the first stands for all.
       slot->index = static_cast<std::uint32_t>(record_.captured.size());
+      for (std::uint32_t i = slot->index; i-- > 0;) {
+        if (AddressOf(record_.captured[i].storage) == storage) slot->index = i;
+      }
       record_.captured.push_back(used);
       // A view that was made for the op: nothing is known of its tensor.
       auto& tensor = record_.captured.back().tensor;
@@ -367,6 +388,22 @@ class SlotSources {
   const Run& run_;
   FunctionRecord& record_;
 };
+
+}  // namespace
+
+namespace {
+
+// True if a tensor over the storage of a captured slot does.
+bool AsksForGradients(const FunctionRecord& record, const FunctionSlot& slot) {
+  const c10::StorageImpl* const storage =
+      AddressOf(record.captured[slot.index].storage);
+  for (const CapturedStorage& captured : record.captured) {
+    if (AddressOf(captured.storage) == storage && captured.requires_grad) {
+      return true;
+    }
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -401,13 +438,20 @@ std::unique_ptr<FunctionRecord> FunctionCalls::EndRecording() {
   }
   for (const FunctionSlot& slot : record->slots) {
     const bool updates =
-        slot.written &&
-        ((slot.kind == FunctionSlot::Kind::kCaptured &&
-          record->captured[slot.index].requires_grad) ||
-         (slot.kind == FunctionSlot::Kind::kArgument &&
-          session.key.arguments[slot.index].requires_grad));
+        slot.written && ((slot.kind == FunctionSlot::Kind::kCaptured &&
+                          AsksForGradients(*record, slot)) ||
+                         (slot.kind == FunctionSlot::Kind::kArgument &&
+                          session.key.arguments[slot.index].requires_grad));
     if (!updates) continue;
     session.Fail(Refusal::kUpdatesParameter);
+    return nullptr;
+  }
+  for (const at::Tensor& argument : session.arguments) {
+    // The pass may go on into a graph that another call has not.
+    if (session.leaves.empty() || !argument.defined() || argument.is_leaf()) {
+      continue;
+    }
+    session.Fail(Refusal::kLeafArgument);
     return nullptr;
   }
   for (const at::Tensor& leaf : session.leaves) {

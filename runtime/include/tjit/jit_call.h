@@ -1,0 +1,186 @@
+// One call of a function that tjit::jit() wraps, between the template in jit.h
+// and the library. Nothing here is for users.
+// Threads: the caller's. Ownership: a JitCall lies on the stack of who calls and
+// points to the arguments.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/ArrayRef.h>
+#include <c10/util/SmallVector.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "tjit/export.h"
+#include "tjit/fields.h"
+
+namespace tjit {
+
+struct JitOptions;
+struct JitStats;
+
+namespace runtime {
+struct FunctionPlan;
+struct FunctionRecord;
+class ThreadState;
+enum class Refusal : std::uint8_t;
+}  // namespace runtime
+
+namespace internal {
+
+struct JitCore;
+struct JitSession;
+
+// Where tjit is off it is made ready for jit() alone.
+void TurnOnForJit();
+
+TJIT_API std::shared_ptr<JitCore> MakeJitCore(JitOptions options);
+TJIT_API void ResetJitCore(JitCore* core);
+TJIT_API JitStats StatsOfJitCore(const JitCore& core);
+
+// Its address tells one list of types from another.
+template <class...>
+inline constexpr char kTypes = 0;
+
+// One call, on the stack of who calls.
+class TJIT_API JitCall {
+ public:
+  explicit JitCall(JitCore* core) : core_(core) {}
+  ~JitCall() {
+    if (session_ != nullptr || is_scoped_) Leave();
+  }
+  JitCall(const JitCall&) = delete;
+  JitCall& operator=(const JitCall&) = delete;
+
+  // Arguments, in order.
+  void Tensor(const at::Tensor& t) { tensors_.push_back(&t); }
+  void Number(double n) { numbers_.push_back(n); }
+  void Word(std::uint64_t w) { words_.push_back(w); }
+  void Text(std::string_view text);
+
+  // True: the call was replayed, returned() and TakeResult() have its results.
+  // False: the function is to be run, then End() is to be called.
+  bool Begin();
+  // The object that the function returned, without its tensors.
+  const void* returned() const { return returned_; }
+  at::Tensor TakeResult() { return std::move(results_[next_result_++]); }
+
+  // Behind the fields of each argument. Once the function has run, Check...()
+  // compare them: field `i` of each kind.
+  struct Fields3 {
+    std::uint32_t tensors, numbers, words;
+  };
+  Fields3 fields() const {
+    return {static_cast<std::uint32_t>(tensors_.size()),
+            static_cast<std::uint32_t>(numbers_.size()),
+            static_cast<std::uint32_t>(words_.size())};
+  }
+  // REQUIRES: wants_results().
+  void CheckTensor(std::size_t i, const at::Tensor& t);
+  void CheckNumber(std::size_t i, double n);
+  void CheckWord(std::size_t i, std::uint64_t w);
+
+  // True if End() wants the results.
+  bool wants_results() const { return session_ != nullptr; }
+  void AddResult(const at::Tensor& t) { results_.push_back(t); }
+  void AddResultWord(std::uint64_t w) { result_words_.push_back(w); }
+  void AddResultText(std::string_view text);
+  void End(std::shared_ptr<const void> returned);
+
+ private:
+  struct Found;
+  Found Find(const runtime::ThreadState& state, std::uint32_t context) const;
+  bool Replay(runtime::ThreadState* state, const runtime::FunctionPlan& plan);
+  void Observe(runtime::ThreadState* state, Found found, std::uint32_t context,
+               bool is_verified);
+  void MakeResults(const runtime::FunctionPlan& plan,
+                   c10::ArrayRef<at::Tensor> fresh);
+  void SetGradients(const runtime::FunctionPlan& plan);
+  std::vector<bool> KeptResults(const std::vector<at::Tensor>& leaves) const;
+  void Publish(const JitSession& session,
+               std::unique_ptr<runtime::FunctionPlan> plan);
+  void EndInVain(const JitSession& session);
+  void RecordRefusal(std::uint64_t form, runtime::Refusal why,
+                     const std::string& op);
+  void Leave();
+
+  JitCore* const core_;
+  c10::SmallVector<const at::Tensor*, 8> tensors_;
+  c10::SmallVector<double, 4> numbers_;
+  c10::SmallVector<std::uint64_t, 6> words_;
+  c10::SmallVector<at::Tensor, 4> results_;
+  c10::SmallVector<std::uint64_t, 4> result_words_;
+  std::size_t next_result_ = 0;
+  const void* returned_ = nullptr;
+  JitSession* session_ = nullptr;  // owned
+  bool is_scoped_ = false;
+};
+
+}  // namespace internal
+
+namespace internal {
+
+// Visits an argument again: the function may have changed it.
+struct ArgumentChecker {
+  JitCall& call;
+  JitCall::Fields3 at;
+  void Tensor(const at::Tensor& t) { call.CheckTensor(at.tensors++, t); }
+  void Number(double n) { call.CheckNumber(at.numbers++, n); }
+  void Word(std::uint64_t w) { call.CheckWord(at.words++, w); }
+  void Text(std::string_view text) {
+    Word(text.size());
+    for (std::size_t i = 0; i < text.size(); i += 8) {
+      std::uint64_t word = 0;
+      __builtin_memcpy(&word, text.data() + i,
+                       text.size() - i < 8 ? text.size() - i : 8);
+      Word(word);
+    }
+  }
+};
+
+// Of those that the function may have changed in place; others may be gone.
+template <class Argument>
+void CheckArgument(JitCall& call, const JitCall::Fields3& at,
+                   const std::remove_reference_t<Argument>& argument) {
+  if constexpr (std::is_lvalue_reference_v<Argument>) {
+    ArgumentChecker checker{call, at};
+    FieldsOf<Argument>::Visit(argument, checker);
+  }
+}
+
+// Hands the results of a call to End().
+struct ResultReader {
+  JitCall& call;
+  void Tensor(const at::Tensor& t) { call.AddResult(t); }
+  void Number(double n) {
+    std::uint64_t bits = 0;
+    static_assert(sizeof(bits) == sizeof(n));
+    __builtin_memcpy(&bits, &n, sizeof(bits));
+    call.AddResultWord(bits);
+  }
+  void Word(std::uint64_t w) { call.AddResultWord(w); }
+  void Text(std::string_view text) { call.AddResultText(text); }
+};
+struct TensorClearer {
+  void Tensor(at::Tensor& t) { t.reset(); }
+  void Number(double) {}
+  void Word(std::uint64_t) {}
+  void Text(std::string_view) {}
+};
+struct ResultWriter {
+  JitCall& call;
+  void Tensor(at::Tensor& t) { t = call.TakeResult(); }
+  void Number(double) {}
+  void Word(std::uint64_t) {}
+  void Text(std::string_view) {}
+};
+
+}  // namespace internal
+
+}  // namespace tjit
