@@ -52,7 +52,7 @@ inline constexpr std::uint64_t kCiTurnsSeeds = 150;
 // The body of the loop as a function of tjit::jit(). Programs with gradients,
 // random numbers and host code do not count: such a function runs.
 inline constexpr std::uint64_t kCiJitSeeds = 700;
-inline constexpr std::int64_t kCiJitCounted = 100;
+inline constexpr std::int64_t kCiJitCounted = 70;
 
 // Machine code that is left at each op once.
 inline constexpr std::uint64_t kCiExitSeeds = 100;

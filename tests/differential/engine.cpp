@@ -25,7 +25,7 @@ std::int64_t Share(const RunResult& result, Engine engine) {
 
 const std::vector<std::string_view>& EngineNames() {
   static const std::vector<std::string_view> names = {
-      "eager",       "tier1", "interpreter", "llvm",   "plain",
+      "eager",       "tier1", "interpreter", "llvm",    "plain",
       "torchscript", "drain", "exit",        "threads", "jit"};
   return names;
 }
@@ -83,14 +83,17 @@ RunResult RunIn(Engine engine, const Program& program, std::int64_t drain_at,
   Exits exits;
   const std::int64_t hot_end =
       exits_from >= 0 ? exits_from : program.iterations;
-  result.log = RunProgram(program, threads, [&](std::int64_t it) {
-    if (is_compiled) testing::WaitForCompiler();
-    if (it == hot_end - kHotIterations) before = stats();
-    if (it == hot_end) hot = stats() - before;
-    if (exits_from >= 0 && it >= exits_from) {
-      exits.Before(it - exits_from, &result);
-    }
-  }, {}, engine == Engine::kJit);
+  result.log = RunProgram(
+      program, threads,
+      [&](std::int64_t it) {
+        if (is_compiled) testing::WaitForCompiler();
+        if (it == hot_end - kHotIterations) before = stats();
+        if (it == hot_end) hot = stats() - before;
+        if (exits_from >= 0 && it >= exits_from) {
+          exits.Before(it - exits_from, &result);
+        }
+      },
+      {}, engine == Engine::kJit);
   testing::SetForcedDrainAt(-1);
   testing::TryStepsAtOnce(false);
   disable();
@@ -119,8 +122,10 @@ void CompareExits(const Program& program, std::int64_t ops, Verdict* verdict) {
                                                 static_cast<double>(ops));
 }
 
-Verdict Compare(Engine engine, const Program& program, int max_drains) {
+Verdict Compare(Engine engine, const Program& whole, int max_drains) {
   Verdict verdict;
+  const Program program =
+      engine == Engine::kJit ? WithoutHostStatements(whole) : whole;
   const int threads = engine == Engine::kThreads ? 2 : 1;
   const RunResult eager = RunIn(Engine::kEager, program, -1, -1, threads);
   std::int64_t shared = 0;

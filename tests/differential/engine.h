@@ -78,7 +78,8 @@ struct Verdict {
   Coverage coverage;        // if somebody asked for it
 };
 
-// Eager against `engine`. kForcedDrain tries each k below the number of ops of
+// Eager against `engine`; of kJit without statements that work on the host.
+// kForcedDrain tries each k below the number of ops of
 // an iteration, but at most `max_drains` of them, spread evenly; it counts if
 // the deepest drain reached the share. kSideExit tries each of them in one run,
 // made longer, behind one without exits; it counts if so many iterations were

@@ -158,8 +158,8 @@ void Machine::WrapBody() {
       options);
 }
 
-// What a statement reads on the host are arguments, by value; what it does there
-// but for its ops (log, registers, what is kept) is told by NoJit.
+// What a statement reads on the host are arguments, by value; what it does
+// there but for its ops (log, registers, what is kept) is told by NoJit.
 void Machine::RunFunction(std::int64_t it) {
   std::vector<double> numbers;
   std::vector<std::int64_t> guards;
@@ -255,6 +255,7 @@ bool Machine::RunOne(const Statement& st, int index, std::int64_t it) {
   threw_ = false;
   if (st.OnWorker(it)) {
     const NoJit host("another thread runs the op");
+    if (index >= 0) host_statements_.insert(index);
     if (!worker_) worker_ = std::make_unique<Worker>();
     worker_->Run([&] { Execute(st, index, it, it); });
   } else {
@@ -287,6 +288,7 @@ void Machine::Execute(const Statement& st, int index, std::int64_t it,
   if (state_.log.size() != logged || state_.kept.size() != kept ||
       state_.regs != regs || context.used_it()) {
     const NoJit host("depends on the host, or changes what it knows");
+    if (index >= 0) host_statements_.insert(index);
   }
 }
 
@@ -346,6 +348,22 @@ Log RunProgram(const Program& program, int threads,
   if (at_iteration) at_iteration(program.iterations);
   machine.Finish();
   return std::move(machine.state().log);
+}
+
+Program WithoutHostStatements(const Program& program) {
+  if (program.concurrent) return program;
+  at::manual_seed(program.seed);
+  Machine machine(program, nullptr, 0);
+  machine.Setup(0, program.setup.size());
+  for (std::int64_t it = 0; it < program.iterations; ++it) machine.Iterate(it);
+  Program rest = program;
+  rest.body.clear();
+  for (std::size_t i = 0; i < program.body.size(); ++i) {
+    if (!machine.host_statements().contains(static_cast<int>(i))) {
+      rest.body.push_back(program.body[i]);
+    }
+  }
+  return rest;
 }
 
 }  // namespace tjit::differential

@@ -19,6 +19,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -124,6 +125,9 @@ class Machine {
   void Finish();
 
   State& state() { return state_; }
+  // Statements of the body that did something on the host, or on another
+  // thread, beside their ops.
+  const std::set<int>& host_statements() const { return host_statements_; }
   // Did the last statement run without an exception?
   bool RunOne(const Statement& st, int index, std::int64_t it);
 
@@ -147,6 +151,7 @@ class Machine {
       const std::vector<std::int64_t>&)>;
   std::unique_ptr<Jit<Body>> function_;
   std::int64_t iteration_ = 0;  // of the function that runs
+  std::set<int> host_statements_;
   bool threw_ = false;
   std::int64_t trip_ = 0;  // of the loop that runs
 };
@@ -158,6 +163,14 @@ class Machine {
 Log RunProgram(const Program& program, int threads = 1,
                const std::function<void(std::int64_t)>& at_iteration = {},
                const Mutation& mutation = {}, bool is_wrapped = false);
+
+// `program` without the statements of the body that do something on the host,
+// as an eager run finds them.
+Program WithoutHostStatements(const Program& program);
+
+// `program` without the statements of the body that do something on the host,
+// as an eager run finds them.
+Program WithoutHostStatements(const Program& program);
 
 // Appends the state of every variable to its log (snapshot.cpp).
 void Snapshot(State& state, std::int64_t it, ReadMode mode, bool with_rng);
