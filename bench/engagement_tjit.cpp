@@ -22,7 +22,8 @@ template <class F>
 F WrappedIfAsked(F function) {
   if (!wraps) return function;
   auto wrapped = std::make_shared<tjit::Jit<F>>(std::move(function));
-  return [wrapped](const auto&... arguments) { return (*wrapped)(arguments...); };
+  return
+      [wrapped](const auto&... arguments) { return (*wrapped)(arguments...); };
 }
 
 }  // namespace

@@ -40,14 +40,14 @@ Workload Function(Tensors inputs,
   auto s = std::make_shared<State>();
   s->in = std::move(inputs);
   Workload workload;
-  workload.step = [s, compute = Wrapped(TensorsFunction(
-                          [compute = std::move(compute)](
-                              const Tensors& in, double) {
-                            return compute(in);
-                          }))] {
-    const c10::InferenceMode inference;
-    s->out = compute(s->in, 0);
-  };
+  workload.step =
+      [s, compute = Wrapped(TensorsFunction(
+              [compute = std::move(compute)](const Tensors& in, double) {
+                return compute(in);
+              }))] {
+        const c10::InferenceMode inference;
+        s->out = compute(s->in, 0);
+      };
   workload.result = [s] { return s->out; };
   workload.uses_results = true;
   return workload;
