@@ -89,7 +89,12 @@ class Context {
   bool used_it() const { return used_it_; }
   // How often the loop that the statement is in has gone round; 0 without one.
   std::int64_t trip() const { return trip_; }
-  State& state() { return state_; }
+  // What lies there beside variables is the host's: see
+  // WithoutHostStatements().
+  State& state() {
+    used_it_ = true;
+    return state_;
+  }
 
   void Out(at::Tensor value, int i = 0);
   // Logs a value that the program read.
