@@ -141,6 +141,10 @@ void FunctionCalls::LeaveForFunction() {
 void FunctionCalls::OpenFunction(FunctionSession* session) {
   LeaveForFunction();
   session->store = store_;
+  // Another store since the call looked at its own: the nodes are gone.
+  if (session->follows != nullptr && !HasStore(session->follows->store)) {
+    session->Fail(Refusal::kInterrupted);
+  }
   for (const at::Tensor& t : session->arguments) {
     if (t.defined()) Arm(t.unsafeGetTensorImpl());
     session->versions.push_back(VersionOf(t));

@@ -1168,6 +1168,27 @@ TEST_F(JitTest, ClearAndDisableInBetween) {
   EXPECT_GE(fast.stats().replays, 30) << fast.stats().why;
 }
 
+// What a call was recorded into is forgotten before the next one, which no op
+// on this thread has noticed.
+TEST_F(JitTest, ClearOnAnotherThread) {
+  const auto chain = [](const at::Tensor& a) { return (a * 2 + 1).relu(); };
+  Tensors in, out;
+  for (int i = 0; i < 8; ++i) in.push_back(at::rand({8}) - 0.5);
+  for (int round = 0; round < 4; ++round) {
+    auto fast = jit(chain, {.verify_every = 0});
+    out.clear();
+    for (int i = 0; i < 8; ++i) {
+      out.push_back(fast(in[i]));
+      if (i == 0) std::thread([] { clear(); }).join();
+    }
+    EXPECT_EQ(fast.stats().recordings, 2) << fast.stats().why;
+    EXPECT_GE(fast.stats().replays, 3) << fast.stats().why;
+    for (int i = 0; i < 8; ++i) {
+      EXPECT_TRUE(SameBits(out[i], chain(in[i]))) << round << " " << i;
+    }
+  }
+}
+
 // The program around it is recorded and replayed as ever.
 TEST_F(JitTest, TheProgramAroundIt) {
   auto fast = jit([](const at::Tensor& x) { return (x * 2 + 1).relu(); });
