@@ -92,11 +92,6 @@ struct NumberUse {
   std::uint32_t value_class = 0;
 };
 
-// A number in a tensor of its own, of at most 16 bytes.
-struct FunctionConstant {
-  std::string bytes;
-};
-
 // A storage that the function found by itself.
 struct CapturedStorage {
   c10::weak_intrusive_ptr<c10::StorageImpl> storage;
@@ -157,11 +152,11 @@ struct FunctionKey {
 // The first call.
 struct FunctionRecord {
   FunctionKey key;
-  std::weak_ptr<TraceStore> store;
-  std::vector<TraceNode*> nodes;  // the path, which the second call follows
+  std::weak_ptr<TraceStore> store;  // of the nodes
+  std::vector<TraceNode*> nodes;    // the path, which the second call follows
   std::vector<FunctionSlot> slots;
   std::vector<CapturedStorage> captured;
-  std::vector<FunctionConstant> constants;
+  std::vector<std::string> constants;       // their bytes, 16 of each at most
   std::vector<ScalarValue> scalars;         // of all steps, in order
   std::vector<std::uint64_t> result_words;  // what is no tensor in the results
   std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> leaves;
@@ -169,14 +164,12 @@ struct FunctionRecord {
   mutable std::atomic<std::uint32_t> failures{0};
 };
 
+// The nodes and slots are the record's.
 struct FunctionPlan {
   FunctionKey key;
-  std::weak_ptr<TraceStore> store;               // of the nodes
   std::shared_ptr<const FunctionRecord> record;  // that it was made of
-  std::vector<TraceNode*> nodes;
-  std::vector<FunctionSlot> slots;
   std::vector<CapturedStorage> captured;
-  std::vector<FunctionConstant> constants;
+  std::vector<std::string> constants;
   std::vector<ScalarValue> scalars;
   bool has_other_scalars = false;  // than the nodes
   std::vector<NumberUse> uses;
@@ -185,7 +178,6 @@ struct FunctionPlan {
   std::vector<FreshTensor> fresh;
   std::vector<FunctionResult> results;  // then the new gradients of `leaves`
   std::vector<FunctionLeaf> leaves;
-  std::vector<std::uint64_t> result_words;  // what is no tensor in them
   // The returned object, without its tensors; null where nothing is returned.
   std::shared_ptr<const void> returned;
   mutable std::atomic<std::uint64_t> replays{0};

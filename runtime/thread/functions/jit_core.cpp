@@ -468,7 +468,7 @@ JitCall::Found JitCall::Find(const ThreadState& state,
   const MutexLock lock(core_->mutex);
   for (const auto& known : core_->plans) {
     if (known->is_dropped.load(std::memory_order_relaxed)) continue;
-    if (known->store.expired()) {  // what was recorded is forgotten
+    if (known->record->store.expired()) {  // what was recorded is forgotten
       known->is_dropped.store(true, std::memory_order_relaxed);
       continue;
     }
@@ -657,7 +657,7 @@ void JitCall::Observe(ThreadState* state, Found found, std::uint32_t context,
   session->form = found.form;
   session->is_verified = is_verified;
   session->is_probe = found.is_probe;
-  if (found.plan != nullptr && state->HasStore(found.plan->store)) {
+  if (found.plan != nullptr && state->HasStore(found.plan->record->store)) {
     session->plan = seen.before = found.plan;
     seen.follows = found.plan->record;
   } else if (found.plan == nullptr) {

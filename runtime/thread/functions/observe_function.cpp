@@ -383,8 +383,8 @@ class SlotSources {
     if (size > kMaxConstantBytes || slot->written) return Refusal::kHostData;
     slot->kind = FunctionSlot::Kind::kConstant;
     slot->index = static_cast<std::uint32_t>(record_.constants.size());
-    record_.constants.push_back(
-        {std::string(bound.block->data + bound.shift + slot->begin, size)});
+    record_.constants.emplace_back(
+        bound.block->data + bound.shift + slot->begin, size);
     return Refusal::kNone;
   }
 

@@ -26,9 +26,9 @@ bool SameValue(double number, const ScalarValue& scalar) {
          scalar.bits[0] == bits;
 }
 
-bool SameValue(double number, const FunctionConstant& constant) {
-  return constant.bytes.size() == sizeof(number) &&
-         std::memcmp(constant.bytes.data(), &number, sizeof(number)) == 0;
+bool SameValue(double number, const std::string& constant) {
+  return constant.size() == sizeof(number) &&
+         std::memcmp(constant.data(), &number, sizeof(number)) == 0;
 }
 
 class PlanBuilder {
@@ -43,24 +43,21 @@ class PlanBuilder {
 
   std::unique_ptr<FunctionPlan> Build() {
     plan_->key = session_.key;
-    plan_->store = session_.store;
     plan_->record = session_.follows;
-    plan_->nodes = record_.nodes;
-    plan_->slots = record_.slots;
     plan_->captured = record_.captured;
     plan_->constants = record_.constants;
     plan_->scalars = record_.scalars;
-    if (run_.slots.size() != plan_->slots.size()) {
+    if (run_.slots.size() != record_.slots.size()) {
       session_.Fail(Refusal::kNotSame);
     }
     FindResults();
-    for (std::size_t s = 0; s < plan_->slots.size(); ++s) LookAtSlot(s);
+    for (std::size_t s = 0; s < record_.slots.size(); ++s) LookAtSlot(s);
     FindNumbers();
     CountBumps();
     FindFreeArguments();
     CompareWithBefore();
-    for (std::size_t i = 0, n = 0; n < plan_->nodes.size(); ++n) {
-      for (const ScalarRecord& scalar : plan_->nodes[n]->step.scalars) {
+    for (std::size_t i = 0, n = 0; n < record_.nodes.size(); ++n) {
+      for (const ScalarRecord& scalar : record_.nodes[n]->step.scalars) {
         plan_->has_other_scalars |= !scalar.value.SameBits(plan_->scalars[i++]);
       }
     }
@@ -78,7 +75,7 @@ class PlanBuilder {
 
   void LookAtSlot(std::size_t s) {
     if (session_.has_failed()) return;
-    const FunctionSlot& slot = plan_->slots[s];
+    const FunctionSlot& slot = record_.slots[s];
     const SlotBinding& bound = run_.slots[s];
     switch (slot.kind) {
       case Kind::kBorn:
@@ -293,7 +290,7 @@ class PlanBuilder {
     const Block* const block = BlockOf(storage);
     const std::int32_t s = BoundSlot(run_, block);
     if (s < 0) return Refusal::kResult;
-    const Kind kind = plan_->slots[static_cast<std::size_t>(s)].kind;
+    const Kind kind = record_.slots[static_cast<std::size_t>(s)].kind;
     if (kind != Kind::kBorn && kind != Kind::kInside) return Refusal::kResult;
     result->kind = FunctionResult::Kind::kSlot;
     for (std::uint32_t f = 0; f < plan_->fresh.size(); ++f) {
@@ -328,7 +325,7 @@ class PlanBuilder {
   // The step, or the call of at::empty(), that makes slot `s`.
   bool FindMaker(const Block* block, std::int32_t s, FreshTensor* fresh,
                  TensorGeometry* geometry) const {
-    for (const TraceNode* node : plan_->nodes) {
+    for (const TraceNode* node : record_.nodes) {
       for (const ResultRecord& r : node->step.results) {
         if (r.slot != s || r.kind != ResultRecord::Kind::kFresh) continue;
         fresh->context = node->step.context;
@@ -357,7 +354,7 @@ class PlanBuilder {
       }
     }
     std::uint32_t at = 0;
-    for (TraceNode* node : plan_->nodes) {
+    for (TraceNode* node : record_.nodes) {
       for (std::uint32_t i = 0; i < node->step.scalars.size(); ++i, ++at) {
         const ScalarValue& now = run_.scalars[at];
         ScalarValue& then = plan_->scalars[at];
@@ -370,13 +367,13 @@ class PlanBuilder {
         then = now;
       }
     }
-    for (std::size_t s = 0; s < plan_->slots.size(); ++s) {
-      const FunctionSlot& slot = plan_->slots[s];
+    for (std::size_t s = 0; s < record_.slots.size(); ++s) {
+      const FunctionSlot& slot = record_.slots[s];
       if (slot.kind != Kind::kConstant || session_.has_failed()) continue;
-      FunctionConstant& then = plan_->constants[slot.index];
+      std::string& then = plan_->constants[slot.index];
       const SlotBinding& bound = run_.slots[s];
-      const FunctionConstant now{std::string(
-          bound.block->data + bound.shift + slot.begin, then.bytes.size())};
+      const std::string now(bound.block->data + bound.shift + slot.begin,
+                            then.size());
       FindNumber(then, now, slot.index, /*is_constant=*/true);
       then = now;
     }
@@ -389,8 +386,8 @@ class PlanBuilder {
   static bool SameValues(const ScalarValue& a, const ScalarValue& b) {
     return a.SameBits(b);
   }
-  static bool SameValues(const FunctionConstant& a, const FunctionConstant& b) {
-    return a.bytes == b.bytes;
+  static bool SameValues(const std::string& a, const std::string& b) {
+    return a == b;
   }
 
   // True if this is a use of a number that was not known.

@@ -84,7 +84,7 @@ std::string NumberOfConstant(const FunctionPlan& plan, std::uint32_t at,
 
 FunctionCalls::Bound FunctionCalls::BindFunction(const FunctionPlan& plan,
                                                  const FunctionInputs& inputs) {
-  for (const FunctionSlot& from : plan.slots) {
+  for (const FunctionSlot& from : plan.record->slots) {
     Bound bound = Bound::kYes;
     switch (from.kind) {
       case Kind::kBorn:
@@ -104,7 +104,7 @@ FunctionCalls::Bound FunctionCalls::BindFunction(const FunctionPlan& plan,
             from, plan.captured[from.index].storage._unsafe_get_target(), 0);
         break;
       case Kind::kConstant: {
-        const std::string* bytes = &plan.constants[from.index].bytes;
+        const std::string* bytes = &plan.constants[from.index];
         const std::string number =
             NumberOfConstant(plan, from.index, inputs.numbers);
         if (!number.empty()) bytes = &number;
@@ -183,7 +183,7 @@ void FunctionCalls::KeepNumbers(const FunctionPlan& plan,
 
 void FunctionCalls::FlushOwnersOf(const FunctionPlan& plan,
                                   const FunctionInputs& inputs) {
-  for (const FunctionSlot& slot : plan.slots) {
+  for (const FunctionSlot& slot : plan.record->slots) {
     const c10::StorageImpl* storage = nullptr;
     if (slot.kind == Kind::kArgument) {
       storage = StorageOf(inputs.tensors[slot.index]->unsafeGetTensorImpl());
@@ -208,7 +208,8 @@ bool FunctionCalls::ReplayFunction(const FunctionPlan& plan,
   } else if (store_.get() != registry_->store()) {
     LeaveForFunction();
   }
-  if (!HasStore(plan.store)) return false;
+  if (!HasStore(plan.record->store)) return false;
+  const std::vector<TraceNode*>& nodes = plan.record->nodes;
   for (int attempt = 0; attempt < 3; ++attempt) {
     {
       const OwnerStateLock lock(this);
@@ -227,7 +228,7 @@ bool FunctionCalls::ReplayFunction(const FunctionPlan& plan,
             MakeFresh(plan.fresh[f], &fresh[f]);
           }
           KeepNumbers(plan, inputs.numbers);
-          run_.pending.assign(plan.nodes.begin(), plan.nodes.end());
+          run_.pending.assign(nodes.begin(), nodes.end());
         }
       } catch (
           const std::exception&) {  // no memory: the function may have some
@@ -235,13 +236,13 @@ bool FunctionCalls::ReplayFunction(const FunctionPlan& plan,
         if (has_begun) AfterFlushLocked();
       }
       if (bound == Bound::kYes) {
-        const auto ops = static_cast<std::int64_t>(plan.nodes.size());
+        const auto ops = static_cast<std::int64_t>(nodes.size());
         pending_count_.store(static_cast<std::uint32_t>(ops),
                              std::memory_order_relaxed);
         counters_.ops_seen.Add(ops);
         counters_.ops_deferred.Add(ops);
-        root_ = plan.nodes.front();
-        cursor_ = plan.nodes.back();
+        root_ = nodes.front();
+        cursor_ = nodes.back();
         function_end_ = cursor_;
         run_began_ns_ = 0;
         return true;
