@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/platform/settings.h"
 #include "runtime/report/log.h"
@@ -27,17 +28,20 @@ bool IsNew(std::string_view what, OpId first, std::uint64_t sequence) {
   return said->insert({what, {first, sequence}}).second;
 }
 
-// `what` is a literal.
+// `what` is a literal. `function`: the name of the one of tjit::jit(), else "".
 void Refuse(Counters* counters, std::string_view what, OpId first,
-            std::uint64_t sequence) {
+            std::uint64_t sequence, const std::string& function = "") {
   const Stance stance = g_settings.stance();
   const bool fails = stance == Stance::kFailOnRecompile;
   if (!fails && !IsNew(what, first, sequence)) return;
-  std::string text = absl::StrCat(
-      std::string(what), " that begins with ", std::string(OpName(first)),
-      ", as the stance is ", fails ? "fail_on_recompile" : "eager_on_recompile",
-      ". Let the program run through it before "
-      "tjit::set_stance(), or set Stance::kDefault for it.");
+  const std::string which =
+      function.empty() ? " that begins with " + std::string(OpName(first))
+                       : ", \"" + function + "\"";
+  std::string text =
+      absl::StrCat(std::string(what), which, ", as the stance is ",
+                   fails ? "fail_on_recompile" : "eager_on_recompile",
+                   ". Let the program run through it before "
+                   "tjit::set_stance(), or set Stance::kDefault for it.");
   if (fails) {
     KeepFailure(counters, "tjit: " + text);
   } else {
@@ -50,6 +54,13 @@ void Refuse(Counters* counters, std::string_view what, OpId first,
 void RefuseRecording(Counters* counters, OpId first, std::uint64_t sequence) {
   counters->recordings_refused.Add();
   Refuse(counters, "a sequence is not recorded or promoted", first, sequence);
+}
+
+void RefuseFunction(Counters* counters, const std::string& name,
+                    std::uint64_t form) {
+  counters->recordings_refused.Add();
+  Refuse(counters, "a function of tjit::jit() is not recorded", kNoOp,
+         absl::HashOf(name, form), name);
 }
 
 void RefuseCompile(Counters* counters, OpId first, std::uint64_t sequence) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "recorder/schema_key.h"
 #include "runtime/platform/settings.h"
@@ -13,7 +14,7 @@
 
 namespace tjit::runtime {
 
-// REQUIRES (both): the stance is not kDefault. `sequence` tells those apart
+// REQUIRES (all): the stance is not kDefault. `sequence` tells those apart
 // that begin with the same op. A sequence that begins with `first` was not
 // recorded, or not promoted.
 void RefuseRecording(Counters* counters, OpId first, std::uint64_t sequence);
@@ -24,6 +25,10 @@ inline bool MayRecord(Counters* counters, OpId first, std::uint64_t sequence) {
   RefuseRecording(counters, first, sequence);
   return false;
 }
+// A function that tjit::jit() wraps was not recorded. `form` tells its calls
+// apart.
+void RefuseFunction(Counters* counters, const std::string& name,
+                    std::uint64_t form);
 // A segment that begins with `first` was not compiled.
 void RefuseCompile(Counters* counters, OpId first, std::uint64_t sequence);
 

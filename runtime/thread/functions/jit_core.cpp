@@ -562,12 +562,13 @@ bool JitCall::Begin() {
       return false;
     }
   }
-  if (found.plan == nullptr &&
-      !runtime::MayRecord(&state->counters(), kNoOp, found.form)) {
+  if (found.is_left_alone) return false;
+  if (found.plan == nullptr && !runtime::g_settings.may_compile()) {
+    runtime::RefuseFunction(&state->counters(), core_->options.name,
+                            found.form);
     return false;
   }
-  if (!found.is_left_alone)
-    Observe(state, std::move(found), context, is_verified);
+  Observe(state, std::move(found), context, is_verified);
   return false;
 }
 

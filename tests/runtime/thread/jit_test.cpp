@@ -1190,6 +1190,44 @@ TEST_F(JitTest, ClearOnAnotherThread) {
 }
 
 // The program around it is recorded and replayed as ever.
+TEST_F(JitTest, AStanceNamesTheFunction) {
+  const auto chain = [](const at::Tensor& a) { return (a * 2 + 1).relu(); };
+  auto known = jit(chain, {.name = "known", .verify_every = 0});
+  auto unknown = jit(chain, {.name = "unknown", .verify_every = 0});
+  const at::Tensor a = at::rand({8}) - 0.5;
+  for (int i = 0; i < 4; ++i) known(a);
+  set_stance(Stance::kFailOnRecompile);
+  const std::int64_t before = known.stats().replays;
+  EXPECT_NO_THROW(known(a));
+  EXPECT_EQ(known.stats().replays, before + 1);
+  try {
+    unknown(a);
+    mark_step();
+    ADD_FAILURE() << "nothing was refused";
+  } catch (const std::exception& e) {
+    EXPECT_NE(std::string(e.what()).find("\"unknown\""), std::string::npos)
+        << e.what();
+  }
+  set_stance(Stance::kDefault);
+  EXPECT_EQ(unknown.stats().recordings, 0);
+  EXPECT_TRUE(SameBits(unknown(a), chain(a)));
+}
+
+// One that is given up is not recorded anyhow: nothing is refused.
+TEST_F(JitTest, AStanceRefusesNothingThatIsGivenUp) {
+  const auto reads = [](const at::Tensor& a) {
+    return a * (a.sum().item<float>() > 0 ? 2 : 3);
+  };
+  auto fast = jit(reads);
+  const at::Tensor a = at::rand({8});
+  for (int i = 0; i < 20; ++i) fast(a);
+  set_stance(Stance::kEagerOnRecompile);
+  const Stats before = stats();
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(SameBits(fast(a), reads(a)));
+  set_stance(Stance::kDefault);
+  EXPECT_EQ((stats() - before).recordings_refused, 0) << fast.stats().why;
+}
+
 TEST_F(JitTest, TheProgramAroundIt) {
   auto fast = jit([](const at::Tensor& x) { return (x * 2 + 1).relu(); });
   at::Tensor a = at::rand({8}), b = a.clone();
