@@ -11,7 +11,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -44,6 +43,18 @@ TJIT_API std::shared_ptr<JitCore> MakeJitCore(JitOptions options);
 TJIT_API void ResetJitCore(JitCore* core);
 TJIT_API JitStats StatsOfJitCore(const JitCore& core);
 
+// Hands `text` on as words: its length, then eight bytes each.
+template <class TakeWord>
+void SplitIntoWords(std::string_view text, const TakeWord& take) {
+  take(text.size());
+  for (std::size_t i = 0; i < text.size(); i += 8) {
+    std::uint64_t word = 0;
+    __builtin_memcpy(&word, text.data() + i,
+                     text.size() - i < 8 ? text.size() - i : 8);
+    take(word);
+  }
+}
+
 // Its address tells one list of types from another.
 template <class...>
 inline constexpr char kTypes = 0;
@@ -62,7 +73,9 @@ class TJIT_API JitCall {
   void Tensor(const at::Tensor& t) { tensors_.push_back(&t); }
   void Number(double n) { numbers_.push_back(n); }
   void Word(std::uint64_t w) { words_.push_back(w); }
-  void Text(std::string_view text);
+  void Text(std::string_view text) {
+    SplitIntoWords(text, [this](std::uint64_t w) { Word(w); });
+  }
 
   // True: the call was replayed, returned() and TakeResult() have its results.
   // False: the function is to be run, then End() is to be called.
@@ -90,7 +103,6 @@ class TJIT_API JitCall {
   bool wants_results() const { return session_ != nullptr; }
   void AddResult(const at::Tensor& t) { results_.push_back(t); }
   void AddResultWord(std::uint64_t w) { result_words_.push_back(w); }
-  void AddResultText(std::string_view text);
   void End(std::shared_ptr<const void> returned);
 
  private:
@@ -107,7 +119,7 @@ class TJIT_API JitCall {
                std::unique_ptr<runtime::FunctionPlan> plan);
   void EndInVain(const JitSession& session);
   void RecordRefusal(std::uint64_t form, runtime::Refusal why,
-                     const std::string& op);
+                     std::uint32_t op);
   void Leave();
 
   JitCore* const core_;
@@ -122,10 +134,6 @@ class TJIT_API JitCall {
   bool is_scoped_ = false;
 };
 
-}  // namespace internal
-
-namespace internal {
-
 // Visits an argument again: the function may have changed it.
 struct ArgumentChecker {
   JitCall& call;
@@ -134,13 +142,7 @@ struct ArgumentChecker {
   void Number(double n) { call.CheckNumber(at.numbers++, n); }
   void Word(std::uint64_t w) { call.CheckWord(at.words++, w); }
   void Text(std::string_view text) {
-    Word(text.size());
-    for (std::size_t i = 0; i < text.size(); i += 8) {
-      std::uint64_t word = 0;
-      __builtin_memcpy(&word, text.data() + i,
-                       text.size() - i < 8 ? text.size() - i : 8);
-      Word(word);
-    }
+    SplitIntoWords(text, [this](std::uint64_t w) { Word(w); });
   }
 };
 
@@ -165,7 +167,9 @@ struct ResultReader {
     call.AddResultWord(bits);
   }
   void Word(std::uint64_t w) { call.AddResultWord(w); }
-  void Text(std::string_view text) { call.AddResultText(text); }
+  void Text(std::string_view text) {
+    SplitIntoWords(text, [this](std::uint64_t w) { Word(w); });
+  }
 };
 struct TensorClearer {
   void Tensor(at::Tensor& t) { t.reset(); }

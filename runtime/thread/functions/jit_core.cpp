@@ -415,23 +415,6 @@ JitStats StatsOfJitCore(const JitCore& core) {
   return stats;
 }
 
-void JitCall::Text(std::string_view text) {
-  words_.push_back(text.size());
-  for (std::size_t i = 0; i < text.size(); i += 8) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, text.data() + i,
-                std::min<std::size_t>(8, text.size() - i));
-    words_.push_back(word);
-  }
-}
-
-void JitCall::AddResultText(std::string_view text) {
-  result_words_.push_back(text.size());
-  for (const char c : text) {
-    result_words_.push_back(static_cast<unsigned char>(c));
-  }
-}
-
 // What stands for the call.
 struct JitCall::Found {
   const FunctionPlan* plan = nullptr;
@@ -489,9 +472,7 @@ JitCall::Found JitCall::Find(const ThreadState& state,
       core_->plans.size() >= kMostPlansEver ||
       (failures != core_->failures.end() && failures->second >= kMostFailures);
   if (alive >= kMostPlans || core_->plans.size() >= kMostPlansEver) {
-    core_->why = absl::StrCat(RefusalName(Refusal::kTooMany), ": ",
-                              RefusalText(Refusal::kTooMany), "; ",
-                              RefusalRemedy(Refusal::kTooMany));
+    core_->why = runtime::DescribeRefusal(Refusal::kTooMany, kNoOp);
   }
   found.plan = wider;
   found.is_wider = wider != nullptr;
@@ -638,7 +619,7 @@ void JitCall::Observe(ThreadState* state, Found found, std::uint32_t context,
     if (t.defined()) {
       const c10::TensorImpl* const impl = t.unsafeGetTensorImpl();
       if (!runtime::IsPlain(impl)) {
-        return RecordRefusal(found.form, Refusal::kNotPlain, "");
+        return RecordRefusal(found.form, Refusal::kNotPlain, kNoOp);
       }
       argument.geometry = runtime::GeometryOf(impl);
       argument.requires_grad = RequiresGrad(impl);
@@ -675,19 +656,23 @@ void JitCall::Observe(ThreadState* state, Found found, std::uint32_t context,
 
 namespace {
 
+// What pending ops throw at the end is met where their results are read.
+template <class Action>
+void RunOrWarn(const Action& action) {
+  try {
+    action();
+  } catch (const std::exception& e) {
+    runtime::LogWarning(absl::StrCat(
+        "the end of a function of tjit::jit() leaves ops pending: ", e.what()));
+  }
+}
+
 // The function that a session looks at ends with it.
 class ClosesFunction {
  public:
   explicit ClosesFunction(ThreadState* state) : state_(state) {}
   ~ClosesFunction() {
-    try {
-      Close();
-    } catch (const std::exception& e) {
-      runtime::LogWarning(
-          absl::StrCat("the end of a function of tjit::jit() "
-                       "leaves ops pending: ",
-                       e.what()));
-    }
+    RunOrWarn([this] { Close(); });
   }
   ClosesFunction(const ClosesFunction&) = delete;
   ClosesFunction& operator=(const ClosesFunction&) = delete;
@@ -829,16 +814,12 @@ void JitCall::EndInVain(const JitSession& session) {
     if (session.is_probe) return;
   }
   if (IsPassing(seen.why)) return;
-  RecordRefusal(session.form, seen.why,
-                seen.op != kNoOp ? std::string(OpName(seen.op)) : "");
+  RecordRefusal(session.form, seen.why, seen.op);
 }
 
 // THROWS: under `strict`.
-void JitCall::RecordRefusal(std::uint64_t form, Refusal why,
-                            const std::string& op) {
-  const std::string text = absl::StrCat(
-      RefusalName(why), ": ", RefusalText(why),
-      op.empty() ? "" : absl::StrCat(" (", op, ")"), "; ", RefusalRemedy(why));
+void JitCall::RecordRefusal(std::uint64_t form, Refusal why, OpId op) {
+  const std::string text = runtime::DescribeRefusal(why, op);
   {
     const MutexLock lock(core_->mutex);
     core_->why = text;
@@ -869,7 +850,7 @@ void JitCall::CheckWord(std::size_t i, std::uint64_t w) {
 }
 
 void JitCall::Leave() {
-  try {
+  RunOrWarn([this] {
     if (session_ != nullptr) {  // the function threw
       const std::unique_ptr<JitSession> session(
           std::exchange(session_, nullptr));
@@ -877,12 +858,7 @@ void JitCall::Leave() {
       session->state->CloseFunction();
     }
     if (is_scoped_) runtime::FlushThisThread(FlushReason::kSyncCall);
-  } catch (const std::exception& e) {
-    runtime::LogWarning(
-        absl::StrCat("the end of a function of tjit::jit() "
-                     "leaves ops pending: ",
-                     e.what()));
-  }
+  });
   if (is_scoped_) --runtime::t_context.scoped_on;
 }
 

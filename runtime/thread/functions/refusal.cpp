@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "absl/strings/str_cat.h"
+
 namespace tjit::runtime {
 namespace {
 
@@ -24,8 +26,11 @@ const Row& RowOf(Refusal refusal) {
 
 }  // namespace
 
-const char* RefusalName(Refusal refusal) { return RowOf(refusal).name; }
-const char* RefusalText(Refusal refusal) { return RowOf(refusal).text; }
-const char* RefusalRemedy(Refusal refusal) { return RowOf(refusal).remedy; }
+std::string DescribeRefusal(Refusal refusal, OpId op) {
+  const Row& row = RowOf(refusal);
+  const std::string about =
+      op == kNoOp ? "" : absl::StrCat(" (", std::string(OpName(op)), ")");
+  return absl::StrCat(row.name, ": ", row.text, about, "; ", row.remedy);
+}
 
 }  // namespace tjit::runtime

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+
+#include "recorder/schema_key.h"
 
 namespace tjit::runtime {
 
@@ -12,10 +15,8 @@ enum class Refusal : std::uint8_t {
   kCount,
 };
 
-// "jit_host_read"; "?" out of range.
-const char* RefusalName(Refusal refusal);
-// One line for a user, and what the user can do.
-const char* RefusalText(Refusal refusal);
-const char* RefusalRemedy(Refusal refusal);
+// For a user: "jit_host_read: it reads values on the host (aten::item); return
+// the tensor". `op`: that it is about, or kNoOp.
+std::string DescribeRefusal(Refusal refusal, OpId op);
 
 }  // namespace tjit::runtime
