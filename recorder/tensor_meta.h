@@ -34,6 +34,12 @@ struct TensorGeometry {
     for (int d = 0; d < ndim; ++d) n *= sizes[d];
     return n;
   }
+  // The last one in the storage. Means nothing where there is none.
+  std::int64_t last_element() const {
+    std::int64_t last = offset;
+    for (int d = 0; d < ndim; ++d) last += (sizes[d] - 1) * strides[d];
+    return last;
+  }
 };
 
 // How the elements lie, as far as kernels choose by it.

@@ -155,7 +155,6 @@ class Verifier {
                                  int{g.itemsize}, " bytes"));
     }
     if (g.reserved != 0) Report(where, "reserved bytes are set");
-    std::int64_t last = g.offset;
     bool is_negative = g.offset < 0, is_empty = false, is_set_past = false;
     for (int d = 0; d < kMaxDims; ++d) {
       if (d >= g.ndim) {
@@ -164,14 +163,14 @@ class Verifier {
       }
       is_negative |= g.sizes[d] < 0 || g.strides[d] < 0;
       is_empty |= g.sizes[d] == 0;
-      last += (g.sizes[d] - 1) * g.strides[d];
     }
     if (is_set_past) Report(where, "dims past ndim are set");
     if (is_negative) {
       Report(where, "a size, stride or offset is negative");
       return;
     }
-    const auto end = static_cast<std::uint64_t>(last + 1) * g.itemsize;
+    const auto end =
+        static_cast<std::uint64_t>(g.last_element() + 1) * g.itemsize;
     if (!is_empty && end > slot.bytes) {
       Report(where, absl::StrCat(ToText(g), " ends at byte ", end, " of ",
                                  slot.bytes));

@@ -43,11 +43,7 @@ std::optional<std::vector<Interval>> DigitsOf(
 
 Reach ReachOf(const TensorGeometry& g) {
   TJIT_ASSERT(g.numel() > 0);
-  Reach reach{g.offset, g.offset};
-  for (int d = 0; d < g.ndim; ++d) {
-    reach.last += (g.sizes[d] - 1) * g.strides[d];
-  }
-  return reach;
+  return {g.offset, g.last_element()};
 }
 
 bool SameElements(const TensorGeometry& a, const TensorGeometry& b) {

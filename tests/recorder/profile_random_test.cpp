@@ -46,9 +46,7 @@ TensorGeometry DrawGeometry(Random* random) {
 }
 
 std::uint64_t EndOf(const TensorGeometry& g) {
-  std::int64_t last = g.offset;
-  for (int d = 0; d < g.ndim; ++d) last += (g.sizes[d] - 1) * g.strides[d];
-  return static_cast<std::uint64_t>(last + 1) * g.itemsize;
+  return static_cast<std::uint64_t>(g.last_element() + 1) * g.itemsize;
 }
 
 // A storage that is as long as it need be, or a slice of a longer one.

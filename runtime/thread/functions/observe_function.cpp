@@ -296,14 +296,11 @@ std::vector<FunctionSlot> SlotsOf(const std::vector<const StepRecord*>& steps,
       if (arg.slot == kNoSlot) continue;
       FunctionSlot& slot = slots[static_cast<std::size_t>(arg.slot)];
       const TensorGeometry& g = arg.geometry;
-      std::int64_t last = g.offset;
-      for (int d = 0; d < g.ndim; ++d) {
-        last += (g.sizes[d] - 1) * g.strides[d];
-      }
+      const std::int64_t end = (g.last_element() + 1) * g.itemsize;
       slot.written |= arg.written;
       if (slot.first < 0) slot.first = g.offset * g.itemsize;
       slot.begin = std::min<std::int64_t>(slot.begin, g.offset * g.itemsize);
-      slot.end = std::max<std::int64_t>(slot.end, (last + 1) * g.itemsize);
+      slot.end = std::max(slot.end, end);
     }
   }
   return slots;

@@ -279,10 +279,8 @@ class PlanBuilder {
   }
 
   static void NeedBytes(const TensorGeometry& g, FunctionArgument* argument) {
-    std::int64_t last = g.offset;
-    for (int d = 0; d < g.ndim; ++d) last += (g.sizes[d] - 1) * g.strides[d];
     argument->least_bytes =
-        std::max(argument->least_bytes, (last + 1) * g.itemsize);
+        std::max(argument->least_bytes, (g.last_element() + 1) * g.itemsize);
   }
 
   Refusal FindFresh(const at::Tensor& tensor, const c10::StorageImpl* storage,
