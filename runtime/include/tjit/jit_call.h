@@ -25,6 +25,7 @@ struct JitOptions;
 struct JitStats;
 
 namespace runtime {
+struct FunctionInputs;
 struct FunctionPlan;
 struct FunctionRecord;
 class ThreadState;
@@ -107,6 +108,7 @@ class TJIT_API JitCall {
 
  private:
   struct Found;
+  runtime::FunctionInputs Inputs() const;
   Found Find(const runtime::ThreadState& state, std::uint32_t context) const;
   bool Replay(runtime::ThreadState* state, const runtime::FunctionPlan& plan);
   void Observe(runtime::ThreadState* state, Found found, std::uint32_t context,

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/util/ArrayRef.h>
 
 #include <cstdint>
 #include <memory>
@@ -21,8 +22,9 @@ namespace tjit::runtime {
 
 // The arguments of one call, by the order of the plan's key.
 struct FunctionInputs {
-  const at::Tensor* const* tensors;
-  const double* numbers;
+  c10::ArrayRef<const at::Tensor*> tensors;
+  c10::ArrayRef<double> numbers;
+  c10::ArrayRef<std::uint64_t> words;  // what must be the same
 };
 
 class FunctionCalls : public TraceCursor {
@@ -85,7 +87,7 @@ class FunctionCalls : public TraceCursor {
                     std::int64_t shift) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MakeFresh(const FreshTensor& fresh, at::Tensor* tensor)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void KeepNumbers(const FunctionPlan& plan, const double* numbers);
+  void KeepNumbers(const FunctionPlan& plan, c10::ArrayRef<double> numbers);
   void UnbindFunction() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FlushOwnersOf(const FunctionPlan& plan, const FunctionInputs& inputs);
 };

@@ -71,7 +71,7 @@ namespace {
 // The number that constant `at` stands for, as bytes; empty: it is always the
 // same.
 std::string NumberOfConstant(const FunctionPlan& plan, std::uint32_t at,
-                             const double* numbers) {
+                             c10::ArrayRef<double> numbers) {
   for (const NumberUse& use : plan.uses) {
     if (!use.is_constant || use.at != at) continue;
     return std::string(reinterpret_cast<const char*>(&numbers[use.number]),
@@ -167,7 +167,7 @@ void FunctionCalls::MakeFresh(const FreshTensor& fresh, at::Tensor* tensor) {
 }
 
 void FunctionCalls::KeepNumbers(const FunctionPlan& plan,
-                                const double* numbers) {
+                                c10::ArrayRef<double> numbers) {
   const std::size_t count = plan.scalars.size();
   if (run_.scalars.size() < count) run_.scalars.resize(2 * count);
   std::copy(plan.scalars.begin(), plan.scalars.end(), run_.scalars.begin());

@@ -1,0 +1,478 @@
+// How a call of a function that tjit::jit() wraps goes, but for its replay.
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "recorder/schema_key.h"
+#include "runtime/call/interpose.h"
+#include "runtime/call/kernel_state.h"
+#include "runtime/call/plain_tensor.h"
+#include "runtime/platform/settings.h"
+#include "runtime/platform/thread_context.h"
+#include "runtime/report/instruction_log.h"
+#include "runtime/report/log.h"
+#include "runtime/report/stance.h"
+#include "runtime/thread/functions/function_calls.h"
+#include "runtime/thread/functions/jit_core.h"
+#include "runtime/thread/functions/jit_match.h"
+#include "runtime/thread/materialize.h"
+#include "runtime/thread/observers.h"
+#include "runtime/thread/thread_state.h"
+
+namespace tjit::internal {
+
+using runtime::FunctionArgument;
+using runtime::FunctionKey;
+using runtime::FunctionPlan;
+using runtime::FunctionRecord;
+using runtime::FunctionSession;
+using runtime::Likeness;
+using runtime::Refusal;
+using runtime::ThreadState;
+
+// A call that runs the function, and what is seen meanwhile.
+struct JitSession {
+  ThreadState* state = nullptr;
+  FunctionSession seen;
+  const FunctionPlan* plan = nullptr;  // that is compared with the call
+  std::uint64_t form = 0;              // FormOf() the call
+  bool is_probe = false;               // numbers are others than the record's
+  bool is_verified = false;  // not to make it serve more, but to be sure
+};
+
+namespace {
+
+// Calls of one form that came to nothing before they are left alone.
+constexpr int kMostFailures = 5;
+// Ways in which one function is replayed at a time, and in all.
+constexpr std::size_t kMostPlans = 64;
+constexpr std::size_t kMostPlansEver = 1024;
+// Calls that tried to make a plan serve more.
+constexpr std::uint32_t kMostWidenings = 2;
+// Replays in a row that could not bind their storages.
+constexpr std::uint32_t kMostMisses = 2;
+// Replays that turned out wrong.
+constexpr int kMostMismatches = 4;
+
+bool IsWider(Likeness likeness) {
+  return likeness == Likeness::kOtherStorages ||
+         likeness == Likeness::kOtherNumbers;
+}
+
+// This thread's state, where a function may be replayed or recorded now.
+ThreadState* UsableState() {
+  if (!runtime::g_settings.may_defer() || runtime::g_settings.modes() != 0) {
+    return nullptr;
+  }
+  ThreadState* const state = runtime::ActiveState();
+  if (state == nullptr || state == runtime::LogOnlyState() ||
+      state->is_paused() || state->open_function() != nullptr ||
+      runtime::t_context.held != nullptr || runtime::IsWatched() ||
+      runtime::InstructionLogOn() || runtime::InParallelRegion() ||
+      runtime::FillsAllocations() ||
+      !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastCPU)) {
+    return nullptr;
+  }
+  return state;
+}
+
+// Where tjit is on for jit() alone, this thread takes part until the call is
+// over. True if it did not before.
+bool TurnOnThread() {
+  if (!runtime::g_enabled.load(std::memory_order_relaxed) ||
+      runtime::g_process_enabled.load(std::memory_order_relaxed) ||
+      runtime::t_context.scoped_on != 0) {
+    return false;
+  }
+  ++runtime::t_context.scoped_on;
+  return true;
+}
+
+bool IsDueForLook(std::uint64_t replays, std::int64_t every) {
+  if (every <= 0) return false;
+  const auto period = static_cast<std::uint64_t>(every);
+  return replays < period ? std::has_single_bit(replays)
+                          : replays % period == 0;
+}
+
+}  // namespace
+
+runtime::FunctionInputs JitCall::Inputs() const {
+  return {tensors_, numbers_, words_};
+}
+
+// What stands for the call.
+struct JitCall::Found {
+  const FunctionPlan* plan = nullptr;
+  bool is_wider = false;  // the plan may come to serve the call, too
+  std::shared_ptr<const FunctionRecord> record;
+  bool is_probe = false;  // numbers are others than the record's
+  std::uint64_t form = 0;
+  bool is_left_alone = false;
+};
+
+JitCall::Found JitCall::Find(const ThreadState& state,
+                             std::uint32_t context) const {
+  const runtime::FunctionInputs inputs = Inputs();
+  const std::uint64_t global = runtime::GlobalContext::Now().word;
+  const auto compare = [&](const FunctionKey& key) {
+    return runtime::Compare(key, context, global, inputs);
+  };
+  const auto compare_plan = [&](const FunctionPlan& known) {
+    const Likeness one = compare(known.key);
+    return one == Likeness::kSame && !runtime::NumbersFit(known, numbers_)
+               ? Likeness::kOtherNumbers
+               : one;
+  };
+  Found found;
+  found.plan = core_->last.load(std::memory_order_acquire);
+  if (found.plan != nullptr &&
+      !found.plan->is_dropped.load(std::memory_order_relaxed) &&
+      compare_plan(*found.plan) == Likeness::kSame &&
+      HoldsLeaves(*found.plan)) {
+    return found;
+  }
+  found.plan = nullptr;
+  const FunctionPlan* wider = nullptr;
+  std::size_t alive = 0;
+  const MutexLock lock(core_->mutex);
+  for (const auto& known : core_->plans) {
+    if (known->is_dropped.load(std::memory_order_relaxed)) continue;
+    if (known->record->store.expired()) {  // what was recorded is forgotten
+      known->is_dropped.store(true, std::memory_order_relaxed);
+      continue;
+    }
+    ++alive;
+    const Likeness one = compare_plan(*known);
+    if (one == Likeness::kOther || !HoldsLeaves(*known)) continue;
+    if (one == Likeness::kSame) found.plan = known.get();
+    if (IsWider(one) &&
+        known->failures.load(std::memory_order_relaxed) < kMostWidenings) {
+      wider = known.get();
+    }
+  }
+  if (found.plan != nullptr) return found;
+  found.form = runtime::FormOf(context, inputs);
+  const auto failures = core_->failures.find(found.form);
+  found.is_left_alone =
+      core_->mismatches >= kMostMismatches || alive >= kMostPlans ||
+      core_->plans.size() >= kMostPlansEver ||
+      (failures != core_->failures.end() && failures->second >= kMostFailures);
+  if (alive >= kMostPlans || core_->plans.size() >= kMostPlansEver) {
+    core_->why = runtime::DescribeRefusal(Refusal::kTooMany, kNoOp);
+  }
+  found.plan = wider;
+  found.is_wider = wider != nullptr;
+  if (wider != nullptr || found.is_left_alone) return found;
+  // One that was followed in vain stands for something that is not seen in the
+  // arguments, as another number does.
+  constexpr std::uint32_t kMostFollowed = 3;
+  for (const auto& known : core_->records) {
+    const Likeness one = compare(known->key);
+    const std::uint32_t failed =
+        known->failures.load(std::memory_order_relaxed);
+    const bool is_it = one <= Likeness::kOtherStorages
+                           ? failed < kMostFollowed
+                           : one == Likeness::kOtherNumbers && failed == 0 &&
+                                 found.record == nullptr;
+    if (!is_it || !state.HasStore(known->store)) continue;
+    found.record = known;
+    found.is_probe = one == Likeness::kOtherNumbers;
+  }
+  return found;
+}
+
+bool JitCall::Begin() {
+  core_->calls.fetch_add(1, std::memory_order_relaxed);
+  is_scoped_ = TurnOnThread();
+  ThreadState* const state = UsableState();
+  if (state == nullptr) return false;
+  const std::uint32_t context = runtime::CurrentContext();
+  if (context == 0) return false;
+  Found found = Find(*state, context);
+  if (found.plan != nullptr && !runtime::HoldsCaptured(*found.plan)) {
+    found.plan->is_dropped.store(true, std::memory_order_relaxed);
+    found.plan = nullptr;
+    found.is_wider = false;
+  }
+  bool is_verified = false;
+  if (found.plan != nullptr && !found.is_wider) {
+    const std::uint64_t replays =
+        found.plan->replays.fetch_add(1, std::memory_order_relaxed) + 1;
+    is_verified = core_->options.follow ||
+                  IsDueForLook(replays, core_->options.verify_every);
+    if (!is_verified && Replay(state, *found.plan)) return true;
+    if (!is_verified) {
+      // The storages lie otherwise, or another thread uses them now.
+      if (found.plan->misses.fetch_add(1, std::memory_order_relaxed) >=
+          kMostMisses) {
+        found.plan->is_dropped.store(true, std::memory_order_relaxed);
+      }
+      return false;
+    }
+  }
+  if (found.is_left_alone) return false;
+  if (found.plan == nullptr && !runtime::g_settings.may_compile()) {
+    runtime::RefuseFunction(&state->counters(), core_->options.name,
+                            found.form);
+    return false;
+  }
+  Observe(state, std::move(found), context, is_verified);
+  return false;
+}
+
+// The function runs and is looked at.
+void JitCall::Observe(ThreadState* state, Found found, std::uint32_t context,
+                      bool is_verified) {
+  if (found.form == 0) found.form = runtime::FormOf(context, Inputs());
+  auto session = std::make_unique<JitSession>();
+  FunctionSession& seen = session->seen;
+  for (const at::Tensor* t : tensors_) {
+    if (t->defined() && !runtime::IsPlain(t->unsafeGetTensorImpl())) {
+      return RecordRefusal(found.form, Refusal::kNotPlain, kNoOp);
+    }
+    seen.arguments.push_back(*t);
+  }
+  seen.key = runtime::MakeKey(context, Inputs());
+  session->state = state;
+  session->form = found.form;
+  session->is_verified = is_verified;
+  session->is_probe = found.is_probe;
+  if (found.plan != nullptr && state->HasStore(found.plan->record->store)) {
+    session->plan = seen.before = found.plan;
+    seen.follows = found.plan->record;
+  } else if (found.plan == nullptr) {
+    seen.follows = std::move(found.record);
+  }
+  if (!state->SeesOps()) state->ForgetTrial();
+  if (seen.follows == nullptr) {
+    core_->recordings.fetch_add(1);
+    state->counters().jit_recordings.Add();
+  }
+  state->OpenFunction(&seen);
+  session_ = session.release();
+}
+
+namespace {
+
+// What pending ops throw at the end is met where their results are read.
+template <class Action>
+void RunOrWarn(const Action& action) {
+  try {
+    action();
+  } catch (const std::exception& e) {
+    runtime::LogWarning(absl::StrCat(
+        "the end of a function of tjit::jit() leaves ops pending: ", e.what()));
+  }
+}
+
+// The function that a session looks at ends with it.
+class ClosesFunction {
+ public:
+  explicit ClosesFunction(ThreadState* state) : state_(state) {}
+  ~ClosesFunction() {
+    RunOrWarn([this] { Close(); });
+  }
+  ClosesFunction(const ClosesFunction&) = delete;
+  ClosesFunction& operator=(const ClosesFunction&) = delete;
+  void Close() {
+    if (ThreadState* const state = std::exchange(state_, nullptr)) {
+      state->CloseFunction();
+    }
+  }
+
+ private:
+  ThreadState* state_;
+};
+
+// True if `plan` serves calls that `before` does not.
+bool IsWider(const FunctionPlan& plan, const FunctionPlan& before) {
+  for (std::size_t a = 0; a < plan.key.arguments.size(); ++a) {
+    const FunctionArgument& now = plan.key.arguments[a];
+    const FunctionArgument& then = before.key.arguments[a];
+    if (now.is_pinned != then.is_pinned || now.moves != then.moves) return true;
+  }
+  for (std::size_t n = 0; n < plan.key.numbers.size(); ++n) {
+    if (plan.key.numbers[n].is_free != before.key.numbers[n].is_free) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Reasons that say nothing of the function.
+bool IsPassing(Refusal why) {
+  return why == Refusal::kInterrupted || why == Refusal::kNoRoom;
+}
+
+}  // namespace
+
+// Who holds a result beside the caller and this call, each once for each time
+// that it is a result.
+std::vector<bool> JitCall::KeptResults(
+    const std::vector<at::Tensor>& leaves) const {
+  std::vector<bool> kept;
+  for (const at::Tensor& t : results_) {
+    std::size_t times = 0;
+    std::vector<const c10::TensorImpl*> views;  // they hold what they are of
+    for (const at::Tensor& other : results_) {
+      times += other.is_same(t);
+      const c10::TensorImpl* const view = other.unsafeGetTensorImpl();
+      if (other.defined() && other.is_view() && other._base().is_same(t) &&
+          std::find(views.begin(), views.end(), view) == views.end()) {
+        views.push_back(view);
+      }
+    }
+    std::size_t gradients = 0;
+    for (const at::Tensor& leaf : leaves) gradients += leaf.grad().is_same(t);
+    kept.push_back(t.defined() &&
+                   t.use_count() > 2 * times + views.size() + gradients);
+  }
+  return kept;
+}
+
+void JitCall::End(std::shared_ptr<const void> returned) {
+  if (session_ == nullptr) return;
+  const std::unique_ptr<JitSession> session(std::exchange(session_, nullptr));
+  ClosesFunction closes(session->state);
+  FunctionSession& seen = session->seen;
+  // Those that were made inside are gone.
+  std::erase_if(seen.leaves,
+                [](const at::Tensor& leaf) { return leaf.use_count() == 1; });
+  std::unique_ptr<FunctionRecord> record;
+  std::unique_ptr<FunctionPlan> plan;
+  if (seen.follows == nullptr) {
+    record = session->state->EndRecording();
+    if (record != nullptr) {
+      record->result_words.assign(result_words_.begin(), result_words_.end());
+    }
+  } else {
+    if (!std::equal(result_words_.begin(), result_words_.end(),
+                    seen.follows->result_words.begin(),
+                    seen.follows->result_words.end())) {
+      seen.Fail(Refusal::kNumber);
+    }
+    seen.is_kept = KeptResults(seen.leaves);
+    plan = session->state->EndFollowing(
+        std::vector<at::Tensor>(results_.begin(), results_.end()));
+    if (plan != nullptr) plan->returned = std::move(returned);
+  }
+  closes.Close();
+  if (seen.has_failed()) {
+    EndInVain(*session);
+  } else if (record != nullptr) {
+    const MutexLock lock(core_->mutex);
+    core_->why.clear();
+    core_->records.push_back(std::move(record));
+    constexpr std::size_t kMostRecords = 8;
+    if (core_->records.size() > kMostRecords) core_->records.pop_front();
+  } else {
+    Publish(*session, std::move(plan));
+  }
+}
+
+void JitCall::Publish(const JitSession& session,
+                      std::unique_ptr<FunctionPlan> plan) {
+  const FunctionPlan* const before = session.plan;
+  const MutexLock lock(core_->mutex);
+  core_->why.clear();
+  core_->failures.erase(session.form);
+  if (before != nullptr && session.is_verified) {
+    core_->verified.fetch_add(1);
+    session.state->counters().jit_verified.Add();
+    return;
+  }
+  std::erase(core_->records, session.seen.follows);
+  if (before != nullptr) {
+    if (!IsWider(*plan, *before)) {
+      before->failures.fetch_add(1);
+      return;
+    }
+    before->is_dropped.store(true);
+  }
+  const FunctionPlan* const made = plan.get();
+  core_->plans.push_back(std::move(plan));
+  core_->last.store(made, std::memory_order_release);
+}
+
+// THROWS: under `strict`.
+void JitCall::EndInVain(const JitSession& session) {
+  const FunctionSession& seen = session.seen;
+  const FunctionPlan* const before = session.plan;
+  if (before != nullptr && session.is_verified && !IsPassing(seen.why)) {
+    before->is_dropped.store(true, std::memory_order_relaxed);
+    core_->not_same.fetch_add(1);
+    session.state->counters().jit_not_same.Add();
+    const MutexLock lock(core_->mutex);
+    ++core_->mismatches;
+  } else if (before != nullptr && !session.is_verified) {
+    before->failures.fetch_add(1, std::memory_order_relaxed);
+    return;  // the plan is there
+  } else if (before == nullptr && seen.follows != nullptr) {
+    seen.follows->failures.fetch_add(1);
+    if (session.is_probe) return;
+  }
+  if (IsPassing(seen.why)) return;
+  RecordRefusal(session.form, seen.why, seen.op);
+}
+
+// THROWS: under `strict`.
+void JitCall::RecordRefusal(std::uint64_t form, Refusal why, OpId op) {
+  const std::string text = runtime::DescribeRefusal(why, op);
+  {
+    const MutexLock lock(core_->mutex);
+    core_->why = text;
+    constexpr std::size_t kMostForms = 256;
+    if (core_->failures.size() > kMostForms) core_->failures.clear();
+    if (!core_->options.strict) ++core_->failures[form];
+  }
+  TORCH_CHECK(!core_->options.strict, "tjit::jit: ", core_->options.name,
+              " is not replayed: ", text);
+}
+
+// What has grown has more fields than there were.
+void JitCall::CheckTensor(std::size_t i, const at::Tensor& t) {
+  const std::vector<at::Tensor>& before = session_->seen.arguments;
+  if (i >= before.size() || !t.is_same(before[i])) {
+    session_->seen.Fail(Refusal::kOutputArgument);
+  }
+}
+void JitCall::CheckNumber(std::size_t i, double n) {
+  if (i >= numbers_.size() || !runtime::SameBits(n, numbers_[i])) {
+    session_->seen.Fail(Refusal::kOutputArgument);
+  }
+}
+void JitCall::CheckWord(std::size_t i, std::uint64_t w) {
+  if (i >= words_.size() || w != words_[i]) {
+    session_->seen.Fail(Refusal::kOutputArgument);
+  }
+}
+
+void JitCall::Leave() {
+  RunOrWarn([this] {
+    if (session_ != nullptr) {  // the function threw
+      const std::unique_ptr<JitSession> session(
+          std::exchange(session_, nullptr));
+      session->seen.Fail(Refusal::kThrew);
+      session->state->CloseFunction();
+    }
+    if (is_scoped_) runtime::FlushThisThread(FlushReason::kSyncCall);
+  });
+  if (is_scoped_) --runtime::t_context.scoped_on;
+}
+
+}  // namespace tjit::internal
+
+namespace tjit {
+
+NoJit::NoJit(const char*) {
+  runtime::ThreadState* const state = runtime::t_context.state;
+  if (state != nullptr && state->open_function() != nullptr) {
+    state->open_function()->Fail(runtime::Refusal::kOpaqueScope);
+  }
+}
+
+}  // namespace tjit

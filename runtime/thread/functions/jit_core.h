@@ -1,0 +1,46 @@
+// What one object of tjit::jit() knows. Each of its calls is a JitCall
+// (tjit/jit_call.h).
+// Threads: any; what is no atomic number is under `mutex`.
+// Tested by: tests/runtime/thread/jit_test.cpp
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "recorder/explanation.h"
+#include "runtime/thread/functions/function_plan.h"
+#include "support/mutex.h"
+#include "tjit/jit.h"
+
+namespace tjit::internal {
+
+struct JitCore {
+  explicit JitCore(JitOptions o);
+  ~JitCore();
+  JitCore(const JitCore&) = delete;
+  JitCore& operator=(const JitCore&) = delete;
+  ExplainedJit Explain() const;
+
+  JitOptions options;
+  std::atomic<const runtime::FunctionPlan*> last{nullptr};
+  std::atomic<std::int64_t> calls{0}, replays{0}, recordings{0}, verified{0},
+      not_same{0};
+
+  mutable Mutex mutex;
+  // What is dropped stays until the object dies: another thread may use it.
+  std::vector<std::unique_ptr<const runtime::FunctionPlan>> plans
+      ABSL_GUARDED_BY(mutex);
+  std::deque<std::shared_ptr<const runtime::FunctionRecord>> records
+      ABSL_GUARDED_BY(mutex);
+  // By FormOf() a call.
+  absl::flat_hash_map<std::uint64_t, int> failures ABSL_GUARDED_BY(mutex);
+  int mismatches ABSL_GUARDED_BY(mutex) = 0;
+  std::string why ABSL_GUARDED_BY(mutex);
+};
+
+}  // namespace tjit::internal

@@ -1,0 +1,163 @@
+#include "runtime/thread/functions/jit_match.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "absl/hash/hash.h"
+#include "runtime/call/plain_tensor.h"
+#include "runtime/platform/test_hooks.h"
+#include "runtime/platform/thread_context.h"
+#include "runtime/thread/match.h"
+
+namespace tjit::runtime {
+namespace {
+
+bool RequiresGrad(const c10::TensorImpl* impl) {
+  if (Planted(Defect::kSkippedGradGuard)) return false;
+  return impl->autograd_meta() != nullptr && impl->requires_grad();
+}
+
+// The first of `tensors` before number `end` that is over `storage`; else
+// `end`.
+std::size_t FirstOver(const c10::StorageImpl* storage,
+                      c10::ArrayRef<const at::Tensor*> tensors,
+                      std::size_t end) {
+  for (std::size_t i = 0; i < end; ++i) {
+    if (tensors[i]->defined() &&
+        StorageOf(tensors[i]->unsafeGetTensorImpl()) == storage) {
+      return i;
+    }
+  }
+  return end;
+}
+
+Likeness CompareArgument(const FunctionKey& key,
+                         c10::ArrayRef<const at::Tensor*> all, std::size_t i) {
+  // Of many arguments nobody looks: binding them finds it.
+  constexpr std::size_t kMany = 16;
+  const FunctionArgument& known = key.arguments[i];
+  const at::Tensor& now = *all[i];
+  if (!now.defined()) {
+    return known.defined ? Likeness::kOther : Likeness::kSame;
+  }
+  const c10::TensorImpl* const impl = now.unsafeGetTensorImpl();
+  if (!known.defined || !SameGeometry(impl, known.geometry) ||
+      RequiresGrad(impl) != known.requires_grad) {
+    return Likeness::kOther;
+  }
+  const c10::StorageImpl* const storage = StorageOf(impl);
+  const std::int64_t shift = ShiftOf(impl, known.geometry);
+  if (known.shares >= 0) {
+    // One slot stands for both, with one shift.
+    const auto first = static_cast<std::size_t>(known.shares);
+    const c10::TensorImpl* const other = all[first]->unsafeGetTensorImpl();
+    if (StorageOf(other) != storage ||
+        ShiftOf(other, key.arguments[first].geometry) != shift) {
+      return Likeness::kOther;
+    }
+  } else if (i < kMany && FirstOver(storage, all, i) < i) {
+    return Likeness::kOther;
+  }
+  if (static_cast<std::int64_t>(storage->nbytes()) <
+      known.least_bytes + shift) {
+    return Likeness::kOther;
+  }
+  const bool is_wider =
+      (known.is_pinned && known.storage._unsafe_get_target() != storage) ||
+      (!known.moves && shift != 0);
+  return is_wider ? Likeness::kOtherStorages : Likeness::kSame;
+}
+
+}  // namespace
+
+bool SameBits(double a, double b) {
+  return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
+}
+
+FunctionKey MakeKey(std::uint32_t context, const FunctionInputs& inputs) {
+  FunctionKey key;
+  key.context = context;
+  key.global = GlobalContext::Now().word;
+  key.words.assign(inputs.words.begin(), inputs.words.end());
+  for (const double number : inputs.numbers) key.numbers.push_back({number});
+  for (std::size_t i = 0; i < inputs.tensors.size(); ++i) {
+    const at::Tensor& t = *inputs.tensors[i];
+    FunctionArgument argument;
+    argument.defined = t.defined();
+    if (t.defined()) {
+      const c10::TensorImpl* const impl = t.unsafeGetTensorImpl();
+      argument.geometry = GeometryOf(impl);
+      argument.requires_grad = RequiresGrad(impl);
+      argument.storage = impl->storage().getWeakStorageImpl();
+      const std::size_t first = FirstOver(StorageOf(impl), inputs.tensors, i);
+      if (first < i) argument.shares = static_cast<std::int32_t>(first);
+    }
+    key.arguments.push_back(std::move(argument));
+  }
+  return key;
+}
+
+Likeness Compare(const FunctionKey& known, std::uint32_t context,
+                 std::uint64_t global, const FunctionInputs& inputs) {
+  if (known.context != context || known.global != global ||
+      known.arguments.size() != inputs.tensors.size() ||
+      known.numbers.size() != inputs.numbers.size() ||
+      !std::equal(known.words.begin(), known.words.end(), inputs.words.begin(),
+                  inputs.words.end())) {
+    return Likeness::kOther;
+  }
+  Likeness likeness = Likeness::kSame;
+  for (std::size_t i = 0; i < inputs.tensors.size(); ++i) {
+    const Likeness one = CompareArgument(known, inputs.tensors, i);
+    if (one == Likeness::kOther) return one;
+    likeness = std::max(likeness, one);
+  }
+  for (std::size_t i = 0; i < inputs.numbers.size(); ++i) {
+    if (!known.numbers[i].is_free &&
+        !SameBits(known.numbers[i].value, inputs.numbers[i])) {
+      likeness = Likeness::kOtherNumbers;
+    }
+  }
+  return likeness;
+}
+
+bool NumbersFit(const FunctionPlan& plan, c10::ArrayRef<double> numbers) {
+  for (const NumberUse& use : plan.uses) {
+    if (use.is_constant || use.policy == ScalarPolicy::kFree) continue;
+    ScalarValue value;
+    value.type = static_cast<std::uint64_t>(c10::ScalarType::Double);
+    value.bits[0] = std::bit_cast<std::uint64_t>(numbers[use.number]);
+    if (ValueClass(use.policy, value) != use.value_class) return false;
+  }
+  return true;
+}
+
+bool HoldsCaptured(const FunctionPlan& plan) {
+  for (const CapturedStorage& captured : plan.captured) {
+    if (captured.storage.use_count() == 0) return false;
+    if (!captured.tensor) continue;
+    if (captured.tensor->use_count() == 0) return false;
+    const c10::TensorImpl* const impl = captured.tensor->_unsafe_get_target();
+    if (StorageOf(impl) != captured.storage._unsafe_get_target() ||
+        !SameGeometry(impl, captured.geometry) ||
+        impl->storage_offset() != captured.geometry.offset ||
+        RequiresGrad(impl) != captured.requires_grad) {
+      return false;
+    }
+  }
+  return true;
+}
+
+std::uint64_t FormOf(std::uint32_t context, const FunctionInputs& inputs) {
+  std::uint64_t hash = absl::HashOf(context, inputs.tensors.size());
+  for (const std::uint64_t word : inputs.words) hash = absl::HashOf(hash, word);
+  for (const at::Tensor* t : inputs.tensors) {
+    if (!t->defined() || !IsPlain(t->unsafeGetTensorImpl())) continue;
+    hash = absl::HashOf(hash, t->scalar_type(), t->requires_grad());
+    for (const std::int64_t size : t->sizes()) hash = absl::HashOf(hash, size);
+  }
+  return hash | 1;
+}
+
+}  // namespace tjit::runtime

@@ -1,0 +1,35 @@
+// How a call of a function stands to a plan or a record of it.
+//
+// Nothing here changes anything: a call that nothing serves runs the function.
+// Threads: any.
+// Tested by: tests/runtime/thread/jit_test.cpp
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/thread/functions/function_calls.h"
+#include "runtime/thread/functions/function_plan.h"
+
+namespace tjit::runtime {
+
+// From near to far.
+enum class Likeness : std::uint8_t {
+  kSame,
+  kOtherStorages,  // the same but for storages that each call so far had
+  kOtherNumbers,   // or for numbers that each call so far had
+  kOther,
+};
+
+// What a call is told by. REQUIRES: the tensors that are defined are plain.
+FunctionKey MakeKey(std::uint32_t context, const FunctionInputs& inputs);
+Likeness Compare(const FunctionKey& known, std::uint32_t context,
+                 std::uint64_t global, const FunctionInputs& inputs);
+// True if each number takes the formula that was recorded.
+bool NumbersFit(const FunctionPlan& plan, c10::ArrayRef<double> numbers);
+// True if what the function found by itself is as it was when it was recorded.
+bool HoldsCaptured(const FunctionPlan& plan);
+// Equal for calls that differ in numbers and storages only. Never 0.
+std::uint64_t FormOf(std::uint32_t context, const FunctionInputs& inputs);
+bool SameBits(double a, double b);
+
+}  // namespace tjit::runtime

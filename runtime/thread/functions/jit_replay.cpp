@@ -1,0 +1,136 @@
+// A call that is replayed: the function does not run.
+#include <cstdint>
+#include <utility>
+
+#include "runtime/thread/functions/function_calls.h"
+#include "runtime/thread/functions/jit_core.h"
+#include "runtime/thread/thread_state.h"
+
+namespace tjit::internal {
+
+using runtime::FunctionPlan;
+using runtime::FunctionResult;
+using runtime::ThreadState;
+
+namespace {
+
+// The view of `base` that a result is. Where autograd does not know it as one
+// (inference tensors, gradients) it is a tensor over the same storage.
+at::Tensor OverView(const at::Tensor& base, const FunctionResult& result,
+                    std::int64_t shift) {
+  const TensorGeometry& g = result.geometry;
+  const c10::IntArrayRef sizes(g.sizes, g.ndim), strides(g.strides, g.ndim);
+  if (result.is_tracked) {
+    const at::AutoGradMode mode(c10::GradMode::is_enabled() &&
+                                !base.requires_grad());
+    return base.as_strided(sizes, strides, g.offset + shift);
+  }
+  c10::TensorImpl* const from = base.unsafeGetTensorImpl();
+  auto impl = from->shallow_copy_and_detach(
+      base.is_inference() ? c10::VariableVersion(c10::VariableVersion::DISABLED)
+                          : from->version_counter(),
+      /*allow_tensor_metadata_change=*/true);
+  impl->set_sizes_and_strides(sizes, strides, g.offset + shift);
+  return at::Tensor(
+      c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim(
+          impl.release()));
+}
+
+// Raises the version counters of what was written. Two arguments may have one
+// counter: so each is raised to a number, not by one.
+class Bumps {
+ public:
+  Bumps(const FunctionPlan& plan, const at::Tensor* const* arguments) {
+    for (std::size_t a = 0; a < plan.bumps.size(); ++a) {
+      if (plan.bumps[a] == 0) continue;
+      Add(arguments[a]->unsafeGetTensorImpl()->version_counter(),
+          plan.bumps[a]);
+    }
+    for (const runtime::CapturedStorage& captured : plan.captured) {
+      if (captured.bumps != 0) Add(captured.version, captured.bumps);
+    }
+  }
+  void Apply() {
+    for (auto& [version, target] : targets_) {
+      while (version.current_version() < target) version.bump();
+    }
+  }
+
+ private:
+  void Add(const c10::VariableVersion& version, std::uint32_t bumps) {
+    targets_.emplace_back(version, version.current_version() + bumps);
+  }
+  // Copies of a version share its counter.
+  c10::SmallVector<std::pair<c10::VariableVersion, std::uint32_t>, 4> targets_;
+};
+
+}  // namespace
+
+bool JitCall::Replay(ThreadState* state, const FunctionPlan& plan) {
+  c10::SmallVector<at::Tensor, 4> fresh(plan.fresh.size());
+  if (!state->ReplayFunction(plan, Inputs(), fresh.data())) {
+    return false;
+  }
+  if (core_->last.load(std::memory_order_relaxed) != &plan) {
+    core_->last.store(&plan, std::memory_order_release);
+  }
+  core_->replays.fetch_add(1, std::memory_order_relaxed);
+  state->counters().jit_replays.Add();
+  if (plan.misses.load(std::memory_order_relaxed) != 0) plan.misses.store(0);
+  if (plan.writes) Bumps(plan, tensors_.data()).Apply();
+  MakeResults(plan, fresh);
+  SetGradients(plan);
+  returned_ = plan.returned.get();
+  return true;
+}
+
+// Results of a replay: `fresh` are the tensors that it made.
+void JitCall::MakeResults(const runtime::FunctionPlan& plan,
+                          c10::ArrayRef<at::Tensor> fresh) {
+  for (const FunctionResult& result : plan.results) {
+    if (result.same_as >= 0) {
+      const at::Tensor same =
+          results_[static_cast<std::size_t>(result.same_as)];
+      results_.push_back(same);
+      continue;
+    }
+    at::Tensor base;
+    std::int64_t shift = 0;
+    switch (result.kind) {
+      case FunctionResult::Kind::kUndefined:
+        break;
+      case FunctionResult::Kind::kArgument:
+        base = *tensors_[result.index];
+        shift = base.storage_offset() -
+                plan.key.arguments[result.index].geometry.offset;
+        break;
+      case FunctionResult::Kind::kCaptured: {
+        auto tensor = plan.captured[result.index].tensor->lock();
+        base = at::Tensor(
+            c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::
+                reclaim(tensor.release()));
+        break;
+      }
+      case FunctionResult::Kind::kSlot:
+        base = fresh[result.index];
+        break;
+    }
+    results_.push_back(result.is_view ? OverView(base, result, shift)
+                                      : std::move(base));
+  }
+}
+
+void JitCall::SetGradients(const runtime::FunctionPlan& plan) {
+  using After = runtime::FunctionLeaf::After;
+  for (const runtime::FunctionLeaf& leaf : plan.leaves) {
+    if (leaf.after == After::kSame) continue;
+    at::Tensor& gradient = leaf.tensor._unsafe_get_target()->mutable_grad();
+    if (leaf.after == After::kNone) {
+      gradient.reset();
+    } else {
+      gradient = results_[leaf.result];
+    }
+  }
+}
+
+}  // namespace tjit::internal
