@@ -160,6 +160,9 @@ struct CallFrame {
   bool recordable = true;
   // Set by OnCall() if AfterEager() wants the boxed arguments.
   bool wants_capture = false;
+  // Set by OnCall(): a call in a function of tjit::jit() that may be a draw
+  // (draws.h), and no step.
+  bool is_draw = false;
   // Set by OnCall(): a worker of a parallel region calls, whose ops are no
   // part of the stream.
   bool in_region = false;

@@ -34,17 +34,6 @@ bool IsReady(const c10::TensorImpl* t) {
                               Block::kPendingWrite) == 0;
 }
 
-// Indices that pass: those from `low` to below `high`, and maybe one more.
-struct Allowed {
-  std::int64_t low, high;
-  bool has_another = false;
-  std::int64_t another = 0;
-
-  bool Has(std::int64_t index) const {
-    return (index >= low && index < high) || (has_another && index == another);
-  }
-};
-
 // Where the distinct elements of a tensor lie: dims along which the same ones
 // come again (stride 0) and dims of size 1 are not there, and what lies in one
 // piece is one dim. Outermost dim first; no dims: one element.
@@ -52,9 +41,9 @@ struct Distinct {
   c10::SmallVector<std::int64_t, 6> sizes, strides;
   std::int64_t count = 1;
 
-  explicit Distinct(const c10::TensorImpl* t) {
-    for (std::int64_t d = 0; d < t->dim(); ++d) {
-      const std::int64_t size = t->size(d), stride = t->stride(d);
+  Distinct(c10::IntArrayRef all_sizes, c10::IntArrayRef all_strides) {
+    for (std::size_t d = 0; d < all_sizes.size(); ++d) {
+      const std::int64_t size = all_sizes[d], stride = all_strides[d];
       if (size == 1 || stride == 0) continue;
       count *= size;
       if (!sizes.empty() && strides.back() == size * stride) {
@@ -94,7 +83,7 @@ bool AllBetween(const T* data, std::int64_t count, std::int64_t stride,
 
 template <class T>
 bool AllHave(const T* data, std::int64_t count, std::int64_t stride,
-             const Allowed& allowed) {
+             const IndexRange& allowed) {
   bool all = true;
   for (std::int64_t i = 0; i < count; ++i) {
     all &= allowed.Has(data[i * stride]);
@@ -104,7 +93,7 @@ bool AllHave(const T* data, std::int64_t count, std::int64_t stride,
 
 template <class T>
 bool AllPassFrom(const T* data, const Distinct& where, std::size_t dim,
-                 const Allowed& allowed) {
+                 const IndexRange& allowed) {
   const bool is_inner = dim + 1 >= where.sizes.size();
   const std::int64_t size = where.sizes.empty() ? 1 : where.sizes[dim];
   const std::int64_t stride = where.sizes.empty() ? 1 : where.strides[dim];
@@ -118,13 +107,17 @@ bool AllPassFrom(const T* data, const Distinct& where, std::size_t dim,
   return true;
 }
 
-template <class T>
-bool AllPass(const c10::TensorImpl* t, const Distinct& where,
-             const Allowed& allowed) {
-  const auto* storage = static_cast<const char*>(
-      t->unsafe_storage().unsafeGetStorageImpl()->data());
-  return AllPassFrom(reinterpret_cast<const T*>(storage) + t->storage_offset(),
-                     where, 0, allowed);
+// Whether all integers from `first` on are allowed.
+bool AllPass(const char* first, c10::ScalarType dtype, const Distinct& where,
+             const IndexRange& allowed) {
+  const auto pass = [&](auto* data) {
+    return AllPassFrom(data, where, 0, allowed);
+  };
+  if (dtype == c10::kLong) {
+    return pass(reinterpret_cast<const std::int64_t*>(first));
+  }
+  return dtype == c10::kInt &&
+         pass(reinterpret_cast<const std::int32_t*>(first));
 }
 
 // Note [What a check may take]
@@ -141,20 +134,20 @@ bool IsWorthALook(const Distinct& where, double op_ns) {
          std::max(kNsOfCall, op_ns / 10);
 }
 
-// Of integers that are all allowed. `op_ns`: what the op takes at least.
-ValueVerdict LookAtIndices(const c10::TensorImpl* t, const Allowed& allowed,
-                           double op_ns) {
-  if (t == nullptr) return ValueVerdict::kFail;
+ValueVerdict LookAtIndices(const IndexUse& use) {
+  const c10::TensorImpl* const t = use.index;
   if (!IsReady(t)) return ValueVerdict::kNotReady;
   if (t->numel() == 0) return ValueVerdict::kPass;
-  const Distinct where(t);
-  if (!IsWorthALook(where, op_ns)) return ValueVerdict::kFail;
-  const auto dtype = c10::typeMetaToScalarType(t->dtype());
-  const bool passes =
-      dtype == c10::kLong  ? AllPass<std::int64_t>(t, where, allowed)
-      : dtype == c10::kInt ? AllPass<std::int32_t>(t, where, allowed)
-                           : false;
-  return passes ? ValueVerdict::kPass : ValueVerdict::kFail;
+  const Distinct where(t->sizes(), t->strides());
+  if (!IsWorthALook(where, use.op_ns)) return ValueVerdict::kFail;
+  const auto* const storage = static_cast<const char*>(
+      t->unsafe_storage().unsafeGetStorageImpl()->data());
+  const auto offset =
+      t->storage_offset() * static_cast<std::int64_t>(t->itemsize());
+  return AllPass(storage + offset, c10::typeMetaToScalarType(t->dtype()), where,
+                 use.allowed)
+             ? ValueVerdict::kPass
+             : ValueVerdict::kFail;
 }
 
 // Of a tensor that an index goes along one dim of, or several: the elements
@@ -165,18 +158,16 @@ double RowOf(const c10::TensorImpl* self, std::int64_t indexed) {
                             static_cast<double>(indexed);
 }
 
-ValueVerdict LookAtDimIndex(const CallFrame& frame) {
+bool FindDimIndex(const CallFrame& frame, IndexUses* uses) {
   const c10::TensorImpl* self = TensorOf(frame, 0);
   const c10::TensorImpl* index = TensorOf(frame, 2);
   if (self == nullptr || index == nullptr || frame.statics.empty()) {
-    return ValueVerdict::kFail;
+    return false;
   }
   const auto ndim = static_cast<std::int64_t>(self->dim());
   auto dim = static_cast<std::int64_t>(frame.statics[0]);
   if (dim < 0) dim += std::max<std::int64_t>(ndim, 1);
-  if (dim < 0 || dim >= std::max<std::int64_t>(ndim, 1)) {
-    return ValueVerdict::kFail;
-  }
+  if (dim < 0 || dim >= std::max<std::int64_t>(ndim, 1)) return false;
   const std::int64_t size = ndim == 0 ? 1 : self->size(dim);
   // An index of one dim stands for rows, one of as many as the tensor for
   // elements.
@@ -184,16 +175,17 @@ ValueVerdict LookAtDimIndex(const CallFrame& frame) {
   const double op_ns = index->dim() == ndim
                            ? count * kNsOfElement
                            : count * RowOf(self, size) * kNsOfRowElement;
-  return LookAtIndices(index, {0, size}, op_ns);
+  uses->push_back({index, {0, size}, op_ns});
+  return true;
 }
 
-ValueVerdict LookAtIndexList(const CallFrame& frame) {
+bool FindIndexList(const CallFrame& frame, IndexUses* uses) {
   const c10::TensorImpl* self = TensorOf(frame, 0);
-  if (self == nullptr) return ValueVerdict::kFail;
+  if (self == nullptr) return false;
   std::int64_t dims = 0, indexed = 1, count = 1;
   for (const TensorRef& ref : frame.tensors) {
     if (ref.arg != 1) continue;
-    if (dims >= self->dim()) return ValueVerdict::kFail;
+    if (dims >= self->dim()) return false;
     const std::int64_t size = self->size(dims++);
     if (ref.impl == nullptr) continue;
     indexed *= size;
@@ -206,29 +198,37 @@ ValueVerdict LookAtIndexList(const CallFrame& frame) {
     if (ref.arg != 1) continue;
     const std::int64_t size = self->size(dim++);
     if (ref.impl == nullptr) continue;
-    const ValueVerdict verdict =
-        LookAtIndices(ref.impl, {-size, size}, op_ns);
-    if (verdict != ValueVerdict::kPass) return verdict;
+    uses->push_back({ref.impl, {-size, size}, op_ns});
   }
-  return ValueVerdict::kPass;
+  return true;
+}
+
+bool FindFlatIndex(const CallFrame& frame, IndexUses* uses) {
+  const c10::TensorImpl* self = TensorOf(frame, 0);
+  const c10::TensorImpl* index = TensorOf(frame, 1);
+  if (self == nullptr || index == nullptr) return false;
+  uses->push_back({index,
+                   {-self->numel(), self->numel()},
+                   static_cast<double>(index->numel()) * kNsOfElement});
+  return true;
 }
 
 // Classes, or the one to ignore.
-ValueVerdict LookAtTarget(const CallFrame& frame, std::uint32_t self_arg) {
+bool FindTarget(const CallFrame& frame, std::uint32_t self_arg,
+                IndexUses* uses) {
   const c10::TensorImpl* self = TensorOf(frame, self_arg);
   const c10::TensorImpl* target = TensorOf(frame, self_arg + 1);
-  if (self == nullptr || target == nullptr || self->dim() == 0) {
-    return ValueVerdict::kFail;
-  }
-  Allowed allowed = {0, self->size(self->dim() == 1 ? 0 : 1)};
+  if (self == nullptr || target == nullptr || self->dim() == 0) return false;
+  IndexRange allowed = {0, self->size(self->dim() == 1 ? 0 : 1)};
   if (frame.statics.size() >= 2) {  // how to reduce, the class to ignore
     allowed.has_another = true;
     allowed.another = static_cast<std::int64_t>(frame.statics[1]);
   }
   // The gradient is as large as all classes of all rows; the loss itself stands
   // behind as much of what is pending, which would run before it.
-  return LookAtIndices(target, allowed,
-                       static_cast<double>(self->numel()) * kNsOfRowElement);
+  uses->push_back(
+      {target, allowed, static_cast<double>(self->numel()) * kNsOfRowElement});
+  return true;
 }
 
 bool AllFloating(const CallFrame& frame) {
@@ -306,6 +306,17 @@ ValueVerdict VerdictOf(bool passes) {
   return passes ? ValueVerdict::kPass : ValueVerdict::kFail;
 }
 
+// Of the integers that the op indexes by.
+ValueVerdict LookAtUses(const CallFrame& frame) {
+  IndexUses uses;
+  if (!FindIndexUses(frame, &uses)) return ValueVerdict::kFail;
+  for (const IndexUse& use : uses) {
+    const ValueVerdict verdict = LookAtIndices(use);
+    if (verdict != ValueVerdict::kPass) return verdict;
+  }
+  return ValueVerdict::kPass;
+}
+
 ValueVerdict Look(const CallFrame& frame) {
   switch (frame.entry.value_check) {
     case ValueCheck::kNone:
@@ -326,26 +337,41 @@ ValueVerdict Look(const CallFrame& frame) {
     case ValueCheck::kFreedom:
       return VerdictOf(HasFreedom(frame));
     case ValueCheck::kIndices:
-      return WarnsOfExpanded(frame) ? ValueVerdict::kFail
-                                    : LookAtIndexList(frame);
     case ValueCheck::kDimIndex:
-      return LookAtDimIndex(frame);
-    case ValueCheck::kFlatIndex: {
-      const c10::TensorImpl* self = TensorOf(frame, 0);
-      const c10::TensorImpl* index = TensorOf(frame, 1);
-      if (self == nullptr || index == nullptr) return ValueVerdict::kFail;
-      return LookAtIndices(index, {-self->numel(), self->numel()},
-                           static_cast<double>(index->numel()) * kNsOfElement);
-    }
+    case ValueCheck::kFlatIndex:
     case ValueCheck::kTarget:
-      return LookAtTarget(frame, 0);
     case ValueCheck::kTargetOfGrad:
-      return LookAtTarget(frame, 1);
+      return LookAtUses(frame);
   }
   return ValueVerdict::kFail;
 }
 
 }  // namespace
+
+bool FindIndexUses(const CallFrame& frame, IndexUses* uses) {
+  switch (frame.entry.value_check) {
+    case ValueCheck::kIndices:
+      return !WarnsOfExpanded(frame) && FindIndexList(frame, uses);
+    case ValueCheck::kDimIndex:
+      return FindDimIndex(frame, uses);
+    case ValueCheck::kFlatIndex:
+      return FindFlatIndex(frame, uses);
+    case ValueCheck::kTarget:
+      return FindTarget(frame, 0, uses);
+    case ValueCheck::kTargetOfGrad:
+      return FindTarget(frame, 1, uses);
+    default:
+      return true;
+  }
+}
+
+bool IndicesPass(const TensorGeometry& index, const char* storage,
+                 const IndexRange& allowed) {
+  const std::size_t ndim = index.ndim;
+  return AllPass(storage + index.offset * index.itemsize,
+                 static_cast<c10::ScalarType>(index.dtype),
+                 Distinct({index.sizes, ndim}, {index.strides, ndim}), allowed);
+}
 
 ValueVerdict LookAtValues(CallFrame& frame) {
   if (frame.values == ValueVerdict::kUnknown ||

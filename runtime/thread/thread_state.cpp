@@ -437,11 +437,11 @@ void TraceCursor::LeaveTraceLocked(BailReason why) {
     return;
   }
   if (frame.in_region) return;
-  if (frame.wants_capture && capture_.active()) {
+  if (frame.wants_capture && capture_.active() && !frame.is_draw) {
     capture_.After(frame, results.items(), std::move(*boxed));
   }
   if (function_ != nullptr) [[unlikely]] {
-    LookAtLastStep(frame);
+    LookAtLastCall(frame, boxed);
     if (eager_node_ != nullptr) BindEagerResults(results);
     return;
   }

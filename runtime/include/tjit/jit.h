@@ -16,12 +16,12 @@
 // runs. A number that may change has to be an argument. From time to time a
 // call runs the function and compares (JitOptions::verify_every).
 //
-// A function that reads a value on the host, draws random numbers, makes a
-// graph for gradients or keeps a tensor that it does not return is run at each
-// call; stats().why says the reason.
+// A function that reads a value on the host, makes a graph for gradients or
+// keeps a tensor that it does not return is run at each call; stats().why says
+// the reason. Random numbers are drawn at each replay, as eager draws them.
 //
 // Threads: any thread may call one object at the same time if the function may.
-// Tested by: tests/runtime/thread/jit_test.cpp
+// Tested by: tests/runtime/thread/jit_*_test.cpp
 #pragma once
 
 #include <ATen/core/Tensor.h>

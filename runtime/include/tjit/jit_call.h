@@ -114,7 +114,7 @@ class TJIT_API JitCall {
   void Observe(runtime::ThreadState* state, Found found, std::uint32_t context,
                bool is_verified);
   void MakeResults(const runtime::FunctionPlan& plan,
-                   c10::ArrayRef<at::Tensor> fresh);
+                   c10::ArrayRef<at::Tensor> made);
   void SetGradients(const runtime::FunctionPlan& plan);
   std::vector<bool> KeptResults(const std::vector<at::Tensor>& leaves) const;
   void Publish(const JitSession& session,

@@ -59,11 +59,12 @@ class FunctionCalls : public TraceCursor {
   std::unique_ptr<FunctionPlan> EndFollowing(
       const std::vector<at::Tensor>& results);
 
-  // Defers the whole function; `fresh` has as many undefined tensors as the
-  // plan has fresh ones. False, and nothing has changed: the function is to be
-  // run. THROWS: what the pending ops throw that run first.
+  // Defers the whole function; `made` has as many undefined tensors as the plan
+  // has fresh and drawn ones, in this order. False, and nothing has changed:
+  // the function is to be run. THROWS: what the pending ops throw that run
+  // first.
   bool ReplayFunction(const FunctionPlan& plan, const FunctionInputs& inputs,
-                      at::Tensor* fresh);
+                      at::Tensor* made);
 
  protected:
   using TraceCursor::TraceCursor;
@@ -71,7 +72,8 @@ class FunctionCalls : public TraceCursor {
   Decision DecideInFunction(CallFrame& frame);
   // The eager kernel of an op has run.
   void RecordInside(const ResultList& results);
-  void LookAtLastStep(const CallFrame& frame);
+  // `boxed`: its arguments, where the frame wanted them.
+  void LookAtLastCall(const CallFrame& frame, const torch::jit::Stack* boxed);
   FunctionSession* function_ = nullptr;  // that runs
   // The last node of the function that was replayed last.
   const TraceNode* function_end_ = nullptr;
@@ -85,6 +87,11 @@ class FunctionCalls : public TraceCursor {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Bound BindStorage(const FunctionSlot& from, c10::StorageImpl* storage,
                     std::int64_t shift) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Bound BindBlock(std::uint32_t s, bool written, c10::StorageImpl* storage,
+                  Block* block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IndicesHold(const FunctionPlan& plan) const;
+  void BindDrawn(const FunctionPlan& plan, const at::Tensor* drawn)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MakeFresh(const FreshTensor& fresh, at::Tensor* tensor)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void KeepNumbers(const FunctionPlan& plan, c10::ArrayRef<double> numbers);

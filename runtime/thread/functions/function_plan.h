@@ -8,6 +8,7 @@
 //
 //   slot      kBorn      a step made it
 //             kInside    at::empty() and its like made it inside
+//             kDrawn     the same, and filled with random numbers (draws.h)
 //             kArgument  the storage of an argument
 //             kCaptured  a storage that the function found by itself
 //             kConstant  a number that libtorch wrapped into a tensor
@@ -39,21 +40,26 @@
 
 #include "recorder/trace.h"
 #include "recorder/value_class.h"
+#include "runtime/call/value_checks.h"
 #include "runtime/memory/tensor_template.h"
 
 namespace tjit::runtime {
+
+struct CapturedCall;
 
 struct FunctionSlot {
   enum class Kind : std::uint8_t {
     kBorn,
     kInside,
+    kDrawn,
     kArgument,
     kCaptured,
     kConstant,
   };
   Kind kind = Kind::kBorn;
   bool written = false;
-  std::uint32_t index = 0;  // of the argument, captured storage, constant
+  // Of the drawn tensor, argument, captured storage, constant.
+  std::uint32_t index = 0;
   std::uint64_t bytes = 0;  // of the storage, when it was recorded
   // The part of it that steps use, and where the first one does, in bytes.
   std::int64_t begin = 0, end = 0, first = -1;
@@ -105,12 +111,22 @@ struct CapturedStorage {
 };
 
 struct FunctionResult {
-  enum class Kind : std::uint8_t { kUndefined, kArgument, kCaptured, kSlot };
+  enum class Kind : std::uint8_t {
+    kUndefined,
+    kArgument,
+    kCaptured,
+    kSlot,
+    kDrawn,
+  };
+  // True if each replay has a storage of its own for it.
+  bool is_made() const { return kind == Kind::kSlot || kind == Kind::kDrawn; }
+
   Kind kind = Kind::kUndefined;
   bool is_view = false;       // of the tensor that `index` names
   bool is_tracked = false;    // and autograd knows it as one
   std::int32_t same_as = -1;  // the result before that is the same tensor
-  std::uint32_t index = 0;    // argument, captured storage, or place in `fresh`
+  // Argument, captured storage, place in `fresh`, or drawn tensor.
+  std::uint32_t index = 0;
   TensorGeometry geometry;
 };
 
@@ -122,6 +138,20 @@ struct FreshTensor {
   std::uint8_t size_class = 0;
   std::uint64_t bytes = 0;
   std::shared_ptr<const TensorTemplate> form;
+};
+
+// A tensor that is made and drawn before the steps of each replay.
+struct DrawnTensor {
+  TensorGeometry geometry;
+  std::uint32_t context = 0;  // of the call that makes it
+};
+
+// A call that fills drawn tensor `tensor`.
+struct FunctionDraw {
+  std::uint32_t tensor = 0;
+  std::shared_ptr<const CapturedCall> call;
+  std::vector<std::uint64_t> statics;
+  std::vector<ScalarValue> scalars;
 };
 
 // A tensor whose gradient a backward pass inside the function accumulates.
@@ -138,6 +168,15 @@ struct FunctionLeaf {
   After after = After::kNone;
   const c10::TensorImpl* same = nullptr;  // kSame: only compared
   std::uint32_t result = 0;               // kResult: of the plan's results
+};
+
+// Integers that a step indexes by: the function throws unless all are allowed.
+// Nothing in it writes them before that step, so they are looked at first.
+struct FunctionIndex {
+  std::int32_t slot = kNoSlot;
+  std::uint32_t step = 0;
+  TensorGeometry geometry;
+  IndexRange allowed{};
 };
 
 // What a call is told by before anything runs.
@@ -158,6 +197,9 @@ struct FunctionRecord {
   std::vector<CapturedStorage> captured;
   std::vector<std::string> constants;       // their bytes, 16 of each at most
   std::vector<ScalarValue> scalars;         // of all steps, in order
+  std::vector<FunctionIndex> indices;
+  std::vector<DrawnTensor> drawn;
+  std::vector<FunctionDraw> draws;          // in the order of the calls
   std::vector<std::uint64_t> result_words;  // what is no tensor in the results
   std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> leaves;
   // Calls with other numbers or storages that did something else.
@@ -176,6 +218,7 @@ struct FunctionPlan {
   bool writes = false;               // something that was there before
   std::vector<std::uint32_t> bumps;  // of each argument, by one call
   std::vector<FreshTensor> fresh;
+  std::vector<std::uint32_t> drawn_versions;  // of each at the end of a call
   std::vector<FunctionResult> results;  // then the new gradients of `leaves`
   std::vector<FunctionLeaf> leaves;
   // The returned object, without its tensors; null where nothing is returned.

@@ -1,11 +1,13 @@
 // What is seen while a function that tjit::jit() wraps runs, on its thread.
 #pragma once
 
+#include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "recorder/op_record.h"
@@ -28,6 +30,13 @@ struct FunctionSession {
   struct External {
     std::int32_t slot;
     CapturedStorage storage;
+    // What lies in it, where that is a number that may be gone with the call.
+    std::string bytes;
+  };
+  // A tensor that was drawn.
+  struct Drawn {
+    std::uint32_t inside;     // its number
+    TensorGeometry geometry;  // as at::empty() made it
   };
 
   // Null: the call is recorded. Else the call follows this record.
@@ -40,6 +49,11 @@ struct FunctionSession {
   std::shared_ptr<TraceStore> store;
   std::vector<Inside> inside;
   std::vector<External> externals;
+  std::vector<FunctionIndex> indices;
+  std::vector<Drawn> drawn;
+  std::vector<FunctionDraw> draws;
+  // Of a following one that draws: the generator as it was before the call.
+  at::Generator generator;
   // Whose gradients backward passes have accumulated, in order.
   std::vector<at::Tensor> leaves;
   // Of a following one: the gradients of the record's leaves before the call.
@@ -58,6 +72,12 @@ struct FunctionSession {
     op = about;
   }
 };
+
+// 0 where it has none.
+inline std::uint32_t VersionOf(const at::Tensor& tensor) {
+  if (!tensor.defined() || tensor.is_inference()) return 0;
+  return tensor.unsafeGetTensorImpl()->version_counter().current_version();
+}
 
 // An argument of the recording is `impl`, over slot `slot`, which no step made
 // if `is_new`.

@@ -36,6 +36,15 @@ at::Tensor OverView(const at::Tensor& base, const FunctionResult& result,
           impl.release()));
 }
 
+void RaiseVersion(const at::Tensor& t, std::uint32_t version) {
+  if (t.is_inference()) return;
+  const c10::VariableVersion& counter =
+      t.unsafeGetTensorImpl()->version_counter();
+  while (counter.current_version() < version) {
+    t.unsafeGetTensorImpl()->bump_version();
+  }
+}
+
 // Raises the version counters of what was written. Two arguments may have one
 // counter: so each is raised to a number, not by one.
 class Bumps {
@@ -67,8 +76,9 @@ class Bumps {
 }  // namespace
 
 bool JitCall::Replay(ThreadState* state, const FunctionPlan& plan) {
-  c10::SmallVector<at::Tensor, 4> fresh(plan.fresh.size());
-  if (!state->ReplayFunction(plan, Inputs(), fresh.data())) {
+  c10::SmallVector<at::Tensor, 4> made(plan.fresh.size() +
+                                       plan.record->drawn.size());
+  if (!state->ReplayFunction(plan, Inputs(), made.data())) {
     return false;
   }
   if (core_->last.load(std::memory_order_relaxed) != &plan) {
@@ -78,15 +88,15 @@ bool JitCall::Replay(ThreadState* state, const FunctionPlan& plan) {
   state->counters().jit_replays.Add();
   if (plan.misses.load(std::memory_order_relaxed) != 0) plan.misses.store(0);
   if (plan.writes) Bumps(plan, tensors_.data()).Apply();
-  MakeResults(plan, fresh);
+  MakeResults(plan, made);
   SetGradients(plan);
   returned_ = plan.returned.get();
   return true;
 }
 
-// Results of a replay: `fresh` are the tensors that it made.
+// Results of a replay: `made` are the fresh and the drawn tensors.
 void JitCall::MakeResults(const runtime::FunctionPlan& plan,
-                          c10::ArrayRef<at::Tensor> fresh) {
+                          c10::ArrayRef<at::Tensor> made) {
   for (const FunctionResult& result : plan.results) {
     if (result.same_as >= 0) {
       const at::Tensor same =
@@ -112,7 +122,11 @@ void JitCall::MakeResults(const runtime::FunctionPlan& plan,
         break;
       }
       case FunctionResult::Kind::kSlot:
-        base = fresh[result.index];
+        base = made[result.index];
+        break;
+      case FunctionResult::Kind::kDrawn:
+        base = made[plan.fresh.size() + result.index];
+        RaiseVersion(base, plan.drawn_versions[result.index]);
         break;
     }
     results_.push_back(result.is_view ? OverView(base, result, shift)

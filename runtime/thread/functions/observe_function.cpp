@@ -1,6 +1,4 @@
 // The half of FunctionCalls that looks on while a function runs.
-#include "runtime/thread/functions/function_calls.h"
-
 #include <algorithm>
 #include <utility>
 
@@ -8,6 +6,8 @@
 #include "runtime/memory/deferred_storage.h"
 #include "runtime/platform/settings.h"
 #include "runtime/segment/compact_step.h"
+#include "runtime/thread/functions/draws.h"
+#include "runtime/thread/functions/function_calls.h"
 #include "runtime/thread/loop_state.h"
 #include "runtime/thread/match.h"
 #include "runtime/thread/thread_registry.h"
@@ -16,18 +16,14 @@
 namespace tjit::runtime {
 namespace {
 
-std::uint32_t VersionOf(const at::Tensor& tensor) {
-  if (!tensor.defined()) return 0;
-  c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
-  return impl->is_inference() ? 0 : impl->version_counter().current_version();
-}
+constexpr std::uint64_t kMaxConstantBytes = 16;
 
 Refusal WhyNot(const CallFrame& frame) {
   switch (frame.entry.op_class) {
     case OpClass::kSync:
       return Refusal::kHostRead;
     case OpClass::kRandom:
-      return Refusal::kRandom;
+      return MayDraw(frame) ? Refusal::kNone : Refusal::kRandom;
     case OpClass::kReader:
       return Refusal::kHostRead;
     case OpClass::kMetadata:
@@ -44,26 +40,20 @@ Refusal WhyNot(const CallFrame& frame) {
   return Refusal::kNone;
 }
 
-// True if what decides whether the op throws or warns is a value, and no size.
-bool DependsOnValues(const OpEntry& op) {
-  switch (op.value_check) {
-    case ValueCheck::kNone:
-    case ValueCheck::kElementwise:
-    case ValueCheck::kSameSizes:
-    case ValueCheck::kLossGradient:
-    case ValueCheck::kFits:
-    case ValueCheck::kFreedom:
-      return false;
-    case ValueCheck::kUnknown:
-    case ValueCheck::kIntegral:
-    case ValueCheck::kIndices:
-    case ValueCheck::kDimIndex:
-    case ValueCheck::kFlatIndex:
-    case ValueCheck::kTarget:
-    case ValueCheck::kTargetOfGrad:
-      break;
+// What step number `step`, the one of `frame`, indexes by.
+std::vector<FunctionIndex> IndicesOf(const CallFrame& frame,
+                                     const StepRecord& record,
+                                     std::size_t step) {
+  IndexUses uses;
+  FindIndexUses(frame, &uses);
+  std::vector<FunctionIndex> indices;
+  for (const IndexUse& use : uses) {
+    std::uint32_t arg = 0;
+    while (frame.tensors[arg].impl != use.index) ++arg;
+    indices.push_back({record.args[arg].slot, static_cast<std::uint32_t>(step),
+                       record.args[arg].geometry, use.allowed});
   }
-  return true;
+  return indices;
 }
 
 // The tensor of the program that `impl` is, or is a view of, with what it says.
@@ -92,6 +82,13 @@ std::optional<c10::weak_intrusive_ptr<c10::TensorImpl>> GradientOf(
           gradient.unsafeGetTensorImpl()));
 }
 
+// The number that a tensor stands for; empty: it is none.
+std::string BytesOfNumber(const c10::TensorImpl* impl) {
+  const c10::StorageImpl* const storage = StorageOf(impl);
+  if (storage->nbytes() > kMaxConstantBytes || impl->numel() != 1) return {};
+  return {static_cast<const char*>(storage->data()), storage->nbytes()};
+}
+
 }  // namespace
 
 void RecordExternal(FunctionSession* session, std::int32_t slot,
@@ -110,7 +107,8 @@ void RecordExternal(FunctionSession* session, std::int32_t slot,
       return;
     }
   }
-  session->externals.push_back({slot, std::move(captured)});
+  session->externals.push_back(
+      {slot, std::move(captured), BytesOfNumber(impl)});
 }
 
 void FunctionCalls::AddLeaf(const at::Tensor& leaf) {
@@ -152,6 +150,9 @@ void FunctionCalls::OpenFunction(FunctionSession* session) {
   BeginRun();
   run_began_ns_ = 0;
   run_is_fast_ = false;  // each op comes to DecideInFunction()
+  if (session->follows != nullptr && !session->follows->draws.empty()) {
+    session->generator = CopyOfGenerator();
+  }
   if (session->follows == nullptr) {
     capture_.Start(store_->top(), 0, /*at_boundary=*/true, &run_);
     capture_.WatchExternals(session);
@@ -196,6 +197,12 @@ Decision FunctionCalls::DecideInFunction(CallFrame& frame) {
     session.Fail(why, frame.entry.id);
   }
   if (store_ != session.store) session.Fail(Refusal::kInterrupted);
+  if (MayDraw(frame) && !session.has_failed()) {
+    CountEager(frame);
+    frame.wants_capture = frame.is_draw = true;
+    MakeReady(frame);
+    return Decision::kEager;
+  }
   Decision decision = Decision::kEager;
   if (session.follows != nullptr && FollowFunction(frame, &decision)) {
     return decision;
@@ -228,6 +235,7 @@ bool FunctionCalls::FollowFunction(CallFrame& frame, Decision* decision) {
         const std::size_t slots = run_.slots.size();
         if (!g_settings.may_defer() ||
             !MatchShape(frame, context_, node->step, &why) ||
+            (frame.entry.may_throw_on_values && !ValuesPassWhenReady(frame)) ||
             !BindSlots(frame, *node, &run_, &why)) {
           break;
         }
@@ -266,16 +274,21 @@ void FunctionCalls::RecordInside(const ResultList& results) {
   }
 }
 
-void FunctionCalls::LookAtLastStep(const CallFrame& frame) {
-  if (function_->has_failed() || !capture_.active() ||
-      capture_.steps().empty()) {
-    return;
+void FunctionCalls::LookAtLastCall(const CallFrame& frame,
+                                   const torch::jit::Stack* boxed) {
+  if (function_->has_failed()) return;
+  if (frame.is_draw) {
+    const Block* const block = BlockOf(StorageOf(frame.tensors[0].impl));
+    return RecordDraw(frame, *boxed, BoundSlot(run_, block) >= 0, function_);
   }
+  if (!capture_.active() || capture_.steps().empty()) return;
   const StepRecord& step = capture_.steps().back().step;
   if (step.kind == StepKind::kAtCall) {
     function_->Fail(Refusal::kAtCall, frame.entry.id);
-  } else if (DependsOnValues(frame.entry)) {
-    function_->Fail(Refusal::kValueCheck, frame.entry.id);
+  } else {
+    std::vector<FunctionIndex>& all = function_->indices;
+    const auto indices = IndicesOf(frame, step, capture_.steps().size() - 1);
+    all.insert(all.end(), indices.begin(), indices.end());
   }
 }
 
@@ -323,8 +336,6 @@ const c10::StorageImpl* AddressOf(
   return storage._unsafe_get_target();
 }
 
-constexpr std::uint64_t kMaxConstantBytes = 16;
-
 }  // namespace
 
 namespace {
@@ -340,21 +351,26 @@ class SlotSources {
     for (const FunctionSession::External& external : session_.externals) {
       const auto s = static_cast<std::size_t>(external.slot);
       if (s >= record_.slots.size()) return Refusal::kAtCall;
-      const Refusal why =
-          FindOne(external.storage, run_.slots[s], &record_.slots[s]);
+      const Refusal why = FindOne(external, run_.slots[s], &record_.slots[s]);
       if (why != Refusal::kNone) return why;
     }
     return Refusal::kNone;
   }
 
  private:
-  Refusal FindOne(const CapturedStorage& used, const SlotBinding& bound,
-                  FunctionSlot* slot) {
+  Refusal FindOne(const FunctionSession::External& external,
+                  const SlotBinding& bound, FunctionSlot* slot) {
+    const CapturedStorage& used = external.storage;
     const c10::StorageImpl* const storage = AddressOf(used.storage);
     if (const auto i = ArgumentOver(session_.arguments, storage)) {
       slot->kind = FunctionSlot::Kind::kArgument;
       slot->index = *i;
       return Refusal::kNone;
+    }
+    if (const auto drawn = DrawnOver(session_, storage)) {
+      slot->kind = FunctionSlot::Kind::kDrawn;
+      slot->index = *drawn;
+      return bound.copied ? Refusal::kHostData : Refusal::kNone;
     }
     for (const FunctionSession::Inside& inside : session_.inside) {
       if (AddressOf(inside.storage) != storage) continue;
@@ -374,14 +390,15 @@ class SlotSources {
       if (tensor && tensor->use_count() == 0) tensor.reset();
       return Refusal::kNone;
     }
-    if (!bound.copied) return Refusal::kCapturedDied;
+    if (!bound.copied && external.bytes.empty()) return Refusal::kCapturedDied;
     const std::uint64_t size = static_cast<std::uint64_t>(slot->end) -
                                static_cast<std::uint64_t>(slot->begin);
     if (size > kMaxConstantBytes || slot->written) return Refusal::kHostData;
     slot->kind = FunctionSlot::Kind::kConstant;
     slot->index = static_cast<std::uint32_t>(record_.constants.size());
-    record_.constants.emplace_back(
-        bound.block->data + bound.shift + slot->begin, size);
+    const char* const data =
+        bound.copied ? bound.block->data + bound.shift : external.bytes.data();
+    record_.constants.emplace_back(data + slot->begin, size);
     return Refusal::kNone;
   }
 
@@ -404,6 +421,55 @@ bool AsksForGradients(const FunctionRecord& record, const FunctionSlot& slot) {
     }
   }
   return false;
+}
+
+// True if nothing that is known before the call says what `index` holds then.
+bool IsComputed(const FunctionIndex& index,
+                const std::vector<const StepRecord*>& steps,
+                const FunctionSlot& slot, const FunctionSession& session) {
+  using Kind = FunctionSlot::Kind;
+  if (slot.kind == Kind::kBorn || slot.kind == Kind::kInside ||
+      (slot.kind == Kind::kDrawn && !IsFixed(session, slot.index))) {
+    return true;
+  }
+  for (std::size_t i = 0; i < index.step; ++i) {
+    for (const ArgRecord& arg : steps[i]->args) {
+      if (arg.slot == index.slot && arg.written) return true;
+    }
+  }
+  return false;
+}
+
+// Takes over what each replay has to look at. Fails the session if calls that
+// do the same cannot be replayed.
+void LookAtRecord(const std::vector<const StepRecord*>& steps,
+                  FunctionSession* session, FunctionRecord* made) {
+  const FunctionRecord& record = *made;
+  for (const FunctionIndex& index : session->indices) {
+    const auto s = static_cast<std::size_t>(index.slot);
+    if (IsComputed(index, steps, record.slots[s], *session)) {
+      session->Fail(Refusal::kValueCheck, steps[index.step]->op);
+    } else if (record.slots[s].kind != FunctionSlot::Kind::kDrawn) {
+      made->indices.push_back(index);
+    }
+  }
+  for (const FunctionSlot& slot : record.slots) {
+    const bool updates =
+        slot.written && ((slot.kind == FunctionSlot::Kind::kCaptured &&
+                          AsksForGradients(record, slot)) ||
+                         (slot.kind == FunctionSlot::Kind::kArgument &&
+                          session->key.arguments[slot.index].requires_grad));
+    if (updates) session->Fail(Refusal::kUpdatesParameter);
+  }
+  if (session->leaves.empty()) return;
+  for (const at::Tensor& argument : session->arguments) {
+    // The pass may go on into a graph that another call has not.
+    const bool has_graph = argument.defined() && !argument.is_leaf();
+    const bool is_leaf = std::any_of(
+        session->leaves.begin(), session->leaves.end(),
+        [&](const at::Tensor& leaf) { return leaf.is_same(argument); });
+    if (has_graph || is_leaf) session->Fail(Refusal::kLeafArgument);
+  }
 }
 
 }  // namespace
@@ -437,30 +503,14 @@ std::unique_ptr<FunctionRecord> FunctionCalls::EndRecording() {
     session.Fail(why);
     return nullptr;
   }
-  for (const FunctionSlot& slot : record->slots) {
-    const bool updates =
-        slot.written && ((slot.kind == FunctionSlot::Kind::kCaptured &&
-                          AsksForGradients(*record, slot)) ||
-                         (slot.kind == FunctionSlot::Kind::kArgument &&
-                          session.key.arguments[slot.index].requires_grad));
-    if (!updates) continue;
-    session.Fail(Refusal::kUpdatesParameter);
-    return nullptr;
-  }
-  for (const at::Tensor& argument : session.arguments) {
-    // The pass may go on into a graph that another call has not.
-    if (session.leaves.empty() || !argument.defined() || argument.is_leaf()) {
-      continue;
-    }
-    session.Fail(Refusal::kLeafArgument);
-    return nullptr;
+  LookAtRecord(records, &session, record.get());
+  if (session.has_failed()) return nullptr;
+  record->draws = std::move(session.draws);
+  for (const FunctionSession::Drawn& drawn : session.drawn) {
+    record->drawn.push_back(
+        {drawn.geometry, session.inside[drawn.inside].context});
   }
   for (const at::Tensor& leaf : session.leaves) {
-    for (const at::Tensor& argument : session.arguments) {
-      if (!leaf.is_same(argument)) continue;
-      session.Fail(Refusal::kLeafArgument);
-      return nullptr;
-    }
     record->leaves.emplace_back(
         c10::intrusive_ptr<c10::TensorImpl>::reclaim_copy(
             leaf.unsafeGetTensorImpl()));

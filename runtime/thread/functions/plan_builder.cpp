@@ -7,6 +7,7 @@
 #include "runtime/library_calls/library_call.h"
 #include "runtime/memory/tensor_recycler.h"
 #include "runtime/thread/copied_slot.h"
+#include "runtime/thread/functions/draws.h"
 #include "runtime/thread/functions/function_calls.h"
 #include "runtime/thread/match.h"
 
@@ -50,7 +51,11 @@ class PlanBuilder {
     if (run_.slots.size() != record_.slots.size()) {
       session_.Fail(Refusal::kNotSame);
     }
+    if (session_.draws.size() != record_.draws.size()) {
+      session_.Fail(Refusal::kNotSame);
+    }
     FindResults();
+    LookAtDrawn();
     for (std::size_t s = 0; s < record_.slots.size(); ++s) LookAtSlot(s);
     FindNumbers();
     CountBumps();
@@ -86,6 +91,13 @@ class PlanBuilder {
         }
         if (bound.block == nullptr || bound.held || IsResult(s)) return;
         return session_.Fail(Refusal::kEscapes);
+      case Kind::kDrawn: {
+        const std::uint32_t inside = session_.drawn[slot.index].inside;
+        if (bound.copied || bound.block != session_.inside[inside].block) {
+          session_.Fail(Refusal::kNotSame);
+        }
+        return;
+      }
       case Kind::kArgument:
         return Expect(bound, slot, ShiftOfArgument(slot.index),
                       StorageOfTensor(session_.arguments[slot.index]),
@@ -100,8 +112,27 @@ class PlanBuilder {
                       Refusal::kCapturedChanged);
       }
       case Kind::kConstant:
-        if (!bound.copied) return session_.Fail(Refusal::kHostData);
+        // A number, and not a tensor that is there behind the call.
+        if (!bound.copied && !bound.held) session_.Fail(Refusal::kHostData);
         return;
+    }
+  }
+
+  // What was drawn is gone, or a result.
+  void LookAtDrawn() {
+    if (session_.has_failed()) return;
+    for (std::uint32_t d = 0; d < session_.drawn.size(); ++d) {
+      const auto& inside = session_.inside[session_.drawn[d].inside];
+      const auto is_it = [d](const FunctionResult& r) {
+        return r.kind == FunctionResult::Kind::kDrawn && r.index == d;
+      };
+      plan_->drawn_versions.push_back(0);
+      if (inside.storage.use_count() == 0) continue;
+      const auto& results = plan_->results;
+      const auto at = std::find_if(results.begin(), results.end(), is_it);
+      if (at == results.end()) return session_.Fail(Refusal::kEscapes);
+      plan_->drawn_versions.back() =
+          VersionOf(results_[static_cast<std::size_t>(at - results.begin())]);
     }
   }
 
@@ -146,8 +177,8 @@ class PlanBuilder {
         const Refusal why = FindResult(results_[i], &result);
         if (why != Refusal::kNone) return session_.Fail(why);
       }
-      if (result.kind == FunctionResult::Kind::kSlot &&
-          i < session_.is_kept.size() && session_.is_kept[i]) {
+      if (result.is_made() && i < session_.is_kept.size() &&
+          session_.is_kept[i]) {
         return session_.Fail(Refusal::kEscapes);
       }
       plan_->results.push_back(result);
@@ -158,8 +189,9 @@ class PlanBuilder {
 
   // Nobody but the results has a tensor over what is made anew.
   void LookForOwners() {
-    for (const FreshTensor& fresh : plan_->fresh) {
-      const c10::StorageImpl* storage = nullptr;
+    for (std::size_t first = 0; first < results_.size(); ++first) {
+      if (!plan_->results[first].is_made()) continue;
+      const c10::StorageImpl* const storage = StorageOfTensor(results_[first]);
       std::vector<const c10::TensorImpl*> known;
       const auto record = [&](const at::TensorBase& t) {
         const c10::TensorImpl* const impl = t.unsafeGetTensorImpl();
@@ -167,28 +199,15 @@ class PlanBuilder {
           known.push_back(impl);
         }
       };
-      for (std::size_t i = 0; i < results_.size(); ++i) {
-        const FunctionResult& r = plan_->results[i];
-        const bool is_it = r.kind == FunctionResult::Kind::kSlot &&
-                           plan_->fresh[r.index].slot == fresh.slot;
-        if (!is_it || r.same_as >= 0) continue;
-        storage = StorageOfTensor(results_[i]);
-        record(results_[i]);
-        if (results_[i].is_view()) record(results_[i]._base());
+      for (const at::Tensor& t : results_) {
+        if (StorageOfTensor(t) != storage) continue;
+        record(t);
+        if (t.is_view()) record(t._base());
       }
-      if (storage == nullptr) continue;
-      if (StorageUses(storage) > known.size()) {
+      if (results_[first].storage().use_count() > known.size()) {
         return session_.Fail(Refusal::kEscapes);
       }
     }
-  }
-
-  // Tensors over a storage that a result has.
-  std::size_t StorageUses(const c10::StorageImpl* storage) const {
-    for (const at::Tensor& t : results_) {
-      if (StorageOfTensor(t) == storage) return t.storage().use_count();
-    }
-    return 0;
   }
 
   Refusal FindResult(const at::Tensor& tensor, FunctionResult* result) {
@@ -239,6 +258,15 @@ class PlanBuilder {
       result->is_view = !is_it;
       return Refusal::kNone;
     }
+    if (const auto drawn = DrawnOver(session_, storage)) {
+      const std::uint32_t inside = session_.drawn[*drawn].inside;
+      const TensorGeometry& whole = session_.inside[inside].geometry;
+      if (!IsViewOf(whole, *result)) return Refusal::kResult;
+      result->kind = FunctionResult::Kind::kDrawn;
+      result->index = *drawn;
+      result->is_view = tensor.is_view() || !(whole == result->geometry);
+      return Refusal::kNone;
+    }
     return FindFresh(tensor, storage, result);
   }
 
@@ -253,16 +281,13 @@ class PlanBuilder {
   void LookAtBases() {
     for (std::size_t i = 0; i < results_.size(); ++i) {
       const FunctionResult& view = plan_->results[i];
-      if (view.kind != FunctionResult::Kind::kSlot || view.same_as >= 0 ||
-          !view.is_tracked) {
-        continue;
-      }
+      if (!view.is_made() || view.same_as >= 0 || !view.is_tracked) continue;
       const at::TensorBase& base = results_[i]._base();
       bool is_right = true, is_result = false;
       for (std::size_t j = 0; j < results_.size(); ++j) {
         const FunctionResult& other = plan_->results[j];
         if (other.same_as >= 0) continue;
-        const bool is_whole = other.kind == FunctionResult::Kind::kSlot &&
+        const bool is_whole = other.kind == view.kind &&
                               other.index == view.index && !other.is_view;
         if (is_whole) is_right &= results_[j].is_same(base);
         is_result |= results_[j].is_same(base) && !is_whole;
@@ -310,10 +335,7 @@ class PlanBuilder {
     fresh.form = TemplateOf(geometry);
     fresh.bytes = storage->nbytes();
     fresh.size_class = TensorRecycler::ClassOf(fresh.bytes);
-    c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
-    if (!impl->is_inference()) {
-      fresh.version = impl->version_counter().current_version();
-    }
+    fresh.version = VersionOf(tensor);
     result->index = static_cast<std::uint32_t>(plan_->fresh.size());
     result->is_view = tensor.is_view() || !(geometry == result->geometry);
     plan_->fresh.push_back(std::move(fresh));
@@ -426,13 +448,8 @@ class PlanBuilder {
 
   void CountBumps() {
     for (std::size_t a = 0; a < session_.arguments.size(); ++a) {
-      const at::Tensor& t = session_.arguments[a];
-      const bool counts =
-          t.defined() && !t.unsafeGetTensorImpl()->is_inference();
-      const std::uint32_t now =
-          counts ? t.unsafeGetTensorImpl()->version_counter().current_version()
-                 : 0;
-      plan_->bumps.push_back(counts ? now - session_.versions[a] : 0);
+      plan_->bumps.push_back(VersionOf(session_.arguments[a]) -
+                             session_.versions[a]);
       plan_->writes |= plan_->bumps.back() != 0;
     }
     for (std::size_t c = 0; c < plan_->captured.size(); ++c) {
@@ -479,6 +496,7 @@ class PlanBuilder {
                    plan_->results.begin(), plan_->results.end(), same_result) &&
         std::equal(before.fresh.begin(), before.fresh.end(),
                    plan_->fresh.begin(), plan_->fresh.end(), same_fresh) &&
+        before.drawn_versions == plan_->drawn_versions &&
         before.bumps == plan_->bumps;
     if (!is_same) session_.Fail(Refusal::kNotSame);
   }
@@ -541,6 +559,10 @@ std::unique_ptr<FunctionPlan> FunctionCalls::EndFollowing(
   }
   if (run_.pending.size() != cursor_->depth + 1) {
     session.Fail(Refusal::kInterrupted);
+    return nullptr;
+  }
+  if (!AccountsForGenerator(session)) {
+    session.Fail(Refusal::kSeeded);
     return nullptr;
   }
   std::vector<at::Tensor> all = results;

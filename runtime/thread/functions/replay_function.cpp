@@ -13,6 +13,7 @@
 #include "runtime/platform/test_hooks.h"
 #include "runtime/thread/copied_slot.h"
 #include "runtime/thread/fast_defer.h"
+#include "runtime/thread/functions/draws.h"
 #include "runtime/thread/functions/function_calls.h"
 #include "runtime/thread/match.h"
 #include "runtime/thread/thread_registry.h"
@@ -51,14 +52,20 @@ FunctionCalls::Bound FunctionCalls::BindStorage(const FunctionSlot& from,
   if (BoundSlot(run_, block) >= 0 && !Planted(Defect::kLostAlias)) {
     return Bound::kNo;
   }
+  run_.slots.emplace_back().shift = shift;
+  return BindBlock(s, from.written, storage, block);
+}
+
+FunctionCalls::Bound FunctionCalls::BindBlock(std::uint32_t s, bool written,
+                                              c10::StorageImpl* storage,
+                                              Block* block) {
   run_.Record(block, s);
-  SlotBinding& slot = run_.slots.emplace_back();
+  SlotBinding& slot = run_.slots[s];
   slot.block = block;
-  slot.shift = shift;
-  if (!ClaimSlot(s, from.written)) return Bound::kOwnedByOthers;
+  if (!ClaimSlot(s, written)) return Bound::kOwnedByOthers;
   if (slot.owned) {
     const std::uint8_t use =
-        Block::kPendingRead | (from.written ? Block::kPendingWrite : 0);
+        Block::kPendingRead | (written ? Block::kPendingWrite : 0);
     block->pending.store(block->pending.load(std::memory_order_relaxed) | use,
                          std::memory_order_relaxed);
   }
@@ -89,6 +96,7 @@ FunctionCalls::Bound FunctionCalls::BindFunction(const FunctionPlan& plan,
     switch (from.kind) {
       case Kind::kBorn:
       case Kind::kInside:
+      case Kind::kDrawn:  // BindDrawn()
         run_.slots.emplace_back();
         break;
       case Kind::kArgument: {
@@ -115,6 +123,34 @@ FunctionCalls::Bound FunctionCalls::BindFunction(const FunctionPlan& plan,
     if (bound != Bound::kYes) return bound;
   }
   return Bound::kYes;
+}
+
+// True if no step would throw on what it indexes by. REQUIRES: all is bound,
+// and what was pending has run.
+bool FunctionCalls::IndicesHold(const FunctionPlan& plan) const {
+  if (Planted(Defect::kLateError)) return true;
+  for (const FunctionIndex& index : plan.record->indices) {
+    const SlotBinding& slot = run_.slots[static_cast<std::size_t>(index.slot)];
+    if (!IndicesPass(index.geometry, slot.block->data + slot.shift,
+                     index.allowed)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void FunctionCalls::BindDrawn(const FunctionPlan& plan,
+                              const at::Tensor* drawn) {
+  const std::vector<FunctionSlot>& slots = plan.record->slots;
+  for (std::uint32_t s = 0; s < slots.size(); ++s) {
+    if (slots[s].kind != Kind::kDrawn) continue;
+    c10::StorageImpl* const storage =
+        StorageOf(drawn[slots[s].index].unsafeGetTensorImpl());
+    BindBlock(s, slots[s].written, storage, BlockOf(storage));
+  }
+  const auto draws = static_cast<std::int64_t>(plan.record->draws.size());
+  counters_.ops_seen.Add(draws);
+  counters_.ops_eager.Add(draws);
 }
 
 // As if it had never been bound. What a tensor of `fresh` had is let go before
@@ -202,7 +238,8 @@ void FunctionCalls::FlushOwnersOf(const FunctionPlan& plan,
 
 bool FunctionCalls::ReplayFunction(const FunctionPlan& plan,
                                    const FunctionInputs& inputs,
-                                   at::Tensor* fresh) {
+                                   at::Tensor* made) {
+  at::Tensor* const drawn = made + plan.fresh.size();
   if (cursor_ == nullptr || cursor_ != function_end_ || capture_.active()) {
     LeaveForFunction();
   } else if (store_.get() != registry_->store()) {
@@ -221,11 +258,15 @@ bool FunctionCalls::ReplayFunction(const FunctionPlan& plan,
       bool has_begun = false;
       try {
         bound = BindFunction(plan, inputs);
+        if (bound == Bound::kYes && !IndicesHold(plan)) bound = Bound::kNo;
         if (bound == Bound::kYes) {
+          // The last that may fail: nothing is drawn twice.
+          MakeDrawn(*plan.record, drawn);
+          BindDrawn(plan, drawn);
           BeginPending();
           has_begun = true;
           for (std::size_t f = 0; f < plan.fresh.size(); ++f) {
-            MakeFresh(plan.fresh[f], &fresh[f]);
+            MakeFresh(plan.fresh[f], &made[f]);
           }
           KeepNumbers(plan, inputs.numbers);
           run_.pending.assign(nodes.begin(), nodes.end());
@@ -248,7 +289,8 @@ bool FunctionCalls::ReplayFunction(const FunctionPlan& plan,
         return true;
       }
       UnbindFunction();
-      for (std::size_t f = 0; f < plan.fresh.size(); ++f) fresh[f].reset();
+      const std::size_t count = plan.fresh.size() + plan.record->drawn.size();
+      for (std::size_t i = 0; i < count; ++i) made[i].reset();
       if (bound == Bound::kNo) break;
     }
     FlushOwnersOf(plan, inputs);

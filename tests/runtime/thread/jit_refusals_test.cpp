@@ -1,5 +1,7 @@
 // Functions that cannot be replayed: each has eager's bits, runs at each call,
 // and says why. Tests: runtime/thread/functions/refusal.h
+#include <ATen/CPUGeneratorImpl.h>
+
 #include <string>
 #include <utility>
 
@@ -48,8 +50,49 @@ TEST_F(JitTest, ReadsThroughPointersAreRefused) {
 }
 
 TEST_F(JitTest, RandomNumbersAreRefused) {
-  ExpectRefused([](const at::Tensor& x) { return x + at::rand({8}); },
+  // By probabilities, into what was there, and into what is used already.
+  ExpectRefused([](const at::Tensor& x) { return x + at::bernoulli(x); },
                 "jit_random");
+  const at::Tensor noise = at::rand({8});
+  ExpectRefused([&](const at::Tensor& x) { return x + noise.uniform_(); },
+                "jit_random");
+  ExpectRefused(
+      [](const at::Tensor& x) {
+        at::Tensor y = at::zeros({8});
+        return y.normal_() + x;
+      },
+      "jit_random");
+  ExpectRefused([](const at::Tensor& x) { return x + at::randperm(8); },
+                "jit_");
+  ExpectRefused(
+      [](const at::Tensor& x) {
+        return x.index_select(0, at::randint(8, {8}, at::kLong));
+      },
+      "jit_value_check");
+}
+
+TEST_F(JitTest, OtherGeneratorsAreRefused) {
+  at::Generator generator = at::detail::createCPUGenerator(3);
+  auto fast =
+      jit([&](const at::Tensor& x) { return x + at::rand({8}, generator); });
+  for (int i = 0; i < 8; ++i) fast(at::rand({8}));
+  EXPECT_EQ(fast.stats().replays, 0);
+}
+
+// A function that seeds draws the same numbers each time.
+TEST_F(JitTest, SeedsInsideAreRefused) {
+  const auto f = [](const at::Tensor& x) {
+    at::manual_seed(7);
+    return x + at::rand({8});
+  };
+  auto fast = jit(f);
+  for (int i = 0; i < 10; ++i) {
+    const at::Tensor x = at::ones({8}) * i;
+    EXPECT_TRUE(SameBits(fast(x), f(x))) << i;
+  }
+  EXPECT_EQ(fast.stats().replays, 0);
+  EXPECT_NE(fast.stats().why.find("jit_seeded"), std::string::npos)
+      << fast.stats().why;
 }
 
 TEST_F(JitTest, HostDataIsRefused) {
@@ -236,7 +279,7 @@ TEST_F(JitTest, ExceptionsPassThrough) {
 }
 
 TEST_F(JitTest, StrictThrows) {
-  auto fast = jit([](const at::Tensor& x) { return x + at::rand({8}); },
+  auto fast = jit([](const at::Tensor& x) { return x + at::bernoulli(x); },
                   {.name = "draws", .strict = true});
   try {
     fast(at::rand({8}));
