@@ -6,7 +6,8 @@
 // module; TJIT_FIELDS adds a struct:
 //
 //   struct State { at::Tensor position, velocity; };
-//   TJIT_FIELDS(State, position, velocity);   // at global scope, 1 to 8 members
+//   TJIT_FIELDS(State, position, velocity);   // at global scope, 1 to 8
+//   members
 //
 // Threads: any. Ownership: nothing is kept.
 // Tested by: tests/runtime/thread/jit_test.cpp
@@ -25,6 +26,7 @@
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace tjit {
@@ -45,6 +47,25 @@ struct Fields {
                   "knows; write TJIT_FIELDS(Type, member, ...) for it");
   }
 };
+
+// Arguments with a state on the host that a function moves on in a way that is
+// known, as optimizers (optim.h). A specialisation has
+//   struct Before {...};  // can be made without arguments
+//   // Before the function runs: what to compare with.
+//   static Before Note(const T&, internal::JitCall&);
+//   // True if it did just what MoveOn() does.
+//   static bool HasMovedOn(const Before&, const T&);
+//   static void MoveOn(T&);  // instead of the function, at a replay
+template <class T>
+struct HostState {
+  using Before = std::monostate;  // it has none
+};
+
+namespace internal {
+template <class T>
+concept HasHostState =
+    !std::same_as<typename HostState<T>::Before, std::monostate>;
+}  // namespace internal
 
 template <>
 struct Fields<at::Tensor> {

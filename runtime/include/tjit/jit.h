@@ -26,11 +26,11 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -86,16 +86,21 @@ class Jit {
     internal::JitCall call(core_.get());
     call.Word(reinterpret_cast<std::uintptr_t>(
         &internal::kTypes<Result, std::remove_cvref_t<Args>...>));
-    std::array<internal::JitCall::Fields3, sizeof...(Args) + 1> at;
-    std::size_t count = 0;
-    ((at[count++] = call.fields(),
-      internal::FieldsOf<Args>::Visit(std::as_const(args), call)),
-     ...);
+    // Braces: from the first argument to the last.
+    std::tuple<internal::ArgumentWatch<Args>...> watches{
+        internal::ArgumentWatch<Args>(call, args)...};
+    const auto for_each = [&](const auto& action) {
+      std::apply([&](auto&... watch) { (action(watch, args), ...); }, watches);
+    };
     const bool is_replayed = call.Begin();
+    if (is_replayed) {
+      for_each([](auto& watch, auto& argument) { watch.MoveOn(argument); });
+    } else if (call.wants_results()) {
+      for_each(
+          [&](auto& watch, auto& argument) { watch.Begin(call, argument); });
+    }
     const auto check = [&] {
-      std::size_t i = 0;
-      (internal::CheckArgument<Args>(call, at[i++], args), ...);
-      static_cast<void>(i);
+      for_each([&](auto& watch, auto& argument) { watch.End(call, argument); });
     };
     if constexpr (std::is_void_v<Result>) {
       if (is_replayed) return;

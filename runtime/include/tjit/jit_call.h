@@ -1,7 +1,7 @@
 // One call of a function that tjit::jit() wraps, between the template in jit.h
 // and the library. Nothing here is for users.
-// Threads: the caller's. Ownership: a JitCall lies on the stack of who calls and
-// points to the arguments.
+// Threads: the caller's. Ownership: a JitCall lies on the stack of who calls
+// and points to the arguments.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -100,6 +100,13 @@ class TJIT_API JitCall {
   void CheckNumber(std::size_t i, double n);
   void CheckWord(std::size_t i, std::uint64_t w);
 
+  // The function may write into `parameter`, although that asks for gradients.
+  // REQUIRES: wants_results().
+  void AllowUpdates(const at::Tensor& parameter);
+  // Whether the state of an argument is what a replay would make of it.
+  // REQUIRES: wants_results().
+  void CheckState(bool is_as_expected);
+
   // True if End() wants the results.
   bool wants_results() const { return session_ != nullptr; }
   void AddResult(const at::Tensor& t) { results_.push_back(t); }
@@ -126,8 +133,8 @@ class TJIT_API JitCall {
 
   JitCore* const core_;
   c10::SmallVector<const at::Tensor*, 8> tensors_;
-  c10::SmallVector<double, 4> numbers_;
-  c10::SmallVector<std::uint64_t, 6> words_;
+  c10::SmallVector<double, 12> numbers_;
+  c10::SmallVector<std::uint64_t, 12> words_;
   c10::SmallVector<at::Tensor, 4> results_;
   c10::SmallVector<std::uint64_t, 4> result_words_;
   std::size_t next_result_ = 0;
@@ -148,15 +155,45 @@ struct ArgumentChecker {
   }
 };
 
-// Of those that the function may have changed in place; others may be gone.
+// One argument of a call, before and behind it. `Argument` is a reference where
+// the caller's own object is passed.
 template <class Argument>
-void CheckArgument(JitCall& call, const JitCall::Fields3& at,
-                   const std::remove_reference_t<Argument>& argument) {
-  if constexpr (std::is_lvalue_reference_v<Argument>) {
-    ArgumentChecker checker{call, at};
-    FieldsOf<Argument>::Visit(argument, checker);
+class ArgumentWatch {
+ public:
+  using Type = std::remove_cvref_t<Argument>;
+
+  ArgumentWatch(JitCall& call, const Type& argument) : at_(call.fields()) {
+    FieldsOf<Argument>::Visit(argument, call);
   }
-}
+
+  // The function is about to run, and to be looked at.
+  void Begin(JitCall& call, const Type& argument) {
+    if constexpr (HasHostState<Type>) {
+      before_ = HostState<Type>::Note(argument, call);
+    }
+  }
+  // It has returned. What it did not get by reference may be gone.
+  void End(JitCall& call, const std::remove_reference_t<Argument>& argument) {
+    if constexpr (HasHostState<Type>) {
+      call.CheckState(HostState<Type>::HasMovedOn(before_, argument));
+    } else if constexpr (std::is_lvalue_reference_v<Argument>) {
+      ArgumentChecker checker{call, at_};
+      FieldsOf<Argument>::Visit(argument, checker);
+    }
+  }
+  // The call was replayed.
+  void MoveOn(Type& argument) {
+    if constexpr (HasHostState<Type>) HostState<Type>::MoveOn(argument);
+  }
+  void MoveOn(const Type&) {
+    static_assert(!HasHostState<Type>,
+                  "tjit::jit: pass the optimizer as one that may be changed");
+  }
+
+ private:
+  JitCall::Fields3 at_;
+  [[no_unique_address]] typename HostState<Type>::Before before_;
+};
 
 // Hands the results of a call to End().
 struct ResultReader {

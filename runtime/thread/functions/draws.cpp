@@ -18,15 +18,6 @@
 namespace tjit::runtime {
 namespace {
 
-// Kernels that tjit runs by itself are no ops of the program.
-class InsideScope {
- public:
-  InsideScope() { ++t_context.inside; }
-  ~InsideScope() { --t_context.inside; }
-  InsideScope(const InsideScope&) = delete;
-  InsideScope& operator=(const InsideScope&) = delete;
-};
-
 at::Tensor MakeOne(const TensorGeometry& g, std::uint32_t context) {
   ContextScope scope;  // inference tensors are made in inference mode
   scope.Switch(context);
@@ -135,7 +126,7 @@ bool AccountsForGenerator(const FunctionSession& session) {
   if (!std::any_of(session.draws.begin(), session.draws.end(), IsRandom)) {
     return true;
   }
-  const InsideScope scope;
+  const KernelScope kernel;
   std::vector<at::Tensor> tensors;
   for (const FunctionSession::Drawn& drawn : session.drawn) {
     tensors.push_back(
@@ -169,7 +160,7 @@ std::optional<std::uint32_t> DrawnOver(const FunctionSession& session,
 
 void MakeDrawn(const FunctionRecord& record, at::Tensor* tensors) {
   if (record.draws.empty()) return;
-  const InsideScope scope;
+  const KernelScope kernel;
   for (std::size_t d = 0; d < record.drawn.size(); ++d) {
     tensors[d] = MakeOne(record.drawn[d].geometry, record.drawn[d].context);
   }

@@ -54,6 +54,8 @@ struct FunctionSession {
   std::vector<FunctionDraw> draws;
   // Of a following one that draws: the generator as it was before the call.
   at::Generator generator;
+  // Tensors that ask for gradients and may be written; only compared.
+  std::vector<const c10::TensorImpl*> updated;
   // Whose gradients backward passes have accumulated, in order.
   std::vector<at::Tensor> leaves;
   // Of a following one: the gradients of the record's leaves before the call.

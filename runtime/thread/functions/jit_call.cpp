@@ -451,6 +451,13 @@ void JitCall::CheckWord(std::size_t i, std::uint64_t w) {
   }
 }
 
+void JitCall::AllowUpdates(const at::Tensor& parameter) {
+  session_->seen.updated.push_back(parameter.unsafeGetTensorImpl());
+}
+void JitCall::CheckState(bool is_as_expected) {
+  if (!is_as_expected) session_->seen.Fail(Refusal::kHostState);
+}
+
 void JitCall::Leave() {
   RunOrWarn([this] {
     if (session_ != nullptr) {  // the function threw

@@ -411,12 +411,20 @@ class SlotSources {
 
 namespace {
 
-// True if a tensor over the storage of a captured slot does.
-bool AsksForGradients(const FunctionRecord& record, const FunctionSlot& slot) {
+// True if a tensor over the storage of a captured slot asks for gradients, and
+// may not be updated all the same.
+bool MayNotBeUpdated(const FunctionRecord& record, const FunctionSlot& slot,
+                     const FunctionSession& session) {
   const c10::StorageImpl* const storage =
       AddressOf(record.captured[slot.index].storage);
+  const auto& updated = session.updated;
   for (const CapturedStorage& captured : record.captured) {
-    if (AddressOf(captured.storage) == storage && captured.requires_grad) {
+    if (AddressOf(captured.storage) != storage || !captured.requires_grad) {
+      continue;
+    }
+    const c10::TensorImpl* const tensor =
+        captured.tensor ? captured.tensor->_unsafe_get_target() : nullptr;
+    if (std::find(updated.begin(), updated.end(), tensor) == updated.end()) {
       return true;
     }
   }
@@ -456,7 +464,7 @@ void LookAtRecord(const std::vector<const StepRecord*>& steps,
   for (const FunctionSlot& slot : record.slots) {
     const bool updates =
         slot.written && ((slot.kind == FunctionSlot::Kind::kCaptured &&
-                          AsksForGradients(record, slot)) ||
+                          MayNotBeUpdated(record, slot, *session)) ||
                          (slot.kind == FunctionSlot::Kind::kArgument &&
                           session->key.arguments[slot.index].requires_grad));
     if (updates) session->Fail(Refusal::kUpdatesParameter);
