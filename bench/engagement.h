@@ -13,6 +13,10 @@
 #include <functional>
 #include <vector>
 
+namespace torch::optim {
+class Optimizer;
+}
+
 namespace tjit::bench {
 
 struct Engagement {
@@ -52,9 +56,12 @@ using TensorFunction =
     std::function<at::Tensor(const at::Tensor&, const at::Tensor&)>;
 using TensorsFunction = std::function<std::vector<at::Tensor>(
     const std::vector<at::Tensor>&, double)>;
+// A whole training step; its loss.
+using TrainingFunction = std::function<at::Tensor(torch::optim::Optimizer&)>;
 void WrapFunctions();
 TensorFunction Wrapped(TensorFunction function);
 TensorsFunction Wrapped(TensorsFunction function);
+TrainingFunction Wrapped(TrainingFunction function);
 
 // tjit's functions of the same names; nothing in the plain program.
 void Enable();

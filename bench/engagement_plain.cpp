@@ -60,6 +60,7 @@ std::int64_t PeakBytes() { return peak_bytes.load(); }
 void WrapFunctions() {}
 TensorFunction Wrapped(TensorFunction function) { return function; }
 TensorsFunction Wrapped(TensorsFunction function) { return function; }
+TrainingFunction Wrapped(TrainingFunction function) { return function; }
 void Enable() {}
 void Disable() {}
 void MarkStep() {}

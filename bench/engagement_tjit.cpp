@@ -1,5 +1,6 @@
 // Engagement read from tjit's counters.
 #include <tjit/jit.h>
+#include <tjit/optim.h>
 #include <tjit/tjit.h>
 
 #include <memory>
@@ -22,8 +23,9 @@ template <class F>
 F WrappedIfAsked(F function) {
   if (!wraps) return function;
   auto wrapped = std::make_shared<tjit::Jit<F>>(std::move(function));
-  return
-      [wrapped](const auto&... arguments) { return (*wrapped)(arguments...); };
+  return [wrapped](auto&&... arguments) {
+    return (*wrapped)(std::forward<decltype(arguments)>(arguments)...);
+  };
 }
 
 }  // namespace
@@ -59,6 +61,9 @@ TensorFunction Wrapped(TensorFunction function) {
   return WrappedIfAsked(std::move(function));
 }
 TensorsFunction Wrapped(TensorsFunction function) {
+  return WrappedIfAsked(std::move(function));
+}
+TrainingFunction Wrapped(TrainingFunction function) {
   return WrappedIfAsked(std::move(function));
 }
 

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "bench/engagement.h"
+
 namespace tjit::bench {
 
 using torch::Tensor;
@@ -14,6 +16,7 @@ class TorchOptim : public Updater {
       : optimizer_(std::move(optimizer)) {}
   void ZeroGrad() override { optimizer_->zero_grad(); }
   void Step() override { optimizer_->step(); }
+  torch::optim::Optimizer* optimizer() override { return optimizer_.get(); }
 
  private:
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
@@ -96,7 +99,18 @@ Workload TrainingStep(std::vector<Tensor> parameters, Rule rule,
   s->parameters = std::move(parameters);
   s->loss_of = std::move(loss);
   Workload workload;
-  workload.step = [s] {
+  const TrainingFunction whole = [s](torch::optim::Optimizer&) {
+    s->updater->ZeroGrad();
+    const Tensor loss_now = s->loss_of();
+    loss_now.backward();
+    s->updater->Step();
+    return loss_now.detach();
+  };
+  workload.step = [s, step = Wrapped(whole)] {
+    if (torch::optim::Optimizer* const o = s->updater->optimizer()) {
+      s->loss = step(*o);
+      return;
+    }
     s->updater->ZeroGrad();
     s->loss = s->loss_of();
     s->loss.backward();

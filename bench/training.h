@@ -22,6 +22,8 @@ class Updater {
   virtual ~Updater() = default;
   virtual void ZeroGrad() = 0;
   virtual void Step() = 0;
+  // That of torch::optim; null: it is by hand.
+  virtual torch::optim::Optimizer* optimizer() { return nullptr; }
 };
 
 // By torch::optim, or by the fused kernel called by hand.
