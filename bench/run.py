@@ -67,9 +67,10 @@ COMPILED_TARGETS = {
 COMPILED_ROW_TARGETS = {"16": 1.3, "17": 1.0, **dict.fromkeys(
     ("9", "10", "11", "12", "15", "18", "19", "20", "21", "22", "23", "24",
      "25"), 1.0)}
-# Rows whose step is a function of tensors and numbers without gradients, which
-# tjit::jit() replays.
-JIT_ROWS = ("1", "2", "3", "4", "5", "6", "7", "8", "9", "13", "14")
+# Rows whose step is a function of tensors and numbers, or a whole training step,
+# which tjit::jit() replays.
+JIT_ROWS = ("1", "2", "3", "4", "5", "6", "7", "8", "9", "13", "14", "18", "19",
+            "20", "21", "23", "24", "25")
 # Lines that bench_hand has, too.
 BY_HAND = ("chain10-64k", "chain10-4M", "add4", "poly", "softmax-mask-l",
            "reduce-sum", "reduce-meanvar", "rate-triple-1024",
