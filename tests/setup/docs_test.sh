@@ -59,6 +59,16 @@ while IFS='|' read -r _ id _ state tests _; do
 done < <(sed 's/\\|/ /g' docs/features.md | grep -E '^\| [A-Z][0-9]+ \|')
 ((rows == 85)) || Fail "docs/features.md has $rows rows, not 85"
 
+# --- docs/jit-cases.md -------------------------------------------------------
+
+cases=$(grep -oE '`[A-Z][A-Za-z]+`' <<<"$(grep '^|' docs/jit-cases.md)" |
+  tr -d '`' | grep -vE '^(NoJit)$' | sort -u)
+[[ $(wc -l <<<"$cases") -ge 40 ]] || Fail "docs/jit-cases.md names few tests"
+for name in $cases; do
+  grep -q "TEST_F(JitTest, $name)" tests/runtime/thread/jit_*_test.cpp \
+    tests/runtime/thread/jit_test.cpp || Fail "docs/jit-cases.md: no test $name"
+done
+
 # --- ARCHITECTURE.md ---------------------------------------------------------
 
 python3 tests/setup/docs_test_architecture.py . || failures=$((failures + 1))

@@ -73,6 +73,15 @@ class TJIT_API JitCall {
   // Arguments, in order.
   void Tensor(const at::Tensor& t) { tensors_.push_back(&t); }
   void Number(double n) { numbers_.push_back(n); }
+  // One that an argument computes. Of two with one value nobody could say which
+  // of them an op uses, so the second one is not there.
+  void ComputedNumber(double n) {
+    for (const std::size_t i : computed_) {
+      if (__builtin_memcmp(&numbers_[i], &n, sizeof(n)) == 0) return;
+    }
+    computed_.push_back(numbers_.size());
+    Number(n);
+  }
   void Word(std::uint64_t w) { words_.push_back(w); }
   void Text(std::string_view text) {
     SplitIntoWords(text, [this](std::uint64_t w) { Word(w); });
@@ -134,6 +143,7 @@ class TJIT_API JitCall {
   JitCore* const core_;
   c10::SmallVector<const at::Tensor*, 8> tensors_;
   c10::SmallVector<double, 12> numbers_;
+  c10::SmallVector<std::size_t, 12> computed_;  // which numbers are
   c10::SmallVector<std::uint64_t, 12> words_;
   c10::SmallVector<at::Tensor, 4> results_;
   c10::SmallVector<std::uint64_t, 4> result_words_;

@@ -25,10 +25,8 @@
 // Tested by: tests/runtime/thread/jit_optimizers_test.cpp
 #pragma once
 
-#include <c10/util/SmallVector.h>
 #include <torch/optim.h>
 
-#include <bit>
 #include <cmath>
 #include <concepts>
 #include <cstdint>
@@ -175,31 +173,15 @@ std::int64_t StepsOf(const torch::optim::Optimizer& optimizer) {
   return steps < 0 ? 0 : steps;
 }
 
-// Each number once: of two with one value nobody could say which an op uses.
-class DistinctNumbers {
- public:
-  bool Add(double number) {
-    const auto bits = std::bit_cast<std::uint64_t>(number);
-    for (const std::uint64_t known : bits_) {
-      if (known == bits) return false;
-    }
-    bits_.push_back(bits);
-    return true;
-  }
-  bool operator==(const DistinctNumbers&) const = default;
-
- private:
-  c10::SmallVector<std::uint64_t, 12> bits_;
-};
-
 // What the options say, whatever the number of steps.
 template <class Formula>
-DistinctNumbers OptionsOf(const torch::optim::Optimizer& optimizer) {
-  DistinctNumbers numbers;
+std::vector<double> OptionsOf(const torch::optim::Optimizer& optimizer) {
+  std::vector<double> numbers;
   for (const auto& group : optimizer.param_groups()) {
     const auto& options =
         static_cast<const typename Formula::Options&>(group.options());
-    Formula::Numbers(options, 1, [&](double number) { numbers.Add(number); });
+    Formula::Numbers(options, 1,
+                     [&](double number) { numbers.push_back(number); });
   }
   return numbers;
 }
@@ -212,7 +194,6 @@ struct Fields<T> {
   static void Visit(const T& optimizer, Visitor& visitor) {
     visitor.Word(reinterpret_cast<std::uintptr_t>(&optimizer));
     internal::WithFormula(optimizer, [&]<class Formula>(Formula) {
-      internal::DistinctNumbers numbers;
       const std::int64_t steps = internal::StepsOf<Formula>(optimizer);
       visitor.Word(optimizer.state().size());
       visitor.Word(optimizer.param_groups().size());
@@ -222,7 +203,7 @@ struct Fields<T> {
         visitor.Word(group.params().size());
         Formula::Flags(options, visitor);
         Formula::Numbers(options, steps + 1, [&](double number) {
-          if (numbers.Add(number)) visitor.Number(number);
+          visitor.ComputedNumber(number);
         });
       }
     });
@@ -233,7 +214,7 @@ template <std::derived_from<torch::optim::Optimizer> T>
 struct HostState<T> {
   struct Before {
     std::int64_t steps = -1;
-    internal::DistinctNumbers options;
+    std::vector<double> options;
   };
   static Before Note(const T& optimizer, internal::JitCall& call) {
     for (const auto& group : optimizer.param_groups()) {

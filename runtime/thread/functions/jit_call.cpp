@@ -50,6 +50,11 @@ constexpr int kMostFailures = 5;
 // Ways in which one function is replayed at a time, and in all.
 constexpr std::size_t kMostPlans = 64;
 constexpr std::size_t kMostPlansEver = 1024;
+// First calls that wait for a second one: as many as there may be plans, so
+// that a program that goes through as many forms in turn comes to replay them.
+constexpr std::size_t kMostRecords = kMostPlans;
+// First calls in a row that no second one confirmed.
+constexpr int kMostInVain = 256;
 // Calls that tried to make a plan serve more.
 constexpr std::uint32_t kMostWidenings = 2;
 // Replays in a row that could not bind their storages.
@@ -157,11 +162,13 @@ JitCall::Found JitCall::Find(const ThreadState& state,
   if (found.plan != nullptr) return found;
   found.form = runtime::FormOf(context, inputs);
   const auto failures = core_->failures.find(found.form);
+  const bool is_full = alive >= kMostPlans ||
+                       core_->plans.size() >= kMostPlansEver ||
+                       core_->in_vain >= kMostInVain;
   found.is_left_alone =
-      core_->mismatches >= kMostMismatches || alive >= kMostPlans ||
-      core_->plans.size() >= kMostPlansEver ||
+      is_full || core_->mismatches >= kMostMismatches ||
       (failures != core_->failures.end() && failures->second >= kMostFailures);
-  if (alive >= kMostPlans || core_->plans.size() >= kMostPlansEver) {
+  if (is_full) {
     core_->why = runtime::DescribeRefusal(Refusal::kTooMany, kNoOp);
   }
   found.plan = wider;
@@ -365,9 +372,8 @@ void JitCall::End(std::shared_ptr<const void> returned) {
     EndInVain(*session);
   } else if (record != nullptr) {
     const MutexLock lock(core_->mutex);
-    core_->why.clear();
     core_->records.push_back(std::move(record));
-    constexpr std::size_t kMostRecords = 8;
+    ++core_->in_vain;
     if (core_->records.size() > kMostRecords) core_->records.pop_front();
   } else {
     Publish(*session, std::move(plan));
@@ -380,6 +386,7 @@ void JitCall::Publish(const JitSession& session,
   const MutexLock lock(core_->mutex);
   core_->why.clear();
   core_->failures.erase(session.form);
+  core_->in_vain = 0;
   if (before != nullptr && session.is_verified) {
     core_->verified.fetch_add(1);
     session.state->counters().jit_verified.Add();
@@ -413,7 +420,11 @@ void JitCall::EndInVain(const JitSession& session) {
     return;  // the plan is there
   } else if (before == nullptr && seen.follows != nullptr) {
     seen.follows->failures.fetch_add(1);
-    if (session.is_probe) return;
+    if (session.is_probe) {  // the numbers may come again: a way of their own
+      const MutexLock lock(core_->mutex);
+      core_->why = runtime::DescribeRefusal(seen.why, seen.op);
+      return;
+    }
   }
   if (IsPassing(seen.why)) return;
   RecordRefusal(session.form, seen.why, seen.op);

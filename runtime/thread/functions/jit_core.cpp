@@ -75,6 +75,7 @@ void ResetJitCore(JitCore* core) {
   core->records.clear();
   core->failures.clear();
   core->mismatches = 0;
+  core->in_vain = 0;
   core->why.clear();
 }
 

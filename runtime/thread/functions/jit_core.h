@@ -40,6 +40,8 @@ struct JitCore {
   // By FormOf() a call.
   absl::flat_hash_map<std::uint64_t, int> failures ABSL_GUARDED_BY(mutex);
   int mismatches ABSL_GUARDED_BY(mutex) = 0;
+  // Records since the last plan.
+  int in_vain ABSL_GUARDED_BY(mutex) = 0;
   std::string why ABSL_GUARDED_BY(mutex);
 };
 

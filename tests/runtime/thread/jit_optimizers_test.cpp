@@ -170,6 +170,57 @@ TEST_F(JitTest, GroupsOfParameters) {
   EXPECT_GE(fast.stats().replays, 25) << fast.stats().why;
 }
 
+// The networks of a game, with optimizers of the same options and steps.
+TEST_F(JitTest, TwoOptimizers) {
+  const at::AutoGradMode with_gradients(true);
+  using torch::optim::Adam, torch::optim::AdamOptions;
+  struct Game {
+    torch::nn::Sequential maker = MakeNetwork(),
+                          judge =
+                              torch::nn::Sequential(torch::nn::Linear(1, 1));
+    Adam of_maker{maker->parameters(), AdamOptions(0.01)},
+        of_judge{judge->parameters(), AdamOptions(0.01)};
+  };
+  const auto play = [](Game& g, Adam& a, Adam& b, const at::Tensor& real) {
+    b.zero_grad();
+    const at::Tensor fake = g.maker->forward(at::randn({8, 4}));
+    const at::Tensor loss =
+        at::softplus(-g.judge->forward(real)).mean() +
+        at::softplus(g.judge->forward(fake.detach())).mean();
+    loss.backward();
+    b.step();
+    a.zero_grad();
+    at::softplus(-g.judge->forward(fake)).mean().backward();
+    a.step();
+    return loss.detach();
+  };
+  Game replayed, eager;
+  eager.judge->parameters()[0].set_data(
+      replayed.judge->parameters()[0].detach().clone());
+  eager.judge->parameters()[1].set_data(
+      replayed.judge->parameters()[1].detach().clone());
+  auto fast = jit([&](Adam& a, Adam& b, const at::Tensor& real) {
+    return play(replayed, a, b, real);
+  });
+  for (int i = 0; i < 60; ++i) {
+    if (i == 40) {
+      replayed.of_judge.param_groups()[0].options().set_lr(0.002);
+      eager.of_judge.param_groups()[0].options().set_lr(0.002);
+    }
+    const at::Tensor real = at::rand({8, 1});
+    at::manual_seed(i);
+    const at::Tensor a = fast(replayed.of_maker, replayed.of_judge, real);
+    at::manual_seed(i);
+    EXPECT_TRUE(SameBits(a, play(eager, eager.of_maker, eager.of_judge, real)))
+        << i;
+  }
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_TRUE(SameBits(replayed.maker->parameters()[i],
+                         eager.maker->parameters()[i]));
+  }
+  EXPECT_GE(fast.stats().replays, 40) << fast.stats().why;
+}
+
 // Two steps a call, one that is not taken, a rate that the function changes.
 TEST_F(JitTest, OtherUsesOfOptimizersAreRefused) {
   const at::AutoGradMode with_gradients(true);

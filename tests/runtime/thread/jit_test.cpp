@@ -505,6 +505,21 @@ TEST_F(JitTest, NumbersOfEqualValues) {
   }
 }
 
+// Two that are always equal: nobody knows which one an op uses.
+TEST_F(JitTest, NumbersThatAreAlwaysEqual) {
+  const auto f = [](const at::Tensor& x, double a, double b) {
+    return at::add(x * b, x, a);
+  };
+  auto fast = jit(f);
+  for (int i = 0; i < 300; ++i) {
+    ExpectSame(fast, f, at::rand({8}), 0.1 + i, 0.1 + i);
+  }
+  EXPECT_EQ(fast.stats().replays, 0);
+  EXPECT_LE(fast.stats().recordings, 256);
+  EXPECT_NE(fast.stats().why.find("jit_"), std::string::npos)
+      << fast.stats().why;
+}
+
 TEST_F(JitTest, ReturnedNumbersFollow) {
   const auto f = [](const JitTestState& s, double dt) {
     JitTestState next;
