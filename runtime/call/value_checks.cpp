@@ -12,6 +12,7 @@
 
 #include "runtime/call/op_classes.h"
 #include "runtime/memory/block.h"
+#include "runtime/platform/thread_context.h"
 
 namespace tjit::runtime {
 namespace {
@@ -139,7 +140,10 @@ ValueVerdict LookAtIndices(const IndexUse& use) {
   if (!IsReady(t)) return ValueVerdict::kNotReady;
   if (t->numel() == 0) return ValueVerdict::kPass;
   const Distinct where(t->sizes(), t->strides());
-  if (!IsWorthALook(where, use.op_ns)) return ValueVerdict::kFail;
+  // A function saves more than this op.
+  if (!t_context.in_function && !IsWorthALook(where, use.op_ns)) {
+    return ValueVerdict::kFail;
+  }
   const auto* const storage = static_cast<const char*>(
       t->unsafe_storage().unsafeGetStorageImpl()->data());
   const auto offset =
@@ -297,10 +301,6 @@ bool HasFreedom(const CallFrame& frame) {
   return static_cast<double>(count) >
          (is_given ? NumberOf(frame.scalars[0]) : 1);
 }
-
-}  // namespace
-
-namespace {
 
 ValueVerdict VerdictOf(bool passes) {
   return passes ? ValueVerdict::kPass : ValueVerdict::kFail;

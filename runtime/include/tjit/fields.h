@@ -6,11 +6,12 @@
 // module; TJIT_FIELDS adds a struct:
 //
 //   struct State { at::Tensor position, velocity; };
-//   TJIT_FIELDS(State, position, velocity);   // at global scope, 1 to 8
-//   members
+//   TJIT_FIELDS(State, position, velocity);
+//
+// It stands at global scope and takes 1 to 8 members.
 //
 // Threads: any. Ownership: nothing is kept.
-// Tested by: tests/runtime/thread/jit_test.cpp
+// Tested by: tests/runtime/thread/jit_*_test.cpp
 #pragma once
 
 #include <ATen/core/Tensor.h>

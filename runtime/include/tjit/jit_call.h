@@ -74,13 +74,25 @@ class TJIT_API JitCall {
   void Tensor(const at::Tensor& t) { tensors_.push_back(&t); }
   void Number(double n) { numbers_.push_back(n); }
   // One that an argument computes. Of two with one value nobody could say which
-  // of them an op uses, so the second one is not there.
+  // of them an op uses, so they are one; which are is a word.
   void ComputedNumber(double n) {
-    for (const std::size_t i : computed_) {
-      if (__builtin_memcmp(&numbers_[i], &n, sizeof(n)) == 0) return;
+    std::size_t first = 0;
+    while (first < computed_.size() &&
+           __builtin_memcmp(&numbers_[computed_[first]], &n, sizeof(n)) != 0) {
+      ++first;
     }
+    Word(first);
+    if (first < computed_.size()) return;
     computed_.push_back(numbers_.size());
     Number(n);
+  }
+  // An argument has a state on the host. False if it was passed before.
+  bool AddState(const void* state) {
+    for (const void* known : states_) {
+      if (known == state) return false;
+    }
+    states_.push_back(state);
+    return true;
   }
   void Word(std::uint64_t w) { words_.push_back(w); }
   void Text(std::string_view text) {
@@ -109,7 +121,8 @@ class TJIT_API JitCall {
   void CheckNumber(std::size_t i, double n);
   void CheckWord(std::size_t i, std::uint64_t w);
 
-  // The function may write into `parameter`, although that asks for gradients.
+  // The function may write into `parameter`, although that asks for gradients,
+  // and may change its gradient.
   // REQUIRES: wants_results().
   void AllowUpdates(const at::Tensor& parameter);
   // Whether the state of an argument is what a replay would make of it.
@@ -144,6 +157,7 @@ class TJIT_API JitCall {
   c10::SmallVector<const at::Tensor*, 8> tensors_;
   c10::SmallVector<double, 12> numbers_;
   c10::SmallVector<std::size_t, 12> computed_;  // which numbers are
+  c10::SmallVector<const void*, 2> states_;
   c10::SmallVector<std::uint64_t, 12> words_;
   c10::SmallVector<at::Tensor, 4> results_;
   c10::SmallVector<std::uint64_t, 4> result_words_;
@@ -165,6 +179,18 @@ struct ArgumentChecker {
   }
 };
 
+// Visits an argument with a state on the host.
+struct HostVisitor {
+  JitCall& call;
+  void Tensor(const at::Tensor& t) { call.Tensor(t); }
+  void Number(double n) { call.ComputedNumber(n); }
+  void Word(std::uint64_t w) { call.Word(w); }
+  // The object has to be the same one.
+  void Object(const void* object) {
+    Word(reinterpret_cast<std::uintptr_t>(object));
+  }
+};
+
 // One argument of a call, before and behind it. `Argument` is a reference where
 // the caller's own object is passed.
 template <class Argument>
@@ -173,7 +199,13 @@ class ArgumentWatch {
   using Type = std::remove_cvref_t<Argument>;
 
   ArgumentWatch(JitCall& call, const Type& argument) : at_(call.fields()) {
-    FieldsOf<Argument>::Visit(argument, call);
+    if constexpr (HasHostState<Type>) {
+      moves_on_ = call.AddState(&argument);
+      HostVisitor visitor{call};
+      Fields<Type>::Visit(argument, visitor);
+    } else {
+      Fields<Type>::Visit(argument, call);
+    }
   }
 
   // The function is about to run, and to be looked at.
@@ -193,7 +225,9 @@ class ArgumentWatch {
   }
   // The call was replayed.
   void MoveOn(Type& argument) {
-    if constexpr (HasHostState<Type>) HostState<Type>::MoveOn(argument);
+    if constexpr (HasHostState<Type>) {
+      if (moves_on_) HostState<Type>::MoveOn(argument);
+    }
   }
   void MoveOn(const Type&) {
     static_assert(!HasHostState<Type>,
@@ -202,6 +236,7 @@ class ArgumentWatch {
 
  private:
   JitCall::Fields3 at_;
+  bool moves_on_ = false;
   [[no_unique_address]] typename HostState<Type>::Before before_;
 };
 

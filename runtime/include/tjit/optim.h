@@ -1,23 +1,23 @@
 // Optimizers of torch::optim as arguments of functions that tjit::jit() wraps,
 // so that a whole training step is replayed:
 //
-//   auto step = tjit::jit([&](torch::optim::Adam& optimizer, const at::Tensor&
-//   x,
-//                             const at::Tensor& y) {
-//     optimizer.zero_grad();
-//     const at::Tensor loss = at::mse_loss(net->forward(x), y);
+//   auto step = tjit::jit([&](torch::optim::Adam& o, const at::Tensor& x) {
+//     o.zero_grad();
+//     const at::Tensor loss = net->forward(x).square().mean();
 //     loss.backward();
-//     optimizer.step();
+//     o.step();
 //     return loss.detach();
 //   });
-//   step(optimizer, x, y);
+//   step(optimizer, x);
 //
 // SGD, Adam, AdamW, RMSprop and Adagrad are known, also as an Optimizer&. Their
 // options (learning rate, ...) are numbers that are read at each call, so a
-// schedule is seen. A replay counts a step in the optimizer's own state, with
-// the numbers that step() would have computed. A function that takes more or
-// less than one step of each parameter with a state is run at each call, and so
-// is one with another optimizer.
+// schedule that the program steps is seen. A replay counts a step in the
+// optimizer's own state, with the numbers that step() would have computed. The
+// parameters, the tensors of their states and their gradients are looked at,
+// too. A function runs at each call if it steps an optimizer that counts its
+// steps other than once, or if its parameters have taken different numbers of
+// steps.
 //
 // Source of the formulas: torch/csrc/api/src/optim/ of libtorch 2.13. Where
 // another libtorch computes others, calls are refused with jit_number.
@@ -41,8 +41,16 @@ namespace tjit {
 
 namespace internal {
 
-// Each has what decides a branch of step() (Flags), and the numbers of its ops
-// as the `step`th step computes them (Numbers).
+// Keeps a compiler that may fuse from rounding a product and a sum at once, as
+// libtorch was not compiled for a processor that has such an instruction.
+inline double Rounded(double product) {
+  asm("" : "+x"(product));
+  return product;
+}
+
+// Each has what decides a branch of step() (Flags), the numbers of its ops as
+// the `step`th step computes them (Numbers), and the tensors of a state
+// (Tensors).
 struct SgdFormula {
   using Optimizer = torch::optim::SGD;
   using Options = torch::optim::SGDOptions;
@@ -60,6 +68,10 @@ struct SgdFormula {
     take(o.weight_decay());
     take(o.momentum());
     take(1 - o.dampening());
+  }
+  template <class Take>
+  static void Tensors(const State& s, const Take& take) {
+    take(s.momentum_buffer());
   }
 };
 
@@ -83,7 +95,8 @@ struct AdamFormula {
     const auto steps = static_cast<double>(step);
     const double correction1 = 1 - std::pow(beta1, steps);
     const double correction2 = 1 - std::pow(beta2, steps);
-    take(kDecaysParameters ? 1 - o.lr() * o.weight_decay() : o.weight_decay());
+    take(kDecaysParameters ? 1 - Rounded(o.lr() * o.weight_decay())
+                           : o.weight_decay());
     take(beta1);
     take(1 - beta1);
     take(beta2);
@@ -91,6 +104,12 @@ struct AdamFormula {
     take(std::sqrt(correction2));
     take(o.eps());
     take(-(o.lr() / correction1));
+  }
+  template <class Take>
+  static void Tensors(const State& s, const Take& take) {
+    take(s.exp_avg());
+    take(s.exp_avg_sq());
+    take(s.max_exp_avg_sq());
   }
 };
 
@@ -114,6 +133,12 @@ struct RmspropFormula {
     take(o.momentum());
     take(-o.lr());
   }
+  template <class Take>
+  static void Tensors(const State& s, const Take& take) {
+    take(s.square_avg());
+    take(s.momentum_buffer());
+    take(s.grad_avg());
+  }
 };
 
 struct AdagradFormula {
@@ -129,7 +154,12 @@ struct AdagradFormula {
   static void Numbers(const Options& o, std::int64_t step, const Take& take) {
     take(o.weight_decay());
     take(o.eps());
-    take(-(o.lr() / (1 + static_cast<double>(step - 1) * o.lr_decay())));
+    const double decay = Rounded(static_cast<double>(step - 1) * o.lr_decay());
+    take(-(o.lr() / (1 + decay)));
+  }
+  template <class Take>
+  static void Tensors(const State& s, const Take& take) {
+    take(s.sum());
   }
 };
 
@@ -160,17 +190,18 @@ bool WithFormula(const torch::optim::Optimizer& optimizer,
 // Steps that all parameters with a state have taken; -1: they differ.
 template <class Formula>
 std::int64_t StepsOf(const torch::optim::Optimizer& optimizer) {
-  if constexpr (!Formula::kCounts) return 0;
-  std::int64_t steps = -1;
-  for (const auto& [key, state] : optimizer.state()) {
-    std::int64_t its = 0;
-    if constexpr (Formula::kCounts) {
-      its = static_cast<const typename Formula::State&>(*state).step();
+  if constexpr (Formula::kCounts) {
+    std::int64_t steps = -1;
+    for (const auto& [key, state] : optimizer.state()) {
+      const auto its =
+          static_cast<const typename Formula::State&>(*state).step();
+      if (steps >= 0 && its != steps) return -1;
+      steps = its;
     }
-    if (steps >= 0 && its != steps) return -1;
-    steps = its;
+    return steps < 0 ? 0 : steps;
+  } else {
+    return 0;
   }
-  return steps < 0 ? 0 : steps;
 }
 
 // What the options say, whatever the number of steps.
@@ -192,20 +223,46 @@ template <std::derived_from<torch::optim::Optimizer> T>
 struct Fields<T> {
   template <class Visitor>
   static void Visit(const T& optimizer, Visitor& visitor) {
-    visitor.Word(reinterpret_cast<std::uintptr_t>(&optimizer));
+    static_assert(
+        std::same_as<Visitor, internal::HostVisitor>,
+        "tjit::jit: an optimizer is an argument by itself, and not in a "
+        "container or struct");
+    visitor.Object(&optimizer);
     internal::WithFormula(optimizer, [&]<class Formula>(Formula) {
       const std::int64_t steps = internal::StepsOf<Formula>(optimizer);
-      visitor.Word(optimizer.state().size());
+      visitor.Word(steps >= 0);
       visitor.Word(optimizer.param_groups().size());
       for (const auto& group : optimizer.param_groups()) {
         const auto& options =
             static_cast<const typename Formula::Options&>(group.options());
         visitor.Word(group.params().size());
+        for (const at::Tensor& p : group.params()) {
+          VisitParameter<Formula>(optimizer, p, visitor);
+        }
         Formula::Flags(options, visitor);
-        Formula::Numbers(options, steps + 1, [&](double number) {
-          visitor.ComputedNumber(number);
-        });
+        if (steps < 0) continue;  // no number is that of all parameters
+        Formula::Numbers(options, steps + 1,
+                         [&](double number) { visitor.Number(number); });
       }
+    });
+  }
+
+ private:
+  // The tensors that a step updates are the same ones; its gradient is passed.
+  template <class Formula, class Visitor>
+  static void VisitParameter(const T& optimizer, const at::Tensor& p,
+                             Visitor& visitor) {
+    const c10::TensorImpl* const impl = p.unsafeGetTensorImpl();
+    visitor.Object(impl);
+    visitor.Object(p.storage().unsafeGetStorageImpl());
+    visitor.Tensor(p.grad());
+    const auto found = optimizer.state().find(p.unsafeGetTensorImpl());
+    visitor.Word(found != optimizer.state().end());
+    if (found == optimizer.state().end()) return;
+    const auto& state =
+        static_cast<const typename Formula::State&>(*found->second);
+    Formula::Tensors(state, [&](const at::Tensor& t) {
+      visitor.Object(t.unsafeGetTensorImpl());
     });
   }
 };

@@ -2,6 +2,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/EmptyTensor.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 
 #include <algorithm>
 #include <cstring>
@@ -31,6 +32,7 @@ void Draw(const FunctionDraw& draw, const at::Tensor& tensor,
           const at::Generator& generator) {
   torch::jit::Stack stack = FillArguments(*draw.call, {tensor}, nullptr);
   if (generator.defined()) stack.back() = generator;
+  const at::AutoDispatchBelowADInplaceOrView below;  // as behind its own kernel
   const OpEntry& entry = *draw.call->entry;
   entry.kernel.callBoxed(entry.handle, draw.call->key_set, &stack);
 }
@@ -158,14 +160,25 @@ std::optional<std::uint32_t> DrawnOver(const FunctionSession& session,
   return std::nullopt;
 }
 
-void MakeDrawn(const FunctionRecord& record, at::Tensor* tensors) {
-  if (record.draws.empty()) return;
+bool MakeDrawn(const FunctionRecord& record, at::Tensor* tensors) {
+  if (record.draws.empty()) return true;
   const KernelScope kernel;
   for (std::size_t d = 0; d < record.drawn.size(); ++d) {
     tensors[d] = MakeOne(record.drawn[d].geometry, record.drawn[d].context);
   }
   for (const FunctionDraw& draw : record.draws) {
-    Draw(draw, tensors[draw.tensor], at::Generator());
+    if (!IsRandom(draw)) Draw(draw, tensors[draw.tensor], at::Generator());
+  }
+  return std::all_of(
+      tensors, tensors + record.drawn.size(), [](const at::Tensor& t) {
+        return BlockOf(t.storage().unsafeGetStorageImpl()) != nullptr;
+      });
+}
+
+void DrawRandom(const FunctionRecord& record, const at::Tensor* tensors) {
+  const KernelScope kernel;
+  for (const FunctionDraw& draw : record.draws) {
+    if (IsRandom(draw)) Draw(draw, tensors[draw.tensor], at::Generator());
   }
 }
 

@@ -1,14 +1,14 @@
-// What a function fills from nothing but numbers, as random ones.
+// Tensors that a function fills from nothing but numbers, as random ones.
 //
 // Note [Draws]. A draw is a call that fills a whole tensor, which at::empty()
 // or its like made and no step has used: so do rand, randn, dropout, and arange
 // and eye, which are no steps as they change the sizes of their result. All
 // draws of a function can run before its steps, in their order, and the
 // generator moves as it does in eager. What draws random numbers otherwise
-// depends on what the function computes, and keeps it from being replayed.
-// A call that follows has its draws repeated from a copy of the generator: if
-// that ends elsewhere, the function seeds it, or somebody else draws.
-// Tested by: tests/runtime/thread/jit_draws_test.cpp
+// keeps the function from being replayed. A call that follows has its draws
+// repeated from a copy of the generator: if that ends elsewhere, the function
+// seeds it, or somebody else draws. Tested by:
+// tests/runtime/thread/jit_draws_test.cpp
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -40,8 +40,10 @@ bool IsFixed(const FunctionSession& session, std::uint32_t d);
 std::optional<std::uint32_t> DrawnOver(const FunctionSession& session,
                                        const c10::StorageImpl* storage);
 
-// Makes the tensors and draws them. THROWS: where there is no memory for them,
-// before anything is drawn.
-void MakeDrawn(const FunctionRecord& record, at::Tensor* tensors);
+// Makes the tensors, and fills those that hold the same at each call. False if
+// one has memory that is not tjit's. THROWS: where there is no memory.
+bool MakeDrawn(const FunctionRecord& record, at::Tensor* tensors);
+// Draws the others.
+void DrawRandom(const FunctionRecord& record, const at::Tensor* tensors);
 
 }  // namespace tjit::runtime

@@ -3,7 +3,7 @@
 // The part of a thread's state (thread_state.h) above its cursor. See Note
 // [Functions] in function_plan.h.
 // Thread: the owner's, outside kernels, holding the mutex of no state.
-// Tested by: tests/runtime/thread/jit_test.cpp
+// Tested by: tests/runtime/thread/jit_*_test.cpp
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -45,7 +45,8 @@ class FunctionCalls : public TraceCursor {
   // The function has returned.
   void CloseFunction();
   FunctionSession* open_function() const { return function_; }
-  // A backward pass inside has accumulated the gradient of `leaf`.
+  // A backward pass inside has accumulated the gradient of `leaf`, or an
+  // optimizer that was passed has it.
   void AddLeaf(const at::Tensor& leaf);
   // True if what was recorded into `store` is the thread's still.
   bool HasStore(const std::weak_ptr<TraceStore>& store) const {

@@ -8,7 +8,7 @@
 //
 //   slot      kBorn      a step made it
 //             kInside    at::empty() and its like made it inside
-//             kDrawn     the same, and filled with random numbers (draws.h)
+//             kDrawn     the same, and filled from numbers alone (draws.h)
 //             kArgument  the storage of an argument
 //             kCaptured  a storage that the function found by itself
 //             kConstant  a number that libtorch wrapped into a tensor
@@ -24,11 +24,13 @@
 // Invariants: (1) A plan holds no strong reference to a tensor or storage.
 // (2) A plan does not change once it is published, but for its counters.
 // Threads: any thread replays a plan; a record belongs to who made it.
-// Tested by: tests/runtime/thread/jit_test.cpp
+// Tested by: tests/runtime/thread/jit_*_test.cpp
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <c10/core/StorageImpl.h>
 #include <c10/core/TensorImpl.h>
+#include <c10/util/ArrayRef.h>
 #include <c10/util/intrusive_ptr.h>
 
 #include <atomic>
@@ -167,6 +169,7 @@ struct FunctionLeaf {
   bool had_gradient = false;  // before the call
   After after = After::kNone;
   const c10::TensorImpl* same = nullptr;  // kSame: only compared
+  std::int32_t argument = -1;             // kSame: it is this one, else `same`
   std::uint32_t result = 0;               // kResult: of the plan's results
 };
 
@@ -195,8 +198,8 @@ struct FunctionRecord {
   std::vector<TraceNode*> nodes;    // the path, which the second call follows
   std::vector<FunctionSlot> slots;
   std::vector<CapturedStorage> captured;
-  std::vector<std::string> constants;       // their bytes, 16 of each at most
-  std::vector<ScalarValue> scalars;         // of all steps, in order
+  std::vector<std::string> constants;  // their bytes, 16 of each at most
+  std::vector<ScalarValue> scalars;    // of all steps, in order
   std::vector<FunctionIndex> indices;
   std::vector<DrawnTensor> drawn;
   std::vector<FunctionDraw> draws;          // in the order of the calls
@@ -231,7 +234,8 @@ struct FunctionPlan {
 };
 
 // True if the leaves of the plan have the gradients, and lack the hooks, that
-// they had and lacked when it was made.
-bool HoldsLeaves(const FunctionPlan& plan);
+// they had and lacked when it was made. `arguments`: of the call.
+bool HoldsLeaves(const FunctionPlan& plan,
+                 c10::ArrayRef<const at::Tensor*> arguments);
 
 }  // namespace tjit::runtime

@@ -56,7 +56,8 @@ struct FunctionSession {
   at::Generator generator;
   // Tensors that ask for gradients and may be written; only compared.
   std::vector<const c10::TensorImpl*> updated;
-  // Whose gradients backward passes have accumulated, in order.
+  // Those of optimizers that were passed, and those whose gradients backward
+  // passes have accumulated, in order.
   std::vector<at::Tensor> leaves;
   // Of a following one: the gradients of the record's leaves before the call.
   std::vector<std::optional<c10::weak_intrusive_ptr<c10::TensorImpl>>>

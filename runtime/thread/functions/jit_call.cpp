@@ -137,7 +137,7 @@ JitCall::Found JitCall::Find(const ThreadState& state,
   if (found.plan != nullptr &&
       !found.plan->is_dropped.load(std::memory_order_relaxed) &&
       compare_plan(*found.plan) == Likeness::kSame &&
-      HoldsLeaves(*found.plan)) {
+      HoldsLeaves(*found.plan, tensors_)) {
     return found;
   }
   found.plan = nullptr;
@@ -146,13 +146,14 @@ JitCall::Found JitCall::Find(const ThreadState& state,
   const MutexLock lock(core_->mutex);
   for (const auto& known : core_->plans) {
     if (known->is_dropped.load(std::memory_order_relaxed)) continue;
-    if (known->record->store.expired()) {  // what was recorded is forgotten
+    // What was recorded is forgotten, or what it takes from outside is gone.
+    if (known->record->store.expired() || runtime::IsDead(*known)) {
       known->is_dropped.store(true, std::memory_order_relaxed);
       continue;
     }
     ++alive;
     const Likeness one = compare_plan(*known);
-    if (one == Likeness::kOther || !HoldsLeaves(*known)) continue;
+    if (one == Likeness::kOther || !HoldsLeaves(*known, tensors_)) continue;
     if (one == Likeness::kSame) found.plan = known.get();
     if (IsWider(one) &&
         known->failures.load(std::memory_order_relaxed) < kMostWidenings) {
@@ -310,9 +311,11 @@ bool IsWider(const FunctionPlan& plan, const FunctionPlan& before) {
   return false;
 }
 
-// Reasons that say nothing of the function.
-bool IsPassing(Refusal why) {
-  return why == Refusal::kInterrupted || why == Refusal::kNoRoom;
+// Reasons that say nothing of the function. One that was replayed does not
+// seed: another thread has drawn meanwhile.
+bool IsPassing(Refusal why, bool is_verified) {
+  return why == Refusal::kInterrupted || why == Refusal::kNoRoom ||
+         (why == Refusal::kSeeded && is_verified);
 }
 
 }  // namespace
@@ -409,7 +412,8 @@ void JitCall::Publish(const JitSession& session,
 void JitCall::EndInVain(const JitSession& session) {
   const FunctionSession& seen = session.seen;
   const FunctionPlan* const before = session.plan;
-  if (before != nullptr && session.is_verified && !IsPassing(seen.why)) {
+  const bool is_passing = IsPassing(seen.why, session.is_verified);
+  if (before != nullptr && session.is_verified && !is_passing) {
     before->is_dropped.store(true, std::memory_order_relaxed);
     core_->not_same.fetch_add(1);
     session.state->counters().jit_not_same.Add();
@@ -426,7 +430,7 @@ void JitCall::EndInVain(const JitSession& session) {
       return;
     }
   }
-  if (IsPassing(seen.why)) return;
+  if (is_passing) return;
   RecordRefusal(session.form, seen.why, seen.op);
 }
 
@@ -463,7 +467,10 @@ void JitCall::CheckWord(std::size_t i, std::uint64_t w) {
 }
 
 void JitCall::AllowUpdates(const at::Tensor& parameter) {
-  session_->seen.updated.push_back(parameter.unsafeGetTensorImpl());
+  FunctionSession& seen = session_->seen;
+  seen.updated.push_back(parameter.unsafeGetTensorImpl());
+  // Whether the function gives it a gradient or takes that away.
+  if (parameter.requires_grad()) session_->state->AddLeaf(parameter);
 }
 void JitCall::CheckState(bool is_as_expected) {
   if (!is_as_expected) session_->seen.Fail(Refusal::kHostState);

@@ -1,7 +1,7 @@
 // What one object of tjit::jit() knows. Each of its calls is a JitCall
 // (tjit/jit_call.h).
 // Threads: any; what is no atomic number is under `mutex`.
-// Tested by: tests/runtime/thread/jit_test.cpp
+// Tested by: tests/runtime/thread/jit_*_test.cpp
 #pragma once
 
 #include <atomic>

@@ -149,6 +149,13 @@ bool HoldsCaptured(const FunctionPlan& plan) {
   return true;
 }
 
+bool IsDead(const FunctionPlan& plan) {
+  return std::any_of(plan.captured.begin(), plan.captured.end(),
+                     [](const CapturedStorage& captured) {
+                       return captured.storage.use_count() == 0;
+                     });
+}
+
 std::uint64_t FormOf(std::uint32_t context, const FunctionInputs& inputs) {
   std::uint64_t hash = absl::HashOf(context, inputs.tensors.size());
   for (const std::uint64_t word : inputs.words) hash = absl::HashOf(hash, word);

@@ -2,7 +2,7 @@
 //
 // Nothing here changes anything: a call that nothing serves runs the function.
 // Threads: any.
-// Tested by: tests/runtime/thread/jit_test.cpp
+// Tested by: tests/runtime/thread/jit_*_test.cpp
 #pragma once
 
 #include <cstdint>
@@ -28,6 +28,8 @@ Likeness Compare(const FunctionKey& known, std::uint32_t context,
 bool NumbersFit(const FunctionPlan& plan, c10::ArrayRef<double> numbers);
 // True if what the function found by itself is as it was when it was recorded.
 bool HoldsCaptured(const FunctionPlan& plan);
+// True if no call can hold it again.
+bool IsDead(const FunctionPlan& plan);
 // Equal for calls that differ in numbers and storages only. Never 0.
 std::uint64_t FormOf(std::uint32_t context, const FunctionInputs& inputs);
 bool SameBits(double a, double b);

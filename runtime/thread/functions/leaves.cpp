@@ -24,7 +24,8 @@ bool HasHooks(const at::Tensor& leaf) {
 
 }  // namespace
 
-bool HoldsLeaves(const FunctionPlan& plan) {
+bool HoldsLeaves(const FunctionPlan& plan,
+                 c10::ArrayRef<const at::Tensor*> arguments) {
   if (plan.leaves.empty()) return true;
   if (torch::autograd::AnomalyMode::is_enabled()) return false;
   for (const FunctionLeaf& leaf : plan.leaves) {
@@ -39,9 +40,13 @@ bool HoldsLeaves(const FunctionPlan& plan) {
       return false;
     }
     const at::Tensor& gradient = tensor.grad();
+    const c10::TensorImpl* const same =
+        leaf.argument < 0 ? leaf.same
+                          : arguments[static_cast<std::size_t>(leaf.argument)]
+                                ->unsafeGetTensorImpl();
     if (gradient.defined() != leaf.had_gradient ||
         (leaf.after == FunctionLeaf::After::kSame &&
-         gradient.unsafeGetTensorImpl() != leaf.same) ||
+         gradient.unsafeGetTensorImpl() != same) ||
         HasHooks(tensor)) {
       return false;
     }

@@ -18,12 +18,12 @@ namespace {
 
 constexpr std::uint64_t kMaxConstantBytes = 16;
 
-Refusal WhyNot(const CallFrame& frame) {
+Refusal WhyNot(const CallFrame& frame, bool is_draw) {
   switch (frame.entry.op_class) {
     case OpClass::kSync:
       return Refusal::kHostRead;
     case OpClass::kRandom:
-      return MayDraw(frame) ? Refusal::kNone : Refusal::kRandom;
+      return is_draw ? Refusal::kNone : Refusal::kRandom;
     case OpClass::kReader:
       return Refusal::kHostRead;
     case OpClass::kMetadata:
@@ -82,10 +82,12 @@ std::optional<c10::weak_intrusive_ptr<c10::TensorImpl>> GradientOf(
           gradient.unsafeGetTensorImpl()));
 }
 
-// The number that a tensor stands for; empty: it is none.
+// The number that libtorch has wrapped into a tensor; empty: it is none.
 std::string BytesOfNumber(const c10::TensorImpl* impl) {
   const c10::StorageImpl* const storage = StorageOf(impl);
-  if (storage->nbytes() > kMaxConstantBytes || impl->numel() != 1) return {};
+  if (!impl->is_wrapped_number() || storage->nbytes() > kMaxConstantBytes) {
+    return {};
+  }
   return {static_cast<const char*>(storage->data()), storage->nbytes()};
 }
 
@@ -193,11 +195,12 @@ void FunctionCalls::CloseFunction() {
 
 Decision FunctionCalls::DecideInFunction(CallFrame& frame) {
   FunctionSession& session = *function_;
-  if (const Refusal why = WhyNot(frame); why != Refusal::kNone) {
+  const bool is_draw = MayDraw(frame);
+  if (const Refusal why = WhyNot(frame, is_draw); why != Refusal::kNone) {
     session.Fail(why, frame.entry.id);
   }
   if (store_ != session.store) session.Fail(Refusal::kInterrupted);
-  if (MayDraw(frame) && !session.has_failed()) {
+  if (is_draw && !session.has_failed()) {
     CountEager(frame);
     frame.wants_capture = frame.is_draw = true;
     MakeReady(frame);
@@ -336,10 +339,6 @@ const c10::StorageImpl* AddressOf(
   return storage._unsafe_get_target();
 }
 
-}  // namespace
-
-namespace {
-
 // Says of each external slot of a recording where it comes from.
 class SlotSources {
  public:
@@ -406,10 +405,6 @@ class SlotSources {
   const Run& run_;
   FunctionRecord& record_;
 };
-
-}  // namespace
-
-namespace {
 
 // True if a tensor over the storage of a captured slot asks for gradients, and
 // may not be updated all the same.

@@ -118,6 +118,15 @@ class PlanBuilder {
     }
   }
 
+  // True if a result so far is drawn tensor `d` itself.
+  bool IsReturned(std::uint32_t d) const {
+    return std::any_of(plan_->results.begin(), plan_->results.end(),
+                       [d](const FunctionResult& r) {
+                         return r.kind == FunctionResult::Kind::kDrawn &&
+                                r.index == d && !r.is_view;
+                       });
+  }
+
   // What was drawn is gone, or a result.
   void LookAtDrawn() {
     if (session_.has_failed()) return;
@@ -264,7 +273,8 @@ class PlanBuilder {
       if (!IsViewOf(whole, *result)) return Refusal::kResult;
       result->kind = FunctionResult::Kind::kDrawn;
       result->index = *drawn;
-      result->is_view = tensor.is_view() || !(whole == result->geometry);
+      result->is_view = tensor.is_view() || !(whole == result->geometry) ||
+                        IsReturned(*drawn);
       return Refusal::kNone;
     }
     return FindFresh(tensor, storage, result);
@@ -508,10 +518,6 @@ class PlanBuilder {
   std::unique_ptr<FunctionPlan> plan_;
 };
 
-}  // namespace
-
-namespace {
-
 // What became of the gradients of the leaves; new ones are appended to
 // `results`. False if the leaves are others than those that were recorded.
 bool FindGradients(const FunctionSession& session,
@@ -536,6 +542,11 @@ bool FindGradients(const FunctionSession& session,
           before->_unsafe_get_target() == impl) {
         leaf.after = FunctionLeaf::After::kSame;
         leaf.same = impl;
+        for (std::size_t a = 0; a < session.arguments.size(); ++a) {
+          if (session.arguments[a].is_same(after)) {
+            leaf.argument = static_cast<std::int32_t>(a);
+          }
+        }
       } else {
         leaf.after = FunctionLeaf::After::kResult;
         leaf.result = static_cast<std::uint32_t>(results->size());

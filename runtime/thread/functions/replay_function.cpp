@@ -258,17 +258,21 @@ bool FunctionCalls::ReplayFunction(const FunctionPlan& plan,
       bool has_begun = false;
       try {
         bound = BindFunction(plan, inputs);
-        if (bound == Bound::kYes && !IndicesHold(plan)) bound = Bound::kNo;
+        if (bound == Bound::kYes &&
+            (!IndicesHold(plan) || !MakeDrawn(*plan.record, drawn))) {
+          bound = Bound::kNo;
+        }
         if (bound == Bound::kYes) {
-          // The last that may fail: nothing is drawn twice.
-          MakeDrawn(*plan.record, drawn);
-          BindDrawn(plan, drawn);
           BeginPending();
           has_begun = true;
           for (std::size_t f = 0; f < plan.fresh.size(); ++f) {
             MakeFresh(plan.fresh[f], &made[f]);
           }
           KeepNumbers(plan, inputs.numbers);
+          run_.pending.reserve(nodes.size());
+          // Nothing fails behind this: what is drawn is not drawn again.
+          DrawRandom(*plan.record, drawn);
+          BindDrawn(plan, drawn);
           run_.pending.assign(nodes.begin(), nodes.end());
         }
       } catch (

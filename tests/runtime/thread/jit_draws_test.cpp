@@ -177,7 +177,7 @@ TEST_F(JitTest, RangesAndUnitMatrices) {
     const at::Tensor range = at::arange(n);
     return Tensors{at::mm(x, at::eye(4)) + at::embedding(table, range).sum(0),
                    range, at::arange(4, at::kFloat) * 0.5 + x,
-                   at::where(x > 0.5, x, 0.25), at::div(x, 0.3, "floor")};
+                   at::div(x, 0.3, "floor")};
   };
   auto fast = jit(f);
   for (int i = 0; i < 60; ++i) {
@@ -185,6 +185,23 @@ TEST_F(JitTest, RangesAndUnitMatrices) {
   }
   EXPECT_GE(fast.stats().replays, 40) << fast.stats().why;
   EXPECT_EQ(fast.stats().not_same, 0);
+}
+
+// Two tensors over one draw, and a version that eager's kernel does not raise.
+TEST_F(JitTest, TensorsOverOneDraw) {
+  const auto f = [](const at::Tensor& x) {
+    const at::Tensor noise = at::rand({8}), unit = at::eye(3);
+    return Tensors{noise, noise.detach(), x + noise, unit, at::mm(unit, unit)};
+  };
+  auto fast = jit(f);
+  for (int i = 0; i < 20; ++i) {
+    ExpectSameDraws(fast, f, at::rand({8}));
+    const Tensors r = fast(at::rand({8}));
+    EXPECT_FALSE(r[0].is_same(r[1])) << i;
+    r[1].set_requires_grad(true);
+    EXPECT_FALSE(r[0].requires_grad()) << i;
+  }
+  EXPECT_GE(fast.stats().replays, 25) << fast.stats().why;
 }
 
 // Draws count as ops that ran at the call, as they do without jit().

@@ -40,6 +40,18 @@ TEST_F(JitTest, OpsWithIndicesAreReplayed) {
   EXPECT_GE(fast.stats().replays, 15) << fast.stats().why;
 }
 
+// Eager's op is short beside the look at its indices; the whole function is
+// not.
+TEST_F(JitTest, LongIndices) {
+  const at::Tensor table = at::rand({50, 4});
+  const auto f = [&](const at::Tensor& tokens) {
+    return at::embedding(table, tokens).sum(0);
+  };
+  auto fast = jit(f, {.verify_every = 0});
+  for (int i = 0; i < 10; ++i) ExpectSame(fast, f, RandomIndices(50, {10000}));
+  EXPECT_GE(fast.stats().replays, 6) << fast.stats().why;
+}
+
 // A classifier: the classes are passed, the loss and its gradient look at them.
 TEST_F(JitTest, CrossEntropyIsReplayed) {
   const at::AutoGradMode with_gradients(true);
@@ -196,9 +208,6 @@ TEST_F(JitTest, IndicesFilledThroughAPointer) {
   }
   EXPECT_GE(fast.stats().replays, 10) << fast.stats().why;
 }
-
-// --- planted defect
-// -----------------------------------------------------------
 
 TEST_F(JitTest, ALateErrorIsFound) {
   const at::Tensor x = at::rand({6, 4});

@@ -319,6 +319,223 @@ TEST_F(JitTest, ParametersOfOthersAreRefused) {
       << fast.stats().why;
 }
 
+// Trains two networks by one step, replayed and eagerly; before call 20
+// `change` meets both. Returns what is known of the replayed function.
+template <class Optimizer>
+JitStats ExpectSameThrough(
+    const typename Trainer<Optimizer>::Options& options,
+    const std::function<void(Trainer<Optimizer>&)>& change) {
+  const at::AutoGradMode with_gradients(true);
+  Trainer<Optimizer> replayed(options), eager(options);
+  auto fast = jit([&](Optimizer& o, const at::Tensor& x, const at::Tensor& y) {
+    return replayed.Step(o, x, y);
+  });
+  for (int i = 0; i < 40; ++i) {
+    if (i == 20) {
+      change(replayed);
+      change(eager);
+    }
+    const at::Tensor x = at::rand({8, 4}), y = at::rand({8, 1});
+    const at::Tensor a = fast(replayed.optimizer, x, y);
+    EXPECT_TRUE(SameBits(a, eager.Step(eager.optimizer, x, y))) << i;
+    ExpectSameState(replayed, eager);
+  }
+  EXPECT_GE(fast.stats().replays, 12) << fast.stats().why;
+  return fast.stats();
+}
+
+// One layer takes a step more than the others.
+TEST_F(JitTest, NumbersOfStepsThatDiffer) {
+  const auto step_the_head = [](auto& t) {
+    t.optimizer.zero_grad();
+    t.net[2]
+        ->template as<torch::nn::Linear>()
+        ->forward(at::ones({1, 16}))
+        .sum()
+        .backward();
+    t.optimizer.step();
+  };
+  ExpectSameThrough<torch::optim::AdamW>({}, step_the_head);
+  ExpectSameThrough<torch::optim::Adam>(
+      torch::optim::AdamOptions(0.01).weight_decay(1e-3), step_the_head);
+  ExpectSameThrough<torch::optim::Adagrad>(
+      torch::optim::AdagradOptions(0.01).lr_decay(0.1), step_the_head);
+}
+
+// What a state, a parameter or a group holds is another tensor, while the old
+// one lives.
+TEST_F(JitTest, TensorsThatAreReplaced) {
+  Tensors kept;
+  const auto replace_states = [&](Trainer<torch::optim::Adam>& t) {
+    for (auto& [key, state] : t.optimizer.state()) {
+      auto& its = static_cast<torch::optim::AdamParamState&>(*state);
+      kept.push_back(its.exp_avg());
+      its.exp_avg(its.exp_avg() * 0.5);
+    }
+  };
+  ExpectSameThrough<torch::optim::Adam>({}, replace_states);
+  const Tensors then = {kept[0].clone(), kept[1].clone()};
+  const auto set_data = [&](Trainer<torch::optim::Adam>& t) {
+    for (at::Tensor& p : t.net->parameters()) {
+      kept.push_back(p.detach());
+      p.set_data(p.detach() * 0.5);
+    }
+  };
+  ExpectSameThrough<torch::optim::Adam>({}, set_data);
+  EXPECT_TRUE(SameBits(kept[0], then[0]));
+  EXPECT_TRUE(SameBits(kept[1], then[1]));
+}
+
+// A function that only steps: it takes the gradient that is there.
+TEST_F(JitTest, StepsAlone) {
+  const at::AutoGradMode with_gradients(true);
+  for (const std::int64_t size : {1, 8}) {
+    at::Tensor a = at::ones({size}).requires_grad_(),
+               b = at::ones({size}).requires_grad_();
+    torch::optim::SGD of_a({a}, torch::optim::SGDOptions(0.1)),
+        of_b({b}, torch::optim::SGDOptions(0.1));
+    auto fast = jit([](torch::optim::SGD& o) {
+      o.step();
+      o.zero_grad();
+    });
+    Tensors kept;
+    for (int i = 0; i < 40; ++i) {
+      if (i % 4 != 3) {
+        const at::Tensor gradient = at::rand({size});
+        kept.push_back(gradient);
+        a.mutable_grad() = gradient;
+        b.mutable_grad() = gradient.clone();
+      }
+      if (i == 20) {
+        a.set_data(a.detach() * 2);
+        b.set_data(b.detach() * 2);
+      }
+      fast(of_a);
+      of_b.step();
+      of_b.zero_grad();
+      EXPECT_TRUE(SameBits(a, b)) << size << " " << i;
+      EXPECT_EQ(a.grad().defined(), b.grad().defined()) << size << " " << i;
+    }
+    EXPECT_GE(fast.stats().replays, 15) << size << fast.stats().why;
+  }
+}
+
+// Gradients of several calls are added up, then one call steps.
+TEST_F(JitTest, GradientsThatAddUp) {
+  const at::AutoGradMode with_gradients(true);
+  Trainer<torch::optim::SGD> replayed(torch::optim::SGDOptions(0.1)),
+      eager(torch::optim::SGDOptions(0.1));
+  const auto step = [](auto& t, torch::optim::SGD& o, const at::Tensor& x,
+                       bool is_last) {
+    const at::Tensor loss = t.net->forward(x).square().mean();
+    loss.backward();
+    if (is_last) {
+      o.step();
+      o.zero_grad();
+    }
+    return loss.detach();
+  };
+  auto fast = jit([&](torch::optim::SGD& o, const at::Tensor& x, bool is_last) {
+    return step(replayed, o, x, is_last);
+  });
+  for (int i = 0; i < 400; ++i) {
+    const at::Tensor x = at::rand({8, 4});
+    const at::Tensor a = fast(replayed.optimizer, x, i % 4 == 3);
+    EXPECT_TRUE(SameBits(a, step(eager, eager.optimizer, x, i % 4 == 3))) << i;
+  }
+  ExpectSameState(replayed, eager);
+  EXPECT_GE(fast.stats().replays, 350) << fast.stats().why;
+  EXPECT_LE(fast.stats().plans, 8);
+}
+
+// A parameter that the pass does not reach gets a gradient from elsewhere.
+TEST_F(JitTest, AGradientThatAppears) {
+  const at::AutoGradMode with_gradients(true);
+  const auto make = [] { return at::ones({4}).requires_grad_(); };
+  Tensors a = {make(), make()}, b = {make(), make()};
+  torch::optim::SGD of_a(a, torch::optim::SGDOptions(0.1)),
+      of_b(b, torch::optim::SGDOptions(0.1));
+  const auto step = [](const Tensors& p, torch::optim::SGD& o,
+                       const at::Tensor& x) {
+    (p[0] * x).sum().backward();
+    o.step();
+    return x + 1;
+  };
+  auto fast = jit(
+      [&](torch::optim::SGD& o, const at::Tensor& x) { return step(a, o, x); });
+  for (int i = 0; i < 40; ++i) {
+    of_a.zero_grad();
+    of_b.zero_grad();
+    if (i >= 8 && i % 3 == 0) {
+      a[1].mutable_grad() = at::ones({4});
+      b[1].mutable_grad() = at::ones({4});
+    }
+    const at::Tensor x = at::rand({4});
+    fast(of_a, x);
+    step(b, of_b, x);
+    EXPECT_TRUE(SameBits(a[0], b[0])) << i;
+    EXPECT_TRUE(SameBits(a[1], b[1])) << i;
+  }
+  EXPECT_GE(fast.stats().replays, 20) << fast.stats().why;
+}
+
+// Options that come to be equal, and others that stop to be.
+TEST_F(JitTest, OptionsOfEqualValues) {
+  const at::AutoGradMode with_gradients(true);
+  using torch::optim::SGDOptions;
+  const auto make = [](const torch::nn::Sequential& net) {
+    const Tensors p = net->parameters();
+    std::vector<torch::optim::OptimizerParamGroup> groups;
+    for (int g = 0; g < 2; ++g) {
+      groups.emplace_back(
+          Tensors{p[2 * g], p[2 * g + 1]},
+          std::make_unique<SGDOptions>(SGDOptions(0.1).momentum(0.9)));
+    }
+    return torch::optim::SGD(groups, SGDOptions(0.1));
+  };
+  const torch::nn::Sequential a = MakeNetwork(), b = MakeNetwork();
+  torch::optim::SGD of_a = make(a), of_b = make(b);
+  const auto step = [](torch::nn::Sequential net, torch::optim::SGD& o,
+                       const at::Tensor& x) {
+    o.zero_grad();
+    net->forward(x).square().mean().backward();
+    o.step();
+    return x + 1;
+  };
+  auto fast = jit(
+      [&](torch::optim::SGD& o, const at::Tensor& x) { return step(a, o, x); });
+  for (int i = 0; i < 60; ++i) {
+    for (torch::optim::SGD* o : {&of_a, &of_b}) {
+      auto& options = static_cast<SGDOptions&>(o->param_groups()[1].options());
+      options.lr(i < 20 ? 0.2 / (1 + i % 4) : 0.1);
+      options.momentum(i < 20 ? 0.9 : 0.8);
+    }
+    const at::Tensor x = at::rand({8, 4});
+    fast(of_a, x);
+    step(b, of_b, x);
+    for (std::size_t p = 0; p < 4; ++p) {
+      EXPECT_TRUE(SameBits(a->parameters()[p], b->parameters()[p])) << i;
+    }
+  }
+  EXPECT_GE(fast.stats().replays, 35) << fast.stats().why;
+}
+
+// One step is one step, however often the optimizer is passed.
+TEST_F(JitTest, AnOptimizerThatIsPassedTwice) {
+  const at::AutoGradMode with_gradients(true);
+  Trainer<torch::optim::RMSprop> t({});
+  auto fast = jit([&](torch::optim::RMSprop& o, torch::optim::RMSprop&,
+                      const at::Tensor& x,
+                      const at::Tensor& y) { return t.Step(o, x, y); });
+  for (int i = 0; i < 30; ++i) {
+    fast(t.optimizer, t.optimizer, at::rand({8, 4}), at::rand({8, 1}));
+  }
+  EXPECT_GE(fast.stats().replays, 15) << fast.stats().why;
+  for (const auto& [key, state] : t.optimizer.state()) {
+    EXPECT_EQ(static_cast<torch::optim::RMSpropParamState&>(*state).step(), 30);
+  }
+}
+
 // A checkpoint is loaded, a parameter is frozen, a group is added.
 TEST_F(JitTest, OptimizersThatChange) {
   const at::AutoGradMode with_gradients(true);

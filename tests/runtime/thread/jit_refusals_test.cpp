@@ -104,6 +104,21 @@ TEST_F(JitTest, HostDataIsRefused) {
       "jit_");
 }
 
+// A small tensor that dies inside is no number of libtorch's own.
+TEST_F(JitTest, TensorsThatDieInsideAreRefused) {
+  at::Tensor next = at::ones({1});
+  auto fast = jit([&](const at::Tensor& x) {
+    const at::Tensor scale = std::move(next);
+    return x * scale;
+  });
+  for (int i = 0; i < 12; ++i) {
+    next = at::full({1}, i < 5 ? 1.0f : static_cast<float>(i));
+    const at::Tensor scale = next.clone(), x = at::rand({8});
+    EXPECT_TRUE(SameBits(fast(x), x * scale)) << i;
+  }
+  EXPECT_EQ(fast.stats().replays, 0);
+}
+
 TEST_F(JitTest, EscapingValuesAreRefused) {
   at::Tensor kept;
   auto fast = jit([&](const at::Tensor& x) {
