@@ -1,0 +1,296 @@
+#include "python/library/jit_interface.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tjit/jit.h"
+
+namespace {
+
+using tjit::internal::JitCall;
+using tjit::internal::JitCore;
+
+TjitPython g_python;
+
+constexpr const char* kCapsule = "tjit.JitCall";
+
+// What a function returned, without its tensors.
+struct Returned {
+  Returned(void* f, std::size_t n) : form(f), tensors(n) {
+    if (form != nullptr) g_python.add_reference(form);
+  }
+  // On a thread with or without the interpreter's lock.
+  ~Returned() {
+    if (form == nullptr) return;
+    const int state = g_python.ensure_lock();
+    g_python.drop_reference(form);
+    g_python.leave_lock(state);
+  }
+  Returned(const Returned&) = delete;
+  Returned& operator=(const Returned&) = delete;
+
+  void* const form;
+  const std::size_t tensors;
+};
+
+// While it lives, other threads may run Python.
+class WithoutLock {
+ public:
+  WithoutLock() : state_(g_python.release_lock()) {}
+  ~WithoutLock() { g_python.acquire_lock(state_); }
+  WithoutLock(const WithoutLock&) = delete;
+  WithoutLock& operator=(const WithoutLock&) = delete;
+
+ private:
+  void* const state_;
+};
+
+using TensorPointer =
+    c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
+
+// Tensors of the caller, without references of their own.
+class Borrowed {
+ public:
+  explicit Borrowed(std::size_t count) { tensors_.reserve(count); }
+  ~Borrowed() {
+    for (at::Tensor& t : tensors_) {
+      static_cast<void>(t.unsafeReleaseTensorImpl());
+    }
+  }
+  Borrowed(const Borrowed&) = delete;
+  Borrowed& operator=(const Borrowed&) = delete;
+  // The reference holds, as there is room for all.
+  const at::Tensor& Add(std::uint64_t impl) {
+    tensors_.emplace_back(
+        TensorPointer::reclaim(reinterpret_cast<c10::TensorImpl*>(impl)));
+    return tensors_.back();
+  }
+
+ private:
+  c10::SmallVector<at::Tensor, 8> tensors_;
+};
+
+template <class T>
+T ReadAt(const char* bytes) {
+  T value;
+  std::memcpy(&value, bytes, sizeof(value));
+  return value;
+}
+
+struct Call {
+  Call(JitCore* core, const char* packed)
+      : arguments(ReadAt<std::uint32_t>(packed)), jit(core) {
+    const auto count = ReadAt<std::uint32_t>(packed);
+    const auto text_size = ReadAt<std::uint32_t>(packed + 4);
+    const char* const kinds = packed + 8;
+    const char* const text = kinds + count;
+    const std::size_t head = (std::size_t{8} + count + text_size + 7) & ~7U;
+    jit.Text({text, text_size});
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const char* const value = packed + head + std::size_t{8} * i;
+      if (kinds[i] == 't') {
+        jit.Tensor(arguments.Add(ReadAt<std::uint64_t>(value)));
+      } else {
+        jit.Number(ReadAt<double>(value));
+      }
+    }
+  }
+  Borrowed arguments;  // outlives the call
+  JitCall jit;
+};
+
+std::shared_ptr<JitCore>* CoreOf(void* core) {
+  return static_cast<std::shared_ptr<JitCore>*>(core);
+}
+
+// Without where in libtorch it was thrown.
+void Raise(void* type, std::string_view what) {
+  const std::string text(what.substr(0, what.find("\nException raised from ")));
+  g_python.set_error(type, text.c_str());
+}
+
+// What `body` returns; null, with the Python error that libtorch makes of a
+// C++ one, where it throws.
+template <class Body>
+void* Guarded(Body body) {
+  try {
+    return body();
+  } catch (const c10::IndexError& e) {
+    Raise(g_python.index_error, e.what_without_backtrace());
+  } catch (const c10::ValueError& e) {
+    Raise(g_python.value_error, e.what_without_backtrace());
+  } catch (const c10::TypeError& e) {
+    Raise(g_python.type_error, e.what_without_backtrace());
+  } catch (const c10::NotImplementedError& e) {
+    Raise(g_python.not_implemented_error, e.what_without_backtrace());
+  } catch (const std::exception& e) {
+    Raise(g_python.runtime_error, e.what());
+  } catch (...) {  // Python knows no exception of C++
+    Raise(g_python.runtime_error, "an exception of an unknown type");
+  }
+  return nullptr;
+}
+
+// The tensor, or a tuple of `form` and the tensors.
+void* Results(void* form, const c10::SmallVector<at::Tensor, 4>& tensors) {
+  if (form == nullptr) return g_python.wrap(&tensors[0]);
+  void* const tuple =
+      g_python.new_tuple(static_cast<std::ptrdiff_t>(tensors.size()) + 1);
+  if (tuple == nullptr) return nullptr;
+  g_python.add_reference(form);
+  g_python.set_item(tuple, 0, form);
+  std::ptrdiff_t at = 0;
+  for (const at::Tensor& t : tensors) {
+    void* const object = g_python.wrap(&t);
+    if (object == nullptr) {
+      g_python.drop_reference(tuple);
+      return nullptr;
+    }
+    g_python.set_item(tuple, ++at, object);
+  }
+  return tuple;
+}
+
+// Its end runs what is pending, where tjit is on for the call alone.
+void Destroy(std::unique_ptr<Call> call) {
+  const WithoutLock unlocked;
+  call.reset();
+}
+
+// What a capsule holds: a call until it ends.
+using Handle = std::unique_ptr<Call>;
+
+Handle* HandleOf(void* capsule) {
+  return static_cast<Handle*>(g_python.get_capsule(capsule, kCapsule));
+}
+
+void* NewCapsule(std::unique_ptr<Call> call) {
+  auto handle = std::make_unique<Handle>(std::move(call));
+  void* const capsule =
+      g_python.new_capsule(handle.get(), kCapsule, [](void* gone) {
+        const std::unique_ptr<Handle> handle(HandleOf(gone));
+        if (*handle != nullptr) Destroy(std::move(*handle));
+      });
+  if (capsule != nullptr) static_cast<void>(handle.release());
+  return capsule;
+}
+
+// Who holds a tensor is told from libtjit by its count of references: two of
+// each result, of the caller and of the call. An object of Python is one
+// reference, however often it is a result, so the others are made up for.
+void AddResults(int count, const std::uint64_t* tensors, const char* kept,
+                JitCall* call, std::vector<at::Tensor>* references) {
+  for (int i = 0; i < count; ++i) {
+    const auto impl = TensorPointer::reclaim_copy(
+        reinterpret_cast<c10::TensorImpl*>(tensors[i]));
+    const at::Tensor tensor(impl);
+    call->AddResult(tensor);
+    for (int before = 0; before < i; ++before) {
+      if (tensors[before] != tensors[i]) continue;
+      references->push_back(tensor);
+      break;
+    }
+    if (kept[i] != 0) references->push_back(tensor);
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+void tjit_py_jit_setup(const TjitPython* python) { g_python = *python; }
+
+void* tjit_py_jit_new(const char* name, long long verify_every, int follow,
+                      int strict) {
+  return Guarded([&]() -> void* {
+    const WithoutLock unlocked;
+    return new std::shared_ptr<JitCore>(
+        tjit::internal::MakeJitCore({.name = name,
+                                     .verify_every = verify_every,
+                                     .follow = follow != 0,
+                                     .strict = strict != 0}));
+  });
+}
+
+void tjit_py_jit_delete(void* core) { delete CoreOf(core); }
+
+void tjit_py_jit_reset(void* core) {
+  tjit::internal::ResetJitCore(CoreOf(core)->get());
+}
+
+const char* tjit_py_jit_stats(const void* core, long long* numbers) {
+  thread_local std::string why;
+  tjit::JitStats stats = tjit::internal::StatsOfJitCore(
+      **static_cast<const std::shared_ptr<JitCore>*>(core));
+  for (const std::int64_t number :
+       {stats.calls, stats.replays, stats.recordings, stats.verified,
+        stats.not_same, stats.plans}) {
+    *numbers++ = number;
+  }
+  why = std::move(stats.why);
+  return why.c_str();
+}
+
+void* tjit_py_jit_begin(void* core, const char* packed) {
+  return Guarded([&]() -> void* {
+    auto call = std::make_unique<Call>(CoreOf(core)->get(), packed);
+    c10::SmallVector<at::Tensor, 4> tensors;
+    void* form = nullptr;
+    bool is_replayed = false;
+    {
+      const WithoutLock unlocked;
+      is_replayed = call->jit.Begin();
+      if (is_replayed) {
+        const auto* const returned =
+            static_cast<const Returned*>(call->jit.returned());
+        form = returned->form;
+        for (std::size_t i = 0; i < returned->tensors; ++i) {
+          tensors.push_back(call->jit.TakeResult());
+        }
+        call.reset();
+      }
+    }
+    return is_replayed ? Results(form, tensors) : NewCapsule(std::move(call));
+  });
+}
+
+int tjit_py_jit_wants(void* capsule) {
+  return (*HandleOf(capsule))->jit.wants_results() ? 1 : 0;
+}
+
+int tjit_py_jit_end(void* capsule, int is_changed, int count,
+                    const std::uint64_t* tensors, const char* kept,
+                    const char* text, int text_size, void* form) {
+  std::unique_ptr<Call> call = std::move(*HandleOf(capsule));
+  void* const done = Guarded([&]() -> void* {
+    const auto take = [&](std::uint64_t w) { call->jit.AddResultWord(w); };
+    tjit::internal::SplitIntoWords({text, static_cast<std::size_t>(text_size)},
+                                   take);
+    std::vector<at::Tensor> references;
+    AddResults(count, tensors, kept, &call->jit, &references);
+    // An argument that is not there stands for one that has changed.
+    if (is_changed != 0) call->jit.CheckWord(SIZE_MAX, 0);
+    auto returned =
+        std::make_shared<Returned>(form, static_cast<std::size_t>(count));
+    const WithoutLock unlocked;
+    call->jit.End(std::move(returned));
+    return capsule;
+  });
+  Destroy(std::move(call));
+  return done == nullptr ? -1 : 0;
+}
+
+void tjit_py_jit_abandon(void* capsule) {
+  Destroy(std::move(*HandleOf(capsule)));
+}
+
+void tjit_py_no_jit() { const tjit::NoJit scope("of Python"); }
+
+}  // extern "C"

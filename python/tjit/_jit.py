@@ -1,0 +1,748 @@
+"""Functions that are replayed instead of being run: what tjit.jit() returns.
+
+A call takes four steps here, and libtjit does the rest (tjit/jit.h):
+
+1. The arguments become a key and leaves. Leaves are tensors and floats. The key
+   has everything else: types, sizes of lists, names, whole numbers. With one key
+   there is one packer, which makes the bytes that libtjit takes.
+2. libtjit replays the call and returns the tensors, or a call that is open.
+3. A replayed call returns what the form of the result makes of the tensors.
+4. Else the function runs, and its result becomes a key, leaves and a form.
+
+Who keeps a tensor of the result shows by its count of references.
+"""
+import collections
+import ctypes
+import dataclasses
+import enum
+import functools
+import inspect
+import itertools
+import operator
+import struct
+import sys
+import threading
+import types
+import weakref
+
+import torch
+from torch import Tensor
+from torch.nn import Module, Parameter
+
+from . import _library
+
+# The functions of libtjit: these hold the interpreter's lock (_p), these do not.
+_c = _p = None
+
+
+def connect(library):
+    """Says by which functions of libtjit it goes; None: it is inert."""
+    global _c, _p
+    if library is not None:
+        _c, _p = library, _library.declare_jit(library)
+
+
+# ------------------------------------------------------------- kinds of values
+
+
+class _Unknown(Exception):
+    """A value that can be no argument, or no result."""
+
+
+class _Value:
+    """A kind of which a value has to be the same."""
+
+    @staticmethod
+    def look(value, key, leaves):
+        key.append(type(value))
+        key.append(value)
+
+    @staticmethod
+    def form(value, forms):
+        return lambda made: value
+
+
+class _Holder:
+    """A kind whose values hold others. What is in a key stands for all else."""
+
+    @classmethod
+    def look(cls, value, key, leaves):
+        cls.begin(value, key)
+        for child in cls.children(value):
+            _look(child, key, leaves)
+
+
+class _List(_Holder):
+    """Lists and plain tuples."""
+
+    @staticmethod
+    def begin(value, key):
+        key.append(type(value))
+        key.append(len(value))
+
+    @staticmethod
+    def children(value):
+        return value
+
+    @staticmethod
+    def places(value):
+        return [f"[{i}]" for i in range(len(value))]
+
+    @staticmethod
+    def form(value, forms):
+        if type(value) is tuple:
+            return lambda made: tuple([form(made) for form in forms])
+        return lambda made: [form(made) for form in forms]
+
+
+class _NamedTuple(_List):
+    """What collections.namedtuple() makes, and what torch.max() returns."""
+
+    @staticmethod
+    def form(value, forms):
+        make = getattr(type(value), "_make", type(value))
+        return lambda made: make([form(made) for form in forms])
+
+
+class _Dict(_Holder):
+
+    @staticmethod
+    def begin(value, key):
+        key.append(type(value))
+        key.append(len(value))
+        for name in value:
+            if _kind_of(name) is not _Value:
+                raise _Unknown
+            key.append(type(name))
+            key.append(name)
+
+    @staticmethod
+    def children(value):
+        return value.values()
+
+    @staticmethod
+    def places(value):
+        return [f"[{name!r}]" for name in value]
+
+    @staticmethod
+    def form(value, forms):
+        make, named = type(value), list(zip(value, forms))
+        return lambda made: make([(name, form(made)) for name, form in named])
+
+
+class _Dataclass(_Holder):
+
+    @staticmethod
+    def names(value):
+        """Of its fields, and of what else was set."""
+        names = [field.name for field in dataclasses.fields(value)
+                 if hasattr(value, field.name)]
+        more = getattr(value, "__dict__", ())
+        if len(more) > len(names):
+            names += [name for name in more if name not in names]
+        return names
+
+    @classmethod
+    def begin(cls, value, key):
+        key.append(type(value))
+        key.append(tuple(cls.names(value)))
+
+    @classmethod
+    def children(cls, value):
+        return [getattr(value, name) for name in cls.names(value)]
+
+    @classmethod
+    def places(cls, value):
+        return ["." + name for name in cls.names(value)]
+
+    @classmethod
+    def form(cls, value, forms):
+        kind, named = type(value), list(zip(cls.names(value), forms))
+
+        def make(made):
+            copy = object.__new__(kind)
+            for name, form in named:
+                object.__setattr__(copy, name, form(made))
+            return copy
+
+        return make
+
+
+class _Module:
+    """The same object, and the same mode of it and of all modules in it."""
+
+    @staticmethod
+    def look(value, key, leaves):
+        key.append(Module)
+        key.append(_serial_of(value))
+        size = len(key)
+        try:
+            _look_at_modes(value, key)
+        except RecursionError:  # one that holds itself
+            del key[size:]
+            for module in value.modules():
+                key += (id(module), module.training)
+
+
+_serials = itertools.count(1)
+_seen_modules = {}  # by id: a weak reference, which ends the entry, and a number
+
+
+def _serial_of(module):
+    """A number that no other module has or had."""
+    known = _seen_modules.get(id(module))
+    if known is None:
+        place = id(module)
+        gone = weakref.ref(module, lambda _: _seen_modules.pop(place, None))
+        known = _seen_modules.setdefault(place, (gone, next(_serials)))
+    return known[1]
+
+
+def _look_at_modes(module, key):
+    key.append(id(module))
+    key.append(module.training)
+    children = module._modules
+    if children:
+        key.append(len(children))
+        for child in children.values():
+            if child is not None:
+                _look_at_modes(child, key)
+
+
+class _Refused:
+    """A kind that can be passed and returned nowhere."""
+
+    @staticmethod
+    def look(value, key, leaves):
+        raise _Unknown
+
+
+_VALUES = (bool, int, str, type(None), torch.dtype, torch.device, torch.layout,
+           torch.memory_format, torch.Size)
+_kinds = {**{kind: _Value for kind in _VALUES}, list: _List, tuple: _List,
+          dict: _Dict, collections.OrderedDict: _Dict}
+
+
+def _kind_of(value):
+    kind = _kinds.get(type(value))
+    if kind is None:
+        kind = _find_kind(type(value))
+        if len(_kinds) > 2000:  # a program that makes types
+            for other in list(_kinds)[1000:]:
+                _kinds.pop(other, None)
+        _kinds[type(value)] = kind
+    return kind
+
+
+def _find_kind(kind):
+    if issubclass(kind, enum.Enum):
+        return _Value
+    if issubclass(kind, Module):
+        return _Module
+    if issubclass(kind, tuple) and (hasattr(kind, "_fields") or
+                                    hasattr(kind, "n_sequence_fields")):
+        return _NamedTuple
+    if dataclasses.is_dataclass(kind) and not issubclass(
+            kind, (dict, list, tuple, Tensor, str, int, float)):
+        return _Dataclass
+    return _Refused
+
+
+def _look(value, key, leaves):
+    """Adds the value to a key and its tensors and floats to the leaves."""
+    kind = type(value)
+    if kind is Tensor or kind is Parameter:
+        key.append("t")
+        leaves.append(value)
+    elif kind is float:
+        key.append("n")
+        leaves.append(value)
+    else:
+        (_kinds.get(kind) or _kind_of(value)).look(value, key, leaves)
+
+
+def _find_unknown(value, path, refused):
+    """Path and value of the first one in `value` of the kinds, or None."""
+    if type(value) in (Tensor, Parameter, float):
+        return None
+    kind = _kind_of(value)
+    if kind in refused:
+        return path, value
+    if not issubclass(kind, _Holder):
+        return None
+    if kind is _Dict:
+        for name in value:
+            if _kind_of(name) is not _Value:
+                return f"{path}, in its keys", name
+    for place, child in zip(kind.places(value), kind.children(value)):
+        found = _find_unknown(child, path + place, refused)
+        if found is not None:
+            return found
+    return None
+
+
+def _advice(value):
+    """What to do with a value that cannot be passed or returned."""
+    if isinstance(value, Tensor):
+        return "a subclass of torch.Tensor; use .as_subclass(torch.Tensor)"
+    if isinstance(value, float):
+        return "a subclass of float; use float()"
+    if isinstance(value, (int, str)):
+        return "a subclass of a plain type; use int() or str()"
+    if type(value).__module__ == "numpy":
+        return "of numpy; use torch.from_numpy(), float() or int()"
+    if callable(value):
+        return ("a function or an object that is called; let the function find "
+                "it by itself, as from a closure")
+    return ("neither a tensor, number, string, enum, nor a list, tuple, dict, "
+            "dataclass or torch.nn.Module; pass the tensors and numbers in it")
+
+
+# ------------------------------------------------------------- keys and bytes
+
+_type_numbers = weakref.WeakKeyDictionary()
+
+
+def _bytes_of(atom):
+    """Bytes that tell an entry of a key from each other one."""
+    kind = type(atom)
+    if kind is str:
+        text = atom.encode("utf-8", "surrogatepass")
+        return b"s%d:" % len(text) + text
+    if kind is int:
+        return b"i%d;" % atom
+    if kind is bool:
+        return b"+" if atom else b"-"
+    if atom is None:
+        return b"0"
+    if isinstance(atom, type):
+        number = _type_numbers.get(atom)
+        if number is None:
+            number = _type_numbers.setdefault(atom, next(_serials))
+        return b"T%d;" % number
+    if kind is tuple or kind is torch.Size:
+        return b"(%d;" % len(atom) + b"".join(map(_bytes_of, atom))
+    if isinstance(atom, enum.Enum):
+        return b"E" + _bytes_of(f"{atom.name} {atom.value!r}")
+    return b"o" + _bytes_of(str(atom))  # types and devices of torch
+
+
+def _text_of(key):
+    return b"".join(map(_bytes_of, key))
+
+
+_packers = {}  # by key
+_fast_packers = {}  # by the types of arguments that are plain leaves
+_MOST_PACKERS = 4096
+
+
+def _packer_of(key, leaves):
+    """What makes bytes for tjit_py_jit_begin() of addresses and floats."""
+    packer = _packers.get(key)
+    if packer is None:
+        kinds = b"".join(b"n" if type(leaf) is float else b"t" for leaf in leaves)
+        text = _text_of(key)
+        head = struct.pack("=II", len(kinds), len(text)) + kinds + text
+        head += b"\0" * (-len(head) % 8)
+        values = kinds.decode().replace("t", "Q").replace("n", "d")
+        packer = functools.partial(struct.Struct(f"={len(head)}s{values}").pack,
+                                   head)
+        if len(_packers) >= _MOST_PACKERS:
+            _packers.clear()
+        _packers[key] = packer
+    return packer
+
+
+def _values_of(leaves):
+    return [leaf if type(leaf) is float else leaf._cdata for leaf in leaves]
+
+
+def _learn_fast(args, packer):
+    """Later calls with arguments of these types find the packer at once."""
+    kinds = tuple(map(type, args))
+    if len(_fast_packers) < _MOST_PACKERS and all(
+            kind in (Tensor, Parameter, float) for kind in kinds):
+        _fast_packers[kinds] = packer, float not in kinds
+
+
+# ------------------------------------------------------------- results
+
+
+class _Result:
+    """What a function has returned, which `box` alone holds."""
+
+    def __init__(self, box):
+        self.key = []
+        self.tensors = []
+        self._holders = []  # lists, dicts and so on
+        self._spans = []  # of each: the tensors in it
+        self._visited = set()
+        # How often what is returned holds an object.
+        self._holds = collections.Counter()
+        form = self._visit(box[0], True)
+        # Null in C: the result is the tensor.
+        self.form = None if type(box[0]) is Tensor else form
+
+    def _visit(self, value, is_held):
+        """The form of a value, which a holder has that is met for the first
+        time, or again."""
+        self._holds[id(value)] += is_held
+        kind = type(value)
+        if kind is Tensor or kind is Parameter:
+            self.key.append("t")
+            self.tensors.append(value)
+            return operator.itemgetter(len(self.tensors))
+        if kind is float:  # two that are equal may have other bits
+            self.key += (float, struct.unpack("=q", struct.pack("=d", value))[0])
+            return _Value.form(value, ())
+        kind = _kind_of(value)
+        if kind is _Value:
+            kind.look(value, self.key, ())
+            return kind.form(value, ())
+        if not issubclass(kind, _Holder):
+            raise _Unknown
+        is_new = id(value) not in self._visited
+        self._visited.add(id(value))
+        first = len(self.tensors)
+        kind.begin(value, self.key)
+        forms = [self._visit(child, is_new) for child in kind.children(value)]
+        self._holders.append(value)
+        self._spans.append((first, len(self.tensors)))
+        return kind.form(value, forms)
+
+    def kept(self):
+        """For each tensor: 1 if somebody else in Python holds it, or a holder of
+        it."""
+        kept = bytearray(len(self.tensors))
+        for i, more in enumerate(_references(self.tensors, self._holds)):
+            # What libtorch holds, too, holds the object.
+            kept[i] = more > (self.tensors[i]._use_count() > 1)
+        for i, more in enumerate(_references(self._holders, self._holds)):
+            if more > 0:
+                first, end = self._spans[i]
+                kept[first:end] = b"\1" * (end - first)
+        return bytes(kept)
+
+
+def _references(objects, holds):
+    """How many references each has beside those of the list and of `holds`."""
+    times = collections.Counter(map(id, objects))
+    return [sys.getrefcount(objects[i]) - _OWN_REFERENCES - times[id(objects[i])]
+            - holds[id(objects[i])] for i in range(len(objects))]
+
+
+# What the interpreter adds when it asks.
+_OWN_REFERENCES = 0
+_OWN_REFERENCES = _references([object()], collections.Counter())[0]
+
+
+# ------------------------------------------------------------- functions
+
+
+class _State:
+    """What libtjit knows of one function."""
+
+    __slots__ = ("handle", "watched", "_delete", "__weakref__")
+
+    def __init__(self, options, watched):
+        name, verify_every, follow, strict = options
+        self._delete = _c.tjit_py_jit_delete
+        self.handle = _p.tjit_py_jit_new(name.encode("utf-8", "replace"),
+                                         verify_every, follow, strict)
+        self.watched = watched
+
+    def __del__(self):
+        handle = getattr(self, "handle", None)
+        if handle:
+            self._delete(handle)
+
+    def reset(self):
+        _c.tjit_py_jit_reset(self.handle)
+
+    def stats(self):
+        numbers = (ctypes.c_longlong * len(_STATS))()
+        why = _c.tjit_py_jit_stats(self.handle, numbers)
+        return {**dict(zip(_STATS, numbers)), "why": why.decode(errors="replace")}
+
+
+# Of tjit::JitStats, but for `why`.
+_STATS = ("calls", "replays", "recordings", "verified", "not_same", "plans")
+
+_function_modes = torch._C._len_torch_function_stack
+_dispatch_modes = torch._C._len_torch_dispatch_stack
+
+
+def _call(target, args, kwargs):
+    """Calls target.__wrapped__, or replays it."""
+    if _p is None or _function_modes() or _dispatch_modes():
+        return target.__wrapped__(*args, **kwargs)
+    state = target._state
+    packer = None
+    if not kwargs and state.watched is None:
+        packer, is_plain = _fast_packers.get(tuple(map(type, args)), _NOT_FAST)
+    if packer is None:
+        packed = _pack(target, state, args, kwargs)
+    elif is_plain:
+        packed = packer(*[t._cdata for t in args])
+    else:
+        packed = packer(*_values_of(args))
+    out = _p.tjit_py_jit_begin(state.handle, packed)
+    kind = type(out)
+    if kind is Tensor:
+        return out
+    if kind is tuple:
+        return out[0](out)
+    try:
+        box = [target.__wrapped__(*args, **kwargs)]
+        if _p.tjit_py_jit_wants(out):
+            _end(target, out, box, args, kwargs, packed)
+    finally:
+        _p.tjit_py_jit_abandon(out)
+    return box[0]
+
+
+_NOT_FAST = None, False
+
+
+def _pack(target, state, args, kwargs):
+    """The arguments as bytes for libtjit."""
+    key, leaves = [len(args)], []
+    try:
+        for value in args:
+            _look(value, key, leaves)
+        for name, value in kwargs.items():
+            key.append(name)
+            _look(value, key, leaves)
+    except _Unknown:
+        raise _refusal_of_argument(target, args, kwargs) from None
+    if state.watched is not None:
+        state.watched.look(target, key)
+    packer = _packer_of(tuple(key), leaves)
+    if not kwargs and state.watched is None:
+        _learn_fast(args, packer)
+    return packer(*_values_of(leaves))
+
+
+def _end(target, call, box, args, kwargs, packed):
+    """The function has returned what is in the box, and libtjit is told."""
+    try:
+        result = _Result(box)
+    except _Unknown:
+        raise _refusal_of_result(target, box[0]) from None
+    try:
+        is_changed = _pack(target, target._state, args, kwargs) != packed
+    except TypeError:  # something else was put into an argument
+        is_changed = True
+    tensors, form = result.tensors, result.form
+    text = _text_of(result.key)
+    addresses = (ctypes.c_uint64 * len(tensors))(*[t._cdata for t in tensors])
+    _p.tjit_py_jit_end(call, is_changed, len(tensors), addresses, result.kept(),
+                       text, len(text), None if form is None else id(form))
+
+
+def _refusal_of_argument(target, args, kwargs):
+    try:
+        names = list(inspect.signature(target.__wrapped__).parameters)
+    except (TypeError, ValueError):
+        names = []
+    named = [*((names[i] if i < len(names) else f"argument {i}", value)
+               for i, value in enumerate(args)), *kwargs.items()]
+    for name, value in named:
+        found = _find_unknown(value, name, (_Refused,))
+        if found is not None:
+            path, value = found
+            return TypeError(
+                f"tjit.jit: {target.__name__}() cannot be called with {path} of "
+                f"type {_name_of(type(value))}, which is {_advice(value)}")
+    raise AssertionError("an argument is refused, and none is found")
+
+
+def _refusal_of_result(target, value):
+    path, value = _find_unknown(value, "the result", (_Refused, _Module))
+    return TypeError(
+        f"tjit.jit: {target.__name__}() returns what cannot be returned at a "
+        f"replay: {path} is of type {_name_of(type(value))}. Return tensors, and "
+        "lists, tuples, dicts or dataclasses of them")
+
+
+def _name_of(kind):
+    return f"{kind.__module__}.{kind.__qualname__}".replace("builtins.", "")
+
+
+class _Watched:
+    """The modules that a function finds by itself at its first call: the object
+    that it belongs to, attributes of that, variables of functions around it and
+    globals that it names. Their modes are looked at like those of arguments."""
+
+    def __init__(self, function, owner):
+        self._fixed, self._cells, self._globals, self._names = [], [], (), ()
+        if isinstance(function, types.MethodType):
+            function, owner = function.__func__, function.__self__
+            self._owner = owner  # which the function keeps
+        else:
+            self._owner = None
+        if isinstance(function, Module):
+            self._owner = owner = function
+        self._attributes = () if isinstance(owner, Module) else tuple(
+            name for name, value in getattr(owner, "__dict__", {}).items()
+            if isinstance(value, Module))
+        self._is_module = isinstance(owner, Module)
+        code = getattr(function, "__code__", None)
+        if code is None:
+            return
+        self._cells = [cell for cell in function.__closure__ or ()
+                       if isinstance(_content_of(cell), Module)]
+        self._globals = function.__globals__
+        self._names = [name for name in code.co_names
+                       if isinstance(self._globals.get(name), Module)]
+
+    def __bool__(self):
+        return bool(self._is_module or self._attributes or self._cells or
+                    self._names)
+
+    def _modules(self, owner):
+        if self._is_module:
+            yield owner
+        for name in self._attributes:
+            yield getattr(owner, name, None)
+        for cell in self._cells:
+            yield _content_of(cell)
+        for name in self._names:
+            yield self._globals.get(name)
+
+    def look(self, target, key):
+        owner = getattr(target, "__self__", None)
+        if owner is None:
+            owner = self._owner
+        for module in self._modules(owner):
+            if isinstance(module, Module):
+                _Module.look(module, key, ())
+            else:
+                key.append(None)
+
+
+def _content_of(cell):
+    try:
+        return cell.cell_contents
+    except ValueError:  # it is empty
+        return None
+
+
+class _Callable:
+    """What both a function and a method of one object offer."""
+
+    def __call__(self, *args, **kwargs):
+        return _call(self, args, kwargs)
+
+    def stats(self):
+        """The counters of JitStats by name, and "why" it is not replayed."""
+        if _c is None:
+            return {**dict.fromkeys(_STATS, 0), "why": "tjit stays inert"}
+        return self._state.stats()
+
+    def reset(self):
+        """Forgets what was recorded, and a reason not to replay."""
+        if _c is not None:
+            self._state.reset()
+
+    def __reduce_ex__(self, protocol):
+        raise TypeError(
+            f"tjit.jit: {self.__name__} cannot be pickled or copied, as what is "
+            "recorded belongs to one function of this process; copy its "
+            "__wrapped__, and wrap the copy")
+
+    def __repr__(self):
+        return f"<tjit.jit of {self.__wrapped__!r}>"
+
+
+class Jit(_Callable):
+    """A function that is replayed; for each object a method of it."""
+
+    def __init__(self, function, name, verify_every, follow, strict):
+        functools.update_wrapper(self, function)
+        if not hasattr(self, "__name__"):  # an object that is called
+            self.__name__ = type(function).__name__
+        name = name or getattr(function, "__qualname__", self.__name__)
+        self._options = name, verify_every, follow, strict
+        self._lock = threading.Lock()
+        self._states = {}  # by id of an object: a weak reference and a state
+
+    def __getattr__(self, name):
+        if name != "_state":
+            raise AttributeError(name)
+        with self._lock:
+            if "_state" not in self.__dict__:
+                self._state = self._new_state(None)
+            return self.__dict__["_state"]
+
+    def _new_state(self, owner):
+        return _State(self._options, _Watched(self.__wrapped__, owner) or None)
+
+    def __get__(self, owner, kind=None):
+        return self if owner is None else _Method(self, owner)
+
+    def _state_of(self, owner):
+        known = self._states.get(id(owner))
+        if known is not None:
+            return known[1]
+        place = id(owner)
+        with self._lock:
+            if place not in self._states:
+                try:
+                    gone = weakref.ref(
+                        owner, lambda _: self._states.pop(place, None))
+                except TypeError:
+                    raise TypeError(
+                        f"tjit.jit: {self.__name__} is a method of a "
+                        f"{_name_of(type(owner))}, which has no weak references; "
+                        "add \"__weakref__\" to its __slots__") from None
+                self._states[place] = gone, self._new_state(owner)
+            return self._states[place][1]
+
+
+class _Method(_Callable):
+    """The method of one object."""
+
+    __slots__ = ("_jit", "__self__", "_state")
+
+    def __init__(self, jit, owner):
+        self._jit = jit
+        self.__self__ = owner
+        self._state = None if _c is None else jit._state_of(owner)
+
+    @property
+    def __wrapped__(self):
+        return types.MethodType(self._jit.__wrapped__, self.__self__)
+
+    @property
+    def __func__(self):
+        return self._jit
+
+    def __getattr__(self, name):  # __name__, __doc__ and so on
+        return getattr(self._jit, name)
+
+
+def make(function, name, verify_every, follow, strict):
+    """What tjit.jit() returns of a function."""
+    if not callable(function) or isinstance(function, (staticmethod, classmethod)):
+        raise TypeError(
+            f"tjit.jit: {function!r} is no function; put @tjit.jit below "
+            "@staticmethod and @classmethod")
+    if (inspect.iscoroutinefunction(function) or
+            inspect.isgeneratorfunction(function) or
+            inspect.isasyncgenfunction(function)):
+        raise TypeError(
+            f"tjit.jit: {function.__qualname__} is suspended in its body, and "
+            "such a function cannot be replayed: wrap the ops in between")
+    for option, value, kind in (
+            ("name", name, str), ("verify_every", verify_every, int),
+            ("follow", follow, bool), ("strict", strict, bool)):
+        if type(value) is not kind:
+            raise TypeError(
+                f"tjit.jit: {option} must be a {kind.__name__}, and is {value!r}, "
+                f"a {type(value).__name__}")
+    if not 0 <= verify_every < 1 << 63:
+        raise ValueError(
+            f"tjit.jit: verify_every is {verify_every}; accepted are 0 (never) "
+            "and above")
+    return Jit(function, name, verify_every, follow, strict)
