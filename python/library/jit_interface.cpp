@@ -84,7 +84,13 @@ T ReadAt(const char* bytes) {
   return value;
 }
 
+template <class T>
+T FieldOf(const void* object, std::size_t at) {
+  return ReadAt<T>(static_cast<const char*>(object) + at);
+}
+
 struct Call {
+  Call(JitCore* core, std::size_t count) : arguments(count), jit(core) {}
   Call(JitCore* core, const char* packed)
       : arguments(ReadAt<std::uint32_t>(packed)), jit(core) {
     const auto count = ReadAt<std::uint32_t>(packed);
@@ -105,6 +111,32 @@ struct Call {
   Borrowed arguments;  // outlives the call
   JitCall jit;
 };
+
+// A call with these arguments, or null if they are no tensors and floats.
+std::unique_ptr<Call> CallOfPlain(JitCore* core, void* arguments,
+                                  std::string_view more) {
+  if (g_python.impl_at == 0) return nullptr;
+  const std::ptrdiff_t count = g_python.size_of_tuple(arguments);
+  auto call = std::make_unique<Call>(core, static_cast<std::size_t>(count));
+  std::string text("i");
+  text.append(std::to_string(count)).append(";");
+  for (std::ptrdiff_t i = 0; i < count; ++i) {
+    void* const item = g_python.item_of_tuple(arguments, i);
+    const auto* const type = FieldOf<void*>(item, g_python.type_at);
+    if (type == g_python.tensor_type || type == g_python.parameter_type) {
+      const auto impl = FieldOf<std::uint64_t>(item, g_python.impl_at);
+      call->jit.Tensor(call->arguments.Add(impl));
+      text += 't';
+    } else if (type == g_python.float_type) {
+      call->jit.Number(g_python.value_of_float(item));
+      text += 'n';
+    } else {
+      return nullptr;
+    }
+  }
+  call->jit.Text(text.append(more));
+  return call;
+}
 
 std::shared_ptr<JitCore>* CoreOf(void* core) {
   return static_cast<std::shared_ptr<JitCore>*>(core);
@@ -201,6 +233,64 @@ void AddResults(int count, const std::uint64_t* tensors, const char* kept,
   }
 }
 
+// Replays the call, or opens it.
+void* Begin(std::unique_ptr<Call> call) {
+  c10::SmallVector<at::Tensor, 4> tensors;
+  void* form = nullptr;
+  bool is_replayed = false;
+  {
+    const WithoutLock unlocked;
+    is_replayed = call->jit.Begin();
+    if (is_replayed) {
+      const auto* const returned =
+          static_cast<const Returned*>(call->jit.returned());
+      form = returned->form;
+      for (std::size_t i = 0; i < returned->tensors; ++i) {
+        tensors.push_back(call->jit.TakeResult());
+      }
+      call.reset();
+    }
+  }
+  return is_replayed ? Results(form, tensors) : NewCapsule(std::move(call));
+}
+
+// Its address and mode, and those of the modules in it. False if it has another
+// form than an object of torch.nn.Module has, or holds itself.
+bool AppendModes(void* module, std::string* modes, int depth = 0) {
+  static void* const kDict = g_python.string("__dict__");
+  static void* const kTraining = g_python.string("training");
+  static void* const kModules = g_python.string("_modules");
+  constexpr int kMostDepth = 100;
+  if (depth > kMostDepth) return false;
+  void* const dict = g_python.attribute(module, kDict);
+  if (dict == nullptr) {
+    g_python.clear_error();
+    return false;
+  }
+  g_python.drop_reference(dict);  // the module has it
+  if (FieldOf<void*>(dict, g_python.type_at) != g_python.dict_type) {
+    return false;
+  }
+  const void* const training = g_python.item_of_dict(dict, kTraining);
+  void* const children = g_python.item_of_dict(dict, kModules);
+  if ((training != g_python.true_object && training != g_python.false_object) ||
+      children == nullptr ||
+      FieldOf<void*>(children, g_python.type_at) != g_python.dict_type) {
+    return false;
+  }
+  modes->append(reinterpret_cast<const char*>(&module), sizeof(module));
+  *modes += training == g_python.true_object ? '+' : '-';
+  std::ptrdiff_t at = 0;
+  void* name = nullptr;
+  void* child = nullptr;
+  while (g_python.next_of_dict(children, &at, &name, &child) != 0) {
+    if (child == g_python.none) continue;
+    if (!AppendModes(child, modes, depth + 1)) return false;
+  }
+  *modes += '.';
+  return true;
+}
+
 }  // namespace
 
 extern "C" {
@@ -239,25 +329,32 @@ const char* tjit_py_jit_stats(const void* core, long long* numbers) {
 }
 
 void* tjit_py_jit_begin(void* core, const char* packed) {
+  return Guarded([&] {
+    return Begin(std::make_unique<Call>(CoreOf(core)->get(), packed));
+  });
+}
+
+void* tjit_py_jit_begin_plain(void* core, void* arguments, const char* more,
+                              int more_size) {
   return Guarded([&]() -> void* {
-    auto call = std::make_unique<Call>(CoreOf(core)->get(), packed);
-    c10::SmallVector<at::Tensor, 4> tensors;
-    void* form = nullptr;
-    bool is_replayed = false;
-    {
-      const WithoutLock unlocked;
-      is_replayed = call->jit.Begin();
-      if (is_replayed) {
-        const auto* const returned =
-            static_cast<const Returned*>(call->jit.returned());
-        form = returned->form;
-        for (std::size_t i = 0; i < returned->tensors; ++i) {
-          tensors.push_back(call->jit.TakeResult());
-        }
-        call.reset();
-      }
+    std::unique_ptr<Call> call =
+        CallOfPlain(CoreOf(core)->get(), arguments,
+                    {more, static_cast<std::size_t>(more_size)});
+    if (call != nullptr) return Begin(std::move(call));
+    g_python.add_reference(g_python.none);
+    return g_python.none;
+  });
+}
+
+void* tjit_py_modes_of_module(void* module) {
+  return Guarded([&]() -> void* {
+    std::string modes;
+    if (AppendModes(module, &modes)) {
+      return g_python.new_bytes(modes.data(),
+                                static_cast<std::ptrdiff_t>(modes.size()));
     }
-    return is_replayed ? Results(form, tensors) : NewCapsule(std::move(call));
+    g_python.add_reference(g_python.none);
+    return g_python.none;
   });
 }
 

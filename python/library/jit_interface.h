@@ -40,11 +40,31 @@ struct TjitPython {
   void (*acquire_lock)(void* state);
   int (*ensure_lock)();
   void (*leave_lock)(int state);
+  std::ptrdiff_t (*size_of_tuple)(void* tuple);
+  void* (*item_of_tuple)(void* tuple, std::ptrdiff_t at);  // borrowed
+  double (*value_of_float)(void* number);
+  void* (*new_bytes)(const char* data, std::ptrdiff_t size);
+  void* (*attribute)(void* object, void* name);
+  void* (*item_of_dict)(void* dict, void* key);  // borrowed, without errors
+  int (*next_of_dict)(void* dict, std::ptrdiff_t* at, void** key, void** value);
+  void* (*string)(const char* text);
+  void (*clear_error)();
   void* runtime_error;
   void* index_error;
   void* value_error;
   void* type_error;
   void* not_implemented_error;
+  void* none;
+  void* true_object;
+  void* false_object;
+  void* float_type;
+  void* dict_type;
+  void* tensor_type;
+  void* parameter_type;
+  // Where in an object its type lies, and in a tensor its TensorImpl; 0: nobody
+  // knows.
+  std::size_t type_at;
+  std::size_t impl_at;
 };
 // Before any other function below.
 TJIT_API void tjit_py_jit_setup(const TjitPython* python);
@@ -68,6 +88,10 @@ TJIT_API const char* tjit_py_jit_stats(const void* core, long long* numbers);
 // was given as `form` and the tensors; a capsule, the call that is to be ended.
 // Or null, with a Python error.
 TJIT_API void* tjit_py_jit_begin(void* core, const char* packed);
+// The same for arguments that are a tuple of tensors and floats alone: as with
+// "i3;tnt" and then `more` for the text, of three. None if they are others.
+TJIT_API void* tjit_py_jit_begin_plain(void* core, void* arguments,
+                                       const char* more, int more_size);
 // True if end() wants the results.
 TJIT_API int tjit_py_jit_wants(void* call);
 // The function has returned `count` tensors. kept[i]: somebody in Python holds
@@ -79,6 +103,10 @@ TJIT_API int tjit_py_jit_end(void* call, int is_changed, int count,
                              const char* text, int text_size, void* form);
 // The function threw, or its results are not wanted.
 TJIT_API void tjit_py_jit_abandon(void* call);
+
+// The modes of a torch.nn.Module and of all modules in it, as bytes that tell
+// them and their order from others; None if it is of another kind inside.
+TJIT_API void* tjit_py_modes_of_module(void* module);
 
 // A tjit::NoJit begins here, and ends.
 TJIT_API void tjit_py_no_jit();

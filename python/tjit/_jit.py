@@ -32,17 +32,20 @@ from torch.nn import Module, Parameter
 from . import _library
 
 # The functions of libtjit: these hold the interpreter's lock (_p), these do not.
-_c = _p = None
+_c = _p = _begin_plain = None
 
 
 def connect(library):
     """Says by which functions of libtjit it goes; None: it is inert."""
-    global _c, _p
+    global _c, _p, _begin_plain
     if library is not None:
         _c, _p = library, _library.declare_jit(library)
+        _begin_plain = _p.tjit_py_jit_begin_plain
 
 
 # ------------------------------------------------------------- kinds of values
+
+_TENSOR, _FLOAT = object(), object()  # what stands for them in a key
 
 
 class _Unknown(Exception):
@@ -173,15 +176,7 @@ class _Module:
 
     @staticmethod
     def look(value, key, leaves):
-        key.append(Module)
-        key.append(_serial_of(value))
-        size = len(key)
-        try:
-            _look_at_modes(value, key)
-        except RecursionError:  # one that holds itself
-            del key[size:]
-            for module in value.modules():
-                key += (id(module), module.training)
+        key.append(_modes_of(value))
 
 
 _serials = itertools.count(1)
@@ -198,15 +193,12 @@ def _serial_of(module):
     return known[1]
 
 
-def _look_at_modes(module, key):
-    key.append(id(module))
-    key.append(module.training)
-    children = module._modules
-    if children:
-        key.append(len(children))
-        for child in children.values():
-            if child is not None:
-                _look_at_modes(child, key)
+def _modes_of(module):
+    """Bytes that stand for the module and the modes in it."""
+    modes = _p.tjit_py_modes_of_module(module)
+    if modes is None:  # it is of TorchScript, or holds itself
+        modes = repr([(id(m), m.training) for m in module.modules()]).encode()
+    return b"M%d:%d:" % (_serial_of(module), len(modes)) + modes
 
 
 class _Refused:
@@ -252,10 +244,10 @@ def _look(value, key, leaves):
     """Adds the value to a key and its tensors and floats to the leaves."""
     kind = type(value)
     if kind is Tensor or kind is Parameter:
-        key.append("t")
+        key.append(_TENSOR)
         leaves.append(value)
     elif kind is float:
-        key.append("n")
+        key.append(_FLOAT)
         leaves.append(value)
     else:
         (_kinds.get(kind) or _kind_of(value)).look(value, key, leaves)
@@ -306,6 +298,10 @@ _type_numbers = weakref.WeakKeyDictionary()
 def _bytes_of(atom):
     """Bytes that tell an entry of a key from each other one."""
     kind = type(atom)
+    if atom is _TENSOR:
+        return b"t"
+    if atom is _FLOAT:
+        return b"n"
     if kind is str:
         text = atom.encode("utf-8", "surrogatepass")
         return b"s%d:" % len(text) + text
@@ -313,6 +309,8 @@ def _bytes_of(atom):
         return b"i%d;" % atom
     if kind is bool:
         return b"+" if atom else b"-"
+    if kind is bytes:  # of _modes_of()
+        return atom
     if atom is None:
         return b"0"
     if isinstance(atom, type):
@@ -332,7 +330,6 @@ def _text_of(key):
 
 
 _packers = {}  # by key
-_fast_packers = {}  # by the types of arguments that are plain leaves
 _MOST_PACKERS = 4096
 
 
@@ -355,14 +352,6 @@ def _packer_of(key, leaves):
 
 def _values_of(leaves):
     return [leaf if type(leaf) is float else leaf._cdata for leaf in leaves]
-
-
-def _learn_fast(args, packer):
-    """Later calls with arguments of these types find the packer at once."""
-    kinds = tuple(map(type, args))
-    if len(_fast_packers) < _MOST_PACKERS and all(
-            kind in (Tensor, Parameter, float) for kind in kinds):
-        _fast_packers[kinds] = packer, float not in kinds
 
 
 # ------------------------------------------------------------- results
@@ -389,7 +378,7 @@ class _Result:
         self._holds[id(value)] += is_held
         kind = type(value)
         if kind is Tensor or kind is Parameter:
-            self.key.append("t")
+            self.key.append(_TENSOR)
             self.tensors.append(value)
             return operator.itemgetter(len(self.tensors))
         if kind is float:  # two that are equal may have other bits
@@ -442,7 +431,7 @@ _OWN_REFERENCES = _references([object()], collections.Counter())[0]
 class _State:
     """What libtjit knows of one function."""
 
-    __slots__ = ("handle", "watched", "_delete", "__weakref__")
+    __slots__ = ("handle", "watched", "plain", "_delete")
 
     def __init__(self, options, watched):
         name, verify_every, follow, strict = options
@@ -450,6 +439,7 @@ class _State:
         self.handle = _p.tjit_py_jit_new(name.encode("utf-8", "replace"),
                                          verify_every, follow, strict)
         self.watched = watched
+        self.plain = self.handle if watched is None else None
 
     def __del__(self):
         handle = getattr(self, "handle", None)
@@ -468,40 +458,42 @@ class _State:
 # Of tjit::JitStats, but for `why`.
 _STATS = ("calls", "replays", "recordings", "verified", "not_same", "plans")
 
-_function_modes = torch._C._len_torch_function_stack
-_dispatch_modes = torch._C._len_torch_dispatch_stack
+# How many modes see the calls of functions of torch. Those that see ops show by
+# the state of dispatch, which libtjit compares.
+_has_modes = torch._C._len_torch_function_stack
 
 
 def _call(target, args, kwargs):
     """Calls target.__wrapped__, or replays it."""
-    if _p is None or _function_modes() or _dispatch_modes():
+    if _p is None or _has_modes():
         return target.__wrapped__(*args, **kwargs)
-    state = target._state
-    packer = None
-    if not kwargs and state.watched is None:
-        packer, is_plain = _fast_packers.get(tuple(map(type, args)), _NOT_FAST)
-    if packer is None:
-        packed = _pack(target, state, args, kwargs)
-    elif is_plain:
-        packed = packer(*[t._cdata for t in args])
-    else:
-        packed = packer(*_values_of(args))
-    out = _p.tjit_py_jit_begin(state.handle, packed)
+    state, out = target._state, None
+    if not kwargs:
+        more = b"" if state.watched is None else state.watched.modes(target)
+        out = _begin_plain(state.handle, args, more, len(more))
+    if out is None:
+        out = _p.tjit_py_jit_begin(state.handle,
+                                   _pack(target, state, args, kwargs))
     kind = type(out)
     if kind is Tensor:
         return out
     if kind is tuple:
         return out[0](out)
+    return _run(target, state, out, args, kwargs)
+
+
+def _run(target, state, call, args, kwargs):
+    """Runs the function in a call that is open."""
     try:
+        before = None
+        if _p.tjit_py_jit_wants(call):
+            before = _pack(target, state, args, kwargs)
         box = [target.__wrapped__(*args, **kwargs)]
-        if _p.tjit_py_jit_wants(out):
-            _end(target, out, box, args, kwargs, packed)
+        if before is not None:
+            _end(target, call, box, args, kwargs, before)
     finally:
-        _p.tjit_py_jit_abandon(out)
+        _p.tjit_py_jit_abandon(call)
     return box[0]
-
-
-_NOT_FAST = None, False
 
 
 def _pack(target, state, args, kwargs):
@@ -516,21 +508,18 @@ def _pack(target, state, args, kwargs):
     except _Unknown:
         raise _refusal_of_argument(target, args, kwargs) from None
     if state.watched is not None:
-        state.watched.look(target, key)
-    packer = _packer_of(tuple(key), leaves)
-    if not kwargs and state.watched is None:
-        _learn_fast(args, packer)
-    return packer(*_values_of(leaves))
+        key.append(state.watched.modes(target))
+    return _packer_of(tuple(key), leaves)(*_values_of(leaves))
 
 
-def _end(target, call, box, args, kwargs, packed):
+def _end(target, call, box, args, kwargs, before):
     """The function has returned what is in the box, and libtjit is told."""
     try:
         result = _Result(box)
     except _Unknown:
         raise _refusal_of_result(target, box[0]) from None
     try:
-        is_changed = _pack(target, target._state, args, kwargs) != packed
+        is_changed = _pack(target, target._state, args, kwargs) != before
     except TypeError:  # something else was put into an argument
         is_changed = True
     tensors, form = result.tensors, result.form
@@ -610,15 +599,13 @@ class _Watched:
         for name in self._names:
             yield self._globals.get(name)
 
-    def look(self, target, key):
+    def modes(self, target):
         owner = getattr(target, "__self__", None)
         if owner is None:
             owner = self._owner
-        for module in self._modules(owner):
-            if isinstance(module, Module):
-                _Module.look(module, key, ())
-            else:
-                key.append(None)
+        return b"".join([
+            _modes_of(module) if isinstance(module, Module) else b"0"
+            for module in self._modules(owner)])
 
 
 def _content_of(cell):
@@ -631,8 +618,21 @@ def _content_of(cell):
 class _Callable:
     """What both a function and a method of one object offer."""
 
+    __slots__ = ()
+
     def __call__(self, *args, **kwargs):
-        return _call(self, args, kwargs)
+        # What _call() does for most calls.
+        if kwargs or self._plain is None or _has_modes():
+            return _call(self, args, kwargs)
+        out = _begin_plain(self._plain, args, b"", 0)
+        kind = type(out)
+        if kind is Tensor:
+            return out
+        if kind is tuple:
+            return out[0](out)
+        if out is None:  # the arguments are others
+            return _call(self, args, kwargs)
+        return _run(self, self._state, out, args, kwargs)
 
     def stats(self):
         """The counters of JitStats by name, and "why" it is not replayed."""
@@ -658,6 +658,9 @@ class _Callable:
 class Jit(_Callable):
     """A function that is replayed; for each object a method of it."""
 
+    __slots__ = ("__dict__", "__weakref__", "_plain", "_made", "_options",
+                 "_lock", "_states")
+
     def __init__(self, function, name, verify_every, follow, strict):
         functools.update_wrapper(self, function)
         if not hasattr(self, "__name__"):  # an object that is called
@@ -665,15 +668,17 @@ class Jit(_Callable):
         name = name or getattr(function, "__qualname__", self.__name__)
         self._options = name, verify_every, follow, strict
         self._lock = threading.Lock()
+        self._made = self._plain = None
         self._states = {}  # by id of an object: a weak reference and a state
 
-    def __getattr__(self, name):
-        if name != "_state":
-            raise AttributeError(name)
-        with self._lock:
-            if "_state" not in self.__dict__:
-                self._state = self._new_state(None)
-            return self.__dict__["_state"]
+    @property
+    def _state(self):
+        if self._made is None:
+            with self._lock:
+                if self._made is None:
+                    self._made = self._new_state(None)
+                    self._plain = self._made.plain
+        return self._made
 
     def _new_state(self, owner):
         return _State(self._options, _Watched(self.__wrapped__, owner) or None)
@@ -703,12 +708,15 @@ class Jit(_Callable):
 class _Method(_Callable):
     """The method of one object."""
 
-    __slots__ = ("_jit", "__self__", "_state")
+    __slots__ = ("_jit", "__self__", "_state", "_plain")
 
     def __init__(self, jit, owner):
         self._jit = jit
         self.__self__ = owner
-        self._state = None if _c is None else jit._state_of(owner)
+        self._state = self._plain = None
+        if _c is not None:
+            self._state = jit._state_of(owner)
+            self._plain = self._state.plain
 
     @property
     def __wrapped__(self):

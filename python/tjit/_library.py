@@ -173,8 +173,25 @@ _WRAP = "_Z16THPVariable_WrapRKN2at10TensorBaseE"
 _FUNCTIONS = (
     "PyTuple_New", "PyTuple_SetItem", "PyCapsule_New", "PyCapsule_GetPointer",
     "PyErr_SetString", "Py_IncRef", "Py_DecRef", "PyEval_SaveThread",
-    "PyEval_RestoreThread", "PyGILState_Ensure", "PyGILState_Release")
+    "PyEval_RestoreThread", "PyGILState_Ensure", "PyGILState_Release",
+    "PyTuple_Size", "PyTuple_GetItem", "PyFloat_AsDouble",
+    "PyBytes_FromStringAndSize", "PyObject_GetAttr", "PyDict_GetItem",
+    "PyDict_Next", "PyUnicode_InternFromString", "PyErr_Clear")
 _ERRORS = (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError)
+
+
+def _places(torch):
+    """Where in an object its type lies and in a tensor its TensorImpl: as tensors
+    say whose type and TensorImpl are known, or zeros."""
+    at_type, at_impl = object.__basicsize__ - 8, object.__basicsize__
+
+    def word(tensor, at):
+        return ctypes.c_uint64.from_address(id(tensor) + at).value
+
+    tensors = torch.ones(1), torch.ones(2), torch.nn.Parameter(torch.ones(1))
+    fits = all(word(t, at_type) == id(type(t)) and word(t, at_impl) == t._cdata
+               for t in tensors)
+    return (at_type, at_impl) if fits else (0, 0)
 
 
 def declare_jit(library):
@@ -188,13 +205,18 @@ def declare_jit(library):
         torch.__path__[0], "lib", "libtorch_python.so")), _WRAP)
     functions = [wrap, *(getattr(ctypes.pythonapi, f) for f in _FUNCTIONS)]
     addresses = [*(ctypes.cast(f, ctypes.c_void_p).value for f in functions),
-                 *map(id, _ERRORS)]
+                 *map(id, _ERRORS),
+                 *map(id, (None, True, False, float, dict, torch.Tensor,
+                           torch.nn.Parameter)), *_places(torch)]
     held.tjit_py_jit_setup((ctypes.c_void_p * len(addresses))(*addresses))
     call = ctypes.py_object
     for name, result, arguments in (
             ("jit_new", ctypes.c_void_p,
              [ctypes.c_char_p, ctypes.c_longlong, ctypes.c_int, ctypes.c_int]),
-            ("jit_begin", ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p]),
+            ("jit_begin", call, [ctypes.c_void_p, ctypes.c_char_p]),
+            ("jit_begin_plain", call,
+             [ctypes.c_void_p, call, ctypes.c_char_p, ctypes.c_int]),
+            ("modes_of_module", call, [call]),
             ("jit_wants", ctypes.c_int, [call]),
             ("jit_end", ctypes.c_int,
              [call, ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_uint64),
