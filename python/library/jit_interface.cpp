@@ -334,8 +334,12 @@ void* tjit_py_jit_begin(void* core, const char* packed) {
   });
 }
 
-void* tjit_py_jit_begin_plain(void* core, void* arguments, const char* more,
-                              int more_size) {
+void* tjit_py_jit_begin_plain(void* core, void* arguments) {
+  return tjit_py_jit_begin_watched(core, arguments, "", 0);
+}
+
+void* tjit_py_jit_begin_watched(void* core, void* arguments, const char* more,
+                                int more_size) {
   return Guarded([&]() -> void* {
     std::unique_ptr<Call> call =
         CallOfPlain(CoreOf(core)->get(), arguments,

@@ -89,9 +89,11 @@ TJIT_API const char* tjit_py_jit_stats(const void* core, long long* numbers);
 // Or null, with a Python error.
 TJIT_API void* tjit_py_jit_begin(void* core, const char* packed);
 // The same for arguments that are a tuple of tensors and floats alone: as with
-// "i3;tnt" and then `more` for the text, of three. None if they are others.
-TJIT_API void* tjit_py_jit_begin_plain(void* core, void* arguments,
-                                       const char* more, int more_size);
+// the text "i3;tnt", of three. None if they are others. Watched: `more` is the
+// end of the text.
+TJIT_API void* tjit_py_jit_begin_plain(void* core, void* arguments);
+TJIT_API void* tjit_py_jit_begin_watched(void* core, void* arguments,
+                                         const char* more, int more_size);
 // True if end() wants the results.
 TJIT_API int tjit_py_jit_wants(void* call);
 // The function has returned `count` tensors. kept[i]: somebody in Python holds

@@ -180,16 +180,16 @@ class _Module:
 
 
 _serials = itertools.count(1)
-_seen_modules = {}  # by id: a weak reference, which ends the entry, and a number
+_seen_modules = {}  # by id: a weak reference, which ends the entry, and bytes
 
 
-def _serial_of(module):
-    """A number that no other module has or had."""
+def _name_of_module(module):
+    """Bytes that no other module has or had."""
     known = _seen_modules.get(id(module))
     if known is None:
         place = id(module)
         gone = weakref.ref(module, lambda _: _seen_modules.pop(place, None))
-        known = _seen_modules.setdefault(place, (gone, next(_serials)))
+        known = _seen_modules.setdefault(place, (gone, b"M%d:" % next(_serials)))
     return known[1]
 
 
@@ -198,7 +198,8 @@ def _modes_of(module):
     modes = _p.tjit_py_modes_of_module(module)
     if modes is None:  # it is of TorchScript, or holds itself
         modes = repr([(id(m), m.training) for m in module.modules()]).encode()
-    return b"M%d:%d:" % (_serial_of(module), len(modes)) + modes
+        modes = b"R%d:" % len(modes) + modes
+    return _name_of_module(module) + modes
 
 
 class _Refused:
@@ -468,9 +469,9 @@ def _call(target, args, kwargs):
     if _p is None or _has_modes():
         return target.__wrapped__(*args, **kwargs)
     state, out = target._state, None
-    if not kwargs:
-        more = b"" if state.watched is None else state.watched.modes(target)
-        out = _begin_plain(state.handle, args, more, len(more))
+    if not kwargs and state.watched is not None:
+        more = state.watched.modes(target)
+        out = _p.tjit_py_jit_begin_watched(state.handle, args, more, len(more))
     if out is None:
         out = _p.tjit_py_jit_begin(state.handle,
                                    _pack(target, state, args, kwargs))
@@ -564,48 +565,48 @@ class _Watched:
     globals that it names. Their modes are looked at like those of arguments."""
 
     def __init__(self, function, owner):
-        self._fixed, self._cells, self._globals, self._names = [], [], (), ()
+        self._finders = finders = []  # of the object that it belongs to
         if isinstance(function, types.MethodType):
-            function, owner = function.__func__, function.__self__
-            self._owner = owner  # which the function keeps
-        else:
-            self._owner = None
-        if isinstance(function, Module):
-            self._owner = owner = function
-        self._attributes = () if isinstance(owner, Module) else tuple(
-            name for name, value in getattr(owner, "__dict__", {}).items()
-            if isinstance(value, Module))
-        self._is_module = isinstance(owner, Module)
+            function, own = function.__func__, function.__self__
+            names = self._attributes(own)
+            finders += [lambda _, name=name: getattr(own, name, None)
+                        for name in names]
+            if isinstance(own, Module):
+                finders.append(lambda _: own)
+        elif isinstance(function, Module):
+            finders.append(lambda _: function)
+        if isinstance(owner, Module):
+            finders.append(lambda owner: owner)
+        finders += [lambda owner, name=name: getattr(owner, name, None)
+                    for name in self._attributes(owner)]
         code = getattr(function, "__code__", None)
         if code is None:
             return
-        self._cells = [cell for cell in function.__closure__ or ()
-                       if isinstance(_content_of(cell), Module)]
-        self._globals = function.__globals__
-        self._names = [name for name in code.co_names
-                       if isinstance(self._globals.get(name), Module)]
+        finders += [lambda _, cell=cell: _content_of(cell)
+                    for cell in function.__closure__ or ()
+                    if isinstance(_content_of(cell), Module)]
+        seen = function.__globals__
+        finders += [lambda _, name=name: seen.get(name) for name in code.co_names
+                    if isinstance(seen.get(name), Module)]
+
+    @staticmethod
+    def _attributes(owner):
+        """Names of those that are modules; those of a module are in it."""
+        if owner is None or isinstance(owner, Module):
+            return []
+        return [name for name, value in getattr(owner, "__dict__", {}).items()
+                if isinstance(value, Module)]
 
     def __bool__(self):
-        return bool(self._is_module or self._attributes or self._cells or
-                    self._names)
-
-    def _modules(self, owner):
-        if self._is_module:
-            yield owner
-        for name in self._attributes:
-            yield getattr(owner, name, None)
-        for cell in self._cells:
-            yield _content_of(cell)
-        for name in self._names:
-            yield self._globals.get(name)
+        return bool(self._finders)
 
     def modes(self, target):
         owner = getattr(target, "__self__", None)
-        if owner is None:
-            owner = self._owner
-        return b"".join([
-            _modes_of(module) if isinstance(module, Module) else b"0"
-            for module in self._modules(owner)])
+        modes = b""
+        for find in self._finders:
+            module = find(owner)
+            modes += _modes_of(module) if isinstance(module, Module) else b"0"
+        return modes
 
 
 def _content_of(cell):
@@ -624,7 +625,7 @@ class _Callable:
         # What _call() does for most calls.
         if kwargs or self._plain is None or _has_modes():
             return _call(self, args, kwargs)
-        out = _begin_plain(self._plain, args, b"", 0)
+        out = _begin_plain(self._plain, args)
         kind = type(out)
         if kind is Tensor:
             return out
@@ -662,7 +663,9 @@ class Jit(_Callable):
                  "_lock", "_states")
 
     def __init__(self, function, name, verify_every, follow, strict):
-        functools.update_wrapper(self, function)
+        functools.update_wrapper(  # an object has state of its own
+            self, function,
+            updated=("__dict__",) if inspect.isroutine(function) else ())
         if not hasattr(self, "__name__"):  # an object that is called
             self.__name__ = type(function).__name__
         name = name or getattr(function, "__qualname__", self.__name__)
@@ -709,6 +712,7 @@ class _Method(_Callable):
     """The method of one object."""
 
     __slots__ = ("_jit", "__self__", "_state", "_plain")
+    __doc__ = property(lambda self: self._jit.__doc__)
 
     def __init__(self, jit, owner):
         self._jit = jit
