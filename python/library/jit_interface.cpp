@@ -102,14 +102,21 @@ struct Call {
     for (std::uint32_t i = 0; i < count; ++i) {
       const char* const value = packed + head + std::size_t{8} * i;
       if (kinds[i] == 't') {
-        jit.Tensor(arguments.Add(ReadAt<std::uint64_t>(value)));
+        AddTensor(ReadAt<std::uint64_t>(value));
       } else {
         jit.Number(ReadAt<double>(value));
       }
     }
   }
+  void AddTensor(std::uint64_t impl) {
+    const at::Tensor& tensor = arguments.Add(impl);
+    jit.Tensor(tensor);
+    is_dual |= tensor.unsafeGetTensorImpl()->_fw_grad(0, tensor).defined();
+  }
+
   Borrowed arguments;  // outlives the call
   JitCall jit;
+  bool is_dual = false;  // forward-mode AD is to see the function's ops
 };
 
 // A call with these arguments, or null if they are no tensors and floats.
@@ -125,7 +132,7 @@ std::unique_ptr<Call> CallOfPlain(JitCore* core, void* arguments,
     const auto* const type = FieldOf<void*>(item, g_python.type_at);
     if (type == g_python.tensor_type || type == g_python.parameter_type) {
       const auto impl = FieldOf<std::uint64_t>(item, g_python.impl_at);
-      call->jit.Tensor(call->arguments.Add(impl));
+      call->AddTensor(impl);
       text += 't';
     } else if (type == g_python.float_type) {
       call->jit.Number(g_python.value_of_float(item));
@@ -240,7 +247,7 @@ void* Begin(std::unique_ptr<Call> call) {
   bool is_replayed = false;
   {
     const WithoutLock unlocked;
-    is_replayed = call->jit.Begin();
+    is_replayed = !call->is_dual && call->jit.Begin();
     if (is_replayed) {
       const auto* const returned =
           static_cast<const Returned*>(call->jit.returned());

@@ -727,6 +727,18 @@ with Sees():
 assert calls[0] == before + 1 and Sees.seen >= 1
 batched = torch.func.vmap(fast)(torch.ones(4, 2))
 assert batched.tolist() == [[3.0, 3.0]] * 4
+import torch.autograd.forward_ad as forward
+with forward.dual_level():
+    dual = fast(forward.make_dual(torch.ones(2), torch.ones(2)))
+    assert forward.unpack_dual(dual).tangent.tolist() == [3.0, 3.0]
+assert torch.func.grad(lambda x: fast(x).sum())(torch.ones(2)).tolist() == [3, 3]
+traced = torch.jit.trace(lambda x: fast(x), (torch.ones(2),))
+assert 'aten::mul' in str(traced.graph)
+assert traced(torch.full((2,), 2.0)).tolist() == [6.0, 6.0]
+with torch.device('meta'):
+    assert tjit.jit(lambda x: torch.ones(2))(torch.ones(2)).device.type == 'meta'
+with torch.autocast('cpu', torch.bfloat16):
+    assert tjit.jit(lambda x: x @ x)(torch.ones(2, 2)).dtype is torch.bfloat16
 
 # Functions and what they were called with are let go.
 class Thing:

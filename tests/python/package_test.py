@@ -411,10 +411,23 @@ with warnings.catch_warnings(record=True) as said:
         assert torch.ones(3).add(1).sum().item() == 6
     tjit.sync(); tjit.mark_step(); tjit.clear(); tjit.disable()
     tjit.mark_opaque("aten::add"); tjit.reset_memory_peak()
+    tjit.set_region_options("a", threshold=3)
+    @tjit.jit
+    def function(x):
+        with tjit.NoJit("why"), tjit.Region("a"):
+            return x + 1
+    class Object:
+        @tjit.jit(name="named")
+        def method(self, x):
+            return function(x) * 2
+    assert Object().method(torch.ones(3)).tolist() == [4.0] * 3
+    assert function.stats()["calls"] == 0 and Object().method.stats()["why"]
+    function.reset()
 assert [w.category for w in said] == [RuntimeWarning], said
 assert said[0].filename == __file__, said[0].filename
 print(said[0].message)
 assert not tjit.is_enabled() and tjit.stats() == {} and tjit.options() == {}
+assert tjit.region_stats("a") == {}
 assert "inert" in tjit.explain() and tjit.version() == tjit.__version__
 assert tjit.wait_until_compiled()
 try:
@@ -492,6 +505,19 @@ class InertTest(PackageCase):
             self.assertEqual(lines[-1], "ok")
             self.assertIn("Rebuild tjit", lines[0])
             self.assertEqual(done.stderr.count("tjit: inert"), 1, done.stderr)
+
+    def test_a_function_says_it(self):
+        package = self.package_with_another_shim()
+        done = self.run_program(
+            FIRST + "import warnings\n"
+            "with warnings.catch_warnings(record=True) as said:\n"
+            "    warnings.simplefilter('always')\n"
+            "    for _ in range(2):\n"
+            "        f = tjit.jit(lambda x: x + 1)\n"
+            "        assert f(torch.ones(1)).item() == 2\n"
+            "assert [w.filename for w in said] == [__file__], said\n"
+            "print(said[0].message)\n", package=package)
+        self.assertIn("Rebuild tjit", done.stdout)
 
     def test_no_torch(self):
         package = self.folder / "packages"
