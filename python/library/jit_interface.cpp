@@ -264,12 +264,11 @@ void* Begin(std::unique_ptr<Call> call) {
 // Its address and mode, and those of the modules in it. False if it has another
 // form than an object of torch.nn.Module has, or holds itself.
 bool AppendModes(void* module, std::string* modes, int depth = 0) {
-  static void* const kDict = g_python.string("__dict__");
   static void* const kTraining = g_python.string("training");
   static void* const kModules = g_python.string("_modules");
   constexpr int kMostDepth = 100;
   if (depth > kMostDepth) return false;
-  void* const dict = g_python.attribute(module, kDict);
+  void* const dict = g_python.dict_of(module, nullptr);
   if (dict == nullptr) {
     g_python.clear_error();
     return false;

@@ -44,7 +44,7 @@ struct TjitPython {
   void* (*item_of_tuple)(void* tuple, std::ptrdiff_t at);  // borrowed
   double (*value_of_float)(void* number);
   void* (*new_bytes)(const char* data, std::ptrdiff_t size);
-  void* (*attribute)(void* object, void* name);
+  void* (*dict_of)(void* object, void* context);
   void* (*item_of_dict)(void* dict, void* key);  // borrowed, without errors
   int (*next_of_dict)(void* dict, std::ptrdiff_t* at, void** key, void** value);
   void* (*string)(const char* text);

@@ -104,7 +104,8 @@ def _pack(where, chosen, kinds=None):
         hint = f"did you mean {near[0]}? " if near else ""
         raise TypeError(f"{where}: there is no option {name}; {hint}"
                         f"There are {', '.join(sorted(kinds))}")
-    values = [_text_of(where, name, value, kinds[name]) for name, value in pairs]
+    values = [_text_of(where, name, value, kinds[name])
+              for name, value in pairs]
     strings = _ctypes.c_char_p * len(pairs)
     return (len(pairs), strings(*(name.encode() for name, _ in pairs)),
             strings(*values))
@@ -254,14 +255,15 @@ def jit(fn=None, *, name="", verify_every=256, follow=False, strict=False):
 
     The first call runs fn and records its ops, the second one runs it and
     confirms that it did the same. Later calls with tensors of the same form do
-    not run it: its ops are replayed, with eager's bits. What fn does on the host
-    happens only when it runs, so a number that may change has to be an argument.
-    A float that is passed may change from call to call; another whole number,
-    string or the like is another way, which is recorded anew.
+    not run it: its ops are replayed, with eager's bits. What fn does on the
+    host happens only when it runs, so a number that may change has to be an
+    argument. A float that is passed may change from call to call; another whole
+    number, string or the like is another way, which is recorded anew.
 
-    name: in reports. verify_every: every so many replays fn runs and is compared,
-    and the 1st, 2nd, 4th and so on before; 0: never. follow: fn always runs, and
-    is compared. strict: a reason not to replay is a RuntimeError.
+    name: in reports. verify_every: every so many replays fn runs and is
+    compared, and the 1st, 2nd, 4th and so on before; 0: never. follow: fn
+    always runs, and is compared. strict: a reason not to replay is a
+    RuntimeError.
 
     The function has stats(), reset() and __wrapped__. As a method it has one
     state for each object. Raises TypeError if a call has an argument, or a
@@ -328,7 +330,7 @@ _REGION_KINDS = {"compile": bool, "threshold": int, "backend": str,
 
 
 def set_region_options(pattern, **options):
-    """Says what is to hold in the regions of that name and those inside of them.
+    """Says what is to hold in the regions of that name and those inside.
 
     pattern: a name, in which a * stands for any text and a ? for one character.
     Options have the names of tjit::RegionOptions: compile, threshold, backend,
@@ -342,8 +344,8 @@ def set_region_options(pattern, **options):
         values = [value]
         if name == "exclude_ops":
             if isinstance(value, str):
-                raise TypeError(f"{where}: exclude_ops must be a list of names, "
-                                f"and is {value!r}")
+                raise TypeError(f"{where}: exclude_ops must be a list of "
+                                f"names, and is {value!r}")
             values = list(value)
         pairs += [(name, one) for one in values]
     packed = _pack(where, pairs, _REGION_KINDS)

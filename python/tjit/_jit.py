@@ -2,9 +2,10 @@
 
 A call takes four steps here, and libtjit does the rest (tjit/jit.h):
 
-1. The arguments become a key and leaves. Leaves are tensors and floats. The key
-   has everything else: types, sizes of lists, names, whole numbers. With one key
-   there is one packer, which makes the bytes that libtjit takes.
+1. The arguments become a key and leaves. Leaves are tensors and floats. The
+   key has everything else: types, sizes of lists, names, whole numbers. With
+   one key there is one packer, which makes the bytes that libtjit takes.
+   Where tensors and floats alone are passed, the C library does all of it.
 2. libtjit replays the call and returns the tensors, or a call that is open.
 3. A replayed call returns what the form of the result makes of the tensors.
 4. Else the function runs, and its result becomes a key, leaves and a form.
@@ -31,7 +32,7 @@ from torch.nn import Module, Parameter
 
 from . import _library
 
-# The functions of libtjit: these hold the interpreter's lock (_p), these do not.
+# The functions of libtjit: _c gives the interpreter's lock back, _p keeps it.
 _c = _p = _begin_plain = None
 
 
@@ -189,7 +190,8 @@ def _name_of_module(module):
     if known is None:
         place = id(module)
         gone = weakref.ref(module, lambda _: _seen_modules.pop(place, None))
-        known = _seen_modules.setdefault(place, (gone, b"M%d:" % next(_serials)))
+        known = _seen_modules.setdefault(
+            place, (gone, b"M%d:" % next(_serials)))
     return known[1]
 
 
@@ -338,7 +340,8 @@ def _packer_of(key, leaves):
     """What makes bytes for tjit_py_jit_begin() of addresses and floats."""
     packer = _packers.get(key)
     if packer is None:
-        kinds = b"".join(b"n" if type(leaf) is float else b"t" for leaf in leaves)
+        kinds = b"".join(b"n" if type(leaf) is float else b"t"
+                         for leaf in leaves)
         text = _text_of(key)
         head = struct.pack("=II", len(kinds), len(text)) + kinds + text
         head += b"\0" * (-len(head) % 8)
@@ -383,7 +386,7 @@ class _Result:
             self.tensors.append(value)
             return operator.itemgetter(len(self.tensors))
         if kind is float:  # two that are equal may have other bits
-            self.key += (float, struct.unpack("=q", struct.pack("=d", value))[0])
+            self.key += float, *struct.unpack("=q", struct.pack("=d", value))
             return _Value.form(value, ())
         kind = _kind_of(value)
         if kind is _Value:
@@ -401,8 +404,8 @@ class _Result:
         return kind.form(value, forms)
 
     def kept(self):
-        """For each tensor: 1 if somebody else in Python holds it, or a holder of
-        it."""
+        """For each tensor: 1 if somebody else in Python holds it, or a holder
+        of it."""
         kept = bytearray(len(self.tensors))
         for i, more in enumerate(_references(self.tensors, self._holds)):
             # What libtorch holds, too, holds the object.
@@ -417,8 +420,9 @@ class _Result:
 def _references(objects, holds):
     """How many references each has beside those of the list and of `holds`."""
     times = collections.Counter(map(id, objects))
-    return [sys.getrefcount(objects[i]) - _OWN_REFERENCES - times[id(objects[i])]
-            - holds[id(objects[i])] for i in range(len(objects))]
+    return [sys.getrefcount(objects[i]) - _OWN_REFERENCES -
+            times[id(objects[i])] - holds[id(objects[i])]
+            for i in range(len(objects))]
 
 
 # What the interpreter adds when it asks.
@@ -453,7 +457,8 @@ class _State:
     def stats(self):
         numbers = (ctypes.c_longlong * len(_STATS))()
         why = _c.tjit_py_jit_stats(self.handle, numbers)
-        return {**dict(zip(_STATS, numbers)), "why": why.decode(errors="replace")}
+        return {**dict(zip(_STATS, numbers)),
+                "why": why.decode(errors="replace")}
 
 
 # Of tjit::JitStats, but for `why`.
@@ -542,8 +547,8 @@ def _refusal_of_argument(target, args, kwargs):
         if found is not None:
             path, value = found
             return TypeError(
-                f"tjit.jit: {target.__name__}() cannot be called with {path} of "
-                f"type {_name_of(type(value))}, which is {_advice(value)}")
+                f"tjit.jit: {target.__name__}() cannot be called with {path} "
+                f"of type {_name_of(type(value))}, which is {_advice(value)}")
     raise AssertionError("an argument is refused, and none is found")
 
 
@@ -551,8 +556,8 @@ def _refusal_of_result(target, value):
     path, value = _find_unknown(value, "the result", (_Refused, _Module))
     return TypeError(
         f"tjit.jit: {target.__name__}() returns what cannot be returned at a "
-        f"replay: {path} is of type {_name_of(type(value))}. Return tensors, and "
-        "lists, tuples, dicts or dataclasses of them")
+        f"replay: {path} is of type {_name_of(type(value))}. Return tensors, "
+        "and lists, tuples, dicts or dataclasses of them")
 
 
 def _name_of(kind):
@@ -586,7 +591,8 @@ class _Watched:
                     for cell in function.__closure__ or ()
                     if isinstance(_content_of(cell), Module)]
         seen = function.__globals__
-        finders += [lambda _, name=name: seen.get(name) for name in code.co_names
+        finders += [lambda _, name=name: seen.get(name)
+                    for name in code.co_names
                     if isinstance(seen.get(name), Module)]
 
     @staticmethod
@@ -648,8 +654,8 @@ class _Callable:
 
     def __reduce_ex__(self, protocol):
         raise TypeError(
-            f"tjit.jit: {self.__name__} cannot be pickled or copied, as what is "
-            "recorded belongs to one function of this process; copy its "
+            f"tjit.jit: {self.__name__} cannot be pickled or copied, as what "
+            "is recorded belongs to one function of this process; copy its "
             "__wrapped__, and wrap the copy")
 
     def __repr__(self):
@@ -702,8 +708,8 @@ class Jit(_Callable):
                 except TypeError:
                     raise TypeError(
                         f"tjit.jit: {self.__name__} is a method of a "
-                        f"{_name_of(type(owner))}, which has no weak references; "
-                        "add \"__weakref__\" to its __slots__") from None
+                        f"{_name_of(type(owner))}, which has no weak "
+                        "references; add \"__weakref__\" to its __slots__") from None
                 self._states[place] = gone, self._new_state(owner)
             return self._states[place][1]
 
@@ -736,7 +742,8 @@ class _Method(_Callable):
 
 def make(function, name, verify_every, follow, strict):
     """What tjit.jit() returns of a function."""
-    if not callable(function) or isinstance(function, (staticmethod, classmethod)):
+    if not callable(function) or isinstance(
+            function, (staticmethod, classmethod)):
         raise TypeError(
             f"tjit.jit: {function!r} is no function; put @tjit.jit below "
             "@staticmethod and @classmethod")
@@ -751,8 +758,8 @@ def make(function, name, verify_every, follow, strict):
             ("follow", follow, bool), ("strict", strict, bool)):
         if type(value) is not kind:
             raise TypeError(
-                f"tjit.jit: {option} must be a {kind.__name__}, and is {value!r}, "
-                f"a {type(value).__name__}")
+                f"tjit.jit: {option} must be a {kind.__name__}, and is "
+                f"{value!r}, a {type(value).__name__}")
     if not 0 <= verify_every < 1 << 63:
         raise ValueError(
             f"tjit.jit: verify_every is {verify_every}; accepted are 0 (never) "

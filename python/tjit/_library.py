@@ -175,14 +175,15 @@ _FUNCTIONS = (
     "PyErr_SetString", "Py_IncRef", "Py_DecRef", "PyEval_SaveThread",
     "PyEval_RestoreThread", "PyGILState_Ensure", "PyGILState_Release",
     "PyTuple_Size", "PyTuple_GetItem", "PyFloat_AsDouble",
-    "PyBytes_FromStringAndSize", "PyObject_GetAttr", "PyDict_GetItem",
+    "PyBytes_FromStringAndSize", "PyObject_GenericGetDict",
+    "PyDict_GetItemWithError",
     "PyDict_Next", "PyUnicode_InternFromString", "PyErr_Clear")
 _ERRORS = (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError)
 
 
 def _places(torch):
-    """Where in an object its type lies and in a tensor its TensorImpl: as tensors
-    say whose type and TensorImpl are known, or zeros."""
+    """Where in an object its type lies and in a tensor its TensorImpl: as
+    tensors say whose type and TensorImpl are known, or zeros."""
     at_type, at_impl = object.__basicsize__ - 8, object.__basicsize__
 
     def word(tensor, at):
