@@ -709,7 +709,8 @@ class Jit(_Callable):
                     raise TypeError(
                         f"tjit.jit: {self.__name__} is a method of a "
                         f"{_name_of(type(owner))}, which has no weak "
-                        "references; add \"__weakref__\" to its __slots__") from None
+                        "references; add \"__weakref__\" to its __slots__"
+                    ) from None
                 self._states[place] = gone, self._new_state(owner)
             return self._states[place][1]
 

@@ -3,8 +3,8 @@
 What it proves: a function that is wrapped returns eager's bits, and by its own
 counters most calls did not run it, with arguments and results of all kinds,
 with modules, random numbers, indices and backward passes inside; with tjit
-imported before torch, behind it, and under `tjit run`. What cannot be replayed says why,
-and runs. Errors say what to do.
+imported before torch, behind it, and under `tjit run`. What cannot be replayed
+says why, and runs. Errors say what to do.
 
 Usage: jit_test.py TJIT_COMMAND TORCH_FOLDER BUILD_FOLDER SOURCE_FOLDER
     [unittest arguments]
