@@ -131,9 +131,8 @@ std::unique_ptr<Call> CallOfPlain(JitCore* core, void* arguments,
     void* const item = g_python.item_of_tuple(arguments, i);
     const auto* const type = FieldOf<void*>(item, g_python.type_at);
     if (type == g_python.tensor_type || type == g_python.parameter_type) {
-      const auto impl = FieldOf<std::uint64_t>(item, g_python.impl_at);
-      call->AddTensor(impl);
-      text += 't';
+      call->AddTensor(FieldOf<std::uint64_t>(item, g_python.impl_at));
+      text += type == g_python.tensor_type ? 't' : 'p';
     } else if (type == g_python.float_type) {
       call->jit.Number(g_python.value_of_float(item));
       text += 'n';

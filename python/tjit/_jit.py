@@ -15,6 +15,7 @@ Who keeps a tensor of the result shows by its count of references.
 import collections
 import ctypes
 import dataclasses
+import datetime
 import enum
 import functools
 import inspect
@@ -34,6 +35,8 @@ from . import _library
 
 # The functions of libtjit: _c gives the interpreter's lock back, _p keeps it.
 _c = _p = _begin_plain = None
+# What stands for an open call.
+_Capsule = type(datetime.datetime_CAPI)
 
 
 def connect(library):
@@ -46,7 +49,8 @@ def connect(library):
 
 # ------------------------------------------------------------- kinds of values
 
-_TENSOR, _FLOAT = object(), object()  # what stands for them in a key
+# What stands for them in a key.
+_TENSOR, _PARAMETER, _FLOAT = object(), object(), object()
 
 
 class _Unknown(Exception):
@@ -247,7 +251,7 @@ def _look(value, key, leaves):
     """Adds the value to a key and its tensors and floats to the leaves."""
     kind = type(value)
     if kind is Tensor or kind is Parameter:
-        key.append(_TENSOR)
+        key.append(_TENSOR if kind is Tensor else _PARAMETER)
         leaves.append(value)
     elif kind is float:
         key.append(_FLOAT)
@@ -303,6 +307,8 @@ def _bytes_of(atom):
     kind = type(atom)
     if atom is _TENSOR:
         return b"t"
+    if atom is _PARAMETER:
+        return b"p"
     if atom is _FLOAT:
         return b"n"
     if kind is str:
@@ -382,7 +388,7 @@ class _Result:
         self._holds[id(value)] += is_held
         kind = type(value)
         if kind is Tensor or kind is Parameter:
-            self.key.append(_TENSOR)
+            self.key.append(_TENSOR if kind is Tensor else _PARAMETER)
             self.tensors.append(value)
             return operator.itemgetter(len(self.tensors))
         if kind is float:  # two that are equal may have other bits
@@ -481,11 +487,11 @@ def _call(target, args, kwargs):
         out = _p.tjit_py_jit_begin(state.handle,
                                    _pack(target, state, args, kwargs))
     kind = type(out)
-    if kind is Tensor:
-        return out
     if kind is tuple:
         return out[0](out)
-    return _run(target, state, out, args, kwargs)
+    if kind is _Capsule:
+        return _run(target, state, out, args, kwargs)
+    return out
 
 
 def _run(target, state, call, args, kwargs):
@@ -637,9 +643,10 @@ class _Callable:
             return out
         if kind is tuple:
             return out[0](out)
-        if out is None:  # the arguments are others
-            return _call(self, args, kwargs)
-        return _run(self, self._state, out, args, kwargs)
+        if kind is _Capsule:
+            return _run(self, self._state, out, args, kwargs)
+        # None: the arguments are others.
+        return _call(self, args, kwargs) if out is None else out
 
     def stats(self):
         """The counters of JitStats by name, and "why" it is not replayed."""

@@ -228,7 +228,14 @@ with torch.no_grad():
         assert bits((a, view, part)) == bits((y, y.view(2, 2), x[1:]))
 assert fast.stats()['replays'] >= 6, fast.stats()
 fast = tjit.jit(lambda x: x.add_(1))
-assert all(fast(x) is x for x, in some(12, 4)) and fast.stats()['replays'] >= 5
+for i in range(24):
+    x = torch.ones(2)
+    if i % 2:
+        x = torch.nn.Parameter(x, requires_grad=False)
+    assert fast(x) is x and x.tolist() == [2.0, 2.0]
+assert fast.stats()['replays'] >= 12
+fast.reset()
+assert all(fast(x) is x for x, in some(12, 4))
 
 # Each call has its own result: the caller may change it, and keep it.
 fast = tjit.jit(lambda x: {'a': [x + 1], 'b': {}})
