@@ -573,33 +573,58 @@ def _name_of(kind):
 class _Watched:
     """The modules that a function finds by itself at its first call: the object
     that it belongs to, attributes of that, variables of functions around it and
-    globals that it names. Their modes are looked at like those of arguments."""
+    globals that it names; and those that functions find which it names. Their
+    modes are looked at like those of arguments."""
+
+    _MOST_FUNCTIONS = 200
 
     def __init__(self, function, owner):
-        self._finders = finders = []  # of the object that it belongs to
-        if isinstance(function, types.MethodType):
-            function, own = function.__func__, function.__self__
-            names = self._attributes(own)
-            finders += [lambda _, name=name: getattr(own, name, None)
-                        for name in names]
-            if isinstance(own, Module):
-                finders.append(lambda _: own)
-        elif isinstance(function, Module):
-            finders.append(lambda _: function)
+        # Each returns a module, given the object that the function belongs to.
+        self._finders = []
         if isinstance(owner, Module):
-            finders.append(lambda owner: owner)
-        finders += [lambda owner, name=name: getattr(owner, name, None)
-                    for name in self._attributes(owner)]
-        code = getattr(function, "__code__", None)
-        if code is None:
+            self._finders.append(lambda owner: owner)
+        self._finders += [lambda owner, name=name: getattr(owner, name, None)
+                          for name in self._attributes(owner)]
+        found, pending = set(), [function]
+        while pending and len(found) < self._MOST_FUNCTIONS:
+            one = pending.pop()
+            if id(one) not in found:
+                found.add(id(one))
+                self._look_at(one, found, pending)
+
+    def _look_at(self, function, found, pending):
+        """Adds finders, and the functions that this one names to `pending`."""
+        if isinstance(function, Module):
+            self._finders.append(lambda _: function)
             return
-        finders += [lambda _, cell=cell: _content_of(cell)
-                    for cell in function.__closure__ or ()
-                    if isinstance(_content_of(cell), Module)]
+        if isinstance(function, (types.MethodType, _Method)):
+            owner = function.__self__
+            pending.append(owner if isinstance(owner, Module) else None)
+            self._finders += [lambda _, name=name: getattr(owner, name, None)
+                              for name in self._attributes(owner)]
+            function = function.__func__
+        # What decorators have around them.
+        pending.append(getattr(function, "__wrapped__", None))
+        if not isinstance(function, types.FunctionType):
+            return
+        if str(function.__module__).partition(".")[0] == "torch":
+            return
         seen = function.__globals__
-        finders += [lambda _, name=name: seen.get(name)
-                    for name in code.co_names
-                    if isinstance(seen.get(name), Module)]
+        for name in _names_in(function.__code__):
+            self._meet(seen.get(name), (id(seen), name), found, pending,
+                       lambda _, name=name: seen.get(name))
+        for cell in function.__closure__ or ():
+            self._meet(_content_of(cell), id(cell), found, pending,
+                       lambda _, cell=cell: _content_of(cell))
+
+    def _meet(self, value, place, found, pending, finder):
+        if isinstance(value, Module):
+            if place not in found:
+                found.add(place)
+                self._finders.append(finder)
+        elif isinstance(value, (types.FunctionType, types.MethodType,
+                                _Callable)):
+            pending.append(value)
 
     @staticmethod
     def _attributes(owner):
@@ -619,6 +644,15 @@ class _Watched:
             module = find(owner)
             modes += _modes_of(module) if isinstance(module, Module) else b"0"
         return modes
+
+
+def _names_in(code):
+    """Of globals, in the code and in that of functions inside of it."""
+    names = list(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            names += _names_in(constant)
+    return names
 
 
 def _content_of(cell):

@@ -294,13 +294,19 @@ def around():
 
 # The mode of a module counts, and that of modules in it, however it is found.
 torch.set_grad_enabled(False)
-for name in ('passed', 'global', 'closure', 'itself', 'method', 'attribute'):
+def helper(x):
+    return [net(x) for _ in range(1)][0]
+def helped(x):
+    return helper(x)
+for name in ('passed', 'global', 'closure', 'itself', 'method', 'attribute',
+             'decorated', 'helped', 'inside'):
     torch.manual_seed(2)
     net = Net()
     torch.manual_seed(2)
     twin = Net()
     fn = {'passed': lambda x, m: m(x), 'global': named, 'closure': around(),
-          'itself': net, 'method': net.forward,
+          'itself': net, 'method': net.forward, 'helped': helped,
+          'decorated': torch.no_grad()(named), 'inside': tjit.jit(named),
           'attribute': Holder(net).run}[name]
     fast = tjit.jit(fn)
     for i in range(96):
