@@ -446,6 +446,24 @@ for x, in some(16, 2, 16):
     assert bits(mine) == bits(right)
 assert fast.stats()['replays'] >= 6, fast.stats()
 
+# Hooks for what autograd saves are called.
+nets = network().eval(), network().eval()
+fast, eager = tjit.jit(accumulate(nets[0]), verify_every=0), accumulate(nets[1])
+seen = []
+for i, (x,) in enumerate(some(24, 2, 16)):
+    hooks = torch.autograd.graph.saved_tensors_hooks(
+        lambda t: (seen.append(1), t * 2)[1], lambda t: t)
+    with hooks if i % 2 and i > 12 else torch.enable_grad():
+        seen.clear()
+        fast(x)
+        mine = len(seen)
+        with tjit.Pause():
+            eager(x)
+        assert len(seen) == 2 * mine
+    mine, right = ([p.grad for p in net.parameters()] for net in nets)
+    assert bits(mine) == bits(right), i
+assert fast.stats()['replays'] >= 6
+
 # A layer as strangers write it.
 torch.backends.mha.set_fastpath_enabled(False)
 torch.manual_seed(5)
