@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <exception>
 #include <iterator>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -13,6 +14,7 @@
 #include <utility>
 #include <variant>
 
+#include "tjit/region.h"
 #include "tjit/tjit.h"
 
 namespace {
@@ -74,6 +76,11 @@ constexpr Named<tjit::Stance> kStances[] = {
     {"fail_on_recompile", tjit::Stance::kFailOnRecompile},
 };
 
+constexpr Named<tjit::Shapes> kShapes[] = {
+    {"any", tjit::Shapes::kAny},
+    {"exact", tjit::Shapes::kExact},
+};
+
 // What the calling thread was told last.
 thread_local std::string t_error;
 thread_local std::string t_text;
@@ -123,6 +130,31 @@ void Read(std::string_view name, std::string_view value, Stress* field) {
     if (comma == std::string_view::npos) return;
     rest.remove_prefix(comma + 1);
   }
+}
+
+void Read(std::string_view name, std::string_view value, tjit::Shapes* field) {
+  *field = ValueOf(kShapes, name, value, "are any and exact");
+}
+
+template <class T>
+void Read(std::string_view name, std::string_view value,
+          std::optional<T>* field) {
+  Read(name, value, &field->emplace());
+}
+
+void ReadRegionOption(std::string_view name, std::string_view value,
+                      tjit::RegionOptions* options) {
+  if (name == "compile") return Read(name, value, &options->compile);
+  if (name == "threshold") return Read(name, value, &options->threshold);
+  if (name == "backend") return Read(name, value, &options->backend);
+  if (name == "shapes") return Read(name, value, &options->shapes);
+  if (name == "exclude") return Read(name, value, &options->exclude);
+  if (name == "strict") return Read(name, value, &options->strict);
+  if (name == "exclude_ops") {
+    options->exclude_ops.emplace_back(value);
+    return;
+  }
+  throw std::invalid_argument("there is no option " + std::string(name));
 }
 
 Options OptionsOf(int count, const char* const* names,
@@ -177,6 +209,38 @@ const char* Keep(std::string text) {
   return t_text.c_str();
 }
 
+void AppendQuoted(std::string_view text, std::string* json) {
+  *json += '"';
+  for (const char c : text) {
+    if (c == '"' || c == '\\') *json += '\\';
+    *json += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+  }
+  *json += '"';
+}
+
+std::string JsonOf(const tjit::RegionStats& stats) {
+  std::string json("{");
+  const std::pair<std::string_view, std::int64_t> numbers[] = {
+      {"entries", stats.entries},         {"ops_seen", stats.ops_seen},
+      {"ops_eager", stats.ops_eager},     {"ops_replayed", stats.ops_replayed},
+      {"ops_drained", stats.ops_drained}, {"bodies", stats.bodies},
+      {"sequences", stats.sequences},     {"ops_at_call", stats.ops_at_call},
+  };
+  for (const auto& [name, value] : numbers) {
+    AppendQuoted(name, &json);
+    json.append(": ").append(std::to_string(value)).append(", ");
+  }
+  json.append("\"at_call\": {");
+  bool is_first = true;
+  for (const auto& [op, why] : stats.at_call) {
+    if (!std::exchange(is_first, false)) json.append(", ");
+    AppendQuoted(op, &json);
+    json.append(": ");
+    AppendQuoted(why, &json);
+  }
+  return json.append("}}");
+}
+
 constexpr const char* kNoText = nullptr;
 constexpr void* kNoObject = nullptr;
 
@@ -184,7 +248,7 @@ constexpr void* kNoObject = nullptr;
 
 extern "C" {
 
-int tjit_py_interface() { return 1; }
+int tjit_py_interface() { return 2; }
 
 const char* tjit_py_version() { return TJIT_VERSION; }
 
@@ -227,6 +291,31 @@ void* tjit_py_begin_pause() {
 }
 
 void tjit_py_end_pause(void* pause) { delete static_cast<tjit::Pause*>(pause); }
+
+void* tjit_py_begin_region(const char* name) {
+  return Guarded(kNoObject, [&]() -> void* { return new tjit::Region(name); });
+}
+
+void tjit_py_end_region(void* region) {
+  delete static_cast<tjit::Region*>(region);
+}
+
+int tjit_py_set_region_options(const char* pattern, int count,
+                               const char* const* names,
+                               const char* const* values) {
+  return Run([&] {
+    tjit::RegionOptions options;
+    for (int i = 0; i < count; ++i) {
+      ReadRegionOption(names[i], values[i], &options);
+    }
+    tjit::set_region_options(pattern, options);
+  });
+}
+
+const char* tjit_py_region_stats(const char* name) {
+  return Guarded(kNoText,
+                 [&] { return Keep(JsonOf(tjit::region_stats(name))); });
+}
 
 int tjit_py_set_stance(const char* name) {
   return Run([&] {

@@ -42,6 +42,18 @@ TJIT_API void tjit_py_end_auto_compile(void* auto_compile);
 TJIT_API void* tjit_py_begin_pause();
 TJIT_API void tjit_py_end_pause(void* pause);
 
+// A tjit::Region, likewise; null if the name is wrong or memory is lacking.
+TJIT_API void* tjit_py_begin_region(const char* name);
+TJIT_API void tjit_py_end_region(void* region);
+// tjit::set_region_options(). names[i] is a member of RegionOptions, values[i]
+// as for enable(); exclude_ops comes once for each op. 0, or -1 if something is
+// refused.
+TJIT_API int tjit_py_set_region_options(const char* pattern, int count,
+                                        const char* const* names,
+                                        const char* const* values);
+// tjit::region_stats() as JSON; null on an error.
+TJIT_API const char* tjit_py_region_stats(const char* name);
+
 // tjit::set_stance() by name; -1 if there is none of that name.
 TJIT_API int tjit_py_set_stance(const char* name);
 

@@ -22,16 +22,21 @@ import warnings as _warnings
 from . import _library
 
 __all__ = [
-    "AutoCompile", "Pause", "clear", "disable", "enable", "explain",
-    "is_enabled", "mark_opaque", "mark_step", "options", "prewarm",
-    "reset_memory_peak", "save_profile", "set_stance", "stats", "sync",
-    "version", "wait_until_compiled",
+    "AutoCompile", "NoJit", "Pause", "Region", "clear", "disable", "enable",
+    "explain", "is_enabled", "jit", "mark_opaque", "mark_step", "options",
+    "prewarm", "region_stats", "reset_memory_peak", "save_profile",
+    "set_region_options", "set_stance", "stats", "sync", "version",
+    "wait_until_compiled",
 ]
 
 __version__ = "0.1.0"
 
 # The functions of libtjit, or None and why.
 _c, _why_not = _library.load()
+
+from . import _jit  # noqa: E402 pylint: disable=all, as it needs torch
+
+_jit.connect(_c)
 
 
 def _error():
@@ -87,10 +92,12 @@ def _text_of(where, name, value, kind):
     return text.encode("utf-8", "surrogateescape")
 
 
-def _pack(where, chosen):
-    """Options as the library takes them: their number, names and values."""
-    kinds = _kinds()
-    for name in chosen:
+def _pack(where, chosen, kinds=None):
+    """Options, pairs or a dict, as the library takes them: their number, names
+    and values."""
+    kinds = _kinds() if kinds is None else kinds
+    pairs = list(chosen.items() if isinstance(chosen, dict) else chosen)
+    for name, _ in pairs:
         if name in kinds:
             continue
         near = _difflib.get_close_matches(name, kinds, n=1)
@@ -98,9 +105,9 @@ def _pack(where, chosen):
         raise TypeError(f"{where}: there is no option {name}; {hint}"
                         f"There are {', '.join(sorted(kinds))}")
     values = [_text_of(where, name, value, kinds[name])
-              for name, value in chosen.items()]
-    strings = _ctypes.c_char_p * len(chosen)
-    return (len(chosen), strings(*(name.encode() for name in chosen)),
+              for name, value in pairs]
+    strings = _ctypes.c_char_p * len(pairs)
+    return (len(pairs), strings(*(name.encode() for name, _ in pairs)),
             strings(*values))
 
 
@@ -238,6 +245,123 @@ class Pause(_Scope):
 
     def _end(self, handle):
         _c.tjit_py_end_pause(handle)
+
+
+# ------------------------------------------------------------------ functions
+
+
+def jit(fn=None, *, name="", verify_every=256, follow=False, strict=False):
+    """A function that is replayed instead of being run. Also a decorator.
+
+    The first call runs fn and records its ops, the second one runs it and
+    confirms that it did the same. Later calls with tensors of the same form do
+    not run it: its ops are replayed, with eager's bits. What fn does on the
+    host happens only when it runs, so a number that may change has to be an
+    argument. A float that is passed may change from call to call; another whole
+    number, string or the like is another way, which is recorded anew.
+
+    name: in reports. verify_every: every so many replays fn runs and is
+    compared, and the 1st, 2nd, 4th and so on before; 0: never. follow: fn
+    always runs, and is compared. strict: a reason not to replay is a
+    RuntimeError.
+
+    The function has stats(), reset() and __wrapped__. As a method it has one
+    state for each object. Raises TypeError if a call has an argument, or a
+    result, that cannot be taken from tensors and plain values (docs/python.md).
+    """
+    if _c is None:
+        _warn_inert()
+
+    def wrap(function):
+        return _jit.make(function, name, verify_every, follow, strict)
+
+    return wrap if fn is None else wrap(fn)
+
+
+class NoJit(_Scope):
+    """Host code in a `with` block that a replay must not skip.
+
+    A function of jit() that has such a block inside runs at each call. why: for
+    people who read the program.
+    """
+
+    def __init__(self, why):
+        super().__init__()
+        _text_of("tjit.NoJit", "why", why, str)
+
+    def _begin(self):
+        if _c is not None:
+            _c.tjit_py_no_jit()
+
+    def _end(self, handle):
+        pass
+
+
+# ------------------------------------------------------------------ regions
+
+
+class Region(_Scope):
+    """Names a part of the program that repeats: a `with` block, or a function.
+
+    What runs in it is a sequence of its own, with the options of its name. One
+    inside of another has both names, with a / between. It changes no result.
+    Raises ValueError if the name is empty, too long, or has a * or ?.
+    """
+
+    def __init__(self, name):
+        super().__init__()
+        self._name = _text_of("tjit.Region", "name", name, str)
+
+    def _begin(self):
+        if _c is None:
+            return None
+        handle = _c.tjit_py_begin_region(self._name)
+        if handle is None:
+            raise ValueError(_error())
+        return handle
+
+    def _end(self, handle):
+        _c.tjit_py_end_region(handle)
+
+
+_REGION_KINDS = {"compile": bool, "threshold": int, "backend": str,
+                 "shapes": str, "exclude": bool, "exclude_ops": str,
+                 "strict": bool}
+
+
+def set_region_options(pattern, **options):
+    """Says what is to hold in the regions of that name and those inside.
+
+    pattern: a name, in which a * stands for any text and a ? for one character.
+    Options have the names of tjit::RegionOptions: compile, threshold, backend,
+    shapes ("any", "exact"), exclude, exclude_ops (a list of names of ops),
+    strict. The same pattern again replaces what was said.
+    """
+    where = "tjit.set_region_options"
+    encoded = _text_of(where, "pattern", pattern, str)
+    pairs = []
+    for name, value in options.items():
+        values = [value]
+        if name == "exclude_ops":
+            if isinstance(value, str):
+                raise TypeError(f"{where}: exclude_ops must be a list of "
+                                f"names, and is {value!r}")
+            values = list(value)
+        pairs += [(name, one) for one in values]
+    packed = _pack(where, pairs, _REGION_KINDS)
+    if _c is not None and _c.tjit_py_set_region_options(encoded, *packed) != 0:
+        raise ValueError(_error())
+
+
+def region_stats(name):
+    """The counters of the region of that whole name by name; {} where inert."""
+    encoded = _text_of("tjit.region_stats", "name", name, str)
+    if _c is None:
+        return {}
+    text = _c.tjit_py_region_stats(encoded)
+    if text is None:
+        raise RuntimeError(_error())
+    return _json.loads(text)
 
 
 # ------------------------------------------------------------------ the stream

@@ -2,8 +2,24 @@
 import contextlib
 import os
 from types import TracebackType
-from typing import Literal, Optional, Type, TypeVar
+from typing import (
+    Any,
+    Callable,
+    Generic,
+    Literal,
+    Optional,
+    Sequence,
+    Type,
+    TypedDict,
+    TypeVar,
+    overload,
+)
 
+from typing_extensions import Concatenate, ParamSpec
+
+_P = ParamSpec("_P")
+_Q = ParamSpec("_Q")
+_R = TypeVar("_R")
 _Self = TypeVar("_Self", bound="_Scope")
 _Backend = Literal["replay", "interpreter", "llvm", "torchscript"]
 
@@ -67,6 +83,66 @@ class AutoCompile(_Scope):
 class Pause(_Scope):
     def __init__(self) -> None: ...
 
+class _JitStats(TypedDict):
+    calls: int
+    replays: int
+    recordings: int
+    verified: int
+    not_same: int
+    plans: int
+    why: str
+
+class _Jit(Generic[_P, _R]):
+    __name__: str
+    @property
+    def __wrapped__(self) -> Callable[_P, _R]: ...
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R: ...
+    @overload
+    def __get__(self, owner: None, kind: Any = ...) -> _Jit[_P, _R]: ...
+    @overload
+    def __get__(
+        self: _Jit[Concatenate[Any, _Q], _R], owner: object, kind: Any = ...
+    ) -> _Jit[_Q, _R]: ...
+    def stats(self) -> _JitStats: ...
+    def reset(self) -> None: ...
+
+@overload
+def jit(
+    fn: Callable[_P, _R],
+    *,
+    name: str = ...,
+    verify_every: int = ...,
+    follow: bool = ...,
+    strict: bool = ...,
+) -> _Jit[_P, _R]: ...
+@overload
+def jit(
+    fn: None = ...,
+    *,
+    name: str = ...,
+    verify_every: int = ...,
+    follow: bool = ...,
+    strict: bool = ...,
+) -> Callable[[Callable[_P, _R]], _Jit[_P, _R]]: ...
+
+class NoJit(_Scope):
+    def __init__(self, why: str) -> None: ...
+
+class Region(_Scope):
+    def __init__(self, name: str) -> None: ...
+
+def set_region_options(
+    pattern: str,
+    *,
+    compile: bool = ...,
+    threshold: int = ...,
+    backend: _Backend = ...,
+    shapes: Literal["any", "exact"] = ...,
+    exclude: bool = ...,
+    exclude_ops: Sequence[str] = ...,
+    strict: bool = ...,
+) -> None: ...
+def region_stats(name: str) -> dict[str, Any]: ...
 def mark_step() -> None: ...
 def sync() -> None: ...
 def mark_opaque(name: str) -> None: ...

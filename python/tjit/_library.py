@@ -13,7 +13,7 @@ import os
 import sys
 
 # Of python/library/c_interface.h.
-INTERFACE = 1
+INTERFACE = 2
 
 _HERE = os.path.dirname(os.path.realpath(__file__))
 _FOLDER = os.path.realpath(os.path.join(_HERE, "lib"))
@@ -136,6 +136,15 @@ def declare(library):
             ("end_auto_compile", None, [ctypes.c_void_p]),
             ("begin_pause", ctypes.c_void_p, []),
             ("end_pause", None, [ctypes.c_void_p]),
+            ("begin_region", ctypes.c_void_p, [ctypes.c_char_p]),
+            ("end_region", None, [ctypes.c_void_p]),
+            ("set_region_options", ctypes.c_int, [ctypes.c_char_p, *options]),
+            ("region_stats", ctypes.c_char_p, [ctypes.c_char_p]),
+            ("no_jit", None, []),
+            ("jit_delete", None, [ctypes.c_void_p]),
+            ("jit_reset", None, [ctypes.c_void_p]),
+            ("jit_stats", ctypes.c_char_p,
+             [ctypes.c_void_p, ctypes.POINTER(ctypes.c_longlong)]),
             ("set_stance", ctypes.c_int, [ctypes.c_char_p]),
             ("mark_step", ctypes.c_int, []),
             ("sync", ctypes.c_int, []),
@@ -147,7 +156,73 @@ def declare(library):
             ("wait_until_compiled", ctypes.c_int, [ctypes.c_longlong]),
             ("stats", ctypes.c_char_p, []),
             ("explain", ctypes.c_char_p, [ctypes.c_int])):
-        function = getattr(library, "tjit_py_" + name)
-        function.restype = result
-        function.argtypes = arguments
+        _declare(library, name, result, arguments)
     return library
+
+
+def _declare(library, name, result, arguments):
+    function = getattr(library, "tjit_py_" + name)
+    function.restype = result
+    function.argtypes = arguments
+
+
+# --- python/library/jit_interface.h
+
+# Those of TjitPython, in its order: libtorch_python's, then Python's.
+_WRAP = "_Z16THPVariable_WrapRKN2at10TensorBaseE"
+_FUNCTIONS = (
+    "PyTuple_New", "PyTuple_SetItem", "PyCapsule_New", "PyCapsule_GetPointer",
+    "PyErr_SetString", "Py_IncRef", "Py_DecRef", "PyEval_SaveThread",
+    "PyEval_RestoreThread", "PyGILState_Ensure", "PyGILState_Release",
+    "PyTuple_Size", "PyTuple_GetItem", "PyFloat_AsDouble",
+    "PyBytes_FromStringAndSize", "PyObject_GenericGetDict",
+    "PyDict_GetItemWithError",
+    "PyDict_Next", "PyUnicode_InternFromString", "PyErr_Clear")
+_ERRORS = (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError)
+
+
+def _places(torch):
+    """Where in an object its type lies and in a tensor its TensorImpl: as
+    tensors say whose type and TensorImpl are known, or zeros."""
+    at_type, at_impl = object.__basicsize__ - 8, object.__basicsize__
+
+    def word(tensor, at):
+        return ctypes.c_uint64.from_address(id(tensor) + at).value
+
+    tensors = torch.ones(1), torch.ones(2), torch.nn.Parameter(torch.ones(1))
+    fits = all(word(t, at_type) == id(type(t)) and word(t, at_impl) == t._cdata
+               for t in tensors)
+    return (at_type, at_impl) if fits else (0, 0)
+
+
+def declare_jit(library):
+    """The functions that are called with the interpreter's lock.
+
+    They make objects of Python, and give the lock back while libtjit works.
+    """
+    import torch  # pylint: disable=all
+    held = ctypes.PyDLL(library._name)
+    wrap = getattr(ctypes.PyDLL(os.path.join(
+        torch.__path__[0], "lib", "libtorch_python.so")), _WRAP)
+    functions = [wrap, *(getattr(ctypes.pythonapi, f) for f in _FUNCTIONS)]
+    addresses = [*(ctypes.cast(f, ctypes.c_void_p).value for f in functions),
+                 *map(id, _ERRORS),
+                 *map(id, (None, True, False, float, dict, torch.Tensor,
+                           torch.nn.Parameter)), *_places(torch)]
+    held.tjit_py_jit_setup((ctypes.c_void_p * len(addresses))(*addresses))
+    call = ctypes.py_object
+    for name, result, arguments in (
+            ("jit_new", ctypes.c_void_p,
+             [ctypes.c_char_p, ctypes.c_longlong, ctypes.c_int, ctypes.c_int]),
+            ("jit_begin", call, [ctypes.c_void_p, ctypes.c_char_p]),
+            ("jit_begin_plain", call, [ctypes.c_void_p, call]),
+            ("jit_begin_watched", call,
+             [ctypes.c_void_p, call, ctypes.c_char_p, ctypes.c_int]),
+            ("modes_of_module", call, [call]),
+            ("jit_wants", ctypes.c_int, [call]),
+            ("jit_end", ctypes.c_int,
+             [call, ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_uint64),
+              ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_void_p]),
+            ("jit_abandon", None, [call])):
+        _declare(held, name, result, arguments)
+    return held

@@ -21,17 +21,7 @@ import subprocess
 import sys
 import unittest
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "acceptance"))
-from clean_environment import environment  # noqa: E402
-from torch_python import TorchPythonCase, torch_python  # noqa: E402
-
-TJIT = BUILD = SOURCE = None
-
-# How a program gets tjit, and torch.
-FIRST = "import tjit, torch\n"
-BEHIND = "import torch\ntorch.ones(3).add(1).sum().item()\nimport tjit\n"
-NEVER = "import torch\n"
+from package_case import BEHIND, FIRST, NEVER, PackageCase
 
 # Prints hashes of what it computed, and lines of JSON.
 LOOPS = """
@@ -83,30 +73,6 @@ thread = threading.Thread(target=everything)
 thread.start()
 thread.join()
 """
-
-
-class PackageCase(TorchPythonCase):
-    def run_program(self, text, *, run=False, fails=False, package=None,
-                    **extra):
-        """Runs a program that can import the package; what it printed."""
-        path = self.folder / "program.py"
-        path.write_text(text)
-        folder = BUILD / "python" if package is None else package
-        env = environment(PYTHONPATH=str(folder), TJIT_CACHE_DIR="off", **extra)
-        command = [TJIT, "run", "--"] if run else []
-        done = subprocess.run(
-            [str(c) for c in (*command, self.python, "-W",
-                              "ignore:Failed to initialize NumPy", path)],
-            env=env, text=True,
-            capture_output=True, timeout=300, check=False)
-        if not fails:
-            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        return done
-
-    def out_of(self, text, **options):
-        done = self.run_program(text, **options)
-        self.assertEqual(done.stderr, "")
-        return done.stdout
 
 
 class LoopsTest(PackageCase):
@@ -445,10 +411,23 @@ with warnings.catch_warnings(record=True) as said:
         assert torch.ones(3).add(1).sum().item() == 6
     tjit.sync(); tjit.mark_step(); tjit.clear(); tjit.disable()
     tjit.mark_opaque("aten::add"); tjit.reset_memory_peak()
+    tjit.set_region_options("a", threshold=3)
+    @tjit.jit
+    def function(x):
+        with tjit.NoJit("why"), tjit.Region("a"):
+            return x + 1
+    class Object:
+        @tjit.jit(name="named")
+        def method(self, x):
+            return function(x) * 2
+    assert Object().method(torch.ones(3)).tolist() == [4.0] * 3
+    assert function.stats()["calls"] == 0 and Object().method.stats()["why"]
+    function.reset()
 assert [w.category for w in said] == [RuntimeWarning], said
 assert said[0].filename == __file__, said[0].filename
 print(said[0].message)
 assert not tjit.is_enabled() and tjit.stats() == {} and tjit.options() == {}
+assert tjit.region_stats("a") == {}
 assert "inert" in tjit.explain() and tjit.version() == tjit.__version__
 assert tjit.wait_until_compiled()
 try:
@@ -480,7 +459,7 @@ class ApiTest(PackageCase):
         self.assertEqual(done.stderr.count("TJIT_DISABLE=1"), 1, done.stderr)
 
     def test_options_of_the_header(self):
-        header = (SOURCE / "runtime/include/tjit/options.h").read_text()
+        header = (self.source / "runtime/include/tjit/options.h").read_text()
         body = header[header.index("struct Options {"):]
         kinds = {"std::int64_t": "int", "bool": "bool", "std::string": "str",
                  "Backend": "str", "Stress": "str"}
@@ -492,9 +471,9 @@ class ApiTest(PackageCase):
         self.assertEqual(ast.literal_eval(said), there)
 
     def test_version(self):
-        cmake = (SOURCE / "CMakeLists.txt").read_text()
+        cmake = (self.source / "CMakeLists.txt").read_text()
         version = re.search(r"project\(tjit VERSION ([\d.]+)", cmake).group(1)
-        module = (SOURCE / "python/tjit/__init__.py").read_text()
+        module = (self.source / "python/tjit/__init__.py").read_text()
         self.assertIn(f'\n__version__ = "{version}"\n', module)
 
 
@@ -502,16 +481,16 @@ class InertTest(PackageCase):
     def package_with_another_shim(self):
         """The package, with a shim that was built for another libtorch."""
         folder = self.folder / "packages"
-        shutil.copytree(BUILD / "python", folder, symlinks=True)
+        shutil.copytree(self.build / "python", folder, symlinks=True)
         libraries = folder / "tjit/lib"
         libraries.unlink()
         libraries.mkdir()
         for name in ("libtjit.so", "libtjit_python.so", "libtjit_yaml.so"):
-            (libraries / name).symlink_to(BUILD / "lib" / name)
-        ids = (BUILD / "include/tjit_build_ids.h").read_text()
+            (libraries / name).symlink_to(self.build / "lib" / name)
+        ids = (self.build / "include/tjit_build_ids.h").read_text()
         # The compiler may compare eight letters at a time.
         begin = re.search('TORCH_CPU_BUILD_ID "(.{8})', ids).group(1).encode()
-        data = (BUILD / "lib/libtjit_preload.so").read_bytes()
+        data = (self.build / "lib/libtjit_preload.so").read_bytes()
         self.assertIn(begin, data)
         (libraries / "libtjit_preload.so").write_bytes(
             data.replace(begin, b"00000000"))
@@ -527,9 +506,22 @@ class InertTest(PackageCase):
             self.assertIn("Rebuild tjit", lines[0])
             self.assertEqual(done.stderr.count("tjit: inert"), 1, done.stderr)
 
+    def test_a_function_says_it(self):
+        package = self.package_with_another_shim()
+        done = self.run_program(
+            FIRST + "import warnings\n"
+            "with warnings.catch_warnings(record=True) as said:\n"
+            "    warnings.simplefilter('always')\n"
+            "    for _ in range(2):\n"
+            "        f = tjit.jit(lambda x: x + 1)\n"
+            "        assert f(torch.ones(1)).item() == 2\n"
+            "assert [w.filename for w in said] == [__file__], said\n"
+            "print(said[0].message)\n", package=package)
+        self.assertIn("Rebuild tjit", done.stdout)
+
     def test_no_torch(self):
         package = self.folder / "packages"
-        shutil.copytree(BUILD / "python", package, symlinks=True)
+        shutil.copytree(self.build / "python", package, symlinks=True)
         (package / "torch.py").write_text("raise ImportError('none here')\n")
         done = self.run_program("import tjit", package=package, fails=True)
         self.assertEqual(done.returncode, 1)
@@ -540,7 +532,7 @@ class InertTest(PackageCase):
         package = self.folder / "packages"
         (package / "tjit").mkdir(parents=True)
         for name in ("__init__.py", "_library.py"):
-            shutil.copy(BUILD / "python/tjit" / name, package / "tjit")
+            shutil.copy(self.build / "python/tjit" / name, package / "tjit")
         done = self.run_program("import tjit", package=package, fails=True)
         self.assertIn("installed incompletely", done.stderr)
         self.assertIn("libtjit_preload.so", done.stderr)
@@ -549,8 +541,9 @@ class InertTest(PackageCase):
 class StubsTest(PackageCase):
     def setUp(self):
         super().setUp()
-        self.stub = ast.parse((SOURCE / "python/tjit/__init__.pyi").read_text())
-        self.module = ast.parse((SOURCE / "python/tjit/__init__.py").read_text())
+        package = self.source / "python/tjit"
+        self.stub = ast.parse((package / "__init__.pyi").read_text())
+        self.module = ast.parse((package / "__init__.py").read_text())
 
     @staticmethod
     def functions(tree, inside=None):
@@ -572,7 +565,7 @@ class StubsTest(PackageCase):
                 if isinstance(n, (ast.FunctionDef, ast.ClassDef))
                 and not n.name.startswith("_")}
         self.assertEqual(sorted(stub), ast.literal_eval(said))
-        self.assertTrue((SOURCE / "python/tjit/py.typed").exists())
+        self.assertTrue((self.source / "python/tjit/py.typed").exists())
 
     def test_arguments(self):
         stub = self.functions(self.stub)
@@ -600,8 +593,20 @@ class StubsTest(PackageCase):
             "@tjit.Pause()\n"
             "def f(x: int) -> str:\n"
             "    return str(x)\n"
-            "s: str = f(3) + tjit.explain(verbose=True)\n")
-        env = dict(os.environ, MYPYPATH=str(BUILD / "python"))
+            "s: str = f(3) + tjit.explain(verbose=True)\n"
+            "@tjit.jit(name='g', verify_every=3)\n"
+            "def g(x: int) -> str:\n"
+            "    with tjit.NoJit('why'), tjit.Region('a'):\n"
+            "        return str(x)\n"
+            "class C:\n"
+            "    @tjit.jit\n"
+            "    def h(self, x: int) -> str:\n"
+            "        return g(x)\n"
+            "t: str = C().h(3) + g.stats()['why']\n"
+            "m: int = C().h.stats()['replays']\n"
+            "tjit.set_region_options('a', shapes='exact', exclude_ops=['b'])\n"
+            "tjit.jit(lambda: 1, strict=True).reset()\n")
+        env = dict(os.environ, MYPYPATH=str(self.build / "python"))
         done = subprocess.run([sys.executable, "-m", "mypy", "--strict", program],
                               env=env, capture_output=True, text=True,
                               check=False)
@@ -609,8 +614,6 @@ class StubsTest(PackageCase):
 
 
 if __name__ == "__main__":
-    TJIT, torch_folder, BUILD, SOURCE = (
-        pathlib.Path(p).resolve() for p in sys.argv[1:5])
-    TorchPythonCase.python = torch_python(torch_folder)
+    PackageCase.read_arguments(sys.argv[1:5])
     del sys.argv[1:5]
     unittest.main()

@@ -1,0 +1,48 @@
+"""What the tests of the Python package share: how they run a program."""
+import pathlib
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent /
+                       "acceptance"))
+from clean_environment import environment  # noqa: E402
+from torch_python import TorchPythonCase, torch_python  # noqa: E402
+
+# How a program gets tjit, and torch.
+FIRST = "import tjit, torch\n"
+BEHIND = "import torch\ntorch.ones(3).add(1).sum().item()\nimport tjit\n"
+NEVER = "import torch\n"
+
+
+class PackageCase(TorchPythonCase):
+    # The command tjit, the build folder and that of the sources.
+    tjit = build = source = None
+
+    @classmethod
+    def read_arguments(cls, arguments):
+        """TJIT_COMMAND TORCH_FOLDER BUILD_FOLDER SOURCE_FOLDER"""
+        cls.tjit, torch_folder, cls.build, cls.source = (
+            pathlib.Path(p).resolve() for p in arguments)
+        TorchPythonCase.python = torch_python(torch_folder)
+
+    def run_program(self, text, *, run=False, fails=False, package=None,
+                    **extra):
+        """Runs a program that can import the package; what it printed."""
+        path = self.folder / "program.py"
+        path.write_text(text)
+        folder = self.build / "python" if package is None else package
+        env = environment(PYTHONPATH=str(folder), TJIT_CACHE_DIR="off", **extra)
+        command = [self.tjit, "run", "--"] if run else []
+        done = subprocess.run(
+            [str(c) for c in (*command, self.python, "-W",
+                              "ignore:Failed to initialize NumPy", path)],
+            env=env, text=True,
+            capture_output=True, timeout=300, check=False)
+        if not fails:
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done
+
+    def out_of(self, text, **options):
+        done = self.run_program(text, **options)
+        self.assertEqual(done.stderr, "")
+        return done.stdout
