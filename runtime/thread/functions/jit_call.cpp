@@ -1,4 +1,5 @@
 // How a call of a function that tjit::jit() wraps goes, but for its replay.
+#include <ATen/SavedTensorHooks.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
@@ -78,6 +79,7 @@ ThreadState* UsableState() {
       runtime::t_context.held != nullptr || runtime::IsWatched() ||
       runtime::InstructionLogOn() || runtime::InParallelRegion() ||
       runtime::FillsAllocations() ||
+      at::SavedTensorDefaultHooks::get_hooks().has_value() ||
       !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastCPU)) {
     return nullptr;
   }
@@ -239,7 +241,7 @@ void JitCall::Observe(ThreadState* state, Found found, std::uint32_t context,
   auto session = std::make_unique<JitSession>();
   FunctionSession& seen = session->seen;
   for (const at::Tensor* t : tensors_) {
-    if (t->defined() && !runtime::IsPlain(t->unsafeGetTensorImpl())) {
+    if (t->defined() && !runtime::MayBeRecorded(t->unsafeGetTensorImpl())) {
       return RecordRefusal(found.form, Refusal::kNotPlain, kNoOp);
     }
     seen.arguments.push_back(*t);

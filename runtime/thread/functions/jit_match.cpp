@@ -1,5 +1,7 @@
 #include "runtime/thread/functions/jit_match.h"
 
+#include <torch/csrc/autograd/variable.h>
+
 #include <algorithm>
 #include <bit>
 #include <utility>
@@ -16,6 +18,14 @@ namespace {
 bool RequiresGrad(const c10::TensorImpl* impl) {
   if (Planted(Defect::kSkippedGradGuard)) return false;
   return impl->autograd_meta() != nullptr && impl->requires_grad();
+}
+
+// True if forward-mode differentiation has given it a tangent.
+bool IsDual(const c10::TensorImpl* impl) {
+  const auto* const meta =
+      static_cast<const torch::autograd::AutogradMeta*>(impl->autograd_meta());
+  return meta != nullptr && meta->fw_grad_ != nullptr &&
+         !meta->fw_grad_->empty();
 }
 
 // The first of `tensors` before number `end` that is over `storage`; else
@@ -43,7 +53,7 @@ Likeness CompareArgument(const FunctionKey& key,
   }
   const c10::TensorImpl* const impl = now.unsafeGetTensorImpl();
   if (!known.defined || !SameGeometry(impl, known.geometry) ||
-      RequiresGrad(impl) != known.requires_grad) {
+      RequiresGrad(impl) != known.requires_grad || IsDual(impl)) {
     return Likeness::kOther;
   }
   const c10::StorageImpl* const storage = StorageOf(impl);
@@ -154,6 +164,10 @@ bool IsDead(const FunctionPlan& plan) {
                      [](const CapturedStorage& captured) {
                        return captured.storage.use_count() == 0;
                      });
+}
+
+bool MayBeRecorded(const c10::TensorImpl* impl) {
+  return IsPlain(impl) && !IsDual(impl);
 }
 
 std::uint64_t FormOf(std::uint32_t context, const FunctionInputs& inputs) {

@@ -30,6 +30,8 @@ bool NumbersFit(const FunctionPlan& plan, c10::ArrayRef<double> numbers);
 bool HoldsCaptured(const FunctionPlan& plan);
 // True if no call can hold it again.
 bool IsDead(const FunctionPlan& plan);
+// True if a function may be recorded with this tensor as an argument.
+bool MayBeRecorded(const c10::TensorImpl* impl);
 // Equal for calls that differ in numbers and storages only. Never 0.
 std::uint64_t FormOf(std::uint32_t context, const FunctionInputs& inputs);
 bool SameBits(double a, double b);

@@ -1,6 +1,7 @@
 // Functions that cannot be replayed: each has eager's bits, runs at each call,
 // and says why. Tests: runtime/thread/functions/refusal.h
 #include <ATen/CPUGeneratorImpl.h>
+#include <torch/csrc/autograd/forward_grad.h>
 
 #include <string>
 #include <utility>
@@ -245,6 +246,26 @@ TEST_F(JitTest, SparseTensorsInsideAreRefused) {
   ExpectRefused(
       [&](const at::Tensor& x) { return at::mm(sparse, x.view({8, 1})) + 1; },
       "jit_");
+}
+
+// A replay would not make the tangent of its results.
+TEST_F(JitTest, DualTensorsRun) {
+  const at::AutoGradMode with_gradients(true);
+  auto fast =
+      jit([](const at::Tensor& x) { return x * 2 + 1; }, {.verify_every = 0});
+  const at::Tensor x = at::rand({8}), tangent = at::rand({8});
+  for (int i = 0; i < 6; ++i) fast(x);
+  const std::int64_t replays = fast.stats().replays;
+  EXPECT_GE(replays, 2) << fast.stats().why;
+  const std::uint64_t level = torch::autograd::ForwardADLevel::get_next_idx();
+  for (int i = 0; i < 4; ++i) {
+    const at::Tensor dual = at::_make_dual(x, tangent, level);
+    const auto [primal, rate] = at::_unpack_dual(fast(dual), level);
+    EXPECT_TRUE(SameBits(primal, x * 2 + 1));
+    EXPECT_TRUE(SameBits(rate, tangent * 2));
+  }
+  torch::autograd::ForwardADLevel::release_idx(level);
+  EXPECT_EQ(fast.stats().replays, replays);
 }
 
 TEST_F(JitTest, NoJitScopesAreRefused) {
