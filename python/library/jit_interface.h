@@ -15,7 +15,7 @@
 // lock while it holds one of libtjit. There are no headers of Python, as the
 // library serves each version: its functions come as addresses. Threads: any,
 // with the interpreter's lock. A call ends on the thread on which it began.
-// Tested by: tests/python/jit_test.py
+// Tested by: tests/python/functions_test.py
 #pragma once
 
 #include <cstddef>
