@@ -23,7 +23,7 @@ namespace nn = torch::nn;
 using torch::Tensor;
 using torch::optim::Adam;
 
-constexpr int kSteps = 3000, kBatch = 32;
+constexpr int kSteps = 2000, kBatch = 32;
 
 // f32 [N, 65]: 64 pixels and a label a line.
 Tensor Load(const std::string& path) {
@@ -86,6 +86,7 @@ bool SameBits(const Tensor& a, const Tensor& b) {
 }
 
 int Run(const std::string& path) {
+  torch::set_num_threads(1);  // the ops are too small for two
   const Tensor data = Load(path);
   const Trained eager = Train(data, false), replayed = Train(data, true);
   tjit::sync();

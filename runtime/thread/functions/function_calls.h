@@ -29,6 +29,13 @@ struct FunctionInputs {
 
 class FunctionCalls : public TraceCursor {
  public:
+  // Not kYes: nothing has changed, and the function is to be run.
+  enum class Replayed : std::uint8_t {
+    kYes,
+    kNo,    // the storages lie otherwise than the plan says
+    kBusy,  // other threads use them
+  };
+
   // A call threw before it was decided: it counts as an eager one.
   void CountThrow();
   // A mutable pointer into `block` was handed out.
@@ -61,11 +68,10 @@ class FunctionCalls : public TraceCursor {
       const std::vector<at::Tensor>& results);
 
   // Defers the whole function; `made` has as many undefined tensors as the plan
-  // has fresh and drawn ones, in this order. False, and nothing has changed:
-  // the function is to be run. THROWS: what the pending ops throw that run
-  // first.
-  bool ReplayFunction(const FunctionPlan& plan, const FunctionInputs& inputs,
-                      at::Tensor* made);
+  // has fresh and drawn ones, in this order. THROWS: what the pending ops throw
+  // that run first.
+  Replayed ReplayFunction(const FunctionPlan& plan,
+                          const FunctionInputs& inputs, at::Tensor* made);
 
  protected:
   using TraceCursor::TraceCursor;

@@ -58,8 +58,6 @@ constexpr std::size_t kMostRecords = kMostPlans;
 constexpr int kMostInVain = 256;
 // Calls that tried to make a plan serve more.
 constexpr std::uint32_t kMostWidenings = 2;
-// Replays in a row that could not bind their storages.
-constexpr std::uint32_t kMostMisses = 2;
 // Replays that turned out wrong.
 constexpr int kMostMismatches = 4;
 
@@ -214,15 +212,7 @@ bool JitCall::Begin() {
         found.plan->replays.fetch_add(1, std::memory_order_relaxed) + 1;
     is_verified = core_->options.follow ||
                   IsDueForLook(replays, core_->options.verify_every);
-    if (!is_verified && Replay(state, *found.plan)) return true;
-    if (!is_verified) {
-      // The storages lie otherwise, or another thread uses them now.
-      if (found.plan->misses.fetch_add(1, std::memory_order_relaxed) >=
-          kMostMisses) {
-        found.plan->is_dropped.store(true, std::memory_order_relaxed);
-      }
-      return false;
-    }
+    if (!is_verified) return Replay(state, *found.plan);
   }
   if (found.is_left_alone) return false;
   if (found.plan == nullptr && !runtime::g_settings.may_compile()) {

@@ -76,11 +76,18 @@ class Bumps {
 }  // namespace
 
 bool JitCall::Replay(ThreadState* state, const FunctionPlan& plan) {
+  using Replayed = ThreadState::Replayed;
   c10::SmallVector<at::Tensor, 4> made(plan.fresh.size() +
                                        plan.record->drawn.size());
-  if (!state->ReplayFunction(plan, Inputs(), made.data())) {
-    return false;
+  const Replayed replayed = state->ReplayFunction(plan, Inputs(), made.data());
+  if (replayed == Replayed::kNo) {
+    // A plan that comes to nothing again and again makes room for another one.
+    constexpr std::uint32_t kMostMisses = 2;
+    if (plan.misses.fetch_add(1, std::memory_order_relaxed) >= kMostMisses) {
+      plan.is_dropped.store(true, std::memory_order_relaxed);
+    }
   }
+  if (replayed != Replayed::kYes) return false;
   if (core_->last.load(std::memory_order_relaxed) != &plan) {
     core_->last.store(&plan, std::memory_order_release);
   }

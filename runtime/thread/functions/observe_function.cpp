@@ -232,7 +232,8 @@ bool FunctionCalls::FollowFunction(CallFrame& frame, Decision* decision) {
     TraceNode* const node = nodes[next];
     BailReason why = BailReason::kOpDiffers;
     constexpr int kAttempts = 3;
-    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    int attempt = 0;
+    for (; attempt < kAttempts; ++attempt) {
       {
         StateLock lock(this);
         const std::size_t slots = run_.slots.size();
@@ -256,6 +257,8 @@ bool FunctionCalls::FollowFunction(CallFrame& frame, Decision* decision) {
       }
       FlushForeignOwners(frame);
     }
+    // Other threads use the same tensors: that says nothing of the function.
+    if (attempt == kAttempts) session.Fail(Refusal::kInterrupted);
   }
   session.Fail(Refusal::kNotSame, frame.entry.id);
   if (cursor_ != nullptr) {

@@ -236,16 +236,15 @@ void FunctionCalls::FlushOwnersOf(const FunctionPlan& plan,
   }
 }
 
-bool FunctionCalls::ReplayFunction(const FunctionPlan& plan,
-                                   const FunctionInputs& inputs,
-                                   at::Tensor* made) {
+FunctionCalls::Replayed FunctionCalls::ReplayFunction(
+    const FunctionPlan& plan, const FunctionInputs& inputs, at::Tensor* made) {
   at::Tensor* const drawn = made + plan.fresh.size();
   if (cursor_ == nullptr || cursor_ != function_end_ || capture_.active()) {
     LeaveForFunction();
   } else if (store_.get() != registry_->store()) {
     LeaveForFunction();
   }
-  if (!HasStore(plan.record->store)) return false;
+  if (!HasStore(plan.record->store)) return Replayed::kNo;
   const std::vector<TraceNode*>& nodes = plan.record->nodes;
   for (int attempt = 0; attempt < 3; ++attempt) {
     {
@@ -290,16 +289,16 @@ bool FunctionCalls::ReplayFunction(const FunctionPlan& plan,
         cursor_ = nodes.back();
         function_end_ = cursor_;
         run_began_ns_ = 0;
-        return true;
+        return Replayed::kYes;
       }
       UnbindFunction();
       const std::size_t count = plan.fresh.size() + plan.record->drawn.size();
       for (std::size_t i = 0; i < count; ++i) made[i].reset();
-      if (bound == Bound::kNo) break;
+      if (bound == Bound::kNo) return Replayed::kNo;
     }
     FlushOwnersOf(plan, inputs);
   }
-  return false;
+  return Replayed::kBusy;
 }
 
 }  // namespace tjit::runtime
