@@ -6,7 +6,7 @@ with modules, random numbers, indices and backward passes inside; with tjit
 imported before torch, behind it, and under `tjit run`. What cannot be replayed
 says why, and runs. Errors say what to do.
 
-Usage: jit_test.py TJIT_COMMAND TORCH_FOLDER BUILD_FOLDER SOURCE_FOLDER
+Usage: functions_test.py TJIT_COMMAND TORCH_FOLDER BUILD_FOLDER SOURCE_FOLDER
     [unittest arguments]
 """
 import sys
