@@ -341,6 +341,9 @@ void JitCall::End(std::shared_ptr<const void> returned) {
   const std::unique_ptr<JitSession> session(std::exchange(session_, nullptr));
   ClosesFunction closes(session->state);
   FunctionSession& seen = session->seen;
+  if (runtime::CurrentContext() != seen.key.context) {
+    seen.Fail(Refusal::kMode);
+  }
   // Those that were made inside are gone.
   std::erase_if(seen.leaves,
                 [](const at::Tensor& leaf) { return leaf.use_count() == 1; });

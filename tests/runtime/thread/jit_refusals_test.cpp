@@ -268,6 +268,22 @@ TEST_F(JitTest, DualTensorsRun) {
   EXPECT_EQ(fast.stats().replays, replays);
 }
 
+// A replay would leave the mode as it was.
+TEST_F(JitTest, ModesThatStayChangedAreRefused) {
+  auto fast = jit([](const at::Tensor& x) {
+    at::GradMode::set_enabled(!at::GradMode::is_enabled());
+    return x * 2 + 1;
+  });
+  for (int i = 0; i < 12; ++i) {
+    const bool before = at::GradMode::is_enabled();
+    fast(at::rand({8}));
+    EXPECT_EQ(at::GradMode::is_enabled(), !before) << i;
+  }
+  EXPECT_EQ(fast.stats().replays, 0);
+  EXPECT_NE(fast.stats().why.find("jit_mode"), std::string::npos)
+      << fast.stats().why;
+}
+
 TEST_F(JitTest, NoJitScopesAreRefused) {
   int prints = 0;
   ExpectRefused(
