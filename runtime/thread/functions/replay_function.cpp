@@ -141,6 +141,7 @@ bool FunctionCalls::IndicesHold(const FunctionPlan& plan) const {
 
 void FunctionCalls::BindDrawn(const FunctionPlan& plan,
                               const at::Tensor* drawn) {
+  if (plan.record->drawn.empty()) return;
   const std::vector<FunctionSlot>& slots = plan.record->slots;
   for (std::uint32_t s = 0; s < slots.size(); ++s) {
     if (slots[s].kind != Kind::kDrawn) continue;
