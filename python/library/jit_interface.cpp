@@ -108,15 +108,10 @@ struct Call {
       }
     }
   }
-  void AddTensor(std::uint64_t impl) {
-    const at::Tensor& tensor = arguments.Add(impl);
-    jit.Tensor(tensor);
-    is_dual |= tensor.unsafeGetTensorImpl()->_fw_grad(0, tensor).defined();
-  }
+  void AddTensor(std::uint64_t impl) { jit.Tensor(arguments.Add(impl)); }
 
   Borrowed arguments;  // outlives the call
   JitCall jit;
-  bool is_dual = false;  // forward-mode AD is to see the function's ops
 };
 
 // A call with these arguments, or null if they are no tensors and floats.
@@ -246,7 +241,7 @@ void* Begin(std::unique_ptr<Call> call) {
   bool is_replayed = false;
   {
     const WithoutLock unlocked;
-    is_replayed = !call->is_dual && call->jit.Begin();
+    is_replayed = call->jit.Begin();
     if (is_replayed) {
       const auto* const returned =
           static_cast<const Returned*>(call->jit.returned());

@@ -473,13 +473,11 @@ _STATS = ("calls", "replays", "recordings", "verified", "not_same", "plans")
 # How many modes see the calls of functions of torch. Those that see ops show by
 # the state of dispatch, which libtjit compares.
 _has_modes = torch._C._len_torch_function_stack
-# Not None: a backward pass inside is to call hooks for what autograd saves.
-_hooks_of_saved = torch._C._autograd._top_saved_tensors_default_hooks
 
 
 def _call(target, args, kwargs):
     """Calls target.__wrapped__, or replays it."""
-    if _p is None or _has_modes() or _hooks_of_saved(True) is not None:
+    if _p is None or _has_modes():
         return target.__wrapped__(*args, **kwargs)
     state, out = target._state, None
     if not kwargs and state.watched is not None:
@@ -671,8 +669,7 @@ class _Callable:
 
     def __call__(self, *args, **kwargs):
         # What _call() does for most calls.
-        if (kwargs or self._plain is None or _has_modes() or
-                _hooks_of_saved(True) is not None):
+        if kwargs or self._plain is None or _has_modes():
             return _call(self, args, kwargs)
         out = _begin_plain(self._plain, args)
         kind = type(out)
