@@ -12,7 +12,7 @@ Usage: functions_test.py TJIT_COMMAND TORCH_FOLDER BUILD_FOLDER SOURCE_FOLDER
 import sys
 import unittest
 
-from package_case import BEHIND, FIRST, PackageCase
+from package_case import BEHIND, FIRST, REFUSED, PackageCase
 
 PRELUDE = """
 import collections, copy, dataclasses, enum, gc, struct, threading, weakref
@@ -52,16 +52,6 @@ def expect(fast, fn, calls, least, keywords=({},)):
 
 def both(fn, calls, least, keywords=({},), **options):
     expect(tjit.jit(fn, **options), fn, calls, least, keywords)
-
-def refused(kind, body, *words):
-    try:
-        body()
-    except kind as error:
-        for word in words:
-            assert word in str(error), (word, str(error))
-        assert '\\n' not in str(error), str(error)
-        return
-    raise AssertionError((kind, words))
 
 def expect_why(fn, calls, why, results=True):
     'It runs at each call, and says why.'
@@ -896,7 +886,8 @@ refused(TypeError, lambda: tjit.Region('a')(generator), 'with')
 class JitTest(PackageCase):
     def expect(self, program, imports=FIRST, on="", **options):
         done = self.run_program(
-            imports + PRELUDE + on + program + "print('ok')\n", **options)
+            imports + REFUSED + PRELUDE + on + program + "print('ok')\n",
+            **options)
         self.assertEqual(done.stdout, "ok\n", done.stderr)
         self.assertEqual(done.stderr, "")
 

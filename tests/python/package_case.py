@@ -12,6 +12,19 @@ from torch_python import TorchPythonCase, torch_python  # noqa: E402
 FIRST = "import tjit, torch\n"
 BEHIND = "import torch\ntorch.ones(3).add(1).sum().item()\nimport tjit\n"
 NEVER = "import torch\n"
+# A function of programs: body() raises an error of that kind, of one line, which
+# has these words.
+REFUSED = """
+def refused(kind, body, *words):
+    try:
+        body()
+    except kind as error:
+        for word in words:
+            assert word in str(error), (word, str(error))
+        assert "\\n" not in str(error), str(error)
+        return
+    raise AssertionError((kind, words))
+"""
 
 
 class PackageCase(TorchPythonCase):

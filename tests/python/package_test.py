@@ -21,7 +21,7 @@ import subprocess
 import sys
 import unittest
 
-from package_case import BEHIND, FIRST, NEVER, PackageCase
+from package_case import BEHIND, FIRST, NEVER, REFUSED, PackageCase
 
 # Prints hashes of what it computed, and lines of JSON.
 LOOPS = """
@@ -334,17 +334,7 @@ assert not tjit.is_enabled()
 print("ok")
 """
 
-ERRORS = FIRST + """
-def refused(kind, body, *words):
-    try:
-        body()
-    except kind as error:
-        for word in words:
-            assert word in str(error), (word, str(error))
-        assert "\\n" not in str(error), str(error)
-        return
-    raise AssertionError((kind, words))
-
+ERRORS = FIRST + REFUSED + """
 E = tjit.enable
 refused(TypeError, lambda: E(hot_treshold=3), "hot_treshold",
         "did you mean hot_threshold?", "There are backend, cache_dir")
