@@ -209,38 +209,6 @@ const char* Keep(std::string text) {
   return t_text.c_str();
 }
 
-void AppendQuoted(std::string_view text, std::string* json) {
-  *json += '"';
-  for (const char c : text) {
-    if (c == '"' || c == '\\') *json += '\\';
-    *json += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
-  }
-  *json += '"';
-}
-
-std::string JsonOf(const tjit::RegionStats& stats) {
-  std::string json("{");
-  const std::pair<std::string_view, std::int64_t> numbers[] = {
-      {"entries", stats.entries},         {"ops_seen", stats.ops_seen},
-      {"ops_eager", stats.ops_eager},     {"ops_replayed", stats.ops_replayed},
-      {"ops_drained", stats.ops_drained}, {"bodies", stats.bodies},
-      {"sequences", stats.sequences},     {"ops_at_call", stats.ops_at_call},
-  };
-  for (const auto& [name, value] : numbers) {
-    AppendQuoted(name, &json);
-    json.append(": ").append(std::to_string(value)).append(", ");
-  }
-  json.append("\"at_call\": {");
-  bool is_first = true;
-  for (const auto& [op, why] : stats.at_call) {
-    if (!std::exchange(is_first, false)) json.append(", ");
-    AppendQuoted(op, &json);
-    json.append(": ");
-    AppendQuoted(why, &json);
-  }
-  return json.append("}}");
-}
-
 constexpr const char* kNoText = nullptr;
 constexpr void* kNoObject = nullptr;
 
@@ -314,7 +282,7 @@ int tjit_py_set_region_options(const char* pattern, int count,
 
 const char* tjit_py_region_stats(const char* name) {
   return Guarded(kNoText,
-                 [&] { return Keep(JsonOf(tjit::region_stats(name))); });
+                 [&] { return Keep(tjit::region_stats(name).to_json()); });
 }
 
 int tjit_py_set_stance(const char* name) {

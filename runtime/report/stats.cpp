@@ -1,6 +1,9 @@
 #include "tjit/stats.h"
 
+#include "absl/strings/str_cat.h"
 #include "runtime/report/stats_sum.h"
+#include "support/json_text.h"
+#include "tjit/region.h"
 
 namespace tjit {
 namespace {
@@ -134,6 +137,20 @@ std::string Stats::to_json() const {
          ",\n  \"queue_length\": " + std::to_string(mean_queue_length()) +
          "\n}\n";
   return out;
+}
+
+std::string RegionStats::to_json() const {
+  std::string ops;
+  for (const auto& [op, why] : at_call) {
+    absl::StrAppend(&ops, ops.empty() ? "" : ", ", Quoted(op), ": ",
+                    Quoted(why));
+  }
+  return absl::StrCat(
+      "{\"entries\": ", entries, ", \"ops_seen\": ", ops_seen,
+      ", \"ops_eager\": ", ops_eager, ", \"ops_replayed\": ", ops_replayed,
+      ", \"ops_drained\": ", ops_drained, ", \"bodies\": ", bodies,
+      ", \"sequences\": ", sequences, ", \"ops_at_call\": ", ops_at_call,
+      ", \"at_call\": {", ops, "}}");
 }
 
 namespace runtime {

@@ -101,6 +101,9 @@ struct RegionStats {
   std::int64_t sequences = 0;
   std::int64_t ops_at_call = 0;
   std::map<std::string, std::string> at_call;
+
+  // One object with these names.
+  TJIT_API std::string to_json() const;
 };
 
 // The region of that whole name; zeros if it never began. Does not flush.

@@ -685,5 +685,18 @@ TEST_F(RegionBitsTest, OfThreadsThatShareTensors) {
   EXPECT_EQ(region_stats("shared/user").entries, 80);
 }
 
+TEST(RegionStatsTest, AsJson) {
+  RegionStats stats;
+  stats.entries = 3;
+  stats.ops_at_call = 2;
+  stats.at_call = {{"aten::item", "a \"value\""}, {"aten::other", "why"}};
+  EXPECT_EQ(stats.to_json(),
+            "{\"entries\": 3, \"ops_seen\": 0, \"ops_eager\": 0, "
+            "\"ops_replayed\": 0, \"ops_drained\": 0, \"bodies\": 0, "
+            "\"sequences\": 0, \"ops_at_call\": 2, \"at_call\": "
+            "{\"aten::item\": \"a \\\"value\\\"\", "
+            "\"aten::other\": \"why\"}}");
+}
+
 }  // namespace
 }  // namespace tjit
