@@ -36,13 +36,9 @@ at::Tensor OverView(const at::Tensor& base, const FunctionResult& result,
           impl.release()));
 }
 
-void RaiseVersion(const at::Tensor& t, std::uint32_t version) {
-  if (t.is_inference()) return;
-  const c10::VariableVersion& counter =
-      t.unsafeGetTensorImpl()->version_counter();
-  while (counter.current_version() < version) {
-    t.unsafeGetTensorImpl()->bump_version();
-  }
+// Copies of a version share its counter.
+void Raise(c10::VariableVersion version, std::uint32_t target) {
+  while (version.current_version() < target) version.bump();
 }
 
 // Raises the version counters of what was written. Two arguments may have one
@@ -60,16 +56,13 @@ class Bumps {
     }
   }
   void Apply() {
-    for (auto& [version, target] : targets_) {
-      while (version.current_version() < target) version.bump();
-    }
+    for (const auto& [version, target] : targets_) Raise(version, target);
   }
 
  private:
   void Add(const c10::VariableVersion& version, std::uint32_t bumps) {
     targets_.emplace_back(version, version.current_version() + bumps);
   }
-  // Copies of a version share its counter.
   c10::SmallVector<std::pair<c10::VariableVersion, std::uint32_t>, 4> targets_;
 };
 
@@ -133,7 +126,10 @@ void JitCall::MakeResults(const runtime::FunctionPlan& plan,
         break;
       case FunctionResult::Kind::kDrawn:
         base = made[plan.fresh.size() + result.index];
-        RaiseVersion(base, plan.drawn_versions[result.index]);
+        if (!base.is_inference()) {
+          Raise(base.unsafeGetTensorImpl()->version_counter(),
+                plan.drawn_versions[result.index]);
+        }
         break;
     }
     results_.push_back(result.is_view ? OverView(base, result, shift)

@@ -147,6 +147,7 @@ void FunctionCalls::BindDrawn(const FunctionPlan& plan,
     if (slots[s].kind != Kind::kDrawn) continue;
     c10::StorageImpl* const storage =
         StorageOf(drawn[slots[s].index].unsafeGetTensorImpl());
+    // It is new: nobody else uses it.
     BindBlock(s, slots[s].written, storage, BlockOf(storage));
   }
   const auto draws = static_cast<std::int64_t>(plan.record->draws.size());
