@@ -58,8 +58,9 @@ constexpr PositionOp Make(Op op, PositionEager eager) {
        PositionFunction<kKernel, kCut, 2>, PositionFunction<kKernel, kCut, 3>}};
 }
 
-// Eager has the kernel for the vectors of AVX2 at most, two of which are one of
-// a wider processor's.
+// Cut otherwise on a wider processor than one with AVX2: eager has the kernel
+// for vectors of AVX2 at most, two of which are one of the wider ones; or the
+// compiler made vectors of the loop over the remainder there alone.
 template <PositionKernel kKernel>
 constexpr PositionOp MakeNarrow(Op op, PositionEager eager) {
   PositionOp made = Make<kKernel, PositionCut::kOneVector>(op, eager);
@@ -205,9 +206,9 @@ const PositionOp kOps[] = {
         Make<EagerPowKernel>(Op::kPowScalar, TJIT_EAGER(at::pow(a, s[0])))),
     Make<TJIT_STUB(pow_tensor_tensor_stub(kCpu, it))>(
         Op::kPow, TJIT_EAGER(at::pow(a, b))),
-    Make<TJIT_STUB(maximum_stub(kCpu, it)), PositionCut::kOneVector>(
+    MakeNarrow<TJIT_STUB(maximum_stub(kCpu, it))>(
         Op::kMaximumOfTensors, TJIT_EAGER(at::maximum(a, b))),
-    Make<TJIT_STUB(minimum_stub(kCpu, it)), PositionCut::kOneVector>(
+    MakeNarrow<TJIT_STUB(minimum_stub(kCpu, it))>(
         Op::kMinimumOfTensors, TJIT_EAGER(at::minimum(a, b))),
     TJIT_BINARY(kFmax, fmax),
     TJIT_BINARY(kFmin, fmin),
