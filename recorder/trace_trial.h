@@ -112,9 +112,11 @@ class TraceTrial {
     }
     return false;
   }
+  // While new code is tried every other run may be far slower than all before.
   static bool IsTime(std::int64_t entry, const RunTimes& replayed) {
     return entry >= kFirst &&
-           replayed.Median() * static_cast<std::uint64_t>(entry) >= kFirstNs;
+           replayed.LowerQuartile() * static_cast<std::uint64_t>(entry) >=
+               kFirstNs;
   }
   // One takes at most four fifths of what the other takes.
   static bool IsClear(const RunTimes& faster, const RunTimes& slower) {

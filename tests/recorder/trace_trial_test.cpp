@@ -34,6 +34,7 @@ class Program {
     }
     return eager;
   }
+  void Replay(std::uint64_t ns) { replayed_.Add(ns); }
   // The first trial begins now.
   std::int64_t First() const {
     const auto runs = static_cast<std::int64_t>(
@@ -72,6 +73,17 @@ TEST(TraceTrial, AClearTrialIsShort) {
   EXPECT_FALSE(p.trial.is_off());
   EXPECT_EQ(p.trial.replay_ns(), kRun * 8 / 10);
   EXPECT_EQ(p.trial.eager_run_ns(), kRun);
+}
+
+// It would be given up for the code, which is about to be.
+TEST(TraceTrial, WaitsWhileSlowCodeIsTried) {
+  Program p(kRun / 100, kRun / 50);
+  p.RunTo(TraceTrial::kFirst);
+  for (int i = 0; i < 8; ++i) p.Replay(100 * kRun);
+  EXPECT_EQ(p.RunTo(TraceTrial::kFirst + 2 * kBlock), 0);
+  EXPECT_EQ(p.RunTo(p.First()), 0);
+  EXPECT_EQ(p.RunTo(p.Decided()), TraceTrial::kEarly);
+  EXPECT_FALSE(p.trial.is_off());
 }
 
 TEST(TraceTrial, WhatIsClearlySlowerIsGivenUpSoon) {
