@@ -122,15 +122,16 @@ void RowEmitter::Columns(const Piece& piece) {
   const Row row = MakeRow(piece);
   const int lost = Planted(Defect::kWrongTail) ? 1 : 0;
   Value* last = Minus(b_, to, b_.getInt64(static_cast<std::uint64_t>(lost)));
+  Value* rest_end = piece.is_of_row ? to : last;
   if (loop_.has_masks && !NeedsFullVectors(piece)) {
-    return OneBody(row, from, to, piece.is_of_row ? to : last, block);
+    return OneBody(row, from, to, rest_end, block);
   }
   Value* vectors = b_.CreateAnd(Minus(b_, to, from), b_.CreateNeg(Lanes()));
   Value* middle = Plus(b_, from, vectors);
   Blocks(row, from, middle, block);
   if (!loop_.has_masks) {
     block.lanes = 1;
-    return Blocks(row, middle, to, block);
+    return Blocks(row, middle, rest_end, block);
   }
   frame_.If(b_.CreateICmpSLT(middle, to),
             [&] { Masked(row, middle, last, block); });
