@@ -197,8 +197,10 @@ class GainsTest(Case):
     def test_what_was_won_is_what_the_program_saw(self):
         did, text, eager_ns, replay_ns = self.timed(steps=5000)
         sequence, = did["sequence_details"]
-        won, of = map(float, re.search(
-            r"won about (\S+) ms of the (\S+) ms", text).groups())
+        won, unit, of, of_unit = re.search(
+            r"won about (\S+) (m?s) of the (\S+) (m?s)", text).groups()
+        ms = {"ms": 1, "s": 1000}
+        won, of = float(won) * ms[unit], float(of) * ms[of_unit]
         replays = sequence["replays"]
         # By the program's clock, whose first steps are not all of them.
         self.assert_near(of, 1e-6 * eager_ns * replays, 2)
@@ -208,6 +210,15 @@ class GainsTest(Case):
             replays, delta=0.01 * of)
 
     def test_compiled_and_library_times_are_the_programs_own(self):
+        # Of two processes, between which a busy machine may change its speed.
+        for tries in range(3):
+            try:
+                return self.check_compiled_and_library_times()
+            except AssertionError:
+                if tries == 2:
+                    raise
+
+    def check_compiled_and_library_times(self):
         did, _, _, compiled_ns = self.timed(steps=20000, backend="llvm")
         code, = did["compiled_segments"]
         _, _, _, library_ns = self.timed(steps=5000)
