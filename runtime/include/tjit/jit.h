@@ -39,6 +39,8 @@
 
 namespace tjit {
 
+struct TorchscriptOptions;
+
 struct JitOptions {
   std::string name{};  // in reports; "" for "function"
   // Every so many replays the function runs and is compared; the 1st, 2nd, 4th
@@ -134,6 +136,10 @@ class Jit {
   JitStats stats() const { return internal::StatsOfJitCore(*core_); }
 
  private:
+  template <class G, class... Args>
+  friend void save_torchscript(const std::string&, const Jit<G>&,
+                               const TorchscriptOptions&, const Args&...);
+
   F function_;
   std::shared_ptr<internal::JitCore> core_;
 };

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -23,6 +24,7 @@ namespace tjit {
 
 struct JitOptions;
 struct JitStats;
+struct TorchscriptOptions;
 
 namespace runtime {
 struct FunctionInputs;
@@ -135,8 +137,13 @@ class TJIT_API JitCall {
   void AddResultWord(std::uint64_t w) { result_words_.push_back(w); }
   void End(std::shared_ptr<const void> returned);
 
+  // Instead of Begin(): writes what such a call replays (torchscript.h).
+  void SaveTorchscript(const std::string& path,
+                       const TorchscriptOptions& options) const;
+
  private:
   struct Found;
+  const runtime::FunctionPlan* PlanToSave() const;
   runtime::FunctionInputs Inputs() const;
   Found Find(const runtime::ThreadState& state, std::uint32_t context) const;
   bool Replay(runtime::ThreadState* state, const runtime::FunctionPlan& plan);
