@@ -1,16 +1,17 @@
-#include "runtime/memory/block.h"
-
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/impl/alloc_cpu.h>
 #include <c10/util/Flags.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <new>
 #include <unordered_map>
 #include <utility>
 
+#include "runtime/memory/birth_watch.h"
+#include "runtime/memory/block.h"
 #include "runtime/memory/block_cache.h"
 #include "runtime/memory/placement_scope.h"
 #include "runtime/memory/reserved_block.h"
@@ -27,11 +28,12 @@ namespace {
 // What the allocator looks at on this thread before anything else.
 struct ThreadScopes {
   PlacementScope* placement;  // the innermost; null: none has been made
+  BirthWatch* births;
   bool quiet;
-  std::int64_t failed;  // allocations
+  std::uint32_t failed;  // allocations
 };
 __thread ThreadScopes scopes
-    __attribute__((tls_model("initial-exec"))) = {nullptr, false, 0};
+    __attribute__((tls_model("initial-exec"))) = {nullptr, nullptr, false, 0};
 
 __thread std::int64_t scratch_bytes __attribute__((tls_model("initial-exec"))) =
     0;
@@ -108,6 +110,15 @@ inline void ResetHeader(Block* block, std::size_t bytes, bool quiet) {
                                           (quiet ? Block::kQuiet : 0));
 }
 
+void RecordBirth(const Block* block) {
+  BirthWatch& watch = *scopes.births;
+  if (block->bytes > BirthWatch::kMostBytes) return;
+  try {
+    watch.born.push_back(block);
+  } catch (const std::bad_alloc&) {  // then it is one of which nothing is known
+  }
+}
+
 class Allocator final : public c10::Allocator {
  public:
   [[gnu::hot]] c10::DataPtr allocate(std::size_t bytes) override {
@@ -148,8 +159,10 @@ class Allocator final : public c10::Allocator {
     return data;
   }
   static c10::DataPtr AllocateElsewhere(std::size_t bytes) {
-    char* data = AllocateBlock(bytes, scopes.quiet)->data;
-    return {data, data, &ReleaseBlock, kCpu};
+    Block* const block = AllocateBlock(bytes, scopes.quiet);
+    if (scopes.births != nullptr) [[unlikely]]
+      RecordBirth(block);
+    return {block->data, block->data, &ReleaseBlock, kCpu};
   }
 };
 
@@ -398,6 +411,12 @@ Block* AdoptStorage(c10::StorageImpl* storage) {
       p.compare_exchange_deleter(default_deleter, &ReleaseAdopted));
   return block;
 }
+
+bool BirthWatch::Saw(const Block* block) const {
+  return std::find(born.begin(), born.end(), block) != born.end();
+}
+
+void WatchBirths(BirthWatch* watch) { scopes.births = watch; }
 
 QuietScope::QuietScope() : saved_(scopes.quiet) { scopes.quiet = true; }
 QuietScope::~QuietScope() { scopes.quiet = saved_; }

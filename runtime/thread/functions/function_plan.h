@@ -11,7 +11,7 @@
 //             kDrawn     the same, and filled from numbers alone (draws.h)
 //             kArgument  the storage of an argument
 //             kCaptured  a storage that the function found by itself
-//             kConstant  a number that libtorch wrapped into a tensor
+//             kConstant  a number that libtorch made a tensor of
 //   argument  compared by form; a number by value, or free where it was found
 //             in the scalars of steps in two calls with different values
 //   result    an argument, a captured tensor, or a slot over which a tensor is
@@ -232,6 +232,9 @@ struct FunctionPlan {
   mutable std::atomic<std::uint32_t> misses{0};  // replays in a row that failed
   mutable std::atomic<bool> is_dropped{false};
 };
+
+// A number as a constant of so many bytes, f64 or f32; empty: there is none.
+std::string BytesOfConstant(double number, std::size_t bytes);
 
 // True if the leaves of the plan have the gradients, and lack the hooks, that
 // they had and lacked when it was made. `arguments`: of the call.

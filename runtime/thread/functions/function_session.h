@@ -12,6 +12,7 @@
 
 #include "recorder/op_record.h"
 #include "recorder/tensor_meta.h"
+#include "runtime/memory/birth_watch.h"
 #include "runtime/memory/block.h"
 #include "runtime/thread/functions/function_plan.h"
 #include "runtime/thread/functions/refusal.h"
@@ -47,6 +48,7 @@ struct FunctionSession {
   std::vector<std::uint32_t> versions;  // of the arguments, before the call
   std::vector<std::uint32_t> captured_versions;
   std::shared_ptr<TraceStore> store;
+  BirthWatch births;
   std::vector<Inside> inside;
   std::vector<External> externals;
   std::vector<FunctionIndex> indices;

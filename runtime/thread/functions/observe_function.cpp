@@ -16,7 +16,7 @@
 namespace tjit::runtime {
 namespace {
 
-constexpr std::uint64_t kMaxConstantBytes = 16;
+constexpr std::uint64_t kMaxConstantBytes = BirthWatch::kMostBytes;
 
 Refusal WhyNot(const CallFrame& frame, bool is_draw) {
   switch (frame.entry.op_class) {
@@ -82,10 +82,13 @@ std::optional<c10::weak_intrusive_ptr<c10::TensorImpl>> GradientOf(
           gradient.unsafeGetTensorImpl()));
 }
 
-// The number that libtorch has wrapped into a tensor; empty: it is none.
-std::string BytesOfNumber(const c10::TensorImpl* impl) {
+// The number that libtorch has made a tensor of, in this call; empty: it is
+// none.
+std::string BytesOfNumber(const FunctionSession& session,
+                          const c10::TensorImpl* impl) {
   const c10::StorageImpl* const storage = StorageOf(impl);
-  if (!impl->is_wrapped_number() || storage->nbytes() > kMaxConstantBytes) {
+  if (storage->nbytes() > kMaxConstantBytes ||
+      (!impl->is_wrapped_number() && !session.births.Saw(BlockOf(storage)))) {
     return {};
   }
   return {static_cast<const char*>(storage->data()), storage->nbytes()};
@@ -110,7 +113,7 @@ void RecordExternal(FunctionSession* session, std::int32_t slot,
     }
   }
   session->externals.push_back(
-      {slot, std::move(captured), BytesOfNumber(impl)});
+      {slot, std::move(captured), BytesOfNumber(*session, impl)});
 }
 
 void FunctionCalls::AddLeaf(const at::Tensor& leaf) {
@@ -169,6 +172,7 @@ void FunctionCalls::OpenFunction(FunctionSession* session) {
   }
   function_ = session;
   t_context.in_function = true;
+  WatchBirths(&session->births);
 }
 
 void FunctionCalls::CloseFunction() {
@@ -176,6 +180,7 @@ void FunctionCalls::CloseFunction() {
   const bool failed = function_->has_failed();
   function_ = nullptr;
   t_context.in_function = false;
+  WatchBirths(nullptr);
   if (capture_.active()) {
     capture_.Stop();
     if (run_.pending.empty()) UnbindFrom(&run_, 0);

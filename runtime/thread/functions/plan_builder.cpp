@@ -28,8 +28,7 @@ bool SameValue(double number, const ScalarValue& scalar) {
 }
 
 bool SameValue(double number, const std::string& constant) {
-  return constant.size() == sizeof(number) &&
-         std::memcmp(constant.data(), &number, sizeof(number)) == 0;
+  return constant == BytesOfConstant(number, constant.size());
 }
 
 class PlanBuilder {
@@ -112,8 +111,11 @@ class PlanBuilder {
                       Refusal::kCapturedChanged);
       }
       case Kind::kConstant:
-        // A number, and not a tensor that is there behind the call.
-        if (!bound.copied && !bound.held) session_.Fail(Refusal::kHostData);
+        // A number, and not a tensor that was there before or is behind.
+        if (!bound.copied &&
+            (!bound.held || !session_.births.Saw(bound.block))) {
+          session_.Fail(Refusal::kHostData);
+        }
         return;
     }
   }

@@ -73,6 +73,15 @@ FunctionCalls::Bound FunctionCalls::BindBlock(std::uint32_t s, bool written,
   return Bound::kYes;
 }
 
+std::string BytesOfConstant(double number, std::size_t bytes) {
+  const auto bytes_of = [](const auto& value) {
+    return std::string(reinterpret_cast<const char*>(&value), sizeof(value));
+  };
+  if (bytes == sizeof(double)) return bytes_of(number);
+  if (bytes == sizeof(float)) return bytes_of(static_cast<float>(number));
+  return {};
+}
+
 namespace {
 
 // The number that constant `at` stands for, as bytes; empty: it is always the
@@ -81,8 +90,7 @@ std::string NumberOfConstant(const FunctionPlan& plan, std::uint32_t at,
                              c10::ArrayRef<double> numbers) {
   for (const NumberUse& use : plan.uses) {
     if (!use.is_constant || use.at != at) continue;
-    return std::string(reinterpret_cast<const char*>(&numbers[use.number]),
-                       sizeof(double));
+    return BytesOfConstant(numbers[use.number], plan.constants[at].size());
   }
   return {};
 }

@@ -24,6 +24,7 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/memory/birth_watch.h"
 #include "runtime/memory/block_cache.h"
 #include "runtime/memory/placement_scope.h"
 #include "runtime/memory/scratch_pool.h"
@@ -114,6 +115,24 @@ TEST_F(BlockTest, LargeBlocksTakeTurnsInThePage) {
     all.clear();
     TrimCache();  // gives the system what it gave
   }
+}
+
+TEST_F(BlockTest, BirthsOfSmallBlocksAreWatched) {
+  const at::Tensor before = at::empty({2});
+  BirthWatch watch;
+  WatchBirths(&watch);
+  const at::Tensor small = at::empty({2}), large = at::empty({64});
+  std::thread([] { at::empty({2}); }).join();
+  WatchBirths(nullptr);
+  const at::Tensor behind = at::empty({2});
+  const auto saw = [&](const at::Tensor& t) {
+    return watch.Saw(BlockOf(t.storage().unsafeGetStorageImpl()));
+  };
+  EXPECT_TRUE(saw(small));
+  EXPECT_FALSE(saw(before));
+  EXPECT_FALSE(saw(large));
+  EXPECT_FALSE(saw(behind));
+  EXPECT_EQ(watch.born.size(), 1);
 }
 
 TEST_F(BlockTest, ZeroBytesHaveNoBlock) {

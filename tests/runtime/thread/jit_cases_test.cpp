@@ -272,5 +272,67 @@ TEST_F(JitTest, ADecoderWithACache) {
   EXPECT_GE(fast.stats().replays, 35) << fast.stats().why;
 }
 
+// libtorch makes tensors of these numbers below the dispatcher.
+TEST_F(JitTest, NumbersThatAreTensorsWithoutAnOp) {
+  for (const at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16}) {
+    const auto f = [&](const at::Tensor& x) {
+      at::Tensor y =
+          at::where(x > 0.5, x, 0.25) + at::scalar_tensor(1.5, x.options());
+      y.index_put_({at::indexing::Slice(1, 3)}, 5.0);
+      return at::where(y > 1, at::Scalar(2.0), y);
+    };
+    auto fast = jit(f);
+    for (int i = 0; i < 20; ++i) ExpectSame(fast, f, at::rand({8}).to(type));
+    EXPECT_GE(fast.stats().replays, 10) << type << ": " << fast.stats().why;
+  }
+}
+
+TEST_F(JitTest, NumbersThatAreTensorsMayBeArguments) {
+  for (const at::ScalarType type : {at::kFloat, at::kDouble}) {
+    const auto f = [&](const at::Tensor& x, double bound) {
+      return at::where(x > bound, x, bound);
+    };
+    auto fast = jit(f);
+    for (int i = 0; i < 30; ++i) {
+      ExpectSame(fast, f, at::rand({8}).to(type), 0.02 * i);
+    }
+    EXPECT_GE(fast.stats().replays, 20) << type << ": " << fast.stats().why;
+  }
+}
+
+// A number of the host is none of the arguments.
+TEST_F(JitTest, NumbersThatAreTensorsOfTheHost) {
+  double bound = 0;
+  const auto f = [&](const at::Tensor& x) {
+    return at::where(x > 0.5, x, bound);
+  };
+  auto fast = jit(f);
+  for (int i = 0; i < 12; ++i) {
+    bound += 0.125;
+    ExpectSame(fast, f, at::rand({8}));
+  }
+  EXPECT_EQ(fast.stats().replays, 0);
+  EXPECT_NE(fast.stats().why.find("jit_number"), std::string::npos)
+      << fast.stats().why;
+}
+
+// A tensor of the call before, of the same number, is no number of this call.
+TEST_F(JitTest, TensorsOfTheCallBeforeAreNoNumbers) {
+  at::Tensor next = at::scalar_tensor(1.0);
+  double value = 1;
+  const auto f = [&](const at::Tensor& x) {
+    const at::Tensor bound = std::move(next);
+    next = at::scalar_tensor(value);
+    return at::where(x > 0.5, x, bound);
+  };
+  auto fast = jit(f);
+  for (int i = 0; i < 40; ++i) {
+    value = i < 20 ? 1 : i;
+    const at::Tensor x = at::rand({8}), bound = next.clone();
+    EXPECT_TRUE(SameBits(fast(x), at::where(x > 0.5, x, bound))) << i;
+  }
+  EXPECT_EQ(fast.stats().replays, 0);
+}
+
 }  // namespace
 }  // namespace tjit
