@@ -1,6 +1,7 @@
 #include "runtime/thread/functions/function_graph.h"
 
 #include <torch/csrc/jit/ir/ir.h>
+#include <torch/csrc/jit/passes/dead_code_elimination.h>
 
 #include <algorithm>
 #include <cstring>
@@ -336,7 +337,11 @@ class FunctionSource : public GraphSource {
   // A number that libtorch wrapped into a tensor is a number again.
   Value* ConstantOf(std::uint32_t at, const TensorGeometry& g) {
     for (const NumberUse& use : plan_.uses) {
-      if (use.is_constant && use.at == at) return numbers_[use.number];
+      if (!use.is_constant || use.at != at) continue;
+      if (!g.wrapped_number) {
+        throw CannotEmit("a number that may change is read as a tensor");
+      }
+      return numbers_[use.number];
     }
     const std::string& bytes = plan_.constants[at];
     at::Tensor tensor = at::empty(c10::IntArrayRef(g.sizes, g.ndim),
@@ -410,6 +415,28 @@ class ResultValues {
   FunctionSource& source_;
 };
 
+// Reading a file drops what nothing uses, so that is left out at once. Draws
+// are not: those behind them would have other numbers.
+void DropUnused(const FunctionPlan& plan,
+                const std::shared_ptr<jit::Graph>& graph) {
+  const auto draws = [&] {
+    std::size_t count = 0;
+    for (const jit::Node* node : graph->nodes()) {
+      for (const FunctionDraw& draw : plan.record->draws) {
+        if (draw.call->entry->op_class != OpClass::kRandom) continue;
+        const c10::FunctionSchema& schema = draw.call->entry->handle.schema();
+        count += node->kind() == c10::Symbol::fromQualString(schema.name());
+      }
+    }
+    return count;
+  };
+  const std::size_t before = draws();
+  jit::EliminateDeadCode(graph);
+  if (draws() != before) {
+    throw CannotEmit("random numbers are drawn that nothing uses");
+  }
+}
+
 // The steps, which a graph of TorchScript takes as those of a segment.
 SegmentStep StepOf(const TraceNode& node) {
   SegmentStep step;
@@ -445,6 +472,7 @@ FunctionModule MakeFunctionModule(const FunctionPlan& plan,
       graph->registerOutput(
           graph->insertNode(graph->createTuple(results))->output());
     }
+    DropUnused(plan, graph);
   } catch (const CannotEmit& e) {
     TORCH_CHECK(false, "tjit::save_torchscript: ", std::string(op), ": ",
                 e.what(),

@@ -214,6 +214,24 @@ TEST_F(SaveTorchscriptTest, RandomNumbersAreDrawnByTheModule) {
   EXPECT_TRUE(SameBits(loaded.forward({x}).toTensor(), expected));
 }
 
+TEST_F(SaveTorchscriptTest, WhatNothingUsesIsLeftOut) {
+  nn::LSTM net(nn::LSTMOptions(4, 6).num_layers(2).batch_first(true));
+  net->eval();
+  ExpectSameLoaded(
+      [&](const Tensors& x) {
+        return Tensors{std::get<0>(net->forward(x[0]))};
+      },
+      {at::rand({3, 5, 4})}, {at::rand({3, 5, 4})});
+  auto draws = jit([](const Tensor& x) {
+    at::rand({8});
+    return x + at::rand({8});
+  });
+  const Tensor x = at::rand({8});
+  Warm(draws, x);
+  EXPECT_THAT(ErrorOf(draws, {}, x),
+              HasSubstr("random numbers are drawn that nothing uses"));
+}
+
 TEST_F(SaveTorchscriptTest, WhatIsLoadedIsReplayed) {
   const Tensor w = at::rand({8, 8});
   const auto f = [&](const Tensor& x) { return at::tanh(at::mm(x, w)) * 3; };
