@@ -14,7 +14,8 @@
 // is what torch.jit.trace is in Python: sizes, strides and types of tensors are
 // those of the example, and so is every argument that is neither a tensor nor
 // a floating number; the module checks them, and its error says what it wants.
-// A floating number may change where replays take it as it is passed.
+// A floating number may change where replays take it as it is passed. A tensor
+// of the example that the function takes from outside as well is an argument.
 //
 // Threads: any. Tested by: tests/runtime/thread/save_torchscript_test.cpp
 #pragma once

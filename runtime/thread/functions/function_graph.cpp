@@ -137,6 +137,18 @@ class FunctionSource : public GraphSource {
     self_ = graph_.addInput("self")->setType(module().type());
     for (std::uint32_t i = 0; i < plan_.key.arguments.size(); ++i) {
       const FunctionArgument& known = plan_.key.arguments[i];
+      // Its slot is the other one's: the module would never look at this one.
+      TORCH_CHECK(known.shares < 0, "tjit::save_torchscript: tensors ",
+                  known.shares, " and ", i,
+                  " in the arguments have one storage; call the function with "
+                  "tensors of their own");
+      for (const auto& [name, tensor] : options_.tensors) {
+        TORCH_CHECK(!known.defined || !tensor.defined() ||
+                        known.storage._unsafe_get_target() !=
+                            tensor.storage().unsafeGetStorageImpl(),
+                    "tjit::save_torchscript: \"", name, "\" is tensor ", i,
+                    " in the arguments, too; pass another example");
+      }
       inputs_.push_back(known.defined
                             ? NewInput(true, i, GraphType(known.geometry))
                             : nullptr);

@@ -303,6 +303,12 @@ TEST_F(SaveTorchscriptTest, WhatCannotBeSavedIsNamed) {
               HasSubstr("\"w\" names two tensors"));
   EXPECT_THAT(ErrorOf(two, {.tensors = {{"w", a}, {"w.b", b}}}, x),
               HasSubstr("\"w\" names a tensor and a module"));
+  EXPECT_THAT(ErrorOf(two, {.tensors = {{"w", x}}}, x),
+              HasSubstr("\"w\" is tensor 0 in the arguments, too"));
+  auto sum = jit([](const Tensor& y, const Tensor& z) { return y + z; });
+  Warm(sum, x, x);
+  EXPECT_THAT(ErrorOf(sum, {}, x, x),
+              HasSubstr("tensors 0 and 1 in the arguments have one storage"));
   EXPECT_THAT(ErrorOf(two, {.tensors = {{"a..b", a}}}, x),
               HasSubstr("\"a..b\" is no name of a tensor"));
   EXPECT_THAT(ErrorOf(two, {.tensors = {{"forward", a}}}, x),
