@@ -280,6 +280,7 @@ void InstructionLog::Resolve(Stream* stream, const Raw& raw, bool is_live,
 
 bool InstructionLog::Next(bool is_live, LogRow* row) {
   Stream* first = nullptr;
+  std::uint32_t first_number = 0;
   for (auto& [number, stream] : streams_) {
     if (stream.rows.empty() && !stream.is_dry) {
       stream.is_dry = !Fill(&stream, is_live);
@@ -288,11 +289,13 @@ bool InstructionLog::Next(bool is_live, LogRow* row) {
     if (first == nullptr || stream.rows.front().record.word >> 8 <
                                 first->rows.front().record.word >> 8) {
       first = &stream;
+      first_number = number;
     }
   }
   if (first == nullptr) return false;
   const Raw raw = first->rows.front();
   first->rows.pop_front();
+  row->stream = first_number;
   Resolve(first, raw, is_live, row);
   return true;
 }

@@ -25,6 +25,8 @@ struct LogRow {
   std::uint64_t number = 0;
   LogEvent event = LogEvent::kOp;
   std::string source;   // "MAIN", "T2", "WORKER"
+  // One thread at a time writes a stream; several are called WORKER.
+  std::uint32_t stream = 0;
   std::string command;  // op, or what happened
   std::string details;
   std::uint64_t bytes = 0;  // of an op's results
@@ -60,6 +62,7 @@ class InstructionLog {
   // The program that writes it has closed it, run out of space, or is gone.
   bool HasEnded() const;
   LogEnd end() const { return static_cast<LogEnd>(header_.end); }
+  std::uint32_t pid() const { return header_.pid; }
   // Of the program that wrote it; empty if the log is cut short.
   std::string tjit_version() const {
     return {header_.tjit, strnlen(header_.tjit, sizeof(header_.tjit))};

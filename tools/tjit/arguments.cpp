@@ -19,12 +19,13 @@ bool IsOption(const std::string& word) {
   return word.size() > 1 && word[0] == '-' && word != kMark;
 }
 
-// "--help", "--op=GLOB", "-v".
+// "--help", "--op=GLOB", "-v", "-o OUT".
 std::string NameOf(const CLI::App& app, const CLI::Option& option) {
-  if (&option != app.get_help_ptr() && !option.get_snames().empty()) {
-    return absl::StrCat("-", option.get_snames()[0]);
-  }
   const std::string value = option.get_type_name();
+  if (&option != app.get_help_ptr() && !option.get_snames().empty()) {
+    return absl::StrCat("-", option.get_snames()[0], value.empty() ? "" : " ",
+                        value);
+  }
   return absl::StrCat("--", option.get_lnames()[0], value.empty() ? "" : "=",
                       value);
 }
@@ -88,6 +89,17 @@ void Arguments::AddValue(const std::string& name, const std::string& value,
         return text.empty() ? missing : set(text);
       });
   option->type_name(value);
+}
+
+void Arguments::AddOutput(const std::string& name, std::string* path,
+                          const std::string& what) {
+  app_->add_option(name, *path, what)->type_name("OUT");
+}
+
+void Arguments::AddFiles(std::string* first, std::string* second) {
+  app_->add_option("FIRST", *first)->required();
+  last_word_ = app_->add_option("SECOND", *second)->required();
+  missing_ = too_many_ = "two files are wanted";
 }
 
 void Arguments::AddFile(std::string* file, const std::string& too_many) {
@@ -173,7 +185,7 @@ std::optional<int> Arguments::Read(int count, char** words) {
     wrong = ReadRest();
   } catch (const CLI::RequiredError&) {
     wrong = ReadRest();
-    if (wrong.empty()) wrong = "no file given: " + usage_;
+    if (wrong.empty()) wrong = missing_ + ": " + usage_;
   } catch (const CLI::ExtrasError&) {
     wrong = ReadRest();
   } catch (const CLI::ParseError& e) {

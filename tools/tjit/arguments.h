@@ -52,9 +52,15 @@ class Arguments {
   void AddValue(const std::string& name, const std::string& value,
                 const std::string& what, Set set);
 
+  // -o OUT, where `name` is "-o": a path to write to.
+  void AddOutput(const std::string& name, std::string* path,
+                 const std::string& what);
+
   // The words that are no options, one of:
   // One word, which is needed. `too_many`: what is wrong with a second one.
   void AddFile(std::string* file, const std::string& too_many);
+  // Two words, which are needed.
+  void AddFiles(std::string* first, std::string* second);
   // An action, and a folder that may be left out.
   void AddAction(std::string* action, std::string* folder);
   // Everything from the first word on that is no option, or behind "--".
@@ -78,6 +84,7 @@ class Arguments {
   std::unique_ptr<CLI::App> app_;
   CLI::Option* last_word_ = nullptr;
   std::string also_accepted_, too_many_;
+  std::string missing_ = "no file given";
   std::vector<std::string>* program_ = nullptr;
   bool needs_program_ = false;
 };

@@ -10,12 +10,15 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "recorder/instruction_log_reader.h"
 #include "tools/tjit/arguments.h"
+#include "tools/tjit/chrome_trace.h"
 #include "tools/tjit/json.h"
+#include "tools/tjit/log_file.h"
 #include "tools/tjit/log_summary.h"
 #include "tools/tjit/run_command.h"
 
@@ -28,7 +31,10 @@ constexpr std::chrono::milliseconds kPollEvery(100);
 struct Wanted {
   std::string op, event, source;
   double from_s = 0, to_s = std::numeric_limits<double>::infinity();
+  Last last;
+  Start start;
   bool follow = false, summary = false, micros = false, json = false;
+  std::string chrome;  // where to, or empty
   std::string file;
 };
 
@@ -93,6 +99,11 @@ void AddOptions(Arguments* line, Wanted* wanted) {
                  seconds("--from", &wanted->from_s));
   line->AddValue("--to", "SECONDS", "only rows before this time",
                  seconds("--to", &wanted->to_s));
+  line->AddValue("--last", "N",
+                 "only the last rows, or the last seconds: 1000, 2.5s",
+                 [wanted](const std::string& value) {
+                   return SetLast(value, &wanted->last);
+                 });
   line->AddFlag("--micros", "times with six decimals", &wanted->micros);
   line->AddFlag("--follow", "go on while the program runs", &wanted->follow);
   line->AddFlag("--summary", "ops by time, sequences, and the share deferred",
@@ -101,6 +112,10 @@ void AddOptions(Arguments* line, Wanted* wanted) {
                 "an object a line: program, rows, end; with --summary\n"
                 "one object",
                 &wanted->json);
+  line->AddValue("--chrome", "OUT",
+                 "writes the rows there as a Chrome trace, which Perfetto\n"
+                 "(ui.perfetto.dev) and chrome://tracing open",
+                 store(&wanted->chrome));
   line->AddFile(&wanted->file, "one file at a time");
 }
 
@@ -135,12 +150,19 @@ Json ToJson(const LogRow& row) {
   return json;
 }
 
+// True for a row that matches and is one of the last ones.
+bool IsOneOfTheLast(const Wanted& wanted, const LogRow& row,
+                    std::uint64_t* matched) {
+  return Matches(wanted, row) && (*matched)++ >= wanted.start.row &&
+         row.time_ns >= wanted.start.time_ns;
+}
+
 // All rows that are there. `is_live`: those that are finished.
 void Collect(const Wanted& wanted, bool is_live, InstructionLog* log,
-             LogSummary* summary) {
+             LogSummary* summary, std::uint64_t* matched) {
   LogRow row;
   while (log->Next(is_live, &row)) {
-    if (!Matches(wanted, row)) continue;
+    if (!IsOneOfTheLast(wanted, row, matched)) continue;
     summary->Add(row);
     if (wanted.summary) continue;
     if (wanted.json) {
@@ -152,46 +174,55 @@ void Collect(const Wanted& wanted, bool is_live, InstructionLog* log,
   }
 }
 
-const char* EndName(const InstructionLog& log) {
-  switch (log.end()) {
-    case LogEnd::kClosed:
-      return "closed";
-    case LogEnd::kNoSpace:
-      return "no space";
-    case LogEnd::kRunning:
-      return log.HasEnded() ? "killed" : "running";
+int PrintEnd(const std::string& path, const InstructionLog& log) {
+  bool is_damaged = false;
+  for (const std::string& sentence : WhatIsMissing(path, log, &is_damaged)) {
+    absl::FPrintF(stderr, "tjit log: %s\n", sentence);
   }
-  return "?";
+  return is_damaged ? kDamagedStatus : 0;
 }
 
-int Print(const Wanted& wanted) {
-  InstructionLog log;
-  std::string why;
-  switch (log.Open(wanted.file, &why)) {
-    case InstructionLog::Opened::kYes:
-      break;
-    case InstructionLog::Opened::kUnreadable:
-      return Fail("cannot read " + wanted.file + ": " + why);
-    case InstructionLog::Opened::kNotALog:
-      return Fail(wanted.file + " cannot be printed: " + why);
+int WriteChrome(const Wanted& wanted, InstructionLog* log) {
+  OutputText out;
+  std::string why = out.Open(wanted.chrome, kChromeFile);
+  if (!why.empty()) return Fail(why);
+  ChromeTrace trace(*log, &out);
+  LogRow row;
+  std::uint64_t matched = 0;
+  while (out.IsGood() && log->Next(/*is_live=*/false, &row)) {
+    trace.Add(row, IsOneOfTheLast(wanted, row, &matched));
   }
+  trace.Finish();
+  why = out.Close();
+  if (!why.empty()) return Fail(why);
+  if (log->end() == LogEnd::kRunning && !log->HasEnded()) {
+    absl::FPrintF(stderr,
+                  "tjit log: the program of %s still runs: the trace has what "
+                  "it has done until now\n",
+                  wanted.file);
+  }
+  return PrintEnd(wanted.file, *log);
+}
+
+int Print(const Wanted& wanted, InstructionLog* log) {
   LogSummary summary;
-  Json json = JsonHead(log.tjit_version(), log.program());
+  Json json = JsonHead(log->tjit_version(), log->program());
   if (wanted.json && !wanted.summary) {
     std::puts(JsonText(json).c_str());
     json.clear();
   }
-  while (wanted.follow && !log.HasEnded()) {
-    Collect(wanted, /*is_live=*/true, &log, &summary);
+  std::uint64_t matched = 0;
+  while (wanted.follow && !log->HasEnded()) {
+    Collect(wanted, /*is_live=*/true, log, &summary, &matched);
     std::fflush(stdout);
     if (std::ferror(stdout) != 0) return kDamagedStatus;
     std::this_thread::sleep_for(kPollEvery);
-    log.Update();
+    log->Update();
   }
-  log.Update();
-  Collect(wanted, /*is_live=*/false, &log, &summary);
+  log->Update();
+  Collect(wanted, /*is_live=*/false, log, &summary, &matched);
   if (wanted.json) {
-    json["end"] = EndName(log);
+    json["end"] = EndName(*log);
     json["wall_ns"] = summary.last_ns();
     if (wanted.summary) summary.AddTo(&json);
     std::puts(JsonText(json).c_str());
@@ -199,23 +230,40 @@ int Print(const Wanted& wanted) {
     summary.Print();
   }
   std::fflush(stdout);
-  const bool is_damaged = !log.Damage().empty();
-  if (is_damaged) {
-    // What the header says of the end is the lesser news.
-  } else if (log.end() == LogEnd::kNoSpace) {
-    absl::FPrintF(stderr,
-                  "tjit log: the program went on after the last row: it could "
-                  "not write more\n");
-  } else if (log.end() == LogEnd::kRunning && log.HasEnded()) {
-    absl::FPrintF(
-        stderr,
-        "tjit log: the program ended without closing the log (killed, "
-        "crashed or _exit): the last row is what it did then\n");
+  return PrintEnd(wanted.file, *log);
+}
+
+// "" or what is wrong with the options together.
+std::string WhatDoesNotGoTogether(const Wanted& wanted) {
+  if (wanted.chrome.empty()) return {};
+  const std::pair<bool, const char*> others[] = {{wanted.follow, "--follow"},
+                                                 {wanted.summary, "--summary"},
+                                                 {wanted.json, "--json"},
+                                                 {wanted.micros, "--micros"}};
+  for (const auto& [is_given, name] : others) {
+    if (is_given) {
+      return absl::StrCat("--chrome and ", name,
+                          " do not go together; name one of them");
+    }
   }
-  for (const std::string& sentence : log.Damage()) {
-    absl::FPrintF(stderr, "tjit log: %s: %s\n", wanted.file, sentence);
+  return {};
+}
+
+int Run(Wanted wanted) {
+  InstructionLog log;
+  const std::string what = wanted.chrome.empty() ? "printed" : "drawn";
+  std::string why = OpenLog(wanted.file, what, &log);
+  if (!why.empty()) return Fail(why);
+  if (wanted.last.is_given()) {
+    InstructionLog all;
+    why = OpenLog(wanted.file, what, &all);
+    if (!why.empty()) return Fail(why);
+    wanted.start = FindStart(wanted.last, &all, [&](const LogRow& row) {
+      return Matches(wanted, row);
+    });
   }
-  return is_damaged ? kDamagedStatus : 0;
+  return wanted.chrome.empty() ? Print(wanted, &log)
+                               : WriteChrome(wanted, &log);
 }
 
 }  // namespace
@@ -225,7 +273,8 @@ int LogCommand(int count, char** arguments) {
   Wanted wanted;
   AddOptions(&line, &wanted);
   if (const auto status = line.Read(count, arguments)) return *status;
-  return Print(wanted);
+  const std::string wrong = WhatDoesNotGoTogether(wanted);
+  return wrong.empty() ? Run(wanted) : line.Fail(wrong);
 }
 
 }  // namespace tjit::tools

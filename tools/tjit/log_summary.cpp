@@ -6,24 +6,10 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "tools/tjit/log_details.h"
 
 namespace tjit::tools {
 namespace {
-
-// The value of " name=value " in the details; empty if there is none.
-std::string ValueOf(const std::string& details, const std::string& name) {
-  std::size_t at = details.find(name + "=");
-  if (at == std::string::npos) return {};
-  at += name.size() + 1;
-  return details.substr(at, details.find(' ', at) - at);
-}
-
-// What is behind the last name=value of a DETECT row: the ops.
-std::string OpsOf(const std::string& details) {
-  const std::size_t last = details.rfind('=');
-  const std::size_t space = details.find(' ', last);
-  return space == std::string::npos ? "" : details.substr(space + 1);
-}
 
 double Percent(double part, double whole) {
   return whole == 0 ? 0 : 100 * part / whole;

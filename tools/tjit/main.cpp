@@ -10,6 +10,7 @@
 #include "tools/tjit/graph_command.h"
 #include "tools/tjit/log_command.h"
 #include "tools/tjit/run_command.h"
+#include "tools/tjit/timeline_command.h"
 #include "tools/tjit/version.h"
 
 namespace {
@@ -20,6 +21,7 @@ constexpr char kHelp[] =
     "       tjit explain FILE\n"
     "       tjit graph [options] FILE\n"
     "       tjit log [options] FILE\n"
+    "       tjit timeline [options] BEFORE AFTER -o OUT\n"
     "       tjit cache list|verify|clear [DIR]\n"
     "       tjit --help | --version\n"
     "\n"
@@ -44,6 +46,8 @@ int main(int argc, char** argv) {
   if (word == "explain") return tjit::tools::ExplainCommand(argc - 2, argv + 2);
   if (word == "graph") return tjit::tools::GraphCommand(argc - 2, argv + 2);
   if (word == "log") return tjit::tools::LogCommand(argc - 2, argv + 2);
+  if (word == "timeline")
+    return tjit::tools::TimelineCommand(argc - 2, argv + 2);
   if (word == "cache") return tjit::tools::CacheCommand(argc - 2, argv + 2);
   if (word == "--help" || word == "-h" || word == "help") {
     std::fputs(kHelp, stdout);
@@ -53,6 +57,8 @@ int main(int argc, char** argv) {
     std::fputs(tjit::tools::VersionText().c_str(), stdout);
     return 0;
   }
-  return UsageError("accepted are run, doctor, explain, graph, log, cache, "
-                    "--help and --version, not ", argv[1]);
+  return UsageError(
+      "accepted are run, doctor, explain, graph, log, timeline, cache, "
+      "--help and --version, not ",
+      argv[1]);
 }

@@ -1,0 +1,20 @@
+#include "tools/tjit/log_details.h"
+
+#include <cstddef>
+
+namespace tjit::tools {
+
+std::string ValueOf(const std::string& details, const std::string& name) {
+  std::size_t at = details.find(name + "=");
+  if (at == std::string::npos) return {};
+  at += name.size() + 1;
+  return details.substr(at, details.find(' ', at) - at);
+}
+
+std::string OpsOf(const std::string& details) {
+  const std::size_t last = details.rfind('=');
+  const std::size_t space = details.find(' ', last);
+  return space == std::string::npos ? "" : details.substr(space + 1);
+}
+
+}  // namespace tjit::tools
