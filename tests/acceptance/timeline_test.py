@@ -226,17 +226,28 @@ class ChromeTest(Case):
         trace = self.check("a.log")
         self.assertEqual({e["cat"] for e in slices(trace)}, {"op"})
 
-    def test_rounded_ends(self):
-        # 1 s and some as a float is up to 64 ns longer.
+    def test_an_end_that_is_rounded_up(self):
+        # As a float it is 31 ns longer, into the op that follows.
+        long_ns = (1 << 30) + 97
+        main = Stream().add(log_writer.REPLAY, 1000, long_ns, "Executed",
+                            "sequence=a ops=0 reason=item")
+        main.op(1000 + long_ns, 9000).op(1000 + long_ns + 9000, 5000)
+        self.write("a.log", main)
+        first, second = slices(self.check("a.log"), "op")
+        self.assertEqual((begin_ns(first), end_ns(first)),
+                         (1000 + long_ns + 31, 1000 + long_ns + 9000))
+        self.assertEqual(end_ns(second) - begin_ns(second), 5000)
+
+    def test_an_end_that_is_rounded_down(self):
+        # As a float it is 33 ns shorter, so that what it encloses sticks out.
         long_ns = (1 << 30) + 33
         main = Stream().add(log_writer.REPLAY, 1000, long_ns, "Executed",
                             "sequence=a ops=0 reason=item")
-        main.op(1000 + long_ns, 100).op(1000 + long_ns + 100, 50)
+        main.op(long_ns - 8000, 9000)
         self.write("a.log", main)
-        trace = self.check("a.log")
-        self.assertEqual([end_ns(e) - begin_ns(e) for e in slices(trace, "op")],
-                         [100 - (begin_ns(slices(trace, "op")[0]) -
-                                 1000 - long_ns), 50])
+        (op,) = slices(self.check("a.log"), "op")
+        self.assertEqual((begin_ns(op), end_ns(op)),
+                         (long_ns - 8000, 1000 + (1 << 30)))
 
     def test_ops_of_the_same_moment(self):
         self.write("a.log", Stream().deferred(10).deferred(10).deferred(10)
