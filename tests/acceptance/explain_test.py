@@ -320,6 +320,8 @@ class BadFileTest(Case):
                 ("", f"{self.stats} is empty"),
                 (good[:len(good) // 2], f"{self.stats}:"),
                 ("words", f"{self.stats}: it is no file of TJIT_STATS"),
+                (good.replace('"schema": 1', '"schema": 2'),
+                 f"{self.stats}: it has schema 2, and this tjit reads schema 1"),
                 ('{"ops_seen": 3}\n', f"{self.stats}: it is no file of "),
                 (good.replace('"replays": ', '"replays": x'),
                  f"{self.stats}:"),

@@ -1,0 +1,242 @@
+#include "recorder/explanation_parts.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "support/bail.h"
+
+namespace tjit {
+namespace {
+
+template <class Reason>
+std::string TextOf(const std::string& name, const char* (*name_of)(Reason),
+                   const char* (*text_of)(Reason)) {
+  for (int i = 0; i < static_cast<int>(Reason::kCount); ++i) {
+    const auto reason = static_cast<Reason>(i);
+    if (name == name_of(reason)) return text_of(reason);
+  }
+  return name;
+}
+
+// "first after op 7 of sequence 3, at aten::mul: 0.25 instead of 0.5, in f()".
+std::string FirstTime(const Explanation& e, const std::string& reason) {
+  for (const ExplainedExit& exit : e.exits) {
+    if (exit.reason != reason) continue;
+    std::string text =
+        absl::StrCat("; first after op ", exit.after_ops, " of sequence ",
+                     exit.sequence, ", at ", exit.op);
+    if (!exit.actual.empty()) text += ": " + exit.actual;
+    if (!exit.expected.empty()) text += " instead of " + exit.expected;
+    if (!exit.place.empty()) text += ", called by " + exit.place;
+    return text;
+  }
+  return "";
+}
+
+void AddEagerOps(const Explanation& e, std::vector<Obstacle>* obstacles) {
+  constexpr std::int64_t kOneIn = 20;  // ops; fewer are not worth a line
+  const std::int64_t seen = CountOf(e.counters, "ops_seen");
+  const std::int64_t eager = CountOf(e.counters, "ops_eager");
+  if (e.eager_ops.empty() || kOneIn * eager < seen) return;
+  const ExplainedOp& most = e.eager_ops.front();
+  std::string what =
+      absl::StrCat(eager, " ops ran eagerly (", PercentText(eager, seen),
+                   "), most of all ", most.name, " (", TimesText(most.calls));
+  if (!most.why.empty()) what += ": " + most.why;
+  obstacles->push_back(
+      {what + ")", most.why == "reads values"
+                       ? "read values (item(), prints, comparisons) less often"
+                       : ""});
+}
+
+void AddStates(const Explanation& e, std::vector<Obstacle>* obstacles) {
+  std::int64_t seen = 0, off = 0, ops = 0;
+  for (const ExplainedSequence& s : e.sequences) {
+    if (s.state == kStateSeen) {
+      ++seen;
+      ops += s.sightings * s.ops;
+    }
+    if (s.state == kStateOff) ++off;
+  }
+  const auto sequences = [](std::int64_t n) {
+    return absl::StrCat(n, n == 1 ? " sequence was " : " sequences were ");
+  };
+  if (seen != 0 && 20 * ops >= CountOf(e.counters, "ops_seen")) {
+    obstacles->push_back({sequences(seen) + "not seen often enough",
+                          "run for longer, or lower TJIT_HOT_THRESHOLD"});
+  }
+  if (off != 0) {
+    obstacles->push_back(
+        {sequences(off) + "as fast eagerly, and left alone", ""});
+  }
+}
+
+void AddLeftAlone(const Explanation& e, std::vector<Obstacle>* obstacles) {
+  const std::int64_t times = CountOf(e.counters, "threads_left_alone");
+  if (times == 0) return;
+  obstacles->push_back(
+      {"a thread ran eagerly for a while, as tjit cost more "
+       "than it won there (" +
+           TimesText(times) + ")",
+       ""});
+}
+
+void AddForgotten(const Explanation& e, std::vector<Obstacle>* obstacles) {
+  const std::int64_t times = CountOf(e.counters, "evictions");
+  if (times == 0) return;
+  obstacles->push_back(
+      {absl::StrCat("sequences that were run least were forgotten ",
+                    TimesText(times), ", as records came near their bound; ",
+                    CountOf(e.counters, "trace_bytes") >> 20, " MB of ",
+                    CountOf(e.counters, "trace_steps"), " ops are kept"),
+       BailRemedy(BailReason::kStoreFull)});
+}
+
+}  // namespace
+
+std::string DurationText(std::int64_t ns) {
+  const double size = std::abs(static_cast<double>(ns));
+  if (size < 1e6) return absl::StrFormat("%.4g us", 1e-3 * size);
+  if (size < 1e9) return absl::StrFormat("%.4g ms", 1e-6 * size);
+  return absl::StrFormat("%.4g s", 1e-9 * size);
+}
+
+std::string PercentText(std::int64_t part, std::int64_t whole) {
+  return absl::StrFormat("%.1f %%", whole == 0
+                                        ? 0
+                                        : 100.0 * static_cast<double>(part) /
+                                              static_cast<double>(whole));
+}
+
+std::string TimesText(std::int64_t n) {
+  return n == 1 ? "once" : absl::StrCat(n, " times");
+}
+
+std::int64_t CountOf(const CountsByName& counts, const std::string& name) {
+  const auto found = counts.find(name);
+  return found == counts.end() ? 0 : found->second;
+}
+
+// The largest first, equal ones by name.
+CountsInOrder ByCount(const CountsByName& counts) {
+  CountsInOrder reasons(counts.begin(), counts.end());
+  std::stable_sort(
+      reasons.begin(), reasons.end(),
+      [](const auto& a, const auto& b) { return a.second > b.second; });
+  return reasons;
+}
+
+std::string BailTextOf(const std::string& name) {
+  return TextOf<BailReason>(name, &BailName, &BailText);
+}
+
+std::string BackwardTextOf(const std::string& name) {
+  return TextOf<BackwardReason>(name, &BackwardName, &BackwardText);
+}
+
+std::string FlushTextOf(const std::string& name) {
+  return TextOf<FlushReason>(name, &FlushName, &FlushText);
+}
+
+std::string BailRemedyOf(const std::string& name) {
+  for (int i = 0; i < static_cast<int>(BailReason::kCount); ++i) {
+    const auto reason = static_cast<BailReason>(i);
+    if (name == BailName(reason)) return BailRemedy(reason);
+  }
+  return "";
+}
+
+// What happened to a sequence, or what is missing until something does.
+std::string StoryOf(const ExplainedSequence& s) {
+  std::string text = "seen " + TimesText(s.sightings);
+  if (s.state == kStateSeen) {
+    return absl::StrCat("seen ", s.sightings, " of ", s.threshold,
+                        " times, then its ops are deferred");
+  }
+  if (s.state == kStateHot) {
+    text += "; since then it has not run to its end";
+  } else if (s.state == kStatePaused) {
+    text += "; left so often lately that it is not tried the next " +
+            TimesText(s.skip);
+  } else if (s.state == kStateBlacklisted) {
+    text += "; left more often than it ran to its end: not tried the next " +
+            TimesText(s.skip);
+  } else if (s.state == kStateOff) {
+    text += "; replaying it was slower than eager: only followed for now";
+  }
+  return absl::StrCat(text, ", replayed ", TimesText(s.replays));
+}
+
+// No sequence is there: why.
+std::string WhyNoSequence(const Explanation& e) {
+  if (CountOf(e.counters, "ops_seen") == 0) {
+    if (!e.why.empty()) return absl::StrCat("tjit saw no op: ", e.why, "\n");
+    return "tjit saw no op: is it switched on (tjit run, TJIT_AUTO_COMPILE=1), "
+           "and does this process compute with libtorch on the CPU?\n";
+  }
+  const std::int64_t found = CountOf(e.counters, "sequences");
+  if (found == 0) {
+    return "no sequence: no stretch of ops repeated for long enough (one in "
+           "which no value is read\n  and no tjit::mark_step() comes must "
+           "repeat for 4096 ops)\n";
+  }
+  return absl::StrCat(
+      "no sequence: ", found,
+      " began to repeat, and none went on while it was recorded\n");
+}
+
+Gains GainsOf(const Explanation& e) {
+  Gains gains;
+  for (const ExplainedSequence& s : e.sequences) {
+    if (s.replays == 0) continue;
+    ++gains.replayed;
+    if (!s.is_measured()) {
+      ++gains.unknown;
+      continue;
+    }
+    gains.won_ns += s.won_ns();
+    gains.eager_ns += s.eager_ns * s.replays;
+  }
+  return gains;
+}
+
+TimeInReplays TimeInReplaysOf(const Explanation& e) {
+  TimeInReplays time;
+  for (const ExplainedSequence& s : e.sequences) {
+    if (s.replay_ns == 0) continue;
+    time.runs_ns += s.replay_ns * s.replays;
+    time.executed_ns += s.executed_ns * s.replays;
+  }
+  return time;
+}
+
+std::vector<Obstacle> ObstaclesOf(const Explanation& e) {
+  constexpr std::size_t kMaxReasons = 3;
+  std::vector<Obstacle> obstacles;
+  if (e.sequences.empty() && CountOf(e.counters, "ops_seen") != 0) {
+    obstacles.push_back({"nothing was found that repeats for long enough",
+                         BailRemedy(BailReason::kNotRepeated)});
+  }
+  AddEagerOps(e, &obstacles);
+  std::size_t listed = 0;
+  for (const auto& [name, count] : ByCount(e.left)) {
+    if (++listed > kMaxReasons) break;
+    obstacles.push_back({absl::StrCat(TimesText(count), ": ", BailTextOf(name),
+                                      " [", name, "]", FirstTime(e, name)),
+                         BailRemedyOf(name)});
+  }
+  AddStates(e, &obstacles);
+  AddLeftAlone(e, &obstacles);
+  AddForgotten(e, &obstacles);
+  if (!e.not_compiled.empty()) {
+    const auto [why, count] = ByCount(e.not_compiled).front();
+    obstacles.push_back({absl::StrCat(count, count == 1 ? " group" : " groups",
+                                      " of ops stayed library calls: ", why),
+                         ""});
+  }
+  return obstacles;
+}
+
+}  // namespace tjit
