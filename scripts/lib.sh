@@ -17,8 +17,9 @@ readonly TORCH_PIP=2.13.0
 readonly TORCH_CPU_INDEX=https://download.pytorch.org/whl/cpu
 
 # package | probe | needed by | why. A probe is a command, `cmake>=3.25`, a
-# header, or `llvm`, any of the versions that were tried. Needed by: all, test (only the tests), optional (built without it if
-# apt has none).
+# header, or `llvm`, any of the versions that were tried. Needed by: all, test
+# (only the tests), optional (built without it if apt has none), optional-test
+# (both: a test is skipped without it).
 readonly PACKAGES=(
   "g++|g++|all|the C++20 compiler"
   "binutils|readelf|all|reads libtorch's build-ids"
@@ -37,6 +38,7 @@ readonly PACKAGES=(
   "valgrind|valgrind|test|counts instructions in tests"
   "pkg-config|pkg-config|test|checks the installed tjit.pc"
   "llvm-19-dev|llvm|optional|LLVM: compiles hot segments"
+  "chromium|chromium|optional-test|opens the page of tjit report in tests"
   "ccache|ccache|optional|makes the second build fast"
 )
 
@@ -155,9 +157,9 @@ EnsurePackages() {
   local use=$1 row package probe by why missing=() wanted=()
   for row in "${PACKAGES[@]}"; do
     IFS='|' read -r package probe by why <<<"$row"
-    [[ $by != test || $use == test ]] || continue
+    [[ $by != *test || $use == test ]] || continue
     HasProbe "$probe" && continue
-    if [[ $by == optional ]]; then
+    if [[ $by == optional* ]]; then
       wanted+=("$package")
     else
       missing+=("$package")

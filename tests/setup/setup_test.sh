@@ -52,7 +52,7 @@ $scratch/system)," "$scratch/project/cmake/TjitTorch.cmake"
     ln -s "$(command -v "$tool")" "$scratch/bin/$tool"
   done
   StandIn ninja 'echo 1.11.1'
-  for tool in g++ readelf valgrind pkg-config ccache \
+  for tool in g++ readelf valgrind pkg-config ccache chromium \
     llvm-config-19 apt-get; do
     StandIn "$tool"
   done

@@ -13,13 +13,14 @@
 namespace tjit::tools {
 namespace {
 
+constexpr char kNoOutput[] = "no output given: -o PATH";
 constexpr char kMark[] = "--";  // what follows it is no option
 
 bool IsOption(const std::string& word) {
   return word.size() > 1 && word[0] == '-' && word != kMark;
 }
 
-// "--help", "--op=GLOB", "-v", "-o OUT".
+// "--help", "--op=GLOB", "-v", "-o PATH".
 std::string NameOf(const CLI::App& app, const CLI::Option& option) {
   const std::string value = option.get_type_name();
   if (&option != app.get_help_ptr() && !option.get_snames().empty()) {
@@ -91,9 +92,9 @@ void Arguments::AddValue(const std::string& name, const std::string& value,
   option->type_name(value);
 }
 
-void Arguments::AddOutput(const std::string& name, std::string* path,
-                          const std::string& what) {
-  app_->add_option(name, *path, what)->type_name("OUT");
+void Arguments::AddOutput(std::string* path, const std::string& what) {
+  app_->add_option("-o,--output", *path, what)->type_name("PATH");
+  output_ = path;
 }
 
 void Arguments::AddFiles(std::string* first, std::string* second) {
@@ -188,8 +189,13 @@ std::optional<int> Arguments::Read(int count, char** words) {
     if (wrong.empty()) wrong = missing_ + ": " + usage_;
   } catch (const CLI::ExtrasError&) {
     wrong = ReadRest();
+  } catch (const CLI::ArgumentMismatch&) {
+    wrong = kNoOutput;  // no other option takes the next word
   } catch (const CLI::ParseError& e) {
     wrong = e.what();
+  }
+  if (wrong.empty() && output_ != nullptr && output_->empty()) {
+    wrong = kNoOutput;
   }
   // Whoever asks for help gets it, whatever else stands there.
   if (const CLI::Option* help = app_->get_help_ptr();

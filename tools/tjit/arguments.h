@@ -52,9 +52,8 @@ class Arguments {
   void AddValue(const std::string& name, const std::string& value,
                 const std::string& what, Set set);
 
-  // -o OUT, where `name` is "-o": a path to write to.
-  void AddOutput(const std::string& name, std::string* path,
-                 const std::string& what);
+  // A path, which is needed: "-o PATH", "-oPATH" or "--output=PATH".
+  void AddOutput(std::string* path, const std::string& what);
 
   // The words that are no options, one of:
   // One word, which is needed. `too_many`: what is wrong with a second one.
@@ -85,6 +84,7 @@ class Arguments {
   CLI::Option* last_word_ = nullptr;
   std::string also_accepted_, too_many_;
   std::string missing_ = "no file given";
+  const std::string* output_ = nullptr;
   std::vector<std::string>* program_ = nullptr;
   bool needs_program_ = false;
 };

@@ -9,6 +9,7 @@
 #include "tools/tjit/explain_command.h"
 #include "tools/tjit/graph_command.h"
 #include "tools/tjit/log_command.h"
+#include "tools/tjit/report_command.h"
 #include "tools/tjit/run_command.h"
 #include "tools/tjit/timeline_command.h"
 #include "tools/tjit/version.h"
@@ -19,9 +20,10 @@ constexpr char kHelp[] =
     "usage: tjit run [options] -- program [arguments]\n"
     "       tjit doctor [-- program [arguments]]\n"
     "       tjit explain FILE\n"
+    "       tjit report FILE -o PAGE.html\n"
     "       tjit graph [options] FILE\n"
     "       tjit log [options] FILE\n"
-    "       tjit timeline [options] BEFORE AFTER -o OUT\n"
+    "       tjit timeline [options] BEFORE AFTER -o PATH\n"
     "       tjit cache list|verify|clear [DIR]\n"
     "       tjit --help | --version\n"
     "\n"
@@ -44,6 +46,7 @@ int main(int argc, char** argv) {
   if (word == "run") return tjit::tools::RunCommand(argc - 2, argv + 2);
   if (word == "doctor") return tjit::tools::DoctorCommand(argc - 2, argv + 2);
   if (word == "explain") return tjit::tools::ExplainCommand(argc - 2, argv + 2);
+  if (word == "report") return tjit::tools::ReportCommand(argc - 2, argv + 2);
   if (word == "graph") return tjit::tools::GraphCommand(argc - 2, argv + 2);
   if (word == "log") return tjit::tools::LogCommand(argc - 2, argv + 2);
   if (word == "timeline")
@@ -58,7 +61,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   return UsageError(
-      "accepted are run, doctor, explain, graph, log, timeline, cache, "
+      "accepted are run, doctor, explain, report, graph, log, timeline, cache, "
       "--help and --version, not ",
       argv[1]);
 }

@@ -17,7 +17,7 @@
 namespace tjit::tools {
 namespace {
 
-constexpr char kWords[] = "[options] BEFORE AFTER -o OUT";
+constexpr char kWords[] = "[options] BEFORE AFTER -o PATH";
 constexpr char kWhat[] =
     "Draws two instruction logs (tjit run --log=FILE) as one picture with the "
     "same\nscale of time: BEFORE, mostly a run with TJIT_AUTO_COMPILE=0, and "
@@ -94,7 +94,7 @@ int TimelineCommand(int count, char** arguments) {
   Arguments line("tjit timeline", kWords, kWhat);
   Request request;
   line.AddHelp();
-  line.AddOutput("-o", &request.out, "where to, a path in .svg or .html");
+  line.AddOutput(&request.out, "where to, a path in .svg or .html");
   line.AddValue("--last", "N",
                 "only the last ops with all that tjit did since, or the last\n"
                 "seconds: 1000, 2.5s",
@@ -103,9 +103,6 @@ int TimelineCommand(int count, char** arguments) {
                 });
   line.AddFiles(&request.before, &request.after);
   if (const auto status = line.Read(count, arguments)) return *status;
-  if (request.out.empty()) {
-    return line.Fail(absl::StrCat("no output given: tjit timeline ", kWords));
-  }
   if (!request.out.ends_with(".svg") && !request.out.ends_with(".html")) {
     return line.Fail(absl::StrCat(
         "-o ", request.out,

@@ -1,4 +1,4 @@
-// tjit timeline [options] BEFORE AFTER -o OUT
+// tjit timeline [options] BEFORE AFTER -o PATH
 //
 // Draws two instruction logs, mostly of a program without and with tjit, as one
 // picture with the same scale of time.
