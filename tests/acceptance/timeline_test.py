@@ -7,8 +7,9 @@ slices that nest or are disjoint on each track, and lengths as in the log. Of
 wide as they are long. Of both: --last draws the end, a long log takes little
 memory, and what is wrong with a file is said.
 
-The traces are read by Python's json here, and by other readers by hand:
-docs/timeline.md names them.
+Python's json reads the traces here, as no test installs packages. An
+independent reader is `trace-lanefix --snap-threshold-us=0 IN OUT` (pip install
+trace-lanefix): it counts the slices, and has to find nothing to move.
 
 Usage: timeline_test.py TJIT_COMMAND BIN_FOLDER [unittest arguments]
 """

@@ -18,6 +18,12 @@ Json Micros(std::uint64_t ns) {
   return static_cast<double>(ns) / kNsPerMicro;
 }
 
+std::string MicrosText(std::uint64_t ns) {
+  constexpr std::uint64_t kNsPerMicro = 1000;
+  return absl::StrCat(ns / kNsPerMicro, ".",
+                      absl::Dec(ns % kNsPerMicro, absl::kZeroPad3));
+}
+
 int Tid(int track) { return track + 1; }
 
 // What viewers filter by.
@@ -77,9 +83,42 @@ ChromeTrace::ChromeTrace(const InstructionLog& log, OutputText* out)
          {"args", {{"name", log.program()}}}});
 }
 
-void ChromeTrace::Write(const Json& event) {
-  out_->Write(absl::StrCat(has_events_ ? ",\n" : "\n", JsonText(event)));
+void ChromeTrace::WriteText(const std::string& event) {
+  out_->Write(has_events_ ? ",\n" : "\n");
+  out_->Write(event);
   has_events_ = true;
+}
+
+const std::string& ChromeTrace::Quoted(const std::string& text) {
+  constexpr std::size_t kMaxTexts = 1 << 16;
+  const auto at = quoted_.find(text);
+  if (at != quoted_.end()) return at->second;
+  if (quoted_.size() == kMaxTexts) quoted_.clear();
+  return quoted_.emplace(text, JsonText(Json(text))).first->second;
+}
+
+void ChromeTrace::WriteOp(const LogRow& row, const Placed& at) {
+  std::string text = absl::StrCat(
+      "{\"ph\":\"X\",\"name\":", Quoted(row.command), ",\"cat\":\"",
+      Category(row), "\",\"pid\":", pid_, ",\"tid\":", Tid(at.track));
+  absl::StrAppend(&text, ",\"ts\":", MicrosText(at.begin_ns),
+                  ",\"dur\":", MicrosText(at.end_ns - at.begin_ns),
+                  ",\"args\":{\"number\":", row.number,
+                  ",\"bytes\":", row.bytes,
+                  ",\"deferred\":", row.is_compiled ? "true" : "false",
+                  ",\"details\":", Quoted(row.details),
+                  row.has_thrown ? ",\"threw\":true}}" : "}}");
+  WriteText(text);
+}
+
+void ChromeTrace::WriteArrow(const char* end, int track, std::uint64_t at_ns) {
+  const bool is_head = *end == 'f';
+  WriteText(absl::StrCat(
+      "{\"ph\":\"", end,
+      "\",\"name\":\"runs\",\"cat\":\"deferral\",\"id\":", arrows_,
+      ",\"pid\":", pid_, ",\"tid\":", Tid(track), ",\"ts\":", MicrosText(at_ns),
+      // It ends at the slice around it.
+      is_head ? ",\"bp\":\"e\"}" : "}"));
 }
 
 void ChromeTrace::NameTracks() {
@@ -104,8 +143,10 @@ void ChromeTrace::Add(const LogRow& row, bool is_drawn) {
   const Placed at = layout_.Place(row);
   NameTracks();
   const bool is_slice = ShapeOf(row) == Shape::kSlice;
-  Json event;
-  if (is_drawn) {
+  if (is_drawn && row.event == LogEvent::kOp && !at.is_open) {
+    WriteOp(row, at);
+  } else if (is_drawn) {
+    Json event;
     event = {{"ph", is_slice ? "X" : "i"}, {"name", Name(row)},
              {"cat", Category(row)},       {"pid", pid_},
              {"tid", Tid(at.track)},       {"ts", Micros(at.begin_ns)}};
@@ -150,15 +191,8 @@ void ChromeTrace::AddArrows(const LogRow& row, const Placed& at,
   for (std::size_t i = ops->size() - count; is_drawn && i < ops->size(); ++i) {
     if (!(*ops)[i].is_drawn) continue;
     ++arrows_;
-    const auto arrow = [&](const char* end, int track, std::uint64_t ns) {
-      return Json{{"ph", end},       {"name", "runs"}, {"cat", "deferral"},
-                  {"id", arrows_},   {"pid", pid_},    {"tid", Tid(track)},
-                  {"ts", Micros(ns)}};
-    };
-    Write(arrow("s", (*ops)[i].track, (*ops)[i].at_ns));
-    Json head = arrow("f", at.track, at.begin_ns);
-    head["bp"] = "e";  // the slice around it
-    Write(head);
+    WriteArrow("s", (*ops)[i].track, (*ops)[i].at_ns);
+    WriteArrow("f", at.track, at.begin_ns);
   }
   ops->clear();
 }

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "recorder/instruction_log_reader.h"
@@ -51,7 +52,13 @@ class ChromeTrace {
     std::uint64_t begin_ns;
   };
 
-  void Write(const Json& event);
+  void Write(const Json& event) { WriteText(JsonText(event)); }
+  void WriteText(const std::string& event);
+  // Ops and arrows are nearly all events: their text is made without Json.
+  void WriteOp(const LogRow& row, const Placed& at);
+  void WriteArrow(const char* end, int track, std::uint64_t at_ns);
+  // A text as JSON has it. Few texts come again and again.
+  const std::string& Quoted(const std::string& text);
   void NameTracks();
   void AddArrows(const LogRow& row, const Placed& at, bool is_drawn);
   std::vector<Pending>* PendingOf(int track, std::uint64_t count);
@@ -63,6 +70,7 @@ class ChromeTrace {
   std::map<int, std::vector<Pending>> pending_;  // by track
   std::vector<Unfinished> unfinished_;
   std::uint64_t arrows_ = 0;
+  std::unordered_map<std::string, std::string> quoted_;
   bool has_events_ = false;
 };
 
