@@ -145,12 +145,13 @@ void Picture::AddWide(const WideSlice& slice) {
   const double width = X(slice.end_ns) - X(slice.begin_ns);
   Rect(X(slice.begin_ns), top, width, height, slice.kind,
        absl::StrCat(slice.details, ", ", Ms(slice.end_ns - slice.begin_ns)));
-  const auto room = static_cast<std::size_t>(width) / kCharacter;
-  if (slice.label.size() > room) return;
+  constexpr double kIndent = 3, kBaseline = 14;
+  const double label_width =
+      2 * kIndent + kCharacter * static_cast<double>(slice.label.size());
+  if (label_width > width) return;
   const bool is_light = slice.kind == SliceKind::kRandom ||
                         slice.kind == SliceKind::kReduction ||
                         slice.kind == SliceKind::kMemory;
-  constexpr double kIndent = 3, kBaseline = 14;
   Text(X(slice.begin_ns) + kIndent, top + kBaseline,
        is_light ? "label dark" : "label", slice.label);
 }
