@@ -293,6 +293,42 @@ class OtherRunsTest(Case):
         self.assertEqual(page.words("not-compiled", "name"), ["too <small>"])
         self.assertEqual(page.values("backwards", "times"), [2])
 
+    def ran(self, *program):
+        done = run(TJIT, "run", f"--stats={self.stats}", "--", BIN / program[0],
+                   *program[1:])
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return json.loads(self.stats.read_text()), self.report()
+
+    def test_a_program_with_tjit_jit(self):
+        did, page = self.ran("whole_step")
+        self.assertGreater(did["jit_replays"], 1000, did)
+        function, = did["jit_functions"]
+        row, = page.tables["jit-table"]
+        self.assertEqual(row["name"][0], function["name"])
+        for key in ("calls", "replays", "ways"):
+            self.assertEqual(row[key][1], function[key])
+
+    def test_a_program_with_branches(self):
+        did, page = self.ran("timed_loop", "3000", "branches")
+        self.assertGreater(did["side_exits"]["op_differs"], 0, did)
+        self.assertEqual(dict(zip(page.words("left", "name"),
+                                  page.values("left", "times"))),
+                         did["side_exits"])
+        shown = {(row["after_ops"][1], row["expected"][0], row["actual"][0])
+                 for name, rows in page.tables.items()
+                 if name.endswith("-exits") for row in rows}
+        self.assertEqual(shown, {
+            (e["after_ops"], e["expected"], e["actual"]) for e in did["exits"]})
+
+    def test_a_program_with_regions(self):
+        did, page = self.ran("cahn_hilliard")
+        self.assertNotEqual(did["regions"], [])
+        self.assertEqual(page.words("region-table", "name"),
+                         [r["name"] for r in did["regions"]])
+        for key in ("entries", "ops_seen", "ops_replayed", "ops_eager"):
+            self.assertEqual(page.values("region-table", key),
+                             [r[key] for r in did["regions"]])
+
     def test_times_that_were_not_measured(self):
         did = self.digits()
         for sequence in did["sequence_details"]:

@@ -11,6 +11,7 @@ const char kReportStyle[] = R"css(
   --raised: #f4f6f9; --accent: #0b5cad;
   --part0: #2a7f62; --part1: #6a4fb3; --part2: #c77d0a; --part3: #b8405e;
   --part4: #a8b0bc;
+  --words: 13rem;  /* the narrowest that a column of words gets */
 }
 @media (prefers-color-scheme: dark) {
   :root {
@@ -60,7 +61,7 @@ th, td {
 td, td code { overflow-wrap: break-word; }
 td[data-key=first_ops], td[data-key=doc], td[data-key=what],
 td[data-key=remedy], td[data-key=why], td[data-key=from] {
-  min-width: 13rem;
+  min-width: var(--words);
 }
 td.number, th.number { text-align: right; white-space: nowrap; width: 1%; }
 th.number button { text-align: right; }
@@ -87,6 +88,7 @@ details {
 }
 summary { cursor: pointer; overflow-wrap: anywhere; }
 @media (max-width: 600px) {
+  :root { --words: 9rem; }
   body { padding: .75rem .75rem 3rem; }
   .tiles { grid-template-columns: 1fr 1fr; }
   .tile dd { font-size: 1.1rem; }
