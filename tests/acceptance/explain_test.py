@@ -8,6 +8,7 @@ are named, status 2.
 
 Usage: explain_test.py TJIT_COMMAND BIN_FOLDER [unittest arguments]
 """
+import functools
 import json
 import pathlib
 import re
@@ -155,6 +156,20 @@ class ExplainTest(Case):
         self.assertIn("tjit saw no op: the program called no op", done.stderr)
 
 
+def up_to_three_times(test):
+    """Of a test that compares times: a busy machine changes its speed within a
+    process, and from one to the next."""
+    @functools.wraps(test)
+    def repeated(self):
+        for tries in range(3):
+            try:
+                return test(self)
+            except AssertionError:
+                if tries == 2:
+                    raise
+    return repeated
+
+
 class GainsTest(Case):
     """Each figure against one that is measured otherwise."""
 
@@ -169,6 +184,7 @@ class GainsTest(Case):
         self.assertGreater(value, other / factor)
         self.assertLess(value, other * factor)
 
+    @up_to_three_times
     def test_times_are_the_programs_own(self):
         # Of the program's clock: its first steps, its last ones.
         did, text, eager_ns, replay_ns = self.timed()
@@ -181,9 +197,12 @@ class GainsTest(Case):
         self.assertLess(sequence["executed_ns"], sequence["replay_ns"])
         self.assertGreater(sequence["executed_ns"],
                            0.2 * sequence["replay_ns"])
-        # The process's, with its start and its end, from outside.
+        # The process's, from outside, but for the start of tjit run and for
+        # loading libtorch, as in a run of one step.
         self.assertLess(did["wall_ns"], self.took_ns + 2e7)
-        self.assertGreater(did["wall_ns"], self.took_ns - 2e8)
+        unseen_ns = self.took_ns - did["wall_ns"]
+        short, *_ = self.timed(steps=1)
+        self.assertLess(unseen_ns, self.took_ns - short["wall_ns"] + 1e8)
         self.assertLess(sequence["replays"] * sequence["replay_ns"],
                         did["wall_ns"])
         self.assertRegex(text, r"^tjit: \S+timed_loop 3000 ran for \S+ m?s"
@@ -209,24 +228,26 @@ class GainsTest(Case):
             won, 1e-6 * (sequence["eager_ns"] - sequence["replay_ns"]) *
             replays, delta=0.01 * of)
 
+    @up_to_three_times
     def test_compiled_and_library_times_are_the_programs_own(self):
-        # Of two processes, between which a busy machine may change its speed.
-        for tries in range(3):
-            try:
-                return self.check_compiled_and_library_times()
-            except AssertionError:
-                if tries == 2:
-                    raise
-
-    def check_compiled_and_library_times(self):
-        did, _, _, compiled_ns = self.timed(steps=20000, backend="llvm")
-        code, = did["compiled_segments"]
-        _, _, _, library_ns = self.timed(steps=5000)
+        # The least of three runs: what else runs makes times longer only.
+        codes, compiled, library = [], [], []
+        for _ in range(3):
+            did, _, _, compiled_ns = self.timed(steps=20000, backend="llvm")
+            codes += did["compiled_segments"]
+            compiled.append(compiled_ns)
+            library.append(self.timed(steps=5000)[3])
+        self.assertEqual(len(codes), 3)
+        code = {key: min(one[key] for one in codes)
+                for key in ("compiled_ns", "library_ns")}
         # A step is the segment's run and the calls that deferred it.
-        self.assertLess(code["compiled_ns"], 1.2 * compiled_ns)
-        self.assertLess(code["library_ns"], 1.2 * library_ns)
-        self.assert_near(code["library_ns"] - code["compiled_ns"],
-                         library_ns - compiled_ns, 2)
+        self.assertLess(code["compiled_ns"], 1.2 * min(compiled))
+        self.assertLess(code["library_ns"], 1.2 * min(library))
+        said = code["library_ns"] - code["compiled_ns"]
+        seen = min(library) - min(compiled)
+        # Where the code hardly wins, their difference is the machine's noise.
+        if max(said, seen) > 0.3 * min(library):
+            self.assert_near(said, seen, 2)
 
     def test_exits_agree_everywhere(self):
         log = self.stats.with_name("run.log")

@@ -58,8 +58,12 @@ class Case(unittest.TestCase):
         self.assertNotEqual(done.stdout, "")
         did = json.loads(stats.read_text())
         self.assertGreater(did["ops_seen"], 1000)
-        self.assertGreaterEqual(did["ops_replayed"], share * did["ops_seen"],
-                                did)
+        # What a trial whether a sequence pays has run eagerly: three blocks of
+        # 16 runs (policy.def) where its runs took half a second.
+        tried = sum(48 * s["ops"] for s in did["sequence_details"]
+                    if s["replays"] * s["replay_ns"] > 5e8)
+        self.assertGreaterEqual(did["ops_replayed"],
+                                share * (did["ops_seen"] - tried), did)
         return plain
 
 
