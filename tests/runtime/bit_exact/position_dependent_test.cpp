@@ -176,12 +176,9 @@ const TjitMath& Found(Op op, DType dtype) {
       .first->second;
 }
 
-// Behind the whole vectors of AVX2 the compiler's have another width.
+// There is none for halves.
 bool IsCall(Op op, DType dtype) {
   switch (op) {
-    case Op::kMaximumOfTensors:
-    case Op::kMinimumOfTensors:
-      return at::get_cpu_capability() != "AVX512";
     case Op::kInRemainder:
     case Op::kSmoothL1Backward:
     case Op::kHuberBackward:
