@@ -166,7 +166,7 @@ class FunctionSource : public GraphSource {
         if (tensor.defined() && captured.tensor &&
             captured.storage._unsafe_get_target() ==
                 tensor.storage().unsafeGetStorageImpl()) {
-          Captured(c, captured.geometry, 0);
+          Captured(c, captured.geometry);
         }
       }
     }
@@ -201,9 +201,9 @@ class FunctionSource : public GraphSource {
       case Kind::kArgument:
         return ViewOfArgument(from.index, g);
       case Kind::kDrawn:
-        return View(drawn_[from.index], DrawnForm(from.index, g), g);
+        return ViewOfDrawn(from.index, g);
       case Kind::kCaptured:
-        return ViewOfCaptured(from, g);
+        return ViewOfCaptured(from.index, g);
       case Kind::kConstant:
         return ConstantOf(from.index, g);
       case Kind::kBorn:
@@ -231,7 +231,7 @@ class FunctionSource : public GraphSource {
 
   Value* ViewOfArgument(std::uint32_t index, const TensorGeometry& g) {
     const TensorGeometry& form = plan_.key.arguments[index].geometry;
-    CheckForm(form, g);
+    CheckElements(form, g);
     if (SameView(form, g)) return inputs_[index];
     // Where it begins in its storage is the caller's.
     Value* offset = nullptr;
@@ -249,14 +249,20 @@ class FunctionSource : public GraphSource {
     }
     return GraphView(&graph_, inputs_[index], g, offset);
   }
-  Value* ViewOfTensor(std::uint32_t index, const TensorGeometry& g) {
-    const auto& [value, form] = Captured(index, g, 0);
-    return View(value, form, g);
+  Value* ViewOfCaptured(std::uint32_t index, const TensorGeometry& g) {
+    const Known& known = Captured(index, g);
+    return View(known.value, known.geometry, g);
   }
   Value* argument(std::uint32_t index) const { return inputs_[index]; }
   Value* drawn(std::uint32_t index) const { return drawn_[index]; }
+  // A draw that gives the tensor its sizes, as arange() does, says of no form
+  // that it is the whole.
   Value* ViewOfDrawn(std::uint32_t index, const TensorGeometry& g) {
-    return View(drawn_[index], DrawnForm(index, g), g);
+    const TensorGeometry& made = plan_.record->drawn[index].geometry;
+    if (made.numel() != 0) return View(drawn_[index], made, g);
+    CheckElements(made, g);
+    return GraphView(&graph_, drawn_[index], g,
+                     GraphConstant(&graph_, g.offset));
   }
 
  private:
@@ -284,7 +290,8 @@ class FunctionSource : public GraphSource {
     return graph_.addInput(name)->setType(std::move(type));
   }
 
-  static void CheckForm(const TensorGeometry& form, const TensorGeometry& g) {
+  static void CheckElements(const TensorGeometry& form,
+                            const TensorGeometry& g) {
     if (g.dtype != form.dtype) {
       throw CannotEmit("a tensor is read as elements of another type");
     }
@@ -295,7 +302,7 @@ class FunctionSource : public GraphSource {
 
   Value* View(Value* value, const TensorGeometry& form,
               const TensorGeometry& g) {
-    CheckForm(form, g);
+    CheckElements(form, g);
     if (SameView(form, g)) return value;
     return GraphView(&graph_, value, g, GraphConstant(&graph_, g.offset));
   }
@@ -313,20 +320,7 @@ class FunctionSource : public GraphSource {
     return node->output()->setType(c10::TensorType::get());
   }
 
-  // What was drawn may have been given its sizes by the draw, as by arange().
-  TensorGeometry DrawnForm(std::uint32_t index, const TensorGeometry& g) const {
-    const TensorGeometry& made = plan_.record->drawn[index].geometry;
-    if (made.numel() != 0) return made;
-    return g;
-  }
-
-  Value* ViewOfCaptured(const FunctionSlot& from, const TensorGeometry& g) {
-    const Known& known = Captured(from.index, g, from.bytes);
-    return View(known.value, known.geometry, g);
-  }
-
-  const Known& Captured(std::uint32_t index, const TensorGeometry& g,
-                        std::uint64_t bytes) {
+  const Known& Captured(std::uint32_t index, const TensorGeometry& g) {
     const CapturedStorage& captured = plan_.captured[index];
     auto [at, is_new] =
         captured_.try_emplace(captured.storage._unsafe_get_target());
@@ -336,11 +330,11 @@ class FunctionSource : public GraphSource {
       tensor = Locked(captured);
       at->second.geometry = captured.geometry;
     } else {  // nobody is known to have a tensor over it
-      at->second.geometry = WholeOf(bytes, g);
+      const c10::Storage storage(captured.storage.lock());
+      at->second.geometry = WholeOf(storage.nbytes(), g);
       const TensorGeometry& whole = at->second.geometry;
       tensor = at::empty({0}, static_cast<c10::ScalarType>(whole.dtype));
-      tensor.set_(c10::Storage(captured.storage.lock()), 0,
-                  c10::IntArrayRef(whole.sizes, whole.ndim));
+      tensor.set_(storage, 0, c10::IntArrayRef(whole.sizes, whole.ndim));
     }
     at->second.value = tensors_.Add(&graph_, self_, tensor);
     return at->second;
@@ -406,7 +400,7 @@ class ResultValues {
                    ? source_.ViewOfArgument(result.index, result.geometry)
                    : source_.argument(result.index);
       case FunctionResult::Kind::kCaptured:
-        return source_.ViewOfTensor(
+        return source_.ViewOfCaptured(
             result.index, result.is_view
                               ? result.geometry
                               : plan_.captured[result.index].geometry);

@@ -214,6 +214,16 @@ TEST_F(SaveTorchscriptTest, RandomNumbersAreDrawnByTheModule) {
   EXPECT_TRUE(SameBits(loaded.forward({x}).toTensor(), expected));
 }
 
+// arange() gives the tensor its sizes.
+TEST_F(SaveTorchscriptTest, PartsOfWhatIsDrawn) {
+  const auto f = [](const Tensors& in) {
+    const Tensor places = at::arange(8), noise = at::zeros({8});
+    return Tensors{in[0] * places.slice(0, 2, 5), places.slice(0, 6, 8),
+                   in[0] + noise.slice(0, 1, 4)};
+  };
+  ExpectSameLoaded(f, {at::rand({3})}, {at::rand({3})});
+}
+
 TEST_F(SaveTorchscriptTest, WhatNothingUsesIsLeftOut) {
   nn::LSTM net(nn::LSTMOptions(4, 6).num_layers(2).batch_first(true));
   net->eval();
