@@ -455,6 +455,15 @@ class BadInputTest(Case):
         self.check(f"{self.stats} is the file to read: name another one",
                    self.stats, "-o", self.stats)
         self.assertEqual(self.stats.read_text(), good)
+        other = self.folder / "train.py"
+        other.write_text("import torch\n")
+        self.check(f'will not replace "{other}": it is no report of tjit',
+                   self.stats, "-o", other)
+        self.assertEqual(other.read_text(), "import torch\n")
+        for _ in range(2):  # the second time over the first page
+            self.assertEqual(run(TJIT, "report", self.stats, "-o",
+                                 self.page).returncode, 0)
+        self.page.unlink()
         missing = self.folder / "no" / "page.html"
         self.check(f"cannot write {missing}: No such file", self.stats, "-o",
                    missing)

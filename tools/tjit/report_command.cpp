@@ -1,15 +1,13 @@
 #include "tools/tjit/report_command.h"
 
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <system_error>
 
 #include "absl/strings/str_format.h"
 #include "tools/tjit/arguments.h"
+#include "tools/tjit/output_text.h"
 #include "tools/tjit/report_page.h"
 #include "tools/tjit/run_command.h"
 #include "tools/tjit/stats_file.h"
@@ -22,8 +20,7 @@ constexpr char kWhat[] =
     "each "
     "sequence,\nwhy not more, and what to do. FILE is what the run wrote as "
     "TJIT_STATS=FILE or\n`tjit run --stats=FILE`. The page needs no network "
-    "and "
-    "no other file.\n";
+    "and no other file.\n";
 
 int Fail(const std::string& text) {
   absl::FPrintF(stderr, "tjit report: %s\n", text);
@@ -39,12 +36,11 @@ bool IsSameFile(const std::string& a, const std::string& b) {
 
 // Returns "" or what is wrong.
 std::string Write(const std::string& path, const std::string& page) {
-  errno = 0;
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << page;
-  file.close();
-  if (file) return "";
-  return "cannot write " + path + ": " + std::strerror(errno);
+  OutputText file;
+  const std::string wrong = file.Open(path, {"report", kReportBeginning});
+  if (!wrong.empty()) return wrong;
+  file.Write(page);
+  return file.Close();
 }
 
 }  // namespace

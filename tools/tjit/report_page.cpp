@@ -133,7 +133,8 @@ std::string Links(const std::vector<std::pair<std::string, std::string>>& all,
 
 std::string Head(const std::string& title) {
   return absl::StrCat(
-      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      kReportBeginning,
+      "<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, "
       "initial-scale=1\">\n"
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src "

@@ -12,6 +12,10 @@
 
 namespace tjit::tools {
 
+// How a page begins.
+inline constexpr char kReportBeginning[] =
+    "<!DOCTYPE html>\n<!-- tjit report -->\n";
+
 std::string ReportPage(const StatsFile& stats);
 
 }  // namespace tjit::tools

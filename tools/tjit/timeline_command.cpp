@@ -21,7 +21,7 @@ constexpr char kWords[] = "[options] BEFORE AFTER -o PATH";
 constexpr char kWhat[] =
     "Draws two instruction logs (tjit run --log=FILE) as one picture with the "
     "same\nscale of time: BEFORE, mostly a run with TJIT_AUTO_COMPILE=0, and "
-    "AFTER, one\nwith tjit. OUT ends in .svg or .html.\n";
+    "AFTER, one\nwith tjit. PATH ends in .svg or .html.\n";
 
 struct Request {
   std::string before, after, out;
