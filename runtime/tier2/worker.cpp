@@ -68,12 +68,14 @@ bool Worker::Enqueue(Task task) {
 }
 
 bool Worker::Start() {
-  if (has_worker_) return true;
+  // Behind a fork that is under way, UnlockAfterFork() starts it.
+  if (has_worker_ || pauses_ != 0) return true;
   if (cannot_start_) return false;
   try {
     const SignalsBlocked blocked;
     std::thread([this] { Work(); }).detach();
     has_worker_ = true;
+    is_busy_ = true;  // until it waits for tasks
     if (!std::exchange(had_worker_, true)) StopFirstAtExit();
   } catch (const std::system_error& e) {
     cannot_start_ = true;
@@ -102,6 +104,8 @@ void Worker::Work() {
   ReleasableMutexLock lock(mutex_);
   worker_ = std::this_thread::get_id();
   holds_memory_ = false;
+  is_busy_ = false;
+  changed_->notify_all();
   while (!is_stopped() && WaitForTask(&lock)) {
     if (!is_stopped() && pauses_ == 0 && !queue_.empty()) RunFirst(&lock);
   }
@@ -197,7 +201,9 @@ void Worker::UnlockAfterFork(bool is_child) {
     // The parent's worker may wait on the old one.
     changed_ = new std::condition_variable;
     DropQueuedLocked(/*with_jobs=*/false);
-    if (!queue_.empty()) Start();
+  }
+  if (pauses_ == 0 && !queue_.empty() && !Start()) {
+    DropQueuedLocked(/*with_jobs=*/true);
   }
   changed_->notify_all();
   mutex_.UnlockAfterFork();

@@ -60,9 +60,10 @@ class Worker {
   // there.
   static void StopFirstAtExit();
 
-  // Waits until the worker is between two jobs, where it stays until
-  // UnlockAfterFork(). The caller holds no lock: what the worker does may need
-  // one of the runtime for a moment.
+  // Waits until the worker has begun and is between two jobs, where it stays
+  // until UnlockAfterFork(); none is started until then. A child would wait for
+  // ever for what a thread of its parent had half initialised. The caller holds
+  // no lock: what the worker does may need one of the runtime for a moment.
   void PauseForFork();
   // REQUIRES: the worker is paused.
   void LockForFork() { mutex_.LockForFork(); }
@@ -99,7 +100,7 @@ class Worker {
   std::deque<Task> queue_ ABSL_GUARDED_BY(mutex_);
   bool has_worker_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread::id worker_ ABSL_GUARDED_BY(mutex_);  // the last that began
-  bool is_busy_ ABSL_GUARDED_BY(mutex_) = false;
+  bool is_busy_ ABSL_GUARDED_BY(mutex_) = false;  // begins, or does a task
   int pauses_ ABSL_GUARDED_BY(mutex_) = 0;  // forks under way
   bool cannot_start_ ABSL_GUARDED_BY(mutex_) = false;
   bool had_worker_ ABSL_GUARDED_BY(mutex_) = false;  // ever

@@ -2,7 +2,9 @@
 // disable(), clear() and fork(), and neither a fork nor the exit waits for
 // their end. TJIT_PROFILE names the file (CMakeLists.txt).
 #include <ATen/ATen.h>
+#include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +25,22 @@
 #include "runtime/tier2/llvm_engine.h"
 #include "runtime/tier2/tier2.h"
 #include "tests/recorder/path_builder.h"
+
+namespace {
+
+std::atomic<int> workers_begun{0};
+
+}  // namespace
+
+// The first thing that a worker does takes a while here: the library calls this
+// one instead of glibc's.
+extern "C" int pthread_setname_np(pthread_t thread, const char* name) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  ++workers_begun;
+  const auto usual = reinterpret_cast<int (*)(pthread_t, const char*)>(
+      dlsym(RTLD_NEXT, "pthread_setname_np"));
+  return usual(thread, name);
+}
 
 namespace tjit::runtime {
 namespace {
@@ -191,6 +209,36 @@ TEST_F(WorkerJobsTest, AForkDoesNotWaitAndBothProcessesDoTheJob) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
   EXPECT_LT(steady_clock::now() - began, seconds(30));
+}
+
+// In the child, a static variable that it was about to initialise would be
+// waited for for ever.
+TEST_F(WorkerJobsTest, AForkWaitsUntilTheWorkerHasBegun) {
+  const int before = workers_begun;
+  ASSERT_TRUE(
+      tier2_.worker().Post([](const std::atomic<bool>&) { return true; }));
+  tier2_.worker().PauseForFork();
+  EXPECT_EQ(workers_begun, before + 1);
+  tier2_.LockForFork();
+  tier2_.UnlockAfterFork(/*is_child=*/false);
+  EXPECT_TRUE(tier2_.worker().WaitUntilIdle(seconds(60)));
+}
+
+TEST_F(WorkerJobsTest, NoWorkerBeginsDuringAFork) {
+  const int before = workers_begun;
+  std::atomic<int> runs{0};
+  tier2_.worker().PauseForFork();
+  ASSERT_TRUE(tier2_.worker().Post([&](const std::atomic<bool>&) {
+    ++runs;
+    return true;
+  }));
+  std::this_thread::sleep_for(milliseconds(100));
+  EXPECT_EQ(workers_begun, before);
+  tier2_.LockForFork();
+  tier2_.UnlockAfterFork(/*is_child=*/false);
+  EXPECT_TRUE(tier2_.worker().WaitUntilIdle(seconds(60)));
+  EXPECT_EQ(workers_begun, before + 1);
+  EXPECT_EQ(runs, 1);
 }
 
 TEST_F(WorkerJobsTest, AWaitEndsInTimeAndNeverWaitsForItself) {
