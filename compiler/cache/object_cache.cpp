@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/cache/entry.h"
 #include "compiler/cache/folder.h"
+#include "compiler/cache/packaged_entries.h"
 
 namespace tjit::cache {
 namespace {
@@ -34,6 +35,7 @@ void ObjectCache::WarnOnce(bool* said, const std::string& text) {
 }
 
 bool ObjectCache::IsUsable() {
+  if (folder_.empty()) return false;
   if (is_checked_ || is_refused_) return !is_refused_;
   bool is_there = false;
   const std::string error = CheckFolder(folder_, &is_there);
@@ -75,7 +77,11 @@ bool ObjectCache::Read(std::string_view key, std::string* object,
 
 bool ObjectCache::Find(std::string_view key, std::string* object,
                        EntryKind kind) {
-  const bool is_there = Read(key, object, kind);
+  bool is_there = Read(key, object, kind);
+  if (!is_there) object->clear();
+  if (!is_there || kind == EntryKind::kVerdicts) {
+    is_there = FindPackaged(key, object, kind) || is_there;
+  }
   if (kind == EntryKind::kCode) ++(is_there ? hits_ : misses_);
   return is_there;
 }
@@ -89,7 +95,7 @@ void ObjectCache::MakeRoom(std::uint64_t bytes) {
 
 void ObjectCache::Store(std::string_view key, std::string_view object,
                         EntryKind kind) {
-  if (cannot_write_ || is_refused_) return;
+  if (folder_.empty() || cannot_write_ || is_refused_) return;
   std::string error;
   if (!is_checked_) error = MakeFolder(folder_);
   if (error.empty() && !IsUsable()) return;

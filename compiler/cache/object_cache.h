@@ -10,7 +10,8 @@
 // that is cut, damaged or another's is removed and compiled anew; a folder
 // that cannot be written to is only read, one that is not ours is not used.
 // Each is said once, by `warn`.
-// Invariants: (1) Find() gives the bytes of a Store() of the same key. (2) The
+// Invariants: (1) Find() gives the bytes of a Store() of the same key, or of a
+// package's; of verdicts those of both, one behind the other. (2) The
 // folder holds max_bytes and what other processes have added since the last
 // look (kLookEvery writes).
 // Thread: one at a time; any number of processes.
@@ -32,7 +33,8 @@ class ObjectCache {
  public:
   using Warn = std::function<void(const std::string& text)>;
 
-  // The folder need not be there: the first Store() makes it.
+  // The folder need not be there: the first Store() makes it. "": there is
+  // none, and only entries of packages are found (packaged_entries.h).
   ObjectCache(std::string folder, Warn warn,
               std::uint64_t max_bytes = kMaxBytes);
 

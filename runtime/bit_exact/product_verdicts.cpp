@@ -2,6 +2,7 @@
 
 #include <exception>
 
+#include "compiler/cache/packaged_entries.h"
 #include "support/log.h"
 
 namespace tjit::runtime {
@@ -21,7 +22,9 @@ void WarnOfEntry(const std::string& text) {
 void ProductVerdicts::UseFolder(const std::string& folder) {
   const MutexLock lock(mutex_);
   store_.RecordProcess();
-  if (folder.empty()) return cache_.store(nullptr);
+  if (folder.empty() && cache::PackagedVersion() == 0) {
+    return cache_.store(nullptr);
+  }
   std::unique_ptr<cache::ObjectCache>& cache = caches_[folder];
   if (cache == nullptr) {
     cache = std::make_unique<cache::ObjectCache>(folder, &WarnOfEntry);

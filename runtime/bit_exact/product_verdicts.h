@@ -22,7 +22,8 @@ namespace tjit::runtime {
 
 class ProductVerdicts : public Verdicts {
  public:
-  // enable(): where verdicts are kept from now on; "": nowhere.
+  // enable(): where verdicts are kept from now on; "": nowhere, and those of
+  // packages are known.
   void UseFolder(const std::string& folder);
 
   std::optional<std::string> Find(const std::string& question) override;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/cache/packaged_entries.h"
 #include "runtime/platform/fp_environment.h"
 
 namespace tjit::runtime {
@@ -19,10 +20,12 @@ cache::ObjectCache* VerdictStore::Usable() {
   if (cache == nullptr || !is_recorded_ || !HasUsualArithmetic()) {
     return nullptr;
   }
-  if (cache == read_) return cache;
+  const std::int64_t packaged = cache::PackagedVersion();
+  if (cache == read_ && packaged == packaged_) return cache;
   if (key_.empty()) key_ = process_.Text();
   if (key_.empty()) return nullptr;
   read_ = cache;
+  packaged_ = packaged;
   known_.clear();
   Load(cache, &known_);
   return cache;

@@ -61,6 +61,7 @@ class VerdictStore : public Verdicts {
   bool is_recorded_ = false;
   std::string key_;                     // "": not made yet, or there is none
   cache::ObjectCache* read_ = nullptr;  // whose answers are known_
+  std::int64_t packaged_ = 0;           // and those of packages until then
   Answers known_, news_;
   std::int64_t known_count_ = 0, probed_count_ = 0;
   mutable Mutex mutex_;

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_format.h"
 #include "compiler/abi/kernel_abi.h"
+#include "compiler/cache/packaged_entries.h"
 #include "compiler/driver/segment_dump.h"
 #include "recorder/region_table.h"
 #include "runtime/bit_exact/product_verdicts.h"
@@ -91,8 +92,12 @@ void Log(const CompileTask& task, const CacheUse& use, std::int64_t probes) {
 }  // namespace
 
 cache::ObjectCache* Tier2::CacheFor(const std::string& folder) {
-  if (folder == kCacheOff) return nullptr;
+  const bool is_off = folder == kCacheOff;
+  if (is_off && cache::PackagedVersion() == 0) return nullptr;
   std::unique_ptr<cache::ObjectCache>& cache = caches_[folder];
+  if (cache == nullptr && is_off) {
+    cache = std::make_unique<cache::ObjectCache>("", &LogWarning);
+  }
   if (cache == nullptr) {
     std::error_code none;  // then the folder as it was given
     const auto path = std::filesystem::absolute(folder, none);
@@ -119,6 +124,13 @@ void Tier2::SetBackend(Backend backend, const std::string& cache_dir,
       region_engines_[i].store(EngineOf(static_cast<Backend>(i)));
     }
   }
+}
+
+void Tier2::UsePackages() {
+  const MutexLock lock(mutex_);
+  if (cache_.load() != nullptr) return;
+  cache_.store(CacheFor(std::string(kCacheOff)));
+  VerdictsOfProducts().UseFolder("");
 }
 
 Engine* Tier2::EngineOf(Backend backend) {

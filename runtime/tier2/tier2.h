@@ -58,6 +58,13 @@ class Tier2 {
   // enable(): what compiles from now on, and the folder where machine code is
   // kept ("off": nowhere). `fast`: of machine code, fast_math.h.
   void SetBackend(Backend backend, const std::string& cache_dir, bool fast);
+  // Packages brought code or verdicts: they are found without a folder, too.
+  void UsePackages();
+  // The folder where machine code is kept now; "": nowhere.
+  std::string CacheFolder() const {
+    const cache::ObjectCache* cache = cache_.load();
+    return cache == nullptr ? "" : cache->folder();
+  }
   // Null: nothing is compiled.
   Engine* engine() const { return engine_.load(std::memory_order_relaxed); }
   // Where the engine of a region stands, from now on until what is said of the

@@ -39,6 +39,7 @@
 
 namespace tjit {
 
+struct PackageOptions;
 struct TorchscriptOptions;
 
 struct JitOptions {
@@ -139,6 +140,9 @@ class Jit {
   template <class G, class... Args>
   friend void save_torchscript(const std::string&, const Jit<G>&,
                                const TorchscriptOptions&, const Args&...);
+  template <class G, class... Args>
+  friend void save_package(const std::string&, const Jit<G>&,
+                           const PackageOptions&, const Args&...);
 
   F function_;
   std::shared_ptr<internal::JitCore> core_;

@@ -24,10 +24,12 @@ namespace tjit {
 
 struct JitOptions;
 struct JitStats;
+struct PackageOptions;
 struct TorchscriptOptions;
 
 namespace runtime {
 struct FunctionInputs;
+struct FunctionModule;
 struct FunctionPlan;
 struct FunctionRecord;
 class ThreadState;
@@ -140,10 +142,15 @@ class TJIT_API JitCall {
   // Instead of Begin(): writes what such a call replays (torchscript.h).
   void SaveTorchscript(const std::string& path,
                        const TorchscriptOptions& options) const;
+  // The same for package.h.
+  void SavePackage(const std::string& path,
+                   const PackageOptions& options) const;
 
  private:
   struct Found;
-  const runtime::FunctionPlan* PlanToSave() const;
+  const runtime::FunctionPlan* PlanToSave(const char* who) const;
+  runtime::FunctionModule MakeModule(const char* who,
+                                     const TorchscriptOptions& options) const;
   runtime::FunctionInputs Inputs() const;
   Found Find(const runtime::ThreadState& state, std::uint32_t context) const;
   bool Replay(runtime::ThreadState* state, const runtime::FunctionPlan& plan);

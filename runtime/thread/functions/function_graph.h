@@ -24,6 +24,8 @@ struct GraphArgument {
   // Number of the tensor among the plan's arguments, else of the number.
   bool is_tensor = true;
   std::uint32_t index = 0;
+  TensorGeometry geometry{};  // of a tensor
+  bool is_free = false;     // of a number: it may be another one
 };
 
 struct FunctionModule {
@@ -35,5 +37,14 @@ struct FunctionModule {
 // that has no form in TorchScript.
 FunctionModule MakeFunctionModule(const FunctionPlan& plan,
                                   const TorchscriptOptions& options);
+
+// What save() of the module writes, with files of ours beside it.
+std::string BytesOf(const torch::jit::Module& module,
+                    const torch::jit::ExtraFilesMap& files);
+// THROWS: c10::Error unless what is read from these bytes calls the same ops.
+void CheckReadBack(const std::string& bytes, const torch::jit::Module& module);
+// THROWS: c10::Error from `who` where that cannot be done.
+void WriteBytes(const char* who, const std::string& path,
+                const std::string& bytes);
 
 }  // namespace tjit::runtime

@@ -30,8 +30,6 @@ using runtime::GraphArgument;
 
 namespace {
 
-namespace jit = torch::jit;
-
 // `x.size(1) == 8` and its like for each that matters, joined by `and`.
 std::string IsOfForm(const std::string& name, const TensorGeometry& g) {
   std::vector<std::string> same = {
@@ -90,9 +88,17 @@ std::string ForwardSource(const FunctionPlan& plan,
                       "    return self.ops(", names, ")\n");
 }
 
-std::vector<std::string> OpsOf(const jit::Module& module) {
+}  // namespace
+
+}  // namespace tjit::internal
+
+namespace tjit::runtime {
+namespace {
+
+std::vector<std::string> OpsOf(const torch::jit::Module& module) {
   std::vector<std::string> ops;
-  for (const jit::Node* node : module.get_method("ops").graph()->nodes()) {
+  for (const torch::jit::Node* node :
+       module.get_method("ops").graph()->nodes()) {
     const c10::FunctionSchema* const schema = node->maybeSchema();
     if (schema == nullptr || !node->kind().is_aten()) continue;
     ops.push_back(absl::StrCat(schema->name(), ".", schema->overload_name()));
@@ -100,11 +106,29 @@ std::vector<std::string> OpsOf(const jit::Module& module) {
   return ops;
 }
 
-// What is read back calls the same ops: a module is saved as source code.
-void CheckReadBack(const std::string& bytes, const jit::Module& module) {
+}  // namespace
+
+std::string BytesOf(const torch::jit::Module& module,
+                    const torch::jit::ExtraFilesMap& files) {
+  std::ostringstream out;
+  module.save(out, files);
+  return std::move(out).str();
+}
+
+void WriteBytes(const char* who, const std::string& path,
+                const std::string& bytes) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  file.close();
+  TORCH_CHECK(file.good(), who, ": ", path,
+              ": cannot be written: ", std::strerror(errno));
+}
+
+// A module is saved as source code.
+void CheckReadBack(const std::string& bytes, const torch::jit::Module& module) {
   std::istringstream in(bytes);
   const std::vector<std::string> expected = OpsOf(module),
-                                 actual = OpsOf(jit::load(in));
+                                 actual = OpsOf(torch::jit::load(in));
   const std::size_t least = std::min(expected.size(), actual.size());
   std::size_t i = 0;
   while (i < least && expected[i] == actual[i]) ++i;
@@ -115,15 +139,17 @@ void CheckReadBack(const std::string& bytes, const jit::Module& module) {
               "; nothing was written. Leave this op out of the function");
 }
 
-}  // namespace
+}  // namespace tjit::runtime
 
-const FunctionPlan* JitCall::PlanToSave() const {
+namespace tjit::internal {
+
+const FunctionPlan* JitCall::PlanToSave(const char* who) const {
   const runtime::FunctionInputs inputs = Inputs();
   for (const at::Tensor* t : tensors_) {
     TORCH_CHECK(
-        !t->defined() || runtime::MayBeRecorded(t->unsafeGetTensorImpl()),
-        "tjit::save_torchscript: an argument is no plain tensor on the "
-        "CPU, and no function is replayed with it");
+        !t->defined() || runtime::MayBeRecorded(t->unsafeGetTensorImpl()), who,
+        ": an argument is no plain tensor on the CPU, and no function is "
+        "replayed with it");
   }
   const MutexLock lock(core_->mutex);
   for (const auto& plan : core_->plans) {
@@ -135,38 +161,44 @@ const FunctionPlan* JitCall::PlanToSave() const {
       return plan.get();
     }
   }
-  TORCH_CHECK(false, "tjit::save_torchscript: \"", core_->options.name,
+  TORCH_CHECK(false, who, ": \"", core_->options.name,
               "\" is not replayed for these arguments",
               core_->why.empty() ? "" : absl::StrCat(" (", core_->why, ")"),
               "; call it with them until stats().replays grows");
 }
 
-void JitCall::SaveTorchscript(const std::string& path,
-                              const TorchscriptOptions& options) const {
-  const FunctionPlan& plan = *PlanToSave();
+FunctionModule JitCall::MakeModule(const char* who,
+                                   const TorchscriptOptions& options) const {
+  const FunctionPlan& plan = *PlanToSave(who);
   // Its steps are the store's.
   const auto store = plan.record->store.lock();
-  TORCH_CHECK(store != nullptr, "tjit::save_torchscript: \"",
-              core_->options.name,
+  TORCH_CHECK(store != nullptr, who, ": \"", core_->options.name,
               "\" has just been forgotten; call it again "
               "until stats().replays grows");
-  TORCH_CHECK(plan.leaves.empty(), "tjit::save_torchscript: \"",
-              core_->options.name,
+  TORCH_CHECK(plan.leaves.empty(), who, ": \"", core_->options.name,
               "\" has a backward pass inside, whose "
               "gradients have no form in TorchScript; wrap the function that "
               "predicts");
   sync();
   FunctionModule made = runtime::MakeFunctionModule(plan, options);
   made.module.define(ForwardSource(plan, made.arguments));
-  std::ostringstream out;
-  made.module.save(out);
-  const std::string bytes = std::move(out).str();
-  CheckReadBack(bytes, made.module);
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  file.close();
-  TORCH_CHECK(file.good(), "tjit::save_torchscript: ", path,
-              ": cannot be written: ", std::strerror(errno));
+  for (GraphArgument& a : made.arguments) {
+    if (a.is_tensor) {
+      a.geometry = plan.key.arguments[a.index].geometry;
+    } else {
+      a.is_free = plan.key.numbers[a.index].is_free;
+    }
+  }
+  return made;
+}
+
+void JitCall::SaveTorchscript(const std::string& path,
+                              const TorchscriptOptions& options) const {
+  const char* const who = "tjit::save_torchscript";
+  const FunctionModule made = MakeModule(who, options);
+  const std::string bytes = runtime::BytesOf(made.module, {});
+  runtime::CheckReadBack(bytes, made.module);
+  runtime::WriteBytes(who, path, bytes);
 }
 
 }  // namespace tjit::internal
