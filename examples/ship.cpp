@@ -6,9 +6,13 @@
 //   build/release/bin/ship digits.pt [DATA]
 //   python -c 'import torch; print(torch.jit.load("digits.pt").code)'
 //
-// Tested by: tests/acceptance/ship_test.py
+// A name that ends with .tjit makes it a package, which is the same and has an
+// example and, behind `tjit package compile digits.tjit`, machine code in it.
+//
+// Tested by: tests/acceptance/ship_test.py, package_command_test.py
 #include <tjit/jit.h>
 #include <tjit/optim.h>
+#include <tjit/package.h>
 #include <tjit/tjit.h>
 #include <tjit/torchscript.h>
 #include <torch/script.h>
@@ -80,10 +84,15 @@ int Run(const std::string& file, const std::string& path) {
       {.name = "predict"});
   Tensor expected;
   for (int i = 0; i < 3; ++i) expected = predict(images);
-  tjit::save_torchscript(
-      file, predict,
-      {.tensors = net->named_parameters().pairs(), .arguments = {"images"}},
-      images);
+  const auto tensors = net->named_parameters().pairs();
+  const bool is_package = file.size() > 5 && file.ends_with(".tjit");
+  if (is_package) {
+    tjit::save_package(file, predict,
+                       {.tensors = tensors, .arguments = {"images"}}, images);
+  } else {
+    tjit::save_torchscript(
+        file, predict, {.tensors = tensors, .arguments = {"images"}}, images);
+  }
 
   torch::jit::Module loaded = torch::jit::load(file);
   const Tensor read = loaded.forward({images}).toTensor();

@@ -9,6 +9,7 @@
 #include "tools/tjit/explain_command.h"
 #include "tools/tjit/graph_command.h"
 #include "tools/tjit/log_command.h"
+#include "tools/tjit/package_command.h"
 #include "tools/tjit/report_command.h"
 #include "tools/tjit/run_command.h"
 #include "tools/tjit/timeline_command.h"
@@ -24,6 +25,7 @@ constexpr char kHelp[] =
     "       tjit graph [options] FILE\n"
     "       tjit log [options] FILE\n"
     "       tjit timeline [options] BEFORE AFTER -o PATH\n"
+    "       tjit package show|verify|run|compile FILE\n"
     "       tjit cache list|verify|clear [DIR]\n"
     "       tjit --help | --version\n"
     "\n"
@@ -51,6 +53,7 @@ int main(int argc, char** argv) {
   if (word == "log") return tjit::tools::LogCommand(argc - 2, argv + 2);
   if (word == "timeline")
     return tjit::tools::TimelineCommand(argc - 2, argv + 2);
+  if (word == "package") return tjit::tools::PackageCommand(argc - 2, argv + 2);
   if (word == "cache") return tjit::tools::CacheCommand(argc - 2, argv + 2);
   if (word == "--help" || word == "-h" || word == "help") {
     std::fputs(kHelp, stdout);
@@ -61,7 +64,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   return UsageError(
-      "accepted are run, doctor, explain, report, graph, log, timeline, cache, "
-      "--help and --version, not ",
+      "accepted are run, doctor, explain, report, graph, log, timeline, "
+      "package, cache, --help and --version, not ",
       argv[1]);
 }
