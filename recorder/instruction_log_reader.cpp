@@ -1,15 +1,9 @@
 #include "recorder/instruction_log_reader.h"
 
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cstring>
 #include <iterator>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -33,21 +27,6 @@ std::string SourceName(LogSource source) {
       return "WORKER";
   }
   return "?";
-}
-
-std::uint64_t KindOf(const LogRecord& r) { return r.word >> 4 & 0xf; }
-
-// Reads up to `bytes`; returns how many there were.
-std::size_t ReadAt(int fd, void* out, std::size_t bytes, std::uint64_t offset) {
-  std::size_t done = 0;
-  while (done < bytes) {
-    const ssize_t n = pread(fd, static_cast<char*>(out) + done, bytes - done,
-                            static_cast<off_t>(offset + done));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) break;
-    done += static_cast<std::size_t>(n);
-  }
-  return done;
 }
 
 }  // namespace
@@ -74,81 +53,35 @@ std::string ToText(const LogRow& row, int decimals) {
   return text;
 }
 
-InstructionLog::~InstructionLog() {
-  if (fd_ >= 0) close(fd_);
-}
-
 InstructionLog::Opened InstructionLog::Open(const std::string& path,
                                             std::string* why) {
-  fd_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  struct stat file {};
-  if (fd_ < 0 || fstat(fd_, &file) != 0) {
-    *why = std::strerror(errno);
-    return Opened::kUnreadable;
-  }
-  *why = "it is no instruction log of tjit";
-  if (S_ISDIR(file.st_mode)) *why = "it is a folder";
-  if (!S_ISREG(file.st_mode)) return Opened::kNotALog;
-  const std::size_t n = ReadAt(fd_, &header_, sizeof(header_), 0);
-  if (n == 0) *why = "it is empty";
-  // What is left of the magic word has to be one.
-  const std::size_t shown = std::min(n, sizeof(header_.magic));
-  if (n == 0 || std::memcmp(header_.magic, kLogMagic, shown) != 0) {
-    return Opened::kNotALog;
-  }
-  if (n == sizeof(header_) && (header_.version != kLogVersion ||
-                               header_.chunk_bytes != kLogChunkBytes)) {
-    *why = absl::StrCat("it is of version ", header_.version,
-                        ", this tjit reads version ", kLogVersion);
-    return Opened::kNotALog;
-  }
-  Update();
-  return Opened::kYes;
+  const Opened opened = file_.Open(path, why);
+  if (opened == Opened::kYes) FindChunks();
+  return opened;
 }
 
 void InstructionLog::Update() {
-  struct stat file {};
-  if (fstat(fd_, &file) == 0) {
-    file_bytes_ = static_cast<std::uint64_t>(file.st_size);
-  }
-  if (ReadAt(fd_, &header_, sizeof(header_), 0) < sizeof(header_)) {
-    header_.chunks = 0;
-  }
+  file_.Update();
   FindChunks();
   for (auto& [number, stream] : streams_) stream.is_dry = false;
 }
 
 void InstructionLog::FindChunks() {
-  for (; chunks_found_ < header_.chunks; ++chunks_found_) {
-    const std::uint64_t offset =
-        kLogPageBytes + std::uint64_t{chunks_found_} * kLogChunkBytes;
+  for (; chunks_found_ < file_.count(); ++chunks_found_) {
     LogChunkHeader chunk{};
-    if (offset >= file_bytes_) return;
-    if (ReadAt(fd_, &chunk, sizeof(chunk), offset) < sizeof(chunk)) continue;
-    const bool fits =
-        chunk.magic == kLogChunkMagic &&
-        streams_[chunk.stream].chunks.emplace(chunk.ordinal, offset).second;
+    if (!file_.ReadHead(chunks_found_, &chunk)) continue;
+    const bool fits = chunk.magic == kLogChunkMagic &&
+                      streams_[chunk.stream]
+                          .chunks.emplace(chunk.ordinal, chunks_found_)
+                          .second;
     if (!fits) ++damaged_;
   }
 }
 
-bool InstructionLog::HasEnded() const {
-  if (end() != LogEnd::kRunning) return true;
-  return kill(static_cast<pid_t>(header_.pid), 0) != 0 && errno == ESRCH;
-}
-
 std::vector<std::string> InstructionLog::Damage() const {
   std::vector<std::string> found;
-  const std::uint64_t whole =
-      kLogPageBytes + std::uint64_t{header_.chunks} * kLogChunkBytes;
-  if (file_bytes_ < kLogPageBytes) {
-    found.push_back(
-        "the file is cut short within its first page, all rows are "
-        "missing");
-  } else if (file_bytes_ < whole) {
-    found.push_back(absl::StrCat("the file is cut short: ", whole - file_bytes_,
-                                 " of ", whole,
-                                 " bytes are missing, with the rows in them"));
+  if (std::string missing = file_.Missing(); !missing.empty()) {
+    found.push_back(std::move(missing));
   }
   std::uint64_t damaged = damaged_;
   for (const auto& [number, stream] : streams_) {
@@ -164,22 +97,16 @@ std::vector<std::string> InstructionLog::Damage() const {
 
 // ------------------------------------------------------------------ streams
 
-void InstructionLog::ReadDefinition(Stream* stream, const LogRecord* record,
-                                    std::size_t bytes) {
-  LogText head{};
-  Definition text;
-  if (bytes >= sizeof(head)) std::memcpy(&head, record + 1, sizeof(head));
-  if (bytes < sizeof(head) || head.command_bytes > bytes - sizeof(head)) {
+void InstructionLog::ReadDefinition(Stream* stream, const LogRecord* record) {
+  LogTextView view;
+  if (!ParseLogText(record, &view)) {
     ++damaged_;
     return;
   }
-  const char* chars = reinterpret_cast<const char*>(record + 1) + sizeof(head);
-  text.bytes = head.bytes;
-  text.command.assign(chars, head.command_bytes);
-  text.details.assign(chars + head.command_bytes,
-                      bytes - sizeof(head) - head.command_bytes);
-  if (head.parent != 0) {
-    const auto parent = stream->texts.find(head.parent);
+  Definition text{std::string(view.command), std::string(view.details),
+                  view.bytes};
+  if (view.parent != 0) {
+    const auto parent = stream->texts.find(view.parent);
     if (parent == stream->texts.end()) {
       ++damaged_;
     } else {
@@ -191,30 +118,26 @@ void InstructionLog::ReadDefinition(Stream* stream, const LogRecord* record,
 }
 
 // From the stream's slot on. False if the chunk goes on later.
-bool InstructionLog::ReadChunk(Stream* stream, std::uint64_t offset,
+bool InstructionLog::ReadChunk(Stream* stream, std::uint32_t chunk,
                                bool is_live) {
-  constexpr std::uint32_t kSlots = kLogChunkBytes / sizeof(LogRecord);
-  buffer_.resize(kSlots);
+  buffer_.resize(kLogRecordsPerChunk);
   const std::size_t n =
-      ReadAt(fd_, buffer_.data(), kLogChunkBytes, offset) / sizeof(LogRecord);
+      file_.Read(chunk, 0, buffer_.data(), kLogRecordsPerChunk);
   LogChunkHeader head{};
   std::memcpy(&head, buffer_.data(), sizeof(head));
   while (stream->slot < n) {
     const LogRecord& r = buffer_[stream->slot];
     if (r.word == 0) return false;
-    std::size_t used = 1;
-    if (KindOf(r) == kLogDefinition) {
-      used += (r.extra + sizeof(LogRecord) - 1) / sizeof(LogRecord);
+    const std::size_t used = LogSlotsOf(r);
+    if (LogKindOf(r) == kLogDefinition) {
       if (stream->slot + used > n) {
         // Cut off, or nonsense; nothing behind it can be told apart.
-        if (n == kSlots) ++damaged_;
+        if (n == kLogRecordsPerChunk) ++damaged_;
         stream->slot = static_cast<std::uint32_t>(n);
-        return n == kSlots;
+        return n == kLogRecordsPerChunk;
       }
-      ReadDefinition(stream, &r, r.extra);
-    } else if (KindOf(r) < kLogFirstRow ||
-               KindOf(r) >= kLogFirstRow +
-                                static_cast<std::uint64_t>(LogEvent::kCount)) {
+      ReadDefinition(stream, &r);
+    } else if (!IsLogRow(r)) {
       ++damaged_;
     } else {
       if (is_live && (r.word & kLogOpen) != 0) {
@@ -225,7 +148,7 @@ bool InstructionLog::ReadChunk(Stream* stream, std::uint64_t offset,
     }
     stream->slot += static_cast<std::uint32_t>(used);
   }
-  return n == kSlots;
+  return n == kLogRecordsPerChunk;
 }
 
 bool InstructionLog::Fill(Stream* stream, bool is_live) {
@@ -253,7 +176,7 @@ void InstructionLog::Resolve(Stream* stream, const Raw& raw, bool is_live,
                              LogRow* row) {
   const LogRecord& r = raw.record;
   row->time_ns = r.word >> 8;
-  row->event = static_cast<LogEvent>(KindOf(r) - kLogFirstRow);
+  row->event = LogEventOf(r);
   row->source = SourceName(raw.source);
   row->took_ns = std::bit_cast<float>(r.extra);
   row->is_compiled = (r.word & kLogCompiled) != 0;

@@ -8,14 +8,13 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 #include <deque>
 #include <map>
-#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "recorder/instruction_log_chunks.h"
 #include "recorder/instruction_log_format.h"
 
 namespace tjit {
@@ -44,12 +43,7 @@ std::string ToText(const LogRow& row, int decimals);
 
 class InstructionLog {
  public:
-  enum class Opened { kYes, kUnreadable, kNotALog };
-
-  InstructionLog() = default;
-  ~InstructionLog();
-  InstructionLog(const InstructionLog&) = delete;
-  InstructionLog& operator=(const InstructionLog&) = delete;
+  using Opened = LogChunks::Opened;
 
   // `why`: what is wrong, as the end of a sentence.
   Opened Open(const std::string& path, std::string* why);
@@ -60,16 +54,12 @@ class InstructionLog {
   void Update();
 
   // The program that writes it has closed it, run out of space, or is gone.
-  bool HasEnded() const;
-  LogEnd end() const { return static_cast<LogEnd>(header_.end); }
-  std::uint32_t pid() const { return header_.pid; }
+  bool HasEnded() const { return file_.HasEnded(); }
+  LogEnd end() const { return static_cast<LogEnd>(file_.header().end); }
+  std::uint32_t pid() const { return file_.header().pid; }
   // Of the program that wrote it; empty if the log is cut short.
-  std::string tjit_version() const {
-    return {header_.tjit, strnlen(header_.tjit, sizeof(header_.tjit))};
-  }
-  std::string program() const {
-    return {header_.program, strnlen(header_.program, sizeof(header_.program))};
-  }
+  std::string tjit_version() const { return file_.tjit_version(); }
+  std::string program() const { return file_.program(); }
   // Sentences about what is missing or damaged; complete after the last Next().
   std::vector<std::string> Damage() const;
 
@@ -83,7 +73,7 @@ class InstructionLog {
     LogSource source;
   };
   struct Stream {
-    std::map<std::uint32_t, std::uint64_t> chunks;  // by ordinal: offsets
+    std::map<std::uint32_t, std::uint32_t> chunks;  // by ordinal
     std::uint32_t ordinal = 0;                      // being read
     std::uint32_t slot = 1;
     std::deque<Raw> rows;
@@ -95,14 +85,11 @@ class InstructionLog {
   void FindChunks();
   // Reads on in the stream; false if there is nothing.
   bool Fill(Stream* stream, bool is_live);
-  bool ReadChunk(Stream* stream, std::uint64_t offset, bool is_live);
-  void ReadDefinition(Stream* stream, const LogRecord* record,
-                      std::size_t bytes);
+  bool ReadChunk(Stream* stream, std::uint32_t chunk, bool is_live);
+  void ReadDefinition(Stream* stream, const LogRecord* record);
   void Resolve(Stream* stream, const Raw& raw, bool is_live, LogRow* row);
 
-  int fd_ = -1;
-  LogFileHeader header_{};
-  std::uint64_t file_bytes_ = 0;
+  LogChunks file_;
   std::uint32_t chunks_found_ = 0;
   std::map<std::uint32_t, Stream> streams_;
   std::uint64_t ops_ = 0;
