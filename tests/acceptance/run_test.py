@@ -241,7 +241,7 @@ class BadInputTest(Case):
     def test_usage(self):
         self.check(USAGE, "no subcommand given")
         self.check(USAGE, "accepted are run, doctor, explain, report, graph, log, "
-                   "timeline, package, cache, --help and --version, not "
+                   "timeline, top, package, cache, --help and --version, not "
                    "rum", "rum")
         self.check(USAGE, "no program given", "run")
         self.check(USAGE, "no program given", "run", "--")

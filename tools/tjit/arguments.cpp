@@ -108,6 +108,12 @@ void Arguments::AddFile(std::string* file, const std::string& too_many) {
   too_many_ = too_many;
 }
 
+void Arguments::AddOptionalFile(std::string* file,
+                                const std::string& too_many) {
+  last_word_ = app_->add_option("FILE", *file);
+  too_many_ = too_many;
+}
+
 void Arguments::AddAction(std::string* action, std::string* folder) {
   app_->add_option("ACTION", *action);
   last_word_ = app_->add_option("DIR", *folder);

@@ -13,6 +13,7 @@
 #include "tools/tjit/report_command.h"
 #include "tools/tjit/run_command.h"
 #include "tools/tjit/timeline_command.h"
+#include "tools/tjit/top_command.h"
 #include "tools/tjit/version.h"
 
 namespace {
@@ -25,6 +26,7 @@ constexpr char kHelp[] =
     "       tjit graph [options] FILE\n"
     "       tjit log [options] FILE\n"
     "       tjit timeline [options] BEFORE AFTER -o PATH\n"
+    "       tjit top [options] LOG | PID\n"
     "       tjit package show|verify|run|compile FILE\n"
     "       tjit cache list|verify|clear [DIR]\n"
     "       tjit --help | --version\n"
@@ -53,6 +55,7 @@ int main(int argc, char** argv) {
   if (word == "log") return tjit::tools::LogCommand(argc - 2, argv + 2);
   if (word == "timeline")
     return tjit::tools::TimelineCommand(argc - 2, argv + 2);
+  if (word == "top") return tjit::tools::TopCommand(argc - 2, argv + 2);
   if (word == "package") return tjit::tools::PackageCommand(argc - 2, argv + 2);
   if (word == "cache") return tjit::tools::CacheCommand(argc - 2, argv + 2);
   if (word == "--help" || word == "-h" || word == "help") {
@@ -64,7 +67,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   return UsageError(
-      "accepted are run, doctor, explain, report, graph, log, timeline, "
+      "accepted are run, doctor, explain, report, graph, log, timeline, top, "
       "package, cache, --help and --version, not ",
       argv[1]);
 }
