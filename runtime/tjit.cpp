@@ -21,6 +21,7 @@
 #include "runtime/report/strict.h"
 #include "runtime/runtime.h"
 #include "runtime/testing.h"
+#include "runtime/thread/functions/package_file.h"
 #include "runtime/thread/materialize.h"
 #include "runtime/thread/thread_state.h"
 #include "runtime/tier2/hot_profile.h"
@@ -295,5 +296,12 @@ void TurnOnForJit() {
 }
 
 }  // namespace internal
+
+namespace runtime {
+
+void UsePackagedCode() { Runtime::Get().tier2().UsePackages(); }
+std::string FolderOfCode() { return Runtime::Get().tier2().CacheFolder(); }
+
+}  // namespace runtime
 
 }  // namespace tjit

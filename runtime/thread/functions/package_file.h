@@ -44,6 +44,12 @@ PackageFile ReadPackage(const char* who, const std::string& path);
 void WritePackage(const char* who, const std::string& path,
                   const PackageFile& file);
 
+// Of the process (tjit.cpp): machine code of packages is looked for from now
+// on.
+void UsePackagedCode();
+// The folder where it keeps machine code; "": nowhere.
+std::string FolderOfCode();
+
 std::uint64_t HashOf(const at::Tensor& tensor);
 PackageTensor FormOf(std::string name, const at::Tensor& tensor);
 // "Float with sizes [2, 3] and strides [3, 1]"

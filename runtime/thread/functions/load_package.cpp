@@ -11,9 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/bit_exact/product_verdicts.h"
-#include "runtime/runtime.h"
 #include "runtime/thread/functions/package_file.h"
-#include "runtime/tier2/tier2.h"
 #include "tjit/tjit.h"
 
 namespace tjit {
@@ -229,7 +227,7 @@ Package load_package(
   PackageFile file = runtime::ReadPackage(kWho, path);
   if (!file.code.empty()) {
     cache::AddPackaged(file.code);
-    runtime::Runtime::Get().tier2().UsePackages();
+    runtime::UsePackagedCode();
   }
   auto impl = std::make_unique<Package::Impl>(std::move(file));
   impl->Use(path, tensors);
@@ -247,7 +245,7 @@ std::int64_t add_package_code(const std::string& path) {
   PackageFile file = runtime::ReadPackage(kAdd, path);
   wait_until_compiled();
   runtime::VerdictsOfProducts().Save();
-  const std::string folder = runtime::Runtime::Get().tier2().CacheFolder();
+  const std::string folder = runtime::FolderOfCode();
   TORCH_CHECK(!folder.empty(), kAdd,
               ": compiled code is not kept; set TJIT_CACHE_DIR to an empty "
               "folder, and run the package before");
