@@ -90,7 +90,11 @@ std::string TargetOf(const std::string& name, const std::string& bytes) {
   }
   const std::vector<std::string> lines =
       absl::StrSplit(std::string(entry.key), '\n');
-  return lines.size() > 2 ? absl::StrCat(lines[1], ", ", lines[2]) : "";
+  if (lines.size() < 3) return "";
+  // A list of what the processor has and has not follows.
+  const std::string target = lines[2].substr(0, lines[2].find(" bits"));
+  const bool is_cut = target.size() < lines[2].size();
+  return absl::StrCat(lines[1], ", ", target, is_cut ? " bits" : "");
 }
 
 void AddPackaged(const Entries& entries) {

@@ -28,6 +28,8 @@ TEST(PackagedEntriesTest, ATextHasAllEntries) {
   EXPECT_EQ(read, entries);
   const auto code = Code("a\nLLVM 19\nznver3\n", "");
   EXPECT_EQ(TargetOf(code.first, code.second), "LLVM 19, znver3");
+  const auto cpu = Code("a\nLLVM 19\nx86_64 znver3 256 bits +avx,-fma4\n", "");
+  EXPECT_EQ(TargetOf(cpu.first, cpu.second), "LLVM 19, x86_64 znver3 256 bits");
   EXPECT_EQ(TargetOf(FileNameOf("b", kVerdictsSuffix), Encode({"b", ""})), "");
 }
 
