@@ -1,6 +1,5 @@
 // Entries of the cache that the process was given by files of
-// tjit::save_package(): an ObjectCache finds them behind those of its folder,
-// and never writes them there.
+// tjit::save_package(): an ObjectCache finds them behind those of its folder.
 //
 // They stay for the life of the process. An entry of another compiler, target
 // or libtorch has a key that nobody asks for.

@@ -3,13 +3,15 @@
 //
 //   tjit-package show|verify|run|compile FILE [--tensors=FILE] [--runs=N]
 //
-// `compile` expects an empty folder in TJIT_CACHE_DIR (package_command.cpp).
+// `compile` expects an empty folder in TJIT_CACHE_DIR, `verify` that it is off:
+// what is found then is the package's (package_command.cpp).
 // Tested by: tests/acceptance/package_command_test.py
 #include <tjit/package.h>
 #include <tjit/tjit.h>
 #include <torch/csrc/jit/serialization/pickle.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -99,12 +101,15 @@ int Verify(const std::string& path, const Named& tensors) {
                  path.c_str(), differs.c_str(), package.info().torch.c_str());
     return kDiffers;
   }
+  std::printf("%s: the same bits as when it was saved\n", path.c_str());
   const tjit::Stats stats = tjit::stats();
-  std::printf(
-      "%s: the same bits as when it was saved; %lld loops of its code used, "
-      "%lld compiled\n",
-      path.c_str(), static_cast<long long>(stats.cache_hits),
-      static_cast<long long>(stats.cache_misses));
+  if (package.info().code.empty()) {
+    std::printf("no compiled code: `tjit package compile` adds it\n");
+  } else {
+    std::printf("%lld loops of its compiled code used, %lld compiled\n",
+                static_cast<long long>(stats.cache_hits),
+                static_cast<long long>(stats.cache_misses));
+  }
   if (!package.stats().why.empty()) {
     std::printf("not replayed: %s\n", package.stats().why.c_str());
   }
