@@ -11,7 +11,9 @@ pass cannot come from tjit doing nothing.
 A test that ends the process is reported with the end of its output, and the
 run goes on behind it.
 
-Usage: torch_suites.py TORCH_FOLDER LIBTJIT [unittest arguments]
+Generators that no test seeds draw the same in every run (fixed_seed.cpp).
+
+Usage: torch_suites.py TORCH_FOLDER LIBTJIT LIBFIXED_SEED [unittest arguments]
        TORCH_SUITES_FILTER=RNNTest.* ...     some tests only
        TORCH_SUITES_PROGRAM=test_jit ...     another program of torch/bin
 """
@@ -28,7 +30,7 @@ import unittest
 
 from clean_environment import is_passed_on
 
-TORCH = LIBTJIT = None
+TORCH = LIBTJIT = FIXED_SEED = None
 SUITE = os.environ.get("TORCH_SUITES_PROGRAM", "test_api")
 FILTER = os.environ.get("TORCH_SUITES_FILTER", "*")
 EXCLUDED = "*CUDA*:*MultiGPU*"
@@ -66,7 +68,7 @@ def environment(folder, **extra):
     env = {k: v for k, v in os.environ.items() if is_passed_on(k)}
     # One thread each: the tests' tensors are tiny, and waiting threads spin.
     env.update(OMP_NUM_THREADS="1", TMPDIR=folder, TJIT_PROFILE="off",
-               **extra)
+               LD_PRELOAD=str(FIXED_SEED), **extra)
     return env
 
 
@@ -115,7 +117,8 @@ def run_tests(names, folder, extra):
         stats = pathlib.Path(folder) / f"stats{attempt}.json"
         env = environment(folder, **extra)
         if extra:
-            env.update(LD_PRELOAD=str(LIBTJIT), TJIT_STATS=str(stats))
+            env.update(LD_PRELOAD=f"{LIBTJIT}:{FIXED_SEED}",
+                       TJIT_STATS=str(stats))
         process = subprocess.run(
             [TORCH / "bin" / SUITE, "--gtest_color=no",
              "--gtest_filter=" + ":".join(names)],
@@ -239,11 +242,11 @@ class LateTest(ReplayTest):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 3:
+    if len(sys.argv) < 4:
         sys.exit(__doc__)
-    TORCH = pathlib.Path(sys.argv.pop(1)).resolve()
-    LIBTJIT = pathlib.Path(sys.argv.pop(1)).resolve()
-    for needed in (TORCH / "bin" / SUITE, LIBTJIT):
+    TORCH, LIBTJIT, FIXED_SEED = (pathlib.Path(sys.argv.pop(1)).resolve()
+                                  for _ in range(3))
+    for needed in (TORCH / "bin" / SUITE, LIBTJIT, FIXED_SEED):
         if not needed.exists():
             sys.exit(f"torch_suites.py: {needed} is not there")
     unittest.main(verbosity=2)
