@@ -26,6 +26,7 @@
 #include "runtime/thread/thread_state.h"
 #include "runtime/tier2/hot_profile.h"
 #include "runtime/tier2/tier2.h"
+#include "support/env.h"
 
 namespace tjit::runtime {
 
@@ -182,13 +183,15 @@ void Runtime::StartLog(const std::string& path) {
 namespace {
 
 // True, said once, for modes under which fast math would be a finding.
-bool ComparesBits(unsigned modes) {
-  if ((modes & (kModeShadow | kModeLate)) == 0) return false;
+bool ComparesBits(const Options& options, unsigned modes) {
+  if ((modes & (kModeShadow | kModeLate)) == 0 && options.shadow_sample == 0) {
+    return false;
+  }
   static bool said = false;
   if (!std::exchange(said, true)) {
     LogWarning(
-        "TJIT_FAST_MATH=1 is not used: TJIT_SHADOW=1 and TJIT_STRESS=late "
-        "compare with eager's bits");
+        "TJIT_FAST_MATH=1 is not used: TJIT_SHADOW=1, TJIT_SHADOW=sample:N and "
+        "TJIT_STRESS=late compare with eager's bits");
   }
   return true;
 }
@@ -209,6 +212,10 @@ bool Runtime::Enable(const Options& options, bool for_thread) {
   TORCH_CHECK(options.max_trace_mb >= 1 && options.max_trace_mb <= 1000000,
               "tjit: max_trace_mb is ", options.max_trace_mb,
               "; accepted are 1 to 1000000");
+  TORCH_CHECK(
+      options.shadow_sample >= 0 && options.shadow_sample <= kMaxShadowSample,
+      "tjit: shadow_sample is ", options.shadow_sample,
+      "; accepted are 0 (none) to ", kMaxShadowSample);
   const MutexLock lock(mutex_);
   if (!MayInstall()) return false;
   const unsigned modes = ModesOf(options);
@@ -220,7 +227,7 @@ bool Runtime::Enable(const Options& options, bool for_thread) {
   }
   g_settings.Set(options, modes, seed);
   tier2_->SetBackend(options.backend, options.cache_dir,
-                     options.fast_math && !ComparesBits(modes));
+                     options.fast_math && !ComparesBits(options, modes));
   hot_profile_->Configure(options.cache_dir);
   threads_->SetStoreLimits(
       {static_cast<std::uint32_t>(options.max_trace_steps),

@@ -163,6 +163,10 @@ bool SetMaxTraceSteps(std::string_view value, EnvOptions* o) {
   return o->has_max_trace_steps;
 }
 
+struct ShadowSample {
+  static constexpr long long kMin = 1, kMax = kMaxShadowSample;
+};
+
 // The bit of one mode, "shuffle:SEED" included; 0 for an unknown one.
 unsigned StressMode(std::string_view mode, EnvOptions* o) {
   constexpr std::string_view kSeeded = "shuffle:";
@@ -178,6 +182,23 @@ unsigned StressMode(std::string_view mode, EnvOptions* o) {
   if (o->shuffle_seed < 0) return 0;
   o->has_shuffle_seed = true;
   return kStressShuffle;
+}
+
+// "sample:1000", or a switch.
+bool SetShadow(std::string_view value, EnvOptions* o) {
+  constexpr std::string_view kSample = "sample:";
+  long long sample = 0;
+  bool is_on = false;
+  if (value.starts_with(kSample)) {
+    value.remove_prefix(kSample.size());
+    if (!ParseNumber<ShadowSample>(value, &sample)) return false;
+  } else if (!ParseSwitch(value, &is_on)) {
+    return false;
+  }
+  o->has_shadow = true;
+  o->shadow = is_on;
+  o->shadow_sample = sample;
+  return true;
 }
 
 // "late,shuffle:7". hide forbids what the others need, pending ops.
@@ -297,8 +318,11 @@ const std::vector<Variable>& Variables() {
       {"TJIT_PRODUCTS", "own or library", SetProducts},
       {"TJIT_PROFILE", "a file, or off", SetProfile},
       {"TJIT_RANDOM", "own or libtorch", SetRandom},
-      {"TJIT_SHADOW", kSwitchWords,
-       SetSwitch<&EnvOptions::has_shadow, &EnvOptions::shadow>},
+      {"TJIT_SHADOW",
+       absl::StrCat(kSwitchWords,
+                    ", or sample:N with a whole number N from 1 to ",
+                    kMaxShadowSample),
+       SetShadow},
       {"TJIT_STATS", "a path to write to, or - for a report on stderr",
        SetStatsPath},
       {"TJIT_STRESS",

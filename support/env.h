@@ -44,6 +44,9 @@ std::string DumpPartNames(unsigned parts);
 inline constexpr unsigned kStressHide = 1, kStressLate = 2, kStressCheck = 4,
                           kStressShuffle = 8;
 
+// The largest N of TJIT_SHADOW=sample:N.
+inline constexpr long long kMaxShadowSample = 1000000000;
+
 // The value of TJIT_CACHE_DIR for no cache.
 inline constexpr std::string_view kCacheOff = "off";
 
@@ -78,7 +81,9 @@ struct EnvOptions {
   std::string profile_path;
   // TJIT_RANDOM: own (true) or libtorch.
   bool has_own_random = false, own_random = true;
+  // TJIT_SHADOW, and the N of sample:N, else 0; only with has_shadow.
   bool has_shadow = false, shadow = false;
+  long long shadow_sample = 0;
   bool has_strict = false, strict = false;
   bool has_stress = false;
   unsigned stress = 0;  // TJIT_STRESS, kStress... bits; only with has_stress

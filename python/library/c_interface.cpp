@@ -47,6 +47,7 @@ constexpr Option kOptions[] = {
     {"max_trace_steps", "max_trace_steps int", &Options::max_trace_steps},
     {"max_trace_mb", "max_trace_mb int", &Options::max_trace_mb},
     {"shadow", "shadow bool", &Options::shadow},
+    {"shadow_sample", "shadow_sample int", &Options::shadow_sample},
     {"strict", "strict bool", &Options::strict},
     {"stress", "stress str", &Options::stress},
     {"shuffle_seed", "shuffle_seed int", &Options::shuffle_seed},

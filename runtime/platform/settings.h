@@ -20,9 +20,10 @@ inline constexpr unsigned kModeHide = 1, kModeLate = 2, kModeCheck = 4,
 inline constexpr unsigned kModeEpoch = 256;
 
 inline unsigned ModesOf(const Options& options) {
+  // One of one run is every run.
+  const bool shadows_all = options.shadow || options.shadow_sample == 1;
   return static_cast<unsigned>(options.stress) |
-         (options.shadow ? kModeShadow : 0) |
-         (options.strict ? kModeStrict : 0);
+         (shadows_all ? kModeShadow : 0) | (options.strict ? kModeStrict : 0);
 }
 
 class Settings {
@@ -40,6 +41,15 @@ class Settings {
   bool hiding() const { return (modes() & kModeHide) != 0; }
   std::uint64_t shuffle_seed() const {
     return shuffle_seed_.load(std::memory_order_relaxed);
+  }
+  // TJIT_SHADOW=sample:N: one of so many runs of a sequence is compared with
+  // eager; 0: none is. No mode, so that the other runs cost nothing.
+  std::uint64_t shadow_sample() const {
+    return shadow_sample_.load(std::memory_order_relaxed);
+  }
+  // Runs that are compared would decide trials of speed.
+  bool samples_often() const {
+    return shadow_sample() != 0 && shadow_sample() < kRareSample;
   }
   std::int64_t hot_threshold() const {
     return hot_threshold_.load(std::memory_order_relaxed);
@@ -75,6 +85,8 @@ class Settings {
   }
 
  private:
+  static constexpr std::uint64_t kRareSample = 1000;
+
   std::atomic<int> pending_threads_{0};
   std::atomic<bool> may_defer_{true};
   std::atomic<Stance> stance_{Stance::kDefault};
@@ -85,6 +97,7 @@ class Settings {
   std::atomic<bool> own_random_{true};
   std::atomic<unsigned> modes_{0};
   std::atomic<std::uint64_t> shuffle_seed_{0};
+  std::atomic<std::uint64_t> shadow_sample_{0};
   std::atomic<std::int64_t> hot_threshold_{10};
 };
 
@@ -97,6 +110,12 @@ inline void Settings::Set(const Options& options, unsigned modes,
   own_products_.store(options.own_products);
   own_random_.store(options.own_random);
   shuffle_seed_.store(shuffle_seed);
+  // These compare everything, or defer nothing.
+  constexpr unsigned kWithoutSamples =
+      kModeHide | kModeLate | kModeCheck | kModeShadow;
+  shadow_sample_.store((modes & kWithoutSamples) != 0
+                           ? 0
+                           : static_cast<std::uint64_t>(options.shadow_sample));
   // Threads begin afresh with each enable() that names a mode. The number stays
   // when modes end: each thread has to leave them by itself.
   unsigned epoch = modes_.load() / kModeEpoch;

@@ -112,6 +112,25 @@ class Resolver {
     return from;
   }
 
+  // Its two fields, which the environment and a file set together.
+  void ResolveShadow(const EnvOptions& env, Options* o) {
+    std::string from =
+        Settle("shadow", env.has_shadow, env.shadow, &o->shadow, false);
+    const std::string from_sample =
+        Settle("shadow_sample", env.has_shadow, std::int64_t{env.shadow_sample},
+               &o->shadow_sample, std::int64_t{0});
+    const bool samples = !o->shadow && o->shadow_sample != 0;
+    if (env.has_shadow) {
+      from = VariableOfKey("shadow");
+    } else if (samples) {
+      from = from_sample == "default" ? Origin("shadow") : from_sample;
+    }
+    Record(
+        "shadow",
+        samples ? absl::StrCat("sample:", o->shadow_sample) : ToText(o->shadow),
+        from);
+  }
+
   void Record(const char* key, const std::string& value,
               const std::string& from) {
     lines_ += "\n[CONFIG] " + std::string(key) + " = " + value + " (" + from +
@@ -259,7 +278,7 @@ Options Resolve(Options o) {
       env.profile_path.empty() ? Resolver::Origin("profile") : "TJIT_PROFILE");
   r.ResolveOwn("random", "libtorch", env.has_own_random, env.own_random,
                &o.own_random);
-  r.ResolveOne("shadow", env.has_shadow, env.shadow, &o.shadow, false);
+  r.ResolveShadow(env, &o);
   r.ResolveOne("stats_path", env.has_stats_path, env.stats_path, &o.stats_path,
                "");
   r.ResolveOne("stress", env.has_stress, static_cast<Stress>(env.stress),
@@ -287,6 +306,9 @@ std::int64_t FromFile(const char* key, std::int64_t built_in) {
   const std::string_view name = key;
   if (name == "shuffle_seed" && File().has_shuffle_seed) {
     return File().shuffle_seed;
+  }
+  if (name == "shadow_sample" && File().has_shadow) {
+    return File().shadow_sample;
   }
   if (name == "hot_threshold" && File().has_hot_threshold) {
     return File().hot_threshold;

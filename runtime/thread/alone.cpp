@@ -23,7 +23,7 @@ namespace {
 // The trial judges speed. An engine that is not meant to be fast, and
 // compile_all, are there for something else.
 bool JudgesSpeed(const ThreadRegistry& registry) {
-  if (g_settings.modes() != 0) return false;
+  if (g_settings.modes() != 0 || g_settings.samples_often()) return false;
   switch (ThreadTrials()) {
     case TrialsOf::kNone: return false;
     case TrialsOf::kTurns: return true;

@@ -264,7 +264,8 @@ bool TraceCursor::EnterFast(CallFrame& frame, Decision* decision) {
     return false;
   }
   const std::int64_t entry = trace->entries.load(std::memory_order_relaxed);
-  if (Trace::IsMeasured(entry)) return false;  // TryEnter() looks at the clock
+  // TryEnter() looks at the clock, or makes ready to compare.
+  if (Trace::IsMeasured(entry) || IsSampled(*trace, entry)) return false;
   {
     const OwnerStateLock lock(this);
     BeginRun();

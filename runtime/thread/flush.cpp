@@ -389,6 +389,7 @@ void TraceCursor::LeavePath(bool drains) {
     FlushLocked(FlushReason::kSyncCall);
   }
   UnbindFrom(&run_, 0);
+  EndSample();
   cursor_ = nullptr;
   eager_node_ = nullptr;
   root_ = nullptr;

@@ -251,7 +251,7 @@ inline void TraceCursor::MoveCursor(TraceNode* node) {
 Decision TraceCursor::Advance(CallFrame& frame, TraceNode* node, bool defers) {
   MoveCursor(node);
   if (defers) {
-    if (modes_ != nullptr && (modes_->modes & kModeShadow) != 0) [[unlikely]] {
+    if (modes_ != nullptr && modes_->shadows()) [[unlikely]] {
       modes_->shadowed = node;
       return Decision::kEager;
     }

@@ -231,6 +231,7 @@ bool TraceCursor::TryEnter(CallFrame& frame, Decision* decision) {
                : is_watched ? RunKind::kWatched
                             : RunKind::kUsual);
   }
+  if (run_kind_ == RunKind::kUsual && IsSampled(*trace, entry)) BeginSample();
   if (run_kind_ == RunKind::kEager &&
       trace->unseen_left.load(std::memory_order_relaxed) <
           policy::kMostUnseenLeft) {
@@ -298,7 +299,8 @@ void TraceCursor::BeginMeasured(Trace* trace, std::int64_t entry) {
   run_began_ns_ = NowNs();
   run_executed_ns_ = 0;
   if (entry % TraceTrial::kBlock != 0 || modes_ != nullptr || !TraceTrials() ||
-      !trace->hot.load(std::memory_order_relaxed) || g_settings.compile_all()) {
+      !trace->hot.load(std::memory_order_relaxed) || g_settings.compile_all() ||
+      g_settings.samples_often()) {
     return;
   }
   const Engine* const engine =
@@ -319,6 +321,7 @@ void TraceCursor::FinishRun(FlushReason reason) {
     StateLock lock(this);
     FlushLocked(reason);
     UnbindFrom(&run_, 0);
+    EndSample();
   }
   Trace* trace = cursor_->ends.load(std::memory_order_acquire);
   TraceStore& store = *store_;
@@ -374,6 +377,7 @@ void TraceCursor::LeaveTraceLocked(BailReason why) {
   } else {
     DrainLocked();
   }
+  EndSample();
   cursor_ = nullptr;
   eager_node_ = nullptr;
   if (node->parent == nullptr) return;  // nothing had matched yet
@@ -433,7 +437,7 @@ void TraceCursor::LeaveTraceLocked(BailReason why) {
     return;
   }
   for (const TensorRef& ref : frame.tensors) Arm(ref.impl);
-  if (g_settings.modes() != 0 && AfterEagerInMode(frame, results, boxed)) {
+  if (modes_ != nullptr && AfterEagerInMode(frame, results, boxed)) {
     return;
   }
   if (frame.in_region) return;

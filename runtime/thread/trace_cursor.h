@@ -69,6 +69,10 @@ class TraceCursor : public RecordingPolicy {
   // has changed, for others.
   bool EnterFast(CallFrame& frame, Decision* decision);
   void BeginUnseen(TraceNode* root);
+  // Whether TJIT_SHADOW=sample:N compares run number `entry` of `trace`.
+  static bool IsSampled(const Trace& trace, std::int64_t entry);
+  // The run that begins is compared with eager: shadow.cpp.
+  void BeginSample();
   // A run of `trace` begins, a measured one.
   void BeginMeasured(Trace* trace, std::int64_t entry);
   void CutRun();

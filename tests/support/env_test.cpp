@@ -158,6 +158,26 @@ TEST(EnvTest, OnAndOffHaveManySpellings) {
   }
 }
 
+TEST(EnvTest, ShadowTakesASwitchOrHowManyRuns) {
+  const EnvOptions sampled = Parse({"TJIT_SHADOW=sample:1000"});
+  EXPECT_TRUE(sampled.has_shadow && !sampled.shadow);
+  EXPECT_EQ(sampled.shadow_sample, 1000);
+  EXPECT_THAT(sampled.complaints, IsEmpty());
+  EXPECT_EQ(Parse({"TJIT_SHADOW=sample:1"}).shadow_sample, 1);
+  EXPECT_EQ(Parse({"TJIT_SHADOW=1"}).shadow_sample, 0);
+  for (const char* entry :
+       {"TJIT_SHADOW=sample", "TJIT_SHADOW=sample:", "TJIT_SHADOW=sample:0",
+        "TJIT_SHADOW=sample:-1", "TJIT_SHADOW=sample:x",
+        "TJIT_SHADOW=sample:1000000001", "TJIT_SHADOW=Sample:5"}) {
+    const EnvOptions o = Parse({entry});
+    EXPECT_FALSE(o.has_shadow) << entry;
+    EXPECT_THAT(o.complaints,
+                ElementsAre(HasSubstr("or sample:N with a whole number N from "
+                                      "1 to 1000000000")))
+        << entry;
+  }
+}
+
 TEST(EnvTest, StressModesCombineButHideDoesNot) {
   EXPECT_EQ(Parse({"TJIT_STRESS=late"}).stress, kStressLate);
   EXPECT_EQ(Parse({"TJIT_STRESS=check,late"}).stress,

@@ -102,6 +102,10 @@ struct Options {
   // Runs what is replayed eagerly too and compares bit by bit; a sequence that
   // differs is reported and not replayed again (TJIT_SHADOW).
   bool shadow = internal::FromFile("shadow", false);
+  // N > 0: about one of N runs of each sequence is compared so, the others run
+  // as ever (TJIT_SHADOW=sample:N); 0: none. `shadow` compares all.
+  std::int64_t shadow_sample =
+      internal::FromFile("shadow_sample", std::int64_t{0});
   // Each unexpected fallback is a c10::Error that names op and reason, at the
   // op that caused it or the next one (TJIT_STRICT).
   bool strict = internal::FromFile("strict", false);

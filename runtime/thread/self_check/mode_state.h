@@ -1,4 +1,5 @@
-// What a ThreadState has besides while a mode of modes.h is on.
+// What a ThreadState has besides while a mode of modes.h is on, or a run is
+// compared that TJIT_SHADOW=sample:N has chosen.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "runtime/platform/settings.h"
 #include "runtime/segment/prepared_segment.h"
 #include "runtime/segment/shared_step.h"
 #include "runtime/thread/pending_queue.h"
@@ -42,7 +44,13 @@ struct OpenCall {
 };
 
 struct ModeState {
+  // What is replayed is compared with eager.
+  bool shadows() const { return (modes & kModeShadow) != 0 || is_sample; }
+
   unsigned modes = 0;             // the word that this thread saw last
+  // The run in progress is one that TJIT_SHADOW=sample:N compares.
+  bool is_sample = false;
+  bool is_for_sample = false;  // this was made for that run alone
   EagerCopies eager_copies;
   TraceNode* shadowed = nullptr;  // matched; is about to be opened
   std::optional<OpenCall> open;

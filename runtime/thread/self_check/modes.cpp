@@ -58,6 +58,7 @@ std::uint64_t SeedOfShuffle(std::uint64_t given) {
 }
 
 ModeState& ThreadState::ModesOn(unsigned modes) {
+  if (modes_ != nullptr && modes_->is_for_sample) Reset();  // it ends here
   if (modes_ == nullptr) modes_ = std::make_unique<ModeState>();
   if (modes_->modes != modes) {
     Reset();  // what one mode has begun is not another's to go on with

@@ -1,6 +1,10 @@
 // Ops that run eagerly at the call and are pending then: what TJIT_SHADOW and
 // TJIT_STRESS=late have in common, see eager_copies.h.
 //
+// TJIT_SHADOW=sample:N does so for one run of each N of a sequence. No mode is
+// on between: the thread has a ModeState for that run alone, from its first op
+// until what is pending at its end has run.
+//
 // An open call lasts from the decision until the eager kernel has returned. It
 // is closed (the op is pending, its results' blocks are without bytes) or given
 // up (the kernel threw, or its results are not what a pending op may have):
@@ -32,6 +36,41 @@ std::string Place(const TraceNode* node) {
 }
 
 }  // namespace
+
+bool TraceCursor::IsSampled(const Trace& trace, std::int64_t entry) {
+  const std::uint64_t sample = g_settings.shadow_sample();
+  if (sample == 0) [[likely]]
+    return false;
+  const auto number = static_cast<std::uint64_t>(entry);
+  const std::uint64_t block = number / sample;
+  // A place of its own in each block: a program that does something every so
+  // many runs, or has two sequences in turn, does not stay in step with it.
+  std::uint64_t x = (block << 32 | trace.id) * 0x9E3779B97F4A7C15ull;
+  x = (x ^ (x >> 32)) * 0xD6E8FEB86659FD93ull;
+  return number - block * sample == (x ^ (x >> 32)) % sample &&
+         trace.hot.load(std::memory_order_relaxed);
+}
+
+// A run whose time is taken would count as a slow replay.
+void TraceCursor::BeginSample() {
+  const StateLock lock(this);
+  if (modes_ == nullptr) {
+    modes_ = std::make_unique<ModeState>();
+    modes_->is_for_sample = true;
+  }
+  modes_->is_sample = true;
+  run_began_ns_ = 0;
+  counters_.shadow_samples.Add();
+}
+
+void PendingQueue::EndSample() {
+  if (modes_ == nullptr || !modes_->is_sample || !run_.pending.empty() ||
+      modes_->open) {
+    return;
+  }
+  modes_->is_sample = false;
+  if (modes_->is_for_sample) modes_.reset();
+}
 
 void PendingQueue::OpenCallFor(const StepRecord& step, TraceNode* node,
                               std::size_t slots_before, StateLock lock) {
