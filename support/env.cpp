@@ -309,6 +309,8 @@ const std::vector<Variable>& Variables() {
       {"TJIT_MAX_TRACE_MB", RangeOf<Param_max_trace_mb>(), SetMaxTraceMb},
       {"TJIT_MAX_TRACE_STEPS", RangeOf<Param_max_trace_steps>(),
        SetMaxTraceSteps},
+      {"TJIT_NAN", kSwitchWords,
+       SetSwitch<&EnvOptions::has_nan, &EnvOptions::nan>},
       {"TJIT_PERF_MAP", kSwitchWords,
        SetSwitch<&EnvOptions::has_perf_map, &EnvOptions::perf_map>},
 #if defined(TJIT_PLANTED_DEFECTS)

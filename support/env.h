@@ -75,6 +75,7 @@ struct EnvOptions {
   bool has_max_trace_steps = false;
   long long max_trace_steps = 0;
   bool has_perf_map = false, perf_map = false;
+  bool has_nan = false, nan = false;
   // TJIT_PRODUCTS: own (true) or library.
   bool has_own_products = false, own_products = true;
   // TJIT_PROFILE: a file or kCacheOff; empty: not given.

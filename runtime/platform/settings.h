@@ -15,7 +15,10 @@ namespace tjit::runtime {
 
 // The modes in which a run watches itself, as bits (thread/self_check/modes.h).
 inline constexpr unsigned kModeHide = 1, kModeLate = 2, kModeCheck = 4,
-                          kModeShuffle = 8, kModeShadow = 16, kModeStrict = 32;
+                          kModeShuffle = 8, kModeShadow = 16, kModeStrict = 32,
+                          kModeNan = 64;
+// Those that look at each op, and defer none.
+inline constexpr unsigned kModesAtCall = kModeHide | kModeCheck | kModeNan;
 // Above them: how often they were set.
 inline constexpr unsigned kModeEpoch = 256;
 
@@ -23,7 +26,8 @@ inline unsigned ModesOf(const Options& options) {
   // One of one run is every run.
   const bool shadows_all = options.shadow || options.shadow_sample == 1;
   return static_cast<unsigned>(options.stress) |
-         (shadows_all ? kModeShadow : 0) | (options.strict ? kModeStrict : 0);
+         (shadows_all ? kModeShadow : 0) | (options.strict ? kModeStrict : 0) |
+         (options.nan ? kModeNan : 0);
 }
 
 class Settings {
@@ -111,8 +115,7 @@ inline void Settings::Set(const Options& options, unsigned modes,
   own_random_.store(options.own_random);
   shuffle_seed_.store(shuffle_seed);
   // These compare everything, or defer nothing.
-  constexpr unsigned kWithoutSamples =
-      kModeHide | kModeLate | kModeCheck | kModeShadow;
+  constexpr unsigned kWithoutSamples = kModesAtCall | kModeLate | kModeShadow;
   shadow_sample_.store((modes & kWithoutSamples) != 0
                            ? 0
                            : static_cast<std::uint64_t>(options.shadow_sample));

@@ -197,6 +197,7 @@ bool IsOnAtLoad() {
   const EnvOptions& env = Environment();
   const EnvOptions& file = Configured().options;
   if ((env.has_stress ? env.stress : file.stress) != 0) return true;
+  if (env.has_nan ? env.nan : file.nan) return true;
   return env.has_auto_compile ? env.auto_compile : file.auto_compile;
 }
 
@@ -269,6 +270,7 @@ Options Resolve(Options o) {
   r.ResolveOne("max_trace_steps", env.has_max_trace_steps,
                std::int64_t{env.max_trace_steps}, &o.max_trace_steps,
                std::int64_t{400000});
+  r.ResolveOne("nan", env.has_nan, env.nan, &o.nan, false);
   r.Record("perf_map", ToText(WritesPerfMap()),
            env.has_perf_map ? "TJIT_PERF_MAP" : Resolver::Origin("perf_map"));
   r.ResolveOwn("products", "library", env.has_own_products, env.own_products,
@@ -334,6 +336,7 @@ bool FromFile(const char* key, bool built_in) {
     return File().debug_compile;
   }
   if (name == "fast_math" && File().has_fast_math) return File().fast_math;
+  if (name == "nan" && File().has_nan) return File().nan;
   if (name == "products" && File().has_own_products) {
     return File().own_products;
   }

@@ -109,7 +109,7 @@ bool ThreadState::RunsAlone(CallFrame& frame) {
   if (IsStrict(regions)) ThrowKeptFailure(&counters_);
   // These modes look at each op, and defer none.
   const bool is_excluded = regions != nullptr && regions->excludes_all() &&
-                           (g_settings.modes() & (kModeHide | kModeCheck)) == 0;
+                           (g_settings.modes() & kModesAtCall) == 0;
   if (!is_excluded && (!IsAlone() || g_settings.modes() != 0)) return false;
   RunUnwatched(frame);
   return true;

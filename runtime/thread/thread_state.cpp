@@ -509,6 +509,9 @@ void ThreadState::OnThrow(CallFrame& frame) {
 
 void ThreadState::OnMarkStep() {
   ThrowKeptFailure(&counters_);
+  if (const unsigned modes = g_settings.modes(); (modes & kModeNan) != 0)
+      [[unlikely]]
+    ModesOn(modes).nan.CountStep();
   if (function_ != nullptr) {
     function_->Fail(Refusal::kMarkStep);
     return Flush(FlushReason::kMarkStep);

@@ -43,6 +43,8 @@ constexpr Option kOptions[] = {
      "complete sightings of a sequence before its ops are deferred"},
     {"--log", "FILE", "TJIT_INSTRUCTION_LOG",
      "write a row per op there; `tjit log FILE` prints them"},
+    {"--nan", nullptr, "TJIT_NAN",
+     "name the ops that make NaN or infinity out of numbers"},
     {"--print-config", nullptr, "TJIT_PRINT_CONFIG",
      "write each option and where it comes from to stderr"},
     {"--shadow", nullptr, "TJIT_SHADOW",

@@ -99,6 +99,9 @@ struct Options {
       internal::FromFile("max_trace_steps", std::int64_t{400000});
   std::int64_t max_trace_mb =
       internal::FromFile("max_trace_mb", std::int64_t{32});
+  // Names the ops that make NaN or infinity out of numbers (TJIT_NAN). Nothing
+  // is deferred. With `strict` the first one is a c10::Error at that op.
+  bool nan = internal::FromFile("nan", false);
   // Runs what is replayed eagerly too and compares bit by bit; a sequence that
   // differs is reported and not replayed again (TJIT_SHADOW).
   bool shadow = internal::FromFile("shadow", false);

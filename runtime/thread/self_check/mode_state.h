@@ -15,6 +15,7 @@
 #include "runtime/segment/shared_step.h"
 #include "runtime/thread/pending_queue.h"
 #include "runtime/thread/self_check/eager_copies.h"
+#include "runtime/thread/self_check/nan_check.h"
 #include "runtime/thread/self_check/stress_check.h"
 #include "runtime/thread/step_recorder.h"
 
@@ -57,6 +58,8 @@ struct ModeState {
   LateRecords late;
   InputCheck check;
   bool checking = false;
+  NanCheck nan;
+  bool checks_nan = false;
   std::uint64_t random = 0;       // shuffle: state of the generator
 };
 

@@ -5,12 +5,15 @@
 #include <exception>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "recorder/region_table.h"
 #include "runtime/call/interpose.h"
 #include "runtime/platform/settings.h"
 #include "runtime/report/log.h"
 #include "runtime/report/strict.h"
+#include "runtime/thread/region_visits.h"
 #include "runtime/thread/self_check/mode_state.h"
 #include "runtime/thread/thread_registry.h"
 #include "runtime/thread/thread_state.h"
@@ -29,6 +32,26 @@ std::uint64_t NextRandom(std::uint64_t* state) {
   x ^= x >> 27;
   *state = x;
   return x * 0x2545F4914F6CDD1Dull;
+}
+
+// TJIT_NAN: says what the call made, or, with TJIT_STRICT, returns it.
+std::string LookForNan(ModeState* mine, const CallFrame& frame,
+                       const ResultList& results, const RegionVisits* regions,
+                       Counters* counters) {
+  counters->nan_checks.Add();
+  const std::string made = mine->nan.After(frame, results);
+  if (made.empty()) return {};
+  counters->nan_findings.Add();
+  const RegionId id = regions != nullptr ? regions->id() : kNoRegion;
+  const std::string region =
+      id == kNoRegion
+          ? ""
+          : absl::StrCat(" in region ", RegionTable::Get().NameOf(id));
+  const std::string text = absl::StrCat("TJIT_NAN: ", mine->nan.Place(), region,
+                                        ", ", frame.entry.name, ", ", made);
+  if ((mine->modes & kModeStrict) != 0) return "tjit: " + text;
+  if (mine->nan.IsNew(frame, region)) PrintFinding(text);
+  return {};
 }
 
 // Before an op what is pending runs with this probability.
@@ -84,9 +107,9 @@ Decision ThreadState::OnCallInMode(CallFrame& frame) {
     Flush(FlushReason::kShuffle);
   }
   Decision decision = Decision::kEager;
-  if ((modes & kModeLate) != 0) {
+  if ((modes & kModeLate) != 0 && (modes & kModeNan) == 0) {
     decision = CallLate(frame);
-  } else if ((modes & (kModeHide | kModeCheck)) != 0) {
+  } else if ((modes & kModesAtCall) != 0) {
     decision = AtCall(frame);
   } else {
     decision = Decide(frame);
@@ -101,6 +124,8 @@ Decision ThreadState::OnCallInMode(CallFrame& frame) {
   mine.checking =
       decision == Decision::kEager && (modes & kModeCheck) != 0;
   if (mine.checking) mine.check.Before(frame);
+  mine.checks_nan = (modes & kModeNan) != 0;
+  if (mine.checks_nan) mine.nan.Before(frame);
   return decision;
 }
 
@@ -118,18 +143,24 @@ bool ThreadState::AfterEagerInMode(CallFrame& frame, const ResultList& results,
           absl::StrCat("TJIT_STRESS=check: ", frame.entry.name, " ", finding));
     }
   }
+  std::string nan;
+  if (std::exchange(mine.checks_nan, false)) {
+    nan = LookForNan(&mine, frame, results, VisitsOf(*this), &counters_);
+  }
   if ((mine.modes & kModeHide) != 0 && g_settings.hiding()) {
     HideResults(frame, results.items());
   }
+  TORCH_CHECK(nan.empty(), nan);
   if (mine.open) {
     CloseCall(frame, results, boxed);
     return true;
   }
-  return (mine.modes & (kModeHide | kModeLate | kModeCheck)) != 0;
+  return (mine.modes & (kModesAtCall | kModeLate)) != 0;
 }
 
 void ThreadState::OnThrowInMode(CallFrame& frame) {
   modes_->checking = false;
+  modes_->checks_nan = false;
   if (!modes_->open) return;
   try {
     GiveUpCall(frame, /*threw=*/true);
