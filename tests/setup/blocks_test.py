@@ -17,6 +17,7 @@ in the build folder under test, where that is one of a preset.
 Usage: blocks_test.py PROJECT_FOLDER BUILD_FOLDER TORCH_FOLDER TJIT_TORCH
                       [unittest arguments]
 """
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -25,6 +26,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
+import traceback
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] /
@@ -96,6 +99,8 @@ def left_by_quickstart():
 
 
 class BlocksTest(unittest.TestCase):
+    building = threading.Lock()
+
     @classmethod
     def setUpClass(cls):
         folder = tempfile.TemporaryDirectory()
@@ -236,28 +241,40 @@ class BlocksTest(unittest.TestCase):
 
     # ------------------------------------------------------------ documents
 
+    def run_block(self, language, folder, env, text):
+        self.assertIn(language, LANGUAGES)
+        if language == "sh" and "quickstart.sh" in text:
+            with self.building:  # there is one build folder
+                self.run_sh(folder, env, text)
+        elif language == "sh":
+            self.run_sh(folder, env, text)
+        elif language == "yaml":
+            self.run_yaml(folder, env, text)
+        elif language == "python":
+            self.run_python(folder, env, text)
+
     def check(self, document):
+        """What is wrong with its blocks, one text for each."""
         folder, env = self.reader(document.stem)
-        cmake = None
+        cmake, wrong = None, []
         for line, language, text in blocks_of(document):
             where = f"{document.relative_to(PROJECT)}:{line}"
-            with self.subTest(where):
-                self.assertIn(language, LANGUAGES, where)
-                print(f"{where}: {language}", flush=True)
-                if language == "sh":
-                    self.run_sh(folder, env, text)
-                elif language == "yaml":
-                    self.run_yaml(folder, env, text)
-                elif language == "python":
-                    self.run_python(folder, env, text)
-                elif language == "cmake":
+            print(f"{where}: {language}", flush=True)
+            try:
+                if language == "cmake":
                     self.assertIsNone(cmake, "two cmake blocks for one of cpp")
                     cmake = text
                 elif language == "cpp":
                     self.assertIsNotNone(cmake, "no cmake block before it")
                     self.run_project(folder, env, cmake, text)
                     cmake = None
-        self.assertIsNone(cmake, "a cmake block without one of cpp")
+                else:
+                    self.run_block(language, folder, env, text)
+            except (AssertionError, OSError, subprocess.SubprocessError):
+                wrong.append(f"{where}: {traceback.format_exc()}")
+        if cmake is not None:
+            wrong.append(f"{document}: a cmake block without one of cpp")
+        return wrong
 
     def test_readme(self):
         document = PROJECT / "README.md"
@@ -265,11 +282,15 @@ class BlocksTest(unittest.TestCase):
         for language in ("sh", "cmake", "cpp"):
             self.assertIn(language, languages)
         self.assertIn("scripts/quickstart.sh", document.read_text())
-        self.check(document)
+        wrong = self.check(document)
+        self.assertFalse(wrong, "\n".join(wrong))
 
     def test_docs(self):
-        for document in sorted((PROJECT / "docs").glob("*.md")):
-            self.check(document)
+        documents = sorted((PROJECT / "docs").glob("*.md"))
+        self.assertTrue(documents)
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            wrong = sum(pool.map(self.check, documents), [])
+        self.assertFalse(wrong, "\n".join(wrong))
 
 
 if __name__ == "__main__":
