@@ -42,6 +42,7 @@ class Settings {
   // The bits above, and a number that each enable() with one of them raises.
   // 0: none was on so far.
   unsigned modes() const { return modes_.load(std::memory_order_relaxed); }
+  bool HasModes() const { return modes() % kModeEpoch != 0; }
   bool hiding() const { return (modes() & kModeHide) != 0; }
   std::uint64_t shuffle_seed() const {
     return shuffle_seed_.load(std::memory_order_relaxed);

@@ -88,7 +88,7 @@ void StepClass::Prepare(Counters* counters) {
   try {
     TORCH_CHECK(!Planted(Defect::kThunkFails), "planted");
     // Modes of tests run most segments once.
-    Trials trials{TriesAtOnce() || g_settings.modes() != 0, false, counters};
+    Trials trials{TriesAtOnce() || g_settings.HasModes(), false, counters};
     prepared_ = PrepareStep(step_, call(), bytes_, &tensors_, &trials);
     wants_trials_ = trials.are_wanted;
   } catch (const c10::Error&) {

@@ -23,7 +23,7 @@ namespace {
 // The trial judges speed. An engine that is not meant to be fast, and
 // compile_all, are there for something else.
 bool JudgesSpeed(const ThreadRegistry& registry) {
-  if (g_settings.modes() != 0 || g_settings.samples_often()) return false;
+  if (g_settings.HasModes() || g_settings.samples_often()) return false;
   switch (ThreadTrials()) {
     case TrialsOf::kNone: return false;
     case TrialsOf::kTurns: return true;
@@ -93,7 +93,7 @@ bool ThreadState::RunsAlone(CallFrame& frame) {
   if (fast_store_ != nullptr) return false;
   if (is_paused_) {
     if (function_ != nullptr) function_->Fail(Refusal::kOpaqueScope);
-    if (g_settings.modes() != 0) return false;
+    if (FollowModes()) return false;
     RunPaused(frame);
     return true;
   }
@@ -110,7 +110,7 @@ bool ThreadState::RunsAlone(CallFrame& frame) {
   // These modes look at each op, and defer none.
   const bool is_excluded = regions != nullptr && regions->excludes_all() &&
                            (g_settings.modes() & kModesAtCall) == 0;
-  if (!is_excluded && (!IsAlone() || g_settings.modes() != 0)) return false;
+  if (!is_excluded && (!IsAlone() || FollowModes())) return false;
   RunUnwatched(frame);
   return true;
 }

@@ -288,7 +288,7 @@ bool TraceCursor::EnterFast(CallFrame& frame, Decision* decision) {
   counters_.ops_seen.Add();
   if (frame.context != 0) counters_.ops_direct.Add();
   context_ = frame.context != 0 ? frame.context : CurrentContext();
-  if (g_settings.modes() != 0) [[unlikely]]
+  if (g_settings.modes() != ordinary_modes_ && FollowModes()) [[unlikely]]
     return OnCallInMode(frame);
   if (InParallelRegion()) {
     if (function_ != nullptr) function_->Fail(Refusal::kParallel);

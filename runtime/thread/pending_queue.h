@@ -152,7 +152,7 @@ class PendingQueue {
   bool pending_is_plain_ = false;
   std::size_t pending_limit_ = 0;  // ops that run without being asked for
   SegmentCache segments_;
-  std::unique_ptr<ModeState> modes_;  // null until a mode was on
+  std::unique_ptr<ModeState> modes_;  // null where none is on
   // Owned. Null until a named region was entered.
   std::atomic<RegionVisits*> regions_{nullptr};
 

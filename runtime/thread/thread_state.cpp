@@ -509,13 +509,12 @@ void ThreadState::OnThrow(CallFrame& frame) {
 
 void ThreadState::OnMarkStep() {
   ThrowKeptFailure(&counters_);
-  if (const unsigned modes = g_settings.modes(); (modes & kModeNan) != 0)
-      [[unlikely]]
-    ModesOn(modes).nan.CountStep();
   if (function_ != nullptr) {
     function_->Fail(Refusal::kMarkStep);
     return Flush(FlushReason::kMarkStep);
   }
+  if (FollowModes()) [[unlikely]]
+    modes_->nan.CountStep();
   if (unseen_node_ != nullptr &&
       unseen_node_->ends.load(std::memory_order_acquire) != nullptr) {
     EndUnseen();

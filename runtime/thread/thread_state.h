@@ -104,6 +104,11 @@ class ThreadState : public FunctionCalls {
   // store is the old one.
   void AdoptStore();
 
+  // Begins the modes that are set, or leaves those that are set no more, with
+  // what is pending run. False if none is on. The owner's.
+  // THROWS: what a mode that is left has kept, see strict.h.
+  bool FollowModes();
+
   // False: the thread is left alone, or a window of its trial counts.
   bool SeesOps() const { return fast_store_ != nullptr; }
 
@@ -133,7 +138,6 @@ class ThreadState : public FunctionCalls {
   Decision RunUnwatched(CallFrame& frame);
 
   // While a mode of modes.h is on: modes.cpp, stress_late.cpp, shadow.cpp.
-  ModeState& ModesOn(unsigned modes);
   Decision OnCallInMode(CallFrame& frame);
   // True if nothing is left to be done for the call.
   bool AfterEagerInMode(CallFrame& frame, const ResultList& results,
@@ -160,6 +164,9 @@ class ThreadState : public FunctionCalls {
   // The store that cursor and segments belong to. Null: RunsAlone() is asked
   // about each call.
   const TraceStore* fast_store_ = nullptr;
+  // Settings::modes() with which ops go the ordinary way: what FollowModes()
+  // saw last, where none was on.
+  unsigned ordinary_modes_ = 0;
   bool is_paused_ = false;
   std::uint32_t until_look_ = ThreadTrial::kOpsPerRareLook;  // calls
   const Engine* trial_engine_ = nullptr;  // that was there when it began

@@ -68,7 +68,7 @@ bool IsWider(Likeness likeness) {
 
 // This thread's state, where a function may be replayed or recorded now.
 ThreadState* UsableState() {
-  if (!runtime::g_settings.may_defer() || runtime::g_settings.modes() != 0) {
+  if (!runtime::g_settings.may_defer() || runtime::g_settings.HasModes()) {
     return nullptr;
   }
   ThreadState* const state = runtime::ActiveState();
@@ -78,7 +78,8 @@ ThreadState* UsableState() {
       runtime::InstructionLogOn() || runtime::InParallelRegion() ||
       runtime::FillsAllocations() ||
       at::SavedTensorDefaultHooks::get_hooks().has_value() ||
-      !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastCPU)) {
+      !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastCPU) ||
+      state->FollowModes()) {
     return nullptr;
   }
   return state;

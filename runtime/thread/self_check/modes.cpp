@@ -23,6 +23,8 @@ namespace tjit::runtime {
 namespace {
 
 constexpr std::size_t kMaxSaid = 20;
+// No value of Settings::modes().
+constexpr unsigned kNotOrdinary = ~0u;
 
 // xorshift64*.
 std::uint64_t NextRandom(std::uint64_t* state) {
@@ -80,22 +82,35 @@ std::uint64_t SeedOfShuffle(std::uint64_t given) {
   return seed;
 }
 
-ModeState& ThreadState::ModesOn(unsigned modes) {
-  if (modes_ != nullptr && modes_->is_for_sample) Reset();  // it ends here
-  if (modes_ == nullptr) modes_ = std::make_unique<ModeState>();
-  if (modes_->modes != modes) {
-    Reset();  // what one mode has begun is not another's to go on with
-    modes_->modes = modes;
-    modes_->random = (g_settings.shuffle_seed() ^
-                      (std::uint64_t{run_.stream} * 0x9E3779B97F4A7C15ull)) |
-                     1;
+bool ThreadState::FollowModes() {
+  const unsigned modes = g_settings.modes();
+  if (modes == ordinary_modes_) return false;
+  if (modes_ != nullptr && modes_->modes == modes) return true;
+  Reset();  // what one mode has begun is not another's to go on with
+  // Without memory for it something may be pending still.
+  if (modes % kModeEpoch == 0 && run_.pending.empty()) {
+    {
+      const StateLock lock(this);
+      modes_.reset();
+    }
+    ordinary_modes_ = modes;
+    ThrowKeptFailure(&counters_);
+    return false;
   }
-  return *modes_;
+  ordinary_modes_ = kNotOrdinary;
+  if (modes_ == nullptr) modes_ = std::make_unique<ModeState>();
+  modes_->modes = modes;
+  modes_->is_sample = modes_->is_for_sample = false;
+  modes_->random = (g_settings.shuffle_seed() ^
+                    (std::uint64_t{run_.stream} * 0x9E3779B97F4A7C15ull)) |
+                   1;
+  return true;
 }
 
+// REQUIRES: FollowModes().
 Decision ThreadState::OnCallInMode(CallFrame& frame) {
-  const unsigned modes = g_settings.modes();
-  ModeState& mine = ModesOn(modes);
+  ModeState& mine = *modes_;
+  const unsigned modes = mine.modes;
   ThrowKeptFailure(&counters_);
   if ((modes & kModeHide) != 0) RevealArguments(frame);
   if (InParallelRegion() || is_paused_) {

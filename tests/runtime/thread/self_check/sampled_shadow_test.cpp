@@ -7,6 +7,8 @@
 #include <tjit/jit.h>
 #include <tjit/tjit.h>
 
+#include <atomic>
+#include <chrono>
 #include <string>
 #include <thread>
 #include <vector>
@@ -36,9 +38,6 @@ class SampledShadowTest : public Tier2Test {
   Stats before_;
 };
 
-// The two tests that follow come first: where a mode was on, threads look at
-// each op until the process ends, and no code runs alone.
-//
 // Compiled code runs by itself (RunCodeAlone()), as it does only where nothing
 // watches, in the runs between as often as without samples.
 TEST_F(SampledShadowTest, OtherRunsGoTheOrdinaryWay) {
@@ -74,6 +73,53 @@ TEST_F(SampledShadowTest, FunctionsAreReplayed) {
   const at::Tensor x = at::rand({8, 8});
   for (int i = 0; i < 50; ++i) f(x);
   EXPECT_GT(Since().jit_replays, 30);
+}
+
+// So is it where modes were on, on this thread and on others.
+TEST_F(SampledShadowTest, ModesThatHaveEndedCostNothing) {
+  const at::Tensor x = at::rand({64}), w = at::rand({64});
+  const auto loop = [=] {
+    return [=](int i) { return at::mul(at::add(x, w, 1 + i % 3), w).sub(x); };
+  };
+  const std::vector<at::Tensor> want = RunSteps(loop);
+  auto f = jit([](const at::Tensor& t) { return (t * 2 + 1).relu().exp(); },
+               {.name = "after_modes"});
+  std::atomic<bool> is_over = false;
+  std::thread waits([&] {
+    const at::NoGradGuard no_grad;
+    at::add(x, w);
+    while (!is_over) {
+      at::add(x, w);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    for (int i = 0; i < 8; ++i) RunSteps(loop);
+    const Stats before = stats();
+    EXPECT_EQ(CountDifferences(want, RunSteps(loop)), 0);
+    EXPECT_GT((stats() - before).replays_alone, 50);
+  });
+  for (int mode = 0; mode < 4; ++mode) {
+    Options options = Sampled(0, Backend::kLlvm);
+    options.shadow = mode == 0;
+    options.stress = mode == 1   ? Stress::kLate
+                     : mode == 2 ? Stress::kCheck
+                                 : Stress::kNone;
+    options.nan = mode == 3;
+    ASSERT_TRUE(enable(options));
+    EXPECT_EQ(CountDifferences(want, RunSteps(loop)), 0) << mode;
+    f(x);
+    EXPECT_EQ(Since().jit_replays, 0) << mode;
+    disable();
+    clear();
+  }
+  ASSERT_TRUE(enable(Sampled(0, Backend::kLlvm)));
+  for (int i = 0; i < 8; ++i) RunSteps(loop);
+  const Stats before = stats();
+  EXPECT_EQ(CountDifferences(want, RunSteps(loop)), 0);
+  EXPECT_GT((stats() - before).replays_alone, 50);
+  for (int i = 0; i < 20; ++i) f(x);
+  EXPECT_GT(Since().jit_replays, 10);
+  is_over = true;
+  waits.join();
 }
 
 TEST_F(SampledShadowTest, ComparesOneRunOfN) {
