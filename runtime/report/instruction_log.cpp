@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -202,10 +203,48 @@ void LogTraceEvent(LogEvent event, const char* what, const Trace* trace,
                   now_ns);
 }
 
+const Trace* TraceOfSegment(const TraceNode& last) {
+  const Trace* trace = last.ends.load(std::memory_order_acquire);
+  return trace != nullptr ? trace : last.owner.load(std::memory_order_acquire);
+}
+
+void LogSighting(const Trace& trace, std::int64_t threshold, bool is_hot_now) {
+  if (!is_hot_now && trace.hot.load(std::memory_order_relaxed)) return;
+  LogTraceEvent(LogEvent::kDetect, "Seen", &trace,
+                absl::StrCat("sightings=", trace.sightings.load(),
+                             " threshold=", threshold));
+}
+
+// One for each run: its text is made once.
+void LogFinished(const Trace& trace) {
+  const std::uint64_t key[] = {trace.key.hash};
+  const std::uint64_t now_ns = SinceStart();
+  LogStream& stream = Stream();
+  stream.EndEvent(
+      stream.BeginEvent(LogEvent::kDetect, {key, std::size(key)}, now_ns,
+                        [&] {
+                          return LogStream::Text{
+                              "Finished",
+                              absl::StrCat("sequence=", SequenceName(&trace))};
+                        }),
+      now_ns);
+}
+
+void LogForgotten(const TraceStore& before, const TraceStore& after) {
+  const bool is_copy = before.lineage() == after.lineage();
+  std::set<std::uint32_t> kept;  // by id
+  if (is_copy) {
+    for (const Trace* trace : after.traces()) kept.insert(trace->id);
+  }
+  for (const Trace* trace : before.traces()) {
+    if (kept.contains(trace->id)) continue;
+    LogTraceEvent(LogEvent::kDetect, "Forgotten", trace,
+                  is_copy ? "why=room" : "why=clear");
+  }
+}
+
 void SegmentRow::Begin(LogEvent event, const Run& run, FlushReason reason) {
-  const TraceNode* last = run.pending.back();
-  const Trace* trace = last->ends.load(std::memory_order_acquire);
-  if (trace == nullptr) trace = last->owner.load(std::memory_order_acquire);
+  const Trace* trace = TraceOfSegment(*run.pending.back());
   const std::uint64_t key[] = {trace == nullptr ? 0 : trace->key.hash,
                                run.pending.size(),
                                static_cast<std::uint64_t>(reason)};

@@ -46,6 +46,18 @@ void LogThrow();
 // An op that was deferred, with its results.
 void LogDeferredCall(const CallFrame& frame);
 
+// The sequence that ops up to `last` belong to, where several share a
+// beginning.
+const Trace* TraceOfSegment(const TraceNode& last);
+
+// A complete run that was followed before the sequence was hot; `is_hot_now`:
+// it is since this run.
+void LogSighting(const Trace& trace, std::int64_t threshold, bool is_hot_now);
+// A run with deferred ops came to the end of the sequence.
+void LogFinished(const Trace& trace);
+// Sequences of `before` that `after` has not.
+void LogForgotten(const TraceStore& before, const TraceStore& after);
+
 // A row of another kind; `ns`: how long it took, if that is over.
 void LogTraceEvent(LogEvent event, const char* what, const Trace* trace,
                    const std::string& details, std::uint64_t ns = 0);

@@ -1,10 +1,15 @@
 #include "runtime/report/log.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "recorder/log_word.h"
+#include "recorder/region_table.h"
+#include "runtime/call/kernel_state.h"
 #include "runtime/call/trace_run.h"
 #include "runtime/platform/settings.h"
 #include "runtime/report/instruction_log.h"
@@ -14,9 +19,6 @@
 namespace tjit::runtime {
 namespace {
 
-// What this thread prepares, for the row that says it is done.
-thread_local const TraceNode* t_prepares = nullptr;
-
 // Run times of one trace, for the speed-up line.
 struct Times {
   double eager_ns = 0, replay_ns = 0;
@@ -25,6 +27,40 @@ struct Times {
 };
 // Runs that go into the mean of a side.
 constexpr int kRunsMeasured = 10;
+
+// "mm -> relu -> sum", at most `limit` names.
+std::string DescribePath(const std::vector<const TraceNode*>& path,
+                         std::size_t limit) {
+  std::string text;
+  for (std::size_t n = 0; n < path.size(); ++n) {
+    if (n == limit) return text + " -> ...";
+    std::string_view name = OpName(path[n]->step.op);
+    name.remove_prefix(name.find("::") + 2);
+    if (n != 0) text += " -> ";
+    text += name.substr(0, name.find('.'));
+  }
+  return text;
+}
+
+// The path that was recorded first.
+std::vector<const TraceNode*> FirstPathOf(const Trace& trace) {
+  std::vector<const TraceNode*> path;
+  const TraceNode* node = trace.first_end.load(std::memory_order_acquire);
+  for (; node != nullptr && node->parent != nullptr; node = node->parent) {
+    path.push_back(node);
+  }
+  std::reverse(path.begin(), path.end());
+  return path;
+}
+
+// "region=train%20one ", or nothing outside of regions.
+std::string RegionDetail(const std::vector<const TraceNode*>& path) {
+  const RegionId region =
+      path.empty() ? kNoRegion : RegionOfContext(path.front()->step.context);
+  if (region == kNoRegion) return {};
+  return absl::StrCat("region=", LogWordOf(RegionTable::Get().NameOf(region)),
+                      " ");
+}
 
 }  // namespace
 
@@ -44,16 +80,7 @@ void LogWarning(std::string_view text) {
 
 std::string Describe(const TraceStore& store, const Trace* trace,
                      std::size_t limit) {
-  std::string text;
-  std::size_t n = 0;
-  for (const TraceNode* node : store.PathOf(trace)) {
-    if (n == limit) return text + " -> ...";
-    std::string_view name = OpName(node->step.op);
-    name.remove_prefix(name.find("::") + 2);
-    if (n++ != 0) text += " -> ";
-    text += name.substr(0, name.find('.'));
-  }
-  return text;
+  return DescribePath(store.PathOf(trace), limit);
 }
 
 void PrintProposed(std::uint32_t period, std::uint32_t until_cut,
@@ -85,15 +112,20 @@ void PrintExposed(std::uint64_t bytes, bool by_fault) {
 
 void LogFound(const Trace* trace) {
   if (!InstructionLogOn()) return;
-  LogTraceEvent(LogEvent::kDetect, "Found", trace,
-                absl::StrCat("ops=", trace->length));
+  constexpr std::size_t kOpsNamed = 8;
+  const std::vector<const TraceNode*> path = FirstPathOf(*trace);
+  LogTraceEvent(
+      LogEvent::kDetect, "Found", trace,
+      absl::StrCat("id=", trace->id, " ", RegionDetail(path),
+                   "ops=", trace->length, " ", DescribePath(path, kOpsNamed)));
 }
 
 void LogHot(const TraceStore& store, const Trace* trace) {
   if (InstructionLogOn()) {
     LogTraceEvent(LogEvent::kDetect, "Promoted", trace,
-                  absl::StrCat("ops=", trace->length, " executed=",
-                               trace->sightings.load(), " ",
+                  absl::StrCat("ops=", trace->length,
+                               trace->known.load() ? " known=profile" : "",
+                               " executed=", trace->sightings.load(), " ",
                                Describe(store, trace)));
   }
   if (!PrintsCompile()) return;
@@ -104,11 +136,6 @@ void LogHot(const TraceStore& store, const Trace* trace) {
 }
 
 void LogPreparing(const TraceNode& first, std::size_t steps) {
-  if (InstructionLogOn()) {
-    t_prepares = &first;
-    LogTraceEvent(LogEvent::kCompile, "Starting", first.owner.load(),
-                  absl::StrCat("ops=", steps, " tier=1"));
-  }
   if (!PrintsCompile()) return;
   LogLine(LogLevel::kInfo,
           absl::StrCat("[COMPILE] Compiling segment of ", steps,
@@ -117,11 +144,6 @@ void LogPreparing(const TraceNode& first, std::size_t steps) {
 }
 
 void LogPrepared(std::size_t direct, std::size_t steps, std::uint64_t ns) {
-  if (InstructionLogOn() && t_prepares != nullptr) {
-    LogTraceEvent(LogEvent::kCompile, "Complete", t_prepares->owner.load(),
-                  absl::StrCat("ops=", steps, " direct=", direct), ns);
-    t_prepares = nullptr;
-  }
   if (!PrintsCompile()) return;
   LogLine(LogLevel::kInfo,
           absl::StrFormat("[COMPILE] Compilation complete (%.1f ms), %d of %d "
@@ -131,10 +153,14 @@ void LogPrepared(std::size_t direct, std::size_t steps, std::uint64_t ns) {
 
 void LogExit(const Trace& trace, const TraceNode& node, BailReason why) {
   if (InstructionLogOn()) {
-    LogTraceEvent(LogEvent::kExit, "Side exit", &trace,
-                  absl::StrCat("after=", node.depth + 1, " ",
-                               std::string(OpName(node.step.op)),
-                               " reason=", BailName(why)));
+    const std::int64_t skip = trace.skip.load();
+    LogTraceEvent(
+        LogEvent::kExit, "Side exit", &trace,
+        absl::StrCat("after=", node.depth + 1, " ",
+                     std::string(OpName(node.step.op)),
+                     " reason=", BailName(why),
+                     skip <= 0 ? "" : absl::StrCat(" skip=", skip),
+                     trace.blacklisted.load() ? " blacklisted=1" : ""));
   }
   if (!PrintsCompile()) return;
   LogLine(LogLevel::kInfo,
@@ -150,6 +176,12 @@ void LogBail(BailReason why, std::uint32_t trace_id) {
 }
 
 void PrintGivenUp(const Trace& trace) {
+  if (InstructionLogOn()) {
+    LogTraceEvent(LogEvent::kDetect, "Switched off", &trace,
+                  absl::StrCat("eager_ns=", trace.trial.eager_ns(),
+                               " replay_ns=", trace.trial.replay_ns(),
+                               " runs=", TraceTrial::kAgain));
+  }
   PrintCompile(absl::StrFormat(
       "Fallback: trace %d runs eagerly, as that is faster: %.2f us instead of "
       "%.2f us from run to run; replaying it is tried again after %d runs",
@@ -158,6 +190,11 @@ void PrintGivenUp(const Trace& trace) {
 }
 
 void PrintLeftAlone(const ThreadTrial& trial) {
+  if (InstructionLogOn()) {
+    LogTraceEvent(LogEvent::kDetect, "Left alone", nullptr,
+                  absl::StrFormat("rest_ns=%d slower_percent=%.1f",
+                                  trial.rest_ns(), 100 * trial.loss()));
+  }
   PrintCompile(absl::StrFormat(
       "Left alone: a thread's ops run eagerly for %d s, as tjit made them %.1f "
       "%% slower; then it is tried again",

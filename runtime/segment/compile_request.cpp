@@ -99,7 +99,8 @@ void Tier2Variant::Ask(PreparedSegment* segment,
   const std::size_t steps = input.steps.size();
   if (HasCodeOfOtherSizes(*segment)) trial_->GiveHeadStart();
   if (InstructionLogOn()) {
-    LogTraceEvent(LogEvent::kCompile, "Starting", segment->nodes_[0]->owner,
+    LogTraceEvent(LogEvent::kCompile, "Starting",
+                  TraceOfSegment(*segment->nodes_.back()),
                   absl::StrCat("ops=", steps, " tier=2"));
   }
   PrintCompile(

@@ -11,6 +11,7 @@
 #include "recorder/schema_key.h"
 #include "runtime/bit_exact/product_verdicts.h"
 #include "runtime/platform/test_hooks.h"
+#include "runtime/report/instruction_log.h"
 #include "runtime/report/log.h"
 #include "runtime/segment/segment_variant.h"
 #include "support/policy.h"
@@ -110,6 +111,12 @@ PreparedSegment::~PreparedSegment() = default;
 
 void PreparedSegment::PrepareAll(Counters* counters) {
   LogPreparing(*nodes_.front(), nodes_.size());
+  const Trace* const logged =
+      InstructionLogOn() ? TraceOfSegment(*nodes_.back()) : nullptr;
+  if (logged != nullptr) {
+    LogTraceEvent(LogEvent::kCompile, "Starting", logged,
+                  absl::StrCat("ops=", nodes_.size(), " tier=1"));
+  }
   const auto began = std::chrono::steady_clock::now();
   ContextScope scope;  // probes run kernels
   steps_.clear();      // an attempt before may have thrown
@@ -135,8 +142,13 @@ void PreparedSegment::PrepareAll(Counters* counters) {
   step_slots_.resize(most);
   const std::chrono::nanoseconds took =
       std::chrono::steady_clock::now() - began;
-  LogPrepared(direct, steps_.size(),
-              static_cast<std::uint64_t>(took.count()));
+  const auto took_ns = static_cast<std::uint64_t>(took.count());
+  if (logged != nullptr) {
+    LogTraceEvent(LogEvent::kCompile, "Complete", logged,
+                  absl::StrCat("ops=", steps_.size(), " direct=", direct),
+                  took_ns);
+  }
+  LogPrepared(direct, steps_.size(), took_ns);
 }
 
 std::vector<PlanStep> PreparedSegment::PlanSteps() const {

@@ -36,6 +36,13 @@ std::int64_t StepsOf(const SegmentCode& code) {
          static_cast<std::int64_t>(code.order.size() - code.groups.size());
 }
 
+// Of a row of the instruction log; the last of its details, as it has spaces.
+std::string WhyNotText(const SegmentCode& code) {
+  if (code.reasons.empty()) return {};
+  return absl::StrCat(" failed=", code.reasons.size(),
+                      " why=", code.reasons.front());
+}
+
 }  // namespace
 
 Tier2Variant::Running::Running(PreparedSegment* segment,
@@ -242,9 +249,10 @@ void Tier2Variant::PickUp(PreparedSegment* segment,
     const SegmentCode& code = task_->code;
     compile_ns_ += task_->ns;
     if (InstructionLogOn()) {
-      LogTraceEvent(LogEvent::kCompile, "Complete", segment->nodes_[0]->owner,
-                    absl::StrCat("groups=", code.groups.size(),
-                                 " fused=", code.steps_fused, " tier=2"),
+      LogTraceEvent(LogEvent::kCompile, "Complete",
+                    TraceOfSegment(*segment->nodes_.back()),
+                    absl::StrCat("groups=", code.groups.size(), " fused=",
+                                 code.steps_fused, " tier=2", WhyNotText(code)),
                     static_cast<std::uint64_t>(task_->ns));
     }
     if (code.groups.empty()) return SwitchOff();
@@ -419,6 +427,13 @@ void Tier2Variant::PrintMeasured(const PreparedSegment& segment,
   code.compile_ns = compile_ns_;
   code.library_ns = static_cast<std::int64_t>(trial_->without_ns());
   code.compiled_ns = static_cast<std::int64_t>(trial_->with_ns());
+  if (InstructionLogOn()) {
+    LogTraceEvent(LogEvent::kCompile, "Measured",
+                  TraceOfSegment(*segment.nodes_.back()),
+                  absl::StrCat("ops=", code.ops, " pays=", pays ? 1 : 0,
+                               " library_ns=", code.library_ns,
+                               " compiled_ns=", code.compiled_ns));
+  }
   PrintCompile(absl::StrCat(pays ? "Measured: a segment of "
                                  : "Fallback: library calls, a segment of ",
                             ToText(code)));

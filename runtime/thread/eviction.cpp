@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/call/interpose.h"
+#include "runtime/report/instruction_log.h"
 #include "runtime/report/log.h"
 #include "runtime/thread/thread_registry.h"
 #include "runtime/thread/thread_state.h"
@@ -115,6 +116,10 @@ void ThreadRegistry::LetIdleStatesAdoptStore() {
 void ThreadState::AdoptStore() {
   std::shared_ptr<TraceStore> store = registry_->HoldStore();
   if (store == store_) return;
+  // Not for the states of other threads, each of which would say it again.
+  if (InstructionLogOn() && t_context.state == this) {
+    LogForgotten(*store_, *store);
+  }
   const bool is_copy = store->lineage() == store_->lineage();
   if (!is_copy) {
     StartOver();

@@ -13,8 +13,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "recorder/log_word.h"
 #include "recorder/trace_text.h"
 #include "runtime/memory/block.h"
+#include "runtime/report/instruction_log.h"
 #include "runtime/thread/match.h"
 #include "support/mutex.h"
 
@@ -226,6 +228,14 @@ void RecordExit(const TraceNode& node, const CallFrame& frame, const Run& run,
   exit.reason = BailName(why);
   Compare(*next, frame, run, why, &exit);
   exit.place = PlaceOfCall();
+  if (InstructionLogOn()) {
+    LogTraceEvent(
+        LogEvent::kDetect, "Differs", trace,
+        absl::StrCat("after=", exit.after_ops, " reason=", exit.reason, " op=",
+                     LogWordOf(exit.op), " expected=", LogWordOf(exit.expected),
+                     " actual=", LogWordOf(exit.actual),
+                     " place=", LogWordOf(exit.place)));
+  }
   if (!notes.mutex.try_lock()) return;
   const MutexLock lock(notes.mutex, std::adopt_lock);
   notes.noted.push_back({lineage, std::move(exit)});

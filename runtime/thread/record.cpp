@@ -7,6 +7,7 @@
 
 #include "recorder/step_shape.h"
 #include "runtime/platform/settings.h"
+#include "runtime/report/instruction_log.h"
 #include "runtime/report/log.h"
 #include "runtime/report/stance.h"
 #include "runtime/report/strict.h"
@@ -174,7 +175,9 @@ namespace {
 void CountSightings(TraceStore& store, Trace* trace, std::size_t times,
                     std::int64_t threshold) {
   for (std::size_t i = 0; i < times; ++i) {
-    if (store.CountSighting(trace, threshold)) LogHot(store, trace);
+    const bool is_hot_now = store.CountSighting(trace, threshold);
+    if (InstructionLogOn()) LogSighting(*trace, threshold, is_hot_now);
+    if (is_hot_now) LogHot(store, trace);
   }
 }
 

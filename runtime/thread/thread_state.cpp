@@ -345,6 +345,8 @@ void TraceCursor::FinishRun(FlushReason reason) {
   trace->completions.fetch_add(1, std::memory_order_relaxed);
   if (!run_deferred_) {
     trace->eager_completions.fetch_add(1, std::memory_order_relaxed);
+  } else if (InstructionLogOn()) [[unlikely]] {
+    LogFinished(*trace);
   }
   if (run_began_ns_ != 0) {
     const std::uint64_t ns = NowNs() - run_began_ns_;
@@ -357,9 +359,12 @@ void TraceCursor::FinishRun(FlushReason reason) {
                  trace->id)) {
     return;
   }
-  if (store.CountSighting(trace, ThresholdIn(VisitsOf(*this)))) {
-    LogHot(store, trace);
+  const std::int64_t threshold = ThresholdIn(VisitsOf(*this));
+  const bool is_hot_now = store.CountSighting(trace, threshold);
+  if (InstructionLogOn()) [[unlikely]] {
+    LogSighting(*trace, threshold, is_hot_now);
   }
+  if (is_hot_now) LogHot(store, trace);
 }
 
 void TraceCursor::LeaveTrace(BailReason why) {

@@ -110,7 +110,11 @@ class RowsTest(Case):
                          r"f32\[16\]$")
         sequence = r"sequence=[0-9a-f]{12}"
         for event in (
-                rf"DETECT \| MAIN \| Found \| {sequence} ops=5$",
+                rf"DETECT \| MAIN \| Found \| {sequence} id=1 ops=5 add -> "
+                r"add -> tanh -> sum -> _local_scalar_dense$",
+                rf"DETECT \| MAIN \| Seen \| {sequence} sightings=3 "
+                r"threshold=3$",
+                rf"DETECT \| MAIN \| Finished \| {sequence}$",
                 rf"DETECT \| MAIN \| Promoted \| {sequence} ops=5 executed=3 "
                 r"\w+ -> \w+ -> .*$",
                 rf"COMPILE \| MAIN \| Starting \| {sequence} ops=4 tier=1$",

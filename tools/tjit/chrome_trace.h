@@ -1,8 +1,8 @@
 // An instruction log in the Trace Event Format, which Perfetto and
 // chrome://tracing open: JSON of events, times in microseconds.
 //
-//   an op, REPLAY, DRAIN, COMPILE   a slice ("X")
-//   DETECT, EXIT, COMPILE Starting  an instant ("i")
+//   an op, REPLAY, DRAIN, COMPILE Complete   a slice ("X")
+//   DETECT, EXIT, any other COMPILE          an instant ("i")
 //   a deferred op and the REPLAY or DRAIN that ran it   an arrow ("s", "f")
 //
 // So each row of the log is one slice or one instant. A REPLAY or DRAIN of N

@@ -27,7 +27,10 @@ void LogSummary::Add(const LogRow& row) {
     op.eager_ns += row.took_ns;
     return;
   }
-  Sequence& s = sequences_[ValueOf(row.details, "sequence")];
+  const std::string id = ValueOf(row.details, "sequence");
+  // Of a thread, not of a sequence.
+  if (row.event == LogEvent::kDetect && id == "none") return;
+  Sequence& s = sequences_[id];
   switch (row.event) {
     case LogEvent::kReplay:
       ++s.replays;

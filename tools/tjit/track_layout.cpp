@@ -32,7 +32,7 @@ Shape ShapeOf(const LogRow& row) {
     case LogEvent::kDrain:
       return Shape::kSlice;
     case LogEvent::kCompile:
-      return row.command == "Starting" ? Shape::kInstant : Shape::kSlice;
+      return row.command == "Complete" ? Shape::kSlice : Shape::kInstant;
     case LogEvent::kDetect:
     case LogEvent::kExit:
     case LogEvent::kCount:

@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/platform/settings.h"
+#include "runtime/report/instruction_log.h"
 #include "runtime/report/log.h"
 #include "runtime/report/strict.h"
 #include "runtime/segment/compact_step.h"
@@ -239,6 +240,12 @@ void PendingQueue::RecordMismatch(const Difference& difference) {
   Trace* trace = difference.node->owner.load(std::memory_order_acquire);
   if (trace != nullptr) {
     store_->Blacklist(trace, BailReason::kShadowMismatch);
+    if (InstructionLogOn()) {
+      LogTraceEvent(
+          LogEvent::kDetect, "Blacklisted", trace,
+          absl::StrCat("reason=", BailName(BailReason::kShadowMismatch),
+                       " skip=", trace->skip.load()));
+    }
   }
   RecordBail(&counters_, BailReason::kShadowMismatch, difference.node->step.op);
 }
