@@ -24,13 +24,8 @@ std::string TextOf(const std::string& name, const char* (*name_of)(Reason),
 std::string FirstTime(const Explanation& e, const std::string& reason) {
   for (const ExplainedExit& exit : e.exits) {
     if (exit.reason != reason) continue;
-    std::string text =
-        absl::StrCat("; first after op ", exit.after_ops, " of sequence ",
-                     exit.sequence, ", at ", exit.op);
-    if (!exit.actual.empty()) text += ": " + exit.actual;
-    if (!exit.expected.empty()) text += " instead of " + exit.expected;
-    if (!exit.place.empty()) text += ", called by " + exit.place;
-    return text;
+    return absl::StrCat("; first after op ", exit.after_ops, " of sequence ",
+                        exit.sequence, ", ", WhatDiffers(exit));
   }
   return "";
 }
@@ -64,8 +59,8 @@ void AddStates(const Explanation& e, std::vector<Obstacle>* obstacles) {
     return absl::StrCat(n, n == 1 ? " sequence was " : " sequences were ");
   };
   if (seen != 0 && 20 * ops >= CountOf(e.counters, "ops_seen")) {
-    obstacles->push_back({sequences(seen) + "not seen often enough",
-                          "run for longer, or lower TJIT_HOT_THRESHOLD"});
+    obstacles->push_back(
+        {sequences(seen) + "not seen often enough", StateRemedyOf(kStateSeen)});
   }
   if (off != 0) {
     obstacles->push_back(
@@ -146,6 +141,19 @@ std::string BailRemedyOf(const std::string& name) {
     if (name == BailName(reason)) return BailRemedy(reason);
   }
   return "";
+}
+
+std::string StateRemedyOf(const std::string& state) {
+  if (state == kStateSeen) return "run for longer, or lower TJIT_HOT_THRESHOLD";
+  return "";
+}
+
+std::string WhatDiffers(const ExplainedExit& exit) {
+  std::string text = absl::StrCat("at ", exit.op);
+  if (!exit.actual.empty()) text += ": " + exit.actual;
+  if (!exit.expected.empty()) text += " instead of " + exit.expected;
+  if (!exit.place.empty()) text += ", called by " + exit.place;
+  return text;
 }
 
 // What happened to a sequence, or what is missing until something does.

@@ -67,6 +67,11 @@ std::string BackwardTextOf(const std::string& name);
 std::string FlushTextOf(const std::string& name);
 // "" where there is none.
 std::string BailRemedyOf(const std::string& name);
+// The same for the state of a sequence, where that alone is the reason.
+std::string StateRemedyOf(const std::string& state);
+
+// "at aten::mul: 0.25 instead of 0.5, called by f()+0x21 in program".
+std::string WhatDiffers(const ExplainedExit& exit);
 
 // What happened to a sequence, or what is missing until something does.
 std::string StoryOf(const ExplainedSequence& sequence);

@@ -326,8 +326,8 @@ class BadFileTest(Case):
     def test_command_line(self):
         self.check("no file given")
         self.check("one file is wanted, not a and b", "a", "b")
-        self.check("unknown option --all; accepted are --help, -v and --json",
-                   "--all")
+        self.check("unknown option --all; accepted are --help, -v, --json and "
+                   "--why=N", "--all")
         self.check("cannot read /no/such: No such file", "/no/such")
         self.check(f"cannot read {BIN}: Is a directory", BIN)
         done = run(TJIT, "explain", "--help")

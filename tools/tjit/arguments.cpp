@@ -92,6 +92,12 @@ void Arguments::AddValue(const std::string& name, const std::string& value,
   option->type_name(value);
 }
 
+void Arguments::AddOptionalValue(const std::string& name,
+                                 const std::string& value,
+                                 const std::string& what, Set set) {
+  Add(name, what, std::move(set))->type_name(value);
+}
+
 void Arguments::AddOutput(std::string* path, const std::string& what) {
   app_->add_option("-o,--output", *path, what)->type_name("PATH");
   output_ = path;

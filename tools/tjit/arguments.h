@@ -48,6 +48,9 @@ class Arguments {
   }
   // --name, or --name=VALUE; the first stands for `--name=1`.
   void AddSwitch(const std::string& name, const std::string& what, Set set);
+  // --name, for which `set` gets "", or --name=VALUE.
+  void AddOptionalValue(const std::string& name, const std::string& value,
+                        const std::string& what, Set set);
   // --name=VALUE, where `value` is what to call it.
   void AddValue(const std::string& name, const std::string& value,
                 const std::string& what, Set set);

@@ -195,11 +195,9 @@ int WriteChrome(const Wanted& wanted, InstructionLog* log) {
   trace.Finish();
   why = out.Close();
   if (!why.empty()) return Fail(why);
-  if (log->end() == LogEnd::kRunning && !log->HasEnded()) {
-    absl::FPrintF(stderr,
-                  "tjit log: the program of %s still runs: the trace has what "
-                  "it has done until now\n",
-                  wanted.file);
+  if (const std::string runs = StillRuns(wanted.file, *log, "the trace");
+      !runs.empty()) {
+    absl::FPrintF(stderr, "tjit log: %s\n", runs);
   }
   return PrintEnd(wanted.file, *log);
 }

@@ -17,4 +17,11 @@ std::string OpsOf(const std::string& details) {
   return space == std::string::npos ? "" : details.substr(space + 1);
 }
 
+std::string Printable(std::string text) {
+  for (char& c : text) {
+    if (c < ' ' || c > '~') c = '?';
+  }
+  return text;
+}
+
 }  // namespace tjit::tools

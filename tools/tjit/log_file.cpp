@@ -56,6 +56,13 @@ std::vector<std::string> WhatIsMissing(const std::string& path,
   return said;
 }
 
+std::string StillRuns(const std::string& path, const InstructionLog& log,
+                      const std::string& what) {
+  if (log.end() != LogEnd::kRunning || log.HasEnded()) return {};
+  return absl::StrCat("the program of ", path, " still runs: ", what,
+                      " has what it has done until now");
+}
+
 std::string SetLast(const std::string& value, Last* last) {
   const char* const end = value.data() + value.size();
   const auto rows = std::from_chars(value.data(), end, last->rows);

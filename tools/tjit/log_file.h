@@ -1,6 +1,6 @@
 // An instruction log as the subcommands open it, with what they say of one that
 // is not whole.
-// Tested by: tests/acceptance/log_test.py, timeline_test.py
+// Tested by: tests/acceptance/log_test.py, timeline_test.py, why_test.py
 #pragma once
 
 #include <functional>
@@ -24,6 +24,11 @@ const char* EndName(const InstructionLog& log);
 std::vector<std::string> WhatIsMissing(const std::string& path,
                                        const InstructionLog& log,
                                        bool* is_damaged);
+
+// "" unless the program goes on: then that `what` ("the trace") has what it did
+// until now.
+std::string StillRuns(const std::string& path, const InstructionLog& log,
+                      const std::string& what);
 
 // The end of a log: --last=N rows, --last=Ns seconds.
 struct Last {

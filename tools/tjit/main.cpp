@@ -22,6 +22,7 @@ constexpr char kHelp[] =
     "usage: tjit run [options] -- program [arguments]\n"
     "       tjit doctor [-- program [arguments]]\n"
     "       tjit explain FILE\n"
+    "       tjit explain --why=N LOG\n"
     "       tjit report FILE -o PAGE.html\n"
     "       tjit graph [options] FILE\n"
     "       tjit log [options] FILE\n"

@@ -16,6 +16,7 @@
 #include "absl/strings/str_format.h"
 #include "tools/tjit/arguments.h"
 #include "tools/tjit/log_command.h"
+#include "tools/tjit/log_details.h"
 #include "tools/tjit/log_tail.h"
 #include "tools/tjit/process_log.h"
 #include "tools/tjit/run_command.h"
@@ -50,14 +51,6 @@ double Percent(std::uint64_t part, std::uint64_t whole) {
   return whole == 0
              ? 0
              : 100 * static_cast<double>(part) / static_cast<double>(whole);
-}
-
-// The file may hold anything, and a terminal obeys some of it.
-std::string Printable(std::string text) {
-  for (char& c : text) {
-    if (c < ' ' || c > '~') c = '?';
-  }
-  return text;
 }
 
 class Top {
