@@ -82,6 +82,7 @@ bool ThreadRegistry::Evict(TraceStore* store, const std::atomic<bool>& hurry) {
     after = copy->node_count();
     copy->SetLimits(store_limits_);
     old = held_store_;
+    if (InstructionLogOn()) LogForgotten(*old, *copy);
     SetStore(std::move(copy));
     process_counters_->evictions.Add();
   }
@@ -116,10 +117,6 @@ void ThreadRegistry::LetIdleStatesAdoptStore() {
 void ThreadState::AdoptStore() {
   std::shared_ptr<TraceStore> store = registry_->HoldStore();
   if (store == store_) return;
-  // Not for the states of other threads, each of which would say it again.
-  if (InstructionLogOn() && t_context.state == this) {
-    LogForgotten(*store_, *store);
-  }
   const bool is_copy = store->lineage() == store_->lineage();
   if (!is_copy) {
     StartOver();

@@ -265,7 +265,10 @@ bool TraceCursor::EnterFast(CallFrame& frame, Decision* decision) {
   }
   const std::int64_t entry = trace->entries.load(std::memory_order_relaxed);
   // TryEnter() looks at the clock, or makes ready to compare.
-  if (Trace::IsMeasured(entry) || IsSampled(*trace, entry)) return false;
+  if (Trace::IsMeasured(entry) ||
+      (g_settings.shadow_sample() != 0 && IsSampled(*trace, entry))) {
+    return false;
+  }
   {
     const OwnerStateLock lock(this);
     BeginRun();

@@ -389,7 +389,8 @@ void TraceCursor::LeavePath(bool drains) {
     FlushLocked(FlushReason::kSyncCall);
   }
   UnbindFrom(&run_, 0);
-  EndSample();
+  if (modes_ != nullptr) [[unlikely]]
+    EndSample();
   cursor_ = nullptr;
   eager_node_ = nullptr;
   root_ = nullptr;

@@ -46,6 +46,7 @@ void TraceCursor::CutRun() {
     StateLock lock(this);
     FlushLocked(FlushReason::kRegion);
     UnbindFrom(&run_, 0);
+    EndSample();
     cursor_ = nullptr;
     eager_node_ = nullptr;
   }

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/platform/parallel.h"
 #include "runtime/platform/settings.h"
+#include "runtime/report/instruction_log.h"
 #include "runtime/thread/thread_state.h"
 #include "runtime/tier2/tier2.h"
 
@@ -117,7 +118,9 @@ void ThreadRegistry::ReplaceStore() {
     root_ops_[op].store(false, std::memory_order_relaxed);
   }
   // Each thread looks at its next op and starts over by itself.
-  SetStore(std::make_unique<TraceStore>(store_limits_));
+  auto store = std::make_unique<TraceStore>(store_limits_);
+  if (InstructionLogOn()) LogForgotten(*held_store_, *store);
+  SetStore(std::move(store));
 }
 
 // The states come first: one may be flushing, and threads that its kernels wait

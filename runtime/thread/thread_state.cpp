@@ -194,6 +194,8 @@ bool RecordingPolicy::IsExpected(const CallFrame& frame) {
 
 void OpDeferral::BeginRun() {
   UnbindFrom(&run_, 0);
+  if (modes_ != nullptr) [[unlikely]]
+    EndSample();  // however the run before has ended
   run_.NextId();
   run_deferred_ = false;
   SetRunKind(RunKind::kUsual);
@@ -231,7 +233,10 @@ bool TraceCursor::TryEnter(CallFrame& frame, Decision* decision) {
                : is_watched ? RunKind::kWatched
                             : RunKind::kUsual);
   }
-  if (run_kind_ == RunKind::kUsual && IsSampled(*trace, entry)) BeginSample();
+  if (run_kind_ == RunKind::kUsual && g_settings.shadow_sample() != 0 &&
+      IsSampled(*trace, entry)) {
+    BeginSample();
+  }
   if (run_kind_ == RunKind::kEager &&
       trace->unseen_left.load(std::memory_order_relaxed) <
           policy::kMostUnseenLeft) {
@@ -321,7 +326,8 @@ void TraceCursor::FinishRun(FlushReason reason) {
     StateLock lock(this);
     FlushLocked(reason);
     UnbindFrom(&run_, 0);
-    EndSample();
+    if (modes_ != nullptr) [[unlikely]]
+      EndSample();
   }
   Trace* trace = cursor_->ends.load(std::memory_order_acquire);
   TraceStore& store = *store_;
@@ -382,7 +388,8 @@ void TraceCursor::LeaveTraceLocked(BailReason why) {
   } else {
     DrainLocked();
   }
-  EndSample();
+  if (modes_ != nullptr) [[unlikely]]
+    EndSample();
   cursor_ = nullptr;
   eager_node_ = nullptr;
   if (node->parent == nullptr) return;  // nothing had matched yet

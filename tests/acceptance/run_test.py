@@ -208,6 +208,9 @@ class PassThroughTest(Case):
                      "TJIT_STRESS=late,shuffle:3",
                      "TJIT_HOT_THRESHOLD=3", "TJIT_AUTO_COMPILE=1"):
             self.assertIn(line, done.stdout.splitlines())
+        done = tjit_run("env", options=["--nan", "--shadow=sample:1000"])
+        for line in ("TJIT_NAN=1", "TJIT_SHADOW=sample:1000"):
+            self.assertIn(line, done.stdout.splitlines())
 
 
 class WithoutTorchTest(Case):
@@ -247,11 +250,15 @@ class BadInputTest(Case):
         self.check(USAGE, "no program given", "run", "--")
         self.check(USAGE, "unknown option --fast; accepted are --help, "
                    "--compile, --config=FILE, --debug, --fast-math, "
-                   "--hot-threshold=N, --log=FILE, --print-config, --shadow, "
+                   "--hot-threshold=N, --log=FILE, --nan, --print-config, --shadow, "
                    "--stats=FILE, --stress=MODES, --strict",
                    "run", "--fast", "--", "true")
         self.check(USAGE, "--stats needs a value: --stats=FILE",
                    "run", "--stats", "--", "true")
+        self.check(USAGE, "--shadow=sample:0 is not used, accepted is 0, n, no, "
+                   "off, false, 1, y, yes, on or true, or sample:N with a "
+                   "whole number N from 1 to 1000000000",
+                   "run", "--shadow=sample:0", "true")
         self.check(USAGE, "--debug=2 is not used, accepted is 0, n, no, off, "
                    "false, 1, y, yes, on or true", "run", "--debug=2", "true")
         self.check(USAGE, "--hot-threshold=1 is not used, accepted is a whole "

@@ -500,7 +500,10 @@ class MadeUpTest(Case):
         self.assertNotIn("when it was left last", text)
         self.add(stream, DETECT, 4, "Blacklisted",
                  "reason=shadow_mismatch skip=9")
-        # That run comes to its end; the next one says that it was tried again.
+        # That run comes to its end, with another segment; the next one says
+        # that it was tried again.
+        self.add(stream, REPLAY, 5, "Executed", "ops=2 reason=sync_call")
+        self.assertIn("): blacklisted\n", self.story(stream))
         self.add(stream, DETECT, 5, "Finished")
         text = self.story(stream)
         self.assertIn("blacklisted: the replay differs from eager "
@@ -553,8 +556,10 @@ class MadeUpTest(Case):
         stream = self.found()
         self.add(stream, COMPILE, 2, "Starting", "ops=5 tier=1")
         text = self.story(stream)
-        self.assertIn("\n  1 segment was being prepared when the log ended\n",
+        self.assertIn("\n  a segment was being prepared when the log ended\n",
                       text)
+        # It failed, and is tried again.
+        self.add(stream, COMPILE, 2, "Starting", "ops=5 tier=1")
         self.add(stream, COMPILE, 3, "Complete", "ops=5 direct=3", took_ns=2000)
         text = self.story(stream)
         self.assertNotIn("being prepared", text)

@@ -100,6 +100,7 @@ class ConfigTest(unittest.TestCase):
              '[CONFIG] instruction_log = "" (default)',
              "[CONFIG] max_trace_mb = 32 (default)",
              "[CONFIG] max_trace_steps = 2000 (tjit.yaml:4:18)",
+             "[CONFIG] nan = false (default)",
              "[CONFIG] perf_map = false (default)",
              "[CONFIG] products = own (default)",
              '[CONFIG] profile = "off" (TJIT_PROFILE)',

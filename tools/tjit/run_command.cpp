@@ -60,12 +60,20 @@ constexpr Option kOptions[] = {
 // As support/params.def has it.
 constexpr long kMinThreshold = 2, kMaxThreshold = 1000000;
 
-bool IsThreshold(const std::string& value) {
+bool IsNumberWithin(std::string_view value, long least, long most) {
   long number = 0;
   const char* end = value.data() + value.size();
   const auto parsed = std::from_chars(value.data(), end, number);
-  return parsed.ec == std::errc() && parsed.ptr == end &&
-         number >= kMinThreshold && number <= kMaxThreshold;
+  return parsed.ec == std::errc() && parsed.ptr == end && number >= least &&
+         number <= most;
+}
+
+// "sample:N", as support/env.h has it.
+bool IsSample(std::string_view value) {
+  constexpr std::string_view kSample = "sample:";
+  constexpr long kMaxShadowSample = 1000000000;
+  return value.starts_with(kSample) &&
+         IsNumberWithin(value.substr(kSample.size()), 1, kMaxShadowSample);
 }
 
 // As support/env.cpp has it.
@@ -100,11 +108,21 @@ constexpr char kWhat[] =
 std::string Apply(const Option& option, const std::string& value) {
   const std::string word = absl::StrCat(option.name, "=", value);
   bool is_on = true;
+  const std::string_view name = option.name;
+  if (name == "--shadow" && value.starts_with("sample:")) {
+    if (!IsSample(value)) {
+      return absl::StrCat(word, " is not used, accepted is ", kSwitchWords,
+                          ", or sample:N with a whole number N from 1 to "
+                          "1000000000");
+    }
+    setenv(option.variable, value.c_str(), 1);
+    return {};
+  }
   if (option.value == nullptr && !ParseSwitch(value, &is_on)) {
     return absl::StrCat(word, " is not used, accepted is ", kSwitchWords);
   }
-  const std::string_view name = option.name;
-  if (name == "--hot-threshold" && !IsThreshold(value)) {
+  if (name == "--hot-threshold" &&
+      !IsNumberWithin(value, kMinThreshold, kMaxThreshold)) {
     return absl::StrCat(word, " is not used, accepted is a whole number from ",
                         kMinThreshold, " to ", kMaxThreshold);
   }

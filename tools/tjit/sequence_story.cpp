@@ -79,6 +79,8 @@ std::string From(const std::string& details, const std::string& word) {
 
 // A run of it was deferred: whatever stood against that is over.
 void SetRunning(SequenceStory* story) {
+  // What was pending then, and runs of other threads.
+  if (story->state == SequenceStory::kForgotten) return;
   story->skip = 0;
   story->resting_for.clear();
   story->is_last_run = false;
@@ -155,13 +157,21 @@ void SequenceStories::AddCompile(const LogRow& row, SequenceStory* story) {
     return AddEvent(row, StoryStep::kMeasured, ValueOf(row.details, "pays"),
                     story);
   }
-  std::int64_t* const open =
-      is_code ? &story->waits_for_code : &story->begun_segments;
   if (row.command == "Starting") {
-    ++*open;
-    if (is_code) AddEvent(row, StoryStep::kAsked, ops, story);
+    if (is_code) {
+      ++story->waits_for_code;
+      AddEvent(row, StoryStep::kAsked, ops, story);
+    } else {
+      // A thread prepares one at a time, and begins anew where that failed.
+      story->prepared_by.insert(row.source);
+    }
   } else if (row.command == "Complete") {
-    *open = std::max<std::int64_t>(*open - 1, 0);
+    if (is_code) {
+      story->waits_for_code =
+          std::max<std::int64_t>(story->waits_for_code - 1, 0);
+    } else {
+      story->prepared_by.erase(row.source);
+    }
     AddEvent(row, is_code ? StoryStep::kCompiled : StoryStep::kPrepared,
              is_code ? From(row.details, "groups=") : ops, story);
   }
@@ -184,7 +194,7 @@ void SequenceStories::AddExit(const LogRow& row, SequenceStory* story) {
 void SequenceStories::AddReplay(const LogRow& row, SequenceStory* story) {
   if (story->segments++ == 0) AddEvent(row, StoryStep::kReplay, "", story);
   story->replayed_ops += NumberOf(row, "ops");
-  SetRunning(story);
+  if (!story->is_last_run) SetRunning(story);
 }
 
 // Of the thread, so of each sequence that has run there.

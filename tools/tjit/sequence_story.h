@@ -64,7 +64,7 @@ struct SequenceStory {
   std::int64_t finished = 0;
   std::int64_t segments = 0, replayed_ops = 0;
   std::int64_t drains = 0, drained_ops = 0;
-  std::int64_t begun_segments = 0;  // to be prepared, and not done
+  std::set<std::string> prepared_by;  // threads that prepare a segment now
   std::int64_t waits_for_code = 0;  // segments
   std::int64_t sightings = 0, threshold = 0;
   std::int64_t skip = 0;     // entries to let pass, when it was left last

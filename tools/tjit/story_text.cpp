@@ -317,14 +317,15 @@ std::string NowText(const SequenceStory& s, const StoryLog& log) {
     absl::StrAppend(&text, "  seen ", s.sightings, " of the ", s.threshold,
                     " times that make it hot\n");
   }
-  if (s.begun_segments != 0) {
-    absl::StrAppend(&text, "  ", Counted(s.begun_segments, "segment"),
-                    " was being prepared when the log ended\n");
+  if (!s.prepared_by.empty()) {
+    absl::StrAppend(&text,
+                    "  a segment was being prepared when the log ended\n");
   }
   if (s.waits_for_code != 0) {
     absl::StrAppend(&text, "  machine code for ",
                     Counted(s.waits_for_code, "segment"),
-                    " was asked for and had not come\n");
+                    s.waits_for_code == 1 ? " was" : " were",
+                    " asked for and had not come\n");
   }
   if (s.skip != 0) {
     absl::StrAppend(&text, "  when it was left last, ", s.skip,

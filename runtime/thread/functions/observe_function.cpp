@@ -136,6 +136,7 @@ void FunctionCalls::LeaveForFunction() {
   const StateLock lock(this);
   capture_.Stop();
   UnbindFrom(&run_, 0);
+  EndSample();
   cursor_ = nullptr;
   eager_node_ = nullptr;
   unseen_node_ = nullptr;

@@ -86,9 +86,12 @@ bool ThreadState::FollowModes() {
   const unsigned modes = g_settings.modes();
   if (modes == ordinary_modes_) return false;
   if (modes_ != nullptr && modes_->modes == modes) return true;
+  // A thread of a team must wait for no state: at the next op outside.
+  if (t_context.held != nullptr || InParallelRegion()) {
+    return modes_ != nullptr && !modes_->is_for_sample;
+  }
   Reset();  // what one mode has begun is not another's to go on with
-  // Without memory for it something may be pending still.
-  if (modes % kModeEpoch == 0 && run_.pending.empty()) {
+  if (modes % kModeEpoch == 0) {
     {
       const StateLock lock(this);
       modes_.reset();
@@ -101,6 +104,8 @@ bool ThreadState::FollowModes() {
   if (modes_ == nullptr) modes_ = std::make_unique<ModeState>();
   modes_->modes = modes;
   modes_->is_sample = modes_->is_for_sample = false;
+  modes_->checking = modes_->checks_nan = false;
+  modes_->nan = {};
   modes_->random = (g_settings.shuffle_seed() ^
                     (std::uint64_t{run_.stream} * 0x9E3779B97F4A7C15ull)) |
                    1;

@@ -192,8 +192,14 @@ bool IsAllFinite(const c10::TensorImpl* impl) {
 
 ValueSummary SummaryOf(const c10::TensorImpl* impl) {
   if (!HasNumbers(impl)) return {};
-  return WithType(impl, [impl](auto type) {
-    return SummaryOf<decltype(type)>(ElementsOf(impl));
+  Elements elements = ElementsOf(impl);
+  const std::int64_t one = 1;
+  if (impl->is_non_overlapping_and_dense()) {  // in any order
+    elements.sizes = {&elements.count, 1};
+    elements.strides = {&one, 1};
+  }
+  return WithType(impl, [&elements](auto type) {
+    return SummaryOf<decltype(type)>(elements);
   });
 }
 
@@ -378,8 +384,9 @@ bool NanCheck::IsNew(const CallFrame& frame, const std::string& region) const {
   }
   static Mutex mutex;
   static auto* said = new std::set<std::string, std::less<>>;
+  constexpr std::size_t kMostSaid = 100;  // sizes may differ for ever
   const MutexLock lock(mutex);
-  return said->insert(key).second;
+  return said->size() < kMostSaid && said->insert(key).second;
 }
 
 }  // namespace tjit::runtime

@@ -40,8 +40,7 @@ std::string Place(const TraceNode* node) {
 
 bool TraceCursor::IsSampled(const Trace& trace, std::int64_t entry) {
   const std::uint64_t sample = g_settings.shadow_sample();
-  if (sample == 0) [[likely]]
-    return false;
+  if (sample == 0) return false;
   const auto number = static_cast<std::uint64_t>(entry);
   const std::uint64_t block = number / sample;
   // A place of its own in each block: a program that does something every so

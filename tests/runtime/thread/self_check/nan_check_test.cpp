@@ -61,6 +61,15 @@ TEST_F(NanCheckTest, NamesOpPlaceAndInputs) {
                         "at [0,1]; from f32[2,2] in -2 to 4, 1 zero\n"));
 }
 
+TEST_F(NanCheckTest, EachEnableCountsAnew) {
+  for (int i = 0; i < 5; ++i) mark_step();
+  at::ones({3}) + 1;
+  disable();
+  SetUp();
+  const std::string said = Said([] { at::zeros({9}).log(); });
+  EXPECT_THAT(said, HasSubstr("TJIT_NAN: op 2, aten::log"));
+}
+
 TEST_F(NanCheckTest, SaysEachOpAndShapeOnce) {
   const at::Tensor zero = at::zeros({5}), other = at::zeros({6});
   const std::string said = Said([&] {
@@ -170,6 +179,7 @@ const Case kCases[] = {
      ""},
     {"empty_memory",
      [] {
+       at::full({1000}, std::nan(""));  // whose memory comes again
        const at::Tensor x = at::empty({1000});
        x.view({10, 100}).select(0, 1).zero_();
      },

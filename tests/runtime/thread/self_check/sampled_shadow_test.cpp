@@ -97,13 +97,15 @@ TEST_F(SampledShadowTest, ModesThatHaveEndedCostNothing) {
     EXPECT_EQ(CountDifferences(want, RunSteps(loop)), 0);
     EXPECT_GT((stats() - before).replays_alone, 50);
   });
-  for (int mode = 0; mode < 4; ++mode) {
+  for (int mode = 0; mode < 6; ++mode) {
     Options options = Sampled(0, Backend::kLlvm);
     options.shadow = mode == 0;
     options.stress = mode == 1   ? Stress::kLate
                      : mode == 2 ? Stress::kCheck
+                     : mode == 4 ? Stress::kShuffle
                                  : Stress::kNone;
     options.nan = mode == 3;
+    options.strict = mode == 5;
     ASSERT_TRUE(enable(options));
     EXPECT_EQ(CountDifferences(want, RunSteps(loop)), 0) << mode;
     f(x);
@@ -120,6 +122,48 @@ TEST_F(SampledShadowTest, ModesThatHaveEndedCostNothing) {
   EXPECT_GT(Since().jit_replays, 10);
   is_over = true;
   waits.join();
+}
+
+// A function is called where a run that is compared is under way, and its trace
+// goes on with what the program calls behind it.
+TEST_F(SampledShadowTest, FunctionsEndARunThatIsCompared) {
+  const auto shorter = [](const at::Tensor& x) { return x.relu().exp(); };
+  const auto longer = [=](const at::Tensor& x) {
+    return shorter(x).sin().cos();
+  };
+  auto f = jit(shorter, {.name = "shorter", .verify_every = 0});
+  auto g = jit(longer, {.name = "longer", .verify_every = 0});
+  std::vector<at::Tensor> xs;
+  for (int i = 0; i < 400; ++i) xs.push_back(at::rand({64}));
+  const auto run = [&](auto&& function) {
+    std::vector<at::Tensor> results;
+    for (int i = 0; i < 400; ++i) {
+      const at::Tensor y = (xs[i] * 0.5).tanh() + xs[i];
+      if (i < 60 || i % 2 == 1) {
+        results.push_back((y - 1).abs().sqrt());
+      } else {
+        results.push_back(function(y).sin().cos() * 2);
+      }
+      mark_step();
+    }
+    sync();
+    return results;
+  };
+  const std::vector<at::Tensor> want = run(shorter);
+  for (const std::int64_t n : {3, 50}) {
+    const Stats before = stats();
+    ASSERT_TRUE(enable(Sampled(n)));
+    for (const at::Tensor& x : xs) {
+      g(x);
+      f(x);
+    }
+    EXPECT_EQ(CountDifferences(want, run(f)), 0) << n;
+    const Stats s = stats() - before;
+    EXPECT_EQ(s.shadow_mismatches, 0) << n;
+    EXPECT_GT(s.shadow_samples, 0) << n;
+    EXPECT_GT(s.jit_replays, 400) << n;
+    disable();
+  }
 }
 
 TEST_F(SampledShadowTest, ComparesOneRunOfN) {
