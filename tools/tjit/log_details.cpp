@@ -2,6 +2,8 @@
 
 #include <cstddef>
 
+#include "absl/strings/numbers.h"
+
 namespace tjit::tools {
 
 std::string ValueOf(const std::string& details, const std::string& name) {
@@ -9,6 +11,11 @@ std::string ValueOf(const std::string& details, const std::string& name) {
   if (at == std::string::npos) return {};
   at += name.size() + 1;
   return details.substr(at, details.find(' ', at) - at);
+}
+
+std::int64_t NumberOf(const std::string& details, const std::string& name) {
+  std::int64_t number = 0;
+  return absl::SimpleAtoi(ValueOf(details, name), &number) ? number : 0;
 }
 
 std::string OpsOf(const std::string& details) {

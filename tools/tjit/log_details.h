@@ -4,6 +4,7 @@
 // top_test.py, why_test.py
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace tjit::tools {
@@ -11,6 +12,8 @@ namespace tjit::tools {
 // The value of " name=value " in the details; empty if there is none.
 std::string ValueOf(const std::string& details, const std::string& name);
 
+// The same as a number; 0 where there is none.
+std::int64_t NumberOf(const std::string& details, const std::string& name);
 // What is behind the last name=value of a DETECT row: the ops.
 std::string OpsOf(const std::string& details);
 

@@ -4,19 +4,12 @@
 #include <cmath>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "recorder/log_word.h"
 #include "tools/tjit/log_details.h"
 
 namespace tjit::tools {
 namespace {
-
-// 0 where there is no such number.
-std::int64_t NumberOf(const LogRow& row, const std::string& name) {
-  std::int64_t number = 0;
-  return absl::SimpleAtoi(ValueOf(row.details, name), &number) ? number : 0;
-}
 
 // When what the row tells was over.
 std::uint64_t EndNs(const LogRow& row) {
@@ -89,7 +82,7 @@ void SetRunning(SequenceStory* story) {
 
 void SetResting(const LogRow& row, const char* state, StoryStep step,
                 SequenceStory* story) {
-  story->skip = NumberOf(row, "skip");
+  story->skip = NumberOf(row.details, "skip");
   story->state = state;
   AddEvent(row, step, "", story);
 }
@@ -99,14 +92,14 @@ void SetResting(const LogRow& row, const char* state, StoryStep step,
 void SequenceStories::AddDetect(const LogRow& row, SequenceStory* story) {
   const std::string& what = row.command;
   if (what == "Found" || what == "Promoted") {
-    story->ops = NumberOf(row, "ops");
+    story->ops = NumberOf(row.details, "ops");
     if (std::string ops = OpsOf(row.details); !ops.empty()) {
       story->first_ops = std::move(ops);
     }
   }
   if (what == "Found") {
     story->region = TextOfLogWord(ValueOf(row.details, "region"));
-    if (const std::int64_t id = NumberOf(row, "id"); id != 0) {
+    if (const std::int64_t id = NumberOf(row.details, "id"); id != 0) {
       std::erase(story->ids, id);
       story->ids.push_back(id);
     }
@@ -114,11 +107,11 @@ void SequenceStories::AddDetect(const LogRow& row, SequenceStory* story) {
     story->state = kStateSeen;
     AddEvent(row, StoryStep::kFound, "", story);
   } else if (what == "Seen") {
-    story->sightings = NumberOf(row, "sightings");
-    story->threshold = NumberOf(row, "threshold");
+    story->sightings = NumberOf(row.details, "sightings");
+    story->threshold = NumberOf(row.details, "threshold");
     AddEvent(row, StoryStep::kSeen, "", story);
   } else if (what == "Promoted") {
-    story->sightings = NumberOf(row, "executed");
+    story->sightings = NumberOf(row.details, "executed");
     story->state = kStateHot;
     AddEvent(row, StoryStep::kHot, "", story);
   } else if (what == "Finished") {
@@ -137,7 +130,7 @@ void SequenceStories::AddDetect(const LogRow& row, SequenceStory* story) {
       return TextOfLogWord(ValueOf(row.details, name));
     };
     ExplainedExit exit;
-    exit.after_ops = NumberOf(row, "after");
+    exit.after_ops = NumberOf(row.details, "after");
     exit.reason = text("reason");
     exit.op = text("op");
     exit.expected = text("expected");
@@ -184,8 +177,8 @@ void SequenceStories::AddExit(const LogRow& row, SequenceStory* story) {
   const std::string where = From(row.details, "after=");
   AddEvent(row, StoryStep::kLeft,
            where.substr(0, where.find(' ', where.find("reason="))), story);
-  if (NumberOf(row, "skip") == 0) return;
-  const bool is_blacklisted = NumberOf(row, "blacklisted") != 0;
+  if (NumberOf(row.details, "skip") == 0) return;
+  const bool is_blacklisted = NumberOf(row.details, "blacklisted") != 0;
   SetResting(row, is_blacklisted ? kStateBlacklisted : kStatePaused,
              is_blacklisted ? StoryStep::kBlacklisted : StoryStep::kPaused,
              story);
@@ -193,7 +186,7 @@ void SequenceStories::AddExit(const LogRow& row, SequenceStory* story) {
 
 void SequenceStories::AddReplay(const LogRow& row, SequenceStory* story) {
   if (story->segments++ == 0) AddEvent(row, StoryStep::kReplay, "", story);
-  story->replayed_ops += NumberOf(row, "ops");
+  story->replayed_ops += NumberOf(row.details, "ops");
   if (!story->is_last_run) SetRunning(story);
 }
 
@@ -231,7 +224,7 @@ void SequenceStories::Add(const LogRow& row) {
       return AddReplay(row, story);
     case LogEvent::kDrain:
       ++story->drains;
-      story->drained_ops += NumberOf(row, "ops");
+      story->drained_ops += NumberOf(row.details, "ops");
       return;
     case LogEvent::kOp:
     case LogEvent::kCount:

@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -19,11 +18,6 @@ namespace {
 constexpr std::size_t kMaxListed = 20;
 // Of a story that is longer the first and the last lines are printed.
 constexpr std::size_t kFirstLines = 40, kLastLines = 20;
-
-std::int64_t NumberOf(const std::string& details, const std::string& name) {
-  std::int64_t number = 0;
-  return absl::SimpleAtoi(ValueOf(details, name), &number) ? number : 0;
-}
 
 std::string Counted(std::int64_t n, const std::string& one) {
   return absl::StrCat(n, " ", one, n == 1 ? "" : "s");

@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "recorder/trace_text.h"
 #include "runtime/call/plain_tensor.h"
+#include "runtime/thread/self_check/stress_check.h"
 #include "support/mutex.h"
 
 namespace tjit::runtime {
@@ -290,16 +291,9 @@ void NanCheck::Before(const CallFrame& frame) {
   for (std::uint32_t i = 0; i < frame.tensors.size(); ++i) {
     const TensorRef& ref = frame.tensors[i];
     if (!HasNumbers(ref.impl) || IsOnlyWritten(frame, ref)) continue;
-    const c10::StorageImpl* storage = StorageOf(ref.impl);
-    const auto writes = [storage](const TensorRef& other) {
-      return other.written && other.impl != nullptr &&
-             StorageOf(other.impl) == storage;
-    };
-    bool is_overwritten = false;
-    for (const TensorRef& other : frame.tensors) {
-      is_overwritten = is_overwritten || writes(other);
+    if (IsWritten(frame, StorageOf(ref.impl))) {
+      overwritten_.push_back({i, SummaryOf(ref.impl)});
     }
-    if (is_overwritten) overwritten_.push_back({i, SummaryOf(ref.impl)});
   }
 }
 

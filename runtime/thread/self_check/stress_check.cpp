@@ -38,6 +38,13 @@ const c10::StorageImpl* ReadableStorage(const TensorRef& ref) {
              : nullptr;
 }
 
+bool MayDraw(const CallFrame& frame) {
+  return frame.entry.op_class == OpClass::kRandom ||
+         frame.entry.op_class == OpClass::kForeign;
+}
+
+}  // namespace
+
 bool IsWritten(const CallFrame& frame, const c10::StorageImpl* storage) {
   for (const TensorRef& ref : frame.tensors) {
     if (ref.written && ref.impl != nullptr &&
@@ -47,13 +54,6 @@ bool IsWritten(const CallFrame& frame, const c10::StorageImpl* storage) {
   }
   return false;
 }
-
-bool MayDraw(const CallFrame& frame) {
-  return frame.entry.op_class == OpClass::kRandom ||
-         frame.entry.op_class == OpClass::kForeign;
-}
-
-}  // namespace
 
 void InputCheck::Before(const CallFrame& frame) {
   sums_.clear();

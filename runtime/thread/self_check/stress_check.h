@@ -20,6 +20,9 @@
 
 namespace tjit::runtime {
 
+// Whether the call writes into `storage`, through any argument.
+bool IsWritten(const CallFrame& frame, const c10::StorageImpl* storage);
+
 class InputCheck {
  public:
   void Before(const CallFrame& frame);
