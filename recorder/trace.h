@@ -94,8 +94,8 @@ class TraceStore {
   // `had_no_room`: a path did not fit.
   bool WantsEviction(bool had_no_room) const;
   // A store with the paths that were used most, lately more than long ago, up
-  // to half the limits; the same ids. Other threads may go on with this one;
-  // what they add meanwhile may be missing. Null if `stop` was set.
+  // to half the limits; the same ids. Other threads may go on with this one,
+  // which takes nothing new from then on (limits of 0). Null if `stop` was set.
   std::unique_ptr<TraceStore> CopyMostUsed(const std::atomic<bool>& stop)
       ABSL_NO_THREAD_SAFETY_ANALYSIS;  // nothing else knows the copy
   // The same number for a store and its copies.

@@ -66,7 +66,8 @@ void Trace::CopyCounts(const Trace& other) {
 // a store that is 7/8 full is copied, but for what was used least; the copy
 // takes its place, each thread goes over to it at its next op and takes along
 // the segments that are still there. What no thread stands in any more is freed
-// by the worker.
+// by the worker. From the copy on the old store is full for everybody: a trace
+// that it took would be lost, and the copy would give its number again.
 //
 // What counts is how often runs ended at a node, halved for every kHalfLife
 // runs of any trace since the last of them. A path is kept as a whole, so that
@@ -190,6 +191,8 @@ std::unique_ptr<TraceStore> TraceStore::CopyMostUsed(
   }
   if (!LockUnless(stop, &lock)) return nullptr;
   auto ends = made->CopyTraces(*this, chosen);
+  // A trace that came now would be lost, and its number be given twice.
+  SetLimits({.nodes = 0, .bytes = 0});
   lock.unlock();
   std::sort(ends.begin(), ends.end(), [](const auto& a, const auto& b) {
     return a.second->id < b.second->id;

@@ -4,6 +4,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/call/interpose.h"
 #include "runtime/report/instruction_log.h"
@@ -66,6 +67,10 @@ void ThreadRegistry::MaybeEvict(const std::shared_ptr<TraceStore>& store,
 // waits for this one.
 bool ThreadRegistry::Evict(TraceStore* store, const std::atomic<bool>& hurry) {
   if (this->store() != store) return true;  // there is another one already
+  // Where the copy is not taken, the store is to go on.
+  absl::Cleanup go_on = [store, limits = store->limits()] {
+    if (store->limits().nodes == 0) store->SetLimits(limits);
+  };
   std::unique_ptr<TraceStore> copy = store->CopyMostUsed(hurry);
   if (copy == nullptr) return false;
   std::shared_ptr<TraceStore> old;  // goes without the mutex
@@ -84,6 +89,7 @@ bool ThreadRegistry::Evict(TraceStore* store, const std::atomic<bool>& hurry) {
     old = held_store_;
     if (InstructionLogOn()) LogForgotten(*old, *copy);
     SetStore(std::move(copy));
+    std::move(go_on).Cancel();
     process_counters_->evictions.Add();
   }
   PrintCompile(

@@ -224,8 +224,8 @@ void RecordingPolicy::FinishCapture() {
       iterations > 1 ? steps : std::vector<NewStep>();
   bool is_new = false;
   Trace* trace = store.Insert(from, std::move(steps), boundary, &why, &is_new);
-  registry_->MaybeEvict(store_, why == BailReason::kStoreFull);
   if (trace == nullptr) {
+    registry_->MaybeEvict(store_, why == BailReason::kStoreFull);
     CountBail(why, 0, first_op);
     if (is_body) visits->RecordBody(/*is_new=*/true, seen, recorded);
     captures_.Fail(detector_.position(), recorded);
@@ -257,6 +257,8 @@ void RecordingPolicy::FinishCapture() {
     LogFound(trace);
     if (!fresh) counters_.sequences.Add();
   }
+  registry_->MaybeEvict(store_,
+                        /*had_no_room=*/false);  // once it is in the log
   if (known) Promote(trace);
   // The periods that closed before the capture were sightings as well.
   CountSightings(store, trace,

@@ -32,6 +32,20 @@ TraceNode* Add(TraceStore* store, PathBuilder path) {
   return const_cast<TraceNode*>(paths.back().back());
 }
 
+// As soon as the store takes something again.
+TraceNode* AddInTime(TraceStore* store, int size) {
+  BailReason why = BailReason::kCount;
+  TraceNode* end = nullptr;
+  for (;;) {
+    PathBuilder path = Chain({"aten::relu", "aten::tanh"}, size);
+    if (store->Insert(store->top(), std::move(path.steps()), false, &why,
+                      nullptr, &end) != nullptr) {
+      return end;
+    }
+    std::this_thread::yield();
+  }
+}
+
 void Use(TraceStore* store, TraceNode* node, int times) {
   for (int i = 0; i < times; ++i) {
     store->RecordUse(node);
@@ -117,6 +131,23 @@ TEST_F(TenSizes, TheCopyIsFollowedAsTheStoreWas) {
       Add(copy.get(), Chain({"aten::relu", "aten::tanh"}, 8));
   for (const TraceNode* end : ends_) EXPECT_LT(end->id, added->parent->id);
   EXPECT_EQ(copy->NodeOf(added->id), added);
+}
+
+// It would be lost, and a trace of the copy get its number.
+TEST_F(TenSizes, NothingIsAddedToWhatWasCopied) {
+  const auto copy = store_.CopyMostUsed(kGoOn);
+  ASSERT_NE(copy, nullptr);
+  BailReason why = BailReason::kCount;
+  PathBuilder added = Chain({"aten::exp", "aten::tanh"}, 8);
+  EXPECT_EQ(store_.Insert(store_.top(), std::move(added.steps()), false, &why),
+            nullptr);
+  EXPECT_EQ(why, BailReason::kStoreFull);
+  // What is there may be sighted again.
+  PathBuilder again = Chain({"aten::relu", "aten::tanh"}, 8);
+  EXPECT_EQ(store_.Find(store_.top(), again.steps()), store_.traces()[0]);
+  const Trace* made =
+      Add(copy.get(), Chain({"aten::exp", "aten::tanh"}, 8))->ends.load();
+  EXPECT_EQ(made->id, store_.traces().size() + 1);
 }
 
 // What was run long ago counts less: half for each kHalfLife runs since.
@@ -251,26 +282,29 @@ TEST_F(TenSizes, SharedStepsAndTraces) {
 
 TEST_F(TenSizes, AStoreIsFreed) {
   const std::int64_t before = TraceStore::LiveNodes();
+  const StoreLimits limits = store_.limits();
   {
     const auto copy = store_.CopyMostUsed(kGoOn);
     EXPECT_EQ(TraceStore::LiveNodes(), before + 11);
   }
+  store_.SetLimits(limits);  // it goes on
   EXPECT_EQ(TraceStore::LiveNodes(), before);
   const std::atomic<bool> stop{true};
   EXPECT_EQ(store_.CopyMostUsed(stop), nullptr);
   EXPECT_EQ(TraceStore::LiveNodes(), before);
 }
 
-// Others go on with the store meanwhile.
+// Others go on with the store meanwhile, and where the copy is not taken.
 TEST_F(TenSizes, CopiedWhileOthersInsertAndRun) {
-  TraceStore store({.nodes = 4000});
+  constexpr StoreLimits kLimits = {.nodes = 4000};
+  TraceStore store(kLimits);
   std::atomic<bool> ends{false};
   std::vector<std::thread> threads;
   for (int t = 0; t < 2; ++t) {
     threads.emplace_back([&, t] {
       for (int i = 0; i < 1000; ++i) {
-        TraceNode* end = Add(&store, Chain({"aten::relu", "aten::tanh"},
-                                           8 + 1000 * t + i % 900));
+        const int size = 8 + 1000 * t + i % 900;
+        TraceNode* end = AddInTime(&store, size);
         Use(&store, end, 3);
         end->parent->likely = end;
       }
@@ -287,6 +321,7 @@ TEST_F(TenSizes, CopiedWhileOthersInsertAndRun) {
       }
     }
     ++copies;
+    store.SetLimits(kLimits);
   }
   for (std::thread& thread : threads) thread.join();
 }
