@@ -64,6 +64,8 @@ RunResult RunIn(Engine engine, const Program& program, std::int64_t drain_at,
   Options options;
   options.hot_threshold = 2;
   const bool is_compiled = IsCompiled(engine);
+  // By default what runs for a millisecond is compiled: on a busy machine.
+  if (!is_compiled) options.backend = Backend::kReplay;
   if (engine == Engine::kInterpreter) options.backend = Backend::kInterpreter;
   if (engine == Engine::kTorchscript) options.backend = Backend::kTorchscript;
   if (engine == Engine::kLlvm || engine == Engine::kPlain ||
