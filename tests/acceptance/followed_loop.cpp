@@ -2,6 +2,7 @@
 //
 //   followed_loop MODE STEPS
 //
+//   read       the loop, once the profile has been read
 //   region     a loop in the named region "one step=1"
 //   leaving    once the loop is hot, each step leaves it at another shift
 //   clear      the loop, tjit::clear(), the loop again
@@ -115,6 +116,11 @@ void Alone(int) { std::exit(kNoSeam); }
 #endif
 
 void Run(const std::string& mode, int steps) {
+  if (mode == "read") {
+    X();  // the first op asks for it
+    tjit::wait_until_compiled();
+    Loop(steps);
+  }
   if (mode == "region") InRegion(steps);
   if (mode == "leaving") Leaving(steps);
   if (mode == "off") Off(steps);

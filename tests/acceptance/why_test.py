@@ -208,7 +208,8 @@ class ReplayedTest(Case):
     def test_a_profile_makes_it_hot_at_once(self):
         profile = self.folder / "profile"
         for _ in range(2):
-            self.run_logged("timed_loop", "300", TJIT_PROFILE=str(profile))
+            self.run_logged("followed_loop", "read", "60",
+                            TJIT_PROFILE=str(profile))
         self.assertEqual(self.did["traces_known"], 1)
         text = self.check_now(1, "replayed")
         self.assertIn("hot at once, as the profile of an earlier run knows it",
