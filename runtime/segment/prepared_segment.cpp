@@ -13,6 +13,7 @@
 #include "runtime/platform/test_hooks.h"
 #include "runtime/report/instruction_log.h"
 #include "runtime/report/log.h"
+#include "runtime/report/own_span.h"
 #include "runtime/segment/segment_variant.h"
 #include "support/policy.h"
 
@@ -110,6 +111,8 @@ PreparedSegment::PreparedSegment(const std::vector<TraceNode*>& nodes,
 PreparedSegment::~PreparedSegment() = default;
 
 void PreparedSegment::PrepareAll(Counters* counters) {
+  OwnSpan span;
+  if (OwnSpan::IsSeen()) span.Begin("prepare " + OpsText(nodes_));
   LogPreparing(*nodes_.front(), nodes_.size());
   const Trace* const logged =
       InstructionLogOn() ? TraceOfSegment(*nodes_.back()) : nullptr;

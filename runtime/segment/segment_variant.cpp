@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "compiler/driver/segment_dump.h"
 #include "compiler/program/step_order.h"
 #include "recorder/explanation.h"
@@ -20,6 +21,7 @@
 #include "runtime/report/code_observer.h"
 #include "runtime/report/instruction_log.h"
 #include "runtime/report/log.h"
+#include "runtime/report/own_span.h"
 #include "runtime/report/stance.h"
 #include "runtime/tier2/hot_profile.h"
 #include "runtime/tier2/llvm_engine.h"
@@ -254,6 +256,11 @@ void Tier2Variant::PickUp(PreparedSegment* segment,
                     absl::StrCat("groups=", code.groups.size(), " fused=",
                                  code.steps_fused, " tier=2", WhyNotText(code)),
                     static_cast<std::uint64_t>(task_->ns));
+    }
+    if (OwnSpan::IsSeen()) {
+      OwnSpan().Begin(absl::StrFormat(
+          "code for %d of %s after %.1f ms", code.steps_fused,
+          OpsText(segment->nodes_), 1e-6 * static_cast<double>(task_->ns)));
     }
     if (code.groups.empty()) return SwitchOff();
   }

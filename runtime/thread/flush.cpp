@@ -20,6 +20,7 @@
 #include "runtime/platform/watchdog.h"
 #include "runtime/report/instruction_log.h"
 #include "runtime/report/log.h"
+#include "runtime/report/own_span.h"
 #include "runtime/report/strict.h"
 #include "runtime/thread/loop_state.h"
 #include "runtime/thread/match.h"
@@ -50,14 +51,15 @@ class ExecutorScope {
     ++t_context.inside;
     if (!at::hasCallbacks()) return;
     try {
-      BeginSpan(run, &span_);
+      span_.emplace();
+      span_->Begin(OpsText(run.pending));
     } catch (const std::bad_alloc&) {  // no name: no span
       span_.reset();
     }
-    no_observers_.emplace();
+    only_own_.emplace();
   }
   ~ExecutorScope() {
-    no_observers_.reset();
+    only_own_.reset();
     span_.reset();
     --t_context.inside;
     c10::WarningUtils::set_warning_handler(saved_);
@@ -67,10 +69,10 @@ class ExecutorScope {
 
  private:
   c10::WarningHandler* saved_;
-  std::optional<at::RecordFunction> span_;
+  std::optional<OwnSpan> span_;
   // Observers are rare, and the guard makes the thread's next op look for them
   // anew.
-  std::optional<at::DisableRecordFunctionGuard> no_observers_;
+  std::optional<OnlyOwnSpans> only_own_;
   QuietScope quiet_;
 };
 

@@ -1,11 +1,8 @@
 #include "runtime/thread/observers.h"
 
-#include <string_view>
 #include <utility>
 
-#include "recorder/trace.h"
 #include "runtime/call/interpose.h"
-#include "runtime/call/trace_run.h"
 #include "runtime/platform/thread_context.h"
 
 // Defined in intercept/interpose_observers.cpp.
@@ -37,13 +34,6 @@ void OnEnd(const at::RecordFunction&, at::ObserverContext*) {
   if (t_learning != nullptr) t_learning->calls->End();
 }
 
-// "add_" of "aten::add_.Tensor".
-std::string_view ShortName(std::string_view name) {
-  const std::size_t colons = name.find("::");
-  if (colons != std::string_view::npos) name.remove_prefix(colons + 2);
-  return name.substr(0, name.find('.'));
-}
-
 }  // namespace
 
 void BeginLearningCalls() {
@@ -61,20 +51,6 @@ std::unique_ptr<const InnerCalls> EndLearningCalls() {
   const std::unique_ptr<Learning> learned(std::exchange(t_learning, nullptr));
   TJIT_NEXT(_ZN2at14removeCallbackEm)(learned->handle);
   return std::move(learned->calls);
-}
-
-void BeginSpan(const Run& run, std::optional<at::RecordFunction>* span) {
-  span->emplace(at::RecordScope::USER_SCOPE);
-  if (!(*span)->isActive()) return;
-  const auto name_of = [&](const TraceNode* node) {
-    return ShortName(OpName(node->step.op));
-  };
-  const std::size_t ops = run.pending.size();
-  std::string name = "tjit: " + std::to_string(ops);
-  name.append(ops == 1 ? " op " : " ops ")
-      .append(name_of(run.pending.front()));
-  if (ops > 1) name.append(" ... ").append(name_of(run.pending.back()));
-  (*span)->before(std::string_view(name));
 }
 
 }  // namespace tjit::runtime

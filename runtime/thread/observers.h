@@ -12,7 +12,7 @@
 //   without inputs, as they would take no time;
 // - what is pending runs with observers off, in one span of the scope
 //   USER_SCOPE, which those who count ops (FUNCTION) do not see:
-//   "tjit: 76 ops addmm ... add_".
+//   "tjit: 76 ops addmm ... add_" (own_span.h).
 //
 // What is pending runs before who watches changes: it belongs to the time
 // before. A run that another thread has begun before a global observer came
@@ -27,13 +27,10 @@
 
 #include <atomic>
 #include <memory>
-#include <optional>
 
 #include "runtime/call/inner_calls.h"
 
 namespace tjit::runtime {
-
-struct Run;
 
 // Somebody watched ops in this process, now or before.
 extern std::atomic<bool> g_was_watched;
@@ -48,9 +45,6 @@ bool HasWatchers();
 void BeginLearningCalls();
 // What was called since; null if nobody asked.
 std::unique_ptr<const InnerCalls> EndLearningCalls();
-
-// Begins a span for what is pending in `run`. REQUIRES: IsWatched().
-void BeginSpan(const Run& run, std::optional<at::RecordFunction>* span);
 
 // Around a change of who watches: runs what this thread has pending, and goes
 // on with its run as is right then.

@@ -224,8 +224,10 @@ void RecordingPolicy::FinishCapture() {
       iterations > 1 ? steps : std::vector<NewStep>();
   bool is_new = false;
   Trace* trace = store.Insert(from, std::move(steps), boundary, &why, &is_new);
+  const bool new_trace = trace != nullptr && trace->sightings.load() == 0;
+  if (new_trace) LogFound(trace);  // before it can be forgotten
+  registry_->MaybeEvict(store_, why == BailReason::kStoreFull);
   if (trace == nullptr) {
-    registry_->MaybeEvict(store_, why == BailReason::kStoreFull);
     CountBail(why, 0, first_op);
     if (is_body) visits->RecordBody(/*is_new=*/true, seen, recorded);
     captures_.Fail(detector_.position(), recorded);
@@ -241,7 +243,6 @@ void RecordingPolicy::FinishCapture() {
     Trace* const charged = from->owner.load(std::memory_order_acquire);
     if (charged != nullptr) store.Reward(charged);
   }
-  const bool new_trace = trace->sightings.load(std::memory_order_relaxed) == 0;
   if (new_trace && !is_body) loops_->CountTrace();
   if (new_trace) loops_->found_at = seen;
   if (is_body) {
@@ -254,11 +255,8 @@ void RecordingPolicy::FinishCapture() {
   }
   if (new_trace) {
     counters_.traces.Add();
-    LogFound(trace);
     if (!fresh) counters_.sequences.Add();
   }
-  registry_->MaybeEvict(store_,
-                        /*had_no_room=*/false);  // once it is in the log
   if (known) Promote(trace);
   // The periods that closed before the capture were sightings as well.
   CountSightings(store, trace,

@@ -7,8 +7,10 @@
 #include <tjit/tjit.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <memory>
@@ -188,10 +190,12 @@ TEST_F(ObserversTest, WhatIsPendingRunsBeforeTheyGo) {
   program.Step([&] {
     EXPECT_THAT(spans, IsEmpty());
     at::removeCallback(handle);
-    ASSERT_THAT(spans, ElementsAre(StartsWith("tjit: ")));
+    // It is the first time that this part of a step is run alone.
+    ASSERT_THAT(
+        spans, ElementsAre(StartsWith("tjit: "), StartsWith("tjit: prepare ")));
     EXPECT_GT(OpsIn(spans), 8);
   });
-  EXPECT_EQ(spans.size(), 1u);
+  EXPECT_EQ(spans.size(), 2u);
 }
 
 TEST_F(ObserversTest, OfAnotherThreadSeeNothingOfThisOne) {
@@ -247,6 +251,43 @@ TEST_F(ObserversTest, SeeASpanOfMachineCode) {
   step();
   step();
   EXPECT_EQ((stats() - before).replays_alone, 2);
+}
+
+// What tjit does itself, and how long code took that another thread made.
+TEST_F(ObserversTest, SeePreparingAndWhereCodeCame) {
+  const Tensor x = torch::rand({100});
+  const auto handle = at::addGlobalCallback(Watcher());
+  ASSERT_TRUE(enable(MachineCodeAtOnce()));
+  const Stats before = stats();
+  for (int i = 0; i < 24; ++i) {
+    const Tensor y = ((x * 2 + 1) * x).mul_(3);
+    sync();
+    mark_step();
+    testing::WaitForCompiler();
+  }
+  at::removeCallback(handle);
+  const Stats did = stats() - before;
+  ASSERT_GT(did.groups_run, 3);
+  int prepared = 0;
+  std::vector<double> code_ms;
+  for (const std::string& span : spans) {
+    if (span == "tjit: prepare 4 ops mul ... mul_") ++prepared;
+    double ms = 0;
+    if (std::sscanf(span.c_str(),
+                    "tjit: code for 4 of 4 ops mul ... mul_ after %lf ms",
+                    &ms) == 1) {
+      code_ms.push_back(ms);
+    }
+  }
+  EXPECT_EQ(prepared, 1);
+  ASSERT_EQ(code_ms.size(), 1u) << ::testing::PrintToString(spans);
+  EXPECT_NEAR(code_ms[0], 1e-6 * static_cast<double>(did.compile_ns), 0.051);
+  // It is prepared within its first run, and the others are runs.
+  const auto first =
+      std::find(spans.begin(), spans.end(), "tjit: prepare 4 ops mul ... mul_");
+  ASSERT_NE(first, spans.begin());
+  EXPECT_EQ(*(first - 1), "tjit: 4 ops mul ... mul_");
+  EXPECT_EQ(OpsIn(spans), did.ops_replayed);
 }
 
 std::atomic<int> seen_elsewhere{0};
