@@ -115,9 +115,9 @@ LogRecord* LogStream::Reserve(std::uint32_t count) {
       old_chunks_.clear();
     }
     left_ = 0;
-    chunk_ = file_->NewChunk(head_);
+    chunk_ = file_->NewChunk(head_, part_);
     if (chunk_ == nullptr) {
-      ended_ = true;
+      ended_ = file_->part() == part_;
       return nullptr;
     }
     ++head_.ordinal;
@@ -126,6 +126,35 @@ LogRecord* LogStream::Reserve(std::uint32_t count) {
   }
   left_ -= count;
   return std::exchange(next_, next_ + count);
+}
+
+void LogStream::Forget() {
+  sites_.clear();
+  site_count_ = 0;
+  last_call_ = nullptr;
+}
+
+void LogStream::FollowPart() {
+  if (file_->IsFull()) [[unlikely]] {
+    file_->BeginPartAfter(file_->part());
+  }
+  const std::uint32_t part = file_->part();
+  if (part == part_) [[likely]]
+    return;
+  Forget();
+  part_ = part;
+  left_ = 0;
+  head_.ordinal = 0;
+}
+
+template <class MakeId>
+LogRecord* LogStream::PutRow(MakeId make_id, std::uint64_t word) {
+  for (;;) {
+    FollowPart();
+    LogRecord* const row = Put(make_id(), word);
+    // Another thread has begun a part, which has no room for half a row.
+    if (row != nullptr || ended_) return row;
+  }
 }
 
 LogRecord* LogStream::Put(std::uint32_t id, std::uint64_t word) {
@@ -181,11 +210,7 @@ LogStream::Site* LogStream::Find(std::uint64_t tag, LogWords words) {
 }
 
 LogStream::Site* LogStream::Insert(std::uint64_t tag, LogWords words) {
-  if (site_count_ == kMaxSites) {
-    sites_.clear();
-    site_count_ = 0;
-    last_call_ = nullptr;
-  }
+  if (site_count_ == kMaxSites) Forget();
   ++site_count_;
   auto site = std::make_unique<Site>();
   site->words.reserve(words.size + 1);
@@ -233,15 +258,19 @@ std::uint32_t LogStream::IdOfResults(Site* site, LogWords results) {
 }
 
 void LogStream::BeginOp(OpId op, LogWords arguments, std::uint64_t now_ns) {
-  const Site* site = SiteOfCall(op, arguments);
-  open_op_ = Put(site->id, LogWord(now_ns, kLogFirstRow, kLogOpen));
+  open_op_ = PutRow([&] { return SiteOfCall(op, arguments)->id; },
+                    LogWord(now_ns, kLogFirstRow, kLogOpen));
+  open_part_ = part_;
   if (open_op_ != nullptr) ++open_rows_;
 }
 
 void LogStream::EndOp(LogWords results, std::uint64_t now_ns) {
   if (open_op_ == nullptr) return;
-  const std::uint32_t id =
-      last_call_ == nullptr ? open_op_->id : IdOfResults(last_call_, results);
+  std::uint32_t id = open_op_->id;
+  if (last_call_ != nullptr && open_part_ == part_) {
+    const std::uint32_t with_results = IdOfResults(last_call_, results);
+    if (file_->part() == part_) id = with_results;  // else it may not be there
+  }
   Finish(open_op_, id, now_ns, 0);
   open_op_ = nullptr;
   --open_rows_;
@@ -256,8 +285,8 @@ void LogStream::EndOpThrew(std::uint64_t now_ns) {
 
 void LogStream::AddDeferred(OpId op, LogWords arguments, LogWords results,
                             std::uint64_t now_ns) {
-  Site* site = SiteOfCall(op, arguments);
-  Put(IdOfResults(site, results), LogWord(now_ns, kLogFirstRow, kLogCompiled));
+  PutRow([&] { return IdOfResults(SiteOfCall(op, arguments), results); },
+         LogWord(now_ns, kLogFirstRow, kLogCompiled));
 }
 
 LogRecord* LogStream::BeginEvent(LogEvent event, LogWords key,
@@ -265,15 +294,17 @@ LogRecord* LogStream::BeginEvent(LogEvent event, LogWords key,
                                  const std::function<Text()>& make) {
   const std::uint64_t tag =
       std::uint64_t{1} << 32 | static_cast<std::uint64_t>(event);
-  Site* site = Find(tag, key);
-  if (site == nullptr) {
-    const Text text = make();
-    site = Insert(tag, key);
-    site->id = Define(0, 0, text.command, text.details);
-  }
-  LogRecord* row =
-      Put(site->id,
-          LogWord(now_ns, kLogFirstRow + static_cast<std::uint64_t>(event),
+  const auto id = [&] {
+    Site* site = Find(tag, key);
+    if (site == nullptr) {
+      const Text text = make();
+      site = Insert(tag, key);
+      site->id = Define(0, 0, text.command, text.details);
+    }
+    return site->id;
+  };
+  LogRecord* row = PutRow(
+      id, LogWord(now_ns, kLogFirstRow + static_cast<std::uint64_t>(event),
                   kLogOpen));
   if (row != nullptr) ++open_rows_;
   return row;

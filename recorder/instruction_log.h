@@ -6,7 +6,7 @@
 // costs one record: op, dtypes and shapes are looked up (mostly the site that
 // came after the last one before, compared in full) and stand as an id.
 // Memory for the ids is bounded: past kMaxSites a stream forgets them, and
-// defines anew.
+// defines anew. So it does in each part of a bounded log.
 //
 // Once the LogFile has ended, streams do nothing.
 // Thread: a LogStream belongs to one at a time.
@@ -87,6 +87,12 @@ class LogStream {
   };
   static constexpr std::size_t kMaxSites = 1 << 15;
 
+  // Before each row: goes over to the part that is written now.
+  void FollowPart();
+  // Puts a row whose text has the id that `make_id` gives, into one part.
+  template <class MakeId>
+  LogRecord* PutRow(MakeId make_id, std::uint64_t word);
+  void Forget();
   // `tag` tells ops and events apart.
   Site* Find(std::uint64_t tag, LogWords words);
   Site* Insert(std::uint64_t tag, LogWords words);
@@ -95,11 +101,13 @@ class LogStream {
   std::uint32_t Define(std::uint32_t parent, std::uint64_t bytes,
                        std::string_view command, std::string_view details);
   LogRecord* Put(std::uint32_t id, std::uint64_t word);
-  // Room for `count` records in one chunk; null if the log has ended.
+  // Room for `count` records in one chunk; null if the log has ended, or goes
+  // on in another part.
   LogRecord* Reserve(std::uint32_t count);
 
   LogFile* const file_;
   LogChunkHeader head_;
+  std::uint32_t part_ = 0;
   LogRecord* chunk_ = nullptr;
   LogRecord* next_ = nullptr;
   std::uint32_t left_ = 0;
@@ -112,6 +120,7 @@ class LogStream {
   std::uint32_t last_id_ = 0;
   Site* last_call_ = nullptr;
   LogRecord* open_op_ = nullptr;
+  std::uint32_t open_part_ = 0;  // of open_op_
 };
 
 }  // namespace tjit

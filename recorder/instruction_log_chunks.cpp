@@ -54,6 +54,7 @@ LogChunks::~LogChunks() {
 }
 
 LogChunks::Opened LogChunks::Open(const std::string& path, std::string* why) {
+  if (fd_ >= 0) close(fd_);
   fd_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   struct stat file{};
   if (fd_ < 0 || fstat(fd_, &file) != 0) {

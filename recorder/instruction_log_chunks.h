@@ -64,7 +64,8 @@ class LogChunks {
   LogChunks(const LogChunks&) = delete;
   LogChunks& operator=(const LogChunks&) = delete;
 
-  // `why`: what is wrong, as the end of a sentence.
+  // Lets go of a file that was open. `why`: what is wrong, as the end of a
+  // sentence.
   Opened Open(const std::string& path, std::string* why);
   // Reads the header again and looks how the file has grown.
   void Update();

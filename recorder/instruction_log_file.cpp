@@ -7,8 +7,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <utility>
 
@@ -22,13 +24,20 @@ namespace tjit {
 
 LogFile::~LogFile() { Abandon(); }
 
-bool LogFile::Open(const std::string& path, bool is_child) {
+bool LogFile::Open(const std::string& path, bool is_child,
+                   std::uint32_t max_chunks) {
   const MutexLock lock(mutex_);
+  max_chunks_ = max_chunks;
   fd_ = is_child ? -1 : OpenLocked(path);
   if (is_child || (fd_ < 0 && errno == EWOULDBLOCK)) {
     fd_ = OpenLocked(absl::StrCat(path, ".", getpid()));
   }
-  if (ended_ || !Empty() || !Extend(0)) return false;
+  return !ended_ && Begin(0);
+}
+
+// Writes the header of the file that was opened.
+bool LogFile::Begin(std::uint32_t part) {
+  if (!Empty() || !Extend(0)) return false;
   void* page = mmap(nullptr, kLogPageBytes, PROT_READ | PROT_WRITE,
                     MAP_SHARED | MAP_POPULATE, fd_, 0);
   if (page == MAP_FAILED) {
@@ -39,6 +48,7 @@ bool LogFile::Open(const std::string& path, bool is_child) {
   header_->version = kLogVersion;
   header_->chunk_bytes = kLogChunkBytes;
   header_->pid = static_cast<std::uint32_t>(getpid());
+  header_->part = part;
   std::strncpy(header_->tjit, Version(), sizeof(header_->tjit) - 1);
   std::strncpy(header_->program, CommandLine().c_str(),
                sizeof(header_->program) - 1);
@@ -112,7 +122,8 @@ void LogFile::Stop(const std::string& why) {
 }
 
 void LogFile::End(const std::string& why) {
-  const bool begun = header_ != nullptr && header_->chunks != 0;
+  const bool begun =
+      part() != 0 || (header_ != nullptr && header_->chunks != 0);
   LogLine(LogLevel::kWarning,
           absl::StrCat("tjit: TJIT_INSTRUCTION_LOG: ", why,
                        begun ? "; the log ends here, the program goes on"
@@ -141,9 +152,39 @@ void LogFile::Abandon() {
   if (fd_ >= 0) close(std::exchange(fd_, -1));
 }
 
-LogRecord* LogFile::NewChunk(const LogChunkHeader& header) {
+void LogFile::BeginPartAfter(std::uint32_t part) {
   const MutexLock lock(mutex_);
-  if (ended_ || !Extend(header_->chunks + 1)) return nullptr;
+  if (this->part() != part || !IsFull()) return;
+  // Streams begin anew in any case: if nothing goes on they find it ended.
+  state_.store(2 * (part + 1), std::memory_order_relaxed);
+  if (ended_ || !MakeOld()) return;
+  fd_ = OpenLocked(std::string(path_));
+  if (!ended_) Begin(part + 1);
+}
+
+// Lets the file go, as PATH.old.
+bool LogFile::MakeOld() {
+  const std::string old = absl::StrCat(path_, kOldPart);
+  const std::string why = WhyNotReplaced(old, kLogFile);
+  if (!why.empty()) {
+    End(why);
+    return false;
+  }
+  header_->end = static_cast<std::uint32_t>(LogEnd::kContinued);
+  if (rename(path_.c_str(), old.c_str()) != 0) {
+    Stop(absl::StrCat("it cannot be renamed to \"", old,
+                      "\": ", std::strerror(errno)));
+    return false;
+  }
+  Abandon();
+  return true;
+}
+
+LogRecord* LogFile::NewChunk(const LogChunkHeader& header, std::uint32_t part) {
+  const MutexLock lock(mutex_);
+  if (ended_ || part != this->part() || !Extend(header_->chunks + 1)) {
+    return nullptr;
+  }
   void* chunk =
       mmap(nullptr, kLogChunkBytes, PROT_READ | PROT_WRITE,
            MAP_SHARED | MAP_POPULATE, fd_,
@@ -156,6 +197,12 @@ LogRecord* LogFile::NewChunk(const LogChunkHeader& header) {
   std::memcpy(chunk, &header, sizeof(header));
   std::atomic_ref<std::uint32_t>(header_->chunks)
       .store(header_->chunks + 1, std::memory_order_release);
+  // Each stream has one at least.
+  streams_ = std::max(streams_, header.stream + 1);
+  if (max_chunks_ != 0 &&
+      header_->chunks > std::max(max_chunks_, 2 * streams_)) {
+    state_.store(2 * part | kFull, std::memory_order_relaxed);
+  }
   return static_cast<LogRecord*>(chunk);
 }
 

@@ -33,15 +33,20 @@ struct LogFileHeader {
   std::uint32_t pid;
   std::uint32_t chunks;  // that the file has
   std::uint32_t end;     // LogEnd
-  std::uint32_t reserved;
+  std::uint32_t part;    // of a bounded log, from 0
   // Of the program that wrote it, ended by a 0.
   char tjit[16];  // the version of tjit
   char program[512];
 };
 static_assert(sizeof(LogFileHeader) <= kLogPageBytes);
 
-// How the log ended.
-enum class LogEnd : std::uint32_t { kRunning, kClosed, kNoSpace };
+// How the log ended. kContinued: another part goes on.
+enum class LogEnd : std::uint32_t { kRunning, kClosed, kNoSpace, kContinued };
+
+// A bounded log (TJIT_INSTRUCTION_LOG_MB) has two files: PATH, and PATH.old
+// with what came right before. Each is a log by itself. Where PATH has half of
+// what is allowed, it takes the place of PATH.old.
+inline constexpr char kOldPart[] = ".old";
 
 // The thread that a row comes from: MAIN, T<number>, or a WORKER of libtorch's
 // parallel regions or of tjit.

@@ -56,6 +56,8 @@ class InstructionLog {
   // The program that writes it has closed it, run out of space, or is gone.
   bool HasEnded() const { return file_.HasEnded(); }
   LogEnd end() const { return static_cast<LogEnd>(file_.header().end); }
+  // Of a log of bounded size, from 0; see instruction_log_format.h.
+  std::uint32_t part() const { return file_.header().part; }
   std::uint32_t pid() const { return file_.header().pid; }
   // Of the program that wrote it; empty if the log is cut short.
   std::string tjit_version() const { return file_.tjit_version(); }

@@ -176,7 +176,7 @@ void Runtime::StartLog(const std::string& path) {
   const MutexLock lock(mutex_);
   if (!MayInstall()) return;
   InstallOnce();
-  StartInstructionLog(path);
+  StartInstructionLog(path, InstructionLogMb());
   g_enabled.store(true);
 }
 

@@ -235,6 +235,16 @@ bool SetInstructionLog(std::string_view value, EnvOptions* o) {
   return !value.empty();
 }
 
+struct InstructionLogMb {
+  static constexpr long long kMin = 1, kMax = 1000000;
+};
+
+bool SetInstructionLogMb(std::string_view value, EnvOptions* o) {
+  o->has_instruction_log_mb =
+      ParseNumber<InstructionLogMb>(value, &o->instruction_log_mb);
+  return o->has_instruction_log_mb;
+}
+
 bool SetLog(std::string_view value, EnvOptions* o) {
   std::uint32_t channels = 0;
   if (!ParseLogChannels(value, &channels)) return false;
@@ -302,6 +312,8 @@ const std::vector<Variable>& Variables() {
        SetSwitch<&EnvOptions::has_fast_math, &EnvOptions::fast_math>},
       {"TJIT_HOT_THRESHOLD", RangeOf<Param_hot_threshold>(), SetHotThreshold},
       {"TJIT_INSTRUCTION_LOG", "a path to write to", SetInstructionLog},
+      {"TJIT_INSTRUCTION_LOG_MB", "a whole number from 1 to 1000000",
+       SetInstructionLogMb},
       {"TJIT_LOG",
        "some of " + LogChannelNames() +
            " with commas between, a minus before what is to be off",

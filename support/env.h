@@ -96,6 +96,8 @@ struct EnvOptions {
   std::string config_path;    // TJIT_CONFIG
   bool print_config = false;  // TJIT_PRINT_CONFIG
   std::string instruction_log_path;  // empty: none
+  bool has_instruction_log_mb = false;
+  long long instruction_log_mb = 0;  // 0: it may take any number
   bool bless = false;  // TJIT_BLESS, tests that rewrite what they expect
   bool verify = false;  // TJIT_VERIFY, the IR after each pass, and loops
   std::string planted_defect;  // TJIT_PLANTED_DEFECT, test builds

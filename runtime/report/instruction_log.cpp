@@ -41,6 +41,7 @@ struct Log {
 };
 // What outlives a fork.
 std::string g_path;  // set before g_instruction_log
+std::uint32_t g_max_chunks = 0;  // that a part fills; 0: any number
 std::uint64_t g_start_ns = 0;
 bool g_is_child = false;
 // Never destroyed: threads may write while the process ends.
@@ -75,7 +76,7 @@ LogSource SourceOfThisThread(Log* log)
   const MutexLock lock(log->mutex);
   if (!log->is_open) {
     log->is_open = true;
-    log->file.Open(g_path, g_is_child);
+    log->file.Open(g_path, g_is_child, g_max_chunks);
   }
   if (log->free.empty()) {
     const auto number = static_cast<std::uint32_t>(log->streams.size());
@@ -143,8 +144,13 @@ std::string SequenceName(const Trace* trace) {
 
 }  // namespace
 
-void StartInstructionLog(const std::string& path) {
+void StartInstructionLog(const std::string& path, long long mb) {
+  // There are two parts at a time.
+  constexpr long long kChunksPerMb = (1 << 20) / kLogChunkBytes / 2;
   g_path = path;
+  // A part begins one more than it fills, and has a page before them.
+  g_max_chunks =
+      mb == 0 ? 0 : static_cast<std::uint32_t>(mb * kChunksPerMb - 2);
   g_start_ns = NowNs();
   g_log = new Log;
   g_instruction_log.store(true, std::memory_order_release);

@@ -30,7 +30,7 @@ inline bool InstructionLogOn() {
 }
 
 // Rows from now on, into `path`.
-void StartInstructionLog(const std::string& path);
+void StartInstructionLog(const std::string& path, long long mb);
 // The process ends. InstructionLogOn() stays: calls are in kernels.
 void CloseInstructionLog();
 

@@ -206,6 +206,12 @@ const std::string& InstructionLogPath() {
   return path.empty() ? Configured().options.instruction_log_path : path;
 }
 
+long long InstructionLogMb() {
+  const EnvOptions& env = Environment();
+  return (env.has_instruction_log_mb ? env : Configured().options)
+      .instruction_log_mb;
+}
+
 unsigned DumpParts() {
   const unsigned parts = Environment().dump;
   return parts != 0 ? parts : Configured().options.dump;
@@ -264,6 +270,11 @@ Options Resolve(Options o) {
            env.instruction_log_path.empty()
                ? Resolver::Origin("instruction_log")
                : "TJIT_INSTRUCTION_LOG");
+  r.Record("instruction_log_mb",
+           InstructionLogMb() == 0 ? "unbounded"
+                                   : std::to_string(InstructionLogMb()),
+           env.has_instruction_log_mb ? "TJIT_INSTRUCTION_LOG_MB"
+                                      : Resolver::Origin("instruction_log_mb"));
   r.ResolveOne("max_trace_mb", env.has_max_trace_mb,
                std::int64_t{env.max_trace_mb}, &o.max_trace_mb,
                std::int64_t{32});

@@ -38,6 +38,8 @@ const std::string& StatsPath();
 
 // Where the instruction log goes, by environment or file; empty: nowhere.
 const std::string& InstructionLogPath();
+// MB that it and the part before it may take; 0: any number.
+long long InstructionLogMb();
 
 // TJIT_DUMP, TJIT_DUMP_FILE and TJIT_PERF_MAP, by environment or file.
 unsigned DumpParts();

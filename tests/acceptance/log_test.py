@@ -4,7 +4,7 @@ What it proves: the rows of the ops are the same with tjit on and off, as many
 as the counters say, (COMPILED) where they were deferred; threads and children
 have rows of their own; a program that is killed, aborts or crashes in a kernel
 keeps every row, the last one included; a path that cannot be written and a
-full disk are said once and change nothing; `tjit log` prints, filters, follows
+full disk are said once and change nothing; a bounded log keeps what came last; `tjit log` prints, filters, follows
 and sums up, and says of files that are cut short or no logs what is wrong.
 
 Usage: log_test.py TJIT_COMMAND BIN_FOLDER [unittest arguments]
@@ -241,6 +241,68 @@ class ProcessesTest(Case):
                 self.assertEqual(len(rows), 2, rows)
                 self.assertIn("aten::sum", rows[0])
                 self.assertIn("aten::set_", rows[1])
+
+
+class BoundedTest(Case):
+    STEPS = "4000"  # 200,000 ops, 3.2 MB of rows
+
+    def run_bounded(self, mb, **keywords):
+        stats = self.folder / "stats.json"
+        done = self.run_logged(
+            "b.log", BIN / "timed_loop", self.STEPS, OMP_NUM_THREADS="1",
+            options=[f"--log-mb={mb}", f"--stats={stats}"], **keywords)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return json.loads(stats.read_text())
+
+    def test_what_came_last_is_there(self):
+        whole = self.run_logged("a.log", BIN / "timed_loop", self.STEPS,
+                                OMP_NUM_THREADS="1")
+        self.assertEqual(whole.returncode, 0)
+        did = self.run_bounded(1)
+        self.assertGreater(did["ops_replayed"], 100000)
+        files = [self.folder / "b.log.old", self.folder / "b.log"]
+        self.assertLessEqual(sum(f.stat().st_size for f in files), 1 << 20)
+        self.assertGreater(files[0].stat().st_size, 450_000)
+        old = self.log("b.log.old", stderr=r"b\.log\.old is part \d+ of a log of "
+                       "bounded size, and the next part goes on from here\n$")
+        new = self.log("b.log", stderr=r"b\.log is part \d+ of a log of bounded "
+                       r"size: what came right before is in b\.log\.old\n$")
+        # Their numbers begin anew in each part.
+        names = [row.split(" | ", 1)[1] for row in ops(old + new)]
+        wanted = [row.split(" | ", 1)[1] for row in ops(self.log("a.log"))]
+        self.assertEqual(len(wanted), did["ops_seen"])
+        self.assertGreater(len(names), 25000)
+        self.assertEqual(names, wanted[-len(names):])
+        parts = [json.loads(self.log("--json", file, stderr=".")[-1])["end"]
+                 for file in ("b.log.old", "b.log")]
+        self.assertEqual(parts, ["continued", "closed"])
+
+    def test_following_goes_from_part_to_part(self):
+        """Rows are counted: printed ones would come more slowly."""
+        log = self.folder / "f.log"
+        stats = self.folder / "stats.json"
+        program = subprocess.Popen(
+            [TJIT, "run", f"--log={log}", "--log-mb=2", f"--stats={stats}",
+             "--", BIN / "timed_loop", "20000"],
+            env=environment(OMP_NUM_THREADS="1"), stdout=subprocess.DEVNULL)
+        while not log.exists() or log.stat().st_size < 4096:
+            time.sleep(0.002)
+        readers = [subprocess.Popen(
+            [TJIT, *command, log], env=environment(), text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE) for command in (
+                ["log", "--follow", "--summary", "--json"],
+                ["top", "--interval=0.05"])]
+        self.assertEqual(program.wait(timeout=120), 0)
+        (summary, said), (top, missed) = (
+            reader.communicate(timeout=60) for reader in readers)
+        self.assertRegex(said, r"f\.log is part \d+ of")
+        self.assertEqual(missed, "")
+        seen = json.loads(stats.read_text())["ops_seen"]
+        self.assertGreater(seen, 900_000)
+        self.assertEqual(sum(op["calls"] for op in json.loads(summary)["ops"]),
+                         seen)
+        self.assertRegex(top, rf"ops/s, ops +[-\d.]+ +{seen}\n")
+        self.assertIn("the program has ended", top)
 
 
 class BadPathTest(Case):

@@ -250,7 +250,7 @@ class BadInputTest(Case):
         self.check(USAGE, "no program given", "run", "--")
         self.check(USAGE, "unknown option --fast; accepted are --help, "
                    "--compile, --config=FILE, --debug, --fast-math, "
-                   "--hot-threshold=N, --log=FILE, --nan, --print-config, --shadow, "
+                   "--hot-threshold=N, --log=FILE, --log-mb=N, --nan, --print-config, --shadow, "
                    "--stats=FILE, --stress=MODES, --strict",
                    "run", "--fast", "--", "true")
         self.check(USAGE, "--stats needs a value: --stats=FILE",

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -122,7 +123,7 @@ TEST_F(InstructionLogTest, WhatIsNoLogStaysAsItIs) {
   LogFile file;
   ::testing::internal::CaptureStderr();
   EXPECT_FALSE(file.Open(path_, /*is_child=*/false));
-  EXPECT_EQ(file.NewChunk({}), nullptr);
+  EXPECT_EQ(file.NewChunk({}, /*part=*/0), nullptr);
   file.Close();
   EXPECT_EQ(::testing::internal::GetCapturedStderr(),
             "tjit: TJIT_INSTRUCTION_LOG: will not replace \"" + path_ +
@@ -136,7 +137,7 @@ TEST_F(InstructionLogTest, AnOldLogIsReplaced) {
   {
     LogFile old;
     ASSERT_TRUE(old.Open(path_, /*is_child=*/false));
-    LogRecord* const chunk = old.NewChunk({});
+    LogRecord* const chunk = old.NewChunk({}, /*part=*/0);
     ASSERT_NE(chunk, nullptr);
     munmap(chunk, kLogChunkBytes);  // which keeps the lock
   }
@@ -419,6 +420,133 @@ TEST_F(InstructionLogTest, NoMoreSpaceEndsTheLogWithOneLine) {
   EXPECT_THAT(read.damage, IsEmpty());
   EXPECT_GT(read.rows.size(), 8000u);
   EXPECT_LT(read.rows.size(), 8192u);
+}
+
+constexpr std::uint32_t kFewChunks = 4;
+
+// The time of a row in ns, of "0.000123s | ...".
+std::uint64_t TimeOf(const std::string& row) {
+  return static_cast<std::uint64_t>(std::llround(1e9 * std::stod(row)));
+}
+
+// A row a microsecond, which a text has.
+constexpr std::uint64_t kTickNs = 1000;
+
+TEST_F(InstructionLogTest, ABoundedLogKeepsWhatCameLast) {
+  constexpr std::uint64_t kRows = 100000;
+  LogFile file;
+  ASSERT_TRUE(file.Open(path_, /*is_child=*/false, kFewChunks));
+  LogStream stream(&file, 0);
+  for (std::uint64_t i = 0; i < kRows; ++i) {
+    Eager(&stream, i * kTickNs, i * kTickNs);
+  }
+  file.Close();
+  const Read old = ReadAll(path_ + kOldPart), now = ReadAll(path_);
+  EXPECT_EQ(old.end, LogEnd::kContinued);
+  EXPECT_EQ(now.end, LogEnd::kClosed);
+  EXPECT_THAT(old.damage, IsEmpty());
+  EXPECT_THAT(now.damage, IsEmpty());
+  std::vector<std::string> rows = old.rows;
+  rows.insert(rows.end(), now.rows.begin(), now.rows.end());
+  ASSERT_GT(rows.size(), kFewChunks * 4000);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(TimeOf(rows[i]), (kRows - rows.size() + i) * kTickNs) << rows[i];
+    EXPECT_THAT(rows[i], HasSubstr("aten::mm | 24 B | f32[2,4], f32[4,3] -> "
+                                   "f32[2,3]"));
+  }
+  EXPECT_LE(std::filesystem::file_size(path_ + kOldPart),
+            kLogPageBytes + (kFewChunks + 1) * kLogChunkBytes);
+}
+
+// An op that is open stays in its part, which may be gone when it is done.
+TEST_F(InstructionLogTest, AnOpenOpOutlivesItsPart) {
+  LogFile file;
+  ASSERT_TRUE(file.Open(path_, /*is_child=*/false, kFewChunks));
+  LogStream slow(&file, 0), quick(&file, 1);
+  std::uint64_t now = 0;
+  const auto go_on = [&](std::uint32_t parts) {
+    const std::uint32_t until = file.part() + parts;
+    while (file.part() < until) {
+      ++now;
+      Eager(&quick, now * kTickNs, now * kTickNs);
+    }
+  };
+  slow.BeginOp(relu_, View(one_), ++now * kTickNs);
+  const std::uint64_t began = now;
+  go_on(1);
+  slow.EndOp(View(one_), ++now * kTickNs);
+  const Read old = ReadAll(path_ + kOldPart);
+  EXPECT_THAT(old.damage, IsEmpty());
+  EXPECT_THAT(old.rows, ::testing::Contains(HasSubstr("aten::relu")));
+  EXPECT_EQ(TimeOf(old.rows[0]), began * kTickNs);
+  slow.BeginOp(relu_, View(one_), ++now * kTickNs);
+  go_on(2);
+  slow.EndOp(View(one_), ++now * kTickNs);
+  ++now;
+  Eager(&slow, now * kTickNs, now * kTickNs);
+  file.Close();
+  const Read last = ReadAll(path_);
+  EXPECT_THAT(last.damage, IsEmpty());
+  EXPECT_THAT(last.rows, Not(::testing::Contains(HasSubstr("aten::relu"))));
+  EXPECT_EQ(TimeOf(last.rows.back()), now * kTickNs);
+}
+
+// Each row is whole and in one part, whoever begins the next.
+TEST_F(InstructionLogTest, ThreadsShareABoundedLog) {
+  constexpr std::uint64_t kRows = 60000;
+  constexpr int kThreads = 3;
+  LogFile file;
+  ASSERT_TRUE(file.Open(path_, /*is_child=*/false, kFewChunks));
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      LogStream stream(&file, static_cast<std::uint32_t>(t));
+      stream.SetSource(
+          {LogSource::Kind::kThread, static_cast<std::uint16_t>(t)});
+      for (std::uint64_t i = 0; i < kRows; ++i) {
+        // Texts that are new now and then.
+        stream.BeginOp(mm_, View(Tensor({1 + i % 300, 2})), i * kTickNs);
+        stream.EndOp(View(Tensor({1 + i % 300, 3})), i * kTickNs);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  file.Close();
+  EXPECT_GT(file.part(), 5u);
+  std::vector<std::vector<std::uint64_t>> seen(kThreads);
+  for (const std::string& part : {path_ + kOldPart, path_}) {
+    const Read read = ReadAll(part);
+    EXPECT_THAT(read.damage, IsEmpty()) << part;
+    for (const std::string& row : read.rows) {
+      const std::uint64_t i = TimeOf(row) / kTickNs;
+      const std::string size = std::to_string(1 + i % 300);
+      EXPECT_THAT(row, HasSubstr("| f32[" + size + ",2]"));
+      seen[row[row.find("| T") + 3] - '0'].push_back(i);
+    }
+  }
+  // A thread's rows are all there from some row on.
+  for (const auto& rows : seen) {
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      ASSERT_EQ(rows[i], kRows - rows.size() + i);
+    }
+  }
+}
+
+TEST_F(InstructionLogTest, AnotherFileInTheWayOfPartsEndsTheLog) {
+  Write(path_ + kOldPart, "import torch\n");
+  ::testing::internal::CaptureStderr();
+  LogFile file;
+  ASSERT_TRUE(file.Open(path_, /*is_child=*/false, kFewChunks));
+  LogStream stream(&file, 0);
+  for (std::uint64_t i = 0; i < 50000; ++i) Eager(&stream, i, i);
+  file.Close();
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "tjit: TJIT_INSTRUCTION_LOG: will not replace \"" + path_ +
+                ".old\": it is no instruction log of tjit, but 13 bytes that "
+                "begin with \"import torch\"; name another file, or remove "
+                "this one; the log ends here, the program goes on\n");
+  EXPECT_EQ(Bytes(path_ + kOldPart), "import torch\n");
+  EXPECT_EQ(ReadAll(path_).end, LogEnd::kNoSpace);
 }
 
 // Nobody empties a file that another process has mapped.

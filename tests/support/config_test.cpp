@@ -33,6 +33,7 @@ TEST(ConfigTest, EachKeySetsItsOption) {
       "debug_compile: true\n"
       "hot_threshold:   25\n"
       "instruction_log: a.log\n"
+      "instruction_log_mb: 64\n"
       "dump: ir,asm\n"
       "dump_file: a.dump\n"
       "perf_map: true\n"
@@ -47,13 +48,14 @@ TEST(ConfigTest, EachKeySetsItsOption) {
   EXPECT_TRUE(o.has_hot_threshold);
   EXPECT_EQ(o.hot_threshold, 25);
   EXPECT_EQ(o.instruction_log_path, "a.log");
+  EXPECT_EQ(o.instruction_log_mb, 64);
   EXPECT_EQ(o.dump, kDumpIr | kDumpAsm);
   EXPECT_EQ(o.dump_path, "a.dump");
   EXPECT_TRUE(o.has_perf_map && o.perf_map);
   EXPECT_EQ(o.stats_path, "/tmp/5");
   EXPECT_TRUE(o.has_stress && o.stress == kStressHide);
   EXPECT_EQ(f.where.at("hot_threshold"), "a.yaml:6:18");
-  EXPECT_EQ(f.where.size(), 11u);
+  EXPECT_EQ(f.where.size(), 12u);
 }
 
 std::string RegionLines(const ConfigFile& f) {

@@ -239,12 +239,15 @@ TEST(EnvTest, ThresholdIsAWholeNumberInItsRange) {
   }
   for (const char* entry :
        {"TJIT_MAX_TRACE_STEPS=99", "TJIT_MAX_TRACE_STEPS=100000001",
-        "TJIT_MAX_TRACE_MB=0", "TJIT_MAX_TRACE_MB=1.5"}) {
+        "TJIT_MAX_TRACE_MB=0", "TJIT_MAX_TRACE_MB=1.5",
+        "TJIT_INSTRUCTION_LOG_MB=0", "TJIT_INSTRUCTION_LOG_MB=1000001"}) {
     EXPECT_THAT(Parse({entry}).complaints,
                 ElementsAre(AllOf(HasSubstr(entry), HasSubstr("accepted is"))));
   }
   EXPECT_EQ(Parse({"TJIT_MAX_TRACE_STEPS=100"}).max_trace_steps, 100);
   EXPECT_EQ(Parse({"TJIT_MAX_TRACE_MB=1000000"}).max_trace_mb, 1000000);
+  EXPECT_EQ(Parse({"TJIT_INSTRUCTION_LOG_MB=1000000"}).instruction_log_mb,
+            1000000);
   EXPECT_EQ(Parse({"TJIT_HOT_THRESHOLD=2"}).hot_threshold, 2);
   EXPECT_EQ(Parse({"TJIT_HOT_THRESHOLD=1000000"}).hot_threshold, 1000000);
 }

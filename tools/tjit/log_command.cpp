@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -27,6 +28,7 @@ namespace {
 
 constexpr int kDecimals = 3, kMicroDecimals = 6;
 constexpr std::chrono::milliseconds kPollEvery(100);
+constexpr int kPartTries = 20;
 
 struct Wanted {
   std::string op, event, source;
@@ -202,23 +204,46 @@ int WriteChrome(const Wanted& wanted, InstructionLog* log) {
   return PrintEnd(wanted.file, *log);
 }
 
-int Print(const Wanted& wanted, InstructionLog* log) {
+// The next part of a log of bounded size; null if it cannot be followed there.
+std::unique_ptr<InstructionLog> NextPart(const std::string& path,
+                                         const InstructionLog& log) {
+  auto next = std::make_unique<InstructionLog>();
+  std::string why;
+  for (int tries = 0; tries < kPartTries; ++tries) {
+    // For a moment there is no file of that name, or an empty one.
+    if (next->Open(path, &why) == InstructionLog::Opened::kYes &&
+        next->pid() == log.pid() && next->part() > log.part()) {
+      return next;
+    }
+    std::this_thread::sleep_for(kPollEvery);
+  }
+  return nullptr;
+}
+
+int Print(const Wanted& wanted, std::unique_ptr<InstructionLog> log) {
   LogSummary summary;
   Json json = JsonHead(log->tjit_version(), log->program());
   if (wanted.json && !wanted.summary) {
     std::puts(JsonText(json).c_str());
     json.clear();
   }
-  std::uint64_t matched = 0;
-  while (wanted.follow && !log->HasEnded()) {
-    Collect(wanted, /*is_live=*/true, log, &summary, &matched);
-    std::fflush(stdout);
-    if (std::ferror(stdout) != 0) return kDamagedStatus;
-    std::this_thread::sleep_for(kPollEvery);
+  std::uint64_t matched = 0, missed = 0;
+  for (;;) {
+    while (wanted.follow && !log->HasEnded()) {
+      Collect(wanted, /*is_live=*/true, log.get(), &summary, &matched);
+      std::fflush(stdout);
+      if (std::ferror(stdout) != 0) return kDamagedStatus;
+      std::this_thread::sleep_for(kPollEvery);
+      log->Update();
+    }
     log->Update();
+    Collect(wanted, /*is_live=*/false, log.get(), &summary, &matched);
+    if (!wanted.follow || log->end() != LogEnd::kContinued) break;
+    auto next = NextPart(wanted.file, *log);
+    if (next == nullptr) break;
+    missed += next->part() - log->part() - 1;
+    log = std::move(next);
   }
-  log->Update();
-  Collect(wanted, /*is_live=*/false, log, &summary, &matched);
   if (wanted.json) {
     json["end"] = EndName(*log);
     json["wall_ns"] = summary.last_ns();
@@ -228,7 +253,13 @@ int Print(const Wanted& wanted, InstructionLog* log) {
     summary.Print();
   }
   std::fflush(stdout);
-  return PrintEnd(wanted.file, *log);
+  const int status = PrintEnd(wanted.file, *log);
+  if (missed == 0) return status;
+  absl::FPrintF(stderr,
+                "tjit log: %d parts of the log came and went before they were "
+                "read; raise TJIT_INSTRUCTION_LOG_MB\n",
+                missed);
+  return kDamagedStatus;
 }
 
 // "" or what is wrong with the options together.
@@ -248,9 +279,9 @@ std::string WhatDoesNotGoTogether(const Wanted& wanted) {
 }
 
 int Run(Wanted wanted) {
-  InstructionLog log;
+  auto log = std::make_unique<InstructionLog>();
   const std::string what = wanted.chrome.empty() ? "printed" : "drawn";
-  std::string why = OpenLog(wanted.file, what, &log);
+  std::string why = OpenLog(wanted.file, what, log.get());
   if (!why.empty()) return Fail(why);
   if (wanted.last.is_given()) {
     InstructionLog all;
@@ -260,8 +291,8 @@ int Run(Wanted wanted) {
       return Matches(wanted, row);
     });
   }
-  return wanted.chrome.empty() ? Print(wanted, &log)
-                               : WriteChrome(wanted, &log);
+  return wanted.chrome.empty() ? Print(wanted, std::move(log))
+                               : WriteChrome(wanted, log.get());
 }
 
 }  // namespace

@@ -29,6 +29,8 @@ const char* EndName(const InstructionLog& log) {
       return "closed";
     case LogEnd::kNoSpace:
       return "no space";
+    case LogEnd::kContinued:
+      return "continued";
     case LogEnd::kRunning:
       return log.HasEnded() ? "killed" : "running";
   }
@@ -45,6 +47,18 @@ std::vector<std::string> WhatIsMissing(const std::string& path,
   *is_damaged = !said.empty();
   // What the header says of the end is the lesser news.
   if (*is_damaged) return said;
+  if (log.part() != 0) {
+    said.push_back(absl::StrCat(
+        path, " is part ", log.part() + 1, " of a log of bounded size",
+        log.end() == LogEnd::kContinued
+            ? ", and the next part goes on from here"
+            : absl::StrCat(": what came right before is in ", path, kOldPart)));
+  } else if (log.end() == LogEnd::kContinued) {
+    said.push_back(absl::StrCat(
+        path,
+        " is the first part of a log of bounded size, and the next part "
+        "goes on from here"));
+  }
   if (log.end() == LogEnd::kNoSpace) {
     said.push_back(
         "the program went on after the last row: it could not write more");

@@ -46,6 +46,12 @@ class LogTail {
   // Reads what came since. REQUIRES: the file's Update() before.
   void Read();
 
+  // The file is another one, the next part of the log.
+  void BeginPart() {
+    streams_.clear();
+    chunks_found_ = 0;
+  }
+
   const LogCounts& counts() const { return counts_; }
   const std::map<std::string, SequenceCounts>& sequences() const {
     return sequences_;

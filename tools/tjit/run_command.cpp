@@ -43,6 +43,8 @@ constexpr Option kOptions[] = {
      "complete sightings of a sequence before its ops are deferred"},
     {"--log", "FILE", "TJIT_INSTRUCTION_LOG",
      "write a row per op there; `tjit log FILE` prints them"},
+    {"--log-mb", "N", "TJIT_INSTRUCTION_LOG_MB",
+     "keep the last N MB of it, about half of them in FILE.old"},
     {"--nan", nullptr, "TJIT_NAN",
      "name the ops that make NaN or infinity out of numbers"},
     {"--print-config", nullptr, "TJIT_PRINT_CONFIG",
@@ -59,6 +61,7 @@ constexpr Option kOptions[] = {
 
 // As support/params.def has it.
 constexpr long kMinThreshold = 2, kMaxThreshold = 1000000;
+constexpr long kMaxLogMb = 1000000;  // as support/env.cpp has it
 
 bool IsNumberWithin(std::string_view value, long least, long most) {
   long number = 0;
@@ -125,6 +128,12 @@ std::string Apply(const Option& option, const std::string& value) {
       !IsNumberWithin(value, kMinThreshold, kMaxThreshold)) {
     return absl::StrCat(word, " is not used, accepted is a whole number from ",
                         kMinThreshold, " to ", kMaxThreshold);
+  }
+  if (name == "--log-mb" && !IsNumberWithin(value, 1, kMaxLogMb)) {
+    return absl::StrCat(word,
+                        " is not used, accepted is a whole number from 1 "
+                        "to ",
+                        kMaxLogMb);
   }
   if (name == "--stress" && !IsStress(value)) {
     return absl::StrCat(word,

@@ -30,6 +30,8 @@ constexpr char kWhat[] =
     "Shows what a running program does, by the instruction log that it writes\n"
     "(tjit run --log=FILE). q or Ctrl-C ends it. LOG is the file, PID the "
     "number\nof the process.\n";
+constexpr int kPartTries = 20;
+constexpr std::chrono::milliseconds kPartPause(50);
 constexpr double kMinInterval = 0.05, kMaxInterval = 3600;
 
 using Clock = std::chrono::steady_clock;
@@ -174,6 +176,29 @@ void Print(const std::string& picture) {
   std::fflush(stdout);
 }
 
+// Goes on in the next part of a log of bounded size, if there is one: then the
+// rest of this one is read. Returns how many parts were missed.
+std::uint64_t FollowParts(const std::string& path, LogChunks* file,
+                          LogTail* tail) {
+  std::uint64_t missed = 0;
+  while (static_cast<LogEnd>(file->header().end) == LogEnd::kContinued) {
+    tail->Read();
+    const LogFileHeader before = file->header();
+    std::string why;
+    int tries = 0;
+    // For a moment there is no file of that name, or an empty one.
+    while (file->Open(path, &why) != LogChunks::Opened::kYes &&
+           tries++ < kPartTries) {
+      std::this_thread::sleep_for(kPartPause);
+    }
+    const LogFileHeader& now = file->header();
+    tail->BeginPart();
+    if (now.pid != before.pid || now.part <= before.part) break;
+    missed += now.part - before.part - 1;
+  }
+  return missed;
+}
+
 int Show(const Request& request, const std::string& path) {
   LogChunks file;
   std::string why;
@@ -188,13 +213,17 @@ int Show(const Request& request, const std::string& path) {
   LogTail tail(&file);
   Top top(&file, &tail);
   bool has_ended = false, is_new = false;
+  std::uint64_t missed = 0;
   std::string last;
   {
     Terminal terminal;
     const bool is_drawn = terminal.Start();
     for (std::uint64_t pictures = 0; pictures < request.pictures; ++pictures) {
       // Asked before the rows are read, so that none comes behind.
-      has_ended = file.HasEnded() || ResidentKiB(pid) == 0;
+      has_ended = ResidentKiB(pid) == 0;
+      file.Update();
+      missed += FollowParts(path, &file, &tail);
+      has_ended |= file.HasEnded();
       file.Update();
       is_new = file.header().pid != pid;
       if (is_new) break;
@@ -219,7 +248,13 @@ int Show(const Request& request, const std::string& path) {
     absl::FPrintF(stderr, "tjit top: %s: %s\n", path, missing);
     return kDamagedStatus;
   }
-  if (tail.damaged() == 0) return 0;
+  if (missed != 0) {
+    absl::FPrintF(stderr,
+                  "tjit top: %d parts of the log came and went before they "
+                  "were read; raise TJIT_INSTRUCTION_LOG_MB\n",
+                  missed);
+  }
+  if (tail.damaged() == 0) return missed == 0 ? 0 : kDamagedStatus;
   absl::FPrintF(stderr, "tjit top: %s: %d records or chunks are damaged\n",
                 path, tail.damaged());
   return kDamagedStatus;
