@@ -152,9 +152,11 @@ void OpDeferral::BeginPending() {
   pending_global_ = GlobalContext::Now();
   pending_reports_ = ReportsAllocations();
   pending_is_plain_ = !pending_reports_ && !FillsAllocations();
-  pending_limit_ = ForcedDrainAt() < 0
-                       ? policy::kMaxPending
-                       : static_cast<std::size_t>(ForcedDrainAt()) + 1;
+  // A function of tjit::jit() runs as a whole.
+  pending_limit_ = ForcedDrainAt() >= 0
+                       ? static_cast<std::size_t>(ForcedDrainAt()) + 1
+                   : t_context.in_function ? policy::kMaxTraceSteps + 1
+                                           : policy::kMaxPending;
   g_settings.CountPending(true);
 }
 
@@ -231,9 +233,10 @@ void OpDeferral::OwnArguments(const CallFrame& frame, const TraceNode* node,
   if (ForcedDrainAt() >= 0 &&
       static_cast<std::int64_t>(run_.pending.size()) > ForcedDrainAt()) {
     static_cast<void>(DrainPending());
-  } else if (run_.pending.size() >= policy::kMaxPending) {
+  } else if (run_.pending.size() >= pending_limit_) {
     static_cast<void>(RunPending(FlushReason::kQueueFull));
-  } else if (run_.held_bytes > policy::kMaxHeldBytes) {
+  } else if (run_.held_bytes > policy::kMaxHeldBytes &&
+             !t_context.in_function) {
     static_cast<void>(RunPending(FlushReason::kHeldMemory));
   }
 }

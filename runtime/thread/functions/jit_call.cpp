@@ -426,6 +426,10 @@ void JitCall::EndInVain(const JitSession& session) {
       return;
     }
   }
+  if (is_passing && before == nullptr) {
+    const MutexLock lock(core_->mutex);
+    core_->why = runtime::DescribeRefusal(seen.why, seen.op);
+  }
   if (is_passing) return;
   RecordRefusal(session.form, seen.why, seen.op);
 }

@@ -491,7 +491,7 @@ std::unique_ptr<FunctionRecord> FunctionCalls::EndRecording() {
   if (!session.has_failed() && capture_.size() == 0) {
     session.Fail(Refusal::kEmpty);
   }
-  if (!session.has_failed() && capture_.size() >= policy::kMaxPending) {
+  if (!session.has_failed() && capture_.size() > policy::kMaxTraceSteps) {
     session.Fail(Refusal::kTooLong);
   }
   if (!session.has_failed() && store_ != session.store) {

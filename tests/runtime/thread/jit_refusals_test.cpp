@@ -26,6 +26,67 @@ void ExpectRefused(const std::function<at::Tensor(const at::Tensor&)>& f,
   EXPECT_NE(fast.stats().why.find(why), std::string::npos) << fast.stats().why;
 }
 
+at::Tensor Chain(const at::Tensor& x, int ops) {
+  at::Tensor y = x;
+  for (int i = 0; i < ops; ++i)
+    y = i % 3 == 0 ? at::mul(y, 0.5) : at::add(y, x);
+  return y;
+}
+
+TEST_F(JitTest, FunctionsMayBeLong) {
+  for (const int ops : {1000, 4096, 5000, 32768}) {
+    auto fast = jit([ops](const at::Tensor& x) { return Chain(x, ops); });
+    const Stats before = stats();
+    for (int i = 0; i < 12; ++i) {
+      const at::Tensor x = at::rand({8});
+      EXPECT_TRUE(SameBits(fast(x), Chain(x, ops))) << ops;
+    }
+    EXPECT_GE(fast.stats().replays, 3) << ops << " " << fast.stats().why;
+    // Left in the middle by nobody: all of them ran as one.
+    EXPECT_EQ((stats() - before).ops_drained, 0);
+    clear();
+  }
+}
+
+// 160 MB of results in each of these two.
+TEST_F(JitTest, FunctionsMayTakeMuchMemory) {
+  constexpr int kOps = 20;
+  auto fast = jit([](const at::Tensor& x) { return Chain(x, kOps); });
+  for (int i = 0; i < 8; ++i) {
+    const at::Tensor x = at::rand({2 << 20});
+    EXPECT_TRUE(SameBits(fast(x), Chain(x, kOps))) << i;
+  }
+  EXPECT_GE(fast.stats().replays, 3) << fast.stats().why;
+}
+
+TEST_F(JitTest, FunctionsMayDrawMuch) {
+  const auto f = [](const at::Tensor& x) {
+    at::Tensor y = x;
+    for (int i = 0; i < 20; ++i) y = y * at::rand({2 << 20}) + x;
+    return y;
+  };
+  auto fast = jit(f);
+  for (int i = 0; i < 8; ++i) {
+    const at::Tensor x = at::rand({2 << 20});
+    at::manual_seed(i);
+    const at::Tensor y = fast(x);
+    at::manual_seed(i);
+    EXPECT_TRUE(SameBits(y, f(x))) << i;
+  }
+  EXPECT_GE(fast.stats().replays, 3) << fast.stats().why;
+}
+
+TEST_F(JitTest, LongerFunctionsThanSequencesAreRefused) {
+  auto fast = jit([](const at::Tensor& x) { return Chain(x, 32769); });
+  const at::Tensor x = at::rand({8});
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_TRUE(SameBits(fast(x), Chain(x, 32769)));
+  }
+  EXPECT_EQ(fast.stats().replays, 0);
+  EXPECT_NE(fast.stats().why.find("jit_too_long"), std::string::npos)
+      << fast.stats().why;
+}
+
 TEST_F(JitTest, HostReadsAreRefused) {
   ExpectRefused(
       [](const at::Tensor& x) {
@@ -203,7 +264,7 @@ TEST_F(JitTest, TypesTellCallsApart) {
     return std::pair(x * static_cast<double>(t), t);
   };
   auto fast = jit(f, {.verify_every = 0});
-  for (int i = 0; i < 6; ++i) {
+  for (int i = 0; i < 12; ++i) {
     const at::Tensor x = at::rand({4});
     EXPECT_EQ(fast(x, 2.0).second, 2.0);
     EXPECT_EQ(fast(x, 3.0f).second, 3.0f);
