@@ -245,6 +245,14 @@ bool SetInstructionLogMb(std::string_view value, EnvOptions* o) {
   return o->has_instruction_log_mb;
 }
 
+struct OptLimit {
+  static constexpr long long kMin = 0, kMax = 1000000000;
+};
+
+bool SetOptLimit(std::string_view value, EnvOptions* o) {
+  return ParseNumber<OptLimit>(value, &o->opt_limit);
+}
+
 bool SetLog(std::string_view value, EnvOptions* o) {
   std::uint32_t channels = 0;
   if (!ParseLogChannels(value, &channels)) return false;
@@ -323,6 +331,7 @@ const std::vector<Variable>& Variables() {
        SetMaxTraceSteps},
       {"TJIT_NAN", kSwitchWords,
        SetSwitch<&EnvOptions::has_nan, &EnvOptions::nan>},
+      {"TJIT_OPT_LIMIT", "a whole number from 0 to 1000000000", SetOptLimit},
       {"TJIT_PERF_MAP", kSwitchWords,
        SetSwitch<&EnvOptions::has_perf_map, &EnvOptions::perf_map>},
 #if defined(TJIT_PLANTED_DEFECTS)

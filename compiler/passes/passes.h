@@ -30,6 +30,9 @@ struct PassInfo {
   const char* name;
   ir::Function (*run)(const ir::Function& function);
   const char* doc;
+  // What stands behind the passes relies on it: TJIT_OPT_LIMIT, which leaves
+  // passes out, neither counts it nor leaves it out.
+  bool is_needed = false;
 };
 
 // The pipeline, first pass first.
@@ -49,8 +52,10 @@ struct PassOptions {
       observer;
 };
 
-// Runs `passes` over *function. Returns "", or, with `verify`, which pass broke
-// which rules; *function is then what went into that pass.
+// Runs `passes` over *function; with TJIT_OPT_LIMIT=N only the first N of the
+// process, and a line on stderr names the last of these. Returns "", or, with
+// `verify`, which pass broke which rules; *function is then what went into that
+// pass.
 // REQUIRES: Verify(*function) is empty.
 std::string RunPasses(const std::vector<PassInfo>& passes,
                       ir::Function* function, const PassOptions& options = {});

@@ -51,6 +51,7 @@ TEST(EnvTest, EachVariableSetsItsOption) {
                               "TJIT_PROFILE=a.tjitprofile",
                               "TJIT_CONFIG=a.yaml",
                               "TJIT_PRINT_CONFIG=1",
+                              "TJIT_OPT_LIMIT=12",
                               "TJIT_SHADOW=1",
                               "TJIT_STRICT=1",
                               "TJIT_VERIFY=1",
@@ -72,6 +73,7 @@ TEST(EnvTest, EachVariableSetsItsOption) {
   EXPECT_TRUE(o.has_stress);
   EXPECT_EQ(o.stress, kStressHide);
   EXPECT_EQ(o.profile_path, "a.tjitprofile");
+  EXPECT_EQ(o.opt_limit, 12);
   EXPECT_TRUE(o.has_shadow && o.shadow);
   EXPECT_TRUE(o.has_strict && o.strict);
   EXPECT_TRUE(o.bless);
@@ -268,9 +270,23 @@ TEST(EnvTest, UnknownNameSuggestsTheNearest) {
           HasSubstr("known: ")));
 }
 
+TEST(EnvTest, TheLimitOfPasses) {
+  const EnvOptions none = Parse({});
+  EXPECT_EQ(none.opt_limit, -1);
+  EXPECT_EQ(Parse({"TJIT_OPT_LIMIT=0"}).opt_limit, 0);
+  const EnvOptions bad =
+      Parse({"TJIT_OPT_LIMIT=-1", "TJIT_OPT_LIMIT=1x"});
+  EXPECT_EQ(bad.opt_limit, -1);
+  EXPECT_THAT(
+      bad.complaints,
+      ElementsAre(HasSubstr("TJIT_OPT_LIMIT=-1 is not used, accepted is a "
+                            "whole number from 0 to 1000000000"),
+                  HasSubstr("TJIT_OPT_LIMIT=1x is not used")));
+}
+
 // Names of later versions: silence would look like success.
 TEST(EnvTest, NamesThatDoNotExistYetAreUnknown) {
-  for (const char* entry : {"TJIT_OPT_LIMIT=3"}) {
+  for (const char* entry : {"TJIT_GPU_STREAMS=3"}) {
     EXPECT_THAT(Parse({entry}).complaints,
                 ElementsAre(HasSubstr("is not a variable of tjit")))
         << entry;
