@@ -1,6 +1,6 @@
 # What an installed tjit consists of: libtjit.so, libtjit_llvm.so where LLVM was
-# found, the command `tjit` with its program tjit-package and its shim libtjit_preload.so, libtjit_python.so,
-# which the Python package calls, the public headers, the CMake package `tjit` (target tjit::tjit) and a pkg-config file.
+# found, the command `tjit` with its programs tjit-package and tjit-replay and its
+# shim libtjit_preload.so, libtjit_python.so, which the Python package calls, the public headers, the CMake package `tjit` (target tjit::tjit) and a pkg-config file.
 include_guard(GLOBAL)
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -24,7 +24,7 @@ set(TJIT_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/tjit)
 install(TARGETS tjit EXPORT tjitTargets)
 # The command finds the shim, the shim libtjit.so, and that libtjit_yaml.so and
 # libtjit_llvm.so by where they lie.
-install(TARGETS tjit_command tjit_package tjit_preload tjit_yaml tjit_python)
+install(TARGETS tjit_command tjit_package tjit_replay tjit_preload tjit_yaml tjit_python)
 if(TARGET tjit_llvm)
   install(TARGETS tjit_llvm)
 endif()

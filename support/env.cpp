@@ -245,6 +245,11 @@ bool SetInstructionLogMb(std::string_view value, EnvOptions* o) {
   return o->has_instruction_log_mb;
 }
 
+bool SetReproDir(std::string_view value, EnvOptions* o) {
+  o->repro_dir = value;
+  return !value.empty();
+}
+
 struct OptLimit {
   static constexpr long long kMin = 0, kMax = 1000000000;
 };
@@ -341,6 +346,7 @@ const std::vector<Variable>& Variables() {
       {"TJIT_PRODUCTS", "own or library", SetProducts},
       {"TJIT_PROFILE", "a file, or off", SetProfile},
       {"TJIT_RANDOM", "own or libtorch", SetRandom},
+      {"TJIT_REPRO_DIR", "a folder", SetReproDir},
       {"TJIT_SHADOW",
        absl::StrCat(kSwitchWords,
                     ", or sample:N with a whole number N from 1 to ",

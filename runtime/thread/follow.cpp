@@ -252,7 +252,7 @@ Decision TraceCursor::Advance(CallFrame& frame, TraceNode* node, bool defers) {
   MoveCursor(node);
   if (defers) {
     if (modes_ != nullptr && modes_->shadows()) [[unlikely]] {
-      modes_->shadowed = node;
+      modes_->BeginShadow(frame, node, run_);
       return Decision::kEager;
     }
     return AdvanceDeferred(frame, node);

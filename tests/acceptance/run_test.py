@@ -244,13 +244,14 @@ class BadInputTest(Case):
     def test_usage(self):
         self.check(USAGE, "no subcommand given")
         self.check(USAGE, "accepted are run, doctor, explain, report, graph, log, "
-                   "timeline, top, package, cache, --help and --version, not "
+                   "timeline, top, replay, package, cache, --help and --version, not "
                    "rum", "rum")
         self.check(USAGE, "no program given", "run")
         self.check(USAGE, "no program given", "run", "--")
         self.check(USAGE, "unknown option --fast; accepted are --help, "
                    "--compile, --config=FILE, --debug, --fast-math, "
-                   "--hot-threshold=N, --log=FILE, --log-mb=N, --nan, --print-config, --shadow, "
+                   "--hot-threshold=N, --log=FILE, --log-mb=N, --nan, "
+                   "--print-config, --repro-dir=FOLDER, --shadow, "
                    "--stats=FILE, --stress=MODES, --strict",
                    "run", "--fast", "--", "true")
         self.check(USAGE, "--stats needs a value: --stats=FILE",

@@ -52,6 +52,7 @@ TEST(EnvTest, EachVariableSetsItsOption) {
                               "TJIT_CONFIG=a.yaml",
                               "TJIT_PRINT_CONFIG=1",
                               "TJIT_OPT_LIMIT=12",
+                              "TJIT_REPRO_DIR=a folder",
                               "TJIT_SHADOW=1",
                               "TJIT_STRICT=1",
                               "TJIT_VERIFY=1",
@@ -74,6 +75,7 @@ TEST(EnvTest, EachVariableSetsItsOption) {
   EXPECT_EQ(o.stress, kStressHide);
   EXPECT_EQ(o.profile_path, "a.tjitprofile");
   EXPECT_EQ(o.opt_limit, 12);
+  EXPECT_EQ(o.repro_dir, "a folder");
   EXPECT_TRUE(o.has_shadow && o.shadow);
   EXPECT_TRUE(o.has_strict && o.strict);
   EXPECT_TRUE(o.bless);
@@ -270,18 +272,21 @@ TEST(EnvTest, UnknownNameSuggestsTheNearest) {
           HasSubstr("known: ")));
 }
 
-TEST(EnvTest, TheLimitOfPasses) {
+TEST(EnvTest, TheLimitOfPassesAndTheFolderOfSequences) {
   const EnvOptions none = Parse({});
   EXPECT_EQ(none.opt_limit, -1);
+  EXPECT_EQ(none.repro_dir, "");
   EXPECT_EQ(Parse({"TJIT_OPT_LIMIT=0"}).opt_limit, 0);
   const EnvOptions bad =
-      Parse({"TJIT_OPT_LIMIT=-1", "TJIT_OPT_LIMIT=1x"});
+      Parse({"TJIT_OPT_LIMIT=-1", "TJIT_OPT_LIMIT=1x", "TJIT_REPRO_DIR="});
   EXPECT_EQ(bad.opt_limit, -1);
   EXPECT_THAT(
       bad.complaints,
       ElementsAre(HasSubstr("TJIT_OPT_LIMIT=-1 is not used, accepted is a "
                             "whole number from 0 to 1000000000"),
-                  HasSubstr("TJIT_OPT_LIMIT=1x is not used")));
+                  HasSubstr("TJIT_OPT_LIMIT=1x is not used"),
+                  HasSubstr("TJIT_REPRO_DIR= is not used, accepted is a "
+                            "folder")));
 }
 
 // Names of later versions: silence would look like success.

@@ -98,9 +98,10 @@ void Arguments::AddOptionalValue(const std::string& name,
   Add(name, what, std::move(set))->type_name(value);
 }
 
-void Arguments::AddOutput(std::string* path, const std::string& what) {
+void Arguments::AddOutput(std::string* path, const std::string& what,
+                          bool is_needed) {
   app_->add_option("-o,--output", *path, what)->type_name("PATH");
-  output_ = path;
+  if (is_needed) output_ = path;
 }
 
 void Arguments::AddFiles(std::string* first, std::string* second) {

@@ -55,8 +55,9 @@ class Arguments {
   void AddValue(const std::string& name, const std::string& value,
                 const std::string& what, Set set);
 
-  // A path, which is needed: "-o PATH", "-oPATH" or "--output=PATH".
-  void AddOutput(std::string* path, const std::string& what);
+  // A path, which mostly is needed: "-o PATH", "-oPATH" or "--output=PATH".
+  void AddOutput(std::string* path, const std::string& what,
+                 bool is_needed = true);
 
   // The words that are no options, one of:
   // One word, which is needed. `too_many`: what is wrong with a second one.

@@ -10,6 +10,7 @@
 #include "tools/tjit/graph_command.h"
 #include "tools/tjit/log_command.h"
 #include "tools/tjit/package_command.h"
+#include "tools/tjit/replay_command.h"
 #include "tools/tjit/report_command.h"
 #include "tools/tjit/run_command.h"
 #include "tools/tjit/timeline_command.h"
@@ -28,6 +29,7 @@ constexpr char kHelp[] =
     "       tjit log [options] FILE\n"
     "       tjit timeline [options] BEFORE AFTER -o PATH\n"
     "       tjit top [options] LOG | PID\n"
+    "       tjit replay [options] FILE\n"
     "       tjit package show|verify|run|compile FILE\n"
     "       tjit cache list|verify|clear [DIR]\n"
     "       tjit --help | --version\n"
@@ -57,6 +59,7 @@ int main(int argc, char** argv) {
   if (word == "timeline")
     return tjit::tools::TimelineCommand(argc - 2, argv + 2);
   if (word == "top") return tjit::tools::TopCommand(argc - 2, argv + 2);
+  if (word == "replay") return tjit::tools::ReplayCommand(argc - 2, argv + 2);
   if (word == "package") return tjit::tools::PackageCommand(argc - 2, argv + 2);
   if (word == "cache") return tjit::tools::CacheCommand(argc - 2, argv + 2);
   if (word == "--help" || word == "-h" || word == "help") {
@@ -69,6 +72,6 @@ int main(int argc, char** argv) {
   }
   return UsageError(
       "accepted are run, doctor, explain, report, graph, log, timeline, top, "
-      "package, cache, --help and --version, not ",
+      "replay, package, cache, --help and --version, not ",
       argv[1]);
 }

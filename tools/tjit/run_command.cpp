@@ -49,6 +49,8 @@ constexpr Option kOptions[] = {
      "name the ops that make NaN or infinity out of numbers"},
     {"--print-config", nullptr, "TJIT_PRINT_CONFIG",
      "write each option and where it comes from to stderr"},
+    {"--repro-dir", "FOLDER", "TJIT_REPRO_DIR",
+     "write each sequence that --shadow finds to differ there"},
     {"--shadow", nullptr, "TJIT_SHADOW",
      "run eagerly too and compare bit by bit"},
     {"--stats", "FILE", "TJIT_STATS",

@@ -31,6 +31,7 @@ struct File {
 constexpr File kFiles[] = {
     {"TJIT_CONFIG", "", nullptr, nullptr},
     {"TJIT_CACHE_DIR", kCacheOff, nullptr, nullptr},
+    {"TJIT_REPRO_DIR", "", nullptr, nullptr},
     {"TJIT_STATS", "-", &kStatsFile, "the counters of this run are lost"},
     {"TJIT_INSTRUCTION_LOG", "", &kLogFile, "this run is not logged"},
     {"TJIT_DUMP_FILE", "", &kDumpFile, "the dump is lost"},

@@ -16,6 +16,7 @@
 #include "runtime/thread/pending_queue.h"
 #include "runtime/thread/self_check/eager_copies.h"
 #include "runtime/thread/self_check/nan_check.h"
+#include "runtime/thread/self_check/sequence_recorder.h"
 #include "runtime/thread/self_check/stress_check.h"
 #include "runtime/thread/step_recorder.h"
 
@@ -47,12 +48,15 @@ struct OpenCall {
 struct ModeState {
   // What is replayed is compared with eager.
   bool shadows() const { return (modes & kModeShadow) != 0 || is_sample; }
+  // The call has matched `node`, and is about to be opened.
+  void BeginShadow(const CallFrame& frame, TraceNode* node, const Run& run);
 
   unsigned modes = 0;             // the word that this thread saw last
   // The run in progress is one that TJIT_SHADOW=sample:N compares.
   bool is_sample = false;
   bool is_for_sample = false;  // this was made for that run alone
   EagerCopies eager_copies;
+  SequenceRecorder calls;         // of shadowed ops, with TJIT_REPRO_DIR
   TraceNode* shadowed = nullptr;  // matched; is about to be opened
   std::optional<OpenCall> open;
   LateRecords late;

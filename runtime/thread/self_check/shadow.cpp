@@ -38,6 +38,12 @@ std::string Place(const TraceNode* node) {
 
 }  // namespace
 
+void ModeState::BeginShadow(const CallFrame& frame, TraceNode* node,
+                            const Run& run) {
+  shadowed = node;
+  if (SequenceRecorder::IsOn()) calls.Add(frame, *node, run);
+}
+
 bool TraceCursor::IsSampled(const Trace& trace, std::int64_t entry) {
   const std::uint64_t sample = g_settings.shadow_sample();
   if (sample == 0) return false;
@@ -227,6 +233,7 @@ void ThreadState::GiveUpCall(CallFrame& frame,
     }
   }
   CountEager(frame);
+  modes_->calls.Clear();
   EndOpenCall();
   if (node != nullptr) cursor_ = node->parent;
   if (node != nullptr && !stays) LeaveTrace(BailReason::kMetaDiffers);
@@ -235,8 +242,16 @@ void ThreadState::GiveUpCall(CallFrame& frame,
 
 void PendingQueue::RecordMismatch(const Difference& difference) {
   counters_.shadow_mismatches.Add();
-  PrintFinding(absl::StrCat(Place(difference.node), ": ", difference.text));
   Trace* trace = difference.node->owner.load(std::memory_order_acquire);
+  const std::string found =
+      absl::StrCat(Place(difference.node), ": ", difference.text);
+  std::string written;
+  if (SequenceRecorder::IsOn()) {
+    written = modes_->calls.Write(found, run_);
+  } else if (trace != nullptr) {
+    written = "; TJIT_REPRO_DIR=FOLDER writes it there for `tjit replay`";
+  }
+  PrintFinding(absl::StrCat(found, written));
   if (trace != nullptr) {
     store_->Blacklist(trace, BailReason::kShadowMismatch);
     if (InstructionLogOn()) {
@@ -258,6 +273,7 @@ void PendingQueue::CompareEagerCopies(FlushReason reason) {
                     ")");
     RecordMismatch(d);
   }
+  modes_->calls.Clear();
 }
 
 }  // namespace tjit::runtime
