@@ -3,6 +3,7 @@
 #include <c10/core/ScalarType.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <string_view>
 #include <utility>
@@ -41,11 +42,36 @@ std::unique_ptr<char[]> CopyOf(const char* bytes, std::uint64_t n) {
   return copy;
 }
 
+template <class T>
+bool AreNans(const char* a, const char* b) {
+  T x, y;
+  std::memcpy(&x, a, sizeof(T));
+  std::memcpy(&y, b, sizeof(T));
+  return std::isnan(static_cast<double>(x)) &&
+         std::isnan(static_cast<double>(y));
+}
+
+bool AreNans(const char* a, const char* b, std::uint8_t dtype) {
+  switch (static_cast<c10::ScalarType>(dtype)) {
+    case c10::ScalarType::Float:
+      return AreNans<float>(a, b);
+    case c10::ScalarType::Double:
+      return AreNans<double>(a, b);
+    case c10::ScalarType::Half:
+      return AreNans<c10::Half>(a, b);
+    case c10::ScalarType::BFloat16:
+      return AreNans<c10::BFloat16>(a, b);
+    default:  // of the others no machine code is made
+      return false;
+  }
+}
+
 // Walks the elements of a geometry; contiguous inner runs at once.
 class FirstDifference {
  public:
-  FirstDifference(const TensorGeometry& g, const char* a, const char* b)
-      : g_(g), a_(a), b_(b), item_(g.itemsize) {
+  FirstDifference(const TensorGeometry& g, const char* a, const char* b,
+                  bool any_nan)
+      : g_(g), a_(a), b_(b), item_(g.itemsize), any_nan_(any_nan) {
     if (Visit(0, g.offset)) return;
     found_ = false;
   }
@@ -81,16 +107,23 @@ class FirstDifference {
       return false;
     }
     std::int64_t i = 0;
-    while (std::memcmp(a + i * item_, b + i * item_, item_) == 0) ++i;
+    while (i < n && IsSame(a + i * item_, b + i * item_)) ++i;
+    if (i == n) return false;
     if (d >= 0) index_[d] = i;
     offset_ = at + i;
     return true;
+  }
+
+  bool IsSame(const char* a, const char* b) const {
+    return std::memcmp(a, b, static_cast<std::size_t>(item_)) == 0 ||
+           (any_nan_ && AreNans(a, b, g_.dtype));
   }
 
   const TensorGeometry& g_;
   const char* const a_;
   const char* const b_;
   const std::int64_t item_;
+  const bool any_nan_;
   bool found_ = true;
   std::int64_t offset_ = 0;
   std::int64_t index_[kMaxDims] = {};
@@ -237,7 +270,7 @@ std::uint64_t EagerCopies::AddResult(std::uint32_t slot, Block* block) {
   return eager_copy.bytes;
 }
 
-std::int64_t EagerCopies::Compare(const Run& run,
+std::int64_t EagerCopies::Compare(const Run& run, bool any_nan,
                                   std::vector<Difference>* differences) {
   std::int64_t checks = 0;
   // By slot: geometries that were compared already, last writers first.
@@ -258,7 +291,7 @@ std::int64_t EagerCopies::Compare(const Run& run,
       seen[s].push_back(w.geometry);
       char* have = slot.block->data + slot.shift;
       const char* want = copies_[s].bits.get() + slot.shift;
-      const FirstDifference first(*w.geometry, have, want);
+      const FirstDifference first(*w.geometry, have, want, any_nan);
       if (!first.found()) continue;
       differs[s] = true;
       const std::int64_t at = first.offset() * w.geometry->itemsize;

@@ -57,8 +57,10 @@ class EagerCopies {
   std::uint64_t AddResult(std::uint32_t slot, Block* block);
 
   // Compares what the pending ops of `run` have written, see above, and
-  // forgets all eager copies. Returns how many values were compared.
-  std::int64_t Compare(const Run& run, std::vector<Difference>* differences);
+  // forgets all eager copies. Returns how many values were compared. `any_nan`:
+  // a NaN is as good as another one, as machine code may have run.
+  std::int64_t Compare(const Run& run, bool any_nan,
+                       std::vector<Difference>* differences);
 
  private:
   struct EagerCopy {

@@ -23,6 +23,7 @@
 #include "runtime/thread/self_check/mode_state.h"
 #include "runtime/thread/self_check/modes.h"
 #include "runtime/thread/thread_registry.h"
+#include "runtime/tier2/tier2.h"
 
 namespace tjit::runtime {
 namespace {
@@ -266,7 +267,9 @@ void PendingQueue::RecordMismatch(const Difference& difference) {
 
 void PendingQueue::CompareEagerCopies(FlushReason reason) {
   std::vector<Difference> differences;
-  counters_.shadow_checks.Add(modes_->eager_copies.Compare(run_, &differences));
+  const bool may_be_compiled = segments_.compiler().tier2->engine() != nullptr;
+  counters_.shadow_checks.Add(
+      modes_->eager_copies.Compare(run_, may_be_compiled, &differences));
   for (Difference& d : differences) {
     absl::StrAppend(&d.text, " (", run_.pending.size(),
                     " ops were pending; ran because of ", FlushName(reason),
