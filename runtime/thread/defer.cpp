@@ -152,11 +152,7 @@ void OpDeferral::BeginPending() {
   pending_global_ = GlobalContext::Now();
   pending_reports_ = ReportsAllocations();
   pending_is_plain_ = !pending_reports_ && !FillsAllocations();
-  // A function of tjit::jit() runs as a whole.
-  pending_limit_ = ForcedDrainAt() >= 0
-                       ? static_cast<std::size_t>(ForcedDrainAt()) + 1
-                   : t_context.in_function ? policy::kMaxTraceSteps + 1
-                                           : policy::kMaxPending;
+  pending_limit_ = MostPending();
   g_settings.CountPending(true);
 }
 
@@ -235,8 +231,7 @@ void OpDeferral::OwnArguments(const CallFrame& frame, const TraceNode* node,
     static_cast<void>(DrainPending());
   } else if (run_.pending.size() >= pending_limit_) {
     static_cast<void>(RunPending(FlushReason::kQueueFull));
-  } else if (run_.held_bytes > policy::kMaxHeldBytes &&
-             !t_context.in_function) {
+  } else if (HoldsTooMuch(run_)) {
     static_cast<void>(RunPending(FlushReason::kHeldMemory));
   }
 }

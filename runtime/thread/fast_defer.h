@@ -12,11 +12,25 @@
 
 #include "runtime/memory/deferred_storage.h"
 #include "runtime/memory/tensor_recycler.h"
+#include "runtime/platform/test_hooks.h"
+#include "runtime/platform/thread_context.h"
 #include "runtime/segment/compact_step.h"
 #include "runtime/thread/thread_state.h"
 #include "support/policy.h"
 
 namespace tjit::runtime {
+
+// Ops that may be pending. A function of tjit::jit() runs as a whole.
+inline std::size_t MostPending() {
+  if (ForcedDrainAt() >= 0) {
+    return static_cast<std::size_t>(ForcedDrainAt()) + 1;
+  }
+  return t_context.in_function ? policy::kMaxTraceSteps + 1
+                               : policy::kMaxPending;
+}
+inline bool HoldsTooMuch(const Run& run) {
+  return run.held_bytes > policy::kMaxHeldBytes && !t_context.in_function;
+}
 
 [[gnu::always_inline]] inline void OpDeferral::AddPending(TraceNode* node) {
   run_.pending.push_back(node);
