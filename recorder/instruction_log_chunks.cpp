@@ -55,6 +55,8 @@ LogChunks::~LogChunks() {
 
 LogChunks::Opened LogChunks::Open(const std::string& path, std::string* why) {
   if (fd_ >= 0) close(fd_);
+  header_ = {};
+  count_ = 0;
   fd_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   struct stat file{};
   if (fd_ < 0 || fstat(fd_, &file) != 0) {

@@ -10,7 +10,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <climits>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -32,7 +34,18 @@ bool LogFile::Open(const std::string& path, bool is_child,
   if (is_child || (fd_ < 0 && errno == EWOULDBLOCK)) {
     fd_ = OpenLocked(absl::StrCat(path, ".", getpid()));
   }
-  return !ended_ && Begin(0);
+  if (ended_ || !Begin(0)) return false;
+  return max_chunks == 0 || PrepareParts();
+}
+
+// A name that stays: not of a link, and of a file that may get PATH.old.
+bool LogFile::PrepareParts() {
+  char name[PATH_MAX];
+  if (realpath(path_.c_str(), name) != nullptr) path_ = name;
+  const std::string why =
+      WhyNotReplaced(absl::StrCat(path_, kOldPart), kLogFile);
+  if (!why.empty()) End(why);
+  return why.empty();
 }
 
 // Writes the header of the file that was opened.
@@ -168,6 +181,12 @@ bool LogFile::MakeOld() {
   const std::string why = WhyNotReplaced(old, kLogFile);
   if (!why.empty()) {
     End(why);
+    return false;
+  }
+  struct stat ours{}, there{};
+  if (fstat(fd_, &ours) != 0 || stat(path_.c_str(), &there) != 0 ||
+      ours.st_ino != there.st_ino || ours.st_dev != there.st_dev) {
+    End(absl::StrCat("\"", path_, "\" is another file by now"));
     return false;
   }
   header_->end = static_cast<std::uint32_t>(LogEnd::kContinued);

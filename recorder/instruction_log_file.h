@@ -10,8 +10,9 @@
 // look at part() before each row, and begin anew where it is another one. They
 // begin the part themselves where IsFull(): a file that is full takes the rest
 // of rows that have begun. A chunk of an earlier part stays mapped for rows
-// that are open there, the file removed or not. Threads: any. Tested by:
-// tests/recorder/instruction_log_test.cpp
+// that are open there, and until the thread's next row: so a thread that does
+// nothing any more keeps a part on the disk whose name is gone.
+// Threads: any. Tested by: tests/recorder/instruction_log_test.cpp
 #pragma once
 
 #include <atomic>
@@ -61,6 +62,7 @@ class LogFile {
   std::uint32_t state() const { return state_.load(std::memory_order_relaxed); }
   int OpenLocked(const std::string& path) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool Begin(std::uint32_t part) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool PrepareParts() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool MakeOld() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool Empty() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool Extend(std::uint32_t chunks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

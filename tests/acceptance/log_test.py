@@ -282,7 +282,7 @@ class BoundedTest(Case):
         log = self.folder / "f.log"
         stats = self.folder / "stats.json"
         program = subprocess.Popen(
-            [TJIT, "run", f"--log={log}", "--log-mb=2", f"--stats={stats}",
+            [TJIT, "run", f"--log={log}", "--log-mb=8", f"--stats={stats}",
              "--", BIN / "timed_loop", "20000"],
             env=environment(OMP_NUM_THREADS="1"), stdout=subprocess.DEVNULL)
         while not log.exists() or log.stat().st_size < 4096:

@@ -532,11 +532,11 @@ TEST_F(InstructionLogTest, ThreadsShareABoundedLog) {
   }
 }
 
-TEST_F(InstructionLogTest, AnotherFileInTheWayOfPartsEndsTheLog) {
+TEST_F(InstructionLogTest, AnotherFileInTheWayOfPartsIsLeftAlone) {
   Write(path_ + kOldPart, "import torch\n");
   ::testing::internal::CaptureStderr();
   LogFile file;
-  ASSERT_TRUE(file.Open(path_, /*is_child=*/false, kFewChunks));
+  EXPECT_FALSE(file.Open(path_, /*is_child=*/false, kFewChunks));
   LogStream stream(&file, 0);
   for (std::uint64_t i = 0; i < 50000; ++i) Eager(&stream, i, i);
   file.Close();
@@ -544,9 +544,42 @@ TEST_F(InstructionLogTest, AnotherFileInTheWayOfPartsEndsTheLog) {
             "tjit: TJIT_INSTRUCTION_LOG: will not replace \"" + path_ +
                 ".old\": it is no instruction log of tjit, but 13 bytes that "
                 "begin with \"import torch\"; name another file, or remove "
-                "this one; the log ends here, the program goes on\n");
+                "this one; this run is not logged\n");
   EXPECT_EQ(Bytes(path_ + kOldPart), "import torch\n");
-  EXPECT_EQ(ReadAll(path_).end, LogEnd::kNoSpace);
+}
+
+// The file of that name is another program's by now.
+TEST_F(InstructionLogTest, AFileThatWasReplacedIsLeftAlone) {
+  LogFile file;
+  ASSERT_TRUE(file.Open(path_, /*is_child=*/false, kFewChunks));
+  LogStream stream(&file, 0);
+  Eager(&stream, 0, 0);
+  std::filesystem::remove(path_);
+  Write(path_, "another one\n");
+  ::testing::internal::CaptureStderr();
+  for (std::uint64_t i = 0; i < 50000; ++i) Eager(&stream, i, i);
+  file.Close();
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "tjit: TJIT_INSTRUCTION_LOG: \"" + path_ +
+                "\" is another file by now; the log ends here, the program "
+                "goes on\n");
+  EXPECT_EQ(Bytes(path_), "another one\n");
+  EXPECT_FALSE(std::filesystem::exists(path_ + kOldPart));
+}
+
+TEST_F(InstructionLogTest, PartsLieWhereALinkLeads) {
+  std::filesystem::create_directory(folder_ / "disk");
+  const std::string target = folder_ / "disk" / "log";
+  std::filesystem::create_symlink(target, path_);
+  LogFile file;
+  ASSERT_TRUE(file.Open(path_, /*is_child=*/false, kFewChunks));
+  LogStream stream(&file, 0);
+  for (std::uint64_t i = 0; i < 50000; ++i) Eager(&stream, i, i);
+  file.Close();
+  EXPECT_TRUE(std::filesystem::is_symlink(path_));
+  EXPECT_EQ(ReadAll(target + kOldPart).end, LogEnd::kContinued);
+  EXPECT_EQ(ReadAll(path_).end, LogEnd::kClosed);
+  EXPECT_FALSE(std::filesystem::exists(path_ + kOldPart));
 }
 
 // Nobody empties a file that another process has mapped.

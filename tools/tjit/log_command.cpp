@@ -207,10 +207,10 @@ int WriteChrome(const Wanted& wanted, InstructionLog* log) {
 // The next part of a log of bounded size; null if it cannot be followed there.
 std::unique_ptr<InstructionLog> NextPart(const std::string& path,
                                          const InstructionLog& log) {
-  auto next = std::make_unique<InstructionLog>();
   std::string why;
   for (int tries = 0; tries < kPartTries; ++tries) {
-    // For a moment there is no file of that name, or an empty one.
+    // For a moment the file of that name is the old one, none, or an empty one.
+    auto next = std::make_unique<InstructionLog>();
     if (next->Open(path, &why) == InstructionLog::Opened::kYes &&
         next->pid() == log.pid() && next->part() > log.part()) {
       return next;

@@ -56,7 +56,10 @@ std::string FindLogOf(std::uint32_t pid, std::string* path) {
     if (error) break;
     const fs::path& link = files->path();
     if (IsOpenForWriting(link) && IsLog(link)) {
-      *path = link;
+      // By its name, as a log of bounded size is another file later on.
+      const fs::path named = fs::read_symlink(link, error);
+      const bool is_it = !error && fs::equivalent(named, link, error) && !error;
+      *path = is_it ? named : link;
       return {};
     }
   }

@@ -184,16 +184,17 @@ std::uint64_t FollowParts(const std::string& path, LogChunks* file,
   while (static_cast<LogEnd>(file->header().end) == LogEnd::kContinued) {
     tail->Read();
     const LogFileHeader before = file->header();
+    const LogFileHeader& now = file->header();
     std::string why;
-    int tries = 0;
-    // For a moment there is no file of that name, or an empty one.
-    while (file->Open(path, &why) != LogChunks::Opened::kYes &&
-           tries++ < kPartTries) {
+    // For a moment the file of that name is the old one, none, or an empty one.
+    for (int tries = 0; tries < kPartTries; ++tries) {
+      const bool is_open = file->Open(path, &why) == LogChunks::Opened::kYes;
+      if (is_open && (now.pid != 0 && now.pid != before.pid)) break;
+      if (is_open && now.pid != 0 && now.part > before.part) break;
       std::this_thread::sleep_for(kPartPause);
     }
-    const LogFileHeader& now = file->header();
-    tail->BeginPart();
     if (now.pid != before.pid || now.part <= before.part) break;
+    tail->BeginPart();
     missed += now.part - before.part - 1;
   }
   return missed;
