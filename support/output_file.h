@@ -24,6 +24,7 @@ inline constexpr FileKind kStatsFile{"file of counters",
                                      "{\n  \"ops_seen\": "};
 inline constexpr FileKind kDumpFile{"dump", "; ==== segment "};
 inline constexpr FileKind kLogFile{"instruction log", "tjitlog\n"};
+inline constexpr FileKind kSequenceFile{"recorded sequence", "tjit sequence "};
 inline constexpr FileKind kProfileFile{"profile", "tjitobj\n"};
 
 // "" if the path may be written to as far as its contents go; else what stands

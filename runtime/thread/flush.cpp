@@ -292,6 +292,8 @@ void PendingQueue::CountBail(BailReason why, std::uint32_t trace_id, OpId op) {
 }
 
 void PendingQueue::AfterFlushLocked() {
+  if (modes_ != nullptr) [[unlikely]]
+    modes_->calls.Clear();
   for (const std::uint32_t s : run_.readers) {
     SlotBinding& slot = run_.slots[s];
     slot.reader = false;

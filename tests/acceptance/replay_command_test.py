@@ -210,7 +210,7 @@ class FileTest(Case):
                          (RUNS, (RUNS - HALVES) * ops, 0))
         # The log of what ran counts the same, op by op.
         for backend in ("replay", "interpreter"):
-            done = run(REPLAY, "one", self.file, backend, status=0,
+            done = run(REPLAY, "one", self.file, backend, "60", status=0,
                        TJIT_CACHE_DIR="off", TJIT_LOG="flush")
             said = done.stdout + done.stderr
             logged = sum(map(int, re.findall(r"\[FLUSH\] (\d+) ops? from",
@@ -312,7 +312,7 @@ class BisectTest(Case):
         """One pass less, and it does not differ."""
         file = next((self.folder / defect).glob("*.tjitseq"))
         for n, is_same in ((limit - 1, True), (limit, False)):
-            done = run(REPLAY, "one", file, "interpreter", status=0,
+            done = run(REPLAY, "one", file, "interpreter", "60", status=0,
                        TJIT_CACHE_DIR="off", TJIT_PLANTED_DEFECT=defect,
                        TJIT_OPT_LIMIT=str(n))
             self.assertEqual('"difference":""' in done.stdout, is_same)
@@ -413,6 +413,15 @@ class BadInputTest(Case):
                    TJIT_PLANTED_DEFECT="lost_sign")
         self.assertIn("cannot be written: No such file or directory",
                       done.stderr)
+
+    def test_a_file_of_the_users_is_left_alone(self):
+        _, files = self.found("lost_sign", "interpreter")
+        own = self.folder / "train.py"
+        own.write_text("import torch\n")
+        done = run(TJIT, "replay", "--minimise", "-o", own, files[0],
+                   status=USAGE, TJIT_PLANTED_DEFECT="lost_sign")
+        self.assertIn("it is no recorded sequence of tjit", done.stderr)
+        self.assertEqual(own.read_text(), "import torch\n")
 
 
 if __name__ == "__main__":

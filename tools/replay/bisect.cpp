@@ -10,8 +10,9 @@ constexpr std::int64_t kMost = 1 << 20;
 
 class Bisection {
  public:
-  Bisection(const Sequence& sequence, ReplaySettings settings)
-      : sequence_(sequence), settings_(std::move(settings)) {}
+  Bisection(const Sequence& sequence, ReplaySettings settings,
+            ReplayStatus status)
+      : sequence_(sequence), settings_(std::move(settings)), status_(status) {}
 
   Bisected Run() {
     if (Differs(0)) {
@@ -27,16 +28,15 @@ class Bisection {
       // It was never reached: all passes have run.
       if (pass_.empty()) {
         settings_.opt_limit = -1;
-        if (!Ask().is_finding()) return found_;
+        if (Ask().status != status_) return found_;
       }
     }
     while (differs - same > 1) {
       const std::int64_t middle = same + (differs - same) / 2;
       (Differs(middle) ? differs : same) = middle;
     }
-    Differs(differs);
     found_.limit = differs;
-    found_.pass = pass_;
+    found_.pass = differing_pass_;
     return found_;
   }
 
@@ -59,19 +59,24 @@ class Bisection {
       const std::size_t begin = at + sizeof(kLast) - 1;
       pass_ = answer.said.substr(begin, answer.said.find(',', begin) - begin);
     }
-    return answer.is_finding();
+    const bool differs = answer.status == status_;
+    if (differs) differing_pass_ = pass_;
+    return differs;
   }
 
   const Sequence& sequence_;
   ReplaySettings settings_;
-  std::string pass_;  // of the last limit
+  const ReplayStatus status_;
+  std::string pass_;            // of the last limit
+  std::string differing_pass_;  // of the last one that differs
   Bisected found_;
 };
 
 }  // namespace
 
-Bisected Bisect(const Sequence& sequence, ReplaySettings settings) {
-  return Bisection(sequence, std::move(settings)).Run();
+Bisected Bisect(const Sequence& sequence, ReplaySettings settings,
+                ReplayStatus status) {
+  return Bisection(sequence, std::move(settings), status).Run();
 }
 
 }  // namespace tjit::tools

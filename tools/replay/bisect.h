@@ -18,7 +18,9 @@ struct Bisected {
   int processes = 0;
 };
 
-// THROWS: c10::Error if the sequence cannot be run.
-Bisected Bisect(const Sequence& sequence, ReplaySettings settings);
+// `status`: what is found with all passes. THROWS: c10::Error if the sequence
+// cannot be run.
+Bisected Bisect(const Sequence& sequence, ReplaySettings settings,
+                ReplayStatus status);
 
 }  // namespace tjit::tools

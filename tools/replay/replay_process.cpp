@@ -68,7 +68,8 @@ void WriteAll(int fd, const std::string& text) {
   if (settings.opt_limit >= 0) {
     setenv("TJIT_OPT_LIMIT", absl::StrCat(settings.opt_limit).c_str(), 1);
     execl("/proc/self/exe", "tjit-replay", "one", settings.path.c_str(),
-          NameOf(settings.backend), static_cast<char*>(nullptr));
+          NameOf(settings.backend), absl::StrCat(settings.seconds).c_str(),
+          static_cast<char*>(nullptr));
     _exit(127);
   }
   WriteAll(fd, AnswerLine(sequence, settings.backend, settings.seconds));
@@ -155,10 +156,11 @@ ReplayAnswer ReplayInProcess(const Sequence& sequence,
   return answer;
 }
 
-int ReplayOne(const std::string& path, const std::string& backend) {
+int ReplayOne(const std::string& path, const std::string& backend,
+              int seconds) {
   Backend parsed = Backend::kLlvm;
   if (!ParseBackendName(backend, &parsed)) return 2;
-  const std::string answer = AnswerLine(load_sequence(path), parsed, kSeconds);
+  const std::string answer = AnswerLine(load_sequence(path), parsed, seconds);
   std::fflush(nullptr);
   WriteAll(STDOUT_FILENO, answer);
   return 0;

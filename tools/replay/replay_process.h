@@ -47,8 +47,9 @@ struct ReplaySettings {
 ReplayAnswer ReplayInProcess(const Sequence& sequence,
                              const ReplaySettings& settings);
 
-// What `tjit-replay one FILE BACKEND` does: the answer is a line on stdout.
-int ReplayOne(const std::string& path, const std::string& backend);
+// What `tjit-replay one FILE BACKEND SECONDS` does: the answer is a line on
+// stdout.
+int ReplayOne(const std::string& path, const std::string& backend, int seconds);
 
 // All of them, in the order of their strictness.
 const std::vector<Backend>& AllBackends();

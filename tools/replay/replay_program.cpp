@@ -19,6 +19,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "support/output_file.h"
 #include "tools/replay/bisect.h"
 #include "tools/replay/minimise.h"
 #include "tools/replay/replay_process.h"
@@ -121,6 +122,10 @@ std::optional<Backend> FirstThatDiffers(const Words& words,
 }
 
 int Minimise(const Words& words, const Sequence& sequence) {
+  // Before the tries, which take long.
+  const std::string why =
+      tjit::WhyNotReplaced(words.output, tjit::kSequenceFile);
+  TORCH_CHECK(why.empty(), why);
   ReplayAnswer answer;
   const auto backend = FirstThatDiffers(words, sequence, &answer);
   if (!backend) return 0;
@@ -143,7 +148,7 @@ int Bisect(const Words& words, const Sequence& sequence) {
   const auto backend = FirstThatDiffers(words, sequence, &answer);
   if (!backend) return 0;
   const tjit::tools::Bisected found =
-      tjit::tools::Bisect(sequence, SettingsOf(words, *backend));
+      tjit::tools::Bisect(sequence, SettingsOf(words, *backend), answer.status);
   const char* const name = tjit::tools::NameOf(*backend);
   if (found.limit < 0) {
     absl::PrintF("%s: %s differs, and with a TJIT_OPT_LIMIT it does not\n",
@@ -208,7 +213,9 @@ bool ReadWords(int argc, char** argv, Words* words) {
 int main(int argc, char** argv) try {
   if (argc < 3) return Usage();
   if (std::string(argv[1]) == "one") {
-    return argc == 4 ? tjit::tools::ReplayOne(argv[2], argv[3]) : Usage();
+    int seconds = 0;
+    if (argc != 5 || !absl::SimpleAtoi(argv[4], &seconds)) return Usage();
+    return tjit::tools::ReplayOne(argv[2], argv[3], seconds);
   }
   Words words;
   if (!ReadWords(argc, argv, &words)) return Usage();

@@ -73,7 +73,8 @@ struct Sequence {
 // is no such file, is cut short or damaged, has another format or is of another
 // libtorch.
 TJIT_API Sequence load_sequence(const std::string& path);
-// Replaces the file. THROWS: c10::Error if it cannot be written.
+// Replaces a file of that kind. THROWS: c10::Error if there is another one, or
+// it cannot be written: then there is none.
 TJIT_API void save_sequence(const Sequence& sequence, const std::string& path);
 
 }  // namespace tjit

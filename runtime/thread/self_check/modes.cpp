@@ -61,12 +61,12 @@ constexpr std::uint64_t kFlushOneIn = 8;
 
 }  // namespace
 
-void PrintFinding(std::string_view text) {
+void PrintFinding(std::string_view text, std::string_view more) {
   static Mutex mutex;
   static auto* said = new std::set<std::string, std::less<>>;
   const MutexLock lock(mutex);
   if (said->size() > kMaxSaid || !said->emplace(text).second) return;
-  LogWarning(said->size() <= kMaxSaid ? text
+  LogWarning(said->size() <= kMaxSaid ? std::string(text).append(more)
                                       : "more findings are only counted");
 }
 

@@ -23,7 +23,7 @@
 namespace tjit::runtime {
 
 // One line on stderr about what a mode found; twenty different ones a process.
-void PrintFinding(std::string_view text);
+void PrintFinding(std::string_view text, std::string_view more = {});
 
 // `given`, or one from the clock. Says on stderr how to have it again.
 std::uint64_t SeedOfShuffle(std::uint64_t given);

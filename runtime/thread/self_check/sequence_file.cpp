@@ -5,6 +5,7 @@
 #include <xxhash.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -15,6 +16,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "support/output_file.h"
 #include "tjit/sequence.h"
 #include "tjit/tjit.h"
 
@@ -317,11 +319,18 @@ void save_sequence(const Sequence& sequence, const std::string& path) {
   if (whole.torch.empty()) whole.torch = TORCH_VERSION;
   if (whole.tjit.empty()) whole.tjit = TJIT_VERSION;
   const std::string payload = PayloadOf(whole);
+  const std::string why = WhyNotReplaced(path, kSequenceFile);
+  TORCH_CHECK(why.empty(), "tjit::save_sequence: ", why);
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << HeaderOf(whole, payload) << payload;
-  file.close();
   TORCH_CHECK(file.good(), "tjit::save_sequence: ", path,
               ": cannot be written: ", std::strerror(errno));
+  file << HeaderOf(whole, payload) << payload;
+  file.close();
+  if (file.good()) return;
+  const int error = errno;
+  std::remove(path.c_str());  // rather than half a file
+  TORCH_CHECK(false, "tjit::save_sequence: ", path,
+              ": cannot be written: ", std::strerror(error));
 }
 
 }  // namespace tjit

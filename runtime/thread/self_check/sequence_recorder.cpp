@@ -317,8 +317,10 @@ std::string SequenceRecorder::Write(const std::string& found, const Run& run) {
     mkdir(folder.c_str(), 0777);  // what is wrong with it the file says
     save_sequence(sequence, path);
   } catch (const c10::Error& e) {
+    --written;
     return absl::StrCat("; no file is written: ", e.what_without_backtrace());
   } catch (const std::exception& e) {
+    --written;
     return absl::StrCat("; no file is written: ", e.what());
   }
   return absl::StrCat("; `tjit replay ", path, "` runs it again");

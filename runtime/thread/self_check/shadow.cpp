@@ -23,7 +23,6 @@
 #include "runtime/thread/self_check/mode_state.h"
 #include "runtime/thread/self_check/modes.h"
 #include "runtime/thread/thread_registry.h"
-#include "runtime/tier2/tier2.h"
 
 namespace tjit::runtime {
 namespace {
@@ -252,7 +251,7 @@ void PendingQueue::RecordMismatch(const Difference& difference) {
   } else if (trace != nullptr) {
     written = "; TJIT_REPRO_DIR=FOLDER writes it there for `tjit replay`";
   }
-  PrintFinding(absl::StrCat(found, written));
+  PrintFinding(found, written);
   if (trace != nullptr) {
     store_->Blacklist(trace, BailReason::kShadowMismatch);
     if (InstructionLogOn()) {
@@ -267,7 +266,9 @@ void PendingQueue::RecordMismatch(const Difference& difference) {
 
 void PendingQueue::CompareEagerCopies(FlushReason reason) {
   std::vector<Difference> differences;
-  const bool may_be_compiled = segments_.compiler().tier2->engine() != nullptr;
+  const PreparedSegment* const segment = segments_.Find(run_, pending_global_);
+  const bool may_be_compiled =
+      segment != nullptr && segment->engine() != nullptr;
   counters_.shadow_checks.Add(
       modes_->eager_copies.Compare(run_, may_be_compiled, &differences));
   for (Difference& d : differences) {

@@ -48,17 +48,7 @@ TEST_F(JitTest, FunctionsMayBeLong) {
   }
 }
 
-// 160 MB of results in each of these two.
-TEST_F(JitTest, FunctionsMayTakeMuchMemory) {
-  constexpr int kOps = 20;
-  auto fast = jit([](const at::Tensor& x) { return Chain(x, kOps); });
-  for (int i = 0; i < 8; ++i) {
-    const at::Tensor x = at::rand({2 << 20});
-    EXPECT_TRUE(SameBits(fast(x), Chain(x, kOps))) << i;
-  }
-  EXPECT_GE(fast.stats().replays, 3) << fast.stats().why;
-}
-
+// What is drawn and dropped, 160 MB, is held to the end.
 TEST_F(JitTest, FunctionsMayDrawMuch) {
   const auto f = [](const at::Tensor& x) {
     at::Tensor y = x;
@@ -264,7 +254,7 @@ TEST_F(JitTest, TypesTellCallsApart) {
     return std::pair(x * static_cast<double>(t), t);
   };
   auto fast = jit(f, {.verify_every = 0});
-  for (int i = 0; i < 12; ++i) {
+  for (int i = 0; i < 6; ++i) {
     const at::Tensor x = at::rand({4});
     EXPECT_EQ(fast(x, 2.0).second, 2.0);
     EXPECT_EQ(fast(x, 3.0f).second, 3.0f);

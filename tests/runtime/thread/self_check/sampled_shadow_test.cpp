@@ -67,7 +67,8 @@ TEST_F(SampledShadowTest, OtherRunsGoTheOrdinaryWay) {
 }
 
 // Machine code may have another NaN than eager (docs/limits.md): that is no
-// difference, while a NaN in the place of a number is one.
+// difference. A NaN in the place of a number is one: the defect lost_nan in
+// tests/acceptance/replay_command_test.py.
 TEST_F(SampledShadowTest, ANanIsAsGoodAsAnother) {
   const at::Tensor x = at::full({64}, std::nanf(""));
   x.fill_(-x[0]);
