@@ -93,8 +93,10 @@ bool SetCacheDir(std::string_view value, EnvOptions* o) {
   return true;
 }
 
-bool SetConfig(std::string_view value, EnvOptions* o) {
-  o->config_path = value;
+// A path; not an empty one.
+template <std::string EnvOptions::* path>
+bool SetPath(std::string_view value, EnvOptions* o) {
+  o->*path = value;
   return !value.empty();
 }
 
@@ -126,11 +128,6 @@ bool SetDump(std::string_view value, EnvOptions* o) {
   }
   o->dump = parts;
   return true;
-}
-
-bool SetDumpPath(std::string_view value, EnvOptions* o) {
-  o->dump_path = value;
-  return !value.empty();
 }
 
 // A whole number in the range of `Param`.
@@ -225,16 +222,6 @@ bool SetStatsPath(std::string_view value, EnvOptions* o) {
   return true;
 }
 
-bool SetProfile(std::string_view value, EnvOptions* o) {
-  o->profile_path = value;
-  return !value.empty();
-}
-
-bool SetInstructionLog(std::string_view value, EnvOptions* o) {
-  o->instruction_log_path = value;
-  return !value.empty();
-}
-
 struct InstructionLogMb {
   static constexpr long long kMin = 1, kMax = 1000000;
 };
@@ -243,11 +230,6 @@ bool SetInstructionLogMb(std::string_view value, EnvOptions* o) {
   o->has_instruction_log_mb =
       ParseNumber<InstructionLogMb>(value, &o->instruction_log_mb);
   return o->has_instruction_log_mb;
-}
-
-bool SetReproDir(std::string_view value, EnvOptions* o) {
-  o->repro_dir = value;
-  return !value.empty();
 }
 
 struct OptLimit {
@@ -312,7 +294,7 @@ const std::vector<Variable>& Variables() {
       {"TJIT_CACHE_DIR", "a folder, or off", SetCacheDir},
       {"TJIT_COMPILE", kSwitchWords,
        SetSwitch<&EnvOptions::has_compile_all, &EnvOptions::compile_all>},
-      {"TJIT_CONFIG", "a path to read", SetConfig},
+      {"TJIT_CONFIG", "a path to read", SetPath<&EnvOptions::config_path>},
       {"TJIT_DEBUG_COMPILE", kSwitchWords,
        SetSwitch<&EnvOptions::has_debug_compile, &EnvOptions::debug_compile>},
       {"TJIT_DISABLE", kSwitchWords, SetFlag<&EnvOptions::disable>},
@@ -320,11 +302,12 @@ const std::vector<Variable>& Variables() {
        "all, or some of " + DumpPartNames(kAllDumpParts) +
            " with commas between",
        SetDump},
-      {"TJIT_DUMP_FILE", "a path to write to", SetDumpPath},
+      {"TJIT_DUMP_FILE", "a path to write to", SetPath<&EnvOptions::dump_path>},
       {"TJIT_FAST_MATH", kSwitchWords,
        SetSwitch<&EnvOptions::has_fast_math, &EnvOptions::fast_math>},
       {"TJIT_HOT_THRESHOLD", RangeOf<Param_hot_threshold>(), SetHotThreshold},
-      {"TJIT_INSTRUCTION_LOG", "a path to write to", SetInstructionLog},
+      {"TJIT_INSTRUCTION_LOG", "a path to write to",
+       SetPath<&EnvOptions::instruction_log_path>},
       {"TJIT_INSTRUCTION_LOG_MB", "a whole number from 1 to 1000000",
        SetInstructionLogMb},
       {"TJIT_LOG",
@@ -344,9 +327,9 @@ const std::vector<Variable>& Variables() {
 #endif
       {"TJIT_PRINT_CONFIG", kSwitchWords, SetFlag<&EnvOptions::print_config>},
       {"TJIT_PRODUCTS", "own or library", SetProducts},
-      {"TJIT_PROFILE", "a file, or off", SetProfile},
+      {"TJIT_PROFILE", "a file, or off", SetPath<&EnvOptions::profile_path>},
       {"TJIT_RANDOM", "own or libtorch", SetRandom},
-      {"TJIT_REPRO_DIR", "a folder", SetReproDir},
+      {"TJIT_REPRO_DIR", "a folder", SetPath<&EnvOptions::repro_dir>},
       {"TJIT_SHADOW",
        absl::StrCat(kSwitchWords,
                     ", or sample:N with a whole number N from 1 to ",

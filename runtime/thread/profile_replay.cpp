@@ -132,17 +132,15 @@ void RecordingPolicy::FinishKnown() {
     BailReason why = BailReason::kCount;
     Trace* trace =
         store_->Insert(store_->top(), std::move(some), boundary, &why);
-    if (trace == nullptr) {
-      registry_->MaybeEvict(store_, why == BailReason::kStoreFull);
-      return CountBail(why, 0, first_op);
-    }
+    const bool is_new = trace != nullptr && trace->sightings.load() == 0;
+    if (is_new) LogFound(trace);  // before it can be forgotten
+    registry_->MaybeEvict(store_, why == BailReason::kStoreFull);
+    if (trace == nullptr) return CountBail(why, 0, first_op);
     registry_->RecordRootOp(first_op);
-    if (trace->sightings.load(std::memory_order_relaxed) == 0) {
+    if (is_new) {
       counters_.sequences.Add();
       counters_.traces.Add();
-      LogFound(trace);
     }
-    registry_->MaybeEvict(store_, /*had_no_room=*/false);
     Promote(trace);
   }
   captures_.Succeed();

@@ -188,9 +188,9 @@ std::uint64_t FollowParts(const std::string& path, LogChunks* file,
     std::string why;
     // For a moment the file of that name is the old one, none, or an empty one.
     for (int tries = 0; tries < kPartTries; ++tries) {
-      const bool is_open = file->Open(path, &why) == LogChunks::Opened::kYes;
-      if (is_open && (now.pid != 0 && now.pid != before.pid)) break;
-      if (is_open && now.pid != 0 && now.part > before.part) break;
+      const bool is_whole =
+          file->Open(path, &why) == LogChunks::Opened::kYes && now.pid != 0;
+      if (is_whole && (now.pid != before.pid || now.part > before.part)) break;
       std::this_thread::sleep_for(kPartPause);
     }
     if (now.pid != before.pid || now.part <= before.part) break;
