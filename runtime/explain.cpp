@@ -24,6 +24,7 @@
 #include "runtime/thread/region_visits.h"
 #include "runtime/thread/thread_state.h"
 #include "runtime/tier2/tier2.h"
+#include "support/kept_bytes.h"
 #include "support/process_info.h"
 #include "tjit/tjit.h"
 
@@ -146,6 +147,8 @@ Stats Runtime::Collect() {
   const std::shared_ptr<TraceStore> store = threads_->HoldStore();
   sum.trace_steps = store->node_count();
   sum.trace_bytes = static_cast<std::int64_t>(store->bytes());
+  sum.plan_bytes = static_cast<std::int64_t>(KeptBytes(Kept::kPlans));
+  sum.code_bytes = static_cast<std::int64_t>(KeptBytes(Kept::kCode));
   Add(&sum, tier2_->counters());
   Add(&sum, process_counters_);
   sum.memory_peak_bytes = PeakBytes();

@@ -212,6 +212,9 @@ bool Runtime::Enable(const Options& options, bool for_thread) {
   TORCH_CHECK(options.max_trace_mb >= 1 && options.max_trace_mb <= 1000000,
               "tjit: max_trace_mb is ", options.max_trace_mb,
               "; accepted are 1 to 1000000");
+  TORCH_CHECK(options.max_memory_mb >= 0 && options.max_memory_mb <= 1000000,
+              "tjit: max_memory_mb is ", options.max_memory_mb,
+              "; accepted are 0 (no bound) to 1000000");
   TORCH_CHECK(
       options.shadow_sample >= 0 && options.shadow_sample <= kMaxShadowSample,
       "tjit: shadow_sample is ", options.shadow_sample,
@@ -229,9 +232,9 @@ bool Runtime::Enable(const Options& options, bool for_thread) {
   tier2_->SetBackend(options.backend, options.cache_dir,
                      options.fast_math && !ComparesBits(options, modes));
   hot_profile_->Configure(options.cache_dir);
-  threads_->SetStoreLimits(
-      {static_cast<std::uint32_t>(options.max_trace_steps),
-       static_cast<std::uint64_t>(options.max_trace_mb) << 20});
+  threads_->SetLimits({static_cast<std::uint32_t>(options.max_trace_steps),
+                       static_cast<std::uint64_t>(options.max_trace_mb) << 20},
+                      static_cast<std::uint64_t>(options.max_memory_mb) << 20);
   stats_path_ = options.stats_path;
   was_enabled_ = true;
   RecordGlobalFlags();

@@ -148,6 +148,12 @@ bool SetHotThreshold(std::string_view value, EnvOptions* o) {
   return o->has_hot_threshold;
 }
 
+bool SetMaxMemoryMb(std::string_view value, EnvOptions* o) {
+  o->has_max_memory_mb =
+      ParseNumber<Param_max_memory_mb>(value, &o->max_memory_mb);
+  return o->has_max_memory_mb;
+}
+
 bool SetMaxTraceMb(std::string_view value, EnvOptions* o) {
   o->has_max_trace_mb =
       ParseNumber<Param_max_trace_mb>(value, &o->max_trace_mb);
@@ -314,6 +320,7 @@ const std::vector<Variable>& Variables() {
        "some of " + LogChannelNames() +
            " with commas between, a minus before what is to be off",
        SetLog},
+      {"TJIT_MAX_MEMORY_MB", RangeOf<Param_max_memory_mb>(), SetMaxMemoryMb},
       {"TJIT_MAX_TRACE_MB", RangeOf<Param_max_trace_mb>(), SetMaxTraceMb},
       {"TJIT_MAX_TRACE_STEPS", RangeOf<Param_max_trace_steps>(),
        SetMaxTraceSteps},

@@ -70,6 +70,8 @@ struct EnvOptions {
   bool has_fast_math = false, fast_math = false;
   bool has_hot_threshold = false;
   long long hot_threshold = 0;
+  bool has_max_memory_mb = false;
+  long long max_memory_mb = 0;  // 0: unbounded
   bool has_max_trace_mb = false;
   long long max_trace_mb = 0;
   bool has_max_trace_steps = false;

@@ -141,15 +141,19 @@ const CachedGroup* GroupCache::Find(const GroupKey& key) {
 
 const CachedGroup& GroupCache::Add(GroupKey key, CachedGroup group) {
   MakeRoom(key);
+  if (group.general != nullptr) {
+    function_bytes_ += ir::KeptBytesOf(group.general->function);
+  }
   return groups_.insert_or_assign(std::move(key.text), std::move(group))
       .first->second;
 }
 
 void GroupCache::AddPrecompiled(GroupKey key, Lowered lowered) {
   MakeRoom(key);
-  precompiled_.insert_or_assign(
-      std::move(key.text),
-      Precompiled{std::move(key.slots), std::move(lowered)});
+  Precompiled& added = precompiled_[std::move(key.text)];
+  function_bytes_ -= ir::KeptBytesOf(added.lowered.function);
+  added = {std::move(key.slots), std::move(lowered)};
+  function_bytes_ += ir::KeptBytesOf(added.lowered.function);
 }
 
 bool GroupCache::AcquirePrecompiled(const GroupKey& key, Lowered* lowered) {
@@ -157,6 +161,7 @@ bool GroupCache::AcquirePrecompiled(const GroupKey& key, Lowered* lowered) {
   if (found == precompiled_.end()) return false;
   // Those of another segment have its slots.
   const bool is_same = found->second.slots == key.slots;
+  function_bytes_ -= ir::KeptBytesOf(found->second.lowered.function);
   if (is_same) *lowered = std::move(found->second.lowered);
   precompiled_.erase(found);
   return is_same;
@@ -171,7 +176,7 @@ void GroupCache::Clear() {
   groups_.clear();
   can_compile_.clear();
   precompiled_.clear();
-  bytes_ = 0;
+  bytes_ = function_bytes_ = 0;
 }
 
 }  // namespace tjit

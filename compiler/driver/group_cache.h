@@ -86,6 +86,8 @@ class GroupCache {
   }
 
   void Clear();
+  // About; kernels do not count.
+  std::size_t kept_bytes() const { return bytes_ + function_bytes_; }
   // How often something was known.
   std::int64_t hits() const { return hits_; }
 
@@ -103,6 +105,7 @@ class GroupCache {
   };
   absl::flat_hash_map<std::string, Precompiled> precompiled_;
   std::size_t bytes_ = 0;  // of the texts
+  std::size_t function_bytes_ = 0;
   std::int64_t hits_ = 0;
 };
 

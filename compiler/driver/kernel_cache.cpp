@@ -56,18 +56,25 @@ std::string KeyOf(const ir::Function& function, Engine* engine) {
                       ir::Print(function));
 }
 
+// Of a function whose passes have run, and of what the engine makes of it
+// ahead.
+std::size_t BytesOf(const std::string& text, const SimplerFunction& simpler) {
+  return text.size() + 3 * ir::KeptBytesOf(simpler.function);
+}
+
 }  // namespace
 
 void KernelCache::Precompile(const ir::Function& function, Engine* engine) {
   std::string text = KeyOf(function, engine);
-  if (entries_.contains(text)) return;
-  if (precompiled_.size() >= kMaxEntries) precompiled_.clear();
+  if (entries_.contains(text) || precompiled_.contains(text)) return;
+  if (precompiled_.size() >= kMaxEntries) ForgetPrecompiled();
   SimplerFunction simpler = Simplify(function, nullptr);
   if (simpler.why_not.empty()) {
     simpler.function.name = KernelName(simpler.function);
     engine->Precompile(simpler.function);
   }
-  precompiled_.insert_or_assign(std::move(text), std::move(simpler));
+  bytes_ += BytesOf(text, simpler);
+  precompiled_.emplace(std::move(text), std::move(simpler));
 }
 
 const KernelCache::Entry& KernelCache::For(const ir::Function& function,
@@ -82,26 +89,40 @@ const KernelCache::Entry& KernelCache::For(const ir::Function& function,
     }
     return found->second;
   }
-  if (entries_.size() >= kMaxEntries) entries_.clear();
+  if (entries_.size() >= kMaxEntries) {
+    for (const auto& [key, entry] : entries_) bytes_ -= key.size();
+    entries_.clear();
+  }
   SimplerFunction simpler;
   const auto ahead = precompiled_.find(text);
   // A dump shows what each pass did.
   if (dump == nullptr && ahead != precompiled_.end()) {
+    bytes_ -= BytesOf(text, ahead->second);
     simpler = std::move(ahead->second);
     precompiled_.erase(ahead);
   } else {
     simpler = Simplify(function, dump);
   }
+  bytes_ += text.size();
   return entries_
       .emplace(std::move(text), Compile(std::move(simpler), engine, dump))
       .first->second;
 }
 
+void KernelCache::ForgetPrecompiled() {
+  for (const auto& [text, simpler] : precompiled_) {
+    bytes_ -= BytesOf(text, simpler);
+  }
+  precompiled_.clear();
+}
+
 void KernelCache::Clear() {
   entries_.clear();
   precompiled_.clear();
+  bytes_ = 0;
   groups_.Clear();
   shapes_.Clear();
+  Count();
 }
 
 }  // namespace tjit

@@ -17,6 +17,7 @@
 #include "compiler/driver/kernel.h"
 #include "compiler/driver/shape_cache.h"
 #include "compiler/ir/ir.h"
+#include "support/kept_bytes.h"
 
 namespace tjit {
 
@@ -42,6 +43,10 @@ class KernelCache {
   // engine precompile what they give.
   void Precompile(const ir::Function& function, Engine* engine);
   void Clear();
+  // Counts all of this as it is now (Kept::kCode); kernels count themselves.
+  void Count() {
+    kept_.Set(bytes_ + groups_.kept_bytes() + shapes_.text_bytes());
+  }
 
   GroupCache* groups() { return &groups_; }
   ShapeCache* shapes() { return &shapes_; }
@@ -49,8 +54,12 @@ class KernelCache {
  private:
   static constexpr std::size_t kMaxEntries = 4096;
 
+  void ForgetPrecompiled();
+
   absl::flat_hash_map<std::string, Entry> entries_;
   absl::flat_hash_map<std::string, SimplerFunction> precompiled_;
+  std::size_t bytes_ = 0;  // of both, about
+  KeptShare kept_{Kept::kCode};
   GroupCache groups_;
   ShapeCache shapes_;
 };

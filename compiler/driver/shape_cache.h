@@ -45,6 +45,7 @@ class ShapeCache {
   bool HasSeen(const GroupKey& key);
   void Add(const GroupKey& key, CachedShape segment);
   void Clear();
+  std::size_t text_bytes() const { return bytes_; }
 
  private:
   // All is forgotten when the texts have become so long, or so many steps are

@@ -7,6 +7,17 @@
 
 namespace tjit::ir {
 
+namespace {
+
+constexpr std::size_t kHeader = 16;  // of malloc
+
+std::size_t HeapOf(const Geometry& geometry) {
+  return 2 * kHeader +
+         (geometry.sizes.size() + geometry.strides.size()) * sizeof(Size);
+}
+
+}  // namespace
+
 Geometry Contiguous(Sizes sizes) {
   Geometry geometry;
   geometry.strides = ContiguousStrides(sizes);
@@ -44,6 +55,23 @@ Scalar Constant(bool value) {
   scalar.type = ScalarType::kBool;
   scalar.bits = value ? 1 : 0;
   return scalar;
+}
+
+std::size_t KeptBytesOf(const Function& function) {
+  std::size_t bytes = function.writes.size() * sizeof(WriteBack);
+  for (const Value& value : function.values) {
+    bytes += sizeof(value) + HeapOf(value.layout);
+  }
+  for (const Instruction& in : function.body) {
+    bytes += sizeof(in) + 3 * kHeader;
+    for (const Operand& operand : in.operands) {
+      bytes += sizeof(operand) + HeapOf(operand.access);
+    }
+  }
+  for (const WriteBack& write : function.writes) {
+    bytes += HeapOf(write.to.access) + HeapOf(write.from.access);
+  }
+  return bytes;
 }
 
 Operand Whole(const Function& function, ValueId id) {

@@ -114,6 +114,9 @@ struct Function {
   }
 };
 
+// What the parts of a function take on the heap, about.
+std::size_t KeptBytesOf(const Function& function);
+
 // An operand that accesses the value as it lies. REQUIRES: id is a value.
 Operand Whole(const Function& function, ValueId id);
 

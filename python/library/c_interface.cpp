@@ -46,6 +46,7 @@ constexpr Option kOptions[] = {
     {"fast_math", "fast_math bool", &Options::fast_math},
     {"max_trace_steps", "max_trace_steps int", &Options::max_trace_steps},
     {"max_trace_mb", "max_trace_mb int", &Options::max_trace_mb},
+    {"max_memory_mb", "max_memory_mb int", &Options::max_memory_mb},
     {"nan", "nan bool", &Options::nan},
     {"shadow", "shadow bool", &Options::shadow},
     {"shadow_sample", "shadow_sample int", &Options::shadow_sample},

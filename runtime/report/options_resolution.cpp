@@ -275,6 +275,9 @@ Options Resolve(Options o) {
                                    : std::to_string(InstructionLogMb()),
            env.has_instruction_log_mb ? "TJIT_INSTRUCTION_LOG_MB"
                                       : Resolver::Origin("instruction_log_mb"));
+  r.ResolveOne("max_memory_mb", env.has_max_memory_mb,
+               std::int64_t{env.max_memory_mb}, &o.max_memory_mb,
+               std::int64_t{0});
   r.ResolveOne("max_trace_mb", env.has_max_trace_mb,
                std::int64_t{env.max_trace_mb}, &o.max_trace_mb,
                std::int64_t{32});
@@ -325,6 +328,9 @@ std::int64_t FromFile(const char* key, std::int64_t built_in) {
   }
   if (name == "hot_threshold" && File().has_hot_threshold) {
     return File().hot_threshold;
+  }
+  if (name == "max_memory_mb" && File().has_max_memory_mb) {
+    return File().max_memory_mb;
   }
   if (name == "max_trace_mb" && File().has_max_trace_mb) {
     return File().max_trace_mb;

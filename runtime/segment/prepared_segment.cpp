@@ -258,6 +258,7 @@ PreparedSegment::Variant& PreparedSegment::VariantFor(const Run& run,
   made.keeps_all = is_last;
   Plan(&made, counters);  // may throw: there is no variant then
   variants_.push_back(std::move(made));
+  CountKept();
   return variants_.back();
 }
 
@@ -269,6 +270,18 @@ void PreparedSegment::Plan(Variant* variant, Counters* counters) {
   variant->executable = std::make_unique<Executable>(
       program, PlanMemory(PlanSteps(), PlanSlots(variant->live)));
   variant->ways = std::move(ways);
+}
+
+void PreparedSegment::CountKept() {
+  std::size_t bytes = sizeof(*this) + HeapOf(nodes_) + HeapOf(slot_bytes_) +
+                      HeapOf(born_) + HeapOf(used_) + HeapOf(steps_) +
+                      HeapOf(slot_map_) + HeapOf(variants_) +
+                      HeapOf(pointers_) + HeapOf(live_);
+  for (const Variant& v : variants_) {
+    bytes += HeapOf(v.live) + HeapOf(v.ways) + KeptBytesOf(*v.executable);
+    if (v.tier2 != nullptr) bytes += v.tier2->KeptBytes();
+  }
+  kept_.Set(bytes);
 }
 
 // What kernels need beside their results is known when they have run.

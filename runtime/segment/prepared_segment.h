@@ -119,6 +119,7 @@ class PreparedSegment {
   // in order.
   std::vector<std::uint64_t> WaysOfSteps() const;
   std::vector<PlanSlot> PlanSlots(const std::vector<std::uint8_t>& live) const;
+  void CountKept();
   // First bytes of all slots; those without a block stay null.
   void FillPointers(const Run& run);
 
@@ -145,6 +146,7 @@ class PreparedSegment {
   ContextScope* scope_ = nullptr;  // of the run in progress
   bool has_begun_ = false;
   const BoundStep* running_ = nullptr;
+  KeptShare kept_{Kept::kPlans};
 };
 
 // Steps are prepared for the way that kernels take now (a product that rounds

@@ -47,6 +47,29 @@ std::string WhyNotText(const SegmentCode& code) {
 
 }  // namespace
 
+std::size_t KeptBytesOf(const Executable& executable) {
+  const MemoryPlan& plan = executable.plan();
+  return sizeof(executable) + executable.step_count() * sizeof(ProgramStep) +
+         HeapOf(plan.needed) + HeapOf(plan.placements) + HeapOf(plan.scratch);
+}
+
+std::size_t Tier2Variant::KeptBytes() const {
+  std::size_t bytes = sizeof(*this) + HeapOf(ways_) + HeapOf(groups_);
+  if (executable_ != nullptr) bytes += KeptBytesOf(*executable_);
+  for (const BoundGroup& group : groups_) {
+    bytes += HeapOf(group.memory) + HeapOf(group.scalars);
+  }
+  if (state_ != State::kCompiled) return bytes;  // the worker may write it
+  bytes += HeapOf(task_->code.order) + HeapOf(task_->code.groups);
+  for (const CompiledGroup& group : task_->code.groups) {
+    bytes += HeapOf(group.steps) + HeapOf(group.memory) +
+             HeapOf(group.scalars) + HeapOf(group.shape.symbols) +
+             HeapOf(group.shape.numbers) + HeapOf(group.reads) +
+             HeapOf(group.writes);
+  }
+  return bytes;
+}
+
 Tier2Variant::Running::Running(PreparedSegment* segment,
                                PreparedSegment::Variant* variant,
                                const tjit::runtime::Run& run,
@@ -266,6 +289,7 @@ void Tier2Variant::PickUp(PreparedSegment* segment,
   }
   Build(segment, variant);
   state_ = State::kCompiled;
+  segment->CountKept();
 }
 
 void Tier2Variant::Build(PreparedSegment* segment,

@@ -33,6 +33,14 @@ namespace tjit::runtime {
 // for temporaries behind its last use.
 enum SlotFate : std::uint8_t { kDies, kSurvives, kFilledHere, kGivenUp };
 
+// What the elements of `list` take on the heap.
+template <class T>
+std::size_t HeapOf(const std::vector<T>& list) {
+  constexpr std::size_t kHeader = 16;  // of malloc
+  return list.capacity() == 0 ? 0 : kHeader + list.capacity() * sizeof(T);
+}
+std::size_t KeptBytesOf(const Executable& executable);
+
 struct Tier2Variant {
   // One run of a variant, at tier 2 if it may be.
   class Running {
@@ -61,6 +69,8 @@ struct Tier2Variant {
   // The code's program, if there is one, with what its steps need by now, if
   // that is something else than it was planned with.
   void PlanAgain(PreparedSegment* segment, PreparedSegment::Variant* variant);
+  // About, but for kernels (Kept::kCode).
+  std::size_t KeptBytes() const;
 
  private:
   enum class State : std::uint8_t { kCounting, kAsked, kCompiled, kOff };

@@ -27,6 +27,7 @@
 #include "runtime/library_calls/executor_tensors.h"
 #include "runtime/library_calls/library_call.h"
 #include "support/counters.h"
+#include "support/kept_bytes.h"
 
 namespace tjit::runtime {
 
@@ -70,6 +71,7 @@ class StepClass {
   bool wants_trials_ = false;
   std::uint32_t times_tried_ = 0;
   std::unique_ptr<PreparedStep> boxed_;  // made at first use
+  KeptShare kept_{Kept::kPlans};
 };
 
 class StepClasses {

@@ -1,5 +1,6 @@
 // Stores that come and go: which one is the present one, and the background job
 // that replaces a full one (Note [Eviction] in recorder/trace_eviction.cpp).
+#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "runtime/thread/thread_state.h"
 #include "runtime/tier2/hot_profile.h"
 #include "runtime/tier2/tier2.h"
+#include "support/kept_bytes.h"
 
 namespace tjit::runtime {
 
@@ -40,9 +42,76 @@ std::shared_ptr<TraceStore> ThreadRegistry::HoldStore() {
   return held_store_;
 }
 
+std::uint64_t ThreadRegistry::KeptWith(const TraceStore& store) {
+  return store.bytes() + KeptBytes(Kept::kPlans) + KeptBytes(Kept::kCode);
+}
+
+// Note [Bounded memory]
+// Plans and code come later than the records that they are of, and take several
+// times as much. What part of all that is kept are records is known once some
+// are there, so TJIT_MAX_MEMORY_MB bounds the records of a store, by that part:
+// the store is then full where all would be, and what is run least is left out.
+// Where plans grow later (more variants, code of what had none), a store is
+// left without waiting for what was added to be run.
+//
+// What no thread has left yet counts still, so one store is left at a time. A
+// sequence that would take all by itself is left out as well, and has no room
+// when it comes again: the part is remembered.
+StoreLimits ThreadRegistry::BoundedLimits() const {
+  StoreLimits limits = store_limits_;
+  const std::uint64_t most = most_kept_.load(std::memory_order_relaxed);
+  if (most != 0) {
+    limits.bytes = std::min(
+        limits.bytes,
+        static_cast<std::uint64_t>(record_share_ * static_cast<double>(most)));
+  }
+  return limits;
+}
+
+bool ThreadRegistry::IsOverBound(TraceStore* store) {
+  constexpr std::uint64_t kLeastKnown = 64 << 10;
+  const std::uint64_t most = most_kept_.load(std::memory_order_relaxed);
+  const std::uint64_t records = store->bytes(), kept = KeptWith(*store);
+  if (!mutex_.try_lock()) return false;  // the next time
+  const MutexLock lock(mutex_, std::adopt_lock);
+  if (held_store_.get() != store) return false;
+  if (records >= kLeastKnown) {
+    // Records come before their plans: what is new looks better than it is.
+    constexpr double kPartOfGain = 1.0 / 16;
+    const double share =
+        std::min(kMostRecordShare,
+                 static_cast<double>(records) / static_cast<double>(kept));
+    const double gain = share - record_share_;
+    record_share_ += gain < 0 ? gain : kPartOfGain * gain;
+  }
+  store->SetLimits(BoundedLimits());
+  return most != 0 && kept > most && left_store_.expired();
+}
+
+// The worker's.
+void ThreadRegistry::EvictIfOverBound() {
+  if (most_kept_.load(std::memory_order_relaxed) == 0 || !mutex_.try_lock()) {
+    return;
+  }
+  std::shared_ptr<TraceStore> store;
+  {
+    const MutexLock lock(mutex_, std::adopt_lock);
+    store = held_store_;
+  }
+  MaybeEvict(store, /*had_no_room=*/false);
+}
+
 void ThreadRegistry::MaybeEvict(const std::shared_ptr<TraceStore>& store,
                          bool had_no_room) {
-  if (!store->WantsEviction(had_no_room) || evicting_.exchange(true)) return;
+  const bool is_bounded = most_kept_.load(std::memory_order_relaxed) != 0;
+  if (store->node_count() == 0) return;
+  if (!is_bounded && !store->WantsEviction(had_no_room)) return;
+  if (evicting_.exchange(true)) return;
+  if (!(is_bounded && IsOverBound(store.get())) &&
+      !store->WantsEviction(had_no_room)) {
+    evicting_.store(false);
+    return;
+  }
   // Weak: a job may go under the queue's mutex, which freeing a store takes.
   const std::weak_ptr<TraceStore> weak = store;
   const auto job = [this, weak](const std::atomic<bool>& hurry) {
@@ -85,17 +154,21 @@ bool ThreadRegistry::Evict(TraceStore* store, const std::atomic<bool>& hurry) {
     hot_profile_->KeepCodeOf(*copy);
     before = store->node_count();
     after = copy->node_count();
-    copy->SetLimits(store_limits_);
+    copy->SetLimits(BoundedLimits());
     old = held_store_;
     if (InstructionLogOn()) LogForgotten(*old, *copy);
     SetStore(std::move(copy));
     std::move(go_on).Cancel();
     process_counters_->evictions.Add();
   }
-  PrintCompile(
-      absl::StrCat("Forgotten: the ", before - after, " of ", before,
-                   " recorded ops that were run least, as "
-                   "TJIT_MAX_TRACE_STEPS or TJIT_MAX_TRACE_MB is near"));
+  left_store_ = old;
+  if (most_kept_.load(std::memory_order_relaxed) != 0) {
+    tier2_->ForgetKernels();
+  }
+  PrintCompile(absl::StrCat("Forgotten: the ", before - after, " of ", before,
+                            " recorded ops that were run least, as "
+                            "TJIT_MAX_TRACE_STEPS, TJIT_MAX_TRACE_MB or "
+                            "TJIT_MAX_MEMORY_MB is near"));
   return true;
 }
 

@@ -26,6 +26,7 @@ ThreadRegistry::ThreadRegistry(Tier2* tier2, HotProfile* hot_profile,
     const MutexLock lock(mutex_);
     SetStore(std::make_unique<TraceStore>());
   }
+  tier2_->CallAfterCompiling([this] { EvictIfOverBound(); });
   g_registry.store(this, std::memory_order_release);
 }
 
@@ -105,10 +106,12 @@ std::vector<ThreadState*> ThreadRegistry::States() {
   return states_;
 }
 
-void ThreadRegistry::SetStoreLimits(const StoreLimits& limits) {
+void ThreadRegistry::SetLimits(const StoreLimits& limits,
+                               std::uint64_t most_kept) {
+  most_kept_.store(most_kept, std::memory_order_relaxed);
   const MutexLock lock(mutex_);
   store_limits_ = limits;
-  held_store_->SetLimits(limits);
+  held_store_->SetLimits(BoundedLimits());
 }
 
 void ThreadRegistry::ReplaceStore() {
@@ -118,7 +121,7 @@ void ThreadRegistry::ReplaceStore() {
     root_ops_[op].store(false, std::memory_order_relaxed);
   }
   // Each thread looks at its next op and starts over by itself.
-  auto store = std::make_unique<TraceStore>(store_limits_);
+  auto store = std::make_unique<TraceStore>(BoundedLimits());
   if (InstructionLogOn()) LogForgotten(*held_store_, *store);
   SetStore(std::move(store));
 }

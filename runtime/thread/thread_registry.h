@@ -56,7 +56,8 @@ class ThreadRegistry {
     return store_.load(std::memory_order_acquire);
   }
   std::shared_ptr<TraceStore> HoldStore();
-  void SetStoreLimits(const StoreLimits& limits);
+  // `most_kept`: bytes of all that is kept of sequences; 0: any number.
+  void SetLimits(const StoreLimits& limits, std::uint64_t most_kept);
   // clear(): an empty store. Each thread goes over to it at its next op.
   void ReplaceStore();
   // A path was added, or had no room: makes room in the background, if need be.
@@ -83,10 +84,20 @@ class ThreadRegistry {
 
  private:
   static constexpr OpId kMaxOps = 16384;
+  // Plans alone take as much as records.
+  static constexpr double kMostRecordShare = 0.5;
 
   ThreadState* AcquireFreeState() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SetStore(std::unique_ptr<TraceStore> store)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Bytes of records, plans and code.
+  static std::uint64_t KeptWith(const TraceStore& store);
+  // What a store may hold, so that its plans and code fit as well.
+  StoreLimits BoundedLimits() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // True if more than `most_kept_` is kept and forgetting may help; sets the
+  // limits of the store. REQUIRES: this thread has set evicting_.
+  bool IsOverBound(TraceStore* store);
+  void EvictIfOverBound();
   // The worker's part of MaybeEvict(). False if `hurry` was set.
   bool Evict(TraceStore* store, const std::atomic<bool>& hurry);
 
@@ -99,7 +110,12 @@ class ThreadRegistry {
   // held_store_. Written under mutex_, read without.
   std::atomic<TraceStore*> store_;
   StoreLimits store_limits_ ABSL_GUARDED_BY(mutex_);
+  std::atomic<std::uint64_t> most_kept_{0};
   std::atomic<bool> evicting_{false};
+  // The last store that was left, while it lasts; whoever set evicting_ may.
+  std::weak_ptr<TraceStore> left_store_;
+  // Records' part of all that is kept, as far as it is known.
+  double record_share_ ABSL_GUARDED_BY(mutex_) = kMostRecordShare;
   std::unique_ptr<std::atomic<bool>[]> root_ops_;
   Tier2* const tier2_;
   HotProfile* const hot_profile_;

@@ -24,6 +24,7 @@
 #include "runtime/platform/parallel.h"
 #include "runtime/report/log.h"
 #include "runtime/tier2/worker.h"
+#include "support/kept_bytes.h"
 #include "support/planted_defect.h"
 #include "support/policy.h"
 
@@ -114,11 +115,13 @@ class LoopSpeed {
 class LlvmKernel : public Kernel {
  public:
   LlvmKernel(const TjitLlvmApi* api, const TjitKernel& kernel,
-             bool calls_libtorch)
+             bool calls_libtorch, std::size_t function_bytes)
       : api_(api),
         kernel_(kernel),
         calls_libtorch_(calls_libtorch),
-        speeds_(static_cast<std::size_t>(kernel.loop_count)) {}
+        speeds_(static_cast<std::size_t>(kernel.loop_count)) {
+    kept_.Set(kernel.code_bytes + kLoopsPerFunction * function_bytes);
+  }
   ~LlvmKernel() override { api_->free(kernel_.handle); }
   LlvmKernel(const LlvmKernel&) = delete;
   LlvmKernel& operator=(const LlvmKernel&) = delete;
@@ -265,8 +268,12 @@ class LlvmKernel : public Kernel {
     return !went_back;
   }
 
+  // The handle has the function, and its loops, which take as much again.
+  static constexpr std::size_t kLoopsPerFunction = 2;
+
   const TjitLlvmApi* const api_;
   const TjitKernel kernel_;
+  KeptShare kept_{Kept::kCode};
   const bool calls_libtorch_;
   mutable std::atomic<bool> went_back_{false};
   mutable std::vector<LoopSpeed> speeds_;  // by loop; of chains the first's
@@ -348,7 +355,8 @@ class LlvmEngine : public Engine {
     const bool calls =
         std::any_of(math.begin(), math.end(),
                     [](const TjitMath& m) { return m.address != nullptr; });
-    return std::make_shared<LlvmKernel>(api_, kernel, calls);
+    return std::make_shared<LlvmKernel>(api_, kernel, calls,
+                                        ir::KeptBytesOf(function));
   }
 
   // What is wrong Compile() says.

@@ -200,6 +200,7 @@ void Tier2::Precompile(SegmentInput input, Engine* engine) {
 // The worker's.
 KernelCache& Tier2::Kernels() {
   if (forget_.exchange(false)) kernels_.Clear();
+  kernels_.Count();
   return kernels_;
 }
 
@@ -244,13 +245,18 @@ void Tier2::Compile(CompileTask* task) {
   const std::int64_t probed = verdicts_.probed();
   Log(*task, use, probed - std::exchange(probed_, probed));
   task->input = SegmentInput();
-  const MutexLock lock(mutex_);
-  for (const std::string& reason : task->code.reasons) {
-    if (failures_.size() < kMaxReasons || failures_.contains(reason)) {
-      ++failures_[reason];
+  {
+    const MutexLock lock(mutex_);
+    for (const std::string& reason : task->code.reasons) {
+      if (failures_.size() < kMaxReasons || failures_.contains(reason)) {
+        ++failures_[reason];
+      }
     }
   }
+  if (after_compiling_ != nullptr) after_compiling_();
 }
+
+void Tier2::ForgetKernels() { forget_.store(true); }
 
 void Tier2::Forget() {
   worker_.DropQueued();

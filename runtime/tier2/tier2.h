@@ -15,6 +15,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -87,6 +88,12 @@ class Tier2 {
   void Precompile(SegmentInput input, Engine* engine);
   // Does all of this, and other jobs.
   Worker& worker() { return worker_; }
+  // Kernels that no segment has any more go, before the next task.
+  void ForgetKernels();
+  // On the worker, behind each compilation.
+  void CallAfterCompiling(std::function<void()> call) {
+    after_compiling_ = std::move(call);
+  }
   // clear(): kernels and failures are forgotten.
   void Forget();
   // Around fork(). REQUIRES: the worker is paused.
@@ -151,6 +158,7 @@ class Tier2 {
   std::atomic<cache::ObjectCache*> cache_{nullptr};
   VerdictStore verdicts_{&cache_};  // the worker's
   KernelCache kernels_;  // the worker's
+  std::function<void()> after_compiling_;
   std::int64_t probed_ = 0;  // functions, when the last task was done
   Counters counters_;
   Worker worker_{[this] {

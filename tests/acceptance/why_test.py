@@ -415,8 +415,8 @@ class ForgottenTest(Case):
         self.assertIn(" forgotten, as records came near their bound and it was "
                       "run least\n", text)
         self.assertRegex(text, r"\nnow, .*: forgotten\n")
-        self.assertIn("\n  what to do: raise TJIT_MAX_TRACE_STEPS or "
-                      "TJIT_MAX_TRACE_MB\n", text)
+        self.assertIn("\n  what to do: raise TJIT_MAX_TRACE_STEPS, "
+                      "TJIT_MAX_TRACE_MB or TJIT_MAX_MEMORY_MB\n", text)
         self.check_now(max(map(int, kept)))
         # More than a list has room for; what was found again is there once.
         names = {value(row, "sequence") for row in found.values()}

@@ -99,6 +99,7 @@ class ConfigTest(unittest.TestCase):
              "[CONFIG] hot_threshold = 10 (set by the program)",
              '[CONFIG] instruction_log = "" (default)',
              "[CONFIG] instruction_log_mb = unbounded (default)",
+             "[CONFIG] max_memory_mb = 0 (default)",
              "[CONFIG] max_trace_mb = 32 (default)",
              "[CONFIG] max_trace_steps = 2000 (tjit.yaml:4:18)",
              "[CONFIG] nan = false (default)",

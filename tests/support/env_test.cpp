@@ -243,13 +243,16 @@ TEST(EnvTest, ThresholdIsAWholeNumberInItsRange) {
   }
   for (const char* entry :
        {"TJIT_MAX_TRACE_STEPS=99", "TJIT_MAX_TRACE_STEPS=100000001",
-        "TJIT_MAX_TRACE_MB=0", "TJIT_MAX_TRACE_MB=1.5",
-        "TJIT_INSTRUCTION_LOG_MB=0", "TJIT_INSTRUCTION_LOG_MB=1000001"}) {
+        "TJIT_MAX_TRACE_MB=0", "TJIT_MAX_TRACE_MB=1.5", "TJIT_MAX_MEMORY_MB=-1",
+        "TJIT_MAX_MEMORY_MB=1000001", "TJIT_INSTRUCTION_LOG_MB=0",
+        "TJIT_INSTRUCTION_LOG_MB=1000001"}) {
     EXPECT_THAT(Parse({entry}).complaints,
                 ElementsAre(AllOf(HasSubstr(entry), HasSubstr("accepted is"))));
   }
   EXPECT_EQ(Parse({"TJIT_MAX_TRACE_STEPS=100"}).max_trace_steps, 100);
   EXPECT_EQ(Parse({"TJIT_MAX_TRACE_MB=1000000"}).max_trace_mb, 1000000);
+  EXPECT_EQ(Parse({"TJIT_MAX_MEMORY_MB=64"}).max_memory_mb, 64);
+  EXPECT_TRUE(Parse({"TJIT_MAX_MEMORY_MB=0"}).has_max_memory_mb);
   EXPECT_EQ(Parse({"TJIT_INSTRUCTION_LOG_MB=1000000"}).instruction_log_mb,
             1000000);
   EXPECT_EQ(Parse({"TJIT_HOT_THRESHOLD=2"}).hot_threshold, 2);

@@ -99,6 +99,14 @@ struct Options {
       internal::FromFile("max_trace_steps", std::int64_t{400000});
   std::int64_t max_trace_mb =
       internal::FromFile("max_trace_mb", std::int64_t{32});
+  // All that is kept of sequences, in MB: records, what is prepared of them on
+  // each thread, machine code and what the compiler keeps, about (stats():
+  // trace_bytes, plan_bytes, code_bytes). 1 to 1000000 (TJIT_MAX_MEMORY_MB); 0:
+  // the two bounds above alone. Where it is reached, the sequences that were
+  // run least are forgotten, and their code with them; one that would need more
+  // for itself is not recorded. Memory of tensors does not count.
+  std::int64_t max_memory_mb =
+      internal::FromFile("max_memory_mb", std::int64_t{0});
   // Names the ops that make NaN or infinity out of numbers (TJIT_NAN). Nothing
   // is deferred. With `strict` the first one is a c10::Error at that op.
   bool nan = internal::FromFile("nan", false);
