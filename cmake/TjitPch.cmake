@@ -4,6 +4,8 @@
 # tjit_torch_pch(target [API])
 #   ATen and the dispatcher; with API the whole C++ API (torch/torch.h), which
 #   is worth it only for files that include that.
+# tjit_torch_pch_of(variable source...)
+#   Sets the variable to API or ATEN, by what the sources include, or to "".
 # Targets share: our flags are the same everywhere except that gcc compiles
 # libraries with -fPIC and programs with -fPIE, so there are at most two
 # headers of each kind (18 s, API 32 s, and 0.4 GB each), made on request.
@@ -14,7 +16,7 @@ set(TJIT_PCH_ATEN <ATen/ATen.h> <ATen/core/dispatch/Dispatcher.h>
 set(TJIT_PCH_API <torch/torch.h>)
 
 function(tjit_torch_pch target)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "API" "" "")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "API;ATEN" "" "")
   set(kind ATEN)
   if(arg_API)
     set(kind API)
@@ -23,6 +25,19 @@ function(tjit_torch_pch target)
   tjit_pch_owner(${kind} ${type} owner)
   target_precompile_headers(${target} REUSE_FROM ${owner})
   tjit_pch_options(${target})
+endfunction()
+
+function(tjit_torch_pch_of result)
+  set(kind "")
+  foreach(source ${ARGN})
+    file(STRINGS ${source} includes REGEX "^#include <")
+    if(includes MATCHES "<torch/(torch|nn|optim|script)\\.h>")
+      set(kind API)
+    elseif(NOT kind AND includes MATCHES "<ATen/ATen\\.h>")
+      set(kind ATEN)
+    endif()
+  endforeach()
+  set(${result} ${kind} PARENT_SCOPE)
 endfunction()
 
 # Without this ccache would preprocess all of libtorch again on every miss.

@@ -4,7 +4,8 @@
 # A GoogleTest program (gtest_main gives it its main) that is one ctest test.
 # SERIAL: it measures time or uses every core; nothing runs beside it.
 # TORCH_PCH: its sources include much of libtorch; they share one precompiled
-# header (cmake/TjitPch.cmake).
+# header (cmake/TjitPch.cmake). Sources that include ATen/ATen.h or the C++ API
+# do so without being told.
 include_guard(GLOBAL)
 
 find_package(GTest REQUIRED)
@@ -22,8 +23,9 @@ function(tjit_add_test name)
   target_link_libraries(${name} PRIVATE ${arg_LIBS} GTest::gmock
     GTest::gtest_main)
   tjit_configure(${name})
-  if(arg_TORCH_PCH)
-    tjit_torch_pch(${name})
+  tjit_torch_pch_of(kind ${arg_SOURCES})
+  if(arg_TORCH_PCH OR kind)
+    tjit_torch_pch(${name} ${kind})
   endif()
   add_test(NAME ${name} COMMAND ${name})
   tjit_test_properties(${name} ${ARGN})
