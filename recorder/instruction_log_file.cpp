@@ -34,8 +34,29 @@ bool LogFile::Open(const std::string& path, bool is_child,
   if (is_child || (fd_ < 0 && errno == EWOULDBLOCK)) {
     fd_ = OpenLocked(absl::StrCat(path, ".", getpid()));
   }
+  return BeginFirst();
+}
+
+std::string LogFile::OpenOrSayWhy(const std::string& path,
+                                  std::uint32_t max_chunks) {
+  const MutexLock lock(mutex_);
+  std::string why;
+  why_ = &why;
+  asked_by_ = "tjit attach";
+  max_chunks_ = max_chunks;
+  fd_ = OpenLocked(path);
+  if (fd_ < 0 && errno == EWOULDBLOCK) {
+    End(absl::StrCat("cannot write \"", path,
+                     "\": another process writes a log there now"));
+  }
+  BeginFirst();
+  why_ = nullptr;
+  return why;
+}
+
+bool LogFile::BeginFirst() {
   if (ended_ || !Begin(0)) return false;
-  return max_chunks == 0 || PrepareParts();
+  return max_chunks_ == 0 || PrepareParts();
 }
 
 // A name that stays: not of a link, and of a file that may get PATH.old.
@@ -137,10 +158,14 @@ void LogFile::Stop(const std::string& why) {
 void LogFile::End(const std::string& why) {
   const bool begun =
       part() != 0 || (header_ != nullptr && header_->chunks != 0);
-  LogLine(LogLevel::kWarning,
-          absl::StrCat("tjit: TJIT_INSTRUCTION_LOG: ", why,
-                       begun ? "; the log ends here, the program goes on"
-                             : "; this run is not logged"));
+  if (why_ != nullptr) {
+    *why_ = why;
+  } else {
+    LogLine(LogLevel::kWarning,
+            absl::StrCat("tjit: ", asked_by_, ": ", why,
+                         begun ? "; the log ends here, the program goes on"
+                               : "; this run is not logged"));
+  }
   ended_ = true;
   // The lock stays with what is mapped: nobody may empty the file yet.
   if (header_ != nullptr) {

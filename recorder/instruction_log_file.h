@@ -37,6 +37,9 @@ class LogFile {
   // `max_chunks`: that a part fills; one more is begun. 0: all in one part.
   bool Open(const std::string& path, bool is_child,
             std::uint32_t max_chunks = 0);
+  // The same for who waits for an answer: "" or what stands against it. A file
+  // that another process writes stands against it, too.
+  std::string OpenOrSayWhy(const std::string& path, std::uint32_t max_chunks);
   // Says that no more rows come.
   void Close();
   // Lets the file go without a word: the parent of this process writes it.
@@ -61,6 +64,7 @@ class LogFile {
   static std::uint32_t PartOf(std::uint32_t state) { return state / 2; }
   std::uint32_t state() const { return state_.load(std::memory_order_relaxed); }
   int OpenLocked(const std::string& path) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool BeginFirst() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool Begin(std::uint32_t part) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool PrepareParts() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool MakeOld() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -71,6 +75,10 @@ class LogFile {
 
   Mutex mutex_;
   std::string path_ ABSL_GUARDED_BY(mutex_);
+  // Who asked for the log, for lines on stderr; and where to say instead why it
+  // cannot be.
+  const char* asked_by_ ABSL_GUARDED_BY(mutex_) = "TJIT_INSTRUCTION_LOG";
+  std::string* why_ ABSL_GUARDED_BY(mutex_) = nullptr;
   int fd_ ABSL_GUARDED_BY(mutex_) = -1;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
   LogFileHeader* header_ ABSL_GUARDED_BY(mutex_) = nullptr;

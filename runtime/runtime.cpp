@@ -71,7 +71,7 @@ int& PausesOfThread() { return t_exit.pauses; }
       if (any_pending) {
         ThreadRegistry::Get()->FlushAll(FlushReason::kOtherThread);
       }
-      return InstructionLogOn() ? LogOnlyState() : nullptr;
+      return LogsFromTheStart() ? LogOnlyState() : nullptr;
     }
   }
   if (is_small) {  // for this call only: outside of regions it takes no part
@@ -110,6 +110,7 @@ void Runtime::InstallOnce() {
   const std::uint64_t began_ns = ThreadNs();
   g_main_thread = pthread_self();
   OwnerLock::Prepare();
+  OfferAttach();
   InstallAllocator();
   InstallFaultHandler(&FaultIn);
   RecordDefaultDtype();
@@ -241,6 +242,7 @@ bool Runtime::Enable(const Options& options, bool for_thread) {
   g_settings.SetMayDefer(true);
   if (!for_thread) g_process_enabled.store(true);
   g_enabled.store(true);
+  SetAttachOn(true);
   return true;
 }
 
@@ -249,7 +251,8 @@ void Runtime::Disable() {
   threads_->FlushAllSurely(FlushReason::kSyncCall);
   tier2_->worker().DropQueued();
   g_process_enabled.store(false);
-  g_enabled.store(InstructionLogOn());
+  g_enabled.store(LogsFromTheStart());
+  SetAttachOn(false);
 }
 
 void Runtime::Clear() {

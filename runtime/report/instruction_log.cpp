@@ -1,97 +1,25 @@
 #include "runtime/report/instruction_log.h"
 
-#include <pthread.h>
-#include <unistd.h>
-
-#include <chrono>
-#include <memory>
+#include <atomic>
+#include <functional>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "recorder/instruction_log.h"
-#include "runtime/call/interpose.h"
 #include "runtime/call/plain_tensor.h"
 #include "runtime/call/trace_run.h"
-#include "runtime/platform/thread_context.h"
-#include "support/mutex.h"
+#include "runtime/report/log_writers.h"
 
 namespace tjit::runtime {
 
-std::atomic<bool> g_instruction_log{false};
-
 namespace {
 
+std::atomic<bool> g_from_the_start{false};
+
 using Words = std::vector<std::uint64_t>;
-
-std::uint64_t NowNs() {
-  return static_cast<std::uint64_t>(
-      std::chrono::steady_clock::now().time_since_epoch().count());
-}
-
-// Everything of one process's log. A forked child has a new one.
-struct Log {
-  Mutex mutex;
-  std::vector<std::unique_ptr<LogStream>> streams ABSL_GUARDED_BY(mutex);
-  std::vector<LogStream*> free ABSL_GUARDED_BY(mutex);
-  std::uint16_t threads ABSL_GUARDED_BY(mutex) = 0;
-  bool is_open ABSL_GUARDED_BY(mutex) = false;
-  LogFile file;
-};
-// What outlives a fork.
-std::string g_path;  // set before g_instruction_log
-std::uint32_t g_max_chunks = 0;  // that a part fills; 0: any number
-std::uint64_t g_start_ns = 0;
-bool g_is_child = false;
-// Never destroyed: threads may write while the process ends.
-Log* g_log = nullptr;
-
-std::uint64_t SinceStart() { return NowNs() - g_start_ns; }
-
-thread_local LogStream* t_stream __attribute__((tls_model("initial-exec"))) =
-    nullptr;
-
-struct StreamReturn {
-  LogStream* stream = nullptr;
-  Log* log = nullptr;
-  ~StreamReturn() {
-    t_stream = nullptr;
-    if (stream == nullptr || log != g_log) return;  // the parent's
-    const MutexLock lock(log->mutex);
-    log->free.push_back(stream);
-  }
-};
-thread_local StreamReturn t_return;
-
-LogSource SourceOfThisThread(Log* log)
-    ABSL_EXCLUSIVE_LOCKS_REQUIRED(log->mutex) {
-  if (getpid() == gettid()) return {LogSource::Kind::kMain, 0};
-  if (InParallelRegion()) return {LogSource::Kind::kWorker, 0};
-  return {LogSource::Kind::kThread, ++log->threads};
-}
-
-[[gnu::noinline]] LogStream* NewStream() {
-  Log* log = g_log;
-  const MutexLock lock(log->mutex);
-  if (!log->is_open) {
-    log->is_open = true;
-    log->file.Open(g_path, g_is_child, g_max_chunks);
-  }
-  if (log->free.empty()) {
-    const auto number = static_cast<std::uint32_t>(log->streams.size());
-    log->streams.push_back(std::make_unique<LogStream>(&log->file, number));
-    log->free.push_back(log->streams.back().get());
-  }
-  t_stream = log->free.back();
-  log->free.pop_back();
-  t_stream->SetSource(SourceOfThisThread(log));
-  t_return.stream = t_stream;
-  t_return.log = log;
-  return t_stream;
-}
-
-LogStream& Stream() { return t_stream != nullptr ? *t_stream : *NewStream(); }
 
 // Words in place for the usual call.
 class WordList {
@@ -145,21 +73,20 @@ std::string SequenceName(const Trace* trace) {
 }  // namespace
 
 void StartInstructionLog(const std::string& path, long long mb) {
-  // There are two parts at a time.
-  constexpr long long kChunksPerMb = (1 << 20) / kLogChunkBytes / 2;
-  g_path = path;
-  // A part begins one more than it fills, and has a page before them.
-  g_max_chunks =
-      mb == 0 ? 0 : static_cast<std::uint32_t>(mb * kChunksPerMb - 2);
-  g_start_ns = NowNs();
-  g_log = new Log;
-  g_instruction_log.store(true, std::memory_order_release);
+  BeginWholeLog(path, mb);
+  g_from_the_start.store(true);
+  RefuseAttach(path);
 }
 
-// g_instruction_log stays: a call whose kernel runs now ends as it began, and
+bool LogsFromTheStart() {
+  return g_from_the_start.load(std::memory_order_relaxed);
+}
+
+// InstructionLogOn() stays: a call whose kernel runs now ends as it began, and
 // one that LogOnlyState() stands for has no other way to end.
 void CloseInstructionLog() {
-  if (g_log != nullptr) g_log->file.Close();
+  CloseLog();
+  EndAttachAtExit();
 }
 
 ThreadState* LogOnlyState() {
@@ -170,18 +97,27 @@ ThreadState* LogOnlyState() {
 void LogEagerCall(const CallFrame& frame) {
   WordList arguments;
   AddArguments(frame, &arguments);
-  Stream().BeginOp(frame.entry.id, arguments.view(), SinceStart());
+  const StreamScope log;
+  if (log.stream() == nullptr) return;
+  log.stream()->BeginOp(frame.entry.id, arguments.view(),
+                        log.Since(LogNowNs()));
 }
 
 void LogEagerResults(const CallFrame& frame, const ResultList& results) {
-  const std::uint64_t now_ns = SinceStart();
+  const std::uint64_t now_ns = LogNowNs();
   WordList words;
   for (const c10::TensorImpl* impl : results.items()) words.Add(impl);
   AddAliases(frame, &words);
-  Stream().EndOp(words.view(), now_ns);
+  const StreamScope log;
+  if (log.stream() == nullptr) return;
+  log.stream()->EndOp(words.view(), log.Since(now_ns));
 }
 
-void LogThrow() { Stream().EndOpThrew(SinceStart()); }
+void LogThrow() {
+  const StreamScope log;
+  if (log.stream() == nullptr) return;
+  log.stream()->EndOpThrew(log.Since(LogNowNs()));
+}
 
 void LogDeferredCall(const CallFrame& frame) {
   WordList arguments;
@@ -191,9 +127,26 @@ void LogDeferredCall(const CallFrame& frame) {
     results.Add(frame.results[i]);
   }
   AddAliases(frame, &results);
-  Stream().AddDeferred(frame.entry.id, arguments.view(), results.view(),
-                       SinceStart());
+  const StreamScope log;
+  if (log.stream() == nullptr) return;
+  log.stream()->AddDeferred(frame.entry.id, arguments.view(), results.view(),
+                            log.Since(LogNowNs()));
 }
+
+namespace {
+
+// A row that has ended already.
+void LogEndedEvent(LogEvent event, LogWords key, std::uint64_t took_ns,
+               const std::function<LogStream::Text()>& make) {
+  const std::uint64_t now_ns = LogNowNs();
+  const StreamScope log;
+  if (log.stream() == nullptr) return;
+  log.stream()->EndEvent(
+      log.stream()->BeginEvent(event, key, log.Since(now_ns - took_ns), make),
+      log.Since(now_ns));
+}
+
+}  // namespace
 
 void LogTraceEvent(LogEvent event, const char* what, const Trace* trace,
                    const std::string& details, std::uint64_t ns) {
@@ -202,11 +155,7 @@ void LogTraceEvent(LogEvent event, const char* what, const Trace* trace,
                                           details.empty() ? "" : " ", details)};
   const std::string both = absl::StrCat(text.command, " ", text.details);
   const Words key(both.begin(), both.end());
-  const std::uint64_t now_ns = SinceStart();
-  LogStream& stream = Stream();
-  stream.EndEvent(stream.BeginEvent(event, {key.data(), key.size()},
-                                    now_ns - ns, [&] { return text; }),
-                  now_ns);
+  LogEndedEvent(event, {key.data(), key.size()}, ns, [&] { return text; });
 }
 
 const Trace* TraceOfSegment(const TraceNode& last) {
@@ -224,16 +173,10 @@ void LogSighting(const Trace& trace, std::int64_t threshold, bool is_hot_now) {
 // One for each run: its text is made once.
 void LogFinished(const Trace& trace) {
   const std::uint64_t key[] = {trace.key.hash};
-  const std::uint64_t now_ns = SinceStart();
-  LogStream& stream = Stream();
-  stream.EndEvent(
-      stream.BeginEvent(LogEvent::kDetect, {key, std::size(key)}, now_ns,
-                        [&] {
-                          return LogStream::Text{
-                              "Finished",
-                              absl::StrCat("sequence=", SequenceName(&trace))};
-                        }),
-      now_ns);
+  LogEndedEvent(LogEvent::kDetect, {key, std::size(key)}, 0, [&] {
+    return LogStream::Text{"Finished",
+                           absl::StrCat("sequence=", SequenceName(&trace))};
+  });
 }
 
 void LogForgotten(const TraceStore& before, const TraceStore& after) {
@@ -254,36 +197,40 @@ void SegmentRow::Begin(LogEvent event, const Run& run, FlushReason reason) {
   const std::uint64_t key[] = {trace == nullptr ? 0 : trace->key.hash,
                                run.pending.size(),
                                static_cast<std::uint64_t>(reason)};
-  row_ = Stream().BeginEvent(event, {key, std::size(key)}, SinceStart(), [&] {
+  const auto make = [&] {
     return LogStream::Text{event == LogEvent::kDrain ? "Drained" : "Executed",
                            absl::StrCat("sequence=", SequenceName(trace),
                                         " ops=", run.pending.size(),
                                         " reason=", FlushName(reason))};
-  });
+  };
+  const StreamScope log;
+  if (log.stream() == nullptr) return;
+  log_ = log.log();
+  row_ = log.stream()->BeginEvent(event, {key, std::size(key)},
+                                  log.Since(LogNowNs()), make);
 }
 
-void SegmentRow::End() { Stream().EndEvent(row_, SinceStart()); }
+// The row may stand in a log that has ended.
+void SegmentRow::End() {
+  const StreamScope log;
+  if (log.stream() == nullptr || log.log() != log_) return;
+  log.stream()->EndEvent(row_, log.Since(LogNowNs()));
+}
 
 void LockInstructionLogForFork() {
-  if (g_log == nullptr) return;
-  g_log->mutex.LockForFork();
-  g_log->file.LockForFork();
+  LockAttachForFork();
+  LockWritersForFork();
 }
 
 void UnlockInstructionLogAfterFork() {
-  if (g_log == nullptr) return;
-  g_log->file.UnlockAfterFork();
-  g_log->mutex.UnlockAfterFork();
+  UnlockWritersAfterFork();
+  UnlockAttachAfterFork();
 }
 
-// The parent's chunks must not be written here.
-void ForgetInstructionLogInChild() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-  if (g_log == nullptr) return;
-  for (const auto& stream : g_log->streams) stream->Unmap();
-  g_log->file.Abandon();
-  g_log = new Log;
-  g_is_child = true;
-  t_stream = nullptr;
+void ForgetInstructionLogInChild() {
+  const std::string path = ForgetWritersInChild();
+  OfferAttachInChild(/*logs=*/!path.empty());
+  if (!path.empty()) RefuseAttach(path);
 }
 
 }  // namespace tjit::runtime

@@ -1,44 +1,41 @@
-// The instruction log (TJIT_INSTRUCTION_LOG): a row for every op that passes
-// a wrapper, eager or deferred, and rows for what tjit does with them.
+// The instruction log: a row for every op that passes a wrapper, eager or
+// deferred, and rows for what tjit does with them.
 //
-// Each thread writes a stream of its own (recorder/instruction_log.h); a
-// thread that ends hands it back for the next one. The file is opened at the
-// first op, so that a shell or a launcher leaves it alone. While the log is on
-// the wrappers stay in place with tjit off: a thread that takes no part has
-// LogOnlyState(), and its ops run eagerly.
+// It is written from the start on (TJIT_INSTRUCTION_LOG), or for some seconds
+// (`tjit attach`, report/attach.h). In the first case the wrappers stay in place
+// with tjit off: a thread that takes no part has LogOnlyState(), and its ops run
+// eagerly. In the second case InstructionLogOn() may change at any time: what
+// follows then writes no row, or half of one, which stays open.
 //
 // Off, an op pays one load and one branch in OnCall() and in AfterEager().
-// Threads: any. Tested by: tests/acceptance/log_test.py
+// Threads: any. Tested by: tests/acceptance/log_test.py, attach_test.py
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <string>
 
 #include "recorder/instruction_log_format.h"
 #include "recorder/trace.h"
 #include "runtime/call/eager_call.h"
+#include "runtime/report/attach.h"
 #include "support/bail.h"
 
 namespace tjit::runtime {
 
 struct Run;
 
-extern std::atomic<bool> g_instruction_log;
-inline bool InstructionLogOn() {
-  return g_instruction_log.load(std::memory_order_relaxed);
-}
-
-// Rows from now on, into `path`.
+// Rows from now on, into `path`, until the process ends.
 void StartInstructionLog(const std::string& path, long long mb);
+// That was called.
+bool LogsFromTheStart();
 // The process ends. InstructionLogOn() stays: calls are in kernels.
 void CloseInstructionLog();
 
-// What ActiveState() returns on a thread that takes no part while the log is
-// on. Only to be compared with.
+// What ActiveState() returns on a thread that takes no part where
+// LogsFromTheStart(). Only to be compared with.
 ThreadState* LogOnlyState();
 
-// REQUIRES (all below): InstructionLogOn().
+// All below do nothing where the log has ended meanwhile.
 // An op whose kernel runs now, and how it ended.
 void LogEagerCall(const CallFrame& frame);
 void LogEagerResults(const CallFrame& frame, const ResultList& results);
@@ -80,9 +77,11 @@ class SegmentRow {
   void End();
 
   LogRecord* row_ = nullptr;
+  std::uint64_t log_ = 0;  // that it stands in
 };
 
-// Around fork(); a child's rows go into a file of its own.
+// Around fork(); a child's rows go into a file of its own, if they are written
+// from the start on.
 void LockInstructionLogForFork();
 void UnlockInstructionLogAfterFork();
 void ForgetInstructionLogInChild();

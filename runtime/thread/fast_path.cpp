@@ -310,20 +310,25 @@ bool TraceCursor::EnterFast(CallFrame& frame, Decision* decision) {
 
 namespace {
 
-// OnCall() with a row for the op.
+// OnCall() with a row for the op, or where `tjit attach` may want something.
 [[gnu::noinline]] Decision OnLoggedCall(ThreadState* state, CallFrame& frame) {
+  LookAtAttach();
+  const bool is_logged =
+      InstructionLogOn() && frame.entry.op_class != OpClass::kEmpty;
   Decision decision = Decision::kEager;
   if (state != LogOnlyState()) {
     try {
       decision = state->OnCall(frame);
-    } catch (const std::exception&) {
+    } catch (const std::exception&) {  // what was pending lacked memory
       state->CountThrow();
-      LogEagerCall(frame);
-      LogThrow();
+      if (is_logged) {
+        LogEagerCall(frame);
+        LogThrow();
+      }
       throw;
     }
   }
-  if (frame.entry.op_class == OpClass::kEmpty) return decision;
+  if (!is_logged) return decision;
   if (decision == Decision::kDeferred) {
     LogDeferredCall(frame);
   } else {
@@ -335,7 +340,7 @@ namespace {
 }  // namespace
 
 [[gnu::hot]] Decision OnCall(ThreadState* state, CallFrame& frame) {
-  if (InstructionLogOn()) [[unlikely]]
+  if (LogsOrIsAsked()) [[unlikely]]
     return OnLoggedCall(state, frame);
   try {
     return state->OnCall(frame);

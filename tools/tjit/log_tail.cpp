@@ -84,6 +84,7 @@ void LogTail::CountEvent(LogEvent event, const Text& text, double took_ns) {
 // A row that has finished.
 void LogTail::Count(Stream* stream, const LogRecord& record) {
   const LogEvent event = LogEventOf(record);
+  ++counts_.rows;
   counts_.last_ns = std::max(counts_.last_ns, record.word >> 8);
   if (event == LogEvent::kOp) {
     ++counts_.ops;
@@ -148,6 +149,12 @@ void LogTail::ReadStream(Stream* stream) {
     stream->chunks.pop_front();
     stream->slot = 1;
   }
+}
+
+std::uint64_t LogTail::open_rows() const {
+  std::uint64_t open = open_before_;
+  for (const auto& [number, stream] : streams_) open += stream.open.size();
+  return open;
 }
 
 void LogTail::Read() {

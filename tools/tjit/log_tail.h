@@ -25,6 +25,7 @@ namespace tjit::tools {
 
 // Sums since the log began; the difference of two is what was done between.
 struct LogCounts {
+  std::uint64_t rows = 0;  // that have ended
   std::uint64_t ops = 0, deferred = 0;
   std::uint64_t replayed = 0, drained = 0;  // ops
   std::uint64_t runs = 0, drains = 0, exits = 0;
@@ -48,6 +49,7 @@ class LogTail {
 
   // The file is another one, the next part of the log.
   void BeginPart() {
+    open_before_ = open_rows();
     streams_.clear();
     chunks_found_ = 0;
   }
@@ -60,6 +62,8 @@ class LogTail {
     return exit_reasons_;
   }
   std::size_t threads() const { return threads_.size(); }
+  // Rows that have not ended.
+  std::uint64_t open_rows() const;
   // Records and chunks that do not fit.
   std::uint64_t damaged() const { return damaged_; }
 
@@ -100,6 +104,7 @@ class LogTail {
   std::map<std::string, SequenceCounts> sequences_;
   std::map<std::string, std::uint64_t> exit_reasons_;
   std::uint64_t damaged_ = 0;
+  std::uint64_t open_before_ = 0;  // in earlier parts
   std::vector<LogRecord> buffer_;
 };
 

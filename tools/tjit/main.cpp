@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "absl/strings/str_format.h"
+#include "tools/tjit/attach_command.h"
 #include "tools/tjit/cache_command.h"
 #include "tools/tjit/doctor_command.h"
 #include "tools/tjit/explain_command.h"
@@ -29,6 +30,7 @@ constexpr char kHelp[] =
     "       tjit log [options] FILE\n"
     "       tjit timeline [options] BEFORE AFTER -o PATH\n"
     "       tjit top [options] LOG | PID\n"
+    "       tjit attach [options] PID\n"
     "       tjit replay [options] FILE\n"
     "       tjit package show|verify|run|compile FILE\n"
     "       tjit cache list|verify|clear [DIR]\n"
@@ -59,6 +61,7 @@ int main(int argc, char** argv) {
   if (word == "timeline")
     return tjit::tools::TimelineCommand(argc - 2, argv + 2);
   if (word == "top") return tjit::tools::TopCommand(argc - 2, argv + 2);
+  if (word == "attach") return tjit::tools::AttachCommand(argc - 2, argv + 2);
   if (word == "replay") return tjit::tools::ReplayCommand(argc - 2, argv + 2);
   if (word == "package") return tjit::tools::PackageCommand(argc - 2, argv + 2);
   if (word == "cache") return tjit::tools::CacheCommand(argc - 2, argv + 2);
@@ -72,6 +75,6 @@ int main(int argc, char** argv) {
   }
   return UsageError(
       "accepted are run, doctor, explain, report, graph, log, timeline, top, "
-      "replay, package, cache, --help and --version, not ",
+      "attach, replay, package, cache, --help and --version, not ",
       argv[1]);
 }

@@ -30,7 +30,8 @@ bool IsLog(const fs::path& link) {
          std::string_view(kLogMagic, sizeof(kLogMagic));
 }
 
-// The value of a variable at the start of the process; "" if there is none.
+}  // namespace
+
 std::string VariableOf(std::uint32_t pid, const std::string& name) {
   std::ifstream file(absl::StrCat("/proc/", pid, "/environ"));
   for (std::string entry; std::getline(file, entry, '\0');) {
@@ -38,8 +39,6 @@ std::string VariableOf(std::uint32_t pid, const std::string& name) {
   }
   return {};
 }
-
-}  // namespace
 
 std::string FindLogOf(std::uint32_t pid, std::string* path) {
   const std::string process = absl::StrCat("process ", pid);
@@ -69,8 +68,9 @@ std::string FindLogOf(std::uint32_t pid, std::string* path) {
                         "TJIT_INSTRUCTION_LOG is ", named,
                         ": the log begins with the first op of libtorch");
   }
-  return absl::StrCat(process, " writes no instruction log: start it with ",
-                      "`tjit run --log=FILE`");
+  return absl::StrCat(process, " writes no instruction log: `tjit attach ", pid,
+                      "` has it write one for some seconds, and `tjit run ",
+                      "--log=FILE` from its start on");
 }
 
 std::uint64_t ResidentKiB(std::uint32_t pid) {

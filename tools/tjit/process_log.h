@@ -12,6 +12,9 @@ namespace tjit::tools {
 // what is wrong and what to do, as a sentence.
 std::string FindLogOf(std::uint32_t pid, std::string* path);
 
+// The value of a variable at the start of the process; "" if there is none.
+std::string VariableOf(std::uint32_t pid, const std::string& name);
+
 // KiB that are in memory (VmRSS); 0 if the process is gone or a zombie.
 std::uint64_t ResidentKiB(std::uint32_t pid);
 

@@ -197,6 +197,9 @@ JitCall::Found JitCall::Find(const ThreadState& state,
 bool JitCall::Begin() {
   core_->calls.fetch_add(1, std::memory_order_relaxed);
   is_scoped_ = TurnOnThread();
+  // A call that is replayed has no op to look at it.
+  if (runtime::LogsOrIsAsked()) [[unlikely]]
+    runtime::LookAtAttach();
   ThreadState* const state = UsableState();
   if (state == nullptr) return false;
   const std::uint32_t context = runtime::CurrentContext();
