@@ -4,14 +4,14 @@
 // The page is memory without a name (memfd_create) that the process maps; the
 // command finds it among the open files of the process, where it is called
 // kAttachPageLink. Each op of the process loads `word`, 0 mostly. The command
-// writes what it wants, sets `request` and then kAttachAsked in `word`; the next
-// op takes the request and answers:
+// writes what it wants, sets `request` and then kAttachAsked in `word`; the
+// next op takes the request and answers:
 //
 //   command: path, mb, length_ms -> request kStart -> word |= kAttachAsked
 //   process: word &= ~kAttachAsked, request -> kNone, answer {token, kRuns}
 //
-// Only one command asks at a time: it holds flock() on its own descriptor of the
-// page. Nobody trusts what stands there: the process bounds each text, the
+// Only one command asks at a time: it holds flock() on its own descriptor of
+// the page. Nobody trusts what stands there: the process bounds each text, the
 // command looks at magic, version and pid.
 //
 // The first four members are the same in every version.
@@ -26,8 +26,8 @@ namespace tjit {
 
 inline constexpr char kAttachPageName[] = "tjit-attach";
 inline constexpr char kAttachPageLink[] = "/memfd:tjit-attach (deleted)";
-inline constexpr char kAttachMagic[8] = {'t', 'j', 'i', 't', 'p', 'a', 'g',
-                                         'e'};
+inline constexpr char kAttachMagic[8] = {'t', 'j', 'i', 't',
+                                         'p', 'a', 'g', 'e'};
 inline constexpr std::uint32_t kAttachVersion = 1;
 inline constexpr std::size_t kAttachAlignment = 4096;  // of a mapping
 inline constexpr std::size_t kAttachTextBytes = 4096;

@@ -175,10 +175,10 @@ void LogFile::End(const std::string& why) {
   }
 }
 
-void LogFile::Close() {
+void LogFile::Close(LogEnd end) {
   const MutexLock lock(mutex_);
   if (header_ != nullptr && !ended_) {
-    header_->end = static_cast<std::uint32_t>(LogEnd::kClosed);
+    header_->end = static_cast<std::uint32_t>(end);
   }
   ended_ = true;
 }

@@ -40,8 +40,8 @@ class LogFile {
   // The same for who waits for an answer: "" or what stands against it. A file
   // that another process writes stands against it, too.
   std::string OpenOrSayWhy(const std::string& path, std::uint32_t max_chunks);
-  // Says that no more rows come.
-  void Close();
+  // Says that no more rows come, and how it ended.
+  void Close(LogEnd end = LogEnd::kClosed);
   // Lets the file go without a word: the parent of this process writes it.
   // REQUIRES: no other thread uses it: it ends, or this is the child of a fork.
   void Abandon() ABSL_NO_THREAD_SAFETY_ANALYSIS;

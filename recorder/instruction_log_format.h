@@ -40,8 +40,15 @@ struct LogFileHeader {
 };
 static_assert(sizeof(LogFileHeader) <= kLogPageBytes);
 
-// How the log ended. kContinued: another part goes on.
-enum class LogEnd : std::uint32_t { kRunning, kClosed, kNoSpace, kContinued };
+// How the log ended. kContinued: another part goes on. kDetached: the program
+// goes on without a log (`tjit attach`).
+enum class LogEnd : std::uint32_t {
+  kRunning,
+  kClosed,
+  kNoSpace,
+  kContinued,
+  kDetached,
+};
 
 // A bounded log (TJIT_INSTRUCTION_LOG_MB) has two files: PATH, and PATH.old
 // with what came right before. Each is a log by itself. Where PATH has half of

@@ -110,7 +110,6 @@ void Runtime::InstallOnce() {
   const std::uint64_t began_ns = ThreadNs();
   g_main_thread = pthread_self();
   OwnerLock::Prepare();
-  OfferAttach();
   InstallAllocator();
   InstallFaultHandler(&FaultIn);
   RecordDefaultDtype();
@@ -136,6 +135,7 @@ void Runtime::InstallOnce() {
         Get().UnlockAfterFork(/*is_child=*/true);
         ForgetInstructionLogInChild();
       });
+  OfferAttach();
   process_counters_.start_ns.Add(
       static_cast<std::int64_t>(ThreadNs() - began_ns));
 }

@@ -2,12 +2,15 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <exception>
+#include <string_view>
 #include <utility>
 
 #include "runtime/report/log_writers.h"
@@ -40,6 +43,14 @@ void Answer(AttachState state, std::string_view text)
   g_attach_page.answer.store({g_token, state}, std::memory_order_release);
 }
 
+// Past this limit the kernel would not only refuse but send a SIGXFSZ.
+bool MayHaveFile() {
+  rlimit limit{};
+  return getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
+         (limit.rlim_cur == RLIM_INFINITY ||
+          limit.rlim_cur >= sizeof(AttachPage));
+}
+
 // A file in memory that nobody may cut short: that would be a SIGBUS here. Its
 // number is high, as programs may count on low ones.
 int MakePageFile() {
@@ -64,9 +75,8 @@ int MakePageFile() {
 
 // Lays a shared page over the variable, with `word`. False if it cannot be had.
 bool SharePage(std::uint32_t word) {
-  if (static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) > kAttachAlignment) {
-    return false;
-  }
+  const auto system_page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  if (system_page > kAttachAlignment || !MayHaveFile()) return false;
   const std::uint32_t is_on = g_attach_page.is_on.load();
   const int fd = MakePageFile();
   void* const made = fd < 0 ? MAP_FAILED
@@ -172,7 +182,7 @@ void EndAttachAtExit() {
   if (!g_control.try_lock()) return;
   const MutexLock lock(g_control, std::adopt_lock);
   if (g_attached_until_ns.exchange(0) == 0) return;
-  Answer(AttachState::kEnded, "the process has ended");
+  Answer(AttachState::kEnded, "the process has ended meanwhile");
 }
 
 namespace {
@@ -189,12 +199,15 @@ bool AnswerAttach() {
     return false;
   }
   page.word.fetch_and(~kAttachAsked);
-  switch (page.request.exchange(AttachRequest::kNone)) {
-    case AttachRequest::kStart: return Start();
-    case AttachRequest::kStop: End(""); return false;
-    case AttachRequest::kNone: return false;
+  const AttachRequest request = page.request.exchange(AttachRequest::kNone);
+  if (request == AttachRequest::kStop) End("");
+  if (request != AttachRequest::kStart) return false;
+  try {
+    return Start();
+  } catch (const std::exception& e) {  // no memory: the op goes on
+    Answer(AttachState::kRefused, e.what());
+    return false;
   }
-  return false;
 }
 
 }  // namespace
@@ -203,8 +216,8 @@ bool LookAtAttach() {
   const std::uint64_t until_ns =
       g_attached_until_ns.load(std::memory_order_relaxed);
   const bool is_over = until_ns != 0 && LogNowNs() >= until_ns;
-  const bool is_asked = (g_attach_page.word.load(std::memory_order_relaxed) &
-                         kAttachAsked) != 0;
+  const bool is_asked =
+      (g_attach_page.word.load(std::memory_order_relaxed) & kAttachAsked) != 0;
   return (is_over || is_asked) && AnswerAttach();
 }
 

@@ -2,8 +2,8 @@
 // (recorder/attach_page.h), and the word in it that every op looks at.
 //
 // The page lies over a variable of libtjit's, so that an op pays one load and
-// one branch, whether somebody may attach or not. Where the system gives no such
-// page the variable is as it was, and nobody can attach.
+// one branch, whether somebody may attach or not. Where the system gives no
+// such page the variable is as it was, and nobody can attach.
 //
 // A thread that sees kAttachAsked takes the request: it starts a log, or ends
 // it. Whoever logs an op looks whether the time is over. Nothing else is done
@@ -33,8 +33,8 @@ inline bool InstructionLogOn() {
 
 // Shares the page. Once, before the first op.
 void OfferAttach();
-// A forked child has a page of its own. `logs`: it goes on with the log that its
-// parent has written from the start on.
+// A forked child has a page of its own. `logs`: it goes on with the log that
+// its parent has written from the start on.
 void OfferAttachInChild(bool logs);
 
 // tjit was switched on, or off, which ends a log that was asked for.
@@ -44,8 +44,8 @@ void RefuseAttach(const std::string& own_log);
 // The process ends.
 void EndAttachAtExit();
 
-// Takes a request, if there is one, and ends a log whose time is over. True if a
-// log has begun. REQUIRES: this thread is not within a StreamScope.
+// Takes a request, if there is one, and ends a log whose time is over. True if
+// a log has begun. REQUIRES: this thread is not within a StreamScope.
 bool LookAtAttach();
 
 // Around fork().

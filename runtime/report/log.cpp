@@ -110,23 +110,42 @@ void PrintExposed(std::uint64_t bytes, bool by_fault) {
                                 : "the program took a pointer to write"));
 }
 
-void LogFound(const Trace* trace) {
-  if (!InstructionLogOn()) return;
+namespace {
+
+// `known`: "", or " known=WHY" of one that nobody found just now.
+void LogFoundRow(const Trace& trace, const char* known) {
   constexpr std::size_t kOpsNamed = 8;
-  const std::vector<const TraceNode*> path = FirstPathOf(*trace);
-  LogTraceEvent(
-      LogEvent::kDetect, "Found", trace,
-      absl::StrCat("id=", trace->id, " ", RegionDetail(path),
-                   "ops=", trace->length, " ", DescribePath(path, kOpsNamed)));
+  const std::vector<const TraceNode*> path = FirstPathOf(trace);
+  LogTraceEvent(LogEvent::kDetect, "Found", &trace,
+                absl::StrCat("id=", trace.id, " ", RegionDetail(path),
+                             "ops=", trace.length, known, " ",
+                             DescribePath(path, kOpsNamed)));
+}
+
+void LogHotRow(const TraceStore& store, const Trace& trace, const char* known) {
+  LogTraceEvent(LogEvent::kDetect, "Promoted", &trace,
+                absl::StrCat("ops=", trace.length, known,
+                             " executed=", trace.sightings.load(), " ",
+                             Describe(store, &trace)));
+}
+
+}  // namespace
+
+void LogFound(const Trace* trace) {
+  if (InstructionLogOn()) LogFoundRow(*trace, "");
+}
+
+void LogKnown(const TraceStore& store) {
+  for (const Trace* trace : store.traces()) {
+    if (!trace->hot.load(std::memory_order_acquire)) continue;
+    LogFoundRow(*trace, " known=attach");
+    LogHotRow(store, *trace, " known=attach");
+  }
 }
 
 void LogHot(const TraceStore& store, const Trace* trace) {
   if (InstructionLogOn()) {
-    LogTraceEvent(LogEvent::kDetect, "Promoted", trace,
-                  absl::StrCat("ops=", trace->length,
-                               trace->known.load() ? " known=profile" : "",
-                               " executed=", trace->sightings.load(), " ",
-                               Describe(store, trace)));
+    LogHotRow(store, *trace, trace->known.load() ? " known=profile" : "");
   }
   if (!PrintsCompile()) return;
   LogLine(LogLevel::kInfo,

@@ -23,6 +23,9 @@ void PrintCompile(std::string_view text);
 
 // A sequence was recorded for the first time: the instruction log only.
 void LogFound(const Trace* trace);
+// The same of those that were hot before the log began, so that it tells what
+// they are.
+void LogKnown(const TraceStore& store);
 
 // The [COMPILE] lines, where debug_compile is on, and the rows of the
 // instruction log, where that is on.

@@ -95,8 +95,8 @@ LogSource SourceOfThisThread(Log* log) {
   return {LogSource::Kind::kThread, ++log->threads};
 }
 
-// Gives the writer a stream of the present log, if there is one, and this thread
-// to it.
+// Gives the writer a stream of the present log, if there is one, and this
+// thread to it.
 [[gnu::noinline]] void Prepare(LogWriter* writer)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer->lock) {
   Writers* const writers = TheWriters();
@@ -172,7 +172,7 @@ void EndPassingLog() {
     writer->log = 0;
     writer->lock.UnlockAsOther();
   }
-  log->file.Close();
+  log->file.Close(LogEnd::kDetached);
 }
 
 // Calls are in kernels: their streams stay.

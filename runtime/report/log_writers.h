@@ -1,12 +1,12 @@
 // Which instruction log is written now, and who writes it.
 //
-// Each thread that logs has a writer, which keeps its stream of the present log;
-// a thread that ends hands the writer back for the next one. A log may begin and
-// end while calls are in flight on any thread: rows are written under the
-// writer's lock, which is the thread's own and costs it two instructions. Who
-// ends a log takes each writer's lock in turn, and its stream away: then nobody
-// writes to what is unmapped. A row that is open then stays so, and who comes to
-// end it finds that its log is gone.
+// Each thread that logs has a writer, which keeps its stream of the present
+// log; a thread that ends hands the writer back for the next one. A log may
+// begin and end while calls are in flight on any thread: rows are written under
+// the writer's lock, which is the thread's own and costs it two instructions.
+// Who ends a log takes each writer's lock in turn, and its stream away: then
+// nobody writes to what is unmapped. A row that is open then stays so, and who
+// comes to end it finds that its log is gone.
 //
 // A log that the process writes from its start on opens its file at the first
 // row, so that a shell or a launcher leaves it alone.
@@ -59,8 +59,9 @@ class StreamScope {
   std::uint64_t log_ = 0, start_ns_ = 0;
 };
 
-// Around fork(). A child goes on with a file of its own, whose path is returned,
-// if the log is one from the start on; else it has none, and "" is returned.
+// Around fork(). A child goes on with a file of its own, whose path is
+// returned, if the log is one from the start on; else it has none, and "" is
+// returned.
 void LockWritersForFork();
 void UnlockWritersAfterFork();
 std::string ForgetWritersInChild();

@@ -312,7 +312,7 @@ namespace {
 
 // OnCall() with a row for the op, or where `tjit attach` may want something.
 [[gnu::noinline]] Decision OnLoggedCall(ThreadState* state, CallFrame& frame) {
-  LookAtAttach();
+  ThreadRegistry::Get()->LookAtAttach();
   const bool is_logged =
       InstructionLogOn() && frame.entry.op_class != OpClass::kEmpty;
   Decision decision = Decision::kEager;

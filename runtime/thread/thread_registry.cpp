@@ -5,7 +5,9 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/platform/parallel.h"
 #include "runtime/platform/settings.h"
+#include "runtime/report/attach.h"
 #include "runtime/report/instruction_log.h"
+#include "runtime/report/log.h"
 #include "runtime/thread/thread_state.h"
 #include "runtime/tier2/tier2.h"
 
@@ -124,6 +126,10 @@ void ThreadRegistry::ReplaceStore() {
   auto store = std::make_unique<TraceStore>(BoundedLimits());
   if (InstructionLogOn()) LogForgotten(*held_store_, *store);
   SetStore(std::move(store));
+}
+
+void ThreadRegistry::LookAtAttach() {
+  if (runtime::LookAtAttach()) LogKnown(*HoldStore());
 }
 
 // The states come first: one may be flushing, and threads that its kernels wait

@@ -79,6 +79,10 @@ class ThreadRegistry {
   void LockForFork(Mutex* outer) ABSL_NO_THREAD_SAFETY_ANALYSIS;
   void UnlockAfterFork(bool is_child) ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
+  // Takes a request of `tjit attach`, if there is one (report/attach.h). A log
+  // that begins so has rows for the sequences that are hot.
+  void LookAtAttach();
+
   // A line for each thread's state, for the watchdog; waits for no lock.
   std::string DescribeStates();
 

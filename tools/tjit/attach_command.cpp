@@ -35,6 +35,7 @@ constexpr char kWhat[] =
 constexpr std::chrono::milliseconds kPause(10);
 // How long a program may run no op: for the beginning, and for the end.
 constexpr std::chrono::seconds kAnswerWithin(5), kEndWithin(1);
+constexpr std::chrono::milliseconds kOnWithin(300);
 constexpr double kLeastSeconds = 0.1, kMostSeconds = 1e-3 * kAttachMostMs;
 
 struct Request {
@@ -66,7 +67,7 @@ struct Contents {
   std::uint64_t rows = 0;
   LogCounts counts;
   std::size_t threads = 0;
-  bool has_old_part = false;
+  bool has_old_part = false, is_full = false;
 };
 
 // Returns "" or why it cannot be read.
@@ -83,6 +84,8 @@ std::string Count(const std::string& path, Contents* contents) {
     if (file.Open(path, &why) != LogChunks::Opened::kYes) return why;
   }
   tail.Read();
+  contents->is_full =
+      static_cast<LogEnd>(file.header().end) == LogEnd::kNoSpace;
   contents->rows = tail.counts().rows + tail.open_rows();
   contents->counts = tail.counts();
   contents->threads = tail.threads();
@@ -93,13 +96,15 @@ std::string Plural(std::uint64_t count, const std::string& word) {
   return absl::StrCat(count, " ", word, count == 1 ? "" : "s");
 }
 
-int PrintContents(std::uint32_t pid, const std::string& path) {
+// `early`: why the log ended before its time, or "".
+int PrintContents(std::uint32_t pid, const std::string& path,
+                  std::string early) {
   Contents has;
   if (const std::string why = Count(path, &has); !why.empty()) {
-    return Fail(absl::StrCat(
-        "process ", pid, " has written \"", path,
-        "\", which cannot be read here: ", why,
-        "; in a container it lies in /proc/", pid, "/root", path));
+    return Fail(absl::StrCat("process ", pid, " has written \"", path,
+                             "\", which cannot be read here: ", why,
+                             "; in a container it lies in /proc/", pid, "/root",
+                             path));
   }
   const LogCounts& counts = has.counts;
   absl::PrintF("%s: %s of %s in %.1f s: %s (%d deferred), %s\n", path,
@@ -116,7 +121,11 @@ int PrintContents(std::uint32_t pid, const std::string& path) {
       "draw it:     tjit log --chrome=trace.json %s\n"
       "compare it:  tjit timeline OTHER.log %s -o timeline.html\n",
       path, path, path);
-  return 0;
+  if (has.is_full) early = "the process could not write more of it";
+  if (early.empty()) return 0;
+  std::fflush(stdout);
+  absl::FPrintF(stderr, "tjit attach: the log ended early: %s\n", early);
+  return kDamagedStatus;
 }
 
 // Why there is no answer.
@@ -127,45 +136,48 @@ std::string WhyNoAnswer(std::uint32_t pid, const AttachedProcess& process) {
     return absl::StrCat("tjit is off in ", name,
                         " by now (tjit::disable()): what it runs is not seen");
   }
-  return absl::StrCat(name, " has run no op of libtorch under tjit for ",
-                      kAnswerWithin.count(),
-                      " s, so it did not see the request; try again when it ",
-                      "computes");
+  return absl::StrCat(
+      name, " has run no op of libtorch under tjit for ", kAnswerWithin.count(),
+      " s, so it did not see the request; try again when it ", "computes");
 }
 
 // Waits for the end of a log that has begun. Returns "", or why it came early
 // or not at all.
-std::string WaitForEnd(std::uint32_t pid, double seconds,
-                       AttachedProcess* process) {
+std::string WaitForEnd(double seconds, AttachedProcess* process) {
   const auto is_over = [&] {
     return process->State() != AttachState::kRuns || process->HasEnded();
   };
   WaitFor(std::chrono::duration<double>(seconds),
           [&] { return is_over() || g_is_interrupted != 0; });
   if (process->HasEnded()) {
-    return absl::StrCat("process ", pid, " has ended meanwhile; the log has ",
-                        "what it did until then");
+    return "the process has ended meanwhile";
   }
   if (!is_over()) {
     process->Stop();
     if (!WaitFor(kEndWithin, is_over)) {
-      return absl::StrCat("process ", pid, " runs no op now; the log is ",
-                          "whole, and is closed with its next op");
+      return "the process runs no op now; its log is whole, and is closed with "
+             "its next op";
     }
   }
-  const std::string why = process->Text();
-  return why.empty() ? "" : absl::StrCat("the log ended early: ", why);
+  return process->Text();
 }
 
 int Attach(std::uint32_t pid, const Request& request) {
   AttachedProcess process;
   if (const std::string why = process.Find(pid); !why.empty()) return Fail(why);
   if (std::string own = process.OwnLog(); !own.empty()) {
-    std::string found;
-    if (FindLogOf(pid, &found).empty()) own = found;
-    return Fail(absl::StrCat("process ", pid,
-                             " writes an instruction log already: tjit log ",
-                             own));
+    const std::string name = absl::StrCat("process ", pid);
+    if (!FindLogOf(pid, &own).empty()) {
+      return Fail(absl::StrCat(name, " has an instruction log of its own, ",
+                               process.OwnLog(), ", which is not open: it ran ",
+                               "no op yet, or could not write it"));
+    }
+    return Fail(absl::StrCat(
+        name, " writes an instruction log already: tjit log ", own));
+  }
+  // One that has just begun is on in a moment.
+  if (!WaitFor(kOnWithin, [&] { return process.IsOn(); })) {
+    return Fail(WhyNoAnswer(pid, process));
   }
   AttachedProcess::Wanted wanted;
   wanted.path = std::filesystem::absolute(request.path).lexically_normal();
@@ -190,8 +202,8 @@ int Attach(std::uint32_t pid, const Request& request) {
   // It has taken the request: it says soon what came of it.
   WaitFor(kAnswerWithin, has_answered);
   if (process.State() == AttachState::kRefused) {
-    return Fail(absl::StrCat("process ", pid, " writes no log: ",
-                             process.Text()));
+    return Fail(
+        absl::StrCat("process ", pid, " writes no log: ", process.Text()));
   }
   if (process.State() <= AttachState::kStarting) {
     return Fail(WhyNoAnswer(pid, process));
@@ -199,12 +211,8 @@ int Attach(std::uint32_t pid, const Request& request) {
   absl::PrintF("process %d writes %s for %g s\n", pid, wanted.path,
                request.seconds);
   std::fflush(stdout);
-  const std::string early = WaitForEnd(pid, request.seconds, &process);
-  const int status = PrintContents(pid, wanted.path);
-  if (early.empty() || status != 0) return status;
-  std::fflush(stdout);
-  absl::FPrintF(stderr, "tjit attach: %s\n", early);
-  return kDamagedStatus;
+  const std::string early = WaitForEnd(request.seconds, &process);
+  return PrintContents(pid, wanted.path, early);
 }
 
 void AddOptions(Arguments* line, Request* request) {

@@ -52,8 +52,8 @@ bool IsPageLink(const fs::path& link) {
 
 // A child of the process that has a page; 0 if there is none.
 std::uint32_t ChildWithPage(std::uint32_t pid) {
-  std::istringstream children(TextOf(
-      absl::StrCat(FolderOf(pid), "/task/", pid, "/children")));
+  std::istringstream children(
+      TextOf(absl::StrCat(FolderOf(pid), "/task/", pid, "/children")));
   for (std::uint32_t child = 0; children >> child;) {
     std::error_code error;
     fs::directory_iterator files(FolderOf(child) + "/fd", error);
@@ -97,8 +97,8 @@ bool AttachedProcess::Open(const std::string& link) {
     other_version_ = page->version;
   } else if (is_page && page->pid == OwnPidOf(pid_) && fstat(fd, &is) == 0 &&
              is.st_size == sizeof(AttachPage)) {
-    void* const made = mmap(nullptr, sizeof(AttachPage),
-                            PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void* const made = mmap(nullptr, sizeof(AttachPage), PROT_READ | PROT_WRITE,
+                            MAP_SHARED, fd, 0);
     if (made != MAP_FAILED) {
       page_ = static_cast<AttachPage*>(made);
       file_ = fd;
@@ -130,10 +130,6 @@ std::string AttachedProcess::Find(std::uint32_t pid) {
     if (IsPageLink(files->path())) Open(files->path());
   }
   if (page_ == nullptr) return WhyNoPage();
-  if (!IsOn()) {
-    return absl::StrCat("tjit is off in ", process,
-                        " by now (tjit::disable()): what it runs is not seen");
-  }
   if (flock(file_, LOCK_EX | LOCK_NB) != 0) {
     return absl::StrCat("another `tjit attach` has ", process,
                         "; wait for its end, or end it");
@@ -156,24 +152,27 @@ std::string AttachedProcess::WhyNoPage() const {
                         "reached, as daemons do that close all: start it with ",
                         "`tjit run --log=FILE`");
   }
+  const std::string disabled = VariableOf(pid_, "TJIT_DISABLE");
+  if (!disabled.empty() && disabled != "0") {
+    return absl::StrCat("tjit is off in ", process,
+                        ", by TJIT_DISABLE=", disabled,
+                        "; start it without that");
+  }
   if (maps.find("/libtjit.so") == std::string::npos) {
     const std::uint32_t child = ChildWithPage(pid_);
     if (child != 0) {
-      return absl::StrCat("there is no tjit in ", process, ", but in its child ",
-                          child, ": tjit attach ", child);
+      return absl::StrCat("there is no tjit in ", process,
+                          ", but in its child ", child, ": tjit attach ",
+                          child);
     }
     return absl::StrCat("there is no tjit in ", process,
                         "; start it with `tjit run -- program`");
   }
-  const std::string disabled = VariableOf(pid_, "TJIT_DISABLE");
-  if (!disabled.empty() && disabled != "0") {
-    return absl::StrCat("tjit is off in ", process, ", by TJIT_DISABLE=",
-                        disabled, "; start it without that");
-  }
-  return absl::StrCat("tjit is loaded in ", process,
-                      " and not on, or has no memory to share; switch it on ",
-                      "(TJIT_AUTO_COMPILE=1, tjit::enable()), or start it with ",
-                      "`tjit run --log=FILE`");
+  return absl::StrCat(
+      "tjit is loaded in ", process,
+      " and not on, or has no memory to share; switch it on ",
+      "(TJIT_AUTO_COMPILE=1, tjit::enable()), or start it with ",
+      "`tjit run --log=FILE`");
 }
 
 std::string AttachedProcess::OwnLog() const {
@@ -184,7 +183,8 @@ std::string AttachedProcess::OwnLog() const {
 }
 
 void AttachedProcess::Ask(const Wanted& wanted) {
-  page_->request.exchange(AttachRequest::kNone);  // of a command that was killed
+  page_->request.exchange(
+      AttachRequest::kNone);  // of a command that was killed
   token_ = page_->token = NewToken();
   page_->length_ms = wanted.length_ms;
   page_->mb = wanted.mb;

@@ -26,6 +26,7 @@ std::string OpenLog(const std::string& path, const std::string& what,
 const char* EndName(const InstructionLog& log) {
   switch (log.end()) {
     case LogEnd::kClosed:
+    case LogEnd::kDetached:
       return "closed";
     case LogEnd::kNoSpace:
       return "no space";

@@ -42,11 +42,21 @@ std::string ReasonText(const std::string& name) {
 
 // --------------------------------------------------------------- one event
 
+// The log began when the sequence was hot already.
+bool WasThereBefore(const StoryEvent& event) {
+  return ValueOf(event.details, "known") == "attach";
+}
+
 std::string FoundText(const StoryEvent& event, const SequenceStory& story) {
   const std::int64_t id = NumberOf(event.details, "id");
+  const std::string ops = Counted(NumberOf(event.details, "ops"), "op");
   std::string text =
-      absl::StrCat("found: ", Counted(NumberOf(event.details, "ops"), "op"),
-                   " that repeat were recorded");
+      WasThereBefore(event)
+          ? absl::StrCat(
+                "found before the log began, by `tjit "
+                "attach`: ",
+                ops, " that repeat")
+          : absl::StrCat("found: ", ops, " that repeat were recorded");
   if (story.ids.size() > 1 && id != 0) {
     absl::StrAppend(&text, ", as sequence ", id);
   }
@@ -59,6 +69,10 @@ std::string HotText(const StoryEvent& event, const SequenceStory& story) {
            "are deferred from the next run on";
   }
   const std::int64_t executed = NumberOf(event.details, "executed");
+  if (WasThereBefore(event)) {
+    return absl::StrCat("hot by then, after ", Counted(executed, "sighting"),
+                        ": its ops are deferred");
+  }
   return absl::StrCat(
       "hot at sighting ", executed,
       story.threshold == 0 ? "" : absl::StrCat(" of ", story.threshold),

@@ -55,6 +55,11 @@ double Percent(std::uint64_t part, std::uint64_t whole) {
              : 100 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
+// The log is over, the program may not be.
+bool IsDetached(const LogChunks& file) {
+  return static_cast<LogEnd>(file.header().end) == LogEnd::kDetached;
+}
+
 class Top {
  public:
   Top(const LogChunks* file, const LogTail* tail) : file_(file), tail_(tail) {}
@@ -95,7 +100,10 @@ std::string Top::Picture(bool has_ended) {
   const std::uint64_t kib = has_ended ? 0 : ResidentKiB(pid);
   std::string out = absl::StrFormat(
       "tjit top: %s\npid %d, %s, %d threads, log %.3f s, memory %s\n\n",
-      Printable(file_->program()), pid, has_ended ? "ended" : "running",
+      Printable(file_->program()), pid,
+      IsDetached(*file_) ? "log ended"
+      : has_ended        ? "ended"
+                         : "running",
       tail_->threads(), 1e-9 * static_cast<double>(all.last_ns),
       kib == 0 ? "-"
                : absl::StrFormat("%.1f MiB", static_cast<double>(kib) / 1024));
@@ -244,7 +252,10 @@ int Show(const Request& request, const std::string& path) {
     }
   }
   if (is_new) return Fail(path + " is the log of another program by now");
-  if (has_ended) Print("tjit top: the program has ended");
+  if (has_ended) {
+    Print(IsDetached(file) ? "tjit top: the log has ended, the program goes on"
+                           : "tjit top: the program has ended");
+  }
   if (const std::string missing = file.Missing(); !missing.empty()) {
     absl::FPrintF(stderr, "tjit top: %s: %s\n", path, missing);
     return kDamagedStatus;

@@ -21,6 +21,7 @@
 #include "runtime/thread/functions/jit_match.h"
 #include "runtime/thread/materialize.h"
 #include "runtime/thread/observers.h"
+#include "runtime/thread/thread_registry.h"
 #include "runtime/thread/thread_state.h"
 
 namespace tjit::internal {
@@ -199,7 +200,7 @@ bool JitCall::Begin() {
   is_scoped_ = TurnOnThread();
   // A call that is replayed has no op to look at it.
   if (runtime::LogsOrIsAsked()) [[unlikely]]
-    runtime::LookAtAttach();
+    runtime::ThreadRegistry::Get()->LookAtAttach();
   ThreadState* const state = UsableState();
   if (state == nullptr) return false;
   const std::uint32_t context = runtime::CurrentContext();
