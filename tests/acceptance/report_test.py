@@ -5,7 +5,8 @@ file of TJIT_STATS, and those that the page computes are what the file gives by
 another computation; lists, reasons, regions and functions of tjit::jit() have
 their rows; a program's name is only shown, never run; the page asks for nothing
 from elsewhere; in Chromium it has no error, fits windows of 1280 and 400
-pixels, and its tables can be sorted; files that are none, and pages that cannot
+pixels, and its tables can be sorted; the timeline's sums are those of the log, and there is a graph for
+each function of the dump; files that are none, and pages that cannot
 be written, are named with status 2; a run without an op gives a page that says
 so.
 
@@ -26,6 +27,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import xml.etree.ElementTree
 
 from clean_environment import environment, heed_modes
 
@@ -104,8 +106,8 @@ class Case(unittest.TestCase):
         self.stats = self.folder / "stats.json"
         self.page = self.folder / "page.html"
 
-    def report(self):
-        done = run(TJIT, "report", self.stats, "-o", self.page)
+    def report(self, *options):
+        done = run(TJIT, "report", self.stats, *options, "-o", self.page)
         self.assertEqual((done.returncode, done.stdout, done.stderr),
                          (0, "", ""))
         text = self.page.read_text()
@@ -122,6 +124,17 @@ class Case(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         did = json.loads(self.stats.read_text())
         # Else the page is one of a program that was not replayed.
+        self.assertGreater(did["ops_replayed"], 0.7 * did["ops_seen"], did)
+        return did
+
+    def logged_digits(self):
+        """The same with a log and a dump."""
+        self.log, self.dump = self.folder / "log", self.folder / "dump"
+        done = run(TJIT, "run", f"--stats={self.stats}", f"--log={self.log}",
+                   "--", BIN / "digits", DATA, EPOCHS, TJIT_DUMP="ir",
+                   TJIT_DUMP_FILE=str(self.dump))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        did = json.loads(self.stats.read_text())
         self.assertGreater(did["ops_replayed"], 0.7 * did["ops_seen"], did)
         return did
 
@@ -261,6 +274,81 @@ class DigitsTest(Case):
         digest = hashlib.sha256(script.encode()).digest()
         self.assertIn(f"script-src 'sha256-{base64.b64encode(digest).decode()}'",
                       text)
+
+
+class PicturesTest(Case):
+    def rows_of_log(self):
+        done = run(TJIT, "log", "--json", self.log)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return [json.loads(line) for line in done.stdout.splitlines()[1:]]
+
+    def test_timeline(self):
+        did = self.logged_digits()
+        shown = self.report(f"--log={self.log}")
+        times = {row["kind"][0]: row["time_ns"][1]
+                 for row in shown.tables["timeline-table"]}
+        rows = self.rows_of_log()
+        for event in ("REPLAY", "COMPILE"):
+            took = sum(row["took_ns"] for row in rows
+                       if row["event"] == event and row["took_ns"])
+            self.assertGreater(took, 0)
+            kind, = (k for k in times if event.lower() in k.lower())
+            # A slice has 1 ns at least.
+            self.assertAlmostEqual(times[kind], took, delta=len(rows))
+        took = sum(row["took_ns"] for row in rows
+                   if row["event"] == "OP" and not row["deferred"])
+        took += sum(row["took_ns"] for row in rows
+                    if row["event"] in ("REPLAY", "COMPILE", "DRAIN"))
+        self.assertAlmostEqual(sum(times.values()), took, delta=len(rows))
+        text = shown.text()
+        self.assertIn(f"{did['ops_seen']} ops, ", text)
+        self.assertNotIn("of another run", text)
+        self.assertEqual([attrs["class"] for tag, attrs in shown.tags
+                          if tag == "svg"], ["tjit-timeline"])
+        self.assertIn("timeline", shown.ids)
+        self.assertNotIn("graphs", shown.ids)
+
+    def test_log_of_another_run(self):
+        did = self.logged_digits()
+        self.changed(ops_seen=did["ops_seen"] + 1)
+        self.assertIn(f"The log has {did['ops_seen']} ops, the counters "
+                      f"{did['ops_seen'] + 1}: the log is of another run",
+                      self.report(f"--log={self.log}").text())
+
+    def test_graphs(self):
+        self.logged_digits()
+        shown = self.report(f"--dump={self.dump}")
+        done = run(TJIT, "graph", "--list", self.dump)
+        listed = re.findall(r"\d+: (.*) final, (\d+) ops", done.stdout)
+        self.assertGreater(len(listed), 2)
+        drawn = [attrs for tag, attrs in shown.tags
+                 if tag == "img" and attrs.get("class") == "graph"]
+        self.assertEqual([attrs["alt"] for attrs in drawn],
+                         [f"graph of {name} final" for name, _ in listed])
+        for attrs, (_, ops) in zip(drawn, listed):
+            head, data = attrs["src"].split(",")
+            self.assertEqual(head, "data:image/svg+xml;base64")
+            svg = xml.etree.ElementTree.fromstring(base64.b64decode(data))
+            boxes = svg.findall("{http://www.w3.org/2000/svg}g")
+            self.assertGreaterEqual(len(boxes), int(ops))
+        text = shown.text()
+        for name, ops in listed:
+            self.assertIn(f"{name} final, {ops} ops", text)
+
+    def test_many_graphs(self):
+        self.digits()
+        self.dump = self.folder / "dump"
+        lines = ["func f() {", "  external %0: f32[4]"]
+        for i in range(151):
+            lines.append(f"  %{i + 1} = neg f32[4] %{i}")
+        function = "\n".join([*lines, "  return %151", "}", ""])
+        self.dump.write_text("".join(
+            f"; ==== segment {i} group 1 final\n{function}"
+            for i in range(1, 63)))
+        text = self.report(f"--dump={self.dump}").text()
+        self.assertIn("behind all passes: 62.", text)
+        self.assertIn("2 more are not shown", text)
+        self.assertIn("More than 150 ops are not drawn", text)
 
 
 class OtherRunsTest(Case):
@@ -420,6 +508,29 @@ class BadInputTest(Case):
         self.assertIn("usage: tjit report FILE -o PATH\n", done.stdout)
         self.assertRegex(done.stdout, r"  -o PATH +where to write the page\n")
 
+    def test_pictures(self):
+        self.logged_digits()
+        none = self.folder / "none"
+        for option, what in (("--log", "log"), ("--dump", "dump")):
+            done = run(TJIT, "report", self.stats, f"{option}={none}", "-o",
+                       self.page)
+            self.assertEqual(done.returncode, USAGE)
+            self.assertIn(str(none), done.stderr)
+            self.assertIn("No such file", done.stderr)
+            done = run(TJIT, "report", self.stats, f"{option}={self.stats}",
+                       "-o", self.page)
+            self.assertEqual(done.returncode, USAGE, done.stderr)
+            self.assertIn(str(self.stats), done.stderr)
+            self.assertFalse(self.page.exists())
+            path = getattr(self, what)
+            before = path.read_bytes()
+            self.check(f"{path} is the file to read: name another one",
+                       self.stats, f"{option}={path}", "-o", path)
+            self.assertEqual(path.read_bytes(), before)
+        # A log that was cut short is drawn as far as it goes.
+        self.log.write_bytes(self.log.read_bytes()[:60000])
+        self.assertIn("cut short", self.report(f"--log={self.log}").text())
+
     def test_contents(self):
         self.check("cannot read /no/such: No such file", "/no/such", "-o",
                    self.page)
@@ -514,8 +625,8 @@ window.onload = () => Object.assign(
                                "chromium lets this test look at the page")
 class BrowserTest(Case):
     def test_pictures(self):
-        self.digits()
-        self.report()
+        self.logged_digits()
+        self.report(f"--log={self.log}", f"--dump={self.dump}")
         kept = os.environ.get("TJIT_REPORT_PICTURES", self.folder)
         for width in (1280, 400):
             picture = pathlib.Path(kept) / f"report-{width}.png"
@@ -531,8 +642,8 @@ class BrowserTest(Case):
         self.assertEqual(len(browse(self.page, 400)[1]), 1)
 
     def test_fits_and_sorts(self):
-        did = self.digits()
-        self.report()
+        did = self.logged_digits()
+        self.report(f"--log={self.log}", f"--dump={self.dump}")
         text, count = re.subn(r'<meta http-equiv="Content-Security-Policy".*?>',
                               "", self.page.read_text())
         self.assertEqual(count, 1)

@@ -384,7 +384,7 @@ class TimelineTest(Case):
         for rect in svg.iter(f"{SVG}rect"):
             box = [float(rect.get(a, "0").rstrip("%"))
                    for a in ("x", "y", "width", "height")]
-            if rect.get("class") == "bar":
+            if rect.get("class") == "lane":
                 bars.append((box[1], []))
             elif bars and bars[-1][0] - 1 < box[1] < bars[-1][0] + self.BAR:
                 bars[-1][1].append(box)

@@ -1,13 +1,9 @@
 #include "tools/tjit/graph_command.h"
 
-#include <cerrno>
 #include <charconv>
 #include <cstdio>
-#include <cstring>
-#include <fstream>
-#include <iostream>
-#include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -15,6 +11,7 @@
 #include "compiler/inspect/dump_reader.h"
 #include "compiler/inspect/graph.h"
 #include "tools/tjit/arguments.h"
+#include "tools/tjit/dump_file.h"
 #include "tools/tjit/run_command.h"
 
 namespace tjit::tools {
@@ -62,22 +59,6 @@ void AddOptions(Arguments* line, Request* request) {
                  });
   line->AddHelp();
   line->AddFile(&request->path, "one file is wanted");
-}
-
-// "" or what is wrong.
-std::string Read(const std::string& path, std::string* text) {
-  std::ostringstream all;
-  errno = 0;
-  if (path == "-") {
-    all << std::cin.rdbuf();
-  } else {
-    std::ifstream file(path);
-    if (!file || (!(all << file.rdbuf()) && errno != 0)) {
-      return absl::StrCat("cannot read ", path, ": ", std::strerror(errno));
-    }
-  }
-  *text = all.str();
-  return "";
 }
 
 std::string TitleOf(const DumpedFunction& f) {
@@ -131,13 +112,9 @@ int GraphCommand(int count, char** arguments) {
   Request request;
   AddOptions(&line, &request);
   if (const auto status = line.Read(count, arguments)) return *status;
-  std::string text;
-  std::string wrong = Read(request.path, &text);
-  if (!wrong.empty()) return Fail(wrong);
   std::vector<DumpedFunction> functions;
-  if (!ReadFunctions(text, &functions, &wrong)) {
-    return Fail(request.path + ":" + wrong);
-  }
+  const std::string wrong = ReadDumpedFunctions(request.path, &functions);
+  if (!wrong.empty()) return Fail(wrong);
   return Print(request, std::move(functions));
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <system_error>
 
@@ -9,6 +10,7 @@
 #include "tools/tjit/arguments.h"
 #include "tools/tjit/output_text.h"
 #include "tools/tjit/report_page.h"
+#include "tools/tjit/report_pictures.h"
 #include "tools/tjit/run_command.h"
 #include "tools/tjit/stats_file.h"
 
@@ -34,6 +36,15 @@ bool IsSameFile(const std::string& a, const std::string& b) {
   return std::filesystem::equivalent(a, b, none);
 }
 
+// Takes the path of a file to read.
+std::function<std::string(const std::string&)> SetFile(std::string* path) {
+  return [path](const std::string& value) -> std::string {
+    if (value.empty()) return "a path is wanted";
+    *path = value;
+    return "";
+  };
+}
+
 // Returns "" or what is wrong.
 std::string Write(const std::string& path, const std::string& page) {
   OutputText file;
@@ -47,17 +58,31 @@ std::string Write(const std::string& path, const std::string& page) {
 
 int ReportCommand(int count, char** arguments) {
   Arguments line("tjit report", "FILE -o PATH", kWhat);
-  std::string path, output;
+  std::string path, output, log, dump;
   line.AddHelp();
   line.AddOutput(&output, "where to write the page");
+  line.AddValue("--log", "LOG",
+                "with a timeline of the run, from its instruction log",
+                SetFile(&log));
+  line.AddValue("--dump", "DUMP",
+                "with graphs of what was compiled, from what the run wrote as\n"
+                "TJIT_DUMP_FILE=DUMP with TJIT_DUMP=ir",
+                SetFile(&dump));
   line.AddFile(&path, "one file is wanted");
   if (const auto status = line.Read(count, arguments)) return *status;
   StatsFile stats;
   std::string wrong = ReadStatsFile(path, &stats);
-  if (wrong.empty() && IsSameFile(path, output)) {
-    wrong = output + " is the file to read: name another one behind -o";
+  for (const std::string& read : {path, log, dump}) {
+    if (wrong.empty() && IsSameFile(read, output)) {
+      wrong = output + " is the file to read: name another one behind -o";
+    }
   }
-  if (wrong.empty()) wrong = Write(output, ReportPage(stats));
+  ReportPictures pictures;
+  if (wrong.empty() && !log.empty()) {
+    wrong = AddTimeline(log, stats.explanation, &pictures);
+  }
+  if (wrong.empty() && !dump.empty()) wrong = AddGraphs(dump, &pictures);
+  if (wrong.empty()) wrong = Write(output, ReportPage(stats, pictures));
   return wrong.empty() ? 0 : Fail(wrong);
 }
 

@@ -1,7 +1,7 @@
-// tjit report FILE -o PAGE.html
+// tjit report FILE [--log=LOG] [--dump=DUMP] -o PAGE.html
 //
-// Writes what a file of TJIT_STATS says about a run as one HTML page:
-// report_page.h.
+// Writes what a file of TJIT_STATS says about a run as one HTML page
+// (report_page.h), with pictures from its log and its dump.
 // Tested by: tests/acceptance/report_test.py
 #pragma once
 

@@ -154,12 +154,14 @@ std::string OtherVersion(const Explanation& e) {
 
 }  // namespace
 
-std::string ReportPage(const StatsFile& stats) {
+std::string ReportPage(const StatsFile& stats, const ReportPictures& pictures) {
   const Explanation& e = stats.explanation;
   const std::string program = e.program.empty() ? "a program" : e.program;
-  std::string page = absl::StrCat(
-      WonSection(e), TimeSection(e), ReasonsSection(e), SequencesSection(e),
-      CompiledSection(stats), RegionsSection(e), JitSection(e));
+  std::string page =
+      absl::StrCat(WonSection(e), TimeSection(e), pictures.timeline,
+                   ReasonsSection(e), SequencesSection(e));
+  absl::StrAppend(&page, CompiledSection(stats), pictures.graphs,
+                  RegionsSection(e), JitSection(e));
   absl::StrAppend(&page, EagerOpsSection(e), MemorySection(e),
                   FunctionsSection(e), CountersSection(e));
   return absl::StrCat(
@@ -168,9 +170,11 @@ std::string ReportPage(const StatsFile& stats) {
       OtherVersion(e),
       Links({{"won", "Won"},
              {"where", "Time"},
+             {"timeline", "Timeline"},
              {"why", "Why not more"},
              {"sequences", "Sequences"},
              {"compiled", "Compiled code"},
+             {"graphs", "Graphs"},
              {"regions", "Regions"},
              {"jit", "Functions of tjit::jit()"},
              {"eager", "Eager ops"},

@@ -8,6 +8,7 @@
 
 #include <string>
 
+#include "tools/tjit/report_pictures.h"
 #include "tools/tjit/stats_file.h"
 
 namespace tjit::tools {
@@ -16,6 +17,6 @@ namespace tjit::tools {
 inline constexpr char kReportBeginning[] =
     "<!DOCTYPE html>\n<!-- tjit report -->\n";
 
-std::string ReportPage(const StatsFile& stats);
+std::string ReportPage(const StatsFile& stats, const ReportPictures& pictures);
 
 }  // namespace tjit::tools

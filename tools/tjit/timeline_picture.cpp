@@ -1,7 +1,9 @@
 #include "tools/tjit/timeline_picture.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -17,19 +19,23 @@ constexpr double kNsPerMs = 1e6;
 constexpr int kLeft = 110, kRight = 30, kTop = 20;
 constexpr int kWidth = kLeft + kTimelineColumns + kRight;
 constexpr int kLine = 20, kBar = 44, kBarGap = 8, kCharacter = 8;
-constexpr int kBeforeColumn = 640, kAfterColumn = 780;
+constexpr std::array<int, 2> kColumns = {640, 780};  // of the legend, by run
 constexpr std::size_t kMaxLanes = 8, kMaxTitle = 140;
 
+// Of the picture alone, as it may stand in a page.
 constexpr char kStyle[] =
     "<style>\n"
-    "text { font: 13px sans-serif; fill: #222; }\n"
-    ".title { font-size: 18px; font-weight: bold; }\n"
-    ".head { font-weight: bold; }\n"
-    ".number { text-anchor: end; font-variant-numeric: tabular-nums; }\n"
-    ".label { font-size: 11px; fill: #fff; pointer-events: none; }\n"
-    ".dark { fill: #222; }\n"
-    ".bar { fill: #f2f2f2; } .grid { stroke: #bbb; stroke-dasharray: 2 3; }\n"
-    ".end { stroke: #222; stroke-width: 2; }\n"
+    ".tjit-timeline text { font: 13px sans-serif; fill: #222; }\n"
+    ".tjit-timeline .title { font-size: 18px; font-weight: bold; }\n"
+    ".tjit-timeline .head { font-weight: bold; }\n"
+    ".tjit-timeline .number { text-anchor: end; font-variant-numeric: "
+    "tabular-nums; }\n"
+    ".tjit-timeline .label { font-size: 11px; fill: #fff; pointer-events: "
+    "none; }\n"
+    ".tjit-timeline .dark { fill: #222; }\n"
+    ".tjit-timeline .lane { fill: #f2f2f2; }\n"
+    ".tjit-timeline .grid { stroke: #bbb; stroke-dasharray: 2 3; }\n"
+    ".tjit-timeline .end { stroke: #222; stroke-width: 2; }\n"
     "</style>\n";
 
 // Of a control character, of which XML has none, a space.
@@ -62,9 +68,10 @@ std::string Ms(std::uint64_t ns) {
 
 class Picture {
  public:
-  Picture(const TimelineData& before, const TimelineData& after,
-          std::uint64_t column_ns)
-      : before_(before), after_(after), column_ns_(column_ns) {}
+  // What a run is called, and the run.
+  using Run = std::pair<const char*, const TimelineData*>;
+  Picture(std::vector<Run> runs, std::uint64_t column_ns)
+      : runs_(std::move(runs)), column_ns_(column_ns) {}
 
   std::string Draw();
 
@@ -84,8 +91,7 @@ class Picture {
   void AddAxis(double top);
   void AddLegend();
 
-  const TimelineData& before_;
-  const TimelineData& after_;
+  const std::vector<Run> runs_;
   const std::uint64_t column_ns_;
   std::string body_;
   double y_ = kTop;
@@ -108,11 +114,13 @@ void Picture::Rect(double x, double y, double width, double height,
 }
 
 void Picture::AddTitle() {
-  const auto before = static_cast<double>(before_.wall_ns());
-  const auto after = static_cast<double>(after_.wall_ns());
+  const std::uint64_t before_ns = runs_.front().second->wall_ns();
+  const std::uint64_t after_ns = runs_.back().second->wall_ns();
+  const auto before = static_cast<double>(before_ns);
+  const auto after = static_cast<double>(after_ns);
   y_ += kLine;
-  std::string title = absl::StrCat("Before ", Ms(before_.wall_ns()), ", after ",
-                                   Ms(after_.wall_ns()));
+  std::string title =
+      absl::StrCat("Before ", Ms(before_ns), ", after ", Ms(after_ns));
   if (after > 0 && before > 0) {
     absl::StrAppendFormat(&title, ": %.2f times as fast", before / after);
   }
@@ -161,7 +169,7 @@ void Picture::AddLane(const TimelineLane& lane) {
   Text(kIndent, y_ + kBar / 2.0, "name", lane.name);
   absl::StrAppendFormat(&body_,
                         "<rect x=\"%d\" y=\"%.1f\" width=\"%d\" "
-                        "height=\"%d\" class=\"bar\"/>\n",
+                        "height=\"%d\" class=\"lane\"/>\n",
                         kLeft, y_, kTimelineColumns, kBar);
   AddColumns(lane.columns, y_, kBar);
   for (const WideSlice& slice : lane.wide) {
@@ -228,16 +236,21 @@ void Picture::AddLegend() {
   constexpr double kSwatch = 14, kIndent = 22;
   y_ += kLine;
   Text(kLeft, y_, "head", "time of all threads");
-  Text(kLeft + kBeforeColumn, y_, "head number", "before");
-  Text(kLeft + kAfterColumn, y_, "head number", "after");
+  for (std::size_t i = 0; i < runs_.size(); ++i) {
+    Text(kLeft + kColumns[i], y_, "head number", runs_[i].first);
+  }
   for (std::size_t k = 0; k < kSliceKinds; ++k) {
-    if (before_.times()[k] == 0 && after_.times()[k] == 0) continue;
+    const auto has_time = [k](const Run& run) {
+      return run.second->times()[k] != 0;
+    };
+    if (std::none_of(runs_.begin(), runs_.end(), has_time)) continue;
     const auto kind = static_cast<SliceKind>(k);
     y_ += kLine;
     Rect(kLeft, y_ - kSwatch + 2, kSwatch, kSwatch, kind, KindName(kind));
     Text(kLeft + kIndent, y_, "kind", KindName(kind));
-    Text(kLeft + kBeforeColumn, y_, "number", Ms(before_.times()[k]));
-    Text(kLeft + kAfterColumn, y_, "number", Ms(after_.times()[k]));
+    for (std::size_t i = 0; i < runs_.size(); ++i) {
+      Text(kLeft + kColumns[i], y_, "number", Ms(runs_[i].second->times()[k]));
+    }
   }
   y_ += kLine;
   Text(kLeft + kIndent, y_, "note",
@@ -247,10 +260,9 @@ void Picture::AddLegend() {
 }
 
 std::string Picture::Draw() {
-  AddTitle();
+  if (runs_.size() > 1) AddTitle();
   const double top = y_;
-  AddRun("before", before_);
-  AddRun("after", after_);
+  for (const auto& [word, run] : runs_) AddRun(word, *run);
   AddAxis(top);
   AddLegend();
   std::string svg = absl::StrFormat(
@@ -272,7 +284,15 @@ std::uint64_t TimelineColumnNs(const TimelineData& before,
 
 std::string TimelineSvg(const TimelineData& before, const TimelineData& after,
                         std::uint64_t column_ns) {
-  return Picture(before, after, column_ns).Draw();
+  return Picture({{"before", &before}, {"after", &after}}, column_ns).Draw();
+}
+
+std::uint64_t TimelineColumnNs(const TimelineData& run) {
+  return TimelineColumnNs(run, run);
+}
+
+std::string TimelineSvg(const TimelineData& run, std::uint64_t column_ns) {
+  return Picture({{"run", &run}}, column_ns).Draw();
 }
 
 std::string TimelinePage(const std::string& svg) {

@@ -23,6 +23,7 @@ namespace tjit::tools {
 inline constexpr int kTimelineColumns = 1200;
 std::uint64_t TimelineColumnNs(const TimelineData& before,
                                const TimelineData& after);
+std::uint64_t TimelineColumnNs(const TimelineData& run);
 
 // How an SVG file, and a page around one, begin.
 inline constexpr char kSvgBeginning[] =
@@ -33,7 +34,9 @@ inline constexpr char kPageBeginning[] =
 // REQUIRES: both are filled with columns of that width.
 std::string TimelineSvg(const TimelineData& before, const TimelineData& after,
                         std::uint64_t column_ns);
-// The same on a page that needs nothing from elsewhere.
+// One run alone, to stand in a page among other things.
+std::string TimelineSvg(const TimelineData& run, std::uint64_t column_ns);
+// The picture of two on a page that needs nothing from elsewhere.
 std::string TimelinePage(const std::string& svg);
 
 }  // namespace tjit::tools
