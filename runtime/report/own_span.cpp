@@ -1,9 +1,13 @@
 #include "runtime/report/own_span.h"
 
+#include <cstddef>
+#include <cstdint>
 #include <string_view>
 
+#include "absl/container/flat_hash_set.h"
 #include "recorder/schema_key.h"
 #include "recorder/trace_node.h"
+#include "runtime/call/shape_tensor.h"
 
 namespace tjit::runtime {
 namespace {
@@ -15,6 +19,26 @@ std::string_view ShortName(std::string_view name) {
   const std::size_t colons = name.find("::");
   if (colons != std::string_view::npos) name.remove_prefix(colons + 2);
   return name.substr(0, name.find('.'));
+}
+
+// One for each slot, as it is first used.
+std::vector<c10::IValue> ShapesRead(const std::vector<TraceNode*>& nodes) {
+  std::vector<c10::IValue> shapes;
+  absl::flat_hash_set<std::int32_t> known;
+  for (const TraceNode* node : nodes) {
+    for (const ArgRecord& arg : node->step.args) {
+      if (arg.slot == kNoSlot || !known.insert(arg.slot).second) continue;
+      const TensorGeometry& g = arg.geometry;
+      shapes.emplace_back(
+          ShapeTensor({g.sizes, static_cast<std::size_t>(g.ndim)},
+                      {g.strides, static_cast<std::size_t>(g.ndim)},
+                      static_cast<at::ScalarType>(g.dtype)));
+    }
+    for (const ResultRecord& result : node->step.results) {
+      if (result.kind == ResultRecord::Kind::kFresh) known.insert(result.slot);
+    }
+  }
+  return shapes;
 }
 
 }  // namespace
@@ -37,10 +61,15 @@ OnlyOwnSpans::~OnlyOwnSpans() { --t_only_own; }
   return t_only_own != 0 || at::hasCallbacks();
 }
 
-void OwnSpan::Begin(const std::string& name) {
+void OwnSpan::Begin(const std::string& name,
+                    const std::vector<TraceNode*>& nodes) {
   const at::RecordFunctionGuard on(/*is_enabled=*/true);
   span_.emplace(at::RecordScope::USER_SCOPE);
-  if (span_->isActive()) span_->before("tjit: " + name);
+  if (!span_->isActive()) return;
+  std::vector<c10::IValue> inputs;
+  if (span_->needsInputs()) inputs = ShapesRead(nodes);
+  span_->before("tjit: " + name,
+                c10::ArrayRef<const c10::IValue>(inputs.data(), inputs.size()));
 }
 
 }  // namespace tjit::runtime

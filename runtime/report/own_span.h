@@ -47,8 +47,11 @@ class OwnSpan {
 
   // True if somebody watches, who sees it.
   static bool IsSeen();
-  // "tjit: " and `name`. REQUIRES: IsSeen().
-  void Begin(const std::string& name);
+  // "tjit: " and `name`. Who asks for inputs gets the shapes of the tensors
+  // that `nodes`, steps of one path in order, find and do not make themselves.
+  // REQUIRES: IsSeen().
+  void Begin(const std::string& name,
+             const std::vector<TraceNode*>& nodes = {});
 
  private:
   std::optional<at::RecordFunction> span_;

@@ -52,7 +52,7 @@ class ExecutorScope {
     if (!at::hasCallbacks()) return;
     try {
       span_.emplace();
-      span_->Begin(OpsText(run.pending));
+      span_->Begin(OpsText(run.pending), run.pending);
     } catch (const std::bad_alloc&) {  // no name: no span
       span_.reset();
     }

@@ -43,6 +43,7 @@ void BeginLearningCalls() {
   t_learning->handle =
       TJIT_NEXT(_ZN2at22addThreadLocalCallbackENS_22RecordFunctionCallbackE)(
           at::RecordFunctionCallback(&OnBegin, &OnEnd)
+              .needsInputs(true)
               .scopes({at::RecordScope::FUNCTION}));
 }
 

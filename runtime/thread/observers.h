@@ -9,10 +9,12 @@
 // - what its eager kernel calls (mean: sum and div_) is learned where a step of
 //   a trace first comes while somebody watches: that one runs at the call.
 //   From then on the step is deferred, and these calls are shown at its call,
-//   without inputs, as they would take no time;
+//   as they would take no time. Those who ask for inputs get the shapes of
+//   tensors and no numbers (shape_tensor.h);
 // - what is pending runs with observers off, in one span of the scope
 //   USER_SCOPE, which those who count ops (FUNCTION) do not see:
-//   "tjit: 76 ops addmm ... add_" (own_span.h).
+//   "tjit: 76 ops addmm ... add_" (own_span.h). Its inputs are the shapes of
+//   what it reads.
 //
 // What is pending runs before who watches changes: it belongs to the time
 // before. A run that another thread has begun before a global observer came

@@ -52,6 +52,51 @@ at::RecordFunctionCallback Watcher() {
       .scopes({at::RecordScope::FUNCTION, at::RecordScope::USER_SCOPE});
 }
 
+// "(16,32;-)": the sizes of each tensor, of those in lists too.
+std::string ShapesText(c10::ArrayRef<const c10::IValue> inputs) {
+  std::string text = "(";
+  for (const c10::IValue& input : inputs) {
+    if (text.size() > 1) text += ';';
+    if (input.isTensor() && input.toTensor().defined()) {
+      const Tensor& tensor = input.toTensor();
+      text.append(c10::toString(tensor.scalar_type()));
+      for (const std::int64_t size : tensor.sizes()) {
+        text.append(1, ',').append(std::to_string(size));
+      }
+    } else if (input.isTensorList() ||
+               (input.isList() && !input.toListRef().empty() &&
+                input.toListRef()[0].isTensor())) {
+      text += ShapesText(input.toListRef());
+    } else {
+      text += "-";
+    }
+  }
+  text += ')';
+  return text;
+}
+
+// As Watcher(), with shapes.
+at::RecordFunctionCallback ShapeWatcher() {
+  return at::RecordFunctionCallback(
+             [](const at::RecordFunction& f)
+                 -> std::unique_ptr<at::ObserverContext> {
+               const std::string shapes = ShapesText(f.inputs());
+               if (f.scope() == at::RecordScope::USER_SCOPE) {
+                 spans.push_back(f.name() + shapes);
+                 return nullptr;
+               }
+               const auto name = f.operator_name();
+               ops.push_back(std::string(depth++, '>') +
+                             (name ? c10::toString(*name) : f.name()) + shapes);
+               return nullptr;
+             },
+             [](const at::RecordFunction& f, at::ObserverContext*) {
+               if (f.scope() == at::RecordScope::FUNCTION) --depth;
+             })
+      .needsInputs(true)
+      .scopes({at::RecordScope::FUNCTION, at::RecordScope::USER_SCOPE});
+}
+
 std::int64_t OpsIn(const std::vector<std::string>& names) {
   std::int64_t sum = 0;
   for (const std::string& name : names) {
@@ -106,11 +151,12 @@ class ObserversTest : public ::testing::Test {
 
   // Each of `steps` steps behind `before` unwatched ones, and what they gave.
   static std::vector<std::vector<std::string>> Watch(
-      int before, int steps, std::vector<float>* results) {
+      int before, int steps, std::vector<float>* results,
+      const at::RecordFunctionCallback& watcher = Watcher()) {
     Program program;
     for (int i = 0; i < before; ++i) program.Step();
     std::vector<std::vector<std::string>> seen;
-    const auto handle = at::addGlobalCallback(Watcher());
+    const auto handle = at::addGlobalCallback(watcher);
     for (int i = 0; i < steps; ++i) {
       ops.clear();
       results->push_back(program.Step());
@@ -158,6 +204,50 @@ TEST_F(ObserversTest, SeeWhatEagerShowsWhenTheyComeWhileItIsReplayed) {
   for (int i = 0; i < 20; ++i) program.Step();
   EXPECT_GT((stats() - then).ops_replayed, 20 * 20);
   EXPECT_EQ(spans.size(), count);
+}
+
+// Of what kernels call, too, which is not called in a replay; and each span of
+// a replay has those of what it reads.
+TEST_F(ObserversTest, SeeTheShapesThatEagerShows) {
+  constexpr int kBefore = 100, kWatched = 4;
+  std::vector<float> eager_results, results;
+  const auto eager = Watch(kBefore, kWatched, &eager_results, ShapeWatcher());
+  EXPECT_THAT(eager[0],
+              ::testing::Contains("aten::mm(Float,16,32;Float,32,32)"));
+  EXPECT_THAT(eager[0],
+              ::testing::Contains(StartsWith(">>aten::div_.Scalar(")));
+
+  ASSERT_TRUE(enable({.hot_threshold = 3, .backend = Backend::kReplay}));
+  const Stats before = stats();
+  EXPECT_EQ(Watch(kBefore, kWatched, &results, ShapeWatcher()), eager);
+  EXPECT_EQ(results, eager_results);
+  EXPECT_GT((stats() - before).ops_replayed, 20 * (kBefore + 2));
+}
+
+TEST_F(ObserversTest, ASpanHasTheShapesOfWhatItReads) {
+  const torch::NoGradGuard no_grad;
+  const Tensor x = torch::rand({3, 4}), w = torch::rand({4, 5}),
+               y = torch::rand({5}), n = torch::zeros({2}, torch::kLong);
+  const auto step = [&] {
+    const Tensor z = torch::mm(x, w) + y;
+    n.add_(1);
+    const Tensor last = torch::exp(z * y);
+    mark_step();
+  };
+  ASSERT_TRUE(enable({.hot_threshold = 3, .backend = Backend::kReplay}));
+  for (int i = 0; i < 40; ++i) step();
+  const auto handle = at::addThreadLocalCallback(ShapeWatcher());
+  for (int i = 0; i < 3; ++i) step();
+  at::removeCallback(handle);
+  ASSERT_FALSE(spans.empty());
+  EXPECT_EQ(spans.back(),
+            "tjit: 5 ops mm ... exp(Float,3,4;Float,4,5;Float,5;Long,2)");
+  // Who does not ask gets none.
+  spans.clear();
+  const auto other = at::addThreadLocalCallback(Watcher());
+  for (int i = 0; i < 3; ++i) step();
+  at::removeCallback(other);
+  EXPECT_EQ(spans.back(), "tjit: 5 ops mm ... exp");
 }
 
 TEST_F(ObserversTest, ComingInTheMiddleOfAStep) {
