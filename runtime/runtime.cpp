@@ -17,6 +17,7 @@
 #include "runtime/platform/settings.h"
 #include "runtime/platform/small_stack.h"
 #include "runtime/platform/thread_context.h"
+#include "runtime/report/asked_sequences.h"
 #include "runtime/report/instruction_log.h"
 #include "runtime/report/log.h"
 #include "runtime/report/options_resolution.h"
@@ -152,9 +153,11 @@ void Runtime::LockForFork() {
   hot_profile_->LockForFork();
   LockInstructionLogForFork();
   RegionTable::Get().LockForFork();
+  LockAskedForFork();
 }
 
 void Runtime::UnlockAfterFork(bool is_child) {
+  UnlockAskedAfterFork();
   RegionTable::Get().UnlockAfterFork();
   UnlockInstructionLogAfterFork();
   hot_profile_->UnlockAfterFork();

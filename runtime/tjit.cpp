@@ -15,6 +15,7 @@
 #include "runtime/platform/test_hooks.h"
 #include "runtime/platform/thread_context.h"
 #include "runtime/platform/watchdog.h"
+#include "runtime/report/asked_sequences.h"
 #include "runtime/report/instruction_log.h"
 #include "runtime/report/log.h"
 #include "runtime/report/options_resolution.h"
@@ -69,12 +70,14 @@ struct AtLoad {
 #endif
     const std::string& log = runtime::InstructionLogPath();
     if (!log.empty() && !runtime::IsDisabled()) Runtime::Get().StartLog(log);
+    runtime::AskAsEnvironmentSays();
     if (IsOnAtLoad()) enable();
   }
   ~AtLoad() {
     runtime::g_enabled.store(false);
     Runtime::Get().tier2().worker().Stop();
     runtime::PrintKeptFailures();
+    if (!runtime::IsDisabled()) runtime::PrintNotWritten();
     runtime::CloseInstructionLog();
     Runtime::Get().hot_profile().SaveAtExit(
         *Runtime::Get().threads().HoldStore(),

@@ -10,6 +10,7 @@
 #include "support/env_others.h"
 #include "support/log.h"
 #include "support/nearest_name.h"
+#include "support/repro_list.h"
 
 namespace tjit {
 namespace {
@@ -246,6 +247,13 @@ bool SetOptLimit(std::string_view value, EnvOptions* o) {
   return ParseNumber<OptLimit>(value, &o->opt_limit);
 }
 
+bool SetRepro(std::string_view value, EnvOptions* o) {
+  ReproList list;
+  if (!ParseReproList(value, &list)) return false;
+  o->repro = value;
+  return true;
+}
+
 bool SetLog(std::string_view value, EnvOptions* o) {
   std::uint32_t channels = 0;
   if (!ParseLogChannels(value, &channels)) return false;
@@ -336,6 +344,7 @@ const std::vector<Variable>& Variables() {
       {"TJIT_PRODUCTS", "own or library", SetProducts},
       {"TJIT_PROFILE", "a file, or off", SetPath<&EnvOptions::profile_path>},
       {"TJIT_RANDOM", "own or libtorch", SetRandom},
+      {"TJIT_REPRO", kReproWords, SetRepro},
       {"TJIT_REPRO_DIR", "a folder", SetPath<&EnvOptions::repro_dir>},
       {"TJIT_SHADOW",
        absl::StrCat(kSwitchWords,

@@ -100,7 +100,10 @@ struct EnvOptions {
   std::string instruction_log_path;  // empty: none
   bool has_instruction_log_mb = false;
   long long instruction_log_mb = 0;  // 0: it may take any number
-  // TJIT_REPRO_DIR: the folder for what TJIT_SHADOW finds; empty: not given.
+  // TJIT_REPRO, as ParseReproList() takes it; empty: not given.
+  std::string repro;
+  // TJIT_REPRO_DIR: the folder for what TJIT_SHADOW finds and TJIT_REPRO asks
+  // for; empty: not given.
   std::string repro_dir;
   // TJIT_OPT_LIMIT: passes of the compiler that run; -1: all.
   long long opt_limit = -1;

@@ -15,6 +15,7 @@
 #include <variant>
 
 #include "tjit/region.h"
+#include "tjit/sequence.h"
 #include "tjit/tjit.h"
 
 namespace {
@@ -219,7 +220,7 @@ constexpr void* kNoObject = nullptr;
 
 extern "C" {
 
-int tjit_py_interface() { return 2; }
+int tjit_py_interface() { return 3; }
 
 const char* tjit_py_version() { return TJIT_VERSION; }
 
@@ -314,6 +315,10 @@ long long tjit_py_prewarm(const char* file) {
 
 long long tjit_py_save_profile(const char* file) {
   return Guarded(-1LL, [&]() -> long long { return tjit::save_profile(file); });
+}
+
+int tjit_py_write_sequences(const char* folder, const char* which) {
+  return Run([&] { tjit::write_sequences(folder, which); });
 }
 
 int tjit_py_wait_until_compiled(long long milliseconds) {

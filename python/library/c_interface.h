@@ -67,6 +67,8 @@ TJIT_API int tjit_py_mark_opaque(const char* name);
 // The number of sequences, or -1.
 TJIT_API long long tjit_py_prewarm(const char* file);
 TJIT_API long long tjit_py_save_profile(const char* file);
+// tjit::write_sequences(). 0, or -1 if `which` or `folder` is refused.
+TJIT_API int tjit_py_write_sequences(const char* folder, const char* which);
 // 1: there is nothing to compile any more. 0: `milliseconds` have passed.
 TJIT_API int tjit_py_wait_until_compiled(long long milliseconds);
 

@@ -26,7 +26,7 @@ __all__ = [
     "explain", "is_enabled", "jit", "mark_opaque", "mark_step", "options",
     "prewarm", "region_stats", "reset_memory_peak", "save_profile",
     "set_region_options", "set_stance", "stats", "sync", "version",
-    "wait_until_compiled",
+    "wait_until_compiled", "write_sequences",
 ]
 
 __version__ = "0.1.0"
@@ -454,6 +454,20 @@ def save_profile(file):
     if _c is None:
         raise RuntimeError(f"tjit.save_profile: tjit stays inert: {_why_not}")
     return _check(_c.tjit_py_save_profile(encoded))
+
+
+def write_sequences(folder, which="all"):
+    """Writes sequences as files for `tjit replay`, from now on.
+
+    Each is written once, when a replay of it is complete. Names of sequences, as
+    explain() prints them, or their beginnings, with commas between, name those
+    alone, and "slow" those that were measured to be slower than eager; "" ends
+    it. Raises ValueError for anything else.
+    """
+    encoded = _text_of("tjit.write_sequences", "folder", folder, str)
+    words = _text_of("tjit.write_sequences", "which", which, str)
+    if _c is not None and _c.tjit_py_write_sequences(encoded, words) == -1:
+        raise ValueError(_error())
 
 
 # ------------------------------------------------------------------ seeing

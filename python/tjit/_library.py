@@ -13,7 +13,7 @@ import os
 import sys
 
 # Of python/library/c_interface.h.
-INTERFACE = 2
+INTERFACE = 3
 
 _HERE = os.path.dirname(os.path.realpath(__file__))
 _FOLDER = os.path.realpath(os.path.join(_HERE, "lib"))
@@ -153,6 +153,8 @@ def declare(library):
             ("mark_opaque", ctypes.c_int, [ctypes.c_char_p]),
             ("prewarm", ctypes.c_longlong, [ctypes.c_char_p]),
             ("save_profile", ctypes.c_longlong, [ctypes.c_char_p]),
+            ("write_sequences", ctypes.c_int,
+             [ctypes.c_char_p, ctypes.c_char_p]),
             ("wait_until_compiled", ctypes.c_int, [ctypes.c_longlong]),
             ("stats", ctypes.c_char_p, []),
             ("explain", ctypes.c_char_p, [ctypes.c_int])):

@@ -12,6 +12,7 @@
 #include "runtime/call/plain_tensor.h"
 #include "runtime/call/trace_run.h"
 #include "runtime/report/log_writers.h"
+#include "runtime/report/sequence_name.h"
 
 namespace tjit::runtime {
 
@@ -64,10 +65,9 @@ void AddAliases(const CallFrame& frame, WordList* words) {
   }
 }
 
-// What a sequence is called: the same in every run of the program.
-std::string SequenceName(const Trace* trace) {
-  if (trace == nullptr) return "none";
-  return absl::StrFormat("%012x", trace->key.hash & ((1ull << 48) - 1));
+// "none" where rows are of no sequence.
+std::string NameOrNone(const Trace* trace) {
+  return trace == nullptr ? "none" : SequenceName(*trace);
 }
 
 }  // namespace
@@ -151,7 +151,7 @@ void LogEndedEvent(LogEvent event, LogWords key, std::uint64_t took_ns,
 void LogTraceEvent(LogEvent event, const char* what, const Trace* trace,
                    const std::string& details, std::uint64_t ns) {
   const LogStream::Text text{what,
-                             absl::StrCat("sequence=", SequenceName(trace),
+                             absl::StrCat("sequence=", NameOrNone(trace),
                                           details.empty() ? "" : " ", details)};
   const std::string both = absl::StrCat(text.command, " ", text.details);
   const Words key(both.begin(), both.end());
@@ -175,7 +175,7 @@ void LogFinished(const Trace& trace) {
   const std::uint64_t key[] = {trace.key.hash};
   LogEndedEvent(LogEvent::kDetect, {key, std::size(key)}, 0, [&] {
     return LogStream::Text{"Finished",
-                           absl::StrCat("sequence=", SequenceName(&trace))};
+                           absl::StrCat("sequence=", SequenceName(trace))};
   });
 }
 
@@ -199,7 +199,7 @@ void SegmentRow::Begin(LogEvent event, const Run& run, FlushReason reason) {
                                static_cast<std::uint64_t>(reason)};
   const auto make = [&] {
     return LogStream::Text{event == LogEvent::kDrain ? "Drained" : "Executed",
-                           absl::StrCat("sequence=", SequenceName(trace),
+                           absl::StrCat("sequence=", NameOrNone(trace),
                                         " ops=", run.pending.size(),
                                         " reason=", FlushName(reason))};
   };

@@ -18,6 +18,7 @@
 #include "runtime/platform/settings.h"
 #include "runtime/platform/test_hooks.h"
 #include "runtime/platform/thread_context.h"
+#include "runtime/report/asked_sequences.h"
 #include "runtime/report/code_observer.h"
 #include "runtime/report/instruction_log.h"
 #include "runtime/report/log.h"
@@ -445,6 +446,8 @@ void Tier2Variant::RecordTime(const PreparedSegment& segment, bool compiled,
     trace->has_code.store(pays, std::memory_order_relaxed);
   }
   if (pays) return;
+  const Trace* const slow = TraceOfSegment(*segment.nodes_.back());
+  if (slow != nullptr) RecordSlowCode(*slow);
   counters->tier2_switched_off.Add();
   SwitchOff();
 }

@@ -4,6 +4,7 @@
 // arguments, one lock and one call.
 #include "runtime/call/interpose.h"
 #include "runtime/platform/settings.h"
+#include "runtime/report/asked_sequences.h"
 #include "runtime/report/instruction_log.h"
 #include "runtime/segment/compact_step.h"
 #include "runtime/thread/fast_defer.h"
@@ -264,8 +265,8 @@ bool TraceCursor::EnterFast(CallFrame& frame, Decision* decision) {
     return false;
   }
   const std::int64_t entry = trace->entries.load(std::memory_order_relaxed);
-  // TryEnter() looks at the clock, or makes ready to compare.
-  if (Trace::IsMeasured(entry) ||
+  // TryEnter() looks at the clock, or makes ready to compare or to record.
+  if (Trace::IsMeasured(entry) || AsksAtEachRun() ||
       (g_settings.shadow_sample() != 0 && IsSampled(*trace, entry))) {
     return false;
   }

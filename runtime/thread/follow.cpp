@@ -251,8 +251,7 @@ inline void TraceCursor::MoveCursor(TraceNode* node) {
 Decision TraceCursor::Advance(CallFrame& frame, TraceNode* node, bool defers) {
   MoveCursor(node);
   if (defers) {
-    if (modes_ != nullptr && modes_->shadows()) [[unlikely]] {
-      modes_->BeginShadow(frame, node, run_);
+    if (modes_ != nullptr && modes_->BeginOp(frame, node, run_)) [[unlikely]] {
       return Decision::kEager;
     }
     return AdvanceDeferred(frame, node);

@@ -130,9 +130,13 @@ class PendingQueue {
   void OwnResult(std::uint32_t slot);
   bool BindShadowResults(const TraceNode* node, const ResultList& results);
   void RecordMismatch(const Difference& difference);
-  // A run that TJIT_SHADOW=sample:N compares is over: later ones are as fast as
-  // ever. Nothing happens if there is none, or its ops are still pending.
+  // A run that TJIT_SHADOW=sample:N compares, or that is recorded for a file,
+  // is over: later ones are as fast as ever. Nothing happens if there is none,
+  // or its ops are still pending.
   void EndSample() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // The run is not recorded any more: write_asked.cpp.
+  void EndAsked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   ThreadRegistry* const registry_;
   std::shared_ptr<TraceStore> store_;  // that cursor and segments belong to

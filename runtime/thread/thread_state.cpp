@@ -9,6 +9,7 @@
 #include "runtime/memory/deferred_storage.h"
 #include "runtime/platform/settings.h"
 #include "runtime/platform/test_hooks.h"
+#include "runtime/report/asked_sequences.h"
 #include "runtime/report/instruction_log.h"
 #include "runtime/report/log.h"
 #include "runtime/report/stance.h"
@@ -237,6 +238,8 @@ bool TraceCursor::TryEnter(CallFrame& frame, Decision* decision) {
       IsSampled(*trace, entry)) {
     BeginSample();
   }
+  if (AsksForSequences()) [[unlikely]]
+    BeginIfAsked(is_watched);
   if (run_kind_ == RunKind::kEager &&
       trace->unseen_left.load(std::memory_order_relaxed) <
           policy::kMostUnseenLeft) {
@@ -326,8 +329,10 @@ void TraceCursor::FinishRun(FlushReason reason) {
     StateLock lock(this);
     FlushLocked(reason);
     UnbindFrom(&run_, 0);
-    if (modes_ != nullptr) [[unlikely]]
+    if (modes_ != nullptr) [[unlikely]] {
+      if (modes_->is_asked) WriteAsked();
       EndSample();
+    }
   }
   Trace* trace = cursor_->ends.load(std::memory_order_acquire);
   TraceStore& store = *store_;

@@ -73,6 +73,10 @@ class TraceCursor : public RecordingPolicy {
   static bool IsSampled(const Trace& trace, std::int64_t entry);
   // The run that begins is compared with eager: shadow.cpp.
   void BeginSample();
+  // The run that begins at root_ may be asked for as a file: write_asked.cpp.
+  void BeginIfAsked(bool is_watched);
+  // The run is complete, at cursor_, and what was pending has run.
+  void WriteAsked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // A run of `trace` begins, a measured one.
   void BeginMeasured(Trace* trace, std::int64_t entry);
   void CutRun();

@@ -251,7 +251,7 @@ class BadInputTest(Case):
         self.check(USAGE, "unknown option --fast; accepted are --help, "
                    "--compile, --config=FILE, --debug, --fast-math, "
                    "--hot-threshold=N, --log=FILE, --log-mb=N, --nan, "
-                   "--print-config, --repro-dir=FOLDER, --shadow, "
+                   "--print-config, --repro=WHICH, --repro-dir=FOLDER, --shadow, "
                    "--stats=FILE, --stress=MODES, --strict",
                    "run", "--fast", "--", "true")
         self.check(USAGE, "--stats needs a value: --stats=FILE",

@@ -367,6 +367,9 @@ refused(ValueError, lambda: tjit.set_stance("never"), "never",
         "default, eager_on_recompile")
 refused(TypeError, lambda: tjit.set_stance(1), "stance must be a str")
 refused(RuntimeError, lambda: tjit.save_profile("/none/there"), "/none/there")
+refused(ValueError, lambda: tjit.write_sequences("d", "fast"), "all, slow")
+refused(TypeError, lambda: tjit.write_sequences(3), "folder must be a str")
+refused(TypeError, lambda: tjit.write_sequences("d", 3), "which must be a str")
 refused(TypeError, lambda: tjit.wait_until_compiled("1"), "seconds")
 refused(ValueError, lambda: tjit.wait_until_compiled(float("nan")), "number")
 assert tjit.wait_until_compiled(float("inf")) and tjit.wait_until_compiled(-1)
@@ -594,6 +597,7 @@ class StubsTest(PackageCase):
             "        return g(x)\n"
             "t: str = C().h(3) + g.stats()['why']\n"
             "m: int = C().h.stats()['replays']\n"
+            "tjit.write_sequences('folder', which='slow')\n"
             "tjit.set_region_options('a', shapes='exact', exclude_ops=['b'])\n"
             "tjit.jit(lambda: 1, strict=True).reset()\n")
         env = dict(os.environ, MYPYPATH=str(self.build / "python"))

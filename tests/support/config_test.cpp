@@ -194,10 +194,11 @@ TEST(ConfigTest, EveryVariableButTheSpecialOnesHasAKey) {
     const bool is_special =
         name == "TJIT_CONFIG" || name == "TJIT_BLESS" ||
         name == "TJIT_DISABLE" || name == "TJIT_OPT_LIMIT" ||
-        name == "TJIT_REPRO_DIR" || name == "TJIT_PRINT_CONFIG" ||
-        name == "TJIT_LOG" || name == "TJIT_PLANTED_DEFECT" ||
-        name == "TJIT_THREAD_TRIALS" || name == "TJIT_TRACE_TRIALS" ||
-        name == "TJIT_VERIFY" || name == "TJIT_WATCHDOG";
+        name == "TJIT_REPRO" || name == "TJIT_REPRO_DIR" ||
+        name == "TJIT_PRINT_CONFIG" || name == "TJIT_LOG" ||
+        name == "TJIT_PLANTED_DEFECT" || name == "TJIT_THREAD_TRIALS" ||
+        name == "TJIT_TRACE_TRIALS" || name == "TJIT_VERIFY" ||
+        name == "TJIT_WATCHDOG";
     EXPECT_NE(keyed.contains(name), is_special) << name;
   }
   EXPECT_EQ(VariableOfKey("TJIT_STATS"), "");

@@ -52,6 +52,7 @@ TEST(EnvTest, EachVariableSetsItsOption) {
                               "TJIT_CONFIG=a.yaml",
                               "TJIT_PRINT_CONFIG=1",
                               "TJIT_OPT_LIMIT=12",
+                              "TJIT_REPRO=slow,0a12",
                               "TJIT_REPRO_DIR=a folder",
                               "TJIT_SHADOW=1",
                               "TJIT_STRICT=1",
@@ -278,18 +279,22 @@ TEST(EnvTest, UnknownNameSuggestsTheNearest) {
 TEST(EnvTest, TheLimitOfPassesAndTheFolderOfSequences) {
   const EnvOptions none = Parse({});
   EXPECT_EQ(none.opt_limit, -1);
+  EXPECT_EQ(none.repro, "");
   EXPECT_EQ(none.repro_dir, "");
   EXPECT_EQ(Parse({"TJIT_OPT_LIMIT=0"}).opt_limit, 0);
-  const EnvOptions bad =
-      Parse({"TJIT_OPT_LIMIT=-1", "TJIT_OPT_LIMIT=1x", "TJIT_REPRO_DIR="});
+  const EnvOptions bad = Parse({"TJIT_OPT_LIMIT=-1", "TJIT_OPT_LIMIT=1x",
+                                "TJIT_REPRO_DIR=", "TJIT_REPRO=fast"});
   EXPECT_EQ(bad.opt_limit, -1);
+  EXPECT_EQ(bad.repro, "");
   EXPECT_THAT(
       bad.complaints,
       ElementsAre(HasSubstr("TJIT_OPT_LIMIT=-1 is not used, accepted is a "
                             "whole number from 0 to 1000000000"),
                   HasSubstr("TJIT_OPT_LIMIT=1x is not used"),
                   HasSubstr("TJIT_REPRO_DIR= is not used, accepted is a "
-                            "folder")));
+                            "folder"),
+                  HasSubstr("TJIT_REPRO=fast is not used, accepted is all, "
+                            "slow, or beginnings of names")));
 }
 
 // Names of later versions: silence would look like success.

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "support/env.h"
+#include "support/repro_list.h"
 #include "tools/tjit/arguments.h"
 #include "tools/tjit/own_files.h"
 #include "tools/tjit/program_file.h"
@@ -49,8 +50,10 @@ constexpr Option kOptions[] = {
      "name the ops that make NaN or infinity out of numbers"},
     {"--print-config", nullptr, "TJIT_PRINT_CONFIG",
      "write each option and where it comes from to stderr"},
+    {"--repro", "WHICH", "TJIT_REPRO",
+     "write sequences for `tjit replay`: all, slow, or names of them"},
     {"--repro-dir", "FOLDER", "TJIT_REPRO_DIR",
-     "write each sequence that --shadow finds to differ there"},
+     "where these go, and each sequence that --shadow finds to differ"},
     {"--shadow", nullptr, "TJIT_SHADOW",
      "run eagerly too and compare bit by bit"},
     {"--stats", "FILE", "TJIT_STATS",
@@ -141,6 +144,10 @@ std::string Apply(const Option& option, const std::string& value) {
     return absl::StrCat(word,
                         " is not used, accepted is hide, or some of late, "
                         "check, shuffle, shuffle:SEED with commas between");
+  }
+  ReproList list;
+  if (name == "--repro" && !ParseReproList(value, &list)) {
+    return absl::StrCat(word, " is not used, accepted is ", kReproWords);
   }
   const bool is_switch = option.value == nullptr;
   setenv(option.variable, is_switch ? (is_on ? "1" : "0") : value.c_str(), 1);

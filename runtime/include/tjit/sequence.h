@@ -1,6 +1,7 @@
 // Recorded sequences: a few op calls with what they read, as a file that runs
-// alone. TJIT_SHADOW writes one of what it finds to differ from eager, and
-// `tjit replay` runs it: docs/replay.md.
+// alone. TJIT_SHADOW writes one of what it finds to differ from eager,
+// TJIT_REPRO and write_sequences() those that are asked for, and `tjit replay`
+// runs them: docs/replay.md.
 //
 //   tjit::Sequence sequence = tjit::load_sequence("sequence-7-1.tjitseq");
 //   sequence.runs.back().calls[0].op      // "aten::add.Tensor"
@@ -59,13 +60,17 @@ struct SequenceRun {
   std::vector<SequenceStorage> storages;
 };
 
+// `found` of a sequence begins so if nothing differed, and who asked for it
+// stands behind that.
+inline constexpr char kAskedFor[] = "nothing; ";
+
 struct Sequence {
   std::string torch, tjit;   // versions that wrote it
   std::string found;         // what differed, in words
   std::int64_t threads = 1;  // of libtorch, then
-  // The last one is the run that differed. If there is another before it, that
-  // is the run by which the sequence was recorded: the same ops, but other
-  // numbers, or over other storages.
+  // The last one is the run that differed, or that was asked for. If there is
+  // another before it, that is the run by which the sequence was recorded: the
+  // same ops, but other numbers, or over other storages.
   std::vector<SequenceRun> runs;
 };
 
@@ -76,5 +81,18 @@ TJIT_API Sequence load_sequence(const std::string& path);
 // Replaces a file of that kind. THROWS: c10::Error if there is another one, or
 // it cannot be written: then there is none.
 TJIT_API void save_sequence(const Sequence& sequence, const std::string& path);
+
+// Writes sequences as files into `folder`, from now on and in the whole
+// process: each once, when a run of it that is replayed comes to its end. A run
+// whose ops ran in several parts gives a file for each. `which` is a list with
+// commas between: names of sequences as tjit::explain() has them, or their
+// beginnings, "all", and "slow" for those that were measured to be slower than
+// eager. "" ends it. What a call before asked for is not asked for any more,
+// nor is what TJIT_REPRO says. Waits for nothing; a line on stderr names each
+// file. Runs that are recorded take copies of all that they read; others cost a
+// little more than without it. THROWS: c10::Error if `which` is no such list or
+// `folder` is empty.
+TJIT_API void write_sequences(const std::string& folder,
+                              const std::string& which);
 
 }  // namespace tjit

@@ -1,5 +1,6 @@
-// What a ThreadState has besides while a mode of modes.h is on, or a run is
-// compared that TJIT_SHADOW=sample:N has chosen.
+// What a ThreadState has besides while a mode of modes.h is on, or for one run:
+// TJIT_SHADOW=sample:N has chosen it to be compared, or its calls are recorded
+// for a file (asked_sequences.h).
 #pragma once
 
 #include <cstdint>
@@ -48,15 +49,24 @@ struct OpenCall {
 struct ModeState {
   // What is replayed is compared with eager.
   bool shadows() const { return (modes & kModeShadow) != 0 || is_sample; }
-  // The call has matched `node`, and is about to be opened.
-  void BeginShadow(const CallFrame& frame, TraceNode* node, const Run& run);
+  // The pending ops have run: what is recorded of them is kept.
+  void KeepPiece(const Run& run);
+  // The call has matched `node`. True if it is to be opened, as it is compared.
+  bool BeginOp(const CallFrame& frame, TraceNode* node, const Run& run);
 
   unsigned modes = 0;             // the word that this thread saw last
   // The run in progress is one that TJIT_SHADOW=sample:N compares.
   bool is_sample = false;
-  bool is_for_sample = false;  // this was made for that run alone
+  // It is recorded, to be written when it is complete. What ran of it so far,
+  // and why it cannot be written, if so.
+  bool is_asked = false;
+  const TraceNode* asked_root = nullptr;  // where it began; null: it is written
+  std::vector<SequencePiece> pieces;
+  std::string why_not_written;
+  bool is_for_run = false;  // this was made for that run alone
   EagerCopies eager_copies;
-  SequenceRecorder calls;         // of shadowed ops, with TJIT_REPRO_DIR
+  // Of shadowed ops, with TJIT_REPRO_DIR, and of a run that is asked for.
+  SequenceRecorder calls;
   TraceNode* shadowed = nullptr;  // matched; is about to be opened
   std::optional<OpenCall> open;
   LateRecords late;

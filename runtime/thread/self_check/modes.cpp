@@ -88,7 +88,7 @@ bool ThreadState::FollowModes() {
   if (modes_ != nullptr && modes_->modes == modes) return true;
   // A thread of a team must wait for no state: at the next op outside.
   if (t_context.held != nullptr || InParallelRegion()) {
-    return modes_ != nullptr && !modes_->is_for_sample;
+    return modes_ != nullptr && !modes_->is_for_run;
   }
   Reset();  // what one mode has begun is not another's to go on with
   if (modes % kModeEpoch == 0) {
@@ -103,7 +103,7 @@ bool ThreadState::FollowModes() {
   ordinary_modes_ = kNotOrdinary;
   if (modes_ == nullptr) modes_ = std::make_unique<ModeState>();
   modes_->modes = modes;
-  modes_->is_sample = modes_->is_for_sample = false;
+  modes_->is_sample = modes_->is_asked = modes_->is_for_run = false;
   modes_->checking = modes_->checks_nan = false;
   modes_->nan = {};
   modes_->random = (g_settings.shuffle_seed() ^

@@ -25,7 +25,7 @@ namespace tjit::runtime {
 namespace {
 
 // Each of them is a different finding, mostly of one cause.
-constexpr int kMostFiles = 20;
+constexpr int kMostFindings = 20;
 
 SequenceTensor TensorOf(std::int64_t storage, const TensorGeometry& g) {
   SequenceTensor t;
@@ -285,42 +285,71 @@ SequenceRun SequenceRecorder::RecordedRun(const SequenceRun& now) const {
   return std::move(recorded.run);
 }
 
+std::optional<SequencePiece> SequenceRecorder::PieceOf(
+    const Run& run, std::size_t open_calls, std::string* why_not) const {
+  if (lacks_memory_) {
+    *why_not = "; not written, as there is no memory for copies of its inputs";
+    return std::nullopt;
+  }
+  const std::size_t pending = run.pending.size();
+  if (calls_.size() < pending || calls_.size() > pending + open_calls) {
+    *why_not = absl::StrCat("; not written, as of the ", pending,
+                            " ops that were pending ", calls_.size(),
+                            " were recorded");
+    return std::nullopt;
+  }
+  const KernelScope inside;  // its own ops are nobody's
+  SequencePiece piece;
+  piece.first_op = run.pending.empty() ? 0 : run.pending.front()->depth;
+  piece.threads = at::get_num_threads();
+  try {
+    SequenceRun now = ThisRun(run);
+    piece.runs = {RecordedRun(now), std::move(now)};
+  } catch (const c10::Error& e) {
+    *why_not = absl::StrCat("; not written: ", e.what_without_backtrace());
+    return std::nullopt;
+  } catch (const std::exception& e) {
+    *why_not = absl::StrCat("; not written: ", e.what());
+    return std::nullopt;
+  }
+  return piece;
+}
+
 std::string SequenceRecorder::Write(const std::string& found, const Run& run) {
   static std::atomic<int> written{0};
-  if (lacks_memory_) {
-    return "; not written, as there is no memory for copies of its inputs";
-  }
-  if (calls_.empty() || is_written_) return "";
+  if (!lacks_memory_ && (calls_.empty() || is_written_)) return "";
   is_written_ = true;
+  std::string why_not;
   // The call that is open is none of the pending ones.
-  const std::size_t pending = run.pending.size();
-  if (calls_.size() != pending && calls_.size() != pending + 1) {
-    return absl::StrCat("; not written, as of the ", pending,
-                        " ops that were pending ", calls_.size(),
-                        " were recorded");
+  std::optional<SequencePiece> piece = PieceOf(run, /*open_calls=*/1, &why_not);
+  if (!piece.has_value()) return why_not;
+  Sequence sequence;
+  sequence.found = found;
+  sequence.threads = piece->threads;
+  sequence.runs = std::move(piece->runs);
+  return WriteSequenceFile(sequence, Environment().repro_dir, &written,
+                           kMostFindings);
+}
+
+std::string WriteSequenceFile(const Sequence& sequence,
+                              const std::string& folder,
+                              std::atomic<int>* written, int most) {
+  static std::atomic<int> files{0};
+  if (++*written > most) {
+    return absl::StrCat("; not written, as this process has written ", most,
+                        " files");
   }
-  const int number = ++written;
-  if (number > kMostFiles) {
-    return absl::StrCat("; not written, as this process has written ",
-                        kMostFiles, " files");
-  }
-  const std::string& folder = Environment().repro_dir;
   const std::string path =
-      absl::StrCat(folder, "/sequence-", getpid(), "-", number, ".tjitseq");
-  const KernelScope inside;  // its own ops are nobody's
+      absl::StrCat(folder, "/sequence-", getpid(), "-", ++files, ".tjitseq");
+  const KernelScope inside;
   try {
-    Sequence sequence;
-    sequence.found = found;
-    sequence.threads = at::get_num_threads();
-    SequenceRun now = ThisRun(run);
-    sequence.runs = {RecordedRun(now), std::move(now)};
     mkdir(folder.c_str(), 0777);  // what is wrong with it the file says
     save_sequence(sequence, path);
   } catch (const c10::Error& e) {
-    --written;
+    --*written;
     return absl::StrCat("; no file is written: ", e.what_without_backtrace());
   } catch (const std::exception& e) {
-    --written;
+    --*written;
     return absl::StrCat("; no file is written: ", e.what());
   }
   return absl::StrCat("; `tjit replay ", path, "` runs it again");

@@ -8,13 +8,18 @@
 //   y = mul(x, 3); y.add_(z)   ->   storages x (bytes), y (made), z (bytes)
 //                                   calls mul(x, 3) -> y, add_(y!, z)
 //
-// Only with TJIT_SHADOW and TJIT_REPRO_DIR is anything recorded.
+// Only with TJIT_SHADOW and TJIT_REPRO_DIR, and of runs of sequences that are
+// asked for (asked_sequences.h), is anything recorded.
 // Threads: under the mutex of the state. Tested by:
-// tests/acceptance/replay_command_test.py
+// tests/acceptance/replay_command_test.py,
+// tests/runtime/thread/self_check/asked_sequences_test.cpp
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +29,23 @@
 #include "tjit/sequence.h"
 
 namespace tjit::runtime {
+
+// A part of a run: ops that were pending together. Two runs: as they were
+// recorded, and as they were called now.
+struct SequencePiece {
+  std::vector<SequenceRun> runs;
+  std::uint32_t first_op = 0;  // of the sequence
+  std::int64_t threads = 1;    // of libtorch
+
+  std::size_t ops() const { return runs.back().calls.size(); }
+};
+
+// Writes it into `folder`, which it makes. Returns the end of a sentence that
+// says where, or why not. A process writes `most` files that are counted by
+// `written`.
+std::string WriteSequenceFile(const Sequence& sequence,
+                              const std::string& folder,
+                              std::atomic<int>* written, int most);
 
 class SequenceRecorder {
  public:
@@ -35,6 +57,11 @@ class SequenceRecorder {
   void Add(const CallFrame& frame, const TraceNode& node, const Run& run);
   void Clear();
 
+  // What was added since Clear(), none of it without memory for copies. Empty,
+  // and *why_not is the end of a sentence, if it is not what is pending:
+  // `open_calls` more.
+  std::optional<SequencePiece> PieceOf(const Run& run, std::size_t open_calls,
+                                       std::string* why_not) const;
   // Writes what was added since Clear(), once. Returns the end of a sentence
   // that says where, or why not; "" if it is written already, or nothing was
   // added. `found`: what differs.

@@ -3,7 +3,8 @@
 //
 // TJIT_SHADOW=sample:N does so for one run of each N of a sequence. No mode is
 // on between: the thread has a ModeState for that run alone, from its first op
-// until what is pending at its end has run.
+// until what is pending at its end has run. A run that is asked for is recorded
+// likewise: write_asked.cpp.
 //
 // An open call lasts from the decision until the eager kernel has returned. It
 // is closed (the op is pending, its results' blocks are without bytes) or given
@@ -38,10 +39,13 @@ std::string Place(const TraceNode* node) {
 
 }  // namespace
 
-void ModeState::BeginShadow(const CallFrame& frame, TraceNode* node,
-                            const Run& run) {
-  shadowed = node;
-  if (SequenceRecorder::IsOn()) calls.Add(frame, *node, run);
+bool ModeState::BeginOp(const CallFrame& frame, TraceNode* node,
+                        const Run& run) {
+  if (is_asked || (shadows() && SequenceRecorder::IsOn())) {
+    calls.Add(frame, *node, run);
+  }
+  if (shadows()) shadowed = node;
+  return shadows();
 }
 
 bool TraceCursor::IsSampled(const Trace& trace, std::int64_t entry) {
@@ -62,7 +66,7 @@ void TraceCursor::BeginSample() {
   const StateLock lock(this);
   if (modes_ == nullptr) {
     modes_ = std::make_unique<ModeState>();
-    modes_->is_for_sample = true;
+    modes_->is_for_run = true;
   }
   modes_->is_sample = true;
   run_began_ns_ = 0;
@@ -70,12 +74,13 @@ void TraceCursor::BeginSample() {
 }
 
 void PendingQueue::EndSample() {
-  if (modes_ == nullptr || !modes_->is_sample || !run_.pending.empty() ||
-      modes_->open) {
+  if (modes_ == nullptr || !(modes_->is_sample || modes_->is_asked) ||
+      !run_.pending.empty() || modes_->open) {
     return;
   }
+  EndAsked();
   modes_->is_sample = false;
-  if (modes_->is_for_sample) modes_.reset();
+  if (modes_->is_for_run) modes_.reset();
 }
 
 void PendingQueue::OpenCallFor(const StepRecord& step, TraceNode* node,
@@ -277,6 +282,7 @@ void PendingQueue::CompareEagerCopies(FlushReason reason) {
                     ")");
     RecordMismatch(d);
   }
+  if (modes_->is_asked) modes_->KeepPiece(run_);
   modes_->calls.Clear();
 }
 
