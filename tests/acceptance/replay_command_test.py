@@ -9,6 +9,7 @@ Bad files, folders and words are said in one line.
 
 Usage: replay_command_test.py TJIT PROGRAMS [unittest arguments]
 """
+import functools
 import os
 import pathlib
 import re
@@ -90,16 +91,20 @@ class Case(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 
-    def found(self, defect, backend, *command, folder=None, **variables):
+    def find(self, defect, backend, *command, folder=None, **variables):
+        return self.found(defect, backend, *command,
+                          folder=folder or self.folder / "found", **variables)
+
+    @staticmethod
+    def found(defect, backend, *command, folder, **variables):
         """The loop of that defect, with it: what is said, and the files."""
-        folder = folder or self.folder / "found"
         variables = {"TJIT_AUTO_COMPILE": "1", "TJIT_COMPILE": "1",
                      "TJIT_SHADOW": "1", "TJIT_BACKEND": backend,
                      "TJIT_CACHE_DIR": "off", "TJIT_TRACE_TRIALS": "0",
                      "TJIT_THREAD_TRIALS": "0", "TJIT_REPRO_DIR": str(folder),
                      "TJIT_PLANTED_DEFECT": defect} | variables
         done = run(*command, LOOP, defect, status=0, **variables)
-        self.assertEqual(done.stdout, "done\n")
+        assert done.stdout == "done\n", done.stdout
         files = sorted(folder.glob("*.tjitseq")) if folder.is_dir() else []
         return done.stderr, files
 
@@ -109,17 +114,36 @@ class Case(unittest.TestCase):
                    **planted).stdout
 
     def ops(self, file):
-        text = self.replay(file, "--print", status=SAME)
-        last = text[text.index("the run that differed:\n"):]
-        ops = re.findall(r"^  %\d+ (\S+)\(", last, re.M)
-        self.assertEqual(int(re.search(r": (\d+) ops?, written by", text)[1]),
-                         len(ops))
-        return ops
+        return self.ops_of(file)[0]
+
+    def ops_of(self, *files):
+        """Of each file, by one process."""
+        texts = self.replay(files[-1], "--print", *files[:-1],
+                            status=SAME).split("\n\n")
+        self.assertEqual(len(texts), len(files))
+        all_ops = []
+        for text in texts:
+            last = text[text.index("the run that differed:\n"):]
+            all_ops.append(re.findall(r"^  %\d+ (\S+)\(", last, re.M))
+            self.assertEqual(
+                int(re.search(r": (\d+) ops?, written by", text)[1]),
+                len(all_ops[-1]))
+        return all_ops
+
+    @staticmethod
+    @functools.cache
+    def one_file():
+        """Of "lost_sign", found once for all tests that only look at it."""
+        folder = tempfile.TemporaryDirectory()
+        unittest.addModuleCleanup(folder.cleanup)
+        _, files = Case.found("lost_sign", "interpreter",
+                              folder=pathlib.Path(folder.name))
+        return files[0]
 
 
 class DefectTest(Case):
     def check(self, defect, engine, backends):
-        said, files = self.found(defect, engine)
+        said, files = self.find(defect, engine)
         self.assertTrue(files, said)
         self.assertIn(f"; `tjit replay {files[0]}` runs it again", said)
         rows = table(self.replay(files[0], status=DIFFERS, defect=defect))
@@ -139,8 +163,8 @@ class DefectTest(Case):
         text = self.replay(file, "--minimise", "-o", small, status=DIFFERS,
                            defect=defect)
         left, of = re.search(r": (\d+) of (\d+) ops? left", text).groups()
-        ops = self.ops(small)
-        self.assertEqual((int(left), int(of)), (len(ops), len(self.ops(file))))
+        ops, all_ops = self.ops_of(small, file)
+        self.assertEqual((int(left), int(of)), (len(ops), len(all_ops)))
         self.assertLessEqual(len(ops), MOST_OPS)
         # Alone: of the small one, in processes of their own.
         alone = f"--backend={engine}"
@@ -200,8 +224,7 @@ class TrainingTest(Case):
 class FileTest(Case):
     def setUp(self):
         super().setUp()
-        _, files = self.found("lost_sign", "interpreter")
-        self.file = files[0]
+        self.file = self.one_file()
 
     def test_figures(self):
         rows = table(self.replay(self.file, status=SAME))
@@ -219,7 +242,7 @@ class FileTest(Case):
             self.assertLessEqual(rows[backend][2], logged)
 
     def test_what_did_nothing_says_so(self):
-        _, files = self.found("no_execute", "replay",
+        _, files = self.find("no_execute", "replay",
                               folder=self.folder / "single")
         small = self.folder / "small.tjitseq"
         self.replay(files[0], "--minimise", "-o", small, status=DIFFERS,
@@ -253,7 +276,7 @@ class FileTest(Case):
         self.assertIn("  s0: 512 bytes, given\n", text)
         self.assertIn("  s1: 512 bytes, made, dropped\n", text)
         self.assertEqual(len(self.ops(self.file)), 8)
-        _, files = self.found("stale_scalar", "replay",
+        _, files = self.find("stale_scalar", "replay",
                               folder=self.folder / "scalars")
         first, last = self.replay(files[0], "--print", status=SAME).split(
             "the run that differed:\n")
@@ -296,7 +319,7 @@ class FileTest(Case):
 
 class BisectTest(Case):
     def bisect(self, defect, engine):
-        _, files = self.found(defect, engine, folder=self.folder / defect)
+        _, files = self.find(defect, engine, folder=self.folder / defect)
         return self.replay(files[0], "--bisect", status=DIFFERS, defect=defect)
 
     def test_a_pass(self):
@@ -328,18 +351,18 @@ class BisectTest(Case):
 
 class WriteTest(Case):
     def test_without_a_folder_nothing_is_written(self):
-        said, _ = self.found("lost_sign", "interpreter", TJIT_REPRO_DIR="")
+        said, _ = self.find("lost_sign", "interpreter", TJIT_REPRO_DIR="")
         self.assertIn("; TJIT_REPRO_DIR=FOLDER writes it there for `tjit "
                       "replay`\n", said)
 
     def test_a_sample(self):
-        _, files = self.found("no_execute", "replay", TJIT_SHADOW="sample:8")
+        _, files = self.find("no_execute", "replay", TJIT_SHADOW="sample:8")
         self.assertTrue(files)
         self.replay(files[0], "--backend=replay", status=DIFFERS,
                     defect="no_execute")
 
     def test_tjit_run(self):
-        said, files = self.found("lost_sign", "interpreter", TJIT, "run",
+        said, files = self.find("lost_sign", "interpreter", TJIT, "run",
                                  "--shadow", f"--repro-dir={self.folder}/own",
                                  "--", folder=self.folder / "own")
         self.assertEqual(len(files), 1, said)
@@ -366,14 +389,18 @@ class WriteTest(Case):
 
 class BadInputTest(Case):
     def check(self, text, *words):
+        self.check_regex(re.escape(text), *words)
+
+    def check_regex(self, text, *words):
         done = run(TJIT, "replay", *words, status=USAGE)
-        self.assertIn(text, done.stderr)
+        self.assertRegex(done.stderr, text)
         self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
         self.assertEqual(done.stdout, "")
 
     def test_words(self):
         self.check("no file given", )
-        self.check("one file at a time", "a", "b")
+        self.check("--bisect takes one file at a time, not a and b", "--bisect",
+                   "a", "b")
         self.check("--print, --minimise and --bisect do not go together",
                    "--print", "--bisect", "a")
         self.check("--minimise needs -o PATH", "--minimise", "a")
@@ -384,10 +411,8 @@ class BadInputTest(Case):
                    "1 to 999999", "--seconds=0", "a")
 
     def test_files(self):
-        _, files = self.found("lost_sign", "interpreter")
-        whole = files[0].read_bytes()
-        bad = self.folder / "bad.tjitseq"
-        for change, text in (
+        whole = self.one_file().read_bytes()
+        changes = (
                 (lambda b: b[:-40], r"is cut short: \d+ of \d+ bytes are"),
                 (lambda b: b[:60], "is cut short: its header has no end"),
                 (lambda b: b[:-40] + bytes([b[-40] ^ 1]) + b[-39:],
@@ -395,30 +420,35 @@ class BadInputTest(Case):
                 (lambda b: b.replace(b"sequence 1", b"sequence 7", 1),
                  "has format 7, and this tjit reads format 1"),
                 (lambda b: b"import torch\n", "is no file of a sequence"),
-                (lambda b: b"", "is empty")):
-            bad.write_bytes(change(whole))
-            for words in ([], ["--print"], ["--bisect"]):
-                done = run(TJIT, "replay", *words, bad, status=USAGE)
-                self.assertRegex(done.stderr, "^tjit replay: .*bad.tjitseq "
-                                 + text)
-                self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+                (lambda b: b"", "is empty"))
+        files = [self.folder / f"bad{i}.tjitseq" for i in range(len(changes))]
+        for file, (change, _) in zip(files, changes):
+            file.write_bytes(change(whole))
+        for words in ([], ["--print"]):
+            done = run(TJIT, "replay", *words, *files, status=USAGE)
+            lines = done.stderr.splitlines()
+            self.assertEqual(len(lines), len(files), done.stderr)
+            for line, file, (_, text) in zip(lines, files, changes):
+                self.assertRegex(line, f"^tjit replay: .*{file.name} {text}")
+        for file, (_, text) in zip(files, changes):
+            self.check_regex(f"^tjit replay: .*{file.name} {text}", "--bisect",
+                             file)
         self.check("cannot be read: No such file or directory",
                    self.folder / "none")
         self.check("cannot be read: it is a folder", self.folder)
 
     def test_a_place_that_cannot_be_written_to(self):
-        _, files = self.found("lost_sign", "interpreter")
         done = run(TJIT, "replay", "--minimise", "-o",
-                   self.folder / "no" / "where", files[0], status=USAGE,
+                   self.folder / "no" / "where", self.one_file(), status=USAGE,
                    TJIT_PLANTED_DEFECT="lost_sign")
         self.assertIn("cannot be written: No such file or directory",
                       done.stderr)
 
     def test_a_file_of_the_users_is_left_alone(self):
-        _, files = self.found("lost_sign", "interpreter")
         own = self.folder / "train.py"
         own.write_text("import torch\n")
-        done = run(TJIT, "replay", "--minimise", "-o", own, files[0],
+        done = run(TJIT, "replay", "--minimise", "-o", own,
+                   self.one_file(),
                    status=USAGE, TJIT_PLANTED_DEFECT="lost_sign")
         self.assertIn("it is no recorded sequence of tjit", done.stderr)
         self.assertEqual(own.read_text(), "import torch\n")

@@ -34,15 +34,19 @@ std::string FirstLine(const std::exception& e) {
 
 // `seconds`: what the process may take. It uses half of them for its runs: the
 // rest is for eager's and for the compiler, and no end is a finding.
-std::string AnswerLine(const Sequence& sequence, Backend backend, int seconds) {
+std::string AnswerLine(const Sequence& sequence, Backend backend, int seconds,
+                       bool is_timed) {
   Json answer;
   try {
     const ReplayResult result =
-        ReplaySequence(sequence, backend, (seconds + 1) / 2);
+        ReplaySequence(sequence, backend, (seconds + 1) / 2, is_timed);
     answer = {{"runs", result.runs},
               {"replayed", result.ops_replayed},
               {"fused", result.ops_fused},
-              {"difference", result.difference}};
+              {"difference", result.difference},
+              {"timed", result.times.runs},
+              {"eager_ns", result.times.eager_ns},
+              {"replay_ns", result.times.replay_ns}};
   } catch (const std::exception& e) {
     answer = {{"refused", FirstLine(e)}};
   }
@@ -72,7 +76,8 @@ void WriteAll(int fd, const std::string& text) {
           static_cast<char*>(nullptr));
     _exit(127);
   }
-  WriteAll(fd, AnswerLine(sequence, settings.backend, settings.seconds));
+  WriteAll(fd, AnswerLine(sequence, settings.backend, settings.seconds,
+                          settings.is_timed));
   _exit(0);
 }
 
@@ -108,7 +113,11 @@ bool TakeAnswer(ReplayAnswer* answer) {
     return true;
   }
   ReplayResult& result = answer->result;
-  result = {json["runs"], json["replayed"], json["fused"], json["difference"]};
+  result = {json["runs"],
+            json["replayed"],
+            json["fused"],
+            json["difference"],
+            {json["timed"], json["eager_ns"], json["replay_ns"]}};
   answer->status =
       result.difference.empty() ? ReplayStatus::kSame : ReplayStatus::kDiffers;
   answer->text = result.difference;
@@ -160,7 +169,8 @@ int ReplayOne(const std::string& path, const std::string& backend,
               int seconds) {
   Backend parsed = Backend::kLlvm;
   if (!ParseBackendName(backend, &parsed)) return 2;
-  const std::string answer = AnswerLine(load_sequence(path), parsed, seconds);
+  const std::string answer =
+      AnswerLine(load_sequence(path), parsed, seconds, /*is_timed=*/false);
   std::fflush(nullptr);
   WriteAll(STDOUT_FILENO, answer);
   return 0;

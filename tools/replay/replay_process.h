@@ -42,6 +42,7 @@ struct ReplaySettings {
   int seconds = kSeconds;       // until it is ended
   std::int64_t opt_limit = -1;  // TJIT_OPT_LIMIT; needs `path`
   std::string path;             // of the file that has the sequence
+  bool is_timed = false;
 };
 
 ReplayAnswer ReplayInProcess(const Sequence& sequence,

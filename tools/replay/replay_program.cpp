@@ -1,7 +1,8 @@
 // tjit-replay: what `tjit replay` does with libtorch, which the command tjit
 // never loads itself.
 //
-//   tjit-replay replay|print|bisect FILE [--backend=NAME] [--seconds=N]
+//   tjit-replay replay|print FILE... [--backend=NAME] [--seconds=N]
+//   tjit-replay bisect FILE [--backend=NAME] [--seconds=N]
 //   tjit-replay minimise FILE --output=SMALL [--backend=NAME] [--seconds=N]
 //   tjit-replay one FILE BACKEND       (a process of these, replay_process.h)
 //
@@ -10,6 +11,9 @@
 #include <c10/util/Exception.h>
 #include <tjit/sequence.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -36,7 +40,9 @@ using tjit::tools::ReplayStatus;
 constexpr int kDiffers = 1, kUsage = 2;
 
 struct Words {
-  std::string action, path, output;
+  std::string action, output;
+  std::vector<std::string> paths;
+  std::string path;  // the one that is looked at
   std::optional<Backend> backend;
   int seconds = tjit::tools::kSeconds;
 };
@@ -86,14 +92,50 @@ std::string ResultText(const ReplayAnswer& answer, Backend backend) {
   return absl::StrCat("the same bits as eager", but);
 }
 
+// "1.26 times as fast".
+std::string SpeedText(const tjit::tools::ReplayTimes& times) {
+  constexpr double kNoise = 1.03;  // less is none
+  const double factor =
+      static_cast<double>(times.eager_ns) /
+      static_cast<double>(std::max<std::int64_t>(times.replay_ns, 1));
+  if (factor >= kNoise) {
+    return absl::StrFormat("replayed: %.2f times as fast", factor);
+  }
+  if (factor > 1 / kNoise) return "as fast as each other";
+  return absl::StrFormat("eagerly: %.2f times as fast", 1 / factor);
+}
+
+// One row for each backend whose replays were timed.
+class TimesTable {
+ public:
+  void Add(Backend backend, const tjit::tools::ReplayTimes& times) {
+    if (times.runs == 0) return;
+    absl::StrAppendFormat(&rows_, "%-11s %6d %9.2f us %9.2f us  %s\n",
+                          tjit::tools::NameOf(backend), times.runs,
+                          1e-3 * static_cast<double>(times.eager_ns),
+                          1e-3 * static_cast<double>(times.replay_ns),
+                          SpeedText(times));
+  }
+  void Print() const {
+    if (rows_.empty()) return;
+    absl::PrintF("%-11s %6s %12s %12s  faster\n%s", "a run takes", "timed",
+                 "eagerly", "replayed", rows_);
+  }
+
+ private:
+  std::string rows_;
+};
+
 int Replay(const Words& words, const Sequence& sequence) {
   PrintHead(words.path, sequence);
   absl::PrintF("%-11s %6s %12s %10s  result\n", "backend", "runs",
                "ops replayed", "ops fused");
   bool differs = false;
+  TimesTable times;
   for (const Backend backend : BackendsOf(words)) {
-    const ReplayAnswer answer =
-        ReplayInProcess(sequence, SettingsOf(words, backend));
+    ReplaySettings settings = SettingsOf(words, backend);
+    settings.is_timed = true;
+    const ReplayAnswer answer = ReplayInProcess(sequence, settings);
     TORCH_CHECK(answer.status != ReplayStatus::kRefused, words.path, ": ",
                 tjit::tools::NameOf(backend), ": ", answer.text, "\n",
                 answer.said);
@@ -103,7 +145,9 @@ int Replay(const Words& words, const Sequence& sequence) {
                  answer.result.ops_fused, ResultText(answer, backend));
     std::fflush(stdout);
     PrintSaid(answer);
+    times.Add(backend, answer.result.times);
   }
+  times.Print();
   return differs ? kDiffers : 0;
 }
 
@@ -172,22 +216,27 @@ int Print(const Words& words, const Sequence& sequence) {
   const std::string last = tjit::tools::TextOf(sequence.runs.back());
   const std::string first = tjit::tools::TextOf(sequence.runs.front());
   if (first != last) absl::PrintF("as it was recorded:\n%s", first);
-  absl::PrintF("the run that differed:\n%s", last);
+  const bool is_asked = sequence.found.starts_with(tjit::kAskedFor);
+  absl::PrintF("the run that %s:\n%s", is_asked ? "was asked for" : "differed",
+               last);
   return 0;
 }
 
 int Usage() {
   absl::FPrintF(stderr,
                 "tjit replay: usage: tjit-replay replay|print|bisect|minimise "
-                "FILE [--backend=NAME] [--seconds=N] [--output=SMALL]\n");
+                "FILE... [--backend=NAME] [--seconds=N] [--output=SMALL]\n");
   return kUsage;
 }
 
 bool ReadWords(int argc, char** argv, Words* words) {
   words->action = argv[1];
-  words->path = argv[2];
-  for (int i = 3; i < argc; ++i) {
+  for (int i = 2; i < argc; ++i) {
     const std::string word = argv[i];
+    if (!word.starts_with("--")) {
+      words->paths.push_back(word);
+      continue;
+    }
     const std::size_t is = word.find('=');
     if (is == std::string::npos) return false;
     const std::string name = word.substr(0, is), value = word.substr(is + 1);
@@ -208,6 +257,30 @@ bool ReadWords(int argc, char** argv, Words* words) {
   return true;
 }
 
+// THROWS: c10::Error if there is no such sequence, or it cannot be run.
+int Do(const Words& words) {
+  const Sequence sequence = tjit::load_sequence(words.path);
+  if (words.action == "replay") return Replay(words, sequence);
+  if (words.action == "print") return Print(words, sequence);
+  if (words.action == "bisect") return Bisect(words, sequence);
+  if (words.action == "minimise" && !words.output.empty()) {
+    return Minimise(words, sequence);
+  }
+  return Usage();
+}
+
+// A file that cannot be replayed is said, and the others are replayed.
+int DoOne(const Words& words) {
+  try {
+    return Do(words);
+  } catch (const c10::Error& error) {
+    absl::FPrintF(stderr, "tjit replay: %s\n", error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    absl::FPrintF(stderr, "tjit replay: %s\n", error.what());
+  }
+  return kUsage;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
@@ -218,17 +291,17 @@ int main(int argc, char** argv) try {
     return tjit::tools::ReplayOne(argv[2], argv[3], seconds);
   }
   Words words;
-  if (!ReadWords(argc, argv, &words)) return Usage();
+  if (!ReadWords(argc, argv, &words) || words.paths.empty()) return Usage();
   // This process only forks, see replay_process.h.
   at::set_num_threads(1);
-  const Sequence sequence = tjit::load_sequence(words.path);
-  if (words.action == "replay") return Replay(words, sequence);
-  if (words.action == "print") return Print(words, sequence);
-  if (words.action == "bisect") return Bisect(words, sequence);
-  if (words.action == "minimise" && !words.output.empty()) {
-    return Minimise(words, sequence);
+  int status = 0;
+  for (std::size_t i = 0; i < words.paths.size(); ++i) {
+    if (i != 0) absl::PrintF("\n");
+    words.path = words.paths[i];
+    status = std::max(status, DoOne(words));
+    std::fflush(stdout);
   }
-  return Usage();
+  return status;
 } catch (const c10::Error& error) {
   absl::FPrintF(stderr, "tjit replay: %s\n", error.what_without_backtrace());
   return kUsage;

@@ -6,10 +6,13 @@
 #include <c10/core/ScalarType.h>
 #include <tjit/tjit.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -20,11 +23,16 @@
 namespace tjit::tools {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr int kOrders = 2;     // which run teaches the sequence
 constexpr int kTeaching = 16;  // runs of that one alone, first
 constexpr int kRunsOfOrder = 48;
 constexpr int kRunsBetweenWaits = 4;
 constexpr std::int64_t kRotation = 3;  // elements
+// Runs of each kind that are timed, behind some that are not.
+constexpr int kMostTimed = 100, kFewestTimed = 5, kUntimed = 2;
+constexpr int kTimedPart = 10;  // of the time for all runs
 
 // What eager or tjit made of a run.
 struct Outcome {
@@ -79,6 +87,22 @@ Outcome RunOf(const Variant& variant, bool keeps_last) {
     outcome.error = FirstLine(e);
   }
   return outcome;
+}
+
+// From the first call until what is deferred has run.
+std::int64_t TimeOf(const Variant& variant) {
+  variant.calls->Begin(variant.contents, /*keeps_last=*/false);
+  const auto began = Clock::now();
+  variant.calls->Run();
+  mark_step();
+  return std::chrono::nanoseconds(Clock::now() - began).count();
+}
+
+std::int64_t MedianOf(std::vector<std::int64_t> times) {
+  const auto middle =
+      times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
 }
 
 template <class T>
@@ -204,10 +228,10 @@ class Replay {
     const Stats before = stats();
     // The second half of the runs has its share of the time.
     for (int order = 0; order < kOrders && result.difference.empty(); ++order) {
-      const auto end = std::chrono::steady_clock::now() + most / kOrders;
+      const auto end = Clock::now() + most / kOrders;
       clear();
       for (int i = 0; i < kRunsOfOrder && result.difference.empty(); ++i) {
-        if (std::chrono::steady_clock::now() > end) break;
+        if (Clock::now() > end) break;
         if (i % kRunsBetweenWaits == 0) wait_until_compiled();
         const Variant& v = variants_[Choose(order, i)];
         const Outcome outcome = RunOf(v, i % 2 != 0);
@@ -222,6 +246,32 @@ class Replay {
       result.difference = "TJIT_SHADOW found that a run differs";
     }
     return result;
+  }
+
+  // Eager runs and replays of what Run() has taught. 0 runs where eager throws,
+  // or not all of the others were replayed.
+  ReplayTimes Time(std::chrono::nanoseconds most) {
+    const Variant& v = variants_[variants_.size() - 2];
+    if (!v.expected.error.empty()) return {};
+    wait_until_compiled();
+    for (int i = 0; i < kUntimed; ++i) TimeOf(v);
+    const std::int64_t replayed_before = stats().ops_replayed;
+    const auto end = Clock::now() + most;
+    std::vector<std::int64_t> eager, replays;
+    for (int i = 0; i < kMostTimed; ++i) {
+      if (i >= kFewestTimed && Clock::now() > end) break;
+      const bool is_eager_first = i % 2 == 0;
+      if (!is_eager_first) replays.push_back(TimeOf(v));
+      {
+        const Pause pause;
+        eager.push_back(TimeOf(v));
+      }
+      if (is_eager_first) replays.push_back(TimeOf(v));
+    }
+    const auto runs = static_cast<std::int64_t>(replays.size());
+    const auto ops = static_cast<std::int64_t>(v.run->calls.size());
+    if (stats().ops_replayed - replayed_before != runs * ops) return {};
+    return {runs, MedianOf(std::move(eager)), MedianOf(std::move(replays))};
   }
 
  private:
@@ -242,7 +292,7 @@ class Replay {
 }  // namespace
 
 ReplayResult ReplaySequence(const Sequence& sequence, Backend backend,
-                            int seconds) {
+                            int seconds, bool is_timed) {
   const c10::AutoGradMode no_grad(false);
   at::set_num_threads(static_cast<int>(sequence.threads));
   Replay replay(sequence);
@@ -255,7 +305,12 @@ ReplayResult ReplaySequence(const Sequence& sequence, Backend backend,
   // leave a sequence alone which is faster without it.
   options.shadow_sample = 999;
   TORCH_CHECK(enable(options), "tjit cannot be switched on");
-  return replay.Run(std::chrono::seconds(seconds));
+  const std::chrono::seconds most(seconds);
+  ReplayResult result = replay.Run(most);
+  if (is_timed && result.difference.empty()) {
+    result.times = replay.Time(std::chrono::nanoseconds(most) / kTimedPart);
+  }
+  return result;
 }
 
 }  // namespace tjit::tools

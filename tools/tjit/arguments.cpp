@@ -115,6 +115,10 @@ void Arguments::AddFile(std::string* file, const std::string& too_many) {
   too_many_ = too_many;
 }
 
+void Arguments::AddManyFiles(std::vector<std::string>* files) {
+  last_word_ = app_->add_option("FILE", *files)->required();
+}
+
 void Arguments::AddOptionalFile(std::string* file,
                                 const std::string& too_many) {
   last_word_ = app_->add_option("FILE", *file);

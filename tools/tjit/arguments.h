@@ -62,7 +62,9 @@ class Arguments {
   // The words that are no options, one of:
   // One word, which is needed. `too_many`: what is wrong with a second one.
   void AddFile(std::string* file, const std::string& too_many);
-  // The same, where it may be left out.
+  // One word or more.
+  void AddManyFiles(std::vector<std::string>* files);
+  // The same as AddFile(), where it may be left out.
   void AddOptionalFile(std::string* file, const std::string& too_many);
   // Two words, which are needed.
   void AddFiles(std::string* first, std::string* second);

@@ -20,9 +20,12 @@ namespace tjit::tools {
 namespace {
 
 constexpr char kWhat[] =
-    "Runs a sequence that TJIT_SHADOW=1 has written into TJIT_REPRO_DIR, with "
-    "each\nbackend in a process of its own, and compares it with eager bit by "
-    "bit. Status 0:\nthe bits are the same, 1: they differ, or a process "
+    "Runs sequences that TJIT_REPRO asked for, or TJIT_SHADOW=1 found to "
+    "differ, "
+    "and\nwrote into TJIT_REPRO_DIR. Each backend runs each of them in a "
+    "process "
+    "of its own,\ncompares it with eager bit by bit, and measures what is "
+    "faster. Status 0: the bits\nare the same, 1: they differ, or a process "
     "crashed.\n";
 
 // What is about the look inside stays, and what only builds for tests have.
@@ -59,12 +62,12 @@ int Start(std::vector<std::string> words) {
 }  // namespace
 
 int ReplayCommand(int count, char** arguments) {
-  Arguments line("tjit replay", "[options] FILE", kWhat);
+  Arguments line("tjit replay", "[options] FILE...", kWhat);
   bool prints = false, minimises = false, bisects = false;
-  std::string file, output;
-  std::vector<std::string> options;
+  std::string output;
+  std::vector<std::string> files, options;
   line.AddHelp();
-  line.AddFlag("--print", "print the ops of FILE instead", &prints);
+  line.AddFlag("--print", "print the ops of each FILE instead", &prints);
   line.AddFlag("--minimise",
                "take ops out as long as the rest differs; write it to PATH",
                &minimises);
@@ -100,7 +103,7 @@ int ReplayCommand(int count, char** arguments) {
                   options.push_back("--seconds=" + value);
                   return std::string();
                 });
-  line.AddFile(&file, "one file at a time");
+  line.AddManyFiles(&files);
   if (const auto status = line.Read(count, arguments)) return *status;
   if (prints + minimises + bisects > 1) {
     return line.Fail("--print, --minimise and --bisect do not go together");
@@ -109,11 +112,17 @@ int ReplayCommand(int count, char** arguments) {
     return line.Fail(minimises ? "--minimise needs -o PATH"
                                : "-o PATH is for --minimise alone");
   }
+  if (files.size() > 1 && (minimises || bisects)) {
+    return line.Fail(absl::StrCat(minimises ? "--minimise" : "--bisect",
+                                  " takes one file at a time, not ", files[0],
+                                  " and ", files[1]));
+  }
   const char* const action = prints      ? "print"
                              : minimises ? "minimise"
                              : bisects   ? "bisect"
                                          : "replay";
-  std::vector<std::string> words = {action, file};
+  std::vector<std::string> words = {action};
+  words.insert(words.end(), files.begin(), files.end());
   words.insert(words.end(), options.begin(), options.end());
   if (minimises) words.push_back("--output=" + output);
   ForgetOptions();
