@@ -49,7 +49,8 @@ std::string AtCall(const ExplainedSequence& s) {
                       " at the call: ", names);
 }
 
-void AppendSequence(std::string* out, const ExplainedSequence& s) {
+void AppendSequence(std::string* out, const ExplainedSequence& s,
+                    const std::string& program) {
   absl::StrAppendFormat(out, "  %-3d %s, %d %s: %s\n", s.id, s.state, s.ops,
                         s.ops == 1 ? "op" : "ops", s.first_ops);
   const auto line = [out](const std::string& text) {
@@ -60,6 +61,7 @@ void AppendSequence(std::string* out, const ExplainedSequence& s) {
   line(Measured(s));
   if (!s.at_call.empty()) line(AtCall(s));
   if (!s.left.empty()) line(Left(s));
+  line(LookInto(s, program));
 }
 
 void AppendSequences(std::string* out, const Explanation& e) {
@@ -76,7 +78,7 @@ void AppendSequences(std::string* out, const Explanation& e) {
   absl::StrAppend(out, order.size(),
                   order.size() == 1 ? " sequence:\n" : " sequences:\n");
   for (std::size_t i = 0; i < std::min(order.size(), kMaxSequences); ++i) {
-    AppendSequence(out, *order[i]);
+    AppendSequence(out, *order[i], e.program);
   }
   if (order.size() > kMaxSequences) {
     absl::StrAppend(out, "  and ", order.size() - kMaxSequences,
@@ -123,6 +125,9 @@ void AppendSegments(std::string* out, const Explanation& e) {
   *out += "segments measured with compiled code and with library calls:\n";
   for (std::size_t i = 0; i < std::min(order.size(), kMaxSequences); ++i) {
     absl::StrAppend(out, "  ", ToText(*order[i]), "\n");
+    const std::string commands = CommandsFor(order[i]->sequence, e.program);
+    if (order[i]->pays || commands.empty()) continue;
+    absl::StrAppend(out, "        ", commands, "\n");
   }
   if (order.size() > kMaxSequences) {
     absl::StrAppend(out, "  and ", order.size() - kMaxSequences,

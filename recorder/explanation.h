@@ -18,6 +18,8 @@ using CountsByName = std::map<std::string, std::int64_t>;
 
 struct ExplainedSequence {
   std::int64_t id = 0;
+  std::string
+      name;  // "566f0d7d4c59", in every run of the program; may be empty
   std::int64_t ops = 0;
   std::string first_ops;  // "mm -> relu -> sum"
   std::string region;     // in which it runs; empty: outside of all
@@ -69,6 +71,7 @@ struct ExplainedRegion {
 struct ExplainedCode {
   std::int64_t ops = 0;  // that run
   std::string first_op;
+  std::string sequence;  // its name; may be empty
   bool pays = false;  // else it was switched off
   std::int64_t compile_ns = 0;  // of all times that it was compiled
   // Medians of a run.

@@ -19,7 +19,7 @@ std::string Json(const CountsByName& counts) {
 
 std::string Json(const ExplainedSequence& s) {
   return absl::StrCat(
-      "{\"id\": ", s.id, ", \"ops\": ", s.ops,
+      "{\"id\": ", s.id, ", \"name\": ", Quoted(s.name), ", \"ops\": ", s.ops,
       ", \"first_ops\": ", Quoted(s.first_ops),
       ", \"region\": ", Quoted(s.region), ", \"state\": ", Quoted(s.state),
       ", \"sightings\": ", s.sightings, ", \"threshold\": ", s.threshold,
@@ -57,6 +57,7 @@ std::string Json(const ExplainedExit& exit) {
 std::string Json(const ExplainedCode& code) {
   return absl::StrCat("{\"ops\": ", code.ops,
                       ", \"first_op\": ", Quoted(code.first_op),
+                      ", \"sequence\": ", Quoted(code.sequence),
                       ", \"pays\": ", code.pays ? "true" : "false",
                       ", \"compile_ns\": ", code.compile_ns,
                       ", \"library_ns\": ", code.library_ns,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -175,6 +176,29 @@ std::string StoryOf(const ExplainedSequence& s) {
     text += "; replaying it was slower than eager: only followed for now";
   }
   return absl::StrCat(text, ", replayed ", TimesText(s.replays));
+}
+
+std::string CommandsFor(const std::string& name, const std::string& program) {
+  // A word with a blank or another sign of the shell cannot be told any more.
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+      " _-./=,:+@%";
+  const bool is_plain = !program.empty() &&
+                        program.find_first_not_of(kPlain) == std::string::npos;
+  // Of a file that somebody else wrote.
+  if (name.empty() ||
+      name.find_first_not_of("0123456789abcdef") != std::string::npos) {
+    return "";
+  }
+  return absl::StrCat("to look into it: `tjit run --repro=", name,
+                      " --repro-dir=repro -- ", is_plain ? program : "PROGRAM",
+                      "`, then `tjit replay repro/*.tjitseq`");
+}
+
+std::string LookInto(const ExplainedSequence& s, const std::string& program) {
+  const bool is_given_up = s.state == kStateOff || s.state == kStatePaused ||
+                           s.state == kStateBlacklisted;
+  return is_given_up || s.won_ns() < 0 ? CommandsFor(s.name, program) : "";
 }
 
 // No sequence is there: why.

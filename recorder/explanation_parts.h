@@ -75,6 +75,13 @@ std::string WhatDiffers(const ExplainedExit& exit);
 
 // What happened to a sequence, or what is missing until something does.
 std::string StoryOf(const ExplainedSequence& sequence);
+// What it takes to look into a sequence that is not replayed, or loses: the
+// commands that write and replay a file of it. "" for another one, or if it has
+// no name. `program`: the command line.
+std::string LookInto(const ExplainedSequence& sequence,
+                     const std::string& program);
+// The same for any sequence of that name.
+std::string CommandsFor(const std::string& name, const std::string& program);
 // Why there is no sequence; ends with a newline.
 // REQUIRES: `explanation` has none.
 std::string WhyNoSequence(const Explanation& explanation);

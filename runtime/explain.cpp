@@ -15,6 +15,7 @@
 #include "runtime/platform/settings.h"
 #include "runtime/report/log.h"
 #include "runtime/report/options_resolution.h"
+#include "runtime/report/sequence_name.h"
 #include "runtime/report/stats_sum.h"
 #include "runtime/runtime.h"
 #include "runtime/thread/exit_notes.h"
@@ -73,6 +74,7 @@ ExplainedSequence ExplainOne(const TraceStore& store, const Trace& trace,
                              std::int64_t threshold) {
   ExplainedSequence s;
   s.id = trace.id;
+  s.name = SequenceName(trace);
   s.ops = trace.length;
   s.first_ops = Describe(store, &trace, 6);
   s.sightings = trace.sightings.load(std::memory_order_relaxed);

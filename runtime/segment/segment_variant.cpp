@@ -23,6 +23,7 @@
 #include "runtime/report/instruction_log.h"
 #include "runtime/report/log.h"
 #include "runtime/report/own_span.h"
+#include "runtime/report/sequence_name.h"
 #include "runtime/report/stance.h"
 #include "runtime/tier2/hot_profile.h"
 #include "runtime/tier2/llvm_engine.h"
@@ -457,6 +458,9 @@ void Tier2Variant::PrintMeasured(const PreparedSegment& segment,
   ExplainedCode code;
   code.ops = StepsOf(task_->code);
   code.first_op = std::string(OpName(segment.nodes_[0]->step.op));
+  if (const Trace* trace = TraceOfSegment(*segment.nodes_.back())) {
+    code.sequence = SequenceName(*trace);
+  }
   code.pays = pays;
   code.compile_ns = compile_ns_;
   code.library_ns = static_cast<std::int64_t>(trial_->without_ns());

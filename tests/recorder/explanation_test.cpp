@@ -59,6 +59,34 @@ TEST(ExplanationTest, CompiledCodeAndWhatIsNone) {
                         "2}"));
 }
 
+// The commands that write a file of it and replay it: of what is given up or
+// loses, and of no other.
+TEST(ExplanationTest, HowToLookIntoWhatIsSlow) {
+  const std::string commands =
+      "        to look into it: `tjit run --repro=0a12 --repro-dir=repro -- "
+      "./a b=c`, then `tjit replay repro/*.tjitseq`\n";
+  Explanation e = Of(Sequence(kStateReplayed));
+  e.program = "./a b=c";
+  ExplainedSequence& s = e.sequences[0];
+  s.name = "0a12";
+  s.replays = 10;
+  s.eager_ns = 2000;
+  s.replay_ns = 1000;
+  EXPECT_THAT(ToText(e), Not(HasSubstr("look into")));
+  s.replay_ns = 3000;
+  EXPECT_THAT(ToText(e), HasSubstr(commands));
+  s.eager_ns = s.replay_ns = 0;
+  for (const char* state : {kStateOff, kStatePaused, kStateBlacklisted}) {
+    s.state = state;
+    EXPECT_THAT(ToText(e), HasSubstr(commands)) << state;
+  }
+  // What the shell would take for something else.
+  e.program = "python -c print('a b')";
+  EXPECT_THAT(ToText(e), HasSubstr("--repro-dir=repro -- PROGRAM`"));
+  s.name = "x; rm";
+  EXPECT_THAT(ToText(e), Not(HasSubstr("look into")));
+}
+
 TEST(ExplanationTest, OpsThatNothingNeedsAreSaid) {
   Explanation e = Of(Sequence(kStateReplayed));
   EXPECT_THAT(ToText(e), Not(HasSubstr("did not run")));
@@ -91,6 +119,13 @@ TEST(ExplanationTest, ACompiledSegmentSaysWhenItHasPaid) {
   code.pays = false;
   EXPECT_EQ(code.break_even_runs(), 0);
   EXPECT_THAT(ToText(code), HasSubstr("30 ms: switched off"));
+  EXPECT_THAT(ToText(e), Not(HasSubstr("look into")));
+  code.sequence = "0a12";
+  e.compiled_segments = {code};
+  EXPECT_THAT(ToText(e), HasSubstr(ToText(code) + "\n        to look into it: "
+                                                  "`tjit run --repro=0a12 "));
+  EXPECT_THAT(WithLists("{\n  \"a\": 1\n}\n", e),
+              HasSubstr("\"sequence\": \"0a12\", \"pays\": false"));
 }
 
 TEST(ExplanationTest, AReplayedSequenceSaysWhatItWon) {

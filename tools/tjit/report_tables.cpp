@@ -77,6 +77,8 @@ std::string SequenceDetails(const Explanation& e, const ExplainedSequence& s,
                                    "; ", DurationText(s.executed_ns),
                                    " of it ran what was deferred."));
   }
+  const std::string commands = LookInto(s, e.program);
+  if (!commands.empty()) html += Paragraph(commands);
   html += ReasonsTable((id + "-call").c_str(),
                        "Ops that run at the call and cut it into segments",
                        s.at_call, &NameItself, &NoText);

@@ -44,6 +44,7 @@ void Read(const Json& node, ExplainedSequence* s) {
   Get(node, "replays", &s->replays);
   Get(node, "skip", &s->skip);
   Get(node, "eager_ns", &s->eager_ns);
+  s->name = node.value("name", "");
   s->region = node.value("region", "");
   Get(node, "replay_ns", &s->replay_ns);
   Get(node, "executed_ns", &s->executed_ns);
@@ -78,6 +79,7 @@ void Read(const Json& node, ExplainedExit* exit) {
 void Read(const Json& node, ExplainedCode* code) {
   Get(node, "ops", &code->ops);
   Get(node, "first_op", &code->first_op);
+  code->sequence = node.value("sequence", "");
   Get(node, "pays", &code->pays);
   Get(node, "compile_ns", &code->compile_ns);
   Get(node, "library_ns", &code->library_ns);

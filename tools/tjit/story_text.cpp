@@ -305,6 +305,16 @@ std::string HeadText(const SequenceStory& s, const StoryLog& log) {
   return text;
 }
 
+// It is not replayed any more, or the machine code of a segment lost.
+bool IsWorthALook(const SequenceStory& s) {
+  return s.state == kStateOff || s.state == kStatePaused ||
+         s.state == kStateBlacklisted ||
+         std::any_of(s.events.begin(), s.events.end(), [](const auto& e) {
+           return e.step == StoryStep::kMeasured &&
+                  NumberOf(e.details, "pays") == 0;
+         });
+}
+
 std::string NowText(const SequenceStory& s, const StoryLog& log) {
   std::string text =
       absl::StrCat("now, at ", MsText(log.last_ns), " ms, where the log ends (",
@@ -340,6 +350,9 @@ std::string NowText(const SequenceStory& s, const StoryLog& log) {
                     " entries were to be let pass; the log does not say how "
                     "many have been since\n");
   }
+  const std::string commands =
+      IsWorthALook(s) ? CommandsFor(s.name, log.program) : "";
+  if (!commands.empty()) absl::StrAppend(&text, "  ", commands, "\n");
   return text + "  what to do: " + Advice(s) + "\n";
 }
 
