@@ -86,6 +86,7 @@ details {
   border: 1px solid var(--line); border-radius: 8px; margin: .6rem 0;
   padding: .5rem .8rem;
 }
+svg.tjit-timeline { width: 100%; min-width: 900px; height: auto; }
 img.graph { background: #fff; max-width: none; }
 summary { cursor: pointer; overflow-wrap: anywhere; }
 @media (max-width: 600px) {

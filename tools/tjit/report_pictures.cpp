@@ -37,10 +37,15 @@ std::string SumsTable(const TimelineData& run) {
   return table.Html();
 }
 
-// The log may be of another run, or have its end alone.
+// The log may be of another run, or have its end alone. It has ops that the
+// counters have not: those called while tjit is off.
 std::string WhatDiffers(const TimelineData& run, const Explanation& e) {
   const std::int64_t seen = CountOf(e.counters, "ops_seen");
-  if (static_cast<std::int64_t>(run.ops()) == seen) return "";
+  if (run.program() != e.program) {
+    return Paragraph(
+        absl::StrCat("The log is of another program: ", run.program()));
+  }
+  if (static_cast<std::int64_t>(run.ops()) >= seen) return "";
   return Paragraph(
       absl::StrCat("The log has ", run.ops(), " ops, the counters ", seen,
                    ": the log is of another run, or of a part of this one."));
