@@ -137,7 +137,7 @@ namespace {
 
 // A row that has ended already.
 void LogEndedEvent(LogEvent event, LogWords key, std::uint64_t took_ns,
-               const std::function<LogStream::Text()>& make) {
+                   const std::function<LogStream::Text()>& make) {
   const std::uint64_t now_ns = LogNowNs();
   const StreamScope log;
   if (log.stream() == nullptr) return;

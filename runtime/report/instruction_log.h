@@ -2,10 +2,10 @@
 // deferred, and rows for what tjit does with them.
 //
 // It is written from the start on (TJIT_INSTRUCTION_LOG), or for some seconds
-// (`tjit attach`, report/attach.h). In the first case the wrappers stay in place
-// with tjit off: a thread that takes no part has LogOnlyState(), and its ops run
-// eagerly. In the second case InstructionLogOn() may change at any time: what
-// follows then writes no row, or half of one, which stays open.
+// (`tjit attach`, report/attach.h). In the first case the wrappers stay in
+// place with tjit off: a thread that takes no part has LogOnlyState(), and its
+// ops run eagerly. In the second case InstructionLogOn() may change at any
+// time: what follows then writes no row, or half of one, which stays open.
 //
 // Off, an op pays one load and one branch in OnCall() and in AfterEager().
 // Threads: any. Tested by: tests/acceptance/log_test.py, attach_test.py

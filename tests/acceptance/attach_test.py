@@ -3,8 +3,8 @@
 What it proves: the log has a row for each op between its beginning and its end,
 on each thread, as many as the steps of the program have, and rows for what was
 replayed; the program computes the same bits and goes on; a second log, a log of
-bounded size and that of a forked child are as good; nothing is left behind; what
-stands against a log is said in one sentence, by the command alone.
+bounded size and that of a forked child are as good; nothing is left behind;
+what stands against a log is said in one sentence, by the command alone.
 
 Usage: attach_test.py TJIT_COMMAND BIN_FOLDER [unittest arguments]
 """
@@ -341,14 +341,14 @@ class LogTest(Case):
         program.steps(7)
         self.ended(command)
         out, _ = follow.communicate(timeout=60)
-        self.assertRegex(out, r"(?s)ops/s, ops +[-\d.]+ +500\n.*\ntjit top: the "
-                         r"log has ended, the program goes on\n$")
+        self.assertRegex(out, r"(?s)ops/s, ops +[-\d.]+ +500\n.*\ntjit top: "
+                         r"the log has ended, the program goes on\n$")
         top = subprocess.run([TJIT, "top", str(program.pid)], text=True,
                              env=environment(), capture_output=True,
                              timeout=60, check=False)
         self.assertEqual(top.returncode, USAGE)
-        self.assertIn(f"`tjit attach {program.pid}` has it write one",
-                      top.stderr)
+        self.assertIn("or have it write one now by `tjit attach "
+                      f"{program.pid}`", top.stderr)
         program.end()
 
 
@@ -375,7 +375,8 @@ class EarlyEndTest(Case):
         program, command = self.attached()
         program.process.kill()
         program.process.wait()
-        printed = self.ended(command, DAMAGED, stderr=".* has ended meanwhile.*")
+        printed = self.ended(command, DAMAGED,
+                             stderr=".* has ended meanwhile.*")
         self.assertIn(f": {OPS * 100} ops", printed)
 
     def test_tjit_is_switched_off(self):
@@ -436,8 +437,8 @@ class EarlyEndTest(Case):
         self.assertLess(counted, OPS * 10000)
         out, err = program.process.communicate(timeout=60)
         self.assertEqual(out, self.expected([300, 10000, 7]))
-        self.assertRegex(err, r"^tjit: tjit attach: cannot write \".*/a\.log\": "
-                         "File too large; the log ends here, the program goes "
+        self.assertRegex(err, r"^tjit: tjit attach: cannot write "
+                         r"\".*/a\.log\": File too large; the log ends here, the program goes "
                          "on\n$")
 
 

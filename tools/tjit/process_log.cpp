@@ -68,9 +68,9 @@ std::string FindLogOf(std::uint32_t pid, std::string* path) {
                         "TJIT_INSTRUCTION_LOG is ", named,
                         ": the log begins with the first op of libtorch");
   }
-  return absl::StrCat(process, " writes no instruction log: `tjit attach ", pid,
-                      "` has it write one for some seconds, and `tjit run ",
-                      "--log=FILE` from its start on");
+  return absl::StrCat(process, " writes no instruction log: start it with ",
+                      "`tjit run --log=FILE`, or have it write one now by ",
+                      "`tjit attach ", pid, "`");
 }
 
 std::uint64_t ResidentKiB(std::uint32_t pid) {

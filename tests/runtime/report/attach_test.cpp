@@ -4,6 +4,7 @@
 // The test asks as `tjit attach` does, its own process.
 #include <ATen/ops/add.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/mm.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/rand.h>
@@ -64,7 +65,7 @@ bool Comes(const Condition& is_so) {
 }
 
 struct Counted {
-  std::uint64_t ops = 0, replays = 0, open = 0;
+  std::uint64_t ops = 0, replays = 0, open = 0, open_replays = 0;
   std::map<std::string, std::vector<std::string>> by_source;
   LogEnd end = LogEnd::kRunning;
 };
@@ -77,7 +78,9 @@ Counted ReadLog(const std::string& path) {
   LogRow row;
   while (log.Next(/*is_live=*/false, &row)) {
     counted.open += row.is_open ? 1 : 0;
-    counted.replays += row.event == LogEvent::kReplay ? 1 : 0;
+    const bool is_replay = row.event == LogEvent::kReplay;
+    counted.replays += is_replay ? 1 : 0;
+    counted.open_replays += is_replay && row.is_open ? 1 : 0;
     if (row.event != LogEvent::kOp) continue;
     ++counted.ops;
     counted.by_source[row.source].push_back(row.command);
@@ -116,18 +119,20 @@ class AttachTest : public ::testing::Test {
 
 TEST_F(AttachTest, BeginsAndEndsWhileThreadsRun) {
   constexpr int kThreads = 3, kLogs = 30;
-  std::atomic<bool> is_over{false};
   std::vector<float> sums(kThreads);
-  std::vector<int> steps(kThreads);
-  std::vector<std::thread> threads;
+  std::vector<std::atomic<int>> steps(kThreads);
+  std::vector<std::jthread> threads;
   for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&, t] {
+    threads.emplace_back([&, t](const std::stop_token& is_over) {
       at::Tensor x = at::ones({16}), y = x;
-      while (!is_over) {
+      while (!is_over.stop_requested()) {
         sums[t] += Step(&x, &y);
         ++steps[t];
       }
     });
+  }
+  for (const std::atomic<int>& count : steps) {
+    ASSERT_TRUE(Comes([&] { return count > 20; }));
   }
   std::uint64_t replays = 0;
   for (int i = 0; i < kLogs; ++i) {
@@ -155,12 +160,45 @@ TEST_F(AttachTest, BeginsAndEndsWhileThreadsRun) {
       }
     }
   }
-  is_over = true;
-  for (std::thread& thread : threads) thread.join();
+  threads.clear();
   EXPECT_GT(replays, 1000u);
   EXPECT_GT(stats().ops_replayed, 1000);
   disable();
   for (int t = 0; t < kThreads; ++t) EXPECT_EQ(sums[t], Steps(steps[t]));
+}
+
+// A segment that runs for long: its row stays open in the log that has ended,
+// and the next one has none of it.
+TEST_F(AttachTest, ASegmentOutlivesItsLog) {
+  std::atomic<int> steps{0};
+  std::jthread thread([&](const std::stop_token& is_over) {
+    const at::Tensor w = at::rand({384, 384});
+    while (!is_over.stop_requested()) {
+      at::Tensor x = w;
+      for (int i = 0; i < 8; ++i) x = at::tanh(at::mm(x, w));
+      at::sum(x).item<float>();
+      ++steps;
+    }
+  });
+  ASSERT_TRUE(Comes([&] { return steps > 20; }));
+  int outlived = 0;
+  for (int i = 0; i < 8; ++i) {
+    Ask("a.log");
+    Steps(1);
+    const int before = steps;
+    EXPECT_TRUE(Comes([&] { return steps > before + 1; }));
+    process_.Stop();
+    Steps(1);
+    Ask("b.log");
+    Steps(1);
+    const int between = steps;
+    EXPECT_TRUE(Comes([&] { return steps > between + 1; }));
+    process_.Stop();
+    Steps(1);
+    outlived += ReadLog(Path("a.log")).open_replays != 0 ? 1 : 0;
+    EXPECT_GT(ReadLog(Path("b.log")).ops, 6u);
+  }
+  EXPECT_GT(outlived, 1);
 }
 
 TEST_F(AttachTest, EndsByItself) {
