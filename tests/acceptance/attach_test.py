@@ -31,13 +31,22 @@ ASKED = 2  # in the word of the page
 VERSION_AT = 4
 
 
+def open_files(pid):
+    """What each descriptor of a process leads to."""
+    files = {}
+    for name in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            files[f"/proc/{pid}/fd/{name}"] = os.readlink(
+                f"/proc/{pid}/fd/{name}")
+        except FileNotFoundError:  # closed meanwhile
+            pass
+    return files
+
+
 def page_of(pid):
     """The file of the page of a process."""
-    for name in os.listdir(f"/proc/{pid}/fd"):
-        path = f"/proc/{pid}/fd/{name}"
-        if os.readlink(path) == LINK:
-            return path
-    return None
+    return next((path for path, leads_to in open_files(pid).items()
+                 if leads_to == LINK), None)
 
 
 def wait_for(condition, seconds=30):
@@ -215,9 +224,7 @@ class LogTest(Case):
             printed = self.log_steps(program, steps, "-o", name)
             self.check_steps(name, steps, 2, printed)
             # Nothing of it is open any more.
-            self.assertNotIn(".log", str([
-                os.readlink(file) for file in
-                pathlib.Path(f"/proc/{program.pid}/fd").iterdir()]))
+            self.assertNotIn(".log", str(open_files(program.pid)))
         self.assertGreater(len(self.rows("b.log")), 500)
         self.assertEqual(program.end(),
                          self.expected([300, 100, 7, 50, 7, 20, 7], 2))
