@@ -77,7 +77,10 @@ struct AtLoad {
     runtime::g_enabled.store(false);
     Runtime::Get().tier2().worker().Stop();
     runtime::PrintKeptFailures();
-    if (!runtime::IsDisabled()) runtime::PrintNotWritten();
+    // A launcher of the process that computes has nothing to write.
+    if (!runtime::IsDisabled() && Runtime::Get().Collect().ops_seen != 0) {
+      runtime::PrintNotWritten();
+    }
     runtime::CloseInstructionLog();
     Runtime::Get().hot_profile().SaveAtExit(
         *Runtime::Get().threads().HoldStore(),

@@ -141,11 +141,15 @@ const CachedGroup* GroupCache::Find(const GroupKey& key) {
 
 const CachedGroup& GroupCache::Add(GroupKey key, CachedGroup group) {
   MakeRoom(key);
-  if (group.general != nullptr) {
-    function_bytes_ += ir::KeptBytesOf(group.general->function);
+  // Groups of other sizes share one.
+  const bool is_own =
+      group.general != nullptr && group.general.use_count() == 1;
+  const auto [at, is_new] =
+      groups_.insert_or_assign(std::move(key.text), std::move(group));
+  if (is_own && is_new) {
+    function_bytes_ += ir::KeptBytesOf(at->second.general->function);
   }
-  return groups_.insert_or_assign(std::move(key.text), std::move(group))
-      .first->second;
+  return at->second;
 }
 
 void GroupCache::AddPrecompiled(GroupKey key, Lowered lowered) {

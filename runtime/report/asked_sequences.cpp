@@ -31,6 +31,7 @@ struct RootAnswer {
   bool is_given_up = false;
   bool may_be = false;
   std::uint32_t in_vain = 0;
+  std::uint32_t refused = 0;  // runs
 };
 
 class Asked {
@@ -57,7 +58,11 @@ class Asked {
     RootAnswer& known = roots_[root.id];
     const std::uint32_t nodes = store.node_count();
     const bool is_given_up = IsGivenUp(root);
-    if (known.nodes != nodes || known.answers != answers_ ||
+    // A sequence may end at nodes that were there: now and then it is looked
+    // for.
+    constexpr std::uint32_t kLookAgain = 64;
+    const bool looks_again = !known.may_be && ++known.refused % kLookAgain == 0;
+    if (looks_again || known.nodes != nodes || known.answers != answers_ ||
         known.is_given_up != is_given_up) {
       known.nodes = nodes;
       known.answers = answers_;

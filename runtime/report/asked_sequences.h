@@ -4,7 +4,7 @@
 // A sequence is written once, when a run of it that was replayed is complete.
 // Where a run begins nobody knows yet which sequence it will be, so the calls
 // of a run are recorded if one that begins so is asked for and not written
-// (MayBeAsked), and at its end it is decided (IsAsked). TJIT_REPRO=slow asks
+// (MayBeAsked), and at its end it is decided (TakeAsked). TJIT_REPRO=slow asks
 // for what a trial found to be slower than eager: a sequence that runs eagerly
 // from then on (trace_trial.h), and one of whose segments the machine code was
 // switched off (code_trial.h).

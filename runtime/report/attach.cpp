@@ -181,7 +181,10 @@ void RefuseAttach(const std::string& own_log) {
 void EndAttachAtExit() {
   if (!g_control.try_lock()) return;
   const MutexLock lock(g_control, std::adopt_lock);
-  if (g_attached_until_ns.exchange(0) == 0) return;
+  if (g_attach_page.pid != static_cast<std::uint32_t>(getpid()) ||
+      g_attached_until_ns.exchange(0) == 0) {
+    return;
+  }
   Answer(AttachState::kEnded, "the process has ended meanwhile");
 }
 
@@ -191,13 +194,11 @@ bool AnswerAttach() {
   if (!g_control.try_lock()) return false;
   const MutexLock lock(g_control, std::adopt_lock);
   AttachPage& page = g_attach_page;
+  // A child that was made without the handlers of fork() has the page as well.
+  if (page.pid != static_cast<std::uint32_t>(getpid())) return false;
   const std::uint64_t until_ns = g_attached_until_ns.load();
   if (until_ns != 0 && LogNowNs() >= until_ns) End("");
-  // A child that was made without the handlers of fork() has the page as well.
-  if ((page.word.load() & kAttachAsked) == 0 ||
-      page.pid != static_cast<std::uint32_t>(getpid())) {
-    return false;
-  }
+  if ((page.word.load() & kAttachAsked) == 0) return false;
   page.word.fetch_and(~kAttachAsked);
   const AttachRequest request = page.request.exchange(AttachRequest::kNone);
   if (request == AttachRequest::kStop) End("");

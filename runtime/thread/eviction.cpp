@@ -18,6 +18,13 @@
 
 namespace tjit::runtime {
 
+namespace {
+
+// Bytes of records by which the part that they are of all is known.
+constexpr std::uint64_t kLeastKnown = 64 << 10;
+
+}  // namespace
+
 void ThreadRegistry::SetStore(std::unique_ptr<TraceStore> store) {
   // Freeing hundreds of thousands of nodes is nothing for the program's thread
   // that happens to be the last one.
@@ -33,6 +40,7 @@ void ThreadRegistry::SetStore(std::unique_ptr<TraceStore> store) {
     }
     if (!is_posted) delete gone;
   };
+  if (held_store_ != nullptr) left_stores_.emplace_back(held_store_);
   held_store_ = std::shared_ptr<TraceStore>(store.release(), free);
   store_.store(held_store_.get(), std::memory_order_release);
 }
@@ -54,28 +62,31 @@ std::uint64_t ThreadRegistry::KeptWith(const TraceStore& store) {
 // Where plans grow later (more variants, code of what had none), a store is
 // left without waiting for what was added to be run.
 //
-// What no thread has left yet counts still, so one store is left at a time. A
-// sequence that would take all by itself is left out as well, and has no room
-// when it comes again: the part is remembered.
+// What some thread has not left yet counts still, so until then no other store
+// is left for its sake, and nothing is learned of the part. A sequence that
+// would take all by itself is left out as well, and has no room when it comes
+// again: the part is remembered.
 StoreLimits ThreadRegistry::BoundedLimits() const {
   StoreLimits limits = store_limits_;
   const std::uint64_t most = most_kept_.load(std::memory_order_relaxed);
   if (most != 0) {
-    limits.bytes = std::min(
-        limits.bytes,
-        static_cast<std::uint64_t>(record_share_ * static_cast<double>(most)));
+    // So many are there when the part is learned anew.
+    const std::uint64_t least = std::min(most / 2, 2 * kLeastKnown);
+    const auto share =
+        static_cast<std::uint64_t>(record_share_ * static_cast<double>(most));
+    limits.bytes = std::min(limits.bytes, std::max(least, share));
   }
   return limits;
 }
 
 bool ThreadRegistry::IsOverBound(TraceStore* store) {
-  constexpr std::uint64_t kLeastKnown = 64 << 10;
   const std::uint64_t most = most_kept_.load(std::memory_order_relaxed);
   const std::uint64_t records = store->bytes(), kept = KeptWith(*store);
   if (!mutex_.try_lock()) return false;  // the next time
   const MutexLock lock(mutex_, std::adopt_lock);
   if (held_store_.get() != store) return false;
-  if (records >= kLeastKnown) {
+  std::erase_if(left_stores_, [](const auto& s) { return s.expired(); });
+  if (records >= kLeastKnown && left_stores_.empty()) {
     // Records come before their plans: what is new looks better than it is.
     constexpr double kPartOfGain = 1.0 / 16;
     const double share =
@@ -85,7 +96,7 @@ bool ThreadRegistry::IsOverBound(TraceStore* store) {
     record_share_ += gain < 0 ? gain : kPartOfGain * gain;
   }
   store->SetLimits(BoundedLimits());
-  return most != 0 && kept > most && left_store_.expired();
+  return most != 0 && kept > most && left_stores_.empty();
 }
 
 // The worker's.
@@ -161,7 +172,6 @@ bool ThreadRegistry::Evict(TraceStore* store, const std::atomic<bool>& hurry) {
     std::move(go_on).Cancel();
     process_counters_->evictions.Add();
   }
-  left_store_ = old;
   if (most_kept_.load(std::memory_order_relaxed) != 0) {
     tier2_->ForgetKernels();
   }

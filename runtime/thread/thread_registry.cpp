@@ -113,6 +113,7 @@ void ThreadRegistry::SetLimits(const StoreLimits& limits,
   most_kept_.store(most_kept, std::memory_order_relaxed);
   const MutexLock lock(mutex_);
   store_limits_ = limits;
+  record_share_ = kMostRecordShare;
   held_store_->SetLimits(BoundedLimits());
 }
 
@@ -123,6 +124,7 @@ void ThreadRegistry::ReplaceStore() {
     root_ops_[op].store(false, std::memory_order_relaxed);
   }
   // Each thread looks at its next op and starts over by itself.
+  record_share_ = kMostRecordShare;
   auto store = std::make_unique<TraceStore>(BoundedLimits());
   if (InstructionLogOn()) LogForgotten(*held_store_, *store);
   SetStore(std::move(store));

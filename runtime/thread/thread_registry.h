@@ -116,8 +116,8 @@ class ThreadRegistry {
   StoreLimits store_limits_ ABSL_GUARDED_BY(mutex_);
   std::atomic<std::uint64_t> most_kept_{0};
   std::atomic<bool> evicting_{false};
-  // The last store that was left, while it lasts; whoever set evicting_ may.
-  std::weak_ptr<TraceStore> left_store_;
+  // Stores that were left: while one lasts its plans count.
+  std::vector<std::weak_ptr<TraceStore>> left_stores_ ABSL_GUARDED_BY(mutex_);
   // Records' part of all that is kept, as far as it is known.
   double record_share_ ABSL_GUARDED_BY(mutex_) = kMostRecordShare;
   std::unique_ptr<std::atomic<bool>[]> root_ops_;

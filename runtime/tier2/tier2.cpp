@@ -253,6 +253,7 @@ void Tier2::Compile(CompileTask* task) {
       }
     }
   }
+  kernels_.Count();
   if (after_compiling_ != nullptr) after_compiling_();
 }
 

@@ -4,8 +4,7 @@
 //   attached_loop THREADS
 //
 //   N         N steps on each thread; the first and the last of them on the
-//   main
-//             thread, while the others rest
+//             main thread, while the others rest
 //   fork      the child goes on with the lines, until "end"
 //   close     closes all descriptors but the first three
 //   off       tjit::disable(), of the libtjit.so that is loaded

@@ -149,12 +149,13 @@ std::string WaitForEnd(double seconds, AttachedProcess* process) {
   };
   WaitFor(std::chrono::duration<double>(seconds),
           [&] { return is_over() || g_is_interrupted != 0; });
-  if (process->HasEnded()) {
-    return "the process has ended meanwhile";
-  }
+  if (process->State() == AttachState::kEnded) return process->Text();
+  if (process->HasEnded()) return "the process has ended meanwhile";
   if (!is_over()) {
     process->Stop();
     if (!WaitFor(kEndWithin, is_over)) {
+      // All of its time has passed where nobody has cut it short.
+      if (g_is_interrupted == 0) return {};
       return "the process runs no op now; its log is whole, and is closed with "
              "its next op";
     }
@@ -200,12 +201,15 @@ int Attach(std::uint32_t pid, const Request& request) {
                                       : WhyNoAnswer(pid, process));
   }
   // It has taken the request: it says soon what came of it.
-  WaitFor(kAnswerWithin, has_answered);
+  WaitFor(kAnswerWithin, [&] {
+    return process.State() > AttachState::kStarting || process.HasEnded();
+  });
   if (process.State() == AttachState::kRefused) {
     return Fail(
         absl::StrCat("process ", pid, " writes no log: ", process.Text()));
   }
   if (process.State() <= AttachState::kStarting) {
+    process.Stop();  // what it may begin yet
     return Fail(WhyNoAnswer(pid, process));
   }
   absl::PrintF("process %d writes %s for %g s\n", pid, wanted.path,

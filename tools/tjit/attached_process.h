@@ -3,7 +3,7 @@
 //
 //   AttachedProcess process;
 //   std::string why = process.Find(pid);
-//   if (why.empty()) why = process.Ask(wanted);
+//   if (why.empty()) process.Ask(wanted);
 //   while (process.State() == AttachState::kRuns && !process.HasEnded()) ...
 //   process.Stop();
 //

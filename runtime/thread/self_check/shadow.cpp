@@ -282,7 +282,13 @@ void PendingQueue::CompareEagerCopies(FlushReason reason) {
                     ")");
     RecordMismatch(d);
   }
-  if (modes_->is_asked) modes_->KeepPiece(run_);
+  if (modes_->is_asked) {
+    try {
+      modes_->KeepPiece(run_);
+    } catch (const std::exception&) {  // no memory: the ops have run
+      modes_->pieces.clear();
+    }
+  }
   modes_->calls.Clear();
 }
 

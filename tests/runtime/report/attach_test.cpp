@@ -203,10 +203,10 @@ TEST_F(AttachTest, ASegmentOutlivesItsLog) {
 
 TEST_F(AttachTest, EndsByItself) {
   Steps(100);
-  Ask("a.log", 50);
+  Ask("a.log", 2000);
   Steps(1);
   EXPECT_EQ(process_.State(), AttachState::kRuns);
-  std::this_thread::sleep_for(std::chrono::milliseconds(60));
+  std::this_thread::sleep_for(std::chrono::milliseconds(2010));
   Steps(1);
   EXPECT_EQ(process_.State(), AttachState::kEnded);
   // fill_, and the step.
