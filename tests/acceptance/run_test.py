@@ -244,8 +244,8 @@ class BadInputTest(Case):
     def test_usage(self):
         self.check(USAGE, "no subcommand given")
         self.check(USAGE, "accepted are run, doctor, explain, report, graph, log, "
-                   "timeline, top, replay, package, cache, --help and --version, not "
-                   "rum", "rum")
+                   "timeline, top, attach, replay, package, cache, --help and "
+                   "--version, not rum", "rum")
         self.check(USAGE, "no program given", "run")
         self.check(USAGE, "no program given", "run", "--")
         self.check(USAGE, "unknown option --fast; accepted are --help, "
