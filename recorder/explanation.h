@@ -18,8 +18,8 @@ using CountsByName = std::map<std::string, std::int64_t>;
 
 struct ExplainedSequence {
   std::int64_t id = 0;
-  std::string
-      name;  // "566f0d7d4c59", in every run of the program; may be empty
+  // "566f0d7d4c59", in every run of the program; may be empty.
+  std::string name;
   std::int64_t ops = 0;
   std::string first_ops;  // "mm -> relu -> sum"
   std::string region;     // in which it runs; empty: outside of all

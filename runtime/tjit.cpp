@@ -78,7 +78,8 @@ struct AtLoad {
     Runtime::Get().tier2().worker().Stop();
     runtime::PrintKeptFailures();
     // A launcher of the process that computes has nothing to write.
-    if (!runtime::IsDisabled() && Runtime::Get().Collect().ops_seen != 0) {
+    if (!Environment().repro.empty() && !runtime::IsDisabled() &&
+        Runtime::Get().Collect().ops_seen != 0) {
       runtime::PrintNotWritten();
     }
     runtime::CloseInstructionLog();

@@ -143,28 +143,10 @@ bool ParseNumber(std::string_view value, long long* out) {
   return true;
 }
 
-bool SetHotThreshold(std::string_view value, EnvOptions* o) {
-  o->has_hot_threshold =
-      ParseNumber<Param_hot_threshold>(value, &o->hot_threshold);
-  return o->has_hot_threshold;
-}
-
-bool SetMaxMemoryMb(std::string_view value, EnvOptions* o) {
-  o->has_max_memory_mb =
-      ParseNumber<Param_max_memory_mb>(value, &o->max_memory_mb);
-  return o->has_max_memory_mb;
-}
-
-bool SetMaxTraceMb(std::string_view value, EnvOptions* o) {
-  o->has_max_trace_mb =
-      ParseNumber<Param_max_trace_mb>(value, &o->max_trace_mb);
-  return o->has_max_trace_mb;
-}
-
-bool SetMaxTraceSteps(std::string_view value, EnvOptions* o) {
-  o->has_max_trace_steps =
-      ParseNumber<Param_max_trace_steps>(value, &o->max_trace_steps);
-  return o->has_max_trace_steps;
+template <class Param, bool EnvOptions::* has, long long EnvOptions::* number>
+bool SetNumber(std::string_view value, EnvOptions* o) {
+  o->*has = ParseNumber<Param>(value, &(o->*number));
+  return o->*has;
 }
 
 struct ShadowSample {
@@ -319,7 +301,9 @@ const std::vector<Variable>& Variables() {
       {"TJIT_DUMP_FILE", "a path to write to", SetPath<&EnvOptions::dump_path>},
       {"TJIT_FAST_MATH", kSwitchWords,
        SetSwitch<&EnvOptions::has_fast_math, &EnvOptions::fast_math>},
-      {"TJIT_HOT_THRESHOLD", RangeOf<Param_hot_threshold>(), SetHotThreshold},
+      {"TJIT_HOT_THRESHOLD", RangeOf<Param_hot_threshold>(),
+       SetNumber<Param_hot_threshold, &EnvOptions::has_hot_threshold,
+                 &EnvOptions::hot_threshold>},
       {"TJIT_INSTRUCTION_LOG", "a path to write to",
        SetPath<&EnvOptions::instruction_log_path>},
       {"TJIT_INSTRUCTION_LOG_MB", "a whole number from 1 to 1000000",
@@ -328,10 +312,15 @@ const std::vector<Variable>& Variables() {
        "some of " + LogChannelNames() +
            " with commas between, a minus before what is to be off",
        SetLog},
-      {"TJIT_MAX_MEMORY_MB", RangeOf<Param_max_memory_mb>(), SetMaxMemoryMb},
-      {"TJIT_MAX_TRACE_MB", RangeOf<Param_max_trace_mb>(), SetMaxTraceMb},
+      {"TJIT_MAX_MEMORY_MB", RangeOf<Param_max_memory_mb>(),
+       SetNumber<Param_max_memory_mb, &EnvOptions::has_max_memory_mb,
+                 &EnvOptions::max_memory_mb>},
+      {"TJIT_MAX_TRACE_MB", RangeOf<Param_max_trace_mb>(),
+       SetNumber<Param_max_trace_mb, &EnvOptions::has_max_trace_mb,
+                 &EnvOptions::max_trace_mb>},
       {"TJIT_MAX_TRACE_STEPS", RangeOf<Param_max_trace_steps>(),
-       SetMaxTraceSteps},
+       SetNumber<Param_max_trace_steps, &EnvOptions::has_max_trace_steps,
+                 &EnvOptions::max_trace_steps>},
       {"TJIT_NAN", kSwitchWords,
        SetSwitch<&EnvOptions::has_nan, &EnvOptions::nan>},
       {"TJIT_OPT_LIMIT", "a whole number from 0 to 1000000000", SetOptLimit},

@@ -6,7 +6,9 @@
 // Threads: any.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace tjit {
 
@@ -33,5 +35,14 @@ class KeptShare {
   const Kept kind_;
   std::uint64_t bytes_ = 0;
 };
+
+// What malloc keeps beside each piece of memory, about.
+inline constexpr std::size_t kMallocHeader = 16;
+
+// What the elements of `list` take on the heap.
+template <class T>
+std::size_t HeapOf(const std::vector<T>& list) {
+  return list.capacity() == 0 ? 0 : kMallocHeader + list.capacity() * sizeof(T);
+}
 
 }  // namespace tjit

@@ -4,16 +4,13 @@
 #include <utility>
 
 #include "support/assert.h"
+#include "support/kept_bytes.h"
 
 namespace tjit::ir {
-
 namespace {
 
-constexpr std::size_t kHeader = 16;  // of malloc
-
 std::size_t HeapOf(const Geometry& geometry) {
-  return 2 * kHeader +
-         (geometry.sizes.size() + geometry.strides.size()) * sizeof(Size);
+  return tjit::HeapOf(geometry.sizes) + tjit::HeapOf(geometry.strides);
 }
 
 }  // namespace
@@ -58,15 +55,14 @@ Scalar Constant(bool value) {
 }
 
 std::size_t KeptBytesOf(const Function& function) {
-  std::size_t bytes = function.writes.size() * sizeof(WriteBack);
-  for (const Value& value : function.values) {
-    bytes += sizeof(value) + HeapOf(value.layout);
-  }
+  std::size_t bytes = tjit::HeapOf(function.values) +
+                      tjit::HeapOf(function.body) +
+                      tjit::HeapOf(function.writes);
+  for (const Value& value : function.values) bytes += HeapOf(value.layout);
   for (const Instruction& in : function.body) {
-    bytes += sizeof(in) + 3 * kHeader;
-    for (const Operand& operand : in.operands) {
-      bytes += sizeof(operand) + HeapOf(operand.access);
-    }
+    bytes += tjit::HeapOf(in.results) + tjit::HeapOf(in.operands) +
+             tjit::HeapOf(in.dims);
+    for (const Operand& operand : in.operands) bytes += HeapOf(operand.access);
   }
   for (const WriteBack& write : function.writes) {
     bytes += HeapOf(write.to.access) + HeapOf(write.from.access);

@@ -225,7 +225,6 @@ void UnlockAskedAfterFork() { Asked::Get().UnlockAfterFork(); }
 AskedPlace PlaceOfAsked() { return Asked::Get().Place(); }
 
 void PrintNotWritten() {
-  if (Environment().repro.empty()) return;
   const std::string by = EnvironmentAsks();
   const std::string text = Asked::Get().NotWritten(by);
   if (!text.empty()) LogWarning(absl::StrCat(by, ": ", text));

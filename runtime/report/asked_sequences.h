@@ -67,7 +67,7 @@ void LockAskedForFork();
 void UnlockAskedAfterFork();
 
 // The process ends: says on stderr which of those that TJIT_REPRO names were
-// not written.
+// not written. REQUIRES: it names some.
 void PrintNotWritten();
 
 }  // namespace tjit::runtime

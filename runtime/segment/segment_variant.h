@@ -33,12 +33,7 @@ namespace tjit::runtime {
 // for temporaries behind its last use.
 enum SlotFate : std::uint8_t { kDies, kSurvives, kFilledHere, kGivenUp };
 
-// What the elements of `list` take on the heap.
-template <class T>
-std::size_t HeapOf(const std::vector<T>& list) {
-  constexpr std::size_t kHeader = 16;  // of malloc
-  return list.capacity() == 0 ? 0 : kHeader + list.capacity() * sizeof(T);
-}
+// What it takes on the heap, with all of its parts.
 std::size_t KeptBytesOf(const Executable& executable);
 
 struct Tier2Variant {

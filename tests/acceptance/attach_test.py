@@ -131,6 +131,20 @@ class Case(unittest.TestCase):
         self.assertRegex(err, f"^(tjit attach: {stderr}\n)?$")
         return out
 
+    def begun(self, program, steps, *options):
+        """A command whose log has begun, and has so many steps."""
+        command = self.start(program.pid, *options)
+        wait_until_asked(program.pid)
+        program.steps(steps)
+        self.assertIn("writes", command.stdout.readline())
+        return command
+
+    def interrupt(self, program, command):
+        """Ctrl-C; the program takes steps, of which the first one sees it."""
+        command.send_signal(signal.SIGINT)
+        wait_until_asked(program.pid)
+        program.steps(7)
+
     def log_steps(self, program, steps, *options):
         """Logs so many steps and no more; returns what the command printed."""
         command = self.start(program.pid, "--seconds=60", *options)
@@ -138,9 +152,7 @@ class Case(unittest.TestCase):
         program.steps(steps)
         self.assertRegex(command.stdout.readline(),
                          rf"^process {program.pid} writes /.* for 60 s\n$")
-        command.send_signal(signal.SIGINT)
-        wait_until_asked(program.pid)
-        program.steps(7)
+        self.interrupt(program, command)
         return self.ended(command)
 
     def rows(self, name):
@@ -281,10 +293,7 @@ class LogTest(Case):
         """It has no log of its parent's, and a page of its own."""
         program = Program(self)
         program.steps(300)
-        command = self.start(program.pid, "--seconds=60", "-o", "a.log")
-        wait_until_asked(program.pid)
-        program.steps(100)
-        self.assertIn("writes", command.stdout.readline())
+        command = self.begun(program, 100, "--seconds=60", "-o", "a.log")
         child = int(program.do("fork", r"child \d+").split()[1])
         program.steps(50)  # of the child
         program.pid, parent = child, program.pid
@@ -295,9 +304,7 @@ class LogTest(Case):
         while program.process.stdout.readline() != "back\n":
             pass
         program.steps(30)
-        command.send_signal(signal.SIGINT)
-        wait_until_asked(program.pid)
-        program.steps(7)
+        self.interrupt(program, command)
         self.check_steps("a.log", 130, 1, self.ended(command))
         self.assertEqual(program.end(), self.expected([300, 100, 30, 7]))
         self.assertEqual(sorted(p.name for p in self.folder.glob("*.log*")),
@@ -328,10 +335,7 @@ class LogTest(Case):
     def test_top(self):
         program = Program(self)
         program.steps(300)
-        command = self.start(program.pid, "--seconds=60")
-        wait_until_asked(program.pid)
-        program.steps(100)
-        self.assertIn("writes", command.stdout.readline())
+        command = self.begun(program, 100, "--seconds=60")
         top = subprocess.run([TJIT, "top", str(program.pid), "--count=1"],
                              env=environment(), text=True, timeout=60,
                              capture_output=True, check=False)
@@ -343,9 +347,7 @@ class LogTest(Case):
         self.addCleanup(follow.communicate)
         self.assertIn("running", follow.stdout.readline() +
                       follow.stdout.readline())
-        command.send_signal(signal.SIGINT)
-        wait_until_asked(program.pid)
-        program.steps(7)
+        self.interrupt(program, command)
         self.ended(command)
         out, _ = follow.communicate(timeout=60)
         self.assertRegex(out, r"(?s)ops/s, ops +[-\d.]+ +500\n.*\ntjit top: "
@@ -364,10 +366,7 @@ class EarlyEndTest(Case):
         """A program that writes a log, and the command."""
         program = Program(self)
         program.steps(300)
-        command = self.start(program.pid, "--seconds=60", "-o", "a.log")
-        wait_until_asked(program.pid)
-        program.steps(100)
-        self.assertIn("writes", command.stdout.readline())
+        command = self.begun(program, 100, "--seconds=60", "-o", "a.log")
         return program, command
 
     def test_the_process_ends(self):
@@ -411,10 +410,7 @@ class EarlyEndTest(Case):
         """The log ends when its time is over."""
         program = Program(self)
         program.steps(300)
-        command = self.start(program.pid, "--seconds=1", "-o", "a.log")
-        wait_until_asked(program.pid)
-        program.steps(100)
-        self.assertIn("writes", command.stdout.readline())
+        command = self.begun(program, 100, "--seconds=1", "-o", "a.log")
         command.kill()
         command.wait()
         time.sleep(1.1)
@@ -430,13 +426,8 @@ class EarlyEndTest(Case):
         program = Program(self, preexec_fn=lambda: resource.setrlimit(
             resource.RLIMIT_FSIZE, (limit, limit)))
         program.steps(300)
-        command = self.start(program.pid, "--seconds=60", "-o", "a.log")
-        wait_until_asked(program.pid)
-        program.steps(10000)
-        self.assertIn("writes", command.stdout.readline())
-        command.send_signal(signal.SIGINT)
-        wait_until_asked(program.pid)
-        program.steps(7)
+        command = self.begun(program, 10000, "--seconds=60", "-o", "a.log")
+        self.interrupt(program, command)
         printed = self.ended(command, DAMAGED, stderr="the log ended early: "
                              "the process could not write more of it")
         counted = int(re.search(r": (\d+) ops", printed)[1])
@@ -445,8 +436,8 @@ class EarlyEndTest(Case):
         out, err = program.process.communicate(timeout=60)
         self.assertEqual(out, self.expected([300, 10000, 7]))
         self.assertRegex(err, r"^tjit: tjit attach: cannot write "
-                         r"\".*/a\.log\": File too large; the log ends here, the program goes "
-                         "on\n$")
+                         r"\".*/a\.log\": File too large; the log ends here, "
+                         r"the program goes on\n$")
 
 
 class RefusedTest(Case):

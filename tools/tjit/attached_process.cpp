@@ -34,15 +34,10 @@ std::string TextOf(const std::string& path) {
 
 // The number of a process as it sees itself: in a container it is another one.
 std::uint32_t OwnPidOf(std::uint32_t pid) {
-  std::istringstream lines(TextOf(FolderOf(pid) + "/status"));
-  for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with("NSpid:")) continue;
-    std::istringstream words(line.substr(sizeof("NSpid:") - 1));
-    std::uint32_t own = 0;
-    for (std::uint32_t number = 0; words >> number;) own = number;
-    return own;
-  }
-  return pid;
+  std::istringstream words(StatusOf(pid, "NSpid"));
+  std::uint32_t own = pid;
+  for (std::uint32_t number = 0; words >> number;) own = number;
+  return own;
 }
 
 bool IsPageLink(const fs::path& link) {

@@ -73,15 +73,18 @@ std::string FindLogOf(std::uint32_t pid, std::string* path) {
                       "`tjit attach ", pid, "`");
 }
 
-std::uint64_t ResidentKiB(std::uint32_t pid) {
+std::string StatusOf(std::uint32_t pid, const std::string& name) {
   std::ifstream file(absl::StrCat("/proc/", pid, "/status"));
   for (std::string line; std::getline(file, line);) {
-    if (!line.starts_with("VmRSS:")) continue;
-    std::uint64_t kib = 0;
-    std::istringstream(line.substr(sizeof("VmRSS:") - 1)) >> kib;
-    return kib;
+    if (line.starts_with(name + ":")) return line.substr(name.size() + 1);
   }
-  return 0;
+  return {};
+}
+
+std::uint64_t ResidentKiB(std::uint32_t pid) {
+  std::uint64_t kib = 0;
+  std::istringstream(StatusOf(pid, "VmRSS")) >> kib;
+  return kib;
 }
 
 }  // namespace tjit::tools
