@@ -101,6 +101,10 @@ void LogStream::Unmap() {
 }
 
 void LogStream::SetSource(LogSource source) {
+  if (source.kind == head_.source.kind &&
+      source.number == head_.source.number) {
+    return;
+  }
   head_.source = source;
   left_ = 0;  // the next chunk names it
 }

@@ -73,10 +73,12 @@ LogChunks::Opened LogChunks::Open(const std::string& path, std::string* why) {
   if (n == 0 || std::memcmp(header_.magic, kLogMagic, shown) != 0) {
     return Opened::kNotALog;
   }
-  if (n == sizeof(header_) && (header_.version != kLogVersion ||
-                               header_.chunk_bytes != kLogChunkBytes)) {
+  if (n == sizeof(header_) &&
+      (header_.version < kOldestLogVersion || header_.version > kLogVersion ||
+       header_.chunk_bytes != kLogChunkBytes)) {
     *why = absl::StrCat("it is of version ", header_.version,
-                        ", this tjit reads version ", kLogVersion);
+                        ", this tjit reads versions ", kOldestLogVersion,
+                        " to ", kLogVersion);
     return Opened::kNotALog;
   }
   Update();

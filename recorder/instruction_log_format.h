@@ -21,7 +21,10 @@
 namespace tjit {
 
 inline constexpr char kLogMagic[8] = {'t', 'j', 'i', 't', 'l', 'o', 'g', '\n'};
-inline constexpr std::uint32_t kLogVersion = 1;
+// Version 2 has rows of waits and fresh chunks. What this tjit reads:
+// kOldestLogVersion on.
+inline constexpr std::uint32_t kLogVersion = 2;
+inline constexpr std::uint32_t kOldestLogVersion = 1;
 inline constexpr std::uint32_t kLogPageBytes = 4096;  // before the chunks
 inline constexpr std::uint32_t kLogChunkBytes = 65536;
 inline constexpr std::uint32_t kLogChunkMagic = 0x4b4e4843;  // "CHNK"
@@ -77,7 +80,8 @@ struct LogChunkHeader {
   LOG_EVENT(Compile, "COMPILE") /* a segment is prepared */            \
   LOG_EVENT(Replay, "REPLAY")   /* a segment ran */                    \
   LOG_EVENT(Drain, "DRAIN")     /* pending ops ran eagerly */          \
-  LOG_EVENT(Exit, "EXIT")       /* a run left its trace */
+  LOG_EVENT(Exit, "EXIT")       /* a run left its trace */             \
+  LOG_EVENT(Wait, "WAIT")       /* a thread waited for tjit's work */
 
 enum class LogEvent : std::uint8_t {
 #define TJIT_LOG_EVENT(suffix, name) k##suffix,

@@ -17,6 +17,7 @@
 #include "runtime/platform/settings.h"
 #include "runtime/platform/small_stack.h"
 #include "runtime/platform/thread_context.h"
+#include "runtime/platform/wait_row.h"
 #include "runtime/report/asked_sequences.h"
 #include "runtime/report/instruction_log.h"
 #include "runtime/report/log.h"
@@ -274,7 +275,7 @@ void Runtime::Clear() {
 
 ThreadState* Runtime::NewThreadState() {
   {
-    const MutexLock lock(mutex_);
+    const WaitingLock lock(mutex_, WaitFor::kEnable);
     stats_file_.Claim(stats_path_);
     hot_profile_->OnFirstOp(tier2_);
   }

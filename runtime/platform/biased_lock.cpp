@@ -7,6 +7,7 @@
 #include <chrono>
 #include <thread>
 
+#include "runtime/platform/wait_row.h"
 #include "runtime/platform/watchdog.h"
 
 namespace tjit::runtime {
@@ -29,13 +30,21 @@ void OwnerLock::Prepare() {
 void OwnerLock::WaitAsOwner() {
   const Watched watched("waits for its own state");
   inside_.store(false, std::memory_order_release);
-  mutex_.lock();
+  WaitRow row;
+  if (!mutex_.try_lock()) {
+    row.Begin(WaitFor::kOwnState, this);
+    mutex_.lock();
+  }
   holds_mutex_ = true;
 }
 
 void OwnerLock::LockAsOther() {
   const Watched watched("waits for the state of another thread");
-  mutex_.lock();
+  WaitRow row;
+  if (!mutex_.try_lock()) {
+    row.Begin(WaitFor::kThread, this);
+    mutex_.lock();
+  }
 #if !defined(__SANITIZE_THREAD__)
   asked_.store(true, std::memory_order_seq_cst);
   if (has_membarrier.load(std::memory_order_relaxed)) {
@@ -49,6 +58,7 @@ void OwnerLock::LockAsOther() {
   }
   // The owner may be running a segment: first spin, then sleep.
   for (int i = 0; inside_.load(std::memory_order_acquire); ++i) {
+    row.Begin(WaitFor::kThread, this);
     if (i < 64) {
       std::this_thread::yield();
     } else {

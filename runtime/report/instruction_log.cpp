@@ -203,19 +203,10 @@ void SegmentRow::Begin(LogEvent event, const Run& run, FlushReason reason) {
                                         " ops=", run.pending.size(),
                                         " reason=", FlushName(reason))};
   };
-  const StreamScope log;
-  if (log.stream() == nullptr) return;
-  log_ = log.log();
-  row_ = log.stream()->BeginEvent(event, {key, std::size(key)},
-                                  log.Since(LogNowNs()), make);
+  row_ = BeginRow(event, {key, std::size(key)}, make, &log_);
 }
 
-// The row may stand in a log that has ended.
-void SegmentRow::End() {
-  const StreamScope log;
-  if (log.stream() == nullptr || log.log() != log_) return;
-  log.stream()->EndEvent(row_, log.Since(LogNowNs()));
-}
+void SegmentRow::End() { EndRow(row_, log_); }
 
 void LockInstructionLogForFork() {
   LockAttachForFork();

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <utility>
@@ -58,11 +59,15 @@ Writers* TheWriters(Writers* next = nullptr) {
 thread_local LogWriter* t_writer __attribute__((tls_model("initial-exec"))) =
     nullptr;
 
+thread_local bool t_has_ended __attribute__((tls_model("initial-exec"))) =
+    false;
+
 struct WriterReturn {
   LogWriter* writer = nullptr;
   Writers* of = nullptr;
   ~WriterReturn() {
     t_writer = nullptr;
+    t_has_ended = true;
     if (writer == nullptr || of != TheWriters()) return;  // the parent's
     {
       writer->lock.LockAsOwner();
@@ -138,6 +143,28 @@ std::uint64_t LogNowNs() {
       std::chrono::steady_clock::now().time_since_epoch().count());
 }
 
+std::uint64_t NumberOfLog() {
+  Writers* const writers = TheWriters();
+  const MutexLock lock(writers->mutex);
+  return writers->log == nullptr ? 0 : writers->log->number;
+}
+
+bool LogHasBegun() {
+  Writers* const writers = TheWriters();
+  const MutexLock lock(writers->mutex);
+  return writers->log != nullptr && writers->log->is_open;
+}
+
+// The main thread goes on, with what runs at the exit.
+bool HasThreadEnded() { return t_has_ended && getpid() != gettid(); }
+
+bool IsLockOfLog(const OwnerLock* lock) {
+  Writers* const writers = TheWriters();
+  const MutexLock held(writers->mutex);
+  return std::any_of(writers->all.begin(), writers->all.end(),
+                     [lock](const auto& w) { return &w->lock == lock; });
+}
+
 void BeginWholeLog(const std::string& path, long long mb) {
   auto log = std::make_unique<Log>();
   log->path = path;
@@ -194,6 +221,21 @@ StreamScope::StreamScope() ABSL_NO_THREAD_SAFETY_ANALYSIS
 
 StreamScope::~StreamScope() ABSL_NO_THREAD_SAFETY_ANALYSIS {
   writer_->lock.UnlockAsOwner();
+}
+
+LogRecord* BeginRow(LogEvent event, LogWords key,
+                    const std::function<LogStream::Text()>& make,
+                    std::uint64_t* log) {
+  const StreamScope scope;
+  if (scope.stream() == nullptr) return nullptr;
+  *log = scope.log();
+  return scope.stream()->BeginEvent(event, key, scope.Since(LogNowNs()), make);
+}
+
+void EndRow(LogRecord* row, std::uint64_t log) {
+  const StreamScope scope;
+  if (scope.stream() == nullptr || scope.log() != log) return;
+  scope.stream()->EndEvent(row, scope.Since(LogNowNs()));
 }
 
 void LockWritersForFork() ABSL_NO_THREAD_SAFETY_ANALYSIS {

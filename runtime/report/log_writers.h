@@ -15,12 +15,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "recorder/instruction_log.h"
 
 namespace tjit::runtime {
 
+class OwnerLock;
 struct LogWriter;
 
 // A log into `path`; `mb`: that it may take, 0 for any number. One at a time.
@@ -34,6 +36,15 @@ void CloseLog();
 
 // Steady time.
 std::uint64_t LogNowNs();
+
+// Of the log that is written now; no two have the same. 0: none.
+std::uint64_t NumberOfLog();
+// There is a log, and its file has been opened.
+bool LogHasBegun();
+// This thread has handed its writer back: it would be another one to the log.
+bool HasThreadEnded();
+// It is that of a writer.
+bool IsLockOfLog(const OwnerLock* lock);
 
 // This thread's stream, for the length of a scope. REQUIRES: no other one of
 // this thread lives.
@@ -58,6 +69,14 @@ class StreamScope {
   LogStream* stream_ = nullptr;
   std::uint64_t log_ = 0, start_ns_ = 0;
 };
+
+// A row of no op, which is open until EndRow(). Null: no log is written. Sets
+// `log`, in which it stands.
+LogRecord* BeginRow(LogEvent event, LogWords key,
+                    const std::function<LogStream::Text()>& make,
+                    std::uint64_t* log);
+// Nothing happens where that log has ended meanwhile. `row` may be null.
+void EndRow(LogRecord* row, std::uint64_t log);
 
 // Around fork(). A child goes on with a file of its own, whose path is
 // returned, if the log is one from the start on; else it has none, and "" is

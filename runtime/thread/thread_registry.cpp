@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/platform/parallel.h"
 #include "runtime/platform/settings.h"
+#include "runtime/platform/wait_row.h"
 #include "runtime/report/attach.h"
 #include "runtime/report/instruction_log.h"
 #include "runtime/report/log.h"
@@ -49,7 +50,7 @@ ThreadState* ThreadRegistry::AcquireFreeState() {
 ThreadState* ThreadRegistry::NewState() {
   ThreadState* reused = nullptr;
   {
-    const MutexLock lock(mutex_);
+    const WaitingLock lock(mutex_, WaitFor::kThreads);
     reused = AcquireFreeState();
   }
   if (reused != nullptr) {
@@ -59,7 +60,7 @@ ThreadState* ThreadRegistry::NewState() {
     reused->AdoptStore();
     return reused;
   }
-  const MutexLock lock(mutex_);
+  const WaitingLock lock(mutex_, WaitFor::kThreads);
   const auto stream = static_cast<std::uint16_t>(states_.size() + 1);
   states_.push_back(new ThreadState(this, stream, held_store_));
   return states_.back();
@@ -104,7 +105,7 @@ std::string ThreadRegistry::DescribeStates() {
 }
 
 std::vector<ThreadState*> ThreadRegistry::States() {
-  const MutexLock lock(mutex_);
+  const WaitingLock lock(mutex_, WaitFor::kThreads);
   return states_;
 }
 

@@ -23,6 +23,7 @@
 #include "runtime/call/kernel_state_words.h"
 #include "runtime/platform/build_check.h"
 #include "runtime/platform/build_id.h"
+#include "runtime/platform/wait_row.h"
 #include "support/output_file.h"
 #include "support/policy.h"
 
@@ -93,8 +94,10 @@ class FolderLock {
  public:
   explicit FolderLock(const std::string& folder)
       : fd_(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    WaitRow row;
     for (int i = 0; fd_ >= 0 && i < kLockTries; ++i) {
       if (flock(fd_, LOCK_EX | LOCK_NB) == 0) return;
+      row.Begin(WaitFor::kProfile);
       std::this_thread::sleep_for(kLockPause);
     }
   }

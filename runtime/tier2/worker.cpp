@@ -17,6 +17,7 @@
 #include "runtime/platform/own_memory.h"
 #include "runtime/platform/parallel.h"
 #include "runtime/platform/thread_context.h"
+#include "runtime/platform/wait_row.h"
 #include "runtime/report/log.h"
 #include "support/policy.h"
 
@@ -44,6 +45,15 @@ class SignalsBlocked {
  private:
   sigset_t saved_;
 };
+
+// The thread is about to wait for the worker. Rows are written without the
+// mutex of the queue: whoever holds that waits for no other one.
+void BeginWait(WaitFor what, ReleasableMutexLock* lock,
+               WaitRow* row) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  lock->Unlock();
+  row->Begin(what);
+  lock->Lock();
+}
 
 // Handlers of atexit() take no argument.
 std::atomic<Worker*> g_stopped_at_exit{nullptr};
@@ -178,18 +188,22 @@ void Worker::DropQueued() {
 }
 
 void Worker::Stop() {
+  WaitRow row;
   ReleasableMutexLock lock(mutex_);
   stops_.store(true);
   hurry_.store(true);
   DropQueuedLocked(/*with_jobs=*/true);
   changed_->notify_all();
+  if (has_worker_) BeginWait(WaitFor::kExit, &lock, &row);
   while (has_worker_) lock.Wait(*changed_);
 }
 
 void Worker::PauseForFork() {
+  WaitRow row;
   ReleasableMutexLock lock(mutex_);
   ++pauses_;
   hurry_.store(true);
+  if (is_busy_) BeginWait(WaitFor::kFork, &lock, &row);
   while (is_busy_) lock.Wait(*changed_);
 }
 
@@ -216,8 +230,12 @@ bool Worker::WaitUntilIdle(std::chrono::milliseconds timeout) {
   const auto until =
       Clock::now() +
       std::clamp(timeout, std::chrono::milliseconds::zero(), kLongest);
+  WaitRow row;
   ReleasableMutexLock lock(mutex_);
   if (has_worker_ && worker_ == std::this_thread::get_id()) return false;
+  if ((is_busy_ || !queue_.empty()) && Clock::now() < until) {
+    BeginWait(WaitFor::kCode, &lock, &row);
+  }
   while (is_busy_ || !queue_.empty()) {
     const auto now = Clock::now();
     if (now >= until) return false;

@@ -2,9 +2,9 @@
 recorder/instruction_log_format.h, from rows that a test makes up."""
 import struct
 
-MAGIC, VERSION, PAGE, CHUNK = b"tjitlog\n", 1, 4096, 65536
+MAGIC, VERSION, PAGE, CHUNK = b"tjitlog\n", 2, 4096, 65536
 CHUNK_MAGIC = 0x4b4e4843
-OP, DETECT, COMPILE, REPLAY, DRAIN, EXIT = range(2, 8)
+OP, DETECT, COMPILE, REPLAY, DRAIN, EXIT, WAIT = range(2, 9)
 OPEN, DEFERRED, THREW = 1, 2, 4
 MAIN, THREAD, WORKER = 0, 1, 2
 RUNNING, CLOSED = 0, 1

@@ -35,6 +35,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 MEASURE = ("import resource, subprocess, sys; "
            "subprocess.run(sys.argv[1:], check=True); "
            "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
+WAITING = "waiting for another thread or the compiler (WAIT)"
 # Of one Loop() of logged_program.cpp.
 OPS = 1001
 
@@ -143,11 +144,13 @@ class ChromeTest(Case):
         self.assertEqual(len(slices(trace, "deferred")), deferred)
         self.assertEqual(len(slices(trace, "replay")), events["REPLAY"])
         self.assertEqual(len(slices(trace, "drain")), events["DRAIN"])
+        self.assertEqual(len(slices(trace, "wait")), events["WAIT"])
         kinds = collections.Counter(e["cat"] for e in instants(trace))
         self.assertEqual(kinds["exit"], events["EXIT"])
         self.assertEqual(kinds["detect"], events["DETECT"])
         for category, event in (("op", "OP"), ("replay", "REPLAY"),
-                                ("drain", "DRAIN"), ("compile", "COMPILE")):
+                                ("drain", "DRAIN"), ("compile", "COMPILE"),
+                                ("wait", "WAIT")):
             took_ns = sum(row["took_ns"] for row in rows
                           if row["event"] == event)
             self.close_to(1000 * sum(e["dur"] for e in slices(trace, category)),
@@ -341,6 +344,93 @@ class ChromeTest(Case):
                          len(self.rows("a.log", "--event=REPLAY")))
 
 
+class WaitsTest(Case):
+    """waiting_threads, whose threads wait for each other: it says how long by
+    its own clock."""
+
+    def waited(self, mode):
+        """How long, in ns."""
+        done = subprocess.run(
+            [TJIT, "run", f"--log={self.folder / 'a.log'}", "--",
+             BIN / "waiting_threads", mode], text=True, capture_output=True,
+            env=environment(TJIT_HOT_THRESHOLD="3", TJIT_BACKEND="replay",
+                            OMP_NUM_THREADS="1"), timeout=120, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return int(done.stdout)
+
+    def check(self, mode, waits_for, waiter, runner):
+        """The row, and the slice, of the wait. Returns its length."""
+        said_ns = self.waited(mode)
+        rows = self.rows("a.log")
+        waits = [row for row in rows if row["event"] == "WAIT" and
+                 row["details"] == f"for={waits_for}"]
+        wait = max(waits, key=lambda row: row["took_ns"])
+        self.assertEqual((wait["command"], wait["source"]), ("Waited", waiter))
+        # The program's clock has the read itself, too.
+        self.assertGreater(said_ns, 3e6)
+        self.assertLessEqual(wait["took_ns"], 1.001 * said_ns)
+        self.assertGreater(wait["took_ns"], 0.6 * said_ns)
+        # It ends behind what is waited for, on the other thread.
+        end = wait["time_ns"] + wait["took_ns"]
+        run = [row for row in rows if row["event"] == "REPLAY" and
+               row["source"] == runner and row["time_ns"] < end][-1]
+        self.assertGreater(run["time_ns"] + run["took_ns"], wait["time_ns"])
+        self.assertLessEqual(run["time_ns"] + run["took_ns"], 1.001 * end)
+        self.assertGreater(end - wait["time_ns"], 0.6 * (
+            run["time_ns"] + run["took_ns"] - wait["time_ns"]))
+        self.check_trace(rows, wait)
+        return wait["took_ns"]
+
+    def check_trace(self, rows, wait):
+        trace = self.trace("a.log")
+        self.assertEqual(crossings(trace), [])
+        drawn = slices(trace, "wait")
+        self.assertEqual(len(drawn), sum(r["event"] == "WAIT" for r in rows))
+        piece, = (e for e in drawn if begin_ns(e) == wait["time_ns"])
+        self.assertEqual(piece["name"],
+                         f"WAIT for {wait['details'].split('=')[1]}")
+        self.assertEqual(tracks(trace)[piece["tid"]], wait["source"])
+        self.assertAlmostEqual(1000 * piece["dur"], wait["took_ns"],
+                               delta=1 + wait["took_ns"] / 2**22)
+        # Who waits does nothing else meanwhile.
+        self.assertEqual([e["name"] for e in slices(trace)
+                          if e["tid"] == piece["tid"] and e is not piece and
+                          begin_ns(piece) <= begin_ns(e) < end_ns(piece)], [])
+
+    def test_for_another_thread(self):
+        self.check("other", "thread", waiter="T1", runner="MAIN")
+
+    def test_for_the_own_state(self):
+        took_ns = self.check("own", "own_state", waiter="MAIN", runner="T1")
+        rows = [row for row in self.rows("a.log") if row["event"] == "WAIT"]
+        all_ms = sum(row["took_ns"] for row in rows) / 1e6
+        # The other pictures have it, too.
+        self.tjit("timeline", "a.log", "a.log", "-o", "out.svg")
+        svg = (self.folder / "out.svg").read_text()
+        drawn = re.search(rf">{re.escape(WAITING)}</text>\n<text [^>]*>"
+                          r"([\d.]+) ms<", svg)
+        self.assertAlmostEqual(float(drawn[1]), all_ms, delta=0.0011)
+        self.assertRegex(self.tjit("log", "--summary", "a.log"),
+                         r"\n +times +ms +waits\n( .*\n)* +\d+ +[\d.]+  "
+                         r"for=own_state\n")
+        summary = json.loads(self.tjit("log", "--summary", "--json", "a.log"))
+        own, = (w for w in summary["waits"]
+                if w["details"] == "for=own_state")
+        self.assertGreaterEqual(own["wait_ns"], took_ns)
+        self.assertEqual(self.rows("a.log", "--event=WAIT"), rows)
+
+    def test_a_wait_that_never_ended(self):
+        """As in a program that hangs, and is killed."""
+        self.write("a.log", Stream().op(10, 20).add(
+            log_writer.WAIT, 50, 0, "Waited", "for=thread",
+            flags=log_writer.OPEN),
+                   Stream(log_writer.THREAD, 1).op(60, 40))
+        wait, = slices(self.trace("a.log"), "wait")
+        self.assertEqual((begin_ns(wait), end_ns(wait)), (50, 100))
+        self.assertIn("WAIT | MAIN | Waited | for=thread (UNFINISHED)\n",
+                      self.tjit("log", "a.log"))
+
+
 class Page(html.parser.HTMLParser):
     """The tags of a page, and what they would load."""
 
@@ -421,8 +511,10 @@ class TimelineTest(Case):
                  "elementwise and other ops":
                      ("OP", "add|mul|tanh|sub|clamp"),
                  "segments that tjit runs (REPLAY)": ("REPLAY", "Executed"),
-                 "preparing and compiling (COMPILE)": ("COMPILE", "Complete")}
-        self.assertLessEqual(set(names), set(legend))
+                 "preparing and compiling (COMPILE)": ("COMPILE", "Complete"),
+                 WAITING: ("WAIT", "Waited")}
+        # The compiler may be through when the program ends.
+        self.assertLessEqual(set(names) - {WAITING}, set(legend))
         for kind, times in legend.items():
             event, command = names.get(kind, ("DRAIN", "Drained"))
             for ms, rows in zip(times, runs):
@@ -568,9 +660,15 @@ class BadInputTest(Case):
         self.check(".", "it is a folder")
 
     def test_another_version(self):
-        self.write("new.log", Stream().op(0, 1), version=2)
-        self.check("new.log", "new.log cannot be drawn: it is of version 2, "
-                   "this tjit reads version 1")
+        self.write("new.log", Stream().op(0, 1), version=3)
+        self.check("new.log", "new.log cannot be drawn: it is of version 3, "
+                   "this tjit reads versions 1 to 2")
+
+    def test_an_earlier_version(self):
+        """It has no rows of waits, and is read."""
+        self.write("old.log", Stream().op(0, 1000), version=1)
+        self.tjit("log", "--chrome=out.trace", "old.log")
+        self.tjit("timeline", "old.log", "a.log", "-o", "out.svg")
 
     def test_cut_short(self):
         data = (self.folder / "a.log").read_bytes()

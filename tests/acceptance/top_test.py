@@ -271,7 +271,7 @@ class BadInputTest(Case):
                 ("none", "cannot read none: No such file"),
                 ("text", "text cannot be shown: it is no instruction log"),
                 ("empty", "empty cannot be shown: it is empty"),
-                ("old", "it is of version 7, this tjit reads version 1"),
+                ("old", "it is of version 7, this tjit reads versions 1 to 2"),
                 (".", "it is a folder")):
             with self.subTest(name):
                 self.assertEqual(

@@ -662,7 +662,7 @@ class BadInputTest(Case):
         text = self.folder / "text"
         text.write_text("aten::mm\n")
         newer = self.folder / "newer"
-        newer.write_bytes(log_writer.log(log_writer.Stream(), version=2))
+        newer.write_bytes(log_writer.log(log_writer.Stream(), version=3))
         get = (r"; --why wants an instruction log: `tjit run --log=run\.log -- "
                r"program` writes one\n$")
         for path, said in (
@@ -672,8 +672,8 @@ class BadInputTest(Case):
                 (empty, f"{empty} cannot be explained: it is empty"),
                 (text, f"{text} cannot be explained: it is no instruction log "
                  "of tjit"),
-                (newer, f"{newer} cannot be explained: it is of version 2, this "
-                 "tjit reads version 1")):
+                (newer, f"{newer} cannot be explained: it is of version 3, this "
+                 "tjit reads versions 1 to 2")):
             with self.subTest(path):
                 self.why("--why=1", path, status=USAGE,
                          said=f"^tjit explain: {re.escape(said)}{get}")

@@ -41,6 +41,8 @@ const char* Category(const LogRow& row) {
       return "detect";
     case LogEvent::kExit:
       return "exit";
+    case LogEvent::kWait:
+      return "wait";
     case LogEvent::kCount:
       break;
   }
@@ -49,6 +51,9 @@ const char* Category(const LogRow& row) {
 
 std::string Name(const LogRow& row) {
   if (row.event == LogEvent::kOp) return row.command;
+  if (row.event == LogEvent::kWait) {
+    return absl::StrCat("WAIT for ", ValueOf(row.details, "for"));
+  }
   return absl::StrCat(LogEventName(row.event), " ", row.command);
 }
 

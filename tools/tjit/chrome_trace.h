@@ -1,7 +1,7 @@
 // An instruction log in the Trace Event Format, which Perfetto and
 // chrome://tracing open: JSON of events, times in microseconds.
 //
-//   an op, REPLAY, DRAIN, COMPILE Complete   a slice ("X")
+//   an op, REPLAY, DRAIN, WAIT, COMPILE Complete   a slice ("X")
 //   DETECT, EXIT, any other COMPILE          an instant ("i")
 //   a deferred op and the REPLAY or DRAIN that ran it   an arrow ("s", "f")
 //

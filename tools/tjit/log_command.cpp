@@ -90,7 +90,7 @@ void AddOptions(Arguments* line, Wanted* wanted) {
   line->AddValue("--op", "GLOB", "only ops of this name: aten::mm, 'add*'",
                  store(&wanted->op));
   line->AddValue("--event", "EVENT",
-                 "only OP, DETECT, COMPILE, REPLAY, DRAIN or EXIT",
+                 "only OP, DETECT, COMPILE, REPLAY, DRAIN, EXIT or WAIT",
                  [wanted](const std::string& value) {
                    return SetEvent(value, &wanted->event);
                  });

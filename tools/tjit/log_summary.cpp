@@ -27,6 +27,12 @@ void LogSummary::Add(const LogRow& row) {
     op.eager_ns += row.took_ns;
     return;
   }
+  if (row.event == LogEvent::kWait) {
+    Wait& wait = waits_[row.details];
+    ++wait.times;
+    wait.ns += row.took_ns;
+    return;
+  }
   const std::string id = ValueOf(row.details, "sequence");
   // Of a thread, not of a sequence.
   if (row.event == LogEvent::kDetect && id == "none") return;
@@ -54,6 +60,7 @@ void LogSummary::Add(const LogRow& row) {
       }
       break;
     case LogEvent::kOp:
+    case LogEvent::kWait:
     case LogEvent::kCount:
       break;
   }
@@ -87,6 +94,13 @@ void LogSummary::Print() const {
     absl::PrintF("%10d %10d %14d %12.3f  %s\n", op.calls, op.deferred, op.bytes,
                  1e-6 * op.eager_ns, name);
   }
+  if (!waits_.empty()) {
+    absl::PrintF("\n%10s %12s  waits\n", "times", "ms");
+  }
+  for (const auto& [what, wait] : waits_) {
+    absl::PrintF("%10d %12.3f  %s\n", wait.times, 1e-6 * wait.ns,
+                 Printable(what));
+  }
   if (sequences_.empty()) return;
   absl::PrintF("\n%10s %10s %12s %10s %8s %8s  sequence\n", "replays", "ops",
                "replay ms", "compile ms", "drains", "exits");
@@ -114,6 +128,11 @@ void LogSummary::AddTo(Json* json) const {
                    {"deferred", op.deferred},
                    {"bytes", op.bytes},
                    {"eager_ns", ns(op.eager_ns)}});
+  }
+  Json& waits = (*json)["waits"] = Json::array();
+  for (const auto& [what, wait] : waits_) {
+    waits.push_back(
+        {{"details", what}, {"times", wait.times}, {"wait_ns", ns(wait.ns)}});
   }
   Json& sequences = (*json)["sequences"] = Json::array();
   for (const auto& [id, s] : sequences_) {

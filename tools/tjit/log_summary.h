@@ -32,8 +32,15 @@ class LogSummary {
     double replay_ns = 0, compile_ns = 0, drain_ns = 0;
     std::string what;
   };
+  struct Wait {
+    std::uint64_t times = 0;
+    double ns = 0;
+  };
+
+  static void AddDetect(const LogRow& row, Sequence* sequence);
 
   std::map<std::string, Op> ops_;
+  std::map<std::string, Wait> waits_;  // by what was waited for
   std::map<std::string, Sequence> sequences_;
   std::uint64_t last_ns_ = 0;
 };

@@ -48,6 +48,11 @@ void LogTail::Define(Stream* stream, const LogRecord* record) {
 
 void LogTail::CountEvent(LogEvent event, const Text& text, double took_ns) {
   constexpr std::size_t kMaxSequences = 1 << 16;
+  if (event == LogEvent::kWait) {
+    ++counts_.waits;
+    counts_.wait_ns += took_ns;
+    return;
+  }
   if (sequences_.size() >= kMaxSequences) sequences_.clear();
   SequenceCounts& sequence = sequences_[text.sequence];
   switch (event) {
@@ -76,6 +81,7 @@ void LogTail::CountEvent(LogEvent event, const Text& text, double took_ns) {
       if (!text.what.empty()) sequence.what = text.what;
       break;
     case LogEvent::kOp:
+    case LogEvent::kWait:
     case LogEvent::kCount:
       break;
   }

@@ -31,6 +31,8 @@ struct LogCounts {
   std::uint64_t runs = 0, drains = 0, exits = 0;
   std::uint64_t prepared = 0, compiled = 0;  // segments: tier 1, tier 2
   double prepared_ns = 0, compiled_ns = 0;
+  std::uint64_t waits = 0;
+  double wait_ns = 0;
   std::uint64_t last_ns = 0;  // of the last row, since the log began
 };
 

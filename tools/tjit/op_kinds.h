@@ -17,7 +17,8 @@ namespace tjit::tools {
   KIND(Other, "elementwise and other ops", "#cc79a7")                  \
   KIND(Replay, "segments that tjit runs (REPLAY)", "#009e73")          \
   KIND(Drain, "pending ops that ran eagerly (DRAIN)", "#a65628")       \
-  KIND(Compile, "preparing and compiling (COMPILE)", "#d55e00")
+  KIND(Compile, "preparing and compiling (COMPILE)", "#d55e00")        \
+  KIND(Wait, "waiting for another thread or the compiler (WAIT)", "#7f7f7f")
 
 enum class SliceKind {
 #define TJIT_TIMELINE_KIND(suffix, name, colour) k##suffix,

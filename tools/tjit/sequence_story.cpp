@@ -227,6 +227,7 @@ void SequenceStories::Add(const LogRow& row) {
       story->drained_ops += NumberOf(row.details, "ops");
       return;
     case LogEvent::kOp:
+    case LogEvent::kWait:
     case LogEvent::kCount:
       break;
   }

@@ -48,6 +48,8 @@ SliceKind TimelineData::KindOf(const LogRow& row) {
       return SliceKind::kDrain;
     case LogEvent::kCompile:
       return SliceKind::kCompile;
+    case LogEvent::kWait:
+      return SliceKind::kWait;
     case LogEvent::kOp:
     case LogEvent::kDetect:
     case LogEvent::kExit:

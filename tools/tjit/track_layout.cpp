@@ -30,6 +30,7 @@ Shape ShapeOf(const LogRow& row) {
     case LogEvent::kOp:
     case LogEvent::kReplay:
     case LogEvent::kDrain:
+    case LogEvent::kWait:
       return Shape::kSlice;
     case LogEvent::kCompile:
       return row.command == "Complete" ? Shape::kSlice : Shape::kInstant;
