@@ -16,6 +16,7 @@
 #include "runtime/report/log.h"
 #include "runtime/report/options_resolution.h"
 #include "runtime/report/sequence_name.h"
+#include "runtime/report/sequence_times.h"
 #include "runtime/report/stats_sum.h"
 #include "runtime/runtime.h"
 #include "runtime/thread/exit_notes.h"
@@ -58,14 +59,6 @@ const char* StateOf(const Trace& trace, std::int64_t replays) {
   return replays == 0 ? kStateHot : kStateReplayed;
 }
 
-std::int64_t ReplaysOf(const Trace& trace) {
-  // The second first: a run counts there after it counts here.
-  const std::int64_t eager =
-      trace.eager_completions.load(std::memory_order_relaxed);
-  return std::max<std::int64_t>(
-      trace.completions.load(std::memory_order_relaxed) - eager, 0);
-}
-
 RegionId RegionOf(const std::vector<const TraceNode*>& path) {
   return path.empty() ? kNoRegion : RegionOfContext(path.front()->step.context);
 }
@@ -82,17 +75,10 @@ ExplainedSequence ExplainOne(const TraceStore& store, const Trace& trace,
   s.replays = ReplaysOf(trace);
   s.skip = trace.skip.load(std::memory_order_relaxed);
   s.state = StateOf(trace, s.replays);
-  // Of runs that nobody followed, where there were some; those before it was hot
-  // carry the recorder's work.
-  const std::uint64_t unseen_ns = trace.trial.eager_run_ns();
-  s.eager_ns = static_cast<std::int64_t>(
-      unseen_ns != 0 ? unseen_ns : trace.eager_times.Median());
-  s.replay_ns = static_cast<std::int64_t>(trace.replay_times.Median());
-  s.executed_ns = static_cast<std::int64_t>(trace.executed_times.Median());
-  if (trace.trial.is_off()) {  // with what is between runs
-    s.eager_ns = static_cast<std::int64_t>(trace.trial.eager_ns());
-    s.replay_ns = static_cast<std::int64_t>(trace.trial.replay_ns());
-  }
+  const SequenceTimes times = TimesOf(trace);
+  s.eager_ns = times.eager_ns;
+  s.replay_ns = times.replay_ns;
+  s.executed_ns = times.executed_ns;
   for (std::size_t i = 0; i < trace.left.size(); ++i) {
     const std::int64_t n = trace.left[i].load(std::memory_order_relaxed);
     if (n != 0) s.left[BailName(static_cast<BailReason>(i))] = n;

@@ -82,10 +82,10 @@ struct AtLoad {
         Runtime::Get().Collect().ops_seen != 0) {
       runtime::PrintNotWritten();
     }
-    runtime::CloseInstructionLog();
+    const auto store = Runtime::Get().threads().HoldStore();
     Runtime::Get().hot_profile().SaveAtExit(
-        *Runtime::Get().threads().HoldStore(),
-        Runtime::Get().tier2().CacheHasWarned());
+        *store, Runtime::Get().tier2().CacheHasWarned());
+    runtime::CloseInstructionLog(*store);
     runtime::WriteStatsFile();
   }
 };

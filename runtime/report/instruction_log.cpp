@@ -13,6 +13,7 @@
 #include "runtime/call/trace_run.h"
 #include "runtime/report/log_writers.h"
 #include "runtime/report/sequence_name.h"
+#include "runtime/report/sequence_times.h"
 
 namespace tjit::runtime {
 
@@ -84,7 +85,9 @@ bool LogsFromTheStart() {
 
 // InstructionLogOn() stays: a call whose kernel runs now ends as it began, and
 // one that LogOnlyState() stands for has no other way to end.
-void CloseInstructionLog() {
+void CloseInstructionLog(const TraceStore& store) {
+  if (InstructionLogOn() && LogHasBegun())
+    LogAllTimes(store, /*is_beginning=*/false);
   CloseLog();
   EndAttachAtExit();
 }
@@ -170,13 +173,29 @@ void LogSighting(const Trace& trace, std::int64_t threshold, bool is_hot_now) {
                              " threshold=", threshold));
 }
 
-// One for each run: its text is made once.
-void LogFinished(const Trace& trace) {
-  const std::uint64_t key[] = {trace.key.hash};
+namespace {
+
+// One for each run: its text is made once. `why`: a literal, or null.
+void LogRunOf(const Trace& trace, const char* what, const char* why) {
+  const std::uint64_t key[] = {trace.key.hash,
+                               reinterpret_cast<std::uintptr_t>(what),
+                               reinterpret_cast<std::uintptr_t>(why)};
   LogEndedEvent(LogEvent::kDetect, {key, std::size(key)}, 0, [&] {
-    return LogStream::Text{"Finished",
-                           absl::StrCat("sequence=", SequenceName(trace))};
+    return LogStream::Text{what, absl::StrCat("sequence=", SequenceName(trace),
+                                              why == nullptr ? "" : " why=",
+                                              why == nullptr ? "" : why)};
   });
+}
+
+}  // namespace
+
+void LogFinished(const Trace& trace) { LogRunOf(trace, "Finished", nullptr); }
+
+void LogLetPass(const Trace& trace, LetPass why) {
+  LogRunOf(trace, "Let pass",
+           why == LetPass::kWasLeft ? "left"
+           : trace.trial.is_off()   ? "off"
+                                    : "trial");
 }
 
 void LogForgotten(const TraceStore& before, const TraceStore& after) {

@@ -28,8 +28,9 @@ struct Run;
 void StartInstructionLog(const std::string& path, long long mb);
 // That was called.
 bool LogsFromTheStart();
-// The process ends. InstructionLogOn() stays: calls are in kernels.
-void CloseInstructionLog();
+// The process ends. InstructionLogOn() stays: calls are in kernels. The last
+// rows say what the sequences of `store` take.
+void CloseInstructionLog(const TraceStore& store);
 
 // What ActiveState() returns on a thread that takes no part where
 // LogsFromTheStart(). Only to be compared with.
@@ -52,6 +53,10 @@ const Trace* TraceOfSegment(const TraceNode& last);
 void LogSighting(const Trace& trace, std::int64_t threshold, bool is_hot_now);
 // A run with deferred ops came to the end of the sequence.
 void LogFinished(const Trace& trace);
+// A run of it began that is not to be deferred: as it was left too often, or
+// for the sake of measuring, or as eager is faster.
+enum class LetPass : std::uint8_t { kWasLeft, kRunsEagerly };
+void LogLetPass(const Trace& trace, LetPass why);
 // Sequences of `before` that `after` has not.
 void LogForgotten(const TraceStore& before, const TraceStore& after);
 

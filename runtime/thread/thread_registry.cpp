@@ -9,6 +9,7 @@
 #include "runtime/report/attach.h"
 #include "runtime/report/instruction_log.h"
 #include "runtime/report/log.h"
+#include "runtime/report/sequence_times.h"
 #include "runtime/thread/thread_state.h"
 #include "runtime/tier2/tier2.h"
 
@@ -132,7 +133,10 @@ void ThreadRegistry::ReplaceStore() {
 }
 
 void ThreadRegistry::LookAtAttach() {
-  if (runtime::LookAtAttach()) LogKnown(*HoldStore());
+  if (!runtime::LookAtAttach()) return;
+  const std::shared_ptr<TraceStore> store = HoldStore();
+  LogKnown(*store);
+  LogAllTimes(*store, /*is_beginning=*/true);
 }
 
 // The states come first: one may be flushing, and threads that its kernels wait

@@ -12,6 +12,7 @@
 #include "runtime/report/asked_sequences.h"
 #include "runtime/report/instruction_log.h"
 #include "runtime/report/log.h"
+#include "runtime/report/sequence_times.h"
 #include "runtime/report/stance.h"
 #include "runtime/report/strict.h"
 #include "runtime/thread/find_root.h"
@@ -208,8 +209,12 @@ bool TraceCursor::TryEnter(CallFrame& frame, Decision* decision) {
   TraceStore& store = *store_;
   TraceNode* root = FindRoot(frame, [&](const TraceNode* n) {
     Trace* trace = n->owner.load(std::memory_order_acquire);
-    return trace != nullptr && (!trace->starts_at_boundary || at_boundary_) &&
-           !store.ShouldSkip(trace);
+    if (trace == nullptr || (trace->starts_at_boundary && !at_boundary_)) {
+      return false;
+    }
+    if (!store.ShouldSkip(trace)) return true;
+    if (InstructionLogOn()) LogLetPass(*trace, LetPass::kWasLeft);
+    return false;
   });
   if (root == nullptr) {
     RecordMissedRoot(frame);
@@ -233,6 +238,9 @@ bool TraceCursor::TryEnter(CallFrame& frame, Decision* decision) {
     SetRunKind(is_eager     ? RunKind::kEager
                : is_watched ? RunKind::kWatched
                             : RunKind::kUsual);
+  }
+  if (run_kind_ == RunKind::kEager && InstructionLogOn()) [[unlikely]] {
+    LogLetPass(*trace, LetPass::kRunsEagerly);
   }
   if (run_kind_ == RunKind::kUsual && g_settings.shadow_sample() != 0 &&
       IsSampled(*trace, entry)) {
@@ -301,6 +309,8 @@ void TraceCursor::EndUnseen() {
   const std::uint64_t ns = NowNs() - run_began_ns_;
   trace->trial.RecordUnseenRun(ns);
   RecordRunTime(store_->lineage(), *trace, /*replayed=*/false, ns);
+  if (InstructionLogOn()) [[unlikely]]
+    LogTimes(*trace);
 }
 
 void TraceCursor::BeginMeasured(Trace* trace, std::int64_t entry) {
@@ -364,6 +374,8 @@ void TraceCursor::FinishRun(FlushReason reason) {
     trace->RecordTime(run_deferred_, ns);
     if (run_deferred_) trace->executed_times.Add(run_executed_ns_);
     RecordRunTime(store.lineage(), *trace, run_deferred_, ns);
+    if (InstructionLogOn()) [[unlikely]]
+      LogTimes(*trace);
   }
   if (!trace->hot.load(std::memory_order_relaxed) &&
       !MayRecord(&counters_, root_ == nullptr ? kNoOp : root_->step.op,

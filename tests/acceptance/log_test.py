@@ -395,8 +395,9 @@ class CommandTest(Case):
         self.assertIn(f": {compiled(rows)} deferred ({share:.1f} %)", text)
         self.assertRegex(text, r"(?m)^ +200 +\d+ +12800 +\d+\.\d+  aten::tanh$")
         replays = sum(" | REPLAY | " in row for row in rows)
-        self.assertRegex(text, rf"(?m)^ +{replays} +\d+ +\d+\.\d+ +\d+\.\d+ +"
-                         r"\d+ +\d+  [0-9a-f]{12} \w+ -> \w+ -> .*$")
+        self.assertRegex(text, rf"(?m)^ +{replays} +\d+ +\d+\.\d+ +"
+                         r"(?:-|-?\d+\.\d+) +\d+\.\d+ +\d+ +\d+  "
+                         r"[0-9a-f]{12} \w+ -> \w+ -> .*$")
 
     def test_json(self):
         rows = self.log("a.log")

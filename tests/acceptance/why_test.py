@@ -179,6 +179,19 @@ class ReplayedTest(Case):
         self.assertIn("  thread: MAIN\n", text)
         self.assertNotIn("region:", text)
         self.assertTrue(text.endswith("  what to do: nothing: it is replayed\n"))
+        # What it won, as the report says it.
+        report = run(TJIT, "explain", self.folder / "stats.json").stdout
+        took, won = re.search(r"\n +(\S+ \S+ instead of \S+ \S+ a run), (about "
+                              r".* (?:won|lost))\n", report).groups()
+        self.assertIn(f"\n  {won}: {took}\n", text)
+        timed = self.of("DETECT", "Timed", name)
+        self.assertGreater(len(timed), 1)
+        # Not with each run.
+        self.assertLess(len(timed), 3 + self.last_ns / 1e8)
+        self.assertRegex(text, rf"\n +{ms(timed[0]['time_ns'])} \.\. "
+                         rf"{ms(timed[-1]['time_ns'])} +a run takes \S+ \S+ "
+                         r"instead of \S+ \S+ eagerly, by the last "
+                         r"measurement\n")
 
     def test_the_number_may_stand_alone_and_be_a_name(self):
         self.run_logged("timed_loop", "100")
@@ -316,9 +329,18 @@ class LeftTest(Case):
         self.assertRegex(text, r"\n +\S+ .* paused( \d+ times)?, as it was left "
                          rf"so often: .* next {skips[-1]} entries are let pass"
                          "\n")
+        passed = self.of("DETECT", "Let pass", self.name_of(1))
+        self.assertGreater(len(passed), 0)
+        # The fast way lets none pass without a row: each one that was to be.
+        paused = [r for r in exits if value(r, "skip")][-1]
+        since = [r for r in passed if r["time_ns"] > paused["time_ns"]]
+        self.assertEqual(self.sequence(1)["skip"], skips[-1] - len(since))
         self.assertIn(f"\n  when it was left last, {skips[-1]} entries were to "
-                      "be let pass; the log does not say how many have been "
-                      "since\n", text)
+                      f"be let pass: {len(since)} have been, "
+                      f"{self.sequence(1)['skip']} are left\n", text)
+        first, last = (ms(passed[i]["time_ns"]) for i in (0, -1))
+        self.assertIn(f"  {first:>10} .. {last:<10}  let pass {len(passed)} "
+                      "times, as it was left so often\n", text)
         self.assertTrue(text.endswith(
             "\n  what to do: pass the same dims, flags and lists in each step, "
             "or let the value be a tensor\n"))
@@ -339,7 +361,19 @@ class LeftTest(Case):
             r"after 1048576 runs\n")
         self.assertIn("what to do: nothing: it runs as eager libtorch runs it",
                       text)
-
+        # What ran eagerly for the sake of measuring, and since.
+        name = self.name_of(1)
+        passed = self.of("DETECT", "Let pass", name)
+        for why, said in (("trial", "to be compared with replays"),
+                          ("off", "as eager is faster")):
+            rows = [r for r in passed if value(r, "why") == why]
+            self.assertGreater(len(rows), 3)
+            self.assertRegex(
+                text, rf"\n +{ms(rows[0]['time_ns'])} \.\. "
+                rf"{ms(rows[-1]['time_ns'])} +run eagerly {len(rows)} times, "
+                rf"{said}\n")
+        self.assertIn("\n  since it was switched off it ran eagerly "
+                      f"{len(rows)} times\n", text)
 
     def test_wrong(self):
         self.need_seams()
@@ -370,9 +404,11 @@ class LeftTest(Case):
             rf"{rest_s} s, as tjit made all of its ops "
             rf"{value(row, 'slower_percent')} % slower\n")
         self.assertRegex(text, r"\nnow, .*: left alone\n")
-        # What ran since ran eagerly, so no row of the sequence is later.
+        # What ran since ran eagerly, so no row of the sequence is later, but
+        # for the one at the end of the log that has its times.
         self.assertLess(max(r["time_ns"] for r in self.rows
-                            if value(r, "sequence") == self.name_of(1)),
+                            if value(r, "sequence") == self.name_of(1) and
+                            r["command"] != "Timed"),
                         row["time_ns"])
 
 
@@ -391,7 +427,8 @@ class ForgottenTest(Case):
         self.check_times(text)
         self.assertEqual(text.count(" found: "), 2)
         self.assertRegex(
-            text, rf"replayed to its end {len(before)} times\n +"
+            text, rf"replayed to its end {len(before)} times\n"
+            r"(?: +\S+ (?:\.\. \S+)? +a run takes .*\n)? +"
             rf"{ms(forgotten['time_ns'])} +forgotten, as the program called "
             r"tjit::clear\(\)\n")
         self.assertIn(f"replayed to its end {after} times\n", text)

@@ -55,15 +55,20 @@ void LogSummary::Add(const LogRow& row) {
       ++s.exits;
       break;
     case LogEvent::kDetect:
-      if (const std::string ops = OpsOf(row.details); !ops.empty()) {
-        s.what = ops;
-      }
+      AddDetect(row, &s);
       break;
     case LogEvent::kOp:
     case LogEvent::kWait:
     case LogEvent::kCount:
       break;
   }
+}
+
+void LogSummary::AddDetect(const LogRow& row, Sequence* sequence) {
+  if (const std::string ops = OpsOf(row.details); !ops.empty()) {
+    sequence->what = ops;
+  }
+  sequence->won.Add(WonRow(row.command, row.details), row.time_ns);
 }
 
 void LogSummary::Print() const {
@@ -102,8 +107,8 @@ void LogSummary::Print() const {
                  Printable(what));
   }
   if (sequences_.empty()) return;
-  absl::PrintF("\n%10s %10s %12s %10s %8s %8s  sequence\n", "replays", "ops",
-               "replay ms", "compile ms", "drains", "exits");
+  absl::PrintF("\n%10s %10s %12s %10s %10s %8s %8s  sequence\n", "replays",
+               "ops", "replay ms", "won ms", "compile ms", "drains", "exits");
   std::vector<std::pair<std::string, Sequence>> sequences(sequences_.begin(),
                                                           sequences_.end());
   std::stable_sort(sequences.begin(), sequences.end(),
@@ -111,8 +116,10 @@ void LogSummary::Print() const {
                      return a.second.replay_ns > b.second.replay_ns;
                    });
   for (const auto& [id, s] : sequences) {
-    absl::PrintF("%10d %10d %12.3f %10.3f %8d %8d  %s %s\n", s.replays,
-                 s.replayed_ops, 1e-6 * s.replay_ns, 1e-6 * s.compile_ns,
+    const std::string won =
+        s.won.is_known() ? absl::StrFormat("%.3f", 1e-6 * s.won.won_ns()) : "-";
+    absl::PrintF("%10d %10d %12.3f %10s %10.3f %8d %8d  %s %s\n", s.replays,
+                 s.replayed_ops, 1e-6 * s.replay_ns, won, 1e-6 * s.compile_ns,
                  s.drains, s.exits, id, s.what);
   }
 }
@@ -144,6 +151,7 @@ void LogSummary::AddTo(Json* json) const {
                          {"compile_ns", ns(s.compile_ns)},
                          {"drains", s.drains},
                          {"exits", s.exits}});
+    if (s.won.is_known()) sequences.back()["won_ns"] = ns(s.won.won_ns());
   }
 }
 

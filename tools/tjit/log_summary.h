@@ -1,5 +1,5 @@
 // Sums an instruction log up: ops by count, bytes and time, sequences by
-// replays, and the share of ops that were deferred.
+// replays and time won, waits, and the share of ops that were deferred.
 // Tested by: tests/acceptance/log_test.py
 #pragma once
 
@@ -9,6 +9,7 @@
 
 #include "recorder/instruction_log_reader.h"
 #include "tools/tjit/json.h"
+#include "tools/tjit/won_time.h"
 
 namespace tjit::tools {
 
@@ -30,6 +31,7 @@ class LogSummary {
   struct Sequence {
     std::uint64_t replays = 0, replayed_ops = 0, drains = 0, exits = 0;
     double replay_ns = 0, compile_ns = 0, drain_ns = 0;
+    WonTime won;
     std::string what;
   };
   struct Wait {

@@ -34,11 +34,13 @@ bool IsMilestone(StoryStep step) {
     case StoryStep::kPrepared:
     case StoryStep::kReplay:
     case StoryStep::kFinished:
+    case StoryStep::kTimed:
     case StoryStep::kAsked:
     case StoryStep::kCompiled:
     case StoryStep::kMeasured:
     case StoryStep::kLeft:
     case StoryStep::kPaused:
+    case StoryStep::kLetPass:
       break;
   }
   return false;
@@ -83,6 +85,7 @@ void SetRunning(SequenceStory* story) {
 void SetResting(const LogRow& row, const char* state, StoryStep step,
                 SequenceStory* story) {
   story->skip = NumberOf(row.details, "skip");
+  story->passed = 0;
   story->state = state;
   AddEvent(row, step, "", story);
 }
@@ -91,6 +94,7 @@ void SetResting(const LogRow& row, const char* state, StoryStep step,
 
 void SequenceStories::AddDetect(const LogRow& row, SequenceStory* story) {
   const std::string& what = row.command;
+  story->won.Add(WonRow(what, row.details), row.time_ns);
   if (what == "Found" || what == "Promoted") {
     story->ops = NumberOf(row.details, "ops");
     if (std::string ops = OpsOf(row.details); !ops.empty()) {
@@ -118,8 +122,13 @@ void SequenceStories::AddDetect(const LogRow& row, SequenceStory* story) {
     ++story->finished;
     if (!std::exchange(story->is_last_run, false)) SetRunning(story);
     AddEvent(row, StoryStep::kFinished, "", story);
+  } else if (what == "Timed") {
+    AddEvent(row, StoryStep::kTimed, "", story);
+  } else if (what == "Let pass") {
+    AddLetPass(row, story);
   } else if (what == "Switched off") {
     story->state = kStateOff;
+    story->ran_off = 0;
     AddEvent(row, StoryStep::kOff, "", story);
   } else if (what == "Blacklisted") {
     story->resting_for = ValueOf(row.details, "reason");
@@ -141,6 +150,13 @@ void SequenceStories::AddDetect(const LogRow& row, SequenceStory* story) {
     story->state = SequenceStory::kForgotten;  // of several threads the first
     AddEvent(row, StoryStep::kForgotten, "", story);
   }
+}
+
+void SequenceStories::AddLetPass(const LogRow& row, SequenceStory* story) {
+  const std::string why = ValueOf(row.details, "why");
+  if (why == "left") ++story->passed;
+  if (why == "off") ++story->ran_off;
+  AddEvent(row, StoryStep::kLetPass, why, story);
 }
 
 void SequenceStories::AddCompile(const LogRow& row, SequenceStory* story) {
@@ -212,7 +228,8 @@ void SequenceStories::Add(const LogRow& row) {
   if (name.empty() || name == "none") return;
   SequenceStory* const story = &stories_[name];
   story->name = name;
-  story->sources.insert(row.source);
+  // The last one is written by who ends the log.
+  if (row.command != "Timed") story->sources.insert(row.source);
   switch (row.event) {
     case LogEvent::kDetect:
       return AddDetect(row, story);

@@ -20,6 +20,7 @@
 
 #include "recorder/explanation.h"
 #include "recorder/instruction_log_reader.h"
+#include "tools/tjit/won_time.h"
 
 namespace tjit::tools {
 
@@ -31,11 +32,13 @@ enum class StoryStep {
   kPrepared,     // the calls of a segment, tier 1
   kReplay,       // the first segment that ran
   kFinished,     // a run with deferred ops came to the end
+  kTimed,        // what a run takes, replayed and eagerly
   kAsked,        // for machine code, tier 2
   kCompiled,     // or not: no group is in the code
   kMeasured,     // machine code against library calls
   kLeft,         // with deferred ops
   kPaused,       // as it was left too often
+  kLetPass,      // an entry was not taken, for one of several reasons
   kBlacklisted,  // for very long
   kOff,          // as eager is faster
   kAlone,        // the thread is left alone
@@ -68,6 +71,9 @@ struct SequenceStory {
   std::int64_t waits_for_code = 0;  // segments
   std::int64_t sightings = 0, threshold = 0;
   std::int64_t skip = 0;     // entries to let pass, when it was left last
+  std::int64_t passed = 0;   // of them, since
+  std::int64_t ran_off = 0;  // eagerly, since it was switched off
+  WonTime won;
   std::string resting_for;   // the reason, where it was not that it was left
   bool is_last_run = false;  // one that goes on to its end, and then it rests
   CountsByName left;      // by the name of a BailReason
@@ -92,6 +98,7 @@ class SequenceStories {
 
  private:
   void AddDetect(const LogRow& row, SequenceStory* story);
+  void AddLetPass(const LogRow& row, SequenceStory* story);
   void AddCompile(const LogRow& row, SequenceStory* story);
   void AddExit(const LogRow& row, SequenceStory* story);
   void AddReplay(const LogRow& row, SequenceStory* story);

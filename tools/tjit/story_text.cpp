@@ -11,6 +11,7 @@
 #include "recorder/explanation_parts.h"
 #include "support/bail.h"
 #include "tools/tjit/log_details.h"
+#include "tools/tjit/story_event_text.h"
 
 namespace tjit::tools {
 namespace {
@@ -19,207 +20,10 @@ constexpr std::size_t kMaxListed = 20;
 // Of a story that is longer the first and the last lines are printed.
 constexpr std::size_t kFirstLines = 40, kLastLines = 20;
 
-std::string Counted(std::int64_t n, const std::string& one) {
-  return absl::StrCat(n, " ", one, n == 1 ? "" : "s");
-}
-
-// The part behind "name=" to the end, which may have spaces.
-std::string RestOf(const std::string& details, const std::string& name) {
-  const std::size_t at = details.find(name + "=");
-  return at == std::string::npos ? "" : details.substr(at + name.size() + 1);
-}
-
 std::string IdsText(const SequenceStory& story) {
   return story.ids.empty() ? Printable(story.name)
                            : absl::StrCat(story.ids.back());
 }
-
-// "a guarded scalar differs [scalar_differs]".
-std::string ReasonText(const std::string& name) {
-  const std::string text = BailTextOf(name);
-  return text == name ? text : absl::StrCat(text, " [", name, "]");
-}
-
-// --------------------------------------------------------------- one event
-
-// The log began when the sequence was hot already.
-bool WasThereBefore(const StoryEvent& event) {
-  return ValueOf(event.details, "known") == "attach";
-}
-
-std::string FoundText(const StoryEvent& event, const SequenceStory& story) {
-  const std::int64_t id = NumberOf(event.details, "id");
-  const std::string ops = Counted(NumberOf(event.details, "ops"), "op");
-  std::string text =
-      WasThereBefore(event)
-          ? absl::StrCat(
-                "found before the log began, by `tjit "
-                "attach`: ",
-                ops, " that repeat")
-          : absl::StrCat("found: ", ops, " that repeat were recorded");
-  if (story.ids.size() > 1 && id != 0) {
-    absl::StrAppend(&text, ", as sequence ", id);
-  }
-  return text;
-}
-
-std::string HotText(const StoryEvent& event, const SequenceStory& story) {
-  if (ValueOf(event.details, "known") == "profile") {
-    return "hot at once, as the profile of an earlier run knows it: its ops "
-           "are deferred from the next run on";
-  }
-  const std::int64_t executed = NumberOf(event.details, "executed");
-  if (WasThereBefore(event)) {
-    return absl::StrCat("hot by then, after ", Counted(executed, "sighting"),
-                        ": its ops are deferred");
-  }
-  return absl::StrCat(
-      "hot at sighting ", executed,
-      story.threshold == 0 ? "" : absl::StrCat(" of ", story.threshold),
-      ": its ops are deferred from the next run on");
-}
-
-std::string PreparedText(const StoryEvent& event) {
-  const std::int64_t ops = NumberOf(event.details, "ops");
-  const std::int64_t direct = NumberOf(event.details, "direct");
-  return absl::StrCat("prepared: a segment of ", Counted(ops, "op"), ", ",
-                      direct == ops ? "" : absl::StrCat(direct, " of them "),
-                      "called without libtorch's dispatcher, in ",
-                      DurationText(static_cast<std::int64_t>(event.took_ns)),
-                      event.times == 1
-                          ? ""
-                          : absl::StrCat(" in all, ", TimesText(event.times)));
-}
-
-std::string CompiledText(const StoryEvent& event) {
-  const std::int64_t groups = NumberOf(event.details, "groups");
-  const std::int64_t failed = NumberOf(event.details, "failed");
-  const std::string why = RestOf(event.details, "why");
-  const std::string took =
-      DurationText(static_cast<std::int64_t>(event.took_ns));
-  std::string text =
-      groups == 0 ? absl::StrCat("not compiled, after ", took,
-                                 ": its ops stay library calls")
-                  : absl::StrCat(
-                        "compiled in ", took, ": ", Counted(groups, "group"),
-                        " of ", Counted(NumberOf(event.details, "fused"), "op"),
-                        " became machine code");
-  if (failed != 0) {
-    absl::StrAppend(&text, "; ", Counted(failed, "group"),
-                    " could not, the first because: ", why);
-  } else if (groups == 0) {
-    text += ", as machine code would win nothing for them";
-  }
-  if (event.times > 1)
-    absl::StrAppend(&text, " (", TimesText(event.times), ")");
-  return text;
-}
-
-std::string MeasuredText(const StoryEvent& event) {
-  return absl::StrCat(
-      "measured: ", DurationText(NumberOf(event.details, "compiled_ns")),
-      " a run with machine code, ",
-      DurationText(NumberOf(event.details, "library_ns")),
-      " with library calls: ",
-      NumberOf(event.details, "pays") != 0 ? "the code is used"
-                                           : "the code is switched off");
-}
-
-std::string LeftText(const StoryEvent& event, const SequenceStory& story) {
-  const std::string& details = event.details;
-  const std::string after = ValueOf(details, "after");
-  // "after=32 aten::pow.Tensor_Scalar reason=...".
-  const std::size_t begin = details.find(' ', details.find("after=")) + 1;
-  const std::string op =
-      details.substr(begin, details.find(' ', begin) - begin);
-  return absl::StrCat(
-      "left ",
-      event.times == 1 ? "" : absl::StrCat(TimesText(event.times), " "),
-      "behind op ", after,
-      story.ops == 0 ? "" : absl::StrCat(" of ", story.ops), " (", op,
-      "): ", ReasonText(ValueOf(details, "reason")));
-}
-
-std::string PausedText(const StoryEvent& event, const char* what) {
-  return absl::StrCat(
-      what, event.times == 1 ? "" : absl::StrCat(" ", TimesText(event.times)),
-      ", as it was left so often: ", event.times == 1 ? "the" : "at last the",
-      " next ", NumberOf(event.details, "skip"), " entries are let pass");
-}
-
-std::string BlacklistedText(const StoryEvent& event) {
-  const std::string reason = ValueOf(event.details, "reason");
-  return absl::StrCat(
-      reason == BailName(BailReason::kShadowMismatch)
-          ? absl::StrCat("blacklisted: ", ReasonText(reason))
-          : std::string("blacklisted, as it was left more often than it came "
-                        "to its end"),
-      ": the next ", NumberOf(event.details, "skip"), " entries are let pass");
-}
-
-std::string OffText(const StoryEvent& event) {
-  return absl::StrCat("switched off, as eager is faster: ",
-                      DurationText(NumberOf(event.details, "eager_ns")),
-                      " instead of ",
-                      DurationText(NumberOf(event.details, "replay_ns")),
-                      " from run to run; replaying it is tried again after ",
-                      NumberOf(event.details, "runs"), " runs");
-}
-
-std::string AloneText(const StoryEvent& event) {
-  return absl::StrCat("its thread is left alone for ",
-                      DurationText(NumberOf(event.details, "rest_ns")),
-                      ", as tjit made all of its ops ",
-                      ValueOf(event.details, "slower_percent"), " % slower");
-}
-
-std::string TextOf(const StoryEvent& event, const SequenceStory& story) {
-  switch (event.step) {
-    case StoryStep::kFound:
-      return FoundText(event, story);
-    case StoryStep::kSeen:
-      return absl::StrCat("seen ", NumberOf(event.details, "sightings"),
-                          " of the ", NumberOf(event.details, "threshold"),
-                          " times that make it hot");
-    case StoryStep::kHot:
-      return HotText(event, story);
-    case StoryStep::kPrepared:
-      return PreparedText(event);
-    case StoryStep::kReplay:
-      return absl::StrCat(
-          "first replay: ", Counted(NumberOf(event.details, "ops"), "op"),
-          " ran because: ", FlushTextOf(ValueOf(event.details, "reason")));
-    case StoryStep::kFinished:
-      return absl::StrCat("replayed to its end ", TimesText(event.times));
-    case StoryStep::kAsked:
-      return absl::StrCat(
-          "machine code was asked for, for a segment of ",
-          Counted(NumberOf(event.details, "ops"), "op"),
-          event.times == 1 ? "" : absl::StrCat(", ", TimesText(event.times)));
-    case StoryStep::kCompiled:
-      return CompiledText(event);
-    case StoryStep::kMeasured:
-      return MeasuredText(event);
-    case StoryStep::kLeft:
-      return LeftText(event, story);
-    case StoryStep::kPaused:
-      return PausedText(event, "paused");
-    case StoryStep::kBlacklisted:
-      return BlacklistedText(event);
-    case StoryStep::kOff:
-      return OffText(event);
-    case StoryStep::kAlone:
-      return AloneText(event);
-    case StoryStep::kForgotten:
-      return ValueOf(event.details, "why") == "room"
-                 ? "forgotten, as records came near their bound and it was run "
-                   "least"
-                 : "forgotten, as the program called tjit::clear()";
-  }
-  return "?";
-}
-
-// ------------------------------------------------------------------- parts
 
 std::string MsText(std::uint64_t ns) {
   return absl::StrFormat("%.3f", 1e-6 * static_cast<double>(ns));
@@ -345,10 +149,21 @@ std::string NowText(const SequenceStory& s, const StoryLog& log) {
                     s.waits_for_code == 1 ? " was" : " were",
                     " asked for and had not come\n");
   }
+  if (s.won.is_known()) {
+    const double won_ns = std::clamp(s.won.won_ns(), -9e18, 9e18);
+    absl::StrAppend(
+        &text, "  about ", DurationText(static_cast<std::int64_t>(won_ns)),
+        won_ns < 0 ? " lost: " : " won: ", TimesOfRunText(s.won), " a run\n");
+  }
   if (s.skip != 0) {
     absl::StrAppend(&text, "  when it was left last, ", s.skip,
-                    " entries were to be let pass; the log does not say how "
-                    "many have been since\n");
+                    " entries were to be let pass: ", s.passed, " have been, ",
+                    std::max<std::int64_t>(s.skip - s.passed, 0),
+                    " are left\n");
+  }
+  if (s.state == kStateOff) {
+    absl::StrAppend(&text, "  since it was switched off it ran eagerly ",
+                    TimesText(s.ran_off), "\n");
   }
   const std::string commands =
       IsWorthALook(s) ? CommandsFor(s.name, log.program) : "";
