@@ -119,6 +119,8 @@ LogRecord* LogStream::Reserve(std::uint32_t count) {
       old_chunks_.clear();
     }
     left_ = 0;
+    head_.magic =
+        head_.ordinal == fresh_at_ ? kLogFreshChunkMagic : kLogChunkMagic;
     chunk_ = file_->NewChunk(head_, part_);
     if (chunk_ == nullptr) {
       ended_ = file_->part() == part_;
@@ -143,12 +145,20 @@ void LogStream::FollowPart() {
     file_->BeginPartAfter(file_->part());
   }
   const std::uint32_t part = file_->part();
-  if (part == part_) [[likely]]
-    return;
+  if (part != part_) [[unlikely]] {
+    part_ = part;
+    head_.ordinal = 0;
+    BeginFresh();
+  } else if (head_.ordinal - fresh_at_ >= kLogFreshChunks &&
+             open_op_ == nullptr) [[unlikely]] {
+    BeginFresh();  // an op that is open would lose its results
+  }
+}
+
+void LogStream::BeginFresh() {
   Forget();
-  part_ = part;
   left_ = 0;
-  head_.ordinal = 0;
+  fresh_at_ = head_.ordinal;
 }
 
 template <class MakeId>

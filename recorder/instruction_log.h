@@ -6,7 +6,8 @@
 // costs one record: op, dtypes and shapes are looked up (mostly the site that
 // came after the last one before, compared in full) and stand as an id.
 // Memory for the ids is bounded: past kMaxSites a stream forgets them, and
-// defines anew. So it does in each part of a bounded log.
+// defines anew. So it does in each part of a bounded log, and in each fresh
+// chunk.
 //
 // Once the LogFile has ended, streams do nothing.
 // Thread: a LogStream belongs to one at a time.
@@ -87,8 +88,10 @@ class LogStream {
   };
   static constexpr std::size_t kMaxSites = 1 << 15;
 
-  // Before each row: goes over to the part that is written now.
+  // Before each row: goes over to the part that is written now, and to a fresh
+  // chunk where it is time for one.
   void FollowPart();
+  void BeginFresh();
   // Puts a row whose text has the id that `make_id` gives, into one part.
   template <class MakeId>
   LogRecord* PutRow(MakeId make_id, std::uint64_t word);
@@ -111,6 +114,7 @@ class LogStream {
   LogRecord* chunk_ = nullptr;
   LogRecord* next_ = nullptr;
   std::uint32_t left_ = 0;
+  std::uint32_t fresh_at_ = 0;          // ordinal of the last fresh chunk
   std::vector<LogRecord*> old_chunks_;  // with rows that are open
   std::uint32_t open_rows_ = 0;
   bool ended_ = false;

@@ -28,6 +28,10 @@ inline constexpr std::uint32_t kOldestLogVersion = 1;
 inline constexpr std::uint32_t kLogPageBytes = 4096;  // before the chunks
 inline constexpr std::uint32_t kLogChunkBytes = 65536;
 inline constexpr std::uint32_t kLogChunkMagic = 0x4b4e4843;  // "CHNK"
+// What its rows, and those of later chunks, mean is defined from there on: a
+// reader may begin with it. Each stream has one every so many chunks at least.
+inline constexpr std::uint32_t kLogFreshChunkMagic = 0x48535246;  // "FRSH"
+inline constexpr std::uint32_t kLogFreshChunks = 256;
 
 struct LogFileHeader {
   char magic[8];
@@ -97,6 +101,10 @@ struct LogRecord {
   std::uint64_t word;
 };
 static_assert(sizeof(LogRecord) == 16 && sizeof(LogChunkHeader) == 16);
+
+inline bool IsLogChunk(const LogChunkHeader& chunk) {
+  return chunk.magic == kLogChunkMagic || chunk.magic == kLogFreshChunkMagic;
+}
 
 // Kinds: 1 a definition, 2 + LogEvent a row.
 inline constexpr std::uint64_t kLogDefinition = 1;

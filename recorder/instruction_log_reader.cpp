@@ -70,10 +70,10 @@ void InstructionLog::FindChunks() {
   for (; chunks_found_ < file_.count(); ++chunks_found_) {
     LogChunkHeader chunk{};
     if (!file_.ReadHead(chunks_found_, &chunk)) continue;
-    const bool fits = chunk.magic == kLogChunkMagic &&
-                      streams_[chunk.stream]
-                          .chunks.emplace(chunk.ordinal, chunks_found_)
-                          .second;
+    const bool fits =
+        IsLogChunk(chunk) && streams_[chunk.stream]
+                                 .chunks.emplace(chunk.ordinal, chunks_found_)
+                                 .second;
     if (!fits) ++damaged_;
   }
 }
@@ -97,6 +97,14 @@ std::vector<std::string> InstructionLog::Damage() const {
 
 // ------------------------------------------------------------------ streams
 
+const InstructionLog::Definition* InstructionLog::Find(const Stream& stream,
+                                                       std::uint32_t id) {
+  auto text = stream.texts.find(id);
+  if (text != stream.texts.end()) return &text->second;
+  text = stream.old_texts.find(id);
+  return text == stream.old_texts.end() ? nullptr : &text->second;
+}
+
 void InstructionLog::ReadDefinition(Stream* stream, const LogRecord* record) {
   LogTextView view;
   if (!ParseLogText(record, &view)) {
@@ -106,15 +114,16 @@ void InstructionLog::ReadDefinition(Stream* stream, const LogRecord* record) {
   Definition text{std::string(view.command), std::string(view.details),
                   view.bytes};
   if (view.parent != 0) {
-    const auto parent = stream->texts.find(view.parent);
-    if (parent == stream->texts.end()) {
+    const Definition* const parent = Find(*stream, view.parent);
+    if (parent == nullptr) {
       ++damaged_;
     } else {
-      text.command.insert(0, parent->second.command);
-      text.details.insert(0, parent->second.details);
+      text.command.insert(0, parent->command);
+      text.details.insert(0, parent->details);
     }
   }
   stream->texts[record->id] = std::move(text);
+  ++texts_read_;
 }
 
 // From the stream's slot on. False if the chunk goes on later.
@@ -125,6 +134,11 @@ bool InstructionLog::ReadChunk(Stream* stream, std::uint32_t chunk,
       file_.Read(chunk, 0, buffer_.data(), kLogRecordsPerChunk);
   LogChunkHeader head{};
   std::memcpy(&head, buffer_.data(), sizeof(head));
+  if (head.magic == kLogFreshChunkMagic &&
+      stream->texts_from != stream->ordinal) {
+    stream->texts_from = stream->ordinal;
+    stream->old_texts = std::exchange(stream->texts, {});
+  }
   while (stream->slot < n) {
     const LogRecord& r = buffer_[stream->slot];
     if (r.word == 0) return false;
@@ -153,7 +167,7 @@ bool InstructionLog::ReadChunk(Stream* stream, std::uint32_t chunk,
 
 bool InstructionLog::Fill(Stream* stream, bool is_live) {
   const std::size_t rows = stream->rows.size();
-  const std::size_t texts = stream->texts.size();
+  const std::uint64_t texts = texts_read_;
   stream->waits = false;
   for (;;) {
     const auto chunk = stream->chunks.find(stream->ordinal);
@@ -169,7 +183,7 @@ bool InstructionLog::Fill(Stream* stream, bool is_live) {
     }
     if (stream->rows.size() != rows) break;
   }
-  return stream->rows.size() != rows || stream->texts.size() != texts;
+  return stream->rows.size() != rows || texts_read_ != texts;
 }
 
 void InstructionLog::Resolve(Stream* stream, const Raw& raw, bool is_live,
@@ -184,21 +198,21 @@ void InstructionLog::Resolve(Stream* stream, const Raw& raw, bool is_live,
   row->has_thrown = (r.word & kLogThrew) != 0;
   if (row->event == LogEvent::kOp) ++ops_;
   row->number = ops_;
-  auto text = stream->texts.find(r.id);
+  const Definition* text = Find(*stream, r.id);
   // An op that ran at the call: its results are defined behind it.
-  while (text == stream->texts.end() && Fill(stream, is_live)) {
-    text = stream->texts.find(r.id);
+  while (text == nullptr && Fill(stream, is_live)) {
+    text = Find(*stream, r.id);
   }
-  if (text == stream->texts.end()) {
+  if (text == nullptr) {
     ++damaged_;
     row->command.assign(1, '?');
     row->details.assign(1, '?');
     row->bytes = 0;
     return;
   }
-  row->command = text->second.command;
-  row->details = text->second.details;
-  row->bytes = text->second.bytes;
+  row->command = text->command;
+  row->details = text->details;
+  row->bytes = text->bytes;
 }
 
 bool InstructionLog::Next(bool is_live, LogRow* row) {

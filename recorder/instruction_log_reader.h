@@ -79,7 +79,9 @@ class InstructionLog {
     std::uint32_t ordinal = 0;                      // being read
     std::uint32_t slot = 1;
     std::deque<Raw> rows;
-    std::unordered_map<std::uint32_t, Definition> texts;
+    // Since the last fresh chunk, and since the one before.
+    std::unordered_map<std::uint32_t, Definition> texts, old_texts;
+    std::uint32_t texts_from = 0;  // the ordinal of the last one
     bool waits = false;   // for a row that is not finished
     bool is_dry = false;  // until the next Update()
   };
@@ -89,12 +91,15 @@ class InstructionLog {
   bool Fill(Stream* stream, bool is_live);
   bool ReadChunk(Stream* stream, std::uint32_t chunk, bool is_live);
   void ReadDefinition(Stream* stream, const LogRecord* record);
+  // Null if it has not been read.
+  static const Definition* Find(const Stream& stream, std::uint32_t id);
   void Resolve(Stream* stream, const Raw& raw, bool is_live, LogRow* row);
 
   LogChunks file_;
   std::uint32_t chunks_found_ = 0;
   std::map<std::uint32_t, Stream> streams_;
   std::uint64_t ops_ = 0;
+  std::uint64_t texts_read_ = 0;
   std::uint64_t damaged_ = 0;  // records and chunks that do not fit
   std::vector<LogRecord> buffer_;
 };

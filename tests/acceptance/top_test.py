@@ -113,8 +113,8 @@ class FiguresTest(Case):
                 of = expected.setdefault(name, [0, 0, 0])
                 for i, value in enumerate((1, ops, row["took_ns"])):
                     of[i] += value
-        shown = re.findall(r"(?m)^ +- +- +(\d+) +([\d.]+) +([\d.]+) +([\d.]+)"
-                           r"  ([0-9a-f]{12}) (.*)$", text)
+        shown = re.findall(r"(?m)^ +\S+ +- +- +(\d+) +([\d.]+) +([\d.]+) +"
+                           r"([\d.]+)  ([0-9a-f]{12}) (.*)$", text)
         self.assertEqual({line[4] for line in shown}, set(expected))
         for runs, ops, us, ms, name, what in shown:
             count, all_ops, took_ns = expected[name]
@@ -123,6 +123,85 @@ class FiguresTest(Case):
             self.assertAlmostEqual(float(us), took_ns / 1e3 / count, delta=0.1)
             self.assertAlmostEqual(float(ms), took_ns / 1e6, delta=0.002)
             self.assertIn(" -> ", what)
+
+    def won_ms(self, text):
+        """What the last picture says, by sequence, in its order."""
+        table = text[text.rindex("won ms"):]
+        return {name: won for won, name in re.findall(
+            r"(?m)^ +(\S+)(?: +\S+){6}  ([0-9a-f]{12}) ", table)}
+
+    def test_time_won_is_that_of_explain(self):
+        stats = self.folder / "s.json"
+        for kind in ([], ["branches"], ["numbers"]):
+            subprocess.run(
+                [TJIT, "run", f"--log={self.log}", f"--stats={stats}", "--",
+                 BIN / "timed_loop", "1500", *kind], check=True, timeout=60,
+                env=environment(TJIT_BACKEND="replay"), capture_output=True)
+            known = {s["name"]: s for s in
+                     json.loads(stats.read_text())["sequence_details"]}
+            shown = self.won_ms(self.top("a.log"))
+            self.assertGreater(len(shown), 0)
+            for name, won in shown.items():
+                self.assertEqual(won, f"{known[name]['won_ns'] / 1e6:.3f}"
+                                 if known[name]["eager_ns"] and
+                                 known[name]["replay_ns"] else "-")
+            # The one that has won most is the first one.
+            self.assertGreater(float(next(iter(shown.values()))), 1)
+            order = [known[name]["won_ns"] for name in shown]
+            self.assertEqual(order, sorted(order, reverse=True))
+            summary = json.loads(subprocess.run(
+                [TJIT, "log", "--summary", "--json", self.log], text=True,
+                env=environment(), capture_output=True, check=True).stdout)
+            for sequence in summary["sequences"]:
+                self.assertEqual(sequence.get("won_ns", 0),
+                                 known[sequence["id"]]["won_ns"])
+
+    def test_time_won_while_the_program_runs(self):
+        """Rows of two threads, in any order, and of a log that began late."""
+        def timed(stream, at, eager, replay, replays, more=""):
+            return stream.add(
+                log_writer.DETECT, at, 0, "Timed", f"sequence=00000000000a "
+                f"eager_ns={eager} replay_ns={replay} replays={replays}{more}")
+
+        def finished(stream, at):
+            return stream.add(log_writer.DETECT, at, 0, "Finished",
+                              "sequence=00000000000a")
+
+        def replay(stream, at):
+            return stream.add(log_writer.REPLAY, at, 10, "Executed",
+                              "sequence=00000000000a ops=3 reason=item")
+
+        main = timed(finished(replay(Stream(), 5), 10), 900, 5000, 2000, 3)
+        other = timed(finished(finished(Stream(log_writer.THREAD, 1), 100),
+                               800), 100, 90000, 1, 2)
+        self.write(main, other)
+        self.assertEqual(self.won_ms(self.top("a.log")),
+                         {"00000000000a": "0.009"})
+        finished(other, 950)  # not in the last row that has times
+        self.write(main, other)
+        self.assertEqual(self.won_ms(self.top("a.log")),
+                         {"00000000000a": "0.012"})
+        late = timed(replay(Stream(), 1), 2, 5000, 2000, 1000, " known=attach")
+        self.write(finished(late, 50))
+        self.assertEqual(self.won_ms(self.top("a.log")),
+                         {"00000000000a": "3.003"})
+        late.add(log_writer.DETECT, 60, 0, "Forgotten",
+                 "sequence=00000000000a why=clear")
+        self.write(finished(late, 70))
+        self.assertEqual(self.won_ms(self.top("a.log")),
+                         {"00000000000a": "3.003"})
+        slow = timed(finished(replay(Stream(), 5), 10), 20, 2000, 5000, 1)
+        self.write(slow)
+        self.assertEqual(self.won_ms(self.top("a.log")),
+                         {"00000000000a": "-0.003"})
+
+    def test_waits(self):
+        self.write(Stream().add(log_writer.WAIT, 5, 1_500_000, "Waited",
+                                "for=compiler at=exit"),
+                   Stream(log_writer.THREAD, 1).add(
+                       log_writer.WAIT, 9, 2_000_000, "Waited", "for=thread"))
+        self.assertRegex(self.top("a.log"),
+                         r"(?m)^waits/s, waits +- +2 +3\.5 ms$")
 
     def test_a_running_program(self):
         program = self.start()

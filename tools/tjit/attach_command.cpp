@@ -88,7 +88,7 @@ std::string Count(const std::string& path, Contents* contents) {
       static_cast<LogEnd>(file.header().end) == LogEnd::kNoSpace;
   contents->rows = tail.counts().rows + tail.open_rows();
   contents->counts = tail.counts();
-  contents->threads = tail.threads();
+  contents->threads = tail.threads().size();
   return {};
 }
 

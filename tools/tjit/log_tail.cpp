@@ -9,20 +9,72 @@
 
 namespace tjit::tools {
 
+void LogCounts::Add(const LogCounts& other) {
+  rows += other.rows;
+  ops += other.ops;
+  deferred += other.deferred;
+  replayed += other.replayed;
+  drained += other.drained;
+  runs += other.runs;
+  drains += other.drains;
+  exits += other.exits;
+  prepared += other.prepared;
+  compiled += other.compiled;
+  prepared_ns += other.prepared_ns;
+  compiled_ns += other.compiled_ns;
+  waits += other.waits;
+  wait_ns += other.wait_ns;
+  last_ns = std::max(last_ns, other.last_ns);
+}
+
+void SequenceCounts::Add(const SequenceCounts& other) {
+  runs += other.runs;
+  ops += other.ops;
+  exits += other.exits;
+  replay_ns += other.replay_ns;
+  won.Add(other.won);
+  if (what.empty()) what = other.what;
+}
+
+LogEnds FindEnds(const LogChunks& file) {
+  LogEnds ends;
+  LogChunkHeader head{};
+  for (std::uint32_t i = 0; i < file.count(); ++i) {
+    if (file.ReadHead(i, &head) && head.magic == kLogFreshChunkMagic) {
+      std::uint32_t& end = ends[head.stream];
+      end = std::max(end, head.ordinal);
+    }
+  }
+  return ends;
+}
+
 void LogTail::FindChunks() {
   for (; chunks_found_ < file_->count(); ++chunks_found_) {
     LogChunkHeader head{};
     if (!file_->ReadHead(chunks_found_, &head)) continue;
-    Stream* const stream =
-        head.magic == kLogChunkMagic ? &streams_[head.stream] : nullptr;
+    Stream* const stream = IsLogChunk(head) ? &streams_[head.stream] : nullptr;
     if (stream == nullptr || head.ordinal != stream->ordinal) {
-      ++damaged_;
+      if (!is_earlier_) ++damaged_;
       continue;
     }
     ++stream->ordinal;
-    stream->chunks.push_back(chunks_found_);
+    const auto end =
+        ends_ == nullptr ? LogEnds::const_iterator() : ends_->find(head.stream);
+    const bool is_earlier =
+        ends_ != nullptr && end != ends_->end() && head.ordinal < end->second;
+    if (is_earlier != is_earlier_) continue;
+    ++chunks_;
+    stream->chunks.push_back(
+        {chunks_found_, head.magic == kLogFreshChunkMagic});
     threads_.insert(std::bit_cast<std::uint32_t>(head.source));
   }
+}
+
+const LogTail::Text* LogTail::Find(const Stream& stream, std::uint32_t id) {
+  auto text = stream.texts.find(id);
+  if (text != stream.texts.end()) return &text->second;
+  text = stream.old_texts.find(id);
+  return text == stream.old_texts.end() ? nullptr : &text->second;
 }
 
 void LogTail::Define(Stream* stream, const LogRecord* record) {
@@ -43,10 +95,12 @@ void LogTail::Define(Stream* stream, const LogRecord* record) {
   text.ops = std::strtoull(ValueOf(details, "ops").c_str(), nullptr, 10);
   text.is_tier2 = ValueOf(details, "tier") == "2";
   if (text.command == "Promoted") text.what = OpsOf(details);
+  text.won = WonRow(text.command, details);
   stream->texts[record->id] = std::move(text);
 }
 
-void LogTail::CountEvent(LogEvent event, const Text& text, double took_ns) {
+void LogTail::CountEvent(LogEvent event, const Text& text,
+                         std::uint64_t time_ns, double took_ns) {
   constexpr std::size_t kMaxSequences = 1 << 16;
   if (event == LogEvent::kWait) {
     ++counts_.waits;
@@ -79,6 +133,7 @@ void LogTail::CountEvent(LogEvent event, const Text& text, double took_ns) {
       break;
     case LogEvent::kDetect:
       if (!text.what.empty()) sequence.what = text.what;
+      sequence.won.Add(text.won, time_ns);
       break;
     case LogEvent::kOp:
     case LogEvent::kWait:
@@ -87,26 +142,32 @@ void LogTail::CountEvent(LogEvent event, const Text& text, double took_ns) {
   }
 }
 
-// A row that has finished.
-void LogTail::Count(Stream* stream, const LogRecord& record) {
+const LogTail::Text* LogTail::TextOf(const Stream& stream,
+                                     const LogRecord& record) {
+  if (LogEventOf(record) == LogEvent::kOp) return nullptr;
+  const Text* const text = Find(stream, record.id);
+  if (text == nullptr) ++damaged_;
+  return text;
+}
+
+void LogTail::Count(const LogRecord& record, const Text* text) {
   const LogEvent event = LogEventOf(record);
   ++counts_.rows;
   counts_.last_ns = std::max(counts_.last_ns, record.word >> 8);
   if (event == LogEvent::kOp) {
     ++counts_.ops;
     counts_.deferred += (record.word & kLogCompiled) != 0 ? 1 : 0;
-    return;
+  } else if (text != nullptr) {
+    CountEvent(event, *text, record.word >> 8,
+               std::bit_cast<float>(record.extra));
   }
-  const auto text = stream->texts.find(record.id);
-  if (text == stream->texts.end()) {
-    ++damaged_;
-    return;
-  }
-  CountEvent(event, text->second, std::bit_cast<float>(record.extra));
 }
 
 bool LogTail::ReadChunk(Stream* stream) {
-  const std::uint32_t chunk = stream->chunks.front();
+  const std::uint32_t chunk = stream->chunks.front().number;
+  if (std::exchange(stream->chunks.front().is_fresh, false)) {
+    stream->old_texts = std::exchange(stream->texts, {});
+  }
   const std::uint32_t begin = stream->slot;
   buffer_.resize(kLogRecordsPerChunk);
   const std::size_t n =
@@ -125,9 +186,11 @@ bool LogTail::ReadChunk(Stream* stream) {
     } else if (!IsLogRow(record)) {
       ++damaged_;
     } else if ((record.word & kLogOpen) == 0) {
-      Count(stream, record);
+      Count(record, TextOf(*stream, record));
     } else if (stream->open.size() < kMaxOpen) {
-      stream->open.push_back({chunk, stream->slot});
+      const Text* const text = TextOf(*stream, record);
+      stream->open.push_back({chunk, stream->slot, std::nullopt});
+      if (text != nullptr) stream->open.back().text = *text;
     } else {
       ++damaged_;
     }
@@ -142,18 +205,21 @@ void LogTail::ReadOpen(Stream* stream) {
     LogRecord record{};
     if (file_->Read(row.chunk, row.slot, &record, 1) != 1) return false;
     if ((record.word & kLogOpen) != 0 || !IsLogRow(record)) return false;
-    Count(stream, record);
+    Count(record, row.text.has_value() ? &*row.text : nullptr);
     return true;
   });
 }
 
-void LogTail::ReadStream(Stream* stream) {
-  while (!stream->chunks.empty()) {
+void LogTail::ReadStream(Stream* stream, std::size_t* most_chunks) {
+  while (!stream->chunks.empty() && *most_chunks != 0) {
     const bool is_complete = ReadChunk(stream);
-    // The rest of a chunk stays empty where the next record did not fit.
-    if (!is_complete && stream->chunks.size() == 1) return;
+    // The rest of a chunk stays empty where the next record did not fit. Of
+    // what is earlier nothing comes any more.
+    if (!is_complete && stream->chunks.size() == 1 && !is_earlier_) return;
     stream->chunks.pop_front();
     stream->slot = 1;
+    ++chunks_read_;
+    --*most_chunks;
   }
 }
 
@@ -163,12 +229,13 @@ std::uint64_t LogTail::open_rows() const {
   return open;
 }
 
-void LogTail::Read() {
+bool LogTail::Read(std::size_t most_chunks) {
   FindChunks();
   for (auto& [number, stream] : streams_) {
-    ReadStream(&stream);
+    ReadStream(&stream, &most_chunks);
     ReadOpen(&stream);
   }
+  return most_chunks != 0;
 }
 
 }  // namespace tjit::tools

@@ -6,6 +6,8 @@
 #include <chrono>
 #include <cstdio>
 #include <limits>
+#include <map>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -18,6 +20,7 @@
 #include "tools/tjit/log_command.h"
 #include "tools/tjit/log_details.h"
 #include "tools/tjit/log_tail.h"
+#include "tools/tjit/long_log.h"
 #include "tools/tjit/process_log.h"
 #include "tools/tjit/run_command.h"
 #include "tools/tjit/terminal.h"
@@ -30,8 +33,6 @@ constexpr char kWhat[] =
     "Shows what a running program does, by the instruction log that it writes\n"
     "(tjit run --log=FILE). q or Ctrl-C ends it. LOG is the file, PID the "
     "number\nof the process.\n";
-constexpr int kPartTries = 20;
-constexpr std::chrono::milliseconds kPartPause(50);
 constexpr double kMinInterval = 0.05, kMaxInterval = 3600;
 
 using Clock = std::chrono::steady_clock;
@@ -60,84 +61,121 @@ bool IsDetached(const LogChunks& file) {
   return static_cast<LogEnd>(file.header().end) == LogEnd::kDetached;
 }
 
+SequenceCounts CountsOf(const Moment& moment, const std::string& id) {
+  const auto at = moment.sequences.find(id);
+  return at == moment.sequences.end() ? SequenceCounts() : at->second;
+}
+
 class Top {
  public:
-  Top(const LogChunks* file, const LogTail* tail) : file_(file), tail_(tail) {}
+  explicit Top(const LongLog* log) : log_(log) {}
 
   // What was done since the last call, and since the log began.
   std::string Picture(bool has_ended);
 
  private:
+  void AddHead(const LogCounts& all, bool has_ended, std::string* out) const;
+  void AddReasons(std::string* out) const;
   void AddSequences(const Moment& now, double seconds, std::string* out) const;
 
-  const LogChunks* const file_;
-  const LogTail* const tail_;
+  const LongLog* const log_;
   bool has_before_ = false;
   Moment before_;
 };
 
-std::string Top::Picture(bool has_ended) {
-  Moment now{tail_->counts(), tail_->sequences(), Clock::now()};
-  const LogCounts& all = now.counts;
-  const LogCounts& old = before_.counts;
-  const double seconds =
-      has_before_ && !has_ended
-          ? std::chrono::duration<double>(now.at - before_.at).count()
-          : 0;
-  const auto rate = [seconds](std::uint64_t value, std::uint64_t before) {
-    return seconds <= 0
-               ? std::string("-")
-               : absl::StrFormat("%.1f",
-                                 static_cast<double>(value - before) / seconds);
-  };
-  const std::string share =
-      seconds <= 0 || all.ops == old.ops
-          ? "-"
-          : absl::StrFormat("%.1f",
-                            std::min(100.0, Percent(all.replayed - old.replayed,
-                                                    all.ops - old.ops)));
-  const std::uint32_t pid = file_->header().pid;
+void Top::AddHead(const LogCounts& all, bool has_ended,
+                  std::string* out) const {
+  const LogChunks& file = log_->file();
+  const LogTail& tail = log_->tail();
+  const LogTail& earlier = log_->earlier();
+  std::set<std::uint32_t> threads = tail.threads();
+  threads.insert(earlier.threads().begin(), earlier.threads().end());
+  const std::uint32_t pid = file.header().pid;
   const std::uint64_t kib = has_ended ? 0 : ResidentKiB(pid);
-  std::string out = absl::StrFormat(
-      "tjit top: %s\npid %d, %s, %d threads, log %.3f s, memory %s\n\n",
-      Printable(file_->program()), pid,
-      IsDetached(*file_) ? "log ended"
-      : has_ended        ? "ended"
-                         : "running",
-      tail_->threads(), 1e-9 * static_cast<double>(all.last_ns),
+  absl::StrAppendFormat(
+      out, "tjit top: %s\npid %d, %s, %d threads, log %.3f s, memory %s\n",
+      Printable(file.program()), pid,
+      IsDetached(file) ? "log ended"
+      : has_ended      ? "ended"
+                       : "running",
+      threads.size(), 1e-9 * static_cast<double>(all.last_ns),
       kib == 0 ? "-"
                : absl::StrFormat("%.1f MiB", static_cast<double>(kib) / 1024));
-  absl::StrAppendFormat(&out, "%-22s %12s %14s\n", "", "now", "since start");
-  absl::StrAppendFormat(&out, "%-22s %12s %14d\n", "ops/s, ops",
-                        rate(all.ops, old.ops), all.ops);
-  absl::StrAppendFormat(&out, "%-22s %12s %14.1f\n", "replayed %", share,
-                        Percent(all.replayed, all.ops));
-  // A thread's ops may be read before the run that another made of them.
-  const std::uint64_t done = all.replayed + all.drained;
-  absl::StrAppendFormat(&out, "%-22s %12d\n", "ops pending",
-                        all.deferred - std::min(all.deferred, done));
-  absl::StrAppendFormat(&out, "%-22s %12s %14d\n", "segments run/s, run",
-                        rate(all.runs, old.runs), all.runs);
-  absl::StrAppendFormat(&out, "%-22s %12s %14d\n", "drains/s, drains",
-                        rate(all.drains, old.drains), all.drains);
-  absl::StrAppendFormat(&out, "%-22s %12s %14d", "side exits/s, exits",
-                        rate(all.exits, old.exits), all.exits);
+  if (!log_->has_all()) {
+    absl::StrAppendFormat(
+        out, "since start: the log is long, %.0f %% of it has been read\n",
+        Percent(tail.chunks_read() + earlier.chunks_read(),
+                tail.chunks() + earlier.chunks()));
+  }
+  absl::StrAppendFormat(out, "\n%-22s %12s %14s\n", "", "now", "since start");
+}
+
+// The most frequent ones.
+void Top::AddReasons(std::string* out) const {
+  std::map<std::string, std::uint64_t> counts = log_->tail().exit_reasons();
+  for (const auto& [reason, count] : log_->earlier().exit_reasons()) {
+    counts[reason] += count;
+  }
   std::vector<std::pair<std::uint64_t, std::string>> reasons;
-  for (const auto& [reason, count] : tail_->exit_reasons()) {
+  for (const auto& [reason, count] : counts) {
     reasons.emplace_back(count, reason);
   }
   std::sort(reasons.rbegin(), reasons.rend());
   constexpr std::size_t kReasons = 3;
   for (std::size_t i = 0; i < std::min(kReasons, reasons.size()); ++i) {
-    absl::StrAppend(&out, i == 0 ? "  " : ", ", Printable(reasons[i].second),
+    absl::StrAppend(out, i == 0 ? "  " : ", ", Printable(reasons[i].second),
                     " ", reasons[i].first);
   }
-  absl::StrAppendFormat(&out, "\n%-22s %12s %14d  %.1f ms\n",
-                        "prepared/s, tier 1", rate(all.prepared, old.prepared),
-                        all.prepared, 1e-6 * all.prepared_ns);
-  absl::StrAppendFormat(&out, "%-22s %12s %14d  %.1f ms\n",
-                        "compiled/s, tier 2", rate(all.compiled, old.compiled),
-                        all.compiled, 1e-6 * all.compiled_ns);
+}
+
+std::string Top::Picture(bool has_ended) {
+  Moment now{log_->tail().counts(), log_->tail().sequences(), Clock::now()};
+  const LogCounts& live = now.counts;
+  const LogCounts& old = before_.counts;
+  LogCounts all = live;
+  all.Add(log_->earlier().counts());
+  const double seconds =
+      has_before_ && !has_ended
+          ? std::chrono::duration<double>(now.at - before_.at).count()
+          : 0;
+  std::string out;
+  AddHead(all, has_ended, &out);
+  // A line without its end.
+  const auto line = [&](const char* name, std::uint64_t LogCounts::* count) {
+    const auto done = static_cast<double>(live.*count - old.*count);
+    absl::StrAppendFormat(
+        &out, "%-22s %12s %14d", name,
+        seconds <= 0 ? "-" : absl::StrFormat("%.1f", done / seconds),
+        all.*count);
+  };
+  const auto timed_line = [&](const char* name,
+                              std::uint64_t LogCounts::* count, double ns) {
+    line(name, count);
+    absl::StrAppendFormat(&out, "  %.1f ms\n", 1e-6 * ns);
+  };
+  line("ops/s, ops", &LogCounts::ops);
+  const std::string share =
+      seconds <= 0 || live.ops == old.ops
+          ? "-"
+          : absl::StrFormat(
+                "%.1f", std::min(100.0, Percent(live.replayed - old.replayed,
+                                                live.ops - old.ops)));
+  absl::StrAppendFormat(&out, "\n%-22s %12s %14.1f\n", "replayed %", share,
+                        Percent(all.replayed, all.ops));
+  // A thread's ops may be read before the run that another made of them.
+  const std::uint64_t done = all.replayed + all.drained;
+  absl::StrAppendFormat(&out, "%-22s %12d\n", "ops pending",
+                        all.deferred - std::min(all.deferred, done));
+  line("segments run/s, run", &LogCounts::runs);
+  out += "\n";
+  line("drains/s, drains", &LogCounts::drains);
+  out += "\n";
+  line("side exits/s, exits", &LogCounts::exits);
+  AddReasons(&out);
+  out += "\n";
+  timed_line("prepared/s, tier 1", &LogCounts::prepared, all.prepared_ns);
+  timed_line("compiled/s, tier 2", &LogCounts::compiled, all.compiled_ns);
+  timed_line("waits/s, waits", &LogCounts::waits, all.wait_ns);
   AddSequences(now, seconds, &out);
   before_ = std::move(now);
   has_before_ = true;
@@ -146,31 +184,39 @@ std::string Top::Picture(bool has_ended) {
 
 void Top::AddSequences(const Moment& now, double seconds,
                        std::string* out) const {
+  std::map<std::string, SequenceCounts> all = now.sequences;
+  for (const auto& [id, sequence] : log_->earlier().sequences()) {
+    all[id].Add(sequence);
+  }
   std::vector<std::pair<std::string, SequenceCounts>> rows;
-  for (const auto& [id, sequence] : now.sequences) {
+  for (const auto& [id, sequence] : all) {
     if (sequence.runs != 0) rows.emplace_back(id, sequence);
   }
   std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
-    return a.second.replay_ns > b.second.replay_ns;
+    return std::pair(a.second.won.won_ns(), a.second.replay_ns) >
+           std::pair(b.second.won.won_ns(), b.second.replay_ns);
   });
-  absl::StrAppendFormat(out, "\n%6s %9s %9s %8s %9s %10s  sequence\n", "time%",
-                        "runs/s", "runs", "ops/run", "us/run", "ms");
+  absl::StrAppendFormat(out, "\n%10s %6s %9s %9s %8s %9s %10s  sequence\n",
+                        "won ms", "time%", "runs/s", "runs", "ops/run",
+                        "us/run", "ms");
   for (const auto& [id, s] : rows) {
-    std::string share = "-", runs = "-";
-    const auto old = before_.sequences.find(id);
-    const SequenceCounts before =
-        old == before_.sequences.end() ? SequenceCounts() : old->second;
+    std::string share = "-", runs = "-", won = "-";
+    if (s.won.is_known()) {
+      won = absl::StrFormat("%.3f", 1e-6 * s.won.won_ns());
+    }
     if (seconds > 0) {
+      const SequenceCounts live = CountsOf(now, id);
+      const SequenceCounts before = CountsOf(before_, id);
       share = absl::StrFormat(
-          "%.1f", 1e-7 * (s.replay_ns - before.replay_ns) / seconds);
+          "%.1f", 1e-7 * (live.replay_ns - before.replay_ns) / seconds);
       runs = absl::StrFormat(
-          "%.1f", static_cast<double>(s.runs - before.runs) / seconds);
+          "%.1f", static_cast<double>(live.runs - before.runs) / seconds);
     }
     const auto count = static_cast<double>(s.runs);
-    absl::StrAppendFormat(out, "%6s %9s %9d %8.1f %9.1f %10.3f  %s %s\n", share,
-                          runs, s.runs, static_cast<double>(s.ops) / count,
-                          1e-3 * s.replay_ns / count, 1e-6 * s.replay_ns,
-                          Printable(id), Printable(s.what));
+    absl::StrAppendFormat(
+        out, "%10s %6s %9s %9d %8.1f %9.1f %10.3f  %s %s\n", won, share, runs,
+        s.runs, static_cast<double>(s.ops) / count, 1e-3 * s.replay_ns / count,
+        1e-6 * s.replay_ns, Printable(id), Printable(s.what));
   }
 }
 
@@ -184,28 +230,19 @@ void Print(const std::string& picture) {
   std::fflush(stdout);
 }
 
-// Goes on in the next part of a log of bounded size, if there is one: then the
-// rest of this one is read. Returns how many parts were missed.
-std::uint64_t FollowParts(const std::string& path, LogChunks* file,
-                          LogTail* tail) {
-  std::uint64_t missed = 0;
-  while (static_cast<LogEnd>(file->header().end) == LogEnd::kContinued) {
-    tail->Read();
-    const LogFileHeader before = file->header();
-    const LogFileHeader& now = file->header();
-    std::string why;
-    // For a moment the file of that name is the old one, none, or an empty one.
-    for (int tries = 0; tries < kPartTries; ++tries) {
-      const bool is_whole =
-          file->Open(path, &why) == LogChunks::Opened::kYes && now.pid != 0;
-      if (is_whole && (now.pid != before.pid || now.part > before.part)) break;
-      std::this_thread::sleep_for(kPartPause);
-    }
-    if (now.pid != before.pid || now.part <= before.part) break;
-    tail->BeginPart();
-    missed += now.part - before.part - 1;
+// Until the next picture. False if the user ends it. `terminal`: null if there
+// is none.
+bool Wait(double interval_s, Terminal* terminal, LongLog* log) {
+  constexpr double kLookS = 0.001;
+  const auto until = Clock::now() + std::chrono::duration<double>(interval_s);
+  while (Clock::now() < until && log->ReadEarlier()) {
+    if (terminal != nullptr && terminal->Wait(kLookS)) return false;
   }
-  return missed;
+  const double left_s = std::max(
+      std::chrono::duration<double>(until - Clock::now()).count(), 0.0);
+  if (terminal != nullptr) return !terminal->Wait(left_s);
+  std::this_thread::sleep_for(std::chrono::duration<double>(left_s));
+  return true;
 }
 
 int Show(const Request& request, const std::string& path) {
@@ -219,8 +256,8 @@ int Show(const Request& request, const std::string& path) {
     return Fail(absl::StrCat(path, " cannot be shown: ", why));
   }
   const std::uint32_t pid = file.header().pid;
-  LogTail tail(&file);
-  Top top(&file, &tail);
+  LongLog log(&file);
+  Top top(&log);
   bool has_ended = false, is_new = false;
   std::uint64_t missed = 0;
   std::string last;
@@ -231,19 +268,20 @@ int Show(const Request& request, const std::string& path) {
       // Asked before the rows are read, so that none comes behind.
       has_ended = ResidentKiB(pid) == 0;
       file.Update();
-      missed += FollowParts(path, &file, &tail);
+      missed += log.FollowParts(path);
       has_ended |= file.HasEnded();
       file.Update();
       is_new = file.header().pid != pid;
       if (is_new) break;
-      tail.Read();
+      log.Read();
+      if (pictures == 0) log.ReadAtOnce();
+      if (has_ended) log.ReadAllEarlier();
       last = top.Picture(has_ended);
       is_drawn ? terminal.Draw(last) : Print(last);
       if (has_ended || std::ferror(stdout) != 0) break;
-      if (is_drawn && terminal.Wait(request.interval_s)) return 0;
-      if (!is_drawn && pictures + 1 < request.pictures) {
-        std::this_thread::sleep_for(
-            std::chrono::duration<double>(request.interval_s));
+      if (!is_drawn && pictures + 1 == request.pictures) break;
+      if (!Wait(request.interval_s, is_drawn ? &terminal : nullptr, &log)) {
+        return 0;
       }
     }
     if (is_drawn && has_ended) {
@@ -266,9 +304,9 @@ int Show(const Request& request, const std::string& path) {
                   "were read; raise TJIT_INSTRUCTION_LOG_MB\n",
                   missed);
   }
-  if (tail.damaged() == 0) return missed == 0 ? 0 : kDamagedStatus;
+  if (log.damaged() == 0) return missed == 0 ? 0 : kDamagedStatus;
   absl::FPrintF(stderr, "tjit top: %s: %d records or chunks are damaged\n",
-                path, tail.damaged());
+                path, log.damaged());
   return kDamagedStatus;
 }
 
