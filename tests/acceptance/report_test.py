@@ -299,7 +299,7 @@ class PicturesTest(Case):
         took = sum(row["took_ns"] for row in rows
                    if row["event"] == "OP" and not row["deferred"])
         took += sum(row["took_ns"] for row in rows
-                    if row["event"] in ("REPLAY", "COMPILE", "DRAIN"))
+                    if row["event"] in ("REPLAY", "COMPILE", "DRAIN", "WAIT"))
         self.assertAlmostEqual(sum(times.values()), took, delta=len(rows))
         text = shown.text()
         ops = sum(row["event"] == "OP" for row in rows)

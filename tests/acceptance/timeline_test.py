@@ -35,7 +35,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 MEASURE = ("import resource, subprocess, sys; "
            "subprocess.run(sys.argv[1:], check=True); "
            "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
-WAITING = "waiting for another thread or the compiler (WAIT)"
+WAITING = "waits for other threads and for code (WAIT)"
 # Of one Loop() of logged_program.cpp.
 OPS = 1001
 

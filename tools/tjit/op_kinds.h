@@ -18,7 +18,7 @@ namespace tjit::tools {
   KIND(Replay, "segments that tjit runs (REPLAY)", "#009e73")          \
   KIND(Drain, "pending ops that ran eagerly (DRAIN)", "#a65628")       \
   KIND(Compile, "preparing and compiling (COMPILE)", "#d55e00")        \
-  KIND(Wait, "waiting for another thread or the compiler (WAIT)", "#7f7f7f")
+  KIND(Wait, "waits for other threads and for code (WAIT)", "#7f7f7f")
 
 enum class SliceKind {
 #define TJIT_TIMELINE_KIND(suffix, name, colour) k##suffix,
