@@ -29,6 +29,7 @@ bool DefectOf(std::string_view name, Defect* defect) {
       {"wrong_trip_count", Defect::kWrongTripCount},
       {"skipped_grad_guard", Defect::kSkippedGradGuard},
       {"reused_result", Defect::kReusedResult},
+      {"stale_read", Defect::kStaleRead},
       {"swapped_operands", Defect::kSwappedOperands},
       {"lost_sign", Defect::kLostSign},
       {"wrong_common", Defect::kWrongCommon},

@@ -35,6 +35,7 @@ enum class Defect : std::uint8_t {
   kWrongTripCount,      // a loop that goes on ends where it once ended
   kSkippedGradGuard,    // a function is replayed where gradients are asked for
   kReusedResult,        // a replay returns the tensor of the one before
+  kStaleRead,           // a replay goes on whatever the function would read
   // Of the compiler: lowering and passes.
   kSwappedOperands,
   kLostSign,       // x + 0 is taken for x: -0 becomes 0

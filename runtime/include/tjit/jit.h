@@ -16,9 +16,11 @@
 // runs. A number that may change has to be an argument. From time to time a
 // call runs the function and compares (JitOptions::verify_every).
 //
-// A function that reads a value on the host, makes a graph for gradients or
-// keeps a tensor that it does not return is run at each call; stats().why says
-// the reason. Random numbers are drawn at each replay, as eager draws them.
+// A function that reads a floating number on the host, makes a graph for
+// gradients or keeps a tensor that it does not return is run at each call;
+// stats().why says the reason. It may decide by a bool or a whole number that
+// it reads: each outcome is replayed in its own way. Random numbers are drawn
+// at each replay, as eager draws them.
 //
 // Threads: any thread may call one object at the same time if the function may.
 // Tested by: tests/runtime/thread/jit_*_test.cpp

@@ -153,7 +153,15 @@ class TJIT_API JitCall {
                                      const TorchscriptOptions& options) const;
   runtime::FunctionInputs Inputs() const;
   Found Find(const runtime::ThreadState& state, std::uint32_t context) const;
-  bool Replay(runtime::ThreadState* state, const runtime::FunctionPlan& plan);
+  void FindRecord(const runtime::ThreadState& state, std::uint32_t context,
+                  Found* found) const;
+  bool Replay(runtime::ThreadState* state, Found* found);
+  std::shared_ptr<const runtime::FunctionRecord> FindOtherRecord(
+      const runtime::ThreadState& state, const runtime::FunctionRecord& follows,
+      std::size_t read, std::uint64_t bits) const;
+  const runtime::FunctionPlan* FindOther(const runtime::FunctionPlan& plan,
+                                         std::size_t read,
+                                         std::uint64_t bits) const;
   void Observe(runtime::ThreadState* state, Found found, std::uint32_t context,
                bool is_verified);
   void MakeResults(const runtime::FunctionPlan& plan,

@@ -8,12 +8,15 @@
 
 #include <ATen/core/Tensor.h>
 #include <c10/util/ArrayRef.h>
+#include <c10/util/SmallVector.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "runtime/thread/functions/function_plan.h"
 #include "runtime/thread/functions/function_session.h"
 #include "runtime/thread/trace_cursor.h"
@@ -27,13 +30,32 @@ struct FunctionInputs {
   c10::ArrayRef<std::uint64_t> words;  // what must be the same
 };
 
+// One replay. REQUIRES: `plan` serves the call, and so does what `find_other`
+// returns.
+struct FunctionReplay {
+  // Another plan that goes the way of `plan` up to its read number `read`, and
+  // reads `bits` there; null: none is known.
+  using FindOther = absl::FunctionRef<const FunctionPlan*(
+      const FunctionPlan& plan, std::size_t read, std::uint64_t bits)>;
+
+  const FunctionPlan* plan;  // in the end: by which the call was replayed
+  FindOther find_other;
+  // The tensors of plan->fresh, then of plan->record->drawn.
+  c10::SmallVector<at::Tensor, 4> made{};
+  // Of kOtherValue: what was read, and where no plan goes on.
+  std::size_t read = 0;
+  std::uint64_t bits = 0;
+  bool has_begun = false;  // a part of it: ops may be pending
+};
+
 class FunctionCalls : public TraceCursor {
  public:
   // Not kYes: nothing has changed, and the function is to be run.
   enum class Replayed : std::uint8_t {
     kYes,
-    kNo,    // the storages lie otherwise than the plan says
-    kBusy,  // other threads use them
+    kNo,          // the storages lie otherwise than the plan says
+    kBusy,        // other threads use them
+    kOtherValue,  // it would read a number that no plan has read there
   };
 
   // A call threw before it was decided: it counts as an eager one.
@@ -67,11 +89,9 @@ class FunctionCalls : public TraceCursor {
   std::unique_ptr<FunctionPlan> EndFollowing(
       const std::vector<at::Tensor>& results);
 
-  // Defers the whole function; `made` has as many undefined tensors as the plan
-  // has fresh and drawn ones, in this order. THROWS: what the pending ops throw
-  // that run first.
-  Replayed ReplayFunction(const FunctionPlan& plan,
-                          const FunctionInputs& inputs, at::Tensor* made);
+  // Defers the whole function, or what is behind its last host read. THROWS:
+  // what the pending ops throw that run first.
+  Replayed ReplayFunction(FunctionReplay* replay, const FunctionInputs& inputs);
 
  protected:
   using TraceCursor::TraceCursor;
@@ -86,20 +106,47 @@ class FunctionCalls : public TraceCursor {
   const TraceNode* function_end_ = nullptr;
 
  private:
-  enum class Bound : std::uint8_t { kYes, kNo, kOwnedByOthers };
+  // kAnew: the replay has another plan, which has to begin anew.
+  enum class Bound : std::uint8_t {
+    kYes,
+    kNo,
+    kOwnedByOthers,
+    kOtherValue,
+    kAnew
+  };
 
   bool FollowFunction(CallFrame& frame, Decision* decision);
   void LeaveForFunction();
+  void NoteBefore(FunctionSession* session);
+  void NoteBorn(const CallFrame& frame, const TraceNode& node);
+  void TakeRead(const CallFrame& frame);
+  void KeepConstants();
+  void NoteLiving();
   Bound BindFunction(const FunctionPlan& plan, const FunctionInputs& inputs)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Bound BindStorage(const FunctionSlot& from, c10::StorageImpl* storage,
                     std::int64_t shift) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Bound BindBlock(std::uint32_t s, bool written, c10::StorageImpl* storage,
                   Block* block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool IndicesHold(const FunctionPlan& plan) const;
-  void BindDrawn(const FunctionPlan& plan, const at::Tensor* drawn)
+  bool ClaimBound(std::uint32_t s, bool written)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IndicesHold(const FunctionPlan& plan) const;
+  void BindDrawn(const FunctionPlan& plan, const at::Tensor* drawn,
+                 std::size_t from_slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MakeFresh(const FreshTensor& fresh, at::Tensor* tensor)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void OwnFresh(std::uint32_t s, Block* block)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Bound DeferFunction(FunctionReplay* replay, const FunctionInputs& inputs)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Bound RunToLastRead(FunctionReplay* replay, const FunctionInputs& inputs)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Bound BeginPart(FunctionReplay* replay, std::size_t first)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Bound GoOnBy(const FunctionPlan& to, std::size_t step,
+               const FunctionInputs& inputs, FunctionReplay* replay)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AppendSteps(const FunctionPlan& plan, std::size_t first, std::size_t end)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void KeepNumbers(const FunctionPlan& plan, c10::ArrayRef<double> numbers);
   void UnbindFunction() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -175,7 +175,7 @@ class FunctionSource : public GraphSource {
   // Random numbers are drawn before the steps, as at a replay.
   void AddDraws() {
     const FunctionRecord& record = *plan_.record;
-    for (const DrawnTensor& drawn : record.drawn) {
+    for (const InsideTensor& drawn : record.drawn) {
       drawn_.push_back(Empty(drawn.geometry));
     }
     for (const FunctionDraw& draw : record.draws) {

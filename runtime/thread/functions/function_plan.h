@@ -21,6 +21,13 @@
 // The second call runs under the trace, with every op deferred: whoever reads
 // a value before the end runs what is pending and shows himself by that.
 //
+// Note [Host reads]. A function may read whole numbers on the host and decide
+// by them, as a loop does that goes on until it has converged. Each outcome is
+// a path of its own, whose steps up to the read are those of the others. A
+// replay runs these steps, looks at the number, and goes on by the plan that
+// read the same. If there is none the function runs: so a function must not
+// have written into what was there before, nor drawn, when it reads.
+//
 // Invariants: (1) A plan holds no strong reference to a tensor or storage.
 // (2) A plan does not change once it is published, but for its counters.
 // Threads: any thread replays a plan; a record belongs to who made it.
@@ -60,7 +67,7 @@ struct FunctionSlot {
   };
   Kind kind = Kind::kBorn;
   bool written = false;
-  // Of the drawn tensor, argument, captured storage, constant.
+  // Of the inside or drawn tensor, argument, captured storage, constant.
   std::uint32_t index = 0;
   std::uint64_t bytes = 0;  // of the storage, when it was recorded
   // The part of it that steps use, and where the first one does, in bytes.
@@ -142,8 +149,9 @@ struct FreshTensor {
   std::shared_ptr<const TensorTemplate> form;
 };
 
-// A tensor that is made and drawn before the steps of each replay.
-struct DrawnTensor {
+// A tensor that at::empty() or its like makes. Those that are drawn are made
+// before the steps of each replay.
+struct InsideTensor {
   TensorGeometry geometry;
   std::uint32_t context = 0;  // of the call that makes it
 };
@@ -182,6 +190,14 @@ struct FunctionIndex {
   IndexRange allowed{};
 };
 
+// A whole number or bool that the function reads on the host.
+struct FunctionRead {
+  std::uint32_t step = 0;  // the one behind it
+  std::int32_t slot = kNoSlot;
+  TensorGeometry geometry;
+  std::uint64_t bits = 0;
+};
+
 // What a call is told by before anything runs.
 struct FunctionKey {
   std::uint32_t context = 0;         // of the thread, when it is called
@@ -201,7 +217,9 @@ struct FunctionRecord {
   std::vector<std::string> constants;  // their bytes, 16 of each at most
   std::vector<ScalarValue> scalars;    // of all steps, in order
   std::vector<FunctionIndex> indices;
-  std::vector<DrawnTensor> drawn;
+  std::vector<FunctionRead> reads;  // in the order of the calls
+  std::vector<InsideTensor> inside;
+  std::vector<InsideTensor> drawn;
   std::vector<FunctionDraw> draws;          // in the order of the calls
   std::vector<std::uint64_t> result_words;  // what is no tensor in the results
   std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> leaves;
@@ -220,7 +238,8 @@ struct FunctionPlan {
   std::vector<NumberUse> uses;
   bool writes = false;               // something that was there before
   std::vector<std::uint32_t> bumps;  // of each argument, by one call
-  std::vector<FreshTensor> fresh;
+  std::vector<FreshTensor> fresh;    // results, then what lives at host reads
+  std::size_t of_results = 0;        // how many of them are results
   std::vector<std::uint32_t> drawn_versions;  // of each at the end of a call
   std::vector<FunctionResult> results;  // then the new gradients of `leaves`
   std::vector<FunctionLeaf> leaves;
@@ -235,6 +254,11 @@ struct FunctionPlan {
 
 // A number as a constant of so many bytes, f64 or f32; empty: there is none.
 std::string BytesOfConstant(double number, std::size_t bytes);
+
+// The number that constant `at` stands for, as bytes; empty: it is always the
+// same.
+std::string NumberOfConstant(const FunctionPlan& plan, std::uint32_t at,
+                             c10::ArrayRef<double> numbers);
 
 // True if the leaves of the plan have the gradients, and lack the hooks, that
 // they had and lacked when it was made. `arguments`: of the call.

@@ -4,10 +4,13 @@
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "recorder/op_record.h"
@@ -54,6 +57,17 @@ struct FunctionSession {
   std::vector<FunctionIndex> indices;
   std::vector<Drawn> drawn;
   std::vector<FunctionDraw> draws;
+  std::vector<FunctionRead> reads;
+  // Of a following one that reads: the storages that steps have made, by slot,
+  // and the bytes of constants whose steps have run.
+  std::vector<std::optional<c10::weak_intrusive_ptr<c10::StorageImpl>>> born;
+  std::vector<std::pair<std::size_t, std::string>> constants;
+  std::vector<std::uint32_t> across;  // slots that lived when it read
+  // Another record that has the steps of `follows` up to its read number `read`
+  // and reads `bits` there, and which is followed then; null: none is known.
+  std::function<std::shared_ptr<const FunctionRecord>(
+      const FunctionRecord& follows, std::size_t read, std::uint64_t bits)>
+      find_other;
   // Of a following one that draws: the generator as it was before the call.
   at::Generator generator;
   // Tensors that ask for gradients and may be written; only compared.
@@ -70,6 +84,17 @@ struct FunctionSession {
   OpId op = kNoOp;  // that the refusal is about
 
   bool has_failed() const { return why != Refusal::kNone; }
+  // Steps that ran at host reads.
+  std::size_t steps_run() const {
+    return reads.empty() ? 0 : reads.back().step;
+  }
+  // Null: none was kept.
+  const std::string* ConstantOf(std::size_t slot) const {
+    for (const auto& [s, bytes] : constants) {
+      if (s == slot) return &bytes;
+    }
+    return nullptr;
+  }
   // The first reason stays.
   void Fail(Refusal refusal, OpId about = kNoOp) {
     if (has_failed()) return;

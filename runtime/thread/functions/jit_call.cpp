@@ -17,6 +17,7 @@
 #include "runtime/report/log.h"
 #include "runtime/report/stance.h"
 #include "runtime/thread/functions/function_calls.h"
+#include "runtime/thread/functions/host_reads.h"
 #include "runtime/thread/functions/jit_core.h"
 #include "runtime/thread/functions/jit_match.h"
 #include "runtime/thread/materialize.h"
@@ -111,16 +112,6 @@ runtime::FunctionInputs JitCall::Inputs() const {
   return {tensors_, numbers_, words_};
 }
 
-// What stands for the call.
-struct JitCall::Found {
-  const FunctionPlan* plan = nullptr;
-  bool is_wider = false;  // the plan may come to serve the call, too
-  std::shared_ptr<const FunctionRecord> record;
-  bool is_probe = false;  // numbers are others than the record's
-  std::uint64_t form = 0;
-  bool is_left_alone = false;
-};
-
 JitCall::Found JitCall::Find(const ThreadState& state,
                              std::uint32_t context) const {
   const runtime::FunctionInputs inputs = Inputs();
@@ -144,55 +135,96 @@ JitCall::Found JitCall::Find(const ThreadState& state,
   }
   found.plan = nullptr;
   const FunctionPlan* wider = nullptr;
-  std::size_t alive = 0;
-  const MutexLock lock(core_->mutex);
-  for (const auto& known : core_->plans) {
-    if (known->is_dropped.load(std::memory_order_relaxed)) continue;
-    // What was recorded is forgotten, or what it takes from outside is gone.
-    if (known->record->store.expired() || runtime::IsDead(*known)) {
-      known->is_dropped.store(true, std::memory_order_relaxed);
-      continue;
-    }
-    ++alive;
-    const Likeness one = compare_plan(*known);
-    if (one == Likeness::kOther || !HoldsLeaves(*known, tensors_)) continue;
-    if (one == Likeness::kSame) found.plan = known.get();
-    if (IsWider(one) &&
-        known->failures.load(std::memory_order_relaxed) < kMostWidenings) {
-      wider = known.get();
+  {
+    const MutexLock lock(core_->mutex);
+    for (const auto& known : core_->plans) {
+      if (known->is_dropped.load(std::memory_order_relaxed)) continue;
+      // What was recorded is forgotten, or what it takes from outside is gone.
+      if (known->record->store.expired() || runtime::IsDead(*known)) {
+        known->is_dropped.store(true, std::memory_order_relaxed);
+        continue;
+      }
+      const Likeness one = compare_plan(*known);
+      if (one == Likeness::kOther || !HoldsLeaves(*known, tensors_)) continue;
+      if (one == Likeness::kSame) found.plan = known.get();
+      if (IsWider(one) &&
+          known->failures.load(std::memory_order_relaxed) < kMostWidenings) {
+        wider = known.get();
+      }
     }
   }
   if (found.plan != nullptr) return found;
-  found.form = runtime::FormOf(context, inputs);
-  const auto failures = core_->failures.find(found.form);
+  found.plan = wider;
+  found.is_wider = wider != nullptr;
+  FindRecord(state, context, &found);
+  return found;
+}
+
+// How a call is looked at that no plan serves.
+void JitCall::FindRecord(const ThreadState& state, std::uint32_t context,
+                         Found* found) const {
+  const runtime::FunctionInputs inputs = Inputs();
+  const std::uint64_t global = runtime::GlobalContext::Now().word;
+  found->form = runtime::FormOf(context, inputs);
+  const MutexLock lock(core_->mutex);
+  const auto alive = static_cast<std::size_t>(std::count_if(
+      core_->plans.begin(), core_->plans.end(), [](const auto& plan) {
+        return !plan->is_dropped.load(std::memory_order_relaxed);
+      }));
+  const auto failures = core_->failures.find(found->form);
   const bool is_full = alive >= kMostPlans ||
                        core_->plans.size() >= kMostPlansEver ||
                        core_->in_vain >= kMostInVain;
-  found.is_left_alone =
+  found->is_left_alone =
       is_full || core_->mismatches >= kMostMismatches ||
       (failures != core_->failures.end() && failures->second >= kMostFailures);
   if (is_full) {
     core_->why = runtime::DescribeRefusal(Refusal::kTooMany, kNoOp);
   }
-  found.plan = wider;
-  found.is_wider = wider != nullptr;
-  if (wider != nullptr || found.is_left_alone) return found;
+  if (core_->records_due > 0) {
+    found->plan = nullptr;
+    found->is_wider = false;
+    return;
+  }
+  if (found->is_wider || found->is_left_alone) return;
   // One that was followed in vain stands for something that is not seen in the
   // arguments, as another number does.
   constexpr std::uint32_t kMostFollowed = 3;
   for (const auto& known : core_->records) {
-    const Likeness one = compare(known->key);
+    const Likeness one = runtime::Compare(known->key, context, global, inputs);
     const std::uint32_t failed =
         known->failures.load(std::memory_order_relaxed);
     const bool is_it = one <= Likeness::kOtherStorages
                            ? failed < kMostFollowed
                            : one == Likeness::kOtherNumbers && failed == 0 &&
-                                 found.record == nullptr;
+                                 found->record == nullptr;
     if (!is_it || !state.HasStore(known->store)) continue;
-    found.record = known;
-    found.is_probe = one == Likeness::kOtherNumbers;
+    if (found->left != nullptr &&
+        !runtime::GoesOnWith(*found->left->record, *known, found->read,
+                             found->bits)) {
+      continue;
+    }
+    found->record = known;
+    found->is_probe = one == Likeness::kOtherNumbers;
   }
-  return found;
+}
+
+const FunctionPlan* JitCall::FindOther(const FunctionPlan& plan,
+                                       std::size_t read,
+                                       std::uint64_t bits) const {
+  const runtime::FunctionInputs inputs = Inputs();
+  const MutexLock lock(core_->mutex);
+  for (const auto& known : core_->plans) {
+    if (!known->is_dropped.load(std::memory_order_relaxed) &&
+        runtime::GoesOnWith(*plan.record, *known->record, read, bits) &&
+        runtime::Compare(known->key, plan.key.context, plan.key.global,
+                         inputs) == Likeness::kSame &&
+        runtime::NumbersFit(*known, numbers_) &&
+        HoldsLeaves(*known, tensors_) && runtime::HoldsCaptured(*known)) {
+      return known.get();
+    }
+  }
+  return nullptr;
 }
 
 bool JitCall::Begin() {
@@ -217,7 +249,12 @@ bool JitCall::Begin() {
         found.plan->replays.fetch_add(1, std::memory_order_relaxed) + 1;
     is_verified = core_->options.follow ||
                   IsDueForLook(replays, core_->options.verify_every);
-    if (!is_verified) return Replay(state, *found.plan);
+    if (!is_verified) {
+      if (Replay(state, &found)) return true;
+      if (found.left == nullptr) return false;
+      found.plan = nullptr;
+      FindRecord(*state, context, &found);
+    }
   }
   if (found.is_left_alone) return false;
   if (found.plan == nullptr && !runtime::g_settings.may_compile()) {
@@ -227,6 +264,22 @@ bool JitCall::Begin() {
   }
   Observe(state, std::move(found), context, is_verified);
   return false;
+}
+
+std::shared_ptr<const FunctionRecord> JitCall::FindOtherRecord(
+    const ThreadState& state, const FunctionRecord& follows, std::size_t read,
+    std::uint64_t bits) const {
+  const runtime::FunctionInputs inputs = Inputs();
+  const MutexLock lock(core_->mutex);
+  for (const auto& known : core_->records) {
+    if (runtime::GoesOnWith(follows, *known, read, bits) &&
+        runtime::Compare(known->key, follows.key.context, follows.key.global,
+                         inputs) <= Likeness::kOtherStorages &&
+        state.HasStore(known->store)) {
+      return known;
+    }
+  }
+  return nullptr;
 }
 
 // The function runs and is looked at.
@@ -253,7 +306,25 @@ void JitCall::Observe(ThreadState* state, Found found, std::uint32_t context,
     seen.follows = std::move(found.record);
   }
   if (!state->SeesOps()) state->ForgetTrial();
+  if (session->plan == nullptr) {
+    seen.find_other = [this, state](const FunctionRecord& follows,
+                                    std::size_t read, std::uint64_t bits) {
+      return FindOtherRecord(*state, follows, read, bits);
+    };
+  } else if (is_verified) {
+    seen.find_other =
+        [this, s = session.get()](
+            const FunctionRecord&, std::size_t read,
+            std::uint64_t bits) -> std::shared_ptr<const FunctionRecord> {
+      const FunctionPlan* const other = FindOther(*s->plan, read, bits);
+      if (other == nullptr) return nullptr;
+      s->plan = s->seen.before = other;
+      return other->record;
+    };
+  }
   if (seen.follows == nullptr) {
+    const MutexLock lock(core_->mutex);
+    if (core_->records_due > 0) --core_->records_due;
     core_->recordings.fetch_add(1);
     state->counters().jit_recordings.Add();
   }
@@ -312,6 +383,7 @@ bool IsWider(const FunctionPlan& plan, const FunctionPlan& before) {
 // seed: another thread has drawn meanwhile.
 bool IsPassing(Refusal why, bool is_verified) {
   return why == Refusal::kInterrupted || why == Refusal::kNoRoom ||
+         why == Refusal::kOtherValue ||
          (why == Refusal::kSeeded && is_verified);
 }
 
@@ -390,6 +462,7 @@ void JitCall::Publish(const JitSession& session,
   core_->why.clear();
   core_->failures.erase(session.form);
   core_->in_vain = 0;
+  core_->other_values = core_->records_due = 0;
   if (before != nullptr && session.is_verified) {
     core_->verified.fetch_add(1);
     session.state->counters().jit_verified.Add();
@@ -413,6 +486,11 @@ void JitCall::EndInVain(const JitSession& session) {
   const FunctionSession& seen = session.seen;
   const FunctionPlan* const before = session.plan;
   const bool is_passing = IsPassing(seen.why, session.is_verified);
+  if (seen.why == Refusal::kOtherValue) {
+    const MutexLock lock(core_->mutex);
+    if (!session.is_verified) core_->records_due = ++core_->other_values;
+    return;
+  }
   if (before != nullptr && session.is_verified && !is_passing) {
     before->is_dropped.store(true, std::memory_order_relaxed);
     core_->not_same.fetch_add(1);

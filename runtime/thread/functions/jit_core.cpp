@@ -76,6 +76,8 @@ void ResetJitCore(JitCore* core) {
   core->failures.clear();
   core->mismatches = 0;
   core->in_vain = 0;
+  core->other_values = 0;
+  core->records_due = 0;
   core->why.clear();
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -42,7 +43,27 @@ struct JitCore {
   int mismatches ABSL_GUARDED_BY(mutex) = 0;
   // Records since the last plan.
   int in_vain ABSL_GUARDED_BY(mutex) = 0;
+  // Calls that followed a record and read a number that none reads, since the
+  // last plan. Behind the n-th of them n calls are recorded: were it always
+  // one, calls whose numbers take turns might never meet a record of their own.
+  int other_values ABSL_GUARDED_BY(mutex) = 0;
+  int records_due ABSL_GUARDED_BY(mutex) = 0;
   std::string why ABSL_GUARDED_BY(mutex);
+};
+
+// What stands for the call.
+struct JitCall::Found {
+  const runtime::FunctionPlan* plan = nullptr;
+  bool is_wider = false;  // the plan may come to serve the call, too
+  std::shared_ptr<const runtime::FunctionRecord> record;
+  bool is_probe = false;  // numbers are others than the record's
+  std::uint64_t form = 0;
+  bool is_left_alone = false;
+  // A replay by this plan read `bits` at its read number `read`, where no plan
+  // goes on; null: none did.
+  const runtime::FunctionPlan* left = nullptr;
+  std::size_t read = 0;
+  std::uint64_t bits = 0;
 };
 
 }  // namespace tjit::internal

@@ -68,11 +68,20 @@ class Bumps {
 
 }  // namespace
 
-bool JitCall::Replay(ThreadState* state, const FunctionPlan& plan) {
+bool JitCall::Replay(ThreadState* state, Found* found) {
   using Replayed = ThreadState::Replayed;
-  c10::SmallVector<at::Tensor, 4> made(plan.fresh.size() +
-                                       plan.record->drawn.size());
-  const Replayed replayed = state->ReplayFunction(plan, Inputs(), made.data());
+  const auto find_other = [this](const FunctionPlan& plan, std::size_t read,
+                                 std::uint64_t bits) {
+    return FindOther(plan, read, bits);
+  };
+  runtime::FunctionReplay replay{found->plan, find_other};
+  const Replayed replayed = state->ReplayFunction(&replay, Inputs());
+  const FunctionPlan& plan = *replay.plan;
+  if (replayed == Replayed::kOtherValue) {
+    found->left = &plan;
+    found->read = replay.read;
+    found->bits = replay.bits;
+  }
   if (replayed == Replayed::kNo) {
     // A plan that comes to nothing again and again makes room for another one.
     constexpr std::uint32_t kMostMisses = 2;
@@ -88,7 +97,7 @@ bool JitCall::Replay(ThreadState* state, const FunctionPlan& plan) {
   state->counters().jit_replays.Add();
   if (plan.misses.load(std::memory_order_relaxed) != 0) plan.misses.store(0);
   if (plan.writes) Bumps(plan, tensors_.data()).Apply();
-  MakeResults(plan, made);
+  MakeResults(plan, replay.made);
   SetGradients(plan);
   returned_ = plan.returned.get();
   return true;

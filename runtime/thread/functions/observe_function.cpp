@@ -8,6 +8,7 @@
 #include "runtime/segment/compact_step.h"
 #include "runtime/thread/functions/draws.h"
 #include "runtime/thread/functions/function_calls.h"
+#include "runtime/thread/functions/host_reads.h"
 #include "runtime/thread/loop_state.h"
 #include "runtime/thread/match.h"
 #include "runtime/thread/thread_registry.h"
@@ -142,6 +143,22 @@ void FunctionCalls::LeaveForFunction() {
   unseen_node_ = nullptr;
 }
 
+// What the end of a call that follows is compared with.
+void FunctionCalls::NoteBefore(FunctionSession* session) {
+  session->gradients.clear();
+  session->captured_versions.clear();
+  for (const auto& weak : session->follows->leaves) {
+    session->gradients.push_back(GradientOf(weak));
+  }
+  for (const CapturedStorage& c : session->follows->captured) {
+    session->captured_versions.push_back(
+        c.version.enabled() ? c.version.current_version() : 0);
+  }
+  if (!session->follows->draws.empty() && !session->generator.defined()) {
+    session->generator = CopyOfGenerator();
+  }
+}
+
 void FunctionCalls::OpenFunction(FunctionSession* session) {
   LeaveForFunction();
   session->store = store_;
@@ -156,20 +173,11 @@ void FunctionCalls::OpenFunction(FunctionSession* session) {
   BeginRun();
   run_began_ns_ = 0;
   run_is_fast_ = false;  // each op comes to DecideInFunction()
-  if (session->follows != nullptr && !session->follows->draws.empty()) {
-    session->generator = CopyOfGenerator();
-  }
   if (session->follows == nullptr) {
     capture_.Start(store_->top(), 0, /*at_boundary=*/true, &run_);
     capture_.WatchExternals(session);
   } else {
-    for (const auto& weak : session->follows->leaves) {
-      session->gradients.push_back(GradientOf(weak));
-    }
-    for (const CapturedStorage& c : session->follows->captured) {
-      session->captured_versions.push_back(
-          c.version.enabled() ? c.version.current_version() : 0);
-    }
+    NoteBefore(session);
   }
   function_ = session;
   t_context.in_function = true;
@@ -202,10 +210,16 @@ void FunctionCalls::CloseFunction() {
 Decision FunctionCalls::DecideInFunction(CallFrame& frame) {
   FunctionSession& session = *function_;
   const bool is_draw = MayDraw(frame);
+  if (store_ != session.store) session.Fail(Refusal::kInterrupted);
+  if (!session.has_failed() && IsHostRead(frame)) {
+    TakeRead(frame);
+    CountEager(frame);
+    MakeReady(frame);
+    return Decision::kEager;
+  }
   if (const Refusal why = WhyNot(frame, is_draw); why != Refusal::kNone) {
     session.Fail(why, frame.entry.id);
   }
-  if (store_ != session.store) session.Fail(Refusal::kInterrupted);
   if (is_draw && !session.has_failed()) {
     CountEager(frame);
     frame.wants_capture = frame.is_draw = true;
@@ -256,6 +270,7 @@ bool FunctionCalls::FollowFunction(CallFrame& frame, Decision* decision) {
                      /*owns_arguments=*/false)) {
             break;
           }
+          if (!session.follows->reads.empty()) NoteBorn(frame, *node);
           *decision = Decision::kDeferred;
           return true;
         }
@@ -288,7 +303,7 @@ void FunctionCalls::RecordInside(const ResultList& results) {
 
 void FunctionCalls::LookAtLastCall(const CallFrame& frame,
                                    const torch::jit::Stack* boxed) {
-  if (function_->has_failed()) return;
+  if (function_->has_failed() || !frame.wants_capture) return;
   if (frame.is_draw) {
     const Block* const block = BlockOf(StorageOf(frame.tensors[0].impl));
     return RecordDraw(frame, *boxed, BoundSlot(run_, block) >= 0, function_);
@@ -380,9 +395,10 @@ class SlotSources {
       slot->index = *drawn;
       return bound.copied ? Refusal::kHostData : Refusal::kNone;
     }
-    for (const FunctionSession::Inside& inside : session_.inside) {
-      if (AddressOf(inside.storage) != storage) continue;
+    for (std::uint32_t i = 0; i < session_.inside.size(); ++i) {
+      if (AddressOf(session_.inside[i].storage) != storage) continue;
       slot->kind = FunctionSlot::Kind::kInside;
+      slot->index = i;
       return bound.copied ? Refusal::kHostData : Refusal::kNone;
     }
     if (used.storage.use_count() != 0) {
@@ -452,6 +468,31 @@ bool IsComputed(const FunctionIndex& index,
   return false;
 }
 
+// A replay that finds another number than was read is given up: by then nothing
+// may have changed that the function has not made.
+void LookAtReads(const std::vector<const StepRecord*>& steps,
+                 const FunctionRecord& record, FunctionSession* session) {
+  using Kind = FunctionSlot::Kind;
+  if (session->reads.empty()) return;
+  const auto is_made_inside = [&](std::int32_t slot) {
+    const Kind kind = record.slots[static_cast<std::size_t>(slot)].kind;
+    return kind == Kind::kBorn || kind == Kind::kInside || kind == Kind::kDrawn;
+  };
+  for (const FunctionRead& read : session->reads) {
+    if (!is_made_inside(read.slot)) session->Fail(Refusal::kHostRead);
+  }
+  for (std::uint32_t d = 0; d < session->drawn.size(); ++d) {
+    if (!IsFixed(*session, d)) session->Fail(Refusal::kReadAfterWrite);
+  }
+  for (std::size_t i = 0; i < session->steps_run(); ++i) {
+    for (const ArgRecord& arg : steps[i]->args) {
+      if (arg.written && arg.slot != kNoSlot && !is_made_inside(arg.slot)) {
+        session->Fail(Refusal::kReadAfterWrite, steps[i]->op);
+      }
+    }
+  }
+}
+
 // Takes over what each replay has to look at. Fails the session if calls that
 // do the same cannot be replayed.
 void LookAtRecord(const std::vector<const StepRecord*>& steps,
@@ -516,8 +557,13 @@ std::unique_ptr<FunctionRecord> FunctionCalls::EndRecording() {
     return nullptr;
   }
   LookAtRecord(records, &session, record.get());
+  LookAtReads(records, *record, &session);
   if (session.has_failed()) return nullptr;
+  record->reads = std::move(session.reads);
   record->draws = std::move(session.draws);
+  for (const FunctionSession::Inside& inside : session.inside) {
+    record->inside.push_back({inside.geometry, inside.context});
+  }
   for (const FunctionSession::Drawn& drawn : session.drawn) {
     record->drawn.push_back(
         {drawn.geometry, session.inside[drawn.inside].context});

@@ -9,6 +9,7 @@
 #include "runtime/thread/copied_slot.h"
 #include "runtime/thread/functions/draws.h"
 #include "runtime/thread/functions/function_calls.h"
+#include "runtime/thread/functions/host_reads.h"
 #include "runtime/thread/match.h"
 
 namespace tjit::runtime {
@@ -56,6 +57,7 @@ class PlanBuilder {
     FindResults();
     LookAtDrawn();
     for (std::size_t s = 0; s < record_.slots.size(); ++s) LookAtSlot(s);
+    AddAcrossReads();
     FindNumbers();
     CountBumps();
     FindFreeArguments();
@@ -81,9 +83,16 @@ class PlanBuilder {
     if (session_.has_failed()) return;
     const FunctionSlot& slot = record_.slots[s];
     const SlotBinding& bound = run_.slots[s];
+    const bool has_run = s < SlotsBefore(record_, session_.steps_run());
     switch (slot.kind) {
       case Kind::kBorn:
       case Kind::kInside:
+        if (has_run) {
+          if (LivesAtRead(session_, s, bound.block) && !IsResult(s)) {
+            session_.Fail(Refusal::kEscapes);
+          }
+          return;
+        }
         if (slot.kind == Kind::kInside && bound.block != nullptr &&
             !IsInside(bound.block)) {
           return session_.Fail(Refusal::kCapturedChanged);
@@ -91,6 +100,7 @@ class PlanBuilder {
         if (bound.block == nullptr || bound.held || IsResult(s)) return;
         return session_.Fail(Refusal::kEscapes);
       case Kind::kDrawn: {
+        if (has_run && bound.block == nullptr) return;
         const std::uint32_t inside = session_.drawn[slot.index].inside;
         if (bound.copied || bound.block != session_.inside[inside].block) {
           session_.Fail(Refusal::kNotSame);
@@ -111,12 +121,41 @@ class PlanBuilder {
                       Refusal::kCapturedChanged);
       }
       case Kind::kConstant:
+        if (has_run) {
+          if (session_.ConstantOf(s) == nullptr) {
+            session_.Fail(Refusal::kNotSame);
+          }
+          return;
+        }
         // A number, and not a tensor that was there before or is behind.
         if (!bound.copied &&
             (!bound.held || !session_.births.Saw(bound.block))) {
           session_.Fail(Refusal::kHostData);
         }
         return;
+    }
+  }
+
+  // What lives at a host read has memory then.
+  void AddAcrossReads() {
+    plan_->of_results = plan_->fresh.size();
+    if (session_.has_failed()) return;
+    for (const std::uint32_t s : session_.across) {
+      if (IsResult(s)) continue;
+      FreshTensor fresh;
+      TensorGeometry geometry;
+      fresh.slot = s;
+      if (record_.slots[s].kind == Kind::kInside) {
+        const InsideTensor& inside = record_.inside[record_.slots[s].index];
+        fresh.context = inside.context;
+        geometry = inside.geometry;
+      } else if (!FindStep(static_cast<std::int32_t>(s), &fresh, &geometry)) {
+        return session_.Fail(Refusal::kHostRead);
+      }
+      fresh.form = TemplateOf(geometry);
+      fresh.bytes = record_.slots[s].bytes;
+      fresh.size_class = TensorRecycler::ClassOf(fresh.bytes);
+      plan_->fresh.push_back(std::move(fresh));
     }
   }
 
@@ -354,9 +393,9 @@ class PlanBuilder {
     return Refusal::kNone;
   }
 
-  // The step, or the call of at::empty(), that makes slot `s`.
-  bool FindMaker(const Block* block, std::int32_t s, FreshTensor* fresh,
-                 TensorGeometry* geometry) const {
+  // The step that makes slot `s`.
+  bool FindStep(std::int32_t s, FreshTensor* fresh,
+                TensorGeometry* geometry) const {
     for (const TraceNode* node : record_.nodes) {
       for (const ResultRecord& r : node->step.results) {
         if (r.slot != s || r.kind != ResultRecord::Kind::kFresh) continue;
@@ -365,6 +404,13 @@ class PlanBuilder {
         return true;
       }
     }
+    return false;
+  }
+
+  // The same, or the call of at::empty().
+  bool FindMaker(const Block* block, std::int32_t s, FreshTensor* fresh,
+                 TensorGeometry* geometry) const {
+    if (FindStep(s, fresh, geometry)) return true;
     for (const FunctionSession::Inside& inside : session_.inside) {
       if (inside.block != block || inside.storage.use_count() == 0) continue;
       if (inside.geometry.offset != 0) return false;
@@ -404,7 +450,11 @@ class PlanBuilder {
       if (slot.kind != Kind::kConstant || session_.has_failed()) continue;
       std::string& then = plan_->constants[slot.index];
       const SlotBinding& bound = run_.slots[s];
-      const std::string now(bound.block->data + bound.shift + slot.begin,
+      const std::string* const kept = session_.ConstantOf(s);
+      const std::string now =
+          kept != nullptr
+              ? *kept
+              : std::string(bound.block->data + bound.shift + slot.begin,
                             then.size());
       FindNumber(then, now, slot.index, /*is_constant=*/true);
       then = now;
@@ -506,8 +556,11 @@ class PlanBuilder {
     const bool is_same =
         std::equal(before.results.begin(), before.results.end(),
                    plan_->results.begin(), plan_->results.end(), same_result) &&
-        std::equal(before.fresh.begin(), before.fresh.end(),
-                   plan_->fresh.begin(), plan_->fresh.end(), same_fresh) &&
+        before.of_results == plan_->of_results &&
+        std::equal(plan_->fresh.begin(),
+                   plan_->fresh.begin() +
+                       static_cast<std::ptrdiff_t>(plan_->of_results),
+                   before.fresh.begin(), same_fresh) &&
         before.drawn_versions == plan_->drawn_versions &&
         before.bumps == plan_->bumps;
     if (!is_same) session_.Fail(Refusal::kNotSame);
@@ -570,7 +623,11 @@ std::unique_ptr<FunctionPlan> FunctionCalls::EndFollowing(
     session.Fail(Refusal::kNotSame);
     return nullptr;
   }
-  if (run_.pending.size() != cursor_->depth + 1) {
+  if (session.reads.size() != session.follows->reads.size()) {
+    session.Fail(Refusal::kNotSame);
+    return nullptr;
+  }
+  if (run_.pending.size() + session.steps_run() != cursor_->depth + 1) {
     session.Fail(Refusal::kInterrupted);
     return nullptr;
   }

@@ -60,17 +60,24 @@ FunctionCalls::Bound FunctionCalls::BindBlock(std::uint32_t s, bool written,
                                               c10::StorageImpl* storage,
                                               Block* block) {
   run_.Record(block, s);
-  SlotBinding& slot = run_.slots[s];
-  slot.block = block;
-  if (!ClaimSlot(s, written)) return Bound::kOwnedByOthers;
+  run_.slots[s].block = block;
+  if (!ClaimBound(s, written)) return Bound::kOwnedByOthers;
+  ArmStorage(storage, block);
+  return Bound::kYes;
+}
+
+// False: another thread owns it.
+bool FunctionCalls::ClaimBound(std::uint32_t s, bool written) {
+  if (!ClaimSlot(s, written)) return false;
+  const SlotBinding& slot = run_.slots[s];
   if (slot.owned) {
     const std::uint8_t use =
         Block::kPendingRead | (written ? Block::kPendingWrite : 0);
-    block->pending.store(block->pending.load(std::memory_order_relaxed) | use,
-                         std::memory_order_relaxed);
+    std::atomic<std::uint8_t>& pending = slot.block->pending;
+    pending.store(pending.load(std::memory_order_relaxed) | use,
+                  std::memory_order_relaxed);
   }
-  ArmStorage(storage, block);
-  return Bound::kYes;
+  return true;
 }
 
 std::string BytesOfConstant(double number, std::size_t bytes) {
@@ -82,10 +89,6 @@ std::string BytesOfConstant(double number, std::size_t bytes) {
   return {};
 }
 
-namespace {
-
-// The number that constant `at` stands for, as bytes; empty: it is always the
-// same.
 std::string NumberOfConstant(const FunctionPlan& plan, std::uint32_t at,
                              c10::ArrayRef<double> numbers) {
   for (const NumberUse& use : plan.uses) {
@@ -95,11 +98,11 @@ std::string NumberOfConstant(const FunctionPlan& plan, std::uint32_t at,
   return {};
 }
 
-}  // namespace
-
+// The slots that the run has not bound yet.
 FunctionCalls::Bound FunctionCalls::BindFunction(const FunctionPlan& plan,
                                                  const FunctionInputs& inputs) {
-  for (const FunctionSlot& from : plan.record->slots) {
+  while (run_.slots.size() < plan.record->slots.size()) {
+    const FunctionSlot& from = plan.record->slots[run_.slots.size()];
     Bound bound = Bound::kYes;
     switch (from.kind) {
       case Kind::kBorn:
@@ -147,17 +150,18 @@ bool FunctionCalls::IndicesHold(const FunctionPlan& plan) const {
   return true;
 }
 
-void FunctionCalls::BindDrawn(const FunctionPlan& plan,
-                              const at::Tensor* drawn) {
+void FunctionCalls::BindDrawn(const FunctionPlan& plan, const at::Tensor* drawn,
+                              std::size_t from_slot) {
   if (plan.record->drawn.empty()) return;
   const std::vector<FunctionSlot>& slots = plan.record->slots;
-  for (std::uint32_t s = 0; s < slots.size(); ++s) {
+  for (auto s = static_cast<std::uint32_t>(from_slot); s < slots.size(); ++s) {
     if (slots[s].kind != Kind::kDrawn) continue;
     c10::StorageImpl* const storage =
         StorageOf(drawn[slots[s].index].unsafeGetTensorImpl());
     // It is new: nobody else uses it.
     BindBlock(s, slots[s].written, storage, BlockOf(storage));
   }
+  if (from_slot != 0) return;  // the draws count already
   const auto draws = static_cast<std::int64_t>(plan.record->draws.size());
   counters_.ops_seen.Add(draws);
   counters_.ops_eager.Add(draws);
@@ -202,12 +206,17 @@ void FunctionCalls::MakeFresh(const FreshTensor& fresh, at::Tensor* tensor) {
   Block* block = nullptr;
   *tensor = MakeSurvivor(result, fresh.context, &block);
   if (Planted(Defect::kReusedResult)) ReuseLast(tensor, &block);
-  SlotBinding& slot = run_.slots[fresh.slot];
+  OwnFresh(fresh.slot, block);
+}
+
+// A step that is about to be pending makes it.
+void FunctionCalls::OwnFresh(std::uint32_t s, Block* block) {
+  SlotBinding& slot = run_.slots[s];
   slot.block = block;
   slot.owned = true;
   slot.born_pending = true;
-  run_.owned.push_back(fresh.slot);
-  run_.Record(block, fresh.slot);
+  run_.owned.push_back(s);
+  run_.Record(block, s);
   block->pending.store(Block::kPendingWrite, std::memory_order_relaxed);
   block->owner.store(this, std::memory_order_release);
 }
@@ -246,17 +255,60 @@ void FunctionCalls::FlushOwnersOf(const FunctionPlan& plan,
   }
 }
 
+void FunctionCalls::AppendSteps(const FunctionPlan& plan, std::size_t first,
+                                std::size_t end) {
+  const auto begin = plan.record->nodes.begin();
+  run_.pending.assign(begin + static_cast<std::ptrdiff_t>(first),
+                      begin + static_cast<std::ptrdiff_t>(end));
+  const auto ops = static_cast<std::int64_t>(end - first);
+  pending_count_.store(static_cast<std::uint32_t>(ops),
+                       std::memory_order_relaxed);
+  counters_.ops_seen.Add(ops);
+  counters_.ops_deferred.Add(ops);
+}
+
+// kYes: the steps behind the last host read are pending. Else what was bound is
+// to be let go. REQUIRES: a run has begun.
+FunctionCalls::Bound FunctionCalls::DeferFunction(
+    FunctionReplay* replay, const FunctionInputs& inputs) {
+  const FunctionPlan& plan = *replay->plan;
+  const std::size_t fresh = plan.fresh.size();
+  replay->made.resize(fresh + plan.record->drawn.size());
+  at::Tensor* const drawn = replay->made.data() + fresh;
+  const Bound bound = BindFunction(plan, inputs);
+  if (bound != Bound::kYes) return bound;
+  if (!IndicesHold(plan) || !MakeDrawn(*plan.record, drawn)) return Bound::kNo;
+  BeginPending();
+  replay->has_begun = true;
+  for (std::size_t f = 0; f < fresh; ++f) {
+    MakeFresh(plan.fresh[f], &replay->made[f]);
+  }
+  KeepNumbers(plan, inputs.numbers);
+  run_.pending.reserve(plan.record->nodes.size());
+  // Nothing fails behind this where it draws: what is drawn is not drawn again.
+  DrawRandom(*plan.record, drawn);
+  BindDrawn(plan, drawn, 0);
+  std::size_t first = 0;
+  if (!plan.record->reads.empty()) [[unlikely]] {
+    const Bound ran = RunToLastRead(replay, inputs);
+    if (ran != Bound::kYes) return ran;
+    first = replay->plan->record->reads.back().step;
+  }
+  const std::size_t end = replay->plan->record->nodes.size();
+  if (first != end) AppendSteps(*replay->plan, first, end);
+  return Bound::kYes;
+}
+
 FunctionCalls::Replayed FunctionCalls::ReplayFunction(
-    const FunctionPlan& plan, const FunctionInputs& inputs, at::Tensor* made) {
-  at::Tensor* const drawn = made + plan.fresh.size();
+    FunctionReplay* replay, const FunctionInputs& inputs) {
   if (cursor_ == nullptr || cursor_ != function_end_ || capture_.active()) {
     LeaveForFunction();
   } else if (store_.get() != registry_->store()) {
     LeaveForFunction();
   }
-  if (!HasStore(plan.record->store)) return Replayed::kNo;
-  const std::vector<TraceNode*>& nodes = plan.record->nodes;
-  for (int attempt = 0; attempt < 3; ++attempt) {
+  if (!HasStore(replay->plan->record->store)) return Replayed::kNo;
+  constexpr int kAttempts = 3;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
     {
       const OwnerStateLock lock(this);
       FlushLocked(FlushReason::kSegmentEnd);
@@ -264,49 +316,27 @@ FunctionCalls::Replayed FunctionCalls::ReplayFunction(
       BeginRun();
       cursor_ = nullptr;
       Bound bound = Bound::kNo;
-      bool has_begun = false;
+      replay->has_begun = false;
       try {
-        bound = BindFunction(plan, inputs);
-        if (bound == Bound::kYes &&
-            (!IndicesHold(plan) || !MakeDrawn(*plan.record, drawn))) {
-          bound = Bound::kNo;
-        }
-        if (bound == Bound::kYes) {
-          BeginPending();
-          has_begun = true;
-          for (std::size_t f = 0; f < plan.fresh.size(); ++f) {
-            MakeFresh(plan.fresh[f], &made[f]);
-          }
-          KeepNumbers(plan, inputs.numbers);
-          run_.pending.reserve(nodes.size());
-          // Nothing fails behind this: what is drawn is not drawn again.
-          DrawRandom(*plan.record, drawn);
-          BindDrawn(plan, drawn);
-          run_.pending.assign(nodes.begin(), nodes.end());
-        }
-      } catch (
-          const std::exception&) {  // no memory: the function may have some
-        bound = Bound::kNo;
-        if (has_begun) AfterFlushLocked();
+        bound = DeferFunction(replay, inputs);
+      } catch (const std::exception&) {  // no memory, or what an op throws: the
+        bound = Bound::kNo;              // function may have some, or throws it
       }
       if (bound == Bound::kYes) {
-        const auto ops = static_cast<std::int64_t>(nodes.size());
-        pending_count_.store(static_cast<std::uint32_t>(ops),
-                             std::memory_order_relaxed);
-        counters_.ops_seen.Add(ops);
-        counters_.ops_deferred.Add(ops);
-        root_ = nodes.front();
-        cursor_ = nodes.back();
+        root_ = replay->plan->record->nodes.front();
+        cursor_ = replay->plan->record->nodes.back();
         function_end_ = cursor_;
         run_began_ns_ = 0;
         return Replayed::kYes;
       }
+      if (replay->has_begun) AfterFlushLocked();
       UnbindFunction();
-      const std::size_t count = plan.fresh.size() + plan.record->drawn.size();
-      for (std::size_t i = 0; i < count; ++i) made[i].reset();
+      replay->made.clear();
       if (bound == Bound::kNo) return Replayed::kNo;
+      if (bound == Bound::kOtherValue) return Replayed::kOtherValue;
+      if (bound == Bound::kAnew) continue;
     }
-    FlushOwnersOf(plan, inputs);
+    FlushOwnersOf(*replay->plan, inputs);
   }
   return Replayed::kBusy;
 }

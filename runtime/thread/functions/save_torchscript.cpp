@@ -175,6 +175,9 @@ FunctionModule JitCall::MakeModule(const char* who,
   TORCH_CHECK(store != nullptr, who, ": \"", core_->options.name,
               "\" has just been forgotten; call it again "
               "until stats().replays grows");
+  TORCH_CHECK(plan.record->reads.empty(), who, ": \"", core_->options.name,
+              "\" reads numbers on the host and may decide by them, which the "
+              "ops of one call do not say; wrap the part that does not");
   TORCH_CHECK(plan.leaves.empty(), who, ": \"", core_->options.name,
               "\" has a backward pass inside, whose "
               "gradients have no form in TorchScript; wrap the function that "

@@ -1,0 +1,332 @@
+#include "runtime/thread/functions/host_reads.h"
+
+#include <c10/core/ScalarType.h>
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "runtime/call/plain_tensor.h"
+#include "runtime/platform/test_hooks.h"
+#include "runtime/thread/functions/function_calls.h"
+#include "runtime/thread/match.h"
+
+namespace tjit::runtime {
+
+bool IsHostRead(const CallFrame& frame) {
+  return frame.entry.op_class == OpClass::kSync &&
+         OpName(frame.entry.id) == "aten::_local_scalar_dense";
+}
+
+std::optional<FunctionRead> FindRead(const CallFrame& frame, const Run& run) {
+  const c10::TensorImpl* const impl = frame.tensors[0].impl;
+  if (!IsPlain(impl) || impl->numel() != 1 || impl->is_neg() ||
+      impl->is_conj()) {
+    return std::nullopt;
+  }
+  FunctionRead read;
+  read.geometry = GeometryOf(impl);
+  if (!c10::isIntegralType(static_cast<c10::ScalarType>(read.geometry.dtype),
+                           true)) {
+    return std::nullopt;
+  }
+  read.slot = BoundSlot(run, BlockOf(StorageOf(impl)));
+  if (read.slot < 0) return std::nullopt;
+  return read;
+}
+
+std::uint64_t BitsOf(const FunctionRead& read, const Run& run) {
+  const SlotBinding& slot = run.slots[static_cast<std::size_t>(read.slot)];
+  std::uint64_t bits = 0;
+  std::memcpy(&bits,
+              slot.block->data + slot.shift +
+                  read.geometry.offset * read.geometry.itemsize,
+              read.geometry.itemsize);
+  return bits;
+}
+
+namespace {
+
+bool IsSamePlace(const FunctionRead& a, const FunctionRead& b) {
+  return a.step == b.step && a.slot == b.slot && a.geometry == b.geometry;
+}
+
+}  // namespace
+
+bool GoesOnWith(const FunctionRecord& a, const FunctionRecord& b,
+                std::size_t read, std::uint64_t bits) {
+  if (b.reads.size() <= read || b.reads[read].bits != bits ||
+      !IsSamePlace(a.reads[read], b.reads[read])) {
+    return false;
+  }
+  for (std::size_t i = 0; i < read; ++i) {
+    if (!IsSamePlace(a.reads[i], b.reads[i]) ||
+        a.reads[i].bits != b.reads[i].bits) {
+      return false;
+    }
+  }
+  const std::size_t steps = a.reads[read].step;
+  return b.nodes.size() >= steps &&
+         std::equal(a.nodes.begin(),
+                    a.nodes.begin() + static_cast<std::ptrdiff_t>(steps),
+                    b.nodes.begin());
+}
+
+std::size_t SlotsBefore(const FunctionRecord& record, std::size_t step) {
+  return step < record.nodes.size() ? record.nodes[step]->slot_begin
+                                    : record.slots.size();
+}
+
+bool LivesAtRead(const FunctionSession& session, std::size_t s,
+                 const Block* block) {
+  if (session.follows->slots[s].kind == FunctionSlot::Kind::kBorn) {
+    const auto& born = session.born;
+    return s < born.size() && born[s] && born[s]->use_count() != 0;
+  }
+  return std::any_of(session.inside.begin(), session.inside.end(),
+                     [block](const FunctionSession::Inside& inside) {
+                       return inside.block == block &&
+                              inside.storage.use_count() != 0;
+                     });
+}
+
+// The program's op reads it behind this.
+void FunctionCalls::TakeRead(const CallFrame& frame) {
+  FunctionSession& session = *function_;
+  std::optional<FunctionRead> read = FindRead(frame, run_);
+  if (!read) return session.Fail(Refusal::kHostRead, frame.entry.id);
+  if (session.follows == nullptr) {
+    read->step = static_cast<std::uint32_t>(capture_.steps().size());
+    read->bits = BitsOf(*read, run_);  // each op has run at its call
+    session.reads.push_back(*read);
+    return;
+  }
+  read->step = cursor_ == nullptr ? 0 : cursor_->depth + 1;
+  const std::vector<FunctionRead>& expected = session.follows->reads;
+  const std::size_t i = session.reads.size();
+  if (i >= expected.size() || !IsSamePlace(*read, expected[i])) {
+    return session.Fail(Refusal::kNotSame, frame.entry.id);
+  }
+  if (run_.pending.size() + session.steps_run() != read->step) {
+    return session.Fail(Refusal::kInterrupted);
+  }
+  KeepConstants();
+  NoteLiving();
+  Flush(FlushReason::kItem);
+  read->bits = BitsOf(*read, run_);
+  session.reads.push_back(*read);
+  if (read->bits == expected[i].bits) return;
+  std::shared_ptr<const FunctionRecord> other;
+  if (session.find_other) {
+    other = session.find_other(*session.follows, i, read->bits);
+  }
+  if (other == nullptr) return session.Fail(Refusal::kOtherValue);
+  session.follows = std::move(other);
+  NoteBefore(&session);  // nothing was written into that was there before
+}
+
+// Those that a flush may free.
+void FunctionCalls::KeepConstants() {
+  FunctionSession& session = *function_;
+  const FunctionRecord& record = *session.follows;
+  for (std::size_t s = 0; s < run_.slots.size(); ++s) {
+    const FunctionSlot& slot = record.slots[s];
+    const SlotBinding& bound = run_.slots[s];
+    if (slot.kind != FunctionSlot::Kind::kConstant ||
+        session.ConstantOf(s) != nullptr) {
+      continue;
+    }
+    if (!bound.copied && (!bound.held || !session.births.Saw(bound.block))) {
+      return session.Fail(Refusal::kHostData);
+    }
+    session.constants.emplace_back(
+        s, std::string(bound.block->data + bound.shift + slot.begin,
+                       record.constants[slot.index].size()));
+  }
+}
+
+// Whatever the program does behind the read, it uses no other values.
+void FunctionCalls::NoteLiving() {
+  FunctionSession& session = *function_;
+  for (std::uint32_t s = 0; s < run_.slots.size(); ++s) {
+    const FunctionSlot::Kind kind = session.follows->slots[s].kind;
+    const bool is_made = kind == FunctionSlot::Kind::kBorn ||
+                         kind == FunctionSlot::Kind::kInside;
+    auto& across = session.across;
+    if (is_made && LivesAtRead(session, s, run_.slots[s].block) &&
+        std::find(across.begin(), across.end(), s) == across.end()) {
+      across.push_back(s);
+    }
+  }
+}
+
+void FunctionCalls::NoteBorn(const CallFrame& frame, const TraceNode& node) {
+  std::uint32_t i = 0;
+  for (const ResultRecord& result : node.step.results) {
+    if (result.kind == ResultRecord::Kind::kAlias) continue;
+    const c10::TensorImpl* const impl = frame.results[i++];
+    if (result.kind != ResultRecord::Kind::kFresh || impl == nullptr) continue;
+    const auto s = static_cast<std::size_t>(result.slot);
+    auto& born = function_->born;
+    if (born.size() <= s) born.resize(s + 1);
+    born[s].emplace(impl->storage().getWeakStorageImpl());
+  }
+}
+
+namespace {
+
+using Kind = FunctionSlot::Kind;
+
+bool SameFresh(const FreshTensor& a, const FreshTensor& b) {
+  return a.slot == b.slot && a.context == b.context && a.version == b.version &&
+         a.bytes == b.bytes && a.form == b.form;
+}
+
+// True if slot `s` is the same thing in both, for the steps so far and those
+// behind. `number_of`: a constant as bytes, where it is an argument.
+template <class NumberOf>
+bool SameSlot(const FunctionPlan& a, const FunctionPlan& b, std::size_t s,
+              const NumberOf& number_of) {
+  const FunctionSlot& x = a.record->slots[s];
+  const FunctionSlot& y = b.record->slots[s];
+  if (x.kind != y.kind) return false;
+  switch (x.kind) {
+    case Kind::kBorn:
+    case Kind::kInside:
+      return true;
+    case Kind::kDrawn:
+      return x.index == y.index;
+    case Kind::kConstant:
+      return number_of(a, x.index) == number_of(b, y.index);
+    case Kind::kArgument:
+    case Kind::kCaptured:
+      break;
+  }
+  if (x.begin != y.begin || x.end != y.end || x.bytes != y.bytes ||
+      x.first != y.first) {
+    return false;
+  }
+  return x.kind == Kind::kArgument
+             ? x.index == y.index
+             : a.captured[x.index].storage._unsafe_get_target() ==
+                   b.captured[y.index].storage._unsafe_get_target();
+}
+
+}  // namespace
+
+FunctionCalls::Bound FunctionCalls::RunToLastRead(
+    FunctionReplay* replay, const FunctionInputs& inputs) {
+  std::size_t first = 0;
+  for (std::size_t r = 0; r < replay->plan->record->reads.size(); ++r) {
+    const FunctionRead& read = replay->plan->record->reads[r];
+    if (first != read.step) {
+      const Bound bound = BeginPart(replay, first);
+      if (bound != Bound::kYes) return bound;
+      AppendSteps(*replay->plan, first, read.step);
+      const std::exception_ptr error = RunPending(FlushReason::kItem);
+      replay->has_begun = !run_.pending.empty();
+      if (error != nullptr) std::rethrow_exception(error);
+      first = read.step;
+    }
+    const std::uint64_t bits = BitsOf(read, run_);
+    counters_.ops_seen.Add();
+    counters_.ops_eager.Add();
+    if (bits == read.bits || Planted(Defect::kStaleRead)) continue;
+    const FunctionPlan* const other =
+        replay->find_other(*replay->plan, r, bits);
+    if (other == nullptr) {
+      replay->read = r;
+      replay->bits = bits;
+      return Bound::kOtherValue;
+    }
+    const Bound bound = GoOnBy(*other, first, inputs, replay);
+    if (bound != Bound::kYes) return bound;
+  }
+  return first == replay->plan->record->nodes.size() ? Bound::kYes
+                                                     : BeginPart(replay, first);
+}
+
+// The steps from number `first` on are about to be appended. What they use is
+// claimed anew: the flush before has let go of it.
+FunctionCalls::Bound FunctionCalls::BeginPart(FunctionReplay* replay,
+                                              std::size_t first) {
+  if (first == 0) return Bound::kYes;
+  const FunctionPlan& plan = *replay->plan;
+  const std::vector<FunctionSlot>& slots = plan.record->slots;
+  const std::size_t born = SlotsBefore(*plan.record, first);
+  BeginPending();
+  replay->has_begun = true;
+  run_.has_other_scalars = plan.has_other_scalars || !plan.uses.empty();
+  for (std::size_t f = 0; f < plan.fresh.size(); ++f) {
+    const FreshTensor& fresh = plan.fresh[f];
+    if (fresh.slot < born) continue;
+    at::Tensor& made = replay->made[f];
+    if (!made.defined()) {
+      MakeFresh(fresh, &made);
+    } else {
+      OwnFresh(fresh.slot, BlockOf(StorageOf(made.unsafeGetTensorImpl())));
+    }
+  }
+  for (std::uint32_t s = 0; s < slots.size(); ++s) {
+    const SlotBinding& bound = run_.slots[s];
+    if (bound.block == nullptr || bound.copied || bound.owned) continue;
+    if (!ClaimBound(s, slots[s].written)) return Bound::kOwnedByOthers;
+  }
+  return Bound::kYes;
+}
+
+// `to` takes over behind step number `step` - 1. Where it cannot, the replay
+// begins anew by it.
+FunctionCalls::Bound FunctionCalls::GoOnBy(const FunctionPlan& to,
+                                           std::size_t step,
+                                           const FunctionInputs& inputs,
+                                           FunctionReplay* replay) {
+  const FunctionPlan& from = *std::exchange(replay->plan, &to);
+  const std::size_t slots = SlotsBefore(*to.record, step);
+  for (std::size_t s = 0; s < slots; ++s) {
+    const auto number_of = [&](const FunctionPlan& plan, std::uint32_t at) {
+      const std::string number = NumberOfConstant(plan, at, inputs.numbers);
+      return number.empty() ? plan.constants[at] : number;
+    };
+    if (!SameSlot(from, to, s, number_of)) return Bound::kAnew;
+  }
+  const std::size_t drawn = from.record->drawn.size();
+  if (drawn != to.record->drawn.size()) return Bound::kAnew;
+  const std::size_t count = step < to.record->nodes.size()
+                                ? to.record->nodes[step]->scalar_begin
+                                : to.scalars.size();
+  const std::vector<ScalarValue> before(
+      run_.scalars.begin(),
+      run_.scalars.begin() + static_cast<std::ptrdiff_t>(count));
+  KeepNumbers(to, inputs.numbers);
+  const auto same = [](const ScalarValue& a, const ScalarValue& b) {
+    return a.SameBits(b);
+  };
+  if (!std::equal(before.begin(), before.end(), run_.scalars.begin(), same)) {
+    return Bound::kAnew;
+  }
+  c10::SmallVector<at::Tensor, 4> made(to.fresh.size() + drawn);
+  for (std::size_t f = 0; f < to.fresh.size(); ++f) {
+    if (to.fresh[f].slot >= slots) continue;
+    const auto known = std::find_if(
+        from.fresh.begin(), from.fresh.end(),
+        [&](const FreshTensor& one) { return SameFresh(one, to.fresh[f]); });
+    if (known == from.fresh.end()) return Bound::kAnew;
+    made[f] =
+        replay->made[static_cast<std::size_t>(known - from.fresh.begin())];
+  }
+  for (std::size_t d = 0; d < drawn; ++d) {
+    made[to.fresh.size() + d] = replay->made[from.fresh.size() + d];
+  }
+  UnbindFrom(&run_, slots);
+  replay->made = std::move(made);
+  const Bound bound = BindFunction(to, inputs);
+  if (bound != Bound::kYes) return bound;
+  if (!IndicesHold(to)) return Bound::kNo;
+  BindDrawn(to, replay->made.data() + to.fresh.size(), slots);
+  return Bound::kYes;
+}
+
+}  // namespace tjit::runtime

@@ -1,0 +1,286 @@
+// Functions that read whole numbers on the host and decide by them: Note [Host
+// reads] in function_plan.h.
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/runtime/thread/jit_testing.h"
+
+namespace tjit {
+namespace {
+
+// Solves x * x = a for each element by Newton's method, until all have
+// converged.
+at::Tensor Root(const at::Tensor& a) {
+  at::Tensor x = at::ones_like(a);
+  for (int i = 0; i < 30; ++i) {
+    const at::Tensor residual = x * x - a;
+    if ((residual.abs().max() < 1e-4).item<bool>()) break;
+    x = x - residual / (2 * x);
+  }
+  return x;
+}
+
+// An argument from which Root() takes about `steps` steps.
+at::Tensor FarBy(int steps) {
+  return at::full({16}, 1 + std::ldexp(1.0, 2 * steps)) + at::rand({16});
+}
+
+TEST_F(JitTest, ALoopThatConvergesIsReplayed) {
+  int runs = 0;
+  auto fast = jit([&](const at::Tensor& a) {
+    ++runs;
+    return Root(a);
+  });
+  for (int i = 0; i < 20; ++i) {
+    const at::Tensor a = FarBy(3);
+    EXPECT_TRUE(SameBits(fast(a), Root(a))) << i;
+  }
+  const int before = runs;
+  for (int i = 0; i < 20; ++i) {
+    const at::Tensor a = FarBy(3);
+    EXPECT_TRUE(SameBits(fast(a), Root(a))) << i;
+  }
+  EXPECT_LE(runs - before, 2) << fast.stats().why;  // checks
+  EXPECT_GE(fast.stats().replays, 18) << fast.stats().why;
+  EXPECT_EQ(fast.stats().not_same, 0);
+}
+
+TEST_F(JitTest, EachNumberOfStepsIsAWay) {
+  auto fast = jit(&Root);
+  constexpr int kWays[] = {1, 3, 2, 4, 1, 2, 2, 5, 3, 1};
+  for (int i = 0; i < 200; ++i) {
+    const at::Tensor a = FarBy(kWays[i % 10]);
+    EXPECT_TRUE(SameBits(fast(a), Root(a))) << i;
+  }
+  const std::int64_t before = fast.stats().replays;
+  for (int i = 0; i < 100; ++i) {
+    const at::Tensor a = FarBy(kWays[i % 10]);
+    EXPECT_TRUE(SameBits(fast(a), Root(a))) << i;
+  }
+  EXPECT_GE(fast.stats().replays - before, 90) << fast.stats().why;
+  EXPECT_GE(fast.stats().plans, 4);
+  EXPECT_EQ(fast.stats().not_same, 0);
+}
+
+TEST_F(JitTest, AReplayThatGoesOnRunsNoStepTwice) {
+  auto fast = jit(&Root);
+  for (int i = 0; i < 100; ++i) fast(FarBy(1 + i % 3));
+  const auto ops_of = [](const auto& call) {
+    sync();
+    const std::int64_t before = stats().ops_seen;
+    call();
+    sync();
+    return stats().ops_seen - before;
+  };
+  for (int i = 0; i < 30; ++i) {
+    const at::Tensor a = FarBy(1 + i % 3);
+    at::Tensor expected, y;
+    const std::int64_t ops = ops_of([&] { expected = Root(a); });
+    const std::int64_t replays = fast.stats().replays;
+    const std::int64_t replayed = ops_of([&] { y = fast(a); });
+    EXPECT_TRUE(SameBits(y, expected)) << i;
+    if (fast.stats().replays != replays) {
+      EXPECT_LE(replayed, ops) << i;
+    }
+  }
+}
+
+TEST_F(JitTest, WholeNumbersAreReadToo) {
+  const auto f = [](const at::Tensor& x) {
+    const auto many = (x > 0.5).sum().item<std::int64_t>();
+    return many > 4 ? x * 2 + many : x - 1;
+  };
+  auto fast = jit(f);
+  for (int i = 0; i < 300; ++i) ExpectSame(fast, f, at::rand({8}));
+  EXPECT_GE(fast.stats().replays, 200) << fast.stats().why;
+}
+
+TEST_F(JitTest, AReadAtTheEndOfAFunction) {
+  const auto f = [](const at::Tensor& x) {
+    const at::Tensor y = x + 1;
+    return std::make_pair(y, (y.sum() > 9).item<bool>());
+  };
+  auto fast = jit(f);
+  for (int i = 0; i < 40; ++i) {
+    const at::Tensor x = at::full({4}, i % 3);
+    const auto [y, is_large] = fast(x);
+    const auto [expected, expected_large] = f(x);
+    EXPECT_TRUE(SameBits(y, expected));
+    EXPECT_EQ(is_large, expected_large) << i;
+  }
+  EXPECT_GE(fast.stats().replays, 25) << fast.stats().why;
+}
+
+TEST_F(JitTest, TwoReadsInARow) {
+  const auto f = [](const at::Tensor& x) {
+    const at::Tensor y = x.exp();
+    const at::Tensor low = y.min() < 1.2, high = y.max() > 2.2;
+    if (low.item<bool>() && high.item<bool>()) return y * 2;
+    return y + 3;
+  };
+  auto fast = jit(f);
+  for (int i = 0; i < 200; ++i) ExpectSame(fast, f, at::rand({4}));
+  EXPECT_GE(fast.stats().replays, 150) << fast.stats().why;
+}
+
+TEST_F(JitTest, WritesBehindTheLastRead) {
+  at::Tensor state = at::zeros({8});
+  at::Tensor twin = at::zeros({8});
+  const auto f = [](at::Tensor& to, const at::Tensor& x) {
+    at::Tensor y = x * 2;
+    if ((y.sum() > 8).item<bool>()) y = y - 1;
+    to.add_(y);
+    return y.sum();
+  };
+  auto fast = jit([&](const at::Tensor& x) { return f(state, x); });
+  for (int i = 0; i < 60; ++i) {
+    const at::Tensor x = at::rand({8});
+    EXPECT_TRUE(SameBits(fast(x), f(twin, x))) << i;
+    EXPECT_TRUE(SameBits(state, twin)) << i;
+    EXPECT_EQ(state._version(), twin._version()) << i;
+  }
+  EXPECT_GE(fast.stats().replays, 30) << fast.stats().why;
+}
+
+TEST_F(JitTest, ReadsBehindAWriteAreRefused) {
+  at::Tensor state = at::zeros({8});
+  auto fast = jit([&](const at::Tensor& x) {
+    state.add_(x);
+    return (state.sum() > 8).item<bool>() ? x * 2 : x + 1;
+  });
+  for (int i = 0; i < 8; ++i) fast(at::rand({8}));
+  EXPECT_EQ(fast.stats().replays, 0);
+  EXPECT_NE(fast.stats().why.find("jit_read_after_write"), std::string::npos)
+      << fast.stats().why;
+}
+
+TEST_F(JitTest, ReadsWithRandomNumbersAreRefused) {
+  auto fast = jit([](const at::Tensor& x) {
+    const at::Tensor y = x + at::rand({8});
+    return (y.sum() > 8).item<bool>() ? y * 2 : y + 1;
+  });
+  for (int i = 0; i < 8; ++i) {
+    at::manual_seed(i);
+    const at::Tensor x = at::ones({8});
+    fast(x);
+  }
+  EXPECT_EQ(fast.stats().replays, 0);
+  EXPECT_NE(fast.stats().why.find("jit_read_after_write"), std::string::npos)
+      << fast.stats().why;
+}
+
+TEST_F(JitTest, FloatingNumbersAreRefusedWithTheRemedy) {
+  auto fast = jit([](const at::Tensor& x) {
+    return x.sum().item<float>() > 2 ? x * 2 : x + 1;
+  });
+  for (int i = 0; i < 8; ++i) fast(at::rand({8}));
+  EXPECT_EQ(fast.stats().replays, 0);
+  EXPECT_NE(fast.stats().why.find("(a < b).item<bool>()"), std::string::npos)
+      << fast.stats().why;
+}
+
+TEST_F(JitTest, AnArgumentIsReadOnlyBehindAnOp) {
+  const auto f = [](const at::Tensor& x, const at::Tensor& flag) {
+    const at::Tensor y = x * 2;
+    return flag.item<bool>() ? y : y + 1;
+  };
+  auto fast = jit(f);
+  for (int i = 0; i < 10; ++i) {
+    ExpectSame(fast, f, at::rand({8}), at::full({}, i % 2 == 0, at::kBool));
+  }
+  EXPECT_EQ(fast.stats().replays, 0);
+  EXPECT_NE(fast.stats().why.find("jit_host_read"), std::string::npos);
+}
+
+TEST_F(JitTest, ValuesAcrossAReadThatLiveOnAreRefused) {
+  at::Tensor kept;
+  auto fast = jit([&](const at::Tensor& x) {
+    const at::Tensor y = x * 2;
+    const bool is_large = (y.sum() > 100).item<bool>();
+    kept = y;
+    return is_large ? x : x + 1;
+  });
+  for (int i = 0; i < 8; ++i) fast(at::rand({8}));
+  EXPECT_EQ(fast.stats().replays, 0);
+  EXPECT_NE(fast.stats().why.find("jit_value_escapes"), std::string::npos)
+      << fast.stats().why;
+}
+
+TEST_F(JitTest, NumbersAreArgumentsOfFunctionsThatRead) {
+  const auto f = [](const at::Tensor& x, double dt) {
+    at::Tensor y = x * dt;
+    if ((y.sum() > 4).item<bool>()) y = y * 0.5;
+    return y + dt;
+  };
+  auto fast = jit(f);
+  for (int i = 0; i < 100; ++i) {
+    ExpectSame(fast, f, at::rand({8}), 0.5 + 0.01 * i);
+  }
+  EXPECT_GE(fast.stats().replays, 60) << fast.stats().why;
+}
+
+TEST_F(JitTest, ArgumentsOfFunctionsThatReadAreBoundAnew) {
+  const at::Tensor whole = at::rand({64, 8});
+  auto fast = jit(&Root);
+  for (int i = 0; i < 64; ++i) {
+    ExpectSame(fast, &Root, whole[i] * 9 + 1);
+    const at::Tensor row = whole[i];
+    ExpectSame(fast, &Root, row);
+  }
+  EXPECT_GE(fast.stats().replays, 60) << fast.stats().why;
+}
+
+TEST_F(JitTest, TwoThreadsCallOneThatReads) {
+  auto fast = jit(&Root);
+  const auto calls = [&](int from) {
+    const at::NoGradGuard no_grad;
+    int wrong = 0;
+    for (int i = 0; i < 200; ++i) {
+      const at::Tensor a =
+          at::full({16}, 1 + std::ldexp(1.0, 2 * (1 + (from + i) % 3)));
+      wrong += !SameBits(fast(a), Root(a));
+    }
+    EXPECT_EQ(wrong, 0);
+  };
+  std::thread other(calls, 1);
+  calls(0);
+  other.join();
+  EXPECT_GE(fast.stats().replays, 100) << fast.stats().why;
+}
+
+TEST_F(JitTest, ACheckThatGoesAnotherWayIsNoMismatch) {
+  auto fast = jit(&Root, {.verify_every = 2});
+  for (int i = 0; i < 200; ++i) ExpectSame(fast, &Root, FarBy(1 + i % 4));
+  EXPECT_EQ(fast.stats().not_same, 0);
+  EXPECT_GE(fast.stats().replays, 40) << fast.stats().why;
+  EXPECT_GE(fast.stats().verified, 5);
+}
+
+TEST_F(JitTest, AStaleReadIsFound) {
+  auto fast = jit(&Root, {.verify_every = 0});
+  for (int i = 0; i < 20; ++i) fast(FarBy(2));
+  const at::Tensor a = FarBy(5);
+  const Tensors y = UnderDefect("stale_read", [&] { return Tensors{fast(a)}; });
+  EXPECT_FALSE(SameBits(y[0], Root(a)));
+}
+
+TEST_F(JitTest, AnErrorBehindAReadIsTheFunctions) {
+  const auto f = [](const at::Tensor& x, const at::Tensor& index) {
+    const at::Tensor y = x * 2;
+    if ((y.sum() > 1000).item<bool>()) return y;
+    return y.index_select(0, index);
+  };
+  auto fast = jit(f);
+  for (int i = 0; i < 20; ++i) {
+    ExpectSame(fast, f, at::rand({8}), at::tensor({1, 2, 3}));
+  }
+  EXPECT_GE(fast.stats().replays, 5) << fast.stats().why;
+  EXPECT_THROW(fast(at::rand({8}), at::tensor({1, 2, 8})), c10::Error);
+  ExpectSame(fast, f, at::rand({8}), at::tensor({1, 2, 7}));
+}
+
+}  // namespace
+}  // namespace tjit
