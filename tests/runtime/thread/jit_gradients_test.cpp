@@ -48,6 +48,33 @@ class Training {
   Tensors parameters_;
 };
 
+// The optimizer outside goes on where the function has read a number.
+TEST_F(JitTest, GradientsBeforeAHostRead) {
+  const at::AutoGradMode with_gradients(true);
+  Training eager(Training::Zero::kInside), replayed(Training::Zero::kInside);
+  const auto step = [](Training& net, const at::Tensor& x,
+                       const at::Tensor& y) {
+    const at::Tensor loss = net.Loss(x, y);
+    return (loss < 0.2).item<bool>() ? loss * 2 : loss;
+  };
+  auto fast = jit([&](const at::Tensor& x, const at::Tensor& y) {
+    return step(replayed, x, y);
+  });
+  for (int i = 0; i < 100; ++i) {
+    const at::Tensor x = at::rand({8, 4}), y = at::rand({8, 1});
+    const at::Tensor a = fast(x, y);
+    EXPECT_TRUE(SameBits(a, step(eager, x, y))) << i;
+    for (std::size_t p = 0; p < 3; ++p) {
+      EXPECT_TRUE(SameBits(replayed.parameters()[p].grad(),
+                           eager.parameters()[p].grad()))
+          << i << " " << p;
+    }
+    replayed.Update();
+    eager.Update();
+  }
+  EXPECT_GE(fast.stats().replays, 60) << fast.stats().why;
+}
+
 TEST_F(JitTest, GradientsOfParameters) {
   const at::AutoGradMode with_gradients(true);
   for (const auto zero : {Training::Zero::kInside, Training::Zero::kOutside,
