@@ -13,8 +13,9 @@
 //
 // The contract: what the function does on the host (prints, counters, branches,
 // numbers and tensor handles that it reads by itself) happens only when it
-// runs. A number that may change has to be an argument. From time to time a
-// call runs the function and compares (JitOptions::verify_every).
+// runs. A number that may change has to be an argument, or read by tjit::ref().
+// From time to time a call runs the function and compares
+// (JitOptions::verify_every).
 //
 // A function that reads a floating number on the host, makes a graph for
 // gradients or keeps a tensor that it does not return is run at each call;
@@ -155,6 +156,14 @@ template <class F>
 Jit<std::decay_t<F>> jit(F&& function, JitOptions options = {}) {
   return Jit<std::decay_t<F>>(std::forward<F>(function), std::move(options));
 }
+
+// In a wrapped function, a number from outside that may be another one at each
+// call: `tjit::ref(options.dt)` for `options.dt`. Returns it, and elsewhere
+// does no more. A replay reads it where it lies, once: the variable has to live
+// as long as the Jit does, and the function must not change it. Threads: nobody
+// writes it while the function is called.
+TJIT_API double ref(const double& number);
+double ref(const double&& number) = delete;
 
 // While it lives, host code runs that a replay must not skip: a function that
 // is recorded around it runs at each call. `why`: a literal.

@@ -41,6 +41,7 @@
 #include <c10/util/intrusive_ptr.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -91,7 +92,7 @@ struct FunctionArgument {
           c10::intrusive_ptr<c10::StorageImpl>())};
 };
 
-// A double that was passed.
+// A double that was passed, or that tjit::ref() has read.
 struct FunctionNumber {
   double value = 0;
   bool is_free = false;  // its uses are known: another value is another scalar
@@ -204,7 +205,15 @@ struct FunctionKey {
   std::uint64_t global = 0;          // of the process: GlobalContext::word
   std::vector<std::uint64_t> words;  // arguments that must be the same
   std::vector<FunctionArgument> arguments;
+  // Those that are passed, then those behind `refs`: where tjit::ref() found
+  // them, in the order of the calls.
   std::vector<FunctionNumber> numbers;
+  std::vector<const double*> refs;
+
+  // Number `n` of a call that passes `passed`.
+  double NumberAt(std::size_t n, c10::ArrayRef<double> passed) const {
+    return n < passed.size() ? passed[n] : *refs[n - passed.size()];
+  }
 };
 
 // The first call.

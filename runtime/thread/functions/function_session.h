@@ -95,6 +95,8 @@ struct FunctionSession {
     }
     return nullptr;
   }
+  // The function reads this number.
+  void AddRef(const double* number);
   // The first reason stays.
   void Fail(Refusal refusal, OpId about = kNoOp) {
     if (has_failed()) return;

@@ -575,6 +575,14 @@ void JitCall::Leave() {
 
 namespace tjit {
 
+double ref(const double& number) {
+  runtime::ThreadState* const state = runtime::t_context.state;
+  if (state != nullptr && state->open_function() != nullptr) {
+    state->open_function()->AddRef(&number);
+  }
+  return number;
+}
+
 NoJit::NoJit(const char*) {
   runtime::ThreadState* const state = runtime::t_context.state;
   if (state != nullptr && state->open_function() != nullptr) {

@@ -112,7 +112,7 @@ Likeness Compare(const FunctionKey& known, std::uint32_t context,
                  std::uint64_t global, const FunctionInputs& inputs) {
   if (known.context != context || known.global != global ||
       known.arguments.size() != inputs.tensors.size() ||
-      known.numbers.size() != inputs.numbers.size() ||
+      known.numbers.size() != inputs.numbers.size() + known.refs.size() ||
       !std::equal(known.words.begin(), known.words.end(), inputs.words.begin(),
                   inputs.words.end())) {
     return Likeness::kOther;
@@ -123,9 +123,9 @@ Likeness Compare(const FunctionKey& known, std::uint32_t context,
     if (one == Likeness::kOther) return one;
     likeness = std::max(likeness, one);
   }
-  for (std::size_t i = 0; i < inputs.numbers.size(); ++i) {
+  for (std::size_t i = 0; i < known.numbers.size(); ++i) {
     if (!known.numbers[i].is_free &&
-        !SameBits(known.numbers[i].value, inputs.numbers[i])) {
+        !SameBits(known.numbers[i].value, known.NumberAt(i, inputs.numbers))) {
       likeness = Likeness::kOtherNumbers;
     }
   }
@@ -137,7 +137,8 @@ bool NumbersFit(const FunctionPlan& plan, c10::ArrayRef<double> numbers) {
     if (use.is_constant || use.policy == ScalarPolicy::kFree) continue;
     ScalarValue value;
     value.type = static_cast<std::uint64_t>(c10::ScalarType::Double);
-    value.bits[0] = std::bit_cast<std::uint64_t>(numbers[use.number]);
+    value.bits[0] =
+        std::bit_cast<std::uint64_t>(plan.key.NumberAt(use.number, numbers));
     if (ValueClass(use.policy, value) != use.value_class) return false;
   }
   return true;

@@ -9,6 +9,7 @@
 #include "runtime/thread/functions/draws.h"
 #include "runtime/thread/functions/function_calls.h"
 #include "runtime/thread/functions/host_reads.h"
+#include "runtime/thread/functions/jit_match.h"
 #include "runtime/thread/loop_state.h"
 #include "runtime/thread/match.h"
 #include "runtime/thread/thread_registry.h"
@@ -115,6 +116,19 @@ void RecordExternal(FunctionSession* session, std::int32_t slot,
   }
   session->externals.push_back(
       {slot, std::move(captured), BytesOfNumber(*session, impl)});
+}
+
+void FunctionSession::AddRef(const double* number) {
+  const auto known = std::find(key.refs.begin(), key.refs.end(), number);
+  if (known == key.refs.end()) {
+    key.refs.push_back(number);
+    key.numbers.push_back({*number});
+    return;
+  }
+  const std::size_t passed = key.numbers.size() - key.refs.size();
+  const auto i = static_cast<std::size_t>(known - key.refs.begin());
+  // A replay reads it once.
+  if (!SameBits(key.numbers[passed + i].value, *number)) Fail(Refusal::kNumber);
 }
 
 void FunctionCalls::AddLeaf(const at::Tensor& leaf) {

@@ -623,7 +623,8 @@ std::unique_ptr<FunctionPlan> FunctionCalls::EndFollowing(
     session.Fail(Refusal::kNotSame);
     return nullptr;
   }
-  if (session.reads.size() != session.follows->reads.size()) {
+  if (session.reads.size() != session.follows->reads.size() ||
+      session.key.refs != session.follows->key.refs) {
     session.Fail(Refusal::kNotSame);
     return nullptr;
   }

@@ -93,7 +93,8 @@ std::string NumberOfConstant(const FunctionPlan& plan, std::uint32_t at,
                              c10::ArrayRef<double> numbers) {
   for (const NumberUse& use : plan.uses) {
     if (!use.is_constant || use.at != at) continue;
-    return BytesOfConstant(numbers[use.number], plan.constants[at].size());
+    return BytesOfConstant(plan.key.NumberAt(use.number, numbers),
+                           plan.constants[at].size());
   }
   return {};
 }
@@ -230,7 +231,8 @@ void FunctionCalls::KeepNumbers(const FunctionPlan& plan,
     if (use.is_constant) continue;
     ScalarValue& scalar = run_.scalars[use.at];
     if (!Planted(Defect::kStaleScalar)) {
-      std::memcpy(scalar.bits, &numbers[use.number], sizeof(double));
+      const double number = plan.key.NumberAt(use.number, numbers);
+      std::memcpy(scalar.bits, &number, sizeof(double));
     }
   }
   run_.has_other_scalars = plan.has_other_scalars || !plan.uses.empty();

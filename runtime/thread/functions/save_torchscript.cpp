@@ -178,6 +178,10 @@ FunctionModule JitCall::MakeModule(const char* who,
   TORCH_CHECK(plan.record->reads.empty(), who, ": \"", core_->options.name,
               "\" reads numbers on the host and may decide by them, which the "
               "ops of one call do not say; wrap the part that does not");
+  TORCH_CHECK(
+      plan.key.refs.empty(), who, ": \"", core_->options.name,
+      "\" reads numbers by tjit::ref(), which a file has not; pass them "
+      "as arguments");
   TORCH_CHECK(plan.leaves.empty(), who, ": \"", core_->options.name,
               "\" has a backward pass inside, whose "
               "gradients have no form in TorchScript; wrap the function that "
