@@ -120,6 +120,8 @@ class FunctionCalls : public TraceCursor {
   void NoteBefore(FunctionSession* session);
   void NoteBorn(const CallFrame& frame, const TraceNode& node);
   void TakeRead(const CallFrame& frame);
+  void TakeChecks(std::size_t step);
+  void RunToRead(std::size_t step, FlushReason reason);
   void KeepConstants();
   void NoteLiving();
   Bound BindFunction(const FunctionPlan& plan, const FunctionInputs& inputs)

@@ -26,7 +26,8 @@
 // a path of its own, whose steps up to the read are those of the others. A
 // replay runs these steps, looks at the number, and goes on by the plan that
 // read the same. If there is none the function runs: so a function must not
-// have written into what was there before, nor drawn, when it reads.
+// have written into what was there before, nor drawn, when it reads. Indices
+// that it computes are looked at in the same way: an op would throw on them.
 //
 // Invariants: (1) A plan holds no strong reference to a tensor or storage.
 // (2) A plan does not change once it is published, but for its counters.
@@ -183,7 +184,7 @@ struct FunctionLeaf {
 };
 
 // Integers that a step indexes by: the function throws unless all are allowed.
-// Nothing in it writes them before that step, so they are looked at first.
+// Nothing in it writes them before that step, so they are looked at before all.
 struct FunctionIndex {
   std::int32_t slot = kNoSlot;
   std::uint32_t step = 0;
@@ -191,12 +192,15 @@ struct FunctionIndex {
   IndexRange allowed{};
 };
 
-// A whole number or bool that the function reads on the host.
+// A whole number or bool that the function reads on the host, or a tensor of
+// integers that it computes, and that step `step` indexes by.
 struct FunctionRead {
   std::uint32_t step = 0;  // the one behind it
   std::int32_t slot = kNoSlot;
   TensorGeometry geometry;
-  std::uint64_t bits = 0;
+  bool is_check = false;   // of indices
+  std::uint64_t bits = 0;  // what was read
+  IndexRange allowed{};    // of a check
 };
 
 // What a call is told by before anything runs.

@@ -50,7 +50,8 @@ std::uint64_t BitsOf(const FunctionRead& read, const Run& run) {
 namespace {
 
 bool IsSamePlace(const FunctionRead& a, const FunctionRead& b) {
-  return a.step == b.step && a.slot == b.slot && a.geometry == b.geometry;
+  return a.step == b.step && a.slot == b.slot && a.is_check == b.is_check &&
+         a.geometry == b.geometry;
 }
 
 }  // namespace
@@ -109,12 +110,8 @@ void FunctionCalls::TakeRead(const CallFrame& frame) {
   if (i >= expected.size() || !IsSamePlace(*read, expected[i])) {
     return session.Fail(Refusal::kNotSame, frame.entry.id);
   }
-  if (run_.pending.size() + session.steps_run() != read->step) {
-    return session.Fail(Refusal::kInterrupted);
-  }
-  KeepConstants();
-  NoteLiving();
-  Flush(FlushReason::kItem);
+  RunToRead(read->step, FlushReason::kItem);
+  if (session.has_failed()) return;
   read->bits = BitsOf(*read, run_);
   session.reads.push_back(*read);
   if (read->bits == expected[i].bits) return;
@@ -125,6 +122,31 @@ void FunctionCalls::TakeRead(const CallFrame& frame) {
   if (other == nullptr) return session.Fail(Refusal::kOtherValue);
   session.follows = std::move(other);
   NoteBefore(&session);  // nothing was written into that was there before
+}
+
+// Step number `step` is about to be followed, which indexes by what it
+// computes.
+void FunctionCalls::TakeChecks(std::size_t step) {
+  FunctionSession& session = *function_;
+  const std::vector<FunctionRead>& expected = session.follows->reads;
+  while (session.reads.size() < expected.size()) {
+    const FunctionRead& next = expected[session.reads.size()];
+    if (!next.is_check || next.step != step) return;
+    RunToRead(step, FlushReason::kValueCheck);
+    if (session.has_failed()) return;
+    session.reads.push_back(next);
+  }
+}
+
+// Runs the steps before number `step`, and keeps what is known of their values.
+void FunctionCalls::RunToRead(std::size_t step, FlushReason reason) {
+  FunctionSession& session = *function_;
+  if (run_.pending.size() + session.steps_run() != step) {
+    return session.Fail(Refusal::kInterrupted);
+  }
+  KeepConstants();
+  NoteLiving();
+  Flush(reason);
 }
 
 // Those that a flush may free.
@@ -229,6 +251,14 @@ FunctionCalls::Bound FunctionCalls::RunToLastRead(
       replay->has_begun = !run_.pending.empty();
       if (error != nullptr) std::rethrow_exception(error);
       first = read.step;
+    }
+    if (read.is_check) {
+      const SlotBinding& slot = run_.slots[static_cast<std::size_t>(read.slot)];
+      if (!IndicesPass(read.geometry, slot.block->data + slot.shift,
+                       read.allowed)) {
+        return Bound::kNo;
+      }
+      continue;
     }
     const std::uint64_t bits = BitsOf(read, run_);
     counters_.ops_seen.Add();

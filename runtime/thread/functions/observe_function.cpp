@@ -264,6 +264,7 @@ bool FunctionCalls::FollowFunction(CallFrame& frame, Decision* decision) {
   const std::size_t next = cursor_ == nullptr ? 0 : cursor_->depth + 1;
   if (!session.has_failed() && next < nodes.size()) {
     TraceNode* const node = nodes[next];
+    TakeChecks(next);
     BailReason why = BailReason::kOpDiffers;
     constexpr int kAttempts = 3;
     int attempt = 0;
@@ -492,17 +493,29 @@ void LookAtReads(const std::vector<const StepRecord*>& steps,
     const Kind kind = record.slots[static_cast<std::size_t>(slot)].kind;
     return kind == Kind::kBorn || kind == Kind::kInside || kind == Kind::kDrawn;
   };
-  for (const FunctionRead& read : session->reads) {
-    if (!is_made_inside(read.slot)) session->Fail(Refusal::kHostRead);
+  // The first step that writes into what was there before.
+  std::size_t first_write = 0;
+  for (; first_write < steps.size(); ++first_write) {
+    const auto& args = steps[first_write]->args;
+    if (std::any_of(args.begin(), args.end(), [&](const ArgRecord& arg) {
+          return arg.written && arg.slot != kNoSlot &&
+                 !is_made_inside(arg.slot);
+        })) {
+      break;
+    }
   }
+  bool draws = false;
   for (std::uint32_t d = 0; d < session->drawn.size(); ++d) {
-    if (!IsFixed(*session, d)) session->Fail(Refusal::kReadAfterWrite);
+    draws |= !IsFixed(*session, d);
   }
-  for (std::size_t i = 0; i < session->steps_run(); ++i) {
-    for (const ArgRecord& arg : steps[i]->args) {
-      if (arg.written && arg.slot != kNoSlot && !is_made_inside(arg.slot)) {
-        session->Fail(Refusal::kReadAfterWrite, steps[i]->op);
-      }
+  for (const FunctionRead& read : session->reads) {
+    const OpId op = read.is_check ? steps[read.step]->op : kNoOp;
+    if (!is_made_inside(read.slot)) {
+      session->Fail(read.is_check ? Refusal::kValueCheck : Refusal::kHostRead,
+                    op);
+    } else if (draws || first_write < read.step) {
+      session->Fail(
+          read.is_check ? Refusal::kValueCheck : Refusal::kReadAfterWrite, op);
     }
   }
 }
@@ -515,7 +528,14 @@ void LookAtRecord(const std::vector<const StepRecord*>& steps,
   for (const FunctionIndex& index : session->indices) {
     const auto s = static_cast<std::size_t>(index.slot);
     if (IsComputed(index, steps, record.slots[s], *session)) {
-      session->Fail(Refusal::kValueCheck, steps[index.step]->op);
+      std::vector<FunctionRead>& reads = session->reads;
+      const auto place =
+          std::upper_bound(reads.begin(), reads.end(), index.step,
+                           [](std::uint32_t step, const FunctionRead& r) {
+                             return step < r.step;
+                           });
+      reads.insert(place, {index.step, index.slot, index.geometry,
+                           /*is_check=*/true, 0, index.allowed});
     } else if (record.slots[s].kind != FunctionSlot::Kind::kDrawn) {
       made->indices.push_back(index);
     }
