@@ -141,11 +141,14 @@ void FunctionCalls::TakeChecks(std::size_t step) {
 // Runs the steps before number `step`, and keeps what is known of their values.
 void FunctionCalls::RunToRead(std::size_t step, FlushReason reason) {
   FunctionSession& session = *function_;
-  if (run_.pending.size() + session.steps_run() != step) {
-    return session.Fail(Refusal::kInterrupted);
+  {
+    const StateLock lock(this);  // another thread may run them
+    if (run_.pending.size() + session.steps_run() != step) {
+      return session.Fail(Refusal::kInterrupted);
+    }
+    KeepConstants();
+    NoteLiving();
   }
-  KeepConstants();
-  NoteLiving();
   Flush(reason);
 }
 
