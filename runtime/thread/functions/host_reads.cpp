@@ -12,6 +12,7 @@
 #include "runtime/platform/test_hooks.h"
 #include "runtime/thread/functions/function_calls.h"
 #include "runtime/thread/match.h"
+#include "runtime/thread/thread_state.h"
 
 namespace tjit::runtime {
 

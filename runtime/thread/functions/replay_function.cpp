@@ -102,8 +102,9 @@ std::string NumberOfConstant(const FunctionPlan& plan, std::uint32_t at,
 // The slots that the run has not bound yet.
 FunctionCalls::Bound FunctionCalls::BindFunction(const FunctionPlan& plan,
                                                  const FunctionInputs& inputs) {
-  while (run_.slots.size() < plan.record->slots.size()) {
-    const FunctionSlot& from = plan.record->slots[run_.slots.size()];
+  const std::vector<FunctionSlot>& slots = plan.record->slots;
+  for (std::size_t s = run_.slots.size(); s < slots.size(); ++s) {
+    const FunctionSlot& from = slots[s];
     Bound bound = Bound::kYes;
     switch (from.kind) {
       case Kind::kBorn:
