@@ -110,7 +110,8 @@ FunctionCalls::Bound FunctionCalls::BindFunction(const FunctionPlan& plan,
       case Kind::kBorn:
       case Kind::kInside:
       case Kind::kDrawn:  // BindDrawn()
-        run_.slots.emplace_back();
+        while (s + 1 < slots.size() && slots[s + 1].kind <= Kind::kDrawn) ++s;
+        run_.slots.resize(s + 1);
         break;
       case Kind::kArgument: {
         const c10::TensorImpl* const impl =
