@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "recorder/trace_text.h"
+#include "support/printed_name.h"
 #include "support/text_cursor.h"
 
 namespace tjit {
@@ -71,6 +72,8 @@ class Parser {
     }
     if (!c_.ConsumeUnsigned(&slot.bytes) || !c_.Consume("bytes")) return false;
     t_.slots.push_back(slot);
+    std::string& name = t_.names.emplace_back();
+    if (c_.Try("called") && !ConsumePrintedName(&c_, &name)) return false;
     return c_.ConsumeEndOfLine();
   }
 
@@ -100,14 +103,26 @@ class Parser {
     return true;
   }
 
-  // s0! f32[8,4](1,8)+16' ks=9, or -
+  // s0! f32[8,4](1,8)+16' ks=9, s0:weight f32[8,4], or -
   bool Tensor(std::int32_t* slot, bool* is_written, TensorGeometry* g) {
     if (c_.Try("-")) return true;
     std::int64_t number = 0;
     if (!c_.Consume("s") || !Number(INT32_MAX, &number)) return false;
     *slot = static_cast<std::int32_t>(number);
+    if (!SlotName(static_cast<std::size_t>(number))) return false;
     *is_written = c_.Try("!");
     return GeometryWithKeys(g);
+  }
+
+  // That of the slot's line, if it has one.
+  bool SlotName(std::size_t slot) {
+    std::string name;
+    if (c_.Try(":") && !ConsumePrintedName(&c_, &name)) return false;
+    const std::string known = slot < t_.names.size() ? t_.names[slot] : "";
+    if (name == known) return true;
+    return c_.Fail(absl::StrCat(
+        "slot ", slot, known.empty() ? " has no name" : " is called ",
+        known.empty() ? "" : PrintedName(known), " in its line"));
   }
 
   bool GeometryWithKeys(TensorGeometry* g) {
@@ -281,7 +296,7 @@ std::string ToText(const ParsedTrace& trace) {
                         trace.steps.size(), trace.slots.size(), trace.key_hash,
                         trace.starts_at_boundary ? " at_boundary" : "");
   }
-  return text + ToText(trace.records(), trace.slots);
+  return text + ToText(trace.records(), trace.slots, trace.names);
 }
 
 bool ParseTrace(std::string_view text, ParsedTrace* trace, std::string* error) {

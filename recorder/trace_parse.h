@@ -22,6 +22,7 @@ struct ParsedTrace {
   bool starts_at_boundary = false;
   std::vector<StepRecord> steps;
   std::vector<SlotRecord> slots;
+  std::vector<std::string> names;  // of slots; "": it has none
 
   std::vector<const StepRecord*> records() const;
 };

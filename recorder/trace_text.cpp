@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "support/assert.h"
+#include "support/printed_name.h"
 
 namespace tjit {
 namespace {
@@ -60,6 +61,8 @@ std::string ValueText(const ScalarValue& value) {
 
 class Printer {
  public:
+  explicit Printer(const std::vector<std::string>& names) : names_(names) {}
+
   std::string Print(const std::vector<const StepRecord*>& steps,
                     const std::vector<SlotRecord>& slots) {
     for (std::size_t i = 0; i < slots.size(); ++i) {
@@ -72,13 +75,20 @@ class Printer {
       } else {
         absl::StrAppend(&text_, "born %", slots[i].born_step, " ");
       }
-      absl::StrAppend(&text_, slots[i].bytes, " bytes\n");
+      absl::StrAppend(&text_, slots[i].bytes, " bytes", NameOf(i, " called "),
+                      "\n");
     }
     for (std::size_t i = 0; i < steps.size(); ++i) AddStep(i, *steps[i]);
     return std::move(text_);
   }
 
  private:
+  // With `before` in front; "" of a slot without one.
+  std::string NameOf(std::size_t slot, const char* before) const {
+    if (slot >= names_.size() || names_[slot].empty()) return "";
+    return before + PrintedName(names_[slot]);
+  }
+
   void AddStep(std::size_t index, const StepRecord& step) {
     absl::StrAppend(&text_, "  %", index, " ",
                     step.kind == StepKind::kAtCall ? "call " : "",
@@ -105,7 +115,9 @@ class Printer {
       absl::StrAppend(&text_, "-");
       return;
     }
-    absl::StrAppend(&text_, "s", slot, is_written ? "! " : " ");
+    absl::StrAppend(&text_, "s", slot,
+                    NameOf(static_cast<std::size_t>(slot), ":"),
+                    is_written ? "! " : " ");
     AddGeometry(geometry);
   }
 
@@ -163,6 +175,7 @@ class Printer {
     }
   }
 
+  const std::vector<std::string>& names_;
   std::string text_;
   std::uint32_t context_ = 0;
   std::uint64_t key_set_ = 0;
@@ -211,8 +224,9 @@ std::string ToText(const TensorGeometry& g) {
 }
 
 std::string ToText(const std::vector<const StepRecord*>& steps,
-                   const std::vector<SlotRecord>& slots) {
-  return Printer().Print(steps, slots);
+                   const std::vector<SlotRecord>& slots,
+                   const std::vector<std::string>& names) {
+  return Printer(names).Print(steps, slots);
 }
 
 std::string ToText(const Trace& trace,

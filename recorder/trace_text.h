@@ -14,10 +14,12 @@
 // `{d:0.5~#7}` scalars: bits that are guarded, or `~` may vary within class
 // 7, `*` did vary; `@3` context, where it is not that of the step before;
 // `call` runs at the call; `'` a wrapped number; `ks=` the key set, where it
-// is not that of the tensor before.
-// The same steps give the same text: no addresses, no counters that move. The
-// text parses back to the same text: see trace_parse.h.
-// Tested by: tests/recorder/trace_text_test.cpp
+// is not that of the tensor before. A slot that was named (tjit::name) says so
+// in its line, and behind its number: `s1: external 128 bytes called
+// layer1.weight` and `s1:layer1.weight f32[8,4]`, in the form of
+// printed_name.h. The same steps give the same text: no addresses, no counters
+// that move. The text parses back to the same text: see trace_parse.h. Tested
+// by: tests/recorder/trace_text_test.cpp
 #pragma once
 
 #include <string>
@@ -38,9 +40,11 @@ std::string ToText(const TensorGeometry& geometry);
 // "0.25", "3", "true".
 std::string PlainText(const ScalarValue& value);
 
-// One line for each slot and step.
+// One line for each slot and step. `names`: of the slots, by index; empty ones,
+// and those behind its end, have none.
 std::string ToText(const std::vector<const StepRecord*>& steps,
-                   const std::vector<SlotRecord>& slots);
+                   const std::vector<SlotRecord>& slots,
+                   const std::vector<std::string>& names = {});
 
 // With the header line. REQUIRES: `path` is one of the trace's paths.
 std::string ToText(const Trace& trace,

@@ -29,6 +29,7 @@ struct SegmentStep {
 struct SegmentSlot {
   std::uint64_t bytes = 0;
   bool live_out = true;
+  std::string name{};  // of the tensor it was recorded with; "": none
 };
 
 struct SegmentInput {
@@ -37,6 +38,7 @@ struct SegmentInput {
   int threads = 0;                 // that eager has here; 0: any number
   // Results are rounded to the nearest, and nothing is flushed to zero.
   bool has_usual_arithmetic = true;
+  std::string sequence{};  // the name of that it is a part of
 };
 
 // A scalar that was compiled in although the op allows others: the kernel

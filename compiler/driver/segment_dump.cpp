@@ -9,6 +9,7 @@
 #include "recorder/trace_text.h"
 #include "support/assert.h"
 #include "support/env.h"
+#include "support/printed_name.h"
 
 namespace tjit {
 namespace {
@@ -42,8 +43,10 @@ void SegmentDump::Heading(const std::string& title) {
 void SegmentDump::AddTrace() {
   std::vector<const StepRecord*> steps;
   std::vector<SlotRecord> slots;
+  std::vector<std::string> names;
   for (const SegmentSlot& slot : input_.slots) {
     slots.push_back({slot.bytes, -1});
+    names.push_back(slot.name);
   }
   for (const SegmentStep& step : input_.steps) {
     for (const ResultRecord& result : step.record.results) {
@@ -54,7 +57,18 @@ void SegmentDump::AddTrace() {
     steps.push_back(&step.record);
   }
   Heading(absl::StrCat("segment ", number_, " trace"));
-  text_ += ToText(steps, slots);
+  if (std::any_of(names.begin(), names.end(),
+                  [](const std::string& name) { return !name.empty(); })) {
+    text_ += "; names are those of the tensors with which it was recorded\n";
+  }
+  text_ += ToText(steps, slots, names);
+}
+
+// "s3", or "layer1.weight (s3)" where its tensor was named.
+std::string SegmentDump::SlotText(std::int32_t slot) const {
+  const std::string& name = input_.slots[static_cast<std::size_t>(slot)].name;
+  if (name.empty()) return absl::StrCat("s", slot);
+  return absl::StrCat(PrintedName(name), " (s", slot, ")");
 }
 
 std::string SegmentDump::GroupText(
@@ -95,12 +109,12 @@ void SegmentDump::AddNames(const std::vector<std::uint32_t>& steps,
                            const Lowered& lowered) {
   names_ += GroupText(steps);
   for (std::size_t i = 0; i < lowered.external_slots.size(); ++i) {
-    absl::StrAppend(&names_, "; name %", i, " = s", lowered.external_slots[i],
-                    "\n");
+    absl::StrAppend(&names_, "; name %", i, " = ",
+                    SlotText(lowered.external_slots[i]), "\n");
   }
   for (std::size_t i = 0; i < lowered.return_slots.size(); ++i) {
-    absl::StrAppend(&names_, "; name return ", i, " = s",
-                    lowered.return_slots[i], "\n");
+    absl::StrAppend(&names_, "; name return ", i, " = ",
+                    SlotText(lowered.return_slots[i]), "\n");
   }
   for (std::size_t i = 0; i < lowered.symbols.size(); ++i) {
     const SizeSource& s = lowered.symbols[i];

@@ -10,6 +10,9 @@
 //   ; ==== segment 1 group 1 pass fold
 //   (unchanged)
 //
+// Where tensors were named (tjit::name), the trace says so, and the names of
+// externals and returned values begin so: `; name %0 = layer1.weight (s0)`.
+//
 // A heading begins with `; ====`; functions parse back (ir_text.h). Names of
 // externals, returned values, symbols and scalars hold in all sections of the
 // group. dump_reader.h reads it.
@@ -64,6 +67,7 @@ class SegmentDump {
   void AddSteps(const char* what, const std::vector<std::uint32_t>& steps,
                 const std::string& why);
   void AddTrace();
+  std::string SlotText(std::int32_t slot) const;
   std::string GroupText(const std::vector<std::uint32_t>& steps) const;
   void AddNames(const std::vector<std::uint32_t>& steps,
                 const Lowered& lowered);

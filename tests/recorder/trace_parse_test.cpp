@@ -73,6 +73,36 @@ TEST(TraceParseTest, EverythingComesBack) {
   EXPECT_EQ(parsed.slots[0].bytes, 1000u);
 }
 
+TEST(TraceParseTest, NamesComeBack) {
+  const PathBuilder path = Everything();
+  for (const std::string name :
+       {"eq::state/a", "two words", "a\n\"b\"\\", "<b>&", ", s1 = ("}) {
+    const std::vector<std::string> names = {name, "", "x"};
+    const std::string text = ToText(path.records(), path.slots(), names);
+    ParsedTrace parsed;
+    std::string error;
+    ASSERT_TRUE(ParseTrace(text, &parsed, &error)) << error << "\n" << text;
+    EXPECT_EQ(parsed.names[0], name);
+    EXPECT_EQ(ToText(parsed), text);
+  }
+}
+
+TEST(TraceParseTest, ANameInAStepIsThatOfTheSlot) {
+  ParsedTrace parsed;
+  std::string error;
+  const std::string slots =
+      "  s0: external 4 bytes called x\n"
+      "  s1: external 4 bytes\n";
+  EXPECT_FALSE(
+      ParseTrace(slots + "  %0 my::op(s0:y f32[])\n", &parsed, &error));
+  EXPECT_EQ(error, "3:16: slot 0 is called x in its line");
+  EXPECT_FALSE(ParseTrace(slots + "  %0 my::op(s0 f32[])\n", &parsed, &error));
+  EXPECT_EQ(error, "3:14: slot 0 is called x in its line");
+  EXPECT_FALSE(
+      ParseTrace(slots + "  %0 my::op(s1:x f32[])\n", &parsed, &error));
+  EXPECT_EQ(error, "3:16: slot 1 has no name in its line");
+}
+
 TEST(TraceParseTest, TheHeaderComesBack) {
   const std::string text =
       "trace 7 ops=1 slots=2 key=00ab000000000001 at_boundary\n"

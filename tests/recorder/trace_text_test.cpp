@@ -33,6 +33,22 @@ TEST(TraceTextTest, PathReadsAsAProgram) {
             "  %2 aten::sum.dim_IntList(s2 f32[32,4]) <1,ff> -> s4 f32[4]\n");
 }
 
+TEST(TraceTextTest, SlotsThatWereNamedSaySo) {
+  PathBuilder path;
+  const int x = path.External(F32({2}));
+  const int w = path.External(F32({2}));
+  const int y = path.Op("aten::mul.Tensor", {x, w}, F32({2}));
+  path.InPlace("aten::relu_", {y});
+  EXPECT_EQ(
+      ToText(path.records(), path.slots(), {"", "layer1.weight", "the sum"}),
+      "  s0: external 8 bytes\n"
+      "  s1: external 8 bytes called layer1.weight\n"
+      "  s2: born %0 8 bytes called \"the sum\"\n"
+      "  %0 aten::mul.Tensor(s0 f32[2] ks=8001, s1:layer1.weight f32[2]) "
+      "-> s2:\"the sum\" f32[2]\n"
+      "  %1 aten::relu_(s2:\"the sum\"! f32[2]) -> arg 0\n");
+}
+
 TEST(TraceTextTest, WhatIsNotOrdinaryIsShown) {
   PathBuilder path;
   TensorGeometry t = WithStrides(F32({8, 4}), {1, 8}, 16);
