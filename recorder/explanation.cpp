@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "recorder/explanation_parts.h"
+#include "support/printed_name.h"
 
 namespace tjit {
 namespace {
@@ -353,9 +354,11 @@ std::string ToText(const Explanation& e, bool verbose) {
                     CountOf(e.counters, "inputs_copied"), " copies)\n");
   }
   for (const ExplainedExposure& taken : e.exposures) {
-    absl::StrAppend(&text, "  ", TimesText(taken.times), " at ",
-                    taken.place.empty() ? "a call from Python" : taken.place,
-                    ", up to ", taken.bytes, " bytes\n");
+    absl::StrAppend(
+        &text, "  ", TimesText(taken.times), " at ",
+        taken.place.empty() ? "a call from Python" : taken.place, ", up to ",
+        taken.bytes, " bytes", taken.tensor.empty() ? "" : ", of ",
+        taken.tensor.empty() ? "" : PrintedName(taken.tensor), "\n");
   }
   return text;
 }

@@ -108,6 +108,7 @@ struct ExplainedExposure {
   std::string place;       // as of ExplainedExit; empty: a call from Python
   std::int64_t times = 0;  // of the pointers that were looked at
   std::int64_t bytes = 0;  // of the largest storage
+  std::string tensor{};    // its name (tjit::name); may be empty
 };
 
 // A function of tjit::jit().

@@ -78,7 +78,8 @@ std::string Json(const ExplainedOp& op) {
 
 std::string Json(const ExplainedExposure& e) {
   return absl::StrCat("{\"place\": ", Quoted(e.place), ", \"times\": ", e.times,
-                      ", \"bytes\": ", e.bytes, "}");
+                      ", \"bytes\": ", e.bytes,
+                      ", \"tensor\": ", Quoted(e.tensor), "}");
 }
 
 std::string Json(const ExplainedJit& f) {

@@ -86,7 +86,7 @@ class Printer {
   // With `before` in front; "" of a slot without one.
   std::string NameOf(std::size_t slot, const char* before) const {
     if (slot >= names_.size() || names_[slot].empty()) return "";
-    return before + PrintedName(names_[slot]);
+    return absl::StrCat(before, PrintedName(names_[slot]));
   }
 
   void AddStep(std::size_t index, const StepRecord& step) {

@@ -12,6 +12,7 @@
 #include "runtime/intercept/random_kernels.h"
 #include "runtime/memory/block.h"
 #include "runtime/memory/reserved_block.h"
+#include "runtime/memory/tensor_names.h"
 #include "runtime/platform/build_check.h"
 #include "runtime/platform/parallel.h"
 #include "runtime/platform/settings.h"
@@ -19,6 +20,7 @@
 #include "runtime/platform/thread_context.h"
 #include "runtime/platform/wait_row.h"
 #include "runtime/report/asked_sequences.h"
+#include "runtime/report/events.h"
 #include "runtime/report/instruction_log.h"
 #include "runtime/report/log.h"
 #include "runtime/report/options_resolution.h"
@@ -155,9 +157,13 @@ void Runtime::LockForFork() {
   LockInstructionLogForFork();
   RegionTable::Get().LockForFork();
   LockAskedForFork();
+  LockNamesForFork();
+  LockEventsForFork();
 }
 
 void Runtime::UnlockAfterFork(bool is_child) {
+  UnlockEventsAfterFork(is_child);
+  UnlockNamesAfterFork();
   UnlockAskedAfterFork();
   RegionTable::Get().UnlockAfterFork();
   UnlockInstructionLogAfterFork();

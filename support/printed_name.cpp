@@ -90,7 +90,7 @@ bool ConsumePrintedName(TextCursor* cursor, std::string* name) {
   }
   std::string error;
   if (!absl::CUnescape(std::string(rest.substr(1, end - 1)), name, &error)) {
-    return cursor->Fail("a quoted name: " + error);
+    return cursor->Fail(absl::StrCat("a quoted name: ", error));
   }
   cursor->set_position(begin + end + 1);
   return cursor->ok();

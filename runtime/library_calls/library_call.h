@@ -18,7 +18,9 @@
 
 #include <ATen/core/stack.h>
 
+#include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "compiler/program/executable.h"
@@ -29,12 +31,21 @@
 
 namespace tjit::runtime {
 
+// A tensor of a call, by its place among the arguments or results of the step,
+// and the name that the program gave it.
+struct NamedTensor {
+  bool is_result = false;
+  std::uint32_t index = 0;
+  std::string name;
+};
+
 // The arguments of one call as the program gave them, with every tensor
 // replaced by an undefined one: what recording keeps of non-tensor arguments.
 struct CapturedCall {
   const OpEntry* entry = nullptr;
   c10::DispatchKeySet key_set;  // of the call
   torch::jit::Stack arguments;  // in schema order
+  std::shared_ptr<std::vector<NamedTensor>> names;  // by call_names.h alone
 };
 
 // Puts `tensors` (flattened in schema order: Tensor, Tensor?, Tensor[] and

@@ -15,6 +15,7 @@
 #include "runtime/report/instruction_log.h"
 #include "support/log.h"
 #include "support/mutex.h"
+#include "support/printed_name.h"
 
 namespace tjit::runtime {
 namespace {
@@ -103,11 +104,14 @@ void PrintFlush(const Run& run, FlushReason reason, bool drained) {
                        drained ? " drained: " : ": ", FlushText(reason)));
 }
 
-void PrintExposed(std::uint64_t bytes, bool by_fault) {
+void PrintExposed(std::uint64_t bytes, bool by_fault, const std::string& name) {
   LogLine(LogLevel::kInfo,
-          absl::StrCat("[MEMORY] A tensor of ", bytes, " bytes is exposed: ",
-                       by_fault ? "its memory was touched unannounced"
-                                : "the program took a pointer to write"));
+          absl::StrCat(
+              "[MEMORY] A tensor of ", bytes, " bytes",
+              name.empty() ? "" : absl::StrCat(" called ", PrintedName(name)),
+              " is exposed: ",
+              by_fault ? "its memory was touched unannounced"
+                       : "the program took a pointer to write"));
 }
 
 namespace {
@@ -122,11 +126,25 @@ void LogFoundRow(const Trace& trace, const char* known) {
                              DescribePath(path, kOpsNamed)));
 }
 
-void LogHotRow(const TraceStore& store, const Trace& trace, const char* known) {
+// " names=x,layer1.weight", as many as there is room for in a row.
+std::string NamesDetail(const std::vector<std::string>& names) {
+  constexpr std::size_t kMostBytes = 300;
+  std::string text;
+  for (const std::string& name : names) {
+    const bool is_full = text.size() + name.size() > kMostBytes;
+    absl::StrAppend(&text, text.empty() ? "" : ",",
+                    is_full ? "..." : PrintedName(name));
+    if (is_full) break;
+  }
+  return text.empty() ? "" : absl::StrCat(" names=", LogWordOf(text));
+}
+
+void LogHotRow(const TraceStore& store, const Trace& trace, const char* known,
+               const std::vector<std::string>& names) {
   LogTraceEvent(LogEvent::kDetect, "Promoted", &trace,
                 absl::StrCat("ops=", trace.length, known,
-                             " executed=", trace.sightings.load(), " ",
-                             Describe(store, &trace)));
+                             " executed=", trace.sightings.load(),
+                             NamesDetail(names), " ", Describe(store, &trace)));
 }
 
 }  // namespace
@@ -139,13 +157,15 @@ void LogKnown(const TraceStore& store) {
   for (const Trace* trace : store.traces()) {
     if (!trace->hot.load(std::memory_order_acquire)) continue;
     LogFoundRow(*trace, " known=attach");
-    LogHotRow(store, *trace, " known=attach");
+    LogHotRow(store, *trace, " known=attach", {});
   }
 }
 
-void LogHot(const TraceStore& store, const Trace* trace) {
+void LogHot(const TraceStore& store, const Trace* trace,
+            const std::vector<std::string>& names) {
   if (InstructionLogOn()) {
-    LogHotRow(store, *trace, trace->known.load() ? " known=profile" : "");
+    LogHotRow(store, *trace, trace->known.load() ? " known=profile" : "",
+              names);
   }
   if (!PrintsCompile()) return;
   LogLine(LogLevel::kInfo,

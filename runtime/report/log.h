@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "recorder/thread_trial.h"
 #include "recorder/trace.h"
@@ -29,7 +30,9 @@ void LogKnown(const TraceStore& store);
 
 // The [COMPILE] lines, where debug_compile is on, and the rows of the
 // instruction log, where that is on.
-void LogHot(const TraceStore& store, const Trace* trace);
+// `names`: of its tensors, for the row; may be empty.
+void LogHot(const TraceStore& store, const Trace* trace,
+            const std::vector<std::string>& names);
 void LogPreparing(const TraceNode& first, std::size_t steps);
 void LogPrepared(std::size_t direct, std::size_t steps, std::uint64_t ns);
 void LogExit(const Trace& trace, const TraceNode& node, BailReason why);
@@ -46,7 +49,8 @@ void PrintProposed(std::uint32_t period, std::uint32_t until_cut,
                    bool at_boundary);
 void PrintAbandoned(std::size_t ops);
 void PrintFlush(const Run& run, FlushReason reason, bool drained);
-void PrintExposed(std::uint64_t bytes, bool by_fault);
+// `name`: of the tensor; may be empty.
+void PrintExposed(std::uint64_t bytes, bool by_fault, const std::string& name);
 
 // A deferred kernel threw: a bug of ours or of a kernel; always said.
 void LogStepThrew(const TraceNode& step, std::string_view what);

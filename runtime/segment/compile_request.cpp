@@ -3,15 +3,18 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "recorder/schema_key.h"
+#include "runtime/library_calls/call_names.h"
 #include "runtime/platform/fp_environment.h"
 #include "runtime/platform/settings.h"
 #include "runtime/report/instruction_log.h"
 #include "runtime/report/log.h"
+#include "runtime/report/sequence_name.h"
 #include "runtime/report/stance.h"
 #include "runtime/segment/segment_variant.h"
 #include "runtime/tier2/hot_profile.h"
@@ -79,9 +82,11 @@ SegmentInput Tier2Variant::InputOf(const PreparedSegment& segment,
     input.steps.push_back({CopyOf(node.step), OpName(node.step.op),
                            node.payload, i, node.scalar_begin});
   }
+  std::vector<std::string> names(segment.slot_bytes_.size());
+  for (const TraceNode* node : segment.nodes_) AddSlotNames(*node, &names);
   for (std::size_t s = 0; s < segment.slot_bytes_.size(); ++s) {
-    input.slots.push_back(
-        {segment.slot_bytes_[s], variant.live[s] == kSurvives});
+    input.slots.push_back({segment.slot_bytes_[s], variant.live[s] == kSurvives,
+                           std::move(names[s])});
   }
   return input;
 }
@@ -95,12 +100,13 @@ void Tier2Variant::Ask(PreparedSegment* segment,
                          segment->nodes_[0]->id);
   }
   SegmentInput input = InputOf(*segment, *variant);
+  const Trace* const trace = TraceOfSegment(*segment->nodes_.back());
+  if (trace != nullptr) input.sequence = SequenceName(*trace);
   RecordCode(*segment, *variant);
   const std::size_t steps = input.steps.size();
   if (HasCodeOfOtherSizes(*segment)) trial_->GiveHeadStart();
   if (InstructionLogOn()) {
-    LogTraceEvent(LogEvent::kCompile, "Starting",
-                  TraceOfSegment(*segment->nodes_.back()),
+    LogTraceEvent(LogEvent::kCompile, "Starting", trace,
                   absl::StrCat("ops=", steps, " tier=2"));
   }
   PrintCompile(

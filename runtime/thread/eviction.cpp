@@ -2,12 +2,14 @@
 // that replaces a full one (Note [Eviction] in recorder/trace_eviction.cpp).
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <thread>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/call/interpose.h"
+#include "runtime/report/events.h"
 #include "runtime/report/instruction_log.h"
 #include "runtime/report/log.h"
 #include "runtime/thread/thread_registry.h"
@@ -171,6 +173,12 @@ bool ThreadRegistry::Evict(TraceStore* store, const std::atomic<bool>& hurry) {
     SetStore(std::move(copy));
     std::move(go_on).Cancel();
     process_counters_->evictions.Add();
+  }
+  if (TellsEvents()) {
+    Event event;
+    event.kind = EventKind::kEvicted;
+    event.ops = std::int64_t{before} - after;
+    TellEvent(std::move(event));
   }
   if (most_kept_.load(std::memory_order_relaxed) != 0) {
     tier2_->ForgetKernels();

@@ -15,10 +15,14 @@
 #include "absl/strings/str_cat.h"
 #include "recorder/log_word.h"
 #include "recorder/trace_text.h"
+#include "runtime/library_calls/call_names.h"
 #include "runtime/memory/block.h"
+#include "runtime/memory/tensor_names.h"
+#include "runtime/report/events.h"
 #include "runtime/report/instruction_log.h"
 #include "runtime/thread/match.h"
 #include "support/mutex.h"
+#include "support/printed_name.h"
 
 namespace tjit::runtime {
 namespace {
@@ -47,12 +51,19 @@ std::string TextOf(const ArgRecord& arg) {
   return arg.slot == kNoSlot ? "none" : ToText(arg.geometry);
 }
 
+// " called layer1.weight"; "" if it has no name.
+std::string NameText(const TensorRef& ref) {
+  const std::string name = TensorNameOf(ref.impl);
+  return name.empty() ? "" : absl::StrCat(" called ", PrintedName(name));
+}
+
 std::string Numbered(const char* what, std::size_t i, const std::string& text) {
   return absl::StrCat(what, " ", i + 1, " ", text);
 }
 
-void CompareTensors(const StepRecord& step, const CallFrame& frame,
+void CompareTensors(const TraceNode& node, const CallFrame& frame,
                     ExplainedExit* exit) {
+  const StepRecord& step = node.step;
   if (frame.tensors.size() != step.args.size()) {
     exit->expected = absl::StrCat(step.args.size(), " tensors");
     exit->actual = absl::StrCat(frame.tensors.size(), " tensors");
@@ -62,8 +73,9 @@ void CompareTensors(const StepRecord& step, const CallFrame& frame,
     const std::string then = TextOf(step.args[i]);
     const std::string now = TextOf(frame.tensors[i]);
     if (then == now) continue;
-    exit->expected = then;
-    exit->actual = Numbered("tensor", i, now);
+    exit->expected =
+        then + RecordedNameText(" recorded as ", node, /*is_result=*/false, i);
+    exit->actual = Numbered("tensor", i, now + NameText(frame.tensors[i]));
     return;
   }
 }
@@ -80,8 +92,9 @@ void CompareScalars(const StepRecord& step, const CallFrame& frame,
 }
 
 // The first tensor that does not lie where the step had it.
-void CompareSlots(const StepRecord& step, const CallFrame& frame,
-                  const Run& run, ExplainedExit* exit) {
+void CompareSlots(const TraceNode& node, const CallFrame& frame, const Run& run,
+                  ExplainedExit* exit) {
+  const StepRecord& step = node.step;
   for (std::uint32_t i = 0;
        i < frame.tensors.size() && i < step.args.size(); ++i) {
     const auto s = static_cast<std::size_t>(step.args[i].slot);
@@ -92,8 +105,11 @@ void CompareSlots(const StepRecord& step, const CallFrame& frame,
     }
     const c10::StorageImpl* storage = StorageOf(impl);
     if (storage != nullptr && BlockOf(storage) == run.slots[s].block) continue;
-    exit->actual = Numbered("tensor", i, TextOf(frame.tensors[i]));
-    exit->expected = absl::StrCat("the one in slot ", s);
+    exit->actual = Numbered(
+        "tensor", i, TextOf(frame.tensors[i]) + NameText(frame.tensors[i]));
+    exit->expected = absl::StrCat(
+        "the one in slot ", s,
+        RecordedNameText(", recorded as ", node, /*is_result=*/false, i));
     return;
   }
 }
@@ -109,13 +125,13 @@ void Compare(const TraceNode& node, const CallFrame& frame, const Run& run,
       return;
     case BailReason::kMetaDiffers:
     case BailReason::kPlaceDiffers:
-      return CompareTensors(step, frame, exit);
+      return CompareTensors(node, frame, exit);
     case BailReason::kScalarDiffers:
       return CompareScalars(step, frame, exit);
     case BailReason::kSlotDiffers:
     case BailReason::kInputExposed:
     case BailReason::kInputForeign:
-      return CompareSlots(step, frame, run, exit);
+      return CompareSlots(node, frame, run, exit);
     default:
       return;
   }
@@ -180,6 +196,19 @@ bool IsLibraryBetween(void* address) {
   return !module.is_found || IsBetween(BaseName(module.path));
 }
 
+// True the first time that a run leaves the trace for that reason.
+bool IsToBeNoted(const Trace& trace, BailReason why) {
+  if (trace.left[static_cast<std::size_t>(why)].load(
+          std::memory_order_relaxed) != 0) {
+    return false;
+  }
+  Notes& notes = TheNotes();
+  // A child of a fork may find it locked for ever: then nothing is noted.
+  if (!notes.mutex.try_lock()) return false;
+  const MutexLock lock(notes.mutex, std::adopt_lock);
+  return notes.noted.size() < kMaxNoted;
+}
+
 }  // namespace
 
 std::string PlaceOfCall() {
@@ -210,23 +239,19 @@ void RecordExit(const TraceNode& node, const CallFrame& frame, const Run& run,
   const Trace* trace = node.owner.load(std::memory_order_acquire);
   const TraceNode* next = node.likely.load(std::memory_order_relaxed);
   if (next == nullptr) next = node.first_child.load(std::memory_order_acquire);
-  if (trace == nullptr || next == nullptr ||
-      trace->left[static_cast<std::size_t>(why)].load(
-          std::memory_order_relaxed) != 0) {
-    return;
-  }
-  Notes& notes = TheNotes();
-  {
-    // A child of a fork may find it locked for ever: then nothing is noted.
-    if (!notes.mutex.try_lock()) return;
-    const MutexLock lock(notes.mutex, std::adopt_lock);
-    if (notes.noted.size() >= kMaxNoted) return;
-  }
+  if (trace == nullptr || next == nullptr) return;
+  const bool is_noted = IsToBeNoted(*trace, why);
+  const bool is_told = TellsEvents() && IsFirstFallback(lineage, *trace, why);
+  if (!is_noted && !is_told) return;
   ExplainedExit exit;
   exit.sequence = trace->id;
   exit.after_ops = node.depth + 1;
   exit.reason = BailName(why);
   Compare(*next, frame, run, why, &exit);
+  if (is_told) {
+    KeepDifference(*trace, why, exit.op, exit.expected, exit.actual);
+  }
+  if (!is_noted) return;
   exit.place = PlaceOfCall();
   if (InstructionLogOn()) {
     LogTraceEvent(
@@ -236,6 +261,7 @@ void RecordExit(const TraceNode& node, const CallFrame& frame, const Run& run,
                      " actual=", LogWordOf(exit.actual),
                      " place=", LogWordOf(exit.place)));
   }
+  Notes& notes = TheNotes();
   if (!notes.mutex.try_lock()) return;
   const MutexLock lock(notes.mutex, std::adopt_lock);
   notes.noted.push_back({lineage, std::move(exit)});

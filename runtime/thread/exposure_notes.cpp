@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <string>
+#include <utility>
 
+#include "runtime/memory/tensor_names.h"
 #include "runtime/thread/exit_notes.h"
 #include "support/mutex.h"
 
@@ -19,16 +21,19 @@ class Places {
     static auto& places = *new Places;
     return places;
   }
-  void Add(const std::string& place, std::uint64_t bytes) {
+  // `tensor`: its name.
+  void Add(const std::string& place, std::string tensor, std::uint64_t bytes) {
     const auto size = static_cast<std::int64_t>(bytes);
     const MutexLock lock(mutex_);
     for (ExplainedExposure& e : places_) {
-      if (e.place != place) continue;
+      if (e.place != place || e.tensor != tensor) continue;
       ++e.times;
       e.bytes = std::max(e.bytes, size);
       return;
     }
-    if (places_.size() < kMostPlaces) places_.push_back({place, 1, size});
+    if (places_.size() < kMostPlaces) {
+      places_.push_back({place, 1, size, std::move(tensor)});
+    }
   }
   std::vector<ExplainedExposure> Sorted() {
     std::vector<ExplainedExposure> places;
@@ -49,14 +54,14 @@ class Places {
 
 }  // namespace
 
-void RecordExposure(std::uint64_t bytes) {
+void RecordExposure(const c10::StorageImpl* storage, std::uint64_t bytes) {
   static std::atomic<int> looked_at{0};
   if (looked_at.load(std::memory_order_relaxed) >= kLookedAt ||
       looked_at.fetch_add(1, std::memory_order_relaxed) >= kLookedAt) {
     return;
   }
   try {
-    Places::Get().Add(PlaceOfCall(), bytes);
+    Places::Get().Add(PlaceOfCall(), TensorNameOf(storage), bytes);
   } catch (const std::exception&) {
     // No memory: the report has a line less.
   }

@@ -7,6 +7,8 @@
 // Thread: any. Tested by: tests/acceptance/explain_test.py
 #pragma once
 
+#include <c10/core/StorageImpl.h>
+
 #include <cstdint>
 #include <vector>
 
@@ -14,9 +16,9 @@
 
 namespace tjit::runtime {
 
-// The program took a pointer to a storage of `bytes` bytes that had not been
+// The program took a pointer to a storage, of `bytes` bytes, that had not been
 // exposed before. REQUIRES: no lock is held.
-void RecordExposure(std::uint64_t bytes);
+void RecordExposure(const c10::StorageImpl* storage, std::uint64_t bytes);
 
 // What was noted, the most frequent place first.
 std::vector<ExplainedExposure> RecordedExposures();

@@ -30,6 +30,7 @@
 
 #include "runtime/call/interpose.h"
 #include "runtime/memory/deferred_storage.h"
+#include "runtime/memory/tensor_names.h"
 #include "runtime/platform/settings.h"
 #include "runtime/platform/thread_context.h"
 #include "runtime/report/log.h"
@@ -142,9 +143,9 @@ void MaterializeHook(c10::StorageImpl* storage) {
   FlushReaders(block, FlushReason::kMutablePointer);
   const bool exposes = t_context.reader == 0;
   if (exposes && !block->exposed.exchange(true, std::memory_order_relaxed)) {
-    RecordExposure(block->bytes);
+    RecordExposure(storage, block->bytes);
     if (LogsTo(LogChannel::kMemory)) {
-      PrintExposed(block->bytes, /*by_fault=*/false);
+      PrintExposed(block->bytes, /*by_fault=*/false, TensorNameOf(storage));
     }
   }
   if (t_context.state != nullptr) t_context.state->CountHook(exposes);
@@ -159,7 +160,7 @@ bool FaultIn(Block* block) {
       return false;
     }
     block->exposed.store(true, std::memory_order_relaxed);
-    if (LogsTo(LogChannel::kMemory)) PrintExposed(block->bytes, true);
+    if (LogsTo(LogChannel::kMemory)) PrintExposed(block->bytes, true, "");
     try {
       owner->Flush(FlushReason::kFault);
     } catch (const std::exception& e) {

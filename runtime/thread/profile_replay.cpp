@@ -22,6 +22,7 @@
 #include "runtime/report/log.h"
 #include "runtime/thread/loop_state.h"
 #include "runtime/thread/match.h"
+#include "runtime/thread/promotion.h"
 #include "runtime/thread/thread_registry.h"
 #include "runtime/thread/thread_state.h"
 #include "runtime/tier2/hot_profile.h"
@@ -175,7 +176,7 @@ void RecordingPolicy::Promote(Trace* trace) {
   if (trace->hot.load(std::memory_order_acquire)) return;
   trace->known.store(true, std::memory_order_relaxed);
   counters_.traces_known.Add();
-  if (store_->CountSighting(trace, /*threshold=*/1)) LogHot(*store_, trace);
+  if (store_->CountSighting(trace, /*threshold=*/1)) OnPromoted(*store_, trace);
 }
 
 }  // namespace tjit::runtime

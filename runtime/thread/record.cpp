@@ -14,6 +14,7 @@
 #include "runtime/thread/find_root.h"
 #include "runtime/thread/loop_state.h"
 #include "runtime/thread/match.h"
+#include "runtime/thread/promotion.h"
 #include "runtime/thread/region_visits.h"
 #include "runtime/thread/thread_registry.h"
 #include "runtime/thread/thread_state.h"
@@ -177,7 +178,7 @@ void CountSightings(TraceStore& store, Trace* trace, std::size_t times,
   for (std::size_t i = 0; i < times; ++i) {
     const bool is_hot_now = store.CountSighting(trace, threshold);
     if (InstructionLogOn()) LogSighting(*trace, threshold, is_hot_now);
-    if (is_hot_now) LogHot(store, trace);
+    if (is_hot_now) OnPromoted(store, trace);
   }
 }
 

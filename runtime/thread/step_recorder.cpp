@@ -4,11 +4,13 @@
 
 #include "recorder/split_places.h"
 #include "runtime/call/value_checks.h"
+#include "runtime/library_calls/call_names.h"
 #include "runtime/library_calls/library_call.h"
 #include "runtime/platform/test_hooks.h"
 #include "runtime/thread/copied_slot.h"
 #include "runtime/thread/functions/function_session.h"
 #include "runtime/thread/match.h"
+#include "runtime/thread/recorded_names.h"
 #include "runtime/thread/region_report.h"
 #include "support/policy.h"
 
@@ -113,9 +115,11 @@ void StepRecorder::Start(TraceNode* from, std::uint32_t length,
   offsets_.clear();
   has_places_ = false;
   has_moving_places_ = false;
+  BeginRecordedNames(run);
 }
 
 void StepRecorder::Stop() {
+  EndRecordedNames();
   active_ = false;
   open_ = false;
   steps_.clear();
@@ -132,6 +136,7 @@ std::vector<NewStep> StepRecorder::SplitSteps() const {
 }
 
 std::vector<NewStep> StepRecorder::ReleaseSteps(bool splits) {
+  ApplyRecordedNames(run_, steps_);
   std::vector<NewStep> steps = std::move(steps_);
   if (splits) SplitPlaces(static_cast<std::uint32_t>(FirstSlot()), &steps);
   Stop();
@@ -335,6 +340,7 @@ void StepRecorder::After(const CallFrame& frame,
   DropTensors(&boxed);
   boxed.shrink_to_fit();
   call->arguments = std::move(boxed);
+  RecordArgumentNames(frame, call.get());
   step.payload = std::move(call);
 }
 

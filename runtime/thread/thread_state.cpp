@@ -10,6 +10,7 @@
 #include "runtime/platform/settings.h"
 #include "runtime/platform/test_hooks.h"
 #include "runtime/report/asked_sequences.h"
+#include "runtime/report/events.h"
 #include "runtime/report/instruction_log.h"
 #include "runtime/report/log.h"
 #include "runtime/report/sequence_times.h"
@@ -19,6 +20,7 @@
 #include "runtime/thread/loop_state.h"
 #include "runtime/thread/match.h"
 #include "runtime/thread/observers.h"
+#include "runtime/thread/promotion.h"
 #include "runtime/thread/region_visits.h"
 #include "runtime/thread/self_check/mode_state.h"
 #include "runtime/thread/thread_registry.h"
@@ -332,6 +334,7 @@ void TraceCursor::BeginMeasured(Trace* trace, std::int64_t entry) {
   }
   counters_.traces_switched_off.Add();
   PrintGivenUp(*trace);
+  TellGivenUp(store_->lineage(), *trace, /*is_slower=*/true);
 }
 
 void TraceCursor::FinishRun(FlushReason reason) {
@@ -387,7 +390,7 @@ void TraceCursor::FinishRun(FlushReason reason) {
   if (InstructionLogOn()) [[unlikely]] {
     LogSighting(*trace, threshold, is_hot_now);
   }
-  if (is_hot_now) LogHot(store, trace);
+  if (is_hot_now) OnPromoted(store, trace);
 }
 
 void TraceCursor::LeaveTrace(BailReason why) {
@@ -424,7 +427,9 @@ void TraceCursor::LeaveTraceLocked(BailReason why) {
     const bool blacklisted =
         !usual && !is_free && store_->Penalize(trace, why);
     LogExit(*trace, *node, why);
+    TellFellBack(store_->lineage(), *trace, *node, why);
     if (blacklisted) {
+      TellGivenUp(store_->lineage(), *trace, /*is_slower=*/false);
       CountBail(BailReason::kBlacklisted, trace->id, node->step.op);
     }
     detector_.Break();

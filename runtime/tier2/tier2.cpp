@@ -16,6 +16,7 @@
 #include "compiler/driver/segment_dump.h"
 #include "recorder/region_table.h"
 #include "runtime/bit_exact/product_verdicts.h"
+#include "runtime/report/events.h"
 #include "runtime/report/log.h"
 #include "runtime/report/options_resolution.h"
 #include "runtime/tier2/llvm_engine.h"
@@ -87,6 +88,22 @@ void Log(const CompileTask& task, const CacheUse& use, std::int64_t probes) {
   for (const std::string& reason : code.reasons) {
     PrintCompile("Fallback: library calls for a group: " + reason);
   }
+}
+
+void Tell(const CompileTask& task) {
+  if (!TellsEvents()) return;
+  Event event;
+  event.kind = EventKind::kCompiled;
+  event.sequence = task.input.sequence;
+  if (!task.input.steps.empty()) {
+    event.region = RegionNameOf(task.input.steps.front().record.context);
+  }
+  event.ops = static_cast<std::int64_t>(task.input.steps.size());
+  event.took_ns = task.ns;
+  event.kernels_compiled = task.code.compiled;
+  event.kernels_reused = task.code.reused;
+  event.kernels_failed = task.code.failed;
+  TellEvent(std::move(event));
 }
 
 }  // namespace
@@ -244,6 +261,7 @@ void Tier2::Compile(CompileTask* task) {
   counters_.cache_writes.Add(use.writes());
   const std::int64_t probed = verdicts_.probed();
   Log(*task, use, probed - std::exchange(probed_, probed));
+  Tell(*task);
   task->input = SegmentInput();
   {
     const MutexLock lock(mutex_);

@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/library_calls/call_names.h"
 #include "runtime/library_calls/internal.h"
+#include "support/printed_name.h"
 
 namespace tjit::runtime {
 namespace {
@@ -32,6 +34,20 @@ bool IsLazyView(const TensorGeometry& g) {
   const c10::DispatchKeySet keys(c10::DispatchKeySet::RAW, g.key_set);
   return keys.has(c10::DispatchKey::Conjugate) ||
          keys.has(c10::DispatchKey::Negative);
+}
+
+// "s3", or "s3_layer1_weight" where one of the steps has a named tensor in it.
+std::string NameOfSlot(std::int32_t slot,
+                       const std::vector<const SegmentStep*>& steps) {
+  const std::string number = absl::StrCat("s", slot);
+  for (const SegmentStep* step : steps) {
+    const auto& call = *static_cast<const CapturedCall*>(step->call.get());
+    for (const NamedTensor& named : NamesOfCall(call)) {
+      if (SlotOf(step->record, named) != slot) continue;
+      return absl::StrCat(number, "_", IdentifierOf(named.name));
+    }
+  }
+  return number;
 }
 
 bool IsTensorType(const c10::Type& type) {
@@ -193,7 +209,7 @@ void GraphEmitter::NameResults(jit::Node* node) {
     const ResultRecord& result = *next++;
     if (result.kind != ResultRecord::Kind::kFresh) continue;
     Value* const value = node->outputs()[i];
-    value->setDebugName(absl::StrCat("s", result.slot));
+    value->setDebugName(NameOfSlot(result.slot, {step_}));
     value->setType(GraphType(result.geometry));
     born_[result.slot] = {value, result.geometry};
   }
@@ -215,8 +231,8 @@ class GroupInputs : public GraphSource {
     const auto at =
         std::find(group_.externals.begin(), group_.externals.end(), slot);
     const auto index = static_cast<std::size_t>(at - group_.externals.begin());
-    Value* const value =
-        NewInput({false, index, g}, absl::StrCat("s", slot), GraphType(g));
+    Value* const value = NewInput({false, index, g},
+                                  NameOfSlot(slot, group_.steps), GraphType(g));
     seen.emplace_back(g, value);
     return value;
   }

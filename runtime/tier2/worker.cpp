@@ -2,7 +2,6 @@
 
 #include <ATen/record_function.h>
 #include <pthread.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <chrono>
@@ -15,6 +14,7 @@
 
 #include "runtime/platform/fp_environment.h"
 #include "runtime/platform/own_memory.h"
+#include "runtime/platform/own_thread.h"
 #include "runtime/platform/parallel.h"
 #include "runtime/platform/thread_context.h"
 #include "runtime/platform/wait_row.h"
@@ -25,26 +25,6 @@ namespace tjit::runtime {
 namespace {
 
 constexpr std::chrono::seconds kIdle{policy::kWorkerIdleSeconds};
-
-// Blocks what the program has handlers for, but not what the kernel sends for
-// the thread's own doing.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS}) {
-      sigdelset(&all, own);
-    }
-    pthread_sigmask(SIG_SETMASK, &all, &saved_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &saved_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t saved_;
-};
 
 // The thread is about to wait for the worker. Rows are written without the
 // mutex of the queue: whoever holds that waits for no other one.

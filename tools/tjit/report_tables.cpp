@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "recorder/explanation_parts.h"
+#include "support/printed_name.h"
 #include "tools/tjit/report_html.h"
 
 namespace tjit::tools {
@@ -206,14 +207,25 @@ std::string ObstaclesTable(const Explanation& e) {
 }
 
 std::string ExposuresTable(const Explanation& e) {
+  const bool has_names =
+      std::any_of(e.exposures.begin(), e.exposures.end(),
+                  [](const auto& taken) { return !taken.tensor.empty(); });
+  std::vector<Column> columns = {{"place", "Place"},
+                                 {"times", "Times", true},
+                                 {"bytes", "Largest storage", true}};
+  if (has_names) columns.push_back({"tensor", "Tensor"});
   Table table("exposures", "Where the program took raw pointers to tensors",
-              {{"place", "Place"},
-               {"times", "Times", true},
-               {"bytes", "Largest storage", true}});
+              columns);
   for (const ExplainedExposure& taken : e.exposures) {
-    table.AddRow(
-        {taken.place.empty() ? Text("a call from Python") : Code(taken.place),
-         Count(taken.times), Bytes(taken.bytes)});
+    std::vector<Cell> row = {
+        taken.place.empty() ? Text("a call from Python") : Code(taken.place),
+        Count(taken.times), Bytes(taken.bytes)};
+    if (!taken.tensor.empty()) {
+      row.push_back(Code(PrintedName(taken.tensor)));
+    } else if (has_names) {
+      row.push_back(Text("no name"));
+    }
+    table.AddRow(std::move(row));
   }
   return HtmlUnlessEmpty(table);
 }

@@ -96,6 +96,7 @@ void Read(const Json& node, ExplainedExposure* exposure) {
   Get(node, "place", &exposure->place);
   Get(node, "times", &exposure->times);
   Get(node, "bytes", &exposure->bytes);
+  Get(node, "tensor", &exposure->tensor);
 }
 
 void Read(const Json& node, ExplainedOp* op) {

@@ -33,8 +33,9 @@ namespace tjit {
 
 struct TorchscriptOptions {
   // Names of tensors that the function takes from outside. A dot makes a
-  // submodule, as in "layer.weight". Others are called captured0 and so on;
-  // what the function does not use is left out.
+  // submodule, as in "layer.weight". Others are called as tjit::name() says,
+  // where that is such a name and no other tensor has it, else captured0 and so
+  // on; what the function does not use is left out.
   std::vector<std::pair<std::string, at::Tensor>> tensors{};
   // Of the tensors and floating numbers in the arguments, in order; tensor0,
   // number0 and so on where there is none.

@@ -9,11 +9,13 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "recorder/schema_key.h"
 #include "runtime/call/plain_tensor.h"
 #include "runtime/library_calls/library_call.h"
+#include "runtime/memory/tensor_names.h"
 #include "runtime/tier2/torchscript_graph.h"
 
 namespace tjit::runtime {
@@ -95,7 +97,31 @@ class ModuleTensors {
         return name;
       }
     }
+    // What the program calls it anyway, where that can be a name here.
+    const std::string given = TensorNameOf(tensor.unsafeGetTensorImpl());
+    if (!given.empty() && MayBeCalled(given)) return given;
     return absl::StrCat("captured", unnamed_++);
+  }
+
+  // True if Add() takes that name, and nothing is in its place.
+  bool MayBeCalled(const std::string& name) const {
+    if (absl::StartsWith(name, "captured")) return false;
+    const std::vector<std::string> path = absl::StrSplit(name, '.');
+    if (!std::all_of(path.begin(), path.end(), IsName)) return false;
+    for (const auto& [other, tensor] : options_.tensors) {
+      if (other == name || absl::StartsWith(other, name + ".") ||
+          absl::StartsWith(name, other + ".")) {
+        return false;
+      }
+    }
+    jit::Module owner = module_;
+    for (std::size_t i = 0; i + 1 < path.size(); ++i) {
+      if (!owner.hasattr(path[i])) return true;
+      const c10::IValue child = owner.attr(path[i]);
+      if (!child.isModule()) return false;
+      owner = child.toModule();
+    }
+    return !owner.hasattr(path.back());
   }
 
   jit::Module Child(const jit::Module& owner,

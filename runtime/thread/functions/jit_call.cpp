@@ -13,6 +13,7 @@
 #include "runtime/call/plain_tensor.h"
 #include "runtime/platform/settings.h"
 #include "runtime/platform/thread_context.h"
+#include "runtime/report/events.h"
 #include "runtime/report/instruction_log.h"
 #include "runtime/report/log.h"
 #include "runtime/report/stance.h"
@@ -334,6 +335,27 @@ void JitCall::Observe(ThreadState* state, Found found, std::uint32_t context,
 
 namespace {
 
+// A way of the function is replayed from now on.
+void TellReplayed(const std::string& name,
+                  const std::vector<TraceNode*>& nodes) {
+  if (!runtime::TellsEvents()) return;
+  const Trace* const trace = nodes.back()->ends.load(std::memory_order_acquire);
+  if (trace != nullptr) {
+    runtime::TellPromoted({nodes.begin(), nodes.end()}, *trace, name);
+  }
+}
+
+// It runs itself. `text`: "jit_host_read: it reads ...".
+void TellRefused(const std::string& name, const std::string& text) {
+  if (!runtime::TellsEvents()) return;
+  Event event;
+  event.kind = EventKind::kGivenUp;
+  event.function = name;
+  event.reason = text.substr(0, text.find(": "));
+  event.why = text.substr(std::min(event.reason.size() + 2, text.size()));
+  runtime::TellEvent(std::move(event));
+}
+
 // What pending ops throw at the end is met where their results are read.
 template <class Action>
 void RunOrWarn(const Action& action) {
@@ -477,6 +499,9 @@ void JitCall::Publish(const JitSession& session,
     before->is_dropped.store(true);
   }
   const FunctionPlan* const made = plan.get();
+  if (before == nullptr) {
+    TellReplayed(core_->options.name, made->record->nodes);
+  }
   core_->plans.push_back(std::move(plan));
   core_->last.store(made, std::memory_order_release);
 }
@@ -526,6 +551,7 @@ void JitCall::RecordRefusal(std::uint64_t form, Refusal why, OpId op) {
     if (core_->failures.size() > kMostForms) core_->failures.clear();
     if (!core_->options.strict) ++core_->failures[form];
   }
+  TellRefused(core_->options.name, text);
   TORCH_CHECK(!core_->options.strict, "tjit::jit: ", core_->options.name,
               " is not replayed: ", text);
 }

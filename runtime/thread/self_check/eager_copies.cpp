@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/library_calls/call_names.h"
 
 namespace tjit::runtime {
 namespace {
@@ -169,8 +170,10 @@ std::vector<Write> WritesOf(const TraceNode* node) {
         IsScratch(step.op, /*is_result=*/false, i)) {
       continue;
     }
-    writes.push_back({node, arg.slot, &arg.geometry,
-                      absl::StrCat("written argument ", i)});
+    writes.push_back(
+        {node, arg.slot, &arg.geometry,
+         absl::StrCat("written argument ", i,
+                      RecordedNameText(", recorded as ", *node, false, i))});
   }
   for (std::size_t i = 0; i < step.results.size(); ++i) {
     const ResultRecord& r = step.results[i];
@@ -178,7 +181,10 @@ std::vector<Write> WritesOf(const TraceNode* node) {
         IsScratch(step.op, /*is_result=*/true, i)) {
       continue;
     }
-    writes.push_back({node, r.slot, &r.geometry, absl::StrCat("result ", i)});
+    writes.push_back(
+        {node, r.slot, &r.geometry,
+         absl::StrCat("result ", i,
+                      RecordedNameText(", recorded as ", *node, true, i))});
   }
   return writes;
 }

@@ -14,8 +14,10 @@
 #include "absl/strings/str_join.h"
 #include "recorder/trace_text.h"
 #include "runtime/call/plain_tensor.h"
+#include "runtime/memory/tensor_names.h"
 #include "runtime/thread/self_check/stress_check.h"
 #include "support/mutex.h"
+#include "support/printed_name.h"
 
 namespace tjit::runtime {
 namespace {
@@ -256,11 +258,18 @@ std::string CountOf(std::int64_t n, const char* one, const char* many) {
   return absl::StrCat(", ", n, " ", n == 1 ? one : many);
 }
 
+// "f32[4,8]", or "layer1.weight f32[4,8]" where it was named.
+std::string TensorText(const c10::TensorImpl* impl) {
+  const std::string name = TensorNameOf(impl);
+  return absl::StrCat(name.empty() ? "" : PrintedName(name) + " ",
+                      ToText(GeometryOf(impl)));
+}
+
 // "f32[4,8] in -1 to 3, 2 zeros".
 std::string Describe(const c10::TensorImpl* impl, const ValueSummary& s) {
   if (impl == nullptr) return "none";
   if (!IsPlain(impl)) return "another kind of tensor";
-  std::string text = ToText(GeometryOf(impl));
+  std::string text = TensorText(impl);
   if (s.finite > 0) {
     absl::StrAppend(&text, " in ", s.least, " to ", s.greatest);
   }
@@ -345,9 +354,9 @@ std::string NanCheck::After(const CallFrame& frame, const ResultList& results) {
       made_ = wants_nan ? "NaN" : "infinity";
       return absl::StrCat(
           "made ", made_, ": ", wants_nan ? s.nans : s.infinities, " of the ",
-          s.nans + s.infinities + s.finite, " numbers of ",
-          ToText(GeometryOf(impl)), ", the first at ",
-          IndexOf(impl->sizes(), first), "; ", InputsText(frame));
+          s.nans + s.infinities + s.finite, " numbers of ", TensorText(impl),
+          ", the first at ", IndexOf(impl->sizes(), first), "; ",
+          InputsText(frame));
     }
   }
   return {};

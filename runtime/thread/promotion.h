@@ -1,0 +1,13 @@
+// A sequence has been seen often enough: says so to whoever wants to know.
+// Thread: any. Tested by: tests/runtime/event_test.cpp,
+// tests/acceptance/names_test.py
+#pragma once
+
+#include "recorder/trace.h"
+
+namespace tjit::runtime {
+
+// The [COMPILE] line, the row of the instruction log and the event.
+void OnPromoted(const TraceStore& store, const Trace* trace);
+
+}  // namespace tjit::runtime
