@@ -14,6 +14,8 @@
 #include <utility>
 #include <variant>
 
+#include "tjit/event.h"
+#include "tjit/name.h"
 #include "tjit/region.h"
 #include "tjit/sequence.h"
 #include "tjit/tjit.h"
@@ -213,6 +215,11 @@ const char* Keep(std::string text) {
   return t_text.c_str();
 }
 
+at::Tensor TensorOf(void* impl) {
+  using Pointer = c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
+  return at::Tensor(Pointer::reclaim_copy(static_cast<c10::TensorImpl*>(impl)));
+}
+
 constexpr const char* kNoText = nullptr;
 constexpr void* kNoObject = nullptr;
 
@@ -220,7 +227,7 @@ constexpr void* kNoObject = nullptr;
 
 extern "C" {
 
-int tjit_py_interface() { return 3; }
+int tjit_py_interface() { return 4; }
 
 const char* tjit_py_version() { return TJIT_VERSION; }
 
@@ -287,6 +294,34 @@ int tjit_py_set_region_options(const char* pattern, int count,
 const char* tjit_py_region_stats(const char* name) {
   return Guarded(kNoText,
                  [&] { return Keep(tjit::region_stats(name).to_json()); });
+}
+
+int tjit_py_name(void* tensor, const char* name) {
+  return Run([&] { tjit::name(TensorOf(tensor), name); });
+}
+
+const char* tjit_py_name_of(void* tensor) {
+  return Guarded(kNoText,
+                 [&] { return Keep(tjit::name_of(TensorOf(tensor))); });
+}
+
+unsigned long long tjit_py_on_event(void (*call)(const char* json)) {
+  return Guarded(0ULL, [&] {
+    const std::uint64_t id = tjit::on_event(
+        [call](const tjit::Event& event) { call(event.to_json().c_str()); });
+    return static_cast<unsigned long long>(id);
+  });
+}
+
+void tjit_py_remove_on_event(unsigned long long id) {
+  tjit::remove_on_event(id);
+}
+
+int tjit_py_wait_for_events(long long milliseconds) {
+  return Guarded(0, [&] {
+    return tjit::wait_for_events(std::chrono::milliseconds(milliseconds)) ? 1
+                                                                          : 0;
+  });
 }
 
 int tjit_py_set_stance(const char* name) {

@@ -54,6 +54,18 @@ TJIT_API int tjit_py_set_region_options(const char* pattern, int count,
 // tjit::region_stats() as JSON; null on an error.
 TJIT_API const char* tjit_py_region_stats(const char* name);
 
+// tjit::name() of the tensor that has this TensorImpl. 0, or -1 if the name or
+// the tensor is refused.
+TJIT_API int tjit_py_name(void* tensor, const char* name);
+// tjit::name_of(); null on an error.
+TJIT_API const char* tjit_py_name_of(void* tensor);
+
+// tjit::on_event(): `call` gets Event::to_json(). 0 on an error.
+TJIT_API unsigned long long tjit_py_on_event(void (*call)(const char* json));
+TJIT_API void tjit_py_remove_on_event(unsigned long long id);
+// 1: all was told. 0: `milliseconds` have passed.
+TJIT_API int tjit_py_wait_for_events(long long milliseconds);
+
 // tjit::set_stance() by name; -1 if there is none of that name.
 TJIT_API int tjit_py_set_stance(const char* name);
 

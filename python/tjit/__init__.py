@@ -22,11 +22,12 @@ import warnings as _warnings
 from . import _library
 
 __all__ = [
-    "AutoCompile", "NoJit", "Pause", "Region", "clear", "disable", "enable",
-    "explain", "is_enabled", "jit", "mark_opaque", "mark_step", "options",
+    "AutoCompile", "Event", "EventCallback", "NoJit", "Pause", "Region",
+    "clear", "disable", "enable", "explain", "is_enabled", "jit",
+    "mark_opaque", "mark_step", "name", "name_of", "on_event", "options",
     "prewarm", "region_stats", "reset_memory_peak", "save_profile",
     "set_region_options", "set_stance", "stats", "sync", "version",
-    "wait_until_compiled", "write_sequences",
+    "wait_for_events", "wait_until_compiled", "write_sequences",
 ]
 
 __version__ = "0.1.0"
@@ -35,6 +36,7 @@ __version__ = "0.1.0"
 _c, _why_not = _library.load()
 
 from . import _jit  # noqa: E402 pylint: disable=all, as it needs torch
+from ._events import Event, EventCallback  # noqa: E402
 
 _jit.connect(_c)
 
@@ -417,15 +419,19 @@ def wait_until_compiled(timeout=600.0):
 
     Other threads run on meanwhile, and may ask for more.
     """
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
-        raise TypeError("tjit.wait_until_compiled: timeout must be a number of "
-                        f"seconds, and is {timeout!r}")
-    if timeout != timeout:
-        raise ValueError("tjit.wait_until_compiled: timeout is not a number")
+    milliseconds = _milliseconds("tjit.wait_until_compiled", timeout)
     if _c is None:
         return True
-    milliseconds = int(1000 * min(max(timeout, 0.0), 3e8))
     return bool(_c.tjit_py_wait_until_compiled(milliseconds))
+
+
+def _milliseconds(where, timeout):
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
+        raise TypeError(f"{where}: timeout must be a number of seconds, and is "
+                        f"{timeout!r}")
+    if timeout != timeout:
+        raise ValueError(f"{where}: timeout is not a number")
+    return int(1000 * min(max(timeout, 0.0), 3e8))
 
 
 def _file(where, file):
@@ -471,6 +477,68 @@ def write_sequences(folder, which="all"):
 
 
 # ------------------------------------------------------------------ seeing
+
+
+def name(target, text=""):
+    """Names a tensor, or all tensors of a module, for what tjit prints.
+
+    A tensor is called `text` from now on in dumps, graphs, explain() and errors.
+    A torch.nn.Module has its parameters and buffers called by their names with
+    dots, `text` and a dot in front where it is not empty. A name changes no
+    result. It belongs to the memory of the tensor and ends with it. Raises
+    ValueError if a name is empty or longer than 200 bytes, or a tensor has no
+    memory of its own.
+    """
+    import torch  # pylint: disable=all
+    encoded = _text_of("tjit.name", "text", text, str)
+    if isinstance(target, torch.Tensor):
+        _name(target, encoded)
+    elif isinstance(target, torch.nn.Module):
+        front = encoded + b"." if encoded else b""
+        for named in (target.named_parameters(), target.named_buffers()):
+            for key, tensor in named:
+                if tensor.layout == torch.strided:
+                    _name(tensor, front + key.encode())
+    else:
+        raise TypeError("tjit.name: target must be a torch.Tensor or a "
+                        f"torch.nn.Module, and is a {type(target).__name__}")
+
+
+def _name(tensor, encoded):
+    if _c is not None and _c.tjit_py_name(tensor._cdata, encoded) != 0:
+        raise ValueError(_error())
+
+
+def name_of(tensor):
+    """The name of a tensor; "" if it has none."""
+    import torch  # pylint: disable=all
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError("tjit.name_of: tensor must be a torch.Tensor, and is a "
+                        f"{type(tensor).__name__}")
+    text = None if _c is None else _c.tjit_py_name_of(tensor._cdata)
+    return "" if text is None else text.decode()
+
+
+def on_event(call):
+    """Has `call` called with an Event for everything that tjit does from now on.
+
+    That is on a thread of tjit's own, a moment later and one after another. What
+    call raises is printed and ends nothing. Inside, everything may be called;
+    ops run there as under a Pause. Returns an EventCallback, whose remove() ends
+    it; at the exit of the interpreter all end. Raises TypeError if `call` cannot
+    be called.
+    """
+    if not callable(call):
+        raise TypeError("tjit.on_event: call must be callable, and is "
+                        f"{call!r}")
+    return EventCallback(_c, call)
+
+
+def wait_for_events(timeout=60.0):
+    """Waits until all that has happened was told; False after `timeout` seconds,
+    and inside a callback."""
+    milliseconds = _milliseconds("tjit.wait_for_events", timeout)
+    return _c is None or bool(_c.tjit_py_wait_for_events(milliseconds))
 
 
 def stats():

@@ -1,5 +1,6 @@
 """Types of the package; the docstrings stand in __init__.py."""
 import contextlib
+import dataclasses
 import os
 from types import TracebackType
 from typing import (
@@ -15,6 +16,7 @@ from typing import (
     overload,
 )
 
+import torch
 from typing_extensions import Concatenate, ParamSpec
 
 _P = ParamSpec("_P")
@@ -149,6 +151,40 @@ def set_region_options(
     strict: bool = ...,
 ) -> None: ...
 def region_stats(name: str) -> dict[str, Any]: ...
+def name(target: torch.Tensor | torch.nn.Module, text: str = ...) -> None: ...
+def name_of(tensor: torch.Tensor) -> str: ...
+
+@dataclasses.dataclass(frozen=True)
+class Event:
+    kind: Literal["promoted", "compiled", "fell_back", "given_up", "evicted"]
+    sequence: str
+    region: str
+    function: str
+    ops: int
+    took_ns: int
+    kernels_compiled: int
+    kernels_reused: int
+    kernels_failed: int
+    reason: str
+    why: str
+    op: str
+    expected: str
+    actual: str
+    times: int
+    missed: int
+
+class EventCallback:
+    def remove(self) -> None: ...
+    def __enter__(self) -> EventCallback: ...
+    def __exit__(
+        self,
+        exception: Optional[Type[BaseException]],
+        value: Optional[BaseException],
+        traceback: Optional[TracebackType],
+    ) -> Literal[False]: ...
+
+def on_event(call: Callable[[Event], object]) -> EventCallback: ...
+def wait_for_events(timeout: float = ...) -> bool: ...
 def mark_step() -> None: ...
 def sync() -> None: ...
 def mark_opaque(name: str) -> None: ...

@@ -13,7 +13,7 @@ import os
 import sys
 
 # Of python/library/c_interface.h.
-INTERFACE = 3
+INTERFACE = 4
 
 _HERE = os.path.dirname(os.path.realpath(__file__))
 _FOLDER = os.path.realpath(os.path.join(_HERE, "lib"))
@@ -146,6 +146,11 @@ def declare(library):
             ("jit_stats", ctypes.c_char_p,
              [ctypes.c_void_p, ctypes.POINTER(ctypes.c_longlong)]),
             ("set_stance", ctypes.c_int, [ctypes.c_char_p]),
+            ("name", ctypes.c_int, [ctypes.c_void_p, ctypes.c_char_p]),
+            ("name_of", ctypes.c_char_p, [ctypes.c_void_p]),
+            ("on_event", ctypes.c_ulonglong, [ctypes.c_void_p]),
+            ("remove_on_event", None, [ctypes.c_ulonglong]),
+            ("wait_for_events", ctypes.c_int, [ctypes.c_longlong]),
             ("mark_step", ctypes.c_int, []),
             ("sync", ctypes.c_int, []),
             ("clear", ctypes.c_int, []),
