@@ -118,11 +118,6 @@ std::string TensorNameOf(const c10::StorageImpl* storage) {
   return Find(storage, nullptr);
 }
 
-std::size_t NamedStorages() {
-  const MutexLock lock(TheNames().mutex);
-  return TheNames().table.size();
-}
-
 Mutex& MutexOfNames() { return TheNames().mutex; }
 void LockNamesForFork() { TheNames().mutex.LockForFork(); }
 void UnlockNamesAfterFork() { TheNames().mutex.UnlockAfterFork(); }

@@ -43,9 +43,6 @@ bool SetTensorName(const c10::TensorImpl* impl, const std::string& name);
 std::string TensorNameOf(const c10::TensorImpl* impl);
 std::string TensorNameOf(const c10::StorageImpl* storage);
 
-// Storages in the table, dead ones too.
-std::size_t NamedStorages();
-
 // Guards all that is kept of names.
 Mutex& MutexOfNames();
 void LockNamesForFork();

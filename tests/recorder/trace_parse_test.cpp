@@ -95,12 +95,12 @@ TEST(TraceParseTest, ANameInAStepIsThatOfTheSlot) {
       "  s1: external 4 bytes\n";
   EXPECT_FALSE(
       ParseTrace(slots + "  %0 my::op(s0:y f32[])\n", &parsed, &error));
-  EXPECT_EQ(error, "3:16: slot 0 is called x in its line");
+  EXPECT_EQ(error, "3:17: slot 0 is called x in its line");
   EXPECT_FALSE(ParseTrace(slots + "  %0 my::op(s0 f32[])\n", &parsed, &error));
-  EXPECT_EQ(error, "3:14: slot 0 is called x in its line");
+  EXPECT_EQ(error, "3:16: slot 0 is called x in its line");
   EXPECT_FALSE(
       ParseTrace(slots + "  %0 my::op(s1:x f32[])\n", &parsed, &error));
-  EXPECT_EQ(error, "3:16: slot 1 has no name in its line");
+  EXPECT_EQ(error, "3:17: slot 1 has no name in its line");
 }
 
 TEST(TraceParseTest, TheHeaderComesBack) {

@@ -150,6 +150,32 @@ TEST_F(NameTest, BadInputSaysWhatToDo) {
   EXPECT_EQ(name_of(x), "a\n\"b\"\\\x01");
 }
 
+TEST_F(NameTest, MoreNamesThanAreKeptAreSaidOnce) {
+  constexpr int kMost = 65536;
+  ::testing::internal::CaptureStderr();
+  {
+    std::vector<at::Tensor> all;
+    for (int i = 0; i < kMost + 100; ++i) {
+      all.push_back(torch::empty({1}));
+      name(all.back(), "one");
+    }
+    EXPECT_EQ(name_of(all[0]), "one");
+    EXPECT_EQ(name_of(all.back()), "");
+    name(all[0], "again");  // has a place
+    EXPECT_EQ(name_of(all[0]), "again");
+  }
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said, HasSubstr("tjit::name: one and names behind it are not "
+                              "kept: 65536 tensors"));
+  EXPECT_EQ(said.find("not kept"), said.rfind("not kept"));
+  const at::Tensor next = torch::ones({4}), flat = torch::ones({1000});
+  name(next, "next");  // those have died
+  EXPECT_EQ(name_of(next), "next");
+  for (int i = 0; i < 300; ++i) name(flat[i], Numbered("part", i));
+  EXPECT_EQ(name_of(flat[255]), "part255");
+  EXPECT_EQ(name_of(flat[256]), "");
+}
+
 at::Tensor Step(const at::Tensor& x, const at::Tensor& w, bool names) {
   const at::Tensor hidden = at::relu(at::mul(x, w));
   if (names) name(hidden, "hidden");
