@@ -252,6 +252,7 @@ TEST_F(NameTest, AnErrorTextHasTheNames) {
   name(small, "eq::rest");
   for (int i = 0; i < 20; ++i) {
     const at::Tensor y = at::mul(at::relu(w), 2);
+    if (i == 12) name(x, "renamed");  // the recorded one stays
     Step(i == 15 ? small : x, y, false);
     mark_step();
   }
