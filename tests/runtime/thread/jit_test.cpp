@@ -189,6 +189,19 @@ TEST_F(JitTest, ANumberFromNowhereIsRefused) {
       << fast.stats().why;
 }
 
+// Another size is another way, so that a number made of sizes is never stale.
+TEST_F(JitTest, NumbersMadeOfSizes) {
+  const auto mean = [](const at::Tensor& x) {
+    return x.sum(0) / x.size(0) + 0.5 * static_cast<double>(x.size(1));
+  };
+  auto fast = jit(mean);
+  for (int i = 0; i < 120; ++i) {
+    ExpectSame(fast, mean, at::rand({1 + i % 5, 1 + i % 3}));
+  }
+  EXPECT_GE(fast.stats().replays, 50) << fast.stats().why;
+  EXPECT_EQ(fast.stats().not_same, 0);
+}
+
 TEST_F(JitTest, NumbersByRefAreReadAtEachReplay) {
   struct {
     double dt = 0.5, decay = 2;
