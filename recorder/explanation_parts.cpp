@@ -93,10 +93,11 @@ void AddForgotten(const Explanation& e, std::vector<Obstacle>* obstacles) {
 }  // namespace
 
 std::string DurationText(std::int64_t ns) {
+  // Divided: a product with a rounded factor is another number at times.
   const double size = std::abs(static_cast<double>(ns));
-  if (size < 1e6) return absl::StrFormat("%.4g us", 1e-3 * size);
-  if (size < 1e9) return absl::StrFormat("%.4g ms", 1e-6 * size);
-  return absl::StrFormat("%.4g s", 1e-9 * size);
+  if (size < 1e6) return absl::StrFormat("%.4g us", size / 1e3);
+  if (size < 1e9) return absl::StrFormat("%.4g ms", size / 1e6);
+  return absl::StrFormat("%.4g s", size / 1e9);
 }
 
 std::string PercentText(std::int64_t part, std::int64_t whole) {

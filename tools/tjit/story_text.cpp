@@ -26,7 +26,7 @@ std::string IdsText(const SequenceStory& story) {
 }
 
 std::string MsText(std::uint64_t ns) {
-  return absl::StrFormat("%.3f", 1e-6 * static_cast<double>(ns));
+  return absl::StrFormat("%.3f", static_cast<double>(ns) / 1e6);
 }
 
 std::string EventLine(const StoryEvent& event, const SequenceStory& story) {

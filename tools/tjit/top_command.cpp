@@ -202,7 +202,7 @@ void Top::AddSequences(const Moment& now, double seconds,
   for (const auto& [id, s] : rows) {
     std::string share = "-", runs = "-", won = "-";
     if (s.won.is_known()) {
-      won = absl::StrFormat("%.3f", 1e-6 * s.won.won_ns());
+      won = absl::StrFormat("%.3f", s.won.won_ns() / 1e6);
     }
     if (seconds > 0) {
       const SequenceCounts live = CountsOf(now, id);
