@@ -37,7 +37,7 @@ void Draw(const FunctionDraw& draw, const at::Tensor& tensor,
   entry.kernel.callBoxed(entry.handle, draw.call->key_set, &stack);
 }
 
-bool IsSame(const FunctionDraw& a, const FunctionDraw& b) {
+bool IsSameDraw(const FunctionDraw& a, const FunctionDraw& b) {
   const auto same = [](const ScalarValue& x, const ScalarValue& y) {
     return x.SameBits(y);
   };
@@ -111,7 +111,7 @@ void RecordDraw(const CallFrame& frame, const torch::jit::Stack& arguments,
   if (session->follows != nullptr) {
     const std::vector<FunctionDraw>& recorded = session->follows->draws;
     const std::size_t i = session->draws.size();
-    if (i >= recorded.size() || !IsSame(recorded[i], draw)) {
+    if (i >= recorded.size() || !IsSameDraw(recorded[i], draw)) {
       return session->Fail(Refusal::kNotSame, frame.entry.id);
     }
   }
@@ -158,6 +158,22 @@ std::optional<std::uint32_t> DrawnOver(const FunctionSession& session,
     if (inside.storage._unsafe_get_target() == storage) return d;
   }
   return std::nullopt;
+}
+
+bool DrawsTheSame(const FunctionRecord& a, const FunctionRecord& b) {
+  return std::equal(a.draws.begin(), a.draws.end(), b.draws.begin(),
+                    b.draws.end(), IsSameDraw) &&
+         std::equal(a.drawn.begin(), a.drawn.end(), b.drawn.begin(),
+                    b.drawn.end(),
+                    [](const InsideTensor& x, const InsideTensor& y) {
+                      return x.geometry == y.geometry && x.context == y.context;
+                    });
+}
+
+bool DrewSoFar(const FunctionSession& session, const FunctionRecord& record) {
+  return session.draws.size() <= record.draws.size() &&
+         std::equal(session.draws.begin(), session.draws.end(),
+                    record.draws.begin(), IsSameDraw);
 }
 
 bool MakeDrawn(const FunctionRecord& record, at::Tensor* tensors) {

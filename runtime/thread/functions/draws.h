@@ -40,6 +40,11 @@ bool IsFixed(const FunctionSession& session, std::uint32_t d);
 std::optional<std::uint32_t> DrawnOver(const FunctionSession& session,
                                        const c10::StorageImpl* storage);
 
+// True if both draw the same in the same order.
+bool DrawsTheSame(const FunctionRecord& a, const FunctionRecord& b);
+// True if `record` begins with what the session has drawn.
+bool DrewSoFar(const FunctionSession& session, const FunctionRecord& record);
+
 // Makes the tensors, and fills those that hold the same at each call. False if
 // one has memory that is not tjit's. THROWS: where there is no memory.
 bool MakeDrawn(const FunctionRecord& record, at::Tensor* tensors);

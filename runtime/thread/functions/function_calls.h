@@ -120,6 +120,7 @@ class FunctionCalls : public TraceCursor {
   void NoteBefore(FunctionSession* session);
   void NoteBorn(const CallFrame& frame, const TraceNode& node);
   void TakeRead(const CallFrame& frame);
+  void FollowOther(std::shared_ptr<const FunctionRecord> other);
   void TakeChecks(std::size_t step);
   void RunToRead(std::size_t step, FlushReason reason);
   void KeepConstants();

@@ -26,8 +26,9 @@
 // a path of its own, whose steps up to the read are those of the others. A
 // replay runs these steps, looks at the number, and goes on by the plan that
 // read the same. If there is none the function runs: so a function must not
-// have written into what was there before, nor drawn, when it reads. Indices
-// that it computes are looked at in the same way: an op would throw on them.
+// have written into what was there before when it reads, and draws no random
+// numbers. Indices that it computes are looked at in the same way: an op would
+// throw on them.
 //
 // Invariants: (1) A plan holds no strong reference to a tensor or storage.
 // (2) A plan does not change once it is published, but for its counters.
@@ -150,6 +151,11 @@ struct FreshTensor {
   std::uint64_t bytes = 0;
   std::shared_ptr<const TensorTemplate> form;
 };
+
+inline bool IsSame(const FreshTensor& a, const FreshTensor& b) {
+  return a.slot == b.slot && a.context == b.context && a.version == b.version &&
+         a.bytes == b.bytes && a.form == b.form;
+}
 
 // A tensor that at::empty() or its like makes. Those that are drawn are made
 // before the steps of each replay.

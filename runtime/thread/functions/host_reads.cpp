@@ -10,6 +10,7 @@
 
 #include "runtime/call/plain_tensor.h"
 #include "runtime/platform/test_hooks.h"
+#include "runtime/thread/functions/draws.h"
 #include "runtime/thread/functions/function_calls.h"
 #include "runtime/thread/match.h"
 #include "runtime/thread/thread_state.h"
@@ -121,8 +122,27 @@ void FunctionCalls::TakeRead(const CallFrame& frame) {
     other = session.find_other(*session.follows, i, read->bits);
   }
   if (other == nullptr) return session.Fail(Refusal::kOtherValue);
-  session.follows = std::move(other);
-  NoteBefore(&session);  // nothing was written into that was there before
+  FollowOther(std::move(other));
+}
+
+// What was noted before the call holds on: nothing was written since into that
+// was there then. Leaves that the record so far has not are reached behind.
+void FunctionCalls::FollowOther(std::shared_ptr<const FunctionRecord> other) {
+  FunctionSession& session = *function_;
+  const std::shared_ptr<const FunctionRecord> before =
+      std::exchange(session.follows, std::move(other));
+  const auto gradients = std::move(session.gradients);
+  NoteBefore(&session);
+  const auto& leaves = session.follows->leaves;
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    for (std::size_t j = 0; j < before->leaves.size(); ++j) {
+      if (leaves[i]._unsafe_get_target() ==
+          before->leaves[j]._unsafe_get_target()) {
+        session.gradients[i] = gradients[j];
+      }
+    }
+  }
+  if (!DrewSoFar(session, *session.follows)) session.Fail(Refusal::kNotSame);
 }
 
 // Step number `step` is about to be followed, which indexes by what it
@@ -205,11 +225,6 @@ namespace {
 
 using Kind = FunctionSlot::Kind;
 
-bool SameFresh(const FreshTensor& a, const FreshTensor& b) {
-  return a.slot == b.slot && a.context == b.context && a.version == b.version &&
-         a.bytes == b.bytes && a.form == b.form;
-}
-
 // True if slot `s` is the same thing in both, for the steps so far and those
 // behind. `number_of`: a constant as bytes, where it is an argument.
 template <class NumberOf>
@@ -230,8 +245,9 @@ bool SameSlot(const FunctionPlan& a, const FunctionPlan& b, std::size_t s,
     case Kind::kCaptured:
       break;
   }
-  if (x.begin != y.begin || x.end != y.end || x.bytes != y.bytes ||
-      x.first != y.first) {
+  // What is only read may be bound as a copy.
+  if (x.written != y.written || x.begin != y.begin || x.end != y.end ||
+      x.bytes != y.bytes || x.first != y.first) {
     return false;
   }
   return x.kind == Kind::kArgument
@@ -326,8 +342,9 @@ FunctionCalls::Bound FunctionCalls::GoOnBy(const FunctionPlan& to,
     };
     if (!SameSlot(from, to, s, number_of)) return Bound::kAnew;
   }
+  // All of them are made before the first step.
+  if (!DrawsTheSame(*from.record, *to.record)) return Bound::kAnew;
   const std::size_t drawn = from.record->drawn.size();
-  if (drawn != to.record->drawn.size()) return Bound::kAnew;
   const std::size_t count = step < to.record->nodes.size()
                                 ? to.record->nodes[step]->scalar_begin
                                 : to.scalars.size();
@@ -346,7 +363,7 @@ FunctionCalls::Bound FunctionCalls::GoOnBy(const FunctionPlan& to,
     if (to.fresh[f].slot >= slots) continue;
     const auto known = std::find_if(
         from.fresh.begin(), from.fresh.end(),
-        [&](const FreshTensor& one) { return SameFresh(one, to.fresh[f]); });
+        [&](const FreshTensor& one) { return IsSame(one, to.fresh[f]); });
     if (known == from.fresh.end()) return Bound::kAnew;
     made[f] =
         replay->made[static_cast<std::size_t>(known - from.fresh.begin())];

@@ -30,8 +30,8 @@ bool GoesOnWith(const FunctionRecord& a, const FunctionRecord& b,
 
 // How many slots the steps before number `step` use.
 std::size_t SlotsBefore(const FunctionRecord& record, std::size_t step);
-// True if the program still has what is in slot `s`, which the function has
-// made, in `block`. REQUIRES: the session follows a record.
+// True if the program still has what the function has made in slot `s`, which
+// was bound to `block`. REQUIRES: the session follows a record.
 bool LivesAtRead(const FunctionSession& session, std::size_t s,
                  const Block* block);
 

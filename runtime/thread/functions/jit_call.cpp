@@ -255,6 +255,13 @@ bool JitCall::Begin() {
       if (found.left == nullptr) return false;
       found.plan = nullptr;
       FindRecord(*state, context, &found);
+      if (found.is_left_alone) runtime::CountMiss(*found.left);
+    } else {
+      const MutexLock lock(core_->mutex);
+      if (core_->records_due > 0) {
+        found.plan = nullptr;
+        is_verified = false;
+      }
     }
   }
   if (found.is_left_alone) return false;
@@ -314,13 +321,22 @@ void JitCall::Observe(ThreadState* state, Found found, std::uint32_t context,
     };
   } else if (is_verified) {
     seen.find_other =
-        [this, s = session.get()](
-            const FunctionRecord&, std::size_t read,
+        [this, state, s = session.get()](
+            const FunctionRecord& follows, std::size_t read,
             std::uint64_t bits) -> std::shared_ptr<const FunctionRecord> {
-      const FunctionPlan* const other = FindOther(*s->plan, read, bits);
-      if (other == nullptr) return nullptr;
-      s->plan = s->seen.before = other;
-      return other->record;
+      const FunctionPlan* const other =
+          s->plan == nullptr ? nullptr : FindOther(*s->plan, read, bits);
+      // What its leaves had before the call is not known any more.
+      if (other != nullptr && other->leaves.empty()) {
+        s->plan = s->seen.before = other;
+        return other->record;
+      }
+      auto record = FindOtherRecord(*state, follows, read, bits);
+      if (record != nullptr) {  // it is confirmed, then
+        s->plan = s->seen.before = nullptr;
+        s->is_verified = false;
+      }
+      return record;
     };
   }
   if (seen.follows == nullptr) {
@@ -513,7 +529,8 @@ void JitCall::EndInVain(const JitSession& session) {
   const bool is_passing = IsPassing(seen.why, session.is_verified);
   if (seen.why == Refusal::kOtherValue) {
     const MutexLock lock(core_->mutex);
-    if (!session.is_verified) core_->records_due = ++core_->other_values;
+    core_->records_due = ++core_->other_values;
+    core_->why = runtime::DescribeRefusal(seen.why, seen.op);
     return;
   }
   if (before != nullptr && session.is_verified && !is_passing) {

@@ -167,6 +167,13 @@ bool IsDead(const FunctionPlan& plan) {
                      });
 }
 
+void CountMiss(const FunctionPlan& plan) {
+  constexpr std::uint32_t kMostMisses = 2;
+  if (plan.misses.fetch_add(1, std::memory_order_relaxed) >= kMostMisses) {
+    plan.is_dropped.store(true, std::memory_order_relaxed);
+  }
+}
+
 bool MayBeRecorded(const c10::TensorImpl* impl) {
   return IsPlain(impl) && !IsDual(impl);
 }

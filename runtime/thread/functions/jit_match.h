@@ -30,6 +30,9 @@ bool NumbersFit(const FunctionPlan& plan, c10::ArrayRef<double> numbers);
 bool HoldsCaptured(const FunctionPlan& plan);
 // True if no call can hold it again.
 bool IsDead(const FunctionPlan& plan);
+// A replay by it came to nothing. A plan of which that is so again and again
+// makes room for another one.
+void CountMiss(const FunctionPlan& plan);
 // True if a function may be recorded with this tensor as an argument.
 bool MayBeRecorded(const c10::TensorImpl* impl);
 // Equal for calls that differ in numbers and storages only. Never 0.

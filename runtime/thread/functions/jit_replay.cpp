@@ -4,6 +4,7 @@
 
 #include "runtime/thread/functions/function_calls.h"
 #include "runtime/thread/functions/jit_core.h"
+#include "runtime/thread/functions/jit_match.h"
 #include "runtime/thread/thread_state.h"
 
 namespace tjit::internal {
@@ -82,13 +83,7 @@ bool JitCall::Replay(ThreadState* state, Found* found) {
     found->read = replay.read;
     found->bits = replay.bits;
   }
-  if (replayed == Replayed::kNo) {
-    // A plan that comes to nothing again and again makes room for another one.
-    constexpr std::uint32_t kMostMisses = 2;
-    if (plan.misses.fetch_add(1, std::memory_order_relaxed) >= kMostMisses) {
-      plan.is_dropped.store(true, std::memory_order_relaxed);
-    }
-  }
+  if (replayed == Replayed::kNo) runtime::CountMiss(plan);
   if (replayed != Replayed::kYes) return false;
   if (core_->last.load(std::memory_order_relaxed) != &plan) {
     core_->last.store(&plan, std::memory_order_release);

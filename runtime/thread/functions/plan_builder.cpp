@@ -550,8 +550,7 @@ class PlanBuilder {
              a.index == b.index && a.geometry == b.geometry;
     };
     const auto same_fresh = [](const FreshTensor& a, const FreshTensor& b) {
-      return a.slot == b.slot && a.context == b.context &&
-             a.version == b.version && a.bytes == b.bytes && a.form == b.form;
+      return IsSame(a, b);
     };
     const bool is_same =
         std::equal(before.results.begin(), before.results.end(),

@@ -289,7 +289,8 @@ FunctionCalls::Bound FunctionCalls::DeferFunction(
   }
   KeepNumbers(plan, inputs.numbers);
   run_.pending.reserve(plan.record->nodes.size());
-  // Nothing fails behind this where it draws: what is drawn is not drawn again.
+  // Where it draws random numbers nothing fails behind this: none is drawn
+  // twice.
   DrawRandom(*plan.record, drawn);
   BindDrawn(plan, drawn, 0);
   std::size_t first = 0;

@@ -73,6 +73,7 @@ TEST_F(JitTest, GradientsBeforeAHostRead) {
     eager.Update();
   }
   EXPECT_GE(fast.stats().replays, 60) << fast.stats().why;
+  EXPECT_EQ(fast.stats().not_same, 0);
 }
 
 TEST_F(JitTest, GradientsOfParameters) {

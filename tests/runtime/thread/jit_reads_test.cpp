@@ -259,6 +259,80 @@ TEST_F(JitTest, ACheckThatGoesAnotherWayIsNoMismatch) {
   EXPECT_GE(fast.stats().verified, 5);
 }
 
+// What a way fills with numbers is its own, although all is made at once.
+TEST_F(JitTest, WaysThatFillOtherTensors) {
+  const auto f = [](const at::Tensor& x) {
+    const at::Tensor y = x * 2;
+    if ((y.sum() > 8).item<bool>()) return y + at::arange(8);
+    return y.narrow(0, 0, 4) + at::arange(100, 104) + at::zeros({2, 4});
+  };
+  auto fast = jit(f);
+  for (int i = 0; i < 200; ++i) ExpectSame(fast, f, at::rand({8}));
+  EXPECT_GE(fast.stats().replays, 150) << fast.stats().why;
+  EXPECT_EQ(fast.stats().not_same, 0);
+}
+
+// An argument that one way reads alone would be copied, and another one writes
+// into it.
+TEST_F(JitTest, OneWayWritesIntoAnExposedArgument) {
+  const auto f = [](const at::Tensor& x, const at::Tensor& to) {
+    const at::Tensor y = x * 2 + to;
+    if ((x.sum() > 4).item<bool>()) to.add_(1);
+    return y;
+  };
+  auto fast = jit(f);
+  at::Tensor a = at::zeros({8}), b = at::zeros({8});
+  const auto calls = [&](int n) {
+    for (int i = 0; i < n; ++i) {
+      const at::Tensor x = at::rand({8});
+      EXPECT_TRUE(SameBits(fast(x, a), f(x, b))) << i;
+      EXPECT_TRUE(SameBits(a, b)) << i;
+      EXPECT_EQ(a._version(), b._version()) << i;
+    }
+  };
+  calls(100);
+  EXPECT_GE(fast.stats().replays, 60) << fast.stats().why;
+  static_cast<void>(a.data_ptr());
+  calls(50);
+  a = at::zeros({8});
+  b = at::zeros({8});
+  static_cast<void>(a.data_ptr());
+  calls(50);
+}
+
+// Each call is a check: other outcomes are learnt all the same.
+TEST_F(JitTest, FollowedFunctionsLearnEachWay) {
+  for (const JitOptions& options :
+       {JitOptions{.follow = true}, JitOptions{.verify_every = 1}}) {
+    auto fast = jit(&Root, options);
+    for (int i = 0; i < 100; ++i) ExpectSame(fast, &Root, FarBy(1 + i % 3));
+    EXPECT_EQ(fast.stats().replays, 0);
+    EXPECT_GE(fast.stats().plans, 3) << fast.stats().why;
+    EXPECT_GE(fast.stats().verified, 50) << fast.stats().why;
+    EXPECT_EQ(fast.stats().not_same, 0);
+  }
+}
+
+TEST_F(JitTest, ANumberThatIsNewEachTimeIsGivenUp) {
+  const auto f = [](const at::Tensor& x) {
+    const at::Tensor y = x * 2;
+    return y + static_cast<double>(y.sum().to(at::kLong).item<std::int64_t>());
+  };
+  auto fast = jit(f);
+  int i = 0;
+  for (; i < 4; ++i) {
+    ExpectSame(fast, f, at::full({8}, 3.0));  // a plan
+  }
+  for (; i < 700; ++i) ExpectSame(fast, f, at::full({8}, 10.0 * i));
+  EXPECT_NE(fast.stats().why, "");
+  sync();
+  const std::int64_t before = stats().ops_seen;
+  const at::Tensor x = at::full({8}, 1e5);
+  fast(x);
+  sync();
+  EXPECT_LE(stats().ops_seen - before, 5);  // no step runs in vain
+}
+
 TEST_F(JitTest, AStaleReadIsFound) {
   auto fast = jit(&Root, {.verify_every = 0});
   for (int i = 0; i < 20; ++i) fast(FarBy(2));
