@@ -306,10 +306,10 @@ void EventQueue::Work() {
 }
 
 void EventQueue::TellFirst(ReleasableMutexLock* lock) {
-  const Event event = std::move(queue_.front());
+  Event event = std::move(queue_.front());
   queue_.pop_front();
   is_telling_ = true;
-  const Callbacks callbacks = callbacks_;
+  Callbacks callbacks = callbacks_;
   for (const std::shared_ptr<Callback>& callback : callbacks) {
     if (stops_ || callback->is_removed.load()) continue;
     running_ = callback.get();
@@ -319,6 +319,10 @@ void EventQueue::TellFirst(ReleasableMutexLock* lock) {
     running_ = nullptr;
     changed_->notify_all();
   }
+  // The last of one that removed itself: what it holds may call tjit.
+  lock->Unlock();
+  callbacks.clear();
+  lock->Lock();
   is_telling_ = false;
   changed_->notify_all();
 }

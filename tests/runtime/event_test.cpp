@@ -14,6 +14,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <memory>
 #include <mutex>
 #include <stdexcept>
 #include <string>
@@ -255,6 +256,31 @@ TEST_F(EventTest, ACallbackThatIsRemovedIsNotCalled) {
   Steps(torch::ones({64}), 10);
   EXPECT_TRUE(wait_for_events());
   EXPECT_EQ(second, 1);
+}
+
+// What it holds is destroyed where no lock of the events is held.
+TEST_F(EventTest, WhatACallbackHeldMayCallTjitWhenItGoes) {
+  struct CallsAtItsEnd {
+    std::atomic<bool>* has_ended;
+    ~CallsAtItsEnd() {
+      remove_on_event(1u << 30);
+      static_cast<void>(wait_for_events());
+      has_ended->store(true);
+    }
+  };
+  std::atomic<bool> has_ended{false};
+  std::atomic<std::uint64_t> id{0};
+  const Listener other;  // the thread lives on
+  auto held = std::make_shared<CallsAtItsEnd>(&has_ended);
+  id = on_event([&id, held](const Event&) { remove_on_event(id); });
+  held.reset();
+  Enable();
+  Steps(torch::ones({64}), 10);
+  EXPECT_TRUE(wait_for_events());
+  for (int i = 0; i < 500 && !has_ended; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_TRUE(has_ended);
 }
 
 TEST_F(EventTest, RemovingWaitsForTheCallbackThatRuns) {
