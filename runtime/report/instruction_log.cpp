@@ -228,6 +228,7 @@ void SegmentRow::Begin(LogEvent event, const Run& run, FlushReason reason) {
 void SegmentRow::End() { EndRow(row_, log_); }
 
 void LockInstructionLogForFork() {
+  LockTimesForFork();
   LockAttachForFork();
   LockWritersForFork();
 }
@@ -235,6 +236,7 @@ void LockInstructionLogForFork() {
 void UnlockInstructionLogAfterFork() {
   UnlockWritersAfterFork();
   UnlockAttachAfterFork();
+  UnlockTimesAfterFork();
 }
 
 void ForgetInstructionLogInChild() {

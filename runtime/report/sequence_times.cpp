@@ -101,6 +101,9 @@ void LogTimes(const Trace& trace) {
   if (IsTimeForRow(trace, &times)) AddRow(trace, times, "");
 }
 
+void LockTimesForFork() { TheSaid().mutex.LockForFork(); }
+void UnlockTimesAfterFork() { TheSaid().mutex.UnlockAfterFork(); }
+
 void LogAllTimes(const TraceStore& store, bool is_beginning) {
   for (const Trace* trace : store.traces()) {
     const SequenceTimes times = TimesOf(*trace);

@@ -25,5 +25,7 @@ std::int64_t ReplaysOf(const Trace& trace);
 void LogTimes(const Trace& trace);
 // Of all, at the end of the log, or where it begins while the program runs.
 void LogAllTimes(const TraceStore& store, bool is_beginning);
+void LockTimesForFork();
+void UnlockTimesAfterFork();
 
 }  // namespace tjit::runtime
