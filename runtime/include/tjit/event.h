@@ -67,8 +67,9 @@ struct Event {
   std::string expected;
   std::string actual;
 
-  // Times that it happened. kFellBack and kGivenUp are told once a second for
-  // each sequence and reason; the details are those of the first time.
+  // Times that it happened. kFellBack and kGivenUp of sequences are told once a
+  // second for each sequence and reason; the details are those of the first
+  // time.
   std::int64_t times = 1;
   // Events before this one that are not told, as callbacks were too slow: no
   // more than 4,096 wait.

@@ -11,7 +11,8 @@
 // op.
 //
 // A name belongs to the memory of a tensor: views that begin where it does have
-// it, too, and it ends with that memory. What gives a parameter other memory,
+// it, too, and all others while that memory has one name only. It ends with the
+// memory. What gives a parameter other memory,
 // as module->to(dtype), takes its name away.
 //
 // Threads: any. Tested by: tests/runtime/name_test.cpp
