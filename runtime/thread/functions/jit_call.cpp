@@ -500,12 +500,12 @@ void JitCall::Publish(const JitSession& session,
   core_->why.clear();
   core_->failures.erase(session.form);
   core_->in_vain = 0;
-  core_->other_values = core_->records_due = 0;
   if (before != nullptr && session.is_verified) {
     core_->verified.fetch_add(1);
     session.state->counters().jit_verified.Add();
     return;
   }
+  core_->other_values = core_->records_due = 0;
   std::erase(core_->records, session.seen.follows);
   if (before != nullptr) {
     if (!IsWider(*plan, *before)) {

@@ -195,10 +195,10 @@ TEST_F(JitTest, NumbersMadeOfSizes) {
     return x.sum(0) / x.size(0) + 0.5 * static_cast<double>(x.size(1));
   };
   auto fast = jit(mean);
-  for (int i = 0; i < 120; ++i) {
+  for (int i = 0; i < 240; ++i) {
     ExpectSame(fast, mean, at::rand({1 + i % 5, 1 + i % 3}));
   }
-  EXPECT_GE(fast.stats().replays, 50) << fast.stats().why;
+  EXPECT_GE(fast.stats().replays, 100) << fast.stats().why;
   EXPECT_EQ(fast.stats().not_same, 0);
 }
 
