@@ -3,7 +3,8 @@
 What it proves: examples/unmodified.cpp and examples/train.py print the same
 under `tjit run` and replay most of their ops; examples/embed.cpp replays by
 the API alone, and what it prints of it agrees with TJIT_STATS;
-examples/cahn_hilliard.cpp replays its regions but for the excluded ones.
+examples/cahn_hilliard.cpp replays its regions but for the excluded ones;
+examples/three_rates.cpp shows a graph with its names and one t - t_n.
 
 Usage: examples_test.py TJIT_COMMAND BIN_FOLDER TORCH_FOLDER EXAMPLES_FOLDER
                         [unittest arguments]
@@ -122,6 +123,22 @@ class ExamplesTest(unittest.TestCase):
             self.assertEqual(region["ops_replayed"], 0)
             self.assertEqual(region["ops_eager"], region["ops_seen"])
             self.assertGreaterEqual(region["ops_seen"], 200)
+
+    def test_three_rates(self):
+        dump = self.stats.with_name("rates.txt")
+        done = run(BIN / "three_rates", TJIT_DUMP="ir",
+                   TJIT_DUMP_FILE=str(dump))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertRegex(done.stdout,
+                         r"^29\d\d of 3000 calls replayed; same bits\n$")
+        graph = run(TJIT, "graph", dump).stdout
+        lowered, final = graph.split("group 1 final\n")
+        for name in ("eq::state/a", "eq::old_state/b", "eq::forces/t",
+                     "eq::old_forces/t", "eq::state/c_rate"):
+            self.assertIn(f" {name} (s", final)
+        # t - t_n is found to be one.
+        self.assertEqual(lowered.count(" = sub "), 6)
+        self.assertEqual(final.count(" = sub "), 4)
 
 
 if __name__ == "__main__":
