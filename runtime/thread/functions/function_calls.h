@@ -124,7 +124,6 @@ class FunctionCalls : public TraceCursor {
   void TakeChecks(std::size_t step);
   void RunToRead(std::size_t step, FlushReason reason);
   void KeepConstants();
-  void NoteLiving();
   Bound BindFunction(const FunctionPlan& plan, const FunctionInputs& inputs)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Bound BindStorage(const FunctionSlot& from, c10::StorageImpl* storage,

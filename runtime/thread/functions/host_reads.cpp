@@ -95,6 +95,24 @@ bool LivesAtRead(const FunctionSession& session, std::size_t s,
                      });
 }
 
+namespace {
+
+// Whatever the program does behind the read, it uses no other values.
+void NoteLiving(const Run& run, FunctionSession* session) {
+  std::vector<std::uint32_t>& across = session->across;
+  for (std::uint32_t s = 0; s < run.slots.size(); ++s) {
+    const FunctionSlot::Kind kind = session->follows->slots[s].kind;
+    const bool is_made = kind == FunctionSlot::Kind::kBorn ||
+                         kind == FunctionSlot::Kind::kInside;
+    if (is_made && LivesAtRead(*session, s, run.slots[s].block) &&
+        std::find(across.begin(), across.end(), s) == across.end()) {
+      across.push_back(s);
+    }
+  }
+}
+
+}  // namespace
+
 // The program's op reads it behind this.
 void FunctionCalls::TakeRead(const CallFrame& frame) {
   FunctionSession& session = *function_;
@@ -168,7 +186,7 @@ void FunctionCalls::RunToRead(std::size_t step, FlushReason reason) {
       return session.Fail(Refusal::kInterrupted);
     }
     KeepConstants();
-    NoteLiving();
+    NoteLiving(run_, &session);
   }
   Flush(reason);
 }
@@ -190,21 +208,6 @@ void FunctionCalls::KeepConstants() {
     session.constants.emplace_back(
         s, std::string(bound.block->data + bound.shift + slot.begin,
                        record.constants[slot.index].size()));
-  }
-}
-
-// Whatever the program does behind the read, it uses no other values.
-void FunctionCalls::NoteLiving() {
-  FunctionSession& session = *function_;
-  for (std::uint32_t s = 0; s < run_.slots.size(); ++s) {
-    const FunctionSlot::Kind kind = session.follows->slots[s].kind;
-    const bool is_made = kind == FunctionSlot::Kind::kBorn ||
-                         kind == FunctionSlot::Kind::kInside;
-    auto& across = session.across;
-    if (is_made && LivesAtRead(session, s, run_.slots[s].block) &&
-        std::find(across.begin(), across.end(), s) == across.end()) {
-      across.push_back(s);
-    }
   }
 }
 
