@@ -1,9 +1,12 @@
 // Functions that read whole numbers on the host and decide by them: Note [Host
 // reads] in function_plan.h.
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/runtime/thread/jit_testing.h"
@@ -257,6 +260,120 @@ TEST_F(JitTest, ACheckThatGoesAnotherWayIsNoMismatch) {
   EXPECT_EQ(fast.stats().not_same, 0);
   EXPECT_GE(fast.stats().replays, 40) << fast.stats().why;
   EXPECT_GE(fast.stats().verified, 5);
+}
+
+// A random function over f32 [6, 5] with one to three tests on the host, behind
+// which it may write into its argument and into a tensor of its own. It does
+// the same for the same outcomes.
+class Decider {
+ public:
+  explicit Decider(std::uint32_t seed) : seed_(seed) {}
+
+  Tensors operator()(const at::Tensor& x, const at::Tensor& w, double k) {
+    random_.seed(seed_);
+    pool_ = {x, w};
+    AddOps(3 + Below(5));
+    for (std::uint32_t tests = 1 + Below(3); tests != 0; --tests) {
+      const double bound = 0.1 * Below(100) - 5;
+      const bool is_above = (One().sum() > bound).item<bool>();
+      random_.seed(2 * static_cast<std::uint32_t>(random_()) + is_above);
+      AddOps(1 + Below(4), k);
+    }
+    switch (Below(3)) {
+      case 0:
+        state_.add_(One() * 0.01);
+        break;
+      case 1:
+        x.mul_(0.9);
+        break;
+      default:
+        break;
+    }
+    const Tensors pool = std::move(pool_);  // nothing lives on
+    return {pool.back(), pool[pool.size() / 2], state_.sum()};
+  }
+  const at::Tensor& state() const { return state_; }
+
+ private:
+  std::uint32_t Below(std::uint32_t end) {
+    return static_cast<std::uint32_t>(random_()) % end;
+  }
+  at::Tensor One() {
+    return pool_[Below(static_cast<std::uint32_t>(pool_.size()))];
+  }
+  void AddOps(std::uint32_t count, double k = 0.5) {
+    for (; count != 0; --count) {
+      const at::Tensor a = One(), b = One();
+      switch (Below(7)) {
+        case 0:
+          pool_.push_back(a + b);
+          break;
+        case 1:
+          pool_.push_back(a * k - b);
+          break;
+        case 2:
+          pool_.push_back(at::tanh(a));
+          break;
+        case 3:
+          pool_.push_back(at::zeros({6, 5}).add_(a));
+          break;
+        case 4:
+          pool_.push_back(a + at::arange(5));
+          break;
+        case 5:
+          pool_.push_back(a.index_select(0, b.sum(1).argsort()));
+          break;
+        case 6:
+          pool_.push_back(at::empty({6, 5}).copy_(a));
+          break;
+      }
+    }
+  }
+  const std::uint32_t seed_;
+  at::Tensor state_ = at::zeros({6, 5});
+  std::mt19937 random_;
+  Tensors pool_;
+};
+
+// Differences from eager in 60 calls of the function with this seed.
+int DifferencesOf(std::uint32_t seed, std::int64_t* replays) {
+  Decider wrapped(seed), eager(seed);
+  auto fast = jit([&](const at::Tensor& x, const at::Tensor& w, double k) {
+    return wrapped(x, w, k);
+  });
+  int differences = 0;
+  for (int i = 0; i < 60; ++i) {
+    const at::Tensor x = at::randn({6, 5}), w = at::randn({6, 5}),
+                     twin = x.clone();
+    if (i % 16 == 15) static_cast<void>(x.data_ptr());
+    const Tensors a = fast(x, w, 0.25 * (i % 4));
+    const Tensors b = eager(twin, w, 0.25 * (i % 4));
+    bool is_same =
+        SameBits(x, twin) && SameBits(wrapped.state(), eager.state());
+    for (std::size_t r = 0; r < a.size(); ++r) is_same &= SameBits(a[r], b[r]);
+    differences += !is_same;
+  }
+  *replays += fast.stats().replays;
+  return differences;
+}
+
+TEST_F(JitTest, RandomFunctionsThatDecide) {
+  std::int64_t replays = 0;
+  for (std::uint32_t seed = 0; seed < 60; ++seed) {
+    EXPECT_EQ(DifferencesOf(seed, &replays), 0) << seed;
+  }
+  EXPECT_GE(replays, 60 * 15);
+}
+
+TEST_F(JitTest, RandomFunctionsFindAStaleRead) {
+  ASSERT_TRUE(testing::SetPlantedDefect("stale_read"));
+  std::int64_t replays = 0;
+  int differences = 0;
+  for (std::uint32_t seed = 0; seed < 20; ++seed) {
+    differences += DifferencesOf(seed, &replays);
+  }
+  testing::SetPlantedDefect("");
+  EXPECT_GT(differences, 0);
 }
 
 // What a way fills with numbers is its own, although all is made at once.
