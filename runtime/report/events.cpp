@@ -144,9 +144,13 @@ std::string EventQueue::Start() {
 std::uint64_t EventQueue::Add(std::function<void(const Event&)> call) {
   auto callback = std::make_shared<Callback>();
   callback->call = std::move(call);
-  // What the callback uses is destroyed at the exit behind it. Without memory
-  // for one more handler an earlier one stops it.
-  static_cast<void>(std::atexit(&StopEvents));
+  // What the callback uses is destroyed at the exit behind it. Without one more
+  // handler an earlier one stops it.
+  constexpr int kMostHandlers = 1024;
+  static std::atomic<int> handlers{0};
+  if (handlers.load() < kMostHandlers && std::atexit(&StopEvents) == 0) {
+    handlers.fetch_add(1);
+  }
   const MutexLock lock(mutex_);
   LookForFork();
   const std::string wrong = stops_ ? "the process ends" : Start();
