@@ -4,6 +4,7 @@ What it proves: examples/unmodified.cpp and examples/train.py print the same
 under `tjit run` and replay most of their ops; examples/embed.cpp replays by
 the API alone, and what it prints of it agrees with TJIT_STATS;
 examples/cahn_hilliard.cpp replays its regions but for the excluded ones;
+examples/decode.cpp replays a step for each length of its cache;
 examples/three_rates.cpp shows a graph with its names and one t - t_n.
 
 Usage: examples_test.py TJIT_COMMAND BIN_FOLDER TORCH_FOLDER EXAMPLES_FOLDER
@@ -123,6 +124,12 @@ class ExamplesTest(unittest.TestCase):
             self.assertEqual(region["ops_replayed"], 0)
             self.assertEqual(region["ops_eager"], region["ops_seen"])
             self.assertGreaterEqual(region["ops_seen"], 200)
+
+    def test_decode(self):
+        done = run(BIN / "decode")
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        self.assertRegex(done.stdout, r"^1[67]\d\d of 2000 steps replayed, "
+                                      r"40 ways; same tokens; ")
 
     def test_three_rates(self):
         dump = self.stats.with_name("rates.txt")
