@@ -4,6 +4,7 @@ What it proves: examples/unmodified.cpp and examples/train.py print the same
 under `tjit run` and replay most of their ops; examples/embed.cpp replays by
 the API alone, and what it prints of it agrees with TJIT_STATS;
 examples/cahn_hilliard.cpp replays its regions but for the excluded ones;
+examples/lattice_boltzmann.cpp does so, too;
 examples/decode.cpp replays a step for each length of its cache;
 examples/three_rates.cpp shows a graph with its names and one t - t_n.
 
@@ -124,6 +125,26 @@ class ExamplesTest(unittest.TestCase):
             self.assertEqual(region["ops_replayed"], 0)
             self.assertEqual(region["ops_eager"], region["ops_seen"])
             self.assertGreaterEqual(region["ops_seen"], 200)
+
+    def test_lattice_boltzmann(self):
+        done = run(BIN / "lattice_boltzmann", TJIT_STATS=str(self.stats))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        first, *counts = done.stdout.splitlines()
+        eager = run(BIN / "lattice_boltzmann", TJIT_DISABLE="1")
+        self.assertEqual(eager.stdout.splitlines()[0], first)
+        # Collisions and walls keep the mass, and no fluid outruns the lid.
+        speed, mass = (float.fromhex(x)
+                       for x in re.findall(r"(?:speed|mass) (\S+?)(?:,|$)", first))
+        self.assertAlmostEqual(mass, 48 * 48, places=6)
+        self.assertTrue(0.05 < speed < 0.1, speed)
+        # All but the three sightings.
+        self.assertEqual(counts, [
+            "collide: 11116 of 11200 ops were replayed",
+            "stream: 3970 of 4000 ops were replayed",
+            "report: 0 of 3200 ops were replayed"])
+        regions = {r["name"]: r
+                   for r in json.loads(self.stats.read_text())["regions"]}
+        self.assertTrue(regions["solve/report"]["excluded"])
 
     def test_decode(self):
         done = run(BIN / "decode")
