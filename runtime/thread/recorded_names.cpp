@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -17,9 +18,6 @@ namespace {
 
 using SlotNames = std::vector<std::pair<std::int32_t, std::string>>;
 
-thread_local constinit const Run* t_run = nullptr;
-thread_local SlotNames t_names;  // in the order in which they were given
-
 struct RecordedResult {
   std::uint32_t index = 0;
   std::shared_ptr<void> call;
@@ -29,7 +27,13 @@ struct RecordedResults {
   std::uint64_t run = 0;  // BindingOf() of its slot 0
   absl::flat_hash_map<std::uint64_t, RecordedResult> by_binding;
 };
-thread_local std::unique_ptr<RecordedResults> t_results;
+// Null: this thread has recorded nothing.
+struct NamesOfThread {
+  const Run* run = nullptr;  // that is recorded
+  SlotNames names;           // in the order in which they were given
+  std::unique_ptr<RecordedResults> results;
+};
+thread_local std::unique_ptr<NamesOfThread> t_names;
 
 // Their blocks may be gone: only what they were bound to is looked at.
 void KeepResults(const Run& run, const NewStep& step) {
@@ -37,20 +41,24 @@ void KeepResults(const Run& run, const NewStep& step) {
   for (std::uint32_t i = 0; i < results.size(); ++i) {
     if (results[i].kind != ResultRecord::Kind::kFresh) continue;
     const auto slot = static_cast<std::uint32_t>(results[i].slot);
-    t_results->by_binding[run.BindingOf(slot)] = {i, step.payload};
+    t_names->results->by_binding[run.BindingOf(slot)] = {i, step.payload};
   }
 }
 
 void NameKeptResult(const Block* block, const std::string& name) {
-  if (t_results == nullptr || block == nullptr || block->is_shared()) return;
+  if (t_names == nullptr || t_names->results == nullptr || block == nullptr ||
+      block->is_shared()) {
+    return;
+  }
+  RecordedResults& results = *t_names->results;
   const std::uint64_t binding = block->binding.load(std::memory_order_relaxed);
-  const auto found = t_results->by_binding.find(binding);
-  if (found != t_results->by_binding.end()) {
+  const auto found = results.by_binding.find(binding);
+  if (found != results.by_binding.end()) {
     RecordCallName({/*is_result=*/true, found->second.index, name},
                    static_cast<CapturedCall*>(found->second.call.get()));
-  } else if (binding >> 48 == t_results->run >> 48 &&
-             binding > (t_results->run | Run::kSlotMask)) {
-    t_results = nullptr;  // of a later run of this thread
+  } else if (binding >> 48 == results.run >> 48 &&
+             binding > (results.run | Run::kSlotMask)) {
+    t_names->results = nullptr;  // of a later run of this thread
   }
 }
 
@@ -70,31 +78,37 @@ void RecordSlotName(const NewStep& step, std::int32_t slot,
 }  // namespace
 
 void BeginRecordedNames(const Run* run) {
-  if (t_run != nullptr) t_names.clear();
-  if (HasTensorNames()) t_results = nullptr;
-  t_run = run;
+  // Without memory there are no names.
+  if (t_names == nullptr) t_names.reset(new (std::nothrow) NamesOfThread);
+  if (t_names == nullptr) return;
+  if (t_names->run != nullptr) t_names->names.clear();
+  if (HasTensorNames()) t_names->results = nullptr;
+  t_names->run = run;
 }
 
 void EndRecordedNames() {
-  if (std::exchange(t_run, nullptr) != nullptr) t_names.clear();
+  if (t_names == nullptr) return;
+  if (std::exchange(t_names->run, nullptr) != nullptr) t_names->names.clear();
 }
 
 void RecordName(const c10::TensorImpl* impl, const std::string& name) {
   if (!IsPlain(impl) || impl->storage_offset() != 0) return;
   const Block* const block = BlockOf(StorageOf(impl));
-  if (t_run == nullptr) return NameKeptResult(block, name);
-  const std::int32_t slot = BoundSlot(*t_run, block);
-  if (slot >= 0) t_names.emplace_back(slot, name);
+  if (t_names == nullptr || t_names->run == nullptr) {
+    return NameKeptResult(block, name);
+  }
+  const std::int32_t slot = BoundSlot(*t_names->run, block);
+  if (slot >= 0) t_names->names.emplace_back(slot, name);
 }
 
 void ApplyRecordedNames(const Run* run, const std::vector<NewStep>& steps) {
-  if (t_run != run || !HasTensorNames()) return;
-  t_results = std::make_unique<RecordedResults>();
-  t_results->run = run->BindingOf(0);
+  if (t_names == nullptr || t_names->run != run || !HasTensorNames()) return;
+  t_names->results = std::make_unique<RecordedResults>();
+  t_names->results->run = run->BindingOf(0);
   for (const NewStep& step : steps) {
     if (step.payload != nullptr) KeepResults(*run, step);
   }
-  for (const auto& [slot, name] : t_names) {
+  for (const auto& [slot, name] : t_names->names) {
     for (const NewStep& step : steps) {
       if (step.payload != nullptr) RecordSlotName(step, slot, name);
     }
