@@ -11,6 +11,7 @@
 #include <exception>
 #include <map>
 #include <memory>
+#include <optional>
 #include <system_error>
 #include <thread>
 #include <tuple>
@@ -56,6 +57,13 @@ Key KeyOf(std::uint64_t lineage, const Trace& trace, int reason) {
   return {lineage, trace.id, reason};
 }
 
+// What a run met in the place of a step.
+struct Difference {
+  std::uint32_t trace;
+  BailReason why;
+  std::string op, expected, actual;
+};
+
 class EventQueue {
  public:
   static EventQueue& Get() {
@@ -67,6 +75,9 @@ class EventQueue {
   bool Remove(std::uint64_t id);
   bool Wait(std::chrono::milliseconds timeout);
   void Tell(Event event);
+  // Of this thread, until TellFellBack(), which comes next, takes it.
+  void Keep(Difference difference);
+  std::optional<Difference> Take();
   bool IsFirst(const Key& key);
   void TellRepeated(const Key& key, Event event);
   void Stop();
@@ -101,6 +112,8 @@ class EventQueue {
   std::uint64_t last_id_ ABSL_GUARDED_BY(mutex_) = 0;
   std::deque<Event> queue_ ABSL_GUARDED_BY(mutex_);
   std::map<Key, Repeated> repeated_ ABSL_GUARDED_BY(mutex_);
+  // No thread_local: thread storage is scarce.
+  std::map<std::thread::id, Difference> differences_ ABSL_GUARDED_BY(mutex_);
   std::int64_t missed_ ABSL_GUARDED_BY(mutex_) = 0;
   bool has_thread_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread::id thread_ ABSL_GUARDED_BY(mutex_);
@@ -117,6 +130,7 @@ void EventQueue::LookForFork() {
   process_ = process;
   queue_.clear();
   repeated_.clear();
+  differences_.clear();
   missed_ = 0;
   if (IsOwnThread()) return;
   // The parent's thread may wait on the old one.
@@ -182,6 +196,7 @@ bool EventQueue::Remove(std::uint64_t id) {
     g_has_event_callbacks.store(false, std::memory_order_relaxed);
     queue_.clear();
     repeated_.clear();
+    differences_.clear();
     missed_ = 0;
     changed_->notify_all();
   }
@@ -211,6 +226,19 @@ void EventQueue::Tell(Event event) {
   if (!MayTell()) return;
   Push(std::move(event));
   changed_->notify_all();
+}
+
+void EventQueue::Keep(Difference difference) {
+  const MutexLock lock(mutex_);
+  differences_.insert_or_assign(std::this_thread::get_id(),
+                                std::move(difference));
+}
+
+std::optional<Difference> EventQueue::Take() {
+  const MutexLock lock(mutex_);
+  auto taken = differences_.extract(std::this_thread::get_id());
+  if (taken.empty()) return std::nullopt;
+  return std::move(taken.mapped());
 }
 
 bool EventQueue::IsFirst(const Key& key) {
@@ -377,13 +405,6 @@ std::string RegionNameOf(std::uint32_t context) {
 
 namespace {
 
-struct Difference {
-  std::uint32_t trace;
-  BailReason why;
-  std::string op, expected, actual;
-};
-thread_local std::unique_ptr<Difference> t_difference;
-
 // No memory to tell it: nobody hears of it, and the program goes on.
 template <class Tell>
 void TellIfThereIsMemory(Tell tell) {
@@ -413,8 +434,8 @@ void TellPromoted(const std::vector<const TraceNode*>& path, const Trace& trace,
 
 void KeepDifference(const Trace& trace, BailReason why, std::string op,
                     std::string expected, std::string actual) {
-  t_difference = std::make_unique<Difference>(Difference{
-      trace.id, why, std::move(op), std::move(expected), std::move(actual)});
+  EventQueue::Get().Keep(
+      {trace.id, why, std::move(op), std::move(expected), std::move(actual)});
 }
 
 bool IsFirstFallback(std::uint64_t lineage, const Trace& trace,
@@ -426,13 +447,12 @@ bool IsFirstFallback(std::uint64_t lineage, const Trace& trace,
 void TellFellBack(std::uint64_t lineage, const Trace& trace,
                   const TraceNode& node, BailReason why) {
   TellIfThereIsMemory([&] {
-    const std::unique_ptr<Difference> difference = std::move(t_difference);
+    const std::optional<Difference> difference = EventQueue::Get().Take();
     Event event = EventOf(EventKind::kFellBack, trace, &node);
     event.ops = node.depth + 1;
     event.reason = BailName(why);
     event.why = BailText(why);
-    if (difference != nullptr && difference->trace == trace.id &&
-        difference->why == why) {
+    if (difference && difference->trace == trace.id && difference->why == why) {
       event.op = difference->op;
       event.expected = difference->expected;
       event.actual = difference->actual;
