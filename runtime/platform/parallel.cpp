@@ -43,6 +43,7 @@ struct AskedTeam {
   int threads = 0;
   unsigned arithmetic = 0;  // of the thread
   bool is_odd = false;
+  enum : signed char { kUnknown, kNo, kYes } is_main = kUnknown;
 };
 thread_local AskedTeam t_asked;
 
@@ -211,8 +212,12 @@ void HandleForksInParallel() {
 }
 
 bool MayShare() {
-  thread_local const bool is_main = gettid() == getpid();
-  return is_main || t_context.had_region;
+  AskedTeam& asked =
+      t_asked;  // no variable of its own: thread storage is scarce
+  if (asked.is_main == AskedTeam::kUnknown) [[unlikely]] {
+    asked.is_main = gettid() == getpid() ? AskedTeam::kYes : AskedTeam::kNo;
+  }
+  return asked.is_main == AskedTeam::kYes || t_context.had_region;
 }
 
 bool HasOddTeam() {

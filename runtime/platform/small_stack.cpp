@@ -26,8 +26,12 @@ bool Ask() {
 }  // namespace
 
 bool HasSmallStack() {
-  thread_local const bool is_small = Ask();
-  return is_small;
+  // No guard beside it: thread storage is scarce.
+  enum : signed char { kUnknown, kNo, kYes };
+  thread_local constinit signed char is_small = kUnknown;
+  if (is_small == kUnknown) [[unlikely]]
+    is_small = Ask() ? kYes : kNo;
+  return is_small == kYes;
 }
 
 void RunOnUsualStack(absl::FunctionRef<void()> run) {
