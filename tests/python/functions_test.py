@@ -513,11 +513,15 @@ def grows(xs):
 for fn in (keep, keep_another, keep_list, keep_view, Keeper()):
     expect_why(fn, some(12, 3), 'jit_value_escapes')
 for fn, why in ((reads, 'jit_host_read'),
-                (branches, 'jit_host_read'), (prints, 'jit_host_read'),
-                (hosts, 'jit_host'), (blocked, 'jit_opaque_scope'),
+                (prints, 'jit_host_read'), (hosts, 'jit_host'), (blocked, 'jit_opaque_scope'),
                 (lambda x: x * p, 'jit_gradients'),
                 (lambda x: torch.manual_seed(1) and torch.rand(3), 'jit_')):
     expect_why(fn, some(12, 3), why)
+fast = tjit.jit(branches)  # by a bool: each outcome is a way
+for x, in some(80, 3):
+    assert torch.equal(fast(x), branches(x))
+did = fast.stats()
+assert did['replays'] > 40 and did['plans'] == 2, did
 expect_why(replaces, [({'x': x},) for x, in some(12, 3)], 'jit_output_argument',
            results=False)
 expect_why(grows, [([x],) for x, in some(12, 3)], 'jit_output_argument',
