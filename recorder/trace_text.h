@@ -18,8 +18,8 @@
 // in its line, and behind its number: `s1: external 128 bytes called
 // layer1.weight` and `s1:layer1.weight f32[8,4]`, in the form of
 // printed_name.h. The same steps give the same text: no addresses, no counters
-// that move. The text parses back to the same text: see trace_parse.h. Tested
-// by: tests/recorder/trace_text_test.cpp
+// that move. The text parses back to the same text: see trace_parse.h.
+// Tested by: tests/recorder/trace_text_test.cpp
 #pragma once
 
 #include <string>

@@ -9,8 +9,9 @@
 // Invariants: (1) No callback runs under a lock. (2) At most kMostEvents wait,
 // and kMostRepeated things are counted; what comes beyond is counted as missed.
 // (3) Without a callback nothing is built, and what is asked for it is one
-// load. Threads: any. Fork: a child starts a thread of its own. Tested by:
-// tests/runtime/event_test.cpp
+// load.
+// Threads: any. Fork: a child starts a thread of its own.
+// Tested by: tests/runtime/event_test.cpp
 #pragma once
 
 #include <atomic>

@@ -160,8 +160,8 @@ Jit<std::decay_t<F>> jit(F&& function, JitOptions options = {}) {
 // In a wrapped function, a number from outside that may be another one at each
 // call: `tjit::ref(options.dt)` for `options.dt`. Returns it, and elsewhere
 // does no more. A replay reads it where it lies, once: the variable has to live
-// as long as the Jit does, and the function must not change it. Threads: nobody
-// writes it while the function is called.
+// as long as the Jit does, and the function must not change it.
+// Threads: nobody writes it while the function is called.
 TJIT_API double ref(const double& number);
 double ref(const double&& number) = delete;
 

@@ -421,7 +421,6 @@ bool IsWider(const FunctionPlan& plan, const FunctionPlan& before) {
 // seed: another thread has drawn meanwhile.
 bool IsPassing(Refusal why, bool is_verified) {
   return why == Refusal::kInterrupted || why == Refusal::kNoRoom ||
-         why == Refusal::kOtherValue ||
          (why == Refusal::kSeeded && is_verified);
 }
 
@@ -526,13 +525,13 @@ void JitCall::Publish(const JitSession& session,
 void JitCall::EndInVain(const JitSession& session) {
   const FunctionSession& seen = session.seen;
   const FunctionPlan* const before = session.plan;
-  const bool is_passing = IsPassing(seen.why, session.is_verified);
   if (seen.why == Refusal::kOtherValue) {
     const MutexLock lock(core_->mutex);
     core_->records_due = ++core_->other_values;
     core_->why = runtime::DescribeRefusal(seen.why, seen.op);
     return;
   }
+  const bool is_passing = IsPassing(seen.why, session.is_verified);
   if (before != nullptr && session.is_verified && !is_passing) {
     before->is_dropped.store(true, std::memory_order_relaxed);
     core_->not_same.fetch_add(1);
