@@ -31,6 +31,8 @@ struct LoopState {
   // Ops that had been called at the last edge of a named region, where the next
   // op begins a body; -1: none does. Note [Named regions] in region_edge.cpp.
   std::int64_t body_from = -1;
+  // Ops that had been called at the last edge; -1: there was none.
+  std::int64_t edge_at = -1;
   bool to_edge = false;  // the open capture ends at the next edge
   Backoff region_captures{policy::kMostRegionFailures};
 
@@ -122,6 +124,22 @@ struct LoopState {
   bool IsWorthMoreTraces() const {
     return new_traces < policy::kTriedTraces ||
            runs >= policy::kRunsOfEachTrace * new_traces;
+  }
+
+  // Note [Named regions] in region_edge.cpp. The next op is the first one
+  // behind an edge; `seen`: ops that have been called.
+  void BeginBody(std::int64_t seen) {
+    due = true;
+    body_from = edge_at = seen;
+  }
+  // A run has ended: the body may go on behind it.
+  void BeginRest(std::int64_t seen) {
+    if (edge_at < 0 || due ||
+        seen - edge_at > std::int64_t{policy::kOuterLoopRun}) {
+      return;
+    }
+    due = true;
+    body_from = seen;
   }
 
   // No branch points are learnt at this op.

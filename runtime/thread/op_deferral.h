@@ -25,6 +25,9 @@ class OpDeferral : public PendingQueue {
   // Of a run. kEager: nothing is deferred; kWatched: see Note [Observers].
   enum class RunKind : std::uint8_t { kUsual, kEager, kWatched };
 
+  // What the thread keeps of its regions. Null: there is no memory for it.
+  RegionVisits* MakeVisits() noexcept;
+
   void SetRunKind(RunKind kind) {
     run_kind_ = kind;
     run_is_fast_ = kind == RunKind::kUsual;

@@ -19,9 +19,16 @@
 // A run that is in the middle of its trace at an edge is flushed, and no exit:
 // it is the whole body. The second time that this happens the trace ends there
 // as well. An exception that leaves a region is such an end.
+//
+// A body that was recorded when it was shorter, up to mark_step() or to another
+// edge, is a known run at the beginning of a longer one. So what comes behind
+// such a run, up to the edge, is recorded as a body, too.
+//
+// A function of tjit::jit() has such edges, too: it is replayed as a whole, so
+// no period and no trace of the ops around it may lie across it.
 #include <algorithm>
 #include <exception>
-#include <memory>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -87,12 +94,23 @@ void TraceCursor::EndAtEdge() {
   scheduled_ = {};
   detector_.Break();
   at_boundary_ = true;
-  loops_->due = true;
-  loops_->body_from = counters_.ops_seen.value();
+  if (MakeVisits() != nullptr) loops_->BeginBody(counters_.ops_seen.value());
+}
+
+RegionVisits* OpDeferral::MakeVisits() noexcept {
+  RegionVisits* visits = VisitsOf(*this);
+  if (visits == nullptr) {
+    visits = new (std::nothrow) RegionVisits;
+    if (visits == nullptr) return nullptr;
+    visits->GoTo(kNoRegion, /*is_new=*/false, counters_);
+    regions_.store(visits, std::memory_order_release);
+  }
+  return visits;
 }
 
 // Of a run to its end. Says once what a region has become.
 void TraceCursor::RecordRegionRun(const TraceNode& end) const {
+  if (&end == function_end_) return;  // it is no body
   if (!VisitsOf(*this)->RecordRun(run_deferred_)) return;
   const RegionId region = RegionOfContext(end.step.context);
   if (region == kNoRegion || !RegionTable::Get().IsFirstReplay(region)) return;
@@ -101,10 +119,6 @@ void TraceCursor::RecordRegionRun(const TraceNode& end) const {
 
 void ThreadState::OnRegionEdge(RegionId id, bool is_new) noexcept {
   try {
-    if (VisitsOf(*this) == nullptr) {
-      auto made = std::make_unique<RegionVisits>();
-      regions_.store(made.release(), std::memory_order_release);
-    }
     // A function of tjit::jit() is one sequence whatever regions are inside.
     if (function_ == nullptr) {
       if (store_.get() != registry_->store()) AdoptNewStore();
@@ -117,7 +131,7 @@ void ThreadState::OnRegionEdge(RegionId id, bool is_new) noexcept {
         "are read: ",
         e.what()));
   }
-  RegionVisits* const visits = VisitsOf(*this);
+  RegionVisits* const visits = MakeVisits();
   if (visits == nullptr) return SetCurrentRegion(id);
   visits->GoTo(id, is_new, counters_);
   SetFastStore();

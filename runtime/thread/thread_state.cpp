@@ -359,6 +359,9 @@ void TraceCursor::FinishRun(FlushReason reason) {
   at_boundary_ = true;
   loops_->CountRun();
   RecordRunEnd();
+  // The op that came is counted already.
+  loops_->BeginRest(counters_.ops_seen.value() -
+                    (reason == FlushReason::kSegmentEnd ? 1 : 0));
   // Exits are charged to the owner of the node, on a shared prefix the first
   // trace recorded there: a run that completes pays both back.
   store.Reward(trace);

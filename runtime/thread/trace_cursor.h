@@ -56,12 +56,15 @@ class TraceCursor : public RecordingPolicy {
   Decision RunUnseen(CallFrame& frame);
   void EndUnseen();
 
-  // An edge of a named region: what is followed and recorded ends. THROWS what
-  // allocation threw: then the run is as it was.
+  // An edge of a named region, or of a function of tjit::jit(): what is
+  // followed and recorded ends. THROWS what allocation threw: then the run is
+  // as it was.
   void EndAtEdge();
 
   TraceNode* root_ = nullptr;         // first node of the last completed path
   TraceNode* unseen_node_ = nullptr;  // in a run that nobody follows
+  // The last node of the function that was replayed last.
+  const TraceNode* function_end_ = nullptr;
   std::unique_ptr<ThreadTrial> trial_;  // null until the first look
 
  private:

@@ -102,8 +102,6 @@ class FunctionCalls : public TraceCursor {
   // `boxed`: its arguments, where the frame wanted them.
   void LookAtLastCall(const CallFrame& frame, const torch::jit::Stack* boxed);
   FunctionSession* function_ = nullptr;  // that runs
-  // The last node of the function that was replayed last.
-  const TraceNode* function_end_ = nullptr;
 
  private:
   // kAnew: the replay has another plan, which has to begin anew.

@@ -5,6 +5,7 @@
 #include "runtime/call/op_classes.h"
 #include "runtime/memory/deferred_storage.h"
 #include "runtime/platform/settings.h"
+#include "runtime/report/strict.h"
 #include "runtime/segment/compact_step.h"
 #include "runtime/thread/functions/draws.h"
 #include "runtime/thread/functions/function_calls.h"
@@ -139,15 +140,13 @@ void FunctionCalls::AddLeaf(const at::Tensor& leaf) {
   function_->leaves.push_back(leaf);
 }
 
-// A function is a boundary of the stream around it, as mark_step() is: a run
-// that is complete ends, one in the middle of a trace is left, and what is
-// recorded up to here is a sequence.
+// The stream around it is cut where it begins and ends: Note [Named regions] in
+// region_edge.cpp.
 void FunctionCalls::LeaveForFunction() {
   auto* const state = static_cast<ThreadState*>(this);
   if (store_.get() != registry_->store()) state->AdoptStore();
-  // A period ends here too soon.
-  if (capture_.active() && capture_.length() != 0) OnBrokenPeriod();
-  state->OnMarkStep();
+  EndAtEdge();
+  ThrowKeptFailure(&counters_);
   const StateLock lock(this);
   capture_.Stop();
   UnbindFrom(&run_, 0);
@@ -219,6 +218,7 @@ void FunctionCalls::CloseFunction() {
   } else {
     function_end_ = cursor_;
   }
+  loops_->BeginBody(counters_.ops_seen.value());
 }
 
 Decision FunctionCalls::DecideInFunction(CallFrame& frame) {

@@ -15,6 +15,7 @@
 #include "runtime/thread/fast_defer.h"
 #include "runtime/thread/functions/draws.h"
 #include "runtime/thread/functions/function_calls.h"
+#include "runtime/thread/loop_state.h"
 #include "runtime/thread/match.h"
 #include "runtime/thread/thread_registry.h"
 
@@ -332,6 +333,7 @@ FunctionCalls::Replayed FunctionCalls::ReplayFunction(
         cursor_ = replay->plan->record->nodes.back();
         function_end_ = cursor_;
         run_began_ns_ = 0;
+        loops_->BeginBody(counters_.ops_seen.value());
         return Replayed::kYes;
       }
       if (replay->has_begun) AfterFlushLocked();
