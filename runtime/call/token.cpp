@@ -44,6 +44,15 @@ std::uint64_t SourceOf(Block* block, std::uint16_t stream,
   return kFreshSource;
 }
 
+// A storage that was there before tjit was switched on gets its block with its
+// first token. If the capture of a period gave it one, the tokens behind would
+// be others, and the period would break by being captured.
+inline Block* BlockForToken(const c10::TensorImpl* impl) {
+  c10::StorageImpl* const storage = StorageOf(impl);
+  Block* const block = BlockOf(storage);
+  return block != nullptr ? block : AdoptStorage(storage);
+}
+
 // Contiguous, channels-last, transposed or other: from the flags TensorImpl
 // keeps anyway.
 std::uint64_t LayoutBits(const c10::TensorImpl* impl) {
@@ -76,7 +85,7 @@ std::uint64_t LayoutBits(const c10::TensorImpl* impl) {
         std::uint64_t{impl->is_wrapped_number()} << 21;
     word ^= impl->key_set().raw_repr() << 24;
     h = Mix(h, word);
-    Block* block = BlockOf(StorageOf(impl));
+    Block* const block = BlockForToken(impl);
     // No data comes in by a number in a tensor's clothes, made for the call,
     // nor by empty memory that the call fills.
     bool is_new = false;
@@ -108,7 +117,7 @@ std::uint64_t PeekToken(const CallFrame& frame, std::uint32_t context,
   FrameArray<Use, 12> uses;
   for (const TensorRef& ref : frame.tensors) {
     if (ref.impl == nullptr || !IsPlain(ref.impl)) continue;
-    if (Block* block = BlockOf(StorageOf(ref.impl))) {
+    if (Block* block = BlockForToken(ref.impl)) {
       uses.push_back({block, block->last_use.load(std::memory_order_relaxed)});
     }
   }

@@ -656,5 +656,32 @@ TEST(Engagement, LongStepIsFoundAfterTwoPeriods) {
   disable();
 }
 
+// A capture gives each of them a block. They are used twice in a step, so the
+// second use must not become another one by that.
+TEST(Engagement, TensorsThatAreOlderThanTjitBreakNoCapture) {
+  disable();
+  clear();
+  constexpr std::int64_t kTensors = 24;
+  std::vector<at::Tensor> old;
+  for (std::int64_t i = 0; i < kTensors; ++i) old.push_back(at::ones({4}));
+  ASSERT_TRUE(enable());
+  const Stats before = stats();
+  Stats at_end = before;
+  for (int step = 0; step < 60; ++step) {
+    at::Tensor x = at::ones({4});
+    for (const at::Tensor& t : old) x = x * 0.5 + t;
+    for (const at::Tensor& t : old) {
+      t.add_(x, 1e-3).mul_(0.99);
+      SyncPoint(t);  // anywhere in the step a period may begin
+    }
+    if (step == 40) at_end = stats();
+  }
+  sync();
+  const Stats d = stats() - before;
+  EXPECT_EQ(d.side_exit_count("not_repeated"), 0) << d.to_json();
+  EXPECT_EQ((stats() - at_end).ops_eager, 19 * kTensors);  // the sync points
+  disable();
+}
+
 }  // namespace
 }  // namespace tjit
