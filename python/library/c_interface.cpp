@@ -227,7 +227,7 @@ constexpr void* kNoObject = nullptr;
 
 extern "C" {
 
-int tjit_py_interface() { return 4; }
+int tjit_py_interface() { return 5; }
 
 const char* tjit_py_version() { return TJIT_VERSION; }
 

@@ -22,12 +22,13 @@ import warnings as _warnings
 from . import _library
 
 __all__ = [
-    "AutoCompile", "Event", "EventCallback", "NoJit", "Pause", "Region",
-    "clear", "disable", "enable", "explain", "is_enabled", "jit",
-    "mark_opaque", "mark_step", "name", "name_of", "on_event", "options",
-    "prewarm", "region_stats", "reset_memory_peak", "save_profile",
-    "set_region_options", "set_stance", "stats", "sync", "version",
-    "wait_for_events", "wait_until_compiled", "write_sequences",
+    "AutoCompile", "Event", "EventCallback", "NoJit", "Package", "Pause",
+    "Region", "clear", "disable", "enable", "explain", "is_enabled", "jit",
+    "load_package", "mark_opaque", "mark_step", "name", "name_of", "on_event",
+    "options", "prewarm", "region_stats", "reset_memory_peak", "save_package",
+    "save_profile", "save_torchscript", "set_region_options", "set_stance",
+    "stats", "sync", "version", "wait_for_events", "wait_until_compiled",
+    "write_sequences",
 ]
 
 __version__ = "0.1.0"
@@ -36,7 +37,9 @@ __version__ = "0.1.0"
 _c, _why_not = _library.load()
 
 from . import _jit  # noqa: E402 pylint: disable=all, as it needs torch
+from . import _files  # noqa: E402
 from ._events import Event, EventCallback  # noqa: E402
+from ._files import Package  # noqa: E402
 
 _jit.connect(_c)
 
@@ -61,6 +64,11 @@ def _warn_inert():
         _warned = True
         _warnings.warn(f"tjit stays inert: {_why_not}", RuntimeWarning,
                        stacklevel=3)
+
+
+def _needs_tjit(who):
+    if _c is None:
+        raise RuntimeError(f"tjit.{who}: tjit stays inert: {_why_not}")
 
 
 # ------------------------------------------------------------------ options
@@ -299,6 +307,51 @@ class NoJit(_Scope):
         pass
 
 
+def save_package(path, fn, /, *args, tensors=None, arguments=None, given=(),
+                 keeps_example=True, **kwargs):
+    """Writes a function of jit(), as it is replayed, for load_package().
+
+    args, kwargs: an example, with which fn is replayed already. tensors: names
+    of tensors that fn takes from outside, as a dict or a torch.nn.Module; None:
+    those of the modules that fn is called with or finds. arguments: names of
+    the tensors and floats in the example, in order; else the parameters have
+    them. given: names of tensors that stay out of the file. keeps_example:
+    load_package() makes the function ready with it.
+
+    Raises RuntimeError if fn is not replayed for the example, or something has
+    no form in a file; TypeError and ValueError for wrong arguments.
+    """
+    _needs_tjit("save_package")
+    _files.save("tjit.save_package", path, fn, args, kwargs, True, tensors,
+                arguments, given, keeps_example)
+
+
+def save_torchscript(path, fn, /, *args, tensors=None, arguments=None,
+                     **kwargs):
+    """Writes a function of jit() as a module for torch.jit.load().
+
+    Arguments and errors are those of save_package(). The module takes tensors
+    first, then floats, and returns a tensor, a tuple of several, or None.
+    """
+    _needs_tjit("save_torchscript")
+    _files.save("tjit.save_torchscript", path, fn, args, kwargs, False, tensors,
+                arguments)
+
+
+def load_package(path, tensors=None, *, warms_up=True):
+    """The function in a file of save_package(), of Python or C++.
+
+    tensors: those that have to be given, and others to be used instead of the
+    file's, by name, as a dict or a torch.nn.Module. warms_up: runs the example
+    until it is replayed and compiled. Returns a Package, which is called like
+    the function. Load files only of whom you would run programs.
+
+    Raises RuntimeError naming the file and what is wrong with it.
+    """
+    _needs_tjit("load_package")
+    return _files.load("tjit.load_package", path, tensors, warms_up)
+
+
 # ------------------------------------------------------------------ regions
 
 
@@ -446,8 +499,7 @@ def prewarm(file):
     it is damaged, or is of another build.
     """
     encoded = _file("tjit.prewarm", file)
-    if _c is None:
-        raise RuntimeError(f"tjit.prewarm: tjit stays inert: {_why_not}")
+    _needs_tjit("prewarm")
     return _check(_c.tjit_py_prewarm(encoded))
 
 
@@ -457,8 +509,7 @@ def save_profile(file):
     Raises RuntimeError if the file cannot be written.
     """
     encoded = _file("tjit.save_profile", file)
-    if _c is None:
-        raise RuntimeError(f"tjit.save_profile: tjit stays inert: {_why_not}")
+    _needs_tjit("save_profile")
     return _check(_c.tjit_py_save_profile(encoded))
 
 

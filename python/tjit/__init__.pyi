@@ -7,7 +7,9 @@ from typing import (
     Any,
     Callable,
     Generic,
+    Iterable,
     Literal,
+    Mapping,
     Optional,
     Sequence,
     Type,
@@ -132,6 +134,53 @@ def jit(
     follow: bool = ...,
     strict: bool = ...,
 ) -> Callable[[Callable[_P, _R]], _Jit[_P, _R]]: ...
+
+_Tensors = (
+    Mapping[str, torch.Tensor]
+    | Iterable[tuple[str, torch.Tensor]]
+    | torch.nn.Module
+)
+
+def save_package(
+    path: str | os.PathLike[str],
+    fn: _Jit[..., Any],
+    /,
+    *args: Any,
+    tensors: Optional[_Tensors] = ...,
+    arguments: Optional[Sequence[str]] = ...,
+    given: Sequence[str] = ...,
+    keeps_example: bool = ...,
+    **kwargs: Any,
+) -> None: ...
+def save_torchscript(
+    path: str | os.PathLike[str],
+    fn: _Jit[..., Any],
+    /,
+    *args: Any,
+    tensors: Optional[_Tensors] = ...,
+    arguments: Optional[Sequence[str]] = ...,
+    **kwargs: Any,
+) -> None: ...
+
+class Package:
+    @property
+    def name(self) -> str: ...
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    @property
+    def tensors(self) -> dict[str, str]: ...
+    def __call__(
+        self, *args: torch.Tensor | float, **kwargs: torch.Tensor | float
+    ) -> Any: ...
+    def stats(self) -> _JitStats: ...
+    def verify(self) -> str: ...
+
+def load_package(
+    path: str | os.PathLike[str],
+    tensors: Optional[_Tensors] = ...,
+    *,
+    warms_up: bool = ...,
+) -> Package: ...
 
 class NoJit(_Scope):
     def __init__(self, why: str) -> None: ...

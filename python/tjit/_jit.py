@@ -461,14 +461,19 @@ class _State:
         _c.tjit_py_jit_reset(self.handle)
 
     def stats(self):
-        numbers = (ctypes.c_longlong * len(_STATS))()
-        why = _c.tjit_py_jit_stats(self.handle, numbers)
-        return {**dict(zip(_STATS, numbers)),
-                "why": why.decode(errors="replace")}
+        return _stats_of(_c.tjit_py_jit_stats, self.handle)
 
 
 # Of tjit::JitStats, but for `why`.
 _STATS = ("calls", "replays", "recordings", "verified", "not_same", "plans")
+
+
+
+def _stats_of(ask, handle):
+    numbers = (ctypes.c_longlong * len(_STATS))()
+    why = ask(handle, numbers)
+    return {**dict(zip(_STATS, numbers)), "why": why.decode(errors="replace")}
+
 
 # How many modes see the calls of functions of torch. Those that see ops show by
 # the state of dispatch, which libtjit compares.
@@ -541,14 +546,18 @@ def _end(target, call, box, args, kwargs, before):
                        text, len(text), None if form is None else id(form))
 
 
-def _refusal_of_argument(target, args, kwargs):
+def _named_arguments(target, args, kwargs):
+    """Pairs of a name and a value."""
     try:
         names = list(inspect.signature(target.__wrapped__).parameters)
     except (TypeError, ValueError):
         names = []
-    named = [*((names[i] if i < len(names) else f"argument {i}", value)
-               for i, value in enumerate(args)), *kwargs.items()]
-    for name, value in named:
+    return [*((names[i] if i < len(names) else f"argument {i}", value)
+              for i, value in enumerate(args)), *kwargs.items()]
+
+
+def _refusal_of_argument(target, args, kwargs):
+    for name, value in _named_arguments(target, args, kwargs):
         found = _find_unknown(value, name, (_Refused,))
         if found is not None:
             path, value = found
@@ -637,11 +646,14 @@ class _Watched:
     def __bool__(self):
         return bool(self._finders)
 
-    def modes(self, target):
+    def found(self, target):
+        """What is there now, in a fixed order; most are modules."""
         owner = getattr(target, "__self__", None)
+        return [find(owner) for find in self._finders]
+
+    def modes(self, target):
         modes = b""
-        for find in self._finders:
-            module = find(owner)
+        for module in self.found(target):
             modes += _modes_of(module) if isinstance(module, Module) else b"0"
         return modes
 

@@ -13,7 +13,7 @@ import os
 import sys
 
 # Of python/library/c_interface.h.
-INTERFACE = 4
+INTERFACE = 5
 
 _HERE = os.path.dirname(os.path.realpath(__file__))
 _FOLDER = os.path.realpath(os.path.join(_HERE, "lib"))
@@ -145,6 +145,9 @@ def declare(library):
             ("jit_reset", None, [ctypes.c_void_p]),
             ("jit_stats", ctypes.c_char_p,
              [ctypes.c_void_p, ctypes.POINTER(ctypes.c_longlong)]),
+            ("package_delete", None, [ctypes.c_void_p]),
+            ("package_stats", ctypes.c_char_p,
+             [ctypes.c_void_p, ctypes.POINTER(ctypes.c_longlong)]),
             ("set_stance", ctypes.c_int, [ctypes.c_char_p]),
             ("name", ctypes.c_int, [ctypes.c_void_p, ctypes.c_char_p]),
             ("name_of", ctypes.c_char_p, [ctypes.c_void_p]),
@@ -173,7 +176,24 @@ def _declare(library, name, result, arguments):
     function.argtypes = arguments
 
 
-# --- python/library/jit_interface.h
+# --- python/library/jit_interface.h and file_interface.h
+
+
+class FileOptions(ctypes.Structure):
+    """TjitFileOptions"""
+    _fields_ = [
+        ("tensor_count", ctypes.c_int),
+        ("tensor_names", ctypes.POINTER(ctypes.c_char_p)),
+        ("tensors", ctypes.POINTER(ctypes.c_uint64)),
+        ("argument_count", ctypes.c_int),
+        ("arguments", ctypes.POINTER(ctypes.c_char_p)),
+        ("given_count", ctypes.c_int),
+        ("given", ctypes.POINTER(ctypes.c_char_p)),
+        ("keeps_example", ctypes.c_int),
+        ("structure", ctypes.c_char_p),
+    ]
+
+
 
 # Those of TjitPython, in its order: libtorch_python's, then Python's.
 _WRAP = "_Z16THPVariable_WrapRKN2at10TensorBaseE"
@@ -230,6 +250,18 @@ def declare_jit(library):
             ("jit_end", ctypes.c_int,
              [call, ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_uint64),
               ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_void_p]),
-            ("jit_abandon", None, [call])):
+            ("jit_abandon", None, [call]),
+            ("form_to_save", call, [ctypes.c_void_p, ctypes.c_char_p]),
+            ("save", ctypes.c_int,
+             [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int,
+              ctypes.POINTER(FileOptions)]),
+            ("load_package", ctypes.c_void_p,
+             [ctypes.c_char_p, ctypes.c_int, ctypes.POINTER(ctypes.c_char_p),
+              ctypes.POINTER(ctypes.c_uint64), ctypes.c_int]),
+            ("package_call", call,
+             [ctypes.c_void_p, ctypes.c_int, ctypes.POINTER(ctypes.c_uint64),
+              ctypes.c_int, ctypes.POINTER(ctypes.c_double)]),
+            ("package_about", call, [ctypes.c_void_p]),
+            ("package_verify", call, [ctypes.c_void_p])):
         _declare(held, name, result, arguments)
     return held

@@ -12,7 +12,7 @@ Usage: functions_test.py TJIT_COMMAND TORCH_FOLDER BUILD_FOLDER SOURCE_FOLDER
 import sys
 import unittest
 
-from package_case import BEHIND, FIRST, REFUSED, PackageCase
+from package_case import BEHIND, BITS, FIRST, REFUSED, PackageCase
 
 PRELUDE = """
 import collections, copy, dataclasses, enum, gc, struct, threading, weakref
@@ -20,24 +20,7 @@ F = torch.nn.functional
 torch.set_num_threads(1)
 torch.manual_seed(1)
 
-def bits(value):
-    'What tells a result from each other one.'
-    if isinstance(value, torch.Tensor):
-        data = value.detach().contiguous().reshape(-1)
-        data = data.view(torch.uint8).tolist() if data.numel() else []
-        return (type(value), value.dtype, tuple(value.shape), value.stride(),
-                value.requires_grad, data)
-    if dataclasses.is_dataclass(value):
-        return type(value), [bits(getattr(value, f.name))
-                             for f in dataclasses.fields(value)]
-    if isinstance(value, dict):
-        return type(value), [(k, bits(v)) for k, v in value.items()]
-    if isinstance(value, (list, tuple)):
-        return type(value), [bits(v) for v in value]
-    if isinstance(value, float):
-        return struct.pack('d', value)
-    return type(value), value
-
+""" + BITS + """
 def expect(fast, fn, calls, least, keywords=({},)):
     'Each call has the bits of eager, and `least` calls did not run fn.'
     for i, arguments in enumerate(calls):

@@ -25,6 +25,26 @@ def refused(kind, body, *words):
         return
     raise AssertionError((kind, words))
 """
+# Another one, for which collections, dataclasses and struct are imported.
+BITS = """
+def bits(value):
+    'What tells a result from each other one.'
+    if isinstance(value, torch.Tensor):
+        data = value.detach().contiguous().reshape(-1)
+        data = data.view(torch.uint8).tolist() if data.numel() else []
+        return (type(value), value.dtype, tuple(value.shape), value.stride(),
+                value.requires_grad, data)
+    if dataclasses.is_dataclass(value):
+        return type(value), [bits(getattr(value, f.name))
+                             for f in dataclasses.fields(value)]
+    if isinstance(value, dict):
+        return type(value), [(k, bits(v)) for k, v in value.items()]
+    if isinstance(value, (list, tuple)):
+        return type(value), [bits(v) for v in value]
+    if isinstance(value, float):
+        return struct.pack('d', value)
+    return type(value), value
+"""
 
 
 class PackageCase(TorchPythonCase):

@@ -139,6 +139,9 @@ class TJIT_API JitCall {
   void AddResultWord(std::uint64_t w) { result_words_.push_back(w); }
   void End(std::shared_ptr<const void> returned);
 
+  // What the function returned, without its tensors, where it is replayed for
+  // these arguments. The core has it. THROWS: c10::Error from `who` where not.
+  const void* ReturnedToSave(const char* who) const;
   // Instead of Begin(): writes what such a call replays (torchscript.h).
   void SaveTorchscript(const std::string& path,
                        const TorchscriptOptions& options) const;

@@ -45,6 +45,9 @@ struct PackageOptions {
   // load_package() makes the function ready with it, `tjit package` checks the
   // bits. Without one the first calls are slower.
   bool keeps_example = true;
+  // How arguments and results are put together, in the words of who saves and
+  // who loads. tjit hands it on and reads nothing in it.
+  std::string structure{};
 };
 
 // A tensor by its form: dtype, sizes and strides.
@@ -71,6 +74,7 @@ struct PackageInfo {
   std::vector<PackageArgument> arguments;  // in the order of the example
   std::vector<PackageState> tensors;       // that the function has from outside
   bool has_example = false;
+  std::string structure;  // as in PackageOptions
   // Bytes of machine code, by compiler and processor.
   std::map<std::string, std::uint64_t> code{};
 };

@@ -105,7 +105,7 @@ void Package::Impl::Use(
                     [&](const auto& t) { return t.first == state.name; });
     TORCH_CHECK(is_there, kWho, ": ", path, " has to be given tensor \"",
                 state.name, "\" (", runtime::TextOf(state),
-                "): load_package(path, {{\"", state.name, "\", tensor}})");
+                "); pass it to load_package() by this name");
   }
 }
 

@@ -75,6 +75,7 @@ bool ParseLine(const Words& words, PackageInfo* info, std::uint64_t* graph,
   if (words.size() < 2) return false;
   if (kind == "name") return absl::CUnescape(words[1], &info->name);
   if (kind == "torch") return absl::CUnescape(words[1], &info->torch);
+  if (kind == "structure") return absl::CUnescape(words[1], &info->structure);
   if (kind == "graph") return absl::SimpleAtoi(words[1], graph);
   if (kind == "example") {
     info->has_example = true;
@@ -207,6 +208,9 @@ std::string WriteManifest(const PackageInfo& info, std::uint64_t graph,
   std::string text =
       absl::StrCat(kMagic, "\t", kFormat, "\nname\t", absl::CEscape(info.name),
                    "\ntorch\t", absl::CEscape(info.torch), "\n");
+  if (!info.structure.empty()) {
+    absl::StrAppend(&text, "structure\t", absl::CEscape(info.structure), "\n");
+  }
   for (const PackageArgument& a : info.arguments) {
     if (a.is_tensor) {
       absl::StrAppend(&text, "argument\t", a.name, "\t", Fields(a), "\n");

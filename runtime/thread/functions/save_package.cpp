@@ -83,6 +83,7 @@ void JitCall::SavePackage(const std::string& path,
   file.module = made.module;
   file.info.name = core_->options.name;
   file.info.torch = TORCH_VERSION;
+  file.info.structure = options.structure;
   for (const auto& [name, tensor] : runtime::TensorsOf(made.module)) {
     PackageState& state = file.info.tensors.emplace_back();
     static_cast<PackageTensor&>(state) = runtime::FormOf(name, tensor);

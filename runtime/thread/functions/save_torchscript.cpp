@@ -167,6 +167,10 @@ const FunctionPlan* JitCall::PlanToSave(const char* who) const {
               "; call it with them until stats().replays grows");
 }
 
+const void* JitCall::ReturnedToSave(const char* who) const {
+  return PlanToSave(who)->returned.get();
+}
+
 FunctionModule JitCall::MakeModule(const char* who,
                                    const TorchscriptOptions& options) const {
   const FunctionPlan& plan = *PlanToSave(who);
