@@ -138,7 +138,7 @@ std::string CheckTensors(const PackageFile& file) {
                      [&](const auto& t) { return t.first == state.name; });
     if (at == tensors.end() ||
         (!state.is_given && HashOf(at->second) != state.hash)) {
-      return absl::StrCat("it is damaged: tensor ", state.name, " is ",
+      return absl::StrCat("is damaged: tensor ", state.name, " is ",
                           at == tensors.end() ? "missing" : "another one");
     }
   }
