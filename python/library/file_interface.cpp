@@ -18,11 +18,6 @@ namespace {
 
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
-at::Tensor TensorOf(std::uint64_t impl) {
-  return at::Tensor(
-      TensorPointer::reclaim_copy(reinterpret_cast<c10::TensorImpl*>(impl)));
-}
-
 NamedTensors TensorsByName(int count, const char* const* names,
                            const std::uint64_t* tensors) {
   NamedTensors named;

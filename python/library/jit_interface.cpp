@@ -224,6 +224,37 @@ int tjit_py_jit_wants(void* capsule) {
   return (*HandleOf(capsule))->jit.wants_results() ? 1 : 0;
 }
 
+int tjit_py_jit_allow_updates(void* capsule, int count,
+                              const std::uint64_t* parameters) {
+  void* const done = Guarded([&]() -> void* {
+    for (int i = 0; i < count; ++i) {
+      (*HandleOf(capsule))->jit.AllowUpdates(TensorOf(parameters[i]));
+    }
+    return capsule;
+  });
+  return done == nullptr ? -1 : 0;
+}
+
+void tjit_py_jit_refuse_state(void* capsule) {
+  (*HandleOf(capsule))->jit.CheckState(false);
+}
+
+int tjit_py_read_steps(int count, const std::uint64_t* tensors,
+                       double* numbers) {
+  for (int i = 0; i < count; ++i) {
+    const at::Tensor step = TensorOf(tensors[i]);
+    if (step.numel() != 1 || !step.is_cpu() || !step.is_floating_point()) {
+      return -1;
+    }
+    numbers[i] = step.item().toDouble();
+  }
+  return 0;
+}
+
+void tjit_py_add_to_steps(int count, const std::uint64_t* tensors) {
+  for (int i = 0; i < count; ++i) TensorOf(tensors[i]).add_(1);
+}
+
 int tjit_py_jit_end(void* capsule, int is_changed, int count,
                     const std::uint64_t* tensors, const char* kept,
                     const char* text, int text_size, void* form) {

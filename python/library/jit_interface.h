@@ -81,12 +81,12 @@ TJIT_API void tjit_py_jit_reset(void* core);
 TJIT_API const char* tjit_py_jit_stats(const void* core, long long* numbers);
 
 // One call with the arguments in `packed`, without gaps: two numbers of 32
-// bits, n and the size of a text; n letters, "t" for a tensor and "n" for a
-// number; the text, which has all that has to be the same; zeros up to a
-// multiple of eight; n values of eight bytes, the address of a TensorImpl or a
-// double. Returns one of: the tensor that a replay gave; a tuple of what end()
-// was given as `form` and the tensors; a capsule, the call that is to be ended.
-// Or null, with a Python error.
+// bits, n and the size of a text; n letters, "t" for a tensor, "n" for a number
+// and "c" for one that an optimizer computes; the text, which has all that has
+// to be the same; zeros up to a multiple of eight; n values of eight bytes, the
+// address of a TensorImpl or a double. Returns one of: the tensor that a replay
+// gave; a tuple of what end() was given as `form` and the tensors; a capsule,
+// the call that is to be ended. Or null, with a Python error.
 TJIT_API void* tjit_py_jit_begin(void* core, const char* packed);
 // The same for arguments that are a tuple of tensors and floats alone: as with
 // the text "i3;tnt", of three. None if they are others. Watched: `more` is the
@@ -96,6 +96,16 @@ TJIT_API void* tjit_py_jit_begin_watched(void* core, void* arguments,
                                          const char* more, int more_size);
 // True if end() wants the results.
 TJIT_API int tjit_py_jit_wants(void* call);
+// The function may write into these parameters, and give them gradients.
+TJIT_API int tjit_py_jit_allow_updates(void* call, int count,
+                                       const std::uint64_t* parameters);
+// The optimizers did not do what a replay makes of them.
+TJIT_API void tjit_py_jit_refuse_state(void* call);
+// The numbers in tensors of one number: 0, or -1 where one is none. Adds one to
+// each. Both without the interpreter's lock.
+TJIT_API int tjit_py_read_steps(int count, const std::uint64_t* tensors,
+                                double* numbers);
+TJIT_API void tjit_py_add_to_steps(int count, const std::uint64_t* tensors);
 // The function has returned `count` tensors. kept[i]: somebody in Python holds
 // result i beside the caller. `text`: what else it returned. `form`: null if
 // the result is one tensor. `is_changed`: an argument is another one than

@@ -53,6 +53,11 @@ class WithoutLock {
 using TensorPointer =
     c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
 
+inline at::Tensor TensorOf(std::uint64_t impl) {
+  return at::Tensor(
+      TensorPointer::reclaim_copy(reinterpret_cast<c10::TensorImpl*>(impl)));
+}
+
 // Tensors of the caller, without references of their own.
 class Borrowed {
  public:
@@ -98,6 +103,8 @@ struct Call {
       const char* const value = packed + head + std::size_t{8} * i;
       if (kinds[i] == 't') {
         AddTensor(ReadAt<std::uint64_t>(value));
+      } else if (kinds[i] == 'c') {
+        jit.ComputedNumber(ReadAt<double>(value));
       } else {
         jit.Number(ReadAt<double>(value));
       }

@@ -268,7 +268,8 @@ def jit(fn=None, *, name="", verify_every=256, follow=False, strict=False):
     not run it: its ops are replayed, with eager's bits. What fn does on the
     host happens only when it runs, so a number that may change has to be an
     argument. A float that is passed may change from call to call; another whole
-    number, string or the like is another way, which is recorded anew.
+    number, string or the like is another way, which is recorded anew. An
+    optimizer that is passed takes its step at a replay, too.
 
     name: in reports. verify_every: every so many replays fn runs and is
     compared, and the 1st, 2nd, 4th and so on before; 0: never. follow: fn

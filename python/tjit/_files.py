@@ -38,6 +38,10 @@ def save(who, path, fn, args, kwargs, is_package, tensors, arguments,
     if type(keeps_example) is not bool:
         raise TypeError(f"{who}: keeps_example must be a bool, and is "
                         f"{keeps_example!r}")
+    if any(_jit._kind_of(value) is _jit._Optimizer
+           for value in (*args, *kwargs.values())):
+        raise TypeError(f"{who}: an optimizer has no form in a file; wrap the "
+                        "function that predicts")
     leaves = _leaves_of(_jit._named_arguments(fn, args, kwargs))
     names = _argument_names(who, leaves, arguments)
     named = (_found_tensors(who, fn, args, kwargs, leaves) if tensors is None

@@ -30,8 +30,9 @@ import weakref
 import torch
 from torch import Tensor
 from torch.nn import Module, Parameter
+from torch.optim import Optimizer
 
-from . import _library
+from . import _library, _optim
 
 # The functions of libtjit: _c gives the interpreter's lock back, _p keeps it.
 _c = _p = _begin_plain = None
@@ -185,16 +186,16 @@ class _Module:
 
 
 _serials = itertools.count(1)
-_seen_modules = {}  # by id: a weak reference, which ends the entry, and bytes
+_seen_objects = {}  # by id: a weak reference, which ends the entry, and bytes
 
 
-def _name_of_module(module):
-    """Bytes that no other module has or had."""
-    known = _seen_modules.get(id(module))
+def _name_of_object(value):
+    """Bytes that no other module or optimizer has or had."""
+    known = _seen_objects.get(id(value))
     if known is None:
-        place = id(module)
-        gone = weakref.ref(module, lambda _: _seen_modules.pop(place, None))
-        known = _seen_modules.setdefault(
+        place = id(value)
+        gone = weakref.ref(value, lambda _: _seen_objects.pop(place, None))
+        known = _seen_objects.setdefault(
             place, (gone, b"M%d:" % next(_serials)))
     return known[1]
 
@@ -205,7 +206,26 @@ def _modes_of(module):
     if modes is None:  # it is of TorchScript, or holds itself
         modes = repr([(id(m), m.training) for m in module.modules()]).encode()
         modes = b"R%d:" % len(modes) + modes
-    return _name_of_module(module) + modes
+    return _name_of_object(module) + modes
+
+
+class _Leaves(list):
+    """Tensors and floats. seen: optimizers, once more each; None: they are not
+    looked at."""
+
+    __slots__ = ("seen",)
+
+
+class _Optimizer:
+    """The same object, which a replay counts a step of."""
+
+    @staticmethod
+    def look(value, key, leaves):
+        key.append(type(value))
+        key.append(_name_of_object(value))
+        seen = leaves.seen
+        if seen is not None and not any(s.optimizer is value for s in seen):
+            seen.append(_optim.look(value, key, leaves, _c))
 
 
 class _Refused:
@@ -238,6 +258,8 @@ def _find_kind(kind):
         return _Value
     if issubclass(kind, Module):
         return _Module
+    if issubclass(kind, Optimizer):
+        return _Optimizer
     if issubclass(kind, tuple) and (hasattr(kind, "_fields") or
                                     hasattr(kind, "n_sequence_fields")):
         return _NamedTuple
@@ -346,12 +368,11 @@ def _packer_of(key, leaves):
     """What makes bytes for tjit_py_jit_begin() of addresses and floats."""
     packer = _packers.get(key)
     if packer is None:
-        kinds = b"".join(b"n" if type(leaf) is float else b"t"
-                         for leaf in leaves)
+        kinds = b"".join(_LETTERS.get(type(leaf), b"t") for leaf in leaves)
         text = _text_of(key)
         head = struct.pack("=II", len(kinds), len(text)) + kinds + text
         head += b"\0" * (-len(head) % 8)
-        values = kinds.decode().replace("t", "Q").replace("n", "d")
+        values = kinds.translate(bytes.maketrans(b"tnc", b"Qdd")).decode()
         packer = functools.partial(struct.Struct(f"={len(head)}s{values}").pack,
                                    head)
         if len(_packers) >= _MOST_PACKERS:
@@ -360,8 +381,11 @@ def _packer_of(key, leaves):
     return packer
 
 
+_LETTERS = {float: b"n", _optim.Computed: b"c"}
+
+
 def _values_of(leaves):
-    return [leaf if type(leaf) is float else leaf._cdata for leaf in leaves]
+    return [leaf if isinstance(leaf, float) else leaf._cdata for leaf in leaves]
 
 
 # ------------------------------------------------------------- results
@@ -484,38 +508,56 @@ def _call(target, args, kwargs):
     """Calls target.__wrapped__, or replays it."""
     if _p is None or _has_modes():
         return target.__wrapped__(*args, **kwargs)
-    state, out = target._state, None
+    state, out, seen = target._state, None, []
     if not kwargs and state.watched is not None:
         more = state.watched.modes(target)
         out = _p.tjit_py_jit_begin_watched(state.handle, args, more, len(more))
     if out is None:
         out = _p.tjit_py_jit_begin(state.handle,
-                                   _pack(target, state, args, kwargs))
+                                   _pack(target, state, args, kwargs, seen))
     kind = type(out)
-    if kind is tuple:
-        return out[0](out)
     if kind is _Capsule:
-        return _run(target, state, out, args, kwargs)
-    return out
+        return _run(target, state, out, args, kwargs, seen)
+    for one in seen:
+        one.move_on(_c)
+    return out[0](out) if kind is tuple else out
 
 
-def _run(target, state, call, args, kwargs):
+def _run(target, state, call, args, kwargs, seen=()):
     """Runs the function in a call that is open."""
+    is_watched = False
     try:
         before = None
         if _p.tjit_py_jit_wants(call):
             before = _pack(target, state, args, kwargs)
+            is_watched = True
+            _begin_optimizers(call, seen)
         box = [target.__wrapped__(*args, **kwargs)]
         if before is not None:
+            if not all([one.has_moved_on() for one in seen]):
+                _p.tjit_py_jit_refuse_state(call)
             _end(target, call, box, args, kwargs, before)
     finally:
         _p.tjit_py_jit_abandon(call)
+        if is_watched:
+            for one in seen:
+                one.end()
     return box[0]
 
 
-def _pack(target, state, args, kwargs):
-    """The arguments as bytes for libtjit."""
-    key, leaves = [len(args)], []
+def _begin_optimizers(call, seen):
+    for one in seen:
+        parameters = [p._cdata for p in one.parameters]
+        _p.tjit_py_jit_allow_updates(
+            call, len(parameters),
+            (ctypes.c_uint64 * len(parameters))(*parameters))
+        one.begin()
+
+
+def _pack(target, state, args, kwargs, seen=None):
+    """The arguments as bytes for libtjit. Optimizers come to `seen`."""
+    key, leaves = [len(args)], _Leaves()
+    leaves.seen = seen
     try:
         for value in args:
             _look(value, key, leaves)
@@ -534,7 +576,10 @@ def _end(target, call, box, args, kwargs, before):
     try:
         result = _Result(box)
     except _Unknown:
-        raise _refusal_of_result(target, box[0]) from None
+        found = _find_unknown(box[0], "the result", _NO_RESULTS)
+        if type(found[1]) is _optim.Step:  # it is one of the state again
+            return
+        raise _refusal_of_result(target, *found) from None
     try:
         is_changed = _pack(target, target._state, args, kwargs) != before
     except TypeError:  # something else was put into an argument
@@ -567,8 +612,10 @@ def _refusal_of_argument(target, args, kwargs):
     raise AssertionError("an argument is refused, and none is found")
 
 
-def _refusal_of_result(target, value):
-    path, value = _find_unknown(value, "the result", (_Refused, _Module))
+_NO_RESULTS = _Refused, _Module, _Optimizer
+
+
+def _refusal_of_result(target, path, value):
     return TypeError(
         f"tjit.jit: {target.__name__}() returns what cannot be returned at a "
         f"replay: {path} is of type {_name_of(type(value))}. Return tensors, "

@@ -196,7 +196,10 @@ for save in (S, T):
             '"predict" is not replayed for these arguments',
             'call it with them until stats().replays grows')
 replayed(fast, 0.5, x)
+sgd = torch.optim.SGD(net.parameters())
 for save in (S, T):
+    refused(TypeError, lambda: save('a', fast, 0.5, sgd), 'an optimizer has no '
+            'form in a file')
     refused(RuntimeError, lambda: save('a', fast, 0.5, x[1:]), 'is not replayed')
     refused(RuntimeError, lambda: save('/none/a', fast, 0.5, x),
             '/none/a: cannot be written')
