@@ -200,7 +200,8 @@ sgd = torch.optim.SGD(net.parameters())
 for save in (S, T):
     refused(TypeError, lambda: save('a', fast, 0.5, sgd), 'an optimizer has no '
             'form in a file')
-    refused(RuntimeError, lambda: save('a', fast, 0.5, x[1:]), 'is not replayed')
+    refused(RuntimeError, lambda: save('a', fast, 0.5, x[1:]),
+            'is not replayed')
     refused(RuntimeError, lambda: save('/none/a', fast, 0.5, x),
             '/none/a: cannot be written')
     refused(TypeError, lambda: save('a', predict, 0.5, x), 'tjit.jit()')

@@ -174,7 +174,8 @@ def freeze(run, i):
     if i == 8:
         run.net[0].weight.requires_grad_(False)
 compare(adam, between=freeze, least=2, why='jit_')
-compare(lambda net: O.SGD(net.parameters(), 0.1, 0.9), between=freeze, calls=26, least=8)
+compare(lambda net: O.SGD(net.parameters(), 0.1, 0.9), between=freeze,
+        calls=26, least=8)
 
 # Options.
 def change(name, value):
@@ -195,9 +196,9 @@ adam = lambda net: O.Adam(net.parameters(), lr=0.01)
 counts = collections.Counter()
 def hook(run, i):
     if i == 10:
-        run.counts = counts['eager' if run.fn is step else 'jit']
         run.handles = [
-            run.optimizer.register_step_pre_hook(lambda *_: counts.update([run.fn])),
+            run.optimizer.register_step_pre_hook(
+                lambda *_: counts.update([run.fn])),
             run.optimizer.register_step_post_hook(
                 lambda o, *_: o.state[run.net[0].weight]['exp_avg'].mul_(0.5))]
     if i == 16:

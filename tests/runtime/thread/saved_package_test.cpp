@@ -61,10 +61,14 @@ TEST_F(SavedPackageTest, ALoadedOneIsReplayedAtItsFirstCall) {
     return net->forward(x) * scale;
   };
   const Tensor x = at::rand({5, 8});
-  Save(f, {.tensors = net->named_parameters().pairs(), .arguments = {"x", "s"}},
+  Save(f,
+       {.tensors = net->named_parameters().pairs(),
+        .arguments = {"x", "s"},
+        .structure = "[\"\t\", 1]\n"},
        x, 0.5);
   Package loaded = load_package(path_);
   EXPECT_EQ(loaded.info().name, "net");
+  EXPECT_EQ(loaded.info().structure, "[\"\t\", 1]\n");
   ASSERT_EQ(loaded.info().arguments.size(), 2u);
   EXPECT_EQ(loaded.info().arguments[0].name, "x");
   EXPECT_THAT(loaded.info().arguments[0].sizes, ElementsAre(5, 8));
