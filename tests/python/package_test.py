@@ -599,7 +599,12 @@ class StubsTest(PackageCase):
             "m: int = C().h.stats()['replays']\n"
             "tjit.write_sequences('folder', which='slow')\n"
             "tjit.set_region_options('a', shapes='exact', exclude_ops=['b'])\n"
-            "tjit.jit(lambda: 1, strict=True).reset()\n")
+            "tjit.jit(lambda: 1, strict=True).reset()\n"
+            "tjit.save_package('p', g, 3, tensors={}, given=['w'])\n"
+            "tjit.save_torchscript('p', g, x=3, arguments=['x'])\n"
+            "p: tjit.Package = tjit.load_package('p', warms_up=False)\n"
+            "u: str = p.names[0] + p.tensors['w'] + p.verify()\n"
+            "p(1.5, x=2.5)\n")
         env = dict(os.environ, MYPYPATH=str(self.build / "python"))
         done = subprocess.run([sys.executable, "-m", "mypy", "--strict", program],
                               env=env, capture_output=True, text=True,
