@@ -110,7 +110,6 @@ class Seen:
                 self.options == _options_of(self.optimizer) and
                 len(self.stand_ins) == len(self.states) and
                 all(state.get("step") is stand_in and
-                    stand_in.is_plain and
                     stand_in.value == _next(value, tensor)
                     for (state, tensor, stand_in), value
                     in zip(self.stand_ins, self.values)))
@@ -238,14 +237,14 @@ class Step(Tensor):
 
     What step() does with it, adding one and reading it, is done by a number of
     Python. For anything else the tensor, whose memory is shared, gets that
-    number first.
+    number first, and the stand-in reads it again: on the host, as libtjit sees,
+    so the function is not replayed.
     """
 
     @staticmethod
     def of(tensor, value):
         step = Tensor._make_subclass(Step, tensor)
         step.value, step.tensor = value, tensor
-        step.is_plain = True  # nobody but step() has used it
         step.is_over = False
         return step
 
@@ -260,11 +259,12 @@ class Step(Tensor):
 
     def end(self):
         """The function is over: the tensor says it all."""
-        if not self.is_over:
-            self._write()
-            self.is_over = True
+        self._write()
+        self.is_over = True
 
     def _write(self):
+        if self.is_over:
+            return
         with torch._C.DisableTorchFunctionSubclass(), torch.no_grad():
             self.tensor.fill_(self.value)
 
@@ -275,21 +275,16 @@ class Step(Tensor):
         return self._plain().__reduce_ex__(protocol)
 
     def _plain(self):
-        self._is_used()
+        self._write()
         return self.tensor
-
-    def _is_used(self):
-        if not self.is_over:
-            self.is_plain = False
-            self._write()
 
     @classmethod
     def __torch_function__(cls, function, kinds, args=(), kwargs=None):
-        if function in _HARMLESS:
+        if function in _OF_THE_FORM:
             return super().__torch_function__(function, kinds, args, kwargs)
         used = _steps_in((*args, *(kwargs or {}).values()))
         for step in used:
-            step._is_used()
+            step._write()
         with torch._C.DisableTorchFunctionSubclass():
             result = function(*args, **kwargs or {})
         for step in used:  # it may be written
@@ -299,8 +294,8 @@ class Step(Tensor):
         return result
 
 
-_HARMLESS = {Tensor.is_cpu.__get__, Tensor.device.__get__,
-             Tensor.dtype.__get__, Tensor.requires_grad.__get__}
+# These say nothing of the number.
+_OF_THE_FORM = {Tensor.dtype.__get__, Tensor.is_cpu.__get__}
 
 
 def _steps_in(values):

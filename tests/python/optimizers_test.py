@@ -237,6 +237,20 @@ def looks(optimizer, net, x, y):
     loss = step(optimizer, net, x, y)
     return loss * optimizer.state[net[0].weight]['step']
 compare(adam, looks, why='jit_')
+# Also where an argument happens to be that count.
+def counted(optimizer, net, x, y, count):
+    loss = step(optimizer, net, x, y)
+    return loss * count * optimizer.state[net[0].weight]['step']
+fast = tjit.jit(counted)
+rms = lambda net: O.RMSprop(net.parameters())
+mine, right = Run(rms, None), Run(rms, None)
+mine.fn = lambda *all: fast(*all, float(i + 1))
+right.fn = lambda *all: counted(*all, float(i + 1))
+for i in range(12):
+    mine(*batch(i)), right(*batch(i))
+    assert mine.all() == right.all(), i
+did = fast.stats()
+assert did['replays'] == 0 and did['why'].startswith('jit_'), did
 def writes(optimizer, net, x, y):
     for state in optimizer.state.values():
         state['step'].mul_(2)
