@@ -6,6 +6,7 @@
 #include "runtime/call/value_checks.h"
 #include "runtime/library_calls/call_names.h"
 #include "runtime/library_calls/library_call.h"
+#include "runtime/library_calls/recorded_tensors.h"
 #include "runtime/platform/test_hooks.h"
 #include "runtime/thread/copied_slot.h"
 #include "runtime/thread/functions/function_session.h"
@@ -16,36 +17,6 @@
 
 namespace tjit::runtime {
 namespace {
-
-// Replaces every tensor by an undefined one, so that nothing is kept alive.
-void DropTensors(torch::jit::Stack* stack) {
-  for (c10::IValue& v : *stack) {
-    if (v.isTensor()) {
-      v = at::Tensor();
-    } else if (v.isTensorList()) {
-      c10::List<at::Tensor> list;
-      list.resize(v.toTensorList().size());
-      v = list;
-    } else if (v.isList() && v.toListRef().size() > 0) {
-      const c10::List<c10::IValue> old = v.toList();
-      const c10::TypePtr element = old.elementType();
-      const bool optional_tensors =
-          element->kind() == c10::TypeKind::OptionalType &&
-          element->expectRef<c10::OptionalType>().getElementType()->kind() ==
-              c10::TypeKind::TensorType;
-      if (!optional_tensors) {
-        v = v.deepcopy();  // callers pass lists by reference
-        continue;
-      }
-      c10::List<std::optional<at::Tensor>> list;
-      for (std::size_t i = 0; i < old.size(); ++i) {
-        list.push_back(old.get(i).isNone() ? std::optional<at::Tensor>()
-                                           : at::Tensor());
-      }
-      v = list;
-    }
-  }
-}
 
 // True if the call leaves alone what the op may write: running statistics in
 // evaluation, which threads of a server share.
@@ -397,8 +368,8 @@ bool StepRecorder::RecordResults(const CallFrame& frame,
   return writes;
 }
 
-void StepRecorder::Discard() {
-  if (!open_) return;
+void StepRecorder::Discard(bool is_part) {
+  if (!open_ && !is_part) return;
   open_ = false;
   UnbindFrom(run_, slots_before_);
   offsets_.resize(std::min(offsets_.size(), slots_before_));

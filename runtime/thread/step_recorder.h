@@ -63,8 +63,8 @@ class StepRecorder {
   void After(const CallFrame& frame,
              const FrameArray<c10::TensorImpl*, 8>& results,
              torch::jit::Stack boxed);
-  // The call threw: the step is taken back.
-  void Discard();
+  // The call threw, or `is_part` of a function: the step is taken back.
+  void Discard(bool is_part = false);
 
   // `splits`: each place of a storage becomes a slot, see Note [Places].
   std::vector<NewStep> ReleaseSteps(bool splits = false);

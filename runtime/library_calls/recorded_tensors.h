@@ -1,0 +1,25 @@
+// Tensors of a recorded call: taken out of its arguments, and made anew over
+// the storage of another call.
+// Threads: any. Tested by: tests/runtime/library_calls/library_calls_test.cpp,
+// tests/runtime/thread/jit_parts_test.cpp
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/stack.h>
+#include <c10/core/Storage.h>
+
+#include <cstdint>
+
+#include "recorder/tensor_meta.h"
+
+namespace tjit::runtime {
+
+// Replaces every tensor by an undefined one, so that nothing is kept alive.
+void DropTensors(torch::jit::Stack* stack);
+
+// A tensor of this geometry over `storage`, but from `offset` elements on. It
+// has the keys that the recorded one had, and no autograd metadata.
+at::Tensor TensorOver(c10::Storage storage, const TensorGeometry& geometry,
+                      std::int64_t offset);
+
+}  // namespace tjit::runtime
