@@ -337,8 +337,9 @@ std::string ToText(const Explanation& e, bool verbose) {
   for (const ExplainedJit& f : e.jit_functions) {
     absl::StrAppend(&text, "jit ", f.name, ": replayed ", f.replays, " of ",
                     f.calls, f.calls == 1 ? " call" : " calls", " in ", f.ways,
-                    f.ways == 1 ? " way" : " ways",
-                    f.why.empty() ? "" : "; not replayed: ", f.why, "\n");
+                    f.ways == 1 ? " way" : " ways", f.parts.empty() ? "" : ": ",
+                    f.parts, f.why.empty() ? "" : "; not replayed: ", f.why,
+                    "\n");
   }
   AppendOps(&text, e);
   AppendReasons(&text, "tjit did not go on because:\n", e.left, &BailTextOf);

@@ -118,6 +118,7 @@ struct ExplainedJit {
   std::int64_t replays = 0;  // calls that did not run it
   std::int64_t ways = 0;     // one for each form of the arguments
   std::string why;           // it is not replayed; empty: the last call was
+  std::string parts;         // that ops at the call split it into, or empty
 };
 
 struct ExplainedOp {

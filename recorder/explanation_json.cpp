@@ -85,7 +85,8 @@ std::string Json(const ExplainedExposure& e) {
 std::string Json(const ExplainedJit& f) {
   return absl::StrCat("{\"name\": ", Quoted(f.name), ", \"calls\": ", f.calls,
                       ", \"replays\": ", f.replays, ", \"ways\": ", f.ways,
-                      ", \"why\": ", Quoted(f.why), "}");
+                      ", \"why\": ", Quoted(f.why),
+                      ", \"parts\": ", Quoted(f.parts), "}");
 }
 
 template <class T>

@@ -479,10 +479,13 @@ void TraceCursor::LeaveTraceLocked(BailReason why) {
   }
   if (frame.in_region) return;
   if (frame.wants_capture && capture_.active() && !frame.is_draw) {
-    capture_.After(frame, results.items(), std::move(*boxed));
+    // A function may make a part of the call.
+    capture_.After(
+        frame, results.items(),
+        function_ != nullptr ? torch::jit::Stack(*boxed) : std::move(*boxed));
   }
   if (function_ != nullptr) [[unlikely]] {
-    LookAtLastCall(frame, boxed);
+    LookAtLastCall(frame, results, boxed);
     if (eager_node_ != nullptr) BindEagerResults(results);
     return;
   }

@@ -110,6 +110,7 @@ void Read(const Json& node, ExplainedJit* function) {
   Get(node, "calls", &function->calls);
   Get(node, "replays", &function->replays);
   Get(node, "ways", &function->ways);
+  Get(node, "parts", &function->parts);
   Get(node, "why", &function->why);
 }
 

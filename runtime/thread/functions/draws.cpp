@@ -14,6 +14,7 @@
 #include "runtime/call/plain_tensor.h"
 #include "runtime/library_calls/library_call.h"
 #include "runtime/platform/thread_context.h"
+#include "runtime/thread/functions/parts.h"
 #include "runtime/thread/match.h"
 
 namespace tjit::runtime {
@@ -125,7 +126,9 @@ at::Generator CopyOfGenerator() {
 }
 
 bool AccountsForGenerator(const FunctionSession& session) {
-  if (!std::any_of(session.draws.begin(), session.draws.end(), IsRandom)) {
+  // An op of the program's own may draw.
+  if (!std::any_of(session.draws.begin(), session.draws.end(), IsRandom) &&
+      !HasOwnOps(*session.follows)) {
     return true;
   }
   const KernelScope kernel;

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -40,12 +41,21 @@ struct FunctionReplay {
 
   const FunctionPlan* plan;  // in the end: by which the call was replayed
   FindOther find_other;
-  // The tensors of plan->fresh, then of plan->record->drawn.
+  // The tensors of plan->fresh, of plan->record->drawn, then what parts have
+  // returned so far.
   c10::SmallVector<at::Tensor, 4> made{};
   // Of kOtherValue: what was read, and where no plan goes on.
   std::size_t read = 0;
   std::uint64_t bits = 0;
   bool has_begun = false;  // a part of it: ops may be pending
+  // What is put back where it ends behind step `step`: Note [Parts].
+  struct Saved {
+    std::uint32_t step;
+    char* data;
+    std::string bytes;
+  };
+  std::vector<Saved> saved{};
+  std::size_t steps_run = 0;
 };
 
 class FunctionCalls : public TraceCursor {
@@ -100,10 +110,13 @@ class FunctionCalls : public TraceCursor {
   // The eager kernel of an op has run.
   void RecordInside(const ResultList& results);
   // `boxed`: its arguments, where the frame wanted them.
-  void LookAtLastCall(const CallFrame& frame, const torch::jit::Stack* boxed);
+  void LookAtLastCall(const CallFrame& frame, const ResultList& results,
+                      const torch::jit::Stack* boxed);
   FunctionSession* function_ = nullptr;  // that runs
 
  private:
+  friend class PartCalls;
+
   // kAnew: the replay has another plan, which has to begin anew.
   enum class Bound : std::uint8_t {
     kYes,
@@ -130,7 +143,6 @@ class FunctionCalls : public TraceCursor {
                   Block* block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool ClaimBound(std::uint32_t s, bool written)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool IndicesHold(const FunctionPlan& plan) const;
   void BindDrawn(const FunctionPlan& plan, const at::Tensor* drawn,
                  std::size_t from_slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MakeFresh(const FreshTensor& fresh, at::Tensor* tensor)

@@ -233,6 +233,7 @@ class FunctionSource : public GraphSource {
       case Kind::kConstant:
         return ConstantOf(from.index, g);
       case Kind::kBorn:
+      case Kind::kCalled:  // such a function is not saved
       case Kind::kInside: {
         auto [at, is_new] = made_.try_emplace(slot);
         if (is_new) {
@@ -250,7 +251,8 @@ class FunctionSource : public GraphSource {
         first_scalar_[static_cast<std::size_t>(source.step)] +
         static_cast<std::size_t>(source.index);
     for (const NumberUse& use : plan_.uses) {
-      if (!use.is_constant && use.at == at) return numbers_[use.number];
+      if (use.where == NumberUse::Where::kStep && use.at == at)
+        return numbers_[use.number];
     }
     return GraphConstant(&graph_, DecodeScalar(plan_.scalars[at]));
   }
@@ -369,7 +371,7 @@ class FunctionSource : public GraphSource {
   // A number that libtorch wrapped into a tensor is a number again.
   Value* ConstantOf(std::uint32_t at, const TensorGeometry& g) {
     for (const NumberUse& use : plan_.uses) {
-      if (!use.is_constant || use.at != at) continue;
+      if (use.where != NumberUse::Where::kConstant || use.at != at) continue;
       if (!g.wrapped_number) {
         throw CannotEmit("a number that may change is read as a tensor");
       }
@@ -438,6 +440,8 @@ class ResultValues {
         return result.is_view
                    ? source_.ViewOfDrawn(result.index, result.geometry)
                    : source_.drawn(result.index);
+      case FunctionResult::Kind::kCalled:
+        break;  // such a function is not saved
     }
     return nullptr;
   }

@@ -9,6 +9,7 @@
 //   slot      kBorn      a step made it
 //             kInside    at::empty() and its like made it inside
 //             kDrawn     the same, and filled from numbers alone (draws.h)
+//             kCalled    an op that runs at the call made it (parts.h)
 //             kArgument  the storage of an argument
 //             kCaptured  a storage that the function found by itself
 //             kConstant  a number that libtorch made a tensor of
@@ -54,23 +55,24 @@
 #include "recorder/value_class.h"
 #include "runtime/call/value_checks.h"
 #include "runtime/memory/tensor_template.h"
+#include "runtime/thread/functions/function_part.h"
 
 namespace tjit::runtime {
-
-struct CapturedCall;
 
 struct FunctionSlot {
   enum class Kind : std::uint8_t {
     kBorn,
     kInside,
     kDrawn,
+    kCalled,
     kArgument,
     kCaptured,
     kConstant,
   };
   Kind kind = Kind::kBorn;
   bool written = false;
-  // Of the inside or drawn tensor, argument, captured storage, constant.
+  // Of the inside or drawn tensor, result of a part, argument, captured
+  // storage, constant.
   std::uint32_t index = 0;
   std::uint64_t bytes = 0;  // of the storage, when it was recorded
   // The part of it that steps use, and where the first one does, in bytes.
@@ -100,12 +102,14 @@ struct FunctionNumber {
   bool is_free = false;  // its uses are known: another value is another scalar
 };
 
-// Where a number goes: scalar `at` of the run, or constant `at`.
+// Where a number goes: scalar `at` of the run or of the parts, or constant
+// `at`.
 struct NumberUse {
+  enum class Where : std::uint8_t { kStep, kConstant, kPart };
   std::uint32_t number = 0;
   std::uint32_t at = 0;
-  bool is_constant = false;
-  // Of a scalar: values of another class are another step (value_class.h).
+  Where where = Where::kStep;
+  // Of a step: values of another class are another step (value_class.h).
   ScalarPolicy policy{};
   std::uint32_t value_class = 0;
 };
@@ -129,15 +133,17 @@ struct FunctionResult {
     kCaptured,
     kSlot,
     kDrawn,
+    kCalled,
   };
   // True if each replay has a storage of its own for it.
-  bool is_made() const { return kind == Kind::kSlot || kind == Kind::kDrawn; }
+  bool is_made() const { return kind >= Kind::kSlot; }
 
   Kind kind = Kind::kUndefined;
   bool is_view = false;       // of the tensor that `index` names
   bool is_tracked = false;    // and autograd knows it as one
   std::int32_t same_as = -1;  // the result before that is the same tensor
-  // Argument, captured storage, place in `fresh`, or drawn tensor.
+  // Argument, captured storage, place in `fresh`, drawn tensor, or result of a
+  // part.
   std::uint32_t index = 0;
   TensorGeometry geometry;
 };
@@ -198,17 +204,6 @@ struct FunctionIndex {
   IndexRange allowed{};
 };
 
-// A whole number or bool that the function reads on the host, or a tensor of
-// integers that it computes, and that step `step` indexes by.
-struct FunctionRead {
-  std::uint32_t step = 0;  // the one behind it
-  std::int32_t slot = kNoSlot;
-  TensorGeometry geometry;
-  bool is_check = false;   // of indices
-  std::uint64_t bits = 0;  // what was read
-  IndexRange allowed{};    // of a check
-};
-
 // What a call is told by before anything runs.
 struct FunctionKey {
   std::uint32_t context = 0;         // of the thread, when it is called
@@ -237,6 +232,9 @@ struct FunctionRecord {
   std::vector<ScalarValue> scalars;    // of all steps, in order
   std::vector<FunctionIndex> indices;
   std::vector<FunctionRead> reads;  // in the order of the calls
+  std::vector<FunctionPart> parts;
+  std::vector<RestoredSlot> restored;
+  std::vector<ScalarValue> part_scalars;  // of all parts, in order
   std::vector<InsideTensor> inside;
   std::vector<InsideTensor> drawn;
   std::vector<FunctionDraw> draws;          // in the order of the calls
@@ -254,12 +252,14 @@ struct FunctionPlan {
   std::vector<std::string> constants;
   std::vector<ScalarValue> scalars;
   bool has_other_scalars = false;  // than the nodes
+  std::vector<ScalarValue> part_scalars;
   std::vector<NumberUse> uses;
   bool writes = false;               // something that was there before
   std::vector<std::uint32_t> bumps;  // of each argument, by one call
   std::vector<FreshTensor> fresh;    // results, then what lives at host reads
   std::size_t of_results = 0;        // how many of them are results
   std::vector<std::uint32_t> drawn_versions;  // of each at the end of a call
+  std::vector<std::uint32_t> called_versions;  // the same of parts' results
   std::vector<FunctionResult> results;  // then the new gradients of `leaves`
   std::vector<FunctionLeaf> leaves;
   // The returned object, without its tensors; null where nothing is returned.

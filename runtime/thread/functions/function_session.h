@@ -37,6 +37,12 @@ struct FunctionSession {
     // What lies in it, where that is a number that may be gone with the call.
     std::string bytes;
   };
+  // A result of a part.
+  struct Called {
+    c10::weak_intrusive_ptr<c10::StorageImpl> storage;
+    const Block* block = nullptr;
+    TensorGeometry geometry;
+  };
   // A tensor that was drawn.
   struct Drawn {
     std::uint32_t inside;     // its number
@@ -58,6 +64,13 @@ struct FunctionSession {
   std::vector<Drawn> drawn;
   std::vector<FunctionDraw> draws;
   std::vector<FunctionRead> reads;
+  std::vector<FunctionPart> parts;
+  std::vector<ScalarValue> part_scalars;
+  std::vector<Called> called;  // results of all parts
+  // Where a recording's parts take kCaptured arguments from.
+  std::vector<CapturedStorage> part_captured;
+  std::size_t externals_before = 0;  // the op that is recorded just now
+  bool is_part_open = false;         // its kernel runs
   // Of a following one that reads: the storages that steps have made, by slot,
   // and the bytes of constants whose steps have run.
   std::vector<std::optional<c10::weak_intrusive_ptr<c10::StorageImpl>>> born;
@@ -110,6 +123,12 @@ inline std::uint32_t VersionOf(const at::Tensor& tensor) {
   if (!tensor.defined() || tensor.is_inference()) return 0;
   return tensor.unsafeGetTensorImpl()->version_counter().current_version();
 }
+
+// Which of the arguments is over this storage.
+std::optional<std::uint32_t> ArgumentOver(
+    const std::vector<at::Tensor>& arguments, const c10::StorageImpl* storage);
+// The storage of a tensor of the program.
+CapturedStorage CapturedOf(const c10::TensorImpl* impl);
 
 // An argument of the recording is `impl`, over slot `slot`, which no step made
 // if `is_new`.

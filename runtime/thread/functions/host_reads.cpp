@@ -12,6 +12,7 @@
 #include "runtime/platform/test_hooks.h"
 #include "runtime/thread/functions/draws.h"
 #include "runtime/thread/functions/function_calls.h"
+#include "runtime/thread/functions/parts.h"
 #include "runtime/thread/match.h"
 #include "runtime/thread/thread_state.h"
 
@@ -22,7 +23,8 @@ bool IsHostRead(const CallFrame& frame) {
          OpName(frame.entry.id) == "aten::_local_scalar_dense";
 }
 
-std::optional<FunctionRead> FindRead(const CallFrame& frame, const Run& run) {
+std::optional<FunctionRead> FindRead(const CallFrame& frame, const Run& run,
+                                     const FunctionSession& session) {
   const c10::TensorImpl* const impl = frame.tensors[0].impl;
   if (!IsPlain(impl) || impl->numel() != 1 || impl->is_neg() ||
       impl->is_conj()) {
@@ -35,25 +37,58 @@ std::optional<FunctionRead> FindRead(const CallFrame& frame, const Run& run) {
     return std::nullopt;
   }
   read.slot = BoundSlot(run, BlockOf(StorageOf(impl)));
-  if (read.slot < 0) return std::nullopt;
+  if (read.slot >= 0) return read;
+  const auto called = CalledOver(session, StorageOf(impl));
+  if (!called) return std::nullopt;
+  read.called = static_cast<std::int32_t>(*called);
   return read;
 }
 
-std::uint64_t BitsOf(const FunctionRead& read, const Run& run) {
-  const SlotBinding& slot = run.slots[static_cast<std::size_t>(read.slot)];
+namespace {
+
+// `data`: of the storage.
+std::uint64_t BitsAt(const void* data, const TensorGeometry& g) {
   std::uint64_t bits = 0;
-  std::memcpy(&bits,
-              slot.block->data + slot.shift +
-                  read.geometry.offset * read.geometry.itemsize,
-              read.geometry.itemsize);
+  std::memcpy(&bits, static_cast<const char*>(data) + g.offset * g.itemsize,
+              g.itemsize);
   return bits;
 }
+
+// What is read now. REQUIRES: it is ready.
+std::uint64_t BitsOf(const CallFrame& frame, const FunctionRead& read) {
+  return BitsAt(StorageOf(frame.tensors[0].impl)->data(), read.geometry);
+}
+
+// The same in a replay.
+std::uint64_t BitsOf(const FunctionReplay& replay, const Run& run,
+                     const FunctionRead& read) {
+  if (read.called < 0) {
+    const SlotBinding& slot = run.slots[static_cast<std::size_t>(read.slot)];
+    return BitsAt(slot.block->data + slot.shift, read.geometry);
+  }
+  const std::size_t first =
+      replay.plan->fresh.size() + replay.plan->record->drawn.size();
+  const at::Tensor& tensor =
+      replay.made[first + static_cast<std::size_t>(read.called)];
+  return BitsAt(StorageOf(tensor.unsafeGetTensorImpl())->data(), read.geometry);
+}
+
+}  // namespace
 
 namespace {
 
 bool IsSamePlace(const FunctionRead& a, const FunctionRead& b) {
   return a.step == b.step && a.slot == b.slot && a.is_check == b.is_check &&
-         a.geometry == b.geometry;
+         a.part == b.part && a.called == b.called && a.geometry == b.geometry;
+}
+
+// The same, and calls the same part there.
+bool IsSameRead(const FunctionRecord& a, const FunctionRecord& b,
+                std::size_t read) {
+  const FunctionRead& x = a.reads[read];
+  if (!IsSamePlace(x, b.reads[read])) return false;
+  const auto part = static_cast<std::size_t>(x.part);
+  return x.part < 0 || IsSamePart(a, a.parts[part], b, b.parts[part]);
 }
 
 }  // namespace
@@ -61,12 +96,11 @@ bool IsSamePlace(const FunctionRead& a, const FunctionRead& b) {
 bool GoesOnWith(const FunctionRecord& a, const FunctionRecord& b,
                 std::size_t read, std::uint64_t bits) {
   if (b.reads.size() <= read || b.reads[read].bits != bits ||
-      !IsSamePlace(a.reads[read], b.reads[read])) {
+      !IsSameRead(a, b, read)) {
     return false;
   }
   for (std::size_t i = 0; i < read; ++i) {
-    if (!IsSamePlace(a.reads[i], b.reads[i]) ||
-        a.reads[i].bits != b.reads[i].bits) {
+    if (!IsSameRead(a, b, i) || a.reads[i].bits != b.reads[i].bits) {
       return false;
     }
   }
@@ -116,11 +150,11 @@ void NoteLiving(const Run& run, FunctionSession* session) {
 // The program's op reads it behind this.
 void FunctionCalls::TakeRead(const CallFrame& frame) {
   FunctionSession& session = *function_;
-  std::optional<FunctionRead> read = FindRead(frame, run_);
+  std::optional<FunctionRead> read = FindRead(frame, run_, session);
   if (!read) return session.Fail(Refusal::kHostRead, frame.entry.id);
   if (session.follows == nullptr) {
     read->step = static_cast<std::uint32_t>(capture_.steps().size());
-    read->bits = BitsOf(*read, run_);  // each op has run at its call
+    read->bits = BitsOf(frame, *read);  // each op has run at its call
     session.reads.push_back(*read);
     return;
   }
@@ -132,7 +166,7 @@ void FunctionCalls::TakeRead(const CallFrame& frame) {
   }
   RunToRead(read->step, FlushReason::kItem);
   if (session.has_failed()) return;
-  read->bits = BitsOf(*read, run_);
+  read->bits = BitsOf(frame, *read);
   session.reads.push_back(*read);
   if (read->bits == expected[i].bits) return;
   std::shared_ptr<const FunctionRecord> other;
@@ -241,6 +275,7 @@ bool SameSlot(const FunctionPlan& a, const FunctionPlan& b, std::size_t s,
     case Kind::kInside:
       return true;
     case Kind::kDrawn:
+    case Kind::kCalled:
       return x.index == y.index;
     case Kind::kConstant:
       return number_of(a, x.index) == number_of(b, y.index);
@@ -259,6 +294,23 @@ bool SameSlot(const FunctionPlan& a, const FunctionPlan& b, std::size_t s,
                    b.captured[y.index].storage._unsafe_get_target();
 }
 
+// True if the parts that `from` has called are called by `to` with the same
+// numbers. `made`: how many tensors the replay has so far.
+bool HaveSameNumbers(const FunctionPlan& from, const FunctionPlan& to,
+                     std::size_t made, c10::ArrayRef<double> numbers) {
+  const std::size_t called =
+      made - from.fresh.size() - from.record->drawn.size();
+  for (const FunctionPart& part : from.record->parts) {
+    if (part.first_result + part.results.size() > called) break;
+    const std::vector<ScalarValue> a = PartScalars(from, part, numbers),
+                                   b = PartScalars(to, part, numbers);
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      if (!a[i].SameBits(b[i])) return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 FunctionCalls::Bound FunctionCalls::RunToLastRead(
@@ -270,10 +322,16 @@ FunctionCalls::Bound FunctionCalls::RunToLastRead(
       const Bound bound = BeginPart(replay, first);
       if (bound != Bound::kYes) return bound;
       AppendSteps(*replay->plan, first, read.step);
+      replay->steps_run = read.step;
       const std::exception_ptr error = RunPending(FlushReason::kItem);
       replay->has_begun = !run_.pending.empty();
       if (error != nullptr) std::rethrow_exception(error);
       first = read.step;
+    }
+    if (read.part >= 0) {
+      const auto part = static_cast<std::size_t>(read.part);
+      if (!PartCalls(this).Call(replay, part, inputs)) return Bound::kNo;
+      continue;
     }
     if (read.is_check) {
       const SlotBinding& slot = run_.slots[static_cast<std::size_t>(read.slot)];
@@ -283,7 +341,7 @@ FunctionCalls::Bound FunctionCalls::RunToLastRead(
       }
       continue;
     }
-    const std::uint64_t bits = BitsOf(read, run_);
+    const std::uint64_t bits = BitsOf(*replay, run_, read);
     counters_.ops_seen.Add();
     counters_.ops_eager.Add();
     if (bits == read.bits || Planted(Defect::kStaleRead)) continue;
@@ -305,7 +363,7 @@ FunctionCalls::Bound FunctionCalls::RunToLastRead(
 // claimed anew: the flush before has let go of it.
 FunctionCalls::Bound FunctionCalls::BeginPart(FunctionReplay* replay,
                                               std::size_t first) {
-  if (first == 0) return Bound::kYes;
+  if (replay->has_begun) return Bound::kYes;  // and all is claimed
   const FunctionPlan& plan = *replay->plan;
   const std::vector<FunctionSlot>& slots = plan.record->slots;
   const std::size_t born = SlotsBefore(*plan.record, first);
@@ -347,7 +405,6 @@ FunctionCalls::Bound FunctionCalls::GoOnBy(const FunctionPlan& to,
   }
   // All of them are made before the first step.
   if (!DrawsTheSame(*from.record, *to.record)) return Bound::kAnew;
-  const std::size_t drawn = from.record->drawn.size();
   const std::size_t count = step < to.record->nodes.size()
                                 ? to.record->nodes[step]->scalar_begin
                                 : to.scalars.size();
@@ -358,10 +415,14 @@ FunctionCalls::Bound FunctionCalls::GoOnBy(const FunctionPlan& to,
   const auto same = [](const ScalarValue& a, const ScalarValue& b) {
     return a.SameBits(b);
   };
-  if (!std::equal(before.begin(), before.end(), run_.scalars.begin(), same)) {
+  if (!std::equal(before.begin(), before.end(), run_.scalars.begin(), same) ||
+      !HaveSameNumbers(from, to, replay->made.size(), inputs.numbers)) {
     return Bound::kAnew;
   }
-  c10::SmallVector<at::Tensor, 4> made(to.fresh.size() + drawn);
+  // What parts have returned so far is the same, too.
+  const auto others = static_cast<std::ptrdiff_t>(from.fresh.size());
+  c10::SmallVector<at::Tensor, 4> made(to.fresh.size());
+  made.append(replay->made.begin() + others, replay->made.end());
   for (std::size_t f = 0; f < to.fresh.size(); ++f) {
     if (to.fresh[f].slot >= slots) continue;
     const auto known = std::find_if(
@@ -371,15 +432,17 @@ FunctionCalls::Bound FunctionCalls::GoOnBy(const FunctionPlan& to,
     made[f] =
         replay->made[static_cast<std::size_t>(known - from.fresh.begin())];
   }
-  for (std::size_t d = 0; d < drawn; ++d) {
-    made[to.fresh.size() + d] = replay->made[from.fresh.size() + d];
-  }
   UnbindFrom(&run_, slots);
   replay->made = std::move(made);
+  std::erase_if(replay->saved, [&](const FunctionReplay::Saved& saved) {
+    return saved.step >= step;  // no step of this plan
+  });
   const Bound bound = BindFunction(to, inputs);
   if (bound != Bound::kYes) return bound;
-  if (!IndicesHold(to)) return Bound::kNo;
+  if (!IndicesHold(to, run_)) return Bound::kNo;
   BindDrawn(to, replay->made.data() + to.fresh.size(), slots);
+  PartCalls(this).BindCalled(*replay, slots);
+  SaveWritten(run_, replay);
   return Bound::kYes;
 }
 

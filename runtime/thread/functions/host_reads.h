@@ -18,15 +18,18 @@ namespace tjit::runtime {
 bool IsHostRead(const CallFrame& frame);
 
 // Which number the call reads, without its bits. None: it is no whole number or
-// bool, or no step of the run has used it.
-std::optional<FunctionRead> FindRead(const CallFrame& frame, const Run& run);
-// What is there now. REQUIRES: it is ready.
-std::uint64_t BitsOf(const FunctionRead& read, const Run& run);
+// bool, or no step of the run has used it and no part returned it.
+std::optional<FunctionRead> FindRead(const CallFrame& frame, const Run& run,
+                                     const FunctionSession& session);
 
 // True if all steps and reads of `a` before its read number `read` are those of
 // `b`, and `b` reads `bits` there.
 bool GoesOnWith(const FunctionRecord& a, const FunctionRecord& b,
                 std::size_t read, std::uint64_t bits);
+
+// True if no step would throw on what it indexes by. REQUIRES: all is bound,
+// and what was pending has run.
+bool IndicesHold(const FunctionPlan& plan, const Run& run);
 
 // How many slots the steps before number `step` use.
 std::size_t SlotsBefore(const FunctionRecord& record, std::size_t step);

@@ -418,10 +418,11 @@ bool IsWider(const FunctionPlan& plan, const FunctionPlan& before) {
 }
 
 // Reasons that say nothing of the function. One that was replayed does not
-// seed: another thread has drawn meanwhile.
+// seed: another thread has drawn meanwhile. Its op that threw runs at the call,
+// and a replay would have ended there.
 bool IsPassing(Refusal why, bool is_verified) {
   return why == Refusal::kInterrupted || why == Refusal::kNoRoom ||
-         (why == Refusal::kSeeded && is_verified);
+         ((why == Refusal::kSeeded || why == Refusal::kThrew) && is_verified);
 }
 
 }  // namespace

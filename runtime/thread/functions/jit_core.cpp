@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "runtime/thread/functions/jit_functions.h"
+#include "runtime/thread/functions/parts.h"
 
 namespace tjit::internal {
 
@@ -56,7 +57,11 @@ JitCore::~JitCore() { JitFunctions::Get().Remove(this); }
 
 ExplainedJit JitCore::Explain() const {
   const JitStats stats = StatsOfJitCore(*this);
-  return {options.name, stats.calls, stats.replays, stats.plans, stats.why};
+  const runtime::FunctionPlan* const plan = last.load();
+  return {
+      options.name,  stats.calls,
+      stats.replays, stats.plans,
+      stats.why,     plan == nullptr ? "" : runtime::PartsText(*plan->record)};
 }
 
 std::shared_ptr<JitCore> MakeJitCore(JitOptions options) {

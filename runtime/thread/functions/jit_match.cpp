@@ -134,7 +134,9 @@ Likeness Compare(const FunctionKey& known, std::uint32_t context,
 
 bool NumbersFit(const FunctionPlan& plan, c10::ArrayRef<double> numbers) {
   for (const NumberUse& use : plan.uses) {
-    if (use.is_constant || use.policy == ScalarPolicy::kFree) continue;
+    if (use.where == NumberUse::Where::kConstant ||
+        use.policy == ScalarPolicy::kFree)
+      continue;
     ScalarValue value;
     value.type = static_cast<std::uint64_t>(c10::ScalarType::Double);
     value.bits[0] =

@@ -98,7 +98,8 @@ bool JitCall::Replay(ThreadState* state, Found* found) {
   return true;
 }
 
-// Results of a replay: `made` are the fresh and the drawn tensors.
+// Results of a replay: `made` are the fresh and the drawn tensors, and what
+// parts have returned.
 void JitCall::MakeResults(const runtime::FunctionPlan& plan,
                           c10::ArrayRef<at::Tensor> made) {
   for (const FunctionResult& result : plan.results) {
@@ -133,6 +134,14 @@ void JitCall::MakeResults(const runtime::FunctionPlan& plan,
         if (!base.is_inference()) {
           Raise(base.unsafeGetTensorImpl()->version_counter(),
                 plan.drawn_versions[result.index]);
+        }
+        break;
+      case FunctionResult::Kind::kCalled:
+        base =
+            made[plan.fresh.size() + plan.record->drawn.size() + result.index];
+        if (!base.is_inference()) {
+          Raise(base.unsafeGetTensorImpl()->version_counter(),
+                plan.called_versions[result.index]);
         }
         break;
     }

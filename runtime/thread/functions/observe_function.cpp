@@ -11,6 +11,7 @@
 #include "runtime/thread/functions/function_calls.h"
 #include "runtime/thread/functions/host_reads.h"
 #include "runtime/thread/functions/jit_match.h"
+#include "runtime/thread/functions/parts.h"
 #include "runtime/thread/loop_state.h"
 #include "runtime/thread/match.h"
 #include "runtime/thread/thread_registry.h"
@@ -33,9 +34,9 @@ Refusal WhyNot(const CallFrame& frame, bool is_draw) {
     case OpClass::kResize:
       return Refusal::kMetadata;
     case OpClass::kForeign:
-      return Refusal::kForeign;
-    case OpClass::kOpaque:
-      return Refusal::kAtCall;
+      return frame.entry.name.starts_with("aten::") ? Refusal::kForeign
+                                                    : Refusal::kNone;
+    case OpClass::kOpaque:  // a part
     case OpClass::kPlain:
     case OpClass::kEmpty:
       break;
@@ -85,6 +86,10 @@ std::optional<c10::weak_intrusive_ptr<c10::TensorImpl>> GradientOf(
           gradient.unsafeGetTensorImpl()));
 }
 
+bool IsStorageOf(const at::Tensor& tensor, const c10::StorageImpl* storage) {
+  return tensor.defined() && StorageOf(tensor.unsafeGetTensorImpl()) == storage;
+}
+
 // The number that libtorch has made a tensor of, in this call; empty: it is
 // none.
 std::string BytesOfNumber(const FunctionSession& session,
@@ -99,6 +104,21 @@ std::string BytesOfNumber(const FunctionSession& session,
 
 }  // namespace
 
+std::optional<std::uint32_t> ArgumentOver(
+    const std::vector<at::Tensor>& arguments, const c10::StorageImpl* storage) {
+  for (std::uint32_t i = 0; i < arguments.size(); ++i) {
+    if (IsStorageOf(arguments[i], storage)) return i;
+  }
+  return std::nullopt;
+}
+
+CapturedStorage CapturedOf(const c10::TensorImpl* impl) {
+  CapturedStorage captured{
+      impl->storage().getWeakStorageImpl(), std::nullopt, {}, false};
+  RecordTensorOf(impl, &captured);
+  return captured;
+}
+
 void RecordExternal(FunctionSession* session, std::int32_t slot,
                     const c10::TensorImpl* impl, bool is_new) {
   bool is_external = is_new;
@@ -106,9 +126,7 @@ void RecordExternal(FunctionSession* session, std::int32_t slot,
     is_external |= known.slot == slot;
   }
   if (!is_external) return;
-  CapturedStorage captured{
-      impl->storage().getWeakStorageImpl(), std::nullopt, {}, false};
-  RecordTensorOf(impl, &captured);
+  CapturedStorage captured = CapturedOf(impl);
   for (const FunctionSession::External& known : session->externals) {
     if (known.slot == slot && known.storage.tensor->_unsafe_get_target() ==
                                   captured.tensor->_unsafe_get_target()) {
@@ -167,7 +185,9 @@ void FunctionCalls::NoteBefore(FunctionSession* session) {
     session->captured_versions.push_back(
         c.version.enabled() ? c.version.current_version() : 0);
   }
-  if (!session->follows->draws.empty() && !session->generator.defined()) {
+  const FunctionRecord& record = *session->follows;
+  if ((!record.draws.empty() || HasOwnOps(record)) &&
+      !session->generator.defined()) {
     session->generator = CopyOfGenerator();
   }
 }
@@ -240,6 +260,11 @@ Decision FunctionCalls::DecideInFunction(CallFrame& frame) {
     MakeReady(frame);
     return Decision::kEager;
   }
+  if (PartCalls(this).Begin(frame)) {
+    CountEager(frame);
+    MakeReady(frame);
+    return Decision::kEager;
+  }
   Decision decision = Decision::kEager;
   if (session.follows != nullptr && FollowFunction(frame, &decision)) {
     return decision;
@@ -248,8 +273,13 @@ Decision FunctionCalls::DecideInFunction(CallFrame& frame) {
   if (session.has_failed()) {
     capture_.Stop();
   } else {
+    session.externals_before = session.externals.size();
     capture_.Before(frame, context_);
     frame.wants_capture = true;
+  }
+  // It may read what it is not passed.
+  if (frame.entry.op_class == OpClass::kForeign) {
+    registry_->FlushAll(FlushReason::kForeignKey);
   }
   MakeReady(frame);
   return Decision::kEager;
@@ -317,7 +347,9 @@ void FunctionCalls::RecordInside(const ResultList& results) {
 }
 
 void FunctionCalls::LookAtLastCall(const CallFrame& frame,
+                                   const ResultList& results,
                                    const torch::jit::Stack* boxed) {
+  if (function_->is_part_open) return PartCalls(this).End(frame, results);
   if (function_->has_failed() || !frame.wants_capture) return;
   if (frame.is_draw) {
     const Block* const block = BlockOf(StorageOf(frame.tensors[0].impl));
@@ -326,7 +358,7 @@ void FunctionCalls::LookAtLastCall(const CallFrame& frame,
   if (!capture_.active() || capture_.steps().empty()) return;
   const StepRecord& step = capture_.steps().back().step;
   if (step.kind == StepKind::kAtCall) {
-    function_->Fail(Refusal::kAtCall, frame.entry.id);
+    PartCalls(this).Record(frame, results, *boxed);
   } else {
     std::vector<FunctionIndex>& all = function_->indices;
     const auto indices = IndicesOf(frame, step, capture_.steps().size() - 1);
@@ -359,18 +391,6 @@ std::vector<FunctionSlot> SlotsOf(const std::vector<const StepRecord*>& steps,
     }
   }
   return slots;
-}
-
-bool IsStorageOf(const at::Tensor& tensor, const c10::StorageImpl* storage) {
-  return tensor.defined() && StorageOf(tensor.unsafeGetTensorImpl()) == storage;
-}
-
-std::optional<std::uint32_t> ArgumentOver(
-    const std::vector<at::Tensor>& arguments, const c10::StorageImpl* storage) {
-  for (std::uint32_t i = 0; i < arguments.size(); ++i) {
-    if (IsStorageOf(arguments[i], storage)) return i;
-  }
-  return std::nullopt;
 }
 
 const c10::StorageImpl* AddressOf(
@@ -408,6 +428,11 @@ class SlotSources {
     if (const auto drawn = DrawnOver(session_, storage)) {
       slot->kind = FunctionSlot::Kind::kDrawn;
       slot->index = *drawn;
+      return bound.copied ? Refusal::kHostData : Refusal::kNone;
+    }
+    if (const auto called = CalledOver(session_, storage)) {
+      slot->kind = FunctionSlot::Kind::kCalled;
+      slot->index = *called;
       return bound.copied ? Refusal::kHostData : Refusal::kNone;
     }
     for (std::uint32_t i = 0; i < session_.inside.size(); ++i) {
@@ -472,7 +497,11 @@ bool IsComputed(const FunctionIndex& index,
                 const FunctionSlot& slot, const FunctionSession& session) {
   using Kind = FunctionSlot::Kind;
   if (slot.kind == Kind::kBorn || slot.kind == Kind::kInside ||
+      slot.kind == Kind::kCalled ||
       (slot.kind == Kind::kDrawn && !IsFixed(session, slot.index))) {
+    return true;
+  }
+  if (std::any_of(session.parts.begin(), session.parts.end(), &WritesOutside)) {
     return true;
   }
   for (std::size_t i = 0; i < index.step; ++i) {
@@ -483,37 +512,79 @@ bool IsComputed(const FunctionIndex& index,
   return false;
 }
 
-// A replay that finds another number than was read is given up: by then nothing
-// may have changed that the function has not made.
-void LookAtReads(const std::vector<const StepRecord*>& steps,
-                 const FunctionRecord& record, FunctionSession* session) {
-  using Kind = FunctionSlot::Kind;
-  if (session->reads.empty()) return;
-  const auto is_made_inside = [&](std::int32_t slot) {
-    const Kind kind = record.slots[static_cast<std::size_t>(slot)].kind;
-    return kind == Kind::kBorn || kind == Kind::kInside || kind == Kind::kDrawn;
-  };
-  // The first step that writes into what was there before.
-  std::size_t first_write = 0;
-  for (; first_write < steps.size(); ++first_write) {
-    const auto& args = steps[first_write]->args;
-    if (std::any_of(args.begin(), args.end(), [&](const ArgRecord& arg) {
-          return arg.written && arg.slot != kNoSlot &&
-                 !is_made_inside(arg.slot);
-        })) {
-      break;
+// The slots that were there before the call and that steps before number `end`
+// write, each with the first one.
+std::vector<RestoredSlot> WrittenBefore(
+    std::size_t end, const std::vector<const StepRecord*>& steps,
+    const FunctionRecord& record) {
+  std::vector<RestoredSlot> written;
+  for (std::uint32_t i = 0; i < end; ++i) {
+    for (const ArgRecord& arg : steps[i]->args) {
+      if (!arg.written || arg.slot == kNoSlot) continue;
+      const auto s = static_cast<std::size_t>(arg.slot);
+      const bool is_known = std::any_of(
+          written.begin(), written.end(),
+          [&](const RestoredSlot& one) { return one.slot == arg.slot; });
+      if (record.slots[s].kind > FunctionSlot::Kind::kCalled && !is_known) {
+        written.push_back({arg.slot, i});
+      }
     }
+  }
+  return written;
+}
+
+std::uint64_t BytesOf(const std::vector<RestoredSlot>& written,
+                      const FunctionRecord& record) {
+  std::uint64_t bytes = 0;
+  for (const RestoredSlot& one : written) {
+    const FunctionSlot& slot = record.slots[static_cast<std::size_t>(one.slot)];
+    bytes += static_cast<std::uint64_t>(slot.end - slot.begin);
+  }
+  return bytes;
+}
+
+// A replay that finds another number than was read is given up, as one is whose
+// part throws: by then nothing may have changed that the function has not made,
+// or it is put back.
+void LookAtReads(const std::vector<const StepRecord*>& steps,
+                 FunctionSession* session, FunctionRecord* record) {
+  constexpr std::uint64_t kMostRestored = std::uint64_t{64} << 10;
+  if (session->reads.empty()) return;
+  const auto is_made_inside = [&](const FunctionRead& read) {
+    return read.called >= 0 ||
+           record->slots[static_cast<std::size_t>(read.slot)].kind <=
+               FunctionSlot::Kind::kCalled;
+  };
+  // Of writes that are not put back.
+  std::size_t first_write = steps.size();
+  std::vector<RestoredSlot> written =
+      WrittenBefore(session->reads.back().step, steps, *record);
+  if (!session->parts.empty() && BytesOf(written, *record) <= kMostRestored) {
+    record->restored = std::move(written);
+  } else if (!written.empty()) {
+    first_write = written.front().step;
   }
   bool draws = false;
   for (std::uint32_t d = 0; d < session->drawn.size(); ++d) {
     draws |= !IsFixed(*session, d);
   }
+  bool has_written = false;  // a part
   for (const FunctionRead& read : session->reads) {
+    const bool is_late = draws || has_written || first_write < read.step;
+    if (read.part >= 0) {
+      const FunctionPart& part =
+          session->parts[static_cast<std::size_t>(read.part)];
+      if (is_late) {
+        session->Fail(Refusal::kCallAfterWrite, part.call->entry->id);
+      }
+      has_written |= WritesOutside(part);
+      continue;
+    }
     const OpId op = read.is_check ? steps[read.step]->op : kNoOp;
-    if (!is_made_inside(read.slot)) {
+    if (!is_made_inside(read)) {
       session->Fail(read.is_check ? Refusal::kValueCheck : Refusal::kHostRead,
                     op);
-    } else if (draws || first_write < read.step) {
+    } else if (is_late) {
       session->Fail(
           read.is_check ? Refusal::kValueCheck : Refusal::kReadAfterWrite, op);
     }
@@ -585,15 +656,20 @@ std::unique_ptr<FunctionRecord> FunctionCalls::EndRecording() {
     }
   }
   record->slots = SlotsOf(records, slots);
-  const Refusal why = SlotSources(session, run_, record.get()).Find();
+  Refusal why = SlotSources(session, run_, record.get()).Find();
+  if (why == Refusal::kNone) {
+    why = FindPartArguments(session, record.get(), &session.parts);
+  }
   if (why != Refusal::kNone) {
     session.Fail(why);
     return nullptr;
   }
   LookAtRecord(records, &session, record.get());
-  LookAtReads(records, *record, &session);
+  LookAtReads(records, &session, record.get());
   if (session.has_failed()) return nullptr;
   record->reads = std::move(session.reads);
+  record->parts = std::move(session.parts);
+  record->part_scalars = std::move(session.part_scalars);
   record->draws = std::move(session.draws);
   for (const FunctionSession::Inside& inside : session.inside) {
     record->inside.push_back({inside.geometry, inside.context});

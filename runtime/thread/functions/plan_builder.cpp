@@ -10,6 +10,7 @@
 #include "runtime/thread/functions/draws.h"
 #include "runtime/thread/functions/function_calls.h"
 #include "runtime/thread/functions/host_reads.h"
+#include "runtime/thread/functions/parts.h"
 #include "runtime/thread/match.h"
 
 namespace tjit::runtime {
@@ -48,6 +49,7 @@ class PlanBuilder {
     plan_->captured = record_.captured;
     plan_->constants = record_.constants;
     plan_->scalars = record_.scalars;
+    plan_->part_scalars = record_.part_scalars;
     if (run_.slots.size() != record_.slots.size()) {
       session_.Fail(Refusal::kNotSame);
     }
@@ -56,8 +58,10 @@ class PlanBuilder {
     }
     FindResults();
     LookAtDrawn();
+    LookAtCalled();
     for (std::size_t s = 0; s < record_.slots.size(); ++s) LookAtSlot(s);
     AddAcrossReads();
+    LookAtParts();
     FindNumbers();
     CountBumps();
     FindFreeArguments();
@@ -107,6 +111,12 @@ class PlanBuilder {
         }
         return;
       }
+      case Kind::kCalled:
+        if (has_run && bound.block == nullptr) return;
+        if (bound.copied || bound.block != session_.called[slot.index].block) {
+          session_.Fail(Refusal::kNotSame);
+        }
+        return;
       case Kind::kArgument:
         return Expect(bound, slot, ShiftOfArgument(slot.index),
                       StorageOfTensor(session_.arguments[slot.index]),
@@ -159,30 +169,58 @@ class PlanBuilder {
     }
   }
 
-  // True if a result so far is drawn tensor `d` itself.
-  bool IsReturned(std::uint32_t d) const {
+  // What a part takes from steps has memory then.
+  void LookAtParts() {
+    for (const FunctionPart& part : record_.parts) {
+      for (const PartArgument& argument : part.arguments) {
+        if (argument.from == PartArgument::From::kSlot &&
+            !IsResult(argument.index)) {
+          session_.Fail(Refusal::kAtCall, part.call->entry->id);
+        }
+      }
+    }
+  }
+
+  // True if a result so far is drawn tensor `i`, or what a part returned,
+  // itself.
+  bool IsReturned(FunctionResult::Kind kind, std::uint32_t i) const {
     return std::any_of(plan_->results.begin(), plan_->results.end(),
-                       [d](const FunctionResult& r) {
-                         return r.kind == FunctionResult::Kind::kDrawn &&
-                                r.index == d && !r.is_view;
+                       [&](const FunctionResult& r) {
+                         return r.kind == kind && r.index == i && !r.is_view;
                        });
   }
 
-  // What was drawn is gone, or a result.
+  // The version of what was drawn or called, which is gone or a result.
+  std::uint32_t VersionAtEnd(
+      const c10::weak_intrusive_ptr<c10::StorageImpl>& storage,
+      FunctionResult::Kind kind, std::uint32_t i) {
+    if (storage.use_count() == 0) return 0;
+    const auto& results = plan_->results;
+    const auto at = std::find_if(results.begin(), results.end(),
+                                 [&](const FunctionResult& r) {
+                                   return r.kind == kind && r.index == i;
+                                 });
+    if (at == results.end()) {
+      session_.Fail(Refusal::kEscapes);
+      return 0;
+    }
+    return VersionOf(results_[static_cast<std::size_t>(at - results.begin())]);
+  }
+
   void LookAtDrawn() {
     if (session_.has_failed()) return;
     for (std::uint32_t d = 0; d < session_.drawn.size(); ++d) {
-      const auto& inside = session_.inside[session_.drawn[d].inside];
-      const auto is_it = [d](const FunctionResult& r) {
-        return r.kind == FunctionResult::Kind::kDrawn && r.index == d;
-      };
-      plan_->drawn_versions.push_back(0);
-      if (inside.storage.use_count() == 0) continue;
-      const auto& results = plan_->results;
-      const auto at = std::find_if(results.begin(), results.end(), is_it);
-      if (at == results.end()) return session_.Fail(Refusal::kEscapes);
-      plan_->drawn_versions.back() =
-          VersionOf(results_[static_cast<std::size_t>(at - results.begin())]);
+      plan_->drawn_versions.push_back(
+          VersionAtEnd(session_.inside[session_.drawn[d].inside].storage,
+                       FunctionResult::Kind::kDrawn, d));
+    }
+  }
+
+  void LookAtCalled() {
+    if (session_.has_failed()) return;
+    for (std::uint32_t c = 0; c < session_.called.size(); ++c) {
+      plan_->called_versions.push_back(VersionAtEnd(
+          session_.called[c].storage, FunctionResult::Kind::kCalled, c));
     }
   }
 
@@ -315,7 +353,16 @@ class PlanBuilder {
       result->kind = FunctionResult::Kind::kDrawn;
       result->index = *drawn;
       result->is_view = tensor.is_view() || !(whole == result->geometry) ||
-                        IsReturned(*drawn);
+                        IsReturned(FunctionResult::Kind::kDrawn, *drawn);
+      return Refusal::kNone;
+    }
+    if (const auto called = CalledOver(session_, storage)) {
+      const TensorGeometry& whole = session_.called[*called].geometry;
+      if (!IsViewOf(whole, *result)) return Refusal::kResult;
+      result->kind = FunctionResult::Kind::kCalled;
+      result->index = *called;
+      result->is_view = tensor.is_view() || !(whole == result->geometry) ||
+                        IsReturned(FunctionResult::Kind::kCalled, *called);
       return Refusal::kNone;
     }
     return FindFresh(tensor, storage, result);
@@ -436,7 +483,7 @@ class PlanBuilder {
       for (std::uint32_t i = 0; i < node->step.scalars.size(); ++i, ++at) {
         const ScalarValue& now = run_.scalars[at];
         ScalarValue& then = plan_->scalars[at];
-        if (FindNumber(then, now, at, /*is_constant=*/false)) {
+        if (FindNumber(then, now, at, NumberUse::Where::kStep)) {
           node->step.scalars[i].MarkRuntime();
           NumberUse& use = plan_->uses.back();
           use.policy = EntryOf(*node).PolicyOfScalar(i);
@@ -444,6 +491,14 @@ class PlanBuilder {
         }
         then = now;
       }
+    }
+    for (at = 0; at < plan_->part_scalars.size(); ++at) {
+      const ScalarValue& now = session_.part_scalars[at];
+      ScalarValue& then = plan_->part_scalars[at];
+      if (FindNumber(then, now, at, NumberUse::Where::kPart)) {
+        plan_->uses.back().policy = ScalarPolicy::kFree;  // eager's kernel runs
+      }
+      then = now;
     }
     for (std::size_t s = 0; s < record_.slots.size(); ++s) {
       const FunctionSlot& slot = record_.slots[s];
@@ -456,7 +511,7 @@ class PlanBuilder {
               ? *kept
               : std::string(bound.block->data + bound.shift + slot.begin,
                             then.size());
-      FindNumber(then, now, slot.index, /*is_constant=*/true);
+      FindNumber(then, now, slot.index, NumberUse::Where::kConstant);
       then = now;
     }
   }
@@ -475,11 +530,11 @@ class PlanBuilder {
   // True if this is a use of a number that was not known.
   template <class Value>
   bool FindNumber(const Value& then, const Value& now, std::uint32_t at,
-                  bool is_constant) {
+                  NumberUse::Where where) {
     const std::vector<FunctionNumber>& before = record_.key.numbers;
     std::vector<FunctionNumber>& numbers = plan_->key.numbers;
     for (const NumberUse& use : plan_->uses) {
-      if (use.at != at || use.is_constant != is_constant) continue;
+      if (use.at != at || use.where != where) continue;
       if (!SameValue(numbers[use.number].value, now)) {
         session_.Fail(Refusal::kNotSame);
       }
@@ -504,7 +559,7 @@ class PlanBuilder {
     }
     const auto number = static_cast<std::uint32_t>(found);
     numbers[number].is_free = true;
-    plan_->uses.push_back({number, at, is_constant});
+    plan_->uses.push_back({number, at, where});
     return true;
   }
 
@@ -561,6 +616,7 @@ class PlanBuilder {
                        static_cast<std::ptrdiff_t>(plan_->of_results),
                    before.fresh.begin(), same_fresh) &&
         before.drawn_versions == plan_->drawn_versions &&
+        before.called_versions == plan_->called_versions &&
         before.bumps == plan_->bumps;
     if (!is_same) session_.Fail(Refusal::kNotSame);
   }

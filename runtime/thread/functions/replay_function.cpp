@@ -15,6 +15,8 @@
 #include "runtime/thread/fast_defer.h"
 #include "runtime/thread/functions/draws.h"
 #include "runtime/thread/functions/function_calls.h"
+#include "runtime/thread/functions/host_reads.h"
+#include "runtime/thread/functions/parts.h"
 #include "runtime/thread/loop_state.h"
 #include "runtime/thread/match.h"
 #include "runtime/thread/thread_registry.h"
@@ -93,7 +95,7 @@ std::string BytesOfConstant(double number, std::size_t bytes) {
 std::string NumberOfConstant(const FunctionPlan& plan, std::uint32_t at,
                              c10::ArrayRef<double> numbers) {
   for (const NumberUse& use : plan.uses) {
-    if (!use.is_constant || use.at != at) continue;
+    if (use.where != NumberUse::Where::kConstant || use.at != at) continue;
     return BytesOfConstant(plan.key.NumberAt(use.number, numbers),
                            plan.constants[at].size());
   }
@@ -110,8 +112,9 @@ FunctionCalls::Bound FunctionCalls::BindFunction(const FunctionPlan& plan,
     switch (from.kind) {
       case Kind::kBorn:
       case Kind::kInside:
-      case Kind::kDrawn:  // BindDrawn()
-        while (s + 1 < slots.size() && slots[s + 1].kind <= Kind::kDrawn) ++s;
+      case Kind::kDrawn:   // BindDrawn()
+      case Kind::kCalled:  // PartCalls::BindCalled()
+        while (s + 1 < slots.size() && slots[s + 1].kind <= Kind::kCalled) ++s;
         run_.slots.resize(s + 1);
         break;
       case Kind::kArgument: {
@@ -140,12 +143,10 @@ FunctionCalls::Bound FunctionCalls::BindFunction(const FunctionPlan& plan,
   return Bound::kYes;
 }
 
-// True if no step would throw on what it indexes by. REQUIRES: all is bound,
-// and what was pending has run.
-bool FunctionCalls::IndicesHold(const FunctionPlan& plan) const {
+bool IndicesHold(const FunctionPlan& plan, const Run& run) {
   if (Planted(Defect::kLateError)) return true;
   for (const FunctionIndex& index : plan.record->indices) {
-    const SlotBinding& slot = run_.slots[static_cast<std::size_t>(index.slot)];
+    const SlotBinding& slot = run.slots[static_cast<std::size_t>(index.slot)];
     if (!IndicesPass(index.geometry, slot.block->data + slot.shift,
                      index.allowed)) {
       return false;
@@ -231,7 +232,7 @@ void FunctionCalls::KeepNumbers(const FunctionPlan& plan,
   if (run_.scalars.size() < count) run_.scalars.resize(2 * count);
   std::copy(plan.scalars.begin(), plan.scalars.end(), run_.scalars.begin());
   for (const NumberUse& use : plan.uses) {
-    if (use.is_constant) continue;
+    if (use.where != NumberUse::Where::kStep) continue;
     ScalarValue& scalar = run_.scalars[use.at];
     if (!Planted(Defect::kStaleScalar)) {
       const double number = plan.key.NumberAt(use.number, numbers);
@@ -282,7 +283,9 @@ FunctionCalls::Bound FunctionCalls::DeferFunction(
   at::Tensor* const drawn = replay->made.data() + fresh;
   const Bound bound = BindFunction(plan, inputs);
   if (bound != Bound::kYes) return bound;
-  if (!IndicesHold(plan) || !MakeDrawn(*plan.record, drawn)) return Bound::kNo;
+  if (!IndicesHold(plan, run_) || !MakeDrawn(*plan.record, drawn))
+    return Bound::kNo;
+  SaveWritten(run_, replay);
   BeginPending();
   replay->has_begun = true;
   for (std::size_t f = 0; f < fresh; ++f) {
@@ -337,6 +340,7 @@ FunctionCalls::Replayed FunctionCalls::ReplayFunction(
         return Replayed::kYes;
       }
       if (replay->has_begun) AfterFlushLocked();
+      RestoreWritten(replay);
       UnbindFunction();
       replay->made.clear();
       if (bound == Bound::kNo) return Replayed::kNo;

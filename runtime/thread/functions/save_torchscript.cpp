@@ -18,6 +18,7 @@
 #include "runtime/thread/functions/function_graph.h"
 #include "runtime/thread/functions/jit_core.h"
 #include "runtime/thread/functions/jit_match.h"
+#include "runtime/thread/functions/parts.h"
 #include "tjit/tjit.h"
 #include "tjit/torchscript.h"
 
@@ -179,6 +180,9 @@ FunctionModule JitCall::MakeModule(const char* who,
   TORCH_CHECK(store != nullptr, who, ": \"", core_->options.name,
               "\" has just been forgotten; call it again "
               "until stats().replays grows");
+  const std::string parts = runtime::PartsText(*plan.record);
+  TORCH_CHECK(parts.empty(), who, ": \"", core_->options.name, "\" has ", parts,
+              ", which a file has not; wrap what lies before the op");
   TORCH_CHECK(plan.record->reads.empty(), who, ": \"", core_->options.name,
               "\" reads numbers on the host and may decide by them, which the "
               "ops of one call do not say; wrap the part that does not");
