@@ -1,5 +1,9 @@
 // Functions with ops that run at the call: Note [Parts] in parts.h.
+#include <gmock/gmock.h>
+#include <sys/wait.h>
+#include <tjit/torchscript.h>
 #include <torch/library.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <random>
@@ -12,6 +16,8 @@
 
 namespace tjit {
 namespace {
+
+using ::testing::HasSubstr;
 
 at::Tensor Matrix(std::int64_t n = 6) {
   return at::rand({n, n}) + static_cast<double>(n) * at::eye(n);
@@ -632,6 +638,86 @@ TEST_F(JitTest, OwnOpsWhoseSizesDependOnValues) {
     ExpectSame(fast, f, a);
   }
   EXPECT_GE(fast.stats().replays, 10) << fast.stats().why;
+}
+
+TEST_F(JitTest, ExplainNamesTheParts) {
+  auto fast = jit(
+      [](const at::Tensor& a) {
+        const at::Tensor x = std::get<0>(at::linalg_inv_ex(a * 2));
+        return std::get<0>(at::linalg_inv_ex(x + a)) * 2;
+      },
+      {.name = "parts", .verify_every = 0});
+  for (int i = 0; i < 8; ++i) fast(Matrix());
+  EXPECT_THAT(explain(),
+              HasSubstr("jit parts: replayed 6 of 8 calls in 1 way: 3 traced "
+                        "sequences, 2 ops at the call (aten::linalg_inv_ex: "
+                        "may throw on values)\n"));
+}
+
+TEST_F(JitTest, FunctionsWithPartsAreNotSaved) {
+  auto fast = jit([](const at::Tensor& a) {
+    return std::get<0>(at::linalg_inv_ex(a * 2)) + 1;
+  });
+  const at::Tensor a = Matrix();
+  for (int i = 0; i < 8; ++i) fast(a);
+  const std::string path = ::testing::TempDir() + "jit_parts.pt";
+  try {
+    save_torchscript(path, fast, {}, a);
+    ADD_FAILURE();
+  } catch (const c10::Error& e) {
+    EXPECT_THAT(e.what(),
+                HasSubstr("2 traced sequences, 1 op at the call "
+                          "(aten::linalg_inv_ex: may throw on values), which a "
+                          "file has not"));
+  }
+}
+
+TEST_F(JitTest, StepsBetweenPartsAreCompiled) {
+  disable();
+  Options options;
+  options.backend = Backend::kInterpreter;
+  ASSERT_TRUE(enable(options));
+  auto fast = jit(&Solved);
+  for (int i = 0; i < 40; ++i) fast(at::rand({16, 16}));
+  ASSERT_TRUE(wait_until_compiled());
+  const Stats before = stats();
+  const std::int64_t replays = fast.stats().replays;
+  for (int i = 0; i < 20; ++i) {
+    const at::Tensor a = at::rand({16, 16});
+    EXPECT_TRUE(SameBits(fast(a), Solved(a))) << i;
+  }
+  EXPECT_GE(fast.stats().replays - replays, 18);
+  // Before the solver, and behind it.
+  EXPECT_GE((stats() - before).replays_tier2, 2 * 18);
+}
+
+TEST_F(JitTest, AChildReplaysFunctionsWithParts) {
+  auto fast = jit(&Solved, {.verify_every = 0});
+  const at::Tensor a = at::rand({8, 8});
+  for (int i = 0; i < 10; ++i) fast(a);
+  const at::Tensor expected = Solved(a);
+  sync();
+  const pid_t child = fork();
+  if (child == 0) {
+    const std::int64_t before = fast.stats().replays;
+    bool is_right = true;
+    for (int i = 0; i < 5; ++i) is_right &= SameBits(fast(a), expected);
+    _exit(is_right && fast.stats().replays == before + 5 ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(SameBits(fast(a), expected));
+}
+
+TEST_F(JitTest, APlaceThatIsLostInAPartIsFound) {
+  const at::Tensor whole = at::rand({9, 5, 5}) + 4 * at::eye(5);
+  auto fast = jit([](const at::Tensor& a) { return at::inverse(a) + a; });
+  for (int i = 0; i < 18; ++i) fast(whole[i % 9]);
+  const at::Tensor right = fast(whole[5]);
+  const Tensors wrong =
+      UnderDefect("lost_shift", [&] { return Tensors{fast(whole[5])}; });
+  EXPECT_FALSE(SameBits(right, wrong[0]));
 }
 
 // A random function with solvers in random places.
