@@ -352,7 +352,8 @@ std::string ToText(const Explanation& e, bool verbose) {
     absl::StrAppend(&text, "the program took raw pointers to ", exposed,
                     exposed == 1 ? " tensor" : " tensors",
                     ": an op on one runs at the call, or on a copy (",
-                    CountOf(e.counters, "inputs_copied"), " copies)\n");
+                    CountOf(e.counters, "inputs_copied"),
+                    " copies); where it only reads, tjit::Reading says so\n");
   }
   for (const ExplainedExposure& taken : e.exposures) {
     absl::StrAppend(

@@ -11,6 +11,7 @@
 #include "runtime/call/kernel_state.h"
 #include "runtime/intercept/kernel_wrap.h"
 #include "runtime/memory/block_cache.h"
+#include "runtime/memory/read_pointers.h"
 #include "runtime/platform/settings.h"
 #include "runtime/platform/test_hooks.h"
 #include "runtime/platform/thread_context.h"
@@ -30,6 +31,7 @@
 #include "support/env.h"
 #include "support/log.h"
 #include "tjit/jit.h"
+#include "tjit/reading.h"
 #include "tjit/region.h"
 
 namespace tjit {
@@ -244,6 +246,9 @@ Pause::~Pause() {
   if (--runtime::PausesOfThread() == 0 && state != nullptr)
     state->SetPaused(false);
 }
+
+Reading::Reading() noexcept { runtime::BeginReading(); }
+Reading::~Reading() { runtime::EndReading(); }
 
 bool wait_until_compiled(std::chrono::milliseconds timeout) {
   return Runtime::Get().tier2().worker().WaitUntilIdle(timeout);

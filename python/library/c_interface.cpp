@@ -16,6 +16,7 @@
 
 #include "tjit/event.h"
 #include "tjit/name.h"
+#include "tjit/reading.h"
 #include "tjit/region.h"
 #include "tjit/sequence.h"
 #include "tjit/tjit.h"
@@ -270,6 +271,13 @@ void* tjit_py_begin_pause() {
 }
 
 void tjit_py_end_pause(void* pause) { delete static_cast<tjit::Pause*>(pause); }
+
+void* tjit_py_begin_reading() {
+  return Guarded(kNoObject, []() -> void* { return new tjit::Reading; });
+}
+void tjit_py_end_reading(void* reading) {
+  delete static_cast<tjit::Reading*>(reading);
+}
 
 void* tjit_py_begin_region(const char* name) {
   return Guarded(kNoObject, [&]() -> void* { return new tjit::Region(name); });

@@ -42,6 +42,10 @@ TJIT_API void tjit_py_end_auto_compile(void* auto_compile);
 TJIT_API void* tjit_py_begin_pause();
 TJIT_API void tjit_py_end_pause(void* pause);
 
+// A tjit::Reading, likewise.
+TJIT_API void* tjit_py_begin_reading();
+TJIT_API void tjit_py_end_reading(void* reading);
+
 // A tjit::Region, likewise; null if the name is wrong or memory is lacking.
 TJIT_API void* tjit_py_begin_region(const char* name);
 TJIT_API void tjit_py_end_region(void* region);

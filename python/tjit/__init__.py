@@ -23,12 +23,12 @@ from . import _library
 
 __all__ = [
     "AutoCompile", "Event", "EventCallback", "NoJit", "Package", "Pause",
-    "Region", "clear", "disable", "enable", "explain", "is_enabled", "jit",
-    "load_package", "mark_opaque", "mark_step", "name", "name_of", "on_event",
-    "options", "prewarm", "region_stats", "reset_memory_peak", "save_package",
-    "save_profile", "save_torchscript", "set_region_options", "set_stance",
-    "stats", "sync", "version", "wait_for_events", "wait_until_compiled",
-    "write_sequences",
+    "Reading", "Region", "clear", "disable", "enable", "explain",
+    "is_enabled", "jit", "load_package", "mark_opaque", "mark_step", "name",
+    "name_of", "on_event", "options", "prewarm", "region_stats",
+    "reset_memory_peak", "save_package", "save_profile", "save_torchscript",
+    "set_region_options", "set_stance", "stats", "sync", "version",
+    "wait_for_events", "wait_until_compiled", "write_sequences",
 ]
 
 __version__ = "0.1.0"
@@ -255,6 +255,40 @@ class Pause(_Scope):
 
     def _end(self, handle):
         _c.tjit_py_end_pause(handle)
+
+
+class Reading(_Scope):
+    """Pointers that are taken in a `with` block are read, and let go of.
+
+    Whoever takes a pointer, as by data_ptr() or numpy(), may keep it and write
+    through it at any time, so from then on tjit runs ops that write the tensor at
+    the call. This says that the block does neither; what it keeps all the same is
+    not noticed. torch.save() is such a block by itself.
+    """
+
+    def _begin(self):
+        if _c is None:
+            return None
+        handle = _c.tjit_py_begin_reading()
+        if handle is None:
+            raise RuntimeError(_error())
+        return handle
+
+    def _end(self, handle):
+        _c.tjit_py_end_reading(handle)
+
+
+def _let_save_read():
+    """torch.save() tells storages apart by their pointers, and forgets these."""
+    from torch import serialization  # pylint: disable=all
+    for name in ("_save", "_legacy_save"):
+        save = getattr(serialization, name, None)
+        if save is not None:
+            setattr(serialization, name, Reading()(save))
+
+
+if _c is not None:
+    _let_save_read()
 
 
 # ------------------------------------------------------------------ functions

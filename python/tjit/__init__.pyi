@@ -93,6 +93,9 @@ class AutoCompile(_Scope):
 class Pause(_Scope):
     def __init__(self) -> None: ...
 
+class Reading(_Scope):
+    def __init__(self) -> None: ...
+
 class _JitStats(TypedDict):
     calls: int
     replays: int

@@ -136,6 +136,8 @@ def declare(library):
             ("end_auto_compile", None, [ctypes.c_void_p]),
             ("begin_pause", ctypes.c_void_p, []),
             ("end_pause", None, [ctypes.c_void_p]),
+            ("begin_reading", ctypes.c_void_p, []),
+            ("end_reading", None, [ctypes.c_void_p]),
             ("begin_region", ctypes.c_void_p, [ctypes.c_char_p]),
             ("end_region", None, [ctypes.c_void_p]),
             ("set_region_options", ctypes.c_int, [ctypes.c_char_p, *options]),

@@ -30,6 +30,7 @@
 
 #include "runtime/call/interpose.h"
 #include "runtime/memory/deferred_storage.h"
+#include "runtime/memory/read_pointers.h"
 #include "runtime/memory/tensor_names.h"
 #include "runtime/platform/settings.h"
 #include "runtime/platform/thread_context.h"
@@ -141,7 +142,7 @@ void MaterializeHook(c10::StorageImpl* storage) {
     owner->Flush(FlushReason::kMutablePointer);
   }
   FlushReaders(block, FlushReason::kMutablePointer);
-  const bool exposes = t_context.reader == 0;
+  const bool exposes = t_context.reader == 0 || !WillBeArmed(storage);
   if (exposes && !block->exposed.exchange(true, std::memory_order_relaxed)) {
     RecordExposure(storage, block->bytes);
     if (LogsTo(LogChannel::kMemory)) {

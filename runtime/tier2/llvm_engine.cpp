@@ -46,9 +46,11 @@ constexpr std::size_t kErrorBytes = 512;
 
 static_assert(sizeof(TjitScalar) == sizeof(ScalarValue));
 
-constinit thread_local std::int64_t t_turned_back
+// What tests count. Static thread storage is short where libtjit is loaded
+// late.
+constinit thread_local std::uint32_t t_turned_back
     __attribute__((tls_model("initial-exec"))) = 0;
-constinit thread_local std::int64_t t_shared
+constinit thread_local std::uint32_t t_shared
     __attribute__((tls_model("initial-exec"))) = 0;
 std::atomic<bool> g_share_all = false;
 
@@ -177,7 +179,7 @@ class LlvmKernel : public Kernel {
                end);
     };
     const bool goes_back = shape.is_zigzag && Turn();
-    t_turned_back += goes_back ? 1 : 0;
+    t_turned_back += goes_back ? 1U : 0U;
     for (std::size_t i = 0; i < shape.extents.size();) {
       const Chain chain = ChainFrom(shape.blocks, i);
       const std::int64_t piece = shape.pieces[i];
@@ -215,11 +217,11 @@ class LlvmKernel : public Kernel {
       const std::int64_t largest = extent * LargestRow(shape, chain);
       const std::int64_t grain =
           share_all ? 1 : (speed.Grain(elements, largest) + row - 1) / row;
-      t_shared += ParallelFor(0, extent, grain,
-                              [&](std::int64_t begin, std::int64_t end) {
-                                const PositionThreads also_there(threads);
-                                run_part(begin, end);
-                              });
+      t_shared += static_cast<std::uint32_t>(ParallelFor(
+          0, extent, grain, [&](std::int64_t begin, std::int64_t end) {
+            const PositionThreads also_there(threads);
+            run_part(begin, end);
+          }));
     }
   }
 

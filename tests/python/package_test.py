@@ -196,7 +196,65 @@ print(json.dumps([wrong, pending, len(readers)]))
 """
 
 
+# What is looked at in a training loop, and whether that may keep a pointer.
+LOOKS = '''
+import copy, ctypes, io, json, pickle
+assert tjit.enable(hot_threshold=2)
+net = torch.nn.Linear(8, 8)
+sgd = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+x = torch.linspace(-1, 1, 32).reshape(4, 8)
+
+def steps(count):
+    before = tjit.stats()
+    for _ in range(count):
+        sgd.zero_grad()
+        net(x).square().mean().backward()
+        sgd.step()
+        tjit.mark_step()
+    tjit.sync()
+    seen, replayed = (tjit.stats()[name] - before[name]
+                      for name in ("ops_seen", "ops_replayed"))
+    return replayed / seen
+
+def legacy():
+    torch.save(net.state_dict(), io.BytesIO(),
+               _use_new_zipfile_serialization=False)
+
+def pointer():
+    with tjit.Reading():
+        return ctypes.string_at(net.weight.data_ptr(), 256)
+
+@tjit.Reading()
+def decorated():
+    return ctypes.string_at(net.bias.data_ptr(), 32)
+
+def kept():
+    net.weight.data_ptr()
+
+steps(100)
+def after(look):
+    look()
+    return tjit.stats()["blocks_exposed"], steps(100)
+
+print(json.dumps([after(look) for look in (
+    lambda: torch.save(net.state_dict(), io.BytesIO()),
+    lambda: torch.save({"net": net.state_dict(), "sgd": sgd.state_dict()},
+                       io.BytesIO()),
+    legacy, lambda: pickle.dumps(net), pointer, decorated, kept)]))
+'''
+
+
 class ReadersTest(PackageCase):
+    def test_a_checkpoint_changes_nothing(self):
+        for imports in (FIRST, BEHIND):
+            *readers, kept = json.loads(
+                self.out_of(imports + LOOKS).splitlines()[-1])
+            for exposed, share in readers:
+                self.assertEqual(exposed, 0, readers)
+                self.assertGreater(share, 0.95, readers)
+            self.assertEqual(kept[0], 1)
+            self.assertLess(kept[1], 0.95)
+
     def expect_right(self, imports, **options):
         done = self.run_program(imports + READERS, **options)
         wrong, pending, count = json.loads(done.stdout.splitlines()[-1])
