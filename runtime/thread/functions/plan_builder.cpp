@@ -12,6 +12,7 @@
 #include "runtime/thread/functions/host_reads.h"
 #include "runtime/thread/functions/parts.h"
 #include "runtime/thread/match.h"
+#include "runtime/thread/thread_state.h"
 
 namespace tjit::runtime {
 namespace {
@@ -683,10 +684,6 @@ std::unique_ptr<FunctionPlan> FunctionCalls::EndFollowing(
     session.Fail(Refusal::kNotSame);
     return nullptr;
   }
-  if (run_.pending.size() + session.steps_run() != cursor_->depth + 1) {
-    session.Fail(Refusal::kInterrupted);
-    return nullptr;
-  }
   if (!AccountsForGenerator(session)) {
     session.Fail(Refusal::kSeeded);
     return nullptr;
@@ -697,7 +694,15 @@ std::unique_ptr<FunctionPlan> FunctionCalls::EndFollowing(
     session.Fail(Refusal::kNotSame);
     return nullptr;
   }
-  std::unique_ptr<FunctionPlan> plan = PlanBuilder(&session, run_, all).Build();
+  std::unique_ptr<FunctionPlan> plan;
+  {
+    const StateLock lock(this);  // another thread may run what is pending
+    if (run_.pending.size() + session.steps_run() != cursor_->depth + 1) {
+      session.Fail(Refusal::kInterrupted);
+      return nullptr;
+    }
+    plan = PlanBuilder(&session, run_, all).Build();
+  }
   if (plan != nullptr) plan->leaves = std::move(leaves);
   return plan;
 }

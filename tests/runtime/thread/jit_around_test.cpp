@@ -1,5 +1,6 @@
 // What a program does around its calls of functions that are replayed: Note
 // [Named regions] in region_edge.cpp.
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -147,6 +148,27 @@ TEST_F(JitTest, RandomProgramsAroundFunctionsKeepTheirBits) {
     if (seed % 4 == 3) clear();
   }
   EXPECT_GT(replayed, 5000);
+}
+
+// The end of a call that is looked at finds its constants whatever other
+// threads do.
+TEST_F(JitTest, AnotherThreadRunsWhatIsPendingAtTheEndOfACall) {
+  auto fast = jit([](const at::Tensor& x,
+                     double k) { return at::tanh(x * at::full({4}, 0.5)) * k; },
+                  {.follow = true});
+  std::atomic<bool> ends = false;
+  std::thread other([&] {
+    while (!ends) sync();
+  });
+  for (int i = 0; i < 3000; ++i) {
+    const at::Tensor x = at::rand({4});
+    const at::Tensor y = fast(x, 0.1 * i);
+    if (i % 100 == 0) {
+      EXPECT_TRUE(SameBits(y, at::tanh(x * at::full({4}, 0.5)) * (0.1 * i)));
+    }
+  }
+  ends = true;
+  other.join();
 }
 
 }  // namespace
