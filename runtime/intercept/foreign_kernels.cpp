@@ -6,7 +6,6 @@
 
 #include <array>
 #include <atomic>
-#include <mutex>
 #include <set>
 #include <string>
 #include <string_view>
@@ -128,22 +127,16 @@ bool TakesPart() {
   return g_enabled.load(std::memory_order_relaxed) && t_context.inside == 0;
 }
 
-std::atomic<WrapOp> g_wrap_op{nullptr};
-
 // A kernel of another key or namespace: everything is made ready first.
 class ForeignKernel final : public c10::OperatorKernel {
  public:
-  // `is_own`: of another namespace than aten, at the CPU key.
-  ForeignKernel(c10::KernelFunction kernel, bool is_own)
-      : kernel_(std::move(kernel)), is_own_(is_own) {}
+  explicit ForeignKernel(c10::KernelFunction kernel)
+      : kernel_(std::move(kernel)) {}
 
   void operator()(const OperatorHandle& op, c10::DispatchKeySet keys,
                   Stack* stack) {
     if (!TakesPart()) return kernel_.callBoxed(op, keys, stack);
-    if (t_context.in_function) {
-      if (is_own_ && g_wrap_op != nullptr) return CallAsOp(op, keys, stack);
-      RecordForeignKernel();
-    }
+    if (t_context.in_function) RecordForeignKernel();
     MakeAllReady(FlushReason::kForeignKey);
     RearmScope rearm(op, stack);
     KernelScope inside;
@@ -151,16 +144,7 @@ class ForeignKernel final : public c10::OperatorKernel {
   }
 
  private:
-  void CallAsOp(const OperatorHandle& op, c10::DispatchKeySet keys,
-                Stack* stack) {
-    std::call_once(once_, [&] { as_op_ = g_wrap_op.load()(op, kernel_); });
-    as_op_.callBoxed(op, keys, stack);
-  }
-
   const c10::KernelFunction kernel_;
-  const bool is_own_;
-  std::once_flag once_;
-  c10::KernelFunction as_op_;
 };
 
 // Metadata that gives away a tensor held inside.
@@ -303,15 +287,14 @@ Installer& TheInstaller() {
   return *installer;
 }
 
-c10::BoxedKernel Wrap(const c10::OperatorName& name, DispatchKey key,
+c10::BoxedKernel Wrap(const c10::OperatorName& name,
                       c10::KernelFunction kernel) {
   if (Contains(kGiveTensors, name.name)) {
     return c10::BoxedKernel::makeFromFunctor(
         std::make_unique<TensorGiver>(std::move(kernel)));
   }
-  return c10::BoxedKernel::makeFromFunctor(std::make_unique<ForeignKernel>(
-      std::move(kernel),
-      key == DispatchKey::CPU && name.getNamespace() != "aten"));
+  return c10::BoxedKernel::makeFromFunctor(
+      std::make_unique<ForeignKernel>(std::move(kernel)));
 }
 
 bool IsOurBusiness(const c10::OperatorName& name, DispatchKey key) {
@@ -335,7 +318,7 @@ void Installer::WrapKey(DispatchKey key) {
     if (!kernel.isValid() || kernel.isFallthrough()) continue;
     RegisterKernel(
         name, key,
-        {c10::KernelFunction::makeFromBoxedKernel(Wrap(name, key, kernel)),
+        {c10::KernelFunction::makeFromBoxedKernel(Wrap(name, kernel)),
          std::nullopt});
   }
 }
@@ -364,10 +347,7 @@ void Installer::WrapComposites() {
 
 }  // namespace
 
-void InstallForeignKernels(WrapOp wrap) {
-  g_wrap_op = wrap;
-  TheInstaller().Install();
-}
+void InstallForeignKernels() { TheInstaller().Install(); }
 
 void RescanLateKernels() { TheInstaller().Rescan(); }
 
@@ -418,7 +398,7 @@ c10::KernelFunction WrapLateKernel(const c10::OperatorName& name,
     PrintReplacedLate(c10::toString(name), place);
   }
   return c10::KernelFunction::makeFromBoxedKernel(
-      Wrap(name, key, std::move(kernel)));
+      Wrap(name, std::move(kernel)));
 }
 
 QuietOverrides::QuietOverrides()

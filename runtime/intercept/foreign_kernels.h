@@ -6,8 +6,7 @@
 //   CPU kernels of other namespaces (quantized::, mkldnn::, a program's own)
 //   a few composites of aten read lengths and indices themselves
 //
-// A foreign kernel runs as one: what it calls passes through our wrappers. In a
-// function of tjit::jit() a program's own one is an op, which runs at the call.
+// A foreign kernel runs as one: what it calls passes through our wrappers.
 // Tensors that it took or returned are armed again afterwards. Functions on
 // metadata that hand out a tensor held inside (`values`) only arm it.
 //
@@ -19,7 +18,6 @@
 #pragma once
 
 #include <ATen/core/boxing/KernelFunction.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/operator_name.h>
 #include <c10/core/DispatchKey.h>
 #include <c10/util/Exception.h>
@@ -32,12 +30,8 @@
 
 namespace tjit::runtime {
 
-// A wrapper that makes an op of a program's own kernel, see kernel_wrap.h.
-using WrapOp = c10::KernelFunction (*)(const c10::OperatorHandle& op,
-                                       const c10::KernelFunction& kernel);
-
-// Registers the wrappers. Once. `wrap`: null where nothing is an op.
-void InstallForeignKernels(WrapOp wrap = nullptr);
+// Registers the wrappers. Once.
+void InstallForeignKernels();
 
 // Wraps what was registered since, where that went unseen. Needed only where
 // registerImpl is not interposed; cheap enough for enable(), not for a step.

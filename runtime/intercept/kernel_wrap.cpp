@@ -72,8 +72,6 @@ struct Wrapped {
   // Ops with another library's kernel.
   std::vector<std::string> replaced ABSL_GUARDED_BY(mutex);
   WrapCounts counts ABSL_GUARDED_BY(mutex);
-  // Of a program's own ops.
-  std::vector<std::unique_ptr<OpEntry>> own ABSL_GUARDED_BY(mutex);
 };
 Wrapped& Table() {
   static auto* table = new Wrapped;
@@ -254,19 +252,6 @@ void WrapOne(Wrapped& table, const c10::OperatorHandle& op,
   table.entries.emplace(std::move(name), std::move(entry));
 }
 
-// A program's own kernel as an op.
-c10::KernelFunction WrapOwn(const c10::OperatorHandle& op,
-                            const c10::KernelFunction& kernel) {
-  Wrapped& table = Table();
-  const MutexLock lock(table.mutex);
-  std::unique_ptr<OpEntry> entry =
-      MakeEntry(op, TraitsOf(op), c10::toString(op.operator_name()));
-  entry->kernel = kernel;
-  c10::KernelFunction wrapper = MakeBoxedWrapper(entry.get()).function;
-  table.own.push_back(std::move(entry));
-  return wrapper;
-}
-
 }  // namespace
 
 void WrapKernels() {
@@ -289,7 +274,7 @@ void WrapKernels() {
       WrapOne(table, *op, typed);
     }
   }
-  InstallForeignKernels(&WrapOwn);
+  InstallForeignKernels();
   PrintReplaced(table.replaced);
 }
 

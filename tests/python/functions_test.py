@@ -515,23 +515,6 @@ with torch.no_grad():
         assert torch.equal(fast(a), solves(a))
 did = fast.stats()
 assert did['replays'] > 25 and did['not_same'] == 0, did
-own, calls = torch.library.Library('functions_test', 'DEF'), []
-own.define('twice(Tensor a) -> Tensor')
-def twice(a):
-    calls.append(a.shape)
-    return a * 2
-own.impl('twice', twice, 'CPU')
-def calls_own(a):
-    return torch.tanh(torch.ops.functions_test.twice(a + 1)) * 3
-fast = tjit.jit(calls_own)  # an op of Python, which is called at each replay
-with torch.no_grad():
-    for _ in range(30):
-        a, n = torch.rand(3), len(calls)
-        y = fast(a)
-        assert len(calls) == n + 1, calls
-        assert torch.equal(y, calls_own(a))
-did = fast.stats()
-assert did['replays'] > 15, did
 expect_why(replaces, [({'x': x},) for x, in some(12, 3)], 'jit_output_argument',
            results=False)
 expect_why(grows, [([x],) for x, in some(12, 3)], 'jit_output_argument',

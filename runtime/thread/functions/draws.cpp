@@ -126,9 +126,7 @@ at::Generator CopyOfGenerator() {
 }
 
 bool AccountsForGenerator(const FunctionSession& session) {
-  // An op of the program's own may draw.
-  if (!std::any_of(session.draws.begin(), session.draws.end(), IsRandom) &&
-      !HasOwnOps(*session.follows)) {
+  if (!std::any_of(session.draws.begin(), session.draws.end(), IsRandom)) {
     return true;
   }
   const KernelScope kernel;

@@ -44,7 +44,7 @@ struct FunctionReplay {
   // The tensors of plan->fresh, of plan->record->drawn, then what parts have
   // returned so far.
   c10::SmallVector<at::Tensor, 4> made{};
-  // Of kOtherValue: what was read, and where no plan goes on.
+  // What was read where no plan goes on, of kOtherValue, or another one does.
   std::size_t read = 0;
   std::uint64_t bits = 0;
   bool has_begun = false;  // a part of it: ops may be pending
@@ -56,6 +56,8 @@ struct FunctionReplay {
   };
   std::vector<Saved> saved{};
   std::size_t steps_run = 0;
+  // What lies outside and is used by plans with parts.
+  std::vector<c10::intrusive_ptr<c10::StorageImpl>> held{};
 };
 
 class FunctionCalls : public TraceCursor {

@@ -26,7 +26,6 @@ struct PartArgument {
     kCalled,  // a part before it has
   };
   From from = From::kUndefined;
-  bool written = false;
   std::uint32_t index = 0;  // of the slot, argument, ...
   std::uint32_t arg = 0;    // of the op's schema
   TensorGeometry geometry;

@@ -294,16 +294,18 @@ bool SameSlot(const FunctionPlan& a, const FunctionPlan& b, std::size_t s,
                    b.captured[y.index].storage._unsafe_get_target();
 }
 
-// True if the parts that `from` has called are called by `to` with the same
-// numbers. `made`: how many tensors the replay has so far.
+// True if the parts that `from` has called before read number `read` are called
+// by `to` with the same numbers.
 bool HaveSameNumbers(const FunctionPlan& from, const FunctionPlan& to,
-                     std::size_t made, c10::ArrayRef<double> numbers) {
-  const std::size_t called =
-      made - from.fresh.size() - from.record->drawn.size();
-  for (const FunctionPart& part : from.record->parts) {
-    if (part.first_result + part.results.size() > called) break;
-    const std::vector<ScalarValue> a = PartScalars(from, part, numbers),
-                                   b = PartScalars(to, part, numbers);
+                     std::size_t read, c10::ArrayRef<double> numbers) {
+  const auto scalars_of = [&](const FunctionPlan& plan, std::size_t r) {
+    const auto part = static_cast<std::size_t>(plan.record->reads[r].part);
+    return PartScalars(plan, plan.record->parts[part], numbers);
+  };
+  for (std::size_t r = 0; r < read; ++r) {
+    if (from.record->reads[r].part < 0) continue;
+    const std::vector<ScalarValue> a = scalars_of(from, r),
+                                   b = scalars_of(to, r);
     for (std::size_t i = 0; i < a.size(); ++i) {
       if (!a[i].SameBits(b[i])) return false;
     }
@@ -347,11 +349,9 @@ FunctionCalls::Bound FunctionCalls::RunToLastRead(
     if (bits == read.bits || Planted(Defect::kStaleRead)) continue;
     const FunctionPlan* const other =
         replay->find_other(*replay->plan, r, bits);
-    if (other == nullptr) {
-      replay->read = r;
-      replay->bits = bits;
-      return Bound::kOtherValue;
-    }
+    replay->read = r;
+    replay->bits = bits;
+    if (other == nullptr) return Bound::kOtherValue;
     const Bound bound = GoOnBy(*other, first, inputs, replay);
     if (bound != Bound::kYes) return bound;
   }
@@ -394,6 +394,7 @@ FunctionCalls::Bound FunctionCalls::GoOnBy(const FunctionPlan& to,
                                            std::size_t step,
                                            const FunctionInputs& inputs,
                                            FunctionReplay* replay) {
+  if (!HoldOutside(to, inputs, replay)) return Bound::kNo;
   const FunctionPlan& from = *std::exchange(replay->plan, &to);
   const std::size_t slots = SlotsBefore(*to.record, step);
   for (std::size_t s = 0; s < slots; ++s) {
@@ -416,7 +417,7 @@ FunctionCalls::Bound FunctionCalls::GoOnBy(const FunctionPlan& to,
     return a.SameBits(b);
   };
   if (!std::equal(before.begin(), before.end(), run_.scalars.begin(), same) ||
-      !HaveSameNumbers(from, to, replay->made.size(), inputs.numbers)) {
+      !HaveSameNumbers(from, to, replay->read, inputs.numbers)) {
     return Bound::kAnew;
   }
   // What parts have returned so far is the same, too.

@@ -34,8 +34,7 @@ Refusal WhyNot(const CallFrame& frame, bool is_draw) {
     case OpClass::kResize:
       return Refusal::kMetadata;
     case OpClass::kForeign:
-      return frame.entry.name.starts_with("aten::") ? Refusal::kForeign
-                                                    : Refusal::kNone;
+      return Refusal::kForeign;
     case OpClass::kOpaque:  // a part
     case OpClass::kPlain:
     case OpClass::kEmpty:
@@ -185,9 +184,7 @@ void FunctionCalls::NoteBefore(FunctionSession* session) {
     session->captured_versions.push_back(
         c.version.enabled() ? c.version.current_version() : 0);
   }
-  const FunctionRecord& record = *session->follows;
-  if ((!record.draws.empty() || HasOwnOps(record)) &&
-      !session->generator.defined()) {
+  if (!session->follows->draws.empty() && !session->generator.defined()) {
     session->generator = CopyOfGenerator();
   }
 }
@@ -501,9 +498,6 @@ bool IsComputed(const FunctionIndex& index,
       (slot.kind == Kind::kDrawn && !IsFixed(session, slot.index))) {
     return true;
   }
-  if (std::any_of(session.parts.begin(), session.parts.end(), &WritesOutside)) {
-    return true;
-  }
   for (std::size_t i = 0; i < index.step; ++i) {
     for (const ArgRecord& arg : steps[i]->args) {
       if (arg.slot == index.slot && arg.written) return true;
@@ -568,16 +562,14 @@ void LookAtReads(const std::vector<const StepRecord*>& steps,
   for (std::uint32_t d = 0; d < session->drawn.size(); ++d) {
     draws |= !IsFixed(*session, d);
   }
-  bool has_written = false;  // a part
   for (const FunctionRead& read : session->reads) {
-    const bool is_late = draws || has_written || first_write < read.step;
+    const bool is_late = draws || first_write < read.step;
     if (read.part >= 0) {
       const FunctionPart& part =
           session->parts[static_cast<std::size_t>(read.part)];
       if (is_late) {
         session->Fail(Refusal::kCallAfterWrite, part.call->entry->id);
       }
-      has_written |= WritesOutside(part);
       continue;
     }
     const OpId op = read.is_check ? steps[read.step]->op : kNoOp;

@@ -33,14 +33,17 @@ bool IsMask(const TensorRef& ref) {
 }
 
 // False where a replay cannot make the same call, or the values decide the
-// sizes of what it returns.
+// sizes of what it returns. One that writes into an argument is none: it cannot
+// be called again where a replay ends.
 bool MayBePart(const CallFrame& frame, std::uint32_t context) {
   const OpClass op_class = frame.entry.op_class;
-  if (op_class != OpClass::kPlain && op_class != OpClass::kOpaque &&
-      op_class != OpClass::kForeign) {
+  if (op_class != OpClass::kPlain && op_class != OpClass::kOpaque) return false;
+  if (!frame.recordable || context == 0 ||
+      !frame.entry.name.starts_with("aten::") ||
+      std::any_of(frame.tensors.begin(), frame.tensors.end(),
+                  [](const TensorRef& ref) { return ref.written; })) {
     return false;
   }
-  if (!frame.recordable || context == 0) return false;
   return !frame.entry.name.starts_with("aten::index") ||
          std::none_of(frame.tensors.begin(), frame.tensors.end(), &IsMask);
 }
@@ -108,7 +111,7 @@ bool MakeArguments(const FunctionPart& part, const FunctionReplay& replay,
               g.itemsize;
     }
     c10::Storage storage = StorageFor(argument, replay, inputs);
-    if (g.offset + shift < 0 ||
+    if (!storage || g.offset + shift < 0 ||
         (g.last_element() + 1 + shift) * g.itemsize >
             static_cast<std::int64_t>(storage.nbytes())) {
       return false;
@@ -189,7 +192,6 @@ std::optional<std::uint32_t> CalledOver(const FunctionSession& session,
 bool PartCalls::RecordArgument(const TensorRef& ref, PartArgument* argument) {
   FunctionSession& session = *calls_.function_;
   argument->arg = ref.arg;
-  argument->written = ref.written;
   if (ref.impl == nullptr) return true;
   if (!IsUsual(ref.impl)) return false;
   argument->geometry = GeometryOf(ref.impl);
@@ -345,9 +347,6 @@ bool PartCalls::Begin(const CallFrame& frame) {
   }
   calls_.RunToRead(next, FlushReason::kOpAtCall);
   if (session.has_failed()) return false;
-  if (frame.entry.op_class == OpClass::kForeign) {  // as in Call()
-    calls_.registry_->FlushAll(FlushReason::kForeignKey);
-  }
   session.reads.push_back(expected[i]);
   session.parts.push_back(part);
   session.part_scalars.insert(session.part_scalars.end(), frame.scalars.begin(),
@@ -416,7 +415,10 @@ bool PartCalls::Call(FunctionReplay* replay, std::size_t number,
   const FunctionPlan& plan = *replay->plan;
   const FunctionPart& part = plan.record->parts[number];
   // Nothing is pending: what is claimed for steps behind is let go.
-  if (replay->has_begun) calls_.AfterFlushLocked();
+  if (replay->has_begun || !calls_.run_.owned.empty() ||
+      !calls_.run_.readers.empty()) {
+    calls_.AfterFlushLocked();
+  }
   replay->has_begun = false;
   std::vector<at::Tensor> tensors, results;
   if (!MakeArguments(part, *replay, inputs, &tensors)) return false;
@@ -437,9 +439,6 @@ bool PartCalls::Call(FunctionReplay* replay, std::size_t number,
     calls_.counters_.ops_seen.Add();
     calls_.CountEager(frame);
     calls_.MakeReady(frame);
-    if (entry.op_class == OpClass::kForeign) {  // it may read other tensors
-      calls_.registry_->FlushAll(FlushReason::kForeignKey);
-    }
     try {
       results = ResultsOf(
           entry,
@@ -478,42 +477,7 @@ void PartCalls::BindCalled(const FunctionReplay& replay, std::size_t from) {
   }
 }
 
-bool WritesOutside(const FunctionPart& part) {
-  return std::any_of(part.arguments.begin(), part.arguments.end(),
-                     [](const PartArgument& argument) {
-                       return argument.written &&
-                              (argument.from == From::kArgument ||
-                               argument.from == From::kCaptured);
-                     });
-}
-
 namespace {
-
-// True if slot `slot` stands for what the part's argument is over.
-bool IsOver(const PartArgument& argument, const FunctionSlot& slot,
-            const FunctionSession& session, const FunctionRecord& record) {
-  using Kind = FunctionSlot::Kind;
-  switch (slot.kind) {
-    case Kind::kArgument:
-      return argument.from == From::kArgument &&
-             StorageOf(session.arguments[slot.index].unsafeGetTensorImpl()) ==
-                 StorageOf(
-                     session.arguments[argument.index].unsafeGetTensorImpl());
-    case Kind::kCaptured:
-      return argument.from == From::kCaptured &&
-             record.captured[slot.index].storage._unsafe_get_target() ==
-                 record.captured[argument.index].storage._unsafe_get_target();
-    case Kind::kDrawn:
-      return argument.from == From::kDrawn && argument.index == slot.index;
-    case Kind::kCalled:
-      return argument.from == From::kCalled && argument.index == slot.index;
-    case Kind::kBorn:
-    case Kind::kInside:
-    case Kind::kConstant:
-      break;
-  }
-  return false;
-}
 
 Refusal FindPartArgument(const FunctionSession& session, FunctionRecord* record,
                          PartArgument* argument) {
@@ -536,15 +500,6 @@ Refusal FindPartArgument(const FunctionSession& session, FunctionRecord* record,
     auto& tensor = record->captured.back().tensor;
     if (tensor && tensor->use_count() == 0) tensor.reset();
   }
-  if (!argument->written) return Refusal::kNone;
-  const bool updates = (argument->from == From::kArgument &&
-                        session.key.arguments[argument->index].requires_grad) ||
-                       (argument->from == From::kCaptured &&
-                        record->captured[argument->index].requires_grad);
-  if (updates) return Refusal::kUpdatesParameter;
-  for (FunctionSlot& slot : record->slots) {
-    slot.written |= IsOver(*argument, slot, session, *record);
-  }
   return Refusal::kNone;
 }
 
@@ -560,6 +515,22 @@ Refusal FindPartArguments(const FunctionSession& session,
     }
   }
   return Refusal::kNone;
+}
+
+bool HoldOutside(const FunctionPlan& plan, const FunctionInputs& inputs,
+                 FunctionReplay* replay) {
+  if (plan.record->parts.empty()) return true;
+  for (const CapturedStorage& captured : plan.captured) {
+    replay->held.push_back(captured.storage.lock());
+    if (replay->held.back() == nullptr) return false;
+  }
+  for (const at::Tensor* tensor : inputs.tensors) {
+    if (tensor->defined()) {
+      replay->held.push_back(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(
+          StorageOf(tensor->unsafeGetTensorImpl())));
+    }
+  }
+  return true;
 }
 
 void SaveWritten(const Run& run, FunctionReplay* replay) {
@@ -585,20 +556,10 @@ void RestoreWritten(FunctionReplay* replay) {
   replay->steps_run = 0;
 }
 
-bool HasOwnOps(const FunctionRecord& record) {
-  return std::any_of(record.parts.begin(), record.parts.end(),
-                     [](const FunctionPart& part) {
-                       return part.call->entry->op_class == OpClass::kForeign;
-                     });
-}
-
 bool IsSamePart(const FunctionRecord& a, const FunctionPart& x,
                 const FunctionRecord& b, const FunctionPart& y) {
   const auto same_argument = [&](const PartArgument& p, const PartArgument& q) {
-    if (p.from != q.from || p.written != q.written ||
-        !(p.geometry == q.geometry)) {
-      return false;
-    }
+    if (p.from != q.from || !(p.geometry == q.geometry)) return false;
     return p.from == From::kCaptured
                ? a.captured[p.index].storage._unsafe_get_target() ==
                      b.captured[q.index].storage._unsafe_get_target()
@@ -621,7 +582,6 @@ namespace {
 
 const char* WhyAtCall(const OpEntry& entry) {
   if (entry.op_class == OpClass::kOpaque) return "opaque";
-  if (entry.op_class == OpClass::kForeign) return "not one of libtorch's";
   if (entry.may_throw_on_values) return "may throw on values";
   return "its arguments or results cannot wait";
 }

@@ -1,7 +1,7 @@
 // Ops of a function of tjit::jit() that run at the call.
 //
 // Note [Parts]. Some ops cannot be deferred: a solver throws on values, others
-// were marked opaque or use memory that the program holds a pointer to. In a
+// were marked opaque or read memory that the program holds a pointer to. In a
 // function such an op is a part of its own, and what lies between two of them
 // is a part of steps:
 //
@@ -16,10 +16,12 @@
 //
 // The op may throw, and return tensors of other sizes than it did. Then the
 // replay ends and the function runs: it meets the error itself, and may catch
-// it. The op is called again then. A replay that ends must leave nothing
-// behind: no random numbers are drawn in a function with parts, and what steps
-// before a part write into tensors from outside is copied first and put back,
-// where that is little.
+// it. All ops at the call up to there are called again then. A replay that ends
+// must leave nothing behind. So parts are ops of libtorch that write into no
+// argument, no random numbers are drawn in a function with parts, and what
+// steps before a part write into tensors from outside is copied first and put
+// back, where that is little. Tensors from outside are held until the replay is
+// over: while the mutex is free another thread may drop them.
 //
 // Thread: the owner's of the state. Tested by:
 // tests/runtime/thread/jit_parts_test.cpp
@@ -76,22 +78,21 @@ class PartCalls {
 std::optional<std::uint32_t> CalledOver(const FunctionSession& session,
                                         const c10::StorageImpl* storage);
 
-// The recording is over: says where the parts' arguments come from, and which
-// slots they write. REQUIRES: that is known of the slots.
+// The recording is over: says where the parts' arguments come from. REQUIRES:
+// that is known of the slots.
 Refusal FindPartArguments(const FunctionSession& session,
                           FunctionRecord* record,
                           std::vector<FunctionPart>* parts);
-// True if it writes into what was there before the call.
-bool WritesOutside(const FunctionPart& part);
+// What the plan takes from outside lives as long as `replay`. False if some of
+// it does not any more.
+bool HoldOutside(const FunctionPlan& plan, const FunctionInputs& inputs,
+                 FunctionReplay* replay);
 
 // Keeps what steps of the plan write and a replay that ends puts back.
 // REQUIRES: the slots of the plan are bound, and no step that writes has run.
 void SaveWritten(const Run& run, FunctionReplay* replay);
 // The replay ends: nothing of it is left.
 void RestoreWritten(FunctionReplay* replay);
-
-// True if an op of the program's own is among them.
-bool HasOwnOps(const FunctionRecord& record);
 
 // True if both call the same op, but for numbers.
 bool IsSamePart(const FunctionRecord& a, const FunctionPart& x,

@@ -281,6 +281,7 @@ FunctionCalls::Bound FunctionCalls::DeferFunction(
   const std::size_t fresh = plan.fresh.size();
   replay->made.resize(fresh + plan.record->drawn.size());
   at::Tensor* const drawn = replay->made.data() + fresh;
+  if (!HoldOutside(plan, inputs, replay)) return Bound::kNo;
   const Bound bound = BindFunction(plan, inputs);
   if (bound != Bound::kYes) return bound;
   if (!IndicesHold(plan, run_) || !MakeDrawn(*plan.record, drawn))
