@@ -25,6 +25,7 @@ Source: torch/optim/ of torch 2.13.
 Threads: as the optimizer. Tested by: tests/python/optimizers_test.py
 """
 import ctypes
+import sys
 
 import torch
 from torch import Tensor
@@ -236,9 +237,10 @@ class Step(Tensor):
     """Stands for a tensor that counts steps, while a function runs.
 
     What step() does with it, adding one and reading it, is done by a number of
-    Python. For anything else the tensor, whose memory is shared, gets that
-    number first, and the stand-in reads it again: on the host, as libtjit sees,
-    so the function is not replayed.
+    Python, if it is torch's own code that does it. For anything else, such as
+    item() by the function, the tensor, whose memory is shared, gets that number
+    first, and the stand-in reads it again: on the host, as libtjit sees, so the
+    function is not replayed.
     """
 
     @staticmethod
@@ -249,13 +251,19 @@ class Step(Tensor):
         return step
 
     def __iadd__(self, other):
-        if self.is_over or type(other) is not int or other != 1:
+        if (self.is_over or type(other) is not int or other != 1 or
+                sys._getframe(1).f_code not in _CODES_OF_STEPS):
             return super().__iadd__(other)
         self.value = _next(self.value, self.tensor)
         return self
 
     def item(self):
-        return super().item() if self.is_over else self.value
+        reader = sys._getframe(1)
+        if (self.is_over or reader.f_code is not _CODE_OF_READ or
+                reader.f_back is None or
+                reader.f_back.f_code not in _CODES_OF_STEPS):
+            return super().item()
+        return self.value
 
     def end(self):
         """The function is over: the tensor says it all."""
@@ -293,6 +301,17 @@ class Step(Tensor):
                     step.value = step.tensor.item()
         return result
 
+
+def _code_of(module, name):
+    return getattr(getattr(module, name, None), "__code__", None)
+
+
+# The functions of torch that count and read steps. Where a torch has others,
+# functions with these optimizers run.
+_CODE_OF_READ = _code_of(_torch_optimizer, "_get_value")
+_CODES_OF_STEPS = {
+    _code_of(sys.modules.get(f"torch.optim.{name}"), f"_single_tensor_{name}")
+    for name in ("adam", "rmsprop", "adagrad")}
 
 # These say nothing of the number.
 _OF_THE_FORM = {Tensor.dtype.__get__, Tensor.is_cpu.__get__}

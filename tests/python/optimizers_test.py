@@ -300,6 +300,48 @@ for i in range(16):
 assert fast.stats()['replays'] > 5, fast.stats()
 """
 
+DECIDES = """
+# A function that decides by the count, which a replay would not look at.
+from torch.optim.optimizer import _get_value
+decided = []
+def decides(by):
+    def body(optimizer, net, x, y):
+        loss = step(optimizer, net, x, y)
+        if by(optimizer.state[net[0].weight]['step']):
+            decided.append(by)
+            for group in optimizer.param_groups:
+                group['lr'] *= 0.1
+        return loss
+    return body
+def halfway(count):
+    while count.item() != 6:
+        return False
+    return True
+for kind in (O.Adam, O.AdamW, O.RMSprop, O.Adagrad):
+    for by in (lambda s: s.item() == 6, lambda s: float(s) == 6, halfway,
+               lambda s: int(s) == 6, lambda s: s == 6,
+               lambda s: _get_value(s) == 6):
+        compare(lambda net: kind(net.parameters(), 0.01), decides(by), calls=9,
+                why='jit_')
+        assert decided == [by, by], decided
+        decided.clear()
+# One that counts by itself.
+def counts(optimizer, net, x, y):
+    loss = step(optimizer, net, x, y)
+    optimizer.state[net[0].weight]['step'] += 1
+    return loss
+compare(lambda net: O.Adam(net.parameters()), counts, calls=9, why='jit_')
+def counts_alone(optimizer, net, x, y):
+    for state in optimizer.state.values():
+        state['step'] += 1
+    return x + y[0]
+def made(net):
+    optimizer = O.RMSprop(net.parameters())
+    step(optimizer, net, *batch(0))
+    return optimizer
+compare(made, counts_alone, calls=9, why='jit_')
+"""
+
 FORMS = """
 adam = lambda net: O.Adam(net.parameters(), lr=0.01)
 def closes(optimizer, net, x, y):
@@ -404,6 +446,9 @@ class OptimizersTest(PackageCase):
     def test_what_runs(self):
         self.expect(RUNS)
         self.expect(RUNS, on=self.ON)
+
+    def test_that_decides_by_its_count(self):
+        self.expect(DECIDES)
 
     def test_forms(self):
         self.expect(FORMS)
