@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "c10/core/GradMode.h"
+#include "c10/core/InferenceMode.h"
 #include "python/library/python_calls.h"
 #include "tjit/jit.h"
 
@@ -152,6 +154,36 @@ bool AppendModes(void* module, std::string* modes, int depth = 0) {
   return true;
 }
 
+// False where a tensor has no number that step() could add one to.
+bool ReadSteps(int count, const std::uint64_t* tensors, double* numbers) {
+  for (int i = 0; i < count; ++i) {
+    const at::Tensor step = TensorOf(tensors[i]);
+    if (step.numel() != 1 || !step.is_cpu() || !step.is_floating_point() ||
+        step.layout() != at::kStrided ||
+        (step.is_inference() && !c10::InferenceMode::is_enabled())) {
+      return false;
+    }
+    numbers[i] = step.item().toDouble();
+  }
+  return true;
+}
+
+// Where one of them throws, those before have their numbers again.
+void AddToSteps(int count, const std::uint64_t* tensors,
+                const double* numbers) {
+  const c10::AutoGradMode no_gradients(false);  // as step()
+  int done = 0;
+  try {
+    for (; done < count; ++done) TensorOf(tensors[done]).add_(1);
+  } catch (...) {
+    while (done > 0) {
+      --done;
+      TensorOf(tensors[done]).fill_(numbers[done]);
+    }
+    throw;
+  }
+}
+
 }  // namespace
 
 }  // namespace tjit::python
@@ -241,18 +273,22 @@ void tjit_py_jit_refuse_state(void* capsule) {
 
 int tjit_py_read_steps(int count, const std::uint64_t* tensors,
                        double* numbers) {
-  for (int i = 0; i < count; ++i) {
-    const at::Tensor step = TensorOf(tensors[i]);
-    if (step.numel() != 1 || !step.is_cpu() || !step.is_floating_point()) {
-      return -1;
-    }
-    numbers[i] = step.item().toDouble();
-  }
-  return 0;
+  const void* const done = Guarded([&]() -> void* {
+    const WithoutLock unlocked;
+    return ReadSteps(count, tensors, numbers) ? numbers : nullptr;
+  });
+  if (done == nullptr) g_python.clear_error();
+  return done == nullptr ? -1 : 0;
 }
 
-void tjit_py_add_to_steps(int count, const std::uint64_t* tensors) {
-  for (int i = 0; i < count; ++i) TensorOf(tensors[i]).add_(1);
+int tjit_py_add_to_steps(int count, const std::uint64_t* tensors,
+                         const double* numbers) {
+  const void* const done = Guarded([&]() -> void* {
+    const WithoutLock unlocked;
+    AddToSteps(count, tensors, numbers);
+    return g_python.none;
+  });
+  return done == nullptr ? -1 : 0;
 }
 
 int tjit_py_jit_end(void* capsule, int is_changed, int count,

@@ -101,11 +101,14 @@ TJIT_API int tjit_py_jit_allow_updates(void* call, int count,
                                        const std::uint64_t* parameters);
 // The optimizers did not do what a replay makes of them.
 TJIT_API void tjit_py_jit_refuse_state(void* call);
-// The numbers in tensors of one number: 0, or -1 where one is none. Adds one to
-// each. Both without the interpreter's lock.
+// The numbers in tensors of one number: 0, or -1 where one is none, or cannot
+// be read.
 TJIT_API int tjit_py_read_steps(int count, const std::uint64_t* tensors,
                                 double* numbers);
-TJIT_API void tjit_py_add_to_steps(int count, const std::uint64_t* tensors);
+// Adds one to each of these tensors, which have these numbers. -1, with a
+// Python error and the numbers as they were, where one cannot be written.
+TJIT_API int tjit_py_add_to_steps(int count, const std::uint64_t* tensors,
+                                  const double* numbers);
 // The function has returned `count` tensors. kept[i]: somebody in Python holds
 // result i beside the caller. `text`: what else it returned. `form`: null if
 // the result is one tensor. `is_changed`: an argument is another one than

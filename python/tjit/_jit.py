@@ -225,7 +225,7 @@ class _Optimizer:
         key.append(_name_of_object(value))
         seen = leaves.seen
         if seen is not None and not any(s.optimizer is value for s in seen):
-            seen.append(_optim.look(value, key, leaves, _c))
+            seen.append(_optim.look(value, key, leaves, _p))
 
 
 class _Refused:
@@ -513,13 +513,15 @@ def _call(target, args, kwargs):
         more = state.watched.modes(target)
         out = _p.tjit_py_jit_begin_watched(state.handle, args, more, len(more))
     if out is None:
-        out = _p.tjit_py_jit_begin(state.handle,
-                                   _pack(target, state, args, kwargs, seen))
+        packed = _pack(target, state, args, kwargs, seen)
+        if seen and _optim.has_modes():
+            return target.__wrapped__(*args, **kwargs)
+        out = _p.tjit_py_jit_begin(state.handle, packed)
     kind = type(out)
     if kind is _Capsule:
         return _run(target, state, out, args, kwargs, seen)
     for one in seen:
-        one.move_on(_c)
+        one.move_on(_p)
     return out[0](out) if kind is tuple else out
 
 

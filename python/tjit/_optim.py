@@ -78,6 +78,11 @@ _FLAGS = ("foreach", "maximize", "nesterov", "amsgrad", "centered",
 _UNSEEN = ("capturable", "differentiable", "fused")
 
 
+# How many modes see ops. They see all that step() does, so it has to run, and
+# without stand-ins.
+has_modes = torch._C._len_torch_dispatch_stack
+
+
 class Seen:
     """One optimizer at a call. Look() makes it; a call that runs the function
     has begin(), has_moved_on() and end(), one that is replayed move_on()."""
@@ -126,7 +131,9 @@ class Seen:
         """The call was replayed."""
         if self.states:
             tensors = self.tensors_of_steps()
-            library.tjit_py_add_to_steps(len(tensors), _addresses(tensors))
+            library.tjit_py_add_to_steps(
+                len(tensors), _addresses(tensors),
+                (ctypes.c_double * len(tensors))(*self.values))
 
 
 def _addresses(tensors):
@@ -143,7 +150,7 @@ def look(optimizer, key, leaves, library):
     seen = Seen(optimizer)
     formula = _FORMULAS.get(type(optimizer))
     key.append(id(optimizer.__dict__.get("step")))  # schedules replace it
-    if formula is None or _has_hooks(optimizer):
+    if formula is None or _has_hooks(optimizer) or has_modes():
         return seen
     numbers, counts, names = formula
     groups = optimizer.param_groups

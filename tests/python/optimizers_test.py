@@ -342,6 +342,69 @@ def made(net):
 compare(made, counts_alone, calls=9, why='jit_')
 """
 
+MODES = """
+# A mode that sees ops sees what eager calls, whatever tjit reads and counts.
+from torch.utils._python_dispatch import TorchDispatchMode
+class Sees(TorchDispatchMode):
+    def __init__(self, fails):
+        super().__init__()
+        self.seen, self.fails = [], fails
+    def __torch_dispatch__(self, op, types, args=(), kwargs=None):
+        self.seen.append(op)
+        if op is self.fails:
+            raise KeyError(str(op))
+        return op(*args, **(kwargs or {}))
+ops = torch.ops.aten
+for kind in (O.Adam, O.RMSprop, O.Adagrad):
+    for fails in (None, ops._local_scalar_dense.default, ops.add_.Tensor):
+        fast = tjit.jit(step)
+        mine, right = [Run(lambda net: kind(net.parameters()), f)
+                       for f in (fast, step)]
+        said = []
+        for i in range(16):
+            for run in (mine, right):
+                if i not in (12, 13):
+                    run(*batch(i))
+                    continue
+                with Sees(fails) as mode:
+                    try:
+                        run(*batch(i))
+                    except KeyError as error:
+                        mode.seen.append(str(error))
+                said.append(mode.seen)
+            assert mine.all() == right.all(), (kind, fails, i)
+        assert said[0] == said[1] and said[2] == said[3], (kind, fails)
+        assert len(said[0]) > 9, said
+        assert fast.stats()['replays'] >= 4, fast.stats()
+
+# Counts that cannot be read, or not be added to, are eager's errors.
+def sparse(count):
+    return count.to_sparse()
+def inference(count):
+    with torch.inference_mode():
+        return count.clone()
+def trained(count):
+    return count.clone().requires_grad_()
+for change, fails in ((sparse, True), (inference, True), (trained, False)):
+    fast = tjit.jit(step)
+    mine, right = [Run(lambda net: O.Adam(net.parameters()), f)
+                   for f in (fast, step)]
+    said = []
+    for i in range(12):
+        for run in (mine, right):
+            if i == 6:
+                state = run.optimizer.state[run.net[2].weight]
+                state['step'] = change(state['step'])
+            try:
+                run(*batch(i))
+            except RuntimeError as error:
+                said.append(str(error))
+    assert said[::2] == said[1::2] and len(said) == 12 * fails, (change, said)
+    counts = [[s['step'].to_dense().item() for s in run.optimizer.state.values()]
+              for run in (mine, right)]
+    assert counts[0] == counts[1], (change, counts)
+"""
+
 FORMS = """
 adam = lambda net: O.Adam(net.parameters(), lr=0.01)
 def closes(optimizer, net, x, y):
@@ -449,6 +512,9 @@ class OptimizersTest(PackageCase):
 
     def test_that_decides_by_its_count(self):
         self.expect(DECIDES)
+
+    def test_modes_that_see_ops(self):
+        self.expect(MODES)
 
     def test_forms(self):
         self.expect(FORMS)
