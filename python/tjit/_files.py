@@ -89,7 +89,11 @@ def _strings(who, name, values):
     if isinstance(values, str):
         raise TypeError(f"{who}: {name} must be a list of names, and is "
                         f"{values!r}")
-    values = list(values)
+    try:
+        values = list(values)
+    except TypeError:
+        raise TypeError(f"{who}: {name} must be a list of names, and is "
+                        f"{values!r}, a {type(values).__name__}") from None
     for value in values:
         if not isinstance(value, str):
             raise TypeError(f"{who}: {name} must be a list of names, and has "
@@ -142,7 +146,13 @@ def _named_tensors(who, tensors):
     """Pairs, of what was passed as `tensors`."""
     if isinstance(tensors, Module):
         return _tensors_of(tensors)
-    pairs = list(tensors.items() if isinstance(tensors, dict) else tensors)
+    try:
+        pairs = list(tensors.items() if isinstance(tensors, dict) else tensors)
+    except TypeError:
+        raise TypeError(
+            f"{who}: tensors must be tensors by name, as a dict, the pairs of "
+            f"one, or a torch.nn.Module, and is {tensors!r}, a "
+            f"{type(tensors).__name__}") from None
     for pair in pairs:
         if not (isinstance(pair, tuple) and len(pair) == 2 and
                 isinstance(pair[0], str) and isinstance(pair[1], Tensor)):
@@ -219,6 +229,13 @@ def _described(who, value, path):
 
 
 def _described_fields(who, value, fields, values, path):
+    named = collections.namedtuple("named", fields, rename=True)._fields
+    for field, other in zip(fields, named):
+        if field != other:  # load_package() makes a named tuple
+            raise ValueError(
+                f"{who}: {path} is of type {_jit._name_of(type(value))}, whose "
+                f'field "{field}" no named tuple can have; rename it, without '
+                "a leading underscore, or return a dict")
     return ["named", type(value).__name__, list(fields),
             [_described(who, one, f"{path}.{field}")
              for field, one in zip(fields, values)]]

@@ -216,6 +216,14 @@ for save in (S, T):
             'arguments has 3 names, but the example has 2')
     refused(RuntimeError, lambda: save('a', fast, 0.5, x, arguments=['1']),
             '"1" is no name of an argument')
+    refused(TypeError, lambda: save('a', fast, 0.5, x, tensors=5),
+            f'tjit.{save.__name__}: tensors must be tensors by name',
+            'and is 5, a int')
+    refused(TypeError, lambda: save('a', fast, 0.5, x, arguments=5),
+            f'tjit.{save.__name__}: arguments must be a list of names, and is '
+            '5, a int')
+refused(TypeError, lambda: S('a', fast, 0.5, x, given=None),
+        'tjit.save_package: given must be a list of names, and is None')
 refused(TypeError, lambda: S('a', fast, 0.5, x, given=[3]), 'given', '3')
 refused(TypeError, lambda: S('a', fast, 0.5, x, keeps_example=1),
         'keeps_example must be a bool')
@@ -234,6 +242,13 @@ assert bits(tjit.load_package('two.tjit')(x)) == bits(two(x))
 kind = replayed(tjit.jit(lambda x: (x + 1, x.dtype)), x)
 refused(TypeError, lambda: S('a', kind, x), 'the result[1] is of type '
         'torch.dtype, which a file has not')
+@dataclasses.dataclass
+class Hidden:
+    y: torch.Tensor
+    _u: torch.Tensor
+hides = replayed(tjit.jit(lambda x: [Hidden(x + 1, x * 2)]), x)
+refused(ValueError, lambda: S('a', hides, x), 'the result[0] is of type ',
+        'Hidden, whose field "_u" no named tuple can have; rename it')
 @tjit.jit
 def loss(x):
     more.zero_grad()
