@@ -14,7 +14,7 @@ import keyword
 import os
 import re
 
-from torch import Size, Tensor
+from torch import Size, Tensor, strided
 from torch.nn import Module, Parameter
 
 from . import _jit, _library
@@ -168,13 +168,15 @@ def _found_tensors(who, fn, args, kwargs, leaves):
     modules = [] if watched is None else watched.found(fn)
     modules += [*args, *kwargs.values()]
     passed = {leaf.untyped_storage()._cdata for _, leaf in leaves
-              if isinstance(leaf, Tensor)}
+              if isinstance(leaf, Tensor) and leaf.layout is strided}
     named, known = {}, set()
     for module in modules:
         if not isinstance(module, Module):
             continue
         for name, tensor in _tensors_of(module):
-            if id(tensor) in known or tensor.untyped_storage()._cdata in passed:
+            if id(tensor) in known or tensor.layout is not strided:
+                continue
+            if tensor.untyped_storage()._cdata in passed:
                 continue
             if name in named:
                 raise ValueError(

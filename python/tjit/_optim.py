@@ -29,6 +29,7 @@ import sys
 
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 from torch.optim import Optimizer
 from torch.optim import optimizer as _torch_optimizer
 
@@ -159,7 +160,8 @@ def look(optimizer, key, leaves, library):
     spans = []  # of the states of each group
     for group in groups:
         first = len(seen.states)
-        _look_at_group(optimizer, group, counts, seen, key, leaves)
+        if not _look_at_group(optimizer, group, counts, seen, key, leaves):
+            return seen
         spans.append((first, len(seen.states)))
     if not _read_steps(seen, library):
         return seen
@@ -201,10 +203,14 @@ def _is_plain(group, names):
 
 
 def _look_at_group(optimizer, group, counts, seen, key, leaves):
+    """False if a parameter has no memory yet, or of a kind of its own."""
     key += [bool(group.get(name)) for name in _FLAGS]
     key += [group["weight_decay"] != 0, group.get("momentum", 0) != 0,
             len(group["params"])]
     for parameter in group["params"]:
+        if (type(parameter) not in (Tensor, Parameter) or
+                parameter.layout is not torch.strided):
+            return False
         seen.parameters.append(parameter)
         key += (parameter._cdata, parameter.untyped_storage()._cdata,
                 parameter.requires_grad)
@@ -221,6 +227,7 @@ def _look_at_group(optimizer, group, counts, seen, key, leaves):
                 seen.states.append(state)
             elif isinstance(value, Tensor):
                 key.append(value._cdata)
+    return True
 
 
 def _read_steps(seen, library):

@@ -371,7 +371,7 @@ class OtherRunsTest(Case):
                       "ops_drained": 0, "bodies": 1, "sequences": 1,
                       "ops_at_call": 0, "at_call": {}}],
             jit_functions=[{"name": "step", "calls": 9, "replays": 7, "ways": 1,
-                            "why": ""}])
+                            "why": "", "parts": ""}])
         page = self.report()
         left, = page.tables["left"]
         self.assertEqual((left["times"][1], left["reason"][0], left["name"][0]),
