@@ -8,8 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "c10/core/GradMode.h"
-#include "c10/core/InferenceMode.h"
 #include "python/library/python_calls.h"
 #include "tjit/jit.h"
 
@@ -171,14 +169,17 @@ bool ReadSteps(int count, const std::uint64_t* tensors, double* numbers) {
 // Where one of them throws, those before have their numbers again.
 void AddToSteps(int count, const std::uint64_t* tensors,
                 const double* numbers) {
-  const c10::AutoGradMode no_gradients(false);  // as step()
+  const auto step_of = [&](int i) {
+    const at::Tensor step = TensorOf(tensors[i]);
+    return step.requires_grad() ? step.detach() : step;  // as in step()
+  };
   int done = 0;
   try {
-    for (; done < count; ++done) TensorOf(tensors[done]).add_(1);
+    for (; done < count; ++done) step_of(done).add_(1);
   } catch (...) {
     while (done > 0) {
       --done;
-      TensorOf(tensors[done]).fill_(numbers[done]);
+      step_of(done).fill_(numbers[done]);
     }
     throw;
   }
