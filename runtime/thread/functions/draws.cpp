@@ -14,7 +14,6 @@
 #include "runtime/call/plain_tensor.h"
 #include "runtime/library_calls/library_call.h"
 #include "runtime/platform/thread_context.h"
-#include "runtime/thread/functions/parts.h"
 #include "runtime/thread/match.h"
 
 namespace tjit::runtime {

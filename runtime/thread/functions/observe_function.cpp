@@ -274,10 +274,6 @@ Decision FunctionCalls::DecideInFunction(CallFrame& frame) {
     capture_.Before(frame, context_);
     frame.wants_capture = true;
   }
-  // It may read what it is not passed.
-  if (frame.entry.op_class == OpClass::kForeign) {
-    registry_->FlushAll(FlushReason::kForeignKey);
-  }
   MakeReady(frame);
   return Decision::kEager;
 }

@@ -57,8 +57,7 @@ class PartCalls {
   void End(const CallFrame& frame, const ResultList& results);
 
   // Part `number` of a replay. False if it throws, or does not return what it
-  // did. REQUIRES: no step is pending, and
-  // the owner holds the mutex.
+  // did. REQUIRES: no step is pending, and the owner holds the mutex.
   bool Call(FunctionReplay* replay, std::size_t number,
             const FunctionInputs& inputs) ABSL_NO_THREAD_SAFETY_ANALYSIS;
   // Binds the slots from number `from` on that stand for what parts have
