@@ -622,28 +622,19 @@ TEST_F(JitTest, APlaceThatIsLostInAPartIsFound) {
 }
 
 // A random function with solvers in random places.
-class Solver {
+class Solver : public RandomFunction {
  public:
-  explicit Solver(std::uint32_t seed) : seed_(seed) {}
+  explicit Solver(std::uint32_t seed) : RandomFunction(seed, {5, 5}) {}
 
   Tensors operator()(const at::Tensor& x, const at::Tensor& w, double k) {
-    random_.seed(seed_);
-    pool_ = {x, w};
+    Begin(x, w);
     for (std::uint32_t ops = 4 + Below(14); ops != 0; --ops) AddOp(k);
     if (Below(2) == 0) state_.add_(One() * 0.01);
     if (Below(3) == 0) x.mul_(0.9);
-    const Tensors pool = std::move(pool_);  // nothing lives on
-    return {pool.back(), pool[pool.size() / 2], state_.sum()};
+    return Results();
   }
-  const at::Tensor& state() const { return state_; }
 
  private:
-  std::uint32_t Below(std::uint32_t end) {
-    return static_cast<std::uint32_t>(random_()) % end;
-  }
-  at::Tensor One() {
-    return pool_[Below(static_cast<std::uint32_t>(pool_.size()))];
-  }
   at::Tensor Regular() {
     const at::Tensor a = at::tanh(One());
     return at::mm(a, a.t()) + 3 * at::eye(5);
@@ -693,10 +684,6 @@ class Solver {
         return pool_.push_back(at::mm(a, b) * 0.1);
     }
   }
-  const std::uint32_t seed_;
-  at::Tensor state_ = at::zeros({5, 5});
-  std::mt19937 random_;
-  Tensors pool_;
 };
 
 TEST_F(JitTest, RandomFunctionsWithParts) {

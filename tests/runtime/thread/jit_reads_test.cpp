@@ -265,13 +265,12 @@ TEST_F(JitTest, ACheckThatGoesAnotherWayIsNoMismatch) {
 // A random function over f32 [6, 5] with one to three tests on the host, behind
 // which it may write into its argument and into a tensor of its own. It does
 // the same for the same outcomes.
-class Decider {
+class Decider : public RandomFunction {
  public:
-  explicit Decider(std::uint32_t seed) : seed_(seed) {}
+  explicit Decider(std::uint32_t seed) : RandomFunction(seed, {6, 5}) {}
 
   Tensors operator()(const at::Tensor& x, const at::Tensor& w, double k) {
-    random_.seed(seed_);
-    pool_ = {x, w};
+    Begin(x, w);
     AddOps(3 + Below(5));
     for (std::uint32_t tests = 1 + Below(3); tests != 0; --tests) {
       const double bound = 0.1 * Below(100) - 5;
@@ -289,18 +288,10 @@ class Decider {
       default:
         break;
     }
-    const Tensors pool = std::move(pool_);  // nothing lives on
-    return {pool.back(), pool[pool.size() / 2], state_.sum()};
+    return Results();
   }
-  const at::Tensor& state() const { return state_; }
 
  private:
-  std::uint32_t Below(std::uint32_t end) {
-    return static_cast<std::uint32_t>(random_()) % end;
-  }
-  at::Tensor One() {
-    return pool_[Below(static_cast<std::uint32_t>(pool_.size()))];
-  }
   void AddOps(std::uint32_t count, double k = 0.5) {
     for (; count != 0; --count) {
       const at::Tensor a = One(), b = One();
@@ -329,10 +320,6 @@ class Decider {
       }
     }
   }
-  const std::uint32_t seed_;
-  at::Tensor state_ = at::zeros({6, 5});
-  std::mt19937 random_;
-  Tensors pool_;
 };
 
 // Differences from eager in 60 calls of the function with this seed.

@@ -7,8 +7,11 @@
 #include <tjit/jit.h>
 #include <tjit/tjit.h>
 
+#include <cstdint>
 #include <cstring>
 #include <functional>
+#include <random>
+#include <utility>
 #include <vector>
 
 #include "runtime/testing.h"
@@ -56,5 +59,36 @@ inline Tensors UnderDefect(const char* defect,
   testing::SetPlantedDefect("");
   return results;
 }
+
+// What a random function is made of: it does the same in each call, over a pool
+// of tensors that grows, and may write into one of its own.
+class RandomFunction {
+ public:
+  const at::Tensor& state() const { return state_; }
+
+ protected:
+  RandomFunction(std::uint32_t seed, at::IntArrayRef sizes)
+      : seed_(seed), state_(at::zeros(sizes)) {}
+
+  void Begin(const at::Tensor& x, const at::Tensor& w) {
+    random_.seed(seed_);
+    pool_ = {x, w};
+  }
+  Tensors Results() {
+    const Tensors pool = std::move(pool_);  // nothing lives on
+    return {pool.back(), pool[pool.size() / 2], state_.sum()};
+  }
+  std::uint32_t Below(std::uint32_t end) {
+    return static_cast<std::uint32_t>(random_()) % end;
+  }
+  at::Tensor One() {
+    return pool_[Below(static_cast<std::uint32_t>(pool_.size()))];
+  }
+
+  const std::uint32_t seed_;
+  at::Tensor state_;
+  std::mt19937 random_;
+  Tensors pool_;
+};
 
 }  // namespace tjit
