@@ -237,7 +237,24 @@ class AutoCompile(_Scope):
         _c.tjit_py_end_auto_compile(handle)
 
 
-class Pause(_Scope):
+class _PlainScope(_Scope):
+    """One that takes no arguments: its _KIND names it in the library."""
+
+    _KIND = ""
+
+    def _begin(self):
+        if _c is None:
+            return None
+        handle = getattr(_c, f"tjit_py_begin_{self._KIND}")()
+        if handle is None:
+            raise RuntimeError(_error())
+        return handle
+
+    def _end(self, handle):
+        getattr(_c, f"tjit_py_end_{self._KIND}")(handle)
+
+
+class Pause(_PlainScope):
     """Switches tjit off on this thread in a `with` block, or in a function.
 
     What the thread has deferred runs first. Each op in the block runs at its call
@@ -245,19 +262,10 @@ class Pause(_Scope):
     Pauses nest, and win over what is switched on inside them.
     """
 
-    def _begin(self):
-        if _c is None:
-            return None
-        handle = _c.tjit_py_begin_pause()
-        if handle is None:
-            raise RuntimeError(_error())
-        return handle
-
-    def _end(self, handle):
-        _c.tjit_py_end_pause(handle)
+    _KIND = "pause"
 
 
-class Reading(_Scope):
+class Reading(_PlainScope):
     """Pointers that are taken in a `with` block are read, and let go of.
 
     Whoever takes a pointer, as by data_ptr() or numpy(), may keep it and write
@@ -266,16 +274,7 @@ class Reading(_Scope):
     not noticed. torch.save() is such a block by itself.
     """
 
-    def _begin(self):
-        if _c is None:
-            return None
-        handle = _c.tjit_py_begin_reading()
-        if handle is None:
-            raise RuntimeError(_error())
-        return handle
-
-    def _end(self, handle):
-        _c.tjit_py_end_reading(handle)
+    _KIND = "reading"
 
 
 def _let_save_read():
